@@ -1,0 +1,27 @@
+#include "base/array.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool array_reserve_bytes(void **items, size_t *capacity, size_t want, size_t item_size)
+{
+	size_t room, bytes;
+	void *grown;
+
+	if (want <= *capacity)
+		return true;
+	room = *capacity + *capacity / 2;
+	if (room < want)
+		room = want;
+	if (room < 8)
+		room = 8;
+	if (__builtin_mul_overflow(room, item_size, &bytes))
+		return false;
+	grown = realloc(*items, bytes);
+	if (!grown)
+		return false;
+	memset((char *)grown + *capacity * item_size, 0, (room - *capacity) * item_size);
+	*items = grown;
+	*capacity = room;
+	return true;
+}

@@ -1,0 +1,74 @@
+#include "base/map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct map_slot *slot_of(const struct map *map, uint64_t key)
+{
+	size_t i = hash_u64(key) & (map->capacity - 1);
+
+	while (map->slots[i].key != key && map->slots[i].key != MAP_NO_KEY)
+		i = (i + 1) & (map->capacity - 1);
+	return &map->slots[i];
+}
+
+static bool map_grow(struct map *map)
+{
+	struct map bigger = {.capacity = map->capacity ? map->capacity * 2 : 64};
+
+	bigger.slots = malloc(bigger.capacity * sizeof(*bigger.slots));
+	if (!bigger.slots)
+		return false;
+	memset(bigger.slots, 0xff, bigger.capacity * sizeof(*bigger.slots));
+	for (size_t i = 0; i < map->capacity; i++)
+		if (map->slots[i].key != MAP_NO_KEY)
+			*slot_of(&bigger, map->slots[i].key) = map->slots[i];
+	bigger.count = map->count;
+	free(map->slots);
+	*map = bigger;
+	return true;
+}
+
+uint64_t *map_at(struct map *map, uint64_t key)
+{
+	struct map_slot *slot;
+
+	if (map->count >= map->capacity / 4 * 3 && !map_grow(map))
+		return NULL;
+	slot = slot_of(map, key);
+	if (slot->key == MAP_NO_KEY) {
+		*slot = (struct map_slot){key, 0};
+		map->count++;
+	}
+	return &slot->value;
+}
+
+const uint64_t *map_find(const struct map *map, uint64_t key)
+{
+	struct map_slot *slot;
+
+	if (!map->capacity)
+		return NULL;
+	slot = slot_of(map, key);
+	return slot->key == MAP_NO_KEY ? NULL : &slot->value;
+}
+
+void map_release(struct map *map)
+{
+	free(map->slots);
+	*map = (struct map){0};
+}
+
+uint64_t hash_bytes(const void *bytes, size_t n)
+{
+	const unsigned char *p = bytes;
+	uint64_t h = n, word;
+
+	for (; n >= 8; n -= 8, p += 8) {
+		memcpy(&word, p, 8);
+		h = hash_u64(h ^ word);
+	}
+	word = 0;
+	memcpy(&word, p, n);
+	return hash_u64(h ^ word);
+}

@@ -1,0 +1,41 @@
+/*
+ * A hash map from a 64-bit key to a 64-bit value: open addressing, grows at 3/4. The key
+ * MAP_NO_KEY cannot be stored.
+ */
+#ifndef BASE_MAP_H
+#define BASE_MAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MAP_NO_KEY UINT64_MAX
+
+struct map_slot {
+	uint64_t key;
+	uint64_t value;
+};
+
+struct map {
+	struct map_slot *slots;
+	size_t count;
+	size_t capacity; /* a power of two, or 0 */
+};
+
+/* The value's place, made with value 0 when the key is new; NULL when there is no memory. It is
+ * valid until the next call. */
+uint64_t *map_at(struct map *map, uint64_t key);
+/* NULL when the key is not there. */
+const uint64_t *map_find(const struct map *map, uint64_t key);
+void map_release(struct map *map);
+
+/* A well mixed word: for keys of one's own tables. */
+static inline uint64_t hash_u64(uint64_t x)
+{
+	x = (x ^ (x >> 32)) * 0x9e3779b97f4a7c15ull;
+	return x ^ (x >> 29);
+}
+
+uint64_t hash_bytes(const void *bytes, size_t n);
+
+#endif

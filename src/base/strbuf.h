@@ -1,0 +1,38 @@
+/*
+ * A string that grows. Running out of memory is remembered in `failed` and makes every later call
+ * do nothing, so that it is checked once, at the end. `data` is always NUL-terminated, never NULL.
+ */
+#ifndef BASE_STRBUF_H
+#define BASE_STRBUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct strbuf {
+	char *data;
+	size_t length;
+	size_t capacity;
+	bool failed;
+};
+
+extern char strbuf_empty[];
+
+#define STRBUF_INIT                  \
+	{                            \
+		.data = strbuf_empty \
+	}
+
+void strbuf_add(struct strbuf *sb, const void *bytes, size_t n);
+void strbuf_adds(struct strbuf *sb, const char *s);
+void strbuf_addc(struct strbuf *sb, char c);
+void strbuf_addf(struct strbuf *sb, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The number in decimal or, without 0x, in hexadecimal: what addf does, ten times faster. */
+void strbuf_addu(struct strbuf *sb, unsigned long value);
+void strbuf_addx(struct strbuf *sb, unsigned long value);
+/* Makes it the empty string and keeps the memory. */
+void strbuf_reset(struct strbuf *sb);
+void strbuf_release(struct strbuf *sb);
+
+#define _cleanup_strbuf_ __attribute__((cleanup(strbuf_release)))
+
+#endif

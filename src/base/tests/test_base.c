@@ -1,0 +1,194 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/cursor.h"
+#include "base/intern.h"
+#include "base/map.h"
+#include "base/outfile.h"
+#include "base/strbuf.h"
+#include "base/unit_test.h"
+
+static void error_keeps_its_code_when_wrapped(void **state)
+{
+	_cleanup_error_ struct error *err = error_format(ERROR_DENIED, "no %s", "way");
+
+	err = error_wrap(err, "reading %d", 7);
+	assert_int_equal(err->code, ERROR_DENIED);
+	assert_string_equal(err->message, "reading 7: no way");
+	assert_null(error_wrap(NULL, "nothing"));
+}
+
+static void static_errors_survive_destroy_and_wrap(void **state)
+{
+	_cleanup_error_ struct error *err = error_wrap(&error_fault, "g 7");
+
+	assert_int_equal(err->code, ERROR_FAULT);
+	assert_true(error_dropped(&error_fault));
+	assert_string_equal(error_fault.message, "the target's memory cannot be read there");
+	assert_false(error_dropped(NULL));
+}
+
+static void cursor_stops_at_the_end_and_stays_failed(void **state)
+{
+	static const uint8_t bytes[] = {1, 2, 3, 4, 5};
+	struct cursor c = cursor_of(bytes, sizeof(bytes), "five bytes");
+	_cleanup_error_ struct error *err = NULL;
+
+	assert_int_equal(cursor_u32(&c), 0x04030201);
+	assert_null(cursor_error(&c));
+	assert_int_equal(cursor_u32(&c), 0);
+	assert_int_equal(cursor_u8(&c), 0);
+	err = cursor_error(&c);
+	assert_non_null(err);
+	assert_string_equal(err->message, "five bytes ends or is broken at byte 4");
+}
+
+static void cursor_reads_varints_of_any_length(void **state)
+{
+	static const uint8_t good[] = {0x96, 0x01, 0x7f, 0xff, 0xff, 0xff, 0xff,
+				       0xff, 0xff, 0xff, 0xff, 0xff, 0x01};
+	static const uint8_t endless[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+					  0xff, 0xff, 0xff, 0xff, 0xff, 0x01};
+	struct cursor c = cursor_of(good, sizeof(good), "good");
+
+	assert_int_equal(cursor_uvarint(&c), 150);
+	assert_int_equal(cursor_uvarint(&c), 127);
+	assert_true(cursor_uvarint(&c) == UINT64_MAX);
+	assert_false(c.failed);
+	c = cursor_of(endless, sizeof(endless), "endless");
+	cursor_uvarint(&c);
+	assert_true(c.failed);
+}
+
+static void cursor_refuses_a_string_without_end(void **state)
+{
+	struct cursor c = cursor_of("ab\0cd", 5, "strings");
+
+	assert_string_equal(cursor_string(&c), "ab");
+	assert_null(cursor_string(&c));
+	assert_true(c.failed);
+}
+
+static void map_finds_what_was_put_through_growth(void **state)
+{
+	struct map map = {0};
+
+	for (uint64_t i = 0; i < 10000; i++)
+		*map_at(&map, i * 0x100000000ull) = i;
+	assert_int_equal(map.count, 10000);
+	for (uint64_t i = 0; i < 10000; i++)
+		assert_int_equal(*map_find(&map, i * 0x100000000ull), i);
+	assert_null(map_find(&map, 12345));
+	map_release(&map);
+}
+
+static void intern_gives_equal_strings_one_number(void **state)
+{
+	struct intern in = {0};
+	char text[16];
+
+	assert_int_equal(intern_string(&in, ""), 0);
+	for (int i = 0; i < 1000; i++) {
+		snprintf(text, sizeof(text), "s%d", i);
+		assert_int_equal(intern_string(&in, text), i + 1);
+	}
+	assert_int_equal(intern_string(&in, "s500"), 501);
+	assert_int_equal(intern_bytes(&in, "a\0b", 3), 1001);
+	assert_string_equal(intern_get(&in, 501), "s500");
+	intern_release(&in);
+}
+
+static void strbuf_grows_and_formats(void **state)
+{
+	struct strbuf sb = STRBUF_INIT;
+
+	assert_string_equal(sb.data, "");
+	for (int i = 0; i < 100; i++)
+		strbuf_addf(&sb, "%02d,", i);
+	strbuf_addu(&sb, 18446744073709551615ul);
+	strbuf_addx(&sb, 0xc00001d0);
+	assert_int_equal(sb.length, 300 + 20 + 8);
+	assert_string_equal(sb.data + 300, "18446744073709551615c00001d0");
+	strbuf_reset(&sb);
+	assert_string_equal(sb.data, "");
+	strbuf_release(&sb);
+}
+
+static int enter_folder(void **state)
+{
+	char template[] = "/tmp/gospect-base-XXXXXX";
+
+	return !mkdtemp(template) || chdir(template);
+}
+
+static void outfile_appears_only_when_committed(void **state)
+{
+	_cleanup_outfile_ struct outfile out = {0};
+	struct stat st;
+
+	assert_null(outfile_open("result", &out));
+	fputs("whole", out.stream);
+	assert_int_equal(stat("result", &st), -1);
+	assert_null(outfile_commit(&out));
+	assert_int_equal(stat("result", &st), 0);
+	assert_int_equal(st.st_size, 5);
+}
+
+static void outfile_leaves_nothing_when_abandoned(void **state)
+{
+	struct outfile out = {0};
+	_cleanup_free_ char *temporary = NULL;
+
+	assert_null(outfile_open("never", &out));
+	temporary = strdup(out.temporary);
+	outfile_abandon(&out);
+	assert_int_equal(access("never", F_OK), -1);
+	assert_int_equal(access(temporary, F_OK), -1);
+}
+
+static void outfile_says_when_the_disk_is_full(void **state)
+{
+	_cleanup_outfile_ struct outfile out = {0};
+	_cleanup_error_ struct error *err = NULL;
+
+	assert_null(outfile_open("/dev/full", &out));
+	fputs("lost", out.stream);
+	err = outfile_commit(&out);
+	assert_non_null(err);
+	assert_non_null(strstr(err->message, "the disk is full"));
+}
+
+static void outfile_says_when_the_folder_is_missing(void **state)
+{
+	_cleanup_outfile_ struct outfile out = {0};
+	_cleanup_error_ struct error *err = outfile_open("no/such/folder/file", &out);
+
+	assert_non_null(err);
+	assert_non_null(strstr(err->message, "its folder does not exist"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(error_keeps_its_code_when_wrapped),
+		cmocka_unit_test(static_errors_survive_destroy_and_wrap),
+		cmocka_unit_test(cursor_stops_at_the_end_and_stays_failed),
+		cmocka_unit_test(cursor_reads_varints_of_any_length),
+		cmocka_unit_test(cursor_refuses_a_string_without_end),
+		cmocka_unit_test(map_finds_what_was_put_through_growth),
+		cmocka_unit_test(intern_gives_equal_strings_one_number),
+		cmocka_unit_test(strbuf_grows_and_formats),
+		cmocka_unit_test_setup(outfile_appears_only_when_committed, enter_folder),
+		cmocka_unit_test_setup(outfile_leaves_nothing_when_abandoned, enter_folder),
+		cmocka_unit_test_setup(outfile_says_when_the_disk_is_full, enter_folder),
+		cmocka_unit_test_setup(outfile_says_when_the_folder_is_missing, enter_folder),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

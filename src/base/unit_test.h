@@ -1,0 +1,13 @@
+/* cmocka, with the headers that it wants before it. For unit tests only. */
+#ifndef BASE_UNIT_TEST_H
+#define BASE_UNIT_TEST_H
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+#endif

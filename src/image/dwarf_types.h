@@ -1,0 +1,28 @@
+/*
+ * Field offsets from the binary's own DWARF, read through libdw. Go's compiler describes every
+ * runtime structure there unless the program was linked with -w or stripped.
+ */
+#ifndef IMAGE_DWARF_TYPES_H
+#define IMAGE_DWARF_TYPES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "image/elf_file.h"
+
+/* One question: the offset of "sched.sp" in "runtime.g" (path "" asks for the size), or, with
+ * is_constant, the value of the constant named by `type`. */
+struct dwarf_query {
+	const char *type;
+	const char *path;
+	bool is_constant;
+	bool found; /* the answer: false when there is no such thing */
+	int64_t value;
+};
+
+/* Answers all queries in one pass. *ret_has_dwarf is false, and nothing found, without DWARF. */
+struct error *dwarf_answer(const struct elf_file *elf, struct dwarf_query *queries, size_t count,
+			   bool *ret_has_dwarf) must_check;
+
+#endif

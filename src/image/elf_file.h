@@ -1,0 +1,76 @@
+/*
+ * An ELF file: what it is, its bytes by address, its symbols. Addresses here are the file's own
+ * (p_vaddr); whoever knows where it was mapped adds the bias.
+ */
+#ifndef IMAGE_ELF_FILE_H
+#define IMAGE_ELF_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct elf_file;
+
+enum machine { MACHINE_AMD64, MACHINE_ARM64 };
+
+struct elf_segment {
+	uint64_t address;
+	uint64_t file_size;
+	uint64_t memory_size;
+	uint64_t offset;
+	bool writable;
+	bool executable;
+};
+
+struct elf_section {
+	const char *name;
+	uint64_t address;
+	uint64_t size;
+	const uint8_t *bytes; /* NULL for .bss */
+};
+
+/* Takes the descriptor, also when it fails. `name` is for messages and is copied. ERROR_NOT_GO: it
+ * is not an ELF file of amd64 or arm64. */
+struct error *elf_file_open(int fd, const char *name, struct elf_file **ret) must_check;
+void elf_file_close(struct elf_file *elf);
+
+const char *elf_file_name(const struct elf_file *elf);
+enum machine elf_file_machine(const struct elf_file *elf);
+/* ET_DYN: it may be mapped anywhere. */
+bool elf_file_is_pie(const struct elf_file *elf);
+/* It has a program interpreter or needs shared libraries. */
+bool elf_file_is_dynamic(const struct elf_file *elf);
+/* It has neither symbols nor DWARF. */
+bool elf_file_is_stripped(const struct elf_file *elf);
+/* Lower-case hexadecimal of the GNU build id, or "" when there is none. */
+const char *elf_file_build_id(const struct elf_file *elf);
+
+size_t elf_file_segments(const struct elf_file *elf, const struct elf_segment **ret);
+/* false when there is no such section. */
+bool elf_file_section(const struct elf_file *elf, const char *name, struct elf_section *ret);
+
+/* `size` bytes at this address, in place, or NULL where the file does not hold them. */
+const uint8_t *elf_file_bytes(const struct elf_file *elf, uint64_t address, size_t size);
+/* As many bytes as the file holds from this address on; NULL and 0 when none. */
+const uint8_t *elf_file_rest(const struct elf_file *elf, uint64_t address, size_t *ret_size);
+
+/* 0 when the file has no such symbol. */
+uint64_t elf_file_symbol(const struct elf_file *elf, const char *name);
+
+/* The place that a relative relocation fills with this address, or 0. */
+uint64_t elf_file_relocation_to(const struct elf_file *elf, uint64_t address);
+/* What a relative relocation puts at this place, or 0. */
+uint64_t elf_file_relocated(const struct elf_file *elf, uint64_t place);
+
+/* The whole file, as mapped: for readers that bring their own parser. */
+const uint8_t *elf_file_whole(const struct elf_file *elf, size_t *ret_size);
+
+static inline void cleanup_elf_file(struct elf_file **elf)
+{
+	elf_file_close(*elf);
+}
+#define _cleanup_elf_file_ __attribute__((cleanup(cleanup_elf_file)))
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * A Go program's binary, as it lies in a target: its version, where it is mapped, and its function
+ * table. Opening it reads the file (through /proc/PID/exe) and a few hundred bytes of the target.
+ */
+#ifndef IMAGE_IMAGE_H
+#define IMAGE_IMAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "image/buildinfo.h"
+#include "image/elf_file.h"
+#include "image/pclntab.h"
+#include "target/target.h"
+
+/* Offsets in runtime.moduledata and ids that differ by Go version; golayout knows them. */
+struct image_layout {
+	uint16_t moduledata_gofunc; /* 0 in Go 1.17, where funcdata are pointers */
+	uint8_t wrapper_id;
+};
+
+struct image {
+	struct elf_file *elf;
+	struct elf_file *twin; /* an unstripped file of the same build (--exe), or NULL */
+	struct buildinfo info;
+	enum machine machine;
+	uint64_t bias;       /* address in the target minus address in the file */
+	uint64_t moduledata; /* address in the target, once image_load_functions() was called */
+	struct pclntab functions;
+	uint8_t *copy; /* the tables, when they had to be read from memory */
+};
+
+/*
+ * The main program of a live target. `exe` names an unstripped twin or is NULL; its build id must
+ * match. ERROR_NOT_GO when the program is no Go program.
+ */
+struct error *image_open(struct target *t, const char *exe, struct image **ret) must_check;
+/* A program's file without a process; its bias is 0. */
+struct error *image_open_file(const char *path, struct image **ret) must_check;
+void image_close(struct image *img);
+
+/* Finds the function table and moduledata. With t NULL, relocations come from the file. */
+struct error *image_load_functions(struct image *img, struct target *t,
+				   const struct image_layout *layout) must_check;
+
+/* The address in the target of a symbol of the file or its twin; 0 when there is none. */
+uint64_t image_symbol(const struct image *img, const char *name);
+
+/* The binary's own bytes at an address of the target (code, read-only data), or NULL. */
+const uint8_t *image_bytes(const struct image *img, uint64_t address, size_t size);
+
+static inline void cleanup_image(struct image **img)
+{
+	image_close(*img);
+}
+#define _cleanup_image_ __attribute__((cleanup(cleanup_image)))
+
+#endif

@@ -1,0 +1,146 @@
+/*
+ * Samples aggregated by stack, and the formats that they are written in.
+ *
+ * A profile holds raw words of stacks (image/pclntab.h); they are symbolized once, when a format is
+ * written. It knows nothing of sampling: whoever fills it says how much time a sample stands for.
+ */
+#ifndef PROFILE_PROFILE_H
+#define PROFILE_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/intern.h"
+#include "base/map.h"
+#include "image/pclntab.h"
+
+enum profile_state { PROFILE_RUNNING, PROFILE_RUNNABLE, PROFILE_SYSCALL, PROFILE_WAITING };
+#define PROFILE_STATES 4
+
+/* "running", "runnable", "syscall", "waiting" */
+const char *profile_state_name(enum profile_state state);
+
+struct profile_label {
+	uint32_t key; /* both in profile->strings */
+	uint32_t value;
+};
+
+/* What was seen of goroutines with this stack, state, wait reason and labels. */
+struct profile_sample {
+	const uint64_t *pcs; /* words of a stack, innermost first */
+	uint32_t depth;
+	uint32_t wait; /* the wait reason, in profile->strings; 0 when it was not waiting */
+	enum profile_state state;
+	const struct profile_label *labels; /* sorted by key */
+	uint32_t label_count;
+	uint64_t count;   /* times seen */
+	uint64_t wall_ns; /* time that they stand for */
+	uint64_t cpu_ns;
+	uint64_t idle_count; /* the part of it by goroutines that stood there all through the
+				recording */
+	uint64_t idle_ns;
+};
+
+struct profile_mapping {
+	uint64_t start;
+	uint64_t end;
+	uint64_t offset; /* in the file */
+	char *file;
+	char *build_id; /* hexadecimal, "" when the file has none */
+};
+
+struct profile {
+	struct intern strings;
+	/* Samples, each with pcs and labels of its own. */
+	struct profile_sample *samples;
+	size_t count;
+	size_t capacity;
+	struct map index; /* hash of what makes a sample one of its kind -> its place + 1 */
+
+	/* What it is a profile of; the strings belong to the profile. */
+	char *command;    /* of the target, for titles */
+	char *go_version; /* "go1.27.2" */
+	uint64_t time_ns; /* wall clock time of its start, since 1970 */
+	uint64_t duration_ns;
+	uint64_t period_ns; /* of one tick */
+	/* Lines that say how exact it is: rate, ticks missed, torn reads ... */
+	char **comments;
+	size_t comment_count;
+	size_t comment_capacity;
+	struct profile_mapping *mappings; /* by address */
+	size_t mapping_count;
+	size_t mapping_capacity;
+};
+
+struct profile *profile_create(void); /* NULL: no memory */
+void profile_destroy(struct profile *p);
+/* Adds to the sample with the same stack, state, wait and labels, or makes it. Copies what it
+ * needs. */
+struct error *profile_add(struct profile *p, const struct profile_sample *sample) must_check;
+struct error *profile_add_comment(struct profile *p, const char *format, ...) must_check
+	__attribute__((format(printf, 2, 3)));
+/* Copies the strings of the mapping. */
+struct error *profile_add_mapping(struct profile *p,
+				  const struct profile_mapping *mapping) must_check;
+/* The total over all samples. */
+void profile_totals(const struct profile *p, uint64_t *ret_count, uint64_t *ret_wall_ns);
+
+/* A symbolized stack word: its frames, innermost first. */
+struct profile_location {
+	const struct go_frame *frames;
+	size_t count;
+};
+
+/*
+ * Each distinct word of a profile's stacks, symbolized once. Without functions (--raw) a word has
+ * no frames, but for the pseudo words.
+ */
+struct profile_symbols;
+struct error *profile_symbolize(const struct profile *p, const struct pclntab *functions,
+				struct profile_symbols **ret) must_check;
+void profile_symbols_destroy(struct profile_symbols *symbols);
+const struct profile_location *profile_symbols_of(const struct profile_symbols *symbols,
+						  uint64_t pc);
+
+/*
+ * The frames of one sample's stack, innermost first, as a reader expects them: inlined calls
+ * expanded, wrappers left out, ended at the goroutine's start function (runtime.goexit left out).
+ * Room for `max`; *ret_count says how many. A word that no function holds is "0x<pc>".
+ */
+void profile_stack_frames(const struct profile_symbols *symbols,
+			  const struct profile_sample *sample, struct go_frame *ret, size_t max,
+			  size_t *ret_count);
+
+/* A format is one file that ends in one of these. */
+struct profile_format {
+	const char *name;            /* -f NAME */
+	const char *const *suffixes; /* of file names, NULL at the end */
+	bool binary;                 /* not for a terminal */
+	struct error *(*write)(const struct profile *p, const struct profile_symbols *symbols,
+			       FILE *out);
+};
+
+extern const struct profile_format profile_format_pprof;      /* .pb.gz .pprof */
+extern const struct profile_format profile_format_folded;     /* .folded */
+extern const struct profile_format profile_format_speedscope; /* .json */
+extern const struct profile_format profile_format_html;       /* .html */
+
+/* NULL when there is none of this name, or for this file name. */
+const struct profile_format *profile_format_named(const char *name);
+const struct profile_format *profile_format_for_file(const char *path);
+
+static inline void cleanup_profile(struct profile **p)
+{
+	profile_destroy(*p);
+}
+#define _cleanup_profile_ __attribute__((cleanup(cleanup_profile)))
+static inline void cleanup_profile_symbols(struct profile_symbols **s)
+{
+	profile_symbols_destroy(*s);
+}
+#define _cleanup_profile_symbols_ __attribute__((cleanup(cleanup_profile_symbols)))
+
+#endif

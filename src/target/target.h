@@ -1,0 +1,111 @@
+/*
+ * Where the bytes of a program come from: a live process, or bytes given by a test or a recording.
+ *
+ * Nothing here stops the target or writes to it. Addresses are the target's own. A target may
+ * change at any moment: ERROR_FAULT is an ordinary answer. One target is used by one thread at a
+ * time.
+ */
+#ifndef TARGET_TARGET_H
+#define TARGET_TARGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct target;
+
+/* A range of the target's memory and where its bytes shall go. */
+struct target_range {
+	uint64_t address;
+	size_t size;
+	void *buffer;
+};
+
+/* A mapping, as a line of /proc/PID/maps. */
+struct target_map {
+	uint64_t start;
+	uint64_t end;
+	uint64_t offset;
+	bool readable;
+	bool writable;
+	bool executable;
+	dev_t device;
+	ino_t inode;
+	char *path; /* "" when the mapping has none */
+};
+
+struct target_maps {
+	struct target_map *items; /* by address */
+	size_t count;
+	size_t capacity;
+};
+
+/*
+ * A live process. ERROR_GONE: no such process; ERROR_DENIED: we may not read its memory, and the
+ * message says which rule forbids it and what to do.
+ */
+struct error *target_open_process(pid_t pid, struct target **ret) must_check;
+
+/* Bytes in memory; used by tests. `segments` are copied, their bytes are not. */
+struct error *target_open_memory(const struct target_range *segments, size_t count,
+				 struct target **ret) must_check;
+
+void target_close(struct target *t);
+
+/* All of [address, address + size), or ERROR_FAULT, or ERROR_GONE. */
+struct error *target_read(struct target *t, uint64_t address, void *buffer, size_t size) must_check;
+struct error *target_read_u64(struct target *t, uint64_t address, uint64_t *ret) must_check;
+struct error *target_read_u32(struct target *t, uint64_t address, uint32_t *ret) must_check;
+
+/*
+ * Many ranges in one system call (at most TARGET_MAX_RANGES of them), filling the buffers in order.
+ * The kernel stops at the first range that it cannot read: *ret_done says how many ranges are
+ * whole, and a short count is not an error.
+ */
+#define TARGET_MAX_RANGES 1024
+struct error *target_read_ranges(struct target *t, const struct target_range *ranges, size_t count,
+				 size_t *ret_done) must_check;
+
+/*
+ * As target_read_ranges(), but the bytes of all ranges arrive one behind the other in one buffer:
+ * for the kernel a single destination is cheaper.
+ */
+struct error *target_read_packed(struct target *t, const struct target_range *ranges, size_t count,
+				 void *buffer, size_t size, size_t *ret_done) must_check;
+
+/* 0 when the target is not a live process. */
+pid_t target_pid(const struct target *t);
+
+/*
+ * NULL as long as the process that was opened runs the program that it ran then; ERROR_GONE when it
+ * exited or called exec. Costs one system call of 1 us.
+ */
+struct error *target_check(struct target *t) must_check;
+
+struct error *target_maps(struct target *t, struct target_maps *ret) must_check;
+void target_maps_release(struct target_maps *maps);
+
+/* The mapping that holds the address, or NULL. */
+const struct target_map *target_maps_find(const struct target_maps *maps, uint64_t address);
+
+/* The thread ids of a process; ERROR_GONE when there is none. The caller frees *ret. */
+struct error *target_threads(struct target *t, pid_t **ret, size_t *ret_count) must_check;
+
+/*
+ * The program's file, opened for reading through /proc/PID/exe (right also when it was deleted or
+ * lies in another mount namespace), and its name as the kernel gives it. The caller closes *ret_fd.
+ */
+struct error *target_open_exe(struct target *t, int *ret_fd) must_check;
+const char *target_exe_name(const struct target *t);
+
+static inline void cleanup_target(struct target **t)
+{
+	target_close(*t);
+}
+#define _cleanup_target_ __attribute__((cleanup(cleanup_target)))
+#define _cleanup_maps_ __attribute__((cleanup(target_maps_release)))
+
+#endif

@@ -74,7 +74,7 @@ struct error *target_read_ranges(struct target *t, const struct target_range *ra
  * for the kernel a single destination is cheaper.
  */
 struct error *target_read_packed(struct target *t, const struct target_range *ranges, size_t count,
-				 void *buffer, size_t size, size_t *ret_done) must_check;
+				 void *buffer, size_t *ret_done) must_check;
 
 /* 0 when the target is not a live process. */
 pid_t target_pid(const struct target *t);
@@ -90,6 +90,9 @@ void target_maps_release(struct target_maps *maps);
 
 /* The mapping that holds the address, or NULL. */
 const struct target_map *target_maps_find(const struct target_maps *maps, uint64_t address);
+
+/* The address of the program's entry point (AT_ENTRY), which tells where the program was mapped. */
+struct error *target_entry(struct target *t, uint64_t *ret) must_check;
 
 /* The thread ids of a process; ERROR_GONE when there is none. The caller frees *ret. */
 struct error *target_threads(struct target *t, pid_t **ret, size_t *ret_count) must_check;

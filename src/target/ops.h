@@ -1,0 +1,33 @@
+/* What a kind of target is made of; for the files of this room alone. */
+#ifndef TARGET_OPS_H
+#define TARGET_OPS_H
+
+#include "target/target.h"
+
+struct target_ops {
+	/* As target_read_ranges(). Exactly one of `packed` (all bytes one behind the other) and
+	 * each range's own buffer is filled. */
+	struct error *(*read)(struct target *t, const struct target_range *ranges, size_t count,
+			      void *packed, size_t *ret_done);
+	struct error *(*check)(struct target *t);
+	struct error *(*maps)(struct target *t, struct target_maps *ret);
+	struct error *(*threads)(struct target *t, pid_t **ret, size_t *ret_count);
+	struct error *(*open_exe)(struct target *t, int *ret_fd);
+	struct error *(*entry)(struct target *t, uint64_t *ret);
+	void (*close)(struct target *t);
+};
+
+/* The first member of every kind. */
+struct target {
+	const struct target_ops *ops;
+	pid_t pid;
+	char *exe_name;
+};
+
+/* Why the kernel refused to let us read this process, and what to do about it. */
+struct error *target_denied(pid_t pid, int err) must_check;
+
+/* The value of a line "Name:\tvalue" of /proc/PID/status as a number; -1 when there is none. */
+long target_status_number(pid_t pid, const char *name);
+
+#endif

@@ -1,0 +1,342 @@
+/*
+ * A live process, read with process_vm_readv: one system call copies up to 1024 ranges and neither
+ * stops the process nor marks it. Where that call is forbidden (a seccomp filter on us), the same
+ * bytes come from /proc/PID/mem, a range a call.
+ *
+ * /proc/PID/mem stays bound to the address space that was there when it was opened, so a read of 0
+ * bytes from it is the proof that the process exited or called exec; process_vm_readv would go on
+ * with the new program's memory.
+ */
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "target/ops.h"
+
+struct process {
+	struct target base;
+	int proc_fd; /* the folder /proc/PID */
+	int mem_fd;
+	bool use_mem;   /* process_vm_readv is forbidden */
+	uint64_t entry; /* an address that is mapped as long as the program is */
+};
+
+static struct error *process_gone(const struct process *p)
+{
+	char state[64] = "";
+	int fd = openat(p->proc_fd, "stat", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, state, sizeof(state) - 1);
+	const char *paren = n > 0 ? strrchr(state, ')') : NULL;
+
+	if (fd >= 0)
+		close(fd);
+	if (paren && paren[1] == ' ' && paren[2] != 'Z' && paren[2] != 'X')
+		return error_format(ERROR_GONE,
+				    "process %d became another program (it called exec)",
+				    p->base.pid);
+	return error_format(ERROR_GONE, "process %d has exited", p->base.pid);
+}
+
+static struct error *process_check(struct target *t)
+{
+	struct process *p = (struct process *)t;
+	char byte;
+
+	if (pread(p->mem_fd, &byte, 1, p->entry) == 1)
+		return NULL;
+	return process_gone(p);
+}
+
+/* How many whole ranges `bytes` bytes are. */
+static size_t ranges_in(const struct target_range *ranges, size_t count, size_t bytes)
+{
+	size_t i;
+
+	for (i = 0; i < count && bytes >= ranges[i].size; i++)
+		bytes -= ranges[i].size;
+	return i;
+}
+
+static struct error *read_failed(struct process *p, int err)
+{
+	switch (err) {
+	case ESRCH:
+		return process_gone(p);
+	case EPERM:
+	case EACCES:
+		return target_denied(p->base.pid, err);
+	case ENOMEM:
+		return &error_no_memory;
+	default:
+		return &error_fault;
+	}
+}
+
+static struct error *read_mem(struct process *p, const struct target_range *ranges, size_t count,
+			      char *packed, size_t *ret_done)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		void *to = packed ? packed : ranges[i].buffer;
+		ssize_t n = pread(p->mem_fd, to, ranges[i].size, ranges[i].address);
+
+		if (!n && ranges[i].size)
+			return process_gone(p);
+		if (n < 0 || (size_t)n != ranges[i].size)
+			break;
+		packed += packed ? n : 0;
+	}
+	*ret_done = i;
+	return NULL;
+}
+
+static struct error *process_read(struct target *t, const struct target_range *ranges, size_t count,
+				  void *packed, size_t *ret_done)
+{
+	struct process *p = (struct process *)t;
+	struct iovec remote[TARGET_MAX_RANGES], local[TARGET_MAX_RANGES];
+	struct iovec whole = {packed, 0};
+	ssize_t n;
+
+	if (p->use_mem)
+		return read_mem(p, ranges, count, packed, ret_done);
+	for (size_t i = 0; i < count; i++) {
+		remote[i] = (struct iovec){(void *)ranges[i].address, ranges[i].size};
+		local[i] = (struct iovec){ranges[i].buffer, ranges[i].size};
+		whole.iov_len += ranges[i].size;
+	}
+	n = process_vm_readv(p->base.pid, packed ? &whole : local, packed ? 1 : count, remote,
+			     count, 0);
+	if (n < 0 && errno == EFAULT)
+		n = 0;
+	if (n < 0)
+		return read_failed(p, errno);
+	*ret_done = ranges_in(ranges, count, n);
+	return NULL;
+}
+
+static struct error *parse_map(char *line, struct target_map *ret)
+{
+	unsigned long start, end, offset, inode;
+	unsigned int major, minor;
+	char flags[5];
+	int path = 0;
+
+	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &start, &end, flags, &offset, &major,
+		   &minor, &inode, &path) < 7)
+		return error_format(ERROR_CORRUPT, "cannot read this line of maps: %s", line);
+	line[strcspn(line, "\n")] = '\0';
+	*ret = (struct target_map){
+		.start = start,
+		.end = end,
+		.offset = offset,
+		.readable = flags[0] == 'r',
+		.writable = flags[1] == 'w',
+		.executable = flags[2] == 'x',
+		.device = (dev_t)major << 32 | minor,
+		.inode = inode,
+		.path = strdup(path ? line + path : ""),
+	};
+	return ret->path ? NULL : &error_no_memory;
+}
+
+static struct error *process_maps(struct target *t, struct target_maps *ret)
+{
+	struct process *p = (struct process *)t;
+	_cleanup_maps_ struct target_maps maps = {0};
+	_cleanup_fclose_ FILE *f = NULL;
+	_cleanup_free_ char *line = NULL;
+	size_t room = 0;
+	int fd = openat(p->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || !(f = fdopen(fd, "r")))
+		return read_failed(p, errno == ENOENT ? ESRCH : errno);
+	while (getline(&line, &room, f) > 0) {
+		struct error *err;
+
+		if (!array_reserve(&maps.items, &maps.capacity, maps.count + 1))
+			return &error_no_memory;
+		err = parse_map(line, &maps.items[maps.count]);
+		if (err)
+			return err;
+		maps.count++;
+	}
+	*ret = maps;
+	maps = (struct target_maps){0};
+	return NULL;
+}
+
+static void cleanup_closedir(DIR **d)
+{
+	if (*d)
+		closedir(*d);
+}
+
+static struct error *process_threads(struct target *t, pid_t **ret, size_t *ret_count)
+{
+	struct process *p = (struct process *)t;
+	__attribute__((cleanup(cleanup_closedir))) DIR *dir = NULL;
+	_cleanup_free_ pid_t *tids = NULL;
+	size_t count = 0, capacity = 0;
+	struct dirent *entry;
+	int fd = openat(p->proc_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || !(dir = fdopendir(fd)))
+		return process_gone(p);
+	while ((entry = readdir(dir))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		if (!array_reserve(&tids, &capacity, count + 1))
+			return &error_no_memory;
+		tids[count++] = atoi(entry->d_name);
+	}
+	*ret = take_ptr(tids);
+	*ret_count = count;
+	return NULL;
+}
+
+static struct error *process_open_exe(struct target *t, int *ret_fd)
+{
+	struct process *p = (struct process *)t;
+	int fd = openat(p->proc_fd, "exe", O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		*ret_fd = fd;
+		return NULL;
+	}
+	if (errno == ENOENT)
+		return error_format(ERROR_NOT_GO,
+				    "process %d has no program file: it is a thread "
+				    "of the kernel, or has exited",
+				    t->pid);
+	if (errno == EACCES || errno == EPERM)
+		return target_denied(t->pid, errno);
+	return error_errno(ERROR_FAILED, errno, "cannot open the program of process %d", t->pid);
+}
+
+static struct error *process_entry(struct target *t, uint64_t *ret)
+{
+	*ret = ((struct process *)t)->entry;
+	return NULL;
+}
+
+static void process_close(struct target *t)
+{
+	struct process *p = (struct process *)t;
+
+	if (p->proc_fd >= 0)
+		close(p->proc_fd);
+	if (p->mem_fd >= 0)
+		close(p->mem_fd);
+	free(p->base.exe_name);
+	free(p);
+}
+
+static const struct target_ops process_ops = {
+	.read = process_read,
+	.check = process_check,
+	.maps = process_maps,
+	.threads = process_threads,
+	.open_exe = process_open_exe,
+	.entry = process_entry,
+	.close = process_close,
+};
+
+static struct error *read_entry(struct process *p)
+{
+	_cleanup_close_ int fd = openat(p->proc_fd, "auxv", O_RDONLY | O_CLOEXEC);
+	uint64_t auxv[2 * 64];
+	ssize_t n = fd < 0 ? -1 : read(fd, auxv, sizeof(auxv));
+
+	if (n < 0)
+		return read_failed(p, errno);
+	if (!n)
+		return process_gone(p);
+	for (size_t i = 0; i + 1 < n / sizeof(auxv[0]); i += 2) {
+		if (auxv[i] == AT_ENTRY) {
+			p->entry = auxv[i + 1];
+			return NULL;
+		}
+	}
+	return error_format(ERROR_FAILED, "process %d has no entry point in its auxv", p->base.pid);
+}
+
+static struct error *read_exe_name(struct process *p)
+{
+	char name[PATH_MAX];
+	ssize_t n = readlinkat(p->proc_fd, "exe", name, sizeof(name) - 1);
+
+	name[n < 0 ? 0 : n] = '\0';
+	p->base.exe_name = strdup(name);
+	return p->base.exe_name ? NULL : &error_no_memory;
+}
+
+/* Reads a byte with process_vm_readv, to learn whether we may. */
+static struct error *probe(struct process *p)
+{
+	struct error *err = process_check(&p->base);
+	struct iovec local, remote = {(void *)p->entry, 1};
+	char byte;
+
+	if (err)
+		return err;
+	local = (struct iovec){&byte, 1};
+	if (process_vm_readv(p->base.pid, &local, 1, &remote, 1, 0) == 1)
+		return NULL;
+	if (errno != EPERM && errno != ENOSYS && errno != EACCES)
+		return read_failed(p, errno);
+	p->use_mem = true;
+	return NULL;
+}
+
+static struct error *process_open(struct process *p)
+{
+	char path[32];
+	struct error *err;
+
+	snprintf(path, sizeof(path), "/proc/%d", p->base.pid);
+	p->proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (p->proc_fd < 0)
+		return error_format(ERROR_GONE,
+				    "there is no process %d here; `gospect ps` lists those that "
+				    "can be looked at",
+				    p->base.pid);
+	err = read_exe_name(p);
+	if (err)
+		return err;
+	p->mem_fd = openat(p->proc_fd, "mem", O_RDONLY | O_CLOEXEC);
+	if (p->mem_fd < 0)
+		return read_failed(p, errno == ENOENT ? ESRCH : errno);
+	err = read_entry(p);
+	return err ? err : probe(p);
+}
+
+struct error *target_open_process(pid_t pid, struct target **ret)
+{
+	struct process *p = calloc(1, sizeof(*p));
+	long group = target_status_number(pid, "Tgid");
+	struct error *err;
+
+	if (!p)
+		return &error_no_memory;
+	p->base.ops = &process_ops;
+	p->base.pid = group > 0 ? group : pid;
+	p->proc_fd = p->mem_fd = -1;
+	err = process_open(p);
+	if (err) {
+		process_close(&p->base);
+		return err;
+	}
+	*ret = &p->base;
+	return NULL;
+}

@@ -1,0 +1,164 @@
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/unit_test.h"
+#include "target/target.h"
+
+static char known[] = "known bytes of the parent and its child";
+
+static pid_t start_child(void)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		for (;;)
+			pause();
+	return pid;
+}
+
+static void end_child(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static void process_reads_ranges_in_order_and_stops_at_a_hole(void **state)
+{
+	_cleanup_target_ struct target *t = NULL;
+	char a[5] = "", b[7] = "", packed[16] = "";
+	size_t done;
+	pid_t pid = start_child();
+	struct target_range ranges[] = {{(uint64_t)known, 4, a},
+					{(uint64_t)known + 6, 6, b},
+					{8, 4, b},
+					{(uint64_t)known, 4, a}};
+
+	assert_null(target_open_process(pid, &t));
+	assert_null(target_read_ranges(t, ranges, 4, &done));
+	assert_int_equal(done, 2);
+	assert_string_equal(a, "know");
+	assert_string_equal(b, "bytes ");
+	assert_null(target_read_packed(t, ranges, 2, packed, &done));
+	assert_int_equal(done, 2);
+	assert_string_equal(packed, "knowbytes ");
+	assert_ptr_equal(target_read(t, 8, a, 4), &error_fault);
+	end_child(pid);
+}
+
+static void process_that_ends_is_gone(void **state)
+{
+	_cleanup_target_ struct target *t = NULL;
+	_cleanup_error_ struct error *checked = NULL, *read = NULL;
+	char byte;
+	pid_t pid = start_child();
+
+	assert_null(target_open_process(pid, &t));
+	assert_null(target_check(t));
+	end_child(pid);
+	checked = target_check(t);
+	assert_int_equal(checked->code, ERROR_GONE);
+	assert_non_null(strstr(checked->message, "has exited"));
+	read = target_read(t, (uint64_t)known, &byte, 1);
+	assert_int_equal(read->code, ERROR_GONE);
+}
+
+static void process_that_calls_exec_is_gone_too(void **state)
+{
+	_cleanup_target_ struct target *t = NULL;
+	_cleanup_error_ struct error *err = NULL;
+	int pipes[2];
+	char byte = 0;
+	pid_t pid;
+
+	assert_int_equal(pipe(pipes), 0);
+	pid = fork();
+	if (!pid) {
+		if (read(pipes[0], &byte, 1) == 1)
+			execlp("sleep", "sleep", "100", NULL);
+		_exit(1);
+	}
+	assert_null(target_open_process(pid, &t));
+	assert_int_equal(write(pipes[1], &byte, 1), 1);
+	for (int i = 0; i < 1000 && !(err = target_check(t)); i++)
+		usleep(5000);
+	assert_non_null(err);
+	assert_int_equal(err->code, ERROR_GONE);
+	assert_non_null(strstr(err->message, "exec"));
+	end_child(pid);
+}
+
+static void no_such_process_is_said(void **state)
+{
+	_cleanup_target_ struct target *t = NULL;
+	_cleanup_error_ struct error *err = target_open_process(0x3ffffffe, &t);
+
+	assert_non_null(err);
+	assert_int_equal(err->code, ERROR_GONE);
+	assert_non_null(strstr(err->message, "there is no process"));
+}
+
+static void maps_hold_our_own_code(void **state)
+{
+	_cleanup_target_ struct target *t = NULL;
+	_cleanup_maps_ struct target_maps maps = {0};
+	const struct target_map *map;
+	uint64_t entry;
+
+	assert_null(target_open_process(getpid(), &t));
+	assert_null(target_maps(t, &maps));
+	assert_null(target_entry(t, &entry));
+	map = target_maps_find(&maps, entry);
+	assert_non_null(map);
+	assert_true(map->executable && !map->writable);
+	assert_string_equal(map->path, target_exe_name(t));
+	assert_null(target_maps_find(&maps, 8));
+}
+
+static void threads_hold_the_main_thread(void **state)
+{
+	_cleanup_target_ struct target *t = NULL;
+	_cleanup_free_ pid_t *tids = NULL;
+	size_t count;
+
+	assert_null(target_open_process(getpid(), &t));
+	assert_null(target_threads(t, &tids, &count));
+	assert_true(count >= 1);
+	assert_int_equal(tids[0], getpid());
+}
+
+static void memory_gives_only_what_it_holds(void **state)
+{
+	_cleanup_target_ struct target *t = NULL;
+	struct target_range segments[] = {{0x1000, sizeof(known), known}};
+	uint32_t word;
+	char text[6] = "";
+
+	assert_null(target_open_memory(segments, 1, &t));
+	assert_null(target_read(t, 0x1006, text, 5));
+	assert_string_equal(text, "bytes");
+	assert_ptr_equal(target_read(t, 0xfff, text, 5), &error_fault);
+	assert_ptr_equal(target_read(t, 0x1000 + sizeof(known) - 3, &word, 4), &error_fault);
+	assert_ptr_equal(target_read(t, UINT64_MAX - 1, &word, 4), &error_fault);
+	assert_null(target_read_u32(t, 0x1000, &word));
+	assert_memory_equal(&word, "know", 4);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(process_reads_ranges_in_order_and_stops_at_a_hole),
+		cmocka_unit_test(process_that_ends_is_gone),
+		cmocka_unit_test(process_that_calls_exec_is_gone_too),
+		cmocka_unit_test(no_such_process_is_said),
+		cmocka_unit_test(maps_hold_our_own_code),
+		cmocka_unit_test(threads_hold_the_main_thread),
+		cmocka_unit_test(memory_gives_only_what_it_holds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

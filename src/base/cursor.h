@@ -13,6 +13,11 @@
 
 #include "base/error.h"
 
+struct bytes {
+	const uint8_t *data;
+	size_t size;
+};
+
 struct cursor {
 	const uint8_t *start;
 	const uint8_t *at;

@@ -31,8 +31,8 @@ struct elf_section {
 	const uint8_t *bytes; /* NULL for .bss */
 };
 
-/* Takes the descriptor, also when it fails. `name` is for messages and is copied. ERROR_NOT_GO: it
- * is not an ELF file of amd64 or arm64. */
+/* Takes the descriptor, also when it fails; `name` is for messages and is copied. ERROR_NOT_GO: no
+ * ELF file; ERROR_UNSUPPORTED: neither amd64 nor arm64. */
 struct error *elf_file_open(int fd, const char *name, struct elf_file **ret) must_check;
 void elf_file_close(struct elf_file *elf);
 
@@ -46,6 +46,9 @@ bool elf_file_is_dynamic(const struct elf_file *elf);
 bool elf_file_is_stripped(const struct elf_file *elf);
 /* Lower-case hexadecimal of the GNU build id, or "" when there is none. */
 const char *elf_file_build_id(const struct elf_file *elf);
+
+/* The address where the program starts. */
+uint64_t elf_file_entry(const struct elf_file *elf);
 
 size_t elf_file_segments(const struct elf_file *elf, const struct elf_segment **ret);
 /* false when there is no such section. */
@@ -61,8 +64,10 @@ uint64_t elf_file_symbol(const struct elf_file *elf, const char *name);
 
 /* The place that a relative relocation fills with this address, or 0. */
 uint64_t elf_file_relocation_to(const struct elf_file *elf, uint64_t address);
-/* What a relative relocation puts at this place, or 0. */
-uint64_t elf_file_relocated(const struct elf_file *elf, uint64_t place);
+/* Does to a copy of the bytes at `address` what the loader does: puts address + bias wherever a
+ * relative relocation says so. */
+void elf_file_relocate(const struct elf_file *elf, uint64_t address, void *buffer, size_t size,
+		       uint64_t bias);
 
 /* The whole file, as mapped: for readers that bring their own parser. */
 const uint8_t *elf_file_whole(const struct elf_file *elf, size_t *ret_size);

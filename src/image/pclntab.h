@@ -12,14 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h"
+#include "base/cursor.h"
+#include "base/intern.h"
 
 enum pclntab_format { PCLNTAB_GO116, PCLNTAB_GO118, PCLNTAB_GO120 };
-
-struct bytes {
-	const uint8_t *data;
-	size_t size;
-};
 
 /*
  * A word of a stack. Most are return addresses and are looked up as the call before them; one with
@@ -64,9 +60,12 @@ struct pclntab {
 	struct bytes cutab;
 	struct bytes files;
 	struct bytes pctab;
-	struct bytes
-		gofunc; /* what funcdata offsets are relative to; Go 1.17: from gofunc_base on */
-	uint64_t gofunc_base; /* its address */
+	struct bytes gofunc;    /* what funcdata offsets are relative to */
+	uint64_t funcs_address; /* where `funcs` begins */
+	uint64_t gofunc_base;   /* Go 1.17, where funcdata are addresses: where `gofunc` begins */
+	/* Names whose type arguments were shortened to [...], as the runtime prints them; the
+	 * caller's memory. */
+	struct intern *short_names;
 };
 
 enum {

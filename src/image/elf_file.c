@@ -1,0 +1,397 @@
+#include "image/elf_file.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/map.h"
+
+struct elf_file {
+	char *name;
+	uint8_t *bytes; /* the whole file, mapped */
+	size_t size;
+	Elf *elf;
+	enum machine machine;
+	bool pie;
+	bool dynamic;
+	bool stripped;
+	char build_id[2 * 64 + 1];
+	struct elf_segment *segments;
+	size_t segment_count;
+	size_t segment_capacity;
+	struct map objects; /* hash of a data symbol's name -> its value */
+	bool objects_read;
+};
+
+static struct error *map_file(struct elf_file *elf, int fd)
+{
+	struct stat st;
+	void *bytes;
+
+	if (fstat(fd, &st))
+		return error_errno(ERROR_FAILED, errno, "cannot read %s", elf->name);
+	if (S_ISDIR(st.st_mode))
+		return error_format(ERROR_NOT_GO, "%s is a folder, not a program", elf->name);
+	if (st.st_size < (off_t)sizeof(Elf64_Ehdr))
+		return error_format(ERROR_NOT_GO, "%s is too short to be a program", elf->name);
+	bytes = mmap(NULL, st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (bytes == MAP_FAILED)
+		return error_errno(ERROR_FAILED, errno, "cannot read %s", elf->name);
+	elf->bytes = bytes;
+	elf->size = st.st_size;
+	return NULL;
+}
+
+static struct error *read_header(struct elf_file *elf)
+{
+	GElf_Ehdr header;
+
+	if (memcmp(elf->bytes, ELFMAG, SELFMAG))
+		return error_format(ERROR_NOT_GO, "%s is not an ELF program", elf->name);
+	elf_version(EV_CURRENT);
+	elf->elf = elf_memory((char *)elf->bytes, elf->size);
+	if (!elf->elf || !gelf_getehdr(elf->elf, &header))
+		return error_format(ERROR_CORRUPT, "%s is a broken ELF file: %s", elf->name,
+				    elf_errmsg(-1));
+	if (header.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    (header.e_machine != EM_X86_64 && header.e_machine != EM_AARCH64))
+		return error_format(ERROR_UNSUPPORTED,
+				    "%s is built for another kind of processor (ELF machine %d); "
+				    "gospect reads amd64 and arm64",
+				    elf->name, header.e_machine);
+	elf->machine = header.e_machine == EM_X86_64 ? MACHINE_AMD64 : MACHINE_ARM64;
+	elf->pie = header.e_type == ET_DYN;
+	return NULL;
+}
+
+static void read_build_id(struct elf_file *elf, const GElf_Phdr *ph)
+{
+	Elf_Data *notes = elf_getdata_rawchunk(elf->elf, ph->p_offset, ph->p_filesz, ELF_T_NHDR);
+	size_t at = 0, name, desc;
+	GElf_Nhdr note;
+
+	while (notes && (at = gelf_getnote(notes, at, &note, &name, &desc))) {
+		const uint8_t *id = (const uint8_t *)notes->d_buf + desc;
+
+		if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 || note.n_descsz > 64 ||
+		    memcmp((char *)notes->d_buf + name, "GNU", 4))
+			continue;
+		for (size_t i = 0; i < note.n_descsz; i++)
+			sprintf(elf->build_id + 2 * i, "%02x", id[i]);
+		return;
+	}
+}
+
+static struct error *add_segment(struct elf_file *elf, const GElf_Phdr *ph)
+{
+	uint64_t end;
+
+	if (__builtin_add_overflow(ph->p_offset, ph->p_filesz, &end) || end > elf->size ||
+	    ph->p_vaddr + ph->p_memsz < ph->p_vaddr || ph->p_filesz > ph->p_memsz)
+		return error_format(ERROR_CORRUPT,
+				    "%s is truncated or broken: a segment lies "
+				    "outside the file",
+				    elf->name);
+	if (!array_reserve(&elf->segments, &elf->segment_capacity, elf->segment_count + 1))
+		return &error_no_memory;
+	elf->segments[elf->segment_count++] = (struct elf_segment){
+		.address = ph->p_vaddr,
+		.file_size = ph->p_filesz,
+		.memory_size = ph->p_memsz,
+		.offset = ph->p_offset,
+		.writable = ph->p_flags & PF_W,
+		.executable = ph->p_flags & PF_X,
+	};
+	return NULL;
+}
+
+static struct error *read_segments(struct elf_file *elf)
+{
+	size_t count;
+	GElf_Phdr ph;
+
+	if (elf_getphdrnum(elf->elf, &count))
+		return error_format(ERROR_CORRUPT, "%s is a broken ELF file: %s", elf->name,
+				    elf_errmsg(-1));
+	for (size_t i = 0; i < count && gelf_getphdr(elf->elf, i, &ph); i++) {
+		struct error *err = NULL;
+
+		if (ph.p_type == PT_LOAD)
+			err = add_segment(elf, &ph);
+		else if (ph.p_type == PT_INTERP)
+			elf->dynamic = true;
+		else if (ph.p_type == PT_NOTE && !elf->build_id[0])
+			read_build_id(elf, &ph);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+struct error *elf_file_open(int fd, const char *name, struct elf_file **ret)
+{
+	_cleanup_close_ int owned = fd;
+	_cleanup_elf_file_ struct elf_file *elf = calloc(1, sizeof(*elf));
+	struct elf_section section;
+	struct error *err;
+
+	if (!elf || !(elf->name = strdup(name)))
+		return &error_no_memory;
+	err = map_file(elf, owned);
+	if (!err)
+		err = read_header(elf);
+	if (!err)
+		err = read_segments(elf);
+	if (err)
+		return err;
+	elf->stripped = !elf_file_section(elf, ".symtab", &section) &&
+			!elf_file_section(elf, ".debug_info", &section) &&
+			!elf_file_section(elf, ".zdebug_info", &section);
+	*ret = take_ptr(elf);
+	return NULL;
+}
+
+void elf_file_close(struct elf_file *elf)
+{
+	if (!elf)
+		return;
+	if (elf->elf)
+		elf_end(elf->elf);
+	if (elf->bytes)
+		munmap(elf->bytes, elf->size);
+	map_release(&elf->objects);
+	free(elf->segments);
+	free(elf->name);
+	free(elf);
+}
+
+const char *elf_file_name(const struct elf_file *elf)
+{
+	return elf->name;
+}
+
+enum machine elf_file_machine(const struct elf_file *elf)
+{
+	return elf->machine;
+}
+
+bool elf_file_is_pie(const struct elf_file *elf)
+{
+	return elf->pie;
+}
+
+bool elf_file_is_dynamic(const struct elf_file *elf)
+{
+	return elf->dynamic;
+}
+
+bool elf_file_is_stripped(const struct elf_file *elf)
+{
+	return elf->stripped;
+}
+
+const char *elf_file_build_id(const struct elf_file *elf)
+{
+	return elf->build_id;
+}
+
+uint64_t elf_file_entry(const struct elf_file *elf)
+{
+	GElf_Ehdr header;
+
+	return gelf_getehdr(elf->elf, &header) ? header.e_entry : 0;
+}
+
+size_t elf_file_segments(const struct elf_file *elf, const struct elf_segment **ret)
+{
+	*ret = elf->segments;
+	return elf->segment_count;
+}
+
+bool elf_file_section(const struct elf_file *elf, const char *name, struct elf_section *ret)
+{
+	Elf_Scn *scn = NULL;
+	GElf_Shdr sh;
+	size_t names;
+
+	if (elf_getshdrstrndx(elf->elf, &names))
+		return false;
+	while ((scn = elf_nextscn(elf->elf, scn))) {
+		const char *found =
+			gelf_getshdr(scn, &sh) ? elf_strptr(elf->elf, names, sh.sh_name) : NULL;
+		bool has_bytes;
+
+		if (!found || strcmp(found, name))
+			continue;
+		has_bytes = sh.sh_type != SHT_NOBITS && sh.sh_offset <= elf->size &&
+			    sh.sh_size <= elf->size - sh.sh_offset;
+		*ret = (struct elf_section){
+			.name = found,
+			.address = sh.sh_addr,
+			.size = sh.sh_size,
+			.bytes = has_bytes ? elf->bytes + sh.sh_offset : NULL,
+		};
+		return true;
+	}
+	return false;
+}
+
+const uint8_t *elf_file_rest(const struct elf_file *elf, uint64_t address, size_t *ret_size)
+{
+	for (size_t i = 0; i < elf->segment_count; i++) {
+		const struct elf_segment *s = &elf->segments[i];
+
+		if (address < s->address || address - s->address >= s->file_size)
+			continue;
+		*ret_size = s->file_size - (address - s->address);
+		return elf->bytes + s->offset + (address - s->address);
+	}
+	*ret_size = 0;
+	return NULL;
+}
+
+const uint8_t *elf_file_bytes(const struct elf_file *elf, uint64_t address, size_t size)
+{
+	size_t rest;
+	const uint8_t *bytes = elf_file_rest(elf, address, &rest);
+
+	return rest >= size ? bytes : NULL;
+}
+
+const uint8_t *elf_file_whole(const struct elf_file *elf, size_t *ret_size)
+{
+	*ret_size = elf->size;
+	return elf->bytes;
+}
+
+/* Calls `visit` with each symbol of the file until it is false. */
+static void each_symbol(const struct elf_file *elf,
+			bool (*visit)(void *arg, const char *name, const GElf_Sym *sym), void *arg)
+{
+	Elf_Scn *scn = NULL;
+	GElf_Shdr sh;
+	GElf_Sym sym;
+
+	while ((scn = elf_nextscn(elf->elf, scn))) {
+		Elf_Data *data;
+
+		if (!gelf_getshdr(scn, &sh) ||
+		    (sh.sh_type != SHT_SYMTAB && sh.sh_type != SHT_DYNSYM))
+			continue;
+		data = elf_getdata(scn, NULL);
+		for (int i = 1; data && gelf_getsym(data, i, &sym); i++) {
+			const char *name = sym.st_shndx == SHN_UNDEF
+						   ? NULL
+						   : elf_strptr(elf->elf, sh.sh_link, sym.st_name);
+
+			if (name && !visit(arg, name, &sym))
+				return;
+		}
+	}
+}
+
+static bool remember_object(void *arg, const char *name, const GElf_Sym *sym)
+{
+	struct elf_file *elf = arg;
+	uint64_t *value;
+
+	if (GELF_ST_TYPE(sym->st_info) != STT_OBJECT)
+		return true;
+	value = map_at(&elf->objects, hash_bytes(name, strlen(name)) >> 1);
+	if (value && !*value)
+		*value = sym->st_value;
+	return value != NULL;
+}
+
+struct search {
+	const char *name;
+	uint64_t value;
+};
+
+static bool find_symbol(void *arg, const char *name, const GElf_Sym *sym)
+{
+	struct search *search = arg;
+
+	if (strcmp(name, search->name))
+		return true;
+	search->value = sym->st_value;
+	return false;
+}
+
+/* Data symbols are asked for many times and are few beside the functions: they have an index. */
+uint64_t elf_file_symbol(const struct elf_file *elf, const char *name)
+{
+	struct elf_file *cache = (struct elf_file *)elf;
+	struct search search = {name, 0};
+	const uint64_t *value;
+
+	if (!elf->objects_read)
+		each_symbol(elf, remember_object, cache);
+	cache->objects_read = true;
+	value = map_find(&elf->objects, hash_bytes(name, strlen(name)) >> 1);
+	if (value)
+		return *value;
+	each_symbol(elf, find_symbol, &search);
+	return search.value;
+}
+
+static bool is_relative(const struct elf_file *elf, const Elf64_Rela *rela)
+{
+	return ELF64_R_TYPE(rela->r_info) ==
+	       (elf->machine == MACHINE_AMD64 ? R_X86_64_RELATIVE : R_AARCH64_RELATIVE);
+}
+
+/* The relocation table that begins or goes on behind *scn; NULL at the end. */
+static const Elf64_Rela *next_relocations(const struct elf_file *elf, Elf_Scn **scn, size_t *ret)
+{
+	GElf_Shdr sh;
+
+	while ((*scn = elf_nextscn(elf->elf, *scn))) {
+		if (!gelf_getshdr(*scn, &sh) || sh.sh_type != SHT_RELA ||
+		    !(sh.sh_flags & SHF_ALLOC) || sh.sh_offset > elf->size ||
+		    sh.sh_size > elf->size - sh.sh_offset || sh.sh_offset % _Alignof(Elf64_Rela))
+			continue;
+		*ret = sh.sh_size / sizeof(Elf64_Rela);
+		return (const Elf64_Rela *)(elf->bytes + sh.sh_offset);
+	}
+	return NULL;
+}
+
+uint64_t elf_file_relocation_to(const struct elf_file *elf, uint64_t address)
+{
+	const Elf64_Rela *rela;
+	Elf_Scn *scn = NULL;
+	size_t count;
+
+	while ((rela = next_relocations(elf, &scn, &count)))
+		for (size_t i = 0; i < count; i++)
+			if ((uint64_t)rela[i].r_addend == address && is_relative(elf, &rela[i]))
+				return rela[i].r_offset;
+	return 0;
+}
+
+void elf_file_relocate(const struct elf_file *elf, uint64_t address, void *buffer, size_t size,
+		       uint64_t bias)
+{
+	const Elf64_Rela *rela;
+	Elf_Scn *scn = NULL;
+	size_t count;
+
+	while ((rela = next_relocations(elf, &scn, &count))) {
+		for (size_t i = 0; i < count; i++) {
+			uint64_t value = rela[i].r_addend + bias, at = rela[i].r_offset - address;
+
+			if (at < size && size - at >= sizeof(value) && is_relative(elf, &rela[i]))
+				memcpy((char *)buffer + at, &value, sizeof(value));
+		}
+	}
+}

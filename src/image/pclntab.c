@@ -1,0 +1,326 @@
+#include "image/pclntab.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * Fields of runtime._func that moved between formats, as offsets in it. What follows the fixed
+ * part: u32 pcdata[npcdata], then funcdata[nfuncdata] (u32 offsets; Go 1.17: addresses, 8-aligned).
+ */
+static const struct func_layout {
+	uint8_t name, pcsp, pcfile, pcln, npcdata, cu_offset, func_id, flags, nfuncdata, size;
+} func_layouts[] = {
+	[PCLNTAB_GO116] = {8, 20, 24, 28, 32, 36, 40, 41, 43, 44},
+	[PCLNTAB_GO118] = {4, 16, 20, 24, 28, 32, 36, 37, 39, 40},
+	[PCLNTAB_GO120] = {4, 16, 20, 24, 28, 32, 40, 41, 43, 44},
+};
+
+/* Fields of runtime.inlinedCall. */
+static const struct inline_layout {
+	uint8_t func_id, name, parent_pc, size;
+} inline_layouts[] = {
+	[PCLNTAB_GO116] = {2, 12, 16, 20},
+	[PCLNTAB_GO118] = {2, 12, 16, 20},
+	[PCLNTAB_GO120] = {0, 4, 8, 16},
+};
+
+enum { PCDATA_INLINE_INDEX = 2, FUNCDATA_INLINE_TREE = 3 };
+
+static bool load_u32(struct bytes b, uint64_t at, uint32_t *ret)
+{
+	if (b.size < sizeof(*ret) || at > b.size - sizeof(*ret))
+		return false;
+	memcpy(ret, b.data + at, sizeof(*ret));
+	return true;
+}
+
+static bool load_u64(struct bytes b, uint64_t at, uint64_t *ret)
+{
+	if (b.size < sizeof(*ret) || at > b.size - sizeof(*ret))
+		return false;
+	memcpy(ret, b.data + at, sizeof(*ret));
+	return true;
+}
+
+static const char *load_string(struct bytes b, uint64_t at)
+{
+	if (at >= b.size || !memchr(b.data + at, 0, b.size - at))
+		return NULL;
+	return (const char *)b.data + at;
+}
+
+/* The i-th entry of ftab: where a function begins and where its _func lies. */
+static bool ftab_entry(const struct pclntab *tab, size_t i, uint64_t *ret_pc, uint64_t *ret_offset)
+{
+	uint32_t pc, offset;
+
+	if (tab->format == PCLNTAB_GO116)
+		return load_u64(tab->ftab, i * 16, ret_pc) &&
+		       load_u64(tab->ftab, i * 16 + 8, ret_offset);
+	if (!load_u32(tab->ftab, i * 8, &pc) || !load_u32(tab->ftab, i * 8 + 4, &offset))
+		return false;
+	*ret_pc = tab->text + pc;
+	*ret_offset = offset;
+	return true;
+}
+
+bool pclntab_function(const struct pclntab *tab, size_t i, struct go_func *ret)
+{
+	const struct func_layout *lay = &func_layouts[tab->format];
+	uint64_t entry, end, offset, unused;
+	const uint8_t *f;
+	uint32_t name;
+
+	if (i >= tab->count || !ftab_entry(tab, i, &entry, &offset) ||
+	    !ftab_entry(tab, i + 1, &end, &unused))
+		return false;
+	if (offset >= tab->funcs.size || tab->funcs.size - offset < lay->size)
+		return false;
+	f = tab->funcs.data + offset;
+	*ret = (struct go_func){.entry = entry, .end = end, .offset = offset};
+	memcpy(&name, f + lay->name, 4);
+	memcpy(&ret->pcsp, f + lay->pcsp, 4);
+	memcpy(&ret->pcfile, f + lay->pcfile, 4);
+	memcpy(&ret->pcln, f + lay->pcln, 4);
+	memcpy(&ret->npcdata, f + lay->npcdata, 4);
+	memcpy(&ret->cu_offset, f + lay->cu_offset, 4);
+	ret->func_id = f[lay->func_id];
+	ret->flags = f[lay->flags];
+	ret->nfuncdata = f[lay->nfuncdata];
+	ret->name = load_string(tab->names, name);
+	return ret->name != NULL;
+}
+
+bool pclntab_find(const struct pclntab *tab, uint64_t pc, struct go_func *ret)
+{
+	size_t lo = 0, hi = tab->count;
+	uint64_t entry, unused;
+
+	if (pc < tab->text || pc >= tab->etext)
+		return false;
+	while (hi - lo > 1) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (!ftab_entry(tab, mid, &entry, &unused))
+			return false;
+		if (entry <= pc)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return pclntab_function(tab, lo, ret) && pc >= ret->entry && pc < ret->end;
+}
+
+bool pclntab_find_name(const struct pclntab *tab, const char *name, struct go_func *ret)
+{
+	for (size_t i = 0; i < tab->count; i++)
+		if (pclntab_function(tab, i, ret) && !strcmp(ret->name, name))
+			return true;
+	return false;
+}
+
+static uint32_t read_varint(struct cursor *c)
+{
+	uint32_t value = 0;
+
+	for (int shift = 0; shift < 32; shift += 7) {
+		uint8_t b = cursor_u8(c);
+
+		value |= (uint32_t)(b & 0x7f) << shift;
+		if (!(b & 0x80))
+			return value;
+	}
+	c->failed = true;
+	return 0;
+}
+
+/*
+ * The value of a pc-value table at a pc: pairs of (zigzag delta of the value, delta of the pc) from
+ * (-1, entry) on; a value holds up to the pc behind it. Source: runtime/symtab.go:pcvalue, step.
+ */
+static bool pc_value(const struct pclntab *tab, const struct go_func *f, uint32_t table,
+		     uint64_t pc, int32_t *ret)
+{
+	struct cursor c = cursor_of(tab->pctab.data, tab->pctab.size, "pctab");
+	uint64_t at = f->entry;
+	uint32_t value = -1;
+
+	if (!table)
+		return false;
+	cursor_seek(&c, table);
+	for (bool first = true; at < f->end; first = false) {
+		uint32_t delta = read_varint(&c);
+
+		if (!delta && !first)
+			return false;
+		value += delta & 1 ? ~(delta >> 1) : delta >> 1;
+		at += (uint64_t)read_varint(&c) * tab->quantum;
+		if (c.failed)
+			return false;
+		if (pc < at) {
+			*ret = value;
+			return true;
+		}
+	}
+	return false;
+}
+
+int32_t pclntab_sp_delta(const struct pclntab *tab, const struct go_func *f, uint64_t pc)
+{
+	int32_t delta;
+
+	if (!pc_value(tab, f, f->pcsp, pc, &delta) || delta < 0 || delta & 7)
+		return -1;
+	return delta;
+}
+
+static bool pcdata_value(const struct pclntab *tab, const struct go_func *f, uint32_t which,
+			 uint64_t pc, int32_t *ret)
+{
+	uint64_t at = (uint64_t)f->offset + func_layouts[tab->format].size + 4 * which;
+	uint32_t table;
+
+	return which < f->npcdata && load_u32(tab->funcs, at, &table) &&
+	       pc_value(tab, f, table, pc, ret);
+}
+
+/* The bytes of a funcdata, up to the end of what the file holds there. */
+static bool funcdata(const struct pclntab *tab, const struct go_func *f, uint32_t which,
+		     struct bytes *ret)
+{
+	uint64_t at =
+		(uint64_t)f->offset + func_layouts[tab->format].size + 4 * (uint64_t)f->npcdata;
+	uint64_t offset;
+	uint32_t offset32;
+
+	if (which >= f->nfuncdata)
+		return false;
+	if (tab->format == PCLNTAB_GO116) {
+		at = ((tab->funcs_address + at + 7) & ~7ull) - tab->funcs_address;
+		if (!load_u64(tab->funcs, at + 8 * which, &offset) || !offset)
+			return false;
+		offset -= tab->gofunc_base;
+	} else {
+		if (!load_u32(tab->funcs, at + 4 * which, &offset32) || offset32 == UINT32_MAX)
+			return false;
+		offset = offset32;
+	}
+	if (offset >= tab->gofunc.size)
+		return false;
+	*ret = (struct bytes){tab->gofunc.data + offset, tab->gofunc.size - offset};
+	return true;
+}
+
+static void file_line(const struct pclntab *tab, const struct go_func *f, uint64_t pc,
+		      struct go_frame *ret)
+{
+	const char *name = NULL;
+	int32_t index, line;
+	uint32_t offset;
+
+	if (pc_value(tab, f, f->pcfile, pc, &index) && index >= 0 &&
+	    load_u32(tab->cutab, 4 * ((uint64_t)f->cu_offset + index), &offset) &&
+	    offset != UINT32_MAX)
+		name = load_string(tab->files, offset);
+	ret->file = name ? name : "?";
+	ret->line = pc_value(tab, f, f->pcln, pc, &line) && line > 0 ? line : 0;
+}
+
+/* "main.Map[go.shape.int,string]" is printed as "main.Map[...]": runtime/symtab.go,
+ * funcNameForPrint. Before Go 1.21 the linker had done so already. */
+static const char *printed_name(const struct pclntab *tab, const char *name)
+{
+	const char *open = strchr(name, '['), *close = open ? strrchr(open, ']') : NULL;
+	char text[1024];
+	uint32_t id;
+	int n;
+
+	if (!close || !tab->short_names || !strncmp(open, "[...]", 5))
+		return name;
+	n = snprintf(text, sizeof(text), "%.*s[...]%s", (int)(open - name), name, close + 1);
+	if (n < 0 || (size_t)n >= sizeof(text))
+		return name;
+	id = intern_string(tab->short_names, text);
+	return id == INTERN_FAILED ? name : intern_get(tab->short_names, id);
+}
+
+static size_t pseudo_frame(uint64_t pc, struct go_frame *ret)
+{
+	static const char *const names[] = {
+		[STACK_PC_RUNNING] = "[running]",
+		[STACK_PC_TRUNCATED] = "[truncated]",
+		[STACK_PC_UNKNOWN] = "[unknown]",
+	};
+
+	if (pc >= sizeof(names) / sizeof(names[0]) || !names[pc])
+		return 0;
+	*ret = (struct go_frame){.function = names[pc], .file = ""};
+	return 1;
+}
+
+/* One step of the inline tree: fills in the inlined function's name, and moves *pc to its call. */
+static bool inlined_call(const struct pclntab *tab, const struct go_func *f, struct bytes tree,
+			 uint64_t *pc, struct go_frame *ret)
+{
+	const struct inline_layout *lay = &inline_layouts[tab->format];
+	uint32_t name, parent_pc;
+	int32_t index;
+	uint64_t at;
+
+	if (!pcdata_value(tab, f, PCDATA_INLINE_INDEX, *pc, &index) || index < 0)
+		return false;
+	at = (uint64_t)index * lay->size;
+	if (at >= tree.size || !load_u32(tree, at + lay->name, &name) ||
+	    !load_u32(tree, at + lay->parent_pc, &parent_pc))
+		return false;
+	ret->function = load_string(tab->names, name);
+	ret->wrapper = tree.data[at + lay->func_id] == tab->wrapper_id;
+	ret->inlined = true;
+	*pc = f->entry + parent_pc;
+	return ret->function && *pc < f->end;
+}
+
+size_t pclntab_frames(const struct pclntab *tab, uint64_t stack_pc, struct go_frame *ret,
+		      size_t max)
+{
+	uint64_t pc = stack_pc_lookup(stack_pc);
+	struct bytes tree;
+	struct go_func f;
+	size_t n = 0;
+
+	if (!max)
+		return 0;
+	if (stack_pc_is_pseudo(stack_pc))
+		return pseudo_frame(stack_pc, ret);
+	if (!pclntab_find(tab, pc, &f))
+		return 0;
+	if (funcdata(tab, &f, FUNCDATA_INLINE_TREE, &tree)) {
+		while (n + 1 < max) {
+			struct go_frame *frame = &ret[n];
+			uint64_t at = pc;
+
+			*frame = (struct go_frame){.entry = f.entry};
+			if (!inlined_call(tab, &f, tree, &pc, frame))
+				break;
+			file_line(tab, &f, at, frame);
+			frame->function = printed_name(tab, frame->function);
+			n++;
+		}
+	}
+	ret[n] = (struct go_frame){
+		.function = printed_name(tab, f.name),
+		.wrapper = f.func_id == tab->wrapper_id,
+		.entry = f.entry,
+	};
+	file_line(tab, &f, pc, &ret[n]);
+	return n + 1;
+}
+
+bool go_frame_hidden(const struct go_frame *frame, const struct go_frame *callee)
+{
+	if (!frame->wrapper)
+		return false;
+	return !callee || (strcmp(callee->function, "runtime.gopanic") &&
+			   strcmp(callee->function, "runtime.sigpanic") &&
+			   strcmp(callee->function, "runtime.panicwrap"));
+}

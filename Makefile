@@ -1,0 +1,52 @@
+# Everything a developer or a newcomer types. Meson does the building: see meson.build.
+
+MESON = meson
+WERROR ?=
+MESON_FLAGS = $(if $(WERROR),--werror)
+SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
+SOURCES = $(shell find src -name '*.[ch]')
+
+.PHONY: all demo test check check-format bench install clean
+
+all: build/build.ninja
+	@ninja -C build
+
+build/build.ninja:
+	@scripts/install-deps build
+	@$(MESON) setup build $(MESON_FLAGS)
+
+build-asan/build.ninja:
+	@scripts/install-deps build
+	@$(MESON) setup build-asan $(MESON_FLAGS) $(SANITIZE)
+
+build-check/build.ninja:
+	@scripts/install-deps build
+	@$(MESON) setup build-check --werror
+
+demo: all
+	@examples/demo.sh
+
+# Its last line is "N passed, N failed, N skipped".
+test:
+	@scripts/install-deps build test
+	@$(MAKE) --no-print-directory all build-asan/build.ninja
+	@ninja -C build-asan
+	@tests/run
+
+# What to run before each commit; takes less than a minute.
+check: check-format build-check/build.ninja
+	@ninja -C build-check
+	@$(MESON) test -C build-check --no-rebuild --print-errorlogs --suite unit
+
+check-format:
+	@command -v clang-format >/dev/null || scripts/install-deps test
+	@clang-format --dry-run --Werror $(SOURCES)
+
+bench: all
+	@bench/run
+
+install: all
+	@$(MESON) install -C build
+
+clean:
+	rm -rf build build-asan build-check

@@ -1,0 +1,122 @@
+"""Fixtures: a time limit for each test, programs to look at, and the proof that they are unharmed."""
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+
+import pytest
+
+sys.dont_write_bytecode = True
+
+from lib import golang, gospect
+from lib.process import Program
+
+LIMIT = 60
+
+
+def pytest_configure(config):
+    if not gospect.BINARY.exists():
+        raise pytest.UsageError(f"{gospect.BINARY} is missing: run make")
+
+
+class TimeIsUp(Exception):
+    pass
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    """A test that takes too long fails, and its fixtures still clean up."""
+    marker = item.get_closest_marker("time_limit")
+    seconds = marker.args[0] if marker else LIMIT
+
+    def stop(*_):
+        raise TimeIsUp(f"the test took more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+class Targets:
+    """Running programs. Those that are kept serve many tests; all are checked after every test."""
+
+    def __init__(self):
+        self.kept = {}
+        self.own = []
+        self.touched = set()
+
+    def keep(self, program, version, mode=golang.PLAIN, args=(), env=None):
+        """One that lives as long as the tests and that no test may change."""
+        key = program, version, mode, args, tuple((env or {}).items())
+        if key not in self.kept or not self.kept[key].running():
+            self.kept[key] = Program(golang.build(program, version, mode), *args, env=env)
+        self.touched.add(key)
+        return self.kept[key]
+
+    def start(self, program, version=golang.NEWEST, mode=golang.PLAIN, args=(), **kwargs):
+        """One for this test only, which still has to be well at its end."""
+        self.own.append(Program(golang.build(program, version, mode), *args, **kwargs))
+        return self.own[-1]
+
+    def forget(self, program):
+        """That program is meant to end in this test."""
+        self.own.remove(program)
+        return program
+
+    def check(self):
+        programs = [*self.own, *(self.kept[key] for key in self.touched)]
+        self.touched.clear()
+        try:
+            for program in programs:
+                program.assert_well()
+        finally:
+            for program in self.own:
+                program.stop()
+            self.own.clear()
+
+    def stop(self):
+        for program in [*self.own, *self.kept.values()]:
+            program.stop()
+
+
+@pytest.fixture(scope="session")
+def all_targets():
+    targets = Targets()
+    yield targets
+    targets.stop()
+
+
+@pytest.fixture
+def targets(all_targets):
+    """Programs to look at. After the test each one is alive, right and untraced."""
+    yield all_targets
+    all_targets.check()
+
+
+@pytest.fixture
+def states(targets):
+    """The program that holds goroutines in every state, of the newest Go, not stripped."""
+    return targets.keep("states", golang.NEWEST)
+
+
+@pytest.fixture(autouse=True)
+def in_own_folder(tmp_path, monkeypatch):
+    """Each test works in a folder of its own, outside the repository."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def run_as_nobody():
+    """Runs gospect as a user who owns nothing; a copy of it, where that user can reach it."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can run gospect as another user")
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o755)
+        copy = shutil.copy(gospect.BINARY, folder)
+        prefix = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all",
+                  "--")
+        yield lambda *args, **kwargs: gospect.run(*args, binary=copy, prefix=prefix, **kwargs)

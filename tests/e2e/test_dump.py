@@ -1,0 +1,311 @@
+"""gospect dump against what the programs themselves say."""
+
+import collections
+import json
+import re
+import signal
+import time
+
+import pytest
+
+from lib import golang, gospect, pprof, traceback
+from lib.params import every_build, every_version
+
+LABELS = {"user": "a b", "zone": "eu"}
+
+
+def own_goroutine(goroutines):
+    """The goroutine that answers us: running while it looks at itself, reading while we look."""
+    return {g.id for g in traceback.having(goroutines, "main.control")}
+
+
+def assert_same(inside, outside, version, **kwargs):
+    found = traceback.differences(inside, outside, golang.minor(version), **kwargs)
+    assert not found, f"{len(found)} differences:\n" + "\n".join(found[:40])
+
+
+def compare_with_own_stack(program, version):
+    outside = gospect.dump(program.pid)
+    inside = traceback.parse(program.stack())
+    assert len(inside) > 80
+    assert_same(inside, outside, version, ignore=own_goroutine(inside),
+                labels=golang.minor(version) >= (1, 27))
+
+
+@every_build()
+def test_is_what_runtime_stack_says(targets, version, mode):
+    compare_with_own_stack(targets.keep("states", version, mode), version)
+
+
+@every_build(modes=[golang.PIE], versions=[golang.OLDEST, golang.NEWEST])
+def test_is_right_for_position_independent_programs(targets, version, mode):
+    compare_with_own_stack(targets.keep("states", version, mode), version)
+
+
+@every_version(["1.18.10", "1.19.13", "1.20.14", "1.21.13", "1.23.12", "1.24.13", "1.25.11",
+                "1.26.8"])
+def test_is_right_for_every_other_version(targets, version):
+    compare_with_own_stack(targets.start("states", version, golang.LDFLAGS_SW), version)
+
+
+def steady_dump(pid, *args):
+    """A dump that two looks agree on: the runtime's own goroutines have come to rest."""
+    before = None
+    for _ in range(50):
+        now = gospect.dump(pid, *args)
+        if now == before:
+            return now
+        before = now
+        time.sleep(0.1)
+    raise AssertionError("the program does not come to rest")
+
+
+def dies_of_sigquit(program, tmp_path):
+    program.process.send_signal(signal.SIGQUIT)
+    program.process.wait(10)
+    return (tmp_path / "stderr").read_text()
+
+
+@every_build()
+def test_all_is_what_sigquit_prints(targets, tmp_path, version, mode):
+    with open(tmp_path / "stderr", "wb") as stderr:
+        program = targets.start("states", version, mode, env={"GOTRACEBACK": "system"},
+                                stderr=stderr)
+    program.idle()
+    outside = steady_dump(program.pid, "--all")
+    program.assert_well()
+    inside = traceback.parse(dies_of_sigquit(targets.forget(program), tmp_path))
+    # Goroutine 0 is the thread that took the signal; were that thread in a system call, its
+    # goroutine would be shown from its registers.
+    first = re.search(r"^goroutine (\d+) ", (tmp_path / "stderr").read_text(), re.M)
+    ignore = {0, int(first[1])}
+    assert len(inside) > 85
+    assert any(g.functions()[-2:] == ["runtime.bgsweep", "runtime.goexit"] or
+               "runtime.bgsweep" in g.functions() for g in outside.values())
+    assert_same(inside, outside, version, ignore=ignore)
+
+
+@every_version()
+def test_shows_the_states_that_the_program_was_written_for(targets, version):
+    program = targets.keep("states", version)
+    goroutines = gospect.dump(program.pid)
+    mutex = "sync.Mutex.Lock" if golang.minor(version) >= (1, 21) else "semacquire"
+    expected = {
+        "main.holdReceive": "chan receive", "main.holdSend": "chan send",
+        "main.holdNilReceive": "chan receive (nil chan)", "main.holdNilSend": "chan send (nil chan)",
+        "main.holdSelectNone": "select (no cases)", "main.holdSelectTwo": "select",
+        "main.holdSelectSend": "select", "main.holdSleep": "sleep", "main.holdTimer": "chan receive",
+        "main.holdMutex": mutex, "main.holdCond": "sync.Cond.Wait", "main.holdNetRead": "IO wait",
+        "main.holdAccept": "IO wait", "main.holdPipeFile": "IO wait",
+        "main.holdSyscallRead": "syscall", "main.holdLockedSyscall": "syscall",
+        "main.holdLockedThread": "chan receive",
+    }
+    for func, state in expected.items():
+        found = traceback.having(goroutines, func)
+        assert found, func
+        assert {g.state for g in found} == {state}, func
+    for func in "main.holdLockedThread", "main.holdLockedSyscall":
+        assert "locked to thread" in traceback.one(goroutines, func).details
+
+
+@every_build(modes=[golang.PLAIN, golang.STRIPPED])
+def test_shows_labels_of_every_version(targets, version, mode):
+    program = targets.keep("states", version, mode)
+    goroutines = gospect.dump(program.pid)
+    labelled = [g.labels for g in traceback.having(goroutines, "main.holdLabels")]
+    assert LABELS in labelled
+    assert {"empty": "", "quote": 'x"y', "utf": "naïve"} in labelled
+    many = {f"key-{c}": f"value of {c}" for c in "abcdefghijklmnop"}
+    for func in "main.holdManyLabels", "main.holdInherited":
+        assert traceback.one(goroutines, func).labels == many
+    assert traceback.one(goroutines, "main.holdSleep").labels is None
+
+
+def test_labels_are_printed_as_the_newest_go_prints_them(states):
+    outside = gospect.run("dump", "-p", states.pid).ok().text
+    inside = states.stack()
+    pattern = re.compile(r"\] (\{.*\}):$", re.M)
+    assert sorted(pattern.findall(outside)) == sorted(pattern.findall(inside))
+    assert '{user: "a b", zone: eu}' in outside
+
+
+def test_a_dump_reads_as_the_runtimes_own_text(states):
+    """Not only the content: blank lines, tabs and order as in runtime.Stack."""
+    text = gospect.run("dump", "-p", states.pid).ok().text
+    blocks = text.rstrip("\n").split("\n\n")
+    for block in blocks:
+        lines = block.split("\n")
+        assert traceback.HEADER.match(lines[0]), lines[0]
+        assert len(lines) % 2 == 1 or any("elided" in line or line == traceback.UNAVAILABLE
+                                          for line in lines)
+        assert all(re.search(r"\(\.\.\.\)$", line) for line in lines[1:]
+                   if not line.startswith(("\t", "created by ", "...")))
+    assert text.endswith("\n") and not text.endswith("\n\n")
+
+
+def test_a_running_goroutine_is_shown_as_such(targets):
+    program = targets.start("states", args=("-only=chan", "-spin=2"),
+                            env={"GOMAXPROCS": "4"})
+    spinning = [g for g in gospect.dump(program.pid).values()
+                if g.created_by and g.created_by.func == "main.main" and
+                g.state in ("running", "runnable")]
+    assert len(spinning) == 2
+    for goroutine in spinning:
+        assert goroutine.available == (goroutine.state == "runnable")
+        if goroutine.available:
+            assert "main.spin" in goroutine.functions()
+
+
+@pytest.mark.time_limit(150)
+def test_wait_times_are_shown_in_minutes(targets):
+    program = targets.start("states")
+    program.ask("gc")
+    assert all(g.minutes == 0 for g in gospect.dump(program.pid).values())
+    time.sleep(62)
+    inside = traceback.parse(program.stack())
+    outside = gospect.dump(program.pid)
+    ignore = own_goroutine(inside)
+    assert sum(g.minutes == 1 for g in inside.values()) > 60
+    assert {i: g.minutes for i, g in outside.items() if i not in ignore} == \
+        {i: g.minutes for i, g in inside.items() if i not in ignore}
+
+
+# JSON
+
+@every_build(modes=[golang.STRIPPED])
+def test_json_says_what_the_text_says(targets, version, mode):
+    program = targets.keep("states", version, mode)
+    program.idle()
+    text = gospect.dump(program.pid)
+    data = gospect.dump_json(program.pid)
+    assert {g["id"] for g in data["goroutines"]} == set(text)
+    for goroutine in data["goroutines"]:
+        assert_json_is_text(goroutine, text[goroutine["id"]])
+
+
+def assert_json_is_text(goroutine, expected):
+    assert set(goroutine) >= {"id", "state", "wait_reason", "labels", "created_by", "thread",
+                              "frames"}
+    if goroutine["state"] == "waiting":
+        assert goroutine["wait_reason"] == expected.state
+    else:
+        assert goroutine["state"] == expected.state
+    assert (goroutine["labels"] or None) == expected.labels
+    shown = [f for f in goroutine["frames"]]
+    if expected.elided_at is None:
+        assert [(f["func"], f["file"], f["line"]) for f in shown] == \
+            [(f.func, f.file, f.line) for f in expected.frames]
+        assert [f["inlined"] for f in shown] == [f.offset is None for f in expected.frames]
+    created = goroutine["created_by"]
+    if expected.created_by:
+        assert (created["func"], created["file"], created["line"]) == \
+            (expected.created_by.func, expected.created_by.file, expected.created_by.line)
+        assert (created.get("goroutine") or None) == expected.creator
+
+
+def test_json_has_the_process_and_the_thread_of_those_that_have_one(states):
+    data = gospect.dump_json(states.pid)
+    assert data["process"]["pid"] == states.pid
+    assert any(golang.NEWEST in str(value) for value in data["process"].values())
+    locked = [g for g in data["goroutines"]
+              if any(f["func"] == "main.holdLockedSyscall" for f in g["frames"])]
+    assert len(locked) == 1
+    assert isinstance(locked[0]["thread"], int) and locked[0]["thread"] > 0
+
+
+def test_a_file_name_that_ends_in_json_gives_json(states, tmp_path):
+    gospect.run("dump", "-p", states.pid, "-o", tmp_path / "dump.json").ok()
+    assert json.loads((tmp_path / "dump.json").read_text())["goroutines"]
+    assert [p.name for p in tmp_path.iterdir()] == ["dump.json"]
+
+
+# Groups and filters
+
+def test_group_merges_equal_stacks_and_shows_the_most_frequent_first(targets):
+    program = targets.start("states", args=("-only=chan", "-extra=50"))
+    text = gospect.run("dump", "-p", program.pid, "--group").ok().text
+    blocks = text.strip("\n").split("\n\n")
+    assert "50" in blocks[0].split("\n")[0]
+    assert "main.waitForChannel(...)" in blocks[0]
+    assert text.count("main.waitForChannel(...)") == 1
+    assert text.count("main.holdReceive(...)") == 1
+
+
+def filtered(program, *args):
+    return gospect.dump(program.pid, *args)
+
+
+def test_filter_by_state(states):
+    found = filtered(states, "--state", "syscall")
+    assert found and {g.state for g in found.values()} == {"syscall"}
+    assert traceback.having(found, "main.holdSyscallRead")
+    waiting = filtered(states, "--state", "waiting")
+    assert waiting and not set(waiting) & set(found)
+
+
+def test_filter_by_wait_reason(states):
+    found = filtered(states, "--wait", "sleep")
+    assert [g.state for g in found.values()] == ["sleep"]
+    assert traceback.one(found, "main.holdSleep")
+
+
+def test_filter_by_function(states):
+    found = filtered(states, "--func", r"^main\.hold(Mutex|Accept)$")
+    assert len(found) == 3
+    assert all(traceback.having({0: g}, "main.holdMutex") or
+               traceback.having({0: g}, "main.holdAccept") for g in found.values())
+
+
+def test_filter_by_label(states):
+    assert [g.labels for g in filtered(states, "--label", "user=a b").values()] == [LABELS]
+    assert [g.labels for g in filtered(states, "--label", "zone").values()] == [LABELS]
+    assert len(filtered(states, "--label", "key-c")) == 2
+    assert filtered(states, "--label", "user=nobody") == {}
+
+
+def test_filter_by_goroutine(states):
+    goid = traceback.one(gospect.dump(states.pid), "main.holdSleep").id
+    assert list(filtered(states, "-g", goid)) == [goid]
+
+
+def test_filters_narrow_each_other(states):
+    everything = gospect.dump(states.pid)
+    both = filtered(states, "--func", "main.block", "--wait", "chan receive", "--label", "user")
+    assert both == {}
+    some = filtered(states, "--func", r"main\.holdLabels", "--label", "user")
+    assert set(some) < set(everything) and len(some) == 1
+
+
+# Other formats
+
+def test_folded_counts_every_goroutine_once(states):
+    states.idle()
+    goroutines = gospect.dump(states.pid)
+    lines = gospect.run("dump", "-p", states.pid, "-f", "folded").ok().text.splitlines()
+    counts = collections.Counter()
+    for line in lines:
+        stack, _, count = line.rpartition(" ")
+        counts[stack.split(";")[-1]] += int(count)
+        assert "" not in stack.split(";")
+    assert sum(counts.values()) == len(goroutines)
+    assert any("main.holdMutex" in line for line in lines)
+
+
+def test_pprof_counts_every_goroutine_once(states, tmp_path):
+    states.idle()
+    goroutines = gospect.dump(states.pid)
+    gospect.run("dump", "-p", states.pid, "-o", tmp_path / "dump.pb.gz").ok()
+    profile = pprof.read(tmp_path / "dump.pb.gz")
+    assert profile.total("samples") == len(goroutines)
+    inlined = [s for s in profile.samples if "main.inlineOuter" in s.stack]
+    assert len(inlined) == 1
+    calls = inlined[0].stack
+    first = calls.index("main.inlineInner")
+    assert calls[first:first + 3] == ["main.inlineInner", "main.inlineMiddle", "main.inlineOuter"]
+    assert [s.labels["user"] for s in profile.samples if "user" in s.labels] == ["a b"]
+
+
+def test_a_dump_does_not_disturb_a_busy_program(targets):
+    program = targets.start("states", args=("-spin=2",))
+    for _ in range(100):
+        gospect.run("dump", "-p", program.pid, "-f", "json").ok()

@@ -1,0 +1,96 @@
+"""Builds the programs of tests/programs with several Go versions and in several ways.
+
+Everything lands in build/testcache, keyed by the program's source, so that a second run builds
+nothing.
+"""
+
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+ROOT = TESTS.parent
+CACHE = pathlib.Path(os.environ.get("GOSPECT_TESTCACHE", ROOT / "build" / "testcache"))
+
+OLDEST = "1.17.13"
+MIDDLE = "1.22.12"
+NEWEST = "1.27.2"
+VERSIONS = (OLDEST, MIDDLE, NEWEST)
+
+PLAIN = "plain"
+STRIPPED = "strip"  # by strip(1): no symbols, no DWARF
+LDFLAGS_SW = "ldflags-s-w"  # by Go's own linker
+PIE = "pie"
+MODES = (PLAIN, STRIPPED, LDFLAGS_SW)
+
+
+def minor(version):
+    """(1, 27) of "1.27.2"."""
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+def go_command():
+    """The go command that fetches all others; scripts/go-command brings one when there is none."""
+    result = subprocess.run([ROOT / "scripts" / "go-command"], capture_output=True, text=True)
+    if result.returncode != 0:
+        raise RuntimeError(f"no Go toolchain: {result.stderr.strip()}")
+    return result.stdout.strip()
+
+
+def environment(version):
+    env = dict(os.environ)
+    env["GOTOOLCHAIN"] = "go" + version
+    # Not empty: an empty one would give way to the user's own `go env -w GOFLAGS`, which Go 1.17
+    # may not know.
+    env["GOFLAGS"] = "-mod=mod" if minor(version) < (1, 18) else "-buildvcs=false"
+    env["CGO_ENABLED"] = "0"
+    env["GOWORK"] = "off"
+    for name in ("GODEBUG", "GOEXPERIMENT", "GOTRACEBACK", "GOGC", "GOMAXPROCS", "GOARCH", "GOOS"):
+        env.pop(name, None)
+    return env
+
+
+def go(version, *args, **kwargs):
+    """Runs the go command of that version and gives its output."""
+    result = subprocess.run([go_command(), *args], env=environment(version), text=True,
+                            capture_output=True, **kwargs)
+    if result.returncode != 0:
+        raise RuntimeError(f"go {' '.join(map(str, args))} (Go {version}): {result.stderr.strip()}")
+    return result.stdout
+
+
+def digest(folder):
+    state = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        state.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return state.hexdigest()[:16]
+
+
+def build(program, version, mode=PLAIN):
+    """The path of a binary of tests/programs/PROGRAM."""
+    source = TESTS / "programs" / program
+    folder = CACHE / f"go{version}" / f"{program}-{digest(source)}"
+    binary = folder / mode / program
+    if binary.exists():
+        return binary
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    partial = binary.with_suffix(f".{os.getpid()}")
+    if mode == STRIPPED:
+        subprocess.run(["strip", "-o", partial, build(program, version, PLAIN)], check=True)
+    else:
+        compile_program(source, folder / "src", partial, version, mode)
+    partial.rename(binary)
+    return binary
+
+
+def compile_program(source, copy, binary, version, mode):
+    if not copy.exists():
+        partial = copy.with_name(f"src.{os.getpid()}")
+        shutil.copytree(source, partial)
+        # The language of the toolchain: type parameters, iterators and the defaults of GODEBUG.
+        (partial / "go.mod").write_text(f"module {source.name}\n\ngo {version.rpartition('.')[0]}\n")
+        partial.rename(copy)
+    flags = {LDFLAGS_SW: ["-ldflags=-s -w"], PIE: ["-buildmode=pie"]}.get(mode, [])
+    go(version, "build", *flags, "-o", binary, ".", cwd=copy)

@@ -1,0 +1,67 @@
+"""Runs gospect."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+from lib import traceback
+from lib.process import _in_child
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BINARY = pathlib.Path(os.environ.get("GOSPECT", ROOT / "build" / "gospect"))
+
+
+class Result:
+    def __init__(self, completed):
+        self.status = completed.returncode
+        self.out = completed.stdout
+        self.err = completed.stderr.decode(errors="replace")
+
+    @property
+    def text(self):
+        return self.out.decode()
+
+    @property
+    def words(self):
+        """The lines on standard error; each has to begin with "gospect: "."""
+        lines = self.err.splitlines()
+        strange = [line for line in lines if not line.startswith("gospect: ")]
+        assert not strange, f"standard error has lines of no origin: {strange}"
+        return lines
+
+    def ok(self):
+        assert self.status == 0, f"exit status {self.status}: {self.err}"
+        return self
+
+    def fails(self, expected):
+        """It failed with that status, said so in one line, and wrote no data."""
+        assert self.status == expected, f"exit status {self.status}, not {expected}: {self.err!r}"
+        assert len(self.words) == 1, f"not one line: {self.err!r}"
+        assert self.out == b"", f"wrote {self.out[:200]!r}"
+        return self.words[0]
+
+
+def run(*args, seconds=30, prefix=(), binary=BINARY, stdout=subprocess.PIPE, **kwargs):
+    """Runs gospect to its end. A negative status is the signal that killed it."""
+    command = [*prefix, binary, *map(str, args)]
+    completed = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=stdout,
+                               stderr=subprocess.PIPE, timeout=seconds, **kwargs)
+    return Result(completed)
+
+
+def start(*args, **kwargs):
+    kwargs.setdefault("stdout", subprocess.PIPE)
+    kwargs.setdefault("stderr", subprocess.PIPE)
+    return subprocess.Popen([BINARY, *map(str, args)], stdin=subprocess.DEVNULL,
+                            preexec_fn=_in_child, **kwargs)
+
+
+def dump(pid, *args, **kwargs):
+    """The goroutines of a dump, parsed."""
+    result = run("dump", "-p", pid, *args, **kwargs).ok()
+    return traceback.parse(result.text)
+
+
+def dump_json(pid, *args, **kwargs):
+    return json.loads(run("dump", "-p", pid, "-f", "json", *args, **kwargs).ok().text)

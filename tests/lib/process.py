@@ -1,0 +1,109 @@
+"""Starts programs, talks to them, and makes sure that they are well."""
+
+import ctypes
+import os
+import pathlib
+import select
+import signal
+import subprocess
+import time
+
+PR_SET_PDEATHSIG = 1
+PR_SET_PTRACER = 0x59616D61
+PR_SET_PTRACER_ANY = ctypes.c_ulong(-1)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _in_child():
+    """A target dies with the tests; where Yama is strict, it lets itself be read."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    _libc.prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0)
+
+
+def status(pid):
+    """/proc/PID/status as a dict."""
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+
+
+def wait_until(condition, seconds=10, what="it"):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"waited {seconds} s for {what}"
+        time.sleep(0.01)
+
+
+class Program:
+    """A running program of tests/programs. It says "ready PID", then answers lines."""
+
+    def __init__(self, binary, *args, env=None, stderr=None, seconds=60):
+        self.binary = pathlib.Path(binary)
+        self.process = subprocess.Popen(
+            [binary, *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=stderr or subprocess.DEVNULL, env={**os.environ, **(env or {})},
+            preexec_fn=_in_child)
+        self.pid = self.process.pid
+        self._buffer = b""
+        self._seconds = seconds
+        ready = self.line()
+        assert ready == f"ready {self.pid}", f"{self.binary.name} said {ready!r}"
+        self.answer = self.ask("check")
+
+    def _fill(self):
+        stdout = self.process.stdout
+        readable, _, _ = select.select([stdout], [], [], self._seconds)
+        assert readable, f"{self.binary.name} has not answered for {self._seconds} s"
+        data = os.read(stdout.fileno(), 1 << 16)
+        assert data, f"{self.binary.name} ended"
+        self._buffer += data
+
+    def line(self):
+        while b"\n" not in self._buffer:
+            self._fill()
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line.decode()
+
+    def bytes(self, count):
+        while len(self._buffer) < count:
+            self._fill()
+        data, self._buffer = self._buffer[:count], self._buffer[count:]
+        return data
+
+    def send(self, command):
+        self.process.stdin.write(command.encode() + b"\n")
+        self.process.stdin.flush()
+
+    def ask(self, command):
+        self.send(command)
+        return self.line()
+
+    def stack(self):
+        """What its own runtime.Stack says."""
+        return self.bytes(int(self.ask("stack"))).decode()
+
+    def idle(self):
+        """Waits until the goroutine that answers has gone back to its reading."""
+        time.sleep(0.05)
+
+    def running(self):
+        return self.process.poll() is None
+
+    def assert_well(self):
+        """Alive, nobody's tracee, not stopped, and still computing what it computed at first."""
+        assert self.running(), f"{self.binary.name} died with {self.process.returncode}"
+        fields = status(self.pid)
+        assert fields["TracerPid"] == "0", "it is being traced"
+        assert fields["State"][0] in "RSD", f"it is {fields['State']}"
+        assert self.ask("check") == self.answer
+
+    def stop(self):
+        if self.running():
+            self.process.kill()
+        self.process.wait(10)
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream:
+                try:
+                    stream.close()
+                except BrokenPipeError:
+                    pass

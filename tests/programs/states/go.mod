@@ -1,0 +1,3 @@
+module states
+
+go 1.17

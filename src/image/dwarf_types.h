@@ -11,17 +11,23 @@
 #include "base/error.h"
 #include "image/elf_file.h"
 
-/* One question: the offset of "sched.sp" in "runtime.g" (path "" asks for the size), or, with
- * is_constant, the value of the constant named by `type`. */
+/*
+ * One question: the offset of "sched.sp" in "runtime.g" (path "" asks for the size), or, with
+ * is_constant, the value of the constant named by `type`. Both may be alternatives, separated by
+ * '|': the first that is there answers.
+ */
 struct dwarf_query {
 	const char *type;
 	const char *path;
 	bool is_constant;
-	bool found; /* the answer: false when there is no such thing */
+	bool has_type; /* the answer: whether the type (or constant) itself is there, */
+	bool found;    /* and the field in it */
 	int64_t value;
 };
 
-/* Answers all queries in one pass. *ret_has_dwarf is false, and nothing found, without DWARF. */
+/* Answers all queries in one pass; asking for types alone is the faster, since constants may be
+ * anywhere in the DWARF. ERROR_CORRUPT when it is broken. *ret_has_dwarf is false, and nothing
+ * found, without DWARF. */
 struct error *dwarf_answer(const struct elf_file *elf, struct dwarf_query *queries, size_t count,
 			   bool *ret_has_dwarf) must_check;
 

@@ -6,6 +6,7 @@ import subprocess
 
 from lib import golang, gospect
 from lib.params import every_build
+from lib.process import Program
 
 
 def ps(pid, **kwargs):
@@ -41,7 +42,6 @@ def test_shows_that_a_program_is_position_independent(targets):
 def test_finds_a_program_whose_name_says_nothing(targets, tmp_path):
     binary = golang.build("states", golang.NEWEST)
     copy = shutil.copy(binary, tmp_path / "sh")
-    from lib.process import Program
     program = Program(copy, "-only=chan")
     try:
         assert len(ps(program.pid)) == 1
@@ -52,7 +52,6 @@ def test_finds_a_program_whose_name_says_nothing(targets, tmp_path):
 
 def test_finds_a_program_whose_file_was_deleted(tmp_path):
     copy = shutil.copy(golang.build("states", golang.NEWEST, golang.STRIPPED), tmp_path / "gone")
-    from lib.process import Program
     program = Program(copy, "-only=chan")
     try:
         copy.unlink()

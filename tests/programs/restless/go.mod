@@ -1,0 +1,3 @@
+module restless
+
+go 1.17

@@ -1,0 +1,86 @@
+# Reads what `go tool pprof -traces -unit=ms` prints of the shop and says, for each kind of request,
+# where it stands: the innermost function of the shop's own, and what it waits for there.
+
+function sample_end(    key) {
+	if (route != "" && value > 0) {
+		if (place == "")
+			place = "(" state ")"
+		key = route SUBSEP place SUBSEP (wait != "" ? wait : state)
+		total[route] += value
+		here[key] += value
+	}
+	value = 0
+	in_labels = 1
+	route = place = wait = state = ""
+}
+
+function frame(name) {
+	if (place == "" && name ~ /^shop\//)
+		place = name
+}
+
+# The key among the given ones with the largest value.
+function largest(values,    key, best) {
+	best = ""
+	for (key in values)
+		if (best == "" || values[key] > values[best])
+			best = key
+	return best
+}
+
+function print_route(name,    key, part, shown, places) {
+	printf "\n  %-38s %8.2f\n", name, total[name] / 1000 / seconds
+	for (key in here) {
+		split(key, part, SUBSEP)
+		if (part[1] == name && here[key] >= 0.01 * total[name])
+			places[key] = here[key]
+	}
+	for (shown = 0; shown < 5 && (key = largest(places)) != ""; shown++) {
+		split(key, part, SUBSEP)
+		printf "    %-36s %8.2f %3.0f %%  %s\n", part[2], places[key] / 1000 / seconds,
+			100 * places[key] / total[name], part[3]
+		delete places[key]
+	}
+}
+
+/^Duration:/ {
+	seconds = $2 + 0
+	if ($2 ~ /^[0-9.]+ms/) seconds /= 1000
+	if ($2 ~ /^[0-9.]+min/) seconds *= 60
+}
+
+/^-+\+-+$/ {
+	sample_end()
+	next
+}
+
+in_labels && /^ *[^ ]+:  / {
+	key = $1
+	sub(/^ *[^ ]+:  /, "")
+	if (key == "route:") route = $0
+	if (key == "wait:") wait = $0
+	if (key == "state:") state = $0
+	next
+}
+
+in_labels && /^ *[0-9.]+(ms)? +/ {
+	in_labels = 0
+	value = $1 + 0
+	frame($2)
+	next
+}
+
+{ frame($1) }
+
+END {
+	if (seconds <= 0) {
+		print "where.awk: this is no profile of the shop" > "/dev/stderr"
+		exit 1
+	}
+	print ""
+	print "where the requests are (how many, on average, at any one moment):"
+	while ((name = largest(total)) != "") {
+		print_route(name)
+		delete total[name]
+	}
+}

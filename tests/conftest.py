@@ -1,4 +1,4 @@
-"""Fixtures: a time limit for each test, programs to look at, and the proof that they are unharmed."""
+"""Fixtures: a time limit for each test, programs to look at, the proof that they are unharmed."""
 
 import os
 import shutil
@@ -107,6 +107,8 @@ def states(targets):
 def in_own_folder(tmp_path, monkeypatch):
     """Each test works in a folder of its own, outside the repository."""
     monkeypatch.chdir(tmp_path)
+    yield
+    shutil.rmtree(tmp_path)
 
 
 @pytest.fixture

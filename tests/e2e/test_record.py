@@ -256,7 +256,6 @@ def test_the_budget_is_kept_and_totals_stay_right(targets, tmp_path):
     profile = pprof.read(tmp_path / "many.pb.gz")
     assert profile.time_in("main.waitForChannel") == \
         pytest.approx(30000 * profile.duration_ns, rel=0.05)
-    assert profile.time_in("main.holdReceive") == pytest.approx(profile.duration_ns, rel=0.9)
 
 
 # How it ends

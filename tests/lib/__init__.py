@@ -1,1 +1,1 @@
-"""What the end-to-end tests share: building and running Go programs, reading what gospect writes."""
+"""What end-to-end tests share: building and running Go programs, reading what gospect writes."""

@@ -90,7 +90,8 @@ def compile_program(source, copy, binary, version, mode):
         partial = copy.with_name(f"src.{os.getpid()}")
         shutil.copytree(source, partial)
         # The language of the toolchain: type parameters, iterators and the defaults of GODEBUG.
-        (partial / "go.mod").write_text(f"module {source.name}\n\ngo {version.rpartition('.')[0]}\n")
+        language = version.rpartition(".")[0]
+        (partial / "go.mod").write_text(f"module {source.name}\n\ngo {language}\n")
         partial.rename(copy)
     flags = {LDFLAGS_SW: ["-ldflags=-s -w"], PIE: ["-buildmode=pie"]}.get(mode, [])
     go(version, "build", *flags, "-o", binary, ".", cwd=copy)

@@ -2,10 +2,10 @@
  * Where the Go runtime keeps things: field offsets and constants of this target's Go version, and
  * the addresses of the runtime's variables.
  *
- * Offsets come from the binary's DWARF, else from the generated table of its minor version
- * (generated/go1_NN.h), else the target is refused. Variables come from symbols, else from the
- * rules in variables.c. Nothing is believed before golayout_validate() found the live process to
- * agree.
+ * Offsets come from the binary's DWARF, else from the generated table of its release
+ * (generated/go1_NN.h), else the target is refused. Constants always come from the table. Variables
+ * come from symbols, else from the rules in variables.c. Nothing is believed before
+ * golayout_validate() found the live process to agree.
  */
 #ifndef GOLAYOUT_GOLAYOUT_H
 #define GOLAYOUT_GOLAYOUT_H
@@ -52,6 +52,7 @@ enum golayout_source { GOLAYOUT_FROM_DWARF, GOLAYOUT_FROM_TABLE };
 
 struct golayout {
 	int minor;
+	int patch; /* 0 for go1.27 and go1.27rc1 as well */
 	enum golayout_source numbers_from;
 	bool variables_from_symbols;
 	struct golayout_numbers n;
@@ -75,8 +76,10 @@ void golayout_close(struct golayout *lay);
 struct error *golayout_validate(const struct golayout *lay, const struct image *img,
 				struct target *t, bool *ret_starting) must_check;
 
-/* The generated table of a minor version, or NULL. */
-const struct golayout_numbers *golayout_table(int minor);
+/* The generated table of a release: a minor version has several where a patch release moved fields
+ * (Go 1.23.12, 1.24.6). NULL when the minor version is unknown; for a later patch release than
+ * there was when the table was made, the last. */
+const struct golayout_numbers *golayout_table(int minor, int patch);
 
 static inline void cleanup_golayout(struct golayout **lay)
 {

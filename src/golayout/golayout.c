@@ -1,0 +1,225 @@
+/* Decides which numbers hold for a binary. */
+#include "golayout/golayout.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "golayout/variables.h"
+#include "image/dwarf_types.h"
+
+#define MAX_SIZE 65536 /* of a structure of the runtime; above it a number is nonsense */
+
+/* The FIELDs of fields.def in its order, then the CONSTANTs: as in struct golayout_numbers. */
+struct field {
+	const char *type;
+	const char *path;
+	bool is_constant;
+};
+
+static const struct field fields[] = {
+#define FIELD(name, go_type, go_path) {go_type, go_path, false},
+#define CONSTANT(name, go_name) {go_name, "", true},
+#include "golayout/fields.def"
+#undef FIELD
+#undef CONSTANT
+};
+#define FIELDS ARRAY_SIZE(fields)
+_Static_assert(sizeof(struct golayout_numbers) == FIELDS * sizeof(int32_t),
+	       "struct golayout_numbers is an array of int32_t");
+
+/* Experiments that leave every field of fields.def where it is: measured, docs/go-runtime.md. */
+static const char *const harmless_experiments[] = {
+	"aliastypeparams",
+	"arenas",
+	"boringcrypto",
+};
+
+static bool is_harmless(const char *experiment, size_t n)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(harmless_experiments); i++)
+		if (!strncmp(harmless_experiments[i], experiment, n) && !harmless_experiments[i][n])
+			return true;
+	return false;
+}
+
+/* "go1.24.4 X:boringcrypto,arenas": whether one of them may move fields. */
+static bool moves_fields(const char *version)
+{
+	const char *at = strstr(version, "X:");
+
+	for (at = at ? at + 2 : ""; *at && *at != ' ';) {
+		size_t n = strcspn(at, ", ");
+
+		if (!is_harmless(at, n))
+			return true;
+		at += n + (at[n] == ',');
+	}
+	return false;
+}
+
+/* 4 of "go1.24.4 (vendor)"; 0 when there is none. */
+static int patch_of(const char *version)
+{
+	const char *minor = strchr(version, '.');
+	const char *patch = minor ? minor + 1 + strspn(minor + 1, "0123456789") : "";
+
+	return *patch == '.' && isdigit((unsigned char)patch[1]) ? (int)strtol(patch + 1, NULL, 10)
+								 : 0;
+}
+
+static struct error *check_version(const struct image *img)
+{
+	const char *name = elf_file_name(img->elf), *version = img->info.version;
+	int minor = img->info.minor;
+
+	if (minor < 0)
+		return error_format(ERROR_UNSUPPORTED,
+				    "%s was built by \"%s\", which is no release; gospect knows "
+				    "the releases of Go 1.%d to 1.%d: build it with one of them",
+				    name, version, GOLAYOUT_MIN_MINOR, GOLAYOUT_MAX_MINOR);
+	if (minor < GOLAYOUT_MIN_MINOR)
+		return error_format(ERROR_UNSUPPORTED,
+				    "%s was built by %s, which is too old; gospect knows Go 1.%d "
+				    "to 1.%d: build it with one of them",
+				    name, version, GOLAYOUT_MIN_MINOR, GOLAYOUT_MAX_MINOR);
+	if (minor > GOLAYOUT_MAX_MINOR)
+		return error_format(ERROR_UNSUPPORTED,
+				    "%s was built by %s, which is too new; gospect knows Go 1.%d "
+				    "to 1.%d: get a newer gospect",
+				    name, version, GOLAYOUT_MIN_MINOR, GOLAYOUT_MAX_MINOR);
+	return NULL;
+}
+
+/* The answers of the binary's DWARF, or of its twin's. Broken DWARF is as good as none. */
+static bool ask_dwarf(const struct image *img, struct dwarf_query *queries)
+{
+	const struct elf_file *files[] = {img->elf, img->twin};
+	size_t asked = 0;
+	bool has_dwarf = false;
+
+	while (asked < FIELDS && !fields[asked].is_constant) {
+		queries[asked].type = fields[asked].type;
+		queries[asked].path = fields[asked].path;
+		asked++;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(files) && files[i] && !has_dwarf; i++)
+		if (error_dropped(dwarf_answer(files[i], queries, asked, &has_dwarf)))
+			has_dwarf = false;
+	return has_dwarf && queries[0].has_type;
+}
+
+/* The size of the structure that a field is in, as far as fields.def asks for it. */
+static int32_t size_of_type(const int32_t *numbers, const char *type)
+{
+	for (size_t i = 0; i < FIELDS; i++)
+		if (!*fields[i].path && !fields[i].is_constant && !strcmp(fields[i].type, type))
+			return numbers[i];
+	return MAX_SIZE;
+}
+
+static struct error *take_answers(const struct image *img, const struct dwarf_query *queries,
+				  int32_t *numbers)
+{
+	for (size_t i = 0; i < FIELDS; i++) {
+		const struct dwarf_query *q = &queries[i];
+		bool known = numbers[i] != GOLAYOUT_ABSENT;
+
+		if (!q->has_type)
+			continue;
+		if (q->found != known)
+			return error_format(ERROR_UNSUPPORTED,
+					    "%s was built by %s, but its DWARF has %s %s.%s: it "
+					    "is not the release that it says",
+					    elf_file_name(img->elf), img->info.version,
+					    known ? "no" : "a", q->type, q->path);
+		if (q->found && (q->value < 0 || q->value > MAX_SIZE))
+			return error_format(ERROR_UNSUPPORTED,
+					    "the DWARF of %s says that %s %s is at %lld, which "
+					    "cannot be",
+					    elf_file_name(img->elf), q->type, q->path,
+					    (long long)q->value);
+		if (q->found)
+			numbers[i] = (int32_t)q->value;
+	}
+	return NULL;
+}
+
+/* Whoever reads a structure whole reads its fields from the copy: each must lie within. */
+static struct error *check_bounds(const struct image *img, const int32_t *numbers)
+{
+	for (size_t i = 0; i < FIELDS; i++) {
+		int32_t size = size_of_type(numbers, fields[i].type);
+
+		if (fields[i].is_constant || !*fields[i].path || numbers[i] == GOLAYOUT_ABSENT ||
+		    numbers[i] <= size - (int32_t)sizeof(uint64_t))
+			continue;
+		return error_format(ERROR_UNSUPPORTED,
+				    "%s says that %s.%s is at %d, outside of its %d bytes",
+				    elf_file_name(img->elf), fields[i].type, fields[i].path,
+				    numbers[i], size);
+	}
+	return NULL;
+}
+
+static struct error *decide_numbers(const struct image *img, struct golayout *lay)
+{
+	struct dwarf_query queries[FIELDS] = {0};
+	struct error *err;
+
+	lay->n = *golayout_table(lay->minor, lay->patch);
+	lay->numbers_from = GOLAYOUT_FROM_TABLE;
+	if (ask_dwarf(img, queries)) {
+		lay->numbers_from = GOLAYOUT_FROM_DWARF;
+		err = take_answers(img, queries, (int32_t *)&lay->n);
+		return err ? err : check_bounds(img, (int32_t *)&lay->n);
+	}
+	if (img->info.experiment && moves_fields(img->info.version))
+		return error_format(ERROR_UNSUPPORTED,
+				    "%s was built by %s: an experiment may move the runtime's "
+				    "fields, and without DWARF gospect cannot tell; give an "
+				    "unstripped twin with --exe",
+				    elf_file_name(img->elf), img->info.version);
+	return NULL;
+}
+
+static struct error *load_functions(struct image *img, struct target *t,
+				    const struct golayout_numbers *n)
+{
+	struct image_layout layout = {
+		.moduledata_gofunc =
+			n->moduledata_gofunc == GOLAYOUT_ABSENT ? 0 : n->moduledata_gofunc,
+		.wrapper_id = n->func_id_wrapper,
+	};
+
+	return image_load_functions(img, t, &layout);
+}
+
+struct error *golayout_open(struct image *img, struct target *t, struct golayout **ret)
+{
+	_cleanup_golayout_ struct golayout *lay = NULL;
+	struct error *err = check_version(img);
+
+	if (err)
+		return err;
+	lay = calloc(1, sizeof(*lay));
+	if (!lay)
+		return &error_no_memory;
+	lay->minor = img->info.minor;
+	lay->patch = patch_of(img->info.version);
+	err = decide_numbers(img, lay);
+	if (!err)
+		err = load_functions(img, t, &lay->n);
+	if (!err)
+		err = variables_find(img, lay);
+	if (!err)
+		*ret = take_ptr(lay);
+	return err;
+}
+
+void golayout_close(struct golayout *lay)
+{
+	free(lay);
+}

@@ -1,0 +1,433 @@
+/*
+ * Holds what is believed of a process against the process: docs/go-runtime.md, "Plausibility".
+ *
+ * The process runs meanwhile, so any single reading may be torn or outdated. A pass of all checks
+ * is therefore repeated a few times; what is wrong about the layout is wrong every time. A pass is
+ * a dozen system calls, whatever the number of goroutines.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "golayout/golayout.h"
+
+#define PASSES 8
+#define FIRST_PAUSE_US 30 /* doubled after each pass */
+#define SAMPLES 16        /* goroutines looked at: the first half of them, and some of the rest */
+#define MACHINES 8        /* Ms looked at */
+#define PROCESSORS 64     /* Ps looked at */
+#define MAX_COUNT (1u << 28)
+#define MIN_STACK 2048
+#define MAX_PID (1 << 22) /* of Linux */
+
+/* As runtime/runtime2.go has them. */
+enum {
+	G_IDLE = 0,
+	G_RUNNING = 2,
+	G_SYSCALL = 3,
+	G_WAITING = 4,
+	G_DEAD = 6,
+	G_COPYSTACK = 8,
+	G_LEAKED = 10,
+	G_DEADEXTRA = 11,
+	G_SCAN = 0x1000,
+	P_DEAD = 4,
+};
+
+/* One pass. */
+struct check {
+	const struct golayout *lay;
+	const struct image *img;
+	struct target *t;
+	bool starting;
+	uint64_t count;                  /* of goroutines */
+	uint64_t processors[PROCESSORS]; /* the first of allp */
+	size_t processor_count;
+	bool all_processors; /* there are no more */
+	uint8_t *buffer;     /* SAMPLES of g, or MACHINES of m */
+};
+
+static struct error *must_check mismatch(const struct check *c, const char *what,
+					 const char *expected, uint64_t found)
+{
+	return error_format(ERROR_UNSUPPORTED,
+			    "%s says that it was built by %s, but its memory is not laid out so: "
+			    "%s should be %s, and 0x%llx was found",
+			    elf_file_name(c->img->elf), c->img->info.version, what, expected,
+			    (unsigned long long)found);
+}
+
+static uint64_t u64_at(const uint8_t *object, int32_t offset)
+{
+	uint64_t value;
+
+	memcpy(&value, object + offset, sizeof(value));
+	return value;
+}
+
+static uint32_t u32_at(const uint8_t *object, int32_t offset)
+{
+	uint32_t value;
+
+	memcpy(&value, object + offset, sizeof(value));
+	return value;
+}
+
+static bool is_code(const struct check *c, uint64_t pc)
+{
+	return pc >= c->img->functions.text && pc < c->img->functions.etext;
+}
+
+static struct error *must_check check_count(struct check *c)
+{
+	struct error *err = target_read_u64(c->t, c->lay->v.allglen, &c->count);
+
+	if (err)
+		return err;
+	c->starting = !c->count;
+	if (!c->count || c->count > MAX_COUNT)
+		return mismatch(c, "the number of goroutines (runtime.allglen)",
+				"between 1 and 2^28", c->count);
+	return NULL;
+}
+
+static struct error *must_check check_processors(struct check *c)
+{
+	const struct golayout_variables *v = &c->lay->v;
+	uint64_t slice[2] = {0};
+	uint32_t used = 0;
+	struct error *err = target_read(c->t, v->allp, slice, sizeof(slice));
+
+	if (!err)
+		err = target_read_u32(c->t, v->gomaxprocs, &used);
+	if (err)
+		return err;
+	c->starting = !slice[0];
+	if (!slice[0] || !used || used > slice[1] || slice[1] > MAX_COUNT)
+		return mismatch(c, "runtime.gomaxprocs", "between 1 and the length of runtime.allp",
+				used);
+	c->all_processors = slice[1] <= PROCESSORS;
+	c->processor_count = c->all_processors ? slice[1] : PROCESSORS;
+	return target_read(c->t, slice[0], c->processors,
+			   c->processor_count * sizeof(c->processors[0]));
+}
+
+/* Ps behind gomaxprocs may be missing when there were never so many. */
+static struct error *must_check check_processor_ids(struct check *c)
+{
+	const struct golayout_numbers *n = &c->lay->n;
+
+	for (size_t i = 0; i < c->processor_count && i < 4; i++) {
+		uint32_t id, status;
+		struct error *err;
+
+		if (!c->processors[i])
+			continue;
+		err = target_read_u32(c->t, c->processors[i] + n->p_id, &id);
+		if (!err)
+			err = target_read_u32(c->t, c->processors[i] + n->p_status, &status);
+		if (err)
+			return err;
+		if (id != i)
+			return mismatch(c, "p.id", "its place in runtime.allp", id);
+		if (status > P_DEAD)
+			return mismatch(c, "p.status", "at most 4", status);
+	}
+	return NULL;
+}
+
+static struct error *must_check check_start(const struct check *c, const uint8_t *g, uint64_t goid)
+{
+	const struct golayout_numbers *n = &c->lay->n;
+	uint64_t start = u64_at(g, n->g_startpc), creator = u64_at(g, n->g_gopc);
+	struct go_func f;
+
+	if (creator && !is_code(c, creator))
+		return mismatch(c, "g.gopc", "in the program's code", creator);
+	/* The goroutine of a thread that C made has neither. */
+	if (!start && !creator)
+		return NULL;
+	if (!pclntab_find(&c->img->functions, start, &f) || f.entry != start)
+		return mismatch(c, "g.startpc", "the start of a function", start);
+	if (goid == 1 && strcmp(f.name, "runtime.main"))
+		return mismatch(c, "g.startpc of goroutine 1", "runtime.main", start);
+	return NULL;
+}
+
+static struct error *must_check check_stack(const struct check *c, const uint8_t *g,
+					    uint32_t status)
+{
+	const struct golayout_numbers *n = &c->lay->n;
+	uint64_t lo = u64_at(g, n->g_stack_lo), hi = u64_at(g, n->g_stack_hi), size = hi - lo;
+	uint64_t sp = u64_at(g, status == G_SYSCALL ? n->g_syscallsp : n->g_sched_sp);
+	uint64_t pc = u64_at(g, status == G_SYSCALL ? n->g_syscallpc : n->g_sched_pc);
+
+	if (lo >= hi || size < MIN_STACK || size & (size - 1))
+		return mismatch(c, "g.stack.hi - g.stack.lo", "a power of two, at least 2048",
+				size);
+	if (status != G_WAITING && status != G_SYSCALL)
+		return NULL;
+	if (sp <= lo || sp > hi)
+		return mismatch(c, "the stack pointer of a goroutine that waits", "in its stack",
+				sp);
+	if (!is_code(c, pc))
+		return mismatch(c, "the pc of a goroutine that waits", "in the program's code", pc);
+	return NULL;
+}
+
+static struct error *must_check check_goroutine(const struct check *c, uint64_t address,
+						const uint8_t *g, uint64_t last_goid)
+{
+	const struct golayout_numbers *n = &c->lay->n;
+	uint32_t status = u32_at(g, n->g_status), reason = g[n->g_waitreason];
+	uint64_t goid = u64_at(g, n->g_goid);
+	struct error *err;
+
+	if ((status & ~(uint32_t)G_SCAN) > G_DEADEXTRA)
+		return mismatch(c, "g.atomicstatus", "a known state (at most 11)", status);
+	status &= ~(uint32_t)G_SCAN;
+	if (status == G_IDLE || status == G_DEAD || status == G_DEADEXTRA || status == G_COPYSTACK)
+		return NULL;
+	if (!goid || goid > last_goid)
+		return mismatch(c, "g.goid", "between 1 and the last one given out", goid);
+	if (u64_at(g, n->g_sched_g) != address)
+		return mismatch(c, "g.sched.g", "the address of the g itself",
+				u64_at(g, n->g_sched_g));
+	if (status == G_WAITING && reason >= c->lay->v.wait_reason_count)
+		return mismatch(c, "g.waitreason", "in the table of wait reasons", reason);
+	err = check_start(c, g, goid);
+	return err ? err : check_stack(c, g, status);
+}
+
+/* Reads `count` objects of `size` bytes into c->buffer. */
+static struct error *must_check read_objects(struct check *c, const uint64_t *addresses,
+					     size_t count, size_t size)
+{
+	struct target_range ranges[SAMPLES];
+	size_t done;
+	struct error *err;
+
+	for (size_t i = 0; i < count; i++)
+		ranges[i] = (struct target_range){addresses[i], size, c->buffer + i * size};
+	err = target_read_ranges(c->t, ranges, count, &done);
+	return !err && done < count ? &error_fault : err;
+}
+
+/* The addresses of some goroutines: the oldest, and some spread over the rest. */
+static struct error *must_check pick_goroutines(const struct check *c, uint64_t *ret,
+						size_t *ret_count)
+{
+	size_t n = c->count < SAMPLES ? c->count : SAMPLES, done;
+	struct target_range ranges[SAMPLES];
+	uint64_t all;
+	struct error *err = target_read_u64(c->t, c->lay->v.allgptr, &all);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < n; i++) {
+		size_t index = i < SAMPLES / 2 ? i : c->count * i / SAMPLES;
+
+		ranges[i] = (struct target_range){all + 8 * index, sizeof(ret[i]), &ret[i]};
+	}
+	*ret_count = n;
+	err = target_read_ranges(c->t, ranges, n, &done);
+	return !err && done < n ? &error_fault : err;
+}
+
+static struct error *must_check check_goroutines(struct check *c)
+{
+	const struct golayout_numbers *n = &c->lay->n;
+	uint64_t addresses[SAMPLES], last_goid = 0;
+	size_t count;
+	struct error *err = pick_goroutines(c, addresses, &count);
+
+	for (size_t i = 0; !err && i < count; i++)
+		if (!addresses[i] || addresses[i] % 8)
+			err = mismatch(c, "an entry of runtime.allgptr", "the address of a g",
+				       addresses[i]);
+	if (!err)
+		err = read_objects(c, addresses, count, n->g_size);
+	if (!err)
+		err = target_read_u64(c->t, c->lay->v.sched + n->sched_goidgen, &last_goid);
+	for (size_t i = 0; !err && i < count; i++)
+		err = check_goroutine(c, addresses[i], c->buffer + i * n->g_size, last_goid);
+	return err;
+}
+
+/* The first Ms of the list, into c->buffer. */
+static struct error *must_check read_machines(struct check *c, uint64_t *ret, size_t *ret_count)
+{
+	const struct golayout_numbers *n = &c->lay->n;
+	uint64_t m;
+	struct error *err = target_read_u64(c->t, c->lay->v.allm, &m);
+
+	*ret_count = 0;
+	if (err)
+		return err;
+	c->starting = !m;
+	if (!m)
+		return mismatch(c, "runtime.allm", "the address of an m", m);
+	while (m && *ret_count < MACHINES) {
+		uint8_t *copy = c->buffer + *ret_count * n->m_size;
+
+		if (m % 8)
+			return mismatch(c, "m.alllink", "the address of an m", m);
+		err = target_read(c->t, m, copy, n->m_size);
+		if (err)
+			return err;
+		ret[(*ret_count)++] = m;
+		m = u64_at(copy, n->m_alllink);
+	}
+	return NULL;
+}
+
+static bool is_processor(const struct check *c, uint64_t p)
+{
+	for (size_t i = 0; i < c->processor_count; i++)
+		if (c->processors[i] == p)
+			return true;
+	return !p || !c->all_processors;
+}
+
+/* A goroutine that belongs to this M: its g.m says so. */
+static struct error *must_check check_owned(const struct check *c, const char *what, uint64_t g,
+					    uint64_t m)
+{
+	uint64_t owner;
+	struct error *err = target_read_u64(c->t, g + c->lay->n.g_m, &owner);
+
+	return err || owner == m ? err : mismatch(c, what, "the address of the m", owner);
+}
+
+static struct error *must_check check_machine(struct check *c, uint64_t address, const uint8_t *m)
+{
+	const struct golayout_numbers *n = &c->lay->n;
+	struct error *err = check_owned(c, "m.g0->m", u64_at(m, n->m_g0), address);
+
+	if (!err)
+		err = check_owned(c, "m.gsignal->m", u64_at(m, n->m_gsignal), address);
+	if (err)
+		return err;
+	if (u64_at(m, n->m_id) > MAX_COUNT)
+		return mismatch(c, "m.id", "a small number", u64_at(m, n->m_id));
+	if (!is_processor(c, u64_at(m, n->m_p)))
+		return mismatch(c, "m.p", "0 or one of runtime.allp", u64_at(m, n->m_p));
+	if (m[n->m_incgo] > 1)
+		return mismatch(c, "m.incgo", "0 or 1", m[n->m_incgo]);
+	if (u64_at(m, n->m_lockedg) % 8)
+		return mismatch(c, "m.lockedg", "0 or the address of a g", u64_at(m, n->m_lockedg));
+	if (u64_at(m, n->m_procid) > MAX_PID)
+		return mismatch(c, "m.procid", "the id of a thread", u64_at(m, n->m_procid));
+	return NULL;
+}
+
+/* Thread ids in the target are those of its own pid namespace. */
+static bool in_our_namespace(const struct check *c)
+{
+	char path[64];
+	struct stat theirs, ours;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", target_pid(c->t));
+	return !stat(path, &theirs) && !stat("/proc/self/ns/pid", &ours) &&
+	       theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev;
+}
+
+/* At least one of the Ms runs on a thread that is there. */
+static struct error *must_check check_threads(struct check *c, size_t count)
+{
+	const struct golayout_numbers *n = &c->lay->n;
+	_cleanup_free_ pid_t *threads = NULL;
+	uint64_t id = 0;
+	size_t thread_count;
+	struct error *err;
+
+	if (!target_pid(c->t) || !in_our_namespace(c))
+		return NULL;
+	err = target_threads(c->t, &threads, &thread_count);
+	if (err)
+		return err;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t procid = u64_at(c->buffer + i * n->m_size, n->m_procid);
+
+		id = procid ? procid : id;
+		for (size_t k = 0; k < thread_count; k++)
+			if (procid == (uint64_t)threads[k])
+				return NULL;
+	}
+	c->starting = !id;
+	return mismatch(c, "m.procid", "the id of one of its threads", id);
+}
+
+/* Of the Ms that run a goroutine, one's goroutine must know it: they change all the time. */
+static struct error *must_check check_current(const struct check *c, const uint64_t *addresses,
+					      size_t count)
+{
+	const struct golayout_numbers *n = &c->lay->n;
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t g = u64_at(c->buffer + i * n->m_size, n->m_curg);
+
+		if (!g)
+			continue;
+		error_destroy(err);
+		err = check_owned(c, "m.curg->m", g, addresses[i]);
+		if (!err)
+			return NULL;
+	}
+	return err;
+}
+
+static struct error *must_check check_machines(struct check *c)
+{
+	uint64_t addresses[MACHINES];
+	size_t count;
+	struct error *err = read_machines(c, addresses, &count);
+
+	if (!err)
+		err = check_current(c, addresses, count);
+	for (size_t i = 0; !err && i < count; i++)
+		err = check_machine(c, addresses[i], c->buffer + i * c->lay->n.m_size);
+	return err ? err : check_threads(c, count);
+}
+
+static struct error *must_check check_pass(struct check *c)
+{
+	struct error *err = check_count(c);
+
+	if (!err)
+		err = check_processors(c);
+	if (!err)
+		err = check_processor_ids(c);
+	if (!err)
+		err = check_goroutines(c);
+	return err ? err : check_machines(c);
+}
+
+struct error *golayout_validate(const struct golayout *lay, const struct image *img,
+				struct target *t, bool *ret_starting)
+{
+	size_t gs = (size_t)SAMPLES * lay->n.g_size, ms = (size_t)MACHINES * lay->n.m_size;
+	_cleanup_free_ uint8_t *buffer = malloc(gs > ms ? gs : ms);
+	struct error *err = NULL;
+
+	*ret_starting = false;
+	if (!buffer)
+		return &error_no_memory;
+	for (int pass = 0; pass < PASSES; pass++) {
+		struct check c = {.lay = lay, .img = img, .t = t, .buffer = buffer};
+
+		if (pass)
+			usleep(FIRST_PAUSE_US << pass);
+		error_destroy(err);
+		err = check_pass(&c);
+		*ret_starting = err && (c.starting || err->code == ERROR_FAULT);
+		if (!err || c.starting ||
+		    (err->code != ERROR_UNSUPPORTED && err->code != ERROR_FAULT))
+			return err;
+	}
+	return err;
+}

@@ -1,0 +1,111 @@
+/*
+ * Says what gospect finds out about one Go program: the release, where the numbers come from, where
+ * they differ from the generated table, the runtime's variables by symbol and by rule, and, with a
+ * pid, whether the process agrees. tests/rules/run compares.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "golayout/golayout.h"
+#include "golayout/variables.h"
+
+static const char *const numbers[] = {
+#define FIELD(name, type, path) #name,
+#define CONSTANT(name, go_name) #name,
+#include "golayout/fields.def"
+#undef FIELD
+#undef CONSTANT
+};
+
+static void print_variables(const char *how, const struct golayout_variables *v)
+{
+	printf("%s allglen %#" PRIx64 "\n", how, v->allglen);
+	printf("%s allgptr %#" PRIx64 "\n", how, v->allgptr);
+	printf("%s allp %#" PRIx64 "\n", how, v->allp);
+	printf("%s allm %#" PRIx64 "\n", how, v->allm);
+	printf("%s gomaxprocs %#" PRIx64 "\n", how, v->gomaxprocs);
+	printf("%s sched %#" PRIx64 "\n", how, v->sched);
+	printf("%s wait_reason_strings %#" PRIx64 "\n", how, v->wait_reason_strings);
+}
+
+static void print_differences(const struct golayout *lay)
+{
+	const int32_t *mine = (const int32_t *)&lay->n;
+	const int32_t *table = (const int32_t *)golayout_table(lay->minor, lay->patch);
+
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		if (mine[i] != table[i])
+			printf("differs %s %d %d\n", numbers[i], mine[i], table[i]);
+}
+
+static struct error *print_layout(struct image *img, struct target *t, struct golayout **ret)
+{
+	struct golayout_variables by_rules = {0};
+	uint64_t start = clock_now();
+	struct golayout *lay;
+	struct error *err = golayout_open(img, t, &lay);
+
+	if (err)
+		return err;
+	*ret = lay;
+	printf("version %s\n", img->info.version);
+	printf("open_us %" PRIu64 "\n", (clock_now() - start) / 1000);
+	printf("numbers %s\n", lay->numbers_from == GOLAYOUT_FROM_DWARF ? "dwarf" : "table");
+	printf("variables %s\n", lay->variables_from_symbols ? "symbols" : "rules");
+	printf("wait_reasons %" PRIu64 "\n", lay->v.wait_reason_count);
+	printf("moduledata %#" PRIx64 "\n", img->moduledata);
+	print_differences(lay);
+	print_variables("found", &lay->v);
+	err = variables_find_by_rules(img, &lay->n, &by_rules);
+	if (!err)
+		print_variables("rule", &by_rules);
+	return err;
+}
+
+static struct error *print_validation(const struct golayout *lay, const struct image *img,
+				      struct target *t)
+{
+	uint64_t start = clock_now();
+	bool starting;
+	struct error *err = golayout_validate(lay, img, t, &starting);
+
+	if (!err)
+		printf("valid_us %" PRIu64 "\n", (clock_now() - start) / 1000);
+	return starting ? error_wrap(err, "it is only starting") : err;
+}
+
+static struct error *probe(const char *path, pid_t pid)
+{
+	_cleanup_target_ struct target *t = NULL;
+	_cleanup_image_ struct image *img = NULL;
+	_cleanup_golayout_ struct golayout *lay = NULL;
+	struct error *err = pid ? target_open_process(pid, &t) : NULL;
+
+	if (!err)
+		err = pid ? image_open(t, NULL, &img) : image_open_file(path, &img);
+	if (!err)
+		err = print_layout(img, t, &lay);
+	if (!err && pid)
+		err = print_validation(lay, img, t);
+	return err;
+}
+
+int main(int argc, char **argv)
+{
+	_cleanup_error_ struct error *err = NULL;
+	bool live = argc == 3 && !strcmp(argv[1], "-p");
+
+	if (!live && argc != 2) {
+		fprintf(stderr, "usage: rules_probe FILE | -p PID\n");
+		return 2;
+	}
+	err = probe(argv[1], live ? atoi(argv[2]) : 0);
+	if (err)
+		fprintf(stderr, "rules_probe: %s\n", err->message);
+	return err ? 1 : 0;
+}

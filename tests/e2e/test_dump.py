@@ -49,11 +49,12 @@ def test_is_right_for_every_other_version(targets, version):
 
 
 def steady_dump(pid, *args):
-    """A dump that two looks agree on: the runtime's own goroutines have come to rest."""
+    """A dump that two looks agree on, with the runtime's own goroutines at rest."""
     before = None
-    for _ in range(50):
+    for _ in range(150):
         now = gospect.dump(pid, *args)
-        if now == before:
+        scavenger = traceback.one(now, "runtime.bgscavenge")
+        if now == before and scavenger.state == "GC scavenge wait":
             return now
         before = now
         time.sleep(0.1)

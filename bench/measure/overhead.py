@@ -1,0 +1,143 @@
+"""What the target pays for being profiled."""
+import os
+import random
+import re
+import signal
+import subprocess
+import tempfile
+import time
+
+from . import machine
+from .build import Failed, say
+from .meter import Meter
+from .numbers import paired, spread
+from .pprof import Profile
+from .tool import Run
+
+WORKLOADS = ("http", "json", "pingpong")
+SIZES = (1000, 10000)
+# The second "nothing" shows what a difference means that is none.
+MODES = ("nothing", "nothing again", "gospect", "fgprof")
+SETTLE = 0.5  # seconds between a profiler's start and the slice
+
+
+class Gospect:
+    """gospect record beside the target; its options are the defaults."""
+
+    def __init__(self, program, folder):
+        self.program, self.out = program, os.path.join(folder, "bench.pb.gz")
+        self.process = self.errors = self.began = None
+
+    def start(self, meter):
+        self.errors = tempfile.TemporaryFile("w+")
+        self.began = time.monotonic()
+        self.process = subprocess.Popen(
+            [self.program, "record", "-p", str(meter.pid), "-r", "100", "-o", self.out],
+            stdout=self.errors, stderr=self.errors)
+
+    def cpu_ns(self):
+        return machine.process_cpu_ns(self.process.pid)
+
+    def stop(self, _meter):
+        self.process.send_signal(signal.SIGINT)
+        run = Run(self.process, self.began, self.errors)
+        self.errors.close()
+        profile = Profile(self.out)
+        seconds = profile.duration_nanos / 1e9
+        return {"hz": achieved_rate(profile), "whole_cpu": run.cpu / seconds, "rss_mb": run.rss_mb}
+
+
+def achieved_rate(profile):
+    for comment in profile.comments:
+        found = re.search(r"([0-9.]+) (?:Hz|ticks a second)", comment)
+        if found:
+            return float(found.group(1))
+    raise Failed("the profile does not say its rate: " + "; ".join(profile.comments))
+
+
+class InProcess:
+    """fgprof, started inside the target."""
+
+    @staticmethod
+    def start(meter):
+        meter.ask("fgprof start")
+
+    @staticmethod
+    def cpu_ns():
+        return 0  # it is part of the target's
+
+    @staticmethod
+    def stop(meter):
+        return {"hz": meter.ask("fgprof stop")["hz"]}
+
+
+class Nothing:
+    @staticmethod
+    def start(_meter):
+        pass
+
+    @staticmethod
+    def cpu_ns():
+        return 0
+
+    @staticmethod
+    def stop(_meter):
+        return {}
+
+
+def take_slice(meter, profiler, milliseconds):
+    profiler.start(meter)
+    time.sleep(SETTLE)
+    own, busy = profiler.cpu_ns(), machine.busy_seconds()
+    result = meter.ask(f"slice {milliseconds}")
+    own, busy = profiler.cpu_ns() - own, machine.busy_seconds() - busy
+    result.update(profiler.stop(meter))
+    seconds = result["wall_ns"] / 1e9
+    return {
+        **result,
+        "throughput": result["ops"] / seconds,
+        "cpu_per_op": (result["cpu_ns"] + own) / max(result["ops"], 1),
+        "own_cpu": own / result["wall_ns"],
+        "others": max(0, busy - (result["cpu_ns"] + own) / 1e9) / seconds,
+    }
+
+
+def summarize(slices):
+    """Per mode: the values, and the changes against the first "nothing" of the same round."""
+    base = slices["nothing"]
+    summary = {}
+    for mode, taken in slices.items():
+        row = {"others": spread([s["others"] for s in taken])}
+        for key in ("throughput", "cpu_per_op", "p999_us"):
+            row[key] = spread([s[key] for s in taken])
+            if mode != "nothing":
+                row[key + "_change"] = paired([s[key] for s in taken], [s[key] for s in base])
+        for key in ("hz", "own_cpu", "whole_cpu", "rss_mb"):
+            if key in taken[0]:
+                row[key] = spread([s[key] for s in taken])
+        summary[mode] = row
+    return summary
+
+
+def measure_case(meter_program, profilers, work, parked, rounds, milliseconds):
+    slices = {mode: [] for mode in MODES}
+    with Meter(meter_program, parked, work) as meter:
+        for _ in range(rounds):
+            for mode in random.sample(MODES, len(MODES)):
+                slices[mode].append(take_slice(meter, profilers[mode], milliseconds))
+        about = meter.about
+    return {"work": work, "parked": parked, "about": about, "rounds": rounds, "modes": summarize(slices)}
+
+
+def measure(programs, quick):
+    meter = programs.meter()
+    rounds, milliseconds = (3, 1000) if quick else (9, 1500)
+    cases = []
+    with tempfile.TemporaryDirectory() as folder:
+        profilers = {"nothing": Nothing, "nothing again": Nothing, "fgprof": InProcess,
+                     "gospect": Gospect(programs.gospect, folder)}
+        for work in WORKLOADS:
+            for parked in SIZES:
+                say(f"what the target pays: {work}, {parked} parked goroutines, {rounds} rounds")
+                cases.append(measure_case(meter, profilers, work, parked, rounds, milliseconds))
+    return cases

@@ -1,0 +1,92 @@
+"""The one table."""
+
+WIDTHS = (34, 26, 26, 28, 28)
+
+
+def line(*cells):
+    return "".join(str(c).ljust(w) for c, w in zip(cells, WIDTHS)).rstrip()
+
+
+def short(number):
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if abs(number) >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:.3g}"
+
+
+def spread(values, scale=1.0, digits=3):
+    median, low, high = (f"{v * scale:.{digits}g}" for v in values[:3])
+    return f"{median} [{low} .. {high}]"
+
+
+def change(values):
+    median, low, high = (f"{100 * v:+.1f}" for v in values[:3])
+    return f"{median} % [{low} .. {high}]"
+
+
+def count(n):
+    return f"{n // 1000}k" if n >= 1000 else str(n)
+
+
+def snapshots(rows):
+    yield line("one look at all goroutines", "full: stacks read", "nothing changed", "same, cold caches",
+               "from nothing (CPU)")
+    for r in rows:
+        n = r["goroutines"]
+        for unit, scale in (("ns each", 1.0 / n), ("ms", 1e-6)):
+            name = f"  {count(n)}, {r['frames']:.0f} frames: {unit}"
+            yield line(name, *(spread(r[k], scale) for k in ("full", "incremental", "cold")),
+                       f"{(r['open'] + r['first']) * scale:.3g}")
+
+
+def dump(rows):
+    yield line("dump", "gospect: ms", "its CPU: ms", "target's own debug=2: ms")
+    for r in rows:
+        text = f" (cut at {r['own_mb']:.0f} MB)" if r["own_mb"] > 67 else ""
+        yield line(f"  {count(r['goroutines'])}, {r['frames']:.0f} frames", spread(r["gospect_ms"]),
+                   spread(r["gospect_cpu_ms"]), spread(r["own_ms"]) + text)
+
+
+def startup(rows):
+    yield line("a large program", "first sample after: ms", "finished dump after: ms", "CPU of the dump: ms",
+               "memory: MB")
+    for r in rows:
+        name = r["binary"].split("/")[-1].replace(" v", " ")
+        yield line(f"  {name}, {r['mb']:.0f} MB", spread(r["first_sample_ms"]), spread(r["dump_ms"]),
+                   spread(r["dump_cpu_ms"]), spread(r["rss_mb"]))
+
+
+def overhead(cases):
+    yield line("the target, while", "nothing", "nothing again", "gospect 100 Hz", "fgprof 99 Hz")
+    for case in cases:
+        modes = case["modes"]
+        base = modes["nothing"]
+        again, ours, own = modes["nothing again"], modes["gospect"], modes["fgprof"]
+        others = [m["others"][0] for m in modes.values()]
+        yield line(f"  {case['work']}, {count(case['parked'])} parked", "",
+                   "" if max(others) < 0.05 else f"(others used {max(others):.2f} CPUs)")
+        for key, name, value in (
+                ("throughput", "throughput", short(base["throughput"][0]) + " op/s"),
+                ("cpu_per_op", "CPU per op, tool and target", f"{base['cpu_per_op'][0] / 1000:.3g} us"),
+                ("p999_us", "p99.9", f"{base['p999_us'][0] / 1000:.3g} ms")):
+            yield line("    " + name, value, *(change(m[key + "_change"]) for m in (again, ours, own)))
+        yield line("    rate reached: Hz", "", "", spread(ours["hz"]), spread(own["hz"]))
+        yield line("    its own CPU: % of a core", "", "", spread(ours["own_cpu"], 100))
+        yield line("    with its start and end", "", "", spread(ours["whole_cpu"], 100))
+
+
+SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "overhead": overhead}
+
+
+def render(results):
+    machine = results["machine"]
+    lines = [f"{machine['cores']} cores of {machine['cpu']}, Linux {machine['kernel']}; medians [min .. max]"]
+    for name, section in SECTIONS.items():
+        if name not in results:
+            continue
+        lines.append("")
+        if "skipped" in results[name]:
+            lines.append(f"{name}: skipped: {results[name]['skipped']}")
+        else:
+            lines += section(results[name])
+    return "\n".join(lines)

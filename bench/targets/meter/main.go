@@ -1,0 +1,89 @@
+// Meter is what the benchmarks look at: goroutines parked in seven ways, and a workload that
+// measures itself. It reads commands from standard input and answers each with a line of JSON:
+//
+//	slice MS        what the workload did in the next MS milliseconds
+//	fgprof start    profiles itself as github.com/felixge/fgprof does, 99 times a second
+//	fgprof stop     how many times it really did
+//	dump            writes its own goroutines as /debug/pprof/goroutine?debug=2 does
+//
+// It ends when standard input does.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func main() {
+	parked := flag.Int("parked", 1000, "parked goroutines")
+	name := flag.String("work", "none", "workload: http, json, pingpong or none")
+	heap := flag.Int("heap", 64, "MB of live heap")
+	flag.Parse()
+
+	kept := fillHeap(*heap)
+	park(*parked)
+	work, err := startWorkload(*name)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "meter:", err)
+		os.Exit(1)
+	}
+	runtime.GC()
+	answer(map[string]interface{}{
+		"pid":        os.Getpid(),
+		"go":         runtime.Version(),
+		"goroutines": runtime.NumGoroutine(),
+		"frames":     meanFrames(),
+	})
+	obey(work)
+	runtime.KeepAlive(kept)
+}
+
+func obey(work *workload) {
+	var own inProcess
+	commands := bufio.NewScanner(os.Stdin)
+	for commands.Scan() {
+		words := strings.Fields(commands.Text())
+		switch {
+		case len(words) == 2 && words[0] == "slice":
+			ms, _ := strconv.Atoi(words[1])
+			answer(work.slice(time.Duration(ms) * time.Millisecond))
+		case len(words) == 2 && words[0] == "fgprof" && words[1] == "start":
+			answer(own.start())
+		case len(words) == 2 && words[0] == "fgprof" && words[1] == "stop":
+			answer(own.stop())
+		case len(words) == 1 && words[0] == "dump":
+			answer(dumpSelf())
+		default:
+			answer(map[string]interface{}{"error": "what is " + commands.Text() + "?"})
+		}
+	}
+}
+
+func answer(v interface{}) {
+	line, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(string(line))
+}
+
+type node struct {
+	next *node
+	data [56]byte
+}
+
+// fillHeap gives the garbage collector something to do: a list of 64-byte objects.
+func fillHeap(mb int) *node {
+	var head *node
+	for i := 0; i < mb<<20/64; i++ {
+		head = &node{next: head}
+	}
+	return head
+}

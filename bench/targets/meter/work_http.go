@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+const httpClients = 32
+
+type message struct {
+	ID    int      `json:"id"`
+	Name  string   `json:"name"`
+	Tags  []string `json:"tags"`
+	Price float64  `json:"price"`
+}
+
+// startHTTP is a server and its clients in one process, small JSON both ways, a client asking again
+// as soon as it was answered.
+func startHTTP(w *workload) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	go func() { _ = http.Serve(l, http.HandlerFunc(echo)) }()
+	web := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: httpClients}}
+	for i := 0; i < httpClients; i++ {
+		go ask(web, "http://"+l.Addr().String(), w.counter())
+	}
+	return nil
+}
+
+func echo(w http.ResponseWriter, r *http.Request) {
+	var m message
+	if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	m.Price *= 1.19
+	_ = json.NewEncoder(w).Encode(&m)
+}
+
+func ask(web *http.Client, url string, c *counter) {
+	body, _ := json.Marshal(message{7, "kettle", []string{"copper", "large"}, 19.99})
+	for {
+		start := time.Now()
+		response, err := web.Post(url, "application/json", bytes.NewReader(body))
+		if err != nil {
+			panic(err)
+		}
+		if _, err := io.Copy(io.Discard, response.Body); err != nil {
+			panic(err)
+		}
+		response.Body.Close()
+		c.took(time.Since(start))
+		c.op()
+	}
+}

@@ -7,15 +7,24 @@ def line(*cells):
     return "".join(str(c).ljust(w) for c, w in zip(cells, WIDTHS)).rstrip()
 
 
+def plain(number):
+    """Three digits that count, never an exponent."""
+    return f"{number:.0f}" if abs(number) >= 100 else f"{number:.3g}"
+
+
 def short(number):
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if abs(number) >= size:
             return f"{number / size:.3g} {unit}"
-    return f"{number:.3g}"
+    return plain(number)
 
 
-def spread(values, scale=1.0, digits=3):
-    median, low, high = (f"{v * scale:.{digits}g}" for v in values[:3])
+def microseconds(us):
+    return f"{plain(us / 1000)} ms" if us >= 1000 else f"{plain(us)} us"
+
+
+def spread(values, scale=1.0):
+    median, low, high = (plain(v * scale) for v in values[:3])
     return f"{median} [{low} .. {high}]"
 
 
@@ -36,7 +45,7 @@ def snapshots(rows):
         for unit, scale in (("ns each", 1.0 / n), ("ms", 1e-6)):
             name = f"  {count(n)}, {r['frames']:.0f} frames: {unit}"
             yield line(name, *(spread(r[k], scale) for k in ("full", "incremental", "cold")),
-                       f"{(r['open'] + r['first']) * scale:.3g}")
+                       plain((r["open"] + r["first"]) * scale))
 
 
 def dump(rows):
@@ -67,8 +76,8 @@ def overhead(cases):
                    "" if max(others) < 0.05 else f"(others used {max(others):.2f} CPUs)")
         for key, name, value in (
                 ("throughput", "throughput", short(base["throughput"][0]) + " op/s"),
-                ("cpu_per_op", "CPU per op, tool and target", f"{base['cpu_per_op'][0] / 1000:.3g} us"),
-                ("p999_us", "p99.9", f"{base['p999_us'][0] / 1000:.3g} ms")):
+                ("cpu_per_op", "CPU per op, tool and target", microseconds(base["cpu_per_op"][0] / 1000)),
+                ("p999_us", "p99.9", microseconds(base["p999_us"][0]))):
             yield line("    " + name, value, *(change(m[key + "_change"]) for m in (again, ours, own)))
         yield line("    rate reached: Hz", "", "", spread(ours["hz"]), spread(own["hz"]))
         yield line("    its own CPU: % of a core", "", "", spread(ours["own_cpu"], 100))

@@ -48,6 +48,24 @@ struct error *target_read_u32(struct target *t, uint64_t address, uint32_t *ret)
 	return target_read(t, address, ret, sizeof(*ret));
 }
 
+struct error *target_read_each(struct target *t, const struct target_range *ranges, size_t count,
+			       bool *ret_ok)
+{
+	for (size_t i = 0; i < count;) {
+		size_t n = count - i < TARGET_MAX_RANGES ? count - i : TARGET_MAX_RANGES, done;
+		struct error *err = target_read_ranges(t, ranges + i, n, &done);
+
+		if (err)
+			return err;
+		for (size_t k = 0; k < done; k++)
+			ret_ok[i + k] = true;
+		i += done;
+		if (done < n)
+			ret_ok[i++] = false;
+	}
+	return NULL;
+}
+
 pid_t target_pid(const struct target *t)
 {
 	return t->pid;

@@ -76,6 +76,13 @@ struct error *target_read_ranges(struct target *t, const struct target_range *ra
 struct error *target_read_packed(struct target *t, const struct target_range *ranges, size_t count,
 				 void *buffer, size_t *ret_done) must_check;
 
+/*
+ * Any number of scattered ranges, each into its own buffer; those that cannot be read are left out.
+ * ret_ok[i] says whether range i was read.
+ */
+struct error *target_read_each(struct target *t, const struct target_range *ranges, size_t count,
+			       bool *ret_ok) must_check;
+
 /* 0 when the target is not a live process. */
 pid_t target_pid(const struct target *t);
 

@@ -1,0 +1,208 @@
+#include "dump/dump.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#define UNIT_BYTES (256u << 10)
+
+struct collector {
+	struct dump *dump;
+	const struct dump_options *options;
+};
+
+static struct error *take(void *arg, const struct goroutine_record *before,
+			  struct goroutine_record *now, const uint8_t *header)
+{
+	struct collector *c = arg;
+	struct dump *dump = c->dump;
+	struct goroutine_details d;
+
+	if (!goroutine_is_alive(now) || (now->flags & GOROUTINE_SYSTEM && !c->options->system))
+		return NULL;
+	if (!array_reserve(&dump->items, &dump->capacity, dump->count + 1))
+		return &error_no_memory;
+	goroutine_details(dump->set, header, &d);
+	dump->items[dump->count++] = (struct dump_goroutine){
+		.id = now->goid,
+		.parent = d.parent,
+		.go_pc = d.go_pc,
+		.start_pc = d.start_pc,
+		.wait_since = d.wait_since,
+		.m = d.m,
+		.bubble = d.bubble,
+		.stack = now->stack,
+		.labels = now->labels,
+		.status = goroutine_status(now),
+		.wait_reason = goroutine_wait_reason(now),
+		.locked = d.locked_m != 0,
+		.system = now->flags & GOROUTINE_SYSTEM,
+		.unknown = now->flags & GOROUTINE_UNKNOWN,
+	};
+	return NULL;
+}
+
+static int compare_id(const void *a, const void *b)
+{
+	const struct dump_goroutine *x = a, *y = b;
+
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+/* A goroutine that died and whose g was used again meanwhile may have been seen twice. */
+static void sort(struct dump *dump)
+{
+	size_t n = 0;
+
+	qsort(dump->items, dump->count, sizeof(*dump->items), compare_id);
+	for (size_t i = 0; i < dump->count; i++)
+		if (!n || dump->items[i].id != dump->items[n - 1].id)
+			dump->items[n++] = dump->items[i];
+	dump->count = n;
+}
+
+/* Of the goroutines that `from` is true for, the word at from's address. */
+static struct error *
+read_words(struct dump *dump, struct target *t,
+	   uint64_t (*address_of)(const struct dump_goroutine *g, const struct golayout_numbers *n),
+	   const struct golayout_numbers *n, void (*put)(struct dump_goroutine *g, uint64_t word))
+{
+	_cleanup_free_ struct target_range *ranges = NULL;
+	_cleanup_free_ uint64_t *words = NULL;
+	_cleanup_free_ bool *ok = NULL;
+	size_t count = 0;
+	struct error *err;
+
+	ranges = calloc(dump->count + 1, sizeof(*ranges));
+	words = calloc(dump->count + 1, sizeof(*words));
+	ok = calloc(dump->count + 1, sizeof(*ok));
+	if (!ranges || !words || !ok)
+		return &error_no_memory;
+	for (size_t i = 0; i < dump->count; i++) {
+		uint64_t address = address_of(&dump->items[i], n);
+
+		if (address)
+			ranges[count++] = (struct target_range){address, 8, &words[i]};
+	}
+	err = target_read_each(t, ranges, count, ok);
+	for (size_t i = 0; !err && i < dump->count; i++)
+		put(&dump->items[i], words[i]);
+	return err;
+}
+
+static uint64_t thread_address(const struct dump_goroutine *g, const struct golayout_numbers *n)
+{
+	return g->m && (g->status == G_RUNNING || g->status == G_SYSCALL) ? g->m + n->m_procid : 0;
+}
+
+static void put_thread(struct dump_goroutine *g, uint64_t word)
+{
+	g->thread = word <= INT32_MAX ? (int32_t)word : 0;
+}
+
+/* Go 1.24's synctest groups have no number. */
+static uint64_t bubble_address(const struct dump_goroutine *g, const struct golayout_numbers *n)
+{
+	return g->bubble && n->bubble_id != GOLAYOUT_ABSENT ? g->bubble + n->bubble_id : 0;
+}
+
+static void put_bubble(struct dump_goroutine *g, uint64_t word)
+{
+	g->bubble = word;
+}
+
+static struct error *visit_all(struct goroutine_set *set)
+{
+	_cleanup_free_ uint32_t *order = NULL;
+	const struct goroutine_unit *units;
+	size_t count, visited = 0;
+	struct error *err = goroutine_set_refresh(set);
+
+	if (!err)
+		err = goroutine_set_plan(set, UNIT_BYTES, &units, &count);
+	if (err)
+		return err;
+	order = malloc((count + 1) * sizeof(*order));
+	if (!order)
+		return &error_no_memory;
+	for (size_t i = 0; i < count; i++)
+		order[i] = i;
+	for (size_t i = 0; !err && i < count; i += visited)
+		err = goroutine_set_visit(set, order + i, count - i, &visited);
+	return err;
+}
+
+struct error *dump_collect(struct target *t, const struct image *img, const struct golayout *lay,
+			   const struct dump_options *options, struct dump **ret)
+{
+	_cleanup_dump_ struct dump *dump = calloc(1, sizeof(*dump));
+	struct collector collector = {dump, options};
+	struct goroutine_options goroutines = {
+		.stack_limit = options->stack_limit,
+		.changed = take,
+		.arg = &collector,
+	};
+	struct error *err;
+
+	if (!dump)
+		return &error_no_memory;
+	dump->img = img;
+	dump->minor = lay->minor;
+	dump->pid = target_pid(t);
+	err = goroutine_set_open(t, img, lay, &goroutines, &dump->set);
+	if (!err)
+		err = visit_all(dump->set);
+	if (err)
+		return err;
+	dump->taken = clock_now();
+	sort(dump);
+	err = read_words(dump, t, thread_address, &lay->n, put_thread);
+	if (!err)
+		err = read_words(dump, t, bubble_address, &lay->n, put_bubble);
+	if (!err)
+		err = target_check(t);
+	if (err)
+		return err;
+	*ret = take_ptr(dump);
+	return NULL;
+}
+
+void dump_destroy(struct dump *dump)
+{
+	if (!dump)
+		return;
+	goroutine_set_close(dump->set);
+	free(dump->items);
+	free(dump);
+}
+
+/* gStatusStrings of runtime/traceback.go. */
+const char *dump_status(const struct dump_goroutine *g)
+{
+	static const char *const names[] = {
+		[G_IDLE] = "idle",           [G_RUNNABLE] = "runnable",
+		[G_RUNNING] = "running",     [G_SYSCALL] = "syscall",
+		[G_WAITING] = "waiting",     [G_DEAD] = "dead",
+		[G_COPYSTACK] = "copystack", [G_PREEMPTED] = "preempted",
+		[G_LEAKED] = "leaked",       [G_DEADEXTRA] = "waiting for cgo callback",
+	};
+
+	return g->status < ARRAY_SIZE(names) && names[g->status] ? names[g->status] : "???";
+}
+
+const char *dump_wait_reason(const struct dump *dump, const struct dump_goroutine *g)
+{
+	if (g->status != G_WAITING && g->status != G_LEAKED)
+		return "";
+	return goroutine_set_wait_reason(dump->set, g->wait_reason);
+}
+
+const char *dump_state(const struct dump *dump, const struct dump_goroutine *g)
+{
+	const char *reason = dump_wait_reason(dump, g);
+
+	return *reason ? reason : dump_status(g);
+}

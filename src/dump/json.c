@@ -1,0 +1,161 @@
+/* One JSON object; a goroutine is built and printed at a time, so that a million need no memory. */
+#include <json-c/json.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "dump/traceback.h"
+
+static void cleanup_json(struct json_object **object)
+{
+	json_object_put(*object);
+}
+#define _cleanup_json_ __attribute__((cleanup(cleanup_json)))
+
+/* Names come from the target: what is not UTF-8 is replaced, as JSON demands it. */
+static struct json_object *json_text(const char *s)
+{
+	struct json_object *text;
+	char *copy = NULL;
+
+	for (size_t i = 0; s[i]; i++) {
+		if ((unsigned char)s[i] < 0x80)
+			continue;
+		/* Only the lead bytes of well-formed characters survive unchanged. */
+		if (!copy)
+			copy = strdup(s);
+	}
+	if (!copy)
+		return json_object_new_string(s);
+	for (unsigned char *c = (unsigned char *)copy; *c;) {
+		size_t n = *c < 0x80                 ? 1
+			   : *c >= 0xc2 && *c < 0xe0 ? 2
+			   : *c >> 4 == 14           ? 3
+			   : *c >= 0xf0 && *c < 0xf5 ? 4
+						     : 0;
+		size_t i = 1;
+
+		while (i < n && (c[i] & 0xc0) == 0x80)
+			i++;
+		if (!n || i < n)
+			*c++ = '?';
+		else
+			c += n;
+	}
+	text = json_object_new_string(copy);
+	free(copy);
+	return text;
+}
+
+static struct json_object *frame_json(const struct shown_frame *f)
+{
+	struct json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "func", json_text(f->frame.function));
+	json_object_object_add(o, "file", json_text(f->frame.file));
+	json_object_object_add(o, "line", json_object_new_int(f->frame.line));
+	json_object_object_add(o, "pc", json_object_new_uint64(f->pc));
+	json_object_object_add(o, "inlined", json_object_new_boolean(f->frame.inlined));
+	return o;
+}
+
+static struct json_object *labels_json(const struct dump *dump, uint32_t id)
+{
+	const struct label_sets *sets = goroutine_set_labels(dump->set);
+	struct label_set set = label_sets_get(sets, id);
+	struct json_object *o = json_object_new_object();
+
+	for (uint32_t i = 0; i < set.count; i++)
+		json_object_object_add(o, intern_get(&sets->strings, set.labels[i].key),
+				       json_text(intern_get(&sets->strings, set.labels[i].value)));
+	return o;
+}
+
+static struct json_object *creator_json(const struct dump *dump, const struct dump_goroutine *g)
+{
+	struct json_object *o;
+	struct shown_frame f;
+
+	if (!traceback_creator(dump->img, g, true, &f))
+		return NULL;
+	o = json_object_new_object();
+	json_object_object_add(o, "func", json_text(f.frame.function));
+	json_object_object_add(o, "file", json_text(f.frame.file));
+	json_object_object_add(o, "line", json_object_new_int(f.frame.line));
+	json_object_object_add(o, "goroutine",
+			       g->parent ? json_object_new_uint64(g->parent) : NULL);
+	return o;
+}
+
+static struct error *frames_json(const struct dump *dump, const struct dump_goroutine *g, bool all,
+				 struct json_object *o)
+{
+	_cleanup_traceback_ struct traceback tb = {0};
+	struct stack stack = stacks_get(goroutine_set_stacks(dump->set), g->stack);
+	struct json_object *frames = json_object_new_array();
+	struct error *err = NULL;
+
+	json_object_object_add(o, "frames", frames);
+	if (g->status == G_RUNNING || g->unknown) {
+		json_object_object_add(o, "no_stack",
+				       json_object_new_string(g->unknown ? "changing" : "running"));
+		return NULL;
+	}
+	err = traceback_of(dump->img, stack, all, TRACEBACK_WHOLE, &tb);
+	for (size_t i = 0; !err && i < tb.count; i++)
+		json_object_array_add(frames, frame_json(&tb.frames[i]));
+	if (stack.truncated)
+		json_object_object_add(o, "truncated", json_object_new_boolean(true));
+	return err;
+}
+
+static struct error *goroutine_json(const struct dump *dump, const struct dump_goroutine *g,
+				    bool all, struct json_object *o)
+{
+	const char *reason = dump_wait_reason(dump, g);
+	bool known = g->wait_since && g->wait_since <= dump->taken &&
+		     (g->status == G_WAITING || g->status == G_SYSCALL);
+
+	json_object_object_add(o, "id", json_object_new_uint64(g->id));
+	json_object_object_add(o, "state", json_object_new_string(dump_status(g)));
+	json_object_object_add(o, "wait_reason", *reason ? json_text(reason) : NULL);
+	if (known)
+		json_object_object_add(o, "wait_seconds",
+				       json_object_new_double((dump->taken - g->wait_since) / 1e9));
+	json_object_object_add(o, "labels", labels_json(dump, g->labels));
+	json_object_object_add(o, "created_by", creator_json(dump, g));
+	json_object_object_add(o, "thread", g->thread ? json_object_new_int(g->thread) : NULL);
+	json_object_object_add(o, "locked", json_object_new_boolean(g->locked));
+	json_object_object_add(o, "system", json_object_new_boolean(g->system));
+	return frames_json(dump, g, all, o);
+}
+
+static struct json_object *process_json(const struct dump *dump)
+{
+	struct json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "pid", json_object_new_int(dump->pid));
+	json_object_object_add(o, "exe", json_text(elf_file_name(dump->img->elf)));
+	json_object_object_add(o, "go_version", json_text(dump->img->info.version));
+	json_object_object_add(o, "build_id", json_text(elf_file_build_id(dump->img->elf)));
+	return o;
+}
+
+struct error *dump_write_json(const struct dump *dump, bool all, FILE *out)
+{
+	_cleanup_json_ struct json_object *process = process_json(dump);
+	struct error *err = NULL;
+
+	fprintf(out, "{\"process\":%s,\n\"goroutines\":[",
+		json_object_to_json_string_ext(process, JSON_C_TO_STRING_NOSLASHESCAPE));
+	for (size_t i = 0; !err && i < dump->count; i++) {
+		_cleanup_json_ struct json_object *o = json_object_new_object();
+
+		err = goroutine_json(dump, &dump->items[i], all, o);
+		if (!err)
+			fprintf(out, "%s\n%s", i ? "," : "",
+				json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE));
+	}
+	if (!err)
+		fputs("\n]}\n", out);
+	return err;
+}

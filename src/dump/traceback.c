@@ -1,0 +1,168 @@
+#include "dump/traceback.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+/* A pc has as many frames as calls were inlined there. */
+#define MAX_INLINED 64
+
+/* From Go 1.21 on: so many frames at either end. Before: so many physical frames, whether shown. */
+enum { PRINTED_INNER = 50, PRINTED_OUTER = 50, PRINTED_OLD = 100 };
+
+static bool is_upper(char c)
+{
+	return c >= 'A' && c <= 'Z';
+}
+
+/* isExportedRuntime: up to Go 1.22 functions alone, then exported methods of exported types too. */
+static bool is_exported_runtime(const char *function, int minor)
+{
+	const char *name = function + strlen("runtime."), *dot = strrchr(name, '.');
+
+	if (!dot || minor < 23)
+		return is_upper(name[0]);
+	if (!strncmp(name, "(*", 2) && dot > name && dot[-1] == ')')
+		name += 2;
+	return is_upper(dot[1]) && is_upper(name[0]);
+}
+
+static bool is_shown(const struct go_frame *frame, const struct go_frame *callee, bool first,
+		     int minor)
+{
+	const char *name = frame->function;
+
+	if (go_frame_hidden(frame, callee))
+		return false;
+	if (!strcmp(name, "runtime.runFinalizers") || !strcmp(name, "runtime.runCleanups"))
+		return true;
+	if (!strcmp(name, "runtime.gopanic") && !first)
+		return true;
+	if (!strchr(name, '.'))
+		return false;
+	return strncmp(name, "runtime.", 8) || is_exported_runtime(name, minor);
+}
+
+static bool add_frames(const struct image *img, uint64_t word, bool all, struct traceback *tb,
+		       struct go_frame *callee)
+{
+	struct go_frame frames[MAX_INLINED];
+	size_t n = pclntab_frames(&img->functions, word, frames, MAX_INLINED);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct go_frame *inner = callee->function ? callee : NULL;
+		bool shown = all || is_shown(&frames[i], inner, !tb->count, img->info.minor);
+
+		*callee = frames[i];
+		if (!shown)
+			continue;
+		if (!array_reserve(&tb->frames, &tb->capacity, tb->count + 1))
+			return false;
+		tb->frames[tb->count++] = (struct shown_frame){frames[i], stack_pc_address(word)};
+	}
+	return true;
+}
+
+/* All frames of the words; `limit` words at most. */
+static struct error *collect(const struct image *img, struct stack stack, size_t limit, bool all,
+			     struct traceback *tb)
+{
+	struct go_frame callee = {0};
+
+	tb->count = 0;
+	tb->elided = 0;
+	for (size_t i = 0; i < stack.count && i < limit; i++) {
+		if (stack.pcs[i] == STACK_PC_TRUNCATED) {
+			tb->head = tb->count;
+			tb->elided = -1;
+		} else if (!stack_pc_is_pseudo(stack.pcs[i]) &&
+			   !add_frames(img, stack.pcs[i], all, tb, &callee)) {
+			return &error_no_memory;
+		}
+	}
+	return NULL;
+}
+
+static void shorten(struct traceback *tb)
+{
+	size_t over;
+
+	if (tb->elided || tb->count <= PRINTED_INNER + PRINTED_OUTER)
+		return;
+	over = tb->count - PRINTED_INNER - PRINTED_OUTER;
+	memmove(tb->frames + PRINTED_INNER, tb->frames + PRINTED_INNER + over,
+		PRINTED_OUTER * sizeof(*tb->frames));
+	tb->count = PRINTED_INNER + PRINTED_OUTER;
+	tb->head = PRINTED_INNER;
+	tb->elided = over;
+}
+
+struct error *traceback_of(const struct image *img, struct stack stack, bool all,
+			   enum traceback_length length, struct traceback *ret)
+{
+	bool old = length == TRACEBACK_PRINTED && img->info.minor < 21;
+	size_t limit = old ? PRINTED_OLD : SIZE_MAX;
+	struct error *err = collect(img, stack, limit, all, ret);
+
+	/* A stack with nothing to show is shown whole. */
+	if (!err && !ret->count)
+		err = collect(img, stack, limit, true, ret);
+	if (err)
+		return err;
+	if (old && ret->count >= PRINTED_OLD && stack.count > PRINTED_OLD) {
+		ret->head = ret->count;
+		ret->elided = -1;
+	} else if (length == TRACEBACK_PRINTED && !old) {
+		shorten(ret);
+	}
+	return NULL;
+}
+
+void traceback_release(struct traceback *tb)
+{
+	free(tb->frames);
+	*tb = (struct traceback){0};
+}
+
+static void add_place(struct strbuf *sb, const struct shown_frame *f)
+{
+	strbuf_addc(sb, '\t');
+	strbuf_adds(sb, f->frame.file);
+	strbuf_addc(sb, ':');
+	strbuf_addu(sb, f->frame.line);
+	if (!f->frame.inlined && f->pc > f->frame.entry) {
+		strbuf_adds(sb, " +0x");
+		strbuf_addx(sb, f->pc - f->frame.entry);
+	}
+	strbuf_addc(sb, '\n');
+}
+
+void traceback_add_frame(struct strbuf *sb, const struct shown_frame *f)
+{
+	const char *name = f->frame.function;
+
+	strbuf_adds(sb, strcmp(name, "runtime.gopanic") ? name : "panic");
+	strbuf_adds(sb, "(...)\n");
+	add_place(sb, f);
+}
+
+bool traceback_creator(const struct image *img, const struct dump_goroutine *g, bool all,
+		       struct shown_frame *ret)
+{
+	struct go_frame frames[MAX_INLINED];
+	struct go_func f;
+	size_t n;
+
+	if (g->id == 1 || !pclntab_find(&img->functions, g->go_pc, &f))
+		return false;
+	n = pclntab_frames(&img->functions, g->go_pc, frames, MAX_INLINED);
+	if (!n)
+		return false;
+	/* The runtime names the function that the code belongs to, and the line of what is inlined.
+	 */
+	*ret = (struct shown_frame){frames[n - 1], g->go_pc};
+	ret->frame.file = frames[0].file;
+	ret->frame.line = frames[0].line;
+	return all || is_shown(&ret->frame, NULL, false, img->info.minor);
+}

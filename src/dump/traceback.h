@@ -1,0 +1,42 @@
+/*
+ * Which frames of a stack the runtime shows, and how: runtime/traceback.go (traceback1, traceback2,
+ * showfuncinfo, printFuncName, printcreatedby1). For the files of this room alone.
+ */
+#ifndef DUMP_TRACEBACK_H
+#define DUMP_TRACEBACK_H
+
+#include "base/strbuf.h"
+#include "dump/dump.h"
+
+struct shown_frame {
+	struct go_frame frame;
+	uint64_t pc; /* without STACK_PC_EXACT */
+};
+
+struct traceback {
+	struct shown_frame *frames; /* innermost first */
+	size_t count;
+	size_t capacity;
+	/* Behind the first `head` frames this many are left out; -1: nobody knows how many. */
+	size_t head;
+	long elided;
+};
+
+enum traceback_length {
+	TRACEBACK_WHOLE,
+	TRACEBACK_PRINTED /* as long as the runtime prints it */
+};
+
+struct error *traceback_of(const struct image *img, struct stack stack, bool all,
+			   enum traceback_length length, struct traceback *ret) must_check;
+void traceback_release(struct traceback *tb);
+#define _cleanup_traceback_ __attribute__((cleanup(traceback_release)))
+
+/* "main.worker(...)\n\t/src/worker.go:41 +0x1d\n" */
+void traceback_add_frame(struct strbuf *sb, const struct shown_frame *f);
+
+/* Where a goroutine was created; false when the runtime would not say. */
+bool traceback_creator(const struct image *img, const struct dump_goroutine *g, bool all,
+		       struct shown_frame *ret);
+
+#endif

@@ -1,0 +1,160 @@
+/*
+ * Every goroutine of a target: read in few large reads, without stopping it, and only what changed
+ * since the last look.
+ *
+ * A goroutine's g never moves and is never freed. Its header (the fields up to the labels) is
+ * compared with what was seen before; when (goid, status, sp, pc, trackingSeq) are the same, it did
+ * not run, and its stack is the same. Otherwise its stack is read, and then the header again: the
+ * stack counts only when the header did not change, for a goroutine that ran in between has another
+ * trackingSeq (proc.go, casgstatus). From Go 1.26 on system calls do not count there; m.syscalltick
+ * does. Who moved is read again, more closely, a few times; then its stack is said to be unknown.
+ *
+ * Read-only: never writes to the target nor stops it. Not for several threads at once.
+ */
+#ifndef GOROUTINE_GOROUTINES_H
+#define GOROUTINE_GOROUTINES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "golayout/golayout.h"
+#include "goroutine/labels.h"
+#include "image/image.h"
+#include "target/target.h"
+#include "unwind/stacks.h"
+
+/* g.atomicstatus without the scan bit: runtime/runtime2.go. */
+enum goroutine_status {
+	G_IDLE = 0,
+	G_RUNNABLE = 1,
+	G_RUNNING = 2,
+	G_SYSCALL = 3,
+	G_WAITING = 4,
+	G_DEAD = 6,
+	G_COPYSTACK = 8,
+	G_PREEMPTED = 9,
+	G_LEAKED = 10,
+	G_DEADEXTRA = 11,
+};
+
+enum {
+	GOROUTINE_SYSTEM = 1,  /* the runtime's own: hidden as the runtime hides it */
+	GOROUTINE_UNKNOWN = 2, /* its stack changed at every try */
+};
+
+/* What was seen of a goroutine at the last look. */
+struct goroutine_record {
+	uint64_t sp; /* where its stack begins; of a system call: where it was entered */
+	uint64_t pc;
+	uint64_t goid;
+	uint32_t key;   /* status, wait reason and trackingSeq: goroutine_key_*() */
+	uint32_t tick;  /* m.syscalltick of a system call */
+	uint32_t stack; /* in set->stacks; for who runs or is unknown a made one */
+	uint32_t labels;
+	uint32_t flags;
+	/* The owner's, carried along and never looked at. */
+	uint32_t owner_bucket;
+	uint32_t owner_rotation;
+	uint64_t owner_since;
+};
+
+static inline enum goroutine_status goroutine_status(const struct goroutine_record *r)
+{
+	return r->key & 0xff;
+}
+
+static inline uint8_t goroutine_wait_reason(const struct goroutine_record *r)
+{
+	return r->key >> 8 & 0xff;
+}
+
+/* It exists: neither dead nor not yet born. */
+bool goroutine_is_alive(const struct goroutine_record *r);
+
+/* The fields that only some need, from a header. */
+struct goroutine_details {
+	uint64_t g;
+	uint64_t goid;
+	uint64_t m; /* 0 when none runs it */
+	uint64_t locked_m;
+	uint64_t wait_since; /* runtime.nanotime() = CLOCK_MONOTONIC; 0: not known */
+	uint64_t parent;     /* 0 before Go 1.21 */
+	uint64_t go_pc;      /* the go statement that created it: a return address */
+	uint64_t start_pc;
+	uint64_t bubble; /* synctest: address of its bubble or group; else 0 */
+};
+
+/* A run of goroutines that are next to each other in memory: what a visit visits. */
+struct goroutine_unit {
+	uint32_t first;
+	uint32_t count;
+	uint32_t first_range; /* in the set's plan */
+	uint32_t range_count;
+	uint32_t bytes;
+};
+
+struct goroutine_stats {
+	uint64_t visits;    /* headers looked at */
+	uint64_t changed;   /* that were not as before */
+	uint64_t stacks;    /* read */
+	uint64_t torn;      /* dropped because the goroutine ran meanwhile, or did not unwind */
+	uint64_t unknown;   /* still torn after all tries */
+	uint64_t truncated; /* stacks longer than the limit */
+	uint64_t faults;    /* visits that could not be read */
+};
+
+struct goroutine_options {
+	size_t stack_limit; /* bytes of a stack that are read at most */
+	/* A goroutine that moved while it was read keeps the state in which it was first seen, so
+	 * that what moves often is not counted less. Else the newest state is shown. */
+	bool keep_state;
+	/* Called when a goroutine was seen in another state or place than before; `now` replaces
+	 * `before` afterwards. `header` is for goroutine_details() and valid during the call. */
+	struct error *(*changed)(void *arg, const struct goroutine_record *before,
+				 struct goroutine_record *now, const uint8_t *header);
+	void *arg;
+};
+
+struct goroutine_set;
+
+struct error *goroutine_set_open(struct target *t, const struct image *img,
+				 const struct golayout *lay,
+				 const struct goroutine_options *options,
+				 struct goroutine_set **ret) must_check;
+void goroutine_set_close(struct goroutine_set *set);
+
+/* Learns of goroutines that are new since the last call; call it between visits. */
+struct error *goroutine_set_refresh(struct goroutine_set *set) must_check;
+
+/* All that were ever known, dead ones too; records are in the order of their addresses. */
+size_t goroutine_set_count(const struct goroutine_set *set);
+struct goroutine_record *goroutine_set_records(struct goroutine_set *set);
+
+/* Cuts the set into units of about so many bytes of headers. Valid until the next refresh. */
+struct error *goroutine_set_plan(struct goroutine_set *set, size_t unit_bytes,
+				 const struct goroutine_unit **ret, size_t *ret_count) must_check;
+
+/*
+ * Looks at the goroutines of these units, named by their place in the plan. *ret_visited is how
+ * many units, from the first on, went into this call: as many as fit one read.
+ */
+struct error *goroutine_set_visit(struct goroutine_set *set, const uint32_t *units, size_t count,
+				  size_t *ret_visited) must_check;
+
+void goroutine_details(const struct goroutine_set *set, const uint8_t *header,
+		       struct goroutine_details *ret);
+const struct goroutine_stats *goroutine_set_stats(const struct goroutine_set *set);
+struct stacks *goroutine_set_stacks(struct goroutine_set *set);
+const struct label_sets *goroutine_set_labels(const struct goroutine_set *set);
+/* "chan receive" ...: from the target's own table; "unknown wait reason" past its end. */
+const char *goroutine_set_wait_reason(const struct goroutine_set *set, uint8_t reason);
+
+static inline void cleanup_goroutine_set(struct goroutine_set **set)
+{
+	goroutine_set_close(*set);
+}
+#define _cleanup_goroutine_set_ __attribute__((cleanup(cleanup_goroutine_set)))
+
+#endif

@@ -1,0 +1,316 @@
+#include "goroutine/labels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+
+struct go_string {
+	uint64_t data;
+	uint64_t length;
+};
+
+struct go_label {
+	struct go_string key;
+	struct go_string value;
+};
+
+/* A set on its way in: its labels as the target has them, then their strings. */
+struct incoming {
+	struct go_label *labels;
+	size_t count;
+	size_t capacity;
+	bool torn;
+};
+
+/* runtime/map.go, Go 1.17 to 1.23, for string keys and string values. */
+struct hmap {
+	uint64_t count;
+	uint8_t flags;
+	uint8_t b;
+	uint16_t noverflow;
+	uint32_t hash0;
+	uint64_t buckets;
+	uint64_t oldbuckets;
+	uint64_t nevacuate;
+	uint64_t extra;
+};
+
+struct bmap {
+	uint8_t tophash[8];
+	struct go_string keys[8];
+	struct go_string values[8];
+	uint64_t overflow;
+};
+
+enum { MIN_TOPHASH = 5, MAX_B = 7, MAX_OVERFLOW = 64 };
+
+static bool add_label(struct incoming *in, const struct go_label *label)
+{
+	if (in->count >= LABELS_MAX_COUNT)
+		return true;
+	if (!array_reserve(&in->labels, &in->capacity, in->count + 1))
+		return false;
+	in->labels[in->count++] = *label;
+	return true;
+}
+
+/* A bucket and those that hang on it. While the map grows, evacuated slots are marked < 5. */
+static struct error *read_bucket(struct target *t, uint64_t address, struct incoming *in)
+{
+	struct bmap bucket;
+
+	for (int i = 0; address && i < MAX_OVERFLOW; i++, address = bucket.overflow) {
+		struct error *err = target_read(t, address, &bucket, sizeof(bucket));
+
+		if (err)
+			return err;
+		for (int k = 0; k < 8; k++) {
+			struct go_label label = {bucket.keys[k], bucket.values[k]};
+
+			if (bucket.tophash[k] >= MIN_TOPHASH && !add_label(in, &label))
+				return &error_no_memory;
+		}
+	}
+	return NULL;
+}
+
+static struct error *read_map(struct target *t, uint64_t pointer, struct incoming *in)
+{
+	struct hmap map;
+	uint64_t address;
+	struct error *err = target_read_u64(t, pointer, &address);
+
+	if (!err && address)
+		err = target_read(t, address, &map, sizeof(map));
+	if (err || !address)
+		return err;
+	if (map.b > MAX_B || map.count > LABELS_MAX_COUNT)
+		return &error_fault;
+	for (size_t i = 0; !err && i < 1u << map.b; i++)
+		err = read_bucket(t, map.buckets + i * sizeof(struct bmap), in);
+	for (size_t i = 0; !err && map.oldbuckets && map.b && i < 1u << (map.b - 1); i++)
+		err = read_bucket(t, map.oldbuckets + i * sizeof(struct bmap), in);
+	return err;
+}
+
+static struct error *read_maps(struct target *t, const uint64_t *pointers, size_t count,
+			       struct incoming *in)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct error *err = pointers[i] ? read_map(t, pointers[i], &in[i]) : NULL;
+
+		if (err && err != &error_fault)
+			return err;
+		in[i].torn = err != NULL;
+		in[i].count = err ? 0 : in[i].count;
+	}
+	return NULL;
+}
+
+/* Go 1.24 on: {pointer, length, capacity}, then the labels, each in one batch for all sets. */
+static struct error *read_slices(struct target *t, const uint64_t *pointers, size_t count,
+				 struct incoming *in)
+{
+	_cleanup_free_ struct target_range *ranges = calloc(count, sizeof(*ranges));
+	_cleanup_free_ uint64_t(*slices)[3] = calloc(count, sizeof(*slices));
+	_cleanup_free_ bool *ok = calloc(count, sizeof(*ok));
+	struct error *err;
+
+	if (!ranges || !slices || !ok)
+		return &error_no_memory;
+	for (size_t i = 0; i < count; i++)
+		ranges[i] = (struct target_range){pointers[i], pointers[i] ? sizeof(slices[i]) : 0,
+						  slices[i]};
+	err = target_read_each(t, ranges, count, ok);
+	if (err)
+		return err;
+	for (size_t i = 0; i < count; i++) {
+		size_t n = slices[i][1];
+
+		in[i].torn = !ok[i] || n > LABELS_MAX_COUNT || n > slices[i][2];
+		n = in[i].torn ? 0 : n;
+		if (!array_reserve(&in[i].labels, &in[i].capacity, n))
+			return &error_no_memory;
+		in[i].count = n;
+		ranges[i] = (struct target_range){slices[i][0], n * sizeof(*in[i].labels),
+						  in[i].labels};
+	}
+	err = target_read_each(t, ranges, count, ok);
+	for (size_t i = 0; !err && i < count; i++) {
+		in[i].torn |= !ok[i];
+		in[i].count = ok[i] ? in[i].count : 0;
+	}
+	return err;
+}
+
+static size_t string_size(const struct go_string *s)
+{
+	return s->length < LABELS_MAX_STRING ? s->length : LABELS_MAX_STRING;
+}
+
+/* The bytes of all strings, one behind the other in *ret. */
+static struct error *read_strings(struct target *t, struct incoming *in, size_t count, char **ret)
+{
+	_cleanup_free_ struct target_range *ranges = NULL;
+	_cleanup_free_ char *text = NULL;
+	_cleanup_free_ bool *ok = NULL;
+	size_t strings = 0, bytes = 1, n = 0;
+	struct error *err;
+
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; k < in[i].count; k++, strings += 2)
+			bytes += string_size(&in[i].labels[k].key) +
+				 string_size(&in[i].labels[k].value);
+	ranges = calloc(strings + 1, sizeof(*ranges));
+	text = calloc(bytes, 1);
+	ok = calloc(strings + 1, sizeof(*ok));
+	if (!ranges || !text || !ok)
+		return &error_no_memory;
+	bytes = 0;
+	for (size_t i = 0; i < count; i++) {
+		for (size_t k = 0; k < 2 * in[i].count; k++) {
+			struct go_label *label = &in[i].labels[k / 2];
+			struct go_string *s = k % 2 ? &label->value : &label->key;
+
+			ranges[n++] = (struct target_range){s->data, string_size(s), text + bytes};
+			bytes += string_size(s);
+		}
+	}
+	err = target_read_each(t, ranges, n, ok);
+	if (err)
+		return err;
+	n = 0;
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; k < 2 * in[i].count; k++)
+			in[i].torn |= !ok[n++];
+	*ret = take_ptr(text);
+	return NULL;
+}
+
+static int compare_interned(const void *a, const void *b, void *arg)
+{
+	const struct label_sets *sets = arg;
+	const struct label *x = a, *y = b;
+
+	return strcmp(intern_get(&sets->strings, x->key), intern_get(&sets->strings, y->key));
+}
+
+/* A growing map shows a label twice. */
+static size_t drop_twins(struct label *labels, size_t count)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (!n || labels[i].key != labels[n - 1].key)
+			labels[n++] = labels[i];
+	return n;
+}
+
+static struct error *intern_set(struct label_sets *sets, struct label *labels, size_t count,
+				uint32_t *ret)
+{
+	uint64_t hash = hash_bytes(labels, count * sizeof(*labels)) >> 1, *place;
+
+	if (!sets->count) {
+		if (!array_reserve(&sets->sets, &sets->capacity, 1))
+			return &error_no_memory;
+		sets->count = 1;
+	}
+	for (;; hash++) {
+		struct label_set *old;
+
+		place = map_at(&sets->index, hash);
+		if (!place)
+			return &error_no_memory;
+		old = &sets->sets[*place];
+		if (!*place ||
+		    (old->count == count && !memcmp(old->labels, labels, count * sizeof(*labels))))
+			break;
+	}
+	if (!*place) {
+		struct label *copy = malloc(count * sizeof(*copy));
+
+		if (!copy || !array_reserve(&sets->sets, &sets->capacity, sets->count + 1)) {
+			free(copy);
+			return &error_no_memory;
+		}
+		memcpy(copy, labels, count * sizeof(*copy));
+		sets->sets[sets->count] = (struct label_set){copy, count};
+		*place = sets->count++;
+	}
+	*ret = *place;
+	return NULL;
+}
+
+/* The set's number; *text is the bytes of its strings and moves behind them. */
+static struct error *take_set(struct label_sets *sets, const struct incoming *in, const char **text,
+			      uint32_t *ret)
+{
+	_cleanup_free_ struct label *labels = calloc(in->count + 1, sizeof(*labels));
+
+	if (!labels)
+		return &error_no_memory;
+	for (size_t k = 0; k < in->count; k++) {
+		const struct go_label *l = &in->labels[k];
+		size_t key = string_size(&l->key), value = string_size(&l->value);
+
+		labels[k].key = intern_bytes(&sets->strings, *text, key);
+		labels[k].value = intern_bytes(&sets->strings, *text + key, value);
+		if (labels[k].key == INTERN_FAILED || labels[k].value == INTERN_FAILED)
+			return &error_no_memory;
+		*text += key + value;
+	}
+	qsort_r(labels, in->count, sizeof(*labels), compare_interned, sets);
+	return intern_set(sets, labels, drop_twins(labels, in->count), ret);
+}
+
+static struct error *read_sets(struct label_sets *sets, struct target *t, const uint64_t *pointers,
+			       size_t count, struct incoming *in, uint32_t *ret)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *at;
+	struct error *err;
+
+	err = sets->maps ? read_maps(t, pointers, count, in) : read_slices(t, pointers, count, in);
+	if (!err)
+		err = read_strings(t, in, count, &text);
+	at = text;
+	for (size_t i = 0; !err && i < count; i++) {
+		bool torn = in[i].torn;
+
+		ret[i] = LABELS_NONE;
+		if (in[i].count)
+			err = take_set(sets, &in[i], &at, &ret[i]);
+		if (torn)
+			ret[i] = LABELS_TORN;
+	}
+	return err;
+}
+
+struct error *label_sets_read(struct label_sets *sets, struct target *t, const uint64_t *pointers,
+			      size_t count, uint32_t *ret)
+{
+	_cleanup_free_ struct incoming *in = calloc(count ? count : 1, sizeof(*in));
+	struct error *err = in ? read_sets(sets, t, pointers, count, in, ret) : &error_no_memory;
+
+	for (size_t i = 0; in && i < count; i++)
+		free(in[i].labels);
+	return err;
+}
+
+struct label_set label_sets_get(const struct label_sets *sets, uint32_t id)
+{
+	return id < sets->count ? sets->sets[id] : (struct label_set){0};
+}
+
+void label_sets_release(struct label_sets *sets)
+{
+	for (size_t i = 0; i < sets->count; i++)
+		free(sets->sets[i].labels);
+	free(sets->sets);
+	intern_release(&sets->strings);
+	map_release(&sets->index);
+	*sets = (struct label_sets){0};
+}

@@ -1,0 +1,56 @@
+/*
+ * The labels of goroutines (runtime/pprof), each distinct set kept once and known by a small
+ * number.
+ *
+ * Go 1.17 to 1.23: g.labels -> *map[string]string; 1.24 on: -> a slice of {key, value}, sorted.
+ * A set is never changed once a goroutine has it, only replaced; so it is right when the goroutine
+ * did not run while it was read, which the caller checks. Sources: runtime/pprof/label.go,
+ * internal/runtime/pprof/label, runtime/map.go (hmap, bmap).
+ */
+#ifndef GOROUTINE_LABELS_H
+#define GOROUTINE_LABELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/intern.h"
+#include "base/map.h"
+#include "target/target.h"
+
+#define LABELS_NONE 0u
+#define LABELS_TORN UINT32_MAX
+
+/* Longer ones are cut: the address may be garbage by now. */
+#define LABELS_MAX_COUNT 1000
+#define LABELS_MAX_STRING 4096
+
+struct label {
+	uint32_t key; /* in label_sets.strings */
+	uint32_t value;
+};
+
+struct label_set {
+	struct label *labels; /* sorted by key */
+	uint32_t count;
+};
+
+struct label_sets {
+	bool maps; /* Go 1.23 and older */
+	struct intern strings;
+	struct label_set *sets; /* sets[0] is the empty one */
+	size_t count;
+	size_t capacity;
+	struct map index; /* hash of a set -> its number */
+};
+
+/* Reads `count` sets at g.labels' values, in few system calls. A pointer of 0 is LABELS_NONE; what
+ * is no set of labels (any more) is LABELS_TORN. */
+struct error *label_sets_read(struct label_sets *sets, struct target *t, const uint64_t *pointers,
+			      size_t count, uint32_t *ret) must_check;
+/* The set of this number; empty for LABELS_NONE and LABELS_TORN. */
+struct label_set label_sets_get(const struct label_sets *sets, uint32_t id);
+void label_sets_release(struct label_sets *sets);
+
+#endif

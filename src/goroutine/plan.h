@@ -1,0 +1,47 @@
+/*
+ * How to read many small pieces of memory in few large reads. What a read costs is the page (300
+ * ns) and the call (1.5 us), not the byte: pieces in address order are merged when the gap between
+ * them is at most a page, and merged ranges share a call.
+ */
+#ifndef GOROUTINE_PLAN_H
+#define GOROUTINE_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "target/target.h"
+
+#define PLAN_GAP 4096
+/* What one call reads at most: larger leaves the processor's cache, and holds the target's
+ * mmap_lock longer. */
+#define PLAN_CALL_BYTES (1u << 20)
+
+struct plan_piece {
+	uint64_t address;
+	uint32_t size;
+	uint32_t offset; /* once planned: where its bytes are in the plan's buffer */
+};
+
+struct plan {
+	struct target_range *ranges; /* buffers unset: they are read packed */
+	size_t count;
+	size_t capacity;
+	size_t bytes; /* in all */
+};
+
+/* Adds the pieces, which are in address order and may overlap, as new ranges; sets their offsets.
+ * False when there is no memory. */
+bool plan_add(struct plan *plan, struct plan_piece *pieces, size_t count);
+void plan_reset(struct plan *plan);
+void plan_release(struct plan *plan);
+
+/*
+ * Reads all ranges into the buffer (plan->bytes long), in as many calls as needed. *ret_bytes is
+ * how many bytes are there, from the buffer's start: fewer than planned when some memory could not
+ * be read.
+ */
+struct error *plan_read(const struct plan *plan, struct target *t, uint8_t *buffer,
+			size_t *ret_bytes) must_check;
+
+#endif

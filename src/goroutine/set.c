@@ -1,0 +1,298 @@
+#include "goroutine/set.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+
+/* More than this is not a count of goroutines but garbage. */
+#define MAX_GOROUTINES 100000000ull
+#define MAX_WAIT_REASONS 128
+
+bool goroutine_is_alive(const struct goroutine_record *r)
+{
+	enum goroutine_status status = goroutine_status(r);
+
+	return status != G_IDLE && status != G_DEAD && status != G_DEADEXTRA;
+}
+
+static char *read_reason(struct target *t, const uint64_t header[2])
+{
+	char text[128];
+	size_t n = header[1] < sizeof(text) ? header[1] : 0;
+
+	if (error_dropped(target_read(t, header[0], text, n)))
+		n = 0;
+	return strndup(text, n);
+}
+
+static struct error *read_wait_reasons(struct goroutine_set *set)
+{
+	size_t count = set->lay->v.wait_reason_count;
+	uint64_t headers[MAX_WAIT_REASONS][2];
+	struct error *err;
+
+	if (count > MAX_WAIT_REASONS)
+		count = MAX_WAIT_REASONS;
+	set->wait_reasons = calloc(count + 1, sizeof(*set->wait_reasons));
+	if (!set->wait_reasons)
+		return &error_no_memory;
+	err = target_read(set->t, set->lay->v.wait_reason_strings, headers, count * 16);
+	if (err)
+		return error_wrap(err, "reading the wait reasons");
+	for (size_t i = 0; i < count; i++) {
+		set->wait_reasons[i] = read_reason(set->t, headers[i]);
+		if (!set->wait_reasons[i])
+			return &error_no_memory;
+		set->wait_reason_count++;
+	}
+	return NULL;
+}
+
+const char *goroutine_set_wait_reason(const struct goroutine_set *set, uint8_t reason)
+{
+	return reason < set->wait_reason_count ? set->wait_reasons[reason] : "unknown wait reason";
+}
+
+static void at_least(size_t *size, int32_t field, size_t width)
+{
+	if (field != GOLAYOUT_ABSENT && field + width > *size)
+		*size = field + width;
+}
+
+/* Up to the last field that we look at. */
+static size_t header_size(const struct golayout_numbers *n)
+{
+	size_t size = 0;
+
+	at_least(&size, n->g_sched_bp, 8);
+	at_least(&size, n->g_waitreason, 1);
+	at_least(&size, n->g_tracking_seq, 1);
+	at_least(&size, n->g_lockedm, 8);
+	at_least(&size, n->g_parent_goid, 8);
+	at_least(&size, n->g_startpc, 8);
+	at_least(&size, n->g_labels, 8);
+	at_least(&size, n->g_bubble, 8);
+	at_least(&size, n->g_sync_group, 8);
+	return size;
+}
+
+struct error *goroutine_set_open(struct target *t, const struct image *img,
+				 const struct golayout *lay,
+				 const struct goroutine_options *options,
+				 struct goroutine_set **ret)
+{
+	_cleanup_goroutine_set_ struct goroutine_set *set = calloc(1, sizeof(*set));
+	struct error *err;
+
+	if (!set)
+		return &error_no_memory;
+	set->t = t;
+	set->img = img;
+	set->lay = lay;
+	set->options = *options;
+	set->labels.maps = lay->minor < 24;
+	set->header_size = header_size(&lay->n);
+	set->stacks = stacks_create(&img->functions, img->machine);
+	set->again = malloc(set->header_size);
+	if (!set->stacks || !set->again)
+		return &error_no_memory;
+	err = read_wait_reasons(set);
+	if (err)
+		return err;
+	*ret = take_ptr(set);
+	return NULL;
+}
+
+void goroutine_set_close(struct goroutine_set *set)
+{
+	if (!set)
+		return;
+	for (size_t i = 0; i < set->wait_reason_count; i++)
+		free(set->wait_reasons[i]);
+	free(set->wait_reasons);
+	stacks_destroy(set->stacks);
+	label_sets_release(&set->labels);
+	map_release(&set->start_kinds);
+	map_release(&set->running);
+	map_release(&set->unknown);
+	plan_release(&set->plan);
+	plan_release(&set->batch);
+	free(set->g);
+	free(set->records);
+	free(set->pieces);
+	free(set->units);
+	free(set->headers);
+	free(set->candidates);
+	free(set->batch_bytes);
+	free(set->batch_pieces);
+	free(set->order);
+	free(set->again);
+	free(set);
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Takes `fresh` addresses, already sorted, in among the others, from the end backwards. */
+static bool merge(struct goroutine_set *set, const uint64_t *fresh, size_t fresh_count)
+{
+	size_t old = set->count, to = old + fresh_count, from = fresh_count;
+
+	if (!array_reserve(&set->g, &set->capacity, to) ||
+	    !array_reserve(&set->records, &set->record_capacity, to))
+		return false;
+	set->count = to;
+	while (from) {
+		to--;
+		if (old && set->g[old - 1] > fresh[from - 1]) {
+			old--;
+			set->g[to] = set->g[old];
+			set->records[to] = set->records[old];
+		} else {
+			set->g[to] = fresh[--from];
+			set->records[to] = (struct goroutine_record){0};
+		}
+	}
+	return true;
+}
+
+/* An entry of allgs is never 0 nor unaligned; a target that lies gets none looked at. */
+static size_t drop_garbage(uint64_t *g, size_t count)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (g[i] && !(g[i] & 7) && g[i] < STACK_PC_EXACT >> 8)
+			g[n++] = g[i];
+	return n;
+}
+
+/* allglen is stored after allgptr, so it is read before it: runtime/proc.go:atomicAllG. */
+struct error *goroutine_set_refresh(struct goroutine_set *set)
+{
+	_cleanup_free_ uint64_t *fresh = NULL;
+	uint64_t length, array;
+	struct error *err;
+	size_t count;
+
+	err = target_read_u64(set->t, set->lay->v.allglen, &length);
+	if (err || length <= set->read)
+		return err;
+	if (length > MAX_GOROUTINES)
+		return error_format(ERROR_CORRUPT,
+				    "the target claims to have %lu goroutines; its memory is "
+				    "garbage",
+				    length);
+	err = target_read_u64(set->t, set->lay->v.allgptr, &array);
+	if (err)
+		return err;
+	count = length - set->read;
+	fresh = malloc(count * sizeof(*fresh));
+	if (!fresh)
+		return &error_no_memory;
+	err = target_read(set->t, array + set->read * 8, fresh, count * sizeof(*fresh));
+	if (err)
+		return error_wrap(err, "reading the list of goroutines");
+	count = drop_garbage(fresh, count);
+	qsort(fresh, count, sizeof(*fresh), compare_u64);
+	if (!merge(set, fresh, count))
+		return &error_no_memory;
+	set->read = length;
+	set->unit_count = 0;
+	return NULL;
+}
+
+size_t goroutine_set_count(const struct goroutine_set *set)
+{
+	return set->count;
+}
+
+struct goroutine_record *goroutine_set_records(struct goroutine_set *set)
+{
+	return set->records;
+}
+
+/* The unit from `first` on. */
+static bool plan_unit(struct goroutine_set *set, size_t first, size_t unit_bytes, size_t *ret_next)
+{
+	struct goroutine_unit unit = {.first = first, .first_range = set->plan.count};
+	size_t before = set->plan.bytes, i = first;
+	uint64_t limit = set->g[first] + unit_bytes;
+
+	while (i < set->count && i - first < unit_bytes / set->header_size + 1 &&
+	       (i == first || set->g[i] + set->header_size <= limit ||
+		(i - first) * set->header_size < unit_bytes / 2)) {
+		set->pieces[i] = (struct plan_piece){set->g[i], set->header_size, 0};
+		i++;
+	}
+	unit.count = i - first;
+	if (!plan_add(&set->plan, set->pieces + first, unit.count) ||
+	    !array_reserve(&set->units, &set->unit_capacity, set->unit_count + 1))
+		return false;
+	for (size_t k = first; k < i; k++)
+		set->pieces[k].offset -= before;
+	unit.range_count = set->plan.count - unit.first_range;
+	unit.bytes = set->plan.bytes - before;
+	set->units[set->unit_count++] = unit;
+	*ret_next = i;
+	return true;
+}
+
+struct error *goroutine_set_plan(struct goroutine_set *set, size_t unit_bytes,
+				 const struct goroutine_unit **ret, size_t *ret_count)
+{
+	set->unit_count = 0;
+	plan_reset(&set->plan);
+	if (!array_reserve(&set->pieces, &set->piece_capacity, set->count))
+		return &error_no_memory;
+	for (size_t i = 0; i < set->count;)
+		if (!plan_unit(set, i, unit_bytes, &i))
+			return &error_no_memory;
+	*ret = set->units;
+	*ret_count = set->unit_count;
+	return NULL;
+}
+
+static uint64_t field(const uint8_t *header, int32_t offset)
+{
+	return offset == GOLAYOUT_ABSENT ? 0 : header_u64(header, offset);
+}
+
+void goroutine_details(const struct goroutine_set *set, const uint8_t *header,
+		       struct goroutine_details *ret)
+{
+	const struct golayout_numbers *n = &set->lay->n;
+
+	*ret = (struct goroutine_details){
+		.g = field(header, n->g_sched_g),
+		.goid = field(header, n->g_goid),
+		.m = field(header, n->g_m),
+		.locked_m = field(header, n->g_lockedm),
+		.wait_since = field(header, n->g_waitsince),
+		.parent = field(header, n->g_parent_goid),
+		.go_pc = field(header, n->g_gopc),
+		.start_pc = field(header, n->g_startpc),
+		.bubble = field(header, n->g_bubble) | field(header, n->g_sync_group),
+	};
+}
+
+const struct goroutine_stats *goroutine_set_stats(const struct goroutine_set *set)
+{
+	return &set->stats;
+}
+
+struct stacks *goroutine_set_stacks(struct goroutine_set *set)
+{
+	return set->stacks;
+}
+
+const struct label_sets *goroutine_set_labels(const struct goroutine_set *set)
+{
+	return &set->labels;
+}

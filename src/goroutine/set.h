@@ -1,0 +1,106 @@
+/* The inside of a goroutine set: for the files of this room alone. */
+#ifndef GOROUTINE_SET_H
+#define GOROUTINE_SET_H
+
+#include "base/map.h"
+#include "goroutine/goroutines.h"
+#include <string.h>
+
+#include "goroutine/plan.h"
+
+/* A goroutine whose record is not as before, on its way to a new one. */
+struct candidate {
+	uint32_t index;        /* in the set */
+	const uint8_t *header; /* as first read; in set->headers or set->again */
+	struct goroutine_record now;
+	uint64_t stack_end;    /* stack.hi */
+	uint64_t labels;       /* g.labels */
+	uint64_t tick_address; /* of m.syscalltick; 0 when it need not be read */
+	uint64_t start_pc;
+	bool truncated;
+	bool settled;
+};
+
+struct goroutine_set {
+	struct target *t;
+	const struct golayout *lay;
+	const struct image *img;
+	struct goroutine_options options;
+	struct goroutine_stats stats;
+	struct stacks *stacks;
+	struct label_sets labels;
+	char **wait_reasons;
+	size_t wait_reason_count;
+	struct map start_kinds; /* start pc -> enum start_kind + 1 */
+	struct map running;     /* start pc -> stack of who runs */
+	struct map unknown;     /* likewise, of who is unknown */
+
+	/* All known goroutines, by address. */
+	uint64_t *g;
+	struct goroutine_record *records;
+	size_t count;
+	size_t capacity;
+	size_t record_capacity;
+	size_t read; /* entries of allgs that are among them */
+
+	size_t header_size;
+	/* The plan of all headers, and where each is within its unit. */
+	struct plan_piece *pieces;
+	size_t piece_capacity;
+	struct plan plan;
+	struct goroutine_unit *units;
+	size_t unit_count;
+	size_t unit_capacity;
+
+	/* Of the visit under way. */
+	uint8_t *headers;
+	size_t headers_capacity;
+	struct candidate *candidates;
+	size_t candidate_count;
+	size_t candidate_capacity;
+	struct plan batch;
+	uint8_t *batch_bytes;
+	size_t batch_capacity;
+	struct plan_piece *batch_pieces;
+	size_t batch_piece_capacity;
+	uint32_t *order;
+	size_t order_capacity;
+	uint8_t *again; /* headers of single retries */
+};
+
+static inline uint64_t header_u64(const uint8_t *header, int32_t offset)
+{
+	uint64_t value;
+
+	memcpy(&value, header + offset, sizeof(value));
+	return value;
+}
+
+static inline uint32_t header_u32(const uint8_t *header, int32_t offset)
+{
+	uint32_t value;
+
+	memcpy(&value, header + offset, sizeof(value));
+	return value;
+}
+
+/* What the header says; stack, labels, tick and flags are left at 0. */
+struct goroutine_record record_of(const struct goroutine_set *set, const uint8_t *header);
+
+/* Whether both are of the same goroutine, which did not run in between. */
+static inline bool record_same(const struct goroutine_record *a, const struct goroutine_record *b)
+{
+	return a->sp == b->sp && a->pc == b->pc && a->goid == b->goid && a->key == b->key;
+}
+
+/* Finds the stacks of set->candidates and hands each to options.changed. */
+struct error *candidates_settle(struct goroutine_set *set) must_check;
+
+/* GOROUTINE_SYSTEM or 0: traceback.go:isSystemGoroutine. */
+uint32_t system_flag(struct goroutine_set *set, uint64_t start_pc, uint32_t stack);
+
+/* The stack of who has none to show: the pseudo word, then the start function. */
+struct error *made_stack(struct goroutine_set *set, enum stack_pc pseudo, uint64_t start_pc,
+			 uint32_t *ret) must_check;
+
+#endif

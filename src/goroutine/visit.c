@@ -1,0 +1,130 @@
+/*
+ * One look at some goroutines: their headers in one read; then, of those that are not as they were,
+ * the stacks.
+ */
+#include <string.h>
+
+#include "base/array.h"
+#include "goroutine/set.h"
+
+#define SCAN_BIT 0x1000u
+
+struct goroutine_record record_of(const struct goroutine_set *set, const uint8_t *header)
+{
+	const struct golayout_numbers *n = &set->lay->n;
+	uint32_t status = header_u32(header, n->g_status) & ~SCAN_BIT;
+	bool syscall = status == G_SYSCALL && header_u64(header, n->g_syscallsp);
+	uint8_t reason = status == G_WAITING || status == G_LEAKED ? header[n->g_waitreason] : 0;
+
+	return (struct goroutine_record){
+		.sp = header_u64(header, syscall ? n->g_syscallsp : n->g_sched_sp),
+		.pc = header_u64(header, syscall ? n->g_syscallpc : n->g_sched_pc),
+		.goid = header_u64(header, n->g_goid),
+		.key = (status & 0xff) | reason << 8 | header[n->g_tracking_seq] << 16,
+	};
+}
+
+/* From Go 1.26 on system calls do not count in trackingSeq; before, nothing but that counts. */
+static bool ticks_matter(const struct goroutine_set *set, const struct goroutine_record *r)
+{
+	return set->lay->minor >= 26 && goroutine_status(r) == G_SYSCALL;
+}
+
+/* A goroutine that runs may change its labels without leaving a trace in the header. */
+static bool is_unchanged(const struct goroutine_set *set, const struct goroutine_record *before,
+			 const struct goroutine_record *now)
+{
+	return record_same(before, now) && !ticks_matter(set, now) &&
+	       goroutine_status(now) != G_RUNNING && goroutine_status(now) != G_COPYSTACK &&
+	       !(before->flags & GOROUTINE_UNKNOWN);
+}
+
+static bool add_candidate(struct goroutine_set *set, uint32_t index, const uint8_t *header,
+			  const struct goroutine_record *now)
+{
+	const struct golayout_numbers *n = &set->lay->n;
+	struct candidate *c;
+
+	if (!array_reserve(&set->candidates, &set->candidate_capacity, set->candidate_count + 1))
+		return false;
+	c = &set->candidates[set->candidate_count++];
+	*c = (struct candidate){.index = index, .header = header, .now = *now};
+	if (!goroutine_is_alive(now))
+		return true;
+	c->stack_end = header_u64(header, n->g_stack_hi);
+	c->labels = header_u64(header, n->g_labels);
+	c->start_pc = header_u64(header, n->g_startpc);
+	if (ticks_matter(set, now) && header_u64(header, n->g_m))
+		c->tick_address = header_u64(header, n->g_m) + n->m_syscalltick;
+	return true;
+}
+
+static bool look(struct goroutine_set *set, const struct goroutine_unit *unit,
+		 const uint8_t *headers)
+{
+	for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
+		const uint8_t *header = headers + set->pieces[i].offset;
+		struct goroutine_record now = record_of(set, header);
+
+		if (is_unchanged(set, &set->records[i], &now))
+			continue;
+		if (!goroutine_is_alive(&now) && !goroutine_is_alive(&set->records[i]))
+			continue;
+		if (!add_candidate(set, i, header, &now))
+			return false;
+	}
+	set->stats.visits += unit->count;
+	return true;
+}
+
+/* The ranges of as many units as fit one call. */
+static bool gather(struct goroutine_set *set, const uint32_t *units, size_t count, size_t *ret)
+{
+	size_t n;
+
+	plan_reset(&set->batch);
+	for (n = 0; n < count; n++) {
+		const struct goroutine_unit *u = &set->units[units[n]];
+
+		if (n && (set->batch.count + u->range_count > TARGET_MAX_RANGES ||
+			  set->batch.bytes + u->bytes > PLAN_CALL_BYTES))
+			break;
+		if (!array_reserve(&set->batch.ranges, &set->batch.capacity,
+				   set->batch.count + u->range_count))
+			return false;
+		memcpy(set->batch.ranges + set->batch.count, set->plan.ranges + u->first_range,
+		       u->range_count * sizeof(*set->batch.ranges));
+		set->batch.count += u->range_count;
+		set->batch.bytes += u->bytes;
+	}
+	*ret = n;
+	return array_reserve(&set->headers, &set->headers_capacity, set->batch.bytes);
+}
+
+struct error *goroutine_set_visit(struct goroutine_set *set, const uint32_t *units, size_t count,
+				  size_t *ret_visited)
+{
+	size_t visited, bytes, at = 0;
+	struct error *err;
+
+	if (!gather(set, units, count, &visited))
+		return &error_no_memory;
+	err = plan_read(&set->batch, set->t, set->headers, &bytes);
+	if (err)
+		return err;
+	set->candidate_count = 0;
+	for (size_t i = 0; i < visited; i++) {
+		const struct goroutine_unit *u = &set->units[units[i]];
+
+		if (at + u->bytes > bytes)
+			set->stats.faults++;
+		else if (!look(set, u, set->headers + at))
+			return &error_no_memory;
+		at += u->bytes;
+	}
+	set->stats.changed += set->candidate_count;
+	err = candidates_settle(set);
+	if (!err)
+		*ret_visited = visited;
+	return err;
+}

@@ -1,0 +1,22 @@
+/* What the wall-clock sampler counts: for the files of this room alone. */
+#ifndef SAMPLE_BUCKETS_H
+#define SAMPLE_BUCKETS_H
+
+#include "sample/wall.h"
+
+/* No bucket: what is not counted. */
+#define BUCKET_NONE 0u
+
+struct buckets {
+	struct wall_bucket *items; /* items[0] is BUCKET_NONE */
+	size_t count;
+	size_t capacity;
+	uint32_t *index;
+	size_t index_size; /* a power of two */
+};
+
+/* The bucket for what the record shows; BUCKET_NONE when there is no memory. */
+uint32_t buckets_of(struct buckets *b, const struct goroutine_record *r);
+void buckets_release(struct buckets *b);
+
+#endif

@@ -1,0 +1,82 @@
+/*
+ * The wall-clock sampler: where every goroutine is, at each tick, for as long as it is told.
+ *
+ * All goroutines are looked at once a rotation. When that fits into a tick's budget, a rotation is
+ * a tick. Else it takes several, units of goroutines come in a new random order each time, and what
+ * a visit sees stands for the time of its rotation: each goroutine is seen at a random moment of
+ * each rotation, so the estimate is unbiased, whatever the budget.
+ *
+ * The time credited is the time that really passed. A goroutine that did not run between two looks
+ * costs a comparison, and its time is exact.
+ */
+#ifndef SAMPLE_WALL_H
+#define SAMPLE_WALL_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "goroutine/goroutines.h"
+
+struct wall_options {
+	double hz;
+	double budget;      /* CPU time that may be used, as a share of one core; 0: no limit */
+	double duration;    /* seconds; 0: until *stop */
+	uint64_t goid;      /* only this goroutine; 0: all */
+	bool system;        /* the runtime's own goroutines too */
+	size_t stack_limit; /* bytes of a stack that are read at most */
+	volatile sig_atomic_t *stop;
+	/* Called about once a second. */
+	void (*progress)(void *arg, double seconds, uint64_t samples);
+	void *arg;
+};
+
+/* Goroutines seen in one state, at one place, with one set of labels. */
+struct wall_bucket {
+	uint32_t stack;
+	uint32_t labels;
+	enum goroutine_status status;
+	uint8_t wait_reason; /* when waiting */
+	uint64_t count;      /* looks */
+	uint64_t ns;
+	uint64_t idle_count; /* the part by goroutines that stood there from the first look to the
+				last */
+	uint64_t idle_ns;
+};
+
+struct wall_result {
+	uint64_t start_ns;    /* CLOCK_REALTIME */
+	uint64_t duration_ns; /* from the first tick to the end */
+	uint64_t cpu_ns;      /* used by this process meanwhile */
+	uint64_t ticks;
+	uint64_t missed;     /* ticks that came too late and were left out */
+	uint64_t rotations;  /* complete ones */
+	double goroutines;   /* alive, mean over the rotations */
+	double per_tick;     /* looked at in a tick, mean */
+	struct error *ended; /* why it ended early: ERROR_GONE; or NULL */
+};
+
+struct wall_sampler;
+
+struct error *wall_sampler_open(struct target *t, const struct image *img,
+				const struct golayout *lay, const struct wall_options *options,
+				struct wall_sampler **ret) must_check;
+void wall_sampler_close(struct wall_sampler *s);
+
+/* Samples until it is done; that the target ends is no error, but told in the result. */
+struct error *wall_sampler_run(struct wall_sampler *s) must_check;
+
+const struct wall_result *wall_sampler_result(const struct wall_sampler *s);
+/* Stacks and labels of the buckets are this set's. */
+struct goroutine_set *wall_sampler_set(struct wall_sampler *s);
+/* Buckets whose count is 0 may be among them. */
+size_t wall_sampler_buckets(const struct wall_sampler *s, const struct wall_bucket **ret);
+
+static inline void cleanup_wall_sampler(struct wall_sampler **s)
+{
+	wall_sampler_close(*s);
+}
+#define _cleanup_wall_sampler_ __attribute__((cleanup(cleanup_wall_sampler)))
+
+#endif

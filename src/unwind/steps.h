@@ -1,0 +1,35 @@
+/* What unwinding needs to know of a pc, found once and kept: for the files of this room alone. */
+#ifndef UNWIND_STEPS_H
+#define UNWIND_STEPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "image/pclntab.h"
+
+enum {
+	STEP_KNOWN = 1,    /* there is a function and its table has a delta for the pc */
+	STEP_TOP = 2,      /* the stack ends here */
+	STEP_INJECTED = 4, /* a signal made the call: the caller's pc is exact */
+	STEP_ENTRY = 8,    /* the pc is the function's first */
+	STEP_SPWRITE = 16, /* the function moves SP as it likes: only its own pc is known */
+};
+
+struct step {
+	uint64_t pc;
+	uint32_t delta; /* from SP to the return address (amd64) or to the caller's SP (arm64) */
+	uint32_t flags;
+};
+
+struct steps {
+	const struct pclntab *functions;
+	struct step *slots;
+	size_t count;
+	size_t capacity; /* a power of two */
+};
+
+/* NULL when there is no memory. Valid until the next call. */
+const struct step *steps_at(struct steps *steps, uint64_t pc);
+
+#endif

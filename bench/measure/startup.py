@@ -1,5 +1,6 @@
 """From gospect's start to its first sample and to a finished dump, on a large binary."""
 import os
+import socket
 import subprocess
 import tempfile
 import time
@@ -11,6 +12,12 @@ from .numbers import spread
 from .pprof import Profile
 
 
+def free_address():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return "127.0.0.1:" + str(probe.getsockname()[1])
+
+
 class Big:
     """Prometheus, with nothing to scrape."""
 
@@ -18,16 +25,17 @@ class Big:
         config = os.path.join(folder, "prometheus.yml")
         with open(config, "w", encoding="utf-8") as out:
             out.write("global: {}\n")
+        self.address = free_address()
         self.log = open(os.path.join(folder, "log"), "w+", encoding="utf-8")
         self.process = subprocess.Popen(
             [program, "--config.file=" + config, "--storage.tsdb.path=" + os.path.join(folder, "data"),
-             "--web.listen-address=127.0.0.1:39090"], stdout=self.log, stderr=self.log)
+             "--web.listen-address=" + self.address], stdout=self.log, stderr=self.log)
         self.pid = self.process.pid
 
     def wait_ready(self):
         for _ in range(200):
             try:
-                with urllib.request.urlopen("http://127.0.0.1:39090/-/ready", timeout=1) as answer:
+                with urllib.request.urlopen(f"http://{self.address}/-/ready", timeout=1) as answer:
                     if answer.status == 200:
                         return
             except OSError:

@@ -93,20 +93,26 @@ static struct error *check_version(const struct image *img)
 	return NULL;
 }
 
+/* The first field of this type in fields.def, or the first constant. */
+static size_t first_of(const char *type)
+{
+	size_t i = 0;
+
+	while (i < FIELDS && !fields[i].is_constant && strcmp(fields[i].type, type))
+		i++;
+	return i;
+}
+
 /* The answers of the binary's DWARF, or of its twin's. Broken DWARF is as good as none. */
-static bool ask_dwarf(const struct image *img, struct dwarf_query *queries)
+static bool ask_dwarf(const struct image *img, struct dwarf_query *queries, size_t count)
 {
 	const struct elf_file *files[] = {img->elf, img->twin};
-	size_t asked = 0;
 	bool has_dwarf = false;
 
-	while (asked < FIELDS && !fields[asked].is_constant) {
-		queries[asked].type = fields[asked].type;
-		queries[asked].path = fields[asked].path;
-		asked++;
-	}
+	for (size_t i = 0; i < count; i++)
+		queries[i] = (struct dwarf_query){.type = fields[i].type, .path = fields[i].path};
 	for (size_t i = 0; i < ARRAY_SIZE(files) && files[i] && !has_dwarf; i++)
-		if (error_dropped(dwarf_answer(files[i], queries, asked, &has_dwarf)))
+		if (error_dropped(dwarf_answer(files[i], queries, count, &has_dwarf)))
 			has_dwarf = false;
 	return has_dwarf && queries[0].has_type;
 }
@@ -121,9 +127,9 @@ static int32_t size_of_type(const int32_t *numbers, const char *type)
 }
 
 static struct error *take_answers(const struct image *img, const struct dwarf_query *queries,
-				  int32_t *numbers)
+				  size_t count, int32_t *numbers)
 {
-	for (size_t i = 0; i < FIELDS; i++) {
+	for (size_t i = 0; i < count; i++) {
 		const struct dwarf_query *q = &queries[i];
 		bool known = numbers[i] != GOLAYOUT_ABSENT;
 
@@ -164,25 +170,37 @@ static struct error *check_bounds(const struct image *img, const int32_t *number
 	return NULL;
 }
 
+static struct error *must_check refuse_experiment(const struct image *img)
+{
+	return error_format(ERROR_UNSUPPORTED,
+			    "%s was built by %s: an experiment may move the runtime's fields, and "
+			    "without DWARF gospect cannot tell; give an unstripped twin with --exe",
+			    elf_file_name(img->elf), img->info.version);
+}
+
+/*
+ * DWARF decides. Where it has the Gs, Ms and Ps of the release as the table has them, it is that
+ * release, and the table does for the structures that come late in it: a large program has them
+ * 10 MB further on, which would take 40 ms to unpack. An experiment might move these alone.
+ */
 static struct error *decide_numbers(const struct image *img, struct golayout *lay)
 {
-	struct dwarf_query queries[FIELDS] = {0};
-	struct error *err;
+	const struct golayout_numbers *table = golayout_table(lay->minor, lay->patch);
+	bool moves = img->info.experiment && moves_fields(img->info.version);
+	struct dwarf_query queries[FIELDS];
+	size_t all = first_of(""), early = first_of("runtime.schedt"), count = moves ? all : early;
+	struct error *err = NULL;
 
-	lay->n = *golayout_table(lay->minor, lay->patch);
+	lay->n = *table;
 	lay->numbers_from = GOLAYOUT_FROM_TABLE;
-	if (ask_dwarf(img, queries)) {
-		lay->numbers_from = GOLAYOUT_FROM_DWARF;
-		err = take_answers(img, queries, (int32_t *)&lay->n);
-		return err ? err : check_bounds(img, (int32_t *)&lay->n);
-	}
-	if (img->info.experiment && moves_fields(img->info.version))
-		return error_format(ERROR_UNSUPPORTED,
-				    "%s was built by %s: an experiment may move the runtime's "
-				    "fields, and without DWARF gospect cannot tell; give an "
-				    "unstripped twin with --exe",
-				    elf_file_name(img->elf), img->info.version);
-	return NULL;
+	if (!ask_dwarf(img, queries, count))
+		return moves ? refuse_experiment(img) : NULL;
+	lay->numbers_from = GOLAYOUT_FROM_DWARF;
+	err = take_answers(img, queries, count, (int32_t *)&lay->n);
+	if (!err && count < all && memcmp(&lay->n, table, sizeof(*table)) &&
+	    ask_dwarf(img, queries, all))
+		err = take_answers(img, queries, all, (int32_t *)&lay->n);
+	return err ? err : check_bounds(img, (int32_t *)&lay->n);
 }
 
 static struct error *load_functions(struct image *img, struct target *t,

@@ -20,26 +20,27 @@
 struct variable {
 	const char *symbol;
 	size_t member; /* in struct golayout_variables */
-	/* The rule: the index-th reference of the function, ... */
+	/* The rule: the index-th reference, from 0 on, of the function, counted from the one behind
+	 * &sched.lock on if so. */
 	const char *function;
 	unsigned int index;
-	unsigned int times; /* ... or, when not 0, the only address that it refers to so often */
+	bool behind_lock;
 };
 
 #define MEMBER(name) offsetof(struct golayout_variables, name)
 
 static const struct variable variables[] = {
-	{"runtime.allglen", MEMBER(allglen), "runtime.forEachGRace", 0, 0},
-	{"runtime.allgptr", MEMBER(allgptr), "runtime.forEachGRace", 1, 0},
-	{"runtime.allp", MEMBER(allp), "runtime.preemptall", 0, 0},
-	{"runtime.gomaxprocs", MEMBER(gomaxprocs), "runtime.procresize", 0, 0},
+	{"runtime.allglen", MEMBER(allglen), "runtime.forEachGRace", 0, false},
+	{"runtime.allgptr", MEMBER(allgptr), "runtime.forEachGRace", 1, false},
+	{"runtime.allp", MEMBER(allp), "runtime.preemptall", 0, false},
+	{"runtime.gomaxprocs", MEMBER(gomaxprocs), "runtime.procresize", 0, false},
 	/* &sched.lock; the lock's offset is taken off. */
-	{"runtime.sched", MEMBER(sched), "runtime.mcommoninit", 0, 0},
-	/* It is read once, and its address taken twice. */
-	{"runtime.allm", MEMBER(allm), "runtime.mcommoninit", 0, 3},
+	{"runtime.sched", MEMBER(sched), "runtime.mcommoninit", 0, false},
+	/* The list is walked under the lock. */
+	{"runtime.allm", MEMBER(allm), "runtime.mexit", 0, true},
 	/* Reference 0 is the string for an unknown reason. */
 	{"runtime.waitReasonStrings", MEMBER(wait_reason_strings), "runtime.waitReason.String", 1,
-	 0},
+	 false},
 };
 
 static uint64_t *member_of(struct golayout_variables *v, const struct variable *var)
@@ -59,31 +60,27 @@ static bool find_by_symbols(const struct image *img, struct golayout_variables *
 	return true;
 }
 
-static size_t count_of(const struct data_refs *refs, uint64_t address)
+static bool apply_rule(const struct data_refs *refs, const struct variable *var, uint64_t lock,
+		       uint64_t *ret)
 {
-	size_t n = 0;
+	size_t i = 0;
 
-	for (size_t i = 0; i < refs->count; i++)
-		n += refs->items[i] == address;
-	return n;
+	while (var->behind_lock && i < refs->count && refs->items[i] != lock)
+		i++;
+	i += var->index + var->behind_lock;
+	if (i >= refs->count)
+		return false;
+	*ret = refs->items[i];
+	return true;
 }
 
-static uint64_t apply_rule(const struct data_refs *refs, const struct variable *var)
-{
-	if (!var->times)
-		return var->index < refs->count ? refs->items[var->index] : 0;
-	for (size_t i = 0; i < refs->count; i++)
-		if (count_of(refs, refs->items[i]) == var->times)
-			return refs->items[i];
-	return 0;
-}
-
-static struct error *find_one(const struct image *img, const struct variable *var, uint64_t *ret)
+static struct error *find_one(const struct image *img, const struct variable *var, uint64_t lock,
+			      uint64_t *ret)
 {
 	_cleanup_data_refs_ struct data_refs refs = {0};
 	struct error *err = data_refs_of(img, var->function, &refs);
 
-	if (!err && !(*ret = apply_rule(&refs, var)))
+	if (!err && !apply_rule(&refs, var, lock, ret))
 		err = error_format(ERROR_UNSUPPORTED, "%s refers to %zu addresses, none is it",
 				   var->function, refs.count);
 	if (err && err->code != ERROR_FAILED && err->code != ERROR_UNSUPPORTED)
@@ -99,7 +96,9 @@ struct error *variables_find_by_rules(const struct image *img, const struct gola
 				      struct golayout_variables *ret)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
-		struct error *err = find_one(img, &variables[i], member_of(ret, &variables[i]));
+		/* ret->sched is &sched.lock until the end. */
+		struct error *err =
+			find_one(img, &variables[i], ret->sched, member_of(ret, &variables[i]));
 
 		if (err)
 			return err;

@@ -49,6 +49,9 @@ def environment(version):
     env["GOWORK"] = "off"
     for name in ("GODEBUG", "GOEXPERIMENT", "GOTRACEBACK", "GOGC", "GOMAXPROCS", "GOARCH", "GOOS"):
         env.pop(name, None)
+    if minor(version) == (1, 19):
+        # Its index of packages does not find the standard library inside the module cache.
+        env["GODEBUG"] = "goindex=0"
     return env
 
 

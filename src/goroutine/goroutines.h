@@ -143,6 +143,9 @@ struct error *goroutine_set_plan(struct goroutine_set *set, size_t unit_bytes,
 struct error *goroutine_set_visit(struct goroutine_set *set, const uint32_t *units, size_t count,
 				  size_t *ret_visited) must_check;
 
+/* How many goroutines there are now, as runtime.NumGoroutine() counts them; reads headers alone. */
+struct error *goroutine_set_count_alive(struct goroutine_set *set, size_t *ret) must_check;
+
 void goroutine_details(const struct goroutine_set *set, const uint8_t *header,
 		       struct goroutine_details *ret);
 const struct goroutine_stats *goroutine_set_stats(const struct goroutine_set *set);

@@ -247,6 +247,12 @@ static bool plan_unit(struct goroutine_set *set, size_t first, size_t unit_bytes
 struct error *goroutine_set_plan(struct goroutine_set *set, size_t unit_bytes,
 				 const struct goroutine_unit **ret, size_t *ret_count)
 {
+	if (set->unit_count && set->planned == unit_bytes) {
+		*ret = set->units;
+		*ret_count = set->unit_count;
+		return NULL;
+	}
+	set->planned = unit_bytes;
 	set->unit_count = 0;
 	plan_reset(&set->plan);
 	if (!array_reserve(&set->pieces, &set->piece_capacity, set->count))

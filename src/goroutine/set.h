@@ -51,6 +51,7 @@ struct goroutine_set {
 	struct goroutine_unit *units;
 	size_t unit_count;
 	size_t unit_capacity;
+	size_t planned; /* bytes of a unit of this plan */
 
 	/* Of the visit under way. */
 	uint8_t *headers;

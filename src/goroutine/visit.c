@@ -101,15 +101,55 @@ static bool gather(struct goroutine_set *set, const uint32_t *units, size_t coun
 	return array_reserve(&set->headers, &set->headers_capacity, set->batch.bytes);
 }
 
+/* The headers of as many units as fit one call, in set->headers; *ret_bytes of them were read. */
+static struct error *read_headers(struct goroutine_set *set, const uint32_t *units, size_t count,
+				  size_t *ret_units, size_t *ret_bytes)
+{
+	if (!gather(set, units, count, ret_units))
+		return &error_no_memory;
+	return plan_read(&set->batch, set->t, set->headers, ret_bytes);
+}
+
+static size_t count_unit(struct goroutine_set *set, const struct goroutine_unit *unit,
+			 const uint8_t *headers)
+{
+	size_t alive = 0;
+
+	for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
+		const uint8_t *header = headers + set->pieces[i].offset;
+		struct goroutine_record now = record_of(set, header);
+		uint64_t start_pc = header_u64(header, set->lay->n.g_startpc);
+
+		alive += goroutine_is_alive(&now) && !system_flag(set, start_pc, STACK_NONE);
+	}
+	return alive;
+}
+
+struct error *goroutine_set_count_alive(struct goroutine_set *set, size_t *ret)
+{
+	const struct goroutine_unit *units;
+	size_t count, read, bytes, alive = 0;
+	struct error *err = goroutine_set_refresh(set);
+
+	if (!err)
+		err = goroutine_set_plan(set, PLAN_CALL_BYTES / 2, &units, &count);
+	for (uint32_t i = 0; !err && i < count; i++) {
+		err = read_headers(set, &i, 1, &read, &bytes);
+		if (!err && bytes == units[i].bytes)
+			alive += count_unit(set, &units[i], set->headers);
+	}
+	if (!err)
+		*ret = alive;
+	return err;
+}
+
 struct error *goroutine_set_visit(struct goroutine_set *set, const uint32_t *units, size_t count,
 				  size_t *ret_visited)
 {
 	size_t visited, bytes, at = 0;
 	struct error *err;
 
-	if (!gather(set, units, count, &visited))
-		return &error_no_memory;
-	err = plan_read(&set->batch, set->t, set->headers, &bytes);
+	err = read_headers(set, units, count, &visited, &bytes);
 	if (err)
 		return err;
 	set->candidate_count = 0;

@@ -38,9 +38,10 @@ struct wall_sampler {
 	uint64_t credited;      /* ns that all complete rotations stand for */
 	bool random_order;
 
-	double tokens;  /* ns of CPU that may be used now */
-	double rate;    /* ns of CPU that a ns of time adds */
-	double unit_ns; /* what a unit cost lately */
+	double tokens;    /* ns of CPU that may be used now */
+	double rate;      /* ns of CPU that a ns of time adds */
+	double unit_ns;   /* what a unit cost lately */
+	uint64_t charged; /* CPU time of this process that was taken from the tokens */
 	uint64_t alive_sum;
 };
 
@@ -199,12 +200,13 @@ static struct error *begin_rotation(struct wall_sampler *s, uint64_t now)
 	return NULL;
 }
 
+/* Those that are counted: alive, and wanted. */
 static void count_alive(struct wall_sampler *s)
 {
 	const struct goroutine_record *records = goroutine_set_records(s->set);
 
 	for (size_t i = 0; i < goroutine_set_count(s->set); i++)
-		s->alive_sum += goroutine_is_alive(&records[i]);
+		s->alive_sum += records[i].owner_bucket != BUCKET_NONE;
 }
 
 static void end_rotation(struct wall_sampler *s, uint64_t now)
@@ -229,19 +231,29 @@ static size_t affordable(const struct wall_sampler *s)
 	return n < 1 ? 1 : n < left ? (size_t)n : left;
 }
 
+/* Takes from the tokens what this process used since the last time; gives that. */
+static uint64_t charge(struct wall_sampler *s)
+{
+	uint64_t now = clock_cpu(), used = now - s->charged;
+
+	s->tokens -= used;
+	s->charged = now;
+	return used;
+}
+
 static struct error *visit(struct wall_sampler *s, size_t count)
 {
-	uint64_t began = clock_cpu(), used;
 	size_t visited;
-	struct error *err = goroutine_set_visit(s->set, s->order + s->next, count, &visited);
+	double each;
+	struct error *err;
 
+	charge(s);
+	err = goroutine_set_visit(s->set, s->order + s->next, count, &visited);
 	if (err)
 		return err;
 	s->next += visited;
-	used = clock_cpu() - began;
-	s->unit_ns =
-		s->unit_ns > 0 ? 0.8 * s->unit_ns + 0.2 * used / visited : (double)used / visited;
-	s->tokens -= used;
+	each = (double)charge(s) / visited;
+	s->unit_ns = s->unit_ns > 0 ? 0.8 * s->unit_ns + 0.2 * each : each;
 	return NULL;
 }
 
@@ -299,16 +311,10 @@ static struct error *loop(struct wall_sampler *s, uint64_t start)
 	struct error *err = NULL;
 
 	for (uint64_t now = start; !err && !*s->options.stop && now < end; now = clock_now()) {
-		uint64_t began = clock_cpu();
-		double overhead = s->tokens;
-
 		earn(s, now - before, period);
+		charge(s);
 		before = now;
-		overhead = s->tokens;
 		err = tick(s, now);
-		/* What the tick used besides its visits counts as well. */
-		overhead -= s->tokens;
-		s->tokens -= clock_cpu() - began - overhead;
 		if (s->options.progress && now - told > 1000000000) {
 			told = now;
 			s->options.progress(s->options.arg, (now - start) / 1e9,
@@ -360,7 +366,7 @@ static void finish(struct wall_sampler *s, uint64_t now)
 
 struct error *wall_sampler_run(struct wall_sampler *s)
 {
-	uint64_t cpu = clock_cpu(), start = clock_now(), end;
+	uint64_t cpu = s->charged = clock_cpu(), start = clock_now(), end;
 	struct error *err;
 
 	s->result.start_ns = clock_read(CLOCK_REALTIME);

@@ -1,0 +1,163 @@
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+volatile sig_atomic_t stop_requested;
+
+static void on_signal(int number)
+{
+	stop_requested = 1;
+}
+
+void stop_on_signals(void)
+{
+	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+static bool progress_shown;
+
+void say(const char *format, ...)
+{
+	va_list args;
+
+	if (progress_shown)
+		fputs("\r\x1b[K", stderr);
+	progress_shown = false;
+	fputs("gospect: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
+
+void say_progress(const char *format, ...)
+{
+	va_list args;
+
+	if (!isatty(STDERR_FILENO))
+		return;
+	if (progress_shown)
+		fputs("\r\x1b[K", stderr);
+	progress_shown = format != NULL;
+	if (!format)
+		return;
+	fputs("gospect: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fflush(stderr);
+}
+
+/* What argp itself has to say about wrong options, instead of its own lines. */
+struct parse {
+	const struct argp *argp;
+	void *input;
+	struct error *err;
+	bool help;
+};
+
+static struct parse *current;
+
+error_t wrong_option(struct argp_state *state, const char *format, ...)
+{
+	_cleanup_free_ char *text = NULL;
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vasprintf(&text, format, args);
+	va_end(args);
+	if (n < 0)
+		text = NULL;
+	if (current && !current->err)
+		current->err = error_format(ERROR_USAGE, "%s", text ? text : "wrong option");
+	return EINVAL;
+}
+
+enum { KEY_HELP = 0x1000 };
+
+static error_t parse_outer(int key, char *arg, struct argp_state *state)
+{
+	struct parse *parse = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = parse->input;
+		return 0;
+	case KEY_HELP:
+		argp_state_help(state, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK);
+		parse->help = true;
+		state->next = state->argc;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+/* getopt's own words for an option that it does not know, or that lacks its argument. */
+static struct error *unknown_option(const char *verb, char **argv, int argc, int index)
+{
+	const char *word = index > 0 && index <= argc ? argv[index - 1] : "";
+
+	return error_format(ERROR_USAGE, "%s: do not understand '%s'; see `gospect %s --help`",
+			    verb, word, verb);
+}
+
+struct error *parse_options(const struct argp *argp, const char *verb, int argc, char **argv,
+			    void *input, bool *ret_help)
+{
+	static const struct argp_option options[] = {{"help", KEY_HELP, NULL, 0,
+						      "Print this and end", -1},
+						     {0}};
+	struct argp_child children[] = {{argp, 0, NULL, 0}, {0}};
+	struct argp outer = {options, parse_outer, argp->args_doc, argp->doc, children, NULL, NULL};
+	struct parse parse = {.argp = argp, .input = input};
+	_cleanup_free_ char *name = NULL;
+	int index = 0;
+	error_t failed;
+
+	if (asprintf(&name, "gospect %s", verb) < 0)
+		return &error_no_memory;
+	argv[0] = name;
+	current = &parse;
+	failed = argp_parse(&outer, argc, argv, ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT, &index,
+			    &parse);
+	current = NULL;
+	*ret_help = parse.help;
+	if (parse.err)
+		return error_wrap(parse.err, "%s", verb);
+	return failed ? unknown_option(verb, argv, argc, index) : NULL;
+}
+
+bool parse_number(const char *text, double least, double most, double *ret)
+{
+	char *end;
+	double value = strtod(text, &end);
+
+	if (end == text || *end || !(value >= least && value <= most))
+		return false;
+	*ret = value;
+	return true;
+}
+
+bool parse_id(const char *text, unsigned long *ret)
+{
+	char *end;
+	unsigned long value;
+
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	if (end == text || *end || *text == '-' || errno || !value)
+		return false;
+	*ret = value;
+	return true;
+}

@@ -1,0 +1,53 @@
+/*
+ * The command line: a verb is a file that ends in one of these structs; main.c lists them.
+ *
+ * Words go to standard error, each line "gospect: ..."; data goes to standard output or a file.
+ * Only this room prints, and only main() exits.
+ */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include <argp.h>
+#include <signal.h>
+
+#include "base/error.h"
+
+enum {
+	EXIT_DONE = 0,
+	EXIT_FAILED = 1, /* it could not be done; one line said why */
+	EXIT_USAGE = 2,
+};
+
+struct verb {
+	const char *name;
+	const char *summary; /* for the list of verbs: one line */
+	/* Its exit status in *ret, which is EXIT_DONE before. ERROR_USAGE: wrong options. */
+	struct error *(*run)(int argc, char **argv, int *ret);
+};
+
+extern const struct verb verb_dump, verb_ps, verb_record;
+
+/* Set by SIGINT and SIGTERM once stop_on_signals() was called. */
+extern volatile sig_atomic_t stop_requested;
+void stop_on_signals(void);
+
+/* A line "gospect: ..." on standard error. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A line that the next one replaces, on a terminal; nothing elsewhere. NULL ends it. */
+void say_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * argp_parse() for a verb: errors come back as ERROR_USAGE instead of being printed. *ret_help is
+ * true when help was asked for and printed.
+ */
+struct error *parse_options(const struct argp *argp, const char *verb, int argc, char **argv,
+			    void *input, bool *ret_help) must_check;
+/* From inside a parser: the wrong option in words. */
+error_t wrong_option(struct argp_state *state, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* The whole of the text as a number; false when it is none or out of range. */
+bool parse_number(const char *text, double least, double most, double *ret);
+bool parse_id(const char *text, unsigned long *ret);
+
+#endif

@@ -1,0 +1,109 @@
+#include "cli/fill.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+static enum profile_state state_of(enum goroutine_status status)
+{
+	switch (status) {
+	case G_RUNNING:
+	case G_COPYSTACK:
+		return PROFILE_RUNNING;
+	case G_RUNNABLE:
+	case G_PREEMPTED:
+		return PROFILE_RUNNABLE;
+	case G_SYSCALL:
+		return PROFILE_SYSCALL;
+	default:
+		return PROFILE_WAITING;
+	}
+}
+
+/* The mappings of the program's own code. */
+static struct error *fill_mappings(struct profile *p, const struct subject *s)
+{
+	_cleanup_maps_ struct target_maps maps = {0};
+	const struct target_map *entry;
+	uint64_t address;
+	struct error *err = target_maps(s->target, &maps);
+
+	if (!err)
+		err = target_entry(s->target, &address);
+	if (err)
+		return err;
+	entry = target_maps_find(&maps, address);
+	for (size_t i = 0; entry && i < maps.count; i++) {
+		const struct target_map *m = &maps.items[i];
+		struct profile_mapping mapping = {
+			.start = m->start,
+			.end = m->end,
+			.offset = m->offset,
+			.file = m->path,
+			.build_id = (char *)elf_file_build_id(s->image->elf),
+		};
+
+		if (!m->executable || m->inode != entry->inode || m->device != entry->device)
+			continue;
+		err = profile_add_mapping(p, &mapping);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+struct error *fill_process(struct profile *p, const struct subject *s)
+{
+	p->command = strdup(target_exe_name(s->target));
+	p->go_version = strdup(s->image->info.version);
+	if (!p->command || !p->go_version)
+		return &error_no_memory;
+	return fill_mappings(p, s);
+}
+
+static struct error *fill_labels(struct profile *p, const struct label_sets *sets, uint32_t id,
+				 struct profile_label **ret, uint32_t *ret_count)
+{
+	struct label_set set = label_sets_get(sets, id);
+	_cleanup_free_ struct profile_label *labels = calloc(set.count + 1, sizeof(*labels));
+
+	if (!labels)
+		return &error_no_memory;
+	for (uint32_t i = 0; i < set.count; i++) {
+		labels[i].key =
+			intern_string(&p->strings, intern_get(&sets->strings, set.labels[i].key));
+		labels[i].value =
+			intern_string(&p->strings, intern_get(&sets->strings, set.labels[i].value));
+		if (labels[i].key == INTERN_FAILED || labels[i].value == INTERN_FAILED)
+			return &error_no_memory;
+	}
+	*ret = take_ptr(labels);
+	*ret_count = set.count;
+	return NULL;
+}
+
+struct error *fill_sample(struct profile *p, struct goroutine_set *set, uint32_t stack_id,
+			  uint32_t labels_id, enum goroutine_status status, uint8_t wait_reason,
+			  struct profile_sample *sample)
+{
+	struct stack stack = stacks_get(goroutine_set_stacks(set), stack_id);
+	_cleanup_free_ struct profile_label *labels = NULL;
+	struct error *err;
+
+	err = fill_labels(p, goroutine_set_labels(set), labels_id, &labels, &sample->label_count);
+	if (err)
+		return err;
+	sample->pcs = stack.pcs;
+	sample->depth = stack.count;
+	sample->labels = labels;
+	sample->state = state_of(status);
+	sample->wait = 0;
+	if (sample->state == PROFILE_WAITING)
+		sample->wait =
+			intern_string(&p->strings, goroutine_set_wait_reason(set, wait_reason));
+	if (sample->wait == INTERN_FAILED)
+		return &error_no_memory;
+	return profile_add(p, sample);
+}

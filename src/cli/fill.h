@@ -1,0 +1,18 @@
+/* From what was seen to a profile: shared by the verbs that write one. */
+#ifndef CLI_FILL_H
+#define CLI_FILL_H
+
+#include "cli/subject.h"
+#include "goroutine/goroutines.h"
+#include "profile/profile.h"
+
+/* What the profile is of: program, Go version, mappings. */
+struct error *fill_process(struct profile *p, const struct subject *s) must_check;
+
+/* What was seen of goroutines that were alike; times and counts are in `sample`, which is completed
+ * and added. */
+struct error *fill_sample(struct profile *p, struct goroutine_set *set, uint32_t stack,
+			  uint32_t labels, enum goroutine_status status, uint8_t wait_reason,
+			  struct profile_sample *sample) must_check;
+
+#endif

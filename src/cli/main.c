@@ -1,0 +1,87 @@
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "cli/cli.h"
+
+static const struct verb *const verbs[] = {&verb_ps, &verb_dump, &verb_record};
+
+static void print_help(void)
+{
+	printf("Usage: gospect VERB [OPTION...]\n"
+	       "Shows what a running Go program is doing, from outside, without stopping it.\n\n");
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+		printf("  %-8s %s\n", verbs[i]->name, verbs[i]->summary);
+	printf("\n`gospect VERB --help` explains a verb. `gospect --version` prints the "
+	       "version.\n");
+}
+
+static const struct verb *find_verb(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+		if (!strcmp(verbs[i]->name, name))
+			return verbs[i];
+	return NULL;
+}
+
+/* A file that we have mapped was cut short under us. */
+static void on_bus_error(int number)
+{
+	static const char text[] = "gospect: a program file was truncated while it was read; is it "
+				   "being rebuilt? Try again.\n";
+
+	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
+		_exit(EXIT_FAILED);
+	_exit(EXIT_FAILED);
+}
+
+/* Data that nobody got is no success. */
+static int check_output(int status)
+{
+	if (!ferror(stdout) && !fflush(stdout))
+		return status;
+	if (status == EXIT_DONE)
+		say("cannot write to standard output");
+	return status == EXIT_DONE ? EXIT_FAILED : status;
+}
+
+static int finish(struct error *err, int status)
+{
+	if (err) {
+		status = err->code == ERROR_USAGE ? EXIT_USAGE : EXIT_FAILED;
+		if (err->code != ERROR_STOPPED)
+			say("%s", err->message);
+		error_destroy(err);
+	}
+	return check_output(status);
+}
+
+int main(int argc, char **argv)
+{
+	const struct verb *verb;
+	int status = EXIT_DONE;
+
+	signal(SIGBUS, on_bus_error);
+	signal(SIGPIPE, SIG_IGN);
+	if (argc < 2) {
+		say("no verb given; `gospect --help` lists them");
+		return EXIT_USAGE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		print_help();
+		return check_output(EXIT_DONE);
+	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		printf("gospect %s\n", GOSPECT_VERSION);
+		return check_output(EXIT_DONE);
+	}
+	verb = find_verb(argv[1]);
+	if (!verb) {
+		say("there is no verb '%s'; `gospect --help` lists them", argv[1]);
+		return EXIT_USAGE;
+	}
+	return finish(verb->run(argc - 1, argv + 1, &status), status);
+}

@@ -1,0 +1,33 @@
+#include "cli/output.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static const struct argp_option options[] =
+	{{"output", 'o', "FILE", 0, "Where to write; - is standard output", 2},
+	 {"format", 'f', "FORMAT", 0, "The format, when the file's name does not say it", 2},
+	 {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct output_options *o = state->input;
+
+	switch (key) {
+	case 'o':
+		if (!*arg)
+			return wrong_option(state, "-o wants the name of a file");
+		o->path = arg;
+		return 0;
+	case 'f':
+		o->format = arg;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+const struct argp output_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
+
+bool output_is_terminal(const struct output_options *o)
+{
+	return (!o->path || !strcmp(o->path, "-")) && isatty(STDOUT_FILENO);
+}

@@ -1,0 +1,18 @@
+/* Where a verb's data goes: -o FILE and -f FORMAT. */
+#ifndef CLI_OUTPUT_H
+#define CLI_OUTPUT_H
+
+#include "cli/cli.h"
+
+struct output_options {
+	const char *path;   /* NULL: standard output */
+	const char *format; /* NULL: by the file's name */
+};
+
+/* A child parser whose input is struct output_options. */
+extern const struct argp output_argp;
+
+/* Whether binary data would go to a terminal, which nobody wants. */
+bool output_is_terminal(const struct output_options *o);
+
+#endif

@@ -1,0 +1,171 @@
+#include "cli/subject.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+/* How long a Go program may take to set up its runtime; then it is something else. */
+#define START_NS 5000000000ull
+
+enum { KEY_EXE = 0x2000 };
+
+static const struct argp_option options[] =
+	{{"pid", 'p', "PID", 0, "The process to look at", 1},
+	 {"exe", KEY_EXE, "FILE", 0,
+	  "An unstripped file of the same build as the target's program (same build id)", 1},
+	 {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct subject_options *o = state->input;
+	unsigned long pid;
+
+	switch (key) {
+	case 'p':
+		if (!parse_id(arg, &pid) || pid > INT32_MAX)
+			return wrong_option(state, "'%s' is no process id", arg);
+		o->pid = pid;
+		return 0;
+	case KEY_EXE:
+		o->exe = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (state->quoted && state->next > state->quoted) {
+			o->command = state->argv + state->next - 1;
+			state->next = state->argc;
+			return 0;
+		}
+		return wrong_option(state,
+				    "do not understand '%s'; a process is given by -p PID, "
+				    "a command by -- COMMAND",
+				    arg);
+	case ARGP_KEY_END:
+		if (o->pid && o->command)
+			return wrong_option(state, "give either -p PID or -- COMMAND, not both");
+		if (!o->pid && !o->command)
+			return wrong_option(state, "no target; give -p PID or -- COMMAND ARGS... "
+						   "(`gospect ps` lists Go processes)");
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+const struct argp subject_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
+
+static void run_command(char **command, int report)
+{
+	int err;
+
+	execvp(command[0], command);
+	err = errno;
+	if (write(report, &err, sizeof(err)) < 0)
+		_exit(127);
+	_exit(127);
+}
+
+/* The pipe closes when exec succeeds, and brings its errno when it fails. */
+static struct error *start_command(char **command, pid_t *ret)
+{
+	_cleanup_close_ int from = -1;
+	int pipes[2], err;
+	pid_t pid;
+	ssize_t n;
+
+	if (pipe2(pipes, O_CLOEXEC))
+		return error_errno(ERROR_FAILED, errno, "cannot start %s", command[0]);
+	from = pipes[0];
+	pid = fork();
+	if (!pid)
+		run_command(command, pipes[1]);
+	close(pipes[1]);
+	if (pid < 0)
+		return error_errno(ERROR_FAILED, errno, "cannot start %s", command[0]);
+	do
+		n = read(from, &err, sizeof(err));
+	while (n < 0 && errno == EINTR);
+	if (n == sizeof(err)) {
+		waitpid(pid, NULL, 0);
+		return error_errno(ERROR_FAILED, err, "cannot start %s", command[0]);
+	}
+	*ret = pid;
+	return NULL;
+}
+
+/* One try; *ret_starting: the runtime is not up yet. */
+static struct error *try_open(pid_t pid, const char *exe, struct subject *s, bool *ret_starting)
+{
+	struct error *err;
+
+	*ret_starting = false;
+	err = target_open_process(pid, &s->target);
+	if (!err)
+		err = image_open(s->target, exe, &s->image);
+	if (!err)
+		err = golayout_open(s->image, s->target, &s->layout);
+	if (!err)
+		err = golayout_validate(s->layout, s->image, s->target, ret_starting);
+	return err;
+}
+
+static void drop(struct subject *s)
+{
+	golayout_close(take_ptr(s->layout));
+	image_close(take_ptr(s->image));
+	target_close(take_ptr(s->target));
+}
+
+static struct error *open_started(pid_t pid, const char *exe, struct subject *s)
+{
+	uint64_t deadline = clock_now() + START_NS;
+	bool starting;
+
+	for (;;) {
+		struct error *err = try_open(pid, exe, s, &starting);
+
+		if (!err || !starting || clock_now() > deadline || stop_requested)
+			return err;
+		error_destroy(err);
+		drop(s);
+		usleep(1000);
+	}
+}
+
+struct error *subject_open(const struct subject_options *o, struct subject *ret)
+{
+	struct subject s = {0};
+	struct error *err = NULL;
+
+	if (o->command)
+		err = start_command(o->command, &s.child);
+	if (!err)
+		err = open_started(s.child ? s.child : o->pid, o->exe, &s);
+	if (err) {
+		drop(&s);
+		if (s.child)
+			subject_wait(&s);
+		return err;
+	}
+	*ret = s;
+	return NULL;
+}
+
+void subject_close(struct subject *s)
+{
+	drop(s);
+}
+
+int subject_wait(struct subject *s)
+{
+	int status;
+
+	while (waitpid(s->child, &status, 0) < 0)
+		if (errno != EINTR)
+			return EXIT_FAILED;
+	s->child = 0;
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}

@@ -1,0 +1,40 @@
+/* The target of a verb: given by -p PID or by -- COMMAND, opened, understood and validated. */
+#ifndef CLI_SUBJECT_H
+#define CLI_SUBJECT_H
+
+#include <sys/types.h>
+
+#include "cli/cli.h"
+#include "golayout/golayout.h"
+#include "image/image.h"
+#include "target/target.h"
+
+struct subject_options {
+	pid_t pid;
+	const char *exe;
+	char **command; /* NULL-terminated; NULL: none was given */
+};
+
+/* -p and --exe, and a command behind --: a child parser whose input is struct subject_options. */
+extern const struct argp subject_argp;
+
+struct subject {
+	struct target *target;
+	struct image *image;
+	struct golayout *layout;
+	pid_t child; /* the command that we started; 0: none */
+};
+
+/*
+ * Opens what the options name. A command is started, and waited for until its Go runtime is up;
+ * likewise a process that is just starting.
+ */
+struct error *subject_open(const struct subject_options *options, struct subject *ret) must_check;
+/* Does not end the command; see subject_wait(). */
+void subject_close(struct subject *s);
+/* Waits for the command and gives its exit status as a shell would: 128 + N for signal N. */
+int subject_wait(struct subject *s);
+
+#define _cleanup_subject_ __attribute__((cleanup(subject_close)))
+
+#endif

@@ -1,0 +1,214 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/outfile.h"
+#include "cli/fill.h"
+#include "cli/filter.h"
+#include "cli/output.h"
+#include "cli/subject.h"
+#include "dump/dump.h"
+#include "profile/profile.h"
+
+/* Deeper stacks end in "...additional frames elided...". */
+#define STACK_LIMIT (64u << 20)
+
+enum { KEY_ALL = 0x4000, KEY_GROUP };
+
+struct dump_verb {
+	struct subject_options subject;
+	struct output_options output;
+	struct filter filter;
+	bool all;
+	bool group;
+};
+
+static const struct argp_option options[] = {{"all", KEY_ALL, NULL, 0,
+					      "Show the runtime's own goroutines and frames too, "
+					      "as SIGQUIT with GOTRACEBACK=system does",
+					      4},
+					     {"group", KEY_GROUP, NULL, 0,
+					      "Put equal stacks together, most goroutines first",
+					      4},
+					     {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct dump_verb *v = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &v->subject;
+		state->child_inputs[1] = &v->output;
+		state->child_inputs[2] = &v->filter;
+		return 0;
+	case KEY_ALL:
+		v->all = true;
+		return 0;
+	case KEY_GROUP:
+		v->group = true;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp_child children[] = {{&subject_argp, 0, NULL, 0},
+					     {&output_argp, 0, NULL, 0},
+					     {&filter_argp, 0, NULL, 0},
+					     {0}};
+
+static const struct argp argp =
+	{options,
+	 parse,
+	 "-p PID\n-- COMMAND ARGS...",
+	 "Prints every goroutine of a Go program, without stopping it.\v"
+	 "Formats: text (as the runtime prints it), json, folded, pprof; by the file's name: .json "
+	 ".folded .pb.gz .pprof.\n\n"
+	 "Example: gospect dump -p 1234 --wait sync.Mutex.Lock --group",
+	 children,
+	 NULL,
+	 NULL};
+
+/* Each goroutine is a sample of its own; how long it stands there nobody knows. */
+static struct error *make_profile(const struct dump *dump, const struct subject *s,
+				  struct profile **ret)
+{
+	_cleanup_profile_ struct profile *p = profile_create();
+	struct error *err = p ? fill_process(p, s) : &error_no_memory;
+
+	for (size_t i = 0; !err && i < dump->count; i++) {
+		const struct dump_goroutine *g = &dump->items[i];
+		struct profile_sample sample = {.count = 1};
+
+		err = fill_sample(p, dump->set, g->stack, g->labels, g->status, g->wait_reason,
+				  &sample);
+	}
+	if (err)
+		return err;
+	p->kind = PROFILE_OF_GOROUTINES;
+	*ret = take_ptr(p);
+	return NULL;
+}
+
+static struct error *write_profile(const struct dump *dump, const struct subject *s,
+				   const struct profile_format *format, FILE *out)
+{
+	_cleanup_profile_symbols_ struct profile_symbols *symbols = NULL;
+	_cleanup_profile_ struct profile *p = NULL;
+	struct error *err = make_profile(dump, s, &p);
+
+	if (!err)
+		err = profile_symbolize(p, &s->image->functions, &symbols);
+	return err ? err : format->write(p, symbols, out);
+}
+
+/* A way to write a dump: the runtime's text, JSON, or one of a profile's formats. */
+struct dump_format {
+	bool json;
+	const struct profile_format *profile; /* NULL: text or JSON */
+};
+
+static bool has_suffix(const char *s, const char *suffix)
+{
+	size_t n = s ? strlen(s) : 0, m = strlen(suffix);
+
+	return n >= m && !strcmp(s + n - m, suffix);
+}
+
+static struct error *choose_format(const struct dump_verb *v, struct dump_format *ret)
+{
+	const char *name = v->output.format;
+
+	*ret = (struct dump_format){0};
+	if (name && !strcmp(name, "text"))
+		return NULL;
+	ret->json = name ? !strcmp(name, "json") : has_suffix(v->output.path, ".json");
+	if (ret->json)
+		return NULL;
+	if (name)
+		ret->profile = profile_format_named(name);
+	else if (v->output.path)
+		ret->profile = profile_format_for_file(v->output.path);
+	if (name && !ret->profile)
+		return error_format(ERROR_USAGE,
+				    "dump: there is no format '%s'; there are text, "
+				    "json, folded and pprof",
+				    name);
+	if (ret->profile && v->group)
+		return error_format(ERROR_USAGE, "dump: --group is for the text; the other formats "
+						 "have equal stacks together anyway");
+	if (ret->profile && ret->profile->binary && output_is_terminal(&v->output))
+		return error_format(ERROR_USAGE, "dump: %s is not for a terminal; give -o FILE",
+				    ret->profile->name);
+	return NULL;
+}
+
+static struct error *write_dump(const struct dump_verb *v, const struct dump *dump,
+				const struct subject *s, const struct dump_format *format)
+{
+	_cleanup_outfile_ struct outfile out = {0};
+	struct error *err = outfile_open(v->output.path ? v->output.path : "-", &out);
+
+	if (err)
+		return err;
+	if (format->profile)
+		err = write_profile(dump, s, format->profile, out.stream);
+	else if (format->json)
+		err = dump_write_json(dump, v->all, out.stream);
+	else if (v->group)
+		err = dump_write_groups(dump, v->all, out.stream);
+	else
+		err = dump_write_text(dump, v->all, out.stream);
+	return err ? err : outfile_commit(&out);
+}
+
+static void apply_filter(struct filter *f, struct dump *dump)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < dump->count; i++) {
+		const struct dump_goroutine *g = &dump->items[i];
+		struct filter_subject subject = {g->status, g->wait_reason, g->stack, g->labels,
+						 g->id};
+
+		if (filter_matches(f, &subject, dump->set, dump->img))
+			dump->items[n++] = *g;
+	}
+	dump->count = n;
+}
+
+static struct error *run_dump(struct dump_verb *v)
+{
+	_cleanup_subject_ struct subject s = {0};
+	_cleanup_dump_ struct dump *dump = NULL;
+	struct dump_options collect = {.stack_limit = STACK_LIMIT, .system = v->all};
+	struct dump_format format;
+	struct error *err = choose_format(v, &format);
+
+	if (!err)
+		err = subject_open(&v->subject, &s);
+	if (!err)
+		err = dump_collect(s.target, s.image, s.layout, &collect, &dump);
+	if (err)
+		return err;
+	apply_filter(&v->filter, dump);
+	if (v->filter.goid && !dump->count)
+		return error_format(ERROR_FAILED, "process %d has no goroutine %lu that matches",
+				    target_pid(s.target), v->filter.goid);
+	return write_dump(v, dump, &s, &format);
+}
+
+static struct error *run(int argc, char **argv, int *ret)
+{
+	struct dump_verb v = {0};
+	bool help;
+	struct error *err = parse_options(&argp, "dump", argc, argv, &v, &help);
+
+	if (!err && !help)
+		err = run_dump(&v);
+	filter_release(&v.filter);
+	return err;
+}
+
+const struct verb verb_dump = {"dump", "every goroutine now, with its stack", run};

@@ -206,14 +206,17 @@ static void write_headers(const struct debug_file *f, int machine, size_t abbrev
 	memcpy(f->bytes + names, section_names, sizeof(section_names));
 }
 
-/* Memory that is not touched costs nothing: calloc() of a large size maps it. */
+/*
+ * Memory that is not touched costs nothing: calloc() of a large size maps it. One byte more ends a
+ * string that the section cuts short; libdw does not check that.
+ */
 static struct error *build_file(struct debug_file *f, int machine, const struct packed *abbrev)
 {
 	size_t start = sizeof(Elf64_Ehdr) + 4 * sizeof(Elf64_Shdr) + sizeof(section_names);
 	size_t info_start = start + abbrev->unpacked_size;
 
 	f->info_size = f->source.unpacked_size;
-	f->bytes = calloc(1, info_start + f->info_size);
+	f->bytes = calloc(1, info_start + f->info_size + 1);
 	if (!f->bytes)
 		return &error_no_memory;
 	f->info = f->bytes + info_start;

@@ -195,23 +195,26 @@ static struct bytes slice_bytes(const struct image *img, const struct module *m,
 	return (struct bytes){table.data + at, size};
 }
 
-/* Where funcdata lies: behind moduledata.gofunc, or, in Go 1.17, anywhere in that segment. */
+/* Where funcdata lies: behind moduledata.gofunc, or, in Go 1.17, anywhere in one segment. */
 static void set_gofunc(struct image *img, const struct module *m, const struct image_layout *layout)
 {
 	struct pclntab *tab = &img->functions;
 	const struct elf_segment *segments;
 	size_t count = elf_file_segments(img->elf, &segments);
-	uint64_t address = m->header;
+	uint64_t address;
 
 	if (layout->moduledata_gofunc) {
 		address = m->words[layout->moduledata_gofunc / 8 % MD_WORDS] - img->bias;
-	} else {
-		for (size_t i = 0; i < count; i++)
-			if (address - segments[i].address < segments[i].file_size)
-				tab->gofunc_base = segments[i].address + img->bias;
-		address = tab->gofunc_base - img->bias;
+		tab->gofunc.data = elf_file_rest(img->elf, address, &tab->gofunc.size);
+		return;
 	}
-	tab->gofunc.data = elf_file_rest(img->elf, address, &tab->gofunc.size);
+	address = pclntab_any_funcdata(tab) - img->bias;
+	for (size_t i = 0; i < count; i++) {
+		if (address - segments[i].address >= segments[i].file_size)
+			continue;
+		tab->gofunc_base = segments[i].address + img->bias;
+		tab->gofunc.data = elf_file_rest(img->elf, segments[i].address, &tab->gofunc.size);
+	}
 }
 
 static void set_functions(struct image *img, const struct module *m, struct bytes table,

@@ -184,31 +184,52 @@ static bool pcdata_value(const struct pclntab *tab, const struct go_func *f, uin
 	       pc_value(tab, f, table, pc, ret);
 }
 
-/* The bytes of a funcdata, up to the end of what the file holds there. */
-static bool funcdata(const struct pclntab *tab, const struct go_func *f, uint32_t which,
-		     struct bytes *ret)
+/* A word of the funcdata table: an offset in `gofunc`; in Go 1.17 an address. */
+static bool funcdata_word(const struct pclntab *tab, const struct go_func *f, uint32_t which,
+			  uint64_t *ret)
 {
 	uint64_t at =
 		(uint64_t)f->offset + func_layouts[tab->format].size + 4 * (uint64_t)f->npcdata;
-	uint64_t offset;
-	uint32_t offset32;
+	uint32_t offset;
 
 	if (which >= f->nfuncdata)
 		return false;
 	if (tab->format == PCLNTAB_GO116) {
 		at = ((tab->funcs_address + at + 7) & ~7ull) - tab->funcs_address;
-		if (!load_u64(tab->funcs, at + 8 * which, &offset) || !offset)
-			return false;
-		offset -= tab->gofunc_base;
-	} else {
-		if (!load_u32(tab->funcs, at + 4 * which, &offset32) || offset32 == UINT32_MAX)
-			return false;
-		offset = offset32;
+		return load_u64(tab->funcs, at + 8 * which, ret) && *ret;
 	}
+	if (!load_u32(tab->funcs, at + 4 * which, &offset) || offset == UINT32_MAX)
+		return false;
+	*ret = offset;
+	return true;
+}
+
+/* The bytes of a funcdata, up to the end of what the file holds there. */
+static bool funcdata(const struct pclntab *tab, const struct go_func *f, uint32_t which,
+		     struct bytes *ret)
+{
+	uint64_t offset;
+
+	if (!funcdata_word(tab, f, which, &offset))
+		return false;
+	if (tab->format == PCLNTAB_GO116)
+		offset -= tab->gofunc_base;
 	if (offset >= tab->gofunc.size)
 		return false;
 	*ret = (struct bytes){tab->gofunc.data + offset, tab->gofunc.size - offset};
 	return true;
+}
+
+uint64_t pclntab_any_funcdata(const struct pclntab *tab)
+{
+	struct go_func f;
+	uint64_t address;
+
+	for (size_t i = 0; i < tab->count; i++)
+		if (pclntab_function(tab, i, &f) &&
+		    funcdata_word(tab, &f, FUNCDATA_INLINE_TREE, &address))
+			return address;
+	return 0;
 }
 
 static void file_line(const struct pclntab *tab, const struct go_func *f, uint64_t pc,

@@ -112,6 +112,9 @@ int32_t pclntab_sp_delta(const struct pclntab *tab, const struct go_func *f, uin
 size_t pclntab_frames(const struct pclntab *tab, uint64_t stack_pc, struct go_frame *ret,
 		      size_t max);
 
+/* Go 1.17: the address of some function's inline tree, which tells where they all are; or 0. */
+uint64_t pclntab_any_funcdata(const struct pclntab *tab);
+
 /*
  * As the runtime does (traceback.go:elideWrapperCalling): a wrapper is left out of a stack unless
  * the frame inside it, `callee` (NULL when there is none), is one that starts a panic.

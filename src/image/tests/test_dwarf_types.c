@@ -304,7 +304,7 @@ static void broken_bytes_do_no_harm(void **state)
 	size_t head = 200, size = 400;
 
 	srand(1);
-	for (int round = 0; round < 500; round++) {
+	for (int round = 0; round < 2000; round++) {
 		uint8_t bytes[400];
 		struct dwarf_query q[] = {{.type = "runtime.g", .path = "sched.pc"},
 					  {.type = "runtime.gobuf", .path = "sp"}};

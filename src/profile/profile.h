@@ -52,7 +52,8 @@ struct profile_mapping {
 	char *build_id; /* hexadecimal, "" when the file has none */
 };
 
-/* Whether its samples have times, or are goroutines at one moment, of which only the count is known. */
+/* Whether its samples have times, or are goroutines at one moment, of which only the count is
+ * known. */
 enum profile_kind { PROFILE_OF_TIME, PROFILE_OF_GOROUTINES };
 
 struct profile {
@@ -81,8 +82,8 @@ struct profile {
 
 struct profile *profile_create(void); /* NULL: no memory */
 void profile_destroy(struct profile *p);
-/* Adds to the sample with the same stack, state, wait and labels, or makes it. Copies what it
- * needs. */
+/* Adds to the sample with the same stack, state, wait and labels, or makes it. Copies the words and
+ * the labels; their strings must be in p->strings. */
 struct error *profile_add(struct profile *p, const struct profile_sample *sample) must_check;
 struct error *profile_add_comment(struct profile *p, const char *format, ...) must_check
 	__attribute__((format(printf, 2, 3)));
@@ -99,20 +100,23 @@ struct profile_location {
 };
 
 /*
- * Each distinct word of a profile's stacks, symbolized once. Without functions (--raw) a word has
- * no frames, but for the pseudo words.
+ * Each distinct word of a profile's stacks, symbolized once. Without functions (--raw, NULL) a word
+ * has no frames, but for the pseudo words. All text of it is valid UTF-8 and its own: the function
+ * table may go.
  */
 struct profile_symbols;
 struct error *profile_symbolize(const struct profile *p, const struct pclntab *functions,
 				struct profile_symbols **ret) must_check;
 void profile_symbols_destroy(struct profile_symbols *symbols);
+/* NULL for a word that is in none of the profile's stacks. */
 const struct profile_location *profile_symbols_of(const struct profile_symbols *symbols,
 						  uint64_t pc);
 
 /*
  * The frames of one sample's stack, innermost first, as a reader expects them: inlined calls
  * expanded, wrappers left out, ended at the goroutine's start function (runtime.goexit left out).
- * Room for `max`; *ret_count says how many. A word that no function holds is "0x<pc>".
+ * Room for `max`; *ret_count says how many; what does not fit is left out at the outer end. A word
+ * that no function holds is "0x<pc>"; a stack without any frame is "[unknown]".
  */
 void profile_stack_frames(const struct profile_symbols *symbols,
 			  const struct profile_sample *sample, struct go_frame *ret, size_t max,

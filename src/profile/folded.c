@@ -1,0 +1,185 @@
+/*
+ * Folded stacks, for flamegraph.pl and its kin: a line a stack, "root;...;leaf WEIGHT", merged and
+ * sorted. The weight is wall time in microseconds, rounded; a profile without time (a dump) has the
+ * count instead. In a name, ';' becomes ':' and a control character a blank.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "profile/profile.h"
+#include "profile/stack_tree.h"
+#include "profile/symbols.h"
+
+struct folded {
+	struct stack_tree tree; /* keys are functions */
+	const struct profile_symbols *symbols;
+	uint32_t *order; /* nodes but the root; those of one parent together, by name */
+	size_t *first;   /* for each node the place in order of its first child; one more */
+};
+
+static void folded_release(struct folded *f)
+{
+	stack_tree_release(&f->tree);
+	free(f->order);
+	free(f->first);
+}
+
+static struct error *add_sample(struct folded *f, const struct profile_sample *sample,
+				uint64_t weight, struct symbol_stack *stack)
+{
+	const struct profile_symbols *symbols = f->symbols;
+	struct error *err = symbols_stack(symbols, sample, stack);
+	uint32_t node = 0;
+
+	if (err)
+		return err;
+	for (size_t i = stack->count; i-- > 0;) {
+		uint32_t line = symbols->lines[stack->frames[i]];
+
+		if (!stack_tree_child(&f->tree, node, symbols->source_lines[line].function, &node))
+			return &error_no_memory;
+	}
+	f->tree.nodes[node].self += weight;
+	return NULL;
+}
+
+static struct error *add_samples(struct folded *f, const struct profile *p)
+{
+	_cleanup_symbol_stack_ struct symbol_stack stack = {0};
+	uint64_t count, wall;
+	struct error *err = NULL;
+
+	profile_totals(p, &count, &wall);
+	for (size_t i = 0; i < p->count && !err; i++)
+		err = add_sample(f, &p->samples[i],
+				 wall ? p->samples[i].wall_ns : p->samples[i].count * 1000, &stack);
+	return err;
+}
+
+static int by_parent_and_name(const void *a, const void *b, void *folded)
+{
+	const struct folded *f = folded;
+	const struct stack_node *x = &f->tree.nodes[*(const uint32_t *)a];
+	const struct stack_node *y = &f->tree.nodes[*(const uint32_t *)b];
+
+	if (x->parent != y->parent)
+		return x->parent < y->parent ? -1 : 1;
+	return strcmp(intern_get(&f->symbols->strings, x->key),
+		      intern_get(&f->symbols->strings, y->key));
+}
+
+static struct error *sort_children(struct folded *f)
+{
+	size_t count = f->tree.count;
+
+	f->order = calloc(count, sizeof(*f->order));
+	f->first = calloc(count + 1, sizeof(*f->first));
+	if (!f->order || !f->first)
+		return &error_no_memory;
+	for (size_t i = 1; i < count; i++) {
+		f->order[i - 1] = i;
+		f->first[f->tree.nodes[i].parent + 1]++;
+	}
+	for (size_t i = 0; i < count; i++)
+		f->first[i + 1] += f->first[i];
+	qsort_r(f->order, count - 1, sizeof(*f->order), by_parent_and_name, f);
+	return NULL;
+}
+
+static void add_name(struct strbuf *sb, const char *name)
+{
+	for (; *name; name++) {
+		if (*name == ';')
+			strbuf_addc(sb, ':');
+		else
+			strbuf_addc(sb, (unsigned char)*name < ' ' || *name == 127 ? ' ' : *name);
+	}
+}
+
+/* A node that is on the way from the root: its children that are still to come, and its name's end
+ * in the line. */
+struct step {
+	size_t next, end;
+	size_t length;
+};
+
+struct walk {
+	struct step *steps;
+	size_t count;
+	size_t capacity;
+	struct strbuf line;
+};
+
+static bool walk_enter(struct walk *w, const struct folded *f, uint32_t node)
+{
+	if (!array_reserve(&w->steps, &w->capacity, w->count + 1))
+		return false;
+	if (node) {
+		if (w->line.length)
+			strbuf_addc(&w->line, ';');
+		add_name(&w->line, intern_get(&f->symbols->strings, f->tree.nodes[node].key));
+	}
+	w->steps[w->count++] = (struct step){f->first[node], f->first[node + 1], w->line.length};
+	return !w->line.failed;
+}
+
+/* Back to the line as it was at this step. */
+static void walk_cut(struct walk *w, const struct step *step)
+{
+	w->line.length = step->length;
+	w->line.data[step->length] = '\0';
+}
+
+static bool walk_all(struct walk *w, const struct folded *f, FILE *out)
+{
+	if (!walk_enter(w, f, 0))
+		return false;
+	while (w->count) {
+		struct step *step = &w->steps[w->count - 1];
+		uint32_t node;
+
+		if (step->next == step->end) {
+			w->count--;
+			continue;
+		}
+		if (w->line.length > step->length)
+			walk_cut(w, step);
+		node = f->order[step->next++];
+		if (!walk_enter(w, f, node))
+			return false;
+		if (f->tree.nodes[node].self >= 500)
+			fprintf(out, "%s %lu\n", w->line.data,
+				(unsigned long)((f->tree.nodes[node].self + 500) / 1000));
+	}
+	return true;
+}
+
+static struct error *folded_write(const struct profile *p, const struct profile_symbols *symbols,
+				  FILE *out)
+{
+	_cleanup_(folded_release) struct folded f = {.symbols = symbols};
+	struct walk walk = {.line = STRBUF_INIT};
+	struct error *err = add_samples(&f, p);
+	bool done;
+
+	if (err || !f.tree.count)
+		return err;
+	err = sort_children(&f);
+	if (err)
+		return err;
+	done = walk_all(&walk, &f, out);
+	free(walk.steps);
+	strbuf_release(&walk.line);
+	return done ? NULL : &error_no_memory;
+}
+
+static const char *const suffixes[] = {".folded", NULL};
+
+const struct profile_format profile_format_folded = {
+	.name = "folded",
+	.suffixes = suffixes,
+	.write = folded_write,
+};

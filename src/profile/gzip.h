@@ -1,0 +1,22 @@
+/* A gzip'ed stream into a file, for writers that make their bytes piece by piece. */
+#ifndef PROFILE_GZIP_H
+#define PROFILE_GZIP_H
+
+#include <stddef.h>
+#include <stdio.h>
+#include <zlib.h>
+
+#include "base/error.h"
+
+struct gzip {
+	z_stream stream;
+	FILE *out;
+};
+
+/* After success, gzip_close() must be called. Whether the bytes arrived, the file knows. */
+struct error *gzip_open(struct gzip *gz, FILE *out) must_check;
+void gzip_write(struct gzip *gz, const void *bytes, size_t size);
+/* Writes what is left and gives the memory back. */
+void gzip_close(struct gzip *gz);
+
+#endif

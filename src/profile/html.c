@@ -1,0 +1,310 @@
+/*
+ * The flame graph: one HTML file that needs no network. The page (page/) is built into gospect; the
+ * profile goes into it as JSON with the text, and the numbers packed:
+ *
+ *   {"version":1, "command":, "go_version":, "gospect":, "time_ns":, "duration_ns":, "period_ns":,
+ *    "comments":[text...], "label_sets":[[key,value,...]...], "strings":[text...],
+ *    "sizes":{"nodes":, "lines":, "samples":}, "packed":"base64 of zlib of the numbers"}
+ *
+ * Numbers are unsigned LEB128, column by column:
+ *
+ *   lines    function, file (places in strings), line
+ *   nodes    of a tree of stacks, node 0 (the root) left out: node - parent; its line
+ *   samples  node, state, wait reason (in strings), label set, count, wall_ns, cpu_ns, idle_count,
+ *            idle_ns
+ *
+ * Text comes from the target: json_text.h keeps it from ending the script element, the page shows
+ * it as text only.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "profile/json_text.h"
+#include "profile/page.h"
+#include "profile/profile.h"
+#include "profile/stack_tree.h"
+#include "profile/symbols.h"
+#include "profile/text.h"
+
+struct page_data {
+	const struct profile *profile;
+	const struct profile_symbols *symbols;
+	struct stack_tree tree; /* keys are lines of source */
+	uint32_t *leaves;       /* each sample's node */
+	uint32_t *waits;        /* each sample's wait reason, in strings */
+	uint32_t *label_sets;   /* each sample's set of labels, in sets */
+	struct intern strings;  /* functions, files and wait reasons */
+	struct intern sets;     /* the bytes of struct profile_label; 0 is no labels */
+	struct strbuf numbers;
+};
+
+static void page_data_release(struct page_data *d)
+{
+	stack_tree_release(&d->tree);
+	free(d->leaves);
+	free(d->waits);
+	free(d->label_sets);
+	intern_release(&d->strings);
+	intern_release(&d->sets);
+	strbuf_release(&d->numbers);
+}
+
+static struct error *add_sample(struct page_data *d, size_t i, struct symbol_stack *stack)
+{
+	const struct profile_sample *sample = &d->profile->samples[i];
+	struct error *err = symbols_stack(d->symbols, sample, stack);
+	const struct intern *texts = &d->profile->strings;
+
+	if (err)
+		return err;
+	for (size_t j = stack->count; j-- > 0;)
+		if (!stack_tree_child(&d->tree, d->leaves[i], d->symbols->lines[stack->frames[j]],
+				      &d->leaves[i]))
+			return &error_no_memory;
+	d->label_sets[i] = intern_bytes(&d->sets, sample->labels,
+					sample->label_count * sizeof(*sample->labels));
+	if (sample->wait && sample->wait < texts->count)
+		d->waits[i] = text_intern(&d->strings, texts->strings[sample->wait].data,
+					  texts->strings[sample->wait].length);
+	if (d->label_sets[i] == INTERN_FAILED || d->waits[i] == INTERN_FAILED)
+		return &error_no_memory;
+	return NULL;
+}
+
+static struct error *add_samples(struct page_data *d)
+{
+	_cleanup_symbol_stack_ struct symbol_stack stack = {0};
+	size_t count = d->profile->count + 1;
+	struct error *err = NULL;
+
+	d->leaves = calloc(count, sizeof(*d->leaves));
+	d->waits = calloc(count, sizeof(*d->waits));
+	d->label_sets = calloc(count, sizeof(*d->label_sets));
+	if (!d->leaves || !d->waits || !d->label_sets)
+		return &error_no_memory;
+	for (size_t i = 0; i < d->profile->count && !err; i++)
+		err = add_sample(d, i, &stack);
+	return err;
+}
+
+static void add_number(struct page_data *d, uint64_t value)
+{
+	for (; value >= 0x80; value >>= 7)
+		strbuf_addc(&d->numbers, (char)(value | 0x80));
+	strbuf_addc(&d->numbers, (char)value);
+}
+
+static struct error *add_lines(struct page_data *d)
+{
+	const struct profile_symbols *s = d->symbols;
+	uint32_t id;
+
+	for (size_t i = 0; i < s->source_line_count; i++) {
+		id = intern_string(&d->strings,
+				   intern_get(&s->strings, s->source_lines[i].function));
+		if (id == INTERN_FAILED)
+			return &error_no_memory;
+		add_number(d, id);
+	}
+	for (size_t i = 0; i < s->source_line_count; i++) {
+		id = intern_string(&d->strings, intern_get(&s->strings, s->source_lines[i].file));
+		if (id == INTERN_FAILED)
+			return &error_no_memory;
+		add_number(d, id);
+	}
+	for (size_t i = 0; i < s->source_line_count; i++)
+		add_number(d, s->source_lines[i].line);
+	return NULL;
+}
+
+static void add_nodes(struct page_data *d)
+{
+	for (size_t i = 1; i < d->tree.count; i++)
+		add_number(d, i - d->tree.nodes[i].parent);
+	for (size_t i = 1; i < d->tree.count; i++)
+		add_number(d, d->tree.nodes[i].key);
+}
+
+static void add_sample_columns(struct page_data *d)
+{
+	const struct profile_sample *s = d->profile->samples;
+	size_t count = d->profile->count;
+
+	for (size_t i = 0; i < count; i++)
+		add_number(d, d->leaves[i]);
+	for (size_t i = 0; i < count; i++)
+		add_number(d, s[i].state);
+	for (size_t i = 0; i < count; i++)
+		add_number(d, d->waits[i]);
+	for (size_t i = 0; i < count; i++)
+		add_number(d, d->label_sets[i]);
+	for (size_t i = 0; i < count; i++)
+		add_number(d, s[i].count);
+	for (size_t i = 0; i < count; i++)
+		add_number(d, s[i].wall_ns);
+	for (size_t i = 0; i < count; i++)
+		add_number(d, s[i].cpu_ns);
+	for (size_t i = 0; i < count; i++)
+		add_number(d, s[i].idle_count);
+	for (size_t i = 0; i < count; i++)
+		add_number(d, s[i].idle_ns);
+}
+
+static void write_base64(const uint8_t *bytes, size_t size, FILE *out)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+	for (size_t i = 0; i < size; i += 3) {
+		size_t left = size - i;
+		uint32_t bits = bytes[i] << 16;
+
+		bits |= left > 1 ? bytes[i + 1] << 8 : 0;
+		bits |= left > 2 ? bytes[i + 2] : 0;
+		fputc(digits[bits >> 18], out);
+		fputc(digits[bits >> 12 & 63], out);
+		fputc(left > 1 ? digits[bits >> 6 & 63] : '=', out);
+		fputc(left > 2 ? digits[bits & 63] : '=', out);
+	}
+}
+
+static struct error *write_packed(const struct page_data *d, FILE *out)
+{
+	uLongf size = compressBound(d->numbers.length);
+	_cleanup_free_ uint8_t *packed = malloc(size);
+
+	if (d->numbers.failed || !packed ||
+	    compress2(packed, &size, (const Bytef *)d->numbers.data, d->numbers.length,
+		      Z_DEFAULT_COMPRESSION) != Z_OK)
+		return &error_no_memory;
+	fputs(",\n\"packed\":\"", out);
+	write_base64(packed, size, out);
+	fputc('"', out);
+	return NULL;
+}
+
+static struct error *write_member(const char *name, const char *text, FILE *out)
+{
+	fprintf(out, ",\n\"%s\":", name);
+	return json_text_write(text ? text : "", out);
+}
+
+static struct error *write_header(const struct profile *p, FILE *out)
+{
+	struct error *err;
+
+	fprintf(out,
+		"{\"version\":1,\n\"time_ns\":%" PRIu64 ",\n\"duration_ns\":%" PRIu64
+		",\n\"period_ns\":%" PRIu64,
+		p->time_ns, p->duration_ns, p->period_ns);
+	err = write_member("gospect", GOSPECT_VERSION, out);
+	if (!err)
+		err = write_member("command", p->command, out);
+	if (!err)
+		err = write_member("go_version", p->go_version, out);
+	fputs(",\n\"comments\":[", out);
+	for (size_t i = 0; i < p->comment_count && !err; i++) {
+		fputs(i ? ",\n" : "", out);
+		err = json_text_write(p->comments[i], out);
+	}
+	fputc(']', out);
+	return err;
+}
+
+static struct error *write_label_set(const struct page_data *d, const struct interned *set,
+				     FILE *out)
+{
+	const struct profile_label *labels = (const struct profile_label *)set->data;
+	const struct intern *in = &d->profile->strings;
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < set->length / sizeof(*labels) && !err; i++) {
+		const struct interned *key = &in->strings[labels[i].key];
+		const struct interned *value = &in->strings[labels[i].value];
+
+		fputs(i ? "," : "", out);
+		err = json_text_write_bytes(key->data, key->length, out);
+		fputc(',', out);
+		if (!err)
+			err = json_text_write_bytes(value->data, value->length, out);
+	}
+	return err;
+}
+
+static struct error *write_label_sets(const struct page_data *d, FILE *out)
+{
+	struct error *err = NULL;
+
+	fputs(",\n\"label_sets\":[", out);
+	for (size_t i = 0; i < d->sets.count && !err; i++) {
+		fputs(i ? ",\n[" : "[", out);
+		err = write_label_set(d, &d->sets.strings[i], out);
+		fputc(']', out);
+	}
+	fputc(']', out);
+	return err;
+}
+
+static struct error *write_strings(const struct page_data *d, FILE *out)
+{
+	struct error *err = NULL;
+
+	fputs(",\n\"strings\":[", out);
+	for (size_t i = 0; i < d->strings.count && !err; i++) {
+		fputs(i ? ",\n" : "", out);
+		err = json_text_write_bytes(d->strings.strings[i].data,
+					    d->strings.strings[i].length, out);
+	}
+	fprintf(out, "],\n\"sizes\":{\"nodes\":%zu,\"lines\":%zu,\"samples\":%zu}", d->tree.count,
+		d->symbols->source_line_count, d->profile->count);
+	return err;
+}
+
+static struct error *write_data(const struct page_data *d, FILE *out)
+{
+	struct error *err = write_header(d->profile, out);
+
+	if (!err)
+		err = write_label_sets(d, out);
+	if (!err)
+		err = write_strings(d, out);
+	if (!err)
+		err = write_packed(d, out);
+	fputs("}\n", out);
+	return err;
+}
+
+static struct error *html_write(const struct profile *p, const struct profile_symbols *symbols,
+				FILE *out)
+{
+	_cleanup_(page_data_release) struct page_data d = {
+		.profile = p,
+		.symbols = symbols,
+		.numbers = STRBUF_INIT,
+	};
+	struct error *err = add_samples(&d);
+
+	if (!err)
+		err = add_lines(&d);
+	if (err)
+		return err;
+	add_nodes(&d);
+	add_sample_columns(&d);
+	fwrite(page_before_data, 1, page_before_data_size, out);
+	err = write_data(&d, out);
+	fwrite(page_after_data, 1, page_after_data_size, out);
+	return err;
+}
+
+static const char *const suffixes[] = {".html", NULL};
+
+const struct profile_format profile_format_html = {
+	.name = "html",
+	.suffixes = suffixes,
+	.write = html_write,
+};

@@ -1,0 +1,32 @@
+#include "profile/json_text.h"
+
+#include <json-c/json.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "profile/text.h"
+
+struct error *json_text_write_bytes(const char *bytes, size_t length, FILE *out)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
+	struct json_object *object;
+	const char *json;
+
+	text_add(&sb, bytes, length);
+	object = sb.failed ? NULL : json_object_new_string_len(sb.data, sb.length);
+	json = object ? json_object_to_json_string_ext(object, JSON_C_TO_STRING_NOSLASHESCAPE)
+		      : NULL;
+	for (const char *c = json; c && *c; c++) {
+		if (*c == '<')
+			fputs("\\u003c", out);
+		else
+			fputc(*c, out);
+	}
+	json_object_put(object);
+	return json ? NULL : &error_no_memory;
+}
+
+struct error *json_text_write(const char *text, FILE *out)
+{
+	return json_text_write_bytes(text, strlen(text), out);
+}

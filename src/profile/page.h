@@ -1,0 +1,13 @@
+/* The flame graph's page, made from page/ by page/embed.py: what comes before and after its data.
+ */
+#ifndef PROFILE_PAGE_H
+#define PROFILE_PAGE_H
+
+#include <stddef.h>
+
+extern const unsigned char page_before_data[];
+extern const size_t page_before_data_size;
+extern const unsigned char page_after_data[];
+extern const size_t page_after_data_size;
+
+#endif

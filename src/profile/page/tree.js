@@ -1,0 +1,338 @@
+/*
+ * Trees of functions, and what the filters leave of their time. A parent's number is smaller than its
+ * children's, so that one pass from the end sums up a tree.
+ */
+
+class Tree {
+	constructor() {
+		this.parent = new Uint32Array(1024);
+		this.func = new Uint32Array(1024);
+		this.count = 1;
+		this.table = new Uint32Array(4096);
+	}
+
+	/* The child of a node with this function, made when it is new. */
+	child(parent, func) {
+		const mask = this.table.length - 1;
+		let slot = Math.imul(parent * 31 + func, 0x9e3779b1) >>> 7 & mask;
+		for (let node; (node = this.table[slot]); slot = (slot + 1) & mask)
+			if (this.parent[node] === parent && this.func[node] === func)
+				return node;
+		return this.append(parent, func, slot);
+	}
+
+	append(parent, func, slot) {
+		const node = this.count++;
+		if (node === this.parent.length) {
+			this.parent = grown(this.parent);
+			this.func = grown(this.func);
+		}
+		this.parent[node] = parent;
+		this.func[node] = func;
+		this.table[slot] = node;
+		if (this.count * 2 > this.table.length)
+			this.rehash();
+		return node;
+	}
+
+	rehash() {
+		const table = new Uint32Array(this.table.length * 4), mask = table.length - 1;
+		for (let node = 1; node < this.count; node++) {
+			let slot = Math.imul(this.parent[node] * 31 + this.func[node], 0x9e3779b1) >>> 7 & mask;
+			while (table[slot])
+				slot = (slot + 1) & mask;
+			table[slot] = node;
+		}
+		this.table = table;
+	}
+
+	/* After the last child(): the lists of children, and room for time. */
+	finish(leaves) {
+		const n = this.count;
+		this.table = null;
+		this.leaves = leaves;
+		this.first = new Uint32Array(n + 1);
+		for (let i = 1; i < n; i++)
+			this.first[this.parent[i] + 1]++;
+		for (let i = 0; i < n; i++)
+			this.first[i + 1] += this.first[i];
+		const at = this.first.slice();
+		this.children = new Uint32Array(Math.max(0, n - 1));
+		for (let i = 1; i < n; i++)
+			this.children[at[this.parent[i]]++] = i;
+		this.self = new Float64Array(n);
+		this.total = new Float64Array(n);
+		this.sorted = new Map();
+		return this;
+	}
+
+	sumUp(values) {
+		const { parent, self, total, leaves } = this;
+		self.fill(0);
+		for (let i = 0; i < values.length; i++)
+			self[leaves[i]] += values[i];
+		total.set(self);
+		for (let i = this.count - 1; i > 0; i--)
+			total[parent[i]] += total[i];
+		this.sorted.clear();
+		this.parts = null;
+	}
+
+	/* Each node's time by category: parts[node * categories + category]. */
+	divide(values, categories, categoryOf) {
+		const parts = new Float64Array(this.count * categories);
+		for (let i = 0; i < values.length; i++)
+			parts[this.leaves[i] * categories + categoryOf[i]] += values[i];
+		for (let i = this.count - 1; i > 0; i--) {
+			const to = this.parent[i] * categories, from = i * categories;
+			for (let c = 0; c < categories; c++)
+				parts[to + c] += parts[from + c];
+		}
+		this.parts = parts;
+		this.categories = categories;
+	}
+
+	/* Children that have time left, most first. */
+	childrenOf(node) {
+		let list = this.sorted.get(node);
+		if (!list) {
+			const total = this.total;
+			list = this.children.slice(this.first[node], this.first[node + 1]).filter(c => total[c] > 0);
+			list.sort((a, b) => total[b] - total[a] || a - b);
+			this.sorted.set(node, list);
+		}
+		return list;
+	}
+
+	path(node) {
+		const path = [];
+		for (; node; node = this.parent[node])
+			path.push(node);
+		return path.reverse();
+	}
+
+	find(functions) {
+		let node = 0;
+		for (const func of functions) {
+			const next = this.childrenOf(node).find(c => this.func[c] === func);
+			if (next === undefined)
+				break;
+			node = next;
+		}
+		return node;
+	}
+
+	/* The time of stacks in which a function matches, below (or at) a node, each counted once. */
+	matchedTime(match, below) {
+		const seen = new Uint8Array(this.count);
+		let sum = 0;
+		for (const node of this.path(below))
+			if (match[this.func[node]])
+				return this.total[below];
+		seen[below] = 1;
+		for (let i = 1; i < this.count; i++) {
+			if (seen[this.parent[i]] !== 1)
+				continue;
+			if (match[this.func[i]])
+				sum += this.total[i];
+			else
+				seen[i] = 1;
+		}
+		return sum;
+	}
+}
+
+function grown(array) {
+	const bigger = new Uint32Array(array.length * 2);
+	bigger.set(array);
+	return bigger;
+}
+
+/* The trees of a profile: callees from the goroutines' starts, callers from where they are. */
+class Trees {
+	constructor(profile) {
+		this.profile = profile;
+		this.made = new Map();
+		this.isRuntime = profile.strings.map(s => s.startsWith("runtime."));
+		this.build();
+	}
+
+	build() {
+		const p = this.profile, tree = new Tree(), n = p.nodeParent.length;
+		const merged = new Uint32Array(n);
+		for (let i = 1; i < n; i++)
+			merged[i] = tree.child(merged[p.nodeParent[i]], p.lineFunction[p.nodeLine[i]]);
+		this.merged = merged;
+		this.base = tree.finish(p.sampleNode.map(node => merged[node]));
+		this.plainLeaves = this.base.leaves;
+	}
+
+	/* Where each sample ends when the runtime's frames at the end are folded into their caller. */
+	foldedLeaves() {
+		const { parent, func } = this.base;
+		return this.plainLeaves.map(leaf => {
+			let node = leaf;
+			while (node && this.isRuntime[func[node]])
+				node = parent[node];
+			return node || leaf;
+		});
+	}
+
+	get(callers, fold) {
+		this.base.leaves = fold ? (this.folded ??= this.foldedLeaves()) : this.plainLeaves;
+		if (!callers)
+			return this.base;
+		if (!this.made.has(fold))
+			this.made.set(fold, this.invert());
+		return this.made.get(fold);
+	}
+
+	invert() {
+		const { parent, func, leaves, count } = this.base;
+		const tree = new Tree(), inverted = new Uint32Array(count);
+		const ends = leaves.map(leaf => {
+			if (inverted[leaf])
+				return inverted[leaf];
+			let node = 0;
+			for (let i = leaf; i; i = parent[i])
+				node = tree.child(node, func[i]);
+			return (inverted[leaf] = node);
+		});
+		return tree.finish(ends);
+	}
+
+	/* The lines at which a function stands in a node of the callees' tree: [line, time], most first. */
+	linesOf(node, values) {
+		const p = this.profile, times = this.lineTimes(values), sums = new Map();
+		for (let i = 1; i < this.merged.length; i++)
+			if (this.merged[i] === node && times[i] > 0)
+				sums.set(p.nodeLine[i], (sums.get(p.nodeLine[i]) || 0) + times[i]);
+		return [...sums].sort((a, b) => b[1] - a[1]);
+	}
+
+	lineTimes(values) {
+		const p = this.profile;
+		if (this.lineTimesOf === values)
+			return this.times;
+		this.lineTimesOf = values;
+		this.times = new Float64Array(p.nodeParent.length);
+		for (let i = 0; i < values.length; i++)
+			this.times[p.sampleNode[i]] += values[i];
+		for (let i = p.nodeParent.length - 1; i > 0; i--)
+			this.times[p.nodeParent[i]] += this.times[i];
+		return this.times;
+	}
+
+	/* [function, self, total] of all functions that have time; recursion is counted once. */
+	functions() {
+		const { parent, func, self, total, count } = this.base;
+		const selfOf = new Float64Array(this.profile.strings.length);
+		const totalOf = new Float64Array(this.profile.strings.length);
+		for (let i = 1; i < count; i++) {
+			if (!total[i])
+				continue;
+			selfOf[func[i]] += self[i];
+			let above = parent[i];
+			while (above && func[above] !== func[i])
+				above = parent[above];
+			if (!above)
+				totalOf[func[i]] += total[i];
+		}
+		const rows = [];
+		for (let f = 0; f < totalOf.length; f++)
+			if (totalOf[f] > 0)
+				rows.push({ func: f, self: selfOf[f], total: totalOf[f] });
+		return rows;
+	}
+}
+
+/* A choice of values: all but some, or some only. */
+class Choice {
+	constructor(only = false, values = []) {
+		this.only = only;
+		this.values = new Set(values);
+	}
+
+	has(value) {
+		return this.values.has(value) === this.only;
+	}
+
+	get isAll() {
+		return !this.only && !this.values.size;
+	}
+
+	toggle(value) {
+		if (!this.values.delete(value))
+			this.values.add(value);
+		return this.only && !this.values.size ? new Choice() : this;
+	}
+
+	toString() {
+		return (this.only ? "=" : "!") + [...this.values].map(encodeURIComponent).join(",");
+	}
+
+	static parse(text) {
+		const values = text.slice(1).split(",").map(decodeURIComponent);
+		return new Choice(text[0] === "=", text.length > 1 ? values : []);
+	}
+}
+
+const NO_VALUE = "(none)";
+
+/* The labels of a profile: for each key the value of each label set. */
+function labelKeys(profile) {
+	const keys = new Map();
+	profile.label_sets.forEach((set, index) => {
+		for (let i = 0; i < set.length; i += 2) {
+			if (!keys.has(set[i]))
+				keys.set(set[i], new Array(profile.label_sets.length).fill(NO_VALUE));
+			keys.get(set[i])[index] = set[i + 1];
+		}
+	});
+	return keys;
+}
+
+/*
+ * What of each sample the filters let through, in `values`; and for each filter what its choices hold
+ * with all other filters as they are: states[], waits (string -> time), labels (key -> value -> time),
+ * idle.
+ */
+function applyFilters(profile, keys, filter) {
+	const { sampleState, sampleWait, sampleLabels, samples, strings } = profile;
+	const time = profile[filter.metric];
+	const idle = { wall: profile.idleWall, count: profile.idleCount }[filter.metric];
+	const values = new Float64Array(samples);
+	const ret = { values, states: [0, 0, 0, 0], waits: new Map(), labels: new Map(), idle: 0, total: 0 };
+	const sets = profile.label_sets.map((_, i) =>
+		[...keys].filter(([key, of]) => filter.labels.has(key) && !filter.labels.get(key).has(of[i])).map(([key]) => key));
+	const setTime = new Map();
+
+	for (let i = 0; i < samples; i++) {
+		const state = sampleState[i], wait = sampleWait[i], failed = sets[sampleLabels[i]];
+		const idlePart = idle ? idle[i] : 0;
+		const value = time[i] - (filter.hideIdle ? idlePart : 0);
+		const stateOk = filter.states[state];
+		const waitOk = state !== WAITING || filter.waits.has(strings[wait]);
+		if (waitOk && !failed.length)
+			ret.states[state] += value;
+		if (state === WAITING && stateOk && !failed.length)
+			ret.waits.set(wait, (ret.waits.get(wait) || 0) + value);
+		if (stateOk && waitOk && failed.length < 2)
+			setTime.set(sampleLabels[i], (setTime.get(sampleLabels[i]) || 0) + value);
+		if (!stateOk || !waitOk || failed.length)
+			continue;
+		ret.idle += idlePart;
+		ret.total += value;
+		values[i] = value;
+	}
+	for (const [key, of] of keys) {
+		const sums = new Map();
+		for (const value of of)
+			sums.set(value, 0);
+		for (const [set, sum] of setTime)
+			if (!sets[set].length || sets[set][0] === key)
+				sums.set(of[set], sums.get(of[set]) + sum);
+		ret.labels.set(key, sums);
+	}
+	return ret;
+}

@@ -1,0 +1,219 @@
+#include "profile/profile.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+
+static const char *const state_names[PROFILE_STATES] = {
+	[PROFILE_RUNNING] = "running",
+	[PROFILE_RUNNABLE] = "runnable",
+	[PROFILE_SYSCALL] = "syscall",
+	[PROFILE_WAITING] = "waiting",
+};
+
+const char *profile_state_name(enum profile_state state)
+{
+	return state_names[state];
+}
+
+struct profile *profile_create(void)
+{
+	return calloc(1, sizeof(struct profile));
+}
+
+void profile_destroy(struct profile *p)
+{
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->count; i++)
+		free((void *)p->samples[i].pcs);
+	for (size_t i = 0; i < p->comment_count; i++)
+		free(p->comments[i]);
+	for (size_t i = 0; i < p->mapping_count; i++) {
+		free(p->mappings[i].file);
+		free(p->mappings[i].build_id);
+	}
+	free(p->samples);
+	free(p->comments);
+	free(p->mappings);
+	free(p->command);
+	free(p->go_version);
+	map_release(&p->index);
+	intern_release(&p->strings);
+	free(p);
+}
+
+static uint64_t sample_hash(const struct profile_sample *s)
+{
+	uint64_t h = hash_u64(s->state ^ (uint64_t)s->wait << 8);
+
+	if (s->depth)
+		h ^= hash_bytes(s->pcs, s->depth * sizeof(*s->pcs));
+	if (s->label_count)
+		h = hash_u64(h) ^ hash_bytes(s->labels, s->label_count * sizeof(*s->labels));
+	return hash_u64(h);
+}
+
+static bool same_bytes(const void *a, const void *b, size_t size)
+{
+	return !size || !memcmp(a, b, size);
+}
+
+static bool same_kind(const struct profile_sample *a, const struct profile_sample *b)
+{
+	return a->state == b->state && a->wait == b->wait && a->depth == b->depth &&
+	       a->label_count == b->label_count &&
+	       same_bytes(a->pcs, b->pcs, a->depth * sizeof(*a->pcs)) &&
+	       same_bytes(a->labels, b->labels, a->label_count * sizeof(*a->labels));
+}
+
+/* A copy of what makes the sample one of its kind, in one block that begins with the words. */
+static bool append_kind(struct profile *p, const struct profile_sample *s)
+{
+	size_t pcs_size = s->depth * sizeof(*s->pcs);
+	size_t labels_size = s->label_count * sizeof(*s->labels);
+	struct profile_sample *copy;
+	char *block;
+
+	if (!array_reserve(&p->samples, &p->capacity, p->count + 1))
+		return false;
+	block = malloc(pcs_size + labels_size + 1);
+	if (!block)
+		return false;
+	if (pcs_size)
+		memcpy(block, s->pcs, pcs_size);
+	if (labels_size)
+		memcpy(block + pcs_size, s->labels, labels_size);
+	copy = &p->samples[p->count++];
+	*copy = (struct profile_sample){
+		.pcs = (const uint64_t *)block,
+		.depth = s->depth,
+		.wait = s->wait,
+		.state = s->state,
+		.labels = (const struct profile_label *)(block + pcs_size),
+		.label_count = s->label_count,
+	};
+	return true;
+}
+
+/* The sample of this kind, made when it is new; NULL when there is no memory. */
+static struct profile_sample *sample_of_kind(struct profile *p, const struct profile_sample *s)
+{
+	uint64_t key = sample_hash(s), *place;
+
+	for (;; key = hash_u64(key + 1)) {
+		if (key == MAP_NO_KEY)
+			continue;
+		place = map_at(&p->index, key);
+		if (!place)
+			return NULL;
+		if (!*place)
+			break;
+		if (same_kind(&p->samples[*place - 1], s))
+			return &p->samples[*place - 1];
+	}
+	if (!append_kind(p, s))
+		return NULL;
+	*place = p->count;
+	return &p->samples[p->count - 1];
+}
+
+struct error *profile_add(struct profile *p, const struct profile_sample *sample)
+{
+	struct profile_sample *sum = sample_of_kind(p, sample);
+
+	if (!sum)
+		return &error_no_memory;
+	sum->count += sample->count;
+	sum->wall_ns += sample->wall_ns;
+	sum->cpu_ns += sample->cpu_ns;
+	sum->idle_count += sample->idle_count;
+	sum->idle_ns += sample->idle_ns;
+	return NULL;
+}
+
+struct error *profile_add_comment(struct profile *p, const char *format, ...)
+{
+	char *comment = NULL;
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = vasprintf(&comment, format, ap);
+	va_end(ap);
+	if (n < 0)
+		return &error_no_memory;
+	if (!array_reserve(&p->comments, &p->comment_capacity, p->comment_count + 1)) {
+		free(comment);
+		return &error_no_memory;
+	}
+	p->comments[p->comment_count++] = comment;
+	return NULL;
+}
+
+struct error *profile_add_mapping(struct profile *p, const struct profile_mapping *mapping)
+{
+	_cleanup_free_ char *file = strdup(mapping->file ? mapping->file : "");
+	_cleanup_free_ char *build_id = strdup(mapping->build_id ? mapping->build_id : "");
+	struct profile_mapping *m;
+	size_t at = p->mapping_count;
+
+	if (!file || !build_id ||
+	    !array_reserve(&p->mappings, &p->mapping_capacity, p->mapping_count + 1))
+		return &error_no_memory;
+	while (at && p->mappings[at - 1].start > mapping->start)
+		at--;
+	m = &p->mappings[at];
+	memmove(m + 1, m, (p->mapping_count - at) * sizeof(*m));
+	*m = *mapping;
+	m->file = take_ptr(file);
+	m->build_id = take_ptr(build_id);
+	p->mapping_count++;
+	return NULL;
+}
+
+void profile_totals(const struct profile *p, uint64_t *ret_count, uint64_t *ret_wall_ns)
+{
+	uint64_t count = 0, wall = 0;
+
+	for (size_t i = 0; i < p->count; i++) {
+		count += p->samples[i].count;
+		wall += p->samples[i].wall_ns;
+	}
+	*ret_count = count;
+	*ret_wall_ns = wall;
+}
+
+static const struct profile_format *const formats[] = {
+	&profile_format_pprof,
+	&profile_format_folded,
+	&profile_format_speedscope,
+	&profile_format_html,
+};
+
+const struct profile_format *profile_format_named(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+		if (!strcmp(formats[i]->name, name))
+			return formats[i];
+	return NULL;
+}
+
+static bool has_suffix(const char *path, const char *suffix)
+{
+	size_t length = strlen(path), n = strlen(suffix);
+
+	return length > n && !strcmp(path + length - n, suffix);
+}
+
+const struct profile_format *profile_format_for_file(const char *path)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+		for (const char *const *s = formats[i]->suffixes; *s; s++)
+			if (has_suffix(path, *s))
+				return formats[i];
+	return NULL;
+}

@@ -1,0 +1,223 @@
+#include "tests/made_up.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+
+#define BASE_ADDRESS 0x401000u
+#define WORD_DISTANCE 16u
+#define TICK_MS 10u
+
+static void must(bool ok)
+{
+	if (!ok)
+		abort();
+}
+
+void made_up_init(struct made_up *m, const char *command, uint64_t duration_ms)
+{
+	struct profile_mapping mapping = {
+		.start = 0x400000,
+		.end = 0x4000000,
+		.file = (char *)"/usr/bin/shop",
+		.build_id = (char *)"d1ce0ff1ce",
+	};
+	struct profile *p = profile_create();
+
+	must(p);
+	*m = (struct made_up){.profile = p, .random = 88172645463325252u};
+	p->command = strdup(command);
+	p->go_version = strdup("go1.27.2");
+	p->time_ns = 1700000000000000000u;
+	p->duration_ns = duration_ms * 1000000;
+	p->period_ns = TICK_MS * 1000000;
+	must(p->command && p->go_version && !profile_add_mapping(p, &mapping));
+	must(!profile_add_comment(p, "Go: %s", p->go_version));
+	must(!profile_add_comment(p, "rate: 99.8 Hz of 100 Hz, 2 ticks missed"));
+	must(!profile_add_comment(p, "goroutines per tick: 1207 seen, 1207 sampled"));
+	must(!profile_add_comment(p, "reads dropped as torn: 3, stacks truncated: 0"));
+}
+
+void made_up_deinit(struct made_up *m)
+{
+	profile_destroy(m->profile);
+	intern_release(&m->names);
+	free(m->words);
+}
+
+/* "~function file:line" */
+static struct go_frame parse_frame(struct made_up *m, const char *text, size_t length)
+{
+	struct go_frame frame = {.file = ""};
+	uint32_t id;
+	char *copy, *file, *line;
+
+	if (length && *text == '~') {
+		frame.wrapper = true;
+		text++;
+		length--;
+	}
+	copy = strndup(text, length);
+	must(copy);
+	file = strchr(copy, ' ');
+	line = file ? strrchr(file, ':') : NULL;
+	if (line) {
+		frame.line = atoi(line + 1);
+		*line = *file = '\0';
+		id = intern_string(&m->names, file + 1);
+		frame.file = intern_get(&m->names, id);
+	}
+	id = intern_string(&m->names, copy);
+	frame.function = intern_get(&m->names, id);
+	free(copy);
+	return frame;
+}
+
+static uint64_t pseudo_word(const char *text, size_t length)
+{
+	if (length == 9 && !memcmp(text, "[running]", 9))
+		return STACK_PC_RUNNING;
+	if (length == 11 && !memcmp(text, "[truncated]", 11))
+		return STACK_PC_TRUNCATED;
+	return 0;
+}
+
+static void parse_word(struct made_up *m, const char *text, size_t length, struct made_up_word *w)
+{
+	const char *end = text + length, *next;
+
+	for (; text < end; text = next + 4) {
+		next = memmem(text, end - text, " <- ", 4);
+		must(w->count < ARRAY_SIZE(w->frames));
+		w->frames[w->count] = parse_frame(m, text, (next ? next : end) - text);
+		w->frames[w->count++].inlined = next != NULL;
+		if (!next)
+			return;
+	}
+}
+
+/* Words are numbered as their texts are: the map is intern's. */
+static uint64_t word_of(struct made_up *m, const char *text, size_t length)
+{
+	uint64_t pc = pseudo_word(text, length);
+	uint32_t id;
+
+	if (pc)
+		return pc;
+	id = intern_bytes(&m->names, text, length);
+	must(id != INTERN_FAILED && array_reserve(&m->words, &m->word_capacity, id + 1));
+	if (m->word_count <= id)
+		m->word_count = id + 1;
+	if (!m->words[id].count)
+		parse_word(m, text, length, &m->words[id]);
+	return BASE_ADDRESS + (uint64_t)id * WORD_DISTANCE;
+}
+
+static uint32_t text_id(struct made_up *m, const char *text, size_t length)
+{
+	uint32_t id = intern_bytes(&m->profile->strings, text, length);
+
+	must(id != INTERN_FAILED);
+	return id;
+}
+
+static uint32_t parse_labels(struct made_up *m, const char *text, struct profile_label *ret)
+{
+	uint32_t n = 0;
+
+	while (text && *text) {
+		size_t length = strcspn(text, " "), key = strcspn(text, "=");
+
+		ret[n].key = text_id(m, text, key);
+		ret[n++].value = text_id(m, text + key + 1, length - key - 1);
+		text += length + strspn(text + length, " ");
+	}
+	return n;
+}
+
+void made_up_add(struct made_up *m, const struct made_up_sample *sample, const char *stack)
+{
+	struct profile_label labels[8];
+	uint64_t pcs[256];
+	struct profile_sample s = {
+		.pcs = &pcs[ARRAY_SIZE(pcs)],
+		.state = sample->state,
+		.labels = labels,
+		.count = sample->wall_ms / TICK_MS,
+		.wall_ns = sample->wall_ms * 1000000,
+		.cpu_ns = sample->state == PROFILE_RUNNING ? sample->wall_ms * 1000000 : 0,
+		.idle_count = sample->idle_ms / TICK_MS,
+		.idle_ns = sample->idle_ms * 1000000,
+	};
+
+	s.label_count = parse_labels(m, sample->labels, labels);
+	if (sample->wait)
+		s.wait = text_id(m, sample->wait, strlen(sample->wait));
+	while (*stack) {
+		size_t length = strcspn(stack, ";");
+
+		must(s.depth < ARRAY_SIZE(pcs));
+		pcs[ARRAY_SIZE(pcs) - ++s.depth] = word_of(m, stack, length);
+		stack += length + (stack[length] == ';');
+	}
+	s.pcs -= s.depth;
+	must(!profile_add(m->profile, &s));
+}
+
+static size_t frames_of_word(const void *functions, uint64_t pc, struct go_frame *ret, size_t max)
+{
+	const struct made_up *m = functions;
+	uint64_t id = (pc - BASE_ADDRESS) / WORD_DISTANCE;
+
+	if (pc < BASE_ADDRESS || id >= m->word_count || m->words[id].count > max)
+		return 0;
+	memcpy(ret, m->words[id].frames, m->words[id].count * sizeof(*ret));
+	return m->words[id].count;
+}
+
+struct profile_symbols *made_up_symbolize(const struct made_up *m)
+{
+	struct symbol_source source = {frames_of_word, m};
+	struct profile_symbols *symbols;
+
+	must(!symbols_create(m->profile, &source, &symbols));
+	return symbols;
+}
+
+void made_up_small(struct made_up *m)
+{
+	made_up_init(m, "small", 10000);
+	made_up_add(m,
+		    &(struct made_up_sample){PROFILE_WAITING, "chan receive", "user=ann", 4000, 0},
+		    "main.main /src/main.go:10;main.handler /src/main.go:20;main.query "
+		    "/src/db.go:7");
+	made_up_add(m, &(struct made_up_sample){PROFILE_RUNNING, NULL, "user=bob", 2000, 0},
+		    "main.main /src/main.go:10;main.handler /src/main.go:21;"
+		    "main.compute /src/cpu.go:3");
+	made_up_add(m, &(struct made_up_sample){PROFILE_WAITING, "IO wait", NULL, 3000, 3000},
+		    "main.main /src/main.go:10;main.handler /src/main.go:20;main.query "
+		    "/src/db.go:9");
+	made_up_add(m, &(struct made_up_sample){PROFILE_RUNNABLE, NULL, NULL, 500, 0},
+		    "main.main /src/main.go:11;main.worker /src/main.go:40");
+	made_up_add(m, &(struct made_up_sample){PROFILE_SYSCALL, NULL, NULL, 500, 0},
+		    "main.main /src/main.go:11;main.worker /src/main.go:41;main.write "
+		    "/src/io.go:5");
+}
+
+void made_up_hostile(struct made_up *m)
+{
+	made_up_init(m, "</script><script>window.hacked=1</script>", 1000);
+	must(!profile_add_comment(m->profile, "<img src=x onerror=window.hacked=2>"));
+	made_up_add(m,
+		    &(struct made_up_sample){PROFILE_WAITING, "<!--<script>",
+					     "</script>=<b>\"'&\xff state=mine wait=mine", 600, 0},
+		    "main.<script>alert(1)</script>;main.__proto__;main.\xff\xfe bad.go:1");
+	made_up_add(m,
+		    &(struct made_up_sample){PROFILE_RUNNING, NULL, "__proto__=constructor", 400,
+					     0},
+		    "main.a\nb\tc\\\"'&amp;\u2028;constructor;[running]");
+}

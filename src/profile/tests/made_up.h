@@ -1,0 +1,55 @@
+/*
+ * Profiles of programs that do not exist, with a function table of their own: for tests of writers,
+ * and to look at the page with.
+ */
+#ifndef PROFILE_TESTS_MADE_UP_H
+#define PROFILE_TESTS_MADE_UP_H
+
+#include "profile/symbols.h"
+
+struct made_up_word {
+	struct go_frame frames[3];
+	size_t count;
+};
+
+struct made_up {
+	struct profile *profile;
+	struct intern names; /* "function file:line", words are made of */
+	struct made_up_word *words;
+	size_t word_count;
+	size_t word_capacity;
+	uint64_t random;
+};
+
+/* What a sample is of; times in milliseconds, at 100 Hz. */
+struct made_up_sample {
+	enum profile_state state;
+	const char *wait;   /* or NULL */
+	const char *labels; /* "key=value key=value", sorted, or NULL */
+	uint64_t wall_ms;
+	uint64_t idle_ms;
+};
+
+/* All abort() when there is no memory: they are for tests. */
+void made_up_init(struct made_up *m, const char *command, uint64_t duration_ms);
+void made_up_deinit(struct made_up *m);
+
+/*
+ * Adds a sample with the stack "root;...;leaf". A frame is "function", "function file:line", and
+ * with " <- " several frames of one word: what is before it was inlined into what is behind it. A
+ * frame that begins with '~' is a wrapper; "[running]" and the like are pseudo words.
+ */
+void made_up_add(struct made_up *m, const struct made_up_sample *sample, const char *stack);
+
+struct profile_symbols *made_up_symbolize(const struct made_up *m);
+
+/* Five stacks with round numbers: 10 s in all. */
+void made_up_small(struct made_up *m);
+/* A web service with a database, a cache behind a mutex and background workers. */
+void made_up_service(struct made_up *m);
+/* The service, and as many other distinct stacks. */
+void made_up_large(struct made_up *m, size_t stacks);
+/* Names, labels and reasons that want to break out of every format. */
+void made_up_hostile(struct made_up *m);
+
+#endif

@@ -1,0 +1,77 @@
+#include "profile/text.h"
+
+#include <stdbool.h>
+
+/* Lowest code point that may take this many bytes. */
+static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
+
+static size_t sequence_length(unsigned char lead)
+{
+	if (lead < 0x80)
+		return 1;
+	if (lead >= 0xc2 && lead < 0xe0)
+		return 2;
+	if (lead >= 0xe0 && lead < 0xf0)
+		return 3;
+	if (lead >= 0xf0 && lead < 0xf5)
+		return 4;
+	return 0;
+}
+
+/* The bytes of the valid, non-NUL character at the start, or 0. */
+static size_t valid_character(const unsigned char *s, size_t left)
+{
+	size_t n = sequence_length(s[0]);
+	uint32_t code;
+
+	if (n == 1)
+		return s[0] ? 1 : 0;
+	if (!n || n > left)
+		return 0;
+	code = s[0] & (0x7fu >> n);
+	for (size_t i = 1; i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		code = code << 6 | (s[i] & 0x3f);
+	}
+	if (code < lowest[n] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+		return 0;
+	return n;
+}
+
+void text_add(struct strbuf *sb, const char *bytes, size_t length)
+{
+	size_t n, good = 0;
+
+	for (size_t i = 0; i < length; i += n ? n : 1) {
+		n = valid_character((const unsigned char *)bytes + i, length - i);
+		if (n)
+			continue;
+		strbuf_add(sb, bytes + good, i - good);
+		strbuf_adds(sb, "\xef\xbf\xbd");
+		good = i + 1;
+	}
+	strbuf_add(sb, bytes + good, length - good);
+}
+
+static bool text_is_valid(const char *bytes, size_t length)
+{
+	size_t n;
+
+	for (size_t i = 0; i < length; i += n) {
+		n = valid_character((const unsigned char *)bytes + i, length - i);
+		if (!n)
+			return false;
+	}
+	return true;
+}
+
+uint32_t text_intern(struct intern *in, const char *bytes, size_t length)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
+
+	if (text_is_valid(bytes, length))
+		return intern_bytes(in, bytes, length);
+	text_add(&sb, bytes, length);
+	return sb.failed ? INTERN_FAILED : intern_bytes(in, sb.data, sb.length);
+}

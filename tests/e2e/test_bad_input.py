@@ -143,7 +143,7 @@ def test_another_users_process(states, run_as_nobody, verb):
         command = command[:-1] + ("-",)
         command += ("-f", "folded")
     line = run_as_nobody(*command).fails(1)
-    assert re.search("permi|denied|allow", line), line
+    assert re.search("permi|denied|allow|may not", line), line
     assert re.search("root|sudo|CAP_SYS_PTRACE|user", line), f"no way out is named: {line}"
 
 
@@ -295,12 +295,6 @@ def acceptable_garbage(result):
     return result.status
 
 
-def pclntab_of(binary):
-    found = [s for name, s in spoil.sections(binary).items() if name.endswith(".gopclntab")]
-    assert len(found) == 1
-    return found[0]
-
-
 def run_if_it_runs(copy):
     try:
         return Program(copy, "-only=chan", env={"GOGC": "off"}, seconds=5)
@@ -313,17 +307,21 @@ def run_if_it_runs(copy):
 def test_function_tables_that_are_garbage(tmp_path, version):
     """Bytes of the tables are changed in the file; where the program still runs, it is read."""
     binary = golang.build("states", version, golang.STRIPPED)
-    offset, size, _ = pclntab_of(binary)
-    read = 0
-    for seed in range(10):
-        changes = spoil.flips(offset + 128, size - 128, 50 << seed, seed)
-        program = run_if_it_runs(spoil.copy_with_bytes(binary, tmp_path / f"s{seed}", changes))
+    tables = spoil.function_tables(binary, golang.minor(version))
+    # The program itself needs the tables of pcs at times, the others hardly ever.
+    spoilings = [(name, size, seed) for name, (_, size) in tables.items() if name != "pcs"
+                 for seed in range(2)] + [("pcs", 4 << seed, seed) for seed in range(8)]
+    read = set()
+    for name, count, seed in spoilings:
+        changes = spoil.flips(*tables[name], count, seed)
+        copy = spoil.copy_with_bytes(binary, tmp_path / f"{name}-{seed}", changes)
+        program = run_if_it_runs(copy)
         if program:
-            read += 1
+            read.add(name)
             acceptable_garbage(gospect.run("dump", "-p", program.pid, "--all"))
             acceptable_garbage(gospect.run("dump", "-p", program.pid, "-f", "json"))
             program.stop()
-    assert read > 0
+    assert read == set(tables)
 
 
 ELF_HEADER = [
@@ -399,7 +397,7 @@ def test_standard_output_that_is_full(states, args):
     with open("/dev/full", "wb") as full:
         result = gospect.run(*args, *target, stdout=full)
     assert result.status == 1
-    assert len(result.words) == 1 and "space" in result.words[0]
+    assert len(result.words) == 1 and re.search("full|space", result.words[0])
 
 
 def test_a_device_is_written_to_and_not_replaced(states):
@@ -420,7 +418,7 @@ def test_a_disk_that_is_full(states, tmp_path, verb, name):
     length = ("-d", "0.3") if verb == "record" else ()
     line = gospect.run(verb, "-p", states.pid, *length, "-o", f"disk/{name}",
                        prefix=("unshare", "-m", "sh", "-c", script, "sh")).fails(1)
-    assert "space" in line
+    assert re.search("full|space", line)
     assert (tmp_path / "listing").read_text().split() == ["rest"]
 
 

@@ -25,10 +25,11 @@ def test_shows_version_and_goroutines(targets, version, mode):
     assert ("stripped" in lines[0]) == (mode != golang.PLAIN)
 
 
-def test_counts_goroutines_and_threads(states):
-    (line,) = ps(states.pid)
-    threads = len(os.listdir(f"/proc/{states.pid}/task"))
-    goroutines = len(gospect.dump(states.pid))
+def test_counts_goroutines_and_threads(targets):
+    program = targets.start("states", args=("-only=chan", "-extra=1234"))
+    (line,) = ps(program.pid)
+    threads = len(os.listdir(f"/proc/{program.pid}/task"))
+    goroutines = len(gospect.dump(program.pid))
     numbers = [int(word) for word in line.split() if word.isdigit()]
     assert goroutines in numbers
     assert threads in numbers

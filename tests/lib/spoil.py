@@ -45,6 +45,16 @@ def flips(offset, size, count, seed):
             for _ in range(count)]
 
 
+def function_tables(binary, version):
+    """name -> (offset, size) of the parts of the pclntab: runtime/symtab.go, pcHeader."""
+    (offset, _, _), = [s for name, s in sections(binary).items() if name.endswith(".gopclntab")]
+    first = 32 if version >= (1, 18) else 24
+    header = binary.read_bytes()[offset:offset + first + 40]
+    starts = struct.unpack_from("<5Q", header, first)
+    return {name: (offset + start, end - start) for name, start, end in
+            zip(("names", "units", "files", "pcs"), starts, starts[1:])}
+
+
 def writable_ranges(pid):
     """What the program has written to so far: [(start, size)], at most 1 MB of each mapping."""
     ranges = []

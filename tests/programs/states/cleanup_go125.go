@@ -1,4 +1,4 @@
-//go:build go1.24
+//go:build go1.25
 
 package main
 
@@ -8,7 +8,8 @@ func init() {
 	register("cleanup", startCleanup)
 }
 
-// startCleanup blocks a goroutine that runs cleanups in one of them.
+// startCleanup blocks a goroutine that runs cleanups in one of them. In Go 1.24 they were run by the
+// goroutine that runs finalizers, which is blocked already.
 func startCleanup() {
 	entered := make(chan struct{})
 	makeCleaned(entered)

@@ -1,0 +1,311 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/unit_test.h"
+#include "goroutine/plan.h"
+#include "tests/made_runtime.h"
+
+struct seen {
+	uint64_t goid;
+	enum goroutine_status status;
+	uint32_t stack;
+	uint32_t flags;
+	uint32_t labels;
+};
+
+static struct made_runtime runtime;
+static struct goroutine_set *set;
+static struct seen seen[1024];
+static size_t seen_count;
+
+static struct error *changed(void *arg, const struct goroutine_record *before,
+			     struct goroutine_record *now, const uint8_t *header)
+{
+	seen[seen_count++] = (struct seen){now->goid, goroutine_status(now), now->stack, now->flags,
+					   now->labels};
+	return NULL;
+}
+
+static void start(int minor, size_t count, bool keep_state)
+{
+	struct goroutine_options options = {.stack_limit = 65536,
+					    .keep_state = keep_state,
+					    .changed = changed};
+
+	made_runtime_init(&runtime, minor, count);
+	assert_null(goroutine_set_open(&runtime.base, &runtime.img, &runtime.lay, &options, &set));
+}
+
+static int stop(void **state)
+{
+	goroutine_set_close(set);
+	made_runtime_release(&runtime);
+	return 0;
+}
+
+static void look(void)
+{
+	const struct goroutine_unit *units;
+	size_t count, visited;
+
+	seen_count = 0;
+	assert_null(goroutine_set_refresh(set));
+	assert_null(goroutine_set_plan(set, 8192, &units, &count));
+	for (uint32_t i = 0; i < count; i++)
+		assert_null(goroutine_set_visit(set, &i, 1, &visited));
+}
+
+static const char *function_of(uint32_t stack, size_t i)
+{
+	struct stack s = stacks_get(goroutine_set_stacks(set), stack);
+	static struct go_frame frame;
+
+	assert_true(i < s.count);
+	assert_int_equal(pclntab_frames(&runtime.img.functions, s.pcs[i], &frame, 1), 1);
+	return frame.function;
+}
+
+static void every_goroutine_is_seen_with_its_stack(void **state)
+{
+	start(27, 40, false);
+	look();
+	assert_int_equal(seen_count, 40);
+	for (size_t i = 0; i < 40; i++) {
+		assert_int_equal(seen[i].status, G_WAITING);
+		assert_string_equal(function_of(seen[i].stack, 0), "main.leaf");
+		assert_string_equal(function_of(seen[i].stack, 1), "main.root");
+		assert_string_equal(function_of(seen[i].stack, 2), "runtime.goexit");
+	}
+	assert_string_equal(goroutine_set_wait_reason(set, 1), "chan receive");
+	assert_string_equal(goroutine_set_wait_reason(set, 2), "sleep");
+	assert_string_equal(goroutine_set_wait_reason(set, 200), "unknown wait reason");
+}
+
+static void who_did_not_run_is_not_read_again(void **state)
+{
+	start(27, 40, false);
+	look();
+	look();
+	assert_int_equal(seen_count, 0);
+	assert_int_equal(goroutine_set_stats(set)->stacks, 40);
+	made_park(&runtime, 7, true);
+	look();
+	assert_int_equal(seen_count, 1);
+	assert_int_equal(seen[0].goid, 8);
+	assert_string_equal(function_of(seen[0].stack, 0), "main.other");
+}
+
+static void who_ran_and_came_back_is_seen_as_changed(void **state)
+{
+	start(27, 3, false);
+	look();
+	made_park(&runtime, 1, false);
+	look();
+	assert_int_equal(seen_count, 1);
+	assert_int_equal(seen[0].goid, 2);
+}
+
+static void new_goroutines_are_found(void **state)
+{
+	start(27, 20, false);
+	runtime.all_length = 10;
+	look();
+	assert_int_equal(seen_count, 10);
+	runtime.all_length = 20;
+	look();
+	assert_int_equal(seen_count, 10);
+	assert_int_equal(goroutine_set_count(set), 20);
+}
+
+static void the_dead_are_told_once(void **state)
+{
+	start(27, 3, false);
+	look();
+	made_set_status(&runtime, 2, G_DEAD);
+	look();
+	assert_int_equal(seen_count, 1);
+	assert_int_equal(seen[0].status, G_DEAD);
+	look();
+	assert_int_equal(seen_count, 0);
+}
+
+static void who_runs_has_a_made_stack(void **state)
+{
+	start(27, 2, false);
+	made_set_status(&runtime, 1, G_RUNNING | 0x1000);
+	look();
+	assert_int_equal(seen[0].status, G_RUNNING);
+	assert_string_equal(function_of(seen[0].stack, 0), "[running]");
+	assert_string_equal(function_of(seen[0].stack, 1), "main.root");
+}
+
+static void system_goroutines_are_marked(void **state)
+{
+	start(27, 2, false);
+	made_set_u64(&runtime, 0, runtime.lay.n.g_startpc, MADE_TEXT + MADE_SYSTEM * MADE_SIZE);
+	look();
+	assert_int_equal(seen[0].flags, GOROUTINE_SYSTEM);
+	assert_int_equal(seen[1].flags, 0);
+}
+
+/* Goroutine 0 runs and parks elsewhere, with the very same sp, whenever its stack is being read. */
+static size_t disturbances;
+
+static void disturb(struct made_runtime *r, uint64_t address, size_t size)
+{
+	bool stack =
+		address < MADE_STACK + 2048 && address + size > MADE_STACK && address >= MADE_STACK;
+
+	if (!stack || !disturbances)
+		return;
+	disturbances--;
+	made_park(r, 0, false);
+	memset(r->stack[0], 0x41, 100);
+}
+
+static void who_moves_while_it_is_read_is_read_again(void **state)
+{
+	start(27, 5, false);
+	runtime.before_read = disturb;
+	disturbances = 3;
+	look();
+	assert_int_equal(seen_count, 5);
+	assert_int_equal(goroutine_set_stats(set)->torn, 3);
+	assert_int_equal(goroutine_set_stats(set)->unknown, 0);
+	for (size_t i = 0; i < 5; i++)
+		assert_string_equal(function_of(seen[i].stack, 0), "main.leaf");
+}
+
+static void who_never_stands_still_has_no_stack(void **state)
+{
+	start(27, 2, true);
+	runtime.before_read = disturb;
+	disturbances = 1000;
+	look();
+	assert_int_equal(seen_count, 2);
+	assert_int_equal(goroutine_set_stats(set)->unknown, 1);
+	assert_int_equal(seen[1].goid, 1);
+	assert_int_equal(seen[1].flags & GOROUTINE_UNKNOWN, GOROUTINE_UNKNOWN);
+	assert_int_equal(seen[1].status, G_WAITING);
+	assert_string_equal(function_of(seen[1].stack, 0), "[unknown]");
+}
+
+/* Goroutine 0 leaves its system call and makes the same one again, from another place: from Go
+ * 1.26 on only m.syscalltick shows it. */
+static void new_system_call(struct made_runtime *r, uint64_t address, size_t size)
+{
+	uint64_t other = made_pc(MADE_ROOT, true);
+
+	if (!disturbances || address != MADE_STACK + 2048 - 40)
+		return;
+	disturbances--;
+	r->m[0][r->lay.n.m_syscalltick]++;
+	memcpy(r->stack[0] + 2048 - 40 + 16, &other, 8);
+}
+
+static void a_system_call_is_known_by_its_tick(void **state)
+{
+	start(27, 1, false);
+	made_set_status(&runtime, 0, G_SYSCALL);
+	made_set_u64(&runtime, 0, runtime.lay.n.g_m, MADE_M);
+	made_set_u64(&runtime, 0, runtime.lay.n.g_syscallsp, MADE_STACK + 2048 - 40);
+	made_set_u64(&runtime, 0, runtime.lay.n.g_syscallpc, made_pc(MADE_LEAF, false));
+	runtime.before_read = new_system_call;
+	disturbances = 1;
+	look();
+	assert_int_equal(goroutine_set_stats(set)->torn, 1);
+	assert_int_equal(seen_count, 1);
+	assert_int_equal(seen[0].status, G_SYSCALL);
+}
+
+static void garbage_in_the_list_is_left_out(void **state)
+{
+	start(27, 6, false);
+	runtime.allg[1] = 0;
+	runtime.allg[2] = 0x1234567;
+	runtime.allg[3] = UINT64_MAX - 7;
+	look();
+	assert_int_equal(goroutine_set_count(set), 3);
+	assert_int_equal(seen_count, 3);
+}
+
+static void an_absurd_count_is_refused(void **state)
+{
+	struct error *err;
+
+	start(27, 1, false);
+	runtime.all_length = UINT64_MAX / 16;
+	err = goroutine_set_refresh(set);
+	assert_non_null(err);
+	assert_int_equal(err->code, ERROR_CORRUPT);
+	error_destroy(err);
+}
+
+static void a_stack_pointer_that_lies_is_not_followed(void **state)
+{
+	start(27, 3, false);
+	made_set_u64(&runtime, 0, runtime.lay.n.g_sched_sp, 0x10);
+	made_set_u64(&runtime, 1, runtime.lay.n.g_sched_sp, MADE_STACK + (1ull << 40));
+	look();
+	assert_int_equal(seen_count, 3);
+	assert_int_equal(goroutine_set_stats(set)->unknown, 2);
+}
+
+static void old_versions_are_read_as_well(void **state)
+{
+	start(17, 5, false);
+	look();
+	assert_int_equal(seen_count, 5);
+	assert_string_equal(function_of(seen[4].stack, 0), "main.leaf");
+}
+
+static void neighbours_are_read_together(void **state)
+{
+	struct plan_piece pieces[] = {{0x1000, 100, 0},
+				      {0x1050, 100, 0},
+				      {0x1800, 8, 0},
+				      {0x9000, 8, 0}};
+	struct plan plan = {0};
+
+	assert_true(plan_add(&plan, pieces, 4));
+	assert_int_equal(plan.count, 2);
+	assert_int_equal(plan.ranges[0].size, 0x808);
+	assert_int_equal(plan.bytes, 0x808 + 8);
+	assert_int_equal(pieces[1].offset, 0x50);
+	assert_int_equal(pieces[2].offset, 0x800);
+	assert_int_equal(pieces[3].offset, 0x808);
+	plan_release(&plan);
+}
+
+static void nothing_to_look_at_is_no_error(void **state)
+{
+	start(27, 0, false);
+	look();
+	assert_int_equal(seen_count, 0);
+}
+
+#define RUNTIME_TEST(f) cmocka_unit_test_teardown(f, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RUNTIME_TEST(every_goroutine_is_seen_with_its_stack),
+		RUNTIME_TEST(who_did_not_run_is_not_read_again),
+		RUNTIME_TEST(who_ran_and_came_back_is_seen_as_changed),
+		RUNTIME_TEST(new_goroutines_are_found),
+		RUNTIME_TEST(the_dead_are_told_once),
+		RUNTIME_TEST(who_runs_has_a_made_stack),
+		RUNTIME_TEST(system_goroutines_are_marked),
+		RUNTIME_TEST(who_moves_while_it_is_read_is_read_again),
+		RUNTIME_TEST(who_never_stands_still_has_no_stack),
+		RUNTIME_TEST(a_system_call_is_known_by_its_tick),
+		RUNTIME_TEST(garbage_in_the_list_is_left_out),
+		RUNTIME_TEST(an_absurd_count_is_refused),
+		RUNTIME_TEST(a_stack_pointer_that_lies_is_not_followed),
+		RUNTIME_TEST(old_versions_are_read_as_well),
+		cmocka_unit_test(neighbours_are_read_together),
+		RUNTIME_TEST(nothing_to_look_at_is_no_error),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -210,7 +210,7 @@ class Page {
 		press("find", () => this.find(this.tree.func[this.graph.selected]));
 		press("help-open", () => $("help").showModal());
 		press("help-close", () => $("help").close());
-		press("theme", () => this.switchTheme());
+		press("theme", () => this.setTheme(document.documentElement.dataset.theme !== "dark"));
 		press("filters-open", () => this.openFilters(true));
 		press("filters-close", () => this.openFilters(false));
 		$("idle").addEventListener("change", e => this.change({ hideIdle: e.target.checked }));
@@ -224,7 +224,7 @@ class Page {
 		const narrow = matchMedia("(max-width: 560px)");
 		narrow.addEventListener("change", () => this.fitControls(narrow.matches));
 		this.fitControls(narrow.matches);
-		matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.themeChanged());
+		matchMedia("(prefers-color-scheme: dark)").addEventListener("change", e => this.setTheme(e.matches));
 	}
 
 	/* On a telephone the lesser controls move to the filters. */
@@ -246,13 +246,8 @@ class Page {
 		$(open ? "filters-close" : "filters-open").focus();
 	}
 
-	switchTheme() {
-		const dark = getComputedStyle(document.documentElement).getPropertyValue("--is-dark").trim() === "1";
-		document.documentElement.dataset.theme = dark ? "light" : "dark";
-		this.themeChanged();
-	}
-
-	themeChanged() {
+	setTheme(dark) {
+		document.documentElement.dataset.theme = dark ? "dark" : "light";
 		this.palette.readTheme();
 		this.refresh();
 	}

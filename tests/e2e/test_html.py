@@ -1,0 +1,414 @@
+"""The flame graph's page in a real browser, on made-up profiles whose numbers are known."""
+
+import contextlib
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+from lib import gospect
+from lib.process import wait_until
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="python3-selenium is not installed")
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+WRITER = gospect.BINARY.parent / "src" / "profile" / "write_made_up_profile"
+ROW = 21  # graph.js
+MS = 1_000_000
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+         "--disable-background-networking", "--disable-component-update", "--disable-sync",
+         "--disable-dev-shm-usage", "--lang=en")
+
+# The browser starts in seconds; with others on the machine in many.
+pytestmark = pytest.mark.time_limit(180)
+
+
+class Page:
+    """A browser with one page, by what a person does and sees."""
+
+    def __init__(self, driver):
+        self.driver = driver
+
+    def open(self, path, fragment=""):
+        self.driver.get("about:blank")
+        self.driver.get(f"file://{path}{fragment}")
+        wait_until(lambda: self.body("loadMs"), 60, what="the page has loaded")
+        return self
+
+    def resize(self, width, height):
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def id(self, name):
+        return self.driver.find_element(By.ID, name)
+
+    def text(self, name):
+        return self.id(name).get_attribute("textContent")
+
+    def body(self, name):
+        return self.driver.execute_script("return document.body.dataset[arguments[0]]", name)
+
+    def total(self):
+        """What the filters leave, in milliseconds."""
+        return int(self.body("total")) / MS
+
+    def visible(self):
+        """What the zoomed frame has, in milliseconds."""
+        return int(self.body("visible")) / MS
+
+    def keys(self, *keys):
+        ActionChains(self.driver).send_keys(*keys).perform()
+
+    def click(self, depth, share):
+        """On the box in this row, at this share of the width."""
+        canvas = self.id("canvas")
+        x, y = canvas.size["width"] * (share - 0.5), ROW * (depth + 0.5) - canvas.size["height"] / 2
+        ActionChains(self.driver).move_to_element_with_offset(canvas, round(x), round(y)).click().perform()
+        time.sleep(0.3)  # it glides there
+
+    def hover(self, depth, share):
+        canvas = self.id("canvas")
+        x, y = canvas.size["width"] * (share - 0.5), ROW * (depth + 0.5) - canvas.size["height"] / 2
+        ActionChains(self.driver).move_to_element_with_offset(canvas, round(x), round(y)).perform()
+        return self.text("tooltip")
+
+    def search(self, expression):
+        self.keys("/", expression, Keys.ENTER)
+        return self.text("matched")
+
+    def chip(self, state):
+        return self.driver.find_element(By.CSS_SELECTOR, f'.chip[data-name="{state}"]')
+
+    def check(self, facet, value):
+        """Clicks the checkbox of this value."""
+        box = f'{facet} input[data-value="{value}"]'
+        self.driver.find_element(By.CSS_SELECTOR, box).click()
+
+    def errors(self):
+        return [entry for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+@contextlib.contextmanager
+def browser():
+    binary, service = shutil.which("chromium"), shutil.which("chromedriver")
+    if not binary or not service:
+        pytest.skip("chromium and chromedriver are not installed")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        options = webdriver.ChromeOptions()
+        options.binary_location = binary
+        for flag in (*FLAGS, "--window-size=1280,900", f"--user-data-dir={folder}"):
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        driver = webdriver.Chrome(options=options, service=Service(service))
+        try:
+            yield driver
+        finally:
+            driver.quit()
+
+
+@pytest.fixture(scope="module")
+def made_up(tmp_path_factory):
+    """Makes the file of a made-up profile in a format, once."""
+    folder, made = tmp_path_factory.mktemp("made_up"), {}
+    if not WRITER.exists():
+        pytest.skip(f"{WRITER} is missing: built without unit tests")
+
+    def make(name, kind="html"):
+        if (name, kind) not in made:
+            made[name, kind] = folder / f"{name}.{kind}"
+            with open(made[name, kind], "wb") as out:
+                subprocess.run([WRITER, name, kind], stdout=out, check=True)
+        return made[name, kind]
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def tab():
+    with browser() as driver:
+        yield Page(driver)
+
+
+@pytest.fixture
+def page(tab):
+    """A page; at the end of the test its console must hold no error."""
+    tab.resize(1280, 900)
+    tab.driver.get_log("browser")
+    yield tab
+    assert tab.errors() == []
+
+
+@pytest.fixture
+def small(page, made_up):
+    """main.main calls handler (9 s: query 7 s, compute 2 s) and worker (1 s: write 0.5 s)."""
+    return page.open(made_up("small"))
+
+
+def test_says_what_was_recorded(small):
+    assert small.text("command") == "small"
+    assert small.text("facts") == "go1.27.2 · 10.0 s at 100 Hz · 1.00 goroutines on average"
+    assert small.driver.title == "small – gospect"
+    assert "2 ticks missed" in small.text("recording")
+    assert small.total() == small.visible() == 10000
+
+
+def test_splits_the_time_by_state(small):
+    times = {name: int(small.chip(name).get_attribute("data-time")) / MS
+             for name in ("running", "runnable", "syscall", "waiting")}
+    assert times == {"running": 2000, "runnable": 500, "syscall": 500, "waiting": 7000}
+    assert "70.0 %" in small.chip("waiting").text
+
+
+@pytest.mark.parametrize("expression,share", [
+    ("query", "70.0 %"), ("main\\.(query|compute)$", "90.0 %"), ("main", "100 %"), ("QUERY", "0 %"),
+    ("nothing", "0 %"), ("(", "0 %"), ("w", "10.0 %")])
+def test_search_says_the_share_that_matches(small, expression, share):
+    assert small.search(expression) == share
+
+
+def test_search_counts_what_is_zoomed(small):
+    small.click(2, 0.4)
+    assert small.visible() == 9000
+    assert small.search("compute") == "22.2 %"
+
+
+def test_click_zooms_and_backspace_goes_up(small):
+    small.click(3, 0.3)
+    assert small.text("details-name") == "main.query"
+    assert small.visible() == 7000
+    small.keys(Keys.BACKSPACE)
+    assert small.visible() == 9000
+    small.driver.back()
+    wait_until(lambda: small.visible() == 7000, what="Back returns to what was zoomed")
+    small.keys(Keys.ESCAPE)
+    assert small.visible() == 10000
+
+
+def test_tooltip_tells_time_lines_and_shares(small):
+    tip = small.hover(3, 0.3)
+    for part in ("main.query", "/src/db.go:7", "/src/db.go:9", "7.00 s · 70.0 %",
+                 "of its caller77.8 %", "0.70 goroutines"):
+        assert part in tip, tip
+
+
+def test_states_are_switched_by_keys_and_buttons(small):
+    small.keys("4")
+    assert small.total() == 3000
+    small.chip("running").click()
+    assert small.total() == 1000
+    assert small.chip("running").get_attribute("aria-pressed") == "false"
+    small.keys("4")
+    assert small.total() == 8000
+
+
+def test_hides_what_was_idle_all_through(small):
+    assert small.text("idle-share") == "30.0 %"
+    small.id("idle").click()
+    assert small.total() == 7000
+    assert small.search("query") == "57.1 %"
+    small.keys(Keys.ESCAPE, "h")
+    assert small.total() == 10000
+
+
+def test_filters_by_wait_reason(small):
+    small.check("#waits", "IO wait")
+    assert small.total() == 7000
+    small.check("#waits", "IO wait")
+    small.driver.execute_script('document.querySelector(\'[aria-label="only IO wait"]\').click()')
+    assert small.total() == 3000
+    assert small.chip("running").get_attribute("aria-pressed") == "false"
+
+
+def test_filters_by_label(small):
+    small.check('[data-key="user"]', "(none)")
+    assert small.total() == 6000
+    small.check('[data-key="user"]', "bob")
+    assert small.total() == 4000
+
+
+def test_measures_cpu_time_too(small):
+    small.driver.execute_script("""const m = document.getElementById("metric");
+        m.value = "cpu"; m.dispatchEvent(new Event("change"))""")
+    assert small.total() == 2000
+
+
+def test_callers_start_at_what_goroutines_do(small):
+    small.keys("i")
+    assert small.id("view-callers").get_attribute("aria-pressed") == "true"
+    small.click(1, 0.3)
+    assert small.text("details-name") == "main.query"
+    assert small.visible() == 7000
+    small.click(3, 0.3)
+    assert small.text("details-name") == "main.main"
+
+
+def test_flipped_the_root_is_at_the_bottom(small):
+    small.keys("f")
+    rows = small.id("canvas").size["height"] / ROW
+    small.click(rows - 4, 0.3)
+    assert small.text("details-name") == "main.query"
+
+
+def test_arrows_walk_and_enter_zooms(small):
+    small.keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    assert small.text("details-name") == "main.handler"
+    small.keys(Keys.ARROW_RIGHT)
+    assert small.text("details-name") == "main.worker"
+    small.keys(Keys.ARROW_LEFT, Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
+    assert small.text("details-name") == "main.compute"
+    small.keys(Keys.ENTER)
+    assert small.visible() == 2000
+    small.keys(Keys.ARROW_UP)
+    assert small.text("details-name") == "main.handler"
+
+
+def test_the_address_brings_the_view_back(small, made_up):
+    small.keys("3", "h")
+    small.click(2, 0.4)
+    small.search("compute")
+    address = small.driver.execute_script("return location.hash")
+    small.open(made_up("small"), address)
+    assert small.total() == 6500
+    assert small.visible() == 6000
+    assert small.text("matched") == "33.3 %"
+    assert small.id("search").get_attribute("value") == "compute"
+
+
+def test_an_address_of_nonsense_is_harmless(page, made_up):
+    page.open(made_up("small"), "#zoom=zz.1.-5&states=&wait=%25E0%25A4&label.user=x&colour=no&metric=9")
+    assert page.text("command") == "small"
+
+
+def test_functions_are_listed_by_time(small):
+    small.keys("t")
+    rows = small.driver.find_elements(By.CSS_SELECTOR, "#rows tr")
+    assert [" ".join(row.text.split()) for row in rows][:3] == [
+        "7.00 s 70.0 % 7.00 s 70.0 % main.query", "2.00 s 20.0 % 2.00 s 20.0 % main.compute",
+        "500 ms 5.00 % 1.00 s 10.0 % main.worker"]
+    small.driver.find_element(By.CSS_SELECTOR, 'th[data-sort="total"] button').click()
+    assert "main.main" in small.driver.find_element(By.CSS_SELECTOR, "#rows tr").text
+    small.search("write")
+    assert len(small.driver.find_elements(By.CSS_SELECTOR, "#rows tr")) == 1
+
+
+def test_runtime_frames_fold_into_their_caller(page, made_up):
+    page.open(made_up("service"))
+    assert page.search("gopark") == "96.2 %"
+    page.keys(Keys.ESCAPE, "r")
+    assert page.search("gopark") == "0 %"
+    assert page.total() == 7862000
+
+
+@pytest.mark.parametrize("colour", ["state", "wait", "package"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_colours_and_themes_draw_without_error(page, made_up, colour, theme):
+    page.open(made_up("service"), f"#colour={colour}")
+    if page.driver.execute_script("return document.documentElement.dataset.theme") != theme:
+        page.id("theme").click()
+    page.hover(4, 0.2)
+    assert page.total() == 7862000
+    pixels = page.driver.execute_async_script("""const done = arguments[0];
+        requestAnimationFrame(() => requestAnimationFrame(() => {
+            const c = document.getElementById("canvas");
+            const data = c.getContext("2d").getImageData(0, 0, c.width, 200).data;
+            const seen = new Set();
+            for (let i = 0; i < data.length; i += 4)
+                seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
+            done(seen.size);
+        }))""")
+    assert pixels > 50
+
+
+def test_nothing_left_is_said(small):
+    small.check("#waits", "IO wait")
+    small.check("#waits", "chan receive")
+    small.keys("1", "2", "3")
+    assert small.total() == 0
+    assert small.id("empty").is_displayed()
+    small.id("empty-reset").click()
+    assert small.total() == 10000
+
+
+def test_every_control_has_a_name(small):
+    nameless = small.driver.execute_script("""
+        return [...document.querySelectorAll("button, input, select, canvas")].filter(e =>
+            !(e.textContent.trim() || e.ariaLabel || e.title || e.closest("label")?.textContent.trim()))
+            .map(e => e.outerHTML)""")
+    assert nameless == []
+
+
+def test_fits_a_telephone(page, made_up):
+    page.resize(390, 844)
+    page.open(made_up("service"))
+    assert page.driver.execute_script("return document.documentElement.scrollWidth") <= 390
+    page.id("filters-open").click()
+    wait_until(lambda: page.id("idle").is_displayed(), what="the filters are open")
+    page.id("idle").click()
+    assert page.total() < 7862000
+    page.keys(Keys.ESCAPE)
+    page.click(2, 0.3)
+    assert page.text("details-name") == "net/http.(*conn).serve"
+
+
+def test_names_of_a_hostile_target_are_only_text(page, made_up):
+    page.open(made_up("hostile"))
+    assert page.driver.execute_script("return window.hacked") is None
+    assert page.text("command") == "</script><script>window.hacked=1</script>"
+    page.click(1, 0.2)
+    assert page.text("details-name") == "main.<script>alert(1)</script>"
+    assert page.visible() == 600
+    page.check('[data-key="__proto__"]', "constructor")
+    assert page.total() == 600
+    page.keys("t")
+    assert page.driver.execute_script("return window.hacked") is None
+
+
+def test_loads_a_hundred_thousand_stacks_quickly(page, made_up, record_property):
+    path = made_up("large")
+    page.open(path)
+    load = int(page.body("loadMs"))
+    took = page.driver.execute_script("""const began = performance.now();
+        document.querySelector('.chip[data-name="waiting"]').click();
+        return performance.now() - began""")
+    record_property("load_ms", load)
+    record_property("switch_ms", round(took))
+    print(f"100,000 stacks: {path.stat().st_size / 1e6:.1f} MB, loaded in {load} ms, "
+          f"a state switched in {took:.0f} ms")
+    assert "100,000" in page.text("recording")
+    assert load < 5000  # about 350 on an idle machine
+    assert took < 2000
+    page.keys("4", "i")
+    assert page.search("gopark") != "0 %"
+
+
+@pytest.fixture(scope="module")
+def speedscope(tmp_path_factory):
+    """The speedscope application, whose importer reads the file."""
+    folder = tmp_path_factory.mktemp("speedscope")
+    if not shutil.which("npm"):
+        pytest.skip("npm is not installed: no speedscope to read the file with")
+    fetched = subprocess.run(["npm", "pack", "speedscope@1.25.0"], cwd=folder, capture_output=True,
+                             timeout=60)
+    if fetched.returncode:
+        pytest.skip("npm cannot fetch speedscope")
+    subprocess.run(["tar", "xzf", "speedscope-1.25.0.tgz"], cwd=folder, check=True)
+    return folder / "package" / "dist" / "release" / "index.html"
+
+
+@pytest.mark.parametrize("name,frame", [("small", "main.query"), ("service", "runtime.gopark"),
+                                        ("hostile", "main.__proto__")])
+def test_speedscope_imports_its_file(tab, made_up, speedscope, tmp_path, name, frame):
+    text = made_up(name, "speedscope").read_text()
+    script = tmp_path / "profile.js"
+    script.write_text(f"""const bytes = new TextEncoder().encode({json.dumps(text)});
+        speedscope.loadFileFromBase64("profile.json", btoa(String.fromCharCode(...bytes)))""")
+    tab.driver.get("about:blank")
+    tab.driver.get(f"file://{speedscope}#view=sandwich&localProfilePath={script}")
+    wait_until(lambda: frame in tab.driver.page_source, what="speedscope lists the functions")
+    assert "speedscope" in tab.driver.title

@@ -59,13 +59,12 @@ record() {
 	# Two looks at the same time: a page for people, and a file for go tool pprof.
 	$as_root "$gospect" record -p "$service" -d "$seconds" -o "$work/demo.pb.gz" 2>"$work/second" &
 	second=$!
-	$as_root "$gospect" record -p "$service" -d "$seconds" -o "$work/demo.html"
+	$as_root "$gospect" record -p "$service" -d "$seconds" -o demo.html
+	[ -z "$as_root" ] || sudo chown "$(id -u):$(id -g)" demo.html "$work/demo.pb.gz"
 	wait "$second" || {
 		cat "$work/second" >&2
 		exit 1
 	}
-	cat "$work/demo.html" >demo.html.part
-	mv demo.html.part demo.html
 }
 
 find_go
@@ -74,6 +73,7 @@ find_go
 say "building examples/shop with $("$go" env GOVERSION)"
 (cd "$root/examples/shop" && GOFLAGS= CGO_ENABLED=0 "$go" build -buildvcs=false -ldflags='-s -w' -o "$work/shop" .)
 
+: >"$work/said"
 "$work/shop" -load 40 $fixed >"$work/said" 2>"$work/log" &
 service=$!
 waited=0
@@ -88,7 +88,7 @@ until grep -q serves "$work/said"; do
 done
 sed 's/^/demo: /' "$work/said" >&2
 sleep 2
-say "40 clients visit it; gospect looks on for $seconds s. It is a stripped program, and no one asked it"
+say "40 clients visit it; gospect looks on for $seconds s. It is a stripped program that knows nothing of it"
 record
 
 kill "$service"

@@ -1,15 +1,16 @@
 # Reads what `go tool pprof -traces -unit=ms` prints of the shop and says, for each kind of request,
-# where it stands: the innermost function of the shop's own, and what it waits for there.
+# where it stands: the innermost function of the shop's own, and what it waits for there. Goroutines
+# that a request started inherit its label, so only those are counted that serve a connection.
 
 function sample_end(    key) {
-	if (route != "" && value > 0) {
+	if (route != "" && value > 0 && is_request) {
 		if (place == "")
 			place = "(" state ")"
 		key = route SUBSEP place SUBSEP (wait != "" ? wait : state)
 		total[route] += value
 		here[key] += value
 	}
-	value = 0
+	value = is_request = 0
 	in_labels = 1
 	route = place = wait = state = ""
 }
@@ -17,6 +18,8 @@ function sample_end(    key) {
 function frame(name) {
 	if (place == "" && name ~ /^shop\//)
 		place = name
+	if (name == "net/http.(*conn).serve")
+		is_request = 1
 }
 
 # The key among the given ones with the largest value.
@@ -29,10 +32,12 @@ function largest(values,    key, best) {
 }
 
 function print_route(name,    key, part, shown, places) {
+	if (total[name] < 50 * seconds)
+		return
 	printf "\n  %-38s %8.2f\n", name, total[name] / 1000 / seconds
 	for (key in here) {
 		split(key, part, SUBSEP)
-		if (part[1] == name && here[key] >= 0.01 * total[name])
+		if (part[1] == name && here[key] >= 0.01 * total[name] && here[key] >= 5 * seconds)
 			places[key] = here[key]
 	}
 	for (shown = 0; shown < 5 && (key = largest(places)) != ""; shown++) {

@@ -53,9 +53,9 @@ func runService(ctx context.Context, cfg config) error {
 		if err != nil {
 			return fmt.Errorf("starting the clients: %w", err)
 		}
-		defer visitors.stop()
+		return serve(ctx, l, server, visitors.stop)
 	}
-	return serve(ctx, l, server)
+	return serve(ctx, l, server, func() {})
 }
 
 func build(cfg config, pool *db.Pool, log *logs.Logger) (*api.Server, *jobs.Background) {
@@ -63,7 +63,7 @@ func build(cfg config, pool *db.Pool, log *logs.Logger) (*api.Server, *jobs.Back
 	prices := pricing.New(pool)
 	shelves := stock.New(goods, prices)
 	shelves.PriceOutsideLock = cfg.fixed
-	pages := cache.New(500)
+	pages := cache.New(2000)
 
 	background := jobs.Start(pool, shelves, log)
 	parallel := len(catalog.Categories)
@@ -74,12 +74,14 @@ func build(cfg config, pool *db.Pool, log *logs.Logger) (*api.Server, *jobs.Back
 	return api.New(goods, shelves, prices, pool, pages, background.Mailer, log), background
 }
 
-func serve(ctx context.Context, l net.Listener, handler http.Handler) error {
+// serve answers until ctx ends; then it sends the visitors home, and closes.
+func serve(ctx context.Context, l net.Listener, handler http.Handler, sendHome func()) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
 		<-ctx.Done()
+		sendHome()
 		quick, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_ = server.Shutdown(quick)

@@ -66,7 +66,7 @@ func (v *visitor) shop(ctx context.Context) {
 
 // next is what a visitor does next. A few products are what everybody wants.
 func (v *visitor) next() (route, method, path, body string) {
-	product := int(v.random.ExpFloat64()*products/8) % products
+	product := int(v.random.ExpFloat64()*products/30) % products
 	switch dice := v.random.Intn(100); {
 	case dice < 45:
 		return "product", "GET", fmt.Sprintf("/product?id=%d", product), ""

@@ -54,19 +54,34 @@ func (s *statistics) print(out io.Writer) {
 	}
 	sort.Strings(names)
 	seconds := time.Since(s.start).Seconds()
-	fmt.Fprintf(out, "%-10s %8s %9s %9s %9s %7s\n", "route", "per sec", "p50", "p95", "max", "failed")
+	fmt.Fprintf(out, "%-10s %8s %9s %9s %9s %9s %7s\n", "route", "per sec", "mean", "p50", "p95", "max", "failed")
 	for _, name := range names {
 		r := s.routes[name]
-		fmt.Fprintf(out, "%-10s %8.1f %9s %9s %9s %7d\n", name, float64(len(r.times))/seconds,
-			r.quantile(0.5), r.quantile(0.95), r.quantile(1), r.failed)
+		fmt.Fprintf(out, "%-10s %8.1f %9s %9s %9s %9s %7d\n", name, float64(len(r.times))/seconds,
+			milliseconds(r.mean()), milliseconds(r.quantile(0.5)), milliseconds(r.quantile(0.95)),
+			milliseconds(r.quantile(1)), r.failed)
 	}
 }
 
-func (r *route) quantile(q float64) string {
+func (r *route) mean() time.Duration {
+	sum := time.Duration(0)
+	for _, t := range r.times {
+		sum += t
+	}
 	if len(r.times) == 0 {
-		return "-"
+		return 0
+	}
+	return sum / time.Duration(len(r.times))
+}
+
+func (r *route) quantile(q float64) time.Duration {
+	if len(r.times) == 0 {
+		return 0
 	}
 	sort.Slice(r.times, func(i, j int) bool { return r.times[i] < r.times[j] })
-	t := r.times[int(q*float64(len(r.times)-1))]
+	return r.times[int(q*float64(len(r.times)-1))]
+}
+
+func milliseconds(t time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(t)/1e6)
 }

@@ -152,6 +152,7 @@ struct error *dump_collect(struct target *t, const struct image *img, const stru
 	dump->img = img;
 	dump->minor = lay->minor;
 	dump->pid = target_pid(t);
+	dump->exe = target_exe_name(t);
 	err = goroutine_set_open(t, img, lay, &goroutines, &dump->set);
 	if (!err)
 		err = visit_all(dump->set);

@@ -38,6 +38,7 @@ struct dump {
 	const struct image *img;
 	int minor; /* of the target's Go */
 	int32_t pid;
+	const char *exe; /* the program's name; the target's string */
 	uint64_t taken;               /* CLOCK_MONOTONIC */
 	struct dump_goroutine *items; /* by id */
 	size_t count;

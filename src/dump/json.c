@@ -11,39 +11,32 @@ static void cleanup_json(struct json_object **object)
 }
 #define _cleanup_json_ __attribute__((cleanup(cleanup_json)))
 
-/* Names come from the target: what is not UTF-8 is replaced, as JSON demands it. */
+/* How many bytes the character has that begins here, or 0 when it is no UTF-8. */
+static size_t utf8_length(const unsigned char *s)
+{
+	size_t n = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 : *s >> 4 == 14 ? 3 : 0;
+	size_t i = 1;
+
+	if (*s >= 0xf0 && *s < 0xf5)
+		n = 4;
+	while (i < n && (s[i] & 0xc0) == 0x80)
+		i++;
+	return i < n ? 0 : n;
+}
+
+/* Strings come from the target; JSON wants UTF-8, so what is none is shown as '?'. */
 static struct json_object *json_text(const char *s)
 {
-	struct json_object *text;
-	char *copy = NULL;
+	_cleanup_free_ char *copy = strdup(s);
 
-	for (size_t i = 0; s[i]; i++) {
-		if ((unsigned char)s[i] < 0x80)
-			continue;
-		/* Only the lead bytes of well-formed characters survive unchanged. */
-		if (!copy)
-			copy = strdup(s);
-	}
-	if (!copy)
-		return json_object_new_string(s);
-	for (unsigned char *c = (unsigned char *)copy; *c;) {
-		size_t n = *c < 0x80                 ? 1
-			   : *c >= 0xc2 && *c < 0xe0 ? 2
-			   : *c >> 4 == 14           ? 3
-			   : *c >= 0xf0 && *c < 0xf5 ? 4
-						     : 0;
-		size_t i = 1;
+	for (unsigned char *c = (unsigned char *)copy; c && *c;) {
+		size_t n = utf8_length(c);
 
-		while (i < n && (c[i] & 0xc0) == 0x80)
-			i++;
-		if (!n || i < n)
-			*c++ = '?';
-		else
-			c += n;
+		if (!n)
+			*c = '?';
+		c += n ? n : 1;
 	}
-	text = json_object_new_string(copy);
-	free(copy);
-	return text;
+	return copy ? json_object_new_string(copy) : NULL;
 }
 
 static struct json_object *frame_json(const struct shown_frame *f)
@@ -131,12 +124,15 @@ static struct error *goroutine_json(const struct dump *dump, const struct dump_g
 
 static struct json_object *process_json(const struct dump *dump)
 {
+	const struct image *img = dump->img;
 	struct json_object *o = json_object_new_object();
 
 	json_object_object_add(o, "pid", json_object_new_int(dump->pid));
-	json_object_object_add(o, "exe", json_text(elf_file_name(dump->img->elf)));
-	json_object_object_add(o, "go_version", json_text(dump->img->info.version));
-	json_object_object_add(o, "build_id", json_text(elf_file_build_id(dump->img->elf)));
+	json_object_object_add(o, "exe", json_text(dump->exe));
+	json_object_object_add(o, "go_version",
+			       img->info.version ? json_text(img->info.version) : NULL);
+	json_object_object_add(o, "build_id",
+			       img->elf ? json_text(elf_file_build_id(img->elf)) : NULL);
 	return o;
 }
 

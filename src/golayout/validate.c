@@ -60,6 +60,18 @@ static struct error *must_check mismatch(const struct check *c, const char *what
 			    (unsigned long long)found);
 }
 
+/* What the runtime points to can be read; only its own variables may be missing, at the start. */
+static struct error *must_check read_object(const struct check *c, const char *what,
+					    uint64_t address, void *buffer, size_t size)
+{
+	struct error *err = target_read(c->t, address, buffer, size);
+
+	if (!err || err->code != ERROR_FAULT)
+		return err;
+	error_destroy(err);
+	return mismatch(c, what, "an address in its memory", address);
+}
+
 static uint64_t u64_at(const uint8_t *object, int32_t offset)
 {
 	uint64_t value;
@@ -111,7 +123,7 @@ static struct error *must_check check_processors(struct check *c)
 				used);
 	c->all_processors = slice[1] <= PROCESSORS;
 	c->processor_count = c->all_processors ? slice[1] : PROCESSORS;
-	return target_read(c->t, slice[0], c->processors,
+	return read_object(c, "runtime.allp", slice[0], c->processors,
 			   c->processor_count * sizeof(c->processors[0]));
 }
 
@@ -126,9 +138,11 @@ static struct error *must_check check_processor_ids(struct check *c)
 
 		if (!c->processors[i])
 			continue;
-		err = target_read_u32(c->t, c->processors[i] + n->p_id, &id);
+		err = read_object(c, "an entry of runtime.allp", c->processors[i] + n->p_id, &id,
+				  sizeof(id));
 		if (!err)
-			err = target_read_u32(c->t, c->processors[i] + n->p_status, &status);
+			err = read_object(c, "an entry of runtime.allp",
+					  c->processors[i] + n->p_status, &status, sizeof(status));
 		if (err)
 			return err;
 		if (id != i)
@@ -148,7 +162,7 @@ static struct error *must_check check_start(const struct check *c, const uint8_t
 	if (creator && !is_code(c, creator))
 		return mismatch(c, "g.gopc", "in the program's code", creator);
 	/* The goroutine of a thread that C made has neither. */
-	if (!start && !creator)
+	if (!start && !creator && goid != 1)
 		return NULL;
 	if (!pclntab_find(&c->img->functions, start, &f) || f.entry != start)
 		return mismatch(c, "g.startpc", "the start of a function", start);
@@ -213,7 +227,9 @@ static struct error *must_check read_objects(struct check *c, const uint64_t *ad
 	for (size_t i = 0; i < count; i++)
 		ranges[i] = (struct target_range){addresses[i], size, c->buffer + i * size};
 	err = target_read_ranges(c->t, ranges, count, &done);
-	return !err && done < count ? &error_fault : err;
+	return !err && done < count ? mismatch(c, "an entry of runtime.allgptr",
+					       "an address in its memory", addresses[done])
+				    : err;
 }
 
 /* The addresses of some goroutines: the oldest, and some spread over the rest. */
@@ -234,7 +250,8 @@ static struct error *must_check pick_goroutines(const struct check *c, uint64_t 
 	}
 	*ret_count = n;
 	err = target_read_ranges(c->t, ranges, n, &done);
-	return !err && done < n ? &error_fault : err;
+	return !err && done < n ? mismatch(c, "runtime.allgptr", "an address in its memory", all)
+				: err;
 }
 
 static struct error *must_check check_goroutines(struct check *c)
@@ -275,7 +292,7 @@ static struct error *must_check read_machines(struct check *c, uint64_t *ret, si
 
 		if (m % 8)
 			return mismatch(c, "m.alllink", "the address of an m", m);
-		err = target_read(c->t, m, copy, n->m_size);
+		err = read_object(c, "m.alllink", m, copy, n->m_size);
 		if (err)
 			return err;
 		ret[(*ret_count)++] = m;
@@ -297,7 +314,7 @@ static struct error *must_check check_owned(const struct check *c, const char *w
 					    uint64_t m)
 {
 	uint64_t owner;
-	struct error *err = target_read_u64(c->t, g + c->lay->n.g_m, &owner);
+	struct error *err = read_object(c, what, g + c->lay->n.g_m, &owner, sizeof(owner));
 
 	return err || owner == m ? err : mismatch(c, what, "the address of the m", owner);
 }

@@ -24,7 +24,7 @@ struct elf_file {
 	bool pie;
 	bool dynamic;
 	bool stripped;
-	char build_id[2 * 64 + 1];
+	char build_id[2 * 128 + 1];
 	struct elf_segment *segments;
 	size_t segment_count;
 	size_t segment_capacity;
@@ -73,22 +73,35 @@ static struct error *read_header(struct elf_file *elf)
 	return NULL;
 }
 
+/* The linker's own note: cmd/link/internal/ld/elf.go. Programs of Go 1.23 and older have only it.
+ */
+#define NT_GO_BUILD_ID 4
+
+static void set_build_id(struct elf_file *elf, const GElf_Nhdr *note, const char *name,
+			 const uint8_t *id)
+{
+	size_t size = note->n_descsz;
+
+	if (note->n_namesz != 4 || size > sizeof(elf->build_id) / 2)
+		return;
+	if (!memcmp(name, "GNU", 4) && note->n_type == NT_GNU_BUILD_ID) {
+		for (size_t i = 0; i < size; i++)
+			sprintf(elf->build_id + 2 * i, "%02x", id[i]);
+	} else if (!memcmp(name, "Go\0", 4) && note->n_type == NT_GO_BUILD_ID &&
+		   !elf->build_id[0]) {
+		memcpy(elf->build_id, id, size);
+	}
+}
+
 static void read_build_id(struct elf_file *elf, const GElf_Phdr *ph)
 {
 	Elf_Data *notes = elf_getdata_rawchunk(elf->elf, ph->p_offset, ph->p_filesz, ELF_T_NHDR);
 	size_t at = 0, name, desc;
 	GElf_Nhdr note;
 
-	while (notes && (at = gelf_getnote(notes, at, &note, &name, &desc))) {
-		const uint8_t *id = (const uint8_t *)notes->d_buf + desc;
-
-		if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 || note.n_descsz > 64 ||
-		    memcmp((char *)notes->d_buf + name, "GNU", 4))
-			continue;
-		for (size_t i = 0; i < note.n_descsz; i++)
-			sprintf(elf->build_id + 2 * i, "%02x", id[i]);
-		return;
-	}
+	while (notes && (at = gelf_getnote(notes, at, &note, &name, &desc)))
+		set_build_id(elf, &note, (char *)notes->d_buf + name,
+			     (const uint8_t *)notes->d_buf + desc);
 }
 
 static struct error *add_segment(struct elf_file *elf, const GElf_Phdr *ph)
@@ -129,7 +142,7 @@ static struct error *read_segments(struct elf_file *elf)
 			err = add_segment(elf, &ph);
 		else if (ph.p_type == PT_INTERP)
 			elf->dynamic = true;
-		else if (ph.p_type == PT_NOTE && !elf->build_id[0])
+		else if (ph.p_type == PT_NOTE)
 			read_build_id(elf, &ph);
 		if (err)
 			return err;

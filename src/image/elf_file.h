@@ -44,7 +44,7 @@ bool elf_file_is_pie(const struct elf_file *elf);
 bool elf_file_is_dynamic(const struct elf_file *elf);
 /* It has neither symbols nor DWARF. */
 bool elf_file_is_stripped(const struct elf_file *elf);
-/* Lower-case hexadecimal of the GNU build id, or "" when there is none. */
+/* Lower-case hexadecimal of the GNU build id, else the Go linker's own id, else "". */
 const char *elf_file_build_id(const struct elf_file *elf);
 
 /* The address where the program starts. */

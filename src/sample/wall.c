@@ -16,6 +16,8 @@ enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 }
 
 /* What a first look at a goroutine costs, about, with its stack read and unwound. */
 #define FIRST_LOOK_NS 800.0
+/* What the first pass costs besides: function tables come from the page cache, nothing is known. */
+#define FIRST_PASS_NS 5e6
 /* The burst of a first full pass is paid off over the recording, or so many seconds of it. */
 #define BURST_HORIZON 10.0
 
@@ -143,7 +145,7 @@ static bool unlimited(const struct wall_sampler *s)
 static bool take_burst(struct wall_sampler *s)
 {
 	double horizon = s->options.duration > 0 ? s->options.duration : BURST_HORIZON;
-	double cost = goroutine_set_count(s->set) * FIRST_LOOK_NS / 1e9, budget;
+	double cost = (FIRST_PASS_NS + goroutine_set_count(s->set) * FIRST_LOOK_NS) / 1e9, budget;
 
 	if (horizon > BURST_HORIZON)
 		horizon = BURST_HORIZON;

@@ -381,8 +381,10 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 	else if (err)
 		return err;
 	finish(s, end);
-	if (s->result.rotations == 0)
+	if (!s->result.rotations && s->next) {
 		count_alive(s);
+		s->alive_sum = (double)s->alive_sum * s->unit_count / s->next;
+	}
 	s->result.duration_ns = end - start;
 	s->result.cpu_ns = clock_cpu() - cpu;
 	s->result.goroutines = (double)s->alive_sum / (s->result.rotations / 128 + 1);

@@ -1,0 +1,127 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/unit_test.h"
+#include "sample/wall.h"
+#include "tests/made_runtime.h"
+
+static struct made_runtime runtime;
+static struct wall_sampler *sampler;
+static volatile sig_atomic_t stop_flag;
+
+static void run(const struct wall_options *options)
+{
+	struct wall_options o = *options;
+
+	o.stop = &stop_flag;
+	o.stack_limit = 65536;
+	assert_null(wall_sampler_open(&runtime.base, &runtime.img, &runtime.lay, &o, &sampler));
+	assert_null(wall_sampler_run(sampler));
+}
+
+static int set_up(void **state)
+{
+	stop_flag = 0;
+	made_runtime_init(&runtime, 27, MADE_MAX);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	wall_sampler_close(sampler);
+	made_runtime_release(&runtime);
+	return 0;
+}
+
+struct total {
+	uint64_t ns, count, idle_ns;
+};
+
+static struct total total_of(enum goroutine_status status)
+{
+	const struct wall_bucket *buckets;
+	size_t n = wall_sampler_buckets(sampler, &buckets);
+	struct total t = {0};
+
+	for (size_t i = 0; i < n; i++) {
+		if (buckets[i].status != status)
+			continue;
+		t.ns += buckets[i].ns;
+		t.count += buckets[i].count;
+		t.idle_ns += buckets[i].idle_ns;
+	}
+	return t;
+}
+
+static void all_time_that_passed_is_credited_once(void **state)
+{
+	const struct wall_result *r;
+	struct total waiting;
+
+	run(&(struct wall_options){.hz = 200, .duration = 0.2});
+	r = wall_sampler_result(sampler);
+	waiting = total_of(G_WAITING);
+	assert_int_equal(waiting.ns, MADE_MAX * r->duration_ns);
+	assert_int_equal(waiting.idle_ns, waiting.ns);
+	assert_int_equal(waiting.count, MADE_MAX * r->ticks);
+	assert_true(r->duration_ns >= 200000000);
+	assert_int_equal(goroutine_set_stats(wall_sampler_set(sampler))->stacks, MADE_MAX);
+}
+
+/* Half way through, goroutine 0 begins to run. */
+static void run_half_way(struct made_runtime *r, uint64_t address, size_t size)
+{
+	static uint64_t began;
+
+	if (address == 0x700000)
+		began = began ? began : clock_now();
+	if (began && clock_now() - began > 100000000)
+		made_set_status(r, 0, G_RUNNING);
+}
+
+static void a_change_ends_the_time_of_what_was(void **state)
+{
+	const struct wall_result *r;
+	struct total running;
+
+	runtime.before_read = run_half_way;
+	run(&(struct wall_options){.hz = 100, .duration = 0.2});
+	r = wall_sampler_result(sampler);
+	running = total_of(G_RUNNING);
+	assert_int_equal(running.ns + total_of(G_WAITING).ns, MADE_MAX * r->duration_ns);
+	assert_in_range(running.ns, 60000000, r->duration_ns - 90000000);
+	assert_int_equal(running.idle_ns, 0);
+	assert_int_equal(total_of(G_WAITING).idle_ns, (MADE_MAX - 1) * r->duration_ns);
+}
+
+static void one_goroutine_may_be_asked_for(void **state)
+{
+	const struct wall_result *r;
+
+	run(&(struct wall_options){.hz = 100, .duration = 0.05, .goid = 5});
+	r = wall_sampler_result(sampler);
+	assert_int_equal(total_of(G_WAITING).ns, r->duration_ns);
+}
+
+static void a_recording_can_be_stopped(void **state)
+{
+	stop_flag = 1;
+	run(&(struct wall_options){.hz = 100});
+	assert_int_equal(wall_sampler_result(sampler)->ticks, 0);
+	assert_int_equal(total_of(G_WAITING).ns, 0);
+}
+
+#define WALL_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WALL_TEST(all_time_that_passed_is_credited_once),
+		WALL_TEST(a_change_ends_the_time_of_what_was),
+		WALL_TEST(one_goroutine_may_be_asked_for),
+		WALL_TEST(a_recording_can_be_stopped),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -65,7 +65,6 @@ int main(int argc, char **argv)
 	int status = EXIT_DONE;
 
 	signal(SIGBUS, on_bus_error);
-	signal(SIGPIPE, SIG_IGN);
 	if (argc < 2) {
 		say("no verb given; `gospect --help` lists them");
 		return EXIT_USAGE;

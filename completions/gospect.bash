@@ -1,0 +1,41 @@
+# bash completion for gospect
+_gospect() {
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]}
+	local target='-p --pid --exe' output='-o --output -f --format'
+	local filter='--state --wait --func --label -g --goid'
+
+	case $prev in
+	-p | --pid)
+		COMPREPLY=($(compgen -W "$(gospect ps 2>/dev/null | awk '$1 ~ /^[0-9]+$/ { print $1 }')" -- "$cur"))
+		return
+		;;
+	-o | --output | --exe)
+		COMPREPLY=($(compgen -f -- "$cur"))
+		return
+		;;
+	-f | --format)
+		COMPREPLY=($(compgen -W 'text json folded pprof speedscope html' -- "$cur"))
+		return
+		;;
+	--state)
+		COMPREPLY=($(compgen -W 'running runnable syscall waiting' -- "$cur"))
+		return
+		;;
+	esac
+	if [ "$COMP_CWORD" -eq 1 ]; then
+		COMPREPLY=($(compgen -W 'ps dump record --help --version' -- "$cur"))
+		return
+	fi
+	case $verb in
+	dump)
+		COMPREPLY=($(compgen -W "$target $output $filter --all --group --help" -- "$cur"))
+		;;
+	record)
+		COMPREPLY=($(compgen -W "$target $output $filter -d --duration -r --rate --budget --on-cpu --off-cpu --raw --all --help" -- "$cur"))
+		;;
+	ps)
+		COMPREPLY=($(compgen -W '--help' -- "$cur"))
+		;;
+	esac
+}
+complete -F _gospect gospect

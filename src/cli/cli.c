@@ -60,7 +60,6 @@ void say_progress(const char *format, ...)
 
 /* What argp itself has to say about wrong options, instead of its own lines. */
 struct parse {
-	const struct argp *argp;
 	void *input;
 	struct error *err;
 	bool help;
@@ -95,7 +94,6 @@ static error_t parse_outer(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = parse->input;
 		return 0;
 	case KEY_HELP:
-		argp_state_help(state, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK);
 		parse->help = true;
 		state->next = state->argc;
 		return 0;
@@ -103,13 +101,47 @@ static error_t parse_outer(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-/* getopt's own words for an option that it does not know, or that lacks its argument. */
-static struct error *unknown_option(const char *verb, char **argv, int argc, int index)
+/* The option of this name or letter, in a parser or its children. */
+static const struct argp_option *find_option(const struct argp *argp, const char *name,
+					     size_t length, int letter)
 {
-	const char *word = index > 0 && index <= argc ? argv[index - 1] : "";
+	for (const struct argp_option *o = argp->options; o && (o->name || o->key); o++)
+		if (letter ? o->key == letter
+			   : o->name && !strncmp(o->name, name, length) && !o->name[length])
+			return o;
+	for (const struct argp_child *c = argp->children; c && c->argp; c++) {
+		const struct argp_option *o = find_option(c->argp, name, length, letter);
 
-	return error_format(ERROR_USAGE, "%s: do not understand '%s'; see `gospect %s --help`",
-			    verb, word, verb);
+		if (o)
+			return o;
+	}
+	return NULL;
+}
+
+/* argp says only that something was wrong: this says what. */
+static struct error *explain(const struct argp *argp, const char *verb, int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
+		const char *word = argv[i];
+		bool is_long = word[0] == '-' && word[1] == '-';
+		size_t length = is_long ? strcspn(word + 2, "=") : 1;
+		const struct argp_option *o;
+
+		if (word[0] != '-' || !word[1])
+			continue;
+		o = find_option(argp, word + 2, length, is_long ? 0 : word[1]);
+		if (!o)
+			return error_format(ERROR_USAGE,
+					    "%s: there is no option '%s'; see `gospect "
+					    "%s --help`",
+					    verb, word, verb);
+		if (o->arg && !word[is_long ? 2 + length : 2] && ++i == argc)
+			return error_format(ERROR_USAGE,
+					    "%s: '%s' wants %s behind it; see `gospect "
+					    "%s --help`",
+					    verb, word, o->arg, verb);
+	}
+	return error_format(ERROR_USAGE, "%s: wrong options; see `gospect %s --help`", verb, verb);
 }
 
 struct error *parse_options(const struct argp *argp, const char *verb, int argc, char **argv,
@@ -119,23 +151,25 @@ struct error *parse_options(const struct argp *argp, const char *verb, int argc,
 						      "Print this and end", -1},
 						     {0}};
 	struct argp_child children[] = {{argp, 0, NULL, 0}, {0}};
-	struct argp outer = {options, parse_outer, argp->args_doc, argp->doc, children, NULL, NULL};
-	struct parse parse = {.argp = argp, .input = input};
+	struct argp outer = {options, parse_outer, NULL, NULL, children, NULL, NULL};
+	struct parse parse = {.input = input};
 	_cleanup_free_ char *name = NULL;
-	int index = 0;
 	error_t failed;
 
 	if (asprintf(&name, "gospect %s", verb) < 0)
 		return &error_no_memory;
 	argv[0] = name;
 	current = &parse;
-	failed = argp_parse(&outer, argc, argv, ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT, &index,
+	failed = argp_parse(&outer, argc, argv, ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT, NULL,
 			    &parse);
 	current = NULL;
 	*ret_help = parse.help;
+	if (parse.help)
+		argp_help(&outer, stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC,
+			  name);
 	if (parse.err)
 		return error_wrap(parse.err, "%s", verb);
-	return failed ? unknown_option(verb, argv, argc, index) : NULL;
+	return failed ? explain(&outer, verb, argc, argv) : NULL;
 }
 
 bool parse_number(const char *text, double least, double most, double *ret)

@@ -44,13 +44,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 				    "do not understand '%s'; a process is given by -p PID, "
 				    "a command by -- COMMAND",
 				    arg);
-	case ARGP_KEY_END:
-		if (o->pid && o->command)
-			return wrong_option(state, "give either -p PID or -- COMMAND, not both");
-		if (!o->pid && !o->command)
-			return wrong_option(state, "no target; give -p PID or -- COMMAND ARGS... "
-						   "(`gospect ps` lists Go processes)");
-		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -133,6 +126,19 @@ static struct error *open_started(pid_t pid, const char *exe, struct subject *s)
 		drop(s);
 		usleep(1000);
 	}
+}
+
+struct error *subject_check(const struct subject_options *o, const char *verb)
+{
+	if (o->pid && o->command)
+		return error_format(ERROR_USAGE, "%s: give either -p PID or -- COMMAND, not both",
+				    verb);
+	if (!o->pid && !o->command)
+		return error_format(ERROR_USAGE,
+				    "%s: no target; give -p PID or -- COMMAND ARGS... "
+				    "(`gospect ps` lists Go processes)",
+				    verb);
+	return NULL;
 }
 
 struct error *subject_open(const struct subject_options *o, struct subject *ret)

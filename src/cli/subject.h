@@ -25,6 +25,9 @@ struct subject {
 	pid_t child; /* the command that we started; 0: none */
 };
 
+/* ERROR_USAGE unless there is exactly one target. */
+struct error *subject_check(const struct subject_options *options, const char *verb) must_check;
+
 /*
  * Opens what the options name. A command is started, and waited for until its Go runtime is up;
  * likewise a process that is just starting.

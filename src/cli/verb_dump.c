@@ -184,7 +184,10 @@ static struct error *run_dump(struct dump_verb *v)
 	_cleanup_dump_ struct dump *dump = NULL;
 	struct dump_options collect = {.stack_limit = STACK_LIMIT, .system = v->all};
 	struct dump_format format;
-	struct error *err = choose_format(v, &format);
+	struct error *err = subject_check(&v->subject, "dump");
+
+	if (!err)
+		err = choose_format(v, &format);
 
 	if (!err)
 		err = subject_open(&v->subject, &s);

@@ -40,7 +40,7 @@ static const struct argp_option options[] =
 	  4},
 	 {"on-cpu", KEY_ON_CPU, NULL, 0, "Only what runs", 4},
 	 {"off-cpu", KEY_OFF_CPU, NULL, 0, "Only what does not run", 4},
-	 {"raw", KEY_RAW, NULL, 0, "Addresses only, for `gospect symbolize`", 4},
+	 {"raw", KEY_RAW, NULL, 0, "Addresses only, without functions and lines (pprof)", 4},
 	 {"all", KEY_ALL, NULL, 0, "The runtime's own goroutines too", 4},
 	 {0}};
 
@@ -80,10 +80,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_ALL:
 		v->all = true;
 		return 0;
-	case ARGP_KEY_END:
-		if (v->on_cpu && v->off_cpu)
-			return wrong_option(state, "--on-cpu and --off-cpu leave nothing together");
-		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -109,6 +105,9 @@ static const struct argp argp = {options,
 
 static struct error *choose_format(struct record_verb *v)
 {
+	if (v->on_cpu && v->off_cpu)
+		return error_format(ERROR_USAGE,
+				    "record: --on-cpu and --off-cpu leave nothing together");
 	if (v->output.format)
 		v->format = profile_format_named(v->output.format);
 	else if (v->output.path && strcmp(v->output.path, "-"))
@@ -301,7 +300,10 @@ static struct error *run_record(struct record_verb *v, int *ret)
 {
 	_cleanup_outfile_ struct outfile out = {0};
 	_cleanup_subject_ struct subject s = {0};
-	struct error *err = choose_format(v);
+	struct error *err = subject_check(&v->subject, "record");
+
+	if (!err)
+		err = choose_format(v);
 
 	/* Opened first: ten seconds of recording are not lost to a name that cannot be written. */
 	if (!err)

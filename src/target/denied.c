@@ -35,6 +35,13 @@ long target_status_number(pid_t pid, const char *name)
 	return status_line(pid, name, value, sizeof(value)) ? atol(value) : -1;
 }
 
+char target_state(pid_t pid)
+{
+	char value[128];
+
+	return status_line(pid, "State", value, sizeof(value)) ? value[0] : 0;
+}
+
 static bool have_ptrace_capability(void)
 {
 	char value[128];

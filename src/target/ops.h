@@ -30,4 +30,7 @@ struct error *target_denied(pid_t pid, int err) must_check;
 /* The value of a line "Name:\tvalue" of /proc/PID/status as a number; -1 when there is none. */
 long target_status_number(pid_t pid, const char *name);
 
+/* The letter of its state ('S', 'Z' ...); 0 when there is no such process. */
+char target_state(pid_t pid);
+
 #endif

@@ -32,14 +32,9 @@ struct process {
 
 static struct error *process_gone(const struct process *p)
 {
-	char state[64] = "";
-	int fd = openat(p->proc_fd, "stat", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, state, sizeof(state) - 1);
-	const char *paren = n > 0 ? strrchr(state, ')') : NULL;
+	char state = target_state(p->base.pid);
 
-	if (fd >= 0)
-		close(fd);
-	if (paren && paren[1] == ' ' && paren[2] != 'Z' && paren[2] != 'X')
+	if (state && state != 'Z' && state != 'X')
 		return error_format(ERROR_GONE,
 				    "process %d became another program (it called exec)",
 				    p->base.pid);
@@ -271,11 +266,24 @@ static struct error *read_entry(struct process *p)
 	return error_format(ERROR_FAILED, "process %d has no entry point in its auxv", p->base.pid);
 }
 
+/* A zombie has no program any more, a thread of the kernel never had one. */
+static struct error *no_exe(const struct process *p)
+{
+	char state = target_state(p->base.pid);
+
+	if (!state || state == 'Z' || state == 'X')
+		return error_format(ERROR_GONE, "process %d has exited", p->base.pid);
+	return error_format(ERROR_NOT_GO, "process %d is a thread of the kernel, not a Go program",
+			    p->base.pid);
+}
+
 static struct error *read_exe_name(struct process *p)
 {
 	char name[PATH_MAX];
 	ssize_t n = readlinkat(p->proc_fd, "exe", name, sizeof(name) - 1);
 
+	if (n < 0 && errno == ENOENT)
+		return no_exe(p);
 	name[n < 0 ? 0 : n] = '\0';
 	p->base.exe_name = strdup(name);
 	return p->base.exe_name ? NULL : &error_no_memory;

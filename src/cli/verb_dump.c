@@ -70,7 +70,7 @@ static const struct argp argp =
 	 NULL,
 	 NULL};
 
-/* Each goroutine is a sample of its own; how long it stands there nobody knows. */
+/* Each goroutine is a sample of its own, without a time: how long it stands there nobody knows. */
 static struct error *make_profile(const struct dump *dump, const struct subject *s,
 				  struct profile **ret)
 {
@@ -86,7 +86,6 @@ static struct error *make_profile(const struct dump *dump, const struct subject 
 	}
 	if (err)
 		return err;
-	p->kind = PROFILE_OF_GOROUTINES;
 	*ret = take_ptr(p);
 	return NULL;
 }

@@ -52,12 +52,7 @@ struct profile_mapping {
 	char *build_id; /* hexadecimal, "" when the file has none */
 };
 
-/* Whether its samples have times, or are goroutines at one moment, of which only the count is
- * known. */
-enum profile_kind { PROFILE_OF_TIME, PROFILE_OF_GOROUTINES };
-
 struct profile {
-	enum profile_kind kind;
 	struct intern strings;
 	/* Samples, each with pcs and labels of its own. */
 	struct profile_sample *samples;

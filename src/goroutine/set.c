@@ -10,13 +10,6 @@
 #define MAX_GOROUTINES 100000000ull
 #define MAX_WAIT_REASONS 128
 
-bool goroutine_is_alive(const struct goroutine_record *r)
-{
-	enum goroutine_status status = goroutine_status(r);
-
-	return status != G_IDLE && status != G_DEAD && status != G_DEADEXTRA;
-}
-
 static char *read_reason(struct target *t, const uint64_t header[2])
 {
 	char text[128];
@@ -53,29 +46,6 @@ static struct error *read_wait_reasons(struct goroutine_set *set)
 const char *goroutine_set_wait_reason(const struct goroutine_set *set, uint8_t reason)
 {
 	return reason < set->wait_reason_count ? set->wait_reasons[reason] : "unknown wait reason";
-}
-
-static void at_least(size_t *size, int32_t field, size_t width)
-{
-	if (field != GOLAYOUT_ABSENT && field + width > *size)
-		*size = field + width;
-}
-
-/* Up to the last field that we look at. */
-static size_t header_size(const struct golayout_numbers *n)
-{
-	size_t size = 0;
-
-	at_least(&size, n->g_sched_bp, 8);
-	at_least(&size, n->g_waitreason, 1);
-	at_least(&size, n->g_tracking_seq, 1);
-	at_least(&size, n->g_lockedm, 8);
-	at_least(&size, n->g_parent_goid, 8);
-	at_least(&size, n->g_startpc, 8);
-	at_least(&size, n->g_labels, 8);
-	at_least(&size, n->g_bubble, 8);
-	at_least(&size, n->g_sync_group, 8);
-	return size;
 }
 
 struct error *goroutine_set_open(struct target *t, const struct image *img,
@@ -263,29 +233,6 @@ struct error *goroutine_set_plan(struct goroutine_set *set, size_t unit_bytes,
 	*ret = set->units;
 	*ret_count = set->unit_count;
 	return NULL;
-}
-
-static uint64_t field(const uint8_t *header, int32_t offset)
-{
-	return offset == GOLAYOUT_ABSENT ? 0 : header_u64(header, offset);
-}
-
-void goroutine_details(const struct goroutine_set *set, const uint8_t *header,
-		       struct goroutine_details *ret)
-{
-	const struct golayout_numbers *n = &set->lay->n;
-
-	*ret = (struct goroutine_details){
-		.g = field(header, n->g_sched_g),
-		.goid = field(header, n->g_goid),
-		.m = field(header, n->g_m),
-		.locked_m = field(header, n->g_lockedm),
-		.wait_since = field(header, n->g_waitsince),
-		.parent = field(header, n->g_parent_goid),
-		.go_pc = field(header, n->g_gopc),
-		.start_pc = field(header, n->g_startpc),
-		.bubble = field(header, n->g_bubble) | field(header, n->g_sync_group),
-	};
 }
 
 const struct goroutine_stats *goroutine_set_stats(const struct goroutine_set *set)

@@ -85,6 +85,9 @@ static inline uint32_t header_u32(const uint8_t *header, int32_t offset)
 	return value;
 }
 
+/* How much of a g has to be read. */
+size_t header_size(const struct golayout_numbers *n);
+
 /* What the header says; stack, labels, tick and flags are left at 0. */
 struct goroutine_record record_of(const struct goroutine_set *set, const uint8_t *header);
 

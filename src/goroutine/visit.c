@@ -7,23 +7,6 @@
 #include "base/array.h"
 #include "goroutine/set.h"
 
-#define SCAN_BIT 0x1000u
-
-struct goroutine_record record_of(const struct goroutine_set *set, const uint8_t *header)
-{
-	const struct golayout_numbers *n = &set->lay->n;
-	uint32_t status = header_u32(header, n->g_status) & ~SCAN_BIT;
-	bool syscall = status == G_SYSCALL && header_u64(header, n->g_syscallsp);
-	uint8_t reason = status == G_WAITING || status == G_LEAKED ? header[n->g_waitreason] : 0;
-
-	return (struct goroutine_record){
-		.sp = header_u64(header, syscall ? n->g_syscallsp : n->g_sched_sp),
-		.pc = header_u64(header, syscall ? n->g_syscallpc : n->g_sched_pc),
-		.goid = header_u64(header, n->g_goid),
-		.key = (status & 0xff) | reason << 8 | header[n->g_tracking_seq] << 16,
-	};
-}
-
 /* From Go 1.26 on system calls do not count in trackingSeq; before, nothing but that counts. */
 static bool ticks_matter(const struct goroutine_set *set, const struct goroutine_record *r)
 {

@@ -1,5 +1,7 @@
 #include "cli/fill.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -56,7 +58,11 @@ static struct error *fill_mappings(struct profile *p, const struct subject *s)
 
 struct error *fill_process(struct profile *p, const struct subject *s)
 {
-	p->command = strdup(target_exe_name(s->target));
+	const char *path = target_exe_name(s->target), *slash = strrchr(path, '/');
+
+	if (asprintf(&p->command, "%s (pid %d)", slash ? slash + 1 : path, target_pid(s->target)) <
+	    0)
+		p->command = NULL;
 	p->go_version = strdup(s->image->info.version);
 	if (!p->command || !p->go_version)
 		return &error_no_memory;

@@ -124,8 +124,8 @@ static bool is_go_file(pid_t pid, struct row *row)
 	return true;
 }
 
-/* False: it is not a Go process, or there is no telling. */
-static bool look_at(pid_t pid, struct row *row)
+/* False: it is not a Go process, or, with *denied counted up, there is no telling. */
+static bool look_at(pid_t pid, struct row *row, size_t *denied)
 {
 	_cleanup_target_ struct target *t = NULL;
 	_cleanup_image_ struct image *img = NULL;
@@ -140,6 +140,7 @@ static bool look_at(pid_t pid, struct row *row)
 	if (!err)
 		err = image_open(t, NULL, &img);
 	if (err) {
+		*denied += err->code == ERROR_DENIED;
 		error_destroy(err);
 		return false;
 	}
@@ -204,7 +205,7 @@ static struct error *list_pids(pid_t **ret, size_t *ret_count)
 static struct error *run(int argc, char **argv, int *ret)
 {
 	_cleanup_free_ pid_t *pids = NULL;
-	size_t count = 0, shown = 0;
+	size_t count = 0, shown = 0, denied = 0;
 	struct error *err;
 	bool help;
 
@@ -217,7 +218,7 @@ static struct error *run(int argc, char **argv, int *ret)
 	for (size_t i = 0; i < count; i++) {
 		struct row row;
 
-		if (look_at(pids[i], &row)) {
+		if (look_at(pids[i], &row, &denied)) {
 			if (!shown++)
 				printf("%7s  %-12s %-22s %10s %7s  %s\n", "PID", "GO", "BUILD",
 				       "GOROUTINES", "THREADS", "COMMAND");
@@ -225,8 +226,10 @@ static struct error *run(int argc, char **argv, int *ret)
 		}
 		release_row(&row);
 	}
-	if (!shown)
-		say("there is no Go process here that we may see");
+	if (denied)
+		say("%zu processes could not be looked at; with sudo they can", denied);
+	else if (!shown)
+		say("there is no Go process here");
 	return NULL;
 }
 

@@ -109,5 +109,6 @@ function shorterNames(name) {
 	const plain = slash >= 0 ? name.slice(slash + 1) : name;
 	const dot = plain.indexOf(".");
 	const bare = dot > 0 && !plain.startsWith("[") ? plain.slice(dot + 1) : plain;
-	return [...new Set([name, plain, bare])];
+	const method = bare.startsWith("(*") && bare.includes(").") ? bare.slice(bare.indexOf(").") + 2) : bare;
+	return [...new Set([name, plain, bare, method])];
 }

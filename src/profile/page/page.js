@@ -310,7 +310,7 @@ class Page {
 	}
 
 	drawWaits() {
-		const sums = [...this.filtered.waits].sort((a, b) => b[1] - a[1]);
+		const sums = [...this.filtered.waits].filter(([, time]) => time > 0).sort((a, b) => b[1] - a[1]);
 		const name = wait => this.profile.strings[wait] || NO_VALUE;
 		const rows = sums.map(([wait, time]) => ({
 			name: name(wait), value: this.profile.strings[wait], time,

@@ -67,6 +67,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return f->regex_made ? wrong_option(state, "--func is given twice")
 				     : set_regex(f, arg, state);
 	case KEY_LABEL:
+		if (!*arg || *arg == '=')
+			return wrong_option(state, "--label '%s' has no key; give KEY or KEY=VALUE",
+					    arg);
 		f->label = arg;
 		return 0;
 	case 'g':

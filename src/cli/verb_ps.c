@@ -226,8 +226,11 @@ static struct error *run(int argc, char **argv, int *ret)
 		}
 		release_row(&row);
 	}
+	if (fflush(stdout))
+		return NULL;
 	if (denied)
-		say("%zu processes could not be looked at; with sudo they can", denied);
+		say("%zu more process%s could not be looked at%s", denied, denied == 1 ? "" : "es",
+		    geteuid() ? "; with sudo they can" : "");
 	else if (!shown)
 		say("there is no Go process here");
 	return NULL;

@@ -1,5 +1,6 @@
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -227,7 +228,7 @@ static struct error *run(int argc, char **argv, int *ret)
 		release_row(&row);
 	}
 	if (fflush(stdout))
-		return NULL;
+		return error_errno(ERROR_FAILED, errno, "cannot write to standard output");
 	if (denied)
 		say("%zu more process%s could not be looked at%s", denied, denied == 1 ? "" : "es",
 		    geteuid() ? "; with sudo they can" : "");

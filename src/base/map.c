@@ -69,6 +69,7 @@ uint64_t hash_bytes(const void *bytes, size_t n)
 		h = hash_u64(h ^ word);
 	}
 	word = 0;
-	memcpy(&word, p, n);
+	if (n)
+		memcpy(&word, p, n);
 	return hash_u64(h ^ word);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/utf8.h"
 #include "dump/traceback.h"
 
 static void cleanup_json(struct json_object **object)
@@ -11,32 +12,13 @@ static void cleanup_json(struct json_object **object)
 }
 #define _cleanup_json_ __attribute__((cleanup(cleanup_json)))
 
-/* How many bytes the character has that begins here, or 0 when it is no UTF-8. */
-static size_t utf8_length(const unsigned char *s)
-{
-	size_t n = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 : *s >> 4 == 14 ? 3 : 0;
-	size_t i = 1;
-
-	if (*s >= 0xf0 && *s < 0xf5)
-		n = 4;
-	while (i < n && (s[i] & 0xc0) == 0x80)
-		i++;
-	return i < n ? 0 : n;
-}
-
-/* Strings come from the target; JSON wants UTF-8, so what is none is shown as '?'. */
+/* Strings come from the target; JSON wants UTF-8. */
 static struct json_object *json_text(const char *s)
 {
-	_cleanup_free_ char *copy = strdup(s);
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
 
-	for (unsigned char *c = (unsigned char *)copy; c && *c;) {
-		size_t n = utf8_length(c);
-
-		if (!n)
-			*c = '?';
-		c += n ? n : 1;
-	}
-	return copy ? json_object_new_string(copy) : NULL;
+	utf8_add(&sb, s, strlen(s));
+	return sb.failed ? NULL : json_object_new_string_len(sb.data, sb.length);
 }
 
 static struct json_object *frame_json(const struct shown_frame *f)
@@ -51,6 +33,14 @@ static struct json_object *frame_json(const struct shown_frame *f)
 	return o;
 }
 
+static void add_label(struct json_object *o, const char *key, const char *value)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
+
+	utf8_add(&sb, key, strlen(key));
+	json_object_object_add(o, sb.data, json_text(value));
+}
+
 static struct json_object *labels_json(const struct dump *dump, uint32_t id)
 {
 	const struct label_sets *sets = goroutine_set_labels(dump->set);
@@ -58,8 +48,8 @@ static struct json_object *labels_json(const struct dump *dump, uint32_t id)
 	struct json_object *o = json_object_new_object();
 
 	for (uint32_t i = 0; i < set.count; i++)
-		json_object_object_add(o, intern_get(&sets->strings, set.labels[i].key),
-				       json_text(intern_get(&sets->strings, set.labels[i].value)));
+		add_label(o, intern_get(&sets->strings, set.labels[i].key),
+			  intern_get(&sets->strings, set.labels[i].value));
 	return o;
 }
 

@@ -5,6 +5,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/map.h"
+#include "base/utf8.h"
 #include "dump/traceback.h"
 
 /* The text of each stack and of each creator, made once. */
@@ -25,34 +26,17 @@ static bool needs_quotes(const char *s)
 	return false;
 }
 
-/* One character of UTF-8; its length, or 0 when it is none. */
-static size_t decode(const unsigned char *s, uint32_t *ret)
-{
-	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-	size_t n = *s < 0x80 ? 1 : *s >> 5 == 6 ? 2 : *s >> 4 == 14 ? 3 : *s >> 3 == 30 ? 4 : 0;
-	uint32_t c = n == 1 ? *s : n ? *s & (0xff >> (n + 1)) : 0;
-
-	for (size_t i = 1; i < n; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-		c = c << 6 | (s[i] & 0x3f);
-	}
-	*ret = c;
-	return c >= least[n] && c <= 0x10ffff && (c < 0xd800 || c > 0xdfff) ? n : 0;
-}
-
 /* runtime/print.go:printquoted. */
-static void add_quoted(struct strbuf *sb, const char *string)
+static void add_quoted(struct strbuf *sb, const char *s)
 {
-	const unsigned char *s = (const unsigned char *)string;
 	uint32_t c;
 	size_t n;
 
 	strbuf_addc(sb, '"');
-	for (; *s; s += n) {
-		n = decode(s, &c);
+	for (; *s; s += n ? n : 1) {
+		n = utf8_decode(s, strlen(s), &c);
 		if (!n)
-			strbuf_addf(sb, "\\x%02x", *s);
+			strbuf_addf(sb, "\\x%02x", (unsigned char)*s);
 		else if (c == '\n' || c == '\r' || c == '\t')
 			strbuf_addf(sb, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
 		else if (c == '\\' || c == '"')
@@ -65,7 +49,6 @@ static void add_quoted(struct strbuf *sb, const char *string)
 				    : c < 0x10000 ? "\\u%04x"
 						  : "\\U%08x",
 				    c);
-		n += !n;
 	}
 	strbuf_addc(sb, '"');
 }

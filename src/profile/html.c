@@ -24,12 +24,12 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "base/utf8.h"
 #include "profile/json_text.h"
 #include "profile/page.h"
 #include "profile/profile.h"
 #include "profile/stack_tree.h"
 #include "profile/symbols.h"
-#include "profile/text.h"
 
 struct page_data {
 	const struct profile *profile;
@@ -69,7 +69,7 @@ static struct error *add_sample(struct page_data *d, size_t i, struct symbol_sta
 	d->label_sets[i] = intern_bytes(&d->sets, sample->labels,
 					sample->label_count * sizeof(*sample->labels));
 	if (sample->wait && sample->wait < texts->count)
-		d->waits[i] = text_intern(&d->strings, texts->strings[sample->wait].data,
+		d->waits[i] = utf8_intern(&d->strings, texts->strings[sample->wait].data,
 					  texts->strings[sample->wait].length);
 	if (d->label_sets[i] == INTERN_FAILED || d->waits[i] == INTERN_FAILED)
 		return &error_no_memory;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "profile/text.h"
+#include "base/utf8.h"
 
 struct error *json_text_write_bytes(const char *bytes, size_t length, FILE *out)
 {
@@ -12,7 +12,7 @@ struct error *json_text_write_bytes(const char *bytes, size_t length, FILE *out)
 	struct json_object *object;
 	const char *json;
 
-	text_add(&sb, bytes, length);
+	utf8_add(&sb, bytes, length);
 	object = sb.failed ? NULL : json_object_new_string_len(sb.data, sb.length);
 	json = object ? json_object_to_json_string_ext(object, JSON_C_TO_STRING_NOSLASHESCAPE)
 		      : NULL;

@@ -14,11 +14,11 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/utf8.h"
 #include "profile.pb-c.h"
 #include "profile/gzip.h"
 #include "profile/profile.h"
 #include "profile/symbols.h"
-#include "profile/text.h"
 
 /* A function, known by its name and file, as ids in symbols->strings. */
 struct pprof_function {
@@ -72,7 +72,7 @@ static void emit(struct pprof *pp, const Pprof__Profile *piece)
 
 static int64_t string_bytes(struct pprof *pp, const char *bytes, size_t length)
 {
-	uint32_t id = text_intern(&pp->strings, bytes, length);
+	uint32_t id = utf8_intern(&pp->strings, bytes, length);
 
 	if (id != INTERN_FAILED)
 		return id;

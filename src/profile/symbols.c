@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "profile/text.h"
+#include "base/utf8.h"
 
 /* Bits of symbols_shown(); more calls inlined at one place than this are cut. */
 #define MAX_FRAMES_OF_WORD 64
@@ -22,7 +22,7 @@ static uint64_t key_of(uint64_t pc)
 
 static bool intern_text(struct profile_symbols *symbols, const char **text, uint32_t *ret)
 {
-	*ret = text_intern(&symbols->strings, *text ? *text : "", *text ? strlen(*text) : 0);
+	*ret = utf8_intern(&symbols->strings, *text ? *text : "", *text ? strlen(*text) : 0);
 	if (*ret == INTERN_FAILED)
 		return false;
 	*text = intern_get(&symbols->strings, *ret);

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/unit_test.h"
 #include "profile.pb-c.h"
-#include "profile/text.h"
+#include "base/utf8.h"
 #include "tests/made_up.h"
 
 #define _cleanup_made_up_ __attribute__((cleanup(made_up_deinit)))
@@ -520,7 +520,7 @@ static void invalid_utf8_is_replaced(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
 
-		text_add(&sb, cases[i].in, cases[i].length);
+		utf8_add(&sb, cases[i].in, cases[i].length);
 		assert_string_equal(sb.data, cases[i].out);
 	}
 }

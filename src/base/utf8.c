@@ -1,4 +1,4 @@
-#include "profile/text.h"
+#include "base/utf8.h"
 
 #include <stdbool.h>
 
@@ -18,17 +18,15 @@ static size_t sequence_length(unsigned char lead)
 	return 0;
 }
 
-/* The bytes of the valid, non-NUL character at the start, or 0. */
-static size_t valid_character(const unsigned char *s, size_t left)
+size_t utf8_decode(const char *text, size_t left, uint32_t *ret)
 {
-	size_t n = sequence_length(s[0]);
+	const unsigned char *s = (const unsigned char *)text;
+	size_t n = left ? sequence_length(s[0]) : 0;
 	uint32_t code;
 
-	if (n == 1)
-		return s[0] ? 1 : 0;
 	if (!n || n > left)
 		return 0;
-	code = s[0] & (0x7fu >> n);
+	code = n == 1 ? s[0] : s[0] & (0x7fu >> n);
 	for (size_t i = 1; i < n; i++) {
 		if ((s[i] & 0xc0) != 0x80)
 			return 0;
@@ -36,15 +34,25 @@ static size_t valid_character(const unsigned char *s, size_t left)
 	}
 	if (code < lowest[n] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
 		return 0;
+	*ret = code;
 	return n;
 }
 
-void text_add(struct strbuf *sb, const char *bytes, size_t length)
+/* The bytes of the valid, non-NUL character at the start, or 0. */
+static size_t valid_character(const char *s, size_t left)
+{
+	uint32_t code;
+	size_t n = utf8_decode(s, left, &code);
+
+	return n && code ? n : 0;
+}
+
+void utf8_add(struct strbuf *sb, const char *bytes, size_t length)
 {
 	size_t n, good = 0;
 
 	for (size_t i = 0; i < length; i += n ? n : 1) {
-		n = valid_character((const unsigned char *)bytes + i, length - i);
+		n = valid_character(bytes + i, length - i);
 		if (n)
 			continue;
 		strbuf_add(sb, bytes + good, i - good);
@@ -54,24 +62,24 @@ void text_add(struct strbuf *sb, const char *bytes, size_t length)
 	strbuf_add(sb, bytes + good, length - good);
 }
 
-static bool text_is_valid(const char *bytes, size_t length)
+static bool is_valid(const char *bytes, size_t length)
 {
 	size_t n;
 
 	for (size_t i = 0; i < length; i += n) {
-		n = valid_character((const unsigned char *)bytes + i, length - i);
+		n = valid_character(bytes + i, length - i);
 		if (!n)
 			return false;
 	}
 	return true;
 }
 
-uint32_t text_intern(struct intern *in, const char *bytes, size_t length)
+uint32_t utf8_intern(struct intern *in, const char *bytes, size_t length)
 {
 	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
 
-	if (text_is_valid(bytes, length))
+	if (is_valid(bytes, length))
 		return intern_bytes(in, bytes, length);
-	text_add(&sb, bytes, length);
+	utf8_add(&sb, bytes, length);
 	return sb.failed ? INTERN_FAILED : intern_bytes(in, sb.data, sb.length);
 }

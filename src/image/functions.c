@@ -55,14 +55,14 @@ static bool header_format(const uint8_t *h, enum machine machine, enum pclntab_f
 	return false;
 }
 
-/* The words of a moduledata at this address of the file: from the target, else relocated here. */
-static bool read_words(const struct image *img, struct target *t, struct module *m)
+/*
+ * The words of a moduledata at this address of the file, as the loader leaves them. The file comes
+ * first: it is right also while a program that was just started is not relocated yet.
+ */
+static bool file_words(const struct image *img, struct module *m)
 {
 	const uint8_t *bytes = elf_file_bytes(img->elf, m->address, sizeof(m->words));
 
-	if (t)
-		return !error_dropped(
-			target_read(t, m->address + img->bias, m->words, sizeof(m->words)));
 	if (!bytes)
 		return false;
 	memcpy(m->words, bytes, sizeof(m->words));
@@ -70,13 +70,26 @@ static bool read_words(const struct image *img, struct target *t, struct module 
 	return true;
 }
 
-static bool is_moduledata(const struct image *img, struct target *t, struct module *m)
+static bool memory_words(const struct image *img, struct target *t, struct module *m)
+{
+	return t &&
+	       !error_dropped(target_read(t, m->address + img->bias, m->words, sizeof(m->words)));
+}
+
+static bool are_words_right(const struct image *img, const struct module *m)
 {
 	const uint64_t *w = m->words;
 
-	return m->address && read_words(img, t, m) && w[MD_HEADER] == m->header + img->bias &&
-	       w[MD_FTAB + 1] == m->count + 1 && w[MD_TEXT] < w[MD_ETEXT] &&
-	       w[MD_MINPC] >= w[MD_TEXT] && w[MD_MINPC] < w[MD_ETEXT];
+	return w[MD_HEADER] == m->header + img->bias && w[MD_FTAB + 1] == m->count + 1 &&
+	       w[MD_TEXT] < w[MD_ETEXT] && w[MD_MINPC] >= w[MD_TEXT] && w[MD_MINPC] < w[MD_ETEXT];
+}
+
+static bool is_moduledata(const struct image *img, struct target *t, struct module *m)
+{
+	if (!m->address)
+		return false;
+	return (file_words(img, m) && are_words_right(img, m)) ||
+	       (memory_words(img, t, m) && are_words_right(img, m));
 }
 
 /* A word of the writable data that holds the header's address. */

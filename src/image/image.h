@@ -40,7 +40,8 @@ struct error *image_open(struct target *t, const char *exe, struct image **ret) 
 struct error *image_open_file(const char *path, struct image **ret) must_check;
 void image_close(struct image *img);
 
-/* Finds the function table and moduledata. With t NULL, relocations come from the file. */
+/* Finds the function table and moduledata, in the file; t, or NULL, is asked where the file's
+ * relocations do not tell. */
 struct error *image_load_functions(struct image *img, struct target *t,
 				   const struct image_layout *layout) must_check;
 

@@ -17,22 +17,23 @@ from .tool import Run
 WORKLOADS = ("http", "json", "pingpong")
 SIZES = (1000, 10000)
 # The second "nothing" shows what a difference means that is none.
-MODES = ("nothing", "nothing again", "gospect", "fgprof")
-SETTLE = 0.5  # seconds between a profiler's start and the slice
+MODES = ("nothing", "nothing again", "gospect", "gospect --budget 100", "fgprof")
+SETTLE = 0.4  # seconds between a profiler's start and the slice
 
 
 class Gospect:
-    """gospect record beside the target; its options are the defaults."""
+    """gospect record beside the target."""
 
-    def __init__(self, program, folder):
+    def __init__(self, program, folder, *options):
         self.program, self.out = program, os.path.join(folder, "bench.pb.gz")
+        self.options = options
         self.process = self.errors = self.began = None
 
     def start(self, meter):
         self.errors = tempfile.TemporaryFile("w+")
         self.began = time.monotonic()
         self.process = subprocess.Popen(
-            [self.program, "record", "-p", str(meter.pid), "-r", "100", "-o", self.out],
+            [self.program, "record", "-p", str(meter.pid), "-r", "100", "-o", self.out, *self.options],
             stdout=self.errors, stderr=self.errors)
 
     def cpu_ns(self):
@@ -44,15 +45,18 @@ class Gospect:
         self.errors.close()
         profile = Profile(self.out)
         seconds = profile.duration_nanos / 1e9
-        return {"hz": achieved_rate(profile), "whole_cpu": run.cpu / seconds, "rss_mb": run.rss_mb}
+        return {"hz": said(profile, r"rate: ([0-9.]+) Hz achieved"),
+                "looks": said(profile, r"each ([0-9.]+) times a second"),
+                "whole_cpu": run.cpu / seconds, "rss_mb": run.rss_mb}
 
 
-def achieved_rate(profile):
+def said(profile, pattern):
+    """A number from the profile's comments."""
     for comment in profile.comments:
-        found = re.search(r"([0-9.]+) (?:Hz|ticks a second)", comment)
+        found = re.search(pattern, comment)
         if found:
             return float(found.group(1))
-    raise Failed("the profile does not say its rate: " + "; ".join(profile.comments))
+    raise Failed(f"the profile does not say {pattern}: " + "; ".join(profile.comments))
 
 
 class InProcess:
@@ -64,11 +68,12 @@ class InProcess:
 
     @staticmethod
     def cpu_ns():
-        return 0  # it is part of the target's
+        return None  # it is part of the target's
 
     @staticmethod
     def stop(meter):
-        return {"hz": meter.ask("fgprof stop")["hz"]}
+        hz = meter.ask("fgprof stop")["hz"]
+        return {"hz": hz, "looks": hz}
 
 
 class Nothing:
@@ -78,7 +83,7 @@ class Nothing:
 
     @staticmethod
     def cpu_ns():
-        return 0
+        return None
 
     @staticmethod
     def stop(_meter):
@@ -88,16 +93,18 @@ class Nothing:
 def take_slice(meter, profiler, milliseconds):
     profiler.start(meter)
     time.sleep(SETTLE)
-    own, busy = profiler.cpu_ns(), machine.busy_seconds()
+    before, busy = profiler.cpu_ns(), machine.busy_seconds()
     result = meter.ask(f"slice {milliseconds}")
-    own, busy = profiler.cpu_ns() - own, machine.busy_seconds() - busy
+    own = 0 if before is None else profiler.cpu_ns() - before
+    busy = machine.busy_seconds() - busy
     result.update(profiler.stop(meter))
+    if before is not None:
+        result["own_cpu"] = own / result["wall_ns"]
     seconds = result["wall_ns"] / 1e9
     return {
         **result,
         "throughput": result["ops"] / seconds,
         "cpu_per_op": (result["cpu_ns"] + own) / max(result["ops"], 1),
-        "own_cpu": own / result["wall_ns"],
         "others": max(0, busy - (result["cpu_ns"] + own) / 1e9) / seconds,
     }
 
@@ -112,7 +119,7 @@ def summarize(slices):
             row[key] = spread([s[key] for s in taken])
             if mode != "nothing":
                 row[key + "_change"] = paired([s[key] for s in taken], [s[key] for s in base])
-        for key in ("hz", "own_cpu", "whole_cpu", "rss_mb"):
+        for key in ("hz", "looks", "own_cpu", "whole_cpu", "rss_mb"):
             if key in taken[0]:
                 row[key] = spread([s[key] for s in taken])
         summary[mode] = row
@@ -131,11 +138,12 @@ def measure_case(meter_program, profilers, work, parked, rounds, milliseconds):
 
 def measure(programs, quick):
     meter = programs.meter()
-    rounds, milliseconds = (3, 1000) if quick else (9, 1500)
+    rounds, milliseconds = (3, 1000) if quick else (6, 1500)
     cases = []
     with tempfile.TemporaryDirectory() as folder:
         profilers = {"nothing": Nothing, "nothing again": Nothing, "fgprof": InProcess,
-                     "gospect": Gospect(programs.gospect, folder)}
+                     "gospect": Gospect(programs.gospect, folder),
+                     "gospect --budget 100": Gospect(programs.gospect, folder, "--budget", "100")}
         for work in WORKLOADS:
             for parked in SIZES:
                 say(f"what the target pays: {work}, {parked} parked goroutines, {rounds} rounds")

@@ -1,6 +1,6 @@
 """The one table."""
 
-WIDTHS = (34, 26, 26, 28, 28)
+WIDTHS = (38, 27, 27, 27, 27, 27)
 
 
 def line(*cells):
@@ -60,28 +60,36 @@ def startup(rows):
     yield line("a large program", "first sample after: ms", "finished dump after: ms", "CPU of the dump: ms",
                "memory: MB")
     for r in rows:
-        name = r["binary"].split("/")[-1].replace(" v", " ")
+        name = "stripped" if "stripped" in r["binary"] else "Prometheus 3.0.0"
         yield line(f"  {name}, {r['mb']:.0f} MB", spread(r["first_sample_ms"]), spread(r["dump_ms"]),
                    spread(r["dump_cpu_ms"]), spread(r["rss_mb"]))
 
 
 def overhead(cases):
-    yield line("the target, while", "nothing", "nothing again", "gospect 100 Hz", "fgprof 99 Hz")
+    yield line("the target, while", "nothing", "nothing again", "gospect 100 Hz (1 %)", "gospect --budget 100",
+               "fgprof 99 Hz")
     for case in cases:
-        modes = case["modes"]
-        base = modes["nothing"]
-        again, ours, own = modes["nothing again"], modes["gospect"], modes["fgprof"]
-        others = [m["others"][0] for m in modes.values()]
-        yield line(f"  {case['work']}, {count(case['parked'])} parked", "",
-                   "" if max(others) < 0.05 else f"(others used {max(others):.2f} CPUs)")
-        for key, name, value in (
-                ("throughput", "throughput", short(base["throughput"][0]) + " op/s"),
-                ("cpu_per_op", "CPU per op, tool and target", microseconds(base["cpu_per_op"][0] / 1000)),
-                ("p999_us", "p99.9", microseconds(base["p999_us"][0]))):
-            yield line("    " + name, value, *(change(m[key + "_change"]) for m in (again, ours, own)))
-        yield line("    rate reached: Hz", "", "", spread(ours["hz"]), spread(own["hz"]))
-        yield line("    its own CPU: % of a core", "", "", spread(ours["own_cpu"], 100))
-        yield line("    with its start and end", "", "", spread(ours["whole_cpu"], 100))
+        yield from overhead_case(case)
+
+
+def overhead_case(case):
+    modes = case["modes"]
+    base = modes["nothing"]
+    changed = [modes[m] for m in ("nothing again", "gospect", "gospect --budget 100", "fgprof")]
+    others = max(m["others"][0] for m in modes.values())
+    yield line(f"  {case['work']}, {count(case['parked'])} parked", "",
+               "" if others < 0.05 else f"(others used {others:.2f} CPUs)")
+    for key, name, value in (
+            ("throughput", "throughput", short(base["throughput"][0]) + " op/s"),
+            ("cpu_per_op", "CPU per op, target and tool", microseconds(base["cpu_per_op"][0] / 1000)),
+            ("p999_us", "p99.9", microseconds(base["p999_us"][0]))):
+        yield line("    " + name, value, *(change(m[key + "_change"]) for m in changed))
+    for key, name, scale in (
+            ("hz", "rate reached: Hz", 1),
+            ("looks", "looks at each goroutine a second", 1),
+            ("own_cpu", "its own CPU: % of a core", 100),
+            ("whole_cpu", "with its start and end", 100)):
+        yield line("    " + name, "", *(spread(m[key], scale) if key in m else "" for m in changed))
 
 
 SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "overhead": overhead}

@@ -407,16 +407,24 @@ def test_a_device_is_written_to_and_not_replaced(states):
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
-@NEEDS_ROOT
-@pytest.mark.parametrize("verb,name", [("dump", "out.json"), ("dump", "out.pb.gz"),
-                                       ("record", "out.html"), ("record", "out.pb.gz")])
-def test_a_disk_that_is_full(states, tmp_path, verb, name):
+@pytest.fixture
+def small_disk(tmp_path):
+    """The beginning of a command that has a nearly full disk in the folder "disk"."""
+    private = ("unshare", "-m", "sh", "-c")
+    if subprocess.run([*private, "mount -t tmpfs tmpfs /mnt"], capture_output=True).returncode:
+        pytest.skip("this user may not mount a small disk")
     (tmp_path / "disk").mkdir()
     script = ('mount -t tmpfs -o size=16k tmpfs disk && head -c 12288 /dev/zero >disk/rest && '
               '"$@"; status=$?; ls -A disk >listing; exit $status')
+    return *private, script, "sh"
+
+
+@pytest.mark.parametrize("verb,name", [("dump", "out.json"), ("dump", "out.pb.gz"),
+                                       ("record", "out.html"), ("record", "out.pb.gz")])
+def test_a_disk_that_is_full(states, tmp_path, small_disk, verb, name):
     length = ("-d", "0.3") if verb == "record" else ()
     line = gospect.run(verb, "-p", states.pid, *length, "-o", f"disk/{name}",
-                       prefix=("unshare", "-m", "sh", "-c", script, "sh")).fails(1)
+                       prefix=small_disk).fails(1)
     assert re.search("full|space", line)
     assert (tmp_path / "listing").read_text().split() == ["rest"]
 

@@ -84,7 +84,7 @@ class Program:
 
     def idle(self):
         """Waits until the goroutine that answers has gone back to its reading."""
-        time.sleep(0.05)
+        time.sleep(0.1)
 
     def running(self):
         return self.process.poll() is None

@@ -20,7 +20,7 @@ DEPTH = 12
 WAITS = {"sleep": {"main.leafSleep"}, "select": {"main.leafSelect"},
          "sync.Mutex.Lock": {"main.leafMutex"},
          "chan receive": {"main.leafChan", "main.leafSelect"}}
-SECONDS = 12
+SECONDS = 6
 
 
 def checksum(*numbers):
@@ -94,7 +94,7 @@ def test_the_checker_finds_mixed_frames():
 def test_dump_never_shows_a_torn_stack(targets, version, args):
     program = targets.start("churn", version, args=args)
     checker = Checker()
-    end = time.monotonic() + SECONDS / 2
+    end = time.monotonic() + SECONDS
     while time.monotonic() < end:
         for goroutine in gospect.dump_json(program.pid)["goroutines"]:
             checker.check([frame["func"] for frame in goroutine["frames"]],
@@ -102,6 +102,7 @@ def test_dump_never_shows_a_torn_stack(targets, version, args):
     checker.verdict(least=200)
 
 
+@pytest.mark.time_limit(120)
 @every_version([golang.MIDDLE, golang.NEWEST])
 def test_record_never_counts_a_torn_stack(targets, tmp_path, version):
     program = targets.start("churn", version, args=("-workers=64",))
@@ -110,4 +111,4 @@ def test_record_never_counts_a_torn_stack(targets, tmp_path, version):
     checker = Checker()
     for sample in pprof.read(tmp_path / "churn.pb.gz").samples:
         checker.check(sample.stack, wait=sample.labels.get("wait"))
-    checker.verdict(least=5000)
+    checker.verdict(least=50000)

@@ -6,8 +6,11 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "dump/panic.h"
 
 #define UNIT_BYTES (256u << 10)
+/* runtime.schedt.lastpoll, behind goidgen, in Go 1.17 to 1.27. */
+#define SCHED_LASTPOLL 8
 
 struct collector {
 	struct dump *dump;
@@ -41,6 +44,7 @@ static struct error *take(void *arg, const struct goroutine_record *before,
 		.locked = d.locked_m != 0,
 		.system = now->flags & GOROUTINE_SYSTEM,
 		.unknown = now->flags & GOROUTINE_UNKNOWN,
+		.on_cpu = now->flags & GOROUTINE_ON_CPU,
 	};
 	return NULL;
 }
@@ -114,15 +118,20 @@ static void put_bubble(struct dump_goroutine *g, uint64_t word)
 	g->bubble = word;
 }
 
-static struct error *visit_all(struct goroutine_set *set)
+/*
+ * Of a core file that is cut off each goroutine is looked at alone, so that those that are there
+ * are not lost with their neighbours.
+ */
+static struct error *visit_all(struct goroutine_set *set, const struct target_core *core)
 {
+	bool alone = core && core->truncated;
 	_cleanup_free_ uint32_t *order = NULL;
 	const struct goroutine_unit *units;
 	size_t count, visited = 0;
 	struct error *err = goroutine_set_refresh(set);
 
 	if (!err)
-		err = goroutine_set_plan(set, UNIT_BYTES, &units, &count);
+		err = goroutine_set_plan(set, alone ? 1 : UNIT_BYTES, &units, &count);
 	if (err)
 		return err;
 	order = malloc((count + 1) * sizeof(*order));
@@ -131,8 +140,29 @@ static struct error *visit_all(struct goroutine_set *set)
 	for (size_t i = 0; i < count; i++)
 		order[i] = i;
 	for (size_t i = 0; !err && i < count; i += visited)
-		err = goroutine_set_visit(set, order + i, count - i, &visited);
+		err = goroutine_set_visit(set, order + i, alone ? 1 : count - i, &visited);
 	return err;
+}
+
+static bool registers_of(void *arg, uint64_t thread, struct target_registers *ret)
+{
+	return thread <= INT32_MAX && target_registers(arg, (pid_t)thread, ret);
+}
+
+/*
+ * The last time that a core file knows of: when the runtime last polled the network, or a garbage
+ * collection that is later. It says 0 while it polls; then nothing is known.
+ */
+static uint64_t last_moment(const struct dump *dump, struct target *t, const struct golayout *lay)
+{
+	uint64_t last;
+
+	if (error_dropped(target_read_u64(t, lay->v.sched + SCHED_LASTPOLL, &last)))
+		return 0;
+	for (size_t i = 0; last && i < dump->count; i++)
+		if (dump->items[i].wait_since > last)
+			last = dump->items[i].wait_since;
+	return last;
 }
 
 struct error *dump_collect(struct target *t, const struct image *img, const struct golayout *lay,
@@ -144,6 +174,8 @@ struct error *dump_collect(struct target *t, const struct image *img, const stru
 		.stack_limit = options->stack_limit,
 		.changed = take,
 		.arg = &collector,
+		.registers = target_core(t) ? registers_of : NULL,
+		.registers_arg = t,
 	};
 	struct error *err;
 
@@ -151,14 +183,17 @@ struct error *dump_collect(struct target *t, const struct image *img, const stru
 		return &error_no_memory;
 	dump->img = img;
 	dump->minor = lay->minor;
-	dump->pid = target_pid(t);
+	dump->core = target_core(t);
+	dump->pid = dump->core ? dump->core->pid : target_pid(t);
 	dump->exe = target_exe_name(t);
 	err = goroutine_set_open(t, img, lay, &goroutines, &dump->set);
 	if (!err)
-		err = visit_all(dump->set);
+		err = visit_all(dump->set, dump->core);
+	if (!err && dump->core)
+		err = panic_read(t, lay, dump);
 	if (err)
 		return err;
-	dump->taken = clock_now();
+	dump->taken = dump->core ? last_moment(dump, t, lay) : clock_now();
 	sort(dump);
 	err = read_words(dump, t, thread_address, &lay->n, put_thread);
 	if (!err)
@@ -177,6 +212,7 @@ void dump_destroy(struct dump *dump)
 		return;
 	goroutine_set_close(dump->set);
 	free(dump->items);
+	free(dump->panic);
 	free(dump);
 }
 

@@ -29,7 +29,8 @@ struct dump_goroutine {
 	uint8_t wait_reason;
 	bool locked;    /* to its thread */
 	bool system;    /* the runtime's own */
-	bool unknown;   /* its stack changed at every try to read it */
+	bool unknown;   /* its stack changed at every try to read it, or is not in the core */
+	bool on_cpu;    /* it runs, and its stack is from its thread's registers */
 	int32_t thread; /* that runs it or is in its system call; 0: none */
 };
 
@@ -39,11 +40,19 @@ struct dump {
 	int minor; /* of the target's Go */
 	int32_t pid;
 	const char *exe; /* the program's name; the target's string */
-	uint64_t taken;               /* CLOCK_MONOTONIC */
+	uint64_t taken;               /* CLOCK_MONOTONIC; 0: not known */
+	const struct target_core *core; /* NULL: a live process */
+	char *panic; /* the message of the panic that ended the process; NULL: none is known */
 	struct dump_goroutine *items; /* by id */
 	size_t count;
 	size_t capacity;
 };
+
+/* Whether the dump has its stack. */
+static inline bool dump_has_stack(const struct dump_goroutine *g)
+{
+	return !g->unknown && (g->status != G_RUNNING || g->on_cpu);
+}
 
 struct dump_options {
 	size_t stack_limit; /* bytes of a stack that are read at most */

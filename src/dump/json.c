@@ -69,6 +69,13 @@ static struct json_object *creator_json(const struct dump *dump, const struct du
 	return o;
 }
 
+static const char *no_stack(const struct dump *dump, const struct dump_goroutine *g)
+{
+	if (!g->unknown)
+		return "running";
+	return dump->core ? "missing" : "changing";
+}
+
 static struct error *frames_json(const struct dump *dump, const struct dump_goroutine *g, bool all,
 				 struct json_object *o)
 {
@@ -78,9 +85,8 @@ static struct error *frames_json(const struct dump *dump, const struct dump_goro
 	struct error *err = NULL;
 
 	json_object_object_add(o, "frames", frames);
-	if (g->status == G_RUNNING || g->unknown) {
-		json_object_object_add(o, "no_stack",
-				       json_object_new_string(g->unknown ? "changing" : "running"));
+	if (!dump_has_stack(g)) {
+		json_object_object_add(o, "no_stack", json_object_new_string(no_stack(dump, g)));
 		return NULL;
 	}
 	err = traceback_of(dump->img, stack, all, TRACEBACK_WHOLE, &tb);
@@ -112,6 +118,25 @@ static struct error *goroutine_json(const struct dump *dump, const struct dump_g
 	return frames_json(dump, g, all, o);
 }
 
+static void add_core(struct json_object *o, const struct dump *dump)
+{
+	const struct target_core *core = dump->core;
+	const char *name = core->signal > 0 ? sigabbrev_np(core->signal) : NULL;
+	const struct goroutine_stats *stats = goroutine_set_stats(dump->set);
+	char text[32];
+
+	json_object_object_add(o, "core", json_text(core->path));
+	json_object_object_add(o, "command", json_text(core->command));
+	json_object_object_add(o, "truncated", json_object_new_boolean(core->truncated));
+	json_object_object_add(o, "missing_goroutines",
+			       json_object_new_uint64(stats->missing + stats->faults));
+	json_object_object_add(o, "signal", core->signal ? json_object_new_int(core->signal) : NULL);
+	snprintf(text, sizeof(text), "SIG%s", name ? name : "?");
+	json_object_object_add(o, "signal_name", name ? json_object_new_string(text) : NULL);
+	json_object_object_add(o, "signal_thread", json_object_new_int(core->thread));
+	json_object_object_add(o, "panic", dump->panic ? json_text(dump->panic) : NULL);
+}
+
 static struct json_object *process_json(const struct dump *dump)
 {
 	const struct image *img = dump->img;
@@ -123,6 +148,8 @@ static struct json_object *process_json(const struct dump *dump)
 			       img->info.version ? json_text(img->info.version) : NULL);
 	json_object_object_add(o, "build_id",
 			       img->elf ? json_text(elf_file_build_id(img->elf)) : NULL);
+	if (dump->core)
+		add_core(o, dump);
 	return o;
 }
 

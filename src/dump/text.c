@@ -147,6 +147,16 @@ static struct error *make_stack(struct texts *texts, struct stack stack)
 	return err;
 }
 
+static const char *no_stack(const struct dump *dump, const struct dump_goroutine *g)
+{
+	if (!g->unknown)
+		return "\tgoroutine running on other thread; stack unavailable\n";
+	if (dump->core)
+		return "\tgoroutine's stack is not in the core file, or broken; stack "
+		       "unavailable\n";
+	return "\tgoroutine's stack changed at every try to read it; stack unavailable\n";
+}
+
 static struct error *add_stack(struct texts *texts, struct strbuf *sb,
 			       const struct dump_goroutine *g)
 {
@@ -155,11 +165,8 @@ static struct error *add_stack(struct texts *texts, struct strbuf *sb,
 	uint64_t *made;
 	struct error *err;
 
-	if (g->status == G_RUNNING || g->unknown) {
-		strbuf_adds(sb, g->unknown ? "\tgoroutine's stack changed at every try to read it; "
-					     "stack unavailable\n"
-					   : "\tgoroutine running on other thread; stack "
-					     "unavailable\n");
+	if (!dump_has_stack(g)) {
+		strbuf_adds(sb, no_stack(texts->dump, g));
 		return NULL;
 	}
 	made = map_at(&texts->stacks, g->stack);

@@ -42,6 +42,7 @@ enum goroutine_status {
 enum {
 	GOROUTINE_SYSTEM = 1,  /* the runtime's own: hidden as the runtime hides it */
 	GOROUTINE_UNKNOWN = 2, /* its stack changed at every try */
+	GOROUTINE_ON_CPU = 4,  /* it runs, and its stack is known from the thread's registers */
 };
 
 /* What was seen of a goroutine at the last look. */
@@ -103,6 +104,7 @@ struct goroutine_stats {
 	uint64_t unknown;   /* still torn after all tries */
 	uint64_t truncated; /* stacks longer than the limit */
 	uint64_t faults;    /* visits that could not be read */
+	uint64_t missing;   /* of a core file: entries of allgs that are not in it */
 };
 
 struct goroutine_options {
@@ -110,6 +112,11 @@ struct goroutine_options {
 	/* A goroutine that moved while it was read keeps the state in which it was first seen, so
 	 * that what moves often is not counted less. Else the newest state is shown. */
 	bool keep_state;
+	/* The registers of a thread, by its id in the target (m.procid), at the moment at which the
+	 * memory is read; false: not known. Who runs is then shown with its stack. NULL: nobody
+	 * knows any. */
+	bool (*registers)(void *arg, uint64_t thread, struct target_registers *ret);
+	void *registers_arg;
 	/* Called when a goroutine was seen in another state or place than before; `now` replaces
 	 * `before` afterwards. `header` is for goroutine_details() and valid during the call. */
 	struct error *(*changed)(void *arg, const struct goroutine_record *before,
@@ -142,6 +149,21 @@ struct error *goroutine_set_plan(struct goroutine_set *set, size_t unit_bytes,
  */
 struct error *goroutine_set_visit(struct goroutine_set *set, const uint32_t *units, size_t count,
 				  size_t *ret_visited) must_check;
+
+/* Whether this address is that of a goroutine's g; its place among the records, if so. */
+bool goroutine_set_find(const struct goroutine_set *set, uint64_t g, size_t *ret);
+
+/* What is known of the goroutine whose g this is, read now; false when it cannot be read, or is
+ * none. `labels` is their number in the set, LABELS_NONE when they were changing. */
+struct goroutine_identity {
+	uint64_t goid;
+	uint64_t start_pc;
+	uint32_t labels;
+};
+bool goroutine_set_identify(struct goroutine_set *set, uint64_t g, struct goroutine_identity *ret);
+
+/* GOROUTINE_SYSTEM or 0, for a goroutine that began here and has this stack. */
+uint32_t goroutine_set_system_flag(struct goroutine_set *set, uint64_t start_pc, uint32_t stack);
 
 /* How many goroutines there are now, as runtime.NumGoroutine() counts them; reads headers alone. */
 struct error *goroutine_set_count_alive(struct goroutine_set *set, size_t *ret) must_check;

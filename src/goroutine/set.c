@@ -169,6 +169,21 @@ static size_t drop_garbage(uint64_t *g, size_t count)
 	return n;
 }
 
+/* What a truncated core file has of the list; the rest stays 0 and is dropped as garbage is. */
+static struct error *read_list(struct goroutine_set *set, uint64_t address, uint64_t *list,
+			       size_t count)
+{
+	struct error *err = target_read(set->t, address, list, count * sizeof(*list));
+
+	if (!err || err->code != ERROR_FAULT || !target_core(set->t))
+		return err;
+	memset(list, 0, count * sizeof(*list));
+	for (size_t i = 0; i < count; i++)
+		set->stats.missing +=
+			error_dropped(target_read_u64(set->t, address + i * 8, &list[i]));
+	return NULL;
+}
+
 /* allglen is stored after allgptr, so it is read before it: runtime/proc.go:atomicAllG. */
 struct error *goroutine_set_refresh(struct goroutine_set *set)
 {
@@ -193,7 +208,7 @@ struct error *goroutine_set_refresh(struct goroutine_set *set)
 	room = malloc(count * sizeof(*room));
 	if (!fresh || !room)
 		return &error_no_memory;
-	err = target_read(set->t, array + set->read * 8, fresh, count * sizeof(*fresh));
+	err = read_list(set, array + set->read * 8, fresh, count);
 	if (err)
 		return error_wrap(err, "reading the list of goroutines");
 	count = drop_garbage(fresh, count);
@@ -208,6 +223,43 @@ struct error *goroutine_set_refresh(struct goroutine_set *set)
 size_t goroutine_set_count(const struct goroutine_set *set)
 {
 	return set->count;
+}
+
+bool goroutine_set_find(const struct goroutine_set *set, uint64_t g, size_t *ret)
+{
+	size_t lo = 0, hi = set->count;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (set->g[mid] < g)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	*ret = lo;
+	return lo < set->count && set->g[lo] == g;
+}
+
+bool goroutine_set_identify(struct goroutine_set *set, uint64_t g, struct goroutine_identity *ret)
+{
+	const struct golayout_numbers *n = &set->lay->n;
+	uint64_t labels;
+	size_t place;
+
+	if (!goroutine_set_find(set, g, &place) ||
+	    error_dropped(target_read(set->t, g, set->again, set->header_size)))
+		return false;
+	*ret = (struct goroutine_identity){
+		.goid = header_u64(set->again, n->g_goid),
+		.start_pc = header_u64(set->again, n->g_startpc),
+	};
+	labels = header_u64(set->again, n->g_labels);
+	if (labels &&
+	    (error_dropped(label_sets_read(&set->labels, set->t, &labels, 1, &ret->labels)) ||
+	     ret->labels == LABELS_TORN))
+		ret->labels = LABELS_NONE;
+	return true;
 }
 
 struct goroutine_record *goroutine_set_records(struct goroutine_set *set)

@@ -100,8 +100,11 @@ static inline bool record_same(const struct goroutine_record *a, const struct go
 /* Finds the stacks of set->candidates and hands each to options.changed. */
 struct error *candidates_settle(struct goroutine_set *set) must_check;
 
-/* GOROUTINE_SYSTEM or 0: traceback.go:isSystemGoroutine. */
-uint32_t system_flag(struct goroutine_set *set, uint64_t start_pc, uint32_t stack);
+/*
+ * The stack of who runs, from the registers of its thread, in c->now.stack; STACK_NONE when they
+ * are not known or do not lead to it.
+ */
+struct error *running_stack(struct goroutine_set *set, struct candidate *c) must_check;
 
 /* The stack of who has none to show: the pseudo word, then the start function. */
 struct error *made_stack(struct goroutine_set *set, enum stack_pc pseudo, uint64_t start_pc,

@@ -45,7 +45,7 @@ static struct error *settle(struct goroutine_set *set, struct candidate *c)
 	c->now.owner_since = record->owner_since;
 	c->now.owner_rotation = record->owner_rotation;
 	if (goroutine_is_alive(&c->now))
-		c->now.flags |= system_flag(set, c->start_pc, c->now.stack);
+		c->now.flags |= goroutine_set_system_flag(set, c->start_pc, c->now.stack);
 	if (c->now.flags & GOROUTINE_UNKNOWN)
 		set->stats.unknown++;
 	if (set->options.changed)
@@ -77,7 +77,12 @@ static struct error *settle_without_stack(struct goroutine_set *set, struct cand
 	bool runs = goroutine_status(&c->now) == G_RUNNING;
 	struct error *err = NULL;
 
-	if (goroutine_is_alive(&c->now))
+	c->now.stack = STACK_NONE;
+	if (runs && set->options.registers)
+		err = running_stack(set, c);
+	if (!err && c->now.stack != STACK_NONE)
+		c->now.flags |= GOROUTINE_ON_CPU;
+	else if (!err && goroutine_is_alive(&c->now))
 		err = made_stack(set, runs ? STACK_PC_RUNNING : STACK_PC_UNKNOWN, c->start_pc,
 				 &c->now.stack);
 	if (goroutine_is_alive(&c->now) && !runs)

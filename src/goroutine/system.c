@@ -41,7 +41,7 @@ static bool runs_user_code(const struct goroutine_set *set, uint32_t id)
 	return false;
 }
 
-uint32_t system_flag(struct goroutine_set *set, uint64_t start_pc, uint32_t stack)
+uint32_t goroutine_set_system_flag(struct goroutine_set *set, uint64_t start_pc, uint32_t stack)
 {
 	uint64_t *kind = map_at(&set->start_kinds, start_pc & ~STACK_PC_EXACT);
 

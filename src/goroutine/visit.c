@@ -103,7 +103,8 @@ static size_t count_unit(struct goroutine_set *set, const struct goroutine_unit 
 		struct goroutine_record now = record_of(set, header);
 		uint64_t start_pc = header_u64(header, set->lay->n.g_startpc);
 
-		alive += goroutine_is_alive(&now) && !system_flag(set, start_pc, STACK_NONE);
+		alive += goroutine_is_alive(&now) &&
+			 !goroutine_set_system_flag(set, start_pc, STACK_NONE);
 	}
 	return alive;
 }

@@ -24,7 +24,7 @@ struct elf_file {
 	bool pie;
 	bool dynamic;
 	bool stripped;
-	char build_id[2 * 128 + 1];
+	char build_id[ELF_BUILD_ID_SIZE];
 	struct elf_segment *segments;
 	size_t segment_count;
 	size_t segment_capacity;
@@ -77,31 +77,46 @@ static struct error *read_header(struct elf_file *elf)
  */
 #define NT_GO_BUILD_ID 4
 
-static void set_build_id(struct elf_file *elf, const GElf_Nhdr *note, const char *name,
-			 const uint8_t *id)
+static void set_build_id(char *build_id, const GElf_Nhdr *note, const char *name, const uint8_t *id)
 {
 	size_t size = note->n_descsz;
 
-	if (note->n_namesz != 4 || size > sizeof(elf->build_id) / 2)
+	if (note->n_namesz != 4 || size > ELF_BUILD_ID_SIZE / 2)
 		return;
 	if (!memcmp(name, "GNU", 4) && note->n_type == NT_GNU_BUILD_ID) {
 		for (size_t i = 0; i < size; i++)
-			sprintf(elf->build_id + 2 * i, "%02x", id[i]);
-	} else if (!memcmp(name, "Go\0", 4) && note->n_type == NT_GO_BUILD_ID &&
-		   !elf->build_id[0]) {
-		memcpy(elf->build_id, id, size);
+			sprintf(build_id + 2 * i, "%02x", id[i]);
+	} else if (!memcmp(name, "Go\0", 4) && note->n_type == NT_GO_BUILD_ID && !build_id[0]) {
+		memcpy(build_id, id, size);
 	}
 }
 
-static void read_build_id(struct elf_file *elf, const GElf_Phdr *ph)
+static void read_build_id(Elf *elf, const GElf_Phdr *ph, char *build_id)
 {
-	Elf_Data *notes = elf_getdata_rawchunk(elf->elf, ph->p_offset, ph->p_filesz, ELF_T_NHDR);
+	Elf_Data *notes = elf_getdata_rawchunk(elf, ph->p_offset, ph->p_filesz, ELF_T_NHDR);
 	size_t at = 0, name, desc;
 	GElf_Nhdr note;
 
 	while (notes && (at = gelf_getnote(notes, at, &note, &name, &desc)))
-		set_build_id(elf, &note, (char *)notes->d_buf + name,
+		set_build_id(build_id, &note, (char *)notes->d_buf + name,
 			     (const uint8_t *)notes->d_buf + desc);
+}
+
+void elf_bytes_build_id(const void *bytes, size_t size, char ret[ELF_BUILD_ID_SIZE])
+{
+	Elf *elf;
+	size_t count;
+	GElf_Phdr ph;
+
+	memset(ret, 0, ELF_BUILD_ID_SIZE);
+	elf_version(EV_CURRENT);
+	elf = elf_memory((char *)bytes, size);
+	if (!elf || elf_getphdrnum(elf, &count))
+		count = 0;
+	for (size_t i = 0; i < count && gelf_getphdr(elf, i, &ph); i++)
+		if (ph.p_type == PT_NOTE)
+			read_build_id(elf, &ph, ret);
+	elf_end(elf);
 }
 
 static struct error *add_segment(struct elf_file *elf, const GElf_Phdr *ph)
@@ -143,7 +158,7 @@ static struct error *read_segments(struct elf_file *elf)
 		else if (ph.p_type == PT_INTERP)
 			elf->dynamic = true;
 		else if (ph.p_type == PT_NOTE)
-			read_build_id(elf, &ph);
+			read_build_id(elf->elf, &ph, elf->build_id);
 		if (err)
 			return err;
 	}

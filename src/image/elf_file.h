@@ -47,6 +47,12 @@ bool elf_file_is_stripped(const struct elf_file *elf);
 /* Lower-case hexadecimal of the GNU build id, else the Go linker's own id, else "". */
 const char *elf_file_build_id(const struct elf_file *elf);
 
+/* Room for a build id as elf_file_build_id() gives it, with its NUL. */
+#define ELF_BUILD_ID_SIZE (2 * 128 + 1)
+/* The build id in the first bytes of a program, as a core file has them; "" when it is not among
+ * them. */
+void elf_bytes_build_id(const void *bytes, size_t size, char ret[ELF_BUILD_ID_SIZE]);
+
 /* The address where the program starts. */
 uint64_t elf_file_entry(const struct elf_file *elf);
 

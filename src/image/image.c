@@ -1,5 +1,6 @@
 #include "image/image.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -47,6 +48,51 @@ static struct error *open_elf(int fd, const char *name, struct image **ret)
 	return NULL;
 }
 
+/* Whether the file is the program that the core is of; before anything of it is supplied. */
+static struct error *check_core(struct image *img, struct target *t, const struct target_core *core)
+{
+	uint64_t start = target_program_start(t);
+	const char *ours = elf_file_build_id(img->elf), *name = elf_file_name(img->elf);
+	uint16_t machine = img->machine == MACHINE_AMD64 ? EM_X86_64 : EM_AARCH64;
+	_Alignas(8) uint8_t page[4096];
+	char theirs[ELF_BUILD_ID_SIZE] = "";
+
+	if (core->machine != machine)
+		return error_format(ERROR_FAILED,
+				    "%s is for another kind of processor than %s comes from; give "
+				    "the right program with --exe FILE",
+				    name, core->path);
+	if (start && !error_dropped(target_read(t, start, page, sizeof(page))))
+		elf_bytes_build_id(page, sizeof(page), theirs);
+	img->unchecked = !theirs[0] || !ours[0];
+	if ((!img->unchecked && strcmp(ours, theirs)) || (img->bias && !elf_file_is_pie(img->elf)))
+		return error_format(ERROR_FAILED,
+				    "%s is not the program that %s is of (build id %s against "
+				    "%s); give the right one with --exe FILE",
+				    name, core->path, *ours ? ours : "unknown",
+				    *theirs ? theirs : "unknown");
+	return NULL;
+}
+
+/* Code and read-only data, which no core has: their bytes in the file are those in memory. */
+static struct error *supply_core(const struct image *img, struct target *t)
+{
+	const struct elf_segment *segments;
+	size_t count = elf_file_segments(img->elf, &segments), rest;
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < count; i++) {
+		const uint8_t *bytes = elf_file_rest(img->elf, segments[i].address, &rest);
+
+		if (bytes && !segments[i].writable)
+			err = target_supply(t,
+					    &(struct target_range){segments[i].address + img->bias,
+								   segments[i].file_size,
+								   (void *)bytes});
+	}
+	return err;
+}
+
 struct error *image_open(struct target *t, const char *exe, struct image **ret)
 {
 	_cleanup_image_ struct image *img = NULL;
@@ -65,8 +111,13 @@ struct error *image_open(struct target *t, const char *exe, struct image **ret)
 	if (err)
 		return err;
 	img->bias = entry - elf_file_entry(img->elf);
-	*ret = take_ptr(img);
-	return NULL;
+	if (target_core(t))
+		err = check_core(img, t, target_core(t));
+	if (!err && target_core(t))
+		err = supply_core(img, t);
+	if (!err)
+		*ret = take_ptr(img);
+	return err;
 }
 
 struct error *image_open_file(const char *path, struct image **ret)

@@ -28,12 +28,14 @@ struct image {
 	uint64_t bias;       /* address in the target minus address in the file */
 	uint64_t moduledata; /* address in the target, once image_load_functions() was called */
 	struct pclntab functions;
-	uint8_t *copy; /* the tables, when they had to be read from memory */
+	uint8_t *copy;  /* the tables, when they had to be read from memory */
+	bool unchecked; /* of a core file that does not show which build it is of */
 };
 
 /*
- * The main program of a live target. `exe` names an unstripped twin or is NULL; its build id must
- * match. ERROR_NOT_GO when the program is no Go program.
+ * The main program of a target. `exe` names an unstripped twin or is NULL; its build id must match.
+ * ERROR_NOT_GO when the program is no Go program. That of a core file is held against the core as
+ * far as that goes, and supplies it with the bytes that a core leaves out.
  */
 struct error *image_open(struct target *t, const char *exe, struct image **ret) must_check;
 /* A program's file without a process; its bias is 0. */

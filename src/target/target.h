@@ -53,6 +53,15 @@ struct error *target_open_process(pid_t pid, struct target **ret) must_check;
 struct error *target_open_memory(const struct target_range *segments, size_t count,
 				 struct target **ret) must_check;
 
+/*
+ * The file that a dead process left: from the kernel, from Go's own crash (GOTRACEBACK=crash), from
+ * gcore; plain or compressed by zstd (then it is unpacked into a temporary file that has no name);
+ * of amd64 or arm64, whatever this machine is; a truncated one as far as it goes. `exe` names the
+ * program's file; NULL: the path in the core. Bytes that the core left out are ERROR_FAULT, but for
+ * those that target_supply() brought.
+ */
+struct error *target_open_core(const char *path, const char *exe, struct target **ret) must_check;
+
 void target_close(struct target *t);
 
 /* All of [address, address + size), or ERROR_FAULT, or ERROR_GONE. */
@@ -110,6 +119,45 @@ struct error *target_threads(struct target *t, pid_t **ret, size_t *ret_count) m
  */
 struct error *target_open_exe(struct target *t, int *ret_fd) must_check;
 const char *target_exe_name(const struct target *t);
+
+/* What a core file says of its process. Strings are the target's. */
+struct target_core {
+	const char *path;    /* of the core file */
+	const char *command; /* at most 15 bytes of the thread's name; "" when it is not said */
+	uint16_t machine;    /* EM_X86_64 or EM_AARCH64 */
+	pid_t pid;           /* 0 when it is not said */
+	pid_t thread;        /* that took the signal */
+	int signal;          /* 0: none, the process lived on */
+	int code;            /* siginfo's si_code */
+	pid_t sender;        /* of a signal that somebody sent; 0: not known */
+	uint64_t fault_address;
+	size_t threads;
+	uint64_t size; /* of the file, unpacked */
+	uint64_t whole_size;
+	bool truncated; /* memory is missing at the end */
+};
+
+/* NULL when the target is no core file. */
+const struct target_core *target_core(const struct target *t);
+
+struct target_registers {
+	uint64_t pc;
+	uint64_t sp;
+	uint64_t fp;
+	uint64_t lr; /* arm64; 0 on amd64 */
+};
+
+/* The registers of a thread when the core was written; false when they are not known, as in every
+ * live process. */
+bool target_registers(const struct target *t, pid_t thread, struct target_registers *ret);
+
+/* Where the first byte of the program's file was mapped; 0 when it is not known. Core files only.
+ */
+uint64_t target_program_start(const struct target *t);
+
+/* The bytes that a file has for an address, read where a core leaves them out; not copied, the
+ * range's buffer must live as long as the target. Does nothing to other targets. */
+struct error *target_supply(struct target *t, const struct target_range *range) must_check;
 
 static inline void cleanup_target(struct target **t)
 {

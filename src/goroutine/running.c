@@ -1,0 +1,167 @@
+/*
+ * The stack of a goroutine that runs, from the registers of its thread. The thread is in one of
+ * these places, and each leads to where the goroutine itself is:
+ *
+ * - on the goroutine's stack, in Go code: there, at that very instruction;
+ * - on the stack for signals: the kernel has put what was interrupted into the frame there; that is
+ *   then one of the other two;
+ * - on the thread's own stack (g0), in the runtime or in C: g.sched says where the goroutine left
+ *   its stack (runtime/asm_*.s: systemstack, mcall, morestack, asmcgocall); gogo puts 0 there when
+ *   it comes back.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "goroutine/set.h"
+
+/* More of the stack for signals is never in use. */
+#define MAX_SIGNAL_STACK (256u << 10)
+
+/* struct ucontext of Linux: uc_stack, and where its registers are. */
+#define UC_STACK_ADDRESS 16
+#define UC_STACK_SIZE 32
+#define UC_AMD64_RSP 160
+#define UC_AMD64_RIP 168
+#define UC_ARM64_LR 424
+#define UC_ARM64_SP 432
+#define UC_ARM64_PC 440
+#define UC_BYTES 448
+
+struct place {
+	uint64_t pc;
+	uint64_t sp;
+	uint64_t lr;
+	bool exact;
+};
+
+struct bounds {
+	uint64_t lo;
+	uint64_t hi;
+};
+
+static bool is_within(const struct bounds *b, uint64_t sp)
+{
+	return sp > b->lo && sp < b->hi && !(sp & 7);
+}
+
+static bool read_word(struct goroutine_set *set, uint64_t address, uint64_t *ret)
+{
+	return !error_dropped(target_read_u64(set->t, address, ret));
+}
+
+static bool read_bounds(struct goroutine_set *set, uint64_t g, struct bounds *ret)
+{
+	return read_word(set, g + set->lay->n.g_stack_lo, &ret->lo) &&
+	       read_word(set, g + set->lay->n.g_stack_hi, &ret->hi) && ret->lo < ret->hi;
+}
+
+static uint64_t word_at(const uint8_t *bytes, size_t at)
+{
+	uint64_t word;
+
+	memcpy(&word, bytes + at, sizeof(word));
+	return word;
+}
+
+static struct place place_of(const struct goroutine_set *set, const uint8_t *ucontext)
+{
+	if (set->img->machine == MACHINE_AMD64)
+		return (struct place){.pc = word_at(ucontext, UC_AMD64_RIP),
+				      .sp = word_at(ucontext, UC_AMD64_RSP),
+				      .exact = true};
+	return (struct place){.pc = word_at(ucontext, UC_ARM64_PC),
+			      .sp = word_at(ucontext, UC_ARM64_SP),
+			      .lr = word_at(ucontext, UC_ARM64_LR),
+			      .exact = true};
+}
+
+/*
+ * The frame of the signal is the one whose uc_stack names this very stack; of signals within
+ * signals the first, which lies highest.
+ */
+static bool find_interrupted(const struct goroutine_set *set, const struct bounds *b,
+			     const uint8_t *bytes, size_t size, struct place *ret)
+{
+	for (size_t at = size < UC_BYTES ? 0 : (size - UC_BYTES + 8) & ~(size_t)7; at >= 8;) {
+		at -= 8;
+		if (word_at(bytes, at + UC_STACK_ADDRESS) != b->lo ||
+		    word_at(bytes, at + UC_STACK_SIZE) != b->hi - b->lo)
+			continue;
+		*ret = place_of(set, bytes + at);
+		return true;
+	}
+	return false;
+}
+
+/* When the thread handles a signal, *p becomes what it interrupted. False: that is not to be found.
+ */
+static bool leave_signal(struct goroutine_set *set, uint64_t gsignal, struct place *p)
+{
+	_cleanup_free_ uint8_t *bytes = NULL;
+	struct bounds b;
+	size_t size;
+
+	if (!gsignal || !read_bounds(set, gsignal, &b) || !is_within(&b, p->sp))
+		return true;
+	size = b.hi - p->sp;
+	if (size > MAX_SIGNAL_STACK)
+		return false;
+	bytes = malloc(size);
+	return bytes && !error_dropped(target_read(set->t, p->sp, bytes, size)) &&
+	       find_interrupted(set, &b, bytes, size, p);
+}
+
+static bool is_code(const struct goroutine_set *set, uint64_t pc)
+{
+	return pc >= set->img->functions.text && pc < set->img->functions.etext;
+}
+
+/* Where the goroutine is on its own stack. */
+static bool find_place(struct goroutine_set *set, const struct candidate *c, struct place *ret)
+{
+	const struct golayout_numbers *n = &set->lay->n;
+	struct bounds own = {header_u64(c->header, n->g_stack_lo), c->stack_end};
+	uint64_t m = header_u64(c->header, n->g_m), thread, gsignal;
+	struct target_registers r;
+
+	if (!m || !read_word(set, m + n->m_procid, &thread) ||
+	    !read_word(set, m + n->m_gsignal, &gsignal) ||
+	    !set->options.registers(set->options.registers_arg, thread, &r))
+		return false;
+	*ret = (struct place){r.pc, r.sp, r.lr, true};
+	if (!leave_signal(set, gsignal, ret))
+		return false;
+	if (is_within(&own, ret->sp))
+		return is_code(set, ret->pc);
+	*ret = (struct place){header_u64(c->header, n->g_sched_pc),
+			      header_u64(c->header, n->g_sched_sp),
+			      header_u64(c->header, n->g_sched_lr), false};
+	return is_within(&own, ret->sp) && is_code(set, ret->pc);
+}
+
+struct error *running_stack(struct goroutine_set *set, struct candidate *c)
+{
+	_cleanup_free_ uint8_t *bytes = NULL;
+	struct stack_memory memory = {.start_pc = c->start_pc};
+	struct place p;
+
+	c->now.stack = STACK_NONE;
+	if (!find_place(set, c, &p))
+		return NULL;
+	memory.size = c->stack_end - p.sp;
+	if (memory.size > set->options.stack_limit)
+		memory.size = set->options.stack_limit;
+	bytes = malloc(memory.size);
+	if (!bytes)
+		return &error_no_memory;
+	if (error_dropped(target_read(set->t, p.sp, bytes, memory.size)))
+		return NULL;
+	memory.pc = p.pc;
+	memory.sp = p.sp;
+	memory.lr = set->img->machine == MACHINE_ARM64 ? p.lr : 0;
+	memory.exact_pc = p.exact;
+	memory.bytes = bytes;
+	memory.whole = p.sp + memory.size == c->stack_end;
+	return stacks_unwind(set->stacks, &memory, &c->now.stack);
+}

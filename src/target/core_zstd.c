@@ -1,0 +1,155 @@
+/* Cores as systemd-coredump keeps them. Pages of zeros, of which a Go program's heap has many, stay
+ * holes in the unpacked file. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "base/cleanup.h"
+#include "target/core.h"
+
+#define PAGE 4096u
+#define OUT_PAGES 256u
+/* What `zstd --long=31` needs; the default refuses more than 128 MB. */
+#define MAX_WINDOW_LOG 31
+
+struct unpacker {
+	ZSTD_DCtx *zstd;
+	uint8_t *in;
+	uint8_t *out; /* OUT_PAGES pages, filled before they are written */
+	size_t filled;
+	uint64_t size; /* written so far */
+	int fd;
+	const char *folder;
+};
+
+static void unpacker_release(struct unpacker *u)
+{
+	ZSTD_freeDCtx(u->zstd);
+	free(u->in);
+	free(u->out);
+	if (u->fd >= 0)
+		close(u->fd);
+}
+
+static struct error *open_temporary(struct unpacker *u, const char *path)
+{
+	const char *folders[] = {getenv("TMPDIR"), "/var/tmp", "/tmp"};
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		if (!folders[i] || !*folders[i])
+			continue;
+		u->folder = folders[i];
+		u->fd = open(u->folder, O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
+		if (u->fd >= 0)
+			return NULL;
+	}
+	return error_errno(ERROR_FAILED, errno,
+			   "cannot unpack %s into %s; unpack it with `zstd -d`, or set TMPDIR",
+			   path, u->folder);
+}
+
+static struct error *write_page(struct unpacker *u, const uint8_t *page, size_t size,
+				const char *path)
+{
+	static const uint8_t zeros[PAGE];
+	ssize_t n = size;
+
+	if (memcmp(page, zeros, size))
+		n = pwrite(u->fd, page, size, u->size);
+	if (n < 0 || (size_t)n != size)
+		return error_errno(ERROR_FAILED, n < 0 ? errno : ENOSPC,
+				   "cannot unpack %s into %s; set TMPDIR to a folder with more "
+				   "room",
+				   path, u->folder);
+	u->size += size;
+	return NULL;
+}
+
+static struct error *flush_out(struct unpacker *u, const char *path)
+{
+	struct error *err = NULL;
+
+	for (size_t at = 0; !err && at < u->filled; at += PAGE)
+		err = write_page(u, u->out + at, u->filled - at < PAGE ? u->filled - at : PAGE,
+				 path);
+	u->filled = 0;
+	return err;
+}
+
+/* Unpacks what was read; *ret_rest: 0 when a frame ended there. */
+static struct error *unpack_piece(struct unpacker *u, ZSTD_inBuffer *in, const char *path,
+				  size_t *ret_rest)
+{
+	while (in->pos < in->size || u->filled == OUT_PAGES * PAGE) {
+		ZSTD_outBuffer out = {u->out, OUT_PAGES * PAGE, u->filled};
+		struct error *err;
+
+		*ret_rest = ZSTD_decompressStream(u->zstd, &out, in);
+		u->filled = out.pos;
+		if (ZSTD_isError(*ret_rest))
+			return NULL;
+		if (u->filled < OUT_PAGES * PAGE)
+			continue;
+		err = flush_out(u, path);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+static struct error *unpack_all(struct unpacker *u, int fd, const char *path, bool *ret_cut)
+{
+	size_t room = ZSTD_DStreamInSize(), rest = 0;
+	off_t at = 0;
+	ssize_t n;
+
+	while (!ZSTD_isError(rest) && (n = pread(fd, u->in, room, at)) > 0) {
+		ZSTD_inBuffer in = {u->in, n, 0};
+		struct error *err = unpack_piece(u, &in, path, &rest);
+
+		if (err)
+			return err;
+		at += n;
+	}
+	*ret_cut = rest != 0;
+	return flush_out(u, path);
+}
+
+static bool is_zstd(int fd)
+{
+	static const uint8_t magic[] = {0x28, 0xb5, 0x2f, 0xfd};
+	uint8_t found[sizeof(magic)];
+
+	return pread(fd, found, sizeof(found), 0) == sizeof(found) &&
+	       !memcmp(found, magic, sizeof(magic));
+}
+
+struct error *core_unpack(int fd, const char *path, int *ret_fd, bool *ret_cut)
+{
+	__attribute__((cleanup(unpacker_release))) struct unpacker u = {.fd = -1};
+	struct error *err;
+
+	*ret_fd = fd;
+	*ret_cut = false;
+	if (!is_zstd(fd))
+		return NULL;
+	u.zstd = ZSTD_createDCtx();
+	u.in = malloc(ZSTD_DStreamInSize());
+	u.out = malloc(OUT_PAGES * PAGE);
+	if (!u.zstd || !u.in || !u.out ||
+	    ZSTD_isError(ZSTD_DCtx_setParameter(u.zstd, ZSTD_d_windowLogMax, MAX_WINDOW_LOG)))
+		return &error_no_memory;
+	err = open_temporary(&u, path);
+	if (!err)
+		err = unpack_all(&u, fd, path, ret_cut);
+	if (!err && ftruncate(u.fd, u.size))
+		err = error_errno(ERROR_FAILED, errno, "cannot unpack %s into %s", path, u.folder);
+	if (err)
+		return err;
+	*ret_fd = u.fd;
+	u.fd = -1;
+	return NULL;
+}

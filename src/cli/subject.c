@@ -12,12 +12,15 @@
 /* How long a Go program may take to set up its runtime; then it is something else. */
 #define START_NS 5000000000ull
 
-enum { KEY_EXE = 0x2000 };
+enum { KEY_EXE = 0x2000, KEY_CORE };
 
 static const struct argp_option options[] =
 	{{"pid", 'p', "PID", 0, "The process to look at", 1},
+	 {"core", KEY_CORE, "FILE", 0, "The core file of a dead process, for dump", 1},
 	 {"exe", KEY_EXE, "FILE", 0,
-	  "An unstripped file of the same build as the target's program (same build id)", 1},
+	  "An unstripped file of the same build as the target's program (same build id); of a "
+	  "core file the program itself",
+	  1},
 	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -33,6 +36,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_EXE:
 		o->exe = arg;
+		return 0;
+	case KEY_CORE:
+		o->core = arg;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (state->quoted && state->next > state->quoted) {
@@ -130,15 +136,49 @@ static struct error *open_started(pid_t pid, const char *exe, struct subject *s)
 
 struct error *subject_check(const struct subject_options *o, const char *verb)
 {
+	if (o->core && !o->reads_cores)
+		return error_format(ERROR_USAGE,
+				    "%s: a core file holds one moment; `gospect dump --core FILE` "
+				    "shows it",
+				    verb);
+	if (o->core && (o->pid || o->command))
+		return error_format(ERROR_USAGE,
+				    "%s: give either --core FILE or a process, not both", verb);
 	if (o->pid && o->command)
 		return error_format(ERROR_USAGE, "%s: give either -p PID or -- COMMAND, not both",
 				    verb);
-	if (!o->pid && !o->command)
+	if (!o->pid && !o->command && !o->core)
 		return error_format(ERROR_USAGE,
 				    "%s: no target; give -p PID or -- COMMAND ARGS... "
 				    "(`gospect ps` lists Go processes)",
 				    verb);
 	return NULL;
+}
+
+/* A truncated core may lack what is needed to begin with: then that is why. */
+static struct error *must_check explain_cut(const struct subject *s, struct error *err)
+{
+	const struct target_core *core = s->target ? target_core(s->target) : NULL;
+
+	if (!err || !core || !core->truncated)
+		return err;
+	return error_wrap(err, "%s is truncated (%lu of %lu bytes are there)", core->path,
+			  core->size, core->whole_size > core->size ? core->whole_size : 0);
+}
+
+static struct error *open_core(const struct subject_options *o, struct subject *s)
+{
+	struct error *err = target_open_core(o->core, o->exe, &s->target);
+	bool starting;
+
+	if (!err)
+		err = image_open(s->target, NULL, &s->image);
+	if (err)
+		return err;
+	err = golayout_open(s->image, s->target, &s->layout);
+	if (!err)
+		err = golayout_validate(s->layout, s->image, s->target, &starting);
+	return explain_cut(s, err);
 }
 
 struct error *subject_open(const struct subject_options *o, struct subject *ret)
@@ -148,7 +188,9 @@ struct error *subject_open(const struct subject_options *o, struct subject *ret)
 
 	if (o->command)
 		err = start_command(o->command, &s.child);
-	if (!err)
+	if (!err && o->core)
+		err = open_core(o, &s);
+	else if (!err)
 		err = open_started(s.child ? s.child : o->pid, o->exe, &s);
 	if (err) {
 		drop(&s);

@@ -1,4 +1,5 @@
-/* The target of a verb: given by -p PID or by -- COMMAND, opened, understood and validated. */
+/* The target of a verb: given by -p PID, by -- COMMAND or by --core FILE, opened, understood and
+ * validated. */
 #ifndef CLI_SUBJECT_H
 #define CLI_SUBJECT_H
 
@@ -12,10 +13,13 @@
 struct subject_options {
 	pid_t pid;
 	const char *exe;
-	char **command; /* NULL-terminated; NULL: none was given */
+	const char *core;
+	char **command;   /* NULL-terminated; NULL: none was given */
+	bool reads_cores; /* the verb's: it needs no running process */
 };
 
-/* -p and --exe, and a command behind --: a child parser whose input is struct subject_options. */
+/* -p, --core and --exe, and a command behind --: a child parser whose input is struct
+ * subject_options. */
 extern const struct argp subject_argp;
 
 struct subject {
@@ -25,7 +29,7 @@ struct subject {
 	pid_t child; /* the command that we started; 0: none */
 };
 
-/* ERROR_USAGE unless there is exactly one target. */
+/* ERROR_USAGE unless there is exactly one target, of a kind that the verb can do with. */
 struct error *subject_check(const struct subject_options *options, const char *verb) must_check;
 
 /*

@@ -7,6 +7,7 @@
 #include "cli/fill.h"
 #include "cli/filter.h"
 #include "cli/output.h"
+#include "cli/say_core.h"
 #include "cli/subject.h"
 #include "dump/dump.h"
 #include "profile/profile.h"
@@ -61,8 +62,9 @@ static const struct argp_child children[] = {{&subject_argp, 0, NULL, 0},
 static const struct argp argp =
 	{options,
 	 parse,
-	 "-p PID\n-- COMMAND ARGS...",
-	 "Prints every goroutine of a Go program, without stopping it.\v"
+	 "-p PID\n-- COMMAND ARGS...\n--core FILE",
+	 "Prints every goroutine of a Go program, without stopping it, or of one that left a core "
+	 "file.\v"
 	 "Formats: text (as the runtime prints it), json, folded, pprof; by the file's name: .json "
 	 ".folded .pb.gz .pprof.\n\n"
 	 "Example: gospect dump -p 1234 --wait sync.Mutex.Lock --group",
@@ -194,16 +196,18 @@ static struct error *run_dump(struct dump_verb *v)
 		err = dump_collect(s.target, s.image, s.layout, &collect, &dump);
 	if (err)
 		return err;
+	if (dump->core)
+		say_core(dump);
 	apply_filter(&v->filter, dump);
 	if (v->filter.goid && !dump->count)
 		return error_format(ERROR_FAILED, "process %d has no goroutine %lu that matches",
-				    target_pid(s.target), v->filter.goid);
+				    dump->pid, v->filter.goid);
 	return write_dump(v, dump, &s, &format);
 }
 
 static struct error *run(int argc, char **argv, int *ret)
 {
-	struct dump_verb v = {0};
+	struct dump_verb v = {.subject = {.reads_cores = true}};
 	bool help;
 	struct error *err = parse_options(&argp, "dump", argc, argv, &v, &help);
 

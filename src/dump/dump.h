@@ -39,8 +39,8 @@ struct dump {
 	const struct image *img;
 	int minor; /* of the target's Go */
 	int32_t pid;
-	const char *exe; /* the program's name; the target's string */
-	uint64_t taken;               /* CLOCK_MONOTONIC; 0: not known */
+	const char *exe;                /* the program's name; the target's string */
+	uint64_t taken;                 /* CLOCK_MONOTONIC; 0: not known */
 	const struct target_core *core; /* NULL: a live process */
 	char *panic; /* the message of the panic that ended the process; NULL: none is known */
 	struct dump_goroutine *items; /* by id */

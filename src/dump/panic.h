@@ -10,6 +10,7 @@
  * preprintpanics); values of other kinds than text, numbers and booleans are left out. NULL when
  * there was no panic, or the core file does not have it.
  */
-struct error *panic_read(struct target *t, const struct golayout *lay, struct dump *dump) must_check;
+struct error *panic_read(struct target *t, const struct golayout *lay,
+			 struct dump *dump) must_check;
 
 #endif

@@ -1,0 +1,84 @@
+#include "cli/say_core.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "cli/cli.h"
+
+static void add_signal(struct strbuf *sb, const struct target_core *core)
+{
+	const char *name = sigabbrev_np(core->signal), *words = sigdescr_np(core->signal);
+
+	strbuf_addf(sb, "was ended by signal %d", core->signal);
+	if (name)
+		strbuf_addf(sb, " (SIG%s: %s)", name, words ? words : "");
+	if (core->sender == core->pid && core->pid)
+		strbuf_adds(sb, ", which it sent itself");
+	else if (core->sender)
+		strbuf_addf(sb, ", sent by process %d", core->sender);
+	else if (core->fault_address)
+		strbuf_addf(sb, ", at address 0x%lx", core->fault_address);
+}
+
+static void say_end(const struct dump *dump)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
+	const struct target_core *core = dump->core;
+
+	strbuf_addf(&sb, "process %d, %s, ", core->pid, dump->exe);
+	if (core->signal > 0)
+		add_signal(&sb, core);
+	else
+		strbuf_adds(&sb, "lived when the core file was written");
+	say("%s", sb.data);
+}
+
+/* It may hold anything, and goes to a terminal. */
+static void say_panic(const char *text)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
+
+	for (const char *s = text; *s; s++) {
+		if (*s == '\n')
+			strbuf_adds(&sb, "\\n");
+		else if ((unsigned char)*s < ' ' || *s == 0x7f)
+			strbuf_addf(&sb, "\\x%02x", *s);
+		else
+			strbuf_addc(&sb, *s);
+	}
+	say("panic: %s", sb.data);
+}
+
+static void say_truncated(const struct dump *dump)
+{
+	const struct target_core *core = dump->core;
+	const struct goroutine_stats *stats = goroutine_set_stats(dump->set);
+	uint64_t missing = stats->missing + stats->faults;
+	size_t without = 0;
+
+	for (size_t i = 0; i < dump->count; i++)
+		without += dump->items[i].unknown;
+	if (core->whole_size > core->size)
+		say("%s is truncated: %lu of %lu bytes are there", core->path, core->size,
+		    core->whole_size);
+	else if (core->truncated)
+		say("%s is cut off: its compressed bytes end too soon or are broken", core->path);
+	if (missing || without)
+		say("%lu goroutines are missing, or were dead: the core file does not have them; "
+		    "%zu are shown without their stack",
+		    missing, without);
+}
+
+void say_core(const struct dump *dump)
+{
+	say_end(dump);
+	if (dump->panic)
+		say_panic(dump->panic);
+	if (dump->img->unchecked)
+		say("%s does not show which build it is of: that %s is its program could not be "
+		    "checked",
+		    dump->core->path, dump->exe);
+	say_truncated(dump);
+}

@@ -4,7 +4,7 @@ MESON = meson
 WERROR ?=
 MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
-SOURCES = $(shell find src -name '*.[ch]')
+SOURCES = $(shell find src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
 .PHONY: all demo test check check-format bench install clean
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -27,27 +28,55 @@ static bool is_special(const char *path)
 	return stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
+static bool make_temporary_name(struct outfile *out)
+{
+	if (asprintf(&out->temporary, "%s.XXXXXX", out->path) >= 0)
+		return true;
+	out->temporary = NULL;
+	return false;
+}
+
+/* A file without a name, in the folder in which it is to have one; -1 where there is no such thing.
+ */
+static int open_nameless(const char *path)
+{
+	_cleanup_free_ char *copy = strdup(path);
+
+	return copy ? open(dirname(copy), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
+}
+
+static int open_named(struct outfile *out)
+{
+	mode_t mask;
+	int fd;
+
+	if (!make_temporary_name(out))
+		return -1;
+	fd = mkostemp(out->temporary, O_CLOEXEC);
+	if (fd < 0) {
+		free(take_ptr(out->temporary));
+		return -1;
+	}
+	mask = umask(0);
+	umask(mask);
+	fchmod(fd, 0666 & ~mask);
+	return fd;
+}
+
 static struct error *open_beside(struct outfile *out)
 {
 	struct stat st;
-	mode_t mask;
 	int fd;
 
 	if (stat(out->path, &st) == 0 && S_ISDIR(st.st_mode))
 		return error_format(ERROR_FAILED, "cannot write %s: it is a folder; name a file",
 				    out->path);
-	if (asprintf(&out->temporary, "%s.XXXXXX", out->path) < 0) {
-		out->temporary = NULL;
-		return &error_no_memory;
-	}
-	fd = mkstemp(out->temporary);
-	if (fd < 0) {
-		free(take_ptr(out->temporary));
+	fd = open_nameless(out->path);
+	out->nameless = fd >= 0;
+	if (fd < 0)
+		fd = open_named(out);
+	if (fd < 0)
 		return cannot_create(out->path, errno);
-	}
-	mask = umask(0);
-	umask(mask);
-	fchmod(fd, 0666 & ~mask);
 	out->stream = fdopen(fd, "w");
 	return out->stream ? NULL : &error_no_memory;
 }
@@ -75,35 +104,54 @@ struct error *outfile_open(const char *path, struct outfile *ret)
 	return NULL;
 }
 
-static struct error *finish_stream(struct outfile *out)
+static struct error *cannot_write(const struct outfile *out, int err)
 {
-	const char *name = out->stream == stdout ? "standard output" : out->path;
-	int failed = ferror(out->stream) | fflush(out->stream), err = errno;
+	const char *name = strcmp(out->path, "-") ? out->path : "standard output";
 
-	if (out->stream != stdout) {
-		if (fclose(out->stream) && !failed) {
-			failed = 1;
-			err = errno;
-		}
-	}
-	out->stream = NULL;
-	if (!failed)
-		return NULL;
 	if (err == ENOSPC || err == EDQUOT)
 		return error_format(ERROR_FAILED,
-				    "cannot write %s: the disk is full; free some "
-				    "room or write elsewhere",
+				    "cannot write %s: the disk is full; free some room or write "
+				    "elsewhere",
 				    name);
 	return error_errno(ERROR_FAILED, err, "cannot write %s", name);
 }
 
+/* Gives a nameless file a name beside its own: a link cannot replace a file that is there. */
+static struct error *give_name(struct outfile *out)
+{
+	char from[64];
+	int fd;
+
+	if (!make_temporary_name(out))
+		return &error_no_memory;
+	fd = mkostemp(out->temporary, O_CLOEXEC);
+	if (fd < 0) {
+		free(take_ptr(out->temporary));
+		return cannot_write(out, errno);
+	}
+	close(fd);
+	unlink(out->temporary);
+	snprintf(from, sizeof(from), "/proc/self/fd/%d", fileno(out->stream));
+	if (linkat(AT_FDCWD, from, AT_FDCWD, out->temporary, AT_SYMLINK_FOLLOW)) {
+		free(take_ptr(out->temporary));
+		return cannot_write(out, errno);
+	}
+	return NULL;
+}
+
 struct error *outfile_commit(struct outfile *out)
 {
-	struct error *err = finish_stream(out);
+	struct error *err = NULL;
 
+	if (ferror(out->stream) | fflush(out->stream))
+		err = cannot_write(out, errno);
+	if (!err && out->nameless)
+		err = give_name(out);
+	if (out->stream != stdout && fclose(out->stream) && !err)
+		err = cannot_write(out, errno);
+	out->stream = NULL;
 	if (!err && out->temporary && rename(out->temporary, out->path))
-		err = error_errno(ERROR_FAILED, errno, "cannot rename %s to %s", out->temporary,
-				  out->path);
+		err = cannot_write(out, errno);
 	if (!err)
 		free(take_ptr(out->temporary));
 	return err;

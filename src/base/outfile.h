@@ -1,10 +1,12 @@
 /*
- * A file that appears whole or not at all: written beside its name, renamed when it is complete.
- * The name "-" is standard output, which cannot be taken back.
+ * A file that appears whole or not at all: it has no name until it is complete (where the file
+ * system cannot do that, it has another name beside its own), so also SIGKILL leaves nothing. The
+ * name "-" is standard output, which cannot be taken back.
  */
 #ifndef BASE_OUTFILE_H
 #define BASE_OUTFILE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -12,7 +14,8 @@
 struct outfile {
 	FILE *stream; /* where to write; never close it yourself */
 	char *path;
-	char *temporary; /* NULL for standard output */
+	char *temporary; /* the name that it has before it has its own; NULL: none */
+	bool nameless;
 };
 
 struct error *outfile_open(const char *path, struct outfile *ret) must_check;

@@ -63,6 +63,7 @@ int main(int argc, char **argv)
 {
 	const struct verb *verb;
 	int status = EXIT_DONE;
+	struct error *err;
 
 	signal(SIGBUS, on_bus_error);
 	if (argc < 2) {
@@ -82,5 +83,6 @@ int main(int argc, char **argv)
 		say("there is no verb '%s'; `gospect --help` lists them", argv[1]);
 		return EXIT_USAGE;
 	}
-	return finish(verb->run(argc - 1, argv + 1, &status), status);
+	err = verb->run(argc - 1, argv + 1, &status);
+	return finish(err, status);
 }

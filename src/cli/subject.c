@@ -108,7 +108,7 @@ static struct error *try_open(pid_t pid, const char *exe, struct subject *s, boo
 		err = golayout_open(s->image, s->target, &s->layout);
 	if (!err)
 		err = golayout_validate(s->layout, s->image, s->target, ret_starting);
-	return err;
+	return err && s->target ? target_explain(s->target, err) : err;
 }
 
 static void drop(struct subject *s)

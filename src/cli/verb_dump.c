@@ -192,10 +192,11 @@ static struct error *run_dump(struct dump_verb *v)
 
 	if (!err)
 		err = subject_open(&v->subject, &s);
-	if (!err)
-		err = dump_collect(s.target, s.image, s.layout, &collect, &dump);
 	if (err)
 		return err;
+	err = dump_collect(s.target, s.image, s.layout, &collect, &dump);
+	if (err)
+		return target_explain(s.target, err);
 	if (dump->core)
 		say_core(dump);
 	apply_filter(&v->filter, dump);

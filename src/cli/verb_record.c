@@ -139,7 +139,7 @@ static bool is_wanted(struct record_verb *v, const struct wall_bucket *b, struct
 	struct filter_subject subject = {b->status, b->wait_reason, b->stack, b->labels, 0};
 	bool runs = b->status == G_RUNNING || b->status == G_COPYSTACK;
 
-	if (!b->count || (v->on_cpu && !runs) || (v->off_cpu && runs))
+	if ((!b->count && !b->ns) || (v->on_cpu && !runs) || (v->off_cpu && runs))
 		return false;
 	return filter_matches(&v->filter, &subject, set, img);
 }
@@ -147,11 +147,10 @@ static bool is_wanted(struct record_verb *v, const struct wall_bucket *b, struct
 static struct error *add_bucket(struct profile *p, struct goroutine_set *set,
 				const struct wall_bucket *b)
 {
-	bool runs = b->status == G_RUNNING || b->status == G_COPYSTACK;
 	struct profile_sample sample = {
 		.count = b->count,
 		.wall_ns = b->ns,
-		.cpu_ns = runs ? b->ns : 0,
+		.cpu_ns = b->cpu_ns,
 		.idle_count = b->idle_count,
 		.idle_ns = b->idle_ns,
 	};
@@ -195,6 +194,16 @@ static struct error *add_comments(struct profile *p, const struct record_verb *v
 					  "truncated",
 					  stats->stacks, stats->torn, stats->unknown,
 					  stats->truncated);
+	if (!err && r->no_on_cpu)
+		err = profile_add_comment(p, "on-CPU stacks: none, %s", r->no_on_cpu->message);
+	if (!err && r->on_cpu.period_ns)
+		err = profile_add_comment(
+			p,
+			"on-CPU stacks: %lu samples, %lu of no goroutine (scheduler), "
+			"%lu unknown, %lu truncated, %lu lost%s",
+			r->on_cpu.samples, r->on_cpu.scheduler, r->on_cpu.unknown,
+			r->on_cpu.truncated, r->on_cpu.lost,
+			r->on_cpu.sees_kernel ? "" : "; time in the kernel not seen");
 	if (!err)
 		err = profile_add_comment(p, "gospect used %.2f %% of one core",
 					  100.0 * r->cpu_ns /
@@ -241,6 +250,8 @@ static void say_summary(const struct record_verb *v, const struct wall_result *r
 	const struct goroutine_stats *stats = goroutine_set_stats(set);
 	double looks = looks_hz(r, stats, goroutine_set_count(set));
 
+	if (r->no_on_cpu)
+		say("stacks of what runs are not known: %s", r->no_on_cpu->message);
 	if (r->ended)
 		say("%s; what was seen until then is kept", r->ended->message);
 	say("%.1f s, %.0f goroutines, %lu samples, %.1f Hz (each goroutine %.1f times a second), "
@@ -275,6 +286,7 @@ static struct error *record(struct record_verb *v, const struct subject *s, stru
 		.goid = v->filter.goid,
 		.system = v->all,
 		.stack_limit = STACK_LIMIT,
+		.on_cpu = !v->off_cpu,
 		.stop = &stop_requested,
 		.progress = progress,
 		.arg = v,

@@ -271,6 +271,7 @@ static size_t pseudo_frame(uint64_t pc, struct go_frame *ret)
 		[STACK_PC_RUNNING] = "[running]",
 		[STACK_PC_TRUNCATED] = "[truncated]",
 		[STACK_PC_UNKNOWN] = "[unknown]",
+		[STACK_PC_OUTSIDE] = "[outside Go]",
 	};
 
 	if (pc >= sizeof(names) / sizeof(names[0]) || !names[pc])
@@ -340,6 +341,9 @@ size_t pclntab_frames(const struct pclntab *tab, uint64_t stack_pc, struct go_fr
 bool go_frame_hidden(const struct go_frame *frame, const struct go_frame *callee)
 {
 	if (!frame->wrapper)
+		return false;
+	/* Behind "[running]" it is all that is known. */
+	if (callee && callee->function[0] == '[')
 		return false;
 	return !callee || (strcmp(callee->function, "runtime.gopanic") &&
 			   strcmp(callee->function, "runtime.sigpanic") &&

@@ -27,6 +27,7 @@ enum stack_pc {
 	STACK_PC_RUNNING = 1,   /* "[running]": it runs, its stack is in registers */
 	STACK_PC_TRUNCATED = 2, /* "[truncated]": frames between here and the start were not read */
 	STACK_PC_UNKNOWN = 3,   /* "[unknown]": its stack changed at every try to read it */
+	STACK_PC_OUTSIDE = 4,   /* "[outside Go]": C code, the vDSO */
 	STACK_PC_LAST_PSEUDO = 15,
 };
 
@@ -117,7 +118,8 @@ uint64_t pclntab_any_funcdata(const struct pclntab *tab);
 
 /*
  * As the runtime does (traceback.go:elideWrapperCalling): a wrapper is left out of a stack unless
- * the frame inside it, `callee` (NULL when there is none), is one that starts a panic.
+ * the frame inside it, `callee` (NULL when there is none), is one that starts a panic, or a
+ * pseudo frame.
  */
 bool go_frame_hidden(const struct go_frame *frame, const struct go_frame *callee);
 

@@ -17,6 +17,14 @@ struct buckets {
 
 /* The bucket for what the record shows; BUCKET_NONE when there is no memory. */
 uint32_t buckets_of(struct buckets *b, const struct goroutine_record *r);
+/*
+ * Gives what ran its stacks: the time of each bucket whose stack is [running] goes to buckets with
+ * the stacks of its samples. Samples of goroutines that were never seen running count as the CPU
+ * time that they stand for; those of the runtime's own only if `system`.
+ */
+struct error *buckets_join(struct buckets *b, struct goroutine_set *set,
+			   const struct oncpu_bucket *samples, size_t count, uint64_t period_ns,
+			   bool system) must_check;
 void buckets_release(struct buckets *b);
 
 #endif

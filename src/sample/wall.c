@@ -24,6 +24,7 @@ enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 }
 struct wall_sampler {
 	struct target *t;
 	struct goroutine_set *set;
+	struct oncpu_sampler *on_cpu; /* NULL: not wanted, or not permitted */
 	struct wall_options options;
 	struct wall_result result;
 	struct buckets buckets;
@@ -65,6 +66,7 @@ static void credit(struct wall_sampler *s, const struct goroutine_record *before
 	b = &s->buckets.items[before->owner_bucket];
 	b->count += s->result.rotations - before->owner_rotation;
 	b->ns += s->credited - before->owner_since;
+	b->cpu_ns += b->status == G_RUNNING ? s->credited - before->owner_since : 0;
 }
 
 static bool is_wanted(const struct wall_sampler *s, const struct goroutine_record *r)
@@ -120,6 +122,9 @@ struct error *wall_sampler_open(struct target *t, const struct image *img,
 	err = goroutine_set_open(t, img, lay, &goroutines, &s->set);
 	if (err)
 		return err;
+	if (options->on_cpu)
+		s->result.no_on_cpu = oncpu_sampler_open(t, img, lay, s->set, options->hz,
+							 options->goid, &s->on_cpu);
 	*ret = take_ptr(s);
 	return NULL;
 }
@@ -128,8 +133,10 @@ void wall_sampler_close(struct wall_sampler *s)
 {
 	if (!s)
 		return;
+	oncpu_sampler_close(s->on_cpu);
 	goroutine_set_close(s->set);
 	buckets_release(&s->buckets);
+	error_destroy(s->result.no_on_cpu);
 	error_destroy(s->result.ended);
 	free(s->order);
 	free(s);
@@ -275,10 +282,10 @@ static struct error *tick(struct wall_sampler *s, uint64_t now)
 	}
 	while (!err && s->next < s->unit_count && (n = affordable(s)))
 		err = visit(s, n);
-	if (!err)
-		err = target_check(s->t);
+	if (!err && s->on_cpu)
+		err = oncpu_sampler_drain(s->on_cpu);
 	s->result.ticks++;
-	return err;
+	return target_explain(s->t, err);
 }
 
 /* Adds the CPU time that may be used, up to that of 20 ticks. */
@@ -348,6 +355,7 @@ static void finish_record(struct wall_sampler *s, const struct goroutine_record 
 	count = s->result.rotations - r->owner_rotation + visited;
 	b->ns += ns;
 	b->count += count;
+	b->cpu_ns += goroutine_status(r) == G_RUNNING ? ns : 0;
 	if (!r->owner_rotation && goroutine_status(r) != G_RUNNING &&
 	    goroutine_status(r) != G_RUNNABLE) {
 		b->idle_ns += ns;
@@ -370,6 +378,20 @@ static void finish(struct wall_sampler *s, uint64_t now)
 	}
 }
 
+/* Without samples what runs stays [running]. */
+static struct error *join(struct wall_sampler *s)
+{
+	const struct oncpu_bucket *samples;
+	size_t count;
+
+	if (!s->on_cpu)
+		return NULL;
+	count = oncpu_sampler_buckets(s->on_cpu, &samples);
+	s->result.on_cpu = oncpu_sampler_stats(s->on_cpu);
+	return buckets_join(&s->buckets, s->set, samples, count, s->result.on_cpu.period_ns,
+			    s->options.system);
+}
+
 struct error *wall_sampler_run(struct wall_sampler *s)
 {
 	uint64_t cpu = s->charged = clock_cpu(), start = clock_now(), end;
@@ -385,6 +407,9 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 	else if (err)
 		return err;
 	finish(s, end);
+	err = join(s);
+	if (err)
+		return err;
 	if (!s->result.rotations && s->next) {
 		count_alive(s);
 		s->alive_sum = (double)s->alive_sum * s->unit_count / s->next;

@@ -6,6 +6,11 @@
  * a visit sees stands for the time of its rotation: each goroutine is seen at a random moment of
  * each rotation, so the estimate is unbiased, whatever the budget.
  *
+ * What runs has its stack in registers, so memory tells only that it runs, and since when. Where it
+ * is comes from the on-CPU sampler, and is given the time that memory saw: goroutines that began at
+ * the same function, with the same labels, share their running time as their samples are shared. So
+ * no goroutine counts twice in an instant.
+ *
  * The time credited is the time that really passed. A goroutine that did not run between two looks
  * costs a comparison, and its time is exact.
  */
@@ -18,6 +23,7 @@
 
 #include "base/error.h"
 #include "goroutine/goroutines.h"
+#include "sample/oncpu.h"
 
 struct wall_options {
 	double hz;
@@ -26,6 +32,7 @@ struct wall_options {
 	uint64_t goid;      /* only this goroutine; 0: all */
 	bool system;        /* the runtime's own goroutines too */
 	size_t stack_limit; /* bytes of a stack that are read at most */
+	bool on_cpu;        /* find the stacks of what runs, where the kernel permits it */
 	volatile sig_atomic_t *stop;
 	/* Called about once a second. */
 	void (*progress)(void *arg, double seconds, uint64_t samples);
@@ -40,6 +47,8 @@ struct wall_bucket {
 	uint8_t wait_reason; /* when waiting */
 	uint64_t count;      /* looks */
 	uint64_t ns;
+	uint64_t cpu_ns; /* of running ones: CPU time, by the kernel's samples where there are some
+			  */
 	uint64_t idle_count; /* the part by goroutines that stood there from the first look to the
 				last */
 	uint64_t idle_ns;
@@ -50,10 +59,12 @@ struct wall_result {
 	uint64_t duration_ns; /* from the first tick to the end */
 	uint64_t cpu_ns;      /* used by this process meanwhile */
 	uint64_t ticks;
-	uint64_t missed;     /* ticks that came too late and were left out */
-	uint64_t rotations;  /* complete ones */
-	double goroutines;   /* alive, mean over the rotations */
-	double per_tick;     /* looked at in a tick, mean */
+	uint64_t missed;         /* ticks that came too late and were left out */
+	uint64_t rotations;      /* complete ones */
+	double goroutines;       /* alive, mean over the rotations */
+	double per_tick;         /* looked at in a tick, mean */
+	struct error *no_on_cpu; /* why the stacks of what runs are not known, or NULL */
+	struct oncpu_stats on_cpu;
 	struct error *ended; /* why it ended early: ERROR_GONE; or NULL */
 };
 

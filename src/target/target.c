@@ -81,6 +81,19 @@ struct error *target_check(struct target *t)
 	return t->ops->check(t);
 }
 
+struct error *target_explain(struct target *t, struct error *err)
+{
+	struct error *gone;
+
+	if (err && (err->code == ERROR_GONE || err->code == ERROR_NO_MEMORY))
+		return err;
+	gone = target_check(t);
+	if (!gone)
+		return err;
+	error_destroy(err);
+	return gone;
+}
+
 struct error *target_maps(struct target *t, struct target_maps *ret)
 {
 	return t->ops->maps(t, ret);

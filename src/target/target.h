@@ -101,6 +101,12 @@ pid_t target_pid(const struct target *t);
  */
 struct error *target_check(struct target *t) must_check;
 
+/*
+ * What a read that failed, or that gave nonsense, comes from: ERROR_GONE when the target is gone,
+ * which then replaces `err`; else err. With NULL it is target_check().
+ */
+struct error *target_explain(struct target *t, struct error *err) must_check;
+
 struct error *target_maps(struct target *t, struct target_maps *ret) must_check;
 void target_maps_release(struct target_maps *maps);
 

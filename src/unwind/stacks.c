@@ -251,9 +251,53 @@ static bool push_mark(struct stacks *s, size_t *n, size_t at, uint64_t value)
 	return true;
 }
 
-/* The stack goes on beyond the copy: the start function is known all the same. */
+/*
+ * Where in the chain the walk stands. The chain may lack a frame or two (the caller of a leaf), so
+ * the place is at the walk's own depth or a little before it; in a recursion the same address is
+ * elsewhere as well.
+ */
+static size_t chain_place(const struct stack_memory *m, const uint64_t *pcs, size_t n)
+{
+	uint64_t last = n ? stack_pc_address(pcs[n - 1]) : 0;
+	size_t from = n < m->chain_count ? n : m->chain_count;
+
+	for (size_t k = from; k-- > 0;)
+		if (m->chain[k] == last)
+			return k + 1;
+	return m->chain_count;
+}
+
+/* Adds what the chain knows of the callers; *ret_whole when it leads to where stacks end. */
+static struct error *follow_chain(struct stacks *s, const struct stack_memory *m, size_t *n,
+				  bool *ret_whole)
+{
+	*ret_whole = false;
+	for (size_t k = chain_place(m, s->pcs, *n); k < m->chain_count; k++) {
+		const struct step *step = steps_at(&s->steps, m->chain[k]);
+
+		if (!step)
+			return &error_no_memory;
+		if (!(step->flags & STEP_KNOWN) || *n >= STACK_MAX_FRAMES)
+			return NULL;
+		*ret_whole = step->flags & STEP_TOP;
+		if (!push_pc(s, (*n)++, m->chain[k]))
+			return &error_no_memory;
+		if (*ret_whole)
+			return NULL;
+	}
+	return NULL;
+}
+
+/* The stack goes on beyond the copy: by the chain, or else its start function is known all the
+ * same. */
 static struct error *end_truncated(struct stacks *s, const struct stack_memory *m, size_t *n)
 {
+	struct error *err;
+	bool whole;
+
+	err = follow_chain(s, m, n, &whole);
+	if (err || whole)
+		return err;
 	if (!push_pc(s, (*n)++, STACK_PC_TRUNCATED))
 		return &error_no_memory;
 	if (m->start_pc && !push_pc(s, (*n)++, m->start_pc | STACK_PC_EXACT))
@@ -318,7 +362,9 @@ struct error *stacks_unwind(struct stacks *s, const struct stack_memory *m, uint
 	size_t pcs, marks, chain = 0;
 	struct error *err;
 
-	for (uint32_t i = *template_head(s, m->pc, m->size); i; i = s->templates[i].next) {
+	/* Templates are of return addresses. */
+	for (uint32_t i = m->exact_pc ? 0 : *template_head(s, m->pc, m->size); i;
+	     i = s->templates[i].next) {
 		if (template_fits(s, &s->templates[i], m)) {
 			*ret = s->templates[i].stack;
 			return NULL;
@@ -331,7 +377,7 @@ struct error *stacks_unwind(struct stacks *s, const struct stack_memory *m, uint
 		return err;
 	err = stacks_intern(s, s->pcs, pcs, ret);
 	/* What lies in a register is not in the template's key. */
-	if (!err && chain < MAX_CHAIN && !m->lr && !m->exact_pc)
+	if (!err && chain < MAX_CHAIN && !m->lr && !m->exact_pc && !m->chain_count)
 		template_add(s, m, marks, *ret);
 	return err;
 }

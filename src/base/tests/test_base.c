@@ -1,9 +1,12 @@
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -140,16 +143,58 @@ static void outfile_appears_only_when_committed(void **state)
 	assert_int_equal(st.st_size, 5);
 }
 
+static size_t files_here(void)
+{
+	DIR *dir = opendir(".");
+	size_t count = 0;
+
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count - 2; /* . and .. */
+}
+
 static void outfile_leaves_nothing_when_abandoned(void **state)
 {
 	struct outfile out = {0};
-	_cleanup_free_ char *temporary = NULL;
 
 	assert_null(outfile_open("never", &out));
-	temporary = strdup(out.temporary);
+	fputs("lost", out.stream);
+	fflush(out.stream);
 	outfile_abandon(&out);
-	assert_int_equal(access("never", F_OK), -1);
-	assert_int_equal(access(temporary, F_OK), -1);
+	assert_int_equal(files_here(), 0);
+}
+
+static void outfile_leaves_nothing_when_killed(void **state)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		struct outfile out = {0};
+
+		if (error_dropped(outfile_open("never", &out)))
+			_exit(1);
+		fputs("lost", out.stream);
+		fflush(out.stream);
+		raise(SIGKILL);
+	}
+	waitpid(pid, NULL, 0);
+	assert_int_equal(files_here(), 0);
+}
+
+static void outfile_replaces_what_was_there(void **state)
+{
+	_cleanup_outfile_ struct outfile out = {0};
+	_cleanup_fclose_ FILE *f = fopen("result", "w");
+	struct stat st;
+
+	fputs("what was there before", f);
+	assert_null(outfile_open("result", &out));
+	fputs("new", out.stream);
+	assert_null(outfile_commit(&out));
+	assert_int_equal(stat("result", &st), 0);
+	assert_int_equal(st.st_size, 3);
+	assert_int_equal(files_here(), 1);
 }
 
 static void outfile_says_when_the_disk_is_full(void **state)
@@ -186,6 +231,8 @@ int main(void)
 		cmocka_unit_test(strbuf_grows_and_formats),
 		cmocka_unit_test_setup(outfile_appears_only_when_committed, enter_folder),
 		cmocka_unit_test_setup(outfile_leaves_nothing_when_abandoned, enter_folder),
+		cmocka_unit_test_setup(outfile_leaves_nothing_when_killed, enter_folder),
+		cmocka_unit_test_setup(outfile_replaces_what_was_there, enter_folder),
 		cmocka_unit_test_setup(outfile_says_when_the_disk_is_full, enter_folder),
 		cmocka_unit_test_setup(outfile_says_when_the_folder_is_missing, enter_folder),
 	};

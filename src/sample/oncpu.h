@@ -1,0 +1,60 @@
+/*
+ * The on-CPU sampler: the stacks of goroutines that run, from perf samples of the target's threads.
+ *
+ * A goroutine that runs has its stack pointer in registers, so memory alone does not show where it
+ * is. The kernel's sample brings the registers and the innermost bytes of the stack: the walk by
+ * pcsp begins there, exactly, and goes on by the kernel's frame-pointer chain where the bytes end.
+ */
+#ifndef SAMPLE_ONCPU_H
+#define SAMPLE_ONCPU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "goroutine/goroutines.h"
+
+/* Samples of goroutines that began at one function, with one set of labels, at one place. */
+struct oncpu_bucket {
+	uint64_t start_pc;
+	uint32_t labels;
+	uint32_t stack;
+	uint64_t goid; /* of the last one seen */
+	uint64_t count;
+};
+
+struct oncpu_stats {
+	uint64_t samples;   /* of the target's threads, in all */
+	uint64_t scheduler; /* of no goroutine: the scheduler, the garbage collector's own stack */
+	uint64_t unwound;   /* stacks that were whole */
+	uint64_t truncated; /* that were cut */
+	uint64_t unknown;   /* that could not be unwound */
+	uint64_t lost;      /* dropped by the kernel */
+	uint64_t period_ns; /* CPU time of a sample */
+	bool sees_kernel;   /* time in the kernel is among the samples */
+};
+
+struct oncpu_sampler;
+
+/*
+ * Samples of all goroutines, or, with `goid`, of that one. `set` gives stacks and labels their
+ * numbers. ERROR_DENIED, ERROR_UNSUPPORTED: no samples can be had here, and why.
+ */
+struct error *oncpu_sampler_open(struct target *t, const struct image *img,
+				 const struct golayout *lay, struct goroutine_set *set, double hz,
+				 uint64_t goid, struct oncpu_sampler **ret) must_check;
+void oncpu_sampler_close(struct oncpu_sampler *s);
+
+/* Takes in what the kernel has sampled since the last time. */
+struct error *oncpu_sampler_drain(struct oncpu_sampler *s) must_check;
+
+size_t oncpu_sampler_buckets(const struct oncpu_sampler *s, const struct oncpu_bucket **ret);
+struct oncpu_stats oncpu_sampler_stats(const struct oncpu_sampler *s);
+
+static inline void cleanup_oncpu_sampler(struct oncpu_sampler **s)
+{
+	oncpu_sampler_close(*s);
+}
+#define _cleanup_oncpu_sampler_ __attribute__((cleanup(cleanup_oncpu_sampler)))
+
+#endif

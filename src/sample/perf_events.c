@@ -1,0 +1,384 @@
+#include "sample/perf_events.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+
+#define RING_PAGES 128 /* a power of two */
+#define MAX_CHAIN 127
+
+/*
+ * A ring for each processor; each thread has an event on each processor, which writes to that
+ * processor's ring. (An event that is inherited and follows its thread over all processors cannot
+ * be mapped: kernel/events/core.c, perf_mmap.)
+ */
+struct ring {
+	int fd; /* of the event that owns it */
+	struct perf_event_mmap_page *page;
+};
+
+struct perf_events {
+	struct ring *rings;
+	size_t ring_count;
+	int *fds;
+	size_t fd_count;
+	size_t fd_capacity;
+	size_t page_size;
+	struct perf_event_attr attr;
+	uint64_t lost;
+	uint8_t *copy; /* of a record that wraps around the ring's end */
+	pid_t pid;
+};
+
+/* Registers by their number in the kernel's list (asm/perf_regs.h of either processor), in that
+ * order. */
+static const struct registers {
+	uint64_t mask;
+	uint8_t count;
+	uint8_t fp, sp, pc, lr, g; /* places among them */
+} registers_of[] = {
+	/* bp 6, sp 7, ip 8, r14 22 */
+	[MACHINE_AMD64] = {1ull << 6 | 1ull << 7 | 1ull << 8 | 1ull << 22, 4, 0, 1, 2, 2, 3},
+	/* x28 28, x29 29, lr 30, sp 31, pc 32 */
+	[MACHINE_ARM64] = {0x1full << 28, 5, 1, 3, 4, 2, 0},
+};
+
+static int event_open(struct perf_event_attr *attr, pid_t tid, int cpu)
+{
+	return syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+static int paranoid_level(void)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/sys/kernel/perf_event_paranoid", "re");
+	int level = 2;
+
+	return f && fscanf(f, "%d", &level) == 1 ? level : 2;
+}
+
+static struct error *open_failed(int err)
+{
+	switch (err) {
+	case EACCES:
+	case EPERM:
+		return error_format(ERROR_DENIED,
+				    "may not sample running threads: kernel.perf_event_paranoid is "
+				    "%d; "
+				    "run with sudo or CAP_PERFMON, or set it to 2 or less (in a "
+				    "container: its seccomp profile must allow perf_event_open)",
+				    paranoid_level());
+	case EMFILE:
+	case ENFILE:
+		return error_format(ERROR_FAILED,
+				    "too many threads for the limit of open files; raise "
+				    "it (ulimit -n)");
+	case ENOSYS:
+		return error_format(ERROR_UNSUPPORTED, "this kernel has no perf events");
+	default:
+		return error_errno(ERROR_FAILED, err, "cannot sample running threads");
+	}
+}
+
+static void set_attr(struct perf_events *p, const struct perf_options *o)
+{
+	p->attr = (struct perf_event_attr){
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(p->attr),
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.sample_period = 1e9 / o->hz,
+		.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+			       PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER |
+			       PERF_SAMPLE_STACK_USER,
+		.disabled = 1,
+		.inherit = 1,
+		.exclude_hv = 1,
+		.exclude_callchain_kernel = 1,
+		.watermark = 1,
+		.wakeup_watermark = RING_PAGES * 4096 / 2,
+		.sample_max_stack = MAX_CHAIN,
+		.sample_regs_user = registers_of[o->machine].mask,
+		.sample_stack_user = o->stack_size,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+	};
+}
+
+static struct error *add_fd(struct perf_events *p, int fd)
+{
+	if (!array_reserve(&p->fds, &p->fd_capacity, p->fd_count + 1)) {
+		close(fd);
+		return &error_no_memory;
+	}
+	p->fds[p->fd_count++] = fd;
+	return NULL;
+}
+
+static struct error *map_ring(struct perf_events *p, struct ring *ring, int fd)
+{
+	void *page = mmap(NULL, (RING_PAGES + 1) * p->page_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+			  fd, 0);
+
+	if (page == MAP_FAILED && (errno == EPERM || errno == ENOMEM))
+		return error_format(ERROR_DENIED, "not enough memory may be locked for sampling; "
+						  "raise kernel.perf_event_mlock_kb or ulimit -l");
+	if (page == MAP_FAILED)
+		return error_errno(ERROR_FAILED, errno, "cannot map the ring of samples");
+	*ring = (struct ring){fd, page};
+	return NULL;
+}
+
+/* One thread on one processor. A thread that has ended meanwhile is no error. */
+static struct error *open_event(struct perf_events *p, pid_t tid, size_t cpu)
+{
+	struct ring *ring = &p->rings[cpu];
+	struct error *err;
+	int fd = event_open(&p->attr, tid, cpu);
+
+	/* Who may not look into the kernel may still look at user code. */
+	if (fd < 0 && (errno == EACCES || errno == EPERM) && !p->attr.exclude_kernel) {
+		p->attr.exclude_kernel = 1;
+		fd = event_open(&p->attr, tid, cpu);
+	}
+	if (fd < 0 && (errno == ESRCH || errno == ENODEV))
+		return NULL;
+	if (fd < 0)
+		return open_failed(errno);
+	err = add_fd(p, fd);
+	if (err)
+		return err;
+	if (!ring->page)
+		return map_ring(p, ring, fd);
+	if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd))
+		return error_errno(ERROR_FAILED, errno, "cannot join the rings of samples");
+	return NULL;
+}
+
+/* So many descriptors are needed; the soft limit may be too low, the hard one rarely is. */
+static void raise_file_limit(size_t want)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= want + 64)
+		return;
+	limit.rlim_cur = want + 64 < limit.rlim_max ? want + 64 : limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static struct error *open_all(struct perf_events *p, const pid_t *tids, size_t count)
+{
+	struct error *err = NULL;
+
+	raise_file_limit(count * p->ring_count);
+	for (size_t i = 0; !err && i < count; i++)
+		for (size_t cpu = 0; !err && cpu < p->ring_count; cpu++)
+			err = open_event(p, tids[i], cpu);
+	for (size_t i = 0; !err && i < p->fd_count; i++)
+		if (ioctl(p->fds[i], PERF_EVENT_IOC_ENABLE, 0))
+			err = error_errno(ERROR_FAILED, errno, "cannot start sampling");
+	return err;
+}
+
+struct error *perf_events_open(pid_t pid, const pid_t *tids, size_t count,
+			       const struct perf_options *options, struct perf_events **ret)
+{
+	_cleanup_perf_events_ struct perf_events *p = calloc(1, sizeof(*p));
+	struct error *err;
+
+	if (!p)
+		return &error_no_memory;
+	p->pid = pid;
+	p->page_size = sysconf(_SC_PAGESIZE);
+	p->ring_count = sysconf(_SC_NPROCESSORS_CONF);
+	p->rings = calloc(p->ring_count, sizeof(*p->rings));
+	p->copy = malloc(UINT16_MAX + 1);
+	if (!p->rings || !p->copy)
+		return &error_no_memory;
+	set_attr(p, options);
+	err = open_all(p, tids, count);
+	if (err)
+		return err;
+	*ret = take_ptr(p);
+	return NULL;
+}
+
+void perf_events_close(struct perf_events *p)
+{
+	if (!p)
+		return;
+	for (size_t i = 0; p->rings && i < p->ring_count; i++)
+		if (p->rings[i].page)
+			munmap(p->rings[i].page, (RING_PAGES + 1) * p->page_size);
+	for (size_t i = 0; i < p->fd_count; i++)
+		close(p->fds[i]);
+	free(p->rings);
+	free(p->fds);
+	free(p->copy);
+	free(p);
+}
+
+/* The words of a record, checked against its end. */
+struct words {
+	const uint64_t *at;
+	const uint64_t *end;
+	bool failed;
+};
+
+static uint64_t word(struct words *w)
+{
+	if (w->at >= w->end) {
+		w->failed = true;
+		return 0;
+	}
+	return *w->at++;
+}
+
+static const uint64_t *take_words(struct words *w, uint64_t count)
+{
+	const uint64_t *at = w->at;
+
+	if (count > (uint64_t)(w->end - w->at)) {
+		w->failed = true;
+		return NULL;
+	}
+	w->at += count;
+	return at;
+}
+
+/* The user's part of a call chain; markers tell the parts. */
+static void user_chain(const uint64_t *chain, uint64_t count, struct perf_sample *s)
+{
+	uint64_t begin = count;
+
+	for (uint64_t i = 0; i < count; i++)
+		if (chain[i] == (uint64_t)PERF_CONTEXT_USER)
+			begin = i + 1;
+	s->chain = chain + begin;
+	s->chain_count = count - begin;
+}
+
+/* The order of fields is that of perf_event_open(2), PERF_RECORD_SAMPLE. */
+static bool parse_sample(const struct perf_events *p, const struct perf_event_header *h,
+			 const struct registers *regs, struct perf_sample *ret)
+{
+	struct words w = {(const uint64_t *)(h + 1), (const uint64_t *)h + h->size / 8, false};
+	uint64_t ids, count, size;
+	const uint64_t *values;
+
+	*ret = (struct perf_sample){.in_kernel = (h->misc & PERF_RECORD_MISC_CPUMODE_MASK) ==
+						 PERF_RECORD_MISC_KERNEL};
+	word(&w); /* ip */
+	ids = word(&w);
+	ret->pid = (uint32_t)ids;
+	ret->tid = ids >> 32;
+	ret->time = word(&w);
+	count = word(&w);
+	values = take_words(&w, count);
+	if (values)
+		user_chain(values, count, ret);
+	if (!word(&w)) /* abi: a thread of the kernel has no user registers */
+		return false;
+	values = take_words(&w, regs->count);
+	if (!values)
+		return false;
+	ret->fp = values[regs->fp];
+	ret->sp = values[regs->sp];
+	ret->pc = values[regs->pc];
+	ret->lr = values[regs->lr];
+	ret->g = values[regs->g];
+	size = word(&w);
+	values = take_words(&w, size / 8);
+	ret->stack = (const uint8_t *)values;
+	ret->stack_size = size ? word(&w) : 0; /* what was really copied */
+	return !w.failed && ret->stack_size <= size && ret->pid == p->pid;
+}
+
+static struct error *take_record(struct perf_events *p, const struct perf_event_header *h,
+				 struct error *(*take)(void *, const struct perf_sample *),
+				 void *arg)
+{
+	const struct registers *regs =
+		&registers_of[p->attr.sample_regs_user == registers_of[MACHINE_AMD64].mask
+				      ? MACHINE_AMD64
+				      : MACHINE_ARM64];
+	struct perf_sample sample;
+
+	if (h->type == PERF_RECORD_LOST)
+		p->lost += ((const uint64_t *)(h + 1))[1];
+	if (h->type != PERF_RECORD_SAMPLE || !parse_sample(p, h, regs, &sample))
+		return NULL;
+	return take(arg, &sample);
+}
+
+/* The record at this place, whole: a copy of one that wraps around. */
+static const struct perf_event_header *record_at(struct perf_events *p, const uint8_t *data,
+						 size_t size, uint64_t at)
+{
+	const struct perf_event_header *h = (const void *)(data + at % size);
+	size_t first = size - at % size;
+
+	if (h->size <= first)
+		return h;
+	memcpy(p->copy, h, first);
+	memcpy(p->copy + first, data, h->size - first);
+	return (const struct perf_event_header *)p->copy;
+}
+
+static struct error *drain_ring(struct perf_events *p, struct ring *ring,
+				struct error *(*take)(void *, const struct perf_sample *),
+				void *arg)
+{
+	const uint8_t *data = (const uint8_t *)ring->page + p->page_size;
+	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+	uint64_t tail = ring->page->data_tail;
+	struct error *err = NULL;
+
+	while (!err && tail < head) {
+		const struct perf_event_header *h =
+			record_at(p, data, RING_PAGES * p->page_size, tail);
+
+		if (h->size < sizeof(*h))
+			break;
+		err = take_record(p, h, take, arg);
+		tail += h->size;
+	}
+	__atomic_store_n(&ring->page->data_tail, tail, __ATOMIC_RELEASE);
+	return err;
+}
+
+struct error *perf_events_drain(struct perf_events *p,
+				struct error *(*take)(void *, const struct perf_sample *),
+				void *arg)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < p->ring_count; i++)
+		if (p->rings[i].page)
+			err = drain_ring(p, &p->rings[i], take, arg);
+	return err;
+}
+
+uint64_t perf_events_lost(const struct perf_events *p)
+{
+	return p->lost;
+}
+
+uint64_t perf_events_period(const struct perf_events *p)
+{
+	return p->attr.sample_period;
+}
+
+bool perf_events_see_kernel(const struct perf_events *p)
+{
+	return !p->attr.exclude_kernel;
+}

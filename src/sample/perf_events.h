@@ -1,0 +1,73 @@
+/*
+ * perf_event_open on all threads of a process: where each is that runs, with its user registers and
+ * a piece of its stack. Threads that are born later are covered by inheritance. Source:
+ * perf_event_open(2), include/uapi/linux/perf_event.h.
+ *
+ * The kernel interrupts a running thread, hz times a second of its CPU time, as for any perf. What
+ * is asked for is the software event cpu-clock, which every machine has.
+ */
+#ifndef SAMPLE_PERF_EVENTS_H
+#define SAMPLE_PERF_EVENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "image/elf_file.h"
+
+/* A sample; what it points to is valid during the call that hands it over. */
+struct perf_sample {
+	pid_t pid;
+	pid_t tid;
+	uint64_t time;  /* CLOCK_MONOTONIC */
+	bool in_kernel; /* a system call, a fault, an interrupt; the registers are the user's all
+			   the same */
+	uint64_t pc;
+	uint64_t sp;
+	uint64_t fp;
+	uint64_t lr;          /* arm64 */
+	uint64_t g;           /* the register in which Go keeps the current g: r14, x28 */
+	const uint8_t *stack; /* from sp on */
+	size_t stack_size;
+	/* Return addresses that the kernel found by frame pointers, innermost first. */
+	const uint64_t *chain;
+	size_t chain_count;
+};
+
+struct perf_options {
+	double hz;
+	enum machine machine; /* must be this machine's */
+	size_t stack_size;    /* bytes of stack in a sample, a multiple of 8 below 65528 */
+};
+
+struct perf_events;
+
+/* ERROR_DENIED says which sysctl or capability would allow it. */
+struct error *perf_events_open(pid_t pid, const pid_t *tids, size_t count,
+			       const struct perf_options *options,
+			       struct perf_events **ret) must_check;
+void perf_events_close(struct perf_events *p);
+
+/* Hands over what came since the last call; stops at the first error of `take`, and gives it. */
+struct error *perf_events_drain(struct perf_events *p,
+				struct error *(*take)(void *arg, const struct perf_sample *sample),
+				void *arg) must_check;
+
+/* Samples that the kernel had no room for, so far. */
+uint64_t perf_events_lost(const struct perf_events *p);
+
+/* The nanoseconds of CPU time that a sample stands for. */
+uint64_t perf_events_period(const struct perf_events *p);
+
+/* Whether samples tell of time in the kernel; without permission for that they do not. */
+bool perf_events_see_kernel(const struct perf_events *p);
+
+static inline void cleanup_perf_events(struct perf_events **p)
+{
+	perf_events_close(*p);
+}
+#define _cleanup_perf_events_ __attribute__((cleanup(cleanup_perf_events)))
+
+#endif

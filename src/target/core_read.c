@@ -2,6 +2,7 @@
  * libelf's, which refuses files that are cut. */
 #include <elf.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -182,6 +183,24 @@ static int compare_segments(const void *a, const void *b)
 	return (x->address > y->address) - (x->address < y->address);
 }
 
+/* gcore stops the process and says by which signal. */
+static bool ends_process(int number)
+{
+	switch (number) {
+	case SIGSTOP:
+	case SIGTSTP:
+	case SIGTTIN:
+	case SIGTTOU:
+	case SIGCONT:
+	case SIGCHLD:
+	case SIGURG:
+	case SIGWINCH:
+		return false;
+	default:
+		return number > 0;
+	}
+}
+
 struct error *core_read_file(struct core *core)
 {
 	Elf64_Ehdr header;
@@ -196,6 +215,8 @@ struct error *core_read_file(struct core *core)
 				    "%s has no %s: it is cut off or was not written by the kernel, "
 				    "gcore or the like",
 				    core->path, core->segment_count ? "threads" : "memory");
+	if (!ends_process(core->info.signal))
+		core->info.signal = core->info.code = core->info.sender = 0;
 	qsort(core->segments, core->segment_count, sizeof(*core->segments), compare_segments);
 	core->info.size = core->size;
 	if (core->info.whole_size > core->size)

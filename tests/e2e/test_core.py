@@ -1,0 +1,232 @@
+"""gospect dump --core against what the dying program said itself, or gospect said while it lived."""
+
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from lib import golang, gospect, traceback
+from lib.params import every_build, every_version
+from lib.process import wait_until
+
+MODES = (golang.PLAIN, golang.STRIPPED)
+# Who spins does so until the end: then it is a running goroutine that the core shows.
+ENVIRONMENT = {"GOTRACEBACK": "crash", "GODEBUG": "asyncpreemptoff=1", "GOMAXPROCS": "4"}
+NOT_IN_CORE = "\tgoroutine's stack is not in the core file, or broken; stack unavailable"
+PATTERN = pathlib.Path("/proc/sys/kernel/core_pattern").read_text().strip()
+
+
+def dies_here():
+    """The kernel writes cores into the working folder of the process."""
+    if PATTERN.startswith(("|", "/")):
+        pytest.skip(f"the kernel's cores go elsewhere: core_pattern is {PATTERN!r}")
+
+
+class Death:
+    """A program of tests/programs/crash that died; its core and its last words."""
+
+    def __init__(self, folder, binary, *args, kill=None):
+        dies_here()
+        self.binary = binary
+        self.folder = folder
+        with open(folder / "stderr", "wb") as stderr:
+            process = subprocess.Popen(
+                [binary, *args], cwd=folder, stdout=subprocess.PIPE, stderr=stderr,
+                env={**os.environ, **ENVIRONMENT},
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (-1, -1)))
+        assert process.stdout.readline() == f"ready {process.pid}\n".encode()
+        if kill:
+            time.sleep(0.1)
+            process.send_signal(kill)
+        assert process.wait(30) < 0
+        process.stdout.close()
+        self.pid = process.pid
+        self.core, = (p for p in folder.iterdir() if p.name.startswith("core"))
+        self.words = (folder / "stderr").read_text()
+
+    def goroutines(self):
+        return said(self.words)
+
+
+def said(text):
+    """The goroutines of a crash; each of its threads may have said some again, and registers."""
+    found = {}
+    for part in re.split(r"^-----$", text, flags=re.M):
+        part = re.sub(r"^(rax|r0) .*", "", part, flags=re.M | re.S)
+        for goid, goroutine in traceback.parse(part).items():
+            if goid and (goid not in found or not found[goid].available):
+                found[goid] = goroutine
+    return found
+
+
+def dump(core, *args, **kwargs):
+    result = gospect.run("dump", "--core", core, *args, **kwargs).ok()
+    return traceback.parse(result.text), result.words
+
+
+def strip_start(goroutine, frames):
+    """Without the runtime's own frames from where it began to crash."""
+    extra = len(goroutine.frames) - len(frames)
+    assert extra >= 0 and all(f.func.startswith("runtime.") for f in goroutine.frames[:extra])
+    goroutine.frames = goroutine.frames[extra:]
+
+
+def assert_as_it_said(death, version):
+    outside, words = dump(death.core, "--all")
+    inside = death.goroutines()
+    assert len(inside) > 20
+    for goid, goroutine in inside.items():
+        if goroutine.state == "running" and goroutine.available:
+            strip_start(outside[goid], goroutine.frames)
+        elif not goroutine.available:
+            # The runtime cannot look at other threads; the core has their registers.
+            assert outside[goid].available
+            assert "main.spin" in outside[goid].functions()
+            goroutine.available, goroutine.frames = True, outside[goid].frames
+    found = traceback.differences(inside, outside, golang.minor(version))
+    assert not found, "\n".join(found[:40])
+    return words
+
+
+@every_build(modes=MODES)
+@pytest.mark.parametrize("how,message", [
+    ("panic", "it is over"), ("error", "failure 42"), ("number", "-7"),
+    ("again", "first; then panic: second"),
+    ("nil", "runtime error: invalid memory address or nil pointer dereference"),
+    ("index", "runtime error: index out of range [13] with length 3"), ("throw", None)])
+def test_crash_is_what_the_program_said(tmp_path, version, mode, how, message):
+    death = Death(tmp_path, golang.build("crash", version, mode), how, "spin")
+    words = assert_as_it_said(death, version)
+    assert f"process {death.pid}" in words[0] and "SIGABRT" in words[0]
+    assert [w for w in words if "panic:" in w] == \
+        ([f"gospect: panic: {message}"] if message else [])
+
+
+@every_build(modes=MODES)
+def test_sigquit_is_what_the_program_said(tmp_path, version, mode):
+    death = Death(tmp_path, golang.build("crash", version, mode), "wait", "spin",
+                  kill=signal.SIGQUIT)
+    words = assert_as_it_said(death, version)
+    assert "signal" in words[0] and len(words) == 1
+
+
+def gcore(pid, folder):
+    if not shutil.which("gcore"):
+        pytest.skip("gcore is missing: install gdb")
+    subprocess.run(["gcore", "-o", folder / "core", str(pid)], check=True, capture_output=True)
+    return folder / f"core.{pid}"
+
+
+@every_version()
+def test_a_goroutine_that_was_running_has_its_stack(targets, tmp_path, version):
+    program = targets.start("states", version, args=("-only=chan", "-spin=2"),
+                            env={"GOMAXPROCS": "4"})
+    outside, _ = dump(gcore(program.pid, tmp_path))
+    spinning = traceback.having(outside, "main.spin")
+    assert len(spinning) == 2
+    assert any(g.state == "running" for g in spinning)
+
+
+@every_build(modes=MODES)
+def test_gcore_is_what_the_living_program_shows(targets, tmp_path, version, mode):
+    program = targets.keep("states", version, mode)
+    program.idle()
+    live = gospect.dump(program.pid)
+    dead, words = dump(gcore(program.pid, tmp_path))
+    assert len(live) > 80
+    assert not traceback.differences(live, dead, golang.minor(version), labels=True)
+    assert len(words) == 1 and "lived" in words[0]
+
+
+@pytest.fixture
+def death(tmp_path):
+    return Death(tmp_path, golang.build("crash", golang.NEWEST, golang.STRIPPED), "panic")
+
+
+def test_json_says_how_it_ended(death):
+    data = json.loads(gospect.run("dump", "--core", death.core, "-f", "json").ok().text)
+    process = data["process"]
+    assert (process["pid"], process["signal"], process["signal_name"]) == (death.pid, 6, "SIGABRT")
+    assert process["panic"] == "it is over"
+    assert process["truncated"] is False and process["missing_goroutines"] == 0
+    assert [g["frames"][0]["func"] for g in data["goroutines"] if g["id"] == 1] == ["main.die"]
+
+
+def test_zstd_is_unpacked_and_leaves_nothing_behind(death, tmp_path, monkeypatch):
+    if not shutil.which("zstd"):
+        pytest.skip("zstd is missing")
+    subprocess.run(["zstd", "-q", death.core, "-o", tmp_path / "core.zst"], check=True)
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    assert dump(tmp_path / "core.zst") == dump(death.core)
+    packed = (tmp_path / "core.zst").read_bytes()
+    (tmp_path / "cut.zst").write_bytes(packed[:len(packed) * 9 // 10])
+    gospect.run("dump", "--core", tmp_path / "cut.zst")
+    assert list(folder.iterdir()) == []
+
+
+def test_truncated_is_read_as_far_as_it_goes(death, tmp_path):
+    """Whatever is shown is right, and what is missing is said."""
+    whole, _ = dump(death.core)
+    size = death.core.stat().st_size
+    seen = set()
+    for step in range(41):
+        cut = tmp_path / "cut"
+        with open(death.core, "rb") as core:
+            cut.write_bytes(core.read(size * step // 40))
+        result = gospect.run("dump", "--core", cut)
+        assert result.status in (0, 1), result.err
+        if result.status == 1:
+            assert len(result.words) == 1
+            continue
+        found = traceback.parse(result.text.replace(NOT_IN_CORE, traceback.UNAVAILABLE))
+        seen.add(len(found))
+        assert step == 40 or any("truncated" in w for w in result.words)
+        for goid, goroutine in found.items():
+            if goroutine.available:
+                assert goroutine.frames == whole[goid].frames
+            assert goroutine.state == whole[goid].state
+    assert len(whole) in seen
+
+
+def test_the_program_may_be_elsewhere(death, tmp_path):
+    moved = shutil.copy(death.binary, tmp_path / "moved")
+    assert dump(death.core, "--exe", moved)[0] == dump(death.core)[0]
+
+
+def test_another_program_is_refused(death):
+    other = golang.build("crash", golang.MIDDLE)
+    message = gospect.run("dump", "--core", death.core, "--exe", other).fails(1)
+    assert "is not the program" in message and "build id" in message and "--exe" in message
+
+
+def test_a_missing_program_is_asked_for(tmp_path):
+    binary = shutil.copy(golang.build("crash", golang.NEWEST), tmp_path / "program")
+    death = Death(tmp_path, binary, "panic")
+    os.remove(binary)
+    message = gospect.run("dump", "--core", death.core).fails(1)
+    assert str(binary) in message and "--exe" in message
+
+
+@pytest.mark.parametrize("content,expected", [
+    (b"", "empty"), (b"nothing of the kind", "not a core"), (b"\x1f\x8b\x08 packed", "gzip"),
+    (b"\x7fELF", "cut off")])
+def test_what_is_no_core_is_refused(tmp_path, content, expected):
+    (tmp_path / "core").write_bytes(content)
+    assert expected in gospect.run("dump", "--core", tmp_path / "core").fails(1)
+
+
+def test_a_program_is_no_core(death):
+    assert "is a program" in gospect.run("dump", "--core", death.binary).fails(1)
+
+
+def test_record_wants_a_living_process(death):
+    assert "dump --core" in gospect.run("record", "--core", death.core).fails(2)

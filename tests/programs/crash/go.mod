@@ -1,0 +1,3 @@
+module crash
+
+go 1.17

@@ -139,7 +139,7 @@ static bool is_wanted(struct record_verb *v, const struct wall_bucket *b, struct
 	struct filter_subject subject = {b->status, b->wait_reason, b->stack, b->labels, 0};
 	bool runs = b->status == G_RUNNING || b->status == G_COPYSTACK;
 
-	if ((!b->count && !b->ns) || (v->on_cpu && !runs) || (v->off_cpu && runs))
+	if ((!b->count && !b->ns && !b->cpu_ns) || (v->on_cpu && !runs) || (v->off_cpu && runs))
 		return false;
 	return filter_matches(&v->filter, &subject, set, img);
 }

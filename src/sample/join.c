@@ -9,6 +9,8 @@ static int compare_samples(const void *a, const void *b)
 {
 	const struct oncpu_bucket *x = a, *y = b;
 
+	if (x->in_syscall != y->in_syscall)
+		return x->in_syscall - y->in_syscall;
 	if (x->start_pc != y->start_pc)
 		return x->start_pc < y->start_pc ? -1 : 1;
 	return (x->labels > y->labels) - (x->labels < y->labels);
@@ -138,11 +140,14 @@ struct error *buckets_join(struct buckets *b, struct goroutine_set *set,
 		struct group g = group_at(sorted, count, i);
 
 		for (size_t k = g.first; !used[g.first] && k < g.end; k++) {
-			uint64_t ns = sorted[k].count * period_ns;
+			uint64_t cpu_ns = sorted[k].count * period_ns;
+			/* The time in a system call is in another bucket, which memory filled. */
+			uint64_t ns = sorted[k].in_syscall ? 0 : cpu_ns;
+			uint64_t seen = sorted[k].in_syscall ? 0 : sorted[k].count;
 			bool hidden =
 				goroutine_set_system_flag(set, sorted[k].start_pc, sorted[k].stack);
 
-			if ((!hidden || system) && !add(b, &sorted[k], ns, sorted[k].count, ns))
+			if ((!hidden || system) && !add(b, &sorted[k], ns, seen, cpu_ns))
 				return &error_no_memory;
 		}
 		i = g.end;

@@ -25,6 +25,7 @@ struct oncpu_sampler {
 	size_t capacity;
 	struct map index;   /* hash of a bucket -> its place + 1 */
 	struct map threads; /* tid -> its m; 0: none was found */
+	struct map kinds;   /* stack -> STACK_* bits + 1 */
 	bool threads_fresh; /* read since the last drain began */
 };
 
@@ -65,6 +66,7 @@ void oncpu_sampler_close(struct oncpu_sampler *s)
 	perf_events_close(s->events);
 	free(s->buckets);
 	map_release(&s->index);
+	map_release(&s->kinds);
 	map_release(&s->threads);
 	free(s);
 }
@@ -138,7 +140,7 @@ static struct error *count(struct oncpu_sampler *s, const struct oncpu_bucket *b
 			break;
 		have = &s->buckets[*place - 1];
 		if (have->start_pc == b->start_pc && have->labels == b->labels &&
-		    have->stack == b->stack)
+		    have->stack == b->stack && have->in_syscall == b->in_syscall)
 			break;
 	}
 	if (!*place) {
@@ -148,7 +150,6 @@ static struct error *count(struct oncpu_sampler *s, const struct oncpu_bucket *b
 		*place = s->count;
 	}
 	s->buckets[*place - 1].count++;
-	s->buckets[*place - 1].goid = b->goid;
 	return NULL;
 }
 
@@ -189,7 +190,45 @@ static struct error *unwind(struct oncpu_sampler *s, const struct perf_sample *s
 	return stacks_unwind(goroutine_set_stacks(s->set), &memory, ret);
 }
 
-static void count_kind(struct oncpu_sampler *s, uint32_t stack)
+/* What a stack says of its thread. */
+enum { STACK_SCHEDULES = 1, STACK_IN_SYSCALL = 2 };
+
+static uint64_t kind_of_function(const char *name)
+{
+	/* The thread has left its goroutine: mcall switched to the system stack for good. */
+	static const char *const scheduler[] = {"runtime.mcall", "runtime.mstart",
+						"runtime.mstart0", "runtime.rt0_go"};
+	/* Around these the goroutine is in state syscall. Raw system calls are not. */
+	static const char *const syscalls[] = {"syscall.Syscall", "syscall.Syscall6",
+					       "runtime.cgocall", "runtime.notetsleepg"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(scheduler); i++)
+		if (!strcmp(name, scheduler[i]))
+			return STACK_SCHEDULES;
+	for (size_t i = 0; i < ARRAY_SIZE(syscalls); i++)
+		if (!strcmp(name, syscalls[i]))
+			return STACK_IN_SYSCALL;
+	return 0;
+}
+
+static uint64_t kind_of(struct oncpu_sampler *s, uint32_t id)
+{
+	struct stack stack = stacks_get(goroutine_set_stacks(s->set), id);
+	uint64_t *kind = map_at(&s->kinds, id), bits = 0;
+	struct go_func f;
+
+	if (kind && *kind)
+		return *kind - 1;
+	for (uint32_t i = 0; i < stack.count; i++)
+		if (!stack_pc_is_pseudo(stack.pcs[i]) &&
+		    pclntab_find(&s->img->functions, stack_pc_lookup(stack.pcs[i]), &f))
+			bits |= kind_of_function(f.name);
+	if (kind)
+		*kind = bits + 1;
+	return bits;
+}
+
+static void count_result(struct oncpu_sampler *s, uint32_t stack)
 {
 	if (stack == STACK_NONE)
 		s->stats.unknown++;
@@ -199,25 +238,46 @@ static void count_kind(struct oncpu_sampler *s, uint32_t stack)
 		s->stats.unwound++;
 }
 
+/* Whether the thread works for no goroutine. On a system stack only the stack itself tells: by the
+ * time the sample is read, the thread may work for another one. */
+static struct error *is_of_nobody(struct oncpu_sampler *s, const struct perf_sample *sample,
+				  bool *ret)
+{
+	uint32_t stack;
+	struct error *err = unwind(s, sample, 0, &stack);
+
+	if (!err)
+		*ret = kind_of(s, stack) & STACK_SCHEDULES;
+	return err;
+}
+
 static struct error *take(void *arg, const struct perf_sample *sample)
 {
 	struct oncpu_sampler *s = arg;
 	struct goroutine_identity who;
 	struct oncpu_bucket b;
 	struct error *err;
+	bool nobody = false;
+	size_t place;
 
 	s->stats.samples++;
-	if (!goroutine_set_identify(s->set, goroutine_of(s, sample), &who)) {
+	if (!goroutine_set_find(s->set, sample->g, &place)) {
+		err = is_of_nobody(s, sample, &nobody);
+		if (err)
+			return err;
+	}
+	if (nobody || !goroutine_set_identify(s->set, goroutine_of(s, sample), &who)) {
 		s->stats.scheduler++;
 		return NULL;
 	}
 	if (s->goid && s->goid != who.goid)
 		return NULL;
-	b = (struct oncpu_bucket){.start_pc = who.start_pc, .labels = who.labels, .goid = who.goid};
+	b = (struct oncpu_bucket){.start_pc = who.start_pc, .labels = who.labels};
 	err = unwind(s, sample, who.start_pc, &b.stack);
 	if (err)
 		return err;
-	count_kind(s, b.stack);
+	count_result(s, b.stack);
+	b.in_syscall = kind_of(s, b.stack) & STACK_IN_SYSCALL;
 	return b.stack == STACK_NONE ? NULL : count(s, &b);
 }
 

@@ -19,13 +19,15 @@ struct oncpu_bucket {
 	uint64_t start_pc;
 	uint32_t labels;
 	uint32_t stack;
-	uint64_t goid; /* of the last one seen */
 	uint64_t count;
+	/* In a system call or in C code: memory sees the goroutine in state syscall meanwhile, and
+	 * its time there. */
+	bool in_syscall;
 };
 
 struct oncpu_stats {
 	uint64_t samples;   /* of the target's threads, in all */
-	uint64_t scheduler; /* of no goroutine: the scheduler, the garbage collector's own stack */
+	uint64_t scheduler; /* of no goroutine: the scheduler, and threads that are not Go's */
 	uint64_t unwound;   /* stacks that were whole */
 	uint64_t truncated; /* that were cut */
 	uint64_t unknown;   /* that could not be unwound */

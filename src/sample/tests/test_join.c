@@ -1,0 +1,134 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/unit_test.h"
+#include "sample/buckets.h"
+#include "tests/made_runtime.h"
+
+#define START (MADE_TEXT + MADE_ROOT * MADE_SIZE)
+#define OTHER_START (MADE_TEXT + MADE_OTHER * MADE_SIZE)
+#define SYSTEM_START (MADE_TEXT + MADE_SYSTEM * MADE_SIZE)
+#define PERIOD 10000000u
+
+static struct made_runtime runtime;
+static struct goroutine_set *set;
+static struct buckets buckets;
+
+static int set_up(void **state)
+{
+	struct goroutine_options options = {.stack_limit = 65536};
+
+	made_runtime_init(&runtime, 27, 1);
+	buckets = (struct buckets){0};
+	return error_dropped(
+		goroutine_set_open(&runtime.base, &runtime.img, &runtime.lay, &options, &set));
+}
+
+static int tear_down(void **state)
+{
+	buckets_release(&buckets);
+	goroutine_set_close(set);
+	made_runtime_release(&runtime);
+	return 0;
+}
+
+static uint32_t stack_of(uint64_t first, uint64_t second)
+{
+	uint64_t pcs[] = {first, second};
+	uint32_t id;
+
+	assert_null(stacks_intern(goroutine_set_stacks(set), pcs, 2, &id));
+	return id;
+}
+
+static void add_running(uint64_t start, uint64_t ns, uint64_t count)
+{
+	struct goroutine_record r = {.key = G_RUNNING,
+				     .stack = stack_of(STACK_PC_RUNNING, start | STACK_PC_EXACT)};
+	uint32_t place = buckets_of(&buckets, &r);
+
+	buckets.items[place].ns = buckets.items[place].cpu_ns = ns;
+	buckets.items[place].count = count;
+}
+
+static const struct wall_bucket *find(enum goroutine_status status, uint32_t stack)
+{
+	struct goroutine_record r = {.key = status, .stack = stack};
+
+	return &buckets.items[buckets_of(&buckets, &r)];
+}
+
+static void join(const struct oncpu_bucket *samples, size_t count)
+{
+	assert_null(buckets_join(&buckets, set, samples, count, PERIOD, false));
+}
+
+static void running_time_is_shared_as_samples_are(void **state)
+{
+	uint32_t a = stack_of(made_pc(MADE_LEAF, false), 1),
+		 b = stack_of(made_pc(MADE_LEAF, true), 1);
+	struct oncpu_bucket samples[] = {{.start_pc = START, .stack = a, .count = 3},
+					 {.start_pc = START, .stack = b, .count = 1}};
+
+	add_running(START, 1000, 8);
+	join(samples, 2);
+	assert_int_equal(find(G_RUNNING, a)->ns, 750);
+	assert_int_equal(find(G_RUNNING, b)->ns, 250);
+	assert_int_equal(find(G_RUNNING, a)->count, 6);
+	assert_int_equal(find(G_RUNNING, a)->cpu_ns, 3 * PERIOD);
+	assert_int_equal(find(G_RUNNING, stack_of(STACK_PC_RUNNING, START | STACK_PC_EXACT))->ns,
+			 0);
+}
+
+static void what_has_no_sample_stays_running(void **state)
+{
+	uint32_t a = stack_of(made_pc(MADE_LEAF, false), 1);
+	struct oncpu_bucket samples[] = {{.start_pc = START, .stack = a, .count = 3}};
+
+	add_running(OTHER_START, 1000, 8);
+	join(samples, 1);
+	assert_int_equal(find(G_RUNNING, stack_of(STACK_PC_RUNNING, OTHER_START | STACK_PC_EXACT))
+				 ->ns,
+			 1000);
+	/* And who was never seen running counts as its CPU time. */
+	assert_int_equal(find(G_RUNNING, a)->ns, 3 * PERIOD);
+}
+
+static void a_system_call_brings_cpu_time_alone(void **state)
+{
+	uint32_t a = stack_of(made_pc(MADE_LEAF, false), 1);
+	struct oncpu_bucket samples[] = {
+		{.start_pc = START, .stack = a, .count = 2, .in_syscall = true}};
+
+	add_running(START, 1000, 8);
+	join(samples, 1);
+	assert_int_equal(find(G_SYSCALL, a)->ns, 0);
+	assert_int_equal(find(G_SYSCALL, a)->cpu_ns, 2 * PERIOD);
+	assert_int_equal(find(G_RUNNING, stack_of(STACK_PC_RUNNING, START | STACK_PC_EXACT))->ns,
+			 1000);
+}
+
+static void the_runtimes_own_goroutines_stay_hidden(void **state)
+{
+	uint32_t a = stack_of(made_pc(MADE_LEAF, false), 1);
+	struct oncpu_bucket samples[] = {{.start_pc = SYSTEM_START, .stack = a, .count = 2}};
+
+	join(samples, 1);
+	assert_int_equal(find(G_RUNNING, a)->cpu_ns, 0);
+	assert_null(buckets_join(&buckets, set, samples, 1, PERIOD, true));
+	assert_int_equal(find(G_RUNNING, a)->cpu_ns, 2 * PERIOD);
+}
+
+#define JOIN_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		JOIN_TEST(running_time_is_shared_as_samples_are),
+		JOIN_TEST(what_has_no_sample_stays_running),
+		JOIN_TEST(a_system_call_brings_cpu_time_alone),
+		JOIN_TEST(the_runtimes_own_goroutines_stay_hidden),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -19,9 +19,9 @@ struct buckets {
 uint32_t buckets_of(struct buckets *b, const struct goroutine_record *r);
 /*
  * Gives what ran its stacks: the time of each bucket whose stack is [running] goes to buckets with
- * the stacks of its samples. Samples of goroutines that were never seen running count as the CPU time
- * that they stand for, those in a system call as CPU time alone; those of the runtime's own goroutines
- * only if `system`.
+ * the stacks of its samples. Samples of goroutines that were never seen running count as the CPU
+ * time that they stand for, those in a system call as CPU time alone; those of the runtime's own
+ * goroutines only if `system`.
  */
 struct error *buckets_join(struct buckets *b, struct goroutine_set *set,
 			   const struct oncpu_bucket *samples, size_t count, uint64_t period_ns,

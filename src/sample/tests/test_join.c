@@ -55,7 +55,9 @@ static const struct wall_bucket *find(enum goroutine_status status, uint32_t sta
 {
 	struct goroutine_record r = {.key = status, .stack = stack};
 
-	return &buckets.items[buckets_of(&buckets, &r)];
+	uint32_t place = buckets_of(&buckets, &r);
+
+	return &buckets.items[place];
 }
 
 static void join(const struct oncpu_bucket *samples, size_t count)

@@ -7,8 +7,8 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/unit_test.h"
-#include "profile.pb-c.h"
 #include "base/utf8.h"
+#include "profile.pb-c.h"
 #include "tests/made_up.h"
 
 #define _cleanup_made_up_ __attribute__((cleanup(made_up_deinit)))

@@ -54,9 +54,11 @@ static struct group find_group(const struct oncpu_bucket *samples, size_t count,
 static bool add(struct buckets *b, const struct oncpu_bucket *sample, uint64_t ns, uint64_t count,
 		uint64_t cpu_ns)
 {
-	struct goroutine_record r = {.key = G_RUNNING,
-				     .stack = sample->stack,
-				     .labels = sample->labels};
+	struct goroutine_record r = {
+		.key = sample->in_syscall ? G_SYSCALL : G_RUNNING,
+		.stack = sample->stack,
+		.labels = sample->labels,
+	};
 	uint32_t place = buckets_of(b, &r);
 
 	if (place == BUCKET_NONE)

@@ -1,7 +1,7 @@
 # bash completion for gospect
 _gospect() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]}
-	local target='-p --pid --exe' output='-o --output -f --format'
+	local target='-p --pid --core --exe' output='-o --output -f --format'
 	local filter='--state --wait --func --label -g --goid'
 
 	case $prev in
@@ -9,7 +9,7 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$(gospect ps 2>/dev/null | awk '$1 ~ /^[0-9]+$/ { print $1 }')" -- "$cur"))
 		return
 		;;
-	-o | --output | --exe)
+	-o | --output | --core | --exe)
 		COMPREPLY=($(compgen -f -- "$cur"))
 		return
 		;;

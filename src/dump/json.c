@@ -130,7 +130,8 @@ static void add_core(struct json_object *o, const struct dump *dump)
 	json_object_object_add(o, "truncated", json_object_new_boolean(core->truncated));
 	json_object_object_add(o, "missing_goroutines",
 			       json_object_new_uint64(stats->missing + stats->faults));
-	json_object_object_add(o, "signal", core->signal ? json_object_new_int(core->signal) : NULL);
+	json_object_object_add(o, "signal",
+			       core->signal ? json_object_new_int(core->signal) : NULL);
 	snprintf(text, sizeof(text), "SIG%s", name ? name : "?");
 	json_object_object_add(o, "signal_name", name ? json_object_new_string(text) : NULL);
 	json_object_object_add(o, "signal_thread", json_object_new_int(core->thread));

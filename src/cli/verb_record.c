@@ -249,20 +249,19 @@ static void say_summary(const struct record_verb *v, const struct wall_result *r
 {
 	const struct goroutine_stats *stats = goroutine_set_stats(set);
 	double looks = looks_hz(r, stats, goroutine_set_count(set));
+	bool named = v->output.path && strcmp(v->output.path, "-");
 
 	if (r->no_on_cpu)
 		say("stacks of what runs are not known: %s", r->no_on_cpu->message);
 	if (r->ended)
 		say("%s; what was seen until then is kept", r->ended->message);
-	say("%.1f s, %.0f goroutines, %lu samples, %.1f Hz (each goroutine %.1f times a second), "
-	    "%lu "
-	    "ticks missed, %lu reads dropped as torn, %lu stacks unknown, gospect used %.1f %% of "
-	    "a "
-	    "core%s%s",
-	    r->duration_ns / 1e9, r->goroutines, samples, achieved_hz(r), looks, r->missed,
-	    stats->torn, stats->unknown, 100.0 * r->cpu_ns / (r->duration_ns ? r->duration_ns : 1),
-	    v->output.path && strcmp(v->output.path, "-") ? " -> " : "",
-	    v->output.path && strcmp(v->output.path, "-") ? v->output.path : "");
+	say("%.1f s, %.0f goroutines (each looked at %.1f times a second), %lu samples at %.1f Hz, "
+	    "shares right within %.2g %%, %lu ticks missed, %lu reads dropped as torn, gospect "
+	    "used "
+	    "%.1f %% of a core%s%s",
+	    r->duration_ns / 1e9, r->goroutines, looks, samples, achieved_hz(r), 100 * r->error,
+	    r->missed, stats->torn, 100.0 * r->cpu_ns / (r->duration_ns ? r->duration_ns : 1),
+	    named ? " -> " : "", named ? v->output.path : "");
 }
 
 static void progress(void *arg, double seconds, uint64_t looks)

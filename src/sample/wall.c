@@ -1,6 +1,7 @@
 #include "sample/wall.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -38,6 +39,7 @@ struct wall_sampler {
 	size_t next; /* in order */
 	uint64_t rotation_began;
 	uint64_t rotation_tick; /* in which it began */
+	uint64_t last_ns;       /* how long the last complete one took */
 	uint64_t credited;      /* ns that all complete rotations stand for */
 	bool random_order;
 
@@ -69,6 +71,16 @@ static void credit(struct wall_sampler *s, const struct goroutine_record *before
 	b->cpu_ns += b->status == G_RUNNING ? s->credited - before->owner_since : 0;
 }
 
+/* It ran between two looks: where it was, in up to a rotation, nobody knows. The variance of a time
+ * between 0 and d of which only that is known is d^2 / 4 at most. */
+static void add_doubt(struct wall_sampler *s, uint32_t bucket)
+{
+	double d = s->last_ns;
+
+	if (bucket != BUCKET_NONE)
+		s->buckets.items[bucket].variance += d * d / 4;
+}
+
 static bool is_wanted(const struct wall_sampler *s, const struct goroutine_record *r)
 {
 	if (!goroutine_is_alive(r) || (r->flags & GOROUTINE_SYSTEM && !s->options.system))
@@ -91,12 +103,14 @@ static struct error *changed(void *arg, const struct goroutine_record *before,
 	if (before->owner_bucket != BUCKET_NONE && stood_still(before, now))
 		return NULL;
 	credit(s, before);
+	add_doubt(s, before->owner_bucket);
 	now->owner_bucket = BUCKET_NONE;
 	now->owner_since = s->credited;
 	now->owner_rotation = s->result.rotations;
 	if (!is_wanted(s, now))
 		return NULL;
 	now->owner_bucket = buckets_of(&s->buckets, now);
+	add_doubt(s, now->owner_bucket);
 	return now->owner_bucket == BUCKET_NONE ? &error_no_memory : NULL;
 }
 
@@ -223,7 +237,8 @@ static void end_rotation(struct wall_sampler *s, uint64_t now)
 	/* Counting costs a pass over the records: now and then is enough. */
 	if (s->result.rotations % 128 == 0)
 		count_alive(s);
-	s->credited += now - s->rotation_began;
+	s->last_ns = now - s->rotation_began;
+	s->credited += s->last_ns;
 	s->result.rotations++;
 }
 
@@ -355,6 +370,7 @@ static void finish_record(struct wall_sampler *s, const struct goroutine_record 
 	count = s->result.rotations - r->owner_rotation + visited;
 	b->ns += ns;
 	b->count += count;
+	b->partial_ns += visited ? (uint64_t)last_ns : 0;
 	b->cpu_ns += goroutine_status(r) == G_RUNNING ? ns : 0;
 	if (!r->owner_rotation && goroutine_status(r) != G_RUNNING &&
 	    goroutine_status(r) != G_RUNNABLE) {
@@ -392,6 +408,33 @@ static struct error *join(struct wall_sampler *s)
 			    s->options.system);
 }
 
+/* Of a rotation cut short only some units were seen: a random sample of them. */
+static void add_sampling_error(struct wall_sampler *s)
+{
+	double seen = s->unit_count ? (double)s->next / s->unit_count : 1, total = 0;
+
+	for (size_t i = 1; i < s->buckets.count; i++)
+		total += s->buckets.items[i].partial_ns;
+	for (size_t i = 1; total > 0 && s->next && i < s->buckets.count; i++) {
+		double share = s->buckets.items[i].partial_ns / total;
+
+		s->buckets.items[i].variance +=
+			(1 - seen) * share * (1 - share) / s->next * total * total;
+	}
+}
+
+/* The worst stack's standard error, as a share of all time, twice. */
+static double error_of(const struct wall_sampler *s)
+{
+	double total = 0, worst = 0;
+
+	for (size_t i = 1; i < s->buckets.count; i++) {
+		total += s->buckets.items[i].ns;
+		worst = fmax(worst, s->buckets.items[i].variance);
+	}
+	return total > 0 ? 2 * sqrt(worst) / total : 0;
+}
+
 struct error *wall_sampler_run(struct wall_sampler *s)
 {
 	uint64_t cpu = s->charged = clock_cpu(), start = clock_now(), end;
@@ -407,6 +450,8 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 	else if (err)
 		return err;
 	finish(s, end);
+	add_sampling_error(s);
+	s->result.error = error_of(s);
 	err = join(s);
 	if (err)
 		return err;

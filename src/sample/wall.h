@@ -11,6 +11,10 @@
  * the same function, with the same labels, share their running time as their samples are shared. So
  * no goroutine counts twice in an instant.
  *
+ * What is not known is where a goroutine that ran between two looks was in between: each such look
+ * adds to the variance of its stacks, and so does what a rotation cut short did not come to. The
+ * result says the error that this makes.
+ *
  * The time credited is the time that really passed. A goroutine that did not run between two looks
  * costs a comparison, and its time is exact.
  */
@@ -52,6 +56,8 @@ struct wall_bucket {
 	uint64_t idle_count; /* the part by goroutines that stood there from the first look to the
 				last */
 	uint64_t idle_ns;
+	double variance;     /* of ns, in ns^2: what is not known between two looks */
+	uint64_t partial_ns; /* the part of ns from the rotation that was cut short */
 };
 
 struct wall_result {
@@ -59,10 +65,11 @@ struct wall_result {
 	uint64_t duration_ns; /* from the first tick to the end */
 	uint64_t cpu_ns;      /* used by this process meanwhile */
 	uint64_t ticks;
-	uint64_t missed;         /* ticks that came too late and were left out */
-	uint64_t rotations;      /* complete ones */
-	double goroutines;       /* alive, mean over the rotations */
-	double per_tick;         /* looked at in a tick, mean */
+	uint64_t missed;    /* ticks that came too late and were left out */
+	uint64_t rotations; /* complete ones */
+	double goroutines;  /* alive, mean over the rotations */
+	double per_tick;    /* looked at in a tick, mean */
+	double error; /* each stack\'s share of all time is right within this, 19 times of 20 */
 	struct error *no_on_cpu; /* why the stacks of what runs are not known, or NULL */
 	struct oncpu_stats on_cpu;
 	struct error *ended; /* why it ended early: ERROR_GONE; or NULL */

@@ -61,6 +61,8 @@ static void sort(struct dump *dump)
 {
 	size_t n = 0;
 
+	if (!dump->count)
+		return;
 	qsort(dump->items, dump->count, sizeof(*dump->items), compare_id);
 	for (size_t i = 0; i < dump->count; i++)
 		if (!n || dump->items[i].id != dump->items[n - 1].id)

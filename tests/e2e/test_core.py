@@ -78,8 +78,8 @@ def strip_start(goroutine, frames):
     goroutine.frames = goroutine.frames[extra:]
 
 
-def assert_as_it_said(death, version):
-    outside, words = dump(death.core, "--all")
+def assert_as_it_said(death, version, *args):
+    outside, words = dump(death.core, "--all", *args)
     inside = death.goroutines()
     assert len(inside) > 20
     for goid, goroutine in inside.items():
@@ -231,3 +231,42 @@ def test_a_program_is_no_core(death):
 
 def test_record_wants_a_living_process(death):
     assert "dump --core" in gospect.run("record", "--core", death.core).fails(2)
+
+
+# Of another machine
+
+FIXTURES = golang.TESTS / "fixtures" / "cores"
+
+
+def build_arm64(version):
+    """The program of the cores in tests/fixtures; the same build wherever it is built."""
+    source = golang.TESTS / "programs" / "crash"
+    folder = golang.CACHE / f"go{version}" / f"crash-{golang.digest(source)}" / "arm64"
+    if not (folder / "crash").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(source, folder)
+        subprocess.run([golang.go_command(), "build", "-trimpath", "-ldflags=-s -w", "-o", "crash",
+                        "."], cwd=folder, check=True,
+                       env={**golang.environment(version), "GOARCH": "arm64"})
+    return folder / "crash"
+
+
+class Fixture:
+    def __init__(self, version, how):
+        self.core = FIXTURES / f"arm64-go{version}-{how}.core.zst"
+        self.words = self.core.with_name(f"arm64-go{version}-{how}.stderr").read_text()
+
+    goroutines = Death.goroutines
+
+
+@every_version([golang.OLDEST, golang.NEWEST])
+@pytest.mark.parametrize("how", ["nil", "wait"])
+def test_arm64_core_is_what_the_program_said(version, how):
+    words = assert_as_it_said(Fixture(version, how), version, "--exe", build_arm64(version))
+    assert any("invalid memory address" in w for w in words) == (how == "nil")
+
+
+def test_program_of_another_processor_is_refused():
+    message = gospect.run("dump", "--core", Fixture(golang.NEWEST, "nil").core, "--exe",
+                          golang.build("crash", golang.NEWEST)).fails(1)
+    assert "another kind of processor" in message

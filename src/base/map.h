@@ -28,6 +28,7 @@ uint64_t *map_at(struct map *map, uint64_t key);
 /* NULL when the key is not there. */
 const uint64_t *map_find(const struct map *map, uint64_t key);
 void map_release(struct map *map);
+#define _cleanup_map_ __attribute__((cleanup(map_release)))
 
 /* A well mixed word: for keys of one's own tables. */
 static inline uint64_t hash_u64(uint64_t x)

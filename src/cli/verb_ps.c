@@ -94,7 +94,7 @@ static struct error *count_goroutines(struct target *t, const struct image *img,
 static struct error *look_inside(struct target *t, struct image *img, struct row *row)
 {
 	_cleanup_golayout_ struct golayout *lay = NULL;
-	_cleanup_free_ pid_t *threads = NULL;
+	_cleanup_free_ struct target_thread *threads = NULL;
 	bool starting;
 	struct error *err;
 

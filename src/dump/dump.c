@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/map.h"
 #include "dump/panic.h"
 
 #define UNIT_BYTES (256u << 10)
@@ -109,6 +110,31 @@ static void put_thread(struct dump_goroutine *g, uint64_t word)
 	g->thread = word <= INT32_MAX ? (int32_t)word : 0;
 }
 
+/* In a container the target counts its threads otherwise than we do. */
+static struct error *name_threads(struct dump *dump, struct target *t)
+{
+	_cleanup_free_ struct target_thread *threads = NULL;
+	_cleanup_map_ struct map names = {0};
+	size_t count;
+	struct error *err = target_threads(t, &threads, &count);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t *name = map_at(&names, threads[i].inner);
+
+		if (!name)
+			return &error_no_memory;
+		*name = threads[i].id;
+	}
+	for (size_t i = 0; i < dump->count; i++) {
+		const uint64_t *name = map_find(&names, dump->items[i].thread);
+
+		dump->items[i].thread = name ? *name : 0;
+	}
+	return NULL;
+}
+
 /* Go 1.24's synctest groups have no number. */
 static uint64_t bubble_address(const struct dump_goroutine *g, const struct golayout_numbers *n)
 {
@@ -198,6 +224,8 @@ struct error *dump_collect(struct target *t, const struct image *img, const stru
 	dump->taken = dump->core ? last_moment(dump, t, lay) : clock_now();
 	sort(dump);
 	err = read_words(dump, t, thread_address, &lay->n, put_thread);
+	if (!err)
+		err = name_threads(dump, t);
 	if (!err)
 		err = read_words(dump, t, bubble_address, &lay->n, put_bubble);
 	if (!err)

@@ -352,27 +352,16 @@ static struct error *must_check check_machine(struct check *c, uint64_t address,
 	return NULL;
 }
 
-/* Thread ids in the target are those of its own pid namespace. */
-static bool in_our_namespace(const struct check *c)
-{
-	char path[64];
-	struct stat theirs, ours;
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/pid", target_pid(c->t));
-	return !stat(path, &theirs) && !stat("/proc/self/ns/pid", &ours) &&
-	       theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev;
-}
-
 /* At least one of the Ms runs on a thread that is there. */
 static struct error *must_check check_threads(struct check *c, size_t count)
 {
 	const struct golayout_numbers *n = &c->lay->n;
-	_cleanup_free_ pid_t *threads = NULL;
+	_cleanup_free_ struct target_thread *threads = NULL;
 	uint64_t id = 0;
 	size_t thread_count;
 	struct error *err;
 
-	if (!target_pid(c->t) || !in_our_namespace(c))
+	if (!target_pid(c->t))
 		return NULL;
 	err = target_threads(c->t, &threads, &thread_count);
 	if (err)
@@ -382,7 +371,7 @@ static struct error *must_check check_threads(struct check *c, size_t count)
 
 		id = procid ? procid : id;
 		for (size_t k = 0; k < thread_count; k++)
-			if (procid == (uint64_t)threads[k])
+			if (procid == (uint64_t)threads[k].inner)
 				return NULL;
 	}
 	c->starting = !id;

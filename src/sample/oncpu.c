@@ -37,6 +37,7 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 	struct perf_options options = {.hz = hz,
 				       .machine = img->machine,
 				       .stack_size = STACK_BYTES};
+	_cleanup_free_ struct target_thread *threads = NULL;
 	_cleanup_free_ pid_t *tids = NULL;
 	struct error *err;
 	size_t count;
@@ -48,9 +49,15 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 	s->lay = lay;
 	s->set = set;
 	s->goid = goid;
-	err = target_threads(t, &tids, &count);
-	if (!err)
-		err = perf_events_open(target_pid(t), tids, count, &options, &s->events);
+	err = target_threads(t, &threads, &count);
+	if (err)
+		return err;
+	tids = calloc(count + 1, sizeof(*tids));
+	if (!tids)
+		return &error_no_memory;
+	for (size_t i = 0; i < count; i++)
+		tids[i] = threads[i].id;
+	err = perf_events_open(target_pid(t), tids, count, &options, &s->events);
 	if (err)
 		return err;
 	s->stats.period_ns = perf_events_period(s->events);
@@ -71,19 +78,39 @@ void oncpu_sampler_close(struct oncpu_sampler *s)
 	free(s);
 }
 
+/* What the target calls this thread -> what we call it. */
+static void name_threads(struct oncpu_sampler *s, struct map *names)
+{
+	_cleanup_free_ struct target_thread *threads = NULL;
+	size_t count;
+
+	if (error_dropped(target_threads(s->t, &threads, &count)))
+		return;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t *name = map_at(names, threads[i].inner);
+
+		if (name)
+			*name = threads[i].id;
+	}
+}
+
 /* Which m each thread is: the list of all m's, newest first. */
 static void read_threads(struct oncpu_sampler *s)
 {
 	const struct golayout_numbers *n = &s->lay->n;
+	_cleanup_map_ struct map names = {0};
+	const uint64_t *name;
 	uint64_t m, procid, *place;
 
 	s->threads_fresh = true;
+	name_threads(s, &names);
 	if (error_dropped(target_read_u64(s->t, s->lay->v.allm, &m)))
 		return;
 	for (size_t i = 0; m && i < MAX_THREADS; i++) {
 		if (error_dropped(target_read_u64(s->t, m + n->m_procid, &procid)))
 			return;
-		place = map_at(&s->threads, procid & INT32_MAX);
+		name = map_find(&names, procid);
+		place = name ? map_at(&s->threads, *name) : NULL;
 		if (place)
 			*place = m;
 		if (error_dropped(target_read_u64(s->t, m + n->m_alllink, &m)))

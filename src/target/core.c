@@ -138,16 +138,16 @@ static struct error *core_maps(struct target *t, struct target_maps *ret)
 	return NULL;
 }
 
-static struct error *core_threads(struct target *t, pid_t **ret, size_t *ret_count)
+static struct error *core_threads(struct target *t, struct target_thread **ret, size_t *ret_count)
 {
 	const struct core *core = (struct core *)t;
-	pid_t *tids = calloc(core->thread_count, sizeof(*tids));
+	struct target_thread *threads = calloc(core->thread_count + 1, sizeof(*threads));
 
-	if (!tids)
+	if (!threads)
 		return &error_no_memory;
 	for (size_t i = 0; i < core->thread_count; i++)
-		tids[i] = core->threads[i].id;
-	*ret = tids;
+		threads[i] = (struct target_thread){core->threads[i].id, core->threads[i].id};
+	*ret = threads;
 	*ret_count = core->thread_count;
 	return NULL;
 }

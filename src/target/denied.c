@@ -11,42 +11,11 @@
 #include "base/cleanup.h"
 #include "target/ops.h"
 
-static bool status_line(pid_t pid, const char *name, char *value, size_t size)
-{
-	_cleanup_fclose_ FILE *f = NULL;
-	char path[32], line[256];
-	size_t n = strlen(name);
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f)) {
-		if (strncmp(line, name, n) || line[n] != ':')
-			continue;
-		snprintf(value, size, "%s", line + n + 1 + strspn(line + n + 1, "\t "));
-		return true;
-	}
-	return false;
-}
-
-long target_status_number(pid_t pid, const char *name)
-{
-	char value[128];
-
-	return status_line(pid, name, value, sizeof(value)) ? atol(value) : -1;
-}
-
-char target_state(pid_t pid)
-{
-	char value[128];
-
-	return status_line(pid, "State", value, sizeof(value)) ? value[0] : 0;
-}
-
 static bool have_ptrace_capability(void)
 {
 	char value[128];
 
-	return status_line(getpid(), "CapEff", value, sizeof(value)) &&
+	return target_status_line(getpid(), "CapEff", value, sizeof(value)) &&
 	       strtoull(value, NULL, 16) >> CAP_SYS_PTRACE & 1;
 }
 

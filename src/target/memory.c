@@ -55,7 +55,7 @@ static struct error *memory_maps(struct target *t, struct target_maps *ret)
 	return NULL;
 }
 
-static struct error *memory_threads(struct target *t, pid_t **ret, size_t *ret_count)
+static struct error *memory_threads(struct target *t, struct target_thread **ret, size_t *ret_count)
 {
 	*ret = NULL;
 	*ret_count = 0;

@@ -11,7 +11,7 @@ struct target_ops {
 			      void *packed, size_t *ret_done);
 	struct error *(*check)(struct target *t);
 	struct error *(*maps)(struct target *t, struct target_maps *ret);
-	struct error *(*threads)(struct target *t, pid_t **ret, size_t *ret_count);
+	struct error *(*threads)(struct target *t, struct target_thread **ret, size_t *ret_count);
 	struct error *(*open_exe)(struct target *t, int *ret_fd);
 	struct error *(*entry)(struct target *t, uint64_t *ret);
 	void (*close)(struct target *t);
@@ -27,6 +27,10 @@ struct target {
 /* Why the kernel refused to let us read this process, and what to do about it. */
 struct error *target_denied(pid_t pid, int err) must_check;
 
+/* The text behind "Name:" in /proc/PID/status, cut to fit; false when there is no such line. */
+bool target_status_line(pid_t pid, const char *name, char *value, size_t size);
+/* Its process or thread id in its own pid namespace. */
+pid_t target_inner_id(pid_t pid);
 /* The value of a line "Name:\tvalue" of /proc/PID/status as a number; -1 when there is none. */
 long target_status_number(pid_t pid, const char *name);
 

@@ -26,6 +26,7 @@ struct process {
 	struct target base;
 	int proc_fd; /* the folder /proc/PID */
 	int mem_fd;
+	bool nested;    /* in another pid namespace than ours */
 	bool use_mem;   /* process_vm_readv is forbidden */
 	uint64_t entry; /* an address that is mapped as long as the program is */
 };
@@ -177,11 +178,12 @@ static void cleanup_closedir(DIR **d)
 		closedir(*d);
 }
 
-static struct error *process_threads(struct target *t, pid_t **ret, size_t *ret_count)
+static struct error *process_threads(struct target *t, struct target_thread **ret,
+				     size_t *ret_count)
 {
 	struct process *p = (struct process *)t;
 	__attribute__((cleanup(cleanup_closedir))) DIR *dir = NULL;
-	_cleanup_free_ pid_t *tids = NULL;
+	_cleanup_free_ struct target_thread *threads = NULL;
 	size_t count = 0, capacity = 0;
 	struct dirent *entry;
 	int fd = openat(p->proc_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -191,11 +193,14 @@ static struct error *process_threads(struct target *t, pid_t **ret, size_t *ret_
 	while ((entry = readdir(dir))) {
 		if (entry->d_name[0] == '.')
 			continue;
-		if (!array_reserve(&tids, &capacity, count + 1))
+		if (!array_reserve(&threads, &capacity, count + 1))
 			return &error_no_memory;
-		tids[count++] = atoi(entry->d_name);
+		threads[count].id = threads[count].inner = atoi(entry->d_name);
+		if (p->nested)
+			threads[count].inner = target_inner_id(threads[count].id);
+		count++;
 	}
-	*ret = take_ptr(tids);
+	*ret = take_ptr(threads);
 	*ret_count = count;
 	return NULL;
 }
@@ -319,6 +324,7 @@ static struct error *process_open(struct process *p)
 				    "there is no process %d here; `gospect ps` lists those that "
 				    "can be looked at",
 				    p->base.pid);
+	p->nested = target_inner_id(p->base.pid) != p->base.pid;
 	err = read_exe_name(p);
 	if (err)
 		return err;

@@ -99,7 +99,7 @@ struct error *target_maps(struct target *t, struct target_maps *ret)
 	return t->ops->maps(t, ret);
 }
 
-struct error *target_threads(struct target *t, pid_t **ret, size_t *ret_count)
+struct error *target_threads(struct target *t, struct target_thread **ret, size_t *ret_count)
 {
 	return t->ops->threads(t, ret, ret_count);
 }

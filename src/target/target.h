@@ -116,8 +116,14 @@ const struct target_map *target_maps_find(const struct target_maps *maps, uint64
 /* The address of the program's entry point (AT_ENTRY), which tells where the program was mapped. */
 struct error *target_entry(struct target *t, uint64_t *ret) must_check;
 
-/* The thread ids of a process; ERROR_GONE when there is none. The caller frees *ret. */
-struct error *target_threads(struct target *t, pid_t **ret, size_t *ret_count) must_check;
+struct target_thread {
+	pid_t id;
+	pid_t inner; /* in the target's own pid namespace: what the target calls it */
+};
+
+/* The threads of a process; ERROR_GONE when there is none. The caller frees *ret. */
+struct error *target_threads(struct target *t, struct target_thread **ret,
+			     size_t *ret_count) must_check;
 
 /*
  * The program's file, opened for reading through /proc/PID/exe (right also when it was deleted or

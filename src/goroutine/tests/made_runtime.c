@@ -87,7 +87,16 @@ static struct error *made_check(struct target *t)
 	return NULL;
 }
 
-static const struct target_ops made_ops = {.read = made_read, .check = made_check};
+static struct error *made_threads(struct target *t, struct target_thread **ret, size_t *ret_count)
+{
+	*ret = NULL;
+	*ret_count = 0;
+	return NULL;
+}
+
+static const struct target_ops made_ops = {.read = made_read,
+					   .check = made_check,
+					   .threads = made_threads};
 
 void made_set_u64(struct made_runtime *r, size_t i, int32_t field, uint64_t value)
 {

@@ -162,7 +162,7 @@ static void ranges_are_read_up_to_the_first_hole(void **state)
 static void check_threads(uint16_t machine, uint64_t lr)
 {
 	_cleanup_target_ struct target *t = NULL;
-	_cleanup_free_ pid_t *tids = NULL;
+	_cleanup_free_ struct target_thread *threads = NULL;
 	struct target_registers r;
 	struct made_core m;
 	size_t count;
@@ -170,10 +170,10 @@ static void check_threads(uint16_t machine, uint64_t lr)
 	made_core_init(&m, machine);
 	assert_null(open_bytes(m.bytes, sizeof(m.bytes), &t));
 	assert_int_equal(target_core(t)->machine, machine);
-	assert_null(target_threads(t, &tids, &count));
+	assert_null(target_threads(t, &threads, &count));
 	assert_int_equal(count, 2);
-	assert_int_equal(tids[0], 4712);
-	assert_int_equal(tids[1], 4713);
+	assert_int_equal(threads[0].id, 4712);
+	assert_int_equal(threads[1].id, 4713);
 	assert_true(target_registers(t, 4713, &r));
 	assert_int_equal(r.pc, 0x5678);
 	assert_int_equal(r.sp, 0x5679);
@@ -240,14 +240,14 @@ static void maps_have_the_names_of_files(void **state)
 static void look_at_everything(struct target *t)
 {
 	_cleanup_maps_ struct target_maps maps = {0};
-	_cleanup_free_ pid_t *tids = NULL;
+	_cleanup_free_ struct target_thread *threads = NULL;
 	struct target_registers r;
 	uint64_t entry, word;
 	size_t count;
 
-	assert_null(target_threads(t, &tids, &count));
+	assert_null(target_threads(t, &threads, &count));
 	for (size_t i = 0; i < count; i++)
-		assert_true(target_registers(t, tids[i], &r));
+		assert_true(target_registers(t, threads[i].id, &r));
 	error_destroy(target_entry(t, &entry));
 	error_destroy(target_maps(t, &maps));
 	target_program_start(t);

@@ -122,13 +122,14 @@ static void maps_hold_our_own_code(void **state)
 static void threads_hold_the_main_thread(void **state)
 {
 	_cleanup_target_ struct target *t = NULL;
-	_cleanup_free_ pid_t *tids = NULL;
+	_cleanup_free_ struct target_thread *threads = NULL;
 	size_t count;
 
 	assert_null(target_open_process(getpid(), &t));
-	assert_null(target_threads(t, &tids, &count));
+	assert_null(target_threads(t, &threads, &count));
 	assert_true(count >= 1);
-	assert_int_equal(tids[0], getpid());
+	assert_int_equal(threads[0].id, getpid());
+	assert_int_equal(threads[0].inner, getpid());
 }
 
 static void memory_gives_only_what_it_holds(void **state)

@@ -27,8 +27,12 @@ static void say_end(const struct dump *dump)
 	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
 	const struct target_core *core = dump->core;
 
-	strbuf_addf(&sb, "process %d, %s, ", core->pid, dump->exe);
-	if (core->signal > 0)
+	if (core->pid)
+		strbuf_addf(&sb, "process %d, ", core->pid);
+	strbuf_addf(&sb, "%s, ", dump->exe);
+	if (!core->threads)
+		strbuf_adds(&sb, "ended or was looked at in a way that the core file lost");
+	else if (core->signal > 0)
 		add_signal(&sb, core);
 	else
 		strbuf_adds(&sb, "lived when the core file was written");

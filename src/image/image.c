@@ -48,10 +48,32 @@ static struct error *open_elf(int fd, const char *name, struct image **ret)
 	return NULL;
 }
 
+/* Where the program begins when nothing moved it. */
+static uint64_t first_address(const struct image *img)
+{
+	const struct elf_segment *segments;
+
+	return elf_file_segments(img->elf, &segments) ? segments[0].address + img->bias : 0;
+}
+
+/* Where the program began. A core file that lost its notes does not say, which does no harm when
+ * the program cannot be moved. */
+static struct error *find_entry(const struct image *img, struct target *t, uint64_t *ret)
+{
+	const struct target_core *core = target_core(t);
+	struct error *err = target_entry(t, ret);
+
+	if (!err || !core || !core->truncated || core->threads || elf_file_is_pie(img->elf))
+		return err;
+	error_destroy(err);
+	*ret = elf_file_entry(img->elf);
+	return NULL;
+}
+
 /* Whether the file is the program that the core is of; before anything of it is supplied. */
 static struct error *check_core(struct image *img, struct target *t, const struct target_core *core)
 {
-	uint64_t start = target_program_start(t);
+	uint64_t start = target_program_start(t) ? target_program_start(t) : first_address(img);
 	const char *ours = elf_file_build_id(img->elf), *name = elf_file_name(img->elf);
 	uint16_t machine = img->machine == MACHINE_AMD64 ? EM_X86_64 : EM_AARCH64;
 	_Alignas(8) uint8_t page[4096];
@@ -105,7 +127,7 @@ struct error *image_open(struct target *t, const char *exe, struct image **ret)
 		err = open_elf(fd, target_exe_name(t), &img);
 	if (err)
 		return target_pid(t) ? error_wrap(err, "process %d", target_pid(t)) : err;
-	err = target_entry(t, &entry);
+	err = find_entry(img, t, &entry);
 	if (!err && exe)
 		err = open_twin(img, exe);
 	if (err)

@@ -159,8 +159,8 @@ static struct error *core_open_exe(struct target *t, int *ret_fd)
 
 	if (!*t->exe_name)
 		return error_format(ERROR_FAILED,
-				    "%s does not say which program it is of; give the program with "
-				    "--exe FILE",
+				    "%s does not say which program it is of (its notes are not "
+				    "there); give the program with --exe FILE",
 				    core->path);
 	fd = open(t->exe_name, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 && core->exe)

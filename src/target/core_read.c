@@ -210,7 +210,11 @@ struct error *core_read_file(struct core *core)
 		err = read_headers(core, &header);
 	if (err)
 		return err;
-	if (!core->segment_count || !core->thread_count)
+	core->info.size = core->size;
+	if (core->info.whole_size > core->size)
+		core->info.truncated = true;
+	/* gcore writes the notes behind the memory: they may be what is cut off. */
+	if (!core->segment_count || (!core->thread_count && !core->info.truncated))
 		return error_format(ERROR_CORRUPT,
 				    "%s has no %s: it is cut off or was not written by the kernel, "
 				    "gcore or the like",
@@ -218,8 +222,5 @@ struct error *core_read_file(struct core *core)
 	if (!ends_process(core->info.signal))
 		core->info.signal = core->info.code = core->info.sender = 0;
 	qsort(core->segments, core->segment_count, sizeof(*core->segments), compare_segments);
-	core->info.size = core->size;
-	if (core->info.whole_size > core->size)
-		core->info.truncated = true;
 	return NULL;
 }

@@ -16,7 +16,7 @@ from lib import golang, gospect, traceback
 from lib.params import every_build, every_version
 from lib.process import wait_until
 
-MODES = (golang.PLAIN, golang.STRIPPED)
+MODES = (golang.PLAIN, golang.STRIPPED, golang.PIE)
 # Who spins does so until the end: then it is a running goroutine that the core shows.
 ENVIRONMENT = {"GOTRACEBACK": "crash", "GODEBUG": "asyncpreemptoff=1", "GOMAXPROCS": "4"}
 NOT_IN_CORE = "\tgoroutine's stack is not in the core file, or broken; stack unavailable"
@@ -196,6 +196,18 @@ def test_truncated_is_read_as_far_as_it_goes(death, tmp_path):
                 assert goroutine.frames == whole[goid].frames
             assert goroutine.state == whole[goid].state
     assert len(whole) in seen and len(seen) > 1
+
+
+def test_truncated_gcore_needs_the_program(states, tmp_path):
+    """gdb writes the notes behind the memory."""
+    states.idle()
+    live = gospect.dump(states.pid)
+    core = gcore(states.pid, tmp_path)
+    os.truncate(core, core.stat().st_size - (1 << 20))
+    assert "--exe" in gospect.run("dump", "--core", core).fails(1)
+    dead, words = dump(core, "--exe", states.binary)
+    assert not traceback.differences(live, dead, golang.minor(golang.NEWEST), labels=True)
+    assert any("truncated" in w for w in words)
 
 
 def test_the_program_may_be_elsewhere(death, tmp_path):

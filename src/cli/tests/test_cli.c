@@ -1,0 +1,154 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/unit_test.h"
+#include "cli/filter.h"
+#include "tests/made_runtime.h"
+
+static struct made_runtime runtime;
+static struct goroutine_set *set;
+static struct filter filter;
+
+static int set_up(void **state)
+{
+	struct goroutine_options options = {.stack_limit = 65536};
+
+	made_runtime_init(&runtime, 27, 1);
+	filter = (struct filter){0};
+	return error_dropped(
+		goroutine_set_open(&runtime.base, &runtime.img, &runtime.lay, &options, &set));
+}
+
+static int tear_down(void **state)
+{
+	filter_release(&filter);
+	goroutine_set_close(set);
+	made_runtime_release(&runtime);
+	return 0;
+}
+
+/* Options as they come from the command line; NULL ends them. */
+static struct error *parse(char **words, bool *ret_help)
+{
+	char *argv[8] = {(char *)"verb"};
+	int argc = 1;
+
+	while (words[argc - 1]) {
+		argv[argc] = words[argc - 1];
+		argc++;
+	}
+	return parse_options(&filter_argp, "verb", argc, argv, &filter, ret_help);
+}
+
+static void must_parse(char *option)
+{
+	char *words[] = {option, NULL};
+	bool help;
+
+	assert_null(parse(words, &help));
+}
+
+static void must_fail(char *first, char *second, const char *why)
+{
+	char *words[] = {first, second, NULL};
+	struct error *err;
+	bool help;
+
+	err = parse(words, &help);
+	assert_non_null(err);
+	assert_int_equal(err->code, ERROR_USAGE);
+	assert_string_equal(err->message, why);
+	error_destroy(err);
+}
+
+static bool matches(enum goroutine_status status, uint8_t reason, uint64_t pc, uint64_t goid)
+{
+	uint64_t pcs[] = {pc, made_pc(MADE_ROOT, false)};
+	struct filter_subject subject = {.status = status, .wait_reason = reason, .goid = goid};
+
+	assert_null(stacks_intern(goroutine_set_stacks(set), pcs, 2, &subject.stack));
+	return filter_matches(&filter, &subject, set, &runtime.img);
+}
+
+static void numbers_are_taken_whole(void **state)
+{
+	double value = 0;
+	unsigned long id = 0;
+
+	assert_true(parse_number("2.5", 0, 10, &value));
+	assert_true(value == 2.5);
+	assert_false(parse_number("2.5x", 0, 10, &value));
+	assert_false(parse_number("", 0, 10, &value));
+	assert_false(parse_number("nan", 0, 10, &value));
+	assert_false(parse_number("11", 0, 10, &value));
+	assert_true(parse_id("4711", &id));
+	assert_int_equal(id, 4711);
+	assert_false(parse_id("-1", &id));
+	assert_false(parse_id("0", &id));
+	assert_false(parse_id("99999999999999999999", &id));
+}
+
+static void no_filter_matches_all(void **state)
+{
+	assert_true(matches(G_RUNNING, 0, STACK_PC_RUNNING, 1));
+}
+
+static void state_and_wait_reason_are_matched(void **state)
+{
+	must_parse((char *)"--state=waiting");
+	must_parse((char *)"--wait=sleep");
+	assert_true(matches(G_WAITING, 2, made_pc(MADE_LEAF, false), 1));
+	assert_false(matches(G_WAITING, 1, made_pc(MADE_LEAF, false), 1));
+	assert_false(matches(G_SYSCALL, 0, made_pc(MADE_LEAF, false), 1));
+}
+
+static void a_part_of_a_wait_reason_is_enough(void **state)
+{
+	must_parse((char *)"--wait=RECEIVE");
+	assert_true(matches(G_WAITING, 1, made_pc(MADE_LEAF, false), 1));
+	assert_false(matches(G_WAITING, 2, made_pc(MADE_LEAF, false), 1));
+}
+
+static void functions_are_matched_by_expression(void **state)
+{
+	must_parse((char *)"--func=^main\\.(leaf|other)$");
+	assert_true(matches(G_WAITING, 1, made_pc(MADE_LEAF, false), 1));
+	assert_true(matches(G_WAITING, 1, made_pc(MADE_OTHER, false), 1));
+	assert_false(matches(G_WAITING, 1, made_pc(MADE_SYSTEM, false), 1));
+}
+
+static void one_goroutine_is_matched_by_its_id(void **state)
+{
+	must_parse((char *)"-g7");
+	assert_true(matches(G_WAITING, 1, made_pc(MADE_LEAF, false), 7));
+	assert_false(matches(G_WAITING, 1, made_pc(MADE_LEAF, false), 8));
+}
+
+static void wrong_options_are_named(void **state)
+{
+	must_fail((char *)"--zork", NULL,
+		  "verb: there is no option '--zork'; see `gospect verb --help`");
+	must_fail((char *)"--wait", NULL,
+		  "verb: '--wait' wants REASON behind it; see `gospect verb --help`");
+	must_fail((char *)"--state", (char *)"dead",
+		  "verb: --state 'dead' is none of running, runnable, syscall, waiting");
+	must_fail((char *)"--func", (char *)"(",
+		  "verb: --func '(' is no regular expression: Unmatched ( or \\(");
+}
+
+#define CLI_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(numbers_are_taken_whole),
+		CLI_TEST(no_filter_matches_all),
+		CLI_TEST(state_and_wait_reason_are_matched),
+		CLI_TEST(a_part_of_a_wait_reason_is_enough),
+		CLI_TEST(functions_are_matched_by_expression),
+		CLI_TEST(one_goroutine_is_matched_by_its_id),
+		CLI_TEST(wrong_options_are_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -164,17 +164,15 @@ static double achieved_hz(const struct wall_result *r)
 }
 
 /* How often a goroutine was looked at in a second. */
-static double looks_hz(const struct wall_result *r, const struct goroutine_stats *stats,
-		       size_t known)
+static double looks_hz(const struct wall_result *r)
 {
-	return r->duration_ns && known ? stats->visits * 1e9 / known / r->duration_ns : 0;
+	return r->duration_ns ? r->looks * 1e9 / r->duration_ns : 0;
 }
 
 static struct error *add_comments(struct profile *p, const struct record_verb *v,
 				  const struct wall_result *r, struct goroutine_set *set)
 {
 	const struct goroutine_stats *stats = goroutine_set_stats(set);
-	size_t known = goroutine_set_count(set);
 	struct error *err;
 
 	err = profile_add_comment(p, "gospect %s, wall clock of goroutines, %s", GOSPECT_VERSION,
@@ -187,7 +185,7 @@ static struct error *add_comments(struct profile *p, const struct record_verb *v
 					  "goroutines: %.0f seen, %.1f looked at in a tick, each "
 					  "%.1f "
 					  "times a second",
-					  r->goroutines, r->per_tick, looks_hz(r, stats, known));
+					  r->goroutines, r->per_tick, looks_hz(r));
 	if (!err)
 		err = profile_add_comment(p,
 					  "stacks: %lu read, %lu dropped as torn, %lu unknown, %lu "
@@ -248,7 +246,7 @@ static void say_summary(const struct record_verb *v, const struct wall_result *r
 			struct goroutine_set *set, uint64_t samples)
 {
 	const struct goroutine_stats *stats = goroutine_set_stats(set);
-	double looks = looks_hz(r, stats, goroutine_set_count(set));
+	double looks = looks_hz(r);
 	bool named = v->output.path && strcmp(v->output.path, "-");
 
 	if (r->no_on_cpu)

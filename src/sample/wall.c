@@ -460,6 +460,8 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 		s->alive_sum = (double)s->alive_sum * s->unit_count / s->next;
 	}
 	s->result.duration_ns = end - start;
+	s->result.looks =
+		s->result.rotations + (s->unit_count ? (double)s->next / s->unit_count : 0);
 	s->result.cpu_ns = clock_cpu() - cpu;
 	s->result.goroutines = (double)s->alive_sum / (s->result.rotations / 128 + 1);
 	s->result.per_tick =

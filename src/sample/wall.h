@@ -67,6 +67,7 @@ struct wall_result {
 	uint64_t ticks;
 	uint64_t missed;    /* ticks that came too late and were left out */
 	uint64_t rotations; /* complete ones */
+	double looks;       /* at each goroutine: rotations, and the part of the last one */
 	double goroutines;  /* alive, mean over the rotations */
 	double per_tick;    /* looked at in a tick, mean */
 	double error; /* each stack\'s share of all time is right within this, 19 times of 20 */

@@ -1,0 +1,53 @@
+"""The stacks of what runs: the callers that frame pointers lose (golang/go#73753)."""
+
+import pytest
+
+from lib import golang, gospect, pprof
+
+# Who calls whom in tests/programs/callers.
+CALLER = {"main.leaf": "main.work", "main.framed": "main.work", "main.duff": "main.work",
+          "main.tiny": "main.framed", "main.work": "main.burn", "runtime.duffcopy": "main.work",
+          "runtime.duffzero": "main.work"}
+
+
+def on_cpu(program, path, *args, seconds=3):
+    result = gospect.run("record", "-p", program.pid, "-d", seconds, "-o", path, *args,
+                         seconds=seconds + 20).ok()
+    if "perf_event_paranoid" in result.err or "no perf events" in result.err:
+        pytest.skip("the kernel does not permit perf events here")
+    return pprof.read(path)
+
+
+@pytest.mark.parametrize("version", ["1.19.13", "1.23.12", golang.NEWEST])
+def test_every_caller_is_right(targets, tmp_path, version):
+    program = targets.start("callers", version)
+    profile = on_cpu(program, tmp_path / "p.pb.gz", "--on-cpu", "-r", 1000, "--budget", 100)
+    right, wrong = 0, []
+    for sample in profile.samples:
+        leaf, caller = sample.stack[0], sample.stack[1] if len(sample.stack) > 1 else None
+        if leaf in CALLER and sample.values["cpu"]:
+            if caller == CALLER[leaf]:
+                right += sample.values["cpu"]
+            else:
+                wrong.append(sample.stack)
+    assert right > 1e9, "it hardly ran"
+    assert not wrong
+
+
+@pytest.mark.parametrize("version", golang.VERSIONS)
+def test_running_stacks_end_at_the_start_function(targets, tmp_path, version):
+    program = targets.start("callers", version)
+    profile = on_cpu(program, tmp_path / "p.pb.gz", "--on-cpu")
+    total = sum(s.values["wall"] for s in profile.samples)
+    whole = sum(s.values["wall"] for s in profile.samples if s.stack[-1] == "main.burn")
+    assert total == pytest.approx(profile.duration_ns, rel=0.1)
+    assert whole / total > 0.99
+
+
+def test_cpu_time_is_what_the_kernel_says(targets, tmp_path):
+    program = targets.start("callers")
+    before = program.cpu_seconds()
+    profile = on_cpu(program, tmp_path / "p.pb.gz")
+    used = program.cpu_seconds() - before
+    seen = sum(s.values["cpu"] for s in profile.samples) / 1e9
+    assert seen == pytest.approx(used, rel=0.1, abs=0.1)

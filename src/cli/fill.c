@@ -29,14 +29,11 @@ static struct error *fill_mappings(struct profile *p, const struct subject *s)
 {
 	_cleanup_maps_ struct target_maps maps = {0};
 	const struct target_map *entry;
-	uint64_t address;
 	struct error *err = target_maps(s->target, &maps);
 
-	if (!err)
-		err = target_entry(s->target, &address);
 	if (err)
 		return err;
-	entry = target_maps_find(&maps, address);
+	entry = target_maps_find(&maps, s->image->functions.text);
 	for (size_t i = 0; entry && i < maps.count; i++) {
 		const struct target_map *m = &maps.items[i];
 		struct profile_mapping mapping = {

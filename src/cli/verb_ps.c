@@ -20,9 +20,8 @@ static const struct argp argp = {NULL,
 				 NULL,
 				 "",
 				 "Lists the Go processes of this machine, by what their program "
-				 "is, not by its name: pid, Go "
-				 "version, how it was built, goroutines, threads, command.\v"
-				 "Example: gospect ps",
+				 "is, not by its name: pid, Go version, how it was built, "
+				 "goroutines, threads, command.\vExample: gospect ps",
 				 NULL,
 				 NULL,
 				 NULL};
@@ -63,10 +62,12 @@ static void describe_build(const struct image *img, struct strbuf *sb)
 {
 	_cleanup_free_ char *cgo = buildinfo_setting(&img->info, "CGO_ENABLED");
 	_cleanup_free_ char *race = buildinfo_setting(&img->info, "-race");
-	bool dynamic = elf_file_is_dynamic(img->elf);
+	bool dynamic = img->library || elf_file_is_dynamic(img->elf);
 
 	strbuf_adds(sb, dynamic ? "dynamic" : "static");
-	if (elf_file_is_pie(img->elf))
+	if (img->library)
+		strbuf_adds(sb, ",library");
+	else if (elf_file_is_pie(img->elf))
 		strbuf_adds(sb, ",pie");
 	if (dynamic && cgo && !strcmp(cgo, "1"))
 		strbuf_adds(sb, ",cgo");
@@ -98,7 +99,7 @@ static struct error *look_inside(struct target *t, struct image *img, struct row
 	bool starting;
 	struct error *err;
 
-	row->version = strdup(img->info.version);
+	row->version = strdup(*img->info.version ? img->info.version : "unknown");
 	if (!row->version)
 		return &error_no_memory;
 	describe_build(img, &row->build);
@@ -120,7 +121,7 @@ static bool is_go_file(pid_t pid, struct row *row)
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
 	if (error_dropped(image_open_file(path, &img)))
 		return false;
-	row->version = strdup(img->info.version);
+	row->version = strdup(*img->info.version ? img->info.version : "unknown");
 	describe_build(img, &row->build);
 	return true;
 }

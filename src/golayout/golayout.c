@@ -105,6 +105,11 @@ static struct error *check_version(const struct image *img)
 	const char *name = elf_file_name(img->elf), *version = img->info.version;
 	int minor = img->info.minor;
 
+	if (!*version)
+		return error_format(ERROR_UNSUPPORTED,
+				    "%s was built by Go, but nothing in it tells by which version: "
+				    "its build information is gone; build it without removing that",
+				    name);
 	if (minor < 0)
 		return error_format(ERROR_UNSUPPORTED,
 				    "%s was built by \"%s\", which is no release; gospect knows "
@@ -167,8 +172,8 @@ static struct error *take_answers(const struct image *img, const struct dwarf_qu
 			continue;
 		if (q->found != known)
 			return error_format(ERROR_UNSUPPORTED,
-					    "%s was built by %s, but its DWARF has %s %s.%s: it "
-					    "is not the release that it says",
+					    "%s was built by %s, but its DWARF has %s %s.%s: it is "
+					    "not the release that it says",
 					    elf_file_name(img->elf), img->info.version,
 					    known ? "no" : "a", q->type, q->path);
 		if (q->found && (q->value < 0 || q->value > MAX_SIZE))

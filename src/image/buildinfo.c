@@ -63,22 +63,29 @@ static char *inline_string(struct cursor *c)
 	return copy_text(size < MAX_TEXT ? cursor_bytes(c, size) : NULL, size);
 }
 
-/* Up to Go 1.17: a pointer to a Go string's header {pointer, length}. */
+char *buildinfo_string(const struct elf_file *elf, uint64_t address)
+{
+	const uint8_t *bytes = elf_file_bytes(elf, address, 2 * sizeof(uint64_t));
+	uint64_t header[2];
+
+	if (!bytes)
+		return NULL;
+	memcpy(header, bytes, sizeof(header));
+	elf_file_relocate(elf, address, header, sizeof(header), 0);
+	return copy_text(elf_file_bytes(elf, header[0], header[1]), header[1]);
+}
+
+/* Up to Go 1.17: a pointer to a Go string's header. */
 static char *pointed_string(const struct elf_file *elf, uint64_t pointer_at)
 {
-	uint64_t pointer, header[2];
+	uint64_t pointer;
 	const uint8_t *bytes = elf_file_bytes(elf, pointer_at, sizeof(pointer));
 
 	if (!bytes)
 		return NULL;
 	memcpy(&pointer, bytes, sizeof(pointer));
 	elf_file_relocate(elf, pointer_at, &pointer, sizeof(pointer), 0);
-	bytes = elf_file_bytes(elf, pointer, sizeof(header));
-	if (!bytes)
-		return NULL;
-	memcpy(header, bytes, sizeof(header));
-	elf_file_relocate(elf, pointer, header, sizeof(header), 0);
-	return copy_text(elf_file_bytes(elf, header[0], header[1]), header[1]);
+	return buildinfo_string(elf, pointer);
 }
 
 static void unwrap_modinfo(char *modinfo)

@@ -24,6 +24,9 @@ struct error *buildinfo_of_version(const char *version, struct buildinfo *ret) m
 /* The value of a line "build\tKEY=...", copied up to its end; NULL when there is none. The caller
  * frees it. */
 char *buildinfo_setting(const struct buildinfo *info, const char *key);
+/* A copy of the Go string whose header {pointer, length} is at this address of the file; NULL when
+ * the file has none there. The caller frees it. */
+char *buildinfo_string(const struct elf_file *elf, uint64_t address);
 void buildinfo_release(struct buildinfo *info);
 
 #endif

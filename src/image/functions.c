@@ -276,3 +276,15 @@ struct error *image_load_functions(struct image *img, struct target *t,
 	img->moduledata = m.address + img->bias;
 	return NULL;
 }
+
+void image_drop_functions(struct image *img)
+{
+	if (img->functions.short_names) {
+		intern_release(img->functions.short_names);
+		free(img->functions.short_names);
+	}
+	free(img->copy);
+	img->copy = NULL;
+	img->functions = (struct pclntab){0};
+	img->moduledata = 0;
+}

@@ -9,6 +9,8 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "image/library.h"
+#include "image/version.h"
 
 static struct error *open_twin(struct image *img, const char *path)
 {
@@ -39,12 +41,46 @@ static struct error *open_elf(int fd, const char *name, struct image **ret)
 	if (!img)
 		return &error_no_memory;
 	err = elf_file_open(fd, name, &img->elf);
-	if (!err)
-		err = buildinfo_read(img->elf, &img->info);
 	if (err)
 		return err;
 	img->machine = elf_file_machine(img->elf);
-	*ret = take_ptr(img);
+	err = buildinfo_read(img->elf, &img->info);
+	if (err && (err->code == ERROR_NOT_GO || err->code == ERROR_CORRUPT)) {
+		error_destroy(err);
+		err = version_recover(img);
+	}
+	if (!err)
+		*ret = take_ptr(img);
+	return err;
+}
+
+/* The program of the target, or, when that is not Go's, a Go library in it. */
+static struct error *open_module(struct target *t, struct image **ret)
+{
+	_cleanup_free_ char *name = NULL;
+	const struct elf_segment *segments;
+	struct error *err, *not_go;
+	uint64_t start;
+	int fd;
+
+	err = target_open_exe(t, &fd);
+	if (!err)
+		err = open_elf(fd, target_exe_name(t), ret);
+	if (!err || err->code != ERROR_NOT_GO)
+		return err;
+	not_go = err;
+	err = library_find(t, &fd, &name, &start);
+	if (err || fd < 0) {
+		error_destroy(err);
+		return not_go;
+	}
+	error_destroy(not_go);
+	err = open_elf(fd, name, ret);
+	if (err)
+		return err;
+	(*ret)->library = true;
+	if (elf_file_segments((*ret)->elf, &segments))
+		(*ret)->bias = start - segments[0].address + segments[0].offset;
 	return NULL;
 }
 
@@ -119,21 +155,19 @@ struct error *image_open(struct target *t, const char *exe, struct image **ret)
 {
 	_cleanup_image_ struct image *img = NULL;
 	uint64_t entry;
-	struct error *err;
-	int fd;
+	struct error *err = open_module(t, &img);
 
-	err = target_open_exe(t, &fd);
-	if (!err)
-		err = open_elf(fd, target_exe_name(t), &img);
 	if (err)
 		return target_pid(t) ? error_wrap(err, "process %d", target_pid(t)) : err;
-	err = find_entry(img, t, &entry);
-	if (!err && exe)
+	if (!img->library) {
+		err = find_entry(img, t, &entry);
+		if (err)
+			return err;
+		img->bias = entry - elf_file_entry(img->elf);
+	}
+	if (exe)
 		err = open_twin(img, exe);
-	if (err)
-		return err;
-	img->bias = entry - elf_file_entry(img->elf);
-	if (target_core(t))
+	if (!err && target_core(t))
 		err = check_core(img, t, target_core(t));
 	if (!err && target_core(t))
 		err = supply_core(img, t);
@@ -155,14 +189,10 @@ void image_close(struct image *img)
 {
 	if (!img)
 		return;
-	if (img->functions.short_names) {
-		intern_release(img->functions.short_names);
-		free(img->functions.short_names);
-	}
+	image_drop_functions(img);
 	elf_file_close(img->elf);
 	elf_file_close(img->twin);
 	buildinfo_release(&img->info);
-	free(img->copy);
 	free(img);
 }
 

@@ -29,13 +29,16 @@ struct image {
 	uint64_t moduledata; /* address in the target, once image_load_functions() was called */
 	struct pclntab functions;
 	uint8_t *copy;  /* the tables, when they had to be read from memory */
+	bool library;   /* the program is not Go's, but has loaded this (-buildmode=c-shared) */
 	bool unchecked; /* of a core file that does not show which build it is of */
 };
 
 /*
- * The main program of a target. `exe` names an unstripped twin or is NULL; its build id must match.
- * ERROR_NOT_GO when the program is no Go program. That of a core file is held against the core as
- * far as that goes, and supplies it with the bytes that a core leaves out.
+ * The main program of a target, or the first Go library in it when the program is not Go's. `exe`
+ * names an unstripped twin or is NULL; its build id must match. ERROR_NOT_GO when there is no Go in
+ * it. The version is "" when the program is Go's and does not tell its version. The program of a
+ * core file is held against the core as far as that goes, and supplies it with the bytes that a
+ * core leaves out.
  */
 struct error *image_open(struct target *t, const char *exe, struct image **ret) must_check;
 /* A program's file without a process; its bias is 0. */
@@ -46,6 +49,8 @@ void image_close(struct image *img);
  * relocations do not tell. */
 struct error *image_load_functions(struct image *img, struct target *t,
 				   const struct image_layout *layout) must_check;
+/* Undoes that. */
+void image_drop_functions(struct image *img);
 
 /* The address in the target of a symbol of the file or its twin; 0 when there is none. */
 uint64_t image_symbol(const struct image *img, const char *name);

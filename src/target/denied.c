@@ -1,30 +1,32 @@
-/* Which of the kernel's rules forbids us to read a process. Sources: ptrace(2), kernel/ptrace.c
- * (__ptrace_may_access), security/yama. */
-#include <errno.h>
 #include <linux/capability.h>
 #include <pwd.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/cleanup.h"
-#include "target/ops.h"
+#include "target/access.h"
 
-static bool have_ptrace_capability(void)
+#define OVERFLOW_ID 65534u
+
+static bool has(uint64_t set, int capability)
 {
-	char value[128];
-
-	return target_status_line(getpid(), "CapEff", value, sizeof(value)) &&
-	       strtoull(value, NULL, 16) >> CAP_SYS_PTRACE & 1;
+	return set >> capability & 1;
 }
 
-static int yama_scope(void)
+const char *access_remedy(const struct access_self *self, int capability)
 {
-	_cleanup_fclose_ FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
-	int scope = 0;
+	bool perf = capability == CAP_PERFMON;
 
-	return f && fscanf(f, "%d", &scope) == 1 ? scope : 0;
+	if (self->uid && !self->no_new_privs && has(self->bounding, capability))
+		return "with sudo";
+	return perf ? "with CAP_PERFMON (docker run --cap-add PERFMON; kubectl debug "
+		      "--profile=sysadmin)"
+		    : "with CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE; kubectl debug "
+		      "--profile=sysadmin)";
+}
+
+static const char *ptrace_remedy(const struct access_question *q)
+{
+	return access_remedy(&q->self, CAP_SYS_PTRACE);
 }
 
 static const char *user_name(uid_t uid, char *buffer, size_t size)
@@ -34,44 +36,206 @@ static const char *user_name(uid_t uid, char *buffer, size_t size)
 	if (entry)
 		snprintf(buffer, size, "%s", entry->pw_name);
 	else
-		snprintf(buffer, size, "%u", uid);
+		snprintf(buffer, size, "user %u", uid);
 	return buffer;
 }
 
-struct error *target_denied(pid_t pid, int err)
-{
-	long owner = target_status_number(pid, "Uid");
-	char name[64];
+/* By number; linux/capability.h. */
+static const char *const capability_names[] = {
+	"CHOWN",
+	"DAC_OVERRIDE",
+	"DAC_READ_SEARCH",
+	"FOWNER",
+	"FSETID",
+	"KILL",
+	"SETGID",
+	"SETUID",
+	"SETPCAP",
+	"LINUX_IMMUTABLE",
+	"NET_BIND_SERVICE",
+	"NET_BROADCAST",
+	"NET_ADMIN",
+	"NET_RAW",
+	"IPC_LOCK",
+	"IPC_OWNER",
+	"SYS_MODULE",
+	"SYS_RAWIO",
+	"SYS_CHROOT",
+	"SYS_PTRACE",
+	"SYS_PACCT",
+	"SYS_ADMIN",
+	"SYS_BOOT",
+	"SYS_NICE",
+	"SYS_RESOURCE",
+	"SYS_TIME",
+	"SYS_TTY_CONFIG",
+	"MKNOD",
+	"LEASE",
+	"AUDIT_WRITE",
+	"AUDIT_CONTROL",
+	"SETFCAP",
+	"MAC_OVERRIDE",
+	"MAC_ADMIN",
+	"SYSLOG",
+	"WAKE_ALARM",
+	"BLOCK_SUSPEND",
+	"AUDIT_READ",
+	"PERFMON",
+	"BPF",
+	"CHECKPOINT_RESTORE",
+};
 
-	if (owner < 0)
-		return error_format(ERROR_GONE, "process %d has exited", pid);
-	if (yama_scope() == 3)
+static const char *first_capability(uint64_t set)
+{
+	size_t i = __builtin_ctzll(set);
+
+	return i < sizeof(capability_names) / sizeof(*capability_names) ? capability_names[i]
+									: "(a new one)";
+}
+
+static bool same_user(const struct access_question *q)
+{
+	for (int i = 0; i < 3; i++)
+		if (q->object.uids[i] != q->self.uid || q->object.gids[i] != q->self.gid)
+			return false;
+	return true;
+}
+
+/* Looking is allowed and attaching is not: of all rules only Yama's and a security module's tell
+ * one from the other. */
+static struct error *explain_yama(const struct access_question *q)
+{
+	pid_t pid = q->object.pid;
+
+	if (q->yama >= 3)
 		return error_format(ERROR_DENIED,
 				    "may not read process %d: kernel.yama.ptrace_scope is 3, which "
-				    "forbids it to everybody until the next boot",
+				    "forbids it to everybody until the next boot; boot with 2 or "
+				    "less",
 				    pid);
-	if (have_ptrace_capability())
-		return error_errno(ERROR_DENIED, err,
-				   "may not read process %d although we have CAP_SYS_PTRACE: it "
-				   "lies in another user namespace, or a security module forbids "
-				   "it; "
-				   "run gospect on the host",
-				   pid);
-	if ((uid_t)owner != geteuid())
+	if (q->yama == 2)
 		return error_format(ERROR_DENIED,
-				    "may not read process %d: it belongs to %s; run gospect as "
-				    "that "
-				    "user or with sudo",
-				    pid, user_name(owner, name, sizeof(name)));
-	if (yama_scope() > 0)
+				    "may not read process %d: kernel.yama.ptrace_scope is 2, which "
+				    "allows it with CAP_SYS_PTRACE only; run gospect %s",
+				    pid, ptrace_remedy(q));
+	return error_format(ERROR_DENIED,
+			    "may not read process %d: kernel.yama.ptrace_scope is 1, which allows "
+			    "it to parent processes only; run gospect %s, or set it to 0 on the "
+			    "host",
+			    pid, ptrace_remedy(q));
+}
+
+static struct error *explain_module(const struct access_question *q)
+{
+	const char *label = q->self.confinement;
+
+	return error_format(
+		ERROR_DENIED,
+		"may not read process %d: a security module (SELinux, AppArmor, Landlock) "
+		"forbids it%s%s%s; allow it there (docker run --security-opt "
+		"apparmor=unconfined or label=disable), or run gospect on the host",
+		q->object.pid, *label ? " to '" : "", label, *label ? "'" : "");
+}
+
+static struct error *explain_user_namespace(const struct access_question *q)
+{
+	bool have = has(q->self.capabilities, CAP_SYS_PTRACE);
+
+	return error_format(ERROR_DENIED,
+			    "may not read process %d: it is in another user namespace%s; run "
+			    "gospect with sudo on the host, or in the process's own user "
+			    "namespace (nsenter -t %d --all; docker run --userns=host)",
+			    q->object.pid,
+			    have ? ", where the CAP_SYS_PTRACE that gospect has does not count"
+				 : "",
+			    q->object.pid);
+}
+
+static struct error *explain_other_user(const struct access_question *q)
+{
+	const struct access_object *o = &q->object;
+	char name[64];
+
+	if (!q->self.uid)
 		return error_format(ERROR_DENIED,
-				    "may not read process %d: kernel.yama.ptrace_scope is %d, "
-				    "which "
-				    "allows it to parent processes only; run gospect with sudo",
-				    pid, yama_scope());
-	return error_errno(ERROR_DENIED, err,
-			   "may not read process %d: it holds more capabilities than we do, or "
-			   "made "
-			   "itself undumpable; run gospect with sudo",
-			   pid);
+				    "may not read process %d: it belongs to %s, and gospect is "
+				    "root without CAP_SYS_PTRACE; run gospect %s",
+				    o->pid, user_name(o->uids[0], name, sizeof(name)),
+				    ptrace_remedy(q));
+	if (o->uids[0] == q->self.uid)
+		return error_format(ERROR_DENIED,
+				    "may not read process %d: it runs with other user or group "
+				    "ids (effective or saved) than gospect; run gospect %s",
+				    o->pid, ptrace_remedy(q));
+	return error_format(ERROR_DENIED,
+			    "may not read process %d: it belongs to %s; run gospect as that user "
+			    "or %s",
+			    o->pid, user_name(o->uids[0], name, sizeof(name)), ptrace_remedy(q));
+}
+
+static struct error *explain_capabilities(const struct access_question *q, uint64_t missing)
+{
+	return error_format(ERROR_DENIED,
+			    "may not read process %d: it holds the capability CAP_%s%s, which "
+			    "gospect has not; run gospect %s",
+			    q->object.pid, first_capability(missing),
+			    missing & (missing - 1) ? " and others" : "", ptrace_remedy(q));
+}
+
+static struct error *explain_undumpable(const struct access_question *q)
+{
+	return error_format(ERROR_DENIED,
+			    "may not read process %d: it is undumpable (by prctl PR_SET_DUMPABLE, "
+			    "by a change of its user, or its program's file may not be read); run "
+			    "gospect %s",
+			    q->object.pid, ptrace_remedy(q));
+}
+
+/* In the kernel's order. */
+struct error *access_explain(const struct access_question *q)
+{
+	uint64_t missing = q->object.capabilities & ~q->self.capabilities;
+	bool unknown_user = q->self.inner_user && q->object.uids[0] == OVERFLOW_ID;
+
+	if (q->looked)
+		return q->yama ? explain_yama(q) : explain_module(q);
+	if (has(q->self.capabilities, CAP_SYS_PTRACE))
+		return q->self.inner_user && (q->object.other_user_namespace || unknown_user)
+			       ? explain_user_namespace(q)
+			       : explain_module(q);
+	if (unknown_user)
+		return explain_user_namespace(q);
+	if (!same_user(q))
+		return explain_other_user(q);
+	if (q->object.undumpable)
+		return explain_undumpable(q);
+	if (q->object.other_user_namespace)
+		return explain_user_namespace(q);
+	if (missing)
+		return explain_capabilities(q, missing);
+	return q->self.uid ? explain_module(q) : explain_undumpable(q);
+}
+
+struct error *access_explain_absent(const struct access_self *self, pid_t pid, bool exists,
+				    const char *hidepid)
+{
+	if (exists && *hidepid)
+		return error_format(ERROR_DENIED,
+				    "may not see process %d: it belongs to another user, and /proc "
+				    "is mounted with hidepid=%s; run gospect as its user or %s, or "
+				    "mount /proc without it (mount -o remount,hidepid=0 /proc)",
+				    pid, hidepid, access_remedy(self, CAP_SYS_PTRACE));
+	if (self->inner_pid)
+		return error_format(
+			ERROR_GONE,
+			"there is no process %d in this pid namespace, and gospect "
+			"sees no other; run it on the host or join the container (docker "
+			"run --pid=container:ID; kubectl debug --target=CONTAINER; "
+			"shareProcessNamespace); `gospect ps` lists those that can be "
+			"looked at, by their ids here",
+			pid);
+	return error_format(ERROR_GONE,
+			    "there is no process %d here; `gospect ps` lists those that can be "
+			    "looked at",
+			    pid);
 }

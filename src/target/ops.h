@@ -24,13 +24,21 @@ struct target {
 	char *exe_name;
 };
 
-/* Why the kernel refused to let us read this process, and what to do about it. */
-struct error *target_denied(pid_t pid, int err) must_check;
+/* Why the kernel refused to let us read this process, and what to do about it. `looked`: we may
+ * read what asks for PTRACE_MODE_READ, and were refused what asks for PTRACE_MODE_ATTACH. */
+struct error *target_denied(pid_t pid, bool looked) must_check;
+/* Why /proc/PID cannot be opened. */
+struct error *target_absent(pid_t pid) must_check;
+/* Whether /proc is there and is that of our own pid namespace: then an id means the same process to
+ * /proc and to system calls. */
+struct error *target_check_proc(void) must_check;
 
 /* The text behind "Name:" in /proc/PID/status, cut to fit; false when there is no such line. */
 bool target_status_line(pid_t pid, const char *name, char *value, size_t size);
 /* Its process or thread id in its own pid namespace. */
 pid_t target_inner_id(pid_t pid);
+/* Whether it is in another pid namespace than /proc, that is: inside of it. */
+bool target_is_nested(pid_t pid);
 /* The value of a line "Name:\tvalue" of /proc/PID/status as a number; -1 when there is none. */
 long target_status_number(pid_t pid, const char *name);
 

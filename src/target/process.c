@@ -1,7 +1,8 @@
 /*
  * A live process, read with process_vm_readv: one system call copies up to 1024 ranges and neither
- * stops the process nor marks it. Where that call is forbidden (a seccomp filter on us), the same
- * bytes come from /proc/PID/mem, a range a call.
+ * stops the process nor marks it. Where that call is forbidden (a seccomp filter on us, or the
+ * process changed its user since it was opened), the same bytes come from /proc/PID/mem, a range a
+ * call.
  *
  * /proc/PID/mem stays bound to the address space that was there when it was opened, so a read of 0
  * bytes from it is the proof that the process exited or called exec; process_vm_readv would go on
@@ -28,6 +29,7 @@ struct process {
 	int mem_fd;
 	bool nested;    /* in another pid namespace than ours */
 	bool use_mem;   /* process_vm_readv is forbidden */
+	bool looked;    /* what asks for PTRACE_MODE_READ was allowed */
 	uint64_t entry; /* an address that is mapped as long as the program is */
 };
 
@@ -69,7 +71,7 @@ static struct error *read_failed(struct process *p, int err)
 		return process_gone(p);
 	case EPERM:
 	case EACCES:
-		return target_denied(p->base.pid, err);
+		return target_denied(p->base.pid, p->looked);
 	case ENOMEM:
 		return &error_no_memory;
 	default:
@@ -115,10 +117,24 @@ static struct error *process_read(struct target *t, const struct target_range *r
 			     count, 0);
 	if (n < 0 && errno == EFAULT)
 		n = 0;
+	if (n < 0 && (errno == EPERM || errno == EACCES)) {
+		p->use_mem = true;
+		return read_mem(p, ranges, count, packed, ret_done);
+	}
 	if (n < 0)
 		return read_failed(p, errno);
 	*ret_done = ranges_in(ranges, count, n);
 	return NULL;
+}
+
+/* What the kernel says behind the name of a file that was deleted or replaced. */
+static void cut_deleted(char *path)
+{
+	static const char said[] = " (deleted)";
+	size_t n = strlen(path), mark = sizeof(said) - 1;
+
+	if (n > mark && *path == '/' && !strcmp(path + n - mark, said))
+		path[n - mark] = '\0';
 }
 
 static struct error *parse_map(char *line, struct target_map *ret)
@@ -143,7 +159,10 @@ static struct error *parse_map(char *line, struct target_map *ret)
 		.inode = inode,
 		.path = strdup(path ? line + path : ""),
 	};
-	return ret->path ? NULL : &error_no_memory;
+	if (!ret->path)
+		return &error_no_memory;
+	cut_deleted(ret->path);
+	return NULL;
 }
 
 static struct error *process_maps(struct target *t, struct target_maps *ret)
@@ -220,7 +239,11 @@ static struct error *process_open_exe(struct target *t, int *ret_fd)
 				    "of the kernel, or has exited",
 				    t->pid);
 	if (errno == EACCES || errno == EPERM)
-		return target_denied(t->pid, errno);
+		return error_format(ERROR_DENIED,
+				    "may read process %d but not its program's file %s; make it "
+				    "readable (chmod a+r), or run gospect as its owner or as root "
+				    "with CAP_DAC_READ_SEARCH",
+				    t->pid, t->exe_name);
 	return error_errno(ERROR_FAILED, errno, "cannot open the program of process %d", t->pid);
 }
 
@@ -289,7 +312,11 @@ static struct error *read_exe_name(struct process *p)
 
 	if (n < 0 && errno == ENOENT)
 		return no_exe(p);
-	name[n < 0 ? 0 : n] = '\0';
+	if (n < 0)
+		return read_failed(p, errno);
+	name[n] = '\0';
+	cut_deleted(name);
+	p->looked = true;
 	p->base.exe_name = strdup(name);
 	return p->base.exe_name ? NULL : &error_no_memory;
 }
@@ -306,25 +333,24 @@ static struct error *probe(struct process *p)
 	local = (struct iovec){&byte, 1};
 	if (process_vm_readv(p->base.pid, &local, 1, &remote, 1, 0) == 1)
 		return NULL;
-	if (errno != EPERM && errno != ENOSYS && errno != EACCES)
-		return read_failed(p, errno);
-	p->use_mem = true;
+	if (errno == ESRCH)
+		return process_gone(p);
+	p->use_mem = true; /* which has just worked; a seccomp filter may answer with any errno */
 	return NULL;
 }
 
 static struct error *process_open(struct process *p)
 {
 	char path[32];
-	struct error *err;
+	struct error *err = target_check_proc();
 
+	if (err)
+		return err;
 	snprintf(path, sizeof(path), "/proc/%d", p->base.pid);
 	p->proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (p->proc_fd < 0)
-		return error_format(ERROR_GONE,
-				    "there is no process %d here; `gospect ps` lists those that "
-				    "can be looked at",
-				    p->base.pid);
-	p->nested = target_inner_id(p->base.pid) != p->base.pid;
+		return target_absent(p->base.pid);
+	p->nested = target_is_nested(p->base.pid);
 	err = read_exe_name(p);
 	if (err)
 		return err;

@@ -1,0 +1,176 @@
+/* Gathers what access.h explains. All of these files are open to everybody. */
+#include "target/access.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "target/ops.h"
+
+/* include/linux/proc_ns.h: what the first namespaces are called, on every kernel. */
+#define FIRST_USER "user:[4026531837]"
+#define FIRST_PID "pid:[4026531836]"
+
+/* The beginning of a file, as a string; "" when it cannot be read. */
+static void read_text(const char *path, char *ret, size_t size)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, ret, size - 1);
+
+	ret[n < 0 ? 0 : n] = '\0';
+}
+
+static bool link_differs(const char *path, const char *expected)
+{
+	char text[64];
+	ssize_t n = readlink(path, text, sizeof(text) - 1);
+
+	if (n < 0)
+		return false;
+	text[n] = '\0';
+	return strcmp(text, expected) != 0;
+}
+
+static uint64_t status_bits(pid_t pid, const char *name)
+{
+	char value[64];
+
+	return target_status_line(pid, name, value, sizeof(value)) ? strtoull(value, NULL, 16) : 0;
+}
+
+static void status_ids(pid_t pid, const char *name, unsigned int ret[3])
+{
+	char value[64];
+
+	if (target_status_line(pid, name, value, sizeof(value)))
+		sscanf(value, "%u %u %u", &ret[0], &ret[1], &ret[2]);
+}
+
+static void read_confinement(char *ret, size_t size)
+{
+	read_text("/proc/self/attr/current", ret, size);
+	ret[strcspn(ret, "\n")] = '\0';
+	if (!strcmp(ret, "unconfined"))
+		*ret = '\0';
+}
+
+void access_self_read(struct access_self *ret)
+{
+	pid_t pid = getpid();
+
+	*ret = (struct access_self){
+		.uid = geteuid(),
+		.gid = getegid(),
+		.capabilities = status_bits(pid, "CapEff"),
+		.bounding = status_bits(pid, "CapBnd"),
+		.no_new_privs = target_status_number(pid, "NoNewPrivs") == 1,
+		.filtered = target_status_number(pid, "Seccomp") == 2,
+		.inner_user = link_differs("/proc/self/ns/user", FIRST_USER),
+		.inner_pid = link_differs("/proc/self/ns/pid", FIRST_PID),
+	};
+	read_confinement(ret->confinement, sizeof(ret->confinement));
+}
+
+/* The link ns/user itself may be read by those only who may read the process. The map that it has
+ * instead is shown as seen from the reader's namespace, so equal ones are of one namespace (but for
+ * one that maps all ids to themselves). */
+static bool is_in_other_user_namespace(pid_t pid)
+{
+	char path[32], ours[1024], theirs[1024];
+
+	snprintf(path, sizeof(path), "/proc/%d/uid_map", pid);
+	read_text("/proc/self/uid_map", ours, sizeof(ours));
+	read_text(path, theirs, sizeof(theirs));
+	return *theirs && strcmp(ours, theirs) != 0;
+}
+
+/* The files of an undumpable process belong to root (fs/proc/base.c, task_dump_owner). */
+static bool is_undumpable(pid_t pid, uid_t uid)
+{
+	struct stat st;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	return !stat(path, &st) && st.st_uid != uid;
+}
+
+static int yama_scope(void)
+{
+	char text[16];
+
+	read_text("/proc/sys/kernel/yama/ptrace_scope", text, sizeof(text));
+	return atoi(text);
+}
+
+struct error *target_denied(pid_t pid, bool looked)
+{
+	struct access_question q = {.object.pid = pid, .yama = yama_scope(), .looked = looked};
+	struct access_object *o = &q.object;
+
+	if (!target_state(pid))
+		return error_format(ERROR_GONE, "process %d has exited", pid);
+	access_self_read(&q.self);
+	status_ids(pid, "Uid", o->uids);
+	status_ids(pid, "Gid", o->gids);
+	o->capabilities = status_bits(pid, "CapPrm");
+	o->undumpable = is_undumpable(pid, o->uids[1]);
+	o->other_user_namespace = is_in_other_user_namespace(pid);
+	return access_explain(&q);
+}
+
+/* hidepid= of the last mount on /proc, which hides those before it; "" without it. */
+static void read_hidepid(char *ret, size_t size)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/mountinfo", "re");
+	_cleanup_free_ char *line = NULL;
+	size_t room = 0;
+
+	*ret = '\0';
+	while (f && getline(&line, &room, f) > 0) {
+		char *option = strstr(line, "hidepid=");
+
+		if (!strstr(line, " /proc ") || !strstr(line, " - proc "))
+			continue;
+		if (option)
+			snprintf(ret, size, "%.*s", (int)strcspn(option + 8, ",\n "), option + 8);
+		else
+			*ret = '\0';
+	}
+}
+
+struct error *target_absent(pid_t pid)
+{
+	bool exists = !kill(pid, 0) || errno == EPERM;
+	struct access_self self;
+	char hidepid[16];
+
+	access_self_read(&self);
+	read_hidepid(hidepid, sizeof(hidepid));
+	return access_explain_absent(&self, pid, exists, hidepid);
+}
+
+struct error *target_check_proc(void)
+{
+	char self[16];
+	struct statfs fs;
+	ssize_t n = readlink("/proc/self", self, sizeof(self) - 1);
+
+	self[n < 0 ? 0 : n] = '\0';
+	if (atoi(self) == getpid())
+		return NULL;
+	if (statfs("/proc", &fs) || fs.f_type != PROC_SUPER_MAGIC)
+		return error_format(ERROR_FAILED, "there is no /proc here; mount it (mount -t proc "
+						  "proc /proc)");
+	return error_format(ERROR_DENIED,
+			    "/proc shows another pid namespace than the one that gospect is in, "
+			    "so its ids mean other processes; enter both (nsenter -t PID --mount "
+			    "--pid) or mount the right one (mount -t proc proc /proc)");
+}

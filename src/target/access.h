@@ -1,0 +1,59 @@
+/*
+ * Whose permission it takes to read a process, and which rule of the kernel withholds it. What is
+ * known is gathered first, then explained, so that rules which this kernel lacks can be tested.
+ * Sources: ptrace(2), kernel/ptrace.c (__ptrace_may_access), security/commoncap.c
+ * (cap_ptrace_access_check), security/yama/yama_lsm.c, fs/proc/root.c (hidepid).
+ */
+#ifndef TARGET_ACCESS_H
+#define TARGET_ACCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+/* What we are. Capabilities are bits, as in /proc/PID/status. */
+struct access_self {
+	uid_t uid;
+	gid_t gid;
+	uint64_t capabilities;
+	uint64_t bounding;    /* what we could have at all */
+	bool no_new_privs;    /* sudo does not work */
+	bool filtered;        /* a seccomp filter decides on our system calls */
+	bool inner_user;      /* we are not in the first user namespace */
+	bool inner_pid;       /* nor in the first pid namespace */
+	char confinement[80]; /* by a security module; "" for none */
+};
+
+/* The process that may not be read; all of it is visible to everybody. */
+struct access_object {
+	pid_t pid;
+	uid_t uids[3]; /* real, effective, saved */
+	gid_t gids[3];
+	uint64_t capabilities; /* permitted ones */
+	bool undumpable;       /* not seen of a process of root */
+	bool other_user_namespace;
+};
+
+struct access_question {
+	struct access_self self;
+	struct access_object object;
+	int yama;    /* kernel.yama.ptrace_scope; 0 also without Yama */
+	bool looked; /* we were allowed to look at it (maps, exe), but not to attach (mem) */
+};
+
+void access_self_read(struct access_self *ret);
+
+/* ERROR_DENIED with the rule and the remedy. */
+struct error *access_explain(const struct access_question *q) must_check;
+
+/* How to be able to do what this capability (CAP_*, by number) permits. */
+const char *access_remedy(const struct access_self *self, int capability);
+
+/* Why /proc/PID is not there or may not be opened. `exists`: there is such a process all the same;
+ * `hidepid` is that option of /proc's mount, or "". */
+struct error *access_explain_absent(const struct access_self *self, pid_t pid, bool exists,
+				    const char *hidepid) must_check;
+
+#endif

@@ -14,6 +14,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "sample/perf_denied.h"
 
 #define RING_PAGES 128 /* a power of two */
 #define MAX_CHAIN 127
@@ -59,32 +60,18 @@ static int event_open(struct perf_event_attr *attr, pid_t tid, int cpu)
 	return syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-static int paranoid_level(void)
-{
-	_cleanup_fclose_ FILE *f = fopen("/proc/sys/kernel/perf_event_paranoid", "re");
-	int level = 2;
-
-	return f && fscanf(f, "%d", &level) == 1 ? level : 2;
-}
-
 static struct error *open_failed(int err)
 {
 	switch (err) {
 	case EACCES:
 	case EPERM:
-		return error_format(ERROR_DENIED,
-				    "may not sample running threads: kernel.perf_event_paranoid is "
-				    "%d; "
-				    "run with sudo or CAP_PERFMON, or set it to 2 or less (in a "
-				    "container: its seccomp profile must allow perf_event_open)",
-				    paranoid_level());
+	case ENOSYS:
+		return perf_denied(err);
 	case EMFILE:
 	case ENFILE:
 		return error_format(ERROR_FAILED,
-				    "too many threads for the limit of open files; raise "
-				    "it (ulimit -n)");
-	case ENOSYS:
-		return error_format(ERROR_UNSUPPORTED, "this kernel has no perf events");
+				    "too many threads for the limit of open files; raise it "
+				    "(ulimit -n)");
 	default:
 		return error_errno(ERROR_FAILED, err, "cannot sample running threads");
 	}

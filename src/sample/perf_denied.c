@@ -1,0 +1,67 @@
+#include "sample/perf_denied.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
+
+#include "base/cleanup.h"
+
+#define MAY_NOT "may not sample running threads: "
+
+static int paranoid_level(void)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/sys/kernel/perf_event_paranoid", "re");
+	int level = 2;
+
+	return f && fscanf(f, "%d", &level) == 1 ? level : 2;
+}
+
+static bool may_perf(const struct access_self *self)
+{
+	return self->capabilities >> CAP_PERFMON & 1 || self->capabilities >> CAP_SYS_ADMIN & 1;
+}
+
+/* In an inner user namespace a capability does not count; levels are the host's. */
+static struct error *explain_level(const struct access_self *self, int level)
+{
+	if (self->inner_user)
+		return error_format(ERROR_DENIED,
+				    MAY_NOT "kernel.perf_event_paranoid is %d, which asks for "
+					    "CAP_PERFMON outside of this user namespace; run "
+					    "gospect on the host, or set it to 2 there",
+				    level);
+	return error_format(ERROR_DENIED,
+			    MAY_NOT "kernel.perf_event_paranoid is %d, which asks for CAP_PERFMON; "
+				    "run gospect %s, or set it to 2 on the host",
+			    level, access_remedy(self, CAP_PERFMON));
+}
+
+struct error *perf_explain(const struct access_self *self, int level, int err)
+{
+	bool counts = may_perf(self) && !self->inner_user;
+
+	/* The kernel's own refusals are EACCES; it has the call, unless it was built without. */
+	if (self->filtered && (err == EPERM || err == ENOSYS))
+		return error_format(ERROR_DENIED,
+				    MAY_NOT "a seccomp filter forbids perf_event_open; run gospect "
+					    "without it or with CAP_PERFMON, which Docker's filter "
+					    "respects (docker run --cap-add PERFMON, or "
+					    "--security-opt seccomp=unconfined; Kubernetes: "
+					    "seccompProfile Unconfined)");
+	if (err == ENOSYS)
+		return error_format(ERROR_UNSUPPORTED, "this kernel has no perf events");
+	if (level > 2 && !counts)
+		return explain_level(self, level);
+	return error_format(ERROR_DENIED,
+			    MAY_NOT "the kernel or a security module forbids it (kernel."
+				    "perf_event_paranoid is %d); run gospect %s",
+			    level, counts ? "on the host" : access_remedy(self, CAP_PERFMON));
+}
+
+struct error *perf_denied(int err)
+{
+	struct access_self self;
+
+	access_self_read(&self);
+	return perf_explain(&self, paranoid_level(), err);
+}

@@ -1,0 +1,16 @@
+/* Which rule keeps perf_event_open from us. Sources: perf_event_open(2), kernel/events/core.c;
+ * levels 3 and 4 are patches of Debian and Ubuntu: nothing without a capability. */
+#ifndef SAMPLE_PERF_DENIED_H
+#define SAMPLE_PERF_DENIED_H
+
+#include "base/error.h"
+#include "target/access.h"
+
+/* `err` is its errno, `level` is kernel.perf_event_paranoid. ERROR_DENIED, or ERROR_UNSUPPORTED
+ * where the kernel has no such call. */
+struct error *perf_explain(const struct access_self *self, int level, int err) must_check;
+
+/* The same for us and here. */
+struct error *perf_denied(int err) must_check;
+
+#endif

@@ -6,7 +6,7 @@ MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 SOURCES = $(shell find src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
-.PHONY: all demo test check check-format bench install clean
+.PHONY: all demo test matrix check check-format bench install clean
 
 all: build/build.ninja
 	@ninja -C build
@@ -32,6 +32,10 @@ test:
 	@$(MAKE) --no-print-directory all build-asan/build.ninja
 	@ninja -C build-asan
 	@tests/run
+
+# Every Go version, built in every way; writes docs/versions.md. The first time it takes half an hour.
+matrix: all
+	@tests/matrix/run --write
 
 # What to run before each commit; takes less than a minute.
 check: check-format build-check/build.ninja

@@ -1,0 +1,1 @@
+"""Every Go version, built in every way."""

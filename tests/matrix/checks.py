@@ -1,0 +1,113 @@
+"""What has to be true of every build: see tests/matrix/run."""
+
+import collections
+import subprocess
+
+from lib import golang, gospect, pprof, traceback
+from lib.process import Program
+from matrix import builds
+
+RIGHT, REFUSED, WRONG, NONE = "yes", "refused", "WRONG", "-"
+Result = collections.namedtuple("Result", "verdict why")
+
+
+def check(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def check_ps(program, version, build):
+    lines = [line.split() for line in gospect.run("ps").ok().text.splitlines()]
+    lines = [words for words in lines if words[:1] == [str(program.pid)]]
+    check(len(lines) == 1, f"ps has {len(lines)} lines about it")
+    check(lines[0][1] == f"go{version}", f"ps says {lines[0][1]}")
+    said = lines[0][2].split(",")
+    check(set(build.words) <= set(said), f"ps says {said}, not {build.words}")
+
+
+def check_dump(program, version, build):
+    program.idle()
+    outside = gospect.dump(program.pid)
+    inside = traceback.parse(program.stack())
+    # The goroutine that answers runs while it looks at itself, and reads while we look.
+    ignore = {g.id for g in traceback.having(inside, "main.main")}
+    check(len(ignore) == 1, f"{len(ignore)} goroutines are in main.main")
+    check(len(inside) > 35, f"the program has {len(inside)} goroutines")
+    found = traceback.differences(inside, outside, golang.minor(version), ignore=ignore)
+    check(not found, f"dump: {len(found)} differences; {'; '.join(found[:2])}")
+    check(bool(build.cgo) == bool(traceback.having(outside, "main.holdThroughC")),
+          "dump: goroutines through C")
+
+
+def check_record(program, build, folder):
+    check(program.ask("spin") == "done", "it does not spin")
+    file = folder / "matrix.pb.gz"
+    gospect.run("record", "-p", program.pid, "-d", "1", "-o", file).ok()
+    profile = pprof.read(file)
+    seconds = profile.duration_ns / 1e9
+    check(seconds > 0.9, f"record: {seconds} s")
+    for func, count in (("main.holdSelect", 1), ("main.holdDeep", 1), ("main.holdRead", 1),
+                        ("main.(*pointer).hold", 2), ("main.inner", 1)):
+        share = profile.time_in(func) / 1e9 / seconds
+        check(abs(share - count) < 0.05 * count, f"record: {share:.2f} of {count} in {func}")
+    spinning = profile.total("cpu", lambda s: {"main.spin", "main.spinInside"} <= set(s.stack))
+    check(spinning > 0.2e9, f"record: {spinning / 1e9:.2f} s of CPU in main.spin")
+    if build.cgo:
+        check(profile.time_in("main.holdInC") > 0.9e9, "record: C")
+    check(any(start < address < limit for s in profile.samples for address in s.addresses
+              for start, limit, _, _ in profile.mappings), "record: mappings")
+
+
+def check_refusal(program):
+    """gospect refuses, and says why in one line, with the same words in ps and dump."""
+    why = gospect.run("dump", "-p", program.pid).fails(1)
+    gospect.run("record", "-p", program.pid, "-d", "1", "-o", "/dev/null").fails(1)
+    check(why.removeprefix("gospect: ").split(": ")[-1] in gospect.run("ps").ok().text,
+          f"ps does not say why: {why}")
+    return Result(REFUSED, why)
+
+
+def start(binary, build):
+    if "-buildmode=c-shared" in build.flags:
+        return Program(builds.host(), binary)
+    return Program(binary)
+
+
+def check_program(program, version, build, folder):
+    if not build.says_version:
+        return check_refusal(program)
+    check_ps(program, version, build)
+    check_dump(program, version, build)
+    check_record(program, build, folder)
+    return Result(RIGHT, "")
+
+
+def profile_for(folder, version):
+    """A profile for a PGO build, of the program's own spinning."""
+    file = folder / f"{version}.pprof"
+    program = Program(builds.make(version, builds.BUILDS[0]))
+    try:
+        program.ask("spin")
+        gospect.run("record", "-p", program.pid, "-d", "1", "--on-cpu", "-o", file).ok()
+    finally:
+        program.stop()
+    return file
+
+
+def run_one(version, build, folder):
+    if golang.minor(version) < build.since:
+        return Result(NONE, "")
+    try:
+        profile = profile_for(folder, version) if build.name == "pgo" else None
+        binary = builds.make(version, build, profile)
+        program = start(binary, build)
+    except (RuntimeError, AssertionError, OSError, subprocess.CalledProcessError) as error:
+        return Result(WRONG, f"not built or not started: {error}")
+    try:
+        result = check_program(program, version, build, folder)
+        program.assert_well()
+        return result
+    except (AssertionError, subprocess.TimeoutExpired) as error:
+        return Result(WRONG, str(error))
+    finally:
+        program.stop()

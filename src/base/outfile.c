@@ -14,8 +14,7 @@ static struct error *cannot_create(const char *path, int err)
 {
 	if (err == ENOENT)
 		return error_format(ERROR_FAILED,
-				    "cannot write %s: its folder does not exist; "
-				    "create it first",
+				    "cannot write %s: its folder does not exist; create it first",
 				    path);
 	return error_errno(ERROR_FAILED, err, "cannot write %s", path);
 }

@@ -132,13 +132,11 @@ static struct error *explain(const struct argp *argp, const char *verb, int argc
 		o = find_option(argp, word + 2, length, is_long ? 0 : word[1]);
 		if (!o)
 			return error_format(ERROR_USAGE,
-					    "%s: there is no option '%s'; see `gospect "
-					    "%s --help`",
+					    "%s: there is no option '%s'; see `gospect %s --help`",
 					    verb, word, verb);
 		if (o->arg && !word[is_long ? 2 + length : 2] && ++i == argc)
 			return error_format(ERROR_USAGE,
-					    "%s: '%s' wants %s behind it; see `gospect "
-					    "%s --help`",
+					    "%s: '%s' wants %s behind it; see `gospect %s --help`",
 					    verb, word, o->arg, verb);
 	}
 	return error_format(ERROR_USAGE, "%s: wrong options; see `gospect %s --help`", verb, verb);

@@ -55,8 +55,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_STATE:
 		if (!known_state(arg))
 			return wrong_option(state,
-					    "--state '%s' is none of running, runnable, "
-					    "syscall, waiting",
+					    "--state '%s' is none of running, runnable, syscall, "
+					    "waiting",
 					    arg);
 		f->state = arg;
 		return 0;

@@ -15,8 +15,8 @@ static void print_help(void)
 	       "Shows what a running Go program is doing, from outside, without stopping it.\n\n");
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
 		printf("  %-8s %s\n", verbs[i]->name, verbs[i]->summary);
-	printf("\n`gospect VERB --help` explains a verb. `gospect --version` prints the "
-	       "version.\n");
+	printf("\n"
+	       "`gospect VERB --help` explains a verb. `gospect --version` prints the version.\n");
 }
 
 static const struct verb *find_verb(const char *name)

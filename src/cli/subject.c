@@ -18,8 +18,8 @@ static const struct argp_option options[] =
 	{{"pid", 'p', "PID", 0, "The process to look at", 1},
 	 {"core", KEY_CORE, "FILE", 0, "The core file of a dead process, for dump", 1},
 	 {"exe", KEY_EXE, "FILE", 0,
-	  "An unstripped file of the same build as the target's program (same build id); of a "
-	  "core file the program itself",
+	  "An unstripped file of the same build as the target's program (same build id); of a core "
+	  "file the program itself",
 	  1},
 	 {0}};
 
@@ -47,8 +47,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			return 0;
 		}
 		return wrong_option(state,
-				    "do not understand '%s'; a process is given by -p PID, "
-				    "a command by -- COMMAND",
+				    "do not understand '%s'; a process is given by -p PID, a "
+				    "command by -- COMMAND",
 				    arg);
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -149,8 +149,8 @@ struct error *subject_check(const struct subject_options *o, const char *verb)
 				    verb);
 	if (!o->pid && !o->command && !o->core)
 		return error_format(ERROR_USAGE,
-				    "%s: no target; give -p PID or -- COMMAND ARGS... "
-				    "(`gospect ps` lists Go processes)",
+				    "%s: no target; give -p PID or -- COMMAND ARGS... (`gospect "
+				    "ps` lists Go processes)",
 				    verb);
 	return NULL;
 }

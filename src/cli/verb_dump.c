@@ -64,9 +64,9 @@ static const struct argp argp =
 	 parse,
 	 "-p PID\n-- COMMAND ARGS...\n--core FILE",
 	 "Prints every goroutine of a Go program, without stopping it, or of one that left a core "
-	 "file.\v"
-	 "Formats: text (as the runtime prints it), json, folded, pprof; by the file's name: .json "
-	 ".folded .pb.gz .pprof.\n\n"
+	 "file.\vFormats: text (as the runtime prints it), json, folded, pprof; by the file's "
+	 "name: .json .folded .pb.gz .pprof.\n"
+	 "\n"
 	 "Example: gospect dump -p 1234 --wait sync.Mutex.Lock --group",
 	 children,
 	 NULL,
@@ -133,8 +133,8 @@ static struct error *choose_format(const struct dump_verb *v, struct dump_format
 		ret->profile = profile_format_for_file(v->output.path);
 	if (name && !ret->profile)
 		return error_format(ERROR_USAGE,
-				    "dump: there is no format '%s'; there are text, "
-				    "json, folded and pprof",
+				    "dump: there is no format '%s'; there are text, json, folded "
+				    "and pprof",
 				    name);
 	if (ret->profile && v->group)
 		return error_format(ERROR_USAGE, "dump: --group is for the text; the other formats "

@@ -34,9 +34,8 @@ static const struct argp_option options[] =
 	{{"duration", 'd', "SECONDS", 0, "How long (until interrupted)", 4},
 	 {"rate", 'r', "HZ", 0, "Ticks a second (100)", 4},
 	 {"budget", KEY_BUDGET, "PERCENT", 0,
-	  "How much of one core gospect itself may use (1); when not all goroutines fit, a random "
-	  "part "
-	  "of them is looked at in each tick",
+	  "How much of one core gospect may use, once it is set up (1); when not all goroutines "
+	  "fit, a random part of them is looked at in each tick; 100 is no limit",
 	  4},
 	 {"on-cpu", KEY_ON_CPU, NULL, 0, "Only what runs", 4},
 	 {"off-cpu", KEY_OFF_CPU, NULL, 0, "Only what does not run", 4},
@@ -93,11 +92,10 @@ static const struct argp argp = {options,
 				 parse,
 				 "-p PID\n-- COMMAND ARGS...",
 				 "Records where every goroutine of a Go program spends its time, "
-				 "running and waiting together, "
-				 "without stopping it.\v"
-				 "Formats: pprof, folded, speedscope, html; by the file's name: "
-				 ".pb.gz .pprof .folded .json "
-				 ".html.\n\n"
+				 "running and waiting together, without stopping it.\vFormats: "
+				 "pprof, folded, speedscope, html; by the file's name: .pb.gz "
+				 ".pprof .folded .json .html.\n"
+				 "\n"
 				 "Example: gospect record -p 1234 -d 10 -o profile.html",
 				 children,
 				 NULL,
@@ -116,14 +114,13 @@ static struct error *choose_format(struct record_verb *v)
 		v->format = &profile_format_folded;
 	if (!v->format && v->output.format)
 		return error_format(ERROR_USAGE,
-				    "record: there is no format '%s'; there are pprof, "
-				    "folded, speedscope and html",
+				    "record: there is no format '%s'; there are pprof, folded, "
+				    "speedscope and html",
 				    v->output.format);
 	if (!v->format)
 		return error_format(ERROR_USAGE,
 				    "record: cannot tell the format from the name %s; end it in "
-				    ".pb.gz, "
-				    ".pprof, .folded, .json or .html, or give -f",
+				    ".pb.gz, .pprof, .folded, .json or .html, or give -f",
 				    v->output.path);
 	if (v->raw && v->format != &profile_format_pprof)
 		return error_format(ERROR_USAGE, "record: --raw writes pprof; give -f pprof");
@@ -183,8 +180,7 @@ static struct error *add_comments(struct profile *p, const struct record_verb *v
 	if (!err)
 		err = profile_add_comment(p,
 					  "goroutines: %.0f seen, %.1f looked at in a tick, each "
-					  "%.1f "
-					  "times a second",
+					  "%.1f times a second",
 					  r->goroutines, r->per_tick, looks_hz(r));
 	if (!err)
 		err = profile_add_comment(p,
@@ -197,8 +193,8 @@ static struct error *add_comments(struct profile *p, const struct record_verb *v
 	if (!err && r->on_cpu.period_ns)
 		err = profile_add_comment(
 			p,
-			"on-CPU stacks: %lu samples, %lu of no goroutine (scheduler), "
-			"%lu unknown, %lu truncated, %lu lost%s",
+			"on-CPU stacks: %lu samples, %lu of no goroutine (scheduler), %lu unknown, "
+			"%lu truncated, %lu lost%s",
 			r->on_cpu.samples, r->on_cpu.scheduler, r->on_cpu.unknown,
 			r->on_cpu.truncated, r->on_cpu.lost,
 			r->on_cpu.sees_kernel ? "" : "; time in the kernel not seen");
@@ -255,8 +251,7 @@ static void say_summary(const struct record_verb *v, const struct wall_result *r
 		say("%s; what was seen until then is kept", r->ended->message);
 	say("%.1f s, %.0f goroutines (each looked at %.1f times a second), %lu samples at %.1f Hz, "
 	    "shares right within %.2g %%, %lu ticks missed, %lu reads dropped as torn, gospect "
-	    "used "
-	    "%.1f %% of a core%s%s",
+	    "used %.1f %% of a core%s%s",
 	    r->duration_ns / 1e9, r->goroutines, looks, samples, achieved_hz(r), 100 * r->error,
 	    r->missed, stats->torn, 100.0 * r->cpu_ns / (r->duration_ns ? r->duration_ns : 1),
 	    named ? " -> " : "", named ? v->output.path : "");

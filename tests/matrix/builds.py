@@ -102,12 +102,12 @@ def sources(version):
     return folder, copy
 
 
-def go_build(version, build, copy, output, profile):
+def go_build(version, copy, output, flags, cgo):
     env = golang.environment(version)
-    env["CGO_ENABLED"] = "1" if build.cgo else "0"
-    flags = [flag.replace("PROFILE", str(profile)) for flag in build.flags]
+    env["CGO_ENABLED"] = "1" if cgo else "0"
     # By name: Go 1.19's "go build ." is confused by newer go commands.
-    files = ["main.go", *(["cgo.go"] if build.cgo else [])]
+    files = ["main.go", *(["cgo.go"] if cgo else [])]
+    files += ["profile.go"] if "-tags=profile" in flags else []
     result = subprocess.run(
         ["nice", golang.go_command(), "build", *flags, "-o", output, *files], env=env, cwd=copy,
         capture_output=True, text=True)
@@ -115,7 +115,19 @@ def go_build(version, build, copy, output, profile):
         raise RuntimeError(f"go build: {result.stderr.strip()[-300:]}")
 
 
-def make(version, build, profile=None):
+def profile():
+    """A CPU profile of the program by Go itself, for builds with -pgo; one does for all."""
+    folder, copy = sources(golang.NEWEST)
+    file = folder / "cpu.pprof"
+    if not file.exists():
+        partial, binary = folder / f"cpu.{os.getpid()}", folder / "profiled"
+        go_build(golang.NEWEST, copy, binary, ["-tags=profile"], False)
+        subprocess.run([binary, partial], check=True, timeout=60)
+        partial.rename(file)
+    return file
+
+
+def make(version, build):
     """The path of the program, or of the shared library, built that way; kept for the next run."""
     folder, copy = sources(version)
     binary = folder / build.name / "matrix"
@@ -125,7 +137,9 @@ def make(version, build, profile=None):
                        .replace("/", "_").replace(" ", "_").replace("=", "_"))
     if not linked.exists():
         partial = linked.with_suffix(f".{os.getpid()}")
-        go_build(version, build, copy, partial, profile)
+        flags = [flag.replace("PROFILE", str(profile())) if "PROFILE" in flag else flag
+                 for flag in build.flags]
+        go_build(version, copy, partial, flags, build.cgo)
         partial.rename(linked)
     binary.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=binary.parent) as scratch:

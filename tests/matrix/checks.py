@@ -58,10 +58,10 @@ def check_record(program, build, folder):
               for start, limit, _, _ in profile.mappings), "record: mappings")
 
 
-def check_refusal(program):
+def check_refusal(program, folder):
     """gospect refuses, and says why in one line, with the same words in ps and dump."""
     why = gospect.run("dump", "-p", program.pid).fails(1)
-    gospect.run("record", "-p", program.pid, "-d", "1", "-o", "/dev/null").fails(1)
+    gospect.run("record", "-p", program.pid, "-d", "1", "-o", folder / "refused.folded").fails(1)
     check(why.removeprefix("gospect: ").split(": ")[-1] in gospect.run("ps").ok().text,
           f"ps does not say why: {why}")
     return Result(REFUSED, why)
@@ -75,32 +75,18 @@ def start(binary, build):
 
 def check_program(program, version, build, folder):
     if not build.says_version:
-        return check_refusal(program)
+        return check_refusal(program, folder)
     check_ps(program, version, build)
     check_dump(program, version, build)
     check_record(program, build, folder)
     return Result(RIGHT, "")
 
 
-def profile_for(folder, version):
-    """A profile for a PGO build, of the program's own spinning."""
-    file = folder / f"{version}.pprof"
-    program = Program(builds.make(version, builds.BUILDS[0]))
-    try:
-        program.ask("spin")
-        gospect.run("record", "-p", program.pid, "-d", "1", "--on-cpu", "-o", file).ok()
-    finally:
-        program.stop()
-    return file
-
-
 def run_one(version, build, folder):
     if golang.minor(version) < build.since:
         return Result(NONE, "")
     try:
-        profile = profile_for(folder, version) if build.name == "pgo" else None
-        binary = builds.make(version, build, profile)
-        program = start(binary, build)
+        program = start(builds.make(version, build), build)
     except (RuntimeError, AssertionError, OSError, subprocess.CalledProcessError) as error:
         return Result(WRONG, f"not built or not started: {error}")
     try:

@@ -129,7 +129,7 @@ static struct error *read_slices(struct target *t, const uint64_t *pointers, siz
 	for (size_t i = 0; i < count; i++) {
 		size_t n = slices[i][1];
 
-		in[i].torn = !ok[i] || n > LABELS_MAX_COUNT || n > slices[i][2];
+		in[i].torn = pointers[i] && (!ok[i] || n > LABELS_MAX_COUNT || n > slices[i][2]);
 		n = in[i].torn ? 0 : n;
 		if (!array_reserve(&in[i].labels, &in[i].capacity, n))
 			return &error_no_memory;

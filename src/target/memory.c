@@ -34,6 +34,8 @@ static struct error *memory_read(struct target *t, const struct target_range *ra
 	for (i = 0; i < count; i++) {
 		const struct target_range *s = segment_of(m, &ranges[i]);
 
+		if (!ranges[i].size)
+			continue;
 		if (!s)
 			break;
 		memcpy(packed ? out : ranges[i].buffer,

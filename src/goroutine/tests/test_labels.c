@@ -1,0 +1,192 @@
+#include <string.h>
+
+#include "base/unit_test.h"
+#include "goroutine/labels.h"
+
+/* The target's memory: one block at this address. */
+#define BASE 0xc000000000ull
+
+static union {
+	uint64_t words[4096];
+	uint8_t bytes[4096 * 8];
+} memory;
+
+static struct target *target;
+static struct label_sets sets;
+
+static int set_up(void **state)
+{
+	struct target_range block = {BASE, sizeof(memory), memory.bytes};
+
+	memset(&memory, 0, sizeof(memory));
+	sets = (struct label_sets){0};
+	return target_open_memory(&block, 1, &target) != NULL;
+}
+
+static int tear_down(void **state)
+{
+	label_sets_release(&sets);
+	target_close(target);
+	return 0;
+}
+
+/* A Go string {pointer, length} at a word, its bytes further behind. */
+static void put_string(size_t word, size_t at, const char *s)
+{
+	memcpy(memory.bytes + at, s, strlen(s));
+	memory.words[word] = BASE + at;
+	memory.words[word + 1] = strlen(s);
+}
+
+static void put_slice(size_t word, size_t labels, uint64_t count)
+{
+	memory.words[word] = BASE + labels * 8;
+	memory.words[word + 1] = memory.words[word + 2] = count;
+}
+
+static uint32_t read_one(uint64_t pointer)
+{
+	uint32_t id = 12345;
+
+	assert_null(label_sets_read(&sets, target, &pointer, 1, &id));
+	return id;
+}
+
+static void assert_label(uint32_t id, uint32_t i, const char *key, const char *value)
+{
+	struct label_set set = label_sets_get(&sets, id);
+
+	assert_true(i < set.count);
+	assert_string_equal(intern_get(&sets.strings, set.labels[i].key), key);
+	assert_string_equal(intern_get(&sets.strings, set.labels[i].value), value);
+}
+
+static void slices_are_read(void **state)
+{
+	uint32_t id;
+
+	put_slice(0, 10, 2);
+	put_string(10, 1000, "user");
+	put_string(12, 1100, "a b");
+	put_string(14, 1200, "zone");
+	put_string(16, 1300, "");
+	id = read_one(BASE);
+	assert_int_equal(label_sets_get(&sets, id).count, 2);
+	assert_label(id, 0, "user", "a b");
+	assert_label(id, 1, "zone", "");
+	assert_int_equal(read_one(BASE), id);
+}
+
+static void no_labels_are_the_empty_set(void **state)
+{
+	assert_int_equal(read_one(0), LABELS_NONE);
+	put_slice(0, 10, 0);
+	assert_int_equal(read_one(BASE), LABELS_NONE);
+	assert_int_equal(label_sets_get(&sets, LABELS_NONE).count, 0);
+}
+
+static void garbage_is_torn(void **state)
+{
+	put_slice(0, 10, LABELS_MAX_COUNT + 1);
+	assert_int_equal(read_one(BASE), LABELS_TORN);
+	put_slice(0, 10, 1);
+	memory.words[0] = 8; /* labels that cannot be read */
+	assert_int_equal(read_one(BASE), LABELS_TORN);
+	put_slice(0, 10, 1);
+	put_string(10, 1000, "key");
+	memory.words[12] = 8; /* a value that cannot be read */
+	memory.words[13] = 5;
+	assert_int_equal(read_one(BASE), LABELS_TORN);
+	assert_int_equal(read_one(8), LABELS_TORN);
+}
+
+static void long_strings_are_cut(void **state)
+{
+	struct label_set set;
+
+	put_slice(0, 10, 1);
+	put_string(10, 1000, "key");
+	memset(memory.bytes + 8192, 'x', 8192);
+	memory.words[12] = BASE + 8192;
+	memory.words[13] = 8192;
+	set = label_sets_get(&sets, read_one(BASE));
+	assert_int_equal(strlen(intern_get(&sets.strings, set.labels[0].value)), LABELS_MAX_STRING);
+}
+
+static void torn_ones_do_not_spoil_their_neighbours(void **state)
+{
+	uint64_t pointers[] = {BASE, 8, BASE + 3 * 8, 0};
+	uint32_t ids[4];
+
+	put_slice(0, 10, 1);
+	put_string(10, 1000, "k");
+	put_string(12, 1100, "first");
+	put_slice(3, 20, 1);
+	put_string(20, 1200, "k");
+	put_string(22, 1300, "second");
+	assert_null(label_sets_read(&sets, target, pointers, 4, ids));
+	assert_label(ids[0], 0, "k", "first");
+	assert_int_equal(ids[1], LABELS_TORN);
+	assert_label(ids[2], 0, "k", "second");
+	assert_int_equal(ids[3], LABELS_NONE);
+}
+
+/* Go 1.23 and older: g.labels -> hmap at word 2, one bucket at word 100. */
+static void put_map(uint8_t b, uint64_t count)
+{
+	memory.words[0] = BASE + 2 * 8;
+	memory.words[2] = count;
+	memory.bytes[2 * 8 + 9] = b;
+	memory.words[4] = BASE + 100 * 8;
+}
+
+static void put_slot(size_t bucket, size_t i, const char *key, const char *value)
+{
+	memory.bytes[bucket * 8 + i] = 5 + i;
+	put_string(bucket + 1 + 2 * i, 16384 + 512 * i, key);
+	put_string(bucket + 17 + 2 * i, 16384 + 512 * i + 256, value);
+}
+
+static void maps_are_read_and_sorted(void **state)
+{
+	uint32_t id;
+
+	sets.maps = true;
+	put_map(0, 2);
+	put_slot(100, 0, "zone", "eu");
+	put_slot(100, 3, "user", "me");
+	id = read_one(BASE);
+	assert_int_equal(label_sets_get(&sets, id).count, 2);
+	assert_label(id, 0, "user", "me");
+	assert_label(id, 1, "zone", "eu");
+}
+
+static void maps_that_lie_end(void **state)
+{
+	sets.maps = true;
+	put_map(0, 1);
+	put_slot(100, 0, "k", "v");
+	memory.words[100 + 33] = BASE + 100 * 8; /* its overflow bucket is itself */
+	assert_label(read_one(BASE), 0, "k", "v");
+	put_map(40, 1);
+	assert_int_equal(read_one(BASE), LABELS_TORN);
+	put_map(0, UINT64_MAX);
+	assert_int_equal(read_one(BASE), LABELS_TORN);
+}
+
+#define LABEL_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		LABEL_TEST(slices_are_read),
+		LABEL_TEST(no_labels_are_the_empty_set),
+		LABEL_TEST(garbage_is_torn),
+		LABEL_TEST(long_strings_are_cut),
+		LABEL_TEST(torn_ones_do_not_spoil_their_neighbours),
+		LABEL_TEST(maps_are_read_and_sorted),
+		LABEL_TEST(maps_that_lie_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

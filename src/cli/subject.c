@@ -11,6 +11,8 @@
 
 /* How long a Go program may take to set up its runtime; then it is something else. */
 #define START_NS 5000000000ull
+/* How long what was started may take to load Go as a library, or to become Go by exec. */
+#define LOAD_NS 1000000000ull
 
 enum { KEY_EXE = 0x2000, KEY_CORE };
 
@@ -118,17 +120,36 @@ static void drop(struct subject *s)
 	target_close(take_ptr(s->target));
 }
 
+/* Of a command that is no Go program in the end, what it was at first says most. */
+static struct error *choose_reason(struct error *first, struct error *last)
+{
+	bool use_first = first && (last->code == ERROR_NOT_GO || last->code == ERROR_GONE);
+
+	error_destroy(use_first ? last : first);
+	return use_first ? first : last;
+}
+
 static struct error *open_started(pid_t pid, const char *exe, struct subject *s)
 {
-	uint64_t deadline = clock_now() + START_NS;
+	uint64_t start = clock_now();
+	struct error *not_go = NULL;
 	bool starting;
 
 	for (;;) {
 		struct error *err = try_open(pid, exe, s, &starting);
+		uint64_t passed = clock_now() - start;
+		bool loading = s->child && err && err->code == ERROR_NOT_GO && passed < LOAD_NS;
 
-		if (!err || !starting || clock_now() > deadline || stop_requested)
-			return err;
-		error_destroy(err);
+		if (!err)
+			error_destroy(not_go);
+		if (!err)
+			return NULL;
+		if ((!starting && !loading) || passed > START_NS || stop_requested)
+			return choose_reason(not_go, err);
+		if (loading && !not_go)
+			not_go = err;
+		else
+			error_destroy(err);
 		drop(s);
 		usleep(1000);
 	}

@@ -11,11 +11,12 @@
 #include "image/elf_file.h"
 #include "image/version.h"
 
+/* Not by the device as well: overlayfs and btrfs give maps another one than stat. */
 static bool is_file_of(int fd, const struct target_map *map)
 {
 	struct stat st;
 
-	return !fstat(fd, &st) && st.st_ino == map->inode && st.st_dev == map->device;
+	return !fstat(fd, &st) && st.st_ino == map->inode;
 }
 
 /* Through map_files, which is right also when the file was deleted but needs a capability; else by

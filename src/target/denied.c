@@ -125,6 +125,27 @@ static struct error *explain_yama(const struct access_question *q)
 			    pid, ptrace_remedy(q));
 }
 
+/* The files auxv and mem are readable by their owner alone (fs/proc/base.c). */
+static bool files_are_closed(const struct access_question *q)
+{
+	uid_t owner = q->object.undumpable ? 0 : q->object.uids[1];
+
+	return q->self.uid != owner && !has(q->self.capabilities, CAP_DAC_OVERRIDE) &&
+	       !has(q->self.capabilities, CAP_DAC_READ_SEARCH);
+}
+
+static struct error *explain_files(const struct access_question *q)
+{
+	char name[64];
+
+	return error_format(ERROR_DENIED,
+			    "may not read process %d: it belongs to %s, and gospect has "
+			    "CAP_SYS_PTRACE but not CAP_DAC_READ_SEARCH, which its files in /proc "
+			    "ask for; give it that too (setcap cap_sys_ptrace,cap_dac_read_search"
+			    "+ep gospect; docker run --cap-add DAC_READ_SEARCH)",
+			    q->object.pid, user_name(q->object.uids[1], name, sizeof(name)));
+}
+
 static struct error *explain_module(const struct access_question *q)
 {
 	const char *label = q->self.confinement;
@@ -197,6 +218,8 @@ struct error *access_explain(const struct access_question *q)
 	uint64_t missing = q->object.capabilities & ~q->self.capabilities;
 	bool unknown_user = q->self.inner_user && q->object.uids[0] == OVERFLOW_ID;
 
+	if (q->looked && files_are_closed(q))
+		return explain_files(q);
 	if (q->looked)
 		return q->yama ? explain_yama(q) : explain_module(q);
 	if (has(q->self.capabilities, CAP_SYS_PTRACE))

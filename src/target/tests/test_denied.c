@@ -139,6 +139,19 @@ static void a_security_module_is_what_remains(void **state)
 	expect_denied(access_explain(&q), "security module", "apparmor=unconfined");
 }
 
+static void the_files_of_another_user_need_a_capability_of_their_own(void **state)
+{
+	struct access_question q = ordinary();
+
+	q.looked = true;
+	q.yama = 1;
+	q.self.capabilities = PTRACE;
+	q.object.uids[1] = 3987654321;
+	expect_denied(access_explain(&q), "not CAP_DAC_READ_SEARCH", "setcap");
+	q.self.capabilities |= 1ull << CAP_DAC_READ_SEARCH;
+	expect_denied(access_explain(&q), "ptrace_scope is 1", "");
+}
+
 static void a_hidden_process_is_told_from_one_that_is_not_there(void **state)
 {
 	struct access_self self = ordinary().self, inner = contained().self;
@@ -165,6 +178,7 @@ int main(void)
 		cmocka_unit_test(the_capability_that_is_missing_is_named),
 		cmocka_unit_test(root_of_an_inner_user_namespace_is_told_so),
 		cmocka_unit_test(a_security_module_is_what_remains),
+		cmocka_unit_test(the_files_of_another_user_need_a_capability_of_their_own),
 		cmocka_unit_test(a_hidden_process_is_told_from_one_that_is_not_there),
 	};
 

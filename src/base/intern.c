@@ -42,9 +42,24 @@ static bool append(struct intern *in, const void *bytes, size_t length)
 	return true;
 }
 
+uint32_t intern_find(const struct intern *in, const void *bytes, size_t length)
+{
+	uint32_t i;
+
+	if (!length)
+		return 0;
+	if (!in->bucket_count)
+		return INTERN_FAILED;
+	i = in->buckets[hash_bytes(bytes, length) & (in->bucket_count - 1)];
+	for (; i; i = in->strings[i].next)
+		if (in->strings[i].length == length && !memcmp(in->strings[i].data, bytes, length))
+			return i;
+	return INTERN_FAILED;
+}
+
 uint32_t intern_bytes(struct intern *in, const void *bytes, size_t length)
 {
-	uint32_t *head;
+	uint32_t *head, i;
 
 	if (!in->count && !append(in, "", 0))
 		return INTERN_FAILED;
@@ -53,12 +68,12 @@ uint32_t intern_bytes(struct intern *in, const void *bytes, size_t length)
 	if (in->count >= in->bucket_count &&
 	    !rehash(in, in->bucket_count ? in->bucket_count * 2 : 256))
 		return INTERN_FAILED;
-	head = &in->buckets[hash_bytes(bytes, length) & (in->bucket_count - 1)];
-	for (uint32_t i = *head; i; i = in->strings[i].next)
-		if (in->strings[i].length == length && !memcmp(in->strings[i].data, bytes, length))
-			return i;
+	i = intern_find(in, bytes, length);
+	if (i != INTERN_FAILED)
+		return i;
 	if (!append(in, bytes, length))
 		return INTERN_FAILED;
+	head = &in->buckets[hash_bytes(bytes, length) & (in->bucket_count - 1)];
 	in->strings[in->count - 1].next = *head;
 	*head = in->count - 1;
 	return *head;

@@ -27,6 +27,8 @@ struct intern {
 /* INTERN_FAILED when there is no memory. */
 uint32_t intern_bytes(struct intern *in, const void *bytes, size_t length);
 uint32_t intern_string(struct intern *in, const char *s);
+/* The number of a string that is kept already; INTERN_FAILED when it is not. */
+uint32_t intern_find(const struct intern *in, const void *bytes, size_t length);
 static inline const char *intern_get(const struct intern *in, uint32_t id)
 {
 	return id < in->count ? in->strings[id].data : "";

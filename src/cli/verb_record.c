@@ -188,6 +188,9 @@ static struct error *add_comments(struct profile *p, const struct record_verb *v
 					  "truncated",
 					  stats->stacks, stats->torn, stats->unknown,
 					  stats->truncated);
+	if (!err && goroutine_set_labels(set)->dropped)
+		err = profile_add_comment(p, "labels: too many different ones, %lu times not kept",
+					  goroutine_set_labels(set)->dropped);
 	if (!err && r->no_on_cpu)
 		err = profile_add_comment(p, "on-CPU stacks: none, %s", r->no_on_cpu->message);
 	if (!err && r->on_cpu.period_ns)

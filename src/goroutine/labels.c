@@ -208,40 +208,80 @@ static size_t drop_twins(struct label *labels, size_t count)
 	return n;
 }
 
-static struct error *intern_set(struct label_sets *sets, struct label *labels, size_t count,
+static bool is_full(const struct label_sets *sets)
+{
+	return sets->count >= LABELS_MAX_SETS;
+}
+
+static struct error *append_set(struct label_sets *sets, const struct label *labels, size_t count)
+{
+	struct label *copy = malloc(count * sizeof(*copy));
+
+	if (!copy || !array_reserve(&sets->sets, &sets->capacity, sets->count + 1)) {
+		free(copy);
+		return &error_no_memory;
+	}
+	memcpy(copy, labels, count * sizeof(*copy));
+	sets->sets[sets->count++] = (struct label_set){copy, count};
+	return NULL;
+}
+
+/* Where the set's number is, or is to be put: then it is 0. NULL: there is no memory. */
+static uint64_t *find_set(struct label_sets *sets, const struct label *labels, size_t count)
+{
+	uint64_t hash = hash_bytes(labels, count * sizeof(*labels)) >> 1;
+
+	for (;; hash++) {
+		uint64_t *place = map_at(&sets->index, hash);
+		const struct label_set *old = place ? &sets->sets[*place] : NULL;
+
+		if (!place || !*place ||
+		    (old->count == count && !memcmp(old->labels, labels, count * sizeof(*labels))))
+			return place;
+	}
+}
+
+static struct error *intern_set(struct label_sets *sets, const struct label *labels, size_t count,
 				uint32_t *ret)
 {
-	uint64_t hash = hash_bytes(labels, count * sizeof(*labels)) >> 1, *place;
+	struct error *err;
+	uint64_t *place;
 
 	if (!sets->count) {
 		if (!array_reserve(&sets->sets, &sets->capacity, 1))
 			return &error_no_memory;
 		sets->count = 1;
 	}
-	for (;; hash++) {
-		struct label_set *old;
-
-		place = map_at(&sets->index, hash);
-		if (!place)
-			return &error_no_memory;
-		old = &sets->sets[*place];
-		if (!*place ||
-		    (old->count == count && !memcmp(old->labels, labels, count * sizeof(*labels))))
-			break;
-	}
+	place = find_set(sets, labels, count);
+	if (!place)
+		return &error_no_memory;
 	if (!*place) {
-		struct label *copy = malloc(count * sizeof(*copy));
-
-		if (!copy || !array_reserve(&sets->sets, &sets->capacity, sets->count + 1)) {
-			free(copy);
-			return &error_no_memory;
-		}
-		memcpy(copy, labels, count * sizeof(*copy));
-		sets->sets[sets->count] = (struct label_set){copy, count};
-		*place = sets->count++;
+		err = append_set(sets, labels, count);
+		if (err)
+			return err;
+		*place = sets->count - 1;
 	}
 	*ret = *place;
 	return NULL;
+}
+
+/* A string's number; when no more sets are kept, only of one that is known. */
+static uint32_t string_id(struct label_sets *sets, const char *bytes, size_t length)
+{
+	return is_full(sets) ? intern_find(&sets->strings, bytes, length)
+			     : intern_bytes(&sets->strings, bytes, length);
+}
+
+/* Past the limit: the set's number if it is known, else none. */
+static uint32_t known_set(struct label_sets *sets, const struct label *labels, size_t count)
+{
+	uint64_t *place;
+
+	for (size_t i = 0; i < count; i++)
+		if (labels[i].key == INTERN_FAILED || labels[i].value == INTERN_FAILED)
+			return LABELS_NONE;
+	place = find_set(sets, labels, count);
+	return place ? *place : LABELS_NONE;
 }
 
 /* The set's number; *text is the bytes of its strings and moves behind them. */
@@ -249,6 +289,7 @@ static struct error *take_set(struct label_sets *sets, const struct incoming *in
 			      uint32_t *ret)
 {
 	_cleanup_free_ struct label *labels = calloc(in->count + 1, sizeof(*labels));
+	size_t n;
 
 	if (!labels)
 		return &error_no_memory;
@@ -256,14 +297,20 @@ static struct error *take_set(struct label_sets *sets, const struct incoming *in
 		const struct go_label *l = &in->labels[k];
 		size_t key = string_size(&l->key), value = string_size(&l->value);
 
-		labels[k].key = intern_bytes(&sets->strings, *text, key);
-		labels[k].value = intern_bytes(&sets->strings, *text + key, value);
-		if (labels[k].key == INTERN_FAILED || labels[k].value == INTERN_FAILED)
+		labels[k].key = string_id(sets, *text, key);
+		labels[k].value = string_id(sets, *text + key, value);
+		if (!is_full(sets) &&
+		    (labels[k].key == INTERN_FAILED || labels[k].value == INTERN_FAILED))
 			return &error_no_memory;
 		*text += key + value;
 	}
 	qsort_r(labels, in->count, sizeof(*labels), compare_interned, sets);
-	return intern_set(sets, labels, drop_twins(labels, in->count), ret);
+	n = drop_twins(labels, in->count);
+	if (!is_full(sets))
+		return intern_set(sets, labels, n, ret);
+	*ret = known_set(sets, labels, n);
+	sets->dropped += *ret == LABELS_NONE;
+	return NULL;
 }
 
 static struct error *read_sets(struct label_sets *sets, struct target *t, const uint64_t *pointers,

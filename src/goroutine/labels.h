@@ -25,6 +25,9 @@
 /* Longer ones are cut: the address may be garbage by now. */
 #define LABELS_MAX_COUNT 1000
 #define LABELS_MAX_STRING 4096
+/* A label that is different for each request would fill the memory of a long recording: past this
+ * many sets new ones are not kept, and count as none. */
+#define LABELS_MAX_SETS (1u << 18)
 
 struct label {
 	uint32_t key; /* in label_sets.strings */
@@ -43,6 +46,7 @@ struct label_sets {
 	size_t count;
 	size_t capacity;
 	struct map index; /* hash of a set -> its number */
+	uint64_t dropped; /* sets that were not kept */
 };
 
 /* Reads `count` sets at g.labels' values, in few system calls. A pointer of 0 is LABELS_NONE; what

@@ -104,6 +104,9 @@ static void intern_gives_equal_strings_one_number(void **state)
 	assert_int_equal(intern_string(&in, "s500"), 501);
 	assert_int_equal(intern_bytes(&in, "a\0b", 3), 1001);
 	assert_string_equal(intern_get(&in, 501), "s500");
+	assert_int_equal(intern_find(&in, "s500", 4), 501);
+	assert_int_equal(intern_find(&in, "none", 4), INTERN_FAILED);
+	assert_int_equal(in.count, 1002);
 	intern_release(&in);
 }
 

@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "base/unit_test.h"
@@ -174,6 +175,28 @@ static void maps_that_lie_end(void **state)
 	assert_int_equal(read_one(BASE), LABELS_TORN);
 }
 
+/* A label that is different each time. */
+static void a_flood_of_sets_ends(void **state)
+{
+	uint32_t first, id = 0;
+	char value[16];
+
+	put_slice(0, 10, 1);
+	put_string(10, 1000, "trace");
+	put_string(12, 1100, "00000000");
+	first = read_one(BASE);
+	for (unsigned int i = 1; i < LABELS_MAX_SETS + 10; i++) {
+		snprintf(value, sizeof(value), "%08x", i);
+		memcpy(memory.bytes + 1100, value, 8);
+		id = read_one(BASE);
+	}
+	assert_int_equal(id, LABELS_NONE);
+	assert_int_equal(sets.count, LABELS_MAX_SETS);
+	assert_true(sets.dropped > 0);
+	memcpy(memory.bytes + 1100, "00000000", 8);
+	assert_int_equal(read_one(BASE), first);
+}
+
 #define LABEL_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -186,6 +209,7 @@ int main(void)
 		LABEL_TEST(torn_ones_do_not_spoil_their_neighbours),
 		LABEL_TEST(maps_are_read_and_sorted),
 		LABEL_TEST(maps_that_lie_end),
+		LABEL_TEST(a_flood_of_sets_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

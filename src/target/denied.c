@@ -207,8 +207,7 @@ static struct error *explain_undumpable(const struct access_question *q)
 {
 	return error_format(ERROR_DENIED,
 			    "may not read process %d: it is undumpable (by prctl PR_SET_DUMPABLE, "
-			    "by a change of its user, or its program's file may not be read); run "
-			    "gospect %s",
+			    "or by a change of its user or capabilities); run gospect %s",
 			    q->object.pid, ptrace_remedy(q));
 }
 

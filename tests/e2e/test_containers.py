@@ -1,6 +1,5 @@
 """Programs in containers, and what the kernel forbids: each denial says its cause and its remedy."""
 
-import ctypes
 import errno
 import os
 import pathlib
@@ -144,6 +143,41 @@ def test_is_dumped_from_a_sidecar_in_its_user_namespace(contained, tool):
 def test_is_dumped_by_the_user_who_made_the_container(contained, tool):
     prefix = as_user(container.HOST_USER)
     assert holds_channels(dump(*prefix, pid=contained.pid, binary=tool))
+
+
+def debug_container(program, folder, *capabilities):
+    """An ephemeral debug container: the target's pid, network and IPC namespaces, its own root."""
+    for tool in "/usr/bin/setpriv", gospect.BINARY:
+        image_of(tool, folder)
+    (folder / "proc").mkdir(exist_ok=True)
+    more = "".join(f",+{name}" for name in capabilities)
+    return ("nsenter", "-t", str(program.pid), "--pid", "--net", "--ipc", "unshare", "--mount",
+            sys.executable, str(container.PIVOT), str(folder), "/usr/bin/setpriv",
+            DOCKER_CAPS + more, "--inh-caps=-all", "--")
+
+
+def image_of(binary, folder):
+    """Puts the binary and its libraries into a folder, as an image would."""
+    listed = subprocess.run(["ldd", binary], capture_output=True, text=True).stdout.split()
+    for path in [binary, *(word for word in listed if word.startswith("/"))]:
+        to = folder / str(path).lstrip("/")
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, to)
+
+
+def test_is_dumped_and_recorded_from_a_debug_container(contained, folder):
+    prefix = debug_container(contained, folder, "sys_ptrace")
+    assert holds_channels(dump(*prefix, pid=contained.inner, binary=gospect.BINARY))
+    (folder / "out").mkdir()
+    gospect.run("record", "-p", contained.inner, "-d", "1", "-o", "/out/x.pb.gz",
+                prefix=prefix).ok()
+    assert_runs_in(folder / "out/x.pb.gz", contained)
+
+
+def test_a_debug_container_without_the_capability_is_told(contained, folder):
+    line = denied(*debug_container(contained, folder), pid=contained.inner, binary=gospect.BINARY)
+    assert_says(line, "root without CAP_SYS_PTRACE", "--cap-add SYS_PTRACE",
+                "kubectl debug --profile=sysadmin")
 
 
 def test_root_of_a_container_without_a_user_namespace_reads_its_equal(targets, tool):
@@ -333,31 +367,20 @@ def test_an_inner_pid_namespace_does_not_see_the_process(targets):
                 "shareProcessNamespace")
 
 
-def test_a_proc_of_another_pid_namespace_is_not_believed(contained, targets):
-    program = targets.start("states", args=("-only=chan",))
-    line = denied("unshare", "--pid", "--fork", pid=program.pid, binary=gospect.BINARY)
+def test_a_proc_of_another_pid_namespace_is_not_believed(contained):
+    line = denied("unshare", "--pid", "--fork", pid=contained.pid, binary=gospect.BINARY)
     assert_says(line, "another pid namespace", "nsenter", "mount -t proc")
-    there = contained.put(gospect.BINARY)
-    line = denied("nsenter", "-t", str(contained.pid), "--mount", pid=1, binary=there) \
-        if is_static(gospect.BINARY) else None
-    assert line is None or "another pid namespace" in line
-
-
-def is_static(path):
-    return subprocess.run(["ldd", path], capture_output=True).returncode != 0
+    # The mount namespace of a container alone: what one does who forgets --pid.
+    only_mount = ("nsenter", "-t", str(contained.pid), "--mount")
+    image = pathlib.Path(f"/proc/{contained.pid}/root")
+    image_of(gospect.BINARY, image)
+    line = denied(*only_mount, pid=contained.inner, binary=gospect.BINARY)
+    assert_says(line, "another pid namespace", "nsenter")
+    both = (*only_mount, "--pid")
+    assert holds_channels(dump(*both, pid=contained.inner, binary=gospect.BINARY))
 
 
 def test_a_root_without_proc_is_said(folder):
-    tool = container_of(gospect.BINARY, folder)
-    line = denied("chroot", str(folder), pid=1, binary=tool)
+    image_of(gospect.BINARY, folder)
+    line = denied("chroot", str(folder), pid=1, binary=gospect.BINARY)
     assert_says(line, "no /proc", "mount")
-
-
-def container_of(binary, folder):
-    """Puts the binary and its libraries into a folder, as an image would; its path there."""
-    listed = subprocess.run(["ldd", binary], capture_output=True, text=True).stdout.split()
-    for path in [binary, *(word for word in listed if word.startswith("/"))]:
-        to = folder / str(path).lstrip("/")
-        to.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, to)
-    return str(binary)

@@ -1,11 +1,10 @@
-"""Programs in containers, and what the kernel forbids: each denial says its cause and its remedy."""
+"""Programs in containers, and what the kernel forbids: denials say their cause and a remedy."""
 
 import errno
 import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import tempfile
 
 import pytest
@@ -24,7 +23,8 @@ pytestmark = pytest.mark.skipif(container.why_not() is not None, reason=str(cont
 
 
 def as_user(uid):
-    return ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all", "--")
+    return ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all",
+            "--")
 
 
 def without(*capabilities):
@@ -88,7 +88,8 @@ def test_a_container_is_one(contained):
     ids = status(contained.pid)["NSpid"].split()
     assert ids == [str(contained.pid), str(contained.inner)] and contained.inner == 1
     for name in "mnt", "pid", "net", "ipc", "uts", "user":
-        assert os.readlink(f"/proc/{contained.pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}")
+        theirs, ours = (os.readlink(f"/proc/{pid}/ns/{name}") for pid in (contained.pid, "self"))
+        assert theirs != ours
     assert status(contained.pid)["Uid"].split()[0] == str(container.HOST_USER)
     assert os.listdir(f"/proc/{contained.pid}/root/app") == ["states"]
 
@@ -152,7 +153,7 @@ def debug_container(program, folder, *capabilities):
     (folder / "proc").mkdir(exist_ok=True)
     more = "".join(f",+{name}" for name in capabilities)
     return ("nsenter", "-t", str(program.pid), "--pid", "--net", "--ipc", "unshare", "--mount",
-            sys.executable, str(container.PIVOT), str(folder), "/usr/bin/setpriv",
+            container.PYTHON, str(container.PIVOT), str(folder), "/usr/bin/setpriv",
             DOCKER_CAPS + more, "--inh-caps=-all", "--")
 
 
@@ -214,7 +215,7 @@ def test_a_binary_that_is_gone_is_still_the_one_that_runs(targets, folder, chang
 # Without a system call that a container engine may forbid
 
 def forbidding(calls, error="EPERM"):
-    return (sys.executable, str(SECCOMP), calls, error)
+    return (container.PYTHON, str(SECCOMP), calls, error)
 
 
 @pytest.mark.parametrize("error", ["EPERM", "ENOSYS", "EACCES", "EINVAL"])
@@ -222,8 +223,8 @@ def test_the_filter_forbids_what_it_should(error):
     code = ("import ctypes, os, sys; libc = ctypes.CDLL(None, use_errno=True);"
             "libc.process_vm_readv(os.getpid(), None, 0, None, 0, 0);"
             "print(ctypes.get_errno())")
-    plain = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    under = subprocess.run([*forbidding("process_vm_readv", error), sys.executable, "-c", code],
+    plain = subprocess.run([container.PYTHON, "-c", code], capture_output=True, text=True)
+    under = subprocess.run([*forbidding("process_vm_readv", error), container.PYTHON, "-c", code],
                            capture_output=True, text=True)
     assert plain.stdout.strip() == "0"
     assert under.stdout.strip() == str(getattr(errno, error)), under.stderr
@@ -276,8 +277,9 @@ def test_the_same_user_needs_nothing_more(targets, tool, folder):
 @pytest.fixture
 def undumpable():
     """A process of nobody's that does not want to be looked at."""
-    code = "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); print('ready', flush=True); input()"
-    process = subprocess.Popen([*as_user(NOBODY), sys.executable, "-c", code],
+    code = ("import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); print('ready', flush=True);"
+            "input()")
+    process = subprocess.Popen([*as_user(NOBODY), container.PYTHON, "-c", code],
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout.readline() == b"ready\n"
     yield process

@@ -9,7 +9,6 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import tempfile
 
 from lib.process import Program, _in_child
@@ -18,6 +17,7 @@ NAMESPACES = ("--mount", "--pid", "--net", "--ipc", "--uts")
 HOST_USER = 100000  # who root of the container's user namespace is outside
 
 PIVOT = pathlib.Path(__file__).with_name("pivot.py")
+PYTHON = "/usr/bin/python3"  # that every user can run
 
 
 def why_not():
@@ -50,6 +50,7 @@ class Contained(Program):
             (self.folder / name).mkdir(parents=True)
         (self.folder / "image/tmp").chmod(0o1777)
         shutil.copy(binary, self.folder / "image/app")
+        shutil.copy(PIVOT, self.folder)
         self.process = subprocess.Popen(
             ["unshare", "--mount", "sh", "-ec", self._script(user_namespace), "sh", self.path,
              *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -75,7 +76,7 @@ class Contained(Program):
                 -o upperdir={self.folder}/layer/upper,workdir={self.folder}/layer/work \
                 {self.folder}/root
             exec {user} unshare {flags} --fork --kill-child \
-                {sys.executable} {PIVOT} {self.folder}/root "$@"
+                {PYTHON} {self.folder}/{PIVOT.name} {self.folder}/root "$@"
         """
 
     def put(self, file):

@@ -47,7 +47,6 @@ struct wall_sampler {
 	double rate;      /* ns of CPU that a ns of time adds */
 	double unit_ns;   /* what a unit cost lately */
 	uint64_t charged; /* CPU time of this process that was taken from the tokens */
-	uint64_t alive_sum;
 };
 
 static uint64_t next_random(struct wall_sampler *s)
@@ -223,20 +222,8 @@ static struct error *begin_rotation(struct wall_sampler *s, uint64_t now)
 	return NULL;
 }
 
-/* Those that are counted: alive, and wanted. */
-static void count_alive(struct wall_sampler *s)
-{
-	const struct goroutine_record *records = goroutine_set_records(s->set);
-
-	for (size_t i = 0; i < goroutine_set_count(s->set); i++)
-		s->alive_sum += records[i].owner_bucket != BUCKET_NONE;
-}
-
 static void end_rotation(struct wall_sampler *s, uint64_t now)
 {
-	/* Counting costs a pass over the records: now and then is enough. */
-	if (s->result.rotations % 128 == 0)
-		count_alive(s);
 	s->last_ns = now - s->rotation_began;
 	s->credited += s->last_ns;
 	s->result.rotations++;
@@ -423,15 +410,22 @@ static void add_sampling_error(struct wall_sampler *s)
 	}
 }
 
+static double total_ns(const struct wall_sampler *s)
+{
+	double total = 0;
+
+	for (size_t i = 1; i < s->buckets.count; i++)
+		total += s->buckets.items[i].ns;
+	return total;
+}
+
 /* The worst stack's standard error, as a share of all time, twice. */
 static double error_of(const struct wall_sampler *s)
 {
-	double total = 0, worst = 0;
+	double total = total_ns(s), worst = 0;
 
-	for (size_t i = 1; i < s->buckets.count; i++) {
-		total += s->buckets.items[i].ns;
+	for (size_t i = 1; i < s->buckets.count; i++)
 		worst = fmax(worst, s->buckets.items[i].variance);
-	}
 	return total > 0 ? 2 * sqrt(worst) / total : 0;
 }
 
@@ -452,18 +446,14 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 	finish(s, end);
 	add_sampling_error(s);
 	s->result.error = error_of(s);
+	s->result.goroutines = end > start ? total_ns(s) / (end - start) : 0;
 	err = join(s);
 	if (err)
 		return err;
-	if (!s->result.rotations && s->next) {
-		count_alive(s);
-		s->alive_sum = (double)s->alive_sum * s->unit_count / s->next;
-	}
 	s->result.duration_ns = end - start;
 	s->result.looks =
 		s->result.rotations + (s->unit_count ? (double)s->next / s->unit_count : 0);
 	s->result.cpu_ns = clock_cpu() - cpu;
-	s->result.goroutines = (double)s->alive_sum / (s->result.rotations / 128 + 1);
 	s->result.per_tick =
 		s->result.ticks ? (double)goroutine_set_stats(s->set)->visits / s->result.ticks : 0;
 	return NULL;

@@ -68,7 +68,7 @@ struct wall_result {
 	uint64_t missed;    /* ticks that came too late and were left out */
 	uint64_t rotations; /* complete ones */
 	double looks;       /* at each goroutine: rotations, and the part of the last one */
-	double goroutines;  /* alive, mean over the rotations */
+	double goroutines;  /* that were counted, mean over the time */
 	double per_tick;    /* looked at in a tick, mean */
 	double error; /* each stack\'s share of all time is right within this, 19 times of 20 */
 	struct error *no_on_cpu; /* why the stacks of what runs are not known, or NULL */

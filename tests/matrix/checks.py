@@ -42,14 +42,14 @@ def check_dump(program, version, build):
 def check_record(program, build, folder):
     check(program.ask("spin") == "done", "it does not spin")
     file = folder / "matrix.pb.gz"
-    gospect.run("record", "-p", program.pid, "-d", "1", "-o", file).ok()
+    said = gospect.run("record", "-p", program.pid, "-d", "1", "-o", file).ok().err.strip()
     profile = pprof.read(file)
     seconds = profile.duration_ns / 1e9
     check(seconds > 0.9, f"record: {seconds} s")
     for func, count in (("main.holdSelect", 1), ("main.holdDeep", 1), ("main.holdRead", 1),
                         ("main.(*pointer).hold", 2), ("main.inner", 1)):
         share = profile.time_in(func) / 1e9 / seconds
-        check(abs(share - count) < 0.05 * count, f"record: {share:.2f} of {count} in {func}")
+        check(abs(share - count) < 0.05 * count, f"record: {share:.2f} of {count} in {func}; {said}")
     spinning = profile.total("cpu", lambda s: {"main.spin", "main.spinInside"} <= set(s.stack))
     check(spinning > 0.2e9, f"record: {spinning / 1e9:.2f} s of CPU in main.spin")
     if build.cgo:

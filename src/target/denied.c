@@ -165,7 +165,7 @@ static struct error *explain_user_namespace(const struct access_question *q)
 	return error_format(ERROR_DENIED,
 			    "may not read process %d: it is in another user namespace%s; run "
 			    "gospect with sudo on the host, or in the process's own user "
-			    "namespace (nsenter -t %d --all; docker run --userns=host)",
+			    "namespace (nsenter -t %d --user; docker run --userns=host)",
 			    q->object.pid,
 			    have ? ", where the CAP_SYS_PTRACE that gospect has does not count"
 				 : "",

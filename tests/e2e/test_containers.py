@@ -115,7 +115,8 @@ def assert_runs_in(path, program):
     profile = pprof.read(pathlib.Path(path))
     busy = profile.total("cpu", lambda s: s.labels["state"] == "running")
     spin = profile.time_in("main.spin", "cpu")
-    assert spin > 0.3e9 and spin >= 0.9 * busy, (spin, busy)
+    stacks = [(s.stack, s.labels, s.values) for s in profile.samples if s.values["cpu"]]
+    assert spin > 0.3e9 and spin >= 0.9 * busy, (spin, busy, stacks, profile.comments)
     assert {file for _, _, file, _ in profile.mappings} == {program.path}
 
 
@@ -139,6 +140,11 @@ def test_is_dumped_and_recorded_from_a_sidecar(contained):
 def test_is_dumped_from_a_sidecar_in_its_user_namespace(contained, tool):
     prefix = beside(contained, "--user")
     assert holds_channels(dump(*prefix, pid=contained.inner, binary=tool))
+
+
+def test_is_dumped_from_the_host_in_its_user_namespace(contained, tool):
+    prefix = ("nsenter", "-t", str(contained.pid), "--user")
+    assert holds_channels(dump(*prefix, pid=contained.pid, binary=tool))
 
 
 def test_is_dumped_by_the_user_who_made_the_container(contained, tool):

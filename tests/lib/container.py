@@ -57,6 +57,13 @@ class Contained(Program):
             preexec_fn=_in_child)
         self._buffer = b""
         self._seconds = seconds
+        try:
+            self._await_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _await_ready(self):
         ready = self.line().split()
         assert ready[0] == "ready", f"{self.binary.name} said {ready!r}"
         self.inner = int(ready[1])

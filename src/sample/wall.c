@@ -268,19 +268,32 @@ static struct error *visit(struct wall_sampler *s, size_t count)
 	return NULL;
 }
 
+/* Setting up is not charged: with a million goroutines, and 1 % of a core, nothing would be looked
+ * at for seconds. And there is a first look, however small the budget. */
+static void forget_set_up(struct wall_sampler *s)
+{
+	s->charged = clock_cpu();
+	s->tokens = fmax(s->tokens, 1);
+}
+
+/* A rotation that is complete stands until the next can begin: in debt, what was seen last goes on.
+ */
+static bool may_begin(const struct wall_sampler *s)
+{
+	return s->next == s->unit_count && (!s->result.ticks || unlimited(s) || s->tokens > 0);
+}
+
 static struct error *tick(struct wall_sampler *s, uint64_t now)
 {
 	struct error *err = NULL;
 	size_t n;
 
-	if (s->next == s->unit_count) {
+	if (may_begin(s)) {
 		if (s->result.ticks)
 			end_rotation(s, now);
 		err = begin_rotation(s, now);
-		/* Setting up is not charged: with a million goroutines, and 1 % of a core, nothing
-		 * would be looked at for seconds. */
 		if (!s->result.ticks)
-			s->charged = clock_cpu();
+			forget_set_up(s);
 	}
 	while (!err && s->next < s->unit_count && (n = affordable(s)))
 		err = visit(s, n);

@@ -95,6 +95,24 @@ static void a_change_ends_the_time_of_what_was(void **state)
 	assert_int_equal(total_of(G_WAITING).idle_ns, (MADE_MAX - 1) * r->duration_ns);
 }
 
+/* Whatever the budget, all of the time is accounted for: what was seen last stands until there is
+ * CPU time to look again. */
+static void in_debt_no_time_is_lost(void **state)
+{
+	static const double budgets[] = {0.00001, 0.0001, 0.001, 0.01};
+
+	for (size_t i = 0; i < 4; i++) {
+		const struct wall_result *r;
+
+		run(&(struct wall_options){.hz = 100, .duration = 0.2, .budget = budgets[i]});
+		r = wall_sampler_result(sampler);
+		assert_int_equal((uint64_t)(total_of(G_WAITING).ns / 1e6 + 0.5),
+				 (uint64_t)(MADE_MAX * r->duration_ns / 1e6 + 0.5));
+		if (i < 3)
+			wall_sampler_close(sampler);
+	}
+}
+
 static void one_goroutine_may_be_asked_for(void **state)
 {
 	const struct wall_result *r;
@@ -119,6 +137,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WALL_TEST(all_time_that_passed_is_credited_once),
 		WALL_TEST(a_change_ends_the_time_of_what_was),
+		WALL_TEST(in_debt_no_time_is_lost),
 		WALL_TEST(one_goroutine_may_be_asked_for),
 		WALL_TEST(a_recording_can_be_stopped),
 	};

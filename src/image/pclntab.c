@@ -280,6 +280,15 @@ static size_t pseudo_frame(uint64_t pc, struct go_frame *ret)
 	return 1;
 }
 
+/* Go 1.20 on: _func and inlinedCall say where the function begins. */
+static int start_line(const struct pclntab *tab, struct bytes b, uint64_t at)
+{
+	int32_t line;
+
+	return tab->format == PCLNTAB_GO120 && load_u32(b, at, (uint32_t *)&line) && line > 0 ? line
+											      : 0;
+}
+
 /* One step of the inline tree: fills in the inlined function's name, and moves *pc to its call. */
 static bool inlined_call(const struct pclntab *tab, const struct go_func *f, struct bytes tree,
 			 uint64_t *pc, struct go_frame *ret)
@@ -297,6 +306,7 @@ static bool inlined_call(const struct pclntab *tab, const struct go_func *f, str
 		return false;
 	ret->function = load_string(tab->names, name);
 	ret->wrapper = tree.data[at + lay->func_id] == tab->wrapper_id;
+	ret->start_line = start_line(tab, tree, at + lay->parent_pc + 4);
 	ret->inlined = true;
 	*pc = f->entry + parent_pc;
 	return ret->function && *pc < f->end;
@@ -333,6 +343,7 @@ size_t pclntab_frames(const struct pclntab *tab, uint64_t stack_pc, struct go_fr
 		.function = printed_name(tab, f.name),
 		.wrapper = f.func_id == tab->wrapper_id,
 		.entry = f.entry,
+		.start_line = start_line(tab, tab->funcs, (uint64_t)f.offset + 36),
 	};
 	file_line(tab, &f, pc, &ret[n]);
 	return n + 1;

@@ -109,6 +109,7 @@ static uint64_t function_id(struct pprof *pp, const struct source_line *line)
 	function.name = string_id(pp, intern_get(&pp->symbols->strings, line->function));
 	function.system_name = function.name;
 	function.filename = string_id(pp, intern_get(&pp->symbols->strings, line->file));
+	function.start_line = line->start_line;
 	piece.n_function = 1;
 	piece.function = &functions;
 	emit(pp, &piece);

@@ -56,7 +56,10 @@ static bool line_number(struct profile_symbols *symbols, struct source_line line
 
 static bool append_frame(struct profile_symbols *symbols, struct go_frame frame)
 {
-	struct source_line line = {.line = frame.line > 0 ? frame.line : 0};
+	struct source_line line = {
+		.line = frame.line > 0 ? frame.line : 0,
+		.start_line = frame.start_line,
+	};
 	size_t at = symbols->frame_count;
 
 	if (!intern_text(symbols, &frame.function, &line.function) ||

@@ -15,6 +15,7 @@ struct source_line {
 	uint32_t function;
 	uint32_t file;
 	uint32_t line;
+	uint32_t start_line; /* of the function; 0: not known */
 };
 
 struct symbol_word {

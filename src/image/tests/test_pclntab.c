@@ -88,6 +88,22 @@ static void inlined_calls_are_expanded(void **state)
 	each_format(check_frames);
 }
 
+static void functions_say_where_they_begin(void **state)
+{
+	struct made_functions m;
+	struct go_frame frames[2];
+
+	made_functions_init(&m, PCLNTAB_GO120, functions, 4);
+	assert_int_equal(pclntab_frames(&m.tab, made_pc(1, true), frames, 2), 2);
+	assert_int_equal(frames[0].start_line, 1);
+	assert_int_equal(frames[1].start_line, 1);
+	made_functions_release(&m);
+	made_functions_init(&m, PCLNTAB_GO118, functions, 4);
+	assert_int_equal(pclntab_frames(&m.tab, made_pc(1, false), frames, 2), 1);
+	assert_int_equal(frames[0].start_line, 0);
+	made_functions_release(&m);
+}
+
 static void check_exact(const struct pclntab *tab)
 {
 	uint64_t second = MADE_TEXT + MADE_SIZE;
@@ -185,6 +201,7 @@ int main(void)
 		cmocka_unit_test(functions_are_found_by_pc_and_name),
 		cmocka_unit_test(sp_delta_changes_with_the_prologue),
 		cmocka_unit_test(inlined_calls_are_expanded),
+		cmocka_unit_test(functions_say_where_they_begin),
 		cmocka_unit_test(a_return_address_belongs_to_the_call_before_it),
 		cmocka_unit_test(pseudo_words_have_names),
 		cmocka_unit_test(wrappers_are_hidden_unless_they_panic),

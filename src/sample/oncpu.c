@@ -11,6 +11,8 @@
 /* Nearly all stacks of Go programs are shorter; the kernel's chain knows the rest. */
 #define STACK_BYTES 8192
 #define MAX_THREADS 100000
+/* A program that makes threads all the time is not waited for any longer. */
+#define MAX_OPENINGS 10
 
 struct oncpu_sampler {
 	struct target *t;
@@ -29,18 +31,71 @@ struct oncpu_sampler {
 	bool threads_fresh; /* read since the last drain began */
 };
 
+static struct error *list_threads(struct target *t, pid_t **ret, size_t *ret_count)
+{
+	_cleanup_free_ struct target_thread *threads = NULL;
+	struct error *err = target_threads(t, &threads, ret_count);
+	pid_t *tids;
+
+	if (err)
+		return err;
+	tids = calloc(*ret_count + 1, sizeof(*tids));
+	if (!tids)
+		return &error_no_memory;
+	for (size_t i = 0; i < *ret_count; i++)
+		tids[i] = threads[i].id;
+	*ret = tids;
+	return NULL;
+}
+
+/* Whether all of `some` are among `all`. */
+static bool has_all(const pid_t *all, size_t all_count, const pid_t *some, size_t some_count)
+{
+	for (size_t i = 0; i < some_count; i++) {
+		size_t k = 0;
+
+		while (k < all_count && all[k] != some[i])
+			k++;
+		if (k == all_count)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * A thread inherits the events of the one that makes it. One that was born while we opened them, of
+ * a thread that had none yet, would never be seen: then all are opened anew.
+ */
+static struct error *open_events(struct oncpu_sampler *s, const struct perf_options *options)
+{
+	for (int i = 0; i < MAX_OPENINGS; i++) {
+		_cleanup_free_ pid_t *before = NULL, *after = NULL;
+		size_t count_before, count_after;
+		struct error *err = list_threads(s->t, &before, &count_before);
+
+		perf_events_close(take_ptr(s->events));
+		if (!err)
+			err = perf_events_open(target_pid(s->t), before, count_before, options,
+					       &s->events);
+		if (!err)
+			err = list_threads(s->t, &after, &count_after);
+		if (err || has_all(before, count_before, after, count_after))
+			return err;
+	}
+	return NULL;
+}
+
 struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 				 const struct golayout *lay, struct goroutine_set *set, double hz,
 				 uint64_t goid, struct oncpu_sampler **ret)
 {
 	_cleanup_oncpu_sampler_ struct oncpu_sampler *s = calloc(1, sizeof(*s));
-	struct perf_options options = {.hz = hz,
-				       .machine = img->machine,
-				       .stack_size = STACK_BYTES};
-	_cleanup_free_ struct target_thread *threads = NULL;
-	_cleanup_free_ pid_t *tids = NULL;
+	struct perf_options options = {
+		.hz = hz,
+		.machine = img->machine,
+		.stack_size = STACK_BYTES,
+	};
 	struct error *err;
-	size_t count;
 
 	if (!s)
 		return &error_no_memory;
@@ -49,15 +104,7 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 	s->lay = lay;
 	s->set = set;
 	s->goid = goid;
-	err = target_threads(t, &threads, &count);
-	if (err)
-		return err;
-	tids = calloc(count + 1, sizeof(*tids));
-	if (!tids)
-		return &error_no_memory;
-	for (size_t i = 0; i < count; i++)
-		tids[i] = threads[i].id;
-	err = perf_events_open(target_pid(t), tids, count, &options, &s->events);
+	err = open_events(s, &options);
 	if (err)
 		return err;
 	s->stats.period_ns = perf_events_period(s->events);

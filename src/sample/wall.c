@@ -87,11 +87,15 @@ static bool is_wanted(const struct wall_sampler *s, const struct goroutine_recor
 	return !s->options.goid || s->options.goid == r->goid;
 }
 
+/* It is where it was, and did not leave it in between. Who runs saves its sp and pc now and then,
+ * but trackingSeq tells when it stops. */
 static bool stood_still(const struct goroutine_record *a, const struct goroutine_record *b)
 {
-	return a->goid == b->goid && a->key == b->key && a->sp == b->sp && a->pc == b->pc &&
-	       a->tick == b->tick && a->stack == b->stack && a->labels == b->labels &&
-	       goroutine_status(b) != G_RUNNING;
+	if (a->goid != b->goid || a->key != b->key || a->stack != b->stack ||
+	    a->labels != b->labels)
+		return false;
+	return goroutine_status(b) == G_RUNNING ||
+	       (a->sp == b->sp && a->pc == b->pc && a->tick == b->tick);
 }
 
 static struct error *changed(void *arg, const struct goroutine_record *before,

@@ -15,6 +15,7 @@
 
 /* From so many on it pays to read in address order. */
 #define MERGE_FROM 256
+#define LARGE_BATCH 512
 #define SMALL_BATCH 64
 #define MAX_TRIES 8
 /* What the stacks of one batch have together at most, but for a single larger one. */
@@ -430,7 +431,7 @@ struct error *candidates_settle(struct goroutine_set *set)
 			err = settle_without_stack(set, c);
 	}
 	if (!err && count >= MERGE_FROM)
-		err = try_in_batches(set, who, count, count, &count);
+		err = try_in_batches(set, who, count, LARGE_BATCH, &count);
 	if (!err && count)
 		err = try_in_batches(set, who, count, SMALL_BATCH, &count);
 	for (size_t i = 0; !err && i < count; i++)

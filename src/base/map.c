@@ -53,6 +53,28 @@ const uint64_t *map_find(const struct map *map, uint64_t key)
 	return slot->key == MAP_NO_KEY ? NULL : &slot->value;
 }
 
+/* Closes the gap: each slot behind it, up to the next free one, moves into it unless that would put
+ * it before the place where its search begins. */
+void map_remove(struct map *map, uint64_t key)
+{
+	struct map_slot *gap = map->capacity ? slot_of(map, key) : NULL;
+	size_t mask = map->capacity - 1, hole, i;
+
+	if (!gap || gap->key == MAP_NO_KEY)
+		return;
+	hole = gap - map->slots;
+	for (i = (hole + 1) & mask; map->slots[i].key != MAP_NO_KEY; i = (i + 1) & mask) {
+		size_t home = hash_u64(map->slots[i].key) & mask;
+
+		if (((i - home) & mask) < ((i - hole) & mask))
+			continue;
+		map->slots[hole] = map->slots[i];
+		hole = i;
+	}
+	map->slots[hole].key = MAP_NO_KEY;
+	map->count--;
+}
+
 void map_release(struct map *map)
 {
 	free(map->slots);

@@ -27,6 +27,8 @@ struct map {
 uint64_t *map_at(struct map *map, uint64_t key);
 /* NULL when the key is not there. */
 const uint64_t *map_find(const struct map *map, uint64_t key);
+/* Places of other keys change. */
+void map_remove(struct map *map, uint64_t key);
 void map_release(struct map *map);
 #define _cleanup_map_ __attribute__((cleanup(map_release)))
 

@@ -91,6 +91,25 @@ static void map_finds_what_was_put_through_growth(void **state)
 	map_release(&map);
 }
 
+static void map_keeps_the_others_when_some_are_removed(void **state)
+{
+	struct map map = {0};
+
+	map_remove(&map, 1);
+	for (uint64_t i = 0; i < 20000; i++)
+		*map_at(&map, i * 7) = i;
+	for (uint64_t i = 0; i < 20000; i += 3)
+		map_remove(&map, i * 7);
+	map_remove(&map, 1);
+	assert_int_equal(map.count, 20000 - 6667);
+	for (uint64_t i = 0; i < 20000; i++) {
+		const uint64_t *value = map_find(&map, i * 7);
+
+		assert_true(i % 3 ? value && *value == i : !value);
+	}
+	map_release(&map);
+}
+
 static void intern_gives_equal_strings_one_number(void **state)
 {
 	struct intern in = {0};
@@ -230,6 +249,7 @@ int main(void)
 		cmocka_unit_test(cursor_reads_varints_of_any_length),
 		cmocka_unit_test(cursor_refuses_a_string_without_end),
 		cmocka_unit_test(map_finds_what_was_put_through_growth),
+		cmocka_unit_test(map_keeps_the_others_when_some_are_removed),
 		cmocka_unit_test(intern_gives_equal_strings_one_number),
 		cmocka_unit_test(strbuf_grows_and_formats),
 		cmocka_unit_test_setup(outfile_appears_only_when_committed, enter_folder),

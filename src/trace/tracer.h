@@ -1,0 +1,89 @@
+/*
+ * Tracing a live process: puts the agent into it, and gives what happens there as events in the
+ * order of their times.
+ *
+ * This is what touches the target: it is stopped once, briefly, when tracing begins and once when
+ * it ends; in between it runs on by itself, whatever becomes of us. What is written to it is in
+ * docs/trace.md. Not for several threads at once.
+ */
+#ifndef TRACE_TRACER_H
+#define TRACE_TRACER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/intern.h"
+#include "golayout/golayout.h"
+#include "image/image.h"
+#include "target/target.h"
+#include "trace/event.h"
+#include "unwind/stacks.h"
+
+#define TRACER_MAX_DEPTH 127
+
+struct tracer_options {
+	uint32_t stack_depth;  /* frames of a stack that are kept, at most; 0: no stacks */
+	uint32_t buffer_bytes; /* of each processor's ring; 0: 4 MB */
+};
+
+struct tracer_stats {
+	uint64_t events;          /* that tracer_next() gave out */
+	uint64_t lost;            /* records that found their ring full, or no ring at all */
+	uint64_t stacks;          /* different ones */
+	uint64_t stacks_lost;     /* events without their stack, because the table was full */
+	uint64_t bytes;           /* of records */
+	uint64_t attach_pause_ns; /* all threads stopped, to put the agent in */
+	uint64_t detach_pause_ns; /* the longest, to take it out */
+};
+
+struct trace_batch {
+	const struct trace_event *events; /* valid until the next call */
+	size_t count;
+	/* Nothing will come any more: the target has ended, or tracer_stop() was called and all
+	 * that had happened was given out. */
+	bool last;
+};
+
+struct tracer;
+
+/*
+ * Tracing has begun when this returns. Refused with a reason, and with nothing left in the target:
+ * ERROR_UNSUPPORTED (code that is not what we know, another architecture), ERROR_DENIED (a debugger
+ * or another gospect is there, by its pid; seccomp, SELinux, no right to), ERROR_GONE. What a
+ * gospect that died has left behind is removed first. Keeps all that it is given.
+ */
+struct error *tracer_open(struct target *t, const struct image *img, const struct golayout *lay,
+			  const struct tracer_options *options, struct tracer **ret) must_check;
+
+/*
+ * Waits for events, 10 to 40 ms, or less when a signal arrives; gives what is certain to be in
+ * order by now, which may be none. The first events of all are the states of goroutines when
+ * tracing began, with ns 1. Call it often: rings hold some 50 ms of the worst load, and what does
+ * not fit is lost, and counted. That the target ends is no error.
+ */
+struct error *tracer_next(struct tracer *tr, struct trace_batch *ret) must_check;
+
+/* Takes the agent out: then tracer_next() gives the rest without waiting. Does nothing the second
+ * time, or when the target has ended. */
+struct error *tracer_stop(struct tracer *tr) must_check;
+
+/* Takes the agent out when that was not done. */
+void tracer_close(struct tracer *tr);
+
+void tracer_stats(const struct tracer *tr, struct tracer_stats *ret);
+/* CLOCK_MONOTONIC at ns 0 of the events. */
+uint64_t tracer_start(const struct tracer *tr);
+/* What the numbers in events mean; both grow. The words of a stack are those of pclntab_frames(),
+ * innermost first, up to the goroutine's start function. */
+const struct intern *tracer_strings(const struct tracer *tr);
+const struct stacks *tracer_stacks(const struct tracer *tr);
+
+static inline void cleanup_tracer(struct tracer **tr)
+{
+	tracer_close(*tr);
+}
+#define _cleanup_tracer_ __attribute__((cleanup(cleanup_tracer)))
+
+#endif

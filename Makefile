@@ -6,7 +6,7 @@ MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 SOURCES = $(shell find src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
-.PHONY: all demo test matrix check check-format bench install clean
+.PHONY: all arm64 demo test matrix check check-format bench install clean
 
 all: build/build.ninja
 	@ninja -C build
@@ -22,6 +22,15 @@ build-asan/build.ninja:
 build-check/build.ninja:
 	@scripts/install-deps build
 	@$(MESON) setup build-check --werror
+
+# For arm64, on another machine; tests/arm64/run runs it.
+arm64: build-arm64/build.ninja
+	@ninja -C build-arm64
+
+build-arm64/build.ninja:
+	@scripts/install-deps build arm64
+	@root=$$(scripts/arm64-packages libraries) && $(MESON) setup build-arm64 $(MESON_FLAGS) \
+		--cross-file $$root/../constants.ini --cross-file scripts/cross/arm64.ini
 
 demo: all
 	@examples/demo.sh
@@ -53,4 +62,4 @@ install: all
 	@$(MESON) install -C build
 
 clean:
-	rm -rf build build-asan build-check
+	rm -rf build build-arm64 build-asan build-check

@@ -77,7 +77,7 @@ struct stacks *stacks_create(const struct pclntab *functions, enum machine machi
 		return NULL;
 	s->count = s->template_count = 1;
 	s->steps.functions = functions;
-	s->step = machine == MACHINE_AMD64 ? walk_step_amd64 : walk_step_arm64;
+	s->step = walk_step_for(machine);
 	return take_ptr(s);
 }
 
@@ -305,52 +305,26 @@ static struct error *end_truncated(struct stacks *s, const struct stack_memory *
 	return NULL;
 }
 
-/* One frame: its word, and whether the walk goes on, ends or cannot go on. */
-enum frame_result { FRAME_NEXT, FRAME_LAST, FRAME_CUT, FRAME_TORN, FRAME_NO_MEMORY };
-
-static enum frame_result walk_frame(struct stacks *s, struct walk *w, bool *exact, size_t n)
-{
-	const struct step *found = steps_at(&s->steps, w->pc);
-	struct step step;
-
-	if (!found)
-		return FRAME_NO_MEMORY;
-	step = *found;
-	if (!(step.flags & STEP_KNOWN))
-		return FRAME_TORN;
-	*exact |= (step.flags & STEP_ENTRY) != 0;
-	if (!push_pc(s, n, *exact ? w->pc | STACK_PC_EXACT : w->pc))
-		return FRAME_NO_MEMORY;
-	if (step.flags & STEP_TOP)
-		return FRAME_LAST;
-	if (n + 1 >= STACK_MAX_FRAMES || (step.flags & STEP_SPWRITE && n))
-		return FRAME_CUT;
-	*exact = step.flags & STEP_INJECTED;
-	if (s->step(w, &step, &s->steps))
-		return FRAME_NEXT;
-	return w->memory->whole ? FRAME_TORN : FRAME_CUT;
-}
-
 /* Walks to the end. *ret_pcs words are then in s->pcs and *ret_marks in s->found; *ret_pcs is 0
  * when the bytes are no stack. */
 static struct error *walk_all(struct stacks *s, const struct stack_memory *m, size_t *ret_pcs,
 			      size_t *ret_marks)
 {
-	struct walk w = {.memory = m, .pc = m->pc, .lr = m->lr};
-	bool exact = m->exact_pc;
+	struct walk w = walk_begin(m);
 	size_t n = 0;
 
 	*ret_pcs = *ret_marks = 0;
 	for (;;) {
-		enum frame_result result = walk_frame(s, &w, &exact, n++);
+		uint64_t word;
+		enum walk_result result = walk_frame(&w, &s->steps, s->step, n, &word);
 
-		if (result == FRAME_NO_MEMORY)
-			return &error_no_memory;
-		if (result == FRAME_TORN)
+		if (result == WALK_TORN)
 			return NULL;
-		if (result != FRAME_NEXT) {
+		if (result == WALK_NO_MEMORY || !push_pc(s, n++, word))
+			return &error_no_memory;
+		if (result != WALK_NEXT) {
 			*ret_pcs = n;
-			return result == FRAME_CUT ? end_truncated(s, m, ret_pcs) : NULL;
+			return result == WALK_CUT ? end_truncated(s, m, ret_pcs) : NULL;
 		}
 		if (!push_mark(s, ret_marks, w.ret_at, w.pc))
 			return &error_no_memory;

@@ -16,7 +16,9 @@ struct walk {
 	uint64_t pc;
 	uint64_t lr;
 	size_t at;     /* offset of SP in the copy */
+	bool exact;    /* pc is that of an interrupted instruction */
 	size_t ret_at; /* after a step: where the return address was, or WALK_IN_REGISTER */
+	size_t cfa;    /* after a step: SP in the caller, before its call; DWARF's CFA */
 };
 
 #define WALK_IN_REGISTER SIZE_MAX
@@ -25,6 +27,24 @@ struct walk {
 typedef bool walk_step(struct walk *w, const struct step *step, struct steps *steps);
 
 walk_step walk_step_amd64, walk_step_arm64;
+
+static inline walk_step *walk_step_for(enum machine machine)
+{
+	return machine == MACHINE_AMD64 ? walk_step_amd64 : walk_step_arm64;
+}
+
+static inline struct walk walk_begin(const struct stack_memory *m)
+{
+	return (struct walk){.memory = m, .pc = m->pc, .lr = m->lr, .exact = m->exact_pc};
+}
+
+/* A frame is known, and the walk goes on, ends or cannot go on; or the bytes are no stack. */
+enum walk_result { WALK_NEXT, WALK_LAST, WALK_CUT, WALK_TORN, WALK_NO_MEMORY };
+
+/* Goes from frame number `depth` to its caller. *ret_word is the frame's stack word, but for
+ * WALK_TORN and WALK_NO_MEMORY. */
+enum walk_result walk_frame(struct walk *w, struct steps *steps, walk_step *step_to_caller,
+			    size_t depth, uint64_t *ret_word);
 
 static inline bool walk_load(const struct walk *w, size_t at, uint64_t *ret)
 {

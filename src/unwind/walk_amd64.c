@@ -7,6 +7,6 @@ bool walk_step_amd64(struct walk *w, const struct step *step, struct steps *step
 	w->ret_at = w->at + step->delta;
 	if (!walk_load(w, w->ret_at, &w->pc))
 		return false;
-	w->at = w->ret_at + 8;
+	w->cfa = w->at = w->ret_at + 8;
 	return true;
 }

@@ -15,7 +15,7 @@ bool walk_step_arm64(struct walk *w, const struct step *step, struct steps *step
 		w->pc = w->lr;
 	else if (!walk_load(w, w->at, &w->pc))
 		return false;
-	w->at += step->delta;
+	w->cfa = w->at += step->delta;
 	w->lr = 0;
 	if (!injected)
 		return true;

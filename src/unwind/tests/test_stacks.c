@@ -3,6 +3,7 @@
 
 #include "base/unit_test.h"
 #include "tests/made_functions.h"
+#include "unwind/frames.h"
 #include "unwind/stacks.h"
 
 enum { LEAF, MIDDLE, ROOT, GOEXIT, SIGPANIC, GOGO, FUNCTIONS };
@@ -251,6 +252,58 @@ static void arm64_finds_its_return_addresses_at_sp(void **state)
 	stacks_destroy(stacks);
 }
 
+static void frames_say_where_they_lie(void **state)
+{
+	struct fixture *f = *state;
+	struct made_stack s = leaf_to_goexit();
+	struct stack_memory m = memory_of(&s, made_pc(LEAF, false));
+	_cleanup_frames_ struct frames frames = {0};
+
+	assert_null(frames_unwind(&f->made.tab, MACHINE_AMD64, &m, &frames));
+	assert_int_equal(frames.end, FRAMES_WHOLE);
+	assert_int_equal(frames.count, 4);
+	assert_int_equal(frames.items[0].sp, m.sp);
+	assert_int_equal(frames.items[0].return_at, m.sp + 16);
+	assert_int_equal(frames.items[0].cfa, m.sp + 24);
+	assert_int_equal(frames.items[1].sp, m.sp + 24);
+	assert_int_equal(frames.items[1].return_at, m.sp + 24 + 40);
+	assert_int_equal(frames.items[3].sp, m.sp + s.count * 8);
+	assert_int_equal(frames.items[3].cfa, 0);
+}
+
+static void frames_of_a_torn_stack_end_where_it_makes_no_sense(void **state)
+{
+	struct fixture *f = *state;
+	struct made_stack s = leaf_to_goexit();
+	struct stack_memory m = memory_of(&s, made_pc(LEAF, false));
+	_cleanup_frames_ struct frames frames = {0};
+
+	s.words[8] = 0x12345;
+	assert_null(frames_unwind(&f->made.tab, MACHINE_AMD64, &m, &frames));
+	assert_int_equal(frames.end, FRAMES_TORN);
+	assert_int_equal(frames.count, 2);
+}
+
+static void frames_of_arm64_have_their_return_address_at_sp(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t words[6] = {made_pc(ROOT, false), 1, MADE_TEXT + GOEXIT * MADE_SIZE + 4};
+	struct stack_memory m = {.pc = made_pc(LEAF, false),
+				 .sp = 0x4000000000,
+				 .bytes = (const uint8_t *)words,
+				 .size = sizeof(words),
+				 .whole = true};
+	_cleanup_frames_ struct frames frames = {0};
+
+	assert_null(frames_unwind(&f->made.tab, MACHINE_ARM64, &m, &frames));
+	assert_int_equal(frames.end, FRAMES_WHOLE);
+	assert_int_equal(frames.count, 3);
+	assert_int_equal(frames.items[0].return_at, m.sp);
+	assert_int_equal(frames.items[0].cfa, m.sp + 16);
+	assert_int_equal(frames.items[1].return_at, m.sp + 16);
+	assert_int_equal(frames.items[1].cfa, m.sp + 24);
+}
+
 #define STACK_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -265,6 +318,9 @@ int main(void)
 		STACK_TEST(nobody_unwinds_past_a_function_that_moves_sp),
 		STACK_TEST(a_stack_that_runs_in_circles_ends),
 		STACK_TEST(arm64_finds_its_return_addresses_at_sp),
+		STACK_TEST(frames_say_where_they_lie),
+		STACK_TEST(frames_of_a_torn_stack_end_where_it_makes_no_sense),
+		STACK_TEST(frames_of_arm64_have_their_return_address_at_sp),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

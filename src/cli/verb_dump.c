@@ -5,10 +5,8 @@
 #include "base/cleanup.h"
 #include "base/outfile.h"
 #include "cli/fill.h"
-#include "cli/filter.h"
-#include "cli/output.h"
+#include "cli/request.h"
 #include "cli/say_core.h"
-#include "cli/subject.h"
 #include "dump/dump.h"
 #include "profile/profile.h"
 
@@ -18,9 +16,7 @@
 enum { KEY_ALL = 0x4000, KEY_GROUP };
 
 struct dump_verb {
-	struct subject_options subject;
-	struct output_options output;
-	struct filter filter;
+	struct request request;
 	bool all;
 	bool group;
 };
@@ -40,9 +36,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &v->subject;
-		state->child_inputs[1] = &v->output;
-		state->child_inputs[2] = &v->filter;
+		state->child_inputs[0] = &v->request;
 		return 0;
 	case KEY_ALL:
 		v->all = true;
@@ -54,11 +48,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-static const struct argp_child children[] = {{&subject_argp, 0, NULL, 0},
-					     {&output_argp, 0, NULL, 0},
-					     {&filter_argp, 0, NULL, 0},
-					     {0}};
-
 static const struct argp argp =
 	{options,
 	 parse,
@@ -68,7 +57,7 @@ static const struct argp argp =
 	 "name: .json .folded .pb.gz .pprof.\n"
 	 "\n"
 	 "Example: gospect dump -p 1234 --wait sync.Mutex.Lock --group",
-	 children,
+	 request_children,
 	 NULL,
 	 NULL};
 
@@ -119,18 +108,18 @@ static bool has_suffix(const char *s, const char *suffix)
 
 static struct error *choose_format(const struct dump_verb *v, struct dump_format *ret)
 {
-	const char *name = v->output.format;
+	const char *name = v->request.output.format;
 
 	*ret = (struct dump_format){0};
 	if (name && !strcmp(name, "text"))
 		return NULL;
-	ret->json = name ? !strcmp(name, "json") : has_suffix(v->output.path, ".json");
+	ret->json = name ? !strcmp(name, "json") : has_suffix(v->request.output.path, ".json");
 	if (ret->json)
 		return NULL;
 	if (name)
 		ret->profile = profile_format_named(name);
-	else if (v->output.path)
-		ret->profile = profile_format_for_file(v->output.path);
+	else if (v->request.output.path)
+		ret->profile = profile_format_for_file(v->request.output.path);
 	if (name && !ret->profile)
 		return error_format(ERROR_USAGE,
 				    "dump: there is no format '%s'; there are text, json, folded "
@@ -139,7 +128,7 @@ static struct error *choose_format(const struct dump_verb *v, struct dump_format
 	if (ret->profile && v->group)
 		return error_format(ERROR_USAGE, "dump: --group is for the text; the other formats "
 						 "have equal stacks together anyway");
-	if (ret->profile && ret->profile->binary && output_is_terminal(&v->output))
+	if (ret->profile && ret->profile->binary && output_is_terminal(&v->request.output))
 		return error_format(ERROR_USAGE, "dump: %s is not for a terminal; give -o FILE",
 				    ret->profile->name);
 	return NULL;
@@ -149,7 +138,8 @@ static struct error *write_dump(const struct dump_verb *v, const struct dump *du
 				const struct subject *s, const struct dump_format *format)
 {
 	_cleanup_outfile_ struct outfile out = {0};
-	struct error *err = outfile_open(v->output.path ? v->output.path : "-", &out);
+	struct error *err =
+		outfile_open(v->request.output.path ? v->request.output.path : "-", &out);
 
 	if (err)
 		return err;
@@ -185,13 +175,13 @@ static struct error *run_dump(struct dump_verb *v)
 	_cleanup_dump_ struct dump *dump = NULL;
 	struct dump_options collect = {.stack_limit = STACK_LIMIT, .system = v->all};
 	struct dump_format format;
-	struct error *err = subject_check(&v->subject, "dump");
+	struct error *err = subject_check(&v->request.subject, "dump");
 
 	if (!err)
 		err = choose_format(v, &format);
 
 	if (!err)
-		err = subject_open(&v->subject, &s);
+		err = subject_open(&v->request.subject, &s);
 	if (err)
 		return err;
 	err = dump_collect(s.target, s.image, s.layout, &collect, &dump);
@@ -199,22 +189,22 @@ static struct error *run_dump(struct dump_verb *v)
 		return target_explain(s.target, err);
 	if (dump->core)
 		say_core(dump);
-	apply_filter(&v->filter, dump);
-	if (v->filter.goid && !dump->count)
+	apply_filter(&v->request.filter, dump);
+	if (v->request.filter.goid && !dump->count)
 		return error_format(ERROR_FAILED, "process %d has no goroutine %lu that matches",
-				    dump->pid, v->filter.goid);
+				    dump->pid, v->request.filter.goid);
 	return write_dump(v, dump, &s, &format);
 }
 
 static struct error *run(int argc, char **argv, int *ret)
 {
-	struct dump_verb v = {.subject = {.reads_cores = true}};
+	struct dump_verb v = {.request.subject.reads_cores = true};
 	bool help;
 	struct error *err = parse_options(&argp, "dump", argc, argv, &v, &help);
 
 	if (!err && !help)
 		err = run_dump(&v);
-	filter_release(&v.filter);
+	request_release(&v.request);
 	return err;
 }
 

@@ -5,9 +5,7 @@
 #include "base/cleanup.h"
 #include "base/outfile.h"
 #include "cli/fill.h"
-#include "cli/filter.h"
-#include "cli/output.h"
-#include "cli/subject.h"
+#include "cli/request.h"
 #include "profile/profile.h"
 #include "sample/wall.h"
 
@@ -17,9 +15,7 @@
 enum { KEY_BUDGET = 0x5000, KEY_ON_CPU, KEY_OFF_CPU, KEY_RAW, KEY_ALL };
 
 struct record_verb {
-	struct subject_options subject;
-	struct output_options output;
-	struct filter filter;
+	struct request request;
 	const struct profile_format *format;
 	double hz;
 	double duration;
@@ -57,9 +53,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &v->subject;
-		state->child_inputs[1] = &v->output;
-		state->child_inputs[2] = &v->filter;
+		state->child_inputs[0] = &v->request;
 		return 0;
 	case 'd':
 		return parse_number_option(arg, 0.01, 1e7, &v->duration, state, "duration");
@@ -83,11 +77,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-static const struct argp_child children[] = {{&subject_argp, 0, NULL, 0},
-					     {&output_argp, 0, NULL, 0},
-					     {&filter_argp, 0, NULL, 0},
-					     {0}};
-
 static const struct argp argp = {options,
 				 parse,
 				 "-p PID\n-- COMMAND ARGS...",
@@ -97,7 +86,7 @@ static const struct argp argp = {options,
 				 ".pprof .folded .json .html.\n"
 				 "\n"
 				 "Example: gospect record -p 1234 -d 10 -o profile.html",
-				 children,
+				 request_children,
 				 NULL,
 				 NULL};
 
@@ -106,25 +95,25 @@ static struct error *choose_format(struct record_verb *v)
 	if (v->on_cpu && v->off_cpu)
 		return error_format(ERROR_USAGE,
 				    "record: --on-cpu and --off-cpu leave nothing together");
-	if (v->output.format)
-		v->format = profile_format_named(v->output.format);
-	else if (v->output.path && strcmp(v->output.path, "-"))
-		v->format = profile_format_for_file(v->output.path);
+	if (v->request.output.format)
+		v->format = profile_format_named(v->request.output.format);
+	else if (v->request.output.path && strcmp(v->request.output.path, "-"))
+		v->format = profile_format_for_file(v->request.output.path);
 	else
 		v->format = &profile_format_folded;
-	if (!v->format && v->output.format)
+	if (!v->format && v->request.output.format)
 		return error_format(ERROR_USAGE,
 				    "record: there is no format '%s'; there are pprof, folded, "
 				    "speedscope and html",
-				    v->output.format);
+				    v->request.output.format);
 	if (!v->format)
 		return error_format(ERROR_USAGE,
 				    "record: cannot tell the format from the name %s; end it in "
 				    ".pb.gz, .pprof, .folded, .json or .html, or give -f",
-				    v->output.path);
+				    v->request.output.path);
 	if (v->raw && v->format != &profile_format_pprof)
 		return error_format(ERROR_USAGE, "record: --raw writes pprof; give -f pprof");
-	if (v->format->binary && output_is_terminal(&v->output))
+	if (v->format->binary && output_is_terminal(&v->request.output))
 		return error_format(ERROR_USAGE, "record: %s is not for a terminal; give -o FILE",
 				    v->format->name);
 	return NULL;
@@ -138,7 +127,7 @@ static bool is_wanted(struct record_verb *v, const struct wall_bucket *b, struct
 
 	if ((!b->count && !b->ns && !b->cpu_ns) || (v->on_cpu && !runs) || (v->off_cpu && runs))
 		return false;
-	return filter_matches(&v->filter, &subject, set, img);
+	return filter_matches(&v->request.filter, &subject, set, img);
 }
 
 static struct error *add_bucket(struct profile *p, struct goroutine_set *set,
@@ -246,7 +235,7 @@ static void say_summary(const struct record_verb *v, const struct wall_result *r
 {
 	const struct goroutine_stats *stats = goroutine_set_stats(set);
 	double looks = looks_hz(r);
-	bool named = v->output.path && strcmp(v->output.path, "-");
+	bool named = v->request.output.path && strcmp(v->request.output.path, "-");
 
 	if (r->no_on_cpu)
 		say("stacks of what runs are not known: %s", r->no_on_cpu->message);
@@ -257,7 +246,7 @@ static void say_summary(const struct record_verb *v, const struct wall_result *r
 	    "used %.1f %% of a core%s%s",
 	    r->duration_ns / 1e9, r->goroutines, looks, samples, achieved_hz(r), 100 * r->error,
 	    r->missed, stats->torn, 100.0 * r->cpu_ns / (r->duration_ns ? r->duration_ns : 1),
-	    named ? " -> " : "", named ? v->output.path : "");
+	    named ? " -> " : "", named ? v->request.output.path : "");
 }
 
 static void progress(void *arg, double seconds, uint64_t looks)
@@ -278,7 +267,7 @@ static struct error *record(struct record_verb *v, const struct subject *s, stru
 		.hz = v->hz,
 		.budget = v->budget >= 100 ? 0 : v->budget / 100,
 		.duration = v->duration,
-		.goid = v->filter.goid,
+		.goid = v->request.filter.goid,
 		.system = v->all,
 		.stack_limit = STACK_LIMIT,
 		.on_cpu = !v->off_cpu,
@@ -307,18 +296,18 @@ static struct error *run_record(struct record_verb *v, int *ret)
 {
 	_cleanup_outfile_ struct outfile out = {0};
 	_cleanup_subject_ struct subject s = {0};
-	struct error *err = subject_check(&v->subject, "record");
+	struct error *err = subject_check(&v->request.subject, "record");
 
 	if (!err)
 		err = choose_format(v);
 
 	/* Opened first: ten seconds of recording are not lost to a name that cannot be written. */
 	if (!err)
-		err = outfile_open(v->output.path ? v->output.path : "-", &out);
+		err = outfile_open(v->request.output.path ? v->request.output.path : "-", &out);
 	if (err)
 		return err;
 	stop_on_signals();
-	err = subject_open(&v->subject, &s);
+	err = subject_open(&v->request.subject, &s);
 	if (!err)
 		err = record(v, &s, &out);
 	if (s.child)
@@ -334,7 +323,7 @@ static struct error *run(int argc, char **argv, int *ret)
 
 	if (!err && !help)
 		err = run_record(&v, ret);
-	filter_release(&v.filter);
+	request_release(&v.request);
 	return err;
 }
 

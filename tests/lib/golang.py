@@ -25,6 +25,9 @@ LDFLAGS_SW = "ldflags-s-w"  # by Go's own linker
 PIE = "pie"
 MODES = (PLAIN, STRIPPED, LDFLAGS_SW)
 
+ARM64 = "arm64"
+STRIP = {None: "strip", ARM64: "aarch64-linux-gnu-strip"}
+
 
 def minor(version):
     """(1, 27) of "1.27.2"."""
@@ -39,7 +42,7 @@ def go_command():
     return result.stdout.strip()
 
 
-def environment(version):
+def environment(version, arch=None):
     env = dict(os.environ)
     env["GOTOOLCHAIN"] = "go" + version
     # Not empty: an empty one would give way to the user's own `go env -w GOFLAGS`, which Go 1.17
@@ -49,15 +52,17 @@ def environment(version):
     env["GOWORK"] = "off"
     for name in ("GODEBUG", "GOEXPERIMENT", "GOTRACEBACK", "GOGC", "GOMAXPROCS", "GOARCH", "GOOS"):
         env.pop(name, None)
+    if arch:
+        env["GOARCH"] = arch
     if minor(version) == (1, 19):
         # Its index of packages does not find the standard library inside the module cache.
         env["GODEBUG"] = "goindex=0"
     return env
 
 
-def go(version, *args, **kwargs):
+def go(version, *args, arch=None, **kwargs):
     """Runs the go command of that version and gives its output."""
-    result = subprocess.run([go_command(), *args], env=environment(version), text=True,
+    result = subprocess.run([go_command(), *args], env=environment(version, arch), text=True,
                             capture_output=True, **kwargs)
     if result.returncode != 0:
         raise RuntimeError(f"go {' '.join(map(str, args))} (Go {version}): {result.stderr.strip()}")
@@ -71,24 +76,25 @@ def digest(folder):
     return state.hexdigest()[:16]
 
 
-def build(program, version, mode=PLAIN):
-    """The path of a binary of tests/programs/PROGRAM."""
+def build(program, version, mode=PLAIN, arch=None):
+    """The path of a binary of tests/programs/PROGRAM, for this machine or for that `arch`."""
     source = TESTS / "programs" / program
     folder = CACHE / f"go{version}" / f"{program}-{digest(source)}"
-    binary = folder / mode / program
+    binary = folder / (arch or "") / mode / program
     if binary.exists():
         return binary
     binary.parent.mkdir(parents=True, exist_ok=True)
     partial = binary.with_suffix(f".{os.getpid()}")
     if mode == STRIPPED:
-        subprocess.run(["strip", "-o", partial, build(program, version, PLAIN)], check=True)
+        strip = STRIP[arch]
+        subprocess.run([strip, "-o", partial, build(program, version, PLAIN, arch)], check=True)
     else:
-        compile_program(source, folder / "src", partial, version, mode)
+        compile_program(source, folder / "src", partial, version, mode, arch)
     partial.rename(binary)
     return binary
 
 
-def compile_program(source, copy, binary, version, mode):
+def compile_program(source, copy, binary, version, mode, arch):
     if not copy.exists():
         partial = copy.with_name(f"src.{os.getpid()}")
         shutil.copytree(source, partial)
@@ -97,4 +103,4 @@ def compile_program(source, copy, binary, version, mode):
         (partial / "go.mod").write_text(f"module {source.name}\n\ngo {language}\n")
         partial.rename(copy)
     flags = {LDFLAGS_SW: ["-ldflags=-s -w"], PIE: ["-buildmode=pie"]}.get(mode, [])
-    go(version, "build", *flags, "-o", binary, ".", cwd=copy)
+    go(version, "build", *flags, "-o", binary, ".", arch=arch, cwd=copy)

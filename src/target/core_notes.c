@@ -32,20 +32,29 @@ static uint64_t register_at(struct cursor *c, unsigned int index)
 	return cursor_u64(c);
 }
 
+/* Where each is in struct user_regs_struct, by DWARF's number (System V ABI, AMD64 supplement). */
+static const uint8_t amd64_general[] = {10, 12, 11, 5, 13, 14, AMD64_RBP, AMD64_RSP,
+					9,  8,  7,  6, 3,  2,  1,         0};
+
 static struct target_registers read_registers(struct cursor *c, uint16_t machine)
 {
-	if (machine == EM_X86_64)
-		return (struct target_registers){
-			.pc = register_at(c, AMD64_RIP),
-			.sp = register_at(c, AMD64_RSP),
-			.fp = register_at(c, AMD64_RBP),
-		};
-	return (struct target_registers){
-		.pc = register_at(c, ARM64_PC),
-		.sp = register_at(c, ARM64_SP),
-		.fp = register_at(c, ARM64_FP),
-		.lr = register_at(c, ARM64_LR),
-	};
+	struct target_registers r = {0};
+
+	if (machine == EM_X86_64) {
+		for (size_t i = 0; i < ARRAY_SIZE(amd64_general); i++)
+			r.general[i] = register_at(c, amd64_general[i]);
+		r.pc = register_at(c, AMD64_RIP);
+		r.sp = register_at(c, AMD64_RSP);
+		r.fp = register_at(c, AMD64_RBP);
+		return r;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(r.general); i++)
+		r.general[i] = register_at(c, i);
+	r.pc = register_at(c, ARM64_PC);
+	r.sp = register_at(c, ARM64_SP);
+	r.fp = register_at(c, ARM64_FP);
+	r.lr = register_at(c, ARM64_LR);
+	return r;
 }
 
 /* One for each thread; the kernel puts the one that took the signal first. */

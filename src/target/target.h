@@ -157,6 +157,8 @@ struct target_registers {
 	uint64_t sp;
 	uint64_t fp;
 	uint64_t lr; /* arm64; 0 on amd64 */
+	/* By DWARF's numbers: rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 to r15; x0 to x30, sp. */
+	uint64_t general[32];
 };
 
 /* The registers of a thread when the core was written; false when they are not known, as in every

@@ -179,6 +179,8 @@ static void check_threads(uint16_t machine, uint64_t lr)
 	assert_int_equal(r.sp, 0x5679);
 	assert_int_equal(r.fp, 0x567a);
 	assert_int_equal(r.lr, lr);
+	assert_int_equal(r.general[machine == EM_X86_64 ? 7 : 31], r.sp);
+	assert_int_equal(r.general[machine == EM_X86_64 ? 6 : 29], r.fp);
 	assert_false(target_registers(t, 4711, &r));
 }
 

@@ -18,6 +18,18 @@ struct goroutine_record record_of(const struct goroutine_set *set, const uint8_t
 	};
 }
 
+struct target_registers sched_of(const struct goroutine_set *set, const uint8_t *header)
+{
+	const struct golayout_numbers *n = &set->lay->n;
+
+	return (struct target_registers){
+		.pc = header_u64(header, n->g_sched_pc),
+		.sp = header_u64(header, n->g_sched_sp),
+		.fp = header_u64(header, n->g_sched_bp),
+		.lr = set->img->machine == MACHINE_ARM64 ? header_u64(header, n->g_sched_lr) : 0,
+	};
+}
+
 bool goroutine_is_alive(const struct goroutine_record *r)
 {
 	enum goroutine_status status = goroutine_status(r);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "goroutine/set.h"
 
@@ -21,19 +22,15 @@
 /* struct ucontext of Linux: uc_stack, and where its registers are. */
 #define UC_STACK_ADDRESS 16
 #define UC_STACK_SIZE 32
-#define UC_AMD64_RSP 160
 #define UC_AMD64_RIP 168
-#define UC_ARM64_LR 424
-#define UC_ARM64_SP 432
+#define UC_ARM64_X0 184
 #define UC_ARM64_PC 440
 #define UC_BYTES 448
 
-struct place {
-	uint64_t pc;
-	uint64_t sp;
-	uint64_t lr;
-	bool exact;
-};
+/* By DWARF's number, as in struct target_registers. */
+static const uint8_t uc_amd64[] = {144, 136, 152, 128, 112, 104, 120, 160,
+				   40,  48,  56,  64,  72,  80,  88,  96};
+enum { AMD64_RBP = 6, AMD64_RSP = 7, ARM64_FP = 29, ARM64_LR = 30, ARM64_SP = 31 };
 
 struct bounds {
 	uint64_t lo;
@@ -64,16 +61,34 @@ static uint64_t word_at(const uint8_t *bytes, size_t at)
 	return word;
 }
 
+static struct target_registers amd64_registers(const uint8_t *ucontext)
+{
+	struct target_registers r = {.pc = word_at(ucontext, UC_AMD64_RIP)};
+
+	for (size_t i = 0; i < ARRAY_SIZE(uc_amd64); i++)
+		r.general[i] = word_at(ucontext, uc_amd64[i]);
+	r.sp = r.general[AMD64_RSP];
+	r.fp = r.general[AMD64_RBP];
+	return r;
+}
+
+/* x0 to x30 and sp lie in a row. */
+static struct target_registers arm64_registers(const uint8_t *ucontext)
+{
+	struct target_registers r = {.pc = word_at(ucontext, UC_ARM64_PC)};
+
+	memcpy(r.general, ucontext + UC_ARM64_X0, sizeof(r.general));
+	r.sp = r.general[ARM64_SP];
+	r.fp = r.general[ARM64_FP];
+	r.lr = r.general[ARM64_LR];
+	return r;
+}
+
 static struct place place_of(const struct goroutine_set *set, const uint8_t *ucontext)
 {
-	if (set->img->machine == MACHINE_AMD64)
-		return (struct place){.pc = word_at(ucontext, UC_AMD64_RIP),
-				      .sp = word_at(ucontext, UC_AMD64_RSP),
-				      .exact = true};
-	return (struct place){.pc = word_at(ucontext, UC_ARM64_PC),
-			      .sp = word_at(ucontext, UC_ARM64_SP),
-			      .lr = word_at(ucontext, UC_ARM64_LR),
-			      .exact = true};
+	bool amd64 = set->img->machine == MACHINE_AMD64;
+
+	return (struct place){amd64 ? amd64_registers(ucontext) : arm64_registers(ucontext), true};
 }
 
 /*
@@ -102,13 +117,13 @@ static bool leave_signal(struct goroutine_set *set, uint64_t gsignal, struct pla
 	struct bounds b;
 	size_t size;
 
-	if (!gsignal || !read_bounds(set, gsignal, &b) || !is_within(&b, p->sp))
+	if (!gsignal || !read_bounds(set, gsignal, &b) || !is_within(&b, p->registers.sp))
 		return true;
-	size = b.hi - p->sp;
+	size = b.hi - p->registers.sp;
 	if (size > MAX_SIGNAL_STACK)
 		return false;
 	bytes = malloc(size);
-	return bytes && !error_dropped(target_read(set->t, p->sp, bytes, size)) &&
+	return bytes && !error_dropped(target_read(set->t, p->registers.sp, bytes, size)) &&
 	       find_interrupted(set, &b, bytes, size, p);
 }
 
@@ -117,27 +132,22 @@ static bool is_code(const struct goroutine_set *set, uint64_t pc)
 	return pc >= set->img->functions.text && pc < set->img->functions.etext;
 }
 
-/* Where the goroutine is on its own stack. */
-static bool find_place(struct goroutine_set *set, const struct candidate *c, struct place *ret)
+bool running_place(struct goroutine_set *set, const uint8_t *header, struct place *ret)
 {
 	const struct golayout_numbers *n = &set->lay->n;
-	struct bounds own = {header_u64(c->header, n->g_stack_lo), c->stack_end};
-	uint64_t m = header_u64(c->header, n->g_m), thread, gsignal;
-	struct target_registers r;
+	struct bounds own = {header_u64(header, n->g_stack_lo), header_u64(header, n->g_stack_hi)};
+	uint64_t m = header_u64(header, n->g_m), thread, gsignal;
+	struct place p = {.exact = true};
 
 	if (!m || !read_word(set, m + n->m_procid, &thread) ||
 	    !read_word(set, m + n->m_gsignal, &gsignal) ||
-	    !set->options.registers(set->options.registers_arg, thread, &r))
+	    !set->options.registers(set->options.registers_arg, thread, &p.registers) ||
+	    !leave_signal(set, gsignal, &p))
 		return false;
-	*ret = (struct place){r.pc, r.sp, r.lr, true};
-	if (!leave_signal(set, gsignal, ret))
-		return false;
-	if (is_within(&own, ret->sp))
-		return is_code(set, ret->pc);
-	*ret = (struct place){header_u64(c->header, n->g_sched_pc),
-			      header_u64(c->header, n->g_sched_sp),
-			      header_u64(c->header, n->g_sched_lr), false};
-	return is_within(&own, ret->sp) && is_code(set, ret->pc);
+	if (!is_within(&own, p.registers.sp))
+		p = (struct place){sched_of(set, header), false};
+	*ret = p;
+	return is_within(&own, p.registers.sp) && is_code(set, p.registers.pc);
 }
 
 struct error *running_stack(struct goroutine_set *set, struct candidate *c)
@@ -147,21 +157,21 @@ struct error *running_stack(struct goroutine_set *set, struct candidate *c)
 	struct place p;
 
 	c->now.stack = STACK_NONE;
-	if (!find_place(set, c, &p))
+	if (!running_place(set, c->header, &p))
 		return NULL;
-	memory.size = c->stack_end - p.sp;
+	memory.size = c->stack_end - p.registers.sp;
 	if (memory.size > set->options.stack_limit)
 		memory.size = set->options.stack_limit;
 	bytes = malloc(memory.size);
 	if (!bytes)
 		return &error_no_memory;
-	if (error_dropped(target_read(set->t, p.sp, bytes, memory.size)))
+	if (error_dropped(target_read(set->t, p.registers.sp, bytes, memory.size)))
 		return NULL;
-	memory.pc = p.pc;
-	memory.sp = p.sp;
-	memory.lr = set->img->machine == MACHINE_ARM64 ? p.lr : 0;
+	memory.pc = p.registers.pc;
+	memory.sp = p.registers.sp;
+	memory.lr = p.registers.lr;
 	memory.exact_pc = p.exact;
 	memory.bytes = bytes;
-	memory.whole = p.sp + memory.size == c->stack_end;
+	memory.whole = p.registers.sp + memory.size == c->stack_end;
 	return stacks_unwind(set->stacks, &memory, &c->now.stack);
 }

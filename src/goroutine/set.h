@@ -88,6 +88,9 @@ static inline uint32_t header_u32(const uint8_t *header, int32_t offset)
 /* How much of a g has to be read. */
 size_t header_size(const struct golayout_numbers *n);
 
+/* Where the goroutine left its stack, as g.sched has it. */
+struct target_registers sched_of(const struct goroutine_set *set, const uint8_t *header);
+
 /* What the header says; stack, labels, tick and flags are left at 0. */
 struct goroutine_record record_of(const struct goroutine_set *set, const uint8_t *header);
 
@@ -97,8 +100,23 @@ static inline bool record_same(const struct goroutine_record *a, const struct go
 	return a->sp == b->sp && a->pc == b->pc && a->goid == b->goid && a->key == b->key;
 }
 
+/* The g of the living goroutine with this id, by a look at all headers in reads of about so many
+ * bytes; 0 when there is none. */
+struct error *goroutine_set_locate(struct goroutine_set *set, size_t unit_bytes, uint64_t goid,
+				   uint64_t *ret) must_check;
+
 /* Finds the stacks of set->candidates and hands each to options.changed. */
 struct error *candidates_settle(struct goroutine_set *set) must_check;
+
+/* Where a goroutine is that runs. */
+struct place {
+	struct target_registers registers;
+	bool exact; /* they are those of the thread; else only what g.sched has of them */
+};
+
+/* False: the registers are not known or do not lead to the goroutine's stack. Only with
+ * options.registers. */
+bool running_place(struct goroutine_set *set, const uint8_t *header, struct place *ret);
 
 /*
  * The stack of who runs, from the registers of its thread, in c->now.stack; STACK_NONE when they

@@ -127,6 +127,38 @@ struct error *goroutine_set_count_alive(struct goroutine_set *set, size_t *ret)
 	return err;
 }
 
+static uint64_t locate_in_unit(struct goroutine_set *set, const struct goroutine_unit *unit,
+			       const uint8_t *headers, uint64_t goid)
+{
+	for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
+		struct goroutine_record now = record_of(set, headers + set->pieces[i].offset);
+
+		if (now.goid == goid && goroutine_is_alive(&now))
+			return set->g[i];
+	}
+	return 0;
+}
+
+struct error *goroutine_set_locate(struct goroutine_set *set, size_t unit_bytes, uint64_t goid,
+				   uint64_t *ret)
+{
+	const struct goroutine_unit *units;
+	size_t count, read, bytes;
+	struct error *err = goroutine_set_refresh(set);
+	uint64_t found = 0;
+
+	if (!err)
+		err = goroutine_set_plan(set, unit_bytes, &units, &count);
+	for (uint32_t i = 0; !err && !found && i < count; i++) {
+		err = read_headers(set, &i, 1, &read, &bytes);
+		if (!err && bytes == units[i].bytes)
+			found = locate_in_unit(set, &units[i], set->headers, goid);
+	}
+	if (!err)
+		*ret = found;
+	return err;
+}
+
 struct error *goroutine_set_visit(struct goroutine_set *set, const uint32_t *units, size_t count,
 				  size_t *ret_visited)
 {

@@ -100,12 +100,15 @@ static void unwrap_modinfo(char *modinfo)
 	modinfo[n - 2 * MARKER_SIZE] = '\0';
 }
 
+/* Development versions were "devel go1.25-0123456 DATE", then "go1.26-devel_0123456 DATE": golang
+ * cmd/dist/build.go (findgoversion). */
 static int minor_of(const char *version)
 {
 	char *end;
 	long minor;
 
-	if (strncmp(version, "go1.", 4) || !isdigit((unsigned char)version[4]))
+	if (strncmp(version, "go1.", 4) || !isdigit((unsigned char)version[4]) ||
+	    strstr(version, "-devel_"))
 		return -1;
 	minor = strtol(version + 4, &end, 10);
 	return minor < 10000 ? (int)minor : -1;

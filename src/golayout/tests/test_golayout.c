@@ -83,6 +83,7 @@ static void other_versions_are_refused_by_name(void **state)
 	assert_refused("go1.28rc1", "too new");
 	assert_refused("devel go1.28-abcdef Mon",
 		       "\"devel go1.28-abcdef Mon\", which is no release");
+	assert_refused("go1.27-devel_abcdef", "\"go1.27-devel_abcdef\", which is no release");
 }
 
 static void an_experiment_without_dwarf_is_refused(void **state)

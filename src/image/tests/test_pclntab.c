@@ -191,6 +191,8 @@ static void versions_are_understood(void **state)
 	check_version("go1.26.0-X:jsonv2", 26, true);
 	check_version("go1.22.5 (Red Hat 1.22.5-1.el9)", 22, false);
 	check_version("devel go1.28-0123456 Mon", -1, false);
+	check_version("go1.27-devel_0123456 Mon Jan 5", -1, false);
+	check_version("go1.27-devel_0123456-X:simd", -1, true);
 	check_version("go2", -1, false);
 	check_version("", -1, false);
 }

@@ -30,7 +30,7 @@
 /* By DWARF's number, as in struct target_registers. */
 static const uint8_t uc_amd64[] = {144, 136, 152, 128, 112, 104, 120, 160,
 				   40,  48,  56,  64,  72,  80,  88,  96};
-enum { AMD64_RBP = 6, AMD64_RSP = 7, ARM64_FP = 29, ARM64_LR = 30, ARM64_SP = 31 };
+enum { GENERAL_RBP = 6, GENERAL_RSP = 7, GENERAL_X29 = 29, GENERAL_X30 = 30, GENERAL_SP = 31 };
 
 struct bounds {
 	uint64_t lo;
@@ -67,8 +67,8 @@ static struct target_registers amd64_registers(const uint8_t *ucontext)
 
 	for (size_t i = 0; i < ARRAY_SIZE(uc_amd64); i++)
 		r.general[i] = word_at(ucontext, uc_amd64[i]);
-	r.sp = r.general[AMD64_RSP];
-	r.fp = r.general[AMD64_RBP];
+	r.sp = r.general[GENERAL_RSP];
+	r.fp = r.general[GENERAL_RBP];
 	return r;
 }
 
@@ -78,9 +78,9 @@ static struct target_registers arm64_registers(const uint8_t *ucontext)
 	struct target_registers r = {.pc = word_at(ucontext, UC_ARM64_PC)};
 
 	memcpy(r.general, ucontext + UC_ARM64_X0, sizeof(r.general));
-	r.sp = r.general[ARM64_SP];
-	r.fp = r.general[ARM64_FP];
-	r.lr = r.general[ARM64_LR];
+	r.sp = r.general[GENERAL_SP];
+	r.fp = r.general[GENERAL_X29];
+	r.lr = r.general[GENERAL_X30];
 	return r;
 }
 

@@ -16,7 +16,6 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
-#include <endian.h>
 #include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,21 +23,12 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "base/cursor.h"
+#include "image/debug_sections.h"
 
 #define STEP (512u << 10) /* so much is unpacked at a time */
 #define AHEAD (64u << 10) /* no structure's entry is longer */
-#define MAX_RATIO 1100u   /* zlib packs no better than 1032:1 */
 #define MAX_PATH_PARTS 16
 #define MAX_TYPEDEFS 16
-
-/* A debug section as the file has it. */
-struct packed {
-	const uint8_t *data; /* NULL: there is no such section */
-	size_t size;
-	size_t unpacked_size;
-	bool compressed;
-};
 
 /* The file for libdw: header, section headers, names, .debug_abbrev, .debug_info. */
 struct debug_file {
@@ -46,7 +36,7 @@ struct debug_file {
 	uint8_t *info; /* in it */
 	size_t info_size;
 	size_t ready; /* so much of it is there */
-	struct packed source;
+	struct debug_section source;
 	z_stream stream;
 	bool streaming;
 	Elf *elf;
@@ -77,70 +67,6 @@ static void debug_file_release(struct debug_file *f)
 static struct error *corrupt(const struct debug_file *f, const char *what)
 {
 	return error_format(ERROR_CORRUPT, "the DWARF of %s is broken: %s", f->name, what);
-}
-
-/* Both ways to say that a section is compressed: by flag, and by name (".zdebug_", until 1.18). */
-static bool unwrap(struct packed *p, bool by_flag, bool by_name)
-{
-	struct cursor c = cursor_of(p->data, p->size, "a debug section");
-	size_t header = by_flag ? sizeof(Elf64_Chdr) : 12;
-
-	p->unpacked_size = p->size;
-	p->compressed = by_flag || by_name;
-	if (!p->compressed)
-		return true;
-	if (by_flag) {
-		if (cursor_u32(&c) != ELFCOMPRESS_ZLIB)
-			return false;
-		cursor_u32(&c);
-		p->unpacked_size = cursor_u64(&c);
-	} else {
-		if (cursor_u32(&c) != 0x42494c5a) /* "ZLIB" */
-			return false;
-		p->unpacked_size = be64toh(cursor_u64(&c));
-	}
-	if (c.failed || p->size < header || p->unpacked_size / MAX_RATIO > p->size)
-		return false;
-	p->data += header;
-	p->size -= header;
-	return true;
-}
-
-/* The section `name` ("info" of ".debug_info" or ".zdebug_info"); none when we cannot unpack it. */
-static struct packed find_section(Elf *elf, const char *name)
-{
-	size_t names, whole_size;
-	const char *whole = elf_rawfile(elf, &whole_size);
-	Elf_Scn *scn = NULL;
-	GElf_Shdr sh;
-
-	if (!whole || elf_getshdrstrndx(elf, &names))
-		return (struct packed){0};
-	while ((scn = elf_nextscn(elf, scn))) {
-		const char *found =
-			gelf_getshdr(scn, &sh) ? elf_strptr(elf, names, sh.sh_name) : NULL;
-		bool z = found && !strncmp(found, ".zdebug_", 8);
-		struct packed p;
-
-		if (!found || (!z && strncmp(found, ".debug_", 7)) || strcmp(found + 7 + z, name) ||
-		    sh.sh_type == SHT_NOBITS || sh.sh_offset > whole_size ||
-		    sh.sh_size > whole_size - sh.sh_offset)
-			continue;
-		p = (struct packed){.data = (const uint8_t *)whole + sh.sh_offset,
-				    .size = sh.sh_size};
-		return unwrap(&p, sh.sh_flags & SHF_COMPRESSED, z) ? p : (struct packed){0};
-	}
-	return (struct packed){0};
-}
-
-static bool unpack_whole(const struct packed *p, uint8_t *ret)
-{
-	uLongf size = p->unpacked_size;
-
-	if (!p->compressed)
-		memcpy(ret, p->data, p->size);
-	return !p->compressed ||
-	       (uncompress(ret, &size, p->data, p->size) == Z_OK && size == p->unpacked_size);
 }
 
 /* Unpacks .debug_info up to `want`, or to its end. */
@@ -210,7 +136,8 @@ static void write_headers(const struct debug_file *f, int machine, size_t abbrev
  * Memory that is not touched costs nothing: calloc() of a large size maps it. One byte more ends a
  * string that the section cuts short; libdw does not check that.
  */
-static struct error *build_file(struct debug_file *f, int machine, const struct packed *abbrev)
+static struct error *build_file(struct debug_file *f, int machine,
+				const struct debug_section *abbrev)
 {
 	size_t start = sizeof(Elf64_Ehdr) + 4 * sizeof(Elf64_Shdr) + sizeof(section_names);
 	size_t info_start = start + abbrev->unpacked_size;
@@ -221,7 +148,7 @@ static struct error *build_file(struct debug_file *f, int machine, const struct 
 		return &error_no_memory;
 	f->info = f->bytes + info_start;
 	write_headers(f, machine, abbrev->unpacked_size);
-	if (!unpack_whole(abbrev, f->bytes + start))
+	if (!debug_section_unpack(abbrev, f->bytes + start))
 		return corrupt(f, "its abbreviations cannot be unpacked");
 	if (f->source.compressed && inflateInit(&f->stream) != Z_OK)
 		return &error_no_memory;
@@ -233,11 +160,11 @@ static struct error *build_file(struct debug_file *f, int machine, const struct 
 
 static struct error *open_debug_file(struct debug_file *f, Elf *original, bool *ret_has_dwarf)
 {
-	struct packed abbrev = find_section(original, "abbrev");
+	struct debug_section abbrev = debug_section_find(original, "abbrev");
 	GElf_Ehdr header;
 	struct error *err;
 
-	f->source = find_section(original, "info");
+	f->source = debug_section_find(original, "info");
 	*ret_has_dwarf = abbrev.data && f->source.data && abbrev.size && f->source.unpacked_size;
 	if (!*ret_has_dwarf || !gelf_getehdr(original, &header))
 		return NULL;

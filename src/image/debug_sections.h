@@ -1,0 +1,38 @@
+/*
+ * The debug sections of a file, unpacked by ourselves: libdw would unpack all of them before the
+ * first question, and into the file's own section headers.
+ */
+#ifndef IMAGE_DEBUG_SECTIONS_H
+#define IMAGE_DEBUG_SECTIONS_H
+
+#include <libelf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* A debug section as the file has it. */
+struct debug_section {
+	const uint8_t *data; /* NULL: there is no such section */
+	size_t size;
+	size_t unpacked_size;
+	bool compressed; /* by zlib */
+};
+
+/* The section `name` ("info" of ".debug_info" or ".zdebug_info"); none when we cannot unpack it. */
+struct debug_section debug_section_find(Elf *elf, const char *name);
+
+/* Into unpacked_size bytes. */
+bool debug_section_unpack(const struct debug_section *section, uint8_t *ret);
+
+/*
+ * A file in memory for libdw that has nothing but those of these sections that the original has,
+ * unpacked. Behind each is a NUL: libdw does not check that a section's last string ends. The
+ * caller frees *ret. ERROR_CORRUPT, without a name in its message: they cannot be unpacked.
+ */
+#define DEBUG_SECTIONS_MAX 16
+struct error *debug_sections_build(Elf *original, const char *const *names, size_t count,
+				   uint8_t **ret, size_t *ret_size) must_check;
+
+#endif

@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import re
 import resource
 import shutil
 import signal
@@ -12,7 +11,8 @@ import time
 
 import pytest
 
-from lib import golang, gospect, traceback
+from lib import crash, golang, gospect, traceback
+from lib.fixtures import Fixture
 from lib.params import every_build, every_version
 from lib.process import wait_until
 
@@ -51,46 +51,17 @@ class Death:
         self.core, = (p for p in folder.iterdir() if p.name.startswith("core"))
         self.words = (folder / "stderr").read_text()
 
-    def goroutines(self):
-        return said(self.words)
-
-
-def said(text):
-    """The goroutines of a crash; each of its threads may have said some again, and registers."""
-    found = {}
-    for part in re.split(r"^-----$", text, flags=re.M):
-        part = re.sub(r"^(rax|r0) .*", "", part, flags=re.M | re.S)
-        for goid, goroutine in traceback.parse(part).items():
-            if goid and (goid not in found or not found[goid].available):
-                found[goid] = goroutine
-    return found
-
 
 def dump(core, *args, **kwargs):
     result = gospect.run("dump", "--core", core, *args, **kwargs).ok()
     return traceback.parse(result.text), result.words
 
 
-def strip_start(goroutine, frames):
-    """Without the runtime's own frames from where it began to crash."""
-    extra = len(goroutine.frames) - len(frames)
-    assert extra >= 0 and all(f.func.startswith("runtime.") for f in goroutine.frames[:extra])
-    goroutine.frames = goroutine.frames[extra:]
-
-
-def assert_as_it_said(death, version, *args):
-    outside, words = dump(death.core, "--all", *args)
-    inside = death.goroutines()
+def assert_as_it_said(death, version):
+    outside, words = dump(death.core, "--all")
+    inside = crash.said(death.words)
     assert len(inside) > 20
-    for goid, goroutine in inside.items():
-        if goroutine.state == "running" and goroutine.available:
-            strip_start(outside[goid], goroutine.frames)
-        elif not goroutine.available:
-            # The runtime cannot look at other threads; the core has their registers.
-            assert outside[goid].available
-            assert "main.spin" in outside[goid].functions()
-            goroutine.available, goroutine.frames = True, outside[goid].frames
-    found = traceback.differences(inside, outside, golang.minor(version))
+    found = crash.differences(inside, outside, version)
     assert not found, "\n".join(found[:40])
     return words
 
@@ -245,40 +216,7 @@ def test_record_wants_a_living_process(death):
     assert "dump --core" in gospect.run("record", "--core", death.core).fails(2)
 
 
-# Of another machine
-
-FIXTURES = golang.TESTS / "fixtures" / "cores"
-
-
-def build_arm64(version):
-    """The program of the cores in tests/fixtures; the same build wherever it is built."""
-    source = golang.TESTS / "programs" / "crash"
-    folder = golang.CACHE / f"go{version}" / f"crash-{golang.digest(source)}" / "arm64"
-    if not (folder / "crash").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(source, folder)
-        subprocess.run([golang.go_command(), "build", "-trimpath", "-ldflags=-s -w", "-o", "crash",
-                        "."], cwd=folder, check=True,
-                       env={**golang.environment(version), "GOARCH": "arm64"})
-    return folder / "crash"
-
-
-class Fixture:
-    def __init__(self, version, how):
-        self.core = FIXTURES / f"arm64-go{version}-{how}.core.zst"
-        self.words = self.core.with_name(f"arm64-go{version}-{how}.stderr").read_text()
-
-    goroutines = Death.goroutines
-
-
-@every_version([golang.OLDEST, golang.NEWEST])
-@pytest.mark.parametrize("how", ["nil", "wait"])
-def test_arm64_core_is_what_the_program_said(version, how):
-    words = assert_as_it_said(Fixture(version, how), version, "--exe", build_arm64(version))
-    assert any("invalid memory address" in w for w in words) == (how == "nil")
-
-
 def test_program_of_another_processor_is_refused():
-    message = gospect.run("dump", "--core", Fixture(golang.NEWEST, "nil").core, "--exe",
+    message = gospect.run("dump", "--core", Fixture(golang.NEWEST, "arm64").core, "--exe",
                           golang.build("crash", golang.NEWEST)).fails(1)
     assert "another kind of processor" in message

@@ -7,6 +7,7 @@ nothing.
 import hashlib
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -14,9 +15,29 @@ TESTS = pathlib.Path(__file__).resolve().parent.parent
 ROOT = TESTS.parent
 CACHE = pathlib.Path(os.environ.get("GOSPECT_TESTCACHE", ROOT / "build" / "testcache"))
 
-OLDEST = "1.17.13"
-MIDDLE = "1.22.12"
-NEWEST = "1.27.2"
+
+def _tables():
+    """(first, last) release of each generated table of field offsets, as "1.27.2", oldest first."""
+    pattern = re.compile(r'^RELEASES\((\d+), (\d+), *"go(.*)", *"go(.*)"\)$', re.M)
+    found = [match for file in (ROOT / "src" / "golayout" / "generated").glob("go1_*.h")
+             for match in pattern.findall(file.read_text())]
+    return [(first, last) for *_, first, last in sorted(found, key=lambda m: (int(m[0]), int(m[1])))]
+
+
+def minor(version):
+    """(1, 27) of "1.27.2"."""
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+# tools/gen-layout adds a version here by making its table.
+TABLES = _tables()
+# The newest patch release of each minor version, and the first.
+NEWEST_OF_EACH = tuple({minor(last): last for _, last in TABLES}.values())
+FIRST_OF_EACH = tuple({minor(first): first for first, _ in reversed(TABLES)}.values())[::-1]
+
+OLDEST = NEWEST_OF_EACH[0]
+MIDDLE = NEWEST_OF_EACH[len(NEWEST_OF_EACH) // 2]
+NEWEST = NEWEST_OF_EACH[-1]
 VERSIONS = (OLDEST, MIDDLE, NEWEST)
 
 PLAIN = "plain"
@@ -29,9 +50,9 @@ ARM64 = "arm64"
 STRIP = {None: "strip", ARM64: "aarch64-linux-gnu-strip"}
 
 
-def minor(version):
-    """(1, 27) of "1.27.2"."""
-    return tuple(int(part) for part in version.split(".")[:2])
+def language(version):
+    """"1.27" of "1.27.2", as go.mod wants it."""
+    return "{}.{}".format(*minor(version))
 
 
 def go_command():
@@ -99,8 +120,7 @@ def compile_program(source, copy, binary, version, mode, arch):
         partial = copy.with_name(f"src.{os.getpid()}")
         shutil.copytree(source, partial)
         # The language of the toolchain: type parameters, iterators and the defaults of GODEBUG.
-        language = version.rpartition(".")[0]
-        (partial / "go.mod").write_text(f"module {source.name}\n\ngo {language}\n")
+        (partial / "go.mod").write_text(f"module {source.name}\n\ngo {language(version)}\n")
         partial.rename(copy)
     flags = {LDFLAGS_SW: ["-ldflags=-s -w"], PIE: ["-buildmode=pie"]}.get(mode, [])
     go(version, "build", *flags, "-o", binary, ".", arch=arch, cwd=copy)

@@ -208,7 +208,8 @@ static bool any_labels(const struct goroutine_set *set, const uint32_t *who, siz
 	return false;
 }
 
-/* Reads all parts; what lies behind *ret_end in the buffer was not read. */
+/* Reads all parts; what lies behind *ret_end in the buffer was not read. When it is 0, nothing is
+ * there, and not all parts have a place. */
 static struct error *read_parts(struct goroutine_set *set, const uint32_t *who, size_t count,
 				size_t *ret_end)
 {
@@ -225,8 +226,10 @@ static struct error *read_parts(struct goroutine_set *set, const uint32_t *who, 
 	if (err || !labels)
 		return err;
 	middle = set->batch.bytes;
-	if (*ret_end < middle)
+	if (*ret_end < middle) {
+		*ret_end = 0;
 		return NULL;
+	}
 	err = read_labels(set, who, count);
 	if (err)
 		return err;
@@ -301,7 +304,8 @@ static struct error *try_batch(struct goroutine_set *set, uint32_t *who, size_t 
 		return err;
 	for (size_t k = 0; k < count; k++) {
 		struct candidate *c = &set->candidates[set->order[k]];
-		const uint8_t *bytes = part_bytes(set, PART_STACK, count, k, end);
+		const uint8_t *bytes =
+			end ? part_bytes(set, PART_STACK, count, k, end) : NULL;
 
 		c->now.stack = STACK_NONE;
 		if (bytes)

@@ -44,7 +44,7 @@ struct bmap {
 	uint64_t overflow;
 };
 
-enum { MIN_TOPHASH = 5, MAX_B = 7, MAX_OVERFLOW = 64 };
+enum { MIN_TOPHASH = 5, MAX_B = 7, MAX_BUCKETS = 512 };
 
 static bool add_label(struct incoming *in, const struct go_label *label)
 {
@@ -56,12 +56,14 @@ static bool add_label(struct incoming *in, const struct go_label *label)
 	return true;
 }
 
-/* A bucket and those that hang on it. While the map grows, evacuated slots are marked < 5. */
-static struct error *read_bucket(struct target *t, uint64_t address, struct incoming *in)
+/* A bucket and those that hang on it, *left at most. While the map grows, evacuated slots are
+ * marked < 5. */
+static struct error *read_bucket(struct target *t, uint64_t address, struct incoming *in,
+				 size_t *left)
 {
 	struct bmap bucket;
 
-	for (int i = 0; address && i < MAX_OVERFLOW; i++, address = bucket.overflow) {
+	for (; address && *left; --*left, address = bucket.overflow) {
 		struct error *err = target_read(t, address, &bucket, sizeof(bucket));
 
 		if (err)
@@ -76,8 +78,19 @@ static struct error *read_bucket(struct target *t, uint64_t address, struct inco
 	return NULL;
 }
 
+static struct error *read_buckets(struct target *t, uint64_t address, size_t count,
+				  struct incoming *in, size_t *left)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && address && i < count; i++)
+		err = read_bucket(t, address + i * sizeof(struct bmap), in, left);
+	return err;
+}
+
 static struct error *read_map(struct target *t, uint64_t pointer, struct incoming *in)
 {
+	size_t left = MAX_BUCKETS;
 	struct hmap map;
 	uint64_t address;
 	struct error *err = target_read_u64(t, pointer, &address);
@@ -88,10 +101,9 @@ static struct error *read_map(struct target *t, uint64_t pointer, struct incomin
 		return err;
 	if (map.b > MAX_B || map.count > LABELS_MAX_COUNT)
 		return &error_fault;
-	for (size_t i = 0; !err && i < 1u << map.b; i++)
-		err = read_bucket(t, map.buckets + i * sizeof(struct bmap), in);
-	for (size_t i = 0; !err && map.oldbuckets && map.b && i < 1u << (map.b - 1); i++)
-		err = read_bucket(t, map.oldbuckets + i * sizeof(struct bmap), in);
+	err = read_buckets(t, map.buckets, 1u << map.b, in, &left);
+	if (!err && map.b)
+		err = read_buckets(t, map.oldbuckets, 1u << (map.b - 1), in, &left);
 	return err;
 }
 
@@ -145,9 +157,23 @@ static struct error *read_slices(struct target *t, const uint64_t *pointers, siz
 	return err;
 }
 
-static size_t string_size(const struct go_string *s)
+static void cut_string(struct go_string *s, size_t *left)
 {
-	return s->length < LABELS_MAX_STRING ? s->length : LABELS_MAX_STRING;
+	if (s->length > LABELS_MAX_STRING)
+		s->length = LABELS_MAX_STRING;
+	if (s->length > *left)
+		s->length = *left;
+	*left -= s->length;
+}
+
+static void cut_strings(struct incoming *in)
+{
+	size_t left = LABELS_MAX_TEXT;
+
+	for (size_t k = 0; k < in->count; k++) {
+		cut_string(&in->labels[k].key, &left);
+		cut_string(&in->labels[k].value, &left);
+	}
 }
 
 /* The bytes of all strings, one behind the other in *ret. */
@@ -159,10 +185,11 @@ static struct error *read_strings(struct target *t, struct incoming *in, size_t 
 	size_t strings = 0, bytes = 1, n = 0;
 	struct error *err;
 
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		cut_strings(&in[i]);
 		for (size_t k = 0; k < in[i].count; k++, strings += 2)
-			bytes += string_size(&in[i].labels[k].key) +
-				 string_size(&in[i].labels[k].value);
+			bytes += in[i].labels[k].key.length + in[i].labels[k].value.length;
+	}
 	ranges = calloc(strings + 1, sizeof(*ranges));
 	text = calloc(bytes, 1);
 	ok = calloc(strings + 1, sizeof(*ok));
@@ -174,8 +201,8 @@ static struct error *read_strings(struct target *t, struct incoming *in, size_t 
 			struct go_label *label = &in[i].labels[k / 2];
 			struct go_string *s = k % 2 ? &label->value : &label->key;
 
-			ranges[n++] = (struct target_range){s->data, string_size(s), text + bytes};
-			bytes += string_size(s);
+			ranges[n++] = (struct target_range){s->data, s->length, text + bytes};
+			bytes += s->length;
 		}
 	}
 	err = target_read_each(t, ranges, n, ok);
@@ -210,7 +237,7 @@ static size_t drop_twins(struct label *labels, size_t count)
 
 static bool is_full(const struct label_sets *sets)
 {
-	return sets->count >= LABELS_MAX_SETS;
+	return sets->count >= LABELS_MAX_SETS || sets->bytes >= LABELS_MAX_BYTES;
 }
 
 static struct error *append_set(struct label_sets *sets, const struct label *labels, size_t count)
@@ -223,20 +250,30 @@ static struct error *append_set(struct label_sets *sets, const struct label *lab
 	}
 	memcpy(copy, labels, count * sizeof(*copy));
 	sets->sets[sets->count++] = (struct label_set){copy, count};
+	sets->bytes += count * sizeof(*copy);
 	return NULL;
 }
 
-/* Where the set's number is, or is to be put: then it is 0. NULL: there is no memory. */
-static uint64_t *find_set(struct label_sets *sets, const struct label *labels, size_t count)
+static uint64_t hash_labels(const struct label *labels, size_t count)
 {
-	uint64_t hash = hash_bytes(labels, count * sizeof(*labels)) >> 1;
+	return hash_bytes(labels, count * sizeof(*labels)) >> 1;
+}
 
-	for (;; hash++) {
+static bool is_set(const struct label_sets *sets, uint64_t id, const struct label *labels,
+		   size_t count)
+{
+	const struct label_set *set = &sets->sets[id];
+
+	return set->count == count && !memcmp(set->labels, labels, count * sizeof(*labels));
+}
+
+/* Where the set's number is, or is to be put: then it is 0. NULL: there is no memory. */
+static uint64_t *place_of_set(struct label_sets *sets, const struct label *labels, size_t count)
+{
+	for (uint64_t hash = hash_labels(labels, count);; hash++) {
 		uint64_t *place = map_at(&sets->index, hash);
-		const struct label_set *old = place ? &sets->sets[*place] : NULL;
 
-		if (!place || !*place ||
-		    (old->count == count && !memcmp(old->labels, labels, count * sizeof(*labels))))
+		if (!place || !*place || is_set(sets, *place, labels, count))
 			return place;
 	}
 }
@@ -252,7 +289,7 @@ static struct error *intern_set(struct label_sets *sets, const struct label *lab
 			return &error_no_memory;
 		sets->count = 1;
 	}
-	place = find_set(sets, labels, count);
+	place = place_of_set(sets, labels, count);
 	if (!place)
 		return &error_no_memory;
 	if (!*place) {
@@ -268,20 +305,30 @@ static struct error *intern_set(struct label_sets *sets, const struct label *lab
 /* A string's number; when no more sets are kept, only of one that is known. */
 static uint32_t string_id(struct label_sets *sets, const char *bytes, size_t length)
 {
-	return is_full(sets) ? intern_find(&sets->strings, bytes, length)
-			     : intern_bytes(&sets->strings, bytes, length);
+	size_t before = sets->strings.count;
+	uint32_t id;
+
+	if (is_full(sets))
+		return intern_find(&sets->strings, bytes, length);
+	id = intern_bytes(&sets->strings, bytes, length);
+	sets->bytes += sets->strings.count > before ? length : 0;
+	return id;
 }
 
 /* Past the limit: the set's number if it is known, else none. */
-static uint32_t known_set(struct label_sets *sets, const struct label *labels, size_t count)
+static uint32_t known_set(const struct label_sets *sets, const struct label *labels, size_t count)
 {
-	uint64_t *place;
-
 	for (size_t i = 0; i < count; i++)
 		if (labels[i].key == INTERN_FAILED || labels[i].value == INTERN_FAILED)
 			return LABELS_NONE;
-	place = find_set(sets, labels, count);
-	return place ? *place : LABELS_NONE;
+	for (uint64_t hash = hash_labels(labels, count);; hash++) {
+		const uint64_t *place = map_find(&sets->index, hash);
+
+		if (!place || !*place)
+			return LABELS_NONE;
+		if (is_set(sets, *place, labels, count))
+			return *place;
+	}
 }
 
 /* The set's number; *text is the bytes of its strings and moves behind them. */
@@ -295,7 +342,7 @@ static struct error *take_set(struct label_sets *sets, const struct incoming *in
 		return &error_no_memory;
 	for (size_t k = 0; k < in->count; k++) {
 		const struct go_label *l = &in->labels[k];
-		size_t key = string_size(&l->key), value = string_size(&l->value);
+		size_t key = l->key.length, value = l->value.length;
 
 		labels[k].key = string_id(sets, *text, key);
 		labels[k].value = string_id(sets, *text + key, value);

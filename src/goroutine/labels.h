@@ -25,9 +25,11 @@
 /* Longer ones are cut: the address may be garbage by now. */
 #define LABELS_MAX_COUNT 1000
 #define LABELS_MAX_STRING 4096
+#define LABELS_MAX_TEXT 65536 /* of a whole set */
 /* A label that is different for each request would fill the memory of a long recording: past this
- * many sets new ones are not kept, and count as none. */
+ * many sets, or bytes, new ones are not kept, and count as none. */
 #define LABELS_MAX_SETS (1u << 18)
+#define LABELS_MAX_BYTES (128u << 20)
 
 struct label {
 	uint32_t key; /* in label_sets.strings */
@@ -46,6 +48,7 @@ struct label_sets {
 	size_t count;
 	size_t capacity;
 	struct map index; /* hash of a set -> its number */
+	size_t bytes;     /* of all sets and strings */
 	uint64_t dropped; /* sets that were not kept */
 };
 

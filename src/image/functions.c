@@ -234,20 +234,22 @@ static void set_functions(struct image *img, const struct module *m, struct byte
 			  const struct image_layout *layout, enum pclntab_format format)
 {
 	struct pclntab *tab = &img->functions;
+	size_t entry = format == PCLNTAB_GO116 ? 16 : 8;
 
 	tab->format = format;
 	tab->quantum = img->machine == MACHINE_AMD64 ? 1 : 4;
 	tab->wrapper_id = layout->wrapper_id;
 	tab->text = m->words[MD_TEXT];
 	tab->etext = m->words[MD_ETEXT];
-	tab->count = m->count;
 	tab->names = slice_bytes(img, m, table, MD_NAMES, 1);
 	tab->cutab = slice_bytes(img, m, table, MD_CUTAB, 4);
 	tab->files = slice_bytes(img, m, table, MD_FILES, 1);
 	tab->pctab = slice_bytes(img, m, table, MD_PCTAB, 1);
 	tab->funcs = slice_bytes(img, m, table, MD_FUNCS, 1);
 	tab->funcs_address = m->words[MD_FUNCS];
-	tab->ftab = slice_bytes(img, m, table, MD_FTAB, format == PCLNTAB_GO116 ? 16 : 8);
+	tab->ftab = slice_bytes(img, m, table, MD_FTAB, entry);
+	tab->count = tab->ftab.size / entry;
+	tab->count -= tab->count > 0;
 	set_gofunc(img, m, layout);
 }
 

@@ -89,7 +89,8 @@ static struct error *core_read(struct target *t, const struct target_range *rang
 		if (!read_range(core, ranges[i].address, packed ? out : ranges[i].buffer,
 				ranges[i].size))
 			break;
-		out += packed ? ranges[i].size : 0;
+		if (packed)
+			out += ranges[i].size;
 	}
 	*ret_done = i;
 	return NULL;

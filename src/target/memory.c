@@ -40,7 +40,8 @@ static struct error *memory_read(struct target *t, const struct target_range *ra
 			break;
 		memcpy(packed ? out : ranges[i].buffer,
 		       (char *)s->buffer + (ranges[i].address - s->address), ranges[i].size);
-		out += packed ? ranges[i].size : 0;
+		if (packed)
+			out += ranges[i].size;
 	}
 	*ret_done = i;
 	return NULL;

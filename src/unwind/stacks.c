@@ -193,7 +193,7 @@ static uint32_t *template_head(struct stacks *s, uint64_t pc, size_t size)
 static bool template_fits(const struct stacks *s, const struct template *t,
 			  const struct stack_memory *m)
 {
-	const struct mark *marks = s->marks + t->first;
+	const struct mark *marks = t->count ? s->marks + t->first : NULL;
 	uint64_t differ = 0;
 
 	if (t->pc != m->pc || t->size != m->size || (t->start_pc && t->start_pc != m->start_pc))
@@ -218,7 +218,8 @@ static void template_add(struct stacks *s, const struct stack_memory *m, size_t 
 	    !array_reserve(&s->templates, &s->template_capacity, s->template_count + 1) ||
 	    !array_reserve(&s->marks, &s->mark_capacity, s->mark_count + count))
 		return;
-	memcpy(s->marks + s->mark_count, s->found, count * sizeof(*s->marks));
+	if (count)
+		memcpy(s->marks + s->mark_count, s->found, count * sizeof(*s->marks));
 	s->templates[s->template_count] = (struct template){
 		.pc = m->pc,
 		.start_pc = s->entries[stack].truncated ? m->start_pc : 0,

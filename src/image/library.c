@@ -21,7 +21,7 @@ static bool is_file_of(int fd, const struct target_map *map)
 
 /* Through map_files, which is right also when the file was deleted but needs a capability; else by
  * its name in the target's own mount namespace. */
-static int open_mapped(pid_t pid, const struct target_map *map)
+int library_open_mapped(pid_t pid, const struct target_map *map)
 {
 	_cleanup_free_ char *path = NULL;
 	char link[96];
@@ -91,7 +91,7 @@ struct error *library_find(struct target *t, int *ret_fd, char **ret_name, uint6
 
 		if (!is_candidate(&maps, i))
 			continue;
-		fd = open_mapped(target_pid(t), map);
+		fd = library_open_mapped(target_pid(t), map);
 		if (fd < 0 || !is_go(fd, map->path))
 			continue;
 		*ret_name = strdup(map->path);

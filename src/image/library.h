@@ -15,4 +15,10 @@
 struct error *library_find(struct target *t, int *ret_fd, char **ret_name,
 			   uint64_t *ret_start) must_check;
 
+/*
+ * The file of a mapping, opened for reading; -1 when it cannot be. Right also when the file was
+ * deleted or lies in another mount namespace.
+ */
+int library_open_mapped(pid_t pid, const struct target_map *map);
+
 #endif

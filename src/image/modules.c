@@ -1,0 +1,301 @@
+#include "image/modules.h"
+
+#include <elf.h>
+#include <libelf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "image/function_symbols.h"
+#include "image/library.h"
+
+#define MAX_VDSO (1u << 20)
+/* A frame of C code is not larger. */
+#define MAX_FRAME (1u << 20)
+#define MAX_NAME 64
+
+/* A mapping with code. */
+struct module {
+	uint64_t start, end, offset;
+	uint64_t bias;
+	char *path;
+	bool tried; /* to open it */
+	struct elf_file *file;
+	uint8_t *copy; /* of the vDSO, which is no file */
+	Elf *elf;
+	Dwarf *dwarf;
+	Dwarf_CFI *eh_frame;    /* belongs to elf */
+	Dwarf_CFI *debug_frame; /* belongs to dwarf */
+	struct function_symbols symbols;
+	char build_id[ELF_BUILD_ID_SIZE];
+	char name[MAX_NAME]; /* "[libc.so.6]" */
+};
+
+struct modules {
+	struct target *t;
+	enum machine machine;
+	/* All that were ever seen. The newest are last; one that is gone keeps its name. */
+	struct module **items;
+	size_t count;
+	size_t capacity;
+	size_t *met;
+	size_t met_count;
+	size_t met_capacity;
+	bool fresh;
+};
+
+static void module_destroy(struct module *m)
+{
+	if (!m)
+		return;
+	dwarf_end(m->dwarf);
+	function_symbols_release(&m->symbols);
+	elf_end(m->elf);
+	elf_file_close(m->file);
+	free(m->copy);
+	free(m->path);
+	free(m);
+}
+
+void modules_close(struct modules *m)
+{
+	if (!m)
+		return;
+	for (size_t i = 0; i < m->count; i++)
+		module_destroy(m->items[i]);
+	free(m->items);
+	free(m->met);
+	free(m);
+}
+
+static struct module *find(const struct modules *m, uint64_t address)
+{
+	for (size_t i = m->count; i-- > 0;)
+		if (address >= m->items[i]->start && address < m->items[i]->end)
+			return m->items[i];
+	return NULL;
+}
+
+static bool is_known(const struct modules *m, const struct target_map *map)
+{
+	const struct module *have = find(m, map->start);
+
+	return have && have->start == map->start && have->end == map->end &&
+	       have->offset == map->offset && !strcmp(have->path, map->path);
+}
+
+static struct error *add_module(struct modules *m, const struct target_map *map)
+{
+	const char *slash = strrchr(map->path, '/');
+	struct module *new;
+
+	if (!array_reserve(&m->items, &m->capacity, m->count + 1))
+		return &error_no_memory;
+	new = calloc(1, sizeof(*new));
+	if (!new)
+		return &error_no_memory;
+	m->items[m->count++] = new;
+	new->start = map->start;
+	new->end = map->end;
+	new->offset = map->offset;
+	new->path = strdup(map->path);
+	if (map->path[0] == '[')
+		snprintf(new->name, sizeof(new->name), "%s", map->path);
+	else
+		snprintf(new->name, sizeof(new->name), "[%s]", slash ? slash + 1 : "code");
+	return new->path ? NULL : &error_no_memory;
+}
+
+static struct error *read_maps(struct modules *m)
+{
+	_cleanup_maps_ struct target_maps maps = {0};
+	struct error *err = target_maps(m->t, &maps);
+
+	m->fresh = true;
+	for (size_t i = 0; !err && i < maps.count; i++)
+		if (maps.items[i].executable && !is_known(m, &maps.items[i]) &&
+		    strcmp(maps.items[i].path, "[vsyscall]"))
+			err = add_module(m, &maps.items[i]);
+	return err;
+}
+
+struct error *modules_open(struct target *t, enum machine machine, struct modules **ret)
+{
+	_cleanup_modules_ struct modules *m = calloc(1, sizeof(*m));
+	struct error *err;
+
+	if (!m)
+		return &error_no_memory;
+	m->t = t;
+	m->machine = machine;
+	err = read_maps(m);
+	if (!err)
+		*ret = take_ptr(m);
+	return err;
+}
+
+void modules_stale(struct modules *m)
+{
+	m->fresh = false;
+}
+
+static struct module *find_fresh(struct modules *m, uint64_t address)
+{
+	struct module *found = find(m, address);
+
+	if (found || m->fresh || error_dropped(read_maps(m)))
+		return found;
+	return find(m, address);
+}
+
+bool modules_have(struct modules *m, uint64_t address)
+{
+	return find_fresh(m, address) != NULL;
+}
+
+/* The address in the file that the mapping's first byte has. */
+static bool find_bias(struct module *m)
+{
+	size_t count, page = 4096;
+	GElf_Phdr segment;
+
+	if (!m->elf || elf_getphdrnum(m->elf, &count))
+		return false;
+	for (size_t i = 0; i < count && gelf_getphdr(m->elf, i, &segment); i++) {
+		uint64_t first = segment.p_offset & ~(page - 1);
+
+		if (segment.p_type != PT_LOAD || m->offset < first ||
+		    m->offset >= segment.p_offset + segment.p_filesz)
+			continue;
+		if (!(segment.p_flags & PF_X))
+			continue;
+		m->bias = m->start - (segment.p_vaddr - segment.p_offset + m->offset);
+		return true;
+	}
+	return false;
+}
+
+static bool open_file(struct modules *all, struct module *m)
+{
+	_cleanup_maps_ struct target_maps maps = {0};
+	const struct target_map *map;
+	const uint8_t *bytes;
+	size_t size;
+	int fd;
+
+	if (m->path[0] != '/' || error_dropped(target_maps(all->t, &maps)))
+		return false;
+	map = target_maps_find(&maps, m->start);
+	fd = map ? library_open_mapped(target_pid(all->t), map) : -1;
+	if (fd < 0 || error_dropped(elf_file_open(fd, m->path, &m->file)))
+		return false;
+	bytes = elf_file_whole(m->file, &size);
+	m->elf = elf_memory((char *)bytes, size);
+	snprintf(m->build_id, sizeof(m->build_id), "%s", elf_file_build_id(m->file));
+	return m->elf != NULL;
+}
+
+static bool open_vdso(struct modules *all, struct module *m)
+{
+	size_t size = m->end - m->start;
+
+	if (strcmp(m->path, "[vdso]") || size > MAX_VDSO)
+		return false;
+	m->copy = malloc(size);
+	if (!m->copy || error_dropped(target_read(all->t, m->start, m->copy, size)))
+		return false;
+	elf_version(EV_CURRENT);
+	m->elf = elf_memory((char *)m->copy, size);
+	elf_bytes_build_id(m->copy, size, m->build_id);
+	return m->elf != NULL;
+}
+
+static void open_module(struct modules *all, struct module *m)
+{
+	m->tried = true;
+	if (array_reserve(&all->met, &all->met_capacity, all->met_count + 1))
+		for (size_t i = 0; i < all->count; i++)
+			if (all->items[i] == m)
+				all->met[all->met_count++] = i;
+	if ((!open_file(all, m) && !open_vdso(all, m)) || !find_bias(m))
+		return;
+	m->eh_frame = dwarf_getcfi_elf(m->elf);
+	m->dwarf = dwarf_begin_elf(m->elf, DWARF_C_READ, NULL);
+	m->debug_frame = m->dwarf ? dwarf_getcfi(m->dwarf) : NULL;
+	function_symbols_read(&m->symbols, m->elf);
+}
+
+/* The module at the address, opened. */
+static struct module *meet(struct modules *m, uint64_t address)
+{
+	struct module *found = find_fresh(m, address);
+
+	if (found && !found->tried)
+		open_module(m, found);
+	return found;
+}
+
+/* Code that says nothing of its frames: by frame pointers, where they lead upwards and to code. */
+static enum cfi_result step_by_frame_pointer(struct modules *m, const struct stack_reader *stack,
+					     struct registers *regs)
+{
+	const struct register_roles *roles = register_roles(m->machine);
+	struct registers caller = {0};
+	uint64_t fp, sp, next, pc;
+
+	if (!registers_get(regs, roles->fp, &fp) || !registers_get(regs, roles->sp, &sp) ||
+	    fp < sp || fp - sp > MAX_FRAME || fp & 7)
+		return CFI_FAILED;
+	if (!stack->word(stack->arg, fp, &next) || !stack->word(stack->arg, fp + 8, &pc) ||
+	    !modules_have(m, pc))
+		return CFI_FAILED;
+	registers_set(&caller, roles->pc, pc);
+	registers_set(&caller, roles->sp, fp + 16);
+	registers_set(&caller, roles->fp, next);
+	*regs = caller;
+	return CFI_STEPPED;
+}
+
+enum cfi_result modules_step(struct modules *m, const struct stack_reader *stack, bool exact,
+			     struct registers *regs, bool *ret_exact)
+{
+	uint64_t pc = regs->value[register_roles(m->machine)->pc] - !exact;
+	struct module *module = meet(m, pc);
+	enum cfi_result result;
+
+	if (!module)
+		return CFI_FAILED;
+	*ret_exact = false;
+	result = cfi_step(module->eh_frame, pc - module->bias, m->machine, stack, regs, ret_exact);
+	if (result == CFI_NONE)
+		result = cfi_step(module->debug_frame, pc - module->bias, m->machine, stack, regs,
+				  ret_exact);
+	return result == CFI_NONE ? step_by_frame_pointer(m, stack, regs) : result;
+}
+
+const char *modules_function(struct modules *m, uint64_t address, const char **ret_file)
+{
+	struct module *module = meet(m, address);
+	const char *name;
+
+	if (!module)
+		return NULL;
+	*ret_file = module->path;
+	name = function_symbols_find(&module->symbols, address - module->bias);
+	return name ? name : module->name;
+}
+
+bool modules_met(const struct modules *m, size_t i, struct module_range *ret)
+{
+	const struct module *module;
+
+	if (i >= m->met_count)
+		return false;
+	module = m->items[m->met[i]];
+	*ret = (struct module_range){module->start, module->end, module->offset, module->path,
+				     module->build_id};
+	return true;
+}

@@ -1,0 +1,59 @@
+/*
+ * The files that a process has mapped with code, and the kernel's vDSO: what C frames are unwound
+ * by, and the names of their functions. A file is opened when the first of its code is met. The Go
+ * program's own file is among them: with cgo there is C code in it.
+ */
+#ifndef IMAGE_MODULES_H
+#define IMAGE_MODULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "image/cfi.h"
+#include "image/registers.h"
+#include "target/target.h"
+
+struct modules;
+
+/* A stretch of code of a file. */
+struct module_range {
+	uint64_t start;
+	uint64_t end;
+	uint64_t offset;      /* in the file */
+	const char *path;     /* "[vdso]" for the kernel's */
+	const char *build_id; /* hexadecimal; "" when there is none */
+};
+
+struct error *modules_open(struct target *t, enum machine machine, struct modules **ret) must_check;
+void modules_close(struct modules *m);
+
+/* Whether there is code at this address. Mappings are read anew, at most once after each
+ * modules_stale(), when the address is in none of them. */
+bool modules_have(struct modules *m, uint64_t address);
+/* Time has passed: what was mapped may have changed. */
+void modules_stale(struct modules *m);
+
+/*
+ * From a frame outside Go to its caller: by call frame information, else, where a file has none, by
+ * the frame pointer. `exact`: the pc is that of an interrupted instruction, in *ret_exact of the
+ * caller likewise. Never CFI_NONE.
+ */
+enum cfi_result modules_step(struct modules *m, const struct stack_reader *stack, bool exact,
+			     struct registers *regs, bool *ret_exact);
+
+/* The function at the address; else "[libc.so.6]" for code without symbols; NULL outside all
+ * files. *ret_file is the path of the file. Both stay until modules_close(). */
+const char *modules_function(struct modules *m, uint64_t address, const char **ret_file);
+
+/* The i-th that was met, in the order of being met; false past the last. */
+bool modules_met(const struct modules *m, size_t i, struct module_range *ret);
+
+static inline void cleanup_modules(struct modules **m)
+{
+	modules_close(*m);
+}
+#define _cleanup_modules_ __attribute__((cleanup(cleanup_modules)))
+
+#endif

@@ -48,7 +48,7 @@ def test_every_table_of_offsets_has_a_fixture(arch):
 def test_all_is_what_the_program_said(tmp_path, version, arch):
     fixture = Fixture(version, arch)
     result = dump(fixture, tmp_path, "--all")
-    inside, outside = crash.said(fixture.words.read_text()), traceback.parse(result.text)
+    inside, outside = crash.said(fixture.words()), traceback.parse(result.text)
     assert len(inside) > 30
     found = crash.differences(inside, outside, version)
     assert not found, "\n".join(found[:40])

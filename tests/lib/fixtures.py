@@ -22,15 +22,18 @@ class Fixture:
         name = f"go{version}-{arch}"
         self.core = CORES / f"{name}.core.zst"
         self.packed_program = CORES / f"{name}.program.xz"
-        self.words = CORES / f"{name}.stderr"
+        self.packed_words = CORES / f"{name}.stderr.xz"
 
     def files(self):
-        return self.core, self.packed_program, self.words
+        return self.core, self.packed_program, self.packed_words
 
     def unpack_program(self, folder):
         program = folder / "program"
         program.write_bytes(lzma.decompress(self.packed_program.read_bytes()))
         return program
+
+    def words(self):
+        return lzma.decompress(self.packed_words.read_bytes()).decode()
 
 
 def recorded():

@@ -16,7 +16,8 @@
 enum trace_kind {
 	/* Goroutine `g` was in a state when tracing began; arg: enum trace_status. */
 	TRACE_G_STATUS,
-	/* Thread `m` held `p` when tracing began. */
+	/* Thread `m` held `p` when tracing began; arg: PROC_RUNNING or PROC_IN_SYSCALL
+	 * (trace/step.h). Before the status of the goroutine on that thread. */
 	TRACE_P_STATUS,
 
 	/* The scheduler, on thread `m`, which holds `p`. */

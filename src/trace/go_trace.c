@@ -1,0 +1,408 @@
+#include "trace/go_trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/map.h"
+#include "base/strbuf.h"
+#include "trace/event.h"
+#include "trace/symbols.h"
+
+/* What the reader accepts at most. */
+enum { MAX_BATCH = 64 << 10, MAX_FRAMES = 128, MAX_STRING = 1024 };
+/* No single record is longer. */
+enum { MAX_RECORD = 8 << 10 };
+
+enum {
+	BATCH = 1,
+	BATCH_STACKS = 2,
+	STACK = 3,
+	BATCH_STRINGS = 4,
+	STRING = 5,
+	FREQUENCY = 8,
+};
+
+/* Numbers of the one-frame stacks of functions where goroutines start; those of stacks are below.
+ */
+#define START_STACKS (1ull << 32)
+
+/* What has been written of a thread's events since its last complete batch. */
+struct batch {
+	uint64_t m;
+	uint64_t began;
+	uint64_t last;
+	struct strbuf bytes;
+};
+
+struct go_trace {
+	struct go_trace_options options;
+	struct trace_symbols symbols;
+	uint64_t number;   /* of the generation */
+	uint64_t first_ns; /* of its first event; 0: none yet */
+	struct strbuf bytes;
+	struct map batches; /* thread -> struct batch * */
+	struct map used_stacks;
+	struct map used_starts; /* pc -> number of its stack */
+	struct map used_strings;
+	bool failed;
+};
+
+struct error *go_trace_create(const struct go_trace_options *options, struct go_trace **ret)
+{
+	struct go_trace *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return &error_no_memory;
+	t->options = *options;
+	t->symbols.functions = options->functions;
+	t->number = 1;
+	t->bytes = (struct strbuf)STRBUF_INIT;
+	*ret = t;
+	return NULL;
+}
+
+static void add_varint(struct strbuf *sb, uint64_t value)
+{
+	uint8_t bytes[10];
+	size_t n = 0;
+
+	for (; value >= 0x80; value >>= 7)
+		bytes[n++] = value | 0x80;
+	bytes[n++] = value;
+	strbuf_add(sb, bytes, n);
+}
+
+static void add_batch(struct go_trace *t, uint64_t m, uint64_t ns, const struct strbuf *data)
+{
+	strbuf_addc(&t->bytes, BATCH);
+	add_varint(&t->bytes, t->number);
+	add_varint(&t->bytes, m);
+	add_varint(&t->bytes, ns);
+	add_varint(&t->bytes, data->length);
+	strbuf_add(&t->bytes, data->data, data->length);
+	t->failed |= data->failed | t->bytes.failed;
+}
+
+static void flush_batch(struct go_trace *t, struct batch *b)
+{
+	if (b->bytes.length)
+		add_batch(t, b->m, b->began, &b->bytes);
+	strbuf_reset(&b->bytes);
+}
+
+/* The batch that a step of this thread goes into; NULL when there is no memory. */
+static struct batch *batch_of(struct go_trace *t, const struct trace_step *step)
+{
+	/* The map cannot have the number that stands for no thread. */
+	uint64_t *place = map_at(&t->batches, step->m == TRACE_NO_M ? MAP_NO_KEY - 1 : step->m);
+	struct batch *b;
+
+	if (!place)
+		return NULL;
+	if (!*place) {
+		b = calloc(1, sizeof(*b));
+		if (!b)
+			return NULL;
+		b->m = step->m;
+		b->bytes = (struct strbuf)STRBUF_INIT;
+		*place = (uintptr_t)b;
+	}
+	b = (struct batch *)(uintptr_t)*place;
+	if (b->bytes.length > MAX_BATCH - MAX_RECORD)
+		flush_batch(t, b);
+	if (!b->bytes.length)
+		b->began = b->last = step->ns;
+	return b;
+}
+
+static void use(struct go_trace *t, struct map *used, uint64_t number)
+{
+	uint64_t *place = map_at(used, number);
+
+	if (place)
+		*place = 1;
+	else
+		t->failed = true;
+}
+
+/* A string of the trace: functions, files and the texts of events, all in one table. */
+static uint64_t name_number(struct go_trace *t, uint32_t number)
+{
+	if (number)
+		use(t, &t->used_strings, number);
+	return number;
+}
+
+static uint64_t text_number(struct go_trace *t, uint32_t text)
+{
+	const char *s = text == TRACE_TEXT_LOST ? "not traced" : intern_get(t->options.texts, text);
+	uint32_t number = intern_string(&t->symbols.names, s);
+
+	if (number == INTERN_FAILED) {
+		t->failed = true;
+		return 0;
+	}
+	return name_number(t, number);
+}
+
+static uint64_t stack_number(struct go_trace *t, uint64_t number)
+{
+	if (!number || !t->options.depth)
+		return 0;
+	use(t, &t->used_stacks, number);
+	return number;
+}
+
+static uint64_t start_number(struct go_trace *t, uint64_t pc)
+{
+	uint64_t *place;
+
+	if (!pc || pc == MAP_NO_KEY)
+		return 0;
+	place = map_at(&t->used_starts, pc);
+	if (!place) {
+		t->failed = true;
+		return 0;
+	}
+	if (!*place)
+		*place = START_STACKS + t->used_starts.count;
+	return *place;
+}
+
+/* The arguments of each operation: n a number, t a text, k a stack, f the function at a pc. */
+static const char *const arguments[OP_COUNT] = {
+	[OP_PROCS_CHANGE] = "nk",
+	[OP_PROC_START] = "nn",
+	[OP_PROC_STOP] = "",
+	[OP_PROC_STEAL] = "nnn",
+	[OP_PROC_STATUS] = "nn",
+	[OP_GO_CREATE] = "nfk",
+	[OP_GO_CREATE_SYSCALL] = "n",
+	[OP_GO_START] = "nn",
+	[OP_GO_DESTROY] = "",
+	[OP_GO_DESTROY_SYSCALL] = "",
+	[OP_GO_STOP] = "tk",
+	[OP_GO_BLOCK] = "tk",
+	[OP_GO_UNBLOCK] = "nnk",
+	[OP_GO_SYSCALL_BEGIN] = "nk",
+	[OP_GO_SYSCALL_END] = "",
+	[OP_GO_SYSCALL_END_BLOCKED] = "",
+	[OP_GO_STATUS] = "nnn",
+	[OP_STW_BEGIN] = "tk",
+	[OP_STW_END] = "",
+	[OP_GC_ACTIVE] = "n",
+	[OP_GC_BEGIN] = "nk",
+	[OP_GC_END] = "n",
+	[OP_SWEEP_ACTIVE] = "n",
+	[OP_SWEEP_BEGIN] = "k",
+	[OP_SWEEP_END] = "nn",
+	[OP_ASSIST_ACTIVE] = "n",
+	[OP_ASSIST_BEGIN] = "k",
+	[OP_ASSIST_END] = "",
+	[OP_HEAP_ALLOC] = "n",
+	[OP_HEAP_GOAL] = "n",
+	[OP_GO_LABEL] = "t",
+	[OP_TASK_BEGIN] = "nntk",
+	[OP_TASK_END] = "nk",
+	[OP_REGION_BEGIN] = "ntk",
+	[OP_REGION_END] = "ntk",
+	[OP_LOG] = "nttk",
+};
+
+static uint64_t argument(struct go_trace *t, char kind, uint64_t value)
+{
+	switch (kind) {
+	case 't':
+		return text_number(t, value);
+	case 'k':
+		return stack_number(t, value);
+	case 'f':
+		return start_number(t, value);
+	default:
+		return value;
+	}
+}
+
+static struct error *write_step(void *arg, const struct trace_step *step)
+{
+	struct go_trace *t = arg;
+	struct batch *b = batch_of(t, step);
+	const char *kinds = arguments[step->op];
+
+	if (!b)
+		return &error_no_memory;
+	if (!t->first_ns)
+		t->first_ns = step->ns;
+	strbuf_addc(&b->bytes, step->op);
+	add_varint(&b->bytes, step->ns - b->last);
+	for (size_t i = 0; kinds[i]; i++)
+		add_varint(&b->bytes, argument(t, kinds[i], step->arg[i]));
+	b->last = step->ns;
+	return t->failed ? &error_no_memory : NULL;
+}
+
+static void flush_events(struct go_trace *t)
+{
+	for (size_t i = 0; i < t->batches.capacity; i++) {
+		struct batch *b = (struct batch *)(uintptr_t)t->batches.slots[i].value;
+
+		if (t->batches.slots[i].key == MAP_NO_KEY || !b)
+			continue;
+		flush_batch(t, b);
+		strbuf_release(&b->bytes);
+		free(b);
+	}
+	map_release(&t->batches);
+}
+
+/* A table is batches that begin with its kind. */
+static void begin_table(struct strbuf *batch, uint8_t kind)
+{
+	strbuf_reset(batch);
+	strbuf_addc(batch, kind);
+}
+
+static void flush_table(struct go_trace *t, struct strbuf *batch, uint8_t kind, size_t limit)
+{
+	if (batch->length <= limit)
+		return;
+	add_batch(t, TRACE_NO_M, t->first_ns, batch);
+	begin_table(batch, kind);
+}
+
+static void add_stack(struct go_trace *t, struct strbuf *batch, uint64_t number,
+		      const struct trace_frame *frames, size_t count)
+{
+	flush_table(t, batch, BATCH_STACKS, MAX_BATCH - MAX_RECORD);
+	strbuf_addc(batch, STACK);
+	add_varint(batch, number);
+	add_varint(batch, count);
+	for (size_t i = 0; i < count; i++) {
+		add_varint(batch, frames[i].pc);
+		add_varint(batch, name_number(t, frames[i].function));
+		add_varint(batch, name_number(t, frames[i].file));
+		add_varint(batch, frames[i].line);
+	}
+}
+
+static void add_numbered_stack(struct go_trace *t, struct strbuf *batch, uint64_t number)
+{
+	struct trace_frame frames[MAX_FRAMES];
+	struct stack stack = stacks_get(t->options.stacks, number);
+	size_t max = t->options.depth < MAX_FRAMES ? t->options.depth : MAX_FRAMES, count;
+
+	if (!trace_symbols_stack(&t->symbols, &stack, frames, max, &count))
+		t->failed = true;
+	else
+		add_stack(t, batch, number, frames, count);
+}
+
+static void add_stacks(struct go_trace *t)
+{
+	_cleanup_strbuf_ struct strbuf batch = STRBUF_INIT;
+	struct trace_frame frame;
+
+	begin_table(&batch, BATCH_STACKS);
+	for (size_t i = 0; i < t->used_stacks.capacity; i++)
+		if (t->used_stacks.slots[i].key != MAP_NO_KEY)
+			add_numbered_stack(t, &batch, t->used_stacks.slots[i].key);
+	for (size_t i = 0; i < t->used_starts.capacity; i++) {
+		const struct map_slot *slot = &t->used_starts.slots[i];
+
+		if (slot->key == MAP_NO_KEY)
+			continue;
+		if (trace_symbols_function(&t->symbols, slot->key, &frame))
+			add_stack(t, &batch, slot->value, &frame, 1);
+		else
+			t->failed = true;
+	}
+	flush_table(t, &batch, BATCH_STACKS, 1);
+}
+
+static void add_strings(struct go_trace *t)
+{
+	_cleanup_strbuf_ struct strbuf batch = STRBUF_INIT;
+
+	begin_table(&batch, BATCH_STRINGS);
+	for (size_t i = 0; i < t->used_strings.capacity; i++) {
+		uint64_t number = t->used_strings.slots[i].key;
+		const char *text;
+		size_t length;
+
+		if (number == MAP_NO_KEY)
+			continue;
+		text = intern_get(&t->symbols.names, number);
+		length = strnlen(text, MAX_STRING);
+		flush_table(t, &batch, BATCH_STRINGS, MAX_BATCH - MAX_RECORD);
+		strbuf_addc(&batch, STRING);
+		add_varint(&batch, number);
+		add_varint(&batch, length);
+		strbuf_add(&batch, text, length);
+	}
+	flush_table(t, &batch, BATCH_STRINGS, 1);
+}
+
+/* Times are nanoseconds: the reader cuts off what is less after each event, so that ticks would
+ * drift apart. */
+static void add_frequency(struct go_trace *t)
+{
+	_cleanup_strbuf_ struct strbuf batch = STRBUF_INIT;
+
+	strbuf_addc(&batch, FREQUENCY);
+	add_varint(&batch, 1000000000);
+	add_batch(t, TRACE_NO_M, t->first_ns, &batch);
+}
+
+static void forget_generation(struct go_trace *t)
+{
+	map_release(&t->used_stacks);
+	map_release(&t->used_starts);
+	map_release(&t->used_strings);
+	strbuf_reset(&t->bytes);
+	t->first_ns = 0;
+}
+
+struct error *go_trace_finish(struct go_trace *t)
+{
+	struct error *err;
+
+	if (!t->first_ns)
+		return NULL;
+	flush_events(t);
+	add_stacks(t);
+	add_strings(t);
+	add_frequency(t);
+	if (t->failed)
+		return &error_no_memory;
+	err = t->options.generation(t->options.arg, t->bytes.data, t->bytes.length, t->first_ns);
+	t->number++;
+	forget_generation(t);
+	return err;
+}
+
+static struct error *next_generation(void *arg)
+{
+	return go_trace_finish(arg);
+}
+
+struct trace_sink go_trace_sink(struct go_trace *t)
+{
+	return (struct trace_sink){.step = write_step, .generation = next_generation, .arg = t};
+}
+
+size_t go_trace_size(const struct go_trace *t)
+{
+	return t->bytes.length;
+}
+
+void go_trace_destroy(struct go_trace *t)
+{
+	if (!t)
+		return;
+	flush_events(t);
+	forget_generation(t);
+	strbuf_release(&t->bytes);
+	trace_symbols_release(&t->symbols);
+	free(t);
+}

@@ -1,0 +1,368 @@
+#include "trace/model.h"
+
+#include <stdlib.h>
+
+#include "trace/ranges.h"
+#include "trace/state.h"
+
+/* More than any program has; what names one above it is nonsense. */
+#define MAX_P (1u << 16)
+
+struct trace_model {
+	struct state state;
+};
+
+struct error *trace_model_create(const struct trace_sink *sink, struct trace_model **ret)
+{
+	struct trace_model *model = calloc(1, sizeof(*model));
+
+	if (!model)
+		return &error_no_memory;
+	model->state.sink = *sink;
+	model->state.first_generation = true;
+	*ret = model;
+	return NULL;
+}
+
+void trace_model_destroy(struct trace_model *model)
+{
+	if (model)
+		state_release(&model->state);
+	free(model);
+}
+
+struct trace_model_stats trace_model_stats(const struct trace_model *model)
+{
+	return model->state.stats;
+}
+
+static bool initial_goroutine(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	struct state_g *g;
+	bool bound = ev->arg == TRACE_RUNNING || ev->arg == TRACE_IN_SYSCALL;
+
+	if (!s->first_generation || state_goroutine(s, ev->g) || map_find(&s->ended, ev->g))
+		return false;
+	if (ev->arg < TRACE_RUNNABLE || ev->arg > TRACE_WAITING || (bound && (!m || m->g)))
+		return false;
+	/* One that runs has a processor; one in a system call whose processor is not its own any
+	 * more has none. */
+	if (ev->arg == TRACE_RUNNING && !m->p)
+		return false;
+	g = state_add_goroutine(s, ev->g, ev->arg, NULL);
+	if (!g)
+		return false;
+	state_emit(s, bound ? m : NULL, OP_GO_STATUS, ev->g, bound ? m->id : TRACE_NO_M, ev->arg,
+		   0);
+	if (bound) {
+		g->m = m;
+		m->g = g;
+	}
+	return true;
+}
+
+static bool initial_processor(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	struct state_p *p;
+
+	if (!m || ev->p == TRACE_NO_P || m->p)
+		return false;
+	p = state_processor(s, ev->p);
+	if (!p || p->known)
+		return false;
+	p->status = ev->arg == PROC_IN_SYSCALL ? PROC_IN_SYSCALL : PROC_RUNNING;
+	p->known = true;
+	state_emit(s, m, OP_PROC_STATUS, ev->p, p->status, 0, 0);
+	p->m = m;
+	m->p = p;
+	return true;
+}
+
+static bool create(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	struct state_m *host;
+
+	if (state_goroutine(s, ev->g))
+		return false;
+	if (m && ev->p != TRACE_NO_P && (!m->p || m->p->id != ev->p)) {
+		state_drop_g(s, m);
+		state_take_p(s, m, ev->p);
+	}
+	host = state_host_any(s, m);
+	state_emit(s, host, OP_GO_CREATE, ev->g, ev->arg, ev->stack, 0);
+	return state_add_goroutine(s, ev->g, TRACE_RUNNABLE, NULL);
+}
+
+static bool begin_to_run(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (m->g && m->g->id == ev->g && m->g->status == TRACE_RUNNING)
+		state_drop_g(s, m);
+	return state_run(s, m, ev->p, ev->g);
+}
+
+static void unbind(struct state_m *m, enum trace_status status)
+{
+	m->g->status = status;
+	m->g->m = NULL;
+	m->g = NULL;
+}
+
+static bool leave(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	struct state_g *g = m->g;
+
+	/* Out of a system call whose processor was lost, and none to be had. */
+	if (ev->kind == TRACE_YIELD && ev->p == TRACE_NO_P && g && g->id == ev->g &&
+	    g->status == TRACE_IN_SYSCALL) {
+		state_drop_g(s, m);
+		return true;
+	}
+	if (!state_run(s, m, ev->p, ev->g))
+		return false;
+	state_close_ranges(s, m->g);
+	if (ev->kind == TRACE_END) {
+		state_emit(s, m, OP_GO_DESTROY, 0, 0, 0, 0);
+		state_remove_goroutine(s, m->g);
+		return true;
+	}
+	state_emit(s, m, ev->kind == TRACE_BLOCK ? OP_GO_BLOCK : OP_GO_STOP, ev->text, ev->stack, 0,
+		   0);
+	unbind(m, ev->kind == TRACE_BLOCK ? TRACE_WAITING : TRACE_RUNNABLE);
+	return true;
+}
+
+static bool unblock(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	struct state_g *g = state_goroutine(s, ev->g);
+
+	if (g && !g->m && g->status == TRACE_RUNNABLE)
+		return false;
+	g = state_loosen(s, m, ev->g, TRACE_WAITING);
+	if (!g || g->status != TRACE_WAITING)
+		return g;
+	state_emit(s, m, OP_GO_UNBLOCK, g->id, ++g->seq, ev->stack, 0);
+	g->status = TRACE_RUNNABLE;
+	return true;
+}
+
+static bool coro_switch(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	struct trace_event block = *ev, next = *ev;
+	bool left;
+
+	block.kind = TRACE_BLOCK;
+	next.kind = TRACE_UNBLOCK;
+	next.g = ev->arg;
+	if (!ev->arg || ev->arg == MAP_NO_KEY || ev->arg == ev->g)
+		return false;
+	left = leave(s, m, &block);
+	unblock(s, m, &next);
+	return state_run(s, m, ev->p, ev->arg) || left;
+}
+
+static bool enter_syscall(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (m->g && m->g->id == ev->g && m->g->status == TRACE_IN_SYSCALL)
+		return false;
+	if (!state_run(s, m, ev->p, ev->g))
+		return false;
+	state_close_ranges(s, m->g);
+	state_emit(s, m, OP_GO_SYSCALL_BEGIN, ++m->p->seq, ev->stack, 0, 0);
+	m->g->status = TRACE_IN_SYSCALL;
+	m->p->status = PROC_IN_SYSCALL;
+	return true;
+}
+
+static bool exit_without_processor(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (m->g && m->g->id == ev->g && m->g->status == TRACE_IN_SYSCALL)
+		state_drop_g(s, m);
+	else
+		state_loosen(s, m, ev->g, TRACE_RUNNABLE);
+	return true;
+}
+
+static bool thread_enter(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	struct state_g *g;
+
+	state_drop_g(s, m);
+	g = state_goroutine(s, ev->g);
+	if (g)
+		state_kill(s, m, g);
+	state_drop_g(s, m);
+	state_drop_p(s, m);
+	state_emit(s, m, OP_GO_CREATE_SYSCALL, ev->g, 0, 0, 0);
+	return state_add_goroutine(s, ev->g, TRACE_IN_SYSCALL, m);
+}
+
+static bool thread_leave(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	struct state_g *g = state_goroutine(s, ev->g);
+
+	if (!g)
+		return false;
+	if (m->g != g || g->status != TRACE_IN_SYSCALL) {
+		state_kill(s, m, g);
+		return true;
+	}
+	state_drop_p(s, m);
+	state_emit(s, m, OP_GO_DESTROY_SYSCALL, 0, 0, 0, 0);
+	state_remove_goroutine(s, g);
+	return true;
+}
+
+static bool processor_start(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (ev->p == TRACE_NO_P)
+		return false;
+	if (m->p && m->p->id == ev->p)
+		return true;
+	if (m->g && m->g->status == TRACE_RUNNING)
+		state_drop_g(s, m);
+	state_take_p(s, m, ev->p);
+	return true;
+}
+
+/* A goroutine that runs when its processor is given up is on its way into a system call that
+ * blocks (Go 1.26: entersyscallblock). */
+static bool processor_stop(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (!m->p || (ev->p != TRACE_NO_P && m->p->id != ev->p))
+		return false;
+	if (m->g && m->g->status == TRACE_RUNNING) {
+		state_close_ranges(s, m->g);
+		state_emit(s, m, OP_GO_SYSCALL_BEGIN, ++m->p->seq, ev->stack, 0, 0);
+		m->g->status = TRACE_IN_SYSCALL;
+		m->p->status = PROC_IN_SYSCALL;
+	}
+	state_drop_p(s, m);
+	return true;
+}
+
+static bool processor_steal(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	struct state_p *p = ev->p == TRACE_NO_P ? NULL : state_processor(s, ev->p);
+
+	if (!p || !p->m || p->m == m || p->status != PROC_IN_SYSCALL)
+		return false;
+	/* A step has to be on some thread: the one that loses it will do. */
+	state_steal_p(s, m ?: p->m, p);
+	return true;
+}
+
+/* What the scheduler does on a thread. */
+static bool schedule(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	switch (ev->kind) {
+	case TRACE_START:
+		return begin_to_run(s, m, ev);
+	case TRACE_BLOCK:
+	case TRACE_YIELD:
+	case TRACE_END:
+		return leave(s, m, ev);
+	case TRACE_CORO_SWITCH:
+		return coro_switch(s, m, ev);
+	case TRACE_SYSCALL:
+		return enter_syscall(s, m, ev);
+	case TRACE_SYSCALL_EXIT:
+		return state_run(s, m, ev->p, ev->g) || ev->p == TRACE_NO_P;
+	case TRACE_SYSCALL_EXIT_NO_P:
+		return exit_without_processor(s, m, ev);
+	case TRACE_THREAD_ENTER:
+		return thread_enter(s, m, ev);
+	case TRACE_THREAD_LEAVE:
+		return thread_leave(s, m, ev);
+	case TRACE_P_START:
+		return processor_start(s, m, ev);
+	case TRACE_P_STOP:
+		return processor_stop(s, m, ev);
+	default:
+		return false;
+	}
+}
+
+static bool apply(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	switch (ev->kind) {
+	case TRACE_G_STATUS:
+		return initial_goroutine(s, m, ev);
+	case TRACE_P_STATUS:
+		return initial_processor(s, m, ev);
+	case TRACE_CREATE:
+		return create(s, m, ev);
+	case TRACE_UNBLOCK:
+		return unblock(s, m, ev);
+	case TRACE_P_STEAL:
+		return processor_steal(s, m, ev);
+	case TRACE_LOST:
+		s->stats.lost += ev->arg;
+		return true;
+	default:
+		break;
+	}
+	if (ev->kind >= TRACE_GC_BEGIN && ev->kind <= TRACE_LABEL)
+		return ranges_runtime(s, m, ev);
+	if (ev->kind >= TRACE_TASK_BEGIN && ev->kind <= TRACE_LOG)
+		return ranges_user(s, m, ev);
+	return m && schedule(s, m, ev);
+}
+
+/* Kinds of which goroutine 0 is not one. */
+static bool is_about_goroutine(enum trace_kind kind)
+{
+	return kind == TRACE_G_STATUS || (kind >= TRACE_CREATE && kind <= TRACE_THREAD_LEAVE);
+}
+
+static bool is_sane(const struct trace_event *ev)
+{
+	return ev->kind < TRACE_KINDS && ev->g != MAP_NO_KEY &&
+	       (ev->p == TRACE_NO_P || ev->p < MAX_P) && (ev->g || !is_about_goroutine(ev->kind));
+}
+
+struct error *trace_model_add(struct trace_model *model, const struct trace_event *ev)
+{
+	struct state *s = &model->state;
+	struct state_m *m = NULL;
+
+	s->stats.events++;
+	if (!is_sane(ev)) {
+		s->stats.dropped++;
+		return s->error;
+	}
+	s->now = ev->ns;
+	if (ev->m != TRACE_NO_M)
+		m = state_thread(s, ev->m);
+	if (s->error)
+		return s->error;
+	ranges_say_gc(s, m);
+	if (!apply(s, m, ev))
+		s->stats.dropped++;
+	return s->error;
+}
+
+static bool world_stops(const struct state *s)
+{
+	for (size_t i = 0; i < s->processors.capacity; i++) {
+		const struct map_slot *slot = &s->processors.slots[i];
+		const struct state_p *p = (const struct state_p *)(uintptr_t)slot->value;
+
+		if (slot->key != MAP_NO_KEY && p->m && p->m->g && p->m->g->stops_world)
+			return true;
+	}
+	return false;
+}
+
+struct error *trace_model_new_generation(struct trace_model *model, uint64_t ns)
+{
+	struct state *s = &model->state;
+
+	if (s->error || world_stops(s))
+		return s->error;
+	s->first_generation = false;
+	map_release(&s->ended);
+	s->now = ns;
+	s->error = s->sink.generation(s->sink.arg);
+	state_say_all(s);
+	return s->error;
+}

@@ -1,0 +1,211 @@
+#include "trace/ranges.h"
+
+#include "base/array.h"
+
+void ranges_say_gc(struct state *s, struct state_m *m)
+{
+	struct state_m *host = s->gc_unsaid ? state_host(s, m, false) : NULL;
+
+	if (!host)
+		return;
+	state_emit(s, host, OP_GC_ACTIVE, ++s->gc_seq, 0, 0, 0);
+	s->gc_unsaid = false;
+}
+
+/* The goroutine of the event runs on its thread, as it must for what follows. */
+static bool runs(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (!m)
+		return false;
+	if (ev->g)
+		return state_run(s, m, ev->p, ev->g);
+	return m->p && m->g && m->g->status == TRACE_RUNNING;
+}
+
+static bool gc_begin(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (s->gc_runs || !runs(s, m, ev))
+		return false;
+	state_emit(s, m, OP_GC_BEGIN, ++s->gc_seq, ev->stack, 0, 0);
+	s->gc_runs = true;
+	return true;
+}
+
+static bool gc_end(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (!s->gc_runs || !runs(s, m, ev))
+		return false;
+	ranges_say_gc(s, m);
+	state_emit(s, m, OP_GC_END, ++s->gc_seq, 0, 0, 0);
+	s->gc_runs = s->gc_unsaid = false;
+	return true;
+}
+
+static bool stw_begin(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (!runs(s, m, ev) || m->g->stops_world)
+		return false;
+	state_emit(s, m, OP_STW_BEGIN, ev->text, ev->stack, 0, 0);
+	m->g->stops_world = true;
+	return true;
+}
+
+static bool stw_end(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (!runs(s, m, ev) || !m->g->stops_world)
+		return false;
+	state_emit(s, m, OP_STW_END, 0, 0, 0, 0);
+	m->g->stops_world = false;
+	return true;
+}
+
+static bool assist(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	bool begin = ev->kind == TRACE_ASSIST_BEGIN;
+
+	if (!runs(s, m, ev) || m->g->in_assist == begin)
+		return false;
+	state_emit(s, m, begin ? OP_ASSIST_BEGIN : OP_ASSIST_END, begin ? ev->stack : 0, 0, 0, 0);
+	m->g->in_assist = begin;
+	return true;
+}
+
+static bool sweep(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	bool begin = ev->kind == TRACE_SWEEP_BEGIN;
+
+	if (m && ev->p != TRACE_NO_P && !m->g)
+		state_take_p(s, m, ev->p);
+	if (!m || !m->p || m->p->sweeps == begin)
+		return false;
+	if (begin)
+		state_emit(s, m, OP_SWEEP_BEGIN, ev->stack, 0, 0, 0);
+	else
+		state_emit(s, m, OP_SWEEP_END, ev->arg, ev->arg2, 0, 0);
+	m->p->sweeps = begin;
+	return true;
+}
+
+/* Seen from outside: any thread will do that has what the reader wants. */
+static bool heap(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	m = state_host(s, m, true);
+	if (m)
+		state_emit(s, m, ev->kind == TRACE_HEAP_ALLOC ? OP_HEAP_ALLOC : OP_HEAP_GOAL,
+			   ev->arg, 0, 0, 0);
+	return m;
+}
+
+static bool gomaxprocs(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	m = state_host(s, m, false);
+	if (m)
+		state_emit(s, m, OP_PROCS_CHANGE, ev->arg, ev->stack, 0, 0);
+	return m;
+}
+
+static bool label(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (!ev->text || !runs(s, m, ev))
+		return false;
+	state_emit(s, m, OP_GO_LABEL, ev->text, 0, 0, 0);
+	return true;
+}
+
+bool ranges_runtime(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	switch (ev->kind) {
+	case TRACE_GC_BEGIN:
+		return gc_begin(s, m, ev);
+	case TRACE_GC_END:
+		return gc_end(s, m, ev);
+	case TRACE_STW_BEGIN:
+		return stw_begin(s, m, ev);
+	case TRACE_STW_END:
+		return stw_end(s, m, ev);
+	case TRACE_ASSIST_BEGIN:
+	case TRACE_ASSIST_END:
+		return assist(s, m, ev);
+	case TRACE_SWEEP_BEGIN:
+	case TRACE_SWEEP_END:
+		return sweep(s, m, ev);
+	case TRACE_HEAP_ALLOC:
+	case TRACE_HEAP_GOAL:
+		return heap(s, m, ev);
+	case TRACE_GOMAXPROCS:
+		return gomaxprocs(s, m, ev);
+	default:
+		return label(s, m, ev);
+	}
+}
+
+static bool task_begin(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (!ev->arg || ev->arg == MAP_NO_KEY || map_find(&s->tasks, ev->arg))
+		return false;
+	if (!map_at(&s->tasks, ev->arg))
+		s->error = s->error ?: &error_no_memory;
+	state_emit(s, m, OP_TASK_BEGIN, ev->arg, ev->arg2, ev->text, ev->stack);
+	return true;
+}
+
+static bool task_end(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	map_remove(&s->tasks, ev->arg);
+	state_emit(s, m, OP_TASK_END, ev->arg, ev->stack, 0, 0);
+	return true;
+}
+
+static bool region_begin(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	struct state_g *g = m->g;
+
+	if (!array_reserve(&g->regions, &g->region_capacity, g->region_count + 1)) {
+		s->error = s->error ?: &error_no_memory;
+		return false;
+	}
+	g->regions[g->region_count++] = (struct region){ev->arg, ev->text};
+	state_emit(s, m, OP_REGION_BEGIN, ev->arg, ev->text, ev->stack, 0);
+	return true;
+}
+
+/* Ends those inside it first, whose ends were not seen. One that began before the trace did is
+ * ended only where nothing else is open. */
+static bool region_end(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	struct state_g *g = m->g;
+	size_t i = g->region_count;
+
+	while (i && (g->regions[i - 1].task != ev->arg || g->regions[i - 1].type != ev->text))
+		i--;
+	if (!i && g->region_count)
+		return false;
+	while (g->region_count > i) {
+		struct region *open = &g->regions[--g->region_count];
+
+		state_emit(s, m, OP_REGION_END, open->task, open->type, 0, 0);
+	}
+	if (i)
+		g->region_count--;
+	state_emit(s, m, OP_REGION_END, ev->arg, ev->text, ev->stack, 0);
+	return true;
+}
+
+bool ranges_user(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (!runs(s, m, ev))
+		return false;
+	switch (ev->kind) {
+	case TRACE_TASK_BEGIN:
+		return task_begin(s, m, ev);
+	case TRACE_TASK_END:
+		return task_end(s, m, ev);
+	case TRACE_REGION_BEGIN:
+		return region_begin(s, m, ev);
+	case TRACE_REGION_END:
+		return region_end(s, m, ev);
+	default:
+		state_emit(s, m, OP_LOG, ev->arg, ev->text, ev->text2, ev->stack);
+		return true;
+	}
+}

@@ -1,0 +1,18 @@
+/* What lasts for a while and has a beginning and an end: of the collector, and the program's own
+ * regions and tasks. For the model alone. */
+#ifndef TRACE_RANGES_H
+#define TRACE_RANGES_H
+
+#include "trace/state.h"
+
+/* GC, stop of the world, assist, sweep, heap, GOMAXPROCS and label: kinds TRACE_GC_BEGIN to
+ * TRACE_LABEL. `m` NULL: seen from outside, on no thread. False: nothing could be made of it. */
+bool ranges_runtime(struct state *s, struct state_m *m, const struct trace_event *ev);
+
+/* Kinds TRACE_TASK_BEGIN to TRACE_LOG. */
+bool ranges_user(struct state *s, struct state_m *m, const struct trace_event *ev);
+
+/* Says that the collector runs, where this generation has not and it can be said. */
+void ranges_say_gc(struct state *s, struct state_m *m);
+
+#endif

@@ -1,0 +1,117 @@
+/*
+ * The state of a trace's threads, processors and goroutines, and the elementary moves between
+ * states: each is legal wherever it is made. For the files of the model alone.
+ *
+ * Invariants: m->p == p if and only if p->m == m; a processor in a system call has no goroutine on
+ * its thread that is not in one; a running goroutine has a thread that has a processor; a runnable
+ * or waiting one has no thread.
+ *
+ * A failure (of the sink, or no memory) is kept in state.error and makes every later move do
+ * nothing.
+ */
+#ifndef TRACE_STATE_H
+#define TRACE_STATE_H
+
+#include "base/map.h"
+#include "trace/model.h"
+
+/* A region of the program's own that is open. */
+struct region {
+	uint64_t task;
+	uint32_t type;
+};
+
+struct state_g {
+	uint64_t id;
+	enum trace_status status;
+	uint64_t seq;
+	struct state_m *m; /* running or in a system call: where */
+	bool in_assist;
+	bool stops_world;
+	struct region *regions;
+	size_t region_count;
+	size_t region_capacity;
+};
+
+struct state_p {
+	uint32_t id;
+	bool known;
+	enum proc_status status;
+	uint64_t seq;
+	struct state_m *m;
+	bool sweeps;
+};
+
+struct state_m {
+	uint64_t id;
+	struct state_g *g;
+	struct state_p *p;
+};
+
+struct state {
+	struct trace_sink sink;
+	struct error *error;
+	struct trace_model_stats stats;
+	struct map threads;    /* id -> struct state_m * */
+	struct map goroutines; /* goid -> struct state_g * */
+	struct map processors; /* id -> struct state_p * */
+	struct map ended;      /* goids that ended in the first generation */
+	struct map tasks;      /* ids of open tasks */
+	bool first_generation;
+	uint64_t now; /* of the event that is being worked on */
+	uint64_t last;
+	uint64_t gc_seq;
+	bool gc_runs;
+	bool gc_unsaid; /* this generation does not say yet that the collector runs */
+};
+
+/* What has this id; made when it is new. NULL when there is no memory, which is in state.error. */
+struct state_m *state_thread(struct state *s, uint64_t id);
+struct state_p *state_processor(struct state *s, uint32_t id);
+/* NULL when it is not known. */
+struct state_g *state_goroutine(const struct state *s, uint64_t id);
+
+/* Gives a step to the sink. `m` NULL: on no thread. */
+void state_emit(struct state *s, const struct state_m *m, enum trace_op op, uint64_t a, uint64_t b,
+		uint64_t c, uint64_t d);
+
+/* A goroutine that is not known, unbound; by GoStatus in the first generation, by GoCreate later.
+ */
+struct state_g *state_introduce(struct state *s, struct state_m *m, uint64_t id,
+				enum trace_status status);
+/* Makes the goroutine known in this state, on `m`, without a step. */
+struct state_g *state_add_goroutine(struct state *s, uint64_t id, enum trace_status status,
+				    struct state_m *m);
+/* Forgets it. */
+void state_remove_goroutine(struct state *s, struct state_g *g);
+
+/* A thread with a processor whose goroutine runs, or, with `or_none`, that has none. NULL: no such.
+ */
+struct state_m *state_host(struct state *s, struct state_m *m, bool or_none);
+/* Likewise, but never NULL: borrows a processor for a thread that does not exist. */
+struct state_m *state_host_any(struct state *s, struct state_m *m);
+
+/* Moves that mend. */
+void state_drop_g(struct state *s, struct state_m *m); /* the thread has no goroutine */
+void state_drop_p(struct state *s, struct state_m *m); /* the thread has no processor */
+void state_take_p(struct state *s, struct state_m *m, uint32_t p);
+/* Takes the processor from a thread in a system call. */
+void state_steal_p(struct state *s, struct state_m *m, struct state_p *p);
+/* Makes g known and unbound; runnable when that is wanted. One that is runnable already stays so
+ * when waiting is wanted. NULL when that failed. */
+struct state_g *state_loosen(struct state *s, struct state_m *m, uint64_t goid,
+			     enum trace_status want);
+/* The goroutine runs on m, with processor p or, with TRACE_NO_P, the one that m has. false: it
+ * cannot. */
+bool state_run(struct state *s, struct state_m *m, uint32_t p, uint64_t goid);
+/* A goroutine that is no more, whatever it is thought to be doing. */
+void state_kill(struct state *s, struct state_m *m, struct state_g *g);
+/* Ends what must not be open when its goroutine ends. */
+void state_close_ranges(struct state *s, struct state_g *g);
+
+/* Says the state of everything, as a generation begins. */
+void state_say_all(struct state *s);
+
+void state_release(struct state *s);
+
+#endif

@@ -1,0 +1,116 @@
+#include "trace/symbols.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+/* Calls inlined into one another at one address, at most. */
+#define MAX_INLINED 64
+
+/* The viewers take the first frame that they see of an address for all: those inlined there have
+ * addresses that no code has. */
+#define INLINED_SHIFT 56
+
+static bool add_frame(struct trace_symbols *symbols, uint64_t pc, const struct go_frame *frame)
+{
+	struct trace_frame *f;
+
+	if (!array_reserve(&symbols->frames, &symbols->capacity, symbols->count + 1))
+		return false;
+	f = &symbols->frames[symbols->count++];
+	*f = (struct trace_frame){.pc = pc,
+				  .function = intern_string(&symbols->names, frame->function),
+				  .file = intern_string(&symbols->names, frame->file),
+				  .line = frame->line > 0 ? frame->line : 1};
+	return f->function != INTERN_FAILED && f->file != INTERN_FAILED;
+}
+
+/* The reader wants each frame to have a file. */
+static struct go_frame unknown_frame(void)
+{
+	return (struct go_frame){.function = "[unknown]", .file = "?", .line = 1};
+}
+
+static bool symbolize(struct trace_symbols *symbols, uint64_t word, uint64_t *slot)
+{
+	struct go_frame frames[MAX_INLINED];
+	size_t count = pclntab_frames(symbols->functions, word, frames, MAX_INLINED), first;
+
+	if (!count)
+		frames[count++] = unknown_frame();
+	first = symbols->count;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t pc = stack_pc_address(word) | (uint64_t)(count - 1 - i) << INLINED_SHIFT;
+
+		if (i && go_frame_hidden(&frames[i], &frames[i - 1]))
+			continue;
+		if (!frames[i].file || !*frames[i].file)
+			frames[i].file = "?";
+		if (!add_frame(symbols, pc, &frames[i]))
+			return false;
+	}
+	*slot = first << 8 | (symbols->count - first);
+	return true;
+}
+
+static const struct trace_frame *word_frames(struct trace_symbols *symbols, uint64_t word,
+					     size_t *ret_count)
+{
+	uint64_t *slot = map_at(&symbols->words, word);
+
+	if (!slot || (!*slot && !symbolize(symbols, word, slot)))
+		return NULL;
+	*ret_count = *slot & 0xff;
+	return symbols->frames + (*slot >> 8);
+}
+
+static bool is_named(const struct trace_symbols *symbols, const struct trace_frame *frame,
+		     const char *name)
+{
+	return !strcmp(intern_get(&symbols->names, frame->function), name);
+}
+
+static size_t without_runtime(const struct trace_symbols *symbols, const struct trace_frame *frames,
+			      size_t count)
+{
+	if (count && is_named(symbols, &frames[count - 1], "runtime.goexit"))
+		count--;
+	if (count > 1 && is_named(symbols, &frames[count - 1], "runtime.main"))
+		count--;
+	return count;
+}
+
+bool trace_symbols_stack(struct trace_symbols *symbols, const struct stack *stack,
+			 struct trace_frame *ret, size_t max, size_t *ret_count)
+{
+	size_t count = 0, n;
+
+	for (size_t i = 0; i < stack->count && count < max; i++) {
+		const struct trace_frame *frames = word_frames(symbols, stack->pcs[i], &n);
+
+		if (!frames)
+			return false;
+		for (size_t k = 0; k < n && count < max; k++)
+			ret[count++] = frames[k];
+	}
+	*ret_count = without_runtime(symbols, ret, count);
+	return true;
+}
+
+bool trace_symbols_function(struct trace_symbols *symbols, uint64_t entry, struct trace_frame *ret)
+{
+	size_t count;
+	const struct trace_frame *frames = word_frames(symbols, entry | STACK_PC_EXACT, &count);
+
+	if (frames)
+		*ret = frames[count - 1];
+	return frames;
+}
+
+void trace_symbols_release(struct trace_symbols *symbols)
+{
+	free(symbols->frames);
+	map_release(&symbols->words);
+	intern_release(&symbols->names);
+}

@@ -1,0 +1,71 @@
+"""Go's own readers of execution traces."""
+
+import functools
+import json
+import pathlib
+import shutil
+import subprocess
+
+from lib import golang
+
+SOURCE = pathlib.Path(__file__).resolve().parent / "gotrace" / "main.go"
+PACKAGE = "cmd/gospect_gotrace"
+# What `go tool trace` calls the output of all events, without its web page.
+PRINT = {(1, 22): "-d=1", (1, 23): "-d=1"}
+
+
+def link_tree(root, tree):
+    """A Go tree of links, in which a package can be added."""
+    for path in root.iterdir():
+        if path.name != "src":
+            (tree / path.name).symlink_to(path)
+    (tree / "src" / "cmd").mkdir(parents=True)
+    for folder in (pathlib.Path("src"), pathlib.Path("src/cmd")):
+        for path in (root / folder).iterdir():
+            if not (tree / folder / path.name).exists():
+                (tree / folder / path.name).symlink_to(path)
+
+
+@functools.cache
+def checker(version=golang.NEWEST):
+    """A program that reads traces as that Go does: with its reader, validator and summarizer."""
+    folder = golang.CACHE / f"go{version}" / f"gotrace-{golang.digest(SOURCE.parent)}"
+    if not (folder / "gotrace").exists():
+        tree = folder / "tree"
+        shutil.rmtree(tree, ignore_errors=True)
+        tree.mkdir(parents=True)
+        link_tree(pathlib.Path(golang.go(version, "env", "GOROOT").strip()), tree)
+        package = tree / "src" / PACKAGE
+        package.mkdir()
+        shutil.copy(SOURCE, package)
+        env = {**golang.environment(version), "GOROOT": str(tree), "GOTOOLCHAIN": "local"}
+        subprocess.run([tree / "bin" / "go", "build", "-o", folder / "gotrace", PACKAGE],
+                       cwd=tree / "src" / "cmd", env=env, check=True)
+        shutil.rmtree(tree)
+    return folder / "gotrace"
+
+
+def read(*files, newer=False):
+    """What Go's reader makes of each file, as gotrace/main.go says it. `newer`: not a trace of
+    ours, so its header may be newer than Go 1.22's."""
+    env = {**golang.environment(golang.NEWEST), **({"NEWER": "1"} if newer else {})}
+    result = subprocess.run([checker(), *files], env=env, capture_output=True, check=True)
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def read_valid(file):
+    result, = read(file)
+    assert "error" not in result, f"Go's reader: {result['error']}"
+    return result
+
+
+def tool_trace_takes(version, file):
+    """`go tool trace` of that version reads the whole file; its complaint, or None."""
+    result = subprocess.run(
+        [golang.go_command(), "tool", "trace", PRINT.get(golang.minor(version), "-d=parsed"), file],
+        env=golang.environment(version), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        text=True)
+    complaint = result.stderr.strip()
+    if result.returncode == 0 and not complaint:
+        return None
+    return complaint or f"exit status {result.returncode}"

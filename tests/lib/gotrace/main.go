@@ -1,0 +1,170 @@
+// Reads execution traces with Go's own reader, validator and summarizer, and prints what they make
+// of each as a line of JSON. It is built inside a copy of the Go tree, whose packages are internal.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"internal/trace"
+	"internal/trace/testtrace"
+	"internal/trace/version"
+	"io"
+	"os"
+	"time"
+)
+
+type goroutine struct {
+	Name     string                   `json:"name"`
+	Running  time.Duration            `json:"running"`
+	Runnable time.Duration            `json:"runnable"`
+	Syscall  time.Duration            `json:"syscall"`
+	Blocked  map[string]time.Duration `json:"blocked"`
+	Ranges   map[string]time.Duration `json:"ranges"`
+	Total    time.Duration            `json:"total"`
+	Events   map[string]int           `json:"events"`
+	Created  int64                    `json:"created"`
+	Ended    int64                    `json:"ended"`
+}
+
+type result struct {
+	File       string                `json:"file"`
+	Error      string                `json:"error,omitempty"`
+	Events     int                   `json:"events"`
+	First      int64                 `json:"first"`
+	Last       int64                 `json:"last"`
+	Goroutines map[uint64]*goroutine `json:"goroutines"`
+	Procs      map[string]int        `json:"procs"`   // transitions of processors
+	Ranges     map[string]int        `json:"ranges"`  // that began
+	Metrics    map[string]int        `json:"metrics"` // values given
+	Labels     map[string]int        `json:"labels"`
+	Tasks      map[string]int        `json:"tasks"`
+	Regions    map[string]int        `json:"regions"`
+	Logs       map[string]int        `json:"logs"`
+	Reasons    map[string]int        `json:"reasons"`
+	Stacks     map[string][]string   `json:"stacks"` // one by kind of transition and reason
+	Switches   map[string]int        `json:"switches"`
+}
+
+func newResult(file string) *result {
+	return &result{File: file, Goroutines: map[uint64]*goroutine{}, Procs: map[string]int{}, Ranges: map[string]int{},
+		Metrics: map[string]int{}, Labels: map[string]int{}, Tasks: map[string]int{}, Regions: map[string]int{},
+		Logs: map[string]int{}, Reasons: map[string]int{}, Stacks: map[string][]string{}, Switches: map[string]int{}}
+}
+
+func (r *result) goroutine(id trace.GoID) *goroutine {
+	g := r.Goroutines[uint64(id)]
+	if g == nil {
+		g = &goroutine{Events: map[string]int{}}
+		r.Goroutines[uint64(id)] = g
+	}
+	return g
+}
+
+func frames(s trace.Stack) []string {
+	var names []string
+	for f := range s.Frames() {
+		names = append(names, f.Func)
+	}
+	return names
+}
+
+func (r *result) transition(ev *trace.Event) {
+	st := ev.StateTransition()
+	switch st.Resource.Kind {
+	case trace.ResourceGoroutine:
+		from, to := st.Goroutine()
+		name := fmt.Sprintf("%v->%v", from, to)
+		r.goroutine(st.Resource.Goroutine()).Events[name]++
+		key := name
+		if st.Reason != "" {
+			r.Reasons[st.Reason]++
+			key += " " + st.Reason
+		}
+		if _, ok := r.Stacks[key]; !ok && ev.Stack() != trace.NoStack {
+			r.Stacks[key] = frames(ev.Stack())
+		}
+		r.Switches[key]++
+	case trace.ResourceProc:
+		from, to := st.Proc()
+		r.Procs[fmt.Sprintf("%v->%v", from, to)]++
+	}
+}
+
+func (r *result) event(ev *trace.Event) {
+	if r.Events == 0 {
+		r.First = int64(ev.Time())
+	}
+	r.Last = int64(ev.Time())
+	r.Events++
+	switch ev.Kind() {
+	case trace.EventStateTransition:
+		r.transition(ev)
+	case trace.EventRangeBegin, trace.EventRangeActive:
+		r.Ranges[ev.Range().Name]++
+	case trace.EventMetric:
+		r.Metrics[ev.Metric().Name]++
+	case trace.EventLabel:
+		r.Labels[ev.Label().Label]++
+	case trace.EventTaskBegin:
+		r.Tasks[ev.Task().Type]++
+	case trace.EventRegionBegin:
+		r.Regions[ev.Region().Type]++
+	case trace.EventLog:
+		r.Logs[ev.Log().Category+"="+ev.Log().Message]++
+	}
+}
+
+func (r *result) summarize(s *trace.Summarizer) {
+	for id, sum := range s.Finalize().Goroutines {
+		g := r.goroutine(id)
+		g.Name, g.Running, g.Runnable = sum.Name, sum.ExecTime, sum.SchedWaitTime
+		g.Syscall = sum.SyscallTime + sum.SyscallBlockTime
+		g.Blocked, g.Ranges, g.Total = sum.BlockTimeByReason, sum.RangeTime, sum.TotalTime
+		g.Created, g.Ended = int64(sum.CreationTime), int64(sum.EndTime)
+	}
+}
+
+func (r *result) read(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	reader, err := trace.NewReader(f)
+	if err != nil {
+		return err
+	}
+	validator := testtrace.NewValidator()
+	// As the header says: what came later is not asked for.
+	validator.GoVersion = version.Go122
+	if os.Getenv("NEWER") != "" {
+		validator.GoVersion = version.Current
+	}
+	summarizer := trace.NewSummarizer()
+	for {
+		ev, err := reader.ReadEvent()
+		if err == io.EOF {
+			r.summarize(summarizer)
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("after %d events: %w", r.Events, err)
+		}
+		if err := validator.Event(ev); err != nil && os.Getenv("NEWER") == "" {
+			return fmt.Errorf("event %d, %v: %w", r.Events, ev, err)
+		}
+		r.event(&ev)
+		summarizer.Event(&ev)
+	}
+}
+
+func main() {
+	out := json.NewEncoder(os.Stdout)
+	for _, file := range os.Args[1:] {
+		r := newResult(file)
+		if err := r.read(file); err != nil {
+			r.Error = err.Error()
+		}
+		out.Encode(r)
+	}
+}

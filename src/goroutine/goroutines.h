@@ -43,6 +43,7 @@ enum {
 	GOROUTINE_SYSTEM = 1,  /* the runtime's own: hidden as the runtime hides it */
 	GOROUTINE_UNKNOWN = 2, /* its stack changed at every try */
 	GOROUTINE_ON_CPU = 4,  /* it runs, and its stack is known from the thread's registers */
+	GOROUTINE_MOVED = 8,   /* it was not at the last look where it was before: the set's own */
 };
 
 /* What was seen of a goroutine at the last look. */
@@ -98,7 +99,7 @@ struct goroutine_unit {
 
 struct goroutine_stats {
 	uint64_t visits;    /* headers looked at */
-	uint64_t changed;   /* that were not as before */
+	uint64_t changed;   /* that were not as before, or could not be known to be */
 	uint64_t stacks;    /* read */
 	uint64_t torn;      /* dropped because the goroutine ran meanwhile, or did not unwind */
 	uint64_t unknown;   /* still torn after all tries */

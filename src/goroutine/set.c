@@ -28,6 +28,7 @@ static struct error *read_wait_reasons(struct goroutine_set *set)
 
 	if (count > MAX_WAIT_REASONS)
 		count = MAX_WAIT_REASONS;
+	set->coroutine_reason = SIZE_MAX;
 	set->wait_reasons = calloc(count + 1, sizeof(*set->wait_reasons));
 	if (!set->wait_reasons)
 		return &error_no_memory;
@@ -38,6 +39,8 @@ static struct error *read_wait_reasons(struct goroutine_set *set)
 		set->wait_reasons[i] = read_reason(set->t, headers[i]);
 		if (!set->wait_reasons[i])
 			return &error_no_memory;
+		if (!strcmp(set->wait_reasons[i], "coroutine"))
+			set->coroutine_reason = i;
 		set->wait_reason_count++;
 	}
 	return NULL;
@@ -89,6 +92,7 @@ void goroutine_set_close(struct goroutine_set *set)
 	map_release(&set->unknown);
 	plan_release(&set->plan);
 	plan_release(&set->batch);
+	plan_release(&set->confirm);
 	free(set->g);
 	free(set->records);
 	free(set->pieces);
@@ -96,6 +100,7 @@ void goroutine_set_close(struct goroutine_set *set)
 	free(set->headers);
 	free(set->candidates);
 	free(set->batch_bytes);
+	free(set->confirm_bytes);
 	free(set->batch_pieces);
 	free(set->order);
 	free(set->again);

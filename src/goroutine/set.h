@@ -10,13 +10,18 @@
 
 /* A goroutine whose record is not as before, on its way to a new one. */
 struct candidate {
-	uint32_t index;        /* in the set */
-	const uint8_t *header; /* as first read; in set->headers or set->again */
+	uint32_t index;              /* in the set */
+	const uint8_t *header;       /* in set->headers, set->again or set->batch_bytes */
+	const uint8_t *first_header; /* in set->headers: valid for the whole visit */
 	struct goroutine_record now;
+	/* As it was when it was looked at: what is kept with options.keep_state. */
+	struct goroutine_record first;
+	uint64_t first_start_pc;
 	uint64_t stack_end;    /* stack.hi */
 	uint64_t labels;       /* g.labels */
 	uint64_t tick_address; /* of m.syscalltick; 0 when it need not be read */
 	uint64_t start_pc;
+	bool late; /* it is looked at only now, with its stack; `first` is not yet known */
 	bool truncated;
 	bool settled;
 };
@@ -31,9 +36,10 @@ struct goroutine_set {
 	struct label_sets labels;
 	char **wait_reasons;
 	size_t wait_reason_count;
-	struct map start_kinds; /* start pc -> enum start_kind + 1 */
-	struct map running;     /* start pc -> stack of who runs */
-	struct map unknown;     /* likewise, of who is unknown */
+	size_t coroutine_reason; /* who waits so moves without a trace; SIZE_MAX: there is none */
+	struct map start_kinds;  /* start pc -> enum start_kind + 1 */
+	struct map running;      /* start pc -> stack of who runs */
+	struct map unknown;      /* likewise, of who is unknown */
 
 	/* All known goroutines, by address. */
 	uint64_t *g;
@@ -60,6 +66,9 @@ struct goroutine_set {
 	size_t candidate_count;
 	size_t candidate_capacity;
 	struct plan batch;
+	struct plan confirm;
+	uint8_t *confirm_bytes;
+	size_t confirm_capacity;
 	uint8_t *batch_bytes;
 	size_t batch_capacity;
 	struct plan_piece *batch_pieces;
@@ -105,8 +114,60 @@ static inline bool record_same(const struct goroutine_record *a, const struct go
 struct error *goroutine_set_locate(struct goroutine_set *set, size_t unit_bytes, uint64_t goid,
 				   uint64_t *ret) must_check;
 
+/* From Go 1.26 on system calls do not count in trackingSeq; before, nothing but that counts. */
+static inline bool record_needs_tick(const struct goroutine_set *set,
+				     const struct goroutine_record *r)
+{
+	return set->lay->minor >= 26 && goroutine_status(r) == G_SYSCALL;
+}
+
+/* The two sides of iter.Pull take turns without counting (runtime/coro.go:coroswitch_m). */
+static inline bool record_is_coroutine(const struct goroutine_set *set,
+				       const struct goroutine_record *r)
+{
+	return goroutine_status(r) == G_WAITING &&
+	       goroutine_wait_reason(r) == set->coroutine_reason;
+}
+
+/* Whether a goroutine stands where it stood, and did not run in between. */
+bool record_unchanged(const struct goroutine_set *set, const struct goroutine_record *before,
+		      const struct goroutine_record *now);
+
 /* Finds the stacks of set->candidates and hands each to options.changed. */
 struct error *candidates_settle(struct goroutine_set *set) must_check;
+
+/* How many goroutines are read closely at a time. */
+#define CLOSE_BATCH 64
+
+/*
+ * Tries to settle at most CLOSE_BATCH. Those that moved stay unsettled and are packed to the front
+ * of `who`; *ret_left is how many.
+ */
+struct error *try_closely(struct goroutine_set *set, uint32_t *who, size_t count,
+			  size_t *ret_left) must_check;
+
+/* What the header says is now what is known of it. */
+void candidate_take_header(const struct goroutine_set *set, struct candidate *c,
+			   const uint8_t *header);
+/* Whether it is, or may be, in the state that it has to be shown in. */
+bool candidate_is_right(const struct goroutine_set *set, const struct candidate *c);
+/* Whether a stack of it can be read. */
+bool candidate_has_stack(const struct candidate *c);
+/* How much of it is read. */
+size_t candidate_stack_size(const struct goroutine_set *set, const struct candidate *c);
+/* `bytes` are its stack from c->now.sp on; c->now.stack is then STACK_NONE or its number. */
+struct error *candidate_unwind(struct goroutine_set *set, struct candidate *c, const uint8_t *bytes,
+			       size_t size) must_check;
+/* Ends a candidate's way: its record is what c->now says. */
+struct error *candidate_settle(struct goroutine_set *set, struct candidate *c) must_check;
+/* Who runs, or is just getting another stack, shows none; and neither do the dead. */
+struct error *candidate_settle_without_stack(struct goroutine_set *set,
+					     struct candidate *c) must_check;
+
+bool candidates_have_labels(const struct goroutine_set *set, const uint32_t *who, size_t count);
+/* Their labels, at c->labels, in c->now.labels. */
+struct error *candidates_read_labels(struct goroutine_set *set, const uint32_t *who,
+				     size_t count) must_check;
 
 /* Where a goroutine is that runs. */
 struct place {

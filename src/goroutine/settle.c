@@ -1,10 +1,11 @@
 /*
  * The stacks of those that are not as they were, each proven untorn.
  *
- * Many at once are read in address order, neighbours merged; their headers again afterwards. Who
- * ran meanwhile is tried again in small batches (80 us), then alone. What is read in one call is
- * read in the order of its ranges: first m.syscalltick, then the stack, then the header and the
- * tick again.
+ * Many at once are read in address order, neighbours merged, each stack twice; then their headers
+ * again. trackingSeq has 8 bits, and who moves fast enough may have moved 256 times in a read that
+ * takes so long; but then the two copies differ. Who ran meanwhile, and whoever is not read with
+ * many, is read closely (closely.c), then alone. What is read in one call is read in the order of
+ * its ranges.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +17,11 @@
 /* From so many on it pays to read in address order. */
 #define MERGE_FROM 256
 #define LARGE_BATCH 512
-#define SMALL_BATCH 64
 #define MAX_TRIES 8
 /* What the stacks of one batch have together at most, but for a single larger one. */
 #define BATCH_BYTES (8u << 20)
 
-static bool has_stack(const struct candidate *c)
+bool candidate_has_stack(const struct candidate *c)
 {
 	switch (goroutine_status(&c->now)) {
 	case G_RUNNABLE:
@@ -35,8 +35,7 @@ static bool has_stack(const struct candidate *c)
 	}
 }
 
-/* Ends a candidate's way: its record is what c->now says. */
-static struct error *settle(struct goroutine_set *set, struct candidate *c)
+struct error *candidate_settle(struct goroutine_set *set, struct candidate *c)
 {
 	struct goroutine_record *record = &set->records[c->index];
 	struct error *err = NULL;
@@ -49,6 +48,8 @@ static struct error *settle(struct goroutine_set *set, struct candidate *c)
 		c->now.flags |= goroutine_set_system_flag(set, c->start_pc, c->now.stack);
 	if (c->now.flags & GOROUTINE_UNKNOWN)
 		set->stats.unknown++;
+	set->stats.changed++;
+	c->now.flags |= GOROUTINE_MOVED;
 	if (set->options.changed)
 		err = set->options.changed(set->options.arg, record, &c->now, c->header);
 	*record = c->now;
@@ -72,8 +73,7 @@ static struct error *read_own_labels(struct goroutine_set *set, struct candidate
 	return err;
 }
 
-/* Who runs, or is just getting another stack, shows none; and neither do the dead. */
-static struct error *settle_without_stack(struct goroutine_set *set, struct candidate *c)
+struct error *candidate_settle_without_stack(struct goroutine_set *set, struct candidate *c)
 {
 	bool runs = goroutine_status(&c->now) == G_RUNNING;
 	struct error *err = NULL;
@@ -90,7 +90,7 @@ static struct error *settle_without_stack(struct goroutine_set *set, struct cand
 		c->now.flags |= GOROUTINE_UNKNOWN;
 	if (!err && runs)
 		err = read_own_labels(set, c);
-	return err ? err : settle(set, c);
+	return err ? err : candidate_settle(set, c);
 }
 
 static int compare_sp(const void *a, const void *b, void *arg)
@@ -102,7 +102,7 @@ static int compare_sp(const void *a, const void *b, void *arg)
 	return (x > y) - (x < y);
 }
 
-static size_t stack_size(const struct goroutine_set *set, const struct candidate *c)
+size_t candidate_stack_size(const struct goroutine_set *set, const struct candidate *c)
 {
 	size_t size = c->stack_end - c->now.sp;
 
@@ -120,24 +120,29 @@ static bool order_batch(struct goroutine_set *set, const uint32_t *who, size_t c
 }
 
 /*
- * A batch's pieces: [ticks][stacks by address][headers][ticks], `count` of each in who's order but
- * for the stacks, which are in set->order's.
+ * A batch's pieces: [ticks][stacks by address][stacks][headers][ticks], `count` of each in who's
+ * order but for the stacks, which are in set->order's.
  */
-enum part { PART_TICK, PART_STACK, PART_HEADER, PART_TICK_AGAIN, PARTS };
+enum part { PART_TICK, PART_STACK, PART_STACK_AGAIN, PART_HEADER, PART_TICK_AGAIN, PARTS };
+
+static bool is_stack(enum part part)
+{
+	return part == PART_STACK || part == PART_STACK_AGAIN;
+}
 
 static void fill_part(struct goroutine_set *set, const uint32_t *who, size_t count, enum part part,
 		      struct plan_piece *pieces)
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct candidate *c =
-			&set->candidates[part == PART_STACK ? set->order[i] : who[i]];
+			&set->candidates[is_stack(part) ? set->order[i] : who[i]];
 
-		if (part == PART_STACK)
-			pieces[i] = (struct plan_piece){c->now.sp, stack_size(set, c), 0};
-		else if (part == PART_HEADER)
-			pieces[i] = (struct plan_piece){set->g[c->index], set->header_size, 0};
-		else
+		if (is_stack(part))
+			pieces[i] = (struct plan_piece){c->now.sp, candidate_stack_size(set, c), 0};
+		else if (part == PART_TICK || part == PART_TICK_AGAIN)
 			pieces[i] = (struct plan_piece){c->tick_address, 4, 0};
+		else
+			pieces[i] = (struct plan_piece){set->g[c->index], set->header_size, 0};
 	}
 }
 
@@ -183,11 +188,10 @@ static struct error *read_batch(struct goroutine_set *set, size_t from, size_t *
 	return err;
 }
 
-/* The labels of the batch's goroutines, between their stacks and their headers. */
-static struct error *read_labels(struct goroutine_set *set, const uint32_t *who, size_t count)
+struct error *candidates_read_labels(struct goroutine_set *set, const uint32_t *who, size_t count)
 {
-	_cleanup_free_ uint64_t *pointers = malloc(count * sizeof(*pointers));
-	_cleanup_free_ uint32_t *ids = malloc(count * sizeof(*ids));
+	_cleanup_free_ uint64_t *pointers = calloc(count, sizeof(*pointers));
+	_cleanup_free_ uint32_t *ids = calloc(count, sizeof(*ids));
 	struct error *err;
 
 	if (!pointers || !ids)
@@ -200,7 +204,7 @@ static struct error *read_labels(struct goroutine_set *set, const uint32_t *who,
 	return err;
 }
 
-static bool any_labels(const struct goroutine_set *set, const uint32_t *who, size_t count)
+bool candidates_have_labels(const struct goroutine_set *set, const uint32_t *who, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if (set->candidates[who[i]].labels)
@@ -213,14 +217,14 @@ static bool any_labels(const struct goroutine_set *set, const uint32_t *who, siz
 static struct error *read_parts(struct goroutine_set *set, const uint32_t *who, size_t count,
 				size_t *ret_end)
 {
-	bool labels = any_labels(set, who, count);
+	bool labels = candidates_have_labels(set, who, count);
 	struct error *err;
 	size_t middle;
 
 	plan_reset(&set->batch);
 	if (!array_reserve(&set->batch_pieces, &set->batch_piece_capacity, PARTS * count) ||
 	    !order_batch(set, who, count) ||
-	    !plan_parts(set, who, count, PART_TICK, labels ? PART_STACK : PART_TICK_AGAIN))
+	    !plan_parts(set, who, count, PART_TICK, labels ? PART_STACK_AGAIN : PART_TICK_AGAIN))
 		return &error_no_memory;
 	err = read_batch(set, 0, ret_end);
 	if (err || !labels)
@@ -230,7 +234,7 @@ static struct error *read_parts(struct goroutine_set *set, const uint32_t *who, 
 		*ret_end = 0;
 		return NULL;
 	}
-	err = read_labels(set, who, count);
+	err = candidates_read_labels(set, who, count);
 	if (err)
 		return err;
 	if (!plan_parts(set, who, count, PART_HEADER, PART_TICK_AGAIN))
@@ -246,19 +250,25 @@ static const uint8_t *part_bytes(const struct goroutine_set *set, enum part part
 	return (size_t)p->offset + p->size <= end ? set->batch_bytes + p->offset : NULL;
 }
 
+static bool header_agrees(const struct goroutine_set *set, const struct candidate *c,
+			  const uint8_t *again)
+{
+	struct goroutine_record record;
+
+	if (!again)
+		return false;
+	record = record_of(set, again);
+	return record_same(&record, &c->now) &&
+	       header_u64(again, set->lay->n.g_stack_hi) == c->stack_end &&
+	       header_u64(again, set->lay->n.g_labels) == c->labels;
+}
+
 /* Whether the goroutine did not run from its first header to the one read behind its stack. */
 static bool stood_still(struct goroutine_set *set, struct candidate *c, size_t count, size_t i,
 			size_t end)
 {
-	const uint8_t *again = part_bytes(set, PART_HEADER, count, i, end);
-	struct goroutine_record record;
-
-	if (!again || c->now.labels == LABELS_TORN)
-		return false;
-	record = record_of(set, again);
-	if (!record_same(&record, &c->now) ||
-	    header_u64(again, set->lay->n.g_stack_hi) != c->stack_end ||
-	    header_u64(again, set->lay->n.g_labels) != c->labels)
+	if (c->now.labels == LABELS_TORN ||
+	    !header_agrees(set, c, part_bytes(set, PART_HEADER, count, i, end)))
 		return false;
 	if (c->tick_address) {
 		const uint8_t *before = part_bytes(set, PART_TICK, count, i, end);
@@ -271,8 +281,8 @@ static bool stood_still(struct goroutine_set *set, struct candidate *c, size_t c
 	return true;
 }
 
-static struct error *unwind(struct goroutine_set *set, struct candidate *c, const uint8_t *bytes,
-			    size_t size)
+struct error *candidate_unwind(struct goroutine_set *set, struct candidate *c, const uint8_t *bytes,
+			       size_t size)
 {
 	struct stack_memory memory = {
 		.pc = c->now.pc,
@@ -304,12 +314,11 @@ static struct error *try_batch(struct goroutine_set *set, uint32_t *who, size_t 
 		return err;
 	for (size_t k = 0; k < count; k++) {
 		struct candidate *c = &set->candidates[set->order[k]];
-		const uint8_t *bytes =
-			end ? part_bytes(set, PART_STACK, count, k, end) : NULL;
+		const uint8_t *bytes = end ? part_bytes(set, PART_STACK, count, k, end) : NULL;
 
 		c->now.stack = STACK_NONE;
 		if (bytes)
-			err = unwind(set, c, bytes, stack_size(set, c));
+			err = candidate_unwind(set, c, bytes, candidate_stack_size(set, c));
 		if (err)
 			return err;
 	}
@@ -318,7 +327,7 @@ static struct error *try_batch(struct goroutine_set *set, uint32_t *who, size_t 
 
 		if (end && stood_still(set, c, count, i, end) && c->now.stack != STACK_NONE) {
 			set->stats.truncated += c->truncated;
-			err = settle(set, c);
+			err = candidate_settle(set, c);
 		} else {
 			set->stats.torn++;
 			who[left++] = who[i];
@@ -330,29 +339,39 @@ static struct error *try_batch(struct goroutine_set *set, uint32_t *who, size_t 
 	return NULL;
 }
 
-/* Reads a goroutine's header anew. False: it cannot be read. */
-static bool look_again(struct goroutine_set *set, struct candidate *c)
+void candidate_take_header(const struct goroutine_set *set, struct candidate *c,
+			   const uint8_t *header)
 {
 	const struct golayout_numbers *n = &set->lay->n;
 
+	c->now = record_of(set, header);
+	c->stack_end = header_u64(header, n->g_stack_hi);
+	c->labels = header_u64(header, n->g_labels);
+	c->start_pc = header_u64(header, n->g_startpc);
+	c->tick_address = 0;
+	if (record_needs_tick(set, &c->now) && header_u64(header, n->g_m))
+		c->tick_address = header_u64(header, n->g_m) + n->m_syscalltick;
+}
+
+/* Reads a goroutine's header anew. False: it cannot be read. */
+static bool look_again(struct goroutine_set *set, struct candidate *c)
+{
 	if (error_dropped(target_read(set->t, set->g[c->index], set->again, set->header_size)))
 		return false;
 	c->header = set->again;
-	c->now = record_of(set, set->again);
-	c->stack_end = header_u64(set->again, n->g_stack_hi);
-	c->labels = header_u64(set->again, n->g_labels);
-	c->start_pc = header_u64(set->again, n->g_startpc);
-	c->tick_address = 0;
-	if (set->lay->minor >= 26 && goroutine_status(&c->now) == G_SYSCALL &&
-	    header_u64(set->again, n->g_m))
-		c->tick_address = header_u64(set->again, n->g_m) + n->m_syscalltick;
+	candidate_take_header(set, c, set->again);
 	return true;
 }
 
-static bool same_state(const struct goroutine_record *a, const struct goroutine_record *b)
+/* Its stack is not to be had. */
+static struct error *give_up(struct goroutine_set *set, struct candidate *c)
 {
-	return a->goid == b->goid && goroutine_status(a) == goroutine_status(b) &&
-	       goroutine_wait_reason(a) == goroutine_wait_reason(b);
+	if (set->options.keep_state || !look_again(set, c)) {
+		c->now = c->first;
+		c->start_pc = c->first_start_pc;
+	}
+	c->now.labels = LABELS_NONE;
+	return candidate_settle_without_stack(set, c);
 }
 
 /*
@@ -362,30 +381,24 @@ static bool same_state(const struct goroutine_record *a, const struct goroutine_
 static struct error *try_alone(struct goroutine_set *set, uint32_t who)
 {
 	struct candidate *c = &set->candidates[who];
-	struct goroutine_record first = c->now;
-	uint64_t start_pc = c->start_pc;
 
-	for (int i = 0; i < MAX_TRIES && look_again(set, c); i++) {
-		bool right = !set->options.keep_state || same_state(&c->now, &first);
+	for (int i = 0; i < MAX_TRIES; i++) {
 		uint32_t one = who;
 		struct error *err;
 		size_t left;
 
-		if (right &&
+		if (!candidate_has_stack(c) && !look_again(set, c))
+			break;
+		if (candidate_is_right(set, c) &&
 		    (!goroutine_is_alive(&c->now) || goroutine_status(&c->now) == G_RUNNING))
-			return settle_without_stack(set, c);
-		if (!right || !has_stack(c))
+			return candidate_settle_without_stack(set, c);
+		if (!candidate_has_stack(c))
 			continue;
-		err = try_batch(set, &one, 1, &left);
+		err = try_closely(set, &one, 1, &left);
 		if (err || !left)
 			return err;
 	}
-	if (set->options.keep_state) {
-		c->now = first;
-		c->start_pc = start_pc;
-	}
-	c->now.labels = LABELS_NONE;
-	return settle_without_stack(set, c);
+	return give_up(set, c);
 }
 
 /* How many of `who` make the next batch. */
@@ -395,12 +408,14 @@ static size_t batch_length(const struct goroutine_set *set, const uint32_t *who,
 	size_t n = 0, bytes = 0;
 
 	while (n < count && n < most && (!n || bytes < BATCH_BYTES))
-		bytes += stack_size(set, &set->candidates[who[n++]]);
+		bytes += candidate_stack_size(set, &set->candidates[who[n++]]);
 	return n;
 }
 
-static struct error *try_in_batches(struct goroutine_set *set, uint32_t *who, size_t count,
-				    size_t most, size_t *ret_left)
+static struct error *
+try_in_batches(struct goroutine_set *set, uint32_t *who, size_t count, size_t most,
+	       struct error *(*try)(struct goroutine_set *, uint32_t *, size_t, size_t *),
+	       size_t *ret_left)
 {
 	size_t left = 0, n, moved;
 
@@ -408,7 +423,7 @@ static struct error *try_in_batches(struct goroutine_set *set, uint32_t *who, si
 		struct error *err;
 
 		n = batch_length(set, who + i, count - i, most);
-		err = try_batch(set, who + i, n, &moved);
+		err = try(set, who + i, n, &moved);
 		if (err)
 			return err;
 		memmove(who + left, who + i, moved * sizeof(*who));
@@ -416,6 +431,35 @@ static struct error *try_in_batches(struct goroutine_set *set, uint32_t *who, si
 	}
 	*ret_left = left;
 	return NULL;
+}
+
+/* Moves to the front of `who` those that may be read with many others; gives how many. */
+static size_t part_patient(const struct goroutine_set *set, uint32_t *who, size_t count)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct candidate *c = &set->candidates[who[i]];
+		uint32_t swap = who[i];
+
+		if (c->late || record_is_coroutine(set, &c->now))
+			continue;
+		who[i] = who[n];
+		who[n++] = swap;
+	}
+	return n;
+}
+
+static struct error *try_many(struct goroutine_set *set, uint32_t *who, size_t *count)
+{
+	size_t patient = part_patient(set, who, *count), left = patient;
+	struct error *err = NULL;
+
+	if (patient >= MERGE_FROM)
+		err = try_in_batches(set, who, patient, LARGE_BATCH, try_batch, &left);
+	memmove(who + left, who + patient, (*count - patient) * sizeof(*who));
+	*count -= patient - left;
+	return err;
 }
 
 struct error *candidates_settle(struct goroutine_set *set)
@@ -429,17 +473,15 @@ struct error *candidates_settle(struct goroutine_set *set)
 	for (size_t i = 0; !err && i < set->candidate_count; i++) {
 		struct candidate *c = &set->candidates[i];
 
-		if (has_stack(c))
+		if (c->late || candidate_has_stack(c))
 			who[count++] = i;
 		else if (!goroutine_is_alive(&c->now) || goroutine_status(&c->now) == G_RUNNING)
-			err = settle_without_stack(set, c);
+			err = candidate_settle_without_stack(set, c);
 	}
 	if (!err && count >= MERGE_FROM)
-		err = try_in_batches(set, who, count, LARGE_BATCH, &count);
+		err = try_many(set, who, &count);
 	if (!err && count)
-		err = try_in_batches(set, who, count, SMALL_BATCH, &count);
-	for (size_t i = 0; !err && i < count; i++)
-		err = try_alone(set, who[i]);
+		err = try_in_batches(set, who, count, CLOSE_BATCH, try_closely, &count);
 	for (size_t i = 0; !err && i < set->candidate_count; i++)
 		if (!set->candidates[i].settled)
 			err = try_alone(set, i);

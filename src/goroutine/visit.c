@@ -7,39 +7,43 @@
 #include "base/array.h"
 #include "goroutine/set.h"
 
-/* From Go 1.26 on system calls do not count in trackingSeq; before, nothing but that counts. */
-static bool ticks_matter(const struct goroutine_set *set, const struct goroutine_record *r)
-{
-	return set->lay->minor >= 26 && goroutine_status(r) == G_SYSCALL;
-}
-
 /* A goroutine that runs may change its labels without leaving a trace in the header. */
-static bool is_unchanged(const struct goroutine_set *set, const struct goroutine_record *before,
-			 const struct goroutine_record *now)
+bool record_unchanged(const struct goroutine_set *set, const struct goroutine_record *before,
+		      const struct goroutine_record *now)
 {
-	return record_same(before, now) && !ticks_matter(set, now) &&
-	       goroutine_status(now) != G_RUNNING && goroutine_status(now) != G_COPYSTACK &&
-	       !(before->flags & GOROUTINE_UNKNOWN);
+	return record_same(before, now) && !record_needs_tick(set, now) &&
+	       !record_is_coroutine(set, now) && goroutine_status(now) != G_RUNNING &&
+	       goroutine_status(now) != G_COPYSTACK && !(before->flags & GOROUTINE_UNKNOWN);
 }
 
 static bool add_candidate(struct goroutine_set *set, uint32_t index, const uint8_t *header,
-			  const struct goroutine_record *now)
+			  const struct goroutine_record *now, bool late)
 {
-	const struct golayout_numbers *n = &set->lay->n;
 	struct candidate *c;
 
 	if (!array_reserve(&set->candidates, &set->candidate_capacity, set->candidate_count + 1))
 		return false;
 	c = &set->candidates[set->candidate_count++];
-	*c = (struct candidate){.index = index, .header = header, .now = *now};
-	if (!goroutine_is_alive(now))
-		return true;
-	c->stack_end = header_u64(header, n->g_stack_hi);
-	c->labels = header_u64(header, n->g_labels);
-	c->start_pc = header_u64(header, n->g_startpc);
-	if (ticks_matter(set, now) && header_u64(header, n->g_m))
-		c->tick_address = header_u64(header, n->g_m) + n->m_syscalltick;
+	*c = (struct candidate){.index = index, .header = header, .now = *now, .late = late};
+	if (goroutine_is_alive(now))
+		candidate_take_header(set, c, header);
+	c->first_header = header;
+	c->first = c->now;
+	c->first_start_pc = c->start_pc;
 	return true;
+}
+
+/*
+ * Who moved at the last look may well be moving now, and would have moved on by the time that its
+ * stack is read. It is looked at then, header and stack together; and not only if it turns out to
+ * have moved: the moment at which a goroutine is seen must not depend on what it does at that
+ * moment.
+ */
+static bool look_late(struct goroutine_set *set, uint32_t index, const uint8_t *header,
+		      const struct goroutine_record *now)
+{
+	return set->options.keep_state && set->records[index].flags & GOROUTINE_MOVED &&
+	       add_candidate(set, index, header, now, true);
 }
 
 static bool look(struct goroutine_set *set, const struct goroutine_unit *unit,
@@ -49,11 +53,13 @@ static bool look(struct goroutine_set *set, const struct goroutine_unit *unit,
 		const uint8_t *header = headers + set->pieces[i].offset;
 		struct goroutine_record now = record_of(set, header);
 
-		if (is_unchanged(set, &set->records[i], &now))
+		if (look_late(set, i, header, &now))
+			continue;
+		if (record_unchanged(set, &set->records[i], &now))
 			continue;
 		if (!goroutine_is_alive(&now) && !goroutine_is_alive(&set->records[i]))
 			continue;
-		if (!add_candidate(set, i, header, &now))
+		if (!add_candidate(set, i, header, &now, false))
 			return false;
 	}
 	set->stats.visits += unit->count;
@@ -178,7 +184,6 @@ struct error *goroutine_set_visit(struct goroutine_set *set, const uint32_t *uni
 			return &error_no_memory;
 		at += u->bytes;
 	}
-	set->stats.changed += set->candidate_count;
 	err = candidates_settle(set);
 	if (!err)
 		*ret_visited = visited;

@@ -1,0 +1,358 @@
+/*
+ * Stacks of goroutines that move: header, stack and header again, one behind the other in one call,
+ * which takes a microsecond for each of them.
+ *
+ * What proves a stack is trackingSeq, of 8 bits, which a goroutine adds one to just after it has
+ * left the state "running". So two more things are needed:
+ * - A call reads a few goroutines alone, so that none can move 256 times meanwhile: it takes 80 ns
+ *   at least to move once. A call that takes longer proves nothing (the kernel gave the processor
+ * to somebody else in the middle of it, or the machine is slow); then the headers have to be the
+ * same two times more.
+ * - The header is read a second time behind the stack and, once more, its counter: between the
+ *   change of state and the addition there are a few nanoseconds, which two reads cannot both hit.
+ *
+ * The two sides of iter.Pull take turns without counting. Their stacks are read twice, and count
+ * when both copies are the same.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "goroutine/set.h"
+
+/* How many goroutines one call reads, and the time in which nobody moves 256 times. */
+#define CALL_COUNT 8
+#define CALL_NS 20000
+/* A stack is read from a little below its pointer, within the page: who moved on may be there. */
+#define BELOW 256
+#define PAGE 4096u
+/* Of a stack whose pointer is not known. */
+#define USUAL_SIZE 2048
+
+enum part { TICK, HEADER, STACK, STACK_AGAIN, HEADER_AGAIN, TICK_AGAIN, COUNTER, PARTS };
+
+static uint64_t counter_address(const struct goroutine_set *set, const struct candidate *c)
+{
+	return set->g[c->index] + set->lay->n.g_tracking_seq;
+}
+
+/* Where the copy of its stack begins. */
+static uint64_t stack_low(const struct goroutine_set *set, const struct candidate *c)
+{
+	uint64_t page;
+
+	if (!candidate_has_stack(c))
+		return c->stack_end > USUAL_SIZE ? c->stack_end - USUAL_SIZE : c->stack_end;
+	page = c->now.sp & ~(uint64_t)(PAGE - 1);
+	return c->now.sp - page > BELOW ? c->now.sp - BELOW : page;
+}
+
+static void fill_pieces(const struct goroutine_set *set, const struct candidate *c,
+			struct plan_piece *pieces)
+{
+	uint64_t g = set->g[c->index], low = stack_low(set, c);
+	uint64_t size = goroutine_is_alive(&c->now) ? c->stack_end - low : 0;
+	uint32_t tick = c->tick_address ? 4 : 0;
+
+	if (size > set->options.stack_limit)
+		size = set->options.stack_limit;
+	pieces[TICK] = pieces[TICK_AGAIN] = (struct plan_piece){c->tick_address, tick, 0};
+	pieces[HEADER] = pieces[HEADER_AGAIN] = (struct plan_piece){g, set->header_size, 0};
+	pieces[STACK] = (struct plan_piece){low, size, 0};
+	pieces[STACK_AGAIN] = pieces[STACK];
+	if (!record_is_coroutine(set, &c->now))
+		pieces[STACK_AGAIN].size = 0;
+	pieces[COUNTER] = (struct plan_piece){counter_address(set, c), 1, 0};
+}
+
+static bool plan_one(struct goroutine_set *set, const struct candidate *c,
+		     struct plan_piece *pieces)
+{
+	fill_pieces(set, c, pieces);
+	for (int part = 0; part < PARTS; part++)
+		if (pieces[part].size && !plan_add(&set->batch, &pieces[part], 1))
+			return false;
+	return true;
+}
+
+/* What a batch needs to know of each of its members. */
+struct close_look {
+	size_t first_range;
+	size_t first_byte;
+	size_t end;   /* bytes of the whole batch up to which this one's were read */
+	bool in_time; /* in a call that was short enough */
+};
+
+static struct error *plan_all(struct goroutine_set *set, const uint32_t *who, size_t count,
+			      struct close_look *looks)
+{
+	plan_reset(&set->batch);
+	if (!array_reserve(&set->batch_pieces, &set->batch_piece_capacity, PARTS * count))
+		return &error_no_memory;
+	for (size_t i = 0; i < count; i++) {
+		looks[i] = (struct close_look){set->batch.count, set->batch.bytes, 0, false};
+		if (!plan_one(set, &set->candidates[who[i]], set->batch_pieces + i * PARTS))
+			return &error_no_memory;
+	}
+	if (!array_reserve(&set->batch_bytes, &set->batch_capacity, set->batch.bytes))
+		return &error_no_memory;
+	return NULL;
+}
+
+/* The ranges of the members from `from` to before `to`. */
+static struct error *read_call(struct goroutine_set *set, size_t count, struct close_look *looks,
+			       size_t from, size_t to)
+{
+	size_t last = to < count ? looks[to].first_range : set->batch.count, done;
+	struct plan call = {.ranges = set->batch.ranges + looks[from].first_range,
+			    .count = last - looks[from].first_range};
+	uint64_t start = clock_now();
+	struct error *err;
+
+	err = plan_read(&call, set->t, set->batch_bytes + looks[from].first_byte, &done);
+	for (size_t i = from; !err && i < to; i++) {
+		looks[i].in_time = clock_now() - start < CALL_NS;
+		looks[i].end = looks[from].first_byte + done;
+	}
+	return err;
+}
+
+static const uint8_t *part_bytes(const struct goroutine_set *set, const struct close_look *look,
+				 const struct plan_piece *pieces, enum part part)
+{
+	const struct plan_piece *p = &pieces[part];
+
+	return (size_t)p->offset + p->size <= look->end ? set->batch_bytes + p->offset : NULL;
+}
+
+static bool same_state(const struct goroutine_record *a, const struct goroutine_record *b)
+{
+	return a->goid == b->goid && goroutine_status(a) == goroutine_status(b) &&
+	       goroutine_wait_reason(a) == goroutine_wait_reason(b);
+}
+
+bool candidate_is_right(const struct goroutine_set *set, const struct candidate *c)
+{
+	return !set->options.keep_state || same_state(&c->now, &c->first);
+}
+
+static bool same_part(const struct goroutine_set *set, const struct close_look *look,
+		      const struct plan_piece *pieces, enum part part, enum part again)
+{
+	const uint8_t *a = part_bytes(set, look, pieces, part);
+	const uint8_t *b = part_bytes(set, look, pieces, again);
+
+	return a && b && pieces[part].size && pieces[again].size == pieces[part].size &&
+	       !memcmp(a, b, pieces[part].size);
+}
+
+/* Whether c->now, of the first header, was so up to the last; and with it the stack's copy. */
+static bool stood_still(const struct goroutine_set *set, const struct candidate *c,
+			const struct close_look *look, const struct plan_piece *pieces)
+{
+	const struct golayout_numbers *n = &set->lay->n;
+	const uint8_t *again = part_bytes(set, look, pieces, HEADER_AGAIN);
+	const uint8_t *counter = part_bytes(set, look, pieces, COUNTER);
+	struct goroutine_record record;
+
+	if (!again || !counter || *counter != again[n->g_tracking_seq])
+		return false;
+	record = record_of(set, again);
+	if (!record_same(&record, &c->now) || header_u64(again, n->g_stack_hi) != c->stack_end ||
+	    header_u64(again, n->g_labels) != c->labels)
+		return false;
+	if (c->tick_address && (c->tick_address != pieces[TICK].address ||
+				!same_part(set, look, pieces, TICK, TICK_AGAIN)))
+		return false;
+	return !record_is_coroutine(set, &c->now) ||
+	       same_part(set, look, pieces, STACK, STACK_AGAIN);
+}
+
+/* The stack of the state that c->now says, from the copy, if it is all in there. */
+static struct error *unwind_copy(struct goroutine_set *set, struct candidate *c,
+				 const struct close_look *look, const struct plan_piece *pieces)
+{
+	const uint8_t *bytes = part_bytes(set, look, pieces, STACK);
+	uint64_t low = pieces[STACK].address, end = low + pieces[STACK].size;
+
+	c->now.stack = STACK_NONE;
+	if (!bytes || !candidate_has_stack(c) || c->now.sp < low || c->now.sp >= end)
+		return NULL;
+	if (end != c->stack_end && pieces[STACK].size != set->options.stack_limit)
+		return NULL;
+	if (c->tick_address) {
+		const uint8_t *tick = part_bytes(set, look, pieces, TICK);
+
+		memcpy(&c->now.tick, tick, 4);
+	}
+	return candidate_unwind(set, c, bytes + (c->now.sp - low), end - c->now.sp);
+}
+
+/* The first look at a late one. True: it is settled, having not moved or having no stack. */
+static struct error *look_first(struct goroutine_set *set, struct candidate *c, bool *ret_settled)
+{
+	struct goroutine_record *record = &set->records[c->index];
+
+	c->late = false;
+	c->first = c->now;
+	c->first_start_pc = c->start_pc;
+	*ret_settled = record_unchanged(set, record, &c->now) ||
+		       (!goroutine_is_alive(record) && !goroutine_is_alive(&c->now));
+	if (*ret_settled) {
+		record->flags &= ~GOROUTINE_MOVED;
+		c->settled = true;
+		return NULL;
+	}
+	if (goroutine_is_alive(&c->now) && goroutine_status(&c->now) != G_RUNNING)
+		return NULL;
+	*ret_settled = true;
+	return candidate_settle_without_stack(set, c);
+}
+
+/* Judges a member: c->now.stack is its stack, or STACK_NONE. */
+static struct error *judge(struct goroutine_set *set, struct candidate *c, struct close_look *look,
+			   const struct plan_piece *pieces)
+{
+	const uint8_t *header = part_bytes(set, look, pieces, HEADER);
+	const uint8_t *again = part_bytes(set, look, pieces, HEADER_AGAIN);
+	struct error *err = NULL;
+	bool settled;
+
+	c->now.stack = STACK_NONE;
+	if (!header)
+		return NULL;
+	c->header = header;
+	candidate_take_header(set, c, header);
+	if (c->late) {
+		err = look_first(set, c, &settled);
+		if (err || settled)
+			return err;
+	}
+	if (candidate_is_right(set, c) && stood_still(set, c, look, pieces))
+		err = unwind_copy(set, c, look, pieces);
+	if (c->now.stack == STACK_NONE && again)
+		candidate_take_header(set, c, again);
+	return err;
+}
+
+/* Those that have a stack by now, and were not read in time, with two pieces each. */
+static bool plan_slow(struct goroutine_set *set, const uint32_t *who, size_t count,
+		      const struct close_look *looks, struct plan_piece *pieces)
+{
+	plan_reset(&set->confirm);
+	for (size_t i = 0; i < count; i++) {
+		struct candidate *c = &set->candidates[who[i]];
+		struct plan_piece *mine = pieces + 2 * i;
+
+		mine->size = 0;
+		if (looks[i].in_time || c->settled || c->now.stack == STACK_NONE)
+			continue;
+		mine[0] = set->batch_pieces[i * PARTS + STACK];
+		mine[1] = set->batch_pieces[i * PARTS + HEADER];
+		if (!plan_add(&set->confirm, &mine[0], 1) || !plan_add(&set->confirm, &mine[1], 1))
+			return false;
+	}
+	return array_reserve(&set->confirm_bytes, &set->confirm_capacity, set->confirm.bytes + 1);
+}
+
+static bool is_confirmed(const struct goroutine_set *set, const struct candidate *c,
+			 const struct plan_piece *first, const struct plan_piece *mine, size_t end)
+{
+	struct goroutine_record record;
+
+	if ((size_t)mine[1].offset + mine[1].size > end ||
+	    memcmp(set->batch_bytes + first[STACK].offset, set->confirm_bytes + mine[0].offset,
+		   mine[0].size))
+		return false;
+	record = record_of(set, set->confirm_bytes + mine[1].offset);
+	return record_same(&record, &c->now);
+}
+
+/* Reads the stacks and the headers of those whose read took too long once more. */
+static struct error *confirm(struct goroutine_set *set, const uint32_t *who, size_t count,
+			     const struct close_look *looks)
+{
+	struct plan_piece pieces[2 * CLOSE_BATCH];
+	size_t end = 0;
+	struct error *err;
+
+	if (!plan_slow(set, who, count, looks, pieces))
+		return &error_no_memory;
+	if (!set->confirm.count)
+		return NULL;
+	err = plan_read(&set->confirm, set->t, set->confirm_bytes, &end);
+	for (size_t i = 0; !err && i < count; i++) {
+		struct candidate *c = &set->candidates[who[i]];
+
+		if (pieces[2 * i].size &&
+		    !is_confirmed(set, c, set->batch_pieces + i * PARTS, &pieces[2 * i], end))
+			c->now.stack = STACK_NONE;
+	}
+	return err;
+}
+
+/* A goroutine has the labels that were read when it still points to them. */
+static struct error *read_labels(struct goroutine_set *set, const uint32_t *who, size_t count)
+{
+	struct error *err;
+
+	if (!candidates_have_labels(set, who, count))
+		return NULL;
+	err = candidates_read_labels(set, who, count);
+	for (size_t i = 0; !err && i < count; i++) {
+		struct candidate *c = &set->candidates[who[i]];
+		uint64_t now;
+
+		if (c->labels &&
+		    (c->now.labels == LABELS_TORN ||
+		     error_dropped(target_read_u64(set->t, set->g[c->index] + set->lay->n.g_labels,
+						   &now)) ||
+		     now != c->labels))
+			c->now.stack = STACK_NONE;
+	}
+	return err;
+}
+
+static struct error *settle_all(struct goroutine_set *set, uint32_t *who, size_t count,
+				size_t *ret_left)
+{
+	struct error *err = NULL;
+	size_t left = 0;
+
+	for (size_t i = 0; !err && i < count; i++) {
+		struct candidate *c = &set->candidates[who[i]];
+
+		if (c->settled)
+			continue;
+		if (c->now.stack != STACK_NONE) {
+			set->stats.truncated += c->truncated;
+			err = candidate_settle(set, c);
+		} else {
+			set->stats.torn++;
+			c->header = c->first_header;
+			who[left++] = who[i];
+		}
+	}
+	*ret_left = left;
+	return err;
+}
+
+struct error *try_closely(struct goroutine_set *set, uint32_t *who, size_t count, size_t *ret_left)
+{
+	struct close_look looks[CLOSE_BATCH];
+	struct error *err;
+
+	err = plan_all(set, who, count, looks);
+	for (size_t i = 0; !err && i < count; i += CALL_COUNT)
+		err = read_call(set, count, looks, i,
+				i + CALL_COUNT < count ? i + CALL_COUNT : count);
+	for (size_t i = 0; !err && i < count; i++)
+		err = judge(set, &set->candidates[who[i]], &looks[i],
+			    set->batch_pieces + i * PARTS);
+	if (!err)
+		err = confirm(set, who, count, looks);
+	if (!err)
+		err = read_labels(set, who, count);
+	return err ? err : settle_all(set, who, count, ret_left);
+}

@@ -5,6 +5,7 @@
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -62,15 +63,20 @@ static int open_named(struct outfile *out)
 	return fd;
 }
 
-static struct error *open_beside(struct outfile *out)
+static struct error *is_folder(const char *path)
 {
 	struct stat st;
-	int fd;
 
-	if (stat(out->path, &st) == 0 && S_ISDIR(st.st_mode))
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
 		return error_format(ERROR_FAILED, "cannot write %s: it is a folder; name a file",
-				    out->path);
-	fd = open_nameless(out->path);
+				    path);
+	return NULL;
+}
+
+static struct error *open_beside(struct outfile *out)
+{
+	int fd = open_nameless(out->path);
+
 	out->nameless = fd >= 0;
 	if (fd < 0)
 		fd = open_named(out);
@@ -80,7 +86,8 @@ static struct error *open_beside(struct outfile *out)
 	return out->stream ? NULL : &error_no_memory;
 }
 
-struct error *outfile_open(const char *path, struct outfile *ret)
+static struct error *open_with(const char *path, struct error *(*open_file)(struct outfile *),
+			       struct outfile *ret)
 {
 	_cleanup_outfile_ struct outfile out = {0};
 	struct error *err = NULL;
@@ -94,13 +101,52 @@ struct error *outfile_open(const char *path, struct outfile *ret)
 		out.stream = fopen(path, "we");
 		err = out.stream ? NULL : cannot_create(path, errno);
 	} else {
-		err = open_beside(&out);
+		err = is_folder(path);
+		if (!err)
+			err = open_file(&out);
 	}
 	if (err)
 		return err;
 	*ret = out;
 	out = (struct outfile){0};
 	return NULL;
+}
+
+struct error *outfile_open(const char *path, struct outfile *ret)
+{
+	return open_with(path, open_beside, ret);
+}
+
+static struct error *open_partial(struct outfile *out)
+{
+	_cleanup_close_ int fd = -1;
+	_cleanup_free_ char *name = NULL;
+
+	if (asprintf(&name, "%s.partial", out->path) < 0) {
+		name = NULL;
+		return &error_no_memory;
+	}
+	fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+	if (fd < 0)
+		return cannot_create(out->path, errno);
+	if (flock(fd, LOCK_EX | LOCK_NB))
+		return error_format(ERROR_FAILED,
+				    "cannot write %s: another gospect is writing it; name another "
+				    "file",
+				    out->path);
+	if (ftruncate(fd, 0))
+		return cannot_create(out->path, errno);
+	out->stream = fdopen(fd, "w");
+	if (!out->stream)
+		return &error_no_memory;
+	fd = -1;
+	out->temporary = take_ptr(name);
+	return NULL;
+}
+
+struct error *outfile_open_growing(const char *path, struct outfile *ret)
+{
+	return open_with(path, open_partial, ret);
 }
 
 static struct error *cannot_write(const struct outfile *out, int err)

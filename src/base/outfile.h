@@ -19,6 +19,11 @@ struct outfile {
 };
 
 struct error *outfile_open(const char *path, struct outfile *ret) must_check;
+/*
+ * A file that is of use before it is complete: while it grows it is PATH.partial, which stays when
+ * we are killed. Refused while another process writes it.
+ */
+struct error *outfile_open_growing(const char *path, struct outfile *ret) must_check;
 /* Flushes, checks that every write arrived, and gives the file its name. */
 struct error *outfile_commit(struct outfile *out) must_check;
 /* Removes what was not committed. Also after outfile_commit(), where it does nothing. */

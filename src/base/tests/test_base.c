@@ -187,6 +187,22 @@ static void outfile_leaves_nothing_when_abandoned(void **state)
 	assert_int_equal(files_here(), 0);
 }
 
+static void a_growing_outfile_has_a_name_of_its_own_until_it_is_complete(void **state)
+{
+	_cleanup_outfile_ struct outfile out = {0}, other = {0};
+	struct error *err;
+
+	assert_null(outfile_open_growing("grows", &out));
+	assert_int_equal(access("grows.partial", F_OK), 0);
+	err = outfile_open_growing("grows", &other);
+	assert_non_null(err);
+	error_destroy(err);
+	fputs("whole", out.stream);
+	assert_null(outfile_commit(&out));
+	assert_int_equal(access("grows", F_OK), 0);
+	assert_int_equal(files_here(), 1);
+}
+
 static void outfile_leaves_nothing_when_killed(void **state)
 {
 	pid_t pid = fork();
@@ -254,6 +270,8 @@ int main(void)
 		cmocka_unit_test(strbuf_grows_and_formats),
 		cmocka_unit_test_setup(outfile_appears_only_when_committed, enter_folder),
 		cmocka_unit_test_setup(outfile_leaves_nothing_when_abandoned, enter_folder),
+		cmocka_unit_test_setup(a_growing_outfile_has_a_name_of_its_own_until_it_is_complete,
+				       enter_folder),
 		cmocka_unit_test_setup(outfile_leaves_nothing_when_killed, enter_folder),
 		cmocka_unit_test_setup(outfile_replaces_what_was_there, enter_folder),
 		cmocka_unit_test_setup(outfile_says_when_the_disk_is_full, enter_folder),

@@ -1,0 +1,124 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/unit_test.h"
+#include "trace/trace_file.h"
+
+static int enter_folder(void **state)
+{
+	char template[] = "/tmp/gospect-trace-XXXXXX";
+
+	return !mkdtemp(template) || chdir(template);
+}
+
+static void assert_file(const char *path, const char *expected)
+{
+	char text[256] = "";
+	_cleanup_fclose_ FILE *file = fopen(path, "r");
+
+	assert_non_null(file);
+	text[fread(text, 1, sizeof(text) - 1, file)] = 0;
+	assert_string_equal(text, expected);
+}
+
+static struct trace_file *open_file(uint64_t flight_ns, uint64_t max_bytes)
+{
+	struct trace_file_options options = {.path = "t",
+					     .header = "head|",
+					     .header_size = 5,
+					     .flight_ns = flight_ns,
+					     .max_bytes = max_bytes};
+	struct trace_file *file;
+
+	assert_null(trace_file_open(&options, &file));
+	return file;
+}
+
+static void a_file_grows_generation_by_generation(void **state)
+{
+	_cleanup_trace_file_ struct trace_file *file = open_file(0, 1000);
+
+	assert_null(trace_file_add(file, "one|", 4, 10));
+	assert_file("t.partial", "head|one|");
+	assert_null(trace_file_add(file, "two|", 4, 20));
+	assert_int_equal(trace_file_size(file), 13);
+	assert_int_equal(trace_file_began(file), 10);
+	assert_null(trace_file_commit(file));
+	assert_file("t", "head|one|two|");
+}
+
+static void a_file_says_when_it_is_full(void **state)
+{
+	_cleanup_trace_file_ struct trace_file *file = open_file(0, 20);
+
+	assert_false(trace_file_is_full(file, 15));
+	assert_true(trace_file_is_full(file, 16));
+}
+
+static void the_last_seconds_are_kept(void **state)
+{
+	_cleanup_trace_file_ struct trace_file *file = open_file(100, 1000);
+
+	for (uint64_t ns = 50; ns <= 400; ns += 50) {
+		char text[8];
+
+		snprintf(text, sizeof(text), "%lu|", (unsigned long)ns);
+		assert_null(trace_file_add(file, text, strlen(text), ns));
+	}
+	assert_int_not_equal(access("t", F_OK), 0);
+	assert_null(trace_file_write(file));
+	assert_file("t", "head|300|350|400|");
+	assert_null(trace_file_add(file, "450|", 4, 450));
+	assert_null(trace_file_commit(file));
+	assert_file("t", "head|350|400|450|");
+}
+
+static void what_is_kept_is_bounded(void **state)
+{
+	_cleanup_trace_file_ struct trace_file *file = open_file(1000000, 10);
+
+	for (uint64_t ns = 1; ns <= 9; ns++)
+		assert_null(trace_file_add(file, "abcd", 4, ns));
+	assert_int_equal(trace_file_size(file), 8);
+}
+
+/* The size limit of files stands for a full disk. */
+static void what_was_complete_stays_when_the_disk_is_full(void **state)
+{
+	_cleanup_trace_file_ struct trace_file *file = open_file(0, 1000);
+	struct rlimit before, limit;
+	struct error *err;
+
+	signal(SIGXFSZ, SIG_IGN);
+	assert_null(trace_file_add(file, "one|", 4, 10));
+	getrlimit(RLIMIT_FSIZE, &before);
+	limit = (struct rlimit){12, before.rlim_max};
+	setrlimit(RLIMIT_FSIZE, &limit);
+	err = trace_file_add(file, "two, which is long|", 19, 20);
+	setrlimit(RLIMIT_FSIZE, &before);
+	assert_non_null(err);
+	error_destroy(err);
+	assert_null(trace_file_commit(file));
+	assert_file("t", "head|one|");
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, enter_folder)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_file_grows_generation_by_generation),
+		TEST(a_file_says_when_it_is_full),
+		TEST(the_last_seconds_are_kept),
+		TEST(what_is_kept_is_bounded),
+		TEST(what_was_complete_stays_when_the_disk_is_full),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,188 @@
+#include "trace/trace_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/outfile.h"
+
+struct generation {
+	uint64_t ns;
+	size_t size;
+	uint8_t *bytes;
+};
+
+struct trace_file {
+	struct trace_file_options options;
+	char *path;
+	void *header;
+	struct outfile out;
+	uint64_t size;  /* of what is complete */
+	uint64_t began; /* ns of the first event */
+	/* In memory, oldest first. */
+	struct generation *items;
+	size_t count;
+	size_t capacity;
+};
+
+static struct error *write_bytes(struct outfile *out, const char *path, const void *bytes,
+				 size_t size)
+{
+	const uint8_t *p = bytes;
+
+	while (size) {
+		ssize_t n = write(fileno(out->stream), p, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && (errno == ENOSPC || errno == EDQUOT))
+			return error_format(ERROR_FAILED,
+					    "cannot write %s any further: the disk is full; free "
+					    "some room or write elsewhere",
+					    path);
+		if (n < 0)
+			return error_errno(ERROR_FAILED, errno, "cannot write %s", path);
+		p += n;
+		size -= n;
+	}
+	return NULL;
+}
+
+/* What is in the file is complete up to here: what was begun behind it is taken back, where that
+ * can be done. */
+static struct error *append(struct trace_file *file, const void *bytes, size_t size)
+{
+	struct error *err = write_bytes(&file->out, file->path, bytes, size);
+
+	if (!err)
+		file->size += size;
+	else if (ftruncate(fileno(file->out.stream), file->size) == 0)
+		lseek(fileno(file->out.stream), file->size, SEEK_SET);
+	return err;
+}
+
+static struct error *open_stream(struct trace_file *file)
+{
+	struct error *err = outfile_open_growing(file->path, &file->out);
+
+	return err ? err : append(file, file->header, file->options.header_size);
+}
+
+struct error *trace_file_open(const struct trace_file_options *options, struct trace_file **ret)
+{
+	_cleanup_trace_file_ struct trace_file *file = calloc(1, sizeof(*file));
+	struct error *err = NULL;
+
+	if (!file)
+		return &error_no_memory;
+	file->options = *options;
+	file->path = strdup(options->path);
+	file->header = malloc(options->header_size + 1);
+	if (!file->path || !file->header)
+		return &error_no_memory;
+	memcpy(file->header, options->header, options->header_size);
+	if (!options->flight_ns)
+		err = open_stream(file);
+	if (!err)
+		*ret = take_ptr(file);
+	return err;
+}
+
+static void forget_oldest(struct trace_file *file, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		file->size -= file->items[i].size;
+		free(file->items[i].bytes);
+	}
+	file->count -= n;
+	memmove(file->items, file->items + n, file->count * sizeof(*file->items));
+}
+
+/* All that began before the seconds that are kept, but for the one that reaches into them. */
+static size_t count_old(const struct trace_file *file)
+{
+	uint64_t now = file->items[file->count - 1].ns;
+	size_t n = 0;
+
+	while (n + 1 < file->count && file->items[n + 1].ns + file->options.flight_ns <= now)
+		n++;
+	return n;
+}
+
+static struct error *remember(struct trace_file *file, const void *bytes, size_t size, uint64_t ns)
+{
+	struct generation *g;
+
+	while (file->count && file->size + size > file->options.max_bytes)
+		forget_oldest(file, 1);
+	if (!array_reserve(&file->items, &file->capacity, file->count + 1))
+		return &error_no_memory;
+	g = &file->items[file->count];
+	g->bytes = malloc(size + 1);
+	if (!g->bytes)
+		return &error_no_memory;
+	memcpy(g->bytes, bytes, size);
+	g->ns = ns;
+	g->size = size;
+	file->count++;
+	file->size += size;
+	forget_oldest(file, count_old(file));
+	file->began = file->items[0].ns;
+	return NULL;
+}
+
+struct error *trace_file_add(struct trace_file *file, const void *bytes, size_t size, uint64_t ns)
+{
+	if (file->options.flight_ns)
+		return remember(file, bytes, size, ns);
+	if (!file->began)
+		file->began = ns;
+	return append(file, bytes, size);
+}
+
+bool trace_file_is_full(const struct trace_file *file, size_t size)
+{
+	return !file->options.flight_ns && file->size + size > file->options.max_bytes;
+}
+
+struct error *trace_file_write(struct trace_file *file)
+{
+	_cleanup_outfile_ struct outfile out = {0};
+	struct error *err = outfile_open(file->path, &out);
+
+	if (!err)
+		err = write_bytes(&out, file->path, file->header, file->options.header_size);
+	for (size_t i = 0; !err && i < file->count; i++)
+		err = write_bytes(&out, file->path, file->items[i].bytes, file->items[i].size);
+	return err ? err : outfile_commit(&out);
+}
+
+struct error *trace_file_commit(struct trace_file *file)
+{
+	return file->options.flight_ns ? trace_file_write(file) : outfile_commit(&file->out);
+}
+
+uint64_t trace_file_size(const struct trace_file *file)
+{
+	return file->size;
+}
+
+uint64_t trace_file_began(const struct trace_file *file)
+{
+	return file->began;
+}
+
+void trace_file_close(struct trace_file *file)
+{
+	if (!file)
+		return;
+	forget_oldest(file, file->count);
+	outfile_abandon(&file->out);
+	free(file->items);
+	free(file->header);
+	free(file->path);
+	free(file);
+}

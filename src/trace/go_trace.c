@@ -1,4 +1,4 @@
-#include "trace/go_trace.h"
+#include "trace/format.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +35,8 @@ struct batch {
 	struct strbuf bytes;
 };
 
-struct go_trace {
-	struct go_trace_options options;
+struct trace_writer {
+	struct trace_writer_options options;
 	struct trace_symbols symbols;
 	uint64_t number;   /* of the generation */
 	uint64_t first_ns; /* of its first event; 0: none yet */
@@ -48,9 +48,9 @@ struct go_trace {
 	bool failed;
 };
 
-struct error *go_trace_create(const struct go_trace_options *options, struct go_trace **ret)
+static struct error *create(const struct trace_writer_options *options, struct trace_writer **ret)
 {
-	struct go_trace *t = calloc(1, sizeof(*t));
+	struct trace_writer *t = calloc(1, sizeof(*t));
 
 	if (!t)
 		return &error_no_memory;
@@ -73,7 +73,7 @@ static void add_varint(struct strbuf *sb, uint64_t value)
 	strbuf_add(sb, bytes, n);
 }
 
-static void add_batch(struct go_trace *t, uint64_t m, uint64_t ns, const struct strbuf *data)
+static void add_batch(struct trace_writer *t, uint64_t m, uint64_t ns, const struct strbuf *data)
 {
 	strbuf_addc(&t->bytes, BATCH);
 	add_varint(&t->bytes, t->number);
@@ -84,7 +84,7 @@ static void add_batch(struct go_trace *t, uint64_t m, uint64_t ns, const struct 
 	t->failed |= data->failed | t->bytes.failed;
 }
 
-static void flush_batch(struct go_trace *t, struct batch *b)
+static void flush_batch(struct trace_writer *t, struct batch *b)
 {
 	if (b->bytes.length)
 		add_batch(t, b->m, b->began, &b->bytes);
@@ -92,7 +92,7 @@ static void flush_batch(struct go_trace *t, struct batch *b)
 }
 
 /* The batch that a step of this thread goes into; NULL when there is no memory. */
-static struct batch *batch_of(struct go_trace *t, const struct trace_step *step)
+static struct batch *batch_of(struct trace_writer *t, const struct trace_step *step)
 {
 	/* The map cannot have the number that stands for no thread. */
 	uint64_t *place = map_at(&t->batches, step->m == TRACE_NO_M ? MAP_NO_KEY - 1 : step->m);
@@ -116,7 +116,7 @@ static struct batch *batch_of(struct go_trace *t, const struct trace_step *step)
 	return b;
 }
 
-static void use(struct go_trace *t, struct map *used, uint64_t number)
+static void use(struct trace_writer *t, struct map *used, uint64_t number)
 {
 	uint64_t *place = map_at(used, number);
 
@@ -127,14 +127,14 @@ static void use(struct go_trace *t, struct map *used, uint64_t number)
 }
 
 /* A string of the trace: functions, files and the texts of events, all in one table. */
-static uint64_t name_number(struct go_trace *t, uint32_t number)
+static uint64_t name_number(struct trace_writer *t, uint32_t number)
 {
 	if (number)
 		use(t, &t->used_strings, number);
 	return number;
 }
 
-static uint64_t text_number(struct go_trace *t, uint32_t text)
+static uint64_t text_number(struct trace_writer *t, uint32_t text)
 {
 	const char *s = text == TRACE_TEXT_LOST ? "not traced" : intern_get(t->options.texts, text);
 	uint32_t number = intern_string(&t->symbols.names, s);
@@ -146,7 +146,7 @@ static uint64_t text_number(struct go_trace *t, uint32_t text)
 	return name_number(t, number);
 }
 
-static uint64_t stack_number(struct go_trace *t, uint64_t number)
+static uint64_t stack_number(struct trace_writer *t, uint64_t number)
 {
 	if (!number || !t->options.depth)
 		return 0;
@@ -154,7 +154,7 @@ static uint64_t stack_number(struct go_trace *t, uint64_t number)
 	return number;
 }
 
-static uint64_t start_number(struct go_trace *t, uint64_t pc)
+static uint64_t start_number(struct trace_writer *t, uint64_t pc)
 {
 	uint64_t *place;
 
@@ -210,7 +210,7 @@ static const char *const arguments[OP_COUNT] = {
 	[OP_LOG] = "nttk",
 };
 
-static uint64_t argument(struct go_trace *t, char kind, uint64_t value)
+static uint64_t argument(struct trace_writer *t, char kind, uint64_t value)
 {
 	switch (kind) {
 	case 't':
@@ -226,7 +226,7 @@ static uint64_t argument(struct go_trace *t, char kind, uint64_t value)
 
 static struct error *write_step(void *arg, const struct trace_step *step)
 {
-	struct go_trace *t = arg;
+	struct trace_writer *t = arg;
 	struct batch *b = batch_of(t, step);
 	const char *kinds = arguments[step->op];
 
@@ -242,7 +242,7 @@ static struct error *write_step(void *arg, const struct trace_step *step)
 	return t->failed ? &error_no_memory : NULL;
 }
 
-static void flush_events(struct go_trace *t)
+static void flush_events(struct trace_writer *t)
 {
 	for (size_t i = 0; i < t->batches.capacity; i++) {
 		struct batch *b = (struct batch *)(uintptr_t)t->batches.slots[i].value;
@@ -263,7 +263,7 @@ static void begin_table(struct strbuf *batch, uint8_t kind)
 	strbuf_addc(batch, kind);
 }
 
-static void flush_table(struct go_trace *t, struct strbuf *batch, uint8_t kind, size_t limit)
+static void flush_table(struct trace_writer *t, struct strbuf *batch, uint8_t kind, size_t limit)
 {
 	if (batch->length <= limit)
 		return;
@@ -271,7 +271,7 @@ static void flush_table(struct go_trace *t, struct strbuf *batch, uint8_t kind, 
 	begin_table(batch, kind);
 }
 
-static void add_stack(struct go_trace *t, struct strbuf *batch, uint64_t number,
+static void add_stack(struct trace_writer *t, struct strbuf *batch, uint64_t number,
 		      const struct trace_frame *frames, size_t count)
 {
 	flush_table(t, batch, BATCH_STACKS, MAX_BATCH - MAX_RECORD);
@@ -286,7 +286,7 @@ static void add_stack(struct go_trace *t, struct strbuf *batch, uint64_t number,
 	}
 }
 
-static void add_numbered_stack(struct go_trace *t, struct strbuf *batch, uint64_t number)
+static void add_numbered_stack(struct trace_writer *t, struct strbuf *batch, uint64_t number)
 {
 	struct trace_frame frames[MAX_FRAMES];
 	struct stack stack = stacks_get(t->options.stacks, number);
@@ -298,7 +298,7 @@ static void add_numbered_stack(struct go_trace *t, struct strbuf *batch, uint64_
 		add_stack(t, batch, number, frames, count);
 }
 
-static void add_stacks(struct go_trace *t)
+static void add_stacks(struct trace_writer *t)
 {
 	_cleanup_strbuf_ struct strbuf batch = STRBUF_INIT;
 	struct trace_frame frame;
@@ -320,7 +320,7 @@ static void add_stacks(struct go_trace *t)
 	flush_table(t, &batch, BATCH_STACKS, 1);
 }
 
-static void add_strings(struct go_trace *t)
+static void add_strings(struct trace_writer *t)
 {
 	_cleanup_strbuf_ struct strbuf batch = STRBUF_INIT;
 
@@ -345,7 +345,7 @@ static void add_strings(struct go_trace *t)
 
 /* Times are nanoseconds: the reader cuts off what is less after each event, so that ticks would
  * drift apart. */
-static void add_frequency(struct go_trace *t)
+static void add_frequency(struct trace_writer *t)
 {
 	_cleanup_strbuf_ struct strbuf batch = STRBUF_INIT;
 
@@ -354,7 +354,7 @@ static void add_frequency(struct go_trace *t)
 	add_batch(t, TRACE_NO_M, t->first_ns, &batch);
 }
 
-static void forget_generation(struct go_trace *t)
+static void forget_generation(struct trace_writer *t)
 {
 	map_release(&t->used_stacks);
 	map_release(&t->used_starts);
@@ -363,7 +363,7 @@ static void forget_generation(struct go_trace *t)
 	t->first_ns = 0;
 }
 
-struct error *go_trace_finish(struct go_trace *t)
+static struct error *finish(struct trace_writer *t)
 {
 	struct error *err;
 
@@ -383,20 +383,20 @@ struct error *go_trace_finish(struct go_trace *t)
 
 static struct error *next_generation(void *arg)
 {
-	return go_trace_finish(arg);
+	return finish(arg);
 }
 
-struct trace_sink go_trace_sink(struct go_trace *t)
+static struct trace_sink sink(struct trace_writer *t)
 {
 	return (struct trace_sink){.step = write_step, .generation = next_generation, .arg = t};
 }
 
-size_t go_trace_size(const struct go_trace *t)
+static size_t size(const struct trace_writer *t)
 {
 	return t->bytes.length;
 }
 
-void go_trace_destroy(struct go_trace *t)
+static void destroy(struct trace_writer *t)
 {
 	if (!t)
 		return;
@@ -406,3 +406,15 @@ void go_trace_destroy(struct go_trace *t)
 	trace_symbols_release(&t->symbols);
 	free(t);
 }
+
+const struct trace_format trace_format_go = {
+	.name = "go",
+	.suffix = ".trace",
+	.header = "go 1.22 trace\0\0\0",
+	.header_size = 16,
+	.create = create,
+	.sink = sink,
+	.size = size,
+	.finish = finish,
+	.destroy = destroy,
+};

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "made_up_schedule.h"
 #include "tests/made_functions.h"
-#include "trace/go_trace.h"
+#include "trace/format.h"
 #include "trace/model.h"
 
 static const struct made_function functions[] = {
@@ -90,15 +90,16 @@ static struct error *write_events(struct trace_model *model, const struct trace_
 static struct error *write_trace(uint64_t seed, FILE *file, struct made_functions *made)
 {
 	_cleanup_stacks_ struct stacks *stacks = stacks_create(&made->tab, MACHINE_AMD64);
-	_cleanup_go_trace_ struct go_trace *trace = NULL;
+	const struct trace_format *format = &trace_format_go;
+	struct trace_writer *writer = NULL;
 	_cleanup_trace_model_ struct trace_model *model = NULL;
 	_cleanup_free_ struct trace_event *events = NULL;
 	static const size_t generations[] = {0, 0, 150, 400};
 	struct schedule_options schedule = options_of(seed);
-	struct go_trace_options options = {.functions = &made->tab,
-					   .depth = 32,
-					   .generation = write_generation,
-					   .arg = file};
+	struct trace_writer_options options = {.functions = &made->tab,
+					       .depth = 32,
+					       .generation = write_generation,
+					       .arg = file};
 	struct intern texts = {0};
 	struct trace_sink sink;
 	struct error *err;
@@ -109,20 +110,21 @@ static struct error *write_trace(uint64_t seed, FILE *file, struct made_function
 	options.stacks = stacks;
 	options.texts = &texts;
 	if (!err)
-		err = go_trace_create(&options, &trace);
+		err = format->create(&options, &writer);
 	if (err)
 		return err;
-	sink = go_trace_sink(trace);
+	sink = format->sink(writer);
 	err = trace_model_create(&sink, &model);
 	if (!err)
 		err = write_events(model, events, count, generations[seed / 6 % 4]);
 	if (!err)
-		err = go_trace_finish(trace);
+		err = format->finish(writer);
 	if (!err)
 		printf("%lu steps, %lu repairs, %lu dropped\n",
 		       (unsigned long)trace_model_stats(model).steps,
 		       (unsigned long)trace_model_stats(model).repairs,
 		       (unsigned long)trace_model_stats(model).dropped);
+	format->destroy(writer);
 	intern_release(&texts);
 	return err;
 }
@@ -138,7 +140,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	made_functions_init(&made, PCLNTAB_GO120, functions, ARRAY_SIZE(functions));
-	fwrite(GO_TRACE_HEADER, 1, GO_TRACE_HEADER_SIZE, file);
+	fwrite(trace_format_go.header, 1, trace_format_go.header_size, file);
 	err = write_trace(strtoull(argv[1], NULL, 10), file, &made);
 	made_functions_release(&made);
 	if (err)

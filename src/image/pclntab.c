@@ -4,7 +4,8 @@
 #include <string.h>
 
 /*
- * Fields of runtime._func that moved between formats, as offsets in it. What follows the fixed
+ * Fields of runtime._func that moved between formats, as offsets in it; args follows the name. What
+ * follows the fixed
  * part: u32 pcdata[npcdata], then funcdata[nfuncdata] (u32 offsets; Go 1.17: addresses, 8-aligned).
  */
 static const struct func_layout {
@@ -79,6 +80,7 @@ bool pclntab_function(const struct pclntab *tab, size_t i, struct go_func *ret)
 	f = tab->funcs.data + offset;
 	*ret = (struct go_func){.entry = entry, .end = end, .offset = offset};
 	memcpy(&name, f + lay->name, 4);
+	memcpy(&ret->args, f + lay->name + 4, 4);
 	memcpy(&ret->pcsp, f + lay->pcsp, 4);
 	memcpy(&ret->pcfile, f + lay->pcfile, 4);
 	memcpy(&ret->pcln, f + lay->pcln, 4);

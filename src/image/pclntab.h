@@ -80,6 +80,7 @@ struct go_func {
 	uint64_t entry;
 	uint64_t end;
 	uint32_t offset; /* of its _func in `funcs` */
+	int32_t args; /* bytes of arguments, results and their spill slots; negative: not known */
 	uint32_t pcsp, pcfile, pcln, cu_offset, npcdata;
 	uint8_t nfuncdata;
 	uint8_t func_id;

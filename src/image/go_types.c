@@ -1,0 +1,202 @@
+#include "image/go_types.h"
+
+#include <dwarf.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+
+/* Structures in structures: no program has more, and broken DWARF shall end. */
+#define MAX_DEPTH 64
+
+static const struct go_type unknown = {.name = "?"};
+
+static const struct go_type *type_of(struct go_types *types, Dwarf_Die *entry, int depth);
+
+static struct go_type *add(struct go_types *types, Dwarf_Off offset)
+{
+	struct go_type *type = calloc(1, sizeof(*type));
+	uint64_t *place = map_at(&types->by_offset, offset);
+
+	if (!type || !place || !array_reserve(&types->items, &types->capacity, types->count + 1)) {
+		free(type);
+		return NULL;
+	}
+	types->items[types->count++] = type;
+	*place = (uintptr_t)type;
+	return type;
+}
+
+static enum go_kind base_kind(Dwarf_Die *die)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Word encoding;
+
+	if (!dwarf_attr(die, DW_AT_encoding, &attr) || dwarf_formudata(&attr, &encoding))
+		return GO_UNKNOWN;
+	switch (encoding) {
+	case DW_ATE_boolean:
+		return GO_BOOL;
+	case DW_ATE_signed:
+	case DW_ATE_signed_char:
+		return GO_INT;
+	case DW_ATE_unsigned:
+	case DW_ATE_unsigned_char:
+		return GO_UINT;
+	case DW_ATE_float:
+		return GO_FLOAT;
+	case DW_ATE_complex_float:
+		return GO_COMPLEX;
+	default:
+		return GO_UNKNOWN;
+	}
+}
+
+static size_t count_members(Dwarf_Die *structure)
+{
+	Dwarf_Die child;
+	size_t n = 0;
+
+	if (dwarf_child(structure, &child))
+		return 0;
+	do
+		n += dwarf_tag(&child) == DW_TAG_member;
+	while (!dwarf_siblingof(&child, &child));
+	return n;
+}
+
+static bool add_members(struct go_types *types, Dwarf_Die *structure, struct go_type *type,
+			int depth)
+{
+	size_t most = count_members(structure);
+	Dwarf_Die child;
+
+	type->members = calloc(most + 1, sizeof(*type->members));
+	if (!type->members)
+		return false;
+	if (!most || dwarf_child(structure, &child))
+		return true;
+	do {
+		const char *name = dwarf_diename(&child);
+		Dwarf_Attribute attr;
+		Dwarf_Word offset = 0;
+		struct go_member *m = &type->members[type->count];
+
+		if (dwarf_tag(&child) != DW_TAG_member || type->count == most)
+			continue;
+		if (dwarf_attr(&child, DW_AT_data_member_location, &attr))
+			dwarf_formudata(&attr, &offset);
+		*m = (struct go_member){name ? name : "?", offset, type_of(types, &child, depth)};
+		if (!m->type)
+			return false;
+		type->count++;
+	} while (!dwarf_siblingof(&child, &child));
+	return true;
+}
+
+static bool set_array(struct go_types *types, Dwarf_Die *die, struct go_type *type, int depth)
+{
+	type->element = type_of(types, die, depth);
+	type->kind = GO_ARRAY;
+	return type->element;
+}
+
+/* C's arrays do not say their size, but how many elements they have. */
+static uint64_t size_of(Dwarf_Die *die)
+{
+	int size = dwarf_bytesize(die);
+	Dwarf_Word computed;
+
+	if (size >= 0)
+		return size;
+	if (dwarf_tag(die) != DW_TAG_array_type || dwarf_aggregate_size(die, &computed))
+		return 0;
+	return computed;
+}
+
+/* A name for another type: what that one is, under this name. */
+static bool set_alias(struct go_types *types, Dwarf_Die *die, struct go_type *type, int depth)
+{
+	const struct go_type *other = type_of(types, die, depth);
+	const char *name = type->name;
+
+	if (!other)
+		return false;
+	type->kind = other->kind;
+	type->size = other->size;
+	type->element = other->element;
+	if (other->count) {
+		type->members = calloc(other->count, sizeof(*type->members));
+		if (!type->members)
+			return false;
+		for (size_t i = 0; i < other->count; i++)
+			type->members[i] = other->members[i];
+		type->count = other->count;
+	}
+	type->name = name;
+	return true;
+}
+
+/* Fills in the type; false when there is no memory. */
+static bool set_type(struct go_types *types, Dwarf_Die *die, struct go_type *type, int depth)
+{
+	const char *name = dwarf_diename(die);
+
+	type->name = name ? name : "?";
+	type->size = size_of(die);
+	switch (dwarf_tag(die)) {
+	case DW_TAG_base_type:
+		type->kind = base_kind(die);
+		return true;
+	case DW_TAG_pointer_type:
+	case DW_TAG_subroutine_type:
+		type->kind = GO_POINTER;
+		type->size = 8;
+		return true;
+	case DW_TAG_structure_type:
+		type->kind = GO_STRUCT;
+		return add_members(types, die, type, depth);
+	case DW_TAG_array_type:
+		return set_array(types, die, type, depth);
+	case DW_TAG_typedef:
+	case DW_TAG_const_type:
+	case DW_TAG_volatile_type:
+		return set_alias(types, die, type, depth);
+	default:
+		return true;
+	}
+}
+
+static const struct go_type *type_of(struct go_types *types, Dwarf_Die *entry, int depth)
+{
+	const uint64_t *known;
+	Dwarf_Attribute attr;
+	Dwarf_Die die;
+	struct go_type *type;
+
+	if (depth >= MAX_DEPTH || !dwarf_attr_integrate(entry, DW_AT_type, &attr) ||
+	    !dwarf_formref_die(&attr, &die))
+		return &unknown;
+	known = map_find(&types->by_offset, dwarf_dieoffset(&die));
+	if (known)
+		return (const struct go_type *)(uintptr_t)*known;
+	type = add(types, dwarf_dieoffset(&die));
+	if (!type || !set_type(types, &die, type, depth + 1))
+		return NULL;
+	return type;
+}
+
+const struct go_type *go_types_of(struct go_types *types, Dwarf_Die *entry)
+{
+	return type_of(types, entry, 0);
+}
+
+void go_types_release(struct go_types *types)
+{
+	for (size_t i = 0; i < types->count; i++) {
+		free(types->items[i]->members);
+		free(types->items[i]);
+	}
+	free(types->items);
+	map_release(&types->by_offset);
+	*types = (struct go_types){0};
+}

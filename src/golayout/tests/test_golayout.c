@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,9 +79,14 @@ static void assert_refused(const char *version, const char *message)
 
 static void other_versions_are_refused_by_name(void **state)
 {
-	assert_refused("go1.16.15", "go1.16.15, which is too old; gospect knows Go 1.17 to 1.27");
-	assert_refused("go1.28.0", "go1.28.0, which is too new; gospect knows Go 1.17 to 1.27");
-	assert_refused("go1.28rc1", "too new");
+	char newer[32], message[128];
+
+	snprintf(newer, sizeof(newer), "go1.%d.0", GOLAYOUT_MAX_MINOR + 1);
+	snprintf(message, sizeof(message), "%s, which is too new; gospect knows Go 1.17 to 1.%d",
+		 newer, GOLAYOUT_MAX_MINOR);
+	assert_refused(newer, message);
+	assert_refused("go1.16.15", "go1.16.15, which is too old; gospect knows Go 1.17 to 1.");
+	assert_refused("go1.99rc1", "too new");
 	assert_refused("devel go1.28-abcdef Mon",
 		       "\"devel go1.28-abcdef Mon\", which is no release");
 	assert_refused("go1.27-devel_abcdef", "\"go1.27-devel_abcdef\", which is no release");

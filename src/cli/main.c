@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "cli/cli.h"
 
-static const struct verb *const verbs[] = {&verb_ps, &verb_dump, &verb_record};
+static const struct verb *const verbs[] = {&verb_ps, &verb_dump, &verb_record, &verb_stack};
 
 static void print_help(void)
 {

@@ -10,7 +10,7 @@ import pytest
 
 sys.dont_write_bytecode = True
 
-from lib import golang, gospect
+from lib import arm64, golang, gospect
 from lib.process import Program
 
 LIMIT = 60
@@ -109,6 +109,17 @@ def in_own_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     yield
     shutil.rmtree(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def arm64_machine():
+    """An emulated machine, booted once for all tests that need none of their own."""
+    reason = arm64.why_not()
+    if reason:
+        pytest.skip(reason)
+    machine = arm64.Machine()
+    yield machine
+    machine.stop()
 
 
 @pytest.fixture

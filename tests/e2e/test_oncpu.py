@@ -2,12 +2,7 @@
 
 import pytest
 
-from lib import golang, gospect, pprof
-
-# Who calls whom in tests/programs/callers.
-CALLER = {"main.leaf": "main.work", "main.framed": "main.work", "main.duff": "main.work",
-          "main.tiny": "main.framed", "main.work": "main.burn", "runtime.duffcopy": "main.work",
-          "runtime.duffzero": "main.work"}
+from lib import callers, golang, gospect, pprof
 
 
 def on_cpu(program, path, *args, seconds=3):
@@ -22,14 +17,7 @@ def on_cpu(program, path, *args, seconds=3):
 def test_every_caller_is_right(targets, tmp_path, version):
     program = targets.start("callers", version)
     profile = on_cpu(program, tmp_path / "p.pb.gz", "--on-cpu", "-r", 1000, "--budget", 100)
-    right, wrong = 0, []
-    for sample in profile.samples:
-        leaf, caller = sample.stack[0], sample.stack[1] if len(sample.stack) > 1 else None
-        if leaf in CALLER and sample.values["cpu"]:
-            if caller == CALLER[leaf]:
-                right += sample.values["cpu"]
-            else:
-                wrong.append(sample.stack)
+    right, wrong = callers.judge(profile)
     assert right > 1e9, "it hardly ran"
     assert not wrong
 

@@ -25,6 +25,8 @@ QEMU = "qemu-system-aarch64"
 # The kernel's modules for the port, and for the shared folders.
 MODULES = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p")
 BOOT_SECONDS = 120
+# By its whole name: busybox's shell would take its own.
+SETPRIV = "/usr/bin/setpriv"
 
 
 def packages(word):
@@ -124,6 +126,7 @@ class Machine:
         self._buffer = b""
         self._count = 0
         self._ended = {}
+        self._put = {}
         try:
             self._await("ready", BOOT_SECONDS)
         except BaseException:
@@ -190,12 +193,15 @@ class Machine:
         """Runs gospect there, behind the words of prefix."""
         return self.run(f"{prefix} gospect {shlex.join(map(str, args))}", seconds)
 
-    def put(self, file, name=None):
-        """Copies a file there; its path in the machine."""
-        target = self.folder / (name or pathlib.Path(file).name)
-        if not target.exists():
-            shutil.copy(file, target)
-        return f"/share/{target.name}"
+    def put(self, file):
+        """Copies a file there, into a folder of its own; its path in the machine."""
+        file = pathlib.Path(file).resolve()
+        if file not in self._put:
+            folder = self.folder / f"file{len(self._put)}"
+            folder.mkdir()
+            shutil.copy(file, folder)
+            self._put[file] = f"/share/{folder.name}/{file.name}"
+        return self._put[file]
 
     def stop(self):
         self.process.kill()
@@ -208,29 +214,32 @@ class Machine:
 class Program(process.Program):
     """A program of tests/programs in the machine, behind the words of prefix."""
 
-    def __init__(self, machine, binary, name, *args, prefix="", seconds=60):
+    def __init__(self, machine, binary, *args, prefix="", seconds=60):
         self.machine = machine
         self.binary = pathlib.Path(binary)
-        self.path = machine.put(binary, name)
-        self._files = f"{name}-{machine._count}"
-        self._input = f"/tmp/{self._files}.in"
+        self.path = machine.put(binary)
+        name = f"{self.binary.name}-{machine._count}"
+        self._input = f"/tmp/{name}.in"
+        self._said = machine.control / f"{name}.said"
+        self._cried = machine.control / f"{name}.cried"
+        self._said.touch()
+        self._cried.touch()
         self._read = 0
         self._buffer = b""
         self._seconds = seconds
         self.pid = int(machine.run(
-            f"mkfifo -m 666 {self._input}\n"
+            f"mkfifo {self._input}\n"
             f"{prefix} {self.path} {shlex.join(map(str, args))} <>{self._input} "
-            f">/control/{self._files}.said 2>/control/{self._files}.err &\n"
+            f">/control/{self._said.name} 2>/control/{self._cried.name} &\n"
             "echo $!").ok().text)
         ready = self.line()
-        assert ready == f"ready {self.pid}", f"{name} said {ready!r}"
+        assert ready == f"ready {self.pid}", f"{self.binary.name} said {ready!r}"
         self.answer = self.ask("check")
 
     def _fill(self):
-        said = self.machine.control / f"{self._files}.said"
-        process.wait_until(lambda: said.exists() and said.stat().st_size > self._read,
-                           self._seconds, f"{self.binary.name} in the machine")
-        with open(said, "rb") as file:
+        process.wait_until(lambda: self._said.stat().st_size > self._read, self._seconds,
+                           f"{self.binary.name} in the machine: {self.stderr()[:500]}")
+        with open(self._said, "rb") as file:
             file.seek(self._read)
             data = file.read()
         self._read += len(data)
@@ -238,6 +247,10 @@ class Program(process.Program):
 
     def send(self, command):
         self.machine.run(f"echo {shlex.quote(command)} >{self._input}").ok()
+
+    def stderr(self):
+        """What it wrote there so far."""
+        return self._cried.read_text()
 
     def idle(self):
         time.sleep(0.5)
@@ -249,7 +262,7 @@ class Program(process.Program):
 
     def assert_well(self):
         fields = self.status()
-        assert fields, f"{self.binary.name} ended"
+        assert fields, f"{self.binary.name} ended: {self.stderr()[:500]}"
         assert fields["TracerPid"] == "0", "it is being traced"
         assert fields["State"][0] in "RSD", f"it is {fields['State']}"
         assert self.ask("check") == self.answer

@@ -1,0 +1,155 @@
+"""gospect on arm64, in an emulated machine, against what the programs there say themselves."""
+
+import json
+import shutil
+
+import pytest
+
+from lib import arm64, callers, crash, golang, gospect, pprof, traceback
+from lib.params import every_build, every_version
+
+pytestmark = pytest.mark.time_limit(180)
+
+MODES = (golang.PLAIN, golang.LDFLAGS_SW)
+SECOND = 1_000_000_000
+STAGES = ("main.stageSleep", "main.stageChannel", "main.stageMutex")
+# One percent of an emulated core is nothing.
+BUDGET = ("--budget", 50)
+
+
+@pytest.fixture
+def start(arm64_machine):
+    """Starts programs there; each is well at the end."""
+    programs = []
+
+    def start_program(program, version, mode=golang.PLAIN, *args, **kwargs):
+        binary = golang.build(program, version, mode, golang.ARM64)
+        programs.append(arm64.Program(arm64_machine, binary, *args, **kwargs))
+        return programs[-1]
+
+    yield start_program
+    try:
+        for program in programs:
+            program.assert_well()
+    finally:
+        for program in programs:
+            program.stop()
+
+
+@pytest.fixture
+def record(arm64_machine):
+    """Records a program there: the profile and the summary."""
+    folder = arm64_machine.folder / "record"
+    folder.mkdir()
+
+    def record_program(program, *args, seconds=4):
+        result = arm64_machine.gospect("record", "-p", program.pid, "-d", seconds, *BUDGET, *args,
+                                       "-o", "/share/record/p.pb.gz", seconds=seconds + 30).ok()
+        assert [p.name for p in folder.iterdir()] == ["p.pb.gz"], "leftovers"
+        return pprof.read(folder / "p.pb.gz"), result.words
+
+    yield record_program
+    shutil.rmtree(folder)
+
+
+def dump(machine, pid, *args):
+    return traceback.parse(machine.gospect("dump", "-p", pid, *args).ok().text)
+
+
+def assert_same(inside, outside, version, **kwargs):
+    found = traceback.differences(inside, outside, golang.minor(version), **kwargs)
+    assert not found, f"{len(found)} differences:\n" + "\n".join(found[:40])
+
+
+@every_build(modes=MODES)
+def test_dump_is_what_runtime_stack_says(arm64_machine, start, version, mode):
+    program = start("states", version, mode)
+    outside = dump(arm64_machine, program.pid)
+    inside = traceback.parse(program.stack())
+    assert len(inside) > 80
+    assert_same(inside, outside, version, labels=golang.minor(version) >= (1, 27),
+                ignore={g.id for g in traceback.having(inside, "main.control")})
+
+
+@every_build(modes=MODES)
+def test_ps_shows_version_build_and_goroutines(arm64_machine, start, version, mode):
+    program = start("states", version, mode, "-only=chan", "-extra=1234")
+    lines = arm64_machine.gospect("ps").ok().text.splitlines()
+    (words,) = (line.split() for line in lines if line.split()[0] == str(program.pid))
+    build = "static,stripped" if mode == golang.LDFLAGS_SW else "static"
+    assert words[1:4] == [f"go{version}", build, str(len(dump(arm64_machine, program.pid)))]
+
+
+@every_version()
+def test_a_goroutine_that_spins_is_running_or_shown_where_it_was(arm64_machine, start, version):
+    program = start("states", version, golang.PLAIN, "-only=chan", "-spin=2")
+    found = [g for g in dump(arm64_machine, program.pid).values()
+             if g.created_by and g.created_by.func == "main.main" and
+             g.state in ("running", "runnable")]
+    assert len(found) == 2
+    assert all("main.spin" in g.functions() for g in found if g.available)
+
+
+# record
+
+@every_build(modes=MODES)
+def test_time_is_where_the_program_says_it_was(start, record, version, mode):
+    program = start("split", version, mode)
+    before = json.loads(program.ask("times"))
+    profile, _ = record(program)
+    after = json.loads(program.ask("times"))
+    spent = {place: after[place] - before.get(place, 0) for place in after}
+    assert profile.duration_ns == pytest.approx(4 * SECOND, rel=0.05)
+    pipeline = sum(profile.time_in(stage) for stage in STAGES)
+    assert pipeline == pytest.approx(profile.duration_ns, rel=0.05)
+    for stage in STAGES:
+        expected = spent[stage] / sum(spent[s] for s in STAGES)
+        assert profile.time_in(stage) / pipeline == pytest.approx(expected, abs=0.08), stage
+    assert profile.time_in("main.waitForever") == pytest.approx(20 * profile.duration_ns, rel=0.02)
+    assert profile.time_in("main.readForever") == pytest.approx(profile.duration_ns, rel=0.02)
+    paused = spent["main.pause"] / (spent["main.pause"] + spent["main.burn"])
+    assert profile.time_in("main.pause") / profile.duration_ns == pytest.approx(paused, abs=0.08)
+
+
+@every_build(modes=MODES)
+def test_every_caller_of_what_runs_is_right(start, record, version, mode):
+    program = start("callers", version, mode)
+    profile, _ = record(program, "--on-cpu", "-r", 500, "--budget", 100)
+    right, wrong = callers.judge(profile)
+    assert right > 2 * SECOND, "it hardly ran"
+    assert not wrong
+
+
+@every_version()
+def test_running_stacks_end_at_the_start_function(start, record, version):
+    profile, _ = record(start("callers", version), "--on-cpu", "-r", 200)
+    total = profile.total("wall")
+    whole = profile.total("wall", lambda sample: sample.stack[-1] == "main.burn")
+    assert total == pytest.approx(profile.duration_ns, rel=0.1)
+    assert whole / total > 0.98
+
+
+# Core files
+
+@every_version()
+def test_a_core_reads_alike_on_either_machine(arm64_machine, tmp_path, version):
+    binary = golang.build("crash", version, golang.PLAIN, golang.ARM64)
+    died = arm64_machine.run(f"""
+        mkdir /tmp/core && cd /tmp/core && echo core >/proc/sys/kernel/core_pattern
+        ulimit -c unlimited
+        GOTRACEBACK=crash GODEBUG=asyncpreemptoff=1 GOMAXPROCS=4 \
+            {arm64_machine.put(binary)} nil spin
+        mv core* /share/core; cd /; rmdir /tmp/core""").ok()
+    core = arm64_machine.folder / "core"
+    try:
+        there = arm64_machine.gospect("dump", "--core", "/share/core", "--all").ok()
+        here = gospect.run("dump", "--core", core, "--exe", binary, "--all").ok()
+    finally:
+        core.unlink()
+    assert here.text == there.text
+    assert "gospect: panic: runtime error: invalid memory address or nil pointer dereference" in \
+        here.words
+    inside, outside = crash.said(died.err), traceback.parse(here.text)
+    assert len(inside) > 20
+    found = crash.differences(inside, outside, version)
+    assert not found, "\n".join(found[:40])

@@ -1,0 +1,19 @@
+"""What is true of tests/programs/callers."""
+
+# Who calls whom.
+CALLER = {"main.leaf": "main.work", "main.framed": "main.work", "main.duff": "main.work",
+          "main.tiny": "main.framed", "main.work": "main.burn", "runtime.duffcopy": "main.work",
+          "runtime.duffzero": "main.work"}
+
+
+def judge(profile):
+    """CPU time whose caller is right, in ns, and the stacks where it is not."""
+    right, wrong = 0, []
+    for sample in profile.samples:
+        leaf, caller = sample.stack[0], sample.stack[1] if len(sample.stack) > 1 else None
+        if leaf in CALLER and sample.values["cpu"]:
+            if caller == CALLER[leaf]:
+                right += sample.values["cpu"]
+            else:
+                wrong.append(sample.stack)
+    return right, wrong

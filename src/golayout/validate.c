@@ -285,7 +285,9 @@ static struct error *must_check check_goroutines(struct check *c)
 	return err;
 }
 
-/* The first Ms of the list, into c->buffer. */
+/* The first Ms of the list, into c->buffer. New ones are put in front; the last is always
+ * runtime.m0, whose id is 0 and which never leaves (proc.go: mcommoninit, mexit). A wrong place of
+ * m.alllink often holds nothing, and would end the list at once. */
 static struct error *must_check read_machines(struct check *c, uint64_t *ret, size_t *ret_count)
 {
 	const struct golayout_numbers *n = &c->lay->n;
@@ -308,6 +310,9 @@ static struct error *must_check read_machines(struct check *c, uint64_t *ret, si
 			return err;
 		ret[(*ret_count)++] = m;
 		m = u64_at(copy, n->m_alllink);
+		if (!m && u64_at(copy, n->m_id))
+			return mismatch(c, "the id of the last m by m.alllink", "0",
+					u64_at(copy, n->m_id));
 	}
 	return NULL;
 }

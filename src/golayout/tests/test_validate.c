@@ -83,7 +83,7 @@ static void make_machine(struct world *w, int i)
 	set64(w, m_at(i) + n->m_gsignal, BASE + signal);
 	set64(w, g0 + n->g_m, BASE + m_at(i));
 	set64(w, signal + n->g_m, BASE + m_at(i));
-	set64(w, m_at(i) + n->m_id, i);
+	set64(w, m_at(i) + n->m_id, 1 - i);
 	set64(w, m_at(i) + n->m_procid, 100 + i);
 	set64(w, m_at(i) + n->m_alllink, i ? 0 : BASE + m_at(1));
 }
@@ -200,6 +200,8 @@ static void the_layout_of_another_patch_release_is_refused(void **state)
 	_cleanup_world_ struct world *w = world_create(24);
 
 	w->lay.n = *golayout_table(24, 6);
+	assert_invalid(w, "the id of the last m by m.alllink should be 0, and 0x1 was found",
+		       false);
 	set64(w, m_at(0) + w->lay.n.m_alllink, 0x1234567);
 	assert_invalid(w, "m.alllink should be the address of an m, and 0x1234567 was found",
 		       false);

@@ -14,7 +14,8 @@
 #define TRACE_NO_M UINT64_MAX
 
 enum trace_kind {
-	/* Goroutine `g` was in a state when tracing began; arg: enum trace_status. */
+	/* Goroutine `g` was in a state when tracing began; arg: enum trace_status; arg2: pc of its
+	 * start function, or 0. */
 	TRACE_G_STATUS,
 	/* Thread `m` held `p` when tracing began; arg: PROC_RUNNING or PROC_IN_SYSCALL
 	 * (trace/step.h). Before the status of the goroutine on that thread. */

@@ -5,6 +5,7 @@
 #ifndef TRACE_FORMAT_H
 #define TRACE_FORMAT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ struct trace_writer_options {
 	const struct stacks *stacks; /* numbers of stacks in steps are of this set */
 	const struct intern *texts;  /* numbers of texts in steps are of this set */
 	unsigned int depth;          /* frames of a stack that are written at most; 0: no stacks */
+	bool separate;               /* the first generations may be left out */
 	const char *process;         /* its name, and number */
 	uint64_t pid;
 	/* Gets each generation when it is complete, and the time of its first event. */
@@ -51,5 +53,8 @@ struct trace_format {
  * Source: internal/trace/raw and internal/trace/tracev2 of Go 1.22 to 1.27.
  */
 extern const struct trace_format trace_format_go;
+
+/* Perfetto's, for ui.perfetto.dev: protos/perfetto/trace of https://github.com/google/perfetto. */
+extern const struct trace_format trace_format_perfetto;
 
 #endif

@@ -53,7 +53,8 @@ static bool initial_goroutine(struct state *s, struct state_m *m, const struct t
 	if (!g)
 		return false;
 	state_emit(s, bound ? m : NULL, OP_GO_STATUS, ev->g, bound ? m->id : TRACE_NO_M, ev->arg,
-		   0);
+		   ev->arg2);
+	g->start_pc = ev->arg2;
 	if (bound) {
 		g->m = m;
 		m->g = g;
@@ -80,6 +81,7 @@ static bool initial_processor(struct state *s, struct state_m *m, const struct t
 
 static bool create(struct state *s, struct state_m *m, const struct trace_event *ev)
 {
+	struct state_g *g;
 	struct state_m *host;
 
 	if (state_goroutine(s, ev->g))
@@ -90,7 +92,10 @@ static bool create(struct state *s, struct state_m *m, const struct trace_event 
 	}
 	host = state_host_any(s, m);
 	state_emit(s, host, OP_GO_CREATE, ev->g, ev->arg, ev->stack, 0);
-	return state_add_goroutine(s, ev->g, TRACE_RUNNABLE, NULL);
+	g = state_add_goroutine(s, ev->g, TRACE_RUNNABLE, NULL);
+	if (g)
+		g->start_pc = ev->arg;
+	return g;
 }
 
 static bool begin_to_run(struct state *s, struct state_m *m, const struct trace_event *ev)

@@ -401,7 +401,7 @@ static void say_goroutines(struct state *s)
 			continue;
 		g->seq = 0;
 		state_emit(s, g->m, OP_GO_STATUS, g->id, g->m ? g->m->id : TRACE_NO_M, g->status,
-			   0);
+			   g->start_pc);
 		if (g->in_assist)
 			state_emit(s, g->m, OP_ASSIST_ACTIVE, g->id, 0, 0, 0);
 	}

@@ -23,6 +23,7 @@ struct region {
 
 struct state_g {
 	uint64_t id;
+	uint64_t start_pc; /* 0: not known */
 	enum trace_status status;
 	uint64_t seq;
 	struct state_m *m; /* running or in a system call: where */

@@ -26,7 +26,8 @@ enum trace_op {
 	OP_GO_SYSCALL_BEGIN = 22, /* the processor's sequence number, stack */
 	OP_GO_SYSCALL_END = 23,
 	OP_GO_SYSCALL_END_BLOCKED = 24,
-	OP_GO_STATUS = 25, /* goid, its thread or TRACE_NO_M, enum trace_status */
+	OP_GO_STATUS =
+		25, /* goid, its thread or TRACE_NO_M, enum trace_status; pc where it starts */
 	OP_STW_BEGIN = 26, /* reason, stack */
 	OP_STW_END = 27,
 	OP_GC_ACTIVE = 28,     /* sequence number */

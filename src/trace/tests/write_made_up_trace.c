@@ -2,6 +2,7 @@
  * is lost, late or nonsense, and how many generations there are. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
@@ -87,10 +88,10 @@ static struct error *write_events(struct trace_model *model, const struct trace_
 	return err;
 }
 
-static struct error *write_trace(uint64_t seed, FILE *file, struct made_functions *made)
+static struct error *write_trace(uint64_t seed, const struct trace_format *format, FILE *file,
+				 struct made_functions *made)
 {
 	_cleanup_stacks_ struct stacks *stacks = stacks_create(&made->tab, MACHINE_AMD64);
-	const struct trace_format *format = &trace_format_go;
 	struct trace_writer *writer = NULL;
 	_cleanup_trace_model_ struct trace_model *model = NULL;
 	_cleanup_free_ struct trace_event *events = NULL;
@@ -98,6 +99,8 @@ static struct error *write_trace(uint64_t seed, FILE *file, struct made_function
 	struct schedule_options schedule = options_of(seed);
 	struct trace_writer_options options = {.functions = &made->tab,
 					       .depth = 32,
+					       .process = "made-up",
+					       .pid = 1,
 					       .generation = write_generation,
 					       .arg = file};
 	struct intern texts = {0};
@@ -133,6 +136,7 @@ int main(int argc, char **argv)
 {
 	_cleanup_fclose_ FILE *file = argc == 3 ? fopen(argv[2], "w") : NULL;
 	_cleanup_error_ struct error *err = NULL;
+	const struct trace_format *format;
 	struct made_functions made;
 
 	if (!file) {
@@ -140,8 +144,10 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	made_functions_init(&made, PCLNTAB_GO120, functions, ARRAY_SIZE(functions));
-	fwrite(trace_format_go.header, 1, trace_format_go.header_size, file);
-	err = write_trace(strtoull(argv[1], NULL, 10), file, &made);
+	format = strstr(argv[2], trace_format_perfetto.suffix) ? &trace_format_perfetto
+							       : &trace_format_go;
+	fwrite(format->header, 1, format->header_size, file);
+	err = write_trace(strtoull(argv[1], NULL, 10), format, file, &made);
 	made_functions_release(&made);
 	if (err)
 		fprintf(stderr, "write_made_up_trace: %s\n", err->message);

@@ -1,0 +1,77 @@
+#include "trace/ticks.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+
+#define TRIES 8
+
+#if defined(__x86_64__)
+uint64_t ticks_now(void)
+{
+	return __builtin_ia32_rdtsc();
+}
+#else
+uint64_t ticks_now(void)
+{
+	return clock_now();
+}
+#endif
+
+/* The one of several tries between whose two readings least time passed. */
+static struct tick_pair measure(void)
+{
+	struct tick_pair best = {0};
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; i < TRIES; i++) {
+		uint64_t before = ticks_now(), ns = clock_now(), took = ticks_now() - before;
+
+		if (took < least) {
+			best = (struct tick_pair){before + took / 2, ns};
+			least = took;
+		}
+	}
+	return best;
+}
+
+void ticks_measure(struct ticks *t)
+{
+	struct tick_pair pair = measure();
+
+	if (t->count &&
+	    (pair.tick <= t->pairs[t->count - 1].tick || pair.ns <= t->pairs[t->count - 1].ns))
+		return;
+	if (t->count == TICKS_PAIRS) {
+		memmove(t->pairs, t->pairs + 1, (TICKS_PAIRS - 1) * sizeof(t->pairs[0]));
+		t->count--;
+	}
+	t->pairs[t->count++] = pair;
+}
+
+static const struct tick_pair *pair_before(const struct ticks *t, uint64_t tick)
+{
+	size_t i = t->count - 2;
+
+	while (i && t->pairs[i].tick > tick)
+		i--;
+	return &t->pairs[i];
+}
+
+static double ns_per_tick(const struct tick_pair *p)
+{
+	return (double)(p[1].ns - p[0].ns) / (double)(p[1].tick - p[0].tick);
+}
+
+uint64_t ticks_to_ns(const struct ticks *t, uint64_t tick)
+{
+	const struct tick_pair *p = pair_before(t, tick);
+	double ns = (double)(int64_t)(tick - p->tick) * ns_per_tick(p);
+
+	return p->ns + (int64_t)ns;
+}
+
+uint64_t ticks_of_ns(const struct ticks *t, uint64_t ns)
+{
+	return (double)ns / ns_per_tick(pair_before(t, UINT64_MAX));
+}

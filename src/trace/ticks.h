@@ -1,0 +1,32 @@
+/*
+ * From the processor's clock, which the agent reads, to CLOCK_MONOTONIC: by pairs of both that are
+ * measured from time to time; in between it is a straight line.
+ */
+#ifndef TRACE_TICKS_H
+#define TRACE_TICKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TICKS_PAIRS 16
+
+struct tick_pair {
+	uint64_t tick;
+	uint64_t ns;
+};
+
+struct ticks {
+	struct tick_pair pairs[TICKS_PAIRS]; /* the last ones, in order */
+	size_t count;
+};
+
+/* The processor's clock now. */
+uint64_t ticks_now(void);
+/* Measures one more pair; the first two are to be some milliseconds apart. */
+void ticks_measure(struct ticks *t);
+/* Two pairs are needed; before the first pair and after the last the line goes on. */
+uint64_t ticks_to_ns(const struct ticks *t, uint64_t tick);
+/* So many ns, in ticks. */
+uint64_t ticks_of_ns(const struct ticks *t, uint64_t ns);
+
+#endif

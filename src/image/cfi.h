@@ -1,6 +1,6 @@
 /*
- * One step up the stack by a file's call frame information (.eh_frame, .debug_frame): what C
- * compilers leave for debuggers and exceptions, so that no frame pointers are needed. Parsed by
+ * One step up the stack by a file's call frame information (.eh_frame): what C compilers leave for
+ * exceptions and debuggers, so that no frame pointers are needed. Parsed by
  * libdw; the expressions are evaluated here, on registers and memory that the caller has.
  */
 #ifndef IMAGE_CFI_H

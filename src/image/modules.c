@@ -26,9 +26,7 @@ struct module {
 	struct elf_file *file;
 	uint8_t *copy; /* of the vDSO, which is no file */
 	Elf *elf;
-	Dwarf *dwarf;
-	Dwarf_CFI *eh_frame;    /* belongs to elf */
-	Dwarf_CFI *debug_frame; /* belongs to dwarf */
+	Dwarf_CFI *eh_frame;
 	struct function_symbols symbols;
 	char build_id[ELF_BUILD_ID_SIZE];
 	char name[MAX_NAME]; /* "[libc.so.6]" */
@@ -51,8 +49,8 @@ static void module_destroy(struct module *m)
 {
 	if (!m)
 		return;
-	dwarf_end(m->dwarf);
 	function_symbols_release(&m->symbols);
+	dwarf_cfi_end(m->eh_frame);
 	elf_end(m->elf);
 	elf_file_close(m->file);
 	free(m->copy);
@@ -223,8 +221,6 @@ static void open_module(struct modules *all, struct module *m)
 	if ((!open_file(all, m) && !open_vdso(all, m)) || !find_bias(m))
 		return;
 	m->eh_frame = dwarf_getcfi_elf(m->elf);
-	m->dwarf = dwarf_begin_elf(m->elf, DWARF_C_READ, NULL);
-	m->debug_frame = m->dwarf ? dwarf_getcfi(m->dwarf) : NULL;
 	function_symbols_read(&m->symbols, m->elf);
 }
 
@@ -270,9 +266,6 @@ enum cfi_result modules_step(struct modules *m, const struct stack_reader *stack
 		return CFI_FAILED;
 	*ret_exact = false;
 	result = cfi_step(module->eh_frame, pc - module->bias, m->machine, stack, regs, ret_exact);
-	if (result == CFI_NONE)
-		result = cfi_step(module->debug_frame, pc - module->bias, m->machine, stack, regs,
-				  ret_exact);
 	return result == CFI_NONE ? step_by_frame_pointer(m, stack, regs) : result;
 }
 

@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/intern.h"
 #include "base/map.h"
-#include "image/pclntab.h"
+#include "image/code.h"
 
 enum profile_state { PROFILE_RUNNING, PROFILE_RUNNABLE, PROFILE_SYSCALL, PROFILE_WAITING };
 #define PROFILE_STATES 4
@@ -102,6 +102,9 @@ struct profile_location {
 struct profile_symbols;
 struct error *profile_symbolize(const struct profile *p, const struct pclntab *functions,
 				struct profile_symbols **ret) must_check;
+/* Likewise, with the functions of C code too. */
+struct error *profile_symbolize_code(const struct profile *p, const struct code *code,
+				     struct profile_symbols **ret) must_check;
 void profile_symbols_destroy(struct profile_symbols *symbols);
 /* NULL for a word that is in none of the profile's stacks. */
 const struct profile_location *profile_symbols_of(const struct profile_symbols *symbols,

@@ -158,6 +158,19 @@ struct error *profile_symbolize(const struct profile *p, const struct pclntab *f
 	return symbols_create(p, &source, ret);
 }
 
+static size_t frames_of_code(const void *code, uint64_t pc, struct go_frame *ret, size_t max)
+{
+	return code_frames(code, pc, ret, max);
+}
+
+struct error *profile_symbolize_code(const struct profile *p, const struct code *code,
+				     struct profile_symbols **ret)
+{
+	struct symbol_source source = {frames_of_code, code};
+
+	return symbols_create(p, &source, ret);
+}
+
 void profile_symbols_destroy(struct profile_symbols *symbols)
 {
 	if (!symbols)

@@ -7,10 +7,12 @@
 #include "base/cleanup.h"
 #include "base/map.h"
 #include "sample/perf_events.h"
+#include "sample/threads.h"
+#include "unwind/running.h"
 
 /* Nearly all stacks of Go programs are shorter; the kernel's chain knows the rest. */
 #define STACK_BYTES 8192
-#define MAX_THREADS 100000
+#define MAX_G 1024
 /* A program that makes threads all the time is not waited for any longer. */
 #define MAX_OPENINGS 10
 
@@ -25,10 +27,12 @@ struct oncpu_sampler {
 	struct oncpu_bucket *buckets;
 	size_t count;
 	size_t capacity;
-	struct map index;   /* hash of a bucket -> its place + 1 */
-	struct map threads; /* tid -> its m; 0: none was found */
-	struct map kinds;   /* stack -> STACK_* bits + 1 */
-	bool threads_fresh; /* read since the last drain began */
+	struct map index; /* hash of a bucket -> its place + 1 */
+	struct map kinds; /* stack -> enum stack_kind + 1 */
+	struct threads threads;
+	struct modules *modules;
+	struct running_unwinder *unwinder;
+	pid_t tid; /* of the sample that is being unwound */
 };
 
 static struct error *list_threads(struct target *t, pid_t **ret, size_t *ret_count)
@@ -104,9 +108,16 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 	s->lay = lay;
 	s->set = set;
 	s->goid = goid;
+	s->threads = (struct threads){.t = t, .lay = lay};
 	err = open_events(s, &options);
+	if (!err)
+		err = modules_open(t, img->machine, &s->modules);
 	if (err)
 		return err;
+	s->unwinder = running_unwinder_create(goroutine_set_stacks(set), &img->functions,
+					      img->machine, s->modules);
+	if (!s->unwinder)
+		return &error_no_memory;
 	s->stats.period_ns = perf_events_period(s->events);
 	s->stats.sees_kernel = perf_events_see_kernel(s->events);
 	*ret = take_ptr(s);
@@ -121,78 +132,53 @@ void oncpu_sampler_close(struct oncpu_sampler *s)
 	free(s->buckets);
 	map_release(&s->index);
 	map_release(&s->kinds);
-	map_release(&s->threads);
+	threads_release(&s->threads);
+	running_unwinder_destroy(s->unwinder);
+	modules_close(s->modules);
 	free(s);
 }
 
-/* What the target calls this thread -> what we call it. */
-static void name_threads(struct oncpu_sampler *s, struct map *names)
+static bool read_memory(void *arg, uint64_t address, void *buffer, size_t size)
 {
-	_cleanup_free_ struct target_thread *threads = NULL;
-	size_t count;
+	struct oncpu_sampler *s = arg;
 
-	if (error_dropped(target_threads(s->t, &threads, &count)))
-		return;
-	for (size_t i = 0; i < count; i++) {
-		uint64_t *name = map_at(names, threads[i].inner);
-
-		if (name)
-			*name = threads[i].id;
-	}
+	return !error_dropped(target_read(s->t, address, buffer, size));
 }
 
-/* Which m each thread is: the list of all m's, newest first. */
-static void read_threads(struct oncpu_sampler *s)
+static uint64_t field(const uint8_t *g, int32_t offset)
 {
+	uint64_t value;
+
+	memcpy(&value, g + offset, sizeof(value));
+	return value;
+}
+
+static bool read_goroutine(void *arg, uint64_t g, struct goroutine_place *ret)
+{
+	struct oncpu_sampler *s = arg;
 	const struct golayout_numbers *n = &s->lay->n;
-	_cleanup_map_ struct map names = {0};
-	const uint64_t *name;
-	uint64_t m, procid, *place;
-
-	s->threads_fresh = true;
-	name_threads(s, &names);
-	if (error_dropped(target_read_u64(s->t, s->lay->v.allm, &m)))
-		return;
-	for (size_t i = 0; m && i < MAX_THREADS; i++) {
-		if (error_dropped(target_read_u64(s->t, m + n->m_procid, &procid)))
-			return;
-		name = map_find(&names, procid);
-		place = name ? map_at(&s->threads, *name) : NULL;
-		if (place)
-			*place = m;
-		if (error_dropped(target_read_u64(s->t, m + n->m_alllink, &m)))
-			return;
-	}
-}
-
-/* The goroutine that the thread works for now; 0 when it has none. */
-static uint64_t goroutine_of_thread(struct oncpu_sampler *s, pid_t tid)
-{
-	const uint64_t *m = map_find(&s->threads, tid);
-	uint64_t g;
-
-	if (!m && !s->threads_fresh) {
-		read_threads(s);
-		m = map_find(&s->threads, tid);
-	}
-	if (!m || error_dropped(target_read_u64(s->t, *m + s->lay->n.m_curg, &g)))
-		return 0;
-	return g;
-}
-
-static bool in_go(const struct oncpu_sampler *s, uint64_t pc)
-{
-	return pc >= s->img->functions.text && pc < s->img->functions.etext;
-}
-
-/* In Go code the g register tells, except on a system stack, where it is g0 or gsignal. */
-static uint64_t goroutine_of(struct oncpu_sampler *s, const struct perf_sample *sample)
-{
+	uint8_t bytes[MAX_G];
 	size_t place;
 
-	if (goroutine_set_find(s->set, sample->g, &place))
-		return sample->g;
-	return goroutine_of_thread(s, sample->tid);
+	if (n->g_size > MAX_G || !goroutine_set_find(s->set, g, &place) ||
+	    error_dropped(target_read(s->t, g, bytes, n->g_size)))
+		return false;
+	*ret = (struct goroutine_place){
+		.stack_lo = field(bytes, n->g_stack_lo),
+		.stack_hi = field(bytes, n->g_stack_hi),
+		.pc = field(bytes, n->g_sched_pc),
+		.sp = field(bytes, n->g_sched_sp),
+		.lr = field(bytes, n->g_sched_lr),
+		.start_pc = field(bytes, n->g_startpc),
+	};
+	return true;
+}
+
+static bool read_thread_sp(void *arg, uint64_t *ret)
+{
+	struct oncpu_sampler *s = arg;
+
+	return threads_own_sp(&s->threads, s->tid, ret);
 }
 
 static uint64_t bucket_hash(const struct oncpu_bucket *b)
@@ -227,138 +213,116 @@ static struct error *count(struct oncpu_sampler *s, const struct oncpu_bucket *b
 	return NULL;
 }
 
-/* Not in Go code: where that is, then the Go callers that the chain knows. */
-static struct error *outside_stack(struct oncpu_sampler *s, const struct perf_sample *sample,
-				   uint64_t start_pc, uint32_t *ret)
-{
-	uint64_t pcs[130] = {STACK_PC_OUTSIDE};
-	size_t n = 1;
-
-	for (size_t i = 1; i < sample->chain_count && n < 128; i++)
-		if (in_go(s, sample->chain[i]))
-			pcs[n++] = sample->chain[i];
-	if (n == 1 && start_pc) {
-		pcs[n++] = STACK_PC_TRUNCATED;
-		pcs[n++] = start_pc | STACK_PC_EXACT;
-	}
-	return stacks_intern(goroutine_set_stacks(s->set), pcs, n, ret);
-}
-
+/* In Go code the g register tells, except on a system stack, where it is g0 or gsignal. */
 static struct error *unwind(struct oncpu_sampler *s, const struct perf_sample *sample,
-			    uint64_t start_pc, uint32_t *ret)
+			    struct running_stack *ret)
 {
-	struct stack_memory memory = {
-		.pc = sample->pc,
-		.sp = sample->sp,
-		.lr = sample->lr,
-		.start_pc = start_pc,
-		.exact_pc = true,
+	const struct running_source source = {read_memory, read_goroutine, read_thread_sp, s};
+	struct running_sample in = {
+		.regs = sample->regs,
 		.bytes = sample->stack,
 		.size = sample->stack_size,
 		.chain = sample->chain,
 		.chain_count = sample->chain_count,
 	};
+	size_t place;
 
-	if (!in_go(s, sample->pc))
-		return outside_stack(s, sample, start_pc, ret);
-	return stacks_unwind(goroutine_set_stacks(s->set), &memory, ret);
+	in.g = sample->regs.value[register_roles(s->img->machine)->g];
+	in.g_is_certain = goroutine_set_find(s->set, in.g, &place);
+	if (!in.g_is_certain)
+		in.g = threads_goroutine(&s->threads, sample->tid);
+	s->tid = sample->tid;
+	return running_unwind(s->unwinder, &in, &source, ret);
 }
 
-/* What a stack says of its thread. */
-enum { STACK_SCHEDULES = 1, STACK_IN_SYSCALL = 2 };
+/* What a stack says of its goroutine's state; its innermost function that tells decides. */
+enum stack_kind { STACK_UNDECIDED, STACK_PLAIN, STACK_IN_SYSCALL };
 
-static uint64_t kind_of_function(const char *name)
+/* Around these the goroutine is in state syscall, unless C has called back. Raw system calls are
+ * not. */
+static enum stack_kind kind_of_function(const char *name)
 {
-	/* The thread has left its goroutine: mcall switched to the system stack for good. */
-	static const char *const scheduler[] = {"runtime.mcall", "runtime.mstart",
-						"runtime.mstart0", "runtime.rt0_go"};
-	/* Around these the goroutine is in state syscall. Raw system calls are not. */
 	static const char *const syscalls[] = {"syscall.Syscall", "syscall.Syscall6",
 					       "runtime.cgocall", "runtime.notetsleepg"};
 
-	for (size_t i = 0; i < ARRAY_SIZE(scheduler); i++)
-		if (!strcmp(name, scheduler[i]))
-			return STACK_SCHEDULES;
+	if (!strcmp(name, "runtime.cgocallbackg"))
+		return STACK_PLAIN;
 	for (size_t i = 0; i < ARRAY_SIZE(syscalls); i++)
 		if (!strcmp(name, syscalls[i]))
 			return STACK_IN_SYSCALL;
-	return 0;
+	return STACK_UNDECIDED;
 }
 
-static uint64_t kind_of(struct oncpu_sampler *s, uint32_t id)
+static enum stack_kind kind_of(struct oncpu_sampler *s, uint32_t id)
 {
 	struct stack stack = stacks_get(goroutine_set_stacks(s->set), id);
-	uint64_t *kind = map_at(&s->kinds, id), bits = 0;
+	uint64_t *kind = map_at(&s->kinds, id);
+	enum stack_kind found = STACK_UNDECIDED;
 	struct go_func f;
 
 	if (kind && *kind)
 		return *kind - 1;
-	for (uint32_t i = 0; i < stack.count; i++)
+	for (uint32_t i = 0; !found && i < stack.count; i++)
 		if (!stack_pc_is_pseudo(stack.pcs[i]) &&
 		    pclntab_find(&s->img->functions, stack_pc_lookup(stack.pcs[i]), &f))
-			bits |= kind_of_function(f.name);
+			found = kind_of_function(f.name);
 	if (kind)
-		*kind = bits + 1;
-	return bits;
+		*kind = found + 1;
+	return found;
 }
 
-static void count_result(struct oncpu_sampler *s, uint32_t stack)
+static void count_result(struct oncpu_sampler *s, const struct running_stack *stack)
 {
-	if (stack == STACK_NONE)
+	if (stack->stack == STACK_NONE)
 		s->stats.unknown++;
-	else if (stacks_get(goroutine_set_stacks(s->set), stack).truncated)
+	else if (stack->truncated)
 		s->stats.truncated++;
 	else
 		s->stats.unwound++;
-}
-
-/* Whether the thread works for no goroutine. On a system stack only the stack itself tells: by the
- * time the sample is read, the thread may work for another one. */
-static struct error *is_of_nobody(struct oncpu_sampler *s, const struct perf_sample *sample,
-				  bool *ret)
-{
-	uint32_t stack;
-	struct error *err = unwind(s, sample, 0, &stack);
-
-	if (!err)
-		*ret = kind_of(s, stack) & STACK_SCHEDULES;
-	return err;
+	s->stats.by_chain += stack->used_chain;
+	s->stats.by_memory += stack->used_memory;
 }
 
 static struct error *take(void *arg, const struct perf_sample *sample)
 {
 	struct oncpu_sampler *s = arg;
-	struct goroutine_identity who;
+	struct goroutine_identity who = {0};
+	struct running_stack stack;
 	struct oncpu_bucket b;
 	struct error *err;
-	bool nobody = false;
-	size_t place;
 
 	s->stats.samples++;
-	if (!goroutine_set_find(s->set, sample->g, &place)) {
-		err = is_of_nobody(s, sample, &nobody);
-		if (err)
-			return err;
-	}
-	if (nobody || !goroutine_set_identify(s->set, goroutine_of(s, sample), &who)) {
+	err = unwind(s, sample, &stack);
+	if (err)
+		return err;
+	if (stack.is_scheduler || (!stack.g && !stack.start_pc)) {
 		s->stats.scheduler++;
 		return NULL;
 	}
+	if (stack.g && !goroutine_set_identify(s->set, stack.g, &who))
+		return NULL;
 	if (s->goid && s->goid != who.goid)
 		return NULL;
-	b = (struct oncpu_bucket){.start_pc = who.start_pc, .labels = who.labels};
-	err = unwind(s, sample, who.start_pc, &b.stack);
-	if (err)
-		return err;
-	count_result(s, b.stack);
-	b.in_syscall = kind_of(s, b.stack) & STACK_IN_SYSCALL;
+	count_result(s, &stack);
+	b = (struct oncpu_bucket){
+		.start_pc = stack.start_pc,
+		.labels = who.labels,
+		.stack = stack.stack,
+		.in_syscall = kind_of(s, stack.stack) == STACK_IN_SYSCALL,
+	};
 	return b.stack == STACK_NONE ? NULL : count(s, &b);
 }
 
 struct error *oncpu_sampler_drain(struct oncpu_sampler *s)
 {
-	s->threads_fresh = false;
+	threads_stale(&s->threads);
+	modules_stale(s->modules);
 	return perf_events_drain(s->events, take, s);
+}
+
+struct modules *oncpu_sampler_modules(const struct oncpu_sampler *s)
+{
+	return s->modules;
 }
 
 size_t oncpu_sampler_buckets(const struct oncpu_sampler *s, const struct oncpu_bucket **ret)

@@ -31,6 +31,8 @@ struct oncpu_stats {
 	uint64_t unwound;   /* stacks that were whole */
 	uint64_t truncated; /* that were cut */
 	uint64_t unknown;   /* that could not be unwound */
+	uint64_t by_chain;  /* of which frames come from the kernel's frame-pointer chain */
+	uint64_t by_memory; /* of which frames come from memory read after the sample */
 	uint64_t lost;      /* dropped by the kernel */
 	uint64_t period_ns; /* CPU time of a sample */
 	bool sees_kernel;   /* time in the kernel is among the samples */
@@ -49,6 +51,9 @@ void oncpu_sampler_close(struct oncpu_sampler *s);
 
 /* Takes in what the kernel has sampled since the last time. */
 struct error *oncpu_sampler_drain(struct oncpu_sampler *s) must_check;
+
+/* The files that hold the C code in its stacks; they live as long as the sampler. */
+struct modules *oncpu_sampler_modules(const struct oncpu_sampler *s);
 
 size_t oncpu_sampler_buckets(const struct oncpu_sampler *s, const struct oncpu_bucket **ret);
 struct oncpu_stats oncpu_sampler_stats(const struct oncpu_sampler *s);

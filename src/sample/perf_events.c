@@ -36,23 +36,29 @@ struct perf_events {
 	size_t fd_count;
 	size_t fd_capacity;
 	size_t page_size;
+	enum machine machine;
 	struct perf_event_attr attr;
 	uint64_t lost;
 	uint8_t *copy; /* of a record that wraps around the ring's end */
 	pid_t pid;
 };
 
-/* Registers by their number in the kernel's list (asm/perf_regs.h of either processor), in that
- * order. */
-static const struct registers {
+/* The registers of a sample: which the kernel shall give (asm/perf_regs.h of either processor), and
+ * what DWARF calls them, in that order. */
+static const struct sampled_registers {
 	uint64_t mask;
 	uint8_t count;
-	uint8_t fp, sp, pc, lr, g; /* places among them */
-} registers_of[] = {
-	/* bp 6, sp 7, ip 8, r14 22 */
-	[MACHINE_AMD64] = {1ull << 6 | 1ull << 7 | 1ull << 8 | 1ull << 22, 4, 0, 1, 2, 2, 3},
-	/* x28 28, x29 29, lr 30, sp 31, pc 32 */
-	[MACHINE_ARM64] = {0x1full << 28, 5, 1, 3, 4, 2, 0},
+	uint8_t numbers[REGISTERS_MAX];
+} sampled_registers[] = {
+	/* ax bx cx dx si di bp sp ip; r8 to r15 behind flags and segments */
+	[MACHINE_AMD64] = {0xff01ff,
+			   17,
+			   {AMD64_RAX, AMD64_RBX, AMD64_RCX, AMD64_RDX, AMD64_RSI, AMD64_RDI,
+			    AMD64_RBP, AMD64_RSP, AMD64_PC, 8, 9, 10, 11, 12, 13, 14, 15}},
+	/* x0 to x29, lr, sp, pc: as in DWARF */
+	[MACHINE_ARM64] = {0x1ffffffffull, 33, {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
+						11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+						22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32}},
 };
 
 static int event_open(struct perf_event_attr *attr, pid_t tid, int cpu)
@@ -94,7 +100,7 @@ static void set_attr(struct perf_events *p, const struct perf_options *o)
 		.watermark = 1,
 		.wakeup_watermark = RING_PAGES * 4096 / 2,
 		.sample_max_stack = MAX_CHAIN,
-		.sample_regs_user = registers_of[o->machine].mask,
+		.sample_regs_user = sampled_registers[o->machine].mask,
 		.sample_stack_user = o->stack_size,
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
@@ -185,6 +191,7 @@ struct error *perf_events_open(pid_t pid, const pid_t *tids, size_t count,
 	if (!p)
 		return &error_no_memory;
 	p->pid = pid;
+	p->machine = options->machine;
 	p->page_size = sysconf(_SC_PAGESIZE);
 	p->ring_count = sysconf(_SC_NPROCESSORS_CONF);
 	p->rings = calloc(p->ring_count, sizeof(*p->rings));
@@ -256,7 +263,7 @@ static void user_chain(const uint64_t *chain, uint64_t count, struct perf_sample
 
 /* The order of fields is that of perf_event_open(2), PERF_RECORD_SAMPLE. */
 static bool parse_sample(const struct perf_events *p, const struct perf_event_header *h,
-			 const struct registers *regs, struct perf_sample *ret)
+			 const struct sampled_registers *regs, struct perf_sample *ret)
 {
 	struct words w = {(const uint64_t *)(h + 1), (const uint64_t *)h + h->size / 8, false};
 	uint64_t ids, count, size;
@@ -278,11 +285,8 @@ static bool parse_sample(const struct perf_events *p, const struct perf_event_he
 	values = take_words(&w, regs->count);
 	if (!values)
 		return false;
-	ret->fp = values[regs->fp];
-	ret->sp = values[regs->sp];
-	ret->pc = values[regs->pc];
-	ret->lr = values[regs->lr];
-	ret->g = values[regs->g];
+	for (uint8_t i = 0; i < regs->count; i++)
+		registers_set(&ret->regs, regs->numbers[i], values[i]);
 	size = word(&w);
 	values = take_words(&w, size / 8);
 	ret->stack = (const uint8_t *)values;
@@ -294,10 +298,7 @@ static struct error *take_record(struct perf_events *p, const struct perf_event_
 				 struct error *(*take)(void *, const struct perf_sample *),
 				 void *arg)
 {
-	const struct registers *regs =
-		&registers_of[p->attr.sample_regs_user == registers_of[MACHINE_AMD64].mask
-				      ? MACHINE_AMD64
-				      : MACHINE_ARM64];
+	const struct sampled_registers *regs = &sampled_registers[p->machine];
 	struct perf_sample sample;
 
 	if (h->type == PERF_RECORD_LOST)

@@ -15,7 +15,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "image/elf_file.h"
+#include "image/registers.h"
 
 /* A sample; what it points to is valid during the call that hands it over. */
 struct perf_sample {
@@ -24,12 +24,8 @@ struct perf_sample {
 	uint64_t time;  /* CLOCK_MONOTONIC */
 	bool in_kernel; /* a system call, a fault, an interrupt; the registers are the user's all
 			   the same */
-	uint64_t pc;
-	uint64_t sp;
-	uint64_t fp;
-	uint64_t lr;          /* arm64 */
-	uint64_t g;           /* the register in which Go keeps the current g: r14, x28 */
-	const uint8_t *stack; /* from sp on */
+	struct registers regs; /* the user's, all of them */
+	const uint8_t *stack;  /* from sp on */
 	size_t stack_size;
 	/* Return addresses that the kernel found by frame pointers, innermost first. */
 	const uint64_t *chain;

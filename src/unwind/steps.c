@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "base/map.h"
+#include "unwind/switches.h"
 
 /* A hostile target could show us any number of pcs: past this many the cache begins again. */
 #define MAX_STEPS (1u << 20)
@@ -39,6 +40,7 @@ static struct step step_of(const struct pclntab *functions, uint64_t pc)
 	if (delta >= 0 || step.flags & STEP_TOP)
 		step.flags |= STEP_KNOWN;
 	step.delta = delta < 0 ? 0 : delta;
+	step.stack_switch = switch_of(f.name);
 	return step;
 }
 

@@ -19,7 +19,8 @@ enum {
 struct step {
 	uint64_t pc;
 	uint32_t delta; /* from SP to the return address (amd64) or to the caller's SP (arm64) */
-	uint32_t flags;
+	uint16_t flags;
+	uint16_t stack_switch; /* enum stack_switch */
 };
 
 struct steps {

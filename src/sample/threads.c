@@ -1,0 +1,89 @@
+#include "sample/threads.h"
+
+#include "base/cleanup.h"
+
+#define MAX_THREADS 100000
+
+void threads_release(struct threads *threads)
+{
+	map_release(&threads->m);
+}
+
+void threads_stale(struct threads *threads)
+{
+	threads->are_fresh = false;
+}
+
+/* What the target calls this thread -> what we call it. */
+static void name_threads(struct threads *threads, struct map *names)
+{
+	_cleanup_free_ struct target_thread *list = NULL;
+	size_t count;
+
+	if (error_dropped(target_threads(threads->t, &list, &count)))
+		return;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t *name = map_at(names, list[i].inner);
+
+		if (name)
+			*name = list[i].id;
+	}
+}
+
+/* The list of all m's, newest first. */
+static void read_all(struct threads *threads)
+{
+	const struct golayout_numbers *n = &threads->lay->n;
+	_cleanup_map_ struct map names = {0};
+	uint64_t m, procid, *place;
+	const uint64_t *name;
+
+	threads->are_fresh = true;
+	name_threads(threads, &names);
+	if (error_dropped(target_read_u64(threads->t, threads->lay->v.allm, &m)))
+		return;
+	for (size_t i = 0; m && i < MAX_THREADS; i++) {
+		if (error_dropped(target_read_u64(threads->t, m + n->m_procid, &procid)))
+			return;
+		name = map_find(&names, procid);
+		place = name ? map_at(&threads->m, *name) : NULL;
+		if (place)
+			*place = m;
+		if (error_dropped(target_read_u64(threads->t, m + n->m_alllink, &m)))
+			return;
+	}
+}
+
+static uint64_t m_of(struct threads *threads, pid_t tid)
+{
+	const uint64_t *m = map_find(&threads->m, tid);
+
+	if (!m && !threads->are_fresh) {
+		read_all(threads);
+		m = map_find(&threads->m, tid);
+	}
+	return m ? *m : 0;
+}
+
+bool threads_is_go(struct threads *threads, pid_t tid)
+{
+	return m_of(threads, tid) != 0;
+}
+
+uint64_t threads_goroutine(struct threads *threads, pid_t tid)
+{
+	uint64_t m = m_of(threads, tid), g;
+
+	if (!m || error_dropped(target_read_u64(threads->t, m + threads->lay->n.m_curg, &g)))
+		return 0;
+	return g;
+}
+
+bool threads_own_sp(struct threads *threads, pid_t tid, uint64_t *ret)
+{
+	const struct golayout_numbers *n = &threads->lay->n;
+	uint64_t m = m_of(threads, tid), g0;
+
+	return m && !error_dropped(target_read_u64(threads->t, m + n->m_g0, &g0)) &&
+	       !error_dropped(target_read_u64(threads->t, g0 + n->g_sched_sp, ret));
+}

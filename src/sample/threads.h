@@ -1,0 +1,33 @@
+/*
+ * The threads of a Go program as the runtime knows them (runtime.m): for whom each works. Read from
+ * memory now; by the time a sample is looked at it may have changed.
+ */
+#ifndef SAMPLE_THREADS_H
+#define SAMPLE_THREADS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/map.h"
+#include "golayout/golayout.h"
+#include "target/target.h"
+
+struct threads {
+	struct target *t;
+	const struct golayout *lay;
+	struct map m;   /* tid -> its m; 0: none was found */
+	bool are_fresh; /* read since the last threads_stale() */
+};
+
+void threads_release(struct threads *threads);
+/* Time has passed: a thread that is not known is looked for again. */
+void threads_stale(struct threads *threads);
+
+/* The g that it works for; 0: none, or the thread is not Go's. */
+uint64_t threads_goroutine(struct threads *threads, pid_t tid);
+/* Where it left its own stack (m.g0.sched.sp). */
+bool threads_own_sp(struct threads *threads, pid_t tid, uint64_t *ret);
+bool threads_is_go(struct threads *threads, pid_t tid);
+
+#endif

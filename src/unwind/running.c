@@ -1,0 +1,255 @@
+#include "unwind/running.h"
+
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "unwind/running_walk.h"
+#include "unwind/switches.h"
+
+struct running_unwinder *running_unwinder_create(struct stacks *stacks,
+						 const struct pclntab *functions,
+						 enum machine machine, struct modules *modules)
+{
+	struct running_unwinder *u = calloc(1, sizeof(*u));
+
+	if (!u)
+		return NULL;
+	u->stacks = stacks;
+	u->steps.functions = functions;
+	u->machine = machine;
+	u->modules = modules;
+	return u;
+}
+
+void running_unwinder_destroy(struct running_unwinder *u)
+{
+	if (!u)
+		return;
+	free(u->steps.slots);
+	free(u->words);
+	free(u);
+}
+
+bool running_push(struct running_walk *w, uint64_t word)
+{
+	if (!array_reserve(&w->u->words, &w->u->capacity, w->n + 1))
+		return false;
+	w->u->words[w->n++] = word;
+	w->result.truncated |= word == STACK_PC_TRUNCATED;
+	return true;
+}
+
+void running_move(struct running_walk *w, uint64_t pc, uint64_t sp, uint64_t fp)
+{
+	w->regs.known = 0;
+	registers_set(&w->regs, w->roles->pc, pc);
+	registers_set(&w->regs, w->roles->sp, sp);
+	registers_set(&w->regs, w->roles->fp, fp);
+}
+
+bool running_has_record(const struct running_walk *w, const struct step *step)
+{
+	if (!step || step->delta < 8)
+		return false;
+	if (w->u->machine == MACHINE_AMD64)
+		return running_fp(w) == running_sp(w) + step->delta - 8;
+	return running_fp(w) == running_sp(w) - 8;
+}
+
+/* To the caller of a Go function; false when a word of it is not to be had. */
+static bool step_amd64(struct running_walk *w, const struct step *step)
+{
+	uint64_t at = running_sp(w) + step->delta, pc, fp = running_fp(w);
+
+	if (!running_word(w, at, &pc) || (running_has_record(w, step) && !running_word(w, fp, &fp)))
+		return false;
+	running_move(w, pc, at + 8, fp);
+	return true;
+}
+
+/* See walk_arm64.c; LR counts in the innermost frame and in one that a signal interrupted. */
+static bool step_arm64(struct running_walk *w, const struct step *step)
+{
+	uint64_t sp = running_sp(w), fp = running_fp(w), pc, lr = 0;
+	bool has_lr = registers_get(&w->regs, ARM64_LR, &pc);
+
+	if (step->delta ? !running_word(w, sp, &pc) : !has_lr)
+		return false;
+	if (running_has_record(w, step) && !running_word(w, fp, &fp))
+		return false;
+	sp += step->delta;
+	if (step->flags & STEP_INJECTED) {
+		if (!running_word(w, sp, &lr))
+			return false;
+		sp += 16;
+	}
+	running_move(w, pc, sp, fp);
+	if (step->flags & STEP_INJECTED)
+		registers_set(&w->regs, ARM64_LR, lr);
+	return true;
+}
+
+static bool step_to_caller(struct running_walk *w, const struct step *step)
+{
+	return w->u->machine == MACHINE_AMD64 ? step_amd64(w, step) : step_arm64(w, step);
+}
+
+/* A word is not among the captured bytes: the chain, or, when that is not all, memory. */
+static enum walk_end beyond_captured(struct running_walk *w, const struct step *step)
+{
+	bool has_record = running_has_record(w, step);
+	size_t place = chain_place(w, running_fp(w));
+
+	if (w->guard != GUARD_UNSET)
+		return CUT_OFF;
+	if (has_record && chain_is_whole(w, place))
+		return chain_take(w, place);
+	running_guard(w, has_record);
+	return step_to_caller(w, step) ? GO_ON : CUT_OFF;
+}
+
+static enum walk_end go_frame(struct running_walk *w)
+{
+	const struct step *found = steps_at(&w->u->steps, running_pc(w));
+	bool moved = false;
+	enum walk_end end;
+	struct step step;
+
+	if (!found)
+		return OUT_OF_MEMORY;
+	step = *found;
+	if (!(step.flags & STEP_KNOWN))
+		return w->n ? CUT_OFF : NOT_A_STACK;
+	w->exact |= (step.flags & STEP_ENTRY) != 0;
+	if (!running_push(w, running_pc(w) | (w->exact ? STACK_PC_EXACT : 0)))
+		return OUT_OF_MEMORY;
+	w->exact = step.flags & STEP_INJECTED;
+	end = switch_follow(w, &step, &moved);
+	w->from_c = false;
+	if (end != GO_ON || moved)
+		return end;
+	if (step.flags & STEP_TOP)
+		return AT_END;
+	if (step.flags & STEP_SPWRITE && !step.stack_switch && w->n > 1)
+		return CUT_OFF;
+	return step_to_caller(w, &step) ? GO_ON : beyond_captured(w, &step);
+}
+
+static enum walk_end c_frame(struct running_walk *w)
+{
+	struct stack_reader reader = {running_word, w};
+	uint64_t pc = running_pc(w);
+	bool exact = w->exact;
+
+	if (!w->u->modules || !modules_have(w->u->modules, pc - !exact))
+		return w->n ? CUT_OFF : NOT_A_STACK;
+	if (!running_push(w, pc | (exact ? STACK_PC_EXACT : 0)))
+		return OUT_OF_MEMORY;
+	w->in_c = w->from_c = true;
+	switch (modules_step(w->u->modules, &reader, exact, &w->regs, &w->exact)) {
+	case CFI_STEPPED:
+		return GO_ON;
+	case CFI_OUTERMOST:
+		return AT_END;
+	default:
+		break;
+	}
+	if (w->guard != GUARD_UNSET)
+		return CUT_OFF;
+	running_guard(w, false);
+	return modules_step(w->u->modules, &reader, exact, &w->regs, &w->exact) == CFI_STEPPED
+		       ? GO_ON
+		       : CUT_OFF;
+}
+
+static enum walk_end walk(struct running_walk *w)
+{
+	enum walk_end end = GO_ON;
+
+	while (end == GO_ON && w->n < STACK_MAX_FRAMES)
+		end = running_in_go(w, running_pc(w)) ? go_frame(w) : c_frame(w);
+	return end == GO_ON ? CUT_OFF : end;
+}
+
+/* What memory gave is not of the sampled moment: the chain, as far as that goes, takes its place.
+ */
+static enum walk_end take_back(struct running_walk *w)
+{
+	w->n = w->guard_n;
+	w->result.used_memory = false;
+	w->result.truncated = false;
+	if (w->guard_record)
+		return chain_take(w, w->guard_chain);
+	return chain_take_behind_gap(w, w->guard_chain);
+}
+
+/* The function where a goroutine began whose g is not known: the one outside all others. */
+static uint64_t start_of(const struct running_walk *w)
+{
+	struct go_func f;
+
+	for (size_t i = w->n; i-- > 0;) {
+		uint64_t word = w->u->words[i];
+
+		if (stack_pc_is_pseudo(word) || !running_in_go(w, stack_pc_address(word)) ||
+		    !pclntab_find(w->u->steps.functions, stack_pc_lookup(word), &f))
+			return 0;
+		if (!(f.flags & FUNC_TOPFRAME))
+			return f.entry;
+	}
+	return 0;
+}
+
+static enum walk_end mark_cut(struct running_walk *w)
+{
+	if (!running_push(w, STACK_PC_TRUNCATED))
+		return OUT_OF_MEMORY;
+	if (w->result.g && !running_push(w, w->place.start_pc | STACK_PC_EXACT))
+		return OUT_OF_MEMORY;
+	return AT_END;
+}
+
+static struct error *finish(struct running_walk *w, enum walk_end end, struct running_stack *ret)
+{
+	struct error *err = NULL;
+
+	if (end == CUT_OFF)
+		end = mark_cut(w);
+	if (end == OUT_OF_MEMORY)
+		return &error_no_memory;
+	if (end == NOT_A_STACK)
+		w->n = 0;
+	if (w->result.g)
+		w->result.start_pc = w->place.start_pc;
+	else if (!w->result.is_scheduler && !w->result.truncated)
+		w->result.start_pc = start_of(w);
+	if (w->n)
+		err = stacks_intern(w->u->stacks, w->u->words, w->n, &w->result.stack);
+	*ret = w->result;
+	return err;
+}
+
+struct error *running_unwind(struct running_unwinder *u, const struct running_sample *sample,
+			     const struct running_source *source, struct running_stack *ret)
+{
+	struct running_walk w = {
+		.u = u,
+		.in = sample,
+		.source = source,
+		.roles = register_roles(u->machine),
+		.regs = sample->regs,
+		.exact = true,
+		.next_guard = GUARD_SAME_BYTES,
+	};
+	enum walk_end end;
+
+	w.sp0 = running_sp(&w);
+	if (sample->g_is_certain && source->goroutine(source->arg, sample->g, &w.place))
+		w.result.g = sample->g;
+	chain_follow_captured(&w);
+	end = walk(&w);
+	if (!running_guard_holds(&w))
+		end = take_back(&w);
+	return finish(&w, end, ret);
+}

@@ -1,0 +1,90 @@
+/*
+ * The kernel's frame-pointer chain: return addresses without their places. Within the captured
+ * bytes we go the same way as the kernel did, from record to record, so that we know which of the
+ * addresses belongs to the first record beyond them.
+ */
+#include "unwind/running_walk.h"
+
+void chain_follow_captured(struct running_walk *w)
+{
+	uint64_t fp = running_fp(w), next, pc;
+	size_t k = 1;
+
+	for (;
+	     k < w->in->chain_count && running_is_captured(w, fp) && running_is_captured(w, fp + 8);
+	     k++) {
+		if (!running_word(w, fp, &next) || !running_word(w, fp + 8, &pc) ||
+		    pc != w->in->chain[k])
+			return;
+		fp = next;
+	}
+	if (k >= w->in->chain_count || !fp)
+		return;
+	w->chain_fp = fp;
+	w->chain_next = k;
+}
+
+size_t chain_place(const struct running_walk *w, uint64_t fp)
+{
+	return fp && fp == w->chain_fp ? w->chain_next : 0;
+}
+
+bool chain_is_whole(struct running_walk *w, size_t place)
+{
+	for (size_t k = place; place && k < w->in->chain_count; k++) {
+		const struct step *step = steps_at(&w->u->steps, w->in->chain[k]);
+
+		if (!step || !(step->flags & STEP_KNOWN))
+			return false;
+		if (step->flags & STEP_TOP)
+			return true;
+	}
+	return false;
+}
+
+enum walk_end chain_take(struct running_walk *w, size_t place)
+{
+	for (size_t k = place; place && k < w->in->chain_count; k++) {
+		const struct step *step = steps_at(&w->u->steps, w->in->chain[k]);
+
+		if (!step)
+			return OUT_OF_MEMORY;
+		if (!(step->flags & STEP_KNOWN))
+			return CUT_OFF;
+		w->result.used_chain = true;
+		if (!running_push(w, w->in->chain[k]))
+			return OUT_OF_MEMORY;
+		if (step->flags & STEP_TOP)
+			return AT_END;
+	}
+	return CUT_OFF;
+}
+
+enum walk_end chain_take_behind_gap(struct running_walk *w, size_t place)
+{
+	enum walk_end end;
+
+	if (!running_push(w, STACK_PC_TRUNCATED))
+		return OUT_OF_MEMORY;
+	end = chain_take(w, place);
+	/* One such word is enough. */
+	if (end == CUT_OFF && w->u->words[w->n - 1] == STACK_PC_TRUNCATED)
+		w->n--;
+	return end;
+}
+
+bool chain_agrees(struct running_walk *w)
+{
+	size_t at = w->guard_n;
+
+	/* C code may use the frame pointer for anything. */
+	for (size_t k = w->guard_chain; k && !w->in_c && k < w->in->chain_count; k++) {
+		if (!running_in_go(w, w->in->chain[k]))
+			break;
+		while (at < w->n && stack_pc_address(w->u->words[at]) != w->in->chain[k])
+			at++;
+		if (at++ >= w->n)
+			return false;
+	}
+	return true;
+}

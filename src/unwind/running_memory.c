@@ -1,0 +1,88 @@
+/* Words of stacks: those of the sample, and those read later. */
+#include <string.h>
+
+#include "unwind/running_walk.h"
+
+#define OVERLAP 512
+
+bool running_is_captured(const struct running_walk *w, uint64_t address)
+{
+	return address >= w->sp0 && address - w->sp0 < w->in->size &&
+	       w->in->size - (address - w->sp0) >= 8;
+}
+
+/* The rest of the page, so that one read serves many words and never fails half-way. */
+static bool read_window(struct running_walk *w, uint64_t address)
+{
+	size_t size = WINDOW_SIZE - address % WINDOW_SIZE;
+
+	if (!w->source->read || !w->source->read(w->source->arg, address, w->window, size)) {
+		w->window_size = 0;
+		return false;
+	}
+	w->window_at = address;
+	w->window_size = size;
+	return true;
+}
+
+bool running_word(void *walk, uint64_t address, uint64_t *ret)
+{
+	struct running_walk *w = walk;
+
+	if (address & 7)
+		return false;
+	if (running_is_captured(w, address)) {
+		memcpy(ret, w->in->bytes + (address - w->sp0), sizeof(*ret));
+		return true;
+	}
+	if (w->guard == GUARD_UNSET)
+		return false;
+	if ((address < w->window_at || address - w->window_at >= w->window_size) &&
+	    !read_window(w, address))
+		return false;
+	memcpy(ret, w->window + (address - w->window_at), sizeof(*ret));
+	return true;
+}
+
+void running_guard(struct running_walk *w, bool has_record)
+{
+	w->guard = w->next_guard;
+	w->guard_sp = w->next_guard_sp;
+	w->guard_n = w->n;
+	w->guard_record = has_record;
+	w->guard_chain = chain_place(w, running_fp(w));
+	w->result.used_memory = true;
+}
+
+/* The outermost of the captured bytes: the first to change when the stack was left and used anew.
+ */
+static bool bytes_are_same(struct running_walk *w)
+{
+	size_t size = w->in->size < OVERLAP ? w->in->size : OVERLAP, from = w->in->size - size;
+	uint8_t now[OVERLAP];
+
+	return size && w->source->read &&
+	       w->source->read(w->source->arg, w->sp0 + from, now, size) &&
+	       !memcmp(now, w->in->bytes + from, size);
+}
+
+bool running_guard_holds(struct running_walk *w)
+{
+	struct goroutine_place place;
+	uint64_t sp;
+
+	switch (w->guard) {
+	case GUARD_UNSET:
+		return true;
+	case GUARD_NOTHING:
+		return w->guard_chain && chain_agrees(w);
+	case GUARD_SAME_BYTES:
+		return bytes_are_same(w) && chain_agrees(w);
+	case GUARD_PARKED:
+		return w->result.g && w->source->goroutine(w->source->arg, w->result.g, &place) &&
+		       place.sp == w->guard_sp && chain_agrees(w);
+	case GUARD_THREAD:
+		return w->source->thread_sp(w->source->arg, &sp) && sp == w->guard_sp;
+	}
+	return false;
+}

@@ -1,0 +1,119 @@
+/* The walk of running.h under way: for the files of this room alone. */
+#ifndef UNWIND_RUNNING_WALK_H
+#define UNWIND_RUNNING_WALK_H
+
+#include "unwind/running.h"
+#include "unwind/steps.h"
+
+struct running_unwinder {
+	struct stacks *stacks;
+	struct steps steps;
+	enum machine machine;
+	struct modules *modules;
+	uint64_t *words; /* of the walk under way */
+	size_t capacity;
+};
+
+/* Why memory that was read after the moment may be believed. */
+enum guard {
+	GUARD_UNSET,      /* memory was not needed yet */
+	GUARD_NOTHING,    /* for no reason but the chain, should it agree */
+	GUARD_SAME_BYTES, /* the captured bytes are still there */
+	GUARD_PARKED,     /* g.sched.sp is still guard_sp */
+	GUARD_THREAD,     /* g0.sched.sp is still guard_sp */
+};
+
+#define WINDOW_SIZE 4096
+
+struct running_walk {
+	struct running_unwinder *u;
+	const struct running_sample *in;
+	const struct running_source *source;
+	const struct register_roles *roles;
+	struct registers regs;
+	uint64_t sp0; /* where the captured bytes begin */
+	bool exact;
+	size_t n;  /* words so far */
+	bool in_c; /* some of them are C's */
+	struct running_stack result;
+	struct goroutine_place place; /* of result.g */
+
+	/* Where the chain left the captured bytes: at the record chain_fp, which holds
+	 * chain[chain_next]. chain_next is 0 when that is not known. */
+	uint64_t chain_fp;
+	size_t chain_next;
+
+	enum guard guard;
+	uint64_t guard_sp;
+	size_t guard_n;     /* words before memory was needed */
+	size_t guard_chain; /* where the chain stood then; 0: elsewhere */
+	bool guard_record;  /* at the record of the frame itself, not of one of its callers */
+	/* What will guard the memory of the stack that the walk is on. */
+	enum guard next_guard;
+	uint64_t next_guard_sp;
+	bool from_c; /* the frame before is C's */
+
+	uint8_t window[WINDOW_SIZE]; /* of memory */
+	uint64_t window_at;
+	size_t window_size;
+};
+
+enum walk_end { GO_ON, AT_END, CUT_OFF, NOT_A_STACK, OUT_OF_MEMORY };
+
+static inline uint64_t running_pc(const struct running_walk *w)
+{
+	return w->regs.value[w->roles->pc];
+}
+
+static inline uint64_t running_sp(const struct running_walk *w)
+{
+	return w->regs.value[w->roles->sp];
+}
+
+static inline uint64_t running_fp(const struct running_walk *w)
+{
+	return w->regs.value[w->roles->fp];
+}
+
+static inline bool running_in_go(const struct running_walk *w, uint64_t pc)
+{
+	const struct pclntab *functions = w->u->steps.functions;
+
+	return pc >= functions->text && pc < functions->etext;
+}
+
+/* Sets pc, sp and fp; nothing else is known then. */
+void running_move(struct running_walk *w, uint64_t pc, uint64_t sp, uint64_t fp);
+bool running_push(struct running_walk *w, uint64_t word);
+/* Whether the frame at which the walk stands has its frame record set up, at its fp. */
+bool running_has_record(const struct running_walk *w, const struct step *step);
+
+/* running_memory.c: a word of a stack, captured, or, once a guard is set, from memory. */
+bool running_word(void *walk, uint64_t address, uint64_t *ret);
+bool running_is_captured(const struct running_walk *w, uint64_t address);
+/* Allows memory from here on, guarded by next_guard. */
+void running_guard(struct running_walk *w, bool has_record);
+/* Whether what memory gave may be believed; also true when it was not needed. */
+bool running_guard_holds(struct running_walk *w);
+
+/* running_chain.c */
+void chain_follow_captured(struct running_walk *w);
+/* The place of the return address of the record at fp; 0: not known. */
+size_t chain_place(const struct running_walk *w, uint64_t fp);
+/* Pushes the chain's words from that place on; AT_END when they lead to where stacks end. */
+enum walk_end chain_take(struct running_walk *w, size_t place);
+bool chain_is_whole(struct running_walk *w, size_t place);
+/* Whether the words since the guard was set hold all that the chain has from there on. */
+bool chain_agrees(struct running_walk *w);
+
+/* Pushes that frames are missing, then what the chain knows beyond. */
+enum walk_end chain_take_behind_gap(struct running_walk *w, size_t place);
+
+/*
+ * running_switch.c: moves to the stack from which this function, whose frame the walk is at, has
+ * switched. GO_ON: the walk is at the same function on its other stack, or where it need not move;
+ * *ret_moved: at another frame already, whose word is not pushed yet.
+ */
+enum walk_end switch_follow(struct running_walk *w, const struct step *step, bool *ret_moved);
+
+#endif

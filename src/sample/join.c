@@ -1,4 +1,5 @@
 /* From two sources one wall clock: see buckets_join(). */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,8 +52,16 @@ static struct group find_group(const struct oncpu_bucket *samples, size_t count,
 	return (struct group){0};
 }
 
-static bool add(struct buckets *b, const struct oncpu_bucket *sample, uint64_t ns, uint64_t count,
-		uint64_t cpu_ns)
+/* What a sample brings to its bucket. */
+struct gain {
+	uint64_t ns;
+	uint64_t count;
+	uint64_t cpu_ns;
+	double variance;
+	double grain;
+};
+
+static bool add(struct buckets *b, const struct oncpu_bucket *sample, const struct gain *gain)
 {
 	struct goroutine_record r = {
 		.key = sample->in_syscall ? G_SYSCALL : G_RUNNING,
@@ -60,34 +69,50 @@ static bool add(struct buckets *b, const struct oncpu_bucket *sample, uint64_t n
 		.labels = sample->labels,
 	};
 	uint32_t place = buckets_of(b, &r);
+	struct wall_bucket *to;
 
 	if (place == BUCKET_NONE)
 		return false;
-	b->items[place].ns += ns;
-	b->items[place].count += count;
-	b->items[place].cpu_ns += cpu_ns;
+	to = &b->items[place];
+	to->ns += gain->ns;
+	to->count += gain->count;
+	to->cpu_ns += gain->cpu_ns;
+	to->variance += gain->variance;
+	to->grain = fmax(to->grain, gain->grain);
 	return true;
+}
+
+/* That of a share of a time, which is `part` of it by so many samples. */
+static double share_variance(const struct wall_bucket *of, double part, double samples)
+{
+	return part * part * of->variance + (double)of->ns * of->ns * part * (1 - part) / samples;
 }
 
 /* The time of bucket `from` to the stacks of its samples. */
 static bool share(struct buckets *b, size_t from, const struct oncpu_bucket *samples,
 		  const struct group *g, uint64_t period_ns)
 {
-	uint64_t ns = b->items[from].ns, count = b->items[from].count, ns_left = ns,
-		 count_left = count;
+	struct wall_bucket all = b->items[from];
+	uint64_t ns_left = all.ns, count_left = all.count;
 
 	for (size_t i = g->first; i < g->end; i++) {
 		double part = (double)samples[i].count / g->count;
 		bool last = i + 1 == g->end;
-		uint64_t some_ns = last ? ns_left : (uint64_t)(ns * part);
-		uint64_t some = last ? count_left : (uint64_t)(count * part);
+		struct gain gain = {
+			.ns = last ? ns_left : (uint64_t)(all.ns * part),
+			.count = last ? count_left : (uint64_t)(all.count * part),
+			.cpu_ns = samples[i].count * period_ns,
+			.variance = share_variance(&all, part, g->count),
+			.grain = fmax(all.grain, (double)all.ns / g->count),
+		};
 
-		if (!add(b, &samples[i], some_ns, some, samples[i].count * period_ns))
+		if (!add(b, &samples[i], &gain))
 			return false;
-		ns_left -= some_ns;
-		count_left -= some;
+		ns_left -= gain.ns;
+		count_left -= gain.count;
 	}
-	b->items[from].ns = b->items[from].count = b->items[from].cpu_ns = 0;
+	all.ns = all.count = all.cpu_ns = all.variance = 0;
+	b->items[from] = all;
 	return true;
 }
 
@@ -124,6 +149,21 @@ static bool share_seen(struct buckets *b, const struct stacks *stacks,
 	return true;
 }
 
+/* Of who was never seen running. The time in a system call is in another bucket, which memory
+ * filled. */
+static struct gain gain_of_cpu(const struct oncpu_bucket *sample, uint64_t period_ns)
+{
+	struct gain gain = {.cpu_ns = sample->count * period_ns};
+
+	if (!sample->in_syscall) {
+		gain.ns = gain.cpu_ns;
+		gain.count = sample->count;
+		gain.variance = (double)gain.ns * period_ns;
+		gain.grain = period_ns;
+	}
+	return gain;
+}
+
 struct error *buckets_join(struct buckets *b, struct goroutine_set *set,
 			   const struct oncpu_bucket *samples, size_t count, uint64_t period_ns,
 			   bool system)
@@ -142,14 +182,11 @@ struct error *buckets_join(struct buckets *b, struct goroutine_set *set,
 		struct group g = group_at(sorted, count, i);
 
 		for (size_t k = g.first; !used[g.first] && k < g.end; k++) {
-			uint64_t cpu_ns = sorted[k].count * period_ns;
-			/* The time in a system call is in another bucket, which memory filled. */
-			uint64_t ns = sorted[k].in_syscall ? 0 : cpu_ns;
-			uint64_t seen = sorted[k].in_syscall ? 0 : sorted[k].count;
+			struct gain gain = gain_of_cpu(&sorted[k], period_ns);
 			bool hidden =
 				goroutine_set_system_flag(set, sorted[k].start_pc, sorted[k].stack);
 
-			if ((!hidden || system) && !add(b, &sorted[k], ns, seen, cpu_ns))
+			if ((!hidden || system) && !add(b, &sorted[k], &gain))
 				return &error_no_memory;
 		}
 		i = g.end;

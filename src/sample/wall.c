@@ -2,14 +2,17 @@
 
 #include <errno.h>
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "sample/buckets.h"
+#include "sample/estimate.h"
 
 /* Bytes of headers in a unit: large where all are read in order; small where few can be read at all
  * and many places count more than many goroutines (sampled at random, neighbours are alike). */
@@ -19,6 +22,9 @@ enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 }
 #define FIRST_LOOK_NS 800.0
 /* What the first pass costs besides: function tables come from the page cache, nothing is known. */
 #define FIRST_PASS_NS 5e6
+/* The least that the scheduler grants. */
+#define SLICE_NS 100000
+#define MOST_DELAY_NS 100000000u
 /* The burst of a first full pass is paid off over the recording, or so many seconds of it. */
 #define BURST_HORIZON 10.0
 
@@ -28,57 +34,18 @@ struct wall_sampler {
 	struct oncpu_sampler *on_cpu; /* NULL: not wanted, or not permitted */
 	struct wall_options options;
 	struct wall_result result;
-	struct buckets buckets;
-	uint64_t random;
-
-	/* The rotation under way. */
+	uint64_t started;
+	struct estimate estimate;
 	const struct goroutine_unit *units;
-	size_t unit_count;
-	uint32_t *order;
-	size_t order_capacity;
-	size_t next; /* in order */
-	uint64_t rotation_began;
-	uint64_t rotation_tick; /* in which it began */
-	uint64_t last_ns;       /* how long the last complete one took */
-	uint64_t credited;      /* ns that all complete rotations stand for */
-	bool random_order;
+	size_t next;            /* unit to look at, in the estimate's order */
+	uint64_t rotation_tick; /* in which this rotation began */
+	uint64_t last_tick;     /* when that was */
 
 	double tokens;    /* ns of CPU that may be used now */
 	double rate;      /* ns of CPU that a ns of time adds */
 	double unit_ns;   /* what a unit cost lately */
 	uint64_t charged; /* CPU time of this process that was taken from the tokens */
 };
-
-static uint64_t next_random(struct wall_sampler *s)
-{
-	s->random ^= s->random << 13;
-	s->random ^= s->random >> 7;
-	s->random ^= s->random << 17;
-	return s->random;
-}
-
-/* Ends what `before` stood for, at the beginning of this rotation. */
-static void credit(struct wall_sampler *s, const struct goroutine_record *before)
-{
-	struct wall_bucket *b;
-
-	if (before->owner_bucket == BUCKET_NONE)
-		return;
-	b = &s->buckets.items[before->owner_bucket];
-	b->count += s->result.rotations - before->owner_rotation;
-	b->ns += s->credited - before->owner_since;
-	b->cpu_ns += b->status == G_RUNNING ? s->credited - before->owner_since : 0;
-}
-
-/* It ran between two looks: where it was, in up to a rotation, nobody knows. The variance of a time
- * between 0 and d of which only that is known is d^2 / 4 at most. */
-static void add_doubt(struct wall_sampler *s, uint32_t bucket)
-{
-	double d = s->last_ns;
-
-	if (bucket != BUCKET_NONE)
-		s->buckets.items[bucket].variance += d * d / 4;
-}
 
 static bool is_wanted(const struct wall_sampler *s, const struct goroutine_record *r)
 {
@@ -87,34 +54,12 @@ static bool is_wanted(const struct wall_sampler *s, const struct goroutine_recor
 	return !s->options.goid || s->options.goid == r->goid;
 }
 
-/* It is where it was, and did not leave it in between. Who runs saves its sp and pc now and then,
- * but trackingSeq tells when it stops. */
-static bool stood_still(const struct goroutine_record *a, const struct goroutine_record *b)
-{
-	if (a->goid != b->goid || a->key != b->key || a->stack != b->stack ||
-	    a->labels != b->labels)
-		return false;
-	return goroutine_status(b) == G_RUNNING ||
-	       (a->sp == b->sp && a->pc == b->pc && a->tick == b->tick);
-}
-
 static struct error *changed(void *arg, const struct goroutine_record *before,
 			     struct goroutine_record *now, const uint8_t *header)
 {
 	struct wall_sampler *s = arg;
 
-	if (before->owner_bucket != BUCKET_NONE && stood_still(before, now))
-		return NULL;
-	credit(s, before);
-	add_doubt(s, before->owner_bucket);
-	now->owner_bucket = BUCKET_NONE;
-	now->owner_since = s->credited;
-	now->owner_rotation = s->result.rotations;
-	if (!is_wanted(s, now))
-		return NULL;
-	now->owner_bucket = buckets_of(&s->buckets, now);
-	add_doubt(s, now->owner_bucket);
-	return now->owner_bucket == BUCKET_NONE ? &error_no_memory : NULL;
+	return estimate_see(&s->estimate, before, now, is_wanted(s, now));
 }
 
 struct error *wall_sampler_open(struct target *t, const struct image *img,
@@ -129,13 +74,15 @@ struct error *wall_sampler_open(struct target *t, const struct image *img,
 		.arg = s,
 	};
 	struct error *err;
+	uint64_t seed;
 
 	if (!s)
 		return &error_no_memory;
 	s->t = t;
 	s->options = *options;
-	if (getrandom(&s->random, sizeof(s->random), 0) < 0 || !s->random)
-		s->random = clock_now() | 1;
+	if (getrandom(&seed, sizeof(seed), 0) < 0 || !seed)
+		seed = clock_now() | 1;
+	estimate_init(&s->estimate, seed);
 	err = goroutine_set_open(t, img, lay, &goroutines, &s->set);
 	if (err)
 		return err;
@@ -152,10 +99,9 @@ void wall_sampler_close(struct wall_sampler *s)
 		return;
 	oncpu_sampler_close(s->on_cpu);
 	goroutine_set_close(s->set);
-	buckets_release(&s->buckets);
+	estimate_release(&s->estimate);
 	error_destroy(s->result.no_on_cpu);
 	error_destroy(s->result.ended);
-	free(s->order);
 	free(s);
 }
 
@@ -183,60 +129,62 @@ static bool take_burst(struct wall_sampler *s)
 	return true;
 }
 
-static void shuffle(struct wall_sampler *s)
+/* Setting up is not charged: with a million goroutines, and 1 % of a core, nothing would be looked
+ * at for seconds. And there is a first look, however small the budget. */
+static void forget_set_up(struct wall_sampler *s)
 {
-	for (size_t i = s->unit_count; i > 1; i--) {
-		size_t k = next_random(s) % i;
-		uint32_t swap = s->order[i - 1];
-
-		s->order[i - 1] = s->order[k];
-		s->order[k] = swap;
-	}
+	s->charged = clock_cpu();
+	s->tokens = fmax(s->tokens, 1);
 }
 
-static size_t unit_size(struct wall_sampler *s)
+static size_t unit_size(struct wall_sampler *s, bool at_once)
 {
 	if (unlimited(s))
 		return UNIT_ORDERED;
-	if (!s->result.ticks) {
-		s->random_order = !take_burst(s);
-		return s->random_order ? UNIT_SCARCE : UNIT_ORDERED;
-	}
-	s->random_order = s->result.ticks > s->rotation_tick + 1;
-	return s->random_order ? UNIT_RANDOM : UNIT_ORDERED;
+	if (!s->result.ticks)
+		return take_burst(s) ? UNIT_ORDERED : UNIT_SCARCE;
+	return at_once ? UNIT_ORDERED : UNIT_RANDOM;
 }
 
-static struct error *begin_rotation(struct wall_sampler *s, uint64_t now)
+/* A rotation's time begins at `began`. `at_once`: the one before took no more than its first tick.
+ */
+static struct error *begin_rotation(struct wall_sampler *s, uint64_t began, bool at_once)
 {
-	struct error *err = goroutine_set_refresh(s->set);
+	struct error *err;
+	size_t count;
 
+	if (s->result.ticks)
+		estimate_end_rotation(&s->estimate, began);
+	err = goroutine_set_refresh(s->set);
 	if (!err)
-		err = goroutine_set_plan(s->set, unit_size(s), &s->units, &s->unit_count);
-	if (err)
-		return err;
-	if (!array_reserve(&s->order, &s->order_capacity, s->unit_count))
-		return &error_no_memory;
-	for (size_t i = 0; i < s->unit_count; i++)
-		s->order[i] = i;
-	if (s->random_order)
-		shuffle(s);
+		err = goroutine_set_plan(s->set, unit_size(s, at_once), &s->units, &count);
+	if (!err)
+		err = estimate_begin_rotation(&s->estimate, began, count, !unlimited(s));
 	s->next = 0;
-	s->rotation_began = now;
 	s->rotation_tick = s->result.ticks;
-	return NULL;
+	return err;
 }
 
-static void end_rotation(struct wall_sampler *s, uint64_t now)
+/* The time that this tick's looks are for begins half way to the tick before. */
+static uint64_t tick_begins(const struct wall_sampler *s, uint64_t now)
 {
-	s->last_ns = now - s->rotation_began;
-	s->credited += s->last_ns;
-	s->result.rotations++;
+	return s->result.ticks ? s->last_tick + (now - s->last_tick) / 2 : s->started;
+}
+
+static struct error *begin_with_tick(struct wall_sampler *s, uint64_t now)
+{
+	bool at_once = s->result.ticks <= s->rotation_tick + 1;
+	struct error *err = begin_rotation(s, tick_begins(s, now), at_once);
+
+	if (!s->result.ticks)
+		forget_set_up(s);
+	return err;
 }
 
 /* How many units may be visited now, by what they cost lately. */
 static size_t affordable(const struct wall_sampler *s)
 {
-	size_t left = s->unit_count - s->next;
+	size_t left = s->estimate.unit_count - s->next;
 	double n = s->unit_ns > 0 ? s->tokens / s->unit_ns : 1;
 
 	if (unlimited(s))
@@ -263,7 +211,7 @@ static struct error *visit(struct wall_sampler *s, size_t count)
 	struct error *err;
 
 	charge(s);
-	err = goroutine_set_visit(s->set, s->order + s->next, count, &visited);
+	err = goroutine_set_visit(s->set, s->estimate.order + s->next, count, &visited);
 	if (err)
 		return err;
 	s->next += visited;
@@ -272,35 +220,50 @@ static struct error *visit(struct wall_sampler *s, size_t count)
 	return NULL;
 }
 
-/* Setting up is not charged: with a million goroutines, and 1 % of a core, nothing would be looked
- * at for seconds. And there is a first look, however small the budget. */
-static void forget_set_up(struct wall_sampler *s)
-{
-	s->charged = clock_cpu();
-	s->tokens = fmax(s->tokens, 1);
-}
-
 /* A rotation that is complete stands until the next can begin: in debt, what was seen last goes on.
  */
 static bool may_begin(const struct wall_sampler *s)
 {
-	return s->next == s->unit_count && (!s->result.ticks || unlimited(s) || s->tokens > 0);
+	return s->next == s->estimate.unit_count &&
+	       (!s->result.ticks || unlimited(s) || s->tokens > 0);
 }
 
-static struct error *tick(struct wall_sampler *s, uint64_t now)
+static struct error *visit_affordable(struct wall_sampler *s)
 {
 	struct error *err = NULL;
 	size_t n;
 
-	if (may_begin(s)) {
-		if (s->result.ticks)
-			end_rotation(s, now);
-		err = begin_rotation(s, now);
-		if (!s->result.ticks)
-			forget_set_up(s);
-	}
-	while (!err && s->next < s->unit_count && (n = affordable(s)))
+	while (!err && s->next < s->estimate.unit_count && (n = affordable(s)))
 		err = visit(s, n);
+	estimate_end_tick(&s->estimate, s->next);
+	return err;
+}
+
+/*
+ * A rotation of several ticks ends in the middle of one, after `visited` of its looks, and the next
+ * begins there: so that no part of a rotation's time has more looks than another.
+ */
+static struct error *begin_within_tick(struct wall_sampler *s, uint64_t now, double visited)
+{
+	double more = s->unit_ns > 0 ? s->tokens / s->unit_ns : 1;
+	double part = visited / (visited + fmin(more, s->estimate.unit_count));
+
+	return begin_rotation(s, tick_begins(s, now) + part * 1e9 / s->options.hz, false);
+}
+
+static struct error *tick(struct wall_sampler *s, uint64_t now)
+{
+	struct error *err = may_begin(s) ? begin_with_tick(s, now) : NULL;
+	size_t before = s->next;
+
+	if (!err)
+		err = visit_affordable(s);
+	if (!err && s->rotation_tick < s->result.ticks && may_begin(s)) {
+		err = begin_within_tick(s, now, s->next - before);
+		if (!err)
+			err = visit_affordable(s);
+	}
+	s->last_tick = now;
 	if (!err && s->on_cpu)
 		err = oncpu_sampler_drain(s->on_cpu);
 	s->result.ticks++;
@@ -317,85 +280,94 @@ static void earn(struct wall_sampler *s, uint64_t passed, uint64_t period)
 		s->tokens = most;
 }
 
-/* Sleeps until the next tick; those that are over by now are left out. */
-static void sleep_until_next(struct wall_sampler *s, uint64_t *next, uint64_t period)
+static void sleep_until(const struct wall_sampler *s, uint64_t moment)
 {
-	uint64_t now = clock_now();
-	struct timespec ts;
+	struct timespec ts = {moment / 1000000000, moment % 1000000000};
 
-	*next += period;
-	if (now > *next) {
-		uint64_t late = (now - *next) / period;
-
-		s->result.missed += late;
-		*next += late * period;
-	}
-	ts = (struct timespec){*next / 1000000000, *next % 1000000000};
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
 		if (*s->options.stop)
 			break;
 }
 
-static struct error *loop(struct wall_sampler *s, uint64_t start)
+/* Sleeps until the tick of that period or a later one, at a random moment of it; those that are
+ * over by now are left out. False: there is none. */
+static bool sleep_until_tick(struct wall_sampler *s, uint64_t *period, uint64_t end)
 {
-	uint64_t period = 1e9 / s->options.hz, next = start, before = start, told = start;
+	uint64_t length = 1e9 / s->options.hz, now = clock_now(), moment;
+
+	for (;; ++*period) {
+		uint64_t from = s->started + *period * length;
+		/* The first does not keep anybody waiting. */
+		uint64_t room = *period || length < MOST_DELAY_NS ? length : MOST_DELAY_NS;
+
+		if (from >= end) {
+			sleep_until(s, end);
+			return false;
+		}
+		moment = from + fmin(room, end - from) * estimate_random(&s->estimate);
+		if (moment >= now)
+			break;
+		s->result.missed++;
+	}
+	sleep_until(s, moment);
+	++*period;
+	return true;
+}
+
+/* As linux/sched/types.h has it; that does not go together with sched.h. */
+struct schedule {
+	uint32_t size;
+	uint32_t policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime;
+	uint64_t deadline;
+	uint64_t period;
+};
+
+/*
+ * On a busy machine a tick would come when others have had their turn: late, and just when the
+ * target's threads stop. Who asks for short slices comes at once, from Linux 6.12 on; it gets no
+ * more time than others. Where that is not known, ticks are late.
+ */
+static void ask_for_short_slices(void)
+{
+	struct schedule how = {.size = sizeof(how)};
+
+	if (syscall(SYS_sched_getattr, 0, &how, sizeof(how), 0) || how.policy != SCHED_OTHER)
+		return;
+	how.runtime = SLICE_NS;
+	syscall(SYS_sched_setattr, 0, &how, 0);
+}
+
+static void tell_progress(const struct wall_sampler *s, uint64_t now, uint64_t *told)
+{
+	if (!s->options.progress || now - *told <= 1000000000)
+		return;
+	*told = now;
+	s->options.progress(s->options.arg, (now - s->started) / 1e9,
+			    goroutine_set_stats(s->set)->visits);
+}
+
+static struct error *loop(struct wall_sampler *s)
+{
+	uint64_t start = s->started, before = start, told = start, period = 0;
 	uint64_t end = s->options.duration > 0 ? start + s->options.duration * 1e9 : UINT64_MAX;
 	struct error *err = NULL;
 
-	for (uint64_t now = start; !err && !*s->options.stop && now < end; now = clock_now()) {
-		earn(s, now - before, period);
+	while (!err && !*s->options.stop && sleep_until_tick(s, &period, end)) {
+		uint64_t now = clock_now();
+
+		if (*s->options.stop)
+			break;
+		earn(s, now - before, 1e9 / s->options.hz);
 		charge(s);
 		before = now;
 		err = tick(s, now);
-		if (s->options.progress && now - told > 1000000000) {
-			told = now;
-			s->options.progress(s->options.arg, (now - start) / 1e9,
-					    goroutine_set_stats(s->set)->visits);
-		}
-		if (!err && next + period < end)
-			sleep_until_next(s, &next, period);
-		else if (!err)
-			sleep_until_next(s, &next, end - next);
+		tell_progress(s, now, &told);
 	}
 	return err;
-}
-
-/* The rest of each goroutine's time, and whether it was idle all through. */
-static void finish_record(struct wall_sampler *s, const struct goroutine_record *r, bool visited,
-			  double last_ns)
-{
-	struct wall_bucket *b;
-	uint64_t ns, count;
-
-	if (r->owner_bucket == BUCKET_NONE)
-		return;
-	b = &s->buckets.items[r->owner_bucket];
-	ns = s->credited - r->owner_since + (visited ? (uint64_t)last_ns : 0);
-	count = s->result.rotations - r->owner_rotation + visited;
-	b->ns += ns;
-	b->count += count;
-	b->partial_ns += visited ? (uint64_t)last_ns : 0;
-	b->cpu_ns += goroutine_status(r) == G_RUNNING ? ns : 0;
-	if (!r->owner_rotation && goroutine_status(r) != G_RUNNING &&
-	    goroutine_status(r) != G_RUNNABLE) {
-		b->idle_ns += ns;
-		b->idle_count += count;
-	}
-}
-
-/* The rotation under way was cut short: its visits stand for the time that it had, and for those
- * units, too, that it did not come to. */
-static void finish(struct wall_sampler *s, uint64_t now)
-{
-	const struct goroutine_record *records = goroutine_set_records(s->set);
-	double last_ns = s->next ? (double)(now - s->rotation_began) * s->unit_count / s->next : 0;
-
-	for (size_t i = 0; i < s->unit_count; i++) {
-		const struct goroutine_unit *u = &s->units[s->order[i]];
-
-		for (uint32_t k = u->first; k < u->first + u->count; k++)
-			finish_record(s, &records[k], i < s->next, last_ns);
-	}
 }
 
 /* Without samples what runs stays [running]. */
@@ -408,68 +380,52 @@ static struct error *join(struct wall_sampler *s)
 		return NULL;
 	count = oncpu_sampler_buckets(s->on_cpu, &samples);
 	s->result.on_cpu = oncpu_sampler_stats(s->on_cpu);
-	return buckets_join(&s->buckets, s->set, samples, count, s->result.on_cpu.period_ns,
-			    s->options.system);
-}
-
-/* Of a rotation cut short only some units were seen: a random sample of them. */
-static void add_sampling_error(struct wall_sampler *s)
-{
-	double seen = s->unit_count ? (double)s->next / s->unit_count : 1, total = 0;
-
-	for (size_t i = 1; i < s->buckets.count; i++)
-		total += s->buckets.items[i].partial_ns;
-	for (size_t i = 1; total > 0 && s->next && i < s->buckets.count; i++) {
-		double share = s->buckets.items[i].partial_ns / total;
-
-		s->buckets.items[i].variance +=
-			(1 - seen) * share * (1 - share) / s->next * total * total;
-	}
+	return buckets_join(&s->estimate.buckets, s->set, samples, count,
+			    s->result.on_cpu.period_ns, s->options.system);
 }
 
 static double total_ns(const struct wall_sampler *s)
 {
 	double total = 0;
 
-	for (size_t i = 1; i < s->buckets.count; i++)
-		total += s->buckets.items[i].ns;
+	for (size_t i = 1; i < s->estimate.buckets.count; i++)
+		total += s->estimate.buckets.items[i].ns;
 	return total;
 }
 
-/* The worst stack's standard error, as a share of all time, twice. */
-static double error_of(const struct wall_sampler *s)
+/* How often each goroutine was looked at. */
+static double looks(const struct wall_sampler *s)
 {
-	double total = total_ns(s), worst = 0;
+	const struct estimate *e = &s->estimate;
+	bool cut = e->next < e->unit_count;
 
-	for (size_t i = 1; i < s->buckets.count; i++)
-		worst = fmax(worst, s->buckets.items[i].variance);
-	return total > 0 ? 2 * sqrt(worst) / total : 0;
+	return e->rotations + (cut ? (double)e->next / e->unit_count : 0);
 }
 
 struct error *wall_sampler_run(struct wall_sampler *s)
 {
-	uint64_t cpu = s->charged = clock_cpu(), start = clock_now(), end;
+	uint64_t cpu = s->charged = clock_cpu(), end;
 	struct error *err;
 
+	ask_for_short_slices();
+	s->started = s->last_tick = clock_now();
 	s->result.start_ns = clock_read(CLOCK_REALTIME);
 	s->rate = s->options.budget;
-	s->rotation_began = start;
-	err = loop(s, start);
+	err = loop(s);
 	end = clock_now();
 	if (err && err->code == ERROR_GONE)
 		s->result.ended = err;
 	else if (err)
 		return err;
-	finish(s, end);
-	add_sampling_error(s);
-	s->result.error = error_of(s);
-	s->result.goroutines = end > start ? total_ns(s) / (end - start) : 0;
+	estimate_finish(&s->estimate, end, goroutine_set_records(s->set), s->units);
+	s->result.goroutines = end > s->started ? total_ns(s) / (end - s->started) : 0;
 	err = join(s);
 	if (err)
 		return err;
-	s->result.duration_ns = end - start;
-	s->result.looks =
-		s->result.rotations + (s->unit_count ? (double)s->next / s->unit_count : 0);
+	s->result.error = precision_error(&s->estimate.precision, &s->estimate.buckets);
+	s->result.duration_ns = end - s->started;
+	s->result.rotations = s->estimate.rotations;
+	s->result.looks = looks(s);
 	s->result.cpu_ns = clock_cpu() - cpu;
 	s->result.per_tick =
 		s->result.ticks ? (double)goroutine_set_stats(s->set)->visits / s->result.ticks : 0;
@@ -486,13 +442,8 @@ struct goroutine_set *wall_sampler_set(struct wall_sampler *s)
 	return s->set;
 }
 
-struct modules *wall_sampler_modules(const struct wall_sampler *s)
-{
-	return s->on_cpu ? oncpu_sampler_modules(s->on_cpu) : NULL;
-}
-
 size_t wall_sampler_buckets(const struct wall_sampler *s, const struct wall_bucket **ret)
 {
-	*ret = s->buckets.items;
-	return s->buckets.count;
+	*ret = s->estimate.buckets.items;
+	return s->estimate.buckets.count;
 }

@@ -11,12 +11,14 @@
  * the same function, with the same labels, share their running time as their samples are shared. So
  * no goroutine counts twice in an instant.
  *
- * What is not known is where a goroutine that ran between two looks was in between: each such look
- * adds to the variance of its stacks, and so does what a rotation cut short did not come to. The
- * result says the error that this makes.
+ * What is not known is where a goroutine that ran between two looks was in between, and what a
+ * rotation cut short did not come to. The result says the error that this makes (precision.h).
  *
  * The time credited is the time that really passed. A goroutine that did not run between two looks
  * costs a comparison, and its time is exact.
+ *
+ * A tick comes at a random moment of its period: what the target does in step with our rate is seen
+ * as often as it happens.
  */
 #ifndef SAMPLE_WALL_H
 #define SAMPLE_WALL_H
@@ -56,8 +58,8 @@ struct wall_bucket {
 	uint64_t idle_count; /* the part by goroutines that stood there from the first look to the
 				last */
 	uint64_t idle_ns;
-	double variance;     /* of ns, in ns^2: what is not known between two looks */
-	uint64_t partial_ns; /* the part of ns from the rotation that was cut short */
+	double variance; /* of ns, in ns^2 */
+	double grain;    /* of ns: the time that a single draw stands for */
 };
 
 struct wall_result {
@@ -70,7 +72,7 @@ struct wall_result {
 	double looks;       /* at each goroutine: rotations, and the part of the last one */
 	double goroutines;  /* that were counted, mean over the time */
 	double per_tick;    /* looked at in a tick, mean */
-	double error; /* each stack\'s share of all time is right within this, 19 times of 20 */
+	double error; /* all stacks' shares of all time are right within this, 19 times of 20 */
 	struct error *no_on_cpu; /* why the stacks of what runs are not known, or NULL */
 	struct oncpu_stats on_cpu;
 	struct error *ended; /* why it ended early: ERROR_GONE; or NULL */
@@ -89,8 +91,6 @@ struct error *wall_sampler_run(struct wall_sampler *s) must_check;
 const struct wall_result *wall_sampler_result(const struct wall_sampler *s);
 /* Stacks and labels of the buckets are this set's. */
 struct goroutine_set *wall_sampler_set(struct wall_sampler *s);
-/* The files that hold the C code in its stacks, or NULL; they live as long as the sampler. */
-struct modules *wall_sampler_modules(const struct wall_sampler *s);
 /* Buckets whose count is 0 may be among them. */
 size_t wall_sampler_buckets(const struct wall_sampler *s, const struct wall_bucket **ret);
 

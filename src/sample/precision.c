@@ -1,0 +1,241 @@
+#include "sample/precision.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+
+/* So many rotations say how the first one varied. */
+#define ENOUGH_ROTATIONS 4
+#define MISS 0.05
+
+static bool note(struct precision *p, uint32_t bucket, double change)
+{
+	struct tally *t;
+
+	if (!array_reserve(&p->tallies, &p->capacity, bucket + 1) ||
+	    !array_reserve(&p->in_tick, &p->tick_capacity, p->tick_count + 1) ||
+	    !array_reserve(&p->in_rotation, &p->rotation_capacity, p->rotation_count + 1))
+		return false;
+	t = &p->tallies[bucket];
+	t->delta += change;
+	if (!t->in_tick)
+		p->in_tick[p->tick_count++] = bucket;
+	if (!t->in_rotation)
+		p->in_rotation[p->rotation_count++] = bucket;
+	t->in_tick = t->in_rotation = true;
+	return true;
+}
+
+bool precision_look(struct precision *p, uint32_t before, uint32_t now)
+{
+	if (before == BUCKET_NONE && now == BUCKET_NONE)
+		return true;
+	p->tick_looks++;
+	if (before == now)
+		return true;
+	return (before == BUCKET_NONE || note(p, before, -1)) &&
+	       (now == BUCKET_NONE || note(p, now, 1));
+}
+
+void precision_end_tick(struct precision *p)
+{
+	for (size_t i = 0; i < p->tick_count; i++) {
+		struct tally *t = &p->tallies[p->in_tick[i]];
+
+		t->squares += t->delta * t->delta;
+		t->net += t->delta;
+		t->first_products += p->rotations ? 0 : t->delta * p->tick_looks;
+		t->delta = 0;
+		t->in_tick = false;
+	}
+	if (!p->rotations) {
+		p->first_looks += p->tick_looks;
+		p->first_looks_squares += p->tick_looks * p->tick_looks;
+	} else {
+		p->moving_ticks += p->tick_looks > 0;
+	}
+	p->rotation_looks += p->tick_looks;
+	p->rotation_ticks++;
+	p->ticks++;
+	p->tick_count = 0;
+	p->tick_looks = 0;
+}
+
+/*
+ * What a squared difference says of the variance of a look. Two looks differ by twice the variance
+ * of one. But those that a rotation has at many moments may each differ from the mean of all, if
+ * goroutines are in step.
+ */
+static double variance_of_square(const struct precision *p)
+{
+	return p->rotation_ticks > 1 ? p->rotation_ticks / (p->rotation_ticks + 1.0) : 0.5;
+}
+
+static void clear_rotation(struct precision *p)
+{
+	for (size_t i = 0; i < p->rotation_count; i++) {
+		struct tally *t = &p->tallies[p->in_rotation[i]];
+
+		t->net = t->squares = 0;
+		t->in_rotation = false;
+	}
+	p->rotation_count = 0;
+	p->rotation_looks = 0;
+	p->rotation_ticks = 0;
+}
+
+static void end_first(struct precision *p, double ns)
+{
+	for (size_t i = 0; i < p->rotation_count; i++) {
+		struct tally *t = &p->tallies[p->in_rotation[i]];
+
+		t->first = t->net;
+		t->first_squares = t->squares;
+	}
+	p->first_ns = ns;
+	p->first_ticks = p->rotation_ticks;
+}
+
+void precision_end_rotation(struct precision *p, double ns)
+{
+	double weight = variance_of_square(p);
+
+	if (!p->rotations)
+		end_first(p, ns);
+	for (size_t i = 0; p->rotations && i < p->rotation_count; i++) {
+		struct tally *t = &p->tallies[p->in_rotation[i]];
+
+		t->variance += ns * ns * weight * t->squares;
+		t->past_squares += weight * t->squares;
+	}
+	p->moving_ns += p->rotations ? ns * p->rotation_looks : 0;
+	p->rotations++;
+	clear_rotation(p);
+}
+
+/* Which goroutines were looked at varies too, as do the moments. */
+void precision_cut_rotation(struct precision *p, double ns, double scale)
+{
+	double weight = scale * (scale - 1) + variance_of_square(p) * scale;
+
+	if (!p->rotations)
+		end_first(p, ns * scale);
+	for (size_t i = 0; p->rotations && i < p->rotation_count; i++) {
+		struct tally *t = &p->tallies[p->in_rotation[i]];
+
+		t->variance += ns * ns * weight * t->squares;
+	}
+	p->moving_ns += p->rotations ? ns * scale * p->rotation_looks : 0;
+	clear_rotation(p);
+}
+
+double precision_net(const struct precision *p, uint32_t bucket)
+{
+	return bucket < p->capacity ? p->tallies[bucket].net : 0;
+}
+
+static double first_variance(const struct precision *p, const struct tally *t)
+{
+	double share, ticks = p->first_ticks, squares;
+
+	if (p->rotations >= ENOUGH_ROTATIONS)
+		return p->first_ns * p->first_ns * t->past_squares / (p->rotations - 1);
+	if (p->first_ticks < 2 || !p->first_looks)
+		return 0;
+	share = t->first / p->first_looks;
+	squares = t->first_squares - 2 * share * t->first_products +
+		  share * share * p->first_looks_squares;
+	return p->first_ns * p->first_ns * fmax(squares, 0) * ticks / (ticks - 1);
+}
+
+static double total_ns(const struct buckets *b)
+{
+	double total = 0;
+
+	for (size_t i = 1; i < b->count; i++)
+		total += b->items[i].ns;
+	return total;
+}
+
+/* The time that one draw of what moves stands for. When nobody was looked at twice, all may move.
+ */
+static double grain_of(const struct precision *p, double total)
+{
+	double again = total - p->first_ns * p->first_looks;
+
+	if (!p->ticks)
+		return total;
+	if (again < total * 1e-9)
+		return total / p->ticks;
+	return p->moving_ticks ? total * fmin(p->moving_ns / again, 1) / p->moving_ticks : 0;
+}
+
+void precision_tell(const struct precision *p, struct buckets *b)
+{
+	double grain = grain_of(p, total_ns(b));
+
+	for (size_t i = 1; i < b->count; i++) {
+		const struct tally *t = i < p->capacity ? &p->tallies[i] : &(struct tally){0};
+
+		b->items[i].variance = t->variance + first_variance(p, t);
+		b->items[i].grain = grain;
+	}
+}
+
+/*
+ * How probable it is that a stack's time is off by more than `error`, by the normal distribution.
+ * Of rare draws the true variance is more than the one seen: as much as `grain` a time more.
+ */
+static double miss(double variance, double grain, double error)
+{
+	double spread = variance + grain * error;
+
+	return spread > 0 ? erfc(error / sqrt(2 * spread)) : 0;
+}
+
+static double any_miss(const struct buckets *b, double grain, double error)
+{
+	double sum = miss(0, grain, error);
+
+	for (size_t i = 1; i < b->count && sum <= MISS; i++)
+		if (b->items[i].variance > 0)
+			sum += miss(b->items[i].variance, b->items[i].grain, error);
+	return sum;
+}
+
+/* Before the first look at a goroutine, and after the last, it may have moved as rarely as would
+ * not have been seen in all the ticks. */
+static double error_of_ends(const struct precision *p)
+{
+	double n = p->ticks;
+
+	return n > 3 ? 3 / (n * n) : 1 / n;
+}
+
+double precision_error(const struct precision *p, const struct buckets *b)
+{
+	double total = total_ns(b), low = 0, high = total, grain = 0;
+
+	if (!p->ticks || !total)
+		return 1;
+	for (size_t i = 1; i < b->count; i++)
+		grain = fmax(grain, b->items[i].grain);
+	for (int i = 0; i < 40; i++) {
+		double middle = (low + high) / 2;
+
+		if (any_miss(b, grain, middle) > MISS)
+			low = middle;
+		else
+			high = middle;
+	}
+	return fmin(high / total + error_of_ends(p), 1);
+}
+
+void precision_release(struct precision *p)
+{
+	free(p->tallies);
+	free(p->in_tick);
+	free(p->in_rotation);
+	*p = (struct precision){0};
+}

@@ -224,12 +224,17 @@ static struct error *make_profile(struct record_verb *v, struct wall_sampler *sa
 }
 
 static struct error *write_profile(struct record_verb *v, const struct profile *p,
-				   const struct subject *s, struct outfile *out)
+				   const struct subject *s, struct modules *modules,
+				   struct outfile *out)
 {
+	const struct code code = {&s->image->functions, modules};
 	_cleanup_profile_symbols_ struct profile_symbols *symbols = NULL;
 	struct error *err;
 
-	err = profile_symbolize(p, v->raw ? NULL : &s->image->functions, &symbols);
+	if (v->raw)
+		err = profile_symbolize(p, NULL, &symbols);
+	else
+		err = profile_symbolize_code(p, &code, &symbols);
 	if (!err)
 		err = v->format->write(p, symbols, out->stream);
 	return err ? err : outfile_commit(out);
@@ -291,7 +296,7 @@ static struct error *record(struct record_verb *v, const struct subject *s, stru
 	if (!err)
 		err = make_profile(v, sampler, s, p, &samples);
 	if (!err)
-		err = write_profile(v, p, s, out);
+		err = write_profile(v, p, s, wall_sampler_modules(sampler), out);
 	if (!err)
 		say_summary(v, wall_sampler_result(sampler), wall_sampler_set(sampler), samples);
 	return err;

@@ -442,6 +442,11 @@ struct goroutine_set *wall_sampler_set(struct wall_sampler *s)
 	return s->set;
 }
 
+struct modules *wall_sampler_modules(const struct wall_sampler *s)
+{
+	return s->on_cpu ? oncpu_sampler_modules(s->on_cpu) : NULL;
+}
+
 size_t wall_sampler_buckets(const struct wall_sampler *s, const struct wall_bucket **ret)
 {
 	*ret = s->estimate.buckets.items;

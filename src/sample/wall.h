@@ -91,6 +91,8 @@ struct error *wall_sampler_run(struct wall_sampler *s) must_check;
 const struct wall_result *wall_sampler_result(const struct wall_sampler *s);
 /* Stacks and labels of the buckets are this set's. */
 struct goroutine_set *wall_sampler_set(struct wall_sampler *s);
+/* The files that hold the C code in its stacks, or NULL; they live as long as the sampler. */
+struct modules *wall_sampler_modules(const struct wall_sampler *s);
 /* Buckets whose count is 0 may be among them. */
 size_t wall_sampler_buckets(const struct wall_sampler *s, const struct wall_bucket **ret);
 

@@ -114,6 +114,7 @@ static void add_function(struct made_functions *m, enum pclntab_format format, s
 			 const struct made_function *f)
 {
 	int32_t sp[][2] = {{0, MADE_BODY}, {f->frame, MADE_SIZE - MADE_BODY}};
+	int32_t frameless[][2] = {{0, MADE_SIZE}};
 	int32_t file[][2] = {{0, MADE_SIZE}};
 	int32_t line[][2] = {{10 * i + 1, MADE_INLINED}, {10 * i + 2, MADE_SIZE - MADE_INLINED}};
 	int32_t index[][2] = {{-1, MADE_INLINED}, {0, MADE_SIZE - MADE_INLINED}};
@@ -123,7 +124,7 @@ static void add_function(struct made_functions *m, enum pclntab_format format, s
 	add_u32(&m->cutab, m->files.length);
 	strbuf_addf(&m->files, "/src/%zu.go", i);
 	strbuf_addc(&m->files, 0);
-	t.pcsp = add_table(&m->pctab, sp, 2);
+	t.pcsp = f->frame ? add_table(&m->pctab, sp, 2) : add_table(&m->pctab, frameless, 1);
 	t.pcfile = add_table(&m->pctab, file, 1);
 	t.pcln = add_table(&m->pctab, line, 2);
 	if (f->inlined) {

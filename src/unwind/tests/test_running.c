@@ -1,0 +1,446 @@
+#include <string.h>
+
+#include "base/array.h"
+#include "base/unit_test.h"
+#include "tests/made_functions.h"
+#include "unwind/running.h"
+
+enum {
+	LEAF,
+	MIDDLE,
+	ROOT,
+	GOEXIT,
+	SYSTEMSTACK,
+	OLD_SYSTEMSTACK, /* Go 1.20: without a frame */
+	ASMCGOCALL,
+	MCALL,
+	MORESTACK,
+	SIGTRAMP,
+	FUNCTIONS
+};
+
+static const struct made_function functions[FUNCTIONS] = {
+	[LEAF] = {"main.leaf", NULL, 24, 0, 0},
+	[MIDDLE] = {"main.middle", NULL, 40, 0, 0},
+	[ROOT] = {"main.root", NULL, 8, 0, 0},
+	[GOEXIT] = {"runtime.goexit", NULL, 0, FUNC_TOPFRAME, 0},
+	[SYSTEMSTACK] = {"runtime.systemstack", NULL, 8, FUNC_SPWRITE, 0},
+	[OLD_SYSTEMSTACK] = {"runtime.systemstack.abi0", NULL, 0, FUNC_SPWRITE, 0},
+	[ASMCGOCALL] = {"runtime.asmcgocall", NULL, 8, FUNC_SPWRITE, 0},
+	[MCALL] = {"runtime.mcall", NULL, 8, FUNC_SPWRITE, 0},
+	[MORESTACK] = {"runtime.morestack", NULL, 0, FUNC_SPWRITE, 0},
+	[SIGTRAMP] = {"runtime.sigtramp", NULL, 48, FUNC_TOPFRAME, 0},
+};
+
+#define G 0xc000001000u
+#define G_LO 0xc000010000u
+#define G_HI 0xc000012000u
+#define THREAD_STACK 0x7ffe00001000u
+#define START (MADE_TEXT + ROOT * MADE_SIZE)
+#define END (MADE_TEXT + GOEXIT * MADE_SIZE + 1)
+
+/* A stack that is filled from its end, as stacks grow. */
+struct made_stack {
+	uint64_t words[1024];
+	uint64_t end; /* the address behind its last word */
+	uint64_t sp;
+	uint64_t fp;
+};
+
+static uint64_t *at(struct made_stack *s, uint64_t address)
+{
+	return &s->words[ARRAY_SIZE(s->words) - (s->end - address) / 8];
+}
+
+static void push(struct made_stack *s, uint64_t word)
+{
+	s->sp -= 8;
+	*at(s, s->sp) = word;
+}
+
+/* A frame of `size` bytes, its record included, under a return address. */
+static void push_frame(struct made_stack *s, size_t size, uint64_t return_address)
+{
+	push(s, return_address);
+	push(s, s->fp);
+	s->fp = s->sp;
+	for (size_t i = 8; i < size; i += 8)
+		push(s, 0x1111);
+}
+
+struct fixture {
+	struct made_functions made;
+	struct stacks *stacks;
+	struct running_unwinder *unwinder;
+	struct made_stack goroutine; /* as memory has it now */
+	struct made_stack thread;
+	struct goroutine_place place;
+	uint64_t chain[16];
+	struct running_sample sample;
+	struct running_stack result;
+	struct stack stack;
+};
+
+static bool read_memory(void *arg, uint64_t address, void *buffer, size_t size)
+{
+	struct made_stack *s = &((struct fixture *)arg)->goroutine;
+	uint64_t begin = s->end - sizeof(s->words);
+
+	if (address < begin || address >= s->end)
+		return false;
+	memset(buffer, 0, size);
+	if (size > s->end - address)
+		size = s->end - address;
+	memcpy(buffer, at(s, address), size);
+	return true;
+}
+
+static bool find_goroutine(void *arg, uint64_t g, struct goroutine_place *ret)
+{
+	struct fixture *f = arg;
+
+	if (g != G)
+		return false;
+	*ret = f->place;
+	return true;
+}
+
+static bool no_thread_sp(void *arg, uint64_t *ret)
+{
+	return false;
+}
+
+static int set_up(void **state)
+{
+	static struct fixture f;
+
+	memset(&f, 0, sizeof(f));
+	made_functions_init(&f.made, PCLNTAB_GO120, functions, FUNCTIONS);
+	f.stacks = stacks_create(&f.made.tab, MACHINE_AMD64);
+	f.unwinder = running_unwinder_create(f.stacks, &f.made.tab, MACHINE_AMD64, NULL);
+	f.goroutine = (struct made_stack){.end = G_HI, .sp = G_HI};
+	f.thread = (struct made_stack){.end = THREAD_STACK, .sp = THREAD_STACK};
+	f.place = (struct goroutine_place){.stack_lo = G_LO, .stack_hi = G_HI, .start_pc = START};
+	*state = &f;
+	return f.stacks && f.unwinder ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	running_unwinder_destroy(f->unwinder);
+	stacks_destroy(f->stacks);
+	made_functions_release(&f->made);
+	return 0;
+}
+
+/* The goroutine's stack: root, called by goexit, has called middle. */
+static void make_goroutine(struct fixture *f)
+{
+	push_frame(&f->goroutine, 8, END);
+	push_frame(&f->goroutine, 40, made_pc(ROOT, false));
+}
+
+/* A sample of the thread in this function, with so many bytes of this stack. */
+static void sample(struct fixture *f, const struct made_stack *s, size_t size, int function)
+{
+	struct made_stack *captured = (struct made_stack *)s;
+
+	registers_set(&f->sample.regs, AMD64_PC, made_pc(function, false));
+	registers_set(&f->sample.regs, AMD64_RSP, s->sp);
+	registers_set(&f->sample.regs, AMD64_RBP, s->fp);
+	f->sample.bytes = (const uint8_t *)at(captured, s->sp);
+	f->sample.size = size < s->end - s->sp ? size : s->end - s->sp;
+}
+
+static void unwind(struct fixture *f)
+{
+	struct running_source source = {read_memory, find_goroutine, no_thread_sp, f};
+
+	assert_null(running_unwind(f->unwinder, &f->sample, &source, &f->result));
+	f->stack = stacks_get(f->stacks, f->result.stack);
+}
+
+static void assert_pcs(const struct fixture *f, const uint64_t *pcs, size_t count)
+{
+	assert_int_equal(f->stack.count, count);
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(f->stack.pcs[i], pcs[i]);
+}
+
+#define ASSERT_PCS(f, ...)                             \
+	do {                                           \
+		const uint64_t pcs_[] = {__VA_ARGS__}; \
+		assert_pcs(f, pcs_, ARRAY_SIZE(pcs_)); \
+	} while (0)
+
+#define EXACTLY(function) (made_pc(function, false) | STACK_PC_EXACT)
+
+static void what_was_captured_needs_nothing_else(void **state)
+{
+	struct fixture *f = *state;
+
+	make_goroutine(f);
+	push_frame(&f->goroutine, 24, made_pc(MIDDLE, false));
+	f->sample.g = G;
+	f->sample.g_is_certain = true;
+	sample(f, &f->goroutine, SIZE_MAX, LEAF);
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(MIDDLE, false), made_pc(ROOT, false), END);
+	assert_int_equal(f->result.g, G);
+	assert_int_equal(f->result.start_pc, START);
+	assert_false(f->result.used_memory || f->result.used_chain || f->result.truncated);
+}
+
+/* On the thread's stack leaf runs, called by systemstack; its record is the goroutine's. */
+static void make_systemstack(struct fixture *f, int function)
+{
+	make_goroutine(f);
+	if (function == SYSTEMSTACK)
+		push_frame(&f->goroutine, 8, made_pc(MIDDLE, false));
+	else
+		push(&f->goroutine, made_pc(MIDDLE, false));
+	f->thread.fp = f->goroutine.fp;
+	push_frame(&f->thread, 24, made_pc(function, false));
+	f->place.sp = f->goroutine.sp;
+	f->sample.g = G;
+	sample(f, &f->thread, SIZE_MAX, LEAF);
+}
+
+static void systemstack_leads_to_its_caller(void **state)
+{
+	struct fixture *f = *state;
+
+	make_systemstack(f, SYSTEMSTACK);
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(SYSTEMSTACK, false), made_pc(MIDDLE, false),
+		   made_pc(ROOT, false), END);
+	assert_int_equal(f->result.g, G);
+	assert_true(f->result.used_memory);
+}
+
+static void before_go_1_21_as_well(void **state)
+{
+	struct fixture *f = *state;
+
+	make_systemstack(f, OLD_SYSTEMSTACK);
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(OLD_SYSTEMSTACK, false), made_pc(MIDDLE, false),
+		   made_pc(ROOT, false), END);
+	assert_int_equal(f->result.g, G);
+}
+
+static void a_goroutine_that_went_on_gives_no_callers(void **state)
+{
+	struct fixture *f = *state;
+
+	make_systemstack(f, SYSTEMSTACK);
+	f->place.sp = 0;
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(SYSTEMSTACK, false), STACK_PC_TRUNCATED,
+		   START | STACK_PC_EXACT);
+	assert_true(f->result.truncated);
+	assert_int_equal(f->result.g, G);
+}
+
+static void another_goroutine_is_not_taken_for_it(void **state)
+{
+	struct fixture *f = *state;
+
+	make_systemstack(f, SYSTEMSTACK);
+	f->place.stack_lo += 0x100000;
+	f->place.stack_hi += 0x100000;
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(SYSTEMSTACK, false), STACK_PC_TRUNCATED);
+	assert_int_equal(f->result.g, 0);
+}
+
+/* The kernel went from leaf's record to systemstack's and on. */
+static void make_chain(struct fixture *f)
+{
+	const uint64_t chain[] = {made_pc(LEAF, false), made_pc(SYSTEMSTACK, false),
+				  made_pc(MIDDLE, false), made_pc(ROOT, false), END};
+
+	memcpy(f->chain, chain, sizeof(chain));
+	f->sample.chain = f->chain;
+	f->sample.chain_count = ARRAY_SIZE(chain);
+}
+
+static void the_chain_is_of_the_moment(void **state)
+{
+	struct fixture *f = *state;
+
+	make_systemstack(f, SYSTEMSTACK);
+	make_chain(f);
+	memset(&f->goroutine.words, 0, sizeof(f->goroutine.words)); /* since then */
+	f->place.sp = 0;
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(SYSTEMSTACK, false), made_pc(MIDDLE, false),
+		   made_pc(ROOT, false), END);
+	assert_true(f->result.used_chain);
+	assert_false(f->result.truncated);
+}
+
+static void memory_that_the_chain_contradicts_is_not_believed(void **state)
+{
+	struct fixture *f = *state;
+
+	make_systemstack(f, SYSTEMSTACK);
+	make_chain(f);
+	f->sample.chain_count = 4; /* without its end, so that memory is asked */
+	f->chain[3] = made_pc(LEAF, true);
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(SYSTEMSTACK, false), made_pc(MIDDLE, false),
+		   made_pc(LEAF, true), STACK_PC_TRUNCATED, START | STACK_PC_EXACT);
+}
+
+static void a_deep_stack_goes_on_in_memory(void **state)
+{
+	struct fixture *f = *state;
+
+	make_goroutine(f);
+	push_frame(&f->goroutine, 24, made_pc(MIDDLE, false));
+	f->sample.g = G;
+	f->sample.g_is_certain = true;
+	sample(f, &f->goroutine, 40, LEAF);
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(MIDDLE, false), made_pc(ROOT, false), END);
+	assert_true(f->result.used_memory);
+}
+
+static void a_deep_stack_that_changed_is_cut(void **state)
+{
+	struct fixture *f = *state;
+	struct made_stack then;
+
+	make_goroutine(f);
+	push_frame(&f->goroutine, 24, made_pc(MIDDLE, false));
+	then = f->goroutine;
+	f->sample.g = G;
+	f->sample.g_is_certain = true;
+	sample(f, &then, 40, LEAF);
+	*at(&f->goroutine, f->goroutine.sp + 24) = made_pc(ROOT, false);
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(MIDDLE, false), STACK_PC_TRUNCATED,
+		   START | STACK_PC_EXACT);
+}
+
+/* leaf stands for C: it returns to asmcgocall, which has put g and its depth at its SP. */
+static void c_leads_to_the_goroutine_that_called_it(void **state)
+{
+	struct fixture *f = *state;
+
+	make_goroutine(f);
+	push_frame(&f->goroutine, 8, made_pc(MIDDLE, false));
+	for (int i = 0; i < 8; i++)
+		push(&f->thread, 0);
+	*at(&f->thread, f->thread.sp + 48) = G;
+	*at(&f->thread, f->thread.sp + 40) = G_HI - f->goroutine.sp;
+	*at(&f->thread, f->thread.sp + 8) = G; /* an old word, in the place of other versions */
+	*at(&f->thread, f->thread.sp) = 16;
+	f->place.sp = f->goroutine.sp;
+	f->thread.fp = 0xdead; /* C uses it for something else */
+	push_frame(&f->thread, 24, made_pc(ASMCGOCALL, false));
+	sample(f, &f->thread, SIZE_MAX, LEAF);
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(ASMCGOCALL, false), made_pc(MIDDLE, false),
+		   made_pc(ROOT, false), END);
+	assert_int_equal(f->result.g, G);
+}
+
+static void a_thread_that_has_left_its_goroutine_schedules(void **state)
+{
+	struct fixture *f = *state;
+
+	f->sample.g = G;
+	push_frame(&f->thread, 24, made_pc(MCALL, false));
+	sample(f, &f->thread, SIZE_MAX, LEAF);
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(MCALL, false));
+	assert_true(f->result.is_scheduler);
+	assert_int_equal(f->result.g, 0);
+}
+
+static void morestack_leads_to_who_needs_the_stack(void **state)
+{
+	struct fixture *f = *state;
+
+	make_goroutine(f);
+	push(&f->goroutine, made_pc(MIDDLE, false)); /* leaf, before its prologue */
+	f->place.sp = f->goroutine.sp;
+	f->place.pc = MADE_TEXT + LEAF * MADE_SIZE + 4;
+	f->sample.g = G;
+	f->thread.fp = f->goroutine.fp;
+	push_frame(&f->thread, 40, made_pc(MORESTACK, false));
+	sample(f, &f->thread, SIZE_MAX, MIDDLE);
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(MIDDLE), made_pc(MORESTACK, false), f->place.pc,
+		   made_pc(MIDDLE, false), made_pc(ROOT, false), END);
+}
+
+/* The kernel's frame of a signal: the return address, then the context. */
+static void push_context(struct fixture *f, uint64_t pc)
+{
+	for (int i = 0; i < 40; i++)
+		push(&f->thread, 0);
+	*at(&f->thread, f->thread.sp + 40 + 8 * 6) = G; /* r14 */
+	*at(&f->thread, f->thread.sp + 40 + 8 * 10) = f->goroutine.fp;
+	*at(&f->thread, f->thread.sp + 160) = f->goroutine.sp;
+	*at(&f->thread, f->thread.sp + 168) = pc;
+}
+
+static void a_signal_leads_to_what_it_interrupted(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t chain[] = {made_pc(LEAF, false), made_pc(SIGTRAMP, false), 0x7fff00000000,
+				  made_pc(ROOT, false), END};
+
+	make_goroutine(f);
+	push_context(f, made_pc(MIDDLE, true));
+	f->thread.fp = f->goroutine.fp;
+	push_frame(&f->thread, 48, 0x7fff00000000); /* sigtramp, under sigreturn */
+	push_frame(&f->thread, 24, made_pc(SIGTRAMP, false));
+	sample(f, &f->thread, SIZE_MAX, LEAF);
+	f->sample.chain = chain;
+	f->sample.chain_count = ARRAY_SIZE(chain);
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(SIGTRAMP, false),
+		   made_pc(MIDDLE, true) | STACK_PC_EXACT, made_pc(ROOT, false), END);
+	assert_int_equal(f->result.g, G);
+}
+
+static void a_pc_in_no_code_is_no_stack(void **state)
+{
+	struct fixture *f = *state;
+
+	make_goroutine(f);
+	sample(f, &f->goroutine, SIZE_MAX, LEAF);
+	registers_set(&f->sample.regs, AMD64_PC, 0x10);
+	unwind(f);
+	assert_int_equal(f->result.stack, STACK_NONE);
+}
+
+#define RUNNING_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RUNNING_TEST(what_was_captured_needs_nothing_else),
+		RUNNING_TEST(systemstack_leads_to_its_caller),
+		RUNNING_TEST(before_go_1_21_as_well),
+		RUNNING_TEST(a_goroutine_that_went_on_gives_no_callers),
+		RUNNING_TEST(another_goroutine_is_not_taken_for_it),
+		RUNNING_TEST(the_chain_is_of_the_moment),
+		RUNNING_TEST(memory_that_the_chain_contradicts_is_not_believed),
+		RUNNING_TEST(a_deep_stack_goes_on_in_memory),
+		RUNNING_TEST(a_deep_stack_that_changed_is_cut),
+		RUNNING_TEST(c_leads_to_the_goroutine_that_called_it),
+		RUNNING_TEST(a_thread_that_has_left_its_goroutine_schedules),
+		RUNNING_TEST(morestack_leads_to_who_needs_the_stack),
+		RUNNING_TEST(a_signal_leads_to_what_it_interrupted),
+		RUNNING_TEST(a_pc_in_no_code_is_no_stack),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -10,10 +10,15 @@
 #include "unwind/walk.h"
 
 #define MAX_TEMPLATES (1u << 18)
+#define MAX_MARKS (1u << 23)
 #define TEMPLATE_BUCKETS (1u << 16)
 /* Longer chains are other goroutines' business: it is cheaper to walk. */
 #define MAX_CHAIN 64
 #define BLOCK_WORDS (1u << 16)
+/* A hostile target can show us any number of long stacks: past this many words (1 GB) there are no
+ * new ones, but for the short ones that we make ourselves. */
+#define MAX_WORDS (1u << 27)
+#define SHORT_STACK 2
 
 struct entry {
 	uint64_t *pcs;
@@ -53,6 +58,7 @@ struct stacks {
 	size_t block_count;
 	size_t block_capacity;
 	size_t block_used;
+	size_t words; /* of all entries */
 
 	struct template *templates; /* templates[0] ends the chains */
 	size_t template_count;
@@ -162,6 +168,10 @@ struct error *stacks_intern(struct stacks *s, const uint64_t *pcs, size_t count,
 			return NULL;
 		}
 	}
+	if (s->words + count > MAX_WORDS && count > SHORT_STACK) {
+		*ret = STACK_NONE;
+		return NULL;
+	}
 	e.pcs = words_take(s, count);
 	if (!e.pcs || !array_reserve(&s->entries, &s->capacity, s->count + 1))
 		return &error_no_memory;
@@ -169,6 +179,7 @@ struct error *stacks_intern(struct stacks *s, const uint64_t *pcs, size_t count,
 	e.truncated = has_truncation(pcs, count);
 	e.next = *head;
 	s->entries[s->count] = e;
+	s->words += count;
 	*head = *ret = s->count++;
 	return NULL;
 }
@@ -214,7 +225,7 @@ static void template_add(struct stacks *s, const struct stack_memory *m, size_t 
 {
 	uint32_t *head = template_head(s, m->pc, m->size);
 
-	if (s->template_count >= MAX_TEMPLATES ||
+	if (s->template_count >= MAX_TEMPLATES || s->mark_count + count > MAX_MARKS ||
 	    !array_reserve(&s->templates, &s->template_capacity, s->template_count + 1) ||
 	    !array_reserve(&s->marks, &s->mark_capacity, s->mark_count + count))
 		return;
@@ -352,7 +363,8 @@ struct error *stacks_unwind(struct stacks *s, const struct stack_memory *m, uint
 		return err;
 	err = stacks_intern(s, s->pcs, pcs, ret);
 	/* What lies in a register is not in the template's key. */
-	if (!err && chain < MAX_CHAIN && !m->lr && !m->exact_pc && !m->chain_count)
+	if (!err && *ret != STACK_NONE && chain < MAX_CHAIN && !m->lr && !m->exact_pc &&
+	    !m->chain_count)
 		template_add(s, m, marks, *ret);
 	return err;
 }

@@ -62,7 +62,7 @@ void stacks_destroy(struct stacks *s);
 struct error *stacks_unwind(struct stacks *s, const struct stack_memory *memory,
 			    uint32_t *ret) must_check;
 
-/* The number of a stack given by its words. */
+/* The number of a stack given by its words; STACK_NONE when there are too many already. */
 struct error *stacks_intern(struct stacks *s, const uint64_t *pcs, size_t count,
 			    uint32_t *ret) must_check;
 

@@ -7,7 +7,9 @@
 #include "base/cleanup.h"
 
 /* More than this is not a count of goroutines but garbage. */
-#define MAX_GOROUTINES 100000000ull
+#define MAX_GOROUTINES (1ull << 25)
+/* Entries of the list that are read at once. */
+#define LIST_PIECE (1u << 16)
 #define MAX_WAIT_REASONS 128
 
 static char *read_reason(struct target *t, const uint64_t header[2])
@@ -174,19 +176,55 @@ static size_t drop_garbage(uint64_t *g, size_t count)
 	return n;
 }
 
-/* What a truncated core file has of the list; the rest stays 0 and is dropped as garbage is. */
-static struct error *read_list(struct goroutine_set *set, uint64_t address, uint64_t *list,
-			       size_t count)
+/* What a truncated core file has of a piece of the list; the rest is 0 and is dropped as garbage
+ * is. ERROR_FAULT when it has nothing. */
+static struct error *read_remains(struct goroutine_set *set, uint64_t address, uint64_t *list,
+				  size_t count)
 {
-	struct error *err = target_read(set->t, address, list, count * sizeof(*list));
+	size_t missing = 0;
 
-	if (!err || err->code != ERROR_FAULT || !target_core(set->t))
-		return err;
 	memset(list, 0, count * sizeof(*list));
 	for (size_t i = 0; i < count; i++)
-		set->stats.missing +=
-			error_dropped(target_read_u64(set->t, address + i * 8, &list[i]));
+		missing += error_dropped(target_read_u64(set->t, address + i * 8, &list[i]));
+	if (missing == count)
+		return &error_fault;
+	set->stats.missing += missing;
 	return NULL;
+}
+
+/* In pieces: a target that claims to have millions is believed as far as its memory goes. */
+static struct error *read_list(struct goroutine_set *set, uint64_t address, uint64_t **list,
+			       size_t *count)
+{
+	struct error *err = NULL;
+	size_t capacity = 0, n;
+
+	for (size_t at = 0; !err && at < *count; at += n) {
+		n = *count - at < LIST_PIECE ? *count - at : LIST_PIECE;
+		if (!array_reserve(list, &capacity, at + n))
+			return &error_no_memory;
+		err = target_read(set->t, address + at * 8, *list + at, n * 8);
+		if (!err || err->code != ERROR_FAULT || !target_core(set->t))
+			continue;
+		err = read_remains(set, address + at * 8, *list + at, n);
+		if (!error_dropped(err))
+			continue;
+		set->stats.missing += *count - at;
+		*count = at;
+		return NULL;
+	}
+	return err;
+}
+
+/* Of sorted addresses those that are new: in a target that lies they may come twice. */
+static size_t drop_known(const struct goroutine_set *set, uint64_t *g, size_t count)
+{
+	size_t n = 0, place;
+
+	for (size_t i = 0; i < count; i++)
+		if ((!n || g[i] != g[n - 1]) && !goroutine_set_find(set, g[i], &place))
+			g[n++] = g[i];
+	return n;
 }
 
 /* allglen is stored after allgptr, so it is read before it: runtime/proc.go:atomicAllG. */
@@ -209,15 +247,15 @@ struct error *goroutine_set_refresh(struct goroutine_set *set)
 	if (err)
 		return err;
 	count = length - set->read;
-	fresh = malloc(count * sizeof(*fresh));
-	room = malloc(count * sizeof(*room));
-	if (!fresh || !room)
-		return &error_no_memory;
-	err = read_list(set, array + set->read * 8, fresh, count);
+	err = read_list(set, array + set->read * 8, &fresh, &count);
 	if (err)
 		return error_wrap(err, "reading the list of goroutines");
 	count = drop_garbage(fresh, count);
+	room = malloc((count + 1) * sizeof(*room));
+	if (!room)
+		return &error_no_memory;
 	sort_addresses(fresh, room, count);
+	count = drop_known(set, fresh, count);
 	if (!merge(set, fresh, count))
 		return &error_no_memory;
 	set->read = length;

@@ -267,6 +267,9 @@ struct error *image_load_functions(struct image *img, struct target *t,
 				    "found",
 				    elf_file_name(img->elf));
 	table.data = elf_file_rest(img->elf, m.header, &table.size);
+	if (!table.data)
+		return error_format(ERROR_CORRUPT, "the function table of %s is not mapped",
+				    elf_file_name(img->elf));
 	if (format == PCLNTAB_GO116 && elf_file_is_pie(img->elf))
 		err = copy_relocated(img, &m, &table, m.header);
 	if (err)

@@ -96,15 +96,15 @@ def sources(version):
     if not copy.exists():
         partial = folder / f"src.{os.getpid()}"
         shutil.copytree(source, partial)
-        language = version.rpartition(".")[0]
-        (partial / "go.mod").write_text(f"module matrix\n\ngo {language}\n")
+        (partial / "go.mod").write_text(f"module matrix\n\ngo {golang.language(version)}\n")
         partial.rename(copy)
     return folder, copy
 
 
-def go_build(version, copy, output, flags, cgo):
+def go_build(version, copy, output, flags, cgo, experiment=""):
     env = golang.environment(version)
     env["CGO_ENABLED"] = "1" if cgo else "0"
+    env["GOEXPERIMENT"] = experiment
     # By name: Go 1.19's "go build ." is confused by newer go commands.
     files = ["main.go", *(["cgo.go"] if cgo else [])]
     files += ["profile.go"] if "-tags=profile" in flags else []

@@ -170,46 +170,6 @@ static uint64_t start_number(struct trace_writer *t, uint64_t pc)
 	return *place;
 }
 
-/* The arguments of each operation: n a number, t a text, k a stack, f the function at a pc. */
-static const char *const arguments[OP_COUNT] = {
-	[OP_PROCS_CHANGE] = "nk",
-	[OP_PROC_START] = "nn",
-	[OP_PROC_STOP] = "",
-	[OP_PROC_STEAL] = "nnn",
-	[OP_PROC_STATUS] = "nn",
-	[OP_GO_CREATE] = "nfk",
-	[OP_GO_CREATE_SYSCALL] = "n",
-	[OP_GO_START] = "nn",
-	[OP_GO_DESTROY] = "",
-	[OP_GO_DESTROY_SYSCALL] = "",
-	[OP_GO_STOP] = "tk",
-	[OP_GO_BLOCK] = "tk",
-	[OP_GO_UNBLOCK] = "nnk",
-	[OP_GO_SYSCALL_BEGIN] = "nk",
-	[OP_GO_SYSCALL_END] = "",
-	[OP_GO_SYSCALL_END_BLOCKED] = "",
-	[OP_GO_STATUS] = "nnn",
-	[OP_STW_BEGIN] = "tk",
-	[OP_STW_END] = "",
-	[OP_GC_ACTIVE] = "n",
-	[OP_GC_BEGIN] = "nk",
-	[OP_GC_END] = "n",
-	[OP_SWEEP_ACTIVE] = "n",
-	[OP_SWEEP_BEGIN] = "k",
-	[OP_SWEEP_END] = "nn",
-	[OP_ASSIST_ACTIVE] = "n",
-	[OP_ASSIST_BEGIN] = "k",
-	[OP_ASSIST_END] = "",
-	[OP_HEAP_ALLOC] = "n",
-	[OP_HEAP_GOAL] = "n",
-	[OP_GO_LABEL] = "t",
-	[OP_TASK_BEGIN] = "nntk",
-	[OP_TASK_END] = "nk",
-	[OP_REGION_BEGIN] = "ntk",
-	[OP_REGION_END] = "ntk",
-	[OP_LOG] = "nttk",
-};
-
 static uint64_t argument(struct trace_writer *t, char kind, uint64_t value)
 {
 	switch (kind) {
@@ -228,7 +188,7 @@ static struct error *write_step(void *arg, const struct trace_step *step)
 {
 	struct trace_writer *t = arg;
 	struct batch *b = batch_of(t, step);
-	const char *kinds = arguments[step->op];
+	const char *kinds = trace_op_arguments(step->op);
 
 	if (!b)
 		return &error_no_memory;

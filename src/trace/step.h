@@ -47,6 +47,11 @@ enum trace_op {
 	OP_REGION_BEGIN = 42, /* id of the task, type, stack */
 	OP_REGION_END = 43,   /* id of the task, type, stack */
 	OP_LOG = 44,          /* id of the task, category, message, stack */
+	/* Go's own, from 1.23 on; the model makes none of them. */
+	OP_GO_SWITCH = 45, /* goid, its sequence number */
+	OP_GO_SWITCH_DESTROY = 46,
+	OP_GO_CREATE_BLOCKED = 47, /* as OP_GO_CREATE */
+	OP_GO_STATUS_STACK = 48,   /* as OP_GO_STATUS; stack */
 	OP_COUNT
 };
 
@@ -65,6 +70,12 @@ struct trace_step {
 	uint64_t g;
 	uint32_t p;
 };
+
+/*
+ * The arguments of an operation, a letter each: n a number, t a text, k a stack, f the function at
+ * a pc (in a file: its stack of one frame). NULL: there is no such operation.
+ */
+const char *trace_op_arguments(unsigned int op);
 
 /* Who gets the steps, one after the other. */
 struct trace_sink {

@@ -1,0 +1,272 @@
+#include "trace/spans.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+
+enum { MAX_FRAMES = 255 };
+
+/* A goroutine: the span that it is in. */
+struct life {
+	struct span span;
+	bool named; /* by a stack that has its start function */
+};
+
+struct spans {
+	struct spans_options options;
+	struct trace_reader *reader;
+	struct span_tables *tables;
+	struct map lives; /* goid -> struct life * */
+	uint64_t now;
+	struct error *error;
+};
+
+static uint32_t text(struct spans *s, const char *t)
+{
+	uint32_t number = intern_string(&s->tables->texts, t);
+
+	if (number != INTERN_FAILED)
+		return number;
+	s->error = s->error ?: &error_no_memory;
+	return 0;
+}
+
+static uint32_t add_frame(struct spans *s, const struct trace_reader_frame *f)
+{
+	struct span_frame frame = {text(s, f->function), text(s, f->file), f->line};
+
+	return intern_bytes(&s->tables->frames, &frame, sizeof(frame));
+}
+
+static uint32_t add_stack(struct spans *s, uint64_t number)
+{
+	uint32_t frames[MAX_FRAMES], stack;
+	size_t count;
+	const struct trace_reader_frame *f = trace_reader_stack(s->reader, number, &count);
+
+	if (!count)
+		return 0;
+	for (size_t i = 0; i < count; i++)
+		frames[i] = add_frame(s, &f[i]);
+	stack = intern_bytes(&s->tables->stacks, frames, count * sizeof(*frames));
+	if (stack != INTERN_FAILED)
+		return stack;
+	s->error = s->error ?: &error_no_memory;
+	return 0;
+}
+
+/* The outermost function of a stack. */
+static uint32_t start_of(struct spans *s, uint64_t number)
+{
+	size_t count;
+	const struct trace_reader_frame *f = trace_reader_stack(s->reader, number, &count);
+
+	return count ? text(s, f[count - 1].function) : 0;
+}
+
+static struct life *life_of(struct spans *s, uint64_t g)
+{
+	uint64_t *place = g && g != MAP_NO_KEY ? map_at(&s->lives, g) : NULL;
+	struct life *life;
+
+	if (!place) {
+		s->error = s->error ?: (g && g != MAP_NO_KEY ? &error_no_memory : NULL);
+		return NULL;
+	}
+	if (*place)
+		return (struct life *)(uintptr_t)*place;
+	life = calloc(1, sizeof(*life));
+	if (!life) {
+		s->error = s->error ?: &error_no_memory;
+		return NULL;
+	}
+	life->span.g = g;
+	life->span.begin = s->now;
+	*place = (uintptr_t)life;
+	return life;
+}
+
+static void end_span(struct spans *s, struct life *life)
+{
+	life->span.end = s->now;
+	if (life->span.state && !s->error)
+		s->error = s->options.span(s->options.arg, &life->span);
+	life->span.begin = s->now;
+}
+
+/* `stack` 0: where it was before. */
+static void change(struct spans *s, uint64_t g, enum trace_status state, uint32_t reason,
+		   uint64_t stack)
+{
+	struct life *life = life_of(s, g);
+
+	if (!life)
+		return;
+	if (stack && !life->named) {
+		life->span.start = start_of(s, stack);
+		life->named = life->span.start;
+	}
+	end_span(s, life);
+	life->span.state = state;
+	life->span.reason = reason;
+	if (stack)
+		life->span.stack = add_stack(s, stack);
+}
+
+static void create(struct spans *s, const struct trace_step *step, enum trace_status state)
+{
+	struct life *life = life_of(s, step->arg[0]);
+
+	if (!life)
+		return;
+	life->span.start = start_of(s, step->arg[1]);
+	life->named = life->span.start;
+	life->span.stack = add_stack(s, step->arg[1]);
+	life->span.state = state;
+	life->span.begin = s->now;
+}
+
+static void end_life(struct spans *s, uint64_t g)
+{
+	struct life *life = map_find(&s->lives, g) ? life_of(s, g) : NULL;
+
+	if (!life)
+		return;
+	end_span(s, life);
+	map_remove(&s->lives, g);
+	free(life);
+}
+
+/* Who is known already goes on with what it did. */
+static void say_status(struct spans *s, const struct trace_step *step)
+{
+	if (step->arg[2] < TRACE_RUNNABLE || step->arg[2] > TRACE_WAITING)
+		return;
+	if (!map_find(&s->lives, step->arg[0]))
+		change(s, step->arg[0], step->arg[2], 0,
+		       step->op == OP_GO_STATUS_STACK ? step->arg[3] : 0);
+}
+
+static uint32_t reason_of(struct spans *s, const struct trace_step *step)
+{
+	return text(s, trace_reader_text(s->reader, step->arg[0]));
+}
+
+static void take_switch(struct spans *s, const struct trace_step *step)
+{
+	if (step->op == OP_GO_SWITCH)
+		change(s, step->g, TRACE_WAITING, text(s, "coroutine"), 0);
+	else
+		end_life(s, step->g);
+	change(s, step->arg[0], TRACE_RUNNING, 0, 0);
+}
+
+static void take(struct spans *s, const struct trace_step *step)
+{
+	switch (step->op) {
+	case OP_GO_CREATE:
+		create(s, step, TRACE_RUNNABLE);
+		break;
+	case OP_GO_CREATE_BLOCKED:
+		create(s, step, TRACE_WAITING);
+		break;
+	case OP_GO_CREATE_SYSCALL:
+		change(s, step->arg[0], TRACE_IN_SYSCALL, 0, 0);
+		break;
+	case OP_GO_START:
+		change(s, step->arg[0], TRACE_RUNNING, 0, 0);
+		break;
+	case OP_GO_SYSCALL_END:
+		change(s, step->g, TRACE_RUNNING, 0, 0);
+		break;
+	case OP_GO_STOP:
+		change(s, step->g, TRACE_RUNNABLE, reason_of(s, step), step->arg[1]);
+		break;
+	case OP_GO_BLOCK:
+		change(s, step->g, TRACE_WAITING, reason_of(s, step), step->arg[1]);
+		break;
+	case OP_GO_UNBLOCK:
+		change(s, step->arg[0], TRACE_RUNNABLE, 0, 0);
+		break;
+	case OP_GO_SYSCALL_BEGIN:
+		change(s, step->g, TRACE_IN_SYSCALL, 0, step->arg[1]);
+		break;
+	case OP_GO_SYSCALL_END_BLOCKED:
+		change(s, step->g, TRACE_RUNNABLE, 0, 0);
+		break;
+	case OP_GO_DESTROY:
+	case OP_GO_DESTROY_SYSCALL:
+		end_life(s, step->g);
+		break;
+	case OP_GO_STATUS:
+	case OP_GO_STATUS_STACK:
+		say_status(s, step);
+		break;
+	case OP_GO_SWITCH:
+	case OP_GO_SWITCH_DESTROY:
+		take_switch(s, step);
+		break;
+	default:
+		break;
+	}
+}
+
+static void end_all(struct spans *s)
+{
+	for (size_t i = 0; i < s->lives.capacity; i++) {
+		struct life *life = (struct life *)(uintptr_t)s->lives.slots[i].value;
+
+		if (s->lives.slots[i].key == MAP_NO_KEY || !life)
+			continue;
+		end_span(s, life);
+		free(life);
+	}
+	map_release(&s->lives);
+}
+
+struct error *spans_read(struct trace_reader *reader, const struct spans_options *options,
+			 struct span_tables *tables, uint64_t *ret_duration)
+{
+	struct spans s = {.options = *options, .reader = reader, .tables = tables};
+	struct trace_step step;
+	struct error *err = NULL;
+	bool more = true;
+
+	while (!s.error) {
+		err = trace_reader_next(reader, &step, &more);
+		if (err || !more)
+			break;
+		s.now = step.ns;
+		take(&s, &step);
+	}
+	/* What a broken trace has so far counts as well. */
+	end_all(&s);
+	*ret_duration = s.now;
+	return err ? err : s.error;
+}
+
+const uint32_t *span_stack(const struct span_tables *tables, uint32_t stack, size_t *ret_count)
+{
+	const struct interned *in =
+		stack < tables->stacks.count ? &tables->stacks.strings[stack] : NULL;
+
+	*ret_count = in ? in->length / sizeof(uint32_t) : 0;
+	return in ? (const uint32_t *)in->data : NULL;
+}
+
+struct span_frame span_frame(const struct span_tables *tables, uint32_t frame)
+{
+	struct span_frame ret = {0};
+
+	if (frame < tables->frames.count && tables->frames.strings[frame].length == sizeof(ret))
+		memcpy(&ret, tables->frames.strings[frame].data, sizeof(ret));
+	return ret;
+}
+
+void span_tables_release(struct span_tables *tables)
+{
+	intern_release(&tables->texts);
+	intern_release(&tables->frames);
+	intern_release(&tables->stacks);
+}

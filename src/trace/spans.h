@@ -1,0 +1,58 @@
+/*
+ * What each goroutine of a trace did, and for how long: a span for every stretch of time in which
+ * it was in one state.
+ */
+#ifndef TRACE_SPANS_H
+#define TRACE_SPANS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/intern.h"
+#include "trace/event.h"
+#include "trace/trace_reader.h"
+
+/* Texts and stacks of spans: each kept once for the whole trace. */
+struct span_tables {
+	struct intern texts;
+	struct intern frames; /* of struct span_frame */
+	struct intern stacks; /* of uint32_t: numbers of frames, innermost first */
+};
+
+struct span_frame {
+	uint32_t function; /* both in texts */
+	uint32_t file;
+	uint32_t line;
+};
+
+struct span {
+	uint64_t g;
+	uint64_t begin; /* ns since the trace's first step */
+	uint64_t end;
+	enum trace_status state;
+	uint32_t reason; /* why it waits or was stopped; in texts, 0: not said */
+	uint32_t stack;  /* where: of a goroutine that runs, where it began to; 0: not known */
+	uint32_t start;  /* the goroutine's start function, in texts; 0: not known */
+};
+
+struct spans_options {
+	/* Called at the end of each span, in the order of their ends. */
+	struct error *(*span)(void *arg, const struct span *span);
+	void *arg;
+};
+
+/* Reads the trace to its end. Spans that have no end there end with it; that began before it, begin
+ * with it. `tables` is filled and the caller's. */
+struct error *spans_read(struct trace_reader *reader, const struct spans_options *options,
+			 struct span_tables *tables, uint64_t *ret_duration) must_check;
+
+/* The numbers of a stack's frames, and a frame. */
+const uint32_t *span_stack(const struct span_tables *tables, uint32_t stack, size_t *ret_count);
+struct span_frame span_frame(const struct span_tables *tables, uint32_t frame);
+
+void span_tables_release(struct span_tables *tables);
+#define _cleanup_span_tables_ __attribute__((cleanup(span_tables_release)))
+
+#endif

@@ -2,12 +2,9 @@
 
 #include <errno.h>
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
@@ -22,8 +19,7 @@ enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 }
 #define FIRST_LOOK_NS 800.0
 /* What the first pass costs besides: function tables come from the page cache, nothing is known. */
 #define FIRST_PASS_NS 5e6
-/* The least that the scheduler grants. */
-#define SLICE_NS 100000
+/* The first look is not later. */
 #define MOST_DELAY_NS 100000000u
 /* The burst of a first full pass is paid off over the recording, or so many seconds of it. */
 #define BURST_HORIZON 10.0
@@ -314,33 +310,6 @@ static bool sleep_until_tick(struct wall_sampler *s, uint64_t *period, uint64_t 
 	return true;
 }
 
-/* As linux/sched/types.h has it; that does not go together with sched.h. */
-struct schedule {
-	uint32_t size;
-	uint32_t policy;
-	uint64_t flags;
-	int32_t nice;
-	uint32_t priority;
-	uint64_t runtime;
-	uint64_t deadline;
-	uint64_t period;
-};
-
-/*
- * On a busy machine a tick would come when others have had their turn: late, and just when the
- * target's threads stop. Who asks for short slices comes at once, from Linux 6.12 on; it gets no
- * more time than others. Where that is not known, ticks are late.
- */
-static void ask_for_short_slices(void)
-{
-	struct schedule how = {.size = sizeof(how)};
-
-	if (syscall(SYS_sched_getattr, 0, &how, sizeof(how), 0) || how.policy != SCHED_OTHER)
-		return;
-	how.runtime = SLICE_NS;
-	syscall(SYS_sched_setattr, 0, &how, 0);
-}
-
 static void tell_progress(const struct wall_sampler *s, uint64_t now, uint64_t *told)
 {
 	if (!s->options.progress || now - *told <= 1000000000)
@@ -407,7 +376,6 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 	uint64_t cpu = s->charged = clock_cpu(), end;
 	struct error *err;
 
-	ask_for_short_slices();
 	s->started = s->last_tick = clock_now();
 	s->result.start_ns = clock_read(CLOCK_REALTIME);
 	s->rate = s->options.budget;

@@ -23,6 +23,8 @@ class Profile:
     period: int
     lines: list  # of (function, file, line), all locations
     functions: int
+    time_ns: int  # when it began, since 1970
+    time_ns: int  # when it began
 
     def total(self, kind, where=lambda sample: True):
         return sum(s.values[kind] for s in self.samples if where(s))
@@ -109,7 +111,8 @@ def parse(data):
         locations[m[1]] = [func for func, _, _ in named], m.get(3, 0)
     profile = Profile(
         types, strings[top.get(14, 0)], [], [mapping(v, strings) for v in top[3]],
-        [strings[i] for i in flat(top[13])], top.get(10, 0), top.get(12, 0), lines, len(functions))
+        [strings[i] for i in flat(top[13])], top.get(10, 0), top.get(12, 0), lines, len(functions),
+        top.get(9, 0))
     for value in top[2]:
         profile.samples.append(sample(value, profile, locations, strings))
     return profile

@@ -274,6 +274,11 @@ static size_t pseudo_frame(uint64_t pc, struct go_frame *ret)
 		[STACK_PC_TRUNCATED] = "[truncated]",
 		[STACK_PC_UNKNOWN] = "[unknown]",
 		[STACK_PC_OUTSIDE] = "[outside Go]",
+		[STACK_PC_GC] = "[GC]",
+		[STACK_PC_SCHEDULER] = "[scheduler]",
+		[STACK_PC_IDLE] = "[idle]",
+		[STACK_PC_RUNTIME] = "[runtime]",
+		[STACK_PC_OTHER] = "[other stacks]",
 	};
 
 	if (pc >= sizeof(names) / sizeof(names[0]) || !names[pc])

@@ -28,6 +28,12 @@ enum stack_pc {
 	STACK_PC_TRUNCATED = 2, /* "[truncated]": frames between here and the start were not read */
 	STACK_PC_UNKNOWN = 3,   /* "[unknown]": its stack changed at every try to read it */
 	STACK_PC_OUTSIDE = 4,   /* "[outside Go]": C code, the vDSO */
+	STACK_PC_OTHER = 5,     /* "[other stacks]": more different ones than are kept */
+	/* Roots of stacks that are not a user's goroutine's. */
+	STACK_PC_GC = 6,        /* "[GC]" */
+	STACK_PC_SCHEDULER = 7, /* "[scheduler]" */
+	STACK_PC_IDLE = 8,      /* "[idle]": looks for something to do */
+	STACK_PC_RUNTIME = 9,   /* "[runtime]": another of its goroutines */
 	STACK_PC_LAST_PSEUDO = 15,
 };
 

@@ -10,15 +10,15 @@
 #include "unwind/walk.h"
 
 #define MAX_TEMPLATES (1u << 18)
-#define MAX_MARKS (1u << 23)
+#define MAX_MARKS (1u << 22)
 #define TEMPLATE_BUCKETS (1u << 16)
 /* Longer chains are other goroutines' business: it is cheaper to walk. */
 #define MAX_CHAIN 64
 #define BLOCK_WORDS (1u << 16)
 /* A hostile target can show us any number of long stacks: past this many words (1 GB) there are no
- * new ones, but for the short ones that we make ourselves. */
+ * new ones, but for the short ones that we make ourselves. stacks_limit() sets less. */
 #define MAX_WORDS (1u << 27)
-#define SHORT_STACK 2
+#define SHORT_STACK 3
 
 struct entry {
 	uint64_t *pcs;
@@ -36,13 +36,8 @@ struct template
 	uint32_t size;
 	uint32_t next;
 	uint32_t stack;
-	uint32_t first; /* in marks */
+	uint32_t first; /* in marks: where the return addresses lie, all but the innermost */
 	uint32_t count;
-};
-
-struct mark {
-	uint64_t value; /* a return address */
-	uint32_t at;    /* where it lies */
 };
 
 struct stacks {
@@ -59,18 +54,20 @@ struct stacks {
 	size_t block_capacity;
 	size_t block_used;
 	size_t words; /* of all entries */
+	size_t most_words;
+	uint64_t dropped;
 
 	struct template *templates; /* templates[0] ends the chains */
 	size_t template_count;
 	size_t template_capacity;
 	uint32_t template_heads[TEMPLATE_BUCKETS];
-	struct mark *marks;
+	uint16_t *marks; /* in words, from the stack pointer on */
 	size_t mark_count;
 	size_t mark_capacity;
 
 	uint64_t *pcs; /* of the walk under way */
 	size_t pc_capacity;
-	struct mark *found; /* likewise */
+	uint16_t *found; /* likewise */
 	size_t found_capacity;
 };
 
@@ -82,6 +79,7 @@ struct stacks *stacks_create(const struct pclntab *functions, enum machine machi
 	    !array_reserve(&s->templates, &s->template_capacity, 1))
 		return NULL;
 	s->count = s->template_count = 1;
+	s->most_words = MAX_WORDS;
 	s->steps.functions = functions;
 	s->step = walk_step_for(machine);
 	return take_ptr(s);
@@ -150,6 +148,18 @@ static bool has_truncation(const uint64_t *pcs, size_t count)
 	return false;
 }
 
+/* What stands for a stack that is not kept: only where it began is known. */
+static struct error *intern_other(struct stacks *s, const uint64_t *pcs, size_t count,
+				  uint32_t *ret)
+{
+	const uint64_t words[SHORT_STACK] = {STACK_PC_OTHER, pcs[count - 2], pcs[count - 1]};
+
+	s->dropped++;
+	*ret = STACK_NONE;
+	/* A program has few functions where goroutines start, but for one that lies. */
+	return s->words > 2 * s->most_words ? NULL : stacks_intern(s, words, SHORT_STACK, ret);
+}
+
 struct error *stacks_intern(struct stacks *s, const uint64_t *pcs, size_t count, uint32_t *ret)
 {
 	uint64_t hash = hash_bytes(pcs, count * sizeof(*pcs));
@@ -168,10 +178,8 @@ struct error *stacks_intern(struct stacks *s, const uint64_t *pcs, size_t count,
 			return NULL;
 		}
 	}
-	if (s->words + count > MAX_WORDS && count > SHORT_STACK) {
-		*ret = STACK_NONE;
-		return NULL;
-	}
+	if (s->words + count > s->most_words && count > SHORT_STACK)
+		return intern_other(s, pcs, count, ret);
 	e.pcs = words_take(s, count);
 	if (!e.pcs || !array_reserve(&s->entries, &s->capacity, s->count + 1))
 		return &error_no_memory;
@@ -191,6 +199,16 @@ struct stack stacks_get(const struct stacks *s, uint32_t id)
 	return (struct stack){e->pcs, e->count, e->truncated};
 }
 
+void stacks_limit(struct stacks *s, size_t words)
+{
+	s->most_words = words;
+}
+
+uint64_t stacks_dropped(const struct stacks *s)
+{
+	return s->dropped;
+}
+
 size_t stacks_count(const struct stacks *s)
 {
 	return s->count - 1;
@@ -201,21 +219,37 @@ static uint32_t *template_head(struct stacks *s, uint64_t pc, size_t size)
 	return &s->template_heads[hash_u64(pc ^ ((uint64_t)size << 40)) & (TEMPLATE_BUCKETS - 1)];
 }
 
+/* Whether the stack's return addresses lie where the marks say. */
+static bool marks_fit(const struct stack_memory *m, const uint16_t *marks, size_t count,
+		      const struct entry *stack)
+{
+	uint64_t differ = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t word;
+
+		memcpy(&word, m->bytes + marks[i] * sizeof(word), sizeof(word));
+		differ |= word ^ stack_pc_address(stack->pcs[i + 1]);
+	}
+	return !differ;
+}
+
 static bool template_fits(const struct stacks *s, const struct template *t,
 			  const struct stack_memory *m)
 {
-	const struct mark *marks = t->count ? s->marks + t->first : NULL;
-	uint64_t differ = 0;
+	return t->pc == m->pc && t->size == m->size &&
+	       (!t->start_pc || t->start_pc == m->start_pc) &&
+	       (!t->count || marks_fit(m, s->marks + t->first, t->count, &s->entries[t->stack]));
+}
 
-	if (t->pc != m->pc || t->size != m->size || (t->start_pc && t->start_pc != m->start_pc))
-		return false;
-	for (uint32_t i = 0; i < t->count; i++) {
-		uint64_t word;
-
-		memcpy(&word, m->bytes + marks[i].at, sizeof(word));
-		differ |= word ^ marks[i].value;
-	}
-	return !differ;
+/* Whether a template made of this walk finds the same stack: it goes by the memory alone. */
+static bool is_template(const struct stacks *s, const struct stack_memory *m, size_t count,
+			uint32_t stack)
+{
+	for (size_t i = 0; i < count; i++)
+		if ((s->found[i] + 1ull) * 8 > m->size)
+			return false;
+	return count < s->entries[stack].count && marks_fit(m, s->found, count, &s->entries[stack]);
 }
 
 /* Remembers the walk that found `count` marks. Without memory, or when there are too many, the next
@@ -225,7 +259,8 @@ static void template_add(struct stacks *s, const struct stack_memory *m, size_t 
 {
 	uint32_t *head = template_head(s, m->pc, m->size);
 
-	if (s->template_count >= MAX_TEMPLATES || s->mark_count + count > MAX_MARKS ||
+	if (!is_template(s, m, count, stack) || s->template_count >= MAX_TEMPLATES ||
+	    s->mark_count + count > MAX_MARKS ||
 	    !array_reserve(&s->templates, &s->template_capacity, s->template_count + 1) ||
 	    !array_reserve(&s->marks, &s->mark_capacity, s->mark_count + count))
 		return;
@@ -253,13 +288,14 @@ static bool push_pc(struct stacks *s, size_t n, uint64_t pc)
 	return true;
 }
 
-static bool push_mark(struct stacks *s, size_t *n, size_t at, uint64_t value)
+static bool push_mark(struct stacks *s, size_t *n, size_t at)
 {
 	if (at == WALK_IN_REGISTER)
 		return true;
 	if (!array_reserve(&s->found, &s->found_capacity, *n + 1))
 		return false;
-	s->found[(*n)++] = (struct mark){value, at};
+	/* Out of reach: it fits no stack. */
+	s->found[(*n)++] = at % 8 || at / 8 > UINT16_MAX ? UINT16_MAX : at / 8;
 	return true;
 }
 
@@ -338,7 +374,7 @@ static struct error *walk_all(struct stacks *s, const struct stack_memory *m, si
 			*ret_pcs = n;
 			return result == WALK_CUT ? end_truncated(s, m, ret_pcs) : NULL;
 		}
-		if (!push_mark(s, ret_marks, w.ret_at, w.pc))
+		if (!push_mark(s, ret_marks, w.ret_at))
 			return &error_no_memory;
 	}
 }
@@ -363,8 +399,8 @@ struct error *stacks_unwind(struct stacks *s, const struct stack_memory *m, uint
 		return err;
 	err = stacks_intern(s, s->pcs, pcs, ret);
 	/* What lies in a register is not in the template's key. */
-	if (!err && *ret != STACK_NONE && chain < MAX_CHAIN && !m->lr && !m->exact_pc &&
-	    !m->chain_count)
+	if (!err && *ret != STACK_NONE && s->entries[*ret].count == pcs && chain < MAX_CHAIN &&
+	    !m->lr && !m->exact_pc && !m->chain_count)
 		template_add(s, m, marks, *ret);
 	return err;
 }

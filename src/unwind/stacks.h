@@ -66,6 +66,11 @@ struct error *stacks_unwind(struct stacks *s, const struct stack_memory *memory,
 struct error *stacks_intern(struct stacks *s, const uint64_t *pcs, size_t count,
 			    uint32_t *ret) must_check;
 
+/* Keeps at most so many words of stacks from now on. A new stack past that is "[other stacks]",
+ * under the function where it began; each time that one is seen is counted. */
+void stacks_limit(struct stacks *s, size_t words);
+uint64_t stacks_dropped(const struct stacks *s);
+
 /* The stack of this number; it stays where it is. */
 struct stack stacks_get(const struct stacks *s, uint32_t id);
 size_t stacks_count(const struct stacks *s);

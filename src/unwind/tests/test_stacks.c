@@ -41,6 +41,31 @@ static int tear_down(void **state)
 	return 0;
 }
 
+static void past_the_limit_only_known_stacks_have_a_number_of_their_own(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t known[] = {0x11, 0x12, 0x13, 0x14}, new[] = {0x21, 0x22, 0x23, 0x24},
+		       other[] = {0x31, 0x32, 0x23, 0x24};
+	uint32_t first, again, a, b;
+	struct stack s;
+
+	stacks_limit(f->stacks, 4);
+	assert_null(stacks_intern(f->stacks, known, 4, &first));
+	assert_int_equal(stacks_dropped(f->stacks), 0);
+	assert_null(stacks_intern(f->stacks, new, 4, &a));
+	assert_null(stacks_intern(f->stacks, other, 4, &b));
+	assert_null(stacks_intern(f->stacks, known, 4, &again));
+	assert_int_equal(stacks_dropped(f->stacks), 2);
+	assert_int_equal(first, again);
+	assert_int_not_equal(a, first);
+	assert_int_equal(a, b);
+	s = stacks_get(f->stacks, a);
+	assert_int_equal(s.count, 3);
+	assert_int_equal(s.pcs[0], STACK_PC_OTHER);
+	assert_int_equal(s.pcs[1], 0x23);
+	assert_int_equal(s.pcs[2], 0x24);
+}
+
 /* A stack of words: after each function's frame, the return address into the next one. */
 struct made_stack {
 	uint64_t words[64];
@@ -311,6 +336,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		STACK_TEST(a_whole_stack_ends_at_goexit),
 		STACK_TEST(the_same_stack_has_the_same_number),
+		STACK_TEST(past_the_limit_only_known_stacks_have_a_number_of_their_own),
 		STACK_TEST(in_the_prologue_there_is_no_frame_yet),
 		STACK_TEST(what_a_signal_interrupted_is_exact),
 		STACK_TEST(bytes_that_lead_nowhere_are_no_stack),

@@ -95,10 +95,14 @@ struct goroutine_unit {
 	uint32_t first_range; /* in the set's plan */
 	uint32_t range_count;
 	uint32_t bytes;
+	/* The set's own. */
+	uint16_t dead_looks; /* in a row, at which all of them were dead */
+	uint16_t pause;      /* visits that pass it over from now on */
+	bool left_out;       /* of the visit under way */
 };
 
 struct goroutine_stats {
-	uint64_t visits;    /* headers looked at */
+	uint64_t visits;    /* headers looked at; those of long dead ones are looked at rarely */
 	uint64_t changed;   /* that were not as before, or could not be known to be */
 	uint64_t stacks;    /* read */
 	uint64_t torn;      /* dropped because the goroutine ran meanwhile, or did not unwind */

@@ -235,6 +235,7 @@ struct error *goroutine_set_refresh(struct goroutine_set *set)
 	struct error *err;
 	size_t count;
 
+	units_notice_births(set);
 	err = target_read_u64(set->t, set->lay->v.allglen, &length);
 	if (err || length <= set->read)
 		return err;

@@ -58,6 +58,7 @@ struct goroutine_set {
 	size_t unit_count;
 	size_t unit_capacity;
 	size_t planned; /* bytes of a unit of this plan */
+	uint64_t goids; /* that were given out up to the last refresh */
 
 	/* Of the visit under way. */
 	uint8_t *headers;
@@ -132,6 +133,9 @@ static inline bool record_is_coroutine(const struct goroutine_set *set,
 /* Whether a goroutine stands where it stood, and did not run in between. */
 bool record_unchanged(const struct goroutine_set *set, const struct goroutine_record *before,
 		      const struct goroutine_record *now);
+
+/* Has units of long dead goroutines visited again when many were born since the last time. */
+void units_notice_births(struct goroutine_set *set);
 
 /* Finds the stacks of set->candidates and hands each to options.changed. */
 struct error *candidates_settle(struct goroutine_set *set) must_check;

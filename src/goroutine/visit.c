@@ -46,13 +46,51 @@ static bool look_late(struct goroutine_set *set, uint32_t index, const uint8_t *
 	       add_candidate(set, index, header, now, true);
 }
 
-static bool look(struct goroutine_set *set, const struct goroutine_unit *unit,
-		 const uint8_t *headers)
+/*
+ * A g is never freed: after a burst of goroutines the dead remain, and are used again, the latest
+ * first. A unit in which all have been dead for some looks is passed over, up to PAUSE_MASK times,
+ * by chance, so that not all come at once. What is born there is seen so much later; a burst is
+ * noticed by the ids that were given out.
+ */
+enum { DEAD_LOOKS = 4, PAUSE_MASK = 63, BURST_SHARE = 4, BURST_LEAST = 1000 };
+
+static void note_life(struct goroutine_unit *unit, bool alive)
 {
+	unit->dead_looks = alive ? 0 : unit->dead_looks + (unit->dead_looks < UINT16_MAX);
+	if (unit->dead_looks >= DEAD_LOOKS)
+		unit->pause = hash_u64((uint64_t)unit->first << 16 | unit->dead_looks) & PAUSE_MASK;
+}
+
+static bool leave_out(const struct goroutine_set *set, struct goroutine_unit *unit)
+{
+	unit->left_out = set->options.keep_state && unit->pause;
+	unit->pause -= unit->left_out;
+	return unit->left_out;
+}
+
+void units_notice_births(struct goroutine_set *set)
+{
+	uint64_t address = set->lay->v.sched + set->lay->n.sched_goidgen, goids, resting = 0;
+
+	if (!set->options.keep_state || error_dropped(target_read_u64(set->t, address, &goids)))
+		return;
+	for (size_t i = 0; i < set->unit_count; i++)
+		resting += set->units[i].pause ? set->units[i].count : 0;
+	if (goids - set->goids >= BURST_LEAST && goids - set->goids >= resting / BURST_SHARE)
+		for (size_t i = 0; i < set->unit_count; i++)
+			set->units[i].pause = 0;
+	set->goids = goids;
+}
+
+static bool look(struct goroutine_set *set, struct goroutine_unit *unit, const uint8_t *headers)
+{
+	bool alive = false;
+
 	for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
 		const uint8_t *header = headers + set->pieces[i].offset;
 		struct goroutine_record now = record_of(set, header);
 
+		alive |= goroutine_is_alive(&now);
 		if (look_late(set, i, header, &now))
 			continue;
 		if (record_unchanged(set, &set->records[i], &now))
@@ -63,6 +101,8 @@ static bool look(struct goroutine_set *set, const struct goroutine_unit *unit,
 			return false;
 	}
 	set->stats.visits += unit->count;
+	if (set->options.keep_state)
+		note_life(unit, alive);
 	return true;
 }
 
@@ -73,11 +113,14 @@ static bool gather(struct goroutine_set *set, const uint32_t *units, size_t coun
 
 	plan_reset(&set->batch);
 	for (n = 0; n < count; n++) {
-		const struct goroutine_unit *u = &set->units[units[n]];
+		struct goroutine_unit *u = &set->units[units[n]];
 
-		if (n && (set->batch.count + u->range_count > TARGET_MAX_RANGES ||
-			  set->batch.bytes + u->bytes > PLAN_CALL_BYTES))
+		if (!u->pause && set->batch.count &&
+		    (set->batch.count + u->range_count > TARGET_MAX_RANGES ||
+		     set->batch.bytes + u->bytes > PLAN_CALL_BYTES))
 			break;
+		if (leave_out(set, u))
+			continue;
 		if (!array_reserve(&set->batch.ranges, &set->batch.capacity,
 				   set->batch.count + u->range_count))
 			return false;
@@ -176,8 +219,10 @@ struct error *goroutine_set_visit(struct goroutine_set *set, const uint32_t *uni
 		return err;
 	set->candidate_count = 0;
 	for (size_t i = 0; i < visited; i++) {
-		const struct goroutine_unit *u = &set->units[units[i]];
+		struct goroutine_unit *u = &set->units[units[i]];
 
+		if (u->left_out)
+			continue;
 		if (at + u->bytes > bytes)
 			set->stats.faults++;
 		else if (!look(set, u, set->headers + at))

@@ -129,6 +129,30 @@ static void the_dead_are_told_once(void **state)
 	assert_int_equal(seen_count, 0);
 }
 
+static void long_dead_ones_are_looked_at_rarely(void **state)
+{
+	uint64_t before;
+
+	start(27, 40, true);
+	for (size_t i = 0; i < 40; i++)
+		made_set_status(&runtime, i, G_DEAD);
+	for (int i = 0; i < 10; i++)
+		look();
+	before = goroutine_set_stats(set)->visits;
+	for (int i = 0; i < 300; i++)
+		look();
+	assert_true(goroutine_set_stats(set)->visits - before < 40 * 300 / 10);
+	made_park(&runtime, 3, false);
+	made_set_status(&runtime, 3, G_WAITING);
+	for (int i = 0; i < 64 && !seen_count; i++)
+		look();
+	assert_int_equal(seen_count, 1);
+	assert_int_equal(seen[0].goid, 4);
+	before = goroutine_set_stats(set)->visits;
+	look();
+	assert_true(goroutine_set_stats(set)->visits - before >= 16); /* its unit */
+}
+
 static void who_runs_has_a_made_stack(void **state)
 {
 	start(27, 2, false);
@@ -294,6 +318,7 @@ int main(void)
 		RUNTIME_TEST(who_ran_and_came_back_is_seen_as_changed),
 		RUNTIME_TEST(new_goroutines_are_found),
 		RUNTIME_TEST(the_dead_are_told_once),
+		RUNTIME_TEST(long_dead_ones_are_looked_at_rarely),
 		RUNTIME_TEST(who_runs_has_a_made_stack),
 		RUNTIME_TEST(system_goroutines_are_marked),
 		RUNTIME_TEST(who_moves_while_it_is_read_is_read_again),

@@ -11,6 +11,8 @@
 
 /* Deeper stacks are cut: their innermost frames and their start function remain. */
 #define STACK_LIMIT (256u << 10)
+/* Of all different stacks together: 6 MB, which is 30,000 of 25 frames. */
+#define MAX_STACK_WORDS (3u << 18)
 
 enum { KEY_BUDGET = 0x5000, KEY_ON_CPU, KEY_OFF_CPU, KEY_RAW, KEY_ALL };
 
@@ -182,6 +184,12 @@ static struct error *add_comments(struct profile *p, const struct record_verb *v
 					  "truncated",
 					  stats->stacks, stats->torn, stats->unknown,
 					  stats->truncated);
+	if (!err && stacks_dropped(goroutine_set_stacks(set)))
+		err = profile_add_comment(
+			p,
+			"[other stacks]: there are more different ones than are kept; %lu times one "
+			"was seen that is not",
+			stacks_dropped(goroutine_set_stacks(set)));
 	if (!err && goroutine_set_labels(set)->dropped)
 		err = profile_add_comment(p, "labels: too many different ones, %lu times not kept",
 					  goroutine_set_labels(set)->dropped);
@@ -290,8 +298,10 @@ static struct error *record(struct record_verb *v, const struct subject *s, stru
 
 	if (!err)
 		err = wall_sampler_open(s->target, s->image, s->layout, &sample, &sampler);
-	if (!err)
+	if (!err) {
+		stacks_limit(goroutine_set_stacks(wall_sampler_set(sampler)), MAX_STACK_WORDS);
 		err = wall_sampler_run(sampler);
+	}
 	say_progress(NULL);
 	if (!err)
 		err = make_profile(v, sampler, s, p, &samples);

@@ -24,7 +24,6 @@ class Profile:
     lines: list  # of (function, file, line), all locations
     functions: int
     time_ns: int  # when it began, since 1970
-    time_ns: int  # when it began
 
     def total(self, kind, where=lambda sample: True):
         return sum(s.values[kind] for s in self.samples if where(s))

@@ -173,31 +173,33 @@ static void read_record(struct stream *s, struct span *span, unsigned int kind)
 		s->next.texts[i] = next_text(span);
 }
 
-/* Up to the next record of the chunk; false at its end. */
+/* Up to the next record of the chunk; false at its end, or when no more is written yet. */
 static bool next_in_chunk(struct drain *d, struct stream *s)
 {
 	uint64_t limit = chunk_end(s->at) < s->end ? chunk_end(s->at) : s->end;
 	const uint8_t *start = ring_at(d, s, s->at);
 	struct span span = {start, start + (limit - s->at), false};
-	bool found = false;
 
-	while (!found && !span.bad && span.at < span.end) {
+	while (span.at < span.end) {
 		unsigned int kind = *span.at++;
 
 		if (kind == RECORD_M) {
 			s->thread = next_number(&span);
 		} else if (kind > RECORD_M && kind < RECORDS) {
 			read_record(s, &span, kind);
-			found = true;
+			if (span.bad)
+				break;
+			s->at += span.at - start;
+			return true;
 		} else {
 			span.bad = kind != RECORD_NONE;
+			limit = chunk_end(s->at);
 			break;
 		}
 	}
 	d->stats.corrupt += span.bad;
-	found &= !span.bad;
-	s->at = found ? s->at + (span.at - start) : chunk_end(s->at);
-	return found;
+	s->at = span.bad ? chunk_end(s->at) : limit;
+	return false;
 }
 
 static bool advance(struct drain *d, struct stream *s)
@@ -263,8 +265,10 @@ static void collect(struct drain *d, struct stream *s)
 	double fill;
 
 	__atomic_store_n(&s->slot->read, free_to, __ATOMIC_RELEASE);
+	if (write <= s->at)
+		return;
 	if (write < s->end || write - s->at > d->layout->ring_bytes) {
-		d->stats.corrupt += write != s->end;
+		d->stats.corrupt++;
 		return;
 	}
 	s->end = write;

@@ -1,0 +1,172 @@
+/*
+ * What the agent, which runs inside the target, and gospect, which reads its records, share: the
+ * layout of the shared memory and the format of the records.
+ *
+ * Each processor (P) of the target has a slot: whoever holds the P writes into the slot's ring,
+ * nobody else, so no hook ever waits. Who holds none takes one of a few slots that are kept for
+ * that. A ring is written by one and read by one: `write` and `read` count bytes and only grow.
+ *
+ * A ring consists of chunks. A chunk begins with a struct agent_chunk; records follow, up to a
+ * RECORD_NONE or the chunk's end, and none goes over the end. A record is a byte, its kind, and
+ * numbers as unsigned LEB128. The first of them, but in RECORD_M, is the time since the record
+ * before it, in ticks of the processor's clock (TSC). What the others are is in the table below;
+ * "g" is a goid, "stack" the number of a stack, 0 when there is none, "pc" is relative to `text`.
+ *
+ * All of it can be written to by the target: who reads it takes every number as hostile.
+ */
+#ifndef AGENT_ABI_H
+#define AGENT_ABI_H
+
+#include <stdint.h>
+
+#define AGENT_MAGIC 0x31746e6567617367ull /* "gsagent1" */
+
+enum {
+	AGENT_CHUNK_BYTES = 65536,
+	AGENT_MAX_RECORD = 96,     /* of those without text */
+	AGENT_MAX_TEXT = 1024,     /* bytes of a text of the program's; what is longer is cut */
+	AGENT_SPARE_SLOTS = 8,     /* for who holds no P */
+	AGENT_STACK_BYTES = 32768, /* of a slot: on which its hooks run */
+	AGENT_SLOT_SHIFT = 16,
+	AGENT_SLOT_BYTES = 1 << AGENT_SLOT_SHIFT,
+	AGENT_MAX_DEPTH = 127,
+	AGENT_TABLE_SLOTS = 1 << 17,
+	AGENT_MAX_PROBES = 24,
+};
+
+/* A function's code. */
+struct agent_range {
+	uint64_t start;
+	uint64_t size; /* 0: there is none in this program */
+};
+
+/* The places in the target's code that are patched, one hook each: docs/trace.md. */
+enum agent_hook {
+	HOOK_CASGSTATUS,
+	HOOK_PREEMPT_PARK,
+	HOOK_CORO_SWITCH,
+	HOOK_SYSCALL,
+	HOOK_SYSCALL_EXIT,
+	HOOK_P_START,
+	HOOK_P_STOP,
+	HOOK_P_STEAL,
+	HOOK_P_HANDOFF,
+	HOOK_STW_BEGIN,
+	HOOK_STW_END,
+	HOOK_GC_BEGIN,
+	HOOK_GC_END,
+	HOOK_TASK_BEGIN,
+	HOOK_TASK_END,
+	HOOK_REGION,
+	HOOK_LOG,
+	HOOKS
+};
+
+enum agent_record {
+	RECORD_NONE,
+	RECORD_M,             /* thread: the records behind it are of this one. No time */
+	RECORD_START,         /* g */
+	RECORD_START_WORKER,  /* g, p.gcMarkWorkerMode */
+	RECORD_BLOCK,         /* g, wait reason, stack */
+	RECORD_BLOCK_PREEMPT, /* g, stack: stopped so that its stack can be scanned */
+	RECORD_YIELD,         /* g, stack */
+	RECORD_PREEMPT,       /* g, stack */
+	RECORD_EXIT,          /* g */
+	RECORD_UNBLOCK,       /* g, stack */
+	RECORD_CREATE,        /* g, pc where it begins, stack */
+	RECORD_SYSCALL,       /* g, stack */
+	RECORD_SYSCALL_EXIT,  /* g */
+	RECORD_SYSCALL_NO_P,  /* g: out of the system call, and runnable */
+	RECORD_THREAD_ENTER,  /* g */
+	RECORD_THREAD_LEAVE,  /* g */
+	RECORD_CORO_SWITCH,   /* g, the next g, stack */
+	RECORD_CORO_EXIT,     /* g, the next g: RECORD_EXIT of g follows */
+	RECORD_P_START,       /* p */
+	RECORD_P_STOP,        /* p */
+	RECORD_P_STEAL,       /* p */
+	RECORD_STW_BEGIN,     /* g that runs, reason, stack */
+	RECORD_STW_END,       /* g that runs */
+	RECORD_GC_BEGIN,      /* g that runs, stack */
+	RECORD_GC_END,        /* g that runs */
+	RECORD_ASSIST_BEGIN,  /* g, stack */
+	RECORD_ASSIST_END,    /* g */
+	RECORD_TASK_BEGIN,    /* g that runs, task, its parent, stack, length, text */
+	RECORD_TASK_END,      /* g that runs, task, stack */
+	RECORD_REGION_BEGIN,  /* g that runs, task, stack, length, text */
+	RECORD_REGION_END,    /* the same */
+	RECORD_LOG,           /* g that runs, task, stack, length, text, length, text */
+	RECORDS
+};
+
+struct agent_chunk {
+	uint64_t tick;   /* the time to which the first record's is relative */
+	uint64_t thread; /* of the first record */
+	uint64_t lost;   /* records since the chunk before it that found no room */
+};
+
+/* Bits of a stack's words; the rest is an address. */
+#define AGENT_WORD_AT_SP (1ull << 62) /* the caller, if the frame before it had none of its own */
+#define AGENT_WORD_CUT (1ull << 61)   /* frames are missing; where the goroutine began */
+
+/* A stack in the table: its number is its place + 1. */
+struct agent_stack {
+	uint64_t hash;   /* 0: free */
+	uint64_t offset; /* in the arena, + 1: a count, then so many words; 0: not yet written */
+};
+
+/* Field offsets and whatever else the hooks have to know; written before the agent runs. */
+struct agent_config {
+	uint32_t g_m, g_stack_hi, g_sched_sp, g_sched_pc, g_sched_bp, g_status, g_goid;
+	uint32_t g_waitreason, g_startpc, g_preempt, g_coroarg, g_coroexit;
+	uint32_t m_procid, m_curg, m_p, m_vdso_sp, m_vdso_pc;
+	uint32_t p_id, p_goidcache, p_goidcacheend, p_gc_worker_mode, coro_gp;
+	uint32_t depth;           /* frames of a stack, at most; 0: none */
+	uint32_t dead_extra;      /* the state of a g for threads of C while no thread has it */
+	uint32_t goid_late;       /* a new g gets its goid after casgstatus (up to Go 1.23) */
+	uint32_t syscall_is_hook; /* system calls bypass casgstatus (from Go 1.26 on) */
+	uint32_t assist_reason;   /* "GC assist marking"; UINT32_MAX: Go 1.20 and older */
+	uint64_t goidgen;         /* address of sched.goidgen */
+	uint64_t text;
+	uint64_t systemstack_switch;
+	struct agent_range park_m, coroswitch_m, entersyscallblock, assist, retake, for_each_p;
+	struct agent_range exitsyscall_no_p, gosched, async_preempt2;
+	uint64_t places[HOOKS]; /* addresses of the patched instructions */
+};
+
+/* The shared memory begins with this. Addresses are the target's; offsets are from here. */
+struct agent_shared {
+	uint64_t magic;
+	uint64_t size;  /* of all of it */
+	uint32_t slots; /* those of Ps, then AGENT_SPARE_SLOTS */
+	uint32_t ring_bytes;
+	uint64_t slots_offset;
+	uint64_t rings_offset;
+	uint64_t table_offset;
+	uint64_t arena_offset;
+	uint64_t arena_words;
+	struct agent_config config;
+	_Alignas(64) uint64_t arena_used; /* words */
+	uint64_t stacks;                  /* in the table */
+};
+
+/* One P's, or a spare one. */
+struct agent_slot {
+	uint64_t stack_top;
+	uint32_t busy; /* somebody runs a hook here */
+	uint32_t index;
+	uint64_t resume; /* the stub's own: where it goes on */
+	uint64_t shared; /* addresses in the target */
+	uint64_t ring;
+	uint64_t write; /* bytes; all before it may be read */
+	uint64_t limit; /* of the chunk that is being written */
+	uint64_t tick;
+	uint64_t thread;
+	uint64_t lost; /* since the last chunk began */
+	uint64_t lost_all;
+	uint64_t stacks_lost;
+	uint64_t records;
+	_Alignas(64) uint64_t read; /* gospect's */
+	_Alignas(64) uint64_t words[AGENT_MAX_DEPTH + 8];
+};
+
+#endif

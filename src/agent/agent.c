@@ -1,0 +1,599 @@
+/*
+ * What runs inside the target, on the thread that came to a patched place.
+ *
+ * The stub (inject/stub_amd64.c) has taken a slot, so this is its only user; has switched to the
+ * slot's own stack; and has saved the registers. Here a record is made and put into the slot's
+ * ring. No system call, no lock, no loop without bound, no floating point; nothing is read but the
+ * runtime's own structures and the stack of the goroutine at hand, which cannot move meanwhile; a
+ * ring without room means a loss that is counted.
+ *
+ * This file is compiled without a C library into position-independent bytes without data of their
+ * own (agent.lds). It uses no address but those it is given.
+ */
+#include "agent/entry.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define NOINLINE static __attribute__((noinline))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+enum { G_RUNNABLE = 1, G_RUNNING, G_SYSCALL, G_WAITING, G_DEAD = 6, G_SCAN = 0x1000 };
+
+/* One call of the hook. */
+struct call {
+	struct agent_slot *slot;
+	const struct agent_config *config;
+	struct agent_shared *shared;
+	const struct agent_registers *r;
+	uint64_t g; /* who runs: g0 or a goroutine */
+	uint64_t m;
+	uint64_t sp; /* at the patched place */
+	uint64_t bp; /* of the patched function's frame */
+	uint32_t hook;
+};
+
+INLINE uint64_t word(uint64_t base, uint32_t offset)
+{
+	return *(const volatile uint64_t *)(base + offset);
+}
+
+INLINE uint32_t half(uint64_t base, uint32_t offset)
+{
+	return *(const volatile uint32_t *)(base + offset);
+}
+
+INLINE uint8_t byte(uint64_t base, uint32_t offset)
+{
+	return *(const volatile uint8_t *)(base + offset);
+}
+
+INLINE uint64_t clock(void)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
+	return (uint64_t)high << 32 | low;
+}
+
+INLINE int in_range(const struct agent_range *range, uint64_t pc)
+{
+	return pc - range->start < range->size;
+}
+
+/* To where the patched function returns. */
+INLINE uint64_t return_address(const struct call *c)
+{
+	return word(c->bp, 8);
+}
+
+/* ---- stacks ---- */
+
+NOINLINE uint32_t stack_store(struct call *c, struct agent_stack *entry, uint32_t id, uint32_t n)
+{
+	struct agent_shared *sh = c->shared;
+	uint64_t at = __atomic_fetch_add(&sh->arena_used, n + 1, __ATOMIC_RELAXED);
+	uint64_t *arena = (uint64_t *)((uint64_t)sh + sh->arena_offset);
+
+	__atomic_fetch_add(&sh->stacks, 1, __ATOMIC_RELAXED);
+	if (at + n + 1 > sh->arena_words) {
+		c->slot->stacks_lost++;
+		return 0;
+	}
+	arena[at] = n;
+	for (uint32_t i = 0; i < n; i++)
+		arena[at + 1 + i] = c->slot->words[i];
+	__atomic_store_n(&entry->offset, at + 1, __ATOMIC_RELEASE);
+	return id;
+}
+
+/* The number of the stack in slot->words; 0 when the table has no room for it. */
+NOINLINE uint32_t stack_intern(struct call *c, uint32_t n)
+{
+	struct agent_shared *sh = c->shared;
+	struct agent_stack *table = (struct agent_stack *)((uint64_t)sh + sh->table_offset);
+	const uint64_t *words = c->slot->words;
+	uint64_t hash = 0x243f6a8885a308d3ull + n;
+	uint32_t at;
+
+	for (uint32_t i = 0; i < n; i++) {
+		hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15ull;
+		hash ^= hash >> 29;
+	}
+	hash |= 1;
+	at = hash >> 32;
+	for (uint32_t probe = 0; probe < AGENT_MAX_PROBES; probe++, at++) {
+		struct agent_stack *entry = &table[at &= AGENT_TABLE_SLOTS - 1];
+		uint64_t seen = __atomic_load_n(&entry->hash, __ATOMIC_ACQUIRE);
+
+		if (LIKELY(seen == hash))
+			return at + 1;
+		if (seen)
+			continue;
+		if (sh->stacks > AGENT_TABLE_SLOTS / 4 * 3)
+			break;
+		if (__atomic_compare_exchange_n(&entry->hash, &seen, hash, 0, __ATOMIC_ACQ_REL,
+						__ATOMIC_ACQUIRE))
+			return stack_store(c, entry, at + 1, n);
+		if (seen == hash)
+			return at + 1;
+	}
+	c->slot->stacks_lost++;
+	return 0;
+}
+
+/* Follows the frame pointers of g's stack, above `low`, from the frame at bp on; `n` words are
+ * there already. */
+INLINE uint32_t walk(struct call *c, uint32_t n, uint64_t bp, uint64_t low, uint64_t g)
+{
+	uint64_t *words = c->slot->words, high = word(g, c->config->g_stack_hi);
+	uint32_t depth = c->config->depth;
+
+	while (bp >= low && bp <= high - 16 && !(bp & 7)) {
+		uint64_t pc = word(bp, 8);
+
+		if (!pc)
+			break;
+		if (n >= depth) {
+			words[n++] = word(g, c->config->g_startpc) | AGENT_WORD_CUT;
+			break;
+		}
+		words[n++] = pc;
+		low = bp + 16;
+		bp = word(bp, 0);
+	}
+	return n;
+}
+
+/*
+ * The first words of a goroutine that was preempted, where frame pointers leave out a caller: in
+ * the prologue of a function, and by a signal in a function without a frame. The word at the stack
+ * pointer goes with them: gospect knows whether it is the caller.
+ */
+NOINLINE uint32_t preempted_words(struct call *c, uint64_t g, uint64_t pc, uint64_t *bp)
+{
+	const struct agent_config *k = c->config;
+	uint64_t *words = c->slot->words, frame = *bp;
+	uint64_t low = word(g, k->g_sched_sp), high = word(g, k->g_stack_hi);
+
+	words[0] = pc;
+	if (in_range(&k->gosched, pc))
+		return 1;
+	if (!in_range(&k->async_preempt2, pc)) {
+		words[1] = word(low, 0) | AGENT_WORD_AT_SP;
+		return 2;
+	}
+	for (uint32_t n = 1; n < 3; n++) {
+		if (frame < low || frame > high - 24 || frame & 7)
+			return n;
+		words[n] = word(frame, 8);
+		if (n == 2)
+			words[3] = word(frame, 16) | AGENT_WORD_AT_SP;
+		low = frame + 16;
+		frame = word(frame, 0);
+		*bp = frame;
+	}
+	return 4;
+}
+
+/* Of the goroutine g, which is not running any more but for the scheduler: from where it left. */
+NOINLINE uint32_t stack_of_parked(struct call *c, uint64_t g, int preempted)
+{
+	const struct agent_config *k = c->config;
+	uint64_t pc = word(g, k->g_sched_pc), bp = word(g, k->g_sched_bp);
+	uint64_t low = word(g, k->g_sched_sp);
+	uint32_t n = 1;
+
+	if (preempted) {
+		n = preempted_words(c, g, pc, &bp);
+	} else {
+		c->slot->words[0] = pc;
+		if (pc == k->systemstack_switch)
+			c->slot->words[n++] = word(low, 0) | AGENT_WORD_AT_SP;
+	}
+	return stack_intern(c, walk(c, n, bp, low, g));
+}
+
+/* Of who runs on this thread. */
+NOINLINE uint32_t stack_of_runner(struct call *c)
+{
+	const struct agent_config *k = c->config;
+	uint64_t curg = word(c->m, k->m_curg);
+	uint32_t state;
+
+	if (!curg || !k->depth)
+		return 0;
+	if (curg == c->g) {
+		c->slot->words[0] = return_address(c);
+		return stack_intern(c, walk(c, 1, word(c->bp, 0), c->sp, curg));
+	}
+	state = half(curg, k->g_status) & ~G_SCAN;
+	if (state != G_RUNNING && state != G_SYSCALL)
+		return 0;
+	return stack_of_parked(c, curg, 0);
+}
+
+INLINE uint32_t stack_of_left(struct call *c, uint64_t g, int preempted)
+{
+	return c->config->depth ? stack_of_parked(c, g, preempted) : 0;
+}
+
+/* ---- records ---- */
+
+INLINE uint8_t *put(uint8_t *at, uint64_t value)
+{
+	while (value >= 0x80) {
+		*at++ = value | 0x80;
+		value >>= 7;
+	}
+	*at++ = value;
+	return at;
+}
+
+NOINLINE int next_chunk(struct agent_slot *s, uint32_t ring_bytes, uint64_t now, uint64_t thread)
+{
+	uint64_t start = (s->write + AGENT_CHUNK_BYTES - 1) & ~(AGENT_CHUNK_BYTES - 1ull);
+	uint64_t read = __atomic_load_n(&s->read, __ATOMIC_ACQUIRE);
+	struct agent_chunk *chunk = (void *)(s->ring + (start & (ring_bytes - 1)));
+
+	if (s->write != start)
+		*(uint8_t *)(s->ring + (s->write & (ring_bytes - 1))) = RECORD_NONE;
+	if (start + AGENT_CHUNK_BYTES - read > ring_bytes)
+		return 0;
+	chunk->tick = now;
+	chunk->thread = thread;
+	chunk->lost = s->lost;
+	s->tick = now;
+	s->thread = thread;
+	s->lost = 0;
+	s->limit = start + AGENT_CHUNK_BYTES;
+	__atomic_store_n(&s->write, start + sizeof(*chunk), __ATOMIC_RELEASE);
+	return 1;
+}
+
+/* Begins a record of at most `size` bytes; NULL, and the loss counted, when there is no room. */
+INLINE uint8_t *record_begin(struct call *c, enum agent_record kind, uint32_t size)
+{
+	struct agent_slot *s = c->slot;
+	uint64_t now = clock(), thread = word(c->m, c->config->m_procid), since;
+	uint32_t mask = c->shared->ring_bytes - 1;
+	uint8_t *at;
+
+	if (UNLIKELY(s->limit - s->write < size) && !next_chunk(s, mask + 1, now, thread)) {
+		s->lost++;
+		s->lost_all++;
+		return 0;
+	}
+	at = (uint8_t *)(s->ring + (s->write & mask));
+	if (UNLIKELY(thread != s->thread)) {
+		*at++ = RECORD_M;
+		at = put(at, thread);
+		s->thread = thread;
+	}
+	since = now - s->tick;
+	if (UNLIKELY((int64_t)since < 0))
+		since = 0;
+	s->tick += since;
+	*at++ = kind;
+	return put(at, since);
+}
+
+INLINE void record_end(struct call *c, uint8_t *at)
+{
+	struct agent_slot *s = c->slot;
+	uint64_t offset = (uint64_t)at - s->ring, mask = c->shared->ring_bytes - 1;
+
+	s->records++;
+	__atomic_store_n(&s->write, (s->write & ~mask) + offset, __ATOMIC_RELEASE);
+}
+
+/* A record of so many numbers. */
+INLINE void record(struct call *c, enum agent_record kind, uint32_t count, uint64_t a, uint64_t b,
+		   uint64_t d)
+{
+	uint8_t *at = record_begin(c, kind, AGENT_MAX_RECORD);
+
+	if (UNLIKELY(!at))
+		return;
+	at = put(at, a);
+	if (count > 1)
+		at = put(at, b);
+	if (count > 2)
+		at = put(at, d);
+	record_end(c, at);
+}
+
+/* The same, where size counts more than time. */
+NOINLINE void record_rare(struct call *c, enum agent_record kind, uint32_t count, uint64_t a,
+			  uint64_t b, uint64_t d)
+{
+	record(c, kind, count, a, b, d);
+}
+
+INLINE uint64_t goid(const struct call *c, uint64_t g)
+{
+	return g ? word(g, c->config->g_goid) : 0;
+}
+
+INLINE uint64_t runner_goid(const struct call *c)
+{
+	return goid(c, word(c->m, c->config->m_curg));
+}
+
+/* ---- casgstatus(gp, old, new) ---- */
+
+/* The goid that newproc1() is about to give, up to Go 1.23: of the P's batch, else of a new one. */
+INLINE uint64_t next_goid(const struct call *c)
+{
+	const struct agent_config *k = c->config;
+	uint64_t p = word(c->m, k->m_p);
+
+	if (p && word(p, k->p_goidcache) != word(p, k->p_goidcacheend))
+		return word(p, k->p_goidcache);
+	return *(const volatile uint64_t *)k->goidgen + 1;
+}
+
+NOINLINE void on_create(struct call *c, uint64_t g)
+{
+	const struct agent_config *k = c->config;
+	uint32_t stack = stack_of_runner(c);
+
+	record_rare(c, RECORD_CREATE, 3, k->goid_late ? next_goid(c) : goid(c, g),
+		    word(g, k->g_startpc) - k->text, stack);
+}
+
+INLINE void on_start(struct call *c, uint64_t g)
+{
+	uint64_t p = word(c->m, c->config->m_p);
+	uint8_t mode = p ? byte(p, c->config->p_gc_worker_mode) : 0;
+
+	if (UNLIKELY(in_range(&c->config->coroswitch_m, return_address(c))))
+		return;
+	if (UNLIKELY(mode))
+		record_rare(c, RECORD_START_WORKER, 2, goid(c, g), mode, 0);
+	else
+		record(c, RECORD_START, 1, goid(c, g), 0, 0);
+}
+
+/* A goroutine that is only made to look as if it waited, so that its stack can be scanned. */
+NOINLINE void on_pretended_wait(struct call *c, uint64_t g)
+{
+	const struct agent_config *k = c->config;
+
+	if (in_range(&k->assist, return_address(c)) || byte(g, k->g_waitreason) == k->assist_reason)
+		record_rare(c, RECORD_ASSIST_BEGIN, 2, goid(c, g), stack_of_runner(c), 0);
+}
+
+INLINE void on_wait(struct call *c, uint64_t g)
+{
+	uint32_t stack;
+
+	if (UNLIKELY(!in_range(&c->config->park_m, return_address(c)))) {
+		on_pretended_wait(c, g);
+		return;
+	}
+	stack = stack_of_left(c, g, 0);
+	record(c, RECORD_BLOCK, 3, goid(c, g), byte(g, c->config->g_waitreason), stack);
+}
+
+INLINE void on_ready(struct call *c, uint64_t g)
+{
+	uint32_t stack;
+
+	if (UNLIKELY(in_range(&c->config->coroswitch_m, return_address(c))))
+		return;
+	stack = stack_of_runner(c);
+	record(c, RECORD_UNBLOCK, 2, goid(c, g), stack, 0);
+}
+
+NOINLINE void on_runnable(struct call *c, uint64_t g)
+{
+	const struct agent_config *k = c->config;
+	int preempted = byte(g, k->g_preempt);
+
+	if (in_range(&k->exitsyscall_no_p, return_address(c)))
+		record_rare(c, RECORD_SYSCALL_NO_P, 1, goid(c, g), 0, 0);
+	else
+		record_rare(c, preempted ? RECORD_PREEMPT : RECORD_YIELD, 2, goid(c, g),
+			    stack_of_left(c, g, 1), 0);
+}
+
+NOINLINE void on_syscall_status(struct call *c, uint64_t g)
+{
+	const struct agent_config *k = c->config;
+
+	if (!k->syscall_is_hook || in_range(&k->entersyscallblock, return_address(c)))
+		record(c, RECORD_SYSCALL, 2, goid(c, g), stack_of_runner(c), 0);
+}
+
+NOINLINE void on_rare_status(struct call *c, uint64_t g, uint32_t old, uint32_t new)
+{
+	const struct agent_config *k = c->config;
+	int dead = old == G_DEAD || old == k->dead_extra;
+	int dies = new == G_DEAD || new == k->dead_extra;
+
+	if (dead && new == G_SYSCALL)
+		record_rare(c, RECORD_THREAD_ENTER, 1, goid(c, g), 0, 0);
+	else if (dead && (new == G_RUNNABLE || new == G_WAITING))
+		on_create(c, g);
+	else if (old == G_SYSCALL && dies)
+		record_rare(c, RECORD_THREAD_LEAVE, 1, goid(c, g), 0, 0);
+	else if (old == G_RUNNING && dies)
+		record_rare(c, RECORD_EXIT, 1, goid(c, g), 0, 0);
+	else if (old == G_SYSCALL && new == G_RUNNING && !k->syscall_is_hook)
+		record(c, RECORD_SYSCALL_EXIT, 1, goid(c, g), 0, 0);
+	else if (old == G_SYSCALL && new == G_RUNNABLE)
+		record_rare(c, RECORD_SYSCALL_NO_P, 1, goid(c, g), 0, 0);
+	else if (old == G_WAITING && new == G_RUNNING && in_range(&k->assist, return_address(c)))
+		record_rare(c, RECORD_ASSIST_END, 1, goid(c, g), 0, 0);
+}
+
+INLINE void on_status(struct call *c)
+{
+	uint64_t g = c->r->rax;
+	uint32_t old = c->r->rbx, new = c->r->rcx;
+
+	if (old == G_RUNNABLE && new == G_RUNNING)
+		on_start(c, g);
+	else if (old == G_RUNNING && new == G_WAITING)
+		on_wait(c, g);
+	else if (old == G_WAITING && new == G_RUNNABLE)
+		on_ready(c, g);
+	else if (old == G_RUNNING && new == G_RUNNABLE)
+		on_runnable(c, g);
+	else if (old == G_RUNNING && new == G_SYSCALL)
+		on_syscall_status(c, g);
+	else
+		on_rare_status(c, g, old, new);
+}
+
+/* ---- the other places ---- */
+
+/* reentersyscall(pc, sp, bp), by a goroutine, from Go 1.26 on. */
+NOINLINE void on_syscall(struct call *c)
+{
+	const struct agent_config *k = c->config;
+	uint32_t n = 1, stack = 0;
+
+	if (k->depth) {
+		c->slot->words[0] = c->r->rax;
+		n = walk(c, n, c->r->rcx, c->sp, c->g);
+		stack = stack_intern(c, n);
+	}
+	record(c, RECORD_SYSCALL, 2, goid(c, c->g), stack, 0);
+}
+
+NOINLINE void on_coro_switch(struct call *c)
+{
+	const struct agent_config *k = c->config;
+	uint64_t g = c->r->rax, coro = word(g, k->g_coroarg);
+	uint64_t next = coro ? word(coro, k->coro_gp) : 0;
+
+	if (byte(g, k->g_coroexit))
+		record_rare(c, RECORD_CORO_EXIT, 2, goid(c, g), goid(c, next), 0);
+	else
+		record_rare(c, RECORD_CORO_SWITCH, 3, goid(c, g), goid(c, next),
+			    stack_of_left(c, g, 0));
+}
+
+INLINE uint32_t p_id(const struct call *c, uint64_t p)
+{
+	return p ? half(p, c->config->p_id) : 0;
+}
+
+/* handoffp(p): only of a P that is taken from a thread in a system call (up to Go 1.25). */
+NOINLINE void on_handoff(struct call *c)
+{
+	uint64_t caller = return_address(c);
+
+	if (in_range(&c->config->retake, caller) || in_range(&c->config->for_each_p, caller))
+		record_rare(c, RECORD_P_STEAL, 1, p_id(c, c->r->rax), 0, 0);
+}
+
+NOINLINE uint8_t *put_text(uint8_t *at, uint64_t text, uint64_t length)
+{
+	uint64_t n = length < AGENT_MAX_TEXT ? length : AGENT_MAX_TEXT;
+
+	at = put(at, n);
+	for (uint64_t i = 0; i < n; i++)
+		*at++ = byte(text, i);
+	return at;
+}
+
+/* task, or its parent in `second`; then a string or two: the arguments as Go passes them. */
+NOINLINE void on_annotation(struct call *c)
+{
+	const struct agent_registers *r = c->r;
+	uint32_t stack = stack_of_runner(c);
+	enum agent_record kind = RECORD_LOG;
+	uint8_t *at;
+
+	if (c->hook == HOOK_TASK_BEGIN)
+		kind = RECORD_TASK_BEGIN;
+	else if (c->hook == HOOK_TASK_END)
+		kind = RECORD_TASK_END;
+	else if (c->hook == HOOK_REGION)
+		kind = r->rbx ? RECORD_REGION_END : RECORD_REGION_BEGIN;
+	at = record_begin(c, kind, AGENT_MAX_RECORD + 2 * (AGENT_MAX_TEXT + 8));
+	if (!at)
+		return;
+	at = put(put(at, runner_goid(c)), r->rax);
+	if (kind == RECORD_TASK_BEGIN)
+		at = put(at, r->rbx);
+	at = put(at, stack);
+	if (kind == RECORD_LOG)
+		at = put_text(put_text(at, r->rbx, r->rcx), r->rdi, r->rsi);
+	else if (kind != RECORD_TASK_END)
+		at = put_text(at, r->rcx, r->rdi);
+	record_end(c, at);
+}
+
+NOINLINE void on_other(struct call *c)
+{
+	const struct agent_config *k = c->config;
+
+	switch (c->hook) {
+	case HOOK_PREEMPT_PARK:
+		record_rare(c, RECORD_BLOCK_PREEMPT, 2, goid(c, c->r->rax),
+			    stack_of_left(c, c->r->rax, 1), 0);
+		break;
+	case HOOK_CORO_SWITCH:
+		on_coro_switch(c);
+		break;
+	case HOOK_SYSCALL_EXIT:
+		record(c, RECORD_SYSCALL_EXIT, 1, goid(c, c->g), 0, 0);
+		break;
+	case HOOK_P_START:
+		record_rare(c, RECORD_P_START, 1, p_id(c, c->r->rax), 0, 0);
+		break;
+	case HOOK_P_STOP:
+		record_rare(c, RECORD_P_STOP, 1, p_id(c, word(c->m, k->m_p)), 0, 0);
+		break;
+	case HOOK_P_STEAL:
+		record_rare(c, RECORD_P_STEAL, 1, p_id(c, c->r->rcx), 0, 0);
+		break;
+	case HOOK_P_HANDOFF:
+		on_handoff(c);
+		break;
+	case HOOK_STW_BEGIN:
+		record_rare(c, RECORD_STW_BEGIN, 3, runner_goid(c), c->r->rax & 0xff,
+			    stack_of_runner(c));
+		break;
+	case HOOK_STW_END:
+		record_rare(c, RECORD_STW_END, 1, runner_goid(c), 0, 0);
+		break;
+	case HOOK_GC_BEGIN:
+		record_rare(c, RECORD_GC_BEGIN, 2, runner_goid(c), stack_of_runner(c), 0);
+		break;
+	case HOOK_GC_END:
+		record_rare(c, RECORD_GC_END, 1, runner_goid(c), 0, 0);
+		break;
+	default:
+		on_annotation(c);
+	}
+}
+
+/*
+ * While the agent is at work, the thread looks as if it were in a call of the vDSO: Go's own
+ * tracebacks (profiles, SIGQUIT, crashes) then begin at the patched place, with its stack.
+ */
+__attribute__((section(".text.entry"))) void agent_entry(struct agent_slot *s,
+							 const struct agent_registers *r,
+							 uint32_t hook, uint64_t g, uint64_t sp,
+							 uint64_t bp)
+{
+	struct agent_shared *sh = (struct agent_shared *)s->shared;
+	const struct agent_config *k = &sh->config;
+	struct call c = {s, k, sh, r, g, word(g, k->g_m), sp, bp, hook};
+	volatile uint64_t *vdso_pc = (volatile uint64_t *)(c.m + k->m_vdso_pc);
+	volatile uint64_t *vdso_sp = (volatile uint64_t *)(c.m + k->m_vdso_sp);
+
+	*vdso_pc = k->places[hook];
+	*vdso_sp = sp;
+	if (LIKELY(hook == HOOK_CASGSTATUS))
+		on_status(&c);
+	else if (hook == HOOK_SYSCALL)
+		on_syscall(&c);
+	else
+		on_other(&c);
+	*vdso_sp = 0;
+}

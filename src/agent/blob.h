@@ -1,0 +1,10 @@
+/* The agent's machine code, fit for any address: agent.c, compiled and linked by itself. */
+#ifndef AGENT_BLOB_H
+#define AGENT_BLOB_H
+
+#include <stddef.h>
+
+extern const unsigned char agent_blob[];
+extern const size_t agent_blob_size;
+
+#endif

@@ -1,0 +1,229 @@
+#include "inject/hooks.h"
+
+#include <string.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+
+#define MAX_CODE 640
+#define MAX_REASONS 256
+#define MAX_REASON_LENGTH 64
+
+struct hook_rule {
+	enum agent_hook hook;
+	const char *function;
+	int first, last; /* Go 1.N */
+	bool optional;   /* only in programs that use it */
+	unsigned int arguments;
+	enum stub_p kind;
+	bool past_calls;
+};
+
+enum { OLDEST = GOLAYOUT_MIN_MINOR, NEWEST = GOLAYOUT_MAX_MINOR };
+
+/* docs/trace.md has the table in words. */
+static const struct hook_rule rules[] = {
+	{HOOK_CASGSTATUS, "runtime.casgstatus", OLDEST, 25, false,
+	 PLACE_RAX | PLACE_RBX | PLACE_RCX, STUB_CASGSTATUS},
+	{HOOK_CASGSTATUS, "runtime.casgstatus", 26, NEWEST, false,
+	 PLACE_RAX | PLACE_RBX | PLACE_RCX, STUB_CASGSTATUS_NO_P_IN_SYSCALL},
+	{HOOK_PREEMPT_PARK, "runtime.casGToPreemptScan", OLDEST, NEWEST, false, PLACE_RAX,
+	 STUB_P_OF_THREAD},
+	{HOOK_CORO_SWITCH, "runtime.coroswitch_m", 22, NEWEST, true, PLACE_RAX, STUB_P_OF_THREAD},
+	{HOOK_SYSCALL, "runtime.reentersyscall", 26, NEWEST, false, PLACE_RAX | PLACE_RCX,
+	 STUB_P_OF_THREAD},
+	{HOOK_SYSCALL_EXIT, "runtime.exitsyscall", 26, NEWEST, false, 0, STUB_P_OF_THREAD},
+	{HOOK_P_START, "runtime.wirep", OLDEST, NEWEST, false, PLACE_RAX, STUB_P_ARGUMENT},
+	{HOOK_P_STOP, "runtime.releasep", OLDEST, 21, false, 0, STUB_P_OF_THREAD},
+	{HOOK_P_STOP, "runtime.releasepNoTrace", 22, NEWEST, false, 0, STUB_P_OF_THREAD},
+	{HOOK_P_STEAL, "runtime.syscallingThread.releaseP", 26, NEWEST, false, PLACE_RCX,
+	 STUB_P_OF_THREAD},
+	{HOOK_P_HANDOFF, "runtime.handoffp", OLDEST, 25, false, PLACE_RAX, STUB_P_OF_THREAD},
+	{HOOK_STW_BEGIN, "runtime.stopTheWorldWithSema", OLDEST, 20, false, 0, STUB_P_OF_THREAD},
+	/* In Go 1.21 a call of its own tracer comes first. */
+	{HOOK_STW_BEGIN, "runtime.stopTheWorldWithSema", 21, 21, false, 0, STUB_P_OF_THREAD, true},
+	{HOOK_STW_BEGIN, "runtime.stopTheWorldWithSema", 22, NEWEST, false, PLACE_RAX,
+	 STUB_P_OF_THREAD},
+	{HOOK_STW_END, "runtime.startTheWorldWithSema", OLDEST, NEWEST, false, 0, STUB_P_OF_THREAD},
+	{HOOK_GC_BEGIN, "runtime.(*gcControllerState).startCycle", OLDEST, NEWEST, false, 0,
+	 STUB_P_OF_THREAD},
+	{HOOK_GC_END, "runtime.gcSweep", OLDEST, NEWEST, false, 0, STUB_P_OF_THREAD},
+	{HOOK_TASK_BEGIN, "runtime/trace.userTaskCreate", OLDEST, NEWEST, true,
+	 PLACE_RAX | PLACE_RBX | PLACE_RCX | PLACE_RDI, STUB_P_OF_THREAD},
+	{HOOK_TASK_END, "runtime/trace.userTaskEnd", OLDEST, NEWEST, true, PLACE_RAX,
+	 STUB_P_OF_THREAD},
+	{HOOK_REGION, "runtime/trace.userRegion", OLDEST, NEWEST, true,
+	 PLACE_RAX | PLACE_RBX | PLACE_RCX | PLACE_RDI, STUB_P_OF_THREAD},
+	{HOOK_LOG, "runtime/trace.userLog", OLDEST, NEWEST, true,
+	 PLACE_RAX | PLACE_RBX | PLACE_RCX | PLACE_RDI | PLACE_RSI, STUB_P_OF_THREAD},
+};
+
+static struct error *must_check changed_code(const char *function)
+{
+	return error_format(ERROR_DENIED,
+			    "the code of %s in memory is not what is in the program's file: "
+			    "somebody else has changed it",
+			    function);
+}
+
+/* The function's code, which is in memory as it is in the file. */
+static struct error *must_check read_code(struct target *t, const struct image *img,
+					  const char *name, const struct go_func *f,
+					  uint8_t code[MAX_CODE], size_t *ret_size)
+{
+	size_t size = f->end - f->entry < MAX_CODE ? f->end - f->entry : MAX_CODE;
+	const uint8_t *file = image_bytes(img, f->entry, size);
+	struct error *err = target_read(t, f->entry, code, size);
+
+	if (err)
+		return error_wrap(err, "cannot read the code of %s", name);
+	*ret_size = size;
+	return file && !memcmp(file, code, size) ? NULL : changed_code(name);
+}
+
+static struct error *must_check find_place(struct target *t, const struct image *img,
+					   const struct golayout *lay, const struct hook_rule *rule,
+					   struct code_place *ret)
+{
+	uint8_t code[MAX_CODE];
+	struct place place;
+	struct go_func f;
+	struct error *err;
+	size_t size = 0;
+
+	if (!pclntab_find_name(&img->functions, rule->function, &f))
+		return rule->optional ? NULL
+				      : error_format(ERROR_UNSUPPORTED,
+						     "the program has no function %s, by which "
+						     "gospect traces Go 1.%d",
+						     rule->function, lay->minor);
+	err = read_code(t, img, rule->function, &f, code, &size);
+	if (err)
+		return err;
+	if (rule->hook == HOOK_SYSCALL_EXIT)
+		err = place_at_load(rule->function, f.entry, code, size, lay->n.m_oldp, &place);
+	else
+		err = place_at_body(rule->function, f.entry, code, size, rule->arguments,
+				    rule->past_calls, &place);
+	if (err)
+		return err;
+	ret->address = place.address;
+	ret->length = place.length;
+	memcpy(ret->bytes, place.bytes, sizeof(ret->bytes));
+	return NULL;
+}
+
+struct error *hooks_find(struct target *t, const struct image *img, const struct golayout *lay,
+			 struct hooks *ret)
+{
+	struct error *err = NULL;
+
+	memset(ret, 0, sizeof(*ret));
+	for (size_t i = 0; !err && i < ARRAY_SIZE(rules); i++) {
+		const struct hook_rule *rule = &rules[i];
+
+		if (lay->minor < rule->first || lay->minor > rule->last)
+			continue;
+		ret->kinds[rule->hook] = rule->kind;
+		err = find_place(t, img, lay, rule, &ret->places[rule->hook]);
+	}
+	return err;
+}
+
+static struct agent_range range_of(const struct image *img, const char *function)
+{
+	struct go_func f;
+
+	if (!pclntab_find_name(&img->functions, function, &f))
+		return (struct agent_range){0};
+	return (struct agent_range){f.entry, f.end - f.entry};
+}
+
+/* The number of the wait reason, from the program's own table. */
+static struct error *must_check find_reason(struct target *t, const struct golayout *lay,
+					    const char *text, uint32_t *ret)
+{
+	size_t length = strlen(text);
+	char buffer[MAX_REASON_LENGTH];
+	struct error *err = NULL;
+	uint64_t string[2];
+
+	for (uint64_t i = 0; i < lay->v.wait_reason_count && i < MAX_REASONS; i++) {
+		err = target_read(t, lay->v.wait_reason_strings + i * sizeof(string), string,
+				  sizeof(string));
+		if (!err && string[1] == length)
+			err = target_read(t, string[0], buffer, length);
+		if (err)
+			return err;
+		if (string[1] == length && !memcmp(buffer, text, length)) {
+			*ret = i;
+			return NULL;
+		}
+	}
+	return error_format(ERROR_UNSUPPORTED, "the program has no wait reason \"%s\"", text);
+}
+
+static void fill_ranges(const struct image *img, struct agent_config *c)
+{
+	c->park_m = range_of(img, "runtime.park_m");
+	c->coroswitch_m = range_of(img, "runtime.coroswitch_m");
+	c->entersyscallblock = range_of(img, "runtime.entersyscallblock");
+	c->assist = range_of(img, "runtime.gcAssistAlloc1");
+	c->retake = range_of(img, "runtime.retake");
+	c->for_each_p = range_of(img, "runtime.forEachPInternal");
+	if (!c->for_each_p.size)
+		c->for_each_p = range_of(img, "runtime.forEachP");
+	c->exitsyscall_no_p = range_of(img, "runtime.exitsyscallNoP");
+	c->gosched = range_of(img, "runtime.Gosched");
+	c->async_preempt2 = range_of(img, "runtime.asyncPreempt2");
+	c->systemstack_switch = range_of(img, "runtime.systemstack_switch").start;
+}
+
+static void fill_offsets(const struct golayout_numbers *n, struct agent_config *c)
+{
+	c->g_m = n->g_m;
+	c->g_stack_hi = n->g_stack_hi;
+	c->g_sched_sp = n->g_sched_sp;
+	c->g_sched_pc = n->g_sched_pc;
+	c->g_sched_bp = n->g_sched_bp;
+	c->g_status = n->g_status;
+	c->g_goid = n->g_goid;
+	c->g_waitreason = n->g_waitreason;
+	c->g_startpc = n->g_startpc;
+	c->g_preempt = n->g_preempt;
+	c->g_coroarg = n->g_coroarg;
+	c->g_coroexit = n->g_coroexit;
+	c->m_procid = n->m_procid;
+	c->m_curg = n->m_curg;
+	c->m_p = n->m_p;
+	c->m_vdso_sp = n->m_vdso_sp;
+	c->m_vdso_pc = n->m_vdso_pc;
+	c->p_id = n->p_id;
+	c->p_goidcache = n->p_goidcache;
+	c->p_goidcacheend = n->p_goidcacheend;
+	c->p_gc_worker_mode = n->p_gc_worker_mode;
+	c->coro_gp = n->coro_gp;
+}
+
+struct error *hooks_config(struct target *t, const struct image *img, const struct golayout *lay,
+			   const struct hooks *hooks, uint32_t depth, struct agent_config *ret)
+{
+	*ret = (struct agent_config){.depth = depth,
+				     .dead_extra = lay->minor >= 26 ? 11 : 6,
+				     .goid_late = lay->minor <= 23,
+				     .syscall_is_hook = lay->minor >= 26,
+				     .assist_reason = UINT32_MAX,
+				     .goidgen = lay->v.sched + lay->n.sched_goidgen,
+				     .text = img->functions.text};
+	fill_offsets(&lay->n, ret);
+	fill_ranges(img, ret);
+	for (unsigned int i = 0; i < HOOKS; i++)
+		ret->places[i] = hooks->places[i].address;
+	if (!ret->park_m.size || !ret->assist.size)
+		return error_format(ERROR_UNSUPPORTED,
+				    "the program has no functions runtime.park_m and "
+				    "runtime.gcAssistAlloc1, by which gospect tells waits apart");
+	/* g.waitreason is not set before Go 1.20. */
+	return lay->minor < 20 ? NULL
+			       : find_reason(t, lay, "GC assist marking", &ret->assist_reason);
+}

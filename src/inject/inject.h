@@ -1,0 +1,74 @@
+/*
+ * Putting the agent into a process, and taking it out again.
+ *
+ * In: everything is prepared by one thread of the target, which is stopped for a fraction of a
+ * millisecond while the others run on; then all threads are stopped, once, for the jumps to be
+ * written; they are whole instructions, so no thread can be inside one. Each step is undone, in
+ * reverse order, when a later one fails.
+ *
+ * Out: all threads are stopped for the code to be restored. When none is in the agent any more, the
+ * memory is unmapped, but for the code page (inject/stub.h).
+ *
+ * Gospect may be killed at any moment: what it has written so far works without it, and whoever
+ * comes next takes it out.
+ */
+#ifndef INJECT_INJECT_H
+#define INJECT_INJECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/abi.h"
+#include "base/error.h"
+#include "golayout/golayout.h"
+#include "image/image.h"
+#include "target/target.h"
+
+struct inject_options {
+	uint32_t depth;      /* frames of a stack; 0: none */
+	uint32_t ring_bytes; /* of each slot; a power of two, at least four chunks */
+};
+
+struct injection;
+
+/*
+ * The agent runs when this returns. ERROR_UNSUPPORTED, ERROR_DENIED, ERROR_GONE or ERROR_FAILED:
+ * nothing is left in the target. Keeps t, img and lay.
+ */
+struct error *inject_attach(struct target *t, const struct image *img, const struct golayout *lay,
+			    const struct inject_options *options,
+			    struct injection **ret) must_check;
+
+/*
+ * The memory that the agent writes to, mapped here too; it stays until inject_destroy(), whatever
+ * becomes of the target. Its layout is as we made it; its contents may be anything.
+ */
+struct agent_shared *inject_shared(const struct injection *in);
+/* What to believe of its layout. */
+const struct agent_shared *inject_layout(const struct injection *in);
+/* Calls that found no slot, so far. */
+uint64_t inject_lost(const struct injection *in);
+
+/* How long all threads were stopped at once: to attach, and to detach (the longest). */
+uint64_t inject_attach_ns(const struct injection *in);
+uint64_t inject_detach_ns(const struct injection *in);
+
+/* Takes the agent out; a target that has ended is no error. Does nothing the second time. */
+struct error *inject_detach(struct injection *in) must_check;
+/* Detaches if that was not done. */
+void inject_destroy(struct injection *in);
+
+/*
+ * Takes out what a gospect that is no more has left in the process; *ret_found: there was something
+ * to restore, unmap or close. ERROR_DENIED: that gospect is still at work.
+ */
+struct error *inject_clean(struct target *t, const struct image *img, const struct golayout *lay,
+			   bool *ret_found) must_check;
+
+static inline void cleanup_injection(struct injection **in)
+{
+	inject_destroy(*in);
+}
+#define _cleanup_injection_ __attribute__((cleanup(cleanup_injection)))
+
+#endif

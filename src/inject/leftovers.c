@@ -1,0 +1,161 @@
+#include "inject/leftovers.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+
+uint64_t process_start(pid_t pid)
+{
+	unsigned long long start = 0;
+	char path[64], line[1024], *end;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	if (!fgets(line, sizeof(line), f))
+		line[0] = '\0';
+	fclose(f);
+	end = strrchr(line, ')');
+	if (!end || sscanf(end + 1,
+			   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
+			   "%*d %*d %llu",
+			   &start) != 1)
+		return 0;
+	return start;
+}
+
+pid_t leftovers_tracer(const struct leftovers *l)
+{
+	pid_t pid = (pid_t)l->head.tracer;
+
+	if (!l->has_head || pid <= 0 || process_start(pid) != l->head.tracer_start)
+		return 0;
+	return pid;
+}
+
+static struct error *must_check add_range(struct leftovers *l, uint64_t address, uint64_t size)
+{
+	if (!array_reserve(&l->ranges, &l->range_capacity, l->range_count + 1))
+		return &error_no_memory;
+	l->ranges[l->range_count++] = (struct leftover_range){address, size};
+	return NULL;
+}
+
+static void look_at_head(struct target *t, const struct target_map *map, struct leftovers *l)
+{
+	uint8_t jump[PLACE_JUMP_BYTES], now[PLACE_JUMP_BYTES];
+	struct code_head head;
+	struct error *err = target_read(t, map->start, &head, sizeof(head));
+
+	if (error_dropped(err) || head.magic != CODE_MAGIC || head.version != CODE_VERSION ||
+	    head.code != map->start)
+		return;
+	l->has_head = true;
+	l->head = head;
+	for (unsigned int i = 0; i < HOOKS; i++)
+		if (head.places[i].address && stub_jump(&head.places[i], jump) &&
+		    !error_dropped(target_read(t, head.places[i].address, now, sizeof(now))))
+			l->patched |= !memcmp(jump, now, sizeof(now));
+}
+
+/* The page behind the agent that children forget: it has no name, but it lies in our mapping. */
+static bool is_control(const struct leftovers *l, const struct target_map *map)
+{
+	return l->has_head && !map->path[0] && map->start == l->head.control &&
+	       map->end == map->start + CODE_PAGE_BYTES;
+}
+
+static bool has_name(const char *path, const char *name)
+{
+	const char *prefix = "/memfd:";
+	size_t n = strlen(prefix);
+
+	return !strncmp(path, prefix, n) && !strncmp(path + n, name, strlen(name));
+}
+
+/* What the head says is there, and is not, may be the target's own by now. */
+static void forget_unmapped(struct leftovers *l, bool has_control, bool has_data)
+{
+	if (!has_control)
+		l->head.control = 0;
+	if (!has_data)
+		l->head.slots = l->head.spare_slots = 0;
+}
+
+static struct error *must_check look_at_maps(struct target *t, struct leftovers *l)
+{
+	_cleanup_maps_ struct target_maps maps = {0};
+	bool has_control = false, has_data = false;
+	struct error *err = target_maps(t, &maps);
+
+	for (size_t i = 0; !err && i < maps.count; i++) {
+		const struct target_map *map = &maps.items[i];
+		bool code = has_name(map->path, CODE_NAME), data = has_name(map->path, DATA_NAME);
+		bool control = is_control(l, map);
+
+		if (code && map->offset == 0)
+			look_at_head(t, map, l);
+		if (code || data || control)
+			err = add_range(l, map->start, map->end - map->start);
+		has_control |= control;
+		has_data |= data;
+	}
+	forget_unmapped(l, has_control, has_data);
+	return err;
+}
+
+static struct error *must_check look_at_descriptors(struct target *t, struct leftovers *l)
+{
+	struct error *err = NULL;
+	struct dirent *entry;
+	char path[64], to[64];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", target_pid(t));
+	dir = opendir(path);
+	while (dir && !err && (entry = readdir(dir))) {
+		ssize_t n = readlinkat(dirfd(dir), entry->d_name, to, sizeof(to) - 1);
+
+		if (n <= 0)
+			continue;
+		to[n] = '\0';
+		if (!has_name(to, "gospect-"))
+			continue;
+		if (!array_reserve(&l->descriptors, &l->descriptor_capacity,
+				   l->descriptor_count + 1))
+			err = &error_no_memory;
+		else
+			l->descriptors[l->descriptor_count++] = atoi(entry->d_name);
+	}
+	if (dir)
+		closedir(dir);
+	return err;
+}
+
+struct error *leftovers_find(struct target *t, struct leftovers *ret)
+{
+	struct leftovers l = {0};
+	struct error *err = look_at_maps(t, &l);
+
+	if (!err)
+		err = look_at_descriptors(t, &l);
+	if (err) {
+		leftovers_release(&l);
+		return err;
+	}
+	*ret = l;
+	return NULL;
+}
+
+void leftovers_release(struct leftovers *l)
+{
+	free(l->ranges);
+	free(l->descriptors);
+	*l = (struct leftovers){0};
+}

@@ -1,0 +1,44 @@
+/*
+ * What a gospect has put into a process: found by the names of the mappings and descriptors, and by
+ * the head of the code page.
+ */
+#ifndef INJECT_LEFTOVERS_H
+#define INJECT_LEFTOVERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "inject/stub.h"
+#include "target/target.h"
+
+#define CODE_NAME "gospect-code"
+#define DATA_NAME "gospect-data"
+
+struct leftover_range {
+	uint64_t address;
+	uint64_t size;
+};
+
+struct leftovers {
+	bool has_head; /* of a code page */
+	struct code_head head;
+	bool patched;                  /* a place has our jump */
+	struct leftover_range *ranges; /* to unmap */
+	size_t range_count, range_capacity;
+	int *descriptors; /* to close, in the target */
+	size_t descriptor_count, descriptor_capacity;
+};
+
+struct error *leftovers_find(struct target *t, struct leftovers *ret) must_check;
+void leftovers_release(struct leftovers *l);
+#define _cleanup_leftovers_ __attribute__((cleanup(leftovers_release)))
+
+/* The gospect that put them there is still at work: its pid, else 0. */
+pid_t leftovers_tracer(const struct leftovers *l);
+
+/* When this process began, as field 22 of /proc/PID/stat; 0: there is none. */
+uint64_t process_start(pid_t pid);
+
+#endif

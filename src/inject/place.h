@@ -1,0 +1,41 @@
+/*
+ * Where a function of the target can be patched: one whole instruction of at least five bytes, so
+ * that no thread, wherever it stands or returns to, is ever inside; none that depends on where it
+ * is, for it is executed elsewhere.
+ */
+#ifndef INJECT_PLACE_H
+#define INJECT_PLACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+#define PLACE_MAX_BYTES 16
+#define PLACE_JUMP_BYTES 5
+
+struct place {
+	uint64_t address;
+	size_t length; /* of the instruction */
+	uint8_t bytes[PLACE_MAX_BYTES];
+};
+
+/* Registers whose values at the function's entry the hook wants: bits of PLACE_*. */
+enum { PLACE_RAX = 1, PLACE_RBX = 2, PLACE_RCX = 4, PLACE_RDI = 8, PLACE_RSI = 16 };
+
+/*
+ * The first such instruction where the function has set up its frame: RBP is its own, these
+ * registers hold its arguments, R12, R13 and the flags are free. `past_calls`: also behind calls,
+ * where no arguments are left. `name` is for messages. ERROR_UNSUPPORTED: the code is not as it
+ * should be.
+ */
+struct error *place_at_body(const char *name, uint64_t address, const uint8_t *code, size_t size,
+			    unsigned int arguments, bool past_calls, struct place *ret) must_check;
+
+/* The first such instruction that loads from `offset` behind a register; R12, R13 and the flags are
+ * free there. */
+struct error *place_at_load(const char *name, uint64_t address, const uint8_t *code, size_t size,
+			    uint32_t offset, struct place *ret) must_check;
+
+#endif

@@ -1,0 +1,233 @@
+#include "inject/place.h"
+
+#include <capstone/capstone.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* As far as a function is looked at. */
+#define LOOK_BYTES 640
+
+struct look {
+	csh handle;
+	cs_insn *items;
+	size_t count;
+};
+
+static void look_release(struct look *look)
+{
+	if (look->items)
+		cs_free(look->items, look->count);
+	if (look->handle)
+		cs_close(&look->handle);
+}
+#define _cleanup_look_ __attribute__((cleanup(look_release)))
+
+static struct error *must_check look_at(uint64_t address, const uint8_t *code, size_t size,
+					struct look *ret)
+{
+	if (cs_open(CS_ARCH_X86, CS_MODE_64, &ret->handle) != CS_ERR_OK ||
+	    cs_option(ret->handle, CS_OPT_DETAIL, CS_OPT_ON) != CS_ERR_OK)
+		return &error_no_memory;
+	ret->count = cs_disasm(ret->handle, code, size < LOOK_BYTES ? size : LOOK_BYTES, address, 0,
+			       &ret->items);
+	return NULL;
+}
+
+/* The 64-bit register that this one is part of, as a bit; 0 for those that do not matter. */
+static unsigned int register_bit(unsigned int reg)
+{
+	static const struct {
+		unsigned int bit, names[4];
+	} registers[] = {
+		{PLACE_RAX, {X86_REG_RAX, X86_REG_EAX, X86_REG_AX, X86_REG_AL}},
+		{PLACE_RBX, {X86_REG_RBX, X86_REG_EBX, X86_REG_BX, X86_REG_BL}},
+		{PLACE_RCX, {X86_REG_RCX, X86_REG_ECX, X86_REG_CX, X86_REG_CL}},
+		{PLACE_RDI, {X86_REG_RDI, X86_REG_EDI, X86_REG_DI, X86_REG_DIL}},
+		{PLACE_RSI, {X86_REG_RSI, X86_REG_ESI, X86_REG_SI, X86_REG_SIL}},
+		{0x100, {X86_REG_R12, X86_REG_R12D, X86_REG_R12W, X86_REG_R12B}},
+		{0x200, {X86_REG_R13, X86_REG_R13D, X86_REG_R13W, X86_REG_R13B}},
+		{0x400, {X86_REG_EFLAGS}},
+	};
+
+	for (size_t i = 0; i < sizeof(registers) / sizeof(registers[0]); i++)
+		for (size_t k = 0; k < 4; k++)
+			if (registers[i].names[k] == reg)
+				return registers[i].bit;
+	return 0;
+}
+
+enum { SCRATCH = 0x300, FLAGS = 0x400 };
+
+static unsigned int bits_of(const cs_regs regs, uint8_t count)
+{
+	unsigned int bits = 0;
+
+	for (uint8_t i = 0; i < count; i++)
+		bits |= register_bit(regs[i]);
+	return bits;
+}
+
+static void accessed(const struct look *look, const cs_insn *insn, unsigned int *read,
+		     unsigned int *written)
+{
+	cs_regs r, w;
+	uint8_t nr = 0, nw = 0;
+
+	*read = *written = ~0u;
+	if (cs_regs_access(look->handle, insn, r, &nr, w, &nw) == CS_ERR_OK) {
+		*read = bits_of(r, nr);
+		*written = bits_of(w, nw);
+	}
+}
+
+static bool in_group(const struct look *look, const cs_insn *insn, unsigned int group)
+{
+	return cs_insn_group(look->handle, insn, group);
+}
+
+static bool changes_flow(const struct look *look, const cs_insn *insn)
+{
+	return in_group(look, insn, CS_GRP_JUMP) || in_group(look, insn, CS_GRP_CALL) ||
+	       in_group(look, insn, CS_GRP_RET) || in_group(look, insn, CS_GRP_INT) ||
+	       in_group(look, insn, CS_GRP_BRANCH_RELATIVE);
+}
+
+/* Behind it, the way goes on unless something is wrong: the runtime's checks jump away. */
+static bool is_conditional(const cs_insn *insn)
+{
+	return insn->id >= X86_INS_JAE && insn->id <= X86_INS_JS && insn->id != X86_INS_JMP &&
+	       insn->id != X86_INS_LJMP;
+}
+
+static bool depends_on_place(const cs_insn *insn)
+{
+	const cs_x86 *x = &insn->detail->x86;
+
+	for (uint8_t i = 0; i < x->op_count; i++)
+		if (x->operands[i].type == X86_OP_MEM && (x->operands[i].mem.base == X86_REG_RIP ||
+							  x->operands[i].mem.base == X86_REG_EIP))
+			return true;
+	return false;
+}
+
+/* Nobody will ask for the flags as they are before the i-th instruction. */
+static bool flags_are_free(const struct look *look, size_t i)
+{
+	for (; i < look->count; i++) {
+		unsigned int read, written;
+
+		accessed(look, &look->items[i], &read, &written);
+		if (read & FLAGS)
+			return false;
+		if (written & FLAGS || changes_flow(look, &look->items[i]))
+			return true;
+	}
+	return false;
+}
+
+/* Also one store writes it all: not over the end of a page. */
+static bool is_suitable(const struct look *look, size_t i)
+{
+	const cs_insn *insn = &look->items[i];
+	unsigned int read, written;
+
+	accessed(look, insn, &read, &written);
+	return insn->size >= PLACE_JUMP_BYTES && insn->size <= PLACE_MAX_BYTES &&
+	       insn->id != X86_INS_NOP && !changes_flow(look, insn) && !depends_on_place(insn) &&
+	       !(read & SCRATCH) && (insn->address & 4095) <= 4096 - PLACE_JUMP_BYTES &&
+	       flags_are_free(look, i);
+}
+
+/* mov rbp, rsp (Go 1.21 and later) or lea rbp, [rsp+n]: the frame is there behind it. */
+static bool sets_frame(const cs_insn *insn)
+{
+	const cs_x86 *x = &insn->detail->x86;
+
+	if (x->op_count != 2 || x->operands[0].type != X86_OP_REG ||
+	    x->operands[0].reg != X86_REG_RBP)
+		return false;
+	if (insn->id == X86_INS_MOV)
+		return x->operands[1].type == X86_OP_REG && x->operands[1].reg == X86_REG_RSP;
+	return insn->id == X86_INS_LEA && x->operands[1].mem.base == X86_REG_RSP &&
+	       x->operands[1].mem.index == X86_REG_INVALID;
+}
+
+static void fill(const cs_insn *insn, struct place *ret)
+{
+	*ret = (struct place){.address = insn->address, .length = insn->size};
+	memcpy(ret->bytes, insn->bytes, insn->size);
+}
+
+static struct error *must_check unknown_code(const char *name)
+{
+	return error_format(ERROR_UNSUPPORTED,
+			    "the code of %s is not as gospect knows it: there is no place for its "
+			    "hook (please report the Go version and how the program was built)",
+			    name);
+}
+
+struct error *place_at_body(const char *name, uint64_t address, const uint8_t *code, size_t size,
+			    unsigned int arguments, bool past_calls, struct place *ret)
+{
+	_cleanup_look_ struct look look = {0};
+	struct error *err = look_at(address, code, size, &look);
+	unsigned int read, written, changed = 0;
+	bool frame = false;
+
+	for (size_t i = 0; !err && i < look.count; i++) {
+		const cs_insn *insn = &look.items[i];
+
+		if (frame && !(changed & (arguments | SCRATCH)) && is_suitable(&look, i)) {
+			fill(insn, ret);
+			return NULL;
+		}
+		if (frame && changes_flow(&look, insn) && !is_conditional(insn) &&
+		    !(past_calls && in_group(&look, insn, CS_GRP_CALL)))
+			break;
+		accessed(&look, insn, &read, &written);
+		changed |= written;
+		/* Before the frame is there, R12 serves the check of the stack alone. */
+		if (!frame && sets_frame(insn)) {
+			frame = true;
+			changed &= ~SCRATCH;
+		}
+	}
+	return err ? err : unknown_code(name);
+}
+
+static bool loads_from(const cs_insn *insn, uint32_t offset)
+{
+	const cs_x86 *x = &insn->detail->x86;
+
+	return insn->id == X86_INS_MOV && x->op_count == 2 && x->operands[0].type == X86_OP_REG &&
+	       x->operands[1].type == X86_OP_MEM && x->operands[1].mem.disp == offset &&
+	       x->operands[1].mem.index == X86_REG_INVALID &&
+	       x->operands[1].mem.base != X86_REG_RSP && x->operands[1].mem.base != X86_REG_RBP;
+}
+
+struct error *place_at_load(const char *name, uint64_t address, const uint8_t *code, size_t size,
+			    uint32_t offset, struct place *ret)
+{
+	_cleanup_look_ struct look look = {0};
+	struct error *err = look_at(address, code, size, &look);
+	unsigned int read, written, changed = 0;
+	bool frame = false;
+
+	for (size_t i = 0; !err && i < look.count; i++) {
+		const cs_insn *insn = &look.items[i];
+
+		if (frame && loads_from(insn, offset)) {
+			if (changed & SCRATCH || !is_suitable(&look, i))
+				break;
+			fill(insn, ret);
+			return NULL;
+		}
+		accessed(&look, insn, &read, &written);
+		changed |= written;
+		if (!frame && sets_frame(insn)) {
+			frame = true;
+			changed &= ~SCRATCH;
+		}
+	}
+	return err ? err : unknown_code(name);
+}

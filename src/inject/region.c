@@ -1,0 +1,74 @@
+#include "inject/region.h"
+
+#include <unistd.h>
+
+#define REACH 0x78000000ull /* 1.9 GB: 32-bit displacements, and some way to go in the code */
+#define STEP 0x100000ull
+#define DISTANCE 0x4000000ull /* from what is mapped; of the first try */
+#define LOWEST 0x100000ull    /* above vm.mmap_min_addr */
+#define P_SLOTS_LEAST 16
+#define P_SLOTS_MOST 1024
+
+/* Nothing is mapped there, nor `distance` below and above. */
+static bool is_free(const struct target_maps *maps, uint64_t start, uint64_t size,
+		    uint64_t distance)
+{
+	uint64_t end = start + size + distance;
+
+	start = start > distance ? start - distance : 0;
+	for (size_t i = 0; i < maps->count; i++)
+		if (maps->items[i].start < end && maps->items[i].end > start)
+			return false;
+	return true;
+}
+
+static bool search(const struct target_maps *maps, const struct image *img, uint64_t size,
+		   uint64_t distance, uint64_t *ret)
+{
+	uint64_t text = img->functions.text & ~(STEP - 1), etext = img->functions.etext;
+
+	for (uint64_t step = STEP; step < REACH; step += STEP) {
+		uint64_t up = ((etext + STEP) & ~(STEP - 1)) + step, down = text - step;
+
+		if (up + size < text + REACH && is_free(maps, up, size, distance)) {
+			*ret = up;
+			return true;
+		}
+		if (text > step + distance + LOWEST && etext - down < REACH &&
+		    is_free(maps, down, size, distance)) {
+			*ret = down;
+			return true;
+		}
+	}
+	return false;
+}
+
+struct error *region_choose(struct target *t, const struct image *img, uint64_t size, uint64_t *ret)
+{
+	_cleanup_maps_ struct target_maps maps = {0};
+	struct error *err = target_maps(t, &maps);
+
+	if (err)
+		return err;
+	for (uint64_t distance = DISTANCE; distance; distance = distance > STEP ? distance / 4 : 0)
+		if (search(&maps, img, size, distance, ret))
+			return NULL;
+	return error_format(ERROR_UNSUPPORTED,
+			    "there is no free memory within 2 GB of the code of process %d",
+			    target_pid(t));
+}
+
+struct error *region_p_slots(struct target *t, const struct golayout *lay, uint64_t *ret)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	uint64_t allp[2], count;
+	struct error *err = target_read(t, lay->v.allp, allp, sizeof(allp));
+
+	if (err)
+		return err;
+	count = cpus > P_SLOTS_LEAST ? cpus : P_SLOTS_LEAST;
+	if (count < allp[1] * 2)
+		count = allp[1] * 2;
+	*ret = count > P_SLOTS_MOST ? P_SLOTS_MOST : count;
+	return NULL;
+}

@@ -1,0 +1,21 @@
+/* Where in the target's address space the agent goes, and how much of it is needed. */
+#ifndef INJECT_REGION_H
+#define INJECT_REGION_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "golayout/golayout.h"
+#include "image/image.h"
+#include "target/target.h"
+
+/* A free address for so many bytes that jumps to and from the program's code reach, far from
+ * what is mapped: the heap of C grows. ERROR_UNSUPPORTED: there is none. */
+struct error *region_choose(struct target *t, const struct image *img, uint64_t size,
+			    uint64_t *ret) must_check;
+
+/* How many processors get a slot: those that are there now, and room for more. */
+struct error *region_p_slots(struct target *t, const struct golayout *lay,
+			     uint64_t *ret) must_check;
+
+#endif

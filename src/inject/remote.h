@@ -1,0 +1,46 @@
+/*
+ * System calls made by a thread of the target.
+ *
+ * The thread is one that sleeps in a system call. It is stopped, made to do ours instead, and put
+ * back to where it was. Should we be killed in between, it still gets there: a signal frame that
+ * holds its registers lies on its signal stack, and the place that it returns to after the system
+ * call is the runtime's own sigreturn.
+ */
+#ifndef INJECT_REMOTE_H
+#define INJECT_REMOTE_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "golayout/golayout.h"
+#include "image/image.h"
+#include "inject/threads.h"
+#include "target/target.h"
+
+/* Room for a name, a path ... of a system call, in the target. */
+#define REMOTE_TEXT_BYTES 256
+
+struct remote {
+	pid_t pid;
+	int memory;             /* /proc/PID/mem, for writing */
+	uint64_t syscall;       /* address of "syscall; ret" */
+	uint64_t restore;       /* of the runtime's sigreturn */
+	struct threads threads; /* the one */
+	uint64_t frame;
+	uint64_t text;
+	struct remote_registers *saved;
+};
+
+/* Finds a thread and stops it: to be called in surgery(). ERROR_UNSUPPORTED: no such code. */
+struct error *remote_begin(struct remote *r, struct target *t, const struct image *img,
+			   const struct golayout *lay, int memory, bool suspend_seccomp) must_check;
+/* Its result, also an -errno; the error is that the thread is gone, or stopped for good. */
+struct error *remote_call(struct remote *r, long number, const uint64_t arguments[6],
+			  int64_t *ret) must_check;
+/* The address in the target of a copy of the text. */
+struct error *remote_text(struct remote *r, const char *text, uint64_t *ret) must_check;
+/* The thread goes on as if nothing had been. */
+void remote_end(struct remote *r);
+
+#endif

@@ -1,0 +1,365 @@
+#include "inject/remote.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "inject/fault.h"
+
+/* Where our frame lies on the signal stack: near its end, which a signal handler does not reach. */
+#define FRAME_OFFSET 1024
+#define TEXT_OFFSET 1024 /* from the frame */
+/* How often we look for a thread that sleeps. */
+#define TRIES 400
+
+struct remote_registers {
+	struct user_regs_struct user;
+	uint64_t mask;
+};
+
+/* What rt_sigreturn takes: arch/x86/include/asm/sigframe.h. */
+struct signal_frame {
+	uint64_t restore;
+	uint64_t flags, link;
+	uint64_t stack, stack_flags, stack_size;
+	uint64_t r8, r9, r10, r11, r12, r13, r14, r15;
+	uint64_t rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
+	uint16_t cs, gs, fs, ss;
+	uint64_t error, trap, old_mask, cr2, fpstate, reserved[8];
+	uint64_t mask;
+};
+
+enum { UC_SIGCONTEXT_SS = 2, UC_STRICT_RESTORE_SS = 4 };
+
+/* linux/errno.h: a system call that was interrupted by the stop, and what the kernel does then. */
+enum { RESTART_FIRST = 512, RESTART_LAST = 514, RESTART_BLOCK = 516 };
+
+static struct error *must_check find_code(const struct image *img, const char *const names[2],
+					  const uint8_t *bytes, size_t size, uint64_t *ret)
+{
+	struct go_func f;
+
+	for (int i = 0; i < 2; i++) {
+		if (!names[i] || !pclntab_find_name(&img->functions, names[i], &f))
+			continue;
+		for (uint64_t at = f.entry; at + size <= f.end && at < f.entry + 64; at++) {
+			const uint8_t *code = image_bytes(img, at, size);
+
+			if (code && !memcmp(code, bytes, size)) {
+				*ret = at;
+				return NULL;
+			}
+		}
+	}
+	return error_format(ERROR_UNSUPPORTED,
+			    "the code of %s is not as gospect knows it: it is needed to make a "
+			    "thread of the target map memory",
+			    names[0]);
+}
+
+static struct error *must_check find_codes(struct remote *r, const struct image *img)
+{
+	static const char *const yield[2] = {"runtime.osyield"};
+	static const char *const restore[2] = {"runtime.sigreturn__sigaction", "runtime.sigreturn"};
+	static const uint8_t syscall_ret[] = {0x0f, 0x05, 0xc3};
+	static const uint8_t wide[] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05};
+	static const uint8_t narrow[] = {0xb8, 15, 0, 0, 0, 0x0f, 0x05};
+	struct error *err = find_code(img, yield, syscall_ret, sizeof(syscall_ret), &r->syscall);
+
+	if (err)
+		return err;
+	err = find_code(img, restore, wide, sizeof(wide), &r->restore);
+	if (!error_dropped(err))
+		return NULL;
+	return find_code(img, restore, narrow, sizeof(narrow), &r->restore);
+}
+
+/* The signal stack of the M that runs on this thread; `inner` is what the target calls it. */
+static struct error *must_check signal_stack(struct target *t, const struct golayout *lay,
+					     pid_t inner, uint64_t *low, uint64_t *high)
+{
+	const struct golayout_numbers *n = &lay->n;
+	uint64_t m, procid, g;
+	struct error *err = target_read_u64(t, lay->v.allm, &m);
+
+	for (int i = 0; !err && m && i < 100000; i++) {
+		err = target_read_u64(t, m + n->m_procid, &procid);
+		if (!err && procid == (uint64_t)inner)
+			break;
+		if (!err)
+			err = target_read_u64(t, m + n->m_alllink, &m);
+	}
+	if (!err && !m)
+		err = &error_fault;
+	if (!err)
+		err = target_read_u64(t, m + n->m_gsignal, &g);
+	if (!err && !g)
+		err = &error_fault;
+	if (!err)
+		err = target_read_u64(t, g + n->g_stack_lo, low);
+	if (!err)
+		err = target_read_u64(t, g + n->g_stack_hi, high);
+	if (!err && *high - *low < 8192)
+		err = &error_fault;
+	return err;
+}
+
+/* It waits for something, and its system call can be interrupted without anybody noticing. */
+static bool sleeps(pid_t pid, pid_t id)
+{
+	char path[64];
+	long number = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, id);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	if (fscanf(f, "%ld", &number) != 1)
+		number = -1;
+	fclose(f);
+	return number == SYS_futex || number == SYS_nanosleep || number == SYS_clock_nanosleep;
+}
+
+/* The system call that the stop has interrupted begins anew. */
+static bool restart_syscall(struct user_regs_struct *regs)
+{
+	long result = -(long)regs->rax;
+
+	if ((long)regs->orig_rax < 0)
+		return false;
+	if (result >= RESTART_FIRST && result <= RESTART_LAST) {
+		regs->rax = regs->orig_rax;
+		regs->rip -= 2;
+	} else if (result == RESTART_BLOCK) {
+		regs->rax = SYS_restart_syscall;
+		regs->rip -= 2;
+	} else if (result > 0 && result != EINTR && result != EAGAIN && result != ETIMEDOUT) {
+		return false;
+	}
+	regs->orig_rax = -1;
+	return true;
+}
+
+static struct error *must_check write_memory(struct remote *r, uint64_t address, const void *bytes,
+					     size_t n)
+{
+	if (pwrite(r->memory, bytes, n, address) != (ssize_t)n)
+		return error_errno(ERROR_DENIED, errno, "cannot write to process %d's memory",
+				   r->pid);
+	return NULL;
+}
+
+static struct error *must_check write_frame(struct remote *r, uint64_t low, uint64_t high)
+{
+	const struct user_regs_struct *u = &r->saved->user;
+	struct signal_frame f = {
+		.restore = r->restore,
+		.flags = UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS,
+		.stack = low,
+		.stack_size = high - low,
+		.r8 = u->r8,
+		.r9 = u->r9,
+		.r10 = u->r10,
+		.r11 = u->r11,
+		.r12 = u->r12,
+		.r13 = u->r13,
+		.r14 = u->r14,
+		.r15 = u->r15,
+		.rdi = u->rdi,
+		.rsi = u->rsi,
+		.rbp = u->rbp,
+		.rbx = u->rbx,
+		.rdx = u->rdx,
+		.rax = u->rax,
+		.rcx = u->rcx,
+		.rsp = u->rsp,
+		.rip = u->rip,
+		.eflags = u->eflags,
+		.cs = u->cs,
+		.ss = u->ss,
+		.mask = r->saved->mask,
+	};
+
+	r->frame = low + FRAME_OFFSET;
+	r->text = r->frame + TEXT_OFFSET;
+	return write_memory(r, r->frame, &f, sizeof(f));
+}
+
+/* Takes the thread, which is stopped, if it is where we can use it. */
+static struct error *must_check prepare(struct remote *r, struct target *t,
+					const struct golayout *lay,
+					const struct target_thread *thread)
+{
+	struct user_regs_struct *u = &r->saved->user;
+	uint64_t low, high;
+	struct error *err;
+
+	if (r->threads.items[0].signal || ptrace(PTRACE_GETREGS, thread->id, NULL, u) ||
+	    ptrace(PTRACE_GETSIGMASK, thread->id, sizeof(uint64_t), &r->saved->mask) ||
+	    !restart_syscall(u))
+		return &error_fault;
+	err = signal_stack(t, lay, thread->inner, &low, &high);
+	if (!err && u->rsp >= low && u->rsp <= high)
+		err = &error_fault;
+	return err ? err : write_frame(r, low, high);
+}
+
+/* ERROR_FAULT: this one does not do. */
+static struct error *must_check try_thread(struct remote *r, struct target *t,
+					   const struct golayout *lay,
+					   const struct target_thread *thread)
+{
+	struct error *err;
+
+	if (!sleeps(r->pid, thread->id))
+		return &error_fault;
+	err = threads_stop_one(&r->threads, thread->id);
+	if (err)
+		return err;
+	err = prepare(r, t, lay, thread);
+	if (err)
+		threads_resume(&r->threads);
+	return err;
+}
+
+static struct error *must_check try_threads(struct remote *r, struct target *t,
+					    const struct golayout *lay)
+{
+	_cleanup_free_ struct target_thread *threads = NULL;
+	size_t count;
+	struct error *err = target_threads(t, &threads, &count);
+
+	if (err)
+		return err;
+	err = &error_fault;
+	for (size_t i = 0; i < count && err == &error_fault; i++)
+		err = try_thread(r, t, lay, &threads[i]);
+	return err;
+}
+
+struct error *remote_begin(struct remote *r, struct target *t, const struct image *img,
+			   const struct golayout *lay, int memory, bool suspend_seccomp)
+{
+	struct error *err;
+
+	*r = (struct remote){.pid = target_pid(t), .memory = memory};
+	r->threads.pid = r->pid;
+	r->threads.suspend_seccomp = suspend_seccomp;
+	r->saved = calloc(1, sizeof(*r->saved));
+	if (!r->saved)
+		return &error_no_memory;
+	err = find_codes(r, img);
+	for (int i = 0; !err && i < TRIES; i++) {
+		err = try_threads(r, t, lay);
+		if (err != &error_fault)
+			break;
+		err = i + 1 < TRIES ? NULL : err;
+		usleep(500);
+	}
+	if (err == &error_fault)
+		err = error_format(ERROR_FAILED,
+				   "no thread of process %d was asleep to map memory in it; try "
+				   "again",
+				   r->pid);
+	if (err)
+		remote_end(r);
+	return err;
+}
+
+static struct error *must_check run_to_stop(struct remote *r, bool *ret_syscall)
+{
+	pid_t id = r->threads.items[0].id;
+	int status;
+
+	if (ptrace(PTRACE_SYSCALL, id, NULL, NULL))
+		return error_format(ERROR_GONE, "process %d has ended", r->pid);
+	while (waitpid(id, &status, __WALL | __WNOTHREAD) < 0)
+		if (errno != EINTR)
+			return error_format(ERROR_GONE, "process %d has ended", r->pid);
+	if (!WIFSTOPPED(status)) {
+		r->threads.items[0].gone = true;
+		r->threads.items[0].stopped = false;
+		return error_format(ERROR_GONE, "process %d has ended", r->pid);
+	}
+	*ret_syscall = WSTOPSIG(status) == (SIGTRAP | 0x80);
+	return NULL;
+}
+
+/* Once into the system call and once out of it; other stops (SIGSTOP's) are passed by. */
+static struct error *must_check run_syscall(struct remote *r)
+{
+	for (int stops = 0, tries = 0; stops < 2; tries++) {
+		bool syscall = false;
+		struct error *err = run_to_stop(r, &syscall);
+
+		if (err)
+			return err;
+		stops += syscall;
+		if (tries > 100)
+			return error_format(ERROR_FAILED,
+					    "process %d does not run: is it stopped by a signal?",
+					    r->pid);
+	}
+	return NULL;
+}
+
+struct error *remote_call(struct remote *r, long number, const uint64_t a[6], int64_t *ret)
+{
+	pid_t id = r->threads.items[0].id;
+	struct user_regs_struct u = r->saved->user;
+	uint64_t all = ~0ull;
+	struct error *err;
+
+	u.rip = r->syscall;
+	u.rsp = r->frame;
+	u.rax = number;
+	u.orig_rax = -1;
+	u.rdi = a[0];
+	u.rsi = a[1];
+	u.rdx = a[2];
+	u.r10 = a[3];
+	u.r8 = a[4];
+	u.r9 = a[5];
+	if (ptrace(PTRACE_SETREGS, id, NULL, &u) ||
+	    ptrace(PTRACE_SETSIGMASK, id, sizeof(all), &all))
+		return error_format(ERROR_GONE, "process %d has ended", r->pid);
+	fault_point("remote-registers-set");
+	err = run_syscall(r);
+	if (err)
+		return err;
+	fault_point("remote-call-done");
+	if (ptrace(PTRACE_GETREGS, id, NULL, &u))
+		return error_format(ERROR_GONE, "process %d has ended", r->pid);
+	*ret = (int64_t)u.rax;
+	return NULL;
+}
+
+struct error *remote_text(struct remote *r, const char *text, uint64_t *ret)
+{
+	*ret = r->text;
+	return write_memory(r, r->text, text, strnlen(text, REMOTE_TEXT_BYTES - 1) + 1);
+}
+
+void remote_end(struct remote *r)
+{
+	if (r->threads.count && r->threads.items[0].stopped) {
+		pid_t id = r->threads.items[0].id;
+
+		ptrace(PTRACE_SETREGS, id, NULL, &r->saved->user);
+		ptrace(PTRACE_SETSIGMASK, id, sizeof(r->saved->mask), &r->saved->mask);
+	}
+	threads_resume(&r->threads);
+	threads_release(&r->threads);
+	free(take_ptr(r->saved));
+}

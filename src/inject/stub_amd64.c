@@ -1,0 +1,265 @@
+/*
+ * At a patched place R12, R13 and the flags are free, R14 is the g that runs, RBP the function's
+ * frame (inject/place.h). Nothing is written to the stack that the thread is on: goroutines have
+ * little room. The thread's XMM registers are not touched.
+ */
+#include "inject/stub.h"
+
+#include <stddef.h>
+#include <string.h>
+
+struct code {
+	uint8_t *page;
+	uint64_t address;
+	size_t at;
+	bool failed;
+};
+
+static void emit(struct code *c, const void *bytes, size_t n)
+{
+	if (n > CODE_PAGE_BYTES - c->at) {
+		c->failed = true;
+		return;
+	}
+	memcpy(c->page + c->at, bytes, n);
+	c->at += n;
+}
+
+#define EMIT(c, ...)                                          \
+	do {                                                  \
+		static const uint8_t code_[] = {__VA_ARGS__}; \
+		emit(c, code_, sizeof(code_));                \
+	} while (0)
+
+static void emit32(struct code *c, uint32_t value)
+{
+	emit(c, &value, sizeof(value));
+}
+
+/* A 32-bit displacement, the last `behind` bytes of whose instruction follow it. */
+static void emit_relative(struct code *c, uint64_t to, unsigned int behind)
+{
+	int64_t distance = (int64_t)(to - (c->address + c->at + 4 + behind));
+
+	c->failed |= distance != (int32_t)distance;
+	emit32(c, (uint32_t)distance);
+}
+
+/* A jump whose displacement comes later: land() fills it in. */
+static size_t leap(struct code *c)
+{
+	emit32(c, 0);
+	return c->at;
+}
+
+static void land(struct code *c, size_t from)
+{
+	uint32_t distance = c->at - from;
+
+	if (!c->failed)
+		memcpy(c->page + from - 4, &distance, 4);
+}
+
+static void emit_jump(struct code *c, uint64_t to)
+{
+	EMIT(c, 0xe9); /* jmp to */
+	emit_relative(c, to, 0);
+}
+
+/* The slot of the P in R13, marked as busy; leaps to where there is none. */
+static void take_slot(struct code *c, const struct code_head *head, const struct stub_numbers *n,
+		      size_t ret_leaps[3])
+{
+	EMIT(c, 0x4d, 0x85, 0xed, 0x0f, 0x84); /* test r13, r13; je */
+	ret_leaps[0] = leap(c);
+	EMIT(c, 0x45, 0x8b, 0xad); /* mov r13d, [r13 + p.id] */
+	emit32(c, n->p_id);
+	EMIT(c, 0x41, 0x81, 0xfd); /* cmp r13d, slots */
+	emit32(c, n->p_slots);
+	EMIT(c, 0x0f, 0x83); /* jae */
+	ret_leaps[1] = leap(c);
+	EMIT(c, 0x49, 0xc1, 0xe5, AGENT_SLOT_SHIFT); /* shl r13, shift */
+	EMIT(c, 0x4c, 0x03, 0x2d);                   /* add r13, [slots] */
+	emit_relative(c, head->code + offsetof(struct code_head, slots), 0);
+	EMIT(c, 0x41, 0x83, 0x7d, offsetof(struct agent_slot, busy), 0, 0x0f, 0x85); /* cmp; jne */
+	ret_leaps[2] = leap(c);
+	EMIT(c, 0x41, 0xc7, 0x45, offsetof(struct agent_slot, busy), 1, 0, 0, 0); /* busy = 1 */
+}
+
+/* One of the spare slots; when all are taken, the call is counted as lost. R12 stays as it is. */
+static void take_spare(struct code *c, const struct code_head *head, size_t have)
+{
+	uint64_t control = head->control;
+
+	EMIT(c, 0x4c, 0x8b, 0x2d); /* mov r13, [spare_slots] */
+	emit_relative(c, head->code + offsetof(struct code_head, spare_slots), 0);
+	for (unsigned int i = 0; i < AGENT_SPARE_SLOTS; i++) {
+		/* lock bts dword [r13 + busy], 0; jnc have; add r13, bytes of a slot */
+		EMIT(c, 0xf0, 0x41, 0x0f, 0xba, 0x6d, offsetof(struct agent_slot, busy), 0);
+		EMIT(c, 0x0f, 0x83);
+		emit_relative(c, c->address + have, 0);
+		EMIT(c, 0x49, 0x81, 0xc5);
+		emit32(c, AGENT_SLOT_BYTES);
+	}
+	EMIT(c, 0xf0, 0x48, 0xff, 0x05); /* lock inc qword [lost] */
+	emit_relative(c, control + offsetof(struct code_control, lost), 0);
+}
+
+/* if (!enabled) goto out: the first thing, for in a child of fork nothing else is there. */
+static size_t leave_when_disabled(struct code *c, const struct code_head *head)
+{
+	EMIT(c, 0x83, 0x3d); /* cmp dword [enabled], 0 */
+	emit_relative(c, head->control + offsetof(struct code_control, enabled), 1);
+	EMIT(c, 0, 0x0f, 0x84); /* je */
+	return leap(c);
+}
+
+/* R13 = getg().m.p */
+static void load_p(struct code *c, const struct stub_numbers *n)
+{
+	EMIT(c, 0x4d, 0x8b, 0xae); /* mov r13, [r14 + g.m] */
+	emit32(c, n->g_m);
+	EMIT(c, 0x4d, 0x8b, 0xad); /* mov r13, [r13 + m.p] */
+	emit32(c, n->m_p);
+}
+
+/* The agent's arguments but for the hook's number, and the call; RSP is the slot's stack. */
+static void call_agent(struct code *c, const struct code_head *head)
+{
+	EMIT(c, 0x4c, 0x89, 0xef, 0x48, 0x89, 0xe6); /* mov rdi, r13; mov rsi, rsp */
+	EMIT(c, 0x4c, 0x89, 0xf1, 0x4d, 0x89, 0xe0); /* mov rcx, r14; mov r8, r12 */
+	EMIT(c, 0x49, 0x89, 0xe9, 0xff, 0x15);       /* mov r9, rbp; call [agent] */
+	emit_relative(c, head->code + offsetof(struct code_head, agent), 0);
+}
+
+static void switch_stack(struct code *c)
+{
+	EMIT(c, 0x49, 0x89, 0xe4, 0x49, 0x8b, 0x65, 0); /* mov r12, rsp; mov rsp, [r13] */
+}
+
+static void release_slot(struct code *c)
+{
+	EMIT(c, 0x41, 0xc7, 0x45, offsetof(struct agent_slot, busy), 0, 0, 0, 0); /* busy = 0 */
+}
+
+/* What the jump replaced, and back to behind it. */
+static void go_on(struct code *c, const struct code_place *place)
+{
+	emit(c, place->bytes, place->length);
+	emit_jump(c, place->address + place->length);
+}
+
+/* casgstatus is called more often than all others: its stub is in one piece. */
+static void write_casgstatus(struct code *c, const struct code_head *head,
+			     const struct stub_numbers *n, bool check_syscall)
+{
+	size_t out, leaps[3], syscall = 0, dead = 0, have, done;
+
+	out = leave_when_disabled(c, head);
+	if (check_syscall) {
+		EMIT(c, 0x83, 0xfb, 3, 0x0f, 0x84); /* cmp ebx, _Gsyscall; je */
+		syscall = leap(c);
+		EMIT(c, 0x83, 0xfb, 11, 0x0f, 0x84); /* cmp ebx, _Gdeadextra; je */
+		dead = leap(c);
+	}
+	load_p(c, n);
+	take_slot(c, head, n, leaps);
+	have = c->at;
+	switch_stack(c);
+	EMIT(c, 0x51, 0x51, 0x53, 0x50); /* push rcx twice, rbx, rax */
+	EMIT(c, 0xba);                   /* mov edx, hook */
+	emit32(c, HOOK_CASGSTATUS);
+	call_agent(c, head);
+	EMIT(c, 0x58, 0x5b, 0x59, 0x59, 0x4c, 0x89, 0xe4); /* pop them; mov rsp, r12 */
+	release_slot(c);
+	land(c, out);
+	done = c->at;
+	go_on(c, &head->places[HOOK_CASGSTATUS]);
+	for (unsigned int i = 0; i < 3; i++)
+		land(c, leaps[i]);
+	if (check_syscall) {
+		land(c, syscall);
+		land(c, dead);
+	}
+	take_spare(c, head, have);
+	emit_jump(c, c->address + done);
+}
+
+/*
+ * What the stubs of all other hooks share; R12 is where to go on, and the hook's number is before
+ * it. Two entries: with the P of the thread, and with the P in RAX.
+ */
+static void write_common(struct code *c, const struct code_head *head, const struct stub_numbers *n,
+			 uint64_t *ret_own_p, uint64_t *ret_p_in_rax)
+{
+	size_t leaps[3], have, join;
+
+	*ret_p_in_rax = c->address + c->at;
+	EMIT(c, 0x49, 0x89, 0xc5, 0xe9); /* mov r13, rax; jmp */
+	join = leap(c);
+	*ret_own_p = c->address + c->at;
+	load_p(c, n);
+	land(c, join);
+	take_slot(c, head, n, leaps);
+	have = c->at;
+	EMIT(c, 0x4d, 0x89, 0x65, offsetof(struct agent_slot, resume)); /* mov [resume], r12 */
+	switch_stack(c);
+	EMIT(c, 0x52, 0x41, 0x53, 0x41, 0x52, 0x41, 0x51, 0x41, 0x50); /* push rdx, r11 ... r8 */
+	EMIT(c, 0x56, 0x57, 0x51, 0x53, 0x50);                         /* rsi, rdi, rcx, rbx, rax */
+	EMIT(c, 0x49, 0x8b, 0x55, offsetof(struct agent_slot, resume), 0x8b, 0x52,
+	     0xfc); /* mov rdx, [resume]; mov edx, [rdx - 4] */
+	call_agent(c, head);
+	EMIT(c, 0x58, 0x5b, 0x59, 0x5f, 0x5e, 0x41, 0x58, 0x41, 0x59, 0x41, 0x5a, 0x41, 0x5b,
+	     0x5a); /* pop them */
+	EMIT(c, 0x4c, 0x89, 0xe4, 0x4d, 0x8b, 0x65,
+	     offsetof(struct agent_slot, resume)); /* mov rsp, r12; mov r12, [resume] */
+	release_slot(c);
+	EMIT(c, 0x41, 0xff, 0xe4); /* jmp r12 */
+	for (unsigned int i = 0; i < 3; i++)
+		land(c, leaps[i]);
+	take_spare(c, head, have);
+	EMIT(c, 0x41, 0xff, 0xe4); /* jmp r12 */
+}
+
+static void write_stub(struct code *c, const struct code_head *head, enum agent_hook hook,
+		       uint64_t common)
+{
+	size_t out = leave_when_disabled(c, head);
+
+	EMIT(c, 0x4c, 0x8d, 0x25, 9, 0, 0, 0); /* lea r12, [out] */
+	emit_jump(c, common);
+	emit32(c, hook);
+	land(c, out);
+	go_on(c, &head->places[hook]);
+}
+
+bool stubs_write(struct code_head *head, const struct stub_numbers *n, const enum stub_p *kinds,
+		 uint8_t page[CODE_PAGE_BYTES])
+{
+	struct code c = {page, head->code, sizeof(*head), false};
+	uint64_t own_p, p_in_rax;
+
+	write_common(&c, head, n, &own_p, &p_in_rax);
+	for (unsigned int i = 0; i < HOOKS; i++) {
+		if (!head->places[i].address)
+			continue;
+		c.at = (c.at + 15) & ~15ul;
+		head->places[i].stub = c.address + c.at;
+		if (kinds[i] >= STUB_CASGSTATUS)
+			write_casgstatus(&c, head, n, kinds[i] == STUB_CASGSTATUS_NO_P_IN_SYSCALL);
+		else
+			write_stub(&c, head, i, kinds[i] == STUB_P_ARGUMENT ? p_in_rax : own_p);
+	}
+	memcpy(page, head, sizeof(*head));
+	return !c.failed;
+}
+
+bool stub_jump(const struct code_place *place, uint8_t ret[PLACE_JUMP_BYTES])
+{
+	int64_t distance = (int64_t)(place->stub - (place->address + PLACE_JUMP_BYTES));
+	int32_t near = (int32_t)distance;
+
+	ret[0] = 0xe9;
+	memcpy(ret + 1, &near, sizeof(near));
+	return near == distance;
+}

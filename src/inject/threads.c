@@ -1,0 +1,262 @@
+#include "inject/threads.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+
+#ifndef PTRACE_O_SUSPEND_SECCOMP
+#define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
+#endif
+
+/* As long as all threads together may take to stop. */
+#define STOP_NS 50000000ull
+/* How often a wait that takes longer is woken up, to look at the time. */
+#define WAKE_NS 10000000
+
+#define WAKE_SIGNAL (SIGRTMIN + 6)
+
+struct operation {
+	struct error *(*step)(void *arg);
+	void *arg;
+	struct error *err;
+};
+
+static void on_wake(int signal)
+{
+}
+
+static void *operate(void *arg)
+{
+	struct operation *op = arg;
+	struct sched_param priority = {.sched_priority = 1};
+	sigset_t wake;
+
+	sigemptyset(&wake);
+	sigaddset(&wake, WAKE_SIGNAL);
+	pthread_sigmask(SIG_UNBLOCK, &wake, NULL);
+	sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority);
+	op->err = op->step(op->arg);
+	return NULL;
+}
+
+/* Joins it, and interrupts its waits from time to time, for their deadlines. */
+static void join_and_wake(pthread_t thread)
+{
+	struct timespec until;
+
+	for (;;) {
+		uint64_t end = clock_read(CLOCK_REALTIME) + WAKE_NS;
+
+		until.tv_sec = end / 1000000000;
+		until.tv_nsec = end % 1000000000;
+		if (pthread_timedjoin_np(thread, NULL, &until) != ETIMEDOUT)
+			return;
+		pthread_kill(thread, WAKE_SIGNAL);
+	}
+}
+
+struct error *surgery(struct error *(*step)(void *arg), void *arg)
+{
+	struct operation op = {step, arg, NULL};
+	struct sigaction wake = {.sa_handler = on_wake}, before;
+	sigset_t all, mask;
+	pthread_t thread;
+	int err;
+
+	sigaction(WAKE_SIGNAL, &wake, &before);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &mask);
+	err = pthread_create(&thread, NULL, operate, &op);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	if (!err)
+		join_and_wake(thread);
+	sigaction(WAKE_SIGNAL, &before, NULL);
+	return err ? error_errno(ERROR_FAILED, err, "cannot start a thread") : op.err;
+}
+
+static struct stopped_thread *find(struct threads *t, pid_t id)
+{
+	for (size_t i = 0; i < t->count; i++)
+		if (t->items[i].id == id)
+			return &t->items[i];
+	return NULL;
+}
+
+static pid_t tracer_of(pid_t id)
+{
+	char path[64], line[128];
+	int tracer = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", id);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "TracerPid: %d", &tracer) == 1)
+			break;
+	fclose(f);
+	return tracer;
+}
+
+static struct error *must_check cannot_seize(pid_t pid, pid_t id, int err)
+{
+	pid_t tracer = tracer_of(id);
+
+	if (err == EPERM && tracer)
+		return error_format(
+			ERROR_DENIED,
+			"process %d is traced by process %d, a debugger or strace; trace "
+			"needs it for itself for a moment",
+			pid, tracer);
+	return error_errno(err == EPERM ? ERROR_DENIED : ERROR_FAILED, err,
+			   "cannot stop thread %d of process %d by ptrace (run as root, or give "
+			   "gospect CAP_SYS_PTRACE; in a container, allow ptrace)",
+			   id, pid);
+}
+
+/* *ret_new: it was not known before. A thread that is gone by now is no error. */
+static struct error *must_check seize(struct threads *t, pid_t id, bool *ret_new)
+{
+	long options = PTRACE_O_TRACESYSGOOD | (t->suspend_seccomp ? PTRACE_O_SUSPEND_SECCOMP : 0);
+
+	*ret_new = false;
+	if (find(t, id))
+		return NULL;
+	if (!array_reserve(&t->items, &t->capacity, t->count + 1))
+		return &error_no_memory;
+	if (ptrace(PTRACE_SEIZE, id, NULL, options)) {
+		/* A thread that is a zombie already is EPERM, too. */
+		if (errno == ESRCH || (errno == EPERM && !tracer_of(id) && t->count))
+			return NULL;
+		return cannot_seize(t->pid, id, errno);
+	}
+	ptrace(PTRACE_INTERRUPT, id, NULL, NULL);
+	t->items[t->count++] = (struct stopped_thread){.id = id};
+	*ret_new = true;
+	return NULL;
+}
+
+static struct error *must_check seize_new(struct threads *t, size_t *ret_new)
+{
+	struct error *err = NULL;
+	struct dirent *entry;
+	char path[64];
+	DIR *dir;
+	bool new;
+
+	*ret_new = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task", t->pid);
+	dir = opendir(path);
+	if (!dir)
+		return error_format(ERROR_GONE, "process %d has ended", t->pid);
+	while (!err && (entry = readdir(dir))) {
+		pid_t id = atoi(entry->d_name);
+
+		if (id <= 0)
+			continue;
+		err = seize(t, id, &new);
+		*ret_new += new;
+	}
+	closedir(dir);
+	return err;
+}
+
+static void note(struct stopped_thread *thread, int status)
+{
+	if (!WIFSTOPPED(status)) {
+		thread->gone = true;
+		return;
+	}
+	thread->stopped = true;
+	/* An event's stop has its number above the signal; else the thread is taking a signal. */
+	thread->signal = status >> 16 ? 0 : WSTOPSIG(status);
+}
+
+/* false when the time is over. */
+static bool wait_for_stops(struct threads *t, uint64_t deadline)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < t->count; i++)
+		left += !t->items[i].stopped && !t->items[i].gone;
+	while (left) {
+		int status;
+		pid_t id = waitpid(-1, &status, __WALL | __WNOTHREAD);
+		struct stopped_thread *thread;
+
+		if (id < 0 && errno != EINTR)
+			return true; /* nobody is left */
+		thread = id > 0 ? find(t, id) : NULL;
+		if (thread) {
+			left -= !thread->stopped && !thread->gone;
+			note(thread, status);
+		}
+		if (clock_now() > deadline)
+			return left == 0;
+	}
+	return true;
+}
+
+struct error *threads_stop_one(struct threads *t, pid_t id)
+{
+	struct error *err;
+	bool new;
+
+	t->count = 0;
+	err = seize(t, id, &new);
+	if (err)
+		return err;
+	if (!new || !wait_for_stops(t, clock_now() + STOP_NS) || !t->items[0].stopped) {
+		threads_resume(t);
+		return &error_fault;
+	}
+	return NULL;
+}
+
+struct error *threads_stop_all(struct threads *t, uint64_t *ret_since)
+{
+	uint64_t since = clock_now();
+	struct error *err;
+	size_t new;
+
+	t->count = 0;
+	do {
+		err = seize_new(t, &new);
+		if (!err && !wait_for_stops(t, since + STOP_NS))
+			err = &error_fault;
+	} while (!err && new);
+	if (err) {
+		threads_resume(t);
+		return err;
+	}
+	*ret_since = since;
+	return NULL;
+}
+
+/* Those that have not stopped cannot be told to go; they are let go when our thread ends. */
+void threads_resume(struct threads *t)
+{
+	for (size_t i = 0; i < t->count; i++)
+		if (t->items[i].stopped)
+			ptrace(PTRACE_DETACH, t->items[i].id, NULL, (long)t->items[i].signal);
+	t->count = 0;
+}
+
+void threads_release(struct threads *t)
+{
+	free(t->items);
+	*t = (struct threads){0};
+}

@@ -1,0 +1,260 @@
+#include "inject/withdraw.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <unistd.h>
+
+#include "agent/abi.h"
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "inject/fault.h"
+#include "inject/threads.h"
+
+/* How long we wait for threads that do not stop, or do not leave the agent. */
+#define PATIENCE_NS 5000000000ull
+#define PAUSE_US 1000
+/* Of a stack, from the stack pointer on: more than a signal handler and its frame take. */
+#define HANDLER_BYTES 32768
+
+struct quiet {
+	struct withdrawal *w;
+	struct code_head *head;
+	struct threads threads;
+	bool is_quiet;
+};
+
+static struct error *must_check write_at(const struct withdrawal *w, uint64_t address,
+					 const void *bytes, size_t n)
+{
+	ssize_t done = pwrite(w->memory, bytes, n, address);
+
+	if (done == (ssize_t)n)
+		return NULL;
+	if (!done || errno == ESRCH)
+		return error_format(ERROR_GONE, "process %d has ended", target_pid(w->t));
+	return error_errno(ERROR_DENIED, errno, "cannot write to process %d's memory",
+			   target_pid(w->t));
+}
+
+static bool in_our_code(const struct code_head *head, uint64_t address)
+{
+	return address - head->code < head->code_bytes;
+}
+
+/* A thread in a signal handler that interrupted our code: the kernel has put its pc on the stack.
+ * Nothing else writes addresses of our code to any stack but ours. */
+static bool handler_returns_to_us(const struct quiet *q, uint64_t sp)
+{
+	static uint64_t stack[HANDLER_BYTES / 8];
+	ssize_t n = pread(q->w->memory, stack, sizeof(stack), sp & ~7ull);
+
+	for (ssize_t i = 0; i < n / 8; i++)
+		if (in_our_code(q->head, stack[i]))
+			return true;
+	return false;
+}
+
+static bool thread_is_out(const struct quiet *q, const struct stopped_thread *thread)
+{
+	struct user_regs_struct u;
+	uint64_t mask = 0;
+
+	if (!thread->stopped)
+		return true;
+	if (ptrace(PTRACE_GETREGS, thread->id, NULL, &u))
+		return errno == ESRCH;
+	if (in_our_code(q->head, u.rip))
+		return false;
+	/* In a handler, at least the signal itself is blocked. */
+	if (!ptrace(PTRACE_GETSIGMASK, thread->id, sizeof(mask), &mask) && !mask)
+		return true;
+	return !handler_returns_to_us(q, u.rsp);
+}
+
+/* Slots that are in use, of any P or spare. */
+static bool slots_are_free(const struct quiet *q)
+{
+	uint64_t at = q->head->slots;
+	struct agent_slot slot;
+
+	if (!at)
+		return true;
+	for (; at < q->head->spare_slots + AGENT_SPARE_SLOTS * (uint64_t)AGENT_SLOT_BYTES;
+	     at += AGENT_SLOT_BYTES)
+		if (pread(q->w->memory, &slot.busy, sizeof(slot.busy),
+			  at + offsetof(struct agent_slot, busy)) == sizeof(slot.busy) &&
+		    slot.busy)
+			return false;
+	return true;
+}
+
+static bool look_around(const struct quiet *q)
+{
+	for (size_t i = 0; i < q->threads.count; i++)
+		if (!thread_is_out(q, &q->threads.items[i]))
+			return false;
+	return slots_are_free(q);
+}
+
+/* Bytes that are not our jump are somebody else's business, or never were changed. */
+static struct error *must_check restore_place(const struct quiet *q, const struct code_place *place)
+{
+	uint8_t jump[PLACE_JUMP_BYTES], now[PLACE_JUMP_BYTES];
+
+	if (!place->address || !stub_jump(place, jump))
+		return NULL;
+	if (pread(q->w->memory, now, sizeof(now), place->address) != sizeof(now) ||
+	    memcmp(now, jump, sizeof(now)))
+		return NULL;
+	return write_at(q->w, place->address, place->bytes, sizeof(now));
+}
+
+static struct error *must_check restore_code(const struct quiet *q)
+{
+	static const uint32_t disabled = 0;
+	struct error *err = NULL;
+
+	for (unsigned int i = 0; !err && i < HOOKS; i++) {
+		err = restore_place(q, &q->head->places[i]);
+		fault_point("restored-one");
+	}
+	if (!err && q->head->control)
+		err = write_at(q->w, q->head->control, &disabled, sizeof(disabled));
+	return err;
+}
+
+static struct error *must_check stop_and_look(void *arg)
+{
+	struct quiet *q = arg;
+	uint64_t since, took;
+	struct error *err = threads_stop_all(&q->threads, &since);
+
+	if (err)
+		return err;
+	err = restore_code(q);
+	q->is_quiet = !err && look_around(q);
+	threads_resume(&q->threads);
+	took = clock_now() - since;
+	if (took > q->w->stop_ns)
+		q->w->stop_ns = took;
+	return err;
+}
+
+struct error *withdraw_code(struct withdrawal *w, struct code_head *head)
+{
+	struct quiet q = {.w = w, .head = head, .threads = {.pid = target_pid(w->t)}};
+	uint64_t start = clock_now();
+	struct error *err;
+
+	for (;;) {
+		err = surgery(stop_and_look, &q);
+		if ((err && err != &error_fault) || q.is_quiet || clock_now() - start > PATIENCE_NS)
+			break;
+		usleep(PAUSE_US);
+	}
+	threads_release(&q.threads);
+	fault_point("code-restored");
+	if (err == &error_fault)
+		return error_format(
+			ERROR_FAILED,
+			"a thread of process %d could not be stopped for 5 s; the agent "
+			"is still in it: run gospect doctor -p %d later",
+			target_pid(w->t), target_pid(w->t));
+	if (!err && !q.is_quiet)
+		return error_format(
+			ERROR_FAILED,
+			"a thread of process %d has not left the agent for 5 s; its code "
+			"is restored, the agent's memory is still there: run gospect "
+			"doctor -p %d later",
+			target_pid(w->t), target_pid(w->t));
+	return err;
+}
+
+static struct error *must_check call(struct remote *r, long number, uint64_t a, uint64_t b)
+{
+	int64_t result;
+
+	return remote_call(r, number, (uint64_t[6]){a, b}, &result);
+}
+
+/* The code page goes last: it says what else there is. */
+struct error *withdraw_memory(struct withdrawal *w, struct remote *r, const struct leftovers *l)
+{
+	uint64_t kept = w->keep_code_page && l->has_head ? l->head.code : 0;
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < l->descriptor_count; i++)
+		err = call(r, SYS_close, l->descriptors[i], 0);
+	for (size_t i = l->range_count; !err && i-- > 0;) {
+		uint64_t start = l->ranges[i].address, end = start + l->ranges[i].size;
+
+		if (kept && start == kept)
+			start += CODE_PAGE_BYTES;
+		if (end > start)
+			err = call(r, SYS_munmap, start, end - start);
+		fault_point("unmapped-one");
+	}
+	return err;
+}
+
+struct memory_step {
+	struct withdrawal *w;
+	const struct leftovers *l;
+};
+
+static struct error *must_check withdraw_memory_step(void *arg)
+{
+	struct memory_step *step = arg;
+	struct withdrawal *w = step->w;
+	struct remote r;
+	struct error *err = remote_begin(&r, w->t, w->img, w->lay, w->memory, w->suspend_seccomp);
+
+	if (err)
+		return err;
+	err = withdraw_memory(w, &r, step->l);
+	remote_end(&r);
+	return err;
+}
+
+/* Nothing of it is used any more: whoever finds the page needs to know nothing but that. */
+static struct error *must_check clear_head(const struct withdrawal *w, const struct leftovers *l)
+{
+	struct code_head head = l->head;
+
+	memset(head.places, 0, sizeof(head.places));
+	head.tracer = 0;
+	head.slots = head.spare_slots = head.control = 0;
+	return write_at(w, l->head.code, &head, sizeof(head));
+}
+
+/* A page that was kept, and nothing else. */
+static bool is_clean(const struct withdrawal *w, const struct leftovers *l)
+{
+	if (l->descriptor_count)
+		return false;
+	if (!l->range_count)
+		return true;
+	return w->keep_code_page && l->range_count == 1 && l->has_head && !l->head.tracer &&
+	       l->ranges[0].size == CODE_PAGE_BYTES;
+}
+
+struct error *withdraw(struct withdrawal *w)
+{
+	_cleanup_leftovers_ struct leftovers l = {0};
+	struct memory_step step = {w, &l};
+	struct error *err = leftovers_find(w->t, &l);
+
+	if (err || is_clean(w, &l))
+		return err;
+	if (l.has_head && (l.patched || l.head.slots))
+		err = withdraw_code(w, &l.head);
+	if (!err)
+		err = surgery(withdraw_memory_step, &step);
+	if (!err && l.has_head && w->keep_code_page)
+		err = clear_head(w, &l);
+	return err;
+}

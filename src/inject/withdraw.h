@@ -1,0 +1,35 @@
+/*
+ * The way out of a process, for the gospect that came in and for one that finds what another has
+ * left: the head of the code page says all that is needed.
+ */
+#ifndef INJECT_WITHDRAW_H
+#define INJECT_WITHDRAW_H
+
+#include "golayout/golayout.h"
+#include "image/image.h"
+#include "inject/leftovers.h"
+#include "inject/remote.h"
+#include "inject/stub.h"
+#include "target/target.h"
+
+struct withdrawal {
+	struct target *t;
+	const struct image *img;
+	const struct golayout *lay;
+	int memory; /* /proc/PID/mem, for writing */
+	bool suspend_seccomp;
+	bool keep_code_page;
+	uint64_t stop_ns; /* the longest stop of all threads */
+};
+
+/* The original code again wherever one of our jumps is, and nobody in the agent any more. */
+struct error *withdraw_code(struct withdrawal *w, struct code_head *head) must_check;
+
+/* Unmaps and closes what is listed, by a thread that is stopped for it. */
+struct error *withdraw_memory(struct withdrawal *w, struct remote *r,
+			      const struct leftovers *l) must_check;
+
+/* All of it. ERROR_GONE when the target has ended meanwhile. */
+struct error *withdraw(struct withdrawal *w) must_check;
+
+#endif

@@ -1,0 +1,455 @@
+#include "trace/decode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/utf8.h"
+
+#define MAX_REASONS 256
+#define MAX_REASON_LENGTH 64
+
+/* Functions that are left out at the beginning of a stack: how the runtime came to do it. */
+static const char *const hidden_names[] = {
+	"runtime.gopark",       "runtime.goparkunlock",  "runtime.entersyscall",
+	"runtime.newproc",      "runtime.goready",       "runtime.reentersyscall",
+	"runtime.asyncPreempt", "runtime.asyncPreempt2",
+};
+
+/* What execution traces call a wait, where it is not the wait reason. */
+static const struct {
+	const char *reason, *text;
+} renamed[] = {
+	{"IO wait", "network"},
+	{"semacquire", "sync"},
+	{"sync.Mutex.Lock", "sync"},
+	{"sync.RWMutex.RLock", "sync"},
+	{"sync.RWMutex.Lock", "sync"},
+	{"sync.WaitGroup.Wait", "sync"},
+	{"sync.Cond.Wait", "sync.(*Cond).Wait"},
+	{"select (no cases)", "forever"},
+	{"chan receive (nil chan)", "forever"},
+	{"chan send (nil chan)", "forever"},
+	{"GC assist wait", "GC mark assist wait for work"},
+	{"GC sweep wait", "GC background sweeper wait"},
+	{"GC worker (idle)", "system goroutine wait"},
+	{"GC scavenge wait", "system goroutine wait"},
+	{"force gc (idle)", "system goroutine wait"},
+	{"finalizer wait", "system goroutine wait"},
+	{"cleanup wait", "system goroutine wait"},
+};
+
+/* runtime.stwReasonStrings, the same from Go 1.22 to 1.27; before that they are not passed on. */
+static const char *const stw_reasons[] = {
+	"unknown",
+	"GC mark termination",
+	"GC sweep termination",
+	"write heap dump",
+	"goroutine profile",
+	"goroutine profile cleanup",
+	"all goroutines stack trace",
+	"read mem stats",
+	"AllThreadsSyscall",
+	"GOMAXPROCS",
+	"start trace",
+	"stop trace",
+	"CountPagesInUse (test)",
+	"ReadMetricsSlow (test)",
+	"ReadMemStatsSlow (test)",
+	"PageCachePagesLeaked (test)",
+	"ResetDebugLog (test)",
+};
+
+static const char *const worker_labels[] = {NULL, "GC (dedicated)", "GC (fractional)", "GC (idle)"};
+
+struct decoder {
+	const struct pclntab *functions;
+	const struct drain *drain;
+	uint32_t p_slots;
+	uint64_t text;
+	uint64_t systemstack_switch;
+	bool has_stw_reasons;
+	struct agent_range hidden[ARRAY_SIZE(hidden_names)];
+	struct agent_range async_preempt;
+	struct intern strings;
+	struct stacks *stacks;
+	uint32_t reasons[MAX_REASONS];            /* strings */
+	uint32_t stack_of[AGENT_TABLE_SLOTS + 1]; /* the agent's number -> ours; 0: not yet */
+	uint64_t *coro_next; /* of each slot: who runs when the one that is there has ended */
+};
+
+static struct agent_range range_of(const struct pclntab *tab, const char *name)
+{
+	struct go_func f;
+
+	if (!pclntab_find_name(tab, name, &f))
+		return (struct agent_range){0};
+	return (struct agent_range){f.entry, f.end - f.entry};
+}
+
+static bool in_range(const struct agent_range *range, uint64_t pc)
+{
+	return pc - range->start < range->size;
+}
+
+static const char *trace_text(const char *reason)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(renamed); i++)
+		if (!strcmp(renamed[i].reason, reason))
+			return renamed[i].text;
+	return reason;
+}
+
+static struct error *must_check read_reason(struct target *t, const struct golayout *lay,
+					    uint64_t i, char ret[MAX_REASON_LENGTH])
+{
+	uint64_t string[2];
+	struct error *err = target_read(t, lay->v.wait_reason_strings + i * sizeof(string), string,
+					sizeof(string));
+
+	if (err)
+		return err;
+	if (string[1] >= MAX_REASON_LENGTH)
+		string[1] = MAX_REASON_LENGTH - 1;
+	ret[string[1]] = '\0';
+	return string[1] ? target_read(t, string[0], ret, string[1]) : NULL;
+}
+
+static struct error *must_check read_reasons(struct decoder *d, struct target *t,
+					     const struct golayout *lay)
+{
+	char reason[MAX_REASON_LENGTH];
+
+	for (uint64_t i = 0; i < MAX_REASONS; i++) {
+		const char *text = "unspecified";
+
+		if (i < lay->v.wait_reason_count) {
+			struct error *err = read_reason(t, lay, i, reason);
+
+			if (err)
+				return error_wrap(err, "cannot read the program's wait reasons");
+			text = *reason ? trace_text(reason) : text;
+		}
+		d->reasons[i] = intern_string(&d->strings, text);
+		if (d->reasons[i] == INTERN_FAILED)
+			return &error_no_memory;
+	}
+	return NULL;
+}
+
+struct error *decoder_create(struct target *t, const struct image *img, const struct golayout *lay,
+			     const struct agent_shared *layout, const struct drain *drain,
+			     struct decoder **ret)
+{
+	_cleanup_decoder_ struct decoder *d = calloc(1, sizeof(*d));
+	struct error *err;
+
+	if (!d)
+		return &error_no_memory;
+	d->functions = &img->functions;
+	d->drain = drain;
+	d->p_slots = layout->slots - AGENT_SPARE_SLOTS;
+	d->text = layout->config.text;
+	d->systemstack_switch = layout->config.systemstack_switch;
+	d->has_stw_reasons = lay->minor >= 22;
+	for (size_t i = 0; i < ARRAY_SIZE(hidden_names); i++)
+		d->hidden[i] = range_of(d->functions, hidden_names[i]);
+	d->async_preempt = range_of(d->functions, "runtime.asyncPreempt");
+	d->stacks = stacks_create(d->functions, img->machine);
+	d->coro_next = calloc(layout->slots, sizeof(d->coro_next[0]));
+	if (!d->stacks || !d->coro_next)
+		return &error_no_memory;
+	err = read_reasons(d, t, lay);
+	if (err)
+		return err;
+	*ret = take_ptr(d);
+	return NULL;
+}
+
+void decoder_destroy(struct decoder *d)
+{
+	if (!d)
+		return;
+	intern_release(&d->strings);
+	stacks_destroy(d->stacks);
+	free(d->coro_next);
+	free(d);
+}
+
+struct intern *decoder_strings(struct decoder *d)
+{
+	return &d->strings;
+}
+
+struct stacks *decoder_stacks(struct decoder *d)
+{
+	return d->stacks;
+}
+
+/* ---- stacks ---- */
+
+/* At this pc the frame is not there yet or no more: the word at SP is the return address. */
+static bool has_no_frame(const struct decoder *d, uint64_t pc)
+{
+	struct go_func f;
+
+	return pclntab_find(d->functions, pc, &f) && pclntab_sp_delta(d->functions, &f, pc) == 0;
+}
+
+static bool is_hidden(const struct decoder *d, uint64_t pc)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(hidden_names); i++)
+		if (in_range(&d->hidden[i], stack_pc_lookup(pc)))
+			return true;
+	return false;
+}
+
+/*
+ * The words as the rest of gospect has them. A word from the stack pointer counts when the frame
+ * before it was none; where a signal interrupted, the pc is not a return address.
+ */
+static size_t repair_words(const struct decoder *d, const uint64_t *words, size_t count,
+			   uint64_t *ret)
+{
+	const uint64_t bits = AGENT_WORD_AT_SP | AGENT_WORD_CUT;
+	size_t n = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t pc = words[i] & ~bits, before = i ? words[i - 1] & ~bits : 0;
+
+		if (words[i] & AGENT_WORD_CUT) {
+			ret[n++] = STACK_PC_TRUNCATED;
+			ret[n++] = pc | STACK_PC_EXACT;
+		} else if (words[i] & AGENT_WORD_AT_SP) {
+			if (before == d->systemstack_switch || has_no_frame(d, before))
+				ret[n++] = pc;
+		} else if (pc != d->systemstack_switch) {
+			ret[n++] = in_range(&d->async_preempt, before) ? pc | STACK_PC_EXACT : pc;
+		}
+	}
+	return n;
+}
+
+static struct error *must_check intern_stack(struct decoder *d, uint64_t number, uint32_t *ret)
+{
+	uint64_t repaired[AGENT_MAX_DEPTH + 16];
+	const uint64_t *words;
+	size_t count, n, skip = 0;
+
+	*ret = STACK_NONE;
+	if (!drain_stack(d->drain, number, &words, &count))
+		return NULL;
+	n = repair_words(d, words, count, repaired);
+	while (skip + 1 < n && is_hidden(d, repaired[skip]))
+		skip++;
+	return n ? stacks_intern(d->stacks, repaired + skip, n - skip, ret) : NULL;
+}
+
+static struct error *must_check find_stack(struct decoder *d, uint64_t number, uint32_t *ret)
+{
+	struct error *err;
+
+	*ret = STACK_NONE;
+	if (!number || number > AGENT_TABLE_SLOTS)
+		return NULL;
+	*ret = d->stack_of[number];
+	if (*ret != STACK_NONE)
+		return NULL;
+	err = intern_stack(d, number, ret);
+	d->stack_of[number] = *ret;
+	return err;
+}
+
+/* ---- events ---- */
+
+static struct error *must_check find_text(struct decoder *d, const char *text, uint32_t *ret)
+{
+	*ret = intern_string(&d->strings, text);
+	return *ret == INTERN_FAILED ? &error_no_memory : NULL;
+}
+
+static struct error *must_check take_text(struct decoder *d, const struct drain_text *text,
+					  uint32_t *ret)
+{
+	*ret = utf8_intern(&d->strings, (const char *)text->bytes, text->length);
+	return *ret == INTERN_FAILED ? &error_no_memory : NULL;
+}
+
+/* g and, from the last number, the stack: what most records have. */
+static struct error *must_check with_stack(struct decoder *d, struct trace_event *ev,
+					   enum trace_kind kind, uint64_t stack)
+{
+	ev->kind = kind;
+	return find_stack(d, stack, &ev->stack);
+}
+
+static struct error *must_check block(struct decoder *d, struct trace_event *ev, const char *why,
+				      enum trace_kind kind, uint64_t stack)
+{
+	struct error *err = find_text(d, why, &ev->text);
+
+	return err ? err : with_stack(d, ev, kind, stack);
+}
+
+static struct error *must_check stw_begin(struct decoder *d, const struct drain_record *r,
+					  struct trace_event *ev)
+{
+	const char *why = "unknown";
+
+	if (d->has_stw_reasons && r->numbers[1] < ARRAY_SIZE(stw_reasons))
+		why = stw_reasons[r->numbers[1]];
+	return block(d, ev, why, TRACE_STW_BEGIN, r->numbers[2]);
+}
+
+static struct error *must_check start_worker(struct decoder *d, const struct drain_record *r,
+					     struct trace_event ev[2], size_t *ret_count)
+{
+	uint64_t mode = r->numbers[1];
+
+	ev[0].kind = TRACE_START;
+	if (!mode || mode >= ARRAY_SIZE(worker_labels))
+		return NULL;
+	ev[1] = ev[0];
+	ev[1].kind = TRACE_LABEL;
+	*ret_count = 2;
+	return find_text(d, worker_labels[mode], &ev[1].text);
+}
+
+/* A goroutine has ended, and another runs at once in its place. */
+static void end(struct decoder *d, const struct drain_record *r, struct trace_event ev[3],
+		size_t *ret_count)
+{
+	uint64_t next = d->coro_next[r->slot];
+
+	ev[0].kind = TRACE_END;
+	d->coro_next[r->slot] = 0;
+	if (!next)
+		return;
+	ev[1] = ev[2] = ev[0];
+	ev[1].kind = TRACE_UNBLOCK;
+	ev[2].kind = TRACE_START;
+	ev[1].g = ev[2].g = next;
+	*ret_count = 3;
+}
+
+static struct error *must_check annotation(struct decoder *d, const struct drain_record *r,
+					   struct trace_event *ev)
+{
+	bool begins = r->kind == RECORD_TASK_BEGIN;
+	struct error *err = find_stack(d, r->numbers[begins ? 3 : 2], &ev->stack);
+
+	ev->arg = r->numbers[1];
+	ev->arg2 = begins ? r->numbers[2] : 0;
+	if (!err && r->kind != RECORD_TASK_END)
+		err = take_text(d, &r->texts[0], &ev->text);
+	if (!err && r->kind == RECORD_LOG)
+		err = take_text(d, &r->texts[1], &ev->text2);
+	return err;
+}
+
+/* Records whose kind says it all, and their events. */
+static const enum trace_kind plain_kinds[RECORDS] = {
+	[RECORD_START] = TRACE_START,
+	[RECORD_SYSCALL_EXIT] = TRACE_SYSCALL_EXIT,
+	[RECORD_SYSCALL_NO_P] = TRACE_SYSCALL_EXIT_NO_P,
+	[RECORD_THREAD_ENTER] = TRACE_THREAD_ENTER,
+	[RECORD_THREAD_LEAVE] = TRACE_THREAD_LEAVE,
+	[RECORD_P_START] = TRACE_P_START,
+	[RECORD_P_STOP] = TRACE_P_STOP,
+	[RECORD_P_STEAL] = TRACE_P_STEAL,
+	[RECORD_STW_END] = TRACE_STW_END,
+	[RECORD_GC_END] = TRACE_GC_END,
+	[RECORD_ASSIST_END] = TRACE_ASSIST_END,
+	[RECORD_TASK_BEGIN] = TRACE_TASK_BEGIN,
+	[RECORD_TASK_END] = TRACE_TASK_END,
+	[RECORD_REGION_BEGIN] = TRACE_REGION_BEGIN,
+	[RECORD_REGION_END] = TRACE_REGION_END,
+	[RECORD_LOG] = TRACE_LOG,
+};
+
+static void processor(const struct drain_record *r, struct trace_event *ev)
+{
+	ev->kind = plain_kinds[r->kind];
+	ev->p = r->numbers[0] < UINT32_MAX ? r->numbers[0] : TRACE_NO_P;
+	ev->g = 0;
+}
+
+static struct error *must_check scheduling(struct decoder *d, const struct drain_record *r,
+					   struct trace_event *ev, size_t *ret_count)
+{
+	const uint64_t *n = r->numbers;
+
+	switch (r->kind) {
+	case RECORD_BLOCK:
+		ev->text = d->reasons[n[1] % MAX_REASONS];
+		return with_stack(d, ev, TRACE_BLOCK, n[2]);
+	case RECORD_BLOCK_PREEMPT:
+		return block(d, ev, "preempted", TRACE_BLOCK, n[1]);
+	case RECORD_YIELD:
+		return block(d, ev, "runtime.Gosched", TRACE_YIELD, n[1]);
+	case RECORD_PREEMPT:
+		return block(d, ev, "preempted", TRACE_YIELD, n[1]);
+	case RECORD_UNBLOCK:
+		return with_stack(d, ev, TRACE_UNBLOCK, n[1]);
+	case RECORD_CREATE:
+		ev->arg = n[1] + d->text;
+		return with_stack(d, ev, TRACE_CREATE, n[2]);
+	case RECORD_SYSCALL:
+		return with_stack(d, ev, TRACE_SYSCALL, n[1]);
+	case RECORD_CORO_SWITCH:
+		ev->arg = n[1];
+		return with_stack(d, ev, TRACE_CORO_SWITCH, n[2]);
+	}
+	*ret_count = 0;
+	return NULL;
+}
+
+static struct error *must_check other(struct decoder *d, const struct drain_record *r,
+				      struct trace_event *ev, size_t *ret_count)
+{
+	switch (r->kind) {
+	case RECORD_START_WORKER:
+		return start_worker(d, r, ev, ret_count);
+	case RECORD_EXIT:
+		end(d, r, ev, ret_count);
+		return NULL;
+	case RECORD_CORO_EXIT:
+		d->coro_next[r->slot] = r->numbers[1];
+		*ret_count = 0;
+		return NULL;
+	case RECORD_STW_BEGIN:
+		return stw_begin(d, r, ev);
+	case RECORD_GC_BEGIN:
+		return with_stack(d, ev, TRACE_GC_BEGIN, r->numbers[1]);
+	case RECORD_ASSIST_BEGIN:
+		return with_stack(d, ev, TRACE_ASSIST_BEGIN, r->numbers[1]);
+	case RECORD_LOST:
+		ev->kind = TRACE_LOST;
+		ev->g = 0;
+		ev->arg = r->numbers[0];
+		return NULL;
+	}
+	return scheduling(d, r, ev, ret_count);
+}
+
+struct error *decoder_events(struct decoder *d, const struct drain_record *r, uint64_t ns,
+			     struct trace_event ret[DECODE_MAX_EVENTS], size_t *ret_count)
+{
+	struct trace_event *ev = &ret[0];
+
+	*ev = (struct trace_event){.ns = ns,
+				   .m = r->thread ? r->thread : TRACE_NO_M,
+				   .g = r->numbers[0],
+				   .p = r->slot < d->p_slots ? r->slot : TRACE_NO_P};
+	*ret_count = 1;
+	if (r->kind < RECORD_LOST && plain_kinds[r->kind]) {
+		ev->kind = plain_kinds[r->kind];
+		if (r->kind >= RECORD_P_START && r->kind <= RECORD_P_STEAL)
+			processor(r, ev);
+		else if (r->kind >= RECORD_TASK_BEGIN)
+			return annotation(d, r, ev);
+		return NULL;
+	}
+	return other(d, r, ev, ret_count);
+}

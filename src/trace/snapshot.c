@@ -1,0 +1,291 @@
+#include "trace/snapshot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "trace/step.h"
+
+/* Goroutines that are read at once. */
+#define BATCH 256
+/* Of a g, from its beginning on: more than the fields that we look at. */
+#define HEADER_BYTES 512
+
+/* As in runtime2.go; the bit says that its stack is being scanned. */
+enum {
+	IDLE,
+	RUNNABLE,
+	RUNNING,
+	SYSCALL,
+	WAITING,
+	DEAD = 6,
+	COPYSTACK = 8,
+	PREEMPTED = 9,
+	LEAKED = 10,
+	SCAN = 0x1000
+};
+
+static uint64_t u64_at(const uint8_t *bytes, int32_t offset)
+{
+	uint64_t value;
+
+	memcpy(&value, bytes + offset, sizeof(value));
+	return value;
+}
+
+static bool status_of(uint32_t state, enum trace_status *ret)
+{
+	switch (state & ~SCAN) {
+	case RUNNABLE:
+		*ret = TRACE_RUNNABLE;
+		return true;
+	case RUNNING:
+	case COPYSTACK:
+		*ret = TRACE_RUNNING;
+		return true;
+	case SYSCALL:
+		*ret = TRACE_IN_SYSCALL;
+		return true;
+	case WAITING:
+	case PREEMPTED:
+	case LEAKED:
+		*ret = TRACE_WAITING;
+		return true;
+	}
+	return false;
+}
+
+/* The thread and the processor of an M; what cannot be read is not known. */
+static void read_m(struct target *t, const struct golayout *lay, uint64_t m,
+		   struct snapshot_goroutine *g)
+{
+	uint64_t procid, p;
+	uint32_t id;
+
+	if (!m || error_dropped(target_read_u64(t, m + lay->n.m_procid, &procid)) || !procid)
+		return;
+	g->m = procid;
+	if (!error_dropped(target_read_u64(t, m + lay->n.m_p, &p)) && p &&
+	    !error_dropped(target_read_u32(t, p + lay->n.p_id, &id)))
+		g->p = id;
+}
+
+static struct error *must_check take(struct snapshot *s, struct target *t,
+				     const struct golayout *lay, const uint8_t *header)
+{
+	const struct golayout_numbers *n = &lay->n;
+	struct snapshot_goroutine g = {.m = TRACE_NO_M, .p = TRACE_NO_P};
+	uint32_t state;
+
+	memcpy(&state, header + n->g_status, sizeof(state));
+	g.goid = u64_at(header, n->g_goid);
+	g.start_pc = u64_at(header, n->g_startpc);
+	if (!g.goid || !status_of(state, &g.status))
+		return NULL;
+	if (g.status == TRACE_RUNNING || g.status == TRACE_IN_SYSCALL)
+		read_m(t, lay, u64_at(header, n->g_m), &g);
+	if (!array_reserve(&s->items, &s->capacity, s->count + 1))
+		return &error_no_memory;
+	s->items[s->count++] = g;
+	return NULL;
+}
+
+static struct error *must_check take_batch(struct snapshot *s, struct target *t,
+					   const struct golayout *lay, const uint64_t *gs,
+					   size_t count, uint8_t (*headers)[HEADER_BYTES])
+{
+	struct target_range ranges[BATCH];
+	bool ok[BATCH];
+	struct error *err;
+	size_t size = lay->n.g_startpc + 8;
+
+	for (size_t i = 0; i < count; i++)
+		ranges[i] = (struct target_range){gs[i], size, headers[i]};
+	err = target_read_each(t, ranges, count, ok);
+	for (size_t i = 0; !err && i < count; i++)
+		if (ok[i])
+			err = take(s, t, lay, headers[i]);
+	return err;
+}
+
+struct error *snapshot_read(struct target *t, const struct golayout *lay, struct snapshot *ret)
+{
+	_cleanup_free_ uint8_t(*headers)[HEADER_BYTES] = malloc(BATCH * sizeof(headers[0]));
+	_cleanup_free_ uint64_t *gs = NULL;
+	struct snapshot s = {0};
+	uint64_t count, at;
+	struct error *err;
+
+	if (!headers || lay->n.g_startpc + 8 > HEADER_BYTES)
+		return &error_no_memory;
+	err = target_read_u64(t, lay->v.allglen, &count);
+	if (!err)
+		err = target_read_u64(t, lay->v.allgptr, &at);
+	if (err || count > SIZE_MAX / 16)
+		return err ? err : &error_fault;
+	gs = malloc(count * sizeof(gs[0]) + 1);
+	if (!gs)
+		return &error_no_memory;
+	err = target_read(t, at, gs, count * sizeof(gs[0]));
+	for (size_t i = 0; !err && i < count; i += BATCH)
+		err = take_batch(&s, t, lay, gs + i, count - i < BATCH ? count - i : BATCH,
+				 headers);
+	if (err) {
+		snapshot_release(&s);
+		return err;
+	}
+	*ret = s;
+	return NULL;
+}
+
+void snapshot_release(struct snapshot *s)
+{
+	free(s->items);
+	*s = (struct snapshot){0};
+}
+
+/* ---- what events say of before ---- */
+
+/* The state of its goroutine that an event leads from; false: it did not exist, or none is told. */
+static bool status_before(const struct trace_event *ev, enum trace_status *ret, bool *ret_known)
+{
+	*ret_known = true;
+	switch (ev->kind) {
+	case TRACE_START:
+		*ret = TRACE_RUNNABLE;
+		return true;
+	case TRACE_BLOCK:
+	case TRACE_YIELD:
+	case TRACE_END:
+	case TRACE_CORO_SWITCH:
+	case TRACE_SYSCALL:
+	case TRACE_ASSIST_BEGIN:
+	case TRACE_ASSIST_END:
+	case TRACE_LABEL:
+	case TRACE_STW_BEGIN:
+	case TRACE_STW_END:
+	case TRACE_GC_BEGIN:
+	case TRACE_GC_END:
+		*ret = TRACE_RUNNING;
+		return true;
+	case TRACE_UNBLOCK:
+		*ret = TRACE_WAITING;
+		return true;
+	case TRACE_SYSCALL_EXIT:
+	case TRACE_SYSCALL_EXIT_NO_P:
+	case TRACE_THREAD_LEAVE:
+		*ret = TRACE_IN_SYSCALL;
+		return true;
+	case TRACE_CREATE:
+	case TRACE_THREAD_ENTER:
+		return false;
+	default:
+		*ret_known = false;
+		return false;
+	}
+}
+
+struct states {
+	struct map first;   /* goid -> its first event's place + 1 */
+	struct map threads; /* that run somebody */
+	struct map ps;      /* that are held */
+	struct trace_events *ret;
+};
+
+static struct error *must_check add(struct states *s, const struct trace_event *ev)
+{
+	struct trace_events *ret = s->ret;
+
+	if (!array_reserve(&ret->items, &ret->capacity, ret->count + 1))
+		return &error_no_memory;
+	ret->items[ret->count++] = *ev;
+	return NULL;
+}
+
+/* true, once, for each key. */
+static bool claim(struct map *map, uint64_t key)
+{
+	uint64_t *place = map_at(map, key);
+
+	if (!place || *place)
+		return false;
+	*place = 1;
+	return true;
+}
+
+static struct error *must_check add_state(struct states *s, const struct snapshot_goroutine *g)
+{
+	bool on_thread = g->status == TRACE_RUNNING || g->status == TRACE_IN_SYSCALL;
+	struct trace_event ev = {.ns = 1, .m = g->m, .g = g->goid, .p = g->p};
+	struct error *err = NULL;
+
+	if (on_thread && (g->m == TRACE_NO_M || !claim(&s->threads, g->m)))
+		return NULL;
+	if (on_thread && g->p != TRACE_NO_P && claim(&s->ps, g->p)) {
+		ev.kind = TRACE_P_STATUS;
+		ev.arg = g->status == TRACE_RUNNING ? PROC_RUNNING : PROC_IN_SYSCALL;
+		ev.g = 0;
+		err = add(s, &ev);
+	} else if (g->status == TRACE_RUNNING) {
+		return NULL;
+	}
+	ev.kind = TRACE_G_STATUS;
+	ev.g = g->goid;
+	ev.arg = g->status;
+	ev.arg2 = g->start_pc;
+	return err ? err : add(s, &ev);
+}
+
+static struct error *must_check note_first(struct states *s, const struct trace_events *first)
+{
+	enum trace_status status;
+	bool known;
+
+	for (size_t i = 0; i < first->count; i++) {
+		const struct trace_event *ev = &first->items[i];
+		uint64_t *place;
+
+		status_before(ev, &status, &known);
+		if (!known || !ev->g)
+			continue;
+		place = map_at(&s->first, ev->g);
+		if (!place)
+			return &error_no_memory;
+		if (!*place)
+			*place = i + 1;
+	}
+	return NULL;
+}
+
+/* As its first event says, else as it was read. */
+static struct error *must_check add_goroutine(struct states *s, const struct trace_events *first,
+					      const struct snapshot_goroutine *read)
+{
+	const uint64_t *place = map_find(&s->first, read->goid);
+	struct snapshot_goroutine g = *read;
+	bool known;
+
+	if (place) {
+		const struct trace_event *ev = &first->items[*place - 1];
+
+		if (!status_before(ev, &g.status, &known))
+			return NULL;
+		g.m = ev->m;
+		g.p = ev->p;
+	}
+	return add_state(s, &g);
+}
+
+struct error *snapshot_events(const struct snapshot *snapshot, const struct trace_events *first,
+			      struct trace_events *ret)
+{
+	struct states s = {.ret = ret};
+	struct error *err = note_first(&s, first);
+
+	for (size_t i = 0; !err && i < snapshot->count; i++)
+		err = add_goroutine(&s, first, &snapshot->items[i]);
+	map_release(&s.first);
+	map_release(&s.threads);
+	map_release(&s.ps);
+	return err;
+}

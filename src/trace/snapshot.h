@@ -1,0 +1,47 @@
+/*
+ * What every goroutine was doing when tracing began. It is read while the program runs on, which
+ * takes a while; so what has an event meanwhile was in the state from which that event leads, and
+ * what has none is in the state that was read.
+ */
+#ifndef TRACE_SNAPSHOT_H
+#define TRACE_SNAPSHOT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/array.h"
+#include "base/error.h"
+#include "base/map.h"
+#include "golayout/golayout.h"
+#include "target/target.h"
+#include "trace/event.h"
+
+struct trace_events {
+	struct trace_event *items;
+	size_t count;
+	size_t capacity;
+};
+
+struct snapshot_goroutine {
+	uint64_t goid;
+	uint64_t start_pc;
+	uint64_t m; /* thread of who runs, or is in a system call; TRACE_NO_M */
+	uint32_t p;
+	enum trace_status status;
+};
+
+struct snapshot {
+	struct snapshot_goroutine *items;
+	size_t count;
+	size_t capacity;
+};
+
+struct error *snapshot_read(struct target *t, const struct golayout *lay,
+			    struct snapshot *ret) must_check;
+void snapshot_release(struct snapshot *s);
+
+/* The states at the beginning, as events, given the first events behind it. */
+struct error *snapshot_events(const struct snapshot *s, const struct trace_events *first,
+			      struct trace_events *ret) must_check;
+
+#endif

@@ -1,0 +1,372 @@
+#include "profile/read.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "profile.pb-c.h"
+#include "profile/symbols.h"
+
+/* No profile is larger: what claims to be is refused before it fills the memory. */
+#define MAX_SIZE (1ull << 30)
+
+/* The frames of a location. */
+struct place {
+	size_t first;
+	size_t count;
+};
+
+struct reading {
+	const Pprof__Profile *message;
+	struct profile *profile;
+	struct map words;     /* stack word -> struct place, as its number in places + 1 */
+	struct place *places; /* by number */
+	size_t place_count;
+	size_t place_capacity;
+	struct go_frame *frames;
+	size_t frame_count;
+	size_t frame_capacity;
+	struct map functions; /* id -> number in message->function + 1 */
+	struct map locations; /* id -> word */
+	uint64_t *pcs;
+	size_t pcs_capacity;
+	struct profile_label *labels;
+	size_t label_capacity;
+	size_t count_at, wall_at, cpu_at; /* of the values of a sample; SIZE_MAX: none */
+};
+
+static void reading_release(struct reading *r)
+{
+	profile_destroy(r->profile);
+	map_release(&r->words);
+	map_release(&r->functions);
+	map_release(&r->locations);
+	free(r->places);
+	free(r->frames);
+	free(r->pcs);
+	free(r->labels);
+}
+
+static struct error *corrupt(const char *what)
+{
+	return error_format(ERROR_CORRUPT, "it is no pprof profile: %s", what);
+}
+
+static struct error *inflate_all(const void *bytes, size_t size, uint8_t **ret, size_t *ret_size)
+{
+	_cleanup_free_ uint8_t *out = NULL;
+	size_t capacity = 0;
+	z_stream z = {.next_in = (Bytef *)bytes, .avail_in = size};
+	int status = inflateInit2(&z, 16 + MAX_WBITS);
+
+	while (status == Z_OK) {
+		if (z.total_out == capacity &&
+		    (capacity >= MAX_SIZE ||
+		     !array_reserve(&out, &capacity, capacity ? 2 * capacity : 1 << 16)))
+			break;
+		z.next_out = out + z.total_out;
+		z.avail_out = capacity - z.total_out;
+		status = inflate(&z, Z_NO_FLUSH);
+	}
+	inflateEnd(&z);
+	if (status == Z_OK)
+		return error_format(ERROR_CORRUPT, "it is larger than any profile");
+	if (status != Z_STREAM_END)
+		return error_format(ERROR_CORRUPT, "its compressed data are cut or damaged");
+	*ret_size = z.total_out;
+	*ret = take_ptr(out);
+	return NULL;
+}
+
+static const char *text(const struct reading *r, int64_t number)
+{
+	return number > 0 && (size_t)number < r->message->n_string_table
+		       ? r->message->string_table[number]
+		       : "";
+}
+
+/* What the values of a sample are. */
+static void choose_values(struct reading *r)
+{
+	r->count_at = r->wall_at = r->cpu_at = SIZE_MAX;
+	for (size_t i = 0; i < r->message->n_sample_type; i++) {
+		const char *type = text(r, r->message->sample_type[i]->type);
+		bool is_time = !strcmp(text(r, r->message->sample_type[i]->unit), "nanoseconds");
+
+		if (!strcmp(type, "cpu") && is_time)
+			r->cpu_at = i;
+		else if (is_time && (r->wall_at == SIZE_MAX || !strcmp(type, "wall")))
+			r->wall_at = i;
+		else if (r->count_at == SIZE_MAX)
+			r->count_at = i;
+	}
+	if (r->wall_at == SIZE_MAX)
+		r->wall_at = r->cpu_at;
+}
+
+static struct error *index_functions(struct reading *r)
+{
+	for (size_t i = 0; i < r->message->n_function; i++) {
+		uint64_t id = r->message->function[i]->id;
+		uint64_t *slot = id == MAP_NO_KEY ? NULL : map_at(&r->functions, id);
+
+		if (!slot)
+			return id == MAP_NO_KEY ? corrupt("a function without a number")
+						: &error_no_memory;
+		*slot = i + 1;
+	}
+	return NULL;
+}
+
+static struct go_frame frame_of(const struct reading *r, const Pprof__Line *line, bool inlined)
+{
+	const uint64_t *place = map_find(&r->functions, line->function_id);
+	const Pprof__Function *f = place ? r->message->function[*place - 1] : NULL;
+
+	return (struct go_frame){
+		.function = f ? text(r, f->name) : "?",
+		.file = f ? text(r, f->filename) : "?",
+		.line = line->line > 0 && line->line < INT32_MAX ? line->line : 0,
+		.start_line =
+			f && f->start_line > 0 && f->start_line < INT32_MAX ? f->start_line : 0,
+		.inlined = inlined,
+	};
+}
+
+/* "[running]" and its like, as we write them: a location without an address. */
+static uint64_t pseudo_word(const struct reading *r, const Pprof__Location *l)
+{
+	static const char *const names[] = {[STACK_PC_RUNNING] = "[running]",
+					    [STACK_PC_TRUNCATED] = "[truncated]",
+					    [STACK_PC_UNKNOWN] = "[unknown]",
+					    [STACK_PC_OUTSIDE] = "[outside Go]"};
+	const char *name = l->n_line == 1 ? frame_of(r, l->line[0], false).function : "";
+
+	for (size_t i = 1; i < ARRAY_SIZE(names); i++)
+		if (!l->address && !strcmp(name, names[i]))
+			return i;
+	return 0;
+}
+
+/* The word that stands for a location: its address where no other has it, else a number of its
+ * own. */
+static uint64_t word_of(struct reading *r, const Pprof__Location *l, size_t i)
+{
+	uint64_t word = pseudo_word(r, l);
+
+	if (word)
+		return word;
+	word = l->address | STACK_PC_EXACT;
+	if (l->address > STACK_PC_LAST_PSEUDO && word != MAP_NO_KEY && !map_find(&r->words, word))
+		return word;
+	return STACK_PC_LAST_PSEUDO + 1 + i;
+}
+
+static struct error *add_location(struct reading *r, size_t i)
+{
+	const Pprof__Location *l = r->message->location[i];
+	uint64_t word = word_of(r, l, i), *place, *slot;
+
+	if (l->id == MAP_NO_KEY)
+		return corrupt("a location without a number");
+	if (!array_reserve(&r->places, &r->place_capacity, r->place_count + 1) ||
+	    !array_reserve(&r->frames, &r->frame_capacity, r->frame_count + l->n_line))
+		return &error_no_memory;
+	place = map_at(&r->words, word);
+	if (!place)
+		return &error_no_memory;
+	r->places[r->place_count] = (struct place){r->frame_count, l->n_line};
+	*place = ++r->place_count;
+	slot = map_at(&r->locations, l->id);
+	if (!slot)
+		return &error_no_memory;
+	*slot = word;
+	for (size_t k = 0; k < l->n_line; k++)
+		r->frames[r->frame_count++] = frame_of(r, l->line[k], k + 1 < l->n_line);
+	return NULL;
+}
+
+static int64_t value_of(const Pprof__Sample *s, size_t at)
+{
+	return at < s->n_value && s->value[at] > 0 ? s->value[at] : 0;
+}
+
+/* A label's place in the profile's strings, as we wrote it. */
+static bool own_label(struct reading *r, const Pprof__Label *l, struct profile_label *ret)
+{
+	const char *key = text(r, l->key);
+
+	if (!strcmp(key, "label.state") || !strcmp(key, "label.wait"))
+		key += strlen("label.");
+	ret->key = intern_string(&r->profile->strings, key);
+	ret->value = intern_string(&r->profile->strings, text(r, l->str));
+	return ret->key != INTERN_FAILED && ret->value != INTERN_FAILED;
+}
+
+static enum profile_state state_named(const char *name)
+{
+	for (int i = 0; i < PROFILE_STATES; i++)
+		if (!strcmp(name, profile_state_name(i)))
+			return i;
+	return PROFILE_RUNNING;
+}
+
+static struct error *read_labels(struct reading *r, const Pprof__Sample *s,
+				 struct profile_sample *ret)
+{
+	if (!array_reserve(&r->labels, &r->label_capacity, s->n_label))
+		return &error_no_memory;
+	for (size_t i = 0; i < s->n_label; i++) {
+		const char *key = text(r, s->label[i]->key);
+
+		if (!s->label[i]->str)
+			continue;
+		if (!strcmp(key, "state"))
+			ret->state = state_named(text(r, s->label[i]->str));
+		else if (!strcmp(key, "wait"))
+			ret->wait = intern_string(&r->profile->strings, text(r, s->label[i]->str));
+		else if (!own_label(r, s->label[i], &r->labels[ret->label_count++]))
+			return &error_no_memory;
+	}
+	ret->labels = r->labels;
+	return ret->wait == INTERN_FAILED ? &error_no_memory : NULL;
+}
+
+static struct error *read_sample(struct reading *r, const Pprof__Sample *s)
+{
+	struct profile_sample sample = {.state = PROFILE_RUNNING};
+	struct error *err;
+
+	if (!array_reserve(&r->pcs, &r->pcs_capacity, s->n_location_id + 1))
+		return &error_no_memory;
+	for (size_t i = 0; i < s->n_location_id; i++) {
+		const uint64_t *word = map_find(&r->locations, s->location_id[i]);
+
+		if (!word)
+			return corrupt("a sample of a location that is not there");
+		r->pcs[sample.depth++] = *word;
+	}
+	sample.pcs = r->pcs;
+	sample.count = value_of(s, r->count_at);
+	sample.wall_ns = value_of(s, r->wall_at);
+	sample.cpu_ns = value_of(s, r->cpu_at);
+	err = read_labels(r, s, &sample);
+	return err ? err : profile_add(r->profile, &sample);
+}
+
+static struct error *read_mappings(struct reading *r)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < r->message->n_mapping && !err; i++) {
+		const Pprof__Mapping *m = r->message->mapping[i];
+		struct profile_mapping mapping = {
+			.start = m->memory_start,
+			.end = m->memory_limit,
+			.offset = m->file_offset,
+			.file = (char *)text(r, m->filename),
+			.build_id = (char *)text(r, m->build_id),
+		};
+
+		err = profile_add_mapping(r->profile, &mapping);
+	}
+	return err;
+}
+
+static struct error *read_all(struct reading *r)
+{
+	const Pprof__Profile *m = r->message;
+	struct error *err;
+
+	choose_values(r);
+	if (r->count_at == SIZE_MAX && r->wall_at == SIZE_MAX)
+		return corrupt("its samples have no values");
+	err = index_functions(r);
+	for (size_t i = 0; i < m->n_location && !err; i++)
+		err = add_location(r, i);
+	for (size_t i = 0; i < m->n_sample && !err; i++)
+		err = read_sample(r, m->sample[i]);
+	if (!err)
+		err = read_mappings(r);
+	for (size_t i = 0; i < m->n_comment && !err; i++)
+		err = profile_add_comment(r->profile, "%s", text(r, m->comment[i]));
+	r->profile->time_ns = m->time_nanos;
+	r->profile->duration_ns = m->duration_nanos;
+	r->profile->period_ns = m->period;
+	return err;
+}
+
+static size_t frames_of(const void *functions, uint64_t word, struct go_frame *ret, size_t max)
+{
+	const struct reading *r = functions;
+	const uint64_t *number = map_find(&r->words, word);
+	const struct place *place = number ? &r->places[*number - 1] : NULL;
+	size_t count = place ? place->count : 0;
+
+	if (count > max)
+		count = max;
+	if (count)
+		memcpy(ret, r->frames + place->first, count * sizeof(*ret));
+	return count;
+}
+
+/* Only the pseudo words of a raw profile have functions. */
+static bool is_raw(const struct reading *r)
+{
+	for (size_t i = 0; i < r->message->n_location; i++)
+		if (r->message->location[i]->n_line && r->message->location[i]->address)
+			return false;
+	return r->message->n_location;
+}
+
+static struct error *read_message(const Pprof__Profile *message, struct profile_file *ret)
+{
+	_cleanup_(reading_release) struct reading r = {.message = message};
+	struct symbol_source source = {frames_of, &r};
+	struct profile_symbols *symbols;
+	struct error *err;
+
+	r.profile = profile_create();
+	err = r.profile ? read_all(&r) : &error_no_memory;
+	if (!err)
+		err = symbols_create(r.profile, &source, &symbols);
+	if (err)
+		return err;
+	ret->symbols = symbols;
+	ret->raw = is_raw(&r);
+	ret->profile = take_ptr(r.profile);
+	return NULL;
+}
+
+struct error *profile_read(const void *bytes, size_t size, struct profile_file *ret)
+{
+	static const uint8_t gzip[] = {0x1f, 0x8b};
+	_cleanup_free_ uint8_t *inflated = NULL;
+	Pprof__Profile *message;
+	struct error *err;
+
+	if (size > MAX_SIZE)
+		return error_format(ERROR_CORRUPT, "it is larger than any profile");
+	if (size >= sizeof(gzip) && !memcmp(bytes, gzip, sizeof(gzip))) {
+		err = inflate_all(bytes, size, &inflated, &size);
+		if (err)
+			return err;
+		bytes = inflated;
+	}
+	message = pprof__profile__unpack(NULL, size, bytes);
+	if (!message)
+		return corrupt("its fields make no sense, or it is cut");
+	err = read_message(message, ret);
+	pprof__profile__free_unpacked(message, NULL);
+	return err;
+}
+
+void profile_file_release(struct profile_file *file)
+{
+	profile_symbols_destroy(file->symbols);
+	profile_destroy(file->profile);
+	*file = (struct profile_file){0};
+}

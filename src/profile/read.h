@@ -1,0 +1,21 @@
+/*
+ * Profiles read back from pprof files: ours, and those of others as far as their samples are a
+ * count and a time of goroutines (Go's CPU, goroutine, mutex and block profiles, fgprof's).
+ */
+#ifndef PROFILE_READ_H
+#define PROFILE_READ_H
+
+#include "profile/profile.h"
+
+struct profile_file {
+	struct profile *profile;
+	struct profile_symbols *symbols;
+	bool raw; /* addresses only: nothing in it has a function */
+};
+
+/* gzip or plain. Every byte is taken as hostile; ERROR_CORRUPT says what is wrong with it. */
+struct error *profile_read(const void *bytes, size_t size, struct profile_file *ret) must_check;
+void profile_file_release(struct profile_file *file);
+#define _cleanup_profile_file_ __attribute__((cleanup(profile_file_release)))
+
+#endif

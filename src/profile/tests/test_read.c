@@ -1,0 +1,187 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "base/cleanup.h"
+#include "base/unit_test.h"
+#include "profile/groups.h"
+#include "profile/read.h"
+#include "tests/made_up.h"
+
+#define _cleanup_made_up_ __attribute__((cleanup(made_up_deinit)))
+
+static size_t write_as(const struct profile *p, const struct profile_symbols *symbols,
+		       const struct profile_format *format, char **ret)
+{
+	size_t size;
+	FILE *out = open_memstream(ret, &size);
+
+	assert_non_null(out);
+	assert_null(format->write(p, symbols, out));
+	assert_int_equal(fclose(out), 0);
+	return size;
+}
+
+/* The service of made_up_service.c, and its pprof file. */
+struct fixture {
+	struct made_up made;
+	struct profile_symbols *symbols;
+	char *packed;
+	size_t size;
+};
+
+static int set_up(void **state)
+{
+	static struct fixture f;
+
+	made_up_service(&f.made);
+	f.symbols = made_up_symbolize(&f.made);
+	f.size = write_as(f.made.profile, f.symbols, &profile_format_pprof, &f.packed);
+	*state = &f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	profile_symbols_destroy(f->symbols);
+	made_up_deinit(&f->made);
+	free(f->packed);
+	return 0;
+}
+
+static void what_was_written_is_read_back(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_profile_file_ struct profile_file file = {0};
+	_cleanup_free_ char *before = NULL, *after = NULL;
+
+	assert_null(profile_read(f->packed, f->size, &file));
+	assert_false(file.raw);
+	assert_int_equal(file.profile->duration_ns, f->made.profile->duration_ns);
+	assert_int_equal(file.profile->comment_count, f->made.profile->comment_count);
+	write_as(f->made.profile, f->symbols, &profile_format_folded, &before);
+	write_as(file.profile, file.symbols, &profile_format_folded, &after);
+	assert_string_equal(after, before);
+}
+
+static void a_profile_without_functions_is_raw(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_profile_symbols_ struct profile_symbols *none = NULL;
+	_cleanup_profile_file_ struct profile_file file = {0};
+	_cleanup_free_ char *packed = NULL, *again = NULL;
+	size_t size, size_again;
+
+	assert_null(profile_symbolize(f->made.profile, NULL, &none));
+	size = write_as(f->made.profile, none, &profile_format_pprof, &packed);
+	assert_null(profile_read(packed, size, &file));
+	assert_true(file.raw);
+	size_again = write_as(file.profile, file.symbols, &profile_format_pprof, &again);
+	assert_int_equal(size, size_again);
+	assert_memory_equal(packed, again, size);
+}
+
+static size_t inflated(const struct fixture *f, uint8_t *out, size_t capacity)
+{
+	z_stream z = {.next_in = (Bytef *)f->packed, .avail_in = f->size};
+
+	assert_int_equal(inflateInit2(&z, 31), Z_OK);
+	z.next_out = out;
+	z.avail_out = capacity;
+	assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
+	inflateEnd(&z);
+	return z.total_out;
+}
+
+/* Whatever it is made into: it is read or refused, and nothing else. */
+static void a_damaged_profile_is_read_or_refused(void **state)
+{
+	struct fixture *f = *state;
+	static uint8_t bytes[1 << 20];
+	size_t size = inflated(f, bytes, sizeof(bytes));
+	unsigned int random = 1, refused = 0;
+
+	for (size_t i = 0; i < 4000; i++) {
+		_cleanup_profile_file_ struct profile_file file = {0};
+		_cleanup_groups_ struct groups groups = {0};
+		size_t at = (random = random * 1664525 + 1013904223) % size;
+		uint8_t before = bytes[at];
+
+		bytes[at] = random >> 24;
+		if (error_dropped(profile_read(bytes, i % 4 ? size : at, &file)))
+			refused++;
+		else
+			assert_null(
+				groups_make(file.profile, file.symbols, GROUP_FUNC, NULL, &groups));
+		bytes[at] = before;
+	}
+	assert_true(refused > 100);
+}
+
+static void a_file_that_is_no_profile_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct profile_file file;
+	struct error *err = profile_read("hello, world", 12, &file);
+
+	assert_int_equal(err->code, ERROR_CORRUPT);
+	error_destroy(err);
+	err = profile_read(f->packed, f->size / 2, &file);
+	assert_int_equal(err->code, ERROR_CORRUPT);
+	error_destroy(err);
+}
+
+static void groups_hold_all_time(void **state)
+{
+	static const enum group_key keys[] = {GROUP_ROOT, GROUP_STATE, GROUP_WAIT, GROUP_LABEL};
+	struct fixture *f = *state;
+
+	for (size_t k = 0; k < 4; k++) {
+		_cleanup_groups_ struct groups groups = {0};
+		uint64_t total = 0, states = 0;
+
+		assert_null(groups_make(f->made.profile, f->symbols, keys[k], "user", &groups));
+		for (size_t i = 0; i < groups.count; i++) {
+			total += groups.items[i].total_ns;
+			for (int s = 0; s < PROFILE_STATES; s++)
+				states += groups.items[i].state_ns[s];
+			if (i)
+				assert_true(groups.items[i].total_ns <=
+					    groups.items[i - 1].total_ns);
+		}
+		assert_int_equal(total, groups.total_ns);
+		assert_int_equal(states, groups.total_ns);
+	}
+}
+
+static void functions_have_their_own_time_once(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_groups_ struct groups groups = {0};
+	uint64_t self = 0;
+
+	assert_null(groups_make(f->made.profile, f->symbols, GROUP_FUNC, NULL, &groups));
+	for (size_t i = 0; i < groups.count; i++) {
+		self += groups.items[i].self_ns;
+		assert_true(groups.items[i].self_ns <= groups.items[i].total_ns);
+		assert_true(groups.items[i].total_ns <= groups.total_ns);
+	}
+	assert_int_equal(self, groups.total_ns);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_written_is_read_back),
+		cmocka_unit_test(a_profile_without_functions_is_raw),
+		cmocka_unit_test(a_damaged_profile_is_read_or_refused),
+		cmocka_unit_test(a_file_that_is_no_profile_is_refused),
+		cmocka_unit_test(groups_hold_all_time),
+		cmocka_unit_test(functions_have_their_own_time_once),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -125,7 +125,9 @@ static bool is_wanted(struct record_verb *v, const struct wall_bucket *b, struct
 		      const struct image *img)
 {
 	struct filter_subject subject = {b->status, b->wait_reason, b->stack, b->labels, 0};
-	bool runs = b->status == G_RUNNING || b->status == G_COPYSTACK;
+	/* In C or in the kernel it runs as well. */
+	bool runs = b->status == G_RUNNING || b->status == G_COPYSTACK ||
+		    (b->status == G_SYSCALL && b->cpu_ns);
 
 	if ((!b->count && !b->ns && !b->cpu_ns) || (v->on_cpu && !runs) || (v->off_cpu && runs))
 		return false;
@@ -289,6 +291,8 @@ static struct error *record(struct record_verb *v, const struct subject *s, stru
 		.system = v->all,
 		.stack_limit = STACK_LIMIT,
 		.on_cpu = !v->off_cpu,
+		.nobodys = v->on_cpu || v->all,
+		.mark_system = v->on_cpu,
 		.stop = &stop_requested,
 		.progress = progress,
 		.arg = v,

@@ -52,15 +52,6 @@ static struct group find_group(const struct oncpu_bucket *samples, size_t count,
 	return (struct group){0};
 }
 
-/* What a sample brings to its bucket. */
-struct gain {
-	uint64_t ns;
-	uint64_t count;
-	uint64_t cpu_ns;
-	double variance;
-	double grain;
-};
-
 static bool add(struct buckets *b, const struct oncpu_bucket *sample, const struct gain *gain)
 {
 	struct goroutine_record r = {
@@ -149,19 +140,27 @@ static bool share_seen(struct buckets *b, const struct stacks *stacks,
 	return true;
 }
 
-/* Of who was never seen running. The time in a system call is in another bucket, which memory
- * filled. */
+/* Of who was never seen running. */
 static struct gain gain_of_cpu(const struct oncpu_bucket *sample, uint64_t period_ns)
 {
-	struct gain gain = {.cpu_ns = sample->count * period_ns};
+	uint64_t ns = sample->count * period_ns;
 
-	if (!sample->in_syscall) {
-		gain.ns = gain.cpu_ns;
-		gain.count = sample->count;
-		gain.variance = (double)gain.ns * period_ns;
-		gain.grain = period_ns;
-	}
-	return gain;
+	return (struct gain){ns, sample->count, ns, (double)ns * period_ns, period_ns};
+}
+
+static bool add_sample(struct buckets *b, struct goroutine_set *set,
+		       const struct oncpu_bucket *sample, uint64_t period_ns, bool system)
+{
+	struct gain gain;
+
+	if (!sample->is_marked && !system &&
+	    goroutine_set_system_flag(set, sample->start_pc, sample->stack))
+		return true;
+	if (sample->in_syscall)
+		gain = buckets_take_syscall(b, goroutine_set_stacks(set), sample, period_ns);
+	else
+		gain = gain_of_cpu(sample, period_ns);
+	return add(b, sample, &gain);
 }
 
 struct error *buckets_join(struct buckets *b, struct goroutine_set *set,
@@ -182,11 +181,7 @@ struct error *buckets_join(struct buckets *b, struct goroutine_set *set,
 		struct group g = group_at(sorted, count, i);
 
 		for (size_t k = g.first; !used[g.first] && k < g.end; k++) {
-			struct gain gain = gain_of_cpu(&sorted[k], period_ns);
-			bool hidden =
-				goroutine_set_system_flag(set, sorted[k].start_pc, sorted[k].stack);
-
-			if ((!hidden || system) && !add(b, &sorted[k], &gain))
+			if (!add_sample(b, set, &sorted[k], period_ns, system))
 				return &error_no_memory;
 		}
 		i = g.end;

@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "sample/perf_events.h"
 #include "sample/threads.h"
+#include "sample/work.h"
 #include "unwind/running.h"
 
 /* Nearly all stacks of Go programs are shorter; the kernel's chain knows the rest. */
@@ -22,7 +23,7 @@ struct oncpu_sampler {
 	const struct golayout *lay;
 	struct goroutine_set *set;
 	struct perf_events *events;
-	uint64_t goid; /* only this one; 0: all */
+	struct oncpu_options options;
 	struct oncpu_stats stats;
 	struct oncpu_bucket *buckets;
 	size_t count;
@@ -90,12 +91,12 @@ static struct error *open_events(struct oncpu_sampler *s, const struct perf_opti
 }
 
 struct error *oncpu_sampler_open(struct target *t, const struct image *img,
-				 const struct golayout *lay, struct goroutine_set *set, double hz,
-				 uint64_t goid, struct oncpu_sampler **ret)
+				 const struct golayout *lay, struct goroutine_set *set,
+				 const struct oncpu_options *options, struct oncpu_sampler **ret)
 {
 	_cleanup_oncpu_sampler_ struct oncpu_sampler *s = calloc(1, sizeof(*s));
-	struct perf_options options = {
-		.hz = hz,
+	struct perf_options perf = {
+		.hz = options->hz,
 		.machine = img->machine,
 		.stack_size = STACK_BYTES,
 	};
@@ -107,9 +108,9 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 	s->img = img;
 	s->lay = lay;
 	s->set = set;
-	s->goid = goid;
+	s->options = *options;
 	s->threads = (struct threads){.t = t, .lay = lay};
-	err = open_events(s, &options);
+	err = open_events(s, &perf);
 	if (!err)
 		err = modules_open(t, img->machine, &s->modules);
 	if (err)
@@ -200,7 +201,7 @@ static struct error *count(struct oncpu_sampler *s, const struct oncpu_bucket *b
 			break;
 		have = &s->buckets[*place - 1];
 		if (have->start_pc == b->start_pc && have->labels == b->labels &&
-		    have->stack == b->stack && have->in_syscall == b->in_syscall)
+		    have->stack == b->stack)
 			break;
 	}
 	if (!*place) {
@@ -283,6 +284,35 @@ static void count_result(struct oncpu_sampler *s, const struct running_stack *st
 	s->stats.by_memory += stack->used_memory;
 }
 
+/* Of a thread that works for no goroutine. */
+static struct error *take_nobodys(struct oncpu_sampler *s, const struct running_stack *stack)
+{
+	struct stacks *stacks = goroutine_set_stacks(s->set);
+	struct stack words = stacks_get(stacks, stack->stack);
+	struct oncpu_bucket b = {.is_marked = true};
+	struct error *err;
+
+	s->stats.scheduler++;
+	if (!s->options.nobodys || s->options.goid)
+		return NULL;
+	err = work_mark(stacks, stack->stack,
+			work_of_thread(&s->img->functions, &words, stack->is_scheduler), &b.stack);
+	return err ? err : count(s, &b);
+}
+
+/* The runtime's own goroutines, where they are to be told from others. */
+static struct error *mark_system(struct oncpu_sampler *s, struct oncpu_bucket *b)
+{
+	struct stacks *stacks = goroutine_set_stacks(s->set);
+	struct stack words = stacks_get(stacks, b->stack);
+
+	if (!s->options.mark_system || !goroutine_set_system_flag(s->set, b->start_pc, b->stack))
+		return NULL;
+	b->is_marked = true;
+	return work_mark(stacks, b->stack, work_of_goroutine(&s->img->functions, &words),
+			 &b->stack);
+}
+
 static struct error *take(void *arg, const struct perf_sample *sample)
 {
 	struct oncpu_sampler *s = arg;
@@ -295,22 +325,23 @@ static struct error *take(void *arg, const struct perf_sample *sample)
 	err = unwind(s, sample, &stack);
 	if (err)
 		return err;
-	if (stack.is_scheduler || (!stack.g && !stack.start_pc)) {
-		s->stats.scheduler++;
+	count_result(s, &stack);
+	if (stack.stack == STACK_NONE)
 		return NULL;
-	}
+	if (stack.is_scheduler || (!stack.g && !stack.start_pc))
+		return take_nobodys(s, &stack);
 	if (stack.g && !goroutine_set_identify(s->set, stack.g, &who))
 		return NULL;
-	if (s->goid && s->goid != who.goid)
+	if (s->options.goid && s->options.goid != who.goid)
 		return NULL;
-	count_result(s, &stack);
 	b = (struct oncpu_bucket){
 		.start_pc = stack.start_pc,
 		.labels = who.labels,
 		.stack = stack.stack,
 		.in_syscall = kind_of(s, stack.stack) == STACK_IN_SYSCALL,
 	};
-	return b.stack == STACK_NONE ? NULL : count(s, &b);
+	err = mark_system(s, &b);
+	return err ? err : count(s, &b);
 }
 
 struct error *oncpu_sampler_drain(struct oncpu_sampler *s)

@@ -23,6 +23,16 @@ struct oncpu_bucket {
 	/* In a system call or in C code: memory sees the goroutine in state syscall meanwhile, and
 	 * its time there. */
 	bool in_syscall;
+	/* Its root frame says for what it is: the runtime's own work, or nobody's; start_pc is 0
+	 * when it is of no goroutine. */
+	bool is_marked;
+};
+
+struct oncpu_options {
+	double hz;
+	uint64_t goid;    /* this goroutine alone; 0: all */
+	bool nobodys;     /* the time of threads that work for no goroutine is wanted, too */
+	bool mark_system; /* the runtime's own goroutines are wanted, marked */
 };
 
 struct oncpu_stats {
@@ -41,12 +51,13 @@ struct oncpu_stats {
 struct oncpu_sampler;
 
 /*
- * Samples of all goroutines, or, with `goid`, of that one. `set` gives stacks and labels their
+ * `set` gives stacks and labels their
  * numbers. ERROR_DENIED, ERROR_UNSUPPORTED: no samples can be had here, and why.
  */
 struct error *oncpu_sampler_open(struct target *t, const struct image *img,
-				 const struct golayout *lay, struct goroutine_set *set, double hz,
-				 uint64_t goid, struct oncpu_sampler **ret) must_check;
+				 const struct golayout *lay, struct goroutine_set *set,
+				 const struct oncpu_options *options,
+				 struct oncpu_sampler **ret) must_check;
 void oncpu_sampler_close(struct oncpu_sampler *s);
 
 /* Takes in what the kernel has sampled since the last time. */

@@ -39,6 +39,8 @@ struct wall_options {
 	bool system;        /* the runtime's own goroutines too */
 	size_t stack_limit; /* bytes of a stack that are read at most */
 	bool on_cpu;        /* find the stacks of what runs, where the kernel permits it */
+	/* The CPU time of no goroutine, too, and of the runtime's own; its stacks are marked. */
+	bool nobodys, mark_system;
 	volatile sig_atomic_t *stop;
 	/* Called about once a second. */
 	void (*progress)(void *arg, double seconds, uint64_t samples);

@@ -96,7 +96,7 @@ static void what_has_no_sample_stays_running(void **state)
 	assert_int_equal(find(G_RUNNING, a)->ns, 3 * PERIOD);
 }
 
-static void a_system_call_brings_cpu_time_alone(void **state)
+static void a_system_call_that_memory_has_not_seen_brings_cpu_time_alone(void **state)
 {
 	uint32_t a = stack_of(made_pc(MADE_LEAF, false), 1);
 	struct oncpu_bucket samples[] = {
@@ -121,6 +121,39 @@ static void the_runtimes_own_goroutines_stay_hidden(void **state)
 	assert_int_equal(find(G_RUNNING, a)->cpu_ns, 2 * PERIOD);
 }
 
+/* C code: memory sees cgocall's caller, the sample what C does. */
+static void time_in_a_system_call_goes_where_it_was_spent(void **state)
+{
+	uint64_t inner[] = {0x7f0000001234 | STACK_PC_EXACT, made_pc(MADE_LEAF, true),
+			    made_pc(MADE_ROOT, false)};
+	uint64_t entered[] = {made_pc(MADE_LEAF, false), made_pc(MADE_ROOT, false)};
+	struct goroutine_record r = {.key = G_SYSCALL};
+	struct oncpu_bucket sample = {.start_pc = START, .count = 3, .in_syscall = true};
+	uint32_t place;
+
+	assert_null(stacks_intern(goroutine_set_stacks(set), inner, 3, &sample.stack));
+	assert_null(stacks_intern(goroutine_set_stacks(set), entered, 2, &r.stack));
+	place = buckets_of(&buckets, &r);
+	buckets.items[place].ns = 10 * PERIOD;
+	buckets.items[place].count = 20;
+	join(&sample, 1);
+	assert_int_equal(find(G_SYSCALL, sample.stack)->ns, 3 * PERIOD);
+	assert_int_equal(find(G_SYSCALL, sample.stack)->cpu_ns, 3 * PERIOD);
+	assert_int_equal(find(G_SYSCALL, sample.stack)->count, 6);
+	assert_int_equal(find(G_SYSCALL, r.stack)->ns, 7 * PERIOD);
+	assert_int_equal(find(G_SYSCALL, r.stack)->count, 14);
+}
+
+static void what_is_marked_is_shown(void **state)
+{
+	uint32_t a = stack_of(made_pc(MADE_LEAF, false), STACK_PC_GC);
+	struct oncpu_bucket samples[] = {
+		{.start_pc = SYSTEM_START, .stack = a, .count = 2, .is_marked = true}};
+
+	join(samples, 1);
+	assert_int_equal(find(G_RUNNING, a)->cpu_ns, 2 * PERIOD);
+}
+
 #define JOIN_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -128,8 +161,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		JOIN_TEST(running_time_is_shared_as_samples_are),
 		JOIN_TEST(what_has_no_sample_stays_running),
-		JOIN_TEST(a_system_call_brings_cpu_time_alone),
+		JOIN_TEST(a_system_call_that_memory_has_not_seen_brings_cpu_time_alone),
 		JOIN_TEST(the_runtimes_own_goroutines_stay_hidden),
+		JOIN_TEST(time_in_a_system_call_goes_where_it_was_spent),
+		JOIN_TEST(what_is_marked_is_shown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

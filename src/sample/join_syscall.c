@@ -1,0 +1,62 @@
+/*
+ * On a processor, and in a system call or in C all the same: memory has seen the goroutine in state
+ * syscall meanwhile. That time, as far as samples say that it was spent on a processor, goes from
+ * the bucket which memory filled to the bucket with the sample's stack.
+ */
+#include <math.h>
+
+#include "sample/buckets.h"
+
+/*
+ * Memory's stack begins where the system call was entered (g.syscallpc), the sample's further
+ * inside; what called that function is the same in both.
+ */
+static bool is_caller(const struct stack *memory, const struct stack *sample)
+{
+	if (!memory->count || memory->count > sample->count)
+		return false;
+	for (uint32_t i = 1; i < memory->count; i++)
+		if (memory->pcs[memory->count - i] != sample->pcs[sample->count - i])
+			return false;
+	return true;
+}
+
+/* The one with the most time left. */
+static struct wall_bucket *find_caller(struct buckets *b, const struct stacks *stacks,
+				       const struct oncpu_bucket *sample)
+{
+	struct stack inner = stacks_get(stacks, sample->stack);
+	struct wall_bucket *found = NULL;
+
+	for (size_t i = 1; i < b->count; i++) {
+		struct wall_bucket *bucket = &b->items[i];
+		struct stack stack = stacks_get(stacks, bucket->stack);
+
+		if (bucket->status == G_SYSCALL && bucket->labels == sample->labels &&
+		    bucket->stack != sample->stack && bucket->ns > (found ? found->ns : 0) &&
+		    is_caller(&stack, &inner))
+			found = bucket;
+	}
+	return found;
+}
+
+struct gain buckets_take_syscall(struct buckets *b, const struct stacks *stacks,
+				 const struct oncpu_bucket *sample, uint64_t period_ns)
+{
+	struct gain gain = {.cpu_ns = sample->count * period_ns};
+	struct wall_bucket *from = find_caller(b, stacks, sample);
+	double part;
+
+	if (!from)
+		return gain;
+	gain.ns = gain.cpu_ns < from->ns ? gain.cpu_ns : from->ns;
+	part = (double)gain.ns / from->ns;
+	gain.count = from->count * part;
+	gain.variance = (double)gain.ns * period_ns;
+	gain.grain = fmax(from->grain, period_ns);
+	from->idle_ns -= from->idle_ns * part;
+	from->idle_count -= from->idle_count * part;
+	from->ns -= gain.ns;
+	from->count -= gain.count;
+	return gain;
+}

@@ -1,0 +1,22 @@
+/*
+ * CPU time that is not a user's goroutine's: what it is for. Such stacks get a root frame that says
+ * so. For the files of this room alone.
+ */
+#ifndef SAMPLE_WORK_H
+#define SAMPLE_WORK_H
+
+#include "goroutine/goroutines.h"
+
+/* The root of the stack of a thread that works for no goroutine: STACK_PC_IDLE where it looks for
+ * work, STACK_PC_SCHEDULER elsewhere in the runtime, STACK_PC_OUTSIDE when it is not Go's. */
+enum stack_pc work_of_thread(const struct pclntab *functions, const struct stack *stack,
+			     bool is_scheduler);
+
+/* The root of the stack of one of the runtime's own goroutines: STACK_PC_GC or STACK_PC_RUNTIME. */
+enum stack_pc work_of_goroutine(const struct pclntab *functions, const struct stack *stack);
+
+/* The number of the stack with this root. */
+struct error *work_mark(struct stacks *stacks, uint32_t stack, enum stack_pc root,
+			uint32_t *ret) must_check;
+
+#endif

@@ -52,7 +52,7 @@ static bool look_late(struct goroutine_set *set, uint32_t index, const uint8_t *
  * by chance, so that not all come at once. What is born there is seen so much later; a burst is
  * noticed by the ids that were given out.
  */
-enum { DEAD_LOOKS = 4, PAUSE_MASK = 63, BURST_SHARE = 4, BURST_LEAST = 1000 };
+enum { DEAD_LOOKS = 2, PAUSE_MASK = 63, BURST_SHARE = 4, BURST_LEAST = 1000 };
 
 static void note_life(struct goroutine_unit *unit, bool alive)
 {

@@ -1,83 +1,30 @@
 """No mix of two moments is ever shown as a stack.
 
-The program churn spells in the names of twelve frames its goroutine's id, a random number and a
-checksum over both and over the way that it waits.
+The program churn spells in the names of twelve frames its goroutine's id, the round that it is in
+and a checksum over both and over the way that it waits. tests/soak/run looks at it for longer, with
+every Go version.
 """
 
-import collections
+import json
+import re
+import subprocess
 import time
 
 import pytest
 
 from lib import golang, gospect, pprof
+from lib.churn import LEAVES, NODES, Checker, checksum
 from lib.params import every_version
 
-NODES = {f"main.node{digit:X}": digit for digit in range(16)}
-LEAVES = ("main.leafChan", "main.leafSleep", "main.leafMutex", "main.leafSelect",
-          "main.leafSyscall", "main.leafYield", "main.leafSpin")
-DEPTH = 12
-# Where a goroutine that waits for this reason may be.
-WAITS = {"sleep": {"main.leafSleep"}, "select": {"main.leafSelect"},
-         "sync.Mutex.Lock": {"main.leafMutex"},
-         "chan receive": {"main.leafChan", "main.leafSelect"}}
-SECONDS = 6
-
-
-def checksum(*numbers):
-    """As the program computes it: 32-bit FNV-1a, folded."""
-    value = 2166136261
-    for number in numbers:
-        for byte in (number & 0xFF, number >> 8):
-            value = (value ^ byte) * 16777619 & 0xFFFFFFFF
-    return (value >> 16 ^ value) & 0xFFFF
-
-
-def number(digits):
-    return int("".join(f"{digit:x}" for digit in digits), 16)
-
-
-class Checker:
-    def __init__(self):
-        self.counts = collections.Counter()
-        self.torn = []
-
-    def check(self, functions, goid=None, wait=None):
-        """One stack, innermost first, as function names."""
-        digits = [NODES[func] for func in reversed(functions) if func in NODES]
-        leaves = [func for func in functions if func in LEAVES]
-        if not digits:
-            return
-        wrong = self.wrong(digits, leaves, goid, wait)
-        self.counts["whole" if len(digits) == DEPTH else "on the way"] += 1
-        if wrong:
-            self.torn.append(f"{wrong}: goroutine {goid} {wait} {functions}")
-
-    def wrong(self, digits, leaves, goid, wait):
-        if len(digits) > DEPTH or len(leaves) > 1:
-            return "too many frames"
-        if goid is not None and len(digits) >= 4 and number(digits[:4]) != goid & 0xFFFF:
-            return "another goroutine's frames"
-        if len(digits) < DEPTH:
-            return "a leaf without all nodes" if leaves else None
-        kinds = [LEAVES.index(leaves[0])] if leaves else range(len(LEAVES))
-        ident, random, spelled = (number(digits[at:at + 4]) for at in (0, 4, 8))
-        if spelled not in {checksum(ident, random, kind) for kind in kinds}:
-            return "wrong checksum"
-        if leaves and wait in WAITS and leaves[0] not in WAITS[wait]:
-            return "a wait reason of another moment"
-        return None
-
-    def verdict(self, least):
-        assert not self.torn, f"{len(self.torn)} torn of {self.counts}:\n" + "\n".join(
-            self.torn[:5])
-        assert self.counts["whole"] >= least, f"too few looked at: {self.counts}"
+PROBE = gospect.BINARY.parent / "tests" / "soak" / "torn_probe"
+SECONDS = 3
 
 
 def test_the_checker_finds_mixed_frames():
     names = {digit: name for name, digit in NODES.items()}
 
-    def stack(ident, random, kind, leaf):
-        spelled = f"{ident:04x}{random:04x}{checksum(ident, random, kind):04x}"
+    def stack(ident, stirred, kind, leaf):
+        spelled = f"{ident:04x}{stirred:04x}{checksum(ident, stirred, kind):04x}"
         return [LEAVES[leaf], *(names[int(c, 16)] for c in reversed(spelled)), "main.live"]
 
     good, other = stack(18, 0x1234, 1, 1), stack(18, 0x4321, 1, 1)
@@ -96,10 +43,8 @@ def test_dump_never_shows_a_torn_stack(targets, version, args):
     checker = Checker()
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
-        for goroutine in gospect.dump_json(program.pid)["goroutines"]:
-            checker.check([frame["func"] for frame in goroutine["frames"]],
-                          goroutine["id"], goroutine.get("wait_reason"))
-    checker.verdict(least=200)
+        checker.check_dump(gospect.dump_json(program.pid))
+    checker.verdict(least=20)
 
 
 @pytest.mark.time_limit(120)
@@ -109,6 +54,67 @@ def test_record_never_counts_a_torn_stack(targets, tmp_path, version):
     gospect.run("record", "-p", program.pid, "-d", SECONDS, "-r", 1000, "--budget", 50,
                 "-o", tmp_path / "churn.pb.gz").ok()
     checker = Checker()
-    for sample in pprof.read(tmp_path / "churn.pb.gz").samples:
-        checker.check(sample.stack, wait=sample.labels.get("wait"))
-    checker.verdict(least=50000)
+    checker.check_profile(pprof.read(tmp_path / "churn.pb.gz"))
+    checker.verdict(least=5000)
+
+
+# Each kind of goroutine in a program of its own: what the reader sees then is of that kind alone.
+LOADS = {
+    "many": ("-workers=1000",),
+    "short-lived": ("-workers=16", "-life=5", "-grow=40", "-collect=2ms"),
+    "ping-pong": ("-workers=0", "-pairs=8", "-life=20000"),
+    "system calls": ("-workers=0", "-nappers=16", "-life=20000"),
+    "iter.Pull": ("-workers=0", "-pulls=8", "-life=20000"),
+}
+
+
+def probe(program, stacks, seconds, *mode):
+    done = subprocess.run([PROBE, str(program.pid), str(stacks), str(seconds), *mode],
+                          capture_output=True, text=True, timeout=seconds + 30)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+@pytest.mark.parametrize("load,version,stacks",
+                         [("many", golang.OLDEST, 250_000), ("many", golang.NEWEST, 250_000),
+                          ("many", golang.MIDDLE, 250_000), ("short-lived", golang.NEWEST, 50_000),
+                          ("ping-pong", golang.OLDEST, 50_000), ("ping-pong", golang.NEWEST, 50_000),
+                          ("system calls", golang.NEWEST, 50_000), ("iter.Pull", golang.NEWEST, 50_000)])
+def test_a_million_stacks_are_whole(targets, load, version, stacks):
+    program = targets.start("churn", version, args=LOADS[load])
+    counts, torn = probe(program, stacks, 40)
+    assert counts["torn"] == 0, torn
+    assert counts["whole"] >= stacks, counts
+
+
+def test_stacks_tear_and_the_probe_sees_it(targets):
+    """The control: what is read once, and not checked, is torn now and then."""
+    program = targets.start("churn", golang.NEWEST, args=("-workers=64",))
+    counts, _ = probe(program, 10_000_000, 4, "careless")
+    assert counts["torn"] > 0, counts
+
+
+def in_class(sample, starts):
+    """The start function may be shown as the wrapper that the compiler made for it."""
+    return any(re.split(r"[.·](?:gowrap|dwrap)", func)[0] in starts for func in sample.stack)
+
+
+@pytest.mark.parametrize("version", [golang.OLDEST, golang.NEWEST])
+def test_busy_goroutines_are_not_counted_less(targets, tmp_path, version):
+    """Those whose stacks tear most are busy half of the time, and know for how long."""
+    program = targets.start("churn", version,
+                            args=("-workers=0", "-pairs=4", "-nappers=8", "-rest=20ms"))
+    before = json.loads(program.ask("times"))
+    gospect.run("record", "-p", program.pid, "-d", 4, "-r", 500, "--budget", 50, "-o",
+                tmp_path / "churn.pb.gz").ok()
+    after = json.loads(program.ask("times"))
+    profile = pprof.read(tmp_path / "churn.pb.gz")
+    for kind, starts in (("pairs", ("main.serve", "main.answer")), ("nappers", ("main.nap",))):
+        mine = [s for s in profile.samples if in_class(s, starts)]
+        # A stack that is not known still has its state.
+        rest = sum(s.values["wall"] for s in mine
+                   if "main.leafRest" in s.stack or s.labels.get("wait") == "sleep")
+        total = sum(s.values["wall"] for s in mine)
+        busy, rested = (a - b for a, b in zip(after[kind], before[kind]))
+        assert total == pytest.approx(8 * profile.duration_ns, rel=0.02), kind
+        assert rest / total == pytest.approx(rested / (busy + rested), abs=0.02), kind

@@ -1,0 +1,64 @@
+"""Many goroutines: gospect's own memory, and what dead ones cost."""
+
+import os
+import re
+
+import pytest
+
+from lib import gospect, pprof
+
+MB = 1 << 20
+
+
+def peak_memory(*args):
+    """What gospect had at most, in bytes: the largest resident set of that one process."""
+    program = gospect.start(*args)
+    _, status, usage = os.wait4(program.pid, 0)
+    program.returncode = os.waitstatus_to_exitcode(status)
+    words = program.stderr.read().decode()
+    program.stdout.close()
+    program.stderr.close()
+    assert program.returncode == 0, words
+    return usage.ru_maxrss * 1024
+
+
+@pytest.mark.time_limit(180)
+@pytest.mark.parametrize("alike", [True, False], ids=["alike", "all different"])
+def test_a_recording_of_a_hundred_thousand_stays_small(targets, tmp_path, alike):
+    program = targets.start("throng", args=("-parked=100000", *(["-alike"] if alike else [])),
+                            seconds=120)
+    for name, budget in (("throng.pb.gz", 1), ("throng.pb.gz", 100), ("throng.html", 100)):
+        peak = peak_memory("record", "-p", program.pid, "-d", 2, "--budget", budget, "-o",
+                           tmp_path / name)
+        assert peak < 64 * MB, f"{name} at {budget} %: {peak / MB:.1f} MB"
+
+
+@pytest.mark.time_limit(180)
+def test_stacks_that_are_not_kept_are_counted_and_said(targets, tmp_path):
+    program = targets.start("throng", args=("-parked=100000",), seconds=120)
+    gospect.run("record", "-p", program.pid, "-d", 3, "--budget", 100, "-o",
+                tmp_path / "throng.pb.gz", seconds=60).ok()
+    profile = pprof.read(tmp_path / "throng.pb.gz")
+    assert any("[other stacks]" in comment for comment in profile.comments)
+    others = [s for s in profile.samples if s.stack[0] == "[other stacks]"]
+    assert others and all(len(s.stack) == 2 and s.stack[1].startswith("main.") for s in others)
+    total = profile.total("wall")
+    assert total == pytest.approx(100001 * profile.duration_ns, rel=0.05)
+
+
+def headers_in_a_tick(program, path):
+    gospect.run("record", "-p", program.pid, "-d", 6, "--budget", 100, "-r", 50, "-o", path).ok()
+    comments = "\n".join(pprof.read(path).comments)
+    return float(re.search(r"([\d.]+) looked at in a tick", comments).group(1))
+
+
+@pytest.mark.time_limit(120)
+def test_after_a_burst_of_goroutines_the_cost_falls_back(targets, tmp_path):
+    """A g is never freed; counted are headers read, which does not depend on the machine's load."""
+    program = targets.start("throng", args=("-parked=10000", "-alike"))
+    before = headers_in_a_tick(program, tmp_path / "before.pb.gz")
+    program.send("burst 200000")
+    assert program.line() == "over"
+    after = headers_in_a_tick(program, tmp_path / "after.pb.gz")
+    assert 10000 <= before < 12000
+    assert after < 3 * before, f"{after} headers in a tick, {before} before the burst"

@@ -1,0 +1,3 @@
+module throng
+
+go 1.17

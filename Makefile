@@ -6,7 +6,7 @@ MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 SOURCES = $(shell find src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
-.PHONY: all arm64 demo test matrix check check-format bench install clean
+.PHONY: all arm64 demo test matrix soak check check-format bench install clean
 
 all: build/build.ninja
 	@ninja -C build
@@ -45,6 +45,10 @@ test:
 # Every Go version, built in every way; writes docs/versions.md. The first time it takes half an hour.
 matrix: all
 	@tests/matrix/run --write
+
+# Torn reads: 100 million stacks of every Go version; writes docs/torn-reads.md. 45 minutes.
+soak: all
+	@tests/soak/run --write
 
 # What to run before each commit; takes less than a minute.
 check: check-format build-check/build.ninja

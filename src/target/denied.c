@@ -188,10 +188,11 @@ static struct error *explain_other_user(const struct access_question *q)
 				    "may not read process %d: it runs with other user or group "
 				    "ids (effective or saved) than gospect; run gospect %s",
 				    o->pid, ptrace_remedy(q));
+	/* Yama would refuse that user as well. */
 	return error_format(ERROR_DENIED,
-			    "may not read process %d: it belongs to %s; run gospect as that user "
-			    "or %s",
-			    o->pid, user_name(o->uids[0], name, sizeof(name)), ptrace_remedy(q));
+			    "may not read process %d: it belongs to %s; run gospect %s%s", o->pid,
+			    user_name(o->uids[0], name, sizeof(name)),
+			    q->yama ? "" : "as that user or ", ptrace_remedy(q));
 }
 
 static struct error *explain_capabilities(const struct access_question *q, uint64_t missing)
@@ -211,12 +212,14 @@ static struct error *explain_undumpable(const struct access_question *q)
 			    q->object.pid, ptrace_remedy(q));
 }
 
-/* In the kernel's order. */
+/* In the kernel's order, but for what leaves no other remedy. */
 struct error *access_explain(const struct access_question *q)
 {
 	uint64_t missing = q->object.capabilities & ~q->self.capabilities;
 	bool unknown_user = q->self.inner_user && q->object.uids[0] == OVERFLOW_ID;
 
+	if (q->yama >= 3)
+		return explain_yama(q);
 	if (q->looked && files_are_closed(q))
 		return explain_files(q);
 	if (q->looked)

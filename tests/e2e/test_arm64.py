@@ -1,6 +1,8 @@
 """gospect on arm64, in an emulated machine, against what the programs there say themselves."""
 
 import json
+import re
+import shlex
 import shutil
 
 import pytest
@@ -38,15 +40,18 @@ def start(arm64_machine):
 
 @pytest.fixture
 def record(arm64_machine):
-    """Records a program there: the profile and the summary."""
+    """Records a program there; `meanwhile` is a shell command that is run again and again."""
     folder = arm64_machine.folder / "record"
     folder.mkdir()
 
-    def record_program(program, *args, seconds=4):
-        result = arm64_machine.gospect("record", "-p", program.pid, "-d", seconds, *BUDGET, *args,
-                                       "-o", "/share/record/p.pb.gz", seconds=seconds + 30).ok()
+    def record_program(program, *args, seconds=4, meanwhile="true"):
+        arm64_machine.run(f"""
+            gospect record -p {program.pid} -d {seconds} {shlex.join(map(str, BUDGET + args))} \
+                -o /share/record/p.pb.gz & recorder=$!
+            while kill -0 $recorder; do {meanwhile}; usleep 100000; done 2>/dev/null
+            wait $recorder""", seconds + 30).ok()
         assert [p.name for p in folder.iterdir()] == ["p.pb.gz"], "leftovers"
-        return pprof.read(folder / "p.pb.gz"), result.words
+        return pprof.read(folder / "p.pb.gz")
 
     yield record_program
     shutil.rmtree(folder)
@@ -92,37 +97,54 @@ def test_a_goroutine_that_spins_is_running_or_shown_where_it_was(arm64_machine, 
 
 # record
 
+def spent_until(times, moment):
+    """What the program had spent where by then, in a straight line between two times it told."""
+    before, after = next(pair for pair in zip(times, times[1:]) if pair[1]["now"] >= moment)
+    part = (moment - before["now"]) / (after["now"] - before["now"])
+    return {place: before.get(place, 0) + part * (after[place] - before.get(place, 0))
+            for place in after}
+
+
+def looks(profile):
+    """How often each goroutine was looked at, as the profile says."""
+    (per_second,) = (float(found[1]) for found in
+                     (re.search(r"each ([0-9.]+) times a second", c) for c in profile.comments)
+                     if found)
+    return per_second * profile.duration_ns / SECOND
+
+
 @every_build(modes=MODES)
 def test_time_is_where_the_program_says_it_was(start, record, version, mode):
     program = start("split", version, mode)
-    before = json.loads(program.ask("times"))
-    profile, _ = record(program)
-    after = json.loads(program.ask("times"))
-    spent = {place: after[place] - before.get(place, 0) for place in after}
-    assert profile.duration_ns == pytest.approx(4 * SECOND, rel=0.05)
-    pipeline = sum(profile.time_in(stage) for stage in STAGES)
-    assert pipeline == pytest.approx(profile.duration_ns, rel=0.05)
-    for stage in STAGES:
-        expected = spent[stage] / sum(spent[s] for s in STAGES)
-        assert profile.time_in(stage) / pipeline == pytest.approx(expected, abs=0.08), stage
+    profile = record(program, meanwhile=program.sending("times"))
+    times = [json.loads(line) for line in program.lines()]
+    first = spent_until(times, profile.time_ns)
+    last = spent_until(times, profile.time_ns + profile.duration_ns)
     assert profile.time_in("main.waitForever") == pytest.approx(20 * profile.duration_ns, rel=0.02)
     assert profile.time_in("main.readForever") == pytest.approx(profile.duration_ns, rel=0.02)
-    paused = spent["main.pause"] / (spent["main.pause"] + spent["main.burn"])
-    assert profile.time_in("main.pause") / profile.duration_ns == pytest.approx(paused, abs=0.08)
+    # An emulated machine on a busy one is looked at less often, and what moved while it was read
+    # has its time but no stack.
+    for places in STAGES, ("main.pause", "main.burn"):
+        spent = {place: last[place] - first.get(place, 0) for place in places}
+        known = {place: profile.time_in(place) for place in places}
+        assert sum(known.values()) > 0.3 * profile.duration_ns
+        for place in places:
+            assert known[place] / sum(known.values()) == pytest.approx(
+                spent[place] / sum(spent.values()), abs=0.04 + 1.5 / looks(profile) ** 0.5), place
 
 
 @every_build(modes=MODES)
 def test_every_caller_of_what_runs_is_right(start, record, version, mode):
     program = start("callers", version, mode)
-    profile, _ = record(program, "--on-cpu", "-r", 500, "--budget", 100)
+    profile = record(program, "--on-cpu", "-r", 200)
     right, wrong = callers.judge(profile)
-    assert right > 2 * SECOND, "it hardly ran"
+    assert right > SECOND / 2, "it hardly ran"
     assert not wrong
 
 
 @every_version()
 def test_running_stacks_end_at_the_start_function(start, record, version):
-    profile, _ = record(start("callers", version), "--on-cpu", "-r", 200)
+    profile = record(start("callers", version), "--on-cpu", "-r", 200)
     total = profile.total("wall")
     whole = profile.total("wall", lambda sample: sample.stack[-1] == "main.burn")
     assert total == pytest.approx(profile.duration_ns, rel=0.1)

@@ -245,8 +245,20 @@ class Program(process.Program):
         self._read += len(data)
         self._buffer += data
 
+    def sending(self, command):
+        """The shell command there that sends it."""
+        return f"echo {shlex.quote(command)} >{self._input}"
+
     def send(self, command):
-        self.machine.run(f"echo {shlex.quote(command)} >{self._input}").ok()
+        self.machine.run(self.sending(command)).ok()
+
+    def lines(self):
+        """All that it has said, when it says no more."""
+        self.send("check")
+        found = []
+        while not found or found[-1] != self.answer:
+            found.append(self.line())
+        return found[:-1]
 
     def stderr(self):
         """What it wrote there so far."""

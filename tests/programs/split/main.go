@@ -3,7 +3,7 @@
 // It prints "ready PID" and obeys lines on standard input:
 //
 //	check   "ok N"
-//	times   nanoseconds spent in each place so far, as JSON
+//	times   nanoseconds spent in each place so far, and what time it is, as JSON
 //	end     ends with exit status 7
 //
 // With -for it ends by itself, with exit status 3.
@@ -84,7 +84,9 @@ func obey() {
 		case "check":
 			fmt.Printf("ok %d\n", *idle)
 		case "times":
-			text, _ := json.Marshal(times.read())
+			spent := times.read()
+			spent["now"] = time.Duration(time.Now().UnixNano())
+			text, _ := json.Marshal(spent)
 			fmt.Printf("%s\n", text)
 		case "end":
 			os.Exit(7)

@@ -1,0 +1,155 @@
+/*
+ * Stack memory: hostile bytes, registers and chains, unwound by a function table that is right, on
+ * either architecture.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "fuzz.h"
+#include "tests/made_functions.h"
+#include "unwind/stacks.h"
+
+#define FUNCTIONS 8
+#define MAX_CHAIN 16
+
+struct header {
+	uint8_t format;
+	uint8_t arm64;
+	uint8_t stacks; /* how many there are */
+	uint8_t unused[5];
+	struct {
+		uint8_t frame, flags, name, unused;
+	} functions[FUNCTIONS];
+};
+
+/* Then its bytes. */
+struct stack_header {
+	uint64_t pc, sp, lr, start_pc;
+	uint8_t exact_pc;
+	uint8_t whole;
+	uint8_t chain;
+	uint8_t unused;
+	uint32_t size;
+	uint64_t words[MAX_CHAIN];
+};
+
+static void make_table(const struct header *h, struct made_functions *ret)
+{
+	static const char *const names[] = {"main.f", "runtime.sigpanic", "runtime.asyncPreempt",
+					    "runtime.goexit", "runtime.cgocallback"};
+	struct made_function functions[FUNCTIONS];
+
+	for (size_t i = 0; i < FUNCTIONS; i++)
+		functions[i] =
+			(struct made_function){names[h->functions[i].name % ARRAY_SIZE(names)],
+					       i & 1 ? "main.inlined" : NULL, h->functions[i].frame,
+					       h->functions[i].flags & 7, 0};
+	made_functions_init(ret, h->format % 3, functions, FUNCTIONS);
+}
+
+static void check(const struct stacks *s, uint32_t id)
+{
+	struct stack stack = stacks_get(s, id);
+
+	fuzz_require(id <= stacks_count(s) && stack.count <= STACK_MAX_FRAMES + 2);
+	for (uint32_t i = 0; i < stack.count; i++)
+		fuzz_require(stack.pcs[i]);
+}
+
+static void unwind_one(struct stacks *s, struct cursor *c)
+{
+	struct stack_header h;
+	struct stack_memory m;
+	uint8_t *bytes;
+	uint32_t id, again;
+	size_t left;
+
+	memcpy(&h, cursor_bytes(c, sizeof(h)), sizeof(h));
+	left = c->end - c->at;
+	m = (struct stack_memory){
+		.pc = h.pc,
+		.sp = h.sp,
+		.lr = h.lr,
+		.start_pc = h.start_pc,
+		.exact_pc = h.exact_pc & 1,
+		.size = h.size < left ? h.size : left,
+		.whole = h.whole & 1,
+		.chain = h.words,
+		.chain_count = h.chain % (MAX_CHAIN + 1),
+	};
+	bytes = malloc(m.size);
+	fuzz_require(bytes);
+	memcpy(bytes, cursor_bytes(c, m.size), m.size);
+	m.bytes = bytes;
+	fuzz_require(!stacks_unwind(s, &m, &id));
+	check(s, id);
+	fuzz_accepted += id != STACK_NONE;
+	/* By the template, if there is one now. */
+	fuzz_require(!stacks_unwind(s, &m, &again) && id == again);
+	free(bytes);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct cursor c = cursor_of(data, size, "input");
+	struct made_functions made;
+	struct stacks *s;
+	struct header h;
+
+	if (size < sizeof(h))
+		return 0;
+	memcpy(&h, cursor_bytes(&c, sizeof(h)), sizeof(h));
+	make_table(&h, &made);
+	s = stacks_create(&made.tab, h.arm64 & 1 ? MACHINE_ARM64 : MACHINE_AMD64);
+	fuzz_require(s);
+	for (int i = 0; i < h.stacks && (size_t)(c.end - c.at) >= sizeof(struct stack_header); i++)
+		unwind_one(s, &c);
+	stacks_destroy(s);
+	made_functions_release(&made);
+	return 0;
+}
+
+/* main.f (0), called by main.f (1), by main.f (6), by goexit (7). On arm64 a return address lies at
+ * the beginning of a frame. */
+static void add_stack(struct strbuf *sb, bool arm64, bool chain)
+{
+	uint64_t words[32] =
+		{[2] = made_pc(1, false), [6] = made_pc(6, true), [9] = made_pc(7, false)};
+	uint64_t arm64_words[32] = {made_pc(1, false), 0, made_pc(6, true), 0, 0,
+				    made_pc(7, false)};
+	struct stack_header h = {
+		.pc = made_pc(0, true),
+		.sp = 0xc000000000,
+		.lr = chain ? made_pc(1, false) : 0,
+		.start_pc = MADE_TEXT + 6 * MADE_SIZE,
+		.exact_pc = chain,
+		.whole = !chain,
+		.chain = chain ? 3 : 0,
+		.size = sizeof(words),
+		.words = {made_pc(1, false), made_pc(6, true), made_pc(7, false)},
+	};
+
+	strbuf_add(sb, &h, sizeof(h));
+	strbuf_add(sb, arm64 ? arm64_words : words, sizeof(words));
+}
+
+void fuzz_seeds(fuzz_emit *emit, void *arg)
+{
+	for (int i = 0; i < 12; i++) {
+		struct strbuf sb = STRBUF_INIT;
+		struct header h = {.format = i / 4, .arm64 = i & 1, .stacks = 3};
+
+		for (uint8_t k = 0; k < FUNCTIONS; k++) {
+			h.functions[k].frame = 16 + 8 * (k % 3);
+			h.functions[k].name = k == 5 ? 1 + (i & 1) : k == 7 ? 3 : 0;
+			h.functions[k].flags = k == 7 ? FUNC_TOPFRAME : k == 4 ? FUNC_SPWRITE : 0;
+		}
+		strbuf_add(&sb, &h, sizeof(h));
+		for (int k = 0; k < 3; k++)
+			add_stack(&sb, i & 1, (i & 2) && k == 1);
+		fuzz_require(!sb.failed);
+		emit(arg, sb.data, sb.length);
+		strbuf_release(&sb);
+	}
+}

@@ -6,7 +6,7 @@ MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 SOURCES = $(shell find src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
-.PHONY: all arm64 demo test matrix soak check check-format bench install clean
+.PHONY: all arm64 demo test matrix soak fuzz check check-format bench install clean
 
 all: build/build.ninja
 	@ninja -C build
@@ -32,6 +32,10 @@ build-arm64/build.ninja:
 	@root=$$(scripts/arm64-packages libraries) && $(MESON) setup build-arm64 $(MESON_FLAGS) \
 		--cross-file $$root/../constants.ini --cross-file scripts/cross/arm64.ini
 
+build-fuzz/build.ninja:
+	@scripts/install-deps build fuzz
+	@CC=clang $(MESON) setup build-fuzz $(MESON_FLAGS) $(SANITIZE) -Dfuzz=true
+
 demo: all
 	@examples/demo.sh
 
@@ -45,6 +49,11 @@ test:
 # Every Go version, built in every way; writes docs/versions.md. The first time it takes half an hour.
 matrix: all
 	@tests/matrix/run --write
+
+# All fuzz targets at once, each for FUZZ_SECONDS (an hour), then one table.
+fuzz: build-fuzz/build.ninja
+	@ninja -C build-fuzz
+	@tests/fuzz/run
 
 # Torn reads: 100 million stacks of every Go version; writes docs/torn-reads.md. 45 minutes.
 soak: all
@@ -66,4 +75,4 @@ install: all
 	@$(MESON) install -C build
 
 clean:
-	rm -rf build build-arm64 build-asan build-check
+	rm -rf build build-arm64 build-asan build-check build-fuzz

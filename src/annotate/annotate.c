@@ -32,8 +32,7 @@ static struct error *find_registers(struct annotation *a)
 
 	if (!in->general || !in->variables || !in->frames->count)
 		return NULL;
-	return in->variables(in->arg, stack_pc_lookup(in->frames->items[0].word), &a->in_registers,
-			     &a->register_count);
+	return frame_variables(in, &in->frames->items[0], &a->in_registers, &a->register_count);
 }
 
 struct error *annotation_create(const struct annotate_input *input, struct annotation **ret)

@@ -25,9 +25,9 @@ struct annotate_input {
 	/* The general registers of frame 0, by DWARF's numbers; NULL: not known. */
 	const uint64_t *general;
 	size_t general_count;
-	/* As variables_at(), for an address of the running program; NULL: nothing is known. */
-	struct error *(*variables)(void *arg, uint64_t address, const struct variable **ret,
-				   size_t *ret_count);
+	/* As variables_at(), for a pc of the running program; NULL: nothing is known. */
+	struct error *(*variables)(void *arg, uint64_t pc, bool is_return,
+				   const struct variable **ret, size_t *ret_count);
 	void *arg;
 };
 

@@ -56,9 +56,10 @@ static uint64_t frame_pointer_slot(const struct annotate_input *in, size_t i)
 }
 
 /*
- * Frame pointers form a chain: each is the address of an outer one, and 0 is the outermost. So what
- * lies at a slot is one when it leads to an outer slot; a function that saved none (assembly
- * without a frame) is not in the chain. `outer` are the slots that are known, the highest first.
+ * Frame pointers form a chain: each is the address of an outer frame's slot, and the outermost is
+ * 0. So what lies at a slot is one when it leads to another; a function that saved none (assembly
+ * without a frame) is not in the chain. `outer` are the slots of the outer frames, the highest
+ * first.
  */
 static bool leads_outward(const uint64_t *outer, size_t count, uint64_t value)
 {
@@ -95,11 +96,11 @@ static bool add_frame_pointers(const struct annotate_input *in, struct notes *no
 	for (size_t i = in->frames->count; added && i-- > 0;) {
 		uint64_t slot = frame_pointer_slot(in, i), value;
 
-		if (!slot || !input_word(in, slot, &value) || !is_set_up(in, i, slot) ||
-		    !leads_outward(outer, count, value))
+		if (!slot || !input_word(in, slot, &value))
 			continue;
+		if (is_set_up(in, i, slot) && leads_outward(outer, count, value))
+			added = add_word(notes, NOTE_FRAME_POINTER, i, slot);
 		outer[count++] = slot;
-		added = add_word(notes, NOTE_FRAME_POINTER, i, slot);
 	}
 	free(outer);
 	return added;
@@ -127,7 +128,7 @@ static struct error *add_variables(const struct annotate_input *in, struct notes
 
 	if (!f->cfa || !in->variables)
 		return NULL;
-	err = in->variables(in->arg, stack_pc_lookup(f->word), &variables, &count);
+	err = frame_variables(in, f, &variables, &count);
 	for (size_t k = 0; !err && k < count; k++) {
 		const struct variable *v = &variables[k];
 		uint64_t start = f->cfa + v->place;

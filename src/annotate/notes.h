@@ -34,6 +34,14 @@ struct notes {
 struct error *notes_collect(const struct annotate_input *in, struct notes *ret) must_check;
 void notes_release(struct notes *notes);
 
+/* The variables of a frame; the input has to have `variables`. */
+static inline struct error *frame_variables(const struct annotate_input *in, const struct frame *f,
+					    const struct variable **ret, size_t *ret_count)
+{
+	return in->variables(in->arg, stack_pc_address(f->word), !(f->word & STACK_PC_EXACT), ret,
+			     ret_count);
+}
+
 /* The word of the copy at this address; false when it is not in it. */
 static inline bool input_word(const struct annotate_input *in, uint64_t address, uint64_t *ret)
 {

@@ -84,12 +84,12 @@ static void source_close(struct source *s)
 	variables_close(s->variables);
 }
 
-static struct error *variables_of(void *arg, uint64_t address, const struct variable **ret,
-				  size_t *ret_count)
+static struct error *variables_of(void *arg, uint64_t pc, bool is_return,
+				  const struct variable **ret, size_t *ret_count)
 {
 	const struct source *s = arg;
 
-	return variables_at(s->variables, address - s->bias, ret, ret_count);
+	return variables_at(s->variables, pc - s->bias, is_return, ret, ret_count);
 }
 
 /* Broken DWARF takes nothing from what is known without it. */

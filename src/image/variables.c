@@ -40,7 +40,7 @@ struct variables {
 	size_t range_count;
 	size_t range_capacity;
 	struct go_types types;
-	struct map by_address; /* -> place in scopes, + 1 */
+	struct map by_pc; /* with bit 63 a return address -> place in scopes, + 1 */
 	struct scope *scopes;
 	size_t scope_count;
 	size_t scope_capacity;
@@ -132,7 +132,7 @@ void variables_close(struct variables *v)
 	for (size_t i = 0; i < v->scope_count; i++)
 		free(v->scopes[i].items);
 	free(v->scopes);
-	map_release(&v->by_address);
+	map_release(&v->by_pc);
 	go_types_release(&v->types);
 	free(v->ranges);
 	if (v->dwarf)
@@ -147,7 +147,8 @@ void variables_close(struct variables *v)
 struct search {
 	struct variables *v;
 	struct scope *scope;
-	uint64_t address;
+	uint64_t address;    /* inside the instruction */
+	uint64_t behind;     /* of a call: what follows it; else 0 */
 	bool has_cfa;        /* the function's frame base is its CFA */
 	const char *inlined; /* the inlined call that we are in */
 };
@@ -206,61 +207,105 @@ static bool add_part(struct search *s, const struct variable *variable, const st
 	return true;
 }
 
+/* An expression, as libdw has decoded it. */
+struct expression {
+	Dwarf_Op *ops;
+	size_t count;
+};
+
 /* A part for each piece of the expression; false when there is no memory. */
-static bool add_parts(struct search *s, const struct variable *variable, const Dwarf_Op *ops,
-		      size_t count)
+static bool add_parts(struct search *s, const struct variable *variable, struct expression e)
 {
 	struct location l = {0};
 	uint64_t from = 0;
 
-	for (size_t i = 0; i < count; i++) {
-		if (ops[i].atom != DW_OP_piece) {
-			if (!read_operation(s, &ops[i], &l))
+	for (size_t i = 0; i < e.count; i++) {
+		const Dwarf_Op *op = &e.ops[i];
+
+		if (op->atom != DW_OP_piece) {
+			if (!read_operation(s, op, &l))
 				return true;
 			continue;
 		}
-		if (ops[i].number > variable->type->size - from)
+		if (op->number > variable->type->size - from)
 			return true;
-		if (!add_part(s, variable, &l, from, ops[i].number))
+		if (!add_part(s, variable, &l, from, op->number))
 			return false;
-		from += ops[i].number;
+		from += op->number;
 		l = (struct location){0};
 	}
 	return from || add_part(s, variable, &l, 0, variable->type->size);
 }
 
+/* How many of `size` bytes are on the stack. */
+static uint64_t bytes_on_stack(const struct search *s, struct expression e, uint64_t size)
+{
+	struct location l = {0};
+	uint64_t bytes = 0;
+	bool pieces = false;
+
+	for (size_t i = 0; i < e.count; i++) {
+		if (e.ops[i].atom != DW_OP_piece) {
+			if (!read_operation(s, &e.ops[i], &l))
+				return 0;
+			continue;
+		}
+		pieces = true;
+		bytes += l.kind == ON_STACK ? e.ops[i].number : 0;
+		l = (struct location){0};
+	}
+	if (pieces)
+		return bytes;
+	return l.kind == ON_STACK ? size : 0;
+}
+
 /*
- * The expression that holds at the address; false when there is none. Go's compilers write single
+ * The expression that holds at the address; empty when there is none. Go's compilers write single
  * ones as blocks, which from DWARF 4 on libdw does not take for expressions; a short block is read
  * as DW_FORM_exprloc all the same.
  */
-static bool find_expression(Dwarf_Die *die, unsigned int name, uint64_t address, Dwarf_Op **ret,
-			    size_t *ret_count)
+static struct expression find_expression(Dwarf_Die *die, unsigned int name, uint64_t address)
 {
+	struct expression e = {0};
 	Dwarf_Attribute attr;
 	Dwarf_Block block;
 
 	if (!dwarf_attr(die, name, &attr))
-		return false;
+		return e;
 	if (dwarf_whatform(&attr) == DW_FORM_block1 && !dwarf_formblock(&attr, &block) &&
 	    block.length < 128)
 		attr.form = DW_FORM_exprloc;
-	return dwarf_getlocation_addr(&attr, address, ret, ret_count, 1) == 1;
+	if (dwarf_getlocation_addr(&attr, address, &e.ops, &e.count, 1) != 1)
+		e.count = 0;
+	return e;
+}
+
+/*
+ * Go's location lists let a variable that lives on after a call go from its register to the stack
+ * at the return address (cmd/compile/internal/ssa/debug.go): where it was saved before. What is on
+ * the stack for the call itself counts all the same, as it may end there.
+ */
+static struct expression find_place(const struct search *s, Dwarf_Die *die, uint64_t size)
+{
+	struct expression here = find_expression(die, DW_AT_location, s->address), behind;
+
+	if (!s->behind)
+		return here;
+	behind = find_expression(die, DW_AT_location, s->behind);
+	return bytes_on_stack(s, behind, size) > bytes_on_stack(s, here, size) ? behind : here;
 }
 
 static bool add_variable(struct search *s, Dwarf_Die *die)
 {
 	const char *name = dwarf_diename(die);
-	struct variable variable = {.inlined = s->inlined};
-	Dwarf_Op *ops;
-	size_t count;
+	struct variable variable = {.name = name, .inlined = s->inlined};
+	Dwarf_Attribute attr;
 
-	if (!name || !find_expression(die, DW_AT_location, s->address, &ops, &count))
+	if (!name || !dwarf_attr(die, DW_AT_location, &attr))
 		return true;
-	variable.name = name;
 	variable.is_argument = dwarf_tag(die) == DW_TAG_formal_parameter;
 	variable.type = go_types_of(&s->v->types, die);
-	return variable.type && add_parts(s, &variable, ops, count);
+	return variable.type && add_parts(s, &variable, find_place(s, die, variable.type->size));
 }
 
 static bool add_scope(struct search *s, Dwarf_Die *parent, int depth);
@@ -305,11 +350,9 @@ static bool add_scope(struct search *s, Dwarf_Die *parent, int depth)
 
 static bool has_cfa_as_base(Dwarf_Die *function, uint64_t address)
 {
-	Dwarf_Op *ops;
-	size_t count;
+	struct expression e = find_expression(function, DW_AT_frame_base, address);
 
-	return find_expression(function, DW_AT_frame_base, address, &ops, &count) && count == 1 &&
-	       ops[0].atom == DW_OP_call_frame_cfa;
+	return e.count == 1 && e.ops[0].atom == DW_OP_call_frame_cfa;
 }
 
 /* Looks for the function among those of a unit. */
@@ -328,9 +371,10 @@ static bool search_unit(struct search *s, Dwarf_Die *unit)
 	return true;
 }
 
-static bool collect(struct variables *v, uint64_t address, struct scope *ret)
+static bool collect(struct variables *v, uint64_t pc, bool is_return, struct scope *ret)
 {
-	struct search s = {.v = v, .scope = ret, .address = address};
+	uint64_t address = is_return ? pc - 1 : pc;
+	struct search s = {.v = v, .scope = ret, .address = address, .behind = is_return ? pc : 0};
 
 	for (size_t i = 0; i < v->range_count && !ret->count; i++) {
 		const struct unit_range *r = &v->ranges[i];
@@ -345,16 +389,16 @@ static bool collect(struct variables *v, uint64_t address, struct scope *ret)
 	return true;
 }
 
-struct error *variables_at(struct variables *v, uint64_t address, const struct variable **ret,
-			   size_t *ret_count)
+struct error *variables_at(struct variables *v, uint64_t pc, bool is_return,
+			   const struct variable **ret, size_t *ret_count)
 {
-	uint64_t *known = map_at(&v->by_address, address);
+	uint64_t *known = map_at(&v->by_pc, (pc & (INT64_MAX >> 1)) | (uint64_t)is_return << 63);
 
 	if (!known || !array_reserve(&v->scopes, &v->scope_capacity, v->scope_count + 1))
 		return &error_no_memory;
 	if (!*known) {
 		*known = ++v->scope_count;
-		if (!collect(v, address, &v->scopes[*known - 1]))
+		if (!collect(v, pc, is_return, &v->scopes[*known - 1]))
 			return &error_no_memory;
 	}
 	*ret = v->scopes[*known - 1].items;

@@ -36,12 +36,13 @@ struct error *variables_open(const struct elf_file *elf, struct variables **ret)
 void variables_close(struct variables *v);
 
 /*
- * The variables that exist at an address of the file, of the function there and of the calls
- * inlined there; valid until variables_close(). The address is one inside the instruction: of a
- * call, not behind it. The only error is ERROR_NO_MEMORY: what is broken is left out.
+ * The variables that exist at a pc of the file, of the function there and of the calls inlined
+ * there; valid until variables_close(). Of a return address they are those of the call before it;
+ * what was in a register then is where the code behind the call expects it, for a call spoils all
+ * registers. The only error is ERROR_NO_MEMORY: what is broken is left out.
  */
-struct error *variables_at(struct variables *v, uint64_t address, const struct variable **ret,
-			   size_t *ret_count) must_check;
+struct error *variables_at(struct variables *v, uint64_t pc, bool is_return,
+			   const struct variable **ret, size_t *ret_count) must_check;
 
 static inline void cleanup_variables(struct variables **v)
 {

@@ -64,10 +64,10 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static struct error *variables_of(void *arg, uint64_t address, const struct variable **ret,
-				  size_t *ret_count)
+static struct error *variables_of(void *arg, uint64_t pc, bool is_return,
+				  const struct variable **ret, size_t *ret_count)
 {
-	uint64_t function = (address - MADE_TEXT) / MADE_SIZE;
+	uint64_t function = (pc - MADE_TEXT) / MADE_SIZE;
 
 	*ret = function == MIDDLE ? known : leaf_known;
 	*ret_count = function == MIDDLE ? known_count : function == LEAF ? leaf_count : 0;
@@ -189,7 +189,10 @@ static void frame_pointers_are_those_that_lead_to_the_next(void **state)
 	f->words[8] = 0x1234; /* as of assembly that keeps something else there */
 	explain(f);
 	assert_string_equal(text_of(f, 8), "?");
-	assert_string_equal(text_of(f, 1), "? points to offset -48, in the frame of main.middle");
+	assert_string_equal(text_of(f, 1), "frame pointer for main.leaf");
+	f->words[1] = address_of(7);
+	explain(f);
+	assert_string_equal(text_of(f, 1), "? points to offset -56, in the frame of main.middle");
 }
 
 static void a_frame_pointer_that_is_not_saved_yet_is_none(void **state)

@@ -94,7 +94,7 @@ static void variables_are_where_they_are(void **state)
 	assert_null(variables_open(elf, &variables));
 	if (!variables)
 		skip();
-	assert_null(variables_at(variables, address_of_self(elf), &all, &count));
+	assert_null(variables_at(variables, address_of_self(elf), false, &all, &count));
 	v = named(all, count, "number");
 	check_place(v, self.number, sizeof(int));
 	assert_true(v->is_argument);
@@ -120,7 +120,7 @@ static void a_name_for_a_structure_is_that_structure(void **state)
 	assert_null(variables_open(elf, &variables));
 	if (!variables)
 		skip();
-	assert_null(variables_at(variables, address_of_self(elf), &all, &count));
+	assert_null(variables_at(variables, address_of_self(elf), false, &all, &count));
 	v = named(all, count, "pair");
 	check_place(v, self.pair, sizeof(struct pair));
 	assert_string_equal(v->type->name, "pair_alias");
@@ -141,9 +141,9 @@ static void elsewhere_there_are_no_variables(void **state)
 	assert_null(variables_open(elf, &variables));
 	if (!variables)
 		skip();
-	assert_null(variables_at(variables, 1, &all, &count));
+	assert_null(variables_at(variables, 1, false, &all, &count));
 	assert_int_equal(count, 0);
-	assert_null(variables_at(variables, UINT64_MAX, &all, &count));
+	assert_null(variables_at(variables, UINT64_MAX, false, &all, &count));
 	assert_int_equal(count, 0);
 }
 
@@ -175,7 +175,7 @@ static void ask_spoiled(int fd, uint64_t address)
 	if (error_dropped(err) || !variables)
 		return;
 	for (uint64_t at = address - 64; at < address + 64; at += 8)
-		error_destroy(variables_at(variables, at, &all, &count));
+		error_destroy(variables_at(variables, at, false, &all, &count));
 }
 
 static void broken_dwarf_gives_less_and_harms_nothing(void **state)

@@ -44,6 +44,7 @@ PLAIN = "plain"
 STRIPPED = "strip"  # by strip(1): no symbols, no DWARF
 LDFLAGS_SW = "ldflags-s-w"  # by Go's own linker
 PIE = "pie"
+NOT_OPTIMIZED = "not-optimized"
 MODES = (PLAIN, STRIPPED, LDFLAGS_SW)
 
 ARM64 = "arm64"
@@ -122,5 +123,6 @@ def compile_program(source, copy, binary, version, mode, arch):
         # The language of the toolchain: type parameters, iterators and the defaults of GODEBUG.
         (partial / "go.mod").write_text(f"module {source.name}\n\ngo {language(version)}\n")
         partial.rename(copy)
-    flags = {LDFLAGS_SW: ["-ldflags=-s -w"], PIE: ["-buildmode=pie"]}.get(mode, [])
+    flags = {LDFLAGS_SW: ["-ldflags=-s -w"], PIE: ["-buildmode=pie"],
+             NOT_OPTIMIZED: ["-gcflags=all=-N -l"]}.get(mode, [])
     go(version, "build", *flags, "-o", binary, ".", arch=arch, cwd=copy)

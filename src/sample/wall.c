@@ -110,8 +110,9 @@ static bool unlimited(const struct wall_sampler *s)
 	return s->options.budget <= 0;
 }
 
-/* The first pass reads every stack. It may take at once what the whole recording may use, when that
- * is enough for all; then the rest of the recording has so much less. */
+/* The first pass reads every stack. It may take at once half of what the whole recording may use,
+ * when that is enough for all; then the rest has so much less. Were it more, there would be looks
+ * at one moment alone, and nothing known of all others. */
 static bool take_burst(struct wall_sampler *s)
 {
 	double horizon = s->options.duration > 0 ? s->options.duration : BURST_HORIZON;
@@ -120,7 +121,7 @@ static bool take_burst(struct wall_sampler *s)
 	if (horizon > BURST_HORIZON)
 		horizon = BURST_HORIZON;
 	budget = s->options.budget * horizon;
-	if (cost > budget)
+	if (cost > budget / 2)
 		return false;
 	s->rate = s->options.budget - cost / horizon;
 	if (s->rate < s->options.budget / 4)

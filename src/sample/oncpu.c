@@ -295,8 +295,7 @@ static struct error *take_nobodys(struct oncpu_sampler *s, const struct running_
 	s->stats.scheduler++;
 	if (!s->options.nobodys || s->options.goid)
 		return NULL;
-	err = work_mark(stacks, stack->stack,
-			work_of_thread(&s->img->functions, &words, stack->is_scheduler), &b.stack);
+	err = work_mark(stacks, stack->stack, work_of_thread(&s->img->functions, &words), &b.stack);
 	return err ? err : count(s, &b);
 }
 

@@ -27,14 +27,24 @@ static bool holds(const struct pclntab *functions, const struct stack *stack,
 	return false;
 }
 
-enum stack_pc work_of_thread(const struct pclntab *functions, const struct stack *stack,
-			     bool is_scheduler)
+static bool is_in_go(const struct pclntab *functions, const struct stack *stack)
+{
+	struct go_func f;
+
+	for (uint32_t i = 0; i < stack->count; i++)
+		if (!stack_pc_is_pseudo(stack->pcs[i]) &&
+		    pclntab_find(functions, stack_pc_lookup(stack->pcs[i]), &f))
+			return true;
+	return false;
+}
+
+enum stack_pc work_of_thread(const struct pclntab *functions, const struct stack *stack)
 {
 	/* Looking for a goroutine to run, and going to sleep for want of one: runtime/proc.go. */
 	static const char *const idle[] = {"runtime.findRunnable", "runtime.findrunnable",
 					   "runtime.stopm", "runtime.sysmon"};
 
-	if (!is_scheduler)
+	if (!is_in_go(functions, stack))
 		return STACK_PC_OUTSIDE;
 	return holds(functions, stack, idle, ARRAY_SIZE(idle)) ? STACK_PC_IDLE : STACK_PC_SCHEDULER;
 }

@@ -9,8 +9,7 @@
 
 /* The root of the stack of a thread that works for no goroutine: STACK_PC_IDLE where it looks for
  * work, STACK_PC_SCHEDULER elsewhere in the runtime, STACK_PC_OUTSIDE when it is not Go's. */
-enum stack_pc work_of_thread(const struct pclntab *functions, const struct stack *stack,
-			     bool is_scheduler);
+enum stack_pc work_of_thread(const struct pclntab *functions, const struct stack *stack);
 
 /* The root of the stack of one of the runtime's own goroutines: STACK_PC_GC or STACK_PC_RUNTIME. */
 enum stack_pc work_of_goroutine(const struct pclntab *functions, const struct stack *stack);

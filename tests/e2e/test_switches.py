@@ -1,0 +1,164 @@
+"""Stacks of what runs, across the stacks that a thread changes between: C, system stack, vDSO."""
+
+import shutil
+
+import pytest
+
+from lib import cgo, golang, gospect, pprof
+from lib.process import Program
+
+ROOT = ["main.start.func1", "runtime/pprof.Do"]
+IN_C = ["c_inner", "c_middle", "c_outer", "_cgo_Cfunc_c_outer", "runtime.asmcgocall",
+        "runtime.cgocall", "main._Cfunc_c_outer", "main.burnInC", *ROOT]
+IN_LIBRARY = ["library_inner", "library_outer", "c_library_call", "_cgo_Cfunc_c_library_call",
+              "runtime.asmcgocall", "runtime.cgocall", "main._Cfunc_c_library_call",
+              "main.burnInLibrary", *ROOT]
+CALLED_BACK = ["main.spin", "main.goBurn", "_cgoexp_goBurn", "runtime.cgocallbackg1",
+               "runtime.cgocallbackg", "runtime.cgocallback", "crosscall2", "goBurn", "c_calls_go"]
+UNDER_C = [*CALLED_BACK, "c_back", "_cgo_Cfunc_c_back", "runtime.asmcgocall", "runtime.cgocall",
+           "main._Cfunc_c_back", "main.burnInGoUnderC", *ROOT]
+
+
+def on_cpu(pid, path, *args, seconds=3):
+    result = gospect.run("record", "-p", pid, "-d", seconds, "-o", path, "-r", 500, "--budget",
+                         100, "--on-cpu", *args, seconds=seconds + 30).ok()
+    if "perf_event_paranoid" in result.err or "no perf events" in result.err:
+        pytest.skip("the kernel does not permit perf events here")
+    return pprof.read(path)
+
+
+def plain(func):
+    """Without the hash that cgo puts into its names."""
+    parts = func.split("_")
+    if func.startswith(("_cgo_", "_cgoexp_")) and len(parts) > 2 and len(parts[2]) == 12:
+        del parts[2]
+    return "_".join(parts)
+
+
+def share(profile, wanted):
+    """Of the CPU time in stacks that begin in wanted[0], how much is in stacks that are all wanted;
+    and one that is not."""
+    right = total = 0
+    other = None
+    for sample in profile.samples:
+        stack = [plain(func) for func in sample.stack]
+        if stack[0] != wanted[0]:
+            continue
+        total += sample.values["cpu"]
+        if stack[:len(wanted)] == wanted:
+            right += sample.values["cpu"]
+        else:
+            other = stack
+    assert total, [sample.stack for sample in profile.samples]
+    return right / total, other
+
+
+@pytest.fixture
+def start():
+    if not shutil.which("gcc"):
+        pytest.skip("there is no C compiler")
+    programs = []
+
+    def run(version, *args):
+        programs.append(Program(cgo.program(version), *args))
+        return programs[-1]
+
+    yield run
+    for program in programs:
+        program.assert_well()
+        program.stop()
+
+
+@pytest.mark.parametrize("version", golang.VERSIONS)
+@pytest.mark.parametrize("what, wanted", [("c", IN_C), ("back", UNDER_C)])
+def test_c_under_go_and_go_under_c(start, tmp_path, version, what, wanted):
+    program = start(version, what)
+    profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
+    right, other = share(profile, wanted)
+    assert right > 0.99, other
+    assert {s.labels.get("burns") for s in profile.samples if s.stack[0] == wanted[0]} == {what}
+
+
+@pytest.mark.parametrize("version", golang.VERSIONS)
+def test_a_c_thread_that_calls_go(start, tmp_path, version):
+    program = start(version, "thread")
+    right, other = share(on_cpu(program.pid, tmp_path / "p.pb.gz"), [*CALLED_BACK, "thread_main"])
+    assert right > 0.99, other
+
+
+def test_a_library_without_frame_pointers(start, tmp_path):
+    program = start(golang.NEWEST, "library", cgo.library())
+    profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
+    right, other = share(profile, IN_LIBRARY)
+    assert right > 0.99, other
+    assert sum(s.values["wall"] for s in profile.samples if "library_inner" in s.stack) > 0
+
+
+def test_a_library_without_symbols_has_its_name(start, tmp_path):
+    program = start(golang.NEWEST, "library", cgo.library(stripped=True))
+    wanted = ["[libburn.so]", "library_outer", *IN_LIBRARY[2:]]
+    profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
+    stacks = [[plain(f) for f in s.stack] for s in profile.samples if "library_outer" in s.stack
+              or "[libburn.so]" in s.stack]
+    assert stacks
+    for stack in stacks:
+        assert stack[-len(wanted) + 2:] == wanted[2:]
+
+
+def truncated(profile):
+    total = profile.total("cpu")
+    return profile.total("cpu", lambda s: "[truncated]" in s.stack) / total
+
+
+@pytest.mark.parametrize("version", golang.VERSIONS)
+def test_the_vdso_leads_to_who_asks_for_the_time(targets, tmp_path, version):
+    program = targets.start("switches", version, args=("time",))
+    profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
+    vdso = [s for s in profile.samples if "clock_gettime" in s.stack[0]]
+    assert vdso
+    whole = sum(s.values["cpu"] for s in vdso if "main.readClock" in s.stack)
+    assert whole > 0.98 * sum(s.values["cpu"] for s in vdso)
+
+
+@pytest.mark.parametrize("version", golang.VERSIONS)
+def test_who_called_systemstack_is_there(targets, tmp_path, version):
+    program = targets.start("switches", version, args=("alloc",))
+    profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
+    under = [s for s in profile.samples if "runtime.systemstack" in s.stack
+             and s.labels.get("burns") == "alloc"]
+    assert under
+    for sample in under:
+        caller = sample.stack[sample.stack.index("runtime.systemstack") + 1]
+        assert caller == "[truncated]" or caller.startswith("runtime."), sample.stack
+    if golang.minor(version) >= (1, 21):
+        assert sum(s.values["cpu"] for s in under if "[truncated]" in s.stack) <= \
+            0.05 * sum(s.values["cpu"] for s in under)
+
+
+@pytest.mark.parametrize("what, depth", [("deep", 91), ("deeper", 301)])
+@pytest.mark.parametrize("version", golang.VERSIONS)
+def test_deep_stacks_are_whole(targets, tmp_path, version, what, depth):
+    program = targets.start("switches", version, args=(what,))
+    profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
+    assert truncated(profile) < 0.01
+    for sample in profile.samples:
+        if sample.stack[0] == "main.spin":
+            assert sample.stack.count("main.fall") == depth
+
+
+def test_what_the_scheduler_uses_is_marked(targets, tmp_path):
+    program = targets.start("switches", args=("pingpong",))
+    profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
+    roots = {s.stack[-1] for s in profile.samples}
+    assert "[scheduler]" in roots
+    for sample in profile.samples:
+        if "runtime.findRunnable" in sample.stack:
+            assert sample.stack[-1] == "[idle]"
+
+
+def test_what_the_collector_uses_is_marked(targets, tmp_path):
+    program = targets.start("switches", args=("alloc",))
+    profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
+    workers = [s for s in profile.samples if "runtime.gcBgMarkWorker" in s.stack]
+    assert workers
+    assert {s.stack[-1] for s in workers} == {"[GC]"}

@@ -258,42 +258,22 @@ static struct error *must_check note_first(struct states *s, const struct trace_
 }
 
 /* As its first event says, else as it was read. */
-static struct error *must_check add_read(struct states *s, const struct trace_events *first,
-					 const struct snapshot_goroutine *read)
+static struct error *must_check add_goroutine(struct states *s, const struct trace_events *first,
+					      const struct snapshot_goroutine *read)
 {
-	uint64_t *place = map_at(&s->first, read->goid);
+	const uint64_t *place = map_find(&s->first, read->goid);
 	struct snapshot_goroutine g = *read;
 	bool known;
 
-	if (!place)
-		return &error_no_memory;
-	if (*place) {
+	if (place) {
 		const struct trace_event *ev = &first->items[*place - 1];
 
-		*place = 0;
 		if (!status_before(ev, &g.status, &known))
 			return NULL;
 		g.m = ev->m;
 		g.p = ev->p;
 	}
 	return add_state(s, &g);
-}
-
-/* Those that had ended before they could be read. */
-static struct error *must_check add_unread(struct states *s, const struct trace_events *first)
-{
-	struct error *err = NULL;
-
-	for (size_t i = 0; !err && i < first->count; i++) {
-		const struct trace_event *ev = &first->items[i];
-		struct snapshot_goroutine g = {.goid = ev->g, .m = ev->m, .p = ev->p};
-		const uint64_t *place = ev->g ? map_find(&s->first, ev->g) : NULL;
-		bool known;
-
-		if (place && *place == i + 1 && status_before(ev, &g.status, &known))
-			err = add_state(s, &g);
-	}
-	return err;
 }
 
 struct error *snapshot_events(const struct snapshot *snapshot, const struct trace_events *first,
@@ -303,9 +283,7 @@ struct error *snapshot_events(const struct snapshot *snapshot, const struct trac
 	struct error *err = note_first(&s, first);
 
 	for (size_t i = 0; !err && i < snapshot->count; i++)
-		err = add_read(&s, first, &snapshot->items[i]);
-	if (!err)
-		err = add_unread(&s, first);
+		err = add_goroutine(&s, first, &snapshot->items[i]);
 	map_release(&s.first);
 	map_release(&s.threads);
 	map_release(&s.ps);

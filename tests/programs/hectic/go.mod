@@ -1,3 +1,0 @@
-module hectic
-
-go 1.17

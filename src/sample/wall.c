@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -19,6 +20,8 @@ enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 }
 #define FIRST_LOOK_NS 800.0
 /* What the first pass costs besides: function tables come from the page cache, nothing is known. */
 #define FIRST_PASS_NS 5e6
+/* With a larger budget than this nobody is pushed aside. */
+#define MOST_URGENT 0.05
 /* The first look is not later. */
 #define MOST_DELAY_NS 100000000u
 /* The burst of a first full pass is paid off over the recording, or so many seconds of it. */
@@ -315,6 +318,27 @@ static bool sleep_until_tick(struct wall_sampler *s, uint64_t *period, uint64_t 
 	return true;
 }
 
+/*
+ * On a busy machine a look would come when others have had their turn: late, and just when the
+ * threads of the target have stopped, so that it sees something else than it would have. And a
+ * reader that is preempted holds the target's mmap_lock. Who may (CAP_SYS_NICE) is not kept
+ * waiting; with a budget that is small, and after the first pass, nobody is hindered by that for
+ * long.
+ */
+static bool get_ahead(const struct wall_sampler *s)
+{
+	struct sched_param first = {.sched_priority = 1};
+
+	return !unlimited(s) && s->options.budget <= MOST_URGENT &&
+	       sched_getscheduler(0) == SCHED_OTHER &&
+	       !sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first);
+}
+
+static void fall_back(void)
+{
+	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
+}
+
 static void tell_progress(const struct wall_sampler *s, uint64_t now, uint64_t *told)
 {
 	if (!s->options.progress || now - *told <= 1000000000)
@@ -329,6 +353,7 @@ static struct error *loop(struct wall_sampler *s)
 	uint64_t start = s->started, before = start, told = start, period = 0;
 	uint64_t end = s->options.duration > 0 ? start + s->options.duration * 1e9 : UINT64_MAX;
 	struct error *err = NULL;
+	bool ahead = false;
 
 	while (!err && !*s->options.stop && sleep_until_tick(s, &period, end)) {
 		uint64_t now = clock_now();
@@ -340,7 +365,11 @@ static struct error *loop(struct wall_sampler *s)
 		before = now;
 		err = tick(s, now);
 		tell_progress(s, now, &told);
+		if (s->result.ticks == 1)
+			ahead = get_ahead(s);
 	}
+	if (ahead)
+		fall_back();
 	return err;
 }
 

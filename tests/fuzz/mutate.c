@@ -1,9 +1,13 @@
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "fuzz.h"
+
+#define MAX_CPU_SECONDS 10
 
 size_t fuzz_accepted;
 
@@ -70,8 +74,27 @@ void fuzz_change_words(uint8_t *data, size_t size, uint32_t seed)
 	}
 }
 
+static void on_time(int number)
+{
+	static const char words[] = "this input takes too much processor time\n";
+
+	if (write(STDERR_FILENO, words, sizeof(words) - 1) > 0)
+		abort();
+}
+
+/* By libFuzzer's own limit time passes also while others have the processor. */
+static void limit_time(void)
+{
+	struct itimerval limit = {.it_value = {.tv_sec = MAX_CPU_SECONDS}};
+
+	signal(SIGPROF, on_time);
+	setitimer(ITIMER_PROF, &limit, NULL);
+}
+
+/* Called before each input. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed)
 {
+	limit_time();
 	if (seed % 8 == 0 || size < 8)
 		return LLVMFuzzerMutate(data, size, max_size);
 	fuzz_change_words(data, size, seed);

@@ -1,0 +1,156 @@
+/*
+ * Recorded deaths of real Go programs (tests/fixtures): their memory lies at each read, or their
+ * core files have other words in some places. The input's first bytes say which program and which
+ * of the two; the rest is lies (liar.h) or places and words.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "fuzz.h"
+#include "liar.h"
+#include "showing.h"
+
+#define MAX_READS 400000
+#define MAX_PATCHES 64
+
+static const char *const names[] = {FIXTURES};
+
+#define FIXTURE_COUNT (sizeof(names) / sizeof(names[0]))
+
+struct fixture {
+	char core[256];
+	char program[256];
+	int fd; /* of a core that may be written to */
+	uint64_t size;
+	struct target *t;
+	struct image *img;
+	struct golayout *lay;
+};
+
+struct patch {
+	uint64_t at;
+	uint64_t word;
+};
+
+static int copy_to_memory(const char *path, uint64_t *ret_size)
+{
+	int from = open(path, O_RDONLY | O_CLOEXEC), to = memfd_create("core", MFD_CLOEXEC);
+	struct stat st;
+	char block[65536];
+	ssize_t n;
+
+	fuzz_require(from >= 0 && to >= 0 && !fstat(from, &st));
+	for (off_t at = 0; (n = pread(from, block, sizeof(block), at)) > 0; at += n)
+		fuzz_require(pwrite(to, block, n, at) == n);
+	close(from);
+	*ret_size = st.st_size;
+	return to;
+}
+
+static struct fixture *fixture_of(size_t i)
+{
+	static struct fixture fixtures[FIXTURE_COUNT];
+	struct fixture *f = &fixtures[i];
+	bool starting;
+
+	if (f->lay)
+		return f;
+	snprintf(f->core, sizeof(f->core), "%s.core", names[i]);
+	snprintf(f->program, sizeof(f->program), "%s.program", names[i]);
+	fuzz_require(!target_open_core(f->core, f->program, &f->t));
+	fuzz_require(!image_open(f->t, NULL, &f->img));
+	fuzz_require(!golayout_open(f->img, f->t, &f->lay));
+	fuzz_require(!golayout_validate(f->lay, f->img, f->t, &starting));
+	f->fd = copy_to_memory(f->core, &f->size);
+	snprintf(f->core, sizeof(f->core), "/proc/self/fd/%d", f->fd);
+	return f;
+}
+
+/* Writes the words into the core file; what they replace is then in the patches. */
+static void swap_words(const struct fixture *f, struct patch *patches, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		off_t at = patches[i].at % (f->size - 8) & ~7ull;
+		uint64_t word = patches[i].word;
+
+		fuzz_require(pread(f->fd, &patches[i].word, 8, at) == 8);
+		fuzz_require(pwrite(f->fd, &word, 8, at) == 8);
+	}
+}
+
+static void reverse(struct patch *patches, size_t count)
+{
+	for (size_t i = 0; i < count / 2; i++) {
+		struct patch first = patches[i];
+
+		patches[i] = patches[count - 1 - i];
+		patches[count - 1 - i] = first;
+	}
+}
+
+static void dump_core(const struct fixture *f)
+{
+	_cleanup_target_ struct target *t = NULL;
+	_cleanup_image_ struct image *img = NULL;
+	_cleanup_golayout_ struct golayout *lay = NULL;
+
+	if (error_dropped(target_open_core(f->core, f->program, &t)) ||
+	    error_dropped(image_open(t, NULL, &img)) || error_dropped(golayout_open(img, t, &lay)))
+		return;
+	fuzz_accepted += show(t, img, lay) > 0;
+}
+
+static void dump_patched(const struct fixture *f, const uint8_t *data, size_t size)
+{
+	struct patch patches[MAX_PATCHES];
+	size_t count = size / sizeof(patches[0]);
+
+	count = count < MAX_PATCHES ? count : MAX_PATCHES;
+	memcpy(patches, data, count * sizeof(patches[0]));
+	swap_words(f, patches, count);
+	dump_core(f);
+	reverse(patches, count);
+	swap_words(f, patches, count);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const struct fixture *f;
+	struct liar liar;
+
+	if (size < 8)
+		return 0;
+	f = fixture_of(data[0] % FIXTURE_COUNT);
+	if (data[1] & 1) {
+		dump_patched(f, data + 8, size - 8);
+		return 0;
+	}
+	liar_init(&liar, f->t, data + 8, size - 8);
+	fuzz_accepted += show(&liar.base, f->img, f->lay) > 0;
+	fuzz_require(liar.reads < MAX_READS);
+	return 0;
+}
+
+void fuzz_seeds(fuzz_emit *emit, void *arg)
+{
+	for (uint8_t i = 0; i < FIXTURE_COUNT; i++) {
+		uint8_t seed[8 + 64 * 16] = {i};
+
+		/* The first reads, of the wait reasons and of the list of goroutines, are true. */
+		for (uint16_t k = 0; k < 64; k++) {
+			uint16_t skip = k < 40 ? UINT16_MAX : 31 * k;
+
+			memcpy(seed + 8 + 16 * k, &skip, sizeof(skip));
+			seed[8 + 16 * k + 3] = k % 5;
+			seed[8 + 16 * k + 8] = k;
+		}
+		emit(arg, seed, sizeof(seed));
+		memset(seed + 8, 0, sizeof(seed) - 8);
+		seed[1] = 1;
+		emit(arg, seed, 8);
+	}
+}

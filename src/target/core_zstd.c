@@ -4,16 +4,21 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "base/cleanup.h"
 #include "target/core.h"
 
 #define PAGE 4096u
 #define OUT_PAGES 256u
-/* What `zstd --long=31` needs; the default refuses more than 128 MB. */
+/* As much memory as a file may ask for: 128 MB, zstd's own limit; for what is large itself (a
+ * thousandth of that) up to the 2 GB that `zstd --long=31` needs. */
+#define WINDOW_LOG 27
 #define MAX_WINDOW_LOG 31
+#define WINDOW_PER_BYTE 1024
 
 struct unpacker {
 	ZSTD_DCtx *zstd;
@@ -23,6 +28,7 @@ struct unpacker {
 	uint64_t size; /* written so far */
 	int fd;
 	const char *folder;
+	bool too_wide; /* it asks for more than window_log() */
 };
 
 static void unpacker_release(struct unpacker *u)
@@ -89,8 +95,11 @@ static struct error *unpack_piece(struct unpacker *u, ZSTD_inBuffer *in, const c
 
 		*ret_rest = ZSTD_decompressStream(u->zstd, &out, in);
 		u->filled = out.pos;
-		if (ZSTD_isError(*ret_rest))
+		if (ZSTD_isError(*ret_rest)) {
+			u->too_wide = ZSTD_getErrorCode(*ret_rest) ==
+				      ZSTD_error_frameParameter_windowTooLarge;
 			return NULL;
+		}
 		if (u->filled < OUT_PAGES * PAGE)
 			continue;
 		err = flush_out(u, path);
@@ -118,6 +127,16 @@ static struct error *unpack_all(struct unpacker *u, int fd, const char *path, bo
 	return flush_out(u, path);
 }
 
+static int window_log(int fd)
+{
+	struct stat st;
+	int log = WINDOW_LOG;
+
+	while (!fstat(fd, &st) && log < MAX_WINDOW_LOG && st.st_size * WINDOW_PER_BYTE > 1l << log)
+		log++;
+	return log;
+}
+
 static bool is_zstd(int fd)
 {
 	static const uint8_t magic[] = {0x28, 0xb5, 0x2f, 0xfd};
@@ -140,11 +159,16 @@ struct error *core_unpack(int fd, const char *path, int *ret_fd, bool *ret_cut)
 	u.in = malloc(ZSTD_DStreamInSize());
 	u.out = malloc(OUT_PAGES * PAGE);
 	if (!u.zstd || !u.in || !u.out ||
-	    ZSTD_isError(ZSTD_DCtx_setParameter(u.zstd, ZSTD_d_windowLogMax, MAX_WINDOW_LOG)))
+	    ZSTD_isError(ZSTD_DCtx_setParameter(u.zstd, ZSTD_d_windowLogMax, window_log(fd))))
 		return &error_no_memory;
 	err = open_temporary(&u, path);
 	if (!err)
 		err = unpack_all(&u, fd, path, ret_cut);
+	if (!err && u.too_wide)
+		err = error_format(ERROR_UNSUPPORTED,
+				   "%s asks for more memory than so small a file should need; if "
+				   "you trust it, unpack it with `zstd -d --long=31`",
+				   path);
 	if (!err && ftruncate(u.fd, u.size))
 		err = error_errno(ERROR_FAILED, errno, "cannot unpack %s into %s", path, u.folder);
 	if (err)

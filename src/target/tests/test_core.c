@@ -347,6 +347,17 @@ static void zstd_is_unpacked_and_cut_off_counts_as_truncated(void **state)
 	}
 }
 
+/* A frame of a few bytes that asks for a window of 2 GB. */
+static void zstd_may_not_ask_for_any_memory(void **state)
+{
+	static const uint8_t frame[] = {0x28, 0xb5, 0x2f, 0xfd, 0, 21 << 3, 1, 0, 0};
+	struct target *t;
+	_cleanup_error_ struct error *err = open_bytes(frame, sizeof(frame), &t);
+
+	assert_non_null(err);
+	assert_non_null(strstr(err->message, "more memory than so small a file should need"));
+}
+
 static void what_is_no_core_is_named(void **state)
 {
 	static const struct {
@@ -396,6 +407,7 @@ int main(void)
 		cmocka_unit_test(wrong_bytes_do_no_harm),
 		cmocka_unit_test(many_segments_are_counted_by_the_section_or_the_notes),
 		cmocka_unit_test(zstd_is_unpacked_and_cut_off_counts_as_truncated),
+		cmocka_unit_test(zstd_may_not_ask_for_any_memory),
 		cmocka_unit_test(what_is_no_core_is_named),
 	};
 

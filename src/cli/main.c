@@ -7,7 +7,8 @@
 #include "base/array.h"
 #include "cli/cli.h"
 
-static const struct verb *const verbs[] = {&verb_ps, &verb_dump, &verb_record, &verb_stack};
+static const struct verb *const verbs[] = {&verb_ps, &verb_dump, &verb_record, &verb_report,
+					   &verb_stack};
 
 static void print_help(void)
 {

@@ -3,14 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/map.h"
 
-enum { MAX_FRAMES = 255 };
+/* MAX_HELD: spans of a goroutine that wait for its name, at most. */
+enum { MAX_FRAMES = 255, MAX_HELD = 256 };
 
 /* A goroutine: the span that it is in. */
 struct life {
 	struct span span;
-	bool named; /* by a stack that has its start function */
+	bool named;        /* by a stack that has its start function; or it will not be */
+	struct span *held; /* until it is */
+	size_t held_count;
+	size_t held_capacity;
 };
 
 struct spans {
@@ -87,12 +92,53 @@ static struct life *life_of(struct spans *s, uint64_t g)
 	return life;
 }
 
+static void give(struct spans *s, const struct span *span)
+{
+	if (span->state && !s->error)
+		s->error = s->options.span(s->options.arg, span);
+}
+
+/* What was held gets the name that is known now. */
+static void give_held(struct spans *s, struct life *life)
+{
+	for (size_t i = 0; i < life->held_count; i++) {
+		life->held[i].start = life->span.start;
+		give(s, &life->held[i]);
+	}
+	life->held_count = 0;
+	life->named = true;
+}
+
 static void end_span(struct spans *s, struct life *life)
 {
 	life->span.end = s->now;
-	if (life->span.state && !s->error)
-		s->error = s->options.span(s->options.arg, &life->span);
+	if (life->named) {
+		give(s, &life->span);
+	} else if (life->held_count < MAX_HELD &&
+		   array_reserve(&life->held, &life->held_capacity, life->held_count + 1)) {
+		life->held[life->held_count++] = life->span;
+	} else {
+		give_held(s, life);
+		give(s, &life->span);
+	}
 	life->span.begin = s->now;
+}
+
+static void name(struct spans *s, struct life *life, uint64_t stack)
+{
+	if (life->named)
+		return;
+	life->span.start = start_of(s, stack);
+	if (life->span.start)
+		give_held(s, life);
+}
+
+static void life_destroy(struct spans *s, struct life *life)
+{
+	end_span(s, life);
+	give_held(s, life);
+	free(life->held);
+	free(life);
 }
 
 /* `stack` 0: where it was before. */
@@ -103,10 +149,8 @@ static void change(struct spans *s, uint64_t g, enum trace_status state, uint32_
 
 	if (!life)
 		return;
-	if (stack && !life->named) {
-		life->span.start = start_of(s, stack);
-		life->named = life->span.start;
-	}
+	if (stack)
+		name(s, life, stack);
 	end_span(s, life);
 	life->span.state = state;
 	life->span.reason = reason;
@@ -120,8 +164,7 @@ static void create(struct spans *s, const struct trace_step *step, enum trace_st
 
 	if (!life)
 		return;
-	life->span.start = start_of(s, step->arg[1]);
-	life->named = life->span.start;
+	name(s, life, step->arg[1]);
 	life->span.stack = add_stack(s, step->arg[1]);
 	life->span.state = state;
 	life->span.begin = s->now;
@@ -133,19 +176,22 @@ static void end_life(struct spans *s, uint64_t g)
 
 	if (!life)
 		return;
-	end_span(s, life);
 	map_remove(&s->lives, g);
-	free(life);
+	life_destroy(s, life);
 }
 
-/* Who is known already goes on with what it did. */
+/* Who is known already goes on with what it did; who is not has done it since the trace began. */
 static void say_status(struct spans *s, const struct trace_step *step)
 {
-	if (step->arg[2] < TRACE_RUNNABLE || step->arg[2] > TRACE_WAITING)
+	struct life *life;
+
+	if (step->arg[2] < TRACE_RUNNABLE || step->arg[2] > TRACE_WAITING ||
+	    map_find(&s->lives, step->arg[0]))
 		return;
-	if (!map_find(&s->lives, step->arg[0]))
-		change(s, step->arg[0], step->arg[2], 0,
-		       step->op == OP_GO_STATUS_STACK ? step->arg[3] : 0);
+	change(s, step->arg[0], step->arg[2], 0, step->op == OP_GO_STATUS_STACK ? step->arg[3] : 0);
+	life = life_of(s, step->arg[0]);
+	if (life)
+		life->span.begin = 0;
 }
 
 static uint32_t reason_of(struct spans *s, const struct trace_step *step)
@@ -219,8 +265,7 @@ static void end_all(struct spans *s)
 
 		if (s->lives.slots[i].key == MAP_NO_KEY || !life)
 			continue;
-		end_span(s, life);
-		free(life);
+		life_destroy(s, life);
 	}
 	map_release(&s->lives);
 }

@@ -29,7 +29,7 @@ struct span_frame {
 
 struct span {
 	uint64_t g;
-	uint64_t begin; /* ns since the trace's first step */
+	uint64_t begin; /* ns since the trace began */
 	uint64_t end;
 	enum trace_status state;
 	uint32_t reason; /* why it waits or was stopped; in texts, 0: not said */
@@ -38,7 +38,8 @@ struct span {
 };
 
 struct spans_options {
-	/* Called at the end of each span, in the order of their ends. */
+	/* Called for each span when it has ended and the goroutine's start function is known, or
+	 * will not be: those of one goroutine in the order of time. */
 	struct error *(*span)(void *arg, const struct span *span);
 	void *arg;
 };

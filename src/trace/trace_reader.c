@@ -61,7 +61,7 @@ struct trace_reader {
 	unsigned int version; /* 22 for "go 1.22 trace" */
 	bool truncated;
 	bool started;
-	uint64_t base_ns; /* of the first step */
+	uint64_t base_ns; /* when the trace began: the least time of its first batches */
 	uint64_t last_ns;
 	struct order order;
 
@@ -321,6 +321,11 @@ static struct error *resolve_frames(struct trace_reader *r)
 	return NULL;
 }
 
+static uint64_t ns_of(const struct trace_reader *r, uint64_t ticks)
+{
+	return r->frequency == 1000000000 ? ticks : (uint64_t)(ticks * (1e9 / r->frequency));
+}
+
 /* Reads all batches of the next generation; none in *ret_more. One that is not complete is left
  * out. */
 static struct error *read_generation(struct trace_reader *r, bool *ret_more)
@@ -328,6 +333,7 @@ static struct error *read_generation(struct trace_reader *r, bool *ret_more)
 	struct batch_header h;
 	struct error *err = NULL;
 	bool any = false;
+	uint64_t first = 0;
 
 	forget_generation(r);
 	*ret_more = false;
@@ -346,6 +352,8 @@ static struct error *read_generation(struct trace_reader *r, bool *ret_more)
 		}
 		any = true;
 		r->number = h.generation;
+		if (!first || h.ticks < first)
+			first = h.ticks;
 		if (h.kind == BATCH)
 			err = parse_batch(r, h.m, h.ticks, h.data);
 	}
@@ -355,13 +363,11 @@ static struct error *read_generation(struct trace_reader *r, bool *ret_more)
 		r->truncated = true;
 		return NULL;
 	}
+	if (!r->started)
+		r->base_ns = r->last_ns = ns_of(r, first);
+	r->started = true;
 	*ret_more = true;
 	return resolve_frames(r);
-}
-
-static uint64_t ns_of(const struct trace_reader *r, uint64_t ticks)
-{
-	return r->frequency == 1000000000 ? ticks : (uint64_t)(ticks * (1e9 / r->frequency));
 }
 
 /* The next event of a thread into its `step`. */
@@ -496,9 +502,6 @@ struct error *trace_reader_next(struct trace_reader *r, struct trace_step *ret, 
 	if (err)
 		return err;
 	order_take(&r->order, &t->step);
-	if (!r->started)
-		r->base_ns = t->step.ns;
-	r->started = true;
 	*ret = t->step;
 	/* What waited for another thread happened after it. */
 	if (ret->ns < r->last_ns)

@@ -33,7 +33,7 @@ void trace_reader_destroy(struct trace_reader *reader);
 
 /*
  * The next step; false in *ret_more: there is none. Texts and stacks in it are numbers for the
- * functions below, valid until the next step. ns are since the trace's first step.
+ * functions below, valid until the next step. ns are since the trace began.
  */
 struct error *trace_reader_next(struct trace_reader *reader, struct trace_step *ret,
 				bool *ret_more) must_check;

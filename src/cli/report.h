@@ -1,0 +1,46 @@
+/* What `gospect report` reads, and the tables that it prints. */
+#ifndef CLI_REPORT_H
+#define CLI_REPORT_H
+
+#include "cli/cli.h"
+#include "profile/groups.h"
+#include "profile/read.h"
+#include "trace/spans.h"
+#include "trace/summary.h"
+
+/* A recorded file, of whatever kind, as a profile; of a trace also what its goroutines did. */
+struct report_file {
+	const char *path;
+	struct profile_file profile;
+	bool is_trace;
+	struct span_tables tables;
+	struct summary summary;
+};
+
+/* Reads the file and finds out what it is. What is strange about it is said. */
+struct error *report_file_open(const char *path, struct report_file *ret) must_check;
+void report_file_release(struct report_file *file);
+#define _cleanup_report_file_ __attribute__((cleanup(report_file_release)))
+
+/* From the bytes of a trace. */
+struct error *report_read_trace(const void *bytes, size_t size, struct report_file *ret) must_check;
+
+/* A profile's time by what its samples have in common. */
+struct report_table {
+	enum group_key key;
+	const char *label; /* of GROUP_LABEL */
+	size_t rows;       /* at most; 0: all */
+};
+
+struct error *report_write_table(const struct report_file *file, const struct report_table *table,
+				 FILE *out) must_check;
+struct error *report_write_json(const struct report_file *file, const struct report_table *table,
+				FILE *out) must_check;
+/* How the shares of two profiles differ, the greatest difference first. */
+struct error *report_write_diff(const struct report_file *before, const struct report_file *after,
+				const struct report_table *table, FILE *out) must_check;
+
+/* "12.3 s", "45 ms": at most 8 characters. */
+const char *report_time(uint64_t ns, char text[static 16]);
+
+#endif

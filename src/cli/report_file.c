@@ -1,0 +1,69 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "cli/report.h"
+
+static struct error *read_file(const char *path, uint8_t **ret, size_t *ret_size)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_free_ uint8_t *bytes = NULL;
+	struct stat st;
+	size_t size = 0;
+	ssize_t n = 1;
+
+	if (fd < 0 || fstat(fd, &st))
+		return error_errno(ERROR_FAILED, errno, "cannot read %s", path);
+	if (!S_ISREG(st.st_mode))
+		return error_format(ERROR_FAILED, "cannot read %s: it is no file", path);
+	bytes = malloc(st.st_size + 1);
+	if (!bytes)
+		return error_format(ERROR_NO_MEMORY, "%s is too large for the memory here", path);
+	while (n && size < (size_t)st.st_size) {
+		n = read(fd, bytes + size, st.st_size - size);
+		if (n < 0)
+			return error_errno(ERROR_FAILED, errno, "cannot read %s", path);
+		size += n;
+	}
+	if (!size)
+		return error_format(ERROR_CORRUPT, "%s is empty", path);
+	*ret = take_ptr(bytes);
+	*ret_size = size;
+	return NULL;
+}
+
+static bool begins_with(const uint8_t *bytes, size_t size, const char *text)
+{
+	return size >= strlen(text) && !memcmp(bytes, text, strlen(text));
+}
+
+/* A file's kind is what its first bytes say, whatever its name is. */
+static struct error *read_bytes(const uint8_t *bytes, size_t size, struct report_file *ret)
+{
+	if (begins_with(bytes, size, "go 1."))
+		return report_read_trace(bytes, size, ret);
+	return profile_read(bytes, size, &ret->profile);
+}
+
+struct error *report_file_open(const char *path, struct report_file *ret)
+{
+	_cleanup_free_ uint8_t *bytes = NULL;
+	size_t size = 0;
+	struct error *err = read_file(path, &bytes, &size);
+
+	if (err)
+		return err;
+	ret->path = path;
+	return error_wrap(read_bytes(bytes, size, ret), "cannot make anything of %s", path);
+}
+
+void report_file_release(struct report_file *file)
+{
+	profile_file_release(&file->profile);
+	span_tables_release(&file->tables);
+	summary_release(&file->summary);
+}

@@ -1,0 +1,141 @@
+"""`gospect report`: tables of traces and profiles, against what Go's own tools make of them."""
+
+import collections
+import json
+import subprocess
+
+import pytest
+
+from lib import golang, gospect, gotrace, pprof
+
+VERSIONS = ("1.22.12", "1.24.13", "1.27.2")
+WRITE_TRACE = gospect.ROOT / "build" / "src" / "trace" / "write_made_up_trace"
+WRITE_PROFILE = gospect.ROOT / "build" / "src" / "profile" / "write_made_up_profile"
+
+
+def trace_of_go(version, folder):
+    """A trace by Go's own tracer."""
+    file = folder / f"go{version}.trace"
+    subprocess.run([golang.build("selftrace", version), file], check=True)
+    return file
+
+
+def trace_made_up(seed, folder):
+    file = folder / f"{seed}.trace"
+    subprocess.run([WRITE_TRACE, str(seed), file], check=True, stdout=subprocess.DEVNULL)
+    return file
+
+
+def report(file, *args):
+    return json.loads(gospect.run("report", file, "-f", "json", "-n", "0", *args).ok().text)
+
+
+def by_function(summary):
+    """What Go's summarizer says, added up by start function."""
+    rows = collections.defaultdict(lambda: collections.Counter())
+    for g in summary["goroutines"].values():
+        row = rows[g["name"]]
+        row["goroutines"] += 1
+        row["running_ns"] += g["running"]
+        row["runnable_ns"] += g["runnable"]
+        row["syscall_ns"] += g["syscall"]
+        row["waiting_ns"] += sum((g["blocked"] or {}).values())
+    return rows
+
+
+def assert_like_go(file):
+    expected = by_function(gotrace.read(file, newer=True)[0])
+    rows = {row["name"]: row for row in report(file)}
+    compared = 0
+    for name, times in expected.items():
+        if not name:
+            continue  # never named itself in the trace
+        compared += 1
+        assert rows[name]["goroutines"] == times["goroutines"], name
+        for key in ("running_ns", "runnable_ns", "syscall_ns", "waiting_ns"):
+            assert rows[name][key] == pytest.approx(times[key], rel=0.001, abs=2000), (name, key)
+    return compared
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_trace_of_go_is_summed_up_as_go_does(version, tmp_path):
+    assert assert_like_go(trace_of_go(version, tmp_path)) >= 8
+
+
+def test_a_trace_becomes_a_profile_that_go_tool_pprof_reads(tmp_path):
+    trace = trace_of_go(golang.NEWEST, tmp_path)
+    gospect.run("report", trace, "-o", "t.pb.gz").ok()
+    profile = pprof.read(tmp_path / "t.pb.gz")
+    states = collections.Counter()
+    for sample in profile.samples:
+        states[sample.labels["state"]] += sample.values["wall"]
+    rows = report(trace)
+    for state in ("running", "runnable", "syscall", "waiting"):
+        assert states[state] == sum(row[f"{state}_ns"] for row in rows), state
+    top = golang.go("1.22.12", "tool", "pprof", "-top", "-cum", "t.pb.gz")
+    assert "main.talk" in top and "main.quarrel" in top
+
+
+def test_a_truncated_trace_is_used_as_far_as_it_goes(tmp_path):
+    whole = trace_made_up(12, tmp_path)
+    cut = tmp_path / "cut.trace"
+    cut.write_bytes(whole.read_bytes()[:whole.stat().st_size * 2 // 3])
+    result = gospect.run("report", cut).ok()
+    assert "main.worker" in result.text
+    assert any("ends within a generation" in line for line in result.words)
+
+
+@pytest.mark.parametrize("content, words", [
+    (b"", "is empty"),
+    (b"go 1.21 trace\0\0\0", "Go 1.21"),
+    (b"go 1.99 trace\0\0\0", "newer"),
+    (b"hello, this is no profile", "no pprof profile"),
+    (b"\x1f\x8bnot really gzip", "damaged"),
+])
+def test_what_is_no_profile_is_refused(content, words, tmp_path):
+    (tmp_path / "file").write_bytes(content)
+    assert words in gospect.run("report", tmp_path / "file").fails(1)
+
+
+def test_a_damaged_trace_is_read_or_refused(tmp_path):
+    """Never a crash, whatever byte is wrong."""
+    whole = trace_made_up(12, tmp_path).read_bytes()
+    statuses = collections.Counter()
+    for i in range(60):
+        at = 16 + i * (len(whole) - 17) // 60
+        damaged = bytearray(whole)
+        damaged[at] ^= 0xFF
+        (tmp_path / "damaged").write_bytes(damaged)
+        statuses[gospect.run("report", tmp_path / "damaged").status] += 1
+    assert set(statuses) <= {0, 1}, statuses
+    assert statuses[1] > 5
+
+
+@pytest.fixture
+def profile(tmp_path):
+    path = tmp_path / "service.pb.gz"
+    with open(path, "wb") as out:
+        subprocess.run([WRITE_PROFILE, "service", "pprof"], stdout=out, check=True)
+    return path
+
+
+def test_tables_add_up_to_the_profile(profile):
+    total = sum(sample.values["wall"] for sample in pprof.read(profile).samples)
+    for what in ("root", "state", "wait", "label:user"):
+        assert sum(row["wall_ns"] for row in report(profile, "--by", what)) == total, what
+    functions = report(profile, "--by", "func")
+    assert sum(row["self_ns"] for row in functions) == total
+
+
+def test_two_equal_profiles_do_not_differ(profile):
+    lines = gospect.run("report", "--diff", profile, profile).ok().text.splitlines()
+    assert len(lines) > 2
+    assert all("+0.00" in line for line in lines[1:] if "..." not in line)
+
+
+def test_wrong_usage_is_said():
+    gospect.run("report").fails(2)
+    gospect.run("report", "x", "--by", "colour").fails(2)
+    gospect.run("report", "x", "y").fails(2)
+    gospect.run("report", "x", "-f", "png").fails(2)
+    assert "cannot read" in gospect.run("report", "nowhere.trace").fails(1)

@@ -1,0 +1,3 @@
+module selftrace
+
+go 1.17

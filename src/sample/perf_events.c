@@ -16,7 +16,7 @@
 #include "base/cleanup.h"
 #include "sample/perf_denied.h"
 
-#define RING_PAGES 128 /* a power of two */
+#define RING_BYTES (512u << 10) /* a power of two of pages, of whatever size */
 #define MAX_CHAIN 127
 
 /*
@@ -98,7 +98,7 @@ static void set_attr(struct perf_events *p, const struct perf_options *o)
 		.exclude_hv = 1,
 		.exclude_callchain_kernel = 1,
 		.watermark = 1,
-		.wakeup_watermark = RING_PAGES * 4096 / 2,
+		.wakeup_watermark = RING_BYTES / 2,
 		.sample_max_stack = MAX_CHAIN,
 		.sample_regs_user = sampled_registers[o->machine].mask,
 		.sample_stack_user = o->stack_size,
@@ -119,8 +119,8 @@ static struct error *add_fd(struct perf_events *p, int fd)
 
 static struct error *map_ring(struct perf_events *p, struct ring *ring, int fd)
 {
-	void *page = mmap(NULL, (RING_PAGES + 1) * p->page_size, PROT_READ | PROT_WRITE, MAP_SHARED,
-			  fd, 0);
+	void *page =
+		mmap(NULL, RING_BYTES + p->page_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (page == MAP_FAILED && (errno == EPERM || errno == ENOMEM))
 		return error_format(ERROR_DENIED, "not enough memory may be locked for sampling; "
@@ -212,7 +212,7 @@ void perf_events_close(struct perf_events *p)
 		return;
 	for (size_t i = 0; p->rings && i < p->ring_count; i++)
 		if (p->rings[i].page)
-			munmap(p->rings[i].page, (RING_PAGES + 1) * p->page_size);
+			munmap(p->rings[i].page, RING_BYTES + p->page_size);
 	for (size_t i = 0; i < p->fd_count; i++)
 		close(p->fds[i]);
 	free(p->rings);
@@ -332,8 +332,7 @@ static struct error *drain_ring(struct perf_events *p, struct ring *ring,
 	struct error *err = NULL;
 
 	while (!err && tail < head) {
-		const struct perf_event_header *h =
-			record_at(p, data, RING_PAGES * p->page_size, tail);
+		const struct perf_event_header *h = record_at(p, data, RING_BYTES, tail);
 
 		if (h->size < sizeof(*h))
 			break;

@@ -161,7 +161,7 @@ def test_a_core_reads_alike_on_either_machine(arm64_machine, tmp_path, version):
         ulimit -c unlimited
         GOTRACEBACK=crash GODEBUG=asyncpreemptoff=1 GOMAXPROCS=4 \
             {arm64_machine.put(binary)} nil spin
-        mv core* /share/core; cd /; rmdir /tmp/core""").ok()
+        mv core* /share/core; cd /; rmdir /tmp/core""", seconds=150).ok()
     core = arm64_machine.folder / "core"
     try:
         there = arm64_machine.gospect("dump", "--core", "/share/core", "--all").ok()

@@ -1,5 +1,6 @@
 #include "image/debug_sections.h"
 
+#include <dwarf.h>
 #include <endian.h>
 #include <gelf.h>
 #include <stdlib.h>
@@ -173,4 +174,41 @@ struct error *debug_sections_build(Elf *original, const char *const *names, size
 	*ret = take_ptr(bytes);
 	*ret_size = p.size;
 	return NULL;
+}
+
+/* DW_AT_sibling is 1; no attribute has this number. */
+#define NO_ATTRIBUTE 0x0f
+
+/* The attributes of one abbreviation. */
+static void drop_sibling(struct cursor *c, uint8_t *bytes)
+{
+	uint64_t name, form;
+
+	do {
+		uint8_t *at = bytes + (c->at - c->start);
+
+		name = cursor_uvarint(c);
+		form = cursor_uvarint(c);
+		if (c->failed)
+			return;
+		if (name == DW_AT_sibling)
+			*at = (*at & 0x80) | NO_ATTRIBUTE;
+		if (form == DW_FORM_implicit_const)
+			cursor_uvarint(c);
+	} while (name || form);
+}
+
+size_t abbreviations_drop_siblings(uint8_t *bytes, size_t size, size_t offset)
+{
+	struct cursor c = cursor_of(bytes, size, "the abbreviations");
+
+	if (offset > size)
+		return 0;
+	cursor_seek(&c, offset);
+	while (!c.failed && cursor_uvarint(&c)) {
+		cursor_uvarint(&c); /* its tag, */
+		cursor_u8(&c);      /* and whether it has children */
+		drop_sibling(&c, bytes);
+	}
+	return c.at - c.start - offset;
 }

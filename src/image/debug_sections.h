@@ -35,4 +35,12 @@ bool debug_section_unpack(const struct debug_section *section, uint8_t *ret);
 struct error *debug_sections_build(Elf *original, const char *const *names, size_t count,
 				   uint8_t **ret, size_t *ret_size) must_check;
 
+/*
+ * An entry may say where its sibling is (C compilers do that); if that leads backwards, libdw walks
+ * in circles. Without the attribute it goes through the entries in between. So this renames it in
+ * the table of abbreviations that begins at `offset` in .debug_abbrev (DWARF 5, section 7.5.3), and
+ * says how many bytes it looked at.
+ */
+size_t abbreviations_drop_siblings(uint8_t *bytes, size_t size, size_t offset);
+
 #endif

@@ -60,14 +60,24 @@ static bool add_ranges(struct variables *v, Dwarf_Die *unit)
 	return true;
 }
 
+/* The units of a program share one table, or have each its own. */
+#define MAX_ABBREVIATION_BYTES (256u << 20)
+
 static struct error *find_units(struct variables *v)
 {
-	Dwarf_Off at = 0, next;
-	size_t header;
+	struct debug_section abbrev = debug_section_find(v->elf, "abbrev");
+	Dwarf_Off at = 0, next, table, last = UINT64_MAX;
+	size_t header, looked_at = 0;
 
-	while (!dwarf_nextcu(v->dwarf, at, &next, &header, NULL, NULL, NULL)) {
+	while (!dwarf_nextcu(v->dwarf, at, &next, &header, &table, NULL, NULL)) {
 		Dwarf_Die unit;
 
+		if (table != last)
+			looked_at += abbreviations_drop_siblings((uint8_t *)abbrev.data,
+								 abbrev.size, table);
+		if (looked_at > MAX_ABBREVIATION_BYTES)
+			return error_format(ERROR_CORRUPT, "its abbreviations are nonsense");
+		last = table;
 		if (dwarf_offdie(v->dwarf, at + header, &unit) && !add_ranges(v, &unit))
 			return &error_no_memory;
 		if (next <= at)

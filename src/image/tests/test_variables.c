@@ -1,4 +1,6 @@
 /* The variables of this very program, which has DWARF, against where they really are. */
+#include <dwarf.h>
+#include <elfutils/libdw.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/unit_test.h"
+#include "image/debug_sections.h"
 #include "image/variables.h"
 
 struct pair {
@@ -205,12 +208,72 @@ static void broken_dwarf_gives_less_and_harms_nothing(void **state)
 	close(fd);
 }
 
+static size_t count_siblings(Dwarf *dwarf)
+{
+	Dwarf_Off at = 0, next;
+	size_t header, n = 0;
+
+	for (; !dwarf_nextcu(dwarf, at, &next, &header, NULL, NULL, NULL); at = next) {
+		Dwarf_Die unit, die;
+
+		if (!dwarf_offdie(dwarf, at + header, &unit) || dwarf_child(&unit, &die))
+			continue;
+		do
+			n += dwarf_hasattr(&die, DW_AT_sibling);
+		while (!dwarf_siblingof(&die, &die));
+	}
+	return n;
+}
+
+static void no_entry_says_where_its_sibling_is(void **state)
+{
+	static const char *const names[] = {"info", "abbrev", "str", "line_str"};
+	_cleanup_free_ uint8_t *bytes = NULL;
+	_cleanup_close_ int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct debug_section abbrev;
+	Elf *original, *elf;
+	Dwarf *dwarf;
+	size_t size, at = 0;
+
+	elf_version(EV_CURRENT);
+	original = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	assert_null(debug_sections_build(original, names, 4, &bytes, &size));
+	elf = elf_memory((char *)bytes, size);
+	dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+	if (!dwarf || !count_siblings(dwarf))
+		skip();
+	dwarf_end(dwarf);
+	abbrev = debug_section_find(elf, "abbrev");
+	while (at < abbrev.size)
+		at += abbreviations_drop_siblings((uint8_t *)abbrev.data, abbrev.size, at);
+	assert_int_equal(at, abbrev.size);
+	dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+	assert_int_equal(count_siblings(dwarf), 0);
+	dwarf_end(dwarf);
+	elf_end(elf);
+	elf_end(original);
+}
+
+static void abbreviations_that_are_cut_short_end(void **state)
+{
+	/* code 1, tag, children; sibling in two bytes, form; then nothing */
+	uint8_t bytes[] = {1, 0x34, 0, 0x81, 0x00, 0x13};
+	uint8_t before = bytes[1];
+
+	assert_true(abbreviations_drop_siblings(bytes, sizeof(bytes), 0) <= sizeof(bytes));
+	assert_int_equal(bytes[1], before);
+	assert_int_equal(bytes[3], 0x8f);
+	assert_int_equal(abbreviations_drop_siblings(bytes, sizeof(bytes), 100), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(variables_are_where_they_are),
 		cmocka_unit_test(a_name_for_a_structure_is_that_structure),
 		cmocka_unit_test(elsewhere_there_are_no_variables),
+		cmocka_unit_test(no_entry_says_where_its_sibling_is),
+		cmocka_unit_test(abbreviations_that_are_cut_short_end),
 		cmocka_unit_test(broken_dwarf_gives_less_and_harms_nothing),
 	};
 

@@ -6,7 +6,7 @@ MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 SOURCES = $(shell find src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
-.PHONY: all arm64 demo test matrix soak fuzz check check-format bench install clean
+.PHONY: all arm64 demo test matrix soak fuzz check check-format accuracy bench install clean
 
 all: build/build.ninja
 	@ninja -C build
@@ -59,6 +59,10 @@ fuzz: build-fuzz/build.ninja
 # Torn reads: 100 million stacks of every Go version; writes docs/torn-reads.md. 45 minutes.
 soak: all
 	@tests/soak/run --write
+
+# A minute each of a quiet, a busy and a drifting machine against the program's own account and trace.
+accuracy: all
+	@tests/accuracy/run
 
 # What to run before each commit; takes less than a minute.
 check: check-format build-check/build.ninja

@@ -49,6 +49,7 @@ test:
 
 # Every Go version, built in every way; writes docs/versions.md. The first time it takes half an hour.
 matrix: all
+	@tools/gen-layout --check
 	@tests/matrix/run --write
 
 # All fuzz targets at once, each for FUZZ_SECONDS (an hour), then one table.

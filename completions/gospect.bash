@@ -23,12 +23,15 @@ _gospect() {
 		;;
 	esac
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'ps dump record --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W 'ps dump stack record --help --version' -- "$cur"))
 		return
 	fi
 	case $verb in
 	dump)
 		COMPREPLY=($(compgen -W "$target $output $filter --all --group --help" -- "$cur"))
+		;;
+	stack)
+		COMPREPLY=($(compgen -W "$target $output -g --goid --help" -- "$cur"))
 		;;
 	record)
 		COMPREPLY=($(compgen -W "$target $output $filter -d --duration -r --rate --budget --on-cpu --off-cpu --raw --all --help" -- "$cur"))

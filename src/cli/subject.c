@@ -18,7 +18,7 @@ enum { KEY_EXE = 0x2000, KEY_CORE };
 
 static const struct argp_option options[] =
 	{{"pid", 'p', "PID", 0, "The process to look at", 1},
-	 {"core", KEY_CORE, "FILE", 0, "The core file of a dead process, for dump", 1},
+	 {"core", KEY_CORE, "FILE", 0, "The core file of a dead process, for dump and stack", 1},
 	 {"exe", KEY_EXE, "FILE", 0,
 	  "An unstripped file of the same build as the target's program (same build id); of a core "
 	  "file the program itself",

@@ -1,0 +1,37 @@
+"""Every instruction of small functions, on every Go version: the unwinder sees the calls that really
+happened."""
+
+import platform
+import re
+import subprocess
+
+import pytest
+
+from lib import gospect
+
+# One patch release of each.
+VERSIONS = ("1.17.13", "1.18.10", "1.19.13", "1.20.14", "1.21.13", "1.22.12", "1.23.12", "1.24.13",
+            "1.25.11", "1.26.8", "1.27.2")
+STEPPER = gospect.BINARY.parent / "tests" / "single_step" / "single_step"
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="it reads amd64 instructions")
+@pytest.mark.time_limit(150)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_instruction(targets, version):
+    # Without signals of the runtime's own, and with a stack that is small again in each program.
+    program = targets.start("steps", version, env={"GODEBUG": "asyncpreemptoff=1", "GOGC": "off"})
+    tid = program.ask("tid")
+    with subprocess.Popen([STEPPER, str(program.pid), tid], stdout=subprocess.PIPE,
+                          text=True) as stepper:
+        try:
+            assert stepper.stdout.readline() == "seized\n"
+            program.ask("go")
+            output = stepper.stdout.read()
+        finally:
+            stepper.kill()
+    summary = re.search(r"instructions (\d+) compared (\d+) wrong (\d+) functions (\d+)", output)
+    assert summary, output
+    _, compared, wrong, functions = map(int, summary.groups())
+    assert not wrong, output
+    assert compared > 1000 and functions >= 9, output

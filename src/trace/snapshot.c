@@ -55,13 +55,21 @@ static bool status_of(uint32_t state, enum trace_status *ret)
 	return false;
 }
 
-/* The thread and the processor of an M; what cannot be read is not known. */
-static void read_m(struct target *t, const struct golayout *lay, uint64_t m,
+/*
+ * The thread and the processor of an M; what cannot be read is not known. A goroutine that waits
+ * and is still its M's only pretends to, while its stack is scanned or the world stopped.
+ */
+static void read_m(struct target *t, const struct golayout *lay, uint64_t m, uint64_t address,
 		   struct snapshot_goroutine *g)
 {
-	uint64_t procid, p;
+	uint64_t procid, p, curg = 0;
 	uint32_t id;
 
+	if (m && g->status == TRACE_WAITING) {
+		if (error_dropped(target_read_u64(t, m + lay->n.m_curg, &curg)) || curg != address)
+			return;
+		g->status = TRACE_RUNNING;
+	}
 	if (!m || error_dropped(target_read_u64(t, m + lay->n.m_procid, &procid)) || !procid)
 		return;
 	g->m = procid;
@@ -71,7 +79,8 @@ static void read_m(struct target *t, const struct golayout *lay, uint64_t m,
 }
 
 static struct error *must_check take(struct snapshot *s, struct target *t,
-				     const struct golayout *lay, const uint8_t *header)
+				     const struct golayout *lay, uint64_t address,
+				     const uint8_t *header)
 {
 	const struct golayout_numbers *n = &lay->n;
 	struct snapshot_goroutine g = {.m = TRACE_NO_M, .p = TRACE_NO_P};
@@ -82,8 +91,8 @@ static struct error *must_check take(struct snapshot *s, struct target *t,
 	g.start_pc = u64_at(header, n->g_startpc);
 	if (!g.goid || !status_of(state, &g.status))
 		return NULL;
-	if (g.status == TRACE_RUNNING || g.status == TRACE_IN_SYSCALL)
-		read_m(t, lay, u64_at(header, n->g_m), &g);
+	if (g.status != TRACE_RUNNABLE)
+		read_m(t, lay, u64_at(header, n->g_m), address, &g);
 	if (!array_reserve(&s->items, &s->capacity, s->count + 1))
 		return &error_no_memory;
 	s->items[s->count++] = g;
@@ -104,7 +113,7 @@ static struct error *must_check take_batch(struct snapshot *s, struct target *t,
 	err = target_read_each(t, ranges, count, ok);
 	for (size_t i = 0; !err && i < count; i++)
 		if (ok[i])
-			err = take(s, t, lay, headers[i]);
+			err = take(s, t, lay, gs[i], headers[i]);
 	return err;
 }
 
@@ -186,7 +195,9 @@ static bool status_before(const struct trace_event *ev, enum trace_status *ret, 
 }
 
 struct states {
-	struct map first;   /* goid -> its first event's place + 1 */
+	const struct snapshot *snapshot;
+	struct map read;    /* goid -> its place in the snapshot + 1 */
+	struct map told;    /* goids whose first event was seen */
 	struct map threads; /* that run somebody */
 	struct map ps;      /* that are held */
 	struct trace_events *ret;
@@ -236,55 +247,67 @@ static struct error *must_check add_state(struct states *s, const struct snapsho
 	return err ? err : add(s, &ev);
 }
 
-static struct error *must_check note_first(struct states *s, const struct trace_events *first)
+/* What the first event of a goroutine says of it. */
+static struct error *must_check add_told(struct states *s, const struct trace_event *ev,
+					 uint64_t goid, bool existed, enum trace_status status)
 {
-	enum trace_status status;
-	bool known;
+	const uint64_t *read = map_find(&s->read, goid);
+	struct snapshot_goroutine g = {.goid = goid, .m = ev->m, .p = ev->p, .status = status};
 
-	for (size_t i = 0; i < first->count; i++) {
-		const struct trace_event *ev = &first->items[i];
-		uint64_t *place;
-
-		status_before(ev, &status, &known);
-		if (!known || !ev->g)
-			continue;
-		place = map_at(&s->first, ev->g);
-		if (!place)
-			return &error_no_memory;
-		if (!*place)
-			*place = i + 1;
-	}
-	return NULL;
+	if (!goid || !claim(&s->told, goid) || !existed)
+		return NULL;
+	if (read)
+		g.start_pc = s->snapshot->items[*read - 1].start_pc;
+	return add_state(s, &g);
 }
 
-/* As its first event says, else as it was read. */
-static struct error *must_check add_goroutine(struct states *s, const struct trace_events *first,
-					      const struct snapshot_goroutine *read)
+static struct error *must_check add_all_told(struct states *s, const struct trace_events *first)
 {
-	const uint64_t *place = map_find(&s->first, read->goid);
-	struct snapshot_goroutine g = *read;
-	bool known;
+	struct error *err = NULL;
 
-	if (place) {
-		const struct trace_event *ev = &first->items[*place - 1];
+	for (size_t i = 0; !err && i < first->count; i++) {
+		const struct trace_event *ev = &first->items[i];
+		enum trace_status status = TRACE_WAITING;
+		bool known, existed = status_before(ev, &status, &known);
 
-		if (!status_before(ev, &g.status, &known))
-			return NULL;
-		g.m = ev->m;
-		g.p = ev->p;
+		if (known)
+			err = add_told(s, ev, ev->g, existed, status);
+		if (!err && ev->kind == TRACE_CORO_SWITCH)
+			err = add_told(s, ev, ev->arg, true, TRACE_WAITING);
 	}
-	return add_state(s, &g);
+	return err;
+}
+
+static struct error *must_check add_all_read(struct states *s)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < s->snapshot->count; i++)
+		if (!map_find(&s->told, s->snapshot->items[i].goid))
+			err = add_state(s, &s->snapshot->items[i]);
+	return err;
 }
 
 struct error *snapshot_events(const struct snapshot *snapshot, const struct trace_events *first,
 			      struct trace_events *ret)
 {
-	struct states s = {.ret = ret};
-	struct error *err = note_first(&s, first);
+	struct states s = {.snapshot = snapshot, .ret = ret};
+	struct error *err = NULL;
 
-	for (size_t i = 0; !err && i < snapshot->count; i++)
-		err = add_goroutine(&s, first, &snapshot->items[i]);
-	map_release(&s.first);
+	for (size_t i = 0; !err && i < snapshot->count; i++) {
+		uint64_t *place = map_at(&s.read, snapshot->items[i].goid);
+
+		if (!place)
+			err = &error_no_memory;
+		else
+			*place = i + 1;
+	}
+	if (!err)
+		err = add_all_told(&s, first);
+	if (!err)
+		err = add_all_read(&s);
+	map_release(&s.read);
+	map_release(&s.told);
 	map_release(&s.threads);
 	map_release(&s.ps);
 	return err;

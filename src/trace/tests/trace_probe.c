@@ -17,15 +17,23 @@
 #include "trace/tracer.h"
 
 static const char *const names[TRACE_KINDS] = {
-	"g_status", "p_status", "create", "start", "block", "yield", "end", "unblock",
-	"coro_switch", "syscall", "syscall_exit", "syscall_exit_no_p", "thread_enter",
-	"thread_leave", "p_start", "p_stop", "p_steal", "gc_begin", "gc_end", "stw_begin",
-	"stw_end", "assist_begin", "assist_end", "sweep_begin", "sweep_end", "heap_alloc",
-	"heap_goal", "gomaxprocs", "label", "task_begin", "task_end", "region_begin", "region_end",
-	"log", "lost",
+	"g_status",     "p_status",     "create",       "start",
+	"block",        "yield",        "end",          "unblock",
+	"coro_switch",  "syscall",      "syscall_exit", "syscall_exit_no_p",
+	"thread_enter", "thread_leave", "p_start",      "p_stop",
+	"p_steal",      "gc_begin",     "gc_end",       "stw_begin",
+	"stw_end",      "assist_begin", "assist_end",   "sweep_begin",
+	"sweep_end",    "heap_alloc",   "heap_goal",    "gomaxprocs",
+	"label",        "task_begin",   "task_end",     "region_begin",
+	"region_end",   "log",          "lost",
 };
 
+#define HISTORY 65536
+#define TOLD 12
+
 struct probe {
+	struct trace_event history[HISTORY];
+	uint64_t seen;
 	uint64_t counts[TRACE_KINDS];
 	struct map states; /* goid -> enum trace_status */
 	uint64_t illegal, backwards, last_ns, shown, no_stack;
@@ -57,6 +65,22 @@ static const struct {
 	[TRACE_THREAD_LEAVE] = {1 << TRACE_IN_SYSCALL, 7},
 };
 
+/* What the goroutine did before. */
+static void tell(const struct probe *p, uint64_t g)
+{
+	int told = 0;
+
+	for (uint64_t i = p->seen; i && i + HISTORY > p->seen && told < TOLD; i--) {
+		const struct trace_event *ev = &p->history[(i - 1) % HISTORY];
+
+		if (ev->g != g)
+			continue;
+		printf("  %s at %lu on %lu p %d stack %u text %s\n", names[ev->kind], ev->ns, ev->m,
+		       (int)ev->p, ev->stack, intern_get(tracer_strings(p->tracer), ev->text));
+		told++;
+	}
+}
+
 static void check(struct probe *p, const struct trace_event *ev)
 {
 	uint64_t *state = ev->g ? map_at(&p->states, ev->g) : NULL;
@@ -71,9 +95,11 @@ static void check(struct probe *p, const struct trace_event *ev)
 		return;
 	if (!(rules[ev->kind].from >> *state & 1)) {
 		p->illegal++;
-		if (p->shown++ < 20)
+		if (p->shown++ < 20) {
 			printf("illegal: %s of goroutine %lu in state %lu at %lu on %lu p %d\n",
 			       names[ev->kind], ev->g, *state, ev->ns, ev->m, (int)ev->p);
+			tell(p, ev->g);
+		}
 	}
 	*state = rules[ev->kind].to;
 	if (ev->kind == TRACE_CORO_SWITCH)
@@ -91,6 +117,7 @@ static struct error *take(struct tracer *tr, struct probe *p, bool *ret_last)
 		const struct trace_event *ev = &batch.events[i];
 
 		p->counts[ev->kind]++;
+		p->history[p->seen++ % HISTORY] = *ev;
 		p->no_stack += ev->kind == TRACE_BLOCK && !ev->stack;
 		check(p, ev);
 	}
@@ -150,7 +177,7 @@ static struct error *probe(pid_t pid, double seconds, uint32_t depth)
 	_cleanup_golayout_ struct golayout *lay = NULL;
 	_cleanup_tracer_ struct tracer *tr = NULL;
 	struct tracer_options options = {.stack_depth = depth};
-	struct probe p = {0};
+	static struct probe p;
 	bool starting, found;
 	struct error *err = target_open_process(pid, &t);
 
@@ -168,6 +195,7 @@ static struct error *probe(pid_t pid, double seconds, uint32_t depth)
 	}
 	if (!err)
 		err = tracer_open(t, img, lay, &options, &tr);
+	p.tracer = tr;
 	if (!err)
 		err = run(tr, seconds, &p);
 	if (!err)

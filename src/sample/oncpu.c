@@ -30,7 +30,7 @@ struct oncpu_sampler {
 	size_t capacity;
 	struct map index; /* hash of a bucket -> its place + 1 */
 	struct map kinds; /* stack -> enum stack_kind + 1 */
-	struct threads threads;
+	struct go_threads threads;
 	struct modules *modules;
 	struct running_unwinder *unwinder;
 	pid_t tid; /* of the sample that is being unwound */
@@ -109,7 +109,7 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 	s->lay = lay;
 	s->set = set;
 	s->options = *options;
-	s->threads = (struct threads){.t = t, .lay = lay};
+	s->threads = (struct go_threads){.t = t, .lay = lay};
 	err = open_events(s, &perf);
 	if (!err)
 		err = modules_open(t, img->machine, &s->modules);
@@ -133,7 +133,7 @@ void oncpu_sampler_close(struct oncpu_sampler *s)
 	free(s->buckets);
 	map_release(&s->index);
 	map_release(&s->kinds);
-	threads_release(&s->threads);
+	go_threads_release(&s->threads);
 	running_unwinder_destroy(s->unwinder);
 	modules_close(s->modules);
 	free(s);
@@ -179,7 +179,7 @@ static bool read_thread_sp(void *arg, uint64_t *ret)
 {
 	struct oncpu_sampler *s = arg;
 
-	return threads_own_sp(&s->threads, s->tid, ret);
+	return go_threads_own_sp(&s->threads, s->tid, ret);
 }
 
 static uint64_t bucket_hash(const struct oncpu_bucket *b)
@@ -231,7 +231,7 @@ static struct error *unwind(struct oncpu_sampler *s, const struct perf_sample *s
 	in.g = sample->regs.value[register_roles(s->img->machine)->g];
 	in.g_is_certain = goroutine_set_find(s->set, in.g, &place);
 	if (!in.g_is_certain)
-		in.g = threads_goroutine(&s->threads, sample->tid);
+		in.g = go_threads_goroutine(&s->threads, sample->tid);
 	s->tid = sample->tid;
 	return running_unwind(s->unwinder, &in, &source, ret);
 }
@@ -345,7 +345,7 @@ static struct error *take(void *arg, const struct perf_sample *sample)
 
 struct error *oncpu_sampler_drain(struct oncpu_sampler *s)
 {
-	threads_stale(&s->threads);
+	go_threads_stale(&s->threads);
 	modules_stale(s->modules);
 	return perf_events_drain(s->events, take, s);
 }

@@ -4,18 +4,18 @@
 
 #define MAX_THREADS 100000
 
-void threads_release(struct threads *threads)
+void go_threads_release(struct go_threads *threads)
 {
 	map_release(&threads->m);
 }
 
-void threads_stale(struct threads *threads)
+void go_threads_stale(struct go_threads *threads)
 {
 	threads->are_fresh = false;
 }
 
 /* What the target calls this thread -> what we call it. */
-static void name_threads(struct threads *threads, struct map *names)
+static void name_threads(struct go_threads *threads, struct map *names)
 {
 	_cleanup_free_ struct target_thread *list = NULL;
 	size_t count;
@@ -31,7 +31,7 @@ static void name_threads(struct threads *threads, struct map *names)
 }
 
 /* The list of all m's, newest first. */
-static void read_all(struct threads *threads)
+static void read_all(struct go_threads *threads)
 {
 	const struct golayout_numbers *n = &threads->lay->n;
 	_cleanup_map_ struct map names = {0};
@@ -54,7 +54,7 @@ static void read_all(struct threads *threads)
 	}
 }
 
-static uint64_t m_of(struct threads *threads, pid_t tid)
+static uint64_t m_of(struct go_threads *threads, pid_t tid)
 {
 	const uint64_t *m = map_find(&threads->m, tid);
 
@@ -65,12 +65,12 @@ static uint64_t m_of(struct threads *threads, pid_t tid)
 	return m ? *m : 0;
 }
 
-bool threads_is_go(struct threads *threads, pid_t tid)
+bool go_threads_is_go(struct go_threads *threads, pid_t tid)
 {
 	return m_of(threads, tid) != 0;
 }
 
-uint64_t threads_goroutine(struct threads *threads, pid_t tid)
+uint64_t go_threads_goroutine(struct go_threads *threads, pid_t tid)
 {
 	uint64_t m = m_of(threads, tid), g;
 
@@ -79,7 +79,7 @@ uint64_t threads_goroutine(struct threads *threads, pid_t tid)
 	return g;
 }
 
-bool threads_own_sp(struct threads *threads, pid_t tid, uint64_t *ret)
+bool go_threads_own_sp(struct go_threads *threads, pid_t tid, uint64_t *ret)
 {
 	const struct golayout_numbers *n = &threads->lay->n;
 	uint64_t m = m_of(threads, tid), g0;

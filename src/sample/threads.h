@@ -13,21 +13,21 @@
 #include "golayout/golayout.h"
 #include "target/target.h"
 
-struct threads {
+struct go_threads {
 	struct target *t;
 	const struct golayout *lay;
 	struct map m;   /* tid -> its m; 0: none was found */
-	bool are_fresh; /* read since the last threads_stale() */
+	bool are_fresh; /* read since the last go_threads_stale() */
 };
 
-void threads_release(struct threads *threads);
+void go_threads_release(struct go_threads *threads);
 /* Time has passed: a thread that is not known is looked for again. */
-void threads_stale(struct threads *threads);
+void go_threads_stale(struct go_threads *threads);
 
 /* The g that it works for; 0: none, or the thread is not Go's. */
-uint64_t threads_goroutine(struct threads *threads, pid_t tid);
+uint64_t go_threads_goroutine(struct go_threads *threads, pid_t tid);
 /* Where it left its own stack (m.g0.sched.sp). */
-bool threads_own_sp(struct threads *threads, pid_t tid, uint64_t *ret);
-bool threads_is_go(struct threads *threads, pid_t tid);
+bool go_threads_own_sp(struct go_threads *threads, pid_t tid, uint64_t *ret);
+bool go_threads_is_go(struct go_threads *threads, pid_t tid);
 
 #endif

@@ -14,7 +14,7 @@
 static const char *const hidden_names[] = {
 	"runtime.gopark",       "runtime.goparkunlock",  "runtime.entersyscall",
 	"runtime.newproc",      "runtime.goready",       "runtime.reentersyscall",
-	"runtime.asyncPreempt", "runtime.asyncPreempt2",
+	"runtime.asyncPreempt", "runtime.asyncPreempt2", "runtime.systemstack_switch",
 };
 
 /* What execution traces call a wait, where it is not the wait reason. */

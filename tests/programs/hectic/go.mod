@@ -1,0 +1,3 @@
+module hectic
+
+go 1.17

@@ -1,0 +1,113 @@
+// Program hectic does at once all that a tracer in it could disturb: goroutines come and go, stacks
+// grow, the collector runs, channels, mutexes, timers, sockets, files, children, signals, threads of
+// their own, changes of GOMAXPROCS, profiles. Each kind of work checks its own results and counts
+// its rounds.
+//
+// It prints "ready PID" and obeys lines on standard input:
+//
+//	check      "ok" when every kind of work has gone on since the last check; else who has not
+//	counts     rounds of each kind, as JSON
+//
+// A wrong result ends it with a message.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+var (
+	calm = flag.Bool("calm", false, "rest between rounds, for machines with much else to do")
+	only = flag.String("only", "", "these kinds of work, separated by commas")
+)
+
+type work struct {
+	name   string
+	run    func(*work)
+	rounds int64
+	before int64
+}
+
+var works []*work
+
+func add(name string, run func(*work)) {
+	works = append(works, &work{name: name, run: run})
+}
+
+// done counts a round.
+func (w *work) done() {
+	atomic.AddInt64(&w.rounds, 1)
+	if *calm {
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// must ends the program: what is not true was broken by whoever looks at us.
+func (w *work) must(ok bool, format string, args ...interface{}) {
+	if !ok {
+		fmt.Fprintf(os.Stderr, "%s: %s\n", w.name, fmt.Sprintf(format, args...))
+		fmt.Printf("wrong: %s: %s\n", w.name, fmt.Sprintf(format, args...))
+		os.Exit(3)
+	}
+}
+
+func chosen() []*work {
+	if *only == "" {
+		return works
+	}
+	var some []*work
+	for _, w := range works {
+		if strings.Contains(","+*only+",", ","+w.name+",") {
+			some = append(some, w)
+		}
+	}
+	return some
+}
+
+func main() {
+	flag.Parse()
+	all := chosen()
+	for _, w := range all {
+		go w.run(w)
+	}
+	fmt.Printf("ready %d\n", os.Getpid())
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		switch in.Text() {
+		case "check":
+			fmt.Println(check(all))
+		case "counts":
+			counts := map[string]int64{}
+			for _, w := range all {
+				counts[w.name] = atomic.LoadInt64(&w.rounds)
+			}
+			text, _ := json.Marshal(counts)
+			fmt.Printf("%s\n", text)
+		}
+	}
+}
+
+// check waits up to ten seconds for those that had no round since the last check.
+func check(all []*work) string {
+	var late []string
+	for _, w := range all {
+		for i := 0; i < 1000 && atomic.LoadInt64(&w.rounds) == w.before; i++ {
+			time.Sleep(10 * time.Millisecond)
+		}
+		now := atomic.LoadInt64(&w.rounds)
+		if now == w.before {
+			late = append(late, w.name)
+		}
+		w.before = now
+	}
+	if late != nil {
+		return "late: " + strings.Join(late, " ")
+	}
+	return "ok"
+}

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include "base/cleanup.h"
 #include "fuzz.h"
@@ -17,14 +18,15 @@
 #define MAX_READS 400000
 #define MAX_PATCHES 64
 
-static const char *const names[] = {FIXTURES};
+/* Pairs: a core, packed by zstd, and its program. */
+static const char *const files[][2] = {FIXTURES};
 
-#define FIXTURE_COUNT (sizeof(names) / sizeof(names[0]))
+#define FIXTURE_COUNT (sizeof(files) / sizeof(files[0]))
 
 struct fixture {
-	char core[256];
-	char program[256];
-	int fd; /* of a core that may be written to */
+	int fd; /* of the core, unpacked, which is written to */
+	char core[32];
+	const char *program;
 	uint64_t size;
 	struct target *t;
 	struct image *img;
@@ -36,18 +38,30 @@ struct patch {
 	uint64_t word;
 };
 
-static int copy_to_memory(const char *path, uint64_t *ret_size)
+static void write_unpacked(ZSTD_DCtx *zstd, ZSTD_inBuffer *in, int to)
+{
+	char block[65536];
+
+	while (in->pos < in->size) {
+		ZSTD_outBuffer out = {block, sizeof(block), 0};
+
+		fuzz_require(!ZSTD_isError(ZSTD_decompressStream(zstd, &out, in)));
+		fuzz_require(write(to, block, out.pos) == (ssize_t)out.pos);
+	}
+}
+
+static int unpack_to_memory(const char *path)
 {
 	int from = open(path, O_RDONLY | O_CLOEXEC), to = memfd_create("core", MFD_CLOEXEC);
-	struct stat st;
+	ZSTD_DCtx *zstd = ZSTD_createDCtx();
 	char block[65536];
 	ssize_t n;
 
-	fuzz_require(from >= 0 && to >= 0 && !fstat(from, &st));
-	for (off_t at = 0; (n = pread(from, block, sizeof(block), at)) > 0; at += n)
-		fuzz_require(pwrite(to, block, n, at) == n);
+	fuzz_require(from >= 0 && to >= 0 && zstd);
+	while ((n = read(from, block, sizeof(block))) > 0)
+		write_unpacked(zstd, &(ZSTD_inBuffer){block, n, 0}, to);
+	ZSTD_freeDCtx(zstd);
 	close(from);
-	*ret_size = st.st_size;
 	return to;
 }
 
@@ -55,18 +69,19 @@ static struct fixture *fixture_of(size_t i)
 {
 	static struct fixture fixtures[FIXTURE_COUNT];
 	struct fixture *f = &fixtures[i];
+	struct stat st;
 	bool starting;
 
 	if (f->lay)
 		return f;
-	snprintf(f->core, sizeof(f->core), "%s.core", names[i]);
-	snprintf(f->program, sizeof(f->program), "%s.program", names[i]);
-	fuzz_require(!target_open_core(f->core, f->program, &f->t));
+	f->program = files[i][1];
+	f->fd = unpack_to_memory(files[i][0]);
+	snprintf(f->core, sizeof(f->core), "/proc/self/fd/%d", f->fd);
+	fuzz_require(!fstat(f->fd, &st) && !target_open_core(f->core, f->program, &f->t));
+	f->size = st.st_size;
 	fuzz_require(!image_open(f->t, NULL, &f->img));
 	fuzz_require(!golayout_open(f->img, f->t, &f->lay));
 	fuzz_require(!golayout_validate(f->lay, f->img, f->t, &starting));
-	f->fd = copy_to_memory(f->core, &f->size);
-	snprintf(f->core, sizeof(f->core), "/proc/self/fd/%d", f->fd);
 	return f;
 }
 

@@ -219,6 +219,12 @@ def test_every_line_is_as_delve_sees_it(targets, tmp_path, version, mode, func):
         assert len(stack.texts("return addr to main.recurse at ")) == 21
 
 
+@pytest.mark.time_limit(180)
+def test_a_program_that_was_moved_is_as_delve_sees_it(targets, tmp_path):
+    program = targets.keep("annotated", golang.NEWEST, golang.PIE)
+    assert_as_delve_sees_it(program, tmp_path, "main.kinds")
+
+
 @every_version()
 def test_the_example_is_as_in_the_interface(targets, version):
     """main.foo calls main.bar: each word between their return addresses, in order."""
@@ -354,6 +360,16 @@ def test_the_goroutine_that_crashed(tmp_path, version, mode):
     found = traceback.parse(gospect.run("dump", "--core", core, "--all", "-g", 1).ok().text)
     names = [re.match(r"return addr to (\S+)", text)[1] for text in texts]
     assert is_part(names, physical(found[1].frames)), names
+
+
+@every_version()
+def test_the_twin_of_a_stripped_program_brings_a_core_its_variables(tmp_path, version):
+    core = die(tmp_path, golang.build("annotated", version, golang.STRIPPED))
+    result = gospect.run("stack", "--core", core, "-g", 1).ok()
+    assert len(result.words) == 1 and "no DWARF" in result.words[0]
+    whole = look("--core", core, "-g", 1, "--exe", golang.build("annotated", version))
+    assert whole.texts("return addr") == parse(result.text).texts("return addr")
+    assert any(row.variables() for row in whole.rows)
 
 
 def test_a_truncated_core_gives_a_stack_or_a_reason(tmp_path):

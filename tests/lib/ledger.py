@@ -19,6 +19,7 @@ TRACE_WAITS = {"sleep": "sleep", "chan receive": "chan receive", "sync": "lock",
                "network": "netpoll"}
 GOSPECT_WAITS = {"sleep": "sleep", "chan receive": "chan receive", "semacquire": "lock",
                  "sync.Mutex.Lock": "lock", "IO wait": "netpoll"}
+COMPUTING = ("main.crunch", "main.mash")
 
 
 @dataclasses.dataclass
@@ -52,8 +53,20 @@ class Outcome:
         A stay has two ends, each between two looks that are a period apart on average, at random
         moments: the variance of an end is period^2 / 8.
         """
-        period = self.seconds / self.ticks
-        return 500 * math.sqrt(row.stays / 4) * period / (self.seconds * self.workers)
+        period, total = self.seconds / self.ticks, self.seconds * self.workers
+        return 500 * math.sqrt(row.stays / 4) * period / total
+
+    def cpu_tolerance(self, row):
+        """Five standard errors of a CPU time that is counted in samples of 10 ms."""
+        total = self.seconds * self.workers
+        return 500 * math.sqrt(row.truth / 100 * total / 0.01) * 0.01 / total
+
+    def computing(self):
+        """The wall time of both places that compute, as one: how it is divided between them is
+        known from samples of CPU time alone."""
+        both = [row for row in self.rows if row.what == "wall" and row.place in COMPUTING]
+        return Row("burner", "computing", "wall", sum(row.truth for row in both),
+                   sum(row.seen for row in both), sum(row.stays for row in both))
 
 
 def compare(version, path, seconds, each=3, procs=None, trace=None, args=()):

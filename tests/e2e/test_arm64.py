@@ -117,13 +117,14 @@ def looks(profile):
 def test_time_is_where_the_program_says_it_was(start, record, version, mode):
     program = start("split", version, mode)
     profile = record(program, meanwhile=program.sending("times"))
+    if looks(profile) < 100:
+        pytest.skip("the machine is too busy: an emulated one hardly runs")
     times = [json.loads(line) for line in program.lines()]
     first = spent_until(times, profile.time_ns)
     last = spent_until(times, profile.time_ns + profile.duration_ns)
     assert profile.time_in("main.waitForever") == pytest.approx(20 * profile.duration_ns, rel=0.02)
     assert profile.time_in("main.readForever") == pytest.approx(profile.duration_ns, rel=0.02)
-    # An emulated machine on a busy one is looked at less often, and what moved while it was read
-    # has its time but no stack.
+    # What moved while it was read has its time but no stack, and a look takes milliseconds here.
     for places in STAGES, ("main.pause", "main.burn"):
         spent = {place: last[place] - first.get(place, 0) for place in places}
         known = {place: profile.time_in(place) for place in places}
@@ -156,11 +157,11 @@ def test_running_stacks_end_at_the_start_function(start, record, version):
 @every_version()
 def test_a_core_reads_alike_on_either_machine(arm64_machine, tmp_path, version):
     binary = golang.build("crash", version, golang.PLAIN, golang.ARM64)
-    died = arm64_machine.run(f"""
+    arm64_machine.run(f"""
         mkdir /tmp/core && cd /tmp/core && echo core >/proc/sys/kernel/core_pattern
         ulimit -c unlimited
         GOTRACEBACK=crash GODEBUG=asyncpreemptoff=1 GOMAXPROCS=4 \
-            {arm64_machine.put(binary)} nil spin
+            {arm64_machine.put(binary)} nil spin 2>/share/stderr
         mv core* /share/core; cd /; rmdir /tmp/core""", seconds=150).ok()
     core = arm64_machine.folder / "core"
     try:
@@ -171,7 +172,8 @@ def test_a_core_reads_alike_on_either_machine(arm64_machine, tmp_path, version):
     assert here.text == there.text
     assert "gospect: panic: runtime error: invalid memory address or nil pointer dereference" in \
         here.words
-    inside, outside = crash.said(died.err), traceback.parse(here.text)
+    inside = crash.said((arm64_machine.folder / "stderr").read_text())
+    outside = traceback.parse(here.text)
     assert len(inside) > 20
     found = crash.differences(inside, outside, version)
     assert not found, "\n".join(found[:40])

@@ -259,6 +259,14 @@ static void say_summary(const struct record_verb *v, const struct wall_result *r
 
 	if (r->no_on_cpu)
 		say("stacks of what runs are not known: %s", r->no_on_cpu->message);
+	if (r->on_cpu.threads_unseen)
+		say("too many threads for the limit of open files: what %zu of them run is not "
+		    "seen; raise it (ulimit -n)",
+		    r->on_cpu.threads_unseen);
+	if (r->on_cpu.lost)
+		say("%lu samples of what runs were lost; a lower rate (-r) or a larger --budget "
+		    "helps",
+		    r->on_cpu.lost);
 	if (r->ended)
 		say("%s; what was seen until then is kept", r->ended->message);
 	say("%.1f s, %.0f goroutines (each looked at %.1f times a second), %lu samples at %.1f Hz, "

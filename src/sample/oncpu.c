@@ -11,8 +11,12 @@
 #include "sample/work.h"
 #include "unwind/running.h"
 
-/* Nearly all stacks of Go programs are shorter; the kernel's chain knows the rest. */
-#define STACK_BYTES 8192
+/*
+ * Bytes of the stack in a sample. From Go 1.21 on all frames of amd64 but the innermost have their
+ * record, so the chain knows the rest exactly. Where C has frames without, or old assembly, it does
+ * not.
+ */
+enum { STACK_BYTES_GO = 1024, STACK_BYTES_ANY = 8192 };
 #define MAX_G 1024
 /* A program that makes threads all the time is not waited for any longer. */
 #define MAX_OPENINGS 10
@@ -90,6 +94,16 @@ static struct error *open_events(struct oncpu_sampler *s, const struct perf_opti
 	return NULL;
 }
 
+static size_t stack_bytes(const struct image *img, const struct golayout *lay)
+{
+	struct go_func f;
+
+	if (img->machine != MACHINE_AMD64 || lay->minor < 21 ||
+	    pclntab_find_name(&img->functions, "crosscall2", &f))
+		return STACK_BYTES_ANY;
+	return STACK_BYTES_GO;
+}
+
 struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 				 const struct golayout *lay, struct goroutine_set *set,
 				 const struct oncpu_options *options, struct oncpu_sampler **ret)
@@ -98,7 +112,7 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 	struct perf_options perf = {
 		.hz = options->hz,
 		.machine = img->machine,
-		.stack_size = STACK_BYTES,
+		.stack_size = stack_bytes(img, lay),
 	};
 	struct error *err;
 
@@ -366,5 +380,6 @@ struct oncpu_stats oncpu_sampler_stats(const struct oncpu_sampler *s)
 	struct oncpu_stats stats = s->stats;
 
 	stats.lost = perf_events_lost(s->events);
+	stats.threads_unseen = perf_events_unseen(s->events);
 	return stats;
 }

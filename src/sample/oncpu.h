@@ -36,16 +36,17 @@ struct oncpu_options {
 };
 
 struct oncpu_stats {
-	uint64_t samples;   /* of the target's threads, in all */
-	uint64_t scheduler; /* of no goroutine: the scheduler, and threads that are not Go's */
-	uint64_t unwound;   /* stacks that were whole */
-	uint64_t truncated; /* that were cut */
-	uint64_t unknown;   /* that could not be unwound */
-	uint64_t by_chain;  /* of which frames come from the kernel's frame-pointer chain */
-	uint64_t by_memory; /* of which frames come from memory read after the sample */
-	uint64_t lost;      /* dropped by the kernel */
-	uint64_t period_ns; /* CPU time of a sample */
-	bool sees_kernel;   /* time in the kernel is among the samples */
+	uint64_t samples;      /* of the target's threads, in all */
+	uint64_t scheduler;    /* of no goroutine: the scheduler, and threads that are not Go's */
+	uint64_t unwound;      /* stacks that were whole */
+	uint64_t truncated;    /* that were cut */
+	uint64_t unknown;      /* that could not be unwound */
+	uint64_t by_chain;     /* of which frames come from the kernel's frame-pointer chain */
+	uint64_t by_memory;    /* of which frames come from memory read after the sample */
+	uint64_t lost;         /* dropped by the kernel */
+	size_t threads_unseen; /* for want of file descriptors */
+	uint64_t period_ns;    /* CPU time of a sample */
+	bool sees_kernel;      /* time in the kernel is among the samples */
 };
 
 struct oncpu_sampler;

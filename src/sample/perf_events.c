@@ -18,6 +18,8 @@
 
 #define RING_BYTES (512u << 10) /* a power of two of pages, of whatever size */
 #define MAX_CHAIN 127
+/* Descriptors that are not for events. */
+#define SPARE_FILES 64
 
 /*
  * A ring for each processor; each thread has an event on each processor, which writes to that
@@ -39,6 +41,7 @@ struct perf_events {
 	enum machine machine;
 	struct perf_event_attr attr;
 	uint64_t lost;
+	size_t unseen; /* threads without events */
 	uint8_t *copy; /* of a record that wraps around the ring's end */
 	pid_t pid;
 };
@@ -157,22 +160,33 @@ static struct error *open_event(struct perf_events *p, pid_t tid, size_t cpu)
 	return NULL;
 }
 
-/* So many descriptors are needed; the soft limit may be too low, the hard one rarely is. */
-static void raise_file_limit(size_t want)
+/*
+ * So many descriptors are needed; the soft limit may be too low, the hard one rarely is. Some are
+ * left for files. Gives how many there may be.
+ */
+static size_t raise_file_limit(size_t want)
 {
 	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= want + 64)
-		return;
-	limit.rlim_cur = want + 64 < limit.rlim_max ? want + 64 : limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return want;
+	if (limit.rlim_cur < want + SPARE_FILES) {
+		limit.rlim_cur =
+			want + SPARE_FILES < limit.rlim_max ? want + SPARE_FILES : limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	return limit.rlim_cur > SPARE_FILES ? limit.rlim_cur - SPARE_FILES : 0;
 }
 
 static struct error *open_all(struct perf_events *p, const pid_t *tids, size_t count)
 {
+	size_t most = raise_file_limit(count * p->ring_count) / p->ring_count;
 	struct error *err = NULL;
 
-	raise_file_limit(count * p->ring_count);
+	if (count > most) {
+		p->unseen = count - (most ? most : 1);
+		count -= p->unseen;
+	}
 	for (size_t i = 0; !err && i < count; i++)
 		for (size_t cpu = 0; !err && cpu < p->ring_count; cpu++)
 			err = open_event(p, tids[i], cpu);
@@ -358,6 +372,11 @@ struct error *perf_events_drain(struct perf_events *p,
 uint64_t perf_events_lost(const struct perf_events *p)
 {
 	return p->lost;
+}
+
+size_t perf_events_unseen(const struct perf_events *p)
+{
+	return p->unseen;
 }
 
 uint64_t perf_events_period(const struct perf_events *p)

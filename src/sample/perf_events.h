@@ -54,6 +54,9 @@ struct error *perf_events_drain(struct perf_events *p,
 /* Samples that the kernel had no room for, so far. */
 uint64_t perf_events_lost(const struct perf_events *p);
 
+/* Threads that have no event, because the limit of open files is too low; at least one has. */
+size_t perf_events_unseen(const struct perf_events *p);
+
 /* The nanoseconds of CPU time that a sample stands for. */
 uint64_t perf_events_period(const struct perf_events *p);
 

@@ -1,7 +1,8 @@
 // Program switches burns CPU where threads change their stack: under runtime.systemstack, in the
 // vDSO, in runtime.morestack, in the scheduler; and far down a deep stack.
 //
-// Its arguments say which: "alloc", "time", "grow", "pingpong", "deep". It prints "ready PID" and
+// Its arguments say which: "alloc", "time", "grow", "pingpong", "deep", "deeper"; or it makes
+// "threads" all the time, or "many" that stay. It prints "ready PID" and
 // obeys lines on standard input:
 //
 //	check   "ok N"
@@ -13,6 +14,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/pprof"
 	"time"
 )
@@ -121,9 +123,42 @@ func pingpong() {
 	}
 }
 
+// threads ends a thread each time: who ends locked takes its thread along.
+//
+//go:noinline
+func threads() {
+	for {
+		done := make(chan bool)
+		go func() {
+			runtime.LockOSThread()
+			sink = spin(sink)
+			close(done)
+		}()
+		<-done
+	}
+}
+
+// many holds 300 threads that wait, and one that does not.
+//
+//go:noinline
+func many() {
+	for i := 0; i < 300; i++ {
+		locked := make(chan bool)
+		go func() {
+			runtime.LockOSThread()
+			close(locked)
+			select {}
+		}()
+		<-locked
+	}
+	for {
+		sink = spin(sink)
+	}
+}
+
 func main() {
 	what := map[string]func(){"alloc": alloc, "time": readClock, "grow": grow, "deep": deep,
-		"deeper": deeper, "pingpong": pingpong}
+		"deeper": deeper, "pingpong": pingpong, "threads": threads, "many": many}
 	for _, name := range os.Args[1:] {
 		f, labels := what[name], pprof.Labels("burns", name)
 		go pprof.Do(context.Background(), labels, func(context.Context) { f() })

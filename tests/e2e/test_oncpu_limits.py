@@ -1,0 +1,67 @@
+"""Sampling what runs where that is hard: threads that come and go, too many of them, lost samples."""
+
+import resource
+import signal
+import subprocess
+import time
+
+import pytest
+
+from lib import gospect, process, pprof
+
+
+def threads_of(program):
+    return int(process.status(program.pid)["Threads"])
+
+
+def record(program, path, *args, **kwargs):
+    return subprocess.Popen([gospect.BINARY, "record", "-p", str(program.pid), "-o", path,
+                             "--on-cpu", "--budget", "100", *args],
+                            stderr=subprocess.PIPE, text=True, **kwargs)
+
+
+def finish(recorder, path):
+    _, words = recorder.communicate(timeout=50)
+    assert recorder.returncode == 0, words
+    if "perf_event_paranoid" in words or "no perf events" in words:
+        pytest.skip("the kernel does not permit perf events here")
+    return words, pprof.read(path)
+
+
+def test_threads_that_come_and_go_are_seen(targets, tmp_path):
+    program = targets.start("switches", args=("threads",))
+    path = tmp_path / "p.pb.gz"
+    before = program.cpu_seconds()
+    # Each thread's clock begins at 0: what ends within a period has no sample.
+    _, profile = finish(record(program, path, "-d", "4", "-r", "5000"), path)
+    used = program.cpu_seconds() - before
+    assert profile.total("cpu") / 1e9 == pytest.approx(used, rel=0.3, abs=0.1)
+    spinning = [s for s in profile.samples if s.stack[0] == "main.spin"]
+    whole = sum(s.values["cpu"] for s in spinning if s.stack[-1].startswith("main.threads.func"))
+    assert whole > 0.98 * sum(s.values["cpu"] for s in spinning)
+
+
+def test_too_many_threads_for_the_files(targets, tmp_path):
+    program = targets.start("switches", args=("many",))
+    process.wait_until(lambda: threads_of(program) > 300, what="its threads")
+    path = tmp_path / "p.pb.gz"
+    recorder = record(program, path, "-d", "1", "-r", "200", preexec_fn=lambda: resource.setrlimit(
+        resource.RLIMIT_NOFILE, (200, 200)))
+    words, profile = finish(recorder, path)
+    assert "too many threads for the limit of open files" in words
+    assert "raise it (ulimit -n)" in words
+    assert profile.duration_ns > 0.9e9
+
+
+def test_lost_samples_are_counted(targets, tmp_path):
+    program = targets.start("callers")
+    path = tmp_path / "p.pb.gz"
+    recorder = record(program, path, "-d", "5", "-r", "10000")
+    time.sleep(1.5)
+    recorder.send_signal(signal.SIGSTOP)
+    time.sleep(2)
+    recorder.send_signal(signal.SIGCONT)
+    words, profile = finish(recorder, path)
+    assert "samples of what runs were lost" in words
+    comment = next(c for c in profile.comments if c.startswith("on-CPU stacks"))
+    assert " 0 lost" not in comment

@@ -25,7 +25,7 @@ static const struct inline_layout {
 	[PCLNTAB_GO120] = {0, 4, 8, 16},
 };
 
-enum { PCDATA_INLINE_INDEX = 2, FUNCDATA_INLINE_TREE = 3 };
+enum { PCDATA_INLINE_INDEX = 2, FUNCDATA_INLINE_TREE = 3, FUNCDATA_WRAP_INFO = 7 };
 
 static bool load_u32(struct bytes b, uint64_t at, uint32_t *ret)
 {
@@ -220,6 +220,18 @@ static bool funcdata(const struct pclntab *tab, const struct go_func *f, uint32_
 		return false;
 	*ret = (struct bytes){tab->gofunc.data + offset, tab->gofunc.size - offset};
 	return true;
+}
+
+uint64_t pclntab_wrapped(const struct pclntab *tab, uint64_t entry)
+{
+	struct bytes info;
+	struct go_func f;
+	uint32_t offset;
+
+	if (!pclntab_find(tab, entry, &f) || f.func_id != tab->wrapper_id ||
+	    !funcdata(tab, &f, FUNCDATA_WRAP_INFO, &info) || !load_u32(info, 0, &offset))
+		return entry;
+	return tab->text + offset;
 }
 
 uint64_t pclntab_any_funcdata(const struct pclntab *tab)

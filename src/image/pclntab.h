@@ -121,6 +121,10 @@ int32_t pclntab_sp_delta(const struct pclntab *tab, const struct go_func *f, uin
 size_t pclntab_frames(const struct pclntab *tab, uint64_t stack_pc, struct go_frame *ret,
 		      size_t max);
 
+/* Where the function begins that the wrapper of a go statement calls (Go 1.18 on,
+ * runtime/trace.go: startPCForTrace); `entry` itself when it is no such wrapper. */
+uint64_t pclntab_wrapped(const struct pclntab *tab, uint64_t entry);
+
 /* Go 1.17: the address of some function's inline tree, which tells where they all are; or 0. */
 uint64_t pclntab_any_funcdata(const struct pclntab *tab);
 

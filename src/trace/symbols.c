@@ -22,7 +22,8 @@ static bool add_frame(struct trace_symbols *symbols, uint64_t pc, const struct g
 	*f = (struct trace_frame){.pc = pc,
 				  .function = intern_string(&symbols->names, frame->function),
 				  .file = intern_string(&symbols->names, frame->file),
-				  .line = frame->line > 0 ? frame->line : 1};
+				  .line = frame->line > 0 ? frame->line : 1,
+				  .wrapper = frame->wrapper};
 	return f->function != INTERN_FAILED && f->file != INTERN_FAILED;
 }
 
@@ -43,8 +44,6 @@ static bool symbolize(struct trace_symbols *symbols, uint64_t word, uint64_t *sl
 	for (size_t i = 0; i < count; i++) {
 		uint64_t pc = stack_pc_address(word) | (uint64_t)(count - 1 - i) << INLINED_SHIFT;
 
-		if (i && go_frame_hidden(&frames[i], &frames[i - 1]))
-			continue;
 		if (!frames[i].file || !*frames[i].file)
 			frames[i].file = "?";
 		if (!add_frame(symbols, pc, &frames[i]))
@@ -81,9 +80,20 @@ static size_t without_runtime(const struct trace_symbols *symbols, const struct 
 	return count;
 }
 
+static bool is_hidden(const struct trace_symbols *symbols, const struct trace_frame *frame,
+		      const struct trace_frame *callee)
+{
+	struct go_frame wrapper = {.wrapper = frame->wrapper}, inner = {0};
+
+	if (callee)
+		inner.function = intern_get(&symbols->names, callee->function);
+	return go_frame_hidden(&wrapper, callee ? &inner : NULL);
+}
+
 bool trace_symbols_stack(struct trace_symbols *symbols, const struct stack *stack,
 			 struct trace_frame *ret, size_t max, size_t *ret_count)
 {
+	struct trace_frame inner = {0}; /* the frame before, hidden ones too */
 	size_t count = 0, n;
 
 	for (size_t i = 0; i < stack->count && count < max; i++) {
@@ -91,8 +101,11 @@ bool trace_symbols_stack(struct trace_symbols *symbols, const struct stack *stac
 
 		if (!frames)
 			return false;
-		for (size_t k = 0; k < n && count < max; k++)
-			ret[count++] = frames[k];
+		for (size_t k = 0; k < n && count < max; k++) {
+			if (!is_hidden(symbols, &frames[k], inner.pc ? &inner : NULL))
+				ret[count++] = frames[k];
+			inner = frames[k];
+		}
 	}
 	*ret_count = without_runtime(symbols, ret, count);
 	return true;
@@ -101,7 +114,9 @@ bool trace_symbols_stack(struct trace_symbols *symbols, const struct stack *stac
 bool trace_symbols_function(struct trace_symbols *symbols, uint64_t entry, struct trace_frame *ret)
 {
 	size_t count;
-	const struct trace_frame *frames = word_frames(symbols, entry | STACK_PC_EXACT, &count);
+	const struct trace_frame *frames =
+		word_frames(symbols, pclntab_wrapped(symbols->functions, entry) | STACK_PC_EXACT,
+			    &count);
 
 	if (frames)
 		*ret = frames[count - 1];

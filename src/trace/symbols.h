@@ -16,6 +16,7 @@ struct trace_frame {
 	uint32_t function; /* both in the names */
 	uint32_t file;
 	uint32_t line;
+	bool wrapper; /* hidden, unless it called a function that panics */
 };
 
 struct trace_symbols {

@@ -373,14 +373,15 @@ static struct error *must_check write_at(const struct injection *in, uint64_t ad
 			   target_pid(in->t));
 }
 
-/* Each page of code that will change gets its private copy now, by a write that changes nothing. */
+/* Each page of code that will change gets its private copy now, by a write of the same bytes. */
 static struct error *must_check touch_code(const struct injection *in)
 {
 	struct error *err = NULL;
 
 	for (unsigned int i = 0; !err && i < HOOKS; i++)
 		if (in->head.places[i].address)
-			err = write_at(in, in->head.places[i].address, in->head.places[i].bytes, 1);
+			err = write_at(in, in->head.places[i].address, in->head.places[i].bytes,
+				       PLACE_JUMP_BYTES);
 	return err;
 }
 
@@ -649,7 +650,7 @@ struct error *inject_clean(struct target *t, const struct image *img, const stru
 	in->img = img;
 	in->lay = lay;
 	err = leftovers_find(t, &l);
-	if (err || (!l.range_count && !l.descriptor_count))
+	if (err || leftovers_none(&l) || leftovers_kept_page_alone(&l))
 		return err;
 	*ret_found = true;
 	err = enter(in);

@@ -39,6 +39,17 @@ pid_t leftovers_tracer(const struct leftovers *l)
 	return pid;
 }
 
+bool leftovers_none(const struct leftovers *l)
+{
+	return !l->range_count && !l->descriptor_count;
+}
+
+bool leftovers_kept_page_alone(const struct leftovers *l)
+{
+	return l->range_count == 1 && !l->descriptor_count && l->has_head && !l->head.tracer &&
+	       l->ranges[0].size == CODE_PAGE_BYTES;
+}
+
 static struct error *must_check add_range(struct leftovers *l, uint64_t address, uint64_t size)
 {
 	if (!array_reserve(&l->ranges, &l->range_capacity, l->range_count + 1))

@@ -35,6 +35,10 @@ struct error *leftovers_find(struct target *t, struct leftovers *ret) must_check
 void leftovers_release(struct leftovers *l);
 #define _cleanup_leftovers_ __attribute__((cleanup(leftovers_release)))
 
+bool leftovers_none(const struct leftovers *l);
+/* The page that stays, and nothing else. */
+bool leftovers_kept_page_alone(const struct leftovers *l);
+
 /* The gospect that put them there is still at work: its pid, else 0. */
 pid_t leftovers_tracer(const struct leftovers *l);
 

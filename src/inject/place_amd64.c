@@ -125,7 +125,12 @@ static bool flags_are_free(const struct look *look, size_t i)
 	return false;
 }
 
-/* Also one store writes it all: not over the end of a page. */
+/* The kernel writes page by page, and may be told to stop in between. */
+static bool crosses_page(const cs_insn *insn)
+{
+	return (insn->address & 4095) > 4096 - PLACE_JUMP_BYTES;
+}
+
 static bool is_suitable(const struct look *look, size_t i)
 {
 	const cs_insn *insn = &look->items[i];
@@ -134,8 +139,7 @@ static bool is_suitable(const struct look *look, size_t i)
 	accessed(look, insn, &read, &written);
 	return insn->size >= PLACE_JUMP_BYTES && insn->size <= PLACE_MAX_BYTES &&
 	       insn->id != X86_INS_NOP && !changes_flow(look, insn) && !depends_on_place(insn) &&
-	       !(read & SCRATCH) && (insn->address & 4095) <= 4096 - PLACE_JUMP_BYTES &&
-	       flags_are_free(look, i);
+	       !(read & SCRATCH) && flags_are_free(look, i);
 }
 
 /* mov rbp, rsp (Go 1.21 and later) or lea rbp, [rsp+n]: the frame is there behind it. */
@@ -166,25 +170,23 @@ static struct error *must_check unknown_code(const char *name)
 			    name);
 }
 
-struct error *place_at_body(const char *name, uint64_t address, const uint8_t *code, size_t size,
-			    unsigned int arguments, bool past_calls, struct place *ret)
+/* The place of the instruction; look->count when there is none. */
+static size_t find_body(const struct look *look, unsigned int arguments, bool past_calls,
+			bool crossing)
 {
-	_cleanup_look_ struct look look = {0};
-	struct error *err = look_at(address, code, size, &look);
 	unsigned int read, written, changed = 0;
 	bool frame = false;
 
-	for (size_t i = 0; !err && i < look.count; i++) {
-		const cs_insn *insn = &look.items[i];
+	for (size_t i = 0; i < look->count; i++) {
+		const cs_insn *insn = &look->items[i];
 
-		if (frame && !(changed & (arguments | SCRATCH)) && is_suitable(&look, i)) {
-			fill(insn, ret);
-			return NULL;
-		}
-		if (frame && changes_flow(&look, insn) && !is_conditional(insn) &&
-		    !(past_calls && in_group(&look, insn, CS_GRP_CALL)))
+		if (frame && !(changed & (arguments | SCRATCH)) && is_suitable(look, i) &&
+		    (crossing || !crosses_page(insn)))
+			return i;
+		if (frame && changes_flow(look, insn) && !is_conditional(insn) &&
+		    !(past_calls && in_group(look, insn, CS_GRP_CALL)))
 			break;
-		accessed(&look, insn, &read, &written);
+		accessed(look, insn, &read, &written);
 		changed |= written;
 		/* Before the frame is there, R12 serves the check of the stack alone. */
 		if (!frame && sets_frame(insn)) {
@@ -192,7 +194,25 @@ struct error *place_at_body(const char *name, uint64_t address, const uint8_t *c
 			changed &= ~SCRATCH;
 		}
 	}
-	return err ? err : unknown_code(name);
+	return look->count;
+}
+
+struct error *place_at_body(const char *name, uint64_t address, const uint8_t *code, size_t size,
+			    unsigned int arguments, bool past_calls, struct place *ret)
+{
+	_cleanup_look_ struct look look = {0};
+	struct error *err = look_at(address, code, size, &look);
+	size_t i;
+
+	if (err)
+		return err;
+	i = find_body(&look, arguments, past_calls, false);
+	if (i == look.count)
+		i = find_body(&look, arguments, past_calls, true);
+	if (i == look.count)
+		return unknown_code(name);
+	fill(&look.items[i], ret);
+	return NULL;
 }
 
 static bool loads_from(const cs_insn *insn, uint32_t offset)

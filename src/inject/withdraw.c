@@ -231,15 +231,10 @@ static struct error *must_check clear_head(const struct withdrawal *w, const str
 	return write_at(w, l->head.code, &head, sizeof(head));
 }
 
-/* A page that was kept, and nothing else. */
+/* There is nothing to do. */
 static bool is_clean(const struct withdrawal *w, const struct leftovers *l)
 {
-	if (l->descriptor_count)
-		return false;
-	if (!l->range_count)
-		return true;
-	return w->keep_code_page && l->range_count == 1 && l->has_head && !l->head.tracer &&
-	       l->ranges[0].size == CODE_PAGE_BYTES;
+	return leftovers_none(l) || (w->keep_code_page && leftovers_kept_page_alone(l));
 }
 
 struct error *withdraw(struct withdrawal *w)

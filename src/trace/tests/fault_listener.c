@@ -1,7 +1,7 @@
 /*
  * Ends the program where GOSPECT_FAULT says: the name of a place in inject/, or a name and how
- * often it may be passed before that, "jump-written:3". By the signal GOSPECT_FAULT_SIGNAL, which
- * is SIGKILL unless it is given. With GOSPECT_FAULT=list each place says its name.
+ * often it may be passed before that, "jump-written:3". With GOSPECT_FAULT_VICTIM it is that
+ * process that is killed, and this one goes on. With GOSPECT_FAULT=list each place says its name.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 void fault_reached(const char *name)
 {
 	static int passed;
-	const char *wanted = getenv("GOSPECT_FAULT"), *signal = getenv("GOSPECT_FAULT_SIGNAL");
+	const char *wanted = getenv("GOSPECT_FAULT"), *victim = getenv("GOSPECT_FAULT_VICTIM");
 	size_t n = strlen(name);
 
 	if (wanted && !strcmp(wanted, "list"))
@@ -23,5 +23,7 @@ void fault_reached(const char *name)
 		return;
 	if (wanted[n] && passed++ < atoi(wanted + n + 1))
 		return;
-	kill(getpid(), signal ? atoi(signal) : SIGKILL);
+	kill(victim ? atoi(victim) : getpid(), SIGKILL);
+	if (victim) /* until the kernel has taken it apart */
+		usleep(20000);
 }

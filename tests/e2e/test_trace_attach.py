@@ -1,0 +1,215 @@
+"""Whatever happens while a program is traced, the program is unharmed.
+
+The program hectic does everything at once that a tracer could disturb, and checks its own results.
+After every test it runs on, nobody's tracee, with its own code, without our memory.
+"""
+
+import ctypes
+import os
+import re
+import signal
+import time
+
+import pytest
+
+from lib import cgo, golang, tracing
+from lib.params import every_version
+from lib.process import Program, status, wait_until
+
+ALL_VERSIONS = ("1.17.13", "1.18.10", "1.19.13", "1.20.14", "1.21.13", "1.22.12", "1.23.12",
+                "1.24.13", "1.25.11", "1.26.8", "1.27.2")
+MODES = (golang.STRIPPED, golang.LDFLAGS_SW, golang.PIE, tracing.CGO, tracing.RACE)
+PTRACE_SEIZE = 0x4206
+PTRACE_DETACH = 17
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@pytest.fixture
+def hectic():
+    """Starts hectic, and proves afterwards that it is unharmed."""
+    programs = []
+
+    def start(version=golang.NEWEST, mode=golang.PLAIN, args=("-calm",), env=None):
+        programs.append(Program(tracing.hectic(version, mode), *args, env=env))
+        return programs[-1]
+
+    start.forget = programs.remove
+    try:
+        yield start
+        for program in programs:
+            tracing.assert_untouched(program)
+    finally:
+        for program in programs:
+            program.stop()
+
+
+@every_version(ALL_VERSIONS)
+def test_every_version_is_traced_and_left_as_it_was(hectic, version):
+    program = hectic(version)
+    probed = tracing.probe(program.pid, 1).sound()
+    for kind in ("start", "block", "unblock", "create", "end", "yield", "syscall", "syscall_exit",
+                 "p_start", "p_stop", "gc_begin", "gc_end", "stw_begin", "stw_end", "task_begin",
+                 "region_begin", "log", "heap_alloc", "gomaxprocs"):
+        assert probed.counts[kind] > 0, f"no {kind}: {probed.out}"
+    if golang.minor(version) >= (1, 23):
+        assert probed.counts["coro_switch"] > 0
+    tracing.assert_untouched(program)
+
+
+@pytest.mark.time_limit(180)
+@pytest.mark.parametrize("mode", MODES)
+@every_version()
+def test_every_build_is_traced_and_left_as_it_was(hectic, version, mode):
+    program = hectic(version, mode)
+    probed = tracing.probe(program.pid, 0.5).sound()
+    assert probed.counts["block"] > 0 and probed.counts["stacks"] > 5
+
+
+@pytest.mark.parametrize("env", [{"GODEBUG": "gccheckmark=1"}, {"GODEBUG": "asyncpreemptoff=1"},
+                                 {"GOGC": "1"}], ids=lambda env: "=".join(*env.items()))
+def test_settings_of_the_runtime_make_no_difference(hectic, env):
+    program = hectic(env=env)
+    tracing.probe(program.pid, 0.5).sound()
+
+
+@pytest.mark.parametrize("args", [("back",), ("thread",)])
+@every_version()
+def test_go_that_c_calls_is_traced(targets, version, args):
+    program = Program(cgo.program(version), *args)
+    targets.own.append(program)
+    probed = tracing.probe(program.pid, 0.5).sound()
+    assert probed.counts["events"] > 10
+    tracing.assert_untouched(program)
+
+
+@pytest.mark.time_limit(300)
+@every_version()
+def test_attaching_and_detaching_many_times(hectic, version):
+    program = hectic(version)
+    for i in range(int(os.environ.get("TRACE_CYCLES", 70))):
+        tracing.probe(program.pid, 0.02).sound()
+        if i % 10 == 9:
+            tracing.assert_untouched(program)
+
+
+def fault_points(program):
+    """The names of all places, and how often each is reached."""
+    counts = {}
+    for line in tracing.probe(program.pid, 0.05, fault="list").ok().err.splitlines():
+        name = line.removeprefix("fault-point ")
+        counts[name] = counts.get(name, 0) + 1
+    assert len(counts) > 10
+    return [f"{name}:{i}" for name, n in counts.items() for i in sorted({0, 1, n // 2, n - 1})
+            if i < n]
+
+
+@pytest.mark.time_limit(300)
+@every_version([golang.OLDEST, golang.NEWEST])
+def test_killed_anywhere_gospect_leaves_what_the_next_one_removes(hectic, version):
+    program = hectic(version)
+    for i, point in enumerate(fault_points(program)):
+        assert tracing.probe(program.pid, 0.05, fault=point).status == -signal.SIGKILL, point
+        program.assert_well()
+        if i % 2:
+            tracing.clean(program.pid)
+        else:
+            tracing.probe(program.pid, 0.05).sound()
+        tracing.assert_untouched(program)
+
+
+@pytest.mark.time_limit(300)
+def test_a_target_that_dies_anywhere_is_told_of_or_traced_to_its_end(hectic):
+    points = fault_points(hectic())
+    for point in points:
+        victim = Program(tracing.hectic(golang.NEWEST), "-calm")
+        try:
+            probed = tracing.probe(victim.pid, 0.05, fault=point, victim=victim.pid)
+            assert probed.status == 0 or "has ended" in probed.refused() or \
+                "no process" in probed.refused(), (point, probed.err)
+        finally:
+            victim.stop()
+
+
+def test_a_killed_tracer_costs_the_target_nothing_but_time(hectic):
+    program = hectic()
+    process = tracing.start(program.pid, 60)
+    process.kill()
+    process.wait()
+    assert tracing.changed_bytes(program) > 0
+    for _ in range(5):
+        program.assert_well()
+    assert tracing.clean(program.pid) == "cleaned"
+    assert tracing.clean(program.pid) == "nothing to clean"
+
+
+def test_a_stopped_tracer_does_not_stop_the_target(hectic):
+    program = hectic()
+    process = tracing.start(program.pid, 3)
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(1)
+    program.assert_well()
+    process.send_signal(signal.SIGCONT)
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+def test_a_second_tracer_is_refused_by_name(hectic):
+    program = hectic()
+    process = tracing.start(program.pid, 60)
+    try:
+        assert f"process {process.pid}" in tracing.probe(program.pid, 0.1).refused()
+        assert f"process {process.pid}" in tracing.probe(program.pid, -1).refused()
+    finally:
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=20)
+    assert process.returncode == 0 and "events" in out
+
+
+def test_a_program_under_a_debugger_is_refused_by_the_debuggers_pid(hectic):
+    program = hectic()
+    assert _libc.ptrace(PTRACE_SEIZE, program.pid, 0, 0) == 0
+    try:
+        assert f"process {os.getpid()}" in tracing.probe(program.pid, 0.1).refused()
+        assert tracing.changed_bytes(program) == 0
+    finally:
+        os.kill(program.pid, signal.SIGSTOP)
+        os.waitpid(program.pid, 0x40000000)
+        _libc.ptrace(PTRACE_DETACH, program.pid, 0, 0)
+        os.kill(program.pid, signal.SIGCONT)
+    wait_until(lambda: status(program.pid)["State"][0] != "T")
+
+
+def test_code_that_somebody_else_has_changed_is_left_alone(hectic):
+    program = hectic(args=("-calm", "-only=channels,births"))  # without coroutines
+    address = next(int(line.split()[0], 16) for line in golang.go(
+        golang.NEWEST, "tool", "nm", program.binary).splitlines()
+        if line.endswith(" runtime.coroswitch_m"))
+    with open(f"/proc/{program.pid}/mem", "r+b", 0) as memory:
+        memory.seek(address)
+        before = memory.read(1)
+        memory.seek(address)
+        memory.write(bytes([before[0] ^ 1]))
+        assert "runtime.coroswitch_m" in tracing.probe(program.pid, 0.1).refused()
+        assert tracing.changed_bytes(program) == 1
+        memory.seek(address)
+        memory.write(before)
+
+
+def test_tracebacks_of_a_traced_program_begin_in_go(hectic, tmp_path):
+    with open(tmp_path / "dump", "wb+") as dump:
+        program = Program(tracing.hectic(golang.NEWEST), "-only=channels,births,files",
+                          stderr=dump)
+        process = tracing.start(program.pid, 30)
+        try:
+            os.kill(program.pid, signal.SIGQUIT)
+            program.process.wait(20)
+            process.communicate(timeout=20)
+            assert process.returncode == 0
+        finally:
+            process.kill()
+            program.stop()
+        dump.seek(0)
+        text = dump.read().decode()
+    assert re.search(r"^goroutine 1 .*\[", text, re.M) and "SIGQUIT: quit" in text, text
+    assert "unknown pc" not in text and "unexpected return pc" not in text

@@ -1,0 +1,142 @@
+"""Puts the agent into programs by trace_probe, and says what that has left in them."""
+
+import collections
+import os
+import pathlib
+import subprocess
+
+from lib import golang, gospect
+
+PROBE = pathlib.Path(os.environ.get(
+    "GOSPECT_TRACE_PROBE", gospect.BINARY.parent / "src" / "trace" / "trace_probe"))
+
+CGO = "cgo"
+RACE = "race"
+
+
+def hectic(version, mode=golang.PLAIN):
+    """The program hectic, also built with cgo or the race detector."""
+    if mode not in (CGO, RACE):
+        return golang.build("hectic", version, mode)
+    plain = golang.build("hectic", version)
+    binary = plain.parent.parent / mode / "hectic"
+    if not binary.exists():
+        binary.parent.mkdir(exist_ok=True)
+        flags = ["-race"] if mode == RACE else []
+        env = {**golang.environment(version), "CGO_ENABLED": "1"}
+        partial = binary.with_suffix(f".{os.getpid()}")
+        subprocess.run([golang.go_command(), "build", *flags, "-o", partial, "."], env=env,
+                       cwd=plain.parent.parent / "src", check=True)
+        partial.rename(binary)
+    return binary
+
+
+class Probed:
+    """What trace_probe said: its counts by name, and the lines about what cannot be."""
+
+    def __init__(self, completed):
+        self.status = completed.returncode
+        self.err = completed.stderr
+        self.out = completed.stdout
+        self.counts = collections.Counter()
+        for line in self.out.splitlines():
+            words = line.split()
+            if len(words) == 2 and words[1].isdigit():
+                self.counts[words[0]] = int(words[1])
+
+    def ok(self):
+        assert self.status == 0, f"exit status {self.status}: {self.err}"
+        return self
+
+    def sound(self):
+        """Goroutines did one thing after the other, unless records were lost."""
+        self.ok()
+        assert self.counts["events"] > 0
+        assert self.counts["backwards"] == 0
+        assert self.counts["lost_records"] > 0 or self.counts["illegal"] == 0, self.out
+        return self
+
+    def refused(self):
+        """The one line that says why."""
+        assert self.status == 1, f"exit status {self.status}: {self.out}"
+        lines = self.err.splitlines()
+        assert len(lines) == 1, self.err
+        return lines[0]
+
+
+def probe(pid, seconds, *args, fault=None, victim=None, timeout=50):
+    env = dict(os.environ)
+    if fault:
+        env["GOSPECT_FAULT"] = fault
+    if victim:
+        env["GOSPECT_FAULT_VICTIM"] = str(victim)
+    command = [PROBE, str(pid), str(seconds), *map(str, args)]
+    return Probed(subprocess.run(command, env=env, capture_output=True, text=True,
+                                 timeout=timeout))
+
+
+def start(pid, seconds):
+    """One that runs on; it has put the agent in when this returns."""
+    process = subprocess.Popen([PROBE, str(pid), str(seconds)], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True,
+                               env={**os.environ, "GOSPECT_FAULT": "list"})
+    for line in process.stderr:
+        if line.strip() == "fault-point attached":
+            return process
+    raise AssertionError(f"the probe ended: {process.stdout.read()}")
+
+
+def clean(pid):
+    """What inject_clean() says."""
+    return probe(pid, -1).ok().out.strip()
+
+
+def maps(pid):
+    lines = pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return [line.split(maxsplit=5) for line in lines]
+
+
+def changed_bytes(program):
+    """How many bytes of the program's code are not as in its file."""
+    changed = 0
+    with open(f"/proc/{program.pid}/mem", "rb", 0) as memory, \
+            open(f"/proc/{program.pid}/exe", "rb") as file:
+        exe = os.readlink(f"/proc/{program.pid}/exe")
+        for line in maps(program.pid):
+            if "x" not in line[1] or line[-1] != exe:
+                continue
+            start, end = (int(part, 16) for part in line[0].split("-"))
+            memory.seek(start)
+            file.seek(int(line[2], 16))
+            now, then = memory.read(end - start), file.read(end - start)
+            if now != then[:len(now)]:
+                changed += sum(a != b for a, b in zip(now, then))
+    return changed
+
+
+def mappings(pid):
+    """The sizes of what is mapped of gospect's."""
+    sizes = []
+    for line in maps(pid):
+        if "gospect" in line[-1]:
+            start, end = (int(part, 16) for part in line[0].split("-"))
+            sizes.append(end - start)
+    return sizes
+
+
+def descriptors(pid):
+    found = 0
+    for entry in os.scandir(f"/proc/{pid}/fd"):
+        try:
+            found += "gospect" in os.readlink(entry.path)
+        except FileNotFoundError:
+            pass
+    return found
+
+
+def assert_untouched(program):
+    """Its code is its own, and nothing is left but the one page that docs/trace.md names."""
+    assert changed_bytes(program) == 0
+    assert mappings(program.pid) in ([], [4096])
+    assert descriptors(program.pid) == 0
+    program.assert_well()

@@ -7,8 +7,8 @@
 #include "base/array.h"
 #include "cli/cli.h"
 
-static const struct verb *const verbs[] = {&verb_ps, &verb_dump, &verb_record, &verb_report,
-					   &verb_stack, &verb_trace};
+static const struct verb *const verbs[] = {&verb_ps,     &verb_dump,  &verb_record,
+					   &verb_report, &verb_stack, &verb_trace};
 
 static void print_help(void)
 {

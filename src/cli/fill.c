@@ -53,6 +53,29 @@ static struct error *fill_mappings(struct profile *p, const struct subject *s)
 	return NULL;
 }
 
+static bool has_mapping(const struct profile *p, uint64_t start)
+{
+	for (size_t i = 0; i < p->mapping_count; i++)
+		if (p->mappings[i].start == start)
+			return true;
+	return false;
+}
+
+struct error *fill_modules(struct profile *p, const struct modules *modules)
+{
+	struct module_range range;
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && modules && modules_met(modules, i, &range); i++) {
+		struct profile_mapping mapping = {range.start, range.end, range.offset,
+						  (char *)range.path, (char *)range.build_id};
+
+		if (!has_mapping(p, range.start))
+			err = profile_add_mapping(p, &mapping);
+	}
+	return err;
+}
+
 struct error *fill_process(struct profile *p, const struct subject *s)
 {
 	const char *path = target_exe_name(s->target), *slash = strrchr(path, '/');

@@ -7,6 +7,9 @@
 #include "profile/profile.h"
 
 /* What the profile is of: program, Go version, mappings. */
+/* The mappings of the C code that was met, besides the program's own. */
+struct error *fill_modules(struct profile *p, const struct modules *modules) must_check;
+
 struct error *fill_process(struct profile *p, const struct subject *s) must_check;
 
 /* What was seen of goroutines that were alike; times and counts are in `sample`, which is completed

@@ -233,7 +233,7 @@ static struct error *make_profile(struct record_verb *v, struct wall_sampler *sa
 	return err ? err : add_comments(p, v, r, set);
 }
 
-static struct error *write_profile(struct record_verb *v, const struct profile *p,
+static struct error *write_profile(struct record_verb *v, struct profile *p,
 				   const struct subject *s, struct modules *modules,
 				   struct outfile *out)
 {
@@ -245,6 +245,8 @@ static struct error *write_profile(struct record_verb *v, const struct profile *
 		err = profile_symbolize(p, NULL, &symbols);
 	else
 		err = profile_symbolize_code(p, &code, &symbols);
+	if (!err)
+		err = fill_modules(p, modules);
 	if (!err)
 		err = v->format->write(p, symbols, out->stream);
 	return err ? err : outfile_commit(out);

@@ -70,7 +70,7 @@ struct profile {
 	char **comments;
 	size_t comment_count;
 	size_t comment_capacity;
-	struct profile_mapping *mappings; /* by address */
+	struct profile_mapping *mappings;
 	size_t mapping_count;
 	size_t mapping_capacity;
 };

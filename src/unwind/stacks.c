@@ -299,53 +299,9 @@ static bool push_mark(struct stacks *s, size_t *n, size_t at)
 	return true;
 }
 
-/*
- * Where in the chain the walk stands. The chain may lack a frame or two (the caller of a leaf), so
- * the place is at the walk's own depth or a little before it; in a recursion the same address is
- * elsewhere as well.
- */
-static size_t chain_place(const struct stack_memory *m, const uint64_t *pcs, size_t n)
-{
-	uint64_t last = n ? stack_pc_address(pcs[n - 1]) : 0;
-	size_t from = n < m->chain_count ? n : m->chain_count;
-
-	for (size_t k = from; k-- > 0;)
-		if (m->chain[k] == last)
-			return k + 1;
-	return m->chain_count;
-}
-
-/* Adds what the chain knows of the callers; *ret_whole when it leads to where stacks end. */
-static struct error *follow_chain(struct stacks *s, const struct stack_memory *m, size_t *n,
-				  bool *ret_whole)
-{
-	*ret_whole = false;
-	for (size_t k = chain_place(m, s->pcs, *n); k < m->chain_count; k++) {
-		const struct step *step = steps_at(&s->steps, m->chain[k]);
-
-		if (!step)
-			return &error_no_memory;
-		if (!(step->flags & STEP_KNOWN) || *n >= STACK_MAX_FRAMES)
-			return NULL;
-		*ret_whole = step->flags & STEP_TOP;
-		if (!push_pc(s, (*n)++, m->chain[k]))
-			return &error_no_memory;
-		if (*ret_whole)
-			return NULL;
-	}
-	return NULL;
-}
-
-/* The stack goes on beyond the copy: by the chain, or else its start function is known all the
- * same. */
+/* The stack goes on beyond the copy: its start function is known all the same. */
 static struct error *end_truncated(struct stacks *s, const struct stack_memory *m, size_t *n)
 {
-	struct error *err;
-	bool whole;
-
-	err = follow_chain(s, m, n, &whole);
-	if (err || whole)
-		return err;
 	if (!push_pc(s, (*n)++, STACK_PC_TRUNCATED))
 		return &error_no_memory;
 	if (m->start_pc && !push_pc(s, (*n)++, m->start_pc | STACK_PC_EXACT))
@@ -400,7 +356,7 @@ struct error *stacks_unwind(struct stacks *s, const struct stack_memory *m, uint
 	err = stacks_intern(s, s->pcs, pcs, ret);
 	/* What lies in a register is not in the template's key. */
 	if (!err && *ret != STACK_NONE && s->entries[*ret].count == pcs && chain < MAX_CHAIN &&
-	    !m->lr && !m->exact_pc && !m->chain_count)
+	    !m->lr && !m->exact_pc)
 		template_add(s, m, marks, *ret);
 	return err;
 }

@@ -42,11 +42,6 @@ struct stack_memory {
 	const uint8_t *bytes;
 	size_t size;
 	bool whole; /* the copy goes up to the stack's end */
-	/* Of a stack that was sampled while it ran: return addresses found by frame pointers,
-	 * innermost first. Where the copy ends, or the stack is switched, the walk goes on by them.
-	 */
-	const uint64_t *chain;
-	size_t chain_count;
 };
 
 struct stacks;

@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "fuzz.h"
 #include "tests/made_functions.h"
+#include "unwind/running.h"
 #include "unwind/stacks.h"
 
 #define FUNCTIONS 8
@@ -36,8 +37,17 @@ struct stack_header {
 
 static void make_table(const struct header *h, struct made_functions *ret)
 {
-	static const char *const names[] = {"main.f", "runtime.sigpanic", "runtime.asyncPreempt",
-					    "runtime.goexit", "runtime.cgocallback"};
+	static const char *const names[] = {"main.f",
+					    "runtime.sigpanic",
+					    "runtime.asyncPreempt",
+					    "runtime.goexit",
+					    "runtime.cgocallback",
+					    "runtime.systemstack",
+					    "runtime.morestack",
+					    "runtime.asmcgocall",
+					    "runtime.nanotime1",
+					    "runtime.sigtramp",
+					    "crosscall2"};
 	struct made_function functions[FUNCTIONS];
 
 	for (size_t i = 0; i < FUNCTIONS; i++)
@@ -57,7 +67,65 @@ static void check(const struct stacks *s, uint32_t id)
 		fuzz_require(stack.pcs[i]);
 }
 
-static void unwind_one(struct stacks *s, struct cursor *c)
+/* Memory that was read later: the same bytes again, wherever they are asked for. */
+static bool read_again(void *arg, uint64_t address, void *buffer, size_t size)
+{
+	const struct stack_memory *m = arg;
+
+	if (!m->size)
+		return false;
+	for (size_t i = 0; i < size; i++)
+		((uint8_t *)buffer)[i] = m->bytes[(address + i) % m->size];
+	return true;
+}
+
+/* Any g is a goroutine, and is where the bytes say. */
+static bool find_again(void *arg, uint64_t g, struct goroutine_place *ret)
+{
+	const struct stack_memory *m = arg;
+
+	*ret = (struct goroutine_place){m->sp & ~0xfffull,
+					(m->sp & ~0xfffull) + 8192,
+					m->pc,
+					m->sp + (g & 0xff8),
+					m->lr,
+					m->start_pc};
+	return true;
+}
+
+static bool thread_sp_again(void *arg, uint64_t *ret)
+{
+	*ret = ((const struct stack_memory *)arg)->sp;
+	return true;
+}
+
+/* The same as a sample of a thread that ran; with its chain. */
+static void unwind_running(struct running_unwinder *u, struct stacks *s, bool arm64,
+			   const struct stack_header *h, struct stack_memory *m)
+{
+	const struct register_roles *roles = register_roles(arm64 ? MACHINE_ARM64 : MACHINE_AMD64);
+	struct running_source source = {read_again, find_again, thread_sp_again, m};
+	struct running_sample sample = {
+		.bytes = m->bytes,
+		.size = m->size,
+		.chain = h->words,
+		.chain_count = h->chain % (MAX_CHAIN + 1),
+		.g = h->words[0],
+		.g_is_certain = h->whole & 1,
+	};
+	struct running_stack result;
+
+	for (unsigned int i = 0; i < REGISTERS_MAX; i++)
+		registers_set(&sample.regs, i, h->words[i % MAX_CHAIN]);
+	registers_set(&sample.regs, roles->lr, h->lr);
+	registers_set(&sample.regs, roles->pc, h->pc);
+	registers_set(&sample.regs, roles->sp, h->sp);
+	registers_set(&sample.regs, roles->fp, h->sp + (h->words[1] & 0xff8));
+	fuzz_require(!running_unwind(u, &sample, &source, &result));
+	check(s, result.stack);
+}
+
+static void unwind_one(struct stacks *s, struct running_unwinder *u, bool arm64, struct cursor *c)
 {
 	struct stack_header h;
 	struct stack_memory m;
@@ -75,8 +143,6 @@ static void unwind_one(struct stacks *s, struct cursor *c)
 		.exact_pc = h.exact_pc & 1,
 		.size = h.size < left ? h.size : left,
 		.whole = h.whole & 1,
-		.chain = h.words,
-		.chain_count = h.chain % (MAX_CHAIN + 1),
 	};
 	bytes = malloc(m.size);
 	fuzz_require(bytes);
@@ -87,12 +153,14 @@ static void unwind_one(struct stacks *s, struct cursor *c)
 	fuzz_accepted += id != STACK_NONE;
 	/* By the template, if there is one now. */
 	fuzz_require(!stacks_unwind(s, &m, &again) && id == again);
+	unwind_running(u, s, arm64, &h, &m);
 	free(bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct cursor c = cursor_of(data, size, "input");
+	struct running_unwinder *u;
 	struct made_functions made;
 	struct stacks *s;
 	struct header h;
@@ -103,8 +171,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	make_table(&h, &made);
 	s = stacks_create(&made.tab, h.arm64 & 1 ? MACHINE_ARM64 : MACHINE_AMD64);
 	fuzz_require(s);
+	u = running_unwinder_create(s, &made.tab, h.arm64 & 1 ? MACHINE_ARM64 : MACHINE_AMD64,
+				    NULL);
+	fuzz_require(u);
 	for (int i = 0; i < h.stacks && (size_t)(c.end - c.at) >= sizeof(struct stack_header); i++)
-		unwind_one(s, &c);
+		unwind_one(s, u, h.arm64 & 1, &c);
+	running_unwinder_destroy(u);
 	stacks_destroy(s);
 	made_functions_release(&made);
 	return 0;

@@ -27,11 +27,13 @@ enum {
 	AGENT_MAX_TEXT = 1024,     /* bytes of a text of the program's; what is longer is cut */
 	AGENT_SPARE_SLOTS = 8,     /* for who holds no P */
 	AGENT_STACK_BYTES = 32768, /* of a slot: on which its hooks run */
-	AGENT_SLOT_SHIFT = 16,
+	AGENT_SLOT_SHIFT = 18,
 	AGENT_SLOT_BYTES = 1 << AGENT_SLOT_SHIFT,
 	AGENT_MAX_DEPTH = 127,
 	AGENT_TABLE_SLOTS = 1 << 17,
 	AGENT_MAX_PROBES = 24,
+	AGENT_GUESSES = 256, /* a power of two; two of them for one key */
+	AGENT_GUESS_FRAMES = 61,
 };
 
 /* A function's code. */
@@ -149,6 +151,22 @@ struct agent_shared {
 	uint64_t stacks;                  /* in the table */
 };
 
+/*
+ * A stack that was walked, to be recognised: frames lie at the same distance from the stack's end
+ * whenever the same functions have called each other, as the size of a frame depends on its pc
+ * alone. Each is compared with what was there before, and none of the loads waits for another.
+ */
+struct agent_guess {
+	uint64_t pc;     /* the word before the frames */
+	uint64_t height; /* from the first frame to the stack's end */
+	uint32_t stack;
+	uint32_t count; /* of frames; the one behind the last has its offset, or UINT32_MAX for 0 */
+	struct {
+		uint32_t pc;     /* relative to `text` */
+		uint32_t offset; /* from the first frame */
+	} frames[AGENT_GUESS_FRAMES];
+};
+
 /* One P's, or a spare one. */
 struct agent_slot {
 	uint64_t stack_top;
@@ -166,7 +184,11 @@ struct agent_slot {
 	uint64_t stacks_lost;
 	uint64_t records;
 	_Alignas(64) uint64_t read; /* gospect's */
+	uint64_t guess_turn;        /* which of two goes next */
 	_Alignas(64) uint64_t words[AGENT_MAX_DEPTH + 8];
+	_Alignas(64) struct agent_guess guesses[AGENT_GUESSES];
 };
+_Static_assert(sizeof(struct agent_slot) + AGENT_STACK_BYTES <= AGENT_SLOT_BYTES,
+	       "a slot has room for its stack");
 
 #endif

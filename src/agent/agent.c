@@ -68,39 +68,45 @@ INLINE uint64_t return_address(const struct call *c)
 
 /* ---- stacks ---- */
 
-NOINLINE uint32_t stack_store(struct call *c, struct agent_stack *entry, uint32_t id, uint32_t n)
+NOINLINE uint32_t stack_store(struct agent_slot *s, struct agent_shared *sh,
+			      struct agent_stack *entry, uint32_t id, uint32_t n)
 {
-	struct agent_shared *sh = c->shared;
 	uint64_t at = __atomic_fetch_add(&sh->arena_used, n + 1, __ATOMIC_RELAXED);
 	uint64_t *arena = (uint64_t *)((uint64_t)sh + sh->arena_offset);
 
 	__atomic_fetch_add(&sh->stacks, 1, __ATOMIC_RELAXED);
 	if (at + n + 1 > sh->arena_words) {
-		c->slot->stacks_lost++;
+		s->stacks_lost++;
 		return 0;
 	}
 	arena[at] = n;
 	for (uint32_t i = 0; i < n; i++)
-		arena[at + 1 + i] = c->slot->words[i];
+		arena[at + 1 + i] = s->words[i];
 	__atomic_store_n(&entry->offset, at + 1, __ATOMIC_RELEASE);
 	return id;
 }
 
-/* The number of the stack in slot->words; 0 when the table has no room for it. */
-NOINLINE uint32_t stack_intern(struct call *c, uint32_t n)
+/* Each word times a number of its own: none waits for the one before. */
+INLINE uint64_t hash_of(const uint64_t *words, uint32_t n)
 {
-	struct agent_shared *sh = c->shared;
-	struct agent_stack *table = (struct agent_stack *)((uint64_t)sh + sh->table_offset);
-	const uint64_t *words = c->slot->words;
-	uint64_t hash = 0x243f6a8885a308d3ull + n;
-	uint32_t at;
+	uint64_t hash = n, factor = 0x9e3779b97f4a7c15ull;
 
 	for (uint32_t i = 0; i < n; i++) {
-		hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15ull;
-		hash ^= hash >> 29;
+		hash += words[i] * factor;
+		factor *= 0xd1342543de82ef95ull;
 	}
-	hash |= 1;
-	at = hash >> 32;
+	hash ^= hash >> 32;
+	hash *= 0xff51afd7ed558ccdull;
+	return (hash ^ hash >> 29) | 1;
+}
+
+/* The number of the stack in slot->words; 0 when the table has no room for it. */
+NOINLINE uint32_t stack_intern(struct agent_slot *s, struct agent_shared *sh, uint32_t n)
+{
+	struct agent_stack *table = (struct agent_stack *)((uint64_t)sh + sh->table_offset);
+	uint64_t hash = hash_of(s->words, n);
+	uint32_t at = hash >> 32;
+
 	for (uint32_t probe = 0; probe < AGENT_MAX_PROBES; probe++, at++) {
 		struct agent_stack *entry = &table[at &= AGENT_TABLE_SLOTS - 1];
 		uint64_t seen = __atomic_load_n(&entry->hash, __ATOMIC_ACQUIRE);
@@ -113,28 +119,28 @@ NOINLINE uint32_t stack_intern(struct call *c, uint32_t n)
 			break;
 		if (__atomic_compare_exchange_n(&entry->hash, &seen, hash, 0, __ATOMIC_ACQ_REL,
 						__ATOMIC_ACQUIRE))
-			return stack_store(c, entry, at + 1, n);
+			return stack_store(s, sh, entry, at + 1, n);
 		if (seen == hash)
 			return at + 1;
 	}
-	c->slot->stacks_lost++;
+	s->stacks_lost++;
 	return 0;
 }
 
 /* Follows the frame pointers of g's stack, above `low`, from the frame at bp on; `n` words are
  * there already. */
-INLINE uint32_t walk(struct call *c, uint32_t n, uint64_t bp, uint64_t low, uint64_t g)
+NOINLINE uint32_t walk(struct agent_slot *s, const struct agent_config *k, uint32_t n, uint64_t bp,
+		       uint64_t low, uint64_t g)
 {
-	uint64_t *words = c->slot->words, high = word(g, c->config->g_stack_hi);
-	uint32_t depth = c->config->depth;
+	uint64_t *words = s->words, high = word(g, k->g_stack_hi);
 
 	while (bp >= low && bp <= high - 16 && !(bp & 7)) {
 		uint64_t pc = word(bp, 8);
 
 		if (!pc)
 			break;
-		if (n >= depth) {
-			words[n++] = word(g, c->config->g_startpc) | AGENT_WORD_CUT;
+		if (n >= k->depth) {
+			words[n++] = word(g, k->g_startpc) | AGENT_WORD_CUT;
 			break;
 		}
 		words[n++] = pc;
@@ -144,15 +150,95 @@ INLINE uint32_t walk(struct call *c, uint32_t n, uint64_t bp, uint64_t low, uint
 	return n;
 }
 
+INLINE struct agent_guess *guess_for(struct agent_slot *s, uint64_t pc, uint64_t height)
+{
+	uint64_t hash = (pc << 20 ^ height) * 0x9e3779b97f4a7c15ull;
+
+	return &s->guesses[(hash >> 56) & (AGENT_GUESSES - 2)];
+}
+
+/* The frames from bp on are as in the guess, which is for a stack of the same height: so none lies
+ * outside of this one. */
+INLINE int guess_holds(const struct agent_guess *e, const struct agent_config *k, uint64_t bp)
+{
+	uint64_t wrong = 0, at = bp;
+	uint32_t i = 0;
+
+	for (; i + 1 < e->count; i++) {
+		uint64_t next = bp + e->frames[i + 1].offset;
+
+		wrong |= word(at, 0) ^ next;
+		wrong |= (word(at, 8) - k->text) ^ e->frames[i].pc;
+		at = next;
+	}
+	wrong |= (word(at, 8) - k->text) ^ e->frames[i].pc;
+	wrong |= word(at, 0) ^
+		 (e->frames[i + 1].offset == UINT32_MAX ? 0 : bp + e->frames[i + 1].offset);
+	return !wrong;
+}
+
+/* Keeps what was walked from bp on: the words behind the first `n` are its frames'. */
+NOINLINE void guess_keep(struct agent_slot *s, const struct agent_config *k, uint32_t n,
+			 uint32_t count, uint64_t bp, uint64_t height, uint32_t stack)
+{
+	struct agent_guess *e = guess_for(s, s->words[n - 1], height) + (s->guess_turn++ & 1);
+	uint64_t at = bp;
+
+	if (!stack || count - n < 1 || count - n >= AGENT_GUESS_FRAMES ||
+	    s->words[count - 1] & AGENT_WORD_CUT)
+		return;
+	e->pc = 0;
+	for (uint32_t i = 0; i < count - n; i++) {
+		uint64_t pc = s->words[n + i] - k->text;
+
+		if (pc >> 32 || at - bp >= UINT32_MAX)
+			return;
+		e->frames[i].pc = pc;
+		e->frames[i].offset = at - bp;
+		at = word(at, 0);
+	}
+	if (at && at - bp >= height)
+		return;
+	e->frames[count - n].offset = at ? at - bp : UINT32_MAX;
+	e->count = count - n;
+	e->height = height;
+	e->stack = stack;
+	e->pc = s->words[n - 1];
+}
+
+/* The number of the stack whose first `n` words are there, and whose frames begin at bp. */
+INLINE uint32_t stack_from(struct agent_slot *s, struct agent_shared *sh, uint32_t n, uint64_t bp,
+			   uint64_t low, uint64_t g)
+{
+	const struct agent_config *k = &sh->config;
+	uint64_t high = word(g, k->g_stack_hi), height = high - bp;
+	uint32_t count, stack;
+	int inside = bp >= low && bp <= high - 16 && !(bp & 7);
+
+	if (LIKELY(inside)) {
+		const struct agent_guess *e = guess_for(s, s->words[n - 1], height);
+
+		for (uint32_t way = 0; way < 2; way++, e++)
+			if (LIKELY(e->pc == s->words[n - 1] && e->height == height) &&
+			    guess_holds(e, k, bp))
+				return e->stack;
+	}
+	count = walk(s, k, n, bp, low, g);
+	stack = stack_intern(s, sh, count);
+	if (inside)
+		guess_keep(s, k, n, count, bp, height, stack);
+	return stack;
+}
+
 /*
  * The first words of a goroutine that was preempted, where frame pointers leave out a caller: in
  * the prologue of a function, and by a signal in a function without a frame. The word at the stack
  * pointer goes with them: gospect knows whether it is the caller.
  */
-NOINLINE uint32_t preempted_words(struct call *c, uint64_t g, uint64_t pc, uint64_t *bp)
+NOINLINE uint32_t preempted_words(uint64_t *words, const struct agent_config *k, uint64_t g,
+				  uint64_t *bp)
 {
-	const struct agent_config *k = c->config;
-	uint64_t *words = c->slot->words, frame = *bp;
+	uint64_t pc = word(g, k->g_sched_pc), frame = *bp;
 	uint64_t low = word(g, k->g_sched_sp), high = word(g, k->g_stack_hi);
 
 	words[0] = pc;
@@ -176,25 +262,34 @@ NOINLINE uint32_t preempted_words(struct call *c, uint64_t g, uint64_t pc, uint6
 }
 
 /* Of the goroutine g, which is not running any more but for the scheduler: from where it left. */
-NOINLINE uint32_t stack_of_parked(struct call *c, uint64_t g, int preempted)
+NOINLINE uint32_t stack_of_parked(struct agent_slot *s, struct agent_shared *sh, uint64_t g)
 {
-	const struct agent_config *k = c->config;
-	uint64_t pc = word(g, k->g_sched_pc), bp = word(g, k->g_sched_bp);
-	uint64_t low = word(g, k->g_sched_sp);
+	const struct agent_config *k = &sh->config;
+	uint64_t pc = word(g, k->g_sched_pc), low = word(g, k->g_sched_sp);
 	uint32_t n = 1;
 
-	if (preempted) {
-		n = preempted_words(c, g, pc, &bp);
-	} else {
-		c->slot->words[0] = pc;
-		if (pc == k->systemstack_switch)
-			c->slot->words[n++] = word(low, 0) | AGENT_WORD_AT_SP;
-	}
-	return stack_intern(c, walk(c, n, bp, low, g));
+	if (!k->depth)
+		return 0;
+	s->words[0] = pc;
+	if (pc == k->systemstack_switch)
+		s->words[n++] = word(low, 0) | AGENT_WORD_AT_SP;
+	return stack_from(s, sh, n, word(g, k->g_sched_bp), low, g);
+}
+
+NOINLINE uint32_t stack_of_preempted(struct agent_slot *s, struct agent_shared *sh, uint64_t g)
+{
+	const struct agent_config *k = &sh->config;
+	uint64_t bp = word(g, k->g_sched_bp);
+	uint32_t n;
+
+	if (!k->depth)
+		return 0;
+	n = preempted_words(s->words, k, g, &bp);
+	return stack_intern(s, sh, walk(s, k, n, bp, word(g, k->g_sched_sp), g));
 }
 
 /* Of who runs on this thread. */
-NOINLINE uint32_t stack_of_runner(struct call *c)
+INLINE uint32_t stack_of_runner(const struct call *c)
 {
 	const struct agent_config *k = c->config;
 	uint64_t curg = word(c->m, k->m_curg);
@@ -202,19 +297,15 @@ NOINLINE uint32_t stack_of_runner(struct call *c)
 
 	if (!curg || !k->depth)
 		return 0;
-	if (curg == c->g) {
+	if (UNLIKELY(curg == c->g)) {
 		c->slot->words[0] = return_address(c);
-		return stack_intern(c, walk(c, 1, word(c->bp, 0), c->sp, curg));
+		return stack_intern(c->slot, c->shared,
+				    walk(c->slot, k, 1, word(c->bp, 0), c->sp, curg));
 	}
 	state = half(curg, k->g_status) & ~G_SCAN;
 	if (state != G_RUNNING && state != G_SYSCALL)
 		return 0;
-	return stack_of_parked(c, curg, 0);
-}
-
-INLINE uint32_t stack_of_left(struct call *c, uint64_t g, int preempted)
-{
-	return c->config->depth ? stack_of_parked(c, g, preempted) : 0;
+	return stack_of_parked(c->slot, c->shared, curg);
 }
 
 /* ---- records ---- */
@@ -251,7 +342,7 @@ NOINLINE int next_chunk(struct agent_slot *s, uint32_t ring_bytes, uint64_t now,
 }
 
 /* Begins a record of at most `size` bytes; NULL, and the loss counted, when there is no room. */
-INLINE uint8_t *record_begin(struct call *c, enum agent_record kind, uint32_t size)
+INLINE uint8_t *record_begin(const struct call *c, enum agent_record kind, uint32_t size)
 {
 	struct agent_slot *s = c->slot;
 	uint64_t now = clock(), thread = word(c->m, c->config->m_procid), since;
@@ -277,7 +368,7 @@ INLINE uint8_t *record_begin(struct call *c, enum agent_record kind, uint32_t si
 	return put(at, since);
 }
 
-INLINE void record_end(struct call *c, uint8_t *at)
+INLINE void record_end(const struct call *c, uint8_t *at)
 {
 	struct agent_slot *s = c->slot;
 	uint64_t offset = (uint64_t)at - s->ring, mask = c->shared->ring_bytes - 1;
@@ -287,8 +378,8 @@ INLINE void record_end(struct call *c, uint8_t *at)
 }
 
 /* A record of so many numbers. */
-INLINE void record(struct call *c, enum agent_record kind, uint32_t count, uint64_t a, uint64_t b,
-		   uint64_t d)
+INLINE void record(const struct call *c, enum agent_record kind, uint32_t count, uint64_t a,
+		   uint64_t b, uint64_t d)
 {
 	uint8_t *at = record_begin(c, kind, AGENT_MAX_RECORD);
 
@@ -303,7 +394,7 @@ INLINE void record(struct call *c, enum agent_record kind, uint32_t count, uint6
 }
 
 /* The same, where size counts more than time. */
-NOINLINE void record_rare(struct call *c, enum agent_record kind, uint32_t count, uint64_t a,
+NOINLINE void record_rare(const struct call *c, enum agent_record kind, uint32_t count, uint64_t a,
 			  uint64_t b, uint64_t d)
 {
 	record(c, kind, count, a, b, d);
@@ -332,7 +423,7 @@ INLINE uint64_t next_goid(const struct call *c)
 	return *(const volatile uint64_t *)k->goidgen + 1;
 }
 
-NOINLINE void on_create(struct call *c, uint64_t g)
+NOINLINE void on_create(const struct call *c, uint64_t g)
 {
 	const struct agent_config *k = c->config;
 	uint32_t stack = stack_of_runner(c);
@@ -341,7 +432,7 @@ NOINLINE void on_create(struct call *c, uint64_t g)
 		    word(g, k->g_startpc) - k->text, stack);
 }
 
-INLINE void on_start(struct call *c, uint64_t g)
+INLINE void on_start(const struct call *c, uint64_t g)
 {
 	uint64_t p = word(c->m, c->config->m_p);
 	uint8_t mode = p ? byte(p, c->config->p_gc_worker_mode) : 0;
@@ -349,13 +440,13 @@ INLINE void on_start(struct call *c, uint64_t g)
 	if (UNLIKELY(in_range(&c->config->coroswitch_m, return_address(c))))
 		return;
 	if (UNLIKELY(mode))
-		record_rare(c, RECORD_START_WORKER, 2, goid(c, g), mode, 0);
+		record(c, RECORD_START_WORKER, 2, goid(c, g), mode, 0);
 	else
 		record(c, RECORD_START, 1, goid(c, g), 0, 0);
 }
 
 /* A goroutine that is only made to look as if it waited, so that its stack can be scanned. */
-NOINLINE void on_pretended_wait(struct call *c, uint64_t g)
+NOINLINE void on_pretended_wait(const struct call *c, uint64_t g)
 {
 	const struct agent_config *k = c->config;
 
@@ -363,19 +454,21 @@ NOINLINE void on_pretended_wait(struct call *c, uint64_t g)
 		record_rare(c, RECORD_ASSIST_BEGIN, 2, goid(c, g), stack_of_runner(c), 0);
 }
 
-INLINE void on_wait(struct call *c, uint64_t g)
+INLINE void on_wait(const struct call *c, uint64_t g)
 {
 	uint32_t stack;
 
 	if (UNLIKELY(!in_range(&c->config->park_m, return_address(c)))) {
-		on_pretended_wait(c, g);
+		struct call copy = *c;
+
+		on_pretended_wait(&copy, g);
 		return;
 	}
-	stack = stack_of_left(c, g, 0);
+	stack = stack_of_parked(c->slot, c->shared, g);
 	record(c, RECORD_BLOCK, 3, goid(c, g), byte(g, c->config->g_waitreason), stack);
 }
 
-INLINE void on_ready(struct call *c, uint64_t g)
+INLINE void on_ready(const struct call *c, uint64_t g)
 {
 	uint32_t stack;
 
@@ -385,7 +478,7 @@ INLINE void on_ready(struct call *c, uint64_t g)
 	record(c, RECORD_UNBLOCK, 2, goid(c, g), stack, 0);
 }
 
-NOINLINE void on_runnable(struct call *c, uint64_t g)
+NOINLINE void on_runnable(const struct call *c, uint64_t g)
 {
 	const struct agent_config *k = c->config;
 	int preempted = byte(g, k->g_preempt);
@@ -394,10 +487,10 @@ NOINLINE void on_runnable(struct call *c, uint64_t g)
 		record_rare(c, RECORD_SYSCALL_NO_P, 1, goid(c, g), 0, 0);
 	else
 		record_rare(c, preempted ? RECORD_PREEMPT : RECORD_YIELD, 2, goid(c, g),
-			    stack_of_left(c, g, 1), 0);
+			    stack_of_preempted(c->slot, c->shared, g), 0);
 }
 
-NOINLINE void on_syscall_status(struct call *c, uint64_t g)
+NOINLINE void on_syscall_status(const struct call *c, uint64_t g)
 {
 	const struct agent_config *k = c->config;
 
@@ -405,7 +498,7 @@ NOINLINE void on_syscall_status(struct call *c, uint64_t g)
 		record(c, RECORD_SYSCALL, 2, goid(c, g), stack_of_runner(c), 0);
 }
 
-NOINLINE void on_rare_status(struct call *c, uint64_t g, uint32_t old, uint32_t new)
+NOINLINE void on_rare_status(const struct call *c, uint64_t g, uint32_t old, uint32_t new)
 {
 	const struct agent_config *k = c->config;
 	int dead = old == G_DEAD || old == k->dead_extra;
@@ -427,18 +520,10 @@ NOINLINE void on_rare_status(struct call *c, uint64_t g, uint32_t old, uint32_t 
 		record_rare(c, RECORD_ASSIST_END, 1, goid(c, g), 0, 0);
 }
 
-INLINE void on_status(struct call *c)
+/* What is rare works on a copy, so that what is frequent keeps its values in registers. */
+NOINLINE void on_other_status(const struct call *c, uint64_t g, uint32_t old, uint32_t new)
 {
-	uint64_t g = c->r->rax;
-	uint32_t old = c->r->rbx, new = c->r->rcx;
-
-	if (old == G_RUNNABLE && new == G_RUNNING)
-		on_start(c, g);
-	else if (old == G_RUNNING && new == G_WAITING)
-		on_wait(c, g);
-	else if (old == G_WAITING && new == G_RUNNABLE)
-		on_ready(c, g);
-	else if (old == G_RUNNING && new == G_RUNNABLE)
+	if (old == G_RUNNING && new == G_RUNNABLE)
 		on_runnable(c, g);
 	else if (old == G_RUNNING && new == G_SYSCALL)
 		on_syscall_status(c, g);
@@ -446,23 +531,40 @@ INLINE void on_status(struct call *c)
 		on_rare_status(c, g, old, new);
 }
 
+INLINE void on_status(const struct call *c)
+{
+	uint64_t g = c->r->rax;
+	uint32_t old = c->r->rbx, new = c->r->rcx;
+
+	if (old == G_RUNNABLE && new == G_RUNNING) {
+		on_start(c, g);
+	} else if (old == G_RUNNING && new == G_WAITING) {
+		on_wait(c, g);
+	} else if (old == G_WAITING && new == G_RUNNABLE) {
+		on_ready(c, g);
+	} else {
+		struct call copy = *c;
+
+		on_other_status(&copy, g, old, new);
+	}
+}
+
 /* ---- the other places ---- */
 
 /* reentersyscall(pc, sp, bp), by a goroutine, from Go 1.26 on. */
-NOINLINE void on_syscall(struct call *c)
+NOINLINE void on_syscall(const struct call *c)
 {
 	const struct agent_config *k = c->config;
-	uint32_t n = 1, stack = 0;
+	uint32_t stack = 0;
 
 	if (k->depth) {
 		c->slot->words[0] = c->r->rax;
-		n = walk(c, n, c->r->rcx, c->sp, c->g);
-		stack = stack_intern(c, n);
+		stack = stack_from(c->slot, c->shared, 1, c->r->rcx, c->sp, c->g);
 	}
 	record(c, RECORD_SYSCALL, 2, goid(c, c->g), stack, 0);
 }
 
-NOINLINE void on_coro_switch(struct call *c)
+NOINLINE void on_coro_switch(const struct call *c)
 {
 	const struct agent_config *k = c->config;
 	uint64_t g = c->r->rax, coro = word(g, k->g_coroarg);
@@ -472,7 +574,7 @@ NOINLINE void on_coro_switch(struct call *c)
 		record_rare(c, RECORD_CORO_EXIT, 2, goid(c, g), goid(c, next), 0);
 	else
 		record_rare(c, RECORD_CORO_SWITCH, 3, goid(c, g), goid(c, next),
-			    stack_of_left(c, g, 0));
+			    stack_of_parked(c->slot, c->shared, g));
 }
 
 INLINE uint32_t p_id(const struct call *c, uint64_t p)
@@ -481,7 +583,7 @@ INLINE uint32_t p_id(const struct call *c, uint64_t p)
 }
 
 /* handoffp(p): only of a P that is taken from a thread in a system call (up to Go 1.25). */
-NOINLINE void on_handoff(struct call *c)
+NOINLINE void on_handoff(const struct call *c)
 {
 	uint64_t caller = return_address(c);
 
@@ -500,7 +602,7 @@ NOINLINE uint8_t *put_text(uint8_t *at, uint64_t text, uint64_t length)
 }
 
 /* task, or its parent in `second`; then a string or two: the arguments as Go passes them. */
-NOINLINE void on_annotation(struct call *c)
+NOINLINE void on_annotation(const struct call *c)
 {
 	const struct agent_registers *r = c->r;
 	uint32_t stack = stack_of_runner(c);
@@ -527,14 +629,14 @@ NOINLINE void on_annotation(struct call *c)
 	record_end(c, at);
 }
 
-NOINLINE void on_other(struct call *c)
+NOINLINE void on_other(const struct call *c)
 {
 	const struct agent_config *k = c->config;
 
 	switch (c->hook) {
 	case HOOK_PREEMPT_PARK:
 		record_rare(c, RECORD_BLOCK_PREEMPT, 2, goid(c, c->r->rax),
-			    stack_of_left(c, c->r->rax, 1), 0);
+			    stack_of_preempted(c->slot, c->shared, c->r->rax), 0);
 		break;
 	case HOOK_CORO_SWITCH:
 		on_coro_switch(c);
@@ -589,11 +691,15 @@ __attribute__((section(".text.entry"))) void agent_entry(struct agent_slot *s,
 
 	*vdso_pc = k->places[hook];
 	*vdso_sp = sp;
-	if (LIKELY(hook == HOOK_CASGSTATUS))
+	if (LIKELY(hook == HOOK_CASGSTATUS)) {
 		on_status(&c);
-	else if (hook == HOOK_SYSCALL)
-		on_syscall(&c);
-	else
-		on_other(&c);
+	} else {
+		struct call copy = c;
+
+		if (hook == HOOK_SYSCALL)
+			on_syscall(&copy);
+		else
+			on_other(&copy);
+	}
 	*vdso_sp = 0;
 }

@@ -230,6 +230,9 @@ static void write_stub(struct code *c, const struct code_head *head, enum agent_
 	emit_jump(c, common);
 	emit32(c, hook);
 	land(c, out);
+	/* Else our address would be saved with the registers wherever a signal comes later, and
+	 * whoever takes us out looks for it (inject/withdraw.c). */
+	EMIT(c, 0x45, 0x31, 0xe4); /* xor r12d, r12d */
 	go_on(c, &head->places[hook]);
 }
 

@@ -68,7 +68,7 @@ uint64_t ticks_to_ns(const struct ticks *t, uint64_t tick)
 	const struct tick_pair *p = pair_before(t, tick);
 	double ns = (double)(int64_t)(tick - p->tick) * ns_per_tick(p);
 
-	return p->ns + (int64_t)ns;
+	return ns < -(double)p->ns ? 0 : p->ns + (int64_t)ns;
 }
 
 uint64_t ticks_of_ns(const struct ticks *t, uint64_t ns)

@@ -216,10 +216,10 @@ static struct error *must_check fill_batch(struct tracer *tr)
 static struct error *must_check add_states(struct tracer *tr, bool *ret_wait)
 {
 	struct trace_events all = {0};
-	uint64_t seen = ticks_to_ns(&tr->ticks, drain_watermark(tr->drain)) - tr->start_ns;
+	uint64_t seen = ticks_to_ns(&tr->ticks, drain_watermark(tr->drain));
 	struct error *err;
 
-	*ret_wait = !tr->more && !tr->ended && seen < tr->snapshot_ns;
+	*ret_wait = !tr->more && !tr->ended && seen < tr->start_ns + tr->snapshot_ns;
 	if (*ret_wait)
 		return NULL;
 	err = snapshot_events(&tr->snapshot, &tr->batch, &all);

@@ -158,6 +158,8 @@ static uint64_t start_number(struct trace_writer *t, uint64_t pc)
 {
 	uint64_t *place;
 
+	if (pc)
+		pc = pclntab_wrapped(t->options.functions, pc);
 	if (!pc || pc == MAP_NO_KEY)
 		return 0;
 	place = map_at(&t->used_starts, pc);

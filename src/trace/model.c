@@ -178,6 +178,15 @@ static bool enter_syscall(struct state *s, struct state_m *m, const struct trace
 	return true;
 }
 
+/* From Go 1.26 on it says so before it has a processor: with P_START it runs. */
+static bool exit_syscall(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	bool runs = state_run(s, m, ev->p, ev->g);
+
+	m->wants_p = !runs && ev->p == TRACE_NO_P && m->g && m->g->id == ev->g;
+	return runs || m->wants_p;
+}
+
 static bool exit_without_processor(struct state *s, struct state_m *m, const struct trace_event *ev)
 {
 	if (m->g && m->g->id == ev->g && m->g->status == TRACE_IN_SYSCALL)
@@ -226,6 +235,9 @@ static bool processor_start(struct state *s, struct state_m *m, const struct tra
 	if (m->g && m->g->status == TRACE_RUNNING)
 		state_drop_g(s, m);
 	state_take_p(s, m, ev->p);
+	if (m->wants_p && m->g && m->p)
+		state_run(s, m, TRACE_NO_P, m->g->id);
+	m->wants_p = false;
 	return true;
 }
 
@@ -271,7 +283,7 @@ static bool schedule(struct state *s, struct state_m *m, const struct trace_even
 	case TRACE_SYSCALL:
 		return enter_syscall(s, m, ev);
 	case TRACE_SYSCALL_EXIT:
-		return state_run(s, m, ev->p, ev->g) || ev->p == TRACE_NO_P;
+		return exit_syscall(s, m, ev);
 	case TRACE_SYSCALL_EXIT_NO_P:
 		return exit_without_processor(s, m, ev);
 	case TRACE_THREAD_ENTER:

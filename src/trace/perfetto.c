@@ -227,6 +227,8 @@ static const char *goroutine_name(struct trace_writer *w, uint64_t g)
 	uint64_t pc = life_of(w, g)->start_pc;
 	struct trace_frame frame;
 
+	if (pc)
+		pc = pclntab_wrapped(w->options.functions, pc);
 	if (!pc || !trace_symbols_function(&w->symbols, pc, &frame))
 		return make_text(w, "G%lu%s", g, "");
 	return make_text(w, "G%lu %s", g, intern_get(&w->symbols.names, frame.function));

@@ -47,6 +47,7 @@ struct state_m {
 	uint64_t id;
 	struct state_g *g;
 	struct state_p *p;
+	bool wants_p; /* its goroutine has left a system call and runs once it has one */
 };
 
 struct state {

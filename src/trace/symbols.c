@@ -114,9 +114,7 @@ bool trace_symbols_stack(struct trace_symbols *symbols, const struct stack *stac
 bool trace_symbols_function(struct trace_symbols *symbols, uint64_t entry, struct trace_frame *ret)
 {
 	size_t count;
-	const struct trace_frame *frames =
-		word_frames(symbols, pclntab_wrapped(symbols->functions, entry) | STACK_PC_EXACT,
-			    &count);
+	const struct trace_frame *frames = word_frames(symbols, entry | STACK_PC_EXACT, &count);
 
 	if (frames)
 		*ret = frames[count - 1];

@@ -135,6 +135,21 @@ static void a_processor_taken_in_a_system_call_is_stolen(void **state)
 	assert_int_equal(trace_model_stats(f->model).repairs, 0);
 }
 
+static void a_system_call_that_lost_its_processor_ends_with_the_next_one(void **state)
+{
+	struct fixture *f = *state;
+
+	begin(f);
+	happens(f, TRACE_SYSCALL, 7, 0, 1, 0);
+	happens(f, TRACE_P_STEAL, 8, 0, 0, 0);
+	happens(f, TRACE_SYSCALL_EXIT, 7, TRACE_NO_P, 1, 0);
+	happens(f, TRACE_P_START, 7, 0, 0, 0);
+	happens(f, TRACE_SYSCALL, 7, 0, 1, 0);
+	expect(f, "7:GoSyscallBegin 1\n8:ProcSteal 0\n7:ProcStart 0\n7:GoSyscallEndBlocked 0\n"
+		  "7:GoStart 1\n7:GoSyscallBegin 4\n");
+	assert_int_equal(trace_model_stats(f->model).dropped, 0);
+}
+
 static void a_start_on_another_thread_takes_the_goroutine_from_the_one_before(void **state)
 {
 	struct fixture *f = *state;
@@ -266,6 +281,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(what_was_seen_whole_is_written_as_it_was),
 		TEST(a_processor_taken_in_a_system_call_is_stolen),
+		TEST(a_system_call_that_lost_its_processor_ends_with_the_next_one),
 		TEST(a_start_on_another_thread_takes_the_goroutine_from_the_one_before),
 		TEST(an_unknown_goroutine_has_a_status_first_and_later_is_created),
 		TEST(a_generation_begins_with_the_state_of_all),

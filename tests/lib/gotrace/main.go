@@ -74,7 +74,7 @@ func (r *result) transition(ev *trace.Event) {
 	case trace.ResourceGoroutine:
 		from, to := st.Goroutine()
 		name := fmt.Sprintf("%v->%v", from, to)
-		r.goroutine(st.Resource.Goroutine()).Events[name]++
+
 		key := name
 		if st.Reason != "" {
 			r.Reasons[st.Reason]++
@@ -84,6 +84,7 @@ func (r *result) transition(ev *trace.Event) {
 			r.Stacks[key] = frames(ev.Stack())
 		}
 		r.Switches[key]++
+		r.goroutine(st.Resource.Goroutine()).Events[key]++
 	case trace.ResourceProc:
 		from, to := st.Proc()
 		r.Procs[fmt.Sprintf("%v->%v", from, to)]++

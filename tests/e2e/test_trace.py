@@ -1,0 +1,263 @@
+"""`gospect trace`: what it writes, against what programs count themselves and what Go's tracer sees."""
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from lib import golang, gospect, gotrace, perfetto
+from lib.params import every_version
+from lib.process import wait_until
+
+SUMMARY = re.compile(r"gospect: ([\d.]+) s, (\d+) events, (\d+) lost, (\d+) stacks"
+                     r".*, the target paused for ([\d.]+) ms at most -> (\S+)")
+# Go's tracer of these versions writes what our reader of traces reads.
+OWN_TRACER = ("1.22.12", "1.25.11", "1.27.2")
+
+
+class Tracing:
+    """gospect traces a program until it is told to end."""
+
+    def __init__(self, pid, file, *args):
+        self.file = file
+        self.process = gospect.start("trace", "-p", pid, "-o", file, *args)
+        self.err = ""
+
+    def end(self):
+        self.process.send_signal(signal.SIGINT)
+        return self.wait()
+
+    def wait(self):
+        self.err = self.process.communicate(timeout=30)[1].decode()
+        assert self.process.returncode == 0, self.err
+        found = SUMMARY.search(self.err)
+        assert found, self.err
+        self.seconds, self.events, self.lost, self.stacks, self.pause = (
+            float(found[1]), int(found[2]), int(found[3]), int(found[4]), float(found[5]))
+        return self
+
+    def has_begun(self):
+        """The file grows when the first generation is complete; the agent is in it before."""
+        maps = f"/proc/{self.process.args[3]}/maps"
+        wait_until(lambda: "gospect" in open(maps, encoding="utf-8").read(), what="the agent")
+        time.sleep(0.2)
+        return self
+
+
+@contextlib.contextmanager
+def tracing(program, file, *args):
+    t = Tracing(program.pid, file, *args).has_begun()
+    yield t
+    t.end()
+
+
+def traced_work(program, file, *args):
+    """The program's work, what it says it did, and what Go's reader makes of our trace of it."""
+    with tracing(program, file, *args) as t:
+        did = json.loads(program.ask("work"))
+    assert t.lost == 0, t.err
+    return did, gotrace.read_valid(file), t
+
+
+def times(g, words):
+    return sum(n for key, n in g["events"].items() if key == words)
+
+
+EXACT = {  # what a kind of goroutine counts, and how a trace shows it
+    "sleeper": ("sleeps", "Running->Waiting sleep"),
+    "yielder": ("gosched", "Running->Runnable runtime.Gosched"),
+    "caller": ("calls", "Running->Syscall"),
+    "waiter": ("conds", "Running->Waiting sync.(*Cond).Wait"),
+}
+
+
+@every_version()
+def test_what_a_program_counts_is_in_its_trace(targets, version, tmp_path):
+    program = targets.start("counted", version)
+    did, trace, _ = traced_work(program, tmp_path / "t.trace")
+    goroutines = trace["goroutines"]
+    kinds = {goid: counts["kind"] for goid, counts in did.items()}
+    for goid, counts in did.items():
+        g = goroutines[goid]
+        assert times(g, "NotExist->Runnable") == 1, (goid, counts, g)
+        assert times(g, "Running->NotExist") == 1, (goid, counts, g)
+        if counts["kind"] in EXACT:
+            count, words = EXACT[counts["kind"]]
+            assert times(g, words) == counts[count], (goid, counts, g["events"])
+    assert sum(kind == "child" for kind in kinds.values()) == 1000
+    assert not [g for g in goroutines.values() if times(g, "Running->Runnable not traced")]
+    for goid, kind in kinds.items():
+        name = goroutines[goid]["name"]
+        # Go 1.17 does not say what the wrapper of a go statement calls.
+        assert name == f"main.{kind}" or (version == golang.OLDEST and "·dwrap·" in name)
+
+
+# What is compared: time in a system call begins before Go's own tracer has taken its stack for that
+# event or after it, by version, so with both at work it is told from running by neither.
+PARTS = {"at work": ("running", "syscall"), "runnable": ("runnable",), "in all": ("total",)}
+
+
+def spent(g, key):
+    return sum(g[part] for part in PARTS[key])
+
+
+@pytest.mark.parametrize("version", OWN_TRACER)
+def test_go_s_own_tracer_sees_the_same(targets, version, tmp_path):
+    """Both at once, each goroutine of the work: events the same, times within 1 %."""
+    program = targets.start("counted", version)
+    own, ours = tmp_path / "own.trace", tmp_path / "ours.trace"
+    with tracing(program, ours) as t:
+        assert program.ask(f"trace {own}") == "ok"
+        did = json.loads(program.ask("work"))
+        assert program.ask("end-trace") == "ok"
+    assert t.lost == 0, t.err
+    theirs, = gotrace.read(own, newer=True)
+    mine = gotrace.read_valid(ours)
+    off = []
+    for goid, counts in did.items():
+        a, b = theirs["goroutines"][goid], mine["goroutines"][goid]
+        where = goid, counts["kind"]
+        assert b["events"] == a["events"], where
+        # Each event's time lies a little apart: between the two clocks' readings the other tracer
+        # does its work.
+        slack = 20000 + 200 * sum(a["events"].values())
+        for key in PARTS:
+            if abs(spent(b, key) - spent(a, key)) > 0.01 * spent(a, key) + slack:
+                off.append((key, *where, spent(a, key), spent(b, key)))
+    # Where much else runs, the kernel takes the processor away between those readings now and then.
+    assert len(off) <= 0.01 * len(did), off
+
+
+def test_stacks_begin_where_the_goroutine_stood(targets, tmp_path):
+    program = targets.start("counted")
+    _, trace, _ = traced_work(program, tmp_path / "t.trace")
+    stacks = trace["stacks"]
+    assert stacks["Running->Waiting sleep"][-2:] == ["main.sleeper"] or \
+        stacks["Running->Waiting sleep"][-1] == "main.sleeper", stacks
+    assert "time.Sleep" in stacks["Running->Waiting sleep"]
+    assert stacks["Running->Syscall"][-1] in ("main.caller", "main.main")
+
+
+@pytest.mark.parametrize("version", ("1.22.12", "1.24.13", "1.27.2"))
+def test_go_tool_trace_opens_it(targets, version, tmp_path):
+    program = targets.start("counted", golang.MIDDLE)
+    traced_work(program, tmp_path / "t.trace")
+    assert gotrace.tool_trace_takes(version, tmp_path / "t.trace") is None
+
+
+def test_the_collector_is_in_the_trace(targets, tmp_path):
+    program = targets.start("hectic", args=("-only", "garbage"))
+    trace_file = tmp_path / "t.trace"
+    gospect.run("trace", "-p", program.pid, "-d", "1", "-o", trace_file).ok()
+    trace = gotrace.read_valid(trace_file)
+    assert any("GC concurrent mark" in name for name in trace["ranges"]), trace["ranges"]
+    assert any("stop-the-world" in name for name in trace["ranges"]), trace["ranges"]
+    assert any("heap" in name for name in trace["metrics"]), trace["metrics"]
+
+
+def test_stack_depth_0_writes_no_stacks(targets, tmp_path):
+    program = targets.start("counted")
+    _, trace, t = traced_work(program, tmp_path / "t.trace", "--stack-depth", "0")
+    assert t.stacks == 0
+    assert not [s for key, s in trace["stacks"].items() if len(s) > 1], trace["stacks"]
+
+
+def test_a_trace_ends_when_it_is_as_large_as_it_may_be(targets, tmp_path):
+    program = targets.start("counted")
+    t = Tracing(program.pid, tmp_path / "t.trace", "--max-size", "1").has_begun()
+    while t.process.poll() is None:
+        program.ask("work")
+    assert t.wait().file.stat().st_size <= 1 << 20
+    assert "ended early" in t.err
+    gotrace.read_valid(t.file)
+
+
+def test_flight_keeps_the_last_seconds(targets, tmp_path):
+    program = targets.start("counted")
+    file = tmp_path / "t.trace"
+    t = Tracing(program.pid, file, "--flight", "1").has_begun()
+    end = time.monotonic() + 4
+    while time.monotonic() < end:
+        program.ask("work")
+    assert not file.exists()
+    t.process.send_signal(signal.SIGUSR1)
+    wait_until(file.exists, what="the flight recorder's file")
+    first = gotrace.read_valid(file)
+    assert 0.5e9 < first["last"] - first["first"] < 3.5e9
+    program.ask("work")
+    t.process.send_signal(signal.SIGINT)
+    assert t.process.wait(30) == 0
+    gotrace.read_valid(file)
+
+
+def test_a_killed_gospect_leaves_what_was_complete(targets, tmp_path):
+    program = targets.start("counted")
+    file = tmp_path / "t.trace"
+    t = Tracing(program.pid, file).has_begun()
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        program.ask("work")
+    t.process.kill()
+    t.process.wait()
+    partial = file.with_name("t.trace.partial")
+    assert gotrace.read_valid(partial)["events"] > 1000
+    assert not file.exists()
+    # The next one clears up behind it.
+    did, _, _ = traced_work(program, file)
+    assert did
+
+
+def test_a_target_that_ends_is_traced_to_its_end(tmp_path):
+    binary = golang.build("split", golang.NEWEST)
+    file = tmp_path / "t.trace"
+    result = gospect.run("trace", "-o", file, "--", binary, "-for", "1s")
+    assert result.status == 3, result.err  # the program's own
+    assert SUMMARY.search(result.err), result.err
+    gotrace.read_valid(file)
+
+
+def test_a_perfetto_trace_has_every_goroutine(targets, tmp_path):
+    if not perfetto.protos():
+        pytest.skip("the package perfetto cannot be had from PyPI")
+    program = targets.start("counted")
+    file = tmp_path / "t.pftrace"
+    with tracing(program, file) as t:
+        did = json.loads(program.ask("work"))
+    assert t.lost == 0, t.err
+    trace = perfetto.Trace(file.read_bytes())
+    assert not trace.wrong, trace.wrong[:3]
+    names = {track.name for track in trace.tracks.values()}
+    for goid, counts in did.items():
+        assert f"G{goid} main.{counts['kind']}" in names
+    sleepers = trace.named("main.sleeper")
+    assert sum(name == "sleep" for s in sleepers for name, _, _ in s.slices) == 800
+
+
+def test_what_cannot_be_written_is_said_before_the_target_is_touched(states):
+    assert "folder" in gospect.run("trace", "-p", states.pid, "-o", "/nowhere/t.trace").fails(1)
+    assert "format" in gospect.run("trace", "-p", states.pid, "-o", "t.txt").fails(2)
+    assert "core" in gospect.run("trace", "--core", "x", "-o", "t.trace").fails(2)
+    assert "flight" in gospect.run("trace", "-p", states.pid, "--flight", "3").fails(2)
+
+
+def test_a_full_disk_keeps_what_was_complete(targets, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small])
+    if mounted.returncode != 0:
+        pytest.skip("no file system of our own can be mounted here")
+    try:
+        program = targets.start("counted")
+        t = Tracing(program.pid, small / "t.trace").has_begun()
+        while t.process.poll() is None:
+            program.ask("work")
+        err = t.process.communicate()[1].decode()
+        assert t.process.returncode == 1
+        assert "the disk is full" in err
+        gotrace.read_valid(small / "t.trace")
+    finally:
+        subprocess.run(["umount", small], check=True)

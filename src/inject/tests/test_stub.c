@@ -1,0 +1,422 @@
+/*
+ * The stubs and the agent at work in our own process: a function made here is patched as one of the
+ * runtime's would be, and called with a made goroutine, at two addresses.
+ */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "agent/abi.h"
+#include "agent/blob.h"
+#include "base/unit_test.h"
+#include "inject/place.h"
+#include "inject/stub.h"
+
+enum {
+	FUNCTION = 0, /* offsets in the memory that is made */
+	CODE = 0x1000,
+	AGENT = 0x2000,
+	CONTROL = 0x8000,
+	SIZE = 0x9000,
+	RING = 4 * AGENT_CHUNK_BYTES,
+	P_SLOTS = 2,
+	SLOTS = P_SLOTS + AGENT_SPARE_SLOTS,
+};
+
+/* Of made structures: one word each. */
+enum { G_M, G_HI, G_SP, G_PC, G_BP, G_STATUS, G_GOID, G_REASON, G_START, G_WORDS };
+enum { M_PROCID, M_CURG, M_P, M_VDSO_SP, M_VDSO_PC, M_WORDS };
+enum { P_ID, P_MODE, P_WORDS };
+
+struct made {
+	uint8_t *memory;
+	struct agent_shared *shared;
+	uint64_t g0[G_WORDS], g[G_WORDS], m[M_WORDS], p[P_WORDS];
+	uint64_t stack[64]; /* of the goroutine */
+	struct code_head head;
+	struct place place;
+};
+
+/* push rbp; mov rbp, rsp; sub rsp, 32; mov [rsp+16], rax; mov rax, [rsp+16]; add rsp, 32; pop; ret
+ */
+static const uint8_t function[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x20,
+				   0x48, 0x89, 0x44, 0x24, 0x10, 0x48, 0x8b, 0x44,
+				   0x24, 0x10, 0x48, 0x83, 0xc4, 0x20, 0x5d, 0xc3};
+
+static uint64_t word_of(const void *p)
+{
+	return (uint64_t)p;
+}
+
+static void fill_config(struct made *d)
+{
+	struct agent_config *c = &d->shared->config;
+
+	*c = (struct agent_config){.g_m = G_M * 8,
+				   .g_stack_hi = G_HI * 8,
+				   .g_sched_sp = G_SP * 8,
+				   .g_sched_pc = G_PC * 8,
+				   .g_sched_bp = G_BP * 8,
+				   .g_status = G_STATUS * 8,
+				   .g_goid = G_GOID * 8,
+				   .g_waitreason = G_REASON * 8,
+				   .g_startpc = G_START * 8,
+				   .m_procid = M_PROCID * 8,
+				   .m_curg = M_CURG * 8,
+				   .m_p = M_P * 8,
+				   .m_vdso_sp = M_VDSO_SP * 8,
+				   .m_vdso_pc = M_VDSO_PC * 8,
+				   .p_id = P_ID * 8,
+				   .p_gc_worker_mode = P_MODE * 8,
+				   .depth = 32,
+				   .dead_extra = 6,
+				   .assist_reason = UINT32_MAX,
+				   /* whatever calls the function is its scheduler */
+				   .park_m = {0, UINT64_MAX}};
+	c->places[HOOK_CASGSTATUS] = c->places[HOOK_P_STOP] = d->place.address;
+}
+
+static void make_shared(struct made *d)
+{
+	uint64_t slots = 0x10000 + AGENT_TABLE_SLOTS * sizeof(struct agent_stack) + 0x10000;
+	uint64_t size = slots + SLOTS * (AGENT_SLOT_BYTES + RING);
+	struct agent_shared *s = mmap(NULL, size, PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	assert_ptr_not_equal(s, MAP_FAILED);
+	*s = (struct agent_shared){.size = size,
+				   .slots = SLOTS,
+				   .ring_bytes = RING,
+				   .table_offset = 0x10000,
+				   .arena_offset = slots - 0x10000,
+				   .arena_words = 0x10000 / 8,
+				   .slots_offset = slots,
+				   .rings_offset = slots + SLOTS * AGENT_SLOT_BYTES};
+	d->shared = s;
+	for (unsigned int i = 0; i < SLOTS; i++) {
+		struct agent_slot *slot = (void *)((uint8_t *)s + slots + i * AGENT_SLOT_BYTES);
+
+		slot->stack_top = word_of(slot) + AGENT_SLOT_BYTES;
+		slot->shared = word_of(s);
+		slot->ring = word_of(s) + s->rings_offset + i * RING;
+	}
+}
+
+static struct agent_slot *slot_of(const struct made *d, unsigned int i)
+{
+	return (void *)((uint8_t *)d->shared + d->shared->slots_offset + i * AGENT_SLOT_BYTES);
+}
+
+static void make_goroutine(struct made *d)
+{
+	d->g0[G_M] = d->g[G_M] = word_of(d->m);
+	d->m[M_PROCID] = 4711;
+	d->m[M_CURG] = word_of(d->g);
+	d->m[M_P] = word_of(d->p);
+	d->p[P_ID] = 1;
+	d->g[G_GOID] = 300;
+	d->g[G_STATUS] = 2;
+	d->g[G_REASON] = 9;
+	d->g[G_HI] = word_of(d->stack + 64);
+	d->g[G_PC] = 0x1001;
+	d->g[G_SP] = word_of(d->stack + 10);
+	d->g[G_BP] = word_of(d->stack + 20);
+	d->stack[20] = word_of(d->stack + 30);
+	d->stack[21] = 0x1002;
+	d->stack[30] = 0;
+	d->stack[31] = 0x1003;
+}
+
+/* The function, patched by a hook of that kind. */
+static void make(struct made *d, enum agent_hook hook, enum stub_p kind)
+{
+	static const uint32_t enabled = 1;
+	struct stub_numbers numbers = {.g_m = G_M * 8,
+				       .m_p = M_P * 8,
+				       .p_id = P_ID * 8,
+				       .p_slots = P_SLOTS};
+	enum stub_p kinds[HOOKS] = {[HOOK_CASGSTATUS] = STUB_CASGSTATUS};
+	struct code_head *h = &d->head;
+
+	memset(d, 0, sizeof(*d));
+	d->memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE | PROT_EXEC,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(d->memory, MAP_FAILED);
+	memcpy(d->memory + FUNCTION, function, sizeof(function));
+	assert_null(place_at_body("function", word_of(d->memory + FUNCTION), function,
+				  sizeof(function), PLACE_RAX | PLACE_RBX | PLACE_RCX, false,
+				  &d->place));
+	assert_int_equal(d->place.address, word_of(d->memory) + 8);
+	make_shared(d);
+	make_goroutine(d);
+	fill_config(d);
+	kinds[hook] = kind;
+	*h = (struct code_head){.code = word_of(d->memory + CODE),
+				.agent = word_of(d->memory + AGENT),
+				.control = word_of(d->memory + CONTROL),
+				.slots = word_of(slot_of(d, 0)),
+				.spare_slots = word_of(slot_of(d, P_SLOTS))};
+	h->places[hook].address = d->place.address;
+	h->places[hook].length = d->place.length;
+	memcpy(h->places[hook].bytes, d->place.bytes, PLACE_MAX_BYTES);
+	assert_true(stubs_write(h, &numbers, kinds, d->memory + CODE));
+	assert_true(agent_blob_size <= CONTROL - AGENT);
+	memcpy(d->memory + AGENT, agent_blob, agent_blob_size);
+	memcpy(d->memory + CONTROL, &enabled, sizeof(enabled));
+	assert_true(stub_jump(&h->places[hook], d->memory + FUNCTION + 8));
+}
+
+static void unmake(struct made *d)
+{
+	munmap(d->shared, d->shared->size);
+	munmap(d->memory, SIZE);
+}
+
+/* What a caller finds in the registers afterwards: as it left them. */
+struct registers {
+	uint64_t rax, rbx, rcx, rdx, rdi, rsi, r8, r9, r10, r11, r14;
+};
+
+static void call_function(struct made *d, struct registers *r)
+{
+	register uint64_t g __asm__("r14") = r->r14;
+	register uint64_t r8 __asm__("r8") = r->r8, r9 __asm__("r9") = r->r9;
+	register uint64_t r10 __asm__("r10") = r->r10, r11 __asm__("r11") = r->r11;
+	register const uint8_t *f __asm__("r15") = d->memory + FUNCTION;
+
+	__asm__ volatile("sub $128, %%rsp\n\tcall *%%r15\n\tadd $128, %%rsp"
+			 : "+a"(r->rax), "+b"(r->rbx), "+c"(r->rcx), "+d"(r->rdx), "+D"(r->rdi),
+			   "+S"(r->rsi), "+r"(r8), "+r"(r9), "+r"(r10), "+r"(r11), "+r"(g)
+			 : "r"(f)
+			 : "r12", "r13", "memory", "cc");
+	r->r8 = r8;
+	r->r9 = r9;
+	r->r10 = r10;
+	r->r11 = r11;
+	r->r14 = g;
+}
+
+static struct registers some_registers(const struct made *d, uint64_t old, uint64_t new)
+{
+	return (struct registers){word_of(d->g), old, new, 1, 2, 3, 4, 5, 6, 7, word_of(d->g0)};
+}
+
+/* The numbers of the first record of a slot. */
+static unsigned int first_record(const struct made *d, unsigned int slot, uint64_t *ret,
+				 unsigned int count)
+{
+	const struct agent_slot *s = slot_of(d, slot);
+	const uint8_t *at = (const uint8_t *)s->ring + sizeof(struct agent_chunk);
+	unsigned int kind;
+
+	if (s->write <= sizeof(struct agent_chunk))
+		return RECORD_NONE;
+	kind = *at++;
+	for (unsigned int i = 0; i < count; i++) {
+		ret[i] = 0;
+		for (unsigned int shift = 0;; shift += 7) {
+			ret[i] |= (uint64_t)(*at & 0x7f) << shift;
+			if (*at++ < 0x80)
+				break;
+		}
+	}
+	return kind;
+}
+
+/* Where casgstatus is patched, no other registers are in use. */
+static void assert_three_kept(const struct registers *before, const struct registers *after)
+{
+	assert_int_equal(before->rax, after->rax);
+	assert_int_equal(before->rbx, after->rbx);
+	assert_int_equal(before->rcx, after->rcx);
+	assert_int_equal(before->r14, after->r14);
+}
+
+static void assert_left_well(const struct made *d)
+{
+	for (unsigned int i = 0; i < SLOTS; i++)
+		assert_int_equal(slot_of(d, i)->busy, 0);
+	assert_int_equal(d->m[M_VDSO_SP], 0);
+	assert_int_equal(d->m[M_VDSO_PC], slot_of(d, 1)->records || slot_of(d, P_SLOTS)->records
+						  ? d->place.address
+						  : 0);
+}
+
+static void a_wait_is_recorded_with_its_stack(void **state)
+{
+	for (int i = 0; i < 2; i++) { /* each time at another address */
+		static struct made made[2];
+		struct made *d = &made[i];
+		struct registers before, after;
+		const struct agent_stack *table;
+		uint64_t n[4];
+		const uint64_t *words;
+
+		make(d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+		before = after = some_registers(d, 2, 4);
+		call_function(d, &after);
+		assert_three_kept(&before, &after);
+		assert_left_well(d);
+		assert_int_equal(first_record(d, 1, n, 4), RECORD_BLOCK);
+		assert_int_equal(n[1], 300);
+		assert_int_equal(n[2], 9);
+		table = (const void *)((uint8_t *)d->shared + d->shared->table_offset);
+		words = (const uint64_t *)((uint8_t *)d->shared + d->shared->arena_offset) +
+			table[n[3] - 1].offset - 1;
+		assert_int_equal(words[0], 3);
+		assert_int_equal(words[1], 0x1001);
+		assert_int_equal(words[2], 0x1002);
+		assert_int_equal(words[3], 0x1003);
+		if (i)
+			unmake(&made[0]);
+		if (i)
+			unmake(d);
+	}
+}
+
+static void a_stack_seen_before_has_the_same_number_and_a_changed_one_another(void **state)
+{
+	static struct made d;
+	struct registers r;
+	struct agent_slot *slot;
+	uint64_t n[4], first;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	slot = slot_of(&d, 1);
+	for (int i = 0; i < 4; i++) {
+		r = some_registers(&d, 2, 4);
+		slot->write = slot->limit = 0; /* each record is the first */
+		d.stack[31] = i == 3 ? 0x1004 : 0x1003;
+		call_function(&d, &r);
+		assert_int_equal(first_record(&d, 1, n, 4), RECORD_BLOCK);
+		if (!i)
+			first = n[3];
+		else if (i < 3)
+			assert_int_equal(n[3], first);
+		else
+			assert_int_not_equal(n[3], first);
+	}
+	assert_int_equal(d.shared->stacks, 2);
+	unmake(&d);
+}
+
+static void other_hooks_keep_every_register(void **state)
+{
+	static struct made d;
+	struct registers before, after;
+	uint64_t n[2];
+
+	make(&d, HOOK_P_STOP, STUB_P_OF_THREAD);
+	before = after = some_registers(&d, 0, 0);
+	call_function(&d, &after);
+	assert_memory_equal(&before, &after, sizeof(before));
+	assert_left_well(&d);
+	assert_int_equal(first_record(&d, 1, n, 2), RECORD_P_STOP);
+	assert_int_equal(n[1], 1);
+	unmake(&d);
+}
+
+static void who_has_no_processor_takes_a_spare_slot(void **state)
+{
+	static struct made d;
+	struct registers before, after;
+	uint64_t n[2];
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	d.m[M_P] = 0;
+	slot_of(&d, P_SLOTS)->busy = 1; /* somebody else is there */
+	before = after = some_registers(&d, 1, 2);
+	call_function(&d, &after);
+	assert_three_kept(&before, &after);
+	assert_int_equal(slot_of(&d, 1)->write, 0);
+	assert_int_equal(slot_of(&d, P_SLOTS)->write, 0);
+	assert_int_equal(first_record(&d, P_SLOTS + 1, n, 2), RECORD_START);
+	assert_int_equal(n[1], 300);
+	unmake(&d);
+}
+
+static void without_any_slot_the_call_is_counted_as_lost(void **state)
+{
+	static struct made d;
+	struct registers r;
+	struct code_control control;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	d.m[M_P] = 0;
+	for (unsigned int i = P_SLOTS; i < SLOTS; i++)
+		slot_of(&d, i)->busy = 1;
+	for (int i = 0; i < 3; i++) {
+		r = some_registers(&d, 1, 2);
+		call_function(&d, &r);
+		assert_int_equal(r.rax, word_of(d.g));
+	}
+	memcpy(&control, d.memory + CONTROL, sizeof(control));
+	assert_int_equal(control.lost, 3);
+	unmake(&d);
+}
+
+static void switched_off_it_touches_nothing(void **state)
+{
+	static struct made d;
+	struct registers before, after;
+	uint64_t size;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	size = d.shared->size;
+	memset(d.memory + CONTROL, 0, 8);
+	mprotect(d.shared, size, PROT_NONE); /* as in a child of fork */
+	before = after = some_registers(&d, 1, 2);
+	call_function(&d, &after);
+	assert_memory_equal(&before, &after, sizeof(before));
+	mprotect(d.shared, size, PROT_READ | PROT_WRITE);
+	unmake(&d);
+}
+
+static void a_full_ring_loses_and_counts_until_there_is_room(void **state)
+{
+	static struct made d;
+	struct agent_slot *slot;
+	struct agent_chunk *chunk;
+	struct registers r;
+	uint64_t written;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	slot = slot_of(&d, 1);
+	while (!slot->lost) {
+		r = some_registers(&d, 2, 4);
+		call_function(&d, &r);
+	}
+	written = slot->write;
+	assert_true(written > RING - AGENT_MAX_RECORD && written <= RING);
+	for (int i = 0; i < 9; i++) {
+		r = some_registers(&d, 2, 4);
+		call_function(&d, &r);
+	}
+	assert_int_equal(slot->lost, 10);
+	assert_int_equal(slot->write, written);
+	slot->read = AGENT_CHUNK_BYTES;
+	call_function(&d, &r);
+	assert_true(slot->write > RING);
+	assert_int_equal(slot->lost, 0);
+	assert_int_equal(slot->lost_all, 10);
+	chunk = (void *)slot->ring;
+	assert_int_equal(chunk->lost, 10);
+	assert_int_equal(chunk->thread, 4711);
+	unmake(&d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_wait_is_recorded_with_its_stack),
+		cmocka_unit_test(a_stack_seen_before_has_the_same_number_and_a_changed_one_another),
+		cmocka_unit_test(other_hooks_keep_every_register),
+		cmocka_unit_test(who_has_no_processor_takes_a_spare_slot),
+		cmocka_unit_test(without_any_slot_the_call_is_counted_as_lost),
+		cmocka_unit_test(switched_off_it_touches_nothing),
+		cmocka_unit_test(a_full_ring_loses_and_counts_until_there_is_room),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

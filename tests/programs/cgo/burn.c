@@ -60,7 +60,7 @@ int c_library(const char *path)
 {
 	void *library = dlopen(path, RTLD_NOW);
 
-	library_outer = library ? (uint64_t (*)(uint64_t))dlsym(library, "library_outer") : NULL;
+	library_outer = library ? (uint64_t(*)(uint64_t))dlsym(library, "library_outer") : NULL;
 	return library_outer != NULL;
 }
 

@@ -59,6 +59,7 @@ struct goroutine_record {
 	/* The owner's, carried along and never looked at. */
 	uint32_t owner_bucket;
 	uint32_t owner_rotation;
+	uint32_t owner_creator;
 	uint64_t owner_since;
 };
 

@@ -44,6 +44,7 @@ struct error *candidate_settle(struct goroutine_set *set, struct candidate *c)
 	c->now.owner_bucket = record->owner_bucket;
 	c->now.owner_since = record->owner_since;
 	c->now.owner_rotation = record->owner_rotation;
+	c->now.owner_creator = record->owner_creator;
 	if (goroutine_is_alive(&c->now))
 		c->now.flags |= goroutine_set_system_flag(set, c->start_pc, c->now.stack);
 	if (c->now.flags & GOROUTINE_UNKNOWN)

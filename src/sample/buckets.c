@@ -1,13 +1,14 @@
 #include "sample/buckets.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
 
 static uint64_t bucket_hash(const struct wall_bucket *b)
 {
-	return hash_u64(hash_u64((uint64_t)b->stack << 32 | b->labels) + b->status * 256 +
-			b->wait_reason);
+	return hash_u64(hash_u64((uint64_t)b->stack << 32 | b->labels) +
+			((uint64_t)b->creator << 16) + b->status * 256 + b->wait_reason);
 }
 
 static bool grow(struct buckets *b)
@@ -37,6 +38,7 @@ uint32_t buckets_of(struct buckets *b, const struct goroutine_record *r)
 		.labels = r->labels,
 		.status = goroutine_status(r),
 		.wait_reason = goroutine_wait_reason(r),
+		.creator = r->owner_creator,
 	};
 	size_t at;
 
@@ -50,12 +52,20 @@ uint32_t buckets_of(struct buckets *b, const struct goroutine_record *r)
 		const struct wall_bucket *have = &b->items[b->index[at]];
 
 		if (have->stack == want.stack && have->labels == want.labels &&
-		    have->status == want.status && have->wait_reason == want.wait_reason)
+		    have->status == want.status && have->wait_reason == want.wait_reason &&
+		    have->creator == want.creator)
 			return b->index[at];
 	}
 	b->items[b->count] = want;
 	b->index[at] = b->count;
 	return b->count++;
+}
+
+void buckets_clear(struct buckets *b)
+{
+	if (b->index)
+		memset(b->index, 0, b->index_size * sizeof(*b->index));
+	b->count = 0;
 }
 
 void buckets_release(struct buckets *b)

@@ -15,6 +15,8 @@ struct buckets {
 	size_t index_size; /* a power of two */
 };
 
+/* Makes it empty and keeps the memory. */
+void buckets_clear(struct buckets *b);
 /* The bucket for what the record shows; BUCKET_NONE when there is no memory. */
 uint32_t buckets_of(struct buckets *b, const struct goroutine_record *r);
 /*
@@ -35,6 +37,7 @@ struct gain {
 	uint64_t cpu_ns;
 	double variance;
 	double grain;
+	uint32_t creator;
 };
 
 /* Of a sample in a system call: taken from the bucket in which memory has seen that call. */

@@ -52,12 +52,14 @@ static struct group find_group(const struct oncpu_bucket *samples, size_t count,
 	return (struct group){0};
 }
 
-static bool add(struct buckets *b, const struct oncpu_bucket *sample, const struct gain *gain)
+static bool add(struct buckets *b, const struct oncpu_bucket *sample, uint32_t creator,
+		const struct gain *gain)
 {
 	struct goroutine_record r = {
 		.key = sample->in_syscall ? G_SYSCALL : G_RUNNING,
 		.stack = sample->stack,
 		.labels = sample->labels,
+		.owner_creator = creator,
 	};
 	uint32_t place = buckets_of(b, &r);
 	struct wall_bucket *to;
@@ -97,7 +99,7 @@ static bool share(struct buckets *b, size_t from, const struct oncpu_bucket *sam
 			.grain = fmax(all.grain, (double)all.ns / g->count),
 		};
 
-		if (!add(b, &samples[i], &gain))
+		if (!add(b, &samples[i], all.creator, &gain))
 			return false;
 		ns_left -= gain.ns;
 		count_left -= gain.count;
@@ -160,7 +162,7 @@ static bool add_sample(struct buckets *b, struct goroutine_set *set,
 		gain = buckets_take_syscall(b, goroutine_set_stacks(set), sample, period_ns);
 	else
 		gain = gain_of_cpu(sample, period_ns);
-	return add(b, sample, &gain);
+	return add(b, sample, gain.creator, &gain);
 }
 
 struct error *buckets_join(struct buckets *b, struct goroutine_set *set,

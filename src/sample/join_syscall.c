@@ -54,6 +54,7 @@ struct gain buckets_take_syscall(struct buckets *b, const struct stacks *stacks,
 	gain.count = from->count * part;
 	gain.variance = (double)gain.ns * period_ns;
 	gain.grain = fmax(from->grain, period_ns);
+	gain.creator = from->creator;
 	from->idle_ns -= from->idle_ns * part;
 	from->idle_count -= from->idle_count * part;
 	from->ns -= gain.ns;

@@ -10,7 +10,9 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/map.h"
 #include "sample/estimate.h"
+#include "sample/lap.h"
 
 /* Bytes of headers in a unit: large where all are read in order; small where few can be read at all
  * and many places count more than many goroutines (sampled at random, neighbours are alike). */
@@ -44,6 +46,20 @@ struct wall_sampler {
 	double rate;      /* ns of CPU that a ns of time adds */
 	double unit_ns;   /* what a unit cost lately */
 	uint64_t charged; /* CPU time of this process that was taken from the tokens */
+
+	uint64_t period; /* the next tick's */
+	uint64_t earned; /* when tokens were earned last */
+	uint64_t told;   /* when progress was told last */
+	bool ahead;      /* of others, see get_ahead() */
+	bool paused;
+	struct lap lap;
+
+	/* Go statements by their number, from 1 on. */
+	uint64_t *creators;
+	size_t creator_count;
+	size_t creator_capacity;
+	struct map creator_ids;
+	struct map waits; /* goid -> since when it waited at the first look */
 };
 
 static bool is_wanted(const struct wall_sampler *s, const struct goroutine_record *r)
@@ -53,12 +69,54 @@ static bool is_wanted(const struct wall_sampler *s, const struct goroutine_recor
 	return !s->options.goid || s->options.goid == r->goid;
 }
 
+/* 0: no memory, or not created by a go statement. */
+static uint32_t creator_id(struct wall_sampler *s, uint64_t go_pc)
+{
+	uint64_t *id = go_pc && go_pc != MAP_NO_KEY ? map_at(&s->creator_ids, go_pc) : NULL;
+
+	if (!id)
+		return 0;
+	if (!*id) {
+		if (!array_reserve(&s->creators, &s->creator_capacity, s->creator_count + 2))
+			return 0;
+		*id = ++s->creator_count;
+		s->creators[*id] = go_pc;
+	}
+	return *id;
+}
+
+/* What is known of a goroutine that is met. */
+static void note_details(struct wall_sampler *s, struct goroutine_record *now,
+			 const uint8_t *header)
+{
+	struct goroutine_details details;
+	uint64_t *since;
+
+	goroutine_details(s->set, header, &details);
+	now->owner_creator = creator_id(s, details.go_pc);
+	if (s->estimate.rotations || !details.wait_since || now->goid == MAP_NO_KEY)
+		return;
+	since = map_at(&s->waits, now->goid);
+	if (since)
+		*since = details.wait_since;
+}
+
 static struct error *changed(void *arg, const struct goroutine_record *before,
 			     struct goroutine_record *now, const uint8_t *header)
 {
 	struct wall_sampler *s = arg;
 
+	if (s->options.creators && goroutine_is_alive(now) &&
+	    (before->goid != now->goid || !goroutine_is_alive(before)))
+		note_details(s, now, header);
 	return estimate_see(&s->estimate, before, now, is_wanted(s, now));
+}
+
+static void fall_back(struct wall_sampler *s)
+{
+	if (s->ahead)
+		sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
+	s->ahead = false;
 }
 
 struct error *wall_sampler_open(struct target *t, const struct image *img,
@@ -100,9 +158,14 @@ void wall_sampler_close(struct wall_sampler *s)
 {
 	if (!s)
 		return;
+	fall_back(s);
 	oncpu_sampler_close(s->on_cpu);
 	goroutine_set_close(s->set);
 	estimate_release(&s->estimate);
+	lap_release(&s->lap);
+	map_release(&s->creator_ids);
+	map_release(&s->waits);
+	free(s->creators);
 	error_destroy(s->result.no_on_cpu);
 	error_destroy(s->result.ended);
 	free(s);
@@ -293,16 +356,16 @@ static void sleep_until(const struct wall_sampler *s, uint64_t moment)
 			break;
 }
 
-/* Sleeps until the tick of that period or a later one, at a random moment of it; those that are
+/* Sleeps until the tick of the next period or a later one, at a random moment of it; those that are
  * over by now are left out. False: there is none. */
-static bool sleep_until_tick(struct wall_sampler *s, uint64_t *period, uint64_t end)
+static bool sleep_until_tick(struct wall_sampler *s, uint64_t end)
 {
 	uint64_t length = 1e9 / s->options.hz, now = clock_now(), moment;
 
-	for (;; ++*period) {
-		uint64_t from = s->started + *period * length;
+	for (;; s->period++) {
+		uint64_t from = s->started + s->period * length;
 		/* The first does not keep anybody waiting. */
-		uint64_t room = *period || length < MOST_DELAY_NS ? length : MOST_DELAY_NS;
+		uint64_t room = s->period || length < MOST_DELAY_NS ? length : MOST_DELAY_NS;
 
 		if (from >= end) {
 			sleep_until(s, end);
@@ -314,7 +377,7 @@ static bool sleep_until_tick(struct wall_sampler *s, uint64_t *period, uint64_t 
 		s->result.missed++;
 	}
 	sleep_until(s, moment);
-	++*period;
+	s->period++;
 	return true;
 }
 
@@ -334,42 +397,61 @@ static bool get_ahead(const struct wall_sampler *s)
 	       !sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first);
 }
 
-static void fall_back(void)
+static void tell_progress(struct wall_sampler *s, uint64_t now)
 {
-	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
-}
-
-static void tell_progress(const struct wall_sampler *s, uint64_t now, uint64_t *told)
-{
-	if (!s->options.progress || now - *told <= 1000000000)
+	if (!s->options.progress || now - s->told <= 1000000000)
 		return;
-	*told = now;
+	s->told = now;
 	s->options.progress(s->options.arg, (now - s->started) / 1e9,
 			    goroutine_set_stats(s->set)->visits);
 }
 
+void wall_sampler_begin(struct wall_sampler *s)
+{
+	s->charged = clock_cpu();
+	s->started = s->last_tick = s->earned = s->told = clock_now();
+	s->result.start_ns = clock_read(CLOCK_REALTIME);
+	s->rate = s->options.budget;
+}
+
+struct error *wall_sampler_step(struct wall_sampler *s, bool *ret_more)
+{
+	uint64_t end =
+		s->options.duration > 0 ? s->started + s->options.duration * 1e9 : UINT64_MAX;
+	struct error *err;
+	uint64_t now;
+
+	*ret_more = !*s->options.stop && sleep_until_tick(s, end) && !*s->options.stop;
+	if (!*ret_more)
+		return NULL;
+	now = clock_now();
+	if (s->paused)
+		s->charged = clock_cpu();
+	earn(s, now - s->earned, 1e9 / s->options.hz);
+	charge(s);
+	s->earned = now;
+	err = tick(s, now);
+	tell_progress(s, now);
+	if (s->result.ticks == 1 || s->paused)
+		s->ahead = get_ahead(s);
+	s->paused = false;
+	return err;
+}
+
+void wall_sampler_pause(struct wall_sampler *s)
+{
+	fall_back(s);
+	s->paused = true;
+}
+
 static struct error *loop(struct wall_sampler *s)
 {
-	uint64_t start = s->started, before = start, told = start, period = 0;
-	uint64_t end = s->options.duration > 0 ? start + s->options.duration * 1e9 : UINT64_MAX;
 	struct error *err = NULL;
-	bool ahead = false;
+	bool more = true;
 
-	while (!err && !*s->options.stop && sleep_until_tick(s, &period, end)) {
-		uint64_t now = clock_now();
-
-		if (*s->options.stop)
-			break;
-		earn(s, now - before, 1e9 / s->options.hz);
-		charge(s);
-		before = now;
-		err = tick(s, now);
-		tell_progress(s, now, &told);
-		if (s->result.ticks == 1)
-			ahead = get_ahead(s);
-	}
-	if (ahead)
-		fall_back();
+	while (!err && more)
+		err = wall_sampler_step(s, &more);
+	fall_back(s);
 	return err;
 }
 
@@ -407,12 +489,10 @@ static double looks(const struct wall_sampler *s)
 
 struct error *wall_sampler_run(struct wall_sampler *s)
 {
-	uint64_t cpu = s->charged = clock_cpu(), end;
+	uint64_t cpu = clock_cpu(), end;
 	struct error *err;
 
-	s->started = s->last_tick = clock_now();
-	s->result.start_ns = clock_read(CLOCK_REALTIME);
-	s->rate = s->options.budget;
+	wall_sampler_begin(s);
 	err = loop(s);
 	end = clock_now();
 	if (err && err->code == ERROR_GONE)
@@ -432,6 +512,47 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 	s->result.per_tick =
 		s->result.ticks ? (double)goroutine_set_stats(s->set)->visits / s->result.ticks : 0;
 	return NULL;
+}
+
+struct error *wall_sampler_lap(struct wall_sampler *s, struct wall_lap *ret)
+{
+	struct wall_lap lap = {0};
+	struct error *err = lap_take(&s->lap, &s->estimate, goroutine_set_records(s->set),
+				     goroutine_set_count(s->set), &lap.ns);
+	const struct oncpu_bucket *samples;
+	size_t count;
+
+	if (!err && lap.ns && s->on_cpu) {
+		count = oncpu_sampler_buckets(s->on_cpu, &samples);
+		err = lap_take_samples(&s->lap, samples, count);
+		if (!err)
+			err = buckets_join(&s->lap.seen, s->set, s->lap.fresh, s->lap.fresh_count,
+					   oncpu_sampler_stats(s->on_cpu).period_ns,
+					   s->options.system);
+	}
+	if (err)
+		return err;
+	lap.buckets = s->lap.seen.items;
+	lap.count = s->lap.seen.count;
+	*ret = lap;
+	return NULL;
+}
+
+bool wall_sampler_counts(const struct goroutine_record *r)
+{
+	return r->owner_bucket != BUCKET_NONE;
+}
+
+uint64_t wall_sampler_since(const struct wall_sampler *s, const struct goroutine_record *r)
+{
+	const uint64_t *since = r->owner_since ? NULL : map_find(&s->waits, r->goid);
+
+	return since && *since < s->started ? *since : s->started + r->owner_since;
+}
+
+uint64_t wall_sampler_creator(const struct wall_sampler *s, uint32_t creator)
+{
+	return creator && creator <= s->creator_count ? s->creators[creator] : 0;
 }
 
 const struct wall_result *wall_sampler_result(const struct wall_sampler *s)

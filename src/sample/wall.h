@@ -41,6 +41,7 @@ struct wall_options {
 	bool on_cpu;        /* find the stacks of what runs, where the kernel permits it */
 	/* The CPU time of no goroutine, too, and of the runtime's own; its stacks are marked. */
 	bool nobodys, mark_system;
+	bool creators; /* goroutines of different creators have different buckets */
 	volatile sig_atomic_t *stop;
 	/* Called about once a second. */
 	void (*progress)(void *arg, double seconds, uint64_t samples);
@@ -53,6 +54,7 @@ struct wall_bucket {
 	uint32_t labels;
 	enum goroutine_status status;
 	uint8_t wait_reason; /* when waiting */
+	uint32_t creator;    /* see wall_sampler_creator(); 0: not known, or not asked for */
 	uint64_t count;      /* looks */
 	uint64_t ns;
 	uint64_t cpu_ns; /* of running ones: CPU time, by the kernel's samples where there are some
@@ -89,6 +91,39 @@ void wall_sampler_close(struct wall_sampler *s);
 
 /* Samples until it is done; that the target ends is no error, but told in the result. */
 struct error *wall_sampler_run(struct wall_sampler *s) must_check;
+
+/*
+ * The same in steps, for who has other things to do between two ticks: begin once, then step, until
+ * *ret_more is false or there is an error; ERROR_GONE says that the target ended. A step sleeps
+ * until the next tick and makes its looks. There is no result but what laps say.
+ */
+void wall_sampler_begin(struct wall_sampler *s);
+struct error *wall_sampler_step(struct wall_sampler *s, bool *ret_more) must_check;
+/* What is done until the next step is long, and nothing of the sampler's: it is not charged to the
+ * budget, and done at an ordinary priority. */
+void wall_sampler_pause(struct wall_sampler *s);
+
+/* What was seen in a part of the time. */
+struct wall_lap {
+	uint64_t ns; /* that it stands for: up to the last complete rotation */
+	/* As of a recording of that time alone, but idle times and errors; only
+	 * those of which something was seen. */
+	const struct wall_bucket *buckets;
+	size_t count;
+};
+
+/* What was seen since the lap before, or since the beginning; between two steps. Without a complete
+ * rotation ns is 0, and what was seen is for the next lap. Valid until that. */
+struct error *wall_sampler_lap(struct wall_sampler *s, struct wall_lap *ret) must_check;
+
+/* Whether a goroutine is among what is counted: alive, and wanted. */
+bool wall_sampler_counts(const struct goroutine_record *r);
+/* Since when it stands where it was last seen, at least (CLOCK_MONOTONIC): since it was seen coming
+ * there; if it stood there at the first look, since when the runtime says (g.waitsince, which a
+ * garbage collection sets). Only with options.creators. */
+uint64_t wall_sampler_since(const struct wall_sampler *s, const struct goroutine_record *r);
+/* The go statement (a return address) of a bucket's creator, or a record's owner_creator. */
+uint64_t wall_sampler_creator(const struct wall_sampler *s, uint32_t creator);
 
 const struct wall_result *wall_sampler_result(const struct wall_sampler *s);
 /* Stacks and labels of the buckets are this set's. */

@@ -113,6 +113,76 @@ static void in_debt_no_time_is_lost(void **state)
 	}
 }
 
+static void open_in_steps(void)
+{
+	static const struct wall_options options = {.hz = 200,
+						    .creators = true,
+						    .stack_limit = 65536,
+						    .stop = &stop_flag};
+
+	assert_null(
+		wall_sampler_open(&runtime.base, &runtime.img, &runtime.lay, &options, &sampler));
+	wall_sampler_begin(sampler);
+}
+
+static struct wall_lap lap_after(size_t steps)
+{
+	struct wall_lap lap;
+	bool more;
+
+	for (size_t i = 0; i < steps; i++) {
+		assert_null(wall_sampler_step(sampler, &more));
+		assert_true(more);
+	}
+	assert_null(wall_sampler_lap(sampler, &lap));
+	return lap;
+}
+
+static uint64_t lap_total(const struct wall_lap *lap, enum goroutine_status status)
+{
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < lap->count; i++)
+		total += lap->buckets[i].status == status ? lap->buckets[i].ns : 0;
+	return total;
+}
+
+static void a_lap_tells_what_was_seen_since_the_one_before(void **state)
+{
+	struct wall_lap lap;
+
+	open_in_steps();
+	lap = lap_after(3);
+	assert_true(lap.ns > 0);
+	assert_int_equal(lap_total(&lap, G_WAITING), MADE_MAX * lap.ns);
+	lap = lap_after(0);
+	assert_int_equal(lap.ns, 0);
+	assert_int_equal(lap_total(&lap, G_WAITING), 0);
+	made_set_status(&runtime, 0, G_RUNNING);
+	lap_after(2);
+	lap = lap_after(4);
+	assert_int_equal(lap_total(&lap, G_WAITING), (MADE_MAX - 1) * lap.ns);
+	assert_int_equal(lap_total(&lap, G_RUNNING), lap.ns);
+}
+
+static void a_goroutine_stands_since_it_came_there(void **state)
+{
+	struct goroutine_record *records;
+	uint64_t start = clock_now(), since;
+
+	open_in_steps();
+	lap_after(3);
+	records = goroutine_set_records(wall_sampler_set(sampler));
+	assert_true(wall_sampler_counts(&records[0]));
+	since = wall_sampler_since(sampler, &records[1]);
+	assert_true(since <= clock_now());
+	made_set_status(&runtime, 0, G_RUNNING);
+	lap_after(3);
+	assert_true(wall_sampler_since(sampler, &records[0]) > start);
+	assert_true(wall_sampler_since(sampler, &records[0]) > since);
+	assert_int_equal(wall_sampler_since(sampler, &records[1]), since);
+}
+
 static void one_goroutine_may_be_asked_for(void **state)
 {
 	const struct wall_result *r;
@@ -138,6 +208,8 @@ int main(void)
 		WALL_TEST(all_time_that_passed_is_credited_once),
 		WALL_TEST(a_change_ends_the_time_of_what_was),
 		WALL_TEST(in_debt_no_time_is_lost),
+		WALL_TEST(a_lap_tells_what_was_seen_since_the_one_before),
+		WALL_TEST(a_goroutine_stands_since_it_came_there),
 		WALL_TEST(one_goroutine_may_be_asked_for),
 		WALL_TEST(a_recording_can_be_stopped),
 	};

@@ -1,0 +1,35 @@
+/* What was seen since the last time: see wall_sampler_lap(). For the files of this room alone. */
+#ifndef SAMPLE_LAP_H
+#define SAMPLE_LAP_H
+
+#include "sample/estimate.h"
+
+struct lap_total {
+	uint64_t ns;
+	uint64_t count;
+};
+
+struct lap {
+	struct buckets seen;
+	/* Of each bucket of the estimate, since the beginning: at the last lap, and now. */
+	struct lap_total *before, *now;
+	size_t before_capacity, now_capacity;
+	uint64_t credited; /* at the last lap */
+	/* Likewise of each bucket of samples, with room for what is new of them. */
+	uint64_t *counted;
+	struct oncpu_bucket *fresh;
+	size_t counted_capacity, fresh_capacity;
+	size_t fresh_count;
+};
+
+/* What the looks have seen, in lap->seen; *ret_ns is the time that it stands for. When that is 0,
+ * nothing is taken. */
+struct error *lap_take(struct lap *lap, const struct estimate *e,
+		       const struct goroutine_record *records, size_t count,
+		       uint64_t *ret_ns) must_check;
+/* The samples that came since the last call, in lap->fresh. */
+struct error *lap_take_samples(struct lap *lap, const struct oncpu_bucket *samples,
+			       size_t count) must_check;
+void lap_release(struct lap *lap);
+
+#endif

@@ -9,12 +9,12 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$(gospect ps 2>/dev/null | awk '$1 ~ /^[0-9]+$/ { print $1 }')" -- "$cur"))
 		return
 		;;
-	-o | --output | --core | --exe)
+	-o | --output | --core | --exe | --diff)
 		COMPREPLY=($(compgen -f -- "$cur"))
 		return
 		;;
 	-f | --format)
-		COMPREPLY=($(compgen -W 'text json folded pprof speedscope html' -- "$cur"))
+		COMPREPLY=($(compgen -W 'text json folded pprof speedscope html go perfetto' -- "$cur"))
 		return
 		;;
 	--state)
@@ -23,7 +23,7 @@ _gospect() {
 		;;
 	esac
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'ps dump stack record --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W 'ps dump stack record trace report --help --version' -- "$cur"))
 		return
 	fi
 	case $verb in
@@ -35,6 +35,12 @@ _gospect() {
 		;;
 	record)
 		COMPREPLY=($(compgen -W "$target $output $filter -d --duration -r --rate --budget --on-cpu --off-cpu --raw --all --help" -- "$cur"))
+		;;
+	trace)
+		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --stack-depth --help" -- "$cur"))
+		;;
+	report)
+		COMPREPLY=($(compgen -f -W "$output --by --rows --diff --help" -- "$cur"))
 		;;
 	ps)
 		COMPREPLY=($(compgen -W '--help' -- "$cur"))

@@ -277,6 +277,9 @@ static struct error *must_check map_shared(struct injection *in, struct remote *
 	}
 	in->shared_address = address;
 	*in->shared = in->layout;
+	in->w.shared = in->shared;
+	in->w.slots_offset = in->layout.slots_offset;
+	in->w.slots = in->layout.slots;
 	for (uint32_t i = 0; i < in->layout.slots; i++)
 		init_slot(in, i);
 	return NULL;

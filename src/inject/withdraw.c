@@ -75,12 +75,24 @@ static bool thread_is_out(const struct quiet *q, const struct stopped_thread *th
 	return !handler_returns_to_us(q, u.rsp);
 }
 
+static bool own_slots_are_free(const struct withdrawal *w)
+{
+	const uint8_t *slot = (const uint8_t *)w->shared + w->slots_offset;
+
+	for (uint32_t i = 0; i < w->slots; i++, slot += AGENT_SLOT_BYTES)
+		if (__atomic_load_n(&((const struct agent_slot *)slot)->busy, __ATOMIC_ACQUIRE))
+			return false;
+	return true;
+}
+
 /* Slots that are in use, of any P or spare. */
 static bool slots_are_free(const struct quiet *q)
 {
 	uint64_t at = q->head->slots;
 	struct agent_slot slot;
 
+	if (q->w->shared)
+		return own_slots_are_free(q->w);
 	if (!at)
 		return true;
 	for (; at < q->head->spare_slots + AGENT_SPARE_SLOTS * (uint64_t)AGENT_SLOT_BYTES;
@@ -161,16 +173,15 @@ struct error *withdraw_code(struct withdrawal *w, struct code_head *head)
 	if (err == &error_fault)
 		return error_format(
 			ERROR_FAILED,
-			"a thread of process %d could not be stopped for 5 s; the agent "
-			"is still in it: run gospect doctor -p %d later",
-			target_pid(w->t), target_pid(w->t));
+			"a thread of process %d could not be stopped for 5 s; the agent is still "
+			"in it, and the next trace of it will take it out",
+			target_pid(w->t));
 	if (!err && !q.is_quiet)
 		return error_format(
 			ERROR_FAILED,
-			"a thread of process %d has not left the agent for 5 s; its code "
-			"is restored, the agent's memory is still there: run gospect "
-			"doctor -p %d later",
-			target_pid(w->t), target_pid(w->t));
+			"a thread of process %d has not left the agent for 5 s; its code is "
+			"restored, and the next trace of it will remove the agent's memory",
+			target_pid(w->t));
 	return err;
 }
 

@@ -5,6 +5,7 @@
 #ifndef INJECT_WITHDRAW_H
 #define INJECT_WITHDRAW_H
 
+#include "agent/abi.h"
 #include "golayout/golayout.h"
 #include "image/image.h"
 #include "inject/leftovers.h"
@@ -19,6 +20,9 @@ struct withdrawal {
 	int memory; /* /proc/PID/mem, for writing */
 	bool suspend_seccomp;
 	bool keep_code_page;
+	const struct agent_shared *shared; /* the agent's memory, if it is mapped here; or NULL */
+	uint64_t slots_offset;
+	uint32_t slots;
 	uint64_t stop_ns; /* the longest stop of all threads */
 };
 

@@ -1,8 +1,7 @@
 #include "trace/tracer.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/array.h"
@@ -26,6 +25,9 @@
 #define BATCH_EVENTS 200000
 #define CHECK_NS 100000000ull /* how often we look whether the target is there */
 #define NEVER UINT64_MAX
+/* What we take in passing must not wait for those whom we watch: while they wait for us, they lose
+ * records. */
+#define PRIORITY (-10)
 
 struct tracer {
 	struct target *t;
@@ -45,8 +47,9 @@ struct tracer {
 	uint64_t wait_ns;
 	uint64_t checked_ns;
 	uint64_t events;
-	bool more;  /* there was more than one batch holds */
-	bool ended; /* nobody writes any more */
+	int priority; /* ours before */
+	bool more;    /* there was more than one batch holds */
+	bool ended;   /* nobody writes any more */
 };
 
 static struct error *must_check open_all(struct tracer *tr, const struct image *img,
@@ -88,11 +91,14 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
 		return &error_no_memory;
 	tr->t = t;
 	tr->lay = lay;
+	tr->priority = getpriority(PRIO_PROCESS, 0);
 	tr->wait_ns = LEAST_WAIT_NS;
 	counters_init(&tr->counters, img, lay);
 	err = open_all(tr, img, options);
 	if (err)
 		return err;
+	if (tr->priority > PRIORITY)
+		setpriority(PRIO_PROCESS, 0, PRIORITY); /* where it is permitted */
 	/* Events from the jumps on have a time after the beginning. */
 	tr->start_ns = before;
 	tr->snapshot_ns = clock_now() - before;
@@ -280,6 +286,7 @@ void tracer_close(struct tracer *tr)
 {
 	if (!tr)
 		return;
+	setpriority(PRIO_PROCESS, 0, tr->priority);
 	inject_destroy(tr->injection);
 	drain_destroy(tr->drain);
 	decoder_destroy(tr->decoder);

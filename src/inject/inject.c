@@ -28,6 +28,13 @@
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x10u
 #endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* Of the shared memory, what is used at first. */
+#define FIRST_STACK_BYTES 262144
+#define FIRST_RING_BYTES 262144
 
 /* Tries to stop all threads at once; a vfork in between takes as long as the exec behind it. */
 #define STOP_TRIES 200
@@ -46,6 +53,7 @@ struct injection {
 	uint8_t page[CODE_PAGE_BYTES];
 	struct agent_shared layout; /* as we made it */
 	uint64_t shared_address;    /* in the target */
+	uint64_t p_now;             /* processors that there are */
 	struct agent_shared *shared;
 	uint64_t lost;
 	uint64_t attach_ns;
@@ -250,6 +258,29 @@ static void init_slot(struct injection *in, uint32_t i)
 		in->shared_address + in->layout.rings_offset + (uint64_t)i * in->layout.ring_bytes;
 }
 
+/* Memory is charged to who touches it first: to us, not to the target and its cgroup. */
+static void populate(const struct injection *in, uint64_t offset, size_t size)
+{
+	if (offset < in->layout.size)
+		madvise((char *)in->shared + offset, size, MADV_POPULATE_WRITE);
+}
+
+static void populate_first(const struct injection *in)
+{
+	const struct agent_shared *l = &in->layout;
+
+	populate(in, l->table_offset, l->arena_offset - l->table_offset + FIRST_STACK_BYTES);
+	for (uint64_t i = 0; i < l->slots; i++) {
+		uint64_t slot = l->slots_offset + i * AGENT_SLOT_BYTES;
+
+		if (i >= in->p_now && i < l->slots - AGENT_SPARE_SLOTS)
+			continue;
+		populate(in, slot, sizeof(struct agent_slot) & ~4095ul);
+		populate(in, slot + AGENT_SLOT_BYTES - 4096, 4096);
+		populate(in, l->rings_offset + i * l->ring_bytes, FIRST_RING_BYTES);
+	}
+}
+
 /* The shared memory: mapped there and here, filled with what the agent has to find. */
 static struct error *must_check map_shared(struct injection *in, struct remote *r)
 {
@@ -357,6 +388,8 @@ static struct error *must_check map_all(void *arg)
 	if (!err)
 		err = map_code(in, &r);
 	remote_end(&r);
+	if (!err)
+		populate_first(in);
 	fault_point("all-mapped");
 	return err;
 }
@@ -495,7 +528,7 @@ static struct error *must_check choose_layout(struct injection *in,
 {
 	struct agent_shared *l = &in->layout;
 	uint64_t p_count;
-	struct error *err = region_p_slots(in->t, in->lay, &p_count);
+	struct error *err = region_p_slots(in->t, in->lay, &in->p_now, &p_count);
 
 	if (err)
 		return err;

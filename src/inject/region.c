@@ -58,7 +58,8 @@ struct error *region_choose(struct target *t, const struct image *img, uint64_t 
 			    target_pid(t));
 }
 
-struct error *region_p_slots(struct target *t, const struct golayout *lay, uint64_t *ret)
+struct error *region_p_slots(struct target *t, const struct golayout *lay, uint64_t *ret_now,
+			     uint64_t *ret)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 	uint64_t allp[2], count;
@@ -70,5 +71,6 @@ struct error *region_p_slots(struct target *t, const struct golayout *lay, uint6
 	if (count < allp[1] * 2)
 		count = allp[1] * 2;
 	*ret = count > P_SLOTS_MOST ? P_SLOTS_MOST : count;
+	*ret_now = allp[1] < *ret ? allp[1] : *ret;
 	return NULL;
 }

@@ -14,8 +14,8 @@
 struct error *region_choose(struct target *t, const struct image *img, uint64_t size,
 			    uint64_t *ret) must_check;
 
-/* How many processors get a slot: those that are there now, and room for more. */
-struct error *region_p_slots(struct target *t, const struct golayout *lay,
+/* How many processors there are now, and how many get a slot: there may be more later. */
+struct error *region_p_slots(struct target *t, const struct golayout *lay, uint64_t *ret_now,
 			     uint64_t *ret) must_check;
 
 #endif

@@ -2,16 +2,29 @@
 
 #include "image/data_refs.h"
 
-/* gcinit() begins with gcController.init(...), whose receiver's address it loads first of all that
- * lies behind the variables that it sets (mgc.go, Go 1.17 to 1.27). */
-static uint64_t find_controller(const struct image *img)
+/* More than any program has: what was found is not the heap. */
+#define MOST_HEAP (1ull << 46)
+
+/*
+ * Without symbols: gcinit() (mgc.go) sets a variable of the sweeper first, and then calls
+ * gcController.init(); so the second reference in its code is to gcController. In Go 1.18 init() is
+ * inlined, and begins with the field behind the first word. Held against the symbol for Go 1.17 to
+ * 1.27 by tests/e2e/test_trace_attach.py.
+ */
+static uint64_t find_by_rule(const struct image *img, const struct golayout *lay)
 {
-	return image_symbol(img, "runtime.gcController");
+	_cleanup_data_refs_ struct data_refs refs = {0};
+
+	if (error_dropped(data_refs_of(img, "runtime.gcinit", &refs)) || refs.count < 2)
+		return 0;
+	return refs.items[1] - (lay->minor == 18 ? 8 : 0);
 }
 
 void counters_init(struct counters *c, const struct image *img, const struct golayout *lay)
 {
-	*c = (struct counters){.controller = find_controller(img)};
+	*c = (struct counters){.controller = image_symbol(img, "runtime.gcController")};
+	if (!c->controller)
+		c->controller = find_by_rule(img, lay);
 }
 
 static size_t add(uint64_t value, uint64_t *last, enum trace_kind kind, struct trace_event *ret)
@@ -41,7 +54,7 @@ size_t counters_read(struct counters *c, struct target *t, const struct golayout
 	if (error_dropped(target_read_ranges(t, ranges, count, &done)) || done < count)
 		return 0;
 	events = add(procs, &c->gomaxprocs, TRACE_GOMAXPROCS, ret);
-	if (count == 1)
+	if (count == 1 || !live || live > MOST_HEAP || !goal)
 		return events;
 	events += add(live, &c->heap_alloc, TRACE_HEAP_ALLOC, ret + events);
 	/* Without a goal (GOGC=off) it is the largest number. */

@@ -2,8 +2,16 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/cleanup.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* How far before the writer a ring's memory is made: what is written between two looks. */
+#define AHEAD_BYTES (2u << 20)
 
 /* One ring. */
 struct stream {
@@ -13,6 +21,7 @@ struct stream {
 	uint64_t end; /* bytes that are there */
 	uint64_t tick;
 	uint64_t thread;
+	uint64_t populated; /* bytes of the ring, from its beginning */
 	bool in_heap;
 	struct drain_record next;
 };
@@ -254,6 +263,19 @@ static void add(struct drain *d, struct stream *s)
 	d->heap[i] = s;
 }
 
+/* Of a ring in use, what will be written next is charged to us, not to the target and its cgroup;
+ * once around, all of it is there. */
+static void populate(const struct drain *d, struct stream *s)
+{
+	uint64_t want = s->end + AHEAD_BYTES;
+
+	want = want < d->layout->ring_bytes ? want : d->layout->ring_bytes;
+	if (!s->end || want <= s->populated)
+		return;
+	madvise((void *)(s->ring + s->populated), want - s->populated, MADV_POPULATE_WRITE);
+	s->populated = want;
+}
+
 /* What was taken may be written over; what is there now may be taken. A writer who says that he
  * wrote more than the ring holds is not believed. */
 static void collect(struct drain *d, struct stream *s)
@@ -272,6 +294,7 @@ static void collect(struct drain *d, struct stream *s)
 		return;
 	}
 	s->end = write;
+	populate(d, s);
 	fill = (double)(write - s->at) / d->layout->ring_bytes;
 	if (fill > d->fill)
 		d->fill = fill;

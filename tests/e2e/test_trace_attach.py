@@ -64,6 +64,7 @@ def test_every_build_is_traced_and_left_as_it_was(hectic, version, mode):
     program = hectic(version, mode)
     probed = tracing.probe(program.pid, 0.5).sound()
     assert probed.counts["block"] > 0 and probed.counts["stacks"] > 5
+    assert probed.counts["heap_alloc"] > 0
 
 
 @pytest.mark.parametrize("env", [{"GODEBUG": "gccheckmark=1"}, {"GODEBUG": "asyncpreemptoff=1"},

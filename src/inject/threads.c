@@ -20,8 +20,10 @@
 #define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
 #endif
 
-/* As long as all threads together may take to stop. */
-#define STOP_NS 50000000ull
+/* As long as all threads together may take to stop, when one of them cannot; and in any case: on a
+ * machine with much to do, a thread has to wait for a processor before it can stop. */
+#define STOP_NS 30000000ull
+#define STOP_MOST_NS 1000000000ull
 /* How often a wait that takes longer is woken up, to look at the time. */
 #define WAKE_NS 10000000
 
@@ -185,8 +187,35 @@ static void note(struct stopped_thread *thread, int status)
 	thread->signal = status >> 16 ? 0 : WSTOPSIG(status);
 }
 
+/* It sleeps so that no signal wakes it up: most likely until a child of vfork has called exec. */
+static bool cannot_stop(const struct threads *t, pid_t id)
+{
+	char path[64], line[256], *end;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", t->pid, id);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+	fclose(f);
+	return end && end[1] && end[2] == 'D';
+}
+
+static bool time_is_over(const struct threads *t, uint64_t since)
+{
+	uint64_t passed = clock_now() - since;
+
+	if (passed < STOP_NS)
+		return false;
+	for (size_t i = 0; i < t->count; i++)
+		if (!t->items[i].stopped && !t->items[i].gone && cannot_stop(t, t->items[i].id))
+			return true;
+	return passed > STOP_MOST_NS;
+}
+
 /* false when the time is over. */
-static bool wait_for_stops(struct threads *t, uint64_t deadline)
+static bool wait_for_stops(struct threads *t, uint64_t since)
 {
 	size_t left = 0;
 
@@ -204,8 +233,8 @@ static bool wait_for_stops(struct threads *t, uint64_t deadline)
 			left -= !thread->stopped && !thread->gone;
 			note(thread, status);
 		}
-		if (clock_now() > deadline)
-			return left == 0;
+		if (left && time_is_over(t, since))
+			return false;
 	}
 	return true;
 }
@@ -219,7 +248,7 @@ struct error *threads_stop_one(struct threads *t, pid_t id)
 	err = seize(t, id, &new);
 	if (err)
 		return err;
-	if (!new || !wait_for_stops(t, clock_now() + STOP_NS) || !t->items[0].stopped) {
+	if (!new || !wait_for_stops(t, clock_now()) || !t->items[0].stopped) {
 		threads_resume(t);
 		return &error_fault;
 	}
@@ -235,7 +264,7 @@ struct error *threads_stop_all(struct threads *t, uint64_t *ret_since)
 	t->count = 0;
 	do {
 		err = seize_new(t, &new);
-		if (!err && !wait_for_stops(t, since + STOP_NS))
+		if (!err && !wait_for_stops(t, since))
 			err = &error_fault;
 	} while (!err && new);
 	if (err) {

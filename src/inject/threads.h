@@ -30,7 +30,7 @@ struct threads {
 	size_t capacity;
 };
 
-/* Runs `step` in a thread of its own that may be interrupted by surgery_deadline(). */
+/* Runs `step` in a thread of its own, and waits for it. */
 struct error *surgery(struct error *(*step)(void *arg), void *arg) must_check;
 
 /* Stops this thread. ERROR_DENIED: it is traced by somebody else, or we may not; ERROR_GONE. */
@@ -38,7 +38,7 @@ struct error *threads_stop_one(struct threads *t, pid_t id) must_check;
 
 /*
  * Stops all of them, also those that are born meanwhile. A thread in the wait of vfork cannot be
- * stopped: after 50 ms ERROR_FAULT, with nothing stopped; try again later. In *ret_since when the
+ * stopped: after 30 ms ERROR_FAULT, with nothing stopped; try again later. In *ret_since when the
  * first was stopped.
  */
 struct error *threads_stop_all(struct threads *t, uint64_t *ret_since) must_check;

@@ -6,8 +6,10 @@ After every test it runs on, nobody's tracee, with its own code, without our mem
 
 import ctypes
 import os
+import pathlib
 import re
 import signal
+import sys
 import time
 
 import pytest
@@ -20,6 +22,8 @@ ALL_VERSIONS = ("1.17.13", "1.18.10", "1.19.13", "1.20.14", "1.21.13", "1.22.12"
                 "1.24.13", "1.25.11", "1.26.8", "1.27.2")
 MODES = (golang.STRIPPED, golang.LDFLAGS_SW, golang.PIE, tracing.CGO, tracing.RACE)
 PTRACE_SEIZE = 0x4206
+PR_SET_MDWE = 65
+SECCOMP = pathlib.Path(tracing.__file__).with_name("seccomp.py")
 PTRACE_DETACH = 17
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -195,6 +199,35 @@ def test_code_that_somebody_else_has_changed_is_left_alone(hectic):
         assert tracing.changed_bytes(program) == 1
         memory.seek(address)
         memory.write(before)
+
+
+@pytest.fixture
+def started(targets):
+    """Starts hectic by another program, which becomes it."""
+    def start(*command):
+        program = Program(*command, tracing.hectic(golang.NEWEST), "-calm")
+        targets.own.append(program)
+        return program
+    return start
+
+
+def test_a_filter_of_system_calls_is_suspended_or_a_reason_to_refuse(started):
+    program = started(sys.executable, SECCOMP, "memfd_create", "EPERM")
+    refused = tracing.probe(program.pid, 0.2, prefix=("setpriv", "--bounding-set=-sys_admin",
+                                                      "--inh-caps=-sys_admin"))
+    assert "seccomp" in refused.refused()
+    tracing.assert_untouched(program)
+    tracing.probe(program.pid, 0.2).sound()
+    tracing.assert_untouched(program)
+
+
+def test_memory_that_may_not_become_code_is_no_obstacle(started):
+    deny = ("import ctypes, os, sys; "
+            f"ctypes.CDLL(None).prctl({PR_SET_MDWE}, 1, 0, 0, 0) and sys.exit(1); "
+            "os.execv(sys.argv[1], sys.argv[1:])")
+    program = started(sys.executable, "-c", deny)
+    tracing.probe(program.pid, 0.2).sound()
+    tracing.assert_untouched(program)
 
 
 def test_tracebacks_of_a_traced_program_begin_in_go(hectic, tmp_path):

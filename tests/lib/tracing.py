@@ -64,13 +64,13 @@ class Probed:
         return lines[0]
 
 
-def probe(pid, seconds, *args, fault=None, victim=None, timeout=50):
+def probe(pid, seconds, *args, fault=None, victim=None, timeout=50, prefix=()):
     env = dict(os.environ)
     if fault:
         env["GOSPECT_FAULT"] = fault
     if victim:
         env["GOSPECT_FAULT_VICTIM"] = str(victim)
-    command = [PROBE, str(pid), str(seconds), *map(str, args)]
+    command = [*prefix, PROBE, str(pid), str(seconds), *map(str, args)]
     return Probed(subprocess.run(command, env=env, capture_output=True, text=True,
                                  timeout=timeout))
 

@@ -256,6 +256,10 @@ static struct error *must_check add_told(struct states *s, const struct trace_ev
 
 	if (!goid || !claim(&s->told, goid) || !existed)
 		return NULL;
+	/* It was on its way into a system call, its processor given away already (from Go 1.26 on):
+	 * there is no such state. */
+	if (status == TRACE_RUNNING && ev->p == TRACE_NO_P)
+		g.status = TRACE_IN_SYSCALL;
 	if (read)
 		g.start_pc = s->snapshot->items[*read - 1].start_pc;
 	return add_state(s, &g);

@@ -39,6 +39,7 @@ enum {
 /* What is known of a goroutine; kept while it lives. */
 struct life {
 	uint64_t start_pc;
+	uint32_t name; /* in names; 0: not made yet */
 	uint64_t flow; /* that ends when it starts; 0: none */
 };
 
@@ -222,16 +223,31 @@ static struct life *life_of(struct trace_writer *w, uint64_t g)
 	return *place ? (struct life *)(uintptr_t)*place : &nobody;
 }
 
-static const char *goroutine_name(struct trace_writer *w, uint64_t g)
+static uint32_t make_goroutine_name(struct trace_writer *w, uint64_t g, uint64_t pc)
 {
-	uint64_t pc = life_of(w, g)->start_pc;
 	struct trace_frame frame;
+	const char *function = "";
+	uint32_t name;
 
 	if (pc)
 		pc = pclntab_wrapped(w->options.functions, pc);
-	if (!pc || !trace_symbols_function(&w->symbols, pc, &frame))
-		return make_text(w, "G%lu%s", g, "");
-	return make_text(w, "G%lu %s", g, intern_get(&w->symbols.names, frame.function));
+	if (pc && trace_symbols_function(&w->symbols, pc, &frame))
+		function = intern_get(&w->symbols.names, frame.function);
+	name = intern_string(&w->names,
+			     make_text(w, *function ? "G%lu %s" : "G%lu%s", g, function));
+	if (name != INTERN_FAILED)
+		return name;
+	w->failed = true;
+	return 0;
+}
+
+static const char *goroutine_name(struct trace_writer *w, uint64_t g)
+{
+	struct life *life = life_of(w, g);
+
+	if (!life->name)
+		life->name = make_goroutine_name(w, g, life->start_pc);
+	return intern_get(&w->names, life->name);
 }
 
 struct track {

@@ -15,6 +15,8 @@
 #include "base/cleanup.h"
 #include "base/map.h"
 
+#define PAGE 4096
+
 struct elf_file {
 	char *name;
 	uint8_t *bytes; /* the whole file, mapped */
@@ -123,8 +125,10 @@ static struct error *add_segment(struct elf_file *elf, const GElf_Phdr *ph)
 {
 	uint64_t end;
 
-	if (__builtin_add_overflow(ph->p_offset, ph->p_filesz, &end) || end > elf->size ||
-	    ph->p_vaddr + ph->p_memsz < ph->p_vaddr || ph->p_filesz > ph->p_memsz)
+	/* Those of a separate debug file are empty, and begin anywhere. */
+	if (__builtin_add_overflow(ph->p_offset, ph->p_filesz, &end) ||
+	    (ph->p_filesz && end > elf->size) || ph->p_vaddr + ph->p_memsz < ph->p_vaddr ||
+	    ph->p_filesz > ph->p_memsz)
 		return error_format(ERROR_CORRUPT,
 				    "%s is truncated or broken: a segment lies "
 				    "outside the file",
@@ -165,6 +169,22 @@ static struct error *read_segments(struct elf_file *elf)
 	return NULL;
 }
 
+/* Go's linker gives its programs both notes, but lists only its own among the segments:
+ * cmd/link/internal/ld/elf.go. */
+static void read_note_section(struct elf_file *elf)
+{
+	struct elf_section section;
+	GElf_Phdr as_segment;
+
+	if (!elf_file_section(elf, ".note.gnu.build-id", &section) || !section.bytes)
+		return;
+	as_segment = (GElf_Phdr){
+		.p_offset = section.bytes - elf->bytes,
+		.p_filesz = section.size,
+	};
+	read_build_id(elf->elf, &as_segment, elf->build_id);
+}
+
 struct error *elf_file_open(int fd, const char *name, struct elf_file **ret)
 {
 	_cleanup_close_ int owned = fd;
@@ -181,6 +201,7 @@ struct error *elf_file_open(int fd, const char *name, struct elf_file **ret)
 		err = read_segments(elf);
 	if (err)
 		return err;
+	read_note_section(elf);
 	elf->stripped = !elf_file_section(elf, ".symtab", &section) &&
 			!elf_file_section(elf, ".debug_info", &section) &&
 			!elf_file_section(elf, ".zdebug_info", &section);
@@ -243,6 +264,23 @@ size_t elf_file_segments(const struct elf_file *elf, const struct elf_segment **
 {
 	*ret = elf->segments;
 	return elf->segment_count;
+}
+
+bool elf_file_bias(const struct elf_file *elf, uint64_t start, uint64_t offset, uint64_t *ret)
+{
+	for (size_t i = 0; i < elf->segment_count; i++) {
+		const struct elf_segment *s = &elf->segments[i];
+		bool is_debug = !s->file_size;
+		uint64_t from = is_debug ? s->address : s->offset;
+		uint64_t size = is_debug ? s->memory_size : s->file_size;
+
+		/* Pages are mapped whole. */
+		if (!s->executable || offset < from - from % PAGE || offset >= from + size)
+			continue;
+		*ret = start - (s->address - from + offset);
+		return true;
+	}
+	return false;
 }
 
 bool elf_file_section(const struct elf_file *elf, const char *name, struct elf_section *ret)

@@ -50,11 +50,18 @@ const char *elf_file_build_id(const struct elf_file *elf);
 /* Room for a build id as elf_file_build_id() gives it, with its NUL. */
 #define ELF_BUILD_ID_SIZE (2 * 128 + 1)
 /* The build id in the first bytes of a program, as a core file has them; "" when it is not among
- * them. */
+ * them. Of a program of Go's it may be the linker's own though there is a GNU one. */
 void elf_bytes_build_id(const void *bytes, size_t size, char ret[ELF_BUILD_ID_SIZE]);
 
 /* The address where the program starts. */
 uint64_t elf_file_entry(const struct elf_file *elf);
+
+/*
+ * The bias of a file of which a piece of code, from this offset on, is mapped at `start`; false
+ * when it has no code there. A separate debug file has no code at all: its functions' addresses are
+ * taken to be their offsets in the file that it was made of, as linkers like it.
+ */
+bool elf_file_bias(const struct elf_file *elf, uint64_t start, uint64_t offset, uint64_t *ret);
 
 size_t elf_file_segments(const struct elf_file *elf, const struct elf_segment **ret);
 /* false when there is no such section. */

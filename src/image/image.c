@@ -110,10 +110,12 @@ static struct error *find_entry(const struct image *img, struct target *t, uint6
 static struct error *check_core(struct image *img, struct target *t, const struct target_core *core)
 {
 	uint64_t start = target_program_start(t) ? target_program_start(t) : first_address(img);
-	const char *ours = elf_file_build_id(img->elf), *name = elf_file_name(img->elf);
+	const char *name = elf_file_name(img->elf);
 	uint16_t machine = img->machine == MACHINE_AMD64 ? EM_X86_64 : EM_AARCH64;
 	_Alignas(8) uint8_t page[4096];
-	char theirs[ELF_BUILD_ID_SIZE] = "";
+	char theirs[ELF_BUILD_ID_SIZE] = "", ours[ELF_BUILD_ID_SIZE] = "";
+	const uint8_t *file;
+	size_t size;
 
 	if (core->machine != machine)
 		return error_format(ERROR_FAILED,
@@ -122,6 +124,8 @@ static struct error *check_core(struct image *img, struct target *t, const struc
 				    name, core->path);
 	if (start && !error_dropped(target_read(t, start, page, sizeof(page))))
 		elf_bytes_build_id(page, sizeof(page), theirs);
+	file = elf_file_whole(img->elf, &size);
+	elf_bytes_build_id(file, size < sizeof(page) ? size : sizeof(page), ours);
 	img->unchecked = !theirs[0] || !ours[0];
 	if ((!img->unchecked && strcmp(ours, theirs)) || (img->bias && !elf_file_is_pie(img->elf)))
 		return error_format(ERROR_FAILED,
@@ -183,6 +187,14 @@ struct error *image_open_file(const char *path, struct image **ret)
 	if (fd < 0)
 		return error_errno(ERROR_FAILED, errno, "cannot open %s", path);
 	return open_elf(fd, path, ret);
+}
+
+struct error *image_place(struct image *img, uint64_t start, uint64_t offset)
+{
+	if (elf_file_bias(img->elf, start, offset, &img->bias))
+		return NULL;
+	return error_format(ERROR_CORRUPT, "%s has no code at offset 0x%lx of it",
+			    elf_file_name(img->elf), offset);
 }
 
 void image_close(struct image *img)

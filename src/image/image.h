@@ -43,6 +43,9 @@ struct image {
 struct error *image_open(struct target *t, const char *exe, struct image **ret) must_check;
 /* A program's file without a process; its bias is 0. */
 struct error *image_open_file(const char *path, struct image **ret) must_check;
+/* Says where a mapping lay of a file that was opened without a process: the bias follows.
+ * ERROR_CORRUPT: the file has no code at that offset. */
+struct error *image_place(struct image *img, uint64_t start, uint64_t offset) must_check;
 void image_close(struct image *img);
 
 /* Finds the function table and moduledata, in the file; t, or NULL, is asked where the file's

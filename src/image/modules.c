@@ -135,6 +135,18 @@ struct error *modules_open(struct target *t, enum machine machine, struct module
 	return err;
 }
 
+struct error *modules_of_files(enum machine machine, struct modules **ret)
+{
+	struct modules *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return &error_no_memory;
+	m->machine = machine;
+	m->fresh = true;
+	*ret = m;
+	return NULL;
+}
+
 void modules_stale(struct modules *m)
 {
 	m->fresh = false;
@@ -176,24 +188,31 @@ static bool find_bias(struct module *m)
 	return false;
 }
 
+static bool take_file(struct module *m, struct elf_file *file)
+{
+	size_t size;
+	const uint8_t *bytes = elf_file_whole(file, &size);
+
+	m->file = file;
+	m->elf = elf_memory((char *)bytes, size);
+	snprintf(m->build_id, sizeof(m->build_id), "%s", elf_file_build_id(file));
+	return m->elf != NULL;
+}
+
 static bool open_file(struct modules *all, struct module *m)
 {
 	_cleanup_maps_ struct target_maps maps = {0};
 	const struct target_map *map;
-	const uint8_t *bytes;
-	size_t size;
+	struct elf_file *file;
 	int fd;
 
 	if (m->path[0] != '/' || error_dropped(target_maps(all->t, &maps)))
 		return false;
 	map = target_maps_find(&maps, m->start);
 	fd = map ? library_open_mapped(target_pid(all->t), map) : -1;
-	if (fd < 0 || error_dropped(elf_file_open(fd, m->path, &m->file)))
+	if (fd < 0 || error_dropped(elf_file_open(fd, m->path, &file)))
 		return false;
-	bytes = elf_file_whole(m->file, &size);
-	m->elf = elf_memory((char *)bytes, size);
-	snprintf(m->build_id, sizeof(m->build_id), "%s", elf_file_build_id(m->file));
-	return m->elf != NULL;
+	return take_file(m, file);
 }
 
 static bool open_vdso(struct modules *all, struct module *m)
@@ -222,6 +241,32 @@ static void open_module(struct modules *all, struct module *m)
 		return;
 	m->eh_frame = dwarf_getcfi_elf(m->elf);
 	function_symbols_read(&m->symbols, m->elf);
+}
+
+struct error *modules_add_file(struct modules *m, const struct module_range *range,
+			       struct elf_file *file)
+{
+	_cleanup_elf_file_ struct elf_file *owned = file;
+	const struct target_map map = {
+		.start = range->start,
+		.end = range->end,
+		.offset = range->offset,
+		.path = (char *)range->path,
+	};
+	struct error *err = add_module(m, &map);
+	struct module *new = err ? NULL : m->items[m->count - 1];
+
+	if (err)
+		return err;
+	new->tried = true;
+	if (!owned)
+		return NULL;
+	if (!take_file(new, take_ptr(owned)) ||
+	    !elf_file_bias(new->file, range->start, range->offset, &new->bias))
+		return error_format(ERROR_CORRUPT, "%s has no code at offset 0x%lx of it",
+				    elf_file_name(new->file), range->offset);
+	function_symbols_read(&new->symbols, new->elf);
+	return NULL;
 }
 
 /* The module at the address, opened. */

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "image/cfi.h"
+#include "image/elf_file.h"
 #include "image/registers.h"
 #include "target/target.h"
 
@@ -27,6 +28,15 @@ struct module_range {
 };
 
 struct error *modules_open(struct target *t, enum machine machine, struct modules **ret) must_check;
+/* Without a process: of files that are given by modules_add_file(). */
+struct error *modules_of_files(enum machine machine, struct modules **ret) must_check;
+/*
+ * A mapping that some process had, and its file, which is taken also when it fails. NULL: there is
+ * none, so that its code is known by the name of the mapping. ERROR_CORRUPT: the file has no code
+ * at that offset.
+ */
+struct error *modules_add_file(struct modules *m, const struct module_range *range,
+			       struct elf_file *file) must_check;
 void modules_close(struct modules *m);
 
 /* Whether there is code at this address. Mappings are read anew, at most once after each

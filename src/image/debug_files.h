@@ -1,0 +1,41 @@
+/*
+ * Files to take symbols from where there is no process: programs, their unstripped twins, separate
+ * debug files. They are known by their build ids, so that none is mistaken for another.
+ */
+#ifndef IMAGE_DEBUG_FILES_H
+#define IMAGE_DEBUG_FILES_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+struct debug_file {
+	char *path;
+	char *build_id; /* as elf_file_build_id() has it; "" when it has none */
+};
+
+struct debug_files {
+	struct debug_file *items; /* in the order of being added */
+	size_t count;
+	size_t capacity;
+	char **folders;
+	size_t folder_count;
+	size_t folder_capacity;
+};
+
+/* A file named by the user; an error when it is none that could have symbols. */
+struct error *debug_files_add(struct debug_files *files, const char *path) must_check;
+/*
+ * A folder: all ELF files that lie in it, and those that it has by their build ids, as
+ * FOLDER/.build-id/ab/cdef.debug and, for whole programs, FOLDER/.build-id/ab/cdef.
+ */
+struct error *debug_files_add_folder(struct debug_files *files, const char *path) must_check;
+/* Looks into the folders for this build id. */
+struct error *debug_files_look_up(struct debug_files *files, const char *build_id) must_check;
+void debug_files_release(struct debug_files *files);
+#define _cleanup_debug_files_ __attribute__((cleanup(debug_files_release)))
+
+/* The vDSO of the kernel that runs here, as a file; -1 when there is none. */
+int debug_file_own_vdso(void);
+
+#endif

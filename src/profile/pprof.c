@@ -14,10 +14,12 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/strbuf.h"
 #include "base/utf8.h"
 #include "profile.pb-c.h"
 #include "profile/gzip.h"
 #include "profile/profile.h"
+#include "profile/raw.h"
 #include "profile/symbols.h"
 
 /* A function, known by its name and file, as ids in symbols->strings. */
@@ -219,9 +221,32 @@ static int64_t own_label_key(struct pprof *pp, uint32_t key)
 	return interned_id(pp, key);
 }
 
+static void add_number(struct pprof *pp, size_t *n, const char *key, int64_t number)
+{
+	if (!number)
+		return;
+	pprof__label__init(&pp->labels[*n]);
+	pp->labels[*n].key = string_id(pp, key);
+	pp->labels[*n].num = number;
+	pp->label_pointers[*n] = &pp->labels[*n];
+	++*n;
+}
+
+/* To readers, a label without text is the number 0: so only what is raw has one. */
+static void add_own_label(struct pprof *pp, size_t *n, const struct profile_label *label)
+{
+	if (!label->value && pp->symbols->with_functions)
+		return;
+	pprof__label__init(&pp->labels[*n]);
+	pp->labels[*n].key = own_label_key(pp, label->key);
+	pp->labels[*n].str = interned_id(pp, label->value);
+	pp->label_pointers[*n] = &pp->labels[*n];
+	++*n;
+}
+
 static size_t sample_labels(struct pprof *pp, const struct profile_sample *sample)
 {
-	size_t room = sample->label_count + 2, n = 0;
+	size_t room = sample->label_count + 4, n = 0;
 
 	if (!array_reserve(&pp->labels, &pp->label_capacity, room) ||
 	    !array_reserve(&pp->label_pointers, &pp->label_pointer_capacity, room)) {
@@ -231,8 +256,11 @@ static size_t sample_labels(struct pprof *pp, const struct profile_sample *sampl
 	add_label(pp, &n, string_id(pp, "state"), string_id(pp, profile_state_name(sample->state)));
 	add_label(pp, &n, string_id(pp, "wait"), interned_id(pp, sample->wait));
 	for (uint32_t i = 0; i < sample->label_count; i++)
-		add_label(pp, &n, own_label_key(pp, sample->labels[i].key),
-			  interned_id(pp, sample->labels[i].value));
+		add_own_label(pp, &n, &sample->labels[i]);
+	if (!pp->symbols->with_functions) {
+		add_number(pp, &n, RAW_IDLE_COUNT, sample->idle_count);
+		add_number(pp, &n, RAW_IDLE_NS, sample->idle_ns);
+	}
 	return n;
 }
 
@@ -277,16 +305,27 @@ static void emit_mappings(struct pprof *pp)
 	}
 }
 
+static void emit_comment(struct pprof *pp, const char *text)
+{
+	int64_t comment = string_id(pp, text);
+	Pprof__Profile piece = PPROF__PROFILE__INIT;
+
+	piece.n_comment = 1;
+	piece.comment = &comment;
+	emit(pp, &piece);
+}
+
 static void emit_comments(struct pprof *pp)
 {
-	for (size_t i = 0; i < pp->profile->comment_count; i++) {
-		int64_t comment = string_id(pp, pp->profile->comments[i]);
-		Pprof__Profile piece = PPROF__PROFILE__INIT;
+	_cleanup_strbuf_ struct strbuf command = STRBUF_INIT;
 
-		piece.n_comment = 1;
-		piece.comment = &comment;
-		emit(pp, &piece);
-	}
+	for (size_t i = 0; i < pp->profile->comment_count; i++)
+		emit_comment(pp, pp->profile->comments[i]);
+	if (pp->symbols->with_functions || !pp->profile->command)
+		return;
+	strbuf_addf(&command, RAW_COMMAND "%s", pp->profile->command);
+	pp->failed |= command.failed;
+	emit_comment(pp, command.data);
 }
 
 static void emit_header(struct pprof *pp)

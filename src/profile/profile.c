@@ -121,17 +121,30 @@ static struct profile_sample *sample_of_kind(struct profile *p, const struct pro
 	return &p->samples[p->count - 1];
 }
 
+static void add_values(struct profile_sample *sum, const struct profile_sample *sample)
+{
+	sum->count += sample->count;
+	sum->wall_ns += sample->wall_ns;
+	sum->cpu_ns += sample->cpu_ns;
+	sum->idle_count += sample->idle_count;
+	sum->idle_ns += sample->idle_ns;
+}
+
 struct error *profile_add(struct profile *p, const struct profile_sample *sample)
 {
 	struct profile_sample *sum = sample_of_kind(p, sample);
 
 	if (!sum)
 		return &error_no_memory;
-	sum->count += sample->count;
-	sum->wall_ns += sample->wall_ns;
-	sum->cpu_ns += sample->cpu_ns;
-	sum->idle_count += sample->idle_count;
-	sum->idle_ns += sample->idle_ns;
+	add_values(sum, sample);
+	return NULL;
+}
+
+struct error *profile_append(struct profile *p, const struct profile_sample *sample)
+{
+	if (!append_kind(p, sample))
+		return &error_no_memory;
+	add_values(&p->samples[p->count - 1], sample);
 	return NULL;
 }
 

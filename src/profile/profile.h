@@ -80,6 +80,8 @@ void profile_destroy(struct profile *p);
 /* Adds to the sample with the same stack, state, wait and labels, or makes it. Copies the words and
  * the labels; their strings must be in p->strings. */
 struct error *profile_add(struct profile *p, const struct profile_sample *sample) must_check;
+/* Likewise, but always makes a sample of its own. */
+struct error *profile_append(struct profile *p, const struct profile_sample *sample) must_check;
 struct error *profile_add_comment(struct profile *p, const char *format, ...) must_check
 	__attribute__((format(printf, 2, 3)));
 /* Copies the strings of the mapping. */

@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "profile.pb-c.h"
+#include "profile/raw.h"
 #include "profile/symbols.h"
 
 /* No profile is larger: what claims to be is refused before it fills the memory. */
@@ -35,6 +36,7 @@ struct reading {
 	size_t pcs_capacity;
 	struct profile_label *labels;
 	size_t label_capacity;
+	bool raw;
 	size_t count_at, wall_at, cpu_at; /* of the values of a sample; SIZE_MAX: none */
 };
 
@@ -139,30 +141,39 @@ static struct go_frame frame_of(const struct reading *r, const Pprof__Line *line
 /* "[running]" and its like, as we write them: a location without an address. */
 static uint64_t pseudo_word(const struct reading *r, const Pprof__Location *l)
 {
-	static const char *const names[] = {[STACK_PC_RUNNING] = "[running]",
-					    [STACK_PC_TRUNCATED] = "[truncated]",
-					    [STACK_PC_UNKNOWN] = "[unknown]",
-					    [STACK_PC_OUTSIDE] = "[outside Go]"};
+	static const struct pclntab none;
 	const char *name = l->n_line == 1 ? frame_of(r, l->line[0], false).function : "";
+	struct go_frame pseudo;
 
-	for (size_t i = 1; i < ARRAY_SIZE(names); i++)
-		if (!l->address && !strcmp(name, names[i]))
+	for (uint64_t i = 1; i <= STACK_PC_LAST_PSEUDO && !l->address && *name == '['; i++)
+		if (pclntab_frames(&none, i, &pseudo, 1) && !strcmp(name, pseudo.function))
 			return i;
 	return 0;
 }
 
-/* The word that stands for a location: its address where no other has it, else a number of its
- * own. */
+static bool is_free(const struct reading *r, uint64_t word)
+{
+	return word != MAP_NO_KEY && !map_find(&r->words, word);
+}
+
+/*
+ * The word that stands for a location: its address; where another has that (a return address and an
+ * instruction that are looked up at the same place), the return address that is looked up there;
+ * else a number of its own.
+ */
 static uint64_t word_of(struct reading *r, const Pprof__Location *l, size_t i)
 {
-	uint64_t word = pseudo_word(r, l);
+	uint64_t word = pseudo_word(r, l), numbers = STACK_PC_LAST_PSEUDO + 1;
 
 	if (word)
 		return word;
-	word = l->address | STACK_PC_EXACT;
-	if (l->address > STACK_PC_LAST_PSEUDO && word != MAP_NO_KEY && !map_find(&r->words, word))
-		return word;
-	return STACK_PC_LAST_PSEUDO + 1 + i;
+	if (l->address <= STACK_PC_LAST_PSEUDO)
+		return numbers + i;
+	if (is_free(r, l->address | STACK_PC_EXACT))
+		return l->address | STACK_PC_EXACT;
+	if (l->address > numbers + r->message->n_location && is_free(r, l->address + 1))
+		return l->address + 1;
+	return numbers + i;
 }
 
 static struct error *add_location(struct reading *r, size_t i)
@@ -222,7 +233,11 @@ static struct error *read_labels(struct reading *r, const Pprof__Sample *s,
 	for (size_t i = 0; i < s->n_label; i++) {
 		const char *key = text(r, s->label[i]->key);
 
-		if (!s->label[i]->str)
+		if (!s->label[i]->str && !strcmp(key, RAW_IDLE_COUNT))
+			ret->idle_count = s->label[i]->num;
+		else if (!s->label[i]->str && !strcmp(key, RAW_IDLE_NS))
+			ret->idle_ns = s->label[i]->num;
+		if (!s->label[i]->str && (s->label[i]->num || !r->raw))
 			continue;
 		if (!strcmp(key, "state"))
 			ret->state = state_named(text(r, s->label[i]->str));
@@ -254,7 +269,7 @@ static struct error *read_sample(struct reading *r, const Pprof__Sample *s)
 	sample.wall_ns = value_of(s, r->wall_at);
 	sample.cpu_ns = value_of(s, r->cpu_at);
 	err = read_labels(r, s, &sample);
-	return err ? err : profile_add(r->profile, &sample);
+	return err ? err : profile_append(r->profile, &sample);
 }
 
 static struct error *read_mappings(struct reading *r)
@@ -276,6 +291,25 @@ static struct error *read_mappings(struct reading *r)
 	return err;
 }
 
+/* Only the pseudo words of a raw profile have functions. */
+static bool is_raw(const Pprof__Profile *message)
+{
+	for (size_t i = 0; i < message->n_location; i++)
+		if (message->location[i]->n_line && message->location[i]->address)
+			return false;
+	return message->n_location;
+}
+
+static struct error *read_comment(struct reading *r, const char *comment)
+{
+	size_t length = strlen(RAW_COMMAND);
+
+	if (!r->raw || strncmp(comment, RAW_COMMAND, length) || r->profile->command)
+		return profile_add_comment(r->profile, "%s", comment);
+	r->profile->command = strdup(comment + length);
+	return r->profile->command ? NULL : &error_no_memory;
+}
+
 static struct error *read_all(struct reading *r)
 {
 	const Pprof__Profile *m = r->message;
@@ -292,7 +326,7 @@ static struct error *read_all(struct reading *r)
 	if (!err)
 		err = read_mappings(r);
 	for (size_t i = 0; i < m->n_comment && !err; i++)
-		err = profile_add_comment(r->profile, "%s", text(r, m->comment[i]));
+		err = read_comment(r, text(r, m->comment[i]));
 	r->profile->time_ns = m->time_nanos;
 	r->profile->duration_ns = m->duration_nanos;
 	r->profile->period_ns = m->period;
@@ -313,18 +347,9 @@ static size_t frames_of(const void *functions, uint64_t word, struct go_frame *r
 	return count;
 }
 
-/* Only the pseudo words of a raw profile have functions. */
-static bool is_raw(const struct reading *r)
-{
-	for (size_t i = 0; i < r->message->n_location; i++)
-		if (r->message->location[i]->n_line && r->message->location[i]->address)
-			return false;
-	return r->message->n_location;
-}
-
 static struct error *read_message(const Pprof__Profile *message, struct profile_file *ret)
 {
-	_cleanup_(reading_release) struct reading r = {.message = message};
+	_cleanup_(reading_release) struct reading r = {.message = message, .raw = is_raw(message)};
 	struct symbol_source source = {frames_of, &r};
 	struct profile_symbols *symbols;
 	struct error *err;
@@ -336,7 +361,8 @@ static struct error *read_message(const Pprof__Profile *message, struct profile_
 	if (err)
 		return err;
 	ret->symbols = symbols;
-	ret->raw = is_raw(&r);
+	ret->raw = r.raw;
+	symbols->with_functions = !ret->raw;
 	ret->profile = take_ptr(r.profile);
 	return NULL;
 }

@@ -7,15 +7,15 @@
 #include "base/array.h"
 #include "cli/cli.h"
 
-static const struct verb *const verbs[] = {&verb_ps,     &verb_dump,  &verb_record,
-					   &verb_report, &verb_stack, &verb_trace};
+static const struct verb *const verbs[] = {&verb_ps,    &verb_dump,      &verb_record, &verb_report,
+					   &verb_stack, &verb_symbolize, &verb_trace};
 
 static void print_help(void)
 {
 	printf("Usage: gospect VERB [OPTION...]\n"
 	       "Shows what a running Go program is doing, from outside, without stopping it.\n\n");
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
-		printf("  %-8s %s\n", verbs[i]->name, verbs[i]->summary);
+		printf("  %-9s %s\n", verbs[i]->name, verbs[i]->summary);
 	printf("\n"
 	       "`gospect VERB --help` explains a verb. `gospect --version` prints the version.\n");
 }

@@ -13,22 +13,26 @@
 /* Deeper stacks end in "...additional frames elided...". */
 #define STACK_LIMIT (64u << 20)
 
-enum { KEY_ALL = 0x4000, KEY_GROUP };
+enum { KEY_ALL = 0x4000, KEY_GROUP, KEY_RAW };
 
 struct dump_verb {
 	struct request request;
 	bool all;
 	bool group;
+	bool raw;
 };
 
-static const struct argp_option options[] = {{"all", KEY_ALL, NULL, 0,
-					      "Show the runtime's own goroutines and frames too, "
-					      "as SIGQUIT with GOTRACEBACK=system does",
-					      4},
-					     {"group", KEY_GROUP, NULL, 0,
-					      "Put equal stacks together, most goroutines first",
-					      4},
-					     {0}};
+static const struct argp_option options[] =
+	{{"all", KEY_ALL, NULL, 0,
+	  "Show the runtime's own goroutines and frames too, "
+	  "as SIGQUIT with GOTRACEBACK=system does",
+	  4},
+	 {"group", KEY_GROUP, NULL, 0, "Put equal stacks together, most goroutines first", 4},
+	 {"raw", KEY_RAW, NULL, 0,
+	  "Addresses only, without functions and lines; gospect "
+	  "symbolize completes it",
+	  4},
+	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -43,6 +47,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_GROUP:
 		v->group = true;
+		return 0;
+	case KEY_RAW:
+		v->raw = true;
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -81,15 +88,16 @@ static struct error *make_profile(const struct dump *dump, const struct subject 
 	return NULL;
 }
 
-static struct error *write_profile(const struct dump *dump, const struct subject *s,
-				   const struct profile_format *format, FILE *out)
+static struct error *write_profile(const struct dump_verb *v, const struct dump *dump,
+				   const struct subject *s, const struct profile_format *format,
+				   FILE *out)
 {
 	_cleanup_profile_symbols_ struct profile_symbols *symbols = NULL;
 	_cleanup_profile_ struct profile *p = NULL;
 	struct error *err = make_profile(dump, s, &p);
 
 	if (!err)
-		err = profile_symbolize(p, &s->image->functions, &symbols);
+		err = profile_symbolize(p, v->raw ? NULL : &s->image->functions, &symbols);
 	return err ? err : format->write(p, symbols, out);
 }
 
@@ -144,7 +152,7 @@ static struct error *write_dump(const struct dump_verb *v, const struct dump *du
 	if (err)
 		return err;
 	if (format->profile)
-		err = write_profile(dump, s, format->profile, out.stream);
+		err = write_profile(v, dump, s, format->profile, out.stream);
 	else if (format->json)
 		err = dump_write_json(dump, v->all, out.stream);
 	else if (v->group)

@@ -1,0 +1,247 @@
+#include "cli/binaries.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/cli.h"
+
+#define VDSO "[vdso]"
+
+static const char *shown_id(const char *build_id)
+{
+	return *build_id ? build_id : "unknown";
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Two programs at one address: nobody can tell whose an address is. */
+static struct error *check_overlaps(const struct binaries *b)
+{
+	for (size_t i = 0; i < b->count; i++) {
+		for (size_t k = 0; k < i; k++) {
+			const struct profile_mapping *x = &b->mappings[k], *y = &b->mappings[i];
+
+			if (x->start < y->end && y->start < x->end)
+				return error_format(ERROR_FAILED,
+						    "it has %s and %s at the same addresses, so it "
+						    "was put together from two processes; "
+						    "symbolize each before that",
+						    x->file, y->file);
+		}
+	}
+	return NULL;
+}
+
+/* A file that --exe names has to be one of those that the addresses are of. */
+static struct error *check_named(const struct binaries *b)
+{
+	for (size_t i = 0; i < b->named; i++) {
+		const struct debug_file *file = &b->given.items[i];
+		bool wanted = !b->count;
+
+		for (size_t k = 0; k < b->count; k++)
+			wanted |= !strcmp(file->build_id, b->mappings[k].build_id);
+		if (!wanted)
+			return error_format(ERROR_FAILED,
+					    "%s has build id %s, but the addresses are of %s with "
+					    "build id %s; give that program or an unstripped twin "
+					    "of it",
+					    file->path, shown_id(file->build_id),
+					    b->mappings[0].file, shown_id(b->mappings[0].build_id));
+	}
+	return NULL;
+}
+
+/*
+ * The path of the i-th file that a mapping's bytes may be in; NULL past the last. Without a build
+ * id only a file that the user names is believed.
+ */
+static const char *candidate(const struct binaries *b, const struct profile_mapping *m, size_t i)
+{
+	size_t limit = *m->build_id ? b->given.count : b->named;
+
+	for (size_t k = 0; k < limit; k++)
+		if (!strcmp(b->given.items[k].build_id, m->build_id) && !i--)
+			return b->given.items[k].path;
+	return !i && *m->build_id && m->file[0] == '/' ? m->file : NULL;
+}
+
+/* Why the file that a mapping names does not do. */
+static struct error *must_check why_not(const struct profile_mapping *m)
+{
+	_cleanup_elf_file_ struct elf_file *elf = NULL;
+	const char *remedy = "give it, or an unstripped twin, with --exe FILE, or a folder that "
+			     "has it with --debug-dir DIR";
+	int fd = open(m->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (!*m->build_id)
+		return error_format(ERROR_FAILED,
+				    "%s has no build id there, so that nothing tells which file is "
+				    "the same; if you know one that is, give it with --exe FILE",
+				    m->file);
+	if (fd < 0)
+		return error_format(ERROR_FAILED, "%s (build id %s) is not here (%s); %s", m->file,
+				    m->build_id, strerror(errno), remedy);
+	if (!error_dropped(elf_file_open(fd, m->file, &elf)) &&
+	    !strcmp(elf_file_build_id(elf), m->build_id))
+		return NULL;
+	return error_format(ERROR_FAILED,
+			    "%s is not the file with build id %s any more (it has %s); %s", m->file,
+			    m->build_id, elf ? shown_id(elf_file_build_id(elf)) : "none", remedy);
+}
+
+/* The mapping's file as a Go program, understood; *ret_found is false when it is none. */
+static struct error *try_image(struct binaries *b, const struct profile_mapping *m,
+			       const char *path, bool *ret_found)
+{
+	_cleanup_image_ struct image *img = NULL;
+	struct elf_section text;
+	struct error *err;
+
+	if (error_dropped(image_open_file(path, &img)) ||
+	    strcmp(elf_file_build_id(img->elf), m->build_id))
+		return NULL;
+	if (elf_file_section(img->elf, ".text", &text) && !text.bytes)
+		return error_format(ERROR_FAILED,
+				    "%s is a separate debug file of %s (build id %s), and Go's "
+				    "functions are named by the program's own tables; give the "
+				    "program, which may be stripped, with --exe FILE",
+				    path, m->file, m->build_id);
+	err = image_place(img, m->start, m->offset);
+	if (!err)
+		err = golayout_open(img, NULL, &b->layout);
+	if (err)
+		return err;
+	b->image = take_ptr(img);
+	*ret_found = true;
+	return NULL;
+}
+
+/* Its own reason, when a file is the right one and says nothing: it may be of an unknown Go, or a
+ * separate debug file, which has no function table. */
+static struct error *find_image(struct binaries *b)
+{
+	struct error *err = NULL, *reason = NULL;
+
+	for (size_t i = 0; i < b->count && !b->image; i++) {
+		const struct profile_mapping *m = &b->mappings[i];
+		bool found = false;
+		const char *path;
+
+		for (size_t k = 0; !found && (path = candidate(b, m, k)); k++) {
+			err = try_image(b, m, path, &found);
+			if (err && !reason)
+				reason = err;
+			else
+				error_destroy(err);
+		}
+		b->main = i;
+	}
+	if (b->image) {
+		if (!*elf_file_build_id(b->image->elf))
+			say("whether %s is the recorded program cannot be checked: neither has a "
+			    "build id",
+			    elf_file_name(b->image->elf));
+		error_destroy(reason);
+		return NULL;
+	}
+	for (size_t i = 0; i < b->count && !reason; i++)
+		reason = why_not(&b->mappings[i]);
+	return reason ? reason
+		      : error_format(ERROR_NOT_GO, "none of the files that its addresses are of is "
+						   "a Go program");
+}
+
+static struct error *open_vdso(struct elf_file **ret)
+{
+	int fd = debug_file_own_vdso();
+
+	return fd < 0 ? error_format(ERROR_FAILED, "there is none") : elf_file_open(fd, VDSO, ret);
+}
+
+/* The mapping's file that knows most: one that is not stripped, else the first; NULL: none. */
+static struct elf_file *best_file(const struct binaries *b, const struct profile_mapping *m)
+{
+	_cleanup_elf_file_ struct elf_file *best = NULL;
+	bool vdso = !strcmp(m->file, VDSO);
+	const char *path;
+
+	for (size_t i = 0; (path = vdso && !i ? VDSO : candidate(b, m, i)); i++) {
+		_cleanup_elf_file_ struct elf_file *elf = NULL;
+		int fd = vdso ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+		if (error_dropped(vdso ? open_vdso(&elf) : elf_file_open(fd, path, &elf)) ||
+		    strcmp(elf_file_build_id(elf), m->build_id))
+			continue;
+		if (best && elf_file_is_stripped(elf))
+			continue;
+		elf_file_close(best);
+		best = take_ptr(elf);
+		if (!elf_file_is_stripped(best))
+			break;
+	}
+	return take_ptr(best);
+}
+
+static void say_missing(const struct profile_mapping *m)
+{
+	_cleanup_error_ struct error *err = NULL;
+
+	if (!strcmp(m->file, VDSO)) {
+		say("the functions of the kernel's vDSO (build id %s) are shown as [vdso]: the "
+		    "kernel here has another one",
+		    shown_id(m->build_id));
+		return;
+	}
+	err = why_not(m);
+	say("the functions of %s are shown as [%s]: %s", m->file, base_name(m->file),
+	    err ? err->message : "it cannot be read");
+}
+
+static struct error *add_modules(struct binaries *b)
+{
+	struct error *err = modules_of_files(b->image->machine, &b->modules);
+
+	for (size_t i = 0; !err && i < b->count; i++) {
+		const struct profile_mapping *m = &b->mappings[i];
+		struct module_range range = {m->start, m->end, m->offset, m->file, m->build_id};
+		struct elf_file *elf = best_file(b, m);
+
+		if (!elf)
+			say_missing(m);
+		err = modules_add_file(b->modules, &range, elf);
+	}
+	return err;
+}
+
+struct error *binaries_open(struct binaries *b)
+{
+	struct error *err = check_overlaps(b);
+
+	for (size_t i = 0; !err && i < b->count; i++)
+		err = debug_files_look_up(&b->given, b->mappings[i].build_id);
+	if (!err)
+		err = check_named(b);
+	if (!err && !b->count)
+		err = error_format(ERROR_FAILED, "it does not say which files its addresses are of "
+						 "(it has no mappings)");
+	if (!err)
+		err = find_image(b);
+	return err ? err : add_modules(b);
+}
+
+void binaries_release(struct binaries *b)
+{
+	modules_close(b->modules);
+	golayout_close(b->layout);
+	image_close(b->image);
+	debug_files_release(&b->given);
+	*b = (struct binaries){0};
+}

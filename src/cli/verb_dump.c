@@ -177,6 +177,16 @@ static void apply_filter(struct filter *f, struct dump *dump)
 	dump->count = n;
 }
 
+static void say_what_is_missing(const struct dump *dump)
+{
+	for (size_t i = 0; dump->no_on_cpu && i < dump->count; i++) {
+		if (dump->items[i].status != G_RUNNING)
+			continue;
+		say("stacks of what runs are not known: %s", dump->no_on_cpu->message);
+		return;
+	}
+}
+
 static struct error *run_dump(struct dump_verb *v)
 {
 	_cleanup_subject_ struct subject s = {0};
@@ -198,6 +208,7 @@ static struct error *run_dump(struct dump_verb *v)
 	if (dump->core)
 		say_core(dump);
 	apply_filter(&v->request.filter, dump);
+	say_what_is_missing(dump);
 	if (v->request.filter.goid && !dump->count)
 		return error_format(ERROR_FAILED, "process %d has no goroutine %lu that matches",
 				    dump->pid, v->request.filter.goid);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "dump/panic.h"
+#include "dump/running.h"
 
 #define UNIT_BYTES (256u << 10)
 /* runtime.schedt.lastpoll, behind goidgen, in Go 1.17 to 1.27. */
@@ -32,6 +33,7 @@ static struct error *take(void *arg, const struct goroutine_record *before,
 	goroutine_details(dump->set, header, &d);
 	dump->items[dump->count++] = (struct dump_goroutine){
 		.id = now->goid,
+		.g = d.g,
 		.parent = d.parent,
 		.go_pc = d.go_pc,
 		.start_pc = d.start_pc,
@@ -228,6 +230,8 @@ struct error *dump_collect(struct target *t, const struct image *img, const stru
 		err = name_threads(dump, t);
 	if (!err)
 		err = read_words(dump, t, bubble_address, &lay->n, put_bubble);
+	if (!err && !dump->core)
+		err = running_collect(t, lay, dump);
 	if (!err)
 		err = target_check(t);
 	if (err)
@@ -240,6 +244,8 @@ void dump_destroy(struct dump *dump)
 {
 	if (!dump)
 		return;
+	oncpu_sampler_close(dump->sampler);
+	error_destroy(dump->no_on_cpu);
 	goroutine_set_close(dump->set);
 	free(dump->items);
 	free(dump->panic);

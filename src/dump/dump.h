@@ -3,7 +3,9 @@
  * traceback text, and JSON.
  *
  * "One moment" is as long as reading takes (0.5 ms for 1,000 goroutines, 70 ms for 100,000): the
- * target runs on. Each goroutine's own state and stack belong together.
+ * target runs on. Each goroutine's own state and stack belong together. Who runs in a living
+ * process has its stack from a sample of its thread (sample/oncpu.h) taken in the 20 ms after the
+ * look, or later if it runs all the time but gets no processor; who was not caught has none.
  */
 #ifndef DUMP_DUMP_H
 #define DUMP_DUMP_H
@@ -14,9 +16,11 @@
 
 #include "base/error.h"
 #include "goroutine/goroutines.h"
+#include "sample/oncpu.h"
 
 struct dump_goroutine {
 	uint64_t id;
+	uint64_t g;      /* address of its g */
 	uint64_t parent; /* who created it; 0: not known (Go 1.20 and older) */
 	uint64_t go_pc;  /* where it was created */
 	uint64_t start_pc;
@@ -30,7 +34,8 @@ struct dump_goroutine {
 	bool locked;    /* to its thread */
 	bool system;    /* the runtime's own */
 	bool unknown;   /* its stack changed at every try to read it, or is not in the core */
-	bool on_cpu;    /* it runs, and its stack is from its thread's registers */
+	bool on_cpu;    /* it runs, and its stack is known: from its thread's registers in the
+			   core, or as of a moment soon after the look */
 	int32_t thread; /* that runs it or is in its system call; 0: none */
 };
 
@@ -42,6 +47,9 @@ struct dump {
 	const char *exe;                /* the program's name; the target's string */
 	uint64_t taken;                 /* CLOCK_MONOTONIC; 0: not known */
 	const struct target_core *core; /* NULL: a live process */
+	struct oncpu_sampler *sampler;  /* knows the C code in stacks of what runs; or NULL */
+	struct error *no_on_cpu;        /* why there are no stacks of what runs; NULL: there are, or
+					   nothing ran */
 	char *panic; /* the message of the panic that ended the process; NULL: none is known */
 	struct dump_goroutine *items; /* by id */
 	size_t count;

@@ -75,7 +75,7 @@ static bool has_all(const pid_t *all, size_t all_count, const pid_t *some, size_
  * A thread inherits the events of the one that makes it. One that was born while we opened them, of
  * a thread that had none yet, would never be seen: then all are opened anew.
  */
-static struct error *open_events(struct oncpu_sampler *s, const struct perf_options *options)
+static struct error *open_all_events(struct oncpu_sampler *s, const struct perf_options *options)
 {
 	for (int i = 0; i < MAX_OPENINGS; i++) {
 		_cleanup_free_ pid_t *before = NULL, *after = NULL;
@@ -92,6 +92,14 @@ static struct error *open_events(struct oncpu_sampler *s, const struct perf_opti
 			return err;
 	}
 	return NULL;
+}
+
+static struct error *open_events(struct oncpu_sampler *s, const struct perf_options *options)
+{
+	if (!s->options.threads)
+		return open_all_events(s, options);
+	return perf_events_open(target_pid(s->t), s->options.threads, s->options.thread_count,
+				options, &s->events);
 }
 
 static size_t stack_bytes(const struct image *img, const struct golayout *lay)
@@ -125,6 +133,7 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 	s->options = *options;
 	s->threads = (struct go_threads){.t = t, .lay = lay};
 	err = open_events(s, &perf);
+	s->options.threads = NULL;
 	if (!err)
 		err = modules_open(t, img->machine, &s->modules);
 	if (err)
@@ -326,6 +335,15 @@ static struct error *mark_system(struct oncpu_sampler *s, struct oncpu_bucket *b
 			 &b->stack);
 }
 
+static void tell(struct oncpu_sampler *s, const struct perf_sample *sample, uint64_t goid,
+		 const struct running_stack *stack)
+{
+	const struct oncpu_sighting sighting = {sample->time, goid, stack->stack, stack->truncated};
+
+	if (s->options.seen && goid)
+		s->options.seen(s->options.arg, &sighting);
+}
+
 static struct error *take(void *arg, const struct perf_sample *sample)
 {
 	struct oncpu_sampler *s = arg;
@@ -347,6 +365,7 @@ static struct error *take(void *arg, const struct perf_sample *sample)
 		return NULL;
 	if (s->options.goid && s->options.goid != who.goid)
 		return NULL;
+	tell(s, sample, who.goid, &stack);
 	b = (struct oncpu_bucket){
 		.start_pc = stack.start_pc,
 		.labels = who.labels,

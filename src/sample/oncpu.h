@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 #include "goroutine/goroutines.h"
@@ -28,8 +29,22 @@ struct oncpu_bucket {
 	bool is_marked;
 };
 
+/* A goroutine's stack, at a moment at which it ran. */
+struct oncpu_sighting {
+	uint64_t time; /* CLOCK_MONOTONIC */
+	uint64_t goid;
+	uint32_t stack;
+	bool truncated;
+};
+
 struct oncpu_options {
 	double hz;
+	/* These alone, and those that they make; NULL: all. Not needed after opening. */
+	const pid_t *threads;
+	size_t thread_count;
+	/* Told of each goroutine's stack; NULL: nobody is. */
+	void (*seen)(void *arg, const struct oncpu_sighting *sighting);
+	void *arg;
 	uint64_t goid;    /* this goroutine alone; 0: all */
 	bool nobodys;     /* the time of threads that work for no goroutine is wanted, too */
 	bool mark_system; /* the runtime's own goroutines are wanted, marked */

@@ -146,9 +146,12 @@ struct error *wall_sampler_open(struct target *t, const struct image *img,
 	if (options->on_cpu)
 		s->result.no_on_cpu =
 			oncpu_sampler_open(t, img, lay, s->set,
-					   &(struct oncpu_options){options->hz, options->goid,
-								   options->nobodys,
-								   options->mark_system},
+					   &(struct oncpu_options){
+						   .hz = options->hz,
+						   .goid = options->goid,
+						   .nobodys = options->nobodys,
+						   .mark_system = options->mark_system,
+					   },
 					   &s->on_cpu);
 	*ret = take_ptr(s);
 	return NULL;

@@ -2,8 +2,10 @@
 
 import collections
 import json
+import pathlib
 import re
 import signal
+import sys
 import time
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from lib import golang, gospect, pprof, traceback
 from lib.params import every_build, every_version
 
+SECCOMP = pathlib.Path(gospect.__file__).with_name("seccomp.py")
 LABELS = {"user": "a b", "zone": "eu"}
 
 
@@ -146,17 +149,55 @@ def test_a_dump_reads_as_the_runtimes_own_text(states):
     assert text.endswith("\n") and not text.endswith("\n\n")
 
 
-def test_a_running_goroutine_is_shown_as_such(targets):
-    program = targets.start("states", args=("-only=chan", "-spin=2"),
+def spinning(pid, *args, **kwargs):
+    return [g for g in gospect.dump(pid, *args, **kwargs).values()
+            if g.created_by and g.created_by.func == "main.main" and
+            g.state in ("running", "runnable")]
+
+
+@pytest.mark.parametrize("version", golang.VERSIONS)
+def test_a_running_goroutine_has_its_stack(targets, version):
+    program = targets.start("states", version, args=("-only=chan", "-spin=2"),
                             env={"GOMAXPROCS": "4"})
-    spinning = [g for g in gospect.dump(program.pid).values()
-                if g.created_by and g.created_by.func == "main.main" and
-                g.state in ("running", "runnable")]
-    assert len(spinning) == 2
-    for goroutine in spinning:
+    may_sample(program.pid)
+    running = []
+    for _ in range(5):
+        found = spinning(program.pid)
+        assert len(found) == 2
+        running += [g for g in found if g.state == "running"]
+    assert running
+    for goroutine in running:
+        assert goroutine.available
+        assert goroutine.functions() == ["main.spin"]
+    assert gospect.run("dump", "-p", program.pid).ok().err == ""
+
+
+def may_sample(pid):
+    result = gospect.run("dump", "-p", pid, "--state", "running").ok()
+    if "perf_event_paranoid" in result.err or "no perf events" in result.err:
+        pytest.skip("the kernel does not permit perf events here")
+
+
+def test_json_has_the_frames_of_what_runs(targets):
+    program = targets.start("callers")
+    may_sample(program.pid)
+    for _ in range(5):
+        for goroutine in gospect.dump_json(program.pid, "--state", "running")["goroutines"]:
+            assert "no_stack" not in goroutine
+            functions = [frame["func"] for frame in goroutine["frames"]]
+            assert functions[-1] == "main.burn"
+            assert all(frame["line"] and frame["file"] for frame in goroutine["frames"])
+
+
+def test_without_permission_a_running_goroutine_is_shown_as_such(targets):
+    program = targets.start("states", args=("-only=chan", "-spin=2"), env={"GOMAXPROCS": "4"})
+    refused = (sys.executable, SECCOMP, "perf_event_open", "EPERM")
+    for goroutine in spinning(program.pid, prefix=refused):
         assert goroutine.available == (goroutine.state == "runnable")
-        if goroutine.available:
-            assert "main.spin" in goroutine.functions()
+    words = gospect.run("dump", "-p", program.pid, "--state", "running", prefix=refused).ok().words
+    assert len(words) == 1
+    assert words[0].startswith("gospect: stacks of what runs are not known: ")
+    assert gospect.run("dump", "-p", program.pid, "--state", "waiting", prefix=refused).ok().err == ""
 
 
 @pytest.mark.time_limit(150)

@@ -92,7 +92,25 @@ def overhead_case(case):
         yield line("    " + name, "", *(spread(m[key], scale) if key in m else "" for m in changed))
 
 
-SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "overhead": overhead}
+def tracing(cases):
+    yield line("the target, while traced", "nothing", "by gospect trace", "without stacks", "by its own runtime/trace")
+    for case in cases:
+        modes, events = case["modes"], case["events_per_op"]
+        yield line(f"  {case['work']}, {events:.1f} events per op")
+        for key, name, value in (
+                ("cpu_per_op", "CPU per op: ns", plain),
+                ("throughput", "throughput: op/s", short),
+                ("p999_us", "p99.9: us", plain)):
+            yield line("    " + name, *(value(modes[m][key][0]) for m in modes))
+        yield line("    CPU per event: ns", "", *(spread(modes[m]["per_event"]) for m in modes if m != "nothing"))
+        ours = modes["gospect"]
+        yield line("    bytes per event, lost events", "", f"{ours['bytes_per_event'][0]:.1f}, {ours['lost']}")
+        yield line("    gospect's CPU per million events: ms", "", spread(ours["own_ms"]))
+        yield line("    longest stop of the target: ms", "", spread(ours["pause_ms"]))
+
+
+SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "overhead": overhead,
+            "tracing": tracing}
 
 
 def render(results):

@@ -21,6 +21,7 @@ from lib.process import Program, status, wait_until
 ALL_VERSIONS = ("1.17.13", "1.18.10", "1.19.13", "1.20.14", "1.21.13", "1.22.12", "1.23.12",
                 "1.24.13", "1.25.11", "1.26.8", "1.27.2")
 MODES = (golang.STRIPPED, golang.LDFLAGS_SW, golang.PIE, tracing.CGO, tracing.RACE)
+CYCLES = int(os.environ.get("TRACE_CYCLES", 70))  # of attaching and detaching, for each version
 PTRACE_SEIZE = 0x4206
 PR_SET_MDWE = 65
 SECCOMP = pathlib.Path(tracing.__file__).with_name("seccomp.py")
@@ -88,11 +89,11 @@ def test_go_that_c_calls_is_traced(targets, version, args):
     tracing.assert_untouched(program)
 
 
-@pytest.mark.time_limit(300)
+@pytest.mark.time_limit(300 + CYCLES)
 @every_version()
 def test_attaching_and_detaching_many_times(hectic, version):
     program = hectic(version)
-    for i in range(int(os.environ.get("TRACE_CYCLES", 70))):
+    for i in range(CYCLES):
         tracing.probe(program.pid, 0.02).sound()
         if i % 10 == 9:
             tracing.assert_untouched(program)

@@ -4,6 +4,8 @@
 //	slice MS        what the workload did in the next MS milliseconds
 //	fgprof start    profiles itself as github.com/felixge/fgprof does, 99 times a second
 //	fgprof stop     how many times it really did
+//	trace start     traces itself by runtime/trace
+//	trace stop      how many bytes that were
 //	dump            writes its own goroutines as /debug/pprof/goroutine?debug=2 does
 //
 // It ends when standard input does.
@@ -47,6 +49,7 @@ func main() {
 
 func obey(work *workload) {
 	var own inProcess
+	var traced ownTrace
 	commands := bufio.NewScanner(os.Stdin)
 	for commands.Scan() {
 		words := strings.Fields(commands.Text())
@@ -58,6 +61,10 @@ func obey(work *workload) {
 			answer(own.start())
 		case len(words) == 2 && words[0] == "fgprof" && words[1] == "stop":
 			answer(own.stop())
+		case len(words) == 2 && words[0] == "trace" && words[1] == "start":
+			answer(traced.start())
+		case len(words) == 2 && words[0] == "trace" && words[1] == "stop":
+			answer(traced.stop())
 		case len(words) == 1 && words[0] == "dump":
 			answer(dumpSelf())
 		default:

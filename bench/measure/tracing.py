@@ -1,0 +1,104 @@
+"""What the target pays for an execution trace: by gospect, and by its own runtime."""
+import os
+import random
+import re
+import signal
+import subprocess
+import tempfile
+import time
+
+from . import machine
+from .build import Failed, say
+from .meter import Meter
+from .numbers import spread
+
+WORKLOADS = ("pingpong", "http")
+PARKED = 1000
+MODES = ("nothing", "gospect", "gospect without stacks", "own")
+SETTLE = 0.4
+SUMMARY = r"([0-9.]+) s, (\d+) events, (\d+) lost, .* paused for ([0-9.]+) ms"
+
+
+class Nothing:
+    def start(self, meter):
+        pass
+
+    def stop(self, meter):
+        return {}
+
+
+class Own:
+    """runtime/trace, inside the target; its bytes go nowhere."""
+
+    def start(self, meter):
+        meter.ask("trace start")
+
+    def stop(self, meter):
+        return meter.ask("trace stop")
+
+
+class Gospect:
+    """gospect trace beside the target."""
+
+    def __init__(self, program, folder, *options):
+        self.command = [program, "trace", "-o", os.path.join(folder, "bench.trace"), "--max-size", "4000", *options]
+        self.out = self.command[3]
+        self.process = None
+
+    def start(self, meter):
+        self.process = subprocess.Popen([*self.command, "-p", str(meter.pid)], stderr=subprocess.PIPE, text=True)
+
+    def stop(self, _meter):
+        cpu = machine.process_cpu_ns(self.process.pid)
+        self.process.send_signal(signal.SIGINT)
+        _, words = self.process.communicate(timeout=60)
+        found = re.search(SUMMARY, words)
+        if not found:
+            raise Failed(f"gospect trace said: {words}")
+        seconds, events, lost, pause = (float(x) for x in found.groups())
+        return {"events_a_second": events / seconds, "lost": lost, "pause_ms": pause,
+                "bytes_per_event": os.path.getsize(self.out) / events, "own_ms": cpu / events}
+
+
+def take_slice(meter, tracer, milliseconds):
+    tracer.start(meter)
+    time.sleep(SETTLE)
+    result = meter.ask(f"slice {milliseconds}")
+    result.update(tracer.stop(meter))
+    seconds = result["wall_ns"] / 1e9
+    result["throughput"] = result["ops"] / seconds
+    result["cpu_per_op"] = result["cpu_ns"] / max(result["ops"], 1)
+    return result
+
+
+def summarize(slices):
+    base = spread([s["cpu_per_op"] for s in slices["nothing"]])[0]
+    events = spread([s["events_a_second"] / s["throughput"] for s in slices["gospect"]])[0]
+    modes = {}
+    for mode, taken in slices.items():
+        row = {key: spread([s[key] for s in taken]) for key in ("cpu_per_op", "throughput", "p999_us")}
+        row["per_event"] = spread([(s["cpu_per_op"] - base) / events for s in taken])
+        for key in ("bytes_per_event", "own_ms", "pause_ms"):
+            if key in taken[0]:
+                row[key] = spread([s[key] for s in taken])
+        row["lost"] = sum(int(s.get("lost", 0)) for s in taken)
+        modes[mode] = row
+    return {"events_per_op": events, "modes": modes}
+
+
+def measure(programs, quick):
+    meter_program = programs.meter()
+    rounds, milliseconds = (3, 1000) if quick else (6, 1500)
+    cases = []
+    with tempfile.TemporaryDirectory() as folder:
+        tracers = {"nothing": Nothing(), "own": Own(), "gospect": Gospect(programs.gospect, folder),
+                   "gospect without stacks": Gospect(programs.gospect, folder, "--stack-depth", "0")}
+        for work in WORKLOADS:
+            say(f"what the target pays for a trace: {work}, {rounds} rounds")
+            slices = {mode: [] for mode in MODES}
+            with Meter(meter_program, PARKED, work) as meter:
+                for _ in range(rounds):
+                    for mode in random.sample(MODES, len(MODES)):
+                        slices[mode].append(take_slice(meter, tracers[mode], milliseconds))
+            cases.append({"work": work, "rounds": rounds, **summarize(slices)})
+    return cases

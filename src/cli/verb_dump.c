@@ -92,12 +92,19 @@ static struct error *write_profile(const struct dump_verb *v, const struct dump 
 				   const struct subject *s, const struct profile_format *format,
 				   FILE *out)
 {
+	const struct code code = {
+		.functions = &s->image->functions,
+		.modules = dump->sampler ? oncpu_sampler_modules(dump->sampler) : NULL,
+	};
 	_cleanup_profile_symbols_ struct profile_symbols *symbols = NULL;
 	_cleanup_profile_ struct profile *p = NULL;
 	struct error *err = make_profile(dump, s, &p);
 
 	if (!err)
-		err = profile_symbolize(p, v->raw ? NULL : &s->image->functions, &symbols);
+		err = v->raw ? profile_symbolize(p, NULL, &symbols)
+			     : profile_symbolize_code(p, &code, &symbols);
+	if (!err)
+		err = fill_modules(p, code.modules);
 	return err ? err : format->write(p, symbols, out);
 }
 

@@ -163,3 +163,12 @@ def test_what_the_collector_uses_is_marked(targets, tmp_path):
     workers = [s for s in profile.samples if "runtime.gcBgMarkWorker" in s.stack]
     assert workers
     assert {s.stack[-1] for s in workers} == {"[GC]"}
+
+
+def test_a_dump_names_c_functions(start):
+    program = start(golang.NEWEST, "back")
+    result = gospect.run("dump", "-p", program.pid, "--state", "running", "-f", "folded").ok()
+    if "perf_event_paranoid" in result.err or "no perf events" in result.err:
+        pytest.skip("the kernel does not permit perf events here")
+    stack = [plain(func) for func in result.text.rpartition(" ")[0].split(";")][::-1]
+    assert stack[stack.index("main.spin"):][:len(UNDER_C)] == UNDER_C

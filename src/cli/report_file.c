@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "cli/report.h"
+#include "perfdata/perfdata.h"
 
 static struct error *read_file(const char *path, uint8_t **ret, size_t *ret_size)
 {
@@ -41,11 +42,23 @@ static bool begins_with(const uint8_t *bytes, size_t size, const char *text)
 	return size >= strlen(text) && !memcmp(bytes, text, strlen(text));
 }
 
+static struct error *read_perfdata(const uint8_t *bytes, size_t size, struct report_file *ret)
+{
+	_cleanup_perfdata_remarks_ struct perfdata_remarks remarks = {0};
+	struct error *err = perfdata_read(bytes, size, &ret->profile, &remarks);
+
+	for (size_t i = 0; !err && i < remarks.count; i++)
+		say("%s: %s", ret->path, remarks.lines[i]);
+	return err;
+}
+
 /* A file's kind is what its first bytes say, whatever its name is. */
 static struct error *read_bytes(const uint8_t *bytes, size_t size, struct report_file *ret)
 {
 	if (begins_with(bytes, size, "go 1."))
 		return report_read_trace(bytes, size, ret);
+	if (perf_file_is(bytes, size))
+		return read_perfdata(bytes, size, ret);
 	return profile_read(bytes, size, &ret->profile);
 }
 

@@ -265,6 +265,7 @@ struct error *modules_add_file(struct modules *m, const struct module_range *ran
 	    !elf_file_bias(new->file, range->start, range->offset, &new->bias))
 		return error_format(ERROR_CORRUPT, "%s has no code at offset 0x%lx of it",
 				    elf_file_name(new->file), range->offset);
+	new->eh_frame = dwarf_getcfi_elf(new->elf);
 	function_symbols_read(&new->symbols, new->elf);
 	return NULL;
 }

@@ -291,6 +291,8 @@ static size_t pseudo_frame(uint64_t pc, struct go_frame *ret)
 		[STACK_PC_IDLE] = "[idle]",
 		[STACK_PC_RUNTIME] = "[runtime]",
 		[STACK_PC_OTHER] = "[other stacks]",
+		[STACK_PC_KERNEL] = "[kernel]",
+		[STACK_PC_NO_CALLER] = "[caller unknown]",
 	};
 
 	if (pc >= sizeof(names) / sizeof(names[0]) || !names[pc])

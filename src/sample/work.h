@@ -1,6 +1,6 @@
 /*
  * CPU time that is not a user's goroutine's: what it is for. Such stacks get a root frame that says
- * so. For the files of this room alone.
+ * so.
  */
 #ifndef SAMPLE_WORK_H
 #define SAMPLE_WORK_H

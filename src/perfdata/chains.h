@@ -1,0 +1,39 @@
+/* The stack words of a sample: for this room alone. */
+#ifndef PERFDATA_CHAINS_H
+#define PERFDATA_CHAINS_H
+
+#include "perfdata/frame_record.h"
+#include "perfdata/perf_sample.h"
+#include "perfdata/process_table.h"
+
+/* What came out of stacks; of Go programs that are here, but for `samples`. */
+struct chain_counts {
+	uint64_t samples;
+	uint64_t whole; /* walked to the function where the goroutine, or the thread, began */
+	uint64_t truncated;
+	uint64_t unknown;
+	uint64_t by_chain;     /* perf's frame pointers alone */
+	uint64_t no_caller;    /* of which so many lack a caller */
+	uint64_t caller_found; /* or lacked it, but LR knew it */
+	uint64_t doubled;      /* or had a word too many, which was left out */
+};
+
+struct chains {
+	enum machine machine;
+	struct chain_counts counts;
+	uint64_t *words;
+	size_t count;
+	size_t capacity;
+	uint64_t *chain; /* the user's part of perf's, as the walk wants it */
+	size_t chain_count;
+	size_t chain_capacity;
+	struct map places; /* pc -> frame_record_at(), of `places_of` */
+	const struct recorded_program *places_of;
+};
+
+/* Fills c->words. */
+struct error *chains_make(struct chains *c, struct recorded_process *p,
+			  const struct recorded_sample *s) must_check;
+void chains_release(struct chains *c);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * Whose frame record the frame pointer leads to at a pc of Go code: where it is still, or already,
+ * that of the caller, a chain of frame pointers lacks the caller's own caller's address, that is,
+ * one frame: the caller (golang/go#73753). Found by decoding the function up to the pc.
+ *
+ * Source: cmd/internal/obj/x86/obj6.go and arm64/obj7.go, preprocess().
+ */
+#ifndef PERFDATA_FRAME_RECORD_H
+#define PERFDATA_FRAME_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "image/image.h"
+
+enum record_owner {
+	RECORD_OWN,     /* the chain is right */
+	RECORD_CALLERS, /* the chain lacks the caller */
+	RECORD_AHEAD, /* that of a call to come (runtime.duffcopy): the chain has a word too many */
+	RECORD_UNKNOWN, /* the register is used for something else, or the code is not to be had */
+};
+
+struct record_place {
+	enum record_owner owner;
+	bool lr_is_caller; /* arm64: LR is the return address */
+};
+
+/* Before the instruction at the pc is done. */
+struct record_place frame_record_at(const struct image *img, uint64_t pc);
+
+#endif

@@ -1,0 +1,208 @@
+/* What stands before and behind the records: attrs, event ids, features. */
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "perfdata/perf_read.h"
+
+/* tools/perf/util/header.h: the features that are of use here. */
+enum { FEATURE_BUILD_ID = 2, FEATURE_HOST = 3, FEATURE_VERSION = 5, FEATURE_MACHINE = 6 };
+enum { FEATURES = 256 };
+
+#define FILE_HEADER_SIZE 104
+#define PIPE_HEADER_SIZE 16
+/* Of an id's section behind an attr in the header. */
+#define SECTION_SIZE 16
+#define MAX_ATTRS 65536
+#define HAS_SIZE (1u << 15) /* PERF_RECORD_MISC_BUILD_ID_SIZE */
+
+static uint64_t u64_at(struct bytes b, size_t at)
+{
+	uint64_t value = 0;
+
+	if (b.size >= sizeof(value) && at <= b.size - sizeof(value))
+		memcpy(&value, b.data + at, sizeof(value));
+	return value;
+}
+
+static uint32_t u32_at(struct bytes b, size_t at)
+{
+	return u64_at((struct bytes){b.data, b.size}, at & ~(size_t)7) >> (at & 7) * 8;
+}
+
+/* As much of a section as the file has. */
+static struct bytes section(struct bytes file, uint64_t offset, uint64_t size)
+{
+	if (offset > file.size)
+		return (struct bytes){file.data, 0};
+	if (size > file.size - offset)
+		size = file.size - offset;
+	return (struct bytes){file.data + offset, size};
+}
+
+static struct error *add_ids(struct perf_file *f, struct bytes ids)
+{
+	for (size_t at = 0; ids.size - at >= 8; at += 8) {
+		uint64_t id = u64_at(ids, at), *place;
+
+		if (id == MAP_NO_KEY)
+			continue;
+		place = map_at(&f->ids, id);
+		if (!place)
+			return &error_no_memory;
+		*place = f->attr_count;
+	}
+	return NULL;
+}
+
+struct error *perf_read_attr(struct perf_file *f, struct bytes attr, struct bytes ids)
+{
+	uint64_t flags = u64_at(attr, 40);
+	struct perf_attr *new;
+
+	if (attr.size < PERF_ATTR_SIZE_VER0 || f->attr_count >= MAX_ATTRS)
+		return error_format(ERROR_CORRUPT, "it has too small or too many event attributes");
+	if (!array_reserve(&f->attrs, &f->attr_capacity, f->attr_count + 1))
+		return &error_no_memory;
+	new = &f->attrs[f->attr_count++];
+	*new = (struct perf_attr){
+		.type = u32_at(attr, 0),
+		.config = u64_at(attr, 8),
+		.period = flags >> 10 & 1 ? 0 : u64_at(attr, 16),
+		.sample_type = u64_at(attr, 24),
+		.read_format = u64_at(attr, 32),
+		.branch_type = u64_at(attr, 72),
+		.registers = u64_at(attr, 80),
+		.ids_everywhere = flags >> 18 & 1,
+	};
+	return add_ids(f, ids);
+}
+
+/* Each entry is an attr, as large as that perf knew it, and the section of its ids. */
+static struct error *read_attrs(struct perf_file *f, struct bytes file, struct bytes attrs,
+				uint64_t entry)
+{
+	struct error *err = NULL;
+
+	if (entry < PERF_ATTR_SIZE_VER0 + SECTION_SIZE || entry > 4096)
+		return error_format(ERROR_CORRUPT,
+				    "its header says that an event attribute has "
+				    "%llu bytes",
+				    (unsigned long long)entry);
+	for (size_t at = 0; !err && attrs.size - at >= entry; at += entry) {
+		struct bytes attr = {attrs.data + at, entry - SECTION_SIZE};
+		struct bytes where = {attr.data + attr.size, SECTION_SIZE};
+
+		err = perf_read_attr(f, attr, section(file, u64_at(where, 0), u64_at(where, 8)));
+	}
+	return err;
+}
+
+static void take_string(struct bytes bytes, char *ret, size_t size)
+{
+	struct bytes text = section(bytes, 4, u32_at(bytes, 0));
+
+	if (text.size >= size)
+		text.size = size - 1;
+	memcpy(ret, text.data, text.size);
+	ret[text.size] = 0;
+}
+
+struct error *perf_read_build_id(struct perf_file *f, uint16_t misc, struct bytes body)
+{
+	struct cursor c = cursor_of(body.data, body.size, "a build id");
+	const uint8_t *id = (cursor_u32(&c), cursor_bytes(&c, 24));
+	const char *path = cursor_string(&c);
+	size_t size = 20;
+	struct perf_build_id *new;
+
+	if (!path)
+		return NULL;
+	if (misc & HAS_SIZE && id[20] < size)
+		size = id[20];
+	if (!array_reserve(&f->build_ids, &f->build_id_capacity, f->build_id_count + 1))
+		return &error_no_memory;
+	new = &f->build_ids[f->build_id_count++];
+	new->path = path;
+	for (size_t i = 0; i < size; i++)
+		snprintf(new->id + 2 * i, 3, "%02x", id[i]);
+	return NULL;
+}
+
+static struct error *read_build_ids(struct perf_file *f, struct bytes bytes)
+{
+	struct error *err = NULL;
+
+	while (!err && bytes.size >= 8) {
+		uint16_t misc = u32_at(bytes, 4), size = u32_at(bytes, 4) >> 16;
+
+		if (size < 8 || size > bytes.size)
+			break;
+		err = perf_read_build_id(f, misc, (struct bytes){bytes.data + 8, size - 8});
+		bytes = (struct bytes){bytes.data + size, bytes.size - size};
+	}
+	return err;
+}
+
+struct error *perf_read_feature(struct perf_file *f, unsigned int number, struct bytes bytes)
+{
+	switch (number) {
+	case FEATURE_BUILD_ID:
+		return read_build_ids(f, bytes);
+	case FEATURE_HOST:
+		take_string(bytes, f->host, sizeof(f->host));
+		return NULL;
+	case FEATURE_VERSION:
+		take_string(bytes, f->version, sizeof(f->version));
+		return NULL;
+	case FEATURE_MACHINE:
+		take_string(bytes, f->machine, sizeof(f->machine));
+		return NULL;
+	}
+	return NULL;
+}
+
+/* Behind the data there is a section for each bit that is set, in that order. */
+static struct error *read_features(struct perf_file *f, struct bytes file, uint64_t at)
+{
+	struct error *err = NULL;
+
+	for (unsigned int i = 0; !err && i < FEATURES; i++) {
+		struct bytes where;
+
+		if (!(u64_at(file, 72 + i / 64 * 8) >> i % 64 & 1))
+			continue;
+		where = section(file, at, SECTION_SIZE);
+		at += SECTION_SIZE;
+		if (where.size < SECTION_SIZE)
+			break;
+		err = perf_read_feature(f, i, section(file, u64_at(where, 0), u64_at(where, 8)));
+	}
+	return err;
+}
+
+struct error *perf_read_header(struct perf_file *f, struct bytes file, struct bytes *ret_data,
+			       bool *ret_is_pipe)
+{
+	uint64_t size = u64_at(file, 8), data_at = u64_at(file, 40), data_size = u64_at(file, 48);
+	struct error *err;
+
+	*ret_is_pipe = size == PIPE_HEADER_SIZE;
+	if (*ret_is_pipe) {
+		*ret_data = section(file, size, UINT64_MAX);
+		return NULL;
+	}
+	if (size != FILE_HEADER_SIZE || file.size < FILE_HEADER_SIZE)
+		return error_format(ERROR_CORRUPT,
+				    "it begins as perf.data, but its header is cut or of no kind "
+				    "that perf writes; record it again");
+	err = read_attrs(f, file, section(file, u64_at(file, 24), u64_at(file, 32)),
+			 u64_at(file, 16));
+	if (err)
+		return err;
+	f->unfinished = !data_size;
+	*ret_data = section(file, data_at, data_size ? data_size : UINT64_MAX);
+	f->cut = ret_data->size < data_size;
+	return f->unfinished || f->cut ? NULL : read_features(f, file, data_at + data_size);
+}

@@ -1,0 +1,522 @@
+#include "perfdata/perfdata.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "image/code.h"
+#include "image/debug_files.h"
+#include "perfdata/chains.h"
+#include "perfdata/process_table.h"
+#include "perfdata/remarks.h"
+#include "profile/symbols.h"
+
+/* The program's process is in the upper bits of a stack word, so that words of several differ; it
+ * is 0 for the first that has samples: its words are its addresses. */
+#define TAG_SHIFT 48
+#define MAX_TAG 0x7fffu /* all others: without symbols */
+#define MAX_FILES_SAID 5
+#define MAX_PERIOD (1ull << 50)
+
+struct reading {
+	const struct perf_file *file;
+	struct profile *profile;
+	struct perfdata_remarks *remarks;
+	struct process_table table;
+	struct programs programs;
+	struct chains chains;
+	const struct recorded_process **tags;
+	size_t tag_count;
+	size_t tag_capacity;
+	uint64_t first_time, last_time;
+	uint64_t timed;   /* samples of events that count time */
+	uint64_t idle;    /* of processors that had nothing to do */
+	uint64_t strange; /* not what the header says */
+	size_t files_said;
+	size_t files_not_said;
+};
+
+static void reading_release(struct reading *r)
+{
+	chains_release(&r->chains);
+	process_table_release(&r->table);
+	programs_release(&r->programs);
+	profile_destroy(r->profile);
+	free(r->tags);
+}
+
+/* x86 alone has no link register, so its registers do not tell: the machine's name does; without
+ * one (perf died) it is taken to be this machine's. */
+static enum machine machine_of(const struct perf_file *f)
+{
+	struct utsname here;
+	const char *name = f->machine;
+
+	if (!*name && !uname(&here))
+		name = here.machine;
+	return !strcmp(name, "aarch64") || !strcmp(name, "arm64") ? MACHINE_ARM64 : MACHINE_AMD64;
+}
+
+static struct error *check_machine(const struct perf_file *f)
+{
+	static const char *const known[] = {"", "x86_64", "aarch64", "arm64"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (!strcmp(f->machine, known[i]))
+			return NULL;
+	return error_format(ERROR_UNSUPPORTED,
+			    "it comes from a machine of kind \"%s\"; gospect knows x86_64 and "
+			    "aarch64",
+			    f->machine);
+}
+
+/* Whether a period is nanoseconds of CPU time. */
+static bool is_time(const struct perf_attr *attr)
+{
+	return attr->type == PERF_TYPE_SOFTWARE && (attr->config == PERF_COUNT_SW_CPU_CLOCK ||
+						    attr->config == PERF_COUNT_SW_TASK_CLOCK);
+}
+
+static const char *event_name(const struct perf_attr *attr, char name[static 64])
+{
+	static const char *const hardware[] = {"cycles",
+					       "instructions",
+					       "cache-references",
+					       "cache-misses",
+					       "branches",
+					       "branch-misses",
+					       "bus-cycles",
+					       "stalled-cycles-frontend",
+					       "stalled-cycles-backend",
+					       "ref-cycles"};
+	static const char *const software[] = {"cpu-clock",       "task-clock",
+					       "page-faults",     "context-switches",
+					       "cpu-migrations",  "minor-faults",
+					       "major-faults",    "alignment-faults",
+					       "emulation-faults"};
+	uint32_t config = attr->config;
+
+	if (attr->type == PERF_TYPE_HARDWARE && config < ARRAY_SIZE(hardware))
+		return hardware[config];
+	if (attr->type == PERF_TYPE_SOFTWARE && config < ARRAY_SIZE(software))
+		return software[config];
+	snprintf(name, 64, "event %u:0x%" PRIx64, attr->type, attr->config);
+	return name;
+}
+
+/* Says once of each file why the stacks of its processes are not made anew. */
+static struct error *say_file(struct reading *r, const struct recorded_process *p,
+			      struct recorded_file *file)
+{
+	static const char *const states[] = {
+		[FILE_MISSING] = "is not here",
+		[FILE_OTHER_BUILD] = "is another build than the one that was recorded",
+		[FILE_UNREADABLE] = "cannot be read",
+	};
+	const char *why = file->why ? file->why->message : states[file->state];
+
+	if (file->said || !why)
+		return NULL;
+	file->said = true;
+	if (r->files_said >= MAX_FILES_SAID) {
+		r->files_not_said++;
+		return NULL;
+	}
+	r->files_said++;
+	return perfdata_remark(r->remarks,
+			       "%s (process %u, %s) %s: its stacks are left as perf has them",
+			       file->path, p->pid, *p->comm ? p->comm : "?", why);
+}
+
+/* The first mapping of a file with code is the program's own. */
+static bool is_program(const struct recorded_process *p, const struct recorded_map *map)
+{
+	for (size_t i = 0; i < p->map_count; i++)
+		if (p->maps[i].path[0] == '/' && p->maps[i].path[1] != '/')
+			return &p->maps[i] == map || p->maps[i].path == map->path;
+	return false;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static struct elf_file *open_file(const struct reading *r, const struct recorded_file *file)
+{
+	struct elf_file *elf = NULL;
+	int fd = file && file->state == FILE_USABLE ? open(file->found, O_RDONLY | O_CLOEXEC) : -1;
+
+	if (fd < 0 || error_dropped(elf_file_open(fd, file->path, &elf)))
+		return NULL;
+	if (elf_file_machine(elf) == r->programs.machine)
+		return elf;
+	elf_file_close(elf);
+	return NULL;
+}
+
+/* The kernel's vDSO is no file; ours will do when it is the same. */
+static struct elf_file *open_vdso(const struct reading *r)
+{
+	const char *id = perf_file_build_id(r->file, "[vdso]");
+	struct elf_file *elf = NULL;
+	int fd = id ? debug_file_own_vdso() : -1;
+
+	if (fd < 0 || error_dropped(elf_file_open(fd, "[vdso]", &elf)))
+		return NULL;
+	if (!strcmp(elf_file_build_id(elf), id))
+		return elf;
+	elf_file_close(elf);
+	return NULL;
+}
+
+static struct error *add_module(struct reading *r, struct recorded_process *p,
+				struct recorded_map *map, const struct recorded_file *file)
+{
+	char name[64];
+	struct module_range range = {map->start, map->end, map->offset, map->path, ""};
+	struct elf_file *elf = strcmp(map->path, "[vdso]") ? open_file(r, file) : open_vdso(r);
+	struct error *err;
+
+	map->taken = true;
+	if (!elf) {
+		snprintf(name, sizeof(name), "[%.60s]", base_name(map->path));
+		range.path = map->path[0] == '[' ? map->path : name;
+	}
+	err = modules_add_file(p->modules, &range, elf);
+	if (err && err->code == ERROR_NO_MEMORY)
+		return err;
+	error_destroy(err);
+	return NULL;
+}
+
+static struct error *look_at_map(struct reading *r, struct recorded_process *p,
+				 struct recorded_map *map)
+{
+	struct recorded_file *file = NULL;
+	struct error *err = NULL;
+
+	if (map->path[0] == '/' && map->path[1] != '/') {
+		file = programs_file(&r->programs, map->path);
+		if (!file)
+			return &error_no_memory;
+		if (!p->program)
+			err = programs_go(&r->programs, map, &p->program);
+		if (!err && (file->why || (file->state != FILE_USABLE && is_program(p, map))))
+			err = say_file(r, p, file);
+		if (err)
+			return err;
+	}
+	return add_module(r, p, map, file);
+}
+
+static struct error *make_unwinder(struct reading *r, struct recorded_process *p)
+{
+	static const struct pclntab none;
+	const struct pclntab *functions = p->program ? &p->program->image->functions : &none;
+
+	running_unwinder_destroy(take_ptr(p->unwinder));
+	stacks_destroy(take_ptr(p->stacks));
+	p->stacks = stacks_create(functions, r->programs.machine);
+	if (p->stacks)
+		p->unwinder = running_unwinder_create(p->stacks, functions, r->programs.machine,
+						      p->modules);
+	return p->unwinder ? NULL : &error_no_memory;
+}
+
+static struct error *meet(struct reading *r, struct recorded_process *p)
+{
+	p->met = true;
+	p->tag = r->tag_count < MAX_TAG ? r->tag_count : MAX_TAG;
+	if (p->tag == MAX_TAG)
+		return modules_of_files(r->programs.machine, &p->modules);
+	if (!array_reserve(&r->tags, &r->tag_capacity, r->tag_count + 1))
+		return &error_no_memory;
+	r->tags[r->tag_count++] = p;
+	return modules_of_files(r->programs.machine, &p->modules);
+}
+
+/* Before a sample of the process: what it has mapped until now. */
+static struct error *prepare(struct reading *r, struct recorded_process *p)
+{
+	const struct recorded_program *before = p->program;
+	struct error *err = p->met ? NULL : meet(r, p);
+
+	if (err || (p->unwinder && !p->maps_changed))
+		return err;
+	p->maps_changed = false;
+	for (size_t i = 0; !err && i < p->map_count; i++)
+		if (!p->maps[i].taken)
+			err = look_at_map(r, p, &p->maps[i]);
+	if (!err && (!p->unwinder || before != p->program))
+		err = make_unwinder(r, p);
+	return err;
+}
+
+static struct error *add_label(struct profile *p, struct profile_label *labels, uint32_t *count,
+			       const char *key, const char *value)
+{
+	struct profile_label *label = &labels[(*count)++];
+
+	label->key = intern_string(&p->strings, key);
+	label->value = intern_string(&p->strings, value);
+	return label->key == INTERN_FAILED || label->value == INTERN_FAILED ? &error_no_memory
+									    : NULL;
+}
+
+static struct error *add_sample(struct reading *r, const struct recorded_process *p,
+				const struct perf_attr *attr, const struct recorded_sample *s)
+{
+	uint64_t period = s->period < MAX_PERIOD ? s->period : MAX_PERIOD;
+	struct profile_label labels[3];
+	struct profile_sample sample = {.state = PROFILE_RUNNING, .labels = labels};
+	char number[16], name[64];
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < r->chains.count; i++)
+		if (!stack_pc_is_pseudo(r->chains.words[i]))
+			r->chains.words[i] |= (uint64_t)p->tag << TAG_SHIFT;
+	sample.pcs = r->chains.words;
+	sample.depth = r->chains.count;
+	sample.count = is_time(attr) ? 1 : period;
+	sample.wall_ns = sample.cpu_ns = is_time(attr) ? period : 0;
+	r->timed += is_time(attr);
+	snprintf(number, sizeof(number), "%u", p->pid);
+	if (r->file->attr_count > 1)
+		err = add_label(r->profile, labels, &sample.label_count, "event",
+				event_name(attr, name));
+	if (!err)
+		err = add_label(r->profile, labels, &sample.label_count, "pid", number);
+	if (!err)
+		err = add_label(r->profile, labels, &sample.label_count, "process", p->comm);
+	return err ? err : profile_add(r->profile, &sample);
+}
+
+static struct error *take_sample(struct reading *r, const struct perf_record *record)
+{
+	const struct perf_attr *attr = perf_file_attr(r->file, record);
+	struct recorded_process *p;
+	struct recorded_sample s;
+	struct error *err;
+
+	if (!attr || !perf_sample_parse(attr, r->programs.machine, record, &s)) {
+		r->strange++;
+		return NULL;
+	}
+	if (!s.pid || s.pid == UINT32_MAX) {
+		r->idle++;
+		return NULL;
+	}
+	if (record->time && (!r->first_time || record->time < r->first_time))
+		r->first_time = record->time;
+	r->last_time = record->time > r->last_time ? record->time : r->last_time;
+	p = process_table_get(&r->table, s.pid);
+	if (!p)
+		return &error_no_memory;
+	err = prepare(r, p);
+	if (!err)
+		err = chains_make(&r->chains, p, &s);
+	return err ? err : add_sample(r, p, attr, &s);
+}
+
+static struct error *take_all(struct reading *r)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < r->file->count; i++) {
+		const struct perf_record *record = &r->file->records[i];
+
+		if (record->type == PERF_RECORD_SAMPLE)
+			err = take_sample(r, record);
+		else
+			err = process_table_take(&r->table, record);
+	}
+	return err;
+}
+
+static size_t frames_of(const void *functions, uint64_t word, struct go_frame *ret, size_t max)
+{
+	static const struct pclntab none;
+	const struct reading *r = functions;
+	size_t tag = (word & ~STACK_PC_EXACT) >> TAG_SHIFT;
+	const struct recorded_process *p = tag < r->tag_count ? r->tags[tag] : NULL;
+	struct code code;
+
+	if (!p)
+		return 0;
+	code.functions = p->program ? &p->program->image->functions : &none;
+	code.modules = p->modules;
+	return code_frames(&code, word & ~((uint64_t)MAX_TAG << TAG_SHIFT), ret, max);
+}
+
+static struct error *add_mappings(struct reading *r, const struct recorded_process *p)
+{
+	uint64_t tag = (uint64_t)p->tag << TAG_SHIFT;
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < p->map_count; i++) {
+		const struct recorded_map *map = &p->maps[i];
+		const char *id = perf_file_build_id(r->file, map->path);
+		struct profile_mapping mapping = {
+			.start = map->start | tag,
+			.end = map->end | tag,
+			.offset = map->offset,
+			.file = (char *)map->path,
+			.build_id = (char *)(id ? id : ""),
+		};
+
+		/* Only files with samples have their build id in a recording. */
+		if (id || (p->program && p->program->file->path == map->path))
+			err = profile_add_mapping(r->profile, &mapping);
+	}
+	return err;
+}
+
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+/* What cannot be trusted, or is missing. */
+static struct error *remark_defects(struct reading *r)
+{
+	const struct perf_file *f = r->file;
+	const struct chain_counts *c = &r->chains.counts;
+	struct error *err = NULL;
+
+	if (f->unfinished)
+		err = perfdata_remark(
+			r->remarks, "perf did not finish this file: it is used as far as it goes, "
+				    "without build ids to check programs by");
+	else if (f->cut)
+		err = perfdata_remark(r->remarks, "this file ends, or is broken, within a record: "
+						  "it is used up to there");
+	if (!err && f->too_large)
+		err = perfdata_remark(r->remarks,
+				      "unpacked, this file is too large: its end is left out");
+	if (!err && f->lost)
+		err = perfdata_remark(r->remarks, "perf lost %" PRIu64 " sample%s", f->lost,
+				      plural(f->lost));
+	if (!err && r->strange)
+		err = perfdata_remark(r->remarks,
+				      "%" PRIu64
+				      " sample%s left out: not what the file's header says",
+				      r->strange, plural(r->strange));
+	if (!err && r->files_not_said)
+		err = perfdata_remark(r->remarks, "%zu more programs are not here, or other builds",
+				      r->files_not_said);
+	if (!err && c->no_caller)
+		err = perfdata_remark(
+			r->remarks,
+			"%" PRIu64 " of %" PRIu64
+			" stacks by frame pointers lack their innermost caller, shown "
+			"as [caller unknown]; perf record --call-graph dwarf,1024 has "
+			"it",
+			c->no_caller, c->by_chain);
+	return err;
+}
+
+/* All that is remarked is a comment of the profile as well. */
+static struct error *add_comments(struct reading *r)
+{
+	const struct perf_file *f = r->file;
+	const struct chain_counts *c = &r->chains.counts;
+	char name[64];
+	struct error *err =
+		profile_add_comment(r->profile, "perf.data%s%s%s%s, %" PRIu64 " samples, %s%s",
+				    *f->host ? " of " : "", f->host, *f->version ? ", perf " : "",
+				    f->version, c->samples, event_name(f->attrs, name),
+				    f->attr_count > 1 ? " and others" : "");
+
+	if (!err && c->whole + c->truncated + c->unknown)
+		err = profile_add_comment(r->profile,
+					  "stacks of Go: %" PRIu64 " whole, %" PRIu64
+					  " truncated, %" PRIu64 " unknown",
+					  c->whole, c->truncated, c->unknown);
+	if (!err && c->caller_found)
+		err = profile_add_comment(r->profile,
+					  "%" PRIu64 " callers come from the link register",
+					  c->caller_found);
+	if (!err && c->doubled)
+		err = profile_add_comment(r->profile,
+					  "%" PRIu64
+					  " stacks had a caller twice, by the frame record "
+					  "of a call to come",
+					  c->doubled);
+	if (!err && r->idle)
+		err = profile_add_comment(r->profile,
+					  "%" PRIu64 " samples of idle processors left out",
+					  r->idle);
+	for (size_t i = 0; !err && i < r->remarks->count; i++)
+		err = profile_add_comment(r->profile, "%s", r->remarks->lines[i]);
+	return err;
+}
+
+static struct error *describe(struct reading *r)
+{
+	struct profile *p = r->profile;
+	uint64_t count, wall_ns;
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < r->tag_count; i++)
+		err = add_mappings(r, r->tags[i]);
+	if (!err)
+		err = remark_defects(r);
+	if (!err)
+		err = add_comments(r);
+	if (err)
+		return err;
+	profile_totals(p, &count, &wall_ns);
+	p->period_ns = r->timed ? wall_ns / r->timed : 0;
+	p->duration_ns = r->last_time - r->first_time + p->period_ns;
+	for (size_t i = 0; i < r->tag_count && !p->go_version; i++)
+		if (r->tags[i]->program)
+			p->go_version = strdup(r->tags[i]->program->image->info.version);
+	if (r->tag_count != 1)
+		p->command = strdup("perf.data");
+	else if (asprintf(&p->command, "%s (pid %u)", r->tags[0]->comm, r->tags[0]->pid) < 0)
+		p->command = NULL;
+	return p->command ? NULL : &error_no_memory;
+}
+
+static struct error *read_samples(struct reading *r, struct profile_file *ret)
+{
+	const struct symbol_source source = {frames_of, r};
+	struct error *err = take_all(r);
+
+	if (!err && !r->chains.counts.samples)
+		err = error_format(ERROR_CORRUPT,
+				   r->idle ? "all samples in it are of idle processors"
+					   : "it is a perf.data without samples");
+	if (!err)
+		err = describe(r);
+	if (!err)
+		err = symbols_create(r->profile, &source, &ret->symbols);
+	if (!err)
+		ret->profile = take_ptr(r->profile);
+	return err;
+}
+
+struct error *perfdata_read(const void *bytes, size_t size, struct profile_file *ret,
+			    struct perfdata_remarks *remarks)
+{
+	_cleanup_perf_file_ struct perf_file file = {0};
+	_cleanup_(reading_release) struct reading r = {.file = &file, .remarks = remarks};
+	struct error *err = perf_file_read(bytes, size, &file);
+
+	if (!err)
+		err = check_machine(&file);
+	if (err)
+		return err;
+	r.programs.perf = &file;
+	r.programs.machine = r.chains.machine = machine_of(&file);
+	r.profile = profile_create();
+	return r.profile ? read_samples(&r, ret) : &error_no_memory;
+}

@@ -1,0 +1,27 @@
+/*
+ * What `perf record` recorded, as a profile. Stacks of Go programs are made anew from the
+ * registers and the bytes of stack in the samples (--call-graph dwarf), by the tables of the
+ * program's file; those of other programs by their call frame information. Where a file has perf's
+ * frame-pointer chains alone (-g), they stay as they are; where such a chain is known to lack a
+ * caller, it says so (STACK_PC_NO_CALLER), but for arm64, where perf has recorded LR, which is it.
+ */
+#ifndef PERFDATA_PERFDATA_H
+#define PERFDATA_PERFDATA_H
+
+#include "perfdata/perf_file.h"
+#include "profile/read.h"
+
+/* What the user should know. */
+struct perfdata_remarks {
+	char **lines;
+	size_t count;
+	size_t capacity;
+};
+
+/* ERROR_CORRUPT, ERROR_UNSUPPORTED: nothing of it can be used, and why. */
+struct error *perfdata_read(const void *bytes, size_t size, struct profile_file *ret,
+			    struct perfdata_remarks *remarks) must_check;
+void perfdata_remarks_release(struct perfdata_remarks *remarks);
+#define _cleanup_perfdata_remarks_ __attribute__((cleanup(perfdata_remarks_release)))
+
+#endif

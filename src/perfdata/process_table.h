@@ -1,0 +1,47 @@
+/* The processes of a recording, as they were at each moment of it: names and mappings. */
+#ifndef PERFDATA_PROCESS_TABLE_H
+#define PERFDATA_PROCESS_TABLE_H
+
+#include "base/intern.h"
+#include "base/map.h"
+#include "image/modules.h"
+#include "perfdata/perf_file.h"
+#include "perfdata/programs.h"
+#include "unwind/running.h"
+
+/* A process from its start, or from its exec, on. */
+struct recorded_process {
+	uint32_t pid;
+	uint32_t number;           /* of it, in the order of being made */
+	const char *comm;          /* "" when it is not known */
+	struct recorded_map *maps; /* with code; in the order of coming. Paths are the table's. */
+	size_t map_count;
+	size_t map_capacity;
+	bool maps_changed; /* since they were last looked at */
+	/* Of those that have samples. */
+	const struct recorded_program *program; /* Go's, or NULL */
+	struct modules *modules;
+	struct stacks *stacks;
+	struct running_unwinder *unwinder;
+	uint16_t tag; /* of its stack words; 0 as well before it has samples */
+	bool met;     /* it has samples */
+};
+
+struct process_table {
+	struct recorded_process **items;
+	size_t count;
+	size_t capacity;
+	struct map by_pid; /* the one that runs now: its place + 1 */
+	struct intern strings;
+	size_t map_count; /* of all processes */
+	bool too_many;    /* mappings: some were left out */
+};
+
+/* Takes in what a record other than a sample says. */
+struct error *process_table_take(struct process_table *t,
+				 const struct perf_record *record) must_check;
+/* The process that has this id now, made when it is new; NULL: no memory. */
+struct recorded_process *process_table_get(struct process_table *t, uint32_t pid);
+void process_table_release(struct process_table *t);
+
+#endif

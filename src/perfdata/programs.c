@@ -1,0 +1,206 @@
+#include "perfdata/programs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "image/version.h"
+
+/* Sizes, type, "GNU". */
+#define NOTE_HEADER 16
+#define MAX_ID 64
+
+/* perf's ids have 20 bytes, with zeros behind a shorter one. */
+static bool same_build(const char *recorded, const char *ours)
+{
+	size_t n = strlen(ours);
+
+	if (n > 40)
+		n = 40;
+	return !strncmp(recorded, ours, n) && strspn(recorded + n, "0") == strlen(recorded + n);
+}
+
+/* perf reads the section; Go's linker leaves it out of the segment of notes. */
+static void read_build_id(const struct elf_file *elf, char ret[static ELF_BUILD_ID_SIZE])
+{
+	struct elf_section note;
+
+	snprintf(ret, ELF_BUILD_ID_SIZE, "%s", elf_file_build_id(elf));
+	if (!elf_file_section(elf, ".note.gnu.build-id", &note) || !note.bytes ||
+	    note.size < NOTE_HEADER || note.size > NOTE_HEADER + MAX_ID)
+		return;
+	for (size_t i = NOTE_HEADER; i < note.size; i++)
+		snprintf(ret + 2 * (i - NOTE_HEADER), 3, "%02x", note.bytes[i]);
+}
+
+static bool is_known(const char *id)
+{
+	return id && id[strspn(id, "0")];
+}
+
+/* Opens it and looks whether it is what was recorded. */
+static enum file_state try_file(struct recorded_file *file, const char *path, const char *id)
+{
+	_cleanup_elf_file_ struct elf_file *elf = NULL;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR ? FILE_MISSING : FILE_UNREADABLE;
+	if (error_dropped(elf_file_open(fd, path, &elf)))
+		return FILE_UNREADABLE;
+	read_build_id(elf, file->build_id);
+	file->is_checked = is_known(id);
+	if (is_known(id) && !same_build(id, file->build_id))
+		return FILE_OTHER_BUILD;
+	file->is_go = version_is_go(elf);
+	file->found = strdup(path);
+	return FILE_USABLE;
+}
+
+static enum file_state find_file(struct recorded_file *file, const char *id)
+{
+	enum file_state state = try_file(file, file->path, id), cached;
+	const char *home = getenv("HOME");
+	char path[4096];
+
+	if (state == FILE_USABLE || !is_known(id) || !home)
+		return state;
+	snprintf(path, sizeof(path), "%s/.debug/.build-id/%.2s/%s/elf", home, id, id + 2);
+	cached = try_file(file, path, id);
+	return cached == FILE_USABLE ? cached : state;
+}
+
+struct recorded_file *programs_file(struct programs *p, const char *path)
+{
+	struct recorded_file *file;
+
+	for (size_t i = 0; i < p->file_count; i++)
+		if (p->files[i]->path == path)
+			return p->files[i];
+	if (!array_reserve(&p->files, &p->file_capacity, p->file_count + 1))
+		return NULL;
+	file = calloc(1, sizeof(*file));
+	if (!file)
+		return NULL;
+	file->path = path;
+	p->files[p->file_count++] = file;
+	file->state = find_file(file, perf_file_build_id(p->perf, path));
+	return file;
+}
+
+/* Where the file was moved to; false when no code of it lies at the mapping's offset: then it is
+ * not the file that was mapped. */
+static bool find_bias(const struct image *img, const struct recorded_map *map, uint64_t *ret)
+{
+	const struct elf_segment *segments;
+	size_t count = elf_file_segments(img->elf, &segments);
+	uint64_t page = 4096, length = map->end - map->start;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct elf_segment *s = &segments[i];
+		uint64_t first = s->offset & ~(page - 1);
+
+		if (!s->executable || map->offset < first ||
+		    map->offset >= s->offset + s->file_size)
+			continue;
+		if (map->offset == first && length < s->file_size)
+			continue;
+		*ret = map->start - (s->address - s->offset + map->offset);
+		return true;
+	}
+	return false;
+}
+
+static struct error *load(struct programs *p, struct recorded_program *program,
+			  const struct recorded_map *map)
+{
+	struct recorded_file *file = program->file;
+	struct error *err = image_open_file(file->found, &program->image);
+
+	if (err)
+		return err;
+	if (program->image->machine != p->machine)
+		return error_format(ERROR_FAILED, "it is for another kind of processor");
+	if (!find_bias(program->image, map, &program->bias) ||
+	    (program->bias && !elf_file_is_pie(program->image->elf)))
+		return error_format(
+			ERROR_FAILED,
+			"it is not the program that was recorded: its code is of another "
+			"size or at another place");
+	program->image->bias = program->bias;
+	return golayout_open(program->image, NULL, &program->layout);
+}
+
+static void program_destroy(struct recorded_program *program)
+{
+	if (!program)
+		return;
+	golayout_close(program->layout);
+	image_close(program->image);
+	free(program);
+}
+
+/* One that is open already, of the same file at the same place. */
+static const struct recorded_program *
+have(const struct programs *p, const struct recorded_file *file, const struct recorded_map *map)
+{
+	uint64_t bias;
+
+	for (size_t i = 0; i < p->count; i++)
+		if (p->items[i]->file == file && find_bias(p->items[i]->image, map, &bias) &&
+		    bias == p->items[i]->bias)
+			return p->items[i];
+	return NULL;
+}
+
+struct error *programs_go(struct programs *p, const struct recorded_map *map,
+			  const struct recorded_program **ret)
+{
+	struct recorded_file *file = programs_file(p, map->path);
+	struct recorded_program *new;
+	struct error *err;
+
+	*ret = NULL;
+	if (!file)
+		return &error_no_memory;
+	if (file->state != FILE_USABLE || !file->is_go || file->why)
+		return NULL;
+	*ret = have(p, file, map);
+	if (*ret)
+		return NULL;
+	if (!array_reserve(&p->items, &p->capacity, p->count + 1))
+		return &error_no_memory;
+	new = calloc(1, sizeof(*new));
+	if (!new)
+		return &error_no_memory;
+	new->file = file;
+	err = load(p, new, map);
+	if (err) {
+		program_destroy(new);
+		if (err->code == ERROR_NO_MEMORY)
+			return err;
+		file->why = err;
+		return NULL;
+	}
+	p->items[p->count++] = new;
+	*ret = new;
+	return NULL;
+}
+
+void programs_release(struct programs *p)
+{
+	for (size_t i = 0; i < p->count; i++)
+		program_destroy(p->items[i]);
+	for (size_t i = 0; i < p->file_count; i++) {
+		error_destroy(p->files[i]->why);
+		free(p->files[i]->found);
+		free(p->files[i]);
+	}
+	free(p->items);
+	free(p->files);
+	*p = (struct programs){0};
+}

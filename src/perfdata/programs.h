@@ -1,0 +1,63 @@
+/* The files that the processes of a recording had mapped, as they are on this machine now. */
+#ifndef PERFDATA_PROGRAMS_H
+#define PERFDATA_PROGRAMS_H
+
+#include "base/intern.h"
+#include "golayout/golayout.h"
+#include "image/image.h"
+#include "perfdata/perf_file.h"
+
+enum file_state {
+	FILE_USABLE,
+	FILE_MISSING,
+	FILE_OTHER_BUILD, /* another was recorded */
+	FILE_UNREADABLE,  /* no ELF file, or not allowed */
+};
+
+/* A stretch of code that a process had mapped. */
+struct recorded_map {
+	uint64_t start;
+	uint64_t end;
+	uint64_t offset;
+	const char *path;
+	bool taken; /* among the modules */
+};
+
+struct recorded_file {
+	const char *path; /* as recorded */
+	char *found;      /* where it is: there, or in perf's cache of files ($HOME/.debug) */
+	enum file_state state;
+	bool is_go;
+	bool is_checked; /* by its build id */
+	char build_id[ELF_BUILD_ID_SIZE];
+	struct error *why; /* a Go program cannot be used */
+	bool said;
+};
+
+/* A Go program or library, at the place where a process had it mapped. */
+struct recorded_program {
+	struct recorded_file *file;
+	uint64_t bias;
+	struct image *image;
+	struct golayout *layout;
+};
+
+struct programs {
+	const struct perf_file *perf;
+	enum machine machine;
+	struct recorded_file **files;
+	size_t file_count;
+	size_t file_capacity;
+	struct recorded_program **items;
+	size_t count;
+	size_t capacity;
+};
+
+/* The file of a mapping; NULL: no memory. The path stays the caller's. */
+struct recorded_file *programs_file(struct programs *p, const char *path);
+/* *ret is NULL when the mapping is not of Go code, or of none that can be used: file->why. */
+struct error *programs_go(struct programs *p, const struct recorded_map *map,
+			  const struct recorded_program **ret) must_check;
+void programs_release(struct programs *p);
+
+#endif

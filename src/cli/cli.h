@@ -26,7 +26,7 @@ struct verb {
 };
 
 extern const struct verb verb_dump, verb_ps, verb_record, verb_report, verb_stack, verb_symbolize,
-	verb_trace;
+	verb_top, verb_trace;
 
 /* Set by SIGINT and SIGTERM once stop_on_signals() was called. */
 extern volatile sig_atomic_t stop_requested;

@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 
 static const struct verb *const verbs[] = {&verb_ps,    &verb_dump,      &verb_record, &verb_report,
-					   &verb_stack, &verb_symbolize, &verb_trace};
+					   &verb_stack, &verb_symbolize, &verb_top,    &verb_trace};
 
 static void print_help(void)
 {

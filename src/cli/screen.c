@@ -1,0 +1,228 @@
+#include "cli/screen.h"
+
+#include <langinfo.h>
+#include <locale.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#define NCURSES_WIDECHAR 1
+#include <curses.h>
+
+#include "base/array.h"
+#include "base/utf8.h"
+
+/* From term.h, which makes macros of words like lines and columns. */
+extern char *tigetstr(const char *name);
+
+static SCREEN *screen;
+static bool ascii;
+
+/* For the worst end, in which ncurses cannot be called: what it had changed. */
+static struct termios modes;
+static const char *leave_text = "";
+static void (*next_handler)(int);
+
+static void on_bus_error(int number)
+{
+	if (write(STDOUT_FILENO, leave_text, strlen(leave_text)) >= 0)
+		tcsetattr(STDIN_FILENO, TCSANOW, &modes);
+	next_handler(number);
+}
+
+static void prepare_for_the_worst(void)
+{
+	const char *text = tigetstr("rmcup");
+
+	leave_text = text && text != (char *)-1 ? text : "";
+	next_handler = signal(SIGBUS, on_bus_error);
+}
+
+static void choose_colours(void)
+{
+	static const short colours[] = {COLOR_GREEN, COLOR_YELLOW, COLOR_MAGENTA, COLOR_CYAN,
+					COLOR_RED};
+
+	if (!has_colors() || start_color() == ERR)
+		return;
+	use_default_colors();
+	for (size_t i = 0; i < ARRAY_SIZE(colours); i++)
+		init_pair(i + 1, colours[i], -1);
+}
+
+static bool can_move_cursor(void)
+{
+	const char *text = tigetstr("cup");
+
+	return text && text != (char *)-1;
+}
+
+struct error *screen_open(void)
+{
+	setlocale(LC_CTYPE, "");
+	ascii = strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
+	tcgetattr(STDIN_FILENO, &modes);
+	screen = newterm(NULL, stdout, stdin);
+	if (!screen || !can_move_cursor()) {
+		screen_close();
+		return error_format(ERROR_FAILED,
+				    "this terminal (TERM) is not known, or cannot move its cursor; "
+				    "`gospect record` writes a profile to a file");
+	}
+	prepare_for_the_worst();
+	set_escdelay(25);
+	cbreak();
+	noecho();
+	nonl();
+	keypad(stdscr, true);
+	curs_set(0);
+	choose_colours();
+	return NULL;
+}
+
+void screen_close(void)
+{
+	if (!screen)
+		return;
+	endwin();
+	delscreen(screen);
+	screen = NULL;
+	if (next_handler)
+		signal(SIGBUS, next_handler);
+	next_handler = NULL;
+}
+
+void screen_size(size_t *ret_width, size_t *ret_height)
+{
+	int width, height;
+
+	getmaxyx(stdscr, height, width);
+	*ret_width = width;
+	*ret_height = height;
+}
+
+bool screen_is_ascii(void)
+{
+	return ascii;
+}
+
+static attr_t attribute_of(enum top_style style)
+{
+	switch (style) {
+	case TOP_STYLE_BAR:
+		return A_REVERSE;
+	case TOP_STYLE_SELECTED:
+		return A_BOLD | A_REVERSE;
+	case TOP_STYLE_DIM:
+		return A_DIM;
+	case TOP_STYLE_ALERT:
+		return A_BOLD | (has_colors() ? COLOR_PAIR(5) : 0);
+	case TOP_STYLE_PLAIN:
+		return A_NORMAL;
+	default:
+		return has_colors() ? COLOR_PAIR(style - TOP_STYLE_RUNNING + 1) : A_NORMAL;
+	}
+}
+
+/* Some characters take two columns: what does not fit is left out. */
+static void show_line(int y, int width, const struct top_line *line)
+{
+	const char *text = line->text.data;
+	size_t left = line->text.length, n;
+	int x = 0, columns;
+	uint32_t c;
+
+	move(y, 0);
+	attrset(attribute_of(line->style));
+	for (; left && (n = utf8_decode(text, left, &c)); text += n, left -= n) {
+		wchar_t wide = c;
+
+		columns = wcwidth(wide);
+		if (columns < 0)
+			wide = '?';
+		x += columns < 0 ? 1 : columns;
+		if (x > width)
+			break;
+		addnwstr(&wide, 1);
+	}
+	if (line->style == TOP_STYLE_BAR || line->style == TOP_STYLE_SELECTED)
+		for (; x < width; x++)
+			addch(' ');
+	attrset(A_NORMAL);
+	if (x < width)
+		clrtoeol();
+}
+
+void screen_show(const struct top_page *page)
+{
+	int width, height;
+
+	getmaxyx(stdscr, height, width);
+	for (int y = 0; y < height; y++) {
+		if ((size_t)y < page->count) {
+			show_line(y, width, &page->lines[y]);
+		} else {
+			move(y, 0);
+			clrtoeol();
+		}
+	}
+	refresh();
+}
+
+static uint32_t press_of(wint_t key, bool is_function_key)
+{
+	static const struct {
+		wint_t key;
+		uint32_t press;
+	} keys[] = {{KEY_UP, TOP_PRESS_UP},         {KEY_DOWN, TOP_PRESS_DOWN},
+		    {KEY_PPAGE, TOP_PRESS_PAGE_UP}, {KEY_NPAGE, TOP_PRESS_PAGE_DOWN},
+		    {KEY_HOME, TOP_PRESS_HOME},     {KEY_END, TOP_PRESS_END},
+		    {KEY_ENTER, TOP_PRESS_ENTER},   {KEY_BACKSPACE, TOP_PRESS_ERASE},
+		    {KEY_DC, TOP_PRESS_ERASE},      {KEY_BTAB, TOP_PRESS_BACK_TAB},
+		    {KEY_RESIZE, SCREEN_RESIZED}};
+
+	for (size_t i = 0; is_function_key && i < ARRAY_SIZE(keys); i++)
+		if (keys[i].key == key)
+			return keys[i].press;
+	return is_function_key ? SCREEN_NO_PRESS : key;
+}
+
+static uint32_t press_of_character(wint_t c)
+{
+	switch (c) {
+	case '\r':
+	case '\n':
+		return TOP_PRESS_ENTER;
+	case '\t':
+		return TOP_PRESS_TAB;
+	case 0x1b:
+		return TOP_PRESS_ESCAPE;
+	case 0x7f:
+	case '\b':
+		return TOP_PRESS_ERASE;
+	default:
+		return press_of(c, false);
+	}
+}
+
+uint32_t screen_press(int milliseconds)
+{
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+	wint_t key;
+
+	/* A signal, as that of a new size, ends the waiting. */
+	if (poll(&input, 1, milliseconds) > 0 && !(input.revents & POLLIN))
+		return SCREEN_GONE;
+	timeout(0);
+	switch (get_wch(&key)) {
+	case OK:
+		return press_of_character(key);
+	case KEY_CODE_YES:
+		return press_of(key, true);
+	default:
+		return SCREEN_NO_PRESS;
+	}
+}

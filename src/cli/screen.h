@@ -1,0 +1,25 @@
+/* The terminal of `top`: the only file that knows ncurses. One at a time. */
+#ifndef CLI_SCREEN_H
+#define CLI_SCREEN_H
+
+#include "base/error.h"
+#include "top/page.h"
+
+enum {
+	SCREEN_NO_PRESS = 0,
+	SCREEN_RESIZED = 0x120000, /* beyond enum top_press */
+	SCREEN_GONE,               /* nobody is at the terminal any more */
+};
+
+/* Takes over standard input and output, which must be a terminal; the locale is set. */
+struct error *screen_open(void) must_check;
+/* Leaves the terminal as it was. */
+void screen_close(void);
+void screen_size(size_t *ret_width, size_t *ret_height);
+/* It shows nothing but ASCII. */
+bool screen_is_ascii(void);
+void screen_show(const struct top_page *page);
+/* The next key, a character or one of enum top_press or of those above, waited for so long. */
+uint32_t screen_press(int milliseconds);
+
+#endif

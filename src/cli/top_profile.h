@@ -1,0 +1,18 @@
+/* The profile that `top` writes: of what its model has of the last minute. */
+#ifndef CLI_TOP_PROFILE_H
+#define CLI_TOP_PROFILE_H
+
+#include "cli/output.h"
+#include "cli/subject.h"
+#include "sample/wall.h"
+#include "top/model.h"
+
+#define TOP_PROFILE_SECONDS 60
+
+/* `end`: CLOCK_REALTIME of the last lap. *ret_ns is the time that is in it. The model's window is
+ * as before. ERROR_USAGE: no format has such a name. */
+struct error *top_profile_write(struct top_model *m, struct wall_sampler *sampler,
+				const struct subject *s, const struct output_options *output,
+				uint64_t end, uint64_t *ret_ns) must_check;
+
+#endif

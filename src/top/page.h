@@ -1,0 +1,56 @@
+/*
+ * The screen's content as lines of text, each at most as wide as the screen, for a terminal of any
+ * size. All text is UTF-8 without control characters, whatever the target's names have.
+ */
+#ifndef TOP_PAGE_H
+#define TOP_PAGE_H
+
+#include "top/view.h"
+
+enum top_style {
+	TOP_STYLE_PLAIN,
+	TOP_STYLE_BAR, /* headings */
+	TOP_STYLE_SELECTED,
+	TOP_STYLE_DIM,
+	TOP_STYLE_ALERT,
+	TOP_STYLE_RUNNING, /* a state's graph: this one and the next three */
+};
+
+struct top_line {
+	struct strbuf text;
+	enum top_style style;
+};
+
+struct top_page {
+	struct top_line *lines;
+	size_t count;
+	size_t capacity;
+	size_t last_scroll; /* of a text: further it does not go */
+};
+
+struct top_picture {
+	const struct top_model *model;
+	const struct top_view *view;
+	const struct top_rows *rows;
+	struct top_names *names;
+	const char *title;
+	const char *alert; /* stays in the last line: that the target ended; or NULL */
+	const struct top_goroutine *goroutine; /* whose stack is shown; NULL: it is gone */
+	size_t width;
+	size_t height;
+	bool ascii; /* the terminal shows nothing else */
+};
+
+/* How many rows of a table, or lines of a stack, there is room for. */
+size_t top_page_height(size_t height);
+struct error *top_page_make(struct top_page *page, const struct top_picture *picture) must_check;
+void top_page_release(struct top_page *page);
+
+/* At most so many characters of the text, those at its end when there are more, or those at its
+ * start; what is no plain character is '?'. Gives how many. */
+size_t top_add_text(struct strbuf *sb, const char *text, size_t columns, bool ascii);
+size_t top_add_start(struct strbuf *sb, const char *text, size_t columns, bool ascii);
+/* "350ms", "12.3s", "12m34s", "5h03m", "12d03h" */
+void top_add_time(struct strbuf *sb, uint64_t ns);
+
+#endif

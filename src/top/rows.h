@@ -1,0 +1,82 @@
+/*
+ * The tables: functions, goroutines, labels and creators, as rows that are filtered and sorted.
+ *
+ * Numbers are of goroutines on average over the model's window: 2 running is two cores' time.
+ */
+#ifndef TOP_ROWS_H
+#define TOP_ROWS_H
+
+#include "top/model.h"
+#include "top/names.h"
+
+enum top_table { TOP_FUNCTIONS, TOP_GOROUTINES, TOP_LABELS, TOP_CREATORS };
+#define TOP_TABLES 4
+
+/* What rows are sorted by; not each table has each. */
+enum top_column {
+	TOP_BY_SELF,
+	TOP_BY_RUNNING,
+	TOP_BY_RUNNABLE,
+	TOP_BY_SYSCALL,
+	TOP_BY_WAITING,
+	TOP_BY_TIME,
+	TOP_BY_GOID,
+	TOP_BY_STATE,
+	TOP_BY_NAME,
+};
+
+/* Of a table, the one that it is sorted by at first in front; *ret_count of them. */
+const enum top_column *top_columns(enum top_table table, size_t *ret_count);
+
+/* No more goroutines than that are in the table: the first by its order. */
+#define TOP_MAX_GOROUTINES 1000
+
+struct top_goroutine {
+	uint64_t goid;
+	uint64_t since; /* it stands there: CLOCK_MONOTONIC */
+	struct top_key key;
+};
+
+struct top_row {
+	uint32_t name;
+	double self;                    /* running, in the function itself */
+	double states[TOP_STATES];      /* of a function: anywhere on the stack */
+	uint64_t time;                  /* ns; of labels and creators: the longest wait */
+	struct top_goroutine goroutine; /* in that table alone */
+};
+
+struct top_rows {
+	enum top_table table;
+	enum top_column sort;
+	bool reverse;
+	const char *filter; /* "" for all; the caller's */
+	uint64_t now;       /* CLOCK_MONOTONIC */
+
+	struct top_row *items;
+	size_t count;
+	size_t capacity;
+	size_t goroutines; /* that matched, in the table of goroutines */
+	/* Its own. */
+	struct top_names *names;
+	uint32_t *row_of; /* by name: its place + 1 */
+	size_t row_of_capacity;
+	uint8_t *matches; /* by name: whether the filter's text is in it, see matches() */
+	size_t matches_capacity;
+	char *matched; /* the filter that they are of */
+	bool bounded;  /* goroutines behind the last that is kept are left out */
+	struct top_row bound;
+};
+
+/*
+ * Makes them: begin, then each goroutine (needed where top_rows_want_goroutines()), then finish.
+ * Who matches the filter has its text, in whichever case, in a function of its stack, a label, the
+ * creator, the state or the wait reason; or is, with = before it, the whole of one of these.
+ */
+struct error *top_rows_begin(struct top_rows *r, const struct top_model *m,
+			     struct top_names *names) must_check;
+bool top_rows_want_goroutines(const struct top_rows *r);
+struct error *top_rows_add_goroutine(struct top_rows *r, const struct top_goroutine *g) must_check;
+void top_rows_finish(struct top_rows *r);
+void top_rows_release(struct top_rows *r);
+
+#endif

@@ -68,6 +68,17 @@ static bool step_amd64(struct running_walk *w, const struct step *step)
 	return true;
 }
 
+/* The record lies below SP, where for the innermost frame nothing is captured. Without a chain
+ * there is no other way on, and none that needs fp but a switch of stacks, which will not find it.
+ */
+static bool saved_fp_arm64(struct running_walk *w, uint64_t *fp)
+{
+	uint64_t at = *fp;
+
+	*fp = 0;
+	return running_word(w, at, fp) || !w->in->chain_count;
+}
+
 /* See walk_arm64.c; LR counts in the innermost frame and in one that a signal interrupted. */
 static bool step_arm64(struct running_walk *w, const struct step *step)
 {
@@ -76,7 +87,7 @@ static bool step_arm64(struct running_walk *w, const struct step *step)
 
 	if (step->delta ? !running_word(w, sp, &pc) : !has_lr)
 		return false;
-	if (running_has_record(w, step) && !running_word(w, fp, &fp))
+	if (running_has_record(w, step) && !saved_fp_arm64(w, &fp))
 		return false;
 	sp += step->delta;
 	if (step->flags & STEP_INJECTED) {

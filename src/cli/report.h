@@ -11,6 +11,7 @@
 /* A recorded file, of whatever kind, as a profile; of a trace also what its goroutines did. */
 struct report_file {
 	const char *path;
+	const char *exe; /* --exe, or NULL: set by who opens it */
 	struct profile_file profile;
 	bool is_trace;
 	struct span_tables tables;

@@ -45,7 +45,7 @@ static bool begins_with(const uint8_t *bytes, size_t size, const char *text)
 static struct error *read_perfdata(const uint8_t *bytes, size_t size, struct report_file *ret)
 {
 	_cleanup_perfdata_remarks_ struct perfdata_remarks remarks = {0};
-	struct error *err = perfdata_read(bytes, size, &ret->profile, &remarks);
+	struct error *err = perfdata_read(bytes, size, ret->exe, &ret->profile, &remarks);
 
 	for (size_t i = 0; !err && i < remarks.count; i++)
 		say("%s: %s", ret->path, remarks.lines[i]);
@@ -55,10 +55,12 @@ static struct error *read_perfdata(const uint8_t *bytes, size_t size, struct rep
 /* A file's kind is what its first bytes say, whatever its name is. */
 static struct error *read_bytes(const uint8_t *bytes, size_t size, struct report_file *ret)
 {
-	if (begins_with(bytes, size, "go 1."))
-		return report_read_trace(bytes, size, ret);
 	if (perf_file_is(bytes, size))
 		return read_perfdata(bytes, size, ret);
+	if (ret->exe)
+		return error_format(ERROR_USAGE, "--exe is for perf.data; this is none");
+	if (begins_with(bytes, size, "go 1."))
+		return report_read_trace(bytes, size, ret);
 	return profile_read(bytes, size, &ret->profile);
 }
 

@@ -5,12 +5,13 @@
 #include "cli/output.h"
 #include "cli/report.h"
 
-enum { KEY_BY = 0x7000, KEY_DIFF };
+enum { KEY_BY = 0x7000, KEY_DIFF, KEY_EXE };
 
 struct report_verb {
 	struct output_options output;
 	const char *path;
 	const char *before; /* of --diff */
+	const char *exe;
 	struct report_table table;
 	const struct profile_format *format; /* NULL: a table, or JSON */
 	bool json;
@@ -23,6 +24,8 @@ static const struct argp_option options[] =
 	  4},
 	 {"rows", 'n', "N", 0, "Rows at most (30); 0: all", 4},
 	 {"diff", KEY_DIFF, "BEFORE", 0, "Compare the file with this one", 4},
+	 {"exe", KEY_EXE, "FILE", 0,
+	  "Of perf.data: the program, where it is not at the path that it was recorded at", 4},
 	 {0}};
 
 static error_t parse_by(struct report_verb *v, const char *arg, struct argp_state *state)
@@ -71,6 +74,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			return wrong_option(state, "'%s' is no number of rows", arg);
 		v->table.rows = rows;
 		return 0;
+	case KEY_EXE:
+		v->exe = arg;
+		return 0;
 	case KEY_DIFF:
 		v->before = arg;
 		return 0;
@@ -83,12 +89,15 @@ static const struct argp argp = {
 	options,
 	parse,
 	"FILE",
-	"Prints tables of a recorded profile (pprof) or an execution trace, gospect's or Go's own.\v"
+	"Prints tables of a recorded profile (pprof), an execution trace, gospect's or Go's own, or "
+	"what Linux perf recorded (perf.data): the stacks of Go programs are made anew from a "
+	"recording by --call-graph dwarf,1024.\v"
 	"Formats: text, json (the table); pprof, folded, speedscope, html (a profile: of a trace, "
 	"wall-clock time exact to the nanosecond).\n"
 	"\n"
 	"Examples: gospect report out.trace\n"
 	"          gospect report profile.pb.gz --by label:user\n"
+	"          gospect report perf.data -o profile.html\n"
 	"          gospect report --diff before.pb.gz after.pb.gz",
 	children,
 	NULL,
@@ -132,7 +141,7 @@ static struct error *check(struct report_verb *v)
 
 static struct error *write_report(struct report_verb *v, const struct report_file *file, FILE *out)
 {
-	_cleanup_report_file_ struct report_file before = {0};
+	_cleanup_report_file_ struct report_file before = {.exe = v->exe};
 	struct error *err;
 
 	if (v->format)
@@ -148,7 +157,7 @@ static struct error *write_report(struct report_verb *v, const struct report_fil
 static struct error *run_report(struct report_verb *v)
 {
 	_cleanup_outfile_ struct outfile out = {0};
-	_cleanup_report_file_ struct report_file file = {0};
+	_cleanup_report_file_ struct report_file file = {.exe = v->exe};
 	struct error *err = check(v);
 
 	if (!err)

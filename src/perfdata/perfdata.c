@@ -404,6 +404,9 @@ static struct error *remark_defects(struct reading *r)
 	if (!err && f->lost)
 		err = perfdata_remark(r->remarks, "perf lost %" PRIu64 " sample%s", f->lost,
 				      plural(f->lost));
+	if (!err && r->programs.exe && !r->programs.exe_used)
+		err = perfdata_remark(r->remarks, "%s is none of the programs in it: not used",
+				      r->programs.exe);
 	if (!err && r->strange)
 		err = perfdata_remark(r->remarks,
 				      "%" PRIu64
@@ -504,8 +507,8 @@ static struct error *read_samples(struct reading *r, struct profile_file *ret)
 	return err;
 }
 
-struct error *perfdata_read(const void *bytes, size_t size, struct profile_file *ret,
-			    struct perfdata_remarks *remarks)
+struct error *perfdata_read(const void *bytes, size_t size, const char *exe,
+			    struct profile_file *ret, struct perfdata_remarks *remarks)
 {
 	_cleanup_perf_file_ struct perf_file file = {0};
 	_cleanup_(reading_release) struct reading r = {.file = &file, .remarks = remarks};
@@ -516,6 +519,7 @@ struct error *perfdata_read(const void *bytes, size_t size, struct profile_file 
 	if (err)
 		return err;
 	r.programs.perf = &file;
+	r.programs.exe = exe;
 	r.programs.machine = r.chains.machine = machine_of(&file);
 	r.profile = profile_create();
 	return r.profile ? read_samples(&r, ret) : &error_no_memory;

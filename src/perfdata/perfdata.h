@@ -18,9 +18,13 @@ struct perfdata_remarks {
 	size_t capacity;
 };
 
-/* ERROR_CORRUPT, ERROR_UNSUPPORTED: nothing of it can be used, and why. */
-struct error *perfdata_read(const void *bytes, size_t size, struct profile_file *ret,
-			    struct perfdata_remarks *remarks) must_check;
+/*
+ * `exe`, or NULL, is a program's file for where it is not at its path, as when the recording comes
+ * from another machine: used for what has its build id, or, where the recording has none, its name.
+ * ERROR_CORRUPT, ERROR_UNSUPPORTED: nothing of the recording can be used, and why.
+ */
+struct error *perfdata_read(const void *bytes, size_t size, const char *exe,
+			    struct profile_file *ret, struct perfdata_remarks *remarks) must_check;
 void perfdata_remarks_release(struct perfdata_remarks *remarks);
 #define _cleanup_perfdata_remarks_ __attribute__((cleanup(perfdata_remarks_release)))
 

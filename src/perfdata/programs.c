@@ -61,17 +61,41 @@ static enum file_state try_file(struct recorded_file *file, const char *path, co
 	return FILE_USABLE;
 }
 
-static enum file_state find_file(struct recorded_file *file, const char *id)
+static const char *base_name(const char *path)
 {
-	enum file_state state = try_file(file, file->path, id), cached;
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static bool try_exe(struct programs *p, struct recorded_file *file, const char *id)
+{
+	if (!p->exe || (!is_known(id) && strcmp(base_name(p->exe), base_name(file->path))) ||
+	    try_file(file, p->exe, id) != FILE_USABLE)
+		return false;
+	p->exe_used = true;
+	return true;
+}
+
+static bool try_cache(struct recorded_file *file, const char *id)
+{
 	const char *home = getenv("HOME");
 	char path[4096];
 
-	if (state == FILE_USABLE || !is_known(id) || !home)
-		return state;
+	if (!is_known(id) || !home)
+		return false;
 	snprintf(path, sizeof(path), "%s/.debug/.build-id/%.2s/%s/elf", home, id, id + 2);
-	cached = try_file(file, path, id);
-	return cached == FILE_USABLE ? cached : state;
+	return try_file(file, path, id) == FILE_USABLE;
+}
+
+static enum file_state find_file(struct programs *p, struct recorded_file *file, const char *id)
+{
+	enum file_state state;
+
+	if (try_exe(p, file, id))
+		return FILE_USABLE;
+	state = try_file(file, file->path, id);
+	return state != FILE_USABLE && try_cache(file, id) ? FILE_USABLE : state;
 }
 
 struct recorded_file *programs_file(struct programs *p, const char *path)
@@ -88,7 +112,7 @@ struct recorded_file *programs_file(struct programs *p, const char *path)
 		return NULL;
 	file->path = path;
 	p->files[p->file_count++] = file;
-	file->state = find_file(file, perf_file_build_id(p->perf, path));
+	file->state = find_file(p, file, perf_file_build_id(p->perf, path));
 	return file;
 }
 

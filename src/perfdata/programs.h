@@ -25,7 +25,7 @@ struct recorded_map {
 
 struct recorded_file {
 	const char *path; /* as recorded */
-	char *found;      /* where it is: there, or in perf's cache of files ($HOME/.debug) */
+	char *found;      /* where it is: there, at `exe`, or in perf's cache ($HOME/.debug) */
 	enum file_state state;
 	bool is_go;
 	bool is_checked; /* by its build id */
@@ -45,6 +45,8 @@ struct recorded_program {
 struct programs {
 	const struct perf_file *perf;
 	enum machine machine;
+	const char *exe; /* the user's; or NULL */
+	bool exe_used;
 	struct recorded_file **files;
 	size_t file_count;
 	size_t file_capacity;

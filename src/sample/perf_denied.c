@@ -8,7 +8,7 @@
 
 #define MAY_NOT "may not sample running threads: "
 
-static int paranoid_level(void)
+int perf_paranoid_level(void)
 {
 	_cleanup_fclose_ FILE *f = fopen("/proc/sys/kernel/perf_event_paranoid", "re");
 	int level = 2;
@@ -63,5 +63,5 @@ struct error *perf_denied(int err)
 	struct access_self self;
 
 	access_self_read(&self);
-	return perf_explain(&self, paranoid_level(), err);
+	return perf_explain(&self, perf_paranoid_level(), err);
 }

@@ -10,7 +10,10 @@
  * where the kernel has no such call. */
 struct error *perf_explain(const struct access_self *self, int level, int err) must_check;
 
-/* The same for us and here. */
+/* kernel.perf_event_paranoid. */
+int perf_paranoid_level(void);
+
+/* perf_explain() for us and here. */
 struct error *perf_denied(int err) must_check;
 
 #endif

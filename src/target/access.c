@@ -102,7 +102,7 @@ static bool is_undumpable(pid_t pid, uid_t uid)
 	return !stat(path, &st) && st.st_uid != uid;
 }
 
-static int yama_scope(void)
+int access_yama_scope(void)
 {
 	char text[16];
 
@@ -112,7 +112,9 @@ static int yama_scope(void)
 
 struct error *target_denied(pid_t pid, bool looked)
 {
-	struct access_question q = {.object.pid = pid, .yama = yama_scope(), .looked = looked};
+	struct access_question q = {.object.pid = pid,
+				    .yama = access_yama_scope(),
+				    .looked = looked};
 	struct access_object *o = &q.object;
 
 	if (!target_state(pid))
@@ -127,7 +129,7 @@ struct error *target_denied(pid_t pid, bool looked)
 }
 
 /* hidepid= of the last mount on /proc, which hides those before it; "" without it. */
-static void read_hidepid(char *ret, size_t size)
+void access_hidepid(char *ret, size_t size)
 {
 	_cleanup_fclose_ FILE *f = fopen("/proc/self/mountinfo", "re");
 	_cleanup_free_ char *line = NULL;
@@ -146,6 +148,13 @@ static void read_hidepid(char *ret, size_t size)
 	}
 }
 
+pid_t access_tracer(pid_t thread)
+{
+	long tracer = target_status_number(thread, "TracerPid");
+
+	return tracer > 0 ? (pid_t)tracer : 0;
+}
+
 struct error *target_absent(pid_t pid)
 {
 	bool exists = !kill(pid, 0) || errno == EPERM;
@@ -153,7 +162,7 @@ struct error *target_absent(pid_t pid)
 	char hidepid[16];
 
 	access_self_read(&self);
-	read_hidepid(hidepid, sizeof(hidepid));
+	access_hidepid(hidepid, sizeof(hidepid));
 	return access_explain_absent(&self, pid, exists, hidepid);
 }
 

@@ -8,6 +8,7 @@
 #define TARGET_ACCESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -44,6 +45,15 @@ struct access_question {
 };
 
 void access_self_read(struct access_self *ret);
+
+/* "SYS_PTRACE" for CAP_SYS_PTRACE; NULL for what is newer than this program. */
+const char *access_capability_name(int capability);
+/* kernel.yama.ptrace_scope; 0 also without Yama. */
+int access_yama_scope(void);
+/* hidepid= of the mount on /proc, "" when it hides nothing. */
+void access_hidepid(char *ret, size_t size);
+/* Who traces this thread (a debugger, strace); 0: nobody. */
+pid_t access_tracer(pid_t thread);
 
 /* ERROR_DENIED with the rule and the remedy. */
 struct error *access_explain(const struct access_question *q) must_check;

@@ -85,12 +85,16 @@ static const char *const capability_names[] = {
 	"CHECKPOINT_RESTORE",
 };
 
+const char *access_capability_name(int capability)
+{
+	size_t count = sizeof(capability_names) / sizeof(*capability_names);
+
+	return (size_t)capability < count ? capability_names[capability] : NULL;
+}
+
 static const char *first_capability(uint64_t set)
 {
-	size_t i = __builtin_ctzll(set);
-
-	return i < sizeof(capability_names) / sizeof(*capability_names) ? capability_names[i]
-									: "(a new one)";
+	return access_capability_name(__builtin_ctzll(set)) ?: "(a new one)";
 }
 
 static bool same_user(const struct access_question *q)

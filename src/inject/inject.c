@@ -523,6 +523,25 @@ static struct error *must_check switch_on(struct injection *in)
 
 /* ---- in and out ---- */
 
+/* A process that was killed takes a moment to die, in which all sorts of things fail. */
+static struct error *must_check explain(struct target *t, struct error *err)
+{
+	for (int i = 0; i < 5; i++) {
+		struct error *gone = target_check(t);
+
+		if (gone || process_is_dead(target_pid(t))) {
+			error_destroy(err);
+			return gone ? gone
+				    : error_format(ERROR_GONE, "process %d has ended",
+						   target_pid(t));
+		}
+		if (err->code != ERROR_FAILED && err->code != ERROR_DENIED)
+			break;
+		usleep(2000);
+	}
+	return err;
+}
+
 static struct error *must_check choose_layout(struct injection *in,
 					      const struct inject_options *options)
 {
@@ -602,7 +621,7 @@ struct error *inject_attach(struct target *t, const struct image *img, const str
 	in->lay = lay;
 	err = attach(in, options);
 	if (err)
-		return target_explain(t, err);
+		return explain(t, err);
 	*ret = take_ptr(in);
 	return NULL;
 }
@@ -649,7 +668,7 @@ struct error *inject_detach(struct injection *in)
 	err = target_check(in->t);
 	if (!err)
 		err = withdraw(&in->w);
-	err = err ? target_explain(in->t, err) : NULL;
+	err = err ? explain(in->t, err) : NULL;
 	if (err && err->code == ERROR_GONE) {
 		error_destroy(err);
 		err = NULL;

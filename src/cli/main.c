@@ -7,8 +7,9 @@
 #include "base/array.h"
 #include "cli/cli.h"
 
-static const struct verb *const verbs[] = {&verb_ps,    &verb_dump,      &verb_record, &verb_report,
-					   &verb_stack, &verb_symbolize, &verb_top,    &verb_trace};
+static const struct verb *const verbs[] = {&verb_ps,     &verb_dump,  &verb_record,
+					   &verb_report, &verb_stack, &verb_symbolize,
+					   &verb_top,    &verb_trace, &verb_doctor};
 
 static void print_help(void)
 {

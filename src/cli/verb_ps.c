@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,9 +12,10 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "cli/cli.h"
+#include "cli/program.h"
 #include "golayout/golayout.h"
-#include "goroutine/goroutines.h"
 #include "image/image.h"
+#include "target/access.h"
 #include "target/target.h"
 
 static const struct argp argp = {NULL,
@@ -58,40 +60,6 @@ static void read_command(pid_t pid, char *ret, size_t size)
 			ret[i] = ' ';
 }
 
-static void describe_build(const struct image *img, struct strbuf *sb)
-{
-	_cleanup_free_ char *cgo = buildinfo_setting(&img->info, "CGO_ENABLED");
-	_cleanup_free_ char *race = buildinfo_setting(&img->info, "-race");
-	bool dynamic = img->library || elf_file_is_dynamic(img->elf);
-
-	strbuf_adds(sb, dynamic ? "dynamic" : "static");
-	if (img->library)
-		strbuf_adds(sb, ",library");
-	else if (elf_file_is_pie(img->elf))
-		strbuf_adds(sb, ",pie");
-	if (dynamic && cgo && !strcmp(cgo, "1"))
-		strbuf_adds(sb, ",cgo");
-	if (race && !strcmp(race, "true"))
-		strbuf_adds(sb, ",race");
-	if (elf_file_is_stripped(img->elf))
-		strbuf_adds(sb, ",stripped");
-}
-
-static struct error *count_goroutines(struct target *t, const struct image *img,
-				      const struct golayout *lay, long *ret)
-{
-	_cleanup_goroutine_set_ struct goroutine_set *set = NULL;
-	struct goroutine_options options = {0};
-	size_t count;
-	struct error *err = goroutine_set_open(t, img, lay, &options, &set);
-
-	if (!err)
-		err = goroutine_set_count_alive(set, &count);
-	if (!err)
-		*ret = count;
-	return err;
-}
-
 static struct error *look_inside(struct target *t, struct image *img, struct row *row)
 {
 	_cleanup_golayout_ struct golayout *lay = NULL;
@@ -102,13 +70,13 @@ static struct error *look_inside(struct target *t, struct image *img, struct row
 	row->version = strdup(*img->info.version ? img->info.version : "unknown");
 	if (!row->version)
 		return &error_no_memory;
-	describe_build(img, &row->build);
+	program_describe_build(img, &row->build);
 	err = target_threads(t, &threads, &row->threads);
 	if (!err)
 		err = golayout_open(img, t, &lay);
 	if (!err)
 		err = golayout_validate(lay, img, t, &starting);
-	return err ? err : count_goroutines(t, img, lay, &row->goroutines);
+	return err ? err : program_count_goroutines(t, img, lay, &row->goroutines);
 }
 
 /* Whether its program is Go's, as far as the file alone tells, for a process that we may not read.
@@ -122,7 +90,7 @@ static bool is_go_file(pid_t pid, struct row *row)
 	if (error_dropped(image_open_file(path, &img)))
 		return false;
 	row->version = strdup(*img->info.version ? img->info.version : "unknown");
-	describe_build(img, &row->build);
+	program_describe_build(img, &row->build);
 	return true;
 }
 
@@ -204,6 +172,17 @@ static struct error *list_pids(pid_t **ret, size_t *ret_count)
 	return NULL;
 }
 
+static void say_denied(size_t count)
+{
+	struct access_self self;
+	bool able;
+
+	access_self_read(&self);
+	able = self.capabilities >> CAP_SYS_PTRACE & 1;
+	say("%zu more process%s could not be looked at%s%s", count, count == 1 ? "" : "es",
+	    able ? "" : "; run gospect ", able ? "" : access_remedy(&self, CAP_SYS_PTRACE));
+}
+
 static struct error *run(int argc, char **argv, int *ret)
 {
 	_cleanup_free_ pid_t *pids = NULL;
@@ -231,8 +210,7 @@ static struct error *run(int argc, char **argv, int *ret)
 	if (fflush(stdout))
 		return error_errno(ERROR_FAILED, errno, "cannot write to standard output");
 	if (denied)
-		say("%zu more process%s could not be looked at%s", denied, denied == 1 ? "" : "es",
-		    geteuid() ? "; with sudo they can" : "");
+		say_denied(denied);
 	else if (!shown)
 		say("there is no Go process here");
 	return NULL;

@@ -1,0 +1,228 @@
+#include <linux/capability.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "cli/doctor.h"
+#include "cli/probe.h"
+#include "golayout/golayout.h"
+#include "sample/perf_denied.h"
+#include "target/access.h"
+
+static bool has(const struct access_self *self, int capability)
+{
+	return self->capabilities >> capability & 1;
+}
+
+static void find_kernel(void)
+{
+	struct utsname name;
+
+	if (uname(&name))
+		return;
+#if defined(__x86_64__)
+	doctor_find(true, "kernel", "%s %s %s", name.sysname, name.release, name.machine);
+#else
+	doctor_find(true, "kernel", "%s %s %s; trace is for x86_64 alone so far", name.sysname,
+		    name.release, name.machine);
+#endif
+	doctor_find(true, "Go", "programs of Go 1.%d to 1.%d", GOLAYOUT_MIN_MINOR,
+		    GOLAYOUT_MAX_MINOR);
+}
+
+static void find_user(const struct access_self *self)
+{
+	struct passwd *entry = getpwuid(self->uid);
+
+	if (entry)
+		doctor_find(true, "user", "%s (uid %u, gid %u)", entry->pw_name, self->uid,
+			    self->gid);
+	else
+		doctor_find(true, "user", "uid %u, gid %u", self->uid, self->gid);
+}
+
+/* The ones that matter here come first in what is said: with them everything works. */
+static void find_capabilities(const struct access_self *self)
+{
+	bool enough =
+		has(self, CAP_SYS_PTRACE) && (has(self, CAP_PERFMON) || has(self, CAP_SYS_ADMIN));
+	_cleanup_strbuf_ struct strbuf names = STRBUF_INIT;
+
+	for (int i = 0; i < 64; i++) {
+		const char *name = has(self, i) ? access_capability_name(i) : NULL;
+
+		if (!has(self, i))
+			continue;
+		strbuf_addf(&names, names.length ? " " : "");
+		strbuf_addf(&names, name ? "%s" : "%s%d", name ? name : "", i);
+	}
+	if (enough)
+		doctor_find(true, "capabilities", "%s", names.data);
+	else
+		doctor_find(true, "capabilities",
+			    "%s (SYS_PTRACE reads the processes of others, "
+			    "PERFMON samples them: run gospect %s)",
+			    names.length ? names.data : "none",
+			    access_remedy(self, has(self, CAP_SYS_PTRACE) ? CAP_PERFMON
+									  : CAP_SYS_PTRACE));
+}
+
+static const char *yama_meaning(int scope)
+{
+	static const char *const meanings[] = {
+		"users may read their own processes",
+		"a process may be read by its parent alone",
+		"processes may be read with CAP_SYS_PTRACE alone",
+		"no process may be read until the next boot",
+	};
+
+	return meanings[scope < 0 ? 0 : scope > 3 ? 3 : scope];
+}
+
+static bool yama_hinders(const struct access_self *self)
+{
+	int scope = access_yama_scope();
+
+	return scope >= 3 || (scope > 0 && !has(self, CAP_SYS_PTRACE));
+}
+
+static void find_yama(const struct access_self *self)
+{
+	int scope = access_yama_scope();
+
+	if (!yama_hinders(self))
+		doctor_find(true, "yama ptrace_scope", "%d: %s", scope, yama_meaning(scope));
+	else if (scope >= 3)
+		doctor_find(false, "yama ptrace_scope", "%d: %s; boot with 2 or less", scope,
+			    yama_meaning(scope));
+	else
+		doctor_find(false, "yama ptrace_scope",
+			    "%d: %s; run gospect %s, start the program by it (-- COMMAND), or set "
+			    "kernel.yama.ptrace_scope to 0",
+			    scope, yama_meaning(scope), access_remedy(self, CAP_SYS_PTRACE));
+}
+
+static int read_number(const char *path, int otherwise)
+{
+	_cleanup_fclose_ FILE *f = fopen(path, "re");
+	int number;
+
+	return f && fscanf(f, "%d", &number) == 1 ? number : otherwise;
+}
+
+static void find_perf_level(const struct access_self *self)
+{
+	int level = perf_paranoid_level();
+	int pointers = read_number("/proc/sys/kernel/kptr_restrict", -1);
+	bool may = has(self, CAP_PERFMON) || has(self, CAP_SYS_ADMIN) || level <= 2;
+
+	if (may)
+		doctor_find(true, "perf_event_paranoid", "%d%s", level,
+			    level == 2 && !has(self, CAP_PERFMON) && !has(self, CAP_SYS_ADMIN)
+				    ? ": own processes, without the time in the kernel"
+				    : "");
+	else
+		doctor_find(false, "perf_event_paranoid",
+			    "%d: asks for CAP_PERFMON; run gospect %s, or set "
+			    "kernel.perf_event_paranoid to 2",
+			    level, access_remedy(self, CAP_PERFMON));
+	doctor_find(true, "kptr_restrict", "%d: gospect does without the kernel's addresses",
+		    pointers);
+}
+
+static void find_confinement(const struct access_self *self)
+{
+	char hidepid[16];
+
+	if (self->filtered)
+		doctor_find(true, "seccomp",
+			    "a filter decides on system calls; what it forbids is "
+			    "said below (docker run --security-opt "
+			    "seccomp=unconfined)");
+	else
+		doctor_find(true, "seccomp", "no filter");
+	doctor_find(true, "security module", "%s", *self->confinement ? self->confinement : "none");
+	doctor_find(true, "user namespace",
+		    self->inner_user
+			    ? "an inner one: capabilities count for its own processes alone"
+			    : "the first");
+	doctor_find(true, "pid namespace",
+		    self->inner_pid ? "an inner one: processes outside of it are not seen"
+				    : "the first");
+	access_hidepid(hidepid, sizeof(hidepid));
+	if (!*hidepid || !strcmp(hidepid, "0") || !strcmp(hidepid, "off"))
+		doctor_find(true, "hidepid", "off: /proc shows all processes");
+	else
+		doctor_find(has(self, CAP_SYS_PTRACE), "hidepid",
+			    "%s: /proc hides the processes of others%s%s", hidepid,
+			    has(self, CAP_SYS_PTRACE) ? ", but from CAP_SYS_PTRACE"
+						      : "; run gospect ",
+			    has(self, CAP_SYS_PTRACE) ? "" : access_remedy(self, CAP_SYS_PTRACE));
+}
+
+/* An attempt on an own child; the caller frees what it gives. */
+static struct error *must_check find_probe(const char *name, const char *works, struct error *err)
+{
+	doctor_find(!err, name, "%s", err ? err->message : works);
+	return err;
+}
+
+/* The verbs for processes that are not our children: what a child does not tell. */
+static struct error *reach(const struct access_self *self)
+{
+	int scope = access_yama_scope();
+
+	if (!yama_hinders(self))
+		return NULL;
+	return error_format(ERROR_DENIED,
+			    "kernel.yama.ptrace_scope is %d; only what gospect starts (-- COMMAND) "
+			    "can be looked at, else run it %s",
+			    scope, access_remedy(self, CAP_SYS_PTRACE));
+}
+
+static void find_verbs(struct doctor *d, const struct access_self *self, const struct error *memory,
+		       const struct error *perf, const struct error *ptrace)
+{
+	_cleanup_error_ struct error *far = reach(self);
+	const char *whose = has(self, CAP_SYS_PTRACE)
+				    ? "reads the memory of any process"
+				    : "reads the memory of this user's processes; of others' with "
+				      "CAP_SYS_PTRACE";
+	static const char *const readers[] = {"ps", "dump", "stack", "record"};
+	const struct error *read = memory ? memory : far;
+
+	doctor_head("verbs");
+	for (size_t i = 0; i < sizeof(readers) / sizeof(*readers); i++)
+		doctor_find_verb(d, readers[i], whose, read);
+	doctor_find_verb(d, "record, what runs", "has the kernel sample it (perf_event_open)",
+			 read ? read : perf);
+	doctor_find_verb(d, "trace", "stops the program for a moment and writes to it (ptrace)",
+			 read ? read : ptrace);
+}
+
+void doctor_look_at_machine(struct doctor *d)
+{
+	_cleanup_error_ struct error *memory = NULL, *fast = NULL, *ptrace = NULL, *perf = NULL;
+	struct access_self self;
+
+	access_self_read(&self);
+	doctor_head("this machine and user");
+	find_kernel();
+	find_user(&self);
+	find_capabilities(&self);
+	find_yama(&self);
+	find_perf_level(&self);
+	find_confinement(&self);
+	memory = find_probe("reading", "the memory of an own child", probe_memory());
+	fast = find_probe("process_vm_readv", "works on an own child", probe_process_vm_readv());
+	if (fast && !memory)
+		doctor_find(true, "", "/proc/PID/mem is read instead, which takes more CPU time");
+	ptrace = find_probe("ptrace", "works on an own child", probe_ptrace());
+	perf = find_probe("perf_event_open", "samples an own child (cpu-clock)",
+			  probe_perf_events());
+	find_verbs(d, &self, memory, perf, ptrace);
+}

@@ -1,0 +1,122 @@
+#include "cli/probe.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "sample/perf_events.h"
+#include "target/target.h"
+
+/* The child has it at the same address. */
+static const uint64_t token = 0x7061706572206f6bull;
+
+static struct error *start_child(pid_t *ret)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		while (getppid() == parent)
+			pause();
+		_exit(0);
+	}
+	if (pid < 0)
+		return error_errno(ERROR_FAILED, errno, "cannot start a child to try it on");
+	*ret = pid;
+	return NULL;
+}
+
+static void end_child(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, __WALL);
+}
+
+static struct error *on_child(struct error *(*try)(pid_t pid))
+{
+	pid_t pid = 0;
+	struct error *err = start_child(&pid);
+
+	if (err)
+		return err;
+	err = try(pid);
+	end_child(pid);
+	return err;
+}
+
+static struct error *try_memory(pid_t pid)
+{
+	_cleanup_target_ struct target *t = NULL;
+	uint64_t word = 0;
+	struct error *err = target_open_process(pid, &t);
+
+	if (!err)
+		err = target_read_u64(t, (uintptr_t)&token, &word);
+	if (!err && word != token)
+		err = error_format(ERROR_FAILED, "a child's memory reads as something else");
+	return err;
+}
+
+struct error *probe_memory(void)
+{
+	return on_child(try_memory);
+}
+
+static struct error *try_readv(pid_t pid)
+{
+	uint64_t word = 0;
+	struct iovec local = {&word, sizeof(word)}, remote = {(void *)&token, sizeof(token)};
+
+	if (process_vm_readv(pid, &local, 1, &remote, 1, 0) == sizeof(word) && word == token)
+		return NULL;
+	return error_errno(ERROR_DENIED, errno, "process_vm_readv fails on an own child");
+}
+
+struct error *probe_process_vm_readv(void)
+{
+	return on_child(try_readv);
+}
+
+static struct error *try_ptrace(pid_t pid)
+{
+	int status;
+
+	if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) || ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) ||
+	    waitpid(pid, &status, __WALL) != pid || !WIFSTOPPED(status) ||
+	    ptrace(PTRACE_DETACH, pid, NULL, NULL))
+		return error_errno(ERROR_DENIED, errno, "ptrace fails on an own child");
+	return NULL;
+}
+
+struct error *probe_ptrace(void)
+{
+	return on_child(try_ptrace);
+}
+
+static struct error *try_perf(pid_t pid)
+{
+	_cleanup_perf_events_ struct perf_events *p = NULL;
+	const struct perf_options options = {
+		.hz = 100,
+#ifdef __x86_64__
+		.machine = MACHINE_AMD64,
+#else
+		.machine = MACHINE_ARM64,
+#endif
+		.stack_size = 1024,
+	};
+
+	return perf_events_open(pid, &pid, 1, &options, &p);
+}
+
+struct error *probe_perf_events(void)
+{
+	return on_child(try_perf);
+}

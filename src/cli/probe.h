@@ -1,0 +1,13 @@
+/* What the kernel lets us do to a process of our own: tried on a child that does nothing else. */
+#ifndef CLI_PROBE_H
+#define CLI_PROBE_H
+
+#include "base/error.h"
+
+/* NULL: it works. */
+struct error *probe_memory(void) must_check;           /* by any way that gospect has */
+struct error *probe_process_vm_readv(void) must_check; /* the fast way */
+struct error *probe_ptrace(void) must_check;
+struct error *probe_perf_events(void) must_check; /* the event cpu-clock, as record uses it */
+
+#endif

@@ -1,0 +1,93 @@
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "cli/doctor.h"
+
+static const struct argp_option options[] =
+	{{"pid", 'p', "PID", 0,
+	  "What can be done to this process; what a trace that was killed has left in it is taken "
+	  "out",
+	  1},
+	 {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	pid_t *pid = state->input;
+	unsigned long id;
+
+	switch (key) {
+	case 'p':
+		if (!parse_id(arg, &id) || id > INT32_MAX)
+			return wrong_option(state, "'%s' is no process id", arg);
+		*pid = id;
+		return 0;
+	case ARGP_KEY_ARG:
+		return wrong_option(state, "do not understand '%s'; a process is given by -p PID",
+				    arg);
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp argp = {
+	options,
+	parse,
+	"",
+	"Says what this machine and this user may do, what each verb needs, and how to get what is "
+	"missing; with -p for one process.\vA line a finding, `ok` or `no`. The exit status is 0 "
+	"when every verb works, for all of the user's processes or for the one that is given; else "
+	"1.\n"
+	"\n"
+	"Example: gospect doctor -p 1234",
+	NULL,
+	NULL,
+	NULL};
+
+void doctor_find(bool ok, const char *name, const char *format, ...)
+{
+	va_list args;
+
+	printf("%-3s %-20s ", ok ? "ok" : "no", name);
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	putchar('\n');
+}
+
+void doctor_find_verb(struct doctor *d, const char *verb, const char *needs,
+		      const struct error *err)
+{
+	doctor_find(!err, verb, "%s", err ? err->message : needs);
+	d->verb_fails |= err != NULL;
+}
+
+void doctor_head(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	puts(":");
+}
+
+static struct error *run(int argc, char **argv, int *ret)
+{
+	struct doctor d = {0};
+	pid_t pid = 0;
+	bool help;
+	struct error *err = parse_options(&argp, "doctor", argc, argv, &pid, &help);
+
+	if (err || help)
+		return err;
+	doctor_look_at_machine(&d);
+	if (pid) {
+		d.verb_fails = false;
+		doctor_look_at_process(&d, pid);
+	}
+	*ret = d.verb_fails ? EXIT_FAILED : EXIT_DONE;
+	return NULL;
+}
+
+const struct verb verb_doctor = {"doctor", "what works here, and what to do for the rest", run};

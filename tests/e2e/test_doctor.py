@@ -1,0 +1,157 @@
+"""gospect doctor: what works here, what does not, and what to do about that."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lib import golang, gospect, tracing
+from lib.process import wait_until
+
+VERBS = ("ps", "dump", "stack", "record", "record, what runs", "trace")
+FACTS = ("kernel", "user", "capabilities", "yama ptrace_scope", "perf_event_paranoid",
+         "kptr_restrict", "seccomp", "user namespace", "hidepid", "reading", "process_vm_readv",
+         "ptrace", "perf_event_open")
+LINE = re.compile(r"^(ok|no)  (.{20}) (\S.*)$")
+SECCOMP = gospect.ROOT / "tests" / "lib" / "seccomp.py"
+
+
+def parts(result):
+    """Each part of what it said: {name: (works, text)} by the part's head."""
+    assert result.err == ""
+    found = {}
+    for line in result.text.splitlines():
+        if line.endswith(":") and not LINE.match(line):
+            part = found.setdefault(line[:-1], {})
+            continue
+        match = LINE.match(line)
+        assert match, f"a strange line: {line!r}"
+        part[match[2].strip()] = (match[1] == "ok", match[3])
+    return found
+
+
+def doctor(*args, run=gospect.run, status=None, **kwargs):
+    result = run("doctor", *args, **kwargs)
+    found = parts(result)
+    last = list(found.values())[-1]
+    works = all(ok for verb, (ok, _) in last.items() if verb in VERBS)
+    assert result.status == (0 if works else 1)
+    assert set(VERBS) <= set(last)
+    return found
+
+
+def status_of_self(name):
+    lines = open("/proc/self/status", encoding="ascii").read().splitlines()
+    return next(line.split()[1] for line in lines if line.startswith(name + ":"))
+
+
+def test_it_says_what_there_is_here():
+    facts = doctor()["this machine and user"]
+    assert set(FACTS) <= set(facts)
+    assert os.uname().release in facts["kernel"][1]
+    paranoid = open("/proc/sys/kernel/perf_event_paranoid", encoding="ascii").read().strip()
+    assert facts["perf_event_paranoid"][1].startswith(paranoid)
+    has_ptrace = int(status_of_self("CapEff"), 16) >> 19 & 1
+    assert ("SYS_PTRACE" in facts["capabilities"][1].split(" (")[0].split()) == has_ptrace
+
+
+def test_a_process_of_ours_is_in_order(states):
+    found = doctor("-p", states.pid)[f"process {states.pid}"]
+    assert all(ok for ok, _ in found.values()), found
+    assert found["program"][1] == str(states.binary)
+    assert found["Go"][1].startswith(f"go{golang.NEWEST}, static")
+    rows = [line.split() for line in gospect.run("ps").ok().text.splitlines()]
+    row = next(row for row in rows if row[0] == str(states.pid))
+    assert found["goroutines"][1] == f"{row[3]}, in {row[4]} threads"
+    assert found["traced by"][1] == "nobody"
+
+
+def test_nobody_is_told_whose_it_is_and_what_helps(states, run_as_nobody):
+    found = doctor("-p", states.pid, run=run_as_nobody)
+    assert found["this machine and user"]["user"][1].startswith("nobody")
+    assert found["this machine and user"]["capabilities"][1].startswith("none")
+    process = found[f"process {states.pid}"]
+    ok, why = process["process"]
+    assert not ok and "belongs to root" in why and "run gospect" in why
+    assert not any(process[verb][0] for verb in VERBS)
+
+
+def test_nobody_may_look_at_the_processes_of_nobody(run_as_nobody):
+    found = doctor(run=run_as_nobody)
+    if int(open("/proc/sys/kernel/perf_event_paranoid", encoding="ascii").read()) > 2:
+        pytest.skip("the kernel here lets nobody sample")
+    assert all(found["verbs"][verb][0] for verb in VERBS), found["verbs"]
+    assert "with CAP_SYS_PTRACE" in found["verbs"]["dump"][1]
+
+
+@pytest.mark.parametrize("call,finding,verb", [("process_vm_readv", "process_vm_readv", None),
+                                               ("ptrace", "ptrace", "trace"),
+                                               ("perf_event_open", "perf_event_open",
+                                                "record, what runs")])
+def test_a_forbidden_call_is_found_with_what_it_is_for(call, finding, verb):
+    found = doctor(prefix=(sys.executable, str(SECCOMP), call, "EPERM"))
+    facts = found["this machine and user"]
+    assert not facts[finding][0] and facts["seccomp"][1].startswith("a filter")
+    assert facts["reading"][0], "there is another way to read"
+    assert [name for name, (ok, _) in found["verbs"].items() if not ok] == ([verb] if verb else [])
+
+
+def test_what_is_no_go_program_is_said():
+    with subprocess.Popen(["sleep", "100"]) as process:
+        try:
+            found = doctor("-p", process.pid)[f"process {process.pid}"]
+        finally:
+            process.kill()
+    assert "not a Go program" in found["process"][1]
+
+
+def test_a_process_that_is_not_there_is_said():
+    found = doctor("-p", 2 ** 22 + 1)[f"process {2 ** 22 + 1}"]
+    assert not found["process"][0] and "there is no process" in found["process"][1]
+
+
+def test_who_traces_it_is_said_and_only_trace_minds(states):
+    code = ("import ctypes, sys, time\n"
+            "libc = ctypes.CDLL(None, use_errno=True)\n"
+            "assert not libc.ptrace(0x4206, int(sys.argv[1]), None, None)\n"
+            "print('traced', flush=True); time.sleep(60)")
+    tracer = subprocess.Popen([sys.executable, "-c", code, str(states.pid)],
+                              stdout=subprocess.PIPE)
+    try:
+        assert tracer.stdout.readline() == b"traced\n"
+        found = doctor("-p", states.pid)[f"process {states.pid}"]
+    finally:
+        tracer.kill()
+        tracer.wait()
+        tracer.stdout.close()
+    assert not found["traced by"][0] and str(tracer.pid) in found["traced by"][1]
+    assert [verb for verb in VERBS if not found[verb][0]] == ["trace"]
+
+
+def test_what_a_killed_trace_left_is_taken_out(targets, tmp_path):
+    program = targets.start("states", golang.NEWEST)
+    trace = gospect.start("trace", "-p", program.pid, "-d", "60", "-o", tmp_path / "x.trace")
+    try:
+        wait_until(lambda: tracing.mappings(program.pid), what="the agent")
+        time.sleep(0.3)
+        during = doctor("-p", program.pid)[f"process {program.pid}"]
+    finally:
+        trace.send_signal(signal.SIGKILL)
+        trace.wait()
+        trace.stdout.close()
+        trace.stderr.close()
+    assert not during["leftovers"][0], "it is still at work"
+    found = doctor("-p", program.pid)[f"process {program.pid}"]
+    assert found["leftovers"][0] and "taken out" in found["leftovers"][1]
+    tracing.assert_untouched(program)
+    again = doctor("-p", program.pid)[f"process {program.pid}"]
+    assert again["leftovers"][1].startswith("none")
+
+
+@pytest.mark.parametrize("args,part", [(("-p", "x"), "no process id"), (("extra",), "extra")])
+def test_wrong_options_are_usage(args, part):
+    assert part in gospect.run("doctor", *args).fails(2)

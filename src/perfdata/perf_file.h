@@ -60,7 +60,7 @@ struct perf_file {
 	uint64_t lost;    /* samples that the kernel or perf dropped */
 	bool has_aux;     /* data of a hardware tracer is in it: not used */
 	bool unfinished;  /* perf did not get to finish it */
-	bool cut;         /* it ends, or is broken, within a record */
+	bool cut;         /* something in it is cut or broken */
 	bool too_large;   /* packed data was more than is unpacked here */
 	uint8_t *unpacked;
 };

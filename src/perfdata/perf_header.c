@@ -169,15 +169,15 @@ static struct error *read_features(struct perf_file *f, struct bytes file, uint6
 	struct error *err = NULL;
 
 	for (unsigned int i = 0; !err && i < FEATURES; i++) {
-		struct bytes where;
+		struct bytes where, feature;
 
 		if (!(u64_at(file, 72 + i / 64 * 8) >> i % 64 & 1))
 			continue;
 		where = section(file, at, SECTION_SIZE);
 		at += SECTION_SIZE;
-		if (where.size < SECTION_SIZE)
-			break;
-		err = perf_read_feature(f, i, section(file, u64_at(where, 0), u64_at(where, 8)));
+		feature = section(file, u64_at(where, 0), u64_at(where, 8));
+		f->cut |= where.size < SECTION_SIZE || feature.size < u64_at(where, 8);
+		err = perf_read_feature(f, i, feature);
 	}
 	return err;
 }

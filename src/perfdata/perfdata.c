@@ -294,7 +294,7 @@ static struct error *add_sample(struct reading *r, const struct recorded_process
 				event_name(attr, name));
 	if (!err)
 		err = add_label(r->profile, labels, &sample.label_count, "pid", number);
-	if (!err)
+	if (!err && *p->comm)
 		err = add_label(r->profile, labels, &sample.label_count, "process", p->comm);
 	return err ? err : profile_add(r->profile, &sample);
 }
@@ -396,8 +396,9 @@ static struct error *remark_defects(struct reading *r)
 			r->remarks, "perf did not finish this file: it is used as far as it goes, "
 				    "without build ids to check programs by");
 	else if (f->cut)
-		err = perfdata_remark(r->remarks, "this file ends, or is broken, within a record: "
-						  "it is used up to there");
+		err = perfdata_remark(r->remarks,
+				      "this file is cut or broken: it is used as far as "
+				      "it goes");
 	if (!err && f->too_large)
 		err = perfdata_remark(r->remarks,
 				      "unpacked, this file is too large: its end is left out");

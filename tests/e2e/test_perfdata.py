@@ -1,0 +1,235 @@
+"""`gospect report perf.data`: what perf recorded, with the callers that it loses (golang/go#73753)."""
+
+import collections
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from lib import callers, golang, gospect, perf, pprof
+
+VERSIONS = ("1.19.13", "1.23.12", "1.27.2")
+DWARF = ("--call-graph", "dwarf,1024")
+UNKNOWN = "[caller unknown]"
+C_PROGRAM = r"""
+static volatile unsigned long n;
+__attribute__((noinline)) void inner(void) { for (int i = 0; i < 100000; i++) n++; }
+__attribute__((noinline)) void outer(void) { inner(); n++; }
+int main(void) { for (;;) outer(); }
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def perf_works():
+    reason = perf.why_not()
+    if reason:
+        pytest.skip(reason)
+
+
+def read(path, folder, *args, **kwargs):
+    """The report as a profile, without the kernel's frames, and its words."""
+    out = folder / f"{path.name}.pb.gz"
+    result = gospect.run("report", path, "-o", out, *args, **kwargs).ok()
+    profile = pprof.read(out)
+    for sample in profile.samples:
+        while len(sample.stack) > 1 and sample.stack[0] == "[kernel]":
+            del sample.stack[0]
+    return profile, result.words
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_caller_is_right(targets, tmp_path, version):
+    program = targets.start("callers", version)
+    path = perf.record(tmp_path / "perf.data", *DWARF, "-p", program.pid)
+    profile, words = read(path, tmp_path)
+    right, wrong = callers.judge(profile)
+    assert right > 0.1e9, "it hardly ran"
+    assert not wrong and not words
+    assert {(s.labels["process"], s.labels["pid"], s.labels["state"]) for s in profile.samples} == \
+        {("callers", str(program.pid), "running")}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_frame_pointers_lose_is_marked(targets, tmp_path, version):
+    """perf's own stacks lack the caller of each sample in a leaf."""
+    program = targets.start("callers", version)
+    path = perf.record(tmp_path / "perf.data", "-g", "-p", program.pid)
+    leaves = [stack for stack in perf.chains(path) if stack and stack[0] == "main.leaf"]
+    assert len(leaves) > 50, "it hardly ran"
+    assert not any(stack[1] == "main.work" for stack in leaves if len(stack) > 1)
+    profile, words = read(path, tmp_path)
+    marked = 0
+    for sample in profile.samples:
+        marked += sample.values["samples"] * (UNKNOWN in sample.stack)
+        leaf, *rest = sample.stack
+        if leaf not in callers.CALLER or not rest:
+            continue
+        caller = callers.CALLER[leaf]
+        if rest[0] == UNKNOWN:
+            assert rest[1] == callers.CALLER[caller], "nothing is missing"
+        else:
+            assert rest[0] == caller, "a caller is missing and that is not said"
+        if leaf == "main.leaf":
+            assert rest[0] == UNKNOWN
+    assert marked >= len(leaves)
+    assert any(f"{marked} of " in line and "lack their innermost caller" in line for line in words)
+    assert any(f"{marked} of " in comment for comment in profile.comments)
+
+
+@pytest.mark.parametrize("how", [("-o", "-"), ("-z",)], ids=["pipe", "packed"])
+def test_what_went_through_a_pipe_or_was_packed(targets, tmp_path, how):
+    program = targets.start("callers")
+    path = perf.record(tmp_path / "perf.data", *DWARF, *how, "-p", program.pid)
+    right, wrong = callers.judge(read(path, tmp_path)[0])
+    assert right > 0.1e9, "it hardly ran"
+    assert not wrong
+
+
+def test_samples_and_their_time_are_those_that_perf_has(targets, tmp_path):
+    program = targets.start("callers")
+    path = perf.record(tmp_path / "perf.data", *DWARF, "-p", program.pid)
+    periods = perf.periods(path)
+    profile = read(path, tmp_path)[0]
+    assert len(periods) > 50, "it hardly ran"
+    assert profile.total("samples") == len(periods)
+    assert profile.total("cpu") == profile.total("wall") == sum(periods)
+
+
+def test_a_recording_of_all_processes(targets, tmp_path):
+    """Those in C keep their stacks, by their own call frame information."""
+    (tmp_path / "burner.c").write_text(C_PROGRAM)
+    subprocess.run(["gcc", "-O1", "-fomit-frame-pointer", "-o", tmp_path / "burner",
+                    tmp_path / "burner.c"], check=True)
+    targets.start("callers")
+    burner = subprocess.Popen([tmp_path / "burner"])
+    try:
+        path = perf.record(tmp_path / "perf.data", *DWARF, "-a", seconds=3)
+    finally:
+        burner.kill()
+        burner.wait()
+    profile = read(path, tmp_path)[0]
+    by_process = collections.defaultdict(list)
+    for sample in profile.samples:
+        by_process[sample.labels.get("process")].append(sample)
+    inner = [s.stack for s in by_process["burner"] if s.stack[0] == "inner"]
+    assert inner and all(stack[1:3] == ["outer", "main"] for stack in inner)
+    profile.samples = by_process["callers"]
+    right, wrong = callers.judge(profile)
+    assert right and not wrong
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory):
+    """A recording of a program that lies where tests may replace it."""
+    if perf.why_not():
+        pytest.skip(perf.why_not())
+    folder = tmp_path_factory.mktemp("recording")
+    made = {}
+
+    def make(version):
+        if version not in made:
+            binary = shutil.copy(golang.build("callers", version), folder / f"callers-{version}")
+            program = subprocess.Popen([binary], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+            made[version] = perf.record(folder / f"{version}.data", *DWARF, "-p", program.pid,
+                                        seconds=1), binary
+            program.kill()
+            program.wait()
+        return made[version]
+
+    return make
+
+
+def without_cache(folder):
+    return {**os.environ, "HOME": str(folder)}
+
+
+@pytest.mark.parametrize("version", ("1.19.13", golang.NEWEST))
+def test_a_program_that_is_gone_is_said(recording, tmp_path, version):
+    path, binary = recording(version)
+    hidden = binary.rename(tmp_path / "hidden")
+    try:
+        profile, words = read(path, tmp_path, env=without_cache(tmp_path))
+        assert any(str(binary) in w and "is not here" in w for w in words)
+        assert not profile.time_in("main.work")
+        assert profile.total("cpu") > 0
+        by_id = shutil.copy(hidden, tmp_path / binary.name)
+        right, wrong = callers.judge(read(path, tmp_path, "--exe", by_id)[0])
+        assert right and not wrong
+    finally:
+        hidden.rename(binary)
+
+
+@pytest.mark.parametrize("version, words_of", [
+    ("1.19.13", "is not the program that was recorded"),  # it has no build id
+    (golang.NEWEST, "is another build than the one that was recorded"),
+])
+def test_another_build_is_said(recording, tmp_path, version, words_of):
+    path, binary = recording(version)
+    hidden = binary.rename(tmp_path / "hidden")
+    shutil.copy(golang.build("callers", "1.23.12"), binary)
+    try:
+        profile, words = read(path, tmp_path, env=without_cache(tmp_path))
+        assert any(words_of in w for w in words)
+        assert not profile.time_in("main.work")
+    finally:
+        hidden.rename(binary)
+
+
+@pytest.mark.time_limit(120)
+def test_a_truncated_file_is_used_as_far_as_it_goes(recording, tmp_path):
+    path, _ = recording(golang.NEWEST)
+    whole = path.read_bytes()
+    samples = []
+    for i in range(1, 40):
+        (tmp_path / "cut").write_bytes(whole[:len(whole) * i // 40])
+        result = gospect.run("report", tmp_path / "cut", "-f", "folded")
+        if result.status:
+            result.fails(1)
+            continue
+        assert result.words
+        samples.append(sum(int(line.rpartition(" ")[2]) for line in result.text.splitlines()))
+    assert len(samples) > 30, "hardly any was of use"
+    assert samples == sorted(samples) and samples[0] < samples[-1]
+
+
+def test_what_perf_did_not_finish_is_used(recording, tmp_path):
+    """A perf that was killed has not filled in the size of its data."""
+    path, _ = recording(golang.NEWEST)
+    data = bytearray(path.read_bytes())
+    data[48:56] = bytes(8)
+    (tmp_path / "killed").write_bytes(data)
+    profile, words = read(tmp_path / "killed", tmp_path)
+    assert any("perf did not finish" in line for line in words)
+    assert callers.judge(profile)[0]
+
+
+@pytest.mark.time_limit(120)
+def test_a_damaged_file_is_read_or_refused(recording, tmp_path):
+    path, _ = recording(golang.NEWEST)
+    whole = path.read_bytes()
+    statuses = collections.Counter()
+    for i in range(60):
+        damaged = bytearray(whole)
+        damaged[i * 13 if i < 30 else i * (len(whole) - 1) // 60] ^= 0xFF
+        (tmp_path / "damaged").write_bytes(damaged)
+        statuses[gospect.run("report", tmp_path / "damaged").status] += 1
+    assert set(statuses) <= {0, 1}, statuses
+    assert statuses[0] > 30 and statuses[1], statuses
+
+
+@pytest.mark.parametrize("content, words", [
+    (b"PERFILE2", "no perf.data"),
+    (b"PERFILE2" + bytes(200), "of no kind that perf writes"),
+    (b"PERFILE2\x10" + bytes(7), "before its first event"),
+    (b"2ELIFREP" + bytes(200), "big-endian"),
+    (b"PERFFILE" + bytes(200), "newer"),
+])
+def test_what_is_no_recording_is_refused(content, words, tmp_path):
+    (tmp_path / "file").write_bytes(content)
+    assert words in gospect.run("report", tmp_path / "file").fails(1)
+
+
+def test_a_program_for_what_is_no_recording_is_refused(tmp_path):
+    (tmp_path / "file").write_bytes(b"go 1.22 trace\0\0\0")
+    assert "--exe" in gospect.run("report", tmp_path / "file", "--exe", "/bin/true").fails(2)

@@ -1,0 +1,57 @@
+"""Linux perf: what `gospect report` reads."""
+
+import re
+import shutil
+import subprocess
+
+from lib import golang
+
+FIXTURES = golang.TESTS / "fixtures" / "perf"
+EVENT = ("-e", "cpu-clock", "-F", "499")
+
+
+def why_not():
+    """Why nothing can be recorded here; None when it can."""
+    if not shutil.which("perf"):
+        return "perf is missing: scripts/install-deps test"
+    tried = subprocess.run(["perf", "record", "-q", "-N", *EVENT, "-o", "/dev/null", "true"],
+                           capture_output=True, text=True)
+    return None if tried.returncode == 0 else f"perf: {tried.stderr.strip().splitlines()[-1]}"
+
+
+def record(path, *args, seconds=2):
+    """Into a file, or, with -o - in args, through a pipe into it."""
+    piped = "-" in args
+    output = () if piped else ("-o", path)
+    with open(path if piped else "/dev/null", "wb") as out:
+        subprocess.run(["perf", "record", "-q", "-N", *EVENT, *map(str, args), *output, "--",
+                        "sleep", str(seconds)], stdout=out, stderr=subprocess.PIPE, check=True,
+                       timeout=seconds + 40)
+    return path
+
+
+def chains(path):
+    """The stacks that perf itself makes of a file: function names, innermost first, without the
+    kernel's."""
+    script = subprocess.run(["perf", "script", "-i", path, "-F", "ip,sym"], capture_output=True,
+                            text=True, check=True).stdout
+    frames = re.compile(r"^\s+([0-9a-f]+) (\S+)", re.M)
+    return [[name for ip, name in frames.findall(block) if len(ip) < 16 or ip < "8"]
+            for block in script.split("\n\n") if block.strip()]
+
+
+def periods(path):
+    """Of each sample, in events: of cpu-clock, nanoseconds."""
+    script = subprocess.run(["perf", "script", "-i", path, "-G", "-F", "period"],
+                            capture_output=True, text=True, check=True).stdout
+    return [int(word) for word in script.split()]
+
+
+def recorded_program(folder, version):
+    """The program of the fixtures, which came from an arm64 machine."""
+    source = folder / f"src-{version}"
+    shutil.copytree(golang.TESTS / "programs" / "callers", source)
+    (source / "go.mod").write_text(f"module callers\n\ngo {golang.language(version)}\n")
+    binary = folder / f"callers-{version}"
+    golang.go(version, "build", "-trimpath", "-o", binary, ".", arch=golang.ARM64, cwd=source)
+    return binary

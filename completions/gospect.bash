@@ -34,7 +34,7 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target $output -g --goid --help" -- "$cur"))
 		;;
 	record)
-		COMPREPLY=($(compgen -W "$target $output $filter -d --duration -r --rate --budget --on-cpu --off-cpu --raw --all --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output $filter -d --duration -r --rate --budget --on-cpu --off-cpu --raw --all --kernel --help" -- "$cur"))
 		;;
 	trace)
 		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --stack-depth --help" -- "$cur"))

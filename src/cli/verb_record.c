@@ -14,7 +14,7 @@
 /* Of all different stacks together: 6 MB, which is 30,000 of 25 frames. */
 #define MAX_STACK_WORDS (3u << 18)
 
-enum { KEY_BUDGET = 0x5000, KEY_ON_CPU, KEY_OFF_CPU, KEY_RAW, KEY_ALL };
+enum { KEY_BUDGET = 0x5000, KEY_ON_CPU, KEY_OFF_CPU, KEY_RAW, KEY_ALL, KEY_KERNEL };
 
 struct record_verb {
 	struct request request;
@@ -26,6 +26,7 @@ struct record_verb {
 	bool off_cpu;
 	bool raw;
 	bool all;
+	bool kernel;
 };
 
 static const struct argp_option options[] =
@@ -39,6 +40,10 @@ static const struct argp_option options[] =
 	 {"off-cpu", KEY_OFF_CPU, NULL, 0, "Only what does not run", 4},
 	 {"raw", KEY_RAW, NULL, 0, "Addresses only, without functions and lines (pprof)", 4},
 	 {"all", KEY_ALL, NULL, 0, "The runtime's own goroutines too", 4},
+	 {"kernel", KEY_KERNEL, NULL, 0,
+	  "The kernel's functions too, as name_[k], where what runs was in the kernel; needs "
+	  "CAP_PERFMON and CAP_SYSLOG",
+	  4},
 	 {0}};
 
 static error_t parse_number_option(const char *arg, double least, double most, double *ret,
@@ -75,6 +80,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_ALL:
 		v->all = true;
 		return 0;
+	case KEY_KERNEL:
+		v->kernel = true;
+		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -97,6 +105,13 @@ static struct error *choose_format(struct record_verb *v)
 	if (v->on_cpu && v->off_cpu)
 		return error_format(ERROR_USAGE,
 				    "record: --on-cpu and --off-cpu leave nothing together");
+	if (v->kernel && v->off_cpu)
+		return error_format(ERROR_USAGE,
+				    "record: --kernel is for what runs; --off-cpu leaves that out");
+	if (v->kernel && v->raw)
+		return error_format(ERROR_USAGE,
+				    "record: --raw leaves out names, and the kernel's addresses "
+				    "mean nothing without; leave out --kernel");
 	if (v->request.output.format)
 		v->format = profile_format_named(v->request.output.format);
 	else if (v->request.output.path && strcmp(v->request.output.path, "-"))
@@ -234,19 +249,17 @@ static struct error *make_profile(struct record_verb *v, struct wall_sampler *sa
 }
 
 static struct error *write_profile(struct record_verb *v, struct profile *p,
-				   const struct subject *s, struct modules *modules,
-				   struct outfile *out)
+				   const struct code *code, struct outfile *out)
 {
-	const struct code code = {&s->image->functions, modules};
 	_cleanup_profile_symbols_ struct profile_symbols *symbols = NULL;
 	struct error *err;
 
 	if (v->raw)
 		err = profile_symbolize(p, NULL, &symbols);
 	else
-		err = profile_symbolize_code(p, &code, &symbols);
+		err = profile_symbolize_code(p, code, &symbols);
 	if (!err)
-		err = fill_modules(p, modules);
+		err = fill_modules(p, code->modules);
 	if (!err)
 		err = v->format->write(p, symbols, out->stream);
 	return err ? err : outfile_commit(out);
@@ -289,8 +302,19 @@ static void progress(void *arg, double seconds, uint64_t looks)
 		say_progress("%.0f s, %lu looks at goroutines; Ctrl-C ends it", seconds, looks);
 }
 
+/* Who asks for the kernel's functions is told at once that there are none. */
+static struct error *open_kernel(struct wall_sampler *sampler, struct kernel_symbols **ret)
+{
+	const struct error *denied = wall_sampler_result(sampler)->no_on_cpu;
+
+	if (denied)
+		return error_format(denied->code, "%s", denied->message);
+	return kernel_symbols_open(ret);
+}
+
 static struct error *record(struct record_verb *v, const struct subject *s, struct outfile *out)
 {
+	_cleanup_kernel_symbols_ struct kernel_symbols *kernel = NULL;
 	_cleanup_wall_sampler_ struct wall_sampler *sampler = NULL;
 	_cleanup_profile_ struct profile *p = profile_create();
 	struct wall_options sample = {
@@ -303,15 +327,19 @@ static struct error *record(struct record_verb *v, const struct subject *s, stru
 		.on_cpu = !v->off_cpu,
 		.nobodys = v->on_cpu || v->all,
 		.mark_system = v->on_cpu,
+		.kernel = v->kernel,
 		.stop = &stop_requested,
 		.progress = progress,
 		.arg = v,
 	};
 	struct error *err = p ? fill_process(p, s) : &error_no_memory;
 	uint64_t samples = 0;
+	struct code code;
 
 	if (!err)
 		err = wall_sampler_open(s->target, s->image, s->layout, &sample, &sampler);
+	if (!err && v->kernel)
+		err = open_kernel(sampler, &kernel);
 	if (!err) {
 		stacks_limit(goroutine_set_stacks(wall_sampler_set(sampler)), MAX_STACK_WORDS);
 		err = wall_sampler_run(sampler);
@@ -319,8 +347,11 @@ static struct error *record(struct record_verb *v, const struct subject *s, stru
 	say_progress(NULL);
 	if (!err)
 		err = make_profile(v, sampler, s, p, &samples);
-	if (!err)
-		err = write_profile(v, p, s, wall_sampler_modules(sampler), out);
+	code = (struct code){&s->image->functions, NULL, kernel};
+	if (!err) {
+		code.modules = wall_sampler_modules(sampler);
+		err = write_profile(v, p, &code, out);
+	}
 	if (!err)
 		say_summary(v, wall_sampler_result(sampler), wall_sampler_set(sampler), samples);
 	return err;

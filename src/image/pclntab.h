@@ -20,9 +20,11 @@ enum pclntab_format { PCLNTAB_GO116, PCLNTAB_GO118, PCLNTAB_GO120 };
 /*
  * A word of a stack. Most are return addresses and are looked up as the call before them; one with
  * STACK_PC_EXACT set is the address of the instruction itself (interrupted there by a signal, or
- * sampled while it ran). Small values stand for what has no address.
+ * sampled while it ran). Small values stand for what has no address. STACK_PC_IN_KERNEL is set in
+ * all addresses of the kernel, and in no other; their bit 63 is known, so it can tell the same.
  */
 #define STACK_PC_EXACT (1ull << 63)
+#define STACK_PC_IN_KERNEL (1ull << 62)
 enum stack_pc {
 	STACK_PC_RUNNING = 1,   /* "[running]": it runs, its stack is in registers */
 	STACK_PC_TRUNCATED = 2, /* "[truncated]": frames between here and the start were not read */
@@ -41,15 +43,20 @@ enum stack_pc {
 	STACK_PC_LAST_PSEUDO = 15,
 };
 
+static inline bool stack_pc_is_kernel(uint64_t pc)
+{
+	return pc & STACK_PC_IN_KERNEL;
+}
+
 static inline uint64_t stack_pc_address(uint64_t pc)
 {
-	return pc & ~STACK_PC_EXACT;
+	return (pc & ~STACK_PC_EXACT) | (pc & STACK_PC_IN_KERNEL) << 1;
 }
 
 /* The address to look up: inside the instruction that the frame is at. */
 static inline uint64_t stack_pc_lookup(uint64_t pc)
 {
-	return pc & STACK_PC_EXACT ? pc & ~STACK_PC_EXACT : pc - 1;
+	return stack_pc_address(pc) - !(pc & STACK_PC_EXACT);
 }
 
 static inline bool stack_pc_is_pseudo(uint64_t pc)

@@ -121,6 +121,7 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 		.hz = options->hz,
 		.machine = img->machine,
 		.stack_size = stack_bytes(img, lay),
+		.kernel = options->kernel,
 	};
 	struct error *err;
 
@@ -295,6 +296,28 @@ static enum stack_kind kind_of(struct oncpu_sampler *s, uint32_t id)
 	return found;
 }
 
+/* The same stack with the kernel's frames inside. */
+static struct error *add_kernel(struct oncpu_sampler *s, const struct perf_sample *sample,
+				struct running_stack *stack)
+{
+	struct stacks *stacks = goroutine_set_stacks(s->set);
+	struct stack user = stacks_get(stacks, stack->stack);
+	_cleanup_free_ uint64_t *words = NULL;
+	size_t n = 0;
+
+	if (!sample->kernel_count || stack->stack == STACK_NONE)
+		return NULL;
+	words = calloc(sample->kernel_count + user.count, sizeof(*words));
+	if (!words)
+		return &error_no_memory;
+	for (size_t i = 0; i < sample->kernel_count; i++)
+		if (stack_pc_is_kernel(sample->kernel[i]))
+			words[n++] = sample->kernel[i] & ~(i ? STACK_PC_EXACT : 0);
+	if (user.count)
+		memcpy(words + n, user.pcs, user.count * sizeof(*words));
+	return stacks_intern(stacks, words, n + user.count, &stack->stack);
+}
+
 static void count_result(struct oncpu_sampler *s, const struct running_stack *stack)
 {
 	if (stack->stack == STACK_NONE)
@@ -354,6 +377,8 @@ static struct error *take(void *arg, const struct perf_sample *sample)
 
 	s->stats.samples++;
 	err = unwind(s, sample, &stack);
+	if (!err)
+		err = add_kernel(s, sample, &stack);
 	if (err)
 		return err;
 	count_result(s, &stack);

@@ -48,6 +48,7 @@ struct oncpu_options {
 	uint64_t goid;    /* this goroutine alone; 0: all */
 	bool nobodys;     /* the time of threads that work for no goroutine is wanted, too */
 	bool mark_system; /* the runtime's own goroutines are wanted, marked */
+	bool kernel;      /* the kernel's frames, too; ERROR_DENIED when these are not permitted */
 };
 
 struct oncpu_stats {

@@ -58,6 +58,34 @@ struct error *perf_explain(const struct access_self *self, int level, int err)
 			    level, counts ? "on the host" : access_remedy(self, CAP_PERFMON));
 }
 
+struct error *perf_explain_kernel(const struct access_self *self, int level, int err)
+{
+	bool counts = may_perf(self) && !self->inner_user;
+
+	if (level != 2 || counts || self->filtered)
+		return perf_explain(self, level, err);
+	if (self->inner_user)
+		return error_format(
+			ERROR_DENIED,
+			"may not sample the kernel: kernel.perf_event_paranoid is 2, "
+			"which asks for CAP_PERFMON outside of this user namespace; run "
+			"gospect on the host, or set it to 1 there");
+	return error_format(
+		ERROR_DENIED,
+		"may not sample the kernel: kernel.perf_event_paranoid is 2, which asks "
+		"for CAP_PERFMON; run gospect %s, or set it to 1 on the host, or leave "
+		"out --kernel",
+		access_remedy(self, CAP_PERFMON));
+}
+
+struct error *perf_kernel_denied(int err)
+{
+	struct access_self self;
+
+	access_self_read(&self);
+	return perf_explain_kernel(&self, perf_paranoid_level(), err);
+}
+
 struct error *perf_denied(int err)
 {
 	struct access_self self;

@@ -10,10 +10,14 @@
  * where the kernel has no such call. */
 struct error *perf_explain(const struct access_self *self, int level, int err) must_check;
 
+/* Likewise for what runs in the kernel, which is not permitted at level 2 either. */
+struct error *perf_explain_kernel(const struct access_self *self, int level, int err) must_check;
+
 /* kernel.perf_event_paranoid. */
 int perf_paranoid_level(void);
 
-/* perf_explain() for us and here. */
+/* The same for us and here. */
 struct error *perf_denied(int err) must_check;
+struct error *perf_kernel_denied(int err) must_check;
 
 #endif

@@ -69,13 +69,15 @@ static int event_open(struct perf_event_attr *attr, pid_t tid, int cpu)
 	return syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-static struct error *open_failed(int err)
+static struct error *open_failed(struct perf_event_attr *attr, int err)
 {
+	bool kernel = !attr->exclude_callchain_kernel;
+
 	switch (err) {
 	case EACCES:
 	case EPERM:
 	case ENOSYS:
-		return perf_denied(err);
+		return kernel ? perf_kernel_denied(err) : perf_denied(err);
 	case EMFILE:
 	case ENFILE:
 		return error_format(ERROR_FAILED,
@@ -99,7 +101,7 @@ static void set_attr(struct perf_events *p, const struct perf_options *o)
 		.disabled = 1,
 		.inherit = 1,
 		.exclude_hv = 1,
-		.exclude_callchain_kernel = 1,
+		.exclude_callchain_kernel = !o->kernel,
 		.watermark = 1,
 		.wakeup_watermark = RING_BYTES / 2,
 		.sample_max_stack = MAX_CHAIN,
@@ -142,14 +144,15 @@ static struct error *open_event(struct perf_events *p, pid_t tid, size_t cpu)
 	int fd = event_open(&p->attr, tid, cpu);
 
 	/* Who may not look into the kernel may still look at user code. */
-	if (fd < 0 && (errno == EACCES || errno == EPERM) && !p->attr.exclude_kernel) {
+	if (fd < 0 && (errno == EACCES || errno == EPERM) && !p->attr.exclude_kernel &&
+	    p->attr.exclude_callchain_kernel) {
 		p->attr.exclude_kernel = 1;
 		fd = event_open(&p->attr, tid, cpu);
 	}
 	if (fd < 0 && (errno == ESRCH || errno == ENODEV))
 		return NULL;
 	if (fd < 0)
-		return open_failed(errno);
+		return open_failed(&p->attr, errno);
 	err = add_fd(p, fd);
 	if (err)
 		return err;
@@ -263,16 +266,25 @@ static const uint64_t *take_words(struct words *w, uint64_t count)
 	return at;
 }
 
-/* The user's part of a call chain; markers tell the parts. */
-static void user_chain(const uint64_t *chain, uint64_t count, struct perf_sample *s)
+/* The part of a call chain behind its marker, up to the next one. */
+static const uint64_t *chain_part(const uint64_t *chain, uint64_t count, uint64_t marker,
+				  size_t *ret_count)
 {
-	uint64_t begin = count;
+	uint64_t begin = 0, end;
 
-	for (uint64_t i = 0; i < count; i++)
-		if (chain[i] == (uint64_t)PERF_CONTEXT_USER)
-			begin = i + 1;
-	s->chain = chain + begin;
-	s->chain_count = count - begin;
+	while (begin < count && chain[begin] != marker)
+		begin++;
+	begin += begin < count;
+	for (end = begin; end < count && chain[end] < (uint64_t)PERF_CONTEXT_MAX;)
+		end++;
+	*ret_count = end - begin;
+	return chain + begin;
+}
+
+static void split_chain(const uint64_t *chain, uint64_t count, struct perf_sample *s)
+{
+	s->chain = chain_part(chain, count, PERF_CONTEXT_USER, &s->chain_count);
+	s->kernel = chain_part(chain, count, PERF_CONTEXT_KERNEL, &s->kernel_count);
 }
 
 /* The order of fields is that of perf_event_open(2), PERF_RECORD_SAMPLE. */
@@ -293,7 +305,7 @@ static bool parse_sample(const struct perf_events *p, const struct perf_event_he
 	count = word(&w);
 	values = take_words(&w, count);
 	if (values)
-		user_chain(values, count, ret);
+		split_chain(values, count, ret);
 	if (!word(&w)) /* abi: a thread of the kernel has no user registers */
 		return false;
 	values = take_words(&w, regs->count);

@@ -30,12 +30,16 @@ struct perf_sample {
 	/* Return addresses that the kernel found by frame pointers, innermost first. */
 	const uint64_t *chain;
 	size_t chain_count;
+	/* Likewise in the kernel, from where it was interrupted; with options.kernel. */
+	const uint64_t *kernel;
+	size_t kernel_count;
 };
 
 struct perf_options {
 	double hz;
 	enum machine machine; /* must be this machine's */
 	size_t stack_size;    /* bytes of stack in a sample, a multiple of 8 below 65528 */
+	bool kernel;          /* the kernel's frames; ERROR_DENIED when these are not permitted */
 };
 
 struct perf_events;

@@ -151,6 +151,7 @@ struct error *wall_sampler_open(struct target *t, const struct image *img,
 						   .goid = options->goid,
 						   .nobodys = options->nobodys,
 						   .mark_system = options->mark_system,
+						   .kernel = options->kernel,
 					   },
 					   &s->on_cpu);
 	*ret = take_ptr(s);

@@ -54,6 +54,16 @@ static void a_capability_of_an_inner_user_namespace_does_not_count(void **state)
 	expect(perf_explain(&self, 3, EACCES), "outside of this user namespace", "on the host");
 }
 
+static void the_kernel_is_not_to_be_seen_at_level_2(void **state)
+{
+	struct access_self self = {.uid = 1000, .bounding = ALL};
+
+	expect(perf_explain_kernel(&self, 2, EACCES), "perf_event_paranoid is 2", "set it to 1");
+	expect(perf_explain_kernel(&self, 3, EACCES), "perf_event_paranoid is 3", "with sudo");
+	self.inner_user = true;
+	expect(perf_explain_kernel(&self, 2, EACCES), "user namespace", "on the host");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -61,6 +71,7 @@ int main(void)
 		cmocka_unit_test(a_seccomp_filter_is_named_only_when_there_is_one),
 		cmocka_unit_test(a_level_is_not_blamed_for_what_it_allows),
 		cmocka_unit_test(a_capability_of_an_inner_user_namespace_does_not_count),
+		cmocka_unit_test(the_kernel_is_not_to_be_seen_at_level_2),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 // Program switches burns CPU where threads change their stack: under runtime.systemstack, in the
-// vDSO, in runtime.morestack, in the scheduler; and far down a deep stack.
+// vDSO, in the kernel, in runtime.morestack, in the scheduler; and far down a deep stack.
 //
-// Its arguments say which: "alloc", "time", "grow", "pingpong", "deep", "deeper"; or it makes
+// Its arguments say which: "alloc", "time", "grow", "pingpong", "deep", "deeper", "zero"; or it makes
 // "threads" all the time, or "many" that stay. It prints "ready PID" and
 // obeys lines on standard input:
 //
@@ -123,6 +123,17 @@ func pingpong() {
 	}
 }
 
+//go:noinline
+func zero() {
+	file, err := os.Open("/dev/zero")
+	if err != nil {
+		panic(err)
+	}
+	for buffer := make([]byte, 1<<20); ; {
+		file.Read(buffer)
+	}
+}
+
 // threads ends a thread each time: who ends locked takes its thread along.
 //
 //go:noinline
@@ -158,7 +169,8 @@ func many() {
 
 func main() {
 	what := map[string]func(){"alloc": alloc, "time": readClock, "grow": grow, "deep": deep,
-		"deeper": deeper, "pingpong": pingpong, "threads": threads, "many": many}
+		"deeper": deeper, "pingpong": pingpong, "threads": threads, "many": many,
+		"zero": zero}
 	for _, name := range os.Args[1:] {
 		f, labels := what[name], pprof.Labels("burns", name)
 		go pprof.Do(context.Background(), labels, func(context.Context) { f() })

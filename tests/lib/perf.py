@@ -50,7 +50,7 @@ def periods(path):
 def recorded_program(folder, version):
     """The program of the fixtures, which came from an arm64 machine."""
     source = folder / f"src-{version}"
-    shutil.copytree(golang.TESTS / "programs" / "callers", source)
+    shutil.copytree(FIXTURES / "program", source)
     (source / "go.mod").write_text(f"module callers\n\ngo {golang.language(version)}\n")
     binary = folder / f"callers-{version}"
     golang.go(version, "build", "-trimpath", "-o", binary, ".", arch=golang.ARM64, cwd=source)

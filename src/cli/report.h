@@ -18,6 +18,8 @@ struct report_file {
 	struct summary summary;
 };
 
+/* The whole of a file; the caller frees *ret. */
+struct error *report_read_bytes(const char *path, uint8_t **ret, size_t *ret_size) must_check;
 /* Reads the file and finds out what it is. What is strange about it is said. */
 struct error *report_file_open(const char *path, struct report_file *ret) must_check;
 void report_file_release(struct report_file *file);

@@ -9,7 +9,7 @@
 #include "cli/report.h"
 #include "perfdata/perfdata.h"
 
-static struct error *read_file(const char *path, uint8_t **ret, size_t *ret_size)
+struct error *report_read_bytes(const char *path, uint8_t **ret, size_t *ret_size)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	_cleanup_free_ uint8_t *bytes = NULL;
@@ -68,7 +68,7 @@ struct error *report_file_open(const char *path, struct report_file *ret)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
 	size_t size = 0;
-	struct error *err = read_file(path, &bytes, &size);
+	struct error *err = report_read_bytes(path, &bytes, &size);
 
 	if (err)
 		return err;

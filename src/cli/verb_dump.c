@@ -8,6 +8,7 @@
 #include "cli/request.h"
 #include "cli/say_core.h"
 #include "dump/dump.h"
+#include "dump/raw.h"
 #include "profile/profile.h"
 
 /* Deeper stacks end in "...additional frames elided...". */
@@ -108,6 +109,29 @@ static struct error *write_profile(const struct dump_verb *v, const struct dump 
 	return err ? err : format->write(p, symbols, out);
 }
 
+/* The mappings of the file's addresses are those that a profile of it would have. */
+static struct error *write_raw(const struct dump_verb *v, const struct dump *dump,
+			       const struct subject *s, FILE *out)
+{
+	_cleanup_dump_raw_ struct dump_raw raw = {.all = v->all};
+	_cleanup_profile_ struct profile *p = profile_create();
+	struct error *err = p ? fill_process(p, s) : &error_no_memory;
+
+	if (err)
+		return err;
+	if (!array_reserve(&raw.mappings, &raw.capacity, p->mapping_count))
+		return &error_no_memory;
+	for (; raw.count < p->mapping_count; raw.count++) {
+		const struct profile_mapping *m = &p->mappings[raw.count];
+
+		raw.mappings[raw.count] =
+			(struct module_range){m->start, m->end, m->offset, m->file, m->build_id};
+	}
+	return dump_write_raw(dump, &raw, v->group, out);
+}
+
+#define RAW_FORMATS "dump: --raw writes text or pprof; give -f text or -f pprof"
+
 /* A way to write a dump: the runtime's text, JSON, or one of a profile's formats. */
 struct dump_format {
 	bool json;
@@ -129,6 +153,8 @@ static struct error *choose_format(const struct dump_verb *v, struct dump_format
 	if (name && !strcmp(name, "text"))
 		return NULL;
 	ret->json = name ? !strcmp(name, "json") : has_suffix(v->request.output.path, ".json");
+	if (ret->json && v->raw)
+		return error_format(ERROR_USAGE, RAW_FORMATS);
 	if (ret->json)
 		return NULL;
 	if (name)
@@ -140,6 +166,8 @@ static struct error *choose_format(const struct dump_verb *v, struct dump_format
 				    "dump: there is no format '%s'; there are text, json, folded "
 				    "and pprof",
 				    name);
+	if (v->raw && ret->profile && ret->profile != &profile_format_pprof)
+		return error_format(ERROR_USAGE, RAW_FORMATS);
 	if (ret->profile && v->group)
 		return error_format(ERROR_USAGE, "dump: --group is for the text; the other formats "
 						 "have equal stacks together anyway");
@@ -162,6 +190,8 @@ static struct error *write_dump(const struct dump_verb *v, const struct dump *du
 		err = write_profile(v, dump, s, format->profile, out.stream);
 	else if (format->json)
 		err = dump_write_json(dump, v->all, out.stream);
+	else if (v->raw)
+		err = write_raw(v, dump, s, out.stream);
 	else if (v->group)
 		err = dump_write_groups(dump, v->all, out.stream);
 	else

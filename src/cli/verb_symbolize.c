@@ -7,6 +7,7 @@
 #include "cli/binaries.h"
 #include "cli/output.h"
 #include "cli/report.h"
+#include "dump/raw.h"
 
 enum { KEY_EXE = 0x8000, KEY_DEBUG_DIR };
 
@@ -64,12 +65,12 @@ static const struct argp argp = {
 	options,
 	parse,
 	"FILE",
-	"Puts functions, files and lines into what record --raw wrote, without the process, on any "
-	"machine that has its program.\vThe program and its libraries are looked for where the "
+	"Puts functions, files and lines into what record --raw and dump --raw wrote, without the "
+	"process, on any machine that has its program.\vThe program and its libraries are looked for where the "
 	"recorded process had them, and believed if their build ids are the same. A separate debug "
 	"file names C functions; Go's need the program itself, which may be stripped.\n"
 	"Formats: pprof, folded, speedscope, html; by the file's name: .pb.gz .pprof .folded .json "
-	".html.\n"
+	".html. The text of a dump becomes text.\n"
 	"\n"
 	"Examples: gospect symbolize raw.pb.gz -o profile.pb.gz\n"
 	"          gospect symbolize raw.pb.gz --exe ./service --debug-dir /usr/lib/debug -o "
@@ -78,21 +79,33 @@ static const struct argp argp = {
 	NULL,
 	NULL};
 
+static struct error *check(struct symbolize_verb *v)
+{
+	const char *name = v->output.format;
+
+	if (!v->path)
+		return error_format(ERROR_USAGE, "symbolize: which file? gospect symbolize FILE");
+	v->format = name ? profile_format_named(name) : NULL;
+	if (name && !v->format && strcmp(name, "text"))
+		return error_format(ERROR_USAGE,
+				    "symbolize: there is no format '%s'; there are pprof, folded, "
+				    "speedscope and html, and text for a dump",
+				    name);
+	return NULL;
+}
+
 static struct error *choose_format(struct symbolize_verb *v)
 {
 	const struct output_options *o = &v->output;
 
-	if (o->format)
-		v->format = profile_format_named(o->format);
-	else if (o->path && strcmp(o->path, "-"))
-		v->format = profile_format_for_file(o->path);
-	else
-		v->format = &profile_format_folded;
+	if (!o->format)
+		v->format = o->path && strcmp(o->path, "-") ? profile_format_for_file(o->path)
+							    : &profile_format_folded;
 	if (!v->format && o->format)
 		return error_format(ERROR_USAGE,
-				    "symbolize: there is no format '%s'; there are pprof, folded, "
-				    "speedscope and html",
-				    o->format);
+				    "symbolize: %s is a profile, which has no text; "
+				    "give -f folded",
+				    v->path);
 	if (!v->format)
 		return error_format(ERROR_USAGE,
 				    "symbolize: cannot tell the format from the name %s; end it in "
@@ -159,30 +172,86 @@ static struct error *write_profile(const struct symbolize_verb *v, struct profil
 	return err ? err : v->format->write(p, symbols, out);
 }
 
-static struct error *run_symbolize(struct symbolize_verb *v)
+static struct error *find_binaries(const struct symbolize_verb *v, const struct profile *p,
+				   struct binaries *b)
+{
+	struct error *err = take_given(v, b);
+
+	b->mappings = p->mappings;
+	b->count = p->mapping_count;
+	return err ? err : error_wrap(binaries_open(b), "cannot symbolize %s", v->path);
+}
+
+static struct error *symbolize_profile(struct symbolize_verb *v)
 {
 	_cleanup_report_file_ struct report_file file = {0};
 	_cleanup_outfile_ struct outfile out = {0};
 	_cleanup_binaries_ struct binaries b = {0};
-	struct error *err;
+	struct error *err = open_raw(v, &file);
 
-	if (!v->path)
-		return error_format(ERROR_USAGE, "symbolize: which file? gospect symbolize FILE");
-	err = choose_format(v);
 	if (!err)
-		err = open_raw(v, &file);
+		err = choose_format(v);
 	if (!err)
-		err = take_given(v, &b);
-	if (err)
-		return err;
-	b.mappings = file.profile.profile->mappings;
-	b.count = file.profile.profile->mapping_count;
-	err = error_wrap(binaries_open(&b), "cannot symbolize %s", v->path);
+		err = find_binaries(v, file.profile.profile, &b);
 	if (!err)
 		err = outfile_open(v->output.path ?: "-", &out);
 	if (!err)
 		err = write_profile(v, file.profile.profile, &b, out.stream);
 	return err ? err : outfile_commit(&out);
+}
+
+/* The mappings, as a profile has them. */
+static struct error *take_mappings(struct profile *p, const struct dump_raw *raw)
+{
+	struct error *err = p ? NULL : &error_no_memory;
+
+	for (size_t i = 0; !err && i < raw->count; i++) {
+		const struct module_range *m = &raw->mappings[i];
+		struct profile_mapping mapping = {m->start, m->end, m->offset, (char *)m->path,
+						  (char *)m->build_id};
+
+		err = profile_add_mapping(p, &mapping);
+	}
+	return err;
+}
+
+static struct error *symbolize_dump(struct symbolize_verb *v, const uint8_t *bytes, size_t size)
+{
+	_cleanup_profile_ struct profile *p = profile_create();
+	_cleanup_dump_raw_ struct dump_raw raw = {0};
+	_cleanup_outfile_ struct outfile out = {0};
+	_cleanup_binaries_ struct binaries b = {0};
+	struct error *err;
+
+	if (v->format)
+		return error_format(ERROR_USAGE,
+				    "symbolize: %s is the text of a dump; for %s take dump --raw "
+				    "-f pprof",
+				    v->path, v->format->name);
+	err = error_wrap(dump_raw_read(bytes, size, &raw), "cannot make anything of %s", v->path);
+	if (!err)
+		err = take_mappings(p, &raw);
+	if (!err)
+		err = find_binaries(v, p, &b);
+	if (!err)
+		err = outfile_open(v->output.path ?: "-", &out);
+	if (!err)
+		err = error_wrap(dump_raw_symbolize(&raw, b.image, out.stream),
+				 "cannot make anything of %s", v->path);
+	return err ? err : outfile_commit(&out);
+}
+
+static struct error *run_symbolize(struct symbolize_verb *v)
+{
+	_cleanup_free_ uint8_t *bytes = NULL;
+	size_t size = 0;
+	struct error *err = check(v);
+
+	if (!err)
+		err = report_read_bytes(v->path, &bytes, &size);
+	if (err)
+		return err;
+	return dump_raw_is(bytes, size) ? symbolize_dump(v, bytes, size) : symbolize_profile(v);
 }
 
 static struct error *run(int argc, char **argv, int *ret)

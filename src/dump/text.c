@@ -6,12 +6,14 @@
 #include "base/cleanup.h"
 #include "base/map.h"
 #include "base/utf8.h"
+#include "dump/raw.h"
 #include "dump/traceback.h"
 
 /* The text of each stack and of each creator, made once. */
 struct texts {
 	const struct dump *dump;
 	bool all;
+	bool raw;
 	struct strbuf text;  /* all of them, one behind the other */
 	struct map stacks;   /* stack -> end << 32 | start; 0: not made yet */
 	struct map creators; /* go_pc -> likewise: the function, NUL, the place */
@@ -123,27 +125,18 @@ static void add_state(struct strbuf *sb, const struct dump *dump, const struct d
 		strbuf_addf(sb, ", synctest bubble %lu", g->bubble);
 }
 
-static void add_elided(struct strbuf *sb, const struct traceback *tb)
-{
-	if (tb->elided > 0)
-		strbuf_addf(sb, "...%ld frames elided...\n", tb->elided);
-	else
-		strbuf_adds(sb, "...additional frames elided...\n");
-}
-
 static struct error *make_stack(struct texts *texts, struct stack stack)
 {
 	_cleanup_traceback_ struct traceback tb = {0};
-	struct error *err =
-		traceback_of(texts->dump->img, stack, texts->all, TRACEBACK_PRINTED, &tb);
+	struct error *err;
 
-	for (size_t i = 0; !err && i < tb.count; i++) {
-		if (tb.elided && i == tb.head)
-			add_elided(&texts->text, &tb);
-		traceback_add_frame(&texts->text, &tb.frames[i]);
+	if (texts->raw) {
+		raw_add_stack(&texts->text, stack);
+		return NULL;
 	}
-	if (!err && tb.elided && tb.head == tb.count)
-		add_elided(&texts->text, &tb);
+	err = traceback_of(texts->dump->img, stack, texts->all, TRACEBACK_PRINTED, &tb);
+	if (!err)
+		traceback_add(&texts->text, &tb);
 	return err;
 }
 
@@ -186,19 +179,18 @@ static struct error *add_stack(struct texts *texts, struct strbuf *sb,
 static void make_creator(struct texts *texts, const struct dump_goroutine *g)
 {
 	struct strbuf *sb = &texts->text;
+	bool shown = !texts->raw;
 	struct shown_frame f;
 
-	if (!traceback_creator(texts->dump->img, g, texts->all, &f)) {
-		strbuf_add(sb, "", 1);
-		return;
-	}
-	f.frame.inlined = false;
-	strbuf_adds(sb, f.frame.function);
+	if (texts->raw)
+		raw_add_creator(sb, g);
+	else if (traceback_creator(texts->dump->img, g, texts->all, &f))
+		strbuf_adds(sb, f.frame.function);
+	else
+		shown = false;
 	strbuf_add(sb, "", 1);
-	strbuf_addf(sb, "\t%s:%d", f.frame.file, f.frame.line);
-	if (f.pc > f.frame.entry)
-		strbuf_addf(sb, " +0x%lx", f.pc - f.frame.entry);
-	strbuf_addc(sb, '\n');
+	if (shown)
+		traceback_add_creator_place(sb, &f);
 }
 
 static struct error *add_creator(struct texts *texts, struct strbuf *sb,
@@ -251,9 +243,9 @@ static struct error *flush(struct strbuf *sb, FILE *out)
 	return NULL;
 }
 
-struct error *dump_write_text(const struct dump *dump, bool all, FILE *out)
+static struct error *write_goroutines(struct texts *texts, FILE *out)
 {
-	_cleanup_texts_ struct texts texts = {.dump = dump, .all = all, .text = STRBUF_INIT};
+	const struct dump *dump = texts->dump;
 	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
 	struct error *err = NULL;
 
@@ -267,9 +259,9 @@ struct error *dump_write_text(const struct dump *dump, bool all, FILE *out)
 		strbuf_addc(&sb, ']');
 		add_labels(&sb, dump, g->labels);
 		strbuf_adds(&sb, ":\n");
-		err = add_stack(&texts, &sb, g);
+		err = add_stack(texts, &sb, g);
 		if (!err)
-			err = add_creator(&texts, &sb, g, true);
+			err = add_creator(texts, &sb, g, true);
 		if (!err && sb.length > 256 << 10)
 			err = flush(&sb, out);
 	}
@@ -349,9 +341,9 @@ static size_t find_groups(const struct dump_goroutine **who, size_t count, struc
 	return n;
 }
 
-struct error *dump_write_groups(const struct dump *dump, bool all, FILE *out)
+static struct error *write_groups(struct texts *texts, FILE *out)
 {
-	_cleanup_texts_ struct texts texts = {.dump = dump, .all = all, .text = STRBUF_INIT};
+	const struct dump *dump = texts->dump;
 	_cleanup_free_ const struct dump_goroutine **who = calloc(dump->count + 1, sizeof(*who));
 	_cleanup_free_ struct group *groups = calloc(dump->count + 1, sizeof(*groups));
 	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
@@ -368,11 +360,34 @@ struct error *dump_write_groups(const struct dump *dump, bool all, FILE *out)
 	for (size_t i = 0; !err && i < count; i++) {
 		strbuf_adds(&sb, i ? "\n" : "");
 		add_group_header(&sb, dump, who + groups[i].first, groups[i].count);
-		err = add_stack(&texts, &sb, who[groups[i].first]);
+		err = add_stack(texts, &sb, who[groups[i].first]);
 		if (!err)
-			err = add_creator(&texts, &sb, who[groups[i].first], false);
+			err = add_creator(texts, &sb, who[groups[i].first], false);
 		if (!err)
 			err = flush(&sb, out);
 	}
 	return err;
+}
+
+struct error *dump_write_text(const struct dump *dump, bool all, FILE *out)
+{
+	_cleanup_texts_ struct texts texts = {.dump = dump, .all = all, .text = STRBUF_INIT};
+
+	return write_goroutines(&texts, out);
+}
+
+struct error *dump_write_groups(const struct dump *dump, bool all, FILE *out)
+{
+	_cleanup_texts_ struct texts texts = {.dump = dump, .all = all, .text = STRBUF_INIT};
+
+	return write_groups(&texts, out);
+}
+
+struct error *dump_write_raw(const struct dump *dump, const struct dump_raw *raw, bool groups,
+			     FILE *out)
+{
+	_cleanup_texts_ struct texts texts = {.dump = dump, .raw = true, .text = STRBUF_INIT};
+
+	raw_write_head(raw, out);
+	return groups ? write_groups(&texts, out) : write_goroutines(&texts, out);
 }

@@ -138,13 +138,40 @@ static void add_place(struct strbuf *sb, const struct shown_frame *f)
 	strbuf_addc(sb, '\n');
 }
 
-void traceback_add_frame(struct strbuf *sb, const struct shown_frame *f)
+static void add_frame(struct strbuf *sb, const struct shown_frame *f)
 {
 	const char *name = f->frame.function;
 
 	strbuf_adds(sb, strcmp(name, "runtime.gopanic") ? name : "panic");
 	strbuf_adds(sb, "(...)\n");
 	add_place(sb, f);
+}
+
+static void add_elided(struct strbuf *sb, const struct traceback *tb)
+{
+	if (tb->elided > 0)
+		strbuf_addf(sb, "...%ld frames elided...\n", tb->elided);
+	else
+		strbuf_adds(sb, "...additional frames elided...\n");
+}
+
+void traceback_add(struct strbuf *sb, const struct traceback *tb)
+{
+	for (size_t i = 0; i < tb->count; i++) {
+		if (tb->elided && i == tb->head)
+			add_elided(sb, tb);
+		add_frame(sb, &tb->frames[i]);
+	}
+	if (tb->elided && tb->head == tb->count)
+		add_elided(sb, tb);
+}
+
+void traceback_add_creator_place(struct strbuf *sb, const struct shown_frame *f)
+{
+	strbuf_addf(sb, "\t%s:%d", f->frame.file, f->frame.line);
+	if (f->pc > f->frame.entry)
+		strbuf_addf(sb, " +0x%lx", f->pc - f->frame.entry);
+	strbuf_addc(sb, '\n');
 }
 
 bool traceback_creator(const struct image *img, const struct dump_goroutine *g, bool all,

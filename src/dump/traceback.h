@@ -32,11 +32,13 @@ struct error *traceback_of(const struct image *img, struct stack stack, bool all
 void traceback_release(struct traceback *tb);
 #define _cleanup_traceback_ __attribute__((cleanup(traceback_release)))
 
-/* "main.worker(...)\n\t/src/worker.go:41 +0x1d\n" */
-void traceback_add_frame(struct strbuf *sb, const struct shown_frame *f);
+/* For each frame "main.worker(...)\n\t/src/worker.go:41 +0x1d\n", and what is left out. */
+void traceback_add(struct strbuf *sb, const struct traceback *tb);
 
 /* Where a goroutine was created; false when the runtime would not say. */
 bool traceback_creator(const struct image *img, const struct dump_goroutine *g, bool all,
 		       struct shown_frame *ret);
+/* "\t/src/main.go:12 +0x85\n", which stands behind the line that names the creator. */
+void traceback_add_creator_place(struct strbuf *sb, const struct shown_frame *f);
 
 #endif

@@ -88,6 +88,64 @@ def test_every_format_is_the_direct_one(states, tmp_path, form):
     assert content(symbolize(raw, form=form)) == content(direct)
 
 
+def texts(program, folder, *args):
+    """The text of a direct dump, and the path of a raw one of the same moment."""
+    raw = folder / "raw.txt"
+    with Still(program):
+        direct = gospect.run("dump", "-p", program.pid, *args).ok().out
+        gospect.run("dump", "-p", program.pid, "--raw", "-o", raw, *args).ok()
+    return direct, raw
+
+
+def same_text(raw, direct):
+    path = raw.parent / "symbolized.txt"
+    assert gospect.run("symbolize", raw, "-o", path).ok().words == []
+    assert path.read_bytes() == direct
+    assert gospect.run("symbolize", raw).ok().out == direct
+
+
+@pytest.mark.parametrize("version,mode", [(golang.NEWEST, golang.PLAIN), (golang.NEWEST, golang.PIE),
+                                          (golang.MIDDLE, golang.STRIPPED),
+                                          (golang.OLDEST, golang.PIE)])
+@pytest.mark.parametrize("args", [(), ("--all",), ("--group",)])
+def test_a_raw_text_dump_becomes_the_direct_one(targets, tmp_path, version, mode, args):
+    direct, raw = texts(targets.keep("states", version, mode), tmp_path, *args)
+    assert b"main." in direct and b"main." not in raw.read_bytes().replace(b"/main.", b"")
+    same_text(raw, direct)
+
+
+def test_a_raw_text_dump_needs_its_program(states, tmp_path):
+    _, raw = texts(states, tmp_path)
+    text = raw.read_text()
+    build_id = text.split("mapping ")[1].split()[2]
+    raw.write_text(text.replace(build_id, "00" * 20))
+    words = gospect.run("symbolize", raw, "-o", "out").fails(1)
+    assert "00" * 20 in words and "--exe" in words and not os.path.exists("out")
+
+
+@pytest.mark.parametrize("spoil", [
+    lambda text: text[:-1],
+    lambda text: text.replace("mapping ", "napping ", 1),
+    lambda text: text.replace("\t0x", "\t0xg", 1),
+    lambda text: text.replace("\t0x", "\t0x1 \0", 1),
+    lambda text: text.replace("created by 0x", "created by 0xyz", 1),
+    lambda text: "gospect raw dump 1\n",
+])
+def test_a_damaged_raw_dump_is_refused_in_one_line(states, tmp_path, spoil):
+    _, raw = texts(states, tmp_path)
+    raw.write_text(spoil(raw.read_text()))
+    assert str(raw) in gospect.run("symbolize", raw, "-o", "out").fails(1)
+    assert not os.path.exists("out")
+
+
+def test_a_raw_dump_is_text_or_pprof(states, tmp_path):
+    for form in ("json", "folded", "html"):
+        line = gospect.run("dump", "-p", states.pid, "--raw", "-f", form).fails(2)
+        assert "text or pprof" in line
+    _, raw = texts(states, tmp_path)
+    assert "pprof" in gospect.run("symbolize", raw, "-f", "folded").fails(2)
+
+
 def test_an_unstripped_twin_serves_in_the_place_of_the_program(gone):
     direct, raw = gone
     twin = golang.build("states", golang.NEWEST, golang.PLAIN)

@@ -179,10 +179,10 @@ static struct error *add_generation(void *arg, const void *bytes, size_t size, u
 {
 	struct tracing *t = arg;
 
-	if (trace_file_is_full(t->file, size)) {
-		t->full = true;
+	/* No gap: after one that was left out there are none. */
+	t->full |= trace_file_is_full(t->file, size);
+	if (t->full)
 		return NULL;
-	}
 	return trace_file_add(t->file, bytes, size, ns);
 }
 

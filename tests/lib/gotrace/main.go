@@ -73,6 +73,9 @@ func (r *result) transition(ev *trace.Event) {
 	switch st.Resource.Kind {
 	case trace.ResourceGoroutine:
 		from, to := st.Goroutine()
+		if from == to {
+			return // said again, where a generation begins
+		}
 		name := fmt.Sprintf("%v->%v", from, to)
 
 		key := name

@@ -172,6 +172,8 @@ static struct error *must_check enter(struct injection *in)
 	struct error *err = open_memory(in);
 
 	if (!err)
+		err = threads_check_untraced(target_pid(in->t));
+	if (!err)
 		err = check_tracer(in);
 	if (!err)
 		err = take_lock(in);
@@ -461,6 +463,7 @@ static struct error *must_check write_jumps(struct injection *in)
 {
 	struct error *err = NULL;
 
+	in->w.never_ran = false;
 	for (unsigned int i = 0; !err && i < HOOKS; i++) {
 		uint8_t jump[PLACE_JUMP_BYTES];
 
@@ -599,6 +602,7 @@ static struct error *must_check attach(struct injection *in, const struct inject
 	if (err)
 		return err;
 	in->attached = true;
+	in->w.never_ran = true;
 	err = surgery(map_all, in);
 	return err ? err : switch_on(in);
 }

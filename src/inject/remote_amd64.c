@@ -243,8 +243,12 @@ static struct error *must_check try_threads(struct remote *r, struct target *t,
 	if (err)
 		return err;
 	err = &error_fault;
-	for (size_t i = 0; i < count && err == &error_fault; i++)
+	/* A debugger may hold one of them; the others will do. */
+	for (size_t i = 0; i < count && err && (err == &error_fault || err->code == ERROR_DENIED);
+	     i++) {
+		error_destroy(err);
 		err = try_thread(r, t, lay, &threads[i]);
+	}
 	return err;
 }
 

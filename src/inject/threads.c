@@ -113,16 +113,38 @@ static pid_t tracer_of(pid_t id)
 	return tracer;
 }
 
+static struct error *must_check has_tracer(pid_t pid, pid_t tracer)
+{
+	return error_format(ERROR_DENIED,
+			    "process %d is traced by process %d, a debugger or strace; trace needs "
+			    "it for itself for a moment",
+			    pid, tracer);
+}
+
+struct error *threads_check_untraced(pid_t pid)
+{
+	struct dirent *entry;
+	pid_t tracer = 0;
+	char path[64];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	if (!dir)
+		return error_format(ERROR_GONE, "process %d has ended", pid);
+	while (!tracer && (entry = readdir(dir)))
+		if (atoi(entry->d_name) > 0)
+			tracer = tracer_of(atoi(entry->d_name));
+	closedir(dir);
+	return tracer ? has_tracer(pid, tracer) : NULL;
+}
+
 static struct error *must_check cannot_seize(pid_t pid, pid_t id, int err)
 {
 	pid_t tracer = tracer_of(id);
 
 	if (err == EPERM && tracer)
-		return error_format(
-			ERROR_DENIED,
-			"process %d is traced by process %d, a debugger or strace; trace "
-			"needs it for itself for a moment",
-			pid, tracer);
+		return has_tracer(pid, tracer);
 	return error_errno(err == EPERM ? ERROR_DENIED : ERROR_FAILED, err,
 			   "cannot stop thread %d of process %d by ptrace (run as root, or give "
 			   "gospect CAP_SYS_PTRACE; in a container, allow ptrace)",

@@ -33,6 +33,9 @@ struct threads {
 /* Runs `step` in a thread of its own, and waits for it. */
 struct error *surgery(struct error *(*step)(void *arg), void *arg) must_check;
 
+/* ERROR_DENIED when a debugger has one of the threads; it is named. */
+struct error *threads_check_untraced(pid_t pid) must_check;
+
 /* Stops this thread. ERROR_DENIED: it is traced by somebody else, or we may not; ERROR_GONE. */
 struct error *threads_stop_one(struct threads *t, pid_t id) must_check;
 

@@ -256,7 +256,7 @@ struct error *withdraw(struct withdrawal *w)
 
 	if (err || is_clean(w, &l))
 		return err;
-	if (l.has_head && (l.patched || l.head.slots))
+	if (l.has_head && (l.patched || (l.head.slots && !w->never_ran)))
 		err = withdraw_code(w, &l.head);
 	if (!err)
 		err = surgery(withdraw_memory_step, &step);

@@ -20,6 +20,7 @@ struct withdrawal {
 	int memory; /* /proc/PID/mem, for writing */
 	bool suspend_seccomp;
 	bool keep_code_page;
+	bool never_ran;                    /* no jump was written: nobody can be in the agent */
 	const struct agent_shared *shared; /* the agent's memory, if it is mapped here; or NULL */
 	uint64_t slots_offset;
 	uint32_t slots;

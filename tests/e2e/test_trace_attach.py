@@ -26,6 +26,7 @@ PTRACE_SEIZE = 0x4206
 PR_SET_MDWE = 65
 SECCOMP = pathlib.Path(tracing.__file__).with_name("seccomp.py")
 PTRACE_DETACH = 17
+WALL = 0x40000000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -172,18 +173,47 @@ def test_a_second_tracer_is_refused_by_name(hectic):
     assert process.returncode == 0 and "events" in out
 
 
-def test_a_program_under_a_debugger_is_refused_by_the_debuggers_pid(hectic):
+@pytest.fixture
+def debugger():
+    """Takes a program's first thread as a debugger does, and lets go of it at the end."""
+    taken = []
+
+    def take(pid):
+        assert _libc.ptrace(PTRACE_SEIZE, pid, 0, 0) == 0
+        taken.append(pid)
+
+    def let_go():
+        pid = taken.pop()
+        os.kill(pid, signal.SIGSTOP)
+        os.waitpid(pid, WALL)
+        _libc.ptrace(PTRACE_DETACH, pid, 0, 0)
+        os.kill(pid, signal.SIGCONT)
+        wait_until(lambda: status(pid)["State"][0] != "T")
+
+    take.let_go = let_go
+    yield take
+    while taken:
+        let_go()
+
+
+def test_a_program_under_a_debugger_is_refused_by_the_debuggers_pid(hectic, debugger):
     program = hectic()
-    assert _libc.ptrace(PTRACE_SEIZE, program.pid, 0, 0) == 0
-    try:
-        assert f"process {os.getpid()}" in tracing.probe(program.pid, 0.1).refused()
-        assert tracing.changed_bytes(program) == 0
-    finally:
-        os.kill(program.pid, signal.SIGSTOP)
-        os.waitpid(program.pid, 0x40000000)
-        _libc.ptrace(PTRACE_DETACH, program.pid, 0, 0)
-        os.kill(program.pid, signal.SIGCONT)
-    wait_until(lambda: status(program.pid)["State"][0] != "T")
+    debugger(program.pid)
+    assert f"process {os.getpid()}" in tracing.probe(program.pid, 0.1).refused()
+    debugger.let_go()
+    tracing.assert_untouched(program)
+
+
+def test_what_was_mapped_is_unmapped_when_the_last_step_fails(hectic, debugger):
+    program = hectic()
+    process = tracing.start_until(program.pid, "all-mapped")
+    assert sum(tracing.mappings(program.pid)) > 1 << 20
+    debugger(program.pid)  # meanwhile
+    process.send_signal(signal.SIGCONT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 1 and f"process {os.getpid()}" in err
+    debugger.let_go()
+    tracing.assert_untouched(program)
 
 
 def test_code_that_somebody_else_has_changed_is_left_alone(hectic):

@@ -100,7 +100,8 @@ class Program:
         fields = status(self.pid)
         assert fields["TracerPid"] == "0", "it is being traced"
         assert fields["State"][0] in "RSD", f"it is {fields['State']}"
-        assert self.ask("check") == self.answer
+        answer = self.ask("check")
+        assert answer == self.answer, f"it says {answer!r}, not {self.answer!r}"
 
     def stop(self):
         if self.running():

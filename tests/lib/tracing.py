@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 
 from lib import golang, gospect
+from lib.process import status, wait_until
 
 PROBE = pathlib.Path(os.environ.get(
     "GOSPECT_TRACE_PROBE", gospect.BINARY.parent / "src" / "trace" / "trace_probe"))
@@ -84,6 +85,15 @@ def start(pid, seconds):
         if line.strip() == "fault-point attached":
             return process
     raise AssertionError(f"the probe ended: {process.stdout.read()}")
+
+
+def start_until(pid, fault):
+    """One that has stopped itself (SIGSTOP) at that place."""
+    process = subprocess.Popen([PROBE, str(pid), "0.1"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True,
+                               env={**os.environ, "GOSPECT_FAULT": fault, "GOSPECT_FAULT_STOP": "1"})
+    wait_until(lambda: status(process.pid)["State"][0] == "T")
+    return process
 
 
 def clean(pid):

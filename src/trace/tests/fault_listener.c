@@ -23,7 +23,7 @@ void fault_reached(const char *name)
 		return;
 	if (wanted[n] && passed++ < atoi(wanted + n + 1))
 		return;
-	kill(victim ? atoi(victim) : getpid(), SIGKILL);
+	kill(victim ? atoi(victim) : getpid(), getenv("GOSPECT_FAULT_STOP") ? SIGSTOP : SIGKILL);
 	if (victim) /* until the kernel has taken it apart */
 		usleep(20000);
 }

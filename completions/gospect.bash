@@ -40,7 +40,7 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --stack-depth --help" -- "$cur"))
 		;;
 	report)
-		COMPREPLY=($(compgen -f -W "$output --by --rows --diff --help" -- "$cur"))
+		COMPREPLY=($(compgen -f -W "$output --by --rows --diff --exe --help" -- "$cur"))
 		;;
 	ps)
 		COMPREPLY=($(compgen -W '--help' -- "$cur"))

@@ -1,5 +1,7 @@
 #include "cli/top_profile.h"
 
+#include <string.h>
+
 #include "base/outfile.h"
 #include "cli/fill.h"
 #include "profile/profile.h"
@@ -51,11 +53,24 @@ static struct error *add_comments(struct profile *p, const struct wall_result *r
 	return err;
 }
 
+static struct error *copy_process(struct profile *p, const struct profile *about)
+{
+	struct error *err = NULL;
+
+	p->command = strdup(about->command);
+	p->go_version = strdup(about->go_version);
+	if (!p->command || !p->go_version)
+		return &error_no_memory;
+	for (size_t i = 0; !err && i < about->mapping_count; i++)
+		err = profile_add_mapping(p, &about->mappings[i]);
+	return err;
+}
+
 static struct error *make_profile(struct profile *p, const struct top_model *m,
-				  struct wall_sampler *sampler, const struct subject *s,
+				  struct wall_sampler *sampler, const struct profile *about,
 				  uint64_t end)
 {
-	struct error *err = fill_process(p, s);
+	struct error *err = copy_process(p, about);
 
 	p->duration_ns = m->window_ns;
 	p->time_ns = end - m->window_ns;
@@ -81,8 +96,8 @@ static struct error *write_profile(struct profile *p, const struct profile_forma
 }
 
 struct error *top_profile_write(struct top_model *m, struct wall_sampler *sampler,
-				const struct subject *s, const struct output_options *output,
-				uint64_t end, uint64_t *ret_ns)
+				const struct subject *s, const struct profile *about,
+				const struct output_options *output, uint64_t end, uint64_t *ret_ns)
 {
 	_cleanup_outfile_ struct outfile out = {0};
 	_cleanup_profile_ struct profile *p = NULL;
@@ -99,7 +114,7 @@ struct error *top_profile_write(struct top_model *m, struct wall_sampler *sample
 		return &error_no_memory;
 	top_model_set_window(m, TOP_PROFILE_SECONDS);
 	*ret_ns = m->window_ns;
-	err = make_profile(p, m, sampler, s, end);
+	err = make_profile(p, m, sampler, about, end);
 	top_model_set_window(m, window);
 	return err ? err : write_profile(p, format, s, wall_sampler_modules(sampler), &out);
 }

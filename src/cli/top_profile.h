@@ -4,15 +4,18 @@
 
 #include "cli/output.h"
 #include "cli/subject.h"
+#include "profile/profile.h"
 #include "sample/wall.h"
 #include "top/model.h"
 
 #define TOP_PROFILE_SECONDS 60
 
-/* `end`: CLOCK_REALTIME of the last lap. *ret_ns is the time that is in it. The model's window is
- * as before. ERROR_USAGE: no format has such a name. */
+/* `about`: a profile with nothing but what fill_process() says; it may be written when the target
+ * is gone. `end`: CLOCK_REALTIME of the last lap. *ret_ns is the time that is in it. The model's
+ * window is as before. ERROR_USAGE: no format has such a name. */
 struct error *top_profile_write(struct top_model *m, struct wall_sampler *sampler,
-				const struct subject *s, const struct output_options *output,
-				uint64_t end, uint64_t *ret_ns) must_check;
+				const struct subject *s, const struct profile *about,
+				const struct output_options *output, uint64_t end,
+				uint64_t *ret_ns) must_check;
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "cli/fill.h"
 #include "cli/request.h"
 #include "cli/screen.h"
 #include "cli/top_profile.h"
@@ -78,6 +79,7 @@ struct session {
 	struct top_verb *verb;
 	const struct subject *subject;
 	struct wall_sampler *sampler;
+	struct profile *about; /* the process */
 	struct go_names names;
 	struct top_model model;
 	struct top_rows rows;
@@ -290,7 +292,8 @@ static void write_profile(struct session *s)
 	if (!strcmp(output.path, "-"))
 		err = error_format(ERROR_USAGE, "standard output is this terminal; name a file");
 	else
-		err = top_profile_write(&s->model, s->sampler, s->subject, &output, s->clock, &ns);
+		err = top_profile_write(&s->model, s->sampler, s->subject, s->about, &output,
+					s->clock, &ns);
 	if (err)
 		snprintf(s->view.message, sizeof(s->view.message), "%s", err->message);
 	else
@@ -394,6 +397,7 @@ static void close_session(struct session *s)
 	top_rows_release(&s->rows);
 	top_page_release(&s->page);
 	wall_sampler_close(s->sampler);
+	profile_destroy(s->about);
 	free(s->wanted);
 }
 
@@ -414,8 +418,11 @@ static struct error *top(struct top_verb *v, const struct subject *subject)
 	struct error *err;
 
 	name_target(&s);
-	err = wall_sampler_open(subject->target, subject->image, subject->layout, &sample,
-				&s.sampler);
+	s.about = profile_create();
+	err = s.about ? fill_process(s.about, subject) : &error_no_memory;
+	if (!err)
+		err = wall_sampler_open(subject->target, subject->image, subject->layout, &sample,
+					&s.sampler);
 	if (err)
 		return err;
 	stacks_limit(goroutine_set_stacks(wall_sampler_set(s.sampler)), MAX_STACK_WORDS);

@@ -19,8 +19,8 @@ struct go_names_stack {
 /* What waiting is made of, by which nobody is told apart. */
 static bool is_plumbing(const char *function)
 {
-	static const char *const begins[] = {"runtime.", "runtime/", "internal/",
-					     "sync.",    "syscall.", "time.Sleep"};
+	static const char *const begins[] = {"runtime.", "runtime/",   "internal/", "sync.",
+					     "syscall.", "time.Sleep", "["};
 
 	for (size_t i = 0; i < ARRAY_SIZE(begins); i++)
 		if (!strncmp(function, begins[i], strlen(begins[i])))
@@ -63,6 +63,17 @@ static struct stack stack_of(const struct go_names *n, uint32_t id)
 	return stacks_get(goroutine_set_stacks(wall_sampler_set(n->sampler)), id);
 }
 
+/* Of the wrapper of a go statement, which shows when what it calls is not known, the function that
+ * it calls. */
+static void unwrap(const struct go_names *n, struct go_frame *frame)
+{
+	uint64_t entry = frame->wrapper ? pclntab_wrapped(n->code.functions, frame->entry) : 0;
+	struct go_func f;
+
+	if (entry && entry != frame->entry && pclntab_find(n->code.functions, entry, &f))
+		*frame = (struct go_frame){.function = f.name, .entry = entry};
+}
+
 /* Calls for each frame that a reader expects, innermost first. */
 static struct error *each_frame(const struct go_names *n, struct stack stack,
 				struct error *(*call)(void *, const struct go_frame *), void *arg)
@@ -80,8 +91,10 @@ static struct error *each_frame(const struct go_names *n, struct stack stack,
 
 			callee = frames[k];
 			has_callee = true;
-			if (!hidden)
-				err = call(arg, &frames[k]);
+			if (hidden)
+				continue;
+			unwrap(n, &frames[k]);
+			err = call(arg, &frames[k]);
 		}
 	}
 	return err;

@@ -230,7 +230,8 @@ bool top_rows_want_goroutines(const struct top_rows *r)
 /* Keeps the first so many, now and then; what is behind them need not be added any more. */
 static void cut(struct top_rows *r)
 {
-	qsort_r(r->items, r->count, sizeof(*r->items), compare, r);
+	if (r->count)
+		qsort_r(r->items, r->count, sizeof(*r->items), compare, r);
 	if (r->count < TOP_MAX_GOROUTINES)
 		return;
 	r->count = TOP_MAX_GOROUTINES;

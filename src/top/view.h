@@ -48,7 +48,7 @@ struct top_view {
 	bool frozen;
 	uint64_t goid;      /* whose stack is shown */
 	size_t text_scroll; /* at most page.last_scroll, which its owner sees to */
-	char input[1024];    /* what is typed */
+	char input[1024];   /* what is typed */
 	const char *file;   /* that is offered for a profile */
 	char message[256];
 };

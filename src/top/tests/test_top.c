@@ -1,1 +1,602 @@
-int main(void) { return 0; }
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/unit_test.h"
+#include "top/page.h"
+
+/* Stack n is of the functions main.leaf<n>, main.common, main.main. Labels n are two, "zone=z<n>"
+ * and "all=yes". Creator 1 is main.starter; no other is known. */
+#define MAX_STACKS 20000
+
+struct made_names {
+	struct top_names names;
+	uint32_t functions[3];
+};
+
+static uint32_t text_id(struct top_names *names, const char *text)
+{
+	return intern_string(&names->text, text);
+}
+
+static struct error *made_stack(struct top_names *names, uint32_t stack,
+				struct top_stack_names *ret)
+{
+	struct made_names *made = (struct made_names *)names;
+	char leaf[32];
+
+	snprintf(leaf, sizeof(leaf), "main.leaf%u", stack);
+	made->functions[0] = text_id(names, leaf);
+	made->functions[1] = text_id(names, "main.common");
+	made->functions[2] = text_id(names, "main.main");
+	*ret = (struct top_stack_names){made->functions, 3, made->functions[0]};
+	return NULL;
+}
+
+static uint32_t made_creator(struct top_names *names, uint32_t creator)
+{
+	return text_id(names, creator == 1 ? "main.starter" : "(not known)");
+}
+
+static struct error *made_labels(struct top_names *names, uint32_t labels, uint32_t *ret,
+				 uint32_t *ret_count)
+{
+	char zone[32];
+
+	snprintf(zone, sizeof(zone), "zone=z%u", labels);
+	ret[0] = text_id(names, "all=yes");
+	ret[1] = text_id(names, zone);
+	*ret_count = 2;
+	return NULL;
+}
+
+static const char *made_reason(struct top_names *names, uint8_t reason)
+{
+	return reason == 7 ? "chan receive" : "sleep";
+}
+
+static void made_description(struct top_names *names, uint32_t stack, struct strbuf *ret)
+{
+	for (int i = 0; i < 100; i++)
+		strbuf_addf(ret, "main.frame%d\n    /src/main.go:%d\n", i, i);
+}
+
+struct fixture {
+	struct made_names made;
+	struct top_model model;
+	struct top_rows rows;
+	struct top_view view;
+	struct top_page page;
+};
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	f->made.names = (struct top_names){{0},         made_stack,  made_creator,
+					   made_labels, made_reason, made_description};
+	top_model_init(&f->model, 10);
+	top_view_init(&f->view, "profile.pb.gz");
+	f->rows.filter = "";
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	intern_release(&f->made.names.text);
+	top_model_release(&f->model);
+	top_rows_release(&f->rows);
+	top_page_release(&f->page);
+	free(f);
+	return 0;
+}
+
+#define SECOND 1000000000ull
+
+/* A second in which a goroutine was in the stack all the time. */
+static void add_second(struct fixture *f, uint32_t stack, enum goroutine_status status)
+{
+	struct wall_bucket buckets[] = {
+		{0},
+		{.stack = stack,
+		 .status = status,
+		 .count = 100,
+		 .ns = SECOND,
+		 .labels = stack,
+		 .creator = 1},
+	};
+
+	assert_null(top_model_add(&f->model, &(struct wall_lap){SECOND, buckets, 2}));
+}
+
+static void count(struct fixture *f, enum top_table table, enum top_column sort)
+{
+	f->rows.table = table;
+	f->rows.sort = sort;
+	assert_null(top_rows_begin(&f->rows, &f->model, &f->made.names));
+	top_rows_finish(&f->rows);
+}
+
+static const struct top_row *row_named(const struct fixture *f, const char *name)
+{
+	for (size_t i = 0; i < f->rows.count; i++)
+		if (!strcmp(intern_get(&f->made.names.text, f->rows.items[i].name), name))
+			return &f->rows.items[i];
+	return NULL;
+}
+
+static const char *name_at(const struct fixture *f, size_t i)
+{
+	assert_true(i < f->rows.count);
+	return intern_get(&f->made.names.text, f->rows.items[i].name);
+}
+
+static void a_functions_time_is_its_own_and_that_of_what_it_calls(void **state)
+{
+	struct fixture *f = *state;
+
+	add_second(f, 1, G_RUNNING);
+	add_second(f, 2, G_WAITING);
+	add_second(f, 1, G_RUNNING);
+	add_second(f, 3, G_SYSCALL);
+	count(f, TOP_FUNCTIONS, TOP_BY_SELF);
+	assert_int_equal(f->rows.count, 5);
+	assert_string_equal(name_at(f, 0), "main.leaf1");
+	assert_float_equal(row_named(f, "main.leaf1")->self, 0.5, 1e-9);
+	assert_float_equal(row_named(f, "main.common")->self, 0, 1e-9);
+	assert_float_equal(row_named(f, "main.common")->states[TOP_RUNNING], 0.5, 1e-9);
+	assert_float_equal(row_named(f, "main.common")->states[TOP_WAITING], 0.25, 1e-9);
+	assert_float_equal(row_named(f, "main.leaf3")->states[TOP_SYSCALL], 0.25, 1e-9);
+	assert_float_equal(row_named(f, "main.leaf2")->self, 0, 1e-9);
+}
+
+static void the_window_forgets_what_is_older(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 5; i++)
+		add_second(f, 1, G_RUNNING);
+	for (int i = 0; i < 10; i++)
+		add_second(f, 2, G_RUNNING);
+	count(f, TOP_FUNCTIONS, TOP_BY_SELF);
+	assert_int_equal(f->model.window_ns, 10 * SECOND);
+	assert_null(row_named(f, "main.leaf1"));
+	top_model_set_window(&f->model, 60);
+	count(f, TOP_FUNCTIONS, TOP_BY_SELF);
+	assert_float_equal(row_named(f, "main.leaf1")->self, 5 / 15.0, 1e-9);
+	top_model_set_window(&f->model, 1);
+	count(f, TOP_FUNCTIONS, TOP_BY_SELF);
+	assert_float_equal(row_named(f, "main.leaf2")->self, 1, 1e-9);
+}
+
+static void a_minute_is_kept(void **state)
+{
+	struct fixture *f = *state;
+
+	top_model_set_window(&f->model, 60);
+	for (int i = 0; i < 200; i++)
+		add_second(f, i, G_WAITING);
+	assert_int_equal(f->model.window_ns, 60 * SECOND);
+	count(f, TOP_FUNCTIONS, TOP_BY_WAITING);
+	assert_null(row_named(f, "main.leaf139"));
+	assert_non_null(row_named(f, "main.leaf140"));
+	assert_null(top_model_lap(&f->model, 60));
+	assert_int_equal(top_model_lap(&f->model, 59)->states[TOP_WAITING], SECOND);
+}
+
+/* As of a label that is another one for each request: memory does not grow with them. */
+static void what_was_seen_long_ago_takes_no_memory(void **state)
+{
+	struct fixture *f = *state;
+
+	for (uint32_t i = 0; i < MAX_STACKS; i++)
+		add_second(f, i, G_WAITING);
+	assert_true(f->model.key_count < 5000);
+	count(f, TOP_FUNCTIONS, TOP_BY_WAITING);
+	assert_float_equal(row_named(f, "main.leaf19999")->states[TOP_WAITING], 0.1, 1e-9);
+	assert_float_equal(row_named(f, "main.common")->states[TOP_WAITING], 1, 1e-9);
+}
+
+static void a_lap_without_time_is_no_second(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_null(top_model_add(&f->model, &(struct wall_lap){0}));
+	assert_null(top_model_lap(&f->model, 0));
+}
+
+static void labels_and_creators_have_their_goroutines(void **state)
+{
+	struct fixture *f = *state;
+
+	add_second(f, 1, G_RUNNING);
+	add_second(f, 2, G_WAITING);
+	count(f, TOP_LABELS, TOP_BY_RUNNING);
+	assert_int_equal(f->rows.count, 3);
+	assert_float_equal(row_named(f, "zone=z1")->states[TOP_RUNNING], 0.5, 1e-9);
+	assert_float_equal(row_named(f, "all=yes")->states[TOP_WAITING], 0.5, 1e-9);
+	count(f, TOP_CREATORS, TOP_BY_RUNNING);
+	assert_int_equal(f->rows.count, 1);
+	assert_float_equal(row_named(f, "main.starter")->states[TOP_RUNNING], 0.5, 1e-9);
+}
+
+static void a_filter_matches_any_case_and_any_of_what_is_known(void **state)
+{
+	static const struct {
+		const char *filter;
+		bool one, two;
+	} cases[] = {{"LEAF1", true, false},
+		     {"=main.leaf1", true, false},
+		     {"=main.leaf", false, false},
+		     {"zone=z2", false, true},
+		     {"starter", true, true},
+		     {"running", true, false},
+		     {"sleep", false, true},
+		     {"nothing", false, false},
+		     {"", true, true}};
+	struct fixture *f = *state;
+
+	add_second(f, 1, G_RUNNING);
+	add_second(f, 2, G_WAITING);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		f->rows.filter = cases[i].filter;
+		count(f, TOP_FUNCTIONS, TOP_BY_NAME);
+		assert_int_equal(row_named(f, "main.leaf1") != NULL, cases[i].one);
+		assert_int_equal(row_named(f, "main.leaf2") != NULL, cases[i].two);
+	}
+}
+
+static void add_goroutines(struct fixture *f, uint64_t many, enum top_table table,
+			   enum top_column sort, bool reverse)
+{
+	f->rows.table = table;
+	f->rows.sort = sort;
+	f->rows.reverse = reverse;
+	f->rows.now = 100000 * SECOND;
+	assert_null(top_rows_begin(&f->rows, &f->model, &f->made.names));
+	for (uint64_t i = 1; i <= many; i++) {
+		struct top_goroutine g = {
+			.goid = i,
+			/* In no order. */
+			.since = i * 7919 % many * SECOND,
+			.key = {.stack = i % 3,
+				.labels = i % 2,
+				.creator = 1,
+				.status = G_WAITING,
+				.wait_reason = 7},
+		};
+
+		assert_null(top_rows_add_goroutine(&f->rows, &g));
+	}
+	top_rows_finish(&f->rows);
+}
+
+static void the_longest_waits_come_first(void **state)
+{
+	struct fixture *f = *state;
+
+	add_goroutines(f, 10000, TOP_GOROUTINES, TOP_BY_TIME, false);
+	assert_int_equal(f->rows.goroutines, 10000);
+	assert_int_equal(f->rows.count, TOP_MAX_GOROUTINES);
+	for (size_t i = 0; i < f->rows.count; i++)
+		assert_int_equal(f->rows.items[i].goroutine.since, i * SECOND);
+	add_goroutines(f, 10000, TOP_GOROUTINES, TOP_BY_TIME, true);
+	for (size_t i = 0; i < f->rows.count; i++)
+		assert_int_equal(f->rows.items[i].goroutine.since, (9999 - i) * SECOND);
+	add_goroutines(f, 10000, TOP_GOROUTINES, TOP_BY_GOID, false);
+	for (size_t i = 0; i < f->rows.count; i++)
+		assert_int_equal(f->rows.items[i].goroutine.goid, i + 1);
+}
+
+static void a_label_has_its_longest_wait(void **state)
+{
+	struct fixture *f = *state;
+
+	add_goroutines(f, 10, TOP_LABELS, TOP_BY_TIME, false);
+	assert_int_equal(f->rows.count, 2);
+	assert_int_equal(row_named(f, "all=yes")->time, 99999 * SECOND);
+	assert_int_equal(row_named(f, "zone=z1")->time, 99999 * SECOND);
+	add_goroutines(f, 10, TOP_CREATORS, TOP_BY_TIME, false);
+	assert_int_equal(row_named(f, "main.starter")->time, 100000 * SECOND);
+}
+
+static enum top_action press(struct fixture *f, uint32_t key)
+{
+	return top_view_press(&f->view, &f->rows, 5, key);
+}
+
+static void type(struct fixture *f, const char *text)
+{
+	for (; *text; text++)
+		assert_int_equal(press(f, *text), TOP_REDRAW);
+}
+
+static void keys_lead_from_a_function_to_its_goroutines_and_back(void **state)
+{
+	struct fixture *f = *state;
+
+	add_second(f, 1, G_RUNNING);
+	count(f, TOP_FUNCTIONS, TOP_BY_SELF);
+	assert_int_equal(press(f, TOP_PRESS_DOWN), TOP_REDRAW);
+	assert_int_equal(press(f, TOP_PRESS_UP), TOP_REDRAW);
+	assert_int_equal(press(f, TOP_PRESS_ENTER), TOP_RECOUNT);
+	assert_int_equal(f->view.table, TOP_GOROUTINES);
+	assert_string_equal(f->view.filter, "=main.leaf1");
+	add_goroutines(f, 10, TOP_GOROUTINES, TOP_BY_TIME, false);
+	press(f, TOP_PRESS_DOWN);
+	assert_int_equal(press(f, TOP_PRESS_ENTER), TOP_REDRAW);
+	assert_int_equal(f->view.mode, TOP_SHOWS_STACK);
+	assert_int_equal(f->view.goid, f->rows.items[1].goroutine.goid);
+	assert_int_equal(press(f, TOP_PRESS_ESCAPE), TOP_REDRAW);
+	assert_int_equal(f->view.mode, TOP_SHOWS_TABLE);
+	assert_int_equal(press(f, TOP_PRESS_ESCAPE), TOP_RECOUNT);
+	assert_string_equal(f->view.filter, "");
+	assert_int_equal(press(f, 'q'), TOP_QUIT);
+}
+
+static void what_is_typed_can_be_corrected(void **state)
+{
+	struct fixture *f = *state;
+
+	press(f, '/');
+	type(f, "maqin");
+	press(f, TOP_PRESS_ERASE);
+	press(f, TOP_PRESS_ERASE);
+	press(f, TOP_PRESS_ERASE);
+	press(f, 0xe4);
+	press(f, 0x4e2d);
+	press(f, 0x1f600);
+	assert_string_equal(f->view.input, "ma\xc3\xa4\xe4\xb8\xad\xf0\x9f\x98\x80");
+	press(f, TOP_PRESS_ERASE);
+	press(f, TOP_PRESS_ERASE);
+	assert_string_equal(f->view.input, "ma\xc3\xa4");
+	press(f, TOP_PRESS_ESCAPE);
+	assert_string_equal(f->view.filter, "");
+	press(f, '/');
+	for (int i = 0; i < 3000; i++)
+		press(f, 'x');
+	assert_int_equal(strlen(f->view.input), sizeof(f->view.input) - 1);
+	for (int i = 0; i < 3000; i++)
+		press(f, TOP_PRESS_ERASE);
+	assert_string_equal(f->view.input, "");
+	type(f, "q?");
+	assert_int_equal(press(f, TOP_PRESS_ENTER), TOP_RECOUNT);
+	assert_string_equal(f->view.filter, "q?");
+}
+
+static void a_profile_is_written_into_the_file_that_is_named(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(press(f, 'w'), TOP_REDRAW);
+	assert_string_equal(f->view.input, "profile.pb.gz");
+	assert_int_equal(press(f, TOP_PRESS_ENTER), TOP_WRITE);
+	press(f, 'w');
+	press(f, 'U' - '@');
+	assert_int_equal(press(f, TOP_PRESS_ENTER), TOP_REDRAW);
+}
+
+static void what_is_selected_stays_on_the_screen(void **state)
+{
+	struct fixture *f = *state;
+
+	f->view.table = TOP_GOROUTINES;
+	add_goroutines(f, 12, TOP_GOROUTINES, TOP_BY_TIME, false);
+	for (int i = 0; i < 20; i++) {
+		press(f, TOP_PRESS_DOWN);
+		assert_in_range(f->view.selected, f->view.scroll, f->view.scroll + 4);
+	}
+	assert_int_equal(f->view.selected, 11);
+	assert_int_equal(f->view.scroll, 7);
+	press(f, TOP_PRESS_PAGE_UP);
+	assert_int_equal(f->view.selected, 6);
+	press(f, TOP_PRESS_HOME);
+	press(f, TOP_PRESS_PAGE_UP);
+	assert_int_equal(f->view.selected + f->view.scroll, 0);
+	press(f, TOP_PRESS_END);
+	add_goroutines(f, 3, TOP_GOROUTINES, TOP_BY_TIME, false);
+	top_view_settle(&f->view, &f->rows, 5);
+	assert_int_equal(f->view.selected, 2);
+	assert_int_equal(f->view.scroll, 0);
+}
+
+static void each_table_can_be_sorted_by_each_of_its_columns(void **state)
+{
+	struct fixture *f = *state;
+
+	for (enum top_table t = TOP_FUNCTIONS; t <= TOP_CREATORS; t++) {
+		enum top_column first;
+		size_t columns;
+
+		assert_int_equal(press(f, '1' + t), TOP_RECOUNT);
+		top_columns(t, &columns);
+		first = top_view_column(&f->view);
+		for (size_t i = 1; i < columns; i++) {
+			assert_int_equal(press(f, 's'), TOP_RECOUNT);
+			assert_int_not_equal(top_view_column(&f->view), first);
+		}
+		press(f, 's');
+		assert_int_equal(top_view_column(&f->view), first);
+	}
+	press(f, TOP_PRESS_TAB);
+	assert_int_equal(f->view.table, TOP_FUNCTIONS);
+	press(f, TOP_PRESS_BACK_TAB);
+	assert_int_equal(f->view.table, TOP_CREATORS);
+}
+
+static size_t characters(const char *text)
+{
+	size_t n = 0;
+
+	for (; *text; text++)
+		n += (*text & 0xc0) != 0x80;
+	return n;
+}
+
+static void make_page(struct fixture *f, size_t width, size_t height, bool ascii)
+{
+	struct top_goroutine g = {.goid = 18, .key = {.status = G_WAITING, .wait_reason = 7}};
+	struct top_picture picture = {
+		.model = &f->model,
+		.view = &f->view,
+		.rows = &f->rows,
+		.names = &f->made.names,
+		.title = "shop (pid 4711, go1.27.2)",
+		.goroutine = &g,
+		.width = width,
+		.height = height,
+		.ascii = ascii,
+	};
+
+	assert_null(top_page_make(&f->page, &picture));
+}
+
+static void a_page_fits_any_terminal(void **state)
+{
+	static const size_t sizes[][2] = {{80, 24}, {200, 60}, {40, 10}, {20, 14}, {5, 5},
+					  {1, 1},   {80, 2},   {3, 100}, {27, 14}};
+	struct fixture *f = *state;
+
+	add_second(f, 1, G_RUNNING);
+	add_second(f, 2, G_WAITING);
+	for (enum top_mode mode = TOP_SHOWS_TABLE; mode <= TOP_ASKS_FILE; mode++) {
+		for (size_t i = 0; i < 4 * sizeof(sizes) / sizeof(*sizes); i++) {
+			f->view.table = i % 4;
+			f->view.mode = mode;
+			count(f, f->view.table, top_view_column(&f->view));
+			make_page(f, sizes[i / 4][0], sizes[i / 4][1], false);
+			assert_true(f->page.count <= sizes[i / 4][1] ||
+				    !top_page_height(sizes[i / 4][1]));
+			for (size_t k = 0; k < f->page.count; k++)
+				assert_true(characters(f->page.lines[k].text.data) <=
+					    sizes[i / 4][0]);
+		}
+	}
+}
+
+static const char *line_with(const struct fixture *f, const char *text)
+{
+	for (size_t i = 0; i < f->page.count; i++)
+		if (strstr(f->page.lines[i].text.data, text))
+			return f->page.lines[i].text.data;
+	return NULL;
+}
+
+static void a_page_shows_states_over_time_and_the_table(void **state)
+{
+	struct fixture *f = *state;
+
+	add_second(f, 1, G_RUNNING);
+	add_second(f, 1, G_WAITING);
+	add_second(f, 1, G_RUNNING);
+	count(f, TOP_FUNCTIONS, TOP_BY_SELF);
+	make_page(f, 80, 24, true);
+	assert_int_equal(f->page.count, 24);
+	assert_string_equal(f->page.lines[1].text.data,
+			    "running   1.00                                                    # #"
+			    " max  1.00");
+	assert_string_equal(f->page.lines[4].text.data,
+			    "waiting   0.00                                                     # "
+			    " max  1.00");
+	assert_non_null(line_with(f, "   0.67     0.67      0.00     0.00     0.33 main.leaf1"));
+	assert_non_null(line_with(f, "*self"));
+	assert_non_null(strstr(f->page.lines[0].text.data, "1 goroutines"));
+}
+
+static void a_text_can_be_scrolled_to_its_end_and_not_beyond(void **state)
+{
+	struct fixture *f = *state;
+
+	f->view.mode = TOP_SHOWS_STACK;
+	f->rows.names = &f->made.names;
+	make_page(f, 80, 24, true);
+	assert_non_null(line_with(f, "goroutine 18 [chan receive"));
+	assert_non_null(line_with(f, "main.frame0"));
+	press(f, TOP_PRESS_END);
+	make_page(f, 80, 24, true);
+	assert_null(line_with(f, "main.frame0"));
+	assert_non_null(line_with(f, "/src/main.go:99"));
+	assert_int_equal(f->page.last_scroll, 200 - top_page_height(24));
+}
+
+static void hostile_names_do_not_reach_the_terminal(void **state)
+{
+	static const char *const names[] = {"\x1b[2Jx",
+					    "a\nb\r\t",
+					    "\xc2\x9b"
+					    "31m",
+					    "\xff\xfe\x80",
+					    "\xe2\x80\xaegnp.exe",
+					    "\x7f",
+					    "\xc3"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
+
+		top_add_text(&sb, names[i], 20, i % 2);
+		for (size_t k = 0; k < sb.length; k++)
+			assert_in_range((unsigned char)sb.data[k], 0x20, 0x7e);
+		assert_non_null(strchr(sb.data, '?'));
+	}
+}
+
+static void a_long_name_keeps_its_end(void **state)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
+
+	assert_int_equal(top_add_text(&sb, "example.com/long/path.(*T).Method", 12, false), 12);
+	assert_string_equal(sb.data, "<(*T).Method");
+}
+
+static void times_are_short(void **state)
+{
+	static const struct {
+		uint64_t ns;
+		const char *text;
+	} cases[] = {{0, "0ms"},
+		     {350000000, "350ms"},
+		     {59950000000, "59.9s"},
+		     {754 * SECOND, "12m34s"},
+		     {18180 * SECOND, "5h03m"},
+		     {UINT64_MAX, "213503d23h"}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
+
+		top_add_time(&sb, cases[i].ns);
+		assert_string_equal(sb.data, cases[i].text);
+	}
+}
+
+#define TOP_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TOP_TEST(a_functions_time_is_its_own_and_that_of_what_it_calls),
+		TOP_TEST(the_window_forgets_what_is_older),
+		TOP_TEST(a_minute_is_kept),
+		TOP_TEST(what_was_seen_long_ago_takes_no_memory),
+		TOP_TEST(a_lap_without_time_is_no_second),
+		TOP_TEST(labels_and_creators_have_their_goroutines),
+		TOP_TEST(a_filter_matches_any_case_and_any_of_what_is_known),
+		TOP_TEST(the_longest_waits_come_first),
+		TOP_TEST(a_label_has_its_longest_wait),
+		TOP_TEST(keys_lead_from_a_function_to_its_goroutines_and_back),
+		TOP_TEST(what_is_typed_can_be_corrected),
+		TOP_TEST(a_profile_is_written_into_the_file_that_is_named),
+		TOP_TEST(what_is_selected_stays_on_the_screen),
+		TOP_TEST(each_table_can_be_sorted_by_each_of_its_columns),
+		TOP_TEST(a_page_fits_any_terminal),
+		TOP_TEST(a_page_shows_states_over_time_and_the_table),
+		TOP_TEST(a_text_can_be_scrolled_to_its_end_and_not_beyond),
+		TOP_TEST(hostile_names_do_not_reach_the_terminal),
+		TOP_TEST(a_long_name_keeps_its_end),
+		TOP_TEST(times_are_short),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

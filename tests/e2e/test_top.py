@@ -1,0 +1,240 @@
+"""gospect top, in a terminal."""
+
+import os
+import pathlib
+import re
+import signal
+import time
+
+import pytest
+
+from lib import golang, gospect, pprof, terminal
+from lib.process import wait_until
+
+pytestmark = pytest.mark.skipif(terminal.why_not() is not None, reason=str(terminal.why_not()))
+
+# One goroutine runs, 20 wait for a channel.
+QUIET = ("-only", "none", "-spin", "1", "-extra", "20")
+TABLE = 7  # the line in which it begins
+
+
+def top(*args, **kwargs):
+    return terminal.Terminal(gospect.BINARY, "top", *args, **kwargs)
+
+
+def rows(screen):
+    """The table's rows, as words."""
+    return [line.split() for line in screen.split("\n")[TABLE:-1] if line.strip()]
+
+
+def row_of(screen, name):
+    return next(row for row in rows(screen) if row[-1] == name)
+
+
+def state(screen, name):
+    """How many goroutines the head says to be in that state."""
+    return float(next(line for line in screen.split("\n") if line.startswith(name)).split()[1])
+
+
+def goids(screen):
+    return [int(row[0]) for row in rows(screen)]
+
+
+def test_functions_goroutines_and_creators(targets):
+    program = targets.start("states", args=QUIET)
+    with top("-p", program.pid) as t:
+        screen = t.wait_for("main.spin", "main.waitForChannel")
+        assert all(len(line) <= 80 for line in screen.split("\n"))
+        assert state(screen, "running") == pytest.approx(1, abs=0.35)
+        assert float(row_of(screen, "main.spin")[1]) == pytest.approx(1, abs=0.35)
+        assert float(row_of(screen, "main.waitForChannel")[4]) == pytest.approx(20, abs=0.01)
+        t.press("4")
+        screen = t.wait_for("[4 creators]", "main.main")
+        created = row_of(screen, "main.main")
+        assert float(created[0]) == pytest.approx(1, abs=0.35)
+        assert float(created[3]) >= 20 and re.fullmatch(r"[\d.]+m?s", created[4])
+        t.press("Enter")
+        t.wait_for("[2 goroutines]", "filter: =main.main", "main.waitForChannel")
+        t.press("s", "s")
+        screen = t.wait_for("*state")
+        assert rows(screen)[0][2:] == ["running", "main.spin"]
+        t.press("Escape")
+        t.wait_for("[2 goroutines]", without=["filter:"])
+        t.press("q")
+        assert t.status() == 0 and t.err() == ""
+
+
+def test_sort_filter_and_the_stack_of_a_goroutine(targets):
+    program = targets.start("states", args=QUIET)
+    with top("-p", program.pid) as t:
+        t.wait_for("main.spin")
+        t.press("2", "/")
+        t.type("waitforX")
+        t.press("BSpace")
+        t.wait_for("filter: waitfor_")
+        t.press("Enter")
+        screen = t.wait_for("filter: waitfor", "main.waitForChannel", without=["main.spin"])
+        shown = goids(screen)
+        # 20 do not fit below the head.
+        assert len(shown) == 16 and "for" in screen.split("\n")[6]
+        t.press("s")
+        ascending = goids(t.wait_for("*goroutine"))
+        assert ascending == sorted(ascending)
+        t.press("r")
+        descending = goids(t.wait_for("^goroutine"))
+        assert descending == sorted(descending, reverse=True) and descending != ascending
+        t.press("End", "Enter")
+        screen = t.wait_for("goroutine ", "created in main.main")
+        assert f"goroutine {ascending[0]} [chan receive, " in screen
+        assert re.search(r"main\.waitForChannel\n *\S*main\.go:\d+", screen)
+        t.press("Escape", "Escape")
+        t.wait_for("^goroutine", without=["filter:"])
+        t.press("s")
+        t.wait_for("*state", "main.spin")
+        t.press("/")
+        t.type("no such function")
+        t.press("Enter")
+        t.wait_for("nothing matches the filter")
+        t.press("?")
+        t.wait_for("freeze; go on", "its stack")
+        t.press("q")
+        assert t.status() == 0
+
+
+def test_labels_and_the_goroutines_that_have_one(targets):
+    program = targets.start("ledger")
+    with top("-p", program.pid) as t:
+        t.wait_for("[1 functions]", "main.")
+        t.press("3")
+        screen = t.wait_for("worker=sleeper", "worker=burner")
+        assert sum(map(float, row_of(screen, "worker=sleeper")[:4])) == pytest.approx(3, abs=0.1)
+        t.press("/")
+        t.type("worker=sleeper")
+        t.press("Enter")
+        t.wait_for("filter: worker=sleeper", without=["worker=burner"])
+        t.press("2")
+        t.wait_for("[2 goroutines]")
+        wait_until(lambda: len(rows(t.screen())) == 3, 5, "three sleepers")
+        t.press("q")
+        assert t.status() == 0
+
+
+def test_what_is_frozen_stays(targets):
+    program = targets.start("ledger")
+    with top("-p", program.pid) as t:
+        t.wait_for("main.", "max")
+        t.press("2")
+        t.wait_for("[2 goroutines]")
+        t.press("f")
+        frozen = t.wait_for("FROZEN")
+        time.sleep(1.5)
+        assert t.screen() == frozen
+        t.press("s")
+        shown = goids(t.wait_for("*goroutine", "FROZEN"))
+        assert shown == sorted(shown)
+        t.press("f")
+        t.wait_for("[2 goroutines]", without=["FROZEN"])
+        t.press("s", "s", "s")
+        wait_until(lambda: rows(t.screen()) != rows(frozen), 5, "other times")
+        t.press("q")
+        assert t.status() == 0
+
+
+def test_any_size_of_the_terminal(targets):
+    program = targets.start("states", args=QUIET)
+    with top("-p", program.pid) as t:
+        t.wait_for("main.spin")
+        for width, height in ((132, 43), (60, 15), (40, 9), (12, 3), (1, 1), (80, 24)):
+            t.resize(width, height)
+            if width > 20:
+                wait_until(lambda: len(t.lines()) == height and "q quit" in t.lines()[-1], 5,
+                           f"the last line at {width}x{height}")
+            assert all(len(line) <= width for line in t.lines())
+            assert t.running()
+        t.wait_for("main.spin", "runnable")
+        t.press("q")
+        assert t.status() == 0
+
+
+def test_a_profile_of_the_last_minute(targets):
+    program = targets.start("states", args=QUIET)
+    with top("-p", program.pid) as t:
+        t.wait_for("main.spin")
+        t.press("w")
+        t.wait_for(f"write to: top-{program.pid}-")
+        t.press("Enter")
+        t.wait_for(f" s are in top-{program.pid}-")
+        (path,) = pathlib.Path().glob(f"top-{program.pid}-*.pb.gz")
+        profile = pprof.read(path)
+        seconds = profile.duration_ns / 1e9
+        assert 0.5 < seconds < 10
+        waiting = profile.time_in("main.waitForChannel")
+        assert waiting / 1e9 == pytest.approx(20 * seconds, rel=0.01)
+        t.press("w", "C-u")
+        t.type("/no/such/folder/x.folded")
+        t.press("Enter")
+        t.wait_for("cannot write /no/such/folder/x.folded: its folder does not exist")
+        t.press("w", "C-u")
+        t.type("x.what")
+        t.press("Enter")
+        t.wait_for("cannot tell the format from the name x.what")
+        t.press("q")
+        assert t.status() == 0
+        assert os.listdir() == [path.name]
+
+
+def test_the_targets_end_is_said_and_the_last_view_stays(targets):
+    program = targets.start("states", args=QUIET)
+    with top("-p", program.pid) as t:
+        t.wait_for("main.spin", "main.waitForChannel")
+        targets.forget(program).stop()
+        screen = t.wait_for(f"process {program.pid} has exited", "q quits")
+        assert float(row_of(screen, "main.waitForChannel")[4]) == pytest.approx(20, abs=0.5)
+        t.press("2", "Enter")
+        t.wait_for("goroutine ", "created in")
+        t.press("w", "C-u")
+        t.type("end.folded")
+        t.press("Enter")
+        t.wait_for("are in end.folded")
+        assert "main.waitForChannel" in pathlib.Path("end.folded").read_text()
+        t.press("q")
+        assert t.status() == 0 and len(t.err().splitlines()) == 1
+
+
+def test_a_commands_exit_status_is_passed_on(tmp_path):
+    binary = golang.build("states", golang.NEWEST)
+    os.mkfifo("input")
+    held = os.open("input", os.O_RDWR)
+    with top("--", "sh", "-c", f"exec {binary} {' '.join(QUIET)} <input") as t:
+        screen = t.wait_for("main.spin")
+        assert "ready" not in screen
+        pid = int(re.search(r"\(pid (\d+)", screen)[1])
+        os.kill(pid, signal.SIGKILL)
+        t.wait_for("q quits")
+        t.press("q")
+        assert t.status() == 128 + signal.SIGKILL
+    os.close(held)
+
+
+def test_without_a_terminal_record_is_named(states):
+    assert "gospect record" in gospect.run("top", "-p", states.pid).fails(2)
+    with top("-p", states.pid, env={"TERM": "nonsense"}) as t:
+        assert t.status() == 1
+        assert t.err().startswith("gospect: this terminal") and t.err().count("\n") == 1
+
+
+def test_uses_little_of_a_core_with_ten_thousand_goroutines(targets):
+    program = targets.start("crowd", args=("-goroutines", "10000"))
+    with top("-p", program.pid) as t:
+        t.wait_for("10001 goroutines")
+        t.press("2")
+        t.wait_for("1000 of 10001")
+        schedstat = pathlib.Path(f"/proc/{t.pid}/schedstat")
+        before, start = int(schedstat.read_text().split()[0]), time.monotonic()
+        time.sleep(8)
+        used, passed = int(schedstat.read_text().split()[0]) - before, time.monotonic() - start
+        print(f"{100 * used / 1e9 / passed:.2f} % of a core")
+        assert used / 1e9 <= 0.02 * passed
+        assert used > 0
+        t.press("q")
+        assert t.status() == 0

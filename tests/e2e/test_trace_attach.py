@@ -175,7 +175,8 @@ def test_a_second_tracer_is_refused_by_name(hectic):
 
 @pytest.fixture
 def debugger():
-    """Takes a program's first thread as a debugger does, and lets go of it at the end."""
+    """Takes a program's first thread as a debugger does, and lets go of it at the end. Signals that
+    the thread was about to take are lost meanwhile."""
     taken = []
 
     def take(pid):
@@ -197,7 +198,7 @@ def debugger():
 
 
 def test_a_program_under_a_debugger_is_refused_by_the_debuggers_pid(hectic, debugger):
-    program = hectic()
+    program = hectic(args=("-calm", "-only=channels,births,files,garbage"))
     debugger(program.pid)
     assert f"process {os.getpid()}" in tracing.probe(program.pid, 0.1).refused()
     debugger.let_go()
@@ -205,7 +206,7 @@ def test_a_program_under_a_debugger_is_refused_by_the_debuggers_pid(hectic, debu
 
 
 def test_what_was_mapped_is_unmapped_when_the_last_step_fails(hectic, debugger):
-    program = hectic()
+    program = hectic(args=("-calm", "-only=channels,births,files,garbage"))
     process = tracing.start_until(program.pid, "all-mapped")
     assert sum(tracing.mappings(program.pid)) > 1 << 20
     debugger(program.pid)  # meanwhile

@@ -1,15 +1,21 @@
 /*
- * Stacks of goroutines that move: header, stack and header again, one behind the other in one call,
- * which takes a microsecond for each of them.
+ * Stacks, proven to be of one moment: header, stack and header again, in one call.
  *
  * What proves a stack is trackingSeq, of 8 bits, which a goroutine adds one to just after it has
  * left the state "running". So two more things are needed:
- * - A call reads a few goroutines alone, so that none can move 256 times meanwhile: it takes 80 ns
- *   at least to move once. A call that takes longer proves nothing (the kernel gave the processor
- * to somebody else in the middle of it, or the machine is slow); then the headers have to be the
- * same two times more.
- * - The header is read a second time behind the stack and, once more, its counter: between the
- *   change of state and the addition there are a few nanoseconds, which two reads cannot both hit.
+ * - A call reads so few goroutines that none can move 256 times meanwhile: it takes 80 ns at least
+ *   to move once. A call that takes longer proves nothing (the kernel gave the processor to
+ *   somebody else in the middle of it, or the machine is slow); then stack and header are read
+ *   once more, and have to be the same. Who moves fast enough shows another stack then.
+ * - Between the change of state and the addition there are a few nanoseconds. As long as they last
+ *   g.m is set, which parking takes away only afterwards (proc.go:park_m, goschedImpl) and which is
+ *   set again before the goroutine runs (execute): a header without it is not of those
+ *   nanoseconds. Who has an m and does not run, as in a system call, has its counter read once
+ *   more behind the last header, which both reads cannot hit.
+ *
+ * Who moves is read closely: its pieces one behind the other, which takes a microsecond, and a
+ * few goroutines in a call. Of the others, if they have no m, a call reads as many as there is time
+ * for, all headers, all stacks, all headers: neighbours are merged, so that fewer pages are read.
  *
  * The two sides of iter.Pull take turns without counting. Their stacks are read twice, and count
  * when both copies are the same.
@@ -21,9 +27,12 @@
 #include "base/clock.h"
 #include "goroutine/set.h"
 
-/* How many goroutines one call reads, and the time in which nobody moves 256 times. */
-#define CALL_COUNT 8
+/* The time in which nobody moves 256 times. */
 #define CALL_NS 20000
+/* How many goroutines a call reads closely, and how many together at first and at least. */
+#define CALL_COUNT 8
+#define TOGETHER_FIRST 32
+#define TOGETHER_LEAST 16
 /* A stack is read from a little below its pointer, within the page: who moved on may be there. */
 #define BELOW 256
 #define PAGE 4096u
@@ -48,7 +57,7 @@ static uint64_t stack_low(const struct goroutine_set *set, const struct candidat
 	return c->now.sp - page > BELOW ? c->now.sp - BELOW : page;
 }
 
-static void fill_pieces(const struct goroutine_set *set, const struct candidate *c,
+static void fill_pieces(const struct goroutine_set *set, const struct candidate *c, bool together,
 			struct plan_piece *pieces)
 {
 	uint64_t g = set->g[c->index], low = stack_low(set, c);
@@ -63,17 +72,7 @@ static void fill_pieces(const struct goroutine_set *set, const struct candidate 
 	pieces[STACK_AGAIN] = pieces[STACK];
 	if (!record_is_coroutine(set, &c->now))
 		pieces[STACK_AGAIN].size = 0;
-	pieces[COUNTER] = (struct plan_piece){counter_address(set, c), 1, 0};
-}
-
-static bool plan_one(struct goroutine_set *set, const struct candidate *c,
-		     struct plan_piece *pieces)
-{
-	fill_pieces(set, c, pieces);
-	for (int part = 0; part < PARTS; part++)
-		if (pieces[part].size && !plan_add(&set->batch, &pieces[part], 1))
-			return false;
-	return true;
+	pieces[COUNTER] = (struct plan_piece){counter_address(set, c), together ? 0 : 1, 0};
 }
 
 /* What a batch needs to know of each of its members. */
@@ -84,18 +83,82 @@ struct close_look {
 	bool in_time; /* in a call that was short enough */
 };
 
-static struct error *plan_all(struct goroutine_set *set, const uint32_t *who, size_t count,
-			      struct close_look *looks)
+/*
+ * Pieces of the members of a batch, `parts` of each; piece number `part` of member i is
+ * items[i * parts + part]. Those of size 0 are not read.
+ */
+struct pieces {
+	struct plan_piece *items;
+	size_t parts;
+	size_t members;
+};
+
+static bool plan_one(struct plan *plan, const struct pieces *p, size_t member)
 {
+	struct plan_piece *items = p->items + member * p->parts;
+
+	for (size_t part = 0; part < p->parts; part++)
+		if (items[part].size && !plan_merge(plan, &items[part], plan->count))
+			return false;
+	return true;
+}
+
+/* The members in the order of the addresses of that part. */
+static void order_members(const struct pieces *p, size_t part, uint8_t order[CLOSE_BATCH])
+{
+	for (size_t i = 0; i < p->members; i++) {
+		uint64_t address = p->items[i * p->parts + part].address;
+		size_t k = i;
+
+		for (; k && p->items[order[k - 1] * p->parts + part].address > address; k--)
+			order[k] = order[k - 1];
+		order[k] = i;
+	}
+}
+
+static bool plan_parts(struct plan *plan, const struct pieces *p)
+{
+	uint8_t order[CLOSE_BATCH];
+
+	for (size_t part = 0; part < p->parts; part++) {
+		size_t first = plan->count;
+
+		order_members(p, part, order);
+		for (size_t i = 0; i < p->members; i++) {
+			struct plan_piece *piece = &p->items[order[i] * p->parts + part];
+
+			if (piece->size && !plan_merge(plan, piece, first))
+				return false;
+		}
+	}
+	return true;
+}
+
+static bool plan_closely(struct plan *plan, const struct pieces *p, struct close_look *looks)
+{
+	for (size_t i = 0; i < p->members; i++) {
+		looks[i].first_range = plan->count;
+		looks[i].first_byte = plan->bytes;
+		if (!plan_one(plan, p, i))
+			return false;
+	}
+	return true;
+}
+
+static struct error *plan_all(struct goroutine_set *set, const uint32_t *who, size_t count,
+			      bool together, struct close_look *looks)
+{
+	struct pieces p = {.parts = PARTS, .members = count};
+
 	plan_reset(&set->batch);
 	if (!array_reserve(&set->batch_pieces, &set->batch_piece_capacity, PARTS * count))
 		return &error_no_memory;
-	for (size_t i = 0; i < count; i++) {
-		looks[i] = (struct close_look){set->batch.count, set->batch.bytes, 0, false};
-		if (!plan_one(set, &set->candidates[who[i]], set->batch_pieces + i * PARTS))
-			return &error_no_memory;
-	}
-	if (!array_reserve(&set->batch_bytes, &set->batch_capacity, set->batch.bytes))
+	p.items = set->batch_pieces;
+	for (size_t i = 0; i < count; i++)
+		fill_pieces(set, &set->candidates[who[i]], together, p.items + i * PARTS);
+	memset(looks, 0, count * sizeof(*looks));
+	if (!(together ? plan_parts(&set->batch, &p) : plan_closely(&set->batch, &p, looks)) ||
+	    !array_reserve(&set->batch_bytes, &set->batch_capacity, set->batch.bytes))
 		return &error_no_memory;
 	return NULL;
 }
@@ -107,14 +170,26 @@ static struct error *read_call(struct goroutine_set *set, size_t count, struct c
 	size_t last = to < count ? looks[to].first_range : set->batch.count, done;
 	struct plan call = {.ranges = set->batch.ranges + looks[from].first_range,
 			    .count = last - looks[from].first_range};
-	uint64_t start = clock_now();
+	uint64_t start = clock_now(), end;
 	struct error *err;
 
 	err = plan_read(&call, set->t, set->batch_bytes + looks[from].first_byte, &done);
+	end = clock_now();
 	for (size_t i = from; !err && i < to; i++) {
-		looks[i].in_time = clock_now() - start < CALL_NS;
+		looks[i].in_time = end - start < CALL_NS;
 		looks[i].end = looks[from].first_byte + done;
 	}
+	set->call_ns = end - start;
+	return err;
+}
+
+static struct error *read_closely(struct goroutine_set *set, size_t count, struct close_look *looks)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < count; i += CALL_COUNT)
+		err = read_call(set, count, looks, i,
+				i + CALL_COUNT < count ? i + CALL_COUNT : count);
 	return err;
 }
 
@@ -147,16 +222,26 @@ static bool same_part(const struct goroutine_set *set, const struct close_look *
 	       !memcmp(a, b, pieces[part].size);
 }
 
+/* Whether what the last header counts is all that there is to count. */
+static bool has_counted(const struct goroutine_set *set, const struct close_look *look,
+			const struct plan_piece *pieces, const uint8_t *again)
+{
+	const uint8_t *counter = part_bytes(set, look, pieces, COUNTER);
+
+	if (!pieces[COUNTER].size)
+		return !header_u64(again, set->lay->n.g_m);
+	return counter && *counter == again[set->lay->n.g_tracking_seq];
+}
+
 /* Whether c->now, of the first header, was so up to the last; and with it the stack's copy. */
 static bool stood_still(const struct goroutine_set *set, const struct candidate *c,
 			const struct close_look *look, const struct plan_piece *pieces)
 {
 	const struct golayout_numbers *n = &set->lay->n;
 	const uint8_t *again = part_bytes(set, look, pieces, HEADER_AGAIN);
-	const uint8_t *counter = part_bytes(set, look, pieces, COUNTER);
 	struct goroutine_record record;
 
-	if (!again || !counter || *counter != again[n->g_tracking_seq])
+	if (!again || !has_counted(set, look, pieces, again))
 		return false;
 	record = record_of(set, again);
 	if (!record_same(&record, &c->now) || header_u64(again, n->g_stack_hi) != c->stack_end ||
@@ -236,23 +321,25 @@ static struct error *judge(struct goroutine_set *set, struct candidate *c, struc
 	return err;
 }
 
-/* Those that have a stack by now, and were not read in time, with two pieces each. */
-static bool plan_slow(struct goroutine_set *set, const uint32_t *who, size_t count,
-		      const struct close_look *looks, struct plan_piece *pieces)
+/* Those that have a stack by now, and were not read in time: stack and header. */
+static bool plan_slow(struct goroutine_set *set, const uint32_t *who,
+		      const struct close_look *looks, bool together, const struct pieces *slow)
 {
-	plan_reset(&set->confirm);
-	for (size_t i = 0; i < count; i++) {
-		struct candidate *c = &set->candidates[who[i]];
-		struct plan_piece *mine = pieces + 2 * i;
+	for (size_t i = 0; i < slow->members; i++) {
+		const struct candidate *c = &set->candidates[who[i]];
+		struct plan_piece *mine = slow->items + 2 * i;
 
-		mine->size = 0;
-		if (looks[i].in_time || c->settled || c->now.stack == STACK_NONE)
-			continue;
 		mine[0] = set->batch_pieces[i * PARTS + STACK];
 		mine[1] = set->batch_pieces[i * PARTS + HEADER];
-		if (!plan_add(&set->confirm, &mine[0], 1) || !plan_add(&set->confirm, &mine[1], 1))
-			return false;
+		if (looks[i].in_time || c->settled || c->now.stack == STACK_NONE)
+			mine[0].size = mine[1].size = 0;
 	}
+	plan_reset(&set->confirm);
+	if (together && !plan_parts(&set->confirm, slow))
+		return false;
+	for (size_t i = 0; !together && i < slow->members; i++)
+		if (!plan_one(&set->confirm, slow, i))
+			return false;
 	return array_reserve(&set->confirm_bytes, &set->confirm_capacity, set->confirm.bytes + 1);
 }
 
@@ -261,7 +348,8 @@ static bool is_confirmed(const struct goroutine_set *set, const struct candidate
 {
 	struct goroutine_record record;
 
-	if ((size_t)mine[1].offset + mine[1].size > end ||
+	if ((size_t)mine[0].offset + mine[0].size > end ||
+	    (size_t)mine[1].offset + mine[1].size > end ||
 	    memcmp(set->batch_bytes + first[STACK].offset, set->confirm_bytes + mine[0].offset,
 		   mine[0].size))
 		return false;
@@ -271,13 +359,14 @@ static bool is_confirmed(const struct goroutine_set *set, const struct candidate
 
 /* Reads the stacks and the headers of those whose read took too long once more. */
 static struct error *confirm(struct goroutine_set *set, const uint32_t *who, size_t count,
-			     const struct close_look *looks)
+			     bool together, const struct close_look *looks)
 {
-	struct plan_piece pieces[2 * CLOSE_BATCH];
+	struct plan_piece items[2 * CLOSE_BATCH];
+	const struct pieces slow = {items, 2, count};
 	size_t end = 0;
 	struct error *err;
 
-	if (!plan_slow(set, who, count, looks, pieces))
+	if (!plan_slow(set, who, looks, together, &slow))
 		return &error_no_memory;
 	if (!set->confirm.count)
 		return NULL;
@@ -285,30 +374,49 @@ static struct error *confirm(struct goroutine_set *set, const uint32_t *who, siz
 	for (size_t i = 0; !err && i < count; i++) {
 		struct candidate *c = &set->candidates[who[i]];
 
-		if (pieces[2 * i].size &&
-		    !is_confirmed(set, c, set->batch_pieces + i * PARTS, &pieces[2 * i], end))
+		if (items[2 * i].size &&
+		    !is_confirmed(set, c, set->batch_pieces + i * PARTS, &items[2 * i], end))
 			c->now.stack = STACK_NONE;
 	}
 	return err;
 }
 
+/* Where those that have labels point to now, in set->confirm_bytes at items[i].offset; it was read
+ * when that is within *ret_end. */
+static struct error *read_label_pointers(struct goroutine_set *set, const uint32_t *who,
+					 const struct pieces *p, size_t *ret_end)
+{
+	for (size_t i = 0; i < p->members; i++) {
+		const struct candidate *c = &set->candidates[who[i]];
+
+		p->items[i].address = set->g[c->index] + set->lay->n.g_labels;
+		p->items[i].size = c->labels ? sizeof(uint64_t) : 0;
+	}
+	plan_reset(&set->confirm);
+	if (!plan_parts(&set->confirm, p) ||
+	    !array_reserve(&set->confirm_bytes, &set->confirm_capacity, set->confirm.bytes + 1))
+		return &error_no_memory;
+	return plan_read(&set->confirm, set->t, set->confirm_bytes, ret_end);
+}
+
 /* A goroutine has the labels that were read when it still points to them. */
 static struct error *read_labels(struct goroutine_set *set, const uint32_t *who, size_t count)
 {
+	struct plan_piece items[CLOSE_BATCH];
 	struct error *err;
+	size_t end;
 
 	if (!candidates_have_labels(set, who, count))
 		return NULL;
 	err = candidates_read_labels(set, who, count);
+	if (!err)
+		err = read_label_pointers(set, who, &(struct pieces){items, 1, count}, &end);
 	for (size_t i = 0; !err && i < count; i++) {
 		struct candidate *c = &set->candidates[who[i]];
-		uint64_t now;
 
 		if (c->labels &&
-		    (c->now.labels == LABELS_TORN ||
-		     error_dropped(target_read_u64(set->t, set->g[c->index] + set->lay->n.g_labels,
-						   &now)) ||
-		     now != c->labels))
+		    (c->now.labels == LABELS_TORN || items[i].offset + sizeof(uint64_t) > end ||
+		     header_u64(set->confirm_bytes, items[i].offset) != c->labels))
 			c->now.stack = STACK_NONE;
 	}
 	return err;
@@ -338,21 +446,58 @@ static struct error *settle_all(struct goroutine_set *set, uint32_t *who, size_t
 	return err;
 }
 
-struct error *try_closely(struct goroutine_set *set, uint32_t *who, size_t count, size_t *ret_left)
+/* What was read, `together` or closely, is judged, and who may be settled is. */
+static struct error *settle_read(struct goroutine_set *set, uint32_t *who, size_t count,
+				 bool together, struct close_look *looks, size_t *ret_left)
 {
-	struct close_look looks[CLOSE_BATCH];
-	struct error *err;
+	struct error *err = NULL;
 
-	err = plan_all(set, who, count, looks);
-	for (size_t i = 0; !err && i < count; i += CALL_COUNT)
-		err = read_call(set, count, looks, i,
-				i + CALL_COUNT < count ? i + CALL_COUNT : count);
 	for (size_t i = 0; !err && i < count; i++)
 		err = judge(set, &set->candidates[who[i]], &looks[i],
 			    set->batch_pieces + i * PARTS);
 	if (!err)
-		err = confirm(set, who, count, looks);
+		err = confirm(set, who, count, together, looks);
 	if (!err)
 		err = read_labels(set, who, count);
 	return err ? err : settle_all(set, who, count, ret_left);
+}
+
+struct error *try_closely(struct goroutine_set *set, uint32_t *who, size_t count, size_t *ret_left)
+{
+	struct close_look looks[CLOSE_BATCH];
+	struct error *err = plan_all(set, who, count, false, looks);
+
+	if (!err)
+		err = read_closely(set, count, looks);
+	return err ? err : settle_read(set, who, count, false, looks, ret_left);
+}
+
+uint32_t together_count(const struct goroutine_set *set)
+{
+	return set->together ? set->together : TOGETHER_FIRST;
+}
+
+/* As many as take three quarters of the time. */
+static void adjust_together(struct goroutine_set *set, size_t count)
+{
+	uint32_t n = together_count(set);
+
+	if (set->call_ns >= CALL_NS)
+		n -= n / 8;
+	else if (count == n && set->call_ns < CALL_NS / 4 * 3)
+		n++;
+	if (n >= TOGETHER_LEAST && n <= CLOSE_BATCH)
+		set->together = n;
+}
+
+struct error *try_together(struct goroutine_set *set, uint32_t *who, size_t count, size_t *ret_left)
+{
+	struct close_look looks[CLOSE_BATCH];
+	struct error *err = plan_all(set, who, count, true, looks);
+
+	if (!err)
+		err = read_call(set, count, looks, 0, count);
+	if (!err)
+		adjust_together(set, count);
+	return err ? err : settle_read(set, who, count, true, looks, ret_left);
 }

@@ -4,29 +4,36 @@
 
 #include "base/array.h"
 
+bool plan_merge(struct plan *plan, struct plan_piece *piece, size_t first)
+{
+	struct target_range *last = plan->count > first ? &plan->ranges[plan->count - 1] : NULL;
+	uint64_t end = piece->address + piece->size;
+
+	if (last && piece->address >= last->address &&
+	    piece->address <= last->address + last->size + PLAN_GAP &&
+	    end - last->address <= PLAN_CALL_BYTES) {
+		if (end > last->address + last->size) {
+			plan->bytes += end - (last->address + last->size);
+			last->size = end - last->address;
+		}
+	} else {
+		if (!array_reserve(&plan->ranges, &plan->capacity, plan->count + 1))
+			return false;
+		last = &plan->ranges[plan->count++];
+		*last = (struct target_range){piece->address, piece->size, NULL};
+		plan->bytes += piece->size;
+	}
+	piece->offset = plan->bytes - last->size + (piece->address - last->address);
+	return true;
+}
+
 bool plan_add(struct plan *plan, struct plan_piece *pieces, size_t count)
 {
-	struct target_range *last = NULL;
+	size_t first = plan->count;
 
-	for (size_t i = 0; i < count; i++) {
-		struct plan_piece *p = &pieces[i];
-		uint64_t end = p->address + p->size;
-
-		if (last && p->address <= last->address + last->size + PLAN_GAP &&
-		    end - last->address <= PLAN_CALL_BYTES) {
-			if (end > last->address + last->size) {
-				plan->bytes += end - (last->address + last->size);
-				last->size = end - last->address;
-			}
-		} else {
-			if (!array_reserve(&plan->ranges, &plan->capacity, plan->count + 1))
-				return false;
-			last = &plan->ranges[plan->count++];
-			*last = (struct target_range){p->address, p->size, NULL};
-			plan->bytes += p->size;
-		}
-		p->offset = plan->bytes - last->size + (p->address - last->address);
-	}
+	for (size_t i = 0; i < count; i++)
+		if (!plan_merge(plan, &pieces[i], first))
+			return false;
 	return true;
 }
 

@@ -104,7 +104,6 @@ void goroutine_set_close(struct goroutine_set *set)
 	free(set->batch_bytes);
 	free(set->confirm_bytes);
 	free(set->batch_pieces);
-	free(set->order);
 	free(set->again);
 	free(set);
 }

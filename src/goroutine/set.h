@@ -74,9 +74,9 @@ struct goroutine_set {
 	size_t batch_capacity;
 	struct plan_piece *batch_pieces;
 	size_t batch_piece_capacity;
-	uint32_t *order;
-	size_t order_capacity;
-	uint8_t *again; /* headers of single retries */
+	uint32_t together; /* how many are read together in one call; 0: not yet known */
+	uint64_t call_ns;  /* what the last call took */
+	uint8_t *again;    /* headers of single retries */
 };
 
 static inline uint64_t header_u64(const uint8_t *header, int32_t offset)
@@ -149,6 +149,11 @@ struct error *candidates_settle(struct goroutine_set *set) must_check;
  */
 struct error *try_closely(struct goroutine_set *set, uint32_t *who, size_t count,
 			  size_t *ret_left) must_check;
+
+/* The same, cheaper, for those that are not expected to move: as many as together_count() says. */
+struct error *try_together(struct goroutine_set *set, uint32_t *who, size_t count,
+			   size_t *ret_left) must_check;
+uint32_t together_count(const struct goroutine_set *set);
 
 /* What the header says is now what is known of it. */
 void candidate_take_header(const struct goroutine_set *set, struct candidate *c,

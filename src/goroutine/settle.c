@@ -1,11 +1,8 @@
 /*
- * The stacks of those that are not as they were, each proven untorn.
+ * The stacks of those that are not as they were, each proven untorn (closely.c).
  *
- * Many at once are read in address order, neighbours merged, each stack twice; then their headers
- * again. trackingSeq has 8 bits, and who moves fast enough may have moved 256 times in a read that
- * takes so long; but then the two copies differ. Who ran meanwhile, and whoever is not read with
- * many, is read closely (closely.c), then alone. What is read in one call is read in the order of
- * its ranges.
+ * Of many at once those that are not expected to move are read together. Who ran meanwhile, and
+ * whoever is not read with many, is read closely, then alone.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +11,8 @@
 #include "base/cleanup.h"
 #include "goroutine/set.h"
 
-/* From so many on it pays to read in address order. */
+/* From so many on it pays to read them together. */
 #define MERGE_FROM 256
-#define LARGE_BATCH 512
 #define MAX_TRIES 8
 /* What the stacks of one batch have together at most, but for a single larger one. */
 #define BATCH_BYTES (8u << 20)
@@ -94,99 +90,11 @@ struct error *candidate_settle_without_stack(struct goroutine_set *set, struct c
 	return err ? err : candidate_settle(set, c);
 }
 
-static int compare_sp(const void *a, const void *b, void *arg)
-{
-	const struct candidate *candidates = arg;
-	uint64_t x = candidates[*(const uint32_t *)a].now.sp;
-	uint64_t y = candidates[*(const uint32_t *)b].now.sp;
-
-	return (x > y) - (x < y);
-}
-
 size_t candidate_stack_size(const struct goroutine_set *set, const struct candidate *c)
 {
 	size_t size = c->stack_end - c->now.sp;
 
 	return size < set->options.stack_limit ? size : set->options.stack_limit;
-}
-
-/* The order in which a batch's stacks are read; its headers are in address order as they come. */
-static bool order_batch(struct goroutine_set *set, const uint32_t *who, size_t count)
-{
-	if (!array_reserve(&set->order, &set->order_capacity, count))
-		return false;
-	memcpy(set->order, who, count * sizeof(*who));
-	qsort_r(set->order, count, sizeof(*set->order), compare_sp, set->candidates);
-	return true;
-}
-
-/*
- * A batch's pieces: [ticks][stacks by address][stacks][headers][ticks], `count` of each in who's
- * order but for the stacks, which are in set->order's.
- */
-enum part { PART_TICK, PART_STACK, PART_STACK_AGAIN, PART_HEADER, PART_TICK_AGAIN, PARTS };
-
-static bool is_stack(enum part part)
-{
-	return part == PART_STACK || part == PART_STACK_AGAIN;
-}
-
-static void fill_part(struct goroutine_set *set, const uint32_t *who, size_t count, enum part part,
-		      struct plan_piece *pieces)
-{
-	for (size_t i = 0; i < count; i++) {
-		const struct candidate *c =
-			&set->candidates[is_stack(part) ? set->order[i] : who[i]];
-
-		if (is_stack(part))
-			pieces[i] = (struct plan_piece){c->now.sp, candidate_stack_size(set, c), 0};
-		else if (part == PART_TICK || part == PART_TICK_AGAIN)
-			pieces[i] = (struct plan_piece){c->tick_address, 4, 0};
-		else
-			pieces[i] = (struct plan_piece){set->g[c->index], set->header_size, 0};
-	}
-}
-
-/* Ticks are few and scattered: each is a range of its own, and only for those that need it. */
-static bool add_ticks(struct goroutine_set *set, struct plan_piece *pieces, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (pieces[i].address && !plan_add(&set->batch, &pieces[i], 1))
-			return false;
-	return true;
-}
-
-/* Plans the parts `from` to `to` of a batch. */
-static bool plan_parts(struct goroutine_set *set, const uint32_t *who, size_t count, enum part from,
-		       enum part to)
-{
-	for (enum part part = from; part <= to; part++) {
-		struct plan_piece *pieces = set->batch_pieces + part * count;
-		bool is_tick = part == PART_TICK || part == PART_TICK_AGAIN;
-
-		fill_part(set, who, count, part, pieces);
-		if (!(is_tick ? add_ticks(set, pieces, count)
-			      : plan_add(&set->batch, pieces, count)))
-			return false;
-	}
-	return true;
-}
-
-static struct error *read_batch(struct goroutine_set *set, size_t from, size_t *ret_end)
-{
-	struct plan rest = set->batch;
-	size_t done, skip = 0, bytes = 0;
-	struct error *err;
-
-	while (skip < rest.count && bytes < from)
-		bytes += rest.ranges[skip++].size;
-	rest.ranges += skip;
-	rest.count -= skip;
-	if (!array_reserve(&set->batch_bytes, &set->batch_capacity, set->batch.bytes))
-		return &error_no_memory;
-	err = plan_read(&rest, set->t, set->batch_bytes + from, &done);
-	*ret_end = from + done;
-	return err;
 }
 
 struct error *candidates_read_labels(struct goroutine_set *set, const uint32_t *who, size_t count)
@@ -213,75 +121,6 @@ bool candidates_have_labels(const struct goroutine_set *set, const uint32_t *who
 	return false;
 }
 
-/* Reads all parts; what lies behind *ret_end in the buffer was not read. When it is 0, nothing is
- * there, and not all parts have a place. */
-static struct error *read_parts(struct goroutine_set *set, const uint32_t *who, size_t count,
-				size_t *ret_end)
-{
-	bool labels = candidates_have_labels(set, who, count);
-	struct error *err;
-	size_t middle;
-
-	plan_reset(&set->batch);
-	if (!array_reserve(&set->batch_pieces, &set->batch_piece_capacity, PARTS * count) ||
-	    !order_batch(set, who, count) ||
-	    !plan_parts(set, who, count, PART_TICK, labels ? PART_STACK_AGAIN : PART_TICK_AGAIN))
-		return &error_no_memory;
-	err = read_batch(set, 0, ret_end);
-	if (err || !labels)
-		return err;
-	middle = set->batch.bytes;
-	if (*ret_end < middle) {
-		*ret_end = 0;
-		return NULL;
-	}
-	err = candidates_read_labels(set, who, count);
-	if (err)
-		return err;
-	if (!plan_parts(set, who, count, PART_HEADER, PART_TICK_AGAIN))
-		return &error_no_memory;
-	return read_batch(set, middle, ret_end);
-}
-
-static const uint8_t *part_bytes(const struct goroutine_set *set, enum part part, size_t count,
-				 size_t i, size_t end)
-{
-	const struct plan_piece *p = &set->batch_pieces[part * count + i];
-
-	return (size_t)p->offset + p->size <= end ? set->batch_bytes + p->offset : NULL;
-}
-
-static bool header_agrees(const struct goroutine_set *set, const struct candidate *c,
-			  const uint8_t *again)
-{
-	struct goroutine_record record;
-
-	if (!again)
-		return false;
-	record = record_of(set, again);
-	return record_same(&record, &c->now) &&
-	       header_u64(again, set->lay->n.g_stack_hi) == c->stack_end &&
-	       header_u64(again, set->lay->n.g_labels) == c->labels;
-}
-
-/* Whether the goroutine did not run from its first header to the one read behind its stack. */
-static bool stood_still(struct goroutine_set *set, struct candidate *c, size_t count, size_t i,
-			size_t end)
-{
-	if (c->now.labels == LABELS_TORN ||
-	    !header_agrees(set, c, part_bytes(set, PART_HEADER, count, i, end)))
-		return false;
-	if (c->tick_address) {
-		const uint8_t *before = part_bytes(set, PART_TICK, count, i, end);
-		const uint8_t *after = part_bytes(set, PART_TICK_AGAIN, count, i, end);
-
-		if (!before || !after || memcmp(before, after, 4))
-			return false;
-		memcpy(&c->now.tick, after, 4);
-	}
-	return true;
-}
-
 struct error *candidate_unwind(struct goroutine_set *set, struct candidate *c, const uint8_t *bytes,
 			       size_t size)
 {
@@ -299,45 +138,6 @@ struct error *candidate_unwind(struct goroutine_set *set, struct candidate *c, c
 	c->truncated = !memory.whole;
 	set->stats.stacks++;
 	return stacks_unwind(set->stacks, &memory, &c->now.stack);
-}
-
-/*
- * Tries to settle a batch. Those that moved stay unsettled and are packed to the front of `who`;
- * *ret_left is how many.
- */
-static struct error *try_batch(struct goroutine_set *set, uint32_t *who, size_t count,
-			       size_t *ret_left)
-{
-	size_t end, left = 0;
-	struct error *err = read_parts(set, who, count, &end);
-
-	if (err)
-		return err;
-	for (size_t k = 0; k < count; k++) {
-		struct candidate *c = &set->candidates[set->order[k]];
-		const uint8_t *bytes = end ? part_bytes(set, PART_STACK, count, k, end) : NULL;
-
-		c->now.stack = STACK_NONE;
-		if (bytes)
-			err = candidate_unwind(set, c, bytes, candidate_stack_size(set, c));
-		if (err)
-			return err;
-	}
-	for (size_t i = 0; i < count; i++) {
-		struct candidate *c = &set->candidates[who[i]];
-
-		if (end && stood_still(set, c, count, i, end) && c->now.stack != STACK_NONE) {
-			set->stats.truncated += c->truncated;
-			err = candidate_settle(set, c);
-		} else {
-			set->stats.torn++;
-			who[left++] = who[i];
-		}
-		if (err)
-			return err;
-	}
-	*ret_left = left;
-	return NULL;
 }
 
 void candidate_take_header(const struct goroutine_set *set, struct candidate *c,
@@ -413,17 +213,18 @@ static size_t batch_length(const struct goroutine_set *set, const uint32_t *who,
 	return n;
 }
 
-static struct error *
-try_in_batches(struct goroutine_set *set, uint32_t *who, size_t count, size_t most,
-	       struct error *(*try)(struct goroutine_set *, uint32_t *, size_t, size_t *),
-	       size_t *ret_left)
+static struct error *try_in_batches(struct goroutine_set *set, uint32_t *who, size_t count,
+				    struct error *(*try)(struct goroutine_set *, uint32_t *, size_t,
+							 size_t *),
+				    size_t *ret_left)
 {
 	size_t left = 0, n, moved;
 
 	for (size_t i = 0; i < count; i += n) {
 		struct error *err;
 
-		n = batch_length(set, who + i, count - i, most);
+		n = batch_length(set, who + i, count - i,
+				 try == try_together ? together_count(set) : CLOSE_BATCH);
 		err = try(set, who + i, n, &moved);
 		if (err)
 			return err;
@@ -443,7 +244,8 @@ static size_t part_patient(const struct goroutine_set *set, uint32_t *who, size_
 		const struct candidate *c = &set->candidates[who[i]];
 		uint32_t swap = who[i];
 
-		if (c->late || record_is_coroutine(set, &c->now))
+		if (c->late || record_is_coroutine(set, &c->now) ||
+		    header_u64(c->header, set->lay->n.g_m))
 			continue;
 		who[i] = who[n];
 		who[n++] = swap;
@@ -457,7 +259,7 @@ static struct error *try_many(struct goroutine_set *set, uint32_t *who, size_t *
 	struct error *err = NULL;
 
 	if (patient >= MERGE_FROM)
-		err = try_in_batches(set, who, patient, LARGE_BATCH, try_batch, &left);
+		err = try_in_batches(set, who, patient, try_together, &left);
 	memmove(who + left, who + patient, (*count - patient) * sizeof(*who));
 	*count -= patient - left;
 	return err;
@@ -482,7 +284,7 @@ struct error *candidates_settle(struct goroutine_set *set)
 	if (!err && count >= MERGE_FROM)
 		err = try_many(set, who, &count);
 	if (!err && count)
-		err = try_in_batches(set, who, count, CLOSE_BATCH, try_closely, &count);
+		err = try_in_batches(set, who, count, try_closely, &count);
 	for (size_t i = 0; !err && i < set->candidate_count; i++)
 		if (!set->candidates[i].settled)
 			err = try_alone(set, i);

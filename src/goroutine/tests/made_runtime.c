@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALL 0xc000400000ull
+#define ALL 0xc000a00000ull
 #define ALL_LENGTH 0x700000ull
 #define ALL_POINTER 0x700008ull
 #define REASONS 0x700100ull

@@ -9,10 +9,10 @@
 #include "target/ops.h"
 #include "tests/made_functions.h"
 
-#define MADE_MAX 64
+#define MADE_MAX 512
 #define MADE_G 0xc000100000ull     /* the g of goroutine i is at MADE_G + i * 512 */
 #define MADE_STACK 0xc000200000ull /* its stack at MADE_STACK + i * 8192, 2 KB of it used */
-#define MADE_M 0xc000300000ull     /* its m at MADE_M + i * 2048 */
+#define MADE_M 0xc000800000ull     /* its m at MADE_M + i * 2048 */
 
 enum { MADE_LEAF, MADE_OTHER, MADE_ROOT, MADE_GOEXIT, MADE_SYSTEM, MADE_FUNCTIONS };
 

@@ -1,5 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/unit_test.h"
 #include "goroutine/plan.h"
@@ -53,6 +54,22 @@ static void look(void)
 	assert_null(goroutine_set_plan(set, 8192, &units, &count));
 	for (uint32_t i = 0; i < count; i++)
 		assert_null(goroutine_set_visit(set, &i, 1, &visited));
+}
+
+/* As look(), all units at once: many stacks are read together then. */
+static void look_at_all(void)
+{
+	const struct goroutine_unit *units;
+	uint32_t order[MADE_MAX];
+	size_t count, visited;
+
+	seen_count = 0;
+	assert_null(goroutine_set_refresh(set));
+	assert_null(goroutine_set_plan(set, 8192, &units, &count));
+	for (uint32_t i = 0; i < count; i++)
+		order[i] = i;
+	assert_null(goroutine_set_visit(set, order, count, &visited));
+	assert_int_equal(visited, count);
 }
 
 static const char *function_of(uint32_t stack, size_t i)
@@ -214,6 +231,111 @@ static void who_never_stands_still_has_no_stack(void **state)
 	assert_string_equal(function_of(seen[1].stack, 0), "[unknown]");
 }
 
+static void many_are_read_together(void **state)
+{
+	start(27, 400, false);
+	look_at_all();
+	assert_int_equal(seen_count, 400);
+	assert_int_equal(goroutine_set_stats(set)->torn, 0);
+	for (size_t i = 0; i < 400; i++)
+		assert_string_equal(function_of(seen[i].stack, 0), "main.leaf");
+	assert_true(runtime.reads < 400 / 8);
+}
+
+static const struct seen *seen_with(uint64_t goid)
+{
+	const struct seen *found = NULL;
+
+	for (size_t i = 0; i < seen_count; i++)
+		if (seen[i].goid == goid)
+			found = &seen[i];
+	assert_non_null(found);
+	return found;
+}
+
+static bool is_in_stack_0(uint64_t address, size_t size)
+{
+	return address < MADE_STACK + 2048 && address + size > MADE_STACK;
+}
+
+/* Another stack of goroutine 0, which a walk takes for a whole one. */
+static void change_stack_0(struct made_runtime *r, bool back)
+{
+	uint64_t other = made_pc(MADE_ROOT, !back);
+
+	memcpy(r->stack[0] + 2048 - 40 + 16, &other, 8);
+}
+
+static void who_moves_among_many_is_read_again(void **state)
+{
+	start(27, 400, true);
+	runtime.before_read = disturb;
+	disturbances = 3;
+	look_at_all();
+	assert_int_equal(seen_count, 400);
+	assert_int_equal(goroutine_set_stats(set)->torn, 3);
+	assert_int_equal(goroutine_set_stats(set)->unknown, 0);
+	assert_string_equal(function_of(seen_with(1)->stack, 0), "main.leaf");
+}
+
+/* Goroutine 0 runs while its stack is read, and has parked when its header is read again: to the
+ * last thing that parking does but for counting and for leaving its m. Then it does these too. */
+static void park_without_counting(struct made_runtime *r, uint64_t address, size_t size)
+{
+	uint64_t m = MADE_M;
+
+	if (is_in_stack_0(address, size) && disturbances == 2) {
+		disturbances--;
+		change_stack_0(r, false);
+		made_set_u64(r, 0, r->lay.n.g_m, m);
+	} else if (address == MADE_G && disturbances == 1) {
+		disturbances--;
+	} else if (!disturbances) {
+		made_set_u64(r, 0, r->lay.n.g_m, 0);
+		r->g[0][r->lay.n.g_tracking_seq]++;
+		change_stack_0(r, true);
+		disturbances = SIZE_MAX;
+	}
+}
+
+static void who_has_not_yet_counted_is_read_again(void **state)
+{
+	start(27, 400, false);
+	runtime.before_read = park_without_counting;
+	disturbances = 2;
+	look_at_all();
+	assert_int_equal(disturbances, SIZE_MAX);
+	assert_int_equal(goroutine_set_stats(set)->torn, 1);
+	assert_int_equal(stacks_get(goroutine_set_stacks(set), seen_with(1)->stack).pcs[1],
+			 made_pc(MADE_ROOT, false));
+}
+
+/* Goroutine 0 moves 256 times behind a read of its stack that takes long, and counts none. */
+static void move_256_times(struct made_runtime *r, uint64_t address, size_t size)
+{
+	if (!disturbances)
+		return;
+	if (is_in_stack_0(address, size)) {
+		disturbances--;
+	} else if (disturbances == 1) {
+		disturbances--;
+		usleep(1000);
+		change_stack_0(r, false);
+	}
+}
+
+static void who_moved_256_times_is_read_again(void **state)
+{
+	start(27, 400, false);
+	runtime.before_read = move_256_times;
+	disturbances = 2;
+	look_at_all();
+	assert_int_equal(disturbances, 0);
+	assert_true(goroutine_set_stats(set)->torn >= 1);
+	assert_int_equal(stacks_get(goroutine_set_stacks(set), seen_with(1)->stack).pcs[1],
+			 made_pc(MADE_ROOT, true));
+}
+
 /* Goroutine 0 leaves its system call and makes the same one again, from another place: from Go
  * 1.26 on only m.syscalltick shows it. */
 static void new_system_call(struct made_runtime *r, uint64_t address, size_t size)
@@ -323,6 +445,10 @@ int main(void)
 		RUNTIME_TEST(system_goroutines_are_marked),
 		RUNTIME_TEST(who_moves_while_it_is_read_is_read_again),
 		RUNTIME_TEST(who_never_stands_still_has_no_stack),
+		RUNTIME_TEST(many_are_read_together),
+		RUNTIME_TEST(who_moves_among_many_is_read_again),
+		RUNTIME_TEST(who_has_not_yet_counted_is_read_again),
+		RUNTIME_TEST(who_moved_256_times_is_read_again),
 		RUNTIME_TEST(a_system_call_is_known_by_its_tick),
 		RUNTIME_TEST(garbage_in_the_list_is_left_out),
 		RUNTIME_TEST(an_absurd_count_is_refused),

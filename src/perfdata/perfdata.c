@@ -50,13 +50,21 @@ static void reading_release(struct reading *r)
 	free(r->tags);
 }
 
-/* x86 alone has no link register, so its registers do not tell: the machine's name does; without
- * one (perf died) it is taken to be this machine's. */
+/* Registers that x86 does not have: asm/perf_regs.h. */
+#define ARM64_REGISTERS 0x1ff000000ull
+
+/* Where the file does not say (perf did not finish it), the registers do; without, it is taken to
+ * be this machine's. */
 static enum machine machine_of(const struct perf_file *f)
 {
 	struct utsname here;
 	const char *name = f->machine;
+	uint64_t registers = 0;
 
+	for (size_t i = 0; i < f->attr_count; i++)
+		registers |= f->attrs[i].registers;
+	if (!*name && registers)
+		return registers & ARM64_REGISTERS ? MACHINE_ARM64 : MACHINE_AMD64;
 	if (!*name && !uname(&here))
 		name = here.machine;
 	return !strcmp(name, "aarch64") || !strcmp(name, "arm64") ? MACHINE_ARM64 : MACHINE_AMD64;
@@ -364,16 +372,17 @@ static struct error *add_mappings(struct reading *r, const struct recorded_proce
 	for (size_t i = 0; !err && i < p->map_count; i++) {
 		const struct recorded_map *map = &p->maps[i];
 		const char *id = perf_file_build_id(r->file, map->path);
+		bool is_go = p->program && p->program->file->path == map->path;
 		struct profile_mapping mapping = {
 			.start = map->start | tag,
 			.end = map->end | tag,
 			.offset = map->offset,
 			.file = (char *)map->path,
-			.build_id = (char *)(id ? id : ""),
+			.build_id = (char *)(is_go ? p->program->file->build_id : id),
 		};
 
 		/* Only files with samples have their build id in a recording. */
-		if (id || (p->program && p->program->file->path == map->path))
+		if (id || is_go)
 			err = profile_add_mapping(r->profile, &mapping);
 	}
 	return err;

@@ -9,7 +9,7 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$(gospect ps 2>/dev/null | awk '$1 ~ /^[0-9]+$/ { print $1 }')" -- "$cur"))
 		return
 		;;
-	-o | --output | --core | --exe | --diff)
+	-o | --output | --core | --exe | --diff | --debug-dir)
 		COMPREPLY=($(compgen -f -- "$cur"))
 		return
 		;;
@@ -23,12 +23,12 @@ _gospect() {
 		;;
 	esac
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'ps dump stack record trace report --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W 'ps dump stack record trace report symbolize doctor --help --version' -- "$cur"))
 		return
 	fi
 	case $verb in
 	dump)
-		COMPREPLY=($(compgen -W "$target $output $filter --all --group --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output $filter --all --group --raw --help" -- "$cur"))
 		;;
 	stack)
 		COMPREPLY=($(compgen -W "$target $output -g --goid --help" -- "$cur"))
@@ -41,6 +41,12 @@ _gospect() {
 		;;
 	report)
 		COMPREPLY=($(compgen -f -W "$output --by --rows --diff --exe --help" -- "$cur"))
+		;;
+	symbolize)
+		COMPREPLY=($(compgen -f -W "$output --exe --debug-dir --help" -- "$cur"))
+		;;
+	doctor)
+		COMPREPLY=($(compgen -W '-p --pid --help' -- "$cur"))
 		;;
 	ps)
 		COMPREPLY=($(compgen -W '--help' -- "$cur"))

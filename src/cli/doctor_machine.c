@@ -10,6 +10,7 @@
 #include "cli/doctor.h"
 #include "cli/probe.h"
 #include "golayout/golayout.h"
+#include "image/kernel_symbols.h"
 #include "sample/perf_denied.h"
 #include "target/access.h"
 
@@ -117,7 +118,6 @@ static int read_number(const char *path, int otherwise)
 static void find_perf_level(const struct access_self *self)
 {
 	int level = perf_paranoid_level();
-	int pointers = read_number("/proc/sys/kernel/kptr_restrict", -1);
 	bool may = has(self, CAP_PERFMON) || has(self, CAP_SYS_ADMIN) || level <= 2;
 
 	if (may)
@@ -130,8 +130,17 @@ static void find_perf_level(const struct access_self *self)
 			    "%d: asks for CAP_PERFMON; run gospect %s, or set "
 			    "kernel.perf_event_paranoid to 2",
 			    level, access_remedy(self, CAP_PERFMON));
-	doctor_find(true, "kptr_restrict", "%d: gospect does without the kernel's addresses",
-		    pointers);
+}
+
+/* What record --kernel needs, and nothing else. */
+static void find_kernel_symbols(void)
+{
+	_cleanup_kernel_symbols_ struct kernel_symbols *symbols = NULL;
+	_cleanup_error_ struct error *err = kernel_symbols_open(&symbols);
+	int level = read_number("/proc/sys/kernel/kptr_restrict", 0);
+
+	doctor_find(!err, "kptr_restrict", "%d: %s", level,
+		    err ? err->message : "the kernel's functions have names (record --kernel)");
 }
 
 static void find_confinement(const struct access_self *self)
@@ -216,6 +225,7 @@ void doctor_look_at_machine(struct doctor *d)
 	find_capabilities(&self);
 	find_yama(&self);
 	find_perf_level(&self);
+	find_kernel_symbols();
 	find_confinement(&self);
 	memory = find_probe("reading", "the memory of an own child", probe_memory());
 	fast = find_probe("process_vm_readv", "works on an own child", probe_process_vm_readv());

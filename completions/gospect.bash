@@ -23,7 +23,7 @@ _gospect() {
 		;;
 	esac
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'ps dump stack record trace report symbolize doctor --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W 'ps dump stack record top trace report symbolize doctor --help --version' -- "$cur"))
 		return
 	fi
 	case $verb in
@@ -35,6 +35,9 @@ _gospect() {
 		;;
 	record)
 		COMPREPLY=($(compgen -W "$target $output $filter -d --duration -r --rate --budget --on-cpu --off-cpu --raw --all --kernel --help" -- "$cur"))
+		;;
+	top)
+		COMPREPLY=($(compgen -W "$target $output $filter --budget --all --help" -- "$cur"))
 		;;
 	trace)
 		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --stack-depth --help" -- "$cur"))

@@ -5,12 +5,13 @@
 #include "cli/output.h"
 #include "cli/report.h"
 
-enum { KEY_BY = 0x7000, KEY_DIFF, KEY_EXE };
+enum { KEY_BY = 0x7000, KEY_DIFF, KEY_EXE, KEY_ONLY };
 
 struct report_verb {
 	struct output_options output;
 	const char *path;
 	const char *before; /* of --diff */
+	const char *only;   /* of --only: the label's value */
 	const char *exe;
 	struct report_table table;
 	const struct profile_format *format; /* NULL: a table, or JSON */
@@ -21,6 +22,9 @@ static const struct argp_option options[] =
 	{{"by", KEY_BY, "WHAT", 0,
 	  "What a row is: root (the function that goroutines began in), func, state, wait or "
 	  "label:KEY",
+	  4},
+	 {"only", KEY_ONLY, "VALUE", 0,
+	  "With --by label:KEY: only what has this value, by function or in the format asked for",
 	  4},
 	 {"rows", 'n', "N", 0, "Rows at most (30); 0: all", 4},
 	 {"diff", KEY_DIFF, "BEFORE", 0, "Compare the file with this one", 4},
@@ -77,6 +81,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_EXE:
 		v->exe = arg;
 		return 0;
+	case KEY_ONLY:
+		v->only = arg;
+		return 0;
 	case KEY_DIFF:
 		v->before = arg;
 		return 0;
@@ -97,6 +104,7 @@ static const struct argp argp = {
 	"\n"
 	"Examples: gospect report out.trace\n"
 	"          gospect report profile.pb.gz --by label:user\n"
+	"          gospect report profile.pb.gz --by label:user --only alice -o alice.html\n"
 	"          gospect report perf.data -o profile.html\n"
 	"          gospect report --diff before.pb.gz after.pb.gz",
 	children,
@@ -133,10 +141,22 @@ static struct error *check(struct report_verb *v)
 
 	if (!v->path)
 		return error_format(ERROR_USAGE, "report: which file? gospect report FILE");
+	if (v->only && v->table.key != GROUP_LABEL)
+		return error_format(ERROR_USAGE, "report: --only wants --by label:KEY");
 	err = choose_format(v);
 	if (!err && v->before && (v->format || v->json))
 		return error_format(ERROR_USAGE, "report: --diff prints text only");
 	return err;
+}
+
+static struct error *keep_only(struct report_verb *v, const struct report_file *file)
+{
+	profile_keep_label(file->profile.profile, v->table.label, v->only);
+	v->table.key = GROUP_FUNC;
+	if (file->profile.profile->count)
+		return NULL;
+	return error_format(ERROR_FAILED, "nothing in %s has the label %s=%s", v->path,
+			    v->table.label, v->only);
 }
 
 static struct error *write_report(struct report_verb *v, const struct report_file *file, FILE *out)
@@ -162,6 +182,8 @@ static struct error *run_report(struct report_verb *v)
 
 	if (!err)
 		err = report_file_open(v->path, &file);
+	if (!err && v->only)
+		err = keep_only(v, &file);
 	if (!err)
 		err = outfile_open(v->output.path ?: "-", &out);
 	if (!err)

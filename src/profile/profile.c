@@ -188,6 +188,31 @@ struct error *profile_add_mapping(struct profile *p, const struct profile_mappin
 	return NULL;
 }
 
+static bool has_label(const struct profile_sample *s, uint32_t key, uint32_t value)
+{
+	for (uint32_t i = 0; i < s->label_count; i++)
+		if (s->labels[i].key == key && s->labels[i].value == value)
+			return true;
+	return false;
+}
+
+void profile_keep_label(struct profile *p, const char *key, const char *value)
+{
+	/* INTERN_FAILED, when nobody has it, is no label's. */
+	uint32_t k = intern_find(&p->strings, key, strlen(key));
+	uint32_t v = intern_find(&p->strings, value, strlen(value));
+	size_t kept = 0;
+
+	for (size_t i = 0; i < p->count; i++) {
+		if (has_label(&p->samples[i], k, v))
+			p->samples[kept++] = p->samples[i];
+		else
+			free((void *)p->samples[i].pcs);
+	}
+	p->count = kept;
+	map_release(&p->index);
+}
+
 void profile_totals(const struct profile *p, uint64_t *ret_count, uint64_t *ret_wall_ns)
 {
 	uint64_t count = 0, wall = 0;

@@ -87,6 +87,8 @@ struct error *profile_add_comment(struct profile *p, const char *format, ...) mu
 /* Copies the strings of the mapping. */
 struct error *profile_add_mapping(struct profile *p,
 				  const struct profile_mapping *mapping) must_check;
+/* Leaves only the samples that have this label; nothing can be added afterwards. */
+void profile_keep_label(struct profile *p, const char *key, const char *value);
 /* The total over all samples. */
 void profile_totals(const struct profile *p, uint64_t *ret_count, uint64_t *ret_wall_ns);
 

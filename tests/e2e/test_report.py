@@ -121,7 +121,7 @@ def profile(tmp_path):
 
 def test_tables_add_up_to_the_profile(profile):
     total = sum(sample.values["wall"] for sample in pprof.read(profile).samples)
-    for what in ("root", "state", "wait", "label:user"):
+    for what in ("root", "state", "wait", "label:tenant"):
         assert sum(row["wall_ns"] for row in report(profile, "--by", what)) == total, what
     functions = report(profile, "--by", "func")
     assert sum(row["self_ns"] for row in functions) == total
@@ -139,3 +139,15 @@ def test_wrong_usage_is_said():
     gospect.run("report", "x", "y").fails(2)
     gospect.run("report", "x", "-f", "png").fails(2)
     assert "cannot read" in gospect.run("report", "nowhere.trace").fails(1)
+
+
+def test_one_value_of_a_label_is_looked_at_alone(profile, tmp_path):
+    rows = {row["name"]: row for row in report(profile, "--by", "label:tenant") if row["name"]}
+    value, row = next(iter(rows.items()))
+    gospect.run("report", profile, "--by", "label:tenant", "--only", value, "-o", "one.pb.gz").ok()
+    one = pprof.read(tmp_path / "one.pb.gz")
+    assert one.total("wall") == row["wall_ns"]
+    assert all(sample.labels["tenant"] == value for sample in one.samples)
+    assert "has the label" in gospect.run("report", profile, "--by", "label:tenant", "--only",
+                                          "nobody").fails(1)
+    gospect.run("report", profile, "--only", value).fails(2)

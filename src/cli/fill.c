@@ -24,6 +24,14 @@ static enum profile_state state_of(enum goroutine_status status)
 	}
 }
 
+/* A core file tells mappings by their paths alone, if it does. */
+static bool same_file(const struct target_map *a, const struct target_map *b)
+{
+	if (a->inode)
+		return a->inode == b->inode && a->device == b->device;
+	return a == b || (*a->path && !b->inode && !strcmp(a->path, b->path));
+}
+
 /* The mappings of the program's own code. */
 static struct error *fill_mappings(struct profile *p, const struct subject *s)
 {
@@ -40,11 +48,11 @@ static struct error *fill_mappings(struct profile *p, const struct subject *s)
 			.start = m->start,
 			.end = m->end,
 			.offset = m->offset,
-			.file = m->path,
+			.file = *m->path ? m->path : (char *)target_exe_name(s->target),
 			.build_id = (char *)elf_file_build_id(s->image->elf),
 		};
 
-		if (!m->executable || m->inode != entry->inode || m->device != entry->device)
+		if (!m->executable || !same_file(entry, m))
 			continue;
 		err = profile_add_mapping(p, &mapping);
 		if (err)

@@ -114,6 +114,24 @@ def test_a_raw_text_dump_becomes_the_direct_one(targets, tmp_path, version, mode
     same_text(raw, direct)
 
 
+def test_a_core_file_dumped_raw_becomes_the_direct_dump(targets, tmp_path):
+    """Of what ran it has registers: the addresses of instructions, not of calls."""
+    if not shutil.which("gcore"):
+        pytest.skip("gcore is missing: install gdb")
+    program = targets.start("states", golang.NEWEST, golang.PIE,
+                            args=("-only=chan", "-spin=1"))
+    subprocess.run(["gcore", "-o", "core", str(program.pid)], check=True, capture_output=True)
+    dump = ("dump", "--core", f"core.{program.pid}")
+    raw = tmp_path / "raw"
+    direct = gospect.run(*dump).ok().out
+    gospect.run(*dump, "--raw", "-o", raw).ok()
+    assert b"main.spin" in direct and b" exact\n" in raw.read_bytes()
+    same_text(raw, direct)
+    gospect.run(*dump, "-f", "pprof", "-o", tmp_path / "direct").ok()
+    gospect.run(*dump, "-f", "pprof", "--raw", "-o", raw).ok()
+    assert content(symbolize(raw)) == content(tmp_path / "direct")
+
+
 def test_a_raw_text_dump_needs_its_program(states, tmp_path):
     _, raw = texts(states, tmp_path)
     text = raw.read_text()

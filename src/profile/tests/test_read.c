@@ -84,6 +84,91 @@ static void a_profile_without_functions_is_raw(void **state)
 	assert_memory_equal(packed, again, size);
 }
 
+/* Functions by the address that is looked up: some inlined, some wrappers. */
+static size_t frames_at(const void *functions, uint64_t pc, struct go_frame *ret, size_t max)
+{
+	static char names[2][32];
+	uint64_t at = stack_pc_lookup(pc);
+
+	assert_true(max >= 2);
+	for (int i = 0; i < 2; i++)
+		snprintf(names[i], sizeof(names[i]), "main.f%lx_%d", at, i);
+	ret[0] = (struct go_frame){names[0], "a.go", at % 1000, 7, .inlined = !(at & 2)};
+	ret[1] = (struct go_frame){names[1], "b.go", at % 999, 0};
+	ret[0].wrapper = at & 2 && at & 4;
+	return at & 2 ? 1 : 2;
+}
+
+static struct profile_symbols *name_all(const struct profile *p)
+{
+	struct symbol_source source = {frames_at, frames_at};
+	struct profile_symbols *symbols;
+
+	assert_null(symbols_create(p, &source, &symbols));
+	return symbols;
+}
+
+/* A return address and an instruction that are looked up at one place; every pseudo word. */
+static void add_words(struct profile *p)
+{
+	uint64_t pcs[STACK_PC_LAST_PSEUDO] = {0x402001, 0x402000 | STACK_PC_EXACT};
+	struct profile_label label = {intern_string(&p->strings, "empty"), 0};
+	struct profile_sample sample = {.pcs = pcs, .depth = 2, .count = 1, .idle_ns = 5};
+	static const struct pclntab none;
+	struct go_frame frame;
+
+	assert_null(profile_add(p, &sample));
+	sample.labels = &label;
+	sample.label_count = 1;
+	assert_null(profile_add(p, &sample));
+	sample.depth = 0;
+	for (uint64_t i = 1; i < STACK_PC_LAST_PSEUDO; i++)
+		if (pclntab_frames(&none, i, &frame, 1))
+			pcs[sample.depth++] = i;
+	assert_true(sample.depth >= 9);
+	assert_null(profile_add(p, &sample));
+}
+
+static void assert_raw_becomes_direct(struct profile *p, const struct profile_format *format)
+{
+	_cleanup_profile_symbols_ struct profile_symbols *none = NULL, *named = name_all(p),
+							 *later = NULL;
+	_cleanup_free_ char *raw = NULL, *direct = NULL, *completed = NULL;
+	_cleanup_profile_file_ struct profile_file file = {0};
+	size_t size;
+
+	assert_null(profile_symbolize(p, NULL, &none));
+	size = write_as(p, none, &profile_format_pprof, &raw);
+	assert_null(profile_read(raw, size, &file));
+	assert_true(file.raw);
+	file.profile->go_version = strdup(p->go_version);
+	later = name_all(file.profile);
+	size = write_as(p, named, format, &direct);
+	assert_int_equal(write_as(file.profile, later, format, &completed), size);
+	assert_memory_equal(completed, direct, size);
+}
+
+static void what_is_raw_becomes_the_direct_one_in_every_format(void **state)
+{
+	static void (*const make[])(struct made_up *) = {made_up_small, made_up_service,
+							 made_up_hostile};
+	static const struct profile_format *const formats[] = {
+		&profile_format_pprof,
+		&profile_format_folded,
+		&profile_format_speedscope,
+		&profile_format_html,
+	};
+
+	for (size_t i = 0; i < sizeof(make) / sizeof(*make); i++) {
+		_cleanup_made_up_ struct made_up made = {0};
+
+		make[i](&made);
+		add_words(made.profile);
+		for (size_t k = 0; k < sizeof(formats) / sizeof(*formats); k++)
+			assert_raw_becomes_direct(made.profile, formats[k]);
+	}
+}
+
 static size_t inflated(const struct fixture *f, uint8_t *out, size_t capacity)
 {
 	z_stream z = {.next_in = (Bytef *)f->packed, .avail_in = f->size};
@@ -177,6 +262,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_written_is_read_back),
 		cmocka_unit_test(a_profile_without_functions_is_raw),
+		cmocka_unit_test(what_is_raw_becomes_the_direct_one_in_every_format),
 		cmocka_unit_test(a_damaged_profile_is_read_or_refused),
 		cmocka_unit_test(a_file_that_is_no_profile_is_refused),
 		cmocka_unit_test(groups_hold_all_time),

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/map.h"
 #include "base/strbuf.h"
@@ -12,7 +13,7 @@
 /* What the reader accepts at most. */
 enum { MAX_BATCH = 64 << 10, MAX_FRAMES = 128, MAX_STRING = 1024 };
 /* No single record is longer. */
-enum { MAX_RECORD = 8 << 10 };
+enum { MAX_RECORD = 8 << 10, MAX_VARINT = 10 };
 
 enum {
 	BATCH = 1,
@@ -35,6 +36,15 @@ struct batch {
 	struct strbuf bytes;
 };
 
+/* The numbers that a generation uses, each once. */
+struct used {
+	uint64_t *since; /* by number: the generation that uses it, or used it last */
+	size_t since_capacity;
+	uint32_t *numbers;
+	size_t count;
+	size_t capacity;
+};
+
 struct trace_writer {
 	struct trace_writer_options options;
 	struct trace_symbols symbols;
@@ -42,9 +52,11 @@ struct trace_writer {
 	uint64_t first_ns; /* of its first event; 0: none yet */
 	struct strbuf bytes;
 	struct map batches; /* thread -> struct batch * */
-	struct map used_stacks;
+	struct used stacks;
+	struct used names;
 	struct map used_starts; /* pc -> number of its stack */
-	struct map used_strings;
+	uint32_t *text_names;   /* number of a text -> of its name; 0: not known yet */
+	size_t text_capacity;
 	bool failed;
 };
 
@@ -62,15 +74,21 @@ static struct error *create(const struct trace_writer_options *options, struct t
 	return NULL;
 }
 
-static void add_varint(struct strbuf *sb, uint64_t value)
+static size_t put_varint(uint8_t *to, uint64_t value)
 {
-	uint8_t bytes[10];
 	size_t n = 0;
 
 	for (; value >= 0x80; value >>= 7)
-		bytes[n++] = value | 0x80;
-	bytes[n++] = value;
-	strbuf_add(sb, bytes, n);
+		to[n++] = value | 0x80;
+	to[n++] = value;
+	return n;
+}
+
+static void add_varint(struct strbuf *sb, uint64_t value)
+{
+	uint8_t bytes[MAX_VARINT];
+
+	strbuf_add(sb, bytes, put_varint(bytes, value));
 }
 
 static void add_batch(struct trace_writer *t, uint64_t m, uint64_t ns, const struct strbuf *data)
@@ -116,41 +134,64 @@ static struct batch *batch_of(struct trace_writer *t, const struct trace_step *s
 	return b;
 }
 
-static void use(struct trace_writer *t, struct map *used, uint64_t number)
+static void use(struct trace_writer *t, struct used *used, uint32_t number)
 {
-	uint64_t *place = map_at(used, number);
-
-	if (place)
-		*place = 1;
-	else
+	if (!array_reserve(&used->since, &used->since_capacity, (size_t)number + 1) ||
+	    !array_reserve(&used->numbers, &used->capacity, used->count + 1)) {
 		t->failed = true;
+		return;
+	}
+	if (used->since[number] == t->number)
+		return;
+	used->since[number] = t->number;
+	used->numbers[used->count++] = number;
+}
+
+static void used_release(struct used *used)
+{
+	free(used->since);
+	free(used->numbers);
 }
 
 /* A string of the trace: functions, files and the texts of events, all in one table. */
 static uint64_t name_number(struct trace_writer *t, uint32_t number)
 {
 	if (number)
-		use(t, &t->used_strings, number);
+		use(t, &t->names, number);
 	return number;
 }
 
-static uint64_t text_number(struct trace_writer *t, uint32_t text)
+static uint32_t make_name(struct trace_writer *t, uint32_t text)
 {
 	const char *s = text == TRACE_TEXT_LOST ? "not traced" : intern_get(t->options.texts, text);
 	uint32_t number = intern_string(&t->symbols.names, s);
 
-	if (number == INTERN_FAILED) {
+	if (number != INTERN_FAILED)
+		return number;
+	t->failed = true;
+	return 0;
+}
+
+static uint64_t text_number(struct trace_writer *t, uint32_t text)
+{
+	if (!text)
+		return 0;
+	if (text == TRACE_TEXT_LOST)
+		return name_number(t, make_name(t, text));
+	if (!array_reserve(&t->text_names, &t->text_capacity, (size_t)text + 1)) {
 		t->failed = true;
 		return 0;
 	}
-	return name_number(t, number);
+	if (!t->text_names[text])
+		t->text_names[text] = make_name(t, text);
+	return name_number(t, t->text_names[text]);
 }
 
 static uint64_t stack_number(struct trace_writer *t, uint64_t number)
 {
 	if (!number || !t->options.depth)
 		return 0;
-	use(t, &t->used_stacks, number);
+	use(t, &t->stacks, number);
 	return number;
 }
 
@@ -191,15 +232,18 @@ static struct error *write_step(void *arg, const struct trace_step *step)
 	struct trace_writer *t = arg;
 	struct batch *b = batch_of(t, step);
 	const char *kinds = trace_op_arguments(step->op);
+	uint8_t record[1 + 5 * MAX_VARINT];
+	size_t n = 0;
 
 	if (!b)
 		return &error_no_memory;
 	if (!t->first_ns)
 		t->first_ns = step->ns;
-	strbuf_addc(&b->bytes, step->op);
-	add_varint(&b->bytes, step->ns - b->last);
+	record[n++] = step->op;
+	n += put_varint(record + n, step->ns - b->last);
 	for (size_t i = 0; kinds[i]; i++)
-		add_varint(&b->bytes, argument(t, kinds[i], step->arg[i]));
+		n += put_varint(record + n, argument(t, kinds[i], step->arg[i]));
+	strbuf_add(&b->bytes, record, n);
 	b->last = step->ns;
 	return t->failed ? &error_no_memory : NULL;
 }
@@ -266,9 +310,8 @@ static void add_stacks(struct trace_writer *t)
 	struct trace_frame frame;
 
 	begin_table(&batch, BATCH_STACKS);
-	for (size_t i = 0; i < t->used_stacks.capacity; i++)
-		if (t->used_stacks.slots[i].key != MAP_NO_KEY)
-			add_numbered_stack(t, &batch, t->used_stacks.slots[i].key);
+	for (size_t i = 0; i < t->stacks.count; i++)
+		add_numbered_stack(t, &batch, t->stacks.numbers[i]);
 	for (size_t i = 0; i < t->used_starts.capacity; i++) {
 		const struct map_slot *slot = &t->used_starts.slots[i];
 
@@ -287,13 +330,11 @@ static void add_strings(struct trace_writer *t)
 	_cleanup_strbuf_ struct strbuf batch = STRBUF_INIT;
 
 	begin_table(&batch, BATCH_STRINGS);
-	for (size_t i = 0; i < t->used_strings.capacity; i++) {
-		uint64_t number = t->used_strings.slots[i].key;
+	for (size_t i = 0; i < t->names.count; i++) {
+		uint32_t number = t->names.numbers[i];
 		const char *text;
 		size_t length;
 
-		if (number == MAP_NO_KEY)
-			continue;
 		text = intern_get(&t->symbols.names, number);
 		length = strnlen(text, MAX_STRING);
 		flush_table(t, &batch, BATCH_STRINGS, MAX_BATCH - MAX_RECORD);
@@ -318,9 +359,8 @@ static void add_frequency(struct trace_writer *t)
 
 static void forget_generation(struct trace_writer *t)
 {
-	map_release(&t->used_stacks);
+	t->stacks.count = t->names.count = 0;
 	map_release(&t->used_starts);
-	map_release(&t->used_strings);
 	strbuf_reset(&t->bytes);
 	t->first_ns = 0;
 }
@@ -364,6 +404,9 @@ static void destroy(struct trace_writer *t)
 		return;
 	flush_events(t);
 	forget_generation(t);
+	used_release(&t->stacks);
+	used_release(&t->names);
+	free(t->text_names);
 	strbuf_release(&t->bytes);
 	trace_symbols_release(&t->symbols);
 	free(t);

@@ -130,6 +130,6 @@ def run_as_nobody():
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         os.chmod(folder, 0o755)
         copy = shutil.copy(gospect.BINARY, folder)
-        prefix = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all",
-                  "--")
-        yield lambda *args, **kwargs: gospect.run(*args, binary=copy, prefix=prefix, **kwargs)
+        prefix = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all")
+        yield lambda *args, more=(), **kwargs: gospect.run(
+            *args, binary=copy, prefix=(*prefix, *more, "--"), **kwargs)

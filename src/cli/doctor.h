@@ -21,6 +21,9 @@ void doctor_find_verb(struct doctor *d, const char *verb, const char *needs,
 /* A line above those that follow. */
 void doctor_head(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* NULL where there is an agent for this processor. */
+struct error *doctor_trace_is_here(void) must_check;
+
 /* What this machine and this user may do. */
 void doctor_look_at_machine(struct doctor *d);
 /* What can be done to this process; removes what a gospect that is no more has left in it. */

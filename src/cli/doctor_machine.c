@@ -19,18 +19,23 @@ static bool has(const struct access_self *self, int capability)
 	return self->capabilities >> capability & 1;
 }
 
+struct error *doctor_trace_is_here(void)
+{
+#if defined(__x86_64__)
+	return NULL;
+#else
+	return error_format(ERROR_UNSUPPORTED,
+			    "trace is for amd64 alone so far; record works here");
+#endif
+}
+
 static void find_kernel(void)
 {
 	struct utsname name;
 
 	if (uname(&name))
 		return;
-#if defined(__x86_64__)
 	doctor_find(true, "kernel", "%s %s %s", name.sysname, name.release, name.machine);
-#else
-	doctor_find(true, "kernel", "%s %s %s; trace is for x86_64 alone so far", name.sysname,
-		    name.release, name.machine);
-#endif
 	doctor_find(true, "Go", "programs of Go 1.%d to 1.%d", GOLAYOUT_MIN_MINOR,
 		    GOLAYOUT_MAX_MINOR);
 }
@@ -196,7 +201,7 @@ static struct error *reach(const struct access_self *self)
 static void find_verbs(struct doctor *d, const struct access_self *self, const struct error *memory,
 		       const struct error *perf, const struct error *ptrace)
 {
-	_cleanup_error_ struct error *far = reach(self);
+	_cleanup_error_ struct error *far = reach(self), *no_agent = doctor_trace_is_here();
 	const char *whose = has(self, CAP_SYS_PTRACE)
 				    ? "reads the memory of any process"
 				    : "reads the memory of this user's processes; of others' with "
@@ -210,7 +215,9 @@ static void find_verbs(struct doctor *d, const struct access_self *self, const s
 	doctor_find_verb(d, "record, what runs", "has the kernel sample it (perf_event_open)",
 			 read ? read : perf);
 	doctor_find_verb(d, "trace", "stops the program for a moment and writes to it (ptrace)",
-			 read ? read : ptrace);
+			 read       ? read
+			 : no_agent ? no_agent
+				    : ptrace);
 }
 
 void doctor_look_at_machine(struct doctor *d)

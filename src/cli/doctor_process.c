@@ -119,6 +119,7 @@ static struct error *open_patient(pid_t pid, struct patient *p)
 void doctor_look_at_process(struct doctor *d, pid_t pid)
 {
 	_cleanup_(patient_release) struct patient p = {0};
+	_cleanup_error_ struct error *no_agent = doctor_trace_is_here();
 	_cleanup_error_ struct error *tracer = NULL, *leftovers = NULL, *ptrace = NULL,
 				     *perf = NULL, *closed = open_patient(pid, &p);
 
@@ -134,5 +135,9 @@ void doctor_look_at_process(struct doctor *d, pid_t pid)
 		leftovers = find_leftovers(&p);
 	ptrace = probe_ptrace();
 	perf = try_perf(&p);
-	find_verbs(d, NULL, perf, tracer ? tracer : ptrace ? ptrace : leftovers);
+	find_verbs(d, NULL, perf,
+		   no_agent ? no_agent
+		   : tracer ? tracer
+		   : ptrace ? ptrace
+			    : leftovers);
 }

@@ -77,3 +77,9 @@ def test_another_users_program_is_left_out_or_explained(states, run_as_nobody):
     lines = [line for line in result.text.splitlines() if line.split()[:1] == [str(states.pid)]]
     for line in lines:
         assert "denied" in line or "permission" in line.lower() or "root" in line
+
+
+def test_sudo_is_advised_where_it_helps_alone(states, run_as_nobody):
+    assert run_as_nobody("ps").ok().words[-1].endswith("run gospect with sudo")
+    (words,) = run_as_nobody("ps", more=("--no-new-privs",)).ok().words
+    assert "sudo" not in words and "CAP_SYS_PTRACE" in words

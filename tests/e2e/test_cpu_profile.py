@@ -1,0 +1,99 @@
+"""The CPU profile against Go's own of the same seconds, and against the calls in the code."""
+
+import collections
+import platform
+import re
+
+import pytest
+
+from lib import calls, golang, gospect, pprof
+
+PROGRAMS = ["http", "json", "pingpong"]
+SECONDS, HZ = 4, 400
+# Of 30 functions one is off by 4 standard errors once in 500 times.
+MOST_SIGMAS = 4
+
+
+class Recording:
+    def __init__(self, targets, folder, name):
+        self.program = targets.start("profiled", golang.NEWEST, args=(name,))
+        assert self.program.ask(f"start {folder / 'own.pb.gz'}") == "ok"
+        result = gospect.run("record", "-p", self.program.pid, "-d", SECONDS, "-r", HZ, "--budget",
+                             5, "--on-cpu", "-o", folder / "p.pb.gz").ok()
+        assert self.program.ask("stop") == "ok"
+        if "perf_event_paranoid" in result.err or "no perf events" in result.err:
+            pytest.skip("the kernel does not permit perf events here")
+        self.profile = pprof.read(folder / "p.pb.gz")
+        self.own = pprof.read(folder / "own.pb.gz")
+
+
+# Threads that look for work run too briefly for Go's own timers, which expire with a tick of the
+# kernel.
+IDLE = {"runtime.findRunnable", "runtime.stopm", "runtime.sysmon"}
+
+
+def leaf(sample):
+    """The innermost function as both name it. Go's own profile has nothing of the vDSO; the signals
+    for a sample and for a preemption often come together, and then it is in asyncPreempt."""
+    for func in sample.stack:
+        if not func.startswith(("__vdso", "[vdso]", "clock_gettime", "runtime.asyncPreempt")):
+            return re.sub(r"\[.*\]", "[...]", func)
+
+
+def counts(profile, key):
+    """Samples by what the key makes of each; one sample of gospect is a period of CPU time."""
+    found = collections.Counter()
+    for sample in profile.samples:
+        ns = sample.values["cpu"]
+        if ns and key(sample) is not None and not IDLE & set(sample.stack):
+            found[key(sample)] += ns * (HZ if profile.default_type == "wall" else 100) / 1e9
+    return found
+
+
+def deviations(ours, own, most):
+    """For the largest shares: how many standard errors lie between the two."""
+    n, m = sum(ours.values()), sum(own.values())
+    assert n > 200 and m > 50, f"it hardly ran: {n} and {m} samples"
+    share = {key: (ours[key] + own[key]) / (n + m) for key in {*ours, *own}}
+    found = {}
+    for key in sorted(share, key=share.get, reverse=True)[:most]:
+        p = share[key]
+        found[key] = (ours[key] / n - own[key] / m) / max((p * (1 - p) * (1 / n + 1 / m)) ** 0.5,
+                                                          1e-9)
+    return found
+
+
+def assert_agree(ours, own, most=30):
+    sigmas = deviations(ours, own, most)
+    assert max(map(abs, sigmas.values())) < MOST_SIGMAS, sigmas
+    # Chi-squared: as many as they are, give or take the root of twice that.
+    squares, n = sum(z * z for z in sigmas.values()), len(sigmas)
+    assert squares < n + MOST_SIGMAS * (2 * n) ** 0.5, sigmas
+
+
+def wrong_calls(profile, code):
+    """(right, wrong) CPU time of samples in Go, by whether their caller called; and examples."""
+    right = wrong = 0
+    examples = collections.Counter()
+    for sample in profile.samples:
+        places, ns = sample.addresses, sample.values["cpu"]
+        if len(places) < 2 or not ns or not code.has(places[0]) or not code.has(places[1]):
+            continue
+        if code.name(places[0]) in calls.INJECTED or code.called(places[1] + 1, places[0]):
+            right += ns
+        else:
+            wrong += ns
+            examples[code.name(places[0]), code.name(places[1])] += 1
+    return right, wrong, examples
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_is_what_gos_own_profile_says(targets, tmp_path, name):
+    r = Recording(targets, tmp_path, name)
+    assert_agree(counts(r.profile, leaf), counts(r.own, leaf))
+    label = lambda sample: sample.labels.get("work")
+    assert_agree(counts(r.profile, label), counts(r.own, label))
+    if platform.machine() == "x86_64":
+        right, wrong, examples = wrong_calls(r.profile, calls.Code(r.program.binary))
+        assert right > 0.3e9
+        assert wrong < 0.001 * right, examples

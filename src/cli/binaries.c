@@ -47,7 +47,7 @@ static struct error *check_named(const struct binaries *b)
 		bool wanted = !b->count;
 
 		for (size_t k = 0; k < b->count; k++)
-			wanted |= !strcmp(file->build_id, b->mappings[k].build_id);
+			wanted |= debug_file_is(file, b->mappings[k].build_id);
 		if (!wanted)
 			return error_format(ERROR_FAILED,
 					    "%s has build id %s, but the addresses are of %s with "
@@ -68,9 +68,14 @@ static const char *candidate(const struct binaries *b, const struct profile_mapp
 	size_t limit = *m->build_id ? b->given.count : b->named;
 
 	for (size_t k = 0; k < limit; k++)
-		if (!strcmp(b->given.items[k].build_id, m->build_id) && !i--)
+		if (debug_file_is(&b->given.items[k], m->build_id) && !i--)
 			return b->given.items[k].path;
 	return !i && *m->build_id && m->file[0] == '/' ? m->file : NULL;
+}
+
+static bool is_build(const struct elf_file *elf, const char *build_id)
+{
+	return *build_id ? elf_file_has_build_id(elf, build_id) : !*elf_file_build_id(elf);
 }
 
 /* Why the file that a mapping names does not do. */
@@ -90,7 +95,7 @@ static struct error *must_check why_not(const struct profile_mapping *m)
 		return error_format(ERROR_FAILED, "%s (build id %s) is not here (%s); %s", m->file,
 				    m->build_id, strerror(errno), remedy);
 	if (!error_dropped(elf_file_open(fd, m->file, &elf)) &&
-	    !strcmp(elf_file_build_id(elf), m->build_id))
+	    elf_file_has_build_id(elf, m->build_id))
 		return NULL;
 	return error_format(ERROR_FAILED,
 			    "%s is not the file with build id %s any more (it has %s); %s", m->file,
@@ -105,8 +110,7 @@ static struct error *try_image(struct binaries *b, const struct profile_mapping 
 	struct elf_section text;
 	struct error *err;
 
-	if (error_dropped(image_open_file(path, &img)) ||
-	    strcmp(elf_file_build_id(img->elf), m->build_id))
+	if (error_dropped(image_open_file(path, &img)) || !is_build(img->elf, m->build_id))
 		return NULL;
 	if (elf_file_section(img->elf, ".text", &text) && !text.bytes)
 		return error_format(ERROR_FAILED,
@@ -178,7 +182,7 @@ static struct elf_file *best_file(const struct binaries *b, const struct profile
 		int fd = vdso ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 		if (error_dropped(vdso ? open_vdso(&elf) : elf_file_open(fd, path, &elf)) ||
-		    strcmp(elf_file_build_id(elf), m->build_id))
+		    !is_build(elf, m->build_id))
 			continue;
 		if (best && elf_file_is_stripped(elf))
 			continue;

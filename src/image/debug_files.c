@@ -16,14 +16,23 @@
 
 #define MAX_VDSO (1u << 20)
 
-static struct error *append(struct debug_files *files, const char *path, const char *build_id)
+static struct error *append(struct debug_files *files, const char *path, const struct elf_file *elf)
 {
-	_cleanup_free_ char *name = strdup(path), *id = strdup(build_id);
+	struct debug_file *file;
 
-	if (!name || !id || !array_reserve(&files->items, &files->capacity, files->count + 1))
+	if (!array_reserve(&files->items, &files->capacity, files->count + 1))
 		return &error_no_memory;
-	files->items[files->count++] = (struct debug_file){take_ptr(name), take_ptr(id)};
-	return NULL;
+	file = &files->items[files->count++];
+	file->path = strdup(path);
+	file->build_id = strdup(elf_file_build_id(elf));
+	file->go_build_id = strdup(elf_file_go_build_id(elf));
+	return file->path && file->build_id && file->go_build_id ? NULL : &error_no_memory;
+}
+
+bool debug_file_is(const struct debug_file *file, const char *build_id)
+{
+	return !strcmp(file->build_id, build_id) ||
+	       (*build_id && !strcmp(file->go_build_id, build_id));
 }
 
 /* Never waits: what is in a folder may be a pipe. */
@@ -41,7 +50,7 @@ struct error *debug_files_add(struct debug_files *files, const char *path)
 	_cleanup_elf_file_ struct elf_file *elf = NULL;
 	struct error *err = open_elf(path, &elf);
 
-	return err ? err : append(files, path, elf_file_build_id(elf));
+	return err ? err : append(files, path, elf);
 }
 
 /* A file of a folder: what has no build id, or is no such file, is passed over. */
@@ -52,9 +61,9 @@ static struct error *try_file(struct debug_files *files, const char *path, const
 
 	if (stat(path, &st) || !S_ISREG(st.st_mode) || error_dropped(open_elf(path, &elf)))
 		return NULL;
-	if (!elf_file_build_id(elf)[0] || (wanted && strcmp(wanted, elf_file_build_id(elf))))
+	if (!elf_file_build_id(elf)[0] || (wanted && !elf_file_has_build_id(elf, wanted)))
 		return NULL;
-	return append(files, path, elf_file_build_id(elf));
+	return append(files, path, elf);
 }
 
 static struct error *try_entries(struct debug_files *files, DIR *folder, const char *path)
@@ -121,6 +130,7 @@ void debug_files_release(struct debug_files *files)
 	for (size_t i = 0; i < files->count; i++) {
 		free(files->items[i].path);
 		free(files->items[i].build_id);
+		free(files->items[i].go_build_id);
 	}
 	for (size_t i = 0; i < files->folder_count; i++)
 		free(files->folders[i]);

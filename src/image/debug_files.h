@@ -5,6 +5,7 @@
 #ifndef IMAGE_DEBUG_FILES_H
 #define IMAGE_DEBUG_FILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -12,6 +13,7 @@
 struct debug_file {
 	char *path;
 	char *build_id; /* as elf_file_build_id() has it; "" when it has none */
+	char *go_build_id;
 };
 
 struct debug_files {
@@ -32,6 +34,8 @@ struct error *debug_files_add(struct debug_files *files, const char *path) must_
 struct error *debug_files_add_folder(struct debug_files *files, const char *path) must_check;
 /* Looks into the folders for this build id. */
 struct error *debug_files_look_up(struct debug_files *files, const char *build_id) must_check;
+/* Whether the file has this build id, or, with "", none at all. */
+bool debug_file_is(const struct debug_file *file, const char *build_id);
 void debug_files_release(struct debug_files *files);
 #define _cleanup_debug_files_ __attribute__((cleanup(debug_files_release)))
 

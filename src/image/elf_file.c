@@ -17,6 +17,12 @@
 
 #define PAGE 4096
 
+/* "" where there is none. */
+struct build_ids {
+	char gnu[ELF_BUILD_ID_SIZE];
+	char go[ELF_BUILD_ID_SIZE];
+};
+
 struct elf_file {
 	char *name;
 	uint8_t *bytes; /* the whole file, mapped */
@@ -26,7 +32,7 @@ struct elf_file {
 	bool pie;
 	bool dynamic;
 	bool stripped;
-	char build_id[ELF_BUILD_ID_SIZE];
+	struct build_ids ids;
 	struct elf_segment *segments;
 	size_t segment_count;
 	size_t segment_capacity;
@@ -79,7 +85,8 @@ static struct error *read_header(struct elf_file *elf)
  */
 #define NT_GO_BUILD_ID 4
 
-static void set_build_id(char *build_id, const GElf_Nhdr *note, const char *name, const uint8_t *id)
+static void set_build_id(struct build_ids *ids, const GElf_Nhdr *note, const char *name,
+			 const uint8_t *id)
 {
 	size_t size = note->n_descsz;
 
@@ -87,38 +94,39 @@ static void set_build_id(char *build_id, const GElf_Nhdr *note, const char *name
 		return;
 	if (!memcmp(name, "GNU", 4) && note->n_type == NT_GNU_BUILD_ID) {
 		for (size_t i = 0; i < size; i++)
-			sprintf(build_id + 2 * i, "%02x", id[i]);
-	} else if (!memcmp(name, "Go\0", 4) && note->n_type == NT_GO_BUILD_ID && !build_id[0]) {
-		memcpy(build_id, id, size);
+			sprintf(ids->gnu + 2 * i, "%02x", id[i]);
+	} else if (!memcmp(name, "Go\0", 4) && note->n_type == NT_GO_BUILD_ID) {
+		memcpy(ids->go, id, size);
 	}
 }
 
-static void read_build_id(Elf *elf, const GElf_Phdr *ph, char *build_id)
+static void read_build_ids(Elf *elf, const GElf_Phdr *ph, struct build_ids *ids)
 {
 	Elf_Data *notes = elf_getdata_rawchunk(elf, ph->p_offset, ph->p_filesz, ELF_T_NHDR);
 	size_t at = 0, name, desc;
 	GElf_Nhdr note;
 
 	while (notes && (at = gelf_getnote(notes, at, &note, &name, &desc)))
-		set_build_id(build_id, &note, (char *)notes->d_buf + name,
+		set_build_id(ids, &note, (char *)notes->d_buf + name,
 			     (const uint8_t *)notes->d_buf + desc);
 }
 
 void elf_bytes_build_id(const void *bytes, size_t size, char ret[ELF_BUILD_ID_SIZE])
 {
+	struct build_ids ids = {0};
 	Elf *elf;
 	size_t count;
 	GElf_Phdr ph;
 
-	memset(ret, 0, ELF_BUILD_ID_SIZE);
 	elf_version(EV_CURRENT);
 	elf = elf_memory((char *)bytes, size);
 	if (!elf || elf_getphdrnum(elf, &count))
 		count = 0;
 	for (size_t i = 0; i < count && gelf_getphdr(elf, i, &ph); i++)
 		if (ph.p_type == PT_NOTE)
-			read_build_id(elf, &ph, ret);
+			read_build_ids(elf, &ph, &ids);
 	elf_end(elf);
+	memcpy(ret, *ids.gnu ? ids.gnu : ids.go, ELF_BUILD_ID_SIZE);
 }
 
 static struct error *add_segment(struct elf_file *elf, const GElf_Phdr *ph)
@@ -162,7 +170,7 @@ static struct error *read_segments(struct elf_file *elf)
 		else if (ph.p_type == PT_INTERP)
 			elf->dynamic = true;
 		else if (ph.p_type == PT_NOTE)
-			read_build_id(elf->elf, &ph, elf->build_id);
+			read_build_ids(elf->elf, &ph, &elf->ids);
 		if (err)
 			return err;
 	}
@@ -182,7 +190,7 @@ static void read_note_section(struct elf_file *elf)
 		.p_offset = section.bytes - elf->bytes,
 		.p_filesz = section.size,
 	};
-	read_build_id(elf->elf, &as_segment, elf->build_id);
+	read_build_ids(elf->elf, &as_segment, &elf->ids);
 }
 
 struct error *elf_file_open(int fd, const char *name, struct elf_file **ret)
@@ -250,7 +258,24 @@ bool elf_file_is_stripped(const struct elf_file *elf)
 
 const char *elf_file_build_id(const struct elf_file *elf)
 {
-	return elf->build_id;
+	return *elf->ids.gnu ? elf->ids.gnu : elf->ids.go;
+}
+
+const char *elf_file_go_build_id(const struct elf_file *elf)
+{
+	return elf->ids.go;
+}
+
+bool elf_file_has_build_id(const struct elf_file *elf, const char *build_id)
+{
+	return *build_id && (!strcmp(elf->ids.gnu, build_id) || !strcmp(elf->ids.go, build_id));
+}
+
+bool elf_file_same_build(const struct elf_file *a, const struct elf_file *b)
+{
+	if (*a->ids.gnu && *b->ids.gnu)
+		return !strcmp(a->ids.gnu, b->ids.gnu);
+	return *a->ids.go && !strcmp(a->ids.go, b->ids.go);
 }
 
 uint64_t elf_file_entry(const struct elf_file *elf)

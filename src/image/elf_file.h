@@ -46,6 +46,12 @@ bool elf_file_is_dynamic(const struct elf_file *elf);
 bool elf_file_is_stripped(const struct elf_file *elf);
 /* Lower-case hexadecimal of the GNU build id, else the Go linker's own id, else "". */
 const char *elf_file_build_id(const struct elf_file *elf);
+/* Go's own; "" when there is none. */
+const char *elf_file_go_build_id(const struct elf_file *elf);
+/* Whether it is one of its build ids; a file that lost its section headers keeps only Go's. */
+bool elf_file_has_build_id(const struct elf_file *elf, const char *build_id);
+/* false also when nothing tells. */
+bool elf_file_same_build(const struct elf_file *a, const struct elf_file *b);
 
 /* Room for a build id as elf_file_build_id() gives it, with its NUL. */
 #define ELF_BUILD_ID_SIZE (2 * 128 + 1)

@@ -22,8 +22,7 @@ static struct error *open_twin(struct image *img, const char *path)
 	err = elf_file_open(fd, path, &img->twin);
 	if (err)
 		return err;
-	if (!elf_file_build_id(img->elf)[0] ||
-	    strcmp(elf_file_build_id(img->elf), elf_file_build_id(img->twin)))
+	if (!elf_file_same_build(img->elf, img->twin))
 		return error_format(ERROR_FAILED,
 				    "%s is not the same build as %s (build id %s against %s); give "
 				    "the "

@@ -283,6 +283,26 @@ def test_without_the_program_it_says_which_and_what_to_do(gone):
     assert not os.path.exists("out")
 
 
+def test_a_program_without_section_headers_is_known_by_gos_own_build_id(tmp_path):
+    """Only the section headers tell the GNU build id."""
+    binary = copy_of(golang.build("states", golang.NEWEST, golang.PLAIN), tmp_path / "bin")
+    data = bytearray(binary.read_bytes())
+    data[0x28:0x30] = bytes(8)  # e_shoff
+    data[0x3C:0x40] = bytes(4)  # e_shnum, e_shstrndx
+    binary.write_bytes(data)
+    program = Program(binary)
+    try:
+        direct, raw = dump_both_ways(program, tmp_path)
+        twin = golang.build("states", golang.NEWEST, golang.PLAIN)
+        assert gospect.run("dump", "-p", program.pid, "--exe", twin).ok().out
+    finally:
+        program.stop()
+    assert "/" in pprof.read(raw).mappings[0][3]
+    assert content(symbolize(raw)) == content(direct)
+    binary.unlink()
+    assert content(symbolize(raw, "--exe", twin)) == content(direct)
+
+
 def test_another_build_is_refused(gone):
     _, raw = gone
     _, _, path, build_id = pprof.read(raw).mappings[0]

@@ -118,23 +118,10 @@ static struct error *walk(struct chains *c, struct recorded_process *p,
 	return err;
 }
 
-/* Decoded once for each pc. */
-static struct record_place place_of(struct chains *c, const struct recorded_program *program,
-				    uint64_t pc)
+static struct error *place_of(struct chains *c, const struct recorded_program *program, uint64_t pc,
+			      struct record_place *ret)
 {
-	struct record_place place;
-	uint64_t *kept;
-
-	if (c->places_of != program)
-		map_release(&c->places);
-	c->places_of = program;
-	kept = map_at(&c->places, pc);
-	if (kept && *kept)
-		return (struct record_place){*kept & 3, *kept & 4};
-	place = frame_record_at(program->image, pc);
-	if (kept)
-		*kept = 8 | place.owner | (place.lr_is_caller ? 4 : 0);
-	return place;
+	return frame_records_at(&c->records, program->image, program->number, pc, ret);
 }
 
 /* What a frame-pointer chain does not know: who called the function at a pc that is exact, where
@@ -182,10 +169,13 @@ static struct error *take_callers(struct chains *c, const struct recorded_proces
 
 	for (; !err && i < c->chain_count; i++) {
 		uint64_t exact = by == BY_INJECTED_CALL ? STACK_PC_EXACT : 0;
+		struct record_place place;
 
 		err = push(c, clean(c->chain[i] | exact));
 		if (!err && exact)
-			err = push_lost_caller(c, place_of(c, p->program, c->chain[i]), NULL, lost);
+			err = place_of(c, p->program, c->chain[i], &place);
+		if (!err && exact)
+			err = push_lost_caller(c, place, NULL, lost);
 		by = interruption_by(p->program, c->chain[i] - !exact);
 		if (!err && by == BY_SIGNAL) {
 			*lost = true;
@@ -198,10 +188,14 @@ static struct error *take_callers(struct chains *c, const struct recorded_proces
 static struct error *take_go_chain(struct chains *c, const struct recorded_process *p,
 				   const struct recorded_sample *s)
 {
-	struct record_place place = place_of(c, p->program, c->chain[0]);
-	struct error *err = push(c, clean(c->chain[0] | STACK_PC_EXACT));
-	bool is_doubled = place.owner == RECORD_AHEAD, lost = false;
+	bool is_doubled = false, lost = false;
+	struct record_place place;
+	struct error *err = place_of(c, p->program, c->chain[0], &place);
 
+	if (!err)
+		err = push(c, clean(c->chain[0] | STACK_PC_EXACT));
+	if (!err)
+		is_doubled = place.owner == RECORD_AHEAD;
 	if (!err)
 		err = push_lost_caller(c, place, s, &lost);
 	if (!err)
@@ -262,6 +256,6 @@ void chains_release(struct chains *c)
 {
 	free(c->words);
 	free(c->chain);
-	map_release(&c->places);
+	frame_records_release(&c->records);
 	*c = (struct chains){0};
 }

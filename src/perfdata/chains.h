@@ -27,8 +27,7 @@ struct chains {
 	uint64_t *chain; /* the user's part of perf's, as the walk wants it */
 	size_t chain_count;
 	size_t chain_capacity;
-	struct map places; /* pc -> frame_record_at(), of `places_of` */
-	const struct recorded_program *places_of;
+	struct frame_records records;
 };
 
 /* Fills c->words. */

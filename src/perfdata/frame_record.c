@@ -1,8 +1,10 @@
 #include "perfdata/frame_record.h"
 
 #include <capstone/capstone.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 
 /* A function longer than this is not decoded. */
@@ -141,16 +143,32 @@ static struct record_place place_behind_jump(const struct scan *s, int32_t delta
 	};
 }
 
-static bool scan_to(struct scan *s, const struct image *img, const struct go_func *f, uint64_t pc)
+static bool add_change(struct frame_records *r, uint64_t address, struct record_place place)
+{
+	if (!array_reserve(&r->changes, &r->capacity, r->count + 1))
+		return false;
+	r->changes[r->count++] = (struct record_change){address, place};
+	return true;
+}
+
+static bool same_place(struct record_place a, struct record_place b)
+{
+	return a.owner == b.owner && a.lr_is_caller == b.lr_is_caller;
+}
+
+/* False when there is no memory. */
+static bool scan_function(struct scan *s, const struct image *img, const struct go_func *f,
+			  struct frame_records *r)
 {
 	const uint8_t *code = image_bytes(img, f->entry, f->end - f->entry);
-	size_t left = f->end - f->entry;
+	size_t left = code ? f->end - f->entry : 0;
 	uint64_t at = f->entry;
 
-	if (!code)
+	if (left && !add_change(r, at, s->place))
 		return false;
-	while (at < pc && cs_disasm_iter(s->handle, &code, &left, &at, s->insn)) {
+	while (left && cs_disasm_iter(s->handle, &code, &left, &at, s->insn)) {
 		int32_t delta = pclntab_sp_delta(&img->functions, f, at);
+		struct record_place before = s->place;
 
 		if (s->machine == MACHINE_AMD64)
 			visit_amd64(s);
@@ -159,8 +177,10 @@ static bool scan_to(struct scan *s, const struct image *img, const struct go_fun
 		s->has_record |= s->place.owner == RECORD_OWN;
 		if (s->jumped)
 			s->place = place_behind_jump(s, delta);
+		if (!same_place(before, s->place) && !add_change(r, at, s->place))
+			return false;
 	}
-	return at == pc;
+	return true;
 }
 
 /* Their callers make a record for them. (Where they are called by assembly there is none: that is
@@ -170,19 +190,51 @@ static bool is_duff(const char *name)
 	return !strcmp(name, "runtime.duffcopy") || !strcmp(name, "runtime.duffzero");
 }
 
-struct record_place frame_record_at(const struct image *img, uint64_t pc)
+/* Adds the changes of a function; behind what was decoded nothing is known. */
+static bool add_function(struct frame_records *r, const struct image *img, const struct go_func *f)
 {
-	static const struct record_place unknown = {.owner = RECORD_UNKNOWN};
+	static const struct record_place own = {.owner = RECORD_OWN},
+					 unknown = {.owner = RECORD_UNKNOWN};
 	_cleanup_(scan_release) struct scan s = {
 		.place = {.owner = RECORD_CALLERS, .lr_is_caller = true},
 	};
-	struct go_func f;
+	bool done = true;
 
-	if (!pclntab_find(&img->functions, pc, &f) || f.end - f.entry > MAX_SIZE)
-		return unknown;
-	if (f.flags & FUNC_TOPFRAME || is_duff(f.name))
-		return (struct record_place){.owner = RECORD_OWN};
-	if (!scan_init(&s, img->machine) || !scan_to(&s, img, &f, pc))
-		return unknown;
-	return s.place;
+	if (f->flags & FUNC_TOPFRAME || is_duff(f->name))
+		done = add_change(r, f->entry, own);
+	else if (f->end - f->entry > MAX_SIZE || !scan_init(&s, img->machine))
+		done = add_change(r, f->entry, unknown);
+	else
+		done = scan_function(&s, img, f, r);
+	return done && add_change(r, f->end, unknown);
+}
+
+struct error *frame_records_at(struct frame_records *r, const struct image *img, uint16_t number,
+			       uint64_t pc, struct record_place *ret)
+{
+	struct go_func f;
+	uint64_t *first;
+	size_t i;
+
+	*ret = (struct record_place){.owner = RECORD_UNKNOWN};
+	if (!pclntab_find(&img->functions, pc, &f))
+		return NULL;
+	first = map_at(&r->functions, (uint64_t)number << 48 | f.entry);
+	if (!first)
+		return &error_no_memory;
+	if (!*first) {
+		*first = r->count + 1;
+		if (!add_function(r, img, &f))
+			return &error_no_memory;
+	}
+	for (i = *first - 1; r->changes[i].address <= pc && pc < f.end; i++)
+		*ret = r->changes[i].place;
+	return NULL;
+}
+
+void frame_records_release(struct frame_records *r)
+{
+	map_release(&r->functions);
+	free(r->changes);
+	*r = (struct frame_records){0};
 }

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/error.h"
+#include "base/map.h"
 #include "image/image.h"
 
 enum record_owner {
@@ -25,7 +27,23 @@ struct record_place {
 	bool lr_is_caller; /* arm64: LR is the return address */
 };
 
-/* Before the instruction at the pc is done. */
-struct record_place frame_record_at(const struct image *img, uint64_t pc);
+/* From an address on. */
+struct record_change {
+	uint64_t address;
+	struct record_place place;
+};
+
+/* Functions that were decoded; of any number of images. */
+struct frame_records {
+	struct map functions; /* a number of the image, and the entry -> its first change + 1 */
+	struct record_change *changes;
+	size_t count;
+	size_t capacity;
+};
+
+/* Before the instruction at the pc is done. The only error is ERROR_NO_MEMORY. */
+struct error *frame_records_at(struct frame_records *r, const struct image *img, uint16_t number,
+			       uint64_t pc, struct record_place *ret) must_check;
+void frame_records_release(struct frame_records *r);
 
 #endif

@@ -202,6 +202,7 @@ struct error *programs_go(struct programs *p, const struct recorded_map *map,
 	if (!new)
 		return &error_no_memory;
 	new->file = file;
+	new->number = p->count;
 	err = load(p, new, map);
 	if (err) {
 		program_destroy(new);

@@ -38,6 +38,7 @@ struct recorded_file {
 struct recorded_program {
 	struct recorded_file *file;
 	uint64_t bias;
+	uint16_t number;
 	struct image *image;
 	struct golayout *layout;
 };

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from lib import callers, golang, gospect, perf, pprof
+from lib.process import Program
 
 VERSIONS = ("1.19.13", "1.23.12", "1.27.2")
 DWARF = ("--call-graph", "dwarf,1024")
@@ -130,11 +131,10 @@ def recording(tmp_path_factory):
     def make(version):
         if version not in made:
             binary = shutil.copy(golang.build("callers", version), folder / f"callers-{version}")
-            program = subprocess.Popen([binary], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-            made[version] = perf.record(folder / f"{version}.data", *DWARF, "-p", program.pid,
-                                        seconds=1), binary
-            program.kill()
-            program.wait()
+            program = Program(binary)
+            made[version] = perf.record(folder / f"{version}.data", *DWARF, "-p",
+                                        program.pid), binary
+            program.stop()
         return made[version]
 
     return make

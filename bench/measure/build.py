@@ -1,13 +1,21 @@
-"""The programs that take part."""
+"""The programs that take part.
+
+What gospect's own sources make is in build/; what is fetched and takes minutes to build (a large
+program, delve, benchstat) is kept in $XDG_CACHE_HOME/gospect/bench and used again.
+"""
+import json
 import os
 import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "gospect", "bench")
 GO_VERSION = "go1.27.2"
-# A large real program: 145 MB with symbols and DWARF.
-BIG_MODULE = "github.com/prometheus/prometheus"
-BIG_VERSION = "v0.300.0"  # Prometheus 3.0.0
+# Real programs: 146 MB and 400 MB with symbols and DWARF.
+PROMETHEUS = ("github.com/prometheus/prometheus", "v0.300.0")  # Prometheus 3.0.0
+TELEGRAF = ("github.com/influxdata/telegraf", "v1.37.2")
+DELVE = "github.com/go-delve/delve/cmd/dlv@v1.27.2"
+BENCHSTAT = "golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da"
 
 
 class Failed(Exception):
@@ -22,44 +30,101 @@ def say(text):
     print("bench:", text, file=sys.stderr, flush=True)
 
 
+def last_line(text):
+    return (text.strip().splitlines() or ["no words"])[-1]
+
+
 class Programs:
     """Paths of the programs; what is not there yet is built when it is asked for."""
 
-    def __init__(self):
-        self.folder = os.path.join(ROOT, "build", "bench")
+    def __init__(self, made):
+        self.made = made
+        self.folder = os.path.join(made, "bench")
         self.gospect = self._built("gospect")
         self.snapshot_bench = self._built("bench", "snapshot_bench")
+        self.run_cost = self._built("bench", "run_cost")
         self._go = None
 
-    @staticmethod
-    def _built(*path):
-        program = os.path.join(ROOT, "build", *path)
+    def _built(self, *path):
+        program = os.path.join(self.made, *path)
         if not os.access(program, os.X_OK):
             raise Failed(f"there is no {program} yet: run make")
         return program
 
-    def _build_go(self, module, package, output):
+    def go(self, *args, folder=ROOT, **environment):
+        """The output of the go command of GO_VERSION."""
         if not self._go:
             self._go = subprocess.run([os.path.join(ROOT, "scripts", "go-command")], check=True,
                                       stdout=subprocess.PIPE, text=True).stdout.strip()
         env = dict(os.environ, GOTOOLCHAIN=GO_VERSION, GOFLAGS="-mod=mod -buildvcs=false", GOWORK="off")
-        say(f"building {os.path.basename(output)} with {GO_VERSION}")
-        done = subprocess.run([self._go, "build", "-o", output, package], cwd=module, env=env,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        done = subprocess.run([self._go, *args], cwd=folder, env=dict(env, **environment), text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         if done.returncode:
-            raise Unavailable(f"{package} does not build: {done.stdout.strip().splitlines()[-1]}")
+            raise Unavailable(f"go {' '.join(args)}: {last_line(done.stderr)}")
+        return done.stdout
+
+    def _build(self, module, package, output, **environment):
+        say(f"building {os.path.basename(output)} with {GO_VERSION}")
+        self.go("build", "-o", output, package, folder=module, **environment)
         return output
 
     def meter(self):
         os.makedirs(self.folder, exist_ok=True)
-        return self._build_go(os.path.join(ROOT, "bench", "targets", "meter"), ".",
-                              os.path.join(self.folder, "meter"))
+        return self._build(os.path.join(ROOT, "bench", "targets", "meter"), ".",
+                           os.path.join(self.folder, "meter"))
 
-    def big(self):
-        module = os.path.join(self.folder, "big")
-        os.makedirs(module, exist_ok=True)
-        go_mod = os.path.join(module, "go.mod")
-        if not os.path.exists(go_mod):
-            with open(go_mod, "w", encoding="utf-8") as out:
-                out.write(f"module big\n\ngo 1.23\n\nrequire {BIG_MODULE} {BIG_VERSION}\n")
-        return self._build_go(module, BIG_MODULE + "/cmd/prometheus", os.path.join(self.folder, "prometheus"))
+    @staticmethod
+    def _cached(name):
+        """A path in the cache, and whether it is there already."""
+        os.makedirs(CACHE, exist_ok=True)
+        path = os.path.join(CACHE, name)
+        return path, os.path.exists(path)
+
+    def _module_program(self, module, version, package, name, **environment):
+        """A command of a module, built in the module's own folder, with its own requirements."""
+        path, there = self._cached(f"{name}-{version}-{GO_VERSION}")
+        if not there:
+            say(f"fetching {module} {version}")
+            folder = json.loads(self.go("mod", "download", "-json", f"{module}@{version}", folder="/"))["Dir"]
+            partial = f"{path}.{os.getpid()}"
+            self._build(folder, package, partial, CGO_ENABLED="0", GOFLAGS="-mod=readonly -buildvcs=false",
+                        **environment)
+            os.rename(partial, path)
+        return path
+
+    def prometheus(self):
+        return self._module_program(*PROMETHEUS, "./cmd/prometheus", "prometheus")
+
+    def telegraf(self):
+        return self._module_program(*TELEGRAF, "./cmd/telegraf", "telegraf")
+
+    def stripped(self, binary):
+        path, there = self._cached(os.path.basename(binary) + "-stripped")
+        if not there:
+            partial = f"{path}.{os.getpid()}"
+            subprocess.run(["strip", "-o", partial, binary], check=True)
+            os.rename(partial, path)
+        return path
+
+    def _tool(self, package):
+        folder, there = self._cached(package.rsplit("/", 1)[1])
+        name = package.rsplit("/", 1)[1].split("@")[0]
+        if not there:
+            say(f"fetching {package}")
+            partial = f"{folder}.{os.getpid()}"
+            self.go("install", package, folder="/", GOBIN=partial, GOFLAGS="", CGO_ENABLED="0")
+            os.rename(partial, folder)
+        return os.path.join(folder, name)
+
+    def delve(self):
+        return self._tool(DELVE)
+
+    def benchstat(self):
+        return self._tool(BENCHSTAT)
+
+    def json_test(self):
+        """encoding/json's own tests and benchmarks, and the folder that they run in."""
+        path = os.path.join(self.folder, "json.test")
+        os.makedirs(self.folder, exist_ok=True)
+        self.go("test", "-c", "-o", path, "encoding/json", folder="/", GOFLAGS="")
+        return path, os.path.join(self.go("env", "GOROOT", folder="/").strip(), "src", "encoding", "json")

@@ -7,12 +7,12 @@ import subprocess
 import tempfile
 import time
 
+from lib import pprof
+
 from . import machine
 from .build import Failed, say
 from .meter import Meter
 from .numbers import paired, spread
-from .pprof import Profile
-from .tool import Run
 
 WORKLOADS = ("http", "json", "pingpong")
 SIZES = (1000, 10000)
@@ -27,11 +27,10 @@ class Gospect:
     def __init__(self, program, folder, *options):
         self.program, self.out = program, os.path.join(folder, "bench.pb.gz")
         self.options = options
-        self.process = self.errors = self.began = None
+        self.process = self.errors = None
 
     def start(self, meter):
         self.errors = tempfile.TemporaryFile("w+")
-        self.began = time.monotonic()
         self.process = subprocess.Popen(
             [self.program, "record", "-p", str(meter.pid), "-r", "100", "-o", self.out, *self.options],
             stdout=self.errors, stderr=self.errors)
@@ -41,13 +40,19 @@ class Gospect:
 
     def stop(self, _meter):
         self.process.send_signal(signal.SIGINT)
-        run = Run(self.process, self.began, self.errors)
+        _, status, usage = os.wait4(self.process.pid, 0)
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        self.errors.seek(0)
+        words = self.errors.read()
         self.errors.close()
-        profile = Profile(self.out)
-        seconds = profile.duration_nanos / 1e9
+        if self.process.returncode:
+            raise Failed(f"gospect record: {words}")
+        with open(self.out, "rb") as file:
+            profile = pprof.parse(file.read())
+        seconds = profile.duration_ns / 1e9
         return {"hz": said(profile, r"rate: ([0-9.]+) Hz achieved"),
                 "looks": said(profile, r"each ([0-9.]+) times a second"),
-                "whole_cpu": run.cpu / seconds, "rss_mb": run.rss_mb}
+                "whole_cpu": (usage.ru_utime + usage.ru_stime) / seconds}
 
 
 def said(profile, pattern):
@@ -119,7 +124,7 @@ def summarize(slices):
             row[key] = spread([s[key] for s in taken])
             if mode != "nothing":
                 row[key + "_change"] = paired([s[key] for s in taken], [s[key] for s in base])
-        for key in ("hz", "looks", "own_cpu", "whole_cpu", "rss_mb"):
+        for key in ("hz", "looks", "own_cpu", "whole_cpu"):
             if key in taken[0]:
                 row[key] = spread([s[key] for s in taken])
         summary[mode] = row

@@ -5,16 +5,17 @@ import subprocess
 from .build import Failed, say
 from .meter import Meter
 
-SIZES = (1000, 10000, 100000)
+# Goroutines, heap in MB, rounds.
+SIZES = ((1000, 64, 25), (10000, 64, 25), (100000, 64, 25), (1000000, 0, 7))
 
 
 def measure(programs, quick):
     meter = programs.meter()
     rows = []
-    for parked in SIZES:
+    for parked, heap, rounds in SIZES:
         say(f"snapshots of {parked} goroutines")
-        with Meter(meter, parked) as target:
-            done = subprocess.run([programs.snapshot_bench, str(target.pid), "9" if quick else "25"],
+        with Meter(meter, parked, heap=heap) as target:
+            done = subprocess.run([programs.snapshot_bench, str(target.pid), str(rounds // 3 if quick else rounds)],
                                   stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode:
             raise Failed("snapshot_bench failed, see above")

@@ -1,50 +1,68 @@
-"""From gospect's start to its first sample and to a finished dump, on a large binary."""
+"""From gospect's start to its first sample and to a finished dump, on large programs."""
 import os
 import socket
 import subprocess
 import tempfile
 import time
-import urllib.request
+
+from lib import pprof
 
 from . import tool
-from .build import BIG_MODULE, BIG_VERSION, Unavailable, say
+from .build import Unavailable, say
 from .numbers import spread
-from .pprof import Profile
+
+LISTENS_SECONDS = 40
 
 
-def free_address():
+def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return "127.0.0.1:" + str(probe.getsockname()[1])
+        return probe.getsockname()[1]
+
+
+def prometheus(binary, folder, port):
+    """With nothing to scrape."""
+    config = os.path.join(folder, "prometheus.yml")
+    with open(config, "w", encoding="utf-8") as out:
+        out.write("global: {}\n")
+    return [binary, "--config.file=" + config, "--storage.tsdb.path=" + os.path.join(folder, "data"),
+            f"--web.listen-address=127.0.0.1:{port}"]
+
+
+def telegraf(binary, folder, port):
+    """Listens for measurements that nobody sends."""
+    config = os.path.join(folder, "telegraf.conf")
+    with open(config, "w", encoding="utf-8") as out:
+        out.write(f'[[inputs.http_listener_v2]]\n  service_address = "tcp://127.0.0.1:{port}"\n'
+                  '  data_format = "influx"\n[[outputs.discard]]\n')
+    return [binary, "--config", config]
 
 
 class Big:
-    """Prometheus, with nothing to scrape."""
+    """A large program that runs, and listens to a port of this machine."""
 
-    def __init__(self, program, folder):
-        config = os.path.join(folder, "prometheus.yml")
-        with open(config, "w", encoding="utf-8") as out:
-            out.write("global: {}\n")
-        self.address = free_address()
-        self.log = open(os.path.join(folder, "log"), "w+", encoding="utf-8")
-        self.process = subprocess.Popen(
-            [program, "--config.file=" + config, "--storage.tsdb.path=" + os.path.join(folder, "data"),
-             "--web.listen-address=" + self.address], stdout=self.log, stderr=self.log)
+    def __init__(self, command, binary):
+        # pylint: disable=consider-using-with
+        self.folder = tempfile.TemporaryDirectory(prefix="gospect-bench-")
+        self.log = tempfile.TemporaryFile("w+")
+        self.port = free_port()
+        self.process = subprocess.Popen(command(binary, self.folder.name, self.port),
+                                        stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         self.pid = self.process.pid
 
+    def _listens(self):
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
     def wait_ready(self):
-        for _ in range(200):
-            try:
-                with urllib.request.urlopen(f"http://{self.address}/-/ready", timeout=1) as answer:
-                    if answer.status == 200:
-                        return
-            except OSError:
-                pass
-            if self.process.poll() is not None:
-                break
+        end = time.monotonic() + LISTENS_SECONDS
+        while time.monotonic() < end and self.process.poll() is None:
+            if self._listens():
+                time.sleep(2)  # until it has come to rest
+                return
             time.sleep(0.1)
         self.log.seek(0)
-        raise Unavailable("prometheus did not start: " + self.log.read().strip()[-300:])
+        raise Unavailable("a large program did not start: " + self.log.read().strip()[-300:])
 
     def __enter__(self):
         return self
@@ -57,35 +75,41 @@ class Big:
             self.process.kill()
             self.process.wait()
         self.log.close()
+        self.folder.cleanup()
 
 
 def measure(programs, quick):
-    whole = programs.big()
-    stripped = whole + "-stripped"
-    subprocess.run(["strip", "-o", stripped, whole], check=True)
-    return [measure_binary(programs, path, 3 if quick else 9) for path in (whole, stripped)]
+    rows = []
+    for name, command, build in (("Prometheus 3.0.0", prometheus, programs.prometheus),
+                                 ("Telegraf 1.37.2", telegraf, programs.telegraf)):
+        try:
+            whole = build()
+        except Unavailable as why:
+            say(f"no {name}: {why}")
+            continue
+        for title, binary in ((name, whole), ("  stripped", programs.stripped(whole))):
+            rows.append({"name": title, **measure_binary(programs, command, binary, 3 if quick else 9)})
+    if not rows:
+        raise Unavailable("no large program could be built")
+    return rows
 
 
-def measure_binary(programs, binary, rounds):
+def measure_binary(programs, command, binary, rounds):
     say(f"start-up on {os.path.basename(binary)}, {rounds} times")
     dumps, records, first = [], [], []
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as errors:
-        with Big(binary, folder) as big:
-            big.wait_ready()
-            out = os.path.join(folder, "first.pb.gz")
-            for _ in range(rounds):
-                dumps.append(tool.run([programs.gospect, "dump", "-p", str(big.pid), "-o", "-"], errors,
-                                      stdout=subprocess.DEVNULL))
-                began = time.time_ns()
-                records.append(tool.run([programs.gospect, "record", "-p", str(big.pid), "-d", "0.1", "-o", out],
-                                        errors))
-                first.append(Profile(out).time_nanos - began)
+    with Big(command, binary) as big, tempfile.TemporaryDirectory(prefix="gospect-bench-") as folder:
+        big.wait_ready()
+        out = os.path.join(folder, "first.pb.gz")
+        for _ in range(rounds):
+            dumps.append(tool.run(programs, [programs.gospect, "dump", "-p", big.pid, "-o", "-"]))
+            records.append(tool.run(programs, [programs.gospect, "record", "-p", big.pid, "-d", "0.1", "-o", out]))
+            with open(out, "rb") as profile:
+                first.append(pprof.parse(profile.read()).time_ns - records[-1].start_ns)
     return {
-        "binary": f"{BIG_MODULE}/cmd/prometheus {BIG_VERSION}" + (" stripped" if "stripped" in binary else ""),
         "mb": os.path.getsize(binary) / 1e6,
         "first_sample_ms": spread([ns / 1e6 for ns in first]),
         "dump_ms": spread([1000 * r.wall for r in dumps]),
         "dump_cpu_ms": spread([1000 * r.cpu for r in dumps]),
-        "record_100ms_ms": spread([1000 * r.wall for r in records]),
-        "rss_mb": spread([r.rss_mb for r in dumps]),
+        "dump_rss_mb": spread([r.rss_mb for r in dumps]),
+        "record_rss_mb": spread([r.rss_mb for r in records]),
     }

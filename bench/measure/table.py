@@ -34,6 +34,8 @@ def change(values):
 
 
 def count(n):
+    if n >= 1000000:
+        return f"{n / 1e6:.0f}M"
     return f"{n // 1000}k" if n >= 1000 else str(n)
 
 
@@ -49,20 +51,52 @@ def snapshots(rows):
 
 
 def dump(rows):
-    yield line("dump", "gospect: ms", "its CPU: ms", "target's own debug=2: ms")
+    yield line("dump", "gospect: ms", "its CPU: ms; memory: MB", "target's own debug=2: ms", "delve, goroutines -t 20: ms",
+               "times as long as gospect")
     for r in rows:
-        text = f" (cut at {r['own_mb']:.0f} MB)" if r["own_mb"] > 67 else ""
+        own = delve = times = ""
+        if "own_ms" in r:
+            own = spread(r["own_ms"]) + (f" (cut at {r['own_mb']:.0f} MB)" if r["own_mb"] > 67 else "")
+            times = f"debug=2 {plain(r['own_ms'][0] / r['gospect_ms'][0])}"
+        if "delve_ms" in r:
+            delve = f"{spread(r['delve_ms'])}, {r['delve_rss_mb'][0]:.0f} MB"
+            times += f", delve {plain(r['delve_ms'][0] / r['gospect_ms'][0])}"
         yield line(f"  {count(r['goroutines'])}, {r['frames']:.0f} frames", spread(r["gospect_ms"]),
-                   spread(r["gospect_cpu_ms"]), spread(r["own_ms"]) + text)
+                   f"{spread(r['gospect_cpu_ms'])}; {r['gospect_rss_mb'][0]:.0f}", own, delve, times)
 
 
 def startup(rows):
     yield line("a large program", "first sample after: ms", "finished dump after: ms", "CPU of the dump: ms",
+               "memory, dump: MB", "memory, record: MB")
+    for r in rows:
+        yield line(f"  {r['name']}, {r['mb']:.0f} MB", spread(r["first_sample_ms"]), spread(r["dump_ms"]),
+                   spread(r["dump_cpu_ms"]), spread(r["dump_rss_mb"]), spread(r["record_rss_mb"]))
+
+
+def many(rows):
+    yield line("recordings of 10 s", "its CPU: % of a core", "error it tells: %", "largest error: pp", "looks at each a second",
                "memory: MB")
     for r in rows:
-        name = "stripped" if "stripped" in r["binary"] else "Prometheus 3.0.0"
-        yield line(f"  {name}, {r['mb']:.0f} MB", spread(r["first_sample_ms"]), spread(r["dump_ms"]),
-                   spread(r["dump_cpu_ms"]), spread(r["rss_mb"]))
+        yield line(f"  {count(r['goroutines'])} goroutines, budget {r['budget']} %",
+                   *(spread(r[k]) for k in ("cpu", "told", "wrong", "looks", "rss_mb")))
+
+
+def oncpu(rows):
+    ways = list(dict.fromkeys(way for r in rows for group in r["groups"].values() for way in group))
+    yield line("caller is work: % of samples", *ways)
+    for r in rows:
+        for group, seen in r["groups"].items():
+            yield line(f"  Go {r['version']}, in {group}", *(spread(seen[w]["right"], 100) for w in ways))
+            yield line("    of all samples", *(spread(seen[w]["share"], 100) for w in ways))
+
+
+def standard(r):
+    yield line(f"encoding/json's benchmarks, n = {r['rounds']}", "time, geometric mean", "significantly slower",
+               "significantly faster", "its CPU: % of a core")
+    for name, key in (("nothing again", "again"), ("gospect 100 Hz (1 %)", "gospect")):
+        c = r[key]
+        yield line("  " + name, f"{100 * c['geomean']:+.2f} %", f"{c['slower']} of {c['benchmarks']}",
+                   f"{c['faster']} of {c['benchmarks']}", plain(r["own_cpu"]) if key == "gospect" else "")
 
 
 def overhead(cases):
@@ -109,8 +143,8 @@ def tracing(cases):
         yield line("    longest stop of the target: ms", "", spread(ours["pause_ms"]))
 
 
-SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "overhead": overhead,
-            "tracing": tracing}
+SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "many": many, "oncpu": oncpu,
+            "standard": standard, "overhead": overhead, "tracing": tracing}
 
 
 def render(results):

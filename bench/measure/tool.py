@@ -1,28 +1,28 @@
-"""Runs gospect."""
-import os
+"""Runs gospect and others."""
+import json
 import subprocess
-import time
+import tempfile
 
 from .build import Failed
 
 
 class Run:
-    """What a process used from its start to its end."""
+    """What a command used from its start to its end."""
 
-    def __init__(self, process, began, errors):
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        self.wall = time.monotonic() - began
-        self.cpu = usage.ru_utime + usage.ru_stime
-        self.rss_mb = usage.ru_maxrss / 1024
-        if process.returncode:
-            errors.seek(0)
-            raise Failed(f"{' '.join(process.args)}: status {process.returncode}: {errors.read().strip()}")
+    def __init__(self, used, words):
+        self.start_ns, self.wall, self.cpu = used["start_ns"], used["wall_ns"] / 1e9, used["cpu_ns"] / 1e9
+        self.rss_mb, self.words = used["rss_kb"] / 1024, words
 
 
-def run(args, errors, stdout=None):
-    """Runs a command to its end; `errors` is an open file for what it says."""
-    began = time.monotonic()
-    # pylint: disable=consider-using-with
-    process = subprocess.Popen(args, stdout=stdout or errors, stderr=errors)
-    return Run(process, began, errors)
+def run(programs, args, stdout=subprocess.DEVNULL, said=None):
+    """Runs a command to its end; `said` is its standard input."""
+    with tempfile.NamedTemporaryFile("r") as cost, tempfile.TemporaryFile("w+") as errors:
+        done = subprocess.run([programs.run_cost, cost.name, *map(str, args)], input=said or "",
+                              stdout=stdout, stderr=errors, text=True, check=False)
+        errors.seek(0)
+        words = errors.read().strip()
+        if done.returncode:
+            raise Failed(f"{' '.join(map(str, args))}: status {done.returncode}: {words}")
+        used = json.load(cost)
+    return Run(used, words)
+

@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// A process may have a limited number of files.
+const maxSockets = 15000
+
 // A way to park, and how many frames of ours are below it, so that each stack has 14 in all.
 type way struct {
 	park  func()
@@ -42,6 +45,9 @@ func park(n int) {
 	arriving.Add(n)
 	for i := 0; i < n; i++ {
 		w := ways[i%len(ways)]
+		if i >= len(ways)*maxSockets {
+			w = ways[i%(len(ways)-1)]
+		}
 		go descend(w.depth, w.park)
 	}
 	arriving.Wait()

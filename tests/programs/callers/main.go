@@ -3,14 +3,18 @@
 //
 // It prints "ready PID" and obeys lines on standard input:
 //
-//	check   "ok N"
-//	end     ends with exit status 7
+//	check          "ok N"
+//	profile FILE   "begun": from now on the runtime's own CPU profile of this program
+//	over           "over": it is in the file
+//	end            ends with exit status 7
 package main
 
 import (
 	"bufio"
 	"fmt"
 	"os"
+	"runtime/pprof"
+	"strings"
 )
 
 type large struct{ words [40]uint64 }
@@ -57,12 +61,32 @@ func main() {
 	go burn()
 	fmt.Printf("ready %d\n", os.Getpid())
 	in := bufio.NewScanner(os.Stdin)
+	var profile *os.File
 	for in.Scan() {
-		switch in.Text() {
+		command := strings.SplitN(in.Text(), " ", 2)
+		switch command[0] {
 		case "check":
 			fmt.Println("ok 1")
+		case "profile":
+			profile = begin(command[1])
+			fmt.Println("begun")
+		case "over":
+			pprof.StopCPUProfile()
+			profile.Close()
+			fmt.Println("over")
 		case "end":
 			os.Exit(7)
 		}
 	}
+}
+
+func begin(name string) *os.File {
+	file, err := os.Create(name)
+	if err == nil {
+		err = pprof.StartCPUProfile(file)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return file
 }

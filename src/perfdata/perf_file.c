@@ -229,17 +229,8 @@ static struct error *read_records(struct reader *r, struct bytes data)
 	return err;
 }
 
-static int by_time(const void *a, const void *b)
-{
-	const struct perf_record *x = a, *y = b;
-
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	/* Equal ones keep their order: their bodies lie in it, but for those that were packed. */
-	return 0;
-}
-
-/* qsort() of glibc is a merge sort, and so stable, only while memory is plenty: hence our own. */
+/* A merge sort, which keeps the order of equal ones; qsort() does so only while memory is plenty.
+ */
 static bool sort_records(struct perf_file *f)
 {
 	_cleanup_free_ struct perf_record *other = calloc(f->count + 1, sizeof(*other));
@@ -256,8 +247,7 @@ static bool sort_records(struct perf_file *f)
 			b = b < f->count ? b : f->count;
 			b_end = b_end < f->count ? b_end : f->count;
 			for (size_t k = start; k < b_end; k++)
-				to[k] = a < a_end && (b >= b_end ||
-						      by_time(&from[a], &from[b]) <= 0)
+				to[k] = a < a_end && (b >= b_end || from[a].time <= from[b].time)
 						? from[a++]
 						: from[b++];
 		}

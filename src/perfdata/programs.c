@@ -10,10 +10,6 @@
 #include "base/cleanup.h"
 #include "image/version.h"
 
-/* Sizes, type, "GNU". */
-#define NOTE_HEADER 16
-#define MAX_ID 64
-
 /* perf's ids have 20 bytes, with zeros behind a shorter one. */
 static bool same_build(const char *recorded, const char *ours)
 {
@@ -22,19 +18,6 @@ static bool same_build(const char *recorded, const char *ours)
 	if (n > 40)
 		n = 40;
 	return !strncmp(recorded, ours, n) && strspn(recorded + n, "0") == strlen(recorded + n);
-}
-
-/* perf reads the section; Go's linker leaves it out of the segment of notes. */
-static void read_build_id(const struct elf_file *elf, char ret[static ELF_BUILD_ID_SIZE])
-{
-	struct elf_section note;
-
-	snprintf(ret, ELF_BUILD_ID_SIZE, "%s", elf_file_build_id(elf));
-	if (!elf_file_section(elf, ".note.gnu.build-id", &note) || !note.bytes ||
-	    note.size < NOTE_HEADER || note.size > NOTE_HEADER + MAX_ID)
-		return;
-	for (size_t i = NOTE_HEADER; i < note.size; i++)
-		snprintf(ret + 2 * (i - NOTE_HEADER), 3, "%02x", note.bytes[i]);
 }
 
 static bool is_known(const char *id)
@@ -52,7 +35,7 @@ static enum file_state try_file(struct recorded_file *file, const char *path, co
 		return errno == ENOENT || errno == ENOTDIR ? FILE_MISSING : FILE_UNREADABLE;
 	if (error_dropped(elf_file_open(fd, path, &elf)))
 		return FILE_UNREADABLE;
-	read_build_id(elf, file->build_id);
+	snprintf(file->build_id, sizeof(file->build_id), "%s", elf_file_build_id(elf));
 	file->is_checked = is_known(id);
 	if (is_known(id) && !same_build(id, file->build_id))
 		return FILE_OTHER_BUILD;

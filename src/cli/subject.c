@@ -129,6 +129,26 @@ static struct error *choose_reason(struct error *first, struct error *last)
 	return use_first ? first : last;
 }
 
+static bool has_ended(pid_t child)
+{
+	siginfo_t info = {0};
+
+	return !waitid(P_PID, child, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid;
+}
+
+/* What was started may be on its way to Go: a shell that has not yet called exec, or calls it while
+ * it is opened, when it has no memory or auxv for a moment. */
+static bool may_load(const struct subject *s, const struct error *err, uint64_t passed)
+{
+	if (!s->child || !err || passed >= LOAD_NS)
+		return false;
+	if (err->code == ERROR_NOT_GO)
+		return true;
+	return (err->code == ERROR_GONE || err->code == ERROR_FAILED || err->code == ERROR_FAULT ||
+		err->code == ERROR_CORRUPT) &&
+	       !has_ended(s->child);
+}
+
 static struct error *open_started(pid_t pid, const char *exe, struct subject *s)
 {
 	uint64_t start = clock_now();
@@ -138,7 +158,7 @@ static struct error *open_started(pid_t pid, const char *exe, struct subject *s)
 	for (;;) {
 		struct error *err = try_open(pid, exe, s, &starting);
 		uint64_t passed = clock_now() - start;
-		bool loading = s->child && err && err->code == ERROR_NOT_GO && passed < LOAD_NS;
+		bool loading = may_load(s, err, passed);
 
 		if (!err)
 			error_destroy(not_go);
@@ -146,7 +166,7 @@ static struct error *open_started(pid_t pid, const char *exe, struct subject *s)
 			return NULL;
 		if ((!starting && !loading) || passed > START_NS || stop_requested)
 			return choose_reason(not_go, err);
-		if (loading && !not_go)
+		if (loading && !not_go && err->code == ERROR_NOT_GO)
 			not_go = err;
 		else
 			error_destroy(err);

@@ -19,10 +19,11 @@
 /* As of a recording: see verb_record.c. */
 #define STACK_LIMIT (256u << 10)
 #define MAX_STACK_WORDS (3u << 18)
-/* The screen is made anew each second; of very many goroutines less often, for each is looked
- * through. */
+/* The screen is made anew each second; when that costs more than half of the budget, less often,
+ * but not less often than that. */
 #define REFRESH_NS 1000000000ull
-#define GOROUTINES_PER_REFRESH 200000
+#define MAX_REFRESH_NS 15000000000ull
+#define SCREEN_SHARE 0.5
 /* While nothing is looked at. */
 #define REST_MS 500
 
@@ -243,16 +244,28 @@ static struct error *show(struct session *s)
 	return err ? err : draw(s);
 }
 
+/* `cost`: CPU time of this one. */
+static uint64_t until_next(const struct session *s, uint64_t cost)
+{
+	double wanted = cost / (SCREEN_SHARE * s->verb->budget / 100);
+
+	return wanted < REFRESH_NS       ? REFRESH_NS
+	       : wanted > MAX_REFRESH_NS ? MAX_REFRESH_NS
+					 : (uint64_t)wanted;
+}
+
 static struct error *refresh_screen(struct session *s)
 {
-	size_t count = goroutine_set_count(wall_sampler_set(s->sampler));
+	uint64_t cpu = clock_cpu();
 	struct error *err;
 
 	s->now = clock_now();
 	s->clock = clock_read(CLOCK_REALTIME);
-	s->refresh_at = s->now + REFRESH_NS * (1 + count / GOROUTINES_PER_REFRESH);
 	err = take_lap(s);
-	return err ? err : show(s);
+	if (!err)
+		err = show(s);
+	s->refresh_at = s->now + until_next(s, clock_cpu() - cpu);
+	return err;
 }
 
 /* What was seen stays to be looked at. */
@@ -412,6 +425,7 @@ static struct error *top(struct top_verb *v, const struct subject *subject)
 		.stack_limit = STACK_LIMIT,
 		.on_cpu = true,
 		.nobodys = v->all,
+		.whole_first = true,
 		.creators = true,
 		.stop = &stop_requested,
 	};
@@ -512,4 +526,5 @@ static struct error *run(int argc, char **argv, int *ret)
 	return err;
 }
 
-const struct verb verb_top = {"top", "the same, live, in the terminal", run};
+const struct verb verb_top =
+	{"top", "what it does, live, in the terminal: states, hot functions, long waits", run};

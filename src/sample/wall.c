@@ -32,6 +32,8 @@ enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 }
 #define WAKE_UP_NS 4000
 /* The burst of a first full pass is paid off over the recording, or so many seconds of it. */
 #define BURST_HORIZON 10.0
+/* CPU time that is enough for any look; the next tick takes away what is left of it. */
+#define ENOUGH_NS 1e15
 
 struct wall_sampler {
 	struct target *t;
@@ -196,6 +198,10 @@ static bool take_burst(struct wall_sampler *s)
 
 	if (horizon > BURST_HORIZON)
 		horizon = BURST_HORIZON;
+	if (s->options.whole_first) {
+		s->tokens = ENOUGH_NS;
+		return true;
+	}
 	budget = s->options.budget * horizon;
 	if (cost > budget / 2)
 		return false;

@@ -116,19 +116,29 @@ static struct error *labels_match(struct top_rows *r, uint32_t labels, bool *ret
 	return err;
 }
 
-static struct error *matches(struct top_rows *r, const struct top_key *key,
-			     const struct top_stack_names *stack, bool *ret)
+static struct error *stack_matches(struct top_rows *r, uint32_t id, bool *ret)
+{
+	struct top_stack_names stack;
+	struct error *err = r->names->stack(r->names, id, &stack);
+
+	for (uint32_t i = 0; !err && !*ret && i < stack.count; i++)
+		*ret = name_matches(r, stack.functions[i]);
+	return err;
+}
+
+static struct error *matches(struct top_rows *r, const struct top_key *key, bool *ret)
 {
 	enum top_state state = top_state_of(key->status);
+	struct error *err = NULL;
 	uint32_t creator;
 
 	*ret = !*r->filter || has_text(r, top_state_name(state)) ||
 	       (state == TOP_WAITING &&
 		has_text(r, r->names->wait_reason(r->names, key->wait_reason)));
-	for (uint32_t i = 0; !*ret && i < stack->count; i++)
-		*ret = name_matches(r, stack->functions[i]);
-	if (*ret)
-		return NULL;
+	if (!*ret)
+		err = stack_matches(r, key->stack, ret);
+	if (err || *ret)
+		return err;
 	creator = r->names->creator(r->names, key->creator);
 	if (creator == INTERN_FAILED)
 		return &error_no_memory;
@@ -173,24 +183,30 @@ static struct error *add_labels(struct top_rows *r, const struct top_key *key, d
 	return err;
 }
 
-static struct error *add_key(struct top_rows *r, const struct top_key *key, double mean)
+static struct error *add_functions(struct top_rows *r, const struct top_key *key, double mean)
 {
 	enum top_state state = top_state_of(key->status);
 	struct top_stack_names stack;
 	struct error *err = r->names->stack(r->names, key->stack, &stack);
-	bool match = false;
 
-	if (!err)
-		err = matches(r, key, &stack, &match);
+	for (uint32_t i = 0; !err && i < stack.count; i++)
+		err = add_to(r, stack.functions[i], state, mean, state == TOP_RUNNING && !i);
+	return err;
+}
+
+static struct error *add_key(struct top_rows *r, const struct top_key *key, double mean)
+{
+	bool match = false;
+	struct error *err = matches(r, key, &match);
+
 	if (err || !match)
 		return err;
 	if (r->table == TOP_LABELS)
 		return add_labels(r, key, mean);
 	if (r->table == TOP_CREATORS)
-		return add_to(r, r->names->creator(r->names, key->creator), state, mean, false);
-	for (uint32_t i = 0; !err && i < stack.count; i++)
-		err = add_to(r, stack.functions[i], state, mean, state == TOP_RUNNING && !i);
-	return err;
+		return add_to(r, r->names->creator(r->names, key->creator),
+			      top_state_of(key->status), mean, false);
+	return add_functions(r, key, mean);
 }
 
 static struct error *take_filter(struct top_rows *r)
@@ -240,13 +256,19 @@ static void cut(struct top_rows *r)
 }
 
 static struct error *add_goroutine_row(struct top_rows *r, const struct top_goroutine *g,
-				       uint64_t time, uint32_t place)
+				       uint64_t time)
 {
-	struct top_row row = {.name = place, .time = time, .goroutine = *g};
+	struct top_row row = {.time = time, .goroutine = *g};
+	struct top_stack_names stack;
+	struct error *err;
 
 	r->goroutines++;
-	if (r->bounded && compare(&r->bound, &row, r) <= 0)
+	if (r->bounded && r->sort != TOP_BY_NAME && compare(&r->bound, &row, r) <= 0)
 		return NULL;
+	err = r->names->stack(r->names, g->key.stack, &stack);
+	if (err)
+		return err;
+	row.name = stack.place;
 	if (!array_reserve(&r->items, &r->capacity, r->count + 1))
 		return &error_no_memory;
 	r->items[r->count++] = row;
@@ -280,19 +302,16 @@ static struct error *add_label_waits(struct top_rows *r, uint32_t labels, uint64
 struct error *top_rows_add_goroutine(struct top_rows *r, const struct top_goroutine *g)
 {
 	uint64_t time = r->now > g->since ? r->now - g->since : 0;
-	struct top_stack_names stack;
 	bool match = false;
 	struct error *err;
 
 	if (r->table != TOP_GOROUTINES && top_state_of(g->key.status) != TOP_WAITING)
 		return NULL;
-	err = r->names->stack(r->names, g->key.stack, &stack);
-	if (!err)
-		err = matches(r, &g->key, &stack, &match);
+	err = matches(r, &g->key, &match);
 	if (err || !match)
 		return err;
 	if (r->table == TOP_GOROUTINES)
-		return add_goroutine_row(r, g, time, stack.place);
+		return add_goroutine_row(r, g, time);
 	if (r->table == TOP_LABELS)
 		return add_label_waits(r, g->key.labels, time);
 	return add_wait(r, r->names->creator(r->names, g->key.creator), time);

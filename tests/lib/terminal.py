@@ -76,7 +76,7 @@ class Terminal:
         try:
             wait_until(there, seconds, f"{texts} without {without}")
         except AssertionError as error:
-            raise AssertionError(f"{error}:\n{self.screen()}") from None
+            raise AssertionError(f"{error}:\n{self.screen()}\n{self.err()}") from None
         return self.screen()
 
     def running(self):

@@ -91,6 +91,7 @@ struct session {
 	uint64_t now;   /* of what is shown: CLOCK_MONOTONIC */
 	uint64_t clock; /* and CLOCK_REALTIME */
 	uint64_t refresh_at;
+	uint64_t cost; /* CPU time of the last time */
 	bool skip_lap; /* it has the time in which all was frozen */
 	bool quit;
 	struct error *ended; /* why the target is gone; NULL: it is there */
@@ -244,11 +245,13 @@ static struct error *show(struct session *s)
 	return err ? err : draw(s);
 }
 
-/* `cost`: CPU time of this one. */
-static uint64_t until_next(const struct session *s, uint64_t cost)
+/* `cost`: CPU time of this one. What was costly once, as names that are new, does not delay. */
+static uint64_t until_next(struct session *s, uint64_t cost)
 {
-	double wanted = cost / (SCREEN_SHARE * s->verb->budget / 100);
+	uint64_t usual = cost < s->cost ? cost : s->cost;
+	double wanted = usual / (SCREEN_SHARE * s->verb->budget / 100);
 
+	s->cost = cost;
 	return wanted < REFRESH_NS       ? REFRESH_NS
 	       : wanted > MAX_REFRESH_NS ? MAX_REFRESH_NS
 					 : (uint64_t)wanted;
@@ -261,6 +264,9 @@ static struct error *refresh_screen(struct session *s)
 
 	s->now = clock_now();
 	s->clock = clock_read(CLOCK_REALTIME);
+	/* The first is part of setting up: nearly all names are new. */
+	if (!s->cost)
+		wall_sampler_pause(s->sampler);
 	err = take_lap(s);
 	if (!err)
 		err = show(s);
@@ -367,7 +373,8 @@ static struct error *step(struct session *s)
 
 	if (!resting)
 		err = wall_sampler_step(s->sampler, &more);
-	else if (!s->ended)
+	/* A step that may use no more CPU time does not notice it. */
+	if (!err && !s->ended)
 		err = target_check(s->subject->target);
 	if (err && err->code == ERROR_GONE)
 		err = note_end(s, err);

@@ -129,7 +129,8 @@ struct error *running_collect(struct target *t, const struct golayout *lay, stru
 	struct catch c = {dump, clock_now()};
 	struct error *err;
 
-	if (!count_wanted(dump))
+	/* Only a living process has threads to sample. */
+	if (!target_pid(t) || !count_wanted(dump))
 		return NULL;
 	err = open_sampler(t, lay, &c);
 	if (err == &error_no_memory)

@@ -6,7 +6,7 @@ MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 SOURCES = $(shell find src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
-.PHONY: all arm64 demo test matrix soak fuzz check check-format accuracy bench install clean
+.PHONY: test-arm64 all arm64 demo test matrix soak fuzz check check-format accuracy bench install clean
 
 all: build/build.ninja
 	@ninja -C build
@@ -46,6 +46,10 @@ test:
 	@$(MAKE) --no-print-directory arm64 || echo "make test: no gospect for arm64, so no tests of it"
 	@ninja -C build-asan
 	@tests/run
+
+# All that is tested on arm64, in an emulated machine; `make test` has a part of it.
+test-arm64: all arm64
+	@ARM64_ALL=1 tests/run -k 'arm64 or permissions'
 
 # Every Go version, built in every way; writes docs/versions.md. The first time it takes half an hour.
 matrix: all

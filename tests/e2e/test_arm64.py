@@ -1,6 +1,7 @@
 """gospect on arm64, in an emulated machine, against what the programs there say themselves."""
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -12,7 +13,10 @@ from lib.params import every_build, every_version
 
 pytestmark = pytest.mark.time_limit(180)
 
-MODES = (golang.PLAIN, golang.LDFLAGS_SW)
+# An emulated machine is slow: `make test` has the oldest and the newest Go, `make test-arm64` all.
+ALL = "ARM64_ALL" in os.environ
+VERSIONS = golang.VERSIONS if ALL else (golang.OLDEST, golang.NEWEST)
+MODES = (golang.PLAIN, golang.LDFLAGS_SW) if ALL else (golang.LDFLAGS_SW,)
 SECOND = 1_000_000_000
 STAGES = ("main.stageSleep", "main.stageChannel", "main.stageMutex")
 # One percent of an emulated core is nothing.
@@ -66,7 +70,7 @@ def assert_same(inside, outside, version, **kwargs):
     assert not found, f"{len(found)} differences:\n" + "\n".join(found[:40])
 
 
-@every_build(modes=MODES)
+@every_build(VERSIONS, MODES)
 def test_dump_is_what_runtime_stack_says(arm64_machine, start, version, mode):
     program = start("states", version, mode)
     outside = dump(arm64_machine, program.pid)
@@ -76,7 +80,7 @@ def test_dump_is_what_runtime_stack_says(arm64_machine, start, version, mode):
                 ignore={g.id for g in traceback.having(inside, "main.control")})
 
 
-@every_build(modes=MODES)
+@every_build(VERSIONS, MODES)
 def test_ps_shows_version_build_and_goroutines(arm64_machine, start, version, mode):
     program = start("states", version, mode, "-only=chan", "-extra=1234")
     lines = arm64_machine.gospect("ps").ok().text.splitlines()
@@ -85,7 +89,7 @@ def test_ps_shows_version_build_and_goroutines(arm64_machine, start, version, mo
     assert words[1:4] == [f"go{version}", build, str(len(dump(arm64_machine, program.pid)))]
 
 
-@every_version()
+@every_version(VERSIONS)
 def test_a_goroutine_that_spins_is_running_or_shown_where_it_was(arm64_machine, start, version):
     program = start("states", version, golang.PLAIN, "-only=chan", "-spin=2")
     found = [g for g in dump(arm64_machine, program.pid).values()
@@ -113,7 +117,7 @@ def looks(profile):
     return per_second * profile.duration_ns / SECOND
 
 
-@every_build(modes=MODES)
+@every_build(VERSIONS, MODES)
 def test_time_is_where_the_program_says_it_was(start, record, version, mode):
     program = start("split", version, mode)
     profile = record(program, meanwhile=program.sending("times"))
@@ -134,7 +138,7 @@ def test_time_is_where_the_program_says_it_was(start, record, version, mode):
                 spent[place] / sum(spent.values()), abs=0.04 + 1.5 / looks(profile) ** 0.5), place
 
 
-@every_build(modes=MODES)
+@every_build(VERSIONS, MODES)
 def test_every_caller_of_what_runs_is_right(start, record, version, mode):
     program = start("callers", version, mode)
     profile = record(program, "--on-cpu", "-r", 200)
@@ -143,18 +147,23 @@ def test_every_caller_of_what_runs_is_right(start, record, version, mode):
     assert not wrong
 
 
-@every_version()
+@every_version(VERSIONS)
 def test_running_stacks_end_at_the_start_function(start, record, version):
     profile = record(start("callers", version), "--on-cpu", "-r", 200)
     total = profile.total("wall")
+    # The scheduler's time and what is idle have roots of their own; a signal handler ends at
+    # sigtramp (docs/on-cpu.md).
+    nobodys = profile.total("wall", lambda sample: sample.stack[-1].startswith("["))
+    handlers = profile.total("wall", lambda sample: sample.stack[-1] == "runtime.sigtramp")
     whole = profile.total("wall", lambda sample: sample.stack[-1] == "main.burn")
-    assert total == pytest.approx(profile.duration_ns, rel=0.1)
-    assert whole / total > 0.98
+    assert total == pytest.approx(profile.duration_ns, rel=0.15)
+    assert handlers < 0.03 * total
+    assert whole / (total - nobodys - handlers) > 0.98
 
 
 # Core files
 
-@every_version()
+@every_version(VERSIONS)
 def test_a_core_reads_alike_on_either_machine(arm64_machine, tmp_path, version):
     binary = golang.build("crash", version, golang.PLAIN, golang.ARM64)
     arm64_machine.run(f"""

@@ -47,6 +47,8 @@ def test_every_caller_is_right(targets, tmp_path, version):
     right, wrong = callers.judge(profile)
     assert right > 0.1e9, "it hardly ran"
     assert not wrong and not words
+    samples, wrong = perf.probe_records(path, program.binary)
+    assert samples > 50 and not wrong
     assert {(s.labels["process"], s.labels["pid"], s.labels["state"]) for s in profile.samples} == \
         {("callers", str(program.pid), "running")}
 

@@ -32,6 +32,13 @@ def test_every_caller_is_right(programs, tmp_path, version, kind):
     assert bool(link_register) == (kind == "g")
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_it_is_known_where_frame_pointers_are_wrong(programs, version):
+    samples, wrong = perf.probe_records(perf.FIXTURES / f"go{version}-arm64-dwarf.data",
+                                        programs[version])
+    assert samples > 100 and not wrong
+
+
 def test_without_the_program_it_is_said(tmp_path):
     path = perf.FIXTURES / "go1.27.2-arm64-g.data"
     result = gospect.run("report", path).ok()

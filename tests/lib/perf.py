@@ -4,7 +4,7 @@ import re
 import shutil
 import subprocess
 
-from lib import golang
+from lib import golang, gospect
 
 FIXTURES = golang.TESTS / "fixtures" / "perf"
 EVENT = ("-e", "cpu-clock", "-F", "499")
@@ -45,6 +45,16 @@ def periods(path):
     script = subprocess.run(["perf", "script", "-i", path, "-G", "-F", "period"],
                             capture_output=True, text=True, check=True).stdout
     return [int(word) for word in script.split()]
+
+
+def probe_records(path, program):
+    """Which frame records gospect expects, held against the registers in samples: (samples, wrong
+    ones)."""
+    probe = gospect.BINARY.parent / "src" / "perfdata" / "record_probe"
+    done = subprocess.run([probe, path, program], capture_output=True, text=True)
+    assert done.returncode in (0, 1) and not done.stderr, done.stderr
+    *wrong, last = done.stdout.splitlines()
+    return int(last.split()[0]), wrong
 
 
 def recorded_program(folder, version):

@@ -120,6 +120,16 @@ static enum walk_end beyond_captured(struct running_walk *w, const struct step *
 	return step_to_caller(w, step) ? GO_ON : CUT_OFF;
 }
 
+/*
+ * gogo has set SP to where the goroutine goes on, but not the pc yet: what lies there is no return
+ * address.
+ */
+static bool is_arriving(const struct running_walk *w)
+{
+	return w->result.g && running_sp(w) > w->place.stack_lo &&
+	       running_sp(w) <= w->place.stack_hi && w->n == 1;
+}
+
 static enum walk_end go_frame(struct running_walk *w)
 {
 	const struct step *found = steps_at(&w->u->steps, running_pc(w));
@@ -136,13 +146,14 @@ static enum walk_end go_frame(struct running_walk *w)
 	if (!running_push(w, running_pc(w) | (w->exact ? STACK_PC_EXACT : 0)))
 		return OUT_OF_MEMORY;
 	w->exact = step.flags & STEP_INJECTED;
+	chain_find_record(w, &step);
 	end = switch_follow(w, &step, &moved);
 	w->from_c = false;
 	if (end != GO_ON || moved)
 		return end;
 	if (step.flags & STEP_TOP)
 		return AT_END;
-	if (step.flags & STEP_SPWRITE && !step.stack_switch && w->n > 1)
+	if (step.flags & STEP_SPWRITE && !step.stack_switch && (w->n > 1 || is_arriving(w)))
 		return CUT_OFF;
 	return step_to_caller(w, &step) ? GO_ON : beyond_captured(w, &step);
 }

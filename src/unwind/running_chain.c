@@ -5,23 +5,54 @@
  */
 #include "unwind/running_walk.h"
 
-void chain_follow_captured(struct running_walk *w)
+/* From the record at fp, which should hold the k-th address of the chain. */
+static bool follow(struct running_walk *w, uint64_t fp, size_t k)
 {
-	uint64_t fp = running_fp(w), next, pc;
-	size_t k = 1;
+	uint64_t next, pc;
 
 	for (;
 	     k < w->in->chain_count && running_is_captured(w, fp) && running_is_captured(w, fp + 8);
 	     k++) {
 		if (!running_word(w, fp, &next) || !running_word(w, fp + 8, &pc) ||
 		    pc != w->in->chain[k])
-			return;
+			return false;
 		fp = next;
 	}
 	if (k >= w->in->chain_count || !fp)
-		return;
+		return false;
 	w->chain_fp = fp;
 	w->chain_next = k;
+	return true;
+}
+
+/*
+ * Whether fp is the record of a call of duffzero or duffcopy, below SP. (Further away it is on
+ * another stack. On arm64 the innermost frame's own record is below SP, by 8.)
+ */
+static bool is_below(const struct running_walk *w)
+{
+	uint64_t below = running_sp(w) - running_fp(w);
+
+	return below <= 32 && below > (w->u->machine == MACHINE_ARM64 ? 8 : 0);
+}
+
+void chain_follow_captured(struct running_walk *w)
+{
+	if (!is_below(w))
+		follow(w, running_fp(w), 1);
+}
+
+void chain_find_record(struct running_walk *w, const struct step *step)
+{
+	uint64_t fp = running_sp(w) + step->delta - 8, next, pc;
+
+	if (w->u->machine != MACHINE_AMD64 || step->delta < 8 || !is_below(w) ||
+	    w->in->chain_count < 3 || !running_is_captured(w, fp) ||
+	    !running_is_captured(w, fp + 8) || !running_word(w, fp, &next) ||
+	    !running_word(w, fp + 8, &pc) || pc != w->in->chain[2] || next <= fp)
+		return;
+	if (follow(w, fp, 2))
+		registers_set(&w->regs, w->roles->fp, fp);
 }
 
 size_t chain_place(const struct running_walk *w, uint64_t fp)
@@ -75,10 +106,13 @@ enum walk_end chain_take_behind_gap(struct running_walk *w, size_t place)
 
 bool chain_agrees(struct running_walk *w)
 {
-	size_t at = w->guard_n;
+	/* Where its place is not known, all of it must be in the stack; but its first step, which
+	 * duffzero's caller leads astray. */
+	size_t at = w->guard_chain ? w->guard_n : 0;
 
 	/* C code may use the frame pointer for anything. */
-	for (size_t k = w->guard_chain; k && !w->in_c && k < w->in->chain_count; k++) {
+	for (size_t k = w->guard_chain ? w->guard_chain : 2; !w->in_c && k < w->in->chain_count;
+	     k++) {
 		if (!running_in_go(w, w->in->chain[k]))
 			break;
 		while (at < w->n && stack_pc_address(w->u->words[at]) != w->in->chain[k])

@@ -98,12 +98,19 @@ bool running_guard_holds(struct running_walk *w);
 
 /* running_chain.c */
 void chain_follow_captured(struct running_walk *w);
+/*
+ * Up to Go 1.25 a call of duffzero or duffcopy has a record of its own below SP (cmd/compile,
+ * amd64/ssa.go), which nothing but BP and the chain's first step knows. The record of the frame at
+ * which the walk stands is the chain's second.
+ */
+void chain_find_record(struct running_walk *w, const struct step *step);
 /* The place of the return address of the record at fp; 0: not known. */
 size_t chain_place(const struct running_walk *w, uint64_t fp);
 /* Pushes the chain's words from that place on; AT_END when they lead to where stacks end. */
 enum walk_end chain_take(struct running_walk *w, size_t place);
 bool chain_is_whole(struct running_walk *w, size_t place);
-/* Whether the words since the guard was set hold all that the chain has from there on. */
+/* Whether the words since the guard was set hold all that the chain has from there on; where that
+ * is not known, all words all of it. */
 bool chain_agrees(struct running_walk *w);
 
 /* Pushes that frames are missing, then what the chain knows beyond. */

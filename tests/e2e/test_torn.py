@@ -58,6 +58,21 @@ def test_record_never_counts_a_torn_stack(targets, tmp_path, version):
     checker.verdict(least=5000)
 
 
+@pytest.mark.parametrize("version", ["1.19.13", "1.25.11", golang.NEWEST])
+@pytest.mark.parametrize("args", [("-workers=64",), ("-workers=8", "-life=5", "-grow=40")],
+                         ids=["many", "short-lived"])
+def test_what_runs_is_never_shown_torn(targets, tmp_path, version, args):
+    """Deep recursion, in duffzero too, the scheduler's switches, and the collector's assistants."""
+    program = targets.start("churn", version, args=args)
+    result = gospect.run("record", "-p", program.pid, "-d", SECONDS, "-r", 5000, "--budget", 60,
+                         "--on-cpu", "-o", tmp_path / "churn.pb.gz").ok()
+    if "perf_event_paranoid" in result.err or "no perf events" in result.err:
+        pytest.skip("the kernel does not permit perf events here")
+    checker = Checker()
+    checker.check_profile(pprof.read(tmp_path / "churn.pb.gz"))
+    checker.verdict(least=300)
+
+
 # Each kind of goroutine in a program of its own: what the reader sees then is of that kind alone.
 LOADS = {
     "many": ("-workers=1000",),

@@ -98,7 +98,8 @@ static void forget_oldest(struct trace_file *file, size_t n)
 		free(file->items[i].bytes);
 	}
 	file->count -= n;
-	memmove(file->items, file->items + n, file->count * sizeof(*file->items));
+	if (file->count)
+		memmove(file->items, file->items + n, file->count * sizeof(*file->items));
 }
 
 /* All that began before the seconds that are kept, but for the one that reaches into them. */

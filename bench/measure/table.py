@@ -1,6 +1,6 @@
 """The one table."""
 
-WIDTHS = (38, 27, 27, 27, 27, 27)
+WIDTHS = (38, 27, 27, 32, 32, 27)
 
 
 def line(*cells):

@@ -26,9 +26,7 @@ enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 }
 #define MOST_URGENT 0.05
 /* The first look is not later. */
 #define MOST_DELAY_NS 100000000u
-/* What samples may cost that are taken in between ticks: this share of the budget, and for each
- * time so much besides the CPU time that is measured. */
-#define PROMPT_SHARE 0.3
+/* What it costs to wake up for a sample, besides the CPU time that is measured. */
 #define WAKE_UP_NS 4000
 /* The burst of a first full pass is paid off over the recording, or so many seconds of it. */
 #define BURST_HORIZON 10.0
@@ -52,7 +50,7 @@ struct wall_sampler {
 	double rate;          /* ns of CPU that a ns of time adds */
 	double unit_ns;       /* what a unit cost lately */
 	uint64_t charged;     /* CPU time of this process that was taken from the tokens */
-	double prompt;        /* ns of CPU that may be used between ticks now */
+	double reserve;       /* tokens that are kept for looks: samples between ticks get none */
 	struct error *failed; /* between ticks */
 
 	uint64_t period; /* the next tick's */
@@ -359,21 +357,26 @@ static void earn(struct wall_sampler *s, uint64_t passed, uint64_t period)
 	double most = 20 * s->rate * period;
 
 	s->tokens = fmin(s->tokens + s->rate * passed, most);
-	s->prompt = fmin(s->prompt + PROMPT_SHARE * s->rate * passed, most);
+	s->reserve = most / 8;
 }
 
 /*
- * Takes in samples when they come, for as much as that may cost: the labels of a goroutine are read
- * from memory, and a request's may be others by the next tick.
+ * Takes in samples when they come, for what looks leave of the budget: the labels of a goroutine
+ * are read from memory, and a request's may be others by the next tick.
  */
 static void take_promptly(struct wall_sampler *s, uint64_t moment)
 {
-	while (!s->failed && s->on_cpu && (unlimited(s) || s->prompt > 0) && !*s->options.stop &&
-	       oncpu_sampler_wait(s->on_cpu, moment)) {
-		uint64_t before = clock_cpu();
+	uint64_t before = clock_cpu();
+
+	while (!s->failed && s->on_cpu && (unlimited(s) || s->tokens > s->reserve) &&
+	       !*s->options.stop && oncpu_sampler_wait(s->on_cpu, moment)) {
+		uint64_t now;
 
 		s->failed = oncpu_sampler_drain(s->on_cpu);
-		s->prompt -= clock_cpu() - before + WAKE_UP_NS;
+		now = clock_cpu();
+		s->tokens -= now - before + WAKE_UP_NS;
+		s->charged += now - before;
+		before = now;
 	}
 }
 

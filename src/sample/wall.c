@@ -26,8 +26,6 @@ enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 }
 #define MOST_URGENT 0.05
 /* The first look is not later. */
 #define MOST_DELAY_NS 100000000u
-/* What it costs to wake up for a sample, besides the CPU time that is measured. */
-#define WAKE_UP_NS 4000
 /* The burst of a first full pass is paid off over the recording, or so many seconds of it. */
 #define BURST_HORIZON 10.0
 /* CPU time that is enough for any look; the next tick takes away what is left of it. */
@@ -46,12 +44,10 @@ struct wall_sampler {
 	uint64_t rotation_tick; /* in which this rotation began */
 	uint64_t last_tick;     /* when that was */
 
-	double tokens;        /* ns of CPU that may be used now */
-	double rate;          /* ns of CPU that a ns of time adds */
-	double unit_ns;       /* what a unit cost lately */
-	uint64_t charged;     /* CPU time of this process that was taken from the tokens */
-	double reserve;       /* tokens that are kept for looks: samples between ticks get none */
-	struct error *failed; /* between ticks */
+	double tokens;    /* ns of CPU that may be used now */
+	double rate;      /* ns of CPU that a ns of time adds */
+	double unit_ns;   /* what a unit cost lately */
+	uint64_t charged; /* CPU time of this process that was taken from the tokens */
 
 	uint64_t period; /* the next tick's */
 	uint64_t earned; /* when tokens were earned last */
@@ -357,34 +353,12 @@ static void earn(struct wall_sampler *s, uint64_t passed, uint64_t period)
 	double most = 20 * s->rate * period;
 
 	s->tokens = fmin(s->tokens + s->rate * passed, most);
-	s->reserve = most / 8;
-}
-
-/*
- * Takes in samples when they come, for what looks leave of the budget: the labels of a goroutine
- * are read from memory, and a request's may be others by the next tick.
- */
-static void take_promptly(struct wall_sampler *s, uint64_t moment)
-{
-	uint64_t before = clock_cpu();
-
-	while (!s->failed && s->on_cpu && (unlimited(s) || s->tokens > s->reserve) &&
-	       !*s->options.stop && oncpu_sampler_wait(s->on_cpu, moment)) {
-		uint64_t now;
-
-		s->failed = oncpu_sampler_drain(s->on_cpu);
-		now = clock_cpu();
-		s->tokens -= now - before + WAKE_UP_NS;
-		s->charged += now - before;
-		before = now;
-	}
 }
 
 static void sleep_until(struct wall_sampler *s, uint64_t moment)
 {
 	struct timespec ts = {moment / 1000000000, moment % 1000000000};
 
-	take_promptly(s, moment);
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
 		if (*s->options.stop)
 			break;
@@ -456,8 +430,8 @@ struct error *wall_sampler_step(struct wall_sampler *s, bool *ret_more)
 	uint64_t now;
 
 	*ret_more = !*s->options.stop && sleep_until_tick(s, end) && !*s->options.stop;
-	if (s->failed || !*ret_more)
-		return take_ptr(s->failed);
+	if (!*ret_more)
+		return NULL;
 	now = clock_now();
 	if (s->paused)
 		s->charged = clock_cpu();

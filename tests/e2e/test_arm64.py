@@ -13,7 +13,7 @@ from lib.params import every_build, every_version
 
 pytestmark = pytest.mark.time_limit(180)
 
-# An emulated machine is slow: `make test` has the oldest and the newest Go, `make test-arm64` all.
+# An emulated machine is slow: where gospect was built for arm64, `tests/run` has the oldest and the newest Go, and `make test-arm64` all.
 ALL = "ARM64_ALL" in os.environ
 VERSIONS = golang.VERSIONS if ALL else (golang.OLDEST, golang.NEWEST)
 MODES = (golang.PLAIN, golang.LDFLAGS_SW) if ALL else (golang.LDFLAGS_SW,)

@@ -15,6 +15,7 @@
 #include "base/map.h"
 #include "base/outfile.h"
 #include "base/strbuf.h"
+#include "base/test_folder.h"
 #include "base/unit_test.h"
 
 static void error_keeps_its_code_when_wrapped(void **state)
@@ -145,13 +146,6 @@ static void strbuf_grows_and_formats(void **state)
 	strbuf_release(&sb);
 }
 
-static int enter_folder(void **state)
-{
-	char template[] = "/tmp/gospect-base-XXXXXX";
-
-	return !mkdtemp(template) || chdir(template);
-}
-
 static void outfile_appears_only_when_committed(void **state)
 {
 	_cleanup_outfile_ struct outfile out = {0};
@@ -268,14 +262,13 @@ int main(void)
 		cmocka_unit_test(map_keeps_the_others_when_some_are_removed),
 		cmocka_unit_test(intern_gives_equal_strings_one_number),
 		cmocka_unit_test(strbuf_grows_and_formats),
-		cmocka_unit_test_setup(outfile_appears_only_when_committed, enter_folder),
-		cmocka_unit_test_setup(outfile_leaves_nothing_when_abandoned, enter_folder),
-		cmocka_unit_test_setup(a_growing_outfile_has_a_name_of_its_own_until_it_is_complete,
-				       enter_folder),
-		cmocka_unit_test_setup(outfile_leaves_nothing_when_killed, enter_folder),
-		cmocka_unit_test_setup(outfile_replaces_what_was_there, enter_folder),
-		cmocka_unit_test_setup(outfile_says_when_the_disk_is_full, enter_folder),
-		cmocka_unit_test_setup(outfile_says_when_the_folder_is_missing, enter_folder),
+		TEST_IN_FOLDER(outfile_appears_only_when_committed),
+		TEST_IN_FOLDER(outfile_leaves_nothing_when_abandoned),
+		TEST_IN_FOLDER(a_growing_outfile_has_a_name_of_its_own_until_it_is_complete),
+		TEST_IN_FOLDER(outfile_leaves_nothing_when_killed),
+		TEST_IN_FOLDER(outfile_replaces_what_was_there),
+		TEST_IN_FOLDER(outfile_says_when_the_disk_is_full),
+		TEST_IN_FOLDER(outfile_says_when_the_folder_is_missing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,15 +7,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/test_folder.h"
 #include "base/unit_test.h"
 #include "trace/trace_file.h"
-
-static int enter_folder(void **state)
-{
-	char template[] = "/tmp/gospect-trace-XXXXXX";
-
-	return !mkdtemp(template) || chdir(template);
-}
 
 static void assert_file(const char *path, const char *expected)
 {
@@ -108,16 +102,14 @@ static void what_was_complete_stays_when_the_disk_is_full(void **state)
 	assert_file("t", "head|one|");
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, enter_folder)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_file_grows_generation_by_generation),
-		TEST(a_file_says_when_it_is_full),
-		TEST(the_last_seconds_are_kept),
-		TEST(what_is_kept_is_bounded),
-		TEST(what_was_complete_stays_when_the_disk_is_full),
+		TEST_IN_FOLDER(a_file_grows_generation_by_generation),
+		TEST_IN_FOLDER(a_file_says_when_it_is_full),
+		TEST_IN_FOLDER(the_last_seconds_are_kept),
+		TEST_IN_FOLDER(what_is_kept_is_bounded),
+		TEST_IN_FOLDER(what_was_complete_stays_when_the_disk_is_full),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -160,9 +160,8 @@ struct tracing {
 	struct trace_writer *writer;
 	struct trace_file *file;
 	uint64_t generation_ns; /* when it began */
-	uint64_t last_ns;       /* of the last event */
+	uint64_t last_ns;       /* of the last event; then when the target was left alone */
 	bool full;
-	bool stopped;
 };
 
 static void tracing_release(struct tracing *t)
@@ -277,16 +276,25 @@ static struct error *write_flight(struct tracing *t)
 	return err;
 }
 
+/* The trace goes to this moment, whether something happens until then or not. */
+static struct error *extend(struct tracing *t, uint64_t ns)
+{
+	if (t->full || ns <= t->last_ns)
+		return NULL;
+	t->last_ns = ns;
+	return trace_model_new_generation(t->model, ns);
+}
+
 static struct error *run_tracing(struct tracing *t)
 {
-	uint64_t began = clock_now();
+	uint64_t began = clock_now(), stopped_ns = 0;
 	struct trace_batch batch = {0};
 	struct error *err = NULL;
 
 	while (!err && !batch.last) {
-		if (!t->stopped && is_over(t, began)) {
-			t->stopped = true;
+		if (!stopped_ns && is_over(t, began)) {
 			err = tracer_stop(t->tracer);
+			stopped_ns = clock_now() - tracer_start(t->tracer);
 		}
 		if (!err)
 			err = tracer_next(t->tracer, &batch);
@@ -296,7 +304,7 @@ static struct error *run_tracing(struct tracing *t)
 			err = write_flight(t);
 	}
 	say_progress(NULL);
-	return err;
+	return err ? err : extend(t, stopped_ns);
 }
 
 static void say_summary(const struct tracing *t)

@@ -159,6 +159,15 @@ def test_the_collector_is_in_the_trace(targets, tmp_path):
     assert any("heap" in name for name in trace["metrics"]), trace["metrics"]
 
 
+def test_a_trace_of_a_program_that_does_nothing_is_as_long_as_asked(targets, tmp_path):
+    program = targets.start("counted")
+    t = Tracing(program.pid, tmp_path / "t.trace", "-d", "1.5").wait()
+    trace = gotrace.read_valid(t.file)
+    assert 1.4e9 < trace["last"] - trace["first"] < 3e9
+    assert t.seconds == pytest.approx((trace["last"] - trace["first"]) / 1e9, abs=0.1)
+    assert max(sum(g["blocked"].values()) for g in trace["goroutines"].values()) > 1.4e9
+
+
 def test_stack_depth_0_writes_no_stacks(targets, tmp_path):
     program = targets.start("counted")
     _, trace, t = traced_work(program, tmp_path / "t.trace", "--stack-depth", "0")

@@ -23,7 +23,7 @@ ROW = 21  # graph.js
 MS = 1_000_000
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-sync",
-         "--disable-dev-shm-usage", "--lang=en")
+         "--disable-dev-shm-usage", "--lang=en", "--force-prefers-reduced-motion")
 
 # The browser starts in seconds; with others on the machine in many.
 pytestmark = pytest.mark.time_limit(180)

@@ -408,11 +408,6 @@ struct error *oncpu_sampler_drain(struct oncpu_sampler *s)
 	return perf_events_drain(s->events, take, s);
 }
 
-bool oncpu_sampler_wait(struct oncpu_sampler *s, uint64_t until)
-{
-	return perf_events_wait(s->events, until);
-}
-
 struct modules *oncpu_sampler_modules(const struct oncpu_sampler *s)
 {
 	return s->modules;

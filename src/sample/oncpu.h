@@ -80,10 +80,6 @@ void oncpu_sampler_close(struct oncpu_sampler *s);
 /* Takes in what the kernel has sampled since the last time. */
 struct error *oncpu_sampler_drain(struct oncpu_sampler *s) must_check;
 
-/* Sleeps until there is something to take in, which it tells, or until this moment
- * (CLOCK_MONOTONIC), or a signal. */
-bool oncpu_sampler_wait(struct oncpu_sampler *s, uint64_t until);
-
 /* The files that hold the C code in its stacks; they live as long as the sampler. */
 struct modules *oncpu_sampler_modules(const struct oncpu_sampler *s);
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,6 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "sample/perf_denied.h"
 
 #define RING_BYTES (512u << 10) /* a power of two of pages, of whatever size */
@@ -26,18 +24,16 @@
 /*
  * A ring for each processor; each thread has an event on each processor, which writes to that
  * processor's ring. (An event that is inherited and follows its thread over all processors cannot
- * be mapped: kernel/events/core.c, perf_mmap.) The ring is that of an event of our own that counts
- * nothing: waiting for one of the target's threads would end for ever with that thread.
+ * be mapped: kernel/events/core.c, perf_mmap.)
  */
 struct ring {
-	int fd; /* of that event */
+	int fd; /* of the event that owns it */
 	struct perf_event_mmap_page *page;
 };
 
 struct perf_events {
 	struct ring *rings;
 	size_t ring_count;
-	struct pollfd *polls; /* of the rings */
 	int *fds;
 	size_t fd_count;
 	size_t fd_capacity;
@@ -106,7 +102,8 @@ static void set_attr(struct perf_events *p, const struct perf_options *o)
 		.inherit = 1,
 		.exclude_hv = 1,
 		.exclude_callchain_kernel = !o->kernel,
-		.wakeup_events = 1,
+		.watermark = 1,
+		.wakeup_watermark = RING_BYTES / 2,
 		.sample_max_stack = MAX_CHAIN,
 		.sample_regs_user = sampled_registers[o->machine].mask,
 		.sample_stack_user = o->stack_size,
@@ -139,39 +136,13 @@ static struct error *map_ring(struct perf_events *p, struct ring *ring, int fd)
 	return NULL;
 }
 
-static struct error *open_ring(struct perf_events *p, size_t cpu)
-{
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_DUMMY,
-		.exclude_kernel = 1,
-		.exclude_hv = 1,
-		.use_clockid = 1,
-		.clockid = CLOCK_MONOTONIC,
-	};
-	int fd = event_open(&attr, 0, cpu);
-	struct error *err;
-
-	p->polls[cpu] = (struct pollfd){.fd = fd, .events = POLLIN};
-	if (fd < 0 && errno == ENODEV) /* a processor that is off */
-		return NULL;
-	if (fd < 0)
-		return open_failed(&p->attr, errno);
-	err = add_fd(p, fd);
-	return err ? err : map_ring(p, &p->rings[cpu], fd);
-}
-
 /* One thread on one processor. A thread that has ended meanwhile is no error. */
 static struct error *open_event(struct perf_events *p, pid_t tid, size_t cpu)
 {
 	struct ring *ring = &p->rings[cpu];
 	struct error *err;
-	int fd;
+	int fd = event_open(&p->attr, tid, cpu);
 
-	if (!ring->page)
-		return NULL;
-	fd = event_open(&p->attr, tid, cpu);
 	/* Who may not look into the kernel may still look at user code. */
 	if (fd < 0 && (errno == EACCES || errno == EPERM) && !p->attr.exclude_kernel &&
 	    p->attr.exclude_callchain_kernel) {
@@ -185,6 +156,8 @@ static struct error *open_event(struct perf_events *p, pid_t tid, size_t cpu)
 	err = add_fd(p, fd);
 	if (err)
 		return err;
+	if (!ring->page)
+		return map_ring(p, ring, fd);
 	if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd))
 		return error_errno(ERROR_FAILED, errno, "cannot join the rings of samples");
 	return NULL;
@@ -210,16 +183,13 @@ static size_t raise_file_limit(size_t want)
 
 static struct error *open_all(struct perf_events *p, const pid_t *tids, size_t count)
 {
-	size_t most = raise_file_limit((count + 1) * p->ring_count) / p->ring_count;
+	size_t most = raise_file_limit(count * p->ring_count) / p->ring_count;
 	struct error *err = NULL;
 
-	most = most > 2 ? most - 1 : 1;
 	if (count > most) {
-		p->unseen = count - most;
-		count = most;
+		p->unseen = count - (most ? most : 1);
+		count -= p->unseen;
 	}
-	for (size_t cpu = 0; !err && cpu < p->ring_count; cpu++)
-		err = open_ring(p, cpu);
 	for (size_t i = 0; !err && i < count; i++)
 		for (size_t cpu = 0; !err && cpu < p->ring_count; cpu++)
 			err = open_event(p, tids[i], cpu);
@@ -242,9 +212,8 @@ struct error *perf_events_open(pid_t pid, const pid_t *tids, size_t count,
 	p->page_size = sysconf(_SC_PAGESIZE);
 	p->ring_count = sysconf(_SC_NPROCESSORS_CONF);
 	p->rings = calloc(p->ring_count, sizeof(*p->rings));
-	p->polls = calloc(p->ring_count, sizeof(*p->polls));
 	p->copy = malloc(UINT16_MAX + 1);
-	if (!p->rings || !p->polls || !p->copy)
+	if (!p->rings || !p->copy)
 		return &error_no_memory;
 	set_attr(p, options);
 	err = open_all(p, tids, count);
@@ -264,7 +233,6 @@ void perf_events_close(struct perf_events *p)
 	for (size_t i = 0; i < p->fd_count; i++)
 		close(p->fds[i]);
 	free(p->rings);
-	free(p->polls);
 	free(p->fds);
 	free(p->copy);
 	free(p);
@@ -411,17 +379,6 @@ struct error *perf_events_drain(struct perf_events *p,
 		if (p->rings[i].page)
 			err = drain_ring(p, &p->rings[i], take, arg);
 	return err;
-}
-
-bool perf_events_wait(struct perf_events *p, uint64_t until)
-{
-	uint64_t now = clock_now();
-	struct timespec ts = {
-		.tv_sec = until > now ? (until - now) / 1000000000 : 0,
-		.tv_nsec = until > now ? (until - now) % 1000000000 : 0,
-	};
-
-	return ppoll(p->polls, p->ring_count, &ts, NULL) > 0;
 }
 
 uint64_t perf_events_lost(const struct perf_events *p)

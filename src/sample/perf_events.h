@@ -55,10 +55,6 @@ struct error *perf_events_drain(struct perf_events *p,
 				struct error *(*take)(void *arg, const struct perf_sample *sample),
 				void *arg) must_check;
 
-/* Sleeps until there are samples that were not handed over, which it tells, or until this moment
- * (CLOCK_MONOTONIC), or a signal. */
-bool perf_events_wait(struct perf_events *p, uint64_t until);
-
 /* Samples that the kernel had no room for, so far. */
 uint64_t perf_events_lost(const struct perf_events *p);
 

@@ -1,6 +1,7 @@
 """The CPU profile against Go's own of the same seconds, and against the calls in the code."""
 
 import collections
+import math
 import platform
 import re
 
@@ -51,24 +52,34 @@ def counts(profile, key):
 
 
 def deviations(ours, own, most):
-    """For the largest shares: how many standard errors lie between the two."""
+    """For the largest shares: how many standard errors lie between the two; and chi-squared of
+    these and the rest, with its degrees of freedom."""
     n, m = sum(ours.values()), sum(own.values())
     assert n > 200 and m > 50, f"it hardly ran: {n} and {m} samples"
-    share = {key: (ours[key] + own[key]) / (n + m) for key in {*ours, *own}}
-    found = {}
-    for key in sorted(share, key=share.get, reverse=True)[:most]:
-        p = share[key]
-        found[key] = (ours[key] / n - own[key] / m) / max((p * (1 - p) * (1 / n + 1 / m)) ** 0.5,
-                                                          1e-9)
-    return found
+    keys = sorted({*ours, *own}, key=lambda key: ours[key] + own[key], reverse=True)
+    table = [(ours[key], own[key]) for key in keys[:most]]
+    if keys[most:]:
+        table.append((sum(ours[k] for k in keys[most:]), sum(own[k] for k in keys[most:])))
+    sigmas, squares = {}, 0
+    for key, (a, b) in zip([*keys[:most], "the rest"], table):
+        p = (a + b) / (n + m)
+        square = (a / n - b / m) ** 2 / (1 / n + 1 / m) / p
+        squares += square
+        sigmas[key] = math.copysign((square / max(1 - p, 1e-9)) ** 0.5, a / n - b / m)
+    return sigmas, squares, len(table) - 1
+
+
+def sigmas_of_chi_squared(squares, freedom):
+    """How improbable that is, as a deviation of the normal distribution (Wilson and Hilferty)."""
+    spread = 2 / (9 * freedom)
+    return ((squares / freedom) ** (1 / 3) - (1 - spread)) / spread ** 0.5
 
 
 def assert_agree(ours, own, most=30):
-    sigmas = deviations(ours, own, most)
+    sigmas, squares, freedom = deviations(ours, own, most)
     assert max(map(abs, sigmas.values())) < MOST_SIGMAS, sigmas
-    # Chi-squared: as many as they are, give or take the root of twice that.
-    squares, n = sum(z * z for z in sigmas.values()), len(sigmas)
-    assert squares < n + MOST_SIGMAS * (2 * n) ** 0.5, sigmas
+    if freedom:
+        assert sigmas_of_chi_squared(squares, freedom) < MOST_SIGMAS, sigmas
 
 
 def wrong_calls(profile, code):

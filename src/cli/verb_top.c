@@ -16,7 +16,7 @@
 #include "top/go_names.h"
 #include "top/page.h"
 
-/* As of a recording: see verb_record.c. */
+/* As of a recording: see recording.c. */
 #define STACK_LIMIT (256u << 10)
 #define MAX_STACK_WORDS (3u << 18)
 /* The screen is made anew each second; when that costs more than half of the budget, less often,

@@ -352,7 +352,7 @@ struct error *trace_model_add(struct trace_model *model, const struct trace_even
 		m = state_thread(s, ev->m);
 	if (s->error)
 		return s->error;
-	ranges_say_gc(s, m);
+	ranges_say_unsaid(s, m);
 	if (!apply(s, m, ev))
 		s->stats.dropped++;
 	return s->error;
@@ -381,5 +381,6 @@ struct error *trace_model_new_generation(struct trace_model *model, uint64_t ns)
 	s->now = ns;
 	s->error = s->sink.generation(s->sink.arg);
 	state_say_all(s);
+	ranges_new_generation(s);
 	return s->error;
 }

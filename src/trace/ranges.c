@@ -2,7 +2,7 @@
 
 #include "base/array.h"
 
-void ranges_say_gc(struct state *s, struct state_m *m)
+static void say_gc(struct state *s, struct state_m *m)
 {
 	struct state_m *host = s->gc_unsaid ? state_host(s, m, false) : NULL;
 
@@ -35,7 +35,7 @@ static bool gc_end(struct state *s, struct state_m *m, const struct trace_event 
 {
 	if (!s->gc_runs || !runs(s, m, ev))
 		return false;
-	ranges_say_gc(s, m);
+	say_gc(s, m);
 	state_emit(s, m, OP_GC_END, ++s->gc_seq, 0, 0, 0);
 	s->gc_runs = s->gc_unsaid = false;
 	return true;
@@ -86,22 +86,47 @@ static bool sweep(struct state *s, struct state_m *m, const struct trace_event *
 	return true;
 }
 
-/* Seen from outside: any thread will do that has what the reader wants. */
-static bool heap(struct state *s, struct state_m *m, const struct trace_event *ev)
+/* Any thread will do that has what the reader wants. */
+static void say_counter(struct state *s, struct state_m *m, struct state_counter *counter,
+			enum trace_op op)
 {
-	m = state_host(s, m, true);
-	if (m)
-		state_emit(s, m, ev->kind == TRACE_HEAP_ALLOC ? OP_HEAP_ALLOC : OP_HEAP_GOAL,
-			   ev->arg, 0, 0, 0);
-	return m;
+	if (counter->unsaid)
+		m = state_host(s, m, op != OP_PROCS_CHANGE);
+	if (!counter->unsaid || !m)
+		return;
+	state_emit(s, m, op, counter->value, 0, 0, 0);
+	counter->unsaid = false;
 }
 
-static bool gomaxprocs(struct state *s, struct state_m *m, const struct trace_event *ev)
+static void say_counters(struct state *s, struct state_m *m)
 {
-	m = state_host(s, m, false);
-	if (m)
-		state_emit(s, m, OP_PROCS_CHANGE, ev->arg, ev->stack, 0, 0);
-	return m;
+	say_counter(s, m, &s->gomaxprocs, OP_PROCS_CHANGE);
+	say_counter(s, m, &s->heap_alloc, OP_HEAP_ALLOC);
+	say_counter(s, m, &s->heap_goal, OP_HEAP_GOAL);
+	s->counters_unsaid = s->gomaxprocs.unsaid || s->heap_alloc.unsaid || s->heap_goal.unsaid;
+}
+
+void ranges_say_unsaid(struct state *s, struct state_m *m)
+{
+	say_gc(s, m);
+	if (s->counters_unsaid)
+		say_counters(s, m);
+}
+
+void ranges_new_generation(struct state *s)
+{
+	s->gomaxprocs.unsaid = s->gomaxprocs.known;
+	s->heap_alloc.unsaid = s->heap_alloc.known;
+	s->heap_goal.unsaid = s->heap_goal.known;
+	s->counters_unsaid = s->gomaxprocs.unsaid || s->heap_alloc.unsaid || s->heap_goal.unsaid;
+}
+
+static bool counter(struct state *s, struct state_m *m, struct state_counter *counter,
+		    uint64_t value)
+{
+	*counter = (struct state_counter){value, true, true};
+	say_counters(s, m);
+	return true;
 }
 
 static bool label(struct state *s, struct state_m *m, const struct trace_event *ev)
@@ -130,10 +155,11 @@ bool ranges_runtime(struct state *s, struct state_m *m, const struct trace_event
 	case TRACE_SWEEP_END:
 		return sweep(s, m, ev);
 	case TRACE_HEAP_ALLOC:
+		return counter(s, m, &s->heap_alloc, ev->arg);
 	case TRACE_HEAP_GOAL:
-		return heap(s, m, ev);
+		return counter(s, m, &s->heap_goal, ev->arg);
 	case TRACE_GOMAXPROCS:
-		return gomaxprocs(s, m, ev);
+		return counter(s, m, &s->gomaxprocs, ev->arg);
 	default:
 		return label(s, m, ev);
 	}

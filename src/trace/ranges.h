@@ -12,7 +12,12 @@ bool ranges_runtime(struct state *s, struct state_m *m, const struct trace_event
 /* Kinds TRACE_TASK_BEGIN to TRACE_LOG. */
 bool ranges_user(struct state *s, struct state_m *m, const struct trace_event *ev);
 
-/* Says that the collector runs, where this generation has not and it can be said. */
-void ranges_say_gc(struct state *s, struct state_m *m);
+/* Says what was not said in this generation, where it can be: that the collector runs, and
+ * counters.
+ */
+void ranges_say_unsaid(struct state *s, struct state_m *m);
+
+/* A generation begins: it says by itself how many processors there are, and how large the heap. */
+void ranges_new_generation(struct state *s);
 
 #endif

@@ -50,6 +50,12 @@ struct state_m {
 	bool wants_p; /* its goroutine has left a system call and runs once it has one */
 };
 
+struct state_counter {
+	uint64_t value;
+	bool known;
+	bool unsaid;
+};
+
 struct state {
 	struct trace_sink sink;
 	struct error *error;
@@ -65,6 +71,9 @@ struct state {
 	uint64_t gc_seq;
 	bool gc_runs;
 	bool gc_unsaid; /* this generation does not say yet that the collector runs */
+	/* Read from outside, when there may be no thread that can say it. */
+	struct state_counter gomaxprocs, heap_alloc, heap_goal;
+	bool counters_unsaid; /* one of them */
 };
 
 /* What has this id; made when it is new. NULL when there is no memory, which is in state.error. */

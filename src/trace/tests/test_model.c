@@ -32,6 +32,7 @@ static const char *const names[OP_COUNT] = {
 	[OP_GC_END] = "GCEnd",
 	[OP_REGION_BEGIN] = "RegionBegin",
 	[OP_REGION_END] = "RegionEnd",
+	[OP_PROCS_CHANGE] = "ProcsChange",
 	[OP_HEAP_ALLOC] = "HeapAlloc",
 };
 
@@ -185,6 +186,24 @@ static void a_generation_begins_with_the_state_of_all(void **state)
 	expect(f, "7:GCActive 2\n7:GCEnd 3\n");
 }
 
+static void counters_wait_for_a_thread_and_are_in_every_generation(void **state)
+{
+	struct fixture *f = *state;
+
+	happens(f, TRACE_GOMAXPROCS, TRACE_NO_M, TRACE_NO_P, 0, 2);
+	happens(f, TRACE_HEAP_ALLOC, TRACE_NO_M, TRACE_NO_P, 0, 4096);
+	happens(f, TRACE_HEAP_ALLOC, TRACE_NO_M, TRACE_NO_P, 0, 8192);
+	happens(f, TRACE_P_STATUS, 7, 0, 0, PROC_RUNNING);
+	happens(f, TRACE_G_STATUS, 7, 0, 1, TRACE_RUNNING);
+	happens(f, TRACE_CREATE, 7, 0, 2, 0);
+	expect(f,
+	       "7:ProcStatus 0\n7:HeapAlloc 8192\n7:GoStatus 1\n7:ProcsChange 2\n7:GoCreate 2\n");
+	assert_null(trace_model_new_generation(f->model, f->last));
+	strbuf_reset(&f->text);
+	happens(f, TRACE_BLOCK, 7, 0, 1, 0);
+	expect(f, "7:ProcsChange 2\n7:HeapAlloc 8192\n7:GoBlock 0\n");
+}
+
 static void no_generation_begins_while_the_world_stops(void **state)
 {
 	struct fixture *f = *state;
@@ -285,6 +304,7 @@ int main(void)
 		TEST(a_start_on_another_thread_takes_the_goroutine_from_the_one_before),
 		TEST(an_unknown_goroutine_has_a_status_first_and_later_is_created),
 		TEST(a_generation_begins_with_the_state_of_all),
+		TEST(counters_wait_for_a_thread_and_are_in_every_generation),
 		TEST(no_generation_begins_while_the_world_stops),
 		TEST(ranges_are_closed_before_their_goroutine_stops),
 		TEST(a_region_ends_those_inside_it_whose_ends_were_lost),

@@ -1,6 +1,7 @@
 """`gospect trace`: what it writes, against what programs count themselves and what Go's tracer sees."""
 
 import contextlib
+import html
 import json
 import re
 import signal
@@ -9,7 +10,7 @@ import time
 
 import pytest
 
-from lib import golang, gospect, gotrace, perfetto
+from lib import golang, gospect, gotrace, perfetto, pprof
 from lib.params import every_version
 from lib.process import wait_until
 
@@ -147,6 +148,30 @@ def test_go_tool_trace_opens_it(targets, version, tmp_path):
     program = targets.start("counted", golang.MIDDLE)
     traced_work(program, tmp_path / "t.trace")
     assert gotrace.tool_trace_takes(version, tmp_path / "t.trace") is None
+
+
+@pytest.mark.parametrize("version", ("1.22.12", "1.24.13", "1.27.2"))
+def test_the_pages_of_go_tool_trace_open(targets, version, tmp_path):
+    program = targets.start("counted", version)
+    did, _, t = traced_work(program, tmp_path / "t.trace")
+    kinds = {counts["kind"] for counts in did.values()}
+    with gotrace.Pages(version, t.file) as pages:
+        assert b"/goroutines" in pages.get("/")
+        summary = pages.get("/goroutines").decode()
+        assert {kind for kind in kinds if f"main.{kind}" not in summary} == set()
+        sleeper = html.unescape(re.search(r'href="(/goroutine\?[^"]*)">main\.sleeper<', summary)[1])
+        assert b"sleep" in pages.get(sleeper)
+        assert len(json.loads(pages.get("/jsontrace"))["traceEvents"]) > 1000
+        assert b"<html" in pages.get("/trace").lower()
+        assert b"mmu" in pages.get("/mmu").lower()
+        assert json.loads(pages.get("/mmu?mode=plot&flags=stw%7Cbackground"))["curve"]
+        for name in "block", "sched":
+            profile = tmp_path / f"{name}.pb.gz"
+            profile.write_bytes(pages.get(f"/{name}?raw=1"))
+            functions = {f for s in pprof.read(profile).samples for f in s.stack}
+            assert any(f.startswith("main.") for f in functions), (name, functions)
+        for page in "/io?raw=1", "/syscall?raw=1", "/usertasks", "/userregions":
+            pages.get(page)
 
 
 def test_the_collector_is_in_the_trace(targets, tmp_path):

@@ -2,9 +2,13 @@
 
 import functools
 import json
+import os
 import pathlib
+import re
 import shutil
+import signal
 import subprocess
+import urllib.request
 
 from lib import golang
 
@@ -69,3 +73,37 @@ def tool_trace_takes(version, file):
     if result.returncode == 0 and not complaint:
         return None
     return complaint or f"exit status {result.returncode}"
+
+
+class Pages:
+    """`go tool trace` of that version shows the file to a browser."""
+
+    def __init__(self, version, file):
+        self.process = subprocess.Popen(
+            [golang.go_command(), "tool", "trace", "-http=127.0.0.1:0", file],
+            env={**golang.environment(version), "BROWSER": "true"}, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True, start_new_session=True)
+        said = []
+        for line in self.process.stderr:
+            said.append(line)
+            if found := re.search(r"http://127\.0\.0\.1:\d+", line):
+                self.address = found[0]
+                return
+        raise AssertionError(f"go tool trace: {''.join(said)}")
+
+    def get(self, path):
+        """The page; an error of the tool is one of ours."""
+        with urllib.request.urlopen(self.address + path, timeout=30) as answer:
+            assert answer.status == 200
+            return answer.read()
+
+    def close(self):
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process.stderr.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()

@@ -72,7 +72,8 @@ static void fill_pieces(const struct goroutine_set *set, const struct candidate 
 	pieces[STACK_AGAIN] = pieces[STACK];
 	if (!record_is_coroutine(set, &c->now))
 		pieces[STACK_AGAIN].size = 0;
-	pieces[COUNTER] = (struct plan_piece){counter_address(set, c), together ? 0 : 1, 0};
+	pieces[COUNTER] =
+		(struct plan_piece){counter_address(set, c), together || !c->has_m ? 0 : 1, 0};
 }
 
 /* What a batch needs to know of each of its members. */
@@ -390,7 +391,7 @@ static struct error *read_label_pointers(struct goroutine_set *set, const uint32
 		const struct candidate *c = &set->candidates[who[i]];
 
 		p->items[i].address = set->g[c->index] + set->lay->n.g_labels;
-		p->items[i].size = c->labels ? sizeof(uint64_t) : 0;
+		p->items[i].size = candidate_wants_labels(c) ? sizeof(uint64_t) : 0;
 	}
 	plan_reset(&set->confirm);
 	if (!plan_parts(&set->confirm, p) ||
@@ -414,7 +415,7 @@ static struct error *read_labels(struct goroutine_set *set, const uint32_t *who,
 	for (size_t i = 0; !err && i < count; i++) {
 		struct candidate *c = &set->candidates[who[i]];
 
-		if (c->labels &&
+		if (items[i].size &&
 		    (c->now.labels == LABELS_TORN || items[i].offset + sizeof(uint64_t) > end ||
 		     header_u64(set->confirm_bytes, items[i].offset) != c->labels))
 			c->now.stack = STACK_NONE;

@@ -22,6 +22,7 @@ struct incoming {
 	size_t count;
 	size_t capacity;
 	bool torn;
+	struct label_trail *trail; /* what was read */
 };
 
 /* runtime/map.go, Go 1.17 to 1.23, for string keys and string values. */
@@ -68,6 +69,7 @@ static struct error *read_bucket(struct target *t, uint64_t address, struct inco
 
 		if (err)
 			return err;
+		label_trail_add(in->trail, address, &bucket, sizeof(bucket));
 		for (int k = 0; k < 8; k++) {
 			struct go_label label = {bucket.keys[k], bucket.values[k]};
 
@@ -99,6 +101,8 @@ static struct error *read_map(struct target *t, uint64_t pointer, struct incomin
 		err = target_read(t, address, &map, sizeof(map));
 	if (err || !address)
 		return err;
+	label_trail_add(in->trail, pointer, &address, sizeof(address));
+	label_trail_add(in->trail, address, &map, sizeof(map));
 	if (map.b > MAX_B || map.count > LABELS_MAX_COUNT)
 		return &error_fault;
 	err = read_buckets(t, map.buckets, 1u << map.b, in, &left);
@@ -146,6 +150,7 @@ static struct error *read_slices(struct target *t, const uint64_t *pointers, siz
 		if (!array_reserve(&in[i].labels, &in[i].capacity, n))
 			return &error_no_memory;
 		in[i].count = n;
+		label_trail_add(in[i].trail, pointers[i], slices[i], sizeof(slices[i]));
 		ranges[i] = (struct target_range){slices[i][0], n * sizeof(*in[i].labels),
 						  in[i].labels};
 	}
@@ -153,6 +158,8 @@ static struct error *read_slices(struct target *t, const uint64_t *pointers, siz
 	for (size_t i = 0; !err && i < count; i++) {
 		in[i].torn |= !ok[i];
 		in[i].count = ok[i] ? in[i].count : 0;
+		label_trail_add(in[i].trail, ranges[i].address, in[i].labels,
+				in[i].count * sizeof(*in[i].labels));
 	}
 	return err;
 }
@@ -209,9 +216,13 @@ static struct error *read_strings(struct target *t, struct incoming *in, size_t 
 	if (err)
 		return err;
 	n = 0;
-	for (size_t i = 0; i < count; i++)
-		for (size_t k = 0; k < 2 * in[i].count; k++)
-			in[i].torn |= !ok[n++];
+	for (size_t i = 0; i < count; i++) {
+		for (size_t k = 0; k < 2 * in[i].count; k++, n++) {
+			in[i].torn |= !ok[n];
+			label_trail_add(in[i].trail, ranges[n].address, ranges[n].buffer,
+					ranges[n].size);
+		}
+	}
 	*ret = take_ptr(text);
 	return NULL;
 }
@@ -383,15 +394,70 @@ static struct error *read_sets(struct label_sets *sets, struct target *t, const 
 	return err;
 }
 
+/* What a set was read from is kept when it is a set, and has a number. */
+static void keep(struct label_sets *sets, const uint64_t *pointers, size_t count,
+		 const struct incoming *in, const uint32_t *ids)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!in[i].torn && ids[i] != LABELS_NONE)
+			label_cache_keep(&sets->cache, pointers[i], in[i].trail, ids[i]);
+}
+
+static struct error *read_anew(struct label_sets *sets, struct target *t, const uint64_t *pointers,
+			       size_t count, uint32_t *ret)
+{
+	_cleanup_free_ struct incoming *in = calloc(count, sizeof(*in));
+	_cleanup_free_ struct label_trail *trails = malloc(count * sizeof(*trails));
+	struct error *err;
+
+	if (!in || !trails)
+		return &error_no_memory;
+	for (size_t i = 0; i < count; i++) {
+		trails[i].pieces = trails[i].bytes = trails[i].too_long = 0;
+		in[i].trail = &trails[i];
+	}
+	err = read_sets(sets, t, pointers, count, in, ret);
+	if (!err)
+		keep(sets, pointers, count, in, ret);
+	for (size_t i = 0; i < count; i++)
+		free(in[i].labels);
+	return err;
+}
+
+/* Those that are not known to be what they were. */
+static struct error *read_others(struct label_sets *sets, struct target *t,
+				 const uint64_t *pointers, size_t count, const bool *known,
+				 uint32_t *ret)
+{
+	_cleanup_free_ uint64_t *others = calloc(count, sizeof(*others));
+	_cleanup_free_ uint32_t *ids = calloc(count, sizeof(*ids));
+	struct error *err = NULL;
+	size_t n = 0;
+
+	if (!others || !ids)
+		return &error_no_memory;
+	for (size_t i = 0; i < count; i++)
+		if (!known[i] && pointers[i])
+			others[n++] = pointers[i];
+	if (n)
+		err = read_anew(sets, t, others, n, ids);
+	n = 0;
+	for (size_t i = 0; !err && i < count; i++)
+		if (!known[i])
+			ret[i] = pointers[i] ? ids[n++] : LABELS_NONE;
+	return err;
+}
+
 struct error *label_sets_read(struct label_sets *sets, struct target *t, const uint64_t *pointers,
 			      size_t count, uint32_t *ret)
 {
-	_cleanup_free_ struct incoming *in = calloc(count ? count : 1, sizeof(*in));
-	struct error *err = in ? read_sets(sets, t, pointers, count, in, ret) : &error_no_memory;
+	_cleanup_free_ bool *known = calloc(count + 1, sizeof(*known));
+	struct error *err;
 
-	for (size_t i = 0; in && i < count; i++)
-		free(in[i].labels);
-	return err;
+	if (!known)
+		return &error_no_memory;
+	err = label_cache_check(&sets->cache, t, pointers, count, ret, known);
+	return err || !count ? err : read_others(sets, t, pointers, count, known, ret);
 }
 
 struct label_set label_sets_get(const struct label_sets *sets, uint32_t id)
@@ -406,5 +472,6 @@ void label_sets_release(struct label_sets *sets)
 	free(sets->sets);
 	intern_release(&sets->strings);
 	map_release(&sets->index);
+	label_cache_release(&sets->cache);
 	*sets = (struct label_sets){0};
 }

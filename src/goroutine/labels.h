@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/intern.h"
 #include "base/map.h"
+#include "goroutine/label_cache.h"
 #include "target/target.h"
 
 #define LABELS_NONE 0u
@@ -50,9 +51,11 @@ struct label_sets {
 	struct map index; /* hash of a set -> its number */
 	size_t bytes;     /* of all sets and strings */
 	uint64_t dropped; /* sets that were not kept */
+	struct label_cache cache;
 };
 
-/* Reads `count` sets at g.labels' values, in few system calls. A pointer of 0 is LABELS_NONE; what
+/* Reads `count` sets at g.labels' values, in few system calls; in one, when they were read before.
+ * A pointer of 0 is LABELS_NONE; what
  * is no set of labels (any more) is LABELS_TORN. */
 struct error *label_sets_read(struct label_sets *sets, struct target *t, const uint64_t *pointers,
 			      size_t count, uint32_t *ret) must_check;

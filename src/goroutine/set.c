@@ -226,18 +226,36 @@ static size_t drop_known(const struct goroutine_set *set, uint64_t *g, size_t co
 	return n;
 }
 
+/* The length of the list, and how many ids were given out so far; 0 when that is not to be had. */
+static struct error *read_counts(struct goroutine_set *set, uint64_t *ret_length,
+				 uint64_t *ret_goids)
+{
+	const struct target_range both[] = {
+		{set->lay->v.allglen, sizeof(*ret_length), ret_length},
+		{set->lay->v.sched + set->lay->n.sched_goidgen, sizeof(*ret_goids), ret_goids},
+	};
+	size_t done;
+	struct error *err = target_read_ranges(set->t, both, ARRAY_SIZE(both), &done);
+
+	if (!err && done < ARRAY_SIZE(both))
+		*ret_goids = 0;
+	return !err && !done ? &error_fault : err;
+}
+
 /* allglen is stored after allgptr, so it is read before it: runtime/proc.go:atomicAllG. */
 struct error *goroutine_set_refresh(struct goroutine_set *set)
 {
 	_cleanup_free_ uint64_t *fresh = NULL, *room = NULL;
-	uint64_t length, array;
+	uint64_t length, goids, array;
 	struct error *err;
 	size_t count;
 
-	units_notice_births(set);
-	err = target_read_u64(set->t, set->lay->v.allglen, &length);
-	if (err || length <= set->read)
+	err = read_counts(set, &length, &goids);
+	if (err)
 		return err;
+	units_notice_births(set, goids);
+	if (length <= set->read)
+		return NULL;
 	if (length > MAX_GOROUTINES)
 		return error_format(ERROR_CORRUPT,
 				    "the target claims to have %lu goroutines; its memory is "
@@ -284,20 +302,23 @@ bool goroutine_set_find(const struct goroutine_set *set, uint64_t g, size_t *ret
 	return lo < set->count && set->g[lo] == g;
 }
 
-bool goroutine_set_identify(struct goroutine_set *set, uint64_t g, struct goroutine_identity *ret)
+bool goroutine_set_identify(struct goroutine_set *set, uint64_t g, const uint8_t *bytes,
+			    struct goroutine_identity *ret)
 {
 	const struct golayout_numbers *n = &set->lay->n;
 	uint64_t labels;
 	size_t place;
 
-	if (!goroutine_set_find(set, g, &place) ||
-	    error_dropped(target_read(set->t, g, set->again, set->header_size)))
+	if (!goroutine_set_find(set, g, &place))
 		return false;
+	if (!bytes && error_dropped(target_read(set->t, g, set->again, set->header_size)))
+		return false;
+	bytes = bytes ? bytes : set->again;
 	*ret = (struct goroutine_identity){
-		.goid = header_u64(set->again, n->g_goid),
-		.start_pc = header_u64(set->again, n->g_startpc),
+		.goid = header_u64(bytes, n->g_goid),
+		.start_pc = header_u64(bytes, n->g_startpc),
 	};
-	labels = header_u64(set->again, n->g_labels);
+	labels = header_u64(bytes, n->g_labels);
 	if (labels &&
 	    (error_dropped(label_sets_read(&set->labels, set->t, &labels, 1, &ret->labels)) ||
 	     ret->labels == LABELS_TORN))

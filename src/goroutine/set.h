@@ -21,6 +21,7 @@ struct candidate {
 	uint64_t labels;       /* g.labels */
 	uint64_t tick_address; /* of m.syscalltick; 0 when it need not be read */
 	uint64_t start_pc;
+	bool has_m;
 	bool late; /* it is looked at only now, with its stack; `first` is not yet known */
 	bool truncated;
 	bool settled;
@@ -134,8 +135,9 @@ static inline bool record_is_coroutine(const struct goroutine_set *set,
 bool record_unchanged(const struct goroutine_set *set, const struct goroutine_record *before,
 		      const struct goroutine_record *now);
 
-/* Has units of long dead goroutines visited again when many were born since the last time. */
-void units_notice_births(struct goroutine_set *set);
+/* Has units of long dead goroutines visited again when many were born since the last time; `goids`
+ * were given out so far, 0: not known. */
+void units_notice_births(struct goroutine_set *set, uint64_t goids);
 
 /* Finds the stacks of set->candidates and hands each to options.changed. */
 struct error *candidates_settle(struct goroutine_set *set) must_check;
@@ -173,6 +175,8 @@ struct error *candidate_settle(struct goroutine_set *set, struct candidate *c) m
 struct error *candidate_settle_without_stack(struct goroutine_set *set,
 					     struct candidate *c) must_check;
 
+/* Whether it has labels, and a stack that is believed so far. */
+bool candidate_wants_labels(const struct candidate *c);
 bool candidates_have_labels(const struct goroutine_set *set, const uint32_t *who, size_t count);
 /* Their labels, at c->labels, in c->now.labels. */
 struct error *candidates_read_labels(struct goroutine_set *set, const uint32_t *who,

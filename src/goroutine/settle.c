@@ -97,6 +97,11 @@ size_t candidate_stack_size(const struct goroutine_set *set, const struct candid
 	return size < set->options.stack_limit ? size : set->options.stack_limit;
 }
 
+bool candidate_wants_labels(const struct candidate *c)
+{
+	return c->labels && !c->settled && c->now.stack != STACK_NONE;
+}
+
 struct error *candidates_read_labels(struct goroutine_set *set, const uint32_t *who, size_t count)
 {
 	_cleanup_free_ uint64_t *pointers = calloc(count, sizeof(*pointers));
@@ -106,17 +111,19 @@ struct error *candidates_read_labels(struct goroutine_set *set, const uint32_t *
 	if (!pointers || !ids)
 		return &error_no_memory;
 	for (size_t i = 0; i < count; i++)
-		pointers[i] = set->candidates[who[i]].labels;
+		if (candidate_wants_labels(&set->candidates[who[i]]))
+			pointers[i] = set->candidates[who[i]].labels;
 	err = label_sets_read(&set->labels, set->t, pointers, count, ids);
 	for (size_t i = 0; !err && i < count; i++)
-		set->candidates[who[i]].now.labels = ids[i];
+		if (pointers[i])
+			set->candidates[who[i]].now.labels = ids[i];
 	return err;
 }
 
 bool candidates_have_labels(const struct goroutine_set *set, const uint32_t *who, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		if (set->candidates[who[i]].labels)
+		if (candidate_wants_labels(&set->candidates[who[i]]))
 			return true;
 	return false;
 }
@@ -149,6 +156,7 @@ void candidate_take_header(const struct goroutine_set *set, struct candidate *c,
 	c->stack_end = header_u64(header, n->g_stack_hi);
 	c->labels = header_u64(header, n->g_labels);
 	c->start_pc = header_u64(header, n->g_startpc);
+	c->has_m = header_u64(header, n->g_m) != 0;
 	c->tick_address = 0;
 	if (record_needs_tick(set, &c->now) && header_u64(header, n->g_m))
 		c->tick_address = header_u64(header, n->g_m) + n->m_syscalltick;

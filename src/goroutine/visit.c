@@ -68,11 +68,11 @@ static bool leave_out(const struct goroutine_set *set, struct goroutine_unit *un
 	return unit->left_out;
 }
 
-void units_notice_births(struct goroutine_set *set)
+void units_notice_births(struct goroutine_set *set, uint64_t goids)
 {
-	uint64_t address = set->lay->v.sched + set->lay->n.sched_goidgen, goids, resting = 0;
+	uint64_t resting = 0;
 
-	if (!set->options.keep_state || error_dropped(target_read_u64(set->t, address, &goids)))
+	if (!set->options.keep_state || !goids)
 		return;
 	for (size_t i = 0; i < set->unit_count; i++)
 		resting += set->units[i].pause ? set->units[i].count : 0;

@@ -37,7 +37,10 @@ struct oncpu_sampler {
 	struct go_threads threads;
 	struct modules *modules;
 	struct running_unwinder *unwinder;
-	pid_t tid; /* of the sample that is being unwound */
+	/* Of the sample that is being unwound. */
+	pid_t tid;
+	uint64_t g; /* whose bytes were read; 0: none were */
+	uint8_t g_bytes[MAX_G];
 };
 
 static struct error *list_threads(struct target *t, pid_t **ret, size_t *ret_count)
@@ -182,12 +185,14 @@ static bool read_goroutine(void *arg, uint64_t g, struct goroutine_place *ret)
 {
 	struct oncpu_sampler *s = arg;
 	const struct golayout_numbers *n = &s->lay->n;
-	uint8_t bytes[MAX_G];
+	const uint8_t *bytes = s->g_bytes;
 	size_t place;
 
+	s->g = 0;
 	if (n->g_size > MAX_G || !goroutine_set_find(s->set, g, &place) ||
-	    error_dropped(target_read(s->t, g, bytes, n->g_size)))
+	    error_dropped(target_read(s->t, g, s->g_bytes, n->g_size)))
 		return false;
+	s->g = g;
 	*ret = (struct goroutine_place){
 		.stack_lo = field(bytes, n->g_stack_lo),
 		.stack_hi = field(bytes, n->g_stack_hi),
@@ -257,6 +262,7 @@ static struct error *unwind(struct oncpu_sampler *s, const struct perf_sample *s
 	if (!in.g_is_certain)
 		in.g = go_threads_goroutine(&s->threads, sample->tid);
 	s->tid = sample->tid;
+	s->g = 0;
 	return running_unwind(s->unwinder, &in, &source, ret);
 }
 
@@ -386,7 +392,8 @@ static struct error *take(void *arg, const struct perf_sample *sample)
 		return NULL;
 	if (stack.is_scheduler || (!stack.g && !stack.start_pc))
 		return take_nobodys(s, &stack);
-	if (stack.g && !goroutine_set_identify(s->set, stack.g, &who))
+	if (stack.g &&
+	    !goroutine_set_identify(s->set, stack.g, stack.g == s->g ? s->g_bytes : NULL, &who))
 		return NULL;
 	if (s->options.goid && s->options.goid != who.goid)
 		return NULL;

@@ -114,6 +114,79 @@ static void long_strings_are_cut(void **state)
 	assert_int_equal(strlen(intern_get(&sets.strings, set.labels[0].value)), LABELS_MAX_STRING);
 }
 
+/* Memory that was freed and used again is not the set that was there. */
+static void a_known_set_is_shown_only_as_long_as_all_of_it_is_the_same(void **state)
+{
+	uint32_t id, other;
+
+	put_slice(0, 10, 1);
+	put_string(10, 1000, "key");
+	put_string(12, 1100, "first");
+	id = read_one(BASE);
+	assert_int_equal(read_one(BASE), id);
+
+	memcpy(memory.bytes + 1100, "other", 5); /* the bytes of a string */
+	other = read_one(BASE);
+	assert_int_not_equal(other, id);
+	assert_label(other, 0, "key", "other");
+	assert_int_equal(read_one(BASE), other);
+
+	put_string(20, 1000, "key"); /* the labels are elsewhere, and the old ones still there */
+	put_string(22, 1300, "third");
+	memory.words[0] = BASE + 20 * 8;
+	assert_label(read_one(BASE), 0, "key", "third");
+
+	memory.words[22] = BASE + 1100; /* a label that points elsewhere */
+	assert_int_equal(read_one(BASE), other);
+
+	put_slice(0, 10, 0);
+	assert_int_equal(read_one(BASE), LABELS_NONE);
+	memory.words[0] = 8;
+	memory.words[1] = memory.words[2] = 1;
+	assert_int_equal(read_one(BASE), LABELS_TORN);
+	put_slice(0, 10, 1);
+	assert_int_equal(read_one(BASE), other);
+}
+
+static void several_share_a_known_set(void **state)
+{
+	uint64_t pointers[] = {BASE, BASE + 3 * 8, BASE, 0, BASE};
+	uint32_t ids[5];
+
+	put_slice(0, 10, 1);
+	put_string(10, 1000, "k");
+	put_string(12, 1100, "first");
+	put_slice(3, 20, 1);
+	put_string(20, 1200, "k");
+	put_string(22, 1300, "second");
+	for (int i = 0; i < 2; i++) {
+		assert_null(label_sets_read(&sets, target, pointers, 5, ids));
+		assert_label(ids[0], 0, "k", "first");
+		assert_label(ids[1], 0, "k", "second");
+		assert_int_equal(ids[2], ids[0]);
+		assert_int_equal(ids[3], LABELS_NONE);
+		assert_int_equal(ids[4], ids[0]);
+	}
+	memcpy(memory.bytes + 1300, "sEcond", 6);
+	assert_null(label_sets_read(&sets, target, pointers, 5, ids));
+	assert_label(ids[0], 0, "k", "first");
+	assert_label(ids[1], 0, "k", "sEcond");
+}
+
+static void sets_that_are_too_large_to_be_kept_are_read_anew(void **state)
+{
+	put_slice(0, 10, 1);
+	put_string(10, 1000, "key");
+	memset(memory.bytes + 8192, 'x', 3000);
+	memory.words[12] = BASE + 8192;
+	memory.words[13] = 3000;
+	assert_int_equal(read_one(BASE), read_one(BASE));
+	memory.bytes[8192 + 2999] = 'y';
+	assert_int_equal(intern_get(&sets.strings,
+				    label_sets_get(&sets, read_one(BASE)).labels[0].value)[2999],
+			 'y');
+}
+
 static void torn_ones_do_not_spoil_their_neighbours(void **state)
 {
 	uint64_t pointers[] = {BASE, 8, BASE + 3 * 8, 0};
@@ -162,6 +235,29 @@ static void maps_are_read_and_sorted(void **state)
 	assert_label(id, 1, "zone", "eu");
 }
 
+static void a_known_map_is_shown_only_as_long_as_all_of_it_is_the_same(void **state)
+{
+	uint32_t id;
+
+	sets.maps = true;
+	put_map(0, 1);
+	put_slot(100, 0, "user", "me");
+	id = read_one(BASE);
+	assert_int_equal(read_one(BASE), id);
+	put_slot(100, 1, "zone", "eu"); /* in a bucket that was read */
+	assert_int_equal(label_sets_get(&sets, read_one(BASE)).count, 2);
+	memory.bytes[100 * 8 + 1] = 0;
+	assert_int_equal(read_one(BASE), id);
+	put_slot(200, 0, "user", "you"); /* in another bucket */
+	memory.words[4] = BASE + 200 * 8;
+	assert_label(read_one(BASE), 0, "user", "you");
+	put_slot(300, 0, "user", "she"); /* in another map */
+	memory.words[50] = 1;
+	memory.words[52] = BASE + 300 * 8;
+	memory.words[0] = BASE + 50 * 8;
+	assert_label(read_one(BASE), 0, "user", "she");
+}
+
 static void maps_that_lie_end(void **state)
 {
 	sets.maps = true;
@@ -206,8 +302,12 @@ int main(void)
 		LABEL_TEST(no_labels_are_the_empty_set),
 		LABEL_TEST(garbage_is_torn),
 		LABEL_TEST(long_strings_are_cut),
+		LABEL_TEST(a_known_set_is_shown_only_as_long_as_all_of_it_is_the_same),
+		LABEL_TEST(several_share_a_known_set),
+		LABEL_TEST(sets_that_are_too_large_to_be_kept_are_read_anew),
 		LABEL_TEST(torn_ones_do_not_spoil_their_neighbours),
 		LABEL_TEST(maps_are_read_and_sorted),
+		LABEL_TEST(a_known_map_is_shown_only_as_long_as_all_of_it_is_the_same),
 		LABEL_TEST(maps_that_lie_end),
 		LABEL_TEST(a_flood_of_sets_ends),
 	};

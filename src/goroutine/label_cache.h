@@ -1,0 +1,61 @@
+/*
+ * Label sets that were read before, and whether they are still there, found out in one read.
+ *
+ * A set is some pieces of memory, each found by what the one before says: the pointer, the map or
+ * the slice, its buckets or labels, the strings. When all of them hold the very bytes that they
+ * held, then reading the set anew would have gone the same way and found the same: so a set is
+ * recognised whatever became of it, and of its memory, in between. Nothing is believed because of
+ * an address alone.
+ *
+ * For the files of this room alone.
+ */
+#ifndef GOROUTINE_LABEL_CACHE_H
+#define GOROUTINE_LABEL_CACHE_H
+
+#include "goroutine/plan.h"
+
+/* Larger sets are not kept: they are read anew each time. */
+enum { LABEL_TRAIL_PIECES = 24, LABEL_TRAIL_BYTES = 1024 };
+/* Sets that are kept at most; of those that share a slot the latest. */
+#define LABEL_CACHE_SLOTS 4096u
+
+/* What a set was read from. */
+struct label_trail {
+	uint32_t pieces;
+	uint32_t bytes;
+	bool too_long;
+	struct label_piece {
+		uint64_t address;
+		uint32_t size;
+	} piece[LABEL_TRAIL_PIECES];
+	uint8_t memory[LABEL_TRAIL_BYTES]; /* of all pieces, one behind the other */
+};
+
+struct label_cache {
+	struct known_labels **slots; /* LABEL_CACHE_SLOTS, or NULL while there is none */
+	/* Of the check under way. */
+	struct label_check *checks;
+	size_t check_count;
+	size_t check_capacity;
+	struct plan plan;
+	uint8_t *memory;
+	size_t memory_capacity;
+};
+
+/* A piece was read, and so it was. */
+void label_trail_add(struct label_trail *trail, uint64_t address, const void *bytes, size_t size);
+
+/* The set at this address is number `id`, and was read so; when there is no memory, or it is too
+ * large, it is forgotten. */
+void label_cache_keep(struct label_cache *cache, uint64_t pointer, const struct label_trail *trail,
+		      uint32_t id);
+
+/* Which of the sets at these addresses are what they were, and their numbers: ret_known[i], and
+ * then ret[i]. In one read, in the order of addresses. */
+struct error *label_cache_check(struct label_cache *cache, struct target *t,
+				const uint64_t *pointers, size_t count, uint32_t *ret,
+				bool *ret_known) must_check;
+
+void label_cache_release(struct label_cache *cache);
+
+#endif

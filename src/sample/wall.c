@@ -28,6 +28,8 @@ enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 }
 #define MOST_DELAY_NS 100000000u
 /* The burst of a first full pass is paid off over the recording, or so many seconds of it. */
 #define BURST_HORIZON 10.0
+/* The debt of so many ticks stops looks; a larger one is paid off beside them. */
+#define DEBT_TICKS 5
 /* CPU time that is enough for any look; the next tick takes away what is left of it. */
 #define ENOUGH_NS 1e15
 
@@ -45,8 +47,10 @@ struct wall_sampler {
 	uint64_t last_tick;     /* when that was */
 
 	double tokens;    /* ns of CPU that may be used now */
+	double arrears;   /* that were used and are paid off slowly, see defer_debt() */
 	double rate;      /* ns of CPU that a ns of time adds */
 	double unit_ns;   /* what a unit cost lately */
+	double usual_ns;  /* likewise, whatever single ones cost */
 	uint64_t charged; /* CPU time of this process that was taken from the tokens */
 
 	uint64_t period; /* the next tick's */
@@ -182,24 +186,28 @@ static bool unlimited(const struct wall_sampler *s)
 	return s->options.budget <= 0;
 }
 
+static double horizon(const struct wall_sampler *s)
+{
+	double duration = s->options.duration;
+
+	return duration > 0 && duration < BURST_HORIZON ? duration : BURST_HORIZON;
+}
+
 /* The first pass reads every stack. It may take at once half of what the whole recording may use,
  * when that is enough for all; then the rest has so much less. Were it more, there would be looks
  * at one moment alone, and nothing known of all others. */
 static bool take_burst(struct wall_sampler *s)
 {
-	double horizon = s->options.duration > 0 ? s->options.duration : BURST_HORIZON;
 	double cost = (FIRST_PASS_NS + goroutine_set_count(s->set) * FIRST_LOOK_NS) / 1e9, budget;
 
-	if (horizon > BURST_HORIZON)
-		horizon = BURST_HORIZON;
 	if (s->options.whole_first) {
 		s->tokens = ENOUGH_NS;
 		return true;
 	}
-	budget = s->options.budget * horizon;
+	budget = s->options.budget * horizon(s);
 	if (cost > budget / 2)
 		return false;
-	s->rate = s->options.budget - cost / horizon;
+	s->rate = s->options.budget - cost / horizon(s);
 	if (s->rate < s->options.budget / 4)
 		s->rate = s->options.budget / 4;
 	s->tokens = cost * 1e9;
@@ -294,6 +302,9 @@ static struct error *visit(struct wall_sampler *s, size_t count)
 	s->next += visited;
 	each = (double)charge(s) / visited;
 	s->unit_ns = s->unit_ns > 0 ? 0.8 * s->unit_ns + 0.2 * each : each;
+	if (s->usual_ns > 0)
+		each = fmin(each, 4 * s->usual_ns);
+	s->usual_ns = s->usual_ns > 0 ? 0.8 * s->usual_ns + 0.2 * each : each;
 	return NULL;
 }
 
@@ -347,12 +358,41 @@ static struct error *tick(struct wall_sampler *s, uint64_t now)
 	return target_explain(s->t, err);
 }
 
+/*
+ * What a tick costs is known beforehand, within a unit. Now and then one costs many times that,
+ * which no plan could avoid: the first that meets new code, a virtual machine that was not given
+ * its processor. Were it all a debt like others, nothing would be looked at for seconds, and what
+ * was seen last be taken for all that time. So what is more than the debt of some ticks is paid
+ * with half of what is earned, and looks go on. Nothing is forgiven, and more than half of what the
+ * recording may use is never put off.
+ */
+static void defer_debt(struct wall_sampler *s)
+{
+	double least = -DEBT_TICKS * s->rate * 1e9 / s->options.hz - 2 * s->usual_ns;
+
+	if (unlimited(s) || s->tokens >= least)
+		return;
+	s->arrears += least - s->tokens;
+	s->tokens = least;
+}
+
+/* Takes from what was earned what it pays of the arrears. */
+static double pay_arrears(struct wall_sampler *s, double earned)
+{
+	bool too_much = s->arrears > s->rate * horizon(s) * 1e9 / 2;
+	double part = too_much ? 1 : s->tokens >= 0 ? 0.5 : 0;
+	double paid = fmin(earned * part, s->arrears);
+
+	s->arrears -= paid;
+	return earned - paid;
+}
+
 /* Adds the CPU time that may be used, up to that of 20 ticks. */
 static void earn(struct wall_sampler *s, uint64_t passed, uint64_t period)
 {
 	double most = 20 * s->rate * period;
 
-	s->tokens = fmin(s->tokens + s->rate * passed, most);
+	s->tokens = fmin(s->tokens + pay_arrears(s, s->rate * passed), most);
 }
 
 static void sleep_until(struct wall_sampler *s, uint64_t moment)
@@ -437,6 +477,7 @@ struct error *wall_sampler_step(struct wall_sampler *s, bool *ret_more)
 		s->charged = clock_cpu();
 	earn(s, now - s->earned, 1e9 / s->options.hz);
 	charge(s);
+	defer_debt(s);
 	s->earned = now;
 	err = tick(s, now);
 	tell_progress(s, now);

@@ -5,6 +5,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 
 import pytest
 
@@ -101,6 +102,28 @@ def targets(all_targets):
 def states(targets):
     """The program that holds goroutines in every state, of the newest Go, not stripped."""
     return targets.keep("states", golang.NEWEST)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def started_early(request, all_targets):
+    """`states`, at rest since the first test, so that nobody has to wait for its waits to be long."""
+    if not any("resting" in item.fixturenames for item in request.session.items):
+        return None
+    program = Program(golang.build("states", golang.NEWEST))
+    all_targets.kept["resting"] = program
+    program.ask("gc")
+    return program, time.monotonic()
+
+
+@pytest.fixture
+def resting(targets, started_early):
+    """A program whose goroutines have waited for more than a minute."""
+    program, since = started_early
+    targets.touched.add("resting")
+    assert all(g.minutes <= (time.monotonic() - since) / 60
+               for g in gospect.dump(program.pid).values())
+    time.sleep(max(0, since + 62 - time.monotonic()))
+    return program
 
 
 @pytest.fixture(autouse=True)

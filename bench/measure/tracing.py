@@ -12,7 +12,7 @@ from .build import Failed, say
 from .meter import Meter
 from .numbers import spread
 
-WORKLOADS = ("pingpong", "http")
+WORKLOADS = ("pingpong", "deep", "http", "yield")
 PARKED = 1000
 MODES = ("nothing", "gospect", "gospect without stacks", "own")
 SETTLE = 0.4

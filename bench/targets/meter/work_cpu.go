@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"time"
 )
 
@@ -49,31 +50,68 @@ func startJSON(w *workload) error {
 	return nil
 }
 
-// startPingPong is four pairs that hand a number to and fro. One round in 64 is timed: the clock
-// costs as much as the round.
+// startPingPong is four pairs that hand a number to and fro.
 func startPingPong(w *workload) error {
+	startPairs(w, 0)
+	return nil
+}
+
+// startDeepPingPong does it with 20 more frames on each stack.
+func startDeepPingPong(w *workload) error {
+	startPairs(w, 20)
+	return nil
+}
+
+//go:noinline
+func below(frames int, f func()) {
+	if frames == 0 {
+		f()
+	} else {
+		below(frames-1, f)
+	}
+}
+
+func startPairs(w *workload, frames int) {
 	for i := 0; i < 4; i++ {
 		c := w.counter()
 		ping, pong := make(chan int), make(chan int)
-		go func() {
+		go below(frames, func() {
 			for n := range ping {
 				pong <- n + 1
 			}
-		}()
+		})
+		go below(frames, func() {
+			for n := 0; ; n++ {
+				c.round(n, func() {
+					ping <- n
+					<-pong
+				})
+			}
+		})
+	}
+}
+
+// startYield is two goroutines a processor that do nothing but let the next one run.
+func startYield(w *workload) error {
+	for i := 0; i < 2*runtime.GOMAXPROCS(0); i++ {
+		c := w.counter()
 		go func() {
 			for n := 0; ; n++ {
-				if n&63 != 0 {
-					ping <- n
-					<-pong
-				} else {
-					start := time.Now()
-					ping <- n
-					<-pong
-					c.took(time.Since(start))
-				}
-				c.op()
+				c.round(n, runtime.Gosched)
 			}
 		}()
 	}
 	return nil
+}
+
+// round is an operation. One in 64 is timed: the clock costs as much as the operation.
+func (c *counter) round(n int, f func()) {
+	if n&63 != 0 {
+		f()
+	} else {
+		start := time.Now()
+		f()
+		c.took(time.Since(start))
+	}
+	c.op()
 }

@@ -18,6 +18,8 @@ func startWorkload(name string) (*workload, error) {
 		"http":     startHTTP,
 		"json":     startJSON,
 		"pingpong": startPingPong,
+		"deep":     startDeepPingPong,
+		"yield":    startYield,
 	}[name]
 	if start == nil {
 		return nil, fmt.Errorf("no such workload: %s", name)

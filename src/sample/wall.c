@@ -44,7 +44,7 @@ struct wall_sampler {
 	const struct goroutine_unit *units;
 	size_t next;            /* unit to look at, in the estimate's order */
 	uint64_t rotation_tick; /* in which this rotation began */
-	uint64_t last_tick;     /* when that was */
+	uint64_t last_tick;     /* when something was looked at last */
 
 	double tokens;    /* ns of CPU that may be used now */
 	double arrears;   /* that were used and are paid off slowly, see defer_debt() */
@@ -272,7 +272,7 @@ static size_t affordable(const struct wall_sampler *s)
 	size_t left = s->estimate.unit_count - s->next;
 	double n = s->unit_ns > 0 ? s->tokens / s->unit_ns : 1;
 
-	if (unlimited(s))
+	if (unlimited(s) || s->estimate.unit_count == 1)
 		return left;
 	if (s->tokens <= 0)
 		return 0;
@@ -308,12 +308,27 @@ static struct error *visit(struct wall_sampler *s, size_t count)
 	return NULL;
 }
 
-/* A rotation that is complete stands until the next can begin: in debt, what was seen last goes on.
+/*
+ * A look at many who move costs more than one at few. Were there no look after a costly one until
+ * it is paid, who moves would be seen before long gaps, and the gap be taken for more of the same.
+ * So a look at all is made by chance, the rarer the larger the debt: what a single one has cost
+ * changes next to nothing.
  */
-static bool may_begin(const struct wall_sampler *s)
+static bool draw_look(struct wall_sampler *s)
 {
-	return s->next == s->estimate.unit_count &&
-	       (!s->result.ticks || unlimited(s) || s->tokens > 0);
+	double most = 2 * DEBT_TICKS * s->rate * 1e9 / s->options.hz;
+
+	return s->tokens > 0 || estimate_random(&s->estimate) * most < most + s->tokens;
+}
+
+/* In debt a rotation that is complete stands until the next can begin. */
+static bool may_begin(struct wall_sampler *s)
+{
+	if (s->next < s->estimate.unit_count)
+		return false;
+	if (!s->result.ticks || unlimited(s))
+		return true;
+	return s->estimate.unit_count == 1 ? draw_look(s) : s->tokens > 0;
 }
 
 static struct error *visit_affordable(struct wall_sampler *s)
@@ -343,15 +358,18 @@ static struct error *tick(struct wall_sampler *s, uint64_t now)
 {
 	struct error *err = may_begin(s) ? begin_with_tick(s, now) : NULL;
 	size_t before = s->next;
+	bool looked;
 
 	if (!err)
 		err = visit_affordable(s);
+	looked = s->next > before;
 	if (!err && s->rotation_tick < s->result.ticks && may_begin(s)) {
 		err = begin_within_tick(s, now, s->next - before);
 		if (!err)
 			err = visit_affordable(s);
 	}
-	s->last_tick = now;
+	if (looked)
+		s->last_tick = now;
 	if (!err && s->on_cpu)
 		err = oncpu_sampler_drain(s->on_cpu);
 	s->result.ticks++;

@@ -41,6 +41,7 @@ class Outcome:
     rows: list
     ticks: int
     missed: int
+    looks: float  # at each goroutine
     seconds: float
     workers: int
 
@@ -51,9 +52,10 @@ class Outcome:
         """Five standard errors of the time in a place.
 
         A stay has two ends, each between two looks that are a period apart on average, at random
-        moments: the variance of an end is period^2 / 8.
+        moments: the variance of an end is period^2 / 8. The looks are those that were made: a tick
+        that the budget left no look for is none.
         """
-        period, total = self.seconds / self.ticks, self.seconds * self.workers
+        period, total = self.seconds / self.looks, self.seconds * self.workers
         return 500 * math.sqrt(row.stays / 4) * period / total
 
     def cpu_tolerance(self, row):
@@ -97,8 +99,14 @@ def compare_program(program, path, seconds, each, trace, args):
         rows += compare_states(profile, truth, read_trace(trace, *interval))
     missed = int(re.search(r"(\d+) ticks missed", result.words[-1])[1])
     rate = float(re.search(r"at ([0-9.]+) Hz", result.words[-1])[1])
-    return Outcome(rows, round(rate * profile.duration_ns / 1e9), missed,
-                   profile.duration_ns / 1e9, each)
+    seconds = profile.duration_ns / 1e9
+    return Outcome(rows, round(rate * seconds), missed, looks(result.words[-1], seconds), seconds,
+                   each)
+
+
+def looks(line, seconds):
+    """How often each goroutine was looked at, by what a recording says at its end."""
+    return float(re.search(r"each looked at ([0-9.]+) times a second", line)[1]) * seconds
 
 
 def of_kind(profile, kind):

@@ -5,12 +5,12 @@
 #include "base/array.h"
 #include "unwind/walk.h"
 
-static struct error *walk(struct steps *steps, enum machine machine, const struct stack_memory *m,
-			  struct frames *ret)
+static struct error *walk(struct steps *steps, enum machine machine, enum unwind_method method,
+			  const struct stack_memory *m, struct frames *ret)
 {
-	walk_step *step = walk_step_for(machine);
+	walk_step *step = walk_step_for(machine, method);
 	enum walk_result result = WALK_NEXT;
-	struct walk w = walk_begin(m);
+	struct walk w = walk_begin(m, method);
 
 	while (result == WALK_NEXT) {
 		struct frame f = {.sp = m->sp + w.at};
@@ -33,14 +33,21 @@ static struct error *walk(struct steps *steps, enum machine machine, const struc
 	return NULL;
 }
 
-struct error *frames_unwind(const struct pclntab *functions, enum machine machine,
-			    const struct stack_memory *memory, struct frames *ret)
+struct error *frames_unwind_by(const struct unwinding *by, const struct pclntab *functions,
+			       enum machine machine, const struct stack_memory *memory,
+			       struct frames *ret)
 {
-	struct steps steps = {.functions = functions};
-	struct error *err = walk(&steps, machine, memory, ret);
+	struct steps steps = {.functions = functions, .frames = by->frames};
+	struct error *err = walk(&steps, machine, by->method, memory, ret);
 
 	free(steps.slots);
 	return err;
+}
+
+struct error *frames_unwind(const struct pclntab *functions, enum machine machine,
+			    const struct stack_memory *memory, struct frames *ret)
+{
+	return frames_unwind_by(&(struct unwinding){0}, functions, machine, memory, ret);
 }
 
 void frames_release(struct frames *frames)

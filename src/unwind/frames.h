@@ -34,6 +34,10 @@ struct frames {
 /* The only error is ERROR_NO_MEMORY; the caller releases *ret, which has to be zero before. */
 struct error *frames_unwind(const struct pclntab *functions, enum machine machine,
 			    const struct stack_memory *memory, struct frames *ret) must_check;
+/* The same by another method. */
+struct error *frames_unwind_by(const struct unwinding *by, const struct pclntab *functions,
+			       enum machine machine, const struct stack_memory *memory,
+			       struct frames *ret) must_check;
 void frames_release(struct frames *frames);
 #define _cleanup_frames_ __attribute__((cleanup(frames_release)))
 

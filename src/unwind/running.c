@@ -16,7 +16,8 @@ struct running_unwinder *running_unwinder_create(struct stacks *stacks,
 	if (!u)
 		return NULL;
 	u->stacks = stacks;
-	u->steps.functions = functions;
+	u->steps.functions = u->by_dwarf.functions = functions;
+	u->by_dwarf.frames = stacks_unwinding(stacks)->frames;
 	u->machine = machine;
 	u->modules = modules;
 	return u;
@@ -27,6 +28,7 @@ void running_unwinder_destroy(struct running_unwinder *u)
 	if (!u)
 		return;
 	free(u->steps.slots);
+	free(u->by_dwarf.slots);
 	free(u->words);
 	free(u);
 }
@@ -114,7 +116,7 @@ static enum walk_end beyond_captured(struct running_walk *w, const struct step *
 
 	if (w->guard != GUARD_UNSET)
 		return CUT_OFF;
-	if (has_record && chain_is_whole(w, place))
+	if (!w->by_dwarf && has_record && chain_is_whole(w, place))
 		return chain_take(w, place);
 	running_guard(w, has_record);
 	return step_to_caller(w, step) ? GO_ON : CUT_OFF;
@@ -130,9 +132,20 @@ static bool is_arriving(const struct running_walk *w)
 	       running_sp(w) <= w->place.stack_hi && w->n == 1;
 }
 
+/* DWARF says nothing of it. */
+static enum walk_end stop_at_switch(const struct running_walk *w, const struct step *step)
+{
+	if (step->flags & STEP_BLIND)
+		return CUT_OFF;
+	if (!step->stack_switch || !switch_is_done(w, step))
+		return GO_ON;
+	return step->stack_switch == SWITCH_SCHEDULER ? AT_END : CUT_OFF;
+}
+
 static enum walk_end go_frame(struct running_walk *w)
 {
-	const struct step *found = steps_at(&w->u->steps, running_pc(w));
+	const struct step *found =
+		steps_at(w->by_dwarf ? &w->u->by_dwarf : &w->u->steps, running_pc(w));
 	bool moved = false;
 	enum walk_end end;
 	struct step step;
@@ -147,7 +160,7 @@ static enum walk_end go_frame(struct running_walk *w)
 		return OUT_OF_MEMORY;
 	w->exact = step.flags & STEP_INJECTED;
 	chain_find_record(w, &step);
-	end = switch_follow(w, &step, &moved);
+	end = w->by_dwarf ? stop_at_switch(w, &step) : switch_follow(w, &step, &moved);
 	w->from_c = false;
 	if (end != GO_ON || moved)
 		return end;
@@ -201,9 +214,18 @@ static enum walk_end take_back(struct running_walk *w)
 	w->n = w->guard_n;
 	w->result.used_memory = false;
 	w->result.truncated = false;
+	if (w->by_dwarf)
+		return CUT_OFF;
 	if (w->guard_record)
 		return chain_take(w, w->guard_chain);
 	return chain_take_behind_gap(w, w->guard_chain);
+}
+
+enum walk_end running_walk_all(struct running_walk *w)
+{
+	enum walk_end end = walk(w);
+
+	return running_guard_holds(w) ? end : take_back(w);
 }
 
 /* The function where a goroutine began whose g is not known: the one outside all others. */
@@ -223,7 +245,7 @@ static uint64_t start_of(const struct running_walk *w)
 	return 0;
 }
 
-static enum walk_end mark_cut(struct running_walk *w)
+enum walk_end running_mark_cut(struct running_walk *w)
 {
 	if (!running_push(w, STACK_PC_TRUNCATED))
 		return OUT_OF_MEMORY;
@@ -237,7 +259,7 @@ static struct error *finish(struct running_walk *w, enum walk_end end, struct ru
 	struct error *err = NULL;
 
 	if (end == CUT_OFF)
-		end = mark_cut(w);
+		end = running_mark_cut(w);
 	if (end == OUT_OF_MEMORY)
 		return &error_no_memory;
 	if (end == NOT_A_STACK)
@@ -248,6 +270,7 @@ static struct error *finish(struct running_walk *w, enum walk_end end, struct ru
 		w->result.start_pc = start_of(w);
 	if (w->n)
 		err = stacks_intern(w->u->stacks, w->u->words, w->n, &w->result.stack);
+	w->result.exact = w->result.stack;
 	*ret = w->result;
 	return err;
 }
@@ -265,13 +288,15 @@ struct error *running_unwind(struct running_unwinder *u, const struct running_sa
 		.next_guard = GUARD_SAME_BYTES,
 	};
 	enum walk_end end;
+	struct error *err;
 
 	w.sp0 = running_sp(&w);
 	if (sample->g_is_certain && source->goroutine(source->arg, sample->g, &w.place))
 		w.result.g = sample->g;
 	chain_follow_captured(&w);
-	end = walk(&w);
-	if (!running_guard_holds(&w))
-		end = take_back(&w);
-	return finish(&w, end, ret);
+	end = running_walk_all(&w);
+	err = finish(&w, end, ret);
+	if (err || ret->stack == STACK_NONE || stacks_unwinding(u->stacks)->method == UNWIND_PCSP)
+		return err;
+	return running_show_by_method(&w, ret);
 }

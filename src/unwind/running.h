@@ -13,6 +13,9 @@
  *   chain, where there is one, agrees.
  *
  * Where neither holds, the stack says that frames are missing.
+ *
+ * When the stacks are of another method (stacks_unwind_by()), the stack is then found by that:
+ * whose it is, and whose time, is told by the walk all the same.
  */
 #ifndef UNWIND_RUNNING_H
 #define UNWIND_RUNNING_H
@@ -56,6 +59,7 @@ struct running_sample {
 
 struct running_stack {
 	uint32_t stack;    /* STACK_NONE: the sample leads nowhere */
+	uint32_t exact;    /* by pcsp, however `stack` was found: what it is judged by */
 	uint64_t g;        /* whose stack it is; 0: nobody's, or it is not known whose */
 	uint64_t start_pc; /* of that goroutine, also where it is not known; 0: likewise */
 	bool is_scheduler; /* the thread works for nobody */

@@ -263,7 +263,7 @@ static enum walk_end leave_signal(struct running_walk *w, const struct step *ste
 }
 
 /* The innermost frame is on either side of its switch. */
-static bool has_switched(const struct running_walk *w, const struct step *step)
+bool switch_is_done(const struct running_walk *w, const struct step *step)
 {
 	if (w->n > 1)
 		return true;
@@ -277,7 +277,7 @@ static bool has_switched(const struct running_walk *w, const struct step *step)
 
 enum walk_end switch_follow(struct running_walk *w, const struct step *step, bool *ret_moved)
 {
-	if (!has_switched(w, step))
+	if (!switch_is_done(w, step))
 		return GO_ON;
 	switch ((enum stack_switch)step->stack_switch) {
 	case SWITCH_SYSTEMSTACK:

@@ -8,6 +8,7 @@
 struct running_unwinder {
 	struct stacks *stacks;
 	struct steps steps;
+	struct steps by_dwarf; /* for UNWIND_DWARF */
 	enum machine machine;
 	struct modules *modules;
 	uint64_t *words; /* of the walk under way */
@@ -31,7 +32,8 @@ struct running_walk {
 	const struct running_source *source;
 	const struct register_roles *roles;
 	struct registers regs;
-	uint64_t sp0; /* where the captured bytes begin */
+	bool by_dwarf; /* without what .debug_frame does not say: switches, and the chain */
+	uint64_t sp0;  /* where the captured bytes begin */
 	bool exact;
 	size_t n;  /* words so far */
 	bool in_c; /* some of them are C's */
@@ -122,5 +124,16 @@ enum walk_end chain_take_behind_gap(struct running_walk *w, size_t place);
  * *ret_moved: at another frame already, whose word is not pushed yet.
  */
 enum walk_end switch_follow(struct running_walk *w, const struct step *step, bool *ret_moved);
+/* Whether it has switched, or, of the innermost frame, may have. */
+bool switch_is_done(const struct running_walk *w, const struct step *step);
+
+/* running_method.c: the stack of the sample by the method that the stacks are of, in the place of
+ * the one that the walk has found: whose it is, and whose time, remains. */
+struct error *running_show_by_method(const struct running_walk *w,
+				     struct running_stack *ret) must_check;
+
+/* running.c */
+enum walk_end running_walk_all(struct running_walk *w);
+enum walk_end running_mark_cut(struct running_walk *w);
 
 #endif

@@ -43,6 +43,8 @@ struct template
 struct stacks {
 	struct steps steps;
 	walk_step *step;
+	enum machine machine;
+	struct unwinding by;
 
 	struct entry *entries; /* entries[0] is STACK_NONE */
 	size_t count;
@@ -81,8 +83,21 @@ struct stacks *stacks_create(const struct pclntab *functions, enum machine machi
 	s->count = s->template_count = 1;
 	s->most_words = MAX_WORDS;
 	s->steps.functions = functions;
-	s->step = walk_step_for(machine);
+	s->machine = machine;
+	s->step = walk_step_for(machine, UNWIND_PCSP);
 	return take_ptr(s);
+}
+
+void stacks_unwind_by(struct stacks *s, const struct unwinding *by)
+{
+	s->by = *by;
+	s->steps.frames = by->frames;
+	s->step = walk_step_for(s->machine, by->method);
+}
+
+const struct unwinding *stacks_unwinding(const struct stacks *s)
+{
+	return &s->by;
 }
 
 void stacks_destroy(struct stacks *s)
@@ -314,7 +329,7 @@ static struct error *end_truncated(struct stacks *s, const struct stack_memory *
 static struct error *walk_all(struct stacks *s, const struct stack_memory *m, size_t *ret_pcs,
 			      size_t *ret_marks)
 {
-	struct walk w = walk_begin(m);
+	struct walk w = walk_begin(m, s->by.method);
 	size_t n = 0;
 
 	*ret_pcs = *ret_marks = 0;
@@ -354,9 +369,9 @@ struct error *stacks_unwind(struct stacks *s, const struct stack_memory *m, uint
 	if (err || !pcs)
 		return err;
 	err = stacks_intern(s, s->pcs, pcs, ret);
-	/* What lies in a register is not in the template's key. */
+	/* What lies in a register is not in the template's key; nor are frame pointers. */
 	if (!err && *ret != STACK_NONE && s->entries[*ret].count == pcs && chain < MAX_CHAIN &&
-	    !m->lr && !m->exact_pc)
+	    !m->lr && !m->exact_pc && s->by.method != UNWIND_FP)
 		template_add(s, m, marks, *ret);
 	return err;
 }

@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "image/elf_file.h"
 #include "image/pclntab.h"
+#include "unwind/method.h"
 
 /* No stack: it could not be unwound, which means that it was torn. */
 #define STACK_NONE 0u
@@ -36,12 +37,14 @@ struct stack {
 struct stack_memory {
 	uint64_t pc;
 	uint64_t sp;
+	uint64_t fp;       /* the frame pointer, for UNWIND_FP; 0: not known */
 	uint64_t lr;       /* arm64: the return address of a function that has not saved it yet */
 	uint64_t start_pc; /* the goroutine's start function; put at the end of a truncated stack */
 	bool exact_pc;     /* pc is that of an interrupted instruction, not a return address */
 	const uint8_t *bytes;
 	size_t size;
-	bool whole; /* the copy goes up to the stack's end */
+	size_t below; /* bytes of the copy that lie before sp, where arm64 has a frame record */
+	bool whole;   /* the copy goes up to the stack's end */
 };
 
 struct stacks;
@@ -49,6 +52,10 @@ struct stacks;
 /* NULL when there is no memory. Keeps `functions`. */
 struct stacks *stacks_create(const struct pclntab *functions, enum machine machine);
 void stacks_destroy(struct stacks *s);
+
+/* Finds frames so from now on; before the first stack. By pcsp, when it was not called. */
+void stacks_unwind_by(struct stacks *s, const struct unwinding *by);
+const struct unwinding *stacks_unwinding(const struct stacks *s);
 
 /*
  * The stack's number, or STACK_NONE when the bytes do not lead to the function where a goroutine's

@@ -22,22 +22,33 @@ static bool is_injected(const char *name)
 	return false;
 }
 
-static struct step step_of(const struct pclntab *functions, uint64_t pc)
+static int32_t delta_of(const struct steps *steps, const struct go_func *f, uint64_t pc)
+{
+	int32_t delta;
+
+	if (!steps->frames)
+		return pclntab_sp_delta(steps->functions, f, pc);
+	return debug_frame_sp_delta(steps->frames, pc, &delta) ? delta : -1;
+}
+
+static struct step step_of(const struct steps *steps, uint64_t pc)
 {
 	struct step step = {.pc = pc};
 	struct go_func f;
 	int32_t delta;
 
-	if (!pclntab_find(functions, pc, &f))
+	if (!pclntab_find(steps->functions, pc, &f))
 		return step;
-	delta = pclntab_sp_delta(functions, &f, pc);
+	delta = delta_of(steps, &f, pc);
 	step.flags |= f.flags & FUNC_TOPFRAME ? STEP_TOP : 0;
 	/* cgocallback takes care that its frame is right on both stacks: resolveInternal. */
 	if (f.flags & FUNC_SPWRITE && strcmp(f.name, "runtime.cgocallback"))
 		step.flags |= STEP_SPWRITE;
 	step.flags |= pc == f.entry ? STEP_ENTRY : 0;
 	step.flags |= is_injected(f.name) ? STEP_INJECTED : 0;
-	if (delta >= 0 || step.flags & STEP_TOP)
+	if (delta < 0 && steps->frames)
+		step.flags |= STEP_BLIND;
+	if (delta >= 0 || step.flags & (STEP_TOP | STEP_BLIND))
 		step.flags |= STEP_KNOWN;
 	step.delta = delta < 0 ? 0 : delta;
 	step.stack_switch = switch_of(f.name);
@@ -85,7 +96,7 @@ const struct step *steps_at(struct steps *steps, uint64_t pc)
 		return NULL;
 	slot = slot_of(steps, pc);
 	if (!slot->pc) {
-		*slot = step_of(steps->functions, pc);
+		*slot = step_of(steps, pc);
 		steps->count++;
 	}
 	return slot;

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "image/debug_frame.h"
 #include "image/pclntab.h"
 
 enum {
@@ -14,6 +15,7 @@ enum {
 	STEP_INJECTED = 4, /* a signal made the call: the caller's pc is exact */
 	STEP_ENTRY = 8,    /* the pc is the function's first */
 	STEP_SPWRITE = 16, /* the function moves SP as it likes: only its own pc is known */
+	STEP_BLIND = 32,   /* .debug_frame says nothing of the pc */
 };
 
 struct step {
@@ -25,6 +27,7 @@ struct step {
 
 struct steps {
 	const struct pclntab *functions;
+	const struct debug_frame *frames; /* where deltas come from; NULL: pcsp */
 	struct step *slots;
 	size_t count;
 	size_t capacity; /* a power of two */

@@ -15,8 +15,10 @@ struct walk {
 	const struct stack_memory *memory;
 	uint64_t pc;
 	uint64_t lr;
-	size_t at;     /* offset of SP in the copy */
-	bool exact;    /* pc is that of an interrupted instruction */
+	size_t at;  /* offset of SP in the copy */
+	bool exact; /* pc is that of an interrupted instruction */
+	bool by_fp;
+	uint64_t fp;   /* for that alone */
 	size_t ret_at; /* after a step: where the return address was, or WALK_IN_REGISTER */
 	size_t cfa;    /* after a step: SP in the caller, before its call; DWARF's CFA */
 };
@@ -26,16 +28,26 @@ struct walk {
 /* Moves to the caller; false when that would need bytes that are not in the copy. */
 typedef bool walk_step(struct walk *w, const struct step *step, struct steps *steps);
 
-walk_step walk_step_amd64, walk_step_arm64;
+walk_step walk_step_amd64, walk_step_arm64, walk_step_fp_amd64, walk_step_fp_arm64;
 
-static inline walk_step *walk_step_for(enum machine machine)
+static inline walk_step *walk_step_for(enum machine machine, enum unwind_method method)
 {
+	if (method == UNWIND_FP)
+		return machine == MACHINE_AMD64 ? walk_step_fp_amd64 : walk_step_fp_arm64;
 	return machine == MACHINE_AMD64 ? walk_step_amd64 : walk_step_arm64;
 }
 
-static inline struct walk walk_begin(const struct stack_memory *m)
+static inline struct walk walk_begin(const struct stack_memory *m, enum unwind_method method)
 {
-	return (struct walk){.memory = m, .pc = m->pc, .lr = m->lr, .exact = m->exact_pc};
+	return (struct walk){
+		.memory = m,
+		.pc = m->pc,
+		.lr = m->lr,
+		.by_fp = method == UNWIND_FP,
+		.fp = m->fp,
+		.exact = m->exact_pc,
+		.ret_at = WALK_IN_REGISTER,
+	};
 }
 
 /* A frame is known, and the walk goes on, ends or cannot go on; or the bytes are no stack. */

@@ -206,6 +206,7 @@ struct error *dump_collect(struct target *t, const struct image *img, const stru
 		.arg = &collector,
 		.registers = target_core(t) ? registers_of : NULL,
 		.registers_arg = t,
+		.unwind = options->unwind,
 	};
 	struct error *err;
 

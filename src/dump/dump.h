@@ -62,9 +62,15 @@ static inline bool dump_has_stack(const struct dump_goroutine *g)
 	return !g->unknown && (g->status != G_RUNNING || g->on_cpu);
 }
 
+static inline enum unwind_method dump_method(const struct dump *dump)
+{
+	return stacks_unwinding(goroutine_set_stacks(dump->set))->method;
+}
+
 struct dump_options {
-	size_t stack_limit; /* bytes of a stack that are read at most */
-	bool system;        /* the runtime's own goroutines too */
+	size_t stack_limit;      /* bytes of a stack that are read at most */
+	bool system;             /* the runtime's own goroutines too */
+	struct unwinding unwind; /* how frames are found */
 };
 
 struct error *dump_collect(struct target *t, const struct image *img, const struct golayout *lay,

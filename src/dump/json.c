@@ -149,6 +149,8 @@ static struct json_object *process_json(const struct dump *dump)
 			       img->info.version ? json_text(img->info.version) : NULL);
 	json_object_object_add(o, "build_id",
 			       img->elf ? json_text(elf_file_build_id(img->elf)) : NULL);
+	json_object_object_add(o, "unwind",
+			       json_object_new_string(unwind_method_name(dump_method(dump))));
 	if (dump->core)
 		add_core(o, dump);
 	return o;

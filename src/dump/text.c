@@ -373,6 +373,7 @@ struct error *dump_write_text(const struct dump *dump, bool all, FILE *out)
 {
 	_cleanup_texts_ struct texts texts = {.dump = dump, .all = all, .text = STRBUF_INIT};
 
+	unwind_write_mark(dump_method(dump), out);
 	return write_goroutines(&texts, out);
 }
 
@@ -380,6 +381,7 @@ struct error *dump_write_groups(const struct dump *dump, bool all, FILE *out)
 {
 	_cleanup_texts_ struct texts texts = {.dump = dump, .all = all, .text = STRBUF_INIT};
 
+	unwind_write_mark(dump_method(dump), out);
 	return write_groups(&texts, out);
 }
 
@@ -389,5 +391,6 @@ struct error *dump_write_raw(const struct dump *dump, const struct dump_raw *raw
 	_cleanup_texts_ struct texts texts = {.dump = dump, .raw = true, .text = STRBUF_INIT};
 
 	raw_write_head(raw, out);
+	unwind_write_mark(dump_method(dump), out);
 	return groups ? write_groups(&texts, out) : write_goroutines(&texts, out);
 }

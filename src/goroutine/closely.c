@@ -272,7 +272,8 @@ static struct error *unwind_copy(struct goroutine_set *set, struct candidate *c,
 
 		memcpy(&c->now.tick, tick, 4);
 	}
-	return candidate_unwind(set, c, bytes + (c->now.sp - low), end - c->now.sp);
+	return candidate_unwind(set, c, bytes + (c->now.sp - low), end - c->now.sp,
+				c->now.sp - low);
 }
 
 /* The first look at a late one. True: it is settled, having not moved or having no stack. */

@@ -123,6 +123,7 @@ struct goroutine_options {
 	 * knows any. */
 	bool (*registers)(void *arg, uint64_t thread, struct target_registers *ret);
 	void *registers_arg;
+	struct unwinding unwind; /* how frames are found */
 	/* Called when a goroutine was seen in another state or place than before; `now` replaces
 	 * `before` afterwards. `header` is for goroutine_details() and valid during the call. */
 	struct error *(*changed)(void *arg, const struct goroutine_record *before,

@@ -30,6 +30,21 @@ struct target_registers sched_of(const struct goroutine_set *set, const uint8_t 
 	};
 }
 
+/* A system call has a place of its own, and from Go 1.23 on (proc.go, reentersyscall) sched.bp
+ * belongs to that. */
+struct target_registers parked_registers(const struct goroutine_set *set, const uint8_t *header,
+					 const struct goroutine_record *r)
+{
+	struct target_registers at = sched_of(set, header);
+
+	if (at.sp != r->sp || at.pc != r->pc ||
+	    (goroutine_status(r) == G_SYSCALL && set->lay->minor < 23))
+		at.fp = 0;
+	at.sp = r->sp;
+	at.pc = r->pc;
+	return at;
+}
+
 bool goroutine_is_alive(const struct goroutine_record *r)
 {
 	enum goroutine_status status = goroutine_status(r);

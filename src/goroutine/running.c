@@ -162,16 +162,19 @@ struct error *running_stack(struct goroutine_set *set, struct candidate *c)
 	memory.size = c->stack_end - p.registers.sp;
 	if (memory.size > set->options.stack_limit)
 		memory.size = set->options.stack_limit;
-	bytes = malloc(memory.size);
+	memory.below = bytes_below(set, p.registers.sp);
+	bytes = malloc(memory.below + memory.size);
 	if (!bytes)
 		return &error_no_memory;
-	if (error_dropped(target_read(set->t, p.registers.sp, bytes, memory.size)))
+	if (error_dropped(target_read(set->t, p.registers.sp - memory.below, bytes,
+				      memory.below + memory.size)))
 		return NULL;
 	memory.pc = p.registers.pc;
 	memory.sp = p.registers.sp;
 	memory.lr = p.registers.lr;
 	memory.exact_pc = p.exact;
-	memory.bytes = bytes;
+	memory.fp = p.registers.fp;
+	memory.bytes = bytes + memory.below;
 	memory.whole = p.registers.sp + memory.size == c->stack_end;
 	return stacks_unwind(set->stacks, &memory, &c->now.stack);
 }

@@ -73,6 +73,7 @@ struct error *goroutine_set_open(struct target *t, const struct image *img,
 	set->again = malloc(set->header_size);
 	if (!set->stacks || !set->again)
 		return &error_no_memory;
+	stacks_unwind_by(set->stacks, &options->unwind);
 	err = read_wait_reasons(set);
 	if (err)
 		return err;

@@ -102,6 +102,17 @@ size_t header_size(const struct golayout_numbers *n);
 /* Where the goroutine left its stack, as g.sched has it. */
 struct target_registers sched_of(const struct goroutine_set *set, const uint8_t *header);
 
+/* The registers that a parked goroutine left in its g; fp is 0 where they do not belong to `r`,
+ * which is what the header says. */
+struct target_registers parked_registers(const struct goroutine_set *set, const uint8_t *header,
+					 const struct goroutine_record *r);
+
+/* How many bytes below SP are of use, and there: arm64's innermost frame record. */
+static inline size_t bytes_below(const struct goroutine_set *set, uint64_t sp)
+{
+	return set->img->machine == MACHINE_ARM64 && sp % 4096 >= 16 ? 16 : 0;
+}
+
 /* What the header says; stack, labels, tick and flags are left at 0. */
 struct goroutine_record record_of(const struct goroutine_set *set, const uint8_t *header);
 
@@ -166,9 +177,10 @@ bool candidate_is_right(const struct goroutine_set *set, const struct candidate 
 bool candidate_has_stack(const struct candidate *c);
 /* How much of it is read. */
 size_t candidate_stack_size(const struct goroutine_set *set, const struct candidate *c);
-/* `bytes` are its stack from c->now.sp on; c->now.stack is then STACK_NONE or its number. */
+/* `bytes` are its stack from c->now.sp on, behind `below` more; c->now.stack is then STACK_NONE or
+ * its number. */
 struct error *candidate_unwind(struct goroutine_set *set, struct candidate *c, const uint8_t *bytes,
-			       size_t size) must_check;
+			       size_t size, size_t below) must_check;
 /* Ends a candidate's way: its record is what c->now says. */
 struct error *candidate_settle(struct goroutine_set *set, struct candidate *c) must_check;
 /* Who runs, or is just getting another stack, shows none; and neither do the dead. */

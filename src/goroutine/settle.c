@@ -129,14 +129,16 @@ bool candidates_have_labels(const struct goroutine_set *set, const uint32_t *who
 }
 
 struct error *candidate_unwind(struct goroutine_set *set, struct candidate *c, const uint8_t *bytes,
-			       size_t size)
+			       size_t size, size_t below)
 {
 	struct stack_memory memory = {
 		.pc = c->now.pc,
 		.sp = c->now.sp,
+		.fp = parked_registers(set, c->header, &c->now).fp,
 		.start_pc = c->start_pc,
 		.bytes = bytes,
 		.size = size,
+		.below = below,
 		.whole = c->now.sp + size == c->stack_end,
 	};
 

@@ -39,21 +39,6 @@ static bool read_header(struct goroutine_set *set, uint64_t g, struct reading *r
 	return true;
 }
 
-/* The registers that a parked goroutine left in its g. A system call has a place of its own, and
- * from Go 1.23 on (proc.go, reentersyscall) sched.bp belongs to that. */
-static struct target_registers parked_registers(const struct goroutine_set *set,
-						const struct reading *r)
-{
-	struct target_registers at = sched_of(set, r->header);
-
-	if (at.sp != r->before.sp || at.pc != r->before.pc ||
-	    (goroutine_status(&r->before) == G_SYSCALL && set->lay->minor < 23))
-		at.fp = 0;
-	at.sp = r->before.sp;
-	at.pc = r->before.pc;
-	return at;
-}
-
 static bool is_on_stack(const struct goroutine_set *set, const struct reading *r, uint64_t sp)
 {
 	return sp > header_u64(r->header, set->lay->n.g_stack_lo) && sp < r->stack_end && !(sp & 7);
@@ -68,11 +53,15 @@ static struct error *make_room(const struct goroutine_set *set, const struct rea
 	m->pc = ret->registers.pc;
 	m->sp = ret->registers.sp;
 	m->lr = ret->registers.lr;
+	m->start_pc = header_u64(r->header, set->lay->n.g_startpc);
 	m->size = r->stack_end - m->sp;
 	m->whole = m->size <= set->options.stack_limit;
 	if (!m->whole)
 		m->size = set->options.stack_limit & ~(size_t)7;
-	m->bytes = ret->bytes = malloc(m->size);
+	m->fp = ret->registers.fp;
+	m->below = bytes_below(set, m->sp);
+	ret->bytes = malloc(m->below + m->size);
+	m->bytes = ret->bytes ? ret->bytes + m->below : NULL;
 	ret->stack_end = r->stack_end;
 	ret->fp = ret->registers.fp;
 	return ret->bytes ? NULL : &error_no_memory;
@@ -89,7 +78,8 @@ static struct error *read_stack(struct goroutine_set *set, uint64_t g, struct re
 
 	if (r->tick_address)
 		ranges[count++] = (struct target_range){r->tick_address, 4, &r->tick};
-	ranges[count++] = (struct target_range){m->sp, m->size, (void *)m->bytes};
+	ranges[count++] = (struct target_range){m->sp - m->below, m->below + m->size,
+						(void *)(m->bytes - m->below)};
 	ranges[count++] = (struct target_range){g, set->header_size, r->again};
 	if (r->tick_address)
 		ranges[count++] = (struct target_range){r->tick_address, 4, &r->tick_again};
@@ -120,7 +110,7 @@ static enum outcome place_of_status(struct goroutine_set *set, const struct read
 	case G_WAITING:
 	case G_PREEMPTED:
 	case G_LEAKED:
-		ret->registers = parked_registers(set, r);
+		ret->registers = parked_registers(set, r->header, &r->before);
 		return is_on_stack(set, r, ret->registers.sp) ? OUTCOME_TAKEN : OUTCOME_MOVED;
 	default:
 		return OUTCOME_MOVED;
@@ -154,7 +144,8 @@ static struct error *try_once(struct goroutine_set *set, uint64_t g, uint64_t go
 	ret->goid = goid;
 	ret->status = goroutine_status(&r->before);
 	ret->wait_reason = goroutine_wait_reason(&r->before);
-	return frames_unwind(&set->img->functions, set->img->machine, &ret->memory, &ret->frames);
+	return frames_unwind_by(&set->options.unwind, &set->img->functions, set->img->machine,
+				&ret->memory, &ret->frames);
 }
 
 static struct error *explain(enum outcome outcome, struct target *t, uint64_t goid)

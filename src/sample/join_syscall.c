@@ -9,10 +9,13 @@
 
 /*
  * Memory's stack begins where the system call was entered (g.syscallpc), the sample's further
- * inside; what called that function is the same in both.
+ * inside; what called that function is the same in both. Of a stack that was cut where it began is
+ * known.
  */
-static bool is_caller(const struct stack *memory, const struct stack *sample)
+static bool is_caller(const struct stack *memory, const struct stack *sample, uint64_t start_pc)
 {
+	if (memory->truncated)
+		return memory->pcs[memory->count - 1] == (start_pc | STACK_PC_EXACT);
 	if (!memory->count || memory->count > sample->count)
 		return false;
 	for (uint32_t i = 1; i < memory->count; i++)
@@ -34,7 +37,7 @@ static struct wall_bucket *find_caller(struct buckets *b, const struct stacks *s
 
 		if (bucket->status == G_SYSCALL && bucket->labels == sample->labels &&
 		    bucket->stack != sample->stack && bucket->ns > (found ? found->ns : 0) &&
-		    is_caller(&stack, &inner))
+		    is_caller(&stack, &inner, sample->start_pc))
 			found = bucket;
 	}
 	return found;

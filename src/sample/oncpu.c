@@ -14,7 +14,7 @@
 /*
  * Bytes of the stack in a sample. From Go 1.21 on all frames of amd64 but the innermost have their
  * record, so the chain knows the rest exactly. Where C has frames without, or old assembly, it does
- * not.
+ * not; nor does .debug_frame know of the chain.
  */
 enum { STACK_BYTES_GO = 1024, STACK_BYTES_ANY = 8192 };
 #define MAX_G 1024
@@ -105,11 +105,12 @@ static struct error *open_events(struct oncpu_sampler *s, const struct perf_opti
 				options, &s->events);
 }
 
-static size_t stack_bytes(const struct image *img, const struct golayout *lay)
+static size_t stack_bytes(const struct image *img, const struct golayout *lay,
+			  enum unwind_method method)
 {
 	struct go_func f;
 
-	if (img->machine != MACHINE_AMD64 || lay->minor < 21 ||
+	if (method == UNWIND_DWARF || img->machine != MACHINE_AMD64 || lay->minor < 21 ||
 	    pclntab_find_name(&img->functions, "crosscall2", &f))
 		return STACK_BYTES_ANY;
 	return STACK_BYTES_GO;
@@ -123,7 +124,8 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 	struct perf_options perf = {
 		.hz = options->hz,
 		.machine = img->machine,
-		.stack_size = stack_bytes(img, lay),
+		.stack_size =
+			stack_bytes(img, lay, stacks_unwinding(goroutine_set_stacks(set))->method),
 		.kernel = options->kernel,
 	};
 	struct error *err;
@@ -340,7 +342,7 @@ static void count_result(struct oncpu_sampler *s, const struct running_stack *st
 static struct error *take_nobodys(struct oncpu_sampler *s, const struct running_stack *stack)
 {
 	struct stacks *stacks = goroutine_set_stacks(s->set);
-	struct stack words = stacks_get(stacks, stack->stack);
+	struct stack words = stacks_get(stacks, stack->exact);
 	struct oncpu_bucket b = {.is_marked = true};
 	struct error *err;
 
@@ -352,12 +354,12 @@ static struct error *take_nobodys(struct oncpu_sampler *s, const struct running_
 }
 
 /* The runtime's own goroutines, where they are to be told from others. */
-static struct error *mark_system(struct oncpu_sampler *s, struct oncpu_bucket *b)
+static struct error *mark_system(struct oncpu_sampler *s, uint32_t exact, struct oncpu_bucket *b)
 {
 	struct stacks *stacks = goroutine_set_stacks(s->set);
-	struct stack words = stacks_get(stacks, b->stack);
+	struct stack words = stacks_get(stacks, exact);
 
-	if (!s->options.mark_system || !goroutine_set_system_flag(s->set, b->start_pc, b->stack))
+	if (!s->options.mark_system || !goroutine_set_system_flag(s->set, b->start_pc, exact))
 		return NULL;
 	b->is_marked = true;
 	return work_mark(stacks, b->stack, work_of_goroutine(&s->img->functions, &words),
@@ -402,9 +404,9 @@ static struct error *take(void *arg, const struct perf_sample *sample)
 		.start_pc = stack.start_pc,
 		.labels = who.labels,
 		.stack = stack.stack,
-		.in_syscall = kind_of(s, stack.stack) == STACK_IN_SYSCALL,
+		.in_syscall = kind_of(s, stack.exact) == STACK_IN_SYSCALL,
 	};
-	err = mark_system(s, &b);
+	err = mark_system(s, stack.exact, &b);
 	return err ? err : count(s, &b);
 }
 

@@ -135,6 +135,7 @@ struct error *wall_sampler_open(struct target *t, const struct image *img,
 		.keep_state = true,
 		.changed = changed,
 		.arg = s,
+		.unwind = options->unwind,
 	};
 	struct error *err;
 	uint64_t seed;

@@ -41,7 +41,8 @@ struct wall_options {
 	bool on_cpu;        /* find the stacks of what runs, where the kernel permits it */
 	/* The CPU time of no goroutine, too, and of the runtime's own; its stacks are marked. */
 	bool nobodys, mark_system;
-	bool kernel; /* the kernel's frames in the stacks of what runs */
+	struct unwinding unwind; /* how frames are found */
+	bool kernel;             /* the kernel's frames in the stacks of what runs */
 	/* The first look is at all goroutines, at what it costs: for who shows them at once. */
 	bool whole_first;
 	bool creators; /* goroutines of different creators have different buckets */

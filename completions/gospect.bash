@@ -17,6 +17,10 @@ _gospect() {
 		COMPREPLY=($(compgen -W 'text json folded pprof speedscope html go perfetto' -- "$cur"))
 		return
 		;;
+	--unwind)
+		COMPREPLY=($(compgen -W 'pcsp fp dwarf' -- "$cur"))
+		return
+		;;
 	--state)
 		COMPREPLY=($(compgen -W 'running runnable syscall waiting' -- "$cur"))
 		return
@@ -28,13 +32,13 @@ _gospect() {
 	fi
 	case $verb in
 	dump)
-		COMPREPLY=($(compgen -W "$target $output $filter --all --group --raw --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output $filter --all --group --raw --unwind --help" -- "$cur"))
 		;;
 	stack)
-		COMPREPLY=($(compgen -W "$target $output -g --goid --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output -g --goid --unwind --help" -- "$cur"))
 		;;
 	record)
-		COMPREPLY=($(compgen -W "$target $output $filter -d --duration -r --rate --budget --on-cpu --off-cpu --raw --all --kernel --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output $filter -d --duration -r --rate --budget --on-cpu --off-cpu --raw --all --kernel --unwind --help" -- "$cur"))
 		;;
 	top)
 		COMPREPLY=($(compgen -W "$target $output $filter --budget --all --help" -- "$cur"))

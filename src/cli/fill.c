@@ -141,3 +141,10 @@ struct error *fill_sample(struct profile *p, struct goroutine_set *set, uint32_t
 		return &error_no_memory;
 	return profile_add(p, sample);
 }
+
+struct error *fill_unwinding(struct profile *p, struct goroutine_set *set)
+{
+	enum unwind_method method = stacks_unwinding(goroutine_set_stacks(set))->method;
+
+	return profile_add_comment(p, "stacks found %s", unwind_method_words(method));
+}

@@ -12,6 +12,9 @@ struct error *fill_modules(struct profile *p, const struct modules *modules) mus
 
 struct error *fill_process(struct profile *p, const struct subject *s) must_check;
 
+/* A comment that says how the stacks were found. */
+struct error *fill_unwinding(struct profile *p, struct goroutine_set *set) must_check;
+
 /* What was seen of goroutines that were alike; times and counts are in `sample`, which is completed
  * and added. */
 struct error *fill_sample(struct profile *p, struct goroutine_set *set, uint32_t stack,

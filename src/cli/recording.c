@@ -1,6 +1,7 @@
 #include "cli/recording.h"
 
 #include "cli/fill.h"
+#include "cli/unwind_option.h"
 
 /* Deeper stacks are cut: their innermost frames and their start function remain. */
 #define STACK_LIMIT (256u << 10)
@@ -85,7 +86,9 @@ struct error *recording_take(const struct recording_options *o, const struct sub
 
 	ret->options = o;
 	ret->subject = s;
-	err = wall_sampler_open(s->target, s->image, s->layout, &sample, &ret->sampler);
+	err = unwind_open(o->unwind, s->image, &ret->frames, &sample.unwind);
+	if (!err)
+		err = wall_sampler_open(s->target, s->image, s->layout, &sample, &ret->sampler);
 	if (!err && o->kernel)
 		err = open_kernel(ret);
 	if (err)
@@ -100,6 +103,7 @@ void recording_release(struct recording *r)
 {
 	wall_sampler_close(r->sampler);
 	kernel_symbols_close(r->kernel);
+	debug_frame_close(r->frames);
 	*r = (struct recording){0};
 }
 
@@ -180,6 +184,8 @@ static struct error *comment_stacks(struct profile *p, struct goroutine_set *set
 				  "stacks: %lu read, %lu dropped as torn, %lu unknown, %lu "
 				  "truncated",
 				  stats->stacks, stats->torn, stats->unknown, stats->truncated);
+	if (!err)
+		err = fill_unwinding(p, set);
 	if (!err && dropped)
 		err = profile_add_comment(p,
 					  "[other stacks]: there are more different ones than are "
@@ -268,6 +274,7 @@ void recording_say(const struct recording *rec, uint64_t samples, const char *pa
 	const struct wall_result *r = wall_sampler_result(rec->sampler);
 
 	say_what_is_missing(r);
+	unwind_say(rec->options->unwind);
 	say("%.1f s, %.0f goroutines (each looked at %.1f times a second), %lu samples at %.1f Hz, "
 	    "shares right within %.2g %%, %lu ticks missed, %lu reads dropped as torn, gospect "
 	    "used %.1f %% of a core%s%s",

@@ -25,6 +25,7 @@ struct recording_options {
 	bool off_cpu;       /* only what does not */
 	bool all;           /* the runtime's own goroutines too */
 	bool kernel;        /* the kernel's functions too */
+	enum unwind_method unwind;
 };
 
 #define RECORDING_DEFAULTS             \
@@ -40,6 +41,7 @@ struct recording {
 	const struct subject *subject;
 	struct wall_sampler *sampler;
 	struct kernel_symbols *kernel; /* NULL: not asked for */
+	struct debug_frame *frames;    /* of options->unwind */
 };
 
 /* Samples until the duration is over, the target ends, or a signal says stop (stop_on_signals()).

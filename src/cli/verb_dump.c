@@ -7,6 +7,7 @@
 #include "cli/fill.h"
 #include "cli/request.h"
 #include "cli/say_core.h"
+#include "cli/unwind_option.h"
 #include "dump/dump.h"
 #include "dump/raw.h"
 #include "profile/profile.h"
@@ -18,6 +19,7 @@ enum { KEY_ALL = 0x4000, KEY_GROUP, KEY_RAW };
 
 struct dump_verb {
 	struct request request;
+	enum unwind_method unwind;
 	bool all;
 	bool group;
 	bool raw;
@@ -42,6 +44,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &v->request;
+		state->child_inputs[1] = &v->unwind;
 		return 0;
 	case KEY_ALL:
 		v->all = true;
@@ -56,6 +59,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
+static const struct argp_child children[] = {{&request_argp, 0, NULL, 0},
+					     {&unwind_argp, 0, NULL, 0},
+					     {0}};
+
 static const struct argp argp =
 	{options,
 	 parse,
@@ -65,7 +72,7 @@ static const struct argp argp =
 	 "name: .json .folded .pb.gz .pprof.\n"
 	 "\n"
 	 "Example: gospect dump -p 1234 --wait sync.Mutex.Lock --group",
-	 request_children,
+	 children,
 	 NULL,
 	 NULL};
 
@@ -76,6 +83,8 @@ static struct error *make_profile(const struct dump *dump, const struct subject 
 	_cleanup_profile_ struct profile *p = profile_create();
 	struct error *err = p ? fill_process(p, s) : &error_no_memory;
 
+	if (!err)
+		err = fill_unwinding(p, dump->set);
 	for (size_t i = 0; !err && i < dump->count; i++) {
 		const struct dump_goroutine *g = &dump->items[i];
 		struct profile_sample sample = {.count = 1};
@@ -227,6 +236,7 @@ static void say_what_is_missing(const struct dump *dump)
 static struct error *run_dump(struct dump_verb *v)
 {
 	_cleanup_subject_ struct subject s = {0};
+	_cleanup_debug_frame_ struct debug_frame *frames = NULL;
 	_cleanup_dump_ struct dump *dump = NULL;
 	struct dump_options collect = {.stack_limit = STACK_LIMIT, .system = v->all};
 	struct dump_format format;
@@ -237,6 +247,8 @@ static struct error *run_dump(struct dump_verb *v)
 
 	if (!err)
 		err = subject_open(&v->request.subject, &s);
+	if (!err)
+		err = unwind_open(v->unwind, s.image, &frames, &collect.unwind);
 	if (err)
 		return err;
 	err = dump_collect(s.target, s.image, s.layout, &collect, &dump);
@@ -246,6 +258,7 @@ static struct error *run_dump(struct dump_verb *v)
 		say_core(dump);
 	apply_filter(&v->request.filter, dump);
 	say_what_is_missing(dump);
+	unwind_say(v->unwind);
 	if (v->request.filter.goid && !dump->count)
 		return error_format(ERROR_FAILED, "process %d has no goroutine %lu that matches",
 				    dump->pid, v->request.filter.goid);

@@ -5,6 +5,7 @@
 #include "cli/fill.h"
 #include "cli/recording.h"
 #include "cli/request.h"
+#include "cli/unwind_option.h"
 #include "profile/profile.h"
 
 enum { KEY_ON_CPU = 0x5000, KEY_OFF_CPU, KEY_RAW, KEY_ALL, KEY_KERNEL };
@@ -35,6 +36,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &v->request;
 		state->child_inputs[1] = &v->recording;
+		state->child_inputs[2] = &v->recording.unwind;
 		return 0;
 	case KEY_ON_CPU:
 		v->recording.on_cpu = true;
@@ -57,6 +59,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_child children[] = {{&request_argp, 0, NULL, 0},
 					     {&recording_argp, 0, NULL, 0},
+					     {&unwind_argp, 0, NULL, 0},
 					     {0}};
 
 static const struct argp argp = {options,

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/outfile.h"
 #include "cli/request.h"
+#include "cli/unwind_option.h"
 #include "goroutine/snapshot.h"
 #include "image/variables.h"
 #include "profile/json_text.h"
@@ -14,6 +15,7 @@
 
 struct stack_verb {
 	struct request request;
+	enum unwind_method unwind;
 	unsigned long goid;
 	bool json;
 };
@@ -27,6 +29,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &v->request;
+		state->child_inputs[1] = &v->unwind;
 		return 0;
 	case 'g':
 		return parse_id(arg, &v->goid)
@@ -35,6 +38,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 	return ARGP_ERR_UNKNOWN;
 }
+
+static const struct argp_child children[] = {{&request_without_filter_argp, 0, NULL, 0},
+					     {&unwind_argp, 0, NULL, 0},
+					     {0}};
 
 static const struct argp argp =
 	{options,
@@ -47,7 +54,7 @@ static const struct argp argp =
 	 "of a stripped one give an unstripped file of the same build with --exe.\n"
 	 "\n"
 	 "Example: gospect stack -p 1234 -g 18",
-	 request_without_filter_children,
+	 children,
 	 NULL,
 	 NULL};
 
@@ -186,12 +193,14 @@ static struct error *write_json_row(const struct annotate_row *row, FILE *out)
 	return err;
 }
 
-static struct error *write_json(const struct goroutine_snapshot *g, struct annotation *a, FILE *out)
+static struct error *write_json(const struct stack_verb *v, const struct goroutine_snapshot *g,
+				struct annotation *a, FILE *out)
 {
 	struct error *err = NULL;
 	struct annotate_row row;
 
-	fprintf(out, "{\n\"goroutine\": %lu,\n\"words\": [", g->goid);
+	fprintf(out, "{\n\"goroutine\": %lu,\n\"unwind\": \"%s\",\n\"words\": [", g->goid,
+		unwind_method_name(v->unwind));
 	for (const char *before = "\n"; !err && annotation_next(a, &row); before = ",\n") {
 		fputs(before, out);
 		err = write_json_row(&row, out);
@@ -226,7 +235,8 @@ static struct error *annotate(const struct stack_verb *v, const struct subject *
 		return err;
 	say_limits(g, s->image, target_core(s->target));
 	if (v->json)
-		return write_json(g, a, out);
+		return write_json(v, g, a, out);
+	unwind_write_mark(v->unwind, out);
 	write_text(g, a, out);
 	return NULL;
 }
@@ -240,8 +250,12 @@ static struct error *take_and_write(const struct stack_verb *v, const struct sub
 		.registers = target_core(s->target) ? registers_of : NULL,
 		.registers_arg = s->target,
 	};
-	struct error *err = goroutine_set_open(s->target, s->image, s->layout, &goroutines, &set);
+	_cleanup_debug_frame_ struct debug_frame *frames = NULL;
+	struct error *err = unwind_open(v->unwind, s->image, &frames, &goroutines.unwind);
 
+	if (err)
+		return err;
+	err = goroutine_set_open(s->target, s->image, s->layout, &goroutines, &set);
 	if (!err)
 		err = goroutine_snapshot_take(set, v->goid, &g);
 	if (err)

@@ -148,6 +148,7 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 					      img->machine, s->modules);
 	if (!s->unwinder)
 		return &error_no_memory;
+	running_unwinder_read_code(s->unwinder, img);
 	s->stats.period_ns = perf_events_period(s->events);
 	s->stats.sees_kernel = perf_events_see_kernel(s->events);
 	*ret = take_ptr(s);

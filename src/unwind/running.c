@@ -23,6 +23,11 @@ struct running_unwinder *running_unwinder_create(struct stacks *stacks,
 	return u;
 }
 
+void running_unwinder_read_code(struct running_unwinder *u, const struct image *program)
+{
+	u->program = program;
+}
+
 void running_unwinder_destroy(struct running_unwinder *u)
 {
 	if (!u)
@@ -30,6 +35,7 @@ void running_unwinder_destroy(struct running_unwinder *u)
 	free(u->steps.slots);
 	free(u->by_dwarf.slots);
 	free(u->words);
+	map_release(&u->systemstack_calls);
 	free(u);
 }
 

@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "image/image.h"
 #include "image/modules.h"
 #include "unwind/stacks.h"
 
@@ -74,6 +75,8 @@ struct running_unwinder;
 struct running_unwinder *running_unwinder_create(struct stacks *stacks,
 						 const struct pclntab *functions,
 						 enum machine machine, struct modules *modules);
+/* Tells it the program's code, for what stands in no table; keeps it. */
+void running_unwinder_read_code(struct running_unwinder *u, const struct image *program);
 void running_unwinder_destroy(struct running_unwinder *u);
 
 /* The only error is ERROR_NO_MEMORY. */

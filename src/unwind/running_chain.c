@@ -4,6 +4,7 @@
  * addresses belongs to the first record beyond them.
  */
 #include "unwind/running_walk.h"
+#include "unwind/switches.h"
 
 /* From the record at fp, which should hold the k-th address of the chain. */
 static bool follow(struct running_walk *w, uint64_t fp, size_t k)
@@ -60,12 +61,34 @@ size_t chain_place(const struct running_walk *w, uint64_t fp)
 	return fp && fp == w->chain_fp ? w->chain_next : 0;
 }
 
+/*
+ * Old assembly calls without a frame; then the record to which BP leads is its caller's, and the
+ * caller's return address is not in the chain.
+ */
+static bool loses_caller(const struct step *step)
+{
+	return step->delta < 8 && !(step->flags & STEP_TOP);
+}
+
+/* That of systemstack is known by the code. */
+static bool push_lost_caller(struct running_walk *w, const struct step *step, size_t k)
+{
+	uint64_t caller = 0;
+
+	if (!loses_caller(step) || k + 1 >= w->in->chain_count)
+		return true;
+	if (step->stack_switch == SWITCH_SYSTEMSTACK)
+		caller = systemstack_return_address(w, w->in->chain[k], w->in->chain[k + 1]);
+	return running_push(w, caller ? caller : STACK_PC_TRUNCATED);
+}
+
 bool chain_is_whole(struct running_walk *w, size_t place)
 {
 	for (size_t k = place; place && k < w->in->chain_count; k++) {
 		const struct step *step = steps_at(&w->u->steps, w->in->chain[k]);
 
-		if (!step || !(step->flags & STEP_KNOWN))
+		if (!step || !(step->flags & STEP_KNOWN) ||
+		    (loses_caller(step) && step->stack_switch != SWITCH_SYSTEMSTACK))
 			return false;
 		if (step->flags & STEP_TOP)
 			return true;
@@ -87,6 +110,8 @@ enum walk_end chain_take(struct running_walk *w, size_t place)
 			return OUT_OF_MEMORY;
 		if (step->flags & STEP_TOP)
 			return AT_END;
+		if (!push_lost_caller(w, step, k))
+			return OUT_OF_MEMORY;
 	}
 	return CUT_OFF;
 }

@@ -50,11 +50,45 @@ static void guard_next(struct running_walk *w, enum guard guard, uint64_t sp)
 	w->next_guard_sp = sp;
 }
 
+/* Without a frame of its own: to its caller, as the binary tells of the sampled moment. */
+static bool leave_by_code(struct running_walk *w, bool found)
+{
+	uint64_t fp = running_fp(w), return_address, sp;
+	size_t place = chain_place(w, fp);
+	const struct step *step;
+
+	return_address =
+		place ? systemstack_return_address(w, running_pc(w), w->in->chain[place]) : 0;
+	step = return_address ? steps_at(&w->u->steps, return_address) : NULL;
+	if (!step || !(step->flags & STEP_KNOWN) || !has_frame(step))
+		return false;
+	sp = sp_of_record(w, step, fp);
+	running_move(w, return_address, sp, fp);
+	guard_next(w, found ? GUARD_PARKED : GUARD_NOTHING, sp - 8);
+	return true;
+}
+
+/* Whether g.sched is of the same call of systemstack: the frame that made it has its record at fp.
+ * A goroutine that has gone on may be in another, further inside. */
+static bool is_same_call(struct running_walk *w, uint64_t fp)
+{
+	uint64_t sp = w->place.sp, return_address;
+	const struct step *step;
+
+	if (!sp || sp > fp || !w->source->read ||
+	    !w->source->read(w->source->arg, sp, &return_address, sizeof(return_address)))
+		return false;
+	step = steps_at(&w->u->steps, return_address);
+	return step && step->flags & STEP_KNOWN && has_frame(step) &&
+	       record_of_sp(w, step, sp + 8) == fp;
+}
+
 /*
  * fp is the goroutine's: up to Go 1.20 that of systemstack's caller, later systemstack's own
- * record, which tells its SP. Before, only g.sched knows it.
+ * record, which tells its SP. Before, only the code or g.sched knows it.
  */
-static enum walk_end leave_systemstack(struct running_walk *w, const struct step *step)
+static enum walk_end leave_systemstack(struct running_walk *w, const struct step *step,
+				       bool *ret_moved)
 {
 	uint64_t fp = running_fp(w), sp;
 	bool found = find_goroutine(w, fp);
@@ -65,7 +99,10 @@ static enum walk_end leave_systemstack(struct running_walk *w, const struct step
 		guard_next(w, found ? GUARD_PARKED : GUARD_NOTHING, sp);
 		return GO_ON;
 	}
-	if (!found || !w->place.sp || w->place.sp > fp)
+	*ret_moved = leave_by_code(w, found);
+	if (*ret_moved)
+		return GO_ON;
+	if (!found || !is_same_call(w, fp))
 		return chain_take_behind_gap(w, chain_place(w, fp));
 	running_move(w, running_pc(w), w->place.sp, fp);
 	guard_next(w, GUARD_PARKED, w->place.sp);
@@ -281,7 +318,7 @@ enum walk_end switch_follow(struct running_walk *w, const struct step *step, boo
 		return GO_ON;
 	switch ((enum stack_switch)step->stack_switch) {
 	case SWITCH_SYSTEMSTACK:
-		return leave_systemstack(w, step);
+		return leave_systemstack(w, step, ret_moved);
 	case SWITCH_MORESTACK:
 		return leave_morestack(w, ret_moved);
 	case SWITCH_SCHEDULER:

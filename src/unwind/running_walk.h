@@ -2,6 +2,7 @@
 #ifndef UNWIND_RUNNING_WALK_H
 #define UNWIND_RUNNING_WALK_H
 
+#include "base/map.h"
 #include "unwind/running.h"
 #include "unwind/steps.h"
 
@@ -11,7 +12,9 @@ struct running_unwinder {
 	struct steps by_dwarf; /* for UNWIND_DWARF */
 	enum machine machine;
 	struct modules *modules;
-	uint64_t *words; /* of the walk under way */
+	const struct image *program;  /* NULL: its code is not known */
+	struct map systemstack_calls; /* closure and return address -> the call's; 1: not known */
+	uint64_t *words;              /* of the walk under way */
 	size_t capacity;
 };
 
@@ -126,6 +129,10 @@ enum walk_end chain_take_behind_gap(struct running_walk *w, size_t place);
 enum walk_end switch_follow(struct running_walk *w, const struct step *step, bool *ret_moved);
 /* Whether it has switched, or, of the innermost frame, may have. */
 bool switch_is_done(const struct running_walk *w, const struct step *step);
+
+/* running_systemstack.c: the return address that systemstack has left on the goroutine's stack under
+ * a function that returns to `next`; 0: not known. `pc` is systemstack's, the last word so far. */
+uint64_t systemstack_return_address(struct running_walk *w, uint64_t pc, uint64_t next);
 
 /* running_method.c: the stack of the sample by the method that the stacks are of, in the place of
  * the one that the walk has found: whose it is, and whose time, remains. */

@@ -2,6 +2,7 @@
 
 #include "base/array.h"
 #include "base/unit_test.h"
+#include "tests/fake_program.h"
 #include "tests/made_functions.h"
 #include "unwind/running.h"
 
@@ -16,6 +17,8 @@ enum {
 	MCALL,
 	MORESTACK,
 	SIGTRAMP,
+	CLOSURE,
+	GOGO,
 	FUNCTIONS
 };
 
@@ -30,6 +33,8 @@ static const struct made_function functions[FUNCTIONS] = {
 	[MCALL] = {"runtime.mcall", NULL, 8, FUNC_SPWRITE, 0},
 	[MORESTACK] = {"runtime.morestack", NULL, 0, FUNC_SPWRITE, 0},
 	[SIGTRAMP] = {"runtime.sigtramp", NULL, 48, FUNC_TOPFRAME, 0},
+	[CLOSURE] = {"main.root.func1", NULL, 24, 0, 0},
+	[GOGO] = {"gogo", NULL, 0, FUNC_SPWRITE, 0},
 };
 
 #define G 0xc000001000u
@@ -103,6 +108,11 @@ static bool find_goroutine(void *arg, uint64_t g, struct goroutine_place *ret)
 		return false;
 	*ret = f->place;
 	return true;
+}
+
+static bool no_goroutine(void *arg, uint64_t g, struct goroutine_place *ret)
+{
+	return false;
 }
 
 static bool no_thread_sp(void *arg, uint64_t *ret)
@@ -410,6 +420,236 @@ static void a_signal_leads_to_what_it_interrupted(void **state)
 	assert_int_equal(f->result.g, G);
 }
 
+/* It has returned from systemstack, called leaf, and that has called systemstack anew. */
+static void another_call_of_systemstack_is_not_taken_for_it(void **state)
+{
+	struct fixture *f = *state;
+
+	make_systemstack(f, OLD_SYSTEMSTACK);
+	f->goroutine.sp += 8;
+	push_frame(&f->goroutine, 24, made_pc(MIDDLE, true));
+	push(&f->goroutine, made_pc(LEAF, true));
+	f->place.sp = f->goroutine.sp;
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(OLD_SYSTEMSTACK, false), STACK_PC_TRUNCATED,
+		   START | STACK_PC_EXACT);
+}
+
+/* CALL rel32 and LEA rax, [rip + rel32] in the code at MADE_TEXT. */
+static void put_instruction(uint8_t *code, size_t at, uint8_t opcode, uint64_t target)
+{
+	static const uint8_t lea[] = {0x48, 0x8d, 0x05};
+	size_t end = at + (opcode == 0xe8 ? 5 : 7);
+	int32_t distance = target - (MADE_TEXT + end);
+
+	if (opcode == 0xe8)
+		code[at] = opcode;
+	else
+		memcpy(code + at, lea, sizeof(lea));
+	memcpy(code + end - 4, &distance, sizeof(distance));
+}
+
+/* A call of the function that returns to made_pc(caller, half), after its closure was named. */
+static void put_call(uint8_t *code, int caller, bool half, int callee, int closure)
+{
+	size_t end = made_pc(caller, half) - MADE_TEXT;
+
+	put_instruction(code, end - 12, 0x8d, MADE_TEXT + closure * MADE_SIZE);
+	put_instruction(code, end - 5, 0xe8, MADE_TEXT + callee * MADE_SIZE);
+}
+
+/* Go 1.20: root has called middle, which has called systemstack with leaf, and all has gone on
+ * since. The code is what the program has. */
+static void unwind_by_code(struct fixture *f, uint8_t *code, const uint64_t *chain, size_t count)
+{
+	struct image program = {.machine = MACHINE_AMD64, .functions = f->made.tab};
+
+	program.elf = fake_elf(EM_X86_64, NULL, 0, code, FUNCTIONS * MADE_SIZE, MADE_TEXT);
+	running_unwinder_read_code(f->unwinder, &program);
+	f->place.sp = 0;
+	f->sample.chain = chain;
+	f->sample.chain_count = count;
+	unwind(f);
+	elf_file_close(program.elf);
+}
+
+static void what_called_systemstack_is_known_by_the_code(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t chain[] = {made_pc(LEAF, false), made_pc(OLD_SYSTEMSTACK, false),
+				  made_pc(ROOT, false), END};
+	uint8_t code[FUNCTIONS * MADE_SIZE];
+
+	memset(code, 0x90, sizeof(code));
+	put_call(code, ROOT, false, MIDDLE, GOEXIT);
+	put_call(code, MIDDLE, false, OLD_SYSTEMSTACK, MCALL);
+	put_call(code, MIDDLE, true, OLD_SYSTEMSTACK, LEAF);
+	make_systemstack(f, OLD_SYSTEMSTACK);
+	unwind_by_code(f, code, chain, ARRAY_SIZE(chain));
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(OLD_SYSTEMSTACK, false), made_pc(MIDDLE, true),
+		   made_pc(ROOT, false), END);
+	assert_int_equal(f->result.g, G);
+	assert_false(f->result.truncated);
+}
+
+static void of_two_calls_that_could_be_it_none_is_taken(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t chain[] = {made_pc(LEAF, false), made_pc(OLD_SYSTEMSTACK, false),
+				  made_pc(ROOT, false), END};
+	uint8_t code[FUNCTIONS * MADE_SIZE];
+
+	memset(code, 0x90, sizeof(code));
+	put_call(code, ROOT, false, MIDDLE, GOEXIT);
+	put_call(code, MIDDLE, false, OLD_SYSTEMSTACK, LEAF);
+	put_call(code, MIDDLE, true, OLD_SYSTEMSTACK, LEAF);
+	make_systemstack(f, OLD_SYSTEMSTACK);
+	unwind_by_code(f, code, chain, ARRAY_SIZE(chain));
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(OLD_SYSTEMSTACK, false), STACK_PC_TRUNCATED,
+		   made_pc(ROOT, false), END);
+	assert_true(f->result.truncated);
+}
+
+static void a_call_through_a_register_tells_nothing(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t chain[] = {made_pc(LEAF, false), made_pc(OLD_SYSTEMSTACK, false),
+				  made_pc(ROOT, false), END};
+	uint8_t code[FUNCTIONS * MADE_SIZE];
+
+	memset(code, 0x90, sizeof(code));
+	put_call(code, MIDDLE, false, OLD_SYSTEMSTACK, LEAF);
+	make_systemstack(f, OLD_SYSTEMSTACK);
+	unwind_by_code(f, code, chain, ARRAY_SIZE(chain));
+	assert_true(f->result.truncated);
+}
+
+/* Nobody has called who began the goroutine: its closure's name tells who it is. */
+static void where_a_goroutine_began_is_known_by_the_closures_name(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t chain[] = {made_pc(CLOSURE, false), made_pc(OLD_SYSTEMSTACK, false), END};
+	uint8_t code[FUNCTIONS * MADE_SIZE];
+
+	memset(code, 0x90, sizeof(code));
+	put_call(code, ROOT, false, OLD_SYSTEMSTACK, CLOSURE);
+	push_frame(&f->goroutine, 8, END);
+	push(&f->goroutine, made_pc(ROOT, false));
+	f->thread.fp = f->goroutine.fp;
+	push_frame(&f->thread, 24, made_pc(OLD_SYSTEMSTACK, false));
+	sample(f, &f->thread, SIZE_MAX, CLOSURE);
+	f->sample.g = 0; /* the thread works for another by now */
+	unwind_by_code(f, code, chain, ARRAY_SIZE(chain));
+	ASSERT_PCS(f, EXACTLY(CLOSURE), made_pc(OLD_SYSTEMSTACK, false), made_pc(ROOT, false), END);
+	assert_int_equal(f->result.g, 0);
+	assert_int_equal(f->result.start_pc, START);
+}
+
+/*
+ * Around a call of duffzero BP leads to a record below SP. Its return address is the chain's second
+ * word, so the frame's own record is the third.
+ */
+static void a_record_below_sp_shifts_the_chain_by_one(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t chain[] = {made_pc(MIDDLE, false), made_pc(MIDDLE, true),
+				  made_pc(ROOT, false), END};
+
+	make_goroutine(f);
+	f->sample.g = G;
+	f->sample.g_is_certain = true;
+	sample(f, &f->goroutine, 48, MIDDLE);
+	registers_set(&f->sample.regs, AMD64_RBP, f->goroutine.sp - 16);
+	f->sample.chain = chain;
+	f->sample.chain_count = ARRAY_SIZE(chain);
+	f->place.stack_hi = 0; /* memory is of no help */
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(MIDDLE), made_pc(ROOT, false), END);
+	assert_true(f->result.used_chain);
+	assert_false(f->result.used_memory);
+}
+
+/* gogo has set SP to the stack to which it goes, and has not jumped there. */
+static void who_arrives_on_a_stack_has_no_return_address_there(void **state)
+{
+	struct fixture *f = *state;
+
+	make_goroutine(f);
+	f->sample.g = G;
+	f->sample.g_is_certain = true;
+	push(&f->goroutine, made_pc(MIDDLE, false));
+	sample(f, &f->goroutine, SIZE_MAX, GOGO);
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(GOGO), STACK_PC_TRUNCATED, START | STACK_PC_EXACT);
+}
+
+/* A record below SP again, and the frame's own is not among the captured bytes: the chain's place
+ * on the stack is not known. */
+static void make_chain_without_place(struct fixture *f, const uint64_t *chain, size_t count)
+{
+	make_goroutine(f);
+	push_frame(&f->goroutine, 24, made_pc(MIDDLE, false));
+	f->sample.g = G;
+	f->sample.g_is_certain = true;
+	sample(f, &f->goroutine, 16, LEAF);
+	registers_set(&f->sample.regs, AMD64_RBP, f->goroutine.sp - 16);
+	f->sample.chain = chain;
+	f->sample.chain_count = count;
+}
+
+static void memory_has_to_agree_with_a_chain_without_place(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t chain[] = {made_pc(LEAF, false), made_pc(LEAF, true), made_pc(MIDDLE, false),
+				  made_pc(ROOT, false), END};
+
+	make_chain_without_place(f, chain, ARRAY_SIZE(chain));
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(MIDDLE, false), made_pc(ROOT, false), END);
+	assert_true(f->result.used_memory);
+}
+
+static void memory_that_has_not_all_of_the_chain_is_not_believed(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t chain[] = {made_pc(LEAF, false), made_pc(LEAF, true), made_pc(MIDDLE, false),
+				  made_pc(ROOT, true), END};
+
+	make_chain_without_place(f, chain, ARRAY_SIZE(chain));
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), STACK_PC_TRUNCATED, START | STACK_PC_EXACT);
+	assert_false(f->result.used_memory);
+}
+
+/* middle, called by root: each has its record right below its SP, the innermost one below what was
+ * captured. */
+static void unwind_arm64(struct fixture *f, const uint64_t *chain, size_t count)
+{
+	const uint64_t words[] = {made_pc(ROOT, false), 1, 2, 3, G_LO + 64 + 48, END, 0};
+	struct running_source source = {read_memory, no_goroutine, no_thread_sp, f};
+
+	running_unwinder_destroy(f->unwinder);
+	f->unwinder = running_unwinder_create(f->stacks, &f->made.tab, MACHINE_ARM64, NULL);
+	registers_set(&f->sample.regs, ARM64_PC, made_pc(MIDDLE, false));
+	registers_set(&f->sample.regs, ARM64_SP, G_LO + 64);
+	registers_set(&f->sample.regs, ARM64_FP, G_LO + 64 - 8);
+	f->sample.bytes = (const uint8_t *)words;
+	f->sample.size = sizeof(words);
+	f->sample.chain = chain;
+	f->sample.chain_count = count;
+	assert_null(running_unwind(f->unwinder, &f->sample, &source, &f->result));
+	f->stack = stacks_get(f->stacks, f->result.stack);
+}
+
+static void arm64_needs_no_innermost_record_where_there_is_no_chain(void **state)
+{
+	struct fixture *f = *state;
+
+	unwind_arm64(f, NULL, 0);
+	ASSERT_PCS(f, EXACTLY(MIDDLE), made_pc(ROOT, false), END);
+	assert_false(f->result.truncated || f->result.used_memory);
+}
+
 static void a_pc_in_no_code_is_no_stack(void **state)
 {
 	struct fixture *f = *state;
@@ -439,6 +679,16 @@ int main(void)
 		RUNNING_TEST(a_thread_that_has_left_its_goroutine_schedules),
 		RUNNING_TEST(morestack_leads_to_who_needs_the_stack),
 		RUNNING_TEST(a_signal_leads_to_what_it_interrupted),
+		RUNNING_TEST(another_call_of_systemstack_is_not_taken_for_it),
+		RUNNING_TEST(what_called_systemstack_is_known_by_the_code),
+		RUNNING_TEST(of_two_calls_that_could_be_it_none_is_taken),
+		RUNNING_TEST(a_call_through_a_register_tells_nothing),
+		RUNNING_TEST(where_a_goroutine_began_is_known_by_the_closures_name),
+		RUNNING_TEST(a_record_below_sp_shifts_the_chain_by_one),
+		RUNNING_TEST(who_arrives_on_a_stack_has_no_return_address_there),
+		RUNNING_TEST(memory_has_to_agree_with_a_chain_without_place),
+		RUNNING_TEST(memory_that_has_not_all_of_the_chain_is_not_believed),
+		RUNNING_TEST(arm64_needs_no_innermost_record_where_there_is_no_chain),
 		RUNNING_TEST(a_pc_in_no_code_is_no_stack),
 	};
 

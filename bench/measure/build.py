@@ -42,6 +42,7 @@ class Programs:
         self.folder = os.path.join(made, "bench")
         self.gospect = self._built("gospect")
         self.snapshot_bench = self._built("bench", "snapshot_bench")
+        self.unwind_bench = self._built("bench", "unwind_bench")
         self.run_cost = self._built("bench", "run_cost")
         self._go = None
 

@@ -90,6 +90,31 @@ def oncpu(rows):
             yield line("    of all samples", *(spread(seen[w]["share"], 100) for w in ways))
 
 
+def outcome(seen):
+    """The share of stacks with all callers right; of the others what is wrong."""
+    wrong = [f"{plain(100 * seen[k])} {name}" for k, name in (
+        ("lost", "one lost"), ("twice", "twice"), ("cut", "cut"), ("other", "other")) if seen[k] >= 0.0005]
+    return f"{plain(100 * seen['right'])}" + (f" ({', '.join(wrong)})" if wrong else "")
+
+
+def unwinding(r):
+    yield line("all callers right: % of stacks", "pcsp", "fp: as perf -g", "dwarf: .debug_frame", "stacks of each")
+    for row in r["programs"]:
+        yield line(f"  Go {row['version']}, {row['name']}", *(outcome(row[m]) for m in ("pcsp", "fp", "dwarf")),
+                   " ".join(str(row[m]["samples"]) for m in ("pcsp", "fp", "dwarf")))
+    yield line("time: ns", "a stack again", "a stack of known frames", "a frame's row in the table", "records alone",
+               "a frame's symbols")
+    for row in r["costs"]:
+        yield line(f"  Go {row['version']}, {row['stacks']} of {row['frames']:.1f} frames")
+        for m in ("pcsp", "fp", "dwarf"):
+            seen = row[m]
+            yield line("    " + m, plain(seen["again"]), plain(seen["known"]),
+                       plain(seen["lookup"]) if "lookup" in seen else "none",
+                       plain(seen["chain"]) if "chain" in seen else "", plain(row["symbolize"]))
+    yield line("labels: % of time in labelled code", *(f"-r {hz}" for hz in r["labels"]))
+    yield line("  Go's newest, http", *(plain(100 * share) for share in r["labels"].values()))
+
+
 def standard(r):
     yield line(f"encoding/json's benchmarks, n = {r['rounds']}", "time, geometric mean", "significantly slower",
                "significantly faster", "its CPU: % of a core")
@@ -143,7 +168,7 @@ def tracing(cases):
         yield line("    longest stop of the target: ms", "", spread(ours["pause_ms"]))
 
 
-SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "many": many, "oncpu": oncpu,
+SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "many": many, "oncpu": oncpu, "unwinding": unwinding,
             "standard": standard, "overhead": overhead, "tracing": tracing}
 
 

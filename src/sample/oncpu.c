@@ -370,7 +370,8 @@ static struct error *mark_system(struct oncpu_sampler *s, uint32_t exact, struct
 static void tell(struct oncpu_sampler *s, const struct perf_sample *sample, uint64_t goid,
 		 const struct running_stack *stack)
 {
-	const struct oncpu_sighting sighting = {sample->time, goid, stack->stack, stack->truncated};
+	const struct oncpu_sighting sighting = {sample->time, goid, stack->stack, stack->exact,
+						stack->truncated};
 
 	if (s->options.seen && goid)
 		s->options.seen(s->options.arg, &sighting);

@@ -34,6 +34,7 @@ struct oncpu_sighting {
 	uint64_t time; /* CLOCK_MONOTONIC */
 	uint64_t goid;
 	uint32_t stack;
+	uint32_t exact; /* by pcsp, however the stacks are unwound */
 	bool truncated;
 };
 

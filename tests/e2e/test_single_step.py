@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from lib import gospect
+from lib import golang, gospect
 
 # One patch release of each.
 VERSIONS = ("1.17.13", "1.18.10", "1.19.13", "1.20.14", "1.21.13", "1.22.12", "1.23.12", "1.24.13",
@@ -35,3 +35,12 @@ def test_every_instruction(targets, version):
     _, compared, wrong, functions = map(int, summary.groups())
     assert not wrong, output
     assert compared > 1000 and functions >= 9, output
+    methods = {found[1]: list(map(int, found.groups()[1:])) for found in re.finditer(
+        r"^(fp|dwarf) right (\d+) lost (\d+) twice (\d+) other (\d+)$", output, re.M)}
+    assert methods["dwarf"] == [compared, 0, 0, 0], output
+    # In leaves, prologues and epilogues the caller has no record yet, or none any more; before Go
+    # 1.26 a call of duffzero or duffcopy has one too many.
+    right, lost, twice, other = methods["fp"]
+    assert right + lost + twice + other == compared
+    assert 0.2 < lost / compared < 0.4 and twice + other <= 0.02 * compared, output
+    assert (twice + other > 0) == (golang.minor(version) < (1, 26)), output

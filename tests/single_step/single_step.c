@@ -3,7 +3,8 @@
  * time, and holds the unwinder against what it saw happen: calls push, returns pop.
  *
  * single_step PID TID: prints "seized" when the thread is in its hands, then waits for it to come
- * to main.steps; at the end "instructions N compared N wrong N functions N".
+ * to main.steps; then of frame pointers and of .debug_frame "METHOD right N lost N twice N other
+ * N", and at the end "instructions N compared N wrong N functions N", by pcsp.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,6 +23,15 @@
 #define PASSES 1
 #define STACK_BYTES 16384
 #define MAX_DEPTH 4096
+#define MAX_CHAIN 128
+
+/* How a method for comparing did: all callers right, one left out, one there twice. */
+struct method {
+	struct unwinding by;
+	struct stacks *stacks;
+	struct running_unwinder *unwinder;
+	uint64_t right, lost, twice, other;
+};
 
 struct stepper {
 	pid_t tid;
@@ -38,6 +48,7 @@ struct stepper {
 	uint64_t functions[256];
 	size_t function_count;
 	uint64_t instructions, compared, wrong;
+	struct method methods[2];
 };
 
 static void fail(const char *what)
@@ -90,12 +101,23 @@ static bool no_thread_sp(void *arg, uint64_t *ret)
 	return false;
 }
 
-/* As a sample would have it: registers, and the stack from SP on. */
-static struct stack unwind(struct stepper *s, const struct user_regs_struct *r)
+/* The chain as the kernel makes it: arch/x86/events/core.c, perf_callchain_user. */
+static size_t follow_chain(const struct stepper *s, const struct user_regs_struct *r,
+			   uint64_t chain[MAX_CHAIN])
 {
-	struct running_source source = {nothing_read, no_goroutine, no_thread_sp, s};
+	uint64_t record[2], fp = r->rbp;
+	size_t n = 0;
+
+	for (chain[n++] = r->rip; n < MAX_CHAIN; chain[n++] = record[1], fp = record[0])
+		if (error_dropped(target_read(s->t, fp, record, sizeof(record))))
+			break;
+	return n;
+}
+
+/* As a sample would have it: registers, and the stack from SP on. */
+static struct running_sample sample_at(struct stepper *s, const struct user_regs_struct *r)
+{
 	struct running_sample sample = {.bytes = s->bytes};
-	struct running_stack result;
 
 	registers_set(&sample.regs, AMD64_PC, r->rip);
 	registers_set(&sample.regs, AMD64_RSP, r->rsp);
@@ -105,8 +127,31 @@ static struct stack unwind(struct stepper *s, const struct user_regs_struct *r)
 	for (sample.size = STACK_BYTES; sample.size >= 64; sample.size /= 2)
 		if (!error_dropped(target_read(s->t, r->rsp, s->bytes, sample.size &= ~7ull)))
 			break;
+	return sample;
+}
+
+static struct stack unwind(struct stepper *s, const struct user_regs_struct *r)
+{
+	const struct running_source source = {nothing_read, no_goroutine, no_thread_sp, s};
+	struct running_sample sample = sample_at(s, r);
+	struct running_stack result;
+
 	must(running_unwind(s->unwinder, &sample, &source, &result));
 	return stacks_get(s->stacks, result.stack);
+}
+
+/* Without the chain the exact walk would not know it from what it would be by frame pointers. */
+static struct stack unwind_by(struct stepper *s, struct method *m, const struct user_regs_struct *r)
+{
+	const struct running_source source = {nothing_read, no_goroutine, no_thread_sp, s};
+	struct running_sample sample = sample_at(s, r);
+	struct running_stack result;
+	uint64_t chain[MAX_CHAIN];
+
+	sample.chain = chain;
+	sample.chain_count = follow_chain(s, r, chain);
+	must(running_unwind(m->unwinder, &sample, &source, &result));
+	return stacks_get(m->stacks, result.stack);
 }
 
 static const char *function_at(const struct stepper *s, uint64_t pc, uint64_t *ret_entry)
@@ -152,6 +197,21 @@ static bool is_right(const struct stepper *s, const struct stack *stack, uint64_
 	return !memcmp(stack->pcs + 1 + s->depth, s->base, s->base_count * sizeof(s->base[0]));
 }
 
+static void compare_method(struct stepper *s, struct method *m, const struct user_regs_struct *r)
+{
+	struct stack stack = unwind_by(s, m, r);
+	size_t truth = 1 + s->depth + s->base_count;
+
+	if (is_right(s, &stack, r->rip))
+		m->right++;
+	else if (stack.count == truth - 1)
+		m->lost++;
+	else if (stack.count == truth + 1)
+		m->twice++;
+	else
+		m->other++;
+}
+
 static void compare(struct stepper *s, const struct user_regs_struct *r)
 {
 	uint64_t entry;
@@ -164,6 +224,8 @@ static void compare(struct stepper *s, const struct user_regs_struct *r)
 	stack = unwind(s, r);
 	s->compared++;
 	note_function(s, entry);
+	for (size_t i = 0; i < ARRAY_SIZE(s->methods); i++)
+		compare_method(s, &s->methods[i], r);
 	if (is_right(s, &stack, r->rip))
 		return;
 	if (s->wrong++ < 5)
@@ -252,6 +314,38 @@ static void run_to(const struct stepper *s, uint64_t pc)
 	fail("main.steps was not called");
 }
 
+static void open_methods(struct stepper *s)
+{
+	struct debug_frame *frames = NULL;
+
+	must(debug_frame_open(s->img, &frames));
+	s->methods[0].by = (struct unwinding){.method = UNWIND_FP};
+	s->methods[1].by = (struct unwinding){UNWIND_DWARF, frames};
+	for (size_t i = 0; i < ARRAY_SIZE(s->methods); i++) {
+		struct method *m = &s->methods[i];
+
+		m->stacks = stacks_create(&s->img->functions, s->img->machine);
+		if (!m->stacks)
+			fail("stacks_create");
+		stacks_unwind_by(m->stacks, &m->by);
+		m->unwinder = running_unwinder_create(m->stacks, &s->img->functions,
+						      s->img->machine, NULL);
+		if (!m->unwinder)
+			fail("running_unwinder_create");
+	}
+}
+
+static void print_methods(const struct stepper *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(s->methods); i++) {
+		const struct method *m = &s->methods[i];
+
+		printf("%s right %" PRIu64 " lost %" PRIu64 " twice %" PRIu64 " other %" PRIu64
+		       "\n",
+		       unwind_method_name(m->by.method), m->right, m->lost, m->twice, m->other);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static struct stepper s;
@@ -269,6 +363,7 @@ int main(int argc, char **argv)
 	s.unwinder = running_unwinder_create(s.stacks, &s.img->functions, s.img->machine, NULL);
 	if (!s.stacks || !s.unwinder || !pclntab_find_name(&s.img->functions, "main.steps", &f))
 		fail("main.steps");
+	open_methods(&s);
 	if (ptrace(PTRACE_SEIZE, s.tid, NULL, NULL) || ptrace(PTRACE_INTERRUPT, s.tid, NULL, NULL))
 		fail("ptrace");
 	wait_for_stop(s.tid);
@@ -278,6 +373,7 @@ int main(int argc, char **argv)
 		walk_through(&s);
 	}
 	ptrace(PTRACE_DETACH, s.tid, NULL, NULL);
+	print_methods(&s);
 	printf("instructions %" PRIu64 " compared %" PRIu64 " wrong %" PRIu64 " functions %zu\n",
 	       s.instructions, s.compared, s.wrong, s.function_count);
 	return s.wrong != 0;

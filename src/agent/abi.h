@@ -34,6 +34,14 @@ enum {
 	AGENT_MAX_PROBES = 24,
 	AGENT_GUESSES = 256, /* a power of two; two of them for one key */
 	AGENT_GUESS_FRAMES = 61,
+	AGENT_MAX_LABELS = 128, /* of a set; those behind them are left out */
+	AGENT_MAX_LABEL =
+		1024, /* bytes of a value; what is longer is cut. A longer key is left out */
+	AGENT_LABEL_BYTES = 4096, /* of a set */
+	AGENT_MAX_BUCKETS = 256,  /* of a map that is a set; those behind them are left out */
+	AGENT_LABEL_SETS = 64,    /* that a slot knows again; a power of two */
+	AGENT_MAX_READABLE = 32,
+	AGENT_MAX_HEAP_RANGES = 64,
 };
 
 /* A function's code. */
@@ -61,6 +69,7 @@ enum agent_hook {
 	HOOK_TASK_END,
 	HOOK_REGION,
 	HOOK_LOG,
+	HOOK_LABELS,
 	HOOKS
 };
 
@@ -97,6 +106,12 @@ enum agent_record {
 	RECORD_REGION_BEGIN,  /* g that runs, task, stack, length, text */
 	RECORD_REGION_END,    /* the same */
 	RECORD_LOG,           /* g that runs, task, stack, length, text, length, text */
+	RECORD_LABELS, /* g, number of the set, labels that were cut or left out, length, the set:
+			  of each label length, key, length, value. The slot calls it by its
+			  number, below AGENT_LABEL_SETS, until another has the same */
+	RECORD_LABELS_AGAIN,  /* g, number of the set */
+	RECORD_LABELS_NONE,   /* g */
+	RECORD_LABELS_UNREAD, /* g, its address, g.labels: which may not be read there */
 	RECORDS
 };
 
@@ -127,12 +142,20 @@ struct agent_config {
 	uint32_t goid_late;       /* a new g gets its goid after casgstatus (up to Go 1.23) */
 	uint32_t syscall_is_hook; /* system calls bypass casgstatus (from Go 1.26 on) */
 	uint32_t assist_reason;   /* "GC assist marking"; UINT32_MAX: Go 1.20 and older */
-	uint64_t goidgen;         /* address of sched.goidgen */
+	uint32_t g_labels;
+	uint32_t label_maps; /* sets of labels are maps (up to Go 1.23) */
+	uint64_t goidgen;    /* address of sched.goidgen */
 	uint64_t text;
 	uint64_t systemstack_switch;
 	struct agent_range park_m, coroswitch_m, entersyscallblock, assist, retake, for_each_p;
 	struct agent_range exitsyscall_no_p, gosched, async_preempt2;
 	uint64_t places[HOOKS]; /* addresses of the patched instructions */
+};
+
+/* Memory that is there for good. */
+struct agent_readable {
+	uint64_t start;
+	uint64_t end; /* may grow */
 };
 
 /* The shared memory begins with this. Addresses are the target's; offsets are from here. */
@@ -147,6 +170,13 @@ struct agent_shared {
 	uint64_t arena_offset;
 	uint64_t arena_words;
 	struct agent_config config;
+	/* Where the runtime keeps which addresses its heap has, as far as they are mapped
+	 * (mheap_.pages.inUse: a slice of {base, limit}); it takes none away. 0: not found. */
+	uint64_t heap_ranges;
+	/* The program's data and constants, and what its heap had when gospect looked: gospect adds
+	 * to them, and takes none away. */
+	struct agent_readable readable[AGENT_MAX_READABLE];
+	uint64_t readable_count;
 	_Alignas(64) uint64_t arena_used; /* words */
 	uint64_t stacks;                  /* in the table */
 };
@@ -183,10 +213,13 @@ struct agent_slot {
 	uint64_t lost_all;
 	uint64_t stacks_lost;
 	uint64_t records;
+	uint64_t labels_unread;     /* sets that lay elsewhere than in shared->readable */
 	_Alignas(64) uint64_t read; /* gospect's */
 	uint64_t guess_turn;        /* which of two goes next */
 	_Alignas(64) uint64_t words[AGENT_MAX_DEPTH + 8];
 	_Alignas(64) struct agent_guess guesses[AGENT_GUESSES];
+	uint64_t label_sets[AGENT_LABEL_SETS]; /* hashes, by number; 0: none yet */
+	uint8_t labels[AGENT_LABEL_BYTES + 16];
 };
 _Static_assert(sizeof(struct agent_slot) + AGENT_STACK_BYTES <= AGENT_SLOT_BYTES,
 	       "a slot has room for its stack");

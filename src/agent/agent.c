@@ -11,6 +11,7 @@
  * own (agent.lds). It uses no address but those it is given.
  */
 #include "agent/entry.h"
+#include "agent/labels.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define NOINLINE static __attribute__((noinline))
@@ -410,6 +411,44 @@ INLINE uint64_t runner_goid(const struct call *c)
 	return goid(c, word(c->m, c->config->m_curg));
 }
 
+/* ---- labels ---- */
+
+/* A set that this slot has not told, or not lately. */
+NOINLINE int record_set(const struct call *c, uint64_t g, uint32_t number,
+			const struct agent_label_set *set)
+{
+	uint8_t *at = record_begin(c, RECORD_LABELS, AGENT_MAX_RECORD + set->size);
+
+	if (!at)
+		return 0;
+	at = put(put(put(put(at, g), number), set->cut), set->size);
+	for (uint32_t i = 0; i < set->size; i++)
+		*at++ = c->slot->labels[i];
+	record_end(c, at);
+	return 1;
+}
+
+/* The goroutine of this goid and address has the labels from now on. */
+NOINLINE void record_labels(const struct call *c, uint64_t id, uint64_t g, uint64_t labels)
+{
+	struct agent_label_set set = {0};
+	uint64_t *known;
+
+	if (labels)
+		agent_labels_copy(c->slot, c->shared, labels, &set);
+	known = &c->slot->label_sets[set.hash & (AGENT_LABEL_SETS - 1)];
+	if (set.unread) {
+		c->slot->labels_unread++;
+		record_rare(c, RECORD_LABELS_UNREAD, 3, id, g, labels);
+	} else if (!set.size) {
+		record_rare(c, RECORD_LABELS_NONE, 1, id, 0, 0);
+	} else if (*known == set.hash) {
+		record_rare(c, RECORD_LABELS_AGAIN, 2, id, set.hash & (AGENT_LABEL_SETS - 1), 0);
+	} else if (record_set(c, id, set.hash & (AGENT_LABEL_SETS - 1), &set)) {
+		*known = set.hash;
+	}
+}
+
 /* ---- casgstatus(gp, old, new) ---- */
 
 /* The goid that newproc1() is about to give, up to Go 1.23: of the P's batch, else of a new one. */
@@ -426,10 +465,13 @@ INLINE uint64_t next_goid(const struct call *c)
 NOINLINE void on_create(const struct call *c, uint64_t g)
 {
 	const struct agent_config *k = c->config;
-	uint32_t stack = stack_of_runner(c);
+	uint64_t id = k->goid_late ? next_goid(c) : goid(c, g), labels = word(g, k->g_labels);
+	uint64_t before = c->slot->records;
 
-	record_rare(c, RECORD_CREATE, 3, k->goid_late ? next_goid(c) : goid(c, g),
-		    word(g, k->g_startpc) - k->text, stack);
+	record_rare(c, RECORD_CREATE, 3, id, word(g, k->g_startpc) - k->text, stack_of_runner(c));
+	/* It has them of who makes it. They are behind the record of that, or not there. */
+	if (UNLIKELY(labels) && c->slot->records != before)
+		record_labels(c, id, g, labels);
 }
 
 INLINE void on_start(const struct call *c, uint64_t g)
@@ -668,6 +710,9 @@ NOINLINE void on_other(const struct call *c)
 		break;
 	case HOOK_GC_END:
 		record_rare(c, RECORD_GC_END, 1, runner_goid(c), 0, 0);
+		break;
+	case HOOK_LABELS:
+		record_labels(c, goid(c, c->g), c->g, c->r->rax);
 		break;
 	default:
 		on_annotation(c);

@@ -56,6 +56,9 @@ static const struct hook_rule rules[] = {
 	 PLACE_RAX | PLACE_RBX | PLACE_RCX | PLACE_RDI, STUB_P_OF_THREAD},
 	{HOOK_LOG, "runtime/trace.userLog", OLDEST, NEWEST, true,
 	 PLACE_RAX | PLACE_RBX | PLACE_RCX | PLACE_RDI | PLACE_RSI, STUB_P_OF_THREAD},
+	/* It tests first whether the collector is to be told, and there are two ways then. */
+	{HOOK_LABELS, "runtime/pprof.runtime_setProfLabel", OLDEST, NEWEST, true,
+	 PLACE_RAX | PLACE_RELATIVE, STUB_P_OF_THREAD},
 };
 
 static struct error *must_check changed_code(const char *function)
@@ -109,6 +112,7 @@ static struct error *must_check find_place(struct target *t, const struct image 
 		return err;
 	ret->address = place.address;
 	ret->length = place.length;
+	ret->relative = place.relative;
 	memcpy(ret->bytes, place.bytes, sizeof(ret->bytes));
 	return NULL;
 }
@@ -203,6 +207,7 @@ static void fill_offsets(const struct golayout_numbers *n, struct agent_config *
 	c->p_goidcacheend = n->p_goidcacheend;
 	c->p_gc_worker_mode = n->p_gc_worker_mode;
 	c->coro_gp = n->coro_gp;
+	c->g_labels = n->g_labels;
 }
 
 struct error *hooks_config(struct target *t, const struct image *img, const struct golayout *lay,
@@ -213,6 +218,7 @@ struct error *hooks_config(struct target *t, const struct image *img, const stru
 				     .goid_late = lay->minor <= 23,
 				     .syscall_is_hook = lay->minor >= 26,
 				     .assist_reason = UINT32_MAX,
+				     .label_maps = lay->minor <= 23,
 				     .goidgen = lay->v.sched + lay->n.sched_goidgen,
 				     .text = img->functions.text};
 	fill_offsets(&lay->n, ret);

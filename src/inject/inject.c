@@ -21,6 +21,7 @@
 #include "inject/fault.h"
 #include "inject/hooks.h"
 #include "inject/leftovers.h"
+#include "inject/readable.h"
 #include "inject/region.h"
 #include "inject/remote.h"
 #include "inject/withdraw.h"
@@ -604,6 +605,10 @@ static struct error *must_check attach(struct injection *in, const struct inject
 	in->attached = true;
 	in->w.never_ran = true;
 	err = surgery(map_all, in);
+	if (!err)
+		err = inject_update_readable(in);
+	if (!err)
+		err = readable_find_heap(in->t, in->img, in->lay, in->shared);
 	return err ? err : switch_on(in);
 }
 
@@ -638,6 +643,11 @@ struct agent_shared *inject_shared(const struct injection *in)
 const struct agent_shared *inject_layout(const struct injection *in)
 {
 	return &in->layout;
+}
+
+struct error *inject_update_readable(struct injection *in)
+{
+	return readable_update(in->t, in->img, in->lay, in->shared);
 }
 
 uint64_t inject_lost(const struct injection *in)

@@ -46,6 +46,8 @@ struct error *inject_attach(struct target *t, const struct image *img, const str
 struct agent_shared *inject_shared(const struct injection *in);
 /* What to believe of its layout. */
 const struct agent_shared *inject_layout(const struct injection *in);
+/* The agent may read what has come to Go's heap since, for labels (agent/labels.h). */
+struct error *inject_update_readable(struct injection *in) must_check;
 /* Calls that found no slot, so far. */
 uint64_t inject_lost(const struct injection *in);
 

@@ -25,6 +25,11 @@ const struct agent_shared *inject_layout(const struct injection *in)
 	return NULL;
 }
 
+struct error *inject_update_readable(struct injection *in)
+{
+	return NULL;
+}
+
 uint64_t inject_lost(const struct injection *in)
 {
 	return 0;

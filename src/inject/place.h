@@ -1,7 +1,7 @@
 /*
  * Where a function of the target can be patched: one whole instruction of at least five bytes, so
  * that no thread, wherever it stands or returns to, is ever inside; none that depends on where it
- * is, for it is executed elsewhere.
+ * is, for it is executed elsewhere, unless it is asked for.
  */
 #ifndef INJECT_PLACE_H
 #define INJECT_PLACE_H
@@ -17,12 +17,22 @@
 
 struct place {
 	uint64_t address;
-	size_t length; /* of the instruction */
+	size_t length;   /* of the instruction */
+	size_t relative; /* in it: 32 bits that say where its operand is, from its end; 0: none */
 	uint8_t bytes[PLACE_MAX_BYTES];
 };
 
 /* Registers whose values at the function's entry the hook wants: bits of PLACE_*. */
-enum { PLACE_RAX = 1, PLACE_RBX = 2, PLACE_RCX = 4, PLACE_RDI = 8, PLACE_RSI = 16 };
+enum {
+	PLACE_RAX = 1,
+	PLACE_RBX = 2,
+	PLACE_RCX = 4,
+	PLACE_RDI = 8,
+	PLACE_RSI = 16,
+	/* Not a register: an instruction that says where its operand is relative to itself will do
+	 * too. */
+	PLACE_RELATIVE = 32,
+};
 
 /*
  * The first such instruction where the function has set up its frame: RBP is its own, these

@@ -131,14 +131,23 @@ static bool crosses_page(const cs_insn *insn)
 	return (insn->address & 4095) > 4096 - PLACE_JUMP_BYTES;
 }
 
-static bool is_suitable(const struct look *look, size_t i)
+/* Where in the instruction it says how far its operand is; 0: nowhere, or not in 32 bits. */
+static size_t relative_part(const cs_insn *insn)
+{
+	const cs_x86_encoding *e = &insn->detail->x86.encoding;
+
+	return depends_on_place(insn) && e->disp_size == 4 ? e->disp_offset : 0;
+}
+
+static bool is_suitable(const struct look *look, size_t i, bool relative)
 {
 	const cs_insn *insn = &look->items[i];
 	unsigned int read, written;
 
 	accessed(look, insn, &read, &written);
 	return insn->size >= PLACE_JUMP_BYTES && insn->size <= PLACE_MAX_BYTES &&
-	       insn->id != X86_INS_NOP && !changes_flow(look, insn) && !depends_on_place(insn) &&
+	       insn->id != X86_INS_NOP && !changes_flow(look, insn) &&
+	       (!depends_on_place(insn) || (relative && relative_part(insn))) &&
 	       !(read & SCRATCH) && flags_are_free(look, i);
 }
 
@@ -158,7 +167,9 @@ static bool sets_frame(const cs_insn *insn)
 
 static void fill(const cs_insn *insn, struct place *ret)
 {
-	*ret = (struct place){.address = insn->address, .length = insn->size};
+	*ret = (struct place){.address = insn->address,
+			      .length = insn->size,
+			      .relative = relative_part(insn)};
 	memcpy(ret->bytes, insn->bytes, insn->size);
 }
 
@@ -180,7 +191,8 @@ static size_t find_body(const struct look *look, unsigned int arguments, bool pa
 	for (size_t i = 0; i < look->count; i++) {
 		const cs_insn *insn = &look->items[i];
 
-		if (frame && !(changed & (arguments | SCRATCH)) && is_suitable(look, i) &&
+		if (frame && !(changed & (arguments | SCRATCH)) &&
+		    is_suitable(look, i, arguments & PLACE_RELATIVE) &&
 		    (crossing || !crosses_page(insn)))
 			return i;
 		if (frame && changes_flow(look, insn) && !is_conditional(insn) &&
@@ -237,7 +249,7 @@ struct error *place_at_load(const char *name, uint64_t address, const uint8_t *c
 		const cs_insn *insn = &look.items[i];
 
 		if (frame && loads_from(insn, offset)) {
-			if (changed & SCRATCH || !is_suitable(&look, i))
+			if (changed & SCRATCH || !is_suitable(&look, i, false))
 				break;
 			fill(insn, ret);
 			return NULL;

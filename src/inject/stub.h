@@ -17,12 +17,13 @@
 
 #define CODE_PAGE_BYTES 4096
 #define CODE_MAGIC 0x65646f6374677367ull /* "gsgtcode" */
-#define CODE_VERSION 1
+#define CODE_VERSION 2
 
 struct code_place {
 	uint64_t address; /* 0: this hook is not used */
 	uint64_t stub;
-	uint32_t length;
+	uint16_t length;
+	uint16_t relative;              /* struct place */
 	uint8_t bytes[PLACE_MAX_BYTES]; /* the whole instruction, as it was */
 };
 

@@ -145,7 +145,16 @@ static void release_slot(struct code *c)
 /* What the jump replaced, and back to behind it. */
 static void go_on(struct code *c, const struct code_place *place)
 {
-	emit(c, place->bytes, place->length);
+	int32_t distance;
+
+	emit(c, place->bytes, place->relative ?: place->length);
+	if (place->relative) {
+		size_t behind = place->length - place->relative - sizeof(distance);
+
+		memcpy(&distance, place->bytes + place->relative, sizeof(distance));
+		emit_relative(c, place->address + place->length + distance, behind);
+		emit(c, place->bytes + place->length - behind, behind);
+	}
 	emit_jump(c, place->address + place->length);
 }
 

@@ -73,9 +73,11 @@ struct decoder {
 	struct agent_range hidden[ARRAY_SIZE(hidden_names)];
 	struct agent_range async_preempt;
 	struct intern strings;
+	struct labels labels;
 	struct stacks *stacks;
 	uint32_t reasons[MAX_REASONS];            /* strings */
 	uint32_t stack_of[AGENT_TABLE_SLOTS + 1]; /* the agent's number -> ours; 0: not yet */
+	uint64_t *created;   /* of each slot: the goroutine that its last record made, or 0 */
 	uint64_t *coro_next; /* of each slot: who runs when the one that is there has ended */
 };
 
@@ -158,9 +160,12 @@ struct error *decoder_create(struct target *t, const struct image *img, const st
 	d->async_preempt = range_of(d->functions, "runtime.asyncPreempt");
 	d->stacks = stacks_create(d->functions, img->machine);
 	d->coro_next = calloc(layout->slots, sizeof(d->coro_next[0]));
-	if (!d->stacks || !d->coro_next)
+	d->created = calloc(layout->slots, sizeof(d->created[0]));
+	if (!d->stacks || !d->coro_next || !d->created)
 		return &error_no_memory;
-	err = read_reasons(d, t, lay);
+	err = labels_init(&d->labels, t, lay, layout->slots, &d->strings);
+	if (!err)
+		err = read_reasons(d, t, lay);
 	if (err)
 		return err;
 	*ret = take_ptr(d);
@@ -171,9 +176,11 @@ void decoder_destroy(struct decoder *d)
 {
 	if (!d)
 		return;
+	labels_deinit(&d->labels);
 	intern_release(&d->strings);
 	stacks_destroy(d->stacks);
 	free(d->coro_next);
+	free(d->created);
 	free(d);
 }
 
@@ -185,6 +192,11 @@ struct intern *decoder_strings(struct decoder *d)
 struct stacks *decoder_stacks(struct decoder *d)
 {
 	return d->stacks;
+}
+
+struct labels *decoder_labels(struct decoder *d)
+{
+	return &d->labels;
 }
 
 /* ---- stacks ---- */
@@ -433,6 +445,17 @@ static struct error *must_check other(struct decoder *d, const struct drain_reco
 	return scheduling(d, r, ev, ret_count);
 }
 
+/* By itself, unless it follows the goroutine's creation: who is known by its g, runs. */
+static struct error *must_check labels(struct decoder *d, const struct drain_record *r,
+				       struct trace_event *ev)
+{
+	bool created = d->created[r->slot] == r->numbers[0];
+
+	ev->kind = TRACE_LABELS;
+	ev->arg = created ? TRACE_LABELS_BY_ANOTHER : TRACE_LABELS_BY_ITSELF;
+	return labels_of_record(&d->labels, r, &ev->text);
+}
+
 struct error *decoder_events(struct decoder *d, const struct drain_record *r, uint64_t ns,
 			     struct trace_event ret[DECODE_MAX_EVENTS], size_t *ret_count)
 {
@@ -443,6 +466,9 @@ struct error *decoder_events(struct decoder *d, const struct drain_record *r, ui
 				   .g = r->numbers[0],
 				   .p = r->slot < d->p_slots ? r->slot : TRACE_NO_P};
 	*ret_count = 1;
+	if (r->kind >= RECORD_LABELS && r->kind < RECORDS)
+		return labels(d, r, ev);
+	d->created[r->slot] = r->kind == RECORD_CREATE ? r->numbers[0] : 0;
 	if (r->kind < RECORD_LOST && plain_kinds[r->kind]) {
 		ev->kind = plain_kinds[r->kind];
 		if (r->kind >= RECORD_P_START && r->kind <= RECORD_P_STEAL)

@@ -13,6 +13,7 @@
 #include "target/target.h"
 #include "trace/drain.h"
 #include "trace/event.h"
+#include "trace/labels.h"
 #include "unwind/stacks.h"
 
 /* A record is at most so many events. */
@@ -34,6 +35,7 @@ struct error *decoder_events(struct decoder *d, const struct drain_record *r, ui
 /* What the numbers in events mean. */
 struct intern *decoder_strings(struct decoder *d);
 struct stacks *decoder_stacks(struct decoder *d);
+struct labels *decoder_labels(struct decoder *d);
 
 static inline void cleanup_decoder(struct decoder **d)
 {

@@ -72,6 +72,10 @@ static const struct shape {
 	[RECORD_REGION_BEGIN] = {3, 1},
 	[RECORD_REGION_END] = {3, 1},
 	[RECORD_LOG] = {3, 2},
+	[RECORD_LABELS] = {3, 1},
+	[RECORD_LABELS_AGAIN] = {2, 0},
+	[RECORD_LABELS_NONE] = {1, 0},
+	[RECORD_LABELS_UNREAD] = {3, 0},
 };
 
 struct error *drain_create(struct agent_shared *shared, const struct agent_shared *layout,
@@ -361,6 +365,7 @@ void drain_stats(const struct drain *d, struct drain_stats *ret)
 
 		ret->lost += slot->lost_all;
 		ret->stacks_lost += slot->stacks_lost;
+		ret->labels_unread += slot->labels_unread;
 		ret->bytes += d->streams[i].at;
 	}
 }

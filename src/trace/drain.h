@@ -60,7 +60,8 @@ struct drain_stats {
 	uint64_t bytes;
 	uint64_t lost; /* as the agent counts them, so far */
 	uint64_t stacks_lost;
-	uint64_t corrupt; /* places that made no sense */
+	uint64_t labels_unread; /* sets that the agent could not read */
+	uint64_t corrupt;       /* places that made no sense */
 };
 void drain_stats(const struct drain *d, struct drain_stats *ret);
 

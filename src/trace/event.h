@@ -63,6 +63,10 @@ enum trace_kind {
 	TRACE_REGION_END,
 	TRACE_LOG, /* arg: the task's id; text: category; text2: message */
 
+	/* g has these labels from now on, or, as arg says, has had them all the time that is known
+	 * of it. text: the set (trace/label_text.h), 0: none. Runs on m if it set them itself. */
+	TRACE_LABELS,
+
 	/* arg records of m's processor did not fit its buffer. */
 	TRACE_LOST,
 
@@ -75,6 +79,12 @@ enum trace_status {
 	TRACE_RUNNING = 2,
 	TRACE_IN_SYSCALL = 3,
 	TRACE_WAITING = 4,
+};
+
+/* Of TRACE_LABELS: who says it. */
+enum trace_labels_by {
+	TRACE_LABELS_BY_ITSELF,
+	TRACE_LABELS_BY_ANOTHER, /* who made it, or, when tracing began, we */
 };
 
 struct trace_event {

@@ -1,5 +1,6 @@
 #include "trace/format.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "base/map.h"
 #include "base/strbuf.h"
 #include "trace/event.h"
+#include "trace/label_text.h"
 #include "trace/symbols.h"
 
 /* What the reader accepts at most. */
@@ -27,6 +29,11 @@ enum {
 /* Numbers of the one-frame stacks of functions where goroutines start; those of stacks are below.
  */
 #define START_STACKS (1ull << 32)
+/* Numbers of strings that one generation alone uses; those of names are below. */
+#define MESSAGES (1ull << 33)
+
+/* Bytes of a message, goid and all. */
+#define LABELS_PART 1000
 
 /* What has been written of a thread's events since its last complete batch. */
 struct batch {
@@ -55,7 +62,9 @@ struct trace_writer {
 	struct used stacks;
 	struct used names;
 	struct map used_starts; /* pc -> number of its stack */
-	uint32_t *text_names;   /* number of a text -> of its name; 0: not known yet */
+	struct intern messages; /* of this generation */
+	size_t message_bytes;
+	uint32_t *text_names; /* number of a text -> of its name; 0: not known yet */
 	size_t text_capacity;
 	bool failed;
 };
@@ -227,6 +236,72 @@ static uint64_t argument(struct trace_writer *t, char kind, uint64_t value)
 	}
 }
 
+static uint64_t message_number(struct trace_writer *t, const char *text, size_t length)
+{
+	size_t before = t->messages.count;
+	uint32_t number = intern_bytes(&t->messages, text, length);
+
+	t->message_bytes += t->messages.count > before ? length + MAX_VARINT : 0;
+	t->failed |= number == INTERN_FAILED;
+	return number ? MESSAGES + number : 0;
+}
+
+/* Bytes of the text that fit, up to the end of a character. */
+static size_t part_of(const char *text, size_t most)
+{
+	size_t n = strnlen(text, most + 1);
+
+	if (n <= most)
+		return n;
+	for (n = most; n && ((unsigned char)text[n] & 0xc0) == 0x80;)
+		n--;
+	return n ? n : most;
+}
+
+static void write_log(struct trace_writer *t, struct batch *b, uint64_t ns, const char *category,
+		      uint64_t message)
+{
+	uint32_t name = intern_string(&t->symbols.names, category);
+	uint8_t record[1 + 5 * MAX_VARINT];
+	size_t n = 0;
+
+	t->failed |= name == INTERN_FAILED;
+	record[n++] = OP_LOG;
+	n += put_varint(record + n, ns - b->last);
+	record[n++] = 0;
+	n += put_varint(record + n, name_number(t, name));
+	n += put_varint(record + n, message);
+	record[n++] = 0;
+	strbuf_add(&b->bytes, record, n);
+	b->last = ns;
+}
+
+static struct error *write_labels(struct trace_writer *t, const struct trace_step *step)
+{
+	const char *text = intern_get(t->options.texts, step->arg[1]);
+	const char *category = LABELS_BY_ITSELF;
+	char part[LABELS_PART + 1];
+	size_t begin = 0, n;
+
+	if (step->arg[2] != TRACE_LABELS_BY_ITSELF) {
+		category = LABELS_BY_ANOTHER;
+		begin = snprintf(part, sizeof(part), "%lu ", (unsigned long)step->arg[0]);
+	}
+	do {
+		struct batch *b = batch_of(t, step);
+
+		if (!b)
+			return &error_no_memory;
+		n = part_of(text, LABELS_PART - begin);
+		memcpy(part + begin, text, n);
+		write_log(t, b, step->ns, category, message_number(t, part, begin + n));
+		text += n;
+		begin = 0;
+		category = LABELS_MORE;
+	} while (*text);
+	return t->failed ? &error_no_memory : NULL;
+}
+
 static struct error *write_step(void *arg, const struct trace_step *step)
 {
 	struct trace_writer *t = arg;
@@ -239,6 +314,8 @@ static struct error *write_step(void *arg, const struct trace_step *step)
 		return &error_no_memory;
 	if (!t->first_ns)
 		t->first_ns = step->ns;
+	if (step->op == OP_LABELS)
+		return write_labels(t, step);
 	record[n++] = step->op;
 	n += put_varint(record + n, step->ns - b->last);
 	for (size_t i = 0; kinds[i]; i++)
@@ -325,24 +402,28 @@ static void add_stacks(struct trace_writer *t)
 	flush_table(t, &batch, BATCH_STACKS, 1);
 }
 
+static void add_string(struct trace_writer *t, struct strbuf *batch, uint64_t number,
+		       const char *text)
+{
+	size_t length = strnlen(text, MAX_STRING);
+
+	flush_table(t, batch, BATCH_STRINGS, MAX_BATCH - MAX_RECORD);
+	strbuf_addc(batch, STRING);
+	add_varint(batch, number);
+	add_varint(batch, length);
+	strbuf_add(batch, text, length);
+}
+
 static void add_strings(struct trace_writer *t)
 {
 	_cleanup_strbuf_ struct strbuf batch = STRBUF_INIT;
 
 	begin_table(&batch, BATCH_STRINGS);
-	for (size_t i = 0; i < t->names.count; i++) {
-		uint32_t number = t->names.numbers[i];
-		const char *text;
-		size_t length;
-
-		text = intern_get(&t->symbols.names, number);
-		length = strnlen(text, MAX_STRING);
-		flush_table(t, &batch, BATCH_STRINGS, MAX_BATCH - MAX_RECORD);
-		strbuf_addc(&batch, STRING);
-		add_varint(&batch, number);
-		add_varint(&batch, length);
-		strbuf_add(&batch, text, length);
-	}
+	for (size_t i = 0; i < t->names.count; i++)
+		add_string(t, &batch, t->names.numbers[i],
+			   intern_get(&t->symbols.names, t->names.numbers[i]));
+	for (size_t i = 1; i < t->messages.count; i++)
+		add_string(t, &batch, MESSAGES + i, intern_get(&t->messages, i));
 	flush_table(t, &batch, BATCH_STRINGS, 1);
 }
 
@@ -361,6 +442,8 @@ static void forget_generation(struct trace_writer *t)
 {
 	t->stacks.count = t->names.count = 0;
 	map_release(&t->used_starts);
+	intern_release(&t->messages);
+	t->message_bytes = 0;
 	strbuf_reset(&t->bytes);
 	t->first_ns = 0;
 }
@@ -390,12 +473,15 @@ static struct error *next_generation(void *arg)
 
 static struct trace_sink sink(struct trace_writer *t)
 {
-	return (struct trace_sink){.step = write_step, .generation = next_generation, .arg = t};
+	return (struct trace_sink){.step = write_step,
+				   .generation = next_generation,
+				   .arg = t,
+				   .separate = t->options.separate};
 }
 
 static size_t size(const struct trace_writer *t)
 {
-	return t->bytes.length;
+	return t->bytes.length + t->message_bytes;
 }
 
 static void destroy(struct trace_writer *t)

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "trace/labelled.h"
 #include "trace/ranges.h"
 #include "trace/state.h"
 
@@ -322,13 +323,16 @@ static bool apply(struct state *s, struct state_m *m, const struct trace_event *
 		return ranges_runtime(s, m, ev);
 	if (ev->kind >= TRACE_TASK_BEGIN && ev->kind <= TRACE_LOG)
 		return ranges_user(s, m, ev);
+	if (ev->kind == TRACE_LABELS)
+		return labelled_set(s, m, ev);
 	return m && schedule(s, m, ev);
 }
 
 /* Kinds of which goroutine 0 is not one. */
 static bool is_about_goroutine(enum trace_kind kind)
 {
-	return kind == TRACE_G_STATUS || (kind >= TRACE_CREATE && kind <= TRACE_THREAD_LEAVE);
+	return kind == TRACE_G_STATUS || kind == TRACE_LABELS ||
+	       (kind >= TRACE_CREATE && kind <= TRACE_THREAD_LEAVE);
 }
 
 static bool is_sane(const struct trace_event *ev)
@@ -355,6 +359,7 @@ struct error *trace_model_add(struct trace_model *model, const struct trace_even
 	ranges_say_unsaid(s, m);
 	if (!apply(s, m, ev))
 		s->stats.dropped++;
+	labelled_say(s, m);
 	return s->error;
 }
 
@@ -382,5 +387,7 @@ struct error *trace_model_new_generation(struct trace_model *model, uint64_t ns)
 	s->error = s->sink.generation(s->sink.arg);
 	state_say_all(s);
 	ranges_new_generation(s);
+	if (s->sink.separate)
+		labelled_repeat(s);
 	return s->error;
 }

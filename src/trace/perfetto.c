@@ -39,8 +39,9 @@ enum {
 /* What is known of a goroutine; kept while it lives. */
 struct life {
 	uint64_t start_pc;
-	uint32_t name; /* in names; 0: not made yet */
-	uint64_t flow; /* that ends when it starts; 0: none */
+	uint32_t name;   /* in names; 0: not made yet */
+	uint32_t labels; /* a text; 0: none */
+	uint64_t flow;   /* that ends when it starts; 0: none */
 };
 
 struct trace_writer {
@@ -175,20 +176,20 @@ static uint64_t annotation_text(struct trace_writer *w, const char *text)
 	return number;
 }
 
-/* The one annotation that there is: "stack". */
-static uint64_t stack_annotation(struct trace_writer *w)
+/* There are two: "stack" and "labels". */
+static uint64_t annotation_name(struct trace_writer *w, const char *text)
 {
 	Perfetto__InternedData data = PERFETTO__INTERNED_DATA__INIT;
 	Perfetto__DebugAnnotationName name = PERFETTO__DEBUG_ANNOTATION_NAME__INIT,
 				      *names[] = {&name};
 	bool is_new = false;
-	uint64_t number = name_number(w, NAME_ANNOTATION, "stack", &is_new);
+	uint64_t number = name_number(w, NAME_ANNOTATION, text, &is_new);
 
 	if (!is_new)
 		return number;
 	name.has_iid = true;
 	name.iid = number;
-	name.name = "stack";
+	name.name = (char *)text;
 	data.n_debug_annotation_names = 1;
 	data.debug_annotation_names = names;
 	add_interned(w, &data);
@@ -355,26 +356,35 @@ struct mark {
 	uint64_t stack;     /* 0: none */
 	uint64_t flow_from; /* an arrow begins here; 0: none */
 	uint64_t flow_to;   /* and ends here */
+	uint32_t labels;    /* a text; 0: none */
 };
+
+static void annotate(struct trace_writer *w, const char *name, const char *text,
+		     Perfetto__DebugAnnotation *ret)
+{
+	*ret = (Perfetto__DebugAnnotation)PERFETTO__DEBUG_ANNOTATION__INIT;
+	ret->has_name_iid = ret->has_string_value_iid = true;
+	ret->name_iid = annotation_name(w, name);
+	ret->string_value_iid = annotation_text(w, text);
+}
 
 static void add_mark(struct trace_writer *w, uint64_t ns, const struct mark *mark)
 {
 	Perfetto__TrackEvent event = PERFETTO__TRACK_EVENT__INIT;
-	Perfetto__DebugAnnotation annotation = PERFETTO__DEBUG_ANNOTATION__INIT,
-				  *annotations[] = {&annotation};
+	Perfetto__DebugAnnotation items[2], *annotations[] = {&items[0], &items[1]};
 
 	event.has_type = event.has_track_uuid = event.has_name_iid = true;
 	event.type = mark->type;
 	event.track_uuid = mark->track;
 	event.name_iid = event_name(w, mark->name);
+	event.debug_annotations = annotations;
 	if (mark->stack && w->options.depth) {
 		add_stack_text(w, mark->stack);
-		annotation.has_name_iid = annotation.has_string_value_iid = true;
-		annotation.name_iid = stack_annotation(w);
-		annotation.string_value_iid = annotation_text(w, w->text.data);
-		event.n_debug_annotations = 1;
-		event.debug_annotations = annotations;
+		annotate(w, "stack", w->text.data, &items[event.n_debug_annotations++]);
 	}
+	if (mark->labels)
+		annotate(w, "labels", text_of(w, mark->labels),
+			 &items[event.n_debug_annotations++]);
 	event.n_flow_ids = mark->flow_from ? 1 : 0;
 	event.flow_ids = (uint64_t *)&mark->flow_from;
 	event.n_terminating_flow_ids = mark->flow_to ? 1 : 0;
@@ -382,13 +392,19 @@ static void add_mark(struct trace_writer *w, uint64_t ns, const struct mark *mar
 	add_event(w, ns, &event);
 }
 
-static void begin(struct trace_writer *w, uint64_t ns, uint64_t track, const char *name,
-		  uint64_t stack, uint64_t flow_to)
+static void begin_labelled(struct trace_writer *w, uint64_t ns, uint64_t track, const char *name,
+			   uint64_t stack, uint64_t flow_to, uint32_t labels)
 {
 	++*at(w, &w->open, track);
 	add_mark(w, ns,
 		 &(struct mark){track, PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN, name, stack,
-				0, flow_to});
+				0, flow_to, labels});
+}
+
+static void begin(struct trace_writer *w, uint64_t ns, uint64_t track, const char *name,
+		  uint64_t stack, uint64_t flow_to)
+{
+	begin_labelled(w, ns, track, name, stack, flow_to, 0);
 }
 
 /* Nothing where nothing is open. */
@@ -419,7 +435,7 @@ static void instant(struct trace_writer *w, uint64_t ns, uint64_t track, const c
 {
 	add_mark(w, ns,
 		 &(struct mark){track, PERFETTO__TRACK_EVENT__TYPE__TYPE_INSTANT, name, stack,
-				flow_from, 0});
+				flow_from, 0, 0});
 }
 
 static void count(struct trace_writer *w, uint64_t ns, uint64_t uuid, const char *name,
@@ -441,7 +457,18 @@ static void change(struct trace_writer *w, uint64_t ns, uint64_t g, const char *
 	uint64_t track = g_track(w, g);
 
 	end(w, ns, track);
-	begin(w, ns, track, state, stack, flow_to);
+	begin_labelled(w, ns, track, state, stack, flow_to, life_of(w, g)->labels);
+}
+
+/* What it does from now on has them among its details; the moment has its own mark. */
+static void label(struct trace_writer *w, const struct trace_step *step)
+{
+	uint64_t g = step->arg[0];
+
+	life_of(w, g)->labels = step->arg[1];
+	add_mark(w, step->ns,
+		 &(struct mark){g_track(w, g), PERFETTO__TRACK_EVENT__TYPE__TYPE_INSTANT, "labels",
+				0, 0, 0, step->arg[1]});
 }
 
 static uint64_t p_track(struct trace_writer *w, uint32_t p)
@@ -676,6 +703,8 @@ static struct error *write_step(void *arg, const struct trace_step *step)
 		regions(w, step);
 	else if (step->op == OP_ASSIST_BEGIN || step->op == OP_GO_LABEL)
 		assist(w, step);
+	else if (step->op == OP_LABELS)
+		label(w, step);
 	else
 		program(w, step);
 	return w->failed ? &error_no_memory : NULL;
@@ -716,7 +745,10 @@ static struct error *next_generation(void *arg)
 
 static struct trace_sink sink(struct trace_writer *w)
 {
-	return (struct trace_sink){.step = write_step, .generation = next_generation, .arg = w};
+	return (struct trace_sink){.step = write_step,
+				   .generation = next_generation,
+				   .arg = w,
+				   .separate = w->options.separate};
 }
 
 static size_t size(const struct trace_writer *w)

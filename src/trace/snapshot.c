@@ -87,6 +87,8 @@ static struct error *must_check take(struct snapshot *s, struct target *t,
 	uint32_t state;
 
 	memcpy(&state, header + n->g_status, sizeof(state));
+	g.address = address;
+	g.labels = u64_at(header, n->g_labels);
 	g.goid = u64_at(header, n->g_goid);
 	g.start_pc = u64_at(header, n->g_startpc);
 	if (!g.goid || !status_of(state, &g.status))
@@ -99,6 +101,13 @@ static struct error *must_check take(struct snapshot *s, struct target *t,
 	return NULL;
 }
 
+static size_t header_bytes(const struct golayout *lay)
+{
+	const struct golayout_numbers *n = &lay->n;
+
+	return (n->g_labels > n->g_startpc ? n->g_labels : n->g_startpc) + 8;
+}
+
 static struct error *must_check take_batch(struct snapshot *s, struct target *t,
 					   const struct golayout *lay, const uint64_t *gs,
 					   size_t count, uint8_t (*headers)[HEADER_BYTES])
@@ -106,7 +115,7 @@ static struct error *must_check take_batch(struct snapshot *s, struct target *t,
 	struct target_range ranges[BATCH];
 	bool ok[BATCH];
 	struct error *err;
-	size_t size = lay->n.g_startpc + 8;
+	size_t size = header_bytes(lay);
 
 	for (size_t i = 0; i < count; i++)
 		ranges[i] = (struct target_range){gs[i], size, headers[i]};
@@ -125,7 +134,7 @@ struct error *snapshot_read(struct target *t, const struct golayout *lay, struct
 	uint64_t count, at;
 	struct error *err;
 
-	if (!headers || lay->n.g_startpc + 8 > HEADER_BYTES)
+	if (!headers || header_bytes(lay) > HEADER_BYTES)
 		return &error_no_memory;
 	err = target_read_u64(t, lay->v.allglen, &count);
 	if (!err)
@@ -145,6 +154,29 @@ struct error *snapshot_read(struct target *t, const struct golayout *lay, struct
 	}
 	*ret = s;
 	return NULL;
+}
+
+struct error *snapshot_read_labels(struct snapshot *s, struct labels *labels)
+{
+	struct labelled items[LABELS_BATCH];
+	size_t places[LABELS_BATCH], n = 0;
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < s->count; i++) {
+		const struct snapshot_goroutine *g = &s->items[i];
+
+		if (g->labels) {
+			places[n] = i;
+			items[n++] = (struct labelled){g->address, g->goid, g->labels, 0};
+		}
+		if (!n || (n < LABELS_BATCH && i + 1 < s->count))
+			continue;
+		err = labels_read(labels, items, n);
+		for (size_t k = 0; !err && k < n; k++)
+			s->items[places[k]].text = items[k].text;
+		n = 0;
+	}
+	return err;
 }
 
 void snapshot_release(struct snapshot *s)
@@ -198,6 +230,7 @@ struct states {
 	const struct snapshot *snapshot;
 	struct map read;    /* goid -> its place in the snapshot + 1 */
 	struct map told;    /* goids whose first event was seen */
+	struct map changed; /* goids whose labels are told of, or that were made, since */
 	struct map threads; /* that run somebody */
 	struct map ps;      /* that are held */
 	struct trace_events *ret;
@@ -282,6 +315,33 @@ static struct error *must_check add_all_told(struct states *s, const struct trac
 	return err;
 }
 
+/* Whose labels have changed while they were read is left out: one or the other may be meant. */
+static struct error *must_check add_labels(struct states *s, const struct trace_events *first)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < first->count; i++) {
+		const struct trace_event *ev = &first->items[i];
+
+		if (ev->kind == TRACE_LABELS || ev->kind == TRACE_CREATE)
+			claim(&s->changed, ev->g);
+	}
+	for (size_t i = 0; !err && i < s->snapshot->count; i++) {
+		const struct snapshot_goroutine *g = &s->snapshot->items[i];
+		struct trace_event ev = {.ns = 1,
+					 .m = TRACE_NO_M,
+					 .p = TRACE_NO_P,
+					 .g = g->goid,
+					 .kind = TRACE_LABELS,
+					 .arg = TRACE_LABELS_BY_ANOTHER,
+					 .text = g->text};
+
+		if (g->text && claim(&s->changed, g->goid))
+			err = add(s, &ev);
+	}
+	return err;
+}
+
 static struct error *must_check add_all_read(struct states *s)
 {
 	struct error *err = NULL;
@@ -310,8 +370,11 @@ struct error *snapshot_events(const struct snapshot *snapshot, const struct trac
 		err = add_all_told(&s, first);
 	if (!err)
 		err = add_all_read(&s);
+	if (!err)
+		err = add_labels(&s, first);
 	map_release(&s.read);
 	map_release(&s.told);
+	map_release(&s.changed);
 	map_release(&s.threads);
 	map_release(&s.ps);
 	return err;

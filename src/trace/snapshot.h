@@ -15,6 +15,7 @@
 #include "golayout/golayout.h"
 #include "target/target.h"
 #include "trace/event.h"
+#include "trace/labels.h"
 
 struct trace_events {
 	struct trace_event *items;
@@ -28,6 +29,9 @@ struct snapshot_goroutine {
 	uint64_t m; /* thread of who runs, or is in a system call; TRACE_NO_M */
 	uint32_t p;
 	enum trace_status status;
+	uint64_t address; /* of its g */
+	uint64_t labels;  /* g.labels */
+	uint32_t text;    /* of these, once snapshot_read_labels() was called; 0: none */
 };
 
 struct snapshot {
@@ -38,6 +42,8 @@ struct snapshot {
 
 struct error *snapshot_read(struct target *t, const struct golayout *lay,
 			    struct snapshot *ret) must_check;
+/* The labels of those that have them still. */
+struct error *snapshot_read_labels(struct snapshot *s, struct labels *labels) must_check;
 void snapshot_release(struct snapshot *s);
 
 /* The states at the beginning, as events, given the first events behind it. */

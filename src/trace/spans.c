@@ -5,6 +5,8 @@
 
 #include "base/array.h"
 #include "base/map.h"
+#include "base/strbuf.h"
+#include "trace/label_text.h"
 
 /* MAX_HELD: spans of a goroutine that wait for its name, at most. */
 enum { MAX_FRAMES = 255, MAX_HELD = 256 };
@@ -13,7 +15,9 @@ enum { MAX_FRAMES = 255, MAX_HELD = 256 };
 struct life {
 	struct span span;
 	bool named;        /* by a stack that has its start function; or it will not be */
-	struct span *held; /* until it is */
+	bool labels_known; /* those from the beginning on */
+	bool labelled;     /* somebody has said which labels it has */
+	struct span *held; /* until both are so */
 	size_t held_count;
 	size_t held_capacity;
 };
@@ -24,6 +28,14 @@ struct spans {
 	struct span_tables *tables;
 	struct map lives; /* goid -> struct life * */
 	uint64_t now;
+	/* The line of labels that was read last, which may go on: of whom, and who said it where.
+	 */
+	struct strbuf line;
+	uint64_t line_g;
+	uint64_t line_m;
+	uint64_t line_ns;
+	bool line_by_itself;
+	bool line_waits; /* to be complete */
 	struct error *error;
 };
 
@@ -101,18 +113,24 @@ static void give(struct spans *s, const struct span *span)
 /* What was held gets the name that is known now. */
 static void give_held(struct spans *s, struct life *life)
 {
+	life->named = life->labels_known = true;
 	for (size_t i = 0; i < life->held_count; i++) {
 		life->held[i].start = life->span.start;
 		give(s, &life->held[i]);
 	}
 	life->held_count = 0;
-	life->named = true;
+}
+
+static void settle(struct spans *s, struct life *life)
+{
+	if (life->named && life->labels_known)
+		give_held(s, life);
 }
 
 static void end_span(struct spans *s, struct life *life)
 {
 	life->span.end = s->now;
-	if (life->named) {
+	if (life->named && life->labels_known) {
 		give(s, &life->span);
 	} else if (life->held_count < MAX_HELD &&
 		   array_reserve(&life->held, &life->held_capacity, life->held_count + 1)) {
@@ -129,8 +147,8 @@ static void name(struct spans *s, struct life *life, uint64_t stack)
 	if (life->named)
 		return;
 	life->span.start = start_of(s, stack);
-	if (life->span.start)
-		give_held(s, life);
+	life->named = life->span.start;
+	settle(s, life);
 }
 
 static void life_destroy(struct spans *s, struct life *life)
@@ -151,6 +169,11 @@ static void change(struct spans *s, uint64_t g, enum trace_status state, uint32_
 		return;
 	if (stack)
 		name(s, life, stack);
+	/* Had it had labels from the beginning on, that had been said before it ran. */
+	if (life->span.state == TRACE_RUNNING && !life->labels_known) {
+		life->labels_known = true;
+		settle(s, life);
+	}
 	end_span(s, life);
 	life->span.state = state;
 	life->span.reason = reason;
@@ -168,6 +191,7 @@ static void create(struct spans *s, const struct trace_step *step, enum trace_st
 	life->span.stack = add_stack(s, step->arg[1]);
 	life->span.state = state;
 	life->span.begin = s->now;
+	life->labels_known = true;
 }
 
 static void end_life(struct spans *s, uint64_t g)
@@ -199,6 +223,80 @@ static uint32_t reason_of(struct spans *s, const struct trace_step *step)
 	return text(s, trace_reader_text(s->reader, step->arg[0]));
 }
 
+/* Who made the goroutine says what it has from its beginning on; so does who tells of one whose
+ * beginning was not seen. */
+static void labels_from_beginning(struct spans *s, struct life *life, uint32_t labels)
+{
+	for (size_t i = 0; i < life->held_count; i++)
+		life->held[i].labels = labels;
+	life->span.labels = labels;
+	life->labelled = life->labels_known = true;
+	settle(s, life);
+}
+
+static void set_labels(struct spans *s)
+{
+	struct life *life = map_find(&s->lives, s->line_g) ? life_of(s, s->line_g) : NULL;
+	uint32_t labels = text(s, s->line.data);
+
+	if (!life || (life->labelled && life->span.labels == labels))
+		return;
+	if (!s->line_by_itself && !life->labelled) {
+		labels_from_beginning(s, life, labels);
+		return;
+	}
+	life->labelled = life->labels_known = true;
+	settle(s, life);
+	end_span(s, life);
+	life->span.labels = labels;
+}
+
+/* The line is complete: it counts from the moment at which it began. */
+static void end_line(struct spans *s)
+{
+	uint64_t now = s->now;
+
+	if (!s->line_waits)
+		return;
+	s->line_waits = false;
+	s->now = s->line_ns;
+	set_labels(s);
+	s->now = now;
+}
+
+static void begin_line(struct spans *s, const struct trace_step *step, const char *message,
+		       bool by_itself)
+{
+	char *end = NULL;
+
+	s->line_by_itself = by_itself;
+	s->line_ns = step->ns;
+	s->line_m = step->m;
+	s->line_g = by_itself ? step->g : strtoull(message, &end, 10);
+	s->line_waits = true;
+	strbuf_reset(&s->line);
+	strbuf_adds(&s->line, end ? end + (*end == ' ') : message);
+}
+
+/* Labels; the program's own logs are passed over. */
+static void take_log(struct spans *s, const struct trace_step *step)
+{
+	const char *category = trace_reader_text(s->reader, step->arg[1]);
+	const char *message = trace_reader_text(s->reader, step->arg[2]);
+	bool by_itself = !strcmp(category, LABELS_BY_ITSELF);
+
+	if (!strcmp(category, LABELS_MORE)) {
+		if (s->line_waits && step->m == s->line_m)
+			strbuf_adds(&s->line, message);
+	} else {
+		end_line(s);
+		if (by_itself || !strcmp(category, LABELS_BY_ANOTHER))
+			begin_line(s, step, message, by_itself);
+	}
+	if (s->line.failed)
+		s->error = s->error ?: &error_no_memory;
+}
+
 static void take_switch(struct spans *s, const struct trace_step *step)
 {
 	if (step->op == OP_GO_SWITCH)
@@ -210,6 +308,8 @@ static void take_switch(struct spans *s, const struct trace_step *step)
 
 static void take(struct spans *s, const struct trace_step *step)
 {
+	if (step->op != OP_LOG)
+		end_line(s);
 	switch (step->op) {
 	case OP_GO_CREATE:
 		create(s, step, TRACE_RUNNABLE);
@@ -253,6 +353,9 @@ static void take(struct spans *s, const struct trace_step *step)
 	case OP_GO_SWITCH_DESTROY:
 		take_switch(s, step);
 		break;
+	case OP_LOG:
+		take_log(s, step);
+		break;
 	default:
 		break;
 	}
@@ -273,7 +376,10 @@ static void end_all(struct spans *s)
 struct error *spans_read(struct trace_reader *reader, const struct spans_options *options,
 			 struct span_tables *tables, uint64_t *ret_duration)
 {
-	struct spans s = {.options = *options, .reader = reader, .tables = tables};
+	struct spans s = {.options = *options,
+			  .reader = reader,
+			  .tables = tables,
+			  .line = STRBUF_INIT};
 	struct trace_step step;
 	struct error *err = NULL;
 	bool more = true;
@@ -286,7 +392,9 @@ struct error *spans_read(struct trace_reader *reader, const struct spans_options
 		take(&s, &step);
 	}
 	/* What a broken trace has so far counts as well. */
+	end_line(&s);
 	end_all(&s);
+	strbuf_release(&s.line);
 	*ret_duration = s.now;
 	return err ? err : s.error;
 }
@@ -307,6 +415,13 @@ struct span_frame span_frame(const struct span_tables *tables, uint32_t frame)
 	if (frame < tables->frames.count && tables->frames.strings[frame].length == sizeof(ret))
 		memcpy(&ret, tables->frames.strings[frame].data, sizeof(ret));
 	return ret;
+}
+
+bool span_is_system(const struct span_tables *tables, const struct span *span)
+{
+	const char *start = intern_get(&tables->texts, span->start);
+
+	return !strncmp(start, "runtime.", 8) && strcmp(start, "runtime.main") != 0;
 }
 
 void span_tables_release(struct span_tables *tables)

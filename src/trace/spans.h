@@ -35,6 +35,7 @@ struct span {
 	uint32_t reason; /* why it waits or was stopped; in texts, 0: not said */
 	uint32_t stack;  /* where: of a goroutine that runs, where it began to; 0: not known */
 	uint32_t start;  /* the goroutine's start function, in texts; 0: not known */
+	uint32_t labels; /* a line of trace/label_text.h, in texts; 0: none */
 };
 
 struct spans_options {
@@ -52,6 +53,10 @@ struct error *spans_read(struct trace_reader *reader, const struct spans_options
 /* The numbers of a stack's frames, and a frame. */
 const uint32_t *span_stack(const struct span_tables *tables, uint32_t stack, size_t *ret_count);
 struct span_frame span_frame(const struct span_tables *tables, uint32_t frame);
+
+/* It is of a goroutine of the runtime's own, as Go's tools tell them: what it does is nobody's work.
+ * Up to Go 1.19 those have the labels of whoever made them. */
+bool span_is_system(const struct span_tables *tables, const struct span *span);
 
 void span_tables_release(struct span_tables *tables);
 #define _cleanup_span_tables_ __attribute__((cleanup(span_tables_release)))

@@ -449,4 +449,5 @@ void state_release(struct state *s)
 	release_items(&s->processors);
 	map_release(&s->ended);
 	map_release(&s->tasks);
+	free(s->unsaid);
 }

@@ -24,6 +24,7 @@ struct region {
 struct state_g {
 	uint64_t id;
 	uint64_t start_pc; /* 0: not known */
+	uint32_t labels;   /* a text; 0: none */
 	enum trace_status status;
 	uint64_t seq;
 	struct state_m *m; /* running or in a system call: where */
@@ -70,6 +71,9 @@ struct state {
 	uint64_t last;
 	uint64_t gc_seq;
 	bool gc_runs;
+	uint64_t *unsaid; /* goroutines whose labels are still to be said */
+	size_t unsaid_count;
+	size_t unsaid_capacity;
 	bool gc_unsaid; /* this generation does not say yet that the collector runs */
 	/* Read from outside, when there may be no thread that can say it. */
 	struct state_counter gomaxprocs, heap_alloc, heap_goal;

@@ -5,6 +5,7 @@
 #ifndef TRACE_STEP_H
 #define TRACE_STEP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -52,7 +53,10 @@ enum trace_op {
 	OP_GO_SWITCH_DESTROY = 46,
 	OP_GO_CREATE_BLOCKED = 47, /* as OP_GO_CREATE */
 	OP_GO_STATUS_STACK = 48,   /* as OP_GO_STATUS; stack */
-	OP_COUNT
+	OP_COUNT,
+	/* In no file as it is: each format says it in its own way. The goroutine's id, its labels
+	 * (a text, 0: none), enum trace_labels_by (trace/event.h). */
+	OP_LABELS = 64,
 };
 
 /* A text: what happened between two events was not seen. */
@@ -83,6 +87,7 @@ struct trace_sink {
 	/* A generation begins: the steps that follow first say the state of everything. */
 	struct error *(*generation)(void *arg);
 	void *arg;
+	bool separate; /* who reads a generation does not know those before it */
 };
 
 #endif

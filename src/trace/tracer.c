@@ -46,6 +46,7 @@ struct tracer {
 	uint64_t last_ns; /* time of the last event */
 	uint64_t wait_ns;
 	uint64_t checked_ns;
+	uint64_t unread; /* sets of labels that the agent could not read, so far */
 	uint64_t events;
 	int priority; /* ours before */
 	bool more;    /* there was more than one batch holds */
@@ -77,6 +78,8 @@ static struct error *must_check open_all(struct tracer *tr, const struct image *
 				     &tr->decoder);
 	if (!err)
 		err = snapshot_read(tr->t, tr->lay, &tr->snapshot);
+	if (!err)
+		err = snapshot_read_labels(&tr->snapshot, decoder_labels(tr->decoder));
 	return err;
 }
 
@@ -238,6 +241,18 @@ static struct error *must_check add_states(struct tracer *tr, bool *ret_wait)
 	return err;
 }
 
+/* Labels lie where the heap has grown to: from now on the agent may read that too. */
+static void check_unread(struct tracer *tr)
+{
+	struct drain_stats drained;
+
+	drain_stats(tr->drain, &drained);
+	if (drained.labels_unread == tr->unread || tr->ended)
+		return;
+	tr->unread = drained.labels_unread;
+	error_destroy(inject_update_readable(tr->injection));
+}
+
 static struct error *must_check collect(struct tracer *tr)
 {
 	struct error *err = NULL;
@@ -250,6 +265,7 @@ static struct error *must_check collect(struct tracer *tr)
 		drain_collect(tr->drain, ticks_now(), ticks_of_ns(&tr->ticks, MARGIN_NS),
 			      tr->ended);
 		adapt_wait(tr);
+		check_unread(tr);
 	}
 	return err ? err : fill_batch(tr);
 }
@@ -306,6 +322,8 @@ void tracer_stats(const struct tracer *tr, struct tracer_stats *ret)
 		.lost = drained.lost + inject_lost(tr->injection) + drained.corrupt,
 		.stacks = stacks_count(decoder_stacks(tr->decoder)),
 		.stacks_lost = drained.stacks_lost,
+		.labels_cut = decoder_labels(tr->decoder)->cut,
+		.labels_lost = decoder_labels(tr->decoder)->dropped,
 		.bytes = drained.bytes,
 		.attach_pause_ns = inject_attach_ns(tr->injection),
 		.detach_pause_ns = inject_detach_ns(tr->injection),

@@ -31,6 +31,7 @@ class Track:
         self.slices = []    # (name, begin, end)
         self.instants = []  # (name, time)
         self.counts = []
+        self.labels = collections.Counter()  # what slices and instants are annotated with
         self.last = 0
 
 
@@ -76,8 +77,10 @@ class Trace:
             self.wrong.append(f"time goes back on {track.name}")
         track.last = time
         for annotation in event.debug_annotations:
-            assert self.annotations[annotation.name_iid] == "stack"
-            self.stacks[self.values[annotation.string_value_iid]] += 1
+            kind = self.annotations[annotation.name_iid]
+            assert kind in ("stack", "labels"), kind
+            counts = self.stacks if kind == "stack" else track.labels
+            counts[self.values[annotation.string_value_iid]] += 1
         for flow in event.flow_ids:
             self.flows[flow] = time
         for flow in event.terminating_flow_ids:

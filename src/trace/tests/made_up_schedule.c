@@ -197,13 +197,17 @@ static void annotate(struct schedule *s, int m)
 		TRACE_ASSIST_BEGIN, TRACE_ASSIST_END, TRACE_SWEEP_BEGIN,  TRACE_SWEEP_END,
 		TRACE_HEAP_ALLOC,   TRACE_HEAP_GOAL,  TRACE_GOMAXPROCS,   TRACE_LABEL,
 		TRACE_TASK_BEGIN,   TRACE_TASK_END,   TRACE_REGION_BEGIN, TRACE_REGION_END,
-		TRACE_LOG,
+		TRACE_LOG,          TRACE_LABELS,     TRACE_LABELS,       TRACE_LABELS,
 	};
 	struct trace_event *ev =
 		happen(s, m, kinds[next_random(s) % (sizeof(kinds) / sizeof(*kinds))],
 		       s->threads[m].g);
 
 	ev->arg = 1 + next_random(s) % 10;
+	if (ev->kind == TRACE_LABELS) {
+		ev->arg = next_random(s) % 2;
+		ev->g = ev->arg == TRACE_LABELS_BY_ITSELF ? ev->g : next_random(s) % 12;
+	}
 	if (ev->kind == TRACE_TASK_BEGIN)
 		ev->arg = ++s->task;
 }

@@ -48,9 +48,14 @@ static struct error *write_down(void *arg, const struct trace_step *step)
 
 	assert_true(step->ns > f->last);
 	f->last = step->ns;
-	assert_true(step->op < OP_COUNT);
-	strbuf_addf(&f->text, "%ld:%s %lu\n", (long)step->m, names[step->op] ?: "?",
-		    (unsigned long)step->arg[0]);
+	assert_true(step->op < OP_COUNT || step->op == OP_LABELS);
+	if (step->op == OP_LABELS)
+		strbuf_addf(&f->text, "%ld:Labels %lu %lu%s\n", (long)step->m,
+			    (unsigned long)step->arg[0], (unsigned long)step->arg[1],
+			    step->arg[2] == TRACE_LABELS_BY_ITSELF ? "" : " told");
+	else
+		strbuf_addf(&f->text, "%ld:%s %lu\n", (long)step->m, names[step->op] ?: "?",
+			    (unsigned long)step->arg[0]);
 	return NULL;
 }
 
@@ -250,6 +255,55 @@ static void a_thread_of_c_comes_and_goes(void **state)
 		  "9:GoStart 30\n9:GoSyscallBegin 2\n9:ProcStop 0\n9:GoDestroySyscall 0\n");
 }
 
+static void has_labels(struct fixture *f, uint64_t m, uint64_t g, uint32_t text,
+		       enum trace_labels_by by)
+{
+	struct trace_event ev = {.ns = f->last + 100,
+				 .m = m,
+				 .p = TRACE_NO_P,
+				 .g = g,
+				 .arg = by,
+				 .text = text,
+				 .kind = TRACE_LABELS};
+
+	assert_null(trace_model_add(f->model, &ev));
+}
+
+static void labels_are_told_once_and_by_somebody_who_runs(void **state)
+{
+	struct fixture *f = *state;
+
+	happens(f, TRACE_G_STATUS, TRACE_NO_M, TRACE_NO_P, 2, TRACE_WAITING);
+	has_labels(f, TRACE_NO_M, 2, 5, TRACE_LABELS_BY_ANOTHER);
+	expect(f, "-1:GoStatus 2\n");
+	happens(f, TRACE_P_STATUS, 7, 0, 0, PROC_RUNNING);
+	happens(f, TRACE_G_STATUS, 7, 0, 1, TRACE_RUNNING);
+	expect(f, "7:ProcStatus 0\n7:GoStatus 1\n7:Labels 2 5 told\n");
+	has_labels(f, 7, 1, 6, TRACE_LABELS_BY_ITSELF);
+	has_labels(f, 7, 1, 6, TRACE_LABELS_BY_ITSELF);
+	happens(f, TRACE_CREATE, 7, 0, 3, 0);
+	has_labels(f, 7, 3, 6, TRACE_LABELS_BY_ANOTHER);
+	has_labels(f, 7, 1, 0, TRACE_LABELS_BY_ITSELF);
+	expect(f, "7:Labels 1 6\n7:GoCreate 3\n7:Labels 3 6 told\n7:Labels 1 0\n");
+	has_labels(f, 7, 99, 6, TRACE_LABELS_BY_ANOTHER);
+	assert_int_equal(trace_model_stats(f->model).dropped, 1);
+}
+
+static void a_generation_on_its_own_tells_labels_again(void **state)
+{
+	struct fixture *f = *state;
+	struct trace_sink sink = {write_down, begin_generation, f, .separate = true};
+
+	trace_model_destroy(f->model);
+	assert_null(trace_model_create(&sink, &f->model));
+	begin(f);
+	has_labels(f, 7, 1, 6, TRACE_LABELS_BY_ITSELF);
+	assert_null(trace_model_new_generation(f->model, f->last));
+	happens(f, TRACE_CREATE, 7, 0, 3, 0);
+	expect(f, "7:Labels 1 6\n--\n7:ProcStatus 0\n7:GoStatus 1\n7:GoCreate 3\n"
+		  "7:Labels 1 6 told\n");
+}
+
 static void what_means_nothing_is_dropped(void **state)
 {
 	struct fixture *f = *state;
@@ -309,6 +363,8 @@ int main(void)
 		TEST(ranges_are_closed_before_their_goroutine_stops),
 		TEST(a_region_ends_those_inside_it_whose_ends_were_lost),
 		TEST(a_thread_of_c_comes_and_goes),
+		TEST(labels_are_told_once_and_by_somebody_who_runs),
+		TEST(a_generation_on_its_own_tells_labels_again),
 		TEST(what_means_nothing_is_dropped),
 		TEST(any_schedule_makes_a_trace),
 	};

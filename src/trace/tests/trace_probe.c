@@ -25,7 +25,7 @@ static const char *const names[TRACE_KINDS] = {
 	"stw_end",      "assist_begin", "assist_end",   "sweep_begin",
 	"sweep_end",    "heap_alloc",   "heap_goal",    "gomaxprocs",
 	"label",        "task_begin",   "task_end",     "region_begin",
-	"region_end",   "log",          "lost",
+	"region_end",   "log",          "labels",       "lost",
 };
 
 #define HISTORY 65536

@@ -2,20 +2,45 @@
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 
+#include <regex.h>
+
 #include "cli/cli.h"
 #include "profile/groups.h"
 #include "profile/read.h"
+#include "trace/requests.h"
 #include "trace/spans.h"
 #include "trace/summary.h"
+
+/* Functions that are called once for a request: of net/http's servers, HTTP/1 and 2, and of gRPC's.
+ */
+#define REPORT_ROOTS                                                                    \
+	"^net/http\\.serverHandler\\.ServeHTTP$|^(net/http\\.\\(\\*http2serverConn\\)|" \
+	"golang\\.org/x/net/http2\\.\\(\\*serverConn\\))\\.runHandler$|"                \
+	"^google\\.golang\\.org/grpc\\.\\(\\*Server\\)\\.handleStream$"
+
+/* What is wanted of a file. */
+struct report_wish {
+	const char *exe; /* --exe, or NULL */
+	/* Of a trace: */
+	const char *key;     /* its requests by the value of this label, or */
+	const regex_t *root; /* by what they run under */
+	const char *per;     /* the label by which they are grouped, or NULL */
+	bool no_profile;     /* the requests are all that is wanted */
+	bool labels;         /* the profile's samples have their labels */
+	const char *label;   /* and only those with this one are wanted, or NULL */
+	const char *value;
+};
 
 /* A recorded file, of whatever kind, as a profile; of a trace also what its goroutines did. */
 struct report_file {
 	const char *path;
-	const char *exe; /* --exe, or NULL: set by who opens it */
+	struct report_wish wish; /* set by who opens it */
 	struct profile_file profile;
 	bool is_trace;
+	uint64_t duration_ns; /* of a trace */
 	struct span_tables tables;
 	struct summary summary;
+	struct requests requests; /* what the wish says */
 };
 
 /* The whole of a file; the caller frees *ret. */
@@ -42,6 +67,18 @@ struct error *report_write_json(const struct report_file *file, const struct rep
 /* How the shares of two profiles differ, the greatest difference first. */
 struct error *report_write_diff(const struct report_file *before, const struct report_file *after,
 				const struct report_table *table, FILE *out) must_check;
+
+/* The requests of a trace, the slowest first; or, with --per, their groups. */
+struct report_requests {
+	const char *heading; /* what tells them apart */
+	bool groups;
+	size_t rows; /* at most; 0: all */
+};
+
+struct error *report_write_requests(const struct report_file *file,
+				    const struct report_requests *how, FILE *out) must_check;
+struct error *report_write_requests_json(const struct report_file *file,
+					 const struct report_requests *how, FILE *out) must_check;
 
 /* "12.3 s", "45 ms": at most 8 characters. */
 const char *report_time(uint64_t ns, char text[static 16]);

@@ -45,7 +45,7 @@ static bool begins_with(const uint8_t *bytes, size_t size, const char *text)
 static struct error *read_perfdata(const uint8_t *bytes, size_t size, struct report_file *ret)
 {
 	_cleanup_perfdata_remarks_ struct perfdata_remarks remarks = {0};
-	struct error *err = perfdata_read(bytes, size, ret->exe, &ret->profile, &remarks);
+	struct error *err = perfdata_read(bytes, size, ret->wish.exe, &ret->profile, &remarks);
 
 	for (size_t i = 0; !err && i < remarks.count; i++)
 		say("%s: %s", ret->path, remarks.lines[i]);
@@ -57,10 +57,12 @@ static struct error *read_bytes(const uint8_t *bytes, size_t size, struct report
 {
 	if (perf_file_is(bytes, size))
 		return read_perfdata(bytes, size, ret);
-	if (ret->exe)
+	if (ret->wish.exe)
 		return error_format(ERROR_USAGE, "--exe is for perf.data; this is none");
 	if (begins_with(bytes, size, "go 1."))
 		return report_read_trace(bytes, size, ret);
+	if (ret->wish.root || ret->wish.per)
+		return error_format(ERROR_USAGE, "--root and --per are for traces; this is none");
 	return profile_read(bytes, size, &ret->profile);
 }
 
@@ -81,4 +83,5 @@ void report_file_release(struct report_file *file)
 	profile_file_release(&file->profile);
 	span_tables_release(&file->tables);
 	summary_release(&file->summary);
+	requests_release(&file->requests);
 }

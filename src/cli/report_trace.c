@@ -3,9 +3,15 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/utf8.h"
 #include "cli/report.h"
 #include "profile/symbols.h"
+#include "trace/label_text.h"
+#include "trace/stretches.h"
 #include "trace/trace_reader.h"
+
+/* Of a sample. */
+#define MAX_LABELS 256
 
 /* The words of stacks are numbers of frames, behind the pseudo words. */
 #define FIRST_WORD (STACK_PC_LAST_PSEUDO + 1)
@@ -14,6 +20,8 @@ struct filling {
 	struct report_file *file;
 	uint64_t *pcs;
 	size_t capacity;
+	struct profile_label labels[MAX_LABELS];
+	struct stretches stretches;
 };
 
 static enum profile_state state_of(enum trace_status status)
@@ -49,9 +57,36 @@ static struct error *fill_stack(struct filling *f, const struct span *span,
 	return NULL;
 }
 
-static struct error *add_span(void *arg, const struct span *span)
+/* *ret_wanted: it has the one that is wanted. */
+static struct error *fill_labels(struct filling *f, const struct span *span,
+				 struct profile_sample *sample, bool *ret_wanted)
 {
-	struct filling *f = arg;
+	_cleanup_strbuf_ struct strbuf key = STRBUF_INIT, value = STRBUF_INIT;
+	const char *line = intern_get(&f->file->tables.texts, span->labels);
+	const struct report_wish *wish = &f->file->wish;
+	struct intern *strings = &f->file->profile.profile->strings;
+	struct profile_label *l = f->labels;
+
+	*ret_wanted = !wish->label;
+	if (span_is_system(&f->file->tables, span))
+		return NULL;
+	while (l < f->labels + MAX_LABELS && label_text_next(&line, &key, &value)) {
+		l->key = utf8_intern(strings, key.data, key.length);
+		l->value = utf8_intern(strings, value.data, value.length);
+		if (key.failed || value.failed || l->key == INTERN_FAILED ||
+		    l->value == INTERN_FAILED)
+			return &error_no_memory;
+		*ret_wanted |= wish->label && !strcmp(key.data, wish->label) &&
+			       !strcmp(value.data, wish->value);
+		l++;
+	}
+	sample->labels = f->labels;
+	sample->label_count = l - f->labels;
+	return NULL;
+}
+
+static struct error *add_sample(struct filling *f, const struct span *span)
+{
 	struct profile *p = f->file->profile.profile;
 	struct profile_sample sample = {
 		.state = state_of(span->state),
@@ -59,8 +94,11 @@ static struct error *add_span(void *arg, const struct span *span)
 		.wall_ns = span->end - span->begin,
 	};
 	struct error *err = fill_stack(f, span, &sample);
+	bool wanted = true;
 
-	if (err)
+	if (!err && f->file->wish.labels)
+		err = fill_labels(f, span, &sample, &wanted);
+	if (err || !wanted)
 		return err;
 	sample.cpu_ns = span->state == TRACE_RUNNING ? sample.wall_ns : 0;
 	if (span->state == TRACE_WAITING)
@@ -68,7 +106,22 @@ static struct error *add_span(void *arg, const struct span *span)
 					    intern_get(&f->file->tables.texts, span->reason));
 	if (sample.wait == INTERN_FAILED)
 		return &error_no_memory;
-	err = profile_add(p, &sample);
+	return profile_add(p, &sample);
+}
+
+static struct error *add_span(void *arg, const struct span *span)
+{
+	struct filling *f = arg;
+	const struct report_wish *wish = &f->file->wish;
+	struct error *err = NULL;
+
+	if (wish->key)
+		err = requests_add(&f->file->requests, &f->file->tables, span);
+	else if (wish->root)
+		err = stretches_add(&f->stretches, &f->file->tables, span);
+	if (err || wish->no_profile)
+		return err;
+	err = add_sample(f, span);
 	return err ? err : summary_add(&f->file->summary, span);
 }
 
@@ -85,28 +138,41 @@ static size_t frames_of(const void *functions, uint64_t word, struct go_frame *r
 	return 1;
 }
 
+static struct error *read_spans(struct trace_reader *reader, struct report_file *ret)
+{
+	struct filling filling = {.file = ret, .stretches = {.root = ret->wish.root}};
+	struct spans_options options = {add_span, &filling};
+	struct error *err;
+
+	ret->requests.key = ret->wish.key;
+	ret->requests.per = ret->wish.per;
+	filling.stretches.requests = &ret->requests;
+	err = spans_read(reader, &options, &ret->tables, &ret->duration_ns);
+	if (!err)
+		err = stretches_complete(&filling.stretches);
+	free(filling.pcs);
+	stretches_release(&filling.stretches);
+	return err;
+}
+
 struct error *report_read_trace(const void *bytes, size_t size, struct report_file *ret)
 {
 	_cleanup_trace_reader_ struct trace_reader *reader = NULL;
-	_cleanup_free_ uint64_t *pcs = NULL;
-	struct filling filling = {.file = ret};
-	struct spans_options options = {add_span, &filling};
 	struct symbol_source source = {frames_of, &ret->tables};
 	struct error *err;
-	uint64_t duration;
 
 	ret->is_trace = true;
 	ret->profile.profile = profile_create();
 	err = ret->profile.profile ? trace_reader_create(bytes, size, &reader) : &error_no_memory;
 	if (!err)
-		err = spans_read(reader, &options, &ret->tables, &duration);
-	pcs = filling.pcs;
+		err = read_spans(reader, ret);
 	if (err)
 		return err;
 	if (trace_reader_is_truncated(reader))
 		say("%s ends within a generation: this is what came before it", ret->path);
 	summary_complete(&ret->summary);
-	ret->profile.profile->duration_ns = duration;
+	requests_complete(&ret->requests, ret->duration_ns);
+	ret->profile.profile->duration_ns = ret->duration_ns;
 	err = profile_add_comment(ret->profile.profile, "gospect %s, from an execution trace (%s)",
 				  GOSPECT_VERSION, trace_reader_header(reader));
 	return err ? err : symbols_create(ret->profile.profile, &source, &ret->profile.symbols);

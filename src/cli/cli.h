@@ -25,8 +25,8 @@ struct verb {
 	struct error *(*run)(int argc, char **argv, int *ret);
 };
 
-extern const struct verb verb_doctor, verb_dump, verb_ps, verb_record, verb_report, verb_stack,
-	verb_symbolize, verb_top, verb_trace;
+extern const struct verb verb_doctor, verb_dump, verb_offcpu, verb_ps, verb_record, verb_report,
+	verb_stack, verb_symbolize, verb_top, verb_trace;
 
 /* Set by SIGINT and SIGTERM once stop_on_signals() was called. */
 extern volatile sig_atomic_t stop_requested;

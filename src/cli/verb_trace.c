@@ -1,22 +1,8 @@
-#include <errno.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/array.h"
-#include "base/cleanup.h"
-#include "base/clock.h"
 #include "cli/request.h"
-#include "trace/format.h"
-#include "trace/model.h"
-#include "trace/trace_file.h"
-#include "trace/tracer.h"
-
-/* A generation is complete after so much time or so many bytes: what is lost when we are killed,
- * and what a reader has to hold in memory. */
-#define GENERATION_NS 1000000000ull
-#define GENERATION_BYTES (8u << 20)
+#include "cli/tracing.h"
 
 enum { KEY_MAX_SIZE = 0x6000, KEY_FLIGHT, KEY_STACK_DEPTH };
 
@@ -127,238 +113,26 @@ static struct error *choose_format(struct trace_verb *v)
 	return NULL;
 }
 
-static volatile sig_atomic_t write_requested;
-
-static void on_write_request(int number)
+static struct error *trace(const struct trace_verb *v, struct subject *s)
 {
-	write_requested = 1;
-}
-
-static void on_stop(int number)
-{
-	stop_requested = 1;
-}
-
-/* However often we are told to stop: the agent is taken out first. */
-static void handle_signals(const struct trace_verb *v)
-{
-	struct sigaction stop = {.sa_handler = on_stop}, ask = {.sa_handler = on_write_request};
-
-	sigaction(SIGINT, &stop, NULL);
-	sigaction(SIGTERM, &stop, NULL);
-	sigaction(SIGHUP, &stop, NULL);
-	signal(SIGPIPE, SIG_IGN);
-	if (v->flight > 0)
-		sigaction(SIGUSR1, &ask, NULL);
-}
-
-/* A trace under way. */
-struct tracing {
-	const struct trace_verb *verb;
-	struct tracer *tracer;
-	struct trace_model *model;
-	struct trace_writer *writer;
-	struct trace_file *file;
-	uint64_t generation_ns; /* when it began */
-	uint64_t last_ns;       /* of the last event; then when the target was left alone */
-	bool full;
-};
-
-static void tracing_release(struct tracing *t)
-{
-	/* First of all the target is left alone. */
-	tracer_close(t->tracer);
-	trace_model_destroy(t->model);
-	if (t->writer)
-		t->verb->format->destroy(t->writer);
-	trace_file_close(t->file);
-}
-
-static struct error *add_generation(void *arg, const void *bytes, size_t size, uint64_t ns)
-{
-	struct tracing *t = arg;
-
-	/* No gap: after one that was left out there are none. */
-	t->full |= trace_file_is_full(t->file, size);
-	if (t->full)
-		return NULL;
-	return trace_file_add(t->file, bytes, size, ns);
-}
-
-static struct error *open_file(struct tracing *t)
-{
-	const struct trace_verb *v = t->verb;
-	struct trace_file_options file = {
-		.path = v->request.output.path ? v->request.output.path : "-",
-		.header = v->format->header,
-		.header_size = v->format->header_size,
-		.max_bytes = v->max_size * (1 << 20),
-		.flight_ns = v->flight * 1e9,
+	_cleanup_tracing_ struct tracing t = {0};
+	struct tracing_options o = {
+		.format = v->format,
+		.duration = v->duration,
+		.flight = v->flight,
+		.max_size = v->max_size,
+		.stack_depth = v->stack_depth,
+		.path = v->request.output.path ?: "-",
 	};
-
-	return trace_file_open(&file, &t->file);
-}
-
-static struct error *begin(struct tracing *t, const struct subject *s)
-{
-	const struct trace_verb *v = t->verb;
-	struct tracer_options tracer = {.stack_depth = v->stack_depth};
-	struct trace_writer_options writer = {
-		.functions = &s->image->functions,
-		.depth = v->stack_depth,
-		.separate = v->flight > 0,
-		.process = target_exe_name(s->target),
-		.pid = target_pid(s->target),
-		.generation = add_generation,
-		.arg = t,
-	};
-	struct trace_sink sink;
 	struct error *err;
 
-	err = tracer_open(s->target, s->image, s->layout, &tracer, &t->tracer);
-	if (err)
-		return err;
-	writer.stacks = tracer_stacks(t->tracer);
-	writer.texts = tracer_strings(t->tracer);
-	err = v->format->create(&writer, &t->writer);
-	if (err)
-		return err;
-	sink = v->format->sink(t->writer);
-	return trace_model_create(&sink, &t->model);
-}
-
-static struct error *add_events(struct tracing *t, const struct trace_batch *batch)
-{
-	struct error *err = NULL;
-
-	for (size_t i = 0; i < batch->count && !err && !t->full; i++) {
-		const struct trace_event *ev = &batch->events[i];
-
-		t->last_ns = ev->ns;
-		if (ev->ns - t->generation_ns >= GENERATION_NS ||
-		    t->verb->format->size(t->writer) >= GENERATION_BYTES) {
-			t->generation_ns = ev->ns;
-			err = trace_model_new_generation(t->model, ev->ns);
-		}
-		if (!err)
-			err = trace_model_add(t->model, ev);
-	}
-	return err;
-}
-
-/* What is being written now counts as well. */
-static bool is_full(const struct tracing *t)
-{
-	return t->full || trace_file_is_full(t->file, t->verb->format->size(t->writer));
-}
-
-static bool is_over(const struct tracing *t, uint64_t began)
-{
-	double seconds = (clock_now() - began) / 1e9;
-
-	say_progress("%.0f s, %lu events", seconds, trace_model_stats(t->model).events);
-	return stop_requested || is_full(t) ||
-	       (t->verb->duration > 0 && seconds >= t->verb->duration);
-}
-
-/* What is in memory, as it is now: a reader wants complete generations. */
-static struct error *write_flight(struct tracing *t)
-{
-	struct error *err = trace_model_new_generation(t->model, t->last_ns);
-
-	write_requested = 0;
-	t->generation_ns = t->last_ns;
+	tracing_handle_signals(&o);
+	err = tracing_open(&t, &o);
 	if (!err)
-		err = trace_file_write(t->file);
+		err = subject_open(&v->request.subject, s);
 	if (!err)
-		say("the last %.1f s are in %s", (t->last_ns - trace_file_began(t->file)) / 1e9,
-		    t->verb->request.output.path);
-	return err;
-}
-
-/* The trace goes to this moment, whether something happens until then or not. */
-static struct error *extend(struct tracing *t, uint64_t ns)
-{
-	if (t->full || ns <= t->last_ns)
-		return NULL;
-	t->last_ns = ns;
-	return trace_model_new_generation(t->model, ns);
-}
-
-static struct error *run_tracing(struct tracing *t)
-{
-	uint64_t began = clock_now(), stopped_ns = 0;
-	struct trace_batch batch = {0};
-	struct error *err = NULL;
-
-	while (!err && !batch.last) {
-		if (!stopped_ns && is_over(t, began)) {
-			err = tracer_stop(t->tracer);
-			stopped_ns = clock_now() - tracer_start(t->tracer);
-		}
-		if (!err)
-			err = tracer_next(t->tracer, &batch);
-		if (!err)
-			err = add_events(t, &batch);
-		if (!err && write_requested)
-			err = write_flight(t);
-	}
-	say_progress(NULL);
-	return err ? err : extend(t, stopped_ns);
-}
-
-static void say_summary(const struct tracing *t)
-{
-	const struct output_options *o = &t->verb->request.output;
-	struct tracer_stats stats;
-	bool named = o->path && strcmp(o->path, "-");
-	uint64_t pause;
-
-	tracer_stats(t->tracer, &stats);
-	pause = stats.attach_pause_ns > stats.detach_pause_ns ? stats.attach_pause_ns
-							      : stats.detach_pause_ns;
-	if (is_full(t))
-		say("the trace is as large as it may be, %g MB, and ended early; --max-size "
-		    "permits more",
-		    t->verb->max_size);
-	say("%.1f s, %lu events, %lu lost, %lu stacks%s, the target paused for %.2f ms at most%s%s",
-	    (t->last_ns - trace_file_began(t->file)) / 1e9, stats.events, stats.lost, stats.stacks,
-	    stats.stacks_lost ? " (too many to keep all)" : "", pause / 1e6, named ? " -> " : "",
-	    named ? o->path : "");
-}
-
-/* What was complete is kept, whatever went wrong. */
-static struct error *end(struct tracing *t, struct error *err)
-{
-	struct error *failed = NULL;
-
-	if (!err)
-		err = t->verb->format->finish(t->writer);
-	if (trace_file_began(t->file))
-		failed = trace_file_commit(t->file);
-	if (err && !failed && trace_file_began(t->file))
-		say("the trace up to there is kept");
-	if (!err && !failed)
-		say_summary(t);
-	if (err)
-		error_destroy(failed);
-	return err ? err : failed;
-}
-
-static struct error *trace(struct trace_verb *v, const struct subject_options *subject,
-			   struct subject *s)
-{
-	_cleanup_(tracing_release) struct tracing t = {.verb = v};
-	/* Opened first: a trace is not lost to a name that cannot be written. */
-	struct error *err = open_file(&t);
-
-	if (!err)
-		err = subject_open(subject, s);
-	if (!err)
-		err = begin(&t, s);
-	if (err)
-		return err;
-	return end(&t, run_tracing(&t));
+		err = tracing_begin(&t, s);
+	return err ? err : tracing_run(&t);
 }
 
 static struct error *run_trace(struct trace_verb *v, int *ret)
@@ -370,8 +144,7 @@ static struct error *run_trace(struct trace_verb *v, int *ret)
 		err = choose_format(v);
 	if (err)
 		return err;
-	handle_signals(v);
-	err = trace(v, &v->request.subject, &s);
+	err = trace(v, &s);
 	if (s.child)
 		*ret = subject_wait(&s);
 	return err;

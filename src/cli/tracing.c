@@ -1,0 +1,252 @@
+#include "cli/tracing.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "agent/abi.h"
+#include "base/clock.h"
+
+/* A generation is complete after so much time or so many bytes: what is lost when we are killed,
+ * and what a reader has to hold in memory. */
+#define GENERATION_NS 1000000000ull
+#define GENERATION_BYTES (8u << 20)
+
+static volatile sig_atomic_t write_requested;
+
+static void on_write_request(int number)
+{
+	write_requested = 1;
+}
+
+static void on_stop(int number)
+{
+	stop_requested = 1;
+}
+
+void tracing_handle_signals(const struct tracing_options *options)
+{
+	struct sigaction stop = {.sa_handler = on_stop}, ask = {.sa_handler = on_write_request};
+
+	sigaction(SIGINT, &stop, NULL);
+	sigaction(SIGTERM, &stop, NULL);
+	sigaction(SIGHUP, &stop, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	if (options->flight > 0)
+		sigaction(SIGUSR1, &ask, NULL);
+}
+
+void tracing_release(struct tracing *t)
+{
+	/* First of all the target is left alone. */
+	tracer_close(t->tracer);
+	trace_model_destroy(t->model);
+	if (t->writer)
+		t->options.format->destroy(t->writer);
+	trace_file_close(t->file);
+	*t = (struct tracing){0};
+}
+
+/* One more generation of this size would be too much. */
+static bool has_no_room(const struct tracing *t, size_t size)
+{
+	if (t->file)
+		return trace_file_is_full(t->file, size);
+	return t->options.bytes->length + size > t->options.max_size * (1 << 20);
+}
+
+static struct error *add_generation(void *arg, const void *bytes, size_t size, uint64_t ns)
+{
+	struct tracing *t = arg;
+
+	/* No gap: after one that was left out there are none. */
+	t->full |= has_no_room(t, size);
+	if (t->full)
+		return NULL;
+	if (t->file)
+		return trace_file_add(t->file, bytes, size, ns);
+	strbuf_add(t->options.bytes, bytes, size);
+	return t->options.bytes->failed ? &error_no_memory : NULL;
+}
+
+struct error *tracing_open(struct tracing *t, const struct tracing_options *options)
+{
+	struct trace_file_options file = {
+		.path = options->path,
+		.header = options->format->header,
+		.header_size = options->format->header_size,
+		.max_bytes = options->max_size * (1 << 20),
+		.flight_ns = options->flight * 1e9,
+	};
+
+	*t = (struct tracing){.options = *options};
+	if (options->path)
+		return trace_file_open(&file, &t->file);
+	strbuf_add(options->bytes, file.header, file.header_size);
+	return options->bytes->failed ? &error_no_memory : NULL;
+}
+
+struct error *tracing_begin(struct tracing *t, const struct subject *s)
+{
+	const struct tracing_options *o = &t->options;
+	struct tracer_options tracer = {.stack_depth = o->stack_depth};
+	struct trace_writer_options writer = {
+		.functions = &s->image->functions,
+		.depth = o->stack_depth,
+		.separate = o->flight > 0,
+		.process = target_exe_name(s->target),
+		.pid = target_pid(s->target),
+		.generation = add_generation,
+		.arg = t,
+	};
+	struct trace_sink sink;
+	struct error *err;
+
+	err = tracer_open(s->target, s->image, s->layout, &tracer, &t->tracer);
+	if (err)
+		return err;
+	writer.stacks = tracer_stacks(t->tracer);
+	writer.texts = tracer_strings(t->tracer);
+	err = o->format->create(&writer, &t->writer);
+	if (err)
+		return err;
+	sink = o->format->sink(t->writer);
+	return trace_model_create(&sink, &t->model);
+}
+
+static struct error *add_events(struct tracing *t, const struct trace_batch *batch)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < batch->count && !err && !t->full; i++) {
+		const struct trace_event *ev = &batch->events[i];
+
+		t->last_ns = ev->ns;
+		if (ev->ns - t->generation_ns >= GENERATION_NS ||
+		    t->options.format->size(t->writer) >= GENERATION_BYTES) {
+			t->generation_ns = ev->ns;
+			err = trace_model_new_generation(t->model, ev->ns);
+		}
+		if (!err)
+			err = trace_model_add(t->model, ev);
+	}
+	return err;
+}
+
+/* What is being written now counts as well. */
+static bool is_full(const struct tracing *t)
+{
+	return t->full || has_no_room(t, t->options.format->size(t->writer));
+}
+
+static bool is_over(const struct tracing *t, uint64_t began)
+{
+	double seconds = (clock_now() - began) / 1e9;
+
+	say_progress("%.0f s, %lu events", seconds, trace_model_stats(t->model).events);
+	return stop_requested || is_full(t) ||
+	       (t->options.duration > 0 && seconds >= t->options.duration);
+}
+
+/* What is in memory, as it is now: a reader wants complete generations. */
+static struct error *write_flight(struct tracing *t)
+{
+	struct error *err = trace_model_new_generation(t->model, t->last_ns);
+
+	write_requested = 0;
+	t->generation_ns = t->last_ns;
+	if (!err)
+		err = trace_file_write(t->file);
+	if (!err)
+		say("the last %.1f s are in %s", (t->last_ns - trace_file_began(t->file)) / 1e9,
+		    t->options.path);
+	return err;
+}
+
+/* The trace goes to this moment, whether something happens until then or not. */
+static struct error *extend(struct tracing *t, uint64_t ns)
+{
+	if (t->full || ns <= t->last_ns)
+		return NULL;
+	t->last_ns = ns;
+	return trace_model_new_generation(t->model, ns);
+}
+
+static struct error *take_all(struct tracing *t)
+{
+	uint64_t began = clock_now(), stopped_ns = 0;
+	struct trace_batch batch = {0};
+	struct error *err = NULL;
+
+	while (!err && !batch.last) {
+		if (!stopped_ns && is_over(t, began)) {
+			err = tracer_stop(t->tracer);
+			stopped_ns = clock_now() - tracer_start(t->tracer);
+		}
+		if (!err)
+			err = tracer_next(t->tracer, &batch);
+		if (!err)
+			err = add_events(t, &batch);
+		if (!err && write_requested)
+			err = write_flight(t);
+	}
+	say_progress(NULL);
+	return err ? err : extend(t, stopped_ns);
+}
+
+static void say_labels(const struct tracer_stats *stats)
+{
+	if (stats->labels_cut)
+		say("%lu labels were cut or left out: a value is kept up to %d bytes, a set up to "
+		    "%d labels and %d bytes",
+		    stats->labels_cut, AGENT_MAX_LABEL, AGENT_MAX_LABELS, AGENT_LABEL_BYTES);
+	if (stats->labels_lost)
+		say("%lu times a goroutine's labels could not be had: there were too many sets to "
+		    "keep, or it had others by then",
+		    stats->labels_lost);
+}
+
+static void say_summary(const struct tracing *t)
+{
+	const char *path = t->options.path;
+	struct tracer_stats stats;
+	bool named = path && strcmp(path, "-");
+	uint64_t pause, began = t->file ? trace_file_began(t->file) : 0;
+
+	tracer_stats(t->tracer, &stats);
+	pause = stats.attach_pause_ns > stats.detach_pause_ns ? stats.attach_pause_ns
+							      : stats.detach_pause_ns;
+	if (is_full(t))
+		say("the trace is as large as it may be, %g MB, and ended early; --max-size "
+		    "permits more",
+		    t->options.max_size);
+	say_labels(&stats);
+	say("%.1f s, %lu events, %lu lost, %lu stacks%s, the target paused for %.2f ms at most%s%s",
+	    (t->last_ns - began) / 1e9, stats.events, stats.lost, stats.stacks,
+	    stats.stacks_lost ? " (too many to keep all)" : "", pause / 1e6, named ? " -> " : "",
+	    named ? path : "");
+}
+
+/* What was complete is kept, whatever went wrong. */
+static struct error *end(struct tracing *t, struct error *err)
+{
+	struct error *failed = NULL;
+	bool any;
+
+	if (!err)
+		err = t->options.format->finish(t->writer);
+	any = t->file && trace_file_began(t->file);
+	if (any)
+		failed = trace_file_commit(t->file);
+	if (err && !failed && any)
+		say("the trace up to there is kept");
+	if (!err && !failed)
+		say_summary(t);
+	if (err)
+		error_destroy(failed);
+	return err ? err : failed;
+}
+
+struct error *tracing_run(struct tracing *t)
+{
+	return end(t, take_all(t));
+}

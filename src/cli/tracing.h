@@ -1,0 +1,47 @@
+/* A trace of a live process, from its beginning to its end: shared by the verbs that make one. */
+#ifndef CLI_TRACING_H
+#define CLI_TRACING_H
+
+#include "base/strbuf.h"
+#include "cli/subject.h"
+#include "trace/format.h"
+#include "trace/model.h"
+#include "trace/trace_file.h"
+#include "trace/tracer.h"
+
+struct tracing_options {
+	const struct trace_format *format;
+	double duration; /* seconds; 0: until interrupted */
+	double flight;   /* keep so many seconds in memory; 0: write all as it comes */
+	double max_size; /* MB */
+	unsigned int stack_depth;
+	const char *path; /* "-": standard output; NULL: into `bytes` */
+	struct strbuf *bytes;
+};
+
+/* A trace under way. */
+struct tracing {
+	struct tracing_options options;
+	struct tracer *tracer;
+	struct trace_model *model;
+	struct trace_writer *writer;
+	struct trace_file *file;
+	uint64_t generation_ns; /* when it began */
+	uint64_t last_ns;       /* of the last event; then when the target was left alone */
+	bool full;
+};
+
+/* However often we are told to stop: the agent is taken out first. */
+void tracing_handle_signals(const struct tracing_options *options);
+
+/* Opens the file: before the target is, so that no trace is lost to a name that cannot be written.
+ */
+struct error *tracing_open(struct tracing *t, const struct tracing_options *options) must_check;
+/* Puts the agent into the target. */
+struct error *tracing_begin(struct tracing *t, const struct subject *s) must_check;
+/* Traces for as long as it was asked for, gives the file its name, and says what came of it. */
+struct error *tracing_run(struct tracing *t) must_check;
+void tracing_release(struct tracing *t);
+#define _cleanup_tracing_ __attribute__((cleanup(tracing_release)))
+
+#endif

@@ -1,0 +1,204 @@
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/outfile.h"
+#include "cli/fill.h"
+#include "cli/recording.h"
+#include "cli/report_ask.h"
+#include "cli/request.h"
+#include "cli/tracing.h"
+
+enum { KEY_MAX_SIZE = 0x7200, KEY_SAMPLED };
+
+struct offcpu_verb {
+	struct request request;
+	struct report_ask ask;
+	struct recording_options recording; /* its duration is the trace's too */
+	double max_size;                    /* MB */
+	bool sampled;
+};
+
+static const struct argp_option options[] =
+	{{"max-size", KEY_MAX_SIZE, "MB", 0,
+	  "End the trace, which is kept in memory, when it is so large (256)", 4},
+	 {"sampled", KEY_SAMPLED, NULL, 0,
+	  "Do not trace: sample from outside, without touching the target; less exact, and said by "
+	  "how much. -r and --budget are for this",
+	  4},
+	 {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct offcpu_verb *v = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &v->request;
+		state->child_inputs[1] = &v->recording;
+		state->child_inputs[2] = &v->ask;
+		return 0;
+	case KEY_MAX_SIZE:
+		if (!parse_number(arg, 1, 1e6, &v->max_size))
+			return wrong_option(state, "'%s' is no size in MB (1 to 1e+06)", arg);
+		return 0;
+	case KEY_SAMPLED:
+		v->sampled = true;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp_child children[] = {{&request_without_filter_argp, 0, NULL, 0},
+					     {&recording_argp, 0, NULL, 0},
+					     {&report_ask_argp, 0, NULL, 0},
+					     {0}};
+static const struct argp argp = {
+	options,
+	parse,
+	"-p PID\n-- COMMAND ARGS...",
+	"Says for each request what it did and what it waited for: time running, runnable, in system "
+	"calls and blocked, by reason and by stack, the slowest first. A request is what has one "
+	"value of a label (runtime/pprof), or, without labels, a stretch under a handler. It traces "
+	"the target, so the times are exact; where that is refused it samples.\v"
+	"Formats: text, json (the table); pprof, folded, speedscope, html (a profile).\n"
+	"\n"
+	"Examples: gospect offcpu -p 1234 -d 5 --by label:trace_id\n"
+	"          gospect offcpu -p 1234 -d 5 --by label:trace_id --per label:route\n"
+	"          gospect offcpu -p 1234 -d 5 --by label:trace_id --only 4f2a -o slow.html\n"
+	"          gospect offcpu -p 1234 -d 5 --by request",
+	children,
+	NULL,
+	NULL};
+
+static struct error *check(struct offcpu_verb *v)
+{
+	struct error *err = subject_check(&v->request.subject, "offcpu");
+
+	if (!err && v->ask.table.key != GROUP_LABEL && !v->ask.root)
+		return error_format(ERROR_USAGE,
+				    "offcpu: what is a request? Give --by label:KEY, --by request "
+				    "or --root REGEX");
+	if (!err)
+		err = report_ask_check(&v->ask, &v->request.output, "offcpu");
+	if (!err && v->sampled && (v->ask.root || v->ask.groups))
+		return error_format(ERROR_USAGE,
+				    "offcpu: samples do not tell one request without labels from "
+				    "the next, nor when each began and ended: leave out --sampled");
+	return err;
+}
+
+/* The trace is in memory: then it is read as one from a file would be. */
+static struct error *trace(const struct offcpu_verb *v, const struct subject *s,
+			   struct strbuf *bytes, bool *ret_refused)
+{
+	_cleanup_tracing_ struct tracing t = {0};
+	struct tracing_options o = {
+		.format = &trace_format_go,
+		.duration = v->recording.duration,
+		.max_size = v->max_size,
+		/* The function that a request is under is far out. */
+		.stack_depth = v->ask.root ? TRACER_MAX_DEPTH : 32,
+		.bytes = bytes,
+	};
+	struct error *err = tracing_open(&t, &o);
+
+	if (err)
+		return err;
+	err = tracing_begin(&t, s);
+	*ret_refused = err && (err->code == ERROR_UNSUPPORTED || err->code == ERROR_DENIED);
+	return err ? err : tracing_run(&t);
+}
+
+/* A row is a part of all time: that is what the error is of. */
+static void say_error(const struct wall_result *r)
+{
+	say("sampled: a row's time is right within %.3g ms, 19 times of 20, and what took less than "
+	    "%.3g ms may be missing",
+	    r->error * r->goroutines * r->duration_ns / 1e6,
+	    r->looks > 0 ? r->duration_ns / 1e6 / r->looks : 0);
+}
+
+static struct error *sample(const struct offcpu_verb *v, const struct subject *s,
+			    struct report_file *file)
+{
+	_cleanup_recording_ struct recording r = {0};
+	_cleanup_filter_ struct filter labelled = {.label = v->ask.table.label};
+	struct profile *p = file->profile.profile = profile_create();
+	struct error *err = p ? fill_process(p, s) : &error_no_memory;
+	uint64_t samples;
+	struct code code;
+
+	if (!err)
+		err = recording_take(&v->recording, s, &r);
+	if (!err)
+		err = recording_fill(&r, &labelled, p, &samples);
+	if (err)
+		return err;
+	recording_say(&r, samples, NULL);
+	say_error(wall_sampler_result(r.sampler));
+	code = recording_code(&r);
+	return profile_symbolize_code(p, &code, &file->profile.symbols);
+}
+
+static struct error *measure(struct offcpu_verb *v, const struct subject *s,
+			     struct report_file *file)
+{
+	_cleanup_strbuf_ struct strbuf bytes = STRBUF_INIT;
+	bool refused = false;
+	struct error *err;
+
+	if (v->sampled)
+		return sample(v, s, file);
+	err = trace(v, s, &bytes, &refused);
+	if (!err)
+		return report_read_trace(bytes.data, bytes.length, file);
+	if (!refused || v->ask.root || v->ask.groups)
+		return err;
+	say("%s; sampling instead", err->message);
+	error_destroy(err);
+	return sample(v, s, file);
+}
+
+static struct error *run_offcpu(struct offcpu_verb *v, int *ret)
+{
+	_cleanup_report_file_ struct report_file file = {.path = "what was seen"};
+	_cleanup_outfile_ struct outfile out = {0};
+	_cleanup_subject_ struct subject s = {0};
+	struct error *err = check(v);
+
+	/* Opened first: a trace is not lost to a name that cannot be written. */
+	if (!err)
+		err = outfile_open(v->request.output.path ?: "-", &out);
+	if (err)
+		return err;
+	tracing_handle_signals(&(struct tracing_options){0});
+	file.wish = report_ask_wish(&v->ask);
+	err = subject_open(&v->request.subject, &s);
+	if (!err)
+		err = measure(v, &s, &file);
+	if (!err)
+		err = report_ask_write(&v->ask, &file, out.stream);
+	if (!err)
+		err = outfile_commit(&out);
+	if (s.child)
+		*ret = subject_wait(&s);
+	return err;
+}
+
+static struct error *run(int argc, char **argv, int *ret)
+{
+	struct offcpu_verb v = {.recording = RECORDING_DEFAULTS,
+				.ask = REPORT_ASK_INIT,
+				.max_size = 256};
+	bool help;
+	struct error *err = parse_options(&argp, "offcpu", argc, argv, &v, &help);
+
+	if (!err && !help)
+		err = run_offcpu(&v, ret);
+	report_ask_release(&v.ask);
+	request_release(&v.request);
+	return err;
+}
+
+const struct verb verb_offcpu = {"offcpu", "why requests are slow: what each did and waited for",
+				 run};

@@ -84,7 +84,8 @@ void summary_complete(struct summary *s)
 	for (size_t i = 0; i < s->count; i++)
 		qsort(s->rows[i].reasons, s->rows[i].reason_count, sizeof(*s->rows[i].reasons),
 		      by_reason_time);
-	qsort(s->rows, s->count, sizeof(*s->rows), by_time);
+	if (s->count)
+		qsort(s->rows, s->count, sizeof(*s->rows), by_time);
 }
 
 void summary_release(struct summary *s)

@@ -23,14 +23,29 @@ def tolerance(ns):
     return max(20_000, ns / 100)
 
 
+def is_patched(pid):
+    """The first function that is hooked begins with a jump: all threads stand still until the last
+    one does (inject/stub.h: struct code_head)."""
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
+        head = next((int(line.split("-")[0], 16) for line in maps
+                     if "memfd:gospect-code" in line and line.split()[2] == "00000000"), None)
+    if head is None:
+        return False
+    with open(f"/proc/{pid}/mem", "rb") as memory:
+        try:
+            memory.seek(head + 72)
+            memory.seek(int.from_bytes(memory.read(8), "little"))
+            return memory.read(1) == b"\xe9"
+        except OSError:  # the page of the trace before
+            return False
+
+
 class Traced:
     """gospect, in a process of its own, is at work on a program until it is told to end."""
 
     def __init__(self, *args, pid):
         self.process = gospect.start(*args)
-        maps = f"/proc/{pid}/maps"
-        wait_until(lambda: "gospect" in open(maps, encoding="utf-8").read(), what="the agent")
-        time.sleep(0.2)
+        wait_until(lambda: is_patched(pid), 30, what="the agent")
 
     def end(self):
         self.process.send_signal(signal.SIGINT)

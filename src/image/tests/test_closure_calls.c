@@ -26,22 +26,28 @@ static uint64_t entry_of(int function)
 	return TEXT + function * SIZE;
 }
 
-static void put(struct fixture *f, size_t at, const void *opcode, size_t size, uint64_t target)
+/* The distance from the end of the instruction, which it ends in. */
+static void put_distance(struct fixture *f, size_t at, uint64_t target)
 {
-	int32_t distance = target - (TEXT + at + size + 4);
+	int32_t distance = target - (TEXT + at + 4);
 
-	memcpy(f->program.code + at, opcode, size);
-	memcpy(f->program.code + at + size, &distance, sizeof(distance));
+	memcpy(f->program.code + at, &distance, sizeof(distance));
 }
 
+/* LEA rax, [rip + rel32] */
 static void put_lea(struct fixture *f, size_t at, uint64_t target)
 {
-	put(f, at, "\x48\x8d\x05", 3, target);
+	f->program.code[at] = 0x48;
+	f->program.code[at + 1] = 0x8d;
+	f->program.code[at + 2] = 0x05;
+	put_distance(f, at + 3, target);
 }
 
+/* CALL rel32 */
 static void put_call(struct fixture *f, size_t at, uint64_t target)
 {
-	put(f, at, "\xe8", 1, target);
+	f->program.code[at] = 0xe8;
+	put_distance(f, at + 1, target);
 }
 
 static int set_up(void **state)

@@ -130,8 +130,9 @@ enum walk_end switch_follow(struct running_walk *w, const struct step *step, boo
 /* Whether it has switched, or, of the innermost frame, may have. */
 bool switch_is_done(const struct running_walk *w, const struct step *step);
 
-/* running_systemstack.c: the return address that systemstack has left on the goroutine's stack under
- * a function that returns to `next`; 0: not known. `pc` is systemstack's, the last word so far. */
+/* running_systemstack.c: the return address that systemstack has left on the goroutine's stack
+ * under a function that returns to `next`; 0: not known. `pc` is systemstack's, the last word so
+ * far. */
 uint64_t systemstack_return_address(struct running_walk *w, uint64_t pc, uint64_t next);
 
 /* running_method.c: the stack of the sample by the method that the stacks are of, in the place of

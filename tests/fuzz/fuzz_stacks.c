@@ -30,7 +30,7 @@ struct stack_header {
 	uint8_t exact_pc;
 	uint8_t whole;
 	uint8_t chain;
-	uint8_t unused;
+	uint8_t below;
 	uint32_t size;
 	uint64_t words[MAX_CHAIN];
 };
@@ -125,7 +125,35 @@ static void unwind_running(struct running_unwinder *u, struct stacks *s, bool ar
 	check(s, result.stack);
 }
 
-static void unwind_one(struct stacks *s, struct running_unwinder *u, bool arm64, struct cursor *c)
+/* By each method for which it takes no file. */
+struct unwinders {
+	struct stacks *stacks[2];
+	struct running_unwinder *running[2];
+};
+
+static void unwinders_init(struct unwinders *u, const struct pclntab *functions,
+			   enum machine machine)
+{
+	static const struct unwinding by[2] = {{UNWIND_PCSP, NULL}, {UNWIND_FP, NULL}};
+
+	for (int i = 0; i < 2; i++) {
+		u->stacks[i] = stacks_create(functions, machine);
+		fuzz_require(u->stacks[i]);
+		stacks_unwind_by(u->stacks[i], &by[i]);
+		u->running[i] = running_unwinder_create(u->stacks[i], functions, machine, NULL);
+		fuzz_require(u->running[i]);
+	}
+}
+
+static void unwinders_release(struct unwinders *u)
+{
+	for (int i = 0; i < 2; i++) {
+		running_unwinder_destroy(u->running[i]);
+		stacks_destroy(u->stacks[i]);
+	}
+}
+
+static void unwind_one(const struct unwinders *u, bool arm64, struct cursor *c)
 {
 	struct stack_header h;
 	struct stack_memory m;
@@ -139,45 +167,43 @@ static void unwind_one(struct stacks *s, struct running_unwinder *u, bool arm64,
 		.pc = h.pc,
 		.sp = h.sp,
 		.lr = h.lr,
+		.fp = h.sp + (h.words[1] & 0xff8) - 16,
+		.below = h.below & 16,
 		.start_pc = h.start_pc,
 		.exact_pc = h.exact_pc & 1,
 		.size = h.size < left ? h.size : left,
 		.whole = h.whole & 1,
 	};
-	bytes = malloc(m.size);
+	bytes = calloc(1, m.below + m.size);
 	fuzz_require(bytes);
-	memcpy(bytes, cursor_bytes(c, m.size), m.size);
-	m.bytes = bytes;
-	fuzz_require(!stacks_unwind(s, &m, &id));
-	check(s, id);
-	fuzz_accepted += id != STACK_NONE;
-	/* By the template, if there is one now. */
-	fuzz_require(!stacks_unwind(s, &m, &again) && id == again);
-	unwind_running(u, s, arm64, &h, &m);
+	memcpy(bytes + m.below, cursor_bytes(c, m.size), m.size);
+	m.bytes = bytes + m.below;
+	for (int i = 0; i < 2; i++) {
+		fuzz_require(!stacks_unwind(u->stacks[i], &m, &id));
+		check(u->stacks[i], id);
+		fuzz_accepted += id != STACK_NONE;
+		/* By the template, if there is one now. */
+		fuzz_require(!stacks_unwind(u->stacks[i], &m, &again) && id == again);
+		unwind_running(u->running[i], u->stacks[i], arm64, &h, &m);
+	}
 	free(bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct cursor c = cursor_of(data, size, "input");
-	struct running_unwinder *u;
 	struct made_functions made;
-	struct stacks *s;
+	struct unwinders u;
 	struct header h;
 
 	if (size < sizeof(h))
 		return 0;
 	memcpy(&h, cursor_bytes(&c, sizeof(h)), sizeof(h));
 	make_table(&h, &made);
-	s = stacks_create(&made.tab, h.arm64 & 1 ? MACHINE_ARM64 : MACHINE_AMD64);
-	fuzz_require(s);
-	u = running_unwinder_create(s, &made.tab, h.arm64 & 1 ? MACHINE_ARM64 : MACHINE_AMD64,
-				    NULL);
-	fuzz_require(u);
+	unwinders_init(&u, &made.tab, h.arm64 & 1 ? MACHINE_ARM64 : MACHINE_AMD64);
 	for (int i = 0; i < h.stacks && (size_t)(c.end - c.at) >= sizeof(struct stack_header); i++)
-		unwind_one(s, u, h.arm64 & 1, &c);
-	running_unwinder_destroy(u);
-	stacks_destroy(s);
+		unwind_one(&u, h.arm64 & 1, &c);
+	unwinders_release(&u);
 	made_functions_release(&made);
 	return 0;
 }

@@ -27,7 +27,7 @@ _gospect() {
 		;;
 	esac
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'ps dump stack record top trace report symbolize doctor --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W 'ps dump stack record top trace offcpu report symbolize doctor --help --version' -- "$cur"))
 		return
 	fi
 	case $verb in
@@ -47,7 +47,10 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --stack-depth --help" -- "$cur"))
 		;;
 	report)
-		COMPREPLY=($(compgen -f -W "$output --by --rows --diff --exe --help" -- "$cur"))
+		COMPREPLY=($(compgen -f -W "$output --by --only --root --per --rows --diff --exe --help" -- "$cur"))
+		;;
+	offcpu)
+		COMPREPLY=($(compgen -W "$target $output -d --duration --by --only --root --per -n --rows --sampled -r --rate --budget --max-size --help" -- "$cur"))
 		;;
 	symbolize)
 		COMPREPLY=($(compgen -f -W "$output --exe --debug-dir --help" -- "$cur"))

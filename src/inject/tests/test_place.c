@@ -48,6 +48,23 @@ static void what_depends_on_its_place_is_passed_over(void **state)
 	assert_int_equal(offset, 11);
 }
 
+static void what_depends_on_its_place_may_be_asked_for(void **state)
+{
+	/* push rbp; mov rbp, rsp; cmp dword [rip+256], 7; mov [rsp+16], rax */
+	static const uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0x83, 0x3d, 0,    1,   0,
+				       0,    7,    0x48, 0x89, 0x44, 0x24, 0x10, 0xc3};
+	struct place place;
+
+	assert_null(place_at_body("f", AT, code, sizeof(code), PLACE_RAX | PLACE_RELATIVE, false,
+				  &place));
+	assert_int_equal(place.address, AT + 4);
+	assert_int_equal(place.length, 7);
+	assert_int_equal(place.relative, 2);
+	assert_null(place_at_body("f", AT, code, sizeof(code), PLACE_RAX, false, &place));
+	assert_int_equal(place.address, AT + 11);
+	assert_int_equal(place.relative, 0);
+}
+
 static void flags_that_are_still_wanted_forbid_a_place(void **state)
 {
 	/* push rbp; mov rbp, rsp; test rax, rax; mov [rsp+16], rax; je +2; nop; ret */
@@ -135,6 +152,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_place_is_behind_the_frame),
 		cmocka_unit_test(what_depends_on_its_place_is_passed_over),
+		cmocka_unit_test(what_depends_on_its_place_may_be_asked_for),
 		cmocka_unit_test(flags_that_are_still_wanted_forbid_a_place),
 		cmocka_unit_test(a_changed_argument_forbids_a_place),
 		cmocka_unit_test(behind_a_call_there_are_no_arguments),

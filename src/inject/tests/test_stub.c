@@ -25,7 +25,7 @@ enum {
 };
 
 /* Of made structures: one word each. */
-enum { G_M, G_HI, G_SP, G_PC, G_BP, G_STATUS, G_GOID, G_REASON, G_START, G_WORDS };
+enum { G_M, G_HI, G_SP, G_PC, G_BP, G_STATUS, G_GOID, G_REASON, G_START, G_LABELS, G_WORDS };
 enum { M_PROCID, M_CURG, M_P, M_VDSO_SP, M_VDSO_PC, M_WORDS };
 enum { P_ID, P_MODE, P_WORDS };
 
@@ -62,6 +62,7 @@ static void fill_config(struct made *d)
 				   .g_goid = G_GOID * 8,
 				   .g_waitreason = G_REASON * 8,
 				   .g_startpc = G_START * 8,
+				   .g_labels = G_LABELS * 8,
 				   .m_procid = M_PROCID * 8,
 				   .m_curg = M_CURG * 8,
 				   .m_p = M_P * 8,
@@ -75,6 +76,7 @@ static void fill_config(struct made *d)
 				   /* whatever calls the function is its scheduler */
 				   .park_m = {0, UINT64_MAX}};
 	c->places[HOOK_CASGSTATUS] = c->places[HOOK_P_STOP] = d->place.address;
+	c->places[HOOK_LABELS] = d->place.address;
 }
 
 static void make_shared(struct made *d)
@@ -128,8 +130,9 @@ static void make_goroutine(struct made *d)
 	d->stack[31] = 0x1003;
 }
 
-/* The function, patched by a hook of that kind. */
-static void make(struct made *d, enum agent_hook hook, enum stub_p kind)
+/* The code, patched by a hook of that kind. */
+static void make_of(struct made *d, const uint8_t *code, size_t size, unsigned int arguments,
+		    enum agent_hook hook, enum stub_p kind)
 {
 	static const uint32_t enabled = 1;
 	struct stub_numbers numbers = {.g_m = G_M * 8,
@@ -143,11 +146,9 @@ static void make(struct made *d, enum agent_hook hook, enum stub_p kind)
 	d->memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE | PROT_EXEC,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(d->memory, MAP_FAILED);
-	memcpy(d->memory + FUNCTION, function, sizeof(function));
-	assert_null(place_at_body("function", word_of(d->memory + FUNCTION), function,
-				  sizeof(function), PLACE_RAX | PLACE_RBX | PLACE_RCX, false,
-				  &d->place));
-	assert_int_equal(d->place.address, word_of(d->memory) + 8);
+	memcpy(d->memory + FUNCTION, code, size);
+	assert_null(place_at_body("function", word_of(d->memory + FUNCTION), code, size, arguments,
+				  false, &d->place));
 	make_shared(d);
 	make_goroutine(d);
 	fill_config(d);
@@ -159,12 +160,20 @@ static void make(struct made *d, enum agent_hook hook, enum stub_p kind)
 				.spare_slots = word_of(slot_of(d, P_SLOTS))};
 	h->places[hook].address = d->place.address;
 	h->places[hook].length = d->place.length;
+	h->places[hook].relative = d->place.relative;
 	memcpy(h->places[hook].bytes, d->place.bytes, PLACE_MAX_BYTES);
 	assert_true(stubs_write(h, &numbers, kinds, d->memory + CODE));
 	assert_true(agent_blob_size <= CONTROL - AGENT);
 	memcpy(d->memory + AGENT, agent_blob, agent_blob_size);
 	memcpy(d->memory + CONTROL, &enabled, sizeof(enabled));
-	assert_true(stub_jump(&h->places[hook], d->memory + FUNCTION + 8));
+	assert_true(
+		stub_jump(&h->places[hook], d->memory + (d->place.address - word_of(d->memory))));
+}
+
+static void make(struct made *d, enum agent_hook hook, enum stub_p kind)
+{
+	make_of(d, function, sizeof(function), PLACE_RAX | PLACE_RBX | PLACE_RCX, hook, kind);
+	assert_int_equal(d->place.address, word_of(d->memory) + 8);
 }
 
 static void unmake(struct made *d)
@@ -317,6 +326,35 @@ static void other_hooks_keep_every_register(void **state)
 	unmake(&d);
 }
 
+/* What refers to memory from where it is refers to the same from elsewhere; and labels that lie
+ * where nothing may be read are told by their address. */
+static void an_instruction_that_is_relative_is_executed_elsewhere(void **state)
+{
+	/* push rbp; mov rbp, rsp; cmp dword [rip+0xf5], 7; sete bl; pop rbp; ret */
+	static const uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0x83, 0x3d, 0xf5, 0,
+				       0,    0,    7,    0x0f, 0x94, 0xc3, 0x5d, 0xc3};
+	static struct made d;
+	struct registers r;
+	uint64_t n[4];
+
+	make_of(&d, code, sizeof(code), PLACE_RAX | PLACE_RELATIVE, HOOK_LABELS, STUB_P_OF_THREAD);
+	for (uint32_t value = 6; value <= 8; value++) {
+		memcpy(d.memory + 0x100, &value, sizeof(value));
+		r = some_registers(&d, 0, 0);
+		r.r14 = word_of(d.g);
+		r.rax = 4096;
+		call_function(&d, &r);
+		assert_int_equal(r.rbx & 0xff, value == 7);
+		assert_int_equal(r.rax, 4096);
+	}
+	assert_left_well(&d);
+	assert_int_equal(first_record(&d, 1, n, 4), RECORD_LABELS_UNREAD);
+	assert_int_equal(n[1], 300);
+	assert_int_equal(n[2], word_of(d.g));
+	assert_int_equal(n[3], 4096);
+	unmake(&d);
+}
+
 static void who_has_no_processor_takes_a_spare_slot(void **state)
 {
 	static struct made d;
@@ -412,6 +450,7 @@ int main(void)
 		cmocka_unit_test(a_wait_is_recorded_with_its_stack),
 		cmocka_unit_test(a_stack_seen_before_has_the_same_number_and_a_changed_one_another),
 		cmocka_unit_test(other_hooks_keep_every_register),
+		cmocka_unit_test(an_instruction_that_is_relative_is_executed_elsewhere),
 		cmocka_unit_test(who_has_no_processor_takes_a_spare_slot),
 		cmocka_unit_test(without_any_slot_the_call_is_counted_as_lost),
 		cmocka_unit_test(switched_off_it_touches_nothing),

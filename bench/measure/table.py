@@ -92,16 +92,16 @@ def oncpu(rows):
 
 def outcome(seen):
     """The share of stacks with all callers right; of the others what is wrong."""
-    wrong = [f"{plain(100 * seen[k])} {name}" for k, name in (
-        ("lost", "one lost"), ("twice", "twice"), ("cut", "cut"), ("other", "other")) if seen[k] >= 0.0005]
-    return f"{plain(100 * seen['right'])}" + (f" ({', '.join(wrong)})" if wrong else "")
+    wrong = [f"{100 * seen[k]:.1f} {k}" for k in ("lost", "twice", "cut", "other") if seen[k] >= 0.0005]
+    return f"{100 * seen['right']:.1f}" + (f" ({', '.join(wrong[:2])})" if wrong else "")
 
 
 def unwinding(r):
-    yield line("all callers right: % of stacks", "pcsp", "fp: as perf -g", "dwarf: .debug_frame", "stacks of each")
+    yield line("all callers right: % of stacks", "stacks of each", "pcsp", "fp: as perf -g", "dwarf: .debug_frame")
     for row in r["programs"]:
-        yield line(f"  Go {row['version']}, {row['name']}", *(outcome(row[m]) for m in ("pcsp", "fp", "dwarf")),
-                   " ".join(str(row[m]["samples"]) for m in ("pcsp", "fp", "dwarf")))
+        yield line(f"  Go {row['version']}, {row['name']}",
+                   " ".join(str(row[m]["samples"]) for m in ("pcsp", "fp", "dwarf")),
+                   *(outcome(row[m]) for m in ("pcsp", "fp", "dwarf")))
     yield line("time: ns", "a stack again", "a stack of known frames", "a frame's row in the table", "records alone",
                "a frame's symbols")
     for row in r["costs"]:

@@ -43,7 +43,7 @@ static uint64_t caller_of(const struct running_unwinder *u, const struct go_func
 				       : call_target(u->program, next);
 }
 
-/* The one call that hands over this closure; 0: there is none, or more. */
+/* The one call that hands over this closure, or may do so; 0: there is none, or more. */
 static uint64_t call_with(const struct closure_call *calls, size_t count, uint64_t closure)
 {
 	uint64_t found = 0;
@@ -51,10 +51,11 @@ static uint64_t call_with(const struct closure_call *calls, size_t count, uint64
 	if (count == 1)
 		return calls[0].return_address;
 	for (size_t i = 0; i < count; i++) {
-		if (!calls[i].closure || (calls[i].closure == closure && found))
+		if (calls[i].closure && calls[i].closure != closure)
+			continue;
+		if (found)
 			return 0;
-		if (calls[i].closure == closure)
-			found = calls[i].return_address;
+		found = calls[i].return_address;
 	}
 	return found;
 }

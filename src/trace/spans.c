@@ -308,8 +308,6 @@ static void take_switch(struct spans *s, const struct trace_step *step)
 
 static void take(struct spans *s, const struct trace_step *step)
 {
-	if (step->op != OP_LOG)
-		end_line(s);
 	switch (step->op) {
 	case OP_GO_CREATE:
 		create(s, step, TRACE_RUNNABLE);
@@ -353,9 +351,6 @@ static void take(struct spans *s, const struct trace_step *step)
 	case OP_GO_SWITCH_DESTROY:
 		take_switch(s, step);
 		break;
-	case OP_LOG:
-		take_log(s, step);
-		break;
 	default:
 		break;
 	}
@@ -389,7 +384,12 @@ struct error *spans_read(struct trace_reader *reader, const struct spans_options
 		if (err || !more)
 			break;
 		s.now = step.ns;
-		take(&s, &step);
+		if (step.op == OP_LOG) {
+			take_log(&s, &step);
+		} else {
+			end_line(&s);
+			take(&s, &step);
+		}
 	}
 	/* What a broken trace has so far counts as well. */
 	end_line(&s);

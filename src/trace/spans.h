@@ -54,8 +54,8 @@ struct error *spans_read(struct trace_reader *reader, const struct spans_options
 const uint32_t *span_stack(const struct span_tables *tables, uint32_t stack, size_t *ret_count);
 struct span_frame span_frame(const struct span_tables *tables, uint32_t frame);
 
-/* It is of a goroutine of the runtime's own, as Go's tools tell them: what it does is nobody's work.
- * Up to Go 1.19 those have the labels of whoever made them. */
+/* It is of a goroutine of the runtime's own, as Go's tools tell them: what it does is nobody's
+ * work. Up to Go 1.19 those have the labels of whoever made them. */
 bool span_is_system(const struct span_tables *tables, const struct span *span);
 
 void span_tables_release(struct span_tables *tables);

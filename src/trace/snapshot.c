@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "trace/step.h"
 
 /* Goroutines that are read at once. */
@@ -156,27 +157,45 @@ struct error *snapshot_read(struct target *t, const struct golayout *lay, struct
 	return NULL;
 }
 
-struct error *snapshot_read_labels(struct snapshot *s, struct labels *labels)
+/* The next so many that have labels. */
+static struct error *must_check read_some_labels(struct snapshot *s, struct labels *labels)
 {
 	struct labelled items[LABELS_BATCH];
 	size_t places[LABELS_BATCH], n = 0;
+	struct error *err;
+
+	for (; s->labelled < s->count && n < LABELS_BATCH; s->labelled++) {
+		const struct snapshot_goroutine *g = &s->items[s->labelled];
+
+		if (!g->labels)
+			continue;
+		places[n] = s->labelled;
+		items[n++] = (struct labelled){g->address, g->goid, g->labels, 0};
+	}
+	if (!n)
+		return NULL;
+	err = labels_read(labels, items, n);
+	for (size_t k = 0; !err && k < n; k++)
+		s->items[places[k]].text = items[k].text;
+	return err;
+}
+
+struct error *snapshot_read_labels(struct snapshot *s, struct labels *labels, uint64_t ns,
+				   bool *ret_done)
+{
+	uint64_t began = clock_now();
 	struct error *err = NULL;
 
-	for (size_t i = 0; !err && i < s->count; i++) {
-		const struct snapshot_goroutine *g = &s->items[i];
-
-		if (g->labels) {
-			places[n] = i;
-			items[n++] = (struct labelled){g->address, g->goid, g->labels, 0};
-		}
-		if (!n || (n < LABELS_BATCH && i + 1 < s->count))
-			continue;
-		err = labels_read(labels, items, n);
-		for (size_t k = 0; !err && k < n; k++)
-			s->items[places[k]].text = items[k].text;
-		n = 0;
-	}
+	while (!err && s->labelled < s->count && clock_now() - began < ns)
+		err = read_some_labels(s, labels);
+	*ret_done = s->labelled == s->count;
 	return err;
+}
+
+void snapshot_forgo_labels(struct snapshot *s, struct labels *labels)
+{
+	for (; s->labelled < s->count; s->labelled++)
+		labels->dropped += s->items[s->labelled].labels != 0;
 }
 
 void snapshot_release(struct snapshot *s)

@@ -38,12 +38,16 @@ struct snapshot {
 	struct snapshot_goroutine *items;
 	size_t count;
 	size_t capacity;
+	size_t labelled; /* items whose labels were read so far */
 };
 
 struct error *snapshot_read(struct target *t, const struct golayout *lay,
 			    struct snapshot *ret) must_check;
-/* The labels of those that have them still. */
-struct error *snapshot_read_labels(struct snapshot *s, struct labels *labels) must_check;
+/* Reads the labels of those that have them still, for about so long; call it until *ret_done. */
+struct error *snapshot_read_labels(struct snapshot *s, struct labels *labels, uint64_t ns,
+				   bool *ret_done) must_check;
+/* Those that were not read count as not known. */
+void snapshot_forgo_labels(struct snapshot *s, struct labels *labels);
 void snapshot_release(struct snapshot *s);
 
 /* The states at the beginning, as events, given the first events behind it. */

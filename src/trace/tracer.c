@@ -25,6 +25,9 @@
 #define BATCH_EVENTS 200000
 #define CHECK_NS 100000000ull /* how often we look whether the target is there */
 #define NEVER UINT64_MAX
+/* Labels from before are read in between, for so long at once and in all. */
+#define LABELS_SLICE_NS 10000000ull
+#define LABELS_NS 3000000000ull
 /* What we take in passing must not wait for those whom we watch: while they wait for us, they lose
  * records. */
 #define PRIORITY (-10)
@@ -42,6 +45,7 @@ struct tracer {
 	size_t sampled_taken;
 	struct snapshot snapshot;
 	uint64_t snapshot_ns; /* when it was read; 0 once it was given out */
+	bool labels_wait;     /* those of its goroutines are still to be read */
 	uint64_t start_ns;
 	uint64_t last_ns; /* time of the last event */
 	uint64_t wait_ns;
@@ -78,8 +82,6 @@ static struct error *must_check open_all(struct tracer *tr, const struct image *
 				     &tr->decoder);
 	if (!err)
 		err = snapshot_read(tr->t, tr->lay, &tr->snapshot);
-	if (!err)
-		err = snapshot_read_labels(&tr->snapshot, decoder_labels(tr->decoder));
 	return err;
 }
 
@@ -105,6 +107,7 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
 	/* Events from the jumps on have a time after the beginning. */
 	tr->start_ns = before;
 	tr->snapshot_ns = clock_now() - before;
+	tr->labels_wait = true;
 	*ret = take_ptr(tr);
 	return NULL;
 }
@@ -220,6 +223,24 @@ static struct error *must_check fill_batch(struct tracer *tr)
 	return err;
 }
 
+/* Meanwhile the rings fill up, and whoever is looked at may change: so events are taken between
+ * slices, until those are there that happened before the last was read. */
+static struct error *must_check read_labels(struct tracer *tr)
+{
+	struct labels *labels = decoder_labels(tr->decoder);
+	uint64_t since = clock_now() - tr->start_ns;
+	bool done = false;
+	struct error *err = NULL;
+
+	if (!tr->ended && !tr->more && since < LABELS_NS)
+		err = snapshot_read_labels(&tr->snapshot, labels, LABELS_SLICE_NS, &done);
+	else
+		snapshot_forgo_labels(&tr->snapshot, labels);
+	tr->labels_wait = !err && tr->snapshot.labelled < tr->snapshot.count;
+	tr->snapshot_ns = clock_now() - tr->start_ns;
+	return err;
+}
+
 /* Before the first events go out, they tell what was before them; wait until all of those are there
  * that happened while the goroutines were read. */
 static struct error *must_check add_states(struct tracer *tr, bool *ret_wait)
@@ -228,6 +249,10 @@ static struct error *must_check add_states(struct tracer *tr, bool *ret_wait)
 	uint64_t seen = ticks_to_ns(&tr->ticks, drain_watermark(tr->drain));
 	struct error *err;
 
+	if (tr->labels_wait) {
+		*ret_wait = true;
+		return read_labels(tr);
+	}
 	*ret_wait = !tr->more && !tr->ended && seen < tr->start_ns + tr->snapshot_ns;
 	if (*ret_wait)
 		return NULL;
@@ -277,7 +302,7 @@ struct error *tracer_next(struct tracer *tr, struct trace_batch *ret)
 
 	tr->batch.count = 0;
 	do {
-		if (!tr->more && !tr->ended)
+		if (!tr->more && !tr->ended && !tr->labels_wait)
 			pause_for(tr->wait_ns);
 		err = collect(tr);
 		if (!err && tr->snapshot_ns)

@@ -81,6 +81,15 @@ static const void *readable(struct copy *c, uint64_t address, uint64_t size)
 	return 0;
 }
 
+/* Likewise; what the runtime has there begins at a whole word. */
+static const void *structure(struct copy *c, uint64_t address, uint64_t size)
+{
+	if (!(address % sizeof(uint64_t)))
+		return readable(c, address, size);
+	c->set->unread = 1;
+	return 0;
+}
+
 static uint8_t *put_length(uint8_t *at, uint32_t n)
 {
 	if (n >= 0x80)
@@ -119,7 +128,7 @@ static void copy_label(struct copy *c, const struct text *key, const struct text
 
 static void copy_slice(struct copy *c, uint64_t pointer)
 {
-	const struct slice *s = readable(c, pointer, sizeof(*s));
+	const struct slice *s = structure(c, pointer, sizeof(*s));
 	uint64_t n;
 	const struct text *t;
 
@@ -127,7 +136,7 @@ static void copy_slice(struct copy *c, uint64_t pointer)
 		return;
 	n = s->length < AGENT_MAX_LABELS ? s->length : AGENT_MAX_LABELS;
 	c->set->cut += s->length - n;
-	t = readable(c, s->items, n * 2 * sizeof(*t));
+	t = structure(c, s->items, n * 2 * sizeof(*t));
 	for (uint64_t i = 0; t && i < n && !c->set->unread; i++)
 		copy_label(c, &t[2 * i], &t[2 * i + 1]);
 }
@@ -136,7 +145,7 @@ static void copy_slice(struct copy *c, uint64_t pointer)
 static void copy_chain(struct copy *c, uint64_t address)
 {
 	while (address && c->buckets && !c->set->unread) {
-		const struct bucket *b = readable(c, address, sizeof(*b));
+		const struct bucket *b = structure(c, address, sizeof(*b));
 
 		if (!b)
 			return;
@@ -156,8 +165,8 @@ static void copy_buckets(struct copy *c, uint64_t address, uint64_t count)
 
 static void copy_map(struct copy *c, uint64_t pointer)
 {
-	const uint64_t *place = readable(c, pointer, sizeof(*place));
-	const struct hmap *m = place && *place ? readable(c, *place, sizeof(*m)) : 0;
+	const uint64_t *place = structure(c, pointer, sizeof(*place));
+	const struct hmap *m = place && *place ? structure(c, *place, sizeof(*m)) : 0;
 	uint64_t count, seen;
 
 	if (!m || m->b > MAX_B)

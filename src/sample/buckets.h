@@ -21,7 +21,8 @@ void buckets_clear(struct buckets *b);
 uint32_t buckets_of(struct buckets *b, const struct goroutine_record *r);
 /*
  * Gives what ran its stacks: the time of each bucket whose stack is [running] goes to buckets with
- * the stacks of its samples. Samples of goroutines that were never seen running count as the CPU
+ * the stacks of its samples, in proportion to their CPU time and their waits for a processor.
+ * Samples of goroutines that were never seen running count as the CPU
  * time that they stand for, those in a
  * system call take the time that memory has seen there; those of the runtime's own
  * goroutines only if `system`.

@@ -21,20 +21,34 @@ static int compare_samples(const void *a, const void *b)
 struct group {
 	size_t first;
 	size_t end;
-	uint64_t count;
+	uint64_t draws;
+	uint64_t ns; /* of CPU time and of waits */
 };
 
-static struct group group_at(const struct oncpu_bucket *samples, size_t count, size_t first)
+static uint64_t draws_of(const struct oncpu_bucket *sample)
 {
-	struct group g = {first, first, 0};
+	return sample->count + sample->waits;
+}
 
-	while (g.end < count && !compare_samples(&samples[first], &samples[g.end]))
-		g.count += samples[g.end++].count;
+static uint64_t ns_of(const struct oncpu_bucket *sample, uint64_t period_ns)
+{
+	return sample->count * period_ns + sample->waited_ns;
+}
+
+static struct group group_at(const struct oncpu_bucket *samples, size_t count, size_t first,
+			     uint64_t period_ns)
+{
+	struct group g = {first, first, 0, 0};
+
+	for (; g.end < count && !compare_samples(&samples[first], &samples[g.end]); g.end++) {
+		g.draws += draws_of(&samples[g.end]);
+		g.ns += ns_of(&samples[g.end], period_ns);
+	}
 	return g;
 }
 
 static struct group find_group(const struct oncpu_bucket *samples, size_t count, uint64_t start_pc,
-			       uint32_t labels)
+			       uint32_t labels, uint64_t period_ns)
 {
 	struct oncpu_bucket key = {.start_pc = start_pc, .labels = labels};
 	size_t lo = 0, hi = count;
@@ -48,7 +62,7 @@ static struct group find_group(const struct oncpu_bucket *samples, size_t count,
 			hi = mid;
 	}
 	if (lo < count && !compare_samples(&samples[lo], &key))
-		return group_at(samples, count, lo);
+		return group_at(samples, count, lo, period_ns);
 	return (struct group){0};
 }
 
@@ -81,7 +95,10 @@ static double share_variance(const struct wall_bucket *of, double part, double s
 	return part * part * of->variance + (double)of->ns * of->ns * part * (1 - part) / samples;
 }
 
-/* The time of bucket `from` to the stacks of its samples. */
+/*
+ * The time of bucket `from` to the stacks of its samples: as they used a processor, and waited for
+ * one.
+ */
 static bool share(struct buckets *b, size_t from, const struct oncpu_bucket *samples,
 		  const struct group *g, uint64_t period_ns)
 {
@@ -89,14 +106,14 @@ static bool share(struct buckets *b, size_t from, const struct oncpu_bucket *sam
 	uint64_t ns_left = all.ns, count_left = all.count;
 
 	for (size_t i = g->first; i < g->end; i++) {
-		double part = (double)samples[i].count / g->count;
+		double part = (double)ns_of(&samples[i], period_ns) / g->ns;
 		bool last = i + 1 == g->end;
 		struct gain gain = {
 			.ns = last ? ns_left : (uint64_t)(all.ns * part),
 			.count = last ? count_left : (uint64_t)(all.count * part),
 			.cpu_ns = samples[i].count * period_ns,
-			.variance = share_variance(&all, part, g->count),
-			.grain = fmax(all.grain, (double)all.ns / g->count),
+			.variance = share_variance(&all, part, g->draws),
+			.grain = fmax(all.grain, (double)all.ns / g->draws),
 		};
 
 		if (!add(b, &samples[i], all.creator, &gain))
@@ -132,8 +149,8 @@ static bool share_seen(struct buckets *b, const struct stacks *stacks,
 
 		if (!is_running(&b->items[i], stacks, &start))
 			continue;
-		g = find_group(samples, count, start, b->items[i].labels);
-		if (!g.count)
+		g = find_group(samples, count, start, b->items[i].labels, period_ns);
+		if (!g.draws)
 			continue;
 		if (!share(b, i, samples, &g, period_ns))
 			return false;
@@ -155,6 +172,8 @@ static bool add_sample(struct buckets *b, struct goroutine_set *set,
 {
 	struct gain gain;
 
+	if (!sample->count)
+		return true;
 	if (!sample->is_marked && !system &&
 	    goroutine_set_system_flag(set, sample->start_pc, sample->stack))
 		return true;
@@ -180,7 +199,7 @@ struct error *buckets_join(struct buckets *b, struct goroutine_set *set,
 	if (!share_seen(b, goroutine_set_stacks(set), sorted, count, period_ns, used))
 		return &error_no_memory;
 	for (size_t i = 0; i < count;) {
-		struct group g = group_at(sorted, count, i);
+		struct group g = group_at(sorted, count, i, period_ns);
 
 		for (size_t k = g.first; !used[g.first] && k < g.end; k++) {
 			if (!add_sample(b, set, &sorted[k], period_ns, system))

@@ -71,6 +71,17 @@ struct error *lap_take(struct lap *lap, const struct estimate *e,
 	return NULL;
 }
 
+/* What was counted since `before`, if there is something. Waits may have been dropped. */
+static bool add_fresh(struct oncpu_bucket *fresh, const struct oncpu_bucket *before,
+		      const struct oncpu_bucket *now)
+{
+	*fresh = *now;
+	fresh->count -= before->count;
+	fresh->waits -= now->waits < before->waits ? now->waits : before->waits;
+	fresh->waited_ns -= now->waits < before->waits ? now->waited_ns : before->waited_ns;
+	return fresh->count || fresh->waits;
+}
+
 struct error *lap_take_samples(struct lap *lap, const struct oncpu_bucket *samples, size_t count)
 {
 	lap->fresh_count = 0;
@@ -78,14 +89,11 @@ struct error *lap_take_samples(struct lap *lap, const struct oncpu_bucket *sampl
 	    !array_reserve(&lap->fresh, &lap->fresh_capacity, count + 1))
 		return &error_no_memory;
 	for (size_t i = 0; i < count; i++) {
-		struct oncpu_bucket *fresh = &lap->fresh[lap->fresh_count];
+		struct oncpu_bucket *before = &lap->counted[i];
 
-		if (samples[i].count == lap->counted[i])
-			continue;
-		*fresh = samples[i];
-		fresh->count -= lap->counted[i];
-		lap->counted[i] = samples[i].count;
-		lap->fresh_count++;
+		if (add_fresh(&lap->fresh[lap->fresh_count], before, &samples[i]))
+			lap->fresh_count++;
+		*before = samples[i];
 	}
 	return NULL;
 }

@@ -16,7 +16,7 @@ struct lap {
 	size_t before_capacity, now_capacity;
 	uint64_t credited; /* at the last lap */
 	/* Likewise of each bucket of samples, with room for what is new of them. */
-	uint64_t *counted;
+	struct oncpu_bucket *counted;
 	struct oncpu_bucket *fresh;
 	size_t counted_capacity, fresh_capacity;
 	size_t fresh_count;

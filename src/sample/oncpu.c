@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "sample/perf_events.h"
 #include "sample/threads.h"
+#include "sample/waits.h"
 #include "sample/work.h"
 #include "unwind/running.h"
 
@@ -27,6 +28,7 @@ struct oncpu_sampler {
 	const struct golayout *lay;
 	struct goroutine_set *set;
 	struct perf_events *events;
+	struct waits *waits; /* NULL: these are not seen */
 	struct oncpu_options options;
 	struct oncpu_stats stats;
 	struct oncpu_bucket *buckets;
@@ -127,6 +129,7 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 		.stack_size =
 			stack_bytes(img, lay, stacks_unwinding(goroutine_set_stacks(set))->method),
 		.kernel = options->kernel,
+		.switches = options->waits,
 	};
 	struct error *err;
 
@@ -146,7 +149,9 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 		return err;
 	s->unwinder = running_unwinder_create(goroutine_set_stacks(set), &img->functions,
 					      img->machine, s->modules);
-	if (!s->unwinder)
+	if (perf_events_see_switches(s->events))
+		s->waits = waits_create();
+	if (!s->unwinder || (!s->waits && perf_events_see_switches(s->events)))
 		return &error_no_memory;
 	running_unwinder_read_code(s->unwinder, img);
 	s->stats.period_ns = perf_events_period(s->events);
@@ -160,6 +165,7 @@ void oncpu_sampler_close(struct oncpu_sampler *s)
 	if (!s)
 		return;
 	perf_events_close(s->events);
+	waits_destroy(s->waits);
 	free(s->buckets);
 	map_release(&s->index);
 	map_release(&s->kinds);
@@ -219,13 +225,13 @@ static uint64_t bucket_hash(const struct oncpu_bucket *b)
 	return hash_u64(hash_u64(b->start_pc ^ (uint64_t)b->labels << 32) + b->stack) >> 1;
 }
 
+/* Adds up the buckets of one place. */
 static struct error *count(struct oncpu_sampler *s, const struct oncpu_bucket *b)
 {
 	uint64_t hash = bucket_hash(b), *place;
+	struct oncpu_bucket *have;
 
 	for (;; hash++) {
-		const struct oncpu_bucket *have;
-
 		place = map_at(&s->index, hash);
 		if (!place)
 			return &error_no_memory;
@@ -241,8 +247,12 @@ static struct error *count(struct oncpu_sampler *s, const struct oncpu_bucket *b
 			return &error_no_memory;
 		s->buckets[s->count++] = *b;
 		*place = s->count;
+		return NULL;
 	}
-	s->buckets[*place - 1].count++;
+	have = &s->buckets[*place - 1];
+	have->count += b->count;
+	have->waits += b->waits;
+	have->waited_ns += b->waited_ns;
 	return NULL;
 }
 
@@ -344,7 +354,7 @@ static struct error *take_nobodys(struct oncpu_sampler *s, const struct running_
 {
 	struct stacks *stacks = goroutine_set_stacks(s->set);
 	struct stack words = stacks_get(stacks, stack->exact);
-	struct oncpu_bucket b = {.is_marked = true};
+	struct oncpu_bucket b = {.count = 1, .is_marked = true};
 	struct error *err;
 
 	s->stats.scheduler++;
@@ -377,13 +387,36 @@ static void tell(struct oncpu_sampler *s, const struct perf_sample *sample, uint
 		s->options.seen(s->options.arg, &sighting);
 }
 
-static struct error *take(void *arg, const struct perf_sample *sample)
+/* The bucket of a goroutine's stack; false: that is not wanted. */
+static bool find_bucket(struct oncpu_sampler *s, const struct running_stack *stack,
+			struct oncpu_bucket *b, uint64_t *ret_goid)
 {
-	struct oncpu_sampler *s = arg;
 	struct goroutine_identity who = {0};
+
+	if (stack->g &&
+	    !goroutine_set_identify(s->set, stack->g, stack->g == s->g ? s->g_bytes : NULL, &who))
+		return false;
+	if (s->options.goid && s->options.goid != who.goid)
+		return false;
+	b->start_pc = stack->start_pc;
+	b->labels = who.labels;
+	b->stack = stack->stack;
+	b->in_syscall = kind_of(s, stack->exact) == STACK_IN_SYSCALL;
+	*ret_goid = who.goid;
+	return true;
+}
+
+static bool is_nobodys(const struct running_stack *stack)
+{
+	return stack->is_scheduler || (!stack->g && !stack->start_pc);
+}
+
+static struct error *take_ran(struct oncpu_sampler *s, const struct perf_sample *sample)
+{
+	struct oncpu_bucket b = {.count = 1};
 	struct running_stack stack;
-	struct oncpu_bucket b;
 	struct error *err;
+	uint64_t goid;
 
 	s->stats.samples++;
 	err = unwind(s, sample, &stack);
@@ -394,29 +427,75 @@ static struct error *take(void *arg, const struct perf_sample *sample)
 	count_result(s, &stack);
 	if (stack.stack == STACK_NONE)
 		return NULL;
-	if (stack.is_scheduler || (!stack.g && !stack.start_pc))
+	if (is_nobodys(&stack))
 		return take_nobodys(s, &stack);
-	if (stack.g &&
-	    !goroutine_set_identify(s->set, stack.g, stack.g == s->g ? s->g_bytes : NULL, &who))
+	if (!find_bucket(s, &stack, &b, &goid))
 		return NULL;
-	if (s->options.goid && s->options.goid != who.goid)
-		return NULL;
-	tell(s, sample, who.goid, &stack);
-	b = (struct oncpu_bucket){
-		.start_pc = stack.start_pc,
-		.labels = who.labels,
-		.stack = stack.stack,
-		.in_syscall = kind_of(s, stack.exact) == STACK_IN_SYSCALL,
-	};
+	tell(s, sample, goid, &stack);
 	err = mark_system(s, stack.exact, &b);
 	return err ? err : count(s, &b);
 }
 
+/* Memory has not seen running who was stopped in a system call. */
+static struct error *take_wait(struct oncpu_sampler *s, const struct perf_sample *left, uint64_t ns)
+{
+	struct oncpu_bucket b = {.waits = 1, .waited_ns = ns};
+	struct running_stack stack;
+	struct error *err = unwind(s, left, &stack);
+	uint64_t goid;
+
+	if (err || stack.stack == STACK_NONE || is_nobodys(&stack) ||
+	    !find_bucket(s, &stack, &b, &goid) || b.in_syscall)
+		return err;
+	err = mark_system(s, stack.exact, &b);
+	return err ? err : count(s, &b);
+}
+
+static struct error *take_switch(struct oncpu_sampler *s, const struct perf_sample *sample)
+{
+	const struct perf_sample *left;
+	uint64_t ns;
+
+	switch (sample->what) {
+	case PERF_LEAVES:
+		return waits_leave(s->waits, sample) ? NULL : &error_no_memory;
+	case PERF_LEFT:
+	case PERF_STOPPED:
+		waits_left(s->waits, sample->tid, sample->what == PERF_STOPPED);
+		return NULL;
+	default:
+		left = waits_return(s->waits, sample->tid, sample->time, &ns);
+		return left ? take_wait(s, left, ns) : NULL;
+	}
+}
+
+static struct error *take(void *arg, const struct perf_sample *sample)
+{
+	struct oncpu_sampler *s = arg;
+
+	if (sample->what == PERF_RAN)
+		return take_ran(s, sample);
+	return s->waits ? take_switch(s, sample) : NULL;
+}
+
+/* Waits of a part of the time say nothing of the rest. */
+static void drop_waits(struct oncpu_sampler *s)
+{
+	waits_destroy(take_ptr(s->waits));
+	for (size_t i = 0; i < s->count; i++)
+		s->buckets[i].waits = s->buckets[i].waited_ns = 0;
+}
+
 struct error *oncpu_sampler_drain(struct oncpu_sampler *s)
 {
+	struct error *err;
+
 	go_threads_stale(&s->threads);
 	modules_stale(s->modules);
-	return perf_events_drain(s->events, take, s);
+	err = perf_events_drain(s->events, take, s);
+	if (s->waits && !perf_events_see_switches(s->events))
+		drop_waits(s);
+	return err;
 }
 
 struct modules *oncpu_sampler_modules(const struct oncpu_sampler *s)

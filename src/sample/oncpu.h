@@ -21,6 +21,8 @@ struct oncpu_bucket {
 	uint32_t labels;
 	uint32_t stack;
 	uint64_t count;
+	uint64_t waits; /* for a processor: draws, see waits.h */
+	uint64_t waited_ns;
 	/* In a system call or in C code: memory sees the goroutine in state syscall meanwhile, and
 	 * its time there. */
 	bool in_syscall;
@@ -50,6 +52,7 @@ struct oncpu_options {
 	bool nobodys;     /* the time of threads that work for no goroutine is wanted, too */
 	bool mark_system; /* the runtime's own goroutines are wanted, marked */
 	bool kernel;      /* the kernel's frames, too; ERROR_DENIED when these are not permitted */
+	bool waits;       /* where threads waited for a processor, too, where that can be had */
 };
 
 struct oncpu_stats {

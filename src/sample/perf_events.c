@@ -20,6 +20,9 @@
 #define MAX_CHAIN 127
 /* Descriptors that are not for events. */
 #define SPARE_FILES 64
+/* To sample a thread that leaves its processor takes the target 1 us, and 1.3 KB of a ring. */
+#define MAX_SWITCHES 10000 /* a second */
+#define SECOND 1000000000u
 
 /*
  * A ring for each processor; each thread has an event on each processor, which writes to that
@@ -29,6 +32,8 @@
 struct ring {
 	int fd; /* of the event that owns it */
 	struct perf_event_mmap_page *page;
+	uint64_t tail; /* while it is drained */
+	uint64_t head;
 };
 
 struct perf_events {
@@ -42,6 +47,13 @@ struct perf_events {
 	struct perf_event_attr attr;
 	uint64_t lost;
 	size_t unseen; /* threads without events */
+	/* Events of the processors' switches were opened last: their ids are the largest. 0: there
+	 * are none. Threads that are made later tell the ids of those that they inherit. */
+	uint64_t first_switch_id;
+	size_t first_switch_fd;
+	bool sees_switches;
+	uint64_t second; /* when counting of switches began */
+	size_t switches;
 	uint8_t *copy; /* of a record that wraps around the ring's end */
 	pid_t pid;
 };
@@ -95,12 +107,13 @@ static void set_attr(struct perf_events *p, const struct perf_options *o)
 		.size = sizeof(p->attr),
 		.config = PERF_COUNT_SW_CPU_CLOCK,
 		.sample_period = 1e9 / o->hz,
-		.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
-			       PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER |
+		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+			       PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER |
 			       PERF_SAMPLE_STACK_USER,
 		.disabled = 1,
 		.inherit = 1,
 		.exclude_hv = 1,
+		.sample_id_all = 1,
 		.exclude_callchain_kernel = !o->kernel,
 		.watermark = 1,
 		.wakeup_watermark = RING_BYTES / 2,
@@ -132,7 +145,7 @@ static struct error *map_ring(struct perf_events *p, struct ring *ring, int fd)
 						  "raise kernel.perf_event_mlock_kb or ulimit -l");
 	if (page == MAP_FAILED)
 		return error_errno(ERROR_FAILED, errno, "cannot map the ring of samples");
-	*ring = (struct ring){fd, page};
+	*ring = (struct ring){.fd = fd, .page = page};
 	return NULL;
 }
 
@@ -181,10 +194,52 @@ static size_t raise_file_limit(size_t want)
 	return limit.rlim_cur > SPARE_FILES ? limit.rlim_cur - SPARE_FILES : 0;
 }
 
-static struct error *open_all(struct perf_events *p, const pid_t *tids, size_t count)
+/* False: it cannot be had. */
+static bool open_switch(struct perf_events *p, struct perf_event_attr *attr, pid_t tid, size_t cpu)
 {
-	size_t most = raise_file_limit(count * p->ring_count) / p->ring_count;
+	struct ring *ring = &p->rings[cpu];
+	int fd = ring->page ? event_open(attr, tid, cpu) : -1;
+	uint64_t id;
+
+	if (!ring->page || (fd < 0 && (errno == ESRCH || errno == ENODEV)))
+		return true;
+	if (fd < 0 || error_dropped(add_fd(p, fd)) || ioctl(fd, PERF_EVENT_IOC_ID, &id) ||
+	    ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd))
+		return false;
+	if (!p->first_switch_id)
+		p->first_switch_id = id;
+	return true;
+}
+
+/* Those that were opened before one failed stay, and are never enabled. */
+static void open_switches(struct perf_events *p, const pid_t *tids, size_t count)
+{
+	struct perf_event_attr attr = p->attr;
+
+	attr.config = PERF_COUNT_SW_CONTEXT_SWITCHES;
+	attr.sample_period = 1;
+	attr.context_switch = 1;
+	p->first_switch_fd = p->fd_count;
+	for (size_t i = 0; i < count; i++)
+		for (size_t cpu = 0; cpu < p->ring_count; cpu++)
+			if (!open_switch(p, &attr, tids[i], cpu))
+				return;
+	p->sees_switches = p->first_switch_id != 0;
+}
+
+static void stop_switches(struct perf_events *p)
+{
+	p->sees_switches = false;
+	for (size_t i = p->first_switch_fd; i < p->fd_count; i++)
+		ioctl(p->fds[i], PERF_EVENT_IOC_DISABLE, 0);
+}
+
+static struct error *open_all(struct perf_events *p, const pid_t *tids, size_t count, bool switches)
+{
+	size_t want = count * p->ring_count * (switches ? 2 : 1);
+	size_t may = raise_file_limit(want), most = may / p->ring_count;
 	struct error *err = NULL;
+	size_t enabled;
 
 	if (count > most) {
 		p->unseen = count - (most ? most : 1);
@@ -193,7 +248,12 @@ static struct error *open_all(struct perf_events *p, const pid_t *tids, size_t c
 	for (size_t i = 0; !err && i < count; i++)
 		for (size_t cpu = 0; !err && cpu < p->ring_count; cpu++)
 			err = open_event(p, tids[i], cpu);
-	for (size_t i = 0; !err && i < p->fd_count; i++)
+	enabled = p->fd_count;
+	if (!err && switches && may >= want && !p->attr.exclude_kernel)
+		open_switches(p, tids, count);
+	if (p->sees_switches)
+		enabled = p->fd_count;
+	for (size_t i = 0; !err && i < enabled; i++)
 		if (ioctl(p->fds[i], PERF_EVENT_IOC_ENABLE, 0))
 			err = error_errno(ERROR_FAILED, errno, "cannot start sampling");
 	return err;
@@ -216,7 +276,7 @@ struct error *perf_events_open(pid_t pid, const pid_t *tids, size_t count,
 	if (!p->rings || !p->copy)
 		return &error_no_memory;
 	set_attr(p, options);
-	err = open_all(p, tids, count);
+	err = open_all(p, tids, count, options->switches);
 	if (err)
 		return err;
 	*ret = take_ptr(p);
@@ -287,6 +347,11 @@ static void split_chain(const uint64_t *chain, uint64_t count, struct perf_sampl
 	s->kernel = chain_part(chain, count, PERF_CONTEXT_KERNEL, &s->kernel_count);
 }
 
+static bool is_of_switch(const struct perf_events *p, uint64_t id)
+{
+	return p->first_switch_id && id >= p->first_switch_id;
+}
+
 /* The order of fields is that of perf_event_open(2), PERF_RECORD_SAMPLE. */
 static bool parse_sample(const struct perf_events *p, const struct perf_event_header *h,
 			 const struct sampled_registers *regs, struct perf_sample *ret)
@@ -297,6 +362,7 @@ static bool parse_sample(const struct perf_events *p, const struct perf_event_he
 
 	*ret = (struct perf_sample){.in_kernel = (h->misc & PERF_RECORD_MISC_CPUMODE_MASK) ==
 						 PERF_RECORD_MISC_KERNEL};
+	ret->what = is_of_switch(p, word(&w)) ? PERF_LEAVES : PERF_RAN;
 	word(&w); /* ip */
 	ids = word(&w);
 	ret->pid = (uint32_t)ids;
@@ -320,26 +386,67 @@ static bool parse_sample(const struct perf_events *p, const struct perf_event_he
 	return !w.failed && ret->stack_size <= size && ret->pid == p->pid;
 }
 
+/* A thread that came or went: PERF_RECORD_SWITCH, nothing but a sample_id. */
+static bool parse_switch(const struct perf_events *p, const struct perf_event_header *h,
+			 struct perf_sample *ret)
+{
+	struct words w = {(const uint64_t *)(h + 1), (const uint64_t *)h + h->size / 8, false};
+	uint64_t ids = word(&w);
+
+	*ret = (struct perf_sample){.pid = (uint32_t)ids, .tid = ids >> 32, .time = word(&w)};
+	if (!(h->misc & PERF_RECORD_MISC_SWITCH_OUT))
+		ret->what = PERF_CAME;
+	else if (h->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT)
+		ret->what = PERF_STOPPED;
+	else
+		ret->what = PERF_LEFT;
+	return !w.failed && ret->pid == p->pid;
+}
+
+/* False: it is not to be handed over. */
+static bool count_switch(struct perf_events *p, const struct perf_sample *sample)
+{
+	if (!p->sees_switches || sample->what != PERF_LEAVES)
+		return p->sees_switches;
+	if (sample->time - p->second > SECOND) {
+		p->second = sample->time;
+		p->switches = 0;
+	}
+	if (++p->switches > MAX_SWITCHES)
+		stop_switches(p);
+	return p->sees_switches;
+}
+
 static struct error *take_record(struct perf_events *p, const struct perf_event_header *h,
 				 struct error *(*take)(void *, const struct perf_sample *),
 				 void *arg)
 {
 	const struct sampled_registers *regs = &sampled_registers[p->machine];
 	struct perf_sample sample;
+	bool parsed = false;
 
 	if (h->type == PERF_RECORD_LOST)
 		p->lost += ((const uint64_t *)(h + 1))[1];
-	if (h->type != PERF_RECORD_SAMPLE || !parse_sample(p, h, regs, &sample))
+	else if (h->type == PERF_RECORD_SAMPLE)
+		parsed = parse_sample(p, h, regs, &sample);
+	else if (h->type == PERF_RECORD_SWITCH)
+		parsed = parse_switch(p, h, &sample);
+	if (!parsed || (sample.what != PERF_RAN && !count_switch(p, &sample)))
 		return NULL;
 	return take(arg, &sample);
 }
 
-/* The record at this place, whole: a copy of one that wraps around. */
-static const struct perf_event_header *record_at(struct perf_events *p, const uint8_t *data,
-						 size_t size, uint64_t at)
+static const uint8_t *ring_data(const struct perf_events *p, const struct ring *ring)
 {
-	const struct perf_event_header *h = (const void *)(data + at % size);
-	size_t first = size - at % size;
+	return (const uint8_t *)ring->page + p->page_size;
+}
+
+/* The record at the ring's tail, whole: a copy of one that wraps around. */
+static const struct perf_event_header *next_record(struct perf_events *p, const struct ring *ring)
+{
+	const uint8_t *data = ring_data(p, ring);
+	const struct perf_event_header *h = (const void *)(data + ring->tail % RING_BYTES);
+	size_t first = RING_BYTES - ring->tail % RING_BYTES;
 
 	if (h->size <= first)
 		return h;
@@ -348,25 +455,54 @@ static const struct perf_event_header *record_at(struct perf_events *p, const ui
 	return (const struct perf_event_header *)p->copy;
 }
 
-static struct error *drain_ring(struct perf_events *p, struct ring *ring,
-				struct error *(*take)(void *, const struct perf_sample *),
-				void *arg)
+/* When the record at the ring's tail was made; 0 where it does not say. Words do not wrap around.
+ */
+static uint64_t next_time(const struct perf_events *p, const struct ring *ring)
 {
-	const uint8_t *data = (const uint8_t *)ring->page + p->page_size;
-	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
-	uint64_t tail = ring->page->data_tail;
-	struct error *err = NULL;
+	const uint8_t *data = ring_data(p, ring);
+	const struct perf_event_header *h = (const void *)(data + ring->tail % RING_BYTES);
+	/* Behind the header: id, ip, ids; ids. */
+	size_t at = h->type == PERF_RECORD_SAMPLE ? 32 : h->type == PERF_RECORD_SWITCH ? 16 : 0;
 
-	while (!err && tail < head) {
-		const struct perf_event_header *h = record_at(p, data, RING_BYTES, tail);
+	if (!at || h->size < at + 8)
+		return 0;
+	return *(const uint64_t *)(data + (ring->tail + at) % RING_BYTES);
+}
 
-		if (h->size < sizeof(*h))
-			break;
-		err = take_record(p, h, take, arg);
-		tail += h->size;
+/* Of all rings the one whose next record is the oldest, or NULL. */
+static struct ring *oldest_ring(const struct perf_events *p)
+{
+	uint64_t oldest = UINT64_MAX;
+	struct ring *found = NULL;
+
+	for (size_t i = 0; i < p->ring_count; i++) {
+		struct ring *ring = &p->rings[i];
+		uint64_t time;
+
+		if (ring->tail >= ring->head)
+			continue;
+		time = next_time(p, ring);
+		if (found && time >= oldest)
+			continue;
+		oldest = time;
+		found = ring;
 	}
-	__atomic_store_n(&ring->page->data_tail, tail, __ATOMIC_RELEASE);
-	return err;
+	return found;
+}
+
+static void begin_drain(struct ring *ring)
+{
+	ring->head = ring->tail = 0;
+	if (!ring->page)
+		return;
+	ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+	ring->tail = ring->page->data_tail;
+}
+
+static void end_drain(struct ring *ring)
+{
+	if (ring->page)
+		__atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_RELEASE);
 }
 
 struct error *perf_events_drain(struct perf_events *p,
@@ -374,11 +510,28 @@ struct error *perf_events_drain(struct perf_events *p,
 				void *arg)
 {
 	struct error *err = NULL;
+	struct ring *ring;
 
-	for (size_t i = 0; !err && i < p->ring_count; i++)
-		if (p->rings[i].page)
-			err = drain_ring(p, &p->rings[i], take, arg);
+	for (size_t i = 0; i < p->ring_count; i++)
+		begin_drain(&p->rings[i]);
+	while (!err && (ring = oldest_ring(p))) {
+		const struct perf_event_header *h = next_record(p, ring);
+
+		if (h->size < sizeof(*h)) {
+			ring->head = ring->tail;
+			continue;
+		}
+		err = take_record(p, h, take, arg);
+		ring->tail += h->size;
+	}
+	for (size_t i = 0; i < p->ring_count; i++)
+		end_drain(&p->rings[i]);
 	return err;
+}
+
+bool perf_events_see_switches(const struct perf_events *p)
+{
+	return p->sees_switches;
 }
 
 uint64_t perf_events_lost(const struct perf_events *p)

@@ -17,8 +17,19 @@
 #include "base/error.h"
 #include "image/registers.h"
 
-/* A sample; what it points to is valid during the call that hands it over. */
+/* What happened to a thread. */
+enum perf_what {
+	PERF_RAN,     /* for another period of CPU time */
+	PERF_LEAVES,  /* its processor; LEFT or STOPPED follows */
+	PERF_LEFT,    /* and sleeps */
+	PERF_STOPPED, /* and could have gone on */
+	PERF_CAME,    /* to a processor */
+};
+
+/* A sample; what it points to is valid during the call that hands it over. LEFT, STOPPED and CAME
+ * tell who and when, and no more. */
 struct perf_sample {
+	enum perf_what what;
 	pid_t pid;
 	pid_t tid;
 	uint64_t time;  /* CLOCK_MONOTONIC */
@@ -40,6 +51,9 @@ struct perf_options {
 	enum machine machine; /* must be this machine's */
 	size_t stack_size;    /* bytes of stack in a sample, a multiple of 8 below 65528 */
 	bool kernel;          /* the kernel's frames; ERROR_DENIED when these are not permitted */
+	/* Where threads leave their processors, too, and when they come back, where that may be
+	 * had. */
+	bool switches;
 };
 
 struct perf_events;
@@ -50,10 +64,16 @@ struct error *perf_events_open(pid_t pid, const pid_t *tids, size_t count,
 			       struct perf_events **ret) must_check;
 void perf_events_close(struct perf_events *p);
 
-/* Hands over what came since the last call; stops at the first error of `take`, and gives it. */
+/* Hands over what came since the last call, in the order of time; stops at the first error of
+ * `take`, and gives it. */
 struct error *perf_events_drain(struct perf_events *p,
 				struct error *(*take)(void *arg, const struct perf_sample *sample),
 				void *arg) must_check;
+
+/* Whether it is told, and was all the time, when threads leave their processors: not without
+ * permission for the kernel, nor when there may not be twice as many descriptors, and no longer
+ * once threads left 10000 times in a second. */
+bool perf_events_see_switches(const struct perf_events *p);
 
 /* Samples that the kernel had no room for, so far. */
 uint64_t perf_events_lost(const struct perf_events *p);

@@ -82,6 +82,36 @@ static void running_time_is_shared_as_samples_are(void **state)
 			 0);
 }
 
+/* 10 ms of CPU time and 30 ms of waits here, 10 ms of CPU time there. */
+static void running_time_is_shared_as_waits_are_too(void **state)
+{
+	uint32_t a = stack_of(made_pc(MADE_LEAF, false), 1),
+		 b = stack_of(made_pc(MADE_LEAF, true), 1);
+	struct oncpu_bucket samples[] =
+		{{.start_pc = START, .stack = a, .count = 1, .waits = 2, .waited_ns = 3 * PERIOD},
+		 {.start_pc = START, .stack = b, .count = 1}};
+
+	add_running(START, 1000, 10);
+	join(samples, 2);
+	assert_int_equal(find(G_RUNNING, a)->ns, 800);
+	assert_int_equal(find(G_RUNNING, b)->ns, 200);
+	assert_int_equal(find(G_RUNNING, a)->cpu_ns, PERIOD);
+	assert_int_equal(find(G_RUNNING, b)->cpu_ns, PERIOD);
+}
+
+static void who_has_waited_alone_has_no_cpu_time(void **state)
+{
+	uint32_t a = stack_of(made_pc(MADE_LEAF, false), 1);
+	struct oncpu_bucket samples[] =
+		{{.start_pc = START, .stack = a, .waits = 1, .waited_ns = 2 * PERIOD},
+		 {.start_pc = OTHER_START, .stack = a, .waits = 1, .waited_ns = 2 * PERIOD}};
+
+	add_running(START, 1000, 10);
+	join(samples, 2);
+	assert_int_equal(find(G_RUNNING, a)->ns, 1000);
+	assert_int_equal(find(G_RUNNING, a)->cpu_ns, 0);
+}
+
 static void what_has_no_sample_stays_running(void **state)
 {
 	uint32_t a = stack_of(made_pc(MADE_LEAF, false), 1);
@@ -160,6 +190,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		JOIN_TEST(running_time_is_shared_as_samples_are),
+		JOIN_TEST(running_time_is_shared_as_waits_are_too),
+		JOIN_TEST(who_has_waited_alone_has_no_cpu_time),
 		JOIN_TEST(what_has_no_sample_stays_running),
 		JOIN_TEST(a_system_call_that_memory_has_not_seen_brings_cpu_time_alone),
 		JOIN_TEST(the_runtimes_own_goroutines_stay_hidden),

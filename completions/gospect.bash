@@ -38,7 +38,7 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target $output -g --goid --unwind --help" -- "$cur"))
 		;;
 	record)
-		COMPREPLY=($(compgen -W "$target $output $filter -d --duration -r --rate --budget --on-cpu --off-cpu --raw --all --kernel --unwind --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output $filter -d --duration -r --rate --budget --on-cpu --off-cpu --raw --all --kernel --run-queue --unwind --help" -- "$cur"))
 		;;
 	top)
 		COMPREPLY=($(compgen -W "$target $output $filter --budget --all --help" -- "$cur"))

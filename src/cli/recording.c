@@ -78,6 +78,7 @@ struct error *recording_take(const struct recording_options *o, const struct sub
 		.nobodys = o->on_cpu || o->all,
 		.mark_system = o->on_cpu,
 		.kernel = o->kernel,
+		.run_queue = o->run_queue,
 		.stop = &stop_requested,
 		.progress = progress,
 		.arg = (void *)o,
@@ -253,7 +254,7 @@ struct code recording_code(const struct recording *r)
 			     r->kernel};
 }
 
-static void say_what_is_missing(const struct wall_result *r)
+static void say_what_is_missing(const struct recording_options *o, const struct wall_result *r)
 {
 	if (r->no_on_cpu)
 		say("stacks of what runs are not known: %s", r->no_on_cpu->message);
@@ -261,6 +262,10 @@ static void say_what_is_missing(const struct wall_result *r)
 		say("too many threads for the limit of open files: what %zu of them run is not "
 		    "seen; raise it (ulimit -n)",
 		    r->on_cpu.threads_unseen);
+	if (o->run_queue && !r->no_on_cpu && !r->on_cpu.sees_waits)
+		say("where threads wait for a processor is not known: that takes CAP_PERFMON (or "
+		    "kernel.perf_event_paranoid below 2), two files (ulimit -n) for each thread on each "
+		    "processor, and less than 10,000 switches a second");
 	if (r->on_cpu.lost)
 		say("%lu samples of what runs were lost; a lower rate (-r) or a larger --budget "
 		    "helps",
@@ -273,7 +278,7 @@ void recording_say(const struct recording *rec, uint64_t samples, const char *pa
 {
 	const struct wall_result *r = wall_sampler_result(rec->sampler);
 
-	say_what_is_missing(r);
+	say_what_is_missing(rec->options, r);
 	unwind_say(rec->options->unwind);
 	say("%.1f s, %.0f goroutines (each looked at %.1f times a second), %lu samples at %.1f Hz, "
 	    "shares right within %.2g %%, %lu ticks missed, %lu reads dropped as torn, gospect "

@@ -25,6 +25,7 @@ struct recording_options {
 	bool off_cpu;       /* only what does not */
 	bool all;           /* the runtime's own goroutines too */
 	bool kernel;        /* the kernel's functions too */
+	bool run_queue;     /* where threads wait for a processor too */
 	enum unwind_method unwind;
 };
 

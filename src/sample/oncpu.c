@@ -515,5 +515,6 @@ struct oncpu_stats oncpu_sampler_stats(const struct oncpu_sampler *s)
 
 	stats.lost = perf_events_lost(s->events);
 	stats.threads_unseen = perf_events_unseen(s->events);
+	stats.sees_waits = s->waits != NULL;
 	return stats;
 }

@@ -67,6 +67,7 @@ struct oncpu_stats {
 	size_t threads_unseen; /* for want of file descriptors */
 	uint64_t period_ns;    /* CPU time of a sample */
 	bool sees_kernel;      /* time in the kernel is among the samples */
+	bool sees_waits;       /* where threads waited for a processor is known, from end to end */
 };
 
 struct oncpu_sampler;

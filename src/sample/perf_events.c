@@ -469,8 +469,9 @@ static uint64_t next_time(const struct perf_events *p, const struct ring *ring)
 	return *(const uint64_t *)(data + (ring->tail + at) % RING_BYTES);
 }
 
-/* Of all rings the one whose next record is the oldest, or NULL. */
-static struct ring *oldest_ring(const struct perf_events *p)
+/* The ring to take a record from, or NULL: switches are in the order of their times, on whichever
+ * processor they were. */
+static struct ring *next_ring(const struct perf_events *p)
 {
 	uint64_t oldest = UINT64_MAX;
 	struct ring *found = NULL;
@@ -481,6 +482,8 @@ static struct ring *oldest_ring(const struct perf_events *p)
 
 		if (ring->tail >= ring->head)
 			continue;
+		if (!p->sees_switches)
+			return ring;
 		time = next_time(p, ring);
 		if (found && time >= oldest)
 			continue;
@@ -514,7 +517,7 @@ struct error *perf_events_drain(struct perf_events *p,
 
 	for (size_t i = 0; i < p->ring_count; i++)
 		begin_drain(&p->rings[i]);
-	while (!err && (ring = oldest_ring(p))) {
+	while (!err && (ring = next_ring(p))) {
 		const struct perf_event_header *h = next_record(p, ring);
 
 		if (h->size < sizeof(*h)) {

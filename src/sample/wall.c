@@ -159,7 +159,7 @@ struct error *wall_sampler_open(struct target *t, const struct image *img,
 						   .nobodys = options->nobodys,
 						   .mark_system = options->mark_system,
 						   .kernel = options->kernel,
-						   .waits = true,
+						   .waits = options->run_queue,
 					   },
 					   &s->on_cpu);
 	*ret = take_ptr(s);

@@ -43,6 +43,9 @@ struct wall_options {
 	bool nobodys, mark_system;
 	struct unwinding unwind; /* how frames are found */
 	bool kernel;             /* the kernel's frames in the stacks of what runs */
+	/* Divide running time by where threads waited for a processor, too; each switch of theirs
+	 * costs the target up to 1 us. */
+	bool run_queue;
 	/* The first look is at all goroutines, at what it costs: for who shows them at once. */
 	bool whole_first;
 	bool creators; /* goroutines of different creators have different buckets */

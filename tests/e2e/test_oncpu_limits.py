@@ -65,3 +65,44 @@ def test_lost_samples_are_counted(targets, tmp_path):
     assert "samples of what runs were lost" in words
     comment = next(c for c in profile.comments if c.startswith("on-CPU stacks"))
     assert " 0 lost" not in comment
+
+
+# Waits for a processor
+
+QUEUE = "where threads wait for a processor is not known"
+
+
+def test_waits_for_a_processor_take_nothing_from_cpu_time(targets, tmp_path):
+    program = targets.start("ledger", args=("-each=3",), env={"GOMAXPROCS": "8"})
+    path = tmp_path / "p.pb.gz"
+    before = program.cpu_seconds()
+    words, profile = finish(record(program, path, "-d", "3", "--run-queue"), path)
+    used = program.cpu_seconds() - before
+    assert QUEUE not in words
+    assert profile.total("cpu") / 1e9 == pytest.approx(used, rel=0.3, abs=0.1)
+    assert {"main.crunch", "main.mash"} <= {f for s in profile.samples for f in s.stack}
+
+
+def test_too_few_files_for_the_waits_for_a_processor(targets, tmp_path):
+    program = targets.start("switches", args=("many",))
+    process.wait_until(lambda: threads_of(program) > 300, what="its threads")
+    path = tmp_path / "p.pb.gz"
+    recorder = record(program, path, "-d", "1", "--run-queue", preexec_fn=lambda: resource.setrlimit(
+        resource.RLIMIT_NOFILE, (1000, 1000)))
+    _, words = recorder.communicate(timeout=50)
+    assert recorder.returncode == 0 and QUEUE in words, words
+    assert pprof.read(path).duration_ns > 0.9e9
+
+
+def test_too_many_switches_to_know_where_threads_wait(targets, tmp_path):
+    program = targets.start("churn", args=("-workers=0", "-nappers=16", "-life=20000"))
+    path = tmp_path / "p.pb.gz"
+    recorder = record(program, path, "-d", "3", "--run-queue")
+    _, words = recorder.communicate(timeout=50)
+    assert recorder.returncode == 0 and QUEUE in words, words
+    assert pprof.read(path).total("cpu") > 0
+
+
+def test_waits_for_a_processor_are_of_what_runs(states):
+    said = gospect.run("record", "-p", states.pid, "--off-cpu", "--run-queue").fails(2)
+    assert "--run-queue is for what runs" in said

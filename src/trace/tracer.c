@@ -55,6 +55,7 @@ struct tracer {
 	int priority; /* ours before */
 	bool more;    /* there was more than one batch holds */
 	bool ended;   /* nobody writes any more */
+	bool gone;    /* the target is */
 };
 
 static struct error *must_check open_all(struct tracer *tr, const struct image *img,
@@ -140,7 +141,7 @@ static void check_target(struct tracer *tr)
 		return;
 	tr->checked_ns = now;
 	if (error_dropped(target_check(tr->t)))
-		tr->ended = true;
+		tr->ended = tr->gone = true;
 }
 
 /* ---- one batch ---- */
@@ -232,7 +233,7 @@ static struct error *must_check read_labels(struct tracer *tr)
 	bool done = false;
 	struct error *err = NULL;
 
-	if (!tr->ended && !tr->more && since < LABELS_NS)
+	if (!tr->gone && !tr->more && since < LABELS_NS)
 		err = snapshot_read_labels(&tr->snapshot, labels, LABELS_SLICE_NS, &done);
 	else
 		snapshot_forgo_labels(&tr->snapshot, labels);

@@ -225,15 +225,6 @@ def test_labels_from_before_the_trace_are_known(targets, tmp_path):
     assert all(row["begin_ns"] < 20e6 and row["elapsed_ns"] > 0.8e9 for row in rows.values())
 
 
-def test_labels_are_known_however_short_the_trace_is(targets, tmp_path):
-    program = targets.start("requests")
-    program.ask("labels early")
-    file = tmp_path / "out.trace"
-    for _ in range(3):
-        gospect.run("trace", "-p", program.pid, "-d", 0.01, "-o", file).ok()
-        assert {row["name"] for row in rows_of(file, "--by", "label:bad")} == {"early"}
-
-
 BAD = {
     "control": "con%1B[31mtrol%0A=a%EF%BF%BDb",
     "empty": "=",

@@ -206,8 +206,8 @@ static void find_verbs(struct doctor *d, const struct access_self *self, const s
 				    ? "reads the memory of any process"
 				    : "reads the memory of this user's processes; of others' with "
 				      "CAP_SYS_PTRACE";
-	static const char *const readers[] = {"ps", "dump", "stack", "record"};
-	const struct error *read = memory ? memory : far;
+	static const char *const readers[] = {"ps", "dump", "stack", "record", "top"};
+	const struct error *read = memory ? memory : far, *trace = no_agent ? no_agent : ptrace;
 
 	doctor_head("verbs");
 	for (size_t i = 0; i < sizeof(readers) / sizeof(*readers); i++)
@@ -215,9 +215,11 @@ static void find_verbs(struct doctor *d, const struct access_self *self, const s
 	doctor_find_verb(d, "record, what runs", "has the kernel sample it (perf_event_open)",
 			 read ? read : perf);
 	doctor_find_verb(d, "trace", "stops the program for a moment and writes to it (ptrace)",
-			 read       ? read
-			 : no_agent ? no_agent
-				    : ptrace);
+			 read ? read : trace);
+	doctor_find_verb(d, "offcpu",
+			 trace ? "samples, as record does; where trace works it is exact"
+			       : "traces: exact times of each request",
+			 read);
 }
 
 void doctor_look_at_machine(struct doctor *d)

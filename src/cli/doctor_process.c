@@ -98,7 +98,7 @@ static struct error *must_check try_perf(const struct patient *p)
 static void find_verbs(struct doctor *d, const struct error *read, const struct error *perf,
 		       const struct error *trace)
 {
-	static const char *const readers[] = {"ps", "dump", "stack", "record"};
+	static const char *const readers[] = {"ps", "dump", "stack", "record", "top"};
 
 	for (size_t i = 0; i < sizeof(readers) / sizeof(*readers); i++)
 		doctor_find_verb(d, readers[i], "reads its memory", read);
@@ -106,6 +106,10 @@ static void find_verbs(struct doctor *d, const struct error *read, const struct 
 			 read ? read : perf);
 	doctor_find_verb(d, "trace", "stops it for a moment and writes to it (ptrace)",
 			 read ? read : trace);
+	doctor_find_verb(d, "offcpu",
+			 trace ? "samples it, as record does; where trace works it is exact"
+			       : "traces it: exact times of each request",
+			 read);
 }
 
 static struct error *open_patient(pid_t pid, struct patient *p)

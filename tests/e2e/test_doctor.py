@@ -12,7 +12,7 @@ import pytest
 from lib import golang, gospect, tracing
 from lib.process import wait_until
 
-VERBS = ("ps", "dump", "stack", "record", "record, what runs", "trace")
+VERBS = ("ps", "dump", "stack", "record", "top", "record, what runs", "trace", "offcpu")
 FACTS = ("kernel", "user", "capabilities", "yama ptrace_scope", "perf_event_paranoid",
          "kptr_restrict", "seccomp", "user namespace", "hidepid", "reading", "process_vm_readv",
          "ptrace", "perf_event_open")

@@ -185,7 +185,8 @@ def test_a_profile_of_the_last_minute(targets):
 
 def test_the_targets_end_is_said_and_the_last_view_stays(targets):
     program = targets.start("states", args=QUIET)
-    with top("-p", program.pid) as t:
+    # Tall enough for whatever was running once.
+    with top("-p", program.pid, height=50) as t:
         t.wait_for("main.spin", "main.waitForChannel")
         targets.forget(program).stop()
         screen = t.wait_for(f"process {program.pid} has exited", "q quits")

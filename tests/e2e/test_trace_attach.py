@@ -53,7 +53,7 @@ def hectic():
 @every_version(ALL_VERSIONS)
 def test_every_version_is_traced_and_left_as_it_was(hectic, version):
     program = hectic(version)
-    probed = tracing.probe(program.pid, 1).sound()
+    probed = tracing.probe(program.pid, 1).sound(version)
     for kind in ("start", "block", "unblock", "create", "end", "yield", "syscall", "syscall_exit",
                  "p_start", "p_stop", "gc_begin", "gc_end", "stw_begin", "stw_end", "task_begin",
                  "region_begin", "log", "heap_alloc", "gomaxprocs"):
@@ -68,7 +68,7 @@ def test_every_version_is_traced_and_left_as_it_was(hectic, version):
 @every_version()
 def test_every_build_is_traced_and_left_as_it_was(hectic, version, mode):
     program = hectic(version, mode)
-    probed = tracing.probe(program.pid, 0.5).sound()
+    probed = tracing.probe(program.pid, 0.5).sound(version)
     assert probed.counts["block"] > 0 and probed.counts["stacks"] > 5
     assert probed.counts["heap_alloc"] > 0
 

@@ -256,10 +256,10 @@ def test_a_flood_of_labels_costs_no_more_than_time(targets, version, tmp_path):
     program = targets.start("requests", version)
     file = tmp_path / "out.trace"
     t = Traced("trace", "-p", program.pid, "-o", file, "--max-size", 500, pid=program.pid)
-    changes = int(program.ask("flood 1").split()[1])
+    changes = int(program.ask("flood 0.3").split()[1])
     t.end()
     program.assert_well()
-    assert changes > 200_000, changes
+    assert changes > 60_000, changes
     assert rows_of(file, "--by", "label:flood", "--per", "all")[0]["count"] > 1000
     assert gotrace.tool_trace_takes("1.27.2", file) is None
 

@@ -129,8 +129,8 @@ def is_written_in(closure, caller):
 
 # Before Go 1.21 systemstack makes no frame: its caller is known by the code alone.
 @pytest.mark.parametrize("version, mode", [(version, golang.PLAIN) for version in
-                                           (golang.OLDEST, "1.18.10", "1.19.13", "1.20.14",
-                                            golang.MIDDLE, golang.NEWEST)]
+                                           (golang.OLDEST, "1.20.14", golang.MIDDLE,
+                                            golang.NEWEST)]
                          + [(golang.OLDEST, golang.PIE), ("1.20.14", golang.STRIPPED)])
 def test_who_called_systemstack_is_there(targets, tmp_path, version, mode):
     program = targets.start("switches", version, mode, args=("alloc",))

@@ -75,8 +75,8 @@ def test_yama_is_named_to_the_programs_own_user(machine, program, scope, cause, 
 def test_yama_lets_a_parent_look(machine, scope):
     set_to(machine, YAMA, scope)
     path = machine.put(binary())
-    result = machine.run(f"{ALICE} gospect dump -o /tmp/dump -- {path} -for 3s; status=$?; "
-                         "cat /tmp/dump; rm /tmp/dump; exit $status")
+    result = machine.run(f"{ALICE} gospect dump -o /tmp/dump -- {path} -for 3s "
+                         ">/dev/null; status=$?; cat /tmp/dump; rm /tmp/dump; exit $status")
     assert traceback.parse(result.ok().text)
     result = machine.run(f"{ALICE} gospect record -d 1 --budget 50 -o /tmp/p.folded -- {path} "
                          "-for 8s >/dev/null; status=$?; cat /tmp/p.folded; rm /tmp/p.folded; "

@@ -181,6 +181,14 @@ bool parse_number(const char *text, double least, double most, double *ret)
 	return true;
 }
 
+error_t parse_number_option(const char *arg, double least, double most, double *ret,
+			    struct argp_state *state, const char *what)
+{
+	if (!parse_number(arg, least, most, ret))
+		return wrong_option(state, "'%s' is no %s (%g to %g)", arg, what, least, most);
+	return 0;
+}
+
 bool parse_id(const char *text, unsigned long *ret)
 {
 	char *end;

@@ -49,6 +49,9 @@ error_t wrong_option(struct argp_state *state, const char *format, ...)
 
 /* The whole of the text as a number; false when it is none or out of range. */
 bool parse_number(const char *text, double least, double most, double *ret);
+/* Likewise, from inside a parser: in words, "'x' is no WHAT (LEAST to MOST)". */
+error_t parse_number_option(const char *arg, double least, double most, double *ret,
+			    struct argp_state *state, const char *what);
 bool parse_id(const char *text, unsigned long *ret);
 
 #endif

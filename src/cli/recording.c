@@ -19,14 +19,6 @@ static const struct argp_option options[] =
 	  4},
 	 {0}};
 
-static error_t parse_number_option(const char *arg, double least, double most, double *ret,
-				   struct argp_state *state, const char *what)
-{
-	if (!parse_number(arg, least, most, ret))
-		return wrong_option(state, "'%s' is no %s (%g to %g)", arg, what, least, most);
-	return 0;
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct recording_options *o = state->input;

@@ -26,14 +26,6 @@ static const struct argp_option options[] =
 	  4},
 	 {0}};
 
-static error_t parse_option(const char *arg, double least, double most, double *ret,
-			    struct argp_state *state, const char *what)
-{
-	if (!parse_number(arg, least, most, ret))
-		return wrong_option(state, "'%s' is no %s (%g to %g)", arg, what, least, most);
-	return 0;
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct trace_verb *v = state->input;
@@ -43,14 +35,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &v->request;
 		return 0;
 	case 'd':
-		return parse_option(arg, 0.01, 1e7, &v->duration, state, "duration");
+		return parse_number_option(arg, 0.01, 1e7, &v->duration, state, "duration");
 	case KEY_MAX_SIZE:
-		return parse_option(arg, 1, 1e6, &v->max_size, state, "size in MB");
+		return parse_number_option(arg, 1, 1e6, &v->max_size, state, "size in MB");
 	case KEY_FLIGHT:
-		return parse_option(arg, 0.1, 86400, &v->flight, state, "number of seconds");
+		return parse_number_option(arg, 0.1, 86400, &v->flight, state, "number of seconds");
 	case KEY_STACK_DEPTH:
-		return parse_option(arg, 0, TRACER_MAX_DEPTH, &v->stack_depth, state,
-				    "number of frames");
+		return parse_number_option(arg, 0, TRACER_MAX_DEPTH, &v->stack_depth, state,
+					   "number of frames");
 	}
 	return ARGP_ERR_UNKNOWN;
 }

@@ -25,6 +25,7 @@ import (
 var (
 	calm = flag.Bool("calm", false, "rest between rounds, for machines with much else to do")
 	only = flag.String("only", "", "these kinds of work, separated by commas")
+	each = flag.Int("each", 1, "how many do each kind of work at once")
 )
 
 type work struct {
@@ -74,7 +75,9 @@ func main() {
 	flag.Parse()
 	all := chosen()
 	for _, w := range all {
-		go w.run(w)
+		for i := 0; i < *each; i++ {
+			go w.run(w)
+		}
 	}
 	fmt.Printf("ready %d\n", os.Getpid())
 	in := bufio.NewScanner(os.Stdin)

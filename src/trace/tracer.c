@@ -21,7 +21,7 @@
 #define MOST_WAIT_NS 40000000ull
 /* Records that others may be writing just now are left for the next look. */
 #define MARGIN_NS 100000ull
-/* Events given out at once; what is left comes without a wait. */
+/* Events taken at once; what is left comes without a wait. */
 #define BATCH_EVENTS 200000
 #define CHECK_NS 100000000ull /* how often we look whether the target is there */
 #define NEVER UINT64_MAX
@@ -100,11 +100,11 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
 	tr->priority = getpriority(PRIO_PROCESS, 0);
 	tr->wait_ns = LEAST_WAIT_NS;
 	counters_init(&tr->counters, img, lay);
+	if (tr->priority > PRIORITY)
+		setpriority(PRIO_PROCESS, 0, PRIORITY); /* where it is permitted */
 	err = open_all(tr, img, options);
 	if (err)
 		return err;
-	if (tr->priority > PRIORITY)
-		setpriority(PRIO_PROCESS, 0, PRIORITY); /* where it is permitted */
 	/* Events from the jumps on have a time after the beginning. */
 	tr->start_ns = before;
 	tr->snapshot_ns = clock_now() - before;
@@ -208,11 +208,12 @@ static struct error *must_check add_record(struct tracer *tr, const struct drain
 
 static struct error *must_check fill_batch(struct tracer *tr)
 {
+	size_t most = tr->batch.count + BATCH_EVENTS;
 	struct drain_record r;
 	struct error *err = NULL;
 
 	tr->more = true;
-	while (!err && tr->batch.count < BATCH_EVENTS) {
+	while (!err && tr->batch.count < most) {
 		if (!drain_next(tr->drain, &r)) {
 			tr->more = false;
 			break;
@@ -254,7 +255,7 @@ static struct error *must_check add_states(struct tracer *tr, bool *ret_wait)
 		*ret_wait = true;
 		return read_labels(tr);
 	}
-	*ret_wait = !tr->more && !tr->ended && seen < tr->start_ns + tr->snapshot_ns;
+	*ret_wait = tr->more || (!tr->ended && seen < tr->start_ns + tr->snapshot_ns);
 	if (*ret_wait)
 		return NULL;
 	err = snapshot_events(&tr->snapshot, &tr->batch, &all);

@@ -40,6 +40,7 @@ enum {
 	AGENT_LABEL_BYTES = 4096, /* of a set */
 	AGENT_MAX_BUCKETS = 256,  /* of a map that is a set; those behind them are left out */
 	AGENT_LABEL_SETS = 64,    /* that a slot knows again; a power of two */
+	AGENT_GOID_BATCH = 16,    /* the runtime's _GoidCacheBatch, Go 1.17 to 1.23 */
 	AGENT_MAX_READABLE = 32,
 	AGENT_MAX_HEAP_RANGES = 64,
 };

@@ -38,6 +38,11 @@ INLINE uint64_t word(uint64_t base, uint32_t offset)
 	return *(const volatile uint64_t *)(base + offset);
 }
 
+INLINE void set_word(uint64_t base, uint32_t offset, uint64_t value)
+{
+	*(volatile uint64_t *)(base + offset) = value;
+}
+
 INLINE uint32_t half(uint64_t base, uint32_t offset)
 {
 	return *(const volatile uint32_t *)(base + offset);
@@ -451,15 +456,25 @@ NOINLINE void record_labels(const struct call *c, uint64_t id, uint64_t g, uint6
 
 /* ---- casgstatus(gp, old, new) ---- */
 
-/* The goid that newproc1() is about to give, up to Go 1.23: of the P's batch, else of a new one. */
+/*
+ * The goid that newproc1() is about to give, up to Go 1.23: the next of the P's batch. When that is
+ * used up, the P gets another here, as it would by newproc1() itself in a moment: looked at only,
+ * the next batch could become another P's in between.
+ */
 INLINE uint64_t next_goid(const struct call *c)
 {
 	const struct agent_config *k = c->config;
-	uint64_t p = word(c->m, k->m_p);
+	uint64_t p = word(c->m, k->m_p), next;
 
-	if (p && word(p, k->p_goidcache) != word(p, k->p_goidcacheend))
-		return word(p, k->p_goidcache);
-	return *(const volatile uint64_t *)k->goidgen + 1;
+	if (UNLIKELY(!p))
+		return 0;
+	next = word(p, k->p_goidcache);
+	if (LIKELY(next != word(p, k->p_goidcacheend)))
+		return next;
+	next = __atomic_fetch_add((uint64_t *)k->goidgen, AGENT_GOID_BATCH, __ATOMIC_SEQ_CST) + 1;
+	set_word(p, k->p_goidcache, next);
+	set_word(p, k->p_goidcacheend, next + AGENT_GOID_BATCH);
+	return next;
 }
 
 NOINLINE void on_create(const struct call *c, uint64_t g)

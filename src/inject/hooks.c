@@ -8,6 +8,8 @@
 #define MAX_CODE 640
 #define MAX_REASONS 256
 #define MAX_REASON_LENGTH 64
+#define MAX_BATCHES 64 /* Ps whose goids are looked at */
+#define LOOKS 1000
 
 struct hook_rule {
 	enum agent_hook hook;
@@ -210,9 +212,49 @@ static void fill_offsets(const struct golayout_numbers *n, struct agent_config *
 	c->g_labels = n->g_labels;
 }
 
+/* A P's batch of goids: from the next one up to the last one that was given out. Read while the P
+ * takes another, it is neither. */
+static struct error *must_check is_batch(struct target *t, const struct golayout *lay, uint64_t p,
+					 bool *ret)
+{
+	uint64_t next, end, last;
+	struct error *err = target_read_u64(t, p + lay->n.p_goidcache, &next);
+
+	if (!err)
+		err = target_read_u64(t, p + lay->n.p_goidcacheend, &end);
+	if (!err)
+		err = target_read_u64(t, lay->v.sched + lay->n.sched_goidgen, &last);
+	if (!err)
+		*ret = end - next <= AGENT_GOID_BATCH && end <= last + 1;
+	return err;
+}
+
+/* Up to Go 1.23 the agent takes such batches (agent.c: next_goid()): not where none are. */
+static struct error *must_check check_goids(struct target *t, const struct golayout *lay)
+{
+	uint64_t slice[2], p;
+	struct error *err = target_read(t, lay->v.allp, slice, sizeof(slice));
+
+	for (uint64_t i = 0; !err && i < slice[1] && i < MAX_BATCHES; i++) {
+		bool ok = false;
+
+		err = target_read_u64(t, slice[0] + i * sizeof(p), &p);
+		for (unsigned int look = 0; !err && p && !ok && look < LOOKS; look++)
+			err = is_batch(t, lay, p, &ok);
+		if (!err && p && !ok)
+			return error_format(ERROR_UNSUPPORTED,
+					    "the program does not number its goroutines as gospect "
+					    "knows Go 1.%d to do",
+					    lay->minor);
+	}
+	return err;
+}
+
 struct error *hooks_config(struct target *t, const struct image *img, const struct golayout *lay,
 			   const struct hooks *hooks, uint32_t depth, struct agent_config *ret)
 {
+	struct error *err = NULL;
+
 	*ret = (struct agent_config){.depth = depth,
 				     .dead_extra = lay->minor >= 26 ? 11 : 6,
 				     .goid_late = lay->minor <= 23,
@@ -229,7 +271,10 @@ struct error *hooks_config(struct target *t, const struct image *img, const stru
 		return error_format(ERROR_UNSUPPORTED,
 				    "the program has no functions runtime.park_m and "
 				    "runtime.gcAssistAlloc1, by which gospect tells waits apart");
+	if (ret->goid_late)
+		err = check_goids(t, lay);
 	/* g.waitreason is not set before Go 1.20. */
-	return lay->minor < 20 ? NULL
-			       : find_reason(t, lay, "GC assist marking", &ret->assist_reason);
+	return err || lay->minor < 20
+		       ? err
+		       : find_reason(t, lay, "GC assist marking", &ret->assist_reason);
 }

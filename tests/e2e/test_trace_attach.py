@@ -80,12 +80,25 @@ def test_settings_of_the_runtime_make_no_difference(hectic, env):
     tracing.probe(program.pid, 0.5).sound()
 
 
+@every_version((golang.OLDEST, "1.19.13", "1.23.12"))
+def test_goroutines_made_on_all_processors_at_once_keep_their_numbers(hectic, version):
+    """Up to Go 1.23 a goroutine gets its number after it was told of. Some 30 in 100,000 had that of
+    another, when the number of a batch not yet taken was told."""
+    program = hectic(version, tracing.CGO, args=("-only=births", "-each=12"),
+                     env={"GOMAXPROCS": "6"})
+    for _ in range(5):
+        probed = tracing.probe(program.pid, 0.2).sound(version)
+        if not probed.counts["lost_records"]:
+            break
+    assert probed.counts["create"] > 10000 and not probed.counts["lost_records"], probed.out
+
+
 @pytest.mark.parametrize("args", [("back",), ("thread",)])
 @every_version()
 def test_go_that_c_calls_is_traced(targets, version, args):
     program = Program(cgo.program(version), *args)
     targets.own.append(program)
-    probed = tracing.probe(program.pid, 0.5).sound()
+    probed = tracing.probe(program.pid, 0.5).sound(version)
     assert probed.counts["events"] > 10
     tracing.assert_untouched(program)
 
@@ -95,7 +108,7 @@ def test_go_that_c_calls_is_traced(targets, version, args):
 def test_attaching_and_detaching_many_times(hectic, version):
     program = hectic(version)
     for i in range(CYCLES):
-        tracing.probe(program.pid, 0.02).sound()
+        tracing.probe(program.pid, 0.02).sound(version)
         if i % 10 == 9:
             tracing.assert_untouched(program)
 
@@ -121,7 +134,7 @@ def test_killed_anywhere_gospect_leaves_what_the_next_one_removes(hectic, versio
         if i % 2:
             tracing.clean(program.pid)
         else:
-            tracing.probe(program.pid, 0.05).sound()
+            tracing.probe(program.pid, 0.05).sound(version)
         tracing.assert_untouched(program)
 
 

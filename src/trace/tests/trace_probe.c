@@ -36,7 +36,7 @@ struct probe {
 	uint64_t seen;
 	uint64_t counts[TRACE_KINDS];
 	struct map states; /* goid -> enum trace_status */
-	uint64_t illegal, backwards, last_ns, shown, no_stack;
+	uint64_t illegal, unannounced, backwards, last_ns, shown, no_stack;
 	const struct tracer *tracer;
 };
 
@@ -96,7 +96,9 @@ static void check(struct probe *p, const struct trace_event *ev)
 	/* See snapshot.c: one that was between two states when tracing began. */
 	if (ev->kind == TRACE_SYSCALL && ev->p == TRACE_NO_P && *state == TRACE_IN_SYSCALL)
 		return;
-	if (!(rules[ev->kind].from >> *state & 1)) {
+	if (ev->kind == TRACE_START && !*state) {
+		p->unannounced++;
+	} else if (!(rules[ev->kind].from >> *state & 1)) {
 		p->illegal++;
 		if (p->shown++ < 20) {
 			printf("illegal: %s of goroutine %lu in state %lu at %lu on %lu p %d\n",
@@ -137,10 +139,11 @@ static void say(const struct tracer *tr, const struct probe *p)
 		if (p->counts[i])
 			printf("%s %lu\n", names[i], p->counts[i]);
 	printf("events %lu\nlost_records %lu\nstacks %lu\nstacks_lost %lu\nbytes %lu\n"
-	       "attach_us %lu\ndetach_us %lu\nillegal %lu\nbackwards %lu\nblock_no_stack %lu\n",
+	       "attach_us %lu\ndetach_us %lu\nillegal %lu\nunannounced %lu\nbackwards %lu\n"
+	       "block_no_stack %lu\n",
 	       stats.events, stats.lost, stats.stacks, stats.stacks_lost, stats.bytes,
-	       stats.attach_pause_ns / 1000, stats.detach_pause_ns / 1000, p->illegal, p->backwards,
-	       p->no_stack);
+	       stats.attach_pause_ns / 1000, stats.detach_pause_ns / 1000, p->illegal,
+	       p->unannounced, p->backwards, p->no_stack);
 }
 
 static void show_stack(const struct tracer *tr, const struct pclntab *tab, uint32_t id)

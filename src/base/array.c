@@ -17,10 +17,12 @@ bool array_reserve_bytes(void **items, size_t *capacity, size_t want, size_t ite
 		room = 8;
 	if (__builtin_mul_overflow(room, item_size, &bytes))
 		return false;
-	grown = realloc(*items, bytes);
+	/* What nobody touches of a large array takes no memory: calloc() does not write to it. */
+	grown = *items ? realloc(*items, bytes) : calloc(1, bytes);
 	if (!grown)
 		return false;
-	memset((char *)grown + *capacity * item_size, 0, (room - *capacity) * item_size);
+	if (*items)
+		memset((char *)grown + *capacity * item_size, 0, (room - *capacity) * item_size);
 	*items = grown;
 	*capacity = room;
 	return true;

@@ -27,16 +27,6 @@ bool plan_merge(struct plan *plan, struct plan_piece *piece, size_t first)
 	return true;
 }
 
-bool plan_add(struct plan *plan, struct plan_piece *pieces, size_t count)
-{
-	size_t first = plan->count;
-
-	for (size_t i = 0; i < count; i++)
-		if (!plan_merge(plan, &pieces[i], first))
-			return false;
-	return true;
-}
-
 void plan_reset(struct plan *plan)
 {
 	plan->count = plan->bytes = 0;

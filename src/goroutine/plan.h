@@ -32,14 +32,11 @@ struct plan {
 
 /*
  * Adds a piece to the last range when it lies not far behind its beginning and that is not one of
- * the first `first` ranges; else as a new range. Sets the piece's offset. False when there is no
- * memory.
+ * the first `first` ranges; else as a new range. Pieces may overlap. Sets the piece's offset. False
+ * when there is no memory.
  */
 bool plan_merge(struct plan *plan, struct plan_piece *piece, size_t first);
 
-/* Adds the pieces, which are in address order and may overlap, as new ranges; sets their offsets.
- * False when there is no memory. */
-bool plan_add(struct plan *plan, struct plan_piece *pieces, size_t count);
 void plan_reset(struct plan *plan);
 void plan_release(struct plan *plan);
 

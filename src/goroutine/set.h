@@ -52,8 +52,8 @@ struct goroutine_set {
 
 	size_t header_size;
 	/* The plan of all headers, and where each is within its unit. */
-	struct plan_piece *pieces;
-	size_t piece_capacity;
+	uint32_t *offsets;
+	size_t offset_capacity;
 	struct plan plan;
 	struct goroutine_unit *units;
 	size_t unit_count;

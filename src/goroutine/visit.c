@@ -87,7 +87,7 @@ static bool look(struct goroutine_set *set, struct goroutine_unit *unit, const u
 	bool alive = false;
 
 	for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
-		const uint8_t *header = headers + set->pieces[i].offset;
+		const uint8_t *header = headers + set->offsets[i];
 		struct goroutine_record now = record_of(set, header);
 
 		alive |= goroutine_is_alive(&now);
@@ -148,7 +148,7 @@ static size_t count_unit(struct goroutine_set *set, const struct goroutine_unit 
 	size_t alive = 0;
 
 	for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
-		const uint8_t *header = headers + set->pieces[i].offset;
+		const uint8_t *header = headers + set->offsets[i];
 		struct goroutine_record now = record_of(set, header);
 		uint64_t start_pc = header_u64(header, set->lay->n.g_startpc);
 
@@ -180,7 +180,7 @@ static uint64_t locate_in_unit(struct goroutine_set *set, const struct goroutine
 			       const uint8_t *headers, uint64_t goid)
 {
 	for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
-		struct goroutine_record now = record_of(set, headers + set->pieces[i].offset);
+		struct goroutine_record now = record_of(set, headers + set->offsets[i]);
 
 		if (now.goid == goid && goroutine_is_alive(&now))
 			return set->g[i];

@@ -190,6 +190,8 @@ void estimate_finish(struct estimate *e, uint64_t now, const struct goroutine_re
 
 		all += u->count;
 		seen += i < e->next ? u->count : 0;
+		if (!e->rotations && i >= e->next)
+			continue; /* never looked at */
 		for (uint32_t k = u->first; k < u->first + u->count; k++)
 			finish_record(e, &records[k], cut && i < e->next, rest);
 	}

@@ -195,6 +195,13 @@ static double horizon(const struct wall_sampler *s)
 	return duration > 0 && duration < BURST_HORIZON ? duration : BURST_HORIZON;
 }
 
+/* What was used before it was earned, in seconds, is missing from what is earned until the horizon;
+ * but for a quarter, or there would be no looks. */
+static void repay(struct wall_sampler *s, double cost)
+{
+	s->rate = fmax(s->rate - cost / horizon(s), s->options.budget / 4);
+}
+
 /* The first pass reads every stack. It may take at once half of what the whole recording may use,
  * when that is enough for all; then the rest has so much less. Were it more, there would be looks
  * at one moment alone, and nothing known of all others. */
@@ -209,18 +216,19 @@ static bool take_burst(struct wall_sampler *s)
 	budget = s->options.budget * horizon(s);
 	if (cost > budget / 2)
 		return false;
-	s->rate = s->options.budget - cost / horizon(s);
-	if (s->rate < s->options.budget / 4)
-		s->rate = s->options.budget / 4;
+	repay(s, cost);
 	s->tokens = cost * 1e9;
 	return true;
 }
 
-/* Setting up is not charged: with a million goroutines, and 1 % of a core, nothing would be looked
- * at for seconds. And there is a first look, however small the budget. */
-static void forget_set_up(struct wall_sampler *s)
+/* Finding all goroutines is paid off evenly, too: with a million of them, and 1 % of a core,
+ * nothing would be looked at for seconds. And there is a first look, however small the budget. */
+static void charge_set_up(struct wall_sampler *s)
 {
-	s->charged = clock_cpu();
+	uint64_t now = clock_cpu();
+
+	repay(s, (now - s->charged) / 1e9);
+	s->charged = now;
 	s->tokens = fmax(s->tokens, 1);
 }
 
@@ -264,7 +272,7 @@ static struct error *begin_with_tick(struct wall_sampler *s, uint64_t now)
 	struct error *err = begin_rotation(s, tick_begins(s, now), at_once);
 
 	if (!s->result.ticks)
-		forget_set_up(s);
+		charge_set_up(s);
 	return err;
 }
 
@@ -410,8 +418,11 @@ static double pay_arrears(struct wall_sampler *s, double earned)
 /* Adds the CPU time that may be used, up to that of 20 ticks. */
 static void earn(struct wall_sampler *s, uint64_t passed, uint64_t period)
 {
-	double most = 20 * s->rate * period;
+	double most;
 
+	if (s->earned - s->started > horizon(s) * 1e9)
+		s->rate = s->options.budget;
+	most = 20 * s->rate * period;
 	s->tokens = fmin(s->tokens + pay_arrears(s, s->rate * passed), most);
 }
 

@@ -196,10 +196,10 @@ static double horizon(const struct wall_sampler *s)
 }
 
 /* What was used before it was earned, in seconds, is missing from what is earned until the horizon;
- * but for a quarter, or there would be no looks. */
+ * but for half of it, or ticks would use up all that is left, and there would be no looks. */
 static void repay(struct wall_sampler *s, double cost)
 {
-	s->rate = fmax(s->rate - cost / horizon(s), s->options.budget / 4);
+	s->rate = fmax(s->rate - cost / horizon(s), s->options.budget / 2);
 }
 
 /* The first pass reads every stack. It may take at once half of what the whole recording may use,

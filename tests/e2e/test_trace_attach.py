@@ -5,6 +5,7 @@ After every test it runs on, nobody's tracee, with its own code, without our mem
 """
 
 import ctypes
+import json
 import os
 import pathlib
 import re
@@ -17,10 +18,12 @@ import pytest
 from lib import cgo, golang, tracing
 from lib.params import every_version
 from lib.process import Program, status, wait_until
+from matrix import builds
 
 ALL_VERSIONS = ("1.17.13", "1.18.10", "1.19.13", "1.20.14", "1.21.13", "1.22.12", "1.23.12",
                 "1.24.13", "1.25.11", "1.26.8", "1.27.2")
 MODES = (golang.STRIPPED, golang.LDFLAGS_SW, golang.PIE, tracing.CGO, tracing.RACE)
+LONG = "TRACE_CYCLES" in os.environ
 CYCLES = int(os.environ.get("TRACE_CYCLES", 70))  # of attaching and detaching, for each version
 PTRACE_SEIZE = 0x4206
 PR_SET_MDWE = 65
@@ -37,7 +40,8 @@ def hectic():
     programs = []
 
     def start(version=golang.NEWEST, mode=golang.PLAIN, args=("-calm",), env=None):
-        programs.append(Program(tracing.hectic(version, mode), *args, env=env))
+        host = [builds.host()] if mode == tracing.SHARED else []
+        programs.append(Program(*host, tracing.hectic(version, mode), *args, env=env))
         return programs[-1]
 
     start.forget = programs.remove
@@ -73,11 +77,28 @@ def test_every_build_is_traced_and_left_as_it_was(hectic, version, mode):
     assert probed.counts["heap_alloc"] > 0
 
 
+@every_version(ALL_VERSIONS if LONG else [golang.NEWEST])
+def test_a_library_in_a_program_of_c_is_traced_and_left_as_it_was(hectic, version):
+    program = hectic(version, tracing.SHARED)
+    probed = tracing.probe(program.pid, 0.5).sound(version)
+    assert probed.counts["block"] > 0 and probed.counts["stacks"] > 5
+
+
 @pytest.mark.parametrize("env", [{"GODEBUG": "gccheckmark=1"}, {"GODEBUG": "asyncpreemptoff=1"},
-                                 {"GOGC": "1"}], ids=lambda env: "=".join(*env.items()))
+                                 {"GODEBUG": "asyncpreemptoff=0"}, {"GOGC": "1"}],
+                         ids=lambda env: "=".join(*env.items()))
 def test_settings_of_the_runtime_make_no_difference(hectic, env):
-    program = hectic(env=env)
+    program = hectic(mode=tracing.CGO, env=env)
     tracing.probe(program.pid, 0.5).sound()
+
+
+@every_version([golang.OLDEST, golang.NEWEST])
+def test_copies_of_a_traced_program_do_not_know_of_it(hectic, version):
+    """Children of fork that become nobody else: the agent is in their code, its memory is not."""
+    program = hectic(version, tracing.CGO, args=("-only=copies,births,garbage",))
+    before = json.loads(program.ask("counts"))["copies"]
+    tracing.probe(program.pid, 1).sound(version)
+    assert json.loads(program.ask("counts"))["copies"] > before + 5
 
 
 @every_version((golang.OLDEST, "1.19.13", "1.23.12"))
@@ -106,7 +127,7 @@ def test_go_that_c_calls_is_traced(targets, version, args):
 @pytest.mark.time_limit(300 + CYCLES)
 @every_version()
 def test_attaching_and_detaching_many_times(hectic, version):
-    program = hectic(version)
+    program = hectic(version, tracing.CGO)
     for i in range(CYCLES):
         tracing.probe(program.pid, 0.02).sound(version)
         if i % 10 == 9:

@@ -13,20 +13,21 @@ PROBE = pathlib.Path(os.environ.get(
 
 CGO = "cgo"
 RACE = "race"
+SHARED = "shared"
+FLAGS = {CGO: (), RACE: ("-race",), SHARED: ("-buildmode=c-shared",)}
 
 
 def hectic(version, mode=golang.PLAIN):
-    """The program hectic, also built with cgo or the race detector."""
-    if mode not in (CGO, RACE):
+    """The program hectic, also built with cgo, with the race detector, or as a library for C."""
+    if mode not in FLAGS:
         return golang.build("hectic", version, mode)
     plain = golang.build("hectic", version)
     binary = plain.parent.parent / mode / "hectic"
     if not binary.exists():
         binary.parent.mkdir(exist_ok=True)
-        flags = ["-race"] if mode == RACE else []
         env = {**golang.environment(version), "CGO_ENABLED": "1"}
         partial = binary.with_suffix(f".{os.getpid()}")
-        subprocess.run([golang.go_command(), "build", *flags, "-o", partial, "."], env=env,
+        subprocess.run([golang.go_command(), "build", *FLAGS[mode], "-o", partial, "."], env=env,
                        cwd=plain.parent.parent / "src", check=True)
         partial.rename(binary)
     return binary
@@ -111,18 +112,17 @@ def maps(pid):
 
 
 def changed_bytes(program):
-    """How many bytes of the program's code are not as in its file."""
+    """How many bytes of the program's code, and of its libraries', are not as in their files."""
     changed = 0
-    with open(f"/proc/{program.pid}/mem", "rb", 0) as memory, \
-            open(f"/proc/{program.pid}/exe", "rb") as file:
-        exe = os.readlink(f"/proc/{program.pid}/exe")
+    with open(f"/proc/{program.pid}/mem", "rb", 0) as memory:
         for line in maps(program.pid):
-            if "x" not in line[1] or line[-1] != exe:
+            if "x" not in line[1] or not line[-1].startswith("/") or line[-1].startswith("/memfd:"):
                 continue
             start, end = (int(part, 16) for part in line[0].split("-"))
             memory.seek(start)
-            file.seek(int(line[2], 16))
-            now, then = memory.read(end - start), file.read(end - start)
+            with open(f"/proc/{program.pid}/root{line[-1]}", "rb") as file:
+                file.seek(int(line[2], 16))
+                now, then = memory.read(end - start), file.read(end - start)
             if now != then[:len(now)]:
                 changed += sum(a != b for a, b in zip(now, then))
     return changed

@@ -33,12 +33,18 @@ type work struct {
 	run    func(*work)
 	rounds int64
 	before int64
+	alone  bool
 }
 
 var works []*work
 
 func add(name string, run func(*work)) {
 	works = append(works, &work{name: name, run: run})
+}
+
+// addAlone adds what does not go with all else: it is done when it is named.
+func addAlone(name string, run func(*work)) {
+	works = append(works, &work{name: name, run: run, alone: true})
 }
 
 // done counts a round.
@@ -59,12 +65,9 @@ func (w *work) must(ok bool, format string, args ...interface{}) {
 }
 
 func chosen() []*work {
-	if *only == "" {
-		return works
-	}
 	var some []*work
 	for _, w := range works {
-		if strings.Contains(","+*only+",", ","+w.name+",") {
+		if *only == "" && !w.alone || strings.Contains(","+*only+",", ","+w.name+",") {
 			some = append(some, w)
 		}
 	}

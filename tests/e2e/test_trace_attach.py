@@ -127,7 +127,7 @@ def test_go_that_c_calls_is_traced(targets, version, args):
 @pytest.mark.time_limit(300 + CYCLES)
 @every_version()
 def test_attaching_and_detaching_many_times(hectic, version):
-    program = hectic(version, tracing.CGO)
+    program = hectic(version, tracing.CGO, args=() if LONG else ("-calm",))
     for i in range(CYCLES):
         tracing.probe(program.pid, 0.02).sound(version)
         if i % 10 == 9:

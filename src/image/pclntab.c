@@ -246,6 +246,39 @@ uint64_t pclntab_any_funcdata(const struct pclntab *tab)
 	return 0;
 }
 
+size_t pclntab_inlined_count(const struct pclntab *tab, const struct go_func *f)
+{
+	struct cursor c = cursor_of(tab->pctab.data, tab->pctab.size, "pctab");
+	uint64_t at = (uint64_t)f->offset + func_layouts[tab->format].size +
+		      4 * (uint64_t)PCDATA_INLINE_INDEX;
+	uint32_t table, value = -1, delta;
+	int32_t most = -1;
+
+	if (PCDATA_INLINE_INDEX >= f->npcdata || !load_u32(tab->funcs, at, &table) || !table)
+		return 0;
+	cursor_seek(&c, table);
+	for (bool first = true;; first = false) {
+		delta = read_varint(&c);
+		if (c.failed || (!delta && !first))
+			return most + 1;
+		value += delta & 1 ? ~(delta >> 1) : delta >> 1;
+		read_varint(&c);
+		most = (int32_t)value > most ? (int32_t)value : most;
+	}
+}
+
+const char *pclntab_inlined(const struct pclntab *tab, const struct go_func *f, size_t i)
+{
+	const struct inline_layout *lay = &inline_layouts[tab->format];
+	struct bytes tree;
+	uint32_t name;
+
+	if (!funcdata(tab, f, FUNCDATA_INLINE_TREE, &tree) ||
+	    !load_u32(tree, (uint64_t)i * lay->size + lay->name, &name))
+		return NULL;
+	return load_string(tab->names, name);
+}
+
 static void file_line(const struct pclntab *tab, const struct go_func *f, uint64_t pc,
 		      struct go_frame *ret)
 {

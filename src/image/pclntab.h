@@ -132,6 +132,11 @@ int32_t pclntab_sp_delta(const struct pclntab *tab, const struct go_func *f, uin
 size_t pclntab_frames(const struct pclntab *tab, uint64_t stack_pc, struct go_frame *ret,
 		      size_t max);
 
+/* How many calls were inlined in the function, and of which function the i-th is: its name as the
+ * table has it, or NULL. */
+size_t pclntab_inlined_count(const struct pclntab *tab, const struct go_func *f);
+const char *pclntab_inlined(const struct pclntab *tab, const struct go_func *f, size_t i);
+
 /* Where the function begins that the wrapper of a go statement calls (Go 1.18 on,
  * runtime/trace.go: startPCForTrace); `entry` itself when it is no such wrapper. */
 uint64_t pclntab_wrapped(const struct pclntab *tab, uint64_t entry);

@@ -43,6 +43,8 @@ enum {
 	AGENT_GOID_BATCH = 16,    /* the runtime's _GoidCacheBatch, Go 1.17 to 1.23 */
 	AGENT_MAX_READABLE = 32,
 	AGENT_MAX_HEAP_RANGES = 64,
+	AGENT_MAX_ROOTS = 40,        /* functions that requests are under */
+	AGENT_MAX_ROOT_PLACES = 256, /* where these begin and return */
 };
 
 /* A function's code. */
@@ -102,6 +104,8 @@ enum agent_record {
 	RECORD_GC_END,        /* g that runs */
 	RECORD_ASSIST_BEGIN,  /* g, stack */
 	RECORD_ASSIST_END,    /* g */
+	RECORD_CALL,          /* g, number of the root, its frame: from there to the stack's end */
+	RECORD_RETURN,        /* the same */
 	RECORD_TASK_BEGIN,    /* g that runs, task, its parent, stack, length, text */
 	RECORD_TASK_END,      /* g that runs, task, stack */
 	RECORD_REGION_BEGIN,  /* g that runs, task, stack, length, text */
@@ -132,6 +136,13 @@ struct agent_stack {
 	uint64_t offset; /* in the arena, + 1: a count, then so many words; 0: not yet written */
 };
 
+/* A place where a function that requests are under begins or returns: hook HOOKS + its number. */
+struct agent_root_place {
+	uint16_t root; /* in agent_config.root_entries */
+	uint16_t returns;
+	uint32_t frame; /* bytes from SP, as it is there, to the return address */
+};
+
 /* Field offsets and whatever else the hooks have to know; written before the agent runs. */
 struct agent_config {
 	uint32_t g_m, g_stack_hi, g_sched_sp, g_sched_pc, g_sched_bp, g_status, g_goid;
@@ -150,7 +161,10 @@ struct agent_config {
 	uint64_t systemstack_switch;
 	struct agent_range park_m, coroswitch_m, entersyscallblock, assist, retake, for_each_p;
 	struct agent_range exitsyscall_no_p, gosched, async_preempt2;
-	uint64_t places[HOOKS]; /* addresses of the patched instructions */
+	/* Addresses of the patched instructions. */
+	uint64_t places[HOOKS + AGENT_MAX_ROOT_PLACES];
+	struct agent_root_place root_places[AGENT_MAX_ROOT_PLACES];
+	uint64_t root_entries[AGENT_MAX_ROOTS]; /* where the functions begin; 0: no more */
 };
 
 /* Memory that is there for good. */

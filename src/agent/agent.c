@@ -734,6 +734,19 @@ NOINLINE void on_other(const struct call *c)
 	}
 }
 
+/* A function that requests are under has set up its frame, or is about to give it up. The frame is
+ * as far from the stack's end wherever the stack is moved to. */
+NOINLINE void on_root(const struct call *c)
+{
+	const struct agent_config *k = c->config;
+	const struct agent_root_place *place = &k->root_places[c->hook - HOOKS];
+	uint64_t frame = word(c->g, k->g_stack_hi) - c->sp - place->frame;
+
+	if (c->g == word(c->m, k->m_curg))
+		record(c, place->returns ? RECORD_RETURN : RECORD_CALL, 3, goid(c, c->g),
+		       place->root, frame);
+}
+
 /*
  * While the agent is at work, the thread looks as if it were in a call of the vDSO: Go's own
  * tracebacks (profiles, SIGQUIT, crashes) then begin at the patched place, with its stack.
@@ -758,6 +771,8 @@ __attribute__((section(".text.entry"))) void agent_entry(struct agent_slot *s,
 
 		if (hook == HOOK_SYSCALL)
 			on_syscall(&copy);
+		else if (hook >= HOOKS)
+			on_root(&copy);
 		else
 			on_other(&copy);
 	}

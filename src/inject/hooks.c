@@ -125,6 +125,8 @@ struct error *hooks_find(struct target *t, const struct image *img, const struct
 	struct error *err = NULL;
 
 	memset(ret, 0, sizeof(*ret));
+	ret->left_out = (struct strbuf)STRBUF_INIT;
+	ret->place_count = HOOKS;
 	for (size_t i = 0; !err && i < ARRAY_SIZE(rules); i++) {
 		const struct hook_rule *rule = &rules[i];
 
@@ -265,8 +267,10 @@ struct error *hooks_config(struct target *t, const struct image *img, const stru
 				     .text = img->functions.text};
 	fill_offsets(&lay->n, ret);
 	fill_ranges(img, ret);
-	for (unsigned int i = 0; i < HOOKS; i++)
+	for (size_t i = 0; i < hooks->place_count; i++)
 		ret->places[i] = hooks->places[i].address;
+	memcpy(ret->root_places, hooks->root_places, sizeof(ret->root_places));
+	memcpy(ret->root_entries, hooks->root_entries, sizeof(ret->root_entries));
 	if (!ret->park_m.size || !ret->assist.size)
 		return error_format(ERROR_UNSUPPORTED,
 				    "the program has no functions runtime.park_m and "

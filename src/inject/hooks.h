@@ -6,14 +6,23 @@
 #define INJECT_HOOKS_H
 
 #include "agent/abi.h"
+#include "base/strbuf.h"
 #include "golayout/golayout.h"
 #include "image/image.h"
+#include "inject/far.h"
 #include "inject/stub.h"
 #include "target/target.h"
 
 struct hooks {
-	struct code_place places[HOOKS]; /* address 0: not in this program */
+	struct code_place places[CODE_MAX_PLACES]; /* address 0: not in this program */
+	size_t place_count;
 	enum stub_p kinds[HOOKS];
+	/* Of inject/roots.h. */
+	struct agent_root_place root_places[AGENT_MAX_ROOT_PLACES];
+	uint64_t root_entries[AGENT_MAX_ROOTS];
+	size_t root_count;
+	struct far far;
+	struct strbuf left_out; /* a line for each function: why it is not among them */
 };
 
 struct error *hooks_find(struct target *t, const struct image *img, const struct golayout *lay,

@@ -24,6 +24,7 @@
 #include "inject/readable.h"
 #include "inject/region.h"
 #include "inject/remote.h"
+#include "inject/roots.h"
 #include "inject/withdraw.h"
 
 #ifndef MFD_EXEC
@@ -51,7 +52,7 @@ struct injection {
 	bool attached;
 	struct hooks hooks;
 	struct code_head head;
-	uint8_t page[CODE_PAGE_BYTES];
+	uint8_t *pages;             /* head.stub_bytes, then far pages */
 	struct agent_shared layout; /* as we made it */
 	uint64_t shared_address;    /* in the target */
 	uint64_t p_now;             /* processors that there are */
@@ -319,6 +320,26 @@ static struct error *must_check map_shared(struct injection *in, struct remote *
 	return NULL;
 }
 
+static size_t far_pages(const struct code_head *h)
+{
+	size_t n = 0;
+
+	while (n < CODE_FAR_PAGES && h->far[n])
+		n++;
+	return n;
+}
+
+static void write_far_pages(struct injection *in)
+{
+	const struct code_head *h = &in->head;
+	uint8_t *page = in->pages + h->stub_bytes;
+
+	for (size_t k = 0; k < far_pages(h); k++, page += CODE_PAGE_BYTES)
+		for (size_t i = 0; i < h->place_count; i++)
+			if (h->places[i].jump - h->far[k] < CODE_PAGE_BYTES)
+				far_jump_write(&h->places[i], page + h->places[i].jump - h->far[k]);
+}
+
 static struct error *must_check write_code(struct injection *in)
 {
 	struct code_head *h = &in->head;
@@ -330,8 +351,10 @@ static struct error *must_check write_code(struct injection *in)
 	h->slots = in->shared_address + in->layout.slots_offset;
 	h->spare_slots = h->slots + (uint64_t)numbers.p_slots * AGENT_SLOT_BYTES;
 	memcpy(h->places, in->hooks.places, sizeof(h->places));
-	if (stubs_write(h, &numbers, in->hooks.kinds, in->page))
+	if (stubs_write(h, &numbers, in->hooks.kinds, in->pages)) {
+		write_far_pages(in);
 		return NULL;
+	}
 	return error_format(ERROR_UNSUPPORTED, "the program's code is too large to be traced");
 }
 
@@ -340,29 +363,55 @@ static size_t agent_bytes(void)
 	return (agent_blob_size + CODE_PAGE_BYTES - 1) & ~(CODE_PAGE_BYTES - 1ul);
 }
 
-/* The code page, the agent, and behind them the page with the switch, which is another's. */
+static struct error *must_check map_file(struct injection *in, struct remote *r, uint64_t address,
+					 size_t size, int64_t theirs, uint64_t offset)
+{
+	int64_t result;
+	struct error *err = call(in, r, "map code", SYS_mmap,
+				 (uint64_t[6]){address, size, PROT_READ | PROT_EXEC,
+					       MAP_PRIVATE | MAP_FIXED_NOREPLACE, theirs, offset},
+				 &result);
+
+	fault_point("code-mapped");
+	if (!err && result != (int64_t)address)
+		err = error_format(ERROR_FAILED,
+				   "process %d uses the memory that was chosen for "
+				   "the agent; try again",
+				   target_pid(in->t));
+	return err;
+}
+
+/* In the file: the code pages, the agent, the far pages. */
+static struct error *must_check fill_file(const struct injection *in, int file)
+{
+	const struct code_head *h = &in->head;
+	ssize_t far_bytes = far_pages(h) * CODE_PAGE_BYTES;
+
+	if (pwrite(file, in->pages, h->stub_bytes, 0) != (ssize_t)h->stub_bytes ||
+	    pwrite(file, agent_blob, agent_blob_size, h->stub_bytes) != (ssize_t)agent_blob_size ||
+	    pwrite(file, in->pages + h->stub_bytes, far_bytes, h->code_bytes) != far_bytes)
+		return error_errno(ERROR_FAILED, errno, "cannot write the agent");
+	return NULL;
+}
+
+/* The code pages, the agent, and behind them the page with the switch, which is another's. */
 static struct error *must_check map_code(struct injection *in, struct remote *r)
 {
 	struct code_head *h = &in->head;
 	_cleanup_close_ int ours = -1;
 	int64_t theirs, result;
-	struct error *err = make_file(in, r, CODE_NAME, MFD_EXEC, h->code_bytes, &theirs, &ours);
+	struct error *err =
+		make_file(in, r, CODE_NAME, MFD_EXEC,
+			  h->code_bytes + far_pages(h) * CODE_PAGE_BYTES, &theirs, &ours);
 
+	if (!err)
+		err = fill_file(in, ours);
 	if (err)
 		return err;
-	if (pwrite(ours, in->page, sizeof(in->page), 0) != sizeof(in->page) ||
-	    pwrite(ours, agent_blob, agent_blob_size, CODE_PAGE_BYTES) != (ssize_t)agent_blob_size)
-		return error_errno(ERROR_FAILED, errno, "cannot write the agent");
-	err = call(in, r, "map code", SYS_mmap,
-		   (uint64_t[6]){h->code, h->code_bytes, PROT_READ | PROT_EXEC,
-				 MAP_PRIVATE | MAP_FIXED_NOREPLACE, theirs, 0},
-		   &result);
-	fault_point("code-mapped");
-	if (!err && result != (int64_t)h->code)
-		err = error_format(ERROR_FAILED,
-				   "process %d uses the memory that was chosen for "
-				   "the agent; try again",
-				   target_pid(in->t));
+	err = map_file(in, r, h->code, h->code_bytes, theirs, 0);
+	for (size_t i = 0; !err && i < far_pages(h); i++)
+		err = map_file(in, r, h->far[i], CODE_PAGE_BYTES, theirs,
+			       h->code_bytes + i * CODE_PAGE_BYTES);
 	if (!err)
 		err = call(in, r, "map memory", SYS_mmap,
 			   (uint64_t[6]){h->control, CODE_PAGE_BYTES, PROT_READ | PROT_WRITE,
@@ -417,7 +466,7 @@ static struct error *must_check touch_code(const struct injection *in)
 {
 	struct error *err = NULL;
 
-	for (unsigned int i = 0; !err && i < HOOKS; i++)
+	for (unsigned int i = 0; !err && i < in->head.place_count; i++)
 		if (in->head.places[i].address)
 			err = write_at(in, in->head.places[i].address, in->head.places[i].bytes,
 				       PLACE_JUMP_BYTES);
@@ -426,10 +475,12 @@ static struct error *must_check touch_code(const struct injection *in)
 
 static bool in_the_middle(const struct injection *in, uint64_t pc)
 {
-	for (unsigned int i = 0; i < HOOKS; i++) {
-		uint64_t place = in->head.places[i].address;
+	for (unsigned int i = 0; i < in->head.place_count; i++) {
+		const struct code_place *place = &in->head.places[i];
+		uint64_t changed =
+			place->length < PLACE_JUMP_BYTES ? place->length : PLACE_JUMP_BYTES;
 
-		if (place && pc > place && pc < place + PLACE_JUMP_BYTES)
+		if (place->address && pc > place->address && pc < place->address + changed)
 			return true;
 	}
 	return false;
@@ -447,12 +498,12 @@ static struct error *must_check check_places(const struct injection *in, const s
 			return error_format(ERROR_FAILED,
 					    "a thread of process %d is where none can be",
 					    target_pid(in->t));
-	for (unsigned int i = 0; i < HOOKS; i++) {
+	for (unsigned int i = 0; i < in->head.place_count; i++) {
 		const struct code_place *place = &in->head.places[i];
+		ssize_t n = place->length < PLACE_JUMP_BYTES ? PLACE_JUMP_BYTES : place->length;
 
-		if (place->address &&
-		    (pread(in->memory, now, place->length, place->address) != place->length ||
-		     memcmp(now, place->bytes, place->length)))
+		if (place->address && (pread(in->memory, now, n, place->address) != n ||
+				       memcmp(now, place->bytes, n)))
 			return error_format(ERROR_DENIED,
 					    "the code of process %d has changed meanwhile",
 					    target_pid(in->t));
@@ -465,7 +516,7 @@ static struct error *must_check write_jumps(struct injection *in)
 	struct error *err = NULL;
 
 	in->w.never_ran = false;
-	for (unsigned int i = 0; !err && i < HOOKS; i++) {
+	for (unsigned int i = 0; !err && i < in->head.place_count; i++) {
 		uint8_t jump[PLACE_JUMP_BYTES];
 
 		if (!in->head.places[i].address)
@@ -576,9 +627,15 @@ static struct error *must_check choose_code(struct injection *in)
 	h->version = CODE_VERSION;
 	h->tracer = getpid();
 	h->tracer_start = process_start(getpid());
-	h->code_bytes = CODE_PAGE_BYTES + agent_bytes() + CODE_PAGE_BYTES;
+	h->place_count = in->hooks.place_count;
+	h->stub_bytes = stubs_size(h->place_count);
+	h->code_bytes = h->stub_bytes + agent_bytes() + CODE_PAGE_BYTES;
+	memcpy(h->far, in->hooks.far.pages, sizeof(h->far));
+	in->pages = calloc(1, h->stub_bytes + CODE_FAR_PAGES * CODE_PAGE_BYTES);
+	if (!in->pages)
+		return &error_no_memory;
 	err = region_choose(in->t, in->img, h->code_bytes, &h->code);
-	h->agent = h->code + CODE_PAGE_BYTES;
+	h->agent = h->code + h->stub_bytes;
 	h->control = h->agent + agent_bytes();
 	return err;
 }
@@ -595,6 +652,8 @@ static struct error *must_check attach(struct injection *in, const struct inject
 	}
 	if (!err)
 		err = hooks_find(in->t, in->img, in->lay, &in->hooks);
+	if (!err)
+		err = roots_find(in->t, in->img, options->root, &in->hooks);
 	if (!err)
 		err = choose_layout(in, options);
 	if (!err)
@@ -650,6 +709,11 @@ struct error *inject_update_readable(struct injection *in)
 	return readable_update(in->t, in->img, in->lay, in->shared);
 }
 
+const struct strbuf *inject_left_out(const struct injection *in)
+{
+	return &in->hooks.left_out;
+}
+
 uint64_t inject_lost(const struct injection *in)
 {
 	uint64_t lost;
@@ -701,6 +765,8 @@ void inject_destroy(struct injection *in)
 		close(in->memory);
 	if (in->lock >= 0)
 		close(in->lock);
+	free(in->pages);
+	strbuf_release(&in->hooks.left_out);
 	free(in);
 }
 

@@ -15,11 +15,13 @@
 #ifndef INJECT_INJECT_H
 #define INJECT_INJECT_H
 
+#include <regex.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "agent/abi.h"
 #include "base/error.h"
+#include "base/strbuf.h"
 #include "golayout/golayout.h"
 #include "image/image.h"
 #include "target/target.h"
@@ -27,6 +29,8 @@
 struct inject_options {
 	uint32_t depth;      /* frames of a stack; 0: none */
 	uint32_t ring_bytes; /* of each slot; a power of two, at least four chunks */
+	/* Functions whose calls are to be told, besides those of inject/roots.h; or NULL. */
+	const regex_t *root;
 };
 
 struct injection;
@@ -48,6 +52,8 @@ struct agent_shared *inject_shared(const struct injection *in);
 const struct agent_shared *inject_layout(const struct injection *in);
 /* The agent may read what has come to Go's heap since, for labels (agent/labels.h). */
 struct error *inject_update_readable(struct injection *in) must_check;
+/* A line for each function whose calls are not told though it was asked for, and why. */
+const struct strbuf *inject_left_out(const struct injection *in);
 /* Calls that found no slot, so far. */
 uint64_t inject_lost(const struct injection *in);
 

@@ -65,7 +65,7 @@ bool leftovers_none(const struct leftovers *l)
 bool leftovers_kept_page_alone(const struct leftovers *l)
 {
 	return l->range_count == 1 && !l->descriptor_count && l->has_head && !l->head.tracer &&
-	       l->ranges[0].size == CODE_PAGE_BYTES;
+	       l->ranges[0].size == l->head.stub_bytes;
 }
 
 static struct error *must_check add_range(struct leftovers *l, uint64_t address, uint64_t size)
@@ -76,20 +76,30 @@ static struct error *must_check add_range(struct leftovers *l, uint64_t address,
 	return NULL;
 }
 
+/* What it says is the target's to change: no more is believed than has room. */
+static bool read_head(struct target *t, const struct target_map *map, struct code_head *ret)
+{
+	size_t fixed = offsetof(struct code_head, places);
+
+	memset(ret, 0, sizeof(*ret));
+	if (error_dropped(target_read(t, map->start, ret, fixed)) || ret->magic != CODE_MAGIC ||
+	    ret->version != CODE_VERSION || ret->code != map->start ||
+	    ret->place_count > CODE_MAX_PLACES || ret->stub_bytes > CODE_MAX_STUB_BYTES ||
+	    ret->stub_bytes % CODE_PAGE_BYTES || code_head_bytes(ret) > ret->stub_bytes)
+		return false;
+	return !error_dropped(
+		target_read(t, map->start + fixed, ret->places, code_head_bytes(ret) - fixed));
+}
+
 static void look_at_head(struct target *t, const struct target_map *map, struct leftovers *l)
 {
 	uint8_t jump[PLACE_JUMP_BYTES], now[PLACE_JUMP_BYTES];
-	struct code_head head;
-	struct error *err = target_read(t, map->start, &head, sizeof(head));
+	const struct code_head *head = &l->head;
 
-	if (error_dropped(err) || head.magic != CODE_MAGIC || head.version != CODE_VERSION ||
-	    head.code != map->start)
-		return;
-	l->has_head = true;
-	l->head = head;
-	for (unsigned int i = 0; i < HOOKS; i++)
-		if (head.places[i].address && stub_jump(&head.places[i], jump) &&
-		    !error_dropped(target_read(t, head.places[i].address, now, sizeof(now))))
+	l->has_head = read_head(t, map, &l->head);
+	for (unsigned int i = 0; l->has_head && i < head->place_count; i++)
+		if (head->places[i].address && stub_jump(&head->places[i], jump) &&
+		    !error_dropped(target_read(t, head->places[i].address, now, sizeof(now))))
 			l->patched |= !memcmp(jump, now, sizeof(now));
 }
 

@@ -30,6 +30,13 @@ struct error *inject_update_readable(struct injection *in)
 	return NULL;
 }
 
+const struct strbuf *inject_left_out(const struct injection *in)
+{
+	static const struct strbuf none = STRBUF_INIT;
+
+	return &none;
+}
+
 uint64_t inject_lost(const struct injection *in)
 {
 	return 0;

@@ -17,9 +17,9 @@
 
 struct place {
 	uint64_t address;
-	size_t length;   /* of the instruction */
+	size_t length;   /* of the instruction; four: the jump must keep the byte behind it */
 	size_t relative; /* in it: 32 bits that say where its operand is, from its end; 0: none */
-	uint8_t bytes[PLACE_MAX_BYTES];
+	uint8_t bytes[PLACE_MAX_BYTES]; /* what is there: of the jump's length at least */
 };
 
 /* Registers whose values at the function's entry the hook wants: bits of PLACE_*. */
@@ -47,5 +47,23 @@ struct error *place_at_body(const char *name, uint64_t address, const uint8_t *c
  * free there. */
 struct error *place_at_load(const char *name, uint64_t address, const uint8_t *code, size_t size,
 			    uint32_t offset, struct place *ret) must_check;
+
+/* Where a function begins and returns. */
+struct place_ends {
+	struct place begin;
+	struct place *returns; /* free() it */
+	size_t return_count;
+};
+
+/*
+ * Of any function of the program's that Go's compiler made: `code` is all of it. A thread of it may
+ * stand at any instruction, and come back to it. It begins behind the check for room on the stack,
+ * so what that makes it repeat is seen once; R12, R13 and the flags are free at each place. Where
+ * no instruction is large enough one of four bytes is taken.
+ *
+ * ERROR_UNSUPPORTED, in words that go on after the function's name: "is ...".
+ */
+struct error *place_ends(uint64_t address, const uint8_t *code, size_t size,
+			 struct place_ends *ret) must_check;
 
 #endif

@@ -2,10 +2,15 @@
 
 #include <capstone/capstone.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* As far as a function is looked at. */
+/* As far as one of the runtime's functions is looked at; and how large another may be. */
 #define LOOK_BYTES 640
+#define MOST_BYTES 65536
+/* Instructions behind the check for room: until the frame is there, and where to look at most. */
+#define FRAME_INSNS 3
+#define BEGIN_INSNS 16
 
 struct look {
 	csh handle;
@@ -28,8 +33,7 @@ static struct error *must_check look_at(uint64_t address, const uint8_t *code, s
 	if (cs_open(CS_ARCH_X86, CS_MODE_64, &ret->handle) != CS_ERR_OK ||
 	    cs_option(ret->handle, CS_OPT_DETAIL, CS_OPT_ON) != CS_ERR_OK)
 		return &error_no_memory;
-	ret->count = cs_disasm(ret->handle, code, size < LOOK_BYTES ? size : LOOK_BYTES, address, 0,
-			       &ret->items);
+	ret->count = cs_disasm(ret->handle, code, size, address, 0, &ret->items);
 	return NULL;
 }
 
@@ -139,16 +143,21 @@ static size_t relative_part(const cs_insn *insn)
 	return depends_on_place(insn) && e->disp_size == 4 ? e->disp_offset : 0;
 }
 
-static bool is_suitable(const struct look *look, size_t i, bool relative)
+static bool is_suitable_from(const struct look *look, size_t i, bool relative, size_t least)
 {
 	const cs_insn *insn = &look->items[i];
 	unsigned int read, written;
 
 	accessed(look, insn, &read, &written);
-	return insn->size >= PLACE_JUMP_BYTES && insn->size <= PLACE_MAX_BYTES &&
-	       insn->id != X86_INS_NOP && !changes_flow(look, insn) &&
+	return insn->size >= least && insn->size <= PLACE_MAX_BYTES && insn->id != X86_INS_NOP &&
+	       !changes_flow(look, insn) &&
 	       (!depends_on_place(insn) || (relative && relative_part(insn))) &&
 	       !(read & SCRATCH) && flags_are_free(look, i);
+}
+
+static bool is_suitable(const struct look *look, size_t i, bool relative)
+{
+	return is_suitable_from(look, i, relative, PLACE_JUMP_BYTES);
 }
 
 /* mov rbp, rsp (Go 1.21 and later) or lea rbp, [rsp+n]: the frame is there behind it. */
@@ -213,7 +222,7 @@ struct error *place_at_body(const char *name, uint64_t address, const uint8_t *c
 			    unsigned int arguments, bool past_calls, struct place *ret)
 {
 	_cleanup_look_ struct look look = {0};
-	struct error *err = look_at(address, code, size, &look);
+	struct error *err = look_at(address, code, size < LOOK_BYTES ? size : LOOK_BYTES, &look);
 	size_t i;
 
 	if (err)
@@ -241,7 +250,7 @@ struct error *place_at_load(const char *name, uint64_t address, const uint8_t *c
 			    uint32_t offset, struct place *ret)
 {
 	_cleanup_look_ struct look look = {0};
-	struct error *err = look_at(address, code, size, &look);
+	struct error *err = look_at(address, code, size < LOOK_BYTES ? size : LOOK_BYTES, &look);
 	unsigned int read, written, changed = 0;
 	bool frame = false;
 
@@ -262,4 +271,228 @@ struct error *place_at_load(const char *name, uint64_t address, const uint8_t *c
 		}
 	}
 	return err ? err : unknown_code(name);
+}
+
+/* ---- functions of the program ---- */
+
+static struct error *must_check unsuitable(const char *why)
+{
+	return error_format(ERROR_UNSUPPORTED, "%s", why);
+}
+
+/* cmp with g.stackguard0, which is behind g.stack. */
+static bool checks_stack(const cs_insn *insn)
+{
+	const cs_x86 *x = &insn->detail->x86;
+	bool found = false;
+
+	for (uint8_t i = 0; insn->id == X86_INS_CMP && i < x->op_count; i++)
+		found |= x->operands[i].type == X86_OP_MEM &&
+			 x->operands[i].mem.base == X86_REG_R14 &&
+			 x->operands[i].mem.index == X86_REG_INVALID &&
+			 x->operands[i].mem.disp == 16;
+	return found;
+}
+
+/* The instruction behind the check for room on the stack; 0: it has none. */
+static size_t behind_check(const struct look *look)
+{
+	for (size_t i = 0; i + 1 < look->count && i < BEGIN_INSNS; i++) {
+		const cs_insn *insn = &look->items[i];
+
+		if (checks_stack(insn))
+			return is_conditional(insn + 1) ? i + 2 : 0;
+		if (changes_flow(look, insn) && !is_conditional(insn))
+			return 0;
+	}
+	return 0;
+}
+
+/* To where the jump leads; 0: that is not in the instruction. */
+static uint64_t jump_target(const struct look *look, const cs_insn *insn)
+{
+	const cs_x86 *x = &insn->detail->x86;
+
+	return in_group(look, insn, CS_GRP_JUMP) && x->op_count == 1 &&
+			       x->operands[0].type == X86_OP_IMM
+		       ? (uint64_t)x->operands[0].imm
+		       : 0;
+}
+
+/* Somewhere in the function is a jump to one of these addresses. */
+static bool is_jumped_to(const struct look *look, uint64_t first, uint64_t last)
+{
+	for (size_t i = 0; i < look->count; i++) {
+		uint64_t to = jump_target(look, &look->items[i]);
+
+		if (to && to >= first && to <= last)
+			return true;
+	}
+	return false;
+}
+
+/* With one, not all targets are known. */
+static bool has_indirect_jump(const struct look *look)
+{
+	for (size_t i = 0; i < look->count; i++)
+		if (in_group(look, &look->items[i], CS_GRP_JUMP) &&
+		    !jump_target(look, &look->items[i]))
+			return true;
+	return false;
+}
+
+static bool leaves_by_jump(const struct look *look, uint64_t address, size_t size)
+{
+	for (size_t i = 0; i < look->count; i++) {
+		uint64_t to = jump_target(look, &look->items[i]);
+
+		if (to && to - address >= size)
+			return true;
+	}
+	return false;
+}
+
+/* The first of at least so many bytes in what is run once, and at once, when it begins; look->count
+ * when there is none. */
+static size_t find_begin(const struct look *look, size_t first, size_t least, bool crossing)
+{
+	size_t end = first + (has_indirect_jump(look) ? FRAME_INSNS : BEGIN_INSNS);
+	unsigned int read, written;
+
+	for (size_t i = first; i < look->count && i < end; i++) {
+		const cs_insn *insn = &look->items[i];
+
+		accessed(look, insn, &read, &written);
+		if (changes_flow(look, insn) || is_jumped_to(look, insn->address, insn->address))
+			break;
+		if (is_suitable_from(look, i, true, least) && (crossing || !crosses_page(insn)))
+			return i;
+		if (written & SCRATCH)
+			break;
+	}
+	return look->count;
+}
+
+/* What an instruction of four bytes leaves of the jump is the next one's. */
+static struct error *must_check fill_end(const struct look *look, size_t i, struct place *ret)
+{
+	if (i + 1 >= look->count)
+		return unsuitable("is made in a way that gospect does not know");
+	fill(&look->items[i], ret);
+	if (ret->length < PLACE_JUMP_BYTES)
+		ret->bytes[ret->length] = look->items[i + 1].bytes[0];
+	return NULL;
+}
+
+static struct error *must_check find_begin_place(const struct look *look, struct place *ret)
+{
+	size_t first = behind_check(look), i = look->count;
+
+	if (!first)
+		return unsuitable("is assembly, or too small to need a frame of its own");
+	for (size_t least = PLACE_JUMP_BYTES; i == look->count && least >= 4; least--) {
+		i = find_begin(look, first, least, false);
+		if (i == look->count)
+			i = find_begin(look, first, least, true);
+	}
+	if (i == look->count)
+		return unsuitable("begins in a way that leaves no room for a hook");
+	return fill_end(look, i, ret);
+}
+
+static bool changes_sp(const cs_insn *insn)
+{
+	const cs_x86 *x = &insn->detail->x86;
+
+	return (insn->id == X86_INS_ADD || insn->id == X86_INS_SUB) && x->op_count == 2 &&
+	       x->operands[0].type == X86_OP_REG && x->operands[0].reg == X86_REG_RSP &&
+	       x->operands[1].type == X86_OP_IMM;
+}
+
+static bool restores_bp(const cs_insn *insn)
+{
+	const cs_x86 *x = &insn->detail->x86;
+
+	return insn->id == X86_INS_MOV && x->op_count == 2 && x->operands[0].type == X86_OP_REG &&
+	       x->operands[0].reg == X86_REG_RBP && x->operands[1].type == X86_OP_MEM &&
+	       x->operands[1].mem.base == X86_REG_RSP;
+}
+
+static bool pops_bp(const cs_insn *insn)
+{
+	return insn->id == X86_INS_POP && insn->detail->x86.operands[0].reg == X86_REG_RBP;
+}
+
+/*
+ * Before the ret at `at`: up to Go 1.20 mov rbp, [rsp+n]; add rsp, n; later add rsp, n; pop rbp.
+ * The first of the two is the place, and there is no other way to the ret. look->count: it is not
+ * so.
+ */
+static size_t find_return(const struct look *look, size_t at)
+{
+	const cs_insn *items = look->items;
+	size_t i = at;
+
+	while (i && items[i - 1].id == X86_INS_NOP)
+		i--;
+	if (i < 2)
+		return look->count;
+	i -= 2;
+	if (!(restores_bp(&items[i]) && changes_sp(&items[i + 1])) &&
+	    !(changes_sp(&items[i]) && pops_bp(&items[i + 1])))
+		return look->count;
+	if (items[i].size < 4 || items[i].size > PLACE_MAX_BYTES ||
+	    is_jumped_to(look, items[i].address + 1, items[at].address))
+		return look->count;
+	return i;
+}
+
+static struct error *must_check find_returns(const struct look *look, struct place_ends *ret)
+{
+	struct error *err = NULL;
+
+	ret->returns = calloc(look->count, sizeof(*ret->returns));
+	if (!ret->returns)
+		return &error_no_memory;
+	for (size_t i = 0; !err && i < look->count; i++) {
+		size_t at;
+
+		if (!in_group(look, &look->items[i], CS_GRP_RET))
+			continue;
+		at = find_return(look, i);
+		if (at == look->count)
+			return unsuitable("returns in a way that leaves no room for a hook");
+		err = fill_end(look, at, &ret->returns[ret->return_count++]);
+	}
+	return err;
+}
+
+struct error *place_ends(uint64_t address, const uint8_t *code, size_t size, struct place_ends *ret)
+{
+	_cleanup_look_ struct look look = {0};
+	struct place_ends ends = {0};
+	struct error *err;
+
+	if (size > MOST_BYTES)
+		return unsuitable("is larger than 64 KB");
+	/* What is behind the code of the last function is no instruction. */
+	while (size && code[size - 1] == 0xcc)
+		size--;
+	err = look_at(address, code, size, &look);
+	if (err)
+		return err;
+	if (!look.count ||
+	    look.items[look.count - 1].address + look.items[look.count - 1].size != address + size)
+		return unsuitable("has instructions that gospect does not know");
+	if (leaves_by_jump(&look, address, size))
+		return unsuitable("ends in the call of another");
+	err = find_begin_place(&look, &ends.begin);
+	if (!err)
+		err = find_returns(&look, &ends);
+	if (err) {
+		free(ends.returns);
+		return err;
+	}
+	*ret = ends;
+	return NULL;
 }

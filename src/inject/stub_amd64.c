@@ -8,16 +8,21 @@
 #include <stddef.h>
 #include <string.h>
 
+/* No stub takes more, and what they share and casgstatus's, which is larger. */
+#define STUB_BYTES 80
+#define COMMON_BYTES 1024
+
 struct code {
 	uint8_t *page;
 	uint64_t address;
+	size_t size;
 	size_t at;
 	bool failed;
 };
 
 static void emit(struct code *c, const void *bytes, size_t n)
 {
-	if (n > CODE_PAGE_BYTES - c->at) {
+	if (n > c->size - c->at) {
 		c->failed = true;
 		return;
 	}
@@ -230,7 +235,7 @@ static void write_common(struct code *c, const struct code_head *head, const str
 	EMIT(c, 0x41, 0xff, 0xe4); /* jmp r12 */
 }
 
-static void write_stub(struct code *c, const struct code_head *head, enum agent_hook hook,
+static void write_stub(struct code *c, const struct code_head *head, unsigned int hook,
 		       uint64_t common)
 {
 	size_t out = leave_when_disabled(c, head);
@@ -246,32 +251,57 @@ static void write_stub(struct code *c, const struct code_head *head, enum agent_
 }
 
 bool stubs_write(struct code_head *head, const struct stub_numbers *n, const enum stub_p *kinds,
-		 uint8_t page[CODE_PAGE_BYTES])
+		 uint8_t *pages)
 {
-	struct code c = {page, head->code, sizeof(*head), false};
+	struct code c = {pages, head->code, head->stub_bytes, code_head_bytes(head), false};
 	uint64_t own_p, p_in_rax;
 
+	if (c.at > c.size)
+		return false;
 	write_common(&c, head, n, &own_p, &p_in_rax);
-	for (unsigned int i = 0; i < HOOKS; i++) {
+	for (unsigned int i = 0; i < head->place_count && !c.failed; i++) {
+		enum stub_p kind = i < HOOKS ? kinds[i] : STUB_P_OF_THREAD;
+
 		if (!head->places[i].address)
 			continue;
 		c.at = (c.at + 15) & ~15ul;
+		c.failed |= c.at > c.size;
 		head->places[i].stub = c.address + c.at;
-		if (kinds[i] >= STUB_CASGSTATUS)
-			write_casgstatus(&c, head, n, kinds[i] == STUB_CASGSTATUS_NO_P_IN_SYSCALL);
+		head->places[i].jump = head->places[i].jump ?: head->places[i].stub;
+		if (c.failed)
+			break;
+		if (kind >= STUB_CASGSTATUS)
+			write_casgstatus(&c, head, n, kind == STUB_CASGSTATUS_NO_P_IN_SYSCALL);
 		else
-			write_stub(&c, head, i, kinds[i] == STUB_P_ARGUMENT ? p_in_rax : own_p);
+			write_stub(&c, head, i, kind == STUB_P_ARGUMENT ? p_in_rax : own_p);
 	}
-	memcpy(page, head, sizeof(*head));
+	memcpy(pages, head, code_head_bytes(head));
 	return !c.failed;
+}
+
+size_t stubs_size(size_t places)
+{
+	size_t bytes = offsetof(struct code_head, places) + COMMON_BYTES +
+		       places * (sizeof(struct code_place) + STUB_BYTES);
+
+	return (bytes + CODE_PAGE_BYTES - 1) & ~(CODE_PAGE_BYTES - 1ul);
+}
+
+void far_jump_write(const struct code_place *place, uint8_t ret[CODE_FAR_JUMP_BYTES])
+{
+	static const uint8_t jump[] = {0xff, 0x25, 0, 0, 0, 0}; /* jmp [rip] */
+
+	memset(ret, 0xcc, CODE_FAR_JUMP_BYTES);
+	memcpy(ret, jump, sizeof(jump));
+	memcpy(ret + sizeof(jump), &place->stub, sizeof(place->stub));
 }
 
 bool stub_jump(const struct code_place *place, uint8_t ret[PLACE_JUMP_BYTES])
 {
-	int64_t distance = (int64_t)(place->stub - (place->address + PLACE_JUMP_BYTES));
+	int64_t distance = (int64_t)(place->jump - (place->address + PLACE_JUMP_BYTES));
 	int32_t near = (int32_t)distance;
 
 	ret[0] = 0xe9;
 	memcpy(ret + 1, &near, sizeof(near));
-	return near == distance;
+	return near == distance && (place->length >= PLACE_JUMP_BYTES || ret[4] == place->bytes[4]);
 }

@@ -40,11 +40,6 @@ static struct error *must_check write_at(const struct withdrawal *w, uint64_t ad
 			   target_pid(w->t));
 }
 
-static bool in_our_code(const struct code_head *head, uint64_t address)
-{
-	return address - head->code < head->code_bytes;
-}
-
 /* A thread in a signal handler that interrupted our code: the kernel has put its pc on the stack.
  * Nothing else writes addresses of our code to any stack but ours. */
 static bool handler_returns_to_us(const struct quiet *q, uint64_t sp)
@@ -53,7 +48,7 @@ static bool handler_returns_to_us(const struct quiet *q, uint64_t sp)
 	ssize_t n = pread(q->w->memory, stack, sizeof(stack), sp & ~7ull);
 
 	for (ssize_t i = 0; i < n / 8; i++)
-		if (in_our_code(q->head, stack[i]))
+		if (code_has(q->head, stack[i]))
 			return true;
 	return false;
 }
@@ -67,7 +62,7 @@ static bool thread_is_out(const struct quiet *q, const struct stopped_thread *th
 		return true;
 	if (ptrace(PTRACE_GETREGS, thread->id, NULL, &u))
 		return errno == ESRCH;
-	if (in_our_code(q->head, u.rip))
+	if (code_has(q->head, u.rip))
 		return false;
 	/* In a handler, at least the signal itself is blocked. */
 	if (!ptrace(PTRACE_GETSIGMASK, thread->id, sizeof(mask), &mask) && !mask)
@@ -130,7 +125,7 @@ static struct error *must_check restore_code(const struct quiet *q)
 	static const uint32_t disabled = 0;
 	struct error *err = NULL;
 
-	for (unsigned int i = 0; !err && i < HOOKS; i++) {
+	for (unsigned int i = 0; !err && i < q->head->place_count; i++) {
 		err = restore_place(q, &q->head->places[i]);
 		fault_point("restored-one");
 	}
@@ -204,7 +199,7 @@ struct error *withdraw_memory(struct withdrawal *w, struct remote *r, const stru
 		uint64_t start = l->ranges[i].address, end = start + l->ranges[i].size;
 
 		if (kept && start == kept)
-			start += CODE_PAGE_BYTES;
+			start += l->head.stub_bytes;
 		if (end > start)
 			err = call(r, SYS_munmap, start, end - start);
 		fault_point("unmapped-one");
@@ -237,9 +232,10 @@ static struct error *must_check clear_head(const struct withdrawal *w, const str
 	struct code_head head = l->head;
 
 	memset(head.places, 0, sizeof(head.places));
+	memset(head.far, 0, sizeof(head.far));
 	head.tracer = 0;
 	head.slots = head.spare_slots = head.control = 0;
-	return write_at(w, l->head.code, &head, sizeof(head));
+	return write_at(w, l->head.code, &head, code_head_bytes(&head));
 }
 
 /* There is nothing to do. */

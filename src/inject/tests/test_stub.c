@@ -157,7 +157,9 @@ static void make_of(struct made *d, const uint8_t *code, size_t size, unsigned i
 				.agent = word_of(d->memory + AGENT),
 				.control = word_of(d->memory + CONTROL),
 				.slots = word_of(slot_of(d, 0)),
-				.spare_slots = word_of(slot_of(d, P_SLOTS))};
+				.spare_slots = word_of(slot_of(d, P_SLOTS)),
+				.stub_bytes = CODE_PAGE_BYTES,
+				.place_count = HOOKS};
 	h->places[hook].address = d->place.address;
 	h->places[hook].length = d->place.length;
 	h->places[hook].relative = d->place.relative;

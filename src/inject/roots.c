@@ -1,0 +1,254 @@
+#include "inject/roots.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/map.h"
+#include "image/pclntab.h"
+
+enum { MAX_FRAMES = 16, MAX_NAME = 900, MAX_LINES = 20 };
+
+_Static_assert((int)ROOTS_MOST < AGENT_MAX_ROOTS, "there is room for handlers");
+
+/* Each name is matched once; SAID: it is left out, and why. */
+enum { UNKNOWN, MATCHES_NOT, MATCHES, SAID };
+
+struct search {
+	struct target *t;
+	const struct image *img;
+	const regex_t *root; /* NULL: the handlers alone */
+	regex_t handlers;
+	struct hooks *hooks;
+	struct target_maps maps;
+	struct map names; /* a name's address in the table -> UNKNOWN ... */
+	size_t matched;   /* functions, by `root` */
+	size_t inlined;   /* calls of such functions */
+	size_t lines;
+};
+
+static bool is_match(const regex_t *regex, const char *name)
+{
+	return regex && !regexec(regex, name, 0, NULL, 0);
+}
+
+/* NULL when there is no memory. */
+static uint64_t *match(struct search *s, const char *name)
+{
+	uint64_t *known = map_at(&s->names, (uintptr_t)name);
+
+	if (known && !*known)
+		*known = is_match(&s->handlers, name) || is_match(s->root, name) ? MATCHES
+										 : MATCHES_NOT;
+	return known;
+}
+
+static void leave_out(struct search *s, const char *name, const char *why, const char *into)
+{
+	if (s->lines++ < MAX_LINES)
+		strbuf_addf(&s->hooks->left_out,
+			    "%.*s %s%.*s: of such calls only those are seen that block or make a "
+			    "system call, and not exactly\n",
+			    MAX_NAME, name, why, MAX_NAME, into);
+}
+
+/* As stacks have it; NULL for what the compiler has put around a function. */
+static const char *name_of(const struct search *s, const struct go_func *f)
+{
+	struct go_frame frames[MAX_FRAMES];
+	size_t n =
+		pclntab_frames(&s->img->functions, f->entry | STACK_PC_EXACT, frames, MAX_FRAMES);
+
+	return n && !frames[n - 1].wrapper ? frames[n - 1].function : NULL;
+}
+
+/* The scheduler is at work there, or our own hooks are. */
+static bool is_runtime(const char *name)
+{
+	return !strncmp(name, "runtime.", 8) || !strncmp(name, "runtime/", 8) ||
+	       !strncmp(name, "internal/runtime/", 17);
+}
+
+/* ---- places ---- */
+
+static bool add_place(const struct search *s, const struct go_func *f, const struct place *place,
+		      bool returns)
+{
+	struct hooks *h = s->hooks;
+	size_t i = h->place_count - HOOKS;
+	int32_t frame = pclntab_sp_delta(&s->img->functions, f, place->address);
+
+	if (i >= AGENT_MAX_ROOT_PLACES || frame < 0)
+		return false;
+	h->root_places[i] = (struct agent_root_place){h->root_count, returns, frame};
+	h->places[h->place_count] = (struct code_place){.address = place->address,
+							.length = place->length,
+							.relative = place->relative};
+	memcpy(h->places[h->place_count++].bytes, place->bytes, sizeof(place->bytes));
+	return true;
+}
+
+/* All of them or none. */
+static const char *add_places(struct search *s, const struct go_func *f,
+			      const struct place_ends *ends)
+{
+	struct hooks *h = s->hooks;
+	size_t before = h->place_count;
+	bool all = add_place(s, f, &ends->begin, false);
+	const char *why = NULL;
+
+	for (size_t i = 0; all && i < ends->return_count; i++)
+		all = add_place(s, f, &ends->returns[i], true);
+	if (!all)
+		why = "and those before it return in too many places";
+	else if (!far_take(&h->far, &s->maps, h->places + before, h->place_count - before))
+		why = "is where no memory is free for its hooks";
+	if (why) {
+		memset(h->places + before, 0, (h->place_count - before) * sizeof(h->places[0]));
+		h->place_count = before;
+	}
+	return why;
+}
+
+/* All of the function's code, which is in memory as it is in the file. */
+static struct error *must_check read_code(const struct search *s, const struct go_func *f,
+					  uint8_t **ret)
+{
+	size_t size = f->end - f->entry;
+	const uint8_t *file = image_bytes(s->img, f->entry, size);
+	_cleanup_free_ uint8_t *code = malloc(size);
+	struct error *err = code ? target_read(s->t, f->entry, code, size) : &error_no_memory;
+
+	if (err)
+		return err;
+	if (!file || memcmp(file, code, size))
+		return error_format(ERROR_UNSUPPORTED, "has been changed by somebody else");
+	*ret = take_ptr(code);
+	return NULL;
+}
+
+static struct error *must_check hook(struct search *s, const struct go_func *f)
+{
+	_cleanup_free_ uint8_t *code = NULL;
+	struct place_ends ends = {0};
+	struct hooks *h = s->hooks;
+	struct error *err = read_code(s, f, &code);
+	const char *why;
+
+	if (!err)
+		err = place_ends(f->entry, code, f->end - f->entry, &ends);
+	if (err)
+		return err;
+	why = add_places(s, f, &ends);
+	free(ends.returns);
+	if (why)
+		return error_format(ERROR_UNSUPPORTED, "%s", why);
+	h->root_entries[h->root_count++] = f->entry;
+	return NULL;
+}
+
+static struct error *must_check add_function(struct search *s, const struct go_func *f,
+					     const char *name)
+{
+	struct error *err;
+
+	if (s->hooks->root_count == AGENT_MAX_ROOTS)
+		return NULL;
+	if (is_runtime(name))
+		err = error_format(ERROR_UNSUPPORTED, "is the runtime's");
+	else if (strlen(name) > MAX_NAME)
+		err = error_format(ERROR_UNSUPPORTED, "has too long a name");
+	else
+		err = hook(s, f);
+	if (!err || err->code != ERROR_UNSUPPORTED)
+		return err;
+	leave_out(s, name, err->message, "");
+	error_destroy(err);
+	return NULL;
+}
+
+/* ---- functions ---- */
+
+/* Handlers are called by what is in the same package: of other code it is not asked. */
+static bool may_inline_roots(const struct search *s, const struct go_func *f)
+{
+	return s->root || !strncmp(f->name, "net/http", 8) || strstr(f->name, "golang.org/grpc.") ||
+	       strstr(f->name, "/http2.");
+}
+
+static void look_for_inlined(struct search *s, const struct go_func *f)
+{
+	const struct pclntab *tab = &s->img->functions;
+	size_t count = may_inline_roots(s, f) ? pclntab_inlined_count(tab, f) : 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const char *name = pclntab_inlined(tab, f, i);
+		uint64_t *known = name ? match(s, name) : NULL;
+
+		if (!name)
+			break;
+		if (!known || *known != MATCHES)
+			continue;
+		s->inlined++;
+		*known = SAID;
+		leave_out(s, name, "is inlined, for one into ", f->name);
+	}
+}
+
+static struct error *must_check look_at(struct search *s, const struct go_func *f)
+{
+	const char *name = name_of(s, f);
+	uint64_t *known;
+
+	look_for_inlined(s, f);
+	known = name ? match(s, name) : NULL;
+
+	if (!known || *known < MATCHES)
+		return NULL;
+	s->matched += is_match(s->root, name);
+	return add_function(s, f, name);
+}
+
+/* Whoever asks for functions by name learns that there are none, or too many. */
+static struct error *must_check check_matched(const struct search *s)
+{
+	if (s->root && !s->matched && !s->inlined)
+		return error_format(ERROR_FAILED, "the program has no function that matches --root "
+						  "(`go tool nm` lists them)");
+	if (s->matched > ROOTS_MOST)
+		return error_format(ERROR_FAILED,
+				    "--root matches %zu functions, and no more than %d can be "
+				    "watched: say more of the name, as '^main\\.handle$'",
+				    s->matched, ROOTS_MOST);
+	return NULL;
+}
+
+static struct error *must_check look_at_all(struct search *s)
+{
+	struct error *err = target_maps(s->t, &s->maps);
+	struct go_func f;
+
+	for (size_t i = 0; !err && i < s->img->functions.count; i++)
+		if (pclntab_function(&s->img->functions, i, &f))
+			err = look_at(s, &f);
+	if (!err)
+		err = check_matched(s);
+	if (!err && s->hooks->left_out.failed)
+		err = &error_no_memory;
+	return err;
+}
+
+struct error *roots_find(struct target *t, const struct image *img, const regex_t *root,
+			 struct hooks *hooks)
+{
+	struct search s = {.t = t, .img = img, .root = root, .hooks = hooks};
+	struct error *err;
+
+	if (regcomp(&s.handlers, ROOTS_OF_HANDLERS, REG_EXTENDED | REG_NOSUB))
+		return &error_no_memory;
+	err = look_at_all(&s);
+	regfree(&s.handlers);
+	map_release(&s.names);
+	target_maps_release(&s.maps);
+	return err;
+}

@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/strbuf.h"
 #include "base/utf8.h"
 
 #define MAX_REASONS 256
@@ -77,6 +78,11 @@ struct decoder {
 	struct stacks *stacks;
 	uint32_t reasons[MAX_REASONS];            /* strings */
 	uint32_t stack_of[AGENT_TABLE_SLOTS + 1]; /* the agent's number -> ours; 0: not yet */
+	/* Functions whose calls are told: a string, and a stack of it alone. */
+	struct {
+		uint32_t text;
+		uint32_t stack;
+	} roots[AGENT_MAX_ROOTS];
 	uint64_t *created;   /* of each slot: the goroutine that its last record made, or 0 */
 	uint64_t *coro_next; /* of each slot: who runs when the one that is there has ended */
 };
@@ -140,6 +146,32 @@ static struct error *must_check read_reasons(struct decoder *d, struct target *t
 	return NULL;
 }
 
+static struct error *must_check name_root(struct decoder *d, uint64_t entry, uint32_t *ret)
+{
+	struct go_frame frames[8];
+	size_t n = pclntab_frames(d->functions, entry | STACK_PC_EXACT, frames, ARRAY_SIZE(frames));
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	strbuf_adds(&text, TRACE_CALL_PREFIX);
+	strbuf_adds(&text, n ? frames[n - 1].function : "?");
+	*ret = text.failed ? INTERN_FAILED : utf8_intern(&d->strings, text.data, text.length);
+	return *ret == INTERN_FAILED ? &error_no_memory : NULL;
+}
+
+static struct error *must_check name_roots(struct decoder *d, const uint64_t *entries)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < AGENT_MAX_ROOTS && entries[i]; i++) {
+		uint64_t word = entries[i] | STACK_PC_EXACT;
+
+		err = name_root(d, entries[i], &d->roots[i].text);
+		if (!err)
+			err = stacks_intern(d->stacks, &word, 1, &d->roots[i].stack);
+	}
+	return err;
+}
+
 struct error *decoder_create(struct target *t, const struct image *img, const struct golayout *lay,
 			     const struct agent_shared *layout, const struct drain *drain,
 			     struct decoder **ret)
@@ -166,6 +198,8 @@ struct error *decoder_create(struct target *t, const struct image *img, const st
 	err = labels_init(&d->labels, t, lay, layout->slots, &d->strings);
 	if (!err)
 		err = read_reasons(d, t, lay);
+	if (!err)
+		err = name_roots(d, layout->config.root_entries);
 	if (err)
 		return err;
 	*ret = take_ptr(d);
@@ -373,6 +407,8 @@ static const enum trace_kind plain_kinds[RECORDS] = {
 	[RECORD_STW_END] = TRACE_STW_END,
 	[RECORD_GC_END] = TRACE_GC_END,
 	[RECORD_ASSIST_END] = TRACE_ASSIST_END,
+	[RECORD_CALL] = TRACE_CALL,
+	[RECORD_RETURN] = TRACE_RETURN,
 	[RECORD_TASK_BEGIN] = TRACE_TASK_BEGIN,
 	[RECORD_TASK_END] = TRACE_TASK_END,
 	[RECORD_REGION_BEGIN] = TRACE_REGION_BEGIN,
@@ -456,6 +492,21 @@ static struct error *must_check labels(struct decoder *d, const struct drain_rec
 	return labels_of_record(&d->labels, r, &ev->text);
 }
 
+/* Of a function that requests are under; what it says of one that there is not, is nonsense. */
+static void call(const struct decoder *d, const struct drain_record *r, struct trace_event *ev,
+		 size_t *ret_count)
+{
+	uint64_t root = r->numbers[1];
+
+	if (root >= AGENT_MAX_ROOTS || !d->roots[root].text) {
+		*ret_count = 0;
+		return;
+	}
+	ev->text = d->roots[root].text;
+	ev->stack = d->roots[root].stack;
+	ev->arg = r->numbers[2] ?: 1;
+}
+
 struct error *decoder_events(struct decoder *d, const struct drain_record *r, uint64_t ns,
 			     struct trace_event ret[DECODE_MAX_EVENTS], size_t *ret_count)
 {
@@ -473,6 +524,8 @@ struct error *decoder_events(struct decoder *d, const struct drain_record *r, ui
 		ev->kind = plain_kinds[r->kind];
 		if (r->kind >= RECORD_P_START && r->kind <= RECORD_P_STEAL)
 			processor(r, ev);
+		else if (r->kind == RECORD_CALL || r->kind == RECORD_RETURN)
+			call(d, r, ev, ret_count);
 		else if (r->kind >= RECORD_TASK_BEGIN)
 			return annotation(d, r, ev);
 		return NULL;

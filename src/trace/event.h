@@ -13,6 +13,9 @@
 #define TRACE_NO_P UINT32_MAX
 #define TRACE_NO_M UINT64_MAX
 
+/* In files calls are regions of the goroutine, whose type begins so. */
+#define TRACE_CALL_PREFIX "gospect.call "
+
 enum trace_kind {
 	/* Goroutine `g` was in a state when tracing began; arg: enum trace_status; arg2: pc of its
 	 * start function, or 0. */
@@ -66,6 +69,12 @@ enum trace_kind {
 	/* g has these labels from now on, or, as arg says, has had them all the time that is known
 	 * of it. text: the set (trace/label_text.h), 0: none. Runs on m if it set them itself. */
 	TRACE_LABELS,
+
+	/* g has called a function that requests are under, or is about to return from it; arg: its
+	 * frame, by the distance from the stack's end, not 0; text: TRACE_CALL_PREFIX and its name.
+	 * Frames of a panic's way, and of what was lost, have no end. */
+	TRACE_CALL,
+	TRACE_RETURN,
 
 	/* arg records of m's processor did not fit its buffer. */
 	TRACE_LOST,

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "trace/calls.h"
 #include "trace/labelled.h"
 #include "trace/ranges.h"
 #include "trace/state.h"
@@ -325,6 +326,8 @@ static bool apply(struct state *s, struct state_m *m, const struct trace_event *
 		return ranges_user(s, m, ev);
 	if (ev->kind == TRACE_LABELS)
 		return labelled_set(s, m, ev);
+	if (ev->kind == TRACE_CALL || ev->kind == TRACE_RETURN)
+		return calls_take(s, m, ev);
 	return m && schedule(s, m, ev);
 }
 

@@ -190,7 +190,7 @@ static bool region_begin(struct state *s, struct state_m *m, const struct trace_
 		s->error = s->error ?: &error_no_memory;
 		return false;
 	}
-	g->regions[g->region_count++] = (struct region){ev->arg, ev->text};
+	g->regions[g->region_count++] = (struct region){.task = ev->arg, .type = ev->text};
 	state_emit(s, m, OP_REGION_BEGIN, ev->arg, ev->text, ev->stack, 0);
 	return true;
 }

@@ -52,6 +52,7 @@ struct requests {
 	size_t count;
 	size_t capacity;
 	struct intern names;
+	bool by_stacks; /* some are of functions whose calls are not told (trace/stretches.h) */
 	struct map by_labels;  /* a span's labels -> place in items + 1, or UINT64_MAX - 1 */
 	struct map by_name;    /* name and group -> place in items + 1 */
 	struct map goroutines; /* hash of place and goroutine: those counted */

@@ -306,6 +306,26 @@ static void take_switch(struct spans *s, const struct trace_step *step)
 	change(s, step->arg[0], TRACE_RUNNING, 0, 0);
 }
 
+/* A call that is told; the program's own regions are passed over. */
+static void take_call(struct spans *s, const struct trace_step *step)
+{
+	const char *type = trace_reader_text(s->reader, step->arg[1]);
+	size_t n = strlen(TRACE_CALL_PREFIX);
+	struct life *life;
+
+	if (!s->options.calls || strncmp(type, TRACE_CALL_PREFIX, n))
+		return;
+	life = life_of(s, step->g);
+	if (!life)
+		return;
+	end_span(s, life);
+	life->span.moment = step->op == OP_REGION_BEGIN ? SPAN_CALL : SPAN_RETURN;
+	life->span.function = text(s, type + n);
+	end_span(s, life);
+	life->span.moment = SPAN_TIME;
+	life->span.function = 0;
+}
+
 static void take(struct spans *s, const struct trace_step *step)
 {
 	switch (step->op) {
@@ -350,6 +370,10 @@ static void take(struct spans *s, const struct trace_step *step)
 	case OP_GO_SWITCH:
 	case OP_GO_SWITCH_DESTROY:
 		take_switch(s, step);
+		break;
+	case OP_REGION_BEGIN:
+	case OP_REGION_END:
+		take_call(s, step);
 		break;
 	default:
 		break;

@@ -27,6 +27,8 @@ struct span_frame {
 	uint32_t line;
 };
 
+enum span_moment { SPAN_TIME, SPAN_CALL, SPAN_RETURN };
+
 struct span {
 	uint64_t g;
 	uint64_t begin; /* ns since the trace began */
@@ -36,6 +38,10 @@ struct span {
 	uint32_t stack;  /* where: of a goroutine that runs, where it began to; 0: not known */
 	uint32_t start;  /* the goroutine's start function, in texts; 0: not known */
 	uint32_t labels; /* a line of trace/label_text.h, in texts; 0: none */
+	/* Not a time but a moment, begin and end: it calls this function, in texts, or returns from
+	 * it. */
+	enum span_moment moment;
+	uint32_t function;
 };
 
 struct spans_options {
@@ -43,6 +49,7 @@ struct spans_options {
 	 * will not be: those of one goroutine in the order of time. */
 	struct error *(*span)(void *arg, const struct span *span);
 	void *arg;
+	bool calls; /* also moments (TRACE_CALL_PREFIX), each of which divides a time */
 };
 
 /* Reads the trace to its end. Spans that have no end there end with it; that began before it, begin

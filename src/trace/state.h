@@ -15,10 +15,11 @@
 #include "base/map.h"
 #include "trace/model.h"
 
-/* A region of the program's own that is open. */
+/* A region of the program's own that is open, or a call (trace/calls.h). */
 struct region {
 	uint64_t task;
 	uint32_t type;
+	uint64_t frame; /* of a call; else 0 */
 };
 
 struct state_g {

@@ -9,6 +9,7 @@ enum { UNKNOWN, OUTSIDE, CUT, FIRST };
 /* A goroutine. */
 struct stretch {
 	size_t request;  /* + 1; 0: it is under none of the functions */
+	uint64_t calls;  /* under way: those that were told */
 	struct span ran; /* since it was seen last; state 0: it did not run */
 };
 
@@ -29,6 +30,28 @@ static uint64_t find_root(const struct stretches *s, const struct span_tables *t
 			found = (uint64_t)function + FIRST; /* the outermost one counts */
 	}
 	return found;
+}
+
+/* What is known of a function, in bits; 0: no memory. */
+enum { SEEN = 1, ROOT = 2, TOLD = 4, IN_STACKS = 8 };
+
+static uint64_t *function_of(struct stretches *s, const struct span_tables *tables,
+			     uint32_t function)
+{
+	uint64_t *known = map_at(&s->functions, function);
+
+	if (known && !*known)
+		*known = regexec(s->root, intern_get(&tables->texts, function), 0, NULL, 0)
+				 ? SEEN
+				 : SEEN | ROOT;
+	return known;
+}
+
+static bool is_root(struct stretches *s, const struct span_tables *tables, uint32_t function)
+{
+	const uint64_t *known = function_of(s, tables, function);
+
+	return known && *known & ROOT;
 }
 
 static uint64_t root_of(struct stretches *s, const struct span_tables *tables, uint32_t stack)
@@ -79,8 +102,12 @@ static struct error *must_check pass(struct stretches *s, const struct span_tabl
 				     struct stretch *life, uint64_t root, uint64_t g)
 {
 	struct error *err = NULL;
+	uint64_t *known;
 
 	if (root >= FIRST && !life->request) {
+		known = function_of(s, tables, root - FIRST);
+		if (known)
+			*known |= IN_STACKS;
 		err = open_request(s, tables, life, root, g);
 	} else if (life->request) {
 		err = credit_ran(s, life, root == OUTSIDE);
@@ -89,6 +116,55 @@ static struct error *must_check pass(struct stretches *s, const struct span_tabl
 	}
 	life->ran.state = 0;
 	return err;
+}
+
+static struct error *must_check begin_call(struct stretches *s, const struct span_tables *tables,
+					   struct stretch *life, const struct span *span)
+{
+	struct error *err = NULL;
+
+	if (life->calls++)
+		return NULL;
+	/* What was under way has ended, unseen. */
+	if (life->request)
+		err = credit_ran(s, life, true);
+	life->ran.state = 0;
+	if (!err && !requests_new(s->requests, intern_get(&tables->texts, span->function), span->g))
+		err = &error_no_memory;
+	life->request = s->requests->count;
+	return err;
+}
+
+static struct error *must_check end_call(struct stretches *s, const struct span_tables *tables,
+					 struct stretch *life, const struct span *span)
+{
+	uint64_t root = (uint64_t)span->function + FIRST;
+	struct error *err = NULL;
+
+	if (life->calls && --life->calls)
+		return NULL;
+	if (life->request)
+		err = credit_ran(s, life, false);
+	else if (life->ran.state)
+		err = open_request(s, tables, life, root, span->g);
+	life->ran.state = 0;
+	life->request = 0;
+	return err;
+}
+
+/* It calls a function, or returns. */
+static struct error *must_check pass_moment(struct stretches *s, const struct span_tables *tables,
+					    struct stretch *life, const struct span *span)
+{
+	uint64_t *known = function_of(s, tables, span->function);
+
+	if (!known)
+		return &error_no_memory;
+	if (!(*known & ROOT))
+		return NULL;
+	*known |= TOLD;
+	return span->moment == SPAN_CALL ? begin_call(s, tables, life, span)
+					 : end_call(s, tables, life, span);
 }
 
 struct error *stretches_add(struct stretches *s, const struct span_tables *tables,
@@ -101,12 +177,18 @@ struct error *stretches_add(struct stretches *s, const struct span_tables *table
 
 	if (!life)
 		return &error_no_memory;
-	if (span->start && !regexec(s->root, start, 0, NULL, 0)) {
+	if (span->start && is_root(s, tables, span->start)) {
+		if (span->moment)
+			return NULL;
 		if (!life->request && !requests_new(s->requests, start, span->g))
 			return &error_no_memory;
 		life->request = life->request ?: s->requests->count;
 		return request_credit(&s->requests->items[life->request - 1], span);
 	}
+	if (span->moment)
+		return pass_moment(s, tables, life, span);
+	if (life->calls)
+		return request_credit(&s->requests->items[life->request - 1], span);
 	if (span->state == TRACE_RUNNING) {
 		/* Behind a change that is none of its place, as of its labels, it goes on. */
 		if (life->ran.state)
@@ -132,6 +214,10 @@ struct error *stretches_complete(struct stretches *s)
 		if (s->lives.slots[i].key != MAP_NO_KEY && life && life->request && !err)
 			err = credit_ran(s, life, true);
 	}
+	for (size_t i = 0; i < s->functions.capacity; i++)
+		if (s->functions.slots[i].key != MAP_NO_KEY)
+			s->requests->by_stacks |=
+				(s->functions.slots[i].value & (IN_STACKS | TOLD)) == IN_STACKS;
 	return err;
 }
 
@@ -141,5 +227,6 @@ void stretches_release(struct stretches *s)
 		if (s->lives.slots[i].key != MAP_NO_KEY)
 			free((void *)(uintptr_t)s->lives.slots[i].value);
 	map_release(&s->lives);
+	map_release(&s->functions);
 	map_release(&s->roots);
 }

@@ -64,7 +64,8 @@ static struct error *must_check open_all(struct tracer *tr, const struct image *
 	struct inject_options in = {.depth = options->stack_depth > TRACER_MAX_DEPTH
 						     ? TRACER_MAX_DEPTH
 						     : options->stack_depth,
-				    .ring_bytes = RING_BYTES};
+				    .ring_bytes = RING_BYTES,
+				    .root = options->root};
 	struct error *err;
 
 	while (options->buffer_bytes && in.ring_bytes > options->buffer_bytes &&
@@ -355,6 +356,11 @@ void tracer_stats(const struct tracer *tr, struct tracer_stats *ret)
 		.attach_pause_ns = inject_attach_ns(tr->injection),
 		.detach_pause_ns = inject_detach_ns(tr->injection),
 	};
+}
+
+const struct strbuf *tracer_left_out(const struct tracer *tr)
+{
+	return inject_left_out(tr->injection);
 }
 
 uint64_t tracer_start(const struct tracer *tr)

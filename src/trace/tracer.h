@@ -9,12 +9,14 @@
 #ifndef TRACE_TRACER_H
 #define TRACE_TRACER_H
 
+#include <regex.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
 #include "base/intern.h"
+#include "base/strbuf.h"
 #include "golayout/golayout.h"
 #include "image/image.h"
 #include "target/target.h"
@@ -26,6 +28,7 @@
 struct tracer_options {
 	uint32_t stack_depth;  /* frames of a stack that are kept, at most; 0: no stacks */
 	uint32_t buffer_bytes; /* of each processor's ring; 0: 4 MB */
+	const regex_t *root;   /* whose calls are told, besides handlers' (inject/roots.h); or NULL */
 };
 
 struct tracer_stats {
@@ -75,6 +78,8 @@ struct error *tracer_stop(struct tracer *tr) must_check;
 void tracer_close(struct tracer *tr);
 
 void tracer_stats(const struct tracer *tr, struct tracer_stats *ret);
+/* Functions whose calls are not told though it was asked for, and why: a line each. */
+const struct strbuf *tracer_left_out(const struct tracer *tr);
 /* CLOCK_MONOTONIC at ns 0 of the events. */
 uint64_t tracer_start(const struct tracer *tr);
 /* What the numbers in events mean; both grow. The words of a stack are those of pclntab_frames(),

@@ -11,13 +11,6 @@
 #include "trace/spans.h"
 #include "trace/summary.h"
 
-/* Functions that are called once for a request: of net/http's servers, HTTP/1 and 2, and of gRPC's.
- */
-#define REPORT_ROOTS                                                                    \
-	"^net/http\\.serverHandler\\.ServeHTTP$|^(net/http\\.\\(\\*http2serverConn\\)|" \
-	"golang\\.org/x/net/http2\\.\\(\\*serverConn\\))\\.runHandler$|"                \
-	"^google\\.golang\\.org/grpc\\.\\(\\*Server\\)\\.handleStream$"
-
 /* What is wanted of a file. */
 struct report_wish {
 	const char *exe; /* --exe, or NULL */

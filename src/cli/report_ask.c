@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "inject/roots.h"
 
 enum { KEY_BY = 0x7100, KEY_ONLY, KEY_PER, KEY_ROOT };
 
@@ -42,7 +43,7 @@ static error_t parse_by(struct report_ask *ask, const char *arg, struct argp_sta
 		}
 	}
 	if (!strcmp(arg, "request")) {
-		ask->root = ask->root ?: REPORT_ROOTS;
+		ask->root = ask->root ?: ROOTS_OF_HANDLERS;
 		return 0;
 	}
 	if (strncmp(arg, "label:", 6) || !arg[6])
@@ -79,6 +80,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return parse_per(ask, arg, state);
 	case KEY_ROOT:
 		ask->root = arg;
+		ask->asks_root = true;
 		return 0;
 	case 'n':
 		if (!parse_number(arg, 0, 1e6, &rows))

@@ -8,6 +8,7 @@
 
 struct report_ask {
 	struct report_table table;
+	bool asks_root;   /* --root was given */
 	const char *root; /* of --root, or by default: a regular expression; NULL: none */
 	regex_t regex;
 	bool has_regex;

@@ -175,9 +175,10 @@ static struct error *write_groups(const struct report_file *file, const struct r
 static struct error *check(const struct report_file *file)
 {
 	/* Few rows of a busy server would be taken for all that it did. */
-	if (file->wish.root)
+	if (file->requests.by_stacks)
 		say("a trace shows a handler where it waits, enters a system call or is stopped: "
-		    "calls without any of these are not among the rows; labels find all");
+		    "calls without any of these are not among the rows, unless gospect traced it "
+		    "and could hook the function; labels find all");
 	if (file->requests.count)
 		return NULL;
 	if (file->wish.key)
@@ -185,7 +186,7 @@ static struct error *check(const struct report_file *file)
 				    "no goroutine in %s has the label %s (labels are in traces "
 				    "that gospect has made)",
 				    file->path, file->wish.key);
-	return error_format(ERROR_FAILED, "no stack in %s is under a function that --root matches",
+	return error_format(ERROR_FAILED, "nothing in %s is under a function that --root matches",
 			    file->path);
 }
 

@@ -119,7 +119,7 @@ static struct error *add_span(void *arg, const struct span *span)
 		err = requests_add(&f->file->requests, &f->file->tables, span);
 	else if (wish->root)
 		err = stretches_add(&f->stretches, &f->file->tables, span);
-	if (err || wish->no_profile)
+	if (err || wish->no_profile || span->moment)
 		return err;
 	err = add_sample(f, span);
 	return err ? err : summary_add(&f->file->summary, span);
@@ -141,7 +141,7 @@ static size_t frames_of(const void *functions, uint64_t word, struct go_frame *r
 static struct error *read_spans(struct trace_reader *reader, struct report_file *ret)
 {
 	struct filling filling = {.file = ret, .stretches = {.root = ret->wish.root}};
-	struct spans_options options = {add_span, &filling};
+	struct spans_options options = {add_span, &filling, .calls = ret->wish.root};
 	struct error *err;
 
 	ret->requests.key = ret->wish.key;

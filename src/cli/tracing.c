@@ -85,10 +85,22 @@ struct error *tracing_open(struct tracing *t, const struct tracing_options *opti
 	return options->bytes->failed ? &error_no_memory : NULL;
 }
 
+static void say_left_out(const struct tracer *tracer)
+{
+	const char *line = tracer_left_out(tracer)->data;
+
+	while (*line) {
+		int length = (int)strcspn(line, "\n");
+
+		say("%.*s", length, line);
+		line += length + 1;
+	}
+}
+
 struct error *tracing_begin(struct tracing *t, const struct subject *s)
 {
 	const struct tracing_options *o = &t->options;
-	struct tracer_options tracer = {.stack_depth = o->stack_depth};
+	struct tracer_options tracer = {.stack_depth = o->stack_depth, .root = o->root};
 	struct trace_writer_options writer = {
 		.functions = &s->image->functions,
 		.depth = o->stack_depth,
@@ -104,6 +116,7 @@ struct error *tracing_begin(struct tracing *t, const struct subject *s)
 	err = tracer_open(s->target, s->image, s->layout, &tracer, &t->tracer);
 	if (err)
 		return err;
+	say_left_out(t->tracer);
 	writer.stacks = tracer_stacks(t->tracer);
 	writer.texts = tracer_strings(t->tracer);
 	err = o->format->create(&writer, &t->writer);

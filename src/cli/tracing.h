@@ -2,6 +2,8 @@
 #ifndef CLI_TRACING_H
 #define CLI_TRACING_H
 
+#include <regex.h>
+
 #include "base/strbuf.h"
 #include "cli/subject.h"
 #include "trace/format.h"
@@ -15,7 +17,8 @@ struct tracing_options {
 	double flight;   /* keep so many seconds in memory; 0: write all as it comes */
 	double max_size; /* MB */
 	unsigned int stack_depth;
-	const char *path; /* "-": standard output; NULL: into `bytes` */
+	const regex_t *root; /* whose calls are told, besides those of handlers; or NULL */
+	const char *path;    /* "-": standard output; NULL: into `bytes` */
 	struct strbuf *bytes;
 };
 

@@ -99,6 +99,7 @@ static struct error *trace(const struct offcpu_verb *v, const struct subject *s,
 		/* The function that a request is under is far out. */
 		.stack_depth = v->ask.root ? TRACER_MAX_DEPTH : 32,
 		.bytes = bytes,
+		.root = v->ask.asks_root ? &v->ask.regex : NULL,
 	};
 	struct error *err = tracing_open(&t, &o);
 

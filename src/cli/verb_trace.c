@@ -1,10 +1,11 @@
+#include <regex.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "cli/request.h"
 #include "cli/tracing.h"
 
-enum { KEY_MAX_SIZE = 0x6000, KEY_FLIGHT, KEY_STACK_DEPTH };
+enum { KEY_MAX_SIZE = 0x6000, KEY_FLIGHT, KEY_STACK_DEPTH, KEY_ROOT };
 
 struct trace_verb {
 	struct request request;
@@ -13,6 +14,8 @@ struct trace_verb {
 	double max_size; /* MB */
 	double flight;   /* seconds; 0: the whole trace */
 	double stack_depth;
+	const char *root; /* --root */
+	regex_t regex;    /* of it */
 };
 
 static const struct argp_option options[] =
@@ -23,6 +26,10 @@ static const struct argp_option options[] =
 	  "interrupt and when the target ends",
 	  4},
 	 {"stack-depth", KEY_STACK_DEPTH, "N", 0, "Frames of a stack at most (32); 0: no stacks",
+	  4},
+	 {"root", KEY_ROOT, "REGEX", 0,
+	  "Also tell when functions that match are called and return, as regions: the requests of "
+	  "`report --root`. Those of net/http's and gRPC's handlers are always told",
 	  4},
 	 {0}};
 
@@ -40,6 +47,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return parse_number_option(arg, 1, 1e6, &v->max_size, state, "size in MB");
 	case KEY_FLIGHT:
 		return parse_number_option(arg, 0.1, 86400, &v->flight, state, "number of seconds");
+	case KEY_ROOT:
+		if (v->root)
+			return wrong_option(state, "--root may be given once");
+		if (regcomp(&v->regex, arg, REG_EXTENDED | REG_NOSUB))
+			return wrong_option(state, "'%s' is no regular expression", arg);
+		v->root = arg;
+		return 0;
 	case KEY_STACK_DEPTH:
 		return parse_number_option(arg, 0, TRACER_MAX_DEPTH, &v->stack_depth, state,
 					   "number of frames");
@@ -114,6 +128,7 @@ static struct error *trace(const struct trace_verb *v, struct subject *s)
 		.flight = v->flight,
 		.max_size = v->max_size,
 		.stack_depth = v->stack_depth,
+		.root = v->root ? &v->regex : NULL,
 		.path = v->request.output.path ?: "-",
 	};
 	struct error *err;
@@ -151,6 +166,8 @@ static struct error *run(int argc, char **argv, int *ret)
 	if (!err && !help)
 		err = run_trace(&v, ret);
 	request_release(&v.request);
+	if (v.root)
+		regfree(&v.regex);
 	return err;
 }
 

@@ -352,6 +352,14 @@ static bool leaves_by_jump(const struct look *look, uint64_t address, size_t siz
 	return false;
 }
 
+/* The jump over one of four bytes leads upwards then: where the program is low, nothing is below.
+ */
+static bool leaves_good_byte(const struct look *look, size_t i)
+{
+	return look->items[i].size >= PLACE_JUMP_BYTES ||
+	       (i + 1 < look->count && look->items[i + 1].bytes[0] < 0x80);
+}
+
 /* The first of at least so many bytes in what is run once, and at once, when it begins; look->count
  * when there is none. */
 static size_t find_begin(const struct look *look, size_t first, size_t least, bool crossing)
@@ -365,7 +373,8 @@ static size_t find_begin(const struct look *look, size_t first, size_t least, bo
 		accessed(look, insn, &read, &written);
 		if (changes_flow(look, insn) || is_jumped_to(look, insn->address, insn->address))
 			break;
-		if (is_suitable_from(look, i, true, least) && (crossing || !crosses_page(insn)))
+		if (is_suitable_from(look, i, true, least) && leaves_good_byte(look, i) &&
+		    (crossing || !crosses_page(insn)))
 			return i;
 		if (written & SCRATCH)
 			break;

@@ -214,7 +214,8 @@ static struct error *must_check check_matched(const struct search *s)
 {
 	if (s->root && !s->matched && !s->inlined)
 		return error_format(ERROR_FAILED, "the program has no function that matches --root "
-						  "(`go tool nm` lists them)");
+						  "(`go tool nm` lists them), or it is inlined "
+						  "wherever it is called");
 	if (s->matched > ROOTS_MOST)
 		return error_format(ERROR_FAILED,
 				    "--root matches %zu functions, and no more than %d can be "

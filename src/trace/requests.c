@@ -173,6 +173,18 @@ struct error *request_credit(struct traced_request *item, const struct span *spa
 	return NULL;
 }
 
+void request_reset(struct traced_request *item)
+{
+	struct traced_request fresh = {.name = item->name,
+				       .per = item->per,
+				       .g = item->g,
+				       .goroutines = item->goroutines};
+
+	free(item->places);
+	free(item->intervals);
+	*item = fresh;
+}
+
 /* ---- all of them ---- */
 
 static int by_number(uint64_t a, uint64_t b)

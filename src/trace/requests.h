@@ -67,6 +67,9 @@ struct traced_request *requests_new(struct requests *r, const char *name, uint64
 /* A part of it. */
 struct error *request_credit(struct traced_request *request, const struct span *span) must_check;
 
+/* It has no part yet. */
+void request_reset(struct traced_request *request);
+
 /* Sorts; `duration` is the trace's. */
 void requests_complete(struct requests *r, uint64_t duration);
 void requests_release(struct requests *r);

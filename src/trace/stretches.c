@@ -10,6 +10,8 @@ enum { UNKNOWN, OUTSIDE, CUT, FIRST };
 struct stretch {
 	size_t request;  /* + 1; 0: it is under none of the functions */
 	uint64_t calls;  /* under way: those that were told */
+	uint64_t root;   /* of a request that was found by stacks */
+	bool told;       /* of its calls: by stacks nothing more is to be learnt of them */
 	struct span ran; /* since it was seen last; state 0: it did not run */
 };
 
@@ -94,6 +96,7 @@ static struct error *must_check open_request(struct stretches *s, const struct s
 	if (!requests_new(s->requests, name, g))
 		return &error_no_memory;
 	life->request = s->requests->count;
+	life->root = root;
 	return credit_ran(s, life, true);
 }
 
@@ -118,6 +121,14 @@ static struct error *must_check pass(struct stretches *s, const struct span_tabl
 	return err;
 }
 
+/* It was stopped before its frame was there: that is where the call is told. */
+static bool is_at_its_beginning(const struct stretches *s, const struct stretch *life,
+				const struct span *span)
+{
+	return life->request && life->root == (uint64_t)span->function + FIRST &&
+	       s->requests->items[life->request - 1].begin;
+}
+
 static struct error *must_check begin_call(struct stretches *s, const struct span_tables *tables,
 					   struct stretch *life, const struct span *span)
 {
@@ -125,6 +136,11 @@ static struct error *must_check begin_call(struct stretches *s, const struct spa
 
 	if (life->calls++)
 		return NULL;
+	if (is_at_its_beginning(s, life, span)) {
+		request_reset(&s->requests->items[life->request - 1]);
+		life->ran.state = 0;
+		return NULL;
+	}
 	/* What was under way has ended, unseen. */
 	if (life->request)
 		err = credit_ran(s, life, true);
@@ -163,8 +179,16 @@ static struct error *must_check pass_moment(struct stretches *s, const struct sp
 	if (!(*known & ROOT))
 		return NULL;
 	*known |= TOLD;
+	life->told = true;
 	return span->moment == SPAN_CALL ? begin_call(s, tables, life, span)
 					 : end_call(s, tables, life, span);
+}
+
+static bool is_told(const struct stretches *s, uint64_t root)
+{
+	const uint64_t *known = map_find(&s->functions, root - FIRST);
+
+	return known && *known & TOLD;
 }
 
 struct error *stretches_add(struct stretches *s, const struct span_tables *tables,
@@ -198,6 +222,9 @@ struct error *stretches_add(struct stretches *s, const struct span_tables *table
 		return NULL;
 	}
 	root = root_of(s, tables, span->stack);
+	/* Such a call would have been told: it is about to be, or has just returned. */
+	if (life->told && !life->request && root >= FIRST && is_told(s, root))
+		root = OUTSIDE;
 	err = pass(s, tables, life, root, span->g);
 	if (err || !life->request)
 		return err;

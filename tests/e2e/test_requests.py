@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from lib import golang, gospect, gotrace
+from lib import golang, gospect, gotrace, tracing
 from lib.params import every_version
 from lib.process import wait_until
 
@@ -23,29 +23,12 @@ def tolerance(ns):
     return max(20_000, ns / 100)
 
 
-def is_patched(pid):
-    """The first function that is hooked begins with a jump: all threads stand still until the last
-    one does (inject/stub.h: struct code_head)."""
-    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
-        head = next((int(line.split("-")[0], 16) for line in maps
-                     if "memfd:gospect-code" in line and line.split()[2] == "00000000"), None)
-    if head is None:
-        return False
-    with open(f"/proc/{pid}/mem", "rb") as memory:
-        try:
-            memory.seek(head + 72)
-            memory.seek(int.from_bytes(memory.read(8), "little"))
-            return memory.read(1) == b"\xe9"
-        except OSError:  # the page of the trace before
-            return False
-
-
 class Traced:
     """gospect, in a process of its own, is at work on a program until it is told to end."""
 
     def __init__(self, *args, pid):
         self.process = gospect.start(*args)
-        wait_until(lambda: is_patched(pid), 30, what="the agent")
+        wait_until(lambda: tracing.is_patched(pid), 30, what="the agent")
 
     def end(self):
         self.process.send_signal(signal.SIGINT)
@@ -265,7 +248,7 @@ def test_a_flood_of_labels_costs_no_more_than_time(targets, version, tmp_path):
 
 
 @every_version((golang.OLDEST, golang.NEWEST))
-def test_handlers_are_found_by_their_stacks(targets, version, tmp_path):
+def test_what_a_handler_waited_for_is_within_its_call(targets, version, tmp_path):
     program = targets.start("requests", version)
     file = tmp_path / "out.trace"
     (answer,), _ = trace(program, file, "http 200")
@@ -273,15 +256,30 @@ def test_handlers_are_found_by_their_stacks(targets, version, tmp_path):
     rows = sorted(rows_of(file, "--by", "request"), key=lambda row: row["begin_ns"])
     assert len(rows) == len(requests) == 200
     for request, row in zip(requests, rows):
-        assert row["name"] == "net/http.serverHandler.ServeHTTP"
+        assert row["name"] == "net/http.serverHandler.ServeHTTP" and row["uncertain_ns"] == 0
         took = request["unset"][1] - request["set"][0]
         slept = sum(p["ns"] for p in row["stacks"]
                     if "main.doSleep" in {f["func"] for f in p["frames"]})
-        assert abs(slept - length(request["did"]["sleep"])) < tolerance(took) + row["uncertain_ns"]
-        assert row["elapsed_ns"] - row["uncertain_ns"] <= took + tolerance(took)
-        assert row["elapsed_ns"] >= slept
+        missing = length(request["did"]["sleep"]) - slept
+        assert -tolerance(took) < missing < row["running_ns"] + tolerance(took)
+        assert -2000 < row["elapsed_ns"] - took < row["running_ns"] + tolerance(took)
     same = rows_of(file, "--root", r"serverHandler.*ServeHTTP$")
     assert len(same) == 200
+
+
+@every_version((golang.OLDEST, golang.NEWEST))
+def test_functions_whose_calls_were_not_told_are_found_by_their_stacks(targets, version, tmp_path):
+    program = targets.start("requests", version)
+    file = tmp_path / "out.trace"
+    (answer,), _ = trace(program, file, "http 200")
+    result = report(file, "--root", r"^main\.doSleep$", "-n", 0, "-f", "json")
+    rows = sorted(json.loads(result.out), key=lambda row: row["begin_ns"])
+    assert "calls without any of these are not among the rows" in result.err
+    for request, row in zip(json.loads(answer), rows, strict=True):
+        took = length(request["did"]["sleep"])
+        assert abs(row["waiting_ns"] + row["runnable_ns"] - took) < (
+            tolerance(took) + row["uncertain_ns"])
+        assert row["elapsed_ns"] - row["uncertain_ns"] <= took + tolerance(took)
 
 
 def test_wrong_usage_is_said(targets, tmp_path):

@@ -1,0 +1,205 @@
+"""Calls of handlers, and of functions that the user names, that neither wait nor make system calls.
+
+The program handlers knows of each when it began and ended; a trace has to know it too.
+"""
+
+import json
+import os
+import re
+import signal
+import statistics
+import time
+
+import pytest
+
+from lib import golang, gospect, gotrace, tracing
+from lib.params import every_version
+from lib.process import Program, wait_until
+
+HANDLER = "net/http.serverHandler.ServeHTTP"
+MODES = (golang.PLAIN, golang.PIE)
+CYCLES = int(os.environ.get("TRACE_CYCLES", 7))  # of attaching and detaching, in a storm, three a second
+
+
+def tolerance(ns):
+    return max(20_000, ns / 100)
+
+
+@pytest.fixture
+def handlers():
+    """Starts handlers, and proves afterwards that it is unharmed."""
+    programs = []
+
+    def start(version=golang.NEWEST, mode=golang.PLAIN):
+        programs.append(Program(golang.build("handlers", version, mode)))
+        return programs[-1]
+
+    try:
+        yield start
+        for program in programs:
+            tracing.assert_untouched(program)
+    finally:
+        for program in programs:
+            program.stop()
+
+
+def rows_of(file, *args):
+    result = gospect.run("report", file, *args, "-n", 0, "-f", "json", seconds=100).ok()
+    assert not result.err, result.err
+    return json.loads(result.out)
+
+
+def trace(program, file, command, *args):
+    """The answer to the command, given while the program is traced, and what gospect said."""
+    process = gospect.start("trace", "-p", program.pid, "-o", file, *args)
+    wait_until(lambda: tracing.is_patched(program.pid), 30, what="the agent")
+    answer = program.ask(command)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err.decode()
+    assert " 0 lost" in err.decode(), err.decode()
+    return json.loads(answer), err.decode()
+
+
+def rows_in_order(file, *by):
+    rows = sorted(rows_of(file, *by), key=lambda row: row["begin_ns"])
+    assert all(row["uncertain_ns"] == 0 and row["whole"] for row in rows)
+    return rows
+
+
+def assert_agree(calls, rows, within=False):
+    """Each call has its row, which begins and ends where the program says: within what it knows
+    for certain, all of them; and but for those that the operating system interrupted just between
+    two clocks, within 20 us or 1 %. The program's clocks are read within the call, unless `within`
+    says that it is the other way round."""
+    calls = sorted(calls, key=lambda call: call["began"])
+    assert len(rows) == len(calls)
+    offset = statistics.median(row["begin_ns"] - call["began"] for call, row in zip(calls, rows))
+    close = 0
+    for call, row in zip(calls, rows):
+        begin, end = row["begin_ns"] - offset, row["end_ns"] - offset
+        took = call["ended"] - call["began"]
+        inner, outer = (row["elapsed_ns"], took) if within else (took, row["elapsed_ns"])
+        assert inner < outer + 2000, (call, row)
+        assert call["sent"] - 20_000 < begin, (call, row)
+        assert end < call["answered"] + tolerance(took), (call, row)
+        close += (abs(begin - call["began"]) < tolerance(took)
+                  and abs(end - call["ended"]) < tolerance(took))
+    assert close > 0.95 * len(calls), f"{len(calls) - close} of {len(calls)} are off"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@every_version()
+def test_a_handler_that_never_waits_is_seen_from_its_call_to_its_return(handlers, version, mode,
+                                                                        tmp_path):
+    program = handlers(version, mode)
+    for name, command in (("long", "serve http 200 1 100"), ("short", "serve http 1000 1 5")):
+        file = tmp_path / f"{name}.trace"
+        calls, err = trace(program, file, command)
+        assert len(err.splitlines()) == 1, err
+        rows = rows_in_order(file, "--by", "request")
+        assert {row["name"] for row in rows} == {HANDLER}
+        assert_agree(calls, rows)
+    if mode == golang.PLAIN:
+        assert gotrace.tool_trace_takes("1.27.2", file) is None
+
+
+@every_version()
+def test_requests_at_the_same_time_and_over_http2_are_all_there(handlers, version, tmp_path):
+    program = handlers(version)
+    for kind in ("http", "http2"):
+        file = tmp_path / f"{kind}.trace"
+        calls, _ = trace(program, file, f"serve {kind} 1000 6 20")
+        rows = rows_in_order(file, "--by", "request")
+        assert len(rows) == len(calls)
+        assert all(row["elapsed_ns"] > 20_000 - 1000 for row in rows)
+        took = sum(call["ended"] - call["began"] for call in calls)
+        assert took <= sum(row["elapsed_ns"] for row in rows)
+
+
+@every_version()
+def test_a_handler_that_panics_ends_with_what_recovers_it(handlers, version, tmp_path):
+    """net/http closes the connection: the goroutine ends."""
+    program = handlers(version)
+    file = tmp_path / "out.trace"
+    calls, _ = trace(program, file, "serve panic 100 1 50")
+    rows = rows_in_order(file, "--by", "request")
+    assert len(rows) == len(calls)
+    assert all(row["elapsed_ns"] > call["ended"] - call["began"] - 2000
+               for call, row in zip(calls, rows))
+    assert statistics.median(row["elapsed_ns"] for row in rows) < 2e6
+    assert gotrace.tool_trace_takes("1.27.2", file) is None
+
+
+@every_version((golang.OLDEST, golang.NEWEST))
+def test_a_hijacked_connection_ends_no_later_than_its_handler(handlers, version, tmp_path):
+    program = handlers(version)
+    calls, _ = trace(program, tmp_path / "out.trace", "serve hijack 100 1 50")
+    rows = rows_in_order(tmp_path / "out.trace", "--by", "request")
+    assert_agree(calls, rows)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@every_version()
+def test_functions_that_are_named_are_seen(handlers, version, mode, tmp_path):
+    program = handlers(version, mode)
+    # Of recursion the outermost call counts.
+    root = ("--root", r"^main\.(fact|deep|risky|tiny)$")
+    calls, err = trace(program, tmp_path / "fact.trace", "call fact 200", *root)
+    rows = rows_in_order(tmp_path / "fact.trace", *root)
+    assert_agree(calls, rows, within=True)
+    assert {row["name"] for row in rows} == {"main.fact"}
+    assert re.search(r"main\.tiny is inlined, for one into main\.\w+: of such calls only", err), err
+    # Its beginning is run again when there is no room on the stack.
+    calls, _ = trace(program, tmp_path / "deep.trace", "call deep 200", *root)
+    assert_agree(calls, rows_in_order(tmp_path / "deep.trace", *root), within=True)
+    assert gotrace.tool_trace_takes("1.27.2", tmp_path / "fact.trace") is None
+
+
+@every_version()
+def test_a_call_that_a_panic_ended_is_over_at_the_next(handlers, version, tmp_path):
+    program = handlers(version)
+    root = ("--root", r"^main\.risky$")
+    calls, _ = trace(program, tmp_path / "out.trace", "call risky 201", *root)
+    rows = sorted(rows_of(tmp_path / "out.trace", *root), key=lambda row: row["begin_ns"])
+    assert len(rows) == 201
+    for call, after, row in zip(calls, calls[1:], rows):
+        assert 20_000 - 1000 < row["elapsed_ns"] < after["began"] - call["sent"] + 20_000
+    # Those that return, which is each other one, end where they return.
+    returned = [row["elapsed_ns"] - (call["ended"] - call["began"])
+                for call, row in list(zip(calls, rows))[::2]]
+    assert statistics.median(returned) < 5000
+
+
+def test_who_names_too_much_or_nothing_is_told_so(handlers, tmp_path):
+    program = handlers()
+    for root, words in ((r"^net/http\.", r"matches \d+ functions, and no more than 32"),
+                        (r"^main\.no$", "no function that matches --root")):
+        for verb in (("trace", "-o", tmp_path / "x.trace"), ("offcpu",)):
+            line = gospect.run(*verb, "-p", program.pid, "-d", 0.1, "--root", root).fails(1)
+            assert re.search(words, line), line
+            assert not list(tmp_path.iterdir())
+    line = gospect.run("trace", "-p", program.pid, "-d", 0.1, "-o", "x.trace", "--root", "(")
+    assert "no regular expression" in line.fails(2)
+    result = gospect.run("trace", "-p", program.pid, "-d", 0.1, "-o", "-", "-f", "go", "--root",
+                         r"^(runtime\.newproc|internal/bytealg\.Count)$").ok()
+    assert "runtime.newproc is the runtime's" in result.err
+    assert "internal/bytealg.Count " in result.err
+
+
+@pytest.mark.time_limit(120 + CYCLES)
+@pytest.mark.parametrize("mode", MODES)
+@every_version((golang.OLDEST, golang.NEWEST))
+def test_a_storm_of_preemption_does_no_harm(handlers, version, mode):
+    """Goroutines are stopped at any instruction of the functions, and go on there when the hooks
+    have come or gone."""
+    program = handlers(version, mode)
+    program.send(f"storm {CYCLES * 0.35}")
+    seen = 0
+    end = time.monotonic() + CYCLES * 0.3
+    while time.monotonic() < end:
+        result = gospect.run("trace", "-p", program.pid, "-d", 0.02, "-o", "-", "-f", "go",
+                             "--max-size", 1000, "--root", r"^main\.(small|mixed|round)$").ok()
+        seen += int(re.search(r"(\d+) events", result.err)[1]) > 1000
+    assert int(program.line().split()[1]) > 0
+    assert seen > 2

@@ -1,0 +1,3 @@
+module handlers
+
+go 1.17

@@ -446,6 +446,88 @@ static void a_full_ring_loses_and_counts_until_there_is_room(void **state)
 	unmake(&d);
 }
 
+/* Into the function's last but one instruction, as one returns who was stopped before it. */
+static void go_to_pop(const struct made *d)
+{
+	register const uint8_t *at __asm__("r15") = d->memory + FUNCTION + 22;
+
+	__asm__ volatile("sub $128, %%rsp\n\tlea 1f(%%rip), %%rax\n\tpush %%rax\n\t"
+			 "push %%rbp\n\tjmp *%%r15\n1:\tadd $128, %%rsp"
+			 :
+			 : "r"(at)
+			 : "rax", "memory", "cc");
+}
+
+/* The function, its last add patched: somewhere low, for the jump leads 1.5 GB up. */
+static void make_return(struct made *d, uint8_t **ret_far)
+{
+	static const uint32_t enabled = 1;
+	struct stub_numbers numbers = {.g_m = G_M * 8,
+				       .m_p = M_P * 8,
+				       .p_id = P_ID * 8,
+				       .p_slots = P_SLOTS};
+	static const enum stub_p kinds[HOOKS];
+	struct code_head *h = &d->head;
+	struct code_place *place = &h->places[HOOKS];
+
+	memset(d, 0, sizeof(*d));
+	d->memory = mmap((void *)0x20000000, SIZE, PROT_READ | PROT_WRITE | PROT_EXEC,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	*ret_far = mmap((void *)0x7d800000, CODE_PAGE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	assert_ptr_not_equal(d->memory, MAP_FAILED);
+	assert_ptr_not_equal(*ret_far, MAP_FAILED);
+	memcpy(d->memory + FUNCTION, function, sizeof(function));
+	make_shared(d);
+	make_goroutine(d);
+	fill_config(d);
+	d->place.address = word_of(d->memory + FUNCTION + 18);
+	d->shared->config.places[HOOKS] = d->place.address;
+	d->shared->config.root_places[0] = (struct agent_root_place){3, 1, 40};
+	*h = (struct code_head){.code = word_of(d->memory + CODE),
+				.agent = word_of(d->memory + AGENT),
+				.control = word_of(d->memory + CONTROL),
+				.slots = word_of(slot_of(d, 0)),
+				.spare_slots = word_of(slot_of(d, P_SLOTS)),
+				.stub_bytes = CODE_PAGE_BYTES,
+				.place_count = HOOKS + 1};
+	*place = (struct code_place){.address = d->place.address,
+				     .jump = word_of(*ret_far + 32),
+				     .length = 4};
+	memcpy(place->bytes, function + 18, PLACE_JUMP_BYTES);
+	assert_true(stubs_write(h, &numbers, kinds, d->memory + CODE));
+	far_jump_write(place, *ret_far + 32);
+	memcpy(d->memory + AGENT, agent_blob, agent_blob_size);
+	memcpy(d->memory + CONTROL, &enabled, sizeof(enabled));
+	assert_true(stub_jump(place, d->memory + FUNCTION + 18));
+}
+
+static void a_return_is_recorded_and_who_comes_back_behind_it_returns_as_ever(void **state)
+{
+	static struct made d;
+	struct registers before, after;
+	uint8_t *far;
+	uint64_t n[4], here = word_of(&before);
+
+	make_return(&d, &far);
+	assert_int_equal(d.memory[FUNCTION + 22], 0x5d);
+	go_to_pop(&d);
+	assert_int_equal(slot_of(&d, 1)->records, 0);
+	before = some_registers(&d, 8, 9);
+	before.r14 = word_of(d.g);
+	after = before;
+	d.g[G_HI] = here;
+	call_function(&d, &after);
+	assert_memory_equal(&before, &after, sizeof(before));
+	assert_left_well(&d);
+	assert_int_equal(first_record(&d, 1, n, 4), RECORD_RETURN);
+	assert_int_equal(n[1], 300);
+	assert_int_equal(n[2], 3);
+	assert_true(n[3] < 65536 || -n[3] < 65536); /* from the call to `before` */
+	munmap(far, CODE_PAGE_BYTES);
+	unmake(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -456,6 +538,7 @@ int main(void)
 		cmocka_unit_test(who_has_no_processor_takes_a_spare_slot),
 		cmocka_unit_test(without_any_slot_the_call_is_counted_as_lost),
 		cmocka_unit_test(switched_off_it_touches_nothing),
+		cmocka_unit_test(a_return_is_recorded_and_who_comes_back_behind_it_returns_as_ever),
 		cmocka_unit_test(a_full_ring_loses_and_counts_until_there_is_room),
 	};
 

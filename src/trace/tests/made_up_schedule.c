@@ -198,6 +198,7 @@ static void annotate(struct schedule *s, int m)
 		TRACE_HEAP_ALLOC,   TRACE_HEAP_GOAL,  TRACE_GOMAXPROCS,   TRACE_LABEL,
 		TRACE_TASK_BEGIN,   TRACE_TASK_END,   TRACE_REGION_BEGIN, TRACE_REGION_END,
 		TRACE_LOG,          TRACE_LABELS,     TRACE_LABELS,       TRACE_LABELS,
+		TRACE_CALL,         TRACE_CALL,       TRACE_RETURN,       TRACE_RETURN,
 	};
 	struct trace_event *ev =
 		happen(s, m, kinds[next_random(s) % (sizeof(kinds) / sizeof(*kinds))],

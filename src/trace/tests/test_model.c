@@ -243,6 +243,78 @@ static void a_region_ends_those_inside_it_whose_ends_were_lost(void **state)
 	       "7:RegionBegin 5\n7:RegionBegin 6\n7:RegionEnd 6\n7:RegionEnd 5\n7:RegionEnd 9\n");
 }
 
+static void calls(struct fixture *f, uint32_t function, uint64_t frame)
+{
+	struct trace_event ev = {.ns = f->last + 100,
+				 .m = 7,
+				 .g = 1,
+				 .arg = frame,
+				 .text = function,
+				 .kind = TRACE_CALL};
+
+	assert_null(trace_model_add(f->model, &ev));
+}
+
+static void returns(struct fixture *f, uint32_t function, uint64_t frame)
+{
+	struct trace_event ev = {.ns = f->last + 100,
+				 .m = 7,
+				 .g = 1,
+				 .arg = frame,
+				 .text = function,
+				 .kind = TRACE_RETURN};
+
+	assert_null(trace_model_add(f->model, &ev));
+}
+
+static void calls_within_each_other_are_regions(void **state)
+{
+	struct fixture *f = *state;
+
+	begin(f);
+	calls(f, 5, 100);
+	calls(f, 5, 200);
+	returns(f, 5, 200);
+	calls(f, 6, 200);
+	returns(f, 6, 200);
+	returns(f, 5, 100);
+	expect(f, "7:RegionBegin 0\n7:RegionBegin 0\n7:RegionEnd 0\n7:RegionBegin 0\n"
+		  "7:RegionEnd 0\n7:RegionEnd 0\n");
+	assert_int_equal(trace_model_stats(f->model).dropped, 0);
+}
+
+static void a_call_is_over_when_another_has_its_place(void **state)
+{
+	struct fixture *f = *state;
+
+	begin(f);
+	calls(f, 5, 100);
+	happens(f, TRACE_REGION_BEGIN, 7, 0, 1, 9);
+	calls(f, 6, 200);
+	calls(f, 5, 100); /* a panic went through both */
+	calls(f, 6, 200);
+	returns(f, 5, 100); /* through one */
+	expect(f, "7:RegionBegin 0\n7:RegionBegin 9\n7:RegionBegin 0\n7:RegionEnd 0\n"
+		  "7:RegionEnd 9\n7:RegionEnd 0\n7:RegionBegin 0\n7:RegionBegin 0\n"
+		  "7:RegionEnd 0\n7:RegionEnd 0\n");
+}
+
+static void a_return_whose_call_was_not_seen_is_told_where_nothing_is_open(void **state)
+{
+	struct fixture *f = *state;
+
+	begin(f);
+	returns(f, 5, 100);
+	calls(f, 6, 50);
+	returns(f, 5, 100);
+	calls(f, 5, 200);
+	returns(f, 5, 100); /* the one further in is over */
+	returns(f, 6, 50);
+	expect(f, "7:RegionEnd 0\n7:RegionBegin 0\n7:RegionBegin 0\n7:RegionEnd 0\n"
+		  "7:RegionEnd 0\n");
+	assert_int_equal(trace_model_stats(f->model).dropped, 2);
+}
+
 static void a_thread_of_c_comes_and_goes(void **state)
 {
 	struct fixture *f = *state;
@@ -362,6 +434,9 @@ int main(void)
 		TEST(no_generation_begins_while_the_world_stops),
 		TEST(ranges_are_closed_before_their_goroutine_stops),
 		TEST(a_region_ends_those_inside_it_whose_ends_were_lost),
+		TEST(calls_within_each_other_are_regions),
+		TEST(a_call_is_over_when_another_has_its_place),
+		TEST(a_return_whose_call_was_not_seen_is_told_where_nothing_is_open),
 		TEST(a_thread_of_c_comes_and_goes),
 		TEST(labels_are_told_once_and_by_somebody_who_runs),
 		TEST(a_generation_on_its_own_tells_labels_again),

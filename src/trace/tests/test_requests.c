@@ -214,6 +214,84 @@ static void a_goroutine_that_begins_in_the_function_is_one_stretch(void **state)
 	regfree(&root);
 }
 
+static void passes(struct stretches *s, uint64_t ns, enum span_moment moment, const char *function)
+{
+	struct span span = {.g = 1,
+			    .begin = ns,
+			    .end = ns,
+			    .state = TRACE_RUNNING,
+			    .start = text("http.serve"),
+			    .moment = moment,
+			    .function = text(function)};
+
+	assert_null(stretches_add(s, &tables, &span));
+}
+
+static void what_is_told_of_calls_bounds_stretches_exactly(void **state)
+{
+	struct stretches s = {.requests = &requests};
+	uint32_t outside = stack("read", "http.serve"), inside = stack("lock", "handle");
+	regex_t root;
+
+	assert_int_equal(regcomp(&root, "^handle$", REG_EXTENDED | REG_NOSUB), 0);
+	s.root = &root;
+	stands(&s, 0, 90, TRACE_WAITING, inside); /* of a call before the trace */
+	stands(&s, 90, 100, TRACE_RUNNING, inside);
+	passes(&s, 100, SPAN_RETURN, "handle");
+	stands(&s, 100, 150, TRACE_RUNNING, inside);
+	stands(&s, 150, 160, TRACE_RUNNABLE, inside); /* not yet out of it, or in it again */
+	stands(&s, 160, 200, TRACE_RUNNING, outside);
+	passes(&s, 200, SPAN_CALL, "handle");
+	stands(&s, 200, 205, TRACE_RUNNING, inside); /* neither waits nor is stopped */
+	passes(&s, 205, SPAN_RETURN, "handle");
+	passes(&s, 205, SPAN_CALL, "handle");
+	stands(&s, 205, 220, TRACE_RUNNING, inside);
+	passes(&s, 220, SPAN_CALL, "other");
+	passes(&s, 220, SPAN_CALL, "handle"); /* by itself */
+	stands(&s, 220, 230, TRACE_WAITING, inside);
+	passes(&s, 230, SPAN_RETURN, "handle");
+	stands(&s, 230, 245, TRACE_RUNNING, inside);
+	passes(&s, 245, SPAN_RETURN, "handle");
+	stands(&s, 245, 300, TRACE_RUNNING, outside);
+	assert_null(stretches_complete(&s));
+	requests_complete(&requests, 700);
+	assert_int_equal(requests.count, 3);
+	assert_int_equal(requests.items[0].elapsed_ns, 100);
+	assert_true(requests.items[0].cut);
+	assert_int_equal(requests.items[1].elapsed_ns, 40);
+	assert_int_equal(requests.items[1].ns[TRACE_WAITING], 10);
+	assert_int_equal(requests.items[2].elapsed_ns, 5);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(requests.items[i].edge_ns, 0);
+	assert_false(requests.by_stacks);
+	stretches_release(&s);
+	regfree(&root);
+}
+
+static void who_was_stopped_at_a_calls_beginning_is_counted_from_the_call_on(void **state)
+{
+	struct stretches s = {.requests = &requests};
+	uint32_t inside = stack("morestack", "handle");
+	regex_t root;
+
+	assert_int_equal(regcomp(&root, "^handle$", REG_EXTENDED | REG_NOSUB), 0);
+	s.root = &root;
+	stands(&s, 10, 20, TRACE_RUNNING, 0);
+	stands(&s, 20, 50, TRACE_RUNNABLE, inside);
+	stands(&s, 50, 51, TRACE_RUNNING, inside);
+	passes(&s, 51, SPAN_CALL, "handle");
+	stands(&s, 51, 60, TRACE_RUNNING, inside);
+	passes(&s, 60, SPAN_RETURN, "handle");
+	assert_null(stretches_complete(&s));
+	requests_complete(&requests, 700);
+	assert_int_equal(requests.count, 1);
+	assert_int_equal(requests.items[0].elapsed_ns, 9);
+	assert_int_equal(requests.items[0].edge_ns, 0);
+	assert_false(requests.items[0].cut);
+	stretches_release(&s);
+	regfree(&root);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -226,6 +304,8 @@ int main(void)
 		TEST(percentiles_are_of_requests_that_were_seen_whole),
 		TEST(a_stretch_is_between_what_was_seen_outside),
 		TEST(a_goroutine_that_begins_in_the_function_is_one_stretch),
+		TEST(what_is_told_of_calls_bounds_stretches_exactly),
+		TEST(who_was_stopped_at_a_calls_beginning_is_counted_from_the_call_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

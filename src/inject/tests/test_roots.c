@@ -1,0 +1,157 @@
+/* Where functions of the program begin and return, and what leads from there to the stubs. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/unit_test.h"
+#include "inject/far.h"
+#include "inject/place.h"
+
+#define AT 0x401000
+
+/* cmp rsp, [r14+16]; jbe +N, and back to the beginning from there */
+#define CHECK(behind) 0x49, 0x3b, 0x66, 0x10, 0x76, behind
+#define MORE 0xe8, 0, 0, 0, 0, 0xeb
+
+/* Go 1.27: push rbp; mov rbp, rsp; sub rsp, 32; mov [rsp+48], rax; call; add rsp, 32; pop; ret */
+static const uint8_t new_small[] = {CHECK(24), 0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x20,
+				    0x48,      0x89, 0x44, 0x24, 0x30, 0xe8, 0,    0,    0,
+				    0,         0x48, 0x83, 0xc4, 0x20, 0x5d, 0xc3, MORE, 0xdb};
+/* Go 1.17: sub rsp, 24; mov [rsp+16], rbp; lea rbp, [rsp+16]; mov rbp, [rsp+16]; add rsp, 24; ret
+ */
+static const uint8_t old_frame[] = {CHECK(24), 0x48, 0x83, 0xec, 0x18, 0x48, 0x89, 0x6c, 0x24,
+				    0x10,      0x48, 0x8d, 0x6c, 0x24, 0x10, 0x48, 0x8b, 0x6c,
+				    0x24,      0x10, 0x48, 0x83, 0xc4, 0x18, 0xc3, MORE, 0xdb};
+/* as new_small, with a frame of 256 bytes */
+static const uint8_t new_large[] = {CHECK(30), 0x55, 0x48, 0x89, 0xe5, 0x48, 0x81, 0xec, 0,
+				    1,         0,    0,    0x48, 0x89, 0x44, 0x24, 0x30, 0xe8,
+				    0,         0,    0,    0,    0x48, 0x81, 0xc4, 0,    1,
+				    0,         0,    0x5d, 0xc3, MORE, 0xd5};
+
+static void assert_place(const struct place *place, uint64_t offset, size_t length)
+{
+	assert_int_equal(place->address - AT, offset);
+	assert_int_equal(place->length, length);
+}
+
+static void both_ends_have_a_place(void **state)
+{
+	struct place_ends ends;
+
+	assert_null(place_ends(AT, new_small, sizeof(new_small), &ends));
+	assert_place(&ends.begin, 14, 5);
+	assert_int_equal(ends.return_count, 1);
+	assert_place(&ends.returns[0], 24, 4);
+	assert_int_equal(ends.returns[0].bytes[4], 0x5d);
+	free(ends.returns);
+
+	assert_null(place_ends(AT, old_frame, sizeof(old_frame), &ends));
+	assert_place(&ends.begin, 10, 5);
+	assert_int_equal(ends.return_count, 1);
+	assert_place(&ends.returns[0], 20, 5);
+	free(ends.returns);
+
+	assert_null(place_ends(AT, new_large, sizeof(new_large), &ends));
+	assert_place(&ends.begin, 10, 7);
+	assert_place(&ends.returns[0], 27, 7);
+	free(ends.returns);
+}
+
+static void refuses(const uint8_t *code, size_t size, const char *why)
+{
+	struct place_ends ends;
+	struct error *err = place_ends(AT, code, size, &ends);
+
+	assert_non_null(err);
+	assert_int_equal(err->code, ERROR_UNSUPPORTED);
+	assert_non_null(strstr(err->message, why));
+	error_destroy(err);
+}
+
+static void what_cannot_be_hooked_is_refused(void **state)
+{
+	uint8_t code[sizeof(new_small)];
+
+	memcpy(code, new_small, sizeof(code));
+	refuses(code + 6, 24, "too small to need a frame"); /* no check */
+	refuses(code, sizeof(code) - 1, "does not know");   /* cut within an instruction */
+	code[36] = 0x7d;                                    /* the last jump leads elsewhere */
+	refuses(code, sizeof(code), "ends in the call of another");
+	code[36] = (uint8_t)(28 - 37); /* to pop rbp: past the place */
+	refuses(code, sizeof(code), "returns in a way");
+	code[36] = 0xdb;
+	code[27] = 0x90; /* pop rbp alone before the ret */
+	memset(code + 24, 0x90, 4);
+	refuses(code, sizeof(code), "returns in a way");
+}
+
+/* A loop's beginning is run more than once. */
+static void where_a_jump_leads_to_nothing_begins(void **state)
+{
+	uint8_t code[sizeof(new_small)];
+	struct place_ends ends;
+
+	memcpy(code, new_small, sizeof(code));
+	code[36] = (uint8_t)(14 - 37);
+	assert_null(place_ends(AT, code, sizeof(code), &ends));
+	assert_place(&ends.begin, 10, 4); /* sub rsp, 32 */
+	free(ends.returns);
+}
+
+static struct code_place four_bytes(uint64_t address, uint8_t next)
+{
+	return (struct code_place){.address = address, .length = 4, .bytes = {1, 2, 3, 4, next}};
+}
+
+static void a_jump_keeps_the_byte_behind_it(void **state)
+{
+	struct target_map there[] = {{.start = 0x400000, .end = 0x900000}};
+	struct target_maps maps = {.items = there, .count = 1};
+	struct far far = {0};
+	struct code_place places[300];
+	uint8_t jump[PLACE_JUMP_BYTES];
+
+	for (size_t i = 0; i < 300; i++)
+		places[i] = four_bytes(AT + i * 64, i % 3 ? 0x5d : 0x48);
+	places[7].length = 5;
+	assert_true(far_take(&far, &maps, places, 300));
+	assert_int_equal(far.used[0] + far.used[1] + far.used[2], 299);
+	assert_int_equal(far.pages[3], 0);
+	for (size_t i = 0; i < 300; i++) {
+		if (i == 7)
+			continue;
+		assert_true(stub_jump(&places[i], jump));
+		assert_int_equal(jump[4], places[i].bytes[4]);
+		for (size_t k = 0; k < i; k++)
+			assert_true(k == 7 || places[k].jump != places[i].jump);
+	}
+	assert_int_equal(places[7].jump, 0);
+}
+
+static void where_nothing_is_free_nothing_is_taken(void **state)
+{
+	struct target_map there[] = {{.start = 0x400000, .end = 0x80000000}};
+	struct target_maps maps = {.items = there, .count = 1};
+	struct code_place place = four_bytes(AT, 0x5d), low = four_bytes(AT, 0xe8);
+	struct far far = {0};
+
+	assert_false(far_take(&far, &maps, &place, 1));
+	assert_false(far_take(&far, &maps, &low, 1));
+	assert_int_equal(far.pages[0], 0);
+	there[0].start = 0x5df00000;
+	assert_true(far_take(&far, &maps, &place, 1));
+	assert_true(far.pages[0] < 0x5df00000 && far.pages[0] > 0x5d400000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(both_ends_have_a_place),
+		cmocka_unit_test(what_cannot_be_hooked_is_refused),
+		cmocka_unit_test(where_a_jump_leads_to_nothing_begins),
+		cmocka_unit_test(a_jump_keeps_the_byte_behind_it),
+		cmocka_unit_test(where_nothing_is_free_nothing_is_taken),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -490,14 +490,15 @@ struct error *place_ends(uint64_t address, const uint8_t *code, size_t size, str
 	err = look_at(address, code, size, &look);
 	if (err)
 		return err;
+	err = find_begin_place(&look, &ends.begin);
+	if (err)
+		return err;
 	if (!look.count ||
 	    look.items[look.count - 1].address + look.items[look.count - 1].size != address + size)
 		return unsuitable("has instructions that gospect does not know");
 	if (leaves_by_jump(&look, address, size))
 		return unsuitable("ends in the call of another");
-	err = find_begin_place(&look, &ends.begin);
-	if (!err)
-		err = find_returns(&look, &ends);
+	err = find_returns(&look, &ends);
 	if (err) {
 		free(ends.returns);
 		return err;

@@ -212,7 +212,7 @@ void requests_complete(struct requests *r, uint64_t duration)
 
 		for (size_t k = 0; k < item->interval_count; k++)
 			item->elapsed_ns += item->intervals[k].end - item->intervals[k].begin;
-		item->cut = !item->begin || item->end >= duration;
+		item->cut = item->before || !item->begin || item->end >= duration;
 		if (item->place_count)
 			qsort(item->places, item->place_count, sizeof(*item->places),
 			      by_place_time);

@@ -36,6 +36,7 @@ struct traced_request {
 	uint64_t edge_ns; /* running time of which a part may lie before or behind it */
 	uint64_t begin;   /* of the first span, and the end of the last */
 	uint64_t end;
+	bool before;                  /* it had begun when the trace began */
 	bool cut;                     /* by the trace's beginning or end */
 	struct request_place *places; /* longest first, once it is complete */
 	size_t place_count;

@@ -8,9 +8,11 @@ enum { UNKNOWN, OUTSIDE, CUT, FIRST };
 
 /* A goroutine. */
 struct stretch {
-	size_t request;  /* + 1; 0: it is under none of the functions */
-	uint64_t calls;  /* under way: those that were told */
-	uint64_t root;   /* of a request that was found by stacks */
+	size_t request; /* + 1; 0: it is under none of the functions */
+	uint64_t calls; /* under way: those that were told */
+	uint64_t root;  /* of a request that was found by stacks */
+	bool seen;
+	bool outside;    /* it was not in any call at some moment of the trace */
 	bool told;       /* of its calls: by stacks nothing more is to be learnt of them */
 	struct span ran; /* since it was seen last; state 0: it did not run */
 };
@@ -117,6 +119,7 @@ static struct error *must_check pass(struct stretches *s, const struct span_tabl
 		if (root == OUTSIDE)
 			life->request = 0;
 	}
+	life->outside |= root == OUTSIDE;
 	life->ran.state = 0;
 	return err;
 }
@@ -134,6 +137,7 @@ static struct error *must_check begin_call(struct stretches *s, const struct spa
 {
 	struct error *err = NULL;
 
+	life->outside = true;
 	if (life->calls++)
 		return NULL;
 	if (is_at_its_beginning(s, life, span)) {
@@ -155,6 +159,7 @@ static struct error *must_check end_call(struct stretches *s, const struct span_
 					 struct stretch *life, const struct span *span)
 {
 	uint64_t root = (uint64_t)span->function + FIRST;
+	bool began = life->calls || life->outside;
 	struct error *err = NULL;
 
 	if (life->calls && --life->calls)
@@ -163,8 +168,13 @@ static struct error *must_check end_call(struct stretches *s, const struct span_
 		err = credit_ran(s, life, false);
 	else if (life->ran.state)
 		err = open_request(s, tables, life, root, span->g);
+	if (life->request && !began) {
+		s->requests->items[life->request - 1].before = true;
+		s->requests->items[life->request - 1].edge_ns = 0;
+	}
 	life->ran.state = 0;
 	life->request = 0;
+	life->outside = true;
 	return err;
 }
 
@@ -209,6 +219,9 @@ struct error *stretches_add(struct stretches *s, const struct span_tables *table
 		life->request = life->request ?: s->requests->count;
 		return request_credit(&s->requests->items[life->request - 1], span);
 	}
+	/* Who was made within the trace was in no call before. */
+	life->outside |= !life->seen && span->begin;
+	life->seen = true;
 	if (span->moment)
 		return pass_moment(s, tables, life, span);
 	if (life->calls)

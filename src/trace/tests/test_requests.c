@@ -268,6 +268,29 @@ static void what_is_told_of_calls_bounds_stretches_exactly(void **state)
 	regfree(&root);
 }
 
+static void a_call_that_began_before_the_trace_is_cut(void **state)
+{
+	struct stretches s = {.requests = &requests};
+	regex_t root;
+
+	assert_int_equal(regcomp(&root, "^handle$", REG_EXTENDED | REG_NOSUB), 0);
+	s.root = &root;
+	stands(&s, 0, 50, TRACE_WAITING, 0); /* who knows where */
+	stands(&s, 50, 60, TRACE_RUNNING, 0);
+	passes(&s, 60, SPAN_RETURN, "handle");
+	stands(&s, 60, 70, TRACE_RUNNING, 0);
+	passes(&s, 70, SPAN_RETURN, "handle"); /* its call was lost */
+	assert_null(stretches_complete(&s));
+	requests_complete(&requests, 700);
+	assert_int_equal(requests.count, 2);
+	assert_true(requests.items[0].cut);
+	assert_int_equal(requests.items[0].edge_ns, 0);
+	assert_false(requests.items[1].cut);
+	assert_int_equal(requests.items[1].edge_ns, 10);
+	stretches_release(&s);
+	regfree(&root);
+}
+
 static void who_was_stopped_at_a_calls_beginning_is_counted_from_the_call_on(void **state)
 {
 	struct stretches s = {.requests = &requests};
@@ -305,6 +328,7 @@ int main(void)
 		TEST(a_stretch_is_between_what_was_seen_outside),
 		TEST(a_goroutine_that_begins_in_the_function_is_one_stretch),
 		TEST(what_is_told_of_calls_bounds_stretches_exactly),
+		TEST(a_call_that_began_before_the_trace_is_cut),
 		TEST(who_was_stopped_at_a_calls_beginning_is_counted_from_the_call_on),
 	};
 

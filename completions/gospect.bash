@@ -44,7 +44,7 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target $output $filter --budget --all --help" -- "$cur"))
 		;;
 	trace)
-		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --stack-depth --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --stack-depth --root --help" -- "$cur"))
 		;;
 	report)
 		COMPREPLY=($(compgen -f -W "$output --by --only --root --per --rows --diff --exe --help" -- "$cur"))

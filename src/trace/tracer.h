@@ -28,7 +28,7 @@
 struct tracer_options {
 	uint32_t stack_depth;  /* frames of a stack that are kept, at most; 0: no stacks */
 	uint32_t buffer_bytes; /* of each processor's ring; 0: 4 MB */
-	const regex_t *root;   /* whose calls are told, besides handlers' (inject/roots.h); or NULL */
+	const regex_t *root; /* whose calls are told, besides handlers' (inject/roots.h); or NULL */
 };
 
 struct tracer_stats {

@@ -254,6 +254,10 @@ static void say_what_is_missing(const struct recording_options *o, const struct 
 		say("too many threads for the limit of open files: what %zu of them run is not "
 		    "seen; raise it (ulimit -n)",
 		    r->on_cpu.threads_unseen);
+	if (r->no_moments && r->on_cpu.labels_late)
+		say("labels of what runs are read up to %.0f ms late, so CPU time of what is shorter may "
+		    "have others: %s",
+		    1e3 / o->hz, r->no_moments->message);
 	if (o->run_queue && !r->no_on_cpu && !r->on_cpu.sees_waits)
 		say("where threads wait for a processor is not known: that takes CAP_PERFMON (or "
 		    "kernel.perf_event_paranoid below 2), two files (ulimit -n) for each thread on each "

@@ -160,16 +160,25 @@ struct error *goroutine_set_visit(struct goroutine_set *set, const uint32_t *uni
 /* Whether this address is that of a goroutine's g; its place among the records, if so. */
 bool goroutine_set_find(const struct goroutine_set *set, uint64_t g, size_t *ret);
 
-/* What is known of the goroutine whose g this is; false when it cannot be read, or is none. `bytes`
- * is the whole g, as it was read just now; NULL: it is read. `labels` is their number in the set,
- * LABELS_NONE when they were changing. */
+/* What is known of the goroutine whose g this is; false when it cannot be read, or is none. */
 struct goroutine_identity {
 	uint64_t goid;
 	uint64_t start_pc;
-	uint32_t labels;
+	uint32_t labels; /* their number in the set, LABELS_NONE when they were changing */
 };
-bool goroutine_set_identify(struct goroutine_set *set, uint64_t g, const uint8_t *bytes,
-			    struct goroutine_identity *ret);
+
+/* A g that was read before, whole. */
+struct goroutine_copy {
+	const uint8_t *bytes;
+	/* Of its labels, of the same moment; NULL: these are read now. See label_sets_read_copied().
+	 */
+	const struct target_range *labels;
+	size_t label_count;
+};
+
+/* `copy` is NULL when there is none: it is read now. */
+bool goroutine_set_identify(struct goroutine_set *set, uint64_t g,
+			    const struct goroutine_copy *copy, struct goroutine_identity *ret);
 
 /* GOROUTINE_SYSTEM or 0, for a goroutine that began here and has this stack. */
 uint32_t goroutine_set_system_flag(struct goroutine_set *set, uint64_t start_pc, uint32_t stack);

@@ -460,6 +460,44 @@ struct error *label_sets_read(struct label_sets *sets, struct target *t, const u
 	return err || !count ? err : read_others(sets, t, pointers, count, known, ret);
 }
 
+/* More than is ever copied of a piece is not compared. */
+#define MAX_PIECE 512
+
+static bool is_still_there(struct target *t, const struct target_range *pieces, size_t count)
+{
+	uint8_t now[MAX_PIECE];
+
+	for (size_t i = 0; i < count; i++)
+		if (pieces[i].size > sizeof(now) ||
+		    error_dropped(target_read(t, pieces[i].address, now, pieces[i].size)) ||
+		    memcmp(now, pieces[i].buffer, pieces[i].size) != 0)
+			return false;
+	return true;
+}
+
+struct error *label_sets_read_copied(struct label_sets *sets, struct target *t, uint64_t pointer,
+				     const struct target_range *pieces, size_t count, uint32_t *ret)
+{
+	struct target *copy;
+	struct error *err;
+
+	if (!pointer) {
+		*ret = LABELS_NONE;
+		return NULL;
+	}
+	err = target_open_memory(pieces, count, &copy);
+	if (err)
+		return err;
+	err = read_anew(sets, copy, &pointer, 1, ret);
+	target_close(copy);
+	if (err || *ret != LABELS_TORN)
+		return err;
+	err = label_sets_read(sets, t, &pointer, 1, ret);
+	if (!err && !is_still_there(t, pieces, count))
+		*ret = LABELS_TORN;
+	return err;
+}
+
 struct label_set label_sets_get(const struct label_sets *sets, uint32_t id)
 {
 	return id < sets->count ? sets->sets[id] : (struct label_set){0};

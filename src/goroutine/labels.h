@@ -59,6 +59,14 @@ struct label_sets {
  * is no set of labels (any more) is LABELS_TORN. */
 struct error *label_sets_read(struct label_sets *sets, struct target *t, const uint64_t *pointers,
 			      size_t count, uint32_t *ret) must_check;
+/*
+ * The set that was at this pointer at a moment that has passed, when these pieces of its memory were
+ * copied. What they do not hold is read now, and believed when all of them are still there;
+ * LABELS_TORN when not.
+ */
+struct error *label_sets_read_copied(struct label_sets *sets, struct target *t, uint64_t pointer,
+				     const struct target_range *pieces, size_t count,
+				     uint32_t *ret) must_check;
 /* The set of this number; empty for LABELS_NONE and LABELS_TORN. */
 struct label_set label_sets_get(const struct label_sets *sets, uint32_t id);
 void label_sets_release(struct label_sets *sets);

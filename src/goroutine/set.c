@@ -331,27 +331,38 @@ bool goroutine_set_find(const struct goroutine_set *set, uint64_t g, size_t *ret
 	return lo < set->count && set->g[lo] == g;
 }
 
-bool goroutine_set_identify(struct goroutine_set *set, uint64_t g, const uint8_t *bytes,
-			    struct goroutine_identity *ret)
+static uint32_t identify_labels(struct goroutine_set *set, uint64_t labels,
+				const struct goroutine_copy *copy)
+{
+	uint32_t id = LABELS_NONE;
+	struct error *err;
+
+	if (copy && copy->labels)
+		err = label_sets_read_copied(&set->labels, set->t, labels, copy->labels,
+					     copy->label_count, &id);
+	else
+		err = label_sets_read(&set->labels, set->t, &labels, 1, &id);
+	return error_dropped(err) || id == LABELS_TORN ? LABELS_NONE : id;
+}
+
+bool goroutine_set_identify(struct goroutine_set *set, uint64_t g,
+			    const struct goroutine_copy *copy, struct goroutine_identity *ret)
 {
 	const struct golayout_numbers *n = &set->lay->n;
+	const uint8_t *bytes = copy ? copy->bytes : set->again;
 	uint64_t labels;
 	size_t place;
 
 	if (!goroutine_set_find(set, g, &place))
 		return false;
-	if (!bytes && error_dropped(target_read(set->t, g, set->again, set->header_size)))
+	if (!copy && error_dropped(target_read(set->t, g, set->again, set->header_size)))
 		return false;
-	bytes = bytes ? bytes : set->again;
+	labels = header_u64(bytes, n->g_labels);
 	*ret = (struct goroutine_identity){
 		.goid = header_u64(bytes, n->g_goid),
 		.start_pc = header_u64(bytes, n->g_startpc),
+		.labels = labels ? identify_labels(set, labels, copy) : LABELS_NONE,
 	};
-	labels = header_u64(bytes, n->g_labels);
-	if (labels &&
-	    (error_dropped(label_sets_read(&set->labels, set->t, &labels, 1, &ret->labels)) ||
-	     ret->labels == LABELS_TORN))
-		ret->labels = LABELS_NONE;
 	return true;
 }
 

@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/map.h"
+#include "sample/moment.h"
 #include "sample/perf_events.h"
 #include "sample/threads.h"
 #include "sample/waits.h"
@@ -28,7 +29,10 @@ struct oncpu_sampler {
 	const struct golayout *lay;
 	struct goroutine_set *set;
 	struct perf_events *events;
-	struct waits *waits; /* NULL: these are not seen */
+	struct moment_program *program; /* NULL: the kernel does not run it */
+	struct error *no_program;       /* why */
+	struct map told;                /* tid -> the m that the program was told of */
+	struct waits *waits;            /* NULL: these are not seen */
 	struct oncpu_options options;
 	struct oncpu_stats stats;
 	struct oncpu_bucket *buckets;
@@ -43,6 +47,8 @@ struct oncpu_sampler {
 	pid_t tid;
 	uint64_t g; /* whose bytes were read; 0: none were */
 	uint8_t g_bytes[MAX_G];
+	const struct moment *moment; /* NULL: none */
+	struct goroutine_moment parked;
 };
 
 static struct error *list_threads(struct target *t, pid_t **ret, size_t *ret_count)
@@ -118,6 +124,46 @@ static size_t stack_bytes(const struct image *img, const struct golayout *lay,
 	return STACK_BYTES_GO;
 }
 
+/* It keeps what it is told, so it is told once. */
+static void tell_program(struct oncpu_sampler *s, pid_t tid)
+{
+	uint64_t m = go_threads_m(&s->threads, tid);
+	uint64_t *told = m ? map_at(&s->told, tid) : NULL;
+
+	if (!told || *told == m)
+		return;
+	*told = m;
+	moment_program_tell(s->program, tid, m);
+}
+
+/* Threads that come later are told when they were first sampled. */
+static void open_program(struct oncpu_sampler *s)
+{
+	_cleanup_free_ pid_t *tids = NULL;
+	size_t count = 0;
+
+	s->no_program = moment_program_open(s->lay, s->img->machine, &s->program);
+	if (s->no_program || error_dropped(list_threads(s->t, &tids, &count)))
+		return;
+	for (size_t i = 0; i < count; i++)
+		tell_program(s, tids[i]);
+}
+
+/* The events, with the program where that can be had. */
+static struct error *open_with_program(struct oncpu_sampler *s, struct perf_options *perf)
+{
+	struct perf_program program;
+
+	if (s->options.moments)
+		open_program(s);
+	if (s->program) {
+		program = (struct perf_program){moment_program_fd(s->program),
+						moment_program_outputs(s->program)};
+		perf->program = &program;
+	}
+	return open_events(s, perf);
+}
+
 struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 				 const struct golayout *lay, struct goroutine_set *set,
 				 const struct oncpu_options *options, struct oncpu_sampler **ret)
@@ -141,7 +187,7 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 	s->set = set;
 	s->options = *options;
 	s->threads = (struct go_threads){.t = t, .lay = lay};
-	err = open_events(s, &perf);
+	err = open_with_program(s, &perf);
 	s->options.threads = NULL;
 	if (!err)
 		err = modules_open(t, img->machine, &s->modules);
@@ -165,6 +211,9 @@ void oncpu_sampler_close(struct oncpu_sampler *s)
 	if (!s)
 		return;
 	perf_events_close(s->events);
+	moment_program_close(s->program);
+	error_destroy(s->no_program);
+	map_release(&s->told);
 	waits_destroy(s->waits);
 	free(s->buckets);
 	map_release(&s->index);
@@ -190,26 +239,32 @@ static uint64_t field(const uint8_t *g, int32_t offset)
 	return value;
 }
 
+static struct goroutine_place place_in(const struct golayout *lay, const uint8_t *g)
+{
+	const struct golayout_numbers *n = &lay->n;
+
+	return (struct goroutine_place){
+		.stack_lo = field(g, n->g_stack_lo),
+		.stack_hi = field(g, n->g_stack_hi),
+		.pc = field(g, n->g_sched_pc),
+		.sp = field(g, n->g_sched_sp),
+		.lr = field(g, n->g_sched_lr),
+		.start_pc = field(g, n->g_startpc),
+	};
+}
+
 static bool read_goroutine(void *arg, uint64_t g, struct goroutine_place *ret)
 {
 	struct oncpu_sampler *s = arg;
-	const struct golayout_numbers *n = &s->lay->n;
-	const uint8_t *bytes = s->g_bytes;
+	int32_t size = s->lay->n.g_size;
 	size_t place;
 
 	s->g = 0;
-	if (n->g_size > MAX_G || !goroutine_set_find(s->set, g, &place) ||
-	    error_dropped(target_read(s->t, g, s->g_bytes, n->g_size)))
+	if (size > MAX_G || !goroutine_set_find(s->set, g, &place) ||
+	    error_dropped(target_read(s->t, g, s->g_bytes, size)))
 		return false;
 	s->g = g;
-	*ret = (struct goroutine_place){
-		.stack_lo = field(bytes, n->g_stack_lo),
-		.stack_hi = field(bytes, n->g_stack_hi),
-		.pc = field(bytes, n->g_sched_pc),
-		.sp = field(bytes, n->g_sched_sp),
-		.lr = field(bytes, n->g_sched_lr),
-		.start_pc = field(bytes, n->g_startpc),
-	};
+	*ret = place_in(s->lay, s->g_bytes);
 	return true;
 }
 
@@ -256,6 +311,24 @@ static struct error *count(struct oncpu_sampler *s, const struct oncpu_bucket *b
 	return NULL;
 }
 
+/* What the kernel's program wrote of this sample, of a goroutine that is known. */
+static void take_moment(struct oncpu_sampler *s, const struct perf_sample *sample)
+{
+	const struct moment *m = sample->note;
+	size_t place, above;
+
+	s->moment = NULL;
+	if (!m || !moment_is_whole(m, sample->note_size) ||
+	    !goroutine_set_find(s->set, m->g, &place))
+		return;
+	s->moment = m;
+	s->parked = (struct goroutine_moment){m->g, place_in(s->lay, m->g_bytes), m->parked,
+					      m->parked_size};
+	above = s->parked.place.stack_hi - s->parked.place.sp;
+	if (above < s->parked.size)
+		s->parked.size = above;
+}
+
 /* In Go code the g register tells, except on a system stack, where it is g0 or gsignal. */
 static struct error *unwind(struct oncpu_sampler *s, const struct perf_sample *sample,
 			    struct running_stack *ret)
@@ -270,10 +343,14 @@ static struct error *unwind(struct oncpu_sampler *s, const struct perf_sample *s
 	};
 	size_t place;
 
+	take_moment(s, sample);
+	if (s->program && !s->moment)
+		tell_program(s, sample->tid);
+	in.moment = s->moment ? &s->parked : NULL;
 	in.g = sample->regs.value[register_roles(s->img->machine)->g];
 	in.g_is_certain = goroutine_set_find(s->set, in.g, &place);
 	if (!in.g_is_certain)
-		in.g = go_threads_goroutine(&s->threads, sample->tid);
+		in.g = s->moment ? s->moment->g : go_threads_goroutine(&s->threads, sample->tid);
 	s->tid = sample->tid;
 	s->g = 0;
 	return running_unwind(s->unwinder, &in, &source, ret);
@@ -387,14 +464,31 @@ static void tell(struct oncpu_sampler *s, const struct perf_sample *sample, uint
 		s->options.seen(s->options.arg, &sighting);
 }
 
+/* As it was at the sample's moment, where that is known. */
+static bool identify(struct oncpu_sampler *s, uint64_t g, struct goroutine_identity *ret)
+{
+	struct target_range labels[MOMENT_PIECES];
+	struct goroutine_copy copy = {s->g_bytes, NULL, 0};
+	bool maps = goroutine_set_labels(s->set)->maps, found;
+
+	if (s->moment && s->moment->g == g) {
+		copy = (struct goroutine_copy){s->moment->g_bytes, labels, 0};
+		copy.label_count =
+			moment_label_pieces(s->moment, field(copy.bytes, s->lay->n.g_labels), maps,
+					    labels);
+	}
+	found = goroutine_set_identify(s->set, g, copy.labels || g == s->g ? &copy : NULL, ret);
+	s->stats.labels_late += found && !copy.labels && ret->labels != LABELS_NONE;
+	return found;
+}
+
 /* The bucket of a goroutine's stack; false: that is not wanted. */
 static bool find_bucket(struct oncpu_sampler *s, const struct running_stack *stack,
 			struct oncpu_bucket *b, uint64_t *ret_goid)
 {
 	struct goroutine_identity who = {0};
 
-	if (stack->g &&
-	    !goroutine_set_identify(s->set, stack->g, stack->g == s->g ? s->g_bytes : NULL, &who))
+	if (stack->g && !identify(s, stack->g, &who))
 		return false;
 	if (s->options.goid && s->options.goid != who.goid)
 		return false;
@@ -507,6 +601,11 @@ size_t oncpu_sampler_buckets(const struct oncpu_sampler *s, const struct oncpu_b
 {
 	*ret = s->buckets;
 	return s->count;
+}
+
+const struct error *oncpu_sampler_no_moments(const struct oncpu_sampler *s)
+{
+	return s->no_program ? s->no_program : perf_events_no_program(s->events);
 }
 
 struct oncpu_stats oncpu_sampler_stats(const struct oncpu_sampler *s)

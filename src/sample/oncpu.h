@@ -52,6 +52,7 @@ struct oncpu_options {
 	bool nobodys;     /* the time of threads that work for no goroutine is wanted, too */
 	bool mark_system; /* the runtime's own goroutines are wanted, marked */
 	bool kernel;      /* the kernel's frames, too; ERROR_DENIED when these are not permitted */
+	bool moments;     /* labels as of the sample's moment, where that can be had: moment.h */
 	bool waits;       /* where threads waited for a processor, too, where that can be had */
 };
 
@@ -65,6 +66,7 @@ struct oncpu_stats {
 	uint64_t by_memory;    /* of which frames come from memory read after the sample */
 	uint64_t lost;         /* dropped by the kernel */
 	size_t threads_unseen; /* for want of file descriptors */
+	uint64_t labels_late;  /* that have labels, which were read after the sample */
 	uint64_t period_ns;    /* CPU time of a sample */
 	bool sees_kernel;      /* time in the kernel is among the samples */
 	bool sees_waits;       /* where threads waited for a processor is known, from end to end */
@@ -90,6 +92,9 @@ struct modules *oncpu_sampler_modules(const struct oncpu_sampler *s);
 
 size_t oncpu_sampler_buckets(const struct oncpu_sampler *s, const struct oncpu_bucket **ret);
 struct oncpu_stats oncpu_sampler_stats(const struct oncpu_sampler *s);
+/* Why labels are not those of the sample's moment; NULL: they are, or that was not wanted. It is
+ * the sampler's. */
+const struct error *oncpu_sampler_no_moments(const struct oncpu_sampler *s);
 
 static inline void cleanup_oncpu_sampler(struct oncpu_sampler **s)
 {

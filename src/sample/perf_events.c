@@ -14,6 +14,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "sample/bpf.h"
 #include "sample/perf_denied.h"
 
 #define RING_BYTES (512u << 10) /* a power of two of pages, of whatever size */
@@ -34,6 +35,9 @@ struct ring {
 	struct perf_event_mmap_page *page;
 	uint64_t tail; /* while it is drained */
 	uint64_t head;
+	uint64_t *note; /* what the program wrote of the sample that comes next */
+	size_t note_size;
+	pid_t note_tid;
 };
 
 struct perf_events {
@@ -50,6 +54,10 @@ struct perf_events {
 	/* Events of the processors' switches were opened last: their ids are the largest. 0: there
 	 * are none. Threads that are made later tell the ids of those that they inherit. */
 	uint64_t first_switch_id;
+	/* Likewise those to which the program writes, one a processor. */
+	uint64_t first_output_id;
+	uint64_t last_output_id;
+	struct error *no_program;
 	size_t first_switch_fd;
 	bool sees_switches;
 	uint64_t second; /* when counting of switches began */
@@ -234,22 +242,87 @@ static void stop_switches(struct perf_events *p)
 		ioctl(p->fds[i], PERF_EVENT_IOC_DISABLE, 0);
 }
 
-static struct error *open_all(struct perf_events *p, const pid_t *tids, size_t count, bool switches)
+/* Where the program writes on this processor: to its ring, ahead of the sample itself. */
+static struct error *open_output(struct perf_events *p, const struct perf_program *program,
+				 uint32_t cpu)
 {
-	size_t want = count * p->ring_count * (switches ? 2 : 1);
-	size_t may = raise_file_limit(want), most = may / p->ring_count;
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_BPF_OUTPUT,
+		.sample_period = 1,
+		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+			       PERF_SAMPLE_TIME | PERF_SAMPLE_RAW,
+		.sample_id_all = 1,
+		.watermark = 1,
+		.wakeup_watermark = RING_BYTES / 2,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+	};
+	struct ring *ring = &p->rings[cpu];
+	int fd = event_open(&attr, -1, cpu);
+	struct error *err;
+
+	if (fd < 0)
+		return open_failed(&p->attr, errno);
+	err = add_fd(p, fd);
+	if (err)
+		return err;
+	ring->note = malloc(UINT16_MAX + 1);
+	if (!ring->note)
+		return &error_no_memory;
+	if (ioctl(fd, PERF_EVENT_IOC_ID, &p->last_output_id) ||
+	    ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd))
+		return error_errno(ERROR_FAILED, errno, "cannot join the rings of samples");
+	if (!p->first_output_id)
+		p->first_output_id = p->last_output_id;
+	return bpf_map_put(program->outputs, &cpu, &fd);
+}
+
+/* What was opened before something failed stays, and nothing writes to it. */
+static struct error *open_program(struct perf_events *p, const struct perf_program *program)
+{
+	size_t events = p->fd_count;
 	struct error *err = NULL;
+
+	for (size_t cpu = 0; !err && cpu < p->ring_count; cpu++)
+		if (p->rings[cpu].page)
+			err = open_output(p, program, cpu);
+	for (size_t i = 0; !err && i < events; i++)
+		if (ioctl(p->fds[i], PERF_EVENT_IOC_SET_BPF, program->fd))
+			err = error_errno(ERROR_FAILED, errno,
+					  "this kernel runs no program at a sample");
+	return err;
+}
+
+static struct error *open_samples(struct perf_events *p, const pid_t *tids, size_t count,
+				  const struct perf_program *program)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < count; i++)
+		for (size_t cpu = 0; !err && cpu < p->ring_count; cpu++)
+			err = open_event(p, tids[i], cpu);
+	if (!err && program)
+		p->no_program = open_program(p, program);
+	return err;
+}
+
+static struct error *open_all(struct perf_events *p, const pid_t *tids, size_t count,
+			      const struct perf_options *o)
+{
+	size_t want = count * p->ring_count * (o->switches ? 2 : 1);
+	size_t may = raise_file_limit(want + p->ring_count), most = may / p->ring_count;
+	struct error *err;
 	size_t enabled;
 
 	if (count > most) {
 		p->unseen = count - (most ? most : 1);
 		count -= p->unseen;
 	}
-	for (size_t i = 0; !err && i < count; i++)
-		for (size_t cpu = 0; !err && cpu < p->ring_count; cpu++)
-			err = open_event(p, tids[i], cpu);
+	err = open_samples(p, tids, count, o->program);
 	enabled = p->fd_count;
-	if (!err && switches && may >= want && !p->attr.exclude_kernel)
+	if (!err && o->switches && may >= want && !p->attr.exclude_kernel)
 		open_switches(p, tids, count);
 	if (p->sees_switches)
 		enabled = p->fd_count;
@@ -276,7 +349,7 @@ struct error *perf_events_open(pid_t pid, const pid_t *tids, size_t count,
 	if (!p->rings || !p->copy)
 		return &error_no_memory;
 	set_attr(p, options);
-	err = open_all(p, tids, count, options->switches);
+	err = open_all(p, tids, count, options);
 	if (err)
 		return err;
 	*ret = take_ptr(p);
@@ -287,9 +360,12 @@ void perf_events_close(struct perf_events *p)
 {
 	if (!p)
 		return;
-	for (size_t i = 0; p->rings && i < p->ring_count; i++)
+	for (size_t i = 0; p->rings && i < p->ring_count; i++) {
 		if (p->rings[i].page)
 			munmap(p->rings[i].page, RING_BYTES + p->page_size);
+		free(p->rings[i].note);
+	}
+	error_destroy(p->no_program);
 	for (size_t i = 0; i < p->fd_count; i++)
 		close(p->fds[i]);
 	free(p->rings);
@@ -417,7 +493,46 @@ static bool count_switch(struct perf_events *p, const struct perf_sample *sample
 	return p->sees_switches;
 }
 
-static struct error *take_record(struct perf_events *p, const struct perf_event_header *h,
+static bool is_note(const struct perf_events *p, const struct perf_event_header *h)
+{
+	uint64_t id = h->size >= sizeof(*h) + 8 ? *(const uint64_t *)(h + 1) : 0;
+
+	return h->type == PERF_RECORD_SAMPLE && p->first_output_id && id >= p->first_output_id &&
+	       id <= p->last_output_id;
+}
+
+/* It is written in the interrupt that then writes the sample, right behind it. Behind the header:
+ * id, ip, ids, time, 32 bits of size, the bytes. */
+static void keep_note(struct ring *ring, const struct perf_event_header *h)
+{
+	const uint8_t *bytes = (const uint8_t *)h;
+	const size_t at = sizeof(*h) + 4 * 8 + sizeof(uint32_t);
+	uint32_t size;
+
+	ring->note_size = 0;
+	if (h->size < at)
+		return;
+	memcpy(&size, bytes + at - sizeof(size), sizeof(size));
+	if (size > h->size - at)
+		return;
+	memcpy(&ring->note_tid, bytes + sizeof(*h) + 2 * 8 + 4, sizeof(ring->note_tid));
+	memcpy(ring->note, bytes + at, size);
+	ring->note_size = size;
+}
+
+static void add_note(struct ring *ring, struct perf_sample *s)
+{
+	if (s->what != PERF_RAN || !ring->note_size)
+		return;
+	if (s->tid == ring->note_tid) {
+		s->note = ring->note;
+		s->note_size = ring->note_size;
+	}
+	ring->note_size = 0;
+}
+
+static struct error *take_record(struct perf_events *p, struct ring *ring,
+				 const struct perf_event_header *h,
 				 struct error *(*take)(void *, const struct perf_sample *),
 				 void *arg)
 {
@@ -425,14 +540,22 @@ static struct error *take_record(struct perf_events *p, const struct perf_event_
 	struct perf_sample sample;
 	bool parsed = false;
 
-	if (h->type == PERF_RECORD_LOST)
+	if (is_note(p, h)) {
+		keep_note(ring, h);
+		return NULL;
+	}
+	/* The note's own sample may be the one that was lost. */
+	if (h->type == PERF_RECORD_LOST) {
+		ring->note_size = 0;
 		p->lost += ((const uint64_t *)(h + 1))[1];
-	else if (h->type == PERF_RECORD_SAMPLE)
+	} else if (h->type == PERF_RECORD_SAMPLE) {
 		parsed = parse_sample(p, h, regs, &sample);
-	else if (h->type == PERF_RECORD_SWITCH)
+	} else if (h->type == PERF_RECORD_SWITCH) {
 		parsed = parse_switch(p, h, &sample);
+	}
 	if (!parsed || (sample.what != PERF_RAN && !count_switch(p, &sample)))
 		return NULL;
+	add_note(ring, &sample);
 	return take(arg, &sample);
 }
 
@@ -524,12 +647,17 @@ struct error *perf_events_drain(struct perf_events *p,
 			ring->head = ring->tail;
 			continue;
 		}
-		err = take_record(p, h, take, arg);
+		err = take_record(p, ring, h, take, arg);
 		ring->tail += h->size;
 	}
 	for (size_t i = 0; i < p->ring_count; i++)
 		end_drain(&p->rings[i]);
 	return err;
+}
+
+const struct error *perf_events_no_program(const struct perf_events *p)
+{
+	return p->no_program;
 }
 
 bool perf_events_see_switches(const struct perf_events *p)

@@ -44,6 +44,16 @@ struct perf_sample {
 	/* Likewise in the kernel, from where it was interrupted; with options.kernel. */
 	const uint64_t *kernel;
 	size_t kernel_count;
+	/* What options.program wrote of it, aligned to 8; NULL: nothing. */
+	const void *note;
+	size_t note_size;
+};
+
+/* A program of the kernel's (BPF_PROG_TYPE_PERF_EVENT) that is run at each sample of a thread that
+ * runs, and the map of events (BPF_MAP_TYPE_PERF_EVENT_ARRAY) to which it writes. */
+struct perf_program {
+	int fd;
+	int outputs;
 };
 
 struct perf_options {
@@ -54,6 +64,7 @@ struct perf_options {
 	/* Where threads leave their processors, too, and when they come back, where that may be
 	 * had. */
 	bool switches;
+	const struct perf_program *program; /* NULL: none */
 };
 
 struct perf_events;
@@ -63,6 +74,9 @@ struct error *perf_events_open(pid_t pid, const pid_t *tids, size_t count,
 			       const struct perf_options *options,
 			       struct perf_events **ret) must_check;
 void perf_events_close(struct perf_events *p);
+
+/* NULL when options.program runs, or there is none; else why it does not. */
+const struct error *perf_events_no_program(const struct perf_events *p);
 
 /* Hands over what came since the last call, in the order of time; stops at the first error of
  * `take`, and gives it. */

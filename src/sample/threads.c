@@ -54,7 +54,7 @@ static void read_all(struct go_threads *threads)
 	}
 }
 
-static uint64_t m_of(struct go_threads *threads, pid_t tid)
+uint64_t go_threads_m(struct go_threads *threads, pid_t tid)
 {
 	const uint64_t *m = map_find(&threads->m, tid);
 
@@ -67,12 +67,12 @@ static uint64_t m_of(struct go_threads *threads, pid_t tid)
 
 bool go_threads_is_go(struct go_threads *threads, pid_t tid)
 {
-	return m_of(threads, tid) != 0;
+	return go_threads_m(threads, tid) != 0;
 }
 
 uint64_t go_threads_goroutine(struct go_threads *threads, pid_t tid)
 {
-	uint64_t m = m_of(threads, tid), g;
+	uint64_t m = go_threads_m(threads, tid), g;
 
 	if (!m || error_dropped(target_read_u64(threads->t, m + threads->lay->n.m_curg, &g)))
 		return 0;
@@ -82,7 +82,7 @@ uint64_t go_threads_goroutine(struct go_threads *threads, pid_t tid)
 bool go_threads_own_sp(struct go_threads *threads, pid_t tid, uint64_t *ret)
 {
 	const struct golayout_numbers *n = &threads->lay->n;
-	uint64_t m = m_of(threads, tid), g0;
+	uint64_t m = go_threads_m(threads, tid), g0;
 
 	return m && !error_dropped(target_read_u64(threads->t, m + n->m_g0, &g0)) &&
 	       !error_dropped(target_read_u64(threads->t, g0 + n->g_sched_sp, ret));

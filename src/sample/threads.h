@@ -24,6 +24,8 @@ void go_threads_release(struct go_threads *threads);
 /* Time has passed: a thread that is not known is looked for again. */
 void go_threads_stale(struct go_threads *threads);
 
+/* Its m; 0: the thread is not Go's. */
+uint64_t go_threads_m(struct go_threads *threads, pid_t tid);
 /* The g that it works for; 0: none, or the thread is not Go's. */
 uint64_t go_threads_goroutine(struct go_threads *threads, pid_t tid);
 /* Where it left its own stack (m.g0.sched.sp). */

@@ -14,14 +14,16 @@ static bool has(uint64_t set, int capability)
 
 const char *access_remedy(const struct access_self *self, int capability)
 {
-	bool perf = capability == CAP_PERFMON;
-
 	if (self->uid && !self->no_new_privs && has(self->bounding, capability))
 		return "with sudo";
-	return perf ? "with CAP_PERFMON (docker run --cap-add PERFMON; kubectl debug "
-		      "--profile=sysadmin)"
-		    : "with CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE; kubectl debug "
-		      "--profile=sysadmin)";
+	if (capability == CAP_BPF)
+		return "with CAP_BPF and CAP_PERFMON (docker run --cap-add BPF --cap-add PERFMON; "
+		       "kubectl debug --profile=sysadmin)";
+	return capability == CAP_PERFMON
+		       ? "with CAP_PERFMON (docker run --cap-add PERFMON; kubectl debug "
+			 "--profile=sysadmin)"
+		       : "with CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE; kubectl debug "
+			 "--profile=sysadmin)";
 }
 
 static const char *ptrace_remedy(const struct access_question *q)

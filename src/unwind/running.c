@@ -297,7 +297,7 @@ struct error *running_unwind(struct running_unwinder *u, const struct running_sa
 	struct error *err;
 
 	w.sp0 = running_sp(&w);
-	if (sample->g_is_certain && source->goroutine(source->arg, sample->g, &w.place))
+	if (sample->g_is_certain && running_place_of(&w, sample->g, &w.place))
 		w.result.g = sample->g;
 	chain_follow_captured(&w);
 	end = running_walk_all(&w);

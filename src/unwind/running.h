@@ -6,6 +6,7 @@
  * stack to stack as the thread did: from the thread's own (g0) or the signal's to the goroutine's,
  * and, where C has called Go, back again. What the captured bytes do not hold comes from
  *
+ * - what was copied at the same moment of the goroutine and its stack, where there is such a copy;
  * - the kernel's frame-pointer chain of the same moment, where the walk stands at a frame record
  *   that the chain went through: then it is exact;
  * - else memory, read after the moment. It is believed when the runtime says that the goroutine
@@ -38,6 +39,13 @@ struct goroutine_place {
 	uint64_t start_pc;
 };
 
+struct goroutine_moment {
+	uint64_t g;
+	struct goroutine_place place;
+	const uint8_t *bytes;
+	size_t size;
+};
+
 /* How to learn of what is not in the sample. All of it may have changed since. */
 struct running_source {
 	bool (*read)(void *arg, uint64_t address, void *buffer, size_t size);
@@ -56,6 +64,9 @@ struct running_sample {
 	size_t chain_count;
 	uint64_t g; /* the goroutine that the thread works for: certain, or at a guess */
 	bool g_is_certain;
+	/* Where a goroutine was at this moment too, and what lay on its stack from place->sp on; NULL:
+	 * only the source tells, later. */
+	const struct goroutine_moment *moment;
 };
 
 struct running_stack {

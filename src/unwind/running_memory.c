@@ -5,10 +5,31 @@
 
 #define OVERLAP 512
 
+/* NULL: that is not among what was copied at the moment. */
+static const uint8_t *captured(const struct running_walk *w, uint64_t address)
+{
+	const struct goroutine_moment *m = w->in->moment;
+
+	if (address >= w->sp0 && address - w->sp0 < w->in->size &&
+	    w->in->size - (address - w->sp0) >= 8)
+		return w->in->bytes + (address - w->sp0);
+	if (m && address >= m->place.sp && address - m->place.sp < m->size &&
+	    m->size - (address - m->place.sp) >= 8)
+		return m->bytes + (address - m->place.sp);
+	return NULL;
+}
+
 bool running_is_captured(const struct running_walk *w, uint64_t address)
 {
-	return address >= w->sp0 && address - w->sp0 < w->in->size &&
-	       w->in->size - (address - w->sp0) >= 8;
+	return captured(w, address) != NULL;
+}
+
+bool running_place_of(const struct running_walk *w, uint64_t g, struct goroutine_place *ret)
+{
+	if (!w->in->moment || w->in->moment->g != g)
+		return w->source->goroutine(w->source->arg, g, ret);
+	*ret = w->in->moment->place;
+	return true;
 }
 
 /* The rest of the page, so that one read serves many words and never fails half-way. */
@@ -28,11 +49,12 @@ static bool read_window(struct running_walk *w, uint64_t address)
 bool running_word(void *walk, uint64_t address, uint64_t *ret)
 {
 	struct running_walk *w = walk;
+	const uint8_t *copied = captured(w, address);
 
 	if (address & 7)
 		return false;
-	if (running_is_captured(w, address)) {
-		memcpy(ret, w->in->bytes + (address - w->sp0), sizeof(*ret));
+	if (copied) {
+		memcpy(ret, copied, sizeof(*ret));
 		return true;
 	}
 	if (w->guard == GUARD_UNSET)

@@ -36,7 +36,7 @@ static bool find_goroutine(struct running_walk *w, uint64_t address)
 
 	if (w->result.g)
 		return is_on(&w->place, address ? address : w->place.sp);
-	if (!w->in->g || !w->source->goroutine(w->source->arg, w->in->g, &place) ||
+	if (!w->in->g || !running_place_of(w, w->in->g, &place) ||
 	    !is_on(&place, address ? address : place.sp))
 		return false;
 	w->result.g = w->in->g;
@@ -68,6 +68,14 @@ static bool leave_by_code(struct running_walk *w, bool found)
 	return true;
 }
 
+/* As it was, or is now. */
+static bool word_on_its_stack(struct running_walk *w, uint64_t sp, uint64_t *ret)
+{
+	if (running_is_captured(w, sp))
+		return running_word(w, sp, ret);
+	return w->source->read && w->source->read(w->source->arg, sp, ret, sizeof(*ret));
+}
+
 /* Whether g.sched is of the same call of systemstack: the frame that made it has its record at fp.
  * A goroutine that has gone on may be in another, further inside. */
 static bool is_same_call(struct running_walk *w, uint64_t fp)
@@ -75,8 +83,7 @@ static bool is_same_call(struct running_walk *w, uint64_t fp)
 	uint64_t sp = w->place.sp, return_address;
 	const struct step *step;
 
-	if (!sp || sp > fp || !w->source->read ||
-	    !w->source->read(w->source->arg, sp, &return_address, sizeof(return_address)))
+	if (!sp || sp > fp || !word_on_its_stack(w, sp, &return_address))
 		return false;
 	step = steps_at(&w->u->steps, return_address);
 	return step && step->flags & STEP_KNOWN && has_frame(step) &&
@@ -147,8 +154,7 @@ static bool find_caller_of_c(struct running_walk *w, uint64_t *ret_sp)
 	for (size_t i = 0; i < 3; i++) {
 		if (!running_word(w, sp + places[i].g, &g) ||
 		    !running_word(w, sp + places[i].depth, &depth) || !g ||
-		    !w->source->goroutine(w->source->arg, g, &place) ||
-		    depth > place.stack_hi - place.stack_lo ||
+		    !running_place_of(w, g, &place) || depth > place.stack_hi - place.stack_lo ||
 		    (place.sp != place.stack_hi - depth && (found || g != w->in->g)))
 			continue;
 		found = true;
@@ -291,8 +297,7 @@ static enum walk_end leave_signal(struct running_walk *w, const struct step *ste
 	w->from_c = false;
 	guard_next(w, GUARD_NOTHING, 0);
 	*ret_moved = true;
-	if (registers_get(&interrupted, w->roles->g, &g) &&
-	    w->source->goroutine(w->source->arg, g, &place)) {
+	if (registers_get(&interrupted, w->roles->g, &g) && running_place_of(w, g, &place)) {
 		w->result.g = g;
 		w->place = place;
 	}

@@ -96,6 +96,8 @@ bool running_has_record(const struct running_walk *w, const struct step *step);
 /* running_memory.c: a word of a stack, captured, or, once a guard is set, from memory. */
 bool running_word(void *walk, uint64_t address, uint64_t *ret);
 bool running_is_captured(const struct running_walk *w, uint64_t address);
+/* Where the goroutine was at the moment, or is now; false when g is none. */
+bool running_place_of(const struct running_walk *w, uint64_t g, struct goroutine_place *ret);
 /* Allows memory from here on, guarded by next_guard. */
 void running_guard(struct running_walk *w, bool has_record);
 /* Whether what memory gave may be believed; also true when it was not needed. */

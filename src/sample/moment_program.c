@@ -1,0 +1,337 @@
+/*
+ * The program that the kernel runs at each sample. It has the offsets of this target's Go version
+ * as constants, so it is made for each target anew. It takes no loop and no lock, and writes to
+ * nothing but a buffer of its processor and the ring; where memory is not there, it stops and says
+ * what it has.
+ *
+ * Registers: 6 is the context, 7 the buffer (struct moment), 8 the m.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "sample/bpf.h"
+#include "sample/moment.h"
+
+#define MAX_THREADS 8192 /* the least recently seen are forgotten */
+#define ALL_BITS (-1)
+#define LABEL_BYTES 32
+#define BUCKET_BYTES 272 /* runtime/map.go, up to Go 1.23: 8 bytes, 8 keys, 8 values, a pointer */
+#define MIN_TOPHASH 5
+enum { CONTEXT = 6, BUFFER = 7, MACHINE = 8, FRAME = 10 };
+
+/* Where jumps lead; STRINGS and on: behind each string. */
+enum place {
+	BY_REGISTER,
+	HAVE_M,
+	LABELS,
+	WITH_LABELS,
+	WITHOUT_LABELS,
+	WRITE,
+	DONE,
+	CLAMP,
+	STRINGS
+};
+
+#define AT(field) ((int)offsetof(struct moment, field))
+
+struct moment_program {
+	int program;
+	int buffers;
+	int threads;
+	int outputs;
+};
+
+/* The user's registers at the interrupt: struct pt_regs, struct user_pt_regs; and how they tell
+ * that it was the user's code which was interrupted. */
+static const struct interrupted {
+	int16_t g;
+	int16_t mode;
+	int32_t mask;
+	int32_t user;
+} interrupted[] = {
+	[MACHINE_AMD64] = {.g = 8, .mode = 136, .mask = 3, .user = 3},       /* r14, cs */
+	[MACHINE_ARM64] = {.g = 28 * 8, .mode = 264, .mask = 15, .user = 0}, /* x28, pstate */
+};
+
+/* The bytes at the address in register 3, to the buffer; where they are not there, it goes on
+ * elsewhere. */
+static void read_bytes(struct bpf_code *c, int to, int size, int otherwise)
+{
+	bpf_copy(c, 1, BUFFER);
+	bpf_add(c, 1, to);
+	bpf_set(c, 2, size);
+	bpf_call(c, BPF_FUNC_probe_read_user);
+	bpf_jump_if(c, BPF_JNE, 0, 0, otherwise);
+}
+
+static void set_field(struct bpf_code *c, int field, int32_t value)
+{
+	bpf_set(c, 1, value);
+	bpf_store(c, 8, BUFFER, field, 1);
+}
+
+static void find_buffer(struct bpf_code *c, const struct moment_program *p)
+{
+	bpf_copy(c, CONTEXT, 1);
+	bpf_set(c, 1, 0);
+	bpf_store(c, 4, FRAME, -4, 1);
+	bpf_copy(c, 2, FRAME);
+	bpf_add(c, 2, -4);
+	bpf_set_map(c, 1, p->buffers);
+	bpf_call(c, BPF_FUNC_map_lookup_elem);
+	bpf_jump_if(c, BPF_JEQ, 0, 0, DONE);
+	bpf_copy(c, BUFFER, 0);
+}
+
+static void find_m(struct bpf_code *c, const struct moment_program *p, const struct golayout *lay,
+		   enum machine machine)
+{
+	const struct interrupted *regs = &interrupted[machine];
+
+	bpf_call(c, BPF_FUNC_get_current_pid_tgid);
+	bpf_store(c, 4, FRAME, -4, 0);
+	bpf_copy(c, 2, FRAME);
+	bpf_add(c, 2, -4);
+	bpf_set_map(c, 1, p->threads);
+	bpf_call(c, BPF_FUNC_map_lookup_elem);
+	bpf_jump_if(c, BPF_JEQ, 0, 0, BY_REGISTER);
+	bpf_load(c, 8, MACHINE, 0, 0);
+	bpf_jump(c, HAVE_M);
+
+	bpf_place(c, BY_REGISTER);
+	bpf_load(c, 8, 1, CONTEXT, regs->mode);
+	bpf_operate(c, BPF_AND, 1, regs->mask);
+	bpf_jump_if(c, BPF_JNE, 1, regs->user, DONE);
+	bpf_load(c, 8, 3, CONTEXT, regs->g);
+	bpf_add(c, 3, lay->n.g_m);
+	read_bytes(c, AT(g), 8, DONE);
+	bpf_load(c, 8, MACHINE, BUFFER, AT(g));
+	bpf_place(c, HAVE_M);
+}
+
+/* A field of the m. */
+static void read_m(struct bpf_code *c, int to, int32_t offset)
+{
+	if (offset == GOLAYOUT_ABSENT) {
+		set_field(c, to, 0);
+		return;
+	}
+	bpf_copy(c, 3, MACHINE);
+	bpf_add(c, 3, offset);
+	read_bytes(c, to, 8, DONE);
+}
+
+static void read_goroutine(struct bpf_code *c, const struct golayout_numbers *n)
+{
+	read_m(c, AT(vdso_pc), n->m_vdso_pc);
+	read_m(c, AT(vdso_sp), n->m_vdso_sp);
+	read_m(c, AT(g), n->m_curg);
+	bpf_load(c, 8, 3, BUFFER, AT(g));
+	bpf_jump_if(c, BPF_JEQ, 3, 0, DONE);
+	read_bytes(c, AT(g_bytes), n->g_size, DONE);
+	set_field(c, AT(parked_size), 0);
+	bpf_load(c, 8, 3, BUFFER, AT(g_bytes) + n->g_sched_sp);
+	bpf_jump_if(c, BPF_JEQ, 3, 0, LABELS);
+	read_bytes(c, AT(parked), MOMENT_PARKED, LABELS);
+	set_field(c, AT(parked_size), MOMENT_PARKED);
+	bpf_place(c, LABELS);
+}
+
+/* Go 1.24 on: a slice of pairs of strings. */
+static void read_slice(struct bpf_code *c)
+{
+	read_bytes(c, AT(head), 24, WITH_LABELS);
+	set_field(c, AT(stage), MOMENT_HEAD);
+	bpf_load(c, 8, 2, BUFFER, AT(head) + 8);
+	bpf_jump_if(c, BPF_JEQ, 2, 0, WITH_LABELS);
+	bpf_jump_if(c, BPF_JLE, 2, MOMENT_LABELS, CLAMP);
+	bpf_set(c, 2, MOMENT_LABELS);
+	bpf_place(c, CLAMP);
+	bpf_operate(c, BPF_LSH, 2, 5);
+	bpf_load(c, 8, 3, BUFFER, AT(head));
+	bpf_copy(c, 1, BUFFER);
+	bpf_add(c, 1, AT(list));
+	bpf_call(c, BPF_FUNC_probe_read_user);
+	bpf_jump_if(c, BPF_JNE, 0, 0, WITH_LABELS);
+	set_field(c, AT(stage), MOMENT_LIST);
+}
+
+/* Up to Go 1.23: the address of a map, and its first bucket. */
+static void read_map(struct bpf_code *c)
+{
+	read_bytes(c, AT(head), 8, WITH_LABELS);
+	bpf_load(c, 8, 3, BUFFER, AT(head));
+	bpf_jump_if(c, BPF_JEQ, 3, 0, WITH_LABELS);
+	read_bytes(c, AT(head) + 8, 48, WITH_LABELS);
+	set_field(c, AT(stage), MOMENT_HEAD);
+	bpf_load(c, 8, 3, BUFFER, AT(head) + 8 + 16);
+	bpf_jump_if(c, BPF_JEQ, 3, 0, WITH_LABELS);
+	read_bytes(c, AT(list), BUCKET_BYTES, WITH_LABELS);
+	set_field(c, AT(stage), MOMENT_LIST);
+}
+
+/* Appends the string whose pointer and length are at `at`, or its beginning. */
+static void read_string(struct bpf_code *c, int at, int clamp, int clamped, int next)
+{
+	bpf_load(c, 8, 2, BUFFER, at + 8);
+	bpf_jump_if(c, BPF_JEQ, 2, 0, next);
+	bpf_jump_if(c, BPF_JLE, 2, MOMENT_STRING, clamp);
+	bpf_set(c, 2, MOMENT_STRING);
+	bpf_place(c, clamp);
+	bpf_load(c, 8, 3, BUFFER, at);
+	bpf_load(c, 8, 4, BUFFER, AT(text_size));
+	bpf_jump_if(c, BPF_JGT, 4, MOMENT_TEXT - MOMENT_STRING, WITH_LABELS);
+	bpf_copy(c, 1, BUFFER);
+	bpf_add(c, 1, AT(text));
+	bpf_add_register(c, 1, 4);
+	bpf_call(c, BPF_FUNC_probe_read_user);
+	bpf_jump_if(c, BPF_JNE, 0, 0, WITH_LABELS);
+	bpf_load(c, 8, 2, BUFFER, at + 8);
+	bpf_jump_if(c, BPF_JLE, 2, MOMENT_STRING, clamped);
+	bpf_set(c, 2, MOMENT_STRING);
+	bpf_place(c, clamped);
+	bpf_load(c, 8, 1, BUFFER, AT(text_size));
+	bpf_add_register(c, 1, 2);
+	bpf_store(c, 8, BUFFER, AT(text_size), 1);
+	bpf_place(c, next);
+}
+
+static int place_of_key(bool maps, int i)
+{
+	return AT(list) + (maps ? 8 + 16 * i : LABEL_BYTES * i);
+}
+
+static int place_of_value(bool maps, int i)
+{
+	return place_of_key(maps, i) + (maps ? 16 * MOMENT_LABELS : 16);
+}
+
+static void read_strings(struct bpf_code *c, bool maps)
+{
+	for (int i = 0; i < MOMENT_LABELS; i++) {
+		int first = STRINGS + 7 * i, skip = first + 6;
+
+		if (maps) {
+			bpf_load(c, 1, 1, BUFFER, AT(list) + i);
+			bpf_jump_if(c, BPF_JLT, 1, MIN_TOPHASH, skip);
+		} else {
+			bpf_load(c, 8, 1, BUFFER, AT(head) + 8);
+			bpf_jump_if(c, BPF_JLE, 1, i, WITH_LABELS);
+		}
+		read_string(c, place_of_key(maps, i), first, first + 1, first + 2);
+		read_string(c, place_of_value(maps, i), first + 3, first + 4, first + 5);
+		bpf_place(c, skip);
+	}
+}
+
+static void write_buffer(struct bpf_code *c, const struct moment_program *p)
+{
+	bpf_place(c, WITH_LABELS);
+	bpf_load(c, 8, 5, BUFFER, AT(text_size));
+	bpf_jump_if(c, BPF_JGT, 5, MOMENT_TEXT, DONE);
+	bpf_add(c, 5, AT(text));
+	bpf_jump(c, WRITE);
+	bpf_place(c, WITHOUT_LABELS);
+	bpf_set(c, 5, AT(head));
+	bpf_place(c, WRITE);
+	bpf_copy(c, 1, CONTEXT);
+	bpf_set_map(c, 2, p->outputs);
+	bpf_set(c, 3, ALL_BITS); /* BPF_F_CURRENT_CPU: 32 of them */
+	bpf_operate(c, BPF_RSH, 3, 32);
+	bpf_copy(c, 4, BUFFER);
+	bpf_call(c, BPF_FUNC_perf_event_output);
+	bpf_place(c, DONE);
+	bpf_set(c, 0, 1); /* the sample itself is wanted */
+	bpf_exit(c);
+}
+
+static struct error *load(struct moment_program *p, const struct golayout *lay,
+			  enum machine machine)
+{
+	_cleanup_free_ struct bpf_code *c = calloc(1, sizeof(*c));
+	bool maps = lay->minor < 24;
+
+	if (!c)
+		return &error_no_memory;
+	find_buffer(c, p);
+	find_m(c, p, lay, machine);
+	read_goroutine(c, &lay->n);
+	set_field(c, AT(stage), MOMENT_NOTHING);
+	set_field(c, AT(text_size), 0);
+	bpf_load(c, 8, 3, BUFFER, AT(g_bytes) + lay->n.g_labels);
+	bpf_jump_if(c, BPF_JEQ, 3, 0, WITHOUT_LABELS);
+	if (maps)
+		read_map(c);
+	else
+		read_slice(c);
+	read_strings(c, maps);
+	write_buffer(c, p);
+	return bpf_program_open(c, BPF_PROG_TYPE_PERF_EVENT, &p->program);
+}
+
+static struct error *open_maps(struct moment_program *p)
+{
+	struct error *err =
+		bpf_map_open(BPF_MAP_TYPE_PERCPU_ARRAY, 4, sizeof(struct moment), 1, &p->buffers);
+
+	if (!err)
+		err = bpf_map_open(BPF_MAP_TYPE_LRU_HASH, 4, 8, MAX_THREADS, &p->threads);
+	if (!err)
+		err = bpf_map_open(BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4,
+				   sysconf(_SC_NPROCESSORS_CONF), &p->outputs);
+	return err;
+}
+
+struct error *moment_program_open(const struct golayout *lay, enum machine machine,
+				  struct moment_program **ret)
+{
+	struct moment_program *p;
+	struct error *err;
+
+	if (lay->n.g_size > MOMENT_G)
+		return error_format(ERROR_UNSUPPORTED, "this Go has larger goroutines than are "
+						       "copied");
+	p = malloc(sizeof(*p));
+	if (!p)
+		return &error_no_memory;
+	*p = (struct moment_program){-1, -1, -1, -1};
+	err = open_maps(p);
+	if (!err)
+		err = load(p, lay, machine);
+	if (err) {
+		moment_program_close(p);
+		return err;
+	}
+	*ret = p;
+	return NULL;
+}
+
+void moment_program_close(struct moment_program *p)
+{
+	if (!p)
+		return;
+	cleanup_close(&p->program);
+	cleanup_close(&p->buffers);
+	cleanup_close(&p->threads);
+	cleanup_close(&p->outputs);
+	free(p);
+}
+
+int moment_program_fd(const struct moment_program *p)
+{
+	return p->program;
+}
+
+int moment_program_outputs(const struct moment_program *p)
+{
+	return p->outputs;
+}
+
+/* One that could not be told is found by its register. */
+void moment_program_tell(struct moment_program *p, pid_t tid, uint64_t m)
+{
+	uint32_t key = tid;
+
+	error_dropped(bpf_map_put(p->threads, &key, &m));
+}

@@ -143,7 +143,8 @@ static enum walk_end stop_at_switch(const struct running_walk *w, const struct s
 {
 	if (step->flags & STEP_BLIND)
 		return CUT_OFF;
-	if (!step->stack_switch || !switch_is_done(w, step))
+	if (!step->stack_switch || step->stack_switch == SWITCH_RESCHEDULE ||
+	    !switch_is_done(w, step))
 		return GO_ON;
 	return step->stack_switch == SWITCH_SCHEDULER ? AT_END : CUT_OFF;
 }

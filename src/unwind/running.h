@@ -64,8 +64,8 @@ struct running_sample {
 	size_t chain_count;
 	uint64_t g; /* the goroutine that the thread works for: certain, or at a guess */
 	bool g_is_certain;
-	/* Where a goroutine was at this moment too, and what lay on its stack from place->sp on; NULL:
-	 * only the source tells, later. */
+	/* Where a goroutine was at this moment too, and what lay on its stack from place->sp on;
+	 * NULL: only the source tells, later. */
 	const struct goroutine_moment *moment;
 };
 

@@ -84,9 +84,14 @@ static bool push_lost_caller(struct running_walk *w, const struct step *step, si
 
 bool chain_is_whole(struct running_walk *w, size_t place)
 {
+	bool let_go = running_let_go(w);
+
 	for (size_t k = place; place && k < w->in->chain_count; k++) {
 		const struct step *step = steps_at(&w->u->steps, w->in->chain[k]);
 
+		let_go |= step && step->stack_switch == SWITCH_RESCHEDULE;
+		if (let_go && step && step->stack_switch == SWITCH_MORESTACK)
+			return true;
 		if (!step || !(step->flags & STEP_KNOWN) ||
 		    (loses_caller(step) && step->stack_switch != SWITCH_SYSTEMSTACK))
 			return false;
@@ -110,6 +115,12 @@ enum walk_end chain_take(struct running_walk *w, size_t place)
 			return OUT_OF_MEMORY;
 		if (step->flags & STEP_TOP)
 			return AT_END;
+		if (step->stack_switch == SWITCH_RESCHEDULE)
+			w->let_go_n = w->n;
+		if (step->stack_switch == SWITCH_MORESTACK && running_let_go(w)) {
+			w->result.is_scheduler = true;
+			return AT_END;
+		}
 		if (!push_lost_caller(w, step, k))
 			return OUT_OF_MEMORY;
 	}

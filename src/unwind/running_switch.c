@@ -122,6 +122,10 @@ static enum walk_end leave_morestack(struct running_walk *w, bool *ret_moved)
 	uint64_t fp = running_fp(w);
 	const struct step *step;
 
+	if (running_let_go(w)) {
+		w->result.is_scheduler = true;
+		return AT_END;
+	}
 	/* morestack of Go 1.27 has cleared fp. */
 	if (!find_goroutine(w, fp) || !w->place.sp)
 		return chain_take_behind_gap(w, chain_place(w, fp));
@@ -307,7 +311,7 @@ static enum walk_end leave_signal(struct running_walk *w, const struct step *ste
 /* The innermost frame is on either side of its switch. */
 bool switch_is_done(const struct running_walk *w, const struct step *step)
 {
-	if (w->n > 1)
+	if (w->n > 1 || step->stack_switch == SWITCH_RESCHEDULE)
 		return true;
 	if (step->stack_switch == SWITCH_SIGNAL || step->stack_switch == SWITCH_CROSSCALL ||
 	    step->stack_switch == SWITCH_CGOCALLBACK || step->stack_switch == SWITCH_SCHEDULER)
@@ -326,6 +330,9 @@ enum walk_end switch_follow(struct running_walk *w, const struct step *step, boo
 		return leave_systemstack(w, step, ret_moved);
 	case SWITCH_MORESTACK:
 		return leave_morestack(w, ret_moved);
+	case SWITCH_RESCHEDULE:
+		w->let_go_n = w->n;
+		return GO_ON;
 	case SWITCH_SCHEDULER:
 		w->result.is_scheduler = true;
 		return AT_END;

@@ -40,6 +40,8 @@ struct running_walk {
 	bool exact;
 	size_t n;  /* words so far */
 	bool in_c; /* some of them are C's */
+	/* Of the one in which the thread let go of the goroutine under morestack; 0: of none. */
+	size_t let_go_n;
 	struct running_stack result;
 	struct goroutine_place place; /* of result.g */
 
@@ -85,6 +87,12 @@ static inline bool running_in_go(const struct running_walk *w, uint64_t pc)
 	const struct pclntab *functions = w->u->steps.functions;
 
 	return pc >= functions->text && pc < functions->etext;
+}
+
+/* What is under morestack is left by then, and the thread works for nobody. */
+static inline bool running_let_go(const struct running_walk *w)
+{
+	return w->let_go_n && w->let_go_n <= w->n;
 }
 
 /* Sets pc, sp and fp; nothing else is known then. */

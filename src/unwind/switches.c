@@ -25,6 +25,8 @@ enum stack_switch switch_of(const char *function)
 		{"runtime.mcall", SWITCH_SCHEDULER},
 		{"runtime.mstart", SWITCH_SCHEDULER},
 		{"runtime.rt0_go", SWITCH_SCHEDULER},
+		{"runtime.goschedImpl", SWITCH_RESCHEDULE},
+		{"runtime.preemptPark", SWITCH_RESCHEDULE},
 		{"runtime.asmcgocall", SWITCH_ASMCGOCALL},
 		{"runtime.cgocallback", SWITCH_CGOCALLBACK},
 		{"crosscall2", SWITCH_CROSSCALL},

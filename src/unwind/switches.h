@@ -11,6 +11,9 @@ enum stack_switch {
 	SWITCH_SYSTEMSTACK, /* from the thread's stack back to the goroutine's, which waits */
 	SWITCH_MORESTACK,   /* likewise; the goroutine is where its stack was too small */
 	SWITCH_SCHEDULER,   /* the thread has left its goroutine for good, or has none */
+	/* Under morestack: the goroutine is preempted where it begins a function, and here the
+	 * thread lets go of it, as under mcall elsewhere. */
+	SWITCH_RESCHEDULE,
 	SWITCH_ASMCGOCALL,  /* C is called on the thread's stack */
 	SWITCH_CGOCALLBACK, /* C has called: it waits on the thread's stack */
 	SWITCH_CROSSCALL,   /* what C called: it has saved C's registers */

@@ -271,6 +271,61 @@ static void maps_that_lie_end(void **state)
 	assert_int_equal(read_one(BASE), LABELS_TORN);
 }
 
+/* A copy of the set {work: value} at BASE, with so many bytes of the value. */
+static size_t copy_set(struct target_range *pieces, size_t value_size)
+{
+	static uint64_t slice[3], labels[4];
+	static char key[4], value[1000];
+	const struct target_range all[] = {{BASE, sizeof(slice), slice},
+					   {BASE + 80, sizeof(labels), labels},
+					   {BASE + 1000, sizeof(key), key},
+					   {BASE + 2000, value_size, value}};
+
+	for (size_t i = 0; i < 4; i++)
+		memcpy(all[i].buffer, memory.bytes + (all[i].address - BASE), all[i].size);
+	memcpy(pieces, all, sizeof(all));
+	return 4;
+}
+
+static uint32_t read_copied(const struct target_range *pieces, size_t count)
+{
+	uint32_t id = 12345;
+
+	assert_null(label_sets_read_copied(&sets, target, BASE, pieces, count, &id));
+	return id;
+}
+
+static void a_copied_set_needs_no_memory(void **state)
+{
+	struct target_range pieces[4];
+	size_t count;
+
+	put_slice(0, 10, 1);
+	put_string(10, 1000, "work");
+	put_string(12, 2000, "list");
+	count = copy_set(pieces, 4);
+	memset(&memory, 0, sizeof(memory));
+	assert_label(read_copied(pieces, count), 0, "work", "list");
+}
+
+static void what_was_not_copied_is_read_as_long_as_the_rest_is_there(void **state)
+{
+	static char value[601];
+	struct target_range pieces[4];
+	size_t count;
+
+	put_slice(0, 10, 1);
+	put_string(10, 1000, "work");
+	put_string(12, 2000, memset(value, 'x', 600));
+	count = copy_set(pieces, 256);
+	assert_label(read_copied(pieces, count), 0, "work", value);
+	memory.bytes[2000 + 100] = 'y'; /* another request's */
+	assert_int_equal(read_copied(pieces, count), LABELS_TORN);
+	memory.bytes[2000 + 100] = 'x';
+	memory.words[13] = 3;
+	assert_int_equal(read_copied(pieces, count), LABELS_TORN);
+}
+
 /* A label that is different each time. */
 static void a_flood_of_sets_ends(void **state)
 {
@@ -309,6 +364,8 @@ int main(void)
 		LABEL_TEST(maps_are_read_and_sorted),
 		LABEL_TEST(a_known_map_is_shown_only_as_long_as_all_of_it_is_the_same),
 		LABEL_TEST(maps_that_lie_end),
+		LABEL_TEST(a_copied_set_needs_no_memory),
+		LABEL_TEST(what_was_not_copied_is_read_as_long_as_the_rest_is_there),
 		LABEL_TEST(a_flood_of_sets_ends),
 	};
 

@@ -19,6 +19,7 @@ enum {
 	SIGTRAMP,
 	CLOSURE,
 	GOGO,
+	GOSCHED,
 	FUNCTIONS
 };
 
@@ -35,6 +36,7 @@ static const struct made_function functions[FUNCTIONS] = {
 	[SIGTRAMP] = {"runtime.sigtramp", NULL, 48, FUNC_TOPFRAME, 0},
 	[CLOSURE] = {"main.root.func1", NULL, 24, 0, 0},
 	[GOGO] = {"gogo", NULL, 0, FUNC_SPWRITE, 0},
+	[GOSCHED] = {"runtime.goschedImpl", NULL, 24, 0, 0},
 };
 
 #define G 0xc000001000u
@@ -389,6 +391,108 @@ static void morestack_leads_to_who_needs_the_stack(void **state)
 		   made_pc(MIDDLE, false), made_pc(ROOT, false), END);
 }
 
+/* What was copied of the goroutine when the sample was taken; by now all has changed. */
+static void go_on_after_a_copy(struct fixture *f)
+{
+	static struct goroutine_moment moment;
+	static uint8_t copy[sizeof(f->goroutine.words)];
+
+	moment = (struct goroutine_moment){G, f->place, copy, G_HI - f->goroutine.sp};
+	memcpy(copy, at(&f->goroutine, f->goroutine.sp), moment.size);
+	memset(f->goroutine.words, 0, sizeof(f->goroutine.words));
+	f->place.sp = 0;
+	f->sample.moment = &moment;
+}
+
+static void what_was_copied_at_the_moment_needs_no_memory(void **state)
+{
+	struct fixture *f = *state;
+
+	make_goroutine(f);
+	push(&f->goroutine, made_pc(MIDDLE, false)); /* leaf, before its prologue */
+	f->place.sp = f->goroutine.sp;
+	f->place.pc = MADE_TEXT + LEAF * MADE_SIZE + 4;
+	f->sample.g = G;
+	f->thread.fp = f->goroutine.fp;
+	push_frame(&f->thread, 40, made_pc(MORESTACK, false));
+	sample(f, &f->thread, SIZE_MAX, MIDDLE);
+	go_on_after_a_copy(f);
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(MIDDLE), made_pc(MORESTACK, false), f->sample.moment->place.pc,
+		   made_pc(MIDDLE, false), made_pc(ROOT, false), END);
+	assert_int_equal(f->result.g, G);
+	assert_false(f->result.used_memory || f->result.truncated);
+}
+
+static void what_was_copied_tells_who_called_systemstack(void **state)
+{
+	struct fixture *f = *state;
+
+	make_systemstack(f, OLD_SYSTEMSTACK);
+	go_on_after_a_copy(f);
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(OLD_SYSTEMSTACK, false), made_pc(MIDDLE, false),
+		   made_pc(ROOT, false), END);
+	assert_false(f->result.used_memory || f->result.truncated);
+}
+
+static void what_was_copied_of_another_goroutine_is_not_used(void **state)
+{
+	struct fixture *f = *state;
+	struct goroutine_moment other;
+
+	make_systemstack(f, OLD_SYSTEMSTACK);
+	go_on_after_a_copy(f);
+	other = *f->sample.moment;
+	other.g = G + 512;
+	other.place.sp += 0x100000;
+	f->sample.moment = &other;
+	unwind(f);
+	assert_true(f->result.truncated);
+}
+
+/* gopreempt_m, called by newstack. */
+static void who_lets_go_of_its_goroutine_under_morestack_schedules(void **state)
+{
+	struct fixture *f = *state;
+
+	make_goroutine(f);
+	f->sample.g = G;
+	f->thread.fp = f->goroutine.fp;
+	push_frame(&f->thread, 40, made_pc(MORESTACK, false));
+	push_frame(&f->thread, 24, made_pc(MIDDLE, false));
+	push_frame(&f->thread, 24, made_pc(GOSCHED, false));
+	sample(f, &f->thread, SIZE_MAX, LEAF);
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(GOSCHED, false), made_pc(MIDDLE, false),
+		   made_pc(MORESTACK, false));
+	assert_true(f->result.is_scheduler);
+	assert_false(f->result.truncated);
+	assert_int_equal(f->result.g, 0);
+}
+
+/* Of the stack of g0 only so much is captured that the chain tells the rest. */
+static void the_chain_tells_it_as_well(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t chain[] = {made_pc(LEAF, false), made_pc(GOSCHED, false),
+				  made_pc(MIDDLE, false), made_pc(MORESTACK, false), END};
+
+	make_goroutine(f);
+	f->sample.g = G;
+	f->thread.fp = f->goroutine.fp;
+	push_frame(&f->thread, 40, made_pc(MORESTACK, false));
+	push_frame(&f->thread, 24, made_pc(MIDDLE, false));
+	push_frame(&f->thread, 24, made_pc(GOSCHED, false));
+	sample(f, &f->thread, 32, LEAF);
+	f->sample.chain = chain;
+	f->sample.chain_count = ARRAY_SIZE(chain);
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(GOSCHED, false), made_pc(MIDDLE, false),
+		   made_pc(MORESTACK, false));
+	assert_true(f->result.is_scheduler);
+}
+
 /* The kernel's frame of a signal: the return address, then the context. */
 static void push_context(struct fixture *f, uint64_t pc)
 {
@@ -678,6 +782,11 @@ int main(void)
 		RUNNING_TEST(c_leads_to_the_goroutine_that_called_it),
 		RUNNING_TEST(a_thread_that_has_left_its_goroutine_schedules),
 		RUNNING_TEST(morestack_leads_to_who_needs_the_stack),
+		RUNNING_TEST(what_was_copied_at_the_moment_needs_no_memory),
+		RUNNING_TEST(what_was_copied_tells_who_called_systemstack),
+		RUNNING_TEST(what_was_copied_of_another_goroutine_is_not_used),
+		RUNNING_TEST(who_lets_go_of_its_goroutine_under_morestack_schedules),
+		RUNNING_TEST(the_chain_tells_it_as_well),
 		RUNNING_TEST(a_signal_leads_to_what_it_interrupted),
 		RUNNING_TEST(another_call_of_systemstack_is_not_taken_for_it),
 		RUNNING_TEST(what_called_systemstack_is_known_by_the_code),

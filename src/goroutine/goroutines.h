@@ -167,13 +167,14 @@ struct goroutine_identity {
 	uint32_t labels; /* their number in the set, LABELS_NONE when they were changing */
 };
 
-/* A g that was read before, whole. */
+/* What was read before. */
 struct goroutine_copy {
-	const uint8_t *bytes;
-	/* Of its labels, of the same moment; NULL: these are read now. See label_sets_read_copied().
-	 */
-	const struct target_range *labels;
-	size_t label_count;
+	uint64_t goid;
+	uint64_t start_pc;
+	uint64_t labels; /* g.labels */
+	/* Of these, of the same moment; NULL: they are read now. See label_sets_read_copied(). */
+	const struct target_range *pieces;
+	size_t piece_count;
 };
 
 /* `copy` is NULL when there is none: it is read now. */

@@ -331,17 +331,16 @@ bool goroutine_set_find(const struct goroutine_set *set, uint64_t g, size_t *ret
 	return lo < set->count && set->g[lo] == g;
 }
 
-static uint32_t identify_labels(struct goroutine_set *set, uint64_t labels,
-				const struct goroutine_copy *copy)
+static uint32_t identify_labels(struct goroutine_set *set, const struct goroutine_copy *c)
 {
 	uint32_t id = LABELS_NONE;
 	struct error *err;
 
-	if (copy && copy->labels)
-		err = label_sets_read_copied(&set->labels, set->t, labels, copy->labels,
-					     copy->label_count, &id);
+	if (c->pieces)
+		err = label_sets_read_copied(&set->labels, set->t, c->labels, c->pieces,
+					     c->piece_count, &id);
 	else
-		err = label_sets_read(&set->labels, set->t, &labels, 1, &id);
+		err = label_sets_read(&set->labels, set->t, &c->labels, 1, &id);
 	return error_dropped(err) || id == LABELS_TORN ? LABELS_NONE : id;
 }
 
@@ -349,19 +348,25 @@ bool goroutine_set_identify(struct goroutine_set *set, uint64_t g,
 			    const struct goroutine_copy *copy, struct goroutine_identity *ret)
 {
 	const struct golayout_numbers *n = &set->lay->n;
-	const uint8_t *bytes = copy ? copy->bytes : set->again;
-	uint64_t labels;
+	struct goroutine_copy now;
 	size_t place;
 
 	if (!goroutine_set_find(set, g, &place))
 		return false;
 	if (!copy && error_dropped(target_read(set->t, g, set->again, set->header_size)))
 		return false;
-	labels = header_u64(bytes, n->g_labels);
+	if (!copy) {
+		now = (struct goroutine_copy){
+			.goid = header_u64(set->again, n->g_goid),
+			.start_pc = header_u64(set->again, n->g_startpc),
+			.labels = header_u64(set->again, n->g_labels),
+		};
+		copy = &now;
+	}
 	*ret = (struct goroutine_identity){
-		.goid = header_u64(bytes, n->g_goid),
-		.start_pc = header_u64(bytes, n->g_startpc),
-		.labels = labels ? identify_labels(set, labels, copy) : LABELS_NONE,
+		.goid = copy->goid,
+		.start_pc = copy->start_pc,
+		.labels = copy->labels ? identify_labels(set, copy) : LABELS_NONE,
 	};
 	return true;
 }

@@ -6,85 +6,91 @@
 
 bool moment_is_whole(const struct moment *m, size_t size)
 {
-	if (size < offsetof(struct moment, head))
+	if (size < offsetof(struct moment, stage) || m->parked_size > sizeof(m->parked))
 		return false;
-	if (m->parked_size > sizeof(m->parked))
-		return false;
-	if (m->stage == MOMENT_NOTHING)
-		return true;
-	return size >= offsetof(struct moment, text) &&
-	       m->text_size <= size - offsetof(struct moment, text) &&
-	       m->text_size <= sizeof(m->text);
+	return !m->labels ||
+	       (size >= offsetof(struct moment, bytes) &&
+		m->used <= size - offsetof(struct moment, bytes) && m->used <= sizeof(m->bytes));
 }
 
-/* A string's pointer and length, and where in `text` its bytes are. */
-struct strings {
+/* The pieces so far. */
+struct pieces {
 	const struct moment *m;
-	size_t used; /* of the text */
+	size_t at; /* of the next string, in its bytes */
 	struct target_range *ret;
 	size_t count;
-	bool ended; /* the text has no more */
+	bool ended; /* no more strings were copied */
 };
 
-static void add_piece(struct strings *s, uint64_t address, size_t size, const void *bytes)
+static void add_piece(struct pieces *p, uint64_t address, size_t size, const void *bytes)
 {
 	if (size)
-		s->ret[s->count++] = (struct target_range){address, size, (void *)bytes};
+		p->ret[p->count++] = (struct target_range){address, size, (void *)bytes};
 }
 
-static void add_string(struct strings *s, const uint64_t *string)
+/* The list, or the bucket; false: it is not there. */
+static bool add_list(struct pieces *p, uint64_t address, size_t size)
 {
-	size_t size = string[1] < MOMENT_STRING ? string[1] : MOMENT_STRING;
+	if (p->m->stage < MOMENT_LIST || size > p->m->used)
+		return false;
+	add_piece(p, address, size, p->m->bytes);
+	p->at = size;
+	return true;
+}
 
-	if (s->ended || size > s->m->text_size - s->used) {
-		s->ended = true;
+/* The one whose pointer and length lie there. */
+static void add_string(struct pieces *p, size_t where)
+{
+	uint64_t string[2];
+	size_t size;
+
+	memcpy(string, p->m->bytes + where, sizeof(string));
+	size = string[1] < MOMENT_STRING ? string[1] : MOMENT_STRING;
+	if (p->ended || size > p->m->used - p->at) {
+		p->ended = true;
 		return;
 	}
-	add_piece(s, string[0], size, s->m->text + s->used);
-	s->used += size;
+	add_piece(p, string[0], size, p->m->bytes + p->at);
+	p->at += size;
 }
 
-static void add_slice(struct strings *s, uint64_t labels)
+static void add_slice(struct pieces *p)
 {
-	const struct moment *m = s->m;
+	const struct moment *m = p->m;
 	size_t count = m->head[1] < MOMENT_LABELS ? m->head[1] : MOMENT_LABELS;
 
-	add_piece(s, labels, 24, m->head);
-	if (m->stage < MOMENT_LIST)
+	add_piece(p, m->labels, 24, m->head);
+	if (!add_list(p, m->head[0], count * 32))
 		return;
-	add_piece(s, m->head[0], count * 32, m->list);
 	for (size_t i = 0; i < 2 * count; i++)
-		add_string(s, m->list + 2 * i);
+		add_string(p, 16 * i);
 }
 
-static void add_map(struct strings *s, uint64_t labels)
+static void add_map(struct pieces *p)
 {
-	const struct moment *m = s->m;
-	const uint8_t *tophash = (const uint8_t *)m->list;
+	const struct moment *m = p->m;
 
-	add_piece(s, labels, 8, m->head);
-	add_piece(s, m->head[0], 48, m->head + 1);
-	if (m->stage < MOMENT_LIST)
+	add_piece(p, m->labels, 8, m->head);
+	add_piece(p, m->head[0], 48, m->head + 1);
+	if (!add_list(p, m->head[3], MOMENT_BUCKET))
 		return;
-	add_piece(s, m->head[3], sizeof(m->list), m->list);
 	for (size_t i = 0; i < MOMENT_LABELS; i++) {
-		if (tophash[i] < MIN_TOPHASH)
+		if (m->bytes[i] < MIN_TOPHASH)
 			continue;
-		add_string(s, m->list + 1 + 2 * i);
-		add_string(s, m->list + 1 + 2 * (MOMENT_LABELS + i));
+		add_string(p, 8 + 16 * i);
+		add_string(p, 8 + 16 * (MOMENT_LABELS + i));
 	}
 }
 
-size_t moment_label_pieces(const struct moment *m, uint64_t labels, bool maps,
-			   struct target_range *ret)
+size_t moment_label_pieces(const struct moment *m, bool maps, struct target_range *ret)
 {
-	struct strings s = {.m = m, .ret = ret};
+	struct pieces p = {.m = m, .ret = ret};
 
-	if (m->stage < MOMENT_HEAD)
+	if (!m->labels || m->stage < MOMENT_HEAD)
 		return 0;
 	if (maps)
-		add_map(&s, labels);
+		add_map(&p);
 	else
-		add_slice(&s, labels);
-	return s.count;
+		add_slice(&p);
+	return p.count;
 }

@@ -21,9 +21,9 @@
 #include "target/target.h"
 
 enum {
-	MOMENT_G = 512,      /* no version has a larger one */
-	MOMENT_PARKED = 256, /* bytes of its stack */
+	MOMENT_PARKED = 128, /* bytes of its stack */
 	MOMENT_LABELS = 8,   /* of more of them, these alone */
+	MOMENT_BUCKET = 272, /* runtime/map.go, up to Go 1.23 */
 	MOMENT_STRING = 256, /* of longer ones, the beginning */
 	MOMENT_TEXT = 2048,
 	MOMENT_PIECES = 3 + 2 * MOMENT_LABELS,
@@ -33,23 +33,31 @@ enum {
 enum moment_stage {
 	MOMENT_NOTHING,
 	MOMENT_HEAD, /* the slice, or the map */
-	MOMENT_LIST, /* its labels, or its first bucket; and strings, as far as `text_size` */
+	MOMENT_LIST, /* its labels, or its first bucket; and strings, as far as `used` */
 };
 
-/* As the program writes it; of the last fields as many as there are. */
+/* As the program writes it, up to the bytes that are used. */
 struct moment {
 	uint64_t g;
-	uint64_t vdso_pc; /* m.vdsoPC, m.vdsoSP */
+	uint64_t stack_lo; /* fields of g */
+	uint64_t stack_hi;
+	uint64_t sched_sp;
+	uint64_t sched_pc;
+	uint64_t sched_lr;
+	uint64_t startpc;
+	uint64_t goid;
+	uint64_t labels;
+	uint64_t vdso_pc; /* m.vdsoPC, m.vdsoSP; on amd64 0 */
 	uint64_t vdso_sp;
-	uint64_t parked_size; /* 0 or MOMENT_PARKED */
-	uint64_t stage;
-	uint64_t text_size;
-	uint8_t g_bytes[MOMENT_G];
-	uint8_t parked[MOMENT_PARKED]; /* from g.sched.sp on */
+	uint64_t parked_size;          /* 0 or MOMENT_PARKED */
+	uint8_t parked[MOMENT_PARKED]; /* from sched_sp on */
 	/* Up to here without labels. */
+	uint64_t stage;
+	uint64_t used;
 	uint64_t head[7]; /* the slice: pointer, length, capacity; or the map's address, the map */
-	uint64_t list[34];
-	uint8_t text[MOMENT_TEXT];
+	/* The labels (pairs of pointer and length), or the first bucket; then the strings' bytes.
+	 */
+	uint8_t bytes[MOMENT_BUCKET + MOMENT_TEXT];
 };
 
 struct moment_program;
@@ -68,9 +76,8 @@ void moment_program_tell(struct moment_program *p, pid_t tid, uint64_t m);
 /* Whether these bytes, that come from such a program, are a whole moment. */
 bool moment_is_whole(const struct moment *m, size_t size);
 
-/* The pieces of memory that make up the set of labels at g.labels, as far as they were copied; at
+/* The pieces of memory that make up the set of labels at `labels`, as far as they were copied; at
  * most MOMENT_PIECES. `maps` as in struct label_sets. */
-size_t moment_label_pieces(const struct moment *m, uint64_t labels, bool maps,
-			   struct target_range *ret);
+size_t moment_label_pieces(const struct moment *m, bool maps, struct target_range *ret);
 
 #endif

@@ -9,14 +9,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "sample/bpf.h"
 #include "sample/moment.h"
 
 #define MAX_THREADS 8192 /* the least recently seen are forgotten */
 #define ALL_BITS (-1)
-#define LABEL_BYTES 32
-#define BUCKET_BYTES 272 /* runtime/map.go, up to Go 1.23: 8 bytes, 8 keys, 8 values, a pointer */
 #define MIN_TOPHASH 5
 enum { CONTEXT = 6, BUFFER = 7, MACHINE = 8, FRAME = 10 };
 
@@ -33,6 +32,7 @@ enum place {
 	STRINGS
 };
 
+#define ALL_BYTES ((int)sizeof(((struct moment *)0)->bytes))
 #define AT(field) ((int)offsetof(struct moment, field))
 
 struct moment_program {
@@ -122,16 +122,33 @@ static void read_m(struct bpf_code *c, int to, int32_t offset)
 	read_bytes(c, to, 8, DONE);
 }
 
+/* Fields of g, by the way of the buffer's end: a copy of the whole g takes less time than one of
+ * each. */
 static void read_goroutine(struct bpf_code *c, const struct golayout_numbers *n)
 {
-	read_m(c, AT(vdso_pc), n->m_vdso_pc);
-	read_m(c, AT(vdso_sp), n->m_vdso_sp);
-	read_m(c, AT(g), n->m_curg);
+	const struct {
+		int to;
+		int32_t from;
+	} fields[] = {
+		{AT(stack_lo), n->g_stack_lo}, {AT(stack_hi), n->g_stack_hi},
+		{AT(sched_sp), n->g_sched_sp}, {AT(sched_pc), n->g_sched_pc},
+		{AT(sched_lr), n->g_sched_lr}, {AT(startpc), n->g_startpc},
+		{AT(goid), n->g_goid},         {AT(labels), n->g_labels},
+	};
+
 	bpf_load(c, 8, 3, BUFFER, AT(g));
 	bpf_jump_if(c, BPF_JEQ, 3, 0, DONE);
-	read_bytes(c, AT(g_bytes), n->g_size, DONE);
+	read_bytes(c, AT(bytes), n->g_size, DONE);
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
+		bpf_load(c, 8, 1, BUFFER, AT(bytes) + fields[i].from);
+		bpf_store(c, 8, BUFFER, fields[i].to, 1);
+	}
+}
+
+static void read_stack(struct bpf_code *c)
+{
 	set_field(c, AT(parked_size), 0);
-	bpf_load(c, 8, 3, BUFFER, AT(g_bytes) + n->g_sched_sp);
+	bpf_load(c, 8, 3, BUFFER, AT(sched_sp));
 	bpf_jump_if(c, BPF_JEQ, 3, 0, LABELS);
 	read_bytes(c, AT(parked), MOMENT_PARKED, LABELS);
 	set_field(c, AT(parked_size), MOMENT_PARKED);
@@ -149,12 +166,14 @@ static void read_slice(struct bpf_code *c)
 	bpf_set(c, 2, MOMENT_LABELS);
 	bpf_place(c, CLAMP);
 	bpf_operate(c, BPF_LSH, 2, 5);
+	bpf_copy(c, MACHINE, 2); /* which is not needed any more */
 	bpf_load(c, 8, 3, BUFFER, AT(head));
 	bpf_copy(c, 1, BUFFER);
-	bpf_add(c, 1, AT(list));
+	bpf_add(c, 1, AT(bytes));
 	bpf_call(c, BPF_FUNC_probe_read_user);
 	bpf_jump_if(c, BPF_JNE, 0, 0, WITH_LABELS);
 	set_field(c, AT(stage), MOMENT_LIST);
+	bpf_store(c, 8, BUFFER, AT(used), MACHINE);
 }
 
 /* Up to Go 1.23: the address of a map, and its first bucket. */
@@ -167,8 +186,9 @@ static void read_map(struct bpf_code *c)
 	set_field(c, AT(stage), MOMENT_HEAD);
 	bpf_load(c, 8, 3, BUFFER, AT(head) + 8 + 16);
 	bpf_jump_if(c, BPF_JEQ, 3, 0, WITH_LABELS);
-	read_bytes(c, AT(list), BUCKET_BYTES, WITH_LABELS);
+	read_bytes(c, AT(bytes), MOMENT_BUCKET, WITH_LABELS);
 	set_field(c, AT(stage), MOMENT_LIST);
+	set_field(c, AT(used), MOMENT_BUCKET);
 }
 
 /* Appends the string whose pointer and length are at `at`, or its beginning. */
@@ -180,10 +200,10 @@ static void read_string(struct bpf_code *c, int at, int clamp, int clamped, int 
 	bpf_set(c, 2, MOMENT_STRING);
 	bpf_place(c, clamp);
 	bpf_load(c, 8, 3, BUFFER, at);
-	bpf_load(c, 8, 4, BUFFER, AT(text_size));
-	bpf_jump_if(c, BPF_JGT, 4, MOMENT_TEXT - MOMENT_STRING, WITH_LABELS);
+	bpf_load(c, 8, 4, BUFFER, AT(used));
+	bpf_jump_if(c, BPF_JGT, 4, ALL_BYTES - MOMENT_STRING, WITH_LABELS);
 	bpf_copy(c, 1, BUFFER);
-	bpf_add(c, 1, AT(text));
+	bpf_add(c, 1, AT(bytes));
 	bpf_add_register(c, 1, 4);
 	bpf_call(c, BPF_FUNC_probe_read_user);
 	bpf_jump_if(c, BPF_JNE, 0, 0, WITH_LABELS);
@@ -191,15 +211,15 @@ static void read_string(struct bpf_code *c, int at, int clamp, int clamped, int 
 	bpf_jump_if(c, BPF_JLE, 2, MOMENT_STRING, clamped);
 	bpf_set(c, 2, MOMENT_STRING);
 	bpf_place(c, clamped);
-	bpf_load(c, 8, 1, BUFFER, AT(text_size));
+	bpf_load(c, 8, 1, BUFFER, AT(used));
 	bpf_add_register(c, 1, 2);
-	bpf_store(c, 8, BUFFER, AT(text_size), 1);
+	bpf_store(c, 8, BUFFER, AT(used), 1);
 	bpf_place(c, next);
 }
 
 static int place_of_key(bool maps, int i)
 {
-	return AT(list) + (maps ? 8 + 16 * i : LABEL_BYTES * i);
+	return AT(bytes) + (maps ? 8 + 16 * i : 32 * i);
 }
 
 static int place_of_value(bool maps, int i)
@@ -213,7 +233,7 @@ static void read_strings(struct bpf_code *c, bool maps)
 		int first = STRINGS + 7 * i, skip = first + 6;
 
 		if (maps) {
-			bpf_load(c, 1, 1, BUFFER, AT(list) + i);
+			bpf_load(c, 1, 1, BUFFER, AT(bytes) + i);
 			bpf_jump_if(c, BPF_JLT, 1, MIN_TOPHASH, skip);
 		} else {
 			bpf_load(c, 8, 1, BUFFER, AT(head) + 8);
@@ -228,12 +248,12 @@ static void read_strings(struct bpf_code *c, bool maps)
 static void write_buffer(struct bpf_code *c, const struct moment_program *p)
 {
 	bpf_place(c, WITH_LABELS);
-	bpf_load(c, 8, 5, BUFFER, AT(text_size));
-	bpf_jump_if(c, BPF_JGT, 5, MOMENT_TEXT, DONE);
-	bpf_add(c, 5, AT(text));
+	bpf_load(c, 8, 5, BUFFER, AT(used));
+	bpf_jump_if(c, BPF_JGT, 5, ALL_BYTES, DONE);
+	bpf_add(c, 5, AT(bytes));
 	bpf_jump(c, WRITE);
 	bpf_place(c, WITHOUT_LABELS);
-	bpf_set(c, 5, AT(head));
+	bpf_set(c, 5, AT(stage));
 	bpf_place(c, WRITE);
 	bpf_copy(c, 1, CONTEXT);
 	bpf_set_map(c, 2, p->outputs);
@@ -250,16 +270,21 @@ static struct error *load(struct moment_program *p, const struct golayout *lay,
 			  enum machine machine)
 {
 	_cleanup_free_ struct bpf_code *c = calloc(1, sizeof(*c));
-	bool maps = lay->minor < 24;
+	bool maps = lay->minor < 24, amd64 = machine == MACHINE_AMD64;
 
 	if (!c)
 		return &error_no_memory;
 	find_buffer(c, p);
 	find_m(c, p, lay, machine);
+	read_m(c, AT(g), lay->n.m_curg);
 	read_goroutine(c, &lay->n);
+	/* On amd64 the caller of the vDSO is known by its registers. */
+	read_m(c, AT(vdso_pc), amd64 ? GOLAYOUT_ABSENT : lay->n.m_vdso_pc);
+	read_m(c, AT(vdso_sp), amd64 ? GOLAYOUT_ABSENT : lay->n.m_vdso_sp);
+	read_stack(c);
 	set_field(c, AT(stage), MOMENT_NOTHING);
-	set_field(c, AT(text_size), 0);
-	bpf_load(c, 8, 3, BUFFER, AT(g_bytes) + lay->n.g_labels);
+	set_field(c, AT(used), 0);
+	bpf_load(c, 8, 3, BUFFER, AT(labels));
 	bpf_jump_if(c, BPF_JEQ, 3, 0, WITHOUT_LABELS);
 	if (maps)
 		read_map(c);
@@ -289,7 +314,7 @@ struct error *moment_program_open(const struct golayout *lay, enum machine machi
 	struct moment_program *p;
 	struct error *err;
 
-	if (lay->n.g_size > MOMENT_G)
+	if (lay->n.g_size > ALL_BYTES)
 		return error_format(ERROR_UNSUPPORTED, "this Go has larger goroutines than are "
 						       "copied");
 	p = malloc(sizeof(*p));

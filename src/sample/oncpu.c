@@ -322,9 +322,14 @@ static void take_moment(struct oncpu_sampler *s, const struct perf_sample *sampl
 	    !goroutine_set_find(s->set, m->g, &place))
 		return;
 	s->moment = m;
-	s->parked = (struct goroutine_moment){m->g, place_in(s->lay, m->g_bytes), m->parked,
-					      m->parked_size};
-	above = s->parked.place.stack_hi - s->parked.place.sp;
+	s->parked = (struct goroutine_moment){
+		.g = m->g,
+		.place = {m->stack_lo, m->stack_hi, m->sched_pc, m->sched_sp, m->sched_lr,
+			  m->startpc},
+		.bytes = m->parked,
+		.size = m->parked_size,
+	};
+	above = m->stack_hi - m->sched_sp;
 	if (above < s->parked.size)
 		s->parked.size = above;
 }
@@ -467,18 +472,21 @@ static void tell(struct oncpu_sampler *s, const struct perf_sample *sample, uint
 /* As it was at the sample's moment, where that is known. */
 static bool identify(struct oncpu_sampler *s, uint64_t g, struct goroutine_identity *ret)
 {
-	struct target_range labels[MOMENT_PIECES];
-	struct goroutine_copy copy = {s->g_bytes, NULL, 0};
-	bool maps = goroutine_set_labels(s->set)->maps, found;
+	const struct golayout_numbers *n = &s->lay->n;
+	struct target_range pieces[MOMENT_PIECES];
+	const struct moment *m = s->moment;
+	bool maps = goroutine_set_labels(s->set)->maps, is_of_moment = m && m->g == g, found;
+	struct goroutine_copy copy;
 
-	if (s->moment && s->moment->g == g) {
-		copy = (struct goroutine_copy){s->moment->g_bytes, labels, 0};
-		copy.label_count =
-			moment_label_pieces(s->moment, field(copy.bytes, s->lay->n.g_labels), maps,
-					    labels);
-	}
-	found = goroutine_set_identify(s->set, g, copy.labels || g == s->g ? &copy : NULL, ret);
-	s->stats.labels_late += found && !copy.labels && ret->labels != LABELS_NONE;
+	if (is_of_moment)
+		copy = (struct goroutine_copy){m->goid, m->startpc, m->labels, pieces,
+					       moment_label_pieces(m, maps, pieces)};
+	else if (g == s->g)
+		copy = (struct goroutine_copy){field(s->g_bytes, n->g_goid),
+					       field(s->g_bytes, n->g_startpc),
+					       field(s->g_bytes, n->g_labels), NULL, 0};
+	found = goroutine_set_identify(s->set, g, is_of_moment || g == s->g ? &copy : NULL, ret);
+	s->stats.labels_late += found && !is_of_moment && ret->labels != LABELS_NONE;
 	return found;
 }
 

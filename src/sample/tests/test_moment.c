@@ -31,13 +31,14 @@ static size_t make_slice(const char *key, const char *value)
 	size_t sizes[] = {strlen(key), strlen(value)};
 
 	memset(&moment, 0, sizeof(moment));
+	moment.labels = LABELS;
 	moment.stage = MOMENT_LIST;
 	memcpy(moment.head, (uint64_t[]){LIST, 1, 1}, 24);
-	memcpy(moment.list, (uint64_t[]){KEY, sizes[0], VALUE, sizes[1]}, 32);
-	memcpy(moment.text, key, sizes[0]);
-	memcpy(moment.text + sizes[0], value, sizes[1]);
-	moment.text_size = sizes[0] + sizes[1];
-	return offsetof(struct moment, text) + moment.text_size;
+	memcpy(moment.bytes, (uint64_t[]){KEY, sizes[0], VALUE, sizes[1]}, 32);
+	memcpy(moment.bytes + 32, key, sizes[0]);
+	memcpy(moment.bytes + 32 + sizes[0], value, sizes[1]);
+	moment.used = 32 + sizes[0] + sizes[1];
+	return offsetof(struct moment, bytes) + moment.used;
 }
 
 static void assert_piece(size_t i, uint64_t address, size_t size, const void *bytes)
@@ -52,9 +53,9 @@ static void a_slice_is_header_labels_and_strings(void **state)
 	size_t size = make_slice("work", "list");
 
 	assert_true(moment_is_whole(&moment, size));
-	assert_int_equal(moment_label_pieces(&moment, LABELS, false, pieces), 4);
+	assert_int_equal(moment_label_pieces(&moment, false, pieces), 4);
 	assert_piece(0, LABELS, 24, moment.head);
-	assert_piece(1, LIST, 32, moment.list);
+	assert_piece(1, LIST, 32, moment.bytes);
 	assert_piece(2, KEY, 4, "work");
 	assert_piece(3, VALUE, 4, "list");
 }
@@ -62,28 +63,29 @@ static void a_slice_is_header_labels_and_strings(void **state)
 static void strings_end_where_the_text_does(void **state)
 {
 	make_slice("work", "list");
-	moment.text_size = 7;
-	assert_int_equal(moment_label_pieces(&moment, LABELS, false, pieces), 3);
-	moment.text_size = 0;
-	assert_int_equal(moment_label_pieces(&moment, LABELS, false, pieces), 2);
+	moment.used = 32 + 7;
+	assert_int_equal(moment_label_pieces(&moment, false, pieces), 3);
+	moment.used = 32;
+	assert_int_equal(moment_label_pieces(&moment, false, pieces), 2);
+	moment.used = 31;
+	assert_int_equal(moment_label_pieces(&moment, false, pieces), 1);
 	moment.stage = MOMENT_HEAD;
-	assert_int_equal(moment_label_pieces(&moment, LABELS, false, pieces), 1);
+	assert_int_equal(moment_label_pieces(&moment, false, pieces), 1);
 	moment.stage = MOMENT_NOTHING;
-	assert_int_equal(moment_label_pieces(&moment, LABELS, false, pieces), 0);
+	assert_int_equal(moment_label_pieces(&moment, false, pieces), 0);
 }
 
 static void what_lies_of_its_lengths_stays_inside(void **state)
 {
 	make_slice("work", "list");
 	moment.head[1] = UINT64_MAX;
-	for (size_t i = 1; i < 2 * 2 * MOMENT_LABELS; i += 2)
-		moment.list[i] = UINT64_MAX;
-	moment.text_size = MOMENT_TEXT;
-	assert_int_equal(moment_label_pieces(&moment, LABELS, false, pieces),
+	memset(moment.bytes, 0xff, sizeof(moment.bytes));
+	moment.used = sizeof(moment.bytes);
+	assert_int_equal(moment_label_pieces(&moment, false, pieces),
 			 2 + MOMENT_TEXT / MOMENT_STRING);
-	moment.text_size = UINT64_MAX;
+	moment.used = UINT64_MAX;
 	assert_false(moment_is_whole(&moment, sizeof(moment)));
-	moment.text_size = 0;
+	moment.used = 0;
 	moment.parked_size = MOMENT_PARKED + 1;
 	assert_false(moment_is_whole(&moment, sizeof(moment)));
 	assert_false(moment_is_whole(&moment, 8));
@@ -91,28 +93,27 @@ static void what_lies_of_its_lengths_stays_inside(void **state)
 
 static void a_map_is_its_address_header_bucket_and_strings(void **state)
 {
-	uint8_t *tophash = (uint8_t *)moment.list;
-
 	memset(&moment, 0, sizeof(moment));
+	moment.labels = LABELS;
 	moment.stage = MOMENT_LIST;
 	memcpy(moment.head, (uint64_t[]){LIST, 1, 0, LIST + 4096}, 32);
-	tophash[0] = 1; /* empty */
-	tophash[3] = 200;
-	memcpy(moment.list + 1 + 2 * 3, (uint64_t[]){KEY, 4}, 16);
-	memcpy(moment.list + 1 + 2 * (8 + 3), (uint64_t[]){VALUE, 4}, 16);
-	memcpy(moment.text, "worklist", 8);
-	moment.text_size = 8;
-	assert_int_equal(moment_label_pieces(&moment, LABELS, true, pieces), 5);
+	moment.bytes[0] = 1; /* empty */
+	moment.bytes[3] = 200;
+	memcpy(moment.bytes + 8 + 16 * 3, (uint64_t[]){KEY, 4}, 16);
+	memcpy(moment.bytes + 8 + 16 * (8 + 3), (uint64_t[]){VALUE, 4}, 16);
+	memcpy(moment.bytes + MOMENT_BUCKET, "worklist", 8);
+	moment.used = MOMENT_BUCKET + 8;
+	assert_int_equal(moment_label_pieces(&moment, true, pieces), 5);
 	assert_piece(0, LABELS, 8, moment.head);
 	assert_piece(1, LIST, 48, moment.head + 1);
-	assert_piece(2, LIST + 4096, 272, moment.list);
+	assert_piece(2, LIST + 4096, MOMENT_BUCKET, moment.bytes);
 	assert_piece(3, KEY, 4, "work");
 	assert_piece(4, VALUE, 4, "list");
 }
 
 /* A goroutine of ours, for which the thread works as far as the kernel's program can tell. */
 static struct {
-	uint8_t g[MOMENT_G];
+	uint8_t g[512];
 	uint8_t m[4096];
 	uint64_t slice[3];
 	struct {
@@ -140,6 +141,7 @@ static void make_goroutine(void)
 	put(made.m, lay.n.m_curg, made.g);
 	put(made.g, lay.n.g_sched_sp, made.stack);
 	put(made.g, lay.n.g_labels, made.slice);
+	put(made.g, lay.n.g_goid, (void *)4711);
 	made.slice[0] = (uintptr_t)made.labels;
 	made.slice[1] = made.slice[2] = 2;
 	made.labels[0].key = "user";
@@ -156,17 +158,16 @@ static void make_goroutine(void)
 static struct error *take(void *arg, const struct perf_sample *sample)
 {
 	const struct moment *m = sample->note;
-	uint64_t labels;
 
 	seen++;
 	if (!m || !moment_is_whole(m, sample->note_size) || m->g != (uintptr_t)made.g ||
-	    memcmp(m->g_bytes, made.g, lay.n.g_size) != 0 || m->parked_size != MOMENT_PARKED ||
+	    m->goid != 4711 || m->sched_sp != (uintptr_t)made.stack ||
+	    m->labels != (uintptr_t)made.slice || m->parked_size != MOMENT_PARKED ||
 	    memcmp(m->parked, made.stack, MOMENT_PARKED) != 0) {
 		wrong++;
 		return NULL;
 	}
-	memcpy(&labels, m->g_bytes + lay.n.g_labels, sizeof(labels));
-	wrong += moment_label_pieces(m, labels, false, pieces) != 5 ||
+	wrong += moment_label_pieces(m, false, pieces) != 5 ||
 		 memcmp(pieces[3].buffer, "work", 4) != 0 || pieces[4].size != 4 ||
 		 memcmp(pieces[4].buffer, "list", 4) != 0;
 	return NULL;

@@ -178,6 +178,28 @@ static enum walk_end go_frame(struct running_walk *w)
 	return step_to_caller(w, &step) ? GO_ON : beyond_captured(w, &step);
 }
 
+/*
+ * On arm64 the vDSO has no call frame information. But LR, as long as it leads to the function of
+ * the runtime that calls the vDSO, does so to the caller of the innermost frame (or of one that a
+ * signal interrupted): nothing has been called in between. Registers that C keeps are as that
+ * function left them; it checks SP itself.
+ */
+static bool leave_by_lr(struct running_walk *w, bool exact)
+{
+	const struct step *caller;
+	uint64_t lr;
+
+	if (w->u->machine != MACHINE_ARM64 || !exact || !registers_get(&w->regs, ARM64_LR, &lr) ||
+	    !running_in_go(w, lr))
+		return false;
+	caller = steps_at(&w->u->steps, lr);
+	if (!caller || caller->stack_switch != SWITCH_VDSO)
+		return false;
+	registers_set(&w->regs, ARM64_PC, lr);
+	w->exact = false;
+	return true;
+}
+
 static enum walk_end c_frame(struct running_walk *w)
 {
 	struct stack_reader reader = {running_word, w};
@@ -189,6 +211,8 @@ static enum walk_end c_frame(struct running_walk *w)
 	if (!running_push(w, pc | (exact ? STACK_PC_EXACT : 0)))
 		return OUT_OF_MEMORY;
 	w->in_c = w->from_c = true;
+	if (leave_by_lr(w, exact))
+		return GO_ON;
 	switch (modules_step(w->u->modules, &reader, exact, &w->regs, &w->exact)) {
 	case CFI_STEPPED:
 		return GO_ON;

@@ -20,8 +20,16 @@
 #include "golayout/golayout.h"
 #include "target/target.h"
 
+/* On arm64 the kernel's chain does not lead from a stack to one below (arch/arm64,
+ * perf_callchain.c), so what a goroutine has called on the system stack is known by these bytes
+ * alone. */
+#ifdef __aarch64__
+enum { MOMENT_PARKED = 1024 };
+#else
+enum { MOMENT_PARKED = 128 };
+#endif
+
 enum {
-	MOMENT_PARKED = 128, /* bytes of its stack */
 	MOMENT_LABELS = 8,   /* of more of them, these alone */
 	MOMENT_BUCKET = 272, /* runtime/map.go, up to Go 1.23 */
 	MOMENT_STRING = 256, /* of longer ones, the beginning */

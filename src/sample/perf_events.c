@@ -531,6 +531,13 @@ static void add_note(struct ring *ring, struct perf_sample *s)
 	ring->note_size = 0;
 }
 
+/* Notes and their samples; the sample of a note that came may be among them. */
+static void count_lost(struct perf_events *p, struct ring *ring, uint64_t records)
+{
+	ring->note_size = 0;
+	p->lost += p->first_output_id ? (records + 1) / 2 : records;
+}
+
 static struct error *take_record(struct perf_events *p, struct ring *ring,
 				 const struct perf_event_header *h,
 				 struct error *(*take)(void *, const struct perf_sample *),
@@ -544,10 +551,8 @@ static struct error *take_record(struct perf_events *p, struct ring *ring,
 		keep_note(ring, h);
 		return NULL;
 	}
-	/* The note's own sample may be the one that was lost. */
 	if (h->type == PERF_RECORD_LOST) {
-		ring->note_size = 0;
-		p->lost += ((const uint64_t *)(h + 1))[1];
+		count_lost(p, ring, ((const uint64_t *)(h + 1))[1]);
 	} else if (h->type == PERF_RECORD_SAMPLE) {
 		parsed = parse_sample(p, h, regs, &sample);
 	} else if (h->type == PERF_RECORD_SWITCH) {

@@ -76,15 +76,19 @@ static bool step_amd64(struct running_walk *w, const struct step *step)
 	return true;
 }
 
-/* The record lies below SP, where for the innermost frame nothing is captured. Without a chain
- * there is no other way on, and none that needs fp but a switch of stacks, which will not find it.
+/*
+ * The innermost frame's record lies below SP, where nothing is captured. But each caller with a
+ * frame has its own right below its SP; the kernel's chain has gone there as well. 0: it has none,
+ * or its stack is another.
  */
-static bool saved_fp_arm64(struct running_walk *w, uint64_t *fp)
+static uint64_t fp_of_caller(struct running_walk *w, uint64_t pc, uint64_t sp)
 {
-	uint64_t at = *fp;
+	const struct step *caller = steps_at(&w->u->steps, pc);
 
-	*fp = 0;
-	return running_word(w, at, fp) || !w->in->chain_count;
+	if (!caller || !(caller->flags & STEP_KNOWN) || caller->delta < 8 || caller->stack_switch)
+		return 0;
+	chain_move(w, running_fp(w), sp - 8);
+	return sp - 8;
 }
 
 /* See walk_arm64.c; LR counts in the innermost frame and in one that a signal interrupted. */
@@ -95,13 +99,16 @@ static bool step_arm64(struct running_walk *w, const struct step *step)
 
 	if (step->delta ? !running_word(w, sp, &pc) : !has_lr)
 		return false;
-	if (running_has_record(w, step) && !saved_fp_arm64(w, &fp))
-		return false;
 	sp += step->delta;
 	if (step->flags & STEP_INJECTED) {
 		if (!running_word(w, sp, &lr))
 			return false;
 		sp += 16;
+	}
+	if (running_has_record(w, step) && !running_word(w, fp, &fp)) {
+		if (chain_is_whole(w, chain_place(w, fp)))
+			return false;
+		fp = step->flags & STEP_INJECTED ? 0 : fp_of_caller(w, pc, sp);
 	}
 	running_move(w, pc, sp, fp);
 	if (step->flags & STEP_INJECTED)

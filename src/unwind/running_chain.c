@@ -43,6 +43,14 @@ void chain_follow_captured(struct running_walk *w)
 		follow(w, running_fp(w), 1);
 }
 
+void chain_move(struct running_walk *w, uint64_t from, uint64_t to)
+{
+	size_t place = chain_place(w, from);
+
+	if (place)
+		follow(w, to, place + 1);
+}
+
 void chain_find_record(struct running_walk *w, const struct step *step)
 {
 	uint64_t fp = running_sp(w) + step->delta - 8, next, pc;
@@ -82,6 +90,13 @@ static bool push_lost_caller(struct running_walk *w, const struct step *step, si
 	return running_push(w, caller ? caller : STACK_PC_TRUNCATED);
 }
 
+/* The thread works for nobody, and the walk would end here. */
+static bool is_nobodys(const struct step *step, bool let_go)
+{
+	return step->stack_switch == SWITCH_SCHEDULER ||
+	       (step->stack_switch == SWITCH_MORESTACK && let_go);
+}
+
 bool chain_is_whole(struct running_walk *w, size_t place)
 {
 	bool let_go = running_let_go(w);
@@ -89,10 +104,12 @@ bool chain_is_whole(struct running_walk *w, size_t place)
 	for (size_t k = place; place && k < w->in->chain_count; k++) {
 		const struct step *step = steps_at(&w->u->steps, w->in->chain[k]);
 
-		let_go |= step && step->stack_switch == SWITCH_RESCHEDULE;
-		if (let_go && step && step->stack_switch == SWITCH_MORESTACK)
+		if (!step)
+			return false;
+		let_go |= step->stack_switch == SWITCH_RESCHEDULE;
+		if (is_nobodys(step, let_go))
 			return true;
-		if (!step || !(step->flags & STEP_KNOWN) ||
+		if (!(step->flags & STEP_KNOWN) ||
 		    (loses_caller(step) && step->stack_switch != SWITCH_SYSTEMSTACK))
 			return false;
 		if (step->flags & STEP_TOP)
@@ -113,14 +130,14 @@ enum walk_end chain_take(struct running_walk *w, size_t place)
 		w->result.used_chain = true;
 		if (!running_push(w, w->in->chain[k]))
 			return OUT_OF_MEMORY;
-		if (step->flags & STEP_TOP)
-			return AT_END;
 		if (step->stack_switch == SWITCH_RESCHEDULE)
 			w->let_go_n = w->n;
-		if (step->stack_switch == SWITCH_MORESTACK && running_let_go(w)) {
+		if (is_nobodys(step, running_let_go(w))) {
 			w->result.is_scheduler = true;
 			return AT_END;
 		}
+		if (step->flags & STEP_TOP)
+			return AT_END;
 		if (!push_lost_caller(w, step, k))
 			return OUT_OF_MEMORY;
 	}

@@ -90,9 +90,15 @@ static bool is_same_call(struct running_walk *w, uint64_t fp)
 	       record_of_sp(w, step, sp + 8) == fp;
 }
 
+static bool is_of_moment(const struct running_walk *w)
+{
+	return w->in->moment && w->in->moment->g == w->result.g;
+}
+
 /*
  * fp is the goroutine's: up to Go 1.20 that of systemstack's caller, later systemstack's own
- * record, which tells its SP. Before, only the code or g.sched knows it.
+ * record, which tells its SP. Before, only the code or g.sched knows it; the latter as well when,
+ * on arm64, fp itself was not captured.
  */
 static enum walk_end leave_systemstack(struct running_walk *w, const struct step *step,
 				       bool *ret_moved)
@@ -100,6 +106,8 @@ static enum walk_end leave_systemstack(struct running_walk *w, const struct step
 	uint64_t fp = running_fp(w), sp;
 	bool found = find_goroutine(w, fp);
 
+	if (!fp && found && is_of_moment(w))
+		fp = record_of_sp(w, step, w->place.sp);
 	if (has_frame(step)) {
 		sp = sp_of_record(w, step, fp);
 		running_move(w, running_pc(w), sp, fp);
@@ -285,16 +293,17 @@ static bool load_context(struct running_walk *w, uint64_t context, struct regist
 	return true;
 }
 
-/* The kernel's frame lies behind sigtramp's own: on amd64 the return address, then the context; on
- * arm64 128 bytes of siginfo, then the context. */
+/* The kernel's frame lies behind sigtramp's own: on amd64 the return address, which leads to
+ * sigreturn, then the context; on arm64 128 bytes of siginfo, then the context. */
 static enum walk_end leave_signal(struct running_walk *w, const struct step *step, bool *ret_moved)
 {
 	uint64_t frame = running_sp(w) + step->delta;
+	uint64_t before = step->stack_switch == SWITCH_SIGRETURN ? 0 : is_amd64(w) ? 8 : 128;
 	struct registers interrupted = {0};
 	struct goroutine_place place;
 	uint64_t g;
 
-	if (!load_context(w, frame + (is_amd64(w) ? 8 : 128), &interrupted))
+	if (!load_context(w, frame + before, &interrupted))
 		return CUT_OFF;
 	w->regs = interrupted;
 	w->exact = true;
@@ -311,7 +320,8 @@ static enum walk_end leave_signal(struct running_walk *w, const struct step *ste
 /* The innermost frame is on either side of its switch. */
 bool switch_is_done(const struct running_walk *w, const struct step *step)
 {
-	if (w->n > 1 || step->stack_switch == SWITCH_RESCHEDULE)
+	if (w->n > 1 || step->stack_switch == SWITCH_RESCHEDULE ||
+	    step->stack_switch == SWITCH_SIGRETURN)
 		return true;
 	if (step->stack_switch == SWITCH_SIGNAL || step->stack_switch == SWITCH_CROSSCALL ||
 	    step->stack_switch == SWITCH_CGOCALLBACK || step->stack_switch == SWITCH_SCHEDULER)
@@ -346,6 +356,7 @@ enum walk_end switch_follow(struct running_walk *w, const struct step *step, boo
 	case SWITCH_VDSO:
 		return w->from_c || w->n == 1 ? leave_vdso(w) : GO_ON;
 	case SWITCH_SIGNAL:
+	case SWITCH_SIGRETURN:
 		return leave_signal(w, step, ret_moved);
 	case SWITCH_NONE:
 		break;

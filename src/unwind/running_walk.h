@@ -119,6 +119,8 @@ void chain_follow_captured(struct running_walk *w);
  * which the walk stands is the chain's second.
  */
 void chain_find_record(struct running_walk *w, const struct step *step);
+/* Where it is at the record `from`, that leads to the one at `to`. */
+void chain_move(struct running_walk *w, uint64_t from, uint64_t to);
 /* The place of the return address of the record at fp; 0: not known. */
 size_t chain_place(const struct running_walk *w, uint64_t fp);
 /* Pushes the chain's words from that place on; AT_END when they lead to where stacks end. */

@@ -36,6 +36,8 @@ enum stack_switch switch_of(const char *function)
 		{"time.now", SWITCH_VDSO},
 		{"runtime.vgetrandom1", SWITCH_VDSO},
 		{"runtime.sigtramp", SWITCH_SIGNAL},
+		{"runtime.sigreturn", SWITCH_SIGRETURN},
+		{"runtime.sigreturn__sigaction", SWITCH_SIGRETURN},
 	};
 	size_t length = plain_length(function);
 

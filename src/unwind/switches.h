@@ -19,6 +19,7 @@ enum stack_switch {
 	SWITCH_CROSSCALL,   /* what C called: it has saved C's registers */
 	SWITCH_VDSO,        /* calls the vDSO on the thread's stack, its own SP in a register */
 	SWITCH_SIGNAL,      /* a signal interrupted what its context says */
+	SWITCH_SIGRETURN,   /* likewise; its handler has returned */
 };
 
 enum stack_switch switch_of(const char *function);

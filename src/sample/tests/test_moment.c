@@ -122,7 +122,7 @@ static struct {
 		const char *value;
 		uint64_t value_size;
 	} labels[3];
-	uint64_t stack[64];
+	uint64_t stack[256];
 } made;
 
 static struct golayout lay;

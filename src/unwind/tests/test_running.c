@@ -1,4 +1,5 @@
 #include <string.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/unit_test.h"
@@ -20,6 +21,8 @@ enum {
 	CLOSURE,
 	GOGO,
 	GOSCHED,
+	NANOTIME,
+	SIGRETURN,
 	FUNCTIONS
 };
 
@@ -36,6 +39,8 @@ static const struct made_function functions[FUNCTIONS] = {
 	[SIGTRAMP] = {"runtime.sigtramp", NULL, 48, FUNC_TOPFRAME, 0},
 	[CLOSURE] = {"main.root.func1", NULL, 24, 0, 0},
 	[GOGO] = {"gogo", NULL, 0, FUNC_SPWRITE, 0},
+	[NANOTIME] = {"runtime.nanotime1", NULL, 40, FUNC_SPWRITE, 0},
+	[SIGRETURN] = {"runtime.sigreturn__sigaction", NULL, 0, 0, 0},
 	[GOSCHED] = {"runtime.goschedImpl", NULL, 24, 0, 0},
 };
 
@@ -524,6 +529,23 @@ static void a_signal_leads_to_what_it_interrupted(void **state)
 	assert_int_equal(f->result.g, G);
 }
 
+static void a_signal_whose_handler_has_returned_as_well(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t chain[] = {made_pc(SIGRETURN, false), made_pc(ROOT, false), END};
+
+	make_goroutine(f);
+	push_context(f, made_pc(MIDDLE, true));
+	f->thread.fp = f->goroutine.fp;
+	sample(f, &f->thread, SIZE_MAX, SIGRETURN);
+	f->sample.chain = chain;
+	f->sample.chain_count = ARRAY_SIZE(chain);
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(SIGRETURN), made_pc(MIDDLE, true) | STACK_PC_EXACT,
+		   made_pc(ROOT, false), END);
+	assert_int_equal(f->result.g, G);
+}
+
 /* It has returned from systemstack, called leaf, and that has called systemstack anew. */
 static void another_call_of_systemstack_is_not_taken_for_it(void **state)
 {
@@ -754,6 +776,84 @@ static void arm64_needs_no_innermost_record_where_there_is_no_chain(void **state
 	assert_false(f->result.truncated || f->result.used_memory);
 }
 
+/* The kernel's chain ends where the next stack lies lower. */
+static void arm64_needs_no_innermost_record_where_the_chain_ends_early(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t chain[] = {made_pc(MIDDLE, false), made_pc(ROOT, false)};
+
+	unwind_arm64(f, chain, ARRAY_SIZE(chain));
+	ASSERT_PCS(f, EXACTLY(MIDDLE), made_pc(ROOT, false), END);
+	assert_false(f->result.truncated || f->result.used_memory);
+}
+
+/* A sample of the thread whose innermost frame has no record that was captured. */
+static void sample_arm64(struct fixture *f, uint64_t pc, const uint64_t *words, size_t size)
+{
+	running_unwinder_destroy(f->unwinder);
+	f->unwinder = running_unwinder_create(f->stacks, &f->made.tab, MACHINE_ARM64, NULL);
+	registers_set(&f->sample.regs, ARM64_PC, pc);
+	registers_set(&f->sample.regs, ARM64_SP, THREAD_STACK);
+	registers_set(&f->sample.regs, ARM64_FP, THREAD_STACK - 8);
+	f->sample.bytes = (const uint8_t *)words;
+	f->sample.size = size;
+	f->sample.g = G;
+}
+
+static void on_arm64_the_moment_tells_where_systemstack_was_called(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t words[] = {made_pc(SYSTEMSTACK, false), 1, 2, 3, 4};
+	const uint64_t goroutine[] = {made_pc(ROOT, false), END};
+	const struct goroutine_moment moment = {
+		.g = G,
+		.place = {G_LO, G_HI, .sp = G_HI - 16, .start_pc = START},
+		.bytes = (const uint8_t *)goroutine,
+		.size = sizeof(goroutine),
+	};
+
+	sample_arm64(f, made_pc(MIDDLE, false), words, sizeof(words));
+	f->place.sp = G_HI - 512; /* it has gone on */
+	unwind(f);
+	assert_true(f->result.truncated);
+	f->sample.moment = &moment;
+	unwind(f);
+	ASSERT_PCS(f, EXACTLY(MIDDLE), made_pc(SYSTEMSTACK, false), made_pc(ROOT, false), END);
+	assert_int_equal(f->result.g, G);
+	assert_false(f->result.truncated || f->result.used_memory);
+}
+
+/* Code of ours stands for the vDSO's: it is in a module, and what it is does not matter. */
+static void on_arm64_lr_leads_out_of_the_vdso(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t pc = (uintptr_t)&on_arm64_lr_leads_out_of_the_vdso;
+	const uint64_t chain[] = {pc, made_pc(ROOT, false), END}, words[] = {1, 2};
+	struct modules *modules;
+	struct target *self;
+
+	assert_null(target_open_process(getpid(), &self));
+	assert_null(modules_open(self, MACHINE_ARM64, &modules));
+	sample_arm64(f, pc, words, sizeof(words));
+	running_unwinder_destroy(f->unwinder);
+	f->unwinder = running_unwinder_create(f->stacks, &f->made.tab, MACHINE_ARM64, modules);
+	registers_set(&f->sample.regs, ARM64_LR, made_pc(NANOTIME, false));
+	registers_set(&f->sample.regs, 20, G_HI - 56); /* where nanotime1 keeps its SP */
+	registers_set(&f->sample.regs, ARM64_FP, G_HI - 64);
+	f->sample.chain = chain;
+	f->sample.chain_count = ARRAY_SIZE(chain);
+	f->sample.g_is_certain = true;
+	unwind(f);
+	ASSERT_PCS(f, pc | STACK_PC_EXACT, made_pc(NANOTIME, false), made_pc(ROOT, false), END);
+	assert_int_equal(f->result.g, G);
+	/* It has called on since. */
+	registers_set(&f->sample.regs, ARM64_LR, made_pc(ROOT, false));
+	unwind(f);
+	assert_int_not_equal(f->stack.pcs[1], made_pc(NANOTIME, false));
+	modules_close(modules);
+	target_close(self);
+}
+
 static void a_pc_in_no_code_is_no_stack(void **state)
 {
 	struct fixture *f = *state;
@@ -788,6 +888,7 @@ int main(void)
 		RUNNING_TEST(who_lets_go_of_its_goroutine_under_morestack_schedules),
 		RUNNING_TEST(the_chain_tells_it_as_well),
 		RUNNING_TEST(a_signal_leads_to_what_it_interrupted),
+		RUNNING_TEST(a_signal_whose_handler_has_returned_as_well),
 		RUNNING_TEST(another_call_of_systemstack_is_not_taken_for_it),
 		RUNNING_TEST(what_called_systemstack_is_known_by_the_code),
 		RUNNING_TEST(of_two_calls_that_could_be_it_none_is_taken),
@@ -798,6 +899,9 @@ int main(void)
 		RUNNING_TEST(memory_has_to_agree_with_a_chain_without_place),
 		RUNNING_TEST(memory_that_has_not_all_of_the_chain_is_not_believed),
 		RUNNING_TEST(arm64_needs_no_innermost_record_where_there_is_no_chain),
+		RUNNING_TEST(arm64_needs_no_innermost_record_where_the_chain_ends_early),
+		RUNNING_TEST(on_arm64_the_moment_tells_where_systemstack_was_called),
+		RUNNING_TEST(on_arm64_lr_leads_out_of_the_vdso),
 		RUNNING_TEST(a_pc_in_no_code_is_no_stack),
 	};
 

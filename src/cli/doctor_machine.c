@@ -224,7 +224,8 @@ static void find_verbs(struct doctor *d, const struct access_self *self, const s
 
 void doctor_look_at_machine(struct doctor *d)
 {
-	_cleanup_error_ struct error *memory = NULL, *fast = NULL, *ptrace = NULL, *perf = NULL;
+	_cleanup_error_ struct error *memory = NULL, *fast = NULL, *ptrace = NULL, *perf = NULL,
+				     *bpf = NULL;
 	struct access_self self;
 
 	access_self_read(&self);
@@ -243,5 +244,9 @@ void doctor_look_at_machine(struct doctor *d)
 	ptrace = find_probe("ptrace", "works on an own child", probe_ptrace());
 	perf = find_probe("perf_event_open", "samples an own child (cpu-clock)",
 			  probe_perf_events());
+	bpf = find_probe("bpf", "copies labels as each sample is taken (record)", probe_bpf());
+	if (bpf)
+		doctor_find(true, "",
+			    "labels of what runs are read some milliseconds later instead");
 	find_verbs(d, &self, memory, perf, ptrace);
 }

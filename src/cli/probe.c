@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "sample/bpf.h"
 #include "sample/perf_events.h"
 #include "target/target.h"
 
@@ -119,4 +120,22 @@ static struct error *try_perf(pid_t pid)
 struct error *probe_perf_events(void)
 {
 	return on_child(try_perf);
+}
+
+/* A program that could read the target's memory, were it ever run. */
+struct error *probe_bpf(void)
+{
+	_cleanup_free_ struct bpf_code *c = calloc(1, sizeof(*c));
+	_cleanup_close_ int fd = -1;
+
+	if (!c)
+		return &error_no_memory;
+	bpf_copy(c, 1, 10);
+	bpf_add(c, 1, -8);
+	bpf_set(c, 2, 8);
+	bpf_set(c, 3, 0);
+	bpf_call(c, BPF_FUNC_probe_read_user);
+	bpf_set(c, 0, 1);
+	bpf_exit(c);
+	return bpf_program_open(c, BPF_PROG_TYPE_PERF_EVENT, &fd);
 }

@@ -26,7 +26,7 @@
 #ifdef __aarch64__
 enum { MOMENT_PARKED = 1024 };
 #else
-enum { MOMENT_PARKED = 128 };
+enum { MOMENT_PARKED = 256 };
 #endif
 
 enum {

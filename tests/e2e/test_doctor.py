@@ -15,7 +15,7 @@ from lib.process import wait_until
 VERBS = ("ps", "dump", "stack", "record", "top", "record, what runs", "trace", "offcpu")
 FACTS = ("kernel", "user", "capabilities", "yama ptrace_scope", "perf_event_paranoid",
          "kptr_restrict", "seccomp", "user namespace", "hidepid", "reading", "process_vm_readv",
-         "ptrace", "perf_event_open")
+         "ptrace", "perf_event_open", "bpf")
 LINE = re.compile(r"^(ok|no)  (.{20}) (\S.*)$")
 SECCOMP = gospect.ROOT / "tests" / "lib" / "seccomp.py"
 
@@ -90,6 +90,7 @@ def test_nobody_may_look_at_the_processes_of_nobody(run_as_nobody):
 
 @pytest.mark.parametrize("call,finding,verb", [("process_vm_readv", "process_vm_readv", None),
                                                ("ptrace", "ptrace", "trace"),
+                                               ("bpf", "bpf", None),
                                                ("perf_event_open", "perf_event_open",
                                                 "record, what runs")])
 def test_a_forbidden_call_is_found_with_what_it_is_for(call, finding, verb):

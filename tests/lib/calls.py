@@ -10,7 +10,8 @@ import subprocess
 
 # What a signal or a fault puts between the interrupted instruction and the handler is no call.
 INJECTED = {"runtime.asyncPreempt", "runtime.asyncPreempt.abi0", "runtime.sigpanic",
-            "runtime.sigpanic.abi0"}
+            "runtime.sigpanic.abi0", "runtime.sigreturn", "runtime.sigreturn__sigaction",
+            "runtime.sigreturn__sigaction.abi0"}
 # Wrappers, which profiles leave out: between these and what they call there is a frame more.
 LEFT_OUT = {"runtime.deferreturn"}
 

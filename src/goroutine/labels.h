@@ -60,8 +60,8 @@ struct label_sets {
 struct error *label_sets_read(struct label_sets *sets, struct target *t, const uint64_t *pointers,
 			      size_t count, uint32_t *ret) must_check;
 /*
- * The set that was at this pointer at a moment that has passed, when these pieces of its memory were
- * copied. What they do not hold is read now, and believed when all of them are still there;
+ * The set that was at this pointer at a moment that has passed, when these pieces of its memory
+ * were copied. What they do not hold is read now, and believed when all of them are still there;
  * LABELS_TORN when not.
  */
 struct error *label_sets_read_copied(struct label_sets *sets, struct target *t, uint64_t pointer,

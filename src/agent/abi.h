@@ -40,6 +40,8 @@ enum {
 	AGENT_LABEL_BYTES = 4096, /* of a set */
 	AGENT_MAX_BUCKETS = 256,  /* of a map that is a set; those behind them are left out */
 	AGENT_LABEL_SETS = 64,    /* that a slot knows again; a power of two */
+	AGENT_SPAN_NPAGES = 32,   /* offset of mspan.npages, Go 1.17 to 1.27 */
+	AGENT_PAGE_BYTES = 8192,  /* the runtime's */
 	AGENT_GOID_BATCH = 16,    /* the runtime's _GoidCacheBatch, Go 1.17 to 1.23 */
 	AGENT_MAX_READABLE = 32,
 	AGENT_MAX_HEAP_RANGES = 64,
@@ -73,6 +75,12 @@ enum agent_hook {
 	HOOK_REGION,
 	HOOK_LOG,
 	HOOK_LABELS,
+	HOOK_SWEEP_SPAN,
+	HOOK_SWEEP_DONE, /* of deductSweepCredit; of cacheSpan, with a span and without; of reclaim
+			  */
+	HOOK_SWEEP_DONE_FOUND,
+	HOOK_SWEEP_DONE_NONE,
+	HOOK_SWEEP_DONE_RECLAIM,
 	HOOKS
 };
 
@@ -104,6 +112,8 @@ enum agent_record {
 	RECORD_GC_END,        /* g that runs */
 	RECORD_ASSIST_BEGIN,  /* g, stack */
 	RECORD_ASSIST_END,    /* g */
+	RECORD_SWEEP_BEGIN,   /* g that runs, stack */
+	RECORD_SWEEP_END,     /* g that runs, bytes swept */
 	RECORD_CALL,          /* g, number of the root, its frame: from there to the stack's end */
 	RECORD_RETURN,        /* the same */
 	RECORD_TASK_BEGIN,    /* g that runs, task, its parent, stack, length, text */
@@ -161,6 +171,7 @@ struct agent_config {
 	uint64_t systemstack_switch;
 	struct agent_range park_m, coroswitch_m, entersyscallblock, assist, retake, for_each_p;
 	struct agent_range exitsyscall_no_p, gosched, async_preempt2;
+	struct agent_range cache_span, deduct_sweep_credit, reclaim, sweepone, reclaim_chunk;
 	/* Addresses of the patched instructions. */
 	uint64_t places[HOOKS + AGENT_MAX_ROOT_PLACES];
 	struct agent_root_place root_places[AGENT_MAX_ROOT_PLACES];
@@ -228,7 +239,9 @@ struct agent_slot {
 	uint64_t lost_all;
 	uint64_t stacks_lost;
 	uint64_t records;
-	uint64_t labels_unread;     /* sets that lay elsewhere than in shared->readable */
+	uint64_t labels_unread; /* sets that lay elsewhere than in shared->readable */
+	uint64_t sweeps;        /* RECORD_SWEEP_BEGIN was written, and not yet RECORD_SWEEP_END */
+	uint64_t swept;         /* bytes since */
 	_Alignas(64) uint64_t read; /* gospect's */
 	uint64_t guess_turn;        /* which of two goes next */
 	_Alignas(64) uint64_t words[AGENT_MAX_DEPTH + 8];

@@ -686,6 +686,47 @@ NOINLINE void on_annotation(const struct call *c)
 	record_end(c, at);
 }
 
+/* ---- sweeping ---- */
+
+/*
+ * (*sweepLocked).sweep() was called by who needs memory, not by the background sweeper: the times
+ * that the runtime's own tracer tells of. It may be called directly, or by what is between.
+ */
+NOINLINE int is_for_allocation(const struct call *c)
+{
+	const struct agent_config *k = c->config;
+	uint64_t caller = return_address(c);
+
+	if (in_range(&k->sweepone, caller) || in_range(&k->reclaim_chunk, caller))
+		caller = word(word(c->bp, 0), 8);
+	return in_range(&k->cache_span, caller) || in_range(&k->deduct_sweep_credit, caller) ||
+	       in_range(&k->reclaim, caller);
+}
+
+/* RAX: where the address of the span is. */
+NOINLINE void on_sweep_span(const struct call *c)
+{
+	struct agent_slot *s = c->slot;
+	uint64_t before = s->records;
+
+	if (!s->sweeps) {
+		if (!is_for_allocation(c))
+			return;
+		record_rare(c, RECORD_SWEEP_BEGIN, 2, runner_goid(c), stack_of_runner(c), 0);
+		s->sweeps = s->records != before;
+		s->swept = 0;
+	}
+	s->swept += word(word(c->r->rax, 0), AGENT_SPAN_NPAGES) * AGENT_PAGE_BYTES;
+}
+
+NOINLINE void on_sweep_done(const struct call *c)
+{
+	if (!c->slot->sweeps)
+		return;
+	c->slot->sweeps = 0;
+	record_rare(c, RECORD_SWEEP_END, 2, runner_goid(c), c->slot->swept, 0);
+}
+
 NOINLINE void on_other(const struct call *c)
 {
 	const struct agent_config *k = c->config;
@@ -725,6 +766,15 @@ NOINLINE void on_other(const struct call *c)
 		break;
 	case HOOK_GC_END:
 		record_rare(c, RECORD_GC_END, 1, runner_goid(c), 0, 0);
+		break;
+	case HOOK_SWEEP_SPAN:
+		on_sweep_span(c);
+		break;
+	case HOOK_SWEEP_DONE:
+	case HOOK_SWEEP_DONE_FOUND:
+	case HOOK_SWEEP_DONE_NONE:
+	case HOOK_SWEEP_DONE_RECLAIM:
+		on_sweep_done(c);
 		break;
 	case HOOK_LABELS:
 		record_labels(c, goid(c, c->g), c->g, c->r->rax);

@@ -5,7 +5,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 
-#define MAX_CODE 640
+#define MAX_CODE 8192
 #define MAX_REASONS 256
 #define MAX_REASON_LENGTH 64
 #define MAX_BATCHES 64 /* Ps whose goids are looked at */
@@ -19,6 +19,8 @@ struct hook_rule {
 	unsigned int arguments;
 	enum stub_p kind;
 	bool past_calls;
+	unsigned int
+		question; /* where it asks for the nth time whether to tell that it has swept */
 };
 
 enum { OLDEST = GOLAYOUT_MIN_MINOR, NEWEST = GOLAYOUT_MAX_MINOR };
@@ -63,6 +65,20 @@ static const struct hook_rule rules[] = {
 	 PLACE_RAX | PLACE_RELATIVE, STUB_P_OF_THREAD},
 };
 
+/* All of them or none: a program whose code is not as we know it has no such events. */
+static const struct hook_rule sweep_rules[] = {
+	{HOOK_SWEEP_SPAN, "runtime.(*sweepLocked).sweep", OLDEST, NEWEST, false, PLACE_RAX,
+	 STUB_P_OF_THREAD},
+	{HOOK_SWEEP_DONE, "runtime.deductSweepCredit", OLDEST, NEWEST, false, 0, STUB_P_OF_THREAD,
+	 .question = 1},
+	{HOOK_SWEEP_DONE_FOUND, "runtime.(*mcentral).cacheSpan", OLDEST, NEWEST, false, 0,
+	 STUB_P_OF_THREAD, .question = 1},
+	{HOOK_SWEEP_DONE_NONE, "runtime.(*mcentral).cacheSpan", OLDEST, NEWEST, false, 0,
+	 STUB_P_OF_THREAD, .question = 2},
+	{HOOK_SWEEP_DONE_RECLAIM, "runtime.(*mheap).reclaim", OLDEST, NEWEST, false, 0,
+	 STUB_P_OF_THREAD, .question = 1},
+};
+
 static struct error *must_check changed_code(const char *function)
 {
 	return error_format(ERROR_DENIED,
@@ -86,6 +102,17 @@ static struct error *must_check read_code(struct target *t, const struct image *
 	return file && !memcmp(file, code, size) ? NULL : changed_code(name);
 }
 
+/* By what the runtime's own tracer is told; 0: there is none. */
+static uint64_t tells_of_sweeping(const struct image *img)
+{
+	struct go_func f;
+
+	if (pclntab_find_name(&img->functions, "runtime.traceLocker.GCSweepDone", &f) ||
+	    pclntab_find_name(&img->functions, "runtime.traceGCSweepDone", &f))
+		return f.entry;
+	return 0;
+}
+
 static struct error *must_check find_place(struct target *t, const struct image *img,
 					   const struct golayout *lay, const struct hook_rule *rule,
 					   struct code_place *ret)
@@ -107,6 +134,9 @@ static struct error *must_check find_place(struct target *t, const struct image 
 		return err;
 	if (rule->hook == HOOK_SYSCALL_EXIT)
 		err = place_at_load(rule->function, f.entry, code, size, lay->n.m_oldp, &place);
+	else if (rule->question)
+		err = place_before_call(rule->function, f.entry, code, size, tells_of_sweeping(img),
+					rule->question, &place);
 	else
 		err = place_at_body(rule->function, f.entry, code, size, rule->arguments,
 				    rule->past_calls, &place);
@@ -116,6 +146,26 @@ static struct error *must_check find_place(struct target *t, const struct image 
 	ret->length = place.length;
 	ret->relative = place.relative;
 	memcpy(ret->bytes, place.bytes, sizeof(ret->bytes));
+	return NULL;
+}
+
+static struct error *must_check find_sweep_places(struct target *t, const struct image *img,
+						  const struct golayout *lay, struct hooks *ret)
+{
+	struct code_place places[ARRAY_SIZE(sweep_rules)] = {0};
+
+	for (size_t i = 0; i < ARRAY_SIZE(sweep_rules); i++) {
+		struct error *err = find_place(t, img, lay, &sweep_rules[i], &places[i]);
+
+		if (err && err->code != ERROR_UNSUPPORTED)
+			return err;
+		if (error_dropped(err))
+			return NULL;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(sweep_rules); i++) {
+		ret->kinds[sweep_rules[i].hook] = sweep_rules[i].kind;
+		ret->places[sweep_rules[i].hook] = places[i];
+	}
 	return NULL;
 }
 
@@ -135,7 +185,7 @@ struct error *hooks_find(struct target *t, const struct image *img, const struct
 		ret->kinds[rule->hook] = rule->kind;
 		err = find_place(t, img, lay, rule, &ret->places[rule->hook]);
 	}
-	return err;
+	return err ? err : find_sweep_places(t, img, lay, ret);
 }
 
 static struct agent_range range_of(const struct image *img, const char *function)
@@ -184,6 +234,11 @@ static void fill_ranges(const struct image *img, struct agent_config *c)
 	c->exitsyscall_no_p = range_of(img, "runtime.exitsyscallNoP");
 	c->gosched = range_of(img, "runtime.Gosched");
 	c->async_preempt2 = range_of(img, "runtime.asyncPreempt2");
+	c->cache_span = range_of(img, "runtime.(*mcentral).cacheSpan");
+	c->deduct_sweep_credit = range_of(img, "runtime.deductSweepCredit");
+	c->reclaim = range_of(img, "runtime.(*mheap).reclaim");
+	c->sweepone = range_of(img, "runtime.sweepone");
+	c->reclaim_chunk = range_of(img, "runtime.(*mheap).reclaimChunk");
 	c->systemstack_switch = range_of(img, "runtime.systemstack_switch").start;
 }
 

@@ -48,6 +48,15 @@ struct error *place_at_body(const char *name, uint64_t address, const uint8_t *c
 struct error *place_at_load(const char *name, uint64_t address, const uint8_t *code, size_t size,
 			    uint32_t offset, struct place *ret) must_check;
 
+/*
+ * Where the function asks whether to call `called` for the nth time, counted from 1: the last read
+ * of a variable before that call, of one that it reads at another place as well. `code` is all of
+ * it. R12, R13 and the flags are free there.
+ */
+struct error *place_before_call(const char *name, uint64_t address, const uint8_t *code,
+				size_t size, uint64_t called, unsigned int nth,
+				struct place *ret) must_check;
+
 /* Where a function begins and returns. */
 struct place_ends {
 	struct place begin;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+
 /* As far as one of the runtime's functions is looked at; and how large another may be. */
 #define LOOK_BYTES 640
 #define MOST_BYTES 65536
@@ -60,7 +62,7 @@ static unsigned int register_bit(unsigned int reg)
 	return 0;
 }
 
-enum { SCRATCH = 0x300, FLAGS = 0x400 };
+enum { FIRST_SCRATCH = 0x100, SCRATCH = 0x300, FLAGS = 0x400 };
 
 static unsigned int bits_of(const cs_regs regs, uint8_t count)
 {
@@ -407,6 +409,113 @@ static struct error *must_check find_begin_place(const struct look *look, struct
 	if (i == look->count)
 		return unsuitable("begins in a way that leaves no room for a hook");
 	return fill_end(look, i, ret);
+}
+
+/* ---- questions ---- */
+
+static size_t index_of(const struct look *look, uint64_t address)
+{
+	size_t low = 0, high = look->count;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (look->items[middle].address < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < look->count && look->items[low].address == address ? low : look->count;
+}
+
+/* Whoever comes to the i-th instruction writes the register (bits) before reading it, or never
+ * does. `seen` has a byte for each instruction. Calls keep it, for all that is known. */
+static bool is_dead(const struct look *look, size_t i, unsigned int bits, uint8_t *seen)
+{
+	unsigned int read, written;
+
+	for (; i < look->count && !seen[i]; i++) {
+		const cs_insn *insn = &look->items[i];
+
+		seen[i] = 1;
+		accessed(look, insn, &read, &written);
+		if (read & bits)
+			return false;
+		if (written & bits || in_group(look, insn, CS_GRP_RET) || insn->id == X86_INS_UD2)
+			return true;
+		if (!in_group(look, insn, CS_GRP_JUMP))
+			continue;
+		if (!is_dead(look, index_of(look, jump_target(look, insn)), bits, seen))
+			return false;
+		if (!is_conditional(insn))
+			return true;
+	}
+	return i < look->count;
+}
+
+static bool scratch_is_dead(const struct look *look, size_t i)
+{
+	for (unsigned int bit = FIRST_SCRATCH; bit & SCRATCH; bit <<= 1) {
+		_cleanup_free_ uint8_t *seen = calloc(look->count, 1);
+
+		if (!seen || !is_dead(look, i, bit, seen))
+			return false;
+	}
+	return true;
+}
+
+/* The variable that it reads; 0: none. */
+static uint64_t variable_read(const cs_insn *insn)
+{
+	const cs_x86 *x = &insn->detail->x86;
+
+	if (!relative_part(insn) || insn->id == X86_INS_LEA)
+		return 0;
+	for (uint8_t i = 0; i < x->op_count; i++)
+		if (x->operands[i].type == X86_OP_MEM && x->operands[i].access == CS_AC_READ)
+			return insn->address + insn->size + x->operands[i].mem.disp;
+	return 0;
+}
+
+static size_t reads_of(const struct look *look, uint64_t variable)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < look->count; i++)
+		n += variable_read(&look->items[i]) == variable;
+	return n;
+}
+
+static size_t find_question(const struct look *look, uint64_t called, unsigned int nth)
+{
+	size_t i = 0;
+
+	for (; i < look->count; i++) {
+		const cs_insn *insn = &look->items[i];
+
+		if (insn->id == X86_INS_CALL && insn->detail->x86.operands[0].type == X86_OP_IMM &&
+		    (uint64_t)insn->detail->x86.operands[0].imm == called && !--nth)
+			break;
+	}
+	while (i < look->count && i && !variable_read(&look->items[i]))
+		i--;
+	return i;
+}
+
+struct error *place_before_call(const char *name, uint64_t address, const uint8_t *code,
+				size_t size, uint64_t called, unsigned int nth, struct place *ret)
+{
+	_cleanup_look_ struct look look = {0};
+	struct error *err = look_at(address, code, size, &look);
+	size_t i = err ? 0 : find_question(&look, called, nth);
+
+	if (err)
+		return err;
+	if (!i || i == look.count || reads_of(&look, variable_read(&look.items[i])) < 2 ||
+	    !is_suitable(&look, i, true) || !scratch_is_dead(&look, i))
+		return unknown_code(name);
+	fill(&look.items[i], ret);
+	return NULL;
 }
 
 static bool changes_sp(const cs_insn *insn)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* No stub takes more, and what they share and casgstatus's, which is larger. */
-#define STUB_BYTES 80
+#define STUB_BYTES 64
 #define COMMON_BYTES 1024
 
 struct code {

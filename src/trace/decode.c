@@ -472,6 +472,12 @@ static struct error *must_check other(struct decoder *d, const struct drain_reco
 		return with_stack(d, ev, TRACE_GC_BEGIN, r->numbers[1]);
 	case RECORD_ASSIST_BEGIN:
 		return with_stack(d, ev, TRACE_ASSIST_BEGIN, r->numbers[1]);
+	case RECORD_SWEEP_BEGIN:
+		return with_stack(d, ev, TRACE_SWEEP_BEGIN, r->numbers[1]);
+	case RECORD_SWEEP_END:
+		ev->kind = TRACE_SWEEP_END;
+		ev->arg = r->numbers[1];
+		return NULL;
 	case RECORD_LOST:
 		ev->kind = TRACE_LOST;
 		ev->g = 0;

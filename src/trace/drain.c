@@ -69,6 +69,8 @@ static const struct shape {
 	[RECORD_ASSIST_END] = {1, 0},
 	[RECORD_CALL] = {3, 0},
 	[RECORD_RETURN] = {3, 0},
+	[RECORD_SWEEP_BEGIN] = {2, 0},
+	[RECORD_SWEEP_END] = {2, 0},
 	[RECORD_TASK_BEGIN] = {4, 1},
 	[RECORD_TASK_END] = {3, 0},
 	[RECORD_REGION_BEGIN] = {3, 1},

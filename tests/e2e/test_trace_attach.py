@@ -60,7 +60,7 @@ def test_every_version_is_traced_and_left_as_it_was(hectic, version):
     probed = tracing.probe(program.pid, 1).sound(version)
     for kind in ("start", "block", "unblock", "create", "end", "yield", "syscall", "syscall_exit",
                  "p_start", "p_stop", "gc_begin", "gc_end", "stw_begin", "stw_end", "task_begin",
-                 "region_begin", "log", "heap_alloc", "gomaxprocs"):
+                 "region_begin", "log", "heap_alloc", "gomaxprocs", "sweep_begin", "sweep_end"):
         assert probed.counts[kind] > 0, f"no {kind}: {probed.out}"
     if golang.minor(version) >= (1, 23):
         assert probed.counts["coro_switch"] > 0

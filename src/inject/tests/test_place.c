@@ -1,5 +1,6 @@
 /* Where functions can be patched: on machine code as Go's compilers make it. */
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/unit_test.h"
 #include "inject/place.h"
@@ -147,6 +148,55 @@ static void a_load_is_found_by_its_offset(void **state)
 	assert_true(error_dropped(place_at_load("f", AT, code, sizeof(code), 0xe8, &place)));
 }
 
+/* push rbp; mov rbp, rsp; cmp byte [rip+0x100], 0; je +5; call +0x1000; cmp byte [rip+0xf2], 0;
+ * je +5; call +0xff2; mov rcx, r12; pop rbp; ret */
+static const uint8_t questions[] = {0x55, 0x48, 0x89, 0xe5, 0x80, 0x3d, 0,   1,    0,    0,
+				    0,    0x74, 5,    0xe8, 0,    0x10, 0,   0,    0x80, 0x3d,
+				    0xf2, 0,    0,    0,    0,    0x74, 5,   0xe8, 0xf2, 0x0f,
+				    0,    0,    0x4c, 0x89, 0xe1, 0x5d, 0xc3};
+enum { CALLED = AT + 18 + 0x1000, FIRST_QUESTION = 4, SECOND_QUESTION = 18, USE_OF_R12 = 32 };
+
+static bool question(const uint8_t *code, uint64_t called, unsigned int nth, struct place *ret)
+{
+	return !error_dropped(
+		place_before_call("f", AT, code, sizeof(questions), called, nth, ret));
+}
+
+static void a_question_is_found_by_what_is_called_then(void **state)
+{
+	uint8_t code[sizeof(questions)];
+	struct place place;
+
+	memcpy(code, questions, sizeof(code));
+	code[USE_OF_R12] = 0x48; /* mov rcx, rsp */
+	assert_true(question(code, CALLED, 1, &place));
+	assert_int_equal(place.address, AT + FIRST_QUESTION);
+	assert_int_equal(place.length, 7);
+	assert_int_equal(place.relative, 2);
+	assert_true(question(code, CALLED, 2, &place));
+	assert_int_equal(place.address, AT + SECOND_QUESTION);
+	assert_false(question(code, CALLED, 3, &place));
+	assert_false(question(code, CALLED + 1, 1, &place));
+}
+
+static void a_question_that_is_asked_once_may_be_another(void **state)
+{
+	uint8_t code[sizeof(questions)];
+	struct place place;
+
+	memcpy(code, questions, sizeof(code));
+	code[USE_OF_R12] = 0x48;
+	code[SECOND_QUESTION + 2] = 0xf0;
+	assert_false(question(code, CALLED, 1, &place));
+}
+
+static void behind_a_question_registers_of_the_stub_must_not_be_wanted(void **state)
+{
+	struct place place;
+
+	assert_false(question(questions, CALLED, 1, &place));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -161,6 +211,9 @@ int main(void)
 		cmocka_unit_test(
 			a_place_over_the_end_of_a_page_is_only_taken_when_there_is_no_other),
 		cmocka_unit_test(a_load_is_found_by_its_offset),
+		cmocka_unit_test(a_question_is_found_by_what_is_called_then),
+		cmocka_unit_test(a_question_that_is_asked_once_may_be_another),
+		cmocka_unit_test(behind_a_question_registers_of_the_stub_must_not_be_wanted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,6 +25,7 @@
 #include "inject/region.h"
 #include "inject/remote.h"
 #include "inject/roots.h"
+#include "inject/standstill.h"
 #include "inject/withdraw.h"
 
 #ifndef MFD_EXEC
@@ -41,6 +42,8 @@
 /* Tries to stop all threads at once; a vfork in between takes as long as the exec behind it. */
 #define STOP_TRIES 200
 #define STOP_PAUSE_US 5000
+/* So often because a thread is where what it does would be told of by half. */
+#define PATIENCE 60
 
 struct injection {
 	struct target *t;
@@ -473,44 +476,6 @@ static struct error *must_check touch_code(const struct injection *in)
 	return err;
 }
 
-static bool in_the_middle(const struct injection *in, uint64_t pc)
-{
-	for (unsigned int i = 0; i < in->head.place_count; i++) {
-		const struct code_place *place = &in->head.places[i];
-		uint64_t changed =
-			place->length < PLACE_JUMP_BYTES ? place->length : PLACE_JUMP_BYTES;
-
-		if (place->address && pc > place->address && pc < place->address + changed)
-			return true;
-	}
-	return false;
-}
-
-/* The last look, with everything standing still. */
-static struct error *must_check check_places(const struct injection *in, const struct threads *t)
-{
-	struct user_regs_struct u;
-	uint8_t now[PLACE_MAX_BYTES];
-
-	for (size_t i = 0; i < t->count; i++)
-		if (t->items[i].stopped && !ptrace(PTRACE_GETREGS, t->items[i].id, NULL, &u) &&
-		    in_the_middle(in, u.rip))
-			return error_format(ERROR_FAILED,
-					    "a thread of process %d is where none can be",
-					    target_pid(in->t));
-	for (unsigned int i = 0; i < in->head.place_count; i++) {
-		const struct code_place *place = &in->head.places[i];
-		ssize_t n = place->length < PLACE_JUMP_BYTES ? PLACE_JUMP_BYTES : place->length;
-
-		if (place->address && (pread(in->memory, now, n, place->address) != n ||
-				       memcmp(now, place->bytes, n)))
-			return error_format(ERROR_DENIED,
-					    "the code of process %d has changed meanwhile",
-					    target_pid(in->t));
-	}
-	return NULL;
-}
-
 static struct error *must_check write_jumps(struct injection *in)
 {
 	struct error *err = NULL;
@@ -532,6 +497,8 @@ static struct error *must_check write_jumps(struct injection *in)
 struct attach_step {
 	struct injection *in;
 	struct threads threads;
+	struct standstill_functions functions;
+	unsigned int patience; /* how often we may still let go of them to try again */
 };
 
 static struct error *must_check write_jumps_stopped(void *arg)
@@ -544,20 +511,26 @@ static struct error *must_check write_jumps_stopped(void *arg)
 	if (err)
 		return err;
 	fault_point("all-stopped");
-	err = check_places(in, &step->threads);
+	err = standstill_check(in->t, in->memory, &in->head, &step->threads);
+	if (!err && step->patience && standstill_in(in->t, &step->functions, &step->threads)) {
+		step->patience--;
+		err = &error_fault;
+	}
 	if (!err)
 		err = write_jumps(in);
 	threads_resume(&step->threads);
-	in->attach_ns = clock_now() - since;
+	since = clock_now() - since;
+	in->attach_ns = since > in->attach_ns ? since : in->attach_ns;
 	return err;
 }
 
 static struct error *must_check switch_on(struct injection *in)
 {
 	static const uint32_t enabled = 1;
-	struct attach_step step = {in, {.pid = target_pid(in->t)}};
+	struct attach_step step = {in, {.pid = target_pid(in->t)}, .patience = PATIENCE};
 	struct error *err = write_at(in, in->head.control, &enabled, sizeof(enabled));
 
+	standstill_functions(in->img, &in->head, in->layout.config.goid_late, &step.functions);
 	if (!err)
 		err = touch_code(in);
 	for (int i = 0; !err && i < STOP_TRIES; i++) {

@@ -1,0 +1,38 @@
+/* What is looked at while all threads of the target stand still, before the jumps are written. */
+#ifndef INJECT_STANDSTILL_H
+#define INJECT_STANDSTILL_H
+
+#include <stdbool.h>
+
+#include "agent/abi.h"
+#include "base/error.h"
+#include "image/image.h"
+#include "inject/stub.h"
+#include "inject/threads.h"
+#include "target/target.h"
+
+/* No thread is inside an instruction that will be replaced, and each is still what it was.
+ * ERROR_DENIED, ERROR_FAILED. */
+struct error *standstill_check(struct target *t, int memory, const struct code_head *head,
+			       const struct threads *threads) must_check;
+
+#define STANDSTILL_FUNCTIONS (HOOK_P_HANDOFF + 2)
+
+struct standstill_functions {
+	struct agent_range items[STANDSTILL_FUNCTIONS];
+	size_t count;
+};
+
+/*
+ * Those that change the state of a goroutine or a processor, and have a hook. Who is in there when
+ * the hook is put in changes it without telling: later it is found in a state to which nothing has
+ * led. `goid_late`: and newproc1, where a goroutine is before it has its goid.
+ */
+void standstill_functions(const struct image *img, const struct code_head *head, bool goid_late,
+			  struct standstill_functions *ret);
+
+/* A thread is in one of them, or in what one of them calls. */
+bool standstill_in(struct target *t, const struct standstill_functions *functions,
+		   const struct threads *threads);
+
+#endif

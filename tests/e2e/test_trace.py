@@ -133,6 +133,24 @@ def test_go_s_own_tracer_sees_the_same(targets, version, tmp_path):
     assert len(off) <= 0.01 * len(did), off
 
 
+@pytest.mark.parametrize("version", (OWN_TRACER[0], OWN_TRACER[-1]))
+def test_go_s_own_tracer_sees_the_same_sweeping(targets, version, tmp_path):
+    program = targets.start("counted", version, env={"GOGC": "20"})
+    own, ours = tmp_path / "own.trace", tmp_path / "ours.trace"
+    assert program.ask("garbage") == "ok"  # what is still to be swept was there before either
+    with tracing(program, ours) as t:
+        assert program.ask(f"trace {own}") == "ok"
+        assert program.ask("garbage") == "ok"
+        assert program.ask("end-trace") == "ok"
+    assert t.lost == 0, t.err
+    theirs, = gotrace.read(own, newer=True)
+    mine = gotrace.read_valid(ours)
+    seen, times = (trace["ranges"]["GC incremental sweep"] for trace in (mine, theirs))
+    # It is swept for a collection that ended before their trace began, and for making it, as well.
+    assert times > 10 and times <= seen <= times + 5
+    assert theirs["swept"] <= mine["swept"] <= 1.1 * theirs["swept"]
+
+
 def test_stacks_begin_where_the_goroutine_stood(targets, tmp_path):
     program = targets.start("counted")
     _, trace, _ = traced_work(program, tmp_path / "t.trace")

@@ -40,6 +40,7 @@ type result struct {
 	Tasks      map[string]int        `json:"tasks"`
 	Regions    map[string]int        `json:"regions"`
 	Logs       map[string]int        `json:"logs"`
+	Swept      uint64                `json:"swept"` // bytes
 	Reasons    map[string]int        `json:"reasons"`
 	Stacks     map[string][]string   `json:"stacks"` // one by kind of transition and reason
 	Switches   map[string]int        `json:"switches"`
@@ -105,6 +106,12 @@ func (r *result) event(ev *trace.Event) {
 		r.transition(ev)
 	case trace.EventRangeBegin, trace.EventRangeActive:
 		r.Ranges[ev.Range().Name]++
+	case trace.EventRangeEnd:
+		for _, a := range ev.RangeAttributes() {
+			if a.Name == "bytes swept" {
+				r.Swept += a.Value.Uint64()
+			}
+		}
 	case trace.EventMetric:
 		r.Metrics[ev.Metric().Name]++
 	case trace.EventLabel:

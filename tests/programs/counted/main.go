@@ -3,6 +3,7 @@
 // It prints "ready PID" and obeys lines on standard input:
 //
 //	work        does its work in new goroutines, and prints as JSON what each did, by its id
+//	garbage     makes some, from one collection to another; "ok"
 //	trace FILE  begins a trace of Go's own; "ok"
 //	end-trace   ends it; "ok"
 //	check       "ok N"
@@ -140,6 +141,25 @@ func work() {
 	wait.Wait()
 }
 
+// Sizes of small and large objects; most are garbage at once.
+func garbage() {
+	runtime.GC()
+	var wait sync.WaitGroup
+	for i := 0; i < 4; i++ {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			var keep [64][]byte
+			for n := 0; n < 6000; n++ {
+				keep[n*7%64] = make([]byte, 1<<(n%16))
+			}
+			runtime.KeepAlive(keep)
+		}()
+	}
+	wait.Wait()
+	runtime.GC()
+}
+
 func obey(line string, file **os.File) string {
 	words := strings.Fields(line)
 	switch words[0] {
@@ -148,6 +168,9 @@ func obey(line string, file **os.File) string {
 		work()
 		text, _ := json.Marshal(done)
 		return string(text)
+	case "garbage":
+		garbage()
+		return "ok"
 	case "trace":
 		var err error
 		if *file, err = os.Create(words[1]); err == nil {

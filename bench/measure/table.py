@@ -163,7 +163,11 @@ def tracing(cases):
             yield line("    " + name, *(value(modes[m][key][0]) for m in modes))
         yield line("    CPU per event: ns", "", *(spread(modes[m]["per_event"]) for m in modes if m != "nothing"))
         ours = modes["gospect"]
-        yield line("    bytes per event, lost events", "", f"{ours['bytes_per_event'][0]:.1f}, {ours['lost']}")
+        yield line("    events: million a second", "", *(f"{modes[m]['events_a_second'][0] / 1e6:.1f}"
+                                                         for m in ("gospect", "gospect without stacks")))
+        yield line("    lost events: %", "", *(f"{100 * modes[m]['lost_share']:.2f}"
+                                               for m in ("gospect", "gospect without stacks")))
+        yield line("    bytes per event", "", *(f"{modes[m]['bytes_per_event'][0]:.1f}" for m in modes if m != "nothing"))
         yield line("    gospect's CPU per million events: ms", "", spread(ours["own_ms"]))
         yield line("    longest stop of the target: ms", "", spread(ours["pause_ms"]))
 

@@ -12,7 +12,8 @@ from .build import Failed, say
 from .meter import Meter
 from .numbers import spread
 
-WORKLOADS = ("pingpong", "deep", "http", "yield")
+# In "flood" nothing but events happens, as many as there can be.
+WORKLOADS = ("pingpong", "deep", "http", "yield", "flood")
 PARKED = 1000
 MODES = ("nothing", "gospect", "gospect without stacks", "own")
 SETTLE = 0.4
@@ -56,14 +57,16 @@ class Gospect:
         if not found:
             raise Failed(f"gospect trace said: {words}")
         seconds, events, lost, pause = (float(x) for x in found.groups())
-        return {"events_a_second": events / seconds, "lost": lost, "pause_ms": pause,
+        return {"events_a_second": (events + lost) / seconds, "events": events, "lost": lost, "pause_ms": pause,
                 "bytes_per_event": os.path.getsize(self.out) / events, "own_ms": cpu / events}
 
 
 def take_slice(meter, tracer, milliseconds):
     tracer.start(meter)
+    began = time.monotonic()
     time.sleep(SETTLE)
     result = meter.ask(f"slice {milliseconds}")
+    result["traced_seconds"] = time.monotonic() - began
     result.update(tracer.stop(meter))
     seconds = result["wall_ns"] / 1e9
     result["throughput"] = result["ops"] / seconds
@@ -78,10 +81,14 @@ def summarize(slices):
     for mode, taken in slices.items():
         row = {key: spread([s[key] for s in taken]) for key in ("cpu_per_op", "throughput", "p999_us")}
         row["per_event"] = spread([(s["cpu_per_op"] - base) / events for s in taken])
-        for key in ("bytes_per_event", "own_ms", "pause_ms"):
+        for key in ("bytes_per_event", "own_ms", "pause_ms", "events_a_second"):
             if key in taken[0]:
                 row[key] = spread([s[key] for s in taken])
+        if mode == "own":
+            row["bytes_per_event"] = spread([s["bytes"] / (s["throughput"] * events * s["traced_seconds"])
+                                             for s in taken])
         row["lost"] = sum(int(s.get("lost", 0)) for s in taken)
+        row["lost_share"] = row["lost"] / max(row["lost"] + sum(s.get("events", 0) for s in taken), 1)
         modes[mode] = row
     return {"events_per_op": events, "modes": modes}
 

@@ -96,9 +96,12 @@ def test_settings_of_the_runtime_make_no_difference(hectic, env):
 def test_copies_of_a_traced_program_do_not_know_of_it(hectic, version):
     """Children of fork that become nobody else: the agent is in their code, its memory is not."""
     program = hectic(version, tracing.CGO, args=("-only=copies,births,garbage",))
+    process = tracing.start(program.pid, 60)
     before = json.loads(program.ask("counts"))["copies"]
-    tracing.probe(program.pid, 1).sound(version)
-    assert json.loads(program.ask("counts"))["copies"] > before + 5
+    wait_until(lambda: json.loads(program.ask("counts"))["copies"] > before + 5)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=20)
+    assert process.returncode == 0 and "illegal 0\n" in out, out
 
 
 @every_version((golang.OLDEST, "1.19.13", "1.23.12"))

@@ -91,6 +91,30 @@ func startPairs(w *workload, frames int) {
 	}
 }
 
+// A pair of goroutines for each processor, which give it to each other; a round is many times.
+func startFlood(w *workload) error {
+	for i := 0; i < runtime.GOMAXPROCS(0); i++ {
+		c := w.counter()
+		to, from := make(chan int), make(chan int)
+		go func() {
+			for v := range to {
+				from <- v
+			}
+		}()
+		go func() {
+			for n := 0; ; n++ {
+				c.round(n, func() {
+					for k := 0; k < 64; k++ {
+						to <- k
+						<-from
+					}
+				})
+			}
+		}()
+	}
+	return nil
+}
+
 // startYield is two goroutines a processor that do nothing but let the next one run.
 func startYield(w *workload) error {
 	for i := 0; i < 2*runtime.GOMAXPROCS(0); i++ {

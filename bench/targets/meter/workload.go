@@ -20,6 +20,7 @@ func startWorkload(name string) (*workload, error) {
 		"pingpong": startPingPong,
 		"deep":     startDeepPingPong,
 		"yield":    startYield,
+		"flood":    startFlood,
 	}[name]
 	if start == nil {
 		return nil, fmt.Errorf("no such workload: %s", name)

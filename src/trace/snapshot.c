@@ -276,9 +276,12 @@ static bool claim(struct map *map, uint64_t key)
 	return true;
 }
 
+/* Who runs without a processor is on its way into a system call, its processor given away already,
+ * or out of one (from Go 1.26 on): there is no such state. */
 static struct error *must_check add_state(struct states *s, const struct snapshot_goroutine *g)
 {
 	bool on_thread = g->status == TRACE_RUNNING || g->status == TRACE_IN_SYSCALL;
+	bool runs = g->status == TRACE_RUNNING && g->p != TRACE_NO_P;
 	struct trace_event ev = {.ns = 1, .m = g->m, .g = g->goid, .p = g->p};
 	struct error *err = NULL;
 
@@ -286,15 +289,15 @@ static struct error *must_check add_state(struct states *s, const struct snapsho
 		return NULL;
 	if (on_thread && g->p != TRACE_NO_P && claim(&s->ps, g->p)) {
 		ev.kind = TRACE_P_STATUS;
-		ev.arg = g->status == TRACE_RUNNING ? PROC_RUNNING : PROC_IN_SYSCALL;
+		ev.arg = runs ? PROC_RUNNING : PROC_IN_SYSCALL;
 		ev.g = 0;
 		err = add(s, &ev);
-	} else if (g->status == TRACE_RUNNING) {
+	} else if (runs) {
 		return NULL;
 	}
 	ev.kind = TRACE_G_STATUS;
 	ev.g = g->goid;
-	ev.arg = g->status;
+	ev.arg = on_thread && !runs ? TRACE_IN_SYSCALL : g->status;
 	ev.arg2 = g->start_pc;
 	return err ? err : add(s, &ev);
 }
@@ -308,10 +311,6 @@ static struct error *must_check add_told(struct states *s, const struct trace_ev
 
 	if (!goid || !claim(&s->told, goid) || !existed)
 		return NULL;
-	/* It was on its way into a system call, its processor given away already (from Go 1.26 on):
-	 * there is no such state. */
-	if (status == TRACE_RUNNING && ev->p == TRACE_NO_P)
-		g.status = TRACE_IN_SYSCALL;
 	if (read)
 		g.start_pc = s->snapshot->items[*read - 1].start_pc;
 	return add_state(s, &g);

@@ -186,7 +186,9 @@ static struct error *check(const struct report_file *file)
 				    "no goroutine in %s has the label %s (labels are in traces "
 				    "that gospect has made)",
 				    file->path, file->wish.key);
-	return error_format(ERROR_FAILED, "nothing in %s is under a function that --root matches",
+	return error_format(ERROR_FAILED,
+			    "nothing in %s is under a handler of net/http or gRPC, or under a "
+			    "function that --root matches",
 			    file->path);
 }
 

@@ -62,6 +62,7 @@ struct injection {
 	struct agent_shared *shared;
 	uint64_t lost;
 	uint64_t attach_ns;
+	uint64_t attached_at;
 };
 
 /* ---- before anything is written ---- */
@@ -516,6 +517,7 @@ static struct error *must_check write_jumps_stopped(void *arg)
 		step->patience--;
 		err = &error_fault;
 	}
+	in->attached_at = clock_now();
 	if (!err)
 		err = write_jumps(in);
 	threads_resume(&step->threads);
@@ -701,6 +703,11 @@ uint64_t inject_lost(const struct injection *in)
 uint64_t inject_attach_ns(const struct injection *in)
 {
 	return in->attach_ns;
+}
+
+uint64_t inject_attached_at(const struct injection *in)
+{
+	return in->attached_at;
 }
 
 uint64_t inject_detach_ns(const struct injection *in)

@@ -57,6 +57,9 @@ const struct strbuf *inject_left_out(const struct injection *in);
 /* Calls that found no slot, so far. */
 uint64_t inject_lost(const struct injection *in);
 
+/* When the first record could be written (CLOCK_MONOTONIC). */
+uint64_t inject_attached_at(const struct injection *in);
+
 /* How long all threads were stopped at once: to attach, and to detach (the longest). */
 uint64_t inject_attach_ns(const struct injection *in);
 uint64_t inject_detach_ns(const struct injection *in);

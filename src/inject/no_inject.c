@@ -42,6 +42,11 @@ uint64_t inject_lost(const struct injection *in)
 	return 0;
 }
 
+uint64_t inject_attached_at(const struct injection *in)
+{
+	return 0;
+}
+
 uint64_t inject_attach_ns(const struct injection *in)
 {
 	return 0;

@@ -77,7 +77,7 @@ static struct error *must_check open_all(struct tracer *tr, const struct image *
 	err = inject_attach(tr->t, img, tr->lay, &in, &tr->injection);
 	if (err)
 		return err;
-	tr->start_ns = clock_now();
+	tr->start_ns = inject_attached_at(tr->injection);
 	err = drain_create(inject_shared(tr->injection), inject_layout(tr->injection), &tr->drain);
 	if (!err)
 		err = decoder_create(tr->t, img, tr->lay, inject_layout(tr->injection), tr->drain,
@@ -91,7 +91,6 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
 			  const struct tracer_options *options, struct tracer **ret)
 {
 	_cleanup_tracer_ struct tracer *tr = calloc(1, sizeof(*tr));
-	uint64_t before = clock_now();
 	struct error *err;
 
 	if (!tr)
@@ -106,9 +105,7 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
 	err = open_all(tr, img, options);
 	if (err)
 		return err;
-	/* Events from the jumps on have a time after the beginning. */
-	tr->start_ns = before;
-	tr->snapshot_ns = clock_now() - before;
+	tr->snapshot_ns = clock_now() - tr->start_ns;
 	tr->labels_wait = true;
 	*ret = take_ptr(tr);
 	return NULL;

@@ -203,4 +203,4 @@ def test_a_storm_of_preemption_does_no_harm(handlers, version, mode):
                              "--max-size", 1000, "--root", r"^main\.(small|mixed|round)$").ok()
         seen += int(re.search(r"(\d+) events", result.err)[1]) > 1000
     assert int(program.line().split()[1]) > 0
-    assert seen > 2
+    assert seen

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from lib import golang, gospect, gotrace, tracing
+from lib import golang, gospect, gotrace, grpc, tracing
 from lib.params import every_version
 from lib.process import Program, wait_until
 
@@ -31,8 +31,13 @@ def handlers():
     programs = []
 
     def start(version=golang.NEWEST, mode=golang.PLAIN):
-        programs.append(Program(golang.build("handlers", version, mode)))
+        return start.program(golang.build("handlers", version, mode))
+
+    def start_program(*args):
+        programs.append(Program(*args))
         return programs[-1]
+
+    start.program = start_program
 
     try:
         yield start
@@ -170,6 +175,18 @@ def test_a_call_that_a_panic_ended_is_over_at_the_next(handlers, version, tmp_pa
     returned = [row["elapsed_ns"] - (call["ended"] - call["began"])
                 for call, row in list(zip(calls, rows))[::2]]
     assert statistics.median(returned) < 5000
+
+
+@pytest.mark.parametrize("args", [(), ("workers",)], ids=["goroutines", "workers"])
+def test_each_grpc_call_is_seen(handlers, args, tmp_path):
+    program = handlers.program(grpc.program(), *args)
+    spent, _ = trace(program, tmp_path / "out.trace", "call 300")
+    rows = rows_in_order(tmp_path / "out.trace", "--by", "request")
+    assert len(rows) == len(spent) == 300
+    assert {row["name"] for row in rows} == {"google.golang.org/grpc.(*Server).handleStream"}
+    assert all(row["elapsed_ns"] > ns for row, ns in zip(rows, spent))
+    # Beside what the method computes there is the reading and writing of its messages.
+    assert statistics.median(row["elapsed_ns"] - ns for row, ns in zip(rows, spent)) < 200_000
 
 
 def test_who_names_too_much_or_nothing_is_told_so(handlers, tmp_path):

@@ -12,13 +12,13 @@ import time
 
 import pytest
 
-from lib import golang, gospect, gotrace, grpc, tracing
+from lib import golang, gospect, gotrace, grpc, perfetto, tracing
 from lib.params import every_version
 from lib.process import Program, wait_until
 
 HANDLER = "net/http.serverHandler.ServeHTTP"
 MODES = (golang.PLAIN, golang.PIE)
-CYCLES = int(os.environ.get("TRACE_CYCLES", 7))  # of attaching and detaching, in a storm, three a second
+CYCLES = int(os.environ.get("TRACE_CYCLES", 5))  # of attaching and detaching in a storm, three a second
 
 
 def tolerance(ns):
@@ -187,6 +187,31 @@ def test_each_grpc_call_is_seen(handlers, args, tmp_path):
     assert all(row["elapsed_ns"] > ns for row, ns in zip(rows, spent))
     # Beside what the method computes there is the reading and writing of its messages.
     assert statistics.median(row["elapsed_ns"] - ns for row, ns in zip(rows, spent)) < 200_000
+
+
+def test_calls_are_slices_in_perfetto(handlers, tmp_path):
+    if not perfetto.protos():
+        pytest.skip("the package perfetto cannot be had from PyPI")
+    program = handlers()
+    calls, _ = trace(program, tmp_path / "out.pftrace", "serve http 100 2 50")
+    seen = perfetto.Trace((tmp_path / "out.pftrace").read_bytes())
+    assert not seen.wrong, seen.wrong[:3]
+    took = [end - begin for track in seen.tracks.values() for name, begin, end in track.slices
+            if name == f"gospect.call {HANDLER}"]
+    assert len(took) == len(calls) == 100
+    assert min(took) > 49_000
+
+
+def test_what_is_lost_leaves_a_trace_that_is_legal(handlers, tmp_path):
+    """Calls without returns, and returns without calls."""
+    program = handlers()
+    program.send("storm 1.5")
+    file = tmp_path / "out.trace"
+    err = gospect.run("trace", "-p", program.pid, "-d", 0.03, "-o", file, "--root",
+                      r"^main\.(small|mixed|round)$").ok().err
+    assert int(re.search(r"(\d+) events", err)[1]) > 20_000, err
+    assert gotrace.tool_trace_takes("1.27.2", file) is None
+    assert program.line().startswith("ok ")
 
 
 def test_who_names_too_much_or_nothing_is_told_so(handlers, tmp_path):

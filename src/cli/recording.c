@@ -200,9 +200,9 @@ static struct error *comment_on_cpu(struct profile *p, const struct wall_result 
 		err = profile_add_comment(
 			p,
 			"on-CPU stacks: %lu samples, %lu of no goroutine (scheduler), %lu unknown, "
-			"%lu truncated, %lu lost%s",
+			"%lu truncated, %lu lost, %lu with labels read later%s",
 			r->on_cpu.samples, r->on_cpu.scheduler, r->on_cpu.unknown,
-			r->on_cpu.truncated, r->on_cpu.lost,
+			r->on_cpu.truncated, r->on_cpu.lost, r->on_cpu.labels_late,
 			r->on_cpu.sees_kernel ? "" : "; time in the kernel not seen");
 	if (!err)
 		err = profile_add_comment(p, "gospect used %.2f %% of one core",

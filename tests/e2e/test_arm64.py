@@ -161,6 +161,17 @@ def test_running_stacks_end_at_the_start_function(start, record, version):
     assert whole / (total - nobodys - handlers) > 0.98
 
 
+@pytest.mark.skipif(not ALL, reason="make test-arm64 has it")
+@pytest.mark.parametrize("what, most", [("time", 0.02), ("alloc", 0.05)])
+def test_stacks_are_whole_across_the_vdso_and_the_system_stack(start, record, what, most):
+    program = start("switches", golang.NEWEST, golang.PLAIN, what)
+    profile = record(program, "--on-cpu", "-r", 100)
+    cut = profile.total("cpu", lambda sample: "[truncated]" in sample.stack)
+    assert cut <= most * profile.total("cpu")
+    if what == "time":
+        assert profile.time_in("__kernel_clock_gettime", "cpu") > 0
+
+
 # Core files
 
 @every_version(VERSIONS)

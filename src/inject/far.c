@@ -1,8 +1,11 @@
 #include "inject/far.h"
 
+#include <string.h>
+
 #define STEP 0x10000ull
 #define DISTANCE 0x100000ull /* from what is mapped */
-#define LOWEST 0x100000ull   /* above vm.mmap_min_addr */
+#define STACK_ROOM 0x40000000ull
+#define LOWEST 0x100000ull /* above vm.mmap_min_addr */
 #define HIGHEST (1ull << 47)
 
 /* A jump from there with that last byte leads to these addresses. */
@@ -32,13 +35,20 @@ static bool take_from(struct far *far, size_t page, const struct window *w,
 	return true;
 }
 
+/* Where the first thread's stack may grow to, nothing is to be in its way. */
+static uint64_t room_below(const struct target_map *map)
+{
+	return strcmp(map->path, "[stack]") || map->start < STACK_ROOM ? 0 : STACK_ROOM;
+}
+
 static bool is_free(const struct far *far, const struct target_maps *maps, uint64_t start)
 {
 	uint64_t end = start + CODE_PAGE_BYTES + DISTANCE;
 
 	start -= DISTANCE;
 	for (size_t i = 0; i < maps->count; i++)
-		if (maps->items[i].start < end && maps->items[i].end > start)
+		if (maps->items[i].start - room_below(&maps->items[i]) < end &&
+		    maps->items[i].end > start)
 			return false;
 	for (size_t i = 0; i < CODE_FAR_PAGES; i++)
 		if (far->pages[i] && far->pages[i] < end && far->pages[i] + CODE_PAGE_BYTES > start)

@@ -98,6 +98,8 @@ static void where_a_jump_leads_to_nothing_begins(void **state)
 	free(ends.returns);
 }
 
+static char none[] = "", stack[] = "[stack]";
+
 static struct code_place four_bytes(uint64_t address, uint8_t next)
 {
 	return (struct code_place){.address = address, .length = 4, .bytes = {1, 2, 3, 4, next}};
@@ -105,7 +107,7 @@ static struct code_place four_bytes(uint64_t address, uint8_t next)
 
 static void a_jump_keeps_the_byte_behind_it(void **state)
 {
-	struct target_map there[] = {{.start = 0x400000, .end = 0x900000}};
+	struct target_map there[] = {{.start = 0x400000, .end = 0x900000, .path = none}};
 	struct target_maps maps = {.items = there, .count = 1};
 	struct far far = {0};
 	struct code_place places[300];
@@ -130,7 +132,7 @@ static void a_jump_keeps_the_byte_behind_it(void **state)
 
 static void where_nothing_is_free_nothing_is_taken(void **state)
 {
-	struct target_map there[] = {{.start = 0x400000, .end = 0x80000000}};
+	struct target_map there[] = {{.start = 0x400000, .end = 0x80000000, .path = none}};
 	struct target_maps maps = {.items = there, .count = 1};
 	struct code_place place = four_bytes(AT, 0x5d), low = four_bytes(AT, 0xe8);
 	struct far far = {0};
@@ -139,6 +141,9 @@ static void where_nothing_is_free_nothing_is_taken(void **state)
 	assert_false(far_take(&far, &maps, &low, 1));
 	assert_int_equal(far.pages[0], 0);
 	there[0].start = 0x5df00000;
+	there[0].path = stack;
+	assert_false(far_take(&far, &maps, &place, 1)); /* it may grow */
+	there[0].path = none;
 	assert_true(far_take(&far, &maps, &place, 1));
 	assert_true(far.pages[0] < 0x5df00000 && far.pages[0] > 0x5d400000);
 }

@@ -43,7 +43,8 @@
 #define STOP_TRIES 200
 #define STOP_PAUSE_US 5000
 /* So often because a thread is where what it does would be told of by half. */
-#define PATIENCE 60
+#define PATIENCE 150
+#define PATIENCE_PAUSE_US 2000
 
 struct injection {
 	struct target *t;
@@ -536,6 +537,8 @@ static struct error *must_check switch_on(struct injection *in)
 	if (!err)
 		err = touch_code(in);
 	for (int i = 0; !err && i < STOP_TRIES; i++) {
+		unsigned int patience = step.patience;
+
 		err = surgery(write_jumps_stopped, &step);
 		if (err != &error_fault)
 			break;
@@ -544,7 +547,7 @@ static struct error *must_check switch_on(struct injection *in)
 			err = error_format(ERROR_FAILED,
 					   "a thread of process %d could not be stopped",
 					   target_pid(in->t));
-		usleep(STOP_PAUSE_US);
+		usleep(patience == step.patience ? STOP_PAUSE_US : PATIENCE_PAUSE_US);
 	}
 	threads_release(&step.threads);
 	fault_point("attached");

@@ -5,6 +5,9 @@
 #include <sys/user.h>
 #include <unistd.h>
 
+/* Of a stack, from the stack pointer on: more than a signal handler and its frame take. */
+#define HANDLER_WORDS 1024
+
 static bool in_the_middle(const struct code_head *head, uint64_t pc)
 {
 	for (unsigned int i = 0; i < head->place_count; i++) {
@@ -47,29 +50,67 @@ struct error *standstill_check(struct target *t, int memory, const struct code_h
 	return NULL;
 }
 
-static void add(struct standstill_functions *functions, const struct go_func *f)
+static void add(struct standstill_functions *functions, uint64_t start, uint64_t end)
 {
-	functions->items[functions->count++] = (struct agent_range){f->entry, f->end - f->entry};
+	functions->items[functions->count++] = (struct agent_range){start, end - start};
+}
+
+/* The last call of `called` in the function; its end: there is none. */
+static uint64_t last_call(const struct image *img, const struct go_func *f, uint64_t called)
+{
+	enum { CALL = 0xe8, CALL_BYTES = 5 };
+	size_t size = f->end - f->entry;
+	const uint8_t *code = image_bytes(img, f->entry, size);
+	int32_t distance;
+
+	for (size_t i = size; code && i-- > CALL_BYTES;) {
+		size_t at = i - CALL_BYTES;
+
+		memcpy(&distance, code + at + 1, sizeof(distance));
+		if (code[at] == CALL && f->entry + i + distance == called)
+			return f->entry + at;
+	}
+	return f->end;
 }
 
 void standstill_functions(const struct image *img, const struct code_head *head, bool goid_late,
 			  struct standstill_functions *ret)
 {
-	struct go_func f;
+	struct go_func f, changes;
 
 	ret->count = 0;
 	for (unsigned int i = 0; i <= HOOK_P_HANDOFF; i++)
 		if (head->places[i].address &&
 		    pclntab_find(&img->functions, head->places[i].address, &f))
-			add(ret, &f);
-	if (goid_late && pclntab_find_name(&img->functions, "runtime.newproc1", &f))
-		add(ret, &f);
+			add(ret, f.entry, f.end);
+	if (!goid_late || !pclntab_find_name(&img->functions, "runtime.casgstatus", &changes) ||
+	    !pclntab_find_name(&img->functions, "runtime.newproc1", &f))
+		return;
+	add(ret, last_call(img, &f, changes.entry), f.end);
 }
 
 static bool has(const struct standstill_functions *functions, uint64_t pc)
 {
 	for (size_t i = 0; i < functions->count; i++)
 		if (pc - functions->items[i].start < functions->items[i].size)
+			return true;
+	return false;
+}
+
+/* In a handler, at least the signal itself is blocked; the kernel has put the pc to which it
+ * returns on the stack. */
+static bool handler_returns_to(struct target *t, const struct standstill_functions *functions,
+			       pid_t thread, uint64_t sp)
+{
+	uint64_t mask = 0, words[HANDLER_WORDS];
+	size_t n = HANDLER_WORDS;
+
+	if (!ptrace(PTRACE_GETSIGMASK, thread, sizeof(mask), &mask) && !mask)
+		return false;
+	while (n && error_dropped(target_read(t, sp, words, n * sizeof(words[0]))))
+		n /= 2;
+	for (size_t i = 0; i < n; i++)
+		if (has(functions, words[i]))
 			return true;
 	return false;
 }
@@ -87,6 +128,8 @@ bool standstill_in(struct target *t, const struct standstill_functions *function
 			return true;
 		if (!error_dropped(target_read_u64(t, u.rbp + 8, &caller)) &&
 		    has(functions, caller))
+			return true;
+		if (handler_returns_to(t, functions, threads->items[i].id, u.rsp))
 			return true;
 	}
 	return false;

@@ -26,7 +26,7 @@ struct standstill_functions {
 /*
  * Those that change the state of a goroutine or a processor, and have a hook. Who is in there when
  * the hook is put in changes it without telling: later it is found in a state to which nothing has
- * led. `goid_late`: and newproc1, where a goroutine is before it has its goid.
+ * led. `goid_late`: and the end of newproc1, where a goroutine is before it has its goid.
  */
 void standstill_functions(const struct image *img, const struct code_head *head, bool goid_late,
 			  struct standstill_functions *ret);

@@ -57,7 +57,7 @@ def hectic():
 @every_version(ALL_VERSIONS)
 def test_every_version_is_traced_and_left_as_it_was(hectic, version):
     program = hectic(version)
-    probed = tracing.probe(program.pid, 1).sound(version)
+    probed = tracing.probe(program.pid, 1).sound()
     for kind in ("start", "block", "unblock", "create", "end", "yield", "syscall", "syscall_exit",
                  "p_start", "p_stop", "gc_begin", "gc_end", "stw_begin", "stw_end", "task_begin",
                  "region_begin", "log", "heap_alloc", "gomaxprocs", "sweep_begin", "sweep_end"):
@@ -72,7 +72,7 @@ def test_every_version_is_traced_and_left_as_it_was(hectic, version):
 @every_version()
 def test_every_build_is_traced_and_left_as_it_was(hectic, version, mode):
     program = hectic(version, mode)
-    probed = tracing.probe(program.pid, 0.5).sound(version)
+    probed = tracing.probe(program.pid, 0.5).sound()
     assert probed.counts["block"] > 0 and probed.counts["stacks"] > 5
     assert probed.counts["heap_alloc"] > 0
 
@@ -80,7 +80,7 @@ def test_every_build_is_traced_and_left_as_it_was(hectic, version, mode):
 @every_version(ALL_VERSIONS if LONG else [golang.NEWEST])
 def test_a_library_in_a_program_of_c_is_traced_and_left_as_it_was(hectic, version):
     program = hectic(version, tracing.SHARED)
-    probed = tracing.probe(program.pid, 0.5).sound(version)
+    probed = tracing.probe(program.pid, 0.5).sound()
     assert probed.counts["block"] > 0 and probed.counts["stacks"] > 5
 
 
@@ -111,7 +111,7 @@ def test_goroutines_made_on_all_processors_at_once_keep_their_numbers(hectic, ve
     program = hectic(version, tracing.CGO, args=("-only=births", "-each=12"),
                      env={"GOMAXPROCS": "6"})
     for _ in range(5):
-        probed = tracing.probe(program.pid, 0.2).sound(version)
+        probed = tracing.probe(program.pid, 0.2).sound()
         if not probed.counts["lost_records"]:
             break
     assert probed.counts["create"] > 10000 and not probed.counts["lost_records"], probed.out
@@ -122,7 +122,7 @@ def test_goroutines_made_on_all_processors_at_once_keep_their_numbers(hectic, ve
 def test_go_that_c_calls_is_traced(targets, version, args):
     program = Program(cgo.program(version), *args)
     targets.own.append(program)
-    probed = tracing.probe(program.pid, 0.5).sound(version)
+    probed = tracing.probe(program.pid, 0.5).sound()
     assert probed.counts["events"] > 10
     tracing.assert_untouched(program)
 
@@ -132,7 +132,7 @@ def test_go_that_c_calls_is_traced(targets, version, args):
 def test_attaching_and_detaching_many_times(hectic, version):
     program = hectic(version, tracing.CGO, args=() if LONG else ("-calm",))
     for i in range(CYCLES):
-        tracing.probe(program.pid, 0.02).sound(version)
+        tracing.probe(program.pid, 0.02).sound()
         if i % 10 == 9:
             tracing.assert_untouched(program)
 
@@ -158,7 +158,7 @@ def test_killed_anywhere_gospect_leaves_what_the_next_one_removes(hectic, versio
         if i % 2:
             tracing.clean(program.pid)
         else:
-            tracing.probe(program.pid, 0.05).sound(version)
+            tracing.probe(program.pid, 0.05).sound()
         tracing.assert_untouched(program)
 
 

@@ -50,16 +50,14 @@ class Probed:
         assert self.status == 0, f"exit status {self.status}: {self.err}"
         return self
 
-    def sound(self, version=golang.NEWEST):
-        """Goroutines did one thing after the other, unless records were lost. Up to Go 1.23, who is
-        just being made as the jumps are written has no goid yet when all are read: it is there
-        when it starts."""
+    def sound(self):
+        """Goroutines did one thing after the other, unless records were lost."""
         self.ok()
         assert self.counts["events"] > 0
         assert self.counts["backwards"] == 0
         if not self.counts["lost_records"]:
             assert self.counts["illegal"] == 0, self.out
-            assert self.counts["unannounced"] <= (golang.minor(version) < (1, 24)), self.out
+            assert self.counts["unannounced"] == 0, self.out
         return self
 
     def refused(self):

@@ -296,6 +296,9 @@ static struct error *finish(struct running_walk *w, enum walk_end end, struct ru
 {
 	struct error *err = NULL;
 
+	/* Old assembly uses the g register for anything (crypto/sha256 up to Go 1.20). */
+	if (!w->result.is_scheduler)
+		switch_find_goroutine(w, w->sp0);
 	if (end == CUT_OFF)
 		end = running_mark_cut(w);
 	if (end == OUT_OF_MEMORY)

@@ -28,9 +28,7 @@ static bool has_frame(const struct step *step)
 	return step->delta >= 8;
 }
 
-/* The goroutine that the thread works for now, when this address (0: where it has left it) is on
- * its stack: then it was the same when the sample was taken. */
-static bool find_goroutine(struct running_walk *w, uint64_t address)
+bool switch_find_goroutine(struct running_walk *w, uint64_t address)
 {
 	struct goroutine_place place;
 
@@ -104,7 +102,7 @@ static enum walk_end leave_systemstack(struct running_walk *w, const struct step
 				       bool *ret_moved)
 {
 	uint64_t fp = running_fp(w), sp;
-	bool found = find_goroutine(w, fp);
+	bool found = switch_find_goroutine(w, fp);
 
 	if (!fp && found && is_of_moment(w))
 		fp = record_of_sp(w, step, w->place.sp);
@@ -135,7 +133,7 @@ static enum walk_end leave_morestack(struct running_walk *w, bool *ret_moved)
 		return AT_END;
 	}
 	/* morestack of Go 1.27 has cleared fp. */
-	if (!find_goroutine(w, fp) || !w->place.sp)
+	if (!switch_find_goroutine(w, fp) || !w->place.sp)
 		return chain_take_behind_gap(w, chain_place(w, fp));
 	step = steps_at(&w->u->steps, w->place.pc);
 	if (!step)

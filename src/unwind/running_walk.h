@@ -139,6 +139,9 @@ enum walk_end chain_take_behind_gap(struct running_walk *w, size_t place);
  * *ret_moved: at another frame already, whose word is not pushed yet.
  */
 enum walk_end switch_follow(struct running_walk *w, const struct step *step, bool *ret_moved);
+/* The goroutine that the thread works for now, when this address (0: where it has left it) is on
+ * its stack: then it was the same when the sample was taken. False: that is not known. */
+bool switch_find_goroutine(struct running_walk *w, uint64_t address);
 /* Whether it has switched, or, of the innermost frame, may have. */
 bool switch_is_done(const struct running_walk *w, const struct step *step);
 

@@ -210,6 +210,22 @@ static void what_was_captured_needs_nothing_else(void **state)
 	assert_false(f->result.used_memory || f->result.used_chain || f->result.truncated);
 }
 
+static void assembly_may_use_the_g_register(void **state)
+{
+	struct fixture *f = *state;
+
+	make_goroutine(f);
+	push_frame(&f->goroutine, 24, made_pc(MIDDLE, false));
+	f->sample.g = G; /* for which the thread works, as it seems */
+	sample(f, &f->goroutine, SIZE_MAX, LEAF);
+	unwind(f);
+	assert_int_equal(f->result.g, G);
+	f->place.stack_lo += 0x100000;
+	f->place.stack_hi += 0x100000;
+	unwind(f);
+	assert_int_equal(f->result.g, 0);
+}
+
 /* On the thread's stack leaf runs, called by systemstack; its record is the goroutine's. */
 static void make_systemstack(struct fixture *f, int function)
 {
@@ -871,6 +887,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RUNNING_TEST(what_was_captured_needs_nothing_else),
+		RUNNING_TEST(assembly_may_use_the_g_register),
 		RUNNING_TEST(systemstack_leads_to_its_caller),
 		RUNNING_TEST(before_go_1_21_as_well),
 		RUNNING_TEST(a_goroutine_that_went_on_gives_no_callers),

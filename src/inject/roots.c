@@ -252,6 +252,9 @@ static struct error *must_check look_at_all(struct search *s)
 			err = look_at(s, &f);
 	if (!err)
 		err = check_matched(s);
+	if (s->lines > MAX_LINES)
+		strbuf_addf(&s->hooks->left_out, "%zu more functions are left out likewise\n",
+			    s->lines - MAX_LINES);
 	if (!err && s->hooks->left_out.failed)
 		err = &error_no_memory;
 	return err;

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "golayout/golayout.h"
 
+#define LOOKS 32 /* at what an M runs, of each M */
 #define PASSES 8
 #define FIRST_PAUSE_US 30 /* doubled after each pass */
 #define SAMPLES 16        /* goroutines looked at: the first half of them, and some of the rest */
@@ -383,20 +384,22 @@ static struct error *must_check check_threads(struct check *c, size_t count)
 	return mismatch(c, "m.procid", "the id of one of its threads", id);
 }
 
-/* Of the Ms that run a goroutine, one's goroutine must know it: they change all the time. */
+/* Of the Ms that run a goroutine, one's goroutine must know it. They change all the time, between
+ * coroutines some million times a second: so it is asked which it is until it is the same. */
 static struct error *must_check check_current(const struct check *c, const uint64_t *addresses,
 					      size_t count)
 {
 	const struct golayout_numbers *n = &c->lay->n;
 	struct error *err = NULL;
 
-	for (size_t i = 0; i < count; i++) {
-		uint64_t g = u64_at(c->buffer + i * n->m_size, n->m_curg);
+	for (size_t i = 0; i < count * LOOKS; i++) {
+		uint64_t m = addresses[i % count], g = 0;
 
-		if (!g)
+		if (!u64_at(c->buffer + i % count * n->m_size, n->m_curg) ||
+		    error_dropped(target_read_u64(c->t, m + n->m_curg, &g)) || !g)
 			continue;
 		error_destroy(err);
-		err = check_owned(c, "m.curg->m", g, addresses[i]);
+		err = check_owned(c, "m.curg->m", g, m);
 		if (!err)
 			return NULL;
 	}

@@ -5,6 +5,8 @@
 #include <sys/user.h>
 #include <unistd.h>
 
+#include "base/array.h"
+
 /* Of a stack, from the stack pointer on: more than a signal handler and its frame take. */
 #define HANDLER_WORDS 1024
 
@@ -50,6 +52,9 @@ struct error *standstill_check(struct target *t, int memory, const struct code_h
 	return NULL;
 }
 
+/* Here a goroutine waits, and is still its M's: as one that only pretends to (trace/snapshot.c). */
+static const char *const parking[] = {"runtime.park_m", "runtime.preemptPark"};
+
 static void add(struct standstill_functions *functions, uint64_t start, uint64_t end)
 {
 	functions->items[functions->count++] = (struct agent_range){start, end - start};
@@ -82,6 +87,9 @@ void standstill_functions(const struct image *img, const struct code_head *head,
 	for (unsigned int i = 0; i <= HOOK_P_HANDOFF; i++)
 		if (head->places[i].address &&
 		    pclntab_find(&img->functions, head->places[i].address, &f))
+			add(ret, f.entry, f.end);
+	for (size_t i = 0; i < ARRAY_SIZE(parking); i++)
+		if (pclntab_find_name(&img->functions, parking[i], &f))
 			add(ret, f.entry, f.end);
 	if (!goid_late || !pclntab_find_name(&img->functions, "runtime.casgstatus", &changes) ||
 	    !pclntab_find_name(&img->functions, "runtime.newproc1", &f))

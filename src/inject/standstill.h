@@ -16,7 +16,7 @@
 struct error *standstill_check(struct target *t, int memory, const struct code_head *head,
 			       const struct threads *threads) must_check;
 
-#define STANDSTILL_FUNCTIONS (HOOK_P_HANDOFF + 2)
+#define STANDSTILL_FUNCTIONS (HOOK_P_HANDOFF + 4)
 
 struct standstill_functions {
 	struct agent_range items[STANDSTILL_FUNCTIONS];
@@ -26,7 +26,8 @@ struct standstill_functions {
 /*
  * Those that change the state of a goroutine or a processor, and have a hook. Who is in there when
  * the hook is put in changes it without telling: later it is found in a state to which nothing has
- * led. `goid_late`: and the end of newproc1, where a goroutine is before it has its goid.
+ * led. So are those where a goroutine is parked. `goid_late`: and the end of newproc1, where a
+ * goroutine is before it has its goid.
  */
 void standstill_functions(const struct image *img, const struct code_head *head, bool goid_late,
 			  struct standstill_functions *ret);

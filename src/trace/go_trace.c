@@ -12,6 +12,10 @@
 #include "trace/label_text.h"
 #include "trace/symbols.h"
 
+/* Of the file's times: events that are a microsecond apart have one byte for that. Go's own is 25.
+ */
+#define TIME_UNIT_NS 8
+
 /* What the reader accepts at most. */
 enum { MAX_BATCH = 64 << 10, MAX_FRAMES = 128, MAX_STRING = 1024 };
 /* No single record is longer. */
@@ -57,6 +61,8 @@ struct trace_writer {
 	struct trace_symbols symbols;
 	uint64_t number;   /* of the generation */
 	uint64_t first_ns; /* of its first event; 0: none yet */
+	uint64_t first_time;
+	uint64_t last_time; /* of the last step */
 	struct strbuf bytes;
 	struct map batches; /* thread -> struct batch * */
 	struct used stacks;
@@ -100,12 +106,27 @@ static void add_varint(struct strbuf *sb, uint64_t value)
 	strbuf_add(sb, bytes, put_varint(bytes, value));
 }
 
-static void add_batch(struct trace_writer *t, uint64_t m, uint64_t ns, const struct strbuf *data)
+/*
+ * The time of a step, later than that of the step before. States said at once have one time: the
+ * reader keeps their order, and where a million are said what follows is not late for it.
+ */
+static uint64_t time_of(struct trace_writer *t, const struct trace_step *step)
+{
+	uint64_t time = step->ns / TIME_UNIT_NS + 1; /* none is 0 */
+	bool state = step->op == OP_GO_STATUS || step->op == OP_PROC_STATUS;
+
+	if (time <= t->last_time)
+		time = t->last_time + !state;
+	t->last_time = time;
+	return time;
+}
+
+static void add_batch(struct trace_writer *t, uint64_t m, uint64_t time, const struct strbuf *data)
 {
 	strbuf_addc(&t->bytes, BATCH);
 	add_varint(&t->bytes, t->number);
 	add_varint(&t->bytes, m);
-	add_varint(&t->bytes, ns);
+	add_varint(&t->bytes, time);
 	add_varint(&t->bytes, data->length);
 	strbuf_add(&t->bytes, data->data, data->length);
 	t->failed |= data->failed | t->bytes.failed;
@@ -119,7 +140,7 @@ static void flush_batch(struct trace_writer *t, struct batch *b)
 }
 
 /* The batch that a step of this thread goes into; NULL when there is no memory. */
-static struct batch *batch_of(struct trace_writer *t, const struct trace_step *step)
+static struct batch *batch_of(struct trace_writer *t, const struct trace_step *step, uint64_t time)
 {
 	/* The map cannot have the number that stands for no thread. */
 	uint64_t *place = map_at(&t->batches, step->m == TRACE_NO_M ? MAP_NO_KEY - 1 : step->m);
@@ -139,7 +160,7 @@ static struct batch *batch_of(struct trace_writer *t, const struct trace_step *s
 	if (b->bytes.length > MAX_BATCH - MAX_RECORD)
 		flush_batch(t, b);
 	if (!b->bytes.length)
-		b->began = b->last = step->ns;
+		b->began = b->last = time;
 	return b;
 }
 
@@ -258,7 +279,7 @@ static size_t part_of(const char *text, size_t most)
 	return n ? n : most;
 }
 
-static void write_log(struct trace_writer *t, struct batch *b, uint64_t ns, const char *category,
+static void write_log(struct trace_writer *t, struct batch *b, uint64_t time, const char *category,
 		      uint64_t message)
 {
 	uint32_t name = intern_string(&t->symbols.names, category);
@@ -267,16 +288,17 @@ static void write_log(struct trace_writer *t, struct batch *b, uint64_t ns, cons
 
 	t->failed |= name == INTERN_FAILED;
 	record[n++] = OP_LOG;
-	n += put_varint(record + n, ns - b->last);
+	n += put_varint(record + n, time - b->last);
 	record[n++] = 0;
 	n += put_varint(record + n, name_number(t, name));
 	n += put_varint(record + n, message);
 	record[n++] = 0;
 	strbuf_add(&b->bytes, record, n);
-	b->last = ns;
+	b->last = time;
 }
 
-static struct error *write_labels(struct trace_writer *t, const struct trace_step *step)
+static struct error *write_labels(struct trace_writer *t, const struct trace_step *step,
+				  uint64_t time)
 {
 	const char *text = intern_get(t->options.texts, step->arg[1]);
 	const char *category = LABELS_BY_ITSELF;
@@ -288,13 +310,13 @@ static struct error *write_labels(struct trace_writer *t, const struct trace_ste
 		begin = snprintf(part, sizeof(part), "%lu ", (unsigned long)step->arg[0]);
 	}
 	do {
-		struct batch *b = batch_of(t, step);
+		struct batch *b = batch_of(t, step, time);
 
 		if (!b)
 			return &error_no_memory;
 		n = part_of(text, LABELS_PART - begin);
 		memcpy(part + begin, text, n);
-		write_log(t, b, step->ns, category, message_number(t, part, begin + n));
+		write_log(t, b, time, category, message_number(t, part, begin + n));
 		text += n;
 		begin = 0;
 		category = LABELS_MORE;
@@ -305,23 +327,26 @@ static struct error *write_labels(struct trace_writer *t, const struct trace_ste
 static struct error *write_step(void *arg, const struct trace_step *step)
 {
 	struct trace_writer *t = arg;
-	struct batch *b = batch_of(t, step);
+	uint64_t time = time_of(t, step);
+	struct batch *b = batch_of(t, step, time);
 	const char *kinds = trace_op_arguments(step->op);
 	uint8_t record[1 + 5 * MAX_VARINT];
 	size_t n = 0;
 
 	if (!b)
 		return &error_no_memory;
-	if (!t->first_ns)
+	if (!t->first_ns) {
 		t->first_ns = step->ns;
+		t->first_time = time;
+	}
 	if (step->op == OP_LABELS)
-		return write_labels(t, step);
+		return write_labels(t, step, time);
 	record[n++] = step->op;
-	n += put_varint(record + n, step->ns - b->last);
+	n += put_varint(record + n, time - b->last);
 	for (size_t i = 0; kinds[i]; i++)
 		n += put_varint(record + n, argument(t, kinds[i], step->arg[i]));
 	strbuf_add(&b->bytes, record, n);
-	b->last = step->ns;
+	b->last = time;
 	return t->failed ? &error_no_memory : NULL;
 }
 
@@ -350,7 +375,7 @@ static void flush_table(struct trace_writer *t, struct strbuf *batch, uint8_t ki
 {
 	if (batch->length <= limit)
 		return;
-	add_batch(t, TRACE_NO_M, t->first_ns, batch);
+	add_batch(t, TRACE_NO_M, t->first_time, batch);
 	begin_table(batch, kind);
 }
 
@@ -427,15 +452,15 @@ static void add_strings(struct trace_writer *t)
 	flush_table(t, &batch, BATCH_STRINGS, 1);
 }
 
-/* Times are nanoseconds: the reader cuts off what is less after each event, so that ticks would
- * drift apart. */
+/* Times are in whole nanoseconds: the reader cuts off what is less after each event, so that ticks
+ * would drift apart. */
 static void add_frequency(struct trace_writer *t)
 {
 	_cleanup_strbuf_ struct strbuf batch = STRBUF_INIT;
 
 	strbuf_addc(&batch, FREQUENCY);
-	add_varint(&batch, 1000000000);
-	add_batch(t, TRACE_NO_M, t->first_ns, &batch);
+	add_varint(&batch, 1000000000 / TIME_UNIT_NS);
+	add_batch(t, TRACE_NO_M, t->first_time, &batch);
 }
 
 static void forget_generation(struct trace_writer *t)

@@ -126,6 +126,30 @@ struct error *tracing_begin(struct tracing *t, const struct subject *s)
 	return trace_model_create(&sink, &t->model);
 }
 
+/*
+ * Small ones when there is not much room: the one that does not fit any more is lost. But each says
+ * anew what everybody is doing: with a million goroutines that is 16 MB, and as much has to follow.
+ */
+static bool is_complete(const struct tracing *t, uint64_t ns)
+{
+	size_t part = t->options.max_size * (1 << 20) / 8;
+	size_t room = part < GENERATION_BYTES ? part : GENERATION_BYTES;
+
+	if (room < t->stated)
+		room = t->stated;
+	return ns - t->generation_ns >= GENERATION_NS ||
+	       t->options.format->size(t->writer) >= t->stated + room;
+}
+
+static struct error *must_check new_generation(struct tracing *t, uint64_t ns)
+{
+	struct error *err = trace_model_new_generation(t->model, ns);
+
+	t->generation_ns = ns;
+	t->stated = t->options.format->size(t->writer);
+	return err;
+}
+
 static struct error *add_events(struct tracing *t, const struct trace_batch *batch)
 {
 	struct error *err = NULL;
@@ -134,11 +158,8 @@ static struct error *add_events(struct tracing *t, const struct trace_batch *bat
 		const struct trace_event *ev = &batch->events[i];
 
 		t->last_ns = ev->ns;
-		if (ev->ns - t->generation_ns >= GENERATION_NS ||
-		    t->options.format->size(t->writer) >= GENERATION_BYTES) {
-			t->generation_ns = ev->ns;
-			err = trace_model_new_generation(t->model, ev->ns);
-		}
+		if (is_complete(t, ev->ns))
+			err = new_generation(t, ev->ns);
 		if (!err)
 			err = trace_model_add(t->model, ev);
 	}
@@ -163,10 +184,9 @@ static bool is_over(const struct tracing *t, uint64_t began)
 /* What is in memory, as it is now: a reader wants complete generations. */
 static struct error *write_flight(struct tracing *t)
 {
-	struct error *err = trace_model_new_generation(t->model, t->last_ns);
+	struct error *err = new_generation(t, t->last_ns);
 
 	write_requested = 0;
-	t->generation_ns = t->last_ns;
 	if (!err)
 		err = trace_file_write(t->file);
 	if (!err)
@@ -248,6 +268,11 @@ static struct error *end(struct tracing *t, struct error *err)
 	if (!err)
 		err = t->options.format->finish(t->writer);
 	any = t->file && trace_file_began(t->file);
+	if (!err && t->file && t->full && !any)
+		err = error_format(ERROR_FAILED,
+				   "nothing is written: what the program did within a second takes "
+				   "more than %g MB; give a larger --max-size",
+				   t->options.max_size);
 	if (any)
 		failed = trace_file_commit(t->file);
 	if (err && !failed && any)

@@ -30,6 +30,7 @@ struct tracing {
 	struct trace_writer *writer;
 	struct trace_file *file;
 	uint64_t generation_ns; /* when it began */
+	size_t stated;          /* bytes that say what everybody was doing then */
 	uint64_t last_ns;       /* of the last event; then when the target was left alone */
 	bool full;
 };

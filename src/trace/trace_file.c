@@ -64,11 +64,17 @@ static struct error *append(struct trace_file *file, const void *bytes, size_t s
 	return err;
 }
 
+static struct error *append_header(struct trace_file *file)
+{
+	return append(file, file->header, file->options.header_size);
+}
+
+/* Standard output gets nothing before there is something. */
 static struct error *open_stream(struct trace_file *file)
 {
 	struct error *err = outfile_open_growing(file->path, &file->out);
 
-	return err ? err : append(file, file->header, file->options.header_size);
+	return err || !strcmp(file->path, "-") ? err : append_header(file);
 }
 
 struct error *trace_file_open(const struct trace_file_options *options, struct trace_file **ret)
@@ -137,11 +143,15 @@ static struct error *remember(struct trace_file *file, const void *bytes, size_t
 
 struct error *trace_file_add(struct trace_file *file, const void *bytes, size_t size, uint64_t ns)
 {
+	struct error *err = NULL;
+
 	if (file->options.flight_ns)
 		return remember(file, bytes, size, ns);
 	if (!file->began)
 		file->began = ns;
-	return append(file, bytes, size);
+	if (!file->size)
+		err = append_header(file);
+	return err ? err : append(file, bytes, size);
 }
 
 bool trace_file_is_full(const struct trace_file *file, size_t size)

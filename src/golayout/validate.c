@@ -14,7 +14,9 @@
 #include "base/cleanup.h"
 #include "golayout/golayout.h"
 
-#define LOOKS 32 /* at what an M runs, of each M */
+/* At what Ms run: 0.3 s at most, when it is a refusal. */
+#define LOOKS 100
+#define LOOK_PAUSE_US 3000
 #define PASSES 8
 #define FIRST_PAUSE_US 30 /* doubled after each pass */
 #define SAMPLES 16        /* goroutines looked at: the first half of them, and some of the rest */
@@ -384,24 +386,41 @@ static struct error *must_check check_threads(struct check *c, size_t count)
 	return mismatch(c, "m.procid", "the id of one of its threads", id);
 }
 
-/* Of the Ms that run a goroutine, one's goroutine must know it. They change all the time, between
- * coroutines some million times a second: so it is asked which it is until it is the same. */
-static struct error *must_check check_current(const struct check *c, const uint64_t *addresses,
-					      size_t count)
+/* Whether the goroutine of one of the Ms knows it; without an error also when none has a goroutine.
+ */
+static struct error *must_check look_at_current(const struct check *c, const uint64_t *addresses,
+						size_t count)
 {
 	const struct golayout_numbers *n = &c->lay->n;
 	struct error *err = NULL;
 
-	for (size_t i = 0; i < count * LOOKS; i++) {
-		uint64_t m = addresses[i % count], g = 0;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t m = addresses[i], g = 0;
 
-		if (!u64_at(c->buffer + i % count * n->m_size, n->m_curg) ||
+		if (!u64_at(c->buffer + i * n->m_size, n->m_curg) ||
 		    error_dropped(target_read_u64(c->t, m + n->m_curg, &g)) || !g)
 			continue;
 		error_destroy(err);
 		err = check_owned(c, "m.curg->m", g, m);
 		if (!err)
 			return NULL;
+	}
+	return err;
+}
+
+/*
+ * Between coroutines that changes some million times a second, and a thread that has to wait for a
+ * processor may be in the midst of it: so one is looked at until it has gone on.
+ */
+static struct error *must_check check_current(const struct check *c, const uint64_t *addresses,
+					      size_t count)
+{
+	struct error *err = look_at_current(c, addresses, count);
+
+	for (int i = 0; err && target_pid(c->t) && i < LOOKS; i++) {
+		error_destroy(err);
+		usleep(LOOK_PAUSE_US);
+		err = look_at_current(c, addresses, count);
 	}
 	return err;
 }

@@ -1,0 +1,67 @@
+/* One call of a hook, and how it reads the target's memory. Part of the agent: agent.c alone has
+ * it. */
+#ifndef AGENT_CALL_H
+#define AGENT_CALL_H
+
+#include "agent/abi.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define NOINLINE static __attribute__((noinline))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+enum { G_RUNNABLE = 1, G_RUNNING, G_SYSCALL, G_WAITING, G_DEAD = 6, G_SCAN = 0x1000 };
+
+/* One call of the hook. */
+struct call {
+	struct agent_slot *slot;
+	const struct agent_config *config;
+	struct agent_shared *shared;
+	const struct agent_registers *r;
+	uint64_t g; /* who runs: g0 or a goroutine */
+	uint64_t m;
+	uint64_t sp; /* at the patched place */
+	uint64_t bp; /* of the patched function's frame */
+	uint32_t hook;
+};
+
+INLINE uint64_t word(uint64_t base, uint32_t offset)
+{
+	return *(const volatile uint64_t *)(base + offset);
+}
+
+INLINE void set_word(uint64_t base, uint32_t offset, uint64_t value)
+{
+	*(volatile uint64_t *)(base + offset) = value;
+}
+
+INLINE uint32_t half(uint64_t base, uint32_t offset)
+{
+	return *(const volatile uint32_t *)(base + offset);
+}
+
+INLINE uint8_t byte(uint64_t base, uint32_t offset)
+{
+	return *(const volatile uint8_t *)(base + offset);
+}
+
+INLINE uint64_t clock(void)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
+	return (uint64_t)high << 32 | low;
+}
+
+INLINE int in_range(const struct agent_range *range, uint64_t pc)
+{
+	return pc - range->start < range->size;
+}
+
+/* To where the patched function returns. */
+INLINE uint64_t return_address(const struct call *c)
+{
+	return word(c->bp, 8);
+}
+
+#endif

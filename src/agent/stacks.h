@@ -1,0 +1,250 @@
+/*
+ * The stack of a goroutine as frame pointers tell it, and its number in the table that gospect
+ * reads. Part of the agent: agent.c alone has it, all of it inline or its own.
+ */
+#ifndef AGENT_STACKS_H
+#define AGENT_STACKS_H
+
+#include "agent/call.h"
+
+NOINLINE uint32_t stack_store(struct agent_slot *s, struct agent_shared *sh,
+			      struct agent_stack *entry, uint32_t id, uint32_t n)
+{
+	uint64_t at = __atomic_fetch_add(&sh->arena_used, n + 1, __ATOMIC_RELAXED);
+	uint64_t *arena = (uint64_t *)((uint64_t)sh + sh->arena_offset);
+
+	__atomic_fetch_add(&sh->stacks, 1, __ATOMIC_RELAXED);
+	if (at + n + 1 > sh->arena_words) {
+		s->stacks_lost++;
+		return 0;
+	}
+	arena[at] = n;
+	for (uint32_t i = 0; i < n; i++)
+		arena[at + 1 + i] = s->words[i];
+	__atomic_store_n(&entry->offset, at + 1, __ATOMIC_RELEASE);
+	return id;
+}
+
+/* Each word times a number of its own: none waits for the one before. */
+INLINE uint64_t hash_of(const uint64_t *words, uint32_t n)
+{
+	uint64_t hash = n, factor = 0x9e3779b97f4a7c15ull;
+
+	for (uint32_t i = 0; i < n; i++) {
+		hash += words[i] * factor;
+		factor *= 0xd1342543de82ef95ull;
+	}
+	hash ^= hash >> 32;
+	hash *= 0xff51afd7ed558ccdull;
+	return (hash ^ hash >> 29) | 1;
+}
+
+/* The number of the stack in slot->words; 0 when the table has no room for it. */
+NOINLINE uint32_t stack_intern(struct agent_slot *s, struct agent_shared *sh, uint32_t n)
+{
+	struct agent_stack *table = (struct agent_stack *)((uint64_t)sh + sh->table_offset);
+	uint64_t hash = hash_of(s->words, n);
+	uint32_t at = hash >> 32;
+
+	for (uint32_t probe = 0; probe < AGENT_MAX_PROBES; probe++, at++) {
+		struct agent_stack *entry = &table[at &= AGENT_TABLE_SLOTS - 1];
+		uint64_t seen = __atomic_load_n(&entry->hash, __ATOMIC_ACQUIRE);
+
+		if (LIKELY(seen == hash))
+			return at + 1;
+		if (seen)
+			continue;
+		if (sh->stacks > AGENT_TABLE_SLOTS / 4 * 3)
+			break;
+		if (__atomic_compare_exchange_n(&entry->hash, &seen, hash, 0, __ATOMIC_ACQ_REL,
+						__ATOMIC_ACQUIRE))
+			return stack_store(s, sh, entry, at + 1, n);
+		if (seen == hash)
+			return at + 1;
+	}
+	s->stacks_lost++;
+	return 0;
+}
+
+/* Follows the frame pointers of g's stack, above `low`, from the frame at bp on; `n` words are
+ * there already. */
+NOINLINE uint32_t walk(struct agent_slot *s, const struct agent_config *k, uint32_t n, uint64_t bp,
+		       uint64_t low, uint64_t g)
+{
+	uint64_t *words = s->words, high = word(g, k->g_stack_hi);
+
+	while (bp >= low && bp <= high - 16 && !(bp & 7)) {
+		uint64_t pc = word(bp, 8);
+
+		if (!pc)
+			break;
+		if (n >= k->depth) {
+			words[n++] = word(g, k->g_startpc) | AGENT_WORD_CUT;
+			break;
+		}
+		words[n++] = pc;
+		low = bp + 16;
+		bp = word(bp, 0);
+	}
+	return n;
+}
+
+INLINE struct agent_guess *guess_for(struct agent_slot *s, uint64_t pc, uint64_t height)
+{
+	uint64_t hash = (pc << 20 ^ height) * 0x9e3779b97f4a7c15ull;
+
+	return &s->guesses[(hash >> 56) & (AGENT_GUESSES - 2)];
+}
+
+/* The frames from bp on are as in the guess, which is for a stack of the same height: so none lies
+ * outside of this one. */
+INLINE int guess_holds(const struct agent_guess *e, const struct agent_config *k, uint64_t bp)
+{
+	uint64_t wrong = 0, at = bp;
+	uint32_t i = 0;
+
+	for (; i + 1 < e->count; i++) {
+		uint64_t next = bp + e->frames[i + 1].offset;
+
+		wrong |= word(at, 0) ^ next;
+		wrong |= (word(at, 8) - k->text) ^ e->frames[i].pc;
+		at = next;
+	}
+	wrong |= (word(at, 8) - k->text) ^ e->frames[i].pc;
+	wrong |= word(at, 0) ^
+		 (e->frames[i + 1].offset == UINT32_MAX ? 0 : bp + e->frames[i + 1].offset);
+	return !wrong;
+}
+
+/* Keeps what was walked from bp on: the words behind the first `n` are its frames'. */
+NOINLINE void guess_keep(struct agent_slot *s, const struct agent_config *k, uint32_t n,
+			 uint32_t count, uint64_t bp, uint64_t height, uint32_t stack)
+{
+	struct agent_guess *e = guess_for(s, s->words[n - 1], height) + (s->guess_turn++ & 1);
+	uint64_t at = bp;
+
+	if (!stack || count - n < 1 || count - n >= AGENT_GUESS_FRAMES ||
+	    s->words[count - 1] & AGENT_WORD_CUT)
+		return;
+	e->pc = 0;
+	for (uint32_t i = 0; i < count - n; i++) {
+		uint64_t pc = s->words[n + i] - k->text;
+
+		if (pc >> 32 || at - bp >= UINT32_MAX)
+			return;
+		e->frames[i].pc = pc;
+		e->frames[i].offset = at - bp;
+		at = word(at, 0);
+	}
+	if (at && at - bp >= height)
+		return;
+	e->frames[count - n].offset = at ? at - bp : UINT32_MAX;
+	e->count = count - n;
+	e->height = height;
+	e->stack = stack;
+	e->pc = s->words[n - 1];
+}
+
+/* The number of the stack whose first `n` words are there, and whose frames begin at bp. */
+INLINE uint32_t stack_from(struct agent_slot *s, struct agent_shared *sh, uint32_t n, uint64_t bp,
+			   uint64_t low, uint64_t g)
+{
+	const struct agent_config *k = &sh->config;
+	uint64_t high = word(g, k->g_stack_hi), height = high - bp;
+	uint32_t count, stack;
+	int inside = bp >= low && bp <= high - 16 && !(bp & 7);
+
+	if (LIKELY(inside)) {
+		const struct agent_guess *e = guess_for(s, s->words[n - 1], height);
+
+		for (uint32_t way = 0; way < 2; way++, e++)
+			if (LIKELY(e->pc == s->words[n - 1] && e->height == height) &&
+			    guess_holds(e, k, bp))
+				return e->stack;
+	}
+	count = walk(s, k, n, bp, low, g);
+	stack = stack_intern(s, sh, count);
+	if (inside)
+		guess_keep(s, k, n, count, bp, height, stack);
+	return stack;
+}
+
+/*
+ * The first words of a goroutine that was preempted, where frame pointers leave out a caller: in
+ * the prologue of a function, and by a signal in a function without a frame. The word at the stack
+ * pointer goes with them: gospect knows whether it is the caller.
+ */
+NOINLINE uint32_t preempted_words(uint64_t *words, const struct agent_config *k, uint64_t g,
+				  uint64_t *bp)
+{
+	uint64_t pc = word(g, k->g_sched_pc), frame = *bp;
+	uint64_t low = word(g, k->g_sched_sp), high = word(g, k->g_stack_hi);
+
+	words[0] = pc;
+	if (in_range(&k->gosched, pc))
+		return 1;
+	if (!in_range(&k->async_preempt2, pc)) {
+		words[1] = word(low, 0) | AGENT_WORD_AT_SP;
+		return 2;
+	}
+	for (uint32_t n = 1; n < 3; n++) {
+		if (frame < low || frame > high - 24 || frame & 7)
+			return n;
+		words[n] = word(frame, 8);
+		if (n == 2)
+			words[3] = word(frame, 16) | AGENT_WORD_AT_SP;
+		low = frame + 16;
+		frame = word(frame, 0);
+		*bp = frame;
+	}
+	return 4;
+}
+
+/* Of the goroutine g, which is not running any more but for the scheduler: from where it left. */
+NOINLINE uint32_t stack_of_parked(struct agent_slot *s, struct agent_shared *sh, uint64_t g)
+{
+	const struct agent_config *k = &sh->config;
+	uint64_t pc = word(g, k->g_sched_pc), low = word(g, k->g_sched_sp);
+	uint32_t n = 1;
+
+	if (!k->depth)
+		return 0;
+	s->words[0] = pc;
+	if (pc == k->systemstack_switch)
+		s->words[n++] = word(low, 0) | AGENT_WORD_AT_SP;
+	return stack_from(s, sh, n, word(g, k->g_sched_bp), low, g);
+}
+
+NOINLINE uint32_t stack_of_preempted(struct agent_slot *s, struct agent_shared *sh, uint64_t g)
+{
+	const struct agent_config *k = &sh->config;
+	uint64_t bp = word(g, k->g_sched_bp);
+	uint32_t n;
+
+	if (!k->depth)
+		return 0;
+	n = preempted_words(s->words, k, g, &bp);
+	return stack_intern(s, sh, walk(s, k, n, bp, word(g, k->g_sched_sp), g));
+}
+
+/* Of who runs on this thread. */
+INLINE uint32_t stack_of_runner(const struct call *c)
+{
+	const struct agent_config *k = c->config;
+	uint64_t curg = word(c->m, k->m_curg);
+	uint32_t state;
+
+	if (!curg || !k->depth)
+		return 0;
+	if (UNLIKELY(curg == c->g)) {
+		c->slot->words[0] = return_address(c);
+		return stack_intern(c->slot, c->shared,
+				    walk(c->slot, k, 1, word(c->bp, 0), c->sp, curg));
+	}
+	state = half(curg, k->g_status) & ~G_SCAN;
+	if (state != G_RUNNING && state != G_SYSCALL)
+		return 0;
+	return stack_of_parked(c->slot, c->shared, curg);
+}
+
+#endif

@@ -43,7 +43,7 @@
 #define STOP_TRIES 200
 #define STOP_PAUSE_US 5000
 /* So often because a thread is where what it does would be told of by half. */
-#define PATIENCE 150
+#define PATIENCE 50
 #define PATIENCE_PAUSE_US 2000
 
 struct injection {

@@ -9,6 +9,8 @@
 
 /* Of a stack, from the stack pointer on: more than a signal handler and its frame take. */
 #define HANDLER_WORDS 1024
+/* The segment of 64-bit code (asm/segment.h: __USER_CS). */
+#define USER_CS 0x33
 
 static bool in_the_middle(const struct code_head *head, uint64_t pc)
 {
@@ -105,8 +107,12 @@ static bool has(const struct standstill_functions *functions, uint64_t pc)
 	return false;
 }
 
-/* In a handler, at least the signal itself is blocked; the kernel has put the pc to which it
- * returns on the stack. */
+/*
+ * In a handler, at least the signal itself is blocked; the kernel has put the registers to which it
+ * returns on the stack: rip, eflags, and cs as the lowest of four (asm/sigcontext.h).
+ * A thread with blocked signals need not be in a handler: the calls under which it waits do not
+ * count.
+ */
 static bool handler_returns_to(struct target *t, const struct standstill_functions *functions,
 			       pid_t thread, uint64_t sp)
 {
@@ -117,8 +123,8 @@ static bool handler_returns_to(struct target *t, const struct standstill_functio
 		return false;
 	while (n && error_dropped(target_read(t, sp, words, n * sizeof(words[0]))))
 		n /= 2;
-	for (size_t i = 0; i < n; i++)
-		if (has(functions, words[i]))
+	for (size_t i = 0; i + 2 < n; i++)
+		if ((words[i + 2] & 0xffff) == USER_CS && has(functions, words[i]))
 			return true;
 	return false;
 }

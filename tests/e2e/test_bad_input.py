@@ -261,7 +261,7 @@ def spoiled_word(source, value):
 
 @NEEDS_ROOT
 @pytest.mark.time_limit(90)
-@pytest.mark.parametrize("stopped", golang.VERSIONS, indirect=True)
+@pytest.mark.parametrize("stopped", golang.SLOW_VERSIONS, indirect=True)
 @pytest.mark.parametrize("share", [0.001, 0.01, 0.2, 1.0])
 def test_memory_that_is_garbage(stopped, share):
     program, memory = stopped

@@ -90,7 +90,7 @@ def test_a_running_goroutine_is_counted_under_its_start_function(split, tmp_path
     for sample in running:
         # What it was started with is a wrapper around a call with arguments.
         assert sample.stack[-1] == "runtime/pprof.Do" or "gowrap" in sample.stack[-1]
-        assert sample.stack[0] == "[running]" or "main.burn" in sample.stack
+        assert sample.stack[0] == "[running]" or "main.burner" in sample.stack
 
 
 def test_a_pprof_profile_says_what_it_is(split, tmp_path):

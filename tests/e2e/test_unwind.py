@@ -86,7 +86,7 @@ def record(program, method, tmp_path, *args):
     return profile
 
 
-@every_version()
+@every_version(golang.SLOW_VERSIONS)
 def test_of_what_runs_frame_pointers_lose_the_caller_of_a_leaf(targets, tmp_path, version):
     """golang/go#73753: main.leaf has no frame, so the register leads to its caller's record, and
     that to the caller's caller. The other two have main.work."""
@@ -103,7 +103,7 @@ def test_of_what_runs_frame_pointers_lose_the_caller_of_a_leaf(targets, tmp_path
         assert (lost > right) if method == "fp" else (lost < 0.01 * right), (method, wrong[:5])
 
 
-@every_version()
+@every_version(golang.SLOW_VERSIONS)
 def test_whose_time_it_is_does_not_depend_on_the_method(targets, tmp_path, version):
     """main.burn's goroutine is there all the time: all of that is in stacks that begin there."""
     program = targets.start("callers", version)

@@ -239,7 +239,8 @@ static void many_are_read_together(void **state)
 	assert_int_equal(goroutine_set_stats(set)->torn, 0);
 	for (size_t i = 0; i < 400; i++)
 		assert_string_equal(function_of(seen[i].stack, 0), "main.leaf");
-	assert_true(runtime.reads < 400 / 8);
+	/* How many at once depends on how long they take; one by one, it would be 800. */
+	assert_true(runtime.reads < 400 / 2);
 }
 
 static const struct seen *seen_with(uint64_t goid)

@@ -103,7 +103,7 @@ def exact_waits(request, row):
                for name in WAITS if name in request["did"])
 
 
-@every_version()
+@every_version(golang.SLOW_VERSIONS)
 def test_each_request_did_what_it_says(targets, version, tmp_path):
     program = targets.start("requests", version)
     file = tmp_path / "out.trace"

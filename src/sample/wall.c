@@ -26,10 +26,15 @@ enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 }
 #define MOST_URGENT 0.05
 /* The first look is not later. */
 #define MOST_DELAY_NS 100000000u
-/* The burst of a first full pass is paid off over the recording, or so many seconds of it. */
-#define BURST_HORIZON 10.0
+/* What a recording costs once is paid off over its duration, or that is taken to be so many
+ * seconds. */
+#define LEAST_HORIZON 3.0
+#define MOST_HORIZON 10.0
 /* The debt of so many ticks stops looks; a larger one is paid off beside them. */
 #define DEBT_TICKS 5
+/* Samples of what runs are taken out after so many ticks: their ring is full in half a second, and
+ * memory that belongs to them goes on. */
+#define MOST_LEFT_OUT 4
 /* CPU time that is enough for any look; the next tick takes away what is left of it. */
 #define ENOUGH_NS 1e15
 
@@ -54,7 +59,9 @@ struct wall_sampler {
 	uint64_t charged; /* CPU time of this process that was taken from the tokens */
 
 	uint64_t period; /* the next tick's */
-	uint64_t earned; /* when tokens were earned last */
+	uint64_t earned; /* until when tokens were earned */
+	int left_out;    /* ticks that were slept through, one after the other */
+	bool drawn;      /* the next tick may look, see draw_look() */
 	uint64_t told;   /* when progress was told last */
 	bool ahead;      /* of others, see get_ahead() */
 	bool paused;
@@ -193,7 +200,7 @@ static double horizon(const struct wall_sampler *s)
 {
 	double duration = s->options.duration;
 
-	return duration > 0 && duration < BURST_HORIZON ? duration : BURST_HORIZON;
+	return duration > 0 ? fmin(fmax(duration, LEAST_HORIZON), MOST_HORIZON) : MOST_HORIZON;
 }
 
 /* What was used before it was earned, in seconds, is missing from what is earned until the horizon;
@@ -257,6 +264,7 @@ static struct error *begin_rotation(struct wall_sampler *s, uint64_t began, bool
 	if (!err)
 		err = estimate_begin_rotation(&s->estimate, began, count, !unlimited(s));
 	s->next = 0;
+	s->drawn = false;
 	s->rotation_tick = s->result.ticks;
 	return err;
 }
@@ -339,7 +347,7 @@ static bool may_begin(struct wall_sampler *s)
 		return false;
 	if (!s->result.ticks || unlimited(s))
 		return true;
-	return s->estimate.unit_count == 1 ? draw_look(s) : s->tokens > 0;
+	return s->estimate.unit_count == 1 ? s->drawn || draw_look(s) : s->tokens > 0;
 }
 
 static struct error *visit_affordable(struct wall_sampler *s)
@@ -436,6 +444,27 @@ static void sleep_until(struct wall_sampler *s, uint64_t moment)
 			break;
 }
 
+/*
+ * To wake up costs CPU too, on some virtual machines as much as a look at all goroutines (65 us). A
+ * tick that could not look is therefore slept through: what will have been earned by then is known.
+ */
+static bool is_worth_waking(struct wall_sampler *s, uint64_t moment)
+{
+	earn(s, moment - s->earned, 1e9 / s->options.hz);
+	s->earned = moment;
+	if (unlimited(s) || !s->result.ticks || s->left_out == MOST_LEFT_OUT ||
+	    s->options.run_queue)
+		return true;
+	s->drawn = may_begin(s);
+	return s->drawn || (s->next < s->estimate.unit_count && affordable(s));
+}
+
+static void leave_out(struct wall_sampler *s)
+{
+	s->result.ticks++;
+	s->left_out++;
+}
+
 /* Sleeps until the tick of the next period or a later one, at a random moment of it; those that are
  * over by now are left out. False: there is none. */
 static bool sleep_until_tick(struct wall_sampler *s, uint64_t end)
@@ -452,9 +481,12 @@ static bool sleep_until_tick(struct wall_sampler *s, uint64_t end)
 			return false;
 		}
 		moment = from + fmin(room, end - from) * estimate_random(&s->estimate);
-		if (moment >= now)
+		if (moment < now)
+			s->result.missed++;
+		else if (is_worth_waking(s, moment))
 			break;
-		s->result.missed++;
+		else
+			leave_out(s);
 	}
 	sleep_until(s, moment);
 	s->period++;
@@ -501,16 +533,15 @@ struct error *wall_sampler_step(struct wall_sampler *s, bool *ret_more)
 	struct error *err;
 	uint64_t now;
 
+	if (s->paused)
+		s->charged = clock_cpu();
+	charge(s);
+	defer_debt(s);
 	*ret_more = !*s->options.stop && sleep_until_tick(s, end) && !*s->options.stop;
 	if (!*ret_more)
 		return NULL;
+	s->left_out = 0;
 	now = clock_now();
-	if (s->paused)
-		s->charged = clock_cpu();
-	earn(s, now - s->earned, 1e9 / s->options.hz);
-	charge(s);
-	defer_debt(s);
-	s->earned = now;
 	err = tick(s, now);
 	tell_progress(s, now);
 	if (s->result.ticks == 1 || s->paused)

@@ -1,5 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/unit_test.h"
@@ -113,6 +114,18 @@ static void in_debt_no_time_is_lost(void **state)
 	}
 }
 
+/* Who may not look does not wake up for it. */
+static void in_debt_ticks_are_slept_through(void **state)
+{
+	struct rusage before, after;
+
+	getrusage(RUSAGE_SELF, &before);
+	run(&(struct wall_options){.hz = 200, .duration = 0.5, .budget = 0.00001});
+	getrusage(RUSAGE_SELF, &after);
+	assert_in_range(wall_sampler_result(sampler)->ticks, 50, 100);
+	assert_in_range(after.ru_nvcsw - before.ru_nvcsw, 10, 40);
+}
+
 static void open_in_steps(void)
 {
 	static const struct wall_options options = {.hz = 200,
@@ -208,6 +221,7 @@ int main(void)
 		WALL_TEST(all_time_that_passed_is_credited_once),
 		WALL_TEST(a_change_ends_the_time_of_what_was),
 		WALL_TEST(in_debt_no_time_is_lost),
+		WALL_TEST(in_debt_ticks_are_slept_through),
 		WALL_TEST(a_lap_tells_what_was_seen_since_the_one_before),
 		WALL_TEST(a_goroutine_stands_since_it_came_there),
 		WALL_TEST(one_goroutine_may_be_asked_for),

@@ -44,5 +44,7 @@ long target_status_number(pid_t pid, const char *name);
 
 /* The letter of its state ('S', 'Z' ...); 0 when there is no such process. */
 char target_state(pid_t pid);
+/* Whether it is a thread of the kernel, which has no program and never had one. */
+bool target_is_kernel_thread(pid_t pid);
 
 #endif

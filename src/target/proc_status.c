@@ -6,6 +6,9 @@
 #include "base/cleanup.h"
 #include "target/ops.h"
 
+/* Of the flags that are the ninth field of /proc/PID/stat (Linux, include/linux/sched.h). */
+#define PF_KTHREAD 0x00200000
+
 bool target_status_line(pid_t pid, const char *name, char *value, size_t size)
 {
 	_cleanup_fclose_ FILE *f = NULL;
@@ -35,6 +38,22 @@ char target_state(pid_t pid)
 	char value[128];
 
 	return target_status_line(pid, "State", value, sizeof(value)) ? value[0] : 0;
+}
+
+bool target_is_kernel_thread(pid_t pid)
+{
+	_cleanup_fclose_ FILE *f = NULL;
+	char path[32], text[512], *name_end;
+	unsigned int flags;
+	size_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
+	text[n] = '\0';
+	name_end = strrchr(text, ')');
+	return name_end && sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
+	       flags & PF_KTHREAD;
 }
 
 /* Its ids in each pid namespace, the outermost first, behind one another with tabs. */

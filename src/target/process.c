@@ -33,11 +33,19 @@ struct process {
 	uint64_t entry; /* an address that is mapped as long as the program is */
 };
 
+/* Who is dying has lost its memory, and with it its program's name, before its state says so
+ * (Linux, kernel/exit.c: do_exit); who called exec has the new memory before it leaves the old one
+ * (fs/exec.c: exec_mmap). */
+static bool has_program(const struct process *p)
+{
+	char byte;
+
+	return readlinkat(p->proc_fd, "exe", &byte, 1) >= 0 || errno == EACCES || errno == EPERM;
+}
+
 static struct error *process_gone(const struct process *p)
 {
-	char state = target_state(p->base.pid);
-
-	if (state && state != 'Z' && state != 'X')
+	if (has_program(p))
 		return error_format(ERROR_GONE,
 				    "process %d became another program (it called exec)",
 				    p->base.pid);
@@ -294,12 +302,10 @@ static struct error *read_entry(struct process *p)
 	return error_format(ERROR_FAILED, "process %d has no entry point in its auxv", p->base.pid);
 }
 
-/* A zombie has no program any more, a thread of the kernel never had one. */
+/* Who dies has no program any more, a thread of the kernel never had one. */
 static struct error *no_exe(const struct process *p)
 {
-	char state = target_state(p->base.pid);
-
-	if (!state || state == 'Z' || state == 'X')
+	if (!target_is_kernel_thread(p->base.pid))
 		return error_format(ERROR_GONE, "process %d has exited", p->base.pid);
 	return error_format(ERROR_NOT_GO, "process %d is a thread of the kernel, not a Go program",
 			    p->base.pid);

@@ -67,6 +67,47 @@ static void process_that_ends_is_gone(void **state)
 	assert_int_equal(read->code, ERROR_GONE);
 }
 
+/* One that takes a while from the end of its memory to the end of itself. */
+static pid_t start_child_with_files(void)
+{
+	int pipes[2];
+	pid_t pid;
+
+	assert_int_equal(pipe(pipes), 0);
+	pid = fork();
+	if (!pid) {
+		for (int i = 0; i < 900; i++)
+			dup2(pipes[0], 100 + i);
+		if (write(pipes[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	assert_int_equal(read(pipes[0], &(char){0}, 1), 1);
+	close(pipes[0]);
+	close(pipes[1]);
+	return pid;
+}
+
+static void process_that_is_dying_has_not_called_exec(void **state)
+{
+	for (int i = 0; i < 20; i++) {
+		_cleanup_target_ struct target *t = NULL;
+		_cleanup_error_ struct error *gone = NULL, *opened = NULL;
+		struct target *again = NULL;
+		pid_t pid = start_child_with_files();
+
+		assert_null(target_open_process(pid, &t));
+		kill(pid, SIGKILL);
+		while (!(gone = target_check(t)))
+			;
+		opened = target_open_process(pid, &again);
+		end_child(pid);
+		assert_non_null(strstr(gone->message, "has exited"));
+		assert_non_null(opened);
+		assert_int_equal(opened->code, ERROR_GONE);
+	}
+}
+
 static void process_that_calls_exec_is_gone_too(void **state)
 {
 	_cleanup_target_ struct target *t = NULL;
@@ -154,6 +195,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(process_reads_ranges_in_order_and_stops_at_a_hole),
 		cmocka_unit_test(process_that_ends_is_gone),
+		cmocka_unit_test(process_that_is_dying_has_not_called_exec),
 		cmocka_unit_test(process_that_calls_exec_is_gone_too),
 		cmocka_unit_test(no_such_process_is_said),
 		cmocka_unit_test(maps_hold_our_own_code),

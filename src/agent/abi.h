@@ -156,7 +156,7 @@ struct agent_root_place {
 /* Field offsets and whatever else the hooks have to know; written before the agent runs. */
 struct agent_config {
 	uint32_t g_m, g_stack_hi, g_sched_sp, g_sched_pc, g_sched_bp, g_status, g_goid;
-	uint32_t g_waitreason, g_startpc, g_preempt, g_coroarg, g_coroexit;
+	uint32_t g_waitreason, g_startpc, g_coroarg, g_coroexit;
 	uint32_t m_procid, m_curg, m_p, m_vdso_sp, m_vdso_pc;
 	uint32_t p_id, p_goidcache, p_goidcacheend, p_gc_worker_mode, coro_gp;
 	uint32_t depth;           /* frames of a stack, at most; 0: none */
@@ -170,7 +170,7 @@ struct agent_config {
 	uint64_t text;
 	uint64_t systemstack_switch;
 	struct agent_range park_m, coroswitch_m, entersyscallblock, assist, retake, for_each_p;
-	struct agent_range exitsyscall_no_p, gosched, async_preempt2;
+	struct agent_range exitsyscall_no_p, gosched, gosched_m, goschedguarded_m, async_preempt2;
 	struct agent_range cache_span, deduct_sweep_credit, reclaim, sweepone, reclaim_chunk;
 	/* Addresses of the patched instructions. */
 	uint64_t places[HOOKS + AGENT_MAX_ROOT_PLACES];

@@ -235,15 +235,24 @@ INLINE void on_ready(const struct call *c, uint64_t g)
 	record(c, RECORD_UNBLOCK, 2, goid(c, g), stack, 0);
 }
 
+/* goschedImpl was called for runtime.Gosched. (A goroutine that calls that may be about to be
+ * preempted, so its g.preempt does not tell.) */
+INLINE int by_itself(const struct call *c)
+{
+	uint64_t caller = word(word(c->bp, 0), 8);
+
+	return in_range(&c->config->gosched_m, caller) ||
+	       in_range(&c->config->goschedguarded_m, caller);
+}
+
 NOINLINE void on_runnable(const struct call *c, uint64_t g)
 {
 	const struct agent_config *k = c->config;
-	int preempted = byte(g, k->g_preempt);
 
 	if (in_range(&k->exitsyscall_no_p, return_address(c)))
 		record_rare(c, RECORD_SYSCALL_NO_P, 1, goid(c, g), 0, 0);
 	else
-		record_rare(c, preempted ? RECORD_PREEMPT : RECORD_YIELD, 2, goid(c, g),
+		record_rare(c, by_itself(c) ? RECORD_YIELD : RECORD_PREEMPT, 2, goid(c, g),
 			    stack_of_preempted(c->slot, c->shared, g), 0);
 }
 

@@ -233,6 +233,8 @@ static void fill_ranges(const struct image *img, struct agent_config *c)
 		c->for_each_p = range_of(img, "runtime.forEachP");
 	c->exitsyscall_no_p = range_of(img, "runtime.exitsyscallNoP");
 	c->gosched = range_of(img, "runtime.Gosched");
+	c->gosched_m = range_of(img, "runtime.gosched_m");
+	c->goschedguarded_m = range_of(img, "runtime.goschedguarded_m");
 	c->async_preempt2 = range_of(img, "runtime.asyncPreempt2");
 	c->cache_span = range_of(img, "runtime.(*mcentral).cacheSpan");
 	c->deduct_sweep_credit = range_of(img, "runtime.deductSweepCredit");
@@ -253,7 +255,6 @@ static void fill_offsets(const struct golayout_numbers *n, struct agent_config *
 	c->g_goid = n->g_goid;
 	c->g_waitreason = n->g_waitreason;
 	c->g_startpc = n->g_startpc;
-	c->g_preempt = n->g_preempt;
 	c->g_coroarg = n->g_coroarg;
 	c->g_coroexit = n->g_coroexit;
 	c->m_procid = n->m_procid;

@@ -12,9 +12,10 @@
 #include "trace/label_text.h"
 #include "trace/symbols.h"
 
-/* Of the file's times: events that are a microsecond apart have one byte for that. Go's own is 25.
- */
-#define TIME_UNIT_NS 8
+/* Of the file's times, much as Go's own (64 ticks of the processor's clock): events that are 4 us
+ * apart have one byte for that. No two have the same time, so more than 31 million events a second
+ * would be late; gospect cannot follow those. */
+#define TIME_UNIT_NS 32
 
 /* What the reader accepts at most. */
 enum { MAX_BATCH = 64 << 10, MAX_FRAMES = 128, MAX_STRING = 1024 };
@@ -30,12 +31,6 @@ enum {
 	FREQUENCY = 8,
 };
 
-/* Numbers of the one-frame stacks of functions where goroutines start; those of stacks are below.
- */
-#define START_STACKS (1ull << 32)
-/* Numbers of strings that one generation alone uses; those of names are below. */
-#define MESSAGES (1ull << 33)
-
 /* Bytes of a message, goid and all. */
 #define LABELS_PART 1000
 
@@ -47,10 +42,14 @@ struct batch {
 	struct strbuf bytes;
 };
 
-/* The numbers that a generation uses, each once. */
+/* The numbers that a generation uses, each once, with the id that it has there: in the order of
+ * their first use, so that what is used most has short ones. */
 struct used {
-	uint64_t *since; /* by number: the generation that uses it, or used it last */
-	size_t since_capacity;
+	struct use {
+		uint64_t generation; /* that uses it, or used it last */
+		uint32_t id;
+	} * uses; /* by number */
+	size_t use_capacity;
 	uint32_t *numbers;
 	size_t count;
 	size_t capacity;
@@ -67,8 +66,11 @@ struct trace_writer {
 	struct map batches; /* thread -> struct batch * */
 	struct used stacks;
 	struct used names;
-	struct map used_starts; /* pc -> number of its stack */
+	struct map used_starts; /* pc -> id of its stack, of one frame */
+	uint32_t stack_ids;     /* that the generation has given, to stacks and starts */
 	struct intern messages; /* of this generation */
+	struct used used_messages;
+	uint32_t string_ids; /* to names and messages */
 	size_t message_bytes;
 	uint32_t *text_names; /* number of a text -> of its name; 0: not known yet */
 	size_t text_capacity;
@@ -164,31 +166,34 @@ static struct batch *batch_of(struct trace_writer *t, const struct trace_step *s
 	return b;
 }
 
-static void use(struct trace_writer *t, struct used *used, uint32_t number)
+/* The number's id; *ids is the last that was given. */
+static uint32_t use(struct trace_writer *t, struct used *used, uint32_t number, uint32_t *ids)
 {
-	if (!array_reserve(&used->since, &used->since_capacity, (size_t)number + 1) ||
+	struct use *use;
+
+	if (!array_reserve(&used->uses, &used->use_capacity, (size_t)number + 1) ||
 	    !array_reserve(&used->numbers, &used->capacity, used->count + 1)) {
 		t->failed = true;
-		return;
+		return 0;
 	}
-	if (used->since[number] == t->number)
-		return;
-	used->since[number] = t->number;
-	used->numbers[used->count++] = number;
+	use = &used->uses[number];
+	if (use->generation != t->number) {
+		*use = (struct use){t->number, ++*ids};
+		used->numbers[used->count++] = number;
+	}
+	return use->id;
 }
 
 static void used_release(struct used *used)
 {
-	free(used->since);
+	free(used->uses);
 	free(used->numbers);
 }
 
 /* A string of the trace: functions, files and the texts of events, all in one table. */
-static uint64_t name_number(struct trace_writer *t, uint32_t number)
+static uint32_t name_id(struct trace_writer *t, uint32_t number)
 {
-	if (number)
-		use(t, &t->names, number);
-	return number;
+	return number ? use(t, &t->names, number, &t->string_ids) : 0;
 }
 
 static uint32_t make_name(struct trace_writer *t, uint32_t text)
@@ -202,30 +207,27 @@ static uint32_t make_name(struct trace_writer *t, uint32_t text)
 	return 0;
 }
 
-static uint64_t text_number(struct trace_writer *t, uint32_t text)
+static uint32_t text_id(struct trace_writer *t, uint32_t text)
 {
 	if (!text)
 		return 0;
 	if (text == TRACE_TEXT_LOST)
-		return name_number(t, make_name(t, text));
+		return name_id(t, make_name(t, text));
 	if (!array_reserve(&t->text_names, &t->text_capacity, (size_t)text + 1)) {
 		t->failed = true;
 		return 0;
 	}
 	if (!t->text_names[text])
 		t->text_names[text] = make_name(t, text);
-	return name_number(t, t->text_names[text]);
+	return name_id(t, t->text_names[text]);
 }
 
-static uint64_t stack_number(struct trace_writer *t, uint64_t number)
+static uint32_t stack_id(struct trace_writer *t, uint64_t number)
 {
-	if (!number || !t->options.depth)
-		return 0;
-	use(t, &t->stacks, number);
-	return number;
+	return number && t->options.depth ? use(t, &t->stacks, number, &t->stack_ids) : 0;
 }
 
-static uint64_t start_number(struct trace_writer *t, uint64_t pc)
+static uint32_t start_id(struct trace_writer *t, uint64_t pc)
 {
 	uint64_t *place;
 
@@ -239,7 +241,7 @@ static uint64_t start_number(struct trace_writer *t, uint64_t pc)
 		return 0;
 	}
 	if (!*place)
-		*place = START_STACKS + t->used_starts.count;
+		*place = ++t->stack_ids;
 	return *place;
 }
 
@@ -247,24 +249,24 @@ static uint64_t argument(struct trace_writer *t, char kind, uint64_t value)
 {
 	switch (kind) {
 	case 't':
-		return text_number(t, value);
+		return text_id(t, value);
 	case 'k':
-		return stack_number(t, value);
+		return stack_id(t, value);
 	case 'f':
-		return start_number(t, value);
+		return start_id(t, value);
 	default:
 		return value;
 	}
 }
 
-static uint64_t message_number(struct trace_writer *t, const char *text, size_t length)
+static uint32_t message_id(struct trace_writer *t, const char *text, size_t length)
 {
 	size_t before = t->messages.count;
 	uint32_t number = intern_bytes(&t->messages, text, length);
 
 	t->message_bytes += t->messages.count > before ? length + MAX_VARINT : 0;
 	t->failed |= number == INTERN_FAILED;
-	return number ? MESSAGES + number : 0;
+	return number ? use(t, &t->used_messages, number, &t->string_ids) : 0;
 }
 
 /* Bytes of the text that fit, up to the end of a character. */
@@ -290,7 +292,7 @@ static void write_log(struct trace_writer *t, struct batch *b, uint64_t time, co
 	record[n++] = OP_LOG;
 	n += put_varint(record + n, time - b->last);
 	record[n++] = 0;
-	n += put_varint(record + n, name_number(t, name));
+	n += put_varint(record + n, name_id(t, name));
 	n += put_varint(record + n, message);
 	record[n++] = 0;
 	strbuf_add(&b->bytes, record, n);
@@ -316,7 +318,7 @@ static struct error *write_labels(struct trace_writer *t, const struct trace_ste
 			return &error_no_memory;
 		n = part_of(text, LABELS_PART - begin);
 		memcpy(part + begin, text, n);
-		write_log(t, b, time, category, message_number(t, part, begin + n));
+		write_log(t, b, time, category, message_id(t, part, begin + n));
 		text += n;
 		begin = 0;
 		category = LABELS_MORE;
@@ -379,17 +381,17 @@ static void flush_table(struct trace_writer *t, struct strbuf *batch, uint8_t ki
 	begin_table(batch, kind);
 }
 
-static void add_stack(struct trace_writer *t, struct strbuf *batch, uint64_t number,
+static void add_stack(struct trace_writer *t, struct strbuf *batch, uint32_t id,
 		      const struct trace_frame *frames, size_t count)
 {
 	flush_table(t, batch, BATCH_STACKS, MAX_BATCH - MAX_RECORD);
 	strbuf_addc(batch, STACK);
-	add_varint(batch, number);
+	add_varint(batch, id);
 	add_varint(batch, count);
 	for (size_t i = 0; i < count; i++) {
 		add_varint(batch, frames[i].pc);
-		add_varint(batch, name_number(t, frames[i].function));
-		add_varint(batch, name_number(t, frames[i].file));
+		add_varint(batch, name_id(t, frames[i].function));
+		add_varint(batch, name_id(t, frames[i].file));
 		add_varint(batch, frames[i].line);
 	}
 }
@@ -403,7 +405,7 @@ static void add_numbered_stack(struct trace_writer *t, struct strbuf *batch, uin
 	if (!trace_symbols_stack(&t->symbols, &stack, frames, max, &count))
 		t->failed = true;
 	else
-		add_stack(t, batch, number, frames, count);
+		add_stack(t, batch, stack_id(t, number), frames, count);
 }
 
 static void add_stacks(struct trace_writer *t)
@@ -427,16 +429,25 @@ static void add_stacks(struct trace_writer *t)
 	flush_table(t, &batch, BATCH_STACKS, 1);
 }
 
-static void add_string(struct trace_writer *t, struct strbuf *batch, uint64_t number,
-		       const char *text)
+static void add_string(struct trace_writer *t, struct strbuf *batch, uint32_t id, const char *text)
 {
 	size_t length = strnlen(text, MAX_STRING);
 
 	flush_table(t, batch, BATCH_STRINGS, MAX_BATCH - MAX_RECORD);
 	strbuf_addc(batch, STRING);
-	add_varint(batch, number);
+	add_varint(batch, id);
 	add_varint(batch, length);
 	strbuf_add(batch, text, length);
+}
+
+static void add_used_strings(struct trace_writer *t, struct strbuf *batch, const struct used *used,
+			     const struct intern *strings)
+{
+	for (size_t i = 0; i < used->count; i++) {
+		uint32_t number = used->numbers[i];
+
+		add_string(t, batch, used->uses[number].id, intern_get(strings, number));
+	}
 }
 
 static void add_strings(struct trace_writer *t)
@@ -444,11 +455,8 @@ static void add_strings(struct trace_writer *t)
 	_cleanup_strbuf_ struct strbuf batch = STRBUF_INIT;
 
 	begin_table(&batch, BATCH_STRINGS);
-	for (size_t i = 0; i < t->names.count; i++)
-		add_string(t, &batch, t->names.numbers[i],
-			   intern_get(&t->symbols.names, t->names.numbers[i]));
-	for (size_t i = 1; i < t->messages.count; i++)
-		add_string(t, &batch, MESSAGES + i, intern_get(&t->messages, i));
+	add_used_strings(t, &batch, &t->names, &t->symbols.names);
+	add_used_strings(t, &batch, &t->used_messages, &t->messages);
 	flush_table(t, &batch, BATCH_STRINGS, 1);
 }
 
@@ -465,7 +473,8 @@ static void add_frequency(struct trace_writer *t)
 
 static void forget_generation(struct trace_writer *t)
 {
-	t->stacks.count = t->names.count = 0;
+	t->stacks.count = t->names.count = t->used_messages.count = 0;
+	t->stack_ids = t->string_ids = 0;
 	map_release(&t->used_starts);
 	intern_release(&t->messages);
 	t->message_bytes = 0;
@@ -517,6 +526,7 @@ static void destroy(struct trace_writer *t)
 	forget_generation(t);
 	used_release(&t->stacks);
 	used_release(&t->names);
+	used_release(&t->used_messages);
 	free(t->text_names);
 	strbuf_release(&t->bytes);
 	trace_symbols_release(&t->symbols);

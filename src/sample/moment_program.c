@@ -71,16 +71,22 @@ static void set_field(struct bpf_code *c, int field, int32_t value)
 	bpf_store(c, 8, BUFFER, field, 1);
 }
 
+/* R0 points to what the map has for the 4 bytes of register `key`. */
+static void look_up(struct bpf_code *c, int map, int key, int otherwise)
+{
+	bpf_store(c, 4, FRAME, -4, key);
+	bpf_copy(c, 2, FRAME);
+	bpf_add(c, 2, -4);
+	bpf_set_map(c, 1, map);
+	bpf_call(c, BPF_FUNC_map_lookup_elem);
+	bpf_jump_if(c, BPF_JEQ, 0, 0, otherwise);
+}
+
 static void find_buffer(struct bpf_code *c, const struct moment_program *p)
 {
 	bpf_copy(c, CONTEXT, 1);
 	bpf_set(c, 1, 0);
-	bpf_store(c, 4, FRAME, -4, 1);
-	bpf_copy(c, 2, FRAME);
-	bpf_add(c, 2, -4);
-	bpf_set_map(c, 1, p->buffers);
-	bpf_call(c, BPF_FUNC_map_lookup_elem);
-	bpf_jump_if(c, BPF_JEQ, 0, 0, DONE);
+	look_up(c, p->buffers, 1, DONE);
 	bpf_copy(c, BUFFER, 0);
 }
 
@@ -90,12 +96,7 @@ static void find_m(struct bpf_code *c, const struct moment_program *p, const str
 	const struct interrupted *regs = &interrupted[machine];
 
 	bpf_call(c, BPF_FUNC_get_current_pid_tgid);
-	bpf_store(c, 4, FRAME, -4, 0);
-	bpf_copy(c, 2, FRAME);
-	bpf_add(c, 2, -4);
-	bpf_set_map(c, 1, p->threads);
-	bpf_call(c, BPF_FUNC_map_lookup_elem);
-	bpf_jump_if(c, BPF_JEQ, 0, 0, BY_REGISTER);
+	look_up(c, p->threads, 0, BY_REGISTER);
 	bpf_load(c, 8, MACHINE, 0, 0);
 	bpf_jump(c, HAVE_M);
 

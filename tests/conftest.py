@@ -11,7 +11,7 @@ import pytest
 
 sys.dont_write_bytecode = True
 
-from lib import arm64, golang, gospect
+from lib import arm64, golang, gospect, tracing
 from lib.process import Program
 
 LIMIT = 60
@@ -20,6 +20,13 @@ LIMIT = 60
 def pytest_configure(config):
     if not gospect.BINARY.exists():
         raise pytest.UsageError(f"{gospect.BINARY} is missing: run make")
+
+
+def pytest_collection_modifyitems(items):
+    """There is one emulated machine for all tests of it."""
+    for item in items:
+        if "arm64_machine" in item.fixturenames:
+            item.add_marker("alone")
 
 
 class TimeIsUp(Exception):
@@ -96,6 +103,24 @@ def targets(all_targets):
     """Programs to look at. After the test each one is alive, right and untraced."""
     yield all_targets
     all_targets.check()
+
+
+@pytest.fixture
+def untouched():
+    """Starts programs to trace, and proves afterwards that nothing is left in them."""
+    programs = []
+
+    def start(*command, env=None):
+        programs.append(Program(*command, env=env))
+        return programs[-1]
+
+    try:
+        yield start
+        for program in programs:
+            tracing.assert_untouched(program)
+    finally:
+        for program in programs:
+            program.stop()
 
 
 @pytest.fixture

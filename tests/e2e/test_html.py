@@ -369,6 +369,7 @@ def test_names_of_a_hostile_target_are_only_text(page, made_up):
     assert page.driver.execute_script("return window.hacked") is None
 
 
+@pytest.mark.alone
 def test_loads_a_hundred_thousand_stacks_quickly(page, made_up, record_property):
     path = made_up("large")
     page.open(path)

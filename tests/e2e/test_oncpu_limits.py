@@ -29,6 +29,7 @@ def finish(recorder, path):
     return words, pprof.read(path)
 
 
+@pytest.mark.alone
 def test_threads_that_come_and_go_are_seen(targets, tmp_path):
     program = targets.start("switches", args=("threads",))
     path = tmp_path / "p.pb.gz"
@@ -91,6 +92,7 @@ def busy_machine():
             spinner.wait()
 
 
+@pytest.mark.alone
 def test_waits_for_a_processor_take_nothing_from_cpu_time(targets, tmp_path):
     program = targets.start("ledger", args=("-each=3",), env={"GOMAXPROCS": "8"})
     path = tmp_path / "p.pb.gz"

@@ -40,6 +40,7 @@ def goids(screen):
     return [int(row[0]) for row in rows(screen)]
 
 
+@pytest.mark.alone
 def test_functions_goroutines_and_creators(targets):
     program = targets.start("states", args=QUIET)
     with top("-p", program.pid) as t:
@@ -224,6 +225,7 @@ def test_without_a_terminal_record_is_named(states):
         assert t.err().startswith("gospect: this terminal") and t.err().count("\n") == 1
 
 
+@pytest.mark.alone
 def test_uses_little_of_a_core_with_ten_thousand_goroutines(targets):
     program = targets.start("crowd", args=("-goroutines", "10000"))
     with top("-p", program.pid) as t:

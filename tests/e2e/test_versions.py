@@ -24,15 +24,16 @@ def build(version, strip=False, says=None, experiment=""):
     folder, copy = builds.sources(version)
     name = "-".join(["says", *(says or "").split(), experiment, "strip" if strip else ""])
     binary = folder / name / "matrix"
-    if binary.exists():
-        return binary
-    binary.parent.mkdir(exist_ok=True)
-    if strip:
-        subprocess.run(["strip", "-o", binary, build(version, False, says, experiment)],
-                       check=True)
-    else:
-        flags = [f"-ldflags=-X 'runtime.buildVersion={says}'"] if says else []
-        builds.go_build(version, copy, binary, flags, False, experiment)
+    with golang.building(binary.parent):
+        if binary.exists():
+            return binary
+        binary.parent.mkdir(exist_ok=True)
+        if strip:
+            subprocess.run(["strip", "-o", binary, build(version, False, says, experiment)],
+                           check=True)
+        else:
+            flags = [f"-ldflags=-X 'runtime.buildVersion={says}'"] if says else []
+            builds.go_build(version, copy, binary, flags, False, experiment)
     return binary
 
 

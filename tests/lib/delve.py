@@ -18,15 +18,16 @@ def command():
     """dlv of our own: that of a distribution does not know the newest Go."""
     folder = golang.CACHE / f"dlv-{VERSION}"
     binary = folder / "dlv"
-    if not binary.exists():
-        partial = folder.with_suffix(f".{os.getpid()}")
-        made = subprocess.run(
-            [golang.go_command(), "install", f"github.com/go-delve/delve/cmd/dlv@v{VERSION}"],
-            capture_output=True, text=True, env={**os.environ, "GOBIN": str(partial),
-                                                 "GOFLAGS": "", "GOTOOLCHAIN": "auto"})
-        if made.returncode != 0:
-            pytest.skip(f"delve {VERSION} cannot be had: {made.stderr.strip()[-300:]}")
-        partial.rename(folder)
+    with golang.building(folder):
+        if not binary.exists():
+            partial = folder.with_suffix(f".{os.getpid()}")
+            made = subprocess.run(
+                [golang.go_command(), "install", f"github.com/go-delve/delve/cmd/dlv@v{VERSION}"],
+                capture_output=True, text=True, env={**os.environ, "GOBIN": str(partial),
+                                                     "GOFLAGS": "", "GOTOOLCHAIN": "auto"})
+            if made.returncode != 0:
+                pytest.skip(f"delve {VERSION} cannot be had: {made.stderr.strip()[-300:]}")
+            partial.rename(folder)
     return binary
 
 

@@ -4,6 +4,8 @@ Everything lands in build/testcache, keyed by the program's source, so that a se
 nothing.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import pathlib
@@ -100,6 +102,15 @@ def digest(folder):
     return state.hexdigest()[:16]
 
 
+@contextlib.contextmanager
+def building(path):
+    """Nobody else makes what is at that path, or below it, meanwhile: tests run side by side."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path.parent / f"{path.name}.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def build(program, version, mode=PLAIN, arch=None):
     """The path of a binary of tests/programs/PROGRAM, for this machine or for that `arch`."""
     source = TESTS / "programs" / program
@@ -107,14 +118,16 @@ def build(program, version, mode=PLAIN, arch=None):
     binary = folder / (arch or "") / mode / program
     if binary.exists():
         return binary
-    binary.parent.mkdir(parents=True, exist_ok=True)
-    partial = binary.with_suffix(f".{os.getpid()}")
-    if mode == STRIPPED:
-        strip = STRIP[arch]
-        subprocess.run([strip, "-o", partial, build(program, version, PLAIN, arch)], check=True)
-    else:
-        compile_program(source, folder / "src", partial, version, mode, arch)
-    partial.rename(binary)
+    plain = build(program, version, PLAIN, arch) if mode == STRIPPED else None
+    with building(folder):
+        if not binary.exists():
+            binary.parent.mkdir(parents=True, exist_ok=True)
+            partial = binary.with_suffix(f".{os.getpid()}")
+            if plain:
+                subprocess.run([STRIP[arch], "-o", partial, plain], check=True)
+            else:
+                compile_program(source, folder / "src", partial, version, mode, arch)
+            partial.rename(binary)
     return binary
 
 

@@ -34,18 +34,19 @@ def link_tree(root, tree):
 def checker(version=golang.NEWEST):
     """A program that reads traces as that Go does: with its reader, validator and summarizer."""
     folder = golang.CACHE / f"go{version}" / f"gotrace-{golang.digest(SOURCE.parent)}"
-    if not (folder / "gotrace").exists():
-        tree = folder / "tree"
-        shutil.rmtree(tree, ignore_errors=True)
-        tree.mkdir(parents=True)
-        link_tree(pathlib.Path(golang.go(version, "env", "GOROOT").strip()), tree)
-        package = tree / "src" / PACKAGE
-        package.mkdir()
-        shutil.copy(SOURCE, package)
-        env = {**golang.environment(version), "GOROOT": str(tree), "GOTOOLCHAIN": "local"}
-        subprocess.run([tree / "bin" / "go", "build", "-o", folder / "gotrace", PACKAGE],
-                       cwd=tree / "src" / "cmd", env=env, check=True)
-        shutil.rmtree(tree)
+    with golang.building(folder):
+        if not (folder / "gotrace").exists():
+            tree = folder / "tree"
+            shutil.rmtree(tree, ignore_errors=True)
+            tree.mkdir(parents=True)
+            link_tree(pathlib.Path(golang.go(version, "env", "GOROOT").strip()), tree)
+            package = tree / "src" / PACKAGE
+            package.mkdir()
+            shutil.copy(SOURCE, package)
+            env = {**golang.environment(version), "GOROOT": str(tree), "GOTOOLCHAIN": "local"}
+            subprocess.run([tree / "bin" / "go", "build", "-o", folder / "gotrace", PACKAGE],
+                           cwd=tree / "src" / "cmd", env=env, check=True)
+            shutil.rmtree(tree)
     return folder / "gotrace"
 
 

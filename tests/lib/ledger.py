@@ -164,10 +164,11 @@ def read_trace(path, begin, end):
 def build_tracetimes():
     source = golang.TESTS / "programs" / "tracetimes"
     binary = golang.CACHE / f"tracetimes-{golang.digest(source)}"
-    if not binary.exists():
-        partial = binary.with_suffix(f".{os.getpid()}")
-        golang.go(golang.NEWEST, "build", "-o", partial, ".", cwd=source)
-        partial.rename(binary)
+    with golang.building(binary):
+        if not binary.exists():
+            partial = binary.with_suffix(f".{os.getpid()}")
+            golang.go(golang.NEWEST, "build", "-o", partial, ".", cwd=source)
+            partial.rename(binary)
     return binary
 
 

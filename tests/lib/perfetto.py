@@ -14,11 +14,12 @@ REQUIREMENTS = ("perfetto==0.59.1", "protobuf>=6.31.1,<7")
 def protos():
     """The module of Perfetto's messages; None when the package cannot be had."""
     folder = golang.CACHE / "pypi-perfetto"
-    if not (folder / "perfetto").exists():
-        result = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--target",
-                                 folder, *REQUIREMENTS], capture_output=True)
-        if result.returncode != 0:
-            return None
+    with golang.building(folder):
+        if not (folder / "perfetto").exists():
+            result = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--target",
+                                     folder, *REQUIREMENTS], capture_output=True)
+            if result.returncode != 0:
+                return None
     sys.path.insert(0, str(folder))
     from perfetto.protos.perfetto.trace import perfetto_trace_pb2
     return perfetto_trace_pb2

@@ -23,13 +23,14 @@ def hectic(version, mode=golang.PLAIN):
         return golang.build("hectic", version, mode)
     plain = golang.build("hectic", version)
     binary = plain.parent.parent / mode / "hectic"
-    if not binary.exists():
-        binary.parent.mkdir(exist_ok=True)
-        env = {**golang.environment(version), "CGO_ENABLED": "1"}
-        partial = binary.with_suffix(f".{os.getpid()}")
-        subprocess.run([golang.go_command(), "build", *FLAGS[mode], "-o", partial, "."], env=env,
-                       cwd=plain.parent.parent / "src", check=True)
-        partial.rename(binary)
+    with golang.building(binary.parent):
+        if not binary.exists():
+            binary.parent.mkdir(exist_ok=True)
+            env = {**golang.environment(version), "CGO_ENABLED": "1"}
+            partial = binary.with_suffix(f".{os.getpid()}")
+            subprocess.run([golang.go_command(), "build", *FLAGS[mode], "-o", partial, "."],
+                           env=env, cwd=plain.parent.parent / "src", check=True)
+            partial.rename(binary)
     return binary
 
 

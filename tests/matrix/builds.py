@@ -93,11 +93,12 @@ def sources(version):
     source = HERE / "program"
     folder = golang.CACHE / f"go{version}" / f"matrix-{golang.digest(source)}"
     copy = folder / "src"
-    if not copy.exists():
-        partial = folder / f"src.{os.getpid()}"
-        shutil.copytree(source, partial)
-        (partial / "go.mod").write_text(f"module matrix\n\ngo {golang.language(version)}\n")
-        partial.rename(copy)
+    with golang.building(folder):
+        if not copy.exists():
+            partial = folder / f"src.{os.getpid()}"
+            shutil.copytree(source, partial)
+            (partial / "go.mod").write_text(f"module matrix\n\ngo {golang.language(version)}\n")
+            partial.rename(copy)
     return folder, copy
 
 

@@ -122,7 +122,7 @@ def assert_runs_in(path, program):
 
 
 def test_is_recorded_from_the_host(contained):
-    gospect.run("record", "-p", contained.pid, "-d", "1", "-o", "x.pb.gz").ok()
+    gospect.run("record", "-p", contained.pid, "-d", "1", *gospect.BUDGET, "-o", "x.pb.gz").ok()
     assert_runs_in("x.pb.gz", contained)
 
 
@@ -133,7 +133,7 @@ def beside(program, *more):
 
 def test_is_dumped_and_recorded_from_a_sidecar(contained):
     assert holds_channels(dump(*beside(contained), pid=contained.inner, binary=gospect.BINARY))
-    gospect.run("record", "-p", contained.inner, "-d", "1", "-o", "x.pb.gz",
+    gospect.run("record", "-p", contained.inner, "-d", "1", *gospect.BUDGET, "-o", "x.pb.gz",
                 prefix=beside(contained)).ok()
     assert_runs_in("x.pb.gz", contained)
 
@@ -177,7 +177,7 @@ def test_is_dumped_and_recorded_from_a_debug_container(contained, folder):
     prefix = debug_container(contained, folder, "sys_ptrace")
     assert holds_channels(dump(*prefix, pid=contained.inner, binary=gospect.BINARY))
     (folder / "out").mkdir()
-    gospect.run("record", "-p", contained.inner, "-d", "1", "-o", "/out/x.pb.gz",
+    gospect.run("record", "-p", contained.inner, "-d", "1", *gospect.BUDGET, "-o", "/out/x.pb.gz",
                 prefix=prefix).ok()
     assert_runs_in(folder / "out/x.pb.gz", contained)
 
@@ -211,7 +211,7 @@ def test_a_binary_that_is_gone_is_still_the_one_that_runs(targets, folder, chang
     if change == "replaced":
         shutil.copy(golang.build("states", golang.OLDEST), copy)
     assert gospect.dump(program.pid) == before and holds_channels(before)
-    gospect.run("record", "-p", program.pid, "-d", "0.3", "-o", "x.pb.gz").ok()
+    gospect.run("record", "-p", program.pid, "-d", "0.3", *gospect.BUDGET, "-o", "x.pb.gz").ok()
     (_, _, file, build_id), *more = pprof.read(pathlib.Path("x.pb.gz")).mappings
     assert not more and file == str(copy)
     notes = subprocess.run(["readelf", "-n", golang.build("states", golang.NEWEST)], check=True,
@@ -249,7 +249,7 @@ def test_without_process_vm_readv_memory_is_read_from_proc(states, error):
 
 def test_without_process_vm_readv_a_recording_is_whole(targets):
     program = targets.start("states", args=("-only=chan", "-spin=1"))
-    gospect.run("record", "-p", program.pid, "-d", "1", "-o", "x.pb.gz",
+    gospect.run("record", "-p", program.pid, "-d", "1", *gospect.BUDGET, "-o", "x.pb.gz",
                 prefix=forbidding("process_vm_readv")).ok()
     assert pprof.read(pathlib.Path("x.pb.gz")).time_in("main.spin") > 0.9e9
 
@@ -257,7 +257,7 @@ def test_without_process_vm_readv_a_recording_is_whole(targets):
 @pytest.mark.parametrize("error", ["EPERM", "ENOSYS"])
 def test_without_perf_a_recording_is_made_and_says_so(targets, error):
     program = targets.start("states", args=("-only=chan", "-spin=1"))
-    result = gospect.run("record", "-p", program.pid, "-d", "1", "-o", "x.pb.gz",
+    result = gospect.run("record", "-p", program.pid, "-d", "1", *gospect.BUDGET, "-o", "x.pb.gz",
                          prefix=forbidding("perf_event_open", error)).ok()
     assert_says(result.words[0], "stacks of what runs are not known", "seccomp filter",
                 "perf_event_open", "--cap-add PERFMON")

@@ -10,6 +10,8 @@ import pytest
 
 from lib import calls, golang, gospect, pprof
 
+pytestmark = pytest.mark.alone
+
 PROGRAMS = ["http", "json", "pingpong"]
 SECONDS, HZ = 4, 400
 SECCOMP = gospect.ROOT / "tests" / "lib" / "seccomp.py"
@@ -18,12 +20,11 @@ MOST_SIGMAS = 4
 
 
 class Recording:
-    def __init__(self, targets, folder, name, version=golang.NEWEST):
-        self.program = targets.start("profiled", version, args=(name,))
-        assert self.program.ask(f"start {folder / 'own.pb.gz'}") == "ok"
-        result = gospect.run("record", "-p", self.program.pid, "-d", SECONDS, "-r", HZ, "--budget",
-                             5, "--on-cpu", "-o", folder / "p.pb.gz").ok()
-        assert self.program.ask("stop") == "ok"
+    def __init__(self, program, folder):
+        assert program.ask(f"start {folder / 'own.pb.gz'}") == "ok"
+        result = gospect.run("record", "-p", program.pid, "-d", SECONDS, "-r", HZ, "--budget", 5,
+                             "--on-cpu", "-o", folder / "p.pb.gz").ok()
+        assert program.ask("stop") == "ok"
         if "perf_event_paranoid" in result.err or "no perf events" in result.err:
             pytest.skip("the kernel does not permit perf events here")
         self.err = result.err
@@ -78,11 +79,15 @@ def sigmas_of_chi_squared(squares, freedom):
     return ((squares / freedom) ** (1 / 3) - (1 - spread)) / spread ** 0.5
 
 
-def assert_agree(ours, own, most=30):
-    sigmas, squares, freedom = deviations(ours, own, most)
-    assert max(map(abs, sigmas.values())) < MOST_SIGMAS, sigmas
-    if freedom:
-        assert sigmas_of_chi_squared(squares, freedom) < MOST_SIGMAS, sigmas
+def differences(recording, key):
+    """Which shares are larger or smaller than in Go's own profile, and hardly by chance."""
+    sigmas, squares, freedom = deviations(counts(recording.profile, key),
+                                          counts(recording.own, key), most=30)
+    found = {(name, "more" if sigma > 0 else "less") for name, sigma in sigmas.items()
+             if abs(sigma) >= MOST_SIGMAS}
+    if freedom and sigmas_of_chi_squared(squares, freedom) >= MOST_SIGMAS:
+        found.add(("all together", "different"))
+    return found
 
 
 def wrong_calls(profile, code):
@@ -101,16 +106,6 @@ def wrong_calls(profile, code):
     return right, wrong, examples
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_is_what_gos_own_profile_says(targets, tmp_path, name):
-    r = Recording(targets, tmp_path, name)
-    assert_agree(counts(r.profile, leaf), counts(r.own, leaf))
-    if platform.machine() == "x86_64":
-        right, wrong, examples = wrong_calls(r.profile, calls.Code(r.program.binary))
-        assert right > 0.3e9
-        assert wrong < 0.001 * right, examples
-
-
 def work(sample):
     return sample.labels.get("work")
 
@@ -118,11 +113,24 @@ def work(sample):
 # Up to Go 1.23 labels are a map, up to 1.20 crypto/sha256 uses the g register.
 @pytest.mark.parametrize("name, version", [*((name, golang.NEWEST) for name in PROGRAMS),
                                            ("http", "1.20.14")])
-def test_labels_have_the_time_that_gos_own_profile_says(targets, tmp_path, name, version):
-    r = Recording(targets, tmp_path, name, version)
-    if "labels of what runs are read" in r.err:
-        pytest.skip("the kernel does not permit eBPF here")
-    assert_agree(counts(r.profile, work), counts(r.own, work))
+def test_is_what_gos_own_profile_says(targets, tmp_path, name, version):
+    """The time of functions, and of labels. Samples follow one another in the program's own rhythm,
+    so chance makes more of a difference than of independent ones: not twice the same, though."""
+    program = targets.start("profiled", version, args=(name,))
+    r = Recording(program, tmp_path)
+    if platform.machine() == "x86_64" and version == golang.NEWEST:
+        right, wrong, examples = wrong_calls(r.profile, calls.Code(program.binary))
+        assert right > 0.3e9
+        assert wrong < 0.001 * right, examples
+    keys = [leaf] if version == golang.NEWEST else []
+    if "labels of what runs are read" not in r.err:  # late, where the kernel does not permit eBPF
+        keys.append(work)
+    found = {key: differences(r, key) for key in keys}
+    if any(found.values()):
+        again = Recording(program, tmp_path)
+        for key in keys:
+            same = found[key] & differences(again, key)
+            assert not same, deviations(counts(again.profile, key), counts(again.own, key), 30)
 
 
 def test_who_may_not_load_programs_is_told_that_labels_are_late(targets, tmp_path):

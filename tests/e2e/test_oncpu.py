@@ -5,9 +5,9 @@ import pytest
 from lib import callers, golang, gospect, pprof
 
 
-def on_cpu(program, path, *args, seconds=3):
-    result = gospect.run("record", "-p", program.pid, "-d", seconds, "-o", path, *args,
-                         seconds=seconds + 20).ok()
+def on_cpu(program, path, *args, seconds=2):
+    result = gospect.run("record", "-p", program.pid, "-d", seconds, *gospect.BUDGET, "-o",
+                         path, *args, seconds=seconds + 20).ok()
     if "perf_event_paranoid" in result.err or "no perf events" in result.err:
         pytest.skip("the kernel does not permit perf events here")
     return pprof.read(path)
@@ -18,7 +18,7 @@ def test_every_caller_is_right(targets, tmp_path, version):
     program = targets.start("callers", version)
     profile = on_cpu(program, tmp_path / "p.pb.gz", "--on-cpu", "-r", 1000, "--budget", 100)
     right, wrong = callers.judge(profile)
-    assert right > 1e9, "it hardly ran"
+    assert right > 0.5e9, "it hardly ran"
     assert not wrong
 
 
@@ -32,6 +32,7 @@ def test_running_stacks_end_at_the_start_function(targets, tmp_path, version):
     assert whole / total > 0.99
 
 
+@pytest.mark.alone
 def test_cpu_time_is_what_the_kernel_says(targets, tmp_path):
     program = targets.start("callers")
     before = program.cpu_seconds()

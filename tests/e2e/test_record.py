@@ -11,7 +11,6 @@ import time
 import pytest
 
 from lib import golang, gospect, pprof
-from lib.params import every_build
 from lib.process import wait_until
 
 STAGES = ("main.stageSleep", "main.stageChannel", "main.stageMutex")
@@ -25,8 +24,8 @@ def split(targets):
 
 def record(program, path, *args, seconds=2):
     """Records into the file; gives the summary line."""
-    result = gospect.run("record", "-p", program.pid, "-d", seconds, "-o", path, *args,
-                         seconds=seconds + 20).ok()
+    result = gospect.run("record", "-p", program.pid, "-d", seconds, *gospect.BUDGET, "-o", path,
+                         *args, seconds=seconds + 20).ok()
     assert result.out == b""
     assert path.stat().st_size > 0
     assert [p.name for p in path.parent.iterdir()] == [path.name], "leftovers"
@@ -40,7 +39,10 @@ def spent_meanwhile(program, action):
     return {place: after[place] - before.get(place, 0) for place in after}
 
 
-@every_build(modes=[golang.PLAIN, golang.STRIPPED])
+@pytest.mark.alone
+@pytest.mark.parametrize("version,mode", [(golang.OLDEST, golang.PLAIN),
+                                          (golang.MIDDLE, golang.STRIPPED),
+                                          (golang.NEWEST, golang.PLAIN)])
 def test_time_is_where_the_program_says_it_was(targets, tmp_path, version, mode):
     program = targets.keep("split", version, mode)
     path = tmp_path / "split.pb.gz"
@@ -77,6 +79,7 @@ def test_states_waits_and_labels_are_labels(split, tmp_path):
     assert all(s.values["cpu"] == 0 for s in profile.samples if s.labels["state"] == "waiting")
 
 
+@pytest.mark.alone
 def test_a_running_goroutine_is_counted_under_its_start_function(split, tmp_path):
     path = tmp_path / "split.pb.gz"
     spent = spent_meanwhile(split, lambda: record(split, path, seconds=4))
@@ -108,6 +111,7 @@ def test_a_pprof_profile_says_what_it_is(split, tmp_path):
     assert any(file.endswith("main.go") and line > 0 for _, file, line in profile.lines)
 
 
+@pytest.mark.alone
 def test_the_rate_is_the_one_asked_for(split, tmp_path):
     counts = {}
     for rate in 20, 200:
@@ -176,6 +180,7 @@ def folded(path):
     return stacks
 
 
+@pytest.mark.alone
 def test_folded_stacks_are_outermost_first(split, tmp_path):
     record(split, tmp_path / "split.folded", seconds=4)
     stacks = folded(tmp_path / "split.folded")
@@ -221,7 +226,8 @@ def test_the_format_asked_for_wins_over_the_files_name(split, tmp_path, name, fo
 
 
 def test_data_goes_to_standard_output(split):
-    result = gospect.run("record", "-p", split.pid, "-d", 1, "-f", "folded", "-o", "-").ok()
+    result = gospect.run("record", "-p", split.pid, "-d", 1, "-f", "folded", "-o", "-",
+                         "--no-run-queue").ok()
     assert b"main.stageSleep" in result.out
     assert len(result.words) == 1
 
@@ -247,6 +253,7 @@ def test_filters_choose_goroutines(split, tmp_path, args, inside, outside):
     assert profile.time_in(outside) == 0
 
 
+@pytest.mark.alone
 @pytest.mark.time_limit(90)
 def test_the_budget_is_kept_and_totals_stay_right(targets, tmp_path):
     program = targets.start("states", args=("-only=chan", "-extra=30000"))

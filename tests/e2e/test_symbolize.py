@@ -189,7 +189,7 @@ def test_a_folder_has_it_by_build_id(gone, tmp_path, place):
 def test_a_recording_becomes_what_it_was(targets, tmp_path, mode):
     program = targets.keep("split", golang.NEWEST, mode)
     direct, raw = tmp_path / "direct.pb.gz", tmp_path / "raw.pb.gz"
-    gospect.run("record", "-p", program.pid, "-d", 1, "-o", direct).ok()
+    gospect.run("record", "-p", program.pid, "-d", 1, *gospect.BUDGET, "-o", direct).ok()
     raw.write_bytes(rawpprof.strip(direct.read_bytes()))
     assert not any(pprof.read(raw).samples[0].stack)
     assert content(symbolize(raw)) == content(direct)
@@ -208,7 +208,8 @@ def in_library():
 
 def test_shared_libraries_are_symbolized_too(in_library, tmp_path):
     direct, raw = tmp_path / "direct.pb.gz", tmp_path / "raw.pb.gz"
-    gospect.run("record", "-p", in_library.pid, "-d", 1, "--on-cpu", "-o", direct).ok()
+    gospect.run("record", "-p", in_library.pid, "-d", 1, *gospect.BUDGET, "--on-cpu",
+                "-o", direct).ok()
     if not any(str(cgo.library()) in lib for lib in libraries(direct)):
         pytest.skip("perf may not sample here")
     raw.write_bytes(rawpprof.strip(direct.read_bytes()))
@@ -217,7 +218,8 @@ def test_shared_libraries_are_symbolized_too(in_library, tmp_path):
 
 def test_a_raw_recording_gets_the_names_of_go_and_c(in_library, tmp_path):
     raw = tmp_path / "raw.pb.gz"
-    gospect.run("record", "-p", in_library.pid, "-d", 1, "--on-cpu", "--raw", "-o", raw).ok()
+    gospect.run("record", "-p", in_library.pid, "-d", 1, *gospect.BUDGET, "--on-cpu", "--raw",
+                "-o", raw).ok()
     in_library.stop()
     stacks = [s.stack for s in pprof.read(symbolize(raw)).samples]
     if not any("main.burnInLibrary" in stack for stack in stacks):
@@ -233,7 +235,8 @@ def test_a_library_that_is_missing_is_said_and_the_rest_is_there(tmp_path):
     program = Program(cgo.program(golang.NEWEST), "library", library)
     raw = tmp_path / "raw.pb.gz"
     try:
-        gospect.run("record", "-p", program.pid, "-d", 1, "--on-cpu", "--raw", "-o", raw).ok()
+        gospect.run("record", "-p", program.pid, "-d", 1, *gospect.BUDGET, "--on-cpu", "--raw",
+                    "-o", raw).ok()
     finally:
         program.stop()
     if str(library) not in libraries(raw):
@@ -259,7 +262,8 @@ def test_a_separate_debug_file_names_a_librarys_functions(tmp_path):
     program = Program(cgo.program(golang.NEWEST), "library", library)
     raw = tmp_path / "raw.pb.gz"
     try:
-        gospect.run("record", "-p", program.pid, "-d", 1, "--on-cpu", "--raw", "-o", raw).ok()
+        gospect.run("record", "-p", program.pid, "-d", 1, *gospect.BUDGET, "--on-cpu", "--raw",
+                    "-o", raw).ok()
     finally:
         program.stop()
     if str(library) not in libraries(raw):

@@ -10,6 +10,8 @@ from lib.process import _in_child
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BINARY = pathlib.Path(os.environ.get("GOSPECT", ROOT / "build" / "gospect"))
+# For a recording that is to look at each goroutine at each tick, on a slow machine too.
+BUDGET = ("--budget", "5")
 
 
 class Result:

@@ -16,6 +16,8 @@ PLACE = re.compile(
 CREATED = re.compile(r"^created by (?P<func>.*?)(?: in goroutine (?P<id>\d+))?$")
 ELIDED = re.compile(r"^\.\.\.(?P<count>\d+|additional) frames elided\.\.\.$")
 UNAVAILABLE = "\tgoroutine running on other thread; stack unavailable"
+# Gospect's alone, which reads stacks of what goes on running.
+NEVER_STILL = "\tgoroutine's stack changed at every try to read it; stack unavailable"
 
 # The runtime shows at most this many frames of a stack.
 MAX_FRAMES = 100
@@ -82,7 +84,7 @@ def parse_goroutine(lines):
     goroutine = parse_header(HEADER.match(lines[0]))
     lines = iter(lines[1:])
     for line in lines:
-        if line == UNAVAILABLE:
+        if line in (UNAVAILABLE, NEVER_STILL):
             goroutine.available = False
         elif elided := ELIDED.match(line):
             goroutine.elided_at = len(goroutine.frames)

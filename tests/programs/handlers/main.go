@@ -9,8 +9,9 @@
 //	                                   hijack
 //	call KIND N                        calls a function so often; prints as JSON when each began and
 //	                                   ended. KIND: fact, deep, risky, tiny
-//	storm SECONDS                      all processors call small functions, and are preempted as
-//	                                   often as can be; "ok" and how many calls
+//	storm                              all processors call small functions, and are preempted as
+//	                                   often as can be
+//	calm                               ends that; "ok" and how many calls
 //	check                              "ok" and what functions give
 package main
 
@@ -250,16 +251,17 @@ func round(seed uint64) uint64 {
 	return seed
 }
 
-func storm(d time.Duration) int64 {
-	var total int64
+// storm begins one; what it gives ends it, and says how many calls there were.
+func storm() func() int64 {
+	var total, over int64
 	var group sync.WaitGroup
 	want := round(7)
-	end := time.Now().Add(d)
-	for i := 0; i < 2*runtime.GOMAXPROCS(0); i++ {
-		group.Add(1)
+	n := 2 * runtime.GOMAXPROCS(0)
+	group.Add(n + 1)
+	for i := 0; i < n; i++ {
 		go func() {
 			defer group.Done()
-			for time.Now().Before(end) {
+			for atomic.LoadInt64(&over) == 0 {
 				if round(7) != want {
 					log.Fatal("a wrong result")
 				}
@@ -267,11 +269,17 @@ func storm(d time.Duration) int64 {
 			}
 		}()
 	}
-	for time.Now().Before(end) {
-		runtime.GC()
+	go func() {
+		defer group.Done()
+		for atomic.LoadInt64(&over) == 0 {
+			runtime.GC()
+		}
+	}()
+	return func() int64 {
+		atomic.StoreInt64(&over, 1)
+		group.Wait()
+		return total
 	}
-	group.Wait()
-	return total
 }
 
 // ----
@@ -295,6 +303,7 @@ func print(all []call) {
 func main() {
 	fmt.Println("ready", os.Getpid())
 	in := bufio.NewScanner(os.Stdin)
+	var calm func() int64
 	for in.Scan() {
 		words := strings.Fields(in.Text())
 		switch words[0] {
@@ -304,8 +313,9 @@ func main() {
 		case "call":
 			print(calls(words[1], number(words[2])))
 		case "storm":
-			seconds, _ := strconv.ParseFloat(words[1], 64)
-			fmt.Println("ok", storm(time.Duration(seconds*1e9)))
+			calm = storm()
+		case "calm":
+			fmt.Println("ok", calm())
 		case "check":
 			fmt.Println("ok", round(11), fact(5, 1), deep(3))
 		}

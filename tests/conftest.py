@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 from lib import arm64, golang, gospect, tracing
 from lib.process import Program
 
-LIMIT = 60
+LIMIT = 120
 
 
 def pytest_configure(config):

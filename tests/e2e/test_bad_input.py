@@ -219,13 +219,13 @@ def test_a_target_that_is_killed_during_a_dump():
 
 
 def test_a_target_that_execs_all_the_time():
-    program = subprocess.Popen([golang.build("restless", golang.NEWEST), "-times=1500",
+    program = subprocess.Popen([golang.build("restless", golang.NEWEST), "-times=800",
                                 "-pause=1ms"], stdout=subprocess.PIPE, text=True)
     assert program.stdout.readline() == f"ready {program.pid}\n"
     statuses = []
     while program.poll() is None:
         statuses.append(acceptable(gospect.run("dump", "-p", program.pid)))
-    assert program.stdout.read() == "ok 1500\n"
+    assert program.stdout.read() == "ok 800\n"
     assert len(statuses) > 20
 
 

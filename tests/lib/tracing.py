@@ -137,12 +137,16 @@ def mappings(pid):
     return sizes
 
 
+def stubs_page(pid):
+    """Where the jumps of hooked functions lead; None: nowhere."""
+    return next((int(line[0].split("-")[0], 16) for line in maps(pid)
+                 if "memfd:gospect-code" in line[-1] and line[2] == "00000000"), None)
+
+
 def is_patched(pid):
     """The first function that is hooked begins with a jump: all threads stand still until the last
     one does (inject/stub.h: struct code_head)."""
-    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
-        head = next((int(line.split("-")[0], 16) for line in maps
-                     if "memfd:gospect-code" in line and line.split()[2] == "00000000"), None)
+    head = stubs_page(pid)
     if head is None:
         return False
     with open(f"/proc/{pid}/mem", "rb") as memory:

@@ -1,10 +1,13 @@
 #include "inject/withdraw.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "agent/abi.h"
@@ -16,9 +19,15 @@
 
 /* How long we wait for threads that do not stop, or do not leave the agent. */
 #define PATIENCE_NS 5000000000ull
+/* Between two looks: longer each time, for on a busy machine a thread that was stopped has to wait
+ * for a processor before it can go on, and each look stops it again. */
 #define PAUSE_US 1000
+#define MOST_PAUSE_US 200000
 /* Of a stack, from the stack pointer on: more than a signal handler and its frame take. */
 #define HANDLER_BYTES 32768
+#define RIP_IN_CONTEXT ((ssize_t)offsetof(ucontext_t, uc_mcontext.gregs[REG_RIP]))
+/* With all of a processor's registers. */
+#define MAX_SIGNAL_FRAME 16384
 
 struct quiet {
 	struct withdrawal *w;
@@ -40,16 +49,37 @@ static struct error *must_check write_at(const struct withdrawal *w, uint64_t ad
 			   target_pid(w->t));
 }
 
+/*
+ * The pc at `slot` is what the kernel saved of a thread that handles a signal now, and has SP at
+ * `sp`: it is on the signal stack that is saved with it, or, where the handler has none, on the one
+ * that was interrupted. Frames of signals long handled, of other threads, do lie near: Go's heap
+ * has all their stacks.
+ */
+static bool is_being_handled(const uint8_t *slot, uint64_t address, uint64_t sp)
+{
+	const uint8_t *context = slot - RIP_IN_CONTEXT;
+	uint64_t interrupted_sp;
+	stack_t stack;
+
+	memcpy(&stack, context + offsetof(ucontext_t, uc_stack), sizeof(stack));
+	memcpy(&interrupted_sp, context + offsetof(ucontext_t, uc_mcontext.gregs[REG_RSP]), 8);
+	return sp - (uint64_t)stack.ss_sp < stack.ss_size ||
+	       interrupted_sp - address < MAX_SIGNAL_FRAME;
+}
+
 /* A thread in a signal handler that interrupted our code: the kernel has put its pc on the stack.
  * Nothing else writes addresses of our code to any stack but ours. */
 static bool handler_returns_to_us(const struct quiet *q, uint64_t sp)
 {
-	static uint64_t stack[HANDLER_BYTES / 8];
-	ssize_t n = pread(q->w->memory, stack, sizeof(stack), sp & ~7ull);
+	static uint8_t stack[HANDLER_BYTES];
+	uint64_t from = sp & ~7ull, pc;
+	ssize_t n = pread(q->w->memory, stack, sizeof(stack), from);
 
-	for (ssize_t i = 0; i < n / 8; i++)
-		if (code_has(q->head, stack[i]))
+	for (ssize_t i = RIP_IN_CONTEXT; i + 8 <= n; i += 8) {
+		memcpy(&pc, stack + i, sizeof(pc));
+		if (code_has(q->head, pc) && is_being_handled(stack + i, from + i, sp))
 			return true;
+	}
 	return false;
 }
 
@@ -155,13 +185,15 @@ struct error *withdraw_code(struct withdrawal *w, struct code_head *head)
 {
 	struct quiet q = {.w = w, .head = head, .threads = {.pid = target_pid(w->t)}};
 	uint64_t start = clock_now();
+	unsigned int pause = PAUSE_US;
 	struct error *err;
 
 	for (;;) {
 		err = surgery(stop_and_look, &q);
 		if ((err && err != &error_fault) || q.is_quiet || clock_now() - start > PATIENCE_NS)
 			break;
-		usleep(PAUSE_US);
+		usleep(pause);
+		pause = pause < MOST_PAUSE_US / 2 ? 2 * pause : MOST_PAUSE_US;
 	}
 	threads_release(&q.threads);
 	fault_point("code-restored");

@@ -55,6 +55,8 @@ struct moment {
 	uint64_t startpc;
 	uint64_t goid;
 	uint64_t labels;
+	uint64_t ran;     /* g.trackingSeq, which moves with each time that it leaves "running" */
+	uint64_t left_fp; /* as in struct goroutine_moment; on arm64 0 */
 	uint64_t vdso_pc; /* m.vdsoPC, m.vdsoSP; on amd64 0 */
 	uint64_t vdso_sp;
 	uint64_t parked_size;          /* 0 or MOMENT_PARKED */

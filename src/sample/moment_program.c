@@ -26,6 +26,7 @@ enum place {
 	LABELS,
 	WITH_LABELS,
 	WITHOUT_LABELS,
+	LEFT,
 	WRITE,
 	DONE,
 	CLAMP,
@@ -144,6 +145,26 @@ static void read_goroutine(struct bpf_code *c, const struct golayout_numbers *n)
 		bpf_load(c, 8, 1, BUFFER, AT(bytes) + fields[i].from);
 		bpf_store(c, 8, BUFFER, fields[i].to, 1);
 	}
+	bpf_load(c, 1, 1, BUFFER, AT(bytes) + n->g_tracking_seq);
+	bpf_store(c, 8, BUFFER, AT(ran), 1);
+}
+
+/*
+ * What systemstack calls begins at g0.sched.sp: under its return address it saves the frame pointer
+ * of the goroutine. Where it cannot be read the kernel leaves 0.
+ */
+static void read_left_fp(struct bpf_code *c, const struct golayout_numbers *n)
+{
+	bpf_copy(c, 3, MACHINE);
+	bpf_add(c, 3, n->m_g0);
+	read_bytes(c, AT(left_fp), 8, LEFT);
+	bpf_load(c, 8, 3, BUFFER, AT(left_fp));
+	bpf_add(c, 3, n->g_sched_sp);
+	read_bytes(c, AT(left_fp), 8, LEFT);
+	bpf_load(c, 8, 3, BUFFER, AT(left_fp));
+	bpf_add(c, 3, -16);
+	read_bytes(c, AT(left_fp), 8, LEFT);
+	bpf_place(c, LEFT);
 }
 
 static void read_stack(struct bpf_code *c)
@@ -282,6 +303,10 @@ static struct error *load(struct moment_program *p, const struct golayout *lay,
 	/* On amd64 the caller of the vDSO is known by its registers. */
 	read_m(c, AT(vdso_pc), amd64 ? GOLAYOUT_ABSENT : lay->n.m_vdso_pc);
 	read_m(c, AT(vdso_sp), amd64 ? GOLAYOUT_ABSENT : lay->n.m_vdso_sp);
+	if (amd64)
+		read_left_fp(c, &lay->n);
+	else
+		set_field(c, AT(left_fp), 0);
 	read_stack(c);
 	set_field(c, AT(stage), MOMENT_NOTHING);
 	set_field(c, AT(used), 0);

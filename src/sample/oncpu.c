@@ -16,9 +16,11 @@
 /*
  * Bytes of the stack in a sample. From Go 1.21 on all frames of amd64 but the innermost have their
  * record, so the chain knows the rest exactly. Where C has frames without, or old assembly, it does
- * not; nor does .debug_frame know of the chain.
+ * not; nor does .debug_frame know of the chain. Where stacks are moved and no moment tells so, a
+ * thread's own stack is wanted up to its outermost frames, which are some 1.5 KB away when it
+ * marks.
  */
-enum { STACK_BYTES_GO = 1024, STACK_BYTES_ANY = 8192 };
+enum { STACK_BYTES_GO = 1024, STACK_BYTES_OWN = 2048, STACK_BYTES_ANY = 8192 };
 #define MAX_G 1024
 /* A program that makes threads all the time is not waited for any longer. */
 #define MAX_OPENINGS 10
@@ -113,15 +115,21 @@ static struct error *open_events(struct oncpu_sampler *s, const struct perf_opti
 				options, &s->events);
 }
 
-static size_t stack_bytes(const struct image *img, const struct golayout *lay,
-			  enum unwind_method method)
+/* See running_moved.c. */
+static bool stacks_move(const struct golayout *lay)
 {
+	return lay->minor <= 25;
+}
+
+static size_t stack_bytes(const struct oncpu_sampler *s)
+{
+	enum unwind_method method = stacks_unwinding(goroutine_set_stacks(s->set))->method;
 	struct go_func f;
 
-	if (method == UNWIND_DWARF || img->machine != MACHINE_AMD64 || lay->minor < 21 ||
-	    pclntab_find_name(&img->functions, "crosscall2", &f))
+	if (method == UNWIND_DWARF || s->img->machine != MACHINE_AMD64 || s->lay->minor < 21 ||
+	    pclntab_find_name(&s->img->functions, "crosscall2", &f))
 		return STACK_BYTES_ANY;
-	return STACK_BYTES_GO;
+	return stacks_move(s->lay) && !s->program ? STACK_BYTES_OWN : STACK_BYTES_GO;
 }
 
 /* It keeps what it is told, so it is told once. */
@@ -156,6 +164,7 @@ static struct error *open_with_program(struct oncpu_sampler *s, struct perf_opti
 
 	if (s->options.moments)
 		open_program(s);
+	perf->stack_size = stack_bytes(s);
 	if (s->program) {
 		program = (struct perf_program){moment_program_fd(s->program),
 						moment_program_outputs(s->program)};
@@ -172,8 +181,6 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 	struct perf_options perf = {
 		.hz = options->hz,
 		.machine = img->machine,
-		.stack_size =
-			stack_bytes(img, lay, stacks_unwinding(goroutine_set_stacks(set))->method),
 		.kernel = options->kernel,
 		.switches = options->waits,
 	};
@@ -200,6 +207,8 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 	if (!s->unwinder || (!s->waits && perf_events_see_switches(s->events)))
 		return &error_no_memory;
 	running_unwinder_read_code(s->unwinder, img);
+	if (stacks_move(lay))
+		running_unwinder_expect_moves(s->unwinder);
 	s->stats.period_ns = perf_events_period(s->events);
 	s->stats.sees_kernel = perf_events_see_kernel(s->events);
 	*ret = take_ptr(s);
@@ -250,6 +259,7 @@ static struct goroutine_place place_in(const struct golayout *lay, const uint8_t
 		.sp = field(g, n->g_sched_sp),
 		.lr = field(g, n->g_sched_lr),
 		.start_pc = field(g, n->g_startpc),
+		.ran = g[n->g_tracking_seq],
 	};
 }
 
@@ -325,7 +335,8 @@ static void take_moment(struct oncpu_sampler *s, const struct perf_sample *sampl
 	s->parked = (struct goroutine_moment){
 		.g = m->g,
 		.place = {m->stack_lo, m->stack_hi, m->sched_pc, m->sched_sp, m->sched_lr,
-			  m->startpc},
+			  m->startpc, m->ran},
+		.left_fp = m->left_fp,
 		.bytes = m->parked,
 		.size = m->parked_size,
 	};

@@ -28,6 +28,11 @@ void running_unwinder_read_code(struct running_unwinder *u, const struct image *
 	u->program = program;
 }
 
+void running_unwinder_expect_moves(struct running_unwinder *u)
+{
+	u->stacks_move = true;
+}
+
 void running_unwinder_destroy(struct running_unwinder *u)
 {
 	if (!u)
@@ -263,7 +268,13 @@ enum walk_end running_walk_all(struct running_walk *w)
 {
 	enum walk_end end = walk(w);
 
-	return running_guard_holds(w) ? end : take_back(w);
+	while (!running_guard_holds(w)) {
+		end = take_back(w);
+		w->guard = w->beyond = GUARD_UNSET;
+		if (end == GO_ON)
+			end = walk(w);
+	}
+	return end;
 }
 
 /* The function where a goroutine began whose g is not known: the one outside all others. */
@@ -326,6 +337,7 @@ struct error *running_unwind(struct running_unwinder *u, const struct running_sa
 		.roles = register_roles(u->machine),
 		.regs = sample->regs,
 		.exact = true,
+		.chain_count = sample->chain_count,
 		.next_guard = GUARD_SAME_BYTES,
 	};
 	enum walk_end end;

@@ -10,8 +10,8 @@
  * - the kernel's frame-pointer chain of the same moment, where the walk stands at a frame record
  *   that the chain went through: then it is exact;
  * - else memory, read after the moment. It is believed when the runtime says that the goroutine
- *   still waits at the same place of its stack, or the captured bytes are still there, and when the
- *   chain, where there is one, agrees.
+ *   still waits at the same place of its stack (and what was copied of it is as it was), or the
+ *   captured bytes are still there, and when the chain, where there is one, agrees.
  *
  * Where neither holds, the stack says that frames are missing.
  *
@@ -37,6 +37,7 @@ struct goroutine_place {
 	uint64_t sp;
 	uint64_t lr;
 	uint64_t start_pc;
+	uint64_t ran; /* another number when it has run, and left its processor, since */
 };
 
 struct goroutine_moment {
@@ -44,6 +45,9 @@ struct goroutine_moment {
 	struct goroutine_place place;
 	const uint8_t *bytes;
 	size_t size;
+	/* The goroutine's frame pointer, as whoever it called on the thread's own stack has put it
+	 * there; 0: that is not known. */
+	uint64_t left_fp;
 };
 
 /* How to learn of what is not in the sample. All of it may have changed since. */
@@ -88,6 +92,8 @@ struct running_unwinder *running_unwinder_create(struct stacks *stacks,
 						 enum machine machine, struct modules *modules);
 /* Tells it the program's code, for what stands in no table; keeps it. */
 void running_unwinder_read_code(struct running_unwinder *u, const struct image *program);
+/* Tells it that stacks may be moved while their goroutine is under systemstack: up to Go 1.25. */
+void running_unwinder_expect_moves(struct running_unwinder *u);
 void running_unwinder_destroy(struct running_unwinder *u);
 
 /* The only error is ERROR_NO_MEMORY. */

@@ -11,15 +11,14 @@ static bool follow(struct running_walk *w, uint64_t fp, size_t k)
 {
 	uint64_t next, pc;
 
-	for (;
-	     k < w->in->chain_count && running_is_captured(w, fp) && running_is_captured(w, fp + 8);
+	for (; k < w->chain_count && running_is_captured(w, fp) && running_is_captured(w, fp + 8);
 	     k++) {
 		if (!running_word(w, fp, &next) || !running_word(w, fp + 8, &pc) ||
 		    pc != w->in->chain[k])
 			return false;
 		fp = next;
 	}
-	if (k >= w->in->chain_count || !fp)
+	if (k >= w->chain_count || !fp)
 		return false;
 	w->chain_fp = fp;
 	w->chain_next = k;
@@ -56,9 +55,9 @@ void chain_find_record(struct running_walk *w, const struct step *step)
 	uint64_t fp = running_sp(w) + step->delta - 8, next, pc;
 
 	if (w->u->machine != MACHINE_AMD64 || step->delta < 8 || !is_below(w) ||
-	    w->in->chain_count < 3 || !running_is_captured(w, fp) ||
-	    !running_is_captured(w, fp + 8) || !running_word(w, fp, &next) ||
-	    !running_word(w, fp + 8, &pc) || pc != w->in->chain[2] || next <= fp)
+	    w->chain_count < 3 || !running_is_captured(w, fp) || !running_is_captured(w, fp + 8) ||
+	    !running_word(w, fp, &next) || !running_word(w, fp + 8, &pc) || pc != w->in->chain[2] ||
+	    next <= fp)
 		return;
 	if (follow(w, fp, 2))
 		registers_set(&w->regs, w->roles->fp, fp);
@@ -66,7 +65,7 @@ void chain_find_record(struct running_walk *w, const struct step *step)
 
 size_t chain_place(const struct running_walk *w, uint64_t fp)
 {
-	return fp && fp == w->chain_fp ? w->chain_next : 0;
+	return fp && fp == w->chain_fp && w->chain_next < w->chain_count ? w->chain_next : 0;
 }
 
 /*
@@ -83,7 +82,7 @@ static bool push_lost_caller(struct running_walk *w, const struct step *step, si
 {
 	uint64_t caller = 0;
 
-	if (!loses_caller(step) || k + 1 >= w->in->chain_count)
+	if (!loses_caller(step) || k + 1 >= w->chain_count)
 		return true;
 	if (step->stack_switch == SWITCH_SYSTEMSTACK)
 		caller = systemstack_return_address(w, w->in->chain[k], w->in->chain[k + 1]);
@@ -99,16 +98,22 @@ static bool is_nobodys(const struct step *step, bool let_go)
 
 bool chain_is_whole(struct running_walk *w, size_t place)
 {
-	bool let_go = running_let_go(w);
+	bool let_go = running_let_go(w), lent = moved_is_lent(w);
+	enum moved moved;
 
-	for (size_t k = place; place && k < w->in->chain_count; k++) {
+	for (size_t k = place; place && k < w->chain_count; k++) {
 		const struct step *step = steps_at(&w->u->steps, w->in->chain[k]);
 
 		if (!step)
 			return false;
 		let_go |= step->stack_switch == SWITCH_RESCHEDULE;
+		lent |= step->stack_switch == SWITCH_LENDS;
 		if (is_nobodys(step, let_go))
 			return true;
+		moved = step->stack_switch == SWITCH_SYSTEMSTACK ? moved_under_chain(w, lent)
+								 : MOVED_NOT;
+		if (moved != MOVED_NOT)
+			return moved == MOVED;
 		if (!(step->flags & STEP_KNOWN) ||
 		    (loses_caller(step) && step->stack_switch != SWITCH_SYSTEMSTACK))
 			return false;
@@ -118,27 +123,55 @@ bool chain_is_whole(struct running_walk *w, size_t place)
 	return false;
 }
 
+/* Whether the chain has gone astray behind this systemstack. Then the walk goes on by the moment,
+ * or ends. */
+static bool leave_chain(struct running_walk *w, const struct step *step, uint64_t pc,
+			enum walk_end *ret)
+{
+	enum moved moved = step->stack_switch == SWITCH_SYSTEMSTACK
+				   ? moved_under_chain(w, moved_is_lent(w))
+				   : MOVED_NOT;
+
+	if (moved == MOVED_NOT)
+		return false;
+	chain_forget_goroutine(w);
+	if (moved == MOVED) {
+		running_move(w, pc, running_sp(w), w->in->moment->left_fp);
+		w->exact = false;
+		*ret = GO_ON;
+	} else {
+		*ret = running_push(w, pc) ? CUT_OFF : OUT_OF_MEMORY;
+	}
+	return true;
+}
+
 enum walk_end chain_take(struct running_walk *w, size_t place)
 {
-	for (size_t k = place; place && k < w->in->chain_count; k++) {
-		const struct step *step = steps_at(&w->u->steps, w->in->chain[k]);
+	enum walk_end end;
 
-		if (!step)
+	for (size_t k = place; place && k < w->chain_count; k++) {
+		const struct step *found = steps_at(&w->u->steps, w->in->chain[k]);
+		struct step step;
+
+		if (!found)
 			return OUT_OF_MEMORY;
-		if (!(step->flags & STEP_KNOWN))
+		step = *found;
+		if (!(step.flags & STEP_KNOWN))
 			return CUT_OFF;
 		w->result.used_chain = true;
+		if (leave_chain(w, &step, w->in->chain[k], &end))
+			return end;
 		if (!running_push(w, w->in->chain[k]))
 			return OUT_OF_MEMORY;
-		if (step->stack_switch == SWITCH_RESCHEDULE)
+		if (step.stack_switch == SWITCH_RESCHEDULE)
 			w->let_go_n = w->n;
-		if (is_nobodys(step, running_let_go(w))) {
+		if (is_nobodys(&step, running_let_go(w))) {
 			w->result.is_scheduler = true;
 			return AT_END;
 		}
-		if (step->flags & STEP_TOP)
+		if (step.flags & STEP_TOP)
 			return AT_END;
-		if (!push_lost_caller(w, step, k))
+		if (!push_lost_caller(w, &step, k))
 			return OUT_OF_MEMORY;
 	}
 	return CUT_OFF;
@@ -157,21 +190,48 @@ enum walk_end chain_take_behind_gap(struct running_walk *w, size_t place)
 	return end;
 }
 
-bool chain_agrees(struct running_walk *w)
+static bool agrees(struct running_walk *w, size_t k, size_t at)
 {
-	/* Where its place is not known, all of it must be in the stack; but its first step, which
-	 * duffzero's caller leads astray. */
-	size_t at = w->guard_chain ? w->guard_n : 0;
-
-	/* C code may use the frame pointer for anything. */
-	for (size_t k = w->guard_chain ? w->guard_chain : 2; !w->in_c && k < w->in->chain_count;
-	     k++) {
-		if (!running_in_go(w, w->in->chain[k]))
-			break;
+	for (; k < w->chain_count && running_in_go(w, w->in->chain[k]); k++) {
 		while (at < w->n && stack_pc_address(w->u->words[at]) != w->in->chain[k])
 			at++;
 		if (at++ >= w->n)
 			return false;
 	}
 	return true;
+}
+
+bool chain_agrees(struct running_walk *w)
+{
+	/* C code may use the frame pointer for anything. */
+	if (w->in_c)
+		return true;
+	/* Where its place is not known, all of it must be in the stack; but its first step, which
+	 * duffzero's caller leads astray. */
+	return w->guard_chain ? agrees(w, w->guard_chain, w->guard_n) : agrees(w, 2, 0);
+}
+
+bool chain_proves(struct running_walk *w)
+{
+	for (size_t k = w->guard_chain; k && k < w->chain_count; k++) {
+		const struct step *step = steps_at(&w->u->steps, w->in->chain[k]);
+
+		if (!step || !running_in_go(w, w->in->chain[k]))
+			return false;
+		if (step->flags & STEP_TOP)
+			break;
+	}
+	return w->guard_chain && agrees(w, w->guard_chain, w->guard_n);
+}
+
+void chain_forget_goroutine(struct running_walk *w)
+{
+	w->chain_fp = 0;
+	for (size_t k = 0; k < w->chain_count; k++) {
+		const struct step *step = steps_at(&w->u->steps, w->in->chain[k]);
+
+		if (step && (step->stack_switch == SWITCH_SYSTEMSTACK ||
+			     step->stack_switch == SWITCH_MORESTACK))
+			w->chain_count = k + 1;
+	}
 }

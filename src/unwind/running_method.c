@@ -44,6 +44,7 @@ struct error *running_show_by_method(const struct running_walk *exact, struct ru
 		.sp0 = exact->sp0,
 		.exact = true,
 		.by_dwarf = true,
+		.chain_count = exact->in->chain_count,
 		.next_guard = GUARD_SAME_BYTES,
 		.result = {.g = ret->g, .is_scheduler = ret->is_scheduler},
 		.place = exact->place,

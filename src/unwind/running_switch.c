@@ -7,11 +7,6 @@ static bool is_amd64(const struct running_walk *w)
 	return w->u->machine == MACHINE_AMD64;
 }
 
-static bool is_on(const struct goroutine_place *place, uint64_t sp)
-{
-	return sp > place->stack_lo && sp <= place->stack_hi;
-}
-
 /* The frame's SP by its frame record, and the record by SP: for functions with a frame. */
 static uint64_t sp_of_record(const struct running_walk *w, const struct step *step, uint64_t fp)
 {
@@ -33,9 +28,9 @@ bool switch_find_goroutine(struct running_walk *w, uint64_t address)
 	struct goroutine_place place;
 
 	if (w->result.g)
-		return is_on(&w->place, address ? address : w->place.sp);
+		return running_is_on(&w->place, address ? address : w->place.sp);
 	if (!w->in->g || !running_place_of(w, w->in->g, &place) ||
-	    !is_on(&place, address ? address : place.sp))
+	    !running_is_on(&place, address ? address : place.sp))
 		return false;
 	w->result.g = w->in->g;
 	w->place = place;
@@ -46,6 +41,11 @@ static void guard_next(struct running_walk *w, enum guard guard, uint64_t sp)
 {
 	w->next_guard = guard;
 	w->next_guard_sp = sp;
+	/* Who waits there, at a place that is known, has all that is further out wait as well. */
+	if (w->guard != GUARD_SAME_BYTES || w->beyond != GUARD_UNSET)
+		return;
+	w->beyond = guard;
+	w->beyond_sp = sp;
 }
 
 /* Without a frame of its own: to its caller, as the binary tells of the sampled moment. */
@@ -93,6 +93,21 @@ static bool is_of_moment(const struct running_walk *w)
 	return w->in->moment && w->in->moment->g == w->result.g;
 }
 
+/* Its last word may be one at which the walk goes on. */
+static enum walk_end go_by_chain(struct running_walk *w, uint64_t fp, bool *ret_moved)
+{
+	*ret_moved = true;
+	return chain_take_behind_gap(w, chain_place(w, fp));
+}
+
+/* To systemstack on the goroutine's stack, as g.sched has it. */
+static void go_to_sched(struct running_walk *w, const struct step *step)
+{
+	running_move(w, running_pc(w), w->place.sp,
+		     has_frame(step) ? record_of_sp(w, step, w->place.sp) : 0);
+	guard_next(w, GUARD_PARKED, w->place.sp);
+}
+
 /*
  * fp is the goroutine's: up to Go 1.20 that of systemstack's caller, later systemstack's own
  * record, which tells its SP. Before, only the code or g.sched knows it; the latter as well when,
@@ -102,8 +117,12 @@ static enum walk_end leave_systemstack(struct running_walk *w, const struct step
 				       bool *ret_moved)
 {
 	uint64_t fp = running_fp(w), sp;
-	bool found = switch_find_goroutine(w, fp);
+	bool found = switch_find_goroutine(w, fp) || moved_find_lender(w, fp);
 
+	if (!found && moved_find_goroutine(w)) {
+		go_to_sched(w, step);
+		return GO_ON;
+	}
 	if (!fp && found && is_of_moment(w))
 		fp = record_of_sp(w, step, w->place.sp);
 	if (has_frame(step)) {
@@ -116,7 +135,7 @@ static enum walk_end leave_systemstack(struct running_walk *w, const struct step
 	if (*ret_moved)
 		return GO_ON;
 	if (!found || !is_same_call(w, fp))
-		return chain_take_behind_gap(w, chain_place(w, fp));
+		return go_by_chain(w, fp, ret_moved);
 	running_move(w, running_pc(w), w->place.sp, fp);
 	guard_next(w, GUARD_PARKED, w->place.sp);
 	return GO_ON;
@@ -132,14 +151,14 @@ static enum walk_end leave_morestack(struct running_walk *w, bool *ret_moved)
 		w->result.is_scheduler = true;
 		return AT_END;
 	}
-	/* morestack of Go 1.27 has cleared fp. */
-	if (!switch_find_goroutine(w, fp) || !w->place.sp)
-		return chain_take_behind_gap(w, chain_place(w, fp));
+	/* morestack of Go 1.25 has cleared fp. */
+	if ((!switch_find_goroutine(w, fp) && !moved_find_goroutine(w)) || !w->place.sp)
+		return go_by_chain(w, fp, ret_moved);
 	step = steps_at(&w->u->steps, w->place.pc);
 	if (!step)
 		return OUT_OF_MEMORY;
 	if (!(step->flags & STEP_KNOWN) || (step->delta && is_amd64(w)))
-		return chain_take_behind_gap(w, chain_place(w, fp));
+		return go_by_chain(w, fp, ret_moved);
 	running_move(w, w->place.pc, w->place.sp, fp);
 	registers_set(&w->regs, w->roles->lr, is_amd64(w) ? w->place.pc : w->place.lr);
 	guard_next(w, GUARD_PARKED, w->place.sp);
@@ -324,9 +343,9 @@ bool switch_is_done(const struct running_walk *w, const struct step *step)
 	if (step->stack_switch == SWITCH_SIGNAL || step->stack_switch == SWITCH_CROSSCALL ||
 	    step->stack_switch == SWITCH_CGOCALLBACK || step->stack_switch == SWITCH_SCHEDULER)
 		return step->stack_switch == SWITCH_SCHEDULER && !w->result.g;
-	return w->result.g && !is_on(&w->place, running_sp(w)) &&
+	return w->result.g && !running_is_on(&w->place, running_sp(w)) &&
 	       (step->stack_switch != SWITCH_VDSO ||
-		is_on(&w->place, w->regs.value[is_amd64(w) ? AMD64_R12 : 20]));
+		running_is_on(&w->place, w->regs.value[is_amd64(w) ? AMD64_R12 : 20]));
 }
 
 enum walk_end switch_follow(struct running_walk *w, const struct step *step, bool *ret_moved)
@@ -356,6 +375,7 @@ enum walk_end switch_follow(struct running_walk *w, const struct step *step, boo
 	case SWITCH_SIGNAL:
 	case SWITCH_SIGRETURN:
 		return leave_signal(w, step, ret_moved);
+	case SWITCH_LENDS:
 	case SWITCH_NONE:
 		break;
 	}

@@ -13,6 +13,7 @@ struct running_unwinder {
 	enum machine machine;
 	struct modules *modules;
 	const struct image *program;  /* NULL: its code is not known */
+	bool stacks_move;             /* under systemstack */
 	struct map systemstack_calls; /* closure and return address -> the call's; 1: not known */
 	uint64_t *words;              /* of the walk under way */
 	size_t capacity;
@@ -23,7 +24,7 @@ enum guard {
 	GUARD_UNSET,      /* memory was not needed yet */
 	GUARD_NOTHING,    /* for no reason but the chain, should it agree */
 	GUARD_SAME_BYTES, /* the captured bytes are still there */
-	GUARD_PARKED,     /* g.sched.sp is still guard_sp */
+	GUARD_PARKED,     /* g.sched.sp is still guard_sp, and all is as at the moment */
 	GUARD_THREAD,     /* g0.sched.sp is still guard_sp */
 };
 
@@ -45,6 +46,7 @@ struct running_walk {
 	struct running_stack result;
 	struct goroutine_place place; /* of result.g */
 
+	size_t chain_count; /* behind these the chain has gone astray */
 	/* Where the chain left the captured bytes: at the record chain_fp, which holds
 	 * chain[chain_next]. chain_next is 0 when that is not known. */
 	uint64_t chain_fp;
@@ -58,6 +60,10 @@ struct running_walk {
 	/* What will guard the memory of the stack that the walk is on. */
 	enum guard next_guard;
 	uint64_t next_guard_sp;
+	/* Of the one that it went on to when memory was needed already, and only the captured bytes
+	 * spoke for that. */
+	enum guard beyond;
+	uint64_t beyond_sp;
 	bool from_c; /* the frame before is C's */
 
 	uint8_t window[WINDOW_SIZE]; /* of memory */
@@ -80,6 +86,11 @@ static inline uint64_t running_sp(const struct running_walk *w)
 static inline uint64_t running_fp(const struct running_walk *w)
 {
 	return w->regs.value[w->roles->fp];
+}
+
+static inline bool running_is_on(const struct goroutine_place *place, uint64_t sp)
+{
+	return sp > place->stack_lo && sp <= place->stack_hi;
 }
 
 static inline bool running_in_go(const struct running_walk *w, uint64_t pc)
@@ -129,6 +140,11 @@ bool chain_is_whole(struct running_walk *w, size_t place);
 /* Whether the words since the guard was set hold all that the chain has from there on; where that
  * is not known, all words all of it. */
 bool chain_agrees(struct running_walk *w);
+/* Likewise, and the chain's place is known, and it leads nowhere but through Go: evidence by
+ * itself. */
+bool chain_proves(struct running_walk *w);
+/* Behind the first call of systemstack or morestack it has gone astray. */
+void chain_forget_goroutine(struct running_walk *w);
 
 /* Pushes that frames are missing, then what the chain knows beyond. */
 enum walk_end chain_take_behind_gap(struct running_walk *w, size_t place);
@@ -144,6 +160,20 @@ enum walk_end switch_follow(struct running_walk *w, const struct step *step, boo
 bool switch_find_goroutine(struct running_walk *w, uint64_t address);
 /* Whether it has switched, or, of the innermost frame, may have. */
 bool switch_is_done(const struct running_walk *w, const struct step *step);
+
+/* running_moved.c: whether the goroutine's stack, to which the chain goes on under systemstack, is
+ * elsewhere by then. */
+enum moved { MOVED_NOT, MOVED, MOVED_PERHAPS };
+enum moved moved_under_chain(const struct running_walk *w, bool lent);
+/* Whether something so far lets the collector move that stack. */
+bool moved_is_lent(struct running_walk *w);
+/* Without a moment: the goroutine that has lent its stack, when fp is still on it. Who lends it
+ * keeps the g in its frame, outermost on the thread's own stack. */
+bool moved_find_lender(struct running_walk *w, uint64_t fp);
+/* What to do when the frame pointer leads to none of the goroutine's stack: then that was moved, or
+ * may have been, and the chain does not count any more. True: the moment tells whose it is, and
+ * where; that is in result.g and place now. */
+bool moved_find_goroutine(struct running_walk *w);
 
 /* running_systemstack.c: the return address that systemstack has left on the goroutine's stack
  * under a function that returns to `next`; 0: not known. `pc` is systemstack's, the last word so

@@ -58,8 +58,6 @@ def test_record_never_counts_a_torn_stack(targets, tmp_path, version):
     checker.verdict(least=5000)
 
 
-@pytest.mark.xfail(strict=False, reason="known bug: of who assists the collector, the outer frames may be "
-                   "read when the goroutine has gone on (docs/torn-reads.md)")
 @pytest.mark.parametrize("version", ["1.19.13", "1.25.11"])
 @pytest.mark.parametrize("args", [("-workers=64",), ("-workers=8", "-life=5", "-grow=40")],
                          ids=["many", "short-lived"])

@@ -115,6 +115,8 @@ static void a_map_is_its_address_header_bucket_and_strings(void **state)
 static struct {
 	uint8_t g[512];
 	uint8_t m[4096];
+	uint8_t g0[512];
+	uint64_t own_stack[2];
 	uint64_t slice[3];
 	struct {
 		const char *key;
@@ -142,6 +144,10 @@ static void make_goroutine(void)
 	put(made.g, lay.n.g_sched_sp, made.stack);
 	put(made.g, lay.n.g_labels, made.slice);
 	put(made.g, lay.n.g_goid, (void *)4711);
+	made.g[lay.n.g_tracking_seq] = 200;
+	put(made.m, lay.n.m_g0, made.g0);
+	put(made.g0, lay.n.g_sched_sp, made.own_stack + 2);
+	made.own_stack[0] = 0xc0de;
 	made.slice[0] = (uintptr_t)made.labels;
 	made.slice[1] = made.slice[2] = 2;
 	made.labels[0].key = "user";
@@ -161,7 +167,8 @@ static struct error *take(void *arg, const struct perf_sample *sample)
 
 	seen++;
 	if (!m || !moment_is_whole(m, sample->note_size) || m->g != (uintptr_t)made.g ||
-	    m->goid != 4711 || m->sched_sp != (uintptr_t)made.stack ||
+	    m->goid != 4711 || m->sched_sp != (uintptr_t)made.stack || m->ran != 200 ||
+	    m->left_fp != (HERE == MACHINE_AMD64 ? 0xc0de : 0) ||
 	    m->labels != (uintptr_t)made.slice || m->parked_size != MOMENT_PARKED ||
 	    memcmp(m->parked, made.stack, MOMENT_PARKED) != 0) {
 		wrong++;

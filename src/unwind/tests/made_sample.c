@@ -20,6 +20,7 @@ static const struct made_function functions[FUNCTIONS] = {
 	[NANOTIME] = {"runtime.nanotime1", NULL, 40, FUNC_SPWRITE, 0},
 	[SIGRETURN] = {"runtime.sigreturn__sigaction", NULL, 0, 0, 0},
 	[GOSCHED] = {"runtime.goschedImpl", NULL, 24, 0, 0},
+	[ASSIST] = {"runtime.gcAssistAlloc1", NULL, 24, 0, 0},
 };
 
 uint64_t *stack_at(struct made_stack *s, uint64_t address)
@@ -44,7 +45,9 @@ void push_frame(struct made_stack *s, size_t size, uint64_t return_address)
 
 static bool read_memory(void *arg, uint64_t address, void *buffer, size_t size)
 {
-	struct made_stack *s = &((struct made_sample *)arg)->goroutine;
+	struct made_sample *f = arg;
+	struct made_stack *s =
+		address < THREAD_STACK - sizeof(s->words) ? &f->goroutine : &f->thread;
 	uint64_t begin = s->end - sizeof(s->words);
 
 	if (address < begin || address >= s->end)

@@ -25,6 +25,7 @@ enum {
 	GOSCHED,
 	NANOTIME,
 	SIGRETURN,
+	ASSIST,
 	FUNCTIONS
 };
 
@@ -53,7 +54,7 @@ struct made_sample {
 	struct stacks *stacks;
 	struct running_unwinder *unwinder;
 	struct made_stack goroutine; /* as memory has it now */
-	struct made_stack thread;
+	struct made_stack thread;    /* likewise */
 	struct goroutine_place place;
 	uint64_t chain[16];
 	struct running_sample sample;

@@ -93,7 +93,7 @@ static void go_on_after_a_copy(struct made_sample *f)
 	static struct goroutine_moment moment;
 	static uint8_t copy[sizeof(f->goroutine.words)];
 
-	moment = (struct goroutine_moment){G, f->place, copy, G_HI - f->goroutine.sp};
+	moment = (struct goroutine_moment){G, f->place, copy, G_HI - f->goroutine.sp, 0};
 	memcpy(copy, stack_at(&f->goroutine, f->goroutine.sp), moment.size);
 	memset(f->goroutine.words, 0, sizeof(f->goroutine.words));
 	f->place.sp = 0;
@@ -217,6 +217,210 @@ static void memory_that_has_not_all_of_the_chain_is_not_believed(void **state)
 	assert_false(f->result.used_memory);
 }
 
+/* Where the goroutine's stack was until the collector moved it: nothing of it is the goroutine's.
+ */
+#define OLD_STACK 0xc000020000u
+
+/* Leaf, called by what lends the stack, called by systemstack; fp leads to `fp`. */
+static void make_lent(struct made_sample *f, int systemstack, uint64_t fp)
+{
+	make_systemstack(f, systemstack);
+	f->thread.sp = THREAD_STACK;
+	f->thread.fp = fp;
+	push_frame(&f->thread, 24, made_pc(systemstack, false));
+	push_frame(&f->thread, 24, made_pc(ASSIST, false));
+	take_sample(f, &f->thread, SIZE_MAX, LEAF);
+}
+
+/* Its chain: what another goroutine has where the stack was. */
+static void make_stray_chain(struct made_sample *f, int systemstack)
+{
+	const uint64_t chain[] = {made_pc(LEAF, false),        made_pc(ASSIST, false),
+				  made_pc(systemstack, false), made_pc(MIDDLE, false),
+				  made_pc(CLOSURE, false),     END};
+
+	memcpy(f->chain, chain, sizeof(chain));
+	f->sample.chain = f->chain;
+	f->sample.chain_count = ARRAY_SIZE(chain);
+}
+
+#define ASSERT_LENT(f, systemstack, ...)                                                  \
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(ASSIST, false), made_pc(systemstack, false), \
+		   __VA_ARGS__)
+
+static void a_stack_that_was_moved_is_found_by_the_moment(void **state)
+{
+	static const int systemstacks[] = {SYSTEMSTACK, OLD_SYSTEMSTACK};
+	struct made_sample *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(systemstacks); i++) {
+		f->goroutine.sp = G_HI;
+		make_lent(f, systemstacks[i], OLD_STACK);
+		make_stray_chain(f, systemstacks[i]);
+		go_on_after_a_copy(f);
+		unwind_sample(f);
+		ASSERT_LENT(f, systemstacks[i], made_pc(MIDDLE, false), made_pc(ROOT, false), END);
+		assert_int_equal(f->result.g, G);
+		assert_false(f->result.truncated || f->result.used_chain);
+	}
+}
+
+static void so_is_one_under_morestack(void **state)
+{
+	struct made_sample *f = *state;
+
+	make_morestack(f);
+	*stack_at(&f->thread, THREAD_STACK - 16) = OLD_STACK;
+	go_on_after_a_copy(f);
+	unwind_sample(f);
+	ASSERT_PCS(f, EXACTLY(MIDDLE), made_pc(MORESTACK, false), f->sample.moment->place.pc,
+		   made_pc(MIDDLE, false), made_pc(ROOT, false), END);
+	assert_int_equal(f->result.g, G);
+}
+
+/* The frame pointer that leads there was not captured. */
+static void a_chain_to_where_a_stack_was_is_left_at_systemstack(void **state)
+{
+	struct made_sample *f = *state;
+	struct goroutine_moment moment;
+
+	make_lent(f, SYSTEMSTACK, OLD_STACK);
+	make_stray_chain(f, SYSTEMSTACK);
+	take_sample(f, &f->thread, 32, LEAF);
+	go_on_after_a_copy(f);
+	moment = *f->sample.moment;
+	f->sample.moment = &moment;
+	moment.left_fp = OLD_STACK;
+	unwind_sample(f);
+	ASSERT_LENT(f, SYSTEMSTACK, made_pc(MIDDLE, false), made_pc(ROOT, false), END);
+	assert_int_equal(f->result.g, G);
+	assert_false(f->result.truncated || f->result.used_memory);
+	/* It is the goroutine's: then the chain is right. */
+	moment.left_fp = moment.place.sp;
+	unwind_sample(f);
+	ASSERT_LENT(f, SYSTEMSTACK, made_pc(MIDDLE, false), made_pc(CLOSURE, false), END);
+}
+
+static void without_a_moment_a_chain_under_a_lent_stack_proves_nothing(void **state)
+{
+	struct made_sample *f = *state;
+
+	make_lent(f, SYSTEMSTACK, OLD_STACK);
+	make_stray_chain(f, SYSTEMSTACK);
+	running_unwinder_expect_moves(f->unwinder);
+	unwind_sample(f);
+	ASSERT_LENT(f, SYSTEMSTACK, STACK_PC_TRUNCATED);
+	take_sample(f, &f->thread, 32, LEAF);
+	unwind_sample(f);
+	ASSERT_LENT(f, SYSTEMSTACK, STACK_PC_TRUNCATED);
+}
+
+static void where_stacks_stay_the_chain_is_believed(void **state)
+{
+	struct made_sample *f = *state;
+
+	make_lent(f, SYSTEMSTACK, OLD_STACK);
+	make_stray_chain(f, SYSTEMSTACK);
+	unwind_sample(f);
+	ASSERT_LENT(f, SYSTEMSTACK, made_pc(MIDDLE, false), made_pc(CLOSURE, false), END);
+	/* Nor does it move when nobody has lent it. */
+	running_unwinder_expect_moves(f->unwinder);
+	make_systemstack(f, SYSTEMSTACK);
+	make_chain(f);
+	f->sample.g = 0;
+	unwind_sample(f);
+	assert_false(f->result.truncated);
+}
+
+/* The thread works for another goroutine by now, but who lent its stack has its g in its frame. */
+static void who_lent_a_stack_that_was_not_moved_is_known(void **state)
+{
+	struct made_sample *f = *state;
+
+	make_lent(f, SYSTEMSTACK, 0);
+	*stack_at(&f->thread, THREAD_STACK - 16) = f->goroutine.fp;
+	*stack_at(&f->thread, THREAD_STACK - 24) = G;
+	make_stray_chain(f, SYSTEMSTACK);
+	f->chain[4] = made_pc(ROOT, false);
+	f->sample.g = 0;
+	running_unwinder_expect_moves(f->unwinder);
+	unwind_sample(f);
+	ASSERT_LENT(f, SYSTEMSTACK, made_pc(MIDDLE, false), made_pc(ROOT, false), END);
+	assert_int_equal(f->result.g, G);
+}
+
+/* Of the goroutine's stack systemstack's own frame alone was copied; the rest is in memory. */
+static void make_short_copy(struct made_sample *f, struct goroutine_moment *moment,
+			    uint64_t copy[2])
+{
+	make_systemstack(f, SYSTEMSTACK);
+	memcpy(copy, stack_at(&f->goroutine, f->goroutine.sp), 16);
+	*moment = (struct goroutine_moment){G, f->place, (const uint8_t *)copy, 16, 0};
+	f->sample.moment = moment;
+	unwind_sample(f);
+	assert_false(f->result.truncated);
+	assert_true(f->result.used_memory);
+}
+
+static void who_ran_since_is_not_where_he_was(void **state)
+{
+	struct made_sample *f = *state;
+	struct goroutine_moment moment;
+	uint64_t copy[2];
+
+	make_short_copy(f, &moment, copy);
+	f->place.ran++;
+	unwind_sample(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(SYSTEMSTACK, false), made_pc(MIDDLE, false),
+		   STACK_PC_TRUNCATED, START | STACK_PC_EXACT);
+}
+
+static void what_was_copied_has_to_be_there_still(void **state)
+{
+	struct made_sample *f = *state;
+	struct goroutine_moment moment;
+	uint64_t copy[2];
+
+	make_short_copy(f, &moment, copy);
+	*stack_at(&f->goroutine, f->goroutine.sp + 8) = made_pc(MIDDLE, true);
+	unwind_sample(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(SYSTEMSTACK, false), made_pc(MIDDLE, false),
+		   STACK_PC_TRUNCATED, START | STACK_PC_EXACT);
+}
+
+/* Memory is needed on the thread's stack already, and then of the goroutine's. */
+static void each_of_two_stacks_has_to_be_as_it_was(void **state)
+{
+	struct made_sample *f = *state;
+
+	make_systemstack(f, SYSTEMSTACK);
+	f->thread.sp = THREAD_STACK;
+	f->thread.fp = f->goroutine.fp;
+	push_frame(&f->thread, 40, made_pc(SYSTEMSTACK, false));
+	push_frame(&f->thread, 24, made_pc(MIDDLE, true));
+	take_sample(f, &f->thread, 32, LEAF);
+	unwind_sample(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(MIDDLE, true), made_pc(SYSTEMSTACK, false),
+		   made_pc(MIDDLE, false), made_pc(ROOT, false), END);
+	f->place.sp += 8;
+	unwind_sample(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(MIDDLE, true), STACK_PC_TRUNCATED,
+		   START | STACK_PC_EXACT);
+}
+
+static void a_chain_that_leaves_the_code_proves_nothing(void **state)
+{
+	struct made_sample *f = *state;
+
+	make_systemstack(f, SYSTEMSTACK);
+	make_chain(f);
+	f->sample.g = 0; /* so that memory has no other guard */
+	f->chain[3] = 0xc000123456;
+	unwind_sample(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(SYSTEMSTACK, false), made_pc(MIDDLE, false),
+		   STACK_PC_TRUNCATED);
+}
+
 #define RUNNING_TEST(f) \
 	cmocka_unit_test_setup_teardown(f, made_sample_set_up, made_sample_tear_down)
 
@@ -235,6 +439,16 @@ int main(void)
 		RUNNING_TEST(a_record_below_sp_shifts_the_chain_by_one),
 		RUNNING_TEST(memory_has_to_agree_with_a_chain_without_place),
 		RUNNING_TEST(memory_that_has_not_all_of_the_chain_is_not_believed),
+		RUNNING_TEST(a_stack_that_was_moved_is_found_by_the_moment),
+		RUNNING_TEST(so_is_one_under_morestack),
+		RUNNING_TEST(a_chain_to_where_a_stack_was_is_left_at_systemstack),
+		RUNNING_TEST(without_a_moment_a_chain_under_a_lent_stack_proves_nothing),
+		RUNNING_TEST(where_stacks_stay_the_chain_is_believed),
+		RUNNING_TEST(who_lent_a_stack_that_was_not_moved_is_known),
+		RUNNING_TEST(who_ran_since_is_not_where_he_was),
+		RUNNING_TEST(what_was_copied_has_to_be_there_still),
+		RUNNING_TEST(each_of_two_stacks_has_to_be_as_it_was),
+		RUNNING_TEST(a_chain_that_leaves_the_code_proves_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

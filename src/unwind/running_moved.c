@@ -1,0 +1,90 @@
+/*
+ * Stacks that were moved under their goroutine.
+ *
+ * Up to Go 1.25 the collector may shrink the stack of a goroutine that waits under systemstack
+ * while its thread helps to mark, stops the world or waits for all processors: runtime/stack.go,
+ * isShrinkStackSafe. What runs on the thread's own stack is not told. The frame pointer that it has
+ * saved leads to where the stack was, and so does the kernel's chain: to memory that is free, or,
+ * from its outermost frames on, another goroutine's. Some such chains are a whole stack, and a mix
+ * of two. g.sched is the one that is put right.
+ */
+#include "unwind/running_walk.h"
+#include "unwind/switches.h"
+
+/* The frames of what has lent the stack and of the closure that called it: at most 216 bytes, Go
+ * 1.17 to 1.25. */
+#define LENDER_BYTES 256
+
+/* Of the goroutine that the thread works for; NULL: there is none. */
+static const struct goroutine_moment *moment_of(const struct running_walk *w)
+{
+	const struct goroutine_moment *m = w->in->moment;
+
+	if (!m || m->g != (w->result.g ? w->result.g : w->in->g) ||
+	    !running_is_on(&m->place, m->place.sp))
+		return NULL;
+	return m;
+}
+
+enum moved moved_under_chain(const struct running_walk *w, bool lent)
+{
+	const struct goroutine_moment *m = moment_of(w);
+
+	if (m && m->left_fp)
+		return running_is_on(&m->place, m->left_fp) ? MOVED_NOT : MOVED;
+	return lent && w->u->stacks_move ? MOVED_PERHAPS : MOVED_NOT;
+}
+
+bool moved_is_lent(struct running_walk *w)
+{
+	for (size_t i = 0; i < w->n; i++) {
+		uint64_t word = w->u->words[i];
+		const struct step *step;
+
+		if (stack_pc_is_pseudo(word) || !running_in_go(w, stack_pc_address(word)))
+			continue;
+		step = steps_at(&w->u->steps, stack_pc_address(word));
+		if (step && step->stack_switch == SWITCH_LENDS)
+			return true;
+	}
+	return false;
+}
+
+/* The goroutine whose address this is, when its stack has fp. */
+static bool is_lender(struct running_walk *w, uint64_t g, uint64_t fp)
+{
+	struct goroutine_place place;
+
+	if (!g || !w->source->goroutine(w->source->arg, g, &place) || !running_is_on(&place, fp))
+		return false;
+	w->result.g = g;
+	w->place = place;
+	return true;
+}
+
+bool moved_find_lender(struct running_walk *w, uint64_t fp)
+{
+	uint64_t sp = running_sp(w), word;
+
+	if (w->in->moment || w->result.g || !w->u->stacks_move || !moved_is_lent(w))
+		return false;
+	for (uint64_t at = sp - LENDER_BYTES; at < sp; at += 8)
+		if (running_is_captured(w, at) && running_word(w, at, &word) &&
+		    is_lender(w, word, fp))
+			return true;
+	return false;
+}
+
+bool moved_find_goroutine(struct running_walk *w)
+{
+	const struct goroutine_moment *m = moment_of(w);
+
+	if (m) {
+		w->result.g = m->g;
+		w->place = m->place;
+	} else if (!w->u->stacks_move || !moved_is_lent(w)) {
+		return false;
+	}
+	chain_forget_goroutine(w);
+	return m != NULL;
+}

@@ -2,14 +2,11 @@
 
 #include "cli/fill.h"
 #include "cli/unwind_option.h"
-#include "target/pressure.h"
 
 /* Deeper stacks are cut: their innermost frames and their start function remain. */
 #define STACK_LIMIT (256u << 10)
 /* Of all different stacks together: 6 MB, which is 30,000 of 25 frames. */
 #define MAX_STACK_WORDS (3u << 18)
-/* From so many percent of the time on in which threads wait for a processor, it matters where. */
-#define BUSY_PRESSURE 10
 
 enum { KEY_BUDGET = 0x5100 };
 
@@ -59,17 +56,9 @@ static struct error *open_kernel(struct recording *r)
 	return kernel_symbols_open(&r->kernel);
 }
 
-static bool wants_run_queue(const struct recording_options *o, const struct subject *s)
-{
-	if (o->run_queue == RUN_QUEUE_WHERE_BUSY)
-		return !o->off_cpu && cpu_pressure("", target_pid(s->target)) >= BUSY_PRESSURE;
-	return o->run_queue == RUN_QUEUE_ALWAYS;
-}
-
 struct error *recording_take(const struct recording_options *o, const struct subject *s,
 			     struct recording *ret)
 {
-	bool run_queue = wants_run_queue(o, s);
 	struct wall_options sample = {
 		.hz = o->hz,
 		.budget = o->budget >= 100 ? 0 : o->budget / 100,
@@ -81,7 +70,7 @@ struct error *recording_take(const struct recording_options *o, const struct sub
 		.nobodys = o->on_cpu || o->all,
 		.mark_system = o->on_cpu,
 		.kernel = o->kernel,
-		.run_queue = run_queue,
+		.run_queue = o->run_queue,
 		.stop = &stop_requested,
 		.progress = progress,
 		.arg = (void *)o,
@@ -90,7 +79,6 @@ struct error *recording_take(const struct recording_options *o, const struct sub
 
 	ret->options = o;
 	ret->subject = s;
-	ret->run_queue = run_queue;
 	err = unwind_open(o->unwind, s->image, &ret->frames, &sample.unwind);
 	if (!err)
 		err = wall_sampler_open(s->target, s->image, s->layout, &sample, &ret->sampler);
@@ -270,7 +258,7 @@ static void say_what_is_missing(const struct recording_options *o, const struct 
 		say("labels of what runs are read up to %.0f ms late, so CPU time of what is shorter may "
 		    "have others: %s",
 		    1e3 / o->hz, r->no_moments->message);
-	if (o->run_queue == RUN_QUEUE_ALWAYS && !r->no_on_cpu && !r->on_cpu.sees_waits)
+	if (o->run_queue && !r->no_on_cpu && !r->on_cpu.sees_waits)
 		say("where threads wait for a processor is not known: that takes CAP_PERFMON (or "
 		    "kernel.perf_event_paranoid below 2), two files (ulimit -n) for each thread on each "
 		    "processor, and less than 10,000 switches a second");
@@ -287,9 +275,6 @@ void recording_say(const struct recording *rec, uint64_t samples, const char *pa
 	const struct wall_result *r = wall_sampler_result(rec->sampler);
 
 	say_what_is_missing(rec->options, r);
-	if (rec->run_queue && rec->options->run_queue != RUN_QUEUE_ALWAYS && r->on_cpu.sees_waits)
-		say("threads wait for a processor here, and it was recorded where (--no-run-queue "
-		    "leaves that out)");
 	unwind_say(rec->options->unwind);
 	say("%.1f s, %.0f goroutines (each looked at %.1f times a second), %lu samples at %.1f Hz, "
 	    "shares right within %.2g %%, %lu ticks missed, %lu reads dropped as torn, gospect "

@@ -16,9 +16,6 @@
 #include "profile/profile.h"
 #include "sample/wall.h"
 
-/* Whether to find where threads wait for a processor. */
-enum run_queue { RUN_QUEUE_WHERE_BUSY, RUN_QUEUE_ALWAYS, RUN_QUEUE_NEVER };
-
 struct recording_options {
 	double hz;
 	double duration;    /* seconds; 0: until interrupted */
@@ -28,7 +25,7 @@ struct recording_options {
 	bool off_cpu;       /* only what does not */
 	bool all;           /* the runtime's own goroutines too */
 	bool kernel;        /* the kernel's functions too */
-	enum run_queue run_queue;
+	bool run_queue;     /* where threads wait for a processor too */
 	enum unwind_method unwind;
 };
 
@@ -46,7 +43,6 @@ struct recording {
 	struct wall_sampler *sampler;
 	struct kernel_symbols *kernel; /* NULL: not asked for */
 	struct debug_frame *frames;    /* of options->unwind */
-	bool run_queue;                /* it was to find that */
 };
 
 /* Samples until the duration is over, the target ends, or a signal says stop (stop_on_signals()).

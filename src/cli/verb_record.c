@@ -8,15 +8,7 @@
 #include "cli/unwind_option.h"
 #include "profile/profile.h"
 
-enum {
-	KEY_ON_CPU = 0x5000,
-	KEY_OFF_CPU,
-	KEY_RAW,
-	KEY_ALL,
-	KEY_KERNEL,
-	KEY_RUN_QUEUE,
-	KEY_NO_RUN_QUEUE
-};
+enum { KEY_ON_CPU = 0x5000, KEY_OFF_CPU, KEY_RAW, KEY_ALL, KEY_KERNEL, KEY_RUN_QUEUE };
 
 struct record_verb {
 	struct request request;
@@ -36,10 +28,9 @@ static const struct argp_option options[] = {
 	 4},
 	{"run-queue", KEY_RUN_QUEUE, NULL, 0,
 	 "Divide running time also by where threads waited for a processor, which the kernel tells "
-	 "when it switches: right by function on a saturated machine, too, where it is done without "
-	 "being asked for. Costs the target up to 1 us a switch; needs CAP_PERFMON",
+	 "when it switches: right by function on a saturated machine, too. Costs the target up to "
+	 "1 us a switch; needs CAP_PERFMON",
 	 4},
-	{"no-run-queue", KEY_NO_RUN_QUEUE, NULL, 0, "Not that, also on a saturated machine", 4},
 	{0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -65,10 +56,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		v->recording.all = true;
 		return 0;
 	case KEY_RUN_QUEUE:
-		v->recording.run_queue = RUN_QUEUE_ALWAYS;
-		return 0;
-	case KEY_NO_RUN_QUEUE:
-		v->recording.run_queue = RUN_QUEUE_NEVER;
+		v->recording.run_queue = true;
 		return 0;
 	case KEY_KERNEL:
 		v->recording.kernel = true;
@@ -103,7 +91,7 @@ static struct error *choose_format(struct record_verb *v)
 	if (v->recording.kernel && v->recording.off_cpu)
 		return error_format(ERROR_USAGE,
 				    "record: --kernel is for what runs; --off-cpu leaves that out");
-	if (v->recording.run_queue == RUN_QUEUE_ALWAYS && v->recording.off_cpu)
+	if (v->recording.run_queue && v->recording.off_cpu)
 		return error_format(ERROR_USAGE, "record: --run-queue is for what runs; --off-cpu "
 						 "leaves that out");
 	if (v->recording.kernel && v->raw)

@@ -1,6 +1,5 @@
 """Sampling what runs where that is hard: threads that come and go, too many of them, lost samples."""
 
-import pathlib
 import resource
 import signal
 import subprocess
@@ -71,25 +70,7 @@ def test_lost_samples_are_counted(targets, tmp_path):
 
 # Waits for a processor
 
-PRESSURE = pathlib.Path("/proc/pressure/cpu")
 QUEUE = "where threads wait for a processor is not known"
-FOUND = "it was recorded where"
-
-
-@pytest.fixture
-def busy_machine():
-    """Until the kernel says that threads wait for a processor."""
-    spinners = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(6)]
-    try:
-        if not PRESSURE.exists():
-            pytest.skip("the kernel does not tell of pressure (CONFIG_PSI)")
-        process.wait_until(lambda: float(PRESSURE.read_text().split()[1].split("=")[1]) > 15,
-                           what="pressure", seconds=30)
-        yield
-    finally:
-        for spinner in spinners:
-            spinner.kill()
-            spinner.wait()
 
 
 @pytest.mark.alone
@@ -102,18 +83,6 @@ def test_waits_for_a_processor_take_nothing_from_cpu_time(targets, tmp_path):
     assert QUEUE not in words
     assert profile.total("cpu") / 1e9 == pytest.approx(used, rel=0.3, abs=0.1)
     assert {"main.crunch", "main.mash"} <= {f for s in profile.samples for f in s.stack}
-
-
-def record_a_second(program, *args):
-    return gospect.run("record", "-p", program.pid, "-d", "1", "-o", "/dev/null", "-f", "pprof",
-                       *args).ok().err
-
-
-def test_where_threads_wait_for_a_processor_is_found_on_a_busy_machine(targets, busy_machine):
-    program = targets.start("ledger", args=("-each=3",), env={"GOMAXPROCS": "8"})
-    assert FOUND in record_a_second(program)
-    assert FOUND not in record_a_second(program, "--no-run-queue")
-    assert FOUND not in record_a_second(program, "--off-cpu")
 
 
 def test_too_few_files_for_the_waits_for_a_processor(targets, tmp_path):

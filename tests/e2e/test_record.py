@@ -226,8 +226,7 @@ def test_the_format_asked_for_wins_over_the_files_name(split, tmp_path, name, fo
 
 
 def test_data_goes_to_standard_output(split):
-    result = gospect.run("record", "-p", split.pid, "-d", 1, "-f", "folded", "-o", "-",
-                         "--no-run-queue").ok()
+    result = gospect.run("record", "-p", split.pid, "-d", 1, "-f", "folded", "-o", "-").ok()
     assert b"main.stageSleep" in result.out
     assert len(result.words) == 1
 

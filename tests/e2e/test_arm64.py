@@ -13,10 +13,12 @@ from lib.params import every_build, every_version
 
 pytestmark = pytest.mark.time_limit(180)
 
-# An emulated machine is slow: where gospect was built for arm64, `tests/run` has the oldest and the newest Go, and `make test-arm64` all.
+# An emulated machine is slow: where gospect was built for arm64, `tests/run` has the oldest and the
+# newest Go, and `make test-arm64` all.
 ALL = "ARM64_ALL" in os.environ
 VERSIONS = golang.VERSIONS if ALL else (golang.OLDEST, golang.NEWEST)
 MODES = (golang.PLAIN, golang.LDFLAGS_SW) if ALL else (golang.LDFLAGS_SW,)
+TAKES_TIME = arm64.TAKES_TIME
 SECOND = 1_000_000_000
 STAGES = ("main.stageSleep", "main.stageChannel", "main.stageMutex")
 # One percent of an emulated core is nothing.
@@ -89,6 +91,7 @@ def test_ps_shows_version_build_and_goroutines(arm64_machine, start, version, mo
     assert words[1:4] == [f"go{version}", build, str(len(dump(arm64_machine, program.pid)))]
 
 
+@TAKES_TIME
 @every_version(VERSIONS)
 def test_a_goroutine_that_spins_is_running_or_shown_where_it_was(arm64_machine, start, version):
     program = start("states", version, golang.PLAIN, "-only=chan", "-spin=2")
@@ -117,6 +120,7 @@ def looks(profile):
     return per_second * profile.duration_ns / SECOND
 
 
+@TAKES_TIME
 @every_build(VERSIONS, MODES)
 def test_time_is_where_the_program_says_it_was(start, record, version, mode):
     program = start("split", version, mode)
@@ -138,6 +142,7 @@ def test_time_is_where_the_program_says_it_was(start, record, version, mode):
                 spent[place] / sum(spent.values()), abs=0.04 + 1.5 / looks(profile) ** 0.5), place
 
 
+@TAKES_TIME
 @every_build(VERSIONS, MODES)
 def test_every_caller_of_what_runs_is_right(start, record, version, mode):
     program = start("callers", version, mode)
@@ -147,6 +152,7 @@ def test_every_caller_of_what_runs_is_right(start, record, version, mode):
     assert not wrong
 
 
+@TAKES_TIME
 @every_version(VERSIONS)
 def test_running_stacks_end_at_the_start_function(start, record, version):
     profile = record(start("callers", version), "--on-cpu", "-r", 200)

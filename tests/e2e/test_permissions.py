@@ -162,13 +162,21 @@ def record(machine, program, who):
     return result.words[:-1], result.text
 
 
+# Of goroutines with labels.
+LABELS_LATE = (
+    "gospect: labels of what runs are read up to 10 ms late, so CPU time of what is shorter may have "
+    "others: that takes CAP_BPF and CAP_PERFMON; run gospect with sudo")
+
+
+@arm64.TAKES_TIME
 def test_perf_level_2_is_enough(machine, program):
     set_to(machine, PERF, 2)
     words, profile = record(machine, program, ALICE)
-    assert not words
+    assert words in ([], [LABELS_LATE])
     assert "main.burner;main.burn" in profile
 
 
+@arm64.TAKES_TIME
 @pytest.mark.parametrize("level", [3, 4])
 @pytest.mark.parametrize("who,remedy", [
     (ALICE, "with sudo"),

@@ -16,6 +16,8 @@ import subprocess
 import tempfile
 import time
 
+import pytest
+
 from lib import gospect, process
 from lib.golang import ROOT, TESTS
 from lib.initramfs import Initramfs
@@ -25,6 +27,9 @@ QEMU = "qemu-system-aarch64"
 # The kernel's modules for the port, and for the shared folders.
 MODULES = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p")
 BOOT_SECONDS = 120
+# How long an emulated machine takes for anything depends on what else runs on the real one.
+TAKES_TIME = pytest.mark.skipif("CI" in os.environ,
+                                reason="an emulated machine, and the time: make test-arm64 has it")
 # By its whole name: busybox's shell would take its own.
 SETPRIV = "/usr/bin/setpriv"
 

@@ -114,6 +114,7 @@ def in_class(sample, starts):
     return any(re.split(r"[.·](?:gowrap|dwrap)", func)[0] in starts for func in sample.stack)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("version", [golang.OLDEST, golang.NEWEST])
 def test_busy_goroutines_are_not_counted_less(targets, tmp_path, version):
     """Those whose stacks tear most are busy half of the time, and know for how long."""

@@ -58,24 +58,29 @@ def test_what_frame_pointers_lose_is_marked(targets, tmp_path, version):
     """perf's own stacks lack the caller of each sample in a leaf."""
     program = targets.start("callers", version)
     path = perf.record(tmp_path / "perf.data", "-g", "-p", program.pid)
-    leaves = [stack for stack in perf.chains(path) if stack and stack[0] == "main.leaf"]
+    chains = [stack for stack in perf.chains(path) if stack]
+    leaves = [stack for stack in chains if stack[0] == "main.leaf"]
     assert len(leaves) > 50, "it hardly ran"
     assert not any(stack[1] == "main.work" for stack in leaves if len(stack) > 1)
     profile, words = read(path, tmp_path)
-    marked = 0
+    marked = ended = 0
     for sample in profile.samples:
         marked += sample.values["samples"] * (UNKNOWN in sample.stack)
         leaf, *rest = sample.stack
         if leaf not in callers.CALLER or not rest:
             continue
         caller = callers.CALLER[leaf]
-        if rest[0] == UNKNOWN:
+        if rest == [UNKNOWN]:
+            ended += sample.values["samples"]
+        elif rest[0] == UNKNOWN:
             assert rest[1] == callers.CALLER[caller], "nothing is missing"
         else:
             assert rest[0] == caller, "a caller is missing and that is not said"
         if leaf == "main.leaf":
             assert rest[0] == UNKNOWN
     assert marked >= len(leaves)
+    # Now and then the kernel could not read the stack at all.
+    assert ended <= sum(len(stack) == 1 for stack in chains) <= 0.02 * len(chains)
     assert any(f"{marked} of " in line and "lack their innermost caller" in line for line in words)
     assert any(f"{marked} of " in comment for comment in profile.comments)
 

@@ -452,6 +452,7 @@ static bool is_worth_waking(struct wall_sampler *s, uint64_t moment)
 {
 	earn(s, moment - s->earned, 1e9 / s->options.hz);
 	s->earned = moment;
+	/* Switches fill the ring many times as fast as samples do. */
 	if (unlimited(s) || !s->result.ticks || s->left_out == MOST_LEFT_OUT ||
 	    s->options.run_queue)
 		return true;

@@ -100,16 +100,21 @@ static void go_on_after_a_copy(struct made_sample *f)
 	f->sample.moment = &moment;
 }
 
+static void unwind_morestack_by_copy(struct made_sample *f)
+{
+	unwind_sample(f);
+	ASSERT_PCS(f, EXACTLY(MIDDLE), made_pc(MORESTACK, false), f->sample.moment->place.pc,
+		   made_pc(MIDDLE, false), made_pc(ROOT, false), END);
+	assert_int_equal(f->result.g, G);
+}
+
 static void what_was_copied_at_the_moment_needs_no_memory(void **state)
 {
 	struct made_sample *f = *state;
 
 	make_morestack(f);
 	go_on_after_a_copy(f);
-	unwind_sample(f);
-	ASSERT_PCS(f, EXACTLY(MIDDLE), made_pc(MORESTACK, false), f->sample.moment->place.pc,
-		   made_pc(MIDDLE, false), made_pc(ROOT, false), END);
-	assert_int_equal(f->result.g, G);
+	unwind_morestack_by_copy(f);
 	assert_false(f->result.used_memory || f->result.truncated);
 }
 
@@ -272,10 +277,7 @@ static void so_is_one_under_morestack(void **state)
 	make_morestack(f);
 	*stack_at(&f->thread, THREAD_STACK - 16) = OLD_STACK;
 	go_on_after_a_copy(f);
-	unwind_sample(f);
-	ASSERT_PCS(f, EXACTLY(MIDDLE), made_pc(MORESTACK, false), f->sample.moment->place.pc,
-		   made_pc(MIDDLE, false), made_pc(ROOT, false), END);
-	assert_int_equal(f->result.g, G);
+	unwind_morestack_by_copy(f);
 }
 
 /* The frame pointer that leads there was not captured. */

@@ -48,7 +48,9 @@ static const struct hook_rule rules[] = {
 	{HOOK_STW_BEGIN, "runtime.stopTheWorldWithSema", 21, 21, false, 0, STUB_P_OF_THREAD, true},
 	{HOOK_STW_BEGIN, "runtime.stopTheWorldWithSema", 22, NEWEST, false, PLACE_RAX,
 	 STUB_P_OF_THREAD},
-	{HOOK_STW_END, "runtime.startTheWorldWithSema", OLDEST, NEWEST, false, 0, STUB_P_OF_THREAD},
+	/* Compiled without optimisation, it begins with a call, too, up to Go 1.21. */
+	{HOOK_STW_END, "runtime.startTheWorldWithSema", OLDEST, NEWEST, false, 0, STUB_P_OF_THREAD,
+	 true},
 	{HOOK_GC_BEGIN, "runtime.(*gcControllerState).startCycle", OLDEST, NEWEST, false, 0,
 	 STUB_P_OF_THREAD},
 	{HOOK_GC_END, "runtime.gcSweep", OLDEST, NEWEST, false, 0, STUB_P_OF_THREAD},

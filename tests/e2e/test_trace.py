@@ -1,6 +1,5 @@
 """`gospect trace`: what it writes, against what programs count themselves and what Go's tracer sees."""
 
-import contextlib
 import html
 import json
 import re
@@ -13,47 +12,10 @@ import pytest
 from lib import golang, gospect, gotrace, perfetto, pprof
 from lib.params import every_version
 from lib.process import wait_until
+from lib.traced import SUMMARY, Tracing, tracing
 
-SUMMARY = re.compile(r"gospect: ([\d.]+) s, (\d+) events, (\d+) lost, (\d+) stacks"
-                     r".*, the target paused for ([\d.]+) ms at most -> (\S+)")
 # Go's tracer of these versions writes what our reader of traces reads.
 OWN_TRACER = ("1.22.12", "1.25.11", "1.27.2")
-
-
-class Tracing:
-    """gospect traces a program until it is told to end."""
-
-    def __init__(self, pid, file, *args):
-        self.file = file
-        self.process = gospect.start("trace", "-p", pid, "-o", file, *args)
-        self.err = ""
-
-    def end(self):
-        self.process.send_signal(signal.SIGINT)
-        return self.wait()
-
-    def wait(self):
-        self.err = self.process.communicate(timeout=30)[1].decode()
-        assert self.process.returncode == 0, self.err
-        found = SUMMARY.search(self.err)
-        assert found, self.err
-        self.seconds, self.events, self.lost, self.stacks, self.pause = (
-            float(found[1]), int(found[2]), int(found[3]), int(found[4]), float(found[5]))
-        return self
-
-    def has_begun(self):
-        """The file grows when the first generation is complete; the agent is in it before."""
-        maps = f"/proc/{self.process.args[3]}/maps"
-        wait_until(lambda: "gospect" in open(maps, encoding="utf-8").read(), what="the agent")
-        time.sleep(0.2)
-        return self
-
-
-@contextlib.contextmanager
-def tracing(program, file, *args):
-    t = Tracing(program.pid, file, *args).has_begun()
-    yield t
-    t.end()
 
 
 def traced_work(program, file, *args):

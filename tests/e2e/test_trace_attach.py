@@ -22,7 +22,9 @@ from matrix import builds
 
 ALL_VERSIONS = ("1.17.13", "1.18.10", "1.19.13", "1.20.14", "1.21.13", "1.22.12", "1.23.12",
                 "1.24.13", "1.25.11", "1.26.8", "1.27.2")
-MODES = (golang.STRIPPED, golang.LDFLAGS_SW, golang.PIE, tracing.CGO, tracing.RACE)
+MODES = (golang.STRIPPED, golang.LDFLAGS_SW, golang.PIE, tracing.CGO, tracing.RACE, tracing.DEBUG)
+SETTINGS = ({"GODEBUG": "gccheckmark=1"}, {"GODEBUG": "asyncpreemptoff=1"},
+            {"GODEBUG": "asyncpreemptoff=0"}, {"GOGC": "1"})
 LONG = "TRACE_CYCLES" in os.environ
 CYCLES = int(os.environ.get("TRACE_CYCLES", 12))  # of attaching and detaching, for each version
 PTRACE_SEIZE = 0x4206
@@ -73,12 +75,19 @@ def test_a_library_in_a_program_of_c_is_traced_and_left_as_it_was(hectic, versio
     assert probed.counts["block"] > 0 and probed.counts["stacks"] > 5
 
 
-@pytest.mark.parametrize("env", [{"GODEBUG": "gccheckmark=1"}, {"GODEBUG": "asyncpreemptoff=1"},
-                                 {"GODEBUG": "asyncpreemptoff=0"}, {"GOGC": "1"}],
-                         ids=lambda env: "=".join(*env.items()))
+def attach_and_detach(program, times):
+    for i in range(times):
+        tracing.probe(program.pid, 0.02).sound()
+        if i % 10 == 9:
+            tracing.assert_untouched(program)
+
+
+@pytest.mark.time_limit(300 + CYCLES)
+@pytest.mark.parametrize("env", SETTINGS, ids=lambda env: "=".join(*env.items()))
 def test_settings_of_the_runtime_make_no_difference(hectic, env):
-    program = hectic(mode=tracing.CGO, env=env)
+    program = hectic(mode=tracing.CGO, args=() if LONG else ("-calm",), env=env)
     tracing.probe(program.pid, 0.5).sound()
+    attach_and_detach(program, CYCLES)
 
 
 @every_version([golang.OLDEST, golang.NEWEST])
@@ -119,11 +128,15 @@ def test_go_that_c_calls_is_traced(targets, version, args):
 @pytest.mark.time_limit(300 + CYCLES)
 @every_version()
 def test_attaching_and_detaching_many_times(hectic, version):
-    program = hectic(version, tracing.CGO, args=() if LONG else ("-calm",))
-    for i in range(CYCLES):
-        tracing.probe(program.pid, 0.02).sound()
-        if i % 10 == 9:
-            tracing.assert_untouched(program)
+    attach_and_detach(hectic(version, tracing.CGO, args=() if LONG else ("-calm",)), CYCLES)
+
+
+@pytest.mark.time_limit(300 + 3 * CYCLES)
+@pytest.mark.parametrize("mode", (tracing.RACE, tracing.DEBUG))
+@pytest.mark.skipif(not LONG, reason="with TRACE_CYCLES: see test_every_build...")
+@every_version()
+def test_attaching_and_detaching_from_every_build_many_times(hectic, version, mode):
+    attach_and_detach(hectic(version, mode), CYCLES)
 
 
 def fault_points(program):

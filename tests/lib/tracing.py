@@ -14,11 +14,13 @@ PROBE = pathlib.Path(os.environ.get(
 CGO = "cgo"
 RACE = "race"
 SHARED = "shared"
-FLAGS = {CGO: (), RACE: ("-race",), SHARED: ("-buildmode=c-shared",)}
+DEBUG = "debug"
+FLAGS = {CGO: (), RACE: ("-race",), SHARED: ("-buildmode=c-shared",),
+         DEBUG: ("-gcflags=all=-N -l",)}
 
 
 def hectic(version, mode=golang.PLAIN):
-    """The program hectic, also built with cgo, with the race detector, or as a library for C."""
+    """The program hectic, also built with cgo, the race detector, as a library for C, without optimisation."""
     if mode not in FLAGS:
         return golang.build("hectic", version, mode)
     plain = golang.build("hectic", version)

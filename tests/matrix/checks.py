@@ -6,8 +6,10 @@ import pathlib
 import subprocess
 import time
 
-from lib import golang, gospect, pprof, traceback
+from lib import golang, gospect, gotrace, pprof, traceback
+from lib import tracing as agent
 from lib.process import Program
+from lib.traced import tracing
 from matrix import builds
 
 RIGHT, REFUSED, WRONG, NONE = "yes", "refused", "WRONG", "-"
@@ -82,10 +84,48 @@ def check_record(program, build, folder):
               for start, limit, _, _ in profile.mappings), "record: mappings")
 
 
+SENT = 1000  # by the goroutine of main.compute, on a channel that holds nothing
+
+
+def happened(goroutine, transition):
+    return sum(n for words, n in goroutine["events"].items() if words.startswith(transition))
+
+
+def check_sender(goroutines):
+    """The one goroutine that main.compute starts, and the channel both wait at."""
+    senders = [g for g in goroutines if g["name"].startswith("main.compute")]
+    check(len(senders) == 1, f"trace: {len(senders)} goroutines of main.compute")
+    g = senders[0]
+    for transition in ("NotExist->Runnable", "Running->NotExist"):
+        check(happened(g, transition) == 1, f"trace: {transition} of main.compute: {g['events']}")
+    mains = max(happened(other, "Running->Waiting chan receive") for other in goroutines)
+    waits = happened(g, "Running->Waiting chan send") + mains
+    check(SENT * 0.9 < waits <= 2 * SENT + 1, f"trace: {waits} waits for {SENT} sent")
+    check(happened(g, "Running->Waiting") + 1 <= happened(g, "Runnable->Running"),
+          f"trace: main.compute starts less often than it waits: {g['events']}")
+
+
+def check_trace(program, folder):
+    file = folder / "matrix.trace"
+    with tracing(program, file) as t:
+        check(program.ask("spin") == "done", "it does not spin")
+        program.assert_well()
+        time.sleep(0.3)
+    check(t.lost == 0, f"trace: {t.err}")
+    trace = gotrace.read_valid(file)
+    goroutines = list(trace["goroutines"].values())
+    check(len(goroutines) > 35, f"trace: {len(goroutines)} goroutines")
+    check_sender(goroutines)
+    spinning = [g["running"] + g["runnable"] for g in goroutines if g["name"] == "main.spin"]
+    check(spinning and max(spinning) > 0.25e9, f"trace: main.spin is at work for {spinning} ns")
+    agent.assert_untouched(program)
+
+
 def check_refusal(program, folder):
     """gospect refuses, and says why in one line, with the same words in ps and dump."""
     why = gospect.run("dump", "-p", program.pid).fails(1)
     gospect.run("record", "-p", program.pid, "-d", "1", "-o", folder / "refused.folded").fails(1)
+    gospect.run("trace", "-p", program.pid, "-d", "1", "-o", folder / "refused.trace").fails(1)
     check(why.removeprefix("gospect: ").split(": ")[-1] in gospect.run("ps").ok().text,
           f"ps does not say why: {why}")
     return Result(REFUSED, why)
@@ -103,6 +143,7 @@ def check_program(program, version, build, folder):
     check_ps(program, version, build)
     check_dump(program, version, build)
     check_record(program, build, folder)
+    check_trace(program, folder)
     return Result(RIGHT, "")
 
 

@@ -1,0 +1,53 @@
+"""`gospect trace` of a program while the test makes that do something."""
+
+import contextlib
+import re
+import signal
+import time
+
+from lib import gospect
+from lib.process import wait_until
+
+SUMMARY = re.compile(r"gospect: ([\d.]+) s, (\d+) events, (\d+) lost, (\d+) stacks"
+                     r".*, the target paused for ([\d.]+) ms at most -> (\S+)")
+
+
+class Tracing:
+    """gospect traces a program until it is told to end."""
+
+    def __init__(self, pid, file, *args):
+        self.file = file
+        self.process = gospect.start("trace", "-p", pid, "-o", file, *args)
+        self.err = ""
+
+    def end(self):
+        self.process.send_signal(signal.SIGINT)
+        return self.wait()
+
+    def wait(self):
+        self.err = self.process.communicate(timeout=30)[1].decode()
+        assert self.process.returncode == 0, self.err
+        found = SUMMARY.search(self.err)
+        assert found, self.err
+        self.seconds, self.events, self.lost, self.stacks, self.pause = (
+            float(found[1]), int(found[2]), int(found[3]), int(found[4]), float(found[5]))
+        return self
+
+    def has_begun(self):
+        """The file grows when the first generation is complete; the agent is in it before."""
+        maps = f"/proc/{self.process.args[3]}/maps"
+
+        def has_agent():
+            assert self.process.poll() is None, self.process.communicate()[1].decode()
+            return "gospect" in open(maps, encoding="utf-8").read()
+
+        wait_until(has_agent, what="the agent")
+        time.sleep(0.2)
+        return self
+
+
+@contextlib.contextmanager
+def tracing(program, file, *args):
+    t = Tracing(program.pid, file, *args).has_begun()
+    yield t
+    t.end()

@@ -167,7 +167,8 @@ def tracing(cases):
                                                          for m in ("gospect", "gospect without stacks")))
         yield line("    lost events: %", "", *(f"{100 * modes[m]['lost_share']:.2f}"
                                                for m in ("gospect", "gospect without stacks")))
-        yield line("    bytes per event", "", *(f"{modes[m]['bytes_per_event'][0]:.1f}" for m in modes if m != "nothing"))
+        sizes = case["bytes_per_event"]
+        yield line("    bytes per event", "", f"{sizes['gospect']:.2f}", "", f"{sizes['own']:.2f}")
         yield line("    gospect's CPU per million events: ms", "", spread(ours["own_ms"]))
         yield line("    longest stop of the target: ms", "", spread(ours["pause_ms"]))
 

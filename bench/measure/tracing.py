@@ -7,6 +7,8 @@ import subprocess
 import tempfile
 import time
 
+from lib import gotrace
+
 from . import machine
 from .build import Failed, say
 from .meter import Meter
@@ -29,10 +31,13 @@ class Nothing:
 
 
 class Own:
-    """runtime/trace, inside the target; its bytes go nowhere."""
+    """runtime/trace, inside the target; its bytes go nowhere, or to a file."""
+
+    def __init__(self, out=""):
+        self.out = out
 
     def start(self, meter):
-        meter.ask("trace start")
+        meter.ask(f"trace start {self.out}")
 
     def stop(self, meter):
         return meter.ask("trace stop")
@@ -58,7 +63,7 @@ class Gospect:
             raise Failed(f"gospect trace said: {words}")
         seconds, events, lost, pause = (float(x) for x in found.groups())
         return {"events_a_second": (events + lost) / seconds, "events": events, "lost": lost, "pause_ms": pause,
-                "bytes_per_event": os.path.getsize(self.out) / events, "own_ms": cpu / events}
+                "own_ms": cpu / events}
 
 
 def take_slice(meter, tracer, milliseconds):
@@ -74,6 +79,15 @@ def take_slice(meter, tracer, milliseconds):
     return result
 
 
+def bytes_per_event(meter, tracer, milliseconds):
+    """Of a trace in a file, by the events that Go's own reader finds there."""
+    take_slice(meter, tracer, milliseconds)
+    found, = gotrace.read(tracer.out, newer=True)
+    if "error" in found:
+        raise Failed(f"Go's reader of {tracer.out}: {found['error']}")
+    return os.path.getsize(tracer.out) / found["events"]
+
+
 def summarize(slices):
     base = spread([s["cpu_per_op"] for s in slices["nothing"]])[0]
     events = spread([s["events_a_second"] / s["throughput"] for s in slices["gospect"]])[0]
@@ -81,12 +95,9 @@ def summarize(slices):
     for mode, taken in slices.items():
         row = {key: spread([s[key] for s in taken]) for key in ("cpu_per_op", "throughput", "p999_us")}
         row["per_event"] = spread([(s["cpu_per_op"] - base) / events for s in taken])
-        for key in ("bytes_per_event", "own_ms", "pause_ms", "events_a_second"):
+        for key in ("own_ms", "pause_ms", "events_a_second"):
             if key in taken[0]:
                 row[key] = spread([s[key] for s in taken])
-        if mode == "own":
-            row["bytes_per_event"] = spread([s["bytes"] / (s["throughput"] * events * s["traced_seconds"])
-                                             for s in taken])
         row["lost"] = sum(int(s.get("lost", 0)) for s in taken)
         row["lost_share"] = row["lost"] / max(row["lost"] + sum(s.get("events", 0) for s in taken), 1)
         modes[mode] = row
@@ -107,5 +118,8 @@ def measure(programs, quick):
                 for _ in range(rounds):
                     for mode in random.sample(MODES, len(MODES)):
                         slices[mode].append(take_slice(meter, tracers[mode], milliseconds))
-            cases.append({"work": work, "rounds": rounds, **summarize(slices)})
+                sizes = {mode: bytes_per_event(meter, tracer, milliseconds)
+                         for mode, tracer in (("gospect", tracers["gospect"]),
+                                              ("own", Own(os.path.join(folder, "own.trace"))))}
+            cases.append({"work": work, "rounds": rounds, "bytes_per_event": sizes, **summarize(slices)})
     return cases

@@ -4,7 +4,8 @@
 //	slice MS        what the workload did in the next MS milliseconds
 //	fgprof start    profiles itself as github.com/felixge/fgprof does, 99 times a second
 //	fgprof stop     how many times it really did
-//	trace start     traces itself by runtime/trace
+//	trace start     traces itself by runtime/trace, into nowhere
+//	trace start FILE
 //	trace stop      how many bytes that were
 //	dump            writes its own goroutines as /debug/pprof/goroutine?debug=2 does
 //
@@ -62,7 +63,9 @@ func obey(work *workload) {
 		case len(words) == 2 && words[0] == "fgprof" && words[1] == "stop":
 			answer(own.stop())
 		case len(words) == 2 && words[0] == "trace" && words[1] == "start":
-			answer(traced.start())
+			answer(traced.start(""))
+		case len(words) == 3 && words[0] == "trace" && words[1] == "start":
+			answer(traced.start(words[2]))
 		case len(words) == 2 && words[0] == "trace" && words[1] == "stop":
 			answer(traced.stop())
 		case len(words) == 1 && words[0] == "dump":

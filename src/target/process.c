@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +28,10 @@ struct process {
 	struct target base;
 	int proc_fd; /* the folder /proc/PID */
 	int mem_fd;
-	bool nested;    /* in another pid namespace than ours */
-	bool use_mem;   /* process_vm_readv is forbidden */
-	bool looked;    /* what asks for PTRACE_MODE_READ was allowed */
-	uint64_t entry; /* an address that is mapped as long as the program is */
+	bool nested;         /* in another pid namespace than ours */
+	atomic_bool use_mem; /* process_vm_readv is forbidden */
+	bool looked;         /* what asks for PTRACE_MODE_READ was allowed */
+	uint64_t entry;      /* an address that is mapped as long as the program is */
 };
 
 /* Who is dying has lost its memory, and with it its program's name, before its state says so

@@ -2,8 +2,8 @@
  * Where the bytes of a program come from: a live process, or bytes given by a test or a recording.
  *
  * Nothing here stops the target or writes to it. Addresses are the target's own. A target may
- * change at any moment: ERROR_FAULT is an ordinary answer. One target is used by one thread at a
- * time.
+ * change at any moment: ERROR_FAULT is an ordinary answer. A live process may be read by several
+ * threads at once; any other target is used by one thread at a time.
  */
 #ifndef TARGET_TARGET_H
 #define TARGET_TARGET_H

@@ -100,7 +100,9 @@ static void say_left_out(const struct tracer *tracer)
 struct error *tracing_begin(struct tracing *t, const struct subject *s)
 {
 	const struct tracing_options *o = &t->options;
-	struct tracer_options tracer = {.stack_depth = o->stack_depth, .root = o->root};
+	struct tracer_options tracer = {.stack_depth = o->stack_depth,
+					.root = o->root,
+					.duration_ns = o->duration * 1e9};
 	struct trace_writer_options writer = {
 		.functions = &s->image->functions,
 		.depth = o->stack_depth,
@@ -186,13 +188,24 @@ static struct error *write_flight(struct tracing *t)
 {
 	struct error *err = new_generation(t, t->last_ns);
 
-	write_requested = 0;
+	t->asked_ns = 0;
 	if (!err)
 		err = trace_file_write(t->file);
 	if (!err)
 		say("the last %.1f s are in %s", (t->last_ns - trace_file_began(t->file)) / 1e9,
 		    t->options.path);
 	return err;
+}
+
+/* When it is asked for, it is to have what has happened by then. */
+static struct error *must_check check_flight(struct tracing *t, const struct trace_batch *batch)
+{
+	if (write_requested) {
+		write_requested = 0;
+		t->asked_ns = clock_now() - tracer_start(t->tracer);
+		tracer_hurry(t->tracer);
+	}
+	return t->asked_ns && batch->until_ns >= t->asked_ns ? write_flight(t) : NULL;
 }
 
 /* The trace goes to this moment, whether something happens until then or not. */
@@ -210,7 +223,8 @@ static struct error *take_all(struct tracing *t)
 	struct trace_batch batch = {0};
 	struct error *err = NULL;
 
-	while (!err && !batch.last) {
+	/* What comes behind a generation that did not fit has no place in the file. */
+	while (!err && !batch.last && !(stopped_ns && t->full)) {
 		if (!stopped_ns && is_over(t, began)) {
 			err = tracer_stop(t->tracer);
 			stopped_ns = clock_now() - tracer_start(t->tracer);
@@ -219,8 +233,8 @@ static struct error *take_all(struct tracing *t)
 			err = tracer_next(t->tracer, &batch);
 		if (!err)
 			err = add_events(t, &batch);
-		if (!err && write_requested)
-			err = write_flight(t);
+		if (!err)
+			err = check_flight(t, &batch);
 	}
 	say_progress(NULL);
 	return err ? err : extend(t, stopped_ns);

@@ -32,6 +32,7 @@ struct tracing {
 	uint64_t generation_ns; /* when it began */
 	size_t stated;          /* bytes that say what everybody was doing then */
 	uint64_t last_ns;       /* of the last event; then when the target was left alone */
+	uint64_t asked_ns; /* what was before this is to be written now; 0: nothing is asked for */
 	bool full;
 };
 

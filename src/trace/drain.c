@@ -2,38 +2,30 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/cleanup.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
-/* How far before the writer a ring's memory is made: what is written between two looks. */
-#define AHEAD_BYTES (2u << 20)
-
 /* One ring. */
 struct stream {
-	struct agent_slot *slot;
-	const uint8_t *ring;
-	uint64_t at;  /* bytes that were taken */
-	uint64_t end; /* bytes that are there */
+	struct piece *first, *last; /* that are still to be read; NULL: none */
+	const uint8_t *at;          /* in the first */
+	const uint8_t *end;
+	uint64_t skip_to; /* bytes of the ring that are passed over */
 	uint64_t tick;
 	uint64_t thread;
-	uint64_t populated; /* bytes of the ring, from its beginning */
 	bool in_heap;
 	struct drain_record next;
 };
 
 struct drain {
-	struct agent_shared *shared;
+	const struct agent_shared *shared;
 	const struct agent_shared *layout;
+	struct backlog *backlog;
 	struct stream *streams;
 	struct stream **heap; /* those that have a next record, the earliest first */
 	size_t heap_count;
+	bool given; /* the next record of heap[0] */
 	uint64_t watermark;
-	double fill;
 	struct drain_stats stats;
 };
 
@@ -82,8 +74,8 @@ static const struct shape {
 	[RECORD_LABELS_UNREAD] = {3, 0},
 };
 
-struct error *drain_create(struct agent_shared *shared, const struct agent_shared *layout,
-			   struct drain **ret)
+struct error *drain_create(const struct agent_shared *shared, const struct agent_shared *layout,
+			   struct backlog *backlog, struct drain **ret)
 {
 	_cleanup_drain_ struct drain *d = calloc(1, sizeof(*d));
 
@@ -91,18 +83,13 @@ struct error *drain_create(struct agent_shared *shared, const struct agent_share
 		return &error_no_memory;
 	d->shared = shared;
 	d->layout = layout;
+	d->backlog = backlog;
 	d->streams = calloc(layout->slots, sizeof(d->streams[0]));
 	d->heap = calloc(layout->slots, sizeof(d->heap[0]));
 	if (!d->streams || !d->heap)
 		return &error_no_memory;
-	for (uint32_t i = 0; i < layout->slots; i++) {
-		uint8_t *base = (uint8_t *)shared;
-
-		d->streams[i].slot =
-			(void *)(base + layout->slots_offset + (size_t)i * AGENT_SLOT_BYTES);
-		d->streams[i].ring = base + layout->rings_offset + (size_t)i * layout->ring_bytes;
+	for (uint32_t i = 0; i < layout->slots; i++)
 		d->streams[i].next.slot = i;
-	}
 	*ret = take_ptr(d);
 	return NULL;
 }
@@ -118,13 +105,13 @@ void drain_destroy(struct drain *d)
 
 /* ---- one ring ---- */
 
-/* The bytes that are left of the record's chunk, as far as they are written. */
+/* What is left of a piece. */
 struct span {
 	const uint8_t *at, *end;
 	bool bad;
 };
 
-static uint64_t next_number(struct span *s)
+static uint64_t long_number(struct span *s)
 {
 	uint64_t value = 0;
 
@@ -137,6 +124,24 @@ static uint64_t next_number(struct span *s)
 	}
 	s->bad = true;
 	return 0;
+}
+
+/* Most have one byte, nearly all others two. */
+static inline uint64_t next_number(struct span *s)
+{
+	const uint8_t *at = s->at;
+
+	if (s->end - at < 2)
+		return long_number(s);
+	if (at[0] < 0x80) {
+		s->at = at + 1;
+		return at[0];
+	}
+	if (at[1] < 0x80) {
+		s->at = at + 2;
+		return (at[0] & 0x7f) | (uint64_t)at[1] << 7;
+	}
+	return long_number(s);
 }
 
 static struct drain_text next_text(struct span *s)
@@ -157,17 +162,24 @@ static uint64_t chunk_end(uint64_t at)
 	return (at | (AGENT_CHUNK_BYTES - 1)) + 1;
 }
 
-static const uint8_t *ring_at(const struct drain *d, const struct stream *s, uint64_t at)
+/* Passes over what is left of the chunk, also in pieces that are still to come. */
+static void skip_chunk(struct stream *s)
 {
-	return s->ring + (at & (d->layout->ring_bytes - 1));
+	s->at = s->end;
+	s->skip_to = chunk_end(s->first->at);
 }
 
 /* true when the chunk tells of a loss, which is then the next record. */
-static bool begin_chunk(const struct drain *d, struct stream *s)
+static bool begin_chunk(struct drain *d, struct stream *s)
 {
 	struct agent_chunk chunk;
 
-	memcpy(&chunk, ring_at(d, s, s->at), sizeof(chunk));
+	if ((size_t)(s->end - s->at) < sizeof(chunk)) {
+		d->stats.corrupt++;
+		skip_chunk(s);
+		return false;
+	}
+	memcpy(&chunk, s->at, sizeof(chunk));
 	s->at += sizeof(chunk);
 	s->tick = chunk.tick;
 	s->thread = chunk.thread;
@@ -190,12 +202,10 @@ static void read_record(struct stream *s, struct span *span, unsigned int kind)
 		s->next.texts[i] = next_text(span);
 }
 
-/* Up to the next record of the chunk; false at its end, or when no more is written yet. */
-static bool next_in_chunk(struct drain *d, struct stream *s)
+/* Up to the next record of the piece; false at its end. */
+static bool next_in_piece(struct drain *d, struct stream *s)
 {
-	uint64_t limit = chunk_end(s->at) < s->end ? chunk_end(s->at) : s->end;
-	const uint8_t *start = ring_at(d, s, s->at);
-	struct span span = {start, start + (limit - s->at), false};
+	struct span span = {s->at, s->end, false};
 
 	while (span.at < span.end) {
 		unsigned int kind = *span.at++;
@@ -206,31 +216,56 @@ static bool next_in_chunk(struct drain *d, struct stream *s)
 			read_record(s, &span, kind);
 			if (span.bad)
 				break;
-			s->at += span.at - start;
+			s->at = span.at;
 			return true;
 		} else {
 			span.bad = kind != RECORD_NONE;
-			limit = chunk_end(s->at);
 			break;
 		}
 	}
 	d->stats.corrupt += span.bad;
-	s->at = span.bad ? chunk_end(s->at) : limit;
+	if (span.bad || span.at < span.end)
+		skip_chunk(s);
+	s->at = s->end;
 	return false;
 }
 
+/* The piece that is the first now. */
+static void begin_piece(struct stream *s)
+{
+	const struct piece *p = s->first;
+
+	s->at = s->end = NULL;
+	if (!p)
+		return;
+	s->end = p->bytes + p->size;
+	s->at = p->at < s->skip_to ? s->end : p->bytes;
+}
+
+static void end_piece(struct drain *d, struct stream *s)
+{
+	struct piece *p = s->first;
+	struct block *block = p->block;
+
+	s->first = p->next;
+	begin_piece(s);
+	d->stats.bytes += p->size;
+	if (!--block->left)
+		backlog_release(d->backlog, block);
+}
+
+/* To its next record; false: it has none so far. */
 static bool advance(struct drain *d, struct stream *s)
 {
 	bool found = false;
 
-	while (!found && s->at < s->end) {
-		if (!(s->at & (AGENT_CHUNK_BYTES - 1))) {
-			if (s->end - s->at < sizeof(struct agent_chunk))
-				return false;
+	while (!found && s->first) {
+		if (s->at == s->end)
+			end_piece(d, s);
+		else if (s->at == s->first->bytes && !(s->first->at & (AGENT_CHUNK_BYTES - 1)))
 			found = begin_chunk(d, s);
-		} else {
-			found = next_in_chunk(d, s);
-		}
+		else
+			found = next_in_piece(d, s);
 	}
 	s->next.tick = s->tick;
 	s->next.thread = s->thread;
@@ -271,84 +306,74 @@ static void add(struct drain *d, struct stream *s)
 	d->heap[i] = s;
 }
 
-/* Of a ring in use, what will be written next is charged to us, not to the target and its cgroup;
- * once around, all of it is there. */
-static void populate(const struct drain *d, struct stream *s)
+/* Past the record that was given out, which was used by now. */
+static void pass_given(struct drain *d)
 {
-	uint64_t want = s->end + AHEAD_BYTES;
+	struct stream *s = d->heap[0];
 
-	want = want < d->layout->ring_bytes ? want : d->layout->ring_bytes;
-	if (!s->end || want <= s->populated)
+	if (!d->given)
 		return;
-	madvise((void *)(s->ring + s->populated), want - s->populated, MADV_POPULATE_WRITE);
-	s->populated = want;
-}
-
-/* What was taken may be written over; what is there now may be taken. A writer who says that he
- * wrote more than the ring holds is not believed. */
-static void collect(struct drain *d, struct stream *s)
-{
-	uint64_t write = __atomic_load_n(&s->slot->write, __ATOMIC_ACQUIRE);
-	/* The record that waits in the heap has no texts that are in use any more, but its place is
-	 * not given back before it was taken. */
-	uint64_t free_to = s->in_heap ? s->at & ~(AGENT_CHUNK_BYTES - 1ull) : s->at;
-	double fill;
-
-	__atomic_store_n(&s->slot->read, free_to, __ATOMIC_RELEASE);
-	if (write <= s->at)
-		return;
-	if (write < s->end || write - s->at > d->layout->ring_bytes) {
-		d->stats.corrupt++;
-		return;
-	}
-	s->end = write;
-	populate(d, s);
-	fill = (double)(write - s->at) / d->layout->ring_bytes;
-	if (fill > d->fill)
-		d->fill = fill;
-	if (!s->in_heap && advance(d, s))
-		add(d, s);
-}
-
-void drain_collect(struct drain *d, uint64_t now, uint64_t margin, bool ended)
-{
-	uint64_t mark = ended ? UINT64_MAX : now - margin;
-
-	d->fill = 0;
-	for (uint32_t i = 0; i < d->layout->slots; i++) {
-		struct stream *s = &d->streams[i];
-
-		/* Before the ring is looked at: who begins after this has a later time. */
-		if (!ended && __atomic_load_n(&s->slot->busy, __ATOMIC_ACQUIRE)) {
-			uint64_t tick = __atomic_load_n(&s->slot->tick, __ATOMIC_RELAXED);
-
-			mark = tick < mark ? tick : mark;
-		}
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-		collect(d, s);
-	}
-	if (mark > d->watermark)
-		d->watermark = mark;
-}
-
-bool drain_next(struct drain *d, struct drain_record *ret)
-{
-	struct stream *s;
-
-	if (!d->heap_count || d->heap[0]->next.tick >= d->watermark)
-		return false;
-	s = d->heap[0];
-	*ret = s->next;
-	d->stats.records++;
+	d->given = false;
 	if (advance(d, s)) {
 		sift_down(d, 0);
-		return true;
+		return;
 	}
 	s->in_heap = false;
 	d->heap[0] = d->heap[--d->heap_count];
 	if (d->heap_count)
 		sift_down(d, 0);
-	return true;
+}
+
+static void add_piece(struct drain *d, struct piece *p)
+{
+	struct stream *s = &d->streams[p->slot];
+
+	p->next = NULL;
+	if (s->first) {
+		s->last->next = p;
+		s->last = p;
+		return;
+	}
+	s->first = s->last = p;
+	begin_piece(s);
+}
+
+static void add_block(struct drain *d, struct block *block)
+{
+	block->left = block->piece_count;
+	for (uint32_t i = 0; i < block->piece_count; i++)
+		add_piece(d, &block->pieces[i]);
+	if (!block->left)
+		backlog_release(d->backlog, block);
+}
+
+void drain_add(struct drain *d, struct block *first)
+{
+	uint64_t watermark = first->about.watermark;
+
+	pass_given(d);
+	for (struct block *block = first, *next; block; block = next) {
+		next = block->next;
+		add_block(d, block);
+	}
+	for (uint32_t i = 0; i < d->layout->slots; i++) {
+		struct stream *s = &d->streams[i];
+
+		if (!s->in_heap && s->first && advance(d, s))
+			add(d, s);
+	}
+	if (watermark > d->watermark)
+		d->watermark = watermark;
+}
+
+const struct drain_record *drain_next(struct drain *d)
+{
+	pass_given(d);
+	if (!d->heap_count || d->heap[0]->next.tick >= d->watermark)
+		return NULL;
+	d->stats.records++;
+	d->given = true;
+	return &d->heap[0]->next;
 }
 
 uint64_t drain_watermark(const struct drain *d)
@@ -356,22 +381,9 @@ uint64_t drain_watermark(const struct drain *d)
 	return d->watermark;
 }
 
-double drain_fill(const struct drain *d)
-{
-	return d->fill;
-}
-
 void drain_stats(const struct drain *d, struct drain_stats *ret)
 {
 	*ret = d->stats;
-	for (uint32_t i = 0; i < d->layout->slots; i++) {
-		const struct agent_slot *slot = d->streams[i].slot;
-
-		ret->lost += slot->lost_all;
-		ret->stacks_lost += slot->stacks_lost;
-		ret->labels_unread += slot->labels_unread;
-		ret->bytes += d->streams[i].at;
-	}
 }
 
 bool drain_stack(const struct drain *d, uint64_t number, const uint64_t **ret_words,

@@ -1,10 +1,10 @@
 /*
- * Takes the agent's records out of the rings, in the order of their times over all rings.
+ * The agent's records out of what the collector has taken from the rings, in the order of their
+ * times over all rings.
  *
- * A record may be taken when no earlier one can come any more: those of before a moment ago, when
- * nobody is just making one. Records are read in place, and their room is given back when the next
- * are collected. All that is in shared memory is the target's: it is checked, and what makes no
- * sense is passed over to the next chunk, and counted.
+ * A record may be had when no earlier one can come any more: the collections say up to where they
+ * are complete. The bytes are the target's: what makes no sense is passed over to the next chunk,
+ * and counted.
  */
 #ifndef TRACE_DRAIN_H
 #define TRACE_DRAIN_H
@@ -15,6 +15,7 @@
 
 #include "agent/abi.h"
 #include "base/error.h"
+#include "trace/backlog.h"
 
 /* A made one: `numbers[0]` records were lost here. */
 #define RECORD_LOST RECORDS
@@ -30,38 +31,32 @@ struct drain_record {
 	uint64_t tick;
 	uint64_t thread;
 	uint64_t numbers[RECORD_MAX_NUMBERS];
-	struct drain_text texts[2]; /* until the next drain_collect() */
+	struct drain_text texts[2];
 	uint32_t slot;
 	unsigned int kind; /* enum agent_record, RECORD_LOST */
 };
 
 struct drain;
 
-/* `layout` says how the memory was made; both are kept. */
-struct error *drain_create(struct agent_shared *shared, const struct agent_shared *layout,
-			   struct drain **ret) must_check;
+/* `layout` says how the shared memory was made; all are kept. */
+struct error *drain_create(const struct agent_shared *shared, const struct agent_shared *layout,
+			   struct backlog *backlog, struct drain **ret) must_check;
 void drain_destroy(struct drain *d);
 
-/*
- * Looks what is there. Records of before `now` - `margin` ticks become available, fewer when
- * somebody is making one; all when `ended`.
- */
-void drain_collect(struct drain *d, uint64_t now, uint64_t margin, bool ended);
-/* The next available record; false: none. */
-bool drain_next(struct drain *d, struct drain_record *ret);
+/* Takes a collection, by its first block; its blocks go back to the backlog when all of their
+ * records were had. */
+void drain_add(struct drain *d, struct block *first);
+/* The next record, until the next call of either; NULL: none can be had before another collection
+ * is there. */
+const struct drain_record *drain_next(struct drain *d);
 
 /* No record that is still to come has a tick before this. */
 uint64_t drain_watermark(const struct drain *d);
-/* How full the fullest ring was at the last collection: 0 to 1. */
-double drain_fill(const struct drain *d);
 
 struct drain_stats {
 	uint64_t records;
 	uint64_t bytes;
-	uint64_t lost; /* as the agent counts them, so far */
-	uint64_t stacks_lost;
-	uint64_t labels_unread; /* sets that the agent could not read */
-	uint64_t corrupt;       /* places that made no sense */
+	uint64_t corrupt; /* places that made no sense */
 };
 void drain_stats(const struct drain *d, struct drain_stats *ret);
 

@@ -128,6 +128,7 @@ struct error *labels_read(struct labels *l, struct labelled *items, size_t count
 	return err;
 }
 
+/* It was made while the target was there, which may have ended since. */
 static struct error *must_check read_one(struct labels *l, const struct drain_record *r,
 					 uint32_t *ret)
 {
@@ -135,7 +136,11 @@ static struct error *must_check read_one(struct labels *l, const struct drain_re
 	struct error *err = labels_read(l, &item, 1);
 
 	*ret = err ? 0 : item.text;
-	return err;
+	if (!err || err->code != ERROR_GONE)
+		return err;
+	error_destroy(err);
+	l->dropped++;
+	return NULL;
 }
 
 struct error *labels_of_record(struct labels *l, const struct drain_record *r, uint32_t *ret)

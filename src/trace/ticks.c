@@ -19,7 +19,7 @@ uint64_t ticks_now(void)
 #endif
 
 /* The one of several tries between whose two readings least time passed. */
-static struct tick_pair measure(void)
+struct tick_pair ticks_measure(void)
 {
 	struct tick_pair best = {0};
 	uint64_t least = UINT64_MAX;
@@ -35,18 +35,17 @@ static struct tick_pair measure(void)
 	return best;
 }
 
-void ticks_measure(struct ticks *t)
+void ticks_add(struct ticks *t, const struct tick_pair *pair)
 {
-	struct tick_pair pair = measure();
+	const struct tick_pair *before = t->count ? &t->pairs[t->count - 1] : NULL;
 
-	if (t->count &&
-	    (pair.tick <= t->pairs[t->count - 1].tick || pair.ns <= t->pairs[t->count - 1].ns))
+	if (before && (pair->tick <= before->tick || pair->ns <= before->ns))
 		return;
 	if (t->count == TICKS_PAIRS) {
 		memmove(t->pairs, t->pairs + 1, (TICKS_PAIRS - 1) * sizeof(t->pairs[0]));
 		t->count--;
 	}
-	t->pairs[t->count++] = pair;
+	t->pairs[t->count++] = *pair;
 }
 
 static const struct tick_pair *pair_before(const struct ticks *t, uint64_t tick)

@@ -22,8 +22,9 @@ struct ticks {
 
 /* The processor's clock now. */
 uint64_t ticks_now(void);
-/* Measures one more pair; the first two are to be some milliseconds apart. */
-void ticks_measure(struct ticks *t);
+struct tick_pair ticks_measure(void);
+/* One more pair; the first two are to be some milliseconds apart. */
+void ticks_add(struct ticks *t, const struct tick_pair *pair);
 /* Two pairs are needed; before the first pair and after the last the line goes on. */
 uint64_t ticks_to_ns(const struct ticks *t, uint64_t tick);
 /* So many ns, in ticks. */

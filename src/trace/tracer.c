@@ -2,12 +2,13 @@
 
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "inject/inject.h"
+#include "trace/backlog.h"
+#include "trace/collector.h"
 #include "trace/counters.h"
 #include "trace/decode.h"
 #include "trace/drain.h"
@@ -15,31 +16,31 @@
 #include "trace/ticks.h"
 
 #define RING_BYTES (4u << 20)
-/* Between two looks: long enough not to displace the target's threads often, short enough for the
- * rings to hold what comes. */
-#define LEAST_WAIT_NS 10000000ull
-#define MOST_WAIT_NS 40000000ull
-/* Records that others may be writing just now are left for the next look. */
-#define MARGIN_NS 100000ull
-/* Events taken at once; what is left comes without a wait. */
-#define BATCH_EVENTS 200000
-#define CHECK_NS 100000000ull /* how often we look whether the target is there */
+/* What waits to be decoded takes 128 MB at most; on machines with very many processors so much that
+ * each has some. */
+#define BACKLOG_BLOCKS ((128u << 20) / sizeof(struct block))
+#define BLOCKS_OF_SLOT 4
+/* Events given at once: few enough to stay in the processor's cache. */
+#define BATCH_EVENTS 4096
+/* How long we wait for a collection before there is a batch without events. */
+#define WAIT_NS 40000000ull
 #define NEVER UINT64_MAX
-/* Labels from before are read in between, for so long at once and in all. */
+/* Labels from before are read for so long at most, and as long as the backlog is not fuller. */
 #define LABELS_SLICE_NS 10000000ull
 #define LABELS_NS 3000000000ull
-/* What we take in passing must not wait for those whom we watch: while they wait for us, they lose
- * records. */
+#define LABELS_FILL 0.25
+/* Until the states of the beginning are read; later it is the collector's. */
 #define PRIORITY (-10)
 
 struct tracer {
 	struct target *t;
 	const struct golayout *lay;
 	struct injection *injection;
+	struct backlog *backlog;
+	struct collector *collector;
 	struct drain *drain;
 	struct decoder *decoder;
 	struct ticks ticks;
-	struct counters counters;
 	struct trace_events batch;
 	struct trace_events sampled; /* of the counters, not yet given out */
 	size_t sampled_taken;
@@ -47,44 +48,75 @@ struct tracer {
 	uint64_t snapshot_ns; /* when it was read; 0 once it was given out */
 	bool labels_wait;     /* those of its goroutines are still to be read */
 	uint64_t start_ns;
-	uint64_t last_ns; /* time of the last event */
-	uint64_t wait_ns;
-	uint64_t checked_ns;
-	uint64_t unread; /* sets of labels that the agent could not read, so far */
+	uint64_t last_ns;      /* time of the last event */
+	uint64_t collected_ns; /* when what is being given out was collected */
+	uint64_t until_ns;     /* all before this was given out */
+	uint64_t wanted_ns;    /* all before this is wanted soon */
 	uint64_t events;
 	int priority; /* ours before */
 	bool more;    /* there was more than one batch holds */
-	bool ended;   /* nobody writes any more */
-	bool gone;    /* the target is */
+	bool last;    /* there are no more collections */
 };
 
-static struct error *must_check open_all(struct tracer *tr, const struct image *img,
-					 const struct tracer_options *options)
+static struct error *must_check attach(struct tracer *tr, const struct image *img,
+				       const struct tracer_options *options)
 {
 	struct inject_options in = {.depth = options->stack_depth > TRACER_MAX_DEPTH
 						     ? TRACER_MAX_DEPTH
 						     : options->stack_depth,
 				    .ring_bytes = RING_BYTES,
 				    .root = options->root};
-	struct error *err;
 
 	while (options->buffer_bytes && in.ring_bytes > options->buffer_bytes &&
 	       in.ring_bytes > 4 * AGENT_CHUNK_BYTES)
 		in.ring_bytes /= 2;
 	while (in.ring_bytes < options->buffer_bytes && in.ring_bytes < 1u << 30)
 		in.ring_bytes *= 2;
-	ticks_measure(&tr->ticks);
-	err = inject_attach(tr->t, img, tr->lay, &in, &tr->injection);
+	return inject_attach(tr->t, img, tr->lay, &in, &tr->injection);
+}
+
+static struct error *must_check start_collector(struct tracer *tr, const struct counters *counters,
+						const struct tracer_options *options)
+{
+	struct collector_options c = {
+		.t = tr->t,
+		.lay = tr->lay,
+		.injection = tr->injection,
+		.counters = counters,
+		.ticks = &tr->ticks,
+		.end_ns = options->duration_ns ? tr->start_ns + options->duration_ns : NEVER,
+	};
+	size_t least = BLOCKS_OF_SLOT * (size_t)inject_layout(tr->injection)->slots;
+	struct error *err =
+		backlog_create(BACKLOG_BLOCKS > least ? BACKLOG_BLOCKS : least, &tr->backlog);
+
+	if (err)
+		return err;
+	c.backlog = tr->backlog;
+	return collector_start(&c, &tr->collector);
+}
+
+static struct error *must_check open_all(struct tracer *tr, const struct image *img,
+					 const struct tracer_options *options)
+{
+	struct tick_pair first = ticks_measure();
+	struct counters counters;
+	struct error *err;
+
+	ticks_add(&tr->ticks, &first);
+	counters_init(&counters, img, tr->lay);
+	err = attach(tr, img, options);
 	if (err)
 		return err;
 	tr->start_ns = inject_attached_at(tr->injection);
-	err = drain_create(inject_shared(tr->injection), inject_layout(tr->injection), &tr->drain);
+	err = start_collector(tr, &counters, options);
+	if (!err)
+		err = drain_create(inject_shared(tr->injection), inject_layout(tr->injection),
+				   tr->backlog, &tr->drain);
 	if (!err)
 		err = decoder_create(tr->t, img, tr->lay, inject_layout(tr->injection), tr->drain,
 				     &tr->decoder);
-	if (!err)
-		err = snapshot_read(tr->t, tr->lay, &tr->snapshot);
-	return err;
+	return err ? err : snapshot_read(tr->t, tr->lay, &tr->snapshot);
 }
 
 struct error *tracer_open(struct target *t, const struct image *img, const struct golayout *lay,
@@ -98,8 +130,6 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
 	tr->t = t;
 	tr->lay = lay;
 	tr->priority = getpriority(PRIO_PROCESS, 0);
-	tr->wait_ns = LEAST_WAIT_NS;
-	counters_init(&tr->counters, img, lay);
 	if (tr->priority > PRIORITY)
 		setpriority(PRIO_PROCESS, 0, PRIORITY); /* where it is permitted */
 	err = open_all(tr, img, options);
@@ -109,37 +139,6 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
 	tr->labels_wait = true;
 	*ret = take_ptr(tr);
 	return NULL;
-}
-
-/* ---- waiting ---- */
-
-static void pause_for(uint64_t ns)
-{
-	struct timespec time = {.tv_nsec = (long)ns};
-
-	nanosleep(&time, NULL); /* less when there is a signal: as it should be */
-}
-
-/* Half full, at the next look, is what we aim at. */
-static void adapt_wait(struct tracer *tr)
-{
-	double fill = drain_fill(tr->drain);
-
-	if (fill > 0.25)
-		tr->wait_ns = LEAST_WAIT_NS;
-	else if (fill < 0.05 && tr->wait_ns < MOST_WAIT_NS)
-		tr->wait_ns += LEAST_WAIT_NS;
-}
-
-static void check_target(struct tracer *tr)
-{
-	uint64_t now = clock_now();
-
-	if (now - tr->checked_ns < CHECK_NS)
-		return;
-	tr->checked_ns = now;
-	if (error_dropped(target_check(tr->t)))
-		tr->ended = tr->gone = true;
 }
 
 /* ---- one batch ---- */
@@ -163,18 +162,17 @@ static uint64_t event_ns(struct tracer *tr, uint64_t tick)
 	return ns;
 }
 
-static struct error *must_check sample_counters(struct tracer *tr)
+static struct error *must_check sample_counters(struct tracer *tr, const struct collection *about)
 {
-	struct trace_event events[COUNTERS_MAX_EVENTS];
-	uint64_t ns = clock_now() - tr->start_ns;
-	size_t n = counters_read(&tr->counters, tr->t, tr->lay, events);
 	struct error *err = NULL;
 
 	if (tr->sampled_taken == tr->sampled.count)
 		tr->sampled_taken = tr->sampled.count = 0;
-	for (size_t i = 0; !err && i < n; i++) {
-		events[i].ns = ns;
-		err = append(&tr->sampled, &events[i]);
+	for (size_t i = 0; !err && i < about->counter_count; i++) {
+		struct trace_event ev = about->counters[i];
+
+		ev.ns = about->ns - tr->start_ns;
+		err = append(&tr->sampled, &ev);
 	}
 	return err;
 }
@@ -197,6 +195,8 @@ static struct error *must_check add_record(struct tracer *tr, const struct drain
 	size_t count;
 	struct error *err = add_sampled(tr, ns);
 
+	if (r->kind == RECORD_LABELS_UNREAD)
+		collector_hurry(tr->collector); /* for it reads the target */
 	if (!err)
 		err = decoder_events(tr->decoder, r, ns, events, &count);
 	for (size_t i = 0; !err && i < count; i++)
@@ -207,36 +207,42 @@ static struct error *must_check add_record(struct tracer *tr, const struct drain
 static struct error *must_check fill_batch(struct tracer *tr)
 {
 	size_t most = tr->batch.count + BATCH_EVENTS;
-	struct drain_record r;
+	const struct drain_record *r;
 	struct error *err = NULL;
 
 	tr->more = true;
 	while (!err && tr->batch.count < most) {
-		if (!drain_next(tr->drain, &r)) {
+		r = drain_next(tr->drain);
+		if (!r) {
 			tr->more = false;
 			break;
 		}
-		err = add_record(tr, &r);
+		err = add_record(tr, r);
 	}
-	if (!err && !tr->more)
-		err = add_sampled(tr, tr->ended ? NEVER : tr->last_ns);
-	return err;
+	if (err || tr->more)
+		return err;
+	tr->until_ns = tr->last ? NEVER : tr->collected_ns;
+	return add_sampled(tr, tr->last ? NEVER : tr->last_ns);
 }
 
-/* Meanwhile the rings fill up, and whoever is looked at may change: so events are taken between
- * slices, until those are there that happened before the last was read. */
+/* Meanwhile the backlog grows, and whoever is looked at may change: events that happened before the
+ * last was read are looked at before any is given out. */
 static struct error *must_check read_labels(struct tracer *tr)
 {
 	struct labels *labels = decoder_labels(tr->decoder);
-	uint64_t since = clock_now() - tr->start_ns;
-	bool done = false;
 	struct error *err = NULL;
+	bool done = false;
 
-	if (!tr->gone && !tr->more && since < LABELS_NS)
+	while (!err && !done && clock_now() - tr->start_ns < LABELS_NS &&
+	       backlog_fill(tr->backlog) < LABELS_FILL)
 		err = snapshot_read_labels(&tr->snapshot, labels, LABELS_SLICE_NS, &done);
-	else
+	if (err && err->code == ERROR_GONE) {
+		error_destroy(err);
+		err = NULL;
+	}
+	if (!err)
 		snapshot_forgo_labels(&tr->snapshot, labels);
-	tr->labels_wait = !err && tr->snapshot.labelled < tr->snapshot.count;
+	tr->labels_wait = false;
 	tr->snapshot_ns = clock_now() - tr->start_ns;
 	return err;
 }
@@ -249,11 +255,7 @@ static struct error *must_check add_states(struct tracer *tr, bool *ret_wait)
 	uint64_t seen = ticks_to_ns(&tr->ticks, drain_watermark(tr->drain));
 	struct error *err;
 
-	if (tr->labels_wait) {
-		*ret_wait = true;
-		return read_labels(tr);
-	}
-	*ret_wait = tr->more || (!tr->ended && seen < tr->start_ns + tr->snapshot_ns);
+	*ret_wait = tr->more || (!tr->last && seen < tr->start_ns + tr->snapshot_ns);
 	if (*ret_wait)
 		return NULL;
 	err = snapshot_events(&tr->snapshot, &tr->batch, &all);
@@ -266,31 +268,44 @@ static struct error *must_check add_states(struct tracer *tr, bool *ret_wait)
 	return err;
 }
 
-/* Labels lie where the heap has grown to: from now on the agent may read that too. */
-static void check_unread(struct tracer *tr)
+/* As long as nothing is wanted of us, the target goes first; reading it, we do not. */
+static void set_pace(struct tracer *tr)
 {
-	struct drain_stats drained;
-
-	drain_stats(tr->drain, &drained);
-	if (drained.labels_unread == tr->unread || tr->ended)
+	if (tr->snapshot_ns)
 		return;
-	tr->unread = drained.labels_unread;
-	error_destroy(inject_update_readable(tr->injection));
+	if (getpriority(PRIO_PROCESS, 0) != tr->priority)
+		setpriority(PRIO_PROCESS, 0, tr->priority);
+	if (tr->until_ns < tr->wanted_ns)
+		return;
+	collector_give_way(tr->collector);
 }
 
-static struct error *must_check collect(struct tracer *tr)
+/* The next collection, if there is one by now. */
+static struct error *must_check take_collection(struct tracer *tr)
+{
+	struct block *first = backlog_take(tr->backlog);
+	struct collection *about;
+	struct error *err;
+
+	if (!first)
+		return NULL;
+	about = &first->about;
+	ticks_add(&tr->ticks, &about->clock);
+	tr->collected_ns = about->ns - tr->start_ns - COLLECTOR_MARGIN_NS;
+	tr->last = about->last;
+	err = sample_counters(tr, about);
+	drain_add(tr->drain, first);
+	return err;
+}
+
+static struct error *must_check take(struct tracer *tr)
 {
 	struct error *err = NULL;
 
-	if (!tr->more) {
-		check_target(tr);
-		if (!tr->ended)
-			err = sample_counters(tr);
-		ticks_measure(&tr->ticks);
-		drain_collect(tr->drain, ticks_now(), ticks_of_ns(&tr->ticks, MARGIN_NS),
-			      tr->ended);
-		adapt_wait(tr);
-		check_unread(tr);
+	if (!tr->more && !tr->last) {
+		set_pace(tr);
+		backlog_wait(tr->backlog, WAIT_NS);
+		err = take_collection(tr);
 	}
 	return err ? err : fill_batch(tr);
 }
@@ -298,28 +313,39 @@ static struct error *must_check collect(struct tracer *tr)
 struct error *tracer_next(struct tracer *tr, struct trace_batch *ret)
 {
 	bool wait = false;
-	struct error *err;
+	struct error *err = NULL;
 
 	tr->batch.count = 0;
+	if (tr->labels_wait)
+		err = read_labels(tr);
 	do {
-		if (!tr->more && !tr->ended && !tr->labels_wait)
-			pause_for(tr->wait_ns);
-		err = collect(tr);
+		if (!err)
+			err = take(tr);
 		if (!err && tr->snapshot_ns)
 			err = add_states(tr, &wait);
 	} while (!err && wait);
 	if (err)
 		return err;
 	tr->events += tr->batch.count;
-	*ret = (struct trace_batch){tr->batch.items, tr->batch.count, tr->ended && !tr->more};
+	*ret = (struct trace_batch){tr->batch.items, tr->batch.count, tr->until_ns,
+				    tr->last && !tr->more};
 	return NULL;
+}
+
+void tracer_hurry(struct tracer *tr)
+{
+	tr->wanted_ns = clock_now() - tr->start_ns;
+	collector_hurry(tr->collector);
 }
 
 struct error *tracer_stop(struct tracer *tr)
 {
-	struct error *err = inject_detach(tr->injection);
+	struct error *err;
 
-	tr->ended = true;
+	collector_hurry(tr->collector);
+	tr->wanted_ns = NEVER;
+	err = inject_detach(tr->injection);
+	collector_finish(tr->collector);
 	return err;
 }
 
@@ -328,9 +354,11 @@ void tracer_close(struct tracer *tr)
 	if (!tr)
 		return;
 	setpriority(PRIO_PROCESS, 0, tr->priority);
+	collector_destroy(tr->collector);
 	inject_destroy(tr->injection);
 	drain_destroy(tr->drain);
 	decoder_destroy(tr->decoder);
+	backlog_destroy(tr->backlog);
 	snapshot_release(&tr->snapshot);
 	free(tr->batch.items);
 	free(tr->sampled.items);
@@ -340,13 +368,15 @@ void tracer_close(struct tracer *tr)
 void tracer_stats(const struct tracer *tr, struct tracer_stats *ret)
 {
 	struct drain_stats drained;
+	struct rings_stats rings;
 
 	drain_stats(tr->drain, &drained);
+	collector_rings_stats(tr->collector, &rings);
 	*ret = (struct tracer_stats){
 		.events = tr->events,
-		.lost = drained.lost + inject_lost(tr->injection) + drained.corrupt,
+		.lost = rings.lost + inject_lost(tr->injection) + rings.corrupt + drained.corrupt,
 		.stacks = stacks_count(decoder_stacks(tr->decoder)),
-		.stacks_lost = drained.stacks_lost,
+		.stacks_lost = rings.stacks_lost,
 		.labels_cut = decoder_labels(tr->decoder)->cut,
 		.labels_lost = decoder_labels(tr->decoder)->dropped,
 		.bytes = drained.bytes,

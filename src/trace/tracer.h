@@ -4,7 +4,10 @@
  *
  * This is what touches the target: it is stopped once, briefly, when tracing begins and once when
  * it ends; in between it runs on by itself, whatever becomes of us. What is written to it is in
- * docs/trace.md. Not for several threads at once.
+ * docs/trace.md. What it tells is fetched by a thread of our own (trace/collector.h); the one that
+ * calls the functions here, which is always the same, may take its time: it has the lowest priority
+ * in tracer_next() and behind it, as long as nothing is urgent, and its own again by tracer_stop()
+ * or tracer_close().
  */
 #ifndef TRACE_TRACER_H
 #define TRACE_TRACER_H
@@ -29,6 +32,9 @@ struct tracer_options {
 	uint32_t stack_depth;  /* frames of a stack that are kept, at most; 0: no stacks */
 	uint32_t buffer_bytes; /* of each processor's ring; 0: 4 MB */
 	const regex_t *root; /* whose calls are told, besides handlers' (inject/roots.h); or NULL */
+	/* When tracer_stop() will be called, since the beginning: by then the caller has its own
+	 * priority. 0: when a signal says so. */
+	uint64_t duration_ns;
 };
 
 struct tracer_stats {
@@ -46,6 +52,9 @@ struct tracer_stats {
 struct trace_batch {
 	const struct trace_event *events; /* valid until the next call */
 	size_t count;
+	/* All that had happened by then was given out, in ns as the events', but for what somebody
+	 * was still making. */
+	uint64_t until_ns;
 	/* Nothing will come any more: the target has ended, or tracer_stop() was called and all
 	 * that had happened was given out. */
 	bool last;
@@ -63,15 +72,18 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
 			  const struct tracer_options *options, struct tracer **ret) must_check;
 
 /*
- * Waits for events, 10 to 40 ms, or less when a signal arrives; gives what is certain to be in
- * order by now, which may be none. The first events of all are the states of goroutines when
- * tracing began, with ns 1. Call it often: rings hold some 50 ms of the worst load, and what does
- * not fit is lost, and counted. That the target ends is no error.
+ * Waits for events, 40 ms, or less when a signal arrives; gives what is certain to be in order by
+ * now, which may be none. The first events of all are the states of goroutines when tracing began,
+ * with ns 1. What was not yet given out waits in memory, of which 128 MB are for it; what does not
+ * fit is lost, and counted. That the target ends is no error.
  */
 struct error *tracer_next(struct tracer *tr, struct trace_batch *ret) must_check;
 
-/* Takes the agent out: then tracer_next() gives the rest without waiting. Does nothing the second
- * time, or when the target has ended. */
+/* What has happened by now is wanted soon: until it was given out, nothing else goes first. */
+void tracer_hurry(struct tracer *tr);
+
+/* Takes the agent out: then tracer_next() gives the rest, as fast as it can. Does nothing the
+ * second time, or when the target has ended. */
 struct error *tracer_stop(struct tracer *tr) must_check;
 
 /* Takes the agent out when that was not done. */

@@ -1,0 +1,243 @@
+#include "trace/collector.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "trace/pace.h"
+
+/* Between two looks: long enough not to displace the target's threads often, short enough for the
+ * rings to hold what comes. */
+#define LEAST_WAIT_NS 10000000ull
+#define MOST_WAIT_NS 40000000ull
+#define CHECK_NS 100000000ull /* how often we look whether the target is there */
+/* What we take in passing must not wait for those whom we watch: while they wait for us, they lose
+ * records. */
+#define PRIORITY (-10)
+/* So much of the backlog may wait for a processor that nobody else wants. */
+#define MAY_WAIT 0.5
+
+struct collector {
+	struct collector_options options;
+	struct rings *rings;
+	struct counters counters;
+	struct ticks ticks;
+	struct pace pace; /* of who decodes */
+	uint64_t wait_ns;
+	uint64_t checked_ns;
+	uint64_t unread; /* sets of labels that the agent could not read, so far */
+	pthread_t thread;
+	bool runs;
+	int wake;
+	atomic_bool urgent;
+	atomic_bool ended; /* nobody writes any more */
+	atomic_bool quit;
+};
+
+/* ---- one look ---- */
+
+static void check_target(struct collector *c)
+{
+	uint64_t now = clock_now();
+
+	if (now - c->checked_ns < CHECK_NS || atomic_load(&c->ended))
+		return;
+	c->checked_ns = now;
+	if (error_dropped(target_check(c->options.t)))
+		atomic_store(&c->ended, true);
+}
+
+/* Half full, at the next look, is what we aim at. */
+static void adapt_wait(struct collector *c)
+{
+	double fill = rings_fill(c->rings);
+
+	if (fill > 0.25)
+		c->wait_ns = LEAST_WAIT_NS;
+	else if (fill < 0.05 && c->wait_ns < MOST_WAIT_NS)
+		c->wait_ns += LEAST_WAIT_NS;
+}
+
+/* Labels lie where the heap has grown to: from now on the agent may read that too. */
+static void check_unread(struct collector *c)
+{
+	struct rings_stats stats;
+
+	rings_stats(c->rings, &stats);
+	if (stats.labels_unread == c->unread || atomic_load(&c->ended))
+		return;
+	c->unread = stats.labels_unread;
+	error_destroy(inject_update_readable(c->options.injection));
+}
+
+static void describe(struct collector *c, struct collection *about, bool ended)
+{
+	about->last = false;
+	about->ns = clock_now();
+	about->counter_count = 0;
+	if (!ended)
+		about->counter_count =
+			counters_read(&c->counters, c->options.t, c->options.lay, about->counters);
+	about->clock = ticks_measure();
+	ticks_add(&c->ticks, &about->clock);
+}
+
+/* True: that was the last one. */
+static bool collect(struct collector *c)
+{
+	struct block *first = backlog_get(c->options.backlog);
+	bool ended, last;
+
+	check_target(c);
+	ended = atomic_load(&c->ended);
+	if (!first)
+		return false;
+	describe(c, &first->about, ended);
+	last = rings_collect(c->rings, c->options.backlog, first, ticks_now(),
+			     ticks_of_ns(&c->ticks, COLLECTOR_MARGIN_NS), ended) &&
+	       ended;
+	first->about.last = last;
+	backlog_put(c->options.backlog, first);
+	backlog_trim(c->options.backlog);
+	adapt_wait(c);
+	check_unread(c);
+	return last;
+}
+
+/* ---- the pace of who decodes ---- */
+
+/* A signal for all of us is the other thread's, which may be waiting for a processor. */
+static bool is_signalled(void)
+{
+	sigset_t pending;
+
+	return !sigpending(&pending) && !sigisemptyset(&pending);
+}
+
+static void set_pace(struct collector *c)
+{
+	bool urgent = atomic_load(&c->ended) || clock_now() >= c->options.end_ns ||
+		      backlog_fill(c->options.backlog) > MAY_WAIT || is_signalled();
+
+	atomic_store(&c->urgent, urgent);
+	if (urgent)
+		pace_raise(&c->pace);
+}
+
+void collector_give_way(struct collector *c)
+{
+	if (atomic_load(&c->urgent))
+		pace_raise(&c->pace);
+	else
+		pace_lower(&c->pace);
+}
+
+/* ---- the thread ---- */
+
+static void wait_a_while(const struct collector *c)
+{
+	uint64_t now = clock_now(), end = c->options.end_ns;
+	uint64_t ns = end > now && end - now < c->wait_ns ? end - now : c->wait_ns;
+	struct timespec time = {.tv_nsec = (long)ns};
+	struct pollfd fd = {.fd = c->wake, .events = POLLIN};
+	eventfd_t count;
+
+	if (ppoll(&fd, 1, &time, NULL) > 0)
+		eventfd_read(c->wake, &count);
+}
+
+static void *work(void *arg)
+{
+	struct collector *c = arg;
+
+	if (getpriority(PRIO_PROCESS, 0) > PRIORITY)
+		setpriority(PRIO_PROCESS, 0, PRIORITY); /* where it is permitted */
+	for (;;) {
+		bool last = collect(c);
+
+		set_pace(c);
+		if (last || atomic_load(&c->quit))
+			return NULL;
+		wait_a_while(c);
+	}
+}
+
+static struct error *must_check start_thread(struct collector *c)
+{
+	sigset_t all, mask;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &mask);
+	err = pthread_create(&c->thread, NULL, work, c);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	if (err)
+		return error_errno(ERROR_FAILED, err, "cannot start a thread");
+	c->runs = true;
+	return NULL;
+}
+
+struct error *collector_start(const struct collector_options *options, struct collector **ret)
+{
+	_cleanup_collector_ struct collector *c = calloc(1, sizeof(*c));
+	struct error *err;
+
+	if (!c)
+		return &error_no_memory;
+	c->options = *options;
+	c->ticks = *options->ticks;
+	c->wait_ns = LEAST_WAIT_NS;
+	c->counters = *options->counters;
+	pace_init(&c->pace);
+	c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (c->wake < 0)
+		return error_errno(ERROR_FAILED, errno, "cannot wait for events");
+	err = rings_create(inject_shared(options->injection), inject_layout(options->injection),
+			   &c->rings);
+	if (!err)
+		err = start_thread(c);
+	if (err)
+		return err;
+	*ret = take_ptr(c);
+	return NULL;
+}
+
+void collector_destroy(struct collector *c)
+{
+	if (!c)
+		return;
+	if (c->runs) {
+		atomic_store(&c->quit, true);
+		eventfd_write(c->wake, 1);
+		pthread_join(c->thread, NULL);
+	}
+	pace_raise(&c->pace);
+	if (c->wake >= 0)
+		close(c->wake);
+	rings_destroy(c->rings);
+	free(c);
+}
+
+void collector_hurry(struct collector *c)
+{
+	pace_raise(&c->pace);
+	eventfd_write(c->wake, 1);
+}
+
+void collector_finish(struct collector *c)
+{
+	atomic_store(&c->ended, true);
+	collector_hurry(c);
+}
+
+void collector_rings_stats(const struct collector *c, struct rings_stats *ret)
+{
+	rings_stats(c->rings, ret);
+}

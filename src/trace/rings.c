@@ -1,0 +1,287 @@
+#include "trace/rings.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/cleanup.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* How far before the writer a ring's memory is made: what is written between two looks. */
+#define AHEAD_BYTES (2u << 20)
+
+struct ring {
+	struct agent_slot *slot;
+	const uint8_t *bytes;
+	uint64_t at;  /* bytes that were taken */
+	uint64_t end; /* bytes that are there */
+	/* No record that was not there at the last look has a tick before this; and none that was
+	 * not taken at the last look when all were. */
+	uint64_t mark, taken_mark;
+	uint64_t populated; /* bytes of the ring, from its beginning */
+};
+
+struct rings {
+	const struct agent_shared *layout;
+	struct ring *items;
+	double fill;
+	_Atomic uint64_t corrupt;
+};
+
+/* A collection that is being filled. */
+struct filling {
+	struct backlog *backlog;
+	struct block *last;
+};
+
+struct error *rings_create(struct agent_shared *shared, const struct agent_shared *layout,
+			   struct rings **ret)
+{
+	_cleanup_rings_ struct rings *r = calloc(1, sizeof(*r));
+	uint8_t *base = (uint8_t *)shared;
+
+	if (!r)
+		return &error_no_memory;
+	r->layout = layout;
+	r->items = calloc(layout->slots, sizeof(r->items[0]));
+	if (!r->items)
+		return &error_no_memory;
+	for (uint32_t i = 0; i < layout->slots; i++) {
+		struct ring *ring = &r->items[i];
+
+		ring->slot = (void *)(base + layout->slots_offset + (size_t)i * AGENT_SLOT_BYTES);
+		ring->bytes = base + layout->rings_offset + (size_t)i * layout->ring_bytes;
+	}
+	*ret = take_ptr(r);
+	return NULL;
+}
+
+void rings_destroy(struct rings *r)
+{
+	if (!r)
+		return;
+	free(r->items);
+	free(r);
+}
+
+/* ---- looking ---- */
+
+/* Of a ring in use, what will be written next is charged to us, not to the target and its cgroup;
+ * once around, all of it is there. */
+static void populate(const struct rings *r, struct ring *ring)
+{
+	uint64_t want = ring->end + AHEAD_BYTES;
+
+	want = want < r->layout->ring_bytes ? want : r->layout->ring_bytes;
+	if (!ring->end || want <= ring->populated)
+		return;
+	madvise((void *)(ring->bytes + ring->populated), want - ring->populated,
+		MADV_POPULATE_WRITE);
+	ring->populated = want;
+}
+
+/* A writer who says that he wrote more than the ring holds is not believed. */
+static void look_at(struct rings *r, struct ring *ring)
+{
+	uint64_t write = __atomic_load_n(&ring->slot->write, __ATOMIC_ACQUIRE);
+	double fill;
+
+	if (write < ring->end || write - ring->at > r->layout->ring_bytes) {
+		atomic_fetch_add(&r->corrupt, 1);
+		return;
+	}
+	if (write == ring->end)
+		return;
+	ring->end = write;
+	populate(r, ring);
+	fill = (double)(write - ring->at) / r->layout->ring_bytes;
+	if (fill > r->fill)
+		r->fill = fill;
+}
+
+static void look(struct rings *r, uint64_t mark, bool ended)
+{
+	r->fill = 0;
+	for (uint32_t i = 0; i < r->layout->slots; i++) {
+		struct ring *ring = &r->items[i];
+
+		ring->mark = mark;
+		/* Before the ring is looked at: who begins after this has a later time. */
+		if (!ended && __atomic_load_n(&ring->slot->busy, __ATOMIC_ACQUIRE)) {
+			uint64_t tick = __atomic_load_n(&ring->slot->tick, __ATOMIC_RELAXED);
+
+			ring->mark = tick < mark ? tick : mark;
+		}
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		look_at(r, ring);
+	}
+}
+
+/* ---- copying ---- */
+
+static const uint8_t *ring_at(const struct rings *r, const struct ring *ring)
+{
+	return ring->bytes + (ring->at & (r->layout->ring_bytes - 1));
+}
+
+/* How much may be taken; of a chunk that has just been begun nothing, unless its head is there. */
+static uint64_t bytes_in(const struct ring *ring)
+{
+	uint64_t n = ring->end - ring->at;
+	bool begins = !(ring->at & (AGENT_CHUNK_BYTES - 1));
+
+	return begins && n < sizeof(struct agent_chunk) ? 0 : n;
+}
+
+/* No record that has not been taken has a tick before this. */
+static uint64_t complete_to(const struct rings *r, const struct ring *ring)
+{
+	struct agent_chunk chunk;
+
+	if (!bytes_in(ring))
+		return ring->mark;
+	if (ring->at & (AGENT_CHUNK_BYTES - 1))
+		return ring->taken_mark;
+	memcpy(&chunk, ring_at(r, ring), sizeof(chunk));
+	return chunk.tick > ring->taken_mark ? chunk.tick : ring->taken_mark;
+}
+
+/* Where the next piece comes from; NULL: there is none. In times of need the oldest goes first, so
+ * that what is taken can be used. */
+static struct ring *next_ring(const struct rings *r, struct ring *from, bool oldest)
+{
+	struct ring *best = NULL, *end = r->items + r->layout->slots;
+	uint64_t least = UINT64_MAX, to;
+
+	for (struct ring *ring = oldest ? r->items : from; ring < end; ring++) {
+		if (!bytes_in(ring))
+			continue;
+		if (!oldest)
+			return ring;
+		to = complete_to(r, ring);
+		if (!best || to < least) {
+			best = ring;
+			least = to;
+		}
+	}
+	return best;
+}
+
+static struct block *add_block(struct filling *f)
+{
+	struct block *block = backlog_free(f->backlog) > 1 ? backlog_get(f->backlog) : NULL;
+
+	if (!block)
+		return NULL;
+	f->last->next = block;
+	f->last = block;
+	return block;
+}
+
+/* The rest of a chunk; false: there is no room. */
+static bool copy_piece(struct rings *r, struct filling *f, struct ring *ring)
+{
+	uint64_t chunk_left = AGENT_CHUNK_BYTES - (ring->at & (AGENT_CHUNK_BYTES - 1));
+	uint64_t size = bytes_in(ring);
+	struct block *block = f->last;
+	struct piece *piece;
+
+	size = size < chunk_left ? size : chunk_left;
+	if (block->piece_count == BLOCK_PIECES || block->used + size > BLOCK_BYTES)
+		block = add_block(f);
+	if (!block)
+		return false;
+	piece = &block->pieces[block->piece_count++];
+	*piece = (struct piece){.block = block,
+				.bytes = block->bytes + block->used,
+				.at = ring->at,
+				.size = size,
+				.slot = ring - r->items};
+	memcpy(block->bytes + block->used, ring_at(r, ring), size);
+	block->used += size;
+	ring->at += size;
+	return true;
+}
+
+/* Whether it could be that not everything fits: of two blocks more than one's worth is used. */
+static bool is_scarce(const struct rings *r, struct backlog *b)
+{
+	uint64_t blocks = 2 + r->layout->slots / BLOCK_PIECES, bytes = 0;
+
+	for (uint32_t i = 0; i < r->layout->slots; i++)
+		bytes += bytes_in(&r->items[i]);
+	blocks += 2 * bytes / BLOCK_BYTES;
+	return blocks > backlog_free(b);
+}
+
+static void copy_all(struct rings *r, struct backlog *b, struct block *first)
+{
+	struct filling f = {b, first};
+	struct ring *ring = r->items;
+	bool scarce = is_scarce(r, b);
+
+	while ((ring = next_ring(r, ring, scarce)) && copy_piece(r, &f, ring))
+		;
+	for (uint32_t i = 0; i < r->layout->slots; i++)
+		__atomic_store_n(&r->items[i].slot->read, r->items[i].at, __ATOMIC_RELEASE);
+}
+
+/* Up to where all rings are complete; *ret_all: nothing was left. */
+static uint64_t find_watermark(struct rings *r, bool *ret_all)
+{
+	uint64_t watermark = UINT64_MAX;
+
+	*ret_all = true;
+	for (uint32_t i = 0; i < r->layout->slots; i++) {
+		struct ring *ring = &r->items[i];
+		uint64_t to = complete_to(r, ring);
+
+		watermark = to < watermark ? to : watermark;
+		if (bytes_in(ring))
+			*ret_all = false;
+		else
+			ring->taken_mark = ring->mark;
+	}
+	return watermark;
+}
+
+bool rings_collect(struct rings *r, struct backlog *b, struct block *first, uint64_t now,
+		   uint64_t margin, bool ended)
+{
+	uint64_t mark = ended ? UINT64_MAX : now - margin;
+	bool is_only = !backlog_free(b), stuck = is_only && backlog_is_awaited(b), all;
+
+	look(r, mark, ended);
+	if (!is_only)
+		copy_all(r, b, first);
+	first->about.watermark = find_watermark(r, &all);
+	if (stuck)
+		first->about.watermark = mark;
+	return all;
+}
+
+double rings_fill(const struct rings *r)
+{
+	return r->fill;
+}
+
+static uint64_t counted(const uint64_t *count)
+{
+	return __atomic_load_n(count, __ATOMIC_RELAXED);
+}
+
+void rings_stats(const struct rings *r, struct rings_stats *ret)
+{
+	*ret = (struct rings_stats){.corrupt = atomic_load(&r->corrupt)};
+	for (uint32_t i = 0; i < r->layout->slots; i++) {
+		const struct agent_slot *slot = r->items[i].slot;
+
+		ret->lost += counted(&slot->lost_all);
+		ret->stacks_lost += counted(&slot->stacks_lost);
+		ret->labels_unread += counted(&slot->labels_unread);
+	}
+}

@@ -116,7 +116,6 @@ static void look(struct rings *r, uint64_t mark, bool ended)
 
 			ring->mark = tick < mark ? tick : mark;
 		}
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 		look_at(r, ring);
 	}
 }

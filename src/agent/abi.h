@@ -23,17 +23,19 @@
 
 enum {
 	AGENT_CHUNK_BYTES = 65536,
-	AGENT_MAX_RECORD = 96,     /* of those without text */
-	AGENT_MAX_TEXT = 1024,     /* bytes of a text of the program's; what is longer is cut */
-	AGENT_SPARE_SLOTS = 8,     /* for who holds no P */
-	AGENT_STACK_BYTES = 32768, /* of a slot: on which its hooks run */
+	AGENT_MAX_RECORD = 96,      /* of those without text */
+	AGENT_HAND_OVERS = 16,      /* of which one is measured */
+	AGENT_MOST_HAND_OVER = 511, /* ticks; what takes longer was none */
+	AGENT_MAX_TEXT = 1024,      /* bytes of a text of the program's; what is longer is cut */
+	AGENT_SPARE_SLOTS = 8,      /* for who holds no P */
+	AGENT_STACK_BYTES = 32768,  /* of a slot: on which its hooks run */
 	AGENT_SLOT_SHIFT = 18,
 	AGENT_SLOT_BYTES = 1 << AGENT_SLOT_SHIFT,
 	AGENT_MAX_DEPTH = 127,
 	AGENT_TABLE_SLOTS = 1 << 17,
 	AGENT_MAX_PROBES = 24,
 	AGENT_GUESSES = 256, /* a power of two; two of them for one key */
-	AGENT_GUESS_FRAMES = 61,
+	AGENT_GUESS_FRAMES = 40,
 	AGENT_MAX_LABELS = 128, /* of a set; those behind them are left out */
 	AGENT_MAX_LABEL =
 		1024, /* bytes of a value; what is longer is cut. A longer key is left out */
@@ -159,6 +161,7 @@ struct agent_config {
 	uint32_t g_waitreason, g_startpc, g_coroarg, g_coroexit;
 	uint32_t m_procid, m_curg, m_p, m_vdso_sp, m_vdso_pc;
 	uint32_t p_id, p_goidcache, p_goidcacheend, p_gc_worker_mode, coro_gp;
+	uint32_t p_runqhead, p_runqtail, p_runq, p_runnext, g_tracking_seq;
 	uint32_t depth;           /* frames of a stack, at most; 0: none */
 	uint32_t dead_extra;      /* the state of a g for threads of C while no thread has it */
 	uint32_t goid_late;       /* a new g gets its goid after casgstatus (up to Go 1.23) */
@@ -217,8 +220,8 @@ struct agent_guess {
 	uint64_t height; /* from the first frame to the stack's end */
 	uint32_t stack;
 	uint32_t count; /* of frames; the one behind the last has its offset, or UINT32_MAX for 0 */
-	struct {
-		uint32_t pc;     /* relative to `text` */
+	struct __attribute__((packed)) {
+		uint64_t pc;
 		uint32_t offset; /* from the first frame */
 	} frames[AGENT_GUESS_FRAMES];
 };
@@ -233,12 +236,18 @@ struct agent_slot {
 	uint64_t ring;
 	uint64_t write; /* bytes; all before it may be read */
 	uint64_t limit; /* of the chunk that is being written */
+	uint64_t bias;  /* from `write` to its address */
 	uint64_t tick;
 	uint64_t thread;
+	/* Who will be started next, as it seems, and its g.trackingSeq: agent/fast.h. */
+	uint64_t next;
+	uint32_t next_seq;
+	uint32_t hand_overs; /* that are still to be taken without a look at the clock */
+	uint64_t hand_over;  /* what one takes, in ticks */
+	uint64_t last_hand_over;
 	uint64_t lost; /* since the last chunk began */
 	uint64_t lost_all;
 	uint64_t stacks_lost;
-	uint64_t records;
 	uint64_t labels_unread; /* sets that lay elsewhere than in shared->readable */
 	uint64_t sweeps;        /* RECORD_SWEEP_BEGIN was written, and not yet RECORD_SWEEP_END */
 	uint64_t swept;         /* bytes since */

@@ -11,20 +11,10 @@
  * own (agent.lds). It uses no address but those it is given.
  */
 #include "agent/entry.h"
+#include "agent/fast.h"
 #include "agent/labels.h"
-#include "agent/stacks.h"
 
 /* ---- records ---- */
-
-INLINE uint8_t *put(uint8_t *at, uint64_t value)
-{
-	while (value >= 0x80) {
-		*at++ = value | 0x80;
-		value >>= 7;
-	}
-	*at++ = value;
-	return at;
-}
 
 NOINLINE int next_chunk(struct agent_slot *s, uint32_t ring_bytes, uint64_t now, uint64_t thread)
 {
@@ -43,6 +33,7 @@ NOINLINE int next_chunk(struct agent_slot *s, uint32_t ring_bytes, uint64_t now,
 	s->thread = thread;
 	s->lost = 0;
 	s->limit = start + AGENT_CHUNK_BYTES;
+	s->bias = (uint64_t)chunk - start;
 	__atomic_store_n(&s->write, start + sizeof(*chunk), __ATOMIC_RELEASE);
 	return 1;
 }
@@ -52,15 +43,15 @@ INLINE uint8_t *record_begin(const struct call *c, enum agent_record kind, uint3
 {
 	struct agent_slot *s = c->slot;
 	uint64_t now = clock(), thread = word(c->m, c->config->m_procid), since;
-	uint32_t mask = c->shared->ring_bytes - 1;
 	uint8_t *at;
 
-	if (UNLIKELY(s->limit - s->write < size) && !next_chunk(s, mask + 1, now, thread)) {
+	if (UNLIKELY(s->limit - s->write < size) &&
+	    !next_chunk(s, c->shared->ring_bytes, now, thread)) {
 		s->lost++;
 		s->lost_all++;
 		return 0;
 	}
-	at = (uint8_t *)(s->ring + (s->write & mask));
+	at = (uint8_t *)(s->bias + s->write);
 	if (UNLIKELY(thread != s->thread)) {
 		*at++ = RECORD_M;
 		at = put(at, thread);
@@ -74,29 +65,43 @@ INLINE uint8_t *record_begin(const struct call *c, enum agent_record kind, uint3
 	return put(at, since);
 }
 
-INLINE void record_end(const struct call *c, uint8_t *at)
+INLINE void record_end(const struct call *c, const uint8_t *at)
 {
 	struct agent_slot *s = c->slot;
-	uint64_t offset = (uint64_t)at - s->ring, mask = c->shared->ring_bytes - 1;
 
-	s->records++;
-	__atomic_store_n(&s->write, (s->write & ~mask) + offset, __ATOMIC_RELEASE);
+	__atomic_store_n(&s->write, (uint64_t)at - s->bias, __ATOMIC_RELEASE);
+}
+
+INLINE uint8_t *put_numbers(uint8_t *at, uint32_t count, uint64_t a, uint64_t b, uint64_t d)
+{
+	at = put_goid(at, a);
+	if (count > 1)
+		at = put(at, b);
+	if (count > 2)
+		at = put(at, d);
+	return at;
+}
+
+/* A record that is of another thread than the one before, or long after it, or for which a new
+ * chunk is needed. */
+NOINLINE void record_slowly(const struct call *c, enum agent_record kind, uint32_t count,
+			    uint64_t a, uint64_t b, uint64_t d)
+{
+	uint8_t *at = record_begin(c, kind, AGENT_MAX_RECORD);
+
+	if (at)
+		record_end(c, put_numbers(at, count, a, b, d));
 }
 
 /* A record of so many numbers. */
 INLINE void record(const struct call *c, enum agent_record kind, uint32_t count, uint64_t a,
 		   uint64_t b, uint64_t d)
 {
-	uint8_t *at = record_begin(c, kind, AGENT_MAX_RECORD);
+	struct agent_slot *s = c->slot;
 
-	if (UNLIKELY(!at))
-		return;
-	at = put(at, a);
-	if (count > 1)
-		at = put(at, b);
-	if (count > 2)
-		at = put(at, d);
-	record_end(c, at);
+	if (UNLIKELY(!is_ready(s, c->config, c->m)) ||
+	    !fast_record_now(s, kind, put_numbers(fast_body(s), count, a, b, d)))
+		record_slowly(c, kind, count, a, b, d);
 }
 
 /* The same, where size counts more than time. */
@@ -181,25 +186,40 @@ NOINLINE void on_create(const struct call *c, uint64_t g)
 {
 	const struct agent_config *k = c->config;
 	uint64_t id = k->goid_late ? next_goid(c) : goid(c, g), labels = word(g, k->g_labels);
-	uint64_t before = c->slot->records;
+	uint64_t before = c->slot->write;
 
 	record_rare(c, RECORD_CREATE, 3, id, word(g, k->g_startpc) - k->text, stack_of_runner(c));
 	/* It has them of who makes it. They are behind the record of that, or not there. */
-	if (UNLIKELY(labels) && c->slot->records != before)
+	if (UNLIKELY(labels) && c->slot->write != before)
 		record_labels(c, id, g, labels);
 }
 
-INLINE void on_start(const struct call *c, uint64_t g)
+/* What a hand-over takes: the less of the last two, for what else came in between is not part of
+ * it. */
+NOINLINE void measure_hand_over(struct agent_slot *s, uint64_t took)
 {
-	uint64_t p = word(c->m, c->config->m_p);
+	if (took > AGENT_MOST_HAND_OVER)
+		return;
+	s->hand_over = took < s->last_hand_over ? took : s->last_hand_over;
+	s->last_hand_over = took;
+	s->hand_overs = AGENT_HAND_OVERS - 1;
+}
+
+NOINLINE void on_start(const struct call *c, uint64_t g)
+{
+	struct agent_slot *s = c->slot;
+	uint64_t p = word(c->m, c->config->m_p), stop = s->tick, before = s->write;
 	uint8_t mode = p ? byte(p, c->config->p_gc_worker_mode) : 0;
 
-	if (UNLIKELY(in_range(&c->config->coroswitch_m, return_address(c))))
+	if (in_range(&c->config->coroswitch_m, return_address(c)))
 		return;
-	if (UNLIKELY(mode))
+	if (mode)
 		record(c, RECORD_START_WORKER, 2, goid(c, g), mode, 0);
 	else
 		record(c, RECORD_START, 1, goid(c, g), 0, 0);
+	if (is_expected(s, c->config, g) && s->write != before)
+		measure_hand_over(s, s->tick - stop);
+	s->next = 0;
 }
 
 /* A goroutine that is only made to look as if it waited, so that its stack can be scanned. */
@@ -211,25 +231,26 @@ NOINLINE void on_pretended_wait(const struct call *c, uint64_t g)
 		record_rare(c, RECORD_ASSIST_BEGIN, 2, goid(c, g), stack_of_runner(c), 0);
 }
 
-INLINE void on_wait(const struct call *c, uint64_t g)
+NOINLINE void on_wait(const struct call *c, uint64_t g)
 {
 	uint32_t stack;
 
-	if (UNLIKELY(!in_range(&c->config->park_m, return_address(c)))) {
-		struct call copy = *c;
-
-		on_pretended_wait(&copy, g);
+	c->slot->next = 0;
+	if (!in_range(&c->config->park_m, return_address(c))) {
+		on_pretended_wait(c, g);
 		return;
 	}
 	stack = stack_of_parked(c->slot, c->shared, g);
 	record(c, RECORD_BLOCK, 3, goid(c, g), byte(g, c->config->g_waitreason), stack);
+	expect_next(c->slot, c->config, c->m);
 }
 
-INLINE void on_ready(const struct call *c, uint64_t g)
+NOINLINE void on_ready(const struct call *c, uint64_t g)
 {
 	uint32_t stack;
 
-	if (UNLIKELY(in_range(&c->config->coroswitch_m, return_address(c))))
+	c->slot->next = 0;
+	if (in_range(&c->config->coroswitch_m, return_address(c)))
 		return;
 	stack = stack_of_runner(c);
 	record(c, RECORD_UNBLOCK, 2, goid(c, g), stack, 0);
@@ -249,11 +270,19 @@ NOINLINE void on_runnable(const struct call *c, uint64_t g)
 {
 	const struct agent_config *k = c->config;
 
-	if (in_range(&k->exitsyscall_no_p, return_address(c)))
+	if (in_range(&k->exitsyscall_no_p, return_address(c))) {
 		record_rare(c, RECORD_SYSCALL_NO_P, 1, goid(c, g), 0, 0);
-	else
-		record_rare(c, by_itself(c) ? RECORD_YIELD : RECORD_PREEMPT, 2, goid(c, g),
-			    stack_of_preempted(c->slot, c->shared, g), 0);
+		return;
+	}
+	record_rare(c, by_itself(c) ? RECORD_YIELD : RECORD_PREEMPT, 2, goid(c, g),
+		    stack_of_preempted(c->slot, c->shared, g), 0);
+	expect_next(c->slot, k, c->m);
+}
+
+NOINLINE void on_exit(const struct call *c, uint64_t g)
+{
+	record_rare(c, RECORD_EXIT, 1, goid(c, g), 0, 0);
+	expect_next(c->slot, c->config, c->m);
 }
 
 NOINLINE void on_syscall_status(const struct call *c, uint64_t g)
@@ -277,7 +306,7 @@ NOINLINE void on_rare_status(const struct call *c, uint64_t g, uint32_t old, uin
 	else if (old == G_SYSCALL && dies)
 		record_rare(c, RECORD_THREAD_LEAVE, 1, goid(c, g), 0, 0);
 	else if (old == G_RUNNING && dies)
-		record_rare(c, RECORD_EXIT, 1, goid(c, g), 0, 0);
+		on_exit(c, g);
 	else if (old == G_SYSCALL && new == G_RUNNING && !k->syscall_is_hook)
 		record(c, RECORD_SYSCALL_EXIT, 1, goid(c, g), 0, 0);
 	else if (old == G_SYSCALL && new == G_RUNNABLE)
@@ -286,9 +315,10 @@ NOINLINE void on_rare_status(const struct call *c, uint64_t g, uint32_t old, uin
 		record_rare(c, RECORD_ASSIST_END, 1, goid(c, g), 0, 0);
 }
 
-/* What is rare works on a copy, so that what is frequent keeps its values in registers. */
-NOINLINE void on_other_status(const struct call *c, uint64_t g, uint32_t old, uint32_t new)
+/* From `old` to `new`. */
+NOINLINE void on_other_change(const struct call *c, uint64_t g, uint32_t old, uint32_t new)
 {
+	c->slot->next = 0;
 	if (old == G_RUNNING && new == G_RUNNABLE)
 		on_runnable(c, g);
 	else if (old == G_RUNNING && new == G_SYSCALL)
@@ -297,22 +327,34 @@ NOINLINE void on_other_status(const struct call *c, uint64_t g, uint32_t old, ui
 		on_rare_status(c, g, old, new);
 }
 
-INLINE void on_status(const struct call *c)
+void agent_change(struct agent_slot *s, uint64_t g, uint32_t change, uint64_t m,
+		  const struct agent_config *k, uint64_t bp, uint64_t runner)
 {
-	uint64_t g = c->r->rax;
-	uint32_t old = c->r->rbx, new = c->r->rcx;
+	struct agent_shared *sh = (struct agent_shared *)s->shared;
+	struct call c = {s, k, sh, 0, runner, m, word(m, k->m_vdso_sp), bp, HOOK_CASGSTATUS};
 
-	if (old == G_RUNNABLE && new == G_RUNNING) {
-		on_start(c, g);
-	} else if (old == G_RUNNING && new == G_WAITING) {
-		on_wait(c, g);
-	} else if (old == G_WAITING && new == G_RUNNABLE) {
-		on_ready(c, g);
-	} else {
-		struct call copy = *c;
+	if (change == AGENT_CHANGE(G_RUNNABLE, G_RUNNING))
+		on_start(&c, g);
+	else if (change == AGENT_CHANGE(G_RUNNING, G_WAITING))
+		on_wait(&c, g);
+	else if (change == AGENT_CHANGE(G_WAITING, G_RUNNABLE))
+		on_ready(&c, g);
+	else
+		on_other_change(&c, g, change >> 16, change & 0xffff);
+}
 
-		on_other_status(&copy, g, old, new);
-	}
+__attribute__((section(".text.status"))) int agent_status(struct agent_slot *s, uint64_t g,
+							  uint32_t change, uint64_t m,
+							  const struct agent_config *k, uint64_t bp,
+							  uint64_t runner)
+{
+	if (change == AGENT_CHANGE(G_RUNNABLE, G_RUNNING))
+		return fast_start(s, k, g, m);
+	if (change == AGENT_CHANGE(G_RUNNING, G_WAITING))
+		return fast_wait(s, k, g, m, bp);
+	if (change == AGENT_CHANGE(G_WAITING, G_RUNNABLE))
+		return fast_ready(s, k, g, m, runner, bp);
+	return 0;
 }
 
 /* ---- the other places ---- */
@@ -416,13 +458,13 @@ NOINLINE int is_for_allocation(const struct call *c)
 NOINLINE void on_sweep_span(const struct call *c)
 {
 	struct agent_slot *s = c->slot;
-	uint64_t before = s->records;
+	uint64_t before = s->write;
 
 	if (!s->sweeps) {
 		if (!is_for_allocation(c))
 			return;
 		record_rare(c, RECORD_SWEEP_BEGIN, 2, runner_goid(c), stack_of_runner(c), 0);
-		s->sweeps = s->records != before;
+		s->sweeps = s->write != before;
 		s->swept = 0;
 	}
 	s->swept += word(word(c->r->rax, 0), AGENT_SPAN_NPAGES) * AGENT_PAGE_BYTES;
@@ -508,7 +550,8 @@ NOINLINE void on_root(const struct call *c)
 
 /*
  * While the agent is at work, the thread looks as if it were in a call of the vDSO: Go's own
- * tracebacks (profiles, SIGQUIT, crashes) then begin at the patched place, with its stack.
+ * tracebacks (profiles, SIGQUIT, crashes) then begin at the patched place, with its stack. For
+ * agent_status() the stub does it.
  */
 __attribute__((section(".text.entry"))) void agent_entry(struct agent_slot *s,
 							 const struct agent_registers *r,
@@ -523,17 +566,12 @@ __attribute__((section(".text.entry"))) void agent_entry(struct agent_slot *s,
 
 	*vdso_pc = k->places[hook];
 	*vdso_sp = sp;
-	if (LIKELY(hook == HOOK_CASGSTATUS)) {
-		on_status(&c);
-	} else {
-		struct call copy = c;
-
-		if (hook == HOOK_SYSCALL)
-			on_syscall(&copy);
-		else if (hook >= HOOKS)
-			on_root(&copy);
-		else
-			on_other(&copy);
-	}
+	s->next = 0;
+	if (hook == HOOK_SYSCALL)
+		on_syscall(&c);
+	else if (hook >= HOOKS)
+		on_root(&c);
+	else
+		on_other(&c);
 	*vdso_sp = 0;
 }

@@ -6,5 +6,8 @@
 
 extern const unsigned char agent_blob[];
 extern const size_t agent_blob_size;
+/* Where agent_status() and agent_change() begin: agent/entry.h. */
+extern const size_t agent_blob_status;
+extern const size_t agent_blob_change;
 
 #endif

@@ -9,7 +9,7 @@ can be written.
 import struct
 import sys
 
-PT_LOAD, PT_DYNAMIC, SHT_RELA, SHT_REL = 1, 2, 4, 9
+PT_LOAD, PT_DYNAMIC, SHT_SYMTAB, SHT_RELA, SHT_REL = 1, 2, 2, 4, 9
 
 
 def die(message):
@@ -35,13 +35,28 @@ def agent_bytes(elf):
     return elf[start:start + in_file]
 
 
+def symbol(elf, name):
+    sections, count, size = (struct.unpack_from(form, elf, at)[0] for form, at in (("<Q", 40), ("<H", 60), ("<H", 58)))
+    headers = table(elf, sections, size, count, "<IIQQQQII")
+    for _, kind, _, _, offset, length, link, _ in headers:
+        for at in range(offset, offset + length, 24) if kind == SHT_SYMTAB else ():
+            word, _, _, _, value, _ = struct.unpack_from("<IBBHQQ", elf, at)
+            start = headers[link][4] + word
+            if elf[start:elf.index(0, start)] == name:
+                return value
+    return die(f"the agent has no {name.decode()}()")
+
+
 def main(path):
     with open(path, "rb") as f:
-        data = agent_bytes(f.read())
+        elf = f.read()
+    data, status, change = agent_bytes(elf), symbol(elf, b"agent_status"), symbol(elf, b"agent_change")
     rows = [", ".join(map(str, data[i:i + 24])) for i in range(0, len(data), 24)]
     print('#include "agent/blob.h"\n')
     print("const unsigned char agent_blob[] = {\n" + ",\n".join(rows) + "\n};")
     print("const size_t agent_blob_size = sizeof(agent_blob);")
+    print(f"const size_t agent_blob_status = {status};")
+    print(f"const size_t agent_blob_change = {change};")
 
 
 main(*sys.argv[1:])

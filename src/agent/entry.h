@@ -1,10 +1,10 @@
-/* How the stub calls the agent: in the same bytes of machine code, so for both sides. */
+/* How the stubs call the agent: in the same bytes of machine code, so for both sides. */
 #ifndef AGENT_ENTRY_H
 #define AGENT_ENTRY_H
 
 #include "agent/abi.h"
 
-/* What the registers held at the patched place. Of casgstatus the first three alone are there. */
+/* What the registers held at the patched place. */
 struct agent_registers {
 	uint64_t rax, rbx, rcx, rdi, rsi, r8, r9, r10, r11, rdx;
 };
@@ -12,5 +12,18 @@ struct agent_registers {
 /* g: who runs (R14); sp, bp: at the patched place. At the beginning of the agent's bytes. */
 void agent_entry(struct agent_slot *s, const struct agent_registers *r, uint32_t hook, uint64_t g,
 		 uint64_t sp, uint64_t bp);
+
+#define AGENT_CHANGE(from, to) ((from) << 16 | (to))
+
+/*
+ * casgstatus(g, from, to), called by the thread m, on which `runner` runs; bp: at the patched
+ * place, whose address and SP are in m.vdsoPC and m.vdsoSP. agent_status() does what is frequent
+ * and returns 0 where that is not enough: then nothing is done, and agent_change() does it. At
+ * agent_blob_status and agent_blob_change in the agent's bytes.
+ */
+int agent_status(struct agent_slot *s, uint64_t g, uint32_t change, uint64_t m,
+		 const struct agent_config *config, uint64_t bp, uint64_t runner);
+void agent_change(struct agent_slot *s, uint64_t g, uint32_t change, uint64_t m,
+		  const struct agent_config *config, uint64_t bp, uint64_t runner);
 
 #endif

@@ -3,3 +3,5 @@
 
 const unsigned char agent_blob[] = {0};
 const size_t agent_blob_size = 0;
+const size_t agent_blob_status = 0;
+const size_t agent_blob_change = 0;

@@ -91,34 +91,44 @@ NOINLINE uint32_t walk(struct agent_slot *s, const struct agent_config *k, uint3
 
 INLINE struct agent_guess *guess_for(struct agent_slot *s, uint64_t pc, uint64_t height)
 {
-	uint64_t hash = (pc << 20 ^ height) * 0x9e3779b97f4a7c15ull;
-
-	return &s->guesses[(hash >> 56) & (AGENT_GUESSES - 2)];
+	return &s->guesses[(pc ^ pc >> 8 ^ height >> 3) & (AGENT_GUESSES - 2)];
 }
 
 /* The frames from bp on are as in the guess, which is for a stack of the same height: so none lies
  * outside of this one. */
-INLINE int guess_holds(const struct agent_guess *e, const struct agent_config *k, uint64_t bp)
+INLINE int guess_holds(const struct agent_guess *e, uint64_t bp)
 {
-	uint64_t wrong = 0, at = bp;
+	uint64_t at = bp, end;
 	uint32_t i = 0;
 
 	for (; i + 1 < e->count; i++) {
 		uint64_t next = bp + e->frames[i + 1].offset;
 
-		wrong |= word(at, 0) ^ next;
-		wrong |= (word(at, 8) - k->text) ^ e->frames[i].pc;
+		if (word(at, 8) != e->frames[i].pc || word(at, 0) != next)
+			return 0;
 		at = next;
 	}
-	wrong |= (word(at, 8) - k->text) ^ e->frames[i].pc;
-	wrong |= word(at, 0) ^
-		 (e->frames[i + 1].offset == UINT32_MAX ? 0 : bp + e->frames[i + 1].offset);
-	return !wrong;
+	end = e->frames[i + 1].offset == UINT32_MAX ? 0 : bp + e->frames[i + 1].offset;
+	return word(at, 8) == e->frames[i].pc && word(at, 0) == end;
+}
+
+/* The number of the stack whose frames begin at bp, `pc` being the word before; 0: not known. */
+INLINE uint32_t guess(const struct agent_slot *s, uint64_t pc, uint64_t bp, uint64_t low,
+		      uint64_t high)
+{
+	const struct agent_guess *e = guess_for((struct agent_slot *)s, pc, high - bp);
+
+	if (UNLIKELY(bp < low || bp > high - 16 || bp & 7))
+		return 0;
+	for (uint32_t way = 0; way < 2; way++, e++)
+		if (LIKELY(e->pc == pc && e->height == high - bp) && guess_holds(e, bp))
+			return e->stack;
+	return 0;
 }
 
 /* Keeps what was walked from bp on: the words behind the first `n` are its frames'. */
-NOINLINE void guess_keep(struct agent_slot *s, const struct agent_config *k, uint32_t n,
-			 uint32_t count, uint64_t bp, uint64_t height, uint32_t stack)
+NOINLINE void guess_keep(struct agent_slot *s, uint32_t n, uint32_t count, uint64_t bp,
+			 uint64_t height, uint32_t stack)
 {
 	struct agent_guess *e = guess_for(s, s->words[n - 1], height) + (s->guess_turn++ & 1);
 	uint64_t at = bp;
@@ -128,11 +138,9 @@ NOINLINE void guess_keep(struct agent_slot *s, const struct agent_config *k, uin
 		return;
 	e->pc = 0;
 	for (uint32_t i = 0; i < count - n; i++) {
-		uint64_t pc = s->words[n + i] - k->text;
-
-		if (pc >> 32 || at - bp >= UINT32_MAX)
+		if (at - bp >= UINT32_MAX)
 			return;
-		e->frames[i].pc = pc;
+		e->frames[i].pc = s->words[n + i];
 		e->frames[i].offset = at - bp;
 		at = word(at, 0);
 	}
@@ -151,21 +159,14 @@ INLINE uint32_t stack_from(struct agent_slot *s, struct agent_shared *sh, uint32
 {
 	const struct agent_config *k = &sh->config;
 	uint64_t high = word(g, k->g_stack_hi), height = high - bp;
-	uint32_t count, stack;
-	int inside = bp >= low && bp <= high - 16 && !(bp & 7);
+	uint32_t count, stack = guess(s, s->words[n - 1], bp, low, high);
 
-	if (LIKELY(inside)) {
-		const struct agent_guess *e = guess_for(s, s->words[n - 1], height);
-
-		for (uint32_t way = 0; way < 2; way++, e++)
-			if (LIKELY(e->pc == s->words[n - 1] && e->height == height) &&
-			    guess_holds(e, k, bp))
-				return e->stack;
-	}
+	if (LIKELY(stack))
+		return stack;
 	count = walk(s, k, n, bp, low, g);
 	stack = stack_intern(s, sh, count);
-	if (inside)
-		guess_keep(s, k, n, count, bp, height, stack);
+	if (count > n)
+		guess_keep(s, n, count, bp, height, stack);
 	return stack;
 }
 

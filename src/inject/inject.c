@@ -350,8 +350,12 @@ static struct error *must_check write_code(struct injection *in)
 	struct code_head *h = &in->head;
 	struct stub_numbers numbers = {.g_m = in->lay->n.g_m,
 				       .m_p = in->lay->n.m_p,
+				       .m_vdso_sp = in->lay->n.m_vdso_sp,
+				       .m_vdso_pc = in->lay->n.m_vdso_pc,
 				       .p_id = in->lay->n.p_id,
-				       .p_slots = in->layout.slots - AGENT_SPARE_SLOTS};
+				       .p_slots = in->layout.slots - AGENT_SPARE_SLOTS,
+				       .config = in->shared_address +
+						 offsetof(struct agent_shared, config)};
 
 	h->slots = in->shared_address + in->layout.slots_offset;
 	h->spare_slots = h->slots + (uint64_t)numbers.p_slots * AGENT_SLOT_BYTES;

@@ -69,8 +69,9 @@ enum stub_p {
 };
 
 struct stub_numbers {
-	uint32_t g_m, m_p, p_id;
+	uint32_t g_m, m_p, m_vdso_sp, m_vdso_pc, p_id;
 	uint32_t p_slots; /* how many there are */
+	uint64_t config;  /* address of struct agent_config */
 };
 
 /*

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "agent/blob.h"
+
 /* No stub takes more, and what they share and casgstatus's, which is larger. */
 #define STUB_BYTES 64
 #define COMMON_BYTES 1024
@@ -163,28 +165,88 @@ static void go_on(struct code *c, const struct code_place *place)
 	emit_jump(c, place->address + place->length);
 }
 
+/* The thread, R12, looks as if it called the vDSO from the place, whose SP it still has. */
+static void pretend_vdso(struct code *c, const struct stub_numbers *n, uint64_t place)
+{
+	EMIT(c, 0x48, 0x8d, 0x15); /* lea rdx, [place] */
+	emit_relative(c, place, 0);
+	EMIT(c, 0x49, 0x89, 0x94, 0x24); /* mov [r12 + m.vdsoPC], rdx */
+	emit32(c, n->m_vdso_pc);
+	EMIT(c, 0x49, 0x89, 0xa4, 0x24); /* mov [r12 + m.vdsoSP], rsp */
+	emit32(c, n->m_vdso_sp);
+}
+
+static void end_vdso(struct code *c, const struct stub_numbers *n)
+{
+	EMIT(c, 0x49, 0x8b, 0x96); /* mov rdx, [r14 + g.m] */
+	emit32(c, n->g_m);
+	EMIT(c, 0x48, 0xc7, 0x82); /* mov qword [rdx + m.vdsoSP], 0 */
+	emit32(c, n->m_vdso_sp);
+	emit32(c, 0);
+}
+
+/* (slot, RAX, RBX << 16 | RCX, thread, config, RBP, R14): of agent_status() and agent_change(). RAX
+ * and RCX are as they were at the place. */
+static void load_arguments(struct code *c, const struct stub_numbers *n)
+{
+	EMIT(c, 0x48, 0x89, 0xc6, 0x89, 0xda); /* mov rsi, rax; mov edx, ebx */
+	EMIT(c, 0xc1, 0xe2, 16, 0x09, 0xca);   /* shl edx, 16; or edx, ecx */
+	EMIT(c, 0x49, 0x8b, 0x8e);             /* mov rcx, [r14 + g.m] */
+	emit32(c, n->g_m);
+	EMIT(c, 0x4c, 0x89, 0xef, 0x49, 0xb8); /* mov rdi, r13; mov r8, config */
+	emit(c, &n->config, sizeof(n->config));
+	EMIT(c, 0x49, 0x89, 0xe9, 0xe8); /* mov r9, rbp; call */
+}
+
+/* C keeps RBX. Leaps to where agent_status() has not been enough. */
+static size_t call_status(struct code *c, const struct code_head *head,
+			  const struct stub_numbers *n)
+{
+	size_t more;
+
+	switch_stack(c);
+	EMIT(c, 0x51, 0x51, 0x50, 0x41, 0x56); /* push rcx twice, rax, r14 */
+	load_arguments(c, n);
+	emit_relative(c, head->agent + agent_blob_status, 0);
+	EMIT(c, 0x85, 0xc0, 0x0f, 0x84); /* test eax, eax; je */
+	more = leap(c);
+	return more;
+}
+
+static void call_change(struct code *c, const struct code_head *head, const struct stub_numbers *n,
+			size_t back)
+{
+	/* mov rax, [rsp + 8]; mov rcx, [rsp + 16] */
+	EMIT(c, 0x48, 0x8b, 0x44, 0x24, 8, 0x48, 0x8b, 0x4c, 0x24, 16);
+	load_arguments(c, n);
+	emit_relative(c, head->agent + agent_blob_change, 0);
+	emit_jump(c, c->address + back);
+}
+
 /* casgstatus is called more often than all others: its stub is in one piece. */
 static void write_casgstatus(struct code *c, const struct code_head *head,
 			     const struct stub_numbers *n, bool check_syscall)
 {
-	size_t out, leaps[3], syscall = 0, dead = 0, have, done;
+	size_t out, leaps[3], syscall = 0, dead = 0, have, more, back, done;
 
 	out = leave_when_disabled(c, head);
+	EMIT(c, 0x4d, 0x8b, 0xa6); /* mov r12, [r14 + g.m] */
+	emit32(c, n->g_m);
 	if (check_syscall) {
 		EMIT(c, 0x83, 0xfb, 3, 0x0f, 0x84); /* cmp ebx, _Gsyscall; je */
 		syscall = leap(c);
 		EMIT(c, 0x83, 0xfb, 11, 0x0f, 0x84); /* cmp ebx, _Gdeadextra; je */
 		dead = leap(c);
 	}
-	load_p(c, n);
+	EMIT(c, 0x4d, 0x8b, 0xac, 0x24); /* mov r13, [r12 + m.p] */
+	emit32(c, n->m_p);
 	take_slot(c, head, n, leaps);
 	have = c->at;
-	switch_stack(c);
-	EMIT(c, 0x51, 0x51, 0x53, 0x50); /* push rcx twice, rbx, rax */
-	EMIT(c, 0xba);                   /* mov edx, hook */
-	emit32(c, HOOK_CASGSTATUS);
-	call_agent(c, head);
-	EMIT(c, 0x58, 0x5b, 0x59, 0x59, 0x4c, 0x89, 0xe4); /* pop them; mov rsp, r12 */
+	pretend_vdso(c, n, head->places[HOOK_CASGSTATUS].address);
+	more = call_status(c, head, n);
+	back = c->at;
+	EMIT(c, 0x59, 0x58, 0x59, 0x59, 0x4c, 0x89, 0xe4); /* pop them; mov rsp, r12 */
+	end_vdso(c, n);
 	release_slot(c);
 	land(c, out);
 	done = c->at;
@@ -197,6 +259,8 @@ static void write_casgstatus(struct code *c, const struct code_head *head,
 	}
 	take_spare(c, head, have);
 	emit_jump(c, c->address + done);
+	land(c, more);
+	call_change(c, head, n, back);
 }
 
 /*

@@ -25,9 +25,9 @@ enum {
 };
 
 /* Of made structures: one word each. */
-enum { G_M, G_HI, G_SP, G_PC, G_BP, G_STATUS, G_GOID, G_REASON, G_START, G_LABELS, G_WORDS };
+enum { G_M, G_HI, G_SP, G_PC, G_BP, G_STATUS, G_GOID, G_REASON, G_START, G_LABELS, G_SEQ, G_WORDS };
 enum { M_PROCID, M_CURG, M_P, M_VDSO_SP, M_VDSO_PC, M_WORDS };
-enum { P_ID, P_MODE, P_WORDS };
+enum { P_ID, P_MODE, P_NEXT, P_RUNQ_ENDS, P_RUNQ, P_WORDS = P_RUNQ + 256 };
 
 struct made {
 	uint8_t *memory;
@@ -70,6 +70,11 @@ static void fill_config(struct made *d)
 				   .m_vdso_pc = M_VDSO_PC * 8,
 				   .p_id = P_ID * 8,
 				   .p_gc_worker_mode = P_MODE * 8,
+				   .p_runnext = P_NEXT * 8,
+				   .p_runqhead = P_RUNQ_ENDS * 8,
+				   .p_runqtail = P_RUNQ_ENDS * 8 + 4,
+				   .p_runq = P_RUNQ * 8,
+				   .g_tracking_seq = G_SEQ * 8,
 				   .depth = 32,
 				   .dead_extra = 6,
 				   .assist_reason = UINT32_MAX,
@@ -137,6 +142,8 @@ static void make_of(struct made *d, const uint8_t *code, size_t size, unsigned i
 	static const uint32_t enabled = 1;
 	struct stub_numbers numbers = {.g_m = G_M * 8,
 				       .m_p = M_P * 8,
+				       .m_vdso_sp = M_VDSO_SP * 8,
+				       .m_vdso_pc = M_VDSO_PC * 8,
 				       .p_id = P_ID * 8,
 				       .p_slots = P_SLOTS};
 	enum stub_p kinds[HOOKS] = {[HOOK_CASGSTATUS] = STUB_CASGSTATUS};
@@ -160,6 +167,7 @@ static void make_of(struct made *d, const uint8_t *code, size_t size, unsigned i
 				.spare_slots = word_of(slot_of(d, P_SLOTS)),
 				.stub_bytes = CODE_PAGE_BYTES,
 				.place_count = HOOKS};
+	numbers.config = word_of(&d->shared->config);
 	h->places[hook].address = d->place.address;
 	h->places[hook].length = d->place.length;
 	h->places[hook].relative = d->place.relative;
@@ -235,6 +243,46 @@ static unsigned int first_record(const struct made *d, unsigned int slot, uint64
 	return kind;
 }
 
+/* A record, of a kind that is known here. */
+struct seen {
+	unsigned int kind;
+	uint64_t since, goid, others[2];
+};
+
+static uint64_t next_number(const uint8_t **at)
+{
+	uint64_t value = 0;
+
+	for (unsigned int shift = 0;; shift += 7) {
+		uint8_t byte = *(*at)++;
+
+		value |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte < 0x80)
+			return value;
+	}
+}
+
+/* The last record of slot 1, which is in its first chunk. */
+static struct seen last_record(const struct made *d)
+{
+	static const uint8_t others[RECORDS] =
+		{[RECORD_BLOCK] = 2, [RECORD_UNBLOCK] = 1, [RECORD_START_WORKER] = 1};
+	const struct agent_slot *slot = slot_of(d, 1);
+	const uint8_t *at = (const uint8_t *)slot->ring + sizeof(struct agent_chunk);
+	const uint8_t *end = (const uint8_t *)slot->ring + slot->write;
+	struct seen r = {0};
+
+	while (at < end) {
+		r = (struct seen){.kind = *at++};
+		r.since = next_number(&at);
+		r.goid = next_number(&at);
+		for (unsigned int i = 0; i < others[r.kind]; i++)
+			r.others[i] = next_number(&at);
+	}
+	assert_ptr_equal(at, end);
+	return r;
+}
+
 /* Where casgstatus is patched, no other registers are in use. */
 static void assert_three_kept(const struct registers *before, const struct registers *after)
 {
@@ -249,9 +297,8 @@ static void assert_left_well(const struct made *d)
 	for (unsigned int i = 0; i < SLOTS; i++)
 		assert_int_equal(slot_of(d, i)->busy, 0);
 	assert_int_equal(d->m[M_VDSO_SP], 0);
-	assert_int_equal(d->m[M_VDSO_PC], slot_of(d, 1)->records || slot_of(d, P_SLOTS)->records
-						  ? d->place.address
-						  : 0);
+	assert_int_equal(d->m[M_VDSO_PC],
+			 slot_of(d, 1)->write || slot_of(d, P_SLOTS)->write ? d->place.address : 0);
 }
 
 static void a_wait_is_recorded_with_its_stack(void **state)
@@ -309,6 +356,111 @@ static void a_stack_seen_before_has_the_same_number_and_a_changed_one_another(vo
 			assert_int_not_equal(n[3], first);
 	}
 	assert_int_equal(d.shared->stacks, 2);
+	unmake(&d);
+}
+
+/* A call of casgstatus, of which the record is returned. */
+static struct seen change(struct made *d, uint64_t *g, uint64_t old, uint64_t new)
+{
+	struct registers before = some_registers(d, old, new), after;
+
+	before.rax = word_of(g);
+	after = before;
+	call_function(d, &after);
+	assert_three_kept(&before, &after);
+	assert_left_well(d);
+	return last_record(d);
+}
+
+/* And another goroutine, which comes next in the processor's queue. */
+static void make_next(struct made *d, uint64_t other[G_WORDS])
+{
+	make(d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	memcpy(other, d->g, sizeof(d->g));
+	other[G_GOID] = 301;
+	d->p[P_NEXT] = word_of(other);
+	change(d, d->g, 2, 4);
+	slot_of(d, 1)->hand_overs = 9;
+	slot_of(d, 1)->hand_over = 77;
+}
+
+static void who_comes_next_in_the_queue_is_started_without_a_look_at_the_clock(void **state)
+{
+	static struct made d;
+	static uint64_t other[G_WORDS];
+	struct seen r;
+	uint64_t tick;
+
+	make_next(&d, other);
+	for (unsigned int left = 9; left; left--) {
+		if (left == 5) { /* nobody is favoured: who waits longest */
+			d.p[P_NEXT] = 0;
+			d.p[P_RUNQ_ENDS] = 254 | 258ull << 32;
+			d.p[P_RUNQ + 254] = word_of(other);
+		}
+		change(&d, d.g, 2, 4);
+		tick = slot_of(&d, 1)->tick;
+		r = change(&d, other, 1, 2);
+		assert_int_equal(r.kind, RECORD_START);
+		assert_int_equal(r.goid, 301);
+		assert_int_equal(r.since, 77);
+		assert_int_equal(slot_of(&d, 1)->tick, tick + 77);
+		assert_int_equal(slot_of(&d, 1)->hand_overs, left - 1);
+	}
+	for (unsigned int i = 0; i < 1000 && !slot_of(&d, 1)->hand_overs; i++) {
+		change(&d, d.g, 2, 4);
+		r = change(&d, other, 1, 2); /* the one that is measured */
+	}
+	assert_int_equal(slot_of(&d, 1)->hand_overs, AGENT_HAND_OVERS - 1);
+	assert_int_equal(slot_of(&d, 1)->last_hand_over, r.since);
+	assert_true(slot_of(&d, 1)->hand_over <= r.since);
+	unmake(&d);
+}
+
+static void whoever_else_is_started_has_the_time_of_the_clock(void **state)
+{
+	static struct made d;
+	static uint64_t other[G_WORDS];
+
+	make_next(&d, other);
+	change(&d, d.g, 2, 4);
+	assert_int_equal(change(&d, d.g, 1, 2).goid, 300);
+	assert_int_equal(slot_of(&d, 1)->hand_overs, 9);
+	change(&d, d.g, 2, 4);
+	other[G_SEQ]++; /* it ran elsewhere in between */
+	assert_int_equal(change(&d, other, 1, 2).goid, 301);
+	assert_int_equal(slot_of(&d, 1)->hand_overs, 9);
+	change(&d, d.g, 2, 4);
+	assert_int_equal(change(&d, d.g, 4, 1).kind, RECORD_UNBLOCK);
+	assert_int_equal(change(&d, other, 1, 2).kind, RECORD_START);
+	assert_int_equal(slot_of(&d, 1)->hand_overs, 9);
+	change(&d, d.g, 2, 4);
+	d.p[P_MODE] = 3;
+	assert_int_equal(change(&d, other, 1, 2).kind, RECORD_START_WORKER);
+	unmake(&d);
+}
+
+static void goids_and_reasons_of_any_size_are_written_as_they_are(void **state)
+{
+	static const uint64_t goids[] = {1, 127, 128, 16383, 16384, 1 << 21, 1ull << 40};
+	static struct made d;
+	struct seen first, r;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	first = change(&d, d.g, 2, 4);
+	for (unsigned int i = 0; i < sizeof(goids) / sizeof(goids[0]); i++) {
+		d.g[G_GOID] = goids[i];
+		d.g[G_REASON] = i & 1 ? 200 : 20;
+		r = change(&d, d.g, 2, 4);
+		assert_int_equal(r.kind, RECORD_BLOCK);
+		assert_int_equal(r.goid, goids[i]);
+		assert_int_equal(r.others[0], i & 1 ? 200 : 20);
+		assert_int_equal(r.others[1], first.others[1]);
+		r = change(&d, d.g, 4, 1);
+		assert_int_equal(r.kind, RECORD_UNBLOCK);
+		assert_int_equal(r.goid, goids[i]);
+		assert_int_equal(r.others[0], first.others[1]);
+	}
 	unmake(&d);
 }
 
@@ -464,6 +616,8 @@ static void make_return(struct made *d, uint8_t **ret_far)
 	static const uint32_t enabled = 1;
 	struct stub_numbers numbers = {.g_m = G_M * 8,
 				       .m_p = M_P * 8,
+				       .m_vdso_sp = M_VDSO_SP * 8,
+				       .m_vdso_pc = M_VDSO_PC * 8,
 				       .p_id = P_ID * 8,
 				       .p_slots = P_SLOTS};
 	static const enum stub_p kinds[HOOKS];
@@ -512,7 +666,7 @@ static void a_return_is_recorded_and_who_comes_back_behind_it_returns_as_ever(vo
 	make_return(&d, &far);
 	assert_int_equal(d.memory[FUNCTION + 22], 0x5d);
 	go_to_pop(&d);
-	assert_int_equal(slot_of(&d, 1)->records, 0);
+	assert_int_equal(slot_of(&d, 1)->write, 0);
 	before = some_registers(&d, 8, 9);
 	before.r14 = word_of(d.g);
 	after = before;
@@ -533,6 +687,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_wait_is_recorded_with_its_stack),
 		cmocka_unit_test(a_stack_seen_before_has_the_same_number_and_a_changed_one_another),
+		cmocka_unit_test(
+			who_comes_next_in_the_queue_is_started_without_a_look_at_the_clock),
+		cmocka_unit_test(whoever_else_is_started_has_the_time_of_the_clock),
+		cmocka_unit_test(goids_and_reasons_of_any_size_are_written_as_they_are),
 		cmocka_unit_test(other_hooks_keep_every_register),
 		cmocka_unit_test(an_instruction_that_is_relative_is_executed_elsewhere),
 		cmocka_unit_test(who_has_no_processor_takes_a_spare_slot),

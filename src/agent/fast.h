@@ -1,0 +1,171 @@
+/*
+ * The three changes of state that are by far the most frequent: a goroutine blocks, is unblocked,
+ * is started. What is common is done here, with few instructions and without a word on the stack;
+ * all else is left to agent.c. Part of the agent: agent.c alone has it.
+ *
+ * The clock is half of what such a hook costs, and many starts need none. When a goroutine stops,
+ * the scheduler goes on with the one that comes next in the processor's own queue, and no other
+ * hook is called in between. So the hook of the stop looks who that is. If it is started in this
+ * slot's next record, and has not run meanwhile (g.trackingSeq), then it was runnable at the stop,
+ * and its start is put so long behind the stop as it took the last times when it was measured: one
+ * time of AGENT_HAND_OVERS. It cannot be before what made it runnable, which was before the stop.
+ * What this does not see is a thread that the kernel displaces between the two.
+ */
+#ifndef AGENT_FAST_H
+#define AGENT_FAST_H
+
+#include "agent/stacks.h"
+
+/* The same number as unsigned LEB128, but of exactly two or three bytes. */
+INLINE uint32_t two_bytes(uint32_t value)
+{
+	return (value & 0x7f) | 0x80 | (value << 1 & 0x7f00);
+}
+
+INLINE uint32_t three_bytes(uint32_t value)
+{
+	return (value & 0x7f) | 0x8080 | (value << 1 & 0x7f00) | (value << 2 & 0x7f0000);
+}
+
+INLINE uint8_t *put(uint8_t *at, uint64_t value)
+{
+	while (value >= 0x80) {
+		*at++ = value | 0x80;
+		value >>= 7;
+	}
+	*at++ = value;
+	return at;
+}
+
+INLINE uint8_t *put_goid(uint8_t *at, uint64_t id)
+{
+	if (UNLIKELY(id >= 1 << 14))
+		return put(at, id);
+	*(volatile uint16_t *)at = two_bytes(id);
+	return at + 2;
+}
+
+/* There is room for a record, which is of the same thread as the one before it. */
+INLINE int is_ready(const struct agent_slot *s, const struct agent_config *k, uint64_t m)
+{
+	return s->limit - s->write >= AGENT_MAX_RECORD && s->thread == word(m, k->m_procid);
+}
+
+/* Where the goid goes of the record that is being made: its kind and a time of two bytes are put
+ * before it last of all. */
+INLINE uint8_t *fast_body(const struct agent_slot *s)
+{
+	return (uint8_t *)(s->bias + s->write + 3);
+}
+
+INLINE void fast_record(struct agent_slot *s, enum agent_record kind, uint32_t since,
+			const uint8_t *end)
+{
+	uint64_t write = s->write;
+
+	*(volatile uint16_t *)(s->bias + write + 1) = two_bytes(since);
+	*(volatile uint8_t *)(s->bias + write) = kind;
+	__atomic_store_n(&s->write, (uint64_t)end - s->bias, __ATOMIC_RELEASE);
+}
+
+/*
+ * The same, now. The processor does nothing behind rdtsc before that is done, while what is before
+ * goes on beside it: so all else is. false: it is too long since the record before.
+ */
+INLINE int fast_record_now(struct agent_slot *s, enum agent_record kind, const uint8_t *end)
+{
+	uint64_t tick = s->tick, since;
+
+	since = clock() - tick;
+	if (UNLIKELY(since >= 1 << 14))
+		return 0;
+	s->tick = tick + since;
+	fast_record(s, kind, since, end);
+	return 1;
+}
+
+/* Who stops now makes room for the next in the processor's queue, as schedule() takes it: mostly.
+ */
+INLINE void expect_next(struct agent_slot *s, const struct agent_config *k, uint64_t m)
+{
+	uint64_t p = word(m, k->m_p), next = 0;
+
+	if (LIKELY(p)) {
+		next = word(p, k->p_runnext);
+		if (!next) {
+			uint32_t head = half(p, k->p_runqhead);
+
+			if (head != half(p, k->p_runqtail))
+				next = word(p, k->p_runq + (head & 255) * 8);
+		}
+	}
+	s->next = next;
+	if (next)
+		s->next_seq = byte(next, k->g_tracking_seq);
+}
+
+/* g is started, and is who was expected. */
+INLINE int is_expected(const struct agent_slot *s, const struct agent_config *k, uint64_t g)
+{
+	return g == s->next && byte(g, k->g_tracking_seq) == s->next_seq;
+}
+
+INLINE int fast_start(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m)
+{
+	if (!is_expected(s, k, g) || !s->hand_overs || !is_ready(s, k, m) ||
+	    byte(word(m, k->m_p), k->p_gc_worker_mode))
+		return 0;
+	s->hand_overs--;
+	s->next = 0;
+	s->tick += s->hand_over;
+	fast_record(s, RECORD_START, s->hand_over, put_goid(fast_body(s), word(g, k->g_goid)));
+	return 1;
+}
+
+/* Of the goroutine g, which stands where it has called the scheduler; 0: not to be had here. */
+INLINE uint32_t fast_stack(const struct agent_slot *s, const struct agent_config *k, uint64_t g)
+{
+	uint64_t pc = word(g, k->g_sched_pc), low = word(g, k->g_sched_sp);
+
+	if (pc == k->systemstack_switch)
+		pc = word(low, 0) | AGENT_WORD_AT_SP;
+	return guess(s, pc, word(g, k->g_sched_bp), low, word(g, k->g_stack_hi));
+}
+
+INLINE int fast_wait(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m,
+		     uint64_t bp)
+{
+	uint32_t stack, reason = byte(g, k->g_waitreason);
+	uint8_t *at;
+
+	if (!in_range(&k->park_m, word(bp, 8)) || !is_ready(s, k, m) || reason >= 0x80)
+		return 0;
+	expect_next(s, k, m);
+	at = put_goid(fast_body(s), word(g, k->g_goid));
+	stack = fast_stack(s, k, g);
+	if (!stack)
+		return 0;
+	*(volatile uint32_t *)at = reason | three_bytes(stack) << 8;
+	return fast_record_now(s, RECORD_BLOCK, at + 4);
+}
+
+INLINE int fast_ready(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m,
+		      uint64_t runner, uint64_t bp)
+{
+	uint64_t curg = word(m, k->m_curg);
+	uint32_t stack;
+	uint8_t *at;
+
+	if (!curg || curg == runner || half(curg, k->g_status) != G_RUNNING ||
+	    in_range(&k->coroswitch_m, word(bp, 8)) || !is_ready(s, k, m))
+		return 0;
+	s->next = 0;
+	at = put_goid(fast_body(s), word(g, k->g_goid));
+	stack = fast_stack(s, k, curg);
+	if (!stack)
+		return 0;
+	*(volatile uint32_t *)at = three_bytes(stack);
+	return fast_record_now(s, RECORD_UNBLOCK, at + 3);
+}
+
+#endif

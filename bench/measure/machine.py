@@ -22,6 +22,11 @@ def busy_seconds():
     return (user + nice + system + irq + softirq) / TICK
 
 
+def on_core(core):
+    """What goes before a command that is to have one core; any, when that is None."""
+    return [] if core is None else ["taskset", "-c", str(core)]
+
+
 def process_cpu_ns(pid):
     """CPU time of a process, to the nanosecond, from its threads."""
     total = 0

@@ -1,14 +1,19 @@
 """The target that measures itself (bench/targets/meter)."""
 import json
+import os
 import subprocess
 
+from . import machine
 from .build import Failed
 
 
 class Meter:
-    def __init__(self, program, parked, work="none", heap=64):
+    """core: it has that one for itself, and one processor of Go's."""
+
+    def __init__(self, program, parked, work="none", heap=64, core=None):
         self.process = subprocess.Popen(
-            [program, "-parked", str(parked), "-work", work, "-heap", str(heap)],
+            [*machine.on_core(core), program, "-parked", str(parked), "-work", work, "-heap", str(heap)],
+            env=os.environ if core is None else dict(os.environ, GOMAXPROCS="1"),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.about = self._answer()
         self.pid = self.process.pid

@@ -16,6 +16,9 @@ from .numbers import spread
 
 # In "flood" nothing but events happens, as many as there can be.
 WORKLOADS = ("pingpong", "deep", "http", "yield", "flood")
+# With a core each, target and gospect are not in each other's way: what the hooks cost.
+APART = ("pingpong", "deep", "http", "flood")
+TARGET_CORE, GOSPECT_CORE = 0, 1
 PARKED = 1000
 MODES = ("nothing", "gospect", "gospect without stacks", "own")
 SETTLE = 0.4
@@ -46,9 +49,9 @@ class Own:
 class Gospect:
     """gospect trace beside the target."""
 
-    def __init__(self, program, folder, *options):
-        self.command = [program, "trace", "-o", os.path.join(folder, "bench.trace"), "--max-size", "4000", *options]
-        self.out = self.command[3]
+    def __init__(self, program, folder, *options, core=None):
+        self.out = os.path.join(folder, "bench.trace")
+        self.command = [*machine.on_core(core), program, "trace", "-o", self.out, "--max-size", "4000", *options]
         self.process = None
 
     def start(self, meter):
@@ -104,22 +107,27 @@ def summarize(slices):
     return {"events_per_op": events, "modes": modes}
 
 
+def measure_work(programs, meter_program, work, rounds, milliseconds, apart=False):
+    core = GOSPECT_CORE if apart else None
+    name = work + (", a core for itself" if apart else "")
+    say(f"what the target pays for a trace: {name}, {rounds} rounds")
+    slices = {mode: [] for mode in MODES}
+    with tempfile.TemporaryDirectory() as folder, \
+            Meter(meter_program, PARKED, work, core=TARGET_CORE if apart else None) as meter:
+        tracers = {"nothing": Nothing(), "own": Own(), "gospect": Gospect(programs.gospect, folder, core=core),
+                   "gospect without stacks": Gospect(programs.gospect, folder, "--stack-depth", "0", core=core)}
+        for _ in range(rounds):
+            for mode in random.sample(MODES, len(MODES)):
+                slices[mode].append(take_slice(meter, tracers[mode], milliseconds))
+        sizes = {mode: bytes_per_event(meter, tracer, milliseconds)
+                 for mode, tracer in (("gospect", tracers["gospect"]), ("own", Own(os.path.join(folder, "own.trace"))))}
+    return {"work": name, "rounds": rounds, "bytes_per_event": sizes, **summarize(slices)}
+
+
 def measure(programs, quick):
     meter_program = programs.meter()
-    rounds, milliseconds = (3, 1000) if quick else (6, 1500)
-    cases = []
-    with tempfile.TemporaryDirectory() as folder:
-        tracers = {"nothing": Nothing(), "own": Own(), "gospect": Gospect(programs.gospect, folder),
-                   "gospect without stacks": Gospect(programs.gospect, folder, "--stack-depth", "0")}
-        for work in WORKLOADS:
-            say(f"what the target pays for a trace: {work}, {rounds} rounds")
-            slices = {mode: [] for mode in MODES}
-            with Meter(meter_program, PARKED, work) as meter:
-                for _ in range(rounds):
-                    for mode in random.sample(MODES, len(MODES)):
-                        slices[mode].append(take_slice(meter, tracers[mode], milliseconds))
-                sizes = {mode: bytes_per_event(meter, tracer, milliseconds)
-                         for mode, tracer in (("gospect", tracers["gospect"]),
-                                              ("own", Own(os.path.join(folder, "own.trace"))))}
-            cases.append({"work": work, "rounds": rounds, "bytes_per_event": sizes, **summarize(slices)})
+    cases = [measure_work(programs, meter_program, work, *((3, 1000) if quick else (6, 1500))) for work in WORKLOADS]
+    if len(os.sched_getaffinity(0)) > GOSPECT_CORE:
+        cases += [measure_work(programs, meter_program, work, *((5, 400) if quick else (12, 500)), apart=True)
+                  for work in APART]
     return cases

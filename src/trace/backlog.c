@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 
 #define PAGE_BYTES 4096ul
 #define STRIDE ((sizeof(struct block) + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1))
@@ -38,6 +39,7 @@ struct backlog {
 	struct handover filled;
 	struct handover freed;
 	_Atomic size_t in_use;
+	_Atomic uint64_t taken_ns; /* when the last one that was taken was collected */
 	atomic_bool awaited;
 	int wake; /* for who takes */
 };
@@ -100,6 +102,7 @@ struct error *backlog_create(size_t blocks, struct backlog **ret)
 		return &error_no_memory;
 	b->memory = memory;
 	b->blocks = blocks;
+	b->taken_ns = clock_now();
 	if (!make_pile(&b->warm, blocks) || !make_pile(&b->cold, blocks) ||
 	    !make_handover(&b->filled, blocks) || !make_handover(&b->freed, blocks))
 		return &error_no_memory;
@@ -127,6 +130,11 @@ void backlog_destroy(struct backlog *b)
 double backlog_fill(const struct backlog *b)
 {
 	return (double)atomic_load(&b->in_use) / (double)b->blocks;
+}
+
+uint64_t backlog_age(const struct backlog *b)
+{
+	return is_empty(&b->filled) ? 0 : clock_now() - atomic_load(&b->taken_ns);
 }
 
 /* ---- filling ---- */
@@ -203,8 +211,10 @@ struct block *backlog_take(struct backlog *b)
 {
 	struct block *first = take_over(&b->filled);
 
-	if (first)
-		atomic_store(&b->awaited, false);
+	if (!first)
+		return NULL;
+	atomic_store(&b->awaited, false);
+	atomic_store(&b->taken_ns, first->about.ns);
 	return first;
 }
 

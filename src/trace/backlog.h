@@ -60,8 +60,10 @@ struct backlog;
 struct error *backlog_create(size_t blocks, struct backlog **ret) must_check;
 void backlog_destroy(struct backlog *b);
 
-/* The share of its blocks that is in use. For both threads. */
+/* For both threads: the share of its blocks that is in use, and how long ago that was collected
+ * which was taken last; 0 when nothing waits. */
 double backlog_fill(const struct backlog *b);
+uint64_t backlog_age(const struct backlog *b);
 
 /* ---- for who fills it ---- */
 

@@ -21,8 +21,9 @@
 /* What we take in passing must not wait for those whom we watch: while they wait for us, they lose
  * records. */
 #define PRIORITY (-10)
-/* So much of the backlog may wait for a processor that nobody else wants. */
+/* So much of the backlog, and for so long, may wait for a processor that nobody else wants. */
 #define MAY_WAIT 0.5
+#define MAY_WAIT_NS 10000000000ull
 
 struct collector {
 	struct collector_options options;
@@ -121,10 +122,17 @@ static bool is_signalled(void)
 	return !sigpending(&pending) && !sigisemptyset(&pending);
 }
 
+static bool is_urgent(const struct collector *c)
+{
+	const struct backlog *b = c->options.backlog;
+
+	return atomic_load(&c->ended) || clock_now() >= c->options.end_ns || is_signalled() ||
+	       backlog_fill(b) > MAY_WAIT || backlog_age(b) > MAY_WAIT_NS;
+}
+
 static void set_pace(struct collector *c)
 {
-	bool urgent = atomic_load(&c->ended) || clock_now() >= c->options.end_ns ||
-		      backlog_fill(c->options.backlog) > MAY_WAIT || is_signalled();
+	bool urgent = is_urgent(c);
 
 	atomic_store(&c->urgent, urgent);
 	if (urgent)

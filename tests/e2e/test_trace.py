@@ -220,13 +220,14 @@ def test_flight_keeps_the_last_seconds(targets, tmp_path):
 def test_a_killed_gospect_leaves_what_was_complete(targets, tmp_path):
     program = targets.start("counted")
     file = tmp_path / "t.trace"
+    partial = file.with_name("t.trace.partial")
     t = Tracing(program.pid, file).has_begun()
     end = time.monotonic() + 3
-    while time.monotonic() < end:
+    # Where others take all of the machine, what is decoded is up to 10 s behind (docs/trace.md).
+    while time.monotonic() < end or (partial.stat().st_size < 10000 and time.monotonic() < end + 15):
         program.ask("work")
     t.process.kill()
     t.process.wait()
-    partial = file.with_name("t.trace.partial")
     assert gotrace.read_valid(partial)["events"] > 1000
     assert not file.exists()
     # The next one clears up behind it.

@@ -112,6 +112,22 @@ static void who_waits_for_nothing_waits_as_long_as_he_said(void **state)
 	assert_false(backlog_is_awaited(*state));
 }
 
+static void age_is_that_of_what_was_taken_last(void **state)
+{
+	struct backlog *b = *state;
+	struct block *first = backlog_get(b);
+
+	assert_int_equal(backlog_age(b), 0);
+	first->about.ns = clock_now() - 5000000000;
+	backlog_put(b, first);
+	assert_in_range(backlog_age(b), 0, 4000000000);
+	put_numbered(b, 0);
+	assert_ptr_equal(backlog_take(b), first);
+	assert_true(backlog_age(b) >= 5000000000);
+	assert_non_null(backlog_take(b));
+	assert_int_equal(backlog_age(b), 0);
+}
+
 static size_t resident_pages(struct block *const *blocks, size_t count)
 {
 	unsigned char pages[sizeof(struct block) / 4096 + 1];
@@ -152,6 +168,7 @@ int main(void)
 		TEST(what_one_thread_puts_the_other_takes_in_order),
 		TEST(when_all_blocks_are_in_use_there_is_none),
 		TEST(who_waits_for_nothing_waits_as_long_as_he_said),
+		TEST(age_is_that_of_what_was_taken_last),
 		TEST(memory_that_nobody_needs_any_more_goes_back_to_the_system),
 	};
 

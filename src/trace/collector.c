@@ -141,10 +141,11 @@ static void set_pace(struct collector *c)
 
 void collector_give_way(struct collector *c)
 {
+	if (!atomic_load(&c->urgent))
+		pace_lower(&c->pace);
+	/* Also when it has just become urgent. */
 	if (atomic_load(&c->urgent))
 		pace_raise(&c->pace);
-	else
-		pace_lower(&c->pace);
 }
 
 /* ---- the thread ---- */

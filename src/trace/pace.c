@@ -34,16 +34,12 @@ void pace_init(struct pace *p)
 
 void pace_lower(struct pace *p)
 {
-	if (!p->may_wait || atomic_load(&p->waits))
-		return;
-	atomic_store(&p->waits, true);
-	set_policy(p->thread, SCHED_IDLE);
+	if (p->may_wait)
+		set_policy(p->thread, SCHED_IDLE);
 }
 
 void pace_raise(struct pace *p)
 {
-	if (!atomic_load(&p->waits))
-		return;
-	set_policy(p->thread, SCHED_OTHER);
-	atomic_store(&p->waits, false);
+	if (p->may_wait)
+		set_policy(p->thread, SCHED_OTHER);
 }

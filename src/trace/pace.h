@@ -10,14 +10,12 @@
 #ifndef TRACE_PACE_H
 #define TRACE_PACE_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
 struct pace {
 	pid_t thread;
 	bool may_wait; /* and come back */
-	atomic_bool waits;
 };
 
 /* Of the calling thread. */

@@ -19,6 +19,7 @@ WORKLOADS = ("pingpong", "deep", "http", "yield", "flood")
 # With a core each, target and gospect are not in each other's way: what the hooks cost.
 APART = ("pingpong", "deep", "http", "flood")
 TARGET_CORE, GOSPECT_CORE = 0, 1
+SMALL_HEAP = 1  # MB: runtime.GC() sweeps span by span, and lets all others run in between
 PARKED = 1000
 MODES = ("nothing", "gospect", "gospect without stacks", "own")
 SETTLE = 0.4
@@ -113,7 +114,7 @@ def measure_work(programs, meter_program, work, rounds, milliseconds, apart=Fals
     say(f"what the target pays for a trace: {name}, {rounds} rounds")
     slices = {mode: [] for mode in MODES}
     with tempfile.TemporaryDirectory() as folder, \
-            Meter(meter_program, PARKED, work, core=TARGET_CORE if apart else None) as meter:
+            Meter(meter_program, PARKED, work, *((SMALL_HEAP, TARGET_CORE) if apart else ())) as meter:
         tracers = {"nothing": Nothing(), "own": Own(), "gospect": Gospect(programs.gospect, folder, core=core),
                    "gospect without stacks": Gospect(programs.gospect, folder, "--stack-depth", "0", core=core)}
         for _ in range(rounds):

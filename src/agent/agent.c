@@ -354,6 +354,10 @@ __attribute__((section(".text.status"))) int agent_status(struct agent_slot *s, 
 		return fast_wait(s, k, g, m, bp);
 	if (change == AGENT_CHANGE(G_WAITING, G_RUNNABLE))
 		return fast_ready(s, k, g, m, runner, bp);
+	if (change == AGENT_CHANGE(G_DEAD, G_RUNNABLE))
+		return fast_create(s, k, g, m, runner);
+	if (change == AGENT_CHANGE(G_RUNNING, G_DEAD))
+		return fast_exit(s, k, g, m);
 	return 0;
 }
 

@@ -149,23 +149,64 @@ INLINE int fast_wait(struct agent_slot *s, const struct agent_config *k, uint64_
 	return fast_record_now(s, RECORD_BLOCK, at + 4);
 }
 
+/* Of who called the function that changes the state now; 0: not to be had here. */
+INLINE uint32_t fast_stack_of_runner(const struct agent_slot *s, const struct agent_config *k,
+				     uint64_t m, uint64_t runner)
+{
+	uint64_t curg = word(m, k->m_curg);
+
+	if (!curg || curg == runner || half(curg, k->g_status) != G_RUNNING)
+		return 0;
+	return fast_stack(s, k, curg);
+}
+
 INLINE int fast_ready(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m,
 		      uint64_t runner, uint64_t bp)
 {
-	uint64_t curg = word(m, k->m_curg);
 	uint32_t stack;
 	uint8_t *at;
 
-	if (!curg || curg == runner || half(curg, k->g_status) != G_RUNNING ||
-	    in_range(&k->coroswitch_m, word(bp, 8)) || !is_ready(s, k, m))
+	if (in_range(&k->coroswitch_m, word(bp, 8)) || !is_ready(s, k, m))
+		return 0;
+	stack = fast_stack_of_runner(s, k, m, runner);
+	if (!stack)
 		return 0;
 	s->next = 0;
 	at = put_goid(fast_body(s), word(g, k->g_goid));
-	stack = fast_stack(s, k, curg);
-	if (!stack)
-		return 0;
 	*(volatile uint32_t *)at = three_bytes(stack);
 	return fast_record_now(s, RECORD_UNBLOCK, at + 3);
+}
+
+/* Of one without labels. */
+INLINE int fast_create(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m,
+		       uint64_t runner)
+{
+	uint64_t p = word(m, k->m_p), id = word(g, k->g_goid);
+	uint32_t stack;
+	uint8_t *at;
+
+	if (!p || word(g, k->g_labels) || !is_ready(s, k, m))
+		return 0;
+	if (k->goid_late) {
+		id = word(p, k->p_goidcache);
+		if (id == word(p, k->p_goidcacheend))
+			return 0;
+	}
+	stack = fast_stack_of_runner(s, k, m, runner);
+	if (!stack)
+		return 0;
+	s->next = 0;
+	at = put(put_goid(fast_body(s), id), word(g, k->g_startpc) - k->text);
+	*(volatile uint32_t *)at = three_bytes(stack);
+	return fast_record_now(s, RECORD_CREATE, at + 3);
+}
+
+INLINE int fast_exit(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m)
+{
+	if (!is_ready(s, k, m))
+		return 0;
+	expect_next(s, k, m);
+	return fast_record_now(s, RECORD_EXIT, put_goid(fast_body(s), word(g, k->g_goid)));
 }
 
 #endif

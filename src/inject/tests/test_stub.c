@@ -265,8 +265,10 @@ static uint64_t next_number(const uint8_t **at)
 /* The last record of slot 1, which is in its first chunk. */
 static struct seen last_record(const struct made *d)
 {
-	static const uint8_t others[RECORDS] =
-		{[RECORD_BLOCK] = 2, [RECORD_UNBLOCK] = 1, [RECORD_START_WORKER] = 1};
+	static const uint8_t others[RECORDS] = {[RECORD_BLOCK] = 2,
+						[RECORD_UNBLOCK] = 1,
+						[RECORD_START_WORKER] = 1,
+						[RECORD_CREATE] = 2};
 	const struct agent_slot *slot = slot_of(d, 1);
 	const uint8_t *at = (const uint8_t *)slot->ring + sizeof(struct agent_chunk);
 	const uint8_t *end = (const uint8_t *)slot->ring + slot->write;
@@ -437,6 +439,27 @@ static void whoever_else_is_started_has_the_time_of_the_clock(void **state)
 	change(&d, d.g, 2, 4);
 	d.p[P_MODE] = 3;
 	assert_int_equal(change(&d, other, 1, 2).kind, RECORD_START_WORKER);
+	unmake(&d);
+}
+
+static void who_is_made_and_ends_is_recorded_with_all_that_is_known(void **state)
+{
+	static struct made d;
+	struct seen first, r;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	d.g[G_START] = 0x12345;
+	first = change(&d, d.g, 2, 4);
+	for (unsigned int i = 0; i < 3; i++) { /* not as the first record of a chunk */
+		r = change(&d, d.g, 6, 1);
+		assert_int_equal(r.kind, RECORD_CREATE);
+		assert_int_equal(r.goid, 300);
+		assert_int_equal(r.others[0], 0x12345);
+		assert_int_equal(r.others[1], first.others[1]);
+		r = change(&d, d.g, 2, 6);
+		assert_int_equal(r.kind, RECORD_EXIT);
+		assert_int_equal(r.goid, 300);
+	}
 	unmake(&d);
 }
 
@@ -690,6 +713,7 @@ int main(void)
 		cmocka_unit_test(
 			who_comes_next_in_the_queue_is_started_without_a_look_at_the_clock),
 		cmocka_unit_test(whoever_else_is_started_has_the_time_of_the_clock),
+		cmocka_unit_test(who_is_made_and_ends_is_recorded_with_all_that_is_known),
 		cmocka_unit_test(goids_and_reasons_of_any_size_are_written_as_they_are),
 		cmocka_unit_test(other_hooks_keep_every_register),
 		cmocka_unit_test(an_instruction_that_is_relative_is_executed_elsewhere),

@@ -3,13 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool array_reserve_bytes(void **items, size_t *capacity, size_t want, size_t item_size)
+bool array_grow_bytes(void **items, size_t *capacity, size_t want, size_t item_size)
 {
 	size_t room, bytes;
 	void *grown;
 
-	if (want <= *capacity)
-		return true;
 	room = *capacity + *capacity / 2;
 	if (room < want)
 		room = want;

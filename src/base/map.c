@@ -3,15 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct map_slot *slot_of(const struct map *map, uint64_t key)
-{
-	size_t i = hash_u64(key) & (map->capacity - 1);
-
-	while (map->slots[i].key != key && map->slots[i].key != MAP_NO_KEY)
-		i = (i + 1) & (map->capacity - 1);
-	return &map->slots[i];
-}
-
 static bool map_grow(struct map *map)
 {
 	struct map bigger = {.capacity = map->capacity ? map->capacity * 2 : 64};
@@ -22,7 +13,7 @@ static bool map_grow(struct map *map)
 	memset(bigger.slots, 0xff, bigger.capacity * sizeof(*bigger.slots));
 	for (size_t i = 0; i < map->capacity; i++)
 		if (map->slots[i].key != MAP_NO_KEY)
-			*slot_of(&bigger, map->slots[i].key) = map->slots[i];
+			*map_slot_of(&bigger, map->slots[i].key) = map->slots[i];
 	bigger.count = map->count;
 	free(map->slots);
 	*map = bigger;
@@ -35,7 +26,7 @@ uint64_t *map_at(struct map *map, uint64_t key)
 
 	if (map->count >= map->capacity / 4 * 3 && !map_grow(map))
 		return NULL;
-	slot = slot_of(map, key);
+	slot = map_slot_of(map, key);
 	if (slot->key == MAP_NO_KEY) {
 		*slot = (struct map_slot){key, 0};
 		map->count++;
@@ -43,21 +34,11 @@ uint64_t *map_at(struct map *map, uint64_t key)
 	return &slot->value;
 }
 
-const uint64_t *map_find(const struct map *map, uint64_t key)
-{
-	struct map_slot *slot;
-
-	if (!map->capacity)
-		return NULL;
-	slot = slot_of(map, key);
-	return slot->key == MAP_NO_KEY ? NULL : &slot->value;
-}
-
 /* Closes the gap: each slot behind it, up to the next free one, moves into it unless that would put
  * it before the place where its search begins. */
 void map_remove(struct map *map, uint64_t key)
 {
-	struct map_slot *gap = map->capacity ? slot_of(map, key) : NULL;
+	struct map_slot *gap = map->capacity ? map_slot_of(map, key) : NULL;
 	size_t mask = map->capacity - 1, hole, i;
 
 	if (!gap || gap->key == MAP_NO_KEY)

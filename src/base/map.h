@@ -22,22 +22,37 @@ struct map {
 	size_t capacity; /* a power of two, or 0 */
 };
 
-/* The value's place, made with value 0 when the key is new; NULL when there is no memory. It is
- * valid until the next call. */
-uint64_t *map_at(struct map *map, uint64_t key);
-/* NULL when the key is not there. */
-const uint64_t *map_find(const struct map *map, uint64_t key);
-/* Places of other keys change. */
-void map_remove(struct map *map, uint64_t key);
-void map_release(struct map *map);
-#define _cleanup_map_ __attribute__((cleanup(map_release)))
-
 /* A well mixed word: for keys of one's own tables. */
 static inline uint64_t hash_u64(uint64_t x)
 {
 	x = (x ^ (x >> 32)) * 0x9e3779b97f4a7c15ull;
 	return x ^ (x >> 29);
 }
+
+/* Where the key is, or would be; the map has slots. For the map's own functions. */
+static inline struct map_slot *map_slot_of(const struct map *map, uint64_t key)
+{
+	size_t i = hash_u64(key) & (map->capacity - 1);
+
+	while (map->slots[i].key != key && map->slots[i].key != MAP_NO_KEY)
+		i = (i + 1) & (map->capacity - 1);
+	return &map->slots[i];
+}
+
+/* The value's place, made with value 0 when the key is new; NULL when there is no memory. It is
+ * valid until the next call. */
+uint64_t *map_at(struct map *map, uint64_t key);
+/* NULL when the key is not there. */
+static inline const uint64_t *map_find(const struct map *map, uint64_t key)
+{
+	const struct map_slot *slot = map->capacity ? map_slot_of(map, key) : NULL;
+
+	return slot && slot->key != MAP_NO_KEY ? &slot->value : NULL;
+}
+/* Places of other keys change. */
+void map_remove(struct map *map, uint64_t key);
+void map_release(struct map *map);
+#define _cleanup_map_ __attribute__((cleanup(map_release)))
 
 uint64_t hash_bytes(const void *bytes, size_t n);
 

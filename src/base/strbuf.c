@@ -9,7 +9,7 @@
 
 char strbuf_empty[1];
 
-static bool strbuf_room(struct strbuf *sb, size_t n)
+bool strbuf_grow(struct strbuf *sb, size_t n)
 {
 	char *items = sb->capacity ? sb->data : NULL;
 
@@ -25,9 +25,11 @@ static bool strbuf_room(struct strbuf *sb, size_t n)
 
 void strbuf_add(struct strbuf *sb, const void *bytes, size_t n)
 {
-	if (!strbuf_room(sb, n))
+	char *to = strbuf_reserve(sb, n);
+
+	if (!to)
 		return;
-	memcpy(sb->data + sb->length, bytes, n);
+	memcpy(to, bytes, n);
 	sb->length += n;
 	sb->data[sb->length] = '\0';
 }
@@ -50,7 +52,7 @@ void strbuf_addf(struct strbuf *sb, const char *format, ...)
 	va_start(args, format);
 	n = vsnprintf(NULL, 0, format, args);
 	va_end(args);
-	if (n < 0 || !strbuf_room(sb, n))
+	if (n < 0 || !strbuf_grow(sb, n))
 		return;
 	va_start(args, format);
 	vsnprintf(sb->data + sb->length, n + 1, format, args);

@@ -29,6 +29,17 @@ void strbuf_addf(struct strbuf *sb, const char *format, ...) __attribute__((form
 /* The number in decimal or, without 0x, in hexadecimal: what addf does, ten times faster. */
 void strbuf_addu(struct strbuf *sb, unsigned long value);
 void strbuf_addx(struct strbuf *sb, unsigned long value);
+/* Makes room for n more bytes and a NUL; false when there is none, or something has failed before.
+ */
+bool strbuf_grow(struct strbuf *sb, size_t n);
+/* Room for n more bytes, to be written there and then counted in `length` by who wrote them, with a
+ * NUL behind them where the string is to be one; NULL when there is none. */
+static inline char *strbuf_reserve(struct strbuf *sb, size_t n)
+{
+	bool room = sb->capacity > sb->length + n && !sb->failed;
+
+	return room || strbuf_grow(sb, n) ? sb->data + sb->length : NULL;
+}
 /* Makes it the empty string and keeps the memory. */
 void strbuf_reset(struct strbuf *sb);
 void strbuf_release(struct strbuf *sb);

@@ -144,7 +144,8 @@ static bool unblock(struct state *s, struct state_m *m, const struct trace_event
 
 	if (g && !g->m && g->status == TRACE_RUNNABLE)
 		return false;
-	g = state_loosen(s, m, ev->g, TRACE_WAITING);
+	if (!g || g->m)
+		g = state_loosen(s, m, ev->g, TRACE_WAITING);
 	if (!g || g->status != TRACE_WAITING)
 		return g;
 	state_emit(s, m, OP_GO_UNBLOCK, g->id, ++g->seq, ev->stack, 0);
@@ -359,10 +360,12 @@ struct error *trace_model_add(struct trace_model *model, const struct trace_even
 		m = state_thread(s, ev->m);
 	if (s->error)
 		return s->error;
-	ranges_say_unsaid(s, m);
+	if (s->gc_unsaid || s->counters_unsaid)
+		ranges_say_unsaid(s, m);
 	if (!apply(s, m, ev))
 		s->stats.dropped++;
-	labelled_say(s, m);
+	if (s->unsaid_count)
+		labelled_say(s, m);
 	return s->error;
 }
 

@@ -1,6 +1,7 @@
 #include "trace/state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
 
@@ -29,7 +30,7 @@ static void *find_in(const struct map *map, uint64_t id)
 	return place ? (void *)(uintptr_t)*place : NULL;
 }
 
-struct state_m *state_thread(struct state *s, uint64_t id)
+static struct state_m *find_thread(struct state *s, uint64_t id)
 {
 	struct state_m *m = find_in(&s->threads, id);
 
@@ -39,6 +40,15 @@ struct state_m *state_thread(struct state *s, uint64_t id)
 	if (m)
 		m->id = id;
 	return m;
+}
+
+struct state_m *state_thread(struct state *s, uint64_t id)
+{
+	struct state_m **recent = &s->recent_threads[id % RECENT_THREADS];
+
+	if (!*recent || (*recent)->id != id)
+		*recent = find_thread(s, id);
+	return *recent;
 }
 
 struct state_p *state_processor(struct state *s, uint32_t id)
@@ -237,9 +247,12 @@ static void know_p(struct state *s, struct state_m *m, struct state_p *p)
 
 void state_take_p(struct state *s, struct state_m *m, uint32_t id)
 {
-	struct state_p *p = state_processor(s, id);
+	struct state_p *p;
 
-	if (!p || m->p == p)
+	if (m->p && m->p->id == id)
+		return;
+	p = state_processor(s, id);
+	if (!p)
 		return;
 	know_p(s, m, p);
 	state_drop_p(s, m);
@@ -410,6 +423,7 @@ static void say_goroutines(struct state *s)
 /* Threads that have nothing are forgotten: a program may start any number of them. */
 static void forget_threads(struct state *s)
 {
+	memset(s->recent_threads, 0, sizeof(s->recent_threads));
 	for (size_t i = 0; i < s->threads.capacity;) {
 		struct map_slot *slot = &s->threads.slots[i];
 		struct state_m *m = (struct state_m *)(uintptr_t)slot->value;

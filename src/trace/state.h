@@ -52,6 +52,9 @@ struct state_m {
 	bool wants_p; /* its goroutine has left a system call and runs once it has one */
 };
 
+/* Threads that are found without a search: most events are of few. A power of two. */
+#define RECENT_THREADS 64
+
 struct state_counter {
 	uint64_t value;
 	bool known;
@@ -62,11 +65,12 @@ struct state {
 	struct trace_sink sink;
 	struct error *error;
 	struct trace_model_stats stats;
-	struct map threads;    /* id -> struct state_m * */
-	struct map goroutines; /* goid -> struct state_g * */
-	struct map processors; /* id -> struct state_p * */
-	struct map ended;      /* goids that ended in the first generation */
-	struct map tasks;      /* ids of open tasks */
+	struct map threads;                             /* id -> struct state_m * */
+	struct state_m *recent_threads[RECENT_THREADS]; /* of those whose ids end so; or NULL */
+	struct map goroutines;                          /* goid -> struct state_g * */
+	struct map processors;                          /* id -> struct state_p * */
+	struct map ended; /* goids that ended in the first generation */
+	struct map tasks; /* ids of open tasks */
 	bool first_generation;
 	uint64_t now; /* of the event that is being worked on */
 	uint64_t last;

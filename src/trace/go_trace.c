@@ -20,7 +20,7 @@
 /* What the reader accepts at most. */
 enum { MAX_BATCH = 64 << 10, MAX_FRAMES = 128, MAX_STRING = 1024 };
 /* No single record is longer. */
-enum { MAX_RECORD = 8 << 10, MAX_VARINT = 10 };
+enum { MAX_RECORD = 8 << 10, MAX_VARINT = 10, MAX_STEP = 1 + 5 * MAX_VARINT };
 
 enum {
 	BATCH = 1,
@@ -41,6 +41,9 @@ struct batch {
 	uint64_t last;
 	struct strbuf bytes;
 };
+
+/* Batches that are found without a search: most steps are of few threads. A power of two. */
+#define RECENT_BATCHES 64
 
 /* The numbers that a generation uses, each once, with the id that it has there: in the order of
  * their first use, so that what is used most has short ones. */
@@ -63,7 +66,8 @@ struct trace_writer {
 	uint64_t first_time;
 	uint64_t last_time; /* of the last step */
 	struct strbuf bytes;
-	struct map batches; /* thread -> struct batch * */
+	struct map batches;                   /* thread -> struct batch * */
+	struct batch *recent[RECENT_BATCHES]; /* of threads whose ids end so; or NULL */
 	struct used stacks;
 	struct used names;
 	struct map used_starts; /* pc -> id of its stack, of one frame */
@@ -141,11 +145,10 @@ static void flush_batch(struct trace_writer *t, struct batch *b)
 	strbuf_reset(&b->bytes);
 }
 
-/* The batch that a step of this thread goes into; NULL when there is no memory. */
-static struct batch *batch_of(struct trace_writer *t, const struct trace_step *step, uint64_t time)
+static struct batch *find_batch(struct trace_writer *t, uint64_t m)
 {
 	/* The map cannot have the number that stands for no thread. */
-	uint64_t *place = map_at(&t->batches, step->m == TRACE_NO_M ? MAP_NO_KEY - 1 : step->m);
+	uint64_t *place = map_at(&t->batches, m == TRACE_NO_M ? MAP_NO_KEY - 1 : m);
 	struct batch *b;
 
 	if (!place)
@@ -154,34 +157,48 @@ static struct batch *batch_of(struct trace_writer *t, const struct trace_step *s
 		b = calloc(1, sizeof(*b));
 		if (!b)
 			return NULL;
-		b->m = step->m;
+		b->m = m;
 		b->bytes = (struct strbuf)STRBUF_INIT;
 		*place = (uintptr_t)b;
 	}
-	b = (struct batch *)(uintptr_t)*place;
-	if (b->bytes.length > MAX_BATCH - MAX_RECORD)
-		flush_batch(t, b);
-	if (!b->bytes.length)
-		b->began = b->last = time;
-	return b;
+	return (struct batch *)(uintptr_t)*place;
 }
 
-/* The number's id; *ids is the last that was given. */
-static uint32_t use(struct trace_writer *t, struct used *used, uint32_t number, uint32_t *ids)
+/* The batch that a step of this thread goes into; NULL when there is no memory. */
+static struct batch *batch_of(struct trace_writer *t, const struct trace_step *step, uint64_t time)
 {
-	struct use *use;
+	struct batch **recent = &t->recent[step->m % RECENT_BATCHES];
 
+	if (!*recent || (*recent)->m != step->m)
+		*recent = find_batch(t, step->m);
+	if (!*recent)
+		return NULL;
+	if ((*recent)->bytes.length > MAX_BATCH - MAX_RECORD)
+		flush_batch(t, *recent);
+	if (!(*recent)->bytes.length)
+		(*recent)->began = (*recent)->last = time;
+	return *recent;
+}
+
+/* In this generation for the first time; *ids is the last id that was given. */
+static uint32_t use_first(struct trace_writer *t, struct used *used, uint32_t number, uint32_t *ids)
+{
 	if (!array_reserve(&used->uses, &used->use_capacity, (size_t)number + 1) ||
 	    !array_reserve(&used->numbers, &used->capacity, used->count + 1)) {
 		t->failed = true;
 		return 0;
 	}
-	use = &used->uses[number];
-	if (use->generation != t->number) {
-		*use = (struct use){t->number, ++*ids};
-		used->numbers[used->count++] = number;
-	}
-	return use->id;
+	used->uses[number] = (struct use){t->number, ++*ids};
+	used->numbers[used->count++] = number;
+	return *ids;
+}
+
+/* The number's id. */
+static uint32_t use(struct trace_writer *t, struct used *used, uint32_t number, uint32_t *ids)
+{
+	if (number < used->use_capacity && used->uses[number].generation == t->number)
+		return used->uses[number].id;
+	return use_first(t, used, number, ids);
 }
 
 static void used_release(struct used *used)
@@ -207,19 +224,23 @@ static uint32_t make_name(struct trace_writer *t, uint32_t text)
 	return 0;
 }
 
-static uint32_t text_id(struct trace_writer *t, uint32_t text)
+/* The number of the text's name. */
+static uint32_t name_of(struct trace_writer *t, uint32_t text)
 {
-	if (!text)
-		return 0;
 	if (text == TRACE_TEXT_LOST)
-		return name_id(t, make_name(t, text));
+		return make_name(t, text);
 	if (!array_reserve(&t->text_names, &t->text_capacity, (size_t)text + 1)) {
 		t->failed = true;
 		return 0;
 	}
 	if (!t->text_names[text])
 		t->text_names[text] = make_name(t, text);
-	return name_id(t, t->text_names[text]);
+	return t->text_names[text];
+}
+
+static uint32_t text_id(struct trace_writer *t, uint32_t text)
+{
+	return text ? name_id(t, name_of(t, text)) : 0;
 }
 
 static uint32_t stack_id(struct trace_writer *t, uint64_t number)
@@ -285,7 +306,7 @@ static void write_log(struct trace_writer *t, struct batch *b, uint64_t time, co
 		      uint64_t message)
 {
 	uint32_t name = intern_string(&t->symbols.names, category);
-	uint8_t record[1 + 5 * MAX_VARINT];
+	uint8_t record[MAX_STEP];
 	size_t n = 0;
 
 	t->failed |= name == INTERN_FAILED;
@@ -326,16 +347,28 @@ static struct error *write_labels(struct trace_writer *t, const struct trace_ste
 	return t->failed ? &error_no_memory : NULL;
 }
 
+/* The step's bytes; how many. */
+static size_t put_step(struct trace_writer *t, uint8_t *to, const struct trace_step *step,
+		       uint64_t since)
+{
+	const char *kinds = trace_op_arguments(step->op);
+	size_t n = 0;
+
+	to[n++] = step->op;
+	n += put_varint(to + n, since);
+	for (size_t i = 0; kinds[i]; i++)
+		n += put_varint(to + n, argument(t, kinds[i], step->arg[i]));
+	return n;
+}
+
 static struct error *write_step(void *arg, const struct trace_step *step)
 {
 	struct trace_writer *t = arg;
 	uint64_t time = time_of(t, step);
 	struct batch *b = batch_of(t, step, time);
-	const char *kinds = trace_op_arguments(step->op);
-	uint8_t record[1 + 5 * MAX_VARINT];
-	size_t n = 0;
+	char *to = b ? strbuf_reserve(&b->bytes, MAX_STEP) : NULL;
 
-	if (!b)
+	if (!to)
 		return &error_no_memory;
 	if (!t->first_ns) {
 		t->first_ns = step->ns;
@@ -343,11 +376,7 @@ static struct error *write_step(void *arg, const struct trace_step *step)
 	}
 	if (step->op == OP_LABELS)
 		return write_labels(t, step, time);
-	record[n++] = step->op;
-	n += put_varint(record + n, time - b->last);
-	for (size_t i = 0; kinds[i]; i++)
-		n += put_varint(record + n, argument(t, kinds[i], step->arg[i]));
-	strbuf_add(&b->bytes, record, n);
+	b->bytes.length += put_step(t, (uint8_t *)to, step, time - b->last);
 	b->last = time;
 	return t->failed ? &error_no_memory : NULL;
 }
@@ -364,6 +393,7 @@ static void flush_events(struct trace_writer *t)
 		free(b);
 	}
 	map_release(&t->batches);
+	memset(t->recent, 0, sizeof(t->recent));
 }
 
 /* A table is batches that begin with its kind. */

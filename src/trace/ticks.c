@@ -28,11 +28,17 @@ struct tick_pair ticks_measure(void)
 		uint64_t before = ticks_now(), ns = clock_now(), took = ticks_now() - before;
 
 		if (took < least) {
-			best = (struct tick_pair){before + took / 2, ns};
+			best = (struct tick_pair){.tick = before + took / 2, .ns = ns};
 			least = took;
 		}
 	}
 	return best;
+}
+
+/* Once: a division takes as long as all the rest for an event. */
+static void find_slope(struct tick_pair *p)
+{
+	p[0].slope = (double)(p[1].ns - p[0].ns) / (double)(p[1].tick - p[0].tick);
 }
 
 void ticks_add(struct ticks *t, const struct tick_pair *pair)
@@ -46,6 +52,8 @@ void ticks_add(struct ticks *t, const struct tick_pair *pair)
 		t->count--;
 	}
 	t->pairs[t->count++] = *pair;
+	if (t->count > 1)
+		find_slope(&t->pairs[t->count - 2]);
 }
 
 static const struct tick_pair *pair_before(const struct ticks *t, uint64_t tick)
@@ -57,20 +65,15 @@ static const struct tick_pair *pair_before(const struct ticks *t, uint64_t tick)
 	return &t->pairs[i];
 }
 
-static double ns_per_tick(const struct tick_pair *p)
-{
-	return (double)(p[1].ns - p[0].ns) / (double)(p[1].tick - p[0].tick);
-}
-
 uint64_t ticks_to_ns(const struct ticks *t, uint64_t tick)
 {
 	const struct tick_pair *p = pair_before(t, tick);
-	double ns = (double)(int64_t)(tick - p->tick) * ns_per_tick(p);
+	double ns = (double)(int64_t)(tick - p->tick) * p->slope;
 
 	return ns < -(double)p->ns ? 0 : p->ns + (int64_t)ns;
 }
 
 uint64_t ticks_of_ns(const struct ticks *t, uint64_t ns)
 {
-	return (double)ns / ns_per_tick(pair_before(t, UINT64_MAX));
+	return (double)ns / pair_before(t, UINT64_MAX)->slope;
 }

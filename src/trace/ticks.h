@@ -13,6 +13,7 @@
 struct tick_pair {
 	uint64_t tick;
 	uint64_t ns;
+	double slope; /* ns for a tick, up to the next pair, once that is added */
 };
 
 struct ticks {

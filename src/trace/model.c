@@ -102,7 +102,14 @@ static bool create(struct state *s, struct state_m *m, const struct trace_event 
 
 static bool begin_to_run(struct state *s, struct state_m *m, const struct trace_event *ev)
 {
-	if (m->g && m->g->id == ev->g && m->g->status == TRACE_RUNNING)
+	struct state_g *g = state_goroutine(s, ev->g);
+	bool free = m->p && m->p->id == ev->p && !m->g;
+
+	if (free && g && g->status == TRACE_RUNNABLE) {
+		state_start(s, m, g);
+		return true;
+	}
+	if (state_runs(m, TRACE_NO_P, ev->g))
 		state_drop_g(s, m);
 	return state_run(s, m, ev->p, ev->g);
 }
@@ -271,65 +278,60 @@ static bool processor_steal(struct state *s, struct state_m *m, const struct tra
 	return true;
 }
 
-/* What the scheduler does on a thread. */
-static bool schedule(struct state *s, struct state_m *m, const struct trace_event *ev)
+static bool lose(struct state *s, struct state_m *m, const struct trace_event *ev)
 {
-	switch (ev->kind) {
-	case TRACE_START:
-		return begin_to_run(s, m, ev);
-	case TRACE_BLOCK:
-	case TRACE_YIELD:
-	case TRACE_END:
-		return leave(s, m, ev);
-	case TRACE_CORO_SWITCH:
-		return coro_switch(s, m, ev);
-	case TRACE_SYSCALL:
-		return enter_syscall(s, m, ev);
-	case TRACE_SYSCALL_EXIT:
-		return exit_syscall(s, m, ev);
-	case TRACE_SYSCALL_EXIT_NO_P:
-		return exit_without_processor(s, m, ev);
-	case TRACE_THREAD_ENTER:
-		return thread_enter(s, m, ev);
-	case TRACE_THREAD_LEAVE:
-		return thread_leave(s, m, ev);
-	case TRACE_P_START:
-		return processor_start(s, m, ev);
-	case TRACE_P_STOP:
-		return processor_stop(s, m, ev);
-	default:
-		return false;
-	}
+	s->stats.lost += ev->arg;
+	return true;
 }
+
+/* What makes something of each kind; false: it could not. Some only ever happen on a thread. */
+static const struct {
+	bool (*take)(struct state *s, struct state_m *m, const struct trace_event *ev);
+	bool on_thread;
+} moves[TRACE_KINDS] = {
+	[TRACE_G_STATUS] = {initial_goroutine, false},
+	[TRACE_P_STATUS] = {initial_processor, false},
+	[TRACE_CREATE] = {create, false},
+	[TRACE_START] = {begin_to_run, true},
+	[TRACE_BLOCK] = {leave, true},
+	[TRACE_YIELD] = {leave, true},
+	[TRACE_END] = {leave, true},
+	[TRACE_UNBLOCK] = {unblock, false},
+	[TRACE_CORO_SWITCH] = {coro_switch, true},
+	[TRACE_SYSCALL] = {enter_syscall, true},
+	[TRACE_SYSCALL_EXIT] = {exit_syscall, true},
+	[TRACE_SYSCALL_EXIT_NO_P] = {exit_without_processor, true},
+	[TRACE_THREAD_ENTER] = {thread_enter, true},
+	[TRACE_THREAD_LEAVE] = {thread_leave, true},
+	[TRACE_P_START] = {processor_start, true},
+	[TRACE_P_STOP] = {processor_stop, true},
+	[TRACE_P_STEAL] = {processor_steal, false},
+	[TRACE_GC_BEGIN] = {ranges_runtime, false},
+	[TRACE_GC_END] = {ranges_runtime, false},
+	[TRACE_STW_BEGIN] = {ranges_runtime, false},
+	[TRACE_STW_END] = {ranges_runtime, false},
+	[TRACE_ASSIST_BEGIN] = {ranges_runtime, false},
+	[TRACE_ASSIST_END] = {ranges_runtime, false},
+	[TRACE_SWEEP_BEGIN] = {ranges_runtime, false},
+	[TRACE_SWEEP_END] = {ranges_runtime, false},
+	[TRACE_HEAP_ALLOC] = {ranges_runtime, false},
+	[TRACE_HEAP_GOAL] = {ranges_runtime, false},
+	[TRACE_GOMAXPROCS] = {ranges_runtime, false},
+	[TRACE_LABEL] = {ranges_runtime, false},
+	[TRACE_TASK_BEGIN] = {ranges_user, false},
+	[TRACE_TASK_END] = {ranges_user, false},
+	[TRACE_REGION_BEGIN] = {ranges_user, false},
+	[TRACE_REGION_END] = {ranges_user, false},
+	[TRACE_LOG] = {ranges_user, false},
+	[TRACE_LABELS] = {labelled_set, false},
+	[TRACE_CALL] = {calls_take, false},
+	[TRACE_RETURN] = {calls_take, false},
+	[TRACE_LOST] = {lose, false},
+};
 
 static bool apply(struct state *s, struct state_m *m, const struct trace_event *ev)
 {
-	switch (ev->kind) {
-	case TRACE_G_STATUS:
-		return initial_goroutine(s, m, ev);
-	case TRACE_P_STATUS:
-		return initial_processor(s, m, ev);
-	case TRACE_CREATE:
-		return create(s, m, ev);
-	case TRACE_UNBLOCK:
-		return unblock(s, m, ev);
-	case TRACE_P_STEAL:
-		return processor_steal(s, m, ev);
-	case TRACE_LOST:
-		s->stats.lost += ev->arg;
-		return true;
-	default:
-		break;
-	}
-	if (ev->kind >= TRACE_GC_BEGIN && ev->kind <= TRACE_LABEL)
-		return ranges_runtime(s, m, ev);
-	if (ev->kind >= TRACE_TASK_BEGIN && ev->kind <= TRACE_LOG)
-		return ranges_user(s, m, ev);
-	if (ev->kind == TRACE_LABELS)
-		return labelled_set(s, m, ev);
-	if (ev->kind == TRACE_CALL || ev->kind == TRACE_RETURN)
-		return calls_take(s, m, ev);
-	return m && schedule(s, m, ev);
+	return (m || !moves[ev->kind].on_thread) && moves[ev->kind].take(s, m, ev);
 }
 
 /* Kinds of which goroutine 0 is not one. */

@@ -63,9 +63,13 @@ struct state_p *state_processor(struct state *s, uint32_t id)
 	return p;
 }
 
-struct state_g *state_goroutine(const struct state *s, uint64_t id)
+struct state_g *state_goroutine(struct state *s, uint64_t id)
 {
-	return find_in(&s->goroutines, id);
+	struct state_g **recent = &s->recent_goroutines[id % RECENT_GOROUTINES];
+
+	if (!*recent || (*recent)->id != id)
+		*recent = find_in(&s->goroutines, id);
+	return *recent;
 }
 
 void state_emit(struct state *s, const struct state_m *m, enum trace_op op, uint64_t a, uint64_t b,
@@ -170,6 +174,7 @@ void state_remove_goroutine(struct state *s, struct state_g *g)
 	if (s->first_generation && !map_at(&s->ended, g->id) && !s->error)
 		s->error = &error_no_memory;
 	map_remove(&s->goroutines, g->id);
+	s->recent_goroutines[g->id % RECENT_GOROUTINES] = NULL;
 	free(g->regions);
 	free(g);
 }
@@ -302,7 +307,7 @@ static void reclaim(struct state *s, struct state_m *m)
 	state_take_p(s, m, p);
 }
 
-static void start(struct state *s, struct state_m *m, struct state_g *g)
+void state_start(struct state *s, struct state_m *m, struct state_g *g)
 {
 	reclaim(s, m);
 	state_emit(s, m, OP_GO_START, g->id, ++g->seq, 0, 0);
@@ -316,7 +321,7 @@ static void leave_syscall_blocked(struct state *s, struct state_m *m, struct sta
 {
 	state_emit(s, m, OP_GO_SYSCALL_END_BLOCKED, 0, 0, 0, 0);
 	unbind_g(m, TRACE_RUNNABLE);
-	start(s, m, g);
+	state_start(s, m, g);
 }
 
 static bool leave_syscall(struct state *s, struct state_m *m, uint32_t p, struct state_g *g)
@@ -335,7 +340,7 @@ static bool leave_syscall(struct state *s, struct state_m *m, uint32_t p, struct
 	return true;
 }
 
-bool state_run(struct state *s, struct state_m *m, uint32_t p, uint64_t goid)
+bool state_make_run(struct state *s, struct state_m *m, uint32_t p, uint64_t goid)
 {
 	struct state_g *g = m->g;
 
@@ -353,11 +358,11 @@ bool state_run(struct state *s, struct state_m *m, uint32_t p, uint64_t goid)
 	/* Loosening borrows and drops: the thread may have lost its processor by it. */
 	if (!g || !m->p || m->g)
 		return false;
-	start(s, m, g);
+	state_start(s, m, g);
 	return true;
 }
 
-void state_close_ranges(struct state *s, struct state_g *g)
+void state_end_ranges(struct state *s, struct state_g *g)
 {
 	if (g->in_assist)
 		state_emit(s, g->m, OP_ASSIST_END, 0, 0, 0, 0);
@@ -381,7 +386,7 @@ void state_kill(struct state *s, struct state_m *m, struct state_g *g)
 				return;
 			state_drop_g(s, host);
 			state_loosen(s, m, g->id, TRACE_RUNNABLE);
-			start(s, host, g);
+			state_start(s, host, g);
 		}
 		state_close_ranges(s, g);
 		state_emit(s, host, OP_GO_DESTROY, 0, 0, 0, 0);

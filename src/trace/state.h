@@ -52,8 +52,9 @@ struct state_m {
 	bool wants_p; /* its goroutine has left a system call and runs once it has one */
 };
 
-/* Threads that are found without a search: most events are of few. A power of two. */
+/* Found without a search, as most events are of few: of each end of an id one. Powers of two. */
 #define RECENT_THREADS 64
+#define RECENT_GOROUTINES 1024
 
 struct state_counter {
 	uint64_t value;
@@ -65,12 +66,14 @@ struct state {
 	struct trace_sink sink;
 	struct error *error;
 	struct trace_model_stats stats;
-	struct map threads;                             /* id -> struct state_m * */
-	struct state_m *recent_threads[RECENT_THREADS]; /* of those whose ids end so; or NULL */
-	struct map goroutines;                          /* goid -> struct state_g * */
-	struct map processors;                          /* id -> struct state_p * */
-	struct map ended; /* goids that ended in the first generation */
-	struct map tasks; /* ids of open tasks */
+	struct map threads;    /* id -> struct state_m * */
+	struct map goroutines; /* goid -> struct state_g * */
+	struct map processors; /* id -> struct state_p * */
+	struct map ended;      /* goids that ended in the first generation */
+	struct map tasks;      /* ids of open tasks */
+	/* Of those whose ids end so, the last that was looked for; or NULL. */
+	struct state_m *recent_threads[RECENT_THREADS];
+	struct state_g *recent_goroutines[RECENT_GOROUTINES];
 	bool first_generation;
 	uint64_t now; /* of the event that is being worked on */
 	uint64_t last;
@@ -89,7 +92,7 @@ struct state {
 struct state_m *state_thread(struct state *s, uint64_t id);
 struct state_p *state_processor(struct state *s, uint32_t id);
 /* NULL when it is not known. */
-struct state_g *state_goroutine(const struct state *s, uint64_t id);
+struct state_g *state_goroutine(struct state *s, uint64_t id);
 
 /* Gives a step to the sink. `m` NULL: on no thread. */
 void state_emit(struct state *s, const struct state_m *m, enum trace_op op, uint64_t a, uint64_t b,
@@ -121,13 +124,31 @@ void state_steal_p(struct state *s, struct state_m *m, struct state_p *p);
  * when waiting is wanted. NULL when that failed. */
 struct state_g *state_loosen(struct state *s, struct state_m *m, uint64_t goid,
 			     enum trace_status want);
-/* The goroutine runs on m, with processor p or, with TRACE_NO_P, the one that m has. false: it
- * cannot. */
-bool state_run(struct state *s, struct state_m *m, uint32_t p, uint64_t goid);
+/* Whether the goroutine runs on m, with processor p or, with TRACE_NO_P, the one that m has. */
+static inline bool state_runs(const struct state_m *m, uint32_t p, uint64_t goid)
+{
+	const struct state_g *g = m->g;
+
+	return g && g->id == goid && g->status == TRACE_RUNNING &&
+	       (p == TRACE_NO_P || m->p->id == p);
+}
+/* Makes that so; false: it cannot. */
+bool state_make_run(struct state *s, struct state_m *m, uint32_t p, uint64_t goid);
+static inline bool state_run(struct state *s, struct state_m *m, uint32_t p, uint64_t goid)
+{
+	return state_runs(m, p, goid) || state_make_run(s, m, p, goid);
+}
+/* A runnable goroutine runs, on a thread that has a processor and no goroutine. */
+void state_start(struct state *s, struct state_m *m, struct state_g *g);
 /* A goroutine that is no more, whatever it is thought to be doing. */
 void state_kill(struct state *s, struct state_m *m, struct state_g *g);
 /* Ends what must not be open when its goroutine ends. */
-void state_close_ranges(struct state *s, struct state_g *g);
+void state_end_ranges(struct state *s, struct state_g *g);
+static inline void state_close_ranges(struct state *s, struct state_g *g)
+{
+	if (g->in_assist || g->stops_world)
+		state_end_ranges(s, g);
+}
 
 /* Says the state of everything, as a generation begins. */
 void state_say_all(struct state *s);

@@ -10,6 +10,7 @@
  * and what a reader has to hold in memory. */
 #define GENERATION_NS 1000000000ull
 #define GENERATION_BYTES (8u << 20)
+#define PROGRESS_NS 100000000ull
 
 static volatile sig_atomic_t write_requested;
 
@@ -68,6 +69,20 @@ static struct error *add_generation(void *arg, const void *bytes, size_t size, u
 	return t->options.bytes->failed ? &error_no_memory : NULL;
 }
 
+/*
+ * A generation begins with so many bytes that say what everybody was doing. Small ones when there
+ * is not much room: the one that does not fit any more is lost. But each says all of that anew:
+ * with a million goroutines that is 16 MB, and as much has to follow.
+ */
+static void begin_generation(struct tracing *t, uint64_t ns, size_t stated)
+{
+	size_t part = t->options.max_size * (1 << 20) / 8;
+	size_t room = part < GENERATION_BYTES ? part : GENERATION_BYTES;
+
+	t->generation_ns = ns;
+	t->enough = stated + (room < stated ? stated : room);
+}
+
 struct error *tracing_open(struct tracing *t, const struct tracing_options *options)
 {
 	struct trace_file_options file = {
@@ -79,6 +94,7 @@ struct error *tracing_open(struct tracing *t, const struct tracing_options *opti
 	};
 
 	*t = (struct tracing){.options = *options};
+	begin_generation(t, 0, 0);
 	if (options->path)
 		return trace_file_open(&file, &t->file);
 	strbuf_add(options->bytes, file.header, file.header_size);
@@ -128,27 +144,17 @@ struct error *tracing_begin(struct tracing *t, const struct subject *s)
 	return trace_model_create(&sink, &t->model);
 }
 
-/*
- * Small ones when there is not much room: the one that does not fit any more is lost. But each says
- * anew what everybody is doing: with a million goroutines that is 16 MB, and as much has to follow.
- */
 static bool is_complete(const struct tracing *t, uint64_t ns)
 {
-	size_t part = t->options.max_size * (1 << 20) / 8;
-	size_t room = part < GENERATION_BYTES ? part : GENERATION_BYTES;
-
-	if (room < t->stated)
-		room = t->stated;
 	return ns - t->generation_ns >= GENERATION_NS ||
-	       t->options.format->size(t->writer) >= t->stated + room;
+	       t->options.format->size(t->writer) >= t->enough;
 }
 
 static struct error *must_check new_generation(struct tracing *t, uint64_t ns)
 {
 	struct error *err = trace_model_new_generation(t->model, ns);
 
-	t->generation_ns = ns;
-	t->stated = t->options.format->size(t->writer);
+	begin_generation(t, ns, t->options.format->size(t->writer));
 	return err;
 }
 
@@ -174,11 +180,15 @@ static bool is_full(const struct tracing *t)
 	return t->full || has_no_room(t, t->options.format->size(t->writer));
 }
 
-static bool is_over(const struct tracing *t, uint64_t began)
+static bool is_over(struct tracing *t, uint64_t began)
 {
-	double seconds = (clock_now() - began) / 1e9;
+	uint64_t now = clock_now();
+	double seconds = (now - began) / 1e9;
 
-	say_progress("%.0f s, %lu events", seconds, trace_model_stats(t->model).events);
+	if (now - t->told_ns >= PROGRESS_NS) {
+		say_progress("%.0f s, %lu events", seconds, trace_model_stats(t->model).events);
+		t->told_ns = now;
+	}
 	return stop_requested || is_full(t) ||
 	       (t->options.duration > 0 && seconds >= t->options.duration);
 }

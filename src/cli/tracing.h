@@ -30,9 +30,10 @@ struct tracing {
 	struct trace_writer *writer;
 	struct trace_file *file;
 	uint64_t generation_ns; /* when it began */
-	size_t stated;          /* bytes that say what everybody was doing then */
+	size_t enough;          /* bytes with which it is complete */
 	uint64_t last_ns;       /* of the last event; then when the target was left alone */
 	uint64_t asked_ns; /* what was before this is to be written now; 0: nothing is asked for */
+	uint64_t told_ns;  /* when it was last told how far it is */
 	bool full;
 };
 

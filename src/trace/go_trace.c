@@ -167,17 +167,17 @@ static struct batch *find_batch(struct trace_writer *t, uint64_t m)
 /* The batch that a step of this thread goes into; NULL when there is no memory. */
 static struct batch *batch_of(struct trace_writer *t, const struct trace_step *step, uint64_t time)
 {
-	struct batch **recent = &t->recent[step->m % RECENT_BATCHES];
+	struct batch **recent = &t->recent[step->m % RECENT_BATCHES], *b = *recent;
 
-	if (!*recent || (*recent)->m != step->m)
-		*recent = find_batch(t, step->m);
-	if (!*recent)
+	if (!b || b->m != step->m)
+		b = *recent = find_batch(t, step->m);
+	if (!b)
 		return NULL;
-	if ((*recent)->bytes.length > MAX_BATCH - MAX_RECORD)
-		flush_batch(t, *recent);
-	if (!(*recent)->bytes.length)
-		(*recent)->began = (*recent)->last = time;
-	return *recent;
+	if (b->bytes.length > MAX_BATCH - MAX_RECORD)
+		flush_batch(t, b);
+	if (!b->bytes.length)
+		b->began = b->last = time;
+	return b;
 }
 
 /* In this generation for the first time; *ids is the last id that was given. */
@@ -266,17 +266,16 @@ static uint32_t start_id(struct trace_writer *t, uint64_t pc)
 	return *place;
 }
 
-static uint64_t argument(struct trace_writer *t, char kind, uint64_t value)
+/* The id that an argument which is not a number has in this generation. */
+static uint32_t id_of(struct trace_writer *t, char kind, uint64_t value)
 {
 	switch (kind) {
-	case 't':
-		return text_id(t, value);
 	case 'k':
 		return stack_id(t, value);
-	case 'f':
-		return start_id(t, value);
+	case 't':
+		return text_id(t, value);
 	default:
-		return value;
+		return start_id(t, value);
 	}
 }
 
@@ -356,8 +355,11 @@ static size_t put_step(struct trace_writer *t, uint8_t *to, const struct trace_s
 
 	to[n++] = step->op;
 	n += put_varint(to + n, since);
-	for (size_t i = 0; kinds[i]; i++)
-		n += put_varint(to + n, argument(t, kinds[i], step->arg[i]));
+	for (size_t i = 0; kinds[i]; i++) {
+		uint64_t value = step->arg[i];
+
+		n += put_varint(to + n, kinds[i] == 'n' ? value : id_of(t, kinds[i], value));
+	}
 	return n;
 }
 

@@ -30,7 +30,7 @@ static void *find_in(const struct map *map, uint64_t id)
 	return place ? (void *)(uintptr_t)*place : NULL;
 }
 
-static struct state_m *find_thread(struct state *s, uint64_t id)
+struct state_m *state_find_thread(struct state *s, uint64_t id)
 {
 	struct state_m *m = find_in(&s->threads, id);
 
@@ -40,15 +40,6 @@ static struct state_m *find_thread(struct state *s, uint64_t id)
 	if (m)
 		m->id = id;
 	return m;
-}
-
-struct state_m *state_thread(struct state *s, uint64_t id)
-{
-	struct state_m **recent = &s->recent_threads[id % RECENT_THREADS];
-
-	if (!*recent || (*recent)->id != id)
-		*recent = find_thread(s, id);
-	return *recent;
 }
 
 struct state_p *state_processor(struct state *s, uint32_t id)
@@ -63,13 +54,9 @@ struct state_p *state_processor(struct state *s, uint32_t id)
 	return p;
 }
 
-struct state_g *state_goroutine(struct state *s, uint64_t id)
+struct state_g *state_find_goroutine(const struct state *s, uint64_t id)
 {
-	struct state_g **recent = &s->recent_goroutines[id % RECENT_GOROUTINES];
-
-	if (!*recent || (*recent)->id != id)
-		*recent = find_in(&s->goroutines, id);
-	return *recent;
+	return find_in(&s->goroutines, id);
 }
 
 void state_emit(struct state *s, const struct state_m *m, enum trace_op op, uint64_t a, uint64_t b,

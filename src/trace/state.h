@@ -89,10 +89,29 @@ struct state {
 };
 
 /* What has this id; made when it is new. NULL when there is no memory, which is in state.error. */
-struct state_m *state_thread(struct state *s, uint64_t id);
+struct state_m *state_find_thread(struct state *s, uint64_t id);
 struct state_p *state_processor(struct state *s, uint32_t id);
 /* NULL when it is not known. */
-struct state_g *state_goroutine(struct state *s, uint64_t id);
+struct state_g *state_find_goroutine(const struct state *s, uint64_t id);
+
+/* The same, without a search where it is a recent one. */
+static inline struct state_m *state_thread(struct state *s, uint64_t id)
+{
+	struct state_m **recent = &s->recent_threads[id % RECENT_THREADS];
+
+	if (!*recent || (*recent)->id != id)
+		*recent = state_find_thread(s, id);
+	return *recent;
+}
+
+static inline struct state_g *state_goroutine(struct state *s, uint64_t id)
+{
+	struct state_g **recent = &s->recent_goroutines[id % RECENT_GOROUTINES];
+
+	if (!*recent || (*recent)->id != id)
+		*recent = state_find_goroutine(s, id);
+	return *recent;
+}
 
 /* Gives a step to the sink. `m` NULL: on no thread. */
 void state_emit(struct state *s, const struct state_m *m, enum trace_op op, uint64_t a, uint64_t b,

@@ -77,6 +77,7 @@ struct decoder {
 	struct labels labels;
 	struct stacks *stacks;
 	uint32_t reasons[MAX_REASONS];            /* strings */
+	uint32_t preempted, gosched;              /* likewise */
 	uint32_t stack_of[AGENT_TABLE_SLOTS + 1]; /* the agent's number -> ours; 0: not yet */
 	/* Functions whose calls are told: a string, and a stack of it alone. */
 	struct {
@@ -107,6 +108,12 @@ static const char *trace_text(const char *reason)
 		if (!strcmp(renamed[i].reason, reason))
 			return renamed[i].text;
 	return reason;
+}
+
+static struct error *must_check find_text(struct decoder *d, const char *text, uint32_t *ret)
+{
+	*ret = intern_string(&d->strings, text);
+	return *ret == INTERN_FAILED ? &error_no_memory : NULL;
 }
 
 static struct error *must_check read_reason(struct target *t, const struct golayout *lay,
@@ -196,6 +203,10 @@ struct error *decoder_create(struct target *t, const struct image *img, const st
 	if (!d->stacks || !d->coro_next || !d->created)
 		return &error_no_memory;
 	err = labels_init(&d->labels, t, lay, layout->slots, &d->strings);
+	if (!err)
+		err = find_text(d, "preempted", &d->preempted);
+	if (!err)
+		err = find_text(d, "runtime.Gosched", &d->gosched);
 	if (!err)
 		err = read_reasons(d, t, lay);
 	if (!err)
@@ -309,12 +320,6 @@ static struct error *must_check find_stack(struct decoder *d, uint64_t number, u
 
 /* ---- events ---- */
 
-static struct error *must_check find_text(struct decoder *d, const char *text, uint32_t *ret)
-{
-	*ret = intern_string(&d->strings, text);
-	return *ret == INTERN_FAILED ? &error_no_memory : NULL;
-}
-
 static struct error *must_check take_text(struct decoder *d, const struct drain_text *text,
 					  uint32_t *ret)
 {
@@ -330,22 +335,16 @@ static struct error *must_check with_stack(struct decoder *d, struct trace_event
 	return find_stack(d, stack, &ev->stack);
 }
 
-static struct error *must_check block(struct decoder *d, struct trace_event *ev, const char *why,
-				      enum trace_kind kind, uint64_t stack)
-{
-	struct error *err = find_text(d, why, &ev->text);
-
-	return err ? err : with_stack(d, ev, kind, stack);
-}
-
 static struct error *must_check stw_begin(struct decoder *d, const struct drain_record *r,
 					  struct trace_event *ev)
 {
 	const char *why = "unknown";
+	struct error *err;
 
 	if (d->has_stw_reasons && r->numbers[1] < ARRAY_SIZE(stw_reasons))
 		why = stw_reasons[r->numbers[1]];
-	return block(d, ev, why, TRACE_STW_BEGIN, r->numbers[2]);
+	err = find_text(d, why, &ev->text);
+	return err ? err : with_stack(d, ev, TRACE_STW_BEGIN, r->numbers[2]);
 }
 
 static struct error *must_check start_worker(struct decoder *d, const struct drain_record *r,
@@ -382,43 +381,50 @@ static void end(struct decoder *d, const struct drain_record *r, struct trace_ev
 static struct error *must_check annotation(struct decoder *d, const struct drain_record *r,
 					   struct trace_event *ev)
 {
-	bool begins = r->kind == RECORD_TASK_BEGIN;
-	struct error *err = find_stack(d, r->numbers[begins ? 3 : 2], &ev->stack);
+	struct error *err = NULL;
 
 	ev->arg = r->numbers[1];
-	ev->arg2 = begins ? r->numbers[2] : 0;
-	if (!err && r->kind != RECORD_TASK_END)
+	ev->arg2 = r->kind == RECORD_TASK_BEGIN ? r->numbers[2] : 0;
+	if (r->kind != RECORD_TASK_END)
 		err = take_text(d, &r->texts[0], &ev->text);
 	if (!err && r->kind == RECORD_LOG)
 		err = take_text(d, &r->texts[1], &ev->text2);
 	return err;
 }
 
-/* Records whose kind says it all, and their events. */
-static const enum trace_kind plain_kinds[RECORDS] = {
-	[RECORD_START] = TRACE_START,
-	[RECORD_SYSCALL_EXIT] = TRACE_SYSCALL_EXIT,
-	[RECORD_SYSCALL_NO_P] = TRACE_SYSCALL_EXIT_NO_P,
-	[RECORD_THREAD_ENTER] = TRACE_THREAD_ENTER,
-	[RECORD_THREAD_LEAVE] = TRACE_THREAD_LEAVE,
-	[RECORD_P_START] = TRACE_P_START,
-	[RECORD_P_STOP] = TRACE_P_STOP,
-	[RECORD_P_STEAL] = TRACE_P_STEAL,
-	[RECORD_STW_END] = TRACE_STW_END,
-	[RECORD_GC_END] = TRACE_GC_END,
-	[RECORD_ASSIST_END] = TRACE_ASSIST_END,
-	[RECORD_CALL] = TRACE_CALL,
-	[RECORD_RETURN] = TRACE_RETURN,
-	[RECORD_TASK_BEGIN] = TRACE_TASK_BEGIN,
-	[RECORD_TASK_END] = TRACE_TASK_END,
-	[RECORD_REGION_BEGIN] = TRACE_REGION_BEGIN,
-	[RECORD_REGION_END] = TRACE_REGION_END,
-	[RECORD_LOG] = TRACE_LOG,
+/* Records whose kind says it all, their events, and which of their numbers is the stack; 0: none.
+ */
+static const struct {
+	enum trace_kind kind;
+	uint8_t stack;
+} plain_kinds[RECORDS] = {
+	[RECORD_START] = {TRACE_START, 0},
+	[RECORD_UNBLOCK] = {TRACE_UNBLOCK, 1},
+	[RECORD_SYSCALL] = {TRACE_SYSCALL, 1},
+	[RECORD_SYSCALL_EXIT] = {TRACE_SYSCALL_EXIT, 0},
+	[RECORD_SYSCALL_NO_P] = {TRACE_SYSCALL_EXIT_NO_P, 0},
+	[RECORD_THREAD_ENTER] = {TRACE_THREAD_ENTER, 0},
+	[RECORD_THREAD_LEAVE] = {TRACE_THREAD_LEAVE, 0},
+	[RECORD_P_START] = {TRACE_P_START, 0},
+	[RECORD_P_STOP] = {TRACE_P_STOP, 0},
+	[RECORD_P_STEAL] = {TRACE_P_STEAL, 0},
+	[RECORD_STW_END] = {TRACE_STW_END, 0},
+	[RECORD_GC_BEGIN] = {TRACE_GC_BEGIN, 1},
+	[RECORD_GC_END] = {TRACE_GC_END, 0},
+	[RECORD_ASSIST_BEGIN] = {TRACE_ASSIST_BEGIN, 1},
+	[RECORD_ASSIST_END] = {TRACE_ASSIST_END, 0},
+	[RECORD_SWEEP_BEGIN] = {TRACE_SWEEP_BEGIN, 1},
+	[RECORD_CALL] = {TRACE_CALL, 0},
+	[RECORD_RETURN] = {TRACE_RETURN, 0},
+	[RECORD_TASK_BEGIN] = {TRACE_TASK_BEGIN, 3},
+	[RECORD_TASK_END] = {TRACE_TASK_END, 2},
+	[RECORD_REGION_BEGIN] = {TRACE_REGION_BEGIN, 2},
+	[RECORD_REGION_END] = {TRACE_REGION_END, 2},
+	[RECORD_LOG] = {TRACE_LOG, 2},
 };
 
 static void processor(const struct drain_record *r, struct trace_event *ev)
 {
-	ev->kind = plain_kinds[r->kind];
 	ev->p = r->numbers[0] < UINT32_MAX ? r->numbers[0] : TRACE_NO_P;
 	ev->g = 0;
 }
@@ -433,18 +439,17 @@ static struct error *must_check scheduling(struct decoder *d, const struct drain
 		ev->text = d->reasons[n[1] % MAX_REASONS];
 		return with_stack(d, ev, TRACE_BLOCK, n[2]);
 	case RECORD_BLOCK_PREEMPT:
-		return block(d, ev, "preempted", TRACE_BLOCK, n[1]);
+		ev->text = d->preempted;
+		return with_stack(d, ev, TRACE_BLOCK, n[1]);
 	case RECORD_YIELD:
-		return block(d, ev, "runtime.Gosched", TRACE_YIELD, n[1]);
+		ev->text = d->gosched;
+		return with_stack(d, ev, TRACE_YIELD, n[1]);
 	case RECORD_PREEMPT:
-		return block(d, ev, "preempted", TRACE_YIELD, n[1]);
-	case RECORD_UNBLOCK:
-		return with_stack(d, ev, TRACE_UNBLOCK, n[1]);
+		ev->text = d->preempted;
+		return with_stack(d, ev, TRACE_YIELD, n[1]);
 	case RECORD_CREATE:
 		ev->arg = n[1] + d->text;
 		return with_stack(d, ev, TRACE_CREATE, n[2]);
-	case RECORD_SYSCALL:
-		return with_stack(d, ev, TRACE_SYSCALL, n[1]);
 	case RECORD_CORO_SWITCH:
 		ev->arg = n[1];
 		return with_stack(d, ev, TRACE_CORO_SWITCH, n[2]);
@@ -468,12 +473,6 @@ static struct error *must_check other(struct decoder *d, const struct drain_reco
 		return NULL;
 	case RECORD_STW_BEGIN:
 		return stw_begin(d, r, ev);
-	case RECORD_GC_BEGIN:
-		return with_stack(d, ev, TRACE_GC_BEGIN, r->numbers[1]);
-	case RECORD_ASSIST_BEGIN:
-		return with_stack(d, ev, TRACE_ASSIST_BEGIN, r->numbers[1]);
-	case RECORD_SWEEP_BEGIN:
-		return with_stack(d, ev, TRACE_SWEEP_BEGIN, r->numbers[1]);
 	case RECORD_SWEEP_END:
 		ev->kind = TRACE_SWEEP_END;
 		ev->arg = r->numbers[1];
@@ -513,6 +512,22 @@ static void call(const struct decoder *d, const struct drain_record *r, struct t
 	ev->arg = r->numbers[2] ?: 1;
 }
 
+static struct error *must_check plain(struct decoder *d, const struct drain_record *r,
+				      struct trace_event *ev, size_t *ret_count)
+{
+	uint8_t stack = plain_kinds[r->kind].stack;
+	struct error *err = stack ? find_stack(d, r->numbers[stack], &ev->stack) : NULL;
+
+	ev->kind = plain_kinds[r->kind].kind;
+	if (r->kind >= RECORD_P_START && r->kind <= RECORD_P_STEAL)
+		processor(r, ev);
+	else if (r->kind == RECORD_CALL || r->kind == RECORD_RETURN)
+		call(d, r, ev, ret_count);
+	else if (!err && r->kind >= RECORD_TASK_BEGIN)
+		err = annotation(d, r, ev);
+	return err;
+}
+
 struct error *decoder_events(struct decoder *d, const struct drain_record *r, uint64_t ns,
 			     struct trace_event ret[DECODE_MAX_EVENTS], size_t *ret_count)
 {
@@ -526,15 +541,7 @@ struct error *decoder_events(struct decoder *d, const struct drain_record *r, ui
 	if (r->kind >= RECORD_LABELS && r->kind < RECORDS)
 		return labels(d, r, ev);
 	d->created[r->slot] = r->kind == RECORD_CREATE ? r->numbers[0] : 0;
-	if (r->kind < RECORD_LOST && plain_kinds[r->kind]) {
-		ev->kind = plain_kinds[r->kind];
-		if (r->kind >= RECORD_P_START && r->kind <= RECORD_P_STEAL)
-			processor(r, ev);
-		else if (r->kind == RECORD_CALL || r->kind == RECORD_RETURN)
-			call(d, r, ev, ret_count);
-		else if (r->kind >= RECORD_TASK_BEGIN)
-			return annotation(d, r, ev);
-		return NULL;
-	}
+	if (r->kind < RECORD_LOST && plain_kinds[r->kind].kind)
+		return plain(d, r, ev, ret_count);
 	return other(d, r, ev, ret_count);
 }

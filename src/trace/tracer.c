@@ -190,17 +190,19 @@ static struct error *must_check add_sampled(struct tracer *tr, uint64_t ns)
 
 static struct error *must_check add_record(struct tracer *tr, const struct drain_record *r)
 {
-	struct trace_event events[DECODE_MAX_EVENTS];
+	struct trace_events *batch = &tr->batch;
 	uint64_t ns = event_ns(tr, r->tick);
-	size_t count;
+	size_t count = 0;
 	struct error *err = add_sampled(tr, ns);
 
 	if (r->kind == RECORD_LABELS_UNREAD)
 		collector_hurry(tr->collector); /* for it reads the target */
+	if (!err && batch->capacity < batch->count + DECODE_MAX_EVENTS &&
+	    !array_reserve(&batch->items, &batch->capacity, batch->count + DECODE_MAX_EVENTS))
+		err = &error_no_memory;
 	if (!err)
-		err = decoder_events(tr->decoder, r, ns, events, &count);
-	for (size_t i = 0; !err && i < count; i++)
-		err = append(&tr->batch, &events[i]);
+		err = decoder_events(tr->decoder, r, ns, batch->items + batch->count, &count);
+	batch->count += count;
 	return err;
 }
 

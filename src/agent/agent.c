@@ -195,10 +195,10 @@ NOINLINE void on_create(const struct call *c, uint64_t g)
 }
 
 /* What a hand-over takes: the less of the last two, for what else came in between is not part of
- * it. */
-NOINLINE void measure_hand_over(struct agent_slot *s, uint64_t took)
+ * it. Only in a P's own slot no hook of that P's comes in between unseen. */
+NOINLINE void measure_hand_over(struct agent_slot *s, const struct agent_shared *sh, uint64_t took)
 {
-	if (took > AGENT_MOST_HAND_OVER)
+	if (took > AGENT_MOST_HAND_OVER || s->index + AGENT_SPARE_SLOTS >= sh->slots)
 		return;
 	s->hand_over = took < s->last_hand_over ? took : s->last_hand_over;
 	s->last_hand_over = took;
@@ -218,7 +218,7 @@ NOINLINE void on_start(const struct call *c, uint64_t g)
 	else
 		record(c, RECORD_START, 1, goid(c, g), 0, 0);
 	if (is_expected(s, c->config, g) && s->write != before)
-		measure_hand_over(s, s->tick - stop);
+		measure_hand_over(s, c->shared, s->tick - stop);
 	s->next = 0;
 }
 

@@ -29,7 +29,8 @@
 #define LABELS_SLICE_NS 10000000ull
 #define LABELS_NS 3000000000ull
 #define LABELS_FILL 0.25
-/* Until the states of the beginning are read; later it is the collector's. */
+/* Until the states of the beginning are read, and for detaching; in between it is the collector's.
+ */
 #define PRIORITY (-10)
 
 struct tracer {
@@ -346,7 +347,11 @@ struct error *tracer_stop(struct tracer *tr)
 
 	collector_hurry(tr->collector);
 	tr->wanted_ns = NEVER;
+	/* While its threads stand still, they wait for us. */
+	if (tr->priority > PRIORITY)
+		setpriority(PRIO_PROCESS, 0, PRIORITY);
 	err = inject_detach(tr->injection);
+	setpriority(PRIO_PROCESS, 0, tr->priority);
 	collector_finish(tr->collector);
 	return err;
 }

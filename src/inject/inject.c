@@ -44,7 +44,7 @@
 #define STOP_PAUSE_US 5000
 /* So often because a thread is where what it does would be told of by half. */
 #define PATIENCE 50
-#define PATIENCE_PAUSE_US 2000
+#define PATIENCE_PAUSE_US 2000 /* at first: twice as long after each eight times, 0.8 s in all */
 
 struct injection {
 	struct target *t;
@@ -531,6 +531,14 @@ static struct error *must_check write_jumps_stopped(void *arg)
 	return err;
 }
 
+/* Who was stopped has to wait for a processor anew: on a busy machine longer than at first. */
+static unsigned int patience_pause(unsigned int patience)
+{
+	unsigned int doubled = (PATIENCE - patience) / 8;
+
+	return PATIENCE_PAUSE_US << (doubled < 4 ? doubled : 4);
+}
+
 static struct error *must_check switch_on(struct injection *in)
 {
 	static const uint32_t enabled = 1;
@@ -551,7 +559,7 @@ static struct error *must_check switch_on(struct injection *in)
 			err = error_format(ERROR_FAILED,
 					   "a thread of process %d could not be stopped",
 					   target_pid(in->t));
-		usleep(patience == step.patience ? STOP_PAUSE_US : PATIENCE_PAUSE_US);
+		usleep(patience == step.patience ? STOP_PAUSE_US : patience_pause(step.patience));
 	}
 	threads_release(&step.threads);
 	fault_point("attached");

@@ -24,7 +24,7 @@
 enum {
 	AGENT_CHUNK_BYTES = 65536,
 	AGENT_MAX_RECORD = 96,      /* of those without text */
-	AGENT_HAND_OVERS = 16,      /* of which one is measured */
+	AGENT_HAND_OVERS = 1,       /* of which one is measured: each */
 	AGENT_MOST_HAND_OVER = 511, /* ticks; what takes longer was none */
 	AGENT_MAX_TEXT = 1024,      /* bytes of a text of the program's; what is longer is cut */
 	AGENT_SPARE_SLOTS = 8,      /* for who holds no P */

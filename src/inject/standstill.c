@@ -90,6 +90,7 @@ void standstill_functions(const struct image *img, const struct code_head *head,
 		if (head->places[i].address &&
 		    pclntab_find(&img->functions, head->places[i].address, &f))
 			add(ret, f.entry, f.end);
+	ret->changing = ret->count;
 	for (size_t i = 0; i < ARRAY_SIZE(parking); i++)
 		if (pclntab_find_name(&img->functions, parking[i], &f))
 			add(ret, f.entry, f.end);
@@ -99,9 +100,10 @@ void standstill_functions(const struct image *img, const struct code_head *head,
 	add(ret, last_call(img, &f, changes.entry), f.end);
 }
 
-static bool has(const struct standstill_functions *functions, uint64_t pc)
+/* Among the first so many. */
+static bool has(const struct standstill_functions *functions, size_t count, uint64_t pc)
 {
-	for (size_t i = 0; i < functions->count; i++)
+	for (size_t i = 0; i < count; i++)
 		if (pc - functions->items[i].start < functions->items[i].size)
 			return true;
 	return false;
@@ -124,9 +126,35 @@ static bool handler_returns_to(struct target *t, const struct standstill_functio
 	while (n && error_dropped(target_read(t, sp, words, n * sizeof(words[0]))))
 		n /= 2;
 	for (size_t i = 0; i + 2 < n; i++)
-		if ((words[i + 2] & 0xffff) == USER_CS && has(functions, words[i]))
+		if ((words[i + 2] & 0xffff) == USER_CS &&
+		    has(functions, functions->count, words[i]))
 			return true;
 	return false;
+}
+
+/*
+ * It runs one of them, or what one of them calls. What is called may have no frame of its own
+ * (osyield(), while the goroutine's stack is scanned), or two (nanotime1() and the vDSO's): the
+ * functions where one is parked do not count there, for the scheduler is called by them.
+ */
+static bool is_inside(struct target *t, const struct standstill_functions *functions,
+		      const struct user_regs_struct *u)
+{
+	uint64_t caller = 0, frame[2] = {0};
+	struct target_range ranges[] = {{u->rsp, sizeof(caller), &caller},
+					{u->rbp, sizeof(frame), frame}};
+	bool ok[ARRAY_SIZE(ranges)];
+
+	if (has(functions, functions->count, u->rip))
+		return true;
+	if (error_dropped(target_read_each(t, ranges, ARRAY_SIZE(ranges), ok)))
+		return false;
+	if (ok[0] && has(functions, functions->changing, caller))
+		return true;
+	if (!ok[1] || has(functions, functions->count, frame[1]))
+		return ok[1];
+	return !error_dropped(target_read(t, frame[0], frame, sizeof(frame))) &&
+	       has(functions, functions->changing, frame[1]);
 }
 
 bool standstill_in(struct target *t, const struct standstill_functions *functions,
@@ -134,16 +162,11 @@ bool standstill_in(struct target *t, const struct standstill_functions *function
 {
 	for (size_t i = 0; i < threads->count; i++) {
 		struct user_regs_struct u;
-		uint64_t caller;
 
 		if (!registers_of(&threads->items[i], &u))
 			continue;
-		if (has(functions, u.rip))
-			return true;
-		if (!error_dropped(target_read_u64(t, u.rbp + 8, &caller)) &&
-		    has(functions, caller))
-			return true;
-		if (handler_returns_to(t, functions, threads->items[i].id, u.rsp))
+		if (is_inside(t, functions, &u) ||
+		    handler_returns_to(t, functions, threads->items[i].id, u.rsp))
 			return true;
 	}
 	return false;

@@ -21,6 +21,7 @@ struct error *standstill_check(struct target *t, int memory, const struct code_h
 struct standstill_functions {
 	struct agent_range items[STANDSTILL_FUNCTIONS];
 	size_t count;
+	size_t changing; /* so many of them change states; behind them are those that call these */
 };
 
 /*
@@ -32,7 +33,7 @@ struct standstill_functions {
 void standstill_functions(const struct image *img, const struct code_head *head, bool goid_late,
 			  struct standstill_functions *ret);
 
-/* A thread is in one of them, or in what one of them calls. */
+/* A thread is in one of them, or in what one of them calls, or in a signal handler there. */
 bool standstill_in(struct target *t, const struct standstill_functions *functions,
 		   const struct threads *threads);
 

@@ -23,12 +23,10 @@
 
 enum {
 	AGENT_CHUNK_BYTES = 65536,
-	AGENT_MAX_RECORD = 96,      /* of those without text */
-	AGENT_HAND_OVERS = 1,       /* of which one is measured: each */
-	AGENT_MOST_HAND_OVER = 511, /* ticks; what takes longer was none */
-	AGENT_MAX_TEXT = 1024,      /* bytes of a text of the program's; what is longer is cut */
-	AGENT_SPARE_SLOTS = 8,      /* for who holds no P */
-	AGENT_STACK_BYTES = 32768,  /* of a slot: on which its hooks run */
+	AGENT_MAX_RECORD = 96,     /* of those without text */
+	AGENT_MAX_TEXT = 1024,     /* bytes of a text of the program's; what is longer is cut */
+	AGENT_SPARE_SLOTS = 8,     /* for who holds no P */
+	AGENT_STACK_BYTES = 32768, /* of a slot: on which its hooks run */
 	AGENT_SLOT_SHIFT = 18,
 	AGENT_SLOT_BYTES = 1 << AGENT_SLOT_SHIFT,
 	AGENT_MAX_DEPTH = 127,
@@ -161,7 +159,6 @@ struct agent_config {
 	uint32_t g_waitreason, g_startpc, g_coroarg, g_coroexit;
 	uint32_t m_procid, m_curg, m_p, m_vdso_sp, m_vdso_pc;
 	uint32_t p_id, p_goidcache, p_goidcacheend, p_gc_worker_mode, coro_gp;
-	uint32_t p_runqhead, p_runqtail, p_runq, p_runnext, g_tracking_seq;
 	uint32_t depth;           /* frames of a stack, at most; 0: none */
 	uint32_t dead_extra;      /* the state of a g for threads of C while no thread has it */
 	uint32_t goid_late;       /* a new g gets its goid after casgstatus (up to Go 1.23) */
@@ -229,8 +226,7 @@ struct agent_guess {
 /* One P's, or a spare one. */
 struct agent_slot {
 	uint64_t stack_top;
-	uint32_t busy; /* somebody runs a hook here */
-	uint32_t index;
+	uint32_t busy;   /* somebody runs a hook here */
 	uint64_t resume; /* the stub's own: where it goes on */
 	uint64_t shared; /* addresses in the target */
 	uint64_t ring;
@@ -239,12 +235,6 @@ struct agent_slot {
 	uint64_t bias;  /* from `write` to its address */
 	uint64_t tick;
 	uint64_t thread;
-	/* Who will be started next, as it seems, and its g.trackingSeq: agent/fast.h. */
-	uint64_t next;
-	uint32_t next_seq;
-	uint32_t hand_overs; /* that are still to be taken without a look at the clock */
-	uint64_t hand_over;  /* what one takes, in ticks */
-	uint64_t last_hand_over;
 	uint64_t lost; /* since the last chunk began */
 	uint64_t lost_all;
 	uint64_t stacks_lost;

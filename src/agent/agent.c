@@ -194,32 +194,17 @@ NOINLINE void on_create(const struct call *c, uint64_t g)
 		record_labels(c, id, g, labels);
 }
 
-/* What a hand-over takes: the less of the last two, for what else came in between is not part of
- * it. Only in a P's own slot no hook of that P's comes in between unseen. */
-NOINLINE void measure_hand_over(struct agent_slot *s, const struct agent_shared *sh, uint64_t took)
-{
-	if (took > AGENT_MOST_HAND_OVER || s->index + AGENT_SPARE_SLOTS >= sh->slots)
-		return;
-	s->hand_over = took < s->last_hand_over ? took : s->last_hand_over;
-	s->last_hand_over = took;
-	s->hand_overs = AGENT_HAND_OVERS - 1;
-}
-
 NOINLINE void on_start(const struct call *c, uint64_t g)
 {
-	struct agent_slot *s = c->slot;
-	uint64_t p = word(c->m, c->config->m_p), stop = s->tick, before = s->write;
+	uint64_t p = word(c->m, c->config->m_p);
 	uint8_t mode = p ? byte(p, c->config->p_gc_worker_mode) : 0;
 
 	if (in_range(&c->config->coroswitch_m, return_address(c)))
 		return;
 	if (mode)
-		record(c, RECORD_START_WORKER, 2, goid(c, g), mode, 0);
+		record_rare(c, RECORD_START_WORKER, 2, goid(c, g), mode, 0);
 	else
-		record(c, RECORD_START, 1, goid(c, g), 0, 0);
-	if (is_expected(s, c->config, g) && s->write != before)
-		measure_hand_over(s, c->shared, s->tick - stop);
-	s->next = 0;
+		record_rare(c, RECORD_START, 1, goid(c, g), 0, 0);
 }
 
 /* A goroutine that is only made to look as if it waited, so that its stack can be scanned. */
@@ -235,21 +220,18 @@ NOINLINE void on_wait(const struct call *c, uint64_t g)
 {
 	uint32_t stack;
 
-	c->slot->next = 0;
 	if (!in_range(&c->config->park_m, return_address(c))) {
 		on_pretended_wait(c, g);
 		return;
 	}
 	stack = stack_of_parked(c->slot, c->shared, g);
 	record(c, RECORD_BLOCK, 3, goid(c, g), byte(g, c->config->g_waitreason), stack);
-	expect_next(c->slot, c->config, c->m);
 }
 
 NOINLINE void on_ready(const struct call *c, uint64_t g)
 {
 	uint32_t stack;
 
-	c->slot->next = 0;
 	if (in_range(&c->config->coroswitch_m, return_address(c)))
 		return;
 	stack = stack_of_runner(c);
@@ -276,13 +258,11 @@ NOINLINE void on_runnable(const struct call *c, uint64_t g)
 	}
 	record_rare(c, by_itself(c) ? RECORD_YIELD : RECORD_PREEMPT, 2, goid(c, g),
 		    stack_of_preempted(c->slot, c->shared, g), 0);
-	expect_next(c->slot, k, c->m);
 }
 
 NOINLINE void on_exit(const struct call *c, uint64_t g)
 {
 	record_rare(c, RECORD_EXIT, 1, goid(c, g), 0, 0);
-	expect_next(c->slot, c->config, c->m);
 }
 
 NOINLINE void on_syscall_status(const struct call *c, uint64_t g)
@@ -318,7 +298,6 @@ NOINLINE void on_rare_status(const struct call *c, uint64_t g, uint32_t old, uin
 /* From `old` to `new`. */
 NOINLINE void on_other_change(const struct call *c, uint64_t g, uint32_t old, uint32_t new)
 {
-	c->slot->next = 0;
 	if (old == G_RUNNING && new == G_RUNNABLE)
 		on_runnable(c, g);
 	else if (old == G_RUNNING && new == G_SYSCALL)
@@ -349,7 +328,7 @@ __attribute__((section(".text.status"))) int agent_status(struct agent_slot *s, 
 							  uint64_t runner)
 {
 	if (change == AGENT_CHANGE(G_RUNNABLE, G_RUNNING))
-		return fast_start(s, k, g, m);
+		return fast_start(s, k, g, m, bp);
 	if (change == AGENT_CHANGE(G_RUNNING, G_WAITING))
 		return fast_wait(s, k, g, m, bp);
 	if (change == AGENT_CHANGE(G_WAITING, G_RUNNABLE))
@@ -570,7 +549,6 @@ __attribute__((section(".text.entry"))) void agent_entry(struct agent_slot *s,
 
 	*vdso_pc = k->places[hook];
 	*vdso_sp = sp;
-	s->next = 0;
 	if (hook == HOOK_SYSCALL)
 		on_syscall(&c);
 	else if (hook >= HOOKS)

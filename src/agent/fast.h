@@ -1,15 +1,8 @@
 /*
- * The three changes of state that are by far the most frequent: a goroutine blocks, is unblocked,
- * is started. What is common is done here, with few instructions and without a word on the stack;
- * all else is left to agent.c. Part of the agent: agent.c alone has it.
- *
- * The clock is half of what such a hook costs, and many starts need none. When a goroutine stops,
- * the scheduler goes on with the one that comes next in the processor's own queue, and no other
- * hook is called in between. So the hook of the stop looks who that is. If it is started in this
- * slot's next record, and has not run meanwhile (g.trackingSeq), then it was runnable at the stop,
- * and its start is put so long behind the stop as it took the last times when it was measured: one
- * time of AGENT_HAND_OVERS. It cannot be before what made it runnable, which was before the stop.
- * What this does not see is a thread that the kernel displaces between the two.
+ * The changes of state that are by far the most frequent: a goroutine is made, is started, blocks,
+ * is unblocked, ends. What is common is done here, with few instructions and without a word on the
+ * stack; all else is left to agent.c: 0 says so, and nothing was done. Part of the agent: agent.c
+ * alone has it.
  */
 #ifndef AGENT_FAST_H
 #define AGENT_FAST_H
@@ -58,68 +51,32 @@ INLINE uint8_t *fast_body(const struct agent_slot *s)
 	return (uint8_t *)(s->bias + s->write + 3);
 }
 
-INLINE void fast_record(struct agent_slot *s, enum agent_record kind, uint32_t since,
-			const uint8_t *end)
-{
-	uint64_t write = s->write;
-
-	*(volatile uint16_t *)(s->bias + write + 1) = two_bytes(since);
-	*(volatile uint8_t *)(s->bias + write) = kind;
-	__atomic_store_n(&s->write, (uint64_t)end - s->bias, __ATOMIC_RELEASE);
-}
-
 /*
- * The same, now. The processor does nothing behind rdtsc before that is done, while what is before
- * goes on beside it: so all else is. false: it is too long since the record before.
+ * The record, of now. The processor does nothing behind rdtsc before that is done, while what is
+ * before goes on beside it: so all else is. 0: it is too long since the record before.
  */
 INLINE int fast_record_now(struct agent_slot *s, enum agent_record kind, const uint8_t *end)
 {
-	uint64_t tick = s->tick, since;
+	uint64_t tick = s->tick, write = s->write, since = clock() - tick;
 
-	since = clock() - tick;
 	if (UNLIKELY(since >= 1 << 14))
 		return 0;
 	s->tick = tick + since;
-	fast_record(s, kind, since, end);
+	*(volatile uint16_t *)(s->bias + write + 1) = two_bytes(since);
+	*(volatile uint8_t *)(s->bias + write) = kind;
+	__atomic_store_n(&s->write, (uint64_t)end - s->bias, __ATOMIC_RELEASE);
 	return 1;
 }
 
-/* Who stops now makes room for the next in the processor's queue, as schedule() takes it: mostly.
- */
-INLINE void expect_next(struct agent_slot *s, const struct agent_config *k, uint64_t m)
+INLINE int fast_start(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m,
+		      uint64_t bp)
 {
-	uint64_t p = word(m, k->m_p), next = 0;
+	uint64_t p = word(m, k->m_p);
 
-	if (LIKELY(p)) {
-		next = word(p, k->p_runnext);
-		if (!next) {
-			uint32_t head = half(p, k->p_runqhead);
-
-			if (head != half(p, k->p_runqtail))
-				next = word(p, k->p_runq + (head & 255) * 8);
-		}
-	}
-	s->next = next;
-	if (next)
-		s->next_seq = byte(next, k->g_tracking_seq);
-}
-
-/* g is started, and is who was expected. */
-INLINE int is_expected(const struct agent_slot *s, const struct agent_config *k, uint64_t g)
-{
-	return g == s->next && byte(g, k->g_tracking_seq) == s->next_seq;
-}
-
-INLINE int fast_start(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m)
-{
-	if (!is_expected(s, k, g) || !s->hand_overs || !is_ready(s, k, m) ||
-	    byte(word(m, k->m_p), k->p_gc_worker_mode))
+	if (!p || byte(p, k->p_gc_worker_mode) || in_range(&k->coroswitch_m, word(bp, 8)) ||
+	    !is_ready(s, k, m))
 		return 0;
-	s->hand_overs--;
-	s->next = 0;
-	s->tick += s->hand_over;
-	fast_record(s, RECORD_START, s->hand_over, put_goid(fast_body(s), word(g, k->g_goid)));
-	return 1;
+	return fast_record_now(s, RECORD_START, put_goid(fast_body(s), word(g, k->g_goid)));
 }
 
 /* Of the goroutine g, which stands where it has called the scheduler; 0: not to be had here. */
@@ -140,7 +97,6 @@ INLINE int fast_wait(struct agent_slot *s, const struct agent_config *k, uint64_
 
 	if (!in_range(&k->park_m, word(bp, 8)) || !is_ready(s, k, m) || reason >= 0x80)
 		return 0;
-	expect_next(s, k, m);
 	at = put_goid(fast_body(s), word(g, k->g_goid));
 	stack = fast_stack(s, k, g);
 	if (!stack)
@@ -171,7 +127,6 @@ INLINE int fast_ready(struct agent_slot *s, const struct agent_config *k, uint64
 	stack = fast_stack_of_runner(s, k, m, runner);
 	if (!stack)
 		return 0;
-	s->next = 0;
 	at = put_goid(fast_body(s), word(g, k->g_goid));
 	*(volatile uint32_t *)at = three_bytes(stack);
 	return fast_record_now(s, RECORD_UNBLOCK, at + 3);
@@ -195,7 +150,6 @@ INLINE int fast_create(struct agent_slot *s, const struct agent_config *k, uint6
 	stack = fast_stack_of_runner(s, k, m, runner);
 	if (!stack)
 		return 0;
-	s->next = 0;
 	at = put(put_goid(fast_body(s), id), word(g, k->g_startpc) - k->text);
 	*(volatile uint32_t *)at = three_bytes(stack);
 	return fast_record_now(s, RECORD_CREATE, at + 3);
@@ -205,7 +159,6 @@ INLINE int fast_exit(struct agent_slot *s, const struct agent_config *k, uint64_
 {
 	if (!is_ready(s, k, m))
 		return 0;
-	expect_next(s, k, m);
 	return fast_record_now(s, RECORD_EXIT, put_goid(fast_body(s), word(g, k->g_goid)));
 }
 

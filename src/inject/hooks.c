@@ -267,11 +267,6 @@ static void fill_offsets(const struct golayout_numbers *n, struct agent_config *
 	c->p_id = n->p_id;
 	c->p_goidcache = n->p_goidcache;
 	c->p_goidcacheend = n->p_goidcacheend;
-	c->p_runqhead = n->p_runqhead;
-	c->p_runqtail = n->p_runqtail;
-	c->p_runq = n->p_runq;
-	c->p_runnext = n->p_runnext;
-	c->g_tracking_seq = n->g_tracking_seq;
 	c->p_gc_worker_mode = n->p_gc_worker_mode;
 	c->coro_gp = n->coro_gp;
 	c->g_labels = n->g_labels;

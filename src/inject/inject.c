@@ -261,7 +261,6 @@ static void init_slot(struct injection *in, uint32_t i)
 
 	/* The stack is at the end of the slot, far behind what the head uses. */
 	slot->stack_top = address + AGENT_SLOT_BYTES;
-	slot->index = i;
 	slot->shared = in->shared_address;
 	slot->ring =
 		in->shared_address + in->layout.rings_offset + (uint64_t)i * in->layout.ring_bytes;

@@ -25,9 +25,9 @@ enum {
 };
 
 /* Of made structures: one word each. */
-enum { G_M, G_HI, G_SP, G_PC, G_BP, G_STATUS, G_GOID, G_REASON, G_START, G_LABELS, G_SEQ, G_WORDS };
+enum { G_M, G_HI, G_SP, G_PC, G_BP, G_STATUS, G_GOID, G_REASON, G_START, G_LABELS, G_WORDS };
 enum { M_PROCID, M_CURG, M_P, M_VDSO_SP, M_VDSO_PC, M_WORDS };
-enum { P_ID, P_MODE, P_NEXT, P_RUNQ_ENDS, P_RUNQ, P_WORDS = P_RUNQ + 256 };
+enum { P_ID, P_MODE, P_WORDS };
 
 struct made {
 	uint8_t *memory;
@@ -70,11 +70,6 @@ static void fill_config(struct made *d)
 				   .m_vdso_pc = M_VDSO_PC * 8,
 				   .p_id = P_ID * 8,
 				   .p_gc_worker_mode = P_MODE * 8,
-				   .p_runnext = P_NEXT * 8,
-				   .p_runqhead = P_RUNQ_ENDS * 8,
-				   .p_runqtail = P_RUNQ_ENDS * 8 + 4,
-				   .p_runq = P_RUNQ * 8,
-				   .g_tracking_seq = G_SEQ * 8,
 				   .depth = 32,
 				   .dead_extra = 6,
 				   .assist_reason = UINT32_MAX,
@@ -374,73 +369,23 @@ static struct seen change(struct made *d, uint64_t *g, uint64_t old, uint64_t ne
 	return last_record(d);
 }
 
-/* And another goroutine, which comes next in the processor's queue. */
-static void make_next(struct made *d, uint64_t other[G_WORDS])
-{
-	make(d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
-	memcpy(other, d->g, sizeof(d->g));
-	other[G_GOID] = 301;
-	d->p[P_NEXT] = word_of(other);
-	change(d, d->g, 2, 4);
-	slot_of(d, 1)->hand_overs = 9;
-	slot_of(d, 1)->hand_over = 77;
-}
-
-static void who_comes_next_in_the_queue_is_started_without_a_look_at_the_clock(void **state)
+static void who_is_started_is_told_as_what_it_is(void **state)
 {
 	static struct made d;
-	static uint64_t other[G_WORDS];
 	struct seen r;
-	uint64_t tick;
 
-	make_next(&d, other);
-	for (unsigned int left = 9; left; left--) {
-		if (left == 5) { /* nobody is favoured: who waits longest */
-			d.p[P_NEXT] = 0;
-			d.p[P_RUNQ_ENDS] = 254 | 258ull << 32;
-			d.p[P_RUNQ + 254] = word_of(other);
-		}
-		change(&d, d.g, 2, 4);
-		tick = slot_of(&d, 1)->tick;
-		r = change(&d, other, 1, 2);
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	for (unsigned int i = 0; i < 3; i++) { /* also not as the first record of a chunk */
+		d.p[P_MODE] = 0;
+		r = change(&d, d.g, 1, 2);
 		assert_int_equal(r.kind, RECORD_START);
-		assert_int_equal(r.goid, 301);
-		assert_int_equal(r.since, 77);
-		assert_int_equal(slot_of(&d, 1)->tick, tick + 77);
-		assert_int_equal(slot_of(&d, 1)->hand_overs, left - 1);
+		assert_int_equal(r.goid, 300);
+		d.p[P_MODE] = 3;
+		r = change(&d, d.g, 1, 2);
+		assert_int_equal(r.kind, RECORD_START_WORKER);
+		assert_int_equal(r.goid, 300);
+		assert_int_equal(r.others[0], 3);
 	}
-	for (unsigned int i = 0; i < 1000 && !slot_of(&d, 1)->hand_overs; i++) {
-		change(&d, d.g, 2, 4);
-		/* As if that had been just now: what the test does is none of the scheduler's. */
-		slot_of(&d, 1)->tick = __builtin_ia32_rdtsc();
-		r = change(&d, other, 1, 2); /* the one that is measured */
-	}
-	assert_int_equal(slot_of(&d, 1)->hand_overs, AGENT_HAND_OVERS - 1);
-	assert_int_equal(slot_of(&d, 1)->last_hand_over, r.since);
-	assert_true(slot_of(&d, 1)->hand_over <= r.since);
-	unmake(&d);
-}
-
-static void whoever_else_is_started_has_the_time_of_the_clock(void **state)
-{
-	static struct made d;
-	static uint64_t other[G_WORDS];
-
-	make_next(&d, other);
-	change(&d, d.g, 2, 4);
-	assert_int_equal(change(&d, d.g, 1, 2).goid, 300);
-	assert_int_equal(slot_of(&d, 1)->hand_overs, 9);
-	change(&d, d.g, 2, 4);
-	other[G_SEQ]++; /* it ran elsewhere in between */
-	assert_int_equal(change(&d, other, 1, 2).goid, 301);
-	assert_int_equal(slot_of(&d, 1)->hand_overs, 9);
-	change(&d, d.g, 2, 4);
-	assert_int_equal(change(&d, d.g, 4, 1).kind, RECORD_UNBLOCK);
-	assert_int_equal(change(&d, other, 1, 2).kind, RECORD_START);
-	assert_int_equal(slot_of(&d, 1)->hand_overs, 9);
-	change(&d, d.g, 2, 4);
-	d.p[P_MODE] = 3;
-	assert_int_equal(change(&d, other, 1, 2).kind, RECORD_START_WORKER);
 	unmake(&d);
 }
 
@@ -712,9 +657,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_wait_is_recorded_with_its_stack),
 		cmocka_unit_test(a_stack_seen_before_has_the_same_number_and_a_changed_one_another),
-		cmocka_unit_test(
-			who_comes_next_in_the_queue_is_started_without_a_look_at_the_clock),
-		cmocka_unit_test(whoever_else_is_started_has_the_time_of_the_clock),
+		cmocka_unit_test(who_is_started_is_told_as_what_it_is),
 		cmocka_unit_test(who_is_made_and_ends_is_recorded_with_all_that_is_known),
 		cmocka_unit_test(goids_and_reasons_of_any_size_are_written_as_they_are),
 		cmocka_unit_test(other_hooks_keep_every_register),

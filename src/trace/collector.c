@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -24,6 +25,11 @@
 /* So much of the backlog, and for so long, may wait for a processor that nobody else wants. */
 #define MAY_WAIT 0.5
 #define MAY_WAIT_NS 10000000000ull
+/* A rest, when nothing waits; shorter with what does, and none when so much of the backlog waits.
+ * Shorter ones than the least are not worth the way to sleep and back. */
+#define REST_NS 300000
+#define LEAST_REST_NS 50000
+#define NO_REST 0.25
 
 struct collector {
 	struct collector_options options;
@@ -146,6 +152,15 @@ void collector_give_way(struct collector *c)
 	/* Also when it has just become urgent. */
 	if (atomic_load(&c->urgent))
 		pace_raise(&c->pace);
+}
+
+void collector_rest(struct collector *c)
+{
+	double left = 1 - backlog_fill(c->options.backlog) / NO_REST;
+	struct timespec time = {.tv_nsec = left > 0 ? left * REST_NS : 0};
+
+	if (time.tv_nsec >= LEAST_REST_NS && !atomic_load(&c->urgent))
+		nanosleep(&time, NULL);
 }
 
 /* ---- the thread ---- */

@@ -33,9 +33,8 @@ struct collector_options {
 
 struct collector;
 
-/* It works when this returns. Keeps all that it is given but for `counters` and
- * `ticks`; the target is read by both
- * threads. */
+/* It works when this returns. Keeps all that it is given but for `counters` and `ticks`; the target
+ * is read by both threads. */
 struct error *collector_start(const struct collector_options *options,
 			      struct collector **ret) must_check;
 /* Ends its thread, whatever is in the rings. */
@@ -44,6 +43,10 @@ void collector_destroy(struct collector *c);
 /* For the thread that made it: it need not hurry, unless the collector thinks otherwise. To be
  * said each time; in between, collector_hurry() and others may have made it urgent. */
 void collector_give_way(struct collector *c);
+/* In the midst of long work, a moment's sleep, unless it is urgent. On a processor that is never idle
+ * Linux does not look for threads that wait for another one but at its ticks, 4 ms apart: who works
+ * there at the lowest priority keeps them waiting all the same. */
+void collector_rest(struct collector *c);
 /* What has happened by now is wanted soon. */
 void collector_hurry(struct collector *c);
 /* Nobody writes any more, as when the target has ended: what is in the rings is taken, as there is

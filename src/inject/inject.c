@@ -21,6 +21,7 @@
 #include "inject/fault.h"
 #include "inject/hooks.h"
 #include "inject/leftovers.h"
+#include "inject/places.h"
 #include "inject/readable.h"
 #include "inject/region.h"
 #include "inject/remote.h"
@@ -511,13 +512,16 @@ static struct error *must_check write_jumps_stopped(void *arg)
 	struct attach_step *step = arg;
 	struct injection *in = step->in;
 	uint64_t since;
-	struct error *err = threads_stop_all(&step->threads, &since);
+	bool inside;
+	struct error *err = places_check(in->t, &in->head);
 
+	if (!err)
+		err = threads_stop_all(&step->threads, &since);
 	if (err)
 		return err;
 	fault_point("all-stopped");
-	err = standstill_check(in->t, in->memory, &in->head, &step->threads);
-	if (!err && step->patience && standstill_in(in->t, &step->functions, &step->threads)) {
+	err = standstill_look(in->t, &in->head, &step->functions, &step->threads, &inside);
+	if (!err && inside && step->patience) {
 		step->patience--;
 		err = &error_fault;
 	}

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "inject/places.h"
 
 /* What /proc/PID/stat has behind the name; "" when there is no such process. */
 static void read_stat(pid_t pid, char ret[1024])
@@ -93,14 +94,13 @@ static bool read_head(struct target *t, const struct target_map *map, struct cod
 
 static void look_at_head(struct target *t, const struct target_map *map, struct leftovers *l)
 {
-	uint8_t jump[PLACE_JUMP_BYTES], now[PLACE_JUMP_BYTES];
-	const struct code_head *head = &l->head;
+	struct places now;
 
 	l->has_head = read_head(t, map, &l->head);
-	for (unsigned int i = 0; l->has_head && i < head->place_count; i++)
-		if (head->places[i].address && stub_jump(&head->places[i], jump) &&
-		    !error_dropped(target_read(t, head->places[i].address, now, sizeof(now))))
-			l->patched |= !memcmp(jump, now, sizeof(now));
+	if (!l->has_head || error_dropped(places_read(t, &l->head, &now)))
+		return;
+	for (unsigned int i = 0; i < l->head.place_count; i++)
+		l->patched |= places_is_jump(&now, &l->head, i);
 }
 
 /* The page behind the agent that children forget: it has no name, but it lies in our mapping. */

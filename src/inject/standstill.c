@@ -25,35 +25,6 @@ static bool in_the_middle(const struct code_head *head, uint64_t pc)
 	return false;
 }
 
-static bool registers_of(const struct stopped_thread *thread, struct user_regs_struct *ret)
-{
-	return thread->stopped && !ptrace(PTRACE_GETREGS, thread->id, NULL, ret);
-}
-
-struct error *standstill_check(struct target *t, int memory, const struct code_head *head,
-			       const struct threads *threads)
-{
-	struct user_regs_struct u;
-	uint8_t now[PLACE_MAX_BYTES];
-
-	for (size_t i = 0; i < threads->count; i++)
-		if (registers_of(&threads->items[i], &u) && in_the_middle(head, u.rip))
-			return error_format(ERROR_FAILED,
-					    "a thread of process %d is where none can be",
-					    target_pid(t));
-	for (unsigned int i = 0; i < head->place_count; i++) {
-		const struct code_place *place = &head->places[i];
-		ssize_t n = place->length < PLACE_JUMP_BYTES ? PLACE_JUMP_BYTES : place->length;
-
-		if (place->address &&
-		    (pread(memory, now, n, place->address) != n || memcmp(now, place->bytes, n)))
-			return error_format(ERROR_DENIED,
-					    "the code of process %d has changed meanwhile",
-					    target_pid(t));
-	}
-	return NULL;
-}
-
 /* Here a goroutine waits, and is still its M's: as one that only pretends to (trace/snapshot.c). */
 static const char *const parking[] = {"runtime.park_m", "runtime.preemptPark"};
 
@@ -157,17 +128,23 @@ static bool is_inside(struct target *t, const struct standstill_functions *funct
 	       has(functions, functions->changing, frame[1]);
 }
 
-bool standstill_in(struct target *t, const struct standstill_functions *functions,
-		   const struct threads *threads)
+struct error *standstill_look(struct target *t, const struct code_head *head,
+			      const struct standstill_functions *functions,
+			      const struct threads *threads, bool *ret_inside)
 {
+	*ret_inside = false;
 	for (size_t i = 0; i < threads->count; i++) {
+		const struct stopped_thread *thread = &threads->items[i];
 		struct user_regs_struct u;
 
-		if (!registers_of(&threads->items[i], &u))
+		if (!thread->stopped || ptrace(PTRACE_GETREGS, thread->id, NULL, &u))
 			continue;
-		if (is_inside(t, functions, &u) ||
-		    handler_returns_to(t, functions, threads->items[i].id, u.rsp))
-			return true;
+		if (in_the_middle(head, u.rip))
+			return error_format(ERROR_FAILED,
+					    "a thread of process %d is where none can be",
+					    target_pid(t));
+		*ret_inside |= is_inside(t, functions, &u) ||
+			       handler_returns_to(t, functions, thread->id, u.rsp);
 	}
-	return false;
+	return NULL;
 }

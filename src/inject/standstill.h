@@ -11,11 +11,6 @@
 #include "inject/threads.h"
 #include "target/target.h"
 
-/* No thread is inside an instruction that will be replaced, and each is still what it was.
- * ERROR_DENIED, ERROR_FAILED. */
-struct error *standstill_check(struct target *t, int memory, const struct code_head *head,
-			       const struct threads *threads) must_check;
-
 #define STANDSTILL_FUNCTIONS (HOOK_P_HANDOFF + 4)
 
 struct standstill_functions {
@@ -33,8 +28,10 @@ struct standstill_functions {
 void standstill_functions(const struct image *img, const struct code_head *head, bool goid_late,
 			  struct standstill_functions *ret);
 
-/* A thread is in one of them, or in what one of them calls, or in a signal handler there. */
-bool standstill_in(struct target *t, const struct standstill_functions *functions,
-		   const struct threads *threads);
+/* No thread is inside an instruction that will be replaced, else ERROR_FAILED. *ret_inside: one is
+ * in one of the functions, or in what one of them calls, or in a signal handler there. */
+struct error *standstill_look(struct target *t, const struct code_head *head,
+			      const struct standstill_functions *functions,
+			      const struct threads *threads, bool *ret_inside) must_check;
 
 #endif

@@ -151,12 +151,11 @@ static struct error *must_check cannot_seize(pid_t pid, pid_t id, int err)
 			   id, pid);
 }
 
-/* *ret_new: it was not known before. A thread that is gone by now is no error. */
-static struct error *must_check seize(struct threads *t, pid_t id, bool *ret_new)
+/* It goes on until it is interrupted. A thread that is known, or gone by now, is no error. */
+static struct error *must_check seize(struct threads *t, pid_t id)
 {
 	long options = PTRACE_O_TRACESYSGOOD | (t->suspend_seccomp ? PTRACE_O_SUSPEND_SECCOMP : 0);
 
-	*ret_new = false;
 	if (find(t, id))
 		return NULL;
 	if (!array_reserve(&t->items, &t->capacity, t->count + 1))
@@ -167,21 +166,18 @@ static struct error *must_check seize(struct threads *t, pid_t id, bool *ret_new
 			return NULL;
 		return cannot_seize(t->pid, id, errno);
 	}
-	ptrace(PTRACE_INTERRUPT, id, NULL, NULL);
 	t->items[t->count++] = (struct stopped_thread){.id = id};
-	*ret_new = true;
 	return NULL;
 }
 
-static struct error *must_check seize_new(struct threads *t, size_t *ret_new)
+/* Those that are not known yet: behind the others. */
+static struct error *must_check seize_new(struct threads *t)
 {
 	struct error *err = NULL;
 	struct dirent *entry;
 	char path[64];
 	DIR *dir;
-	bool new;
 
-	*ret_new = 0;
 	snprintf(path, sizeof(path), "/proc/%d/task", t->pid);
 	dir = opendir(path);
 	if (!dir)
@@ -189,10 +185,8 @@ static struct error *must_check seize_new(struct threads *t, size_t *ret_new)
 	while (!err && (entry = readdir(dir))) {
 		pid_t id = atoi(entry->d_name);
 
-		if (id <= 0)
-			continue;
-		err = seize(t, id, &new);
-		*ret_new += new;
+		if (id > 0)
+			err = seize(t, id);
 	}
 	closedir(dir);
 	return err;
@@ -237,40 +231,49 @@ static bool time_is_over(const struct threads *t, uint64_t since)
 }
 
 /* false when the time is over. */
-static bool wait_for_stops(struct threads *t, uint64_t since)
+static bool wait_for_stop(struct threads *t, struct stopped_thread *thread, uint64_t since)
 {
-	size_t left = 0;
+	int status;
 
-	for (size_t i = 0; i < t->count; i++)
-		left += !t->items[i].stopped && !t->items[i].gone;
-	while (left) {
-		int status;
-		pid_t id = waitpid(-1, &status, __WALL | __WNOTHREAD);
-		struct stopped_thread *thread;
-
-		if (id < 0 && errno != EINTR)
-			return true; /* nobody is left */
-		thread = id > 0 ? find(t, id) : NULL;
-		if (thread) {
-			left -= !thread->stopped && !thread->gone;
-			note(thread, status);
+	while (waitpid(thread->id, &status, __WALL | __WNOTHREAD) < 0) {
+		if (errno != EINTR) {
+			thread->gone = true;
+			return true;
 		}
-		if (left && time_is_over(t, since))
+		if (time_is_over(t, since))
 			return false;
 	}
+	note(thread, status);
 	return true;
+}
+
+/* The last one first: when it has stopped most others have, and each that we sleep for wakes us,
+ * who take a processor from those that are still to stop. */
+static bool wait_for_stops(struct threads *t, uint64_t since)
+{
+	for (size_t i = t->count; i-- > 0;)
+		if (!t->items[i].stopped && !t->items[i].gone &&
+		    !wait_for_stop(t, &t->items[i], since))
+			return false;
+	return true;
+}
+
+static void interrupt(const struct threads *t, size_t from)
+{
+	for (size_t i = from; i < t->count; i++)
+		ptrace(PTRACE_INTERRUPT, t->items[i].id, NULL, NULL);
 }
 
 struct error *threads_stop_one(struct threads *t, pid_t id)
 {
 	struct error *err;
-	bool new;
 
 	t->count = 0;
-	err = seize(t, id, &new);
+	err = seize(t, id);
 	if (err)
 		return err;
-	if (!new || !wait_for_stops(t, clock_now()) || !t->items[0].stopped) {
+	interrupt(t, 0);
+	if (!t->count || !wait_for_stops(t, clock_now()) || !t->items[0].stopped) {
 		threads_resume(t);
 		return &error_fault;
 	}
@@ -279,16 +282,18 @@ struct error *threads_stop_one(struct threads *t, pid_t id)
 
 struct error *threads_stop_all(struct threads *t, uint64_t *ret_since)
 {
-	uint64_t since = clock_now();
 	struct error *err;
-	size_t new;
+	size_t stopped = 0;
+	uint64_t since;
 
 	t->count = 0;
-	do {
-		err = seize_new(t, &new);
-		if (!err && !wait_for_stops(t, since))
-			err = &error_fault;
-	} while (!err && new);
+	err = seize_new(t);
+	since = clock_now();
+	while (!err && stopped < t->count) {
+		interrupt(t, stopped);
+		stopped = t->count;
+		err = wait_for_stops(t, since) ? seize_new(t) : &error_fault;
+	}
 	if (err) {
 		threads_resume(t);
 		return err;

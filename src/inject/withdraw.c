@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "inject/fault.h"
+#include "inject/places.h"
 #include "inject/threads.h"
 
 /* How long we wait for threads that do not stop, or do not leave the agent. */
@@ -138,29 +139,20 @@ static bool look_around(const struct quiet *q)
 }
 
 /* Bytes that are not our jump are somebody else's business, or never were changed. */
-static struct error *must_check restore_place(const struct quiet *q, const struct code_place *place)
-{
-	uint8_t jump[PLACE_JUMP_BYTES], now[PLACE_JUMP_BYTES];
-
-	if (!place->address || !stub_jump(place, jump))
-		return NULL;
-	if (pread(q->w->memory, now, sizeof(now), place->address) != sizeof(now) ||
-	    memcmp(now, jump, sizeof(now)))
-		return NULL;
-	return write_at(q->w, place->address, place->bytes, sizeof(now));
-}
-
-static struct error *must_check restore_code(const struct quiet *q)
+static struct error *must_check restore_code(const struct quiet *q, const struct places *now)
 {
 	static const uint32_t disabled = 0;
+	const struct code_head *head = q->head;
 	struct error *err = NULL;
 
-	for (unsigned int i = 0; !err && i < q->head->place_count; i++) {
-		err = restore_place(q, &q->head->places[i]);
+	for (unsigned int i = 0; !err && i < head->place_count; i++) {
+		if (places_is_jump(now, head, i))
+			err = write_at(q->w, head->places[i].address, head->places[i].bytes,
+				       PLACE_JUMP_BYTES);
 		fault_point("restored-one");
 	}
-	if (!err && q->head->control)
-		err = write_at(q->w, q->head->control, &disabled, sizeof(disabled));
+	if (!err && head->control)
+		err = write_at(q->w, head->control, &disabled, sizeof(disabled));
 	return err;
 }
 
@@ -168,11 +160,14 @@ static struct error *must_check stop_and_look(void *arg)
 {
 	struct quiet *q = arg;
 	uint64_t since, took;
-	struct error *err = threads_stop_all(&q->threads, &since);
+	struct places now;
+	struct error *err = places_read(q->w->t, q->head, &now);
 
+	if (!err)
+		err = threads_stop_all(&q->threads, &since);
 	if (err)
 		return err;
-	err = restore_code(q);
+	err = restore_code(q, &now);
 	q->is_quiet = !err && look_around(q);
 	threads_resume(&q->threads);
 	took = clock_now() - since;

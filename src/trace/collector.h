@@ -43,8 +43,8 @@ void collector_destroy(struct collector *c);
 /* For the thread that made it: it need not hurry, unless the collector thinks otherwise. To be
  * said each time; in between, collector_hurry() and others may have made it urgent. */
 void collector_give_way(struct collector *c);
-/* In the midst of long work, a moment's sleep, unless it is urgent. On a processor that is never idle
- * Linux does not look for threads that wait for another one but at its ticks, 4 ms apart: who works
+/* In the midst of long work, a moment's sleep, unless it is urgent. On a processor that is never
+ * idle Linux looks for threads that wait for another one only at its ticks, 4 ms apart: who works
  * there at the lowest priority keeps them waiting all the same. */
 void collector_rest(struct collector *c);
 /* What has happened by now is wanted soon. */

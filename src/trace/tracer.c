@@ -68,11 +68,6 @@ static struct error *must_check attach(struct tracer *tr, const struct image *im
 				    .ring_bytes = RING_BYTES,
 				    .root = options->root};
 
-	while (options->buffer_bytes && in.ring_bytes > options->buffer_bytes &&
-	       in.ring_bytes > 4 * AGENT_CHUNK_BYTES)
-		in.ring_bytes /= 2;
-	while (in.ring_bytes < options->buffer_bytes && in.ring_bytes < 1u << 30)
-		in.ring_bytes *= 2;
 	return inject_attach(tr->t, img, tr->lay, &in, &tr->injection);
 }
 

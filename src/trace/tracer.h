@@ -29,8 +29,7 @@
 #define TRACER_MAX_DEPTH 127
 
 struct tracer_options {
-	uint32_t stack_depth;  /* frames of a stack that are kept, at most; 0: no stacks */
-	uint32_t buffer_bytes; /* of each processor's ring; 0: 4 MB */
+	uint32_t stack_depth; /* frames of a stack that are kept, at most; 0: no stacks */
 	const regex_t *root; /* whose calls are told, besides handlers' (inject/roots.h); or NULL */
 	/* When tracer_stop() will be called, since the beginning: by then the caller has its own
 	 * priority. 0: when a signal says so. */

@@ -1,0 +1,29 @@
+/* What is in the target's memory at the places that are patched, or will be. It is read just before
+ * its threads are stopped, not while they wait for that. */
+#ifndef INJECT_PLACES_H
+#define INJECT_PLACES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "inject/stub.h"
+#include "target/target.h"
+
+struct places {
+	bool known[CODE_MAX_PLACES]; /* in use, and could be read */
+	uint8_t bytes[CODE_MAX_PLACES][PLACE_MAX_BYTES];
+};
+
+/* Of each place that is in use, as many bytes as a jump changes or the instruction has. ERROR_GONE,
+ * ERROR_DENIED. */
+struct error *places_read(struct target *t, const struct code_head *head,
+			  struct places *ret) must_check;
+
+/* The jump is there that leads to the agent. */
+bool places_is_jump(const struct places *p, const struct code_head *head, unsigned int i);
+
+/* At each the instruction is there that was found before. ERROR_GONE, ERROR_DENIED. */
+struct error *places_check(struct target *t, const struct code_head *head) must_check;
+
+#endif

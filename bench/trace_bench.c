@@ -23,6 +23,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/strbuf.h"
 #include "tests/made_runtime.h"
 #include "trace/backlog.h"
 #include "trace/decode.h"
@@ -155,38 +156,28 @@ static void begin_chunk(struct writer *w)
 	put_bytes(w, &chunk, sizeof(chunk));
 }
 
-static size_t put_number(uint8_t *to, uint64_t value)
-{
-	size_t n = 0;
-
-	for (; value >= 0x80; value >>= 7)
-		to[n++] = value | 0x80;
-	to[n++] = value;
-	return n;
-}
-
 static size_t put_rest(uint8_t *to, const struct act *act)
 {
 	size_t n = 0;
 
 	switch (act->kind) {
 	case RECORD_BLOCK:
-		n = put_number(to, 1);
+		n = uvarint_put(to, 1);
 		break;
 	case RECORD_CREATE:
-		n = put_number(to, made_pc(MADE_ROOT, false) - MADE_TEXT);
+		n = uvarint_put(to, made_pc(MADE_ROOT, false) - MADE_TEXT);
 		break;
 	case RECORD_CALL:
 	case RECORD_RETURN:
-		n = put_number(to, 0);
-		return n + put_number(to + n, 1000);
+		n = uvarint_put(to, 0);
+		return n + uvarint_put(to + n, 1000);
 	case RECORD_UNBLOCK:
 	case RECORD_SYSCALL:
 		break;
 	default:
 		return 0;
 	}
-	return n + put_number(to + n, act->stack);
+	return n + uvarint_put(to + n, act->stack);
 }
 
 static void write_act(struct bench *b, struct writer *w)
@@ -199,8 +190,8 @@ static void write_act(struct bench *b, struct writer *w)
 	if (act->kind == RECORD_CREATE)
 		group->goids[act->role] = ++b->last_goid;
 	record[n++] = act->kind;
-	n += put_number(record + n, TICKS);
-	n += put_number(record + n, group->goids[act->role]);
+	n += uvarint_put(record + n, TICKS);
+	n += uvarint_put(record + n, group->goids[act->role]);
 	n += put_rest(record + n, act);
 	w->tick += TICKS;
 	if (-w->slot->write % AGENT_CHUNK_BYTES <= AGENT_MAX_RECORD)

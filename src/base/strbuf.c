@@ -81,6 +81,13 @@ void strbuf_addx(struct strbuf *sb, unsigned long value)
 	add_digits(sb, value, 16);
 }
 
+void strbuf_add_uvarint(struct strbuf *sb, uint64_t value)
+{
+	uint8_t bytes[UVARINT_MAX];
+
+	strbuf_add(sb, bytes, uvarint_put(bytes, value));
+}
+
 void strbuf_reset(struct strbuf *sb)
 {
 	sb->length = 0;

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct strbuf {
 	char *data;
@@ -29,6 +30,20 @@ void strbuf_addf(struct strbuf *sb, const char *format, ...) __attribute__((form
 /* The number in decimal or, without 0x, in hexadecimal: what addf does, ten times faster. */
 void strbuf_addu(struct strbuf *sb, unsigned long value);
 void strbuf_addx(struct strbuf *sb, unsigned long value);
+/* The number as Go's binary.AppendUvarint and protobuf write it (unsigned LEB128); cursor_uvarint()
+ * reads it. */
+void strbuf_add_uvarint(struct strbuf *sb, uint64_t value);
+/* The same to where there is room for UVARINT_MAX bytes: how many it takes. */
+#define UVARINT_MAX 10
+static inline size_t uvarint_put(uint8_t *to, uint64_t value)
+{
+	size_t n = 0;
+
+	for (; value >= 0x80; value >>= 7)
+		to[n++] = value | 0x80;
+	to[n++] = value;
+	return n;
+}
 /* Makes room for n more bytes and a NUL; false when there is none, or something has failed before.
  */
 bool strbuf_grow(struct strbuf *sb, size_t n);

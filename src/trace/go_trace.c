@@ -20,7 +20,7 @@
 /* What the reader accepts at most. */
 enum { MAX_BATCH = 64 << 10, MAX_FRAMES = 128, MAX_STRING = 1024 };
 /* No single record is longer. */
-enum { MAX_RECORD = 8 << 10, MAX_VARINT = 10, MAX_STEP = 1 + 5 * MAX_VARINT };
+enum { MAX_RECORD = 8 << 10, MAX_STEP = 1 + 5 * UVARINT_MAX };
 
 enum {
 	BATCH = 1,
@@ -95,23 +95,6 @@ static struct error *create(const struct trace_writer_options *options, struct t
 	return NULL;
 }
 
-static size_t put_varint(uint8_t *to, uint64_t value)
-{
-	size_t n = 0;
-
-	for (; value >= 0x80; value >>= 7)
-		to[n++] = value | 0x80;
-	to[n++] = value;
-	return n;
-}
-
-static void add_varint(struct strbuf *sb, uint64_t value)
-{
-	uint8_t bytes[MAX_VARINT];
-
-	strbuf_add(sb, bytes, put_varint(bytes, value));
-}
-
 /*
  * The time of a step, later than that of the step before. States said at once have one time: the
  * reader keeps their order, and where a million are said what follows is not late for it.
@@ -130,10 +113,10 @@ static uint64_t time_of(struct trace_writer *t, const struct trace_step *step)
 static void add_batch(struct trace_writer *t, uint64_t m, uint64_t time, const struct strbuf *data)
 {
 	strbuf_addc(&t->bytes, BATCH);
-	add_varint(&t->bytes, t->number);
-	add_varint(&t->bytes, m);
-	add_varint(&t->bytes, time);
-	add_varint(&t->bytes, data->length);
+	strbuf_add_uvarint(&t->bytes, t->number);
+	strbuf_add_uvarint(&t->bytes, m);
+	strbuf_add_uvarint(&t->bytes, time);
+	strbuf_add_uvarint(&t->bytes, data->length);
 	strbuf_add(&t->bytes, data->data, data->length);
 	t->failed |= data->failed | t->bytes.failed;
 }
@@ -284,7 +267,7 @@ static uint32_t message_id(struct trace_writer *t, const char *text, size_t leng
 	size_t before = t->messages.count;
 	uint32_t number = intern_bytes(&t->messages, text, length);
 
-	t->message_bytes += t->messages.count > before ? length + MAX_VARINT : 0;
+	t->message_bytes += t->messages.count > before ? length + UVARINT_MAX : 0;
 	t->failed |= number == INTERN_FAILED;
 	return number ? use(t, &t->used_messages, number, &t->string_ids) : 0;
 }
@@ -310,10 +293,10 @@ static void write_log(struct trace_writer *t, struct batch *b, uint64_t time, co
 
 	t->failed |= name == INTERN_FAILED;
 	record[n++] = OP_LOG;
-	n += put_varint(record + n, time - b->last);
+	n += uvarint_put(record + n, time - b->last);
 	record[n++] = 0;
-	n += put_varint(record + n, name_id(t, name));
-	n += put_varint(record + n, message);
+	n += uvarint_put(record + n, name_id(t, name));
+	n += uvarint_put(record + n, message);
 	record[n++] = 0;
 	strbuf_add(&b->bytes, record, n);
 	b->last = time;
@@ -354,11 +337,11 @@ static size_t put_step(struct trace_writer *t, uint8_t *to, const struct trace_s
 	size_t n = 0;
 
 	to[n++] = step->op;
-	n += put_varint(to + n, since);
+	n += uvarint_put(to + n, since);
 	for (size_t i = 0; kinds[i]; i++) {
 		uint64_t value = step->arg[i];
 
-		n += put_varint(to + n, kinds[i] == 'n' ? value : id_of(t, kinds[i], value));
+		n += uvarint_put(to + n, kinds[i] == 'n' ? value : id_of(t, kinds[i], value));
 	}
 	return n;
 }
@@ -418,13 +401,13 @@ static void add_stack(struct trace_writer *t, struct strbuf *batch, uint32_t id,
 {
 	flush_table(t, batch, BATCH_STACKS, MAX_BATCH - MAX_RECORD);
 	strbuf_addc(batch, STACK);
-	add_varint(batch, id);
-	add_varint(batch, count);
+	strbuf_add_uvarint(batch, id);
+	strbuf_add_uvarint(batch, count);
 	for (size_t i = 0; i < count; i++) {
-		add_varint(batch, frames[i].pc);
-		add_varint(batch, name_id(t, frames[i].function));
-		add_varint(batch, name_id(t, frames[i].file));
-		add_varint(batch, frames[i].line);
+		strbuf_add_uvarint(batch, frames[i].pc);
+		strbuf_add_uvarint(batch, name_id(t, frames[i].function));
+		strbuf_add_uvarint(batch, name_id(t, frames[i].file));
+		strbuf_add_uvarint(batch, frames[i].line);
 	}
 }
 
@@ -467,8 +450,8 @@ static void add_string(struct trace_writer *t, struct strbuf *batch, uint32_t id
 
 	flush_table(t, batch, BATCH_STRINGS, MAX_BATCH - MAX_RECORD);
 	strbuf_addc(batch, STRING);
-	add_varint(batch, id);
-	add_varint(batch, length);
+	strbuf_add_uvarint(batch, id);
+	strbuf_add_uvarint(batch, length);
 	strbuf_add(batch, text, length);
 }
 
@@ -499,7 +482,7 @@ static void add_frequency(struct trace_writer *t)
 	_cleanup_strbuf_ struct strbuf batch = STRBUF_INIT;
 
 	strbuf_addc(&batch, FREQUENCY);
-	add_varint(&batch, 1000000000 / TIME_UNIT_NS);
+	strbuf_add_uvarint(&batch, 1000000000 / TIME_UNIT_NS);
 	add_batch(t, TRACE_NO_M, t->first_time, &batch);
 }
 

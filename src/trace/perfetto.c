@@ -83,13 +83,6 @@ static uint64_t *at(struct trace_writer *w, struct map *map, uint64_t key)
 	return place ?: &nowhere;
 }
 
-static void add_varint(struct strbuf *sb, uint64_t value)
-{
-	for (; value >= 0x80; value >>= 7)
-		strbuf_addc(sb, value | 0x80);
-	strbuf_addc(sb, value);
-}
-
 static void add_packet(struct trace_writer *w, Perfetto__TracePacket *packet)
 {
 	_cleanup_free_ uint8_t *packed = NULL;
@@ -108,7 +101,7 @@ static void add_packet(struct trace_writer *w, Perfetto__TracePacket *packet)
 	perfetto__trace_packet__pack(packet, packed);
 	/* The file is a message of which each packet is field 1. */
 	strbuf_addc(&w->bytes, 1 << 3 | 2);
-	add_varint(&w->bytes, size);
+	strbuf_add_uvarint(&w->bytes, size);
 	strbuf_add(&w->bytes, packed, size);
 	w->failed |= w->bytes.failed;
 }

@@ -130,6 +130,23 @@ static void intern_gives_equal_strings_one_number(void **state)
 	intern_release(&in);
 }
 
+static void uvarints_are_read_as_they_were_written(void **state)
+{
+	static const uint64_t values[] = {0,     1,          127,        128,       300,
+					  16383, 1ull << 32, 1ull << 63, UINT64_MAX};
+	struct strbuf sb = STRBUF_INIT;
+	struct cursor c;
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+		strbuf_add_uvarint(&sb, values[i]);
+	c = cursor_of(sb.data, sb.length, "what was written");
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+		assert_int_equal(cursor_uvarint(&c), values[i]);
+	assert_ptr_equal(c.at, c.end);
+	assert_memory_equal(sb.data, "\0\1\x7f\x80\1\xac\2", 7);
+	strbuf_release(&sb);
+}
+
 static void strbuf_grows_and_formats(void **state)
 {
 	struct strbuf sb = STRBUF_INIT;
@@ -261,6 +278,7 @@ int main(void)
 		cmocka_unit_test(map_finds_what_was_put_through_growth),
 		cmocka_unit_test(map_keeps_the_others_when_some_are_removed),
 		cmocka_unit_test(intern_gives_equal_strings_one_number),
+		cmocka_unit_test(uvarints_are_read_as_they_were_written),
 		cmocka_unit_test(strbuf_grows_and_formats),
 		TEST_IN_FOLDER(outfile_appears_only_when_committed),
 		TEST_IN_FOLDER(outfile_leaves_nothing_when_abandoned),

@@ -16,9 +16,9 @@ from .meter import Meter
 from .numbers import spread
 
 # In "flood" nothing but events happens, as many as there can be.
-WORKLOADS = ("pingpong", "deep", "http", "yield", "flood")
+WORKLOADS = ("pingpong", "deep", "http", "paced", "yield", "flood")
 # Requests differ, and what delays a few of them is rare: short slices say nothing of it.
-SLICE_MS = {"http": 10000}
+SLICE_MS = {"http": 10000, "paced": 10000}
 # With a core each, target and gospect are not in each other's way: what the hooks cost.
 APART = ("pingpong", "deep", "http", "flood")
 TARGET_CORE, GOSPECT_CORE = 0, 1

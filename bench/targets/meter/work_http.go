@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"math/rand"
 	"net"
 	"net/http"
 	"time"
@@ -21,6 +22,16 @@ type message struct {
 // startHTTP is a server and its clients in one process, small JSON both ways, a client asking again
 // as soon as it was answered.
 func startHTTP(w *workload) error {
+	return serveAndAsk(w, 0)
+}
+
+// startPaced is the same with clients that do something else in between: some 9,000 requests a
+// second, which leaves two processors half idle.
+func startPaced(w *workload) error {
+	return serveAndAsk(w, 3*time.Millisecond)
+}
+
+func serveAndAsk(w *workload, pause time.Duration) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -28,7 +39,7 @@ func startHTTP(w *workload) error {
 	go func() { _ = http.Serve(l, http.HandlerFunc(echo)) }()
 	web := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: httpClients}}
 	for i := 0; i < httpClients; i++ {
-		go ask(web, "http://"+l.Addr().String(), w.counter())
+		go ask(web, "http://"+l.Addr().String(), w.counter(), pause)
 	}
 	return nil
 }
@@ -43,7 +54,8 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(&m)
 }
 
-func ask(web *http.Client, url string, c *counter) {
+// ask pauses so long on average.
+func ask(web *http.Client, url string, c *counter, pause time.Duration) {
 	body, _ := json.Marshal(message{7, "kettle", []string{"copper", "large"}, 19.99})
 	for {
 		start := time.Now()
@@ -57,5 +69,8 @@ func ask(web *http.Client, url string, c *counter) {
 		response.Body.Close()
 		c.took(time.Since(start))
 		c.op()
+		if pause > 0 {
+			time.Sleep(time.Duration(rand.ExpFloat64() * float64(pause)))
+		}
 	}
 }

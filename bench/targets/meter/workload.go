@@ -16,6 +16,7 @@ func startWorkload(name string) (*workload, error) {
 	start := map[string]func(*workload) error{
 		"none":     func(*workload) error { return nil },
 		"http":     startHTTP,
+		"paced":    startPaced,
 		"json":     startJSON,
 		"pingpong": startPingPong,
 		"deep":     startDeepPingPong,

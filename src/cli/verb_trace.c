@@ -67,7 +67,7 @@ static const struct argp argp =
 	 "-p PID\n-- COMMAND ARGS...",
 	 "Traces what every goroutine of a Go program does: creation, start, block, unblock, "
 	 "system calls, garbage collection, with times and stacks. It is the one verb that touches "
-	 "the target: a small agent is put into it, for which it is stopped once for about 0.1 ms, "
+	 "the target: a small agent is put into it, for which it is stopped once for about 0.2 ms, "
 	 "and taken out at the end.\v"
 	 "Formats: go (.trace), for `go tool trace`; perfetto (.pftrace), for ui.perfetto.dev.\n"
 	 "\n"

@@ -104,9 +104,9 @@ static bool handler_returns_to(struct target *t, const struct standstill_functio
 }
 
 /*
- * It runs one of them, or what one of them calls. What is called may have no frame of its own
- * (osyield(), while the goroutine's stack is scanned), or two (nanotime1() and the vDSO's): the
- * functions where one is parked do not count there, for the scheduler is called by them.
+ * It runs one of them, or what one of them calls. What is called may have no frame, or none yet
+ * (osyield(), while the goroutine's stack is scanned), or two (nanotime1() and the vDSO's). Two
+ * frames up, functions where one is parked do not count: the scheduler is called by them.
  */
 static bool is_inside(struct target *t, const struct standstill_functions *functions,
 		      const struct user_regs_struct *u)
@@ -120,7 +120,7 @@ static bool is_inside(struct target *t, const struct standstill_functions *funct
 		return true;
 	if (error_dropped(target_read_each(t, ranges, ARRAY_SIZE(ranges), ok)))
 		return false;
-	if (ok[0] && has(functions, functions->changing, caller))
+	if (ok[0] && has(functions, functions->count, caller))
 		return true;
 	if (!ok[1] || has(functions, functions->count, frame[1]))
 		return ok[1];

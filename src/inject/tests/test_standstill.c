@@ -1,0 +1,142 @@
+/* Whether a stopped thread is in a function that it must not be in: of a child of ours, which
+ * stands where it is told to. */
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/unit_test.h"
+#include "inject/standstill.h"
+#include "target/target.h"
+
+/* calls_leaf() calls what has no frame; calls_two() what calls one more, both with frames. */
+__asm__(".text\n"
+	"calls_leaf: push %rbp; mov %rsp, %rbp; call leaf; pop %rbp; ret\n"
+	"calls_leaf_end:\n"
+	"leaf: pause; jmp leaf\n"
+	"calls_two: push %rbp; mov %rsp, %rbp; call middle; pop %rbp; ret\n"
+	"calls_two_end:\n"
+	"middle: push %rbp; mov %rsp, %rbp; call inner; pop %rbp; ret\n"
+	"middle_end:\n"
+	"inner: push %rbp; mov %rsp, %rbp\n"
+	"1: pause; jmp 1b\n"
+	"inner_end:\n");
+void calls_leaf(void);
+void calls_two(void);
+extern const char calls_leaf_end[], leaf[], calls_two_end[], middle[], middle_end[], inner[],
+	inner_end[];
+
+static pid_t start(void (*function)(void))
+{
+	struct timespec used = {0};
+	pid_t pid = fork();
+	clockid_t clock;
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		function();
+		_exit(1);
+	}
+	assert_int_equal(clock_getcpuclockid(pid, &clock), 0);
+	while (!used.tv_sec && used.tv_nsec < 10000000) { /* until it is there */
+		usleep(1000);
+		assert_int_equal(clock_gettime(clock, &used), 0);
+	}
+	return pid;
+}
+
+struct look {
+	struct threads threads;
+	struct target *t;
+	struct code_head head;
+	struct standstill_functions functions;
+	bool inside;
+};
+
+static struct error *stop_and_look(void *arg)
+{
+	struct look *l = arg;
+	uint64_t since;
+	struct error *err = threads_stop_all(&l->threads, &since);
+
+	if (err)
+		return err;
+	err = standstill_look(l->t, &l->head, &l->functions, &l->threads, &l->inside);
+	threads_resume(&l->threads);
+	return err;
+}
+
+/* Of a child in `function`: one of these, the first so many of which change states. */
+static struct error *look(void (*function)(void), struct look *l)
+{
+	struct error *err;
+	int status;
+
+	l->threads = (struct threads){.pid = start(function)};
+	assert_null(target_open_process(l->threads.pid, &l->t));
+	err = surgery(stop_and_look, l);
+	target_close(l->t);
+	kill(l->threads.pid, SIGKILL);
+	assert_int_equal(waitpid(l->threads.pid, &status, 0), l->threads.pid);
+	threads_release(&l->threads);
+	return err;
+}
+
+static bool is_inside(void (*function)(void), const void *from, const void *to, size_t changing)
+{
+	struct look l = {.functions = {{{(uint64_t)from, (const char *)to - (const char *)from}},
+				       1,
+				       changing}};
+
+	assert_null(look(function, &l));
+	return l.inside;
+}
+
+static void who_is_in_the_function_is_found(void **state)
+{
+	assert_true(is_inside(calls_leaf, leaf, (const char *)calls_two, 1));
+	assert_true(is_inside(calls_two, inner, inner_end, 0));
+	assert_false(is_inside(calls_two, calls_leaf, leaf, 1));
+}
+
+static void who_was_called_by_it_is_found_without_a_frame_and_with_two(void **state)
+{
+	assert_true(is_inside(calls_leaf, calls_leaf, calls_leaf_end, 1));
+	assert_true(is_inside(calls_leaf, calls_leaf, calls_leaf_end, 0));
+	assert_true(is_inside(calls_two, middle, middle_end, 0));
+	assert_true(is_inside(calls_two, calls_two, calls_two_end, 1));
+}
+
+static void the_scheduler_is_not_taken_for_who_parks(void **state)
+{
+	assert_false(is_inside(calls_two, calls_two, calls_two_end, 0));
+}
+
+static void nobody_may_be_in_the_midst_of_an_instruction_that_is_replaced(void **state)
+{
+	struct look l = {.head = {.place_count = 1}};
+	struct error *err;
+
+	l.head.places[0] = (struct code_place){.address = (uint64_t)leaf - 1, .length = 7};
+	err = look(calls_leaf, &l);
+	assert_non_null(err);
+	assert_int_equal(err->code, ERROR_FAILED);
+	error_destroy(err);
+	l.head.places[0].address = (uint64_t)inner;
+	assert_null(look(calls_leaf, &l));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_is_in_the_function_is_found),
+		cmocka_unit_test(who_was_called_by_it_is_found_without_a_frame_and_with_two),
+		cmocka_unit_test(the_scheduler_is_not_taken_for_who_parks),
+		cmocka_unit_test(nobody_may_be_in_the_midst_of_an_instruction_that_is_replaced),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

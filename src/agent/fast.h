@@ -51,8 +51,8 @@ INLINE uint8_t *fast_body(const struct agent_slot *s)
 	return (uint8_t *)(s->bias + s->write + 3);
 }
 
-/* The line of the ring that comes next is not in any cache, for gospect was the last to have it:
- * without this the next locked instruction, which is the runtime's, waits for it. */
+/* The line of the ring that comes next is not in this processor's cache, for gospect was the last
+ * to have it: the next locked instruction, which is the runtime's, would wait for the store. */
 INLINE void prefetch_line_behind(const uint8_t *at)
 {
 	__asm__ volatile("prefetchw %0" : : "m"(at[64]));

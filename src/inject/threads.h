@@ -42,7 +42,7 @@ struct error *threads_stop_one(struct threads *t, pid_t id) must_check;
 /*
  * Stops all of them, also those that are born meanwhile. A thread in the wait of vfork cannot be
  * stopped: after 30 ms ERROR_FAULT, with nothing stopped; try again later. In *ret_since when the
- * first was stopped.
+ * first was told to; who takes a signal just then stops a moment before.
  */
 struct error *threads_stop_all(struct threads *t, uint64_t *ret_since) must_check;
 

@@ -504,6 +504,7 @@ struct attach_step {
 	struct injection *in;
 	struct threads threads;
 	struct standstill_functions functions;
+	struct switched switched;
 	unsigned int patience; /* how often we may still let go of them to try again */
 };
 
@@ -516,11 +517,15 @@ static struct error *must_check write_jumps_stopped(void *arg)
 	struct error *err = places_check(in->t, &in->head);
 
 	if (!err)
+		err = switched_prepare(in->t, in->lay, &step->functions.systemstack_switch,
+				       &step->switched);
+	if (!err)
 		err = threads_stop_all(&step->threads, &since);
 	if (err)
 		return err;
 	fault_point("all-stopped");
-	err = standstill_look(in->t, &in->head, &step->functions, &step->threads, &inside);
+	err = standstill_look(in->t, &in->head, in->lay, &step->functions, &step->threads,
+			      &step->switched, &inside);
 	if (!err && inside && step->patience) {
 		step->patience--;
 		err = &error_fault;
@@ -565,6 +570,7 @@ static struct error *must_check switch_on(struct injection *in)
 		usleep(patience == step.patience ? STOP_PAUSE_US : patience_pause(step.patience));
 	}
 	threads_release(&step.threads);
+	switched_release(&step.switched);
 	fault_point("attached");
 	return err;
 }

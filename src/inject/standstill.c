@@ -9,6 +9,8 @@
 
 /* Of a stack, from the stack pointer on: more than a signal handler and its frame take. */
 #define HANDLER_WORDS 1024
+/* Threads that are read at once. */
+#define SEEN_AT_ONCE 32
 /* The segment of 64-bit code (asm/segment.h: __USER_CS). */
 #define USER_CS 0x33
 
@@ -65,6 +67,9 @@ void standstill_functions(const struct image *img, const struct code_head *head,
 	for (size_t i = 0; i < ARRAY_SIZE(parking); i++)
 		if (pclntab_find_name(&img->functions, parking[i], &f))
 			add(ret, f.entry, f.end);
+	ret->systemstack_switch = (struct agent_range){0};
+	if (pclntab_find_name(&img->functions, "runtime.systemstack_switch", &f))
+		ret->systemstack_switch = (struct agent_range){f.entry, f.end - f.entry};
 	if (!goid_late || !pclntab_find_name(&img->functions, "runtime.casgstatus", &changes) ||
 	    !pclntab_find_name(&img->functions, "runtime.newproc1", &f))
 		return;
@@ -79,6 +84,13 @@ static bool has(const struct standstill_functions *functions, size_t count, uint
 			return true;
 	return false;
 }
+
+/* What is read of one thread: the word at its stack pointer, its frame, its caller's. */
+struct seen {
+	pid_t thread;
+	struct user_regs_struct u;
+	uint64_t word, frame[2], next[2];
+};
 
 /*
  * In a handler, at least the signal itself is blocked; the kernel has put the registers to which it
@@ -103,48 +115,93 @@ static bool handler_returns_to(struct target *t, const struct standstill_functio
 	return false;
 }
 
+/* What cannot be read stays 0. */
+static struct error *must_check read_stacks(struct target *t, struct seen *seen, size_t count)
+{
+	struct target_range ranges[2 * SEEN_AT_ONCE];
+	bool ok[2 * SEEN_AT_ONCE];
+	struct error *err;
+	size_t n = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct seen *s = &seen[i];
+
+		ranges[n++] = (struct target_range){s->u.rsp, sizeof(s->word), &s->word};
+		if (s->u.rbp)
+			ranges[n++] = (struct target_range){s->u.rbp, sizeof(s->frame), s->frame};
+	}
+	err = target_read_each(t, ranges, n, ok);
+	n = 0;
+	for (size_t i = 0; !err && i < count; i++)
+		if (seen[i].frame[0])
+			ranges[n++] = (struct target_range){seen[i].frame[0], sizeof(seen[i].next),
+							    seen[i].next};
+	return err ? err : target_read_each(t, ranges, n, ok);
+}
+
 /*
  * It runs one of them, or what one of them calls. What is called may have no frame, or none yet
  * (osyield(), while the goroutine's stack is scanned), or two (nanotime1() and the vDSO's). Two
  * frames up, functions where one is parked do not count: the scheduler is called by them.
  */
-static bool is_inside(struct target *t, const struct standstill_functions *functions,
-		      const struct user_regs_struct *u)
+static bool is_inside(const struct standstill_functions *functions, const struct seen *s)
 {
-	uint64_t caller = 0, frame[2] = {0};
-	struct target_range ranges[] = {{u->rsp, sizeof(caller), &caller},
-					{u->rbp, sizeof(frame), frame}};
-	bool ok[ARRAY_SIZE(ranges)];
-
-	if (has(functions, functions->count, u->rip))
-		return true;
-	if (error_dropped(target_read_each(t, ranges, ARRAY_SIZE(ranges), ok)))
-		return false;
-	if (ok[0] && has(functions, functions->count, caller))
-		return true;
-	if (!ok[1] || has(functions, functions->count, frame[1]))
-		return ok[1];
-	return !error_dropped(target_read(t, frame[0], frame, sizeof(frame))) &&
-	       has(functions, functions->changing, frame[1]);
+	return has(functions, functions->count, s->u.rip) ||
+	       has(functions, functions->count, s->word) ||
+	       has(functions, functions->count, s->frame[1]) ||
+	       has(functions, functions->changing, s->next[1]);
 }
 
-struct error *standstill_look(struct target *t, const struct code_head *head,
-			      const struct standstill_functions *functions,
-			      const struct threads *threads, bool *ret_inside)
+/* Some of the threads, from *next on; in *ret_count how many have registers. */
+static struct error *must_check see_some(struct target *t, const struct code_head *head,
+					 const struct threads *threads, size_t *next,
+					 struct seen *seen, size_t *ret_count)
 {
-	*ret_inside = false;
-	for (size_t i = 0; i < threads->count; i++) {
-		const struct stopped_thread *thread = &threads->items[i];
-		struct user_regs_struct u;
+	size_t n = 0;
 
-		if (!thread->stopped || ptrace(PTRACE_GETREGS, thread->id, NULL, &u))
+	for (; *next < threads->count && n < SEEN_AT_ONCE; ++*next) {
+		const struct stopped_thread *thread = &threads->items[*next];
+
+		seen[n] = (struct seen){.thread = thread->id};
+		if (!thread->stopped || ptrace(PTRACE_GETREGS, thread->id, NULL, &seen[n].u))
 			continue;
-		if (in_the_middle(head, u.rip))
+		if (in_the_middle(head, seen[n++].u.rip))
 			return error_format(ERROR_FAILED,
 					    "a thread of process %d is where none can be",
 					    target_pid(t));
-		*ret_inside |= is_inside(t, functions, &u) ||
-			       handler_returns_to(t, functions, thread->id, u.rsp);
 	}
-	return NULL;
+	*ret_count = n;
+	return read_stacks(t, seen, n);
+}
+
+static bool has_switched(const struct standstill_functions *functions, const struct switched *s)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (has(functions, functions->changing, s->items[i].caller))
+			return true;
+	return false;
+}
+
+struct error *standstill_look(struct target *t, const struct code_head *head,
+			      const struct golayout *lay,
+			      const struct standstill_functions *functions,
+			      const struct threads *threads, struct switched *switched,
+			      bool *ret_inside)
+{
+	struct seen seen[SEEN_AT_ONCE];
+	struct error *err = switched_read(t, lay, switched);
+	size_t next = 0, n = 0;
+
+	*ret_inside = false;
+	while (!err && next < threads->count) {
+		err = see_some(t, head, threads, &next, seen, &n);
+		for (size_t i = 0; !err && i < n; i++) {
+			switched_is_back(lay, switched, seen[i].u.rsp);
+			*ret_inside |=
+				is_inside(functions, &seen[i]) ||
+				handler_returns_to(t, functions, seen[i].thread, seen[i].u.rsp);
+		}
+	}
+	*ret_inside |= has_switched(functions, switched);
+	return err;
 }

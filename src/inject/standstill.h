@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "image/image.h"
 #include "inject/stub.h"
+#include "inject/switched.h"
 #include "inject/threads.h"
 #include "target/target.h"
 
@@ -17,6 +18,7 @@ struct standstill_functions {
 	struct agent_range items[STANDSTILL_FUNCTIONS];
 	size_t count;
 	size_t changing; /* so many of them change states; behind them are those that call these */
+	struct agent_range systemstack_switch; /* from where a goroutine seems to have left */
 };
 
 /*
@@ -28,10 +30,15 @@ struct standstill_functions {
 void standstill_functions(const struct image *img, const struct code_head *head, bool goid_late,
 			  struct standstill_functions *ret);
 
-/* No thread is inside an instruction that will be replaced, else ERROR_FAILED. *ret_inside: one is
- * in one of the functions, or in what one of them calls, or in a signal handler there. */
+/*
+ * No thread is inside an instruction that will be replaced, else ERROR_FAILED. *ret_inside: one is
+ * in one of the functions, or in what one of them calls, or in a signal handler there; or one of
+ * those that change states has called the system stack, and waits for what is done there.
+ */
 struct error *standstill_look(struct target *t, const struct code_head *head,
+			      const struct golayout *lay,
 			      const struct standstill_functions *functions,
-			      const struct threads *threads, bool *ret_inside) must_check;
+			      const struct threads *threads, struct switched *switched,
+			      bool *ret_inside) must_check;
 
 #endif

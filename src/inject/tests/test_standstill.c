@@ -48,11 +48,37 @@ static pid_t start(void (*function)(void))
 	return pid;
 }
 
+#define SWITCH 0x401000
+#define CALLER 0x402010
+
+struct goroutine {
+	uint64_t lo, hi, sp, pc, bp;
+};
+
+/* The child's: one M, or none, and its goroutine, which has called the system stack. */
+static uint64_t allm, frame[] = {0, CALLER};
+static struct goroutine g = {0x1000, 0x2000, 0x1ff0, SWITCH + 8, (uint64_t)frame};
+static struct {
+	uint64_t curg, next;
+} m = {(uint64_t)&g, 0};
+
+static const struct golayout lay = {
+	.n = {.m_curg = 0,
+	      .m_alllink = 8,
+	      .g_stack_lo = offsetof(struct goroutine, lo),
+	      .g_stack_hi = offsetof(struct goroutine, hi),
+	      .g_sched_sp = offsetof(struct goroutine, sp),
+	      .g_sched_pc = offsetof(struct goroutine, pc),
+	      .g_sched_bp = offsetof(struct goroutine, bp)},
+	.v = {.allm = (uint64_t)&allm},
+};
+
 struct look {
 	struct threads threads;
 	struct target *t;
 	struct code_head head;
 	struct standstill_functions functions;
+	struct switched switched;
 	bool inside;
 };
 
@@ -64,7 +90,8 @@ static struct error *stop_and_look(void *arg)
 
 	if (err)
 		return err;
-	err = standstill_look(l->t, &l->head, &l->functions, &l->threads, &l->inside);
+	err = standstill_look(l->t, &l->head, &lay, &l->functions, &l->threads, &l->switched,
+			      &l->inside);
 	threads_resume(&l->threads);
 	return err;
 }
@@ -77,11 +104,14 @@ static struct error *look(void (*function)(void), struct look *l)
 
 	l->threads = (struct threads){.pid = start(function)};
 	assert_null(target_open_process(l->threads.pid, &l->t));
+	l->functions.systemstack_switch = (struct agent_range){SWITCH, 32};
+	assert_null(switched_prepare(l->t, &lay, &l->functions.systemstack_switch, &l->switched));
 	err = surgery(stop_and_look, l);
 	target_close(l->t);
 	kill(l->threads.pid, SIGKILL);
 	assert_int_equal(waitpid(l->threads.pid, &status, 0), l->threads.pid);
 	threads_release(&l->threads);
+	switched_release(&l->switched);
 	return err;
 }
 
@@ -110,6 +140,29 @@ static void who_was_called_by_it_is_found_without_a_frame_and_with_two(void **st
 	assert_true(is_inside(calls_two, calls_two, calls_two_end, 1));
 }
 
+static bool switched_is_inside(uint64_t function, size_t changing)
+{
+	return is_inside(calls_leaf, (const void *)function, (const char *)function + 0x20,
+			 changing);
+}
+
+static void who_waits_for_the_system_stack_is_found(void **state)
+{
+	struct goroutine before = g;
+
+	assert_false(switched_is_inside(CALLER - 0x10, 1));
+	allm = (uint64_t)&m;
+	assert_true(switched_is_inside(CALLER - 0x10, 1));
+	assert_false(switched_is_inside(CALLER - 0x10, 0));
+	assert_false(switched_is_inside(CALLER + 1, 1));
+	/* The thread is on the goroutine's own stack. */
+	g.lo = 0;
+	g.hi = UINT64_MAX;
+	assert_false(switched_is_inside(CALLER - 0x10, 1));
+	g = before;
+	allm = 0;
+}
+
 static void the_scheduler_is_not_taken_for_who_parks(void **state)
 {
 	assert_false(is_inside(calls_two, calls_two, calls_two_end, 0));
@@ -134,6 +187,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_is_in_the_function_is_found),
 		cmocka_unit_test(who_was_called_by_it_is_found_without_a_frame_and_with_two),
+		cmocka_unit_test(who_waits_for_the_system_stack_is_found),
 		cmocka_unit_test(the_scheduler_is_not_taken_for_who_parks),
 		cmocka_unit_test(nobody_may_be_in_the_midst_of_an_instruction_that_is_replaced),
 	};

@@ -1,0 +1,117 @@
+#include "inject/switched.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+#define MAX_MS 100000
+
+static struct error *must_check make_room(struct switched *s)
+{
+	s->ranges = malloc((s->count + 1) * sizeof(s->ranges[0]));
+	s->ok = malloc(s->count + 1);
+	return s->ranges && s->ok ? NULL : &error_no_memory;
+}
+
+struct error *switched_prepare(struct target *t, const struct golayout *lay,
+			       const struct agent_range *systemstack_switch, struct switched *s)
+{
+	struct error *err;
+	uint64_t m;
+
+	switched_release(s);
+	s->systemstack_switch = *systemstack_switch;
+	if (lay->n.g_sched_bp + 8 > SWITCHED_G_BYTES)
+		return error_format(ERROR_UNSUPPORTED,
+				    "g.sched is not where it is in any known Go");
+	err = target_read_u64(t, lay->v.allm, &m);
+	while (!err && m && s->count < MAX_MS) {
+		if (!array_reserve(&s->items, &s->capacity, s->count + 1))
+			return &error_no_memory;
+		s->items[s->count++] = (struct switched_m){.address = m};
+		err = target_read_u64(t, m + lay->n.m_alllink, &m);
+	}
+	return err ? err : make_room(s);
+}
+
+static uint64_t of_g(const struct switched_m *m, int32_t offset)
+{
+	uint64_t value;
+
+	memcpy(&value, m->g + offset, sizeof(value));
+	return value;
+}
+
+/* What cannot be read is 0. */
+static struct error *must_check read_goroutines(struct target *t, const struct golayout *lay,
+						struct switched *s)
+{
+	struct error *err;
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->count; i++) {
+		struct switched_m *m = &s->items[i];
+
+		*m = (struct switched_m){.address = m->address};
+		s->ranges[i] = (struct target_range){m->address + lay->n.m_curg, sizeof(m->curg),
+						     &m->curg};
+	}
+	err = target_read_each(t, s->ranges, s->count, s->ok);
+	if (err)
+		return err;
+	for (size_t i = 0; i < s->count; i++)
+		if (s->items[i].curg)
+			s->ranges[n++] =
+				(struct target_range){s->items[i].curg, lay->n.g_sched_bp + 8,
+						      s->items[i].g};
+	return target_read_each(t, s->ranges, n, s->ok);
+}
+
+/*
+ * The stack pointer that systemstack() has left is 0 when it is back. Who called it: from Go 1.21
+ * on it has a frame and pretends to be behind the beginning of systemstack_switch(), before that it
+ * has none.
+ */
+static uint64_t caller_at(const struct golayout *lay, const struct switched *s,
+			  const struct switched_m *m)
+{
+	uint64_t pc = of_g(m, lay->n.g_sched_pc);
+	uint64_t sp = of_g(m, lay->n.g_sched_sp);
+
+	if (!sp || pc - s->systemstack_switch.start >= s->systemstack_switch.size)
+		return 0;
+	return pc == s->systemstack_switch.start ? sp : of_g(m, lay->n.g_sched_bp) + 8;
+}
+
+struct error *switched_read(struct target *t, const struct golayout *lay, struct switched *s)
+{
+	struct error *err = read_goroutines(t, lay, s);
+
+	for (size_t i = 0; !err && i < s->count; i++) {
+		uint64_t at = caller_at(lay, s, &s->items[i]);
+
+		if (at && error_dropped(target_read_u64(t, at, &s->items[i].caller)))
+			s->items[i].caller = 0;
+	}
+	return err;
+}
+
+void switched_is_back(const struct golayout *lay, struct switched *s, uint64_t sp)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		struct switched_m *m = &s->items[i];
+
+		if (m->caller && sp >= of_g(m, lay->n.g_stack_lo) &&
+		    sp < of_g(m, lay->n.g_stack_hi))
+			m->caller = 0;
+	}
+}
+
+void switched_release(struct switched *s)
+{
+	free(s->items);
+	free(s->ranges);
+	free(s->ok);
+	*s = (struct switched){0};
+}

@@ -79,6 +79,13 @@ static void read_m(struct target *t, const struct golayout *lay, uint64_t m, uin
 		g->p = id;
 }
 
+/* It runs, but has not passed exitsyscall()'s hook, which from Go 1.26 on is behind the change of
+ * its state; or it is on its way into a system call that blocks, without a processor soon. */
+static bool is_in_syscall_still(const struct golayout *lay, const uint8_t *header)
+{
+	return lay->minor >= 26 && u64_at(header, lay->n.g_syscallsp);
+}
+
 static struct error *must_check take(struct snapshot *s, struct target *t,
 				     const struct golayout *lay, uint64_t address,
 				     const uint8_t *header)
@@ -94,6 +101,8 @@ static struct error *must_check take(struct snapshot *s, struct target *t,
 	g.start_pc = u64_at(header, n->g_startpc);
 	if (!g.goid || !status_of(state, &g.status))
 		return NULL;
+	if (g.status == TRACE_RUNNING && is_in_syscall_still(lay, header))
+		g.status = TRACE_IN_SYSCALL;
 	if (g.status != TRACE_RUNNABLE)
 		read_m(t, lay, u64_at(header, n->g_m), address, &g);
 	if (!array_reserve(&s->items, &s->capacity, s->count + 1))

@@ -1,5 +1,9 @@
 /* What is said of goroutines that were there when tracing began. */
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/unit_test.h"
 #include "trace/snapshot.h"
@@ -82,11 +86,85 @@ static void who_was_made_since_has_no_state(void **state)
 	free(e.items);
 }
 
+/* A goroutine, its M and its P, as a child of ours has them. */
+struct made {
+	uint64_t goid, status, syscallsp, m, labels, startpc;
+};
+
+static struct made made_g;
+static uint64_t made_p[2] = {P, 0};
+static uint64_t made_m[3] = {THREAD, (uint64_t)&made_g, (uint64_t)made_p};
+static struct made *made_gs[1] = {&made_g};
+static struct made **made_allgptr = made_gs;
+static uint64_t made_allglen = 1;
+
+static struct golayout made_layout(int minor)
+{
+	return (struct golayout){
+		.minor = minor,
+		.n = {.g_goid = offsetof(struct made, goid),
+		      .g_status = offsetof(struct made, status),
+		      .g_syscallsp = offsetof(struct made, syscallsp),
+		      .g_m = offsetof(struct made, m),
+		      .g_labels = offsetof(struct made, labels),
+		      .g_startpc = offsetof(struct made, startpc),
+		      .m_procid = 0,
+		      .m_curg = 8,
+		      .m_p = 16,
+		      .p_id = 0},
+		.v = {.allglen = (uint64_t)&made_allglen, .allgptr = (uint64_t)&made_allgptr},
+	};
+}
+
+static struct snapshot_goroutine read_made(int minor, uint64_t status, uint64_t syscallsp)
+{
+	struct golayout lay = made_layout(minor);
+	struct snapshot_goroutine ret;
+	struct snapshot s;
+	struct target *t;
+	int exit_status;
+	pid_t pid;
+
+	made_g = (struct made){GOID, status, syscallsp, (uint64_t)made_m, 0, 0};
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	assert_null(target_open_process(pid, &t));
+	assert_null(snapshot_read(t, &lay, &s));
+	target_close(t);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, &exit_status, 0), pid);
+	assert_int_equal(s.count, 1);
+	ret = s.items[0];
+	snapshot_release(&s);
+	return ret;
+}
+
+static void who_runs_before_its_system_call_has_ended_is_in_it(void **state)
+{
+	enum { RUNNING = 2, SYSCALL = 3 };
+	struct snapshot_goroutine g = read_made(26, RUNNING, 0x1000);
+
+	assert_int_equal(g.status, TRACE_IN_SYSCALL);
+	assert_int_equal(g.goid, GOID);
+	assert_int_equal(g.m, THREAD);
+	assert_int_equal(g.p, P);
+	assert_int_equal(read_made(26, SYSCALL, 0x1000).status, TRACE_IN_SYSCALL);
+	assert_int_equal(read_made(26, RUNNING, 0).status, TRACE_RUNNING);
+	/* The hook is before the change. */
+	assert_int_equal(read_made(25, RUNNING, 0x1000).status, TRACE_RUNNING);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_runs_has_a_processor),
 		cmocka_unit_test(who_runs_without_one_is_at_the_edge_of_a_system_call),
+		cmocka_unit_test(who_runs_before_its_system_call_has_ended_is_in_it),
 		cmocka_unit_test(what_an_event_tells_goes_before_what_was_read),
 		cmocka_unit_test(who_was_made_since_has_no_state),
 	};

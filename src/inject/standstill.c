@@ -7,7 +7,9 @@
 
 #include "base/array.h"
 
-/* Of a stack, from the stack pointer on: more than a signal handler and its frame take. */
+/* Of a stack, from the stack pointer on: more than the scheduler's functions take; more than a
+ * signal handler and its frame. */
+#define STACK_WORDS 256
 #define HANDLER_WORDS 1024
 /* Threads that are read at once. */
 #define SEEN_AT_ONCE 32
@@ -60,7 +62,7 @@ void standstill_functions(const struct image *img, const struct code_head *head,
 
 	ret->count = 0;
 	for (unsigned int i = 0; i <= HOOK_P_HANDOFF; i++)
-		if (head->places[i].address &&
+		if (i != HOOK_PREEMPT_PARK && head->places[i].address &&
 		    pclntab_find(&img->functions, head->places[i].address, &f))
 			add(ret, f.entry, f.end);
 	ret->changing = ret->count;
@@ -85,11 +87,11 @@ static bool has(const struct standstill_functions *functions, size_t count, uint
 	return false;
 }
 
-/* What is read of one thread: the word at its stack pointer, its frame, its caller's. */
+/* What is read of one thread. */
 struct seen {
 	pid_t thread;
 	struct user_regs_struct u;
-	uint64_t word, frame[2], next[2];
+	uint64_t stack[STACK_WORDS]; /* from u.rsp on */
 };
 
 /*
@@ -118,38 +120,45 @@ static bool handler_returns_to(struct target *t, const struct standstill_functio
 /* What cannot be read stays 0. */
 static struct error *must_check read_stacks(struct target *t, struct seen *seen, size_t count)
 {
-	struct target_range ranges[2 * SEEN_AT_ONCE];
-	bool ok[2 * SEEN_AT_ONCE];
-	struct error *err;
-	size_t n = 0;
+	struct target_range ranges[SEEN_AT_ONCE];
+	bool ok[SEEN_AT_ONCE];
 
-	for (size_t i = 0; i < count; i++) {
-		struct seen *s = &seen[i];
+	for (size_t i = 0; i < count; i++)
+		ranges[i] =
+			(struct target_range){seen[i].u.rsp, sizeof(seen[i].stack), seen[i].stack};
+	return target_read_each(t, ranges, count, ok);
+}
 
-		ranges[n++] = (struct target_range){s->u.rsp, sizeof(s->word), &s->word};
-		if (s->u.rbp)
-			ranges[n++] = (struct target_range){s->u.rbp, sizeof(s->frame), s->frame};
-	}
-	err = target_read_each(t, ranges, n, ok);
-	n = 0;
-	for (size_t i = 0; !err && i < count; i++)
-		if (seen[i].frame[0])
-			ranges[n++] = (struct target_range){seen[i].frame[0], sizeof(seen[i].next),
-							    seen[i].next};
-	return err ? err : target_read_each(t, ranges, n, ok);
+/* The frame: where the one before it is, and the return address. */
+static bool frame_at(const struct seen *s, uint64_t at, uint64_t ret[2])
+{
+	uint64_t offset = at - s->u.rsp;
+
+	if (at < s->u.rsp || offset > sizeof(s->stack) - 16)
+		return false;
+	memcpy(ret, (const uint8_t *)s->stack + offset, 16);
+	return true;
 }
 
 /*
  * It runs one of them, or what one of them calls. What is called may have no frame, or none yet
- * (osyield(), while the goroutine's stack is scanned), or two (nanotime1() and the vDSO's). Two
- * frames up, functions where one is parked do not count: the scheduler is called by them.
+ * (osyield(), while the goroutine's stack is scanned); and may call others. But further up than the
+ * caller, functions where one is parked do not count: the scheduler is called by them.
  */
 static bool is_inside(const struct standstill_functions *functions, const struct seen *s)
 {
-	return has(functions, functions->count, s->u.rip) ||
-	       has(functions, functions->count, s->word) ||
-	       has(functions, functions->count, s->frame[1]) ||
-	       has(functions, functions->changing, s->next[1]);
+	uint64_t at = s->u.rbp, frame[2];
+	size_t count = functions->count;
+
+	if (has(functions, count, s->u.rip) || has(functions, count, s->stack[0]))
+		return true;
+	for (; frame_at(s, at, frame); at = frame[0], count = functions->changing) {
+		if (has(functions, count, frame[1]))
+			return true;
+		if (frame[0] <= at)
+			break;
+	}
+	return false;
 }
 
 /* Some of the threads, from *next on; in *ret_count how many have registers. */

@@ -18,6 +18,8 @@ __asm__(".text\n"
 	"leaf: pause; jmp leaf\n"
 	"calls_two: push %rbp; mov %rsp, %rbp; call middle; pop %rbp; ret\n"
 	"calls_two_end:\n"
+	"calls_three: push %rbp; mov %rsp, %rbp; call calls_two; pop %rbp; ret\n"
+	"calls_three_end:\n"
 	"middle: push %rbp; mov %rsp, %rbp; call inner; pop %rbp; ret\n"
 	"middle_end:\n"
 	"inner: push %rbp; mov %rsp, %rbp\n"
@@ -25,8 +27,9 @@ __asm__(".text\n"
 	"inner_end:\n");
 void calls_leaf(void);
 void calls_two(void);
-extern const char calls_leaf_end[], leaf[], calls_two_end[], middle[], middle_end[], inner[],
-	inner_end[];
+void calls_three(void);
+extern const char calls_leaf_end[], leaf[], calls_two_end[], calls_three_end[], middle[],
+	middle_end[], inner[], inner_end[];
 
 static pid_t start(void (*function)(void))
 {
@@ -132,12 +135,13 @@ static void who_is_in_the_function_is_found(void **state)
 	assert_false(is_inside(calls_two, calls_leaf, leaf, 1));
 }
 
-static void who_was_called_by_it_is_found_without_a_frame_and_with_two(void **state)
+static void who_was_called_by_it_is_found_without_a_frame_and_however_far_down(void **state)
 {
 	assert_true(is_inside(calls_leaf, calls_leaf, calls_leaf_end, 1));
 	assert_true(is_inside(calls_leaf, calls_leaf, calls_leaf_end, 0));
 	assert_true(is_inside(calls_two, middle, middle_end, 0));
 	assert_true(is_inside(calls_two, calls_two, calls_two_end, 1));
+	assert_true(is_inside(calls_three, calls_three, calls_three_end, 1));
 }
 
 static bool switched_is_inside(uint64_t function, size_t changing)
@@ -186,7 +190,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_is_in_the_function_is_found),
-		cmocka_unit_test(who_was_called_by_it_is_found_without_a_frame_and_with_two),
+		cmocka_unit_test(
+			who_was_called_by_it_is_found_without_a_frame_and_however_far_down),
 		cmocka_unit_test(who_waits_for_the_system_stack_is_found),
 		cmocka_unit_test(the_scheduler_is_not_taken_for_who_parks),
 		cmocka_unit_test(nobody_may_be_in_the_midst_of_an_instruction_that_is_replaced),

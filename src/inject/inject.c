@@ -503,8 +503,7 @@ static struct error *must_check write_jumps(struct injection *in)
 struct attach_step {
 	struct injection *in;
 	struct threads threads;
-	struct standstill_functions functions;
-	struct switched switched;
+	struct standstill standstill;
 	unsigned int patience; /* how often we may still let go of them to try again */
 };
 
@@ -517,15 +516,14 @@ static struct error *must_check write_jumps_stopped(void *arg)
 	struct error *err = places_check(in->t, &in->head);
 
 	if (!err)
-		err = switched_prepare(in->t, in->lay, &step->functions.systemstack_switch,
-				       &step->switched);
+		err = standstill_prepare(in->t, in->lay, &step->standstill);
 	if (!err)
 		err = threads_stop_all(&step->threads, &since);
 	if (err)
 		return err;
 	fault_point("all-stopped");
-	err = standstill_look(in->t, &in->head, in->lay, &step->functions, &step->threads,
-			      &step->switched, &inside);
+	err = standstill_look(in->t, &in->head, in->lay, &step->threads, &step->standstill,
+			      &inside);
 	if (!err && inside && step->patience) {
 		step->patience--;
 		err = &error_fault;
@@ -553,7 +551,8 @@ static struct error *must_check switch_on(struct injection *in)
 	struct attach_step step = {in, {.pid = target_pid(in->t)}, .patience = PATIENCE};
 	struct error *err = write_at(in, in->head.control, &enabled, sizeof(enabled));
 
-	standstill_functions(in->img, &in->head, in->layout.config.goid_late, &step.functions);
+	standstill_functions(in->img, &in->head, in->layout.config.goid_late,
+			     &step.standstill.functions);
 	if (!err)
 		err = touch_code(in);
 	for (int i = 0; !err && i < STOP_TRIES; i++) {
@@ -570,7 +569,7 @@ static struct error *must_check switch_on(struct injection *in)
 		usleep(patience == step.patience ? STOP_PAUSE_US : patience_pause(step.patience));
 	}
 	threads_release(&step.threads);
-	switched_release(&step.switched);
+	standstill_release(&step.standstill);
 	fault_point("attached");
 	return err;
 }

@@ -1,5 +1,6 @@
 #include "inject/standstill.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
@@ -191,26 +192,42 @@ static bool has_switched(const struct standstill_functions *functions, const str
 	return false;
 }
 
-struct error *standstill_look(struct target *t, const struct code_head *head,
-			      const struct golayout *lay,
-			      const struct standstill_functions *functions,
-			      const struct threads *threads, struct switched *switched,
-			      bool *ret_inside)
+struct error *standstill_prepare(struct target *t, const struct golayout *lay, struct standstill *s)
 {
-	struct seen seen[SEEN_AT_ONCE];
-	struct error *err = switched_read(t, lay, switched);
+	if (!s->seen)
+		s->seen = malloc(SEEN_AT_ONCE * sizeof(s->seen[0]));
+	if (!s->seen)
+		return &error_no_memory;
+	memset(s->seen, 0, SEEN_AT_ONCE * sizeof(s->seen[0])); /* it is there now */
+	return switched_prepare(t, lay, &s->functions.systemstack_switch, &s->switched);
+}
+
+struct error *standstill_look(struct target *t, const struct code_head *head,
+			      const struct golayout *lay, const struct threads *threads,
+			      struct standstill *s, bool *ret_inside)
+{
+	struct error *err = switched_read(t, lay, &s->switched);
 	size_t next = 0, n = 0;
 
 	*ret_inside = false;
 	while (!err && next < threads->count) {
-		err = see_some(t, head, threads, &next, seen, &n);
+		err = see_some(t, head, threads, &next, s->seen, &n);
 		for (size_t i = 0; !err && i < n; i++) {
-			switched_is_back(lay, switched, seen[i].u.rsp);
+			const struct seen *seen = &s->seen[i];
+
+			switched_is_back(lay, &s->switched, seen->u.rsp);
 			*ret_inside |=
-				is_inside(functions, &seen[i]) ||
-				handler_returns_to(t, functions, seen[i].thread, seen[i].u.rsp);
+				is_inside(&s->functions, seen) ||
+				handler_returns_to(t, &s->functions, seen->thread, seen->u.rsp);
 		}
 	}
-	*ret_inside |= has_switched(functions, switched);
+	*ret_inside |= has_switched(&s->functions, &s->switched);
 	return err;
+}
+
+void standstill_release(struct standstill *s)
+{
+	switched_release(&s->switched);
+	free(s->seen);
+	s->seen = NULL;
 }

@@ -21,6 +21,14 @@ struct standstill_functions {
 	struct agent_range systemstack_switch; /* from where a goroutine seems to have left */
 };
 
+struct seen;
+
+struct standstill {
+	struct standstill_functions functions;
+	struct switched switched;
+	struct seen *seen; /* room for what is read while the threads stand */
+};
+
 /*
  * Those that change the state of a goroutine or a processor, and have a hook. Who is in there when
  * the hook is put in changes it without telling: later it is found in a state to which nothing has
@@ -30,15 +38,20 @@ struct standstill_functions {
 void standstill_functions(const struct image *img, const struct code_head *head, bool goid_late,
 			  struct standstill_functions *ret);
 
+/* What can be done before the threads are stopped; may be called again. The functions are set by
+ * then. Needs standstill_release(), also after an error. */
+struct error *standstill_prepare(struct target *t, const struct golayout *lay,
+				 struct standstill *s) must_check;
+
 /*
  * No thread is inside an instruction that will be replaced, else ERROR_FAILED. *ret_inside: one is
  * in one of the functions, or in what one of them calls, or in a signal handler there; or one of
  * those that change states has called the system stack, and waits for what is done there.
  */
 struct error *standstill_look(struct target *t, const struct code_head *head,
-			      const struct golayout *lay,
-			      const struct standstill_functions *functions,
-			      const struct threads *threads, struct switched *switched,
-			      bool *ret_inside) must_check;
+			      const struct golayout *lay, const struct threads *threads,
+			      struct standstill *s, bool *ret_inside) must_check;
+
+void standstill_release(struct standstill *s);
 
 #endif

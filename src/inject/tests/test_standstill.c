@@ -80,8 +80,7 @@ struct look {
 	struct threads threads;
 	struct target *t;
 	struct code_head head;
-	struct standstill_functions functions;
-	struct switched switched;
+	struct standstill standstill;
 	bool inside;
 };
 
@@ -93,8 +92,7 @@ static struct error *stop_and_look(void *arg)
 
 	if (err)
 		return err;
-	err = standstill_look(l->t, &l->head, &lay, &l->functions, &l->threads, &l->switched,
-			      &l->inside);
+	err = standstill_look(l->t, &l->head, &lay, &l->threads, &l->standstill, &l->inside);
 	threads_resume(&l->threads);
 	return err;
 }
@@ -107,23 +105,26 @@ static struct error *look(void (*function)(void), struct look *l)
 
 	l->threads = (struct threads){.pid = start(function)};
 	assert_null(target_open_process(l->threads.pid, &l->t));
-	l->functions.systemstack_switch = (struct agent_range){SWITCH, 32};
-	assert_null(switched_prepare(l->t, &lay, &l->functions.systemstack_switch, &l->switched));
+	l->standstill.functions.systemstack_switch = (struct agent_range){SWITCH, 32};
+	assert_null(standstill_prepare(l->t, &lay, &l->standstill));
 	err = surgery(stop_and_look, l);
 	target_close(l->t);
 	kill(l->threads.pid, SIGKILL);
 	assert_int_equal(waitpid(l->threads.pid, &status, 0), l->threads.pid);
 	threads_release(&l->threads);
-	switched_release(&l->switched);
+	standstill_release(&l->standstill);
 	return err;
 }
 
 static bool is_inside(void (*function)(void), const void *from, const void *to, size_t changing)
 {
-	struct look l = {.functions = {{{(uint64_t)from, (const char *)to - (const char *)from}},
-				       1,
-				       changing}};
+	struct look l = {0};
 
+	l.standstill.functions =
+		(struct standstill_functions){{{(uint64_t)from,
+						(const char *)to - (const char *)from}},
+					      1,
+					      changing};
 	assert_null(look(function, &l));
 	return l.inside;
 }

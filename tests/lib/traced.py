@@ -3,10 +3,10 @@
 import contextlib
 import re
 import signal
-import time
 
 from lib import gospect
 from lib.process import wait_until
+from lib.tracing import is_patched
 
 SUMMARY = re.compile(r"gospect: ([\d.]+) s, (\d+) events, (\d+) lost, (\d+) stacks"
                      r".*, the target paused for ([\d.]+) ms at most -> (\S+)")
@@ -34,15 +34,12 @@ class Tracing:
         return self
 
     def has_begun(self):
-        """The file grows when the first generation is complete; the agent is in it before."""
-        maps = f"/proc/{self.process.args[3]}/maps"
-
-        def has_agent():
+        """The hooks are in: all at once, which on a busy machine is long after the agent is."""
+        def is_traced():
             assert self.process.poll() is None, self.process.communicate()[1].decode()
-            return "gospect" in open(maps, encoding="utf-8").read()
+            return is_patched(self.process.args[3])
 
-        wait_until(has_agent, what="the agent")
-        time.sleep(0.2)
+        wait_until(is_traced, 30, what="the hooks")
         return self
 
 

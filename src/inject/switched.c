@@ -30,7 +30,8 @@ struct error *switched_prepare(struct target *t, const struct golayout *lay,
 		if (!array_reserve(&s->items, &s->capacity, s->count + 1))
 			return &error_no_memory;
 		s->items[s->count++] = (struct switched_m){.address = m};
-		err = target_read_u64(t, m + lay->n.m_alllink, &m);
+		if (error_dropped(target_read_u64(t, m + lay->n.m_alllink, &m)))
+			break; /* it has ended just now */
 	}
 	return err ? err : make_room(s);
 }

@@ -12,6 +12,8 @@
  * signal handler and its frame. */
 #define STACK_WORDS 256
 #define HANDLER_WORDS 1024
+/* On the system stack, of a call of the vDSO. */
+#define VDSO_FRAMES 2
 /* Threads that are read at once. */
 #define SEEN_AT_ONCE 32
 /* The segment of 64-bit code (asm/segment.h: __USER_CS). */
@@ -88,11 +90,18 @@ static bool has(const struct standstill_functions *functions, size_t count, uint
 	return false;
 }
 
-/* What is read of one thread. */
+/* Some of a stack, from `at` on. What cannot be read is 0. */
+struct stretch {
+	uint64_t at;
+	uint64_t words[STACK_WORDS];
+};
+
+/* What is read of one thread: of the stack that it is on, and of another, where it has called the
+ * vDSO from, or that; its `at` is 0 when there is none. */
 struct seen {
 	pid_t thread;
 	struct user_regs_struct u;
-	uint64_t stack[STACK_WORDS]; /* from u.rsp on */
+	struct stretch own, other;
 };
 
 /*
@@ -118,27 +127,47 @@ static bool handler_returns_to(struct target *t, const struct standstill_functio
 	return false;
 }
 
-/* What cannot be read stays 0. */
-static struct error *must_check read_stacks(struct target *t, struct seen *seen, size_t count)
+/* The frame: where the one before it is, and the return address. */
+static bool frame_in(const struct stretch *s, uint64_t at, uint64_t ret[2])
 {
-	struct target_range ranges[SEEN_AT_ONCE];
-	bool ok[SEEN_AT_ONCE];
-
-	for (size_t i = 0; i < count; i++)
-		ranges[i] =
-			(struct target_range){seen[i].u.rsp, sizeof(seen[i].stack), seen[i].stack};
-	return target_read_each(t, ranges, count, ok);
+	if (!s->at || at < s->at || at - s->at > sizeof(s->words) - 16)
+		return false;
+	memcpy(ret, (const uint8_t *)s->words + (at - s->at), 16);
+	return true;
 }
 
-/* The frame: where the one before it is, and the return address. */
-static bool frame_at(const struct seen *s, uint64_t at, uint64_t ret[2])
+/* Where the thread's frames leave the stack that it is on, if that is among the first of them. */
+static uint64_t other_stack(const struct seen *s)
 {
-	uint64_t offset = at - s->u.rsp;
+	uint64_t at = s->u.rbp, frame[2];
 
-	if (at < s->u.rsp || offset > sizeof(s->stack) - 16)
-		return false;
-	memcpy(ret, (const uint8_t *)s->stack + offset, 16);
-	return true;
+	for (int i = 0; i < VDSO_FRAMES && frame_in(&s->own, at, frame); i++)
+		at = frame[0];
+	return frame_in(&s->own, at, frame) ? 0 : at;
+}
+
+static struct error *must_check read_stacks(struct target *t, struct seen *seen, size_t count)
+{
+	struct target_range ranges[SEEN_AT_ONCE] = {0};
+	bool ok[SEEN_AT_ONCE];
+	struct error *err;
+	size_t n = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct stretch *s = &seen[i].own;
+
+		s->at = seen[i].u.rsp;
+		ranges[i] = (struct target_range){s->at, sizeof(s->words), s->words};
+	}
+	err = target_read_each(t, ranges, count, ok);
+	for (size_t i = 0; !err && i < count; i++) {
+		struct stretch *s = &seen[i].other;
+
+		s->at = other_stack(&seen[i]);
+		if (s->at)
+			ranges[n++] = (struct target_range){s->at, sizeof(s->words), s->words};
+	}
+	return err ? err : target_read_each(t, ranges, n, ok);
 }
 
 /*
@@ -151,13 +180,15 @@ static bool is_inside(const struct standstill_functions *functions, const struct
 	uint64_t at = s->u.rbp, frame[2];
 	size_t count = functions->count;
 
-	if (has(functions, count, s->u.rip) || has(functions, count, s->stack[0]))
+	if (has(functions, count, s->u.rip) || has(functions, count, s->own.words[0]))
 		return true;
-	for (; frame_at(s, at, frame); at = frame[0], count = functions->changing) {
+	for (int i = 0; i < STACK_WORDS; i++) {
+		if (!frame_in(&s->own, at, frame) && !frame_in(&s->other, at, frame))
+			return false;
 		if (has(functions, count, frame[1]))
 			return true;
-		if (frame[0] <= at)
-			break;
+		at = frame[0];
+		count = functions->changing;
 	}
 	return false;
 }
@@ -172,7 +203,8 @@ static struct error *must_check see_some(struct target *t, const struct code_hea
 	for (; *next < threads->count && n < SEEN_AT_ONCE; ++*next) {
 		const struct stopped_thread *thread = &threads->items[*next];
 
-		seen[n] = (struct seen){.thread = thread->id};
+		memset(&seen[n], 0, sizeof(seen[n]));
+		seen[n].thread = thread->id;
 		if (!thread->stopped || ptrace(PTRACE_GETREGS, thread->id, NULL, &seen[n].u))
 			continue;
 		if (in_the_middle(head, seen[n++].u.rip))

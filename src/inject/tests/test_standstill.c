@@ -11,7 +11,8 @@
 #include "inject/standstill.h"
 #include "target/target.h"
 
-/* calls_leaf() calls what has no frame; calls_two() what calls one more, both with frames. */
+/* calls_leaf() calls what has no frame; calls_two() what calls one more, both with frames, and
+ * calls_other() what does so on another stack. */
 __asm__(".text\n"
 	"calls_leaf: push %rbp; mov %rsp, %rbp; call leaf; pop %rbp; ret\n"
 	"calls_leaf_end:\n"
@@ -20,6 +21,10 @@ __asm__(".text\n"
 	"calls_two_end:\n"
 	"calls_three: push %rbp; mov %rsp, %rbp; call calls_two; pop %rbp; ret\n"
 	"calls_three_end:\n"
+	"calls_other: push %rbp; mov %rsp, %rbp; call switches; pop %rbp; ret\n"
+	"calls_other_end:\n"
+	"switches: push %rbp; mov %rsp, %rbp; lea other_stack + 8000(%rip), %rsp\n"
+	"call inner; mov %rbp, %rsp; pop %rbp; ret\n"
 	"middle: push %rbp; mov %rsp, %rbp; call inner; pop %rbp; ret\n"
 	"middle_end:\n"
 	"inner: push %rbp; mov %rsp, %rbp\n"
@@ -28,8 +33,10 @@ __asm__(".text\n"
 void calls_leaf(void);
 void calls_two(void);
 void calls_three(void);
-extern const char calls_leaf_end[], leaf[], calls_two_end[], calls_three_end[], middle[],
-	middle_end[], inner[], inner_end[];
+void calls_other(void);
+char other_stack[8192] __attribute__((aligned(16), visibility("hidden")));
+extern const char calls_other_end[], calls_leaf_end[], leaf[], calls_two_end[], calls_three_end[],
+	middle[], middle_end[], inner[], inner_end[];
 
 static pid_t start(void (*function)(void))
 {
@@ -143,6 +150,8 @@ static void who_was_called_by_it_is_found_without_a_frame_and_however_far_down(v
 	assert_true(is_inside(calls_two, middle, middle_end, 0));
 	assert_true(is_inside(calls_two, calls_two, calls_two_end, 1));
 	assert_true(is_inside(calls_three, calls_three, calls_three_end, 1));
+	assert_true(is_inside(calls_other, calls_other, calls_other_end, 1));
+	assert_false(is_inside(calls_other, calls_other, calls_other_end, 0));
 }
 
 static bool switched_is_inside(uint64_t function, size_t changing)

@@ -19,6 +19,7 @@ from .numbers import spread
 WORKLOADS = ("pingpong", "deep", "http", "paced", "yield", "flood")
 # Requests differ, and what delays a few of them is rare: short slices say nothing of it.
 SLICE_MS = {"http": 10000, "paced": 10000}
+BYTES_MS = 1000  # Go's reader takes several times as long
 # With a core each, target and gospect are not in each other's way: what the hooks cost.
 APART = ("pingpong", "deep", "http", "flood")
 TARGET_CORE, GOSPECT_CORE = 0, 1
@@ -130,7 +131,7 @@ def measure_work(programs, meter_program, work, rounds, milliseconds, apart=Fals
         for _ in range(rounds):
             for mode in random.sample(MODES, len(MODES)):
                 slices[mode].append(take_slice(meter, tracers[mode], milliseconds))
-        sizes = {mode: bytes_per_event(meter, tracer, milliseconds)
+        sizes = {mode: bytes_per_event(meter, tracer, min(milliseconds, BYTES_MS))
                  for mode, tracer in (("gospect", tracers["gospect"]), ("own", Own(os.path.join(folder, "own.trace"))))}
     return {"work": name, "rounds": rounds, "bytes_per_event": sizes, **summarize(slices)}
 
@@ -138,7 +139,8 @@ def measure_work(programs, meter_program, work, rounds, milliseconds, apart=Fals
 def measure(programs, quick):
     meter_program = programs.meter()
     rounds, usual = (3, 1000) if quick else (6, 1500)
-    cases = [measure_work(programs, meter_program, work, rounds, SLICE_MS.get(work, usual)) for work in WORKLOADS]
+    lengths = {} if quick else SLICE_MS
+    cases = [measure_work(programs, meter_program, work, rounds, lengths.get(work, usual)) for work in WORKLOADS]
     if len(os.sched_getaffinity(0)) > GOSPECT_CORE:
         cases += [measure_work(programs, meter_program, work, *((5, 400) if quick else (24, 300)), apart=True)
                   for work in APART]

@@ -9,6 +9,7 @@
 
 #include "base/unit_test.h"
 #include "inject/standstill.h"
+#include "inject/tests/made_m.h"
 #include "target/target.h"
 
 /* calls_leaf() calls what has no frame; calls_two() what calls one more, both with frames, and
@@ -58,30 +59,10 @@ static pid_t start(void (*function)(void))
 	return pid;
 }
 
-#define SWITCH 0x401000
-#define CALLER 0x402010
-
-struct goroutine {
-	uint64_t lo, hi, sp, pc, bp;
-};
-
 /* The child's: one M, or none, and its goroutine, which has called the system stack. */
-static uint64_t allm, frame[] = {0, CALLER};
-static struct goroutine g = {0x1000, 0x2000, 0x1ff0, SWITCH + 8, (uint64_t)frame};
-static struct {
-	uint64_t curg, next;
-} m = {(uint64_t)&g, 0};
-
-static const struct golayout lay = {
-	.n = {.m_curg = 0,
-	      .m_alllink = 8,
-	      .g_stack_lo = offsetof(struct goroutine, lo),
-	      .g_stack_hi = offsetof(struct goroutine, hi),
-	      .g_sched_sp = offsetof(struct goroutine, sp),
-	      .g_sched_pc = offsetof(struct goroutine, pc),
-	      .g_sched_bp = offsetof(struct goroutine, bp)},
-	.v = {.allm = (uint64_t)&allm},
-};
+static uint64_t frame[] = {0, MADE_CALLER};
+static struct made_g g = {0x1000, 0x2000, 0x1ff0, MADE_SWITCH + 8, (uint64_t)frame};
+static struct made_m m = {(uint64_t)&g, 0};
 
 struct look {
 	struct threads threads;
@@ -99,7 +80,7 @@ static struct error *stop_and_look(void *arg)
 
 	if (err)
 		return err;
-	err = standstill_look(l->t, &l->head, &lay, &l->threads, &l->standstill, &l->inside);
+	err = standstill_look(l->t, &l->head, &made_lay, &l->threads, &l->standstill, &l->inside);
 	threads_resume(&l->threads);
 	return err;
 }
@@ -112,8 +93,8 @@ static struct error *look(void (*function)(void), struct look *l)
 
 	l->threads = (struct threads){.pid = start(function)};
 	assert_null(target_open_process(l->threads.pid, &l->t));
-	l->standstill.functions.systemstack_switch = (struct agent_range){SWITCH, 32};
-	assert_null(standstill_prepare(l->t, &lay, &l->standstill));
+	l->standstill.functions.systemstack_switch = made_switch;
+	assert_null(standstill_prepare(l->t, &made_lay, &l->standstill));
 	err = surgery(stop_and_look, l);
 	target_close(l->t);
 	kill(l->threads.pid, SIGKILL);
@@ -162,19 +143,19 @@ static bool switched_is_inside(uint64_t function, size_t changing)
 
 static void who_waits_for_the_system_stack_is_found(void **state)
 {
-	struct goroutine before = g;
+	struct made_g before = g;
 
-	assert_false(switched_is_inside(CALLER - 0x10, 1));
-	allm = (uint64_t)&m;
-	assert_true(switched_is_inside(CALLER - 0x10, 1));
-	assert_false(switched_is_inside(CALLER - 0x10, 0));
-	assert_false(switched_is_inside(CALLER + 1, 1));
+	assert_false(switched_is_inside(MADE_CALLER - 0x10, 1));
+	made_allm = (uint64_t)&m;
+	assert_true(switched_is_inside(MADE_CALLER - 0x10, 1));
+	assert_false(switched_is_inside(MADE_CALLER - 0x10, 0));
+	assert_false(switched_is_inside(MADE_CALLER + 1, 1));
 	/* The thread is on the goroutine's own stack. */
 	g.lo = 0;
 	g.hi = UINT64_MAX;
-	assert_false(switched_is_inside(CALLER - 0x10, 1));
+	assert_false(switched_is_inside(MADE_CALLER - 0x10, 1));
 	g = before;
-	allm = 0;
+	made_allm = 0;
 }
 
 static void the_scheduler_is_not_taken_for_who_parks(void **state)

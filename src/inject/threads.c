@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -170,25 +171,33 @@ static struct error *must_check seize(struct threads *t, pid_t id)
 	return NULL;
 }
 
+/* The folder of the threads has so many links, and two. Each that we have counts until we are told
+ * of its end; so when there are as many, there is no other. */
+static bool has_all(const struct threads *t)
+{
+	size_t alive = 0;
+	struct stat st;
+
+	for (size_t i = 0; i < t->count; i++)
+		alive += !t->items[i].gone;
+	return !fstat(dirfd(t->folder), &st) && st.st_nlink == alive + 2;
+}
+
 /* Those that are not known yet: behind the others. */
 static struct error *must_check seize_new(struct threads *t)
 {
 	struct error *err = NULL;
 	struct dirent *entry;
-	char path[64];
-	DIR *dir;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", t->pid);
-	dir = opendir(path);
-	if (!dir)
-		return error_format(ERROR_GONE, "process %d has ended", t->pid);
-	while (!err && (entry = readdir(dir))) {
+	if (has_all(t))
+		return NULL;
+	rewinddir(t->folder);
+	while (!err && (entry = readdir(t->folder))) {
 		pid_t id = atoi(entry->d_name);
 
 		if (id > 0)
 			err = seize(t, id);
 	}
-	closedir(dir);
 	return err;
 }
 
@@ -280,26 +289,34 @@ struct error *threads_stop_one(struct threads *t, pid_t id)
 	return NULL;
 }
 
+static struct error *must_check open_folder(struct threads *t)
+{
+	char path[64];
+
+	if (t->folder)
+		return NULL;
+	snprintf(path, sizeof(path), "/proc/%d/task", t->pid);
+	t->folder = opendir(path);
+	return t->folder ? NULL : error_format(ERROR_GONE, "process %d has ended", t->pid);
+}
+
 struct error *threads_stop_all(struct threads *t, uint64_t *ret_since)
 {
-	struct error *err;
+	struct error *err = open_folder(t);
 	size_t stopped = 0;
-	uint64_t since;
 
 	t->count = 0;
-	err = seize_new(t);
-	since = clock_now();
+	if (!err)
+		err = seize_new(t);
+	*ret_since = clock_now();
 	while (!err && stopped < t->count) {
 		interrupt(t, stopped);
 		stopped = t->count;
-		err = wait_for_stops(t, since) ? seize_new(t) : &error_fault;
+		err = wait_for_stops(t, *ret_since) ? seize_new(t) : &error_fault;
 	}
-	if (err) {
+	if (err)
 		threads_resume(t);
-		return err;
-	}
-	*ret_since = since;
-	return NULL;
+	return err;
 }
 
 /* Those that have not stopped cannot be told to go; they are let go when our thread ends. */
@@ -313,6 +330,8 @@ void threads_resume(struct threads *t)
 
 void threads_release(struct threads *t)
 {
+	if (t->folder)
+		closedir(t->folder);
 	free(t->items);
 	*t = (struct threads){0};
 }

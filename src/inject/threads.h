@@ -8,6 +8,7 @@
 #ifndef INJECT_THREADS_H
 #define INJECT_THREADS_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,6 +29,7 @@ struct threads {
 	struct stopped_thread *items;
 	size_t count;
 	size_t capacity;
+	DIR *folder; /* /proc/PID/task, once they have been stopped */
 };
 
 /* Runs `step` in a thread of its own, and waits for it. */

@@ -66,6 +66,7 @@ def read_valid(file):
 
 def tool_trace_takes(version, file):
     """`go tool trace` of that version reads the whole file; its complaint, or None."""
+    golang.go(version, "version")  # is fetched, the first time, which is said where complaints are
     result = subprocess.run(
         [golang.go_command(), "tool", "trace", PRINT.get(golang.minor(version), "-d=parsed"), file],
         env=golang.environment(version), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,

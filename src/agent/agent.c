@@ -270,7 +270,7 @@ NOINLINE void on_syscall_status(const struct call *c, uint64_t g)
 	const struct agent_config *k = c->config;
 
 	if (!k->syscall_is_hook || in_range(&k->entersyscallblock, return_address(c)))
-		record(c, RECORD_SYSCALL, 2, goid(c, g), stack_of_runner(c), 0);
+		record_rare(c, RECORD_SYSCALL, 2, goid(c, g), stack_of_runner(c), 0);
 }
 
 NOINLINE void on_rare_status(const struct call *c, uint64_t g, uint32_t old, uint32_t new)
@@ -288,7 +288,7 @@ NOINLINE void on_rare_status(const struct call *c, uint64_t g, uint32_t old, uin
 	else if (old == G_RUNNING && dies)
 		on_exit(c, g);
 	else if (old == G_SYSCALL && new == G_RUNNING && !k->syscall_is_hook)
-		record(c, RECORD_SYSCALL_EXIT, 1, goid(c, g), 0, 0);
+		record_rare(c, RECORD_SYSCALL_EXIT, 1, goid(c, g), 0, 0);
 	else if (old == G_SYSCALL && new == G_RUNNABLE)
 		record_rare(c, RECORD_SYSCALL_NO_P, 1, goid(c, g), 0, 0);
 	else if (old == G_WAITING && new == G_RUNNING && in_range(&k->assist, return_address(c)))
@@ -333,26 +333,61 @@ __attribute__((section(".text.status"))) int agent_status(struct agent_slot *s, 
 		return fast_wait(s, k, g, m, bp);
 	if (change == AGENT_CHANGE(G_WAITING, G_RUNNABLE))
 		return fast_ready(s, k, g, m, runner, bp);
+	if (change == AGENT_CHANGE(G_RUNNING, G_SYSCALL))
+		return fast_syscall_status(s, k, g, m, bp, runner);
+	if (change == AGENT_CHANGE(G_SYSCALL, G_RUNNING))
+		return fast_syscall_exit_status(s, k, g, m);
 	if (change == AGENT_CHANGE(G_DEAD, G_RUNNABLE))
 		return fast_create(s, k, g, m, runner);
 	if (change == AGENT_CHANGE(G_RUNNING, G_DEAD))
-		return fast_exit(s, k, g, m);
+		return fast_of_one(s, k, RECORD_EXIT, g, m);
 	return 0;
 }
 
 /* ---- the other places ---- */
 
 /* reentersyscall(pc, sp, bp), by a goroutine, from Go 1.26 on. */
-NOINLINE void on_syscall(const struct call *c)
+NOINLINE void on_syscall(const struct call *c, uint64_t pc, uint64_t bp)
 {
 	const struct agent_config *k = c->config;
 	uint32_t stack = 0;
 
 	if (k->depth) {
-		c->slot->words[0] = c->r->rax;
-		stack = stack_from(c->slot, c->shared, 1, c->r->rcx, c->sp, c->g);
+		c->slot->words[0] = pc;
+		stack = stack_from(c->slot, c->shared, 1, bp, c->sp, c->g);
 	}
-	record(c, RECORD_SYSCALL, 2, goid(c, c->g), stack, 0);
+	record_rare(c, RECORD_SYSCALL, 2, goid(c, c->g), stack, 0);
+}
+
+NOINLINE void syscall_slowly(struct agent_slot *s, uint64_t pc, const struct agent_config *k,
+			     uint64_t bp, uint64_t g, uint64_t sp)
+{
+	struct agent_shared *sh = (struct agent_shared *)s->shared;
+	struct call c = {s, k, sh, 0, g, word(g, k->g_m), sp, 0, HOOK_SYSCALL};
+
+	on_syscall(&c, pc, bp);
+}
+
+void agent_syscall(struct agent_slot *s, uint64_t pc, const struct agent_config *k, uint64_t bp,
+		   uint64_t g, uint64_t sp)
+{
+	if (!fast_syscall(s, k, g, word(g, k->g_m), pc, bp, sp))
+		syscall_slowly(s, pc, k, bp, g, sp);
+}
+
+NOINLINE void syscall_exit_slowly(struct agent_slot *s, const struct agent_config *k, uint64_t g)
+{
+	struct agent_shared *sh = (struct agent_shared *)s->shared;
+	struct call c = {s, k, sh, 0, g, word(g, k->g_m), 0, 0, HOOK_SYSCALL_EXIT};
+
+	record_rare(&c, RECORD_SYSCALL_EXIT, 1, goid(&c, g), 0, 0);
+}
+
+void agent_syscall_exit(struct agent_slot *s, uint64_t pc, const struct agent_config *k,
+			uint64_t bp, uint64_t g, uint64_t sp)
+{
+	if (!fast_of_one(s, k, RECORD_SYSCALL_EXIT, g, word(g, k->g_m)))
+		syscall_exit_slowly(s, k, g);
 }
 
 NOINLINE void on_coro_switch(const struct call *c)
@@ -474,7 +509,7 @@ NOINLINE void on_other(const struct call *c)
 		on_coro_switch(c);
 		break;
 	case HOOK_SYSCALL_EXIT:
-		record(c, RECORD_SYSCALL_EXIT, 1, goid(c, c->g), 0, 0);
+		record_rare(c, RECORD_SYSCALL_EXIT, 1, goid(c, c->g), 0, 0);
 		break;
 	case HOOK_P_START:
 		record_rare(c, RECORD_P_START, 1, p_id(c, c->r->rax), 0, 0);
@@ -550,7 +585,7 @@ __attribute__((section(".text.entry"))) void agent_entry(struct agent_slot *s,
 	*vdso_pc = k->places[hook];
 	*vdso_sp = sp;
 	if (hook == HOOK_SYSCALL)
-		on_syscall(&c);
+		on_syscall(&c, r->rax, r->rcx);
 	else if (hook >= HOOKS)
 		on_root(&c);
 	else

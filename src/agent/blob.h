@@ -6,8 +6,10 @@
 
 extern const unsigned char agent_blob[];
 extern const size_t agent_blob_size;
-/* Where agent_status() and agent_change() begin: agent/entry.h. */
+/* Where agent_status() and so on begin: agent/entry.h. */
 extern const size_t agent_blob_status;
 extern const size_t agent_blob_change;
+extern const size_t agent_blob_syscall;
+extern const size_t agent_blob_syscall_exit;
 
 #endif

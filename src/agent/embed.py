@@ -11,6 +11,9 @@ import sys
 
 PT_LOAD, PT_DYNAMIC, SHT_SYMTAB, SHT_RELA, SHT_REL = 1, 2, 2, 4, 9
 
+# Those that stubs call, beside the one at the beginning: agent/entry.h.
+ENTRIES = ("status", "change", "syscall", "syscall_exit")
+
 
 def die(message):
     sys.exit(f"embed.py: {message}")
@@ -50,13 +53,14 @@ def symbol(elf, name):
 def main(path):
     with open(path, "rb") as f:
         elf = f.read()
-    data, status, change = agent_bytes(elf), symbol(elf, b"agent_status"), symbol(elf, b"agent_change")
+    data = agent_bytes(elf)
     rows = [", ".join(map(str, data[i:i + 24])) for i in range(0, len(data), 24)]
     print('#include "agent/blob.h"\n')
     print("const unsigned char agent_blob[] = {\n" + ",\n".join(rows) + "\n};")
     print("const size_t agent_blob_size = sizeof(agent_blob);")
-    print(f"const size_t agent_blob_status = {status};")
-    print(f"const size_t agent_blob_change = {change};")
+    for name in ENTRIES:
+        address = symbol(elf, b"agent_" + name.encode())
+        print(f"const size_t agent_blob_{name} = {address};")
 
 
 main(*sys.argv[1:])

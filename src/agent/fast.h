@@ -140,6 +140,46 @@ INLINE int fast_ready(struct agent_slot *s, const struct agent_config *k, uint64
 	return fast_record_now(s, RECORD_UNBLOCK, at + 3);
 }
 
+/* Of a goroutine that enters a system call: it will be at pc then, in the frame at bp. */
+INLINE int fast_syscall(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m,
+			uint64_t pc, uint64_t bp, uint64_t sp)
+{
+	uint32_t stack;
+	uint8_t *at;
+
+	if (!is_ready(s, k, m))
+		return 0;
+	at = put_goid(fast_body(s), word(g, k->g_goid));
+	stack = guess(s, pc, bp, sp, word(g, k->g_stack_hi));
+	if (!stack)
+		return 0;
+	*(volatile uint32_t *)at = three_bytes(stack);
+	return fast_record_now(s, RECORD_SYSCALL, at + 3);
+}
+
+INLINE int fast_of_one(struct agent_slot *s, const struct agent_config *k, enum agent_record kind,
+		       uint64_t g, uint64_t m)
+{
+	if (!is_ready(s, k, m))
+		return 0;
+	return fast_record_now(s, kind, put_goid(fast_body(s), word(g, k->g_goid)));
+}
+
+/* Up to Go 1.25: called on the goroutine's own stack. */
+INLINE int fast_syscall_status(struct agent_slot *s, const struct agent_config *k, uint64_t g,
+			       uint64_t m, uint64_t bp, uint64_t runner)
+{
+	if (k->syscall_is_hook || runner != g)
+		return 0;
+	return fast_syscall(s, k, g, m, word(bp, 8), word(bp, 0), word(m, k->m_vdso_sp));
+}
+
+INLINE int fast_syscall_exit_status(struct agent_slot *s, const struct agent_config *k, uint64_t g,
+				    uint64_t m)
+{
+	return !k->syscall_is_hook && fast_of_one(s, k, RECORD_SYSCALL_EXIT, g, m);
+}
+
 /* Of one without labels. */
 INLINE int fast_create(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m,
 		       uint64_t runner)
@@ -161,13 +201,6 @@ INLINE int fast_create(struct agent_slot *s, const struct agent_config *k, uint6
 	at = put(put_goid(fast_body(s), id), word(g, k->g_startpc) - k->text);
 	*(volatile uint32_t *)at = three_bytes(stack);
 	return fast_record_now(s, RECORD_CREATE, at + 3);
-}
-
-INLINE int fast_exit(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m)
-{
-	if (!is_ready(s, k, m))
-		return 0;
-	return fast_record_now(s, RECORD_EXIT, put_goid(fast_body(s), word(g, k->g_goid)));
 }
 
 #endif

@@ -228,6 +228,13 @@ NOINLINE uint32_t stack_of_preempted(struct agent_slot *s, struct agent_shared *
 	return stack_intern(s, sh, walk(s, k, n, bp, word(g, k->g_sched_sp), g));
 }
 
+/* Of the goroutine that called the patched function itself. */
+NOINLINE uint32_t stack_of_caller(const struct call *c)
+{
+	c->slot->words[0] = return_address(c);
+	return stack_from(c->slot, c->shared, 1, word(c->bp, 0), c->sp, c->g);
+}
+
 /* Of who runs on this thread. */
 INLINE uint32_t stack_of_runner(const struct call *c)
 {
@@ -237,11 +244,8 @@ INLINE uint32_t stack_of_runner(const struct call *c)
 
 	if (!curg || !k->depth)
 		return 0;
-	if (UNLIKELY(curg == c->g)) {
-		c->slot->words[0] = return_address(c);
-		return stack_intern(c->slot, c->shared,
-				    walk(c->slot, k, 1, word(c->bp, 0), c->sp, curg));
-	}
+	if (UNLIKELY(curg == c->g))
+		return stack_of_caller(c);
 	state = half(curg, k->g_status) & ~G_SCAN;
 	if (state != G_RUNNING && state != G_SYSCALL)
 		return 0;

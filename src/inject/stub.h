@@ -66,6 +66,8 @@ enum stub_p {
 	STUB_P_ARGUMENT, /* the P in RAX, which the thread is about to take */
 	STUB_CASGSTATUS, /* the thread's, RAX, RBX and RCX are the only registers in use */
 	STUB_CASGSTATUS_NO_P_IN_SYSCALL, /* and from a system call on the P may be another's */
+	STUB_SYSCALL,                    /* the thread's, by a goroutine: reentersyscall */
+	STUB_SYSCALL_EXIT,               /* and exitsyscall */
 };
 
 struct stub_numbers {

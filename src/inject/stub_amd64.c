@@ -10,9 +10,10 @@
 
 #include "agent/blob.h"
 
-/* No stub takes more, and what they share and casgstatus's, which is larger. */
+/* No stub takes more; and what they share, with what the larger ones of casgstatus and of system
+ * calls take beyond that. */
 #define STUB_BYTES 64
-#define COMMON_BYTES 1024
+#define COMMON_BYTES 1264
 
 struct code {
 	uint8_t *page;
@@ -165,22 +166,31 @@ static void go_on(struct code *c, const struct code_place *place)
 	emit_jump(c, place->address + place->length);
 }
 
-/* The thread, R12, looks as if it called the vDSO from the place, whose SP it still has. */
-static void pretend_vdso(struct code *c, const struct stub_numbers *n, uint64_t place)
+/* R12 = getg().m, which will look as if it called the vDSO from the place; R13 = m.p */
+static void load_thread(struct code *c, const struct stub_numbers *n, uint64_t place)
 {
-	EMIT(c, 0x48, 0x8d, 0x15); /* lea rdx, [place] */
+	EMIT(c, 0x4d, 0x8b, 0xa6); /* mov r12, [r14 + g.m] */
+	emit32(c, n->g_m);
+	EMIT(c, 0x4c, 0x8d, 0x2d); /* lea r13, [place] */
 	emit_relative(c, place, 0);
-	EMIT(c, 0x49, 0x89, 0x94, 0x24); /* mov [r12 + m.vdsoPC], rdx */
+	EMIT(c, 0x4d, 0x89, 0xac, 0x24); /* mov [r12 + m.vdsoPC], r13 */
 	emit32(c, n->m_vdso_pc);
+	EMIT(c, 0x4d, 0x8b, 0xac, 0x24); /* mov r13, [r12 + m.p] */
+	emit32(c, n->m_p);
+}
+
+/* The thread, R12, looks so from here on; SP is still the place's. */
+static void pretend_vdso(struct code *c, const struct stub_numbers *n)
+{
 	EMIT(c, 0x49, 0x89, 0xa4, 0x24); /* mov [r12 + m.vdsoSP], rsp */
 	emit32(c, n->m_vdso_sp);
 }
 
 static void end_vdso(struct code *c, const struct stub_numbers *n)
 {
-	EMIT(c, 0x49, 0x8b, 0x96); /* mov rdx, [r14 + g.m] */
+	EMIT(c, 0x4d, 0x8b, 0xa6); /* mov r12, [r14 + g.m] */
 	emit32(c, n->g_m);
-	EMIT(c, 0x48, 0xc7, 0x82); /* mov qword [rdx + m.vdsoSP], 0 */
+	EMIT(c, 0x49, 0xc7, 0x84, 0x24); /* mov qword [r12 + m.vdsoSP], 0 */
 	emit32(c, n->m_vdso_sp);
 	emit32(c, 0);
 }
@@ -230,19 +240,16 @@ static void write_casgstatus(struct code *c, const struct code_head *head,
 	size_t out, leaps[3], syscall = 0, dead = 0, have, more, back, done;
 
 	out = leave_when_disabled(c, head);
-	EMIT(c, 0x4d, 0x8b, 0xa6); /* mov r12, [r14 + g.m] */
-	emit32(c, n->g_m);
+	load_thread(c, n, head->places[HOOK_CASGSTATUS].address);
 	if (check_syscall) {
 		EMIT(c, 0x83, 0xfb, 3, 0x0f, 0x84); /* cmp ebx, _Gsyscall; je */
 		syscall = leap(c);
 		EMIT(c, 0x83, 0xfb, 11, 0x0f, 0x84); /* cmp ebx, _Gdeadextra; je */
 		dead = leap(c);
 	}
-	EMIT(c, 0x4d, 0x8b, 0xac, 0x24); /* mov r13, [r12 + m.p] */
-	emit32(c, n->m_p);
 	take_slot(c, head, n, leaps);
 	have = c->at;
-	pretend_vdso(c, n, head->places[HOOK_CASGSTATUS].address);
+	pretend_vdso(c, n);
 	more = call_status(c, head, n);
 	back = c->at;
 	EMIT(c, 0x59, 0x58, 0x59, 0x59, 0x4c, 0x89, 0xe4); /* pop them; mov rsp, r12 */
@@ -299,30 +306,79 @@ static void write_common(struct code *c, const struct code_head *head, const str
 	EMIT(c, 0x41, 0xff, 0xe4); /* jmp r12 */
 }
 
-static void write_stub(struct code *c, const struct code_head *head, unsigned int hook,
-		       uint64_t common)
+/* By what the stubs share, and on. */
+static void go_on_by_common(struct code *c, const struct code_head *head, unsigned int hook,
+			    uint64_t common, size_t out)
 {
-	size_t out = leave_when_disabled(c, head);
-
 	EMIT(c, 0x4c, 0x8d, 0x25, 9, 0, 0, 0); /* lea r12, [out] */
 	emit_jump(c, common);
 	emit32(c, hook);
-	land(c, out);
+	if (out)
+		land(c, out);
 	/* Else our address would be saved with the registers wherever a signal comes later, and
 	 * whoever takes us out looks for it (inject/withdraw.c). */
 	EMIT(c, 0x45, 0x31, 0xe4); /* xor r12d, r12d */
 	go_on(c, &head->places[hook]);
 }
 
+static void write_stub(struct code *c, const struct code_head *head, unsigned int hook,
+		       uint64_t common)
+{
+	go_on_by_common(c, head, hook, common, leave_when_disabled(c, head));
+}
+
+/* System calls are frequent, too, from Go 1.26 on: the stub is in one piece, but where the P's slot
+ * is not to be had. */
+static void write_syscall(struct code *c, const struct code_head *head,
+			  const struct stub_numbers *n, unsigned int hook, size_t function,
+			  uint64_t common)
+{
+	size_t leaps[3], out = leave_when_disabled(c, head);
+
+	load_thread(c, n, head->places[hook].address);
+	take_slot(c, head, n, leaps);
+	pretend_vdso(c, n);
+	switch_stack(c);
+	EMIT(c, 0x52, 0x41, 0x53, 0x41, 0x52, 0x41, 0x51, 0x41, 0x50); /* push rdx, r11 ... r8 */
+	EMIT(c, 0x56, 0x57, 0x51, 0x50, 0x50); /* rsi, rdi, rcx, rax twice */
+	EMIT(c, 0x4c, 0x89, 0xef, 0x48, 0x89, 0xc6, 0x48,
+	     0xba); /* mov rdi, r13; rsi, rax; rdx, config */
+	emit(c, &n->config, sizeof(n->config));
+	EMIT(c, 0x4d, 0x89, 0xf0, 0x4d, 0x89, 0xe1, 0xe8); /* mov r8, r14; mov r9, r12; call */
+	emit_relative(c, head->agent + function, 0);
+	EMIT(c, 0x58, 0x58, 0x59, 0x5f, 0x5e, 0x41, 0x58, 0x41, 0x59, 0x41, 0x5a, 0x41, 0x5b, 0x5a,
+	     0x4c, 0x89, 0xe4); /* pop them; mov rsp, r12 */
+	end_vdso(c, n);
+	release_slot(c);
+	land(c, out);
+	go_on(c, &head->places[hook]);
+	for (unsigned int i = 0; i < 3; i++)
+		land(c, leaps[i]);
+	go_on_by_common(c, head, hook, common, 0);
+}
+
+static void write_hook(struct code *c, const struct code_head *head, const struct stub_numbers *n,
+		       unsigned int hook, enum stub_p kind, const uint64_t commons[2])
+{
+	if (kind == STUB_CASGSTATUS || kind == STUB_CASGSTATUS_NO_P_IN_SYSCALL)
+		write_casgstatus(c, head, n, kind == STUB_CASGSTATUS_NO_P_IN_SYSCALL);
+	else if (kind == STUB_SYSCALL)
+		write_syscall(c, head, n, hook, agent_blob_syscall, commons[0]);
+	else if (kind == STUB_SYSCALL_EXIT)
+		write_syscall(c, head, n, hook, agent_blob_syscall_exit, commons[0]);
+	else
+		write_stub(c, head, hook, commons[kind == STUB_P_ARGUMENT]);
+}
+
 bool stubs_write(struct code_head *head, const struct stub_numbers *n, const enum stub_p *kinds,
 		 uint8_t *pages)
 {
 	struct code c = {pages, head->code, head->stub_bytes, code_head_bytes(head), false};
-	uint64_t own_p, p_in_rax;
+	uint64_t commons[2];
 
 	if (c.at > c.size)
 		return false;
-	write_common(&c, head, n, &own_p, &p_in_rax);
+	write_common(&c, head, n, &commons[0], &commons[1]);
 	for (unsigned int i = 0; i < head->place_count && !c.failed; i++) {
 		enum stub_p kind = i < HOOKS ? kinds[i] : STUB_P_OF_THREAD;
 
@@ -334,10 +390,7 @@ bool stubs_write(struct code_head *head, const struct stub_numbers *n, const enu
 		head->places[i].jump = head->places[i].jump ?: head->places[i].stub;
 		if (c.failed)
 			break;
-		if (kind >= STUB_CASGSTATUS)
-			write_casgstatus(&c, head, n, kind == STUB_CASGSTATUS_NO_P_IN_SYSCALL);
-		else
-			write_stub(&c, head, i, kind == STUB_P_ARGUMENT ? p_in_rax : own_p);
+		write_hook(&c, head, n, i, kind, commons);
 	}
 	memcpy(pages, head, code_head_bytes(head));
 	return !c.failed;

@@ -76,7 +76,8 @@ static void fill_config(struct made *d)
 				   /* whatever calls the function is its scheduler */
 				   .park_m = {0, UINT64_MAX}};
 	c->places[HOOK_CASGSTATUS] = c->places[HOOK_P_STOP] = d->place.address;
-	c->places[HOOK_LABELS] = d->place.address;
+	c->places[HOOK_LABELS] = c->places[HOOK_SYSCALL] = d->place.address;
+	c->places[HOOK_SYSCALL_EXIT] = d->place.address;
 }
 
 static void make_shared(struct made *d)
@@ -262,6 +263,7 @@ static struct seen last_record(const struct made *d)
 {
 	static const uint8_t others[RECORDS] = {[RECORD_BLOCK] = 2,
 						[RECORD_UNBLOCK] = 1,
+						[RECORD_SYSCALL] = 1,
 						[RECORD_START_WORKER] = 1,
 						[RECORD_CREATE] = 2};
 	const struct agent_slot *slot = slot_of(d, 1);
@@ -298,15 +300,23 @@ static void assert_left_well(const struct made *d)
 			 slot_of(d, 1)->write || slot_of(d, P_SLOTS)->write ? d->place.address : 0);
 }
 
+static void assert_words(const struct made *d, uint32_t stack, const uint64_t *words, size_t n)
+{
+	const struct agent_stack *table =
+		(const void *)((uint8_t *)d->shared + d->shared->table_offset);
+	const uint64_t *arena = (const uint64_t *)((uint8_t *)d->shared + d->shared->arena_offset);
+
+	assert_int_equal(arena[table[stack - 1].offset - 1], n);
+	assert_memory_equal(arena + table[stack - 1].offset, words, n * sizeof(words[0]));
+}
+
 static void a_wait_is_recorded_with_its_stack(void **state)
 {
 	for (int i = 0; i < 2; i++) { /* each time at another address */
 		static struct made made[2];
 		struct made *d = &made[i];
 		struct registers before, after;
-		const struct agent_stack *table;
 		uint64_t n[4];
-		const uint64_t *words;
 
 		make(d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
 		before = after = some_registers(d, 2, 4);
@@ -316,13 +326,7 @@ static void a_wait_is_recorded_with_its_stack(void **state)
 		assert_int_equal(first_record(d, 1, n, 4), RECORD_BLOCK);
 		assert_int_equal(n[1], 300);
 		assert_int_equal(n[2], 9);
-		table = (const void *)((uint8_t *)d->shared + d->shared->table_offset);
-		words = (const uint64_t *)((uint8_t *)d->shared + d->shared->arena_offset) +
-			table[n[3] - 1].offset - 1;
-		assert_int_equal(words[0], 3);
-		assert_int_equal(words[1], 0x1001);
-		assert_int_equal(words[2], 0x1002);
-		assert_int_equal(words[3], 0x1003);
+		assert_words(d, n[3], (uint64_t[]){0x1001, 0x1002, 0x1003}, 3);
 		if (i)
 			unmake(&made[0]);
 		if (i)
@@ -447,6 +451,98 @@ static void other_hooks_keep_every_register(void **state)
 	assert_left_well(&d);
 	assert_int_equal(first_record(&d, 1, n, 2), RECORD_P_STOP);
 	assert_int_equal(n[1], 1);
+	unmake(&d);
+}
+
+/* By a goroutine; every register is as it was. */
+static void call_by_goroutine(struct made *d, struct registers before)
+{
+	struct registers after = before;
+
+	before.r14 = after.r14 = word_of(d->g);
+	call_function(d, &after);
+	assert_memory_equal(&before, &after, sizeof(before));
+	assert_left_well(d);
+}
+
+/* reentersyscall(pc, sp, bp) says where the goroutine will be; the first time all has to be
+ * looked for, then the stack is known. Without the processor's slot another is taken. */
+static void a_system_call_is_told_with_its_stack(void **state)
+{
+	static const uint64_t expected[] = {0x1001, 0x1002, 0x1003};
+	uint64_t stack[64] = {0}, n[3];
+	static struct made d;
+	struct registers r;
+	struct seen seen;
+
+	make(&d, HOOK_SYSCALL, STUB_SYSCALL);
+	d.g[G_HI] = word_of(stack + 64);
+	stack[20] = word_of(stack + 30);
+	stack[21] = 0x1002;
+	stack[31] = 0x1003;
+	r = some_registers(&d, 0, word_of(stack + 20));
+	r.rax = 0x1001;
+	for (unsigned int i = 0; i < 3; i++) {
+		call_by_goroutine(&d, r);
+		seen = last_record(&d);
+		assert_int_equal(seen.kind, RECORD_SYSCALL);
+		assert_int_equal(seen.goid, 300);
+		assert_words(&d, seen.others[0], expected, 3);
+	}
+	d.p[P_ID] = P_SLOTS;
+	call_by_goroutine(&d, r);
+	assert_int_equal(first_record(&d, P_SLOTS, n, 3), RECORD_SYSCALL);
+	assert_int_equal(n[1], 300);
+	assert_words(&d, n[2], expected, 3);
+	unmake(&d);
+}
+
+static void the_end_of_a_system_call_is_told(void **state)
+{
+	static struct made d;
+	struct seen seen;
+	uint64_t n[2];
+
+	make(&d, HOOK_SYSCALL_EXIT, STUB_SYSCALL_EXIT);
+	for (unsigned int i = 0; i < 3; i++) {
+		call_by_goroutine(&d, some_registers(&d, 8, 9));
+		seen = last_record(&d);
+		assert_int_equal(seen.kind, RECORD_SYSCALL_EXIT);
+		assert_int_equal(seen.goid, 300);
+	}
+	d.m[M_P] = 0;
+	call_by_goroutine(&d, some_registers(&d, 8, 9));
+	assert_int_equal(first_record(&d, P_SLOTS, n, 2), RECORD_SYSCALL_EXIT);
+	assert_int_equal(n[1], 300);
+	unmake(&d);
+}
+
+/* As they are up to Go 1.25: the goroutine changes its own state. */
+static void system_calls_that_change_the_state_are_told(void **state)
+{
+	static struct made d;
+	struct registers r;
+	struct seen first = {0}, seen;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	for (unsigned int i = 0; i < 3; i++) {
+		r = some_registers(&d, 2, 3);
+		r.r14 = word_of(d.g);
+		call_function(&d, &r);
+		seen = last_record(&d);
+		assert_int_equal(seen.kind, RECORD_SYSCALL);
+		assert_int_equal(seen.goid, 300);
+		assert_true(seen.others[0]);
+		first = i ? first : seen;
+		assert_int_equal(seen.others[0], first.others[0]);
+		r = some_registers(&d, 3, 2);
+		r.r14 = word_of(d.g);
+		call_function(&d, &r);
+		seen = last_record(&d);
+		assert_int_equal(seen.kind, RECORD_SYSCALL_EXIT);
+		assert_int_equal(seen.goid, 300);
+		assert_left_well(&d);
+	}
 	unmake(&d);
 }
 
@@ -661,6 +757,9 @@ int main(void)
 		cmocka_unit_test(who_is_made_and_ends_is_recorded_with_all_that_is_known),
 		cmocka_unit_test(goids_and_reasons_of_any_size_are_written_as_they_are),
 		cmocka_unit_test(other_hooks_keep_every_register),
+		cmocka_unit_test(a_system_call_is_told_with_its_stack),
+		cmocka_unit_test(the_end_of_a_system_call_is_told),
+		cmocka_unit_test(system_calls_that_change_the_state_are_told),
 		cmocka_unit_test(an_instruction_that_is_relative_is_executed_elsewhere),
 		cmocka_unit_test(who_has_no_processor_takes_a_spare_slot),
 		cmocka_unit_test(without_any_slot_the_call_is_counted_as_lost),

@@ -14,6 +14,9 @@
 #include "agent/fast.h"
 #include "agent/labels.h"
 
+/* Side by side, in one page. */
+#define FREQUENT __attribute__((section(".text.frequent")))
+
 /* ---- records ---- */
 
 NOINLINE int next_chunk(struct agent_slot *s, uint32_t ring_bytes, uint64_t now, uint64_t thread)
@@ -322,10 +325,8 @@ void agent_change(struct agent_slot *s, uint64_t g, uint32_t change, uint64_t m,
 		on_other_change(&c, g, change >> 16, change & 0xffff);
 }
 
-__attribute__((section(".text.status"))) int agent_status(struct agent_slot *s, uint64_t g,
-							  uint32_t change, uint64_t m,
-							  const struct agent_config *k, uint64_t bp,
-							  uint64_t runner)
+FREQUENT int agent_status(struct agent_slot *s, uint64_t g, uint32_t change, uint64_t m,
+			  const struct agent_config *k, uint64_t bp, uint64_t runner)
 {
 	if (change == AGENT_CHANGE(G_RUNNABLE, G_RUNNING))
 		return fast_start(s, k, g, m, bp);
@@ -368,8 +369,8 @@ NOINLINE void syscall_slowly(struct agent_slot *s, uint64_t pc, const struct age
 	on_syscall(&c, pc, bp);
 }
 
-void agent_syscall(struct agent_slot *s, uint64_t pc, const struct agent_config *k, uint64_t bp,
-		   uint64_t g, uint64_t sp)
+FREQUENT void agent_syscall(struct agent_slot *s, uint64_t pc, const struct agent_config *k,
+			    uint64_t bp, uint64_t g, uint64_t sp)
 {
 	if (!fast_syscall(s, k, g, word(g, k->g_m), pc, bp, sp))
 		syscall_slowly(s, pc, k, bp, g, sp);
@@ -383,8 +384,8 @@ NOINLINE void syscall_exit_slowly(struct agent_slot *s, const struct agent_confi
 	record_rare(&c, RECORD_SYSCALL_EXIT, 1, goid(&c, g), 0, 0);
 }
 
-void agent_syscall_exit(struct agent_slot *s, uint64_t pc, const struct agent_config *k,
-			uint64_t bp, uint64_t g, uint64_t sp)
+FREQUENT void agent_syscall_exit(struct agent_slot *s, uint64_t pc, const struct agent_config *k,
+				 uint64_t bp, uint64_t g, uint64_t sp)
 {
 	if (!fast_of_one(s, k, RECORD_SYSCALL_EXIT, g, word(g, k->g_m)))
 		syscall_exit_slowly(s, k, g);

@@ -8,12 +8,12 @@ from .build import Failed
 
 
 class Meter:
-    """core: it has that one for itself, and one processor of Go's."""
+    """core: it has that one for itself, and one processor of Go's. environment: for its process."""
 
-    def __init__(self, program, parked, work="none", heap=64, core=None):
+    def __init__(self, program, parked, work="none", heap=64, core=None, **environment):
         self.process = subprocess.Popen(
             [*machine.on_core(core), program, "-parked", str(parked), "-work", work, "-heap", str(heap)],
-            env=os.environ if core is None else dict(os.environ, GOMAXPROCS="1"),
+            env={**os.environ, **({} if core is None else {"GOMAXPROCS": "1"}), **environment},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.about = self._answer()
         self.pid = self.process.pid

@@ -173,8 +173,15 @@ def tracing(cases):
         yield line("    longest stop of the target: ms", "", spread(ours["pause_ms"]))
 
 
+def hooks(cases):
+    yield line("an event, by hooks that are switched", "gospect", "its own runtime/trace", "share: %")
+    for case in cases:
+        yield line(f"  {case['work']}: CPU, ns", spread(case["gospect"]), spread(case["own"]), spread(case["share"], 100))
+
+
 SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "many": many, "oncpu": oncpu, "unwinding": unwinding,
-            "standard": standard, "overhead": overhead, "tracing": tracing}
+            "standard": standard, "overhead": overhead, "tracing": tracing,
+            "hooks": hooks}
 
 
 def render(results):

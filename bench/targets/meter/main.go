@@ -26,7 +26,7 @@ import (
 
 func main() {
 	parked := flag.Int("parked", 1000, "parked goroutines")
-	name := flag.String("work", "none", "workload: http, paced, json, pingpong, deep, yield, flood or none")
+	name := flag.String("work", "none", "workload: http, paced, json, pingpong, deep, yield, flood, syscalls or none")
 	heap := flag.Int("heap", 64, "MB of live heap")
 	flag.Parse()
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"syscall"
 	"time"
 )
 
@@ -125,6 +126,17 @@ func startYield(w *workload) error {
 			}
 		}()
 	}
+	return nil
+}
+
+// startSyscalls is one goroutine that asks for its parent all the time, as if that took long.
+func startSyscalls(w *workload) error {
+	c := w.counter()
+	go func() {
+		for n := 0; ; n++ {
+			c.round(n, func() { _, _, _ = syscall.Syscall(syscall.SYS_GETPPID, 0, 0, 0) })
+		}
+	}()
 	return nil
 }
 

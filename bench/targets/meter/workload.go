@@ -22,6 +22,7 @@ func startWorkload(name string) (*workload, error) {
 		"deep":     startDeepPingPong,
 		"yield":    startYield,
 		"flood":    startFlood,
+		"syscalls": startSyscalls,
 	}[name]
 	if start == nil {
 		return nil, fmt.Errorf("no such workload: %s", name)

@@ -97,7 +97,7 @@ def cost_per_op(meter, tracer, pairs):
         costs.append(traced - (before + behind) / 2)
         before = behind
     tracer.end(meter)
-    return sorted(costs)[len(costs) // 2]
+    return spread(costs)[0]
 
 
 def events_per_op(meter, program, folder):

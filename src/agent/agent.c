@@ -14,7 +14,7 @@
 #include "agent/fast.h"
 #include "agent/labels.h"
 
-/* Side by side, in one page. */
+/* Side by side, at the beginning of the first page; the last of them goes on into the second. */
 #define FREQUENT __attribute__((section(".text.frequent")))
 
 /* ---- records ---- */

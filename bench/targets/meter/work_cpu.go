@@ -129,7 +129,7 @@ func startYield(w *workload) error {
 	return nil
 }
 
-// startSyscalls is one goroutine that asks for its parent all the time, as if that took long.
+// startSyscalls is one goroutine that asks for its parent all the time, by Syscall, which tells the scheduler.
 func startSyscalls(w *workload) error {
 	c := w.counter()
 	go func() {

@@ -517,31 +517,37 @@ static void the_end_of_a_system_call_is_told(void **state)
 	unmake(&d);
 }
 
-/* As they are up to Go 1.25: the goroutine changes its own state. */
+/* A goroutine changes its own state; the record is returned. */
+static struct seen change_by_goroutine(struct made *d, uint64_t old, uint64_t new)
+{
+	struct registers before = some_registers(d, old, new), after;
+	struct seen seen;
+
+	before.r14 = word_of(d->g);
+	after = before;
+	call_function(d, &after);
+	assert_three_kept(&before, &after);
+	assert_left_well(d);
+	seen = last_record(d);
+	assert_int_equal(seen.goid, 300);
+	return seen;
+}
+
+/* As they are up to Go 1.25. */
 static void system_calls_that_change_the_state_are_told(void **state)
 {
 	static struct made d;
-	struct registers r;
-	struct seen first = {0}, seen;
+	uint64_t stack = 0;
 
 	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
 	for (unsigned int i = 0; i < 3; i++) {
-		r = some_registers(&d, 2, 3);
-		r.r14 = word_of(d.g);
-		call_function(&d, &r);
-		seen = last_record(&d);
-		assert_int_equal(seen.kind, RECORD_SYSCALL);
-		assert_int_equal(seen.goid, 300);
-		assert_true(seen.others[0]);
-		first = i ? first : seen;
-		assert_int_equal(seen.others[0], first.others[0]);
-		r = some_registers(&d, 3, 2);
-		r.r14 = word_of(d.g);
-		call_function(&d, &r);
-		seen = last_record(&d);
-		assert_int_equal(seen.kind, RECORD_SYSCALL_EXIT);
-		assert_int_equal(seen.goid, 300);
-		assert_left_well(&d);
+		struct seen begin = change_by_goroutine(&d, 2, 3);
+
+		assert_int_equal(begin.kind, RECORD_SYSCALL);
+		assert_true(begin.others[0]);
+		stack = i ? stack : begin.others[0];
+		assert_int_equal(begin.others[0], stack);
+		assert_int_equal(change_by_goroutine(&d, 3, 2).kind, RECORD_SYSCALL_EXIT);
 	}
 	unmake(&d);
 }

@@ -195,7 +195,7 @@ static size_t sample_locations(struct pprof *pp, const struct profile_sample *sa
 			pp->ids[n++] = location_id(pp, word, shown);
 	}
 	if (!n)
-		pp->ids[n++] = location_id(pp, symbols_word(pp->symbols, STACK_PC_UNKNOWN), 1);
+		pp->ids[n++] = location_id(pp, symbols_lone(pp->symbols, sample), 1);
 	return n;
 }
 

@@ -11,9 +11,6 @@
 /* Bits of symbols_shown(); more calls inlined at one place than this are cut. */
 #define MAX_FRAMES_OF_WORD 64
 
-/* The place of "[unknown]", which is what a stack without frames is shown as. */
-#define UNKNOWN_FRAME 0
-
 /* The words in it are no addresses, but map keys; one value cannot be a key. */
 static uint64_t key_of(uint64_t pc)
 {
@@ -216,6 +213,17 @@ uint64_t symbols_shown(const struct profile_symbols *symbols, const struct symbo
 	return shown;
 }
 
+const struct symbol_word *symbols_lone(const struct profile_symbols *symbols,
+				       const struct profile_sample *sample)
+{
+	const struct symbol_word *word =
+		sample->depth ? symbols_word(symbols, sample->pcs[0]) : NULL;
+
+	if (word && word->location.count && symbols->frames[word->first].wrapper)
+		return word;
+	return symbols_word(symbols, STACK_PC_UNKNOWN);
+}
+
 static struct error *push_frame(struct symbol_stack *stack, size_t frame)
 {
 	if (!array_reserve(&stack->frames, &stack->capacity, stack->count + 1))
@@ -241,7 +249,7 @@ struct error *symbols_stack(const struct profile_symbols *symbols,
 				return err;
 		}
 	}
-	return stack->count ? NULL : push_frame(stack, UNKNOWN_FRAME);
+	return stack->count ? NULL : push_frame(stack, symbols_lone(symbols, sample)->first);
 }
 
 void symbol_stack_release(struct symbol_stack *stack)
@@ -266,6 +274,6 @@ void profile_stack_frames(const struct profile_symbols *symbols,
 				ret[n++] = symbols->frames[word->first + j];
 	}
 	if (!n && max)
-		ret[n++] = symbols->frames[UNKNOWN_FRAME];
+		ret[n++] = symbols->frames[symbols_lone(symbols, sample)->first];
 	*ret_count = n;
 }

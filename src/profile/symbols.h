@@ -61,6 +61,14 @@ const struct symbol_word *symbols_word(const struct profile_symbols *symbols, ui
 uint64_t symbols_shown(const struct profile_symbols *symbols, const struct symbol_word *word,
 		       const struct go_frame **callee);
 
+/*
+ * The word whose innermost frame alone is shown of a stack that has none to be seen. A goroutine
+ * that has not run yet is only in its start function, which for `go f(x)` is a wrapper: that one.
+ * Else "[unknown]".
+ */
+const struct symbol_word *symbols_lone(const struct profile_symbols *symbols,
+				       const struct profile_sample *sample);
+
 /* Places in profile_symbols.frames of a sample's stack, innermost first; never empty. */
 struct symbol_stack {
 	size_t *frames;

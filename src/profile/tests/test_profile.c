@@ -175,6 +175,26 @@ static void a_wrapper_that_panicked_is_shown(void **state)
 	assert_string_equal(text, "runtime.panicwrap main.(*T).Do main.main");
 }
 
+static void a_wrapper_is_shown_that_has_not_run_yet(void **state)
+{
+	_cleanup_made_up_ struct made_up m;
+	_cleanup_free_ char *folded = NULL;
+	Pprof__Profile *p;
+	char text[256];
+
+	made_up_init(&m, "x", 1000);
+	made_up_add(&m, &waits, "runtime.goexit;~main.main.gowrap1 m.go:7");
+	stack_of(&m, text, sizeof(text));
+	assert_string_equal(text, "main.main.gowrap1");
+	written(&m, &profile_format_folded, NULL, &folded);
+	assert_string_equal(folded, "main.main.gowrap1 10000\n");
+	p = read_pprof(&m, NULL);
+	assert_int_equal(p->sample[0]->n_location_id, 1);
+	location_text(p, p->sample[0]->location_id[0], text, sizeof(text));
+	assert_string_equal(text, "main.main.gowrap1:7");
+	pprof__profile__free_unpacked(p, NULL);
+}
+
 static void an_empty_stack_is_unknown(void **state)
 {
 	_cleanup_made_up_ struct made_up m;
@@ -552,6 +572,7 @@ int main(void)
 		cmocka_unit_test(formats_are_found_by_name_and_by_suffix),
 		cmocka_unit_test(a_stack_is_shown_without_wrappers_and_goexit),
 		cmocka_unit_test(a_wrapper_that_panicked_is_shown),
+		cmocka_unit_test(a_wrapper_is_shown_that_has_not_run_yet),
 		cmocka_unit_test(an_empty_stack_is_unknown),
 		cmocka_unit_test(without_functions_a_word_is_its_address),
 		cmocka_unit_test(folded_stacks_are_merged_and_sorted),

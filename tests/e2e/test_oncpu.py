@@ -28,8 +28,12 @@ def test_running_stacks_end_at_the_start_function(targets, tmp_path, version):
     profile = on_cpu(program, tmp_path / "p.pb.gz", "--on-cpu")
     total = sum(s.values["wall"] for s in profile.samples)
     whole = sum(s.values["wall"] for s in profile.samples if s.stack[-1] == "main.burn")
+    # Each 10 ms the runtime preempts who burns, and wakes a thread: that has roots of its own.
+    switching = sum(s.values["wall"] for s in profile.samples
+                    if s.stack[-1] in ("[scheduler]", "[idle]"))
     assert total == pytest.approx(profile.duration_ns, rel=0.1)
-    assert whole / total > 0.99
+    assert whole / (total - switching) > 0.99
+    assert whole / total > 0.9
 
 
 @pytest.mark.alone

@@ -19,21 +19,24 @@
 
 #include <stdint.h>
 
-#define AGENT_MAGIC 0x31746e6567617367ull /* "gsagent1" */
+#define AGENT_MAGIC 0x32746e6567617367ull /* "gsagent2" */
 
 enum {
 	AGENT_CHUNK_BYTES = 65536,
-	AGENT_MAX_RECORD = 96,     /* of those without text */
-	AGENT_MAX_TEXT = 1024,     /* bytes of a text of the program's; what is longer is cut */
-	AGENT_SPARE_SLOTS = 8,     /* for who holds no P */
-	AGENT_STACK_BYTES = 32768, /* of a slot: on which its hooks run */
+	AGENT_MAX_RECORD = 96, /* of those without text */
+	AGENT_MAX_TEXT = 1024, /* bytes of a text of the program's; what is longer is cut */
+	AGENT_SPARE_SLOTS = 8, /* for who holds no P */
+	/* Before each slot is its stack, on which its hooks run; the page in which that ends has
+	 * the slot's head, too. */
+	AGENT_SLOT_OFFSET = 32768 + 1024,
 	AGENT_SLOT_SHIFT = 18,
 	AGENT_SLOT_BYTES = 1 << AGENT_SLOT_SHIFT,
 	AGENT_MAX_DEPTH = 127,
 	AGENT_TABLE_SLOTS = 1 << 17,
 	AGENT_MAX_PROBES = 24,
 	AGENT_GUESSES = 256, /* a power of two; two of them for one key */
-	AGENT_GUESS_FRAMES = 40,
+	AGENT_GUESS_FRAMES = 38,
+	AGENT_NO_FRAME = UINT16_MAX,
 	AGENT_MAX_LABELS = 128, /* of a set; those behind them are left out */
 	AGENT_MAX_LABEL =
 		1024, /* bytes of a value; what is longer is cut. A longer key is left out */
@@ -148,33 +151,44 @@ struct agent_stack {
 
 /* A place where a function that requests are under begins or returns: hook HOOKS + its number. */
 struct agent_root_place {
-	uint16_t root; /* in agent_config.root_entries */
+	uint16_t root; /* in agent_places.root_entries */
 	uint16_t returns;
 	uint32_t frame; /* bytes from SP, as it is there, to the return address */
 };
 
-/* Field offsets and whatever else the hooks have to know; written before the agent runs. */
+/*
+ * Field offsets and whatever else the hooks have to know; written before the agent runs. Each slot
+ * has a copy beside its head: what a hook reads lies in few lines and pages. First what the
+ * frequent changes of state need.
+ */
 struct agent_config {
-	uint32_t g_m, g_stack_hi, g_sched_sp, g_sched_pc, g_sched_bp, g_status, g_goid;
-	uint32_t g_waitreason, g_startpc, g_coroarg, g_coroexit;
-	uint32_t m_procid, m_curg, m_p, m_vdso_sp, m_vdso_pc;
+	uint32_t g_status, g_goid, g_waitreason, g_sched_pc, g_sched_sp, g_sched_bp, g_stack_hi;
+	uint32_t m_procid, m_curg;
+	uint32_t worker_reason;        /* "GC worker (idle)" */
+	uint32_t worker_active_reason; /* "GC worker (active)"; UINT32_MAX: Go 1.19 and older */
+	uint32_t m_vdso_sp;
+	uint64_t text;
+	uint64_t systemstack_switch;
+	struct agent_range park_m, coroswitch_m;
+	uint32_t g_m, g_startpc, g_labels, g_coroarg, g_coroexit;
+	uint32_t m_p, m_vdso_pc;
 	uint32_t p_id, p_goidcache, p_goidcacheend, p_gc_worker_mode, coro_gp;
 	uint32_t depth;           /* frames of a stack, at most; 0: none */
 	uint32_t dead_extra;      /* the state of a g for threads of C while no thread has it */
 	uint32_t goid_late;       /* a new g gets its goid after casgstatus (up to Go 1.23) */
 	uint32_t syscall_is_hook; /* system calls bypass casgstatus (from Go 1.26 on) */
-	uint32_t assist_reason;   /* "GC assist marking"; UINT32_MAX: Go 1.20 and older */
-	uint32_t g_labels;
-	uint32_t label_maps; /* sets of labels are maps (up to Go 1.23) */
-	uint64_t goidgen;    /* address of sched.goidgen */
-	uint64_t text;
-	uint64_t systemstack_switch;
-	struct agent_range park_m, coroswitch_m, entersyscallblock, assist, retake, for_each_p;
+	uint32_t assist_reason;   /* "GC assist marking"; UINT32_MAX: Go 1.19 and older */
+	uint32_t label_maps;      /* sets of labels are maps (up to Go 1.23) */
+	uint64_t goidgen;         /* address of sched.goidgen */
+	struct agent_range entersyscallblock, assist, retake, for_each_p;
 	struct agent_range exitsyscall_no_p, gosched, gosched_m, goschedguarded_m, async_preempt2;
 	struct agent_range cache_span, deduct_sweep_credit, reclaim, sweepone, reclaim_chunk;
-	/* Addresses of the patched instructions. */
-	uint64_t places[HOOKS + AGENT_MAX_ROOT_PLACES];
-	struct agent_root_place root_places[AGENT_MAX_ROOT_PLACES];
+};
+
+/* Where the target's code is patched; written before the agent runs, too. */
+struct agent_places {
+	uint64_t addresses[HOOKS + AGENT_MAX_ROOT_PLACES]; /* of the instructions */
+	struct agent_root_place roots[AGENT_MAX_ROOT_PLACES];
 	uint64_t root_entries[AGENT_MAX_ROOTS]; /* where the functions begin; 0: no more */
 };
 
@@ -196,6 +210,7 @@ struct agent_shared {
 	uint64_t arena_offset;
 	uint64_t arena_words;
 	struct agent_config config;
+	struct agent_places places;
 	/* Where the runtime keeps which addresses its heap has, as far as they are mapped
 	 * (mheap_.pages.inUse: a slice of {base, limit}); it takes none away. 0: not found. */
 	uint64_t heap_ranges;
@@ -213,28 +228,28 @@ struct agent_shared {
  * alone. Each is compared with what was there before, and none of the loads waits for another.
  */
 struct agent_guess {
-	uint64_t pc;     /* the word before the frames */
+	uint64_t pc;     /* the word before the frames; 0: there is none */
 	uint64_t height; /* from the first frame to the stack's end */
 	uint32_t stack;
-	uint32_t count; /* of frames; the one behind the last has its offset, or UINT32_MAX for 0 */
-	struct __attribute__((packed)) {
-		uint64_t pc;
-		uint32_t offset; /* from the first frame */
-	} frames[AGENT_GUESS_FRAMES];
+	uint32_t count;                    /* of frames */
+	int32_t pcs[AGENT_GUESS_FRAMES];   /* relative to `text` */
+	uint16_t next[AGENT_GUESS_FRAMES]; /* words from the first frame to the one behind each;
+					       AGENT_NO_FRAME: 0 is there */
 };
+_Static_assert(sizeof(struct agent_guess) == 256, "none lies in two pages");
 
-/* One P's, or a spare one. */
+/* One P's, or a spare one. Its stack is below it. */
 struct agent_slot {
-	uint64_t stack_top;
 	uint32_t busy;   /* somebody runs a hook here */
 	uint64_t resume; /* the stub's own: where it goes on */
-	uint64_t shared; /* addresses in the target */
-	uint64_t ring;
-	uint64_t write; /* bytes; all before it may be read */
-	uint64_t limit; /* of the chunk that is being written */
-	uint64_t bias;  /* from `write` to its address */
+	uint64_t write;  /* bytes; all before it may be read */
+	uint64_t limit;  /* of the chunk that is being written */
+	uint64_t bias;   /* from `write` to its address */
 	uint64_t tick;
 	uint64_t thread;
+	uint64_t shared; /* addresses in the target */
+	_Alignas(64) struct agent_config config;
+	_Alignas(64) uint64_t ring;
 	uint64_t lost; /* since the last chunk began */
 	uint64_t lost_all;
 	uint64_t stacks_lost;
@@ -242,13 +257,17 @@ struct agent_slot {
 	uint64_t sweeps;        /* RECORD_SWEEP_BEGIN was written, and not yet RECORD_SWEEP_END */
 	uint64_t swept;         /* bytes since */
 	_Alignas(64) uint64_t read; /* gospect's */
-	uint64_t guess_turn;        /* which of two goes next */
-	_Alignas(64) uint64_t words[AGENT_MAX_DEPTH + 8];
-	_Alignas(64) struct agent_guess guesses[AGENT_GUESSES];
+	/* In guesses, by a hash; 0: in none. They are given out one behind the other, so that few
+	 * pages hold those that are in use, and the page of the head has the first of them. */
+	_Alignas(64) uint8_t guess_index[AGENT_GUESSES];
+	uint32_t guesses_used;
+	uint32_t guess_turn; /* which of two in the index goes next */
+	_Alignas(256) struct agent_guess guesses[AGENT_GUESSES]; /* the first is never used */
+	uint64_t words[AGENT_MAX_DEPTH + 8];
 	uint64_t label_sets[AGENT_LABEL_SETS]; /* hashes, by number; 0: none yet */
 	uint8_t labels[AGENT_LABEL_BYTES + 16];
 };
-_Static_assert(sizeof(struct agent_slot) + AGENT_STACK_BYTES <= AGENT_SLOT_BYTES,
+_Static_assert(AGENT_SLOT_OFFSET + sizeof(struct agent_slot) <= AGENT_SLOT_BYTES,
 	       "a slot has room for its stack");
 
 #endif

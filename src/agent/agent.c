@@ -14,7 +14,7 @@
 #include "agent/fast.h"
 #include "agent/labels.h"
 
-/* Side by side, at the beginning of the first page; the last of them goes on into the second. */
+/* In the first page of the agent, all of them (agent.lds). */
 #define FREQUENT __attribute__((section(".text.frequent")))
 
 /* ---- records ---- */
@@ -77,7 +77,7 @@ INLINE void record_end(const struct call *c, const uint8_t *at)
 
 INLINE uint8_t *put_numbers(uint8_t *at, uint32_t count, uint64_t a, uint64_t b, uint64_t d)
 {
-	at = put_goid(at, a);
+	at = put(at, a);
 	if (count > 1)
 		at = put(at, b);
 	if (count > 2)
@@ -199,10 +199,11 @@ NOINLINE void on_create(const struct call *c, uint64_t g)
 
 NOINLINE void on_start(const struct call *c, uint64_t g)
 {
-	uint64_t p = word(c->m, c->config->m_p);
-	uint8_t mode = p ? byte(p, c->config->p_gc_worker_mode) : 0;
+	const struct agent_config *k = c->config;
+	uint64_t p = word(c->m, k->m_p);
+	uint8_t mode = p && is_worker(k, g) ? byte(p, k->p_gc_worker_mode) : 0;
 
-	if (in_range(&c->config->coroswitch_m, return_address(c)))
+	if (in_range(&k->coroswitch_m, return_address(c)))
 		return;
 	if (mode)
 		record_rare(c, RECORD_START_WORKER, 2, goid(c, g), mode, 0);
@@ -309,9 +310,10 @@ NOINLINE void on_other_change(const struct call *c, uint64_t g, uint32_t old, ui
 		on_rare_status(c, g, old, new);
 }
 
-void agent_change(struct agent_slot *s, uint64_t g, uint32_t change, uint64_t m,
-		  const struct agent_config *k, uint64_t bp, uint64_t runner)
+void agent_change(struct agent_slot *s, uint64_t g, uint32_t change, uint64_t m, uint64_t bp,
+		  uint64_t runner)
 {
+	const struct agent_config *k = &s->config;
 	struct agent_shared *sh = (struct agent_shared *)s->shared;
 	struct call c = {s, k, sh, 0, runner, m, word(m, k->m_vdso_sp), bp, HOOK_CASGSTATUS};
 
@@ -326,8 +328,10 @@ void agent_change(struct agent_slot *s, uint64_t g, uint32_t change, uint64_t m,
 }
 
 FREQUENT int agent_status(struct agent_slot *s, uint64_t g, uint32_t change, uint64_t m,
-			  const struct agent_config *k, uint64_t bp, uint64_t runner)
+			  uint64_t bp, uint64_t runner)
 {
+	const struct agent_config *k = &s->config;
+
 	if (change == AGENT_CHANGE(G_RUNNABLE, G_RUNNING))
 		return fast_start(s, k, g, m, bp);
 	if (change == AGENT_CHANGE(G_RUNNING, G_WAITING))
@@ -360,35 +364,37 @@ NOINLINE void on_syscall(const struct call *c, uint64_t pc, uint64_t bp)
 	record_rare(c, RECORD_SYSCALL, 2, goid(c, c->g), stack, 0);
 }
 
-NOINLINE void syscall_slowly(struct agent_slot *s, uint64_t pc, const struct agent_config *k,
-			     uint64_t bp, uint64_t g, uint64_t sp)
+NOINLINE void syscall_slowly(struct agent_slot *s, uint64_t pc, uint64_t bp, uint64_t g,
+			     uint64_t sp)
 {
+	const struct agent_config *k = &s->config;
 	struct agent_shared *sh = (struct agent_shared *)s->shared;
 	struct call c = {s, k, sh, 0, g, word(g, k->g_m), sp, 0, HOOK_SYSCALL};
 
 	on_syscall(&c, pc, bp);
 }
 
-FREQUENT void agent_syscall(struct agent_slot *s, uint64_t pc, const struct agent_config *k,
-			    uint64_t bp, uint64_t g, uint64_t sp)
+FREQUENT void agent_syscall(struct agent_slot *s, uint64_t pc, uint64_t m, uint64_t bp, uint64_t g,
+			    uint64_t sp)
 {
-	if (!fast_syscall(s, k, g, word(g, k->g_m), pc, bp, sp))
-		syscall_slowly(s, pc, k, bp, g, sp);
+	if (!fast_syscall(s, &s->config, g, m, pc, bp, sp))
+		syscall_slowly(s, pc, bp, g, sp);
 }
 
-NOINLINE void syscall_exit_slowly(struct agent_slot *s, const struct agent_config *k, uint64_t g)
+NOINLINE void syscall_exit_slowly(struct agent_slot *s, uint64_t g)
 {
+	const struct agent_config *k = &s->config;
 	struct agent_shared *sh = (struct agent_shared *)s->shared;
 	struct call c = {s, k, sh, 0, g, word(g, k->g_m), 0, 0, HOOK_SYSCALL_EXIT};
 
 	record_rare(&c, RECORD_SYSCALL_EXIT, 1, goid(&c, g), 0, 0);
 }
 
-FREQUENT void agent_syscall_exit(struct agent_slot *s, uint64_t pc, const struct agent_config *k,
-				 uint64_t bp, uint64_t g, uint64_t sp)
+FREQUENT void agent_syscall_exit(struct agent_slot *s, uint64_t pc, uint64_t m, uint64_t bp,
+				 uint64_t g, uint64_t sp)
 {
-	if (!fast_of_one(s, k, RECORD_SYSCALL_EXIT, g, word(g, k->g_m)))
-		syscall_exit_slowly(s, k, g);
+	if (!fast_of_one(s, &s->config, RECORD_SYSCALL_EXIT, g, m))
+		syscall_exit_slowly(s, g);
 }
 
 NOINLINE void on_coro_switch(const struct call *c)
@@ -558,11 +564,10 @@ NOINLINE void on_other(const struct call *c)
  * as far from the stack's end wherever the stack is moved to. */
 NOINLINE void on_root(const struct call *c)
 {
-	const struct agent_config *k = c->config;
-	const struct agent_root_place *place = &k->root_places[c->hook - HOOKS];
-	uint64_t frame = word(c->g, k->g_stack_hi) - c->sp - place->frame;
+	const struct agent_root_place *place = &c->shared->places.roots[c->hook - HOOKS];
+	uint64_t frame = word(c->g, c->config->g_stack_hi) - c->sp - place->frame;
 
-	if (c->g == word(c->m, k->m_curg))
+	if (c->g == word(c->m, c->config->m_curg))
 		record(c, place->returns ? RECORD_RETURN : RECORD_CALL, 3, goid(c, c->g),
 		       place->root, frame);
 }
@@ -570,20 +575,18 @@ NOINLINE void on_root(const struct call *c)
 /*
  * While the agent is at work, the thread looks as if it were in a call of the vDSO: Go's own
  * tracebacks (profiles, SIGQUIT, crashes) then begin at the patched place, with its stack. For
- * agent_status() the stub does it.
+ * agent_status() and those of system calls the stub does it.
  */
-__attribute__((section(".text.entry"))) void agent_entry(struct agent_slot *s,
-							 const struct agent_registers *r,
-							 uint32_t hook, uint64_t g, uint64_t sp,
-							 uint64_t bp)
+NOINLINE void on_hook(struct agent_slot *s, const struct agent_registers *r, uint32_t hook,
+		      uint64_t g, uint64_t sp, uint64_t bp)
 {
 	struct agent_shared *sh = (struct agent_shared *)s->shared;
-	const struct agent_config *k = &sh->config;
+	const struct agent_config *k = &s->config;
 	struct call c = {s, k, sh, r, g, word(g, k->g_m), sp, bp, hook};
 	volatile uint64_t *vdso_pc = (volatile uint64_t *)(c.m + k->m_vdso_pc);
 	volatile uint64_t *vdso_sp = (volatile uint64_t *)(c.m + k->m_vdso_sp);
 
-	*vdso_pc = k->places[hook];
+	*vdso_pc = sh->places.addresses[hook];
 	*vdso_sp = sp;
 	if (hook == HOOK_SYSCALL)
 		on_syscall(&c, r->rax, r->rcx);
@@ -592,4 +595,13 @@ __attribute__((section(".text.entry"))) void agent_entry(struct agent_slot *s,
 	else
 		on_other(&c);
 	*vdso_sp = 0;
+}
+
+/* A jump alone, for the rest of its page is for what is frequent. */
+__attribute__((section(".text.entry"))) void agent_entry(struct agent_slot *s,
+							 const struct agent_registers *r,
+							 uint32_t hook, uint64_t g, uint64_t sp,
+							 uint64_t bp)
+{
+	on_hook(s, r, hook, g, sp, bp);
 }

@@ -21,19 +21,19 @@ void agent_entry(struct agent_slot *s, const struct agent_registers *r, uint32_t
  * and returns 0 where that is not enough: then nothing is done, and agent_change() does it. At
  * agent_blob_status and agent_blob_change in the agent's bytes.
  */
-int agent_status(struct agent_slot *s, uint64_t g, uint32_t change, uint64_t m,
-		 const struct agent_config *config, uint64_t bp, uint64_t runner);
-void agent_change(struct agent_slot *s, uint64_t g, uint32_t change, uint64_t m,
-		  const struct agent_config *config, uint64_t bp, uint64_t runner);
+int agent_status(struct agent_slot *s, uint64_t g, uint32_t change, uint64_t m, uint64_t bp,
+		 uint64_t runner);
+void agent_change(struct agent_slot *s, uint64_t g, uint32_t change, uint64_t m, uint64_t bp,
+		  uint64_t runner);
 
 /*
- * reentersyscall(pc, sp, bp) and exitsyscall(), from Go 1.26 on: of the goroutine g, with SP as it
- * is at the patched place. The stub has set m.vdsoPC and m.vdsoSP. At agent_blob_syscall and
- * agent_blob_syscall_exit in the agent's bytes.
+ * reentersyscall(pc, sp, bp) and exitsyscall(), from Go 1.26 on: of the goroutine g on the thread
+ * m, with SP as it is at the patched place. The stub has set m.vdsoPC and m.vdsoSP. At
+ * agent_blob_syscall and agent_blob_syscall_exit in the agent's bytes.
  */
-void agent_syscall(struct agent_slot *s, uint64_t pc, const struct agent_config *config,
-		   uint64_t bp, uint64_t g, uint64_t sp);
-void agent_syscall_exit(struct agent_slot *s, uint64_t pc, const struct agent_config *config,
-			uint64_t bp, uint64_t g, uint64_t sp);
+void agent_syscall(struct agent_slot *s, uint64_t pc, uint64_t m, uint64_t bp, uint64_t g,
+		   uint64_t sp);
+void agent_syscall_exit(struct agent_slot *s, uint64_t pc, uint64_t m, uint64_t bp, uint64_t g,
+			uint64_t sp);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "agent/stacks.h"
 
-/* The same number as unsigned LEB128, but of exactly two or three bytes. */
+/* The same number as unsigned LEB128, but of exactly two, three or four bytes. */
 INLINE uint32_t two_bytes(uint32_t value)
 {
 	return (value & 0x7f) | 0x80 | (value << 1 & 0x7f00);
@@ -18,6 +18,11 @@ INLINE uint32_t two_bytes(uint32_t value)
 INLINE uint32_t three_bytes(uint32_t value)
 {
 	return (value & 0x7f) | 0x8080 | (value << 1 & 0x7f00) | (value << 2 & 0x7f0000);
+}
+
+INLINE uint32_t four_bytes(uint32_t value)
+{
+	return three_bytes(value) | 0x800000 | (value << 3 & 0x7f000000);
 }
 
 INLINE uint8_t *put(uint8_t *at, uint64_t value)
@@ -30,12 +35,15 @@ INLINE uint8_t *put(uint8_t *at, uint64_t value)
 	return at;
 }
 
+/* NULL: it is too large for this. */
 INLINE uint8_t *put_goid(uint8_t *at, uint64_t id)
 {
-	if (UNLIKELY(id >= 1 << 14))
-		return put(at, id);
-	*(volatile uint16_t *)at = two_bytes(id);
-	return at + 2;
+	if (LIKELY(id < 1 << 14)) {
+		*(volatile uint16_t *)at = two_bytes(id);
+		return at + 2;
+	}
+	*(volatile uint32_t *)at = four_bytes(id);
+	return LIKELY(id < 1 << 28) ? at + 4 : 0;
 }
 
 /* There is room for a record, which is of the same thread as the one before it. */
@@ -76,15 +84,29 @@ INLINE int fast_record_now(struct agent_slot *s, enum agent_record kind, const u
 	return 1;
 }
 
+/* The goroutine is all that it says. */
+INLINE int fast_record_of(struct agent_slot *s, enum agent_record kind, uint64_t goid)
+{
+	const uint8_t *end = put_goid(fast_body(s), goid);
+
+	return end && fast_record_now(s, kind, end);
+}
+
+/* One of the collector's, which wait as nobody else does. What p.gcMarkWorkerMode says is in a page
+ * that otherwise nobody reads. */
+INLINE int is_worker(const struct agent_config *k, uint64_t g)
+{
+	uint32_t reason = byte(g, k->g_waitreason);
+
+	return reason == k->worker_reason || reason == k->worker_active_reason;
+}
+
 INLINE int fast_start(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m,
 		      uint64_t bp)
 {
-	uint64_t p = word(m, k->m_p);
-
-	if (!p || byte(p, k->p_gc_worker_mode) || in_range(&k->coroswitch_m, word(bp, 8)) ||
-	    !is_ready(s, k, m))
+	if (is_worker(k, g) || in_range(&k->coroswitch_m, word(bp, 8)) || !is_ready(s, k, m))
 		return 0;
-	return fast_record_now(s, RECORD_START, put_goid(fast_body(s), word(g, k->g_goid)));
+	return fast_record_of(s, RECORD_START, word(g, k->g_goid));
 }
 
 /* Of the goroutine g, which stands where it has called the scheduler; 0: not to be had here. */
@@ -107,7 +129,7 @@ INLINE int fast_wait(struct agent_slot *s, const struct agent_config *k, uint64_
 		return 0;
 	at = put_goid(fast_body(s), word(g, k->g_goid));
 	stack = fast_stack(s, k, g);
-	if (!stack)
+	if (!stack || !at)
 		return 0;
 	*(volatile uint32_t *)at = reason | three_bytes(stack) << 8;
 	return fast_record_now(s, RECORD_BLOCK, at + 4);
@@ -136,6 +158,8 @@ INLINE int fast_ready(struct agent_slot *s, const struct agent_config *k, uint64
 	if (!stack)
 		return 0;
 	at = put_goid(fast_body(s), word(g, k->g_goid));
+	if (!at)
+		return 0;
 	*(volatile uint32_t *)at = three_bytes(stack);
 	return fast_record_now(s, RECORD_UNBLOCK, at + 3);
 }
@@ -151,7 +175,7 @@ INLINE int fast_syscall(struct agent_slot *s, const struct agent_config *k, uint
 		return 0;
 	at = put_goid(fast_body(s), word(g, k->g_goid));
 	stack = guess(s, pc, bp, sp, word(g, k->g_stack_hi));
-	if (!stack)
+	if (!stack || !at)
 		return 0;
 	*(volatile uint32_t *)at = three_bytes(stack);
 	return fast_record_now(s, RECORD_SYSCALL, at + 3);
@@ -162,7 +186,7 @@ INLINE int fast_of_one(struct agent_slot *s, const struct agent_config *k, enum 
 {
 	if (!is_ready(s, k, m))
 		return 0;
-	return fast_record_now(s, kind, put_goid(fast_body(s), word(g, k->g_goid)));
+	return fast_record_of(s, kind, word(g, k->g_goid));
 }
 
 /* Up to Go 1.25: called on the goroutine's own stack. */
@@ -180,9 +204,10 @@ INLINE int fast_syscall_exit_status(struct agent_slot *s, const struct agent_con
 	return !k->syscall_is_hook && fast_of_one(s, k, RECORD_SYSCALL_EXIT, g, m);
 }
 
-/* Of one without labels. */
-INLINE int fast_create(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m,
-		       uint64_t runner)
+/* Of one without labels. The least frequent, and large: elsewhere, so that the others are in one
+ * page. */
+NOINLINE int fast_create(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m,
+			 uint64_t runner)
 {
 	uint64_t p = word(m, k->m_p), id = word(g, k->g_goid);
 	uint32_t stack;
@@ -198,7 +223,7 @@ INLINE int fast_create(struct agent_slot *s, const struct agent_config *k, uint6
 	stack = fast_stack_of_runner(s, k, m, runner);
 	if (!stack)
 		return 0;
-	at = put(put_goid(fast_body(s), id), word(g, k->g_startpc) - k->text);
+	at = put(put(fast_body(s), id), word(g, k->g_startpc) - k->text);
 	*(volatile uint32_t *)at = three_bytes(stack);
 	return fast_record_now(s, RECORD_CREATE, at + 3);
 }

@@ -89,75 +89,96 @@ NOINLINE uint32_t walk(struct agent_slot *s, const struct agent_config *k, uint3
 	return n;
 }
 
-INLINE struct agent_guess *guess_for(struct agent_slot *s, uint64_t pc, uint64_t height)
+/* Of two in the index. */
+INLINE uint8_t *guess_numbers(struct agent_slot *s, uint64_t pc, uint64_t height)
 {
-	return &s->guesses[(pc ^ pc >> 8 ^ height >> 3) & (AGENT_GUESSES - 2)];
+	return &s->guess_index[(pc ^ pc >> 8 ^ height >> 3) & (AGENT_GUESSES - 2)];
 }
 
 /* The frames from bp on are as in the guess, which is for a stack of the same height: so none lies
  * outside of this one. */
-INLINE int guess_holds(const struct agent_guess *e, uint64_t bp)
+INLINE int guess_holds(const struct agent_guess *e, uint64_t bp, uint64_t text)
 {
 	uint64_t at = bp, end;
 	uint32_t i = 0;
 
 	for (; i + 1 < e->count; i++) {
-		uint64_t next = bp + e->frames[i + 1].offset;
+		uint64_t next = bp + e->next[i] * 8ull;
 
-		if (word(at, 8) != e->frames[i].pc || word(at, 0) != next)
+		if (word(at, 8) - text != (uint64_t)e->pcs[i] || word(at, 0) != next)
 			return 0;
 		at = next;
 	}
-	end = e->frames[i + 1].offset == UINT32_MAX ? 0 : bp + e->frames[i + 1].offset;
-	return word(at, 8) == e->frames[i].pc && word(at, 0) == end;
+	end = e->next[i] == AGENT_NO_FRAME ? 0 : bp + e->next[i] * 8ull;
+	return word(at, 8) - text == (uint64_t)e->pcs[i] && word(at, 0) == end;
 }
 
 /* The number of the stack whose frames begin at bp, `pc` being the word before; 0: not known. */
 INLINE uint32_t guess(const struct agent_slot *s, uint64_t pc, uint64_t bp, uint64_t low,
 		      uint64_t high)
 {
-	const struct agent_guess *e = guess_for((struct agent_slot *)s, pc, high - bp);
+	const uint8_t *numbers = guess_numbers((struct agent_slot *)s, pc, high - bp);
 
 	if (UNLIKELY(bp < low || bp > high - 16 || bp & 7))
 		return 0;
-	for (uint32_t way = 0; way < 2; way++, e++)
-		if (LIKELY(e->pc == pc && e->height == high - bp) && guess_holds(e, bp))
+	for (uint32_t way = 0; way < 2; way++) {
+		const struct agent_guess *e = &s->guesses[numbers[way]];
+
+		if (LIKELY(e->pc == pc && e->height == high - bp) &&
+		    guess_holds(e, bp, s->config.text))
 			return e->stack;
+	}
 	return 0;
+}
+
+/* What is kept next of this key: a new one, or, when all are in use, one of another's. */
+INLINE struct agent_guess *guess_to_keep(struct agent_slot *s, uint64_t pc, uint64_t height)
+{
+	uint8_t *number = guess_numbers(s, pc, height) + (s->guess_turn++ & 1);
+
+	if (!*number && s->guesses_used < AGENT_GUESSES - 1)
+		*number = ++s->guesses_used;
+	else if (!*number)
+		*number = 1 + s->guess_turn % (AGENT_GUESSES - 1);
+	return &s->guesses[*number];
 }
 
 /* Keeps what was walked from bp on: the words behind the first `n` are its frames'. */
 NOINLINE void guess_keep(struct agent_slot *s, uint32_t n, uint32_t count, uint64_t bp,
 			 uint64_t height, uint32_t stack)
 {
-	struct agent_guess *e = guess_for(s, s->words[n - 1], height) + (s->guess_turn++ & 1);
-	uint64_t at = bp;
+	uint64_t at = bp, pc = s->words[n - 1];
+	struct agent_guess *e;
 
-	if (!stack || count - n < 1 || count - n >= AGENT_GUESS_FRAMES ||
+	if (!stack || count - n < 1 || count - n > AGENT_GUESS_FRAMES ||
 	    s->words[count - 1] & AGENT_WORD_CUT)
 		return;
+	e = guess_to_keep(s, pc, height);
 	e->pc = 0;
 	for (uint32_t i = 0; i < count - n; i++) {
-		if (at - bp >= UINT32_MAX)
+		int64_t relative = s->words[n + i] - s->config.text;
+		uint64_t next = word(at, 0), words = (next - bp) / 8;
+
+		if (relative != (int32_t)relative)
 			return;
-		e->frames[i].pc = s->words[n + i];
-		e->frames[i].offset = at - bp;
-		at = word(at, 0);
+		if (next &&
+		    (next & 7 || next <= at || next - bp >= height || words >= AGENT_NO_FRAME))
+			return;
+		e->pcs[i] = relative;
+		e->next[i] = next ? words : AGENT_NO_FRAME;
+		at = next;
 	}
-	if (at && at - bp >= height)
-		return;
-	e->frames[count - n].offset = at ? at - bp : UINT32_MAX;
 	e->count = count - n;
 	e->height = height;
 	e->stack = stack;
-	e->pc = s->words[n - 1];
+	e->pc = pc;
 }
 
 /* The number of the stack whose first `n` words are there, and whose frames begin at bp. */
 INLINE uint32_t stack_from(struct agent_slot *s, struct agent_shared *sh, uint32_t n, uint64_t bp,
 			   uint64_t low, uint64_t g)
 {
-	const struct agent_config *k = &sh->config;
+	const struct agent_config *k = &s->config;
 	uint64_t high = word(g, k->g_stack_hi), height = high - bp;
 	uint32_t count, stack = guess(s, s->words[n - 1], bp, low, high);
 
@@ -204,7 +225,7 @@ NOINLINE uint32_t preempted_words(uint64_t *words, const struct agent_config *k,
 /* Of the goroutine g, which is not running any more but for the scheduler: from where it left. */
 NOINLINE uint32_t stack_of_parked(struct agent_slot *s, struct agent_shared *sh, uint64_t g)
 {
-	const struct agent_config *k = &sh->config;
+	const struct agent_config *k = &s->config;
 	uint64_t pc = word(g, k->g_sched_pc), low = word(g, k->g_sched_sp);
 	uint32_t n = 1;
 
@@ -218,7 +239,7 @@ NOINLINE uint32_t stack_of_parked(struct agent_slot *s, struct agent_shared *sh,
 
 NOINLINE uint32_t stack_of_preempted(struct agent_slot *s, struct agent_shared *sh, uint64_t g)
 {
-	const struct agent_config *k = &sh->config;
+	const struct agent_config *k = &s->config;
 	uint64_t bp = word(g, k->g_sched_bp);
 	uint32_t n;
 

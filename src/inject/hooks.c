@@ -310,8 +310,21 @@ static struct error *must_check check_goids(struct target *t, const struct golay
 	return err;
 }
 
+/* The numbers of the wait reasons that the agent goes by. */
+static struct error *must_check fill_reasons(struct target *t, const struct golayout *lay,
+					     struct agent_config *c)
+{
+	struct error *err = find_reason(t, lay, "GC worker (idle)", &c->worker_reason);
+
+	/* g.waitreason is set by gopark() alone before Go 1.20. */
+	if (err || lay->minor < 20)
+		return err;
+	err = find_reason(t, lay, "GC worker (active)", &c->worker_active_reason);
+	return err ? err : find_reason(t, lay, "GC assist marking", &c->assist_reason);
+}
+
 struct error *hooks_config(struct target *t, const struct image *img, const struct golayout *lay,
-			   const struct hooks *hooks, uint32_t depth, struct agent_config *ret)
+			   uint32_t depth, struct agent_config *ret)
 {
 	struct error *err = NULL;
 
@@ -319,24 +332,26 @@ struct error *hooks_config(struct target *t, const struct image *img, const stru
 				     .dead_extra = lay->minor >= 26 ? 11 : 6,
 				     .goid_late = lay->minor <= 23,
 				     .syscall_is_hook = lay->minor >= 26,
+				     .worker_active_reason = UINT32_MAX,
 				     .assist_reason = UINT32_MAX,
 				     .label_maps = lay->minor <= 23,
 				     .goidgen = lay->v.sched + lay->n.sched_goidgen,
 				     .text = img->functions.text};
 	fill_offsets(&lay->n, ret);
 	fill_ranges(img, ret);
-	for (size_t i = 0; i < hooks->place_count; i++)
-		ret->places[i] = hooks->places[i].address;
-	memcpy(ret->root_places, hooks->root_places, sizeof(ret->root_places));
-	memcpy(ret->root_entries, hooks->root_entries, sizeof(ret->root_entries));
 	if (!ret->park_m.size || !ret->assist.size)
 		return error_format(ERROR_UNSUPPORTED,
 				    "the program has no functions runtime.park_m and "
 				    "runtime.gcAssistAlloc1, by which gospect tells waits apart");
 	if (ret->goid_late)
 		err = check_goids(t, lay);
-	/* g.waitreason is not set before Go 1.20. */
-	return err || lay->minor < 20
-		       ? err
-		       : find_reason(t, lay, "GC assist marking", &ret->assist_reason);
+	return err ? err : fill_reasons(t, lay, ret);
+}
+
+void hooks_places(const struct hooks *hooks, struct agent_places *ret)
+{
+	for (size_t i = 0; i < hooks->place_count; i++)
+		ret->addresses[i] = hooks->places[i].address;
+	memcpy(ret->roots, hooks->root_places, sizeof(ret->roots));
+	memcpy(ret->root_entries, hooks->root_entries, sizeof(ret->root_entries));
 }

@@ -29,7 +29,9 @@ struct error *hooks_find(struct target *t, const struct image *img, const struct
 			 struct hooks *ret) must_check;
 
 struct error *hooks_config(struct target *t, const struct image *img, const struct golayout *lay,
-			   const struct hooks *hooks, uint32_t depth,
-			   struct agent_config *ret) must_check;
+			   uint32_t depth, struct agent_config *ret) must_check;
+
+/* Where they are, for the agent. */
+void hooks_places(const struct hooks *hooks, struct agent_places *ret);
 
 #endif

@@ -257,11 +257,8 @@ static void init_slot(struct injection *in, uint32_t i)
 {
 	struct agent_slot *slot = (void *)((char *)in->shared + in->layout.slots_offset +
 					   (size_t)i * AGENT_SLOT_BYTES);
-	uint64_t address =
-		in->shared_address + in->layout.slots_offset + (uint64_t)i * AGENT_SLOT_BYTES;
 
-	/* The stack is at the end of the slot, far behind what the head uses. */
-	slot->stack_top = address + AGENT_SLOT_BYTES;
+	slot->config = in->layout.config;
 	slot->shared = in->shared_address;
 	slot->ring =
 		in->shared_address + in->layout.rings_offset + (uint64_t)i * in->layout.ring_bytes;
@@ -284,8 +281,8 @@ static void populate_first(const struct injection *in)
 
 		if (i >= in->p_now && i < l->slots - AGENT_SPARE_SLOTS)
 			continue;
-		populate(in, slot, sizeof(struct agent_slot) & ~4095ul);
-		populate(in, slot + AGENT_SLOT_BYTES - 4096, 4096);
+		/* With what its stack needs at most times. */
+		populate(in, (slot & ~4095ul) - 4096, sizeof(struct agent_slot) + 8192);
 		populate(in, l->rings_offset + i * l->ring_bytes, FIRST_RING_BYTES);
 	}
 }
@@ -353,9 +350,7 @@ static struct error *must_check write_code(struct injection *in)
 				       .m_vdso_sp = in->lay->n.m_vdso_sp,
 				       .m_vdso_pc = in->lay->n.m_vdso_pc,
 				       .p_id = in->lay->n.p_id,
-				       .p_slots = in->layout.slots - AGENT_SPARE_SLOTS,
-				       .config = in->shared_address +
-						 offsetof(struct agent_shared, config)};
+				       .p_slots = in->layout.slots - AGENT_SPARE_SLOTS};
 
 	h->slots = in->shared_address + in->layout.slots_offset;
 	h->spare_slots = h->slots + (uint64_t)numbers.p_slots * AGENT_SLOT_BYTES;
@@ -547,9 +542,9 @@ static unsigned int patience_pause(unsigned int patience)
 
 static struct error *must_check switch_on(struct injection *in)
 {
-	static const uint32_t enabled = 1;
+	struct code_control control = {.enabled = 1, .slots = in->head.slots};
 	struct attach_step step = {in, {.pid = target_pid(in->t)}, .patience = PATIENCE};
-	struct error *err = write_at(in, in->head.control, &enabled, sizeof(enabled));
+	struct error *err = write_at(in, in->head.control, &control, sizeof(control));
 
 	standstill_functions(in->img, &in->head, in->layout.config.goid_late,
 			     &step.standstill.functions);
@@ -610,10 +605,12 @@ static struct error *must_check choose_layout(struct injection *in,
 	l->table_offset = (sizeof(*l) + 4095) & ~4095ul;
 	l->arena_offset = l->table_offset + AGENT_TABLE_SLOTS * sizeof(struct agent_stack);
 	l->arena_words = AGENT_TABLE_SLOTS * 32;
-	l->slots_offset = l->arena_offset + l->arena_words * 8;
-	l->rings_offset = l->slots_offset + (uint64_t)l->slots * AGENT_SLOT_BYTES;
+	l->slots_offset = l->arena_offset + l->arena_words * 8 + AGENT_SLOT_OFFSET;
+	l->rings_offset =
+		l->arena_offset + l->arena_words * 8 + (uint64_t)l->slots * AGENT_SLOT_BYTES;
 	l->size = l->rings_offset + (uint64_t)l->slots * l->ring_bytes;
-	return hooks_config(in->t, in->img, in->lay, &in->hooks, options->depth, &l->config);
+	hooks_places(&in->hooks, &l->places);
+	return hooks_config(in->t, in->img, in->lay, options->depth, &l->config);
 }
 
 static struct error *must_check choose_code(struct injection *in)

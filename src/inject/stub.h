@@ -23,7 +23,7 @@
 
 #define CODE_PAGE_BYTES 4096
 #define CODE_MAGIC 0x65646f6374677367ull /* "gsgtcode" */
-#define CODE_VERSION 3
+#define CODE_VERSION 4
 #define CODE_MAX_PLACES (HOOKS + AGENT_MAX_ROOT_PLACES)
 #define CODE_FAR_PAGES 8
 #define CODE_FAR_JUMP_BYTES 16 /* an instruction and the address of a stub */
@@ -48,7 +48,7 @@ struct code_head {
 	uint64_t code_bytes;   /* of all of them */
 	uint64_t agent;
 	uint64_t control; /* struct code_control, in a page that is 0 in children */
-	uint64_t slots;   /* the first slot of a P */
+	uint64_t slots;   /* the first slot of a P; 0: none is there any more */
 	uint64_t spare_slots;
 	uint64_t stub_bytes;          /* whole pages, with this head: what stays */
 	uint64_t far[CODE_FAR_PAGES]; /* where they are, the first ones in use; 0: no more */
@@ -58,7 +58,8 @@ struct code_head {
 
 struct code_control {
 	uint32_t enabled;
-	uint64_t lost; /* calls that found no slot */
+	uint64_t slots; /* as in the head, but in the line that every hook reads anyway */
+	uint64_t lost;  /* calls that found no slot */
 };
 
 enum stub_p {
@@ -73,7 +74,6 @@ enum stub_p {
 struct stub_numbers {
 	uint32_t g_m, m_p, m_vdso_sp, m_vdso_pc, p_id;
 	uint32_t p_slots; /* how many there are */
-	uint64_t config;  /* address of struct agent_config */
 };
 
 /*

@@ -88,7 +88,7 @@ static void take_slot(struct code *c, const struct code_head *head, const struct
 	ret_leaps[1] = leap(c);
 	EMIT(c, 0x49, 0xc1, 0xe5, AGENT_SLOT_SHIFT); /* shl r13, shift */
 	EMIT(c, 0x4c, 0x03, 0x2d);                   /* add r13, [slots] */
-	emit_relative(c, head->code + offsetof(struct code_head, slots), 0);
+	emit_relative(c, head->control + offsetof(struct code_control, slots), 0);
 	EMIT(c, 0x41, 0x83, 0x7d, offsetof(struct agent_slot, busy), 0, 0x0f, 0x85); /* cmp; jne */
 	ret_leaps[2] = leap(c);
 	EMIT(c, 0x41, 0xc7, 0x45, offsetof(struct agent_slot, busy), 1, 0, 0, 0); /* busy = 1 */
@@ -142,7 +142,7 @@ static void call_agent(struct code *c, const struct code_head *head)
 
 static void switch_stack(struct code *c)
 {
-	EMIT(c, 0x49, 0x89, 0xe4, 0x49, 0x8b, 0x65, 0); /* mov r12, rsp; mov rsp, [r13] */
+	EMIT(c, 0x49, 0x89, 0xe4, 0x4c, 0x89, 0xec); /* mov r12, rsp; mov rsp, r13 */
 }
 
 static void release_slot(struct code *c)
@@ -195,7 +195,7 @@ static void end_vdso(struct code *c, const struct stub_numbers *n)
 	emit32(c, 0);
 }
 
-/* (slot, RAX, RBX << 16 | RCX, thread, config, RBP, R14): of agent_status() and agent_change(). RAX
+/* (slot, RAX, RBX << 16 | RCX, thread, RBP, R14): of agent_status() and agent_change(). RAX
  * and RCX are as they were at the place. */
 static void load_arguments(struct code *c, const struct stub_numbers *n)
 {
@@ -203,9 +203,8 @@ static void load_arguments(struct code *c, const struct stub_numbers *n)
 	EMIT(c, 0xc1, 0xe2, 16, 0x09, 0xca);   /* shl edx, 16; or edx, ecx */
 	EMIT(c, 0x49, 0x8b, 0x8e);             /* mov rcx, [r14 + g.m] */
 	emit32(c, n->g_m);
-	EMIT(c, 0x4c, 0x89, 0xef, 0x49, 0xb8); /* mov rdi, r13; mov r8, config */
-	emit(c, &n->config, sizeof(n->config));
-	EMIT(c, 0x49, 0x89, 0xe9, 0xe8); /* mov r9, rbp; call */
+	EMIT(c, 0x4c, 0x89, 0xef, 0x49, 0x89, 0xe8); /* mov rdi, r13; mov r8, rbp */
+	EMIT(c, 0x4d, 0x89, 0xf1, 0xe8);             /* mov r9, r14; call */
 }
 
 /* C keeps RBX. Leaps to where agent_status() has not been enough. */
@@ -215,7 +214,7 @@ static size_t call_status(struct code *c, const struct code_head *head,
 	size_t more;
 
 	switch_stack(c);
-	EMIT(c, 0x51, 0x51, 0x50, 0x41, 0x56); /* push rcx twice, rax, r14 */
+	EMIT(c, 0x51, 0x50); /* push rcx, rax */
 	load_arguments(c, n);
 	emit_relative(c, head->agent + agent_blob_status, 0);
 	EMIT(c, 0x85, 0xc0, 0x0f, 0x84); /* test eax, eax; je */
@@ -226,8 +225,8 @@ static size_t call_status(struct code *c, const struct code_head *head,
 static void call_change(struct code *c, const struct code_head *head, const struct stub_numbers *n,
 			size_t back)
 {
-	/* mov rax, [rsp + 8]; mov rcx, [rsp + 16] */
-	EMIT(c, 0x48, 0x8b, 0x44, 0x24, 8, 0x48, 0x8b, 0x4c, 0x24, 16);
+	/* mov rax, [rsp]; mov rcx, [rsp + 8] */
+	EMIT(c, 0x48, 0x8b, 0x04, 0x24, 0x48, 0x8b, 0x4c, 0x24, 8);
 	load_arguments(c, n);
 	emit_relative(c, head->agent + agent_blob_change, 0);
 	emit_jump(c, c->address + back);
@@ -252,7 +251,7 @@ static void write_casgstatus(struct code *c, const struct code_head *head,
 	pretend_vdso(c, n);
 	more = call_status(c, head, n);
 	back = c->at;
-	EMIT(c, 0x59, 0x58, 0x59, 0x59, 0x4c, 0x89, 0xe4); /* pop them; mov rsp, r12 */
+	EMIT(c, 0x58, 0x59, 0x4c, 0x89, 0xe4); /* pop them; mov rsp, r12 */
 	end_vdso(c, n);
 	release_slot(c);
 	land(c, out);
@@ -341,9 +340,9 @@ static void write_syscall(struct code *c, const struct code_head *head,
 	switch_stack(c);
 	EMIT(c, 0x52, 0x41, 0x53, 0x41, 0x52, 0x41, 0x51, 0x41, 0x50); /* push rdx, r11 ... r8 */
 	EMIT(c, 0x56, 0x57, 0x51, 0x50, 0x50); /* rsi, rdi, rcx, rax twice */
-	EMIT(c, 0x4c, 0x89, 0xef, 0x48, 0x89, 0xc6, 0x48,
-	     0xba); /* mov rdi, r13; rsi, rax; rdx, config */
-	emit(c, &n->config, sizeof(n->config));
+	EMIT(c, 0x4c, 0x89, 0xef, 0x48, 0x89, 0xc6, 0x49, 0x8b,
+	     0x96); /* mov rdi, r13; rsi, rax; rdx, [r14 + g.m] */
+	emit32(c, n->g_m);
 	EMIT(c, 0x4d, 0x89, 0xf0, 0x4d, 0x89, 0xe1, 0xe8); /* mov r8, r14; mov r9, r12; call */
 	emit_relative(c, head->agent + function, 0);
 	EMIT(c, 0x58, 0x58, 0x59, 0x5f, 0x5e, 0x41, 0x58, 0x41, 0x59, 0x41, 0x5a, 0x41, 0x5b, 0x5a,

@@ -210,7 +210,7 @@ struct error *decoder_create(struct target *t, const struct image *img, const st
 	if (!err)
 		err = read_reasons(d, t, lay);
 	if (!err)
-		err = name_roots(d, layout->config.root_entries);
+		err = name_roots(d, layout->places.root_entries);
 	if (err)
 		return err;
 	*ret = take_ptr(d);

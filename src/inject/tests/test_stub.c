@@ -22,7 +22,11 @@ enum {
 	RING = 4 * AGENT_CHUNK_BYTES,
 	P_SLOTS = 2,
 	SLOTS = P_SLOTS + AGENT_SPARE_SLOTS,
+	STACK_WORDS = 512,
+	ARENA = 0x40000,
 };
+
+enum { WORKER_REASON = 11 };
 
 /* Of made structures: one word each. */
 enum { G_M, G_HI, G_SP, G_PC, G_BP, G_STATUS, G_GOID, G_REASON, G_START, G_LABELS, G_WORDS };
@@ -33,7 +37,7 @@ struct made {
 	uint8_t *memory;
 	struct agent_shared *shared;
 	uint64_t g0[G_WORDS], g[G_WORDS], m[M_WORDS], p[P_WORDS];
-	uint64_t stack[64]; /* of the goroutine */
+	uint64_t stack[STACK_WORDS]; /* of the goroutine */
 	struct code_head head;
 	struct place place;
 };
@@ -47,6 +51,11 @@ static const uint8_t function[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x2
 static uint64_t word_of(const void *p)
 {
 	return (uint64_t)p;
+}
+
+static struct agent_slot *slot_of(const struct made *d, unsigned int i)
+{
+	return (void *)((uint8_t *)d->shared + d->shared->slots_offset + i * AGENT_SLOT_BYTES);
 }
 
 static void fill_config(struct made *d)
@@ -70,19 +79,22 @@ static void fill_config(struct made *d)
 				   .m_vdso_pc = M_VDSO_PC * 8,
 				   .p_id = P_ID * 8,
 				   .p_gc_worker_mode = P_MODE * 8,
+				   .worker_reason = WORKER_REASON,
+				   .worker_active_reason = UINT32_MAX,
 				   .depth = 32,
 				   .dead_extra = 6,
 				   .assist_reason = UINT32_MAX,
 				   /* whatever calls the function is its scheduler */
 				   .park_m = {0, UINT64_MAX}};
-	c->places[HOOK_CASGSTATUS] = c->places[HOOK_P_STOP] = d->place.address;
-	c->places[HOOK_LABELS] = c->places[HOOK_SYSCALL] = d->place.address;
-	c->places[HOOK_SYSCALL_EXIT] = d->place.address;
+	for (unsigned int i = 0; i < HOOKS; i++)
+		d->shared->places.addresses[i] = d->place.address;
+	for (unsigned int i = 0; i < SLOTS; i++)
+		slot_of(d, i)->config = *c;
 }
 
 static void make_shared(struct made *d)
 {
-	uint64_t slots = 0x10000 + AGENT_TABLE_SLOTS * sizeof(struct agent_stack) + 0x10000;
+	uint64_t slots = 0x10000 + AGENT_TABLE_SLOTS * sizeof(struct agent_stack) + ARENA;
 	uint64_t size = slots + SLOTS * (AGENT_SLOT_BYTES + RING);
 	struct agent_shared *s = mmap(NULL, size, PROT_READ | PROT_WRITE,
 				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -92,23 +104,17 @@ static void make_shared(struct made *d)
 				   .slots = SLOTS,
 				   .ring_bytes = RING,
 				   .table_offset = 0x10000,
-				   .arena_offset = slots - 0x10000,
-				   .arena_words = 0x10000 / 8,
-				   .slots_offset = slots,
+				   .arena_offset = slots - ARENA,
+				   .arena_words = ARENA / 8,
+				   .slots_offset = slots + AGENT_SLOT_OFFSET,
 				   .rings_offset = slots + SLOTS * AGENT_SLOT_BYTES};
 	d->shared = s;
 	for (unsigned int i = 0; i < SLOTS; i++) {
-		struct agent_slot *slot = (void *)((uint8_t *)s + slots + i * AGENT_SLOT_BYTES);
+		struct agent_slot *slot = slot_of(d, i);
 
-		slot->stack_top = word_of(slot) + AGENT_SLOT_BYTES;
 		slot->shared = word_of(s);
 		slot->ring = word_of(s) + s->rings_offset + i * RING;
 	}
-}
-
-static struct agent_slot *slot_of(const struct made *d, unsigned int i)
-{
-	return (void *)((uint8_t *)d->shared + d->shared->slots_offset + i * AGENT_SLOT_BYTES);
 }
 
 static void make_goroutine(struct made *d)
@@ -121,7 +127,7 @@ static void make_goroutine(struct made *d)
 	d->g[G_GOID] = 300;
 	d->g[G_STATUS] = 2;
 	d->g[G_REASON] = 9;
-	d->g[G_HI] = word_of(d->stack + 64);
+	d->g[G_HI] = word_of(d->stack + STACK_WORDS);
 	d->g[G_PC] = 0x1001;
 	d->g[G_SP] = word_of(d->stack + 10);
 	d->g[G_BP] = word_of(d->stack + 20);
@@ -135,7 +141,7 @@ static void make_goroutine(struct made *d)
 static void make_of(struct made *d, const uint8_t *code, size_t size, unsigned int arguments,
 		    enum agent_hook hook, enum stub_p kind)
 {
-	static const uint32_t enabled = 1;
+	struct code_control control = {.enabled = 1};
 	struct stub_numbers numbers = {.g_m = G_M * 8,
 				       .m_p = M_P * 8,
 				       .m_vdso_sp = M_VDSO_SP * 8,
@@ -163,7 +169,6 @@ static void make_of(struct made *d, const uint8_t *code, size_t size, unsigned i
 				.spare_slots = word_of(slot_of(d, P_SLOTS)),
 				.stub_bytes = CODE_PAGE_BYTES,
 				.place_count = HOOKS};
-	numbers.config = word_of(&d->shared->config);
 	h->places[hook].address = d->place.address;
 	h->places[hook].length = d->place.length;
 	h->places[hook].relative = d->place.relative;
@@ -171,7 +176,8 @@ static void make_of(struct made *d, const uint8_t *code, size_t size, unsigned i
 	assert_true(stubs_write(h, &numbers, kinds, d->memory + CODE));
 	assert_true(agent_blob_size <= CONTROL - AGENT);
 	memcpy(d->memory + AGENT, agent_blob, agent_blob_size);
-	memcpy(d->memory + CONTROL, &enabled, sizeof(enabled));
+	control.slots = h->slots;
+	memcpy(d->memory + CONTROL, &control, sizeof(control));
 	assert_true(
 		stub_jump(&h->places[hook], d->memory + (d->place.address - word_of(d->memory))));
 }
@@ -380,10 +386,15 @@ static void who_is_started_is_told_as_what_it_is(void **state)
 
 	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
 	for (unsigned int i = 0; i < 3; i++) { /* also not as the first record of a chunk */
-		d.p[P_MODE] = 0;
+		d.p[P_MODE] = 3;               /* of who ran before */
+		d.g[G_REASON] = 9;
 		r = change(&d, d.g, 1, 2);
 		assert_int_equal(r.kind, RECORD_START);
 		assert_int_equal(r.goid, 300);
+		d.g[G_REASON] = WORKER_REASON;
+		d.p[P_MODE] = 0;
+		r = change(&d, d.g, 1, 2);
+		assert_int_equal(r.kind, RECORD_START);
 		d.p[P_MODE] = 3;
 		r = change(&d, d.g, 1, 2);
 		assert_int_equal(r.kind, RECORD_START_WORKER);
@@ -416,7 +427,8 @@ static void who_is_made_and_ends_is_recorded_with_all_that_is_known(void **state
 
 static void goids_and_reasons_of_any_size_are_written_as_they_are(void **state)
 {
-	static const uint64_t goids[] = {1, 127, 128, 16383, 16384, 1 << 21, 1ull << 40};
+	static const uint64_t goids[] = {1,       127,           128,     16383,     16384,
+					 1 << 21, (1 << 28) - 1, 1 << 28, 1ull << 40};
 	static struct made d;
 	struct seen first, r;
 
@@ -435,6 +447,56 @@ static void goids_and_reasons_of_any_size_are_written_as_they_are(void **state)
 		assert_int_equal(r.goid, goids[i]);
 		assert_int_equal(r.others[0], first.others[1]);
 	}
+	unmake(&d);
+}
+
+/* The stack of this number: its words, innermost first, are put into `ret`. Many have the same
+ * height and begin alike; some have more frames than a guess, or a pc far from the others. */
+static size_t make_stack(struct made *d, unsigned int number, uint64_t *ret)
+{
+	unsigned int random = number * 2654435761u + 1, shape = number % 128;
+	unsigned int at = 20 + shape * 2;
+	size_t count = 1, frames = shape % 7 ? 1 + shape % 9 : 36 + shape % 9;
+
+	ret[0] = d->g[G_PC] = 0x1001 + number % 5;
+	d->g[G_BP] = word_of(d->stack + at);
+	while (frames--) {
+		unsigned int next = at + 2 + (random >> 8 & number & 1) * 2;
+
+		random = random * 1664525 + 1013904223;
+		ret[count] = 0x2000 + (random >> 16 & 3) + (random >> 28 ? 0 : 1ull << 40);
+		d->stack[at] = frames ? word_of(d->stack + next) : 0;
+		d->stack[at + 1] = ret[count++];
+		at = next;
+	}
+	assert_true(at < STACK_WORDS);
+	return count;
+}
+
+static void stacks_of_all_kinds_are_told_as_they_are(void **state)
+{
+	static struct made d;
+	unsigned int random = 1;
+	uint64_t words[64];
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	slot_of(&d, 1)->config.depth = 64;
+	for (unsigned int i = 0; i < 30000; i++) {
+		unsigned int number = random >> 8;
+		size_t count;
+		struct seen r;
+
+		/* Mostly one of few, and over time more than there are guesses. */
+		number = i % 4 ? number % (1 + i / 2000) : number % 1500;
+		random = random * 1664525 + 1013904223;
+		if (i % 512 == 0)
+			slot_of(&d, 1)->write = slot_of(&d, 1)->limit = 0;
+		count = make_stack(&d, number, words);
+		r = change(&d, d.g, 2, 4);
+		assert_int_equal(r.kind, RECORD_BLOCK);
+		assert_words(&d, r.others[1], words, count);
+	}
+	assert_int_equal(slot_of(&d, 1)->guesses_used, AGENT_GUESSES - 1);
 	unmake(&d);
 }
 
@@ -685,7 +747,7 @@ static void go_to_pop(const struct made *d)
 /* The function, its last add patched: somewhere low, for the jump leads 1.5 GB up. */
 static void make_return(struct made *d, uint8_t **ret_far)
 {
-	static const uint32_t enabled = 1;
+	struct code_control control = {.enabled = 1};
 	struct stub_numbers numbers = {.g_m = G_M * 8,
 				       .m_p = M_P * 8,
 				       .m_vdso_sp = M_VDSO_SP * 8,
@@ -708,8 +770,8 @@ static void make_return(struct made *d, uint8_t **ret_far)
 	make_goroutine(d);
 	fill_config(d);
 	d->place.address = word_of(d->memory + FUNCTION + 18);
-	d->shared->config.places[HOOKS] = d->place.address;
-	d->shared->config.root_places[0] = (struct agent_root_place){3, 1, 40};
+	d->shared->places.addresses[HOOKS] = d->place.address;
+	d->shared->places.roots[0] = (struct agent_root_place){3, 1, 40};
 	*h = (struct code_head){.code = word_of(d->memory + CODE),
 				.agent = word_of(d->memory + AGENT),
 				.control = word_of(d->memory + CONTROL),
@@ -724,7 +786,8 @@ static void make_return(struct made *d, uint8_t **ret_far)
 	assert_true(stubs_write(h, &numbers, kinds, d->memory + CODE));
 	far_jump_write(place, *ret_far + 32);
 	memcpy(d->memory + AGENT, agent_blob, agent_blob_size);
-	memcpy(d->memory + CONTROL, &enabled, sizeof(enabled));
+	control.slots = h->slots;
+	memcpy(d->memory + CONTROL, &control, sizeof(control));
 	assert_true(stub_jump(place, d->memory + FUNCTION + 18));
 }
 
@@ -762,6 +825,7 @@ int main(void)
 		cmocka_unit_test(who_is_started_is_told_as_what_it_is),
 		cmocka_unit_test(who_is_made_and_ends_is_recorded_with_all_that_is_known),
 		cmocka_unit_test(goids_and_reasons_of_any_size_are_written_as_they_are),
+		cmocka_unit_test(stacks_of_all_kinds_are_told_as_they_are),
 		cmocka_unit_test(other_hooks_keep_every_register),
 		cmocka_unit_test(a_system_call_is_told_with_its_stack),
 		cmocka_unit_test(the_end_of_a_system_call_is_told),

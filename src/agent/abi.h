@@ -17,6 +17,7 @@
 #ifndef AGENT_ABI_H
 #define AGENT_ABI_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define AGENT_MAGIC 0x32746e6567617367ull /* "gsagent2" */
@@ -236,7 +237,7 @@ struct agent_guess {
 	uint16_t next[AGENT_GUESS_FRAMES]; /* words from the first frame to the one behind each;
 					       AGENT_NO_FRAME: 0 is there */
 };
-_Static_assert(sizeof(struct agent_guess) == 256, "none lies in two pages");
+_Static_assert(sizeof(struct agent_guess) == 256, "a power of two");
 
 /* One P's, or a spare one. Its stack is below it. */
 struct agent_slot {
@@ -269,5 +270,9 @@ struct agent_slot {
 };
 _Static_assert(AGENT_SLOT_OFFSET + sizeof(struct agent_slot) <= AGENT_SLOT_BYTES,
 	       "a slot has room for its stack");
+_Static_assert(AGENT_SLOT_OFFSET % sizeof(struct agent_guess) == 0, "no guess lies in two pages");
+_Static_assert(AGENT_SLOT_OFFSET % 4096 + offsetof(struct agent_slot, guesses[2]) <= 4096,
+	       "the first guess in use is in the page of the head");
+_Static_assert(AGENT_GUESSES - 1 <= UINT8_MAX, "the index has bytes");
 
 #endif

@@ -1,8 +1,7 @@
 /*
  * The changes of state that are by far the most frequent: a goroutine is made, is started, blocks,
- * is unblocked, ends. What is common is done here, with few instructions and without a word on the
- * stack; all else is left to agent.c: 0 says so, and nothing was done. Part of the agent: agent.c
- * alone has it.
+ * is unblocked, ends. What is common is done here, with few instructions; all else is left to
+ * agent.c: 0 says so, and nothing was done. Part of the agent: agent.c alone has it.
  */
 #ifndef AGENT_FAST_H
 #define AGENT_FAST_H

@@ -594,7 +594,7 @@ static struct error *must_check choose_layout(struct injection *in,
 					      const struct inject_options *options)
 {
 	struct agent_shared *l = &in->layout;
-	uint64_t p_count;
+	uint64_t p_count, slots;
 	struct error *err = region_p_slots(in->t, in->lay, &in->p_now, &p_count);
 
 	if (err)
@@ -605,9 +605,9 @@ static struct error *must_check choose_layout(struct injection *in,
 	l->table_offset = (sizeof(*l) + 4095) & ~4095ul;
 	l->arena_offset = l->table_offset + AGENT_TABLE_SLOTS * sizeof(struct agent_stack);
 	l->arena_words = AGENT_TABLE_SLOTS * 32;
-	l->slots_offset = l->arena_offset + l->arena_words * 8 + AGENT_SLOT_OFFSET;
-	l->rings_offset =
-		l->arena_offset + l->arena_words * 8 + (uint64_t)l->slots * AGENT_SLOT_BYTES;
+	slots = l->arena_offset + l->arena_words * 8;
+	l->slots_offset = slots + AGENT_SLOT_OFFSET;
+	l->rings_offset = slots + (uint64_t)l->slots * AGENT_SLOT_BYTES;
 	l->size = l->rings_offset + (uint64_t)l->slots * l->ring_bytes;
 	hooks_places(&in->hooks, &l->places);
 	return hooks_config(in->t, in->img, in->lay, options->depth, &l->config);

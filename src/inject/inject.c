@@ -264,26 +264,35 @@ static void init_slot(struct injection *in, uint32_t i)
 		in->shared_address + in->layout.rings_offset + (uint64_t)i * in->layout.ring_bytes;
 }
 
-/* Memory is charged to who touches it first: to us, not to the target and its cgroup. */
-static void populate(const struct injection *in, uint64_t offset, size_t size)
+/* Memory is charged to who touches it first: to us, not to the target and its cgroup. The target
+ * finds it in its own page tables, as we have read each page of it there. */
+void inject_populate(const struct injection *in, uint64_t offset, uint64_t size)
 {
-	if (offset < in->layout.size)
-		madvise((char *)in->shared + offset, size, MADV_POPULATE_WRITE);
+	uint64_t first = offset & ~(CODE_PAGE_BYTES - 1ull);
+	uint8_t byte;
+
+	if (offset >= in->layout.size)
+		return;
+	madvise((char *)in->shared + first, offset + size - first, MADV_POPULATE_WRITE);
+	for (uint64_t at = first; at < offset + size; at += CODE_PAGE_BYTES)
+		if (pread(in->memory, &byte, 1, in->shared_address + at) != 1)
+			return;
 }
 
 static void populate_first(const struct injection *in)
 {
 	const struct agent_shared *l = &in->layout;
 
-	populate(in, l->table_offset, l->arena_offset - l->table_offset + FIRST_STACK_BYTES);
+	inject_populate(in, l->table_offset, l->arena_offset - l->table_offset + FIRST_STACK_BYTES);
 	for (uint64_t i = 0; i < l->slots; i++) {
 		uint64_t slot = l->slots_offset + i * AGENT_SLOT_BYTES;
 
 		if (i >= in->p_now && i < l->slots - AGENT_SPARE_SLOTS)
 			continue;
 		/* With what its stack needs at most times. */
-		populate(in, (slot & ~4095ul) - 4096, sizeof(struct agent_slot) + 8192);
-		populate(in, l->rings_offset + i * l->ring_bytes, FIRST_RING_BYTES);
+		inject_populate(in, slot - CODE_PAGE_BYTES,
+				sizeof(struct agent_slot) + CODE_PAGE_BYTES);
+		inject_populate(in, l->rings_offset + i * l->ring_bytes, FIRST_RING_BYTES);
 	}
 }
 

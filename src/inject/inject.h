@@ -50,6 +50,9 @@ struct error *inject_attach(struct target *t, const struct image *img, const str
 struct agent_shared *inject_shared(const struct injection *in);
 /* What to believe of its layout. */
 const struct agent_shared *inject_layout(const struct injection *in);
+/* Makes a part of it present, here and in the target, before that touches it: which would wait for
+ * the kernel at each page, and be charged for it. */
+void inject_populate(const struct injection *in, uint64_t offset, uint64_t size);
 /* The agent may read what has come to Go's heap since, for labels (agent/labels.h). */
 struct error *inject_update_readable(struct injection *in) must_check;
 /* A line for each function whose calls are not told though it was asked for, and why. */

@@ -25,6 +25,10 @@ const struct agent_shared *inject_layout(const struct injection *in)
 	return NULL;
 }
 
+void inject_populate(const struct injection *in, uint64_t offset, uint64_t size)
+{
+}
+
 struct error *inject_update_readable(struct injection *in)
 {
 	return NULL;

@@ -224,7 +224,7 @@ struct error *collector_start(const struct collector_options *options, struct co
 	if (c->wake < 0)
 		return error_errno(ERROR_FAILED, errno, "cannot wait for events");
 	err = rings_create(inject_shared(options->injection), inject_layout(options->injection),
-			   &c->rings);
+			   options->injection, &c->rings);
 	if (!err)
 		err = start_thread(c);
 	if (err)

@@ -3,15 +3,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/cleanup.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
-/* How far before the writer a ring's memory is made: what is written between two looks. */
+/* How far before the writer a ring's memory is made present: what is written between two looks. */
 #define AHEAD_BYTES (2u << 20)
 
 struct ring {
@@ -27,6 +22,7 @@ struct ring {
 
 struct rings {
 	const struct agent_shared *layout;
+	const struct injection *injection;
 	struct ring *items;
 	double fill;
 	_Atomic uint64_t corrupt;
@@ -39,7 +35,7 @@ struct filling {
 };
 
 struct error *rings_create(struct agent_shared *shared, const struct agent_shared *layout,
-			   struct rings **ret)
+			   const struct injection *in, struct rings **ret)
 {
 	_cleanup_rings_ struct rings *r = calloc(1, sizeof(*r));
 	uint8_t *base = (uint8_t *)shared;
@@ -47,6 +43,7 @@ struct error *rings_create(struct agent_shared *shared, const struct agent_share
 	if (!r)
 		return &error_no_memory;
 	r->layout = layout;
+	r->injection = in;
 	r->items = calloc(layout->slots, sizeof(r->items[0]));
 	if (!r->items)
 		return &error_no_memory;
@@ -70,17 +67,18 @@ void rings_destroy(struct rings *r)
 
 /* ---- looking ---- */
 
-/* Of a ring in use, what will be written next is charged to us, not to the target and its cgroup;
- * once around, all of it is there. */
+/* Of a ring in use, what will be written next; once around, all of it is there. */
 static void populate(const struct rings *r, struct ring *ring)
 {
 	uint64_t want = ring->end + AHEAD_BYTES;
 
 	want = want < r->layout->ring_bytes ? want : r->layout->ring_bytes;
-	if (!ring->end || want <= ring->populated)
+	if (!r->injection || want <= ring->populated)
 		return;
-	madvise((void *)(ring->bytes + ring->populated), want - ring->populated,
-		MADV_POPULATE_WRITE);
+	inject_populate(r->injection,
+			r->layout->rings_offset + (ring - r->items) * r->layout->ring_bytes +
+				ring->populated,
+			want - ring->populated);
 	ring->populated = want;
 }
 

@@ -15,13 +15,14 @@
 
 #include "agent/abi.h"
 #include "base/error.h"
+#include "inject/inject.h"
 #include "trace/backlog.h"
 
 struct rings;
 
-/* `layout` says how the memory was made; both are kept. */
+/* `layout` says how the memory was made, and `in` makes it present (NULL: it is); all are kept. */
 struct error *rings_create(struct agent_shared *shared, const struct agent_shared *layout,
-			   struct rings **ret) must_check;
+			   const struct injection *in, struct rings **ret) must_check;
 void rings_destroy(struct rings *r);
 
 /*

@@ -36,8 +36,8 @@ enum {
 	AGENT_TABLE_SLOTS = 1 << 17,
 	AGENT_MAX_PROBES = 24,
 	AGENT_GUESSES = 256, /* a power of two; two of them for one key */
-	AGENT_GUESS_FRAMES = 38,
-	AGENT_NO_FRAME = UINT16_MAX,
+	AGENT_GUESS_BLOCKS = 9,
+	AGENT_BLOCK_FRAMES = 4,
 	AGENT_MAX_LABELS = 128, /* of a set; those behind them are left out */
 	AGENT_MAX_LABEL =
 		1024, /* bytes of a value; what is longer is cut. A longer key is left out */
@@ -223,19 +223,24 @@ struct agent_shared {
 	uint64_t stacks;                  /* in the table */
 };
 
+/* Frames that are compared at once. */
+struct agent_guess_block {
+	int32_t pcs[AGENT_BLOCK_FRAMES]; /* relative to `text` */
+	uint16_t at[AGENT_BLOCK_FRAMES]; /* words from the first frame to each */
+};
+
 /*
  * A stack that was walked, to be recognised: frames lie at the same distance from the stack's end
  * whenever the same functions have called each other, as the size of a frame depends on its pc
- * alone. Each is compared with what was there before, and none of the loads waits for another.
+ * alone. So where the pcs are the same, one behind the other, the frames are; and none of the loads
+ * waits for another. The last block is filled up with the first frame.
  */
 struct agent_guess {
-	uint64_t pc;     /* the word before the frames; 0: there is none */
-	uint64_t height; /* from the first frame to the stack's end */
+	_Alignas(256) uint64_t pc; /* the word before the frames; 0: there is none */
+	uint64_t height;           /* from the first frame to the stack's end */
 	uint32_t stack;
-	uint32_t count;                    /* of frames */
-	int32_t pcs[AGENT_GUESS_FRAMES];   /* relative to `text` */
-	uint16_t next[AGENT_GUESS_FRAMES]; /* words from the first frame to the one behind each;
-					       AGENT_NO_FRAME: 0 is there */
+	uint32_t count; /* of blocks */
+	struct agent_guess_block blocks[AGENT_GUESS_BLOCKS];
 };
 _Static_assert(sizeof(struct agent_guess) == 256, "a power of two");
 
@@ -262,8 +267,8 @@ struct agent_slot {
 	 * pages hold those that are in use, and the page of the head has the first of them. */
 	_Alignas(64) uint8_t guess_index[AGENT_GUESSES];
 	uint32_t guesses_used;
-	uint32_t guess_turn; /* which of two in the index goes next */
-	_Alignas(256) struct agent_guess guesses[AGENT_GUESSES]; /* the first is never used */
+	uint32_t guess_turn;                       /* which of two in the index goes next */
+	struct agent_guess guesses[AGENT_GUESSES]; /* the first is never used */
 	uint64_t words[AGENT_MAX_DEPTH + 8];
 	uint64_t label_sets[AGENT_LABEL_SETS]; /* hashes, by number; 0: none yet */
 	uint8_t labels[AGENT_LABEL_BYTES + 16];

@@ -14,9 +14,6 @@
 #include "agent/fast.h"
 #include "agent/labels.h"
 
-/* In the first page of the agent, all of them (agent.lds). */
-#define FREQUENT __attribute__((section(".text.frequent")))
-
 /* ---- records ---- */
 
 NOINLINE int next_chunk(struct agent_slot *s, uint32_t ring_bytes, uint64_t now, uint64_t thread)

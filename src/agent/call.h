@@ -7,6 +7,8 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define NOINLINE static __attribute__((noinline))
+/* In the first page of the agent, all of them (agent.lds). */
+#define FREQUENT __attribute__((section(".text.frequent")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 

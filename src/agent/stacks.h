@@ -95,40 +95,43 @@ INLINE uint8_t *guess_numbers(struct agent_slot *s, uint64_t pc, uint64_t height
 	return &s->guess_index[(pc ^ pc >> 8 ^ height >> 3) & (AGENT_GUESSES - 2)];
 }
 
-/* The frames from bp on are as in the guess, which is for a stack of the same height: so none lies
- * outside of this one. */
-INLINE int guess_holds(const struct agent_guess *e, uint64_t bp, uint64_t text)
+/* 0: it is what was kept of this key. */
+INLINE uint64_t key_differs(const struct agent_guess *e, uint64_t pc, uint64_t height)
 {
-	uint64_t at = bp, end;
-	uint32_t i = 0;
+	return (e->pc ^ pc) | (e->height ^ height);
+}
 
-	for (; i + 1 < e->count; i++) {
-		uint64_t next = bp + e->next[i] * 8ull;
+/* 0: the frames from bp on are as in the guess, which is for a stack of the same height: so none
+ * lies outside of this one. Not a branch for each, which costs more than to compare them all. */
+INLINE uint64_t frames_differ(const struct agent_guess *e, uint64_t bp, uint64_t text)
+{
+	const struct agent_guess_block *b = e->blocks, *end = b + e->count;
+	const uint64_t *returns = (const uint64_t *)(bp + 8);
+	uint64_t differs = 0;
 
-		if (word(at, 8) - text != (uint64_t)e->pcs[i] || word(at, 0) != next)
-			return 0;
-		at = next;
-	}
-	end = e->next[i] == AGENT_NO_FRAME ? 0 : bp + e->next[i] * 8ull;
-	return word(at, 8) - text == (uint64_t)e->pcs[i] && word(at, 0) == end;
+	do {
+#pragma GCC unroll 4
+		for (int i = 0; i < AGENT_BLOCK_FRAMES; i++)
+			differs |= returns[b->at[i]] ^ (text + b->pcs[i]);
+	} while (++b < end);
+	return differs;
 }
 
 /* The number of the stack whose frames begin at bp, `pc` being the word before; 0: not known. */
-INLINE uint32_t guess(const struct agent_slot *s, uint64_t pc, uint64_t bp, uint64_t low,
-		      uint64_t high)
+FREQUENT NOINLINE uint32_t guess(const struct agent_slot *s, uint64_t pc, uint64_t bp, uint64_t low,
+				 uint64_t high)
 {
 	const uint8_t *numbers = guess_numbers((struct agent_slot *)s, pc, high - bp);
+	const struct agent_guess *e = &s->guesses[numbers[0]];
 
 	if (UNLIKELY(bp < low || bp > high - 16 || bp & 7))
 		return 0;
-	for (uint32_t way = 0; way < 2; way++) {
-		const struct agent_guess *e = &s->guesses[numbers[way]];
-
-		if (LIKELY(e->pc == pc && e->height == high - bp) &&
-		    guess_holds(e, bp, s->config.text))
-			return e->stack;
+	if (key_differs(e, pc, high - bp)) {
+		e = &s->guesses[numbers[1]];
+		if (UNLIKELY(key_differs(e, pc, high - bp)))
+			return 0;
 	}
-	return 0;
+	return LIKELY(!frames_differ(e, bp, s->config.text)) ? e->stack : 0;
 }
 
 /* What is kept next of this key: a new one, or, when all are in use, one of another's. */
@@ -143,32 +146,52 @@ INLINE struct agent_guess *guess_to_keep(struct agent_slot *s, uint64_t pc, uint
 	return &s->guesses[*number];
 }
 
+/* The frames from bp on, whose pcs these are, fit into a guess, and end where the stack does: else
+ * they go on where they cannot be followed, as those of a thread of C's that has called back. */
+INLINE int is_guessable(const uint64_t *pcs, uint32_t count, uint64_t bp, uint64_t text)
+{
+	uint64_t at = bp;
+
+	if (!count || count > AGENT_GUESS_BLOCKS * AGENT_BLOCK_FRAMES)
+		return 0;
+	for (uint32_t i = 0; i < count; i++) {
+		int64_t pc = pcs[i] - text;
+
+		if (pc != (int32_t)pc || at - bp > UINT16_MAX * 8ull)
+			return 0;
+		at = word(at, 0);
+	}
+	return !at;
+}
+
+INLINE void guess_fill(struct agent_guess *e, const uint64_t *pcs, uint32_t count, uint64_t bp,
+		       uint64_t text)
+{
+	uint64_t at = bp;
+	uint32_t i = 0;
+
+	for (; i < count || i % AGENT_BLOCK_FRAMES; i++) {
+		struct agent_guess_block *b = &e->blocks[i / AGENT_BLOCK_FRAMES];
+
+		b->pcs[i % AGENT_BLOCK_FRAMES] = (i < count ? pcs[i] : pcs[0]) - text;
+		b->at[i % AGENT_BLOCK_FRAMES] = i < count ? (at - bp) / 8 : 0;
+		at = i < count ? word(at, 0) : 0;
+	}
+	e->count = i / AGENT_BLOCK_FRAMES;
+}
+
 /* Keeps what was walked from bp on: the words behind the first `n` are its frames'. */
 NOINLINE void guess_keep(struct agent_slot *s, uint32_t n, uint32_t count, uint64_t bp,
 			 uint64_t height, uint32_t stack)
 {
-	uint64_t at = bp, pc = s->words[n - 1];
+	uint64_t pc = s->words[n - 1], text = s->config.text;
 	struct agent_guess *e;
 
-	if (!stack || count - n < 1 || count - n > AGENT_GUESS_FRAMES ||
-	    s->words[count - 1] & AGENT_WORD_CUT)
+	if (!stack || s->words[count - 1] & AGENT_WORD_CUT ||
+	    !is_guessable(s->words + n, count - n, bp, text))
 		return;
 	e = guess_to_keep(s, pc, height);
-	e->pc = 0;
-	for (uint32_t i = 0; i < count - n; i++) {
-		int64_t relative = s->words[n + i] - s->config.text;
-		uint64_t next = word(at, 0), words = (next - bp) / 8;
-
-		if (relative != (int32_t)relative)
-			return;
-		if (next &&
-		    (next & 7 || next <= at || next - bp >= height || words >= AGENT_NO_FRAME))
-			return;
-		e->pcs[i] = relative;
-		e->next[i] = next ? words : AGENT_NO_FRAME;
-		at = next;
-	}
-	e->count = count - n;
+	guess_fill(e, s->words + n, count - n, bp, text);
 	e->height = height;
 	e->stack = stack;
 	e->pc = pc;

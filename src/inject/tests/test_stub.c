@@ -450,27 +450,29 @@ static void goids_and_reasons_of_any_size_are_written_as_they_are(void **state)
 	unmake(&d);
 }
 
-/* The stack of this number: its words, innermost first, are put into `ret`. Many have the same
- * height and begin alike; some have more frames than a guess, or a pc far from the others. */
+/* The stack of this number: its words, innermost first, are put into `ret`. The size of a frame
+ * depends on its pc. Those of one shape are alike but for a pc each; some have more frames than a
+ * guess, or a pc far from the others. */
 static size_t make_stack(struct made *d, unsigned int number, uint64_t *ret)
 {
-	unsigned int random = number * 2654435761u + 1, shape = number % 128;
-	unsigned int at = 20 + shape * 2;
-	size_t count = 1, frames = shape % 7 ? 1 + shape % 9 : 36 + shape % 9;
+	unsigned int shape = number % 128, at = 20 + shape * 2;
+	size_t frames = shape % 7 ? 1 + shape % 9 : 33 + shape % 9, other = number / 128 % frames;
 
-	ret[0] = d->g[G_PC] = 0x1001 + number % 5;
+	ret[0] = d->g[G_PC] = 0x1001 + number % 59;
 	d->g[G_BP] = word_of(d->stack + at);
-	while (frames--) {
-		unsigned int next = at + 2 + (random >> 8 & number & 1) * 2;
+	for (size_t i = 0; i < frames; i++) {
+		unsigned int random = (shape + i) * 2654435761u;
+		unsigned int next = at + 2 + (random >> 16 & 1) * 2;
 
-		random = random * 1664525 + 1013904223;
-		ret[count] = 0x2000 + (random >> 16 & 3) + (random >> 28 ? 0 : 1ull << 40);
-		d->stack[at] = frames ? word_of(d->stack + next) : 0;
-		d->stack[at + 1] = ret[count++];
+		ret[i + 1] = 0x2000 + (random >> 16 & 3) + (random >> 28 ? 0 : 1ull << 40);
+		if (i == other)
+			ret[i + 1] += 4 + number / 128 * 2;
+		d->stack[at] = i + 1 < frames ? word_of(d->stack + next) : 0;
+		d->stack[at + 1] = ret[i + 1];
 		at = next;
 	}
 	assert_true(at < STACK_WORDS);
-	return count;
+	return frames + 1;
 }
 
 static void stacks_of_all_kinds_are_told_as_they_are(void **state)
@@ -487,7 +489,7 @@ static void stacks_of_all_kinds_are_told_as_they_are(void **state)
 		struct seen r;
 
 		/* Mostly one of few, and over time more than there are guesses. */
-		number = i % 4 ? number % (1 + i / 2000) : number % 1500;
+		number = i % 4 ? number % (1 + i / 2000) : number % 3000;
 		random = random * 1664525 + 1013904223;
 		if (i % 512 == 0)
 			slot_of(&d, 1)->write = slot_of(&d, 1)->limit = 0;
@@ -497,6 +499,51 @@ static void stacks_of_all_kinds_are_told_as_they_are(void **state)
 		assert_words(&d, r.others[1], words, count);
 	}
 	assert_int_equal(slot_of(&d, 1)->guesses_used, AGENT_GUESSES - 1);
+	unmake(&d);
+}
+
+/* The second time it is not walked: words[1], the first frame, stays as it is. */
+static void a_stack_that_fits_into_a_guess_is_recognised(void **state)
+{
+	static struct made d;
+	uint64_t words[64];
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	slot_of(&d, 1)->config.depth = 64;
+	for (unsigned int shape = 0; shape < 128; shape++) {
+		size_t count = make_stack(&d, shape, words), near = 1;
+		struct seen r = change(&d, d.g, 2, 4);
+
+		while (near < count && words[near] < 1ull << 32)
+			near++;
+		slot_of(&d, 1)->words[1] = 0;
+		assert_int_equal(change(&d, d.g, 2, 4).others[1], r.others[1]);
+		assert_words(&d, r.others[1], words, count);
+		assert_int_equal(!slot_of(&d, 1)->words[1],
+				 near == count &&
+					 count - 1 <= AGENT_GUESS_BLOCKS * AGENT_BLOCK_FRAMES);
+	}
+	unmake(&d);
+}
+
+static void a_stack_that_goes_on_elsewhere_is_not_kept(void **state)
+{
+	static struct made d;
+	uint64_t words[64];
+	size_t count;
+	struct seen r;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	count = make_stack(&d, 1, words);
+	*(uint64_t *)d.g[G_BP] = 1;
+	r = change(&d, d.g, 2, 4);
+	assert_int_equal(count, 3);
+	assert_words(&d, r.others[1], words, count - 1);
+	assert_int_equal(slot_of(&d, 1)->guesses_used, 0);
+	*(uint64_t *)d.g[G_BP] = 0;
+	r = change(&d, d.g, 2, 4);
+	assert_words(&d, r.others[1], words, count - 1);
+	assert_int_equal(slot_of(&d, 1)->guesses_used, 1);
 	unmake(&d);
 }
 
@@ -826,6 +873,8 @@ int main(void)
 		cmocka_unit_test(who_is_made_and_ends_is_recorded_with_all_that_is_known),
 		cmocka_unit_test(goids_and_reasons_of_any_size_are_written_as_they_are),
 		cmocka_unit_test(stacks_of_all_kinds_are_told_as_they_are),
+		cmocka_unit_test(a_stack_that_fits_into_a_guess_is_recognised),
+		cmocka_unit_test(a_stack_that_goes_on_elsewhere_is_not_kept),
 		cmocka_unit_test(other_hooks_keep_every_register),
 		cmocka_unit_test(a_system_call_is_told_with_its_stack),
 		cmocka_unit_test(the_end_of_a_system_call_is_told),

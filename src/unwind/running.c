@@ -277,7 +277,8 @@ enum walk_end running_walk_all(struct running_walk *w)
 	return end;
 }
 
-/* The function where a goroutine began whose g is not known: the one outside all others. */
+/* The function where a goroutine began whose g is not known: the one outside all others. Frames may
+ * be missing further in; where the outer ones are, nothing is known of it. */
 static uint64_t start_of(const struct running_walk *w)
 {
 	struct go_func f;
@@ -318,7 +319,7 @@ static struct error *finish(struct running_walk *w, enum walk_end end, struct ru
 		w->n = 0;
 	if (w->result.g)
 		w->result.start_pc = w->place.start_pc;
-	else if (!w->result.is_scheduler && !w->result.truncated)
+	else if (!w->result.is_scheduler)
 		w->result.start_pc = start_of(w);
 	if (w->n)
 		err = stacks_intern(w->u->stacks, w->u->words, w->n, &w->result.stack);

@@ -209,6 +209,32 @@ static void a_signal_whose_handler_has_returned_as_well(void **state)
 	assert_int_equal(f->result.g, G);
 }
 
+/* What was interrupted is on a stack that is not to be had, so its caller is lost, but the chain
+ * goes on. In the handler g is nobody's. */
+static void where_a_goroutine_began_is_known_behind_a_gap(void **state)
+{
+	struct made_sample *f = *state;
+	const uint64_t chain[] = {made_pc(LEAF, false), made_pc(SIGTRAMP, false), 0x7fff00000000,
+				  made_pc(ROOT, false), END};
+
+	make_goroutine(f);
+	f->goroutine.sp = 0x5000;
+	push_context(f, made_pc(MIDDLE, true));
+	*stack_at(&f->thread, f->thread.sp + 40 + 8 * 6) = 0;
+	f->thread.fp = f->goroutine.fp;
+	push_frame(&f->thread, 48, 0x7fff00000000);
+	push_frame(&f->thread, 24, made_pc(SIGTRAMP, false));
+	take_sample(f, &f->thread, SIZE_MAX, LEAF);
+	f->sample.chain = chain;
+	f->sample.chain_count = ARRAY_SIZE(chain);
+	unwind_sample(f);
+	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(SIGTRAMP, false),
+		   made_pc(MIDDLE, true) | STACK_PC_EXACT, STACK_PC_TRUNCATED, made_pc(ROOT, false),
+		   END);
+	assert_int_equal(f->result.g, 0);
+	assert_int_equal(f->result.start_pc, START);
+}
+
 /* CALL rel32 and LEA rax, [rip + rel32] in the code at MADE_TEXT. */
 static void put_instruction(uint8_t *code, size_t at, uint8_t opcode, uint64_t target)
 {
@@ -467,6 +493,7 @@ int main(void)
 		RUNNING_TEST(who_lets_go_of_its_goroutine_under_morestack_schedules),
 		RUNNING_TEST(the_chain_tells_it_as_well),
 		RUNNING_TEST(a_signal_leads_to_what_it_interrupted),
+		RUNNING_TEST(where_a_goroutine_began_is_known_behind_a_gap),
 		RUNNING_TEST(a_signal_whose_handler_has_returned_as_well),
 		RUNNING_TEST(what_called_systemstack_is_known_by_the_code),
 		RUNNING_TEST(of_two_calls_that_could_be_it_none_is_taken),

@@ -4,6 +4,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "inject/range.h"
 
 #define MAX_CODE 8192
 #define MAX_REASONS 256
@@ -190,15 +191,6 @@ struct error *hooks_find(struct target *t, const struct image *img, const struct
 	return err ? err : find_sweep_places(t, img, lay, ret);
 }
 
-static struct agent_range range_of(const struct image *img, const char *function)
-{
-	struct go_func f;
-
-	if (!pclntab_find_name(&img->functions, function, &f))
-		return (struct agent_range){0};
-	return (struct agent_range){f.entry, f.end - f.entry};
-}
-
 /* The number of the wait reason, from the program's own table. */
 static struct error *must_check find_reason(struct target *t, const struct golayout *lay,
 					    const char *text, uint32_t *ret)
@@ -225,25 +217,25 @@ static struct error *must_check find_reason(struct target *t, const struct golay
 
 static void fill_ranges(const struct image *img, struct agent_config *c)
 {
-	c->park_m = range_of(img, "runtime.park_m");
-	c->coroswitch_m = range_of(img, "runtime.coroswitch_m");
-	c->entersyscallblock = range_of(img, "runtime.entersyscallblock");
-	c->assist = range_of(img, "runtime.gcAssistAlloc1");
-	c->retake = range_of(img, "runtime.retake");
-	c->for_each_p = range_of(img, "runtime.forEachPInternal");
+	c->park_m = range_of(&img->functions, "runtime.park_m");
+	c->coroswitch_m = range_of(&img->functions, "runtime.coroswitch_m");
+	c->entersyscallblock = range_of(&img->functions, "runtime.entersyscallblock");
+	c->assist = range_of(&img->functions, "runtime.gcAssistAlloc1");
+	c->retake = range_of(&img->functions, "runtime.retake");
+	c->for_each_p = range_of(&img->functions, "runtime.forEachPInternal");
 	if (!c->for_each_p.size)
-		c->for_each_p = range_of(img, "runtime.forEachP");
-	c->exitsyscall_no_p = range_of(img, "runtime.exitsyscallNoP");
-	c->gosched = range_of(img, "runtime.Gosched");
-	c->gosched_m = range_of(img, "runtime.gosched_m");
-	c->goschedguarded_m = range_of(img, "runtime.goschedguarded_m");
-	c->async_preempt2 = range_of(img, "runtime.asyncPreempt2");
-	c->cache_span = range_of(img, "runtime.(*mcentral).cacheSpan");
-	c->deduct_sweep_credit = range_of(img, "runtime.deductSweepCredit");
-	c->reclaim = range_of(img, "runtime.(*mheap).reclaim");
-	c->sweepone = range_of(img, "runtime.sweepone");
-	c->reclaim_chunk = range_of(img, "runtime.(*mheap).reclaimChunk");
-	c->systemstack_switch = range_of(img, "runtime.systemstack_switch").start;
+		c->for_each_p = range_of(&img->functions, "runtime.forEachP");
+	c->exitsyscall_no_p = range_of(&img->functions, "runtime.exitsyscallNoP");
+	c->gosched = range_of(&img->functions, "runtime.Gosched");
+	c->gosched_m = range_of(&img->functions, "runtime.gosched_m");
+	c->goschedguarded_m = range_of(&img->functions, "runtime.goschedguarded_m");
+	c->async_preempt2 = range_of(&img->functions, "runtime.asyncPreempt2");
+	c->cache_span = range_of(&img->functions, "runtime.(*mcentral).cacheSpan");
+	c->deduct_sweep_credit = range_of(&img->functions, "runtime.deductSweepCredit");
+	c->reclaim = range_of(&img->functions, "runtime.(*mheap).reclaim");
+	c->sweepone = range_of(&img->functions, "runtime.sweepone");
+	c->reclaim_chunk = range_of(&img->functions, "runtime.(*mheap).reclaimChunk");
+	c->systemstack_switch = range_of(&img->functions, "runtime.systemstack_switch").start;
 }
 
 static void fill_offsets(const struct golayout_numbers *n, struct agent_config *c)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "inject/range.h"
 
 /* Of a stack, from the stack pointer on: more than the scheduler's functions take; more than a
  * signal handler and its frame. */
@@ -72,9 +73,7 @@ void standstill_functions(const struct image *img, const struct code_head *head,
 	for (size_t i = 0; i < ARRAY_SIZE(parking); i++)
 		if (pclntab_find_name(&img->functions, parking[i], &f))
 			add(ret, f.entry, f.end);
-	ret->systemstack_switch = (struct agent_range){0};
-	if (pclntab_find_name(&img->functions, "runtime.systemstack_switch", &f))
-		ret->systemstack_switch = (struct agent_range){f.entry, f.end - f.entry};
+	ret->systemstack_switch = range_of(&img->functions, "runtime.systemstack_switch");
 	if (!goid_late || !pclntab_find_name(&img->functions, "runtime.casgstatus", &changes) ||
 	    !pclntab_find_name(&img->functions, "runtime.newproc1", &f))
 		return;

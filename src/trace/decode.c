@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
+#include "inject/range.h"
 
 #define MAX_REASONS 256
 #define MAX_REASON_LENGTH 64
@@ -87,15 +88,6 @@ struct decoder {
 	uint64_t *created;   /* of each slot: the goroutine that its last record made, or 0 */
 	uint64_t *coro_next; /* of each slot: who runs when the one that is there has ended */
 };
-
-static struct agent_range range_of(const struct pclntab *tab, const char *name)
-{
-	struct go_func f;
-
-	if (!pclntab_find_name(tab, name, &f))
-		return (struct agent_range){0};
-	return (struct agent_range){f.entry, f.end - f.entry};
-}
 
 static bool in_range(const struct agent_range *range, uint64_t pc)
 {

@@ -6,8 +6,11 @@
 
 #include "base/cleanup.h"
 
-/* How far before the writer a ring's memory is made present: what is written between two looks. */
-#define AHEAD_BYTES (2u << 20)
+/* How far before its writer a ring's memory is made present: some times what it wrote between two
+ * looks, and these at least and at most. */
+#define AHEAD_TIMES 4
+#define LEAST_AHEAD_BYTES (256u << 10)
+#define MOST_AHEAD_BYTES (2u << 20)
 
 struct ring {
 	struct agent_slot *slot;
@@ -67,10 +70,19 @@ void rings_destroy(struct rings *r)
 
 /* ---- looking ---- */
 
-/* Of a ring in use, what will be written next; once around, all of it is there. */
-static void populate(const struct rings *r, struct ring *ring)
+static uint64_t ahead_of(uint64_t written)
 {
-	uint64_t want = ring->end + AHEAD_BYTES;
+	uint64_t ahead = written * AHEAD_TIMES;
+
+	if (ahead < LEAST_AHEAD_BYTES)
+		return LEAST_AHEAD_BYTES;
+	return ahead < MOST_AHEAD_BYTES ? ahead : MOST_AHEAD_BYTES;
+}
+
+/* Of a ring in use, what will be written next; once around, all of it is there. */
+static void populate(const struct rings *r, struct ring *ring, uint64_t written)
+{
+	uint64_t want = ring->end + ahead_of(written);
 
 	want = want < r->layout->ring_bytes ? want : r->layout->ring_bytes;
 	if (!r->injection || want <= ring->populated)
@@ -85,7 +97,7 @@ static void populate(const struct rings *r, struct ring *ring)
 /* A writer who says that he wrote more than the ring holds is not believed. */
 static void look_at(struct rings *r, struct ring *ring)
 {
-	uint64_t write = __atomic_load_n(&ring->slot->write, __ATOMIC_ACQUIRE);
+	uint64_t write = __atomic_load_n(&ring->slot->write, __ATOMIC_ACQUIRE), written;
 	double fill;
 
 	if (write < ring->end || write - ring->at > r->layout->ring_bytes) {
@@ -94,8 +106,9 @@ static void look_at(struct rings *r, struct ring *ring)
 	}
 	if (write == ring->end)
 		return;
+	written = write - ring->end;
 	ring->end = write;
-	populate(r, ring);
+	populate(r, ring, written);
 	fill = (double)(write - ring->at) / r->layout->ring_bytes;
 	if (fill > r->fill)
 		r->fill = fill;

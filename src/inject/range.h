@@ -1,0 +1,18 @@
+/* Where a function of the target is. Source: its pclntab. */
+#ifndef INJECT_RANGE_H
+#define INJECT_RANGE_H
+
+#include "agent/abi.h"
+#include "image/pclntab.h"
+
+/* Of size 0 when there is none of that name. */
+static inline struct agent_range range_of(const struct pclntab *functions, const char *name)
+{
+	struct go_func f;
+
+	if (!pclntab_find_name(functions, name, &f))
+		return (struct agent_range){0};
+	return (struct agent_range){f.entry, f.end - f.entry};
+}
+
+#endif

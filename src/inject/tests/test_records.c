@@ -1,0 +1,344 @@
+/* What the agent records, and the stacks in it; by the hooks of casgstatus and of system calls. */
+#include "inject/tests/made_target.h"
+
+static void a_wait_is_recorded_with_its_stack(void **state)
+{
+	for (int i = 0; i < 2; i++) { /* each time at another address */
+		static struct made made[2];
+		struct made *d = &made[i];
+		struct registers before, after;
+		uint64_t n[4];
+
+		make(d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+		before = after = some_registers(d, 2, 4);
+		call_function(d, &after);
+		assert_three_kept(&before, &after);
+		assert_left_well(d);
+		assert_int_equal(first_record(d, 1, n, 4), RECORD_BLOCK);
+		assert_int_equal(n[1], 300);
+		assert_int_equal(n[2], 9);
+		assert_words(d, n[3], (uint64_t[]){0x1001, 0x1002, 0x1003}, 3);
+		if (i)
+			unmake(&made[0]);
+		if (i)
+			unmake(d);
+	}
+}
+
+static void a_stack_seen_before_has_the_same_number_and_a_changed_one_another(void **state)
+{
+	static struct made d;
+	struct registers r;
+	struct agent_slot *slot;
+	uint64_t n[4], first;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	slot = slot_of(&d, 1);
+	for (int i = 0; i < 4; i++) {
+		r = some_registers(&d, 2, 4);
+		slot->write = slot->limit = 0; /* each record is the first */
+		d.stack[31] = i == 3 ? 0x1004 : 0x1003;
+		call_function(&d, &r);
+		assert_int_equal(first_record(&d, 1, n, 4), RECORD_BLOCK);
+		if (!i)
+			first = n[3];
+		else if (i < 3)
+			assert_int_equal(n[3], first);
+		else
+			assert_int_not_equal(n[3], first);
+	}
+	assert_int_equal(d.shared->stacks, 2);
+	unmake(&d);
+}
+
+static void who_is_started_is_told_as_what_it_is(void **state)
+{
+	static struct made d;
+	struct seen r;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	for (unsigned int i = 0; i < 3; i++) { /* also not as the first record of a chunk */
+		d.p[P_MODE] = 3;               /* of who ran before */
+		d.g[G_REASON] = 9;
+		r = change(&d, d.g, 1, 2);
+		assert_int_equal(r.kind, RECORD_START);
+		assert_int_equal(r.goid, 300);
+		d.g[G_REASON] = WORKER_REASON;
+		d.p[P_MODE] = 0;
+		r = change(&d, d.g, 1, 2);
+		assert_int_equal(r.kind, RECORD_START);
+		d.p[P_MODE] = 3;
+		r = change(&d, d.g, 1, 2);
+		assert_int_equal(r.kind, RECORD_START_WORKER);
+		assert_int_equal(r.goid, 300);
+		assert_int_equal(r.others[0], 3);
+	}
+	unmake(&d);
+}
+
+static void who_is_made_and_ends_is_recorded_with_all_that_is_known(void **state)
+{
+	static struct made d;
+	struct seen first, r;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	d.g[G_START] = 0x12345;
+	first = change(&d, d.g, 2, 4);
+	for (unsigned int i = 0; i < 3; i++) { /* not as the first record of a chunk */
+		r = change(&d, d.g, 6, 1);
+		assert_int_equal(r.kind, RECORD_CREATE);
+		assert_int_equal(r.goid, 300);
+		assert_int_equal(r.others[0], 0x12345);
+		assert_int_equal(r.others[1], first.others[1]);
+		r = change(&d, d.g, 2, 6);
+		assert_int_equal(r.kind, RECORD_EXIT);
+		assert_int_equal(r.goid, 300);
+	}
+	unmake(&d);
+}
+
+static void goids_and_reasons_of_any_size_are_written_as_they_are(void **state)
+{
+	static const uint64_t goids[] = {1,       127,           128,     16383,     16384,
+					 1 << 21, (1 << 28) - 1, 1 << 28, 1ull << 40};
+	static struct made d;
+	struct seen first, r;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	first = change(&d, d.g, 2, 4);
+	for (unsigned int i = 0; i < sizeof(goids) / sizeof(goids[0]); i++) {
+		d.g[G_GOID] = goids[i];
+		d.g[G_REASON] = i & 1 ? 200 : 20;
+		r = change(&d, d.g, 2, 4);
+		assert_int_equal(r.kind, RECORD_BLOCK);
+		assert_int_equal(r.goid, goids[i]);
+		assert_int_equal(r.others[0], i & 1 ? 200 : 20);
+		assert_int_equal(r.others[1], first.others[1]);
+		r = change(&d, d.g, 4, 1);
+		assert_int_equal(r.kind, RECORD_UNBLOCK);
+		assert_int_equal(r.goid, goids[i]);
+		assert_int_equal(r.others[0], first.others[1]);
+	}
+	unmake(&d);
+}
+
+/* The stack of this number: its words, innermost first, are put into `ret`. The size of a frame
+ * depends on its pc. Those of one shape are alike but for a pc each; some have more frames than a
+ * guess, or a pc far from the others. */
+static size_t make_stack(struct made *d, unsigned int number, uint64_t *ret)
+{
+	unsigned int shape = number % 128, at = 20 + shape * 2;
+	size_t frames = shape % 7 ? 1 + shape % 9 : 33 + shape % 9, other = number / 128 % frames;
+
+	ret[0] = d->g[G_PC] = 0x1001 + number % 59;
+	d->g[G_BP] = word_of(d->stack + at);
+	for (size_t i = 0; i < frames; i++) {
+		unsigned int random = (shape + i) * 2654435761u;
+		unsigned int next = at + 2 + (random >> 16 & 1) * 2;
+
+		ret[i + 1] = 0x2000 + (random >> 16 & 3) + (random >> 28 ? 0 : 1ull << 40);
+		if (i == other)
+			ret[i + 1] += 4 + number / 128 * 2;
+		d->stack[at] = i + 1 < frames ? word_of(d->stack + next) : 0;
+		d->stack[at + 1] = ret[i + 1];
+		at = next;
+	}
+	assert_true(at < STACK_WORDS);
+	return frames + 1;
+}
+
+static void stacks_of_all_kinds_are_told_as_they_are(void **state)
+{
+	static struct made d;
+	unsigned int random = 1;
+	uint64_t words[64];
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	slot_of(&d, 1)->config.depth = 64;
+	for (unsigned int i = 0; i < 30000; i++) {
+		unsigned int number = random >> 8;
+		size_t count;
+		struct seen r;
+
+		/* Mostly one of few, and over time more than there are guesses. */
+		number = i % 4 ? number % (1 + i / 2000) : number % 3000;
+		random = random * 1664525 + 1013904223;
+		if (i % 512 == 0)
+			slot_of(&d, 1)->write = slot_of(&d, 1)->limit = 0;
+		count = make_stack(&d, number, words);
+		r = change(&d, d.g, 2, 4);
+		assert_int_equal(r.kind, RECORD_BLOCK);
+		assert_words(&d, r.others[1], words, count);
+	}
+	assert_int_equal(slot_of(&d, 1)->guesses_used, AGENT_GUESSES - 1);
+	unmake(&d);
+}
+
+/* The second time it is not walked: words[1], the first frame, stays as it is. */
+static void a_stack_that_fits_into_a_guess_is_recognised(void **state)
+{
+	static struct made d;
+	uint64_t words[64];
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	slot_of(&d, 1)->config.depth = 64;
+	for (unsigned int shape = 0; shape < 128; shape++) {
+		size_t count = make_stack(&d, shape, words), near = 1;
+		struct seen r = change(&d, d.g, 2, 4);
+
+		while (near < count && words[near] < 1ull << 32)
+			near++;
+		slot_of(&d, 1)->words[1] = 0;
+		assert_int_equal(change(&d, d.g, 2, 4).others[1], r.others[1]);
+		assert_words(&d, r.others[1], words, count);
+		assert_int_equal(!slot_of(&d, 1)->words[1],
+				 near == count &&
+					 count - 1 <= AGENT_GUESS_BLOCKS * AGENT_BLOCK_FRAMES);
+	}
+	unmake(&d);
+}
+
+static void a_stack_that_goes_on_elsewhere_is_not_kept(void **state)
+{
+	static struct made d;
+	uint64_t words[64];
+	size_t count;
+	struct seen r;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	count = make_stack(&d, 1, words);
+	*(uint64_t *)d.g[G_BP] = 1;
+	r = change(&d, d.g, 2, 4);
+	assert_int_equal(count, 3);
+	assert_words(&d, r.others[1], words, count - 1);
+	assert_int_equal(slot_of(&d, 1)->guesses_used, 0);
+	*(uint64_t *)d.g[G_BP] = 0;
+	r = change(&d, d.g, 2, 4);
+	assert_words(&d, r.others[1], words, count - 1);
+	assert_int_equal(slot_of(&d, 1)->guesses_used, 1);
+	unmake(&d);
+}
+
+/* reentersyscall(pc, sp, bp) says where the goroutine will be; the first time all has to be
+ * looked for, then the stack is known. Without the processor's slot another is taken. */
+static void a_system_call_is_told_with_its_stack(void **state)
+{
+	static const uint64_t expected[] = {0x1001, 0x1002, 0x1003};
+	uint64_t stack[64] = {0}, n[3];
+	static struct made d;
+	struct registers r;
+	struct seen seen;
+
+	make(&d, HOOK_SYSCALL, STUB_SYSCALL);
+	d.g[G_HI] = word_of(stack + 64);
+	stack[20] = word_of(stack + 30);
+	stack[21] = 0x1002;
+	stack[31] = 0x1003;
+	r = some_registers(&d, 0, word_of(stack + 20));
+	r.rax = 0x1001;
+	for (unsigned int i = 0; i < 3; i++) {
+		call_by_goroutine(&d, r);
+		seen = last_record(&d);
+		assert_int_equal(seen.kind, RECORD_SYSCALL);
+		assert_int_equal(seen.goid, 300);
+		assert_words(&d, seen.others[0], expected, 3);
+	}
+	d.p[P_ID] = P_SLOTS;
+	call_by_goroutine(&d, r);
+	assert_int_equal(first_record(&d, P_SLOTS, n, 3), RECORD_SYSCALL);
+	assert_int_equal(n[1], 300);
+	assert_words(&d, n[2], expected, 3);
+	unmake(&d);
+}
+
+static void the_end_of_a_system_call_is_told(void **state)
+{
+	static struct made d;
+	struct seen seen;
+	uint64_t n[2];
+
+	make(&d, HOOK_SYSCALL_EXIT, STUB_SYSCALL_EXIT);
+	for (unsigned int i = 0; i < 3; i++) {
+		call_by_goroutine(&d, some_registers(&d, 8, 9));
+		seen = last_record(&d);
+		assert_int_equal(seen.kind, RECORD_SYSCALL_EXIT);
+		assert_int_equal(seen.goid, 300);
+	}
+	d.m[M_P] = 0;
+	call_by_goroutine(&d, some_registers(&d, 8, 9));
+	assert_int_equal(first_record(&d, P_SLOTS, n, 2), RECORD_SYSCALL_EXIT);
+	assert_int_equal(n[1], 300);
+	unmake(&d);
+}
+
+/* As they are up to Go 1.25. */
+static void system_calls_that_change_the_state_are_told(void **state)
+{
+	static struct made d;
+	uint64_t stack = 0;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	for (unsigned int i = 0; i < 3; i++) {
+		struct seen begin = change_by_goroutine(&d, 2, 3);
+
+		assert_int_equal(begin.kind, RECORD_SYSCALL);
+		assert_true(begin.others[0]);
+		stack = i ? stack : begin.others[0];
+		assert_int_equal(begin.others[0], stack);
+		assert_int_equal(change_by_goroutine(&d, 3, 2).kind, RECORD_SYSCALL_EXIT);
+	}
+	unmake(&d);
+}
+
+static void a_full_ring_loses_and_counts_until_there_is_room(void **state)
+{
+	static struct made d;
+	struct agent_slot *slot;
+	struct agent_chunk *chunk;
+	struct registers r;
+	uint64_t written;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	slot = slot_of(&d, 1);
+	while (!slot->lost) {
+		r = some_registers(&d, 2, 4);
+		call_function(&d, &r);
+	}
+	written = slot->write;
+	assert_true(written > RING - AGENT_MAX_RECORD && written <= RING);
+	for (int i = 0; i < 9; i++) {
+		r = some_registers(&d, 2, 4);
+		call_function(&d, &r);
+	}
+	assert_int_equal(slot->lost, 10);
+	assert_int_equal(slot->write, written);
+	slot->read = AGENT_CHUNK_BYTES;
+	call_function(&d, &r);
+	assert_true(slot->write > RING);
+	assert_int_equal(slot->lost, 0);
+	assert_int_equal(slot->lost_all, 10);
+	chunk = (void *)slot->ring;
+	assert_int_equal(chunk->lost, 10);
+	assert_int_equal(chunk->thread, 4711);
+	unmake(&d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_wait_is_recorded_with_its_stack),
+		cmocka_unit_test(a_stack_seen_before_has_the_same_number_and_a_changed_one_another),
+		cmocka_unit_test(who_is_started_is_told_as_what_it_is),
+		cmocka_unit_test(who_is_made_and_ends_is_recorded_with_all_that_is_known),
+		cmocka_unit_test(goids_and_reasons_of_any_size_are_written_as_they_are),
+		cmocka_unit_test(stacks_of_all_kinds_are_told_as_they_are),
+		cmocka_unit_test(a_stack_that_fits_into_a_guess_is_recognised),
+		cmocka_unit_test(a_stack_that_goes_on_elsewhere_is_not_kept),
+		cmocka_unit_test(a_system_call_is_told_with_its_stack),
+		cmocka_unit_test(the_end_of_a_system_call_is_told),
+		cmocka_unit_test(system_calls_that_change_the_state_are_told),
+		cmocka_unit_test(a_full_ring_loses_and_counts_until_there_is_room),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -162,8 +162,8 @@ static size_t put_rest(uint8_t *to, const struct act *act)
 
 	switch (act->kind) {
 	case RECORD_BLOCK:
-		n = uvarint_put(to, 1);
-		break;
+		n = uvarint_put(to, act->stack);
+		return n + uvarint_put(to + n, 1);
 	case RECORD_CREATE:
 		n = uvarint_put(to, made_pc(MADE_ROOT, false) - MADE_TEXT);
 		break;

@@ -36,8 +36,8 @@ enum {
 	AGENT_TABLE_SLOTS = 1 << 17,
 	AGENT_MAX_PROBES = 24,
 	AGENT_GUESSES = 256, /* a power of two; two of them for one key */
-	AGENT_GUESS_BLOCKS = 9,
-	AGENT_BLOCK_FRAMES = 4,
+	AGENT_GUESS_FRAMES = 52,
+	AGENT_BLOCK_FRAMES = 4, /* that are looked at at once */
 	AGENT_MAX_LABELS = 128, /* of a set; those behind them are left out */
 	AGENT_MAX_LABEL =
 		1024, /* bytes of a value; what is longer is cut. A longer key is left out */
@@ -93,7 +93,7 @@ enum agent_record {
 	RECORD_M,             /* thread: the records behind it are of this one. No time */
 	RECORD_START,         /* g */
 	RECORD_START_WORKER,  /* g, p.gcMarkWorkerMode */
-	RECORD_BLOCK,         /* g, wait reason, stack */
+	RECORD_BLOCK,         /* g, stack, wait reason */
 	RECORD_BLOCK_PREEMPT, /* g, stack: stopped so that its stack can be scanned */
 	RECORD_YIELD,         /* g, stack */
 	RECORD_PREEMPT,       /* g, stack */
@@ -223,26 +223,22 @@ struct agent_shared {
 	uint64_t stacks;                  /* in the table */
 };
 
-/* Frames that are compared at once. */
-struct agent_guess_block {
-	int32_t pcs[AGENT_BLOCK_FRAMES]; /* relative to `text` */
-	uint16_t at[AGENT_BLOCK_FRAMES]; /* words from the first frame to each */
-};
-
 /*
  * A stack that was walked, to be recognised: frames lie at the same distance from the stack's end
  * whenever the same functions have called each other, as the size of a frame depends on its pc
  * alone. So where the pcs are the same, one behind the other, the frames are; and none of the loads
- * waits for another. The last block is filled up with the first frame.
+ * waits for another. Most need the first of its two lines alone.
  */
 struct agent_guess {
-	_Alignas(256) uint64_t pc; /* the word before the frames; 0: there is none */
-	uint64_t height;           /* from the first frame to the stack's end */
-	uint32_t stack;
-	uint32_t count; /* of blocks */
-	struct agent_guess_block blocks[AGENT_GUESS_BLOCKS];
+	_Alignas(128) uint64_t hash; /* of the word before the frames, and of their pcs */
+	uint32_t height; /* words from the first frame to the stack's end; 0: there is none */
+	uint32_t pc;     /* of the word before the frames, its lower half */
+	uint32_t stack;  /* its number as LEB128 of three bytes */
+	uint32_t count;  /* of frames; a multiple of AGENT_BLOCK_FRAMES */
+	uint16_t at[AGENT_GUESS_FRAMES]; /* words from the first frame to each, and, where there are
+					    no more, 0 */
 };
-_Static_assert(sizeof(struct agent_guess) == 256, "a power of two");
+_Static_assert(sizeof(struct agent_guess) == 128, "a power of two");
 
 /* One P's, or a spare one. Its stack is below it. */
 struct agent_slot {

@@ -226,7 +226,7 @@ NOINLINE void on_wait(const struct call *c, uint64_t g)
 		return;
 	}
 	stack = stack_of_parked(c->slot, c->shared, g);
-	record(c, RECORD_BLOCK, 3, goid(c, g), byte(g, c->config->g_waitreason), stack);
+	record(c, RECORD_BLOCK, 3, goid(c, g), stack, byte(g, c->config->g_waitreason));
 }
 
 NOINLINE void on_ready(const struct call *c, uint64_t g)
@@ -329,20 +329,22 @@ FREQUENT int agent_status(struct agent_slot *s, uint64_t g, uint32_t change, uin
 {
 	const struct agent_config *k = &s->config;
 
+	if (UNLIKELY(!is_ready(s, k, m)))
+		return 0;
 	if (change == AGENT_CHANGE(G_RUNNABLE, G_RUNNING))
-		return fast_start(s, k, g, m, bp);
+		return fast_start(s, k, g, bp);
 	if (change == AGENT_CHANGE(G_RUNNING, G_WAITING))
-		return fast_wait(s, k, g, m, bp);
+		return fast_wait(s, k, g, bp);
 	if (change == AGENT_CHANGE(G_WAITING, G_RUNNABLE))
 		return fast_ready(s, k, g, m, runner, bp);
 	if (change == AGENT_CHANGE(G_RUNNING, G_SYSCALL))
 		return fast_syscall_status(s, k, g, m, bp, runner);
 	if (change == AGENT_CHANGE(G_SYSCALL, G_RUNNING))
-		return fast_syscall_exit_status(s, k, g, m);
+		return fast_syscall_exit_status(s, k, g);
 	if (change == AGENT_CHANGE(G_DEAD, G_RUNNABLE))
 		return fast_create(s, k, g, m, runner);
 	if (change == AGENT_CHANGE(G_RUNNING, G_DEAD))
-		return fast_of_one(s, k, RECORD_EXIT, g, m);
+		return fast_of_one(s, k, RECORD_EXIT, g);
 	return 0;
 }
 
@@ -374,7 +376,7 @@ NOINLINE void syscall_slowly(struct agent_slot *s, uint64_t pc, uint64_t bp, uin
 FREQUENT void agent_syscall(struct agent_slot *s, uint64_t pc, uint64_t m, uint64_t bp, uint64_t g,
 			    uint64_t sp)
 {
-	if (!fast_syscall(s, &s->config, g, m, pc, bp, sp))
+	if (!is_ready(s, &s->config, m) || !fast_syscall(s, &s->config, g, pc, bp, sp))
 		syscall_slowly(s, pc, bp, g, sp);
 }
 
@@ -390,7 +392,7 @@ NOINLINE void syscall_exit_slowly(struct agent_slot *s, uint64_t g)
 FREQUENT void agent_syscall_exit(struct agent_slot *s, uint64_t pc, uint64_t m, uint64_t bp,
 				 uint64_t g, uint64_t sp)
 {
-	if (!fast_of_one(s, &s->config, RECORD_SYSCALL_EXIT, g, m))
+	if (!is_ready(s, &s->config, m) || !fast_of_one(s, &s->config, RECORD_SYSCALL_EXIT, g))
 		syscall_exit_slowly(s, g);
 }
 

@@ -32,6 +32,14 @@ INLINE uint64_t word(uint64_t base, uint32_t offset)
 	return *(const volatile uint64_t *)(base + offset);
 }
 
+/* A word that nobody changes while the hook is at work: it may be read at any time, or twice. */
+INLINE uint64_t steady(uint64_t base, uint32_t offset)
+{
+	typedef uint64_t __attribute__((may_alias)) any_word;
+
+	return *(const any_word *)(base + offset);
+}
+
 INLINE void set_word(uint64_t base, uint32_t offset, uint64_t value)
 {
 	*(volatile uint64_t *)(base + offset) = value;
@@ -64,6 +72,27 @@ INLINE int in_range(const struct agent_range *range, uint64_t pc)
 INLINE uint64_t return_address(const struct call *c)
 {
 	return word(c->bp, 8);
+}
+
+/* The same number as unsigned LEB128, but of exactly two, three or four bytes. */
+INLINE uint32_t two_bytes(uint32_t value)
+{
+	return (value & 0x7f) | 0x80 | (value << 1 & 0x7f00);
+}
+
+INLINE uint32_t three_bytes(uint32_t value)
+{
+	return (value & 0x7f) | 0x8080 | (value << 1 & 0x7f00) | (value << 2 & 0x7f0000);
+}
+
+INLINE uint32_t four_bytes(uint32_t value)
+{
+	return three_bytes(value) | 0x800000 | (value << 3 & 0x7f000000);
+}
+
+INLINE uint32_t of_three_bytes(uint32_t bytes)
+{
+	return (bytes & 0x7f) | (bytes >> 1 & 0x3f80) | (bytes >> 2 & 0x1fc000);
 }
 
 #endif

@@ -8,22 +8,6 @@
 
 #include "agent/stacks.h"
 
-/* The same number as unsigned LEB128, but of exactly two, three or four bytes. */
-INLINE uint32_t two_bytes(uint32_t value)
-{
-	return (value & 0x7f) | 0x80 | (value << 1 & 0x7f00);
-}
-
-INLINE uint32_t three_bytes(uint32_t value)
-{
-	return (value & 0x7f) | 0x8080 | (value << 1 & 0x7f00) | (value << 2 & 0x7f0000);
-}
-
-INLINE uint32_t four_bytes(uint32_t value)
-{
-	return three_bytes(value) | 0x800000 | (value << 3 & 0x7f000000);
-}
-
 INLINE uint8_t *put(uint8_t *at, uint64_t value)
 {
 	while (value >= 0x80) {
@@ -48,7 +32,7 @@ INLINE uint8_t *put_goid(uint8_t *at, uint64_t id)
 /* There is room for a record, which is of the same thread as the one before it. */
 INLINE int is_ready(const struct agent_slot *s, const struct agent_config *k, uint64_t m)
 {
-	return s->limit - s->write >= AGENT_MAX_RECORD && s->thread == word(m, k->m_procid);
+	return s->limit - s->write >= AGENT_MAX_RECORD && s->thread == steady(m, k->m_procid);
 }
 
 /* Where the goid goes of the record that is being made: its kind and a time of two bytes are put
@@ -83,12 +67,49 @@ INLINE int fast_record_now(struct agent_slot *s, enum agent_record kind, const u
 	return 1;
 }
 
-/* The goroutine is all that it says. */
-INLINE int fast_record_of(struct agent_slot *s, enum agent_record kind, uint64_t goid)
+/*
+ * What changes of all kinds have in common is here once: when a program has done something else
+ * since the last one, code has to come from the next cache. A goroutine is all that this one says.
+ */
+FREQUENT NOINLINE int fast_record_of(struct agent_slot *s, enum agent_record kind, uint64_t goid)
 {
 	const uint8_t *end = put_goid(fast_body(s), goid);
 
 	return end && fast_record_now(s, kind, end);
+}
+
+/* RECORD_BLOCK, and what is behind its stack: a byte. */
+INLINE uint32_t block_for(uint32_t reason)
+{
+	return RECORD_BLOCK | 1 << 8 | reason << 24;
+}
+
+/*
+ * A goroutine, and the stack whose frames begin at bp and that ends at `high`, `pc` being the word
+ * before; `what` is a kind, or block_for().
+ */
+FREQUENT NOINLINE int fast_record_with_stack(struct agent_slot *s, uint32_t what, uint64_t goid,
+					     uint64_t pc, uint64_t bp, uint64_t high)
+{
+	uint8_t *at = put_goid(fast_body(s), goid);
+	uint32_t stack = guess_stack(s, pc, bp, high);
+
+	if (UNLIKELY(!stack || !at))
+		return 0;
+	*(volatile uint32_t *)at = stack | (what & 0xff000000);
+	return fast_record_now(s, what & 0xff, at + 3 + (what >> 8 & 0xff));
+}
+
+/* Of the goroutine g, which stands where it has called the scheduler. */
+INLINE int fast_record_parked(struct agent_slot *s, const struct agent_config *k, uint32_t what,
+			      uint64_t goid, uint64_t g)
+{
+	uint64_t low = steady(g, k->g_sched_sp), pc = parked_pc(k, g, low);
+	uint64_t bp = steady(g, k->g_sched_bp), high = steady(g, k->g_stack_hi);
+
+	if (UNLIKELY(!is_on_stack(bp, low, high)))
+		return 0;
+	return fast_record_with_stack(s, what, goid, pc, bp, high);
 }
 
 /* One of the collector's, which wait as nobody else does. What p.gcMarkWorkerMode says is in a page
@@ -100,92 +121,55 @@ INLINE int is_worker(const struct agent_config *k, uint64_t g)
 	return reason == k->worker_reason || reason == k->worker_active_reason;
 }
 
-INLINE int fast_start(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m,
-		      uint64_t bp)
+INLINE int fast_start(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t bp)
 {
-	if (is_worker(k, g) || in_range(&k->coroswitch_m, word(bp, 8)) || !is_ready(s, k, m))
+	if (is_worker(k, g) || in_range(&k->coroswitch_m, steady(bp, 8)))
 		return 0;
-	return fast_record_of(s, RECORD_START, word(g, k->g_goid));
+	return fast_record_of(s, RECORD_START, steady(g, k->g_goid));
 }
 
-/* Of the goroutine g, which stands where it has called the scheduler; 0: not to be had here. */
-INLINE uint32_t fast_stack(const struct agent_slot *s, const struct agent_config *k, uint64_t g)
+INLINE int fast_wait(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t bp)
 {
-	uint64_t pc = word(g, k->g_sched_pc), low = word(g, k->g_sched_sp);
+	uint32_t reason = byte(g, k->g_waitreason);
 
-	if (pc == k->systemstack_switch)
-		pc = word(low, 0) | AGENT_WORD_AT_SP;
-	return guess(s, pc, word(g, k->g_sched_bp), low, word(g, k->g_stack_hi));
+	if (!in_range(&k->park_m, steady(bp, 8)) || reason >= 0x80)
+		return 0;
+	return fast_record_parked(s, k, block_for(reason), steady(g, k->g_goid), g);
 }
 
-INLINE int fast_wait(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m,
-		     uint64_t bp)
+/* Who called the function that changes the state now; 0: not to be had here. */
+INLINE uint64_t fast_runner(const struct agent_config *k, uint64_t m, uint64_t runner)
 {
-	uint32_t stack, reason = byte(g, k->g_waitreason);
-	uint8_t *at;
+	uint64_t curg = steady(m, k->m_curg);
 
-	if (!in_range(&k->park_m, word(bp, 8)) || !is_ready(s, k, m) || reason >= 0x80)
-		return 0;
-	at = put_goid(fast_body(s), word(g, k->g_goid));
-	stack = fast_stack(s, k, g);
-	if (!stack || !at)
-		return 0;
-	*(volatile uint32_t *)at = reason | three_bytes(stack) << 8;
-	return fast_record_now(s, RECORD_BLOCK, at + 4);
-}
-
-/* Of who called the function that changes the state now; 0: not to be had here. */
-INLINE uint32_t fast_stack_of_runner(const struct agent_slot *s, const struct agent_config *k,
-				     uint64_t m, uint64_t runner)
-{
-	uint64_t curg = word(m, k->m_curg);
-
-	if (!curg || curg == runner || half(curg, k->g_status) != G_RUNNING)
-		return 0;
-	return fast_stack(s, k, curg);
+	return curg && curg != runner && half(curg, k->g_status) == G_RUNNING ? curg : 0;
 }
 
 INLINE int fast_ready(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m,
 		      uint64_t runner, uint64_t bp)
 {
-	uint32_t stack;
-	uint8_t *at;
+	uint64_t curg = fast_runner(k, m, runner);
 
-	if (in_range(&k->coroswitch_m, word(bp, 8)) || !is_ready(s, k, m))
+	if (!curg || in_range(&k->coroswitch_m, steady(bp, 8)))
 		return 0;
-	stack = fast_stack_of_runner(s, k, m, runner);
-	if (!stack)
-		return 0;
-	at = put_goid(fast_body(s), word(g, k->g_goid));
-	if (!at)
-		return 0;
-	*(volatile uint32_t *)at = three_bytes(stack);
-	return fast_record_now(s, RECORD_UNBLOCK, at + 3);
+	return fast_record_parked(s, k, RECORD_UNBLOCK, steady(g, k->g_goid), curg);
 }
 
 /* Of a goroutine that enters a system call: it will be at pc then, in the frame at bp. */
-INLINE int fast_syscall(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m,
-			uint64_t pc, uint64_t bp, uint64_t sp)
+INLINE int fast_syscall(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t pc,
+			uint64_t bp, uint64_t sp)
 {
-	uint32_t stack;
-	uint8_t *at;
+	uint64_t high = steady(g, k->g_stack_hi);
 
-	if (!is_ready(s, k, m))
+	if (!is_on_stack(bp, sp, high))
 		return 0;
-	at = put_goid(fast_body(s), word(g, k->g_goid));
-	stack = guess(s, pc, bp, sp, word(g, k->g_stack_hi));
-	if (!stack || !at)
-		return 0;
-	*(volatile uint32_t *)at = three_bytes(stack);
-	return fast_record_now(s, RECORD_SYSCALL, at + 3);
+	return fast_record_with_stack(s, RECORD_SYSCALL, steady(g, k->g_goid), pc, bp, high);
 }
 
 INLINE int fast_of_one(struct agent_slot *s, const struct agent_config *k, enum agent_record kind,
-		       uint64_t g, uint64_t m)
+		       uint64_t g)
 {
-	if (!is_ready(s, k, m))
-		return 0;
-	return fast_record_of(s, kind, word(g, k->g_goid));
+	return fast_record_of(s, kind, steady(g, k->g_goid));
 }
 
 /* Up to Go 1.25: called on the goroutine's own stack. */
@@ -194,13 +178,12 @@ INLINE int fast_syscall_status(struct agent_slot *s, const struct agent_config *
 {
 	if (k->syscall_is_hook || runner != g)
 		return 0;
-	return fast_syscall(s, k, g, m, word(bp, 8), word(bp, 0), word(m, k->m_vdso_sp));
+	return fast_syscall(s, k, g, steady(bp, 8), steady(bp, 0), steady(m, k->m_vdso_sp));
 }
 
-INLINE int fast_syscall_exit_status(struct agent_slot *s, const struct agent_config *k, uint64_t g,
-				    uint64_t m)
+INLINE int fast_syscall_exit_status(struct agent_slot *s, const struct agent_config *k, uint64_t g)
 {
-	return !k->syscall_is_hook && fast_of_one(s, k, RECORD_SYSCALL_EXIT, g, m);
+	return !k->syscall_is_hook && fast_of_one(s, k, RECORD_SYSCALL_EXIT, g);
 }
 
 /* Of one without labels. The least frequent, and large: elsewhere, so that the others are in one
@@ -208,21 +191,24 @@ INLINE int fast_syscall_exit_status(struct agent_slot *s, const struct agent_con
 NOINLINE int fast_create(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m,
 			 uint64_t runner)
 {
-	uint64_t p = word(m, k->m_p), id = word(g, k->g_goid);
+	uint64_t p = steady(m, k->m_p), id = steady(g, k->g_goid), curg = fast_runner(k, m, runner);
+	uint64_t low;
 	uint32_t stack;
 	uint8_t *at;
 
-	if (!p || word(g, k->g_labels) || !is_ready(s, k, m))
+	if (!p || !curg || steady(g, k->g_labels))
 		return 0;
 	if (k->goid_late) {
-		id = word(p, k->p_goidcache);
-		if (id == word(p, k->p_goidcacheend))
+		id = steady(p, k->p_goidcache);
+		if (id == steady(p, k->p_goidcacheend))
 			return 0;
 	}
-	stack = fast_stack_of_runner(s, k, m, runner);
+	low = steady(curg, k->g_sched_sp);
+	stack = known_stack(s, parked_pc(k, curg, low), steady(curg, k->g_sched_bp), low,
+			    steady(curg, k->g_stack_hi));
 	if (!stack)
 		return 0;
-	at = put(put(fast_body(s), id), word(g, k->g_startpc) - k->text);
+	at = put(put(fast_body(s), id), steady(g, k->g_startpc) - k->text);
 	*(volatile uint32_t *)at = three_bytes(stack);
 	return fast_record_now(s, RECORD_CREATE, at + 3);
 }

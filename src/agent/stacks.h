@@ -66,6 +66,12 @@ NOINLINE uint32_t stack_intern(struct agent_slot *s, struct agent_shared *sh, ui
 	return 0;
 }
 
+/* The frame at bp is on the stack from `low` to `high`. */
+INLINE int is_on_stack(uint64_t bp, uint64_t low, uint64_t high)
+{
+	return bp >= low && bp <= high - 16 && !(bp & 7);
+}
+
 /* Follows the frame pointers of g's stack, above `low`, from the frame at bp on; `n` words are
  * there already. */
 NOINLINE uint32_t walk(struct agent_slot *s, const struct agent_config *k, uint32_t n, uint64_t bp,
@@ -73,7 +79,7 @@ NOINLINE uint32_t walk(struct agent_slot *s, const struct agent_config *k, uint3
 {
 	uint64_t *words = s->words, high = word(g, k->g_stack_hi);
 
-	while (bp >= low && bp <= high - 16 && !(bp & 7)) {
+	while (is_on_stack(bp, low, high)) {
 		uint64_t pc = word(bp, 8);
 
 		if (!pc)
@@ -96,42 +102,56 @@ INLINE uint8_t *guess_numbers(struct agent_slot *s, uint64_t pc, uint64_t height
 }
 
 /* 0: it is what was kept of this key. */
-INLINE uint64_t key_differs(const struct agent_guess *e, uint64_t pc, uint64_t height)
+INLINE uint32_t key_differs(const struct agent_guess *e, uint64_t pc, uint64_t height)
 {
-	return (e->pc ^ pc) | (e->height ^ height);
+	return (e->pc ^ (uint32_t)pc) | (e->height ^ (uint32_t)(height / 8));
 }
 
-/* 0: the frames from bp on are as in the guess, which is for a stack of the same height: so none
- * lies outside of this one. Not a branch for each, which costs more than to compare them all. */
-INLINE uint64_t frames_differ(const struct agent_guess *e, uint64_t bp, uint64_t text)
+/* Two return addresses in one word. They are of one program, so their upper halves hardly differ.
+ */
+INLINE uint64_t both(uint64_t first, uint64_t second)
 {
-	const struct agent_guess_block *b = e->blocks, *end = b + e->count;
+	return first ^ (second << 32 | second >> 32);
+}
+
+/* Of `pc` and of the return addresses where the guess has them, in the frames from bp on. Not a
+ * branch for each, and no line but these is read. */
+INLINE uint64_t hash_of_frames(const struct agent_guess *e, uint64_t pc, uint64_t bp)
+{
 	const uint64_t *returns = (const uint64_t *)(bp + 8);
-	uint64_t differs = 0;
+	const uint16_t *at = e->at, *end = at + e->count;
+	uint64_t hash = pc;
 
 	do {
-#pragma GCC unroll 4
-		for (int i = 0; i < AGENT_BLOCK_FRAMES; i++)
-			differs |= returns[b->at[i]] ^ (text + b->pcs[i]);
-	} while (++b < end);
-	return differs;
+		hash *= 0x9fb21c651e98df25ull;
+		hash += both(returns[at[0]], returns[at[1]]) * 0x9e3779b97f4a7c15ull;
+		hash += both(returns[at[2]], returns[at[3]]) * 0xd1342543de82ef95ull;
+		at += AGENT_BLOCK_FRAMES;
+	} while (at < end);
+	return hash;
 }
 
-/* The number of the stack whose frames begin at bp, `pc` being the word before; 0: not known. */
-FREQUENT NOINLINE uint32_t guess(const struct agent_slot *s, uint64_t pc, uint64_t bp, uint64_t low,
-				 uint64_t high)
+/* The stack whose frames begin at bp, on it, `pc` being the word before, as guesses have it; 0: not
+ * known. The guess is for a stack of the same height, so none of its frames lies outside of this
+ * one. */
+INLINE uint32_t guess_stack(struct agent_slot *s, uint64_t pc, uint64_t bp, uint64_t high)
 {
-	const uint8_t *numbers = guess_numbers((struct agent_slot *)s, pc, high - bp);
+	const uint8_t *numbers = guess_numbers(s, pc, high - bp);
 	const struct agent_guess *e = &s->guesses[numbers[0]];
 
-	if (UNLIKELY(bp < low || bp > high - 16 || bp & 7))
-		return 0;
-	if (key_differs(e, pc, high - bp)) {
+	if (UNLIKELY(key_differs(e, pc, high - bp))) {
 		e = &s->guesses[numbers[1]];
 		if (UNLIKELY(key_differs(e, pc, high - bp)))
 			return 0;
 	}
-	return LIKELY(!frames_differ(e, bp, s->config.text)) ? e->stack : 0;
+	return LIKELY(hash_of_frames(e, pc, bp) == e->hash) ? e->stack : 0;
+}
+
+/* Its number, where that is not frequent. */
+NOINLINE uint32_t known_stack(struct agent_slot *s, uint64_t pc, uint64_t bp, uint64_t low,
+			      uint64_t high)
+{
+	return is_on_stack(bp, low, high) ? of_three_bytes(guess_stack(s, pc, bp, high)) : 0;
 }
 
 /* What is kept next of this key: a new one, or, when all are in use, one of another's. */
@@ -146,55 +166,50 @@ INLINE struct agent_guess *guess_to_keep(struct agent_slot *s, uint64_t pc, uint
 	return &s->guesses[*number];
 }
 
-/* The frames from bp on, whose pcs these are, fit into a guess, and end where the stack does: else
- * they go on where they cannot be followed, as those of a thread of C's that has called back. */
-INLINE int is_guessable(const uint64_t *pcs, uint32_t count, uint64_t bp, uint64_t text)
+/* So many frames from bp on fit into a guess, and end where the stack does: else they go on where
+ * they cannot be followed, as those of a thread of C's that has called back. */
+INLINE int is_guessable(uint32_t count, uint64_t bp, uint64_t height)
 {
 	uint64_t at = bp;
 
-	if (!count || count > AGENT_GUESS_BLOCKS * AGENT_BLOCK_FRAMES)
+	if (!count || count > AGENT_GUESS_FRAMES || height / 8 > UINT32_MAX)
 		return 0;
 	for (uint32_t i = 0; i < count; i++) {
-		int64_t pc = pcs[i] - text;
-
-		if (pc != (int32_t)pc || at - bp > UINT16_MAX * 8ull)
+		if (at - bp > UINT16_MAX * 8ull)
 			return 0;
 		at = word(at, 0);
 	}
 	return !at;
 }
 
-INLINE void guess_fill(struct agent_guess *e, const uint64_t *pcs, uint32_t count, uint64_t bp,
-		       uint64_t text)
+INLINE void guess_fill(struct agent_guess *e, uint32_t count, uint64_t bp)
 {
 	uint64_t at = bp;
 	uint32_t i = 0;
 
-	for (; i < count || i % AGENT_BLOCK_FRAMES; i++) {
-		struct agent_guess_block *b = &e->blocks[i / AGENT_BLOCK_FRAMES];
-
-		b->pcs[i % AGENT_BLOCK_FRAMES] = (i < count ? pcs[i] : pcs[0]) - text;
-		b->at[i % AGENT_BLOCK_FRAMES] = i < count ? (at - bp) / 8 : 0;
-		at = i < count ? word(at, 0) : 0;
+	for (; i < count; i++) {
+		e->at[i] = (at - bp) / 8;
+		at = word(at, 0);
 	}
-	e->count = i / AGENT_BLOCK_FRAMES;
+	while (i % AGENT_BLOCK_FRAMES)
+		e->at[i++] = 0;
+	e->count = i;
 }
 
-/* Keeps what was walked from bp on: the words behind the first `n` are its frames'. */
-NOINLINE void guess_keep(struct agent_slot *s, uint32_t n, uint32_t count, uint64_t bp,
+/* Keeps what was walked from bp on: `count` frames, behind the word `pc`. */
+NOINLINE void guess_keep(struct agent_slot *s, uint64_t pc, uint32_t count, uint64_t bp,
 			 uint64_t height, uint32_t stack)
 {
-	uint64_t pc = s->words[n - 1], text = s->config.text;
 	struct agent_guess *e;
 
-	if (!stack || s->words[count - 1] & AGENT_WORD_CUT ||
-	    !is_guessable(s->words + n, count - n, bp, text))
+	if (!is_guessable(count, bp, height))
 		return;
 	e = guess_to_keep(s, pc, height);
-	guess_fill(e, s->words + n, count - n, bp, text);
-	e->height = height;
-	e->stack = stack;
+	guess_fill(e, count, bp);
+	e->hash = hash_of_frames(e, pc, bp);
+	e->height = height / 8;
 	e->pc = pc;
+	e->stack = three_bytes(stack);
 }
 
 /* The number of the stack whose first `n` words are there, and whose frames begin at bp. */
@@ -203,14 +218,14 @@ INLINE uint32_t stack_from(struct agent_slot *s, struct agent_shared *sh, uint32
 {
 	const struct agent_config *k = &s->config;
 	uint64_t high = word(g, k->g_stack_hi), height = high - bp;
-	uint32_t count, stack = guess(s, s->words[n - 1], bp, low, high);
+	uint32_t count, stack = known_stack(s, s->words[n - 1], bp, low, high);
 
 	if (LIKELY(stack))
 		return stack;
 	count = walk(s, k, n, bp, low, g);
 	stack = stack_intern(s, sh, count);
-	if (count > n)
-		guess_keep(s, n, count, bp, height, stack);
+	if (stack && !(s->words[count - 1] & AGENT_WORD_CUT))
+		guess_keep(s, s->words[n - 1], count - n, bp, height, stack);
 	return stack;
 }
 
@@ -243,6 +258,15 @@ NOINLINE uint32_t preempted_words(uint64_t *words, const struct agent_config *k,
 		*bp = frame;
 	}
 	return 4;
+}
+
+/* Where the goroutine g left, whose stack pointer is `low`: the word before its frames. Where that
+ * was by systemstack, it is who called that. */
+INLINE uint64_t parked_pc(const struct agent_config *k, uint64_t g, uint64_t low)
+{
+	uint64_t pc = steady(g, k->g_sched_pc);
+
+	return LIKELY(pc != k->systemstack_switch) ? pc : word(low, 0) | AGENT_WORD_AT_SP;
 }
 
 /* Of the goroutine g, which is not running any more but for the scheduler: from where it left. */

@@ -428,8 +428,8 @@ static struct error *must_check scheduling(struct decoder *d, const struct drain
 
 	switch (r->kind) {
 	case RECORD_BLOCK:
-		ev->text = d->reasons[n[1] % MAX_REASONS];
-		return with_stack(d, ev, TRACE_BLOCK, n[2]);
+		ev->text = d->reasons[n[2] % MAX_REASONS];
+		return with_stack(d, ev, TRACE_BLOCK, n[1]);
 	case RECORD_BLOCK_PREEMPT:
 		ev->text = d->preempted;
 		return with_stack(d, ev, TRACE_BLOCK, n[1]);

@@ -48,6 +48,7 @@ enum {
 	AGENT_PAGE_BYTES = 8192,  /* the runtime's */
 	AGENT_GOID_BATCH = 16,    /* the runtime's _GoidCacheBatch, Go 1.17 to 1.23 */
 	AGENT_MAX_READABLE = 32,
+	AGENT_NO_REASON = UINT8_MAX, /* no g.waitreason is that large */
 	AGENT_MAX_HEAP_RANGES = 64,
 	AGENT_MAX_ROOTS = 40,        /* functions that requests are under */
 	AGENT_MAX_ROOT_PLACES = 256, /* where these begin and return */
@@ -163,28 +164,29 @@ struct agent_root_place {
  * frequent changes of state need.
  */
 struct agent_config {
-	uint32_t g_status, g_goid, g_waitreason, g_sched_pc, g_sched_sp, g_sched_bp, g_stack_hi;
-	uint32_t m_procid, m_curg;
-	uint32_t worker_reason;        /* "GC worker (idle)" */
-	uint32_t worker_active_reason; /* "GC worker (active)"; UINT32_MAX: Go 1.19 and older */
-	uint32_t m_vdso_sp;
-	uint64_t text;
+	uint16_t g_status, g_goid, g_waitreason, g_sched_pc, g_sched_sp, g_sched_bp, g_stack_hi;
+	uint16_t m_procid, m_curg, m_vdso_sp;
+	uint8_t worker_reason;        /* "GC worker (idle)" */
+	uint8_t worker_active_reason; /* "GC worker (active)"; AGENT_NO_REASON: up to Go 1.19 */
+	uint8_t syscall_is_hook;      /* system calls bypass casgstatus (from Go 1.26 on) */
 	uint64_t systemstack_switch;
 	struct agent_range park_m, coroswitch_m;
+	uint64_t text;
 	uint32_t g_m, g_startpc, g_labels, g_coroarg, g_coroexit;
 	uint32_t m_p, m_vdso_pc;
 	uint32_t p_id, p_goidcache, p_goidcacheend, p_gc_worker_mode, coro_gp;
-	uint32_t depth;           /* frames of a stack, at most; 0: none */
-	uint32_t dead_extra;      /* the state of a g for threads of C while no thread has it */
-	uint32_t goid_late;       /* a new g gets its goid after casgstatus (up to Go 1.23) */
-	uint32_t syscall_is_hook; /* system calls bypass casgstatus (from Go 1.26 on) */
-	uint32_t assist_reason;   /* "GC assist marking"; UINT32_MAX: Go 1.19 and older */
-	uint32_t label_maps;      /* sets of labels are maps (up to Go 1.23) */
-	uint64_t goidgen;         /* address of sched.goidgen */
+	uint32_t depth;        /* frames of a stack, at most; 0: none */
+	uint32_t dead_extra;   /* the state of a g for threads of C while no thread has it */
+	uint32_t goid_late;    /* a new g gets its goid after casgstatus (up to Go 1.23) */
+	uint8_t assist_reason; /* "GC assist marking"; AGENT_NO_REASON: up to Go 1.19 */
+	uint32_t label_maps;   /* sets of labels are maps (up to Go 1.23) */
+	uint64_t goidgen;      /* address of sched.goidgen */
 	struct agent_range entersyscallblock, assist, retake, for_each_p;
 	struct agent_range exitsyscall_no_p, gosched, gosched_m, goschedguarded_m, async_preempt2;
 	struct agent_range cache_span, deduct_sweep_credit, reclaim, sweepone, reclaim_chunk;
 };
+
+_Static_assert(offsetof(struct agent_config, text) == 64, "what is frequent is in one line");
 
 /* Where the target's code is patched; written before the agent runs, too. */
 struct agent_places {

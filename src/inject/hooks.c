@@ -7,7 +7,7 @@
 #include "inject/range.h"
 
 #define MAX_CODE 8192
-#define MAX_REASONS 256
+#define MAX_REASONS AGENT_NO_REASON
 #define MAX_REASON_LENGTH 64
 #define MAX_BATCHES 64 /* Ps whose goids are looked at */
 #define LOOKS 1000
@@ -193,7 +193,7 @@ struct error *hooks_find(struct target *t, const struct image *img, const struct
 
 /* The number of the wait reason, from the program's own table. */
 static struct error *must_check find_reason(struct target *t, const struct golayout *lay,
-					    const char *text, uint32_t *ret)
+					    const char *text, uint8_t *ret)
 {
 	size_t length = strlen(text);
 	char buffer[MAX_REASON_LENGTH];
@@ -324,8 +324,8 @@ struct error *hooks_config(struct target *t, const struct image *img, const stru
 				     .dead_extra = lay->minor >= 26 ? 11 : 6,
 				     .goid_late = lay->minor <= 23,
 				     .syscall_is_hook = lay->minor >= 26,
-				     .worker_active_reason = UINT32_MAX,
-				     .assist_reason = UINT32_MAX,
+				     .worker_active_reason = AGENT_NO_REASON,
+				     .assist_reason = AGENT_NO_REASON,
 				     .label_maps = lay->minor <= 23,
 				     .goidgen = lay->v.sched + lay->n.sched_goidgen,
 				     .text = img->functions.text};

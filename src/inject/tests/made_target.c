@@ -28,10 +28,10 @@ static void fill_config(struct made *d)
 				   .p_id = P_ID * 8,
 				   .p_gc_worker_mode = P_MODE * 8,
 				   .worker_reason = WORKER_REASON,
-				   .worker_active_reason = UINT32_MAX,
+				   .worker_active_reason = AGENT_NO_REASON,
 				   .depth = 32,
 				   .dead_extra = 6,
-				   .assist_reason = UINT32_MAX,
+				   .assist_reason = AGENT_NO_REASON,
 				   /* whatever calls the function is its scheduler */
 				   .park_m = {0, UINT64_MAX}};
 	for (unsigned int i = 0; i < SLOTS; i++)

@@ -35,11 +35,11 @@ INLINE int is_ready(const struct agent_slot *s, const struct agent_config *k, ui
 	return s->limit - s->write >= AGENT_MAX_RECORD && s->thread == steady(m, k->m_procid);
 }
 
-/* Where the goid goes of the record that is being made: its kind and a time of two bytes are put
+/* Where the goid goes of the record that is being made: its kind and a time of three bytes are put
  * before it last of all. */
 INLINE uint8_t *fast_body(const struct agent_slot *s)
 {
-	return (uint8_t *)(s->bias + s->write + 3);
+	return (uint8_t *)(s->bias + s->write + 4);
 }
 
 /* The line of the ring that comes next is not in this processor's cache, for gospect was the last
@@ -57,11 +57,10 @@ INLINE int fast_record_now(struct agent_slot *s, enum agent_record kind, const u
 {
 	uint64_t tick = s->tick, write = s->write, since = clock() - tick;
 
-	if (UNLIKELY(since >= 1 << 14))
+	if (UNLIKELY(since >= 1 << 21))
 		return 0;
 	s->tick = tick + since;
-	*(volatile uint16_t *)(s->bias + write + 1) = two_bytes(since);
-	*(volatile uint8_t *)(s->bias + write) = kind;
+	*(volatile uint32_t *)(s->bias + write) = three_bytes(since) << 8 | kind;
 	prefetch_line_behind(end);
 	__atomic_store_n(&s->write, (uint64_t)end - s->bias, __ATOMIC_RELEASE);
 	return 1;
@@ -137,22 +136,34 @@ INLINE int fast_wait(struct agent_slot *s, const struct agent_config *k, uint64_
 	return fast_record_parked(s, k, block_for(reason), steady(g, k->g_goid), g);
 }
 
-/* Who called the function that changes the state now; 0: not to be had here. */
-INLINE uint64_t fast_runner(const struct agent_config *k, uint64_t m, uint64_t runner)
+/* curg, which is not `runner`, called the function that changes the state now. */
+INLINE int is_caller(const struct agent_config *k, uint64_t curg, uint64_t runner)
 {
-	uint64_t curg = steady(m, k->m_curg);
+	return curg && curg != runner && half(curg, k->g_status) == G_RUNNING;
+}
 
-	return curg && curg != runner && half(curg, k->g_status) == G_RUNNING ? curg : 0;
+/* By nobody: the scheduler itself, as for the network. */
+INLINE int fast_ready_by_nobody(struct agent_slot *s, uint64_t goid)
+{
+	uint8_t *at = put_goid(fast_body(s), goid);
+
+	if (UNLIKELY(!at))
+		return 0;
+	*at = 0;
+	return fast_record_now(s, RECORD_UNBLOCK, at + 1);
 }
 
 INLINE int fast_ready(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m,
 		      uint64_t runner, uint64_t bp)
 {
-	uint64_t curg = fast_runner(k, m, runner);
+	uint64_t curg = steady(m, k->m_curg), goid = steady(g, k->g_goid);
 
-	if (!curg || in_range(&k->coroswitch_m, steady(bp, 8)))
+	if (in_range(&k->coroswitch_m, steady(bp, 8)))
 		return 0;
-	return fast_record_parked(s, k, RECORD_UNBLOCK, steady(g, k->g_goid), curg);
+	if (!curg)
+		return fast_ready_by_nobody(s, goid);
+	return is_caller(k, curg, runner) ? fast_record_parked(s, k, RECORD_UNBLOCK, goid, curg)
+					  : 0;
 }
 
 /* Of a goroutine that enters a system call: it will be at pc then, in the frame at bp. */
@@ -191,12 +202,12 @@ INLINE int fast_syscall_exit_status(struct agent_slot *s, const struct agent_con
 NOINLINE int fast_create(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m,
 			 uint64_t runner)
 {
-	uint64_t p = steady(m, k->m_p), id = steady(g, k->g_goid), curg = fast_runner(k, m, runner);
+	uint64_t p = steady(m, k->m_p), id = steady(g, k->g_goid), curg = steady(m, k->m_curg);
 	uint64_t low;
 	uint32_t stack;
 	uint8_t *at;
 
-	if (!p || !curg || steady(g, k->g_labels))
+	if (!p || !is_caller(k, curg, runner) || steady(g, k->g_labels))
 		return 0;
 	if (k->goid_late) {
 		id = steady(p, k->p_goidcache);

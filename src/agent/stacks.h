@@ -131,20 +131,29 @@ INLINE uint64_t hash_of_frames(const struct agent_guess *e, uint64_t pc, uint64_
 	return hash;
 }
 
+/* That it is this stack whose frames begin at bp, `pc` being the word before. The guess is for one
+ * of the same height, so none of its frames lies outside. */
+INLINE int guess_holds(const struct agent_guess *e, uint64_t pc, uint64_t bp, uint64_t high)
+{
+	return LIKELY(!key_differs(e, pc, high - bp)) &&
+	       LIKELY(hash_of_frames(e, pc, bp) == e->hash);
+}
+
+FREQUENT NOINLINE uint32_t second_guess(struct agent_slot *s, uint64_t pc, uint64_t bp,
+					uint64_t high)
+{
+	const struct agent_guess *e = &s->guesses[guess_numbers(s, pc, high - bp)[1]];
+
+	return guess_holds(e, pc, bp, high) ? e->stack : 0;
+}
+
 /* The stack whose frames begin at bp, on it, `pc` being the word before, as guesses have it; 0: not
- * known. The guess is for a stack of the same height, so none of its frames lies outside of this
- * one. */
+ * known. */
 INLINE uint32_t guess_stack(struct agent_slot *s, uint64_t pc, uint64_t bp, uint64_t high)
 {
-	const uint8_t *numbers = guess_numbers(s, pc, high - bp);
-	const struct agent_guess *e = &s->guesses[numbers[0]];
+	const struct agent_guess *e = &s->guesses[guess_numbers(s, pc, high - bp)[0]];
 
-	if (UNLIKELY(key_differs(e, pc, high - bp))) {
-		e = &s->guesses[numbers[1]];
-		if (UNLIKELY(key_differs(e, pc, high - bp)))
-			return 0;
-	}
-	return LIKELY(hash_of_frames(e, pc, bp) == e->hash) ? e->stack : 0;
+	return guess_holds(e, pc, bp, high) ? e->stack : second_guess(s, pc, bp, high);
 }
 
 /* Its number, where that is not frequent. */

@@ -194,6 +194,47 @@ static void a_stack_that_fits_into_a_guess_is_recognised(void **state)
 	unmake(&d);
 }
 
+/* They have the same key, for only the outermost caller is another. */
+static void of_two_stacks_that_look_alike_each_is_recognised(void **state)
+{
+	static struct made d;
+	uint32_t stacks[2];
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	for (unsigned int i = 0; i < 8; i++) {
+		struct seen r;
+
+		d.stack[31] = 0x1003 + i % 2;
+		slot_of(&d, 1)->words[1] = 0;
+		r = change(&d, d.g, 2, 4);
+		if (i < 2)
+			stacks[i] = r.others[0];
+		assert_int_equal(r.others[0], stacks[i % 2]);
+		assert_int_equal(!slot_of(&d, 1)->words[1], i >= 2);
+	}
+	assert_int_not_equal(stacks[0], stacks[1]);
+	unmake(&d);
+}
+
+static void whom_the_scheduler_unblocks_is_told_without_a_stack(void **state)
+{
+	static const uint64_t goids[] = {1, 300, 20000, 1ull << 30};
+	static struct made d;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	d.m[M_CURG] = 0;
+	for (unsigned int i = 0; i < 12; i++) { /* the first begins a chunk */
+		struct seen r;
+
+		d.g[G_GOID] = goids[i % 4];
+		r = change(&d, d.g, 4, 1);
+		assert_int_equal(r.kind, RECORD_UNBLOCK);
+		assert_int_equal(r.goid, goids[i % 4]);
+		assert_int_equal(r.others[0], 0);
+	}
+	unmake(&d);
+}
+
 static void a_stack_that_goes_on_elsewhere_is_not_kept(void **state)
 {
 	static struct made d;
@@ -329,6 +370,8 @@ int main(void)
 		cmocka_unit_test(goids_and_reasons_of_any_size_are_written_as_they_are),
 		cmocka_unit_test(stacks_of_all_kinds_are_told_as_they_are),
 		cmocka_unit_test(a_stack_that_fits_into_a_guess_is_recognised),
+		cmocka_unit_test(of_two_stacks_that_look_alike_each_is_recognised),
+		cmocka_unit_test(whom_the_scheduler_unblocks_is_told_without_a_stack),
 		cmocka_unit_test(a_stack_that_goes_on_elsewhere_is_not_kept),
 		cmocka_unit_test(a_system_call_is_told_with_its_stack),
 		cmocka_unit_test(the_end_of_a_system_call_is_told),

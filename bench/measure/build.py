@@ -69,10 +69,15 @@ class Programs:
         self.go("build", "-o", output, package, folder=module, **environment)
         return output
 
-    def meter(self):
+    def _target(self, name):
         os.makedirs(self.folder, exist_ok=True)
-        return self._build(os.path.join(ROOT, "bench", "targets", "meter"), ".",
-                           os.path.join(self.folder, "meter"))
+        return self._build(os.path.join(ROOT, "bench", "targets", name), ".", os.path.join(self.folder, name))
+
+    def meter(self):
+        return self._target("meter")
+
+    def switcher(self):
+        return self._target("switcher")
 
     @staticmethod
     def _cached(name):

@@ -173,15 +173,15 @@ def tracing(cases):
         yield line("    longest stop of the target: ms", "", spread(ours["pause_ms"]))
 
 
-def hooks(cases):
-    yield line("an event, by hooks that are switched", "gospect", "its own runtime/trace", "share: %")
+def hooks(cases, what="an event, by hooks that are switched"):
+    yield line(what, "gospect", "its own runtime/trace", "share: %")
     for case in cases:
         yield line(f"  {case['work']}: CPU, ns", spread(case["gospect"]), spread(case["own"]), spread(case["share"], 100))
 
 
 SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "many": many, "oncpu": oncpu, "unwinding": unwinding,
             "standard": standard, "overhead": overhead, "tracing": tracing,
-            "hooks": hooks}
+            "hooks": hooks, "switched": lambda cases: hooks(cases, "an event, by a program that switches")}
 
 
 def render(results):

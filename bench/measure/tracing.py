@@ -73,12 +73,17 @@ class Gospect:
         self.process.send_signal(signal.SIGINT)
         _, words = self.process.communicate(timeout=60)
         cpu = children_ns() - before  # to the end: what waits to be decoded then is part of it
+        found = self.summary(words)
+        return {**found, "own_ms": cpu / found["events"]}
+
+    @staticmethod
+    def summary(words):
+        """Of what it says at the end."""
         found = re.search(SUMMARY, words)
         if not found:
             raise Failed(f"gospect trace said: {words}")
         seconds, events, lost, pause = (float(x) for x in found.groups())
-        return {"events_a_second": (events + lost) / seconds, "events": events, "lost": lost, "pause_ms": pause,
-                "own_ms": cpu / events}
+        return {"events_a_second": (events + lost) / seconds, "events": events, "lost": lost, "pause_ms": pause}
 
 
 def take_slice(meter, tracer, milliseconds):

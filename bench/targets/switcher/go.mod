@@ -1,0 +1,3 @@
+module switcher
+
+go 1.21

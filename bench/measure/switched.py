@@ -1,7 +1,7 @@
 """What one event of a trace costs the target, by a program that switches the tracer itself.
 
 As hooks.py, but slices are as short as half a millisecond, and there are thousands: a service's event is known to some
-nanoseconds. Of its own tracer, which takes long to start, to some ten.
+nanoseconds. Its own tracer takes long to start, so of that less is known.
 """
 import json
 import os

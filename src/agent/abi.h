@@ -241,6 +241,8 @@ struct agent_guess {
 					    no more, 0 */
 };
 _Static_assert(sizeof(struct agent_guess) == 128, "a power of two");
+_Static_assert(AGENT_GUESS_FRAMES % AGENT_BLOCK_FRAMES == 0, "the last block is whole");
+_Static_assert(AGENT_TABLE_SLOTS < 1 << 21, "a stack's number has three bytes");
 
 /* One P's, or a spare one. Its stack is below it. */
 struct agent_slot {

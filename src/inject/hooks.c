@@ -264,6 +264,13 @@ static void fill_offsets(const struct golayout_numbers *n, struct agent_config *
 	c->g_labels = n->g_labels;
 }
 
+/* What the agent reads often it knows in 16 bits. The program's own DWARF may say anything. */
+static bool offsets_fit(const struct golayout_numbers *n)
+{
+	return (n->g_stack_hi | n->g_sched_sp | n->g_sched_pc | n->g_sched_bp | n->g_status |
+		n->g_goid | n->g_waitreason | n->m_procid | n->m_curg | n->m_vdso_sp) <= UINT16_MAX;
+}
+
 /* A P's batch of goids: from the next one up to the last one that was given out. Read while the P
  * takes another, it is neither. */
 static struct error *must_check is_batch(struct target *t, const struct golayout *lay, uint64_t p,
@@ -320,6 +327,10 @@ struct error *hooks_config(struct target *t, const struct image *img, const stru
 {
 	struct error *err = NULL;
 
+	if (!offsets_fit(&lay->n))
+		return error_format(ERROR_UNSUPPORTED,
+				    "the program's runtime.g and runtime.m are larger than any "
+				    "that gospect knows");
 	*ret = (struct agent_config){.depth = depth,
 				     .dead_extra = lay->minor >= 26 ? 11 : 6,
 				     .goid_late = lay->minor <= 23,

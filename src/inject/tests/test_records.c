@@ -1,4 +1,6 @@
 /* What the agent records, and the stacks in it; by the hooks of casgstatus and of system calls. */
+#include <x86intrin.h>
+
 #include "inject/tests/made_target.h"
 
 static void a_wait_is_recorded_with_its_stack(void **state)
@@ -118,6 +120,27 @@ static void goids_and_reasons_of_any_size_are_written_as_they_are(void **state)
 		assert_int_equal(r.kind, RECORD_UNBLOCK);
 		assert_int_equal(r.goid, goids[i]);
 		assert_int_equal(r.others[0], first.others[0]);
+	}
+	unmake(&d);
+}
+
+/* By the frequent way and by the other. */
+static void times_of_any_length_are_told_as_they_are(void **state)
+{
+	static struct made d;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	change(&d, d.g, 1, 2);
+	for (unsigned int shift = 6; shift < 40; shift++) {
+		uint64_t since = 5ull << shift, took = __rdtsc();
+		struct seen r;
+
+		slot_of(&d, 1)->tick = took - since;
+		r = change(&d, d.g, 1, 2);
+		took = __rdtsc() - took;
+		assert_int_equal(r.kind, RECORD_START);
+		assert_int_equal(r.goid, 300);
+		assert_true(r.since >= since && r.since <= since + took);
 	}
 	unmake(&d);
 }
@@ -368,6 +391,7 @@ int main(void)
 		cmocka_unit_test(who_is_started_is_told_as_what_it_is),
 		cmocka_unit_test(who_is_made_and_ends_is_recorded_with_all_that_is_known),
 		cmocka_unit_test(goids_and_reasons_of_any_size_are_written_as_they_are),
+		cmocka_unit_test(times_of_any_length_are_told_as_they_are),
 		cmocka_unit_test(stacks_of_all_kinds_are_told_as_they_are),
 		cmocka_unit_test(a_stack_that_fits_into_a_guess_is_recognised),
 		cmocka_unit_test(of_two_stacks_that_look_alike_each_is_recognised),

@@ -172,14 +172,12 @@ static void push_context(struct made_sample *f, uint64_t pc)
 	*stack_at(&f->thread, f->thread.sp + 168) = pc;
 }
 
-static void a_signal_leads_to_what_it_interrupted(void **state)
+/* Leaf, called by the signal's handler on the thread's stack, whose frame has been pushed there. */
+static void unwind_handler(struct made_sample *f)
 {
-	struct made_sample *f = *state;
 	const uint64_t chain[] = {made_pc(LEAF, false), made_pc(SIGTRAMP, false), 0x7fff00000000,
 				  made_pc(ROOT, false), END};
 
-	make_goroutine(f);
-	push_context(f, made_pc(MIDDLE, true));
 	f->thread.fp = f->goroutine.fp;
 	push_frame(&f->thread, 48, 0x7fff00000000); /* sigtramp, under sigreturn */
 	push_frame(&f->thread, 24, made_pc(SIGTRAMP, false));
@@ -187,6 +185,15 @@ static void a_signal_leads_to_what_it_interrupted(void **state)
 	f->sample.chain = chain;
 	f->sample.chain_count = ARRAY_SIZE(chain);
 	unwind_sample(f);
+}
+
+static void a_signal_leads_to_what_it_interrupted(void **state)
+{
+	struct made_sample *f = *state;
+
+	make_goroutine(f);
+	push_context(f, made_pc(MIDDLE, true));
+	unwind_handler(f);
 	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(SIGTRAMP, false),
 		   made_pc(MIDDLE, true) | STACK_PC_EXACT, made_pc(ROOT, false), END);
 	assert_int_equal(f->result.g, G);
@@ -214,20 +221,12 @@ static void a_signal_whose_handler_has_returned_as_well(void **state)
 static void where_a_goroutine_began_is_known_behind_a_gap(void **state)
 {
 	struct made_sample *f = *state;
-	const uint64_t chain[] = {made_pc(LEAF, false), made_pc(SIGTRAMP, false), 0x7fff00000000,
-				  made_pc(ROOT, false), END};
 
 	make_goroutine(f);
 	f->goroutine.sp = 0x5000;
 	push_context(f, made_pc(MIDDLE, true));
 	*stack_at(&f->thread, f->thread.sp + 40 + 8 * 6) = 0;
-	f->thread.fp = f->goroutine.fp;
-	push_frame(&f->thread, 48, 0x7fff00000000);
-	push_frame(&f->thread, 24, made_pc(SIGTRAMP, false));
-	take_sample(f, &f->thread, SIZE_MAX, LEAF);
-	f->sample.chain = chain;
-	f->sample.chain_count = ARRAY_SIZE(chain);
-	unwind_sample(f);
+	unwind_handler(f);
 	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(SIGTRAMP, false),
 		   made_pc(MIDDLE, true) | STACK_PC_EXACT, STACK_PC_TRUNCATED, made_pc(ROOT, false),
 		   END);

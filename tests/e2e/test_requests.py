@@ -268,7 +268,7 @@ def test_what_a_handler_waited_for_is_within_its_call(targets, version, tmp_path
                     if "main.doSleep" in {f["func"] for f in p["frames"]})
         missing = length(request["did"]["sleep"]) - slept
         assert -tolerance(took) < missing < row["running_ns"] + tolerance(took)
-        assert -2000 < row["elapsed_ns"] - took < row["running_ns"] + tolerance(took)
+        assert -2000 < row["elapsed_ns"] - took < row["running_ns"] + tolerance(took), (request, row)
     same = rows_of(file, "--root", r"serverHandler.*ServeHTTP$")
     assert len(same) == 200
 

@@ -14,7 +14,7 @@ from .numbers import spread
 from .tracing import GOSPECT_CORE, TARGET_CORE, Gospect
 
 # Operations a slice: with gospect, and with its own tracer.
-WORKLOADS = {"pingpong": (1000, 50000), "echo": (20, 1500), "http": (5, 400)}
+WORKLOADS = {"pingpong": (1000, 50000), "deep": (1000, 50000), "echo": (20, 1500), "http": (5, 400)}
 TIMEOUT = 60
 
 

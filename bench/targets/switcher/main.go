@@ -37,7 +37,8 @@ const (
 	parked   = 1000
 	heapMB   = 64
 	warmOps  = 100
-	sysClock = 2 // CLOCK_PROCESS_CPUTIME_ID
+	deep     = 20 // frames more on each stack
+	sysClock = 2  // CLOCK_PROCESS_CPUTIME_ID
 )
 
 type node struct {
@@ -48,7 +49,7 @@ type node struct {
 var kept *node
 
 func main() {
-	work := flag.String("work", "http", "http, echo or pingpong")
+	work := flag.String("work", "http", "http, echo, pingpong, or deep, which is that with 20 more frames on each stack")
 	ops := flag.Int("ops", 5, "operations a slice")
 	seconds := flag.Float64("seconds", 5, "how long")
 	own := flag.Bool("own", false, "its own tracer, not gospect's hooks")
@@ -61,14 +62,24 @@ func main() {
 	for i := 0; i < parked; i++ {
 		go func() { select {} }()
 	}
-	op := map[string]func() func(){"http": startHTTP, "echo": startEcho, "pingpong": startPingPong}[*work]()
+	op := map[string]func() func(){"http": startHTTP, "echo": startEcho, "pingpong": startPingPong, "deep": startDeep}[*work]()
 	repeat(op, warmOps)
 	fmt.Println("ready", os.Getpid())
 	set := switchOwn
 	if !*own {
 		set = hooks()
 	}
-	measure(op, *ops, time.Duration(*seconds*float64(time.Second)), set)
+	frames := map[string]int{"deep": deep}[*work]
+	below(frames, func() { measure(op, *ops, time.Duration(*seconds*float64(time.Second)), set) })
+}
+
+//go:noinline
+func below(frames int, f func()) {
+	if frames == 0 {
+		f()
+	} else {
+		below(frames-1, f)
+	}
 }
 
 func repeat(op func(), n int) {
@@ -123,13 +134,17 @@ func startEcho() func() {
 }
 
 // startPingPong is a number handed to another goroutine and back.
-func startPingPong() func() {
+func startPingPong() func() { return pairBelow(0) }
+
+func startDeep() func() { return pairBelow(deep) }
+
+func pairBelow(frames int) func() {
 	to, from := make(chan int), make(chan int)
-	go func() {
+	go below(frames, func() {
 		for v := range to {
 			from <- v
 		}
-	}()
+	})
 	return func() {
 		to <- 1
 		<-from

@@ -220,7 +220,7 @@ NOINLINE int fast_create(struct agent_slot *s, const struct agent_config *k, uin
 	if (!stack)
 		return 0;
 	at = put(put(fast_body(s), id), steady(g, k->g_startpc) - k->text);
-	*(volatile uint32_t *)at = three_bytes(stack);
+	*(volatile uint32_t *)at = stack;
 	return fast_record_now(s, RECORD_CREATE, at + 3);
 }
 

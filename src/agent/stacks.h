@@ -144,11 +144,13 @@ FREQUENT NOINLINE uint32_t second_guess(struct agent_slot *s, uint64_t pc, uint6
 {
 	const struct agent_guess *e = &s->guesses[guess_numbers(s, pc, high - bp)[1]];
 
-	return guess_holds(e, pc, bp, high) ? e->stack : 0;
+	if (guess_holds(e, pc, bp, high))
+		return e->stack;
+	return s->config.depth ? 0 : three_bytes(0);
 }
 
-/* The stack whose frames begin at bp, on it, `pc` being the word before, as guesses have it; 0: not
- * known. */
+/* The stack whose frames begin at bp, on it, `pc` being the word before, as guesses have it: its
+ * number as LEB128 of three bytes. Without stacks that of none. 0: not known. */
 INLINE uint32_t guess_stack(struct agent_slot *s, uint64_t pc, uint64_t bp, uint64_t high)
 {
 	const struct agent_guess *e = &s->guesses[guess_numbers(s, pc, high - bp)[0]];
@@ -156,11 +158,11 @@ INLINE uint32_t guess_stack(struct agent_slot *s, uint64_t pc, uint64_t bp, uint
 	return guess_holds(e, pc, bp, high) ? e->stack : second_guess(s, pc, bp, high);
 }
 
-/* Its number, where that is not frequent. */
+/* The same, where that is not frequent. */
 NOINLINE uint32_t known_stack(struct agent_slot *s, uint64_t pc, uint64_t bp, uint64_t low,
 			      uint64_t high)
 {
-	return is_on_stack(bp, low, high) ? of_three_bytes(guess_stack(s, pc, bp, high)) : 0;
+	return is_on_stack(bp, low, high) ? guess_stack(s, pc, bp, high) : 0;
 }
 
 /* What is kept next of this key: a new one, or, when all are in use, one of another's. */
@@ -230,7 +232,7 @@ INLINE uint32_t stack_from(struct agent_slot *s, struct agent_shared *sh, uint32
 	uint32_t count, stack = known_stack(s, s->words[n - 1], bp, low, high);
 
 	if (LIKELY(stack))
-		return stack;
+		return of_three_bytes(stack);
 	count = walk(s, k, n, bp, low, g);
 	stack = stack_intern(s, sh, count);
 	if (stack && !(s->words[count - 1] & AGENT_WORD_CUT))

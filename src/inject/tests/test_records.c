@@ -124,6 +124,33 @@ static void goids_and_reasons_of_any_size_are_written_as_they_are(void **state)
 	unmake(&d);
 }
 
+/* By the frequent way, as all but the first record of a chunk. */
+static void without_stacks_all_else_is_told(void **state)
+{
+	static struct made d;
+	struct seen r;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	slot_of(&d, 1)->config.depth = 0;
+	for (unsigned int i = 0; i < 3; i++) {
+		r = change(&d, d.g, 2, 4);
+		assert_int_equal(r.kind, RECORD_BLOCK);
+		assert_int_equal(r.goid, 300);
+		assert_int_equal(r.others[0], 0);
+		assert_int_equal(r.others[1], 9);
+		r = change(&d, d.g, 4, 1);
+		assert_int_equal(r.kind, RECORD_UNBLOCK);
+		assert_int_equal(r.goid, 300);
+		assert_int_equal(r.others[0], 0);
+		r = change(&d, d.g, 6, 1);
+		assert_int_equal(r.kind, RECORD_CREATE);
+		assert_int_equal(r.goid, 300);
+		assert_int_equal(r.others[1], 0);
+	}
+	assert_int_equal(d.shared->stacks, 0);
+	unmake(&d);
+}
+
 /* By the frequent way and by the other. */
 static void times_of_any_length_are_told_as_they_are(void **state)
 {
@@ -391,6 +418,7 @@ int main(void)
 		cmocka_unit_test(who_is_started_is_told_as_what_it_is),
 		cmocka_unit_test(who_is_made_and_ends_is_recorded_with_all_that_is_known),
 		cmocka_unit_test(goids_and_reasons_of_any_size_are_written_as_they_are),
+		cmocka_unit_test(without_stacks_all_else_is_told),
 		cmocka_unit_test(times_of_any_length_are_told_as_they_are),
 		cmocka_unit_test(stacks_of_all_kinds_are_told_as_they_are),
 		cmocka_unit_test(a_stack_that_fits_into_a_guess_is_recognised),

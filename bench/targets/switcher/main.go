@@ -8,7 +8,7 @@
 // nanoseconds (medians), and the standard error of the difference. Without -own the tracer is
 // gospect, which has to be started then and to stay until the line is there: its hooks are switched
 // in the page behind the agent's code (docs/trace.md). With -own it is runtime/trace, which takes
-// long to start: slices of 20 ms and more.
+// long to start: slices of 7 ms and more.
 package main
 
 import (

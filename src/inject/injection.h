@@ -1,0 +1,52 @@
+/*
+ * An agent's way into a target and what is known of it meanwhile, and the three steps of that way.
+ * For those who take them: everybody else has inject/inject.h.
+ */
+#ifndef INJECT_INJECTION_H
+#define INJECT_INJECTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "inject/hooks.h"
+#include "inject/inject.h"
+#include "inject/stub.h"
+#include "inject/withdraw.h"
+
+struct injection {
+	struct target *t;
+	const struct image *img;
+	const struct golayout *lay;
+	struct withdrawal w;
+	int lock;
+	int memory;
+	bool attached;
+	struct hooks hooks;
+	struct code_head head;
+	uint8_t *pages;             /* head.stub_bytes, then far pages */
+	struct agent_shared layout; /* as we made it */
+	uint64_t shared_address;    /* in the target */
+	uint64_t p_now;             /* processors that there are */
+	struct agent_shared *shared;
+	uint64_t lost;
+	uint64_t attach_ns;
+	uint64_t attached_at;
+};
+
+/*
+ * Before anything is written: ERROR_DENIED when somebody traces the target already, or its memory
+ * may not be written to, or its seccomp filter might kill it. From here on we alone may trace it.
+ */
+struct error *injection_enter(struct injection *in) must_check;
+
+/*
+ * One thread of the target maps what the agent needs, while the others run: the shared memory, and
+ * the code of the stubs and of the agent. in->head has where that goes, and has the stubs after it.
+ * ERROR_DENIED: a policy forbids it. What was mapped stays for withdraw().
+ */
+struct error *injection_map(struct injection *in) must_check;
+
+/* Writes the jumps while all threads stand where that is safe. What was written stays, likewise. */
+struct error *injection_switch_on(struct injection *in) must_check;
+
+#endif

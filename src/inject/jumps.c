@@ -1,0 +1,133 @@
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "inject/fault.h"
+#include "inject/injection.h"
+#include "inject/places.h"
+#include "inject/standstill.h"
+#include "inject/threads.h"
+
+/* Tries to stop all threads at once; a vfork in between takes as long as the exec behind it. */
+#define STOP_TRIES 200
+#define STOP_PAUSE_US 5000
+/* So often because a thread is where what it does would be told of by half. */
+#define PATIENCE 50
+#define PATIENCE_PAUSE_US 2000 /* at first: twice as long after each eight times, 0.8 s in all */
+
+static struct error *must_check write_at(const struct injection *in, uint64_t address,
+					 const void *bytes, size_t n)
+{
+	ssize_t done = pwrite(in->memory, bytes, n, address);
+
+	if (done == (ssize_t)n)
+		return NULL;
+	if (!done || errno == ESRCH)
+		return error_format(ERROR_GONE, "process %d has ended", target_pid(in->t));
+	return error_errno(ERROR_DENIED, errno, "cannot write to the code of process %d",
+			   target_pid(in->t));
+}
+
+/* Each page of code that will change gets its private copy now, by a write of the same bytes. */
+static struct error *must_check touch_code(const struct injection *in)
+{
+	struct error *err = NULL;
+
+	for (unsigned int i = 0; !err && i < in->head.place_count; i++)
+		if (in->head.places[i].address)
+			err = write_at(in, in->head.places[i].address, in->head.places[i].bytes,
+				       PLACE_JUMP_BYTES);
+	return err;
+}
+
+static struct error *must_check write_jumps(struct injection *in)
+{
+	struct error *err = NULL;
+
+	in->w.never_ran = false;
+	for (unsigned int i = 0; !err && i < in->head.place_count; i++) {
+		uint8_t jump[PLACE_JUMP_BYTES];
+
+		if (!in->head.places[i].address)
+			continue;
+		if (!stub_jump(&in->head.places[i], jump))
+			return error_format(ERROR_UNSUPPORTED, "the agent is out of reach");
+		err = write_at(in, in->head.places[i].address, jump, sizeof(jump));
+		fault_point("jump-written");
+	}
+	return err;
+}
+
+struct attach_step {
+	struct injection *in;
+	struct threads threads;
+	struct standstill standstill;
+	unsigned int patience; /* how often we may still let go of them to try again */
+};
+
+static struct error *must_check write_jumps_stopped(void *arg)
+{
+	struct attach_step *step = arg;
+	struct injection *in = step->in;
+	uint64_t since;
+	bool inside;
+	struct error *err = places_check(in->t, &in->head);
+
+	if (!err)
+		err = standstill_prepare(in->t, in->lay, &step->standstill);
+	if (!err)
+		err = threads_stop_all(&step->threads, &since);
+	if (err)
+		return err;
+	fault_point("all-stopped");
+	err = standstill_look(in->t, &in->head, in->lay, &step->threads, &step->standstill,
+			      &inside);
+	if (!err && inside && step->patience) {
+		step->patience--;
+		err = &error_fault;
+	}
+	in->attached_at = clock_now();
+	if (!err)
+		err = write_jumps(in);
+	threads_resume(&step->threads);
+	since = clock_now() - since;
+	in->attach_ns = since > in->attach_ns ? since : in->attach_ns;
+	return err;
+}
+
+/* Who was stopped has to wait for a processor anew: on a busy machine longer than at first. */
+static unsigned int patience_pause(unsigned int patience)
+{
+	unsigned int doubled = (PATIENCE - patience) / 8;
+
+	return PATIENCE_PAUSE_US << (doubled < 4 ? doubled : 4);
+}
+
+struct error *injection_switch_on(struct injection *in)
+{
+	struct code_control control = {.enabled = 1, .slots = in->head.slots};
+	struct attach_step step = {in, {.pid = target_pid(in->t)}, .patience = PATIENCE};
+	struct error *err = write_at(in, in->head.control, &control, sizeof(control));
+
+	standstill_functions(in->img, &in->head, in->layout.config.goid_late,
+			     &step.standstill.functions);
+	if (!err)
+		err = touch_code(in);
+	for (int i = 0; !err && i < STOP_TRIES; i++) {
+		unsigned int patience = step.patience;
+
+		err = surgery(write_jumps_stopped, &step);
+		if (err != &error_fault)
+			break;
+		err = NULL;
+		if (i + 1 == STOP_TRIES)
+			err = error_format(ERROR_FAILED,
+					   "a thread of process %d could not be stopped",
+					   target_pid(in->t));
+		usleep(patience == step.patience ? STOP_PAUSE_US : patience_pause(step.patience));
+	}
+	threads_release(&step.threads);
+	standstill_release(&step.standstill);
+	fault_point("attached");
+	return err;
+}

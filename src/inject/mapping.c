@@ -1,0 +1,293 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/blob.h"
+#include "base/cleanup.h"
+#include "inject/fault.h"
+#include "inject/injection.h"
+#include "inject/leftovers.h"
+#include "inject/remote.h"
+#include "inject/threads.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x10u
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* Of the shared memory, what is used at first. */
+#define FIRST_STACK_BYTES 262144
+#define FIRST_RING_BYTES 262144
+
+static struct error *must_check refused(const struct injection *in, const char *what,
+					int64_t result)
+{
+	const char *hint = "";
+
+	if (result == -EACCES || result == -EPERM)
+		hint = " (a policy forbids it: SELinux, systemd's MemoryDenyWriteExecute, or "
+		       "vm.memfd_noexec)";
+	else if (result == -ENOMEM)
+		hint = " (its limit of address space is reached)";
+	return error_errno(ERROR_DENIED, (int)-result, "process %d may not %s%s", target_pid(in->t),
+			   what, hint);
+}
+
+static struct error *must_check call(struct injection *in, struct remote *r, const char *what,
+				     long number, const uint64_t a[6], int64_t *ret)
+{
+	struct error *err = remote_call(r, number, a, ret);
+
+	if (err)
+		return err;
+	return *ret < 0 && *ret > -4096 ? refused(in, what, *ret) : NULL;
+}
+
+/* A file in the target's memory, and our own descriptor of it. */
+static struct error *must_check make_file(struct injection *in, struct remote *r, const char *name,
+					  unsigned int flags, size_t size, int64_t *ret_theirs,
+					  int *ret_ours)
+{
+	uint64_t text;
+	char path[64];
+	struct error *err = remote_text(r, name, &text);
+
+	if (err)
+		return err;
+	err = remote_call(r, SYS_memfd_create, (uint64_t[6]){text, MFD_CLOEXEC | flags},
+			  ret_theirs);
+	/* Linux before 6.3 does not know MFD_EXEC, and needs it not. */
+	if (!err && *ret_theirs == -EINVAL)
+		err = remote_call(r, SYS_memfd_create, (uint64_t[6]){text, MFD_CLOEXEC},
+				  ret_theirs);
+	if (!err && *ret_theirs < 0)
+		err = refused(in, "make a file in memory", *ret_theirs);
+	fault_point("file-made");
+	if (err)
+		return err;
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", target_pid(in->t), (int)*ret_theirs);
+	*ret_ours = open(path, O_RDWR | O_CLOEXEC);
+	if (*ret_ours < 0 || ftruncate(*ret_ours, size))
+		return error_errno(ERROR_FAILED, errno, "cannot share memory with process %d",
+				   target_pid(in->t));
+	return NULL;
+}
+
+static struct error *must_check close_file(struct remote *r, int64_t theirs)
+{
+	int64_t result;
+
+	return remote_call(r, SYS_close, (uint64_t[6]){theirs}, &result);
+}
+
+static void init_slot(struct injection *in, uint32_t i)
+{
+	struct agent_slot *slot = (void *)((char *)in->shared + in->layout.slots_offset +
+					   (size_t)i * AGENT_SLOT_BYTES);
+
+	slot->config = in->layout.config;
+	slot->shared = in->shared_address;
+	slot->ring =
+		in->shared_address + in->layout.rings_offset + (uint64_t)i * in->layout.ring_bytes;
+}
+
+/* Memory is charged to who touches it first: to us, not to the target and its cgroup. The target
+ * finds it in its own page tables, as we have read each page of it there. */
+void inject_populate(const struct injection *in, uint64_t offset, uint64_t size)
+{
+	uint64_t first = offset & ~(CODE_PAGE_BYTES - 1ull);
+	uint8_t byte;
+
+	if (offset >= in->layout.size)
+		return;
+	madvise((char *)in->shared + first, offset + size - first, MADV_POPULATE_WRITE);
+	for (uint64_t at = first; at < offset + size; at += CODE_PAGE_BYTES)
+		if (pread(in->memory, &byte, 1, in->shared_address + at) != 1)
+			return;
+}
+
+static void populate_first(const struct injection *in)
+{
+	const struct agent_shared *l = &in->layout;
+
+	inject_populate(in, l->table_offset, l->arena_offset - l->table_offset + FIRST_STACK_BYTES);
+	for (uint64_t i = 0; i < l->slots; i++) {
+		uint64_t slot = l->slots_offset + i * AGENT_SLOT_BYTES;
+
+		if (i >= in->p_now && i < l->slots - AGENT_SPARE_SLOTS)
+			continue;
+		/* With what its stack needs at most times. */
+		inject_populate(in, slot - CODE_PAGE_BYTES,
+				sizeof(struct agent_slot) + CODE_PAGE_BYTES);
+		inject_populate(in, l->rings_offset + i * l->ring_bytes, FIRST_RING_BYTES);
+	}
+}
+
+/* The shared memory: mapped there and here, filled with what the agent has to find. */
+static struct error *must_check map_shared(struct injection *in, struct remote *r)
+{
+	size_t size = in->layout.size;
+	_cleanup_close_ int ours = -1;
+	int64_t theirs, address, result;
+	struct error *err = make_file(in, r, DATA_NAME, 0, size, &theirs, &ours);
+
+	if (err)
+		return err;
+	err = call(in, r, "map memory", SYS_mmap,
+		   (uint64_t[6]){0, size, PROT_READ | PROT_WRITE, MAP_SHARED, theirs, 0}, &address);
+	fault_point("shared-mapped");
+	if (!err)
+		err = call(in, r, "keep memory from its children", SYS_madvise,
+			   (uint64_t[6]){address, size, MADV_DONTFORK}, &result);
+	if (!err)
+		err = close_file(r, theirs);
+	if (err)
+		return err;
+	in->shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, ours, 0);
+	if (in->shared == MAP_FAILED) {
+		in->shared = NULL;
+		return error_errno(ERROR_FAILED, errno, "cannot map %zu bytes", size);
+	}
+	in->shared_address = address;
+	*in->shared = in->layout;
+	in->w.shared = in->shared;
+	in->w.slots_offset = in->layout.slots_offset;
+	in->w.slots = in->layout.slots;
+	for (uint32_t i = 0; i < in->layout.slots; i++)
+		init_slot(in, i);
+	return NULL;
+}
+
+static size_t far_pages(const struct code_head *h)
+{
+	size_t n = 0;
+
+	while (n < CODE_FAR_PAGES && h->far[n])
+		n++;
+	return n;
+}
+
+static void write_far_pages(struct injection *in)
+{
+	const struct code_head *h = &in->head;
+	uint8_t *page = in->pages + h->stub_bytes;
+
+	for (size_t k = 0; k < far_pages(h); k++, page += CODE_PAGE_BYTES)
+		for (size_t i = 0; i < h->place_count; i++)
+			if (h->places[i].jump - h->far[k] < CODE_PAGE_BYTES)
+				far_jump_write(&h->places[i], page + h->places[i].jump - h->far[k]);
+}
+
+static struct error *must_check write_code(struct injection *in)
+{
+	struct code_head *h = &in->head;
+	struct stub_numbers numbers = {.g_m = in->lay->n.g_m,
+				       .m_p = in->lay->n.m_p,
+				       .m_vdso_sp = in->lay->n.m_vdso_sp,
+				       .m_vdso_pc = in->lay->n.m_vdso_pc,
+				       .p_id = in->lay->n.p_id,
+				       .p_slots = in->layout.slots - AGENT_SPARE_SLOTS};
+
+	h->slots = in->shared_address + in->layout.slots_offset;
+	h->spare_slots = h->slots + (uint64_t)numbers.p_slots * AGENT_SLOT_BYTES;
+	memcpy(h->places, in->hooks.places, sizeof(h->places));
+	if (stubs_write(h, &numbers, in->hooks.kinds, in->pages)) {
+		write_far_pages(in);
+		return NULL;
+	}
+	return error_format(ERROR_UNSUPPORTED, "the program's code is too large to be traced");
+}
+
+static struct error *must_check map_file(struct injection *in, struct remote *r, uint64_t address,
+					 size_t size, int64_t theirs, uint64_t offset)
+{
+	int64_t result;
+	struct error *err = call(in, r, "map code", SYS_mmap,
+				 (uint64_t[6]){address, size, PROT_READ | PROT_EXEC,
+					       MAP_PRIVATE | MAP_FIXED_NOREPLACE, theirs, offset},
+				 &result);
+
+	fault_point("code-mapped");
+	if (!err && result != (int64_t)address)
+		err = error_format(ERROR_FAILED,
+				   "process %d uses the memory that was chosen for "
+				   "the agent; try again",
+				   target_pid(in->t));
+	return err;
+}
+
+/* In the file: the code pages, the agent, the far pages. */
+static struct error *must_check fill_file(const struct injection *in, int file)
+{
+	const struct code_head *h = &in->head;
+	ssize_t far_bytes = far_pages(h) * CODE_PAGE_BYTES;
+
+	if (pwrite(file, in->pages, h->stub_bytes, 0) != (ssize_t)h->stub_bytes ||
+	    pwrite(file, agent_blob, agent_blob_size, h->stub_bytes) != (ssize_t)agent_blob_size ||
+	    pwrite(file, in->pages + h->stub_bytes, far_bytes, h->code_bytes) != far_bytes)
+		return error_errno(ERROR_FAILED, errno, "cannot write the agent");
+	return NULL;
+}
+
+/* The code pages, the agent, and behind them the page with the switch, which is another's. */
+static struct error *must_check map_code(struct injection *in, struct remote *r)
+{
+	struct code_head *h = &in->head;
+	_cleanup_close_ int ours = -1;
+	int64_t theirs, result;
+	struct error *err =
+		make_file(in, r, CODE_NAME, MFD_EXEC,
+			  h->code_bytes + far_pages(h) * CODE_PAGE_BYTES, &theirs, &ours);
+
+	if (!err)
+		err = fill_file(in, ours);
+	if (err)
+		return err;
+	err = map_file(in, r, h->code, h->code_bytes, theirs, 0);
+	for (size_t i = 0; !err && i < far_pages(h); i++)
+		err = map_file(in, r, h->far[i], CODE_PAGE_BYTES, theirs,
+			       h->code_bytes + i * CODE_PAGE_BYTES);
+	if (!err)
+		err = call(in, r, "map memory", SYS_mmap,
+			   (uint64_t[6]){h->control, CODE_PAGE_BYTES, PROT_READ | PROT_WRITE,
+					 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1ull, 0},
+			   &result);
+	fault_point("control-mapped");
+	if (!err)
+		err = call(in, r, "hide memory from its children", SYS_madvise,
+			   (uint64_t[6]){h->control, CODE_PAGE_BYTES, MADV_WIPEONFORK}, &result);
+	return err ? err : close_file(r, theirs);
+}
+
+/* By one thread of the target, while the others run. */
+static struct error *must_check map_all(void *arg)
+{
+	struct injection *in = arg;
+	struct remote r;
+	struct error *err =
+		remote_begin(&r, in->t, in->img, in->lay, in->memory, in->w.suspend_seccomp);
+
+	if (err)
+		return err;
+	err = map_shared(in, &r);
+	if (!err)
+		err = write_code(in);
+	if (!err)
+		err = map_code(in, &r);
+	remote_end(&r);
+	if (!err)
+		populate_first(in);
+	fault_point("all-mapped");
+	return err;
+}
+
+struct error *injection_map(struct injection *in)
+{
+	return surgery(map_all, in);
+}

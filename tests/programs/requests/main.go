@@ -206,6 +206,7 @@ func bad(kind string) []string {
 func haveLabels(kind string) {
 	ready := make(chan bool)
 	go pprof.Do(context.Background(), pprof.Labels(bad(kind)...), func(context.Context) {
+		time.Sleep(time.Millisecond)
 		ready <- true
 		for {
 			time.Sleep(time.Millisecond)

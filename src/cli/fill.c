@@ -69,6 +69,23 @@ static bool has_mapping(const struct profile *p, uint64_t start)
 	return false;
 }
 
+/* Where a module was met need not be in the profile: the scheduler's time, a filter. */
+static bool is_in_stacks(const struct profile *p, const struct module_range *range)
+{
+	for (size_t i = 0; i < p->count; i++) {
+		const struct profile_sample *sample = &p->samples[i];
+
+		for (uint32_t j = 0; j < sample->depth; j++) {
+			uint64_t pc = sample->pcs[j], address = stack_pc_lookup(pc);
+
+			if (!stack_pc_is_pseudo(pc) && address >= range->start &&
+			    address < range->end)
+				return true;
+		}
+	}
+	return false;
+}
+
 struct error *fill_modules(struct profile *p, const struct modules *modules)
 {
 	struct module_range range;
@@ -78,7 +95,7 @@ struct error *fill_modules(struct profile *p, const struct modules *modules)
 		struct profile_mapping mapping = {range.start, range.end, range.offset,
 						  (char *)range.path, (char *)range.build_id};
 
-		if (!has_mapping(p, range.start))
+		if (!has_mapping(p, range.start) && is_in_stacks(p, &range))
 			err = profile_add_mapping(p, &mapping);
 	}
 	return err;

@@ -7,10 +7,11 @@
 #include "profile/profile.h"
 
 /* What the profile is of: program, Go version, mappings. */
-/* The mappings of the C code that was met, besides the program's own. */
-struct error *fill_modules(struct profile *p, const struct modules *modules) must_check;
-
 struct error *fill_process(struct profile *p, const struct subject *s) must_check;
+
+/* The mappings of the C code that the profile's stacks lead through, besides the program's own.
+ * Its samples are all there. */
+struct error *fill_modules(struct profile *p, const struct modules *modules) must_check;
 
 /* A comment that says how the stacks were found. */
 struct error *fill_unwinding(struct profile *p, struct goroutine_set *set) must_check;

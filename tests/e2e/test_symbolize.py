@@ -253,6 +253,16 @@ def test_a_library_that_is_missing_is_said_and_the_rest_is_there(tmp_path):
     assert "library_inner" in {name for s in pprof.read(moved).samples for name in s.stack}
 
 
+def test_a_library_that_no_stack_leads_through_is_not_asked_for(in_library, tmp_path):
+    in_c, waiting = tmp_path / "syscall.pb.gz", tmp_path / "waiting.pb.gz"
+    for path in in_c, waiting:
+        gospect.run("record", "-p", in_library.pid, "-d", 1, *gospect.BUDGET, "--raw",
+                    "--state", path.name.partition(".")[0], "-o", path).ok()
+    if str(cgo.library()) not in libraries(in_c):
+        pytest.skip("perf may not sample here")
+    assert libraries(waiting) == {str(cgo.program(golang.NEWEST))}
+
+
 def test_a_separate_debug_file_names_a_librarys_functions(tmp_path):
     whole, library = tmp_path / "libwhole.so", tmp_path / "libbare.so"
     (tmp_path / "exported").write_text("{ global: library_outer; local: *; };")

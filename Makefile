@@ -6,7 +6,7 @@ MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 SOURCES = $(shell find src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
-.PHONY: test-arm64 all arm64 demo test matrix soak fuzz check check-format accuracy bench install clean
+.PHONY: attack test-arm64 all arm64 demo test matrix soak fuzz check check-format accuracy bench install clean
 
 all: build/build.ninja
 	@ninja -C build
@@ -45,6 +45,11 @@ test:
 	@$(MAKE) --no-print-directory all build-asan/build.ninja
 	@ninja -C build-asan
 	@tests/run
+
+# Hostile targets, files and users: every test of tests/attack, those that take minutes too.
+attack: all build-asan/build.ninja
+	@ninja -C build-asan
+	@tests/run --slow tests/attack
 
 # What is tested on arm64, and on a kernel with Yama, in an emulated machine: some 7 minutes.
 test-arm64: all arm64

@@ -1,22 +1,25 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "base/strbuf.h"
+#include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/program.h"
-#include "golayout/golayout.h"
-#include "image/image.h"
+#include "cli/ps_row.h"
 #include "target/access.h"
-#include "target/target.h"
+
+/* How many processes are looked at side by side. */
+#define WORKERS 8
+/* A process may take so long; less, once all together have taken so long. */
+#define PATIENCE_NS 5000000000ull
+#define ALL_PATIENCE_NS 20000000000ull
+#define LATE_PATIENCE_NS 500000000ull
 
 static const struct argp argp = {NULL,
 				 NULL,
@@ -28,148 +31,145 @@ static const struct argp argp = {NULL,
 				 NULL,
 				 NULL};
 
-/* What could be learned of a process. */
-struct row {
-	pid_t pid;
-	char *version; /* NULL: not a Go program, or nobody knows */
-	struct strbuf build;
-	long goroutines; /* -1: not known */
-	size_t threads;
-	char command[160];
-	struct error *why_not;
+struct list {
+	struct ps_row *rows; /* by pid */
+	size_t count;
+	size_t started;
+	size_t printed; /* rows that were looked at and printed, or passed over */
+	bool *done;
+	size_t shown, denied;
+	uint64_t began_ns;
+	struct ps_worker workers[WORKERS];
 };
 
-/* The command line, with spaces for the NULs and anything that would upset a terminal. */
-static void read_command(pid_t pid, char *ret, size_t size)
-{
-	char path[64];
-	ssize_t n;
-	int fd;
+/* ---- printing ---- */
 
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? 0 : read(fd, ret, size - 1);
-	if (fd >= 0)
-		close(fd);
-	n = n < 0 ? 0 : n;
-	while (n > 0 && !ret[n - 1])
-		n--;
-	ret[n] = '\0';
-	for (ssize_t i = 0; i < n; i++)
-		if (!isprint((unsigned char)ret[i]) && !(ret[i] & 0x80))
-			ret[i] = ' ';
-}
-
-static struct error *look_inside(struct target *t, struct image *img, struct row *row)
-{
-	_cleanup_golayout_ struct golayout *lay = NULL;
-	_cleanup_free_ struct target_thread *threads = NULL;
-	bool starting;
-	struct error *err;
-
-	row->version = strdup(*img->info.version ? img->info.version : "unknown");
-	if (!row->version)
-		return &error_no_memory;
-	program_describe_build(img, &row->build);
-	err = target_threads(t, &threads, &row->threads);
-	if (!err)
-		err = golayout_open(img, t, &lay);
-	if (!err)
-		err = golayout_validate(lay, img, t, &starting);
-	return err ? err : program_count_goroutines(t, img, lay, &row->goroutines);
-}
-
-/* Whether its program is Go's, as far as the file alone tells, for a process that we may not read.
- */
-static bool is_go_file(pid_t pid, struct row *row)
-{
-	_cleanup_image_ struct image *img = NULL;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	if (error_dropped(image_open_file(path, &img)))
-		return false;
-	row->version = strdup(*img->info.version ? img->info.version : "unknown");
-	program_describe_build(img, &row->build);
-	return true;
-}
-
-/* False: it is not a Go process, or, with *denied counted up, there is no telling. */
-static bool look_at(pid_t pid, struct row *row, size_t *denied)
-{
-	_cleanup_target_ struct target *t = NULL;
-	_cleanup_image_ struct image *img = NULL;
-	struct error *err = target_open_process(pid, &t);
-
-	*row = (struct row){.pid = pid, .goroutines = -1, .build = STRBUF_INIT};
-	read_command(pid, row->command, sizeof(row->command));
-	if (err && err->code == ERROR_DENIED && is_go_file(pid, row)) {
-		row->why_not = err;
-		return true;
-	}
-	if (!err)
-		err = image_open(t, NULL, &img);
-	if (err) {
-		*denied += err->code == ERROR_DENIED;
-		error_destroy(err);
-		return false;
-	}
-	row->why_not = look_inside(t, img, row);
-	if (row->why_not && row->why_not->code == ERROR_GONE)
-		return false;
-	return true;
-}
-
-static void print_row(const struct row *row)
+static void print_row(struct list *l, const struct ps_row *row)
 {
 	char goroutines[24] = "-", threads[24] = "-";
 
+	l->denied += row->kind == PS_DENIED;
+	if (row->kind != PS_GO)
+		return;
+	if (!l->shown++)
+		printf("%7s  %-12s %-22s %10s %7s  %s\n", "PID", "GO", "BUILD", "GOROUTINES",
+		       "THREADS", "COMMAND");
 	if (row->goroutines >= 0)
 		snprintf(goroutines, sizeof(goroutines), "%ld", row->goroutines);
 	if (row->threads)
-		snprintf(threads, sizeof(threads), "%zu", row->threads);
-	printf("%7d  %-12s %-22s %10s %7s  %s\n", row->pid, row->version ? row->version : "-",
-	       row->build.data, goroutines, threads, row->command);
-	if (row->why_not)
-		printf("%7s  %s\n", "", row->why_not->message);
+		snprintf(threads, sizeof(threads), "%lu", row->threads);
+	printf("%7d  %-12s %-22s %10s %7s  %s\n", row->pid, *row->version ? row->version : "-",
+	       row->build, goroutines, threads, row->command);
+	if (*row->reason)
+		printf("%7s  %s\n", "", row->reason);
 }
 
-static void release_row(struct row *row)
+/* In order of their pids, as soon as all before them are known. */
+static void print_done(struct list *l)
 {
-	free(row->version);
-	strbuf_release(&row->build);
-	error_destroy(row->why_not);
+	while (l->printed < l->count && l->done[l->printed])
+		print_row(l, &l->rows[l->printed++]);
+	fflush(stdout);
 }
 
-static int compare_pids(const void *a, const void *b)
+/* ---- looking ---- */
+
+static int compare_rows(const void *a, const void *b)
 {
-	return *(const pid_t *)a - *(const pid_t *)b;
+	return ((const struct ps_row *)a)->pid - ((const struct ps_row *)b)->pid;
 }
 
-static struct error *list_pids(pid_t **ret, size_t *ret_count)
+/* A thread of the kernel has no program. */
+static bool has_program(pid_t pid)
 {
-	_cleanup_free_ pid_t *pids = NULL;
-	size_t count = 0, capacity = 0;
+	char path[32], byte;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return readlink(path, &byte, 1) >= 0 || errno == EACCES || errno == EPERM;
+}
+
+static struct error *must_check add_row(struct list *l, size_t *capacity, pid_t pid)
+{
+	if (pid <= 0 || pid == getpid() || !has_program(pid))
+		return NULL;
+	if (!array_reserve(&l->rows, capacity, l->count + 1))
+		return &error_no_memory;
+	l->rows[l->count++] = (struct ps_row){.pid = pid};
+	return NULL;
+}
+
+static struct error *must_check list_processes(struct list *l)
+{
+	size_t capacity = 0;
 	DIR *proc = opendir("/proc");
+	struct error *err = NULL;
 	struct dirent *entry;
-	bool failed = false;
 
 	if (!proc)
 		return error_format(ERROR_FAILED, "cannot read /proc; is it mounted?");
-	while (!failed && (entry = readdir(proc))) {
-		if (!isdigit((unsigned char)entry->d_name[0]) || atoi(entry->d_name) == getpid())
-			continue;
-		failed = !array_reserve(&pids, &capacity, count + 1);
-		if (!failed)
-			pids[count++] = atoi(entry->d_name);
-	}
+	while (!err && (entry = readdir(proc)))
+		if (isdigit((unsigned char)entry->d_name[0]))
+			err = add_row(l, &capacity, atoi(entry->d_name));
 	closedir(proc);
-	if (failed)
-		return &error_no_memory;
-	qsort(pids, count, sizeof(*pids), compare_pids);
-	*ret = take_ptr(pids);
-	*ret_count = count;
-	return NULL;
+	if (err)
+		return err;
+	if (l->count)
+		qsort(l->rows, l->count, sizeof(l->rows[0]), compare_rows);
+	l->done = calloc(l->count + 1, sizeof(l->done[0]));
+	return l->done ? NULL : &error_no_memory;
+}
+
+static struct error *must_check start_workers(struct list *l)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < WORKERS && l->started < l->count; i++) {
+		uint64_t now = clock_now();
+		bool late = now - l->began_ns > ALL_PATIENCE_NS;
+
+		if (l->workers[i].pipe < 0)
+			err = ps_worker_start(&l->workers[i], &l->rows[l->started++],
+					      now + (late ? LATE_PATIENCE_NS : PATIENCE_NS));
+	}
+	return err;
+}
+
+/* Until one has something to say, or is late. False: none is at work. */
+static bool wait_for_one(struct list *l)
+{
+	struct pollfd fds[WORKERS];
+	uint64_t now = clock_now(), next = UINT64_MAX;
+
+	for (size_t i = 0; i < WORKERS; i++) {
+		fds[i] = (struct pollfd){.fd = l->workers[i].pipe, .events = POLLIN};
+		if (fds[i].fd >= 0 && l->workers[i].deadline_ns < next)
+			next = l->workers[i].deadline_ns;
+	}
+	if (next == UINT64_MAX)
+		return false;
+	poll(fds, WORKERS, next > now ? (next - now) / 1000000 + 1 : 0);
+	now = clock_now();
+	for (size_t i = 0; i < WORKERS; i++) {
+		struct ps_worker *w = &l->workers[i];
+
+		if (w->pipe < 0 || (!fds[i].revents && now < w->deadline_ns))
+			continue;
+		ps_worker_finish(w);
+		l->done[w->row - l->rows] = true;
+	}
+	return true;
+}
+
+static struct error *must_check look_at_all(struct list *l)
+{
+	struct error *err;
+
+	do {
+		err = start_workers(l);
+		print_done(l);
+	} while (wait_for_one(l) || (!err && l->started < l->count));
+	print_done(l);
+	return err;
 }
 
 static void say_denied(size_t count)
@@ -185,33 +185,27 @@ static void say_denied(size_t count)
 
 static struct error *run(int argc, char **argv, int *ret)
 {
-	_cleanup_free_ pid_t *pids = NULL;
-	size_t count = 0, shown = 0, denied = 0;
+	struct list l = {.began_ns = clock_now()};
 	struct error *err;
 	bool help;
 
 	err = parse_options(&argp, "ps", argc, argv, NULL, &help);
 	if (err || help)
 		return err;
-	err = list_pids(&pids, &count);
+	for (size_t i = 0; i < WORKERS; i++)
+		l.workers[i].pipe = -1;
+	err = list_processes(&l);
+	if (!err)
+		err = look_at_all(&l);
+	free(l.rows);
+	free(l.done);
 	if (err)
 		return err;
-	for (size_t i = 0; i < count; i++) {
-		struct row row;
-
-		if (look_at(pids[i], &row, &denied)) {
-			if (!shown++)
-				printf("%7s  %-12s %-22s %10s %7s  %s\n", "PID", "GO", "BUILD",
-				       "GOROUTINES", "THREADS", "COMMAND");
-			print_row(&row);
-		}
-		release_row(&row);
-	}
-	if (fflush(stdout))
+	if (ferror(stdout) || fflush(stdout))
 		return error_errno(ERROR_FAILED, errno, "cannot write to standard output");
-	if (denied)
-		say_denied(denied);
-	else if (!shown)
+	if (l.denied)
+		say_denied(l.denied);
+	else if (!l.shown)
 		say("there is no Go process here");
 	return NULL;
 }

@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/door.h"
 #include "base/strbuf.h"
 
 #define MAY_NOT "may not name the kernel's functions: "
@@ -90,7 +91,7 @@ struct error *kernel_symbols_explain(const struct access_self *self, int restric
 
 static int restrict_level(void)
 {
-	_cleanup_fclose_ FILE *f = fopen("/proc/sys/kernel/kptr_restrict", "re");
+	_cleanup_fclose_ FILE *f = door_fopen("/proc/sys/kernel/kptr_restrict");
 	int level;
 
 	return f && fscanf(f, "%d", &level) == 1 ? level : 0;
@@ -98,7 +99,7 @@ static int restrict_level(void)
 
 struct error *kernel_symbols_open(struct kernel_symbols **ret)
 {
-	_cleanup_fclose_ FILE *f = fopen("/proc/kallsyms", "re");
+	_cleanup_fclose_ FILE *f = door_fopen("/proc/kallsyms");
 	struct kernel_symbols *k = NULL;
 	struct access_self self;
 	struct error *err;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/door.h"
 #include "image/elf_file.h"
 #include "image/version.h"
 
@@ -28,10 +29,10 @@ int library_open_mapped(pid_t pid, const struct target_map *map)
 	int fd;
 
 	snprintf(link, sizeof(link), "/proc/%d/map_files/%lx-%lx", pid, map->start, map->end);
-	fd = open(link, O_RDONLY | O_CLOEXEC);
+	fd = door_open(link, 0);
 	if (fd >= 0 || asprintf(&path, "/proc/%d/root%s", pid, map->path) < 0)
 		return fd;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	fd = door_open(path, 0);
 	if (fd < 0 || is_file_of(fd, map))
 		return fd;
 	close(fd);

@@ -5,12 +5,13 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
+#include "base/door.h"
 
 #define MAY_NOT "may not sample running threads: "
 
 int perf_paranoid_level(void)
 {
-	_cleanup_fclose_ FILE *f = fopen("/proc/sys/kernel/perf_event_paranoid", "re");
+	_cleanup_fclose_ FILE *f = door_fopen("/proc/sys/kernel/perf_event_paranoid");
 	int level = 2;
 
 	return f && fscanf(f, "%d", &level) == 1 ? level : 2;

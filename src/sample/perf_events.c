@@ -14,6 +14,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/door.h"
 #include "sample/bpf.h"
 #include "sample/perf_denied.h"
 
@@ -83,11 +84,6 @@ static const struct sampled_registers {
 						11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
 						22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32}},
 };
-
-static int event_open(struct perf_event_attr *attr, pid_t tid, int cpu)
-{
-	return syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-}
 
 static struct error *open_failed(struct perf_event_attr *attr, int err)
 {
@@ -162,13 +158,13 @@ static struct error *open_event(struct perf_events *p, pid_t tid, size_t cpu)
 {
 	struct ring *ring = &p->rings[cpu];
 	struct error *err;
-	int fd = event_open(&p->attr, tid, cpu);
+	int fd = door_perf_event(&p->attr, tid, cpu);
 
 	/* Who may not look into the kernel may still look at user code. */
 	if (fd < 0 && (errno == EACCES || errno == EPERM) && !p->attr.exclude_kernel &&
 	    p->attr.exclude_callchain_kernel) {
 		p->attr.exclude_kernel = 1;
-		fd = event_open(&p->attr, tid, cpu);
+		fd = door_perf_event(&p->attr, tid, cpu);
 	}
 	if (fd < 0 && (errno == ESRCH || errno == ENODEV))
 		return NULL;
@@ -206,7 +202,7 @@ static size_t raise_file_limit(size_t want)
 static bool open_switch(struct perf_events *p, struct perf_event_attr *attr, pid_t tid, size_t cpu)
 {
 	struct ring *ring = &p->rings[cpu];
-	int fd = ring->page ? event_open(attr, tid, cpu) : -1;
+	int fd = ring->page ? door_perf_event(attr, tid, cpu) : -1;
 	uint64_t id;
 
 	if (!ring->page || (fd < 0 && (errno == ESRCH || errno == ENODEV)))
@@ -260,7 +256,7 @@ static struct error *open_output(struct perf_events *p, const struct perf_progra
 		.clockid = CLOCK_MONOTONIC,
 	};
 	struct ring *ring = &p->rings[cpu];
-	int fd = event_open(&attr, -1, cpu);
+	int fd = door_perf_event(&attr, -1, cpu);
 	struct error *err;
 
 	if (fd < 0)

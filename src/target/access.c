@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/door.h"
 #include "target/ops.h"
 
 /* include/linux/proc_ns.h: what the first namespaces are called, on every kernel. */
@@ -22,7 +23,7 @@
 /* The beginning of a file, as a string; "" when it cannot be read. */
 static void read_text(const char *path, char *ret, size_t size)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = door_open(path, 0);
 	ssize_t n = fd < 0 ? -1 : read(fd, ret, size - 1);
 
 	ret[n < 0 ? 0 : n] = '\0';
@@ -62,9 +63,11 @@ static void read_confinement(char *ret, size_t size)
 		*ret = '\0';
 }
 
+/* The privilege that gospect was started with, also when it has given that up: "self" is whoever
+ * opens files for it. */
 void access_self_read(struct access_self *ret)
 {
-	pid_t pid = getpid();
+	const pid_t pid = 0;
 
 	*ret = (struct access_self){
 		.uid = geteuid(),
@@ -131,7 +134,7 @@ struct error *target_denied(pid_t pid, bool looked)
 /* hidepid= of the last mount on /proc, which hides those before it; "" without it. */
 void access_hidepid(char *ret, size_t size)
 {
-	_cleanup_fclose_ FILE *f = fopen("/proc/self/mountinfo", "re");
+	_cleanup_fclose_ FILE *f = door_fopen("/proc/self/mountinfo");
 	_cleanup_free_ char *line = NULL;
 	size_t room = 0;
 

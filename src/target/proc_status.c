@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/door.h"
 #include "target/ops.h"
 
 /* Of the flags that are the ninth field of /proc/PID/stat (Linux, include/linux/sched.h). */
@@ -15,8 +16,8 @@ bool target_status_line(pid_t pid, const char *name, char *value, size_t size)
 	char path[32], line[512];
 	size_t n = strlen(name);
 
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	f = fopen(path, "re");
+	snprintf(path, sizeof(path), pid ? "/proc/%d/status" : "/proc/self/status", pid);
+	f = door_fopen(path);
 	while (f && fgets(line, sizeof(line), f)) {
 		if (strncmp(line, name, n) || line[n] != ':')
 			continue;
@@ -48,7 +49,7 @@ bool target_is_kernel_thread(pid_t pid)
 	size_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
+	f = door_fopen(path);
 	n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
 	text[n] = '\0';
 	name_end = strrchr(text, ')');

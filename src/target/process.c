@@ -22,6 +22,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/door.h"
 #include "target/ops.h"
 
 struct process {
@@ -33,6 +34,14 @@ struct process {
 	bool looked;         /* what asks for PTRACE_MODE_READ was allowed */
 	uint64_t entry;      /* an address that is mapped as long as the program is */
 };
+
+static int open_of(const struct process *p, const char *name, int flags)
+{
+	char folder[32];
+
+	snprintf(folder, sizeof(folder), "/proc/%d", p->base.pid);
+	return door_openat(p->proc_fd, folder, name, flags);
+}
 
 /* Who is dying has lost its memory, and with it its program's name, before its state says so
  * (Linux, kernel/exit.c: do_exit); who called exec has the new memory before it leaves the old one
@@ -181,7 +190,7 @@ static struct error *process_maps(struct target *t, struct target_maps *ret)
 	_cleanup_fclose_ FILE *f = NULL;
 	_cleanup_free_ char *line = NULL;
 	size_t room = 0;
-	int fd = openat(p->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
+	int fd = open_of(p, "maps", 0);
 
 	if (fd < 0 || !(f = fdopen(fd, "r")))
 		return read_failed(p, errno == ENOENT ? ESRCH : errno);
@@ -214,7 +223,7 @@ static struct error *process_threads(struct target *t, struct target_thread **re
 	_cleanup_free_ struct target_thread *threads = NULL;
 	size_t count = 0, capacity = 0;
 	struct dirent *entry;
-	int fd = openat(p->proc_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = open_of(p, "task", O_DIRECTORY);
 
 	if (fd < 0 || !(dir = fdopendir(fd)))
 		return process_gone(p);
@@ -236,7 +245,7 @@ static struct error *process_threads(struct target *t, struct target_thread **re
 static struct error *process_open_exe(struct target *t, int *ret_fd)
 {
 	struct process *p = (struct process *)t;
-	int fd = openat(p->proc_fd, "exe", O_RDONLY | O_CLOEXEC);
+	int fd = open_of(p, "exe", 0);
 
 	if (fd >= 0) {
 		*ret_fd = fd;
@@ -286,7 +295,7 @@ static const struct target_ops process_ops = {
 
 static struct error *read_entry(struct process *p)
 {
-	_cleanup_close_ int fd = openat(p->proc_fd, "auxv", O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = open_of(p, "auxv", 0);
 	uint64_t auxv[2 * 64];
 	ssize_t n = fd < 0 ? -1 : read(fd, auxv, sizeof(auxv));
 
@@ -354,14 +363,14 @@ static struct error *process_open(struct process *p)
 	if (err)
 		return err;
 	snprintf(path, sizeof(path), "/proc/%d", p->base.pid);
-	p->proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	p->proc_fd = door_open(path, O_DIRECTORY);
 	if (p->proc_fd < 0)
 		return target_absent(p->base.pid);
 	p->nested = target_is_nested(p->base.pid);
 	err = read_exe_name(p);
 	if (err)
 		return err;
-	p->mem_fd = openat(p->proc_fd, "mem", O_RDONLY | O_CLOEXEC);
+	p->mem_fd = open_of(p, "mem", 0);
 	if (p->mem_fd < 0)
 		return read_failed(p, errno == ENOENT ? ESRCH : errno);
 	err = read_entry(p);

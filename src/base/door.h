@@ -1,0 +1,68 @@
+/*
+ * How gospect opens what is not its own: the files of /proc, programs, recordings.
+ *
+ * Every room opens through this door. At first it leads to open(2). Once gospect has given up its
+ * privilege (sandbox/sandbox.h), it leads to the broker, which opens what its policy allows and
+ * passes the descriptor. For any thread; door_set() only while there is one.
+ *
+ * Descriptors are for reading, close on exec, and never wait: who opens a FIFO gets an error or
+ * end of file.
+ */
+#ifndef BASE_DOOR_H
+#define BASE_DOOR_H
+
+#include <dirent.h>
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+#define DOOR_MAX_BYTES 8192
+#define DOOR_MAX_FDS 4
+
+/* What else takes privilege: done by a function of the room that wants it, here or by the broker.
+ */
+enum door_service {
+	DOOR_PUBLISH, /* gives an output file its name: base/outfile.c */
+	DOOR_MOMENT,  /* loads the program that runs at samples: sample/moment_program.c */
+	DOOR_SERVICES
+};
+
+/* What a service is sent, and then what it gives back. Descriptors are the caller's to close. */
+struct door_call {
+	uint8_t bytes[DOOR_MAX_BYTES];
+	size_t size;
+	int fds[DOOR_MAX_FDS];
+	size_t fd_count;
+};
+
+struct door {
+	/* As open(2) for reading; `flags`: 0, O_DIRECTORY, O_NOFOLLOW. */
+	int (*open)(const char *path, int flags);
+	/* As perf_event_open(2) without a group. */
+	int (*perf_event)(const struct perf_event_attr *attr, pid_t thread, int cpu);
+	struct error *(*call)(enum door_service service, struct door_call *call);
+};
+
+/* NULL: the door that gospect starts with. */
+void door_set(const struct door *door);
+
+/* Each fails as open(2) does: -1 or NULL, and errno. */
+int door_open(const char *path, int flags);
+FILE *door_fopen(const char *path);
+DIR *door_opendir(const char *path);
+int door_perf_event(const struct perf_event_attr *attr, pid_t thread, int cpu);
+
+/* Whether somebody else has the privilege; then door_call() asks for it. */
+bool door_is_brokered(void);
+struct error *door_call(enum door_service service, struct door_call *call) must_check;
+
+/* `name` in a folder that was opened: `folder` is its descriptor and `path` its name. Without
+ * privilege the name counts, which the broker binds to the same process. */
+int door_openat(int folder, const char *path, const char *name, int flags);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * The broker: the half of gospect that keeps its privilege. It answers requests over a socket, one
+ * at a time, and takes each as hostile: who sends them parses hostile bytes.
+ *
+ * It opens, for reading only:
+ * - of the policy's process: its program, mappings, auxv, status, threads and memory, and libraries
+ *   and programs below its root; all of the same process, whoever has its number later;
+ * - files that the user named, if they are regular files or folders;
+ * - any folder, and regular files that are ELF files by their first bytes;
+ * - what the kernel says of the machine (/proc/sys, /sys, /proc/kallsyms and the like).
+ * It opens perf events of threads of the policy's process, and gives the output file its name.
+ */
+#ifndef SANDBOX_BROKER_H
+#define SANDBOX_BROKER_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/door.h"
+#include "base/error.h"
+
+/* Answers with what it leaves in *call; an error becomes the caller's. Closes what it was sent. */
+typedef struct error *(*broker_service)(void *arg, struct door_call *call);
+
+struct broker_policy {
+	pid_t pid;                /* 0: no process */
+	const char *const *named; /* paths that the user gave; NULL-terminated, or NULL */
+	broker_service services[DOOR_SERVICES];
+	void *arg; /* for services */
+};
+
+struct broker;
+
+/* Binds to the policy's process as it is now. Keeps the policy. */
+struct error *broker_create(const struct broker_policy *policy, struct broker **ret) must_check;
+void broker_destroy(struct broker *b);
+
+/* Answers one request. False: the other end is closed, or sends nonsense. */
+bool broker_answer(struct broker *b, int socket);
+
+/* The other end: a door that leads through this socket, for as long as the process lives. */
+const struct door *broker_door(int socket);
+
+#endif

@@ -1,0 +1,78 @@
+/* The end without privilege: requests over the socket, one at a time. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sandbox/broker.h"
+#include "sandbox/message.h"
+
+static int broker_socket = -1;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool ask(struct message *m)
+{
+	bool done;
+
+	pthread_mutex_lock(&lock);
+	done = message_send(broker_socket, m) && message_receive(broker_socket, m);
+	pthread_mutex_unlock(&lock);
+	return done;
+}
+
+/* The one descriptor of the answer; -1 and errno. */
+static int take_descriptor(struct message *m, bool asked)
+{
+	if (asked && !m->a && m->call.fd_count == 1)
+		return m->call.fds[0];
+	errno = asked && m->a ? m->a : EPIPE;
+	return -1;
+}
+
+static int ask_to_open(const char *path, int flags)
+{
+	struct message m = {.kind = MESSAGE_OPEN, .a = flags};
+	size_t size = strlen(path) + 1;
+
+	if (size > PATH_MAX) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	memcpy(m.call.bytes, path, size);
+	m.call.size = size;
+	return take_descriptor(&m, ask(&m));
+}
+
+static int ask_for_perf_event(const struct perf_event_attr *attr, pid_t thread, int cpu)
+{
+	struct message m = {.kind = MESSAGE_PERF_EVENT, .a = thread, .b = cpu};
+
+	memcpy(m.call.bytes, attr, sizeof(*attr));
+	m.call.size = sizeof(*attr);
+	return take_descriptor(&m, ask(&m));
+}
+
+static struct error *ask_for_service(enum door_service service, struct door_call *call)
+{
+	struct message m = {.kind = MESSAGE_SERVICE, .a = service};
+
+	memcpy(&m.call, call, sizeof(*call));
+	if (!ask(&m))
+		return error_format(ERROR_FAILED, "the privileged half of gospect has ended");
+	if (m.a)
+		return error_format(m.b >= 0 && m.b <= ERROR_USAGE ? (enum error_code)m.b
+								   : ERROR_FAILED,
+				    "%.*s", (int)sizeof(m.call.bytes), (char *)m.call.bytes);
+	memcpy(call, &m.call, sizeof(*call));
+	return NULL;
+}
+
+const struct door *broker_door(int socket)
+{
+	static const struct door door = {ask_to_open, ask_for_perf_event, ask_for_service};
+
+	broker_socket = socket;
+	return &door;
+}

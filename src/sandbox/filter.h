@@ -1,0 +1,13 @@
+/* Which system calls a process that parses hostile bytes may still make. */
+#ifndef SANDBOX_FILTER_H
+#define SANDBOX_FILTER_H
+
+#include <sys/types.h>
+
+#include "base/error.h"
+
+/* From now on, for all threads of this process. `pid`: whose memory may be read by
+ * process_vm_readv(2); 0: nobody's. */
+struct error *filter_install(pid_t pid) must_check;
+
+#endif

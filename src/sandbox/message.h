@@ -1,0 +1,28 @@
+/* What goes over the broker's socket: a message a packet, at most four descriptors with it. */
+#ifndef SANDBOX_MESSAGE_H
+#define SANDBOX_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/door.h"
+
+enum message_kind { MESSAGE_OPEN, MESSAGE_PERF_EVENT, MESSAGE_SERVICE };
+
+struct message {
+	uint32_t kind;
+	/* A request: open's flags; a perf event's thread and processor; a service's number.
+	 * An answer: an errno, or an enum error_code and, in the bytes, its text; 0: done. */
+	int32_t a, b;
+	struct door_call call;
+};
+
+/* False: the other end is closed, or takes no more: who sends waits for the answer, so there is
+ * room. */
+bool message_send(int socket, const struct message *m);
+/* Waits. False: the other end is closed, or the packet is no message. Descriptors are
+ * close-on-exec. */
+bool message_receive(int socket, struct message *ret);
+
+#endif

@@ -1,0 +1,143 @@
+#include "sandbox/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "sandbox/capabilities.h"
+#include "sandbox/filter.h"
+
+/* What reading the target, its samples' rings and maps, and being on time still take. */
+#define KEPT \
+	(1ull << CAP_SYS_PTRACE | 1ull << CAP_IPC_LOCK | 1ull << CAP_SYS_NICE | 1ull << CAP_BPF)
+
+static pid_t broker_pid;
+static int broker_socket = -1;
+static bool entered;
+
+bool sandbox_is_built(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	return false;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+	return false;
+#endif
+#endif
+	return true;
+}
+
+bool sandbox_is_entered(void)
+{
+	return entered;
+}
+
+/* ---- the broker's process ---- */
+
+/* Readers of our output must see its end when gospect ends. */
+static void close_all_but(int socket)
+{
+	int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int fd = 0; fd < 3 && nothing >= 0; fd++)
+		dup2(nothing, fd);
+	if (dup2(socket, 3) != 3)
+		_exit(1);
+	close_range(4, ~0u, 0);
+}
+
+/* It ends when gospect does, and not before: a signal for all of a terminal's processes, or of a
+ * service's, is for gospect to act on. */
+static void ignore_signals(void)
+{
+	for (int number = 1; number < NSIG; number++)
+		if (number != SIGCHLD && number != SIGSEGV && number != SIGBUS &&
+		    number != SIGABRT && number != SIGSYS)
+			signal(number, SIG_IGN);
+}
+
+static _Noreturn void run_broker(const struct broker_policy *policy, int socket)
+{
+	struct broker *b;
+
+	prctl(PR_SET_NAME, "gospect-broker");
+	ignore_signals();
+	close_all_but(socket);
+	if (error_dropped(broker_create(policy, &b)))
+		_exit(1);
+	while (broker_answer(b, 3))
+		;
+	_exit(0);
+}
+
+/* ---- gospect itself ---- */
+
+static void limit(int resource, uint64_t value)
+{
+	struct rlimit now;
+
+	if (getrlimit(resource, &now) || now.rlim_cur < value)
+		return;
+	now.rlim_cur = now.rlim_max = value;
+	setrlimit(resource, &now);
+}
+
+static struct error *must_check confine(const struct sandbox_options *o)
+{
+	struct error *err = capabilities_keep(KEPT);
+
+	if (o->memory)
+		limit(RLIMIT_DATA, o->memory);
+	if (o->cpu_seconds)
+		limit(RLIMIT_CPU, o->cpu_seconds);
+	limit(RLIMIT_CORE, 0);
+	if (!err)
+		err = filter_install(o->policy.pid);
+	entered = !err;
+	return err;
+}
+
+struct error *sandbox_enter(const struct sandbox_options *options)
+{
+	int sockets[2];
+	struct error *err;
+
+	if (!sandbox_is_built())
+		return NULL;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets))
+		return error_errno(ERROR_FAILED, errno, "cannot make a socket");
+	broker_pid = fork();
+	if (!broker_pid)
+		run_broker(&options->policy, sockets[1]);
+	close(sockets[1]);
+	broker_socket = sockets[0];
+	if (broker_pid < 0)
+		err = error_errno(ERROR_FAILED, errno, "cannot start a process");
+	else
+		err = confine(options);
+	if (err)
+		sandbox_leave();
+	else
+		door_set(broker_door(broker_socket));
+	return err;
+}
+
+void sandbox_leave(void)
+{
+	if (broker_socket < 0)
+		return;
+	close(broker_socket);
+	broker_socket = -1;
+	door_set(NULL);
+	while (broker_pid > 0 && waitpid(broker_pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	broker_pid = 0;
+}

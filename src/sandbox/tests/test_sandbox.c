@@ -1,0 +1,296 @@
+/* What a process may do before and after it gives up its privilege; each case in a child. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/test_folder.h"
+#include "sandbox/sandbox.h"
+
+static pid_t parent;
+
+/* Runs `act` in a child that was confined with `options`; its result is the exit status. */
+static int confined(const struct sandbox_options *options, int (*act)(void))
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		if (error_dropped(sandbox_enter(options)))
+			_exit(100);
+		status = act();
+		sandbox_leave();
+		if (status)
+			fprintf(stderr, "line %d\n", status);
+		_exit(status != 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+#define EXPECT(condition)                \
+	do {                             \
+		if (!(condition))        \
+			return __LINE__; \
+	} while (0)
+
+static int forbidden(void)
+{
+	char byte = 0;
+	struct iovec io = {&byte, 1};
+	char *const argv[] = {"/bin/true", NULL};
+
+	EXPECT(open("/etc/passwd", O_RDONLY) < 0 && errno == EPERM);
+	EXPECT(open("/tmp/gospect-test", O_RDWR | O_CREAT, 0600) < 0 && errno == EPERM);
+	EXPECT(creat("/tmp/gospect-test", 0600) < 0 && errno == EPERM);
+	EXPECT(unlink("/tmp/gospect-none") < 0 && errno == EPERM);
+	EXPECT(rename("/tmp/a", "/tmp/b") < 0 && errno == EPERM);
+	EXPECT(link("/tmp/a", "/tmp/b") < 0 && errno == EPERM);
+	EXPECT(mkdir("/tmp/gospect-none", 0700) < 0 && errno == EPERM);
+	EXPECT(chmod("/tmp", 0777) < 0 && errno == EPERM);
+	EXPECT(socket(AF_UNIX, SOCK_STREAM, 0) < 0 && errno == EPERM);
+	EXPECT(execv(argv[0], argv) < 0 && errno == EPERM);
+	EXPECT(fork() < 0 && errno == EPERM);
+	EXPECT(vfork() < 0);
+	EXPECT(ptrace(PTRACE_SEIZE, parent, 0, 0) < 0 && errno == EPERM);
+	EXPECT(process_vm_readv(parent, &io, 1, &io, 1, 0) < 0 && errno == EPERM);
+	EXPECT(process_vm_writev(parent, &io, 1, &io, 1, 0) < 0 && errno == EPERM);
+	EXPECT(kill(parent, SIGCONT) < 0 && errno == EPERM);
+	EXPECT(syscall(SYS_tgkill, parent, parent, SIGCONT) < 0 && errno == EPERM);
+	EXPECT(prlimit(parent, RLIMIT_CORE, NULL, NULL) < 0 && errno == EPERM);
+	EXPECT(syscall(SYS_perf_event_open, NULL, 0, -1, -1, 0) < 0 && errno == EPERM);
+	EXPECT(syscall(SYS_bpf, 5 /* BPF_PROG_LOAD */, NULL, 0) < 0 && errno == EPERM);
+	EXPECT(ioctl(0, TIOCSTI, "x") < 0 && errno == EPERM);
+	EXPECT(syscall(SYS_pidfd_open, parent, 0) < 0 && errno == EPERM);
+	EXPECT(syscall(SYS_io_uring_setup, 1, NULL) < 0 && errno == EPERM);
+	EXPECT(unshare(CLONE_NEWUSER) < 0 && errno == EPERM);
+	EXPECT(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
+	       MAP_FAILED);
+	return 0;
+}
+
+static void what_is_needed_for_harm_is_forbidden(void **state)
+{
+	assert_int_equal(confined(&(struct sandbox_options){0}, forbidden), 0);
+}
+
+static void *nothing(void *arg)
+{
+	return arg;
+}
+
+static int allowed(void)
+{
+	int pipes[2];
+	char byte = 'x';
+	pthread_t thread;
+	void *result = NULL;
+
+	EXPECT(!pipe2(pipes, O_CLOEXEC));
+	EXPECT(write(pipes[1], &byte, 1) == 1 && read(pipes[0], &byte, 1) == 1);
+	EXPECT(!pthread_create(&thread, NULL, nothing, &byte));
+	EXPECT(!pthread_join(thread, &result) && result == &byte);
+	free(malloc(1 << 24));
+	EXPECT(!usleep(1));
+	EXPECT(memfd_create("x", MFD_CLOEXEC) >= 0);
+	return 0;
+}
+
+static void what_parsing_takes_is_allowed(void **state)
+{
+	assert_int_equal(confined(&(struct sandbox_options){0}, allowed), 0);
+}
+
+static int nothing_comes_back(void)
+{
+	char line[256];
+	unsigned long effective = ~0ul, permitted = ~0ul, no_new_privs = 0, seccomp = 0;
+	char path[32];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", getpid());
+	f = door_fopen(path);
+	EXPECT(f);
+	while (fgets(line, sizeof(line), f)) {
+		sscanf(line, "CapEff: %lx", &effective);
+		sscanf(line, "CapPrm: %lx", &permitted);
+		sscanf(line, "NoNewPrivs: %lu", &no_new_privs);
+		sscanf(line, "Seccomp: %lu", &seccomp);
+	}
+	fclose(f);
+	/* CAP_IPC_LOCK, CAP_SYS_PTRACE, CAP_SYS_NICE, CAP_BPF at most. */
+	EXPECT(!(effective & ~(1ul << 14 | 1ul << 19 | 1ul << 23 | 1ul << 39)));
+	EXPECT(permitted == effective);
+	EXPECT(no_new_privs == 1 && seccomp == 2);
+	return 0;
+}
+
+static void capabilities_are_given_up_for_good(void **state)
+{
+	assert_int_equal(confined(&(struct sandbox_options){0}, nothing_comes_back), 0);
+}
+
+/* ---- through the broker ---- */
+
+static int open_files(void)
+{
+	char byte;
+	int fd;
+
+	/* What the user named, whatever it is; programs; what the kernel says of the machine. */
+	fd = door_open("text", 0);
+	EXPECT(fd >= 0 && read(fd, &byte, 1) == 1 && byte == 't');
+	EXPECT(write(fd, "x", 1) < 0);
+	EXPECT(door_open("/bin/true", 0) >= 0);
+	EXPECT(door_open("/bin", O_DIRECTORY) >= 0);
+	EXPECT(door_open("/proc/sys/kernel/osrelease", 0) >= 0);
+	/* Not what is no program, nor what is none of the target's. */
+	EXPECT(door_open("/etc/passwd", 0) < 0 && errno == EACCES);
+	EXPECT(door_open("/proc/sys/../../etc/passwd", 0) < 0 && errno == EACCES);
+	EXPECT(door_open("link", 0) < 0 && errno == EACCES);
+	EXPECT(door_open("fifo", 0) < 0 && errno == EACCES);
+	EXPECT(door_open("/dev/null", 0) < 0 && errno == EACCES);
+	EXPECT(door_open("/proc/1/mem", 0) < 0 && errno == EACCES);
+	EXPECT(door_open("/proc/self/mem", 0) < 0 && errno == EACCES);
+	EXPECT(door_open("/proc/1/environ", 0) < 0 && errno == EACCES);
+	EXPECT(door_open("/no/such", 0) < 0 && errno == ENOENT);
+	return 0;
+}
+
+static void the_broker_opens_what_its_policy_allows(void **state)
+{
+	const char *const named[] = {"text", NULL};
+	FILE *f = fopen("text", "we");
+
+	assert_non_null(f);
+	fputs("text", f);
+	fclose(f);
+	assert_int_equal(mkfifo("fifo", 0600), 0);
+	assert_int_equal(symlink("/etc/passwd", "link"), 0);
+	assert_int_equal(confined(&(struct sandbox_options){.policy.named = named}, open_files), 0);
+}
+
+static int look_at_process(void)
+{
+	char path[64], byte = 0;
+	struct iovec local = {&byte, 1}, remote = {(void *)&parent, 1};
+	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+				       .size = sizeof(attr),
+				       .config = PERF_COUNT_SW_CPU_CLOCK};
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", parent);
+	EXPECT(door_open(path, 0) >= 0);
+	snprintf(path, sizeof(path), "/proc/%d/exe", parent);
+	EXPECT(door_open(path, 0) >= 0);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", parent, parent);
+	EXPECT(door_open(path, 0) >= 0);
+	snprintf(path, sizeof(path), "/proc/%d/fd/0", parent);
+	EXPECT(door_open(path, 0) < 0 && errno == EACCES);
+	snprintf(path, sizeof(path), "/proc/%d/root/etc/passwd", parent);
+	EXPECT(door_open(path, 0) < 0 && errno == EACCES);
+	EXPECT(process_vm_readv(parent, &local, 1, &remote, 1, 0) == 1);
+	EXPECT(process_vm_writev(parent, &local, 1, &remote, 1, 0) < 0 && errno == EPERM);
+	fd = door_perf_event(&attr, 1, -1);
+	EXPECT(fd < 0 && errno == ESRCH);
+	attr.type = PERF_TYPE_TRACEPOINT;
+	EXPECT(door_perf_event(&attr, parent, -1) < 0 && errno == EACCES);
+	return 0;
+}
+
+static void one_process_can_be_looked_at(void **state)
+{
+	assert_int_equal(confined(&(struct sandbox_options){.policy.pid = parent}, look_at_process),
+			 0);
+}
+
+static int take_memory(void)
+{
+	EXPECT(!malloc(1ull << 30));
+	EXPECT(malloc(1 << 20));
+	return 0;
+}
+
+static void memory_is_limited(void **state)
+{
+	assert_int_equal(confined(&(struct sandbox_options){.memory = 64 << 20}, take_memory), 0);
+}
+
+static int take_time(void)
+{
+	for (volatile int i = 0;; i++)
+		;
+	return 0;
+}
+
+static void processor_time_is_limited(void **state)
+{
+	int status = confined(&(struct sandbox_options){.cpu_seconds = 1}, take_time);
+
+	assert_true(status == 1000 + SIGXCPU || status == 1000 + SIGKILL);
+}
+
+/* The broker must not hold what a reader waits for the end of. */
+static void a_reader_sees_the_end_of_a_process_that_was_killed(void **state)
+{
+	int ends[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ends), 0);
+	pid = fork();
+	if (!pid) {
+		if (error_dropped(sandbox_enter(&(struct sandbox_options){0})))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ends[1]);
+	usleep(20000);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(read(ends[0], &byte, 1), 0);
+	close(ends[0]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_needed_for_harm_is_forbidden),
+		cmocka_unit_test(what_parsing_takes_is_allowed),
+		cmocka_unit_test(capabilities_are_given_up_for_good),
+		TEST_IN_FOLDER(the_broker_opens_what_its_policy_allows),
+		cmocka_unit_test(one_process_can_be_looked_at),
+		cmocka_unit_test(memory_is_limited),
+		cmocka_unit_test(processor_time_is_limited),
+		cmocka_unit_test(a_reader_sees_the_end_of_a_process_that_was_killed),
+	};
+
+	parent = getpid();
+	if (!sandbox_is_built()) {
+		print_message(
+			"1..0 # SKIP built with a sanitizer, which gospect does not confine\n");
+		return 77;
+	}
+	return cmocka_run_group_tests_name("sandbox", tests, NULL, NULL);
+}

@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/door.h"
 #include "golayout/golayout.h"
 #include "target/target.h"
 
@@ -76,6 +77,8 @@ struct moment_program;
 struct error *moment_program_open(const struct golayout *lay, enum machine machine,
 				  struct moment_program **ret) must_check;
 void moment_program_close(struct moment_program *p);
+/* The broker's part of it: a service of the door (DOOR_MOMENT). `arg` is not used. */
+struct error *moment_program_serve(void *arg, struct door_call *call) must_check;
 
 /* To be run at each sample; and the map that wants, for each processor, the event to write to. */
 int moment_program_fd(const struct moment_program *p);

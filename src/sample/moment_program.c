@@ -7,10 +7,12 @@
  * Registers: 6 is the context, 7 the buffer (struct moment), 8 the m.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/cpus.h"
 #include "sample/bpf.h"
 #include "sample/moment.h"
 
@@ -330,8 +332,65 @@ static struct error *open_maps(struct moment_program *p)
 		err = bpf_map_open(BPF_MAP_TYPE_LRU_HASH, 4, 8, MAX_THREADS, &p->threads);
 	if (!err)
 		err = bpf_map_open(BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4,
-				   sysconf(_SC_NPROCESSORS_CONF), &p->outputs);
+				   cpus_configured(), &p->outputs);
 	return err;
+}
+
+/* What the broker is asked for, and the order of the descriptors that it gives back. */
+struct moment_request {
+	struct golayout lay;
+	enum machine machine;
+};
+
+static struct error *must_check ask_for_program(const struct golayout *lay, enum machine machine,
+						struct moment_program *p)
+{
+	struct moment_request request = {*lay, machine};
+	struct door_call call = {.size = sizeof(request)};
+	struct error *err;
+
+	memcpy(call.bytes, &request, sizeof(request));
+	err = door_call(DOOR_MOMENT, &call);
+	if (err)
+		return err;
+	if (call.fd_count != 4)
+		return error_format(ERROR_FAILED, "the program for samples did not arrive");
+	*p = (struct moment_program){call.fds[0], call.fds[1], call.fds[2], call.fds[3]};
+	return NULL;
+}
+
+static struct error *must_check open_program(const struct golayout *lay, enum machine machine,
+					     struct moment_program *p)
+{
+	struct error *err;
+
+	if (door_is_brokered())
+		return ask_for_program(lay, machine, p);
+	err = open_maps(p);
+	return err ? err : load(p, lay, machine);
+}
+
+struct error *moment_program_serve(void *arg, struct door_call *call)
+{
+	struct moment_program *p = NULL;
+	struct moment_request request;
+	bool is_request = call->size == sizeof(request) && !call->fd_count;
+	struct error *err;
+
+	if (!is_request)
+		return error_format(ERROR_FAILED, "that is no request for a program");
+	memcpy(&request, call->bytes, sizeof(request));
+	if (request.machine != MACHINE_AMD64 && request.machine != MACHINE_ARM64)
+		return error_format(ERROR_FAILED, "that is no request for a program");
+	err = moment_program_open(&request.lay, request.machine, &p);
+	if (err)
+		return err;
+	call->size = 0;
+	call->fd_count = 4;
+	memcpy(call->fds, (int[4]){p->program, p->buffers, p->threads, p->outputs},
+	       sizeof(call->fds));
+	free(p);
+	return NULL;
 }
 
 struct error *moment_program_open(const struct golayout *lay, enum machine machine,
@@ -347,9 +406,7 @@ struct error *moment_program_open(const struct golayout *lay, enum machine machi
 	if (!p)
 		return &error_no_memory;
 	*p = (struct moment_program){-1, -1, -1, -1};
-	err = open_maps(p);
-	if (!err)
-		err = load(p, lay, machine);
+	err = open_program(lay, machine, p);
 	if (err) {
 		moment_program_close(p);
 		return err;

@@ -14,6 +14,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/cpus.h"
 #include "base/door.h"
 #include "sample/bpf.h"
 #include "sample/perf_denied.h"
@@ -339,7 +340,7 @@ struct error *perf_events_open(pid_t pid, const pid_t *tids, size_t count,
 	p->pid = pid;
 	p->machine = options->machine;
 	p->page_size = sysconf(_SC_PAGESIZE);
-	p->ring_count = sysconf(_SC_NPROCESSORS_CONF);
+	p->ring_count = cpus_configured();
 	p->rings = calloc(p->ring_count, sizeof(*p->rings));
 	p->copy = malloc(UINT16_MAX + 1);
 	if (!p->rings || !p->copy)

@@ -2,152 +2,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/folder.h"
 
-static struct error *cannot_create(const char *path, int err)
-{
-	if (err == ENOENT)
-		return error_format(ERROR_FAILED,
-				    "cannot write %s: its folder does not exist; create it first",
-				    path);
-	return error_errno(ERROR_FAILED, err, "cannot write %s", path);
-}
-
-/* A device or a pipe is written in place: there is nothing to rename over. */
-static bool is_special(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
-}
-
-static bool make_temporary_name(struct outfile *out)
-{
-	if (asprintf(&out->temporary, "%s.XXXXXX", out->path) >= 0)
-		return true;
-	out->temporary = NULL;
-	return false;
-}
-
-/* A file without a name, in the folder in which it is to have one; -1 where there is no such thing.
- */
-static int open_nameless(const char *path)
-{
-	_cleanup_free_ char *copy = strdup(path);
-
-	return copy ? open(dirname(copy), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
-}
-
-static int open_named(struct outfile *out)
-{
-	mode_t mask;
-	int fd;
-
-	if (!make_temporary_name(out))
-		return -1;
-	fd = mkostemp(out->temporary, O_CLOEXEC);
-	if (fd < 0) {
-		free(take_ptr(out->temporary));
-		return -1;
-	}
-	mask = umask(0);
-	umask(mask);
-	fchmod(fd, 0666 & ~mask);
-	return fd;
-}
-
-static struct error *is_folder(const char *path)
-{
-	struct stat st;
-
-	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-		return error_format(ERROR_FAILED, "cannot write %s: it is a folder; name a file",
-				    path);
-	return NULL;
-}
-
-static struct error *open_beside(struct outfile *out)
-{
-	int fd = open_nameless(out->path);
-
-	out->nameless = fd >= 0;
-	if (fd < 0)
-		fd = open_named(out);
-	if (fd < 0)
-		return cannot_create(out->path, errno);
-	out->stream = fdopen(fd, "w");
-	return out->stream ? NULL : &error_no_memory;
-}
-
-static struct error *open_with(const char *path, struct error *(*open_file)(struct outfile *),
-			       struct outfile *ret)
-{
-	_cleanup_outfile_ struct outfile out = {0};
-	struct error *err = NULL;
-
-	out.path = strdup(path);
-	if (!out.path)
-		return &error_no_memory;
-	if (!strcmp(path, "-")) {
-		out.stream = stdout;
-	} else if (is_special(path)) {
-		out.stream = fopen(path, "we");
-		err = out.stream ? NULL : cannot_create(path, errno);
-	} else {
-		err = is_folder(path);
-		if (!err)
-			err = open_file(&out);
-	}
-	if (err)
-		return err;
-	*ret = out;
-	out = (struct outfile){0};
-	return NULL;
-}
-
-struct error *outfile_open(const char *path, struct outfile *ret)
-{
-	return open_with(path, open_beside, ret);
-}
-
-static struct error *open_partial(struct outfile *out)
-{
-	_cleanup_close_ int fd = -1;
-	_cleanup_free_ char *name = NULL;
-
-	if (asprintf(&name, "%s.partial", out->path) < 0) {
-		name = NULL;
-		return &error_no_memory;
-	}
-	fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-	if (fd < 0)
-		return cannot_create(out->path, errno);
-	if (flock(fd, LOCK_EX | LOCK_NB))
-		return error_format(ERROR_FAILED,
-				    "cannot write %s: another gospect is writing it; name another "
-				    "file",
-				    out->path);
-	if (ftruncate(fd, 0))
-		return cannot_create(out->path, errno);
-	out->stream = fdopen(fd, "w");
-	if (!out->stream)
-		return &error_no_memory;
-	fd = -1;
-	out->temporary = take_ptr(name);
-	return NULL;
-}
-
-struct error *outfile_open_growing(const char *path, struct outfile *ret)
-{
-	return open_with(path, open_partial, ret);
-}
+#define OWNER_ONLY 0600
+/* For names and orphans that others make faster than we. */
+#define TRIES_MOST 100
 
 static struct error *cannot_write(const struct outfile *out, int err)
 {
@@ -161,26 +29,338 @@ static struct error *cannot_write(const struct outfile *out, int err)
 	return error_errno(ERROR_FAILED, err, "cannot write %s", name);
 }
 
-/* Gives a nameless file a name beside its own: a link cannot replace a file that is there. */
-static struct error *give_name(struct outfile *out)
+static struct error *refused(const struct outfile *out, const char *why)
 {
-	char from[64];
+	return error_format(ERROR_FAILED, "cannot write %s: %s", out->path, why);
+}
+
+/*
+ * What is done to names, all of it relative to the folder, which was opened once.
+ */
+
+static int create(const struct outfile *out, const char *name)
+{
+	return openat(out->folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		      OWNER_ONLY);
+}
+
+/* A file without a name; -1 where there is no such thing. */
+static int create_nameless(const struct outfile *out)
+{
+	return openat(out->folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, OWNER_ONLY);
+}
+
+static bool name_is_of(const struct outfile *out, const char *name, int fd)
+{
+	struct stat named, open;
+
+	return fstatat(out->folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       fstat(fd, &open) == 0 && named.st_dev == open.st_dev && named.st_ino == open.st_ino;
+}
+
+static bool reach_open_file(int fd, char path[static 32])
+{
+	return snprintf(path, 32, "/proc/self/fd/%d", fd) > 0;
+}
+
+static bool link_as(const struct outfile *out, const char *name)
+{
+	char from[32];
+
+	return reach_open_file(fileno(out->stream), from) &&
+	       linkat(AT_FDCWD, from, out->folder, name, AT_SYMLINK_FOLLOW) == 0;
+}
+
+/* Makes a name that is not taken, and takes it: -1 and errno when that cannot be. */
+static int take_name(struct outfile *out, int (*take)(struct outfile *out))
+{
+	int result = -1;
+
+	errno = EEXIST;
+	for (int i = 0; result < 0 && errno == EEXIST && i < TRIES_MOST; i++) {
+		uint32_t number;
+
+		free(take_ptr(out->temporary));
+		if (getrandom(&number, sizeof(number), 0) != sizeof(number) ||
+		    asprintf(&out->temporary, "%s.%08x", out->name, number) < 0) {
+			out->temporary = NULL;
+			return -1;
+		}
+		result = take(out);
+	}
+	if (result < 0)
+		free(take_ptr(out->temporary));
+	return result;
+}
+
+static int create_temporary(struct outfile *out)
+{
+	return create(out, out->temporary);
+}
+
+static int link_temporary(struct outfile *out)
+{
+	return link_as(out, out->temporary) ? 0 : -1;
+}
+
+/*
+ * What is there already.
+ */
+
+/* A device or a pipe is written in place: there is nothing to rename over. It is the one that was
+ * looked at, whatever has its name by now. */
+static struct error *open_special(struct outfile *out, int seen, const struct stat *st)
+{
+	char path[32];
 	int fd;
 
-	if (!make_temporary_name(out))
-		return &error_no_memory;
-	fd = mkostemp(out->temporary, O_CLOEXEC);
-	if (fd < 0) {
-		free(take_ptr(out->temporary));
+	if (!S_ISFIFO(st->st_mode) && !S_ISCHR(st->st_mode))
+		return refused(out, "it is a socket or a disk; name a file");
+	reach_open_file(seen, path);
+	fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
 		return cannot_write(out, errno);
+	out->stream = fdopen(fd, "w");
+	return out->stream ? NULL : &error_no_memory;
+}
+
+static bool is_standard_output(const struct stat *st)
+{
+	struct stat ours;
+
+	return fstat(STDOUT_FILENO, &ours) == 0 && ours.st_dev == st->st_dev &&
+	       ours.st_ino == st->st_ino;
+}
+
+/* Opens what is not a file to be replaced; else leaves the stream NULL. */
+static struct error *open_in_place(struct outfile *out)
+{
+	_cleanup_close_ int seen = openat(out->folder, out->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+	bool ours;
+
+	if (seen < 0 || fstat(seen, &st))
+		return NULL;
+	ours = folder_entry_is_ours(out->folder, &st);
+	if (S_ISLNK(st.st_mode)) {
+		close(seen);
+		seen = ours ? openat(out->folder, out->name, O_PATH | O_CLOEXEC) : -1;
+		if (seen < 0 || fstat(seen, &st))
+			return NULL;
+		if (is_standard_output(&st))
+			out->stream = stdout;
 	}
+	if (out->stream || S_ISREG(st.st_mode))
+		return NULL;
+	if (S_ISDIR(st.st_mode))
+		return refused(out, "it is a folder; name a file");
+	if (!ours)
+		return refused(out, "it is a pipe or a device that another user put there; remove "
+				    "it or name a file");
+	return open_special(out, seen, &st);
+}
+
+/*
+ * What is new.
+ */
+
+static struct error *set_stream(struct outfile *out, int fd)
+{
+	if (fd < 0)
+		return cannot_write(out, errno);
+	out->stream = fdopen(fd, "w");
+	if (out->stream)
+		return NULL;
 	close(fd);
-	unlink(out->temporary);
-	snprintf(from, sizeof(from), "/proc/self/fd/%d", fileno(out->stream));
-	if (linkat(AT_FDCWD, from, AT_FDCWD, out->temporary, AT_SYMLINK_FOLLOW)) {
-		free(take_ptr(out->temporary));
-		return cannot_write(out, errno);
+	return &error_no_memory;
+}
+
+static struct error *open_beside(struct outfile *out)
+{
+	int fd = create_nameless(out);
+
+	return set_stream(out, fd < 0 ? take_name(out, create_temporary) : fd);
+}
+
+static void close_folder(struct outfile *out)
+{
+	if (out->name)
+		close(out->folder);
+	out->name = NULL;
+}
+
+static struct error *open_with(const char *path, struct error *(*open_file)(struct outfile *),
+			       struct outfile *ret)
+{
+	_cleanup_outfile_ struct outfile out = {.path = strdup(path)};
+	struct error *err = NULL;
+
+	if (!out.path)
+		return &error_no_memory;
+	if (!strcmp(path, "-"))
+		out.stream = stdout;
+	else
+		err = folder_open(out.path, &out.folder, &out.name);
+	if (!err && out.name && !*out.name)
+		err = refused(&out, "it is a folder; name a file");
+	if (!err && out.name)
+		err = open_in_place(&out);
+	if (!err && out.name && out.stream)
+		close_folder(&out);
+	if (!err && !out.stream)
+		err = open_file(&out);
+	if (err)
+		return err;
+	*ret = out;
+	out = (struct outfile){0};
+	return NULL;
+}
+
+struct error *outfile_open(const char *path, struct outfile *ret)
+{
+	return open_with(path, open_beside, ret);
+}
+
+/*
+ * PATH.partial, locked as long as it is written.
+ */
+
+static struct error *is_taken(const struct outfile *out)
+{
+	return refused(out, "another gospect is writing it; name another file");
+}
+
+static struct error *lock_orphan(const struct outfile *out, const char *name, int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
+		return error_format(ERROR_FAILED,
+				    "cannot write %s: %s is there and not a file of yours; remove "
+				    "it or name another file",
+				    out->path, name);
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+		return NULL;
+	if (errno == EWOULDBLOCK)
+		return is_taken(out);
+	return error_format(ERROR_FAILED,
+			    "cannot write %s: %s is there, and the file system has no locks to "
+			    "tell whether another gospect writes it; remove it or name another "
+			    "file",
+			    out->path, name);
+}
+
+/* Removes what a gospect that was killed has left. A new file takes its place: who could read the
+ * old one may still have it open. */
+static struct error *remove_orphan(const struct outfile *out, const char *name)
+{
+	_cleanup_close_ int fd =
+		openat(out->folder, name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	struct error *err = NULL;
+
+	if (fd < 0 && errno == ENOENT)
+		return NULL;
+	err = lock_orphan(out, name, fd);
+	if (!err && name_is_of(out, name, fd) && unlinkat(out->folder, name, 0))
+		err = cannot_write(out, errno);
+	return err;
+}
+
+/* Locks a new file; *ret_ours is false when another gospect took it for an orphan and removed it.
+ */
+static struct error *lock_new(const struct outfile *out, const char *name, int fd, bool *ret_ours)
+{
+	if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+		return is_taken(out);
+	*ret_ours = name_is_of(out, name, fd);
+	return NULL;
+}
+
+static struct error *create_partial(struct outfile *out, const char *name)
+{
+	struct error *err = NULL;
+
+	for (int i = 0; !err && i < TRIES_MOST; i++) {
+		int fd = create(out, name);
+		bool ours = false;
+
+		if (fd < 0 && errno != EEXIST)
+			return cannot_write(out, errno);
+		err = fd < 0 ? remove_orphan(out, name) : lock_new(out, name, fd, &ours);
+		if (ours)
+			return set_stream(out, fd);
+		if (fd >= 0)
+			close(fd);
 	}
+	return err ? err : is_taken(out);
+}
+
+static struct error *open_partial(struct outfile *out)
+{
+	_cleanup_free_ char *name = NULL;
+	struct error *err;
+
+	if (asprintf(&name, "%s.partial", out->name) < 0) {
+		name = NULL;
+		return &error_no_memory;
+	}
+	err = create_partial(out, name);
+	if (!err)
+		out->temporary = take_ptr(name);
+	return err;
+}
+
+struct error *outfile_open_growing(const char *path, struct outfile *ret)
+{
+	return open_with(path, open_partial, ret);
+}
+
+/*
+ * The name in the end.
+ */
+
+/* Writes the nameless file again, to one that has a name. */
+static struct error *copy_to_temporary(struct outfile *out)
+{
+	_cleanup_close_ int to = take_name(out, create_temporary);
+	char bytes[1 << 16];
+	ssize_t n = 0;
+	off_t at = 0;
+
+	if (to < 0)
+		return cannot_write(out, errno);
+	while ((n = pread(fileno(out->stream), bytes, sizeof(bytes), at)) > 0) {
+		n = write(to, bytes, n);
+		if (n < 0)
+			break;
+		at += n;
+	}
+	return n < 0 ? cannot_write(out, errno) : NULL;
+}
+
+/* Gives a nameless file a name beside its own: a link cannot replace a file that is there. Some
+ * file systems and security modules have no links. */
+static struct error *give_name(struct outfile *out)
+{
+	return take_name(out, link_temporary) ? copy_to_temporary(out) : NULL;
+}
+
+/* What is complete is never removed because it cannot have its name. */
+static struct error *replace(struct outfile *out)
+{
+	_cleanup_free_ char *left = NULL;
+
+	if (renameat(out->folder, out->temporary, out->folder, out->name)) {
+		int err = errno;
+
+		left = take_ptr(out->temporary);
+		return error_format(ERROR_FAILED,
+				    "cannot rename %.*s%s to %s: %s; the file is complete under "
+				    "its temporary name",
+				    (int)(out->name - out->path), out->path, left, out->path,
+				    strerror(err));
+	}
+	free(take_ptr(out->temporary));
 	return NULL;
 }
 
@@ -190,16 +370,12 @@ struct error *outfile_commit(struct outfile *out)
 
 	if (ferror(out->stream) | fflush(out->stream))
 		err = cannot_write(out, errno);
-	if (!err && out->nameless)
+	if (!err && out->name && !out->temporary)
 		err = give_name(out);
 	if (out->stream != stdout && fclose(out->stream) && !err)
 		err = cannot_write(out, errno);
 	out->stream = NULL;
-	if (!err && out->temporary && rename(out->temporary, out->path))
-		err = cannot_write(out, errno);
-	if (!err)
-		free(take_ptr(out->temporary));
-	return err;
+	return err || !out->temporary ? err : replace(out);
 }
 
 void outfile_abandon(struct outfile *out)
@@ -207,7 +383,8 @@ void outfile_abandon(struct outfile *out)
 	if (out->stream && out->stream != stdout)
 		fclose(out->stream);
 	if (out->temporary)
-		unlink(out->temporary);
+		unlinkat(out->folder, out->temporary, 0);
+	close_folder(out);
 	free(out->temporary);
 	free(out->path);
 	*out = (struct outfile){0};

@@ -2,11 +2,14 @@
  * A file that appears whole or not at all: it has no name until it is complete (where the file
  * system cannot do that, it has another name beside its own), so also SIGKILL leaves nothing. The
  * name "-" is standard output, which cannot be taken back.
+ *
+ * Only its owner may read it (mode 0600): it holds memory, command lines and labels of a program.
+ * A symbolic link with its name is replaced, not followed, unless it leads to a device or a pipe
+ * and only root and we can have made it.
  */
 #ifndef BASE_OUTFILE_H
 #define BASE_OUTFILE_H
 
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -14,17 +17,22 @@
 struct outfile {
 	FILE *stream; /* where to write; never close it yourself */
 	char *path;
-	char *temporary; /* the name that it has before it has its own; NULL: none */
-	bool nameless;
+	const char *name; /* the end of `path`, in `folder`; NULL: written in place */
+	int folder;
+	char *temporary; /* in `folder`: its name before it has its own; NULL: none */
 };
 
 struct error *outfile_open(const char *path, struct outfile *ret) must_check;
 /*
  * A file that is of use before it is complete: while it grows it is PATH.partial, which stays when
- * we are killed. Refused while another process writes it.
+ * we are killed. Refused while another process writes it. What a gospect of the same user has left
+ * is replaced; a file of anybody else is refused.
  */
 struct error *outfile_open_growing(const char *path, struct outfile *ret) must_check;
-/* Flushes, checks that every write arrived, and gives the file its name. */
+/*
+ * Flushes, checks that every write arrived, and gives the file its name. Can the file have another
+ * name but not its own, it keeps that, and the error tells it.
+ */
 struct error *outfile_commit(struct outfile *out) must_check;
 /* Removes what was not committed. Also after outfile_commit(), where it does nothing. */
 void outfile_abandon(struct outfile *out);

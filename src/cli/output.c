@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 static const struct argp_option options[] =
-	{{"output", 'o', "FILE", 0, "Where to write; - is standard output", 2},
+	{{"output", 'o', "FILE", 0, "Where to write (mode 0600); - is standard output", 2},
 	 {"format", 'f', "FORMAT", 0, "The format, when the file's name does not say it", 2},
 	 {0}};
 

@@ -14,9 +14,11 @@ import sys
 # linux/audit.h, asm/unistd.h
 MACHINES = {
     "x86_64": (0xC000003E, {"process_vm_readv": 310, "perf_event_open": 298,
-                            "memfd_create": 319, "ptrace": 101, "bpf": 321}),
+                            "memfd_create": 319, "ptrace": 101, "bpf": 321,
+                            "flock": 73, "linkat": 265, "renameat": 264}),
     "aarch64": (0xC00000B7, {"process_vm_readv": 270, "perf_event_open": 241,
-                             "memfd_create": 279, "ptrace": 117, "bpf": 280}),
+                             "memfd_create": 279, "ptrace": 117, "bpf": 280,
+                             "flock": 32, "linkat": 37, "renameat": 38}),
 }
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
 SECCOMP_MODE_FILTER = 2

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,8 +19,37 @@ static int perf_event_directly(const struct perf_event_attr *attr, pid_t thread,
 	return syscall(SYS_perf_event_open, attr, thread, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-static const struct door direct = {open_directly, perf_event_directly, NULL};
+static const char *temporary_folder(unsigned int i)
+{
+	const char *folders[] = {getenv("TMPDIR"), "/var/tmp", "/tmp"};
+
+	return i < 3 && folders[i] && *folders[i] ? folders[i] : NULL;
+}
+
+static int temporary_directly(unsigned int folder)
+{
+	const char *path = temporary_folder(folder);
+
+	if (path)
+		return open(path, O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
+	errno = ENOENT;
+	return -1;
+}
+
+static const struct door direct = {open_directly, perf_event_directly, temporary_directly, NULL};
 static const struct door *current = &direct;
+
+void door_call_drop(struct door_call *call)
+{
+	for (size_t i = 0; i < call->fd_count; i++)
+		close(call->fds[i]);
+	call->fd_count = 0;
+}
+
+const struct door *door_direct(void)
+{
+	return &direct;
+}
 
 void door_set(const struct door *door)
 {
@@ -67,6 +97,19 @@ DIR *door_opendir(const char *path)
 int door_perf_event(const struct perf_event_attr *attr, pid_t thread, int cpu)
 {
 	return current->perf_event(attr, thread, cpu);
+}
+
+int door_temporary(const char **ret_folder)
+{
+	int fd = -1;
+
+	for (unsigned int i = 0; fd < 0 && i < 3; i++) {
+		if (!temporary_folder(i))
+			continue;
+		*ret_folder = temporary_folder(i);
+		fd = current->temporary(i);
+	}
+	return fd;
 }
 
 bool door_is_brokered(void)

@@ -27,8 +27,9 @@
 /* What else takes privilege: done by a function of the room that wants it, here or by the broker.
  */
 enum door_service {
-	DOOR_PUBLISH, /* gives an output file its name: base/outfile.c */
+	DOOR_OUTFILE, /* gives an output file its name: base/outfile.c */
 	DOOR_MOMENT,  /* loads the program that runs at samples: sample/moment_program.c */
+	DOOR_USER,    /* names a user: target/denied.c */
 	DOOR_SERVICES
 };
 
@@ -40,22 +41,33 @@ struct door_call {
 	size_t fd_count;
 };
 
+/* Closes its descriptors. */
+void door_call_drop(struct door_call *call);
+
 struct door {
 	/* As open(2) for reading; `flags`: 0, O_DIRECTORY, O_NOFOLLOW. */
 	int (*open)(const char *path, int flags);
 	/* As perf_event_open(2) without a group. */
 	int (*perf_event)(const struct perf_event_attr *attr, pid_t thread, int cpu);
+	/* As door_temporary(), in this of its folders. */
+	int (*temporary)(unsigned int folder);
 	struct error *(*call)(enum door_service service, struct door_call *call);
 };
 
 /* NULL: the door that gospect starts with. */
 void door_set(const struct door *door);
+/* That one. */
+const struct door *door_direct(void);
 
 /* Each fails as open(2) does: -1 or NULL, and errno. */
 int door_open(const char *path, int flags);
 FILE *door_fopen(const char *path);
 DIR *door_opendir(const char *path);
 int door_perf_event(const struct perf_event_attr *attr, pid_t thread, int cpu);
+
+/* A file without a name, to write and read: in TMPDIR, /var/tmp or /tmp. *ret_folder is the one
+ * that was tried last. */
+int door_temporary(const char **ret_folder);
 
 /* Whether somebody else has the privilege; then door_call() asks for it. */
 bool door_is_brokered(void);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/door.h"
 #include "base/folder.h"
 
 #define OWNER_ONLY 0600
@@ -58,21 +59,21 @@ static bool name_is_of(const struct outfile *out, const char *name, int fd)
 	       fstat(fd, &open) == 0 && named.st_dev == open.st_dev && named.st_ino == open.st_ino;
 }
 
-static bool reach_open_file(int fd, char path[static 32])
+static void reach_open_file(int fd, char path[static 32])
 {
-	return snprintf(path, 32, "/proc/self/fd/%d", fd) > 0;
+	snprintf(path, 32, "/proc/self/fd/%d", fd);
 }
 
-static bool link_as(const struct outfile *out, const char *name)
+static int link_as(const struct outfile *out, const char *name, int fd)
 {
 	char from[32];
 
-	return reach_open_file(fileno(out->stream), from) &&
-	       linkat(AT_FDCWD, from, out->folder, name, AT_SYMLINK_FOLLOW) == 0;
+	reach_open_file(fd, from);
+	return linkat(AT_FDCWD, from, out->folder, name, AT_SYMLINK_FOLLOW);
 }
 
 /* Makes a name that is not taken, and takes it: -1 and errno when that cannot be. */
-static int take_name(struct outfile *out, int (*take)(struct outfile *out))
+static int take_name(struct outfile *out, int fd, int (*take)(struct outfile *out, int fd))
 {
 	int result = -1;
 
@@ -86,21 +87,21 @@ static int take_name(struct outfile *out, int (*take)(struct outfile *out))
 			out->temporary = NULL;
 			return -1;
 		}
-		result = take(out);
+		result = take(out, fd);
 	}
 	if (result < 0)
 		free(take_ptr(out->temporary));
 	return result;
 }
 
-static int create_temporary(struct outfile *out)
+static int create_temporary(struct outfile *out, int fd)
 {
 	return create(out, out->temporary);
 }
 
-static int link_temporary(struct outfile *out)
+static int link_temporary(struct outfile *out, int fd)
 {
-	return link_as(out, out->temporary) ? 0 : -1;
+	return link_as(out, out->temporary, fd);
 }
 
 /*
@@ -179,7 +180,7 @@ static struct error *open_beside(struct outfile *out)
 {
 	int fd = create_nameless(out);
 
-	return set_stream(out, fd < 0 ? take_name(out, create_temporary) : fd);
+	return set_stream(out, fd < 0 ? take_name(out, -1, create_temporary) : fd);
 }
 
 static void close_folder(struct outfile *out)
@@ -320,16 +321,16 @@ struct error *outfile_open_growing(const char *path, struct outfile *ret)
  */
 
 /* Writes the nameless file again, to one that has a name. */
-static struct error *copy_to_temporary(struct outfile *out)
+static struct error *copy_to_temporary(struct outfile *out, int fd)
 {
-	_cleanup_close_ int to = take_name(out, create_temporary);
+	_cleanup_close_ int to = take_name(out, -1, create_temporary);
 	char bytes[1 << 16];
 	ssize_t n = 0;
 	off_t at = 0;
 
 	if (to < 0)
 		return cannot_write(out, errno);
-	while ((n = pread(fileno(out->stream), bytes, sizeof(bytes), at)) > 0) {
+	while ((n = pread(fd, bytes, sizeof(bytes), at)) > 0) {
 		n = write(to, bytes, n);
 		if (n < 0)
 			break;
@@ -340,9 +341,9 @@ static struct error *copy_to_temporary(struct outfile *out)
 
 /* Gives a nameless file a name beside its own: a link cannot replace a file that is there. Some
  * file systems and security modules have no links. */
-static struct error *give_name(struct outfile *out)
+static struct error *give_name(struct outfile *out, int fd)
 {
-	return take_name(out, link_temporary) ? copy_to_temporary(out) : NULL;
+	return take_name(out, fd, link_temporary) ? copy_to_temporary(out, fd) : NULL;
 }
 
 /* What is complete is never removed because it cannot have its name. */
@@ -364,25 +365,71 @@ static struct error *replace(struct outfile *out)
 	return NULL;
 }
 
+static struct error *publish(struct outfile *out, int fd)
+{
+	struct error *err = out->temporary ? NULL : give_name(out, fd);
+
+	return err ? err : replace(out);
+}
+
+/*
+ * Who gave up the privilege to name files asks the broker, which has this outfile, too.
+ */
+
+enum { CALL_PUBLISH, CALL_ABANDON };
+
+static struct error *ask_to_publish(struct outfile *out, int fd)
+{
+	struct door_call call = {.bytes = {CALL_PUBLISH}, .size = 1, .fds = {fd}, .fd_count = 1};
+	struct error *err = door_call(DOOR_OUTFILE, &call);
+
+	free(take_ptr(out->temporary));
+	return err;
+}
+
+static void ask_to_abandon(struct outfile *out)
+{
+	struct door_call call = {.bytes = {CALL_ABANDON}, .size = 1};
+
+	error_destroy(door_call(DOOR_OUTFILE, &call));
+}
+
+struct error *outfile_serve(void *arg, struct door_call *call)
+{
+	struct outfile *out = arg;
+	bool has_file = call->size == 1 && call->fd_count == 1;
+	struct error *err = NULL;
+
+	if (has_file && call->bytes[0] == CALL_PUBLISH && out->name)
+		err = publish(out, call->fds[0]);
+	else if (call->size == 1 && call->bytes[0] == CALL_ABANDON && out->temporary)
+		unlinkat(out->folder, out->temporary, 0);
+	door_call_drop(call);
+	return err;
+}
+
 struct error *outfile_commit(struct outfile *out)
 {
 	struct error *err = NULL;
 
 	if (ferror(out->stream) | fflush(out->stream))
 		err = cannot_write(out, errno);
-	if (!err && out->name && !out->temporary)
-		err = give_name(out);
+	if (!err && out->name)
+		err = door_is_brokered() ? ask_to_publish(out, fileno(out->stream))
+					 : publish(out, fileno(out->stream));
 	if (out->stream != stdout && fclose(out->stream) && !err)
 		err = cannot_write(out, errno);
 	out->stream = NULL;
-	return err || !out->temporary ? err : replace(out);
+	return err;
 }
 
 void outfile_abandon(struct outfile *out)
 {
 	if (out->stream && out->stream != stdout)
 		fclose(out->stream);
-	if (out->temporary)
+	if (out->temporary && door_is_brokered())
+		ask_to_abandon(out);
+	else if (out->temporary)
 		unlinkat(out->folder, out->temporary, 0);
 	close_folder(out);
 	free(out->temporary);

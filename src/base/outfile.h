@@ -12,6 +12,7 @@
 
 #include <stdio.h>
 
+#include "base/door.h"
 #include "base/error.h"
 
 struct outfile {
@@ -30,12 +31,16 @@ struct error *outfile_open(const char *path, struct outfile *ret) must_check;
  */
 struct error *outfile_open_growing(const char *path, struct outfile *ret) must_check;
 /*
- * Flushes, checks that every write arrived, and gives the file its name. Can the file have another
- * name but not its own, it keeps that, and the error tells it.
+ * Flushes, checks that every write arrived, and gives the file its name. When the file cannot have
+ * its own name it keeps a temporary one, and the error says which.
  */
 struct error *outfile_commit(struct outfile *out) must_check;
 /* Removes what was not committed. Also after outfile_commit(), where it does nothing. */
 void outfile_abandon(struct outfile *out);
+
+/* The broker's part: a service of the door (DOOR_OUTFILE). `arg` is the outfile as it was when the
+ * broker began; it has no stream. */
+struct error *outfile_serve(void *arg, struct door_call *call) must_check;
 
 #define _cleanup_outfile_ __attribute__((cleanup(outfile_abandon)))
 

@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "cli/cli.h"
+#include "sandbox/sandbox.h"
 
 static const struct verb *const verbs[] = {&verb_ps,     &verb_dump,  &verb_record,
 					   &verb_report, &verb_stack, &verb_symbolize,
@@ -87,5 +88,6 @@ int main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	err = verb->run(argc - 1, argv + 1, &status);
+	sandbox_leave();
 	return finish(err, status);
 }

@@ -11,10 +11,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/strbuf.h"
+#include "cli/confine.h"
 #include "cli/program.h"
 #include "golayout/golayout.h"
 #include "image/image.h"
-#include "sandbox/sandbox.h"
 #include "target/target.h"
 
 /* More than any program takes that is what it says. */
@@ -124,13 +124,10 @@ static void look_at(struct ps_row *row)
 
 static _Noreturn void work(struct ps_row *row, int to)
 {
-	const struct sandbox_options options = {.policy.pid = row->pid,
-						.memory = MEMORY,
-						.cpu_seconds = CPU_SECONDS};
 	struct error *err;
 
 	setpgid(0, 0);
-	err = sandbox_enter(&options);
+	err = confine_worker(row->pid, MEMORY, CPU_SECONDS);
 	if (err) {
 		row->kind = PS_GO;
 		explain(row, err);

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "cli/confine.h"
 
 /* How long a Go program may take to set up its runtime; then it is something else. */
 #define START_NS 5000000000ull
@@ -222,6 +223,21 @@ static struct error *open_core(const struct subject_options *o, struct subject *
 	return explain_cut(s, err);
 }
 
+/* Nothing of the target was read so far. */
+static struct error *must_check give_up_privilege(const struct subject_options *o, pid_t pid)
+{
+	static const char *files[3];
+	size_t n = 0;
+
+	if (!o->confines)
+		return NULL;
+	if (o->exe)
+		files[n++] = o->exe;
+	if (o->core)
+		files[n++] = o->core;
+	return confine(&(struct confinement){pid ? target_process_of(pid) : 0, files, o->out});
+}
+
 struct error *subject_open(const struct subject_options *o, struct subject *ret)
 {
 	struct subject s = {0};
@@ -229,6 +245,8 @@ struct error *subject_open(const struct subject_options *o, struct subject *ret)
 
 	if (o->command)
 		err = start_command(o->command, &s.child);
+	if (!err)
+		err = give_up_privilege(o, s.child ? s.child : o->pid);
 	if (!err && o->core)
 		err = open_core(o, &s);
 	else if (!err)

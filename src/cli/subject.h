@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include "base/outfile.h"
 #include "cli/cli.h"
 #include "golayout/golayout.h"
 #include "image/image.h"
@@ -14,8 +15,10 @@ struct subject_options {
 	pid_t pid;
 	const char *exe;
 	const char *core;
-	char **command;   /* NULL-terminated; NULL: none was given */
-	bool reads_cores; /* the verb's: it needs no running process */
+	char **command;      /* NULL-terminated; NULL: none was given */
+	bool reads_cores;    /* the verb's: it needs no running process */
+	bool confines;       /* the verb's: subject_open() gives up privilege, see cli/confine.h */
+	struct outfile *out; /* what the verb will write then; NULL: none */
 };
 
 /* -p, --core and --exe, and a command behind --: a child parser whose input is struct

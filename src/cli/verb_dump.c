@@ -187,25 +187,22 @@ static struct error *choose_format(const struct dump_verb *v, struct dump_format
 }
 
 static struct error *write_dump(const struct dump_verb *v, const struct dump *dump,
-				const struct subject *s, const struct dump_format *format)
+				const struct subject *s, const struct dump_format *format,
+				struct outfile *out)
 {
-	_cleanup_outfile_ struct outfile out = {0};
-	struct error *err =
-		outfile_open(v->request.output.path ? v->request.output.path : "-", &out);
+	struct error *err;
 
-	if (err)
-		return err;
 	if (format->profile)
-		err = write_profile(v, dump, s, format->profile, out.stream);
+		err = write_profile(v, dump, s, format->profile, out->stream);
 	else if (format->json)
-		err = dump_write_json(dump, v->all, out.stream);
+		err = dump_write_json(dump, v->all, out->stream);
 	else if (v->raw)
-		err = write_raw(v, dump, s, out.stream);
+		err = write_raw(v, dump, s, out->stream);
 	else if (v->group)
-		err = dump_write_groups(dump, v->all, out.stream);
+		err = dump_write_groups(dump, v->all, out->stream);
 	else
-		err = dump_write_text(dump, v->all, out.stream);
-	return err ? err : outfile_commit(&out);
+		err = dump_write_text(dump, v->all, out->stream);
+	return err ? err : outfile_commit(out);
 }
 
 static void apply_filter(struct filter *f, struct dump *dump)
@@ -235,6 +232,8 @@ static void say_what_is_missing(const struct dump *dump)
 
 static struct error *run_dump(struct dump_verb *v)
 {
+	const char *path = v->request.output.path;
+	_cleanup_outfile_ struct outfile out = {0};
 	_cleanup_subject_ struct subject s = {0};
 	_cleanup_debug_frame_ struct debug_frame *frames = NULL;
 	_cleanup_dump_ struct dump *dump = NULL;
@@ -244,7 +243,9 @@ static struct error *run_dump(struct dump_verb *v)
 
 	if (!err)
 		err = choose_format(v, &format);
-
+	if (!err)
+		err = outfile_open(path ? path : "-", &out);
+	v->request.subject.out = &out;
 	if (!err)
 		err = subject_open(&v->request.subject, &s);
 	if (!err)
@@ -262,12 +263,12 @@ static struct error *run_dump(struct dump_verb *v)
 	if (v->request.filter.goid && !dump->count)
 		return error_format(ERROR_FAILED, "process %d has no goroutine %lu that matches",
 				    dump->pid, v->request.filter.goid);
-	return write_dump(v, dump, &s, &format);
+	return write_dump(v, dump, &s, &format, &out);
 }
 
 static struct error *run(int argc, char **argv, int *ret)
 {
-	struct dump_verb v = {.request.subject.reads_cores = true};
+	struct dump_verb v = {.request.subject = {.reads_cores = true, .confines = true}};
 	bool help;
 	struct error *err = parse_options(&argp, "dump", argc, argv, &v, &help);
 

@@ -177,6 +177,7 @@ static struct error *run_record(struct record_verb *v, int *ret)
 	if (err)
 		return err;
 	stop_on_signals();
+	v->request.subject.out = &out;
 	err = subject_open(&v->request.subject, &s);
 	if (!err)
 		err = record(v, &s, &out);
@@ -187,7 +188,7 @@ static struct error *run_record(struct record_verb *v, int *ret)
 
 static struct error *run(int argc, char **argv, int *ret)
 {
-	struct record_verb v = {.recording = RECORDING_DEFAULTS};
+	struct record_verb v = {.recording = RECORDING_DEFAULTS, .request.subject.confines = true};
 	bool help;
 	struct error *err = parse_options(&argp, "record", argc, argv, &v, &help);
 

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/outfile.h"
+#include "cli/confine.h"
 #include "cli/output.h"
 #include "cli/report_ask.h"
 
@@ -102,12 +103,15 @@ static struct error *run_report(struct report_verb *v)
 {
 	_cleanup_outfile_ struct outfile out = {0};
 	_cleanup_report_file_ struct report_file file = {0};
+	const char *files[] = {v->path, v->exe ?: v->before, v->exe ? v->before : NULL, NULL};
 	struct error *err = check(v);
 
 	if (!err)
-		err = open_file(v, v->path, &file);
-	if (!err)
 		err = outfile_open(v->output.path ?: "-", &out);
+	if (!err)
+		err = confine(&(struct confinement){.files = files, .out = &out});
+	if (!err)
+		err = open_file(v, v->path, &file);
 	if (!err)
 		err = v->before ? write_diff(v, &file, out.stream)
 				: report_ask_write(&v->ask, &file, out.stream);

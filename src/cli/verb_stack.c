@@ -272,6 +272,7 @@ static struct error *run_stack(struct stack_verb *v, int *ret)
 
 	if (!err)
 		err = outfile_open(path ? path : "-", &out);
+	v->request.subject.out = &out;
 	if (!err)
 		err = subject_open(&v->request.subject, &s);
 	if (!err)
@@ -285,7 +286,7 @@ static struct error *run_stack(struct stack_verb *v, int *ret)
 
 static struct error *run(int argc, char **argv, int *ret)
 {
-	struct stack_verb v = {.request.subject.reads_cores = true};
+	struct stack_verb v = {.request.subject = {.reads_cores = true, .confines = true}};
 	bool help;
 	struct error *err = parse_options(&argp, "stack", argc, argv, &v, &help);
 

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/outfile.h"
 #include "cli/binaries.h"
+#include "cli/confine.h"
 #include "cli/output.h"
 #include "cli/report.h"
 #include "dump/raw.h"
@@ -182,10 +183,9 @@ static struct error *find_binaries(const struct symbolize_verb *v, const struct 
 	return err ? err : error_wrap(binaries_open(b), "cannot symbolize %s", v->path);
 }
 
-static struct error *symbolize_profile(struct symbolize_verb *v)
+static struct error *symbolize_profile(struct symbolize_verb *v, struct outfile *out)
 {
 	_cleanup_report_file_ struct report_file file = {0};
-	_cleanup_outfile_ struct outfile out = {0};
 	_cleanup_binaries_ struct binaries b = {0};
 	struct error *err = open_raw(v, &file);
 
@@ -194,10 +194,8 @@ static struct error *symbolize_profile(struct symbolize_verb *v)
 	if (!err)
 		err = find_binaries(v, file.profile.profile, &b);
 	if (!err)
-		err = outfile_open(v->output.path ?: "-", &out);
-	if (!err)
-		err = write_profile(v, file.profile.profile, &b, out.stream);
-	return err ? err : outfile_commit(&out);
+		err = write_profile(v, file.profile.profile, &b, out->stream);
+	return err ? err : outfile_commit(out);
 }
 
 /* The mappings, as a profile has them. */
@@ -215,11 +213,11 @@ static struct error *take_mappings(struct profile *p, const struct dump_raw *raw
 	return err;
 }
 
-static struct error *symbolize_dump(struct symbolize_verb *v, const uint8_t *bytes, size_t size)
+static struct error *symbolize_dump(struct symbolize_verb *v, const uint8_t *bytes, size_t size,
+				    struct outfile *out)
 {
 	_cleanup_profile_ struct profile *p = profile_create();
 	_cleanup_dump_raw_ struct dump_raw raw = {0};
-	_cleanup_outfile_ struct outfile out = {0};
 	_cleanup_binaries_ struct binaries b = {0};
 	struct error *err;
 
@@ -234,24 +232,42 @@ static struct error *symbolize_dump(struct symbolize_verb *v, const uint8_t *byt
 	if (!err)
 		err = find_binaries(v, p, &b);
 	if (!err)
-		err = outfile_open(v->output.path ?: "-", &out);
-	if (!err)
-		err = error_wrap(dump_raw_symbolize(&raw, b.image, out.stream),
+		err = error_wrap(dump_raw_symbolize(&raw, b.image, out->stream),
 				 "cannot make anything of %s", v->path);
-	return err ? err : outfile_commit(&out);
+	return err ? err : outfile_commit(out);
+}
+
+/* Whatever the profile names is read without privilege. */
+static struct error *must_check give_up_privilege(const struct symbolize_verb *v,
+						  struct outfile *out)
+{
+	const char **files = calloc(v->program_count + 2, sizeof(files[0]));
+
+	if (!files)
+		return &error_no_memory;
+	files[0] = v->path;
+	for (size_t i = 0; i < v->program_count; i++)
+		files[i + 1] = v->programs[i];
+	return confine(&(struct confinement){.files = files, .out = out});
 }
 
 static struct error *run_symbolize(struct symbolize_verb *v)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
+	_cleanup_outfile_ struct outfile out = {0};
 	size_t size = 0;
 	struct error *err = check(v);
 
 	if (!err)
+		err = outfile_open(v->output.path ?: "-", &out);
+	if (!err)
+		err = give_up_privilege(v, &out);
+	if (!err)
 		err = report_read_bytes(v->path, &bytes, &size);
 	if (err)
 		return err;
-	return dump_raw_is(bytes, size) ? symbolize_dump(v, bytes, size) : symbolize_profile(v);
+	return dump_raw_is(bytes, size) ? symbolize_dump(v, bytes, size, &out)
+					: symbolize_profile(v, &out);
 }
 
 static struct error *run(int argc, char **argv, int *ret)

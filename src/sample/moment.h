@@ -16,8 +16,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/error.h"
 #include "base/door.h"
+#include "base/error.h"
 #include "golayout/golayout.h"
 #include "target/target.h"
 

@@ -331,8 +331,8 @@ static struct error *open_maps(struct moment_program *p)
 	if (!err)
 		err = bpf_map_open(BPF_MAP_TYPE_LRU_HASH, 4, 8, MAX_THREADS, &p->threads);
 	if (!err)
-		err = bpf_map_open(BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4,
-				   cpus_configured(), &p->outputs);
+		err = bpf_map_open(BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, cpus_configured(),
+				   &p->outputs);
 	return err;
 }
 

@@ -183,20 +183,12 @@ static void give(struct message *m, int fd)
 	m->call.fds[0] = fd;
 }
 
-static void drop_descriptors(struct door_call *call)
-{
-	for (size_t i = 0; i < call->fd_count; i++)
-		close(call->fds[i]);
-	call->fd_count = 0;
-}
-
-static void answer_open(const struct broker *b, struct message *m)
+static int open_asked(const struct broker *b, const struct message *m)
 {
 	const char *path = (const char *)m->call.bytes;
 	bool is_text = m->call.size && !path[m->call.size - 1];
 
-	drop_descriptors(&m->call);
-	give(m, is_text ? open_path(b, path, m->a) : -EINVAL);
+	return is_text ? open_path(b, path, m->a) : -EINVAL;
 }
 
 /* Only of the target's threads; and what a program of ours writes to, which no thread has. */
@@ -215,18 +207,37 @@ static int open_perf_event(const struct broker *b, const struct message *m)
 	if (m->a == -1 ? attr.config != PERF_COUNT_SW_BPF_OUTPUT
 		       : b->process < 0 || faccessat(b->process, path, F_OK, 0))
 		return m->a == -1 ? -EACCES : -ESRCH;
-	fd = door_perf_event(&attr, m->a, m->b);
+	fd = door_direct()->perf_event(&attr, m->a, m->b);
 	return fd < 0 ? -errno : fd;
+}
+
+static int open_temporary(const struct message *m)
+{
+	int fd = door_direct()->temporary(m->a);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static void answer_with_descriptor(const struct broker *b, struct message *m)
+{
+	door_call_drop(&m->call);
+	if (m->kind == MESSAGE_OPEN)
+		give(m, open_asked(b, m));
+	else if (m->kind == MESSAGE_PERF_EVENT)
+		give(m, open_perf_event(b, m));
+	else
+		give(m, m->kind == MESSAGE_TEMPORARY ? open_temporary(m) : -EINVAL);
 }
 
 static void answer_service(const struct broker *b, struct message *m)
 {
-	bool known = m->a >= 0 && m->a < DOOR_SERVICES && b->policy->services[m->a];
+	bool known = m->a >= 0 && m->a < DOOR_SERVICES && b->policy->services[m->a].serve;
+	const struct broker_service *service = known ? &b->policy->services[m->a] : NULL;
 	struct error *err;
 
 	if (!known)
-		drop_descriptors(&m->call);
-	err = known ? b->policy->services[m->a](b->policy->arg, &m->call)
+		door_call_drop(&m->call);
+	err = known ? service->serve(service->arg, &m->call)
 		    : error_format(ERROR_FAILED, "the broker has no such service");
 	m->a = err ? 1 : 0;
 	m->b = err ? (int)err->code : 0;
@@ -246,13 +257,11 @@ bool broker_answer(struct broker *b, int socket)
 
 	if (!message_receive(socket, &m))
 		return false;
-	if (m.kind == MESSAGE_OPEN)
-		answer_open(b, &m);
-	else if (m.kind == MESSAGE_PERF_EVENT)
-		give(&m, (drop_descriptors(&m.call), open_perf_event(b, &m)));
-	else
+	if (m.kind == MESSAGE_SERVICE)
 		answer_service(b, &m);
+	else
+		answer_with_descriptor(b, &m);
 	sent = message_send(socket, &m);
-	drop_descriptors(&m.call);
+	door_call_drop(&m.call);
 	return sent;
 }

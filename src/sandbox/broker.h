@@ -8,7 +8,7 @@
  * - files that the user named, if they are regular files or folders;
  * - any folder, and regular files that are ELF files by their first bytes;
  * - what the kernel says of the machine (/proc/sys, /sys, /proc/kallsyms and the like).
- * It opens perf events of threads of the policy's process, and gives the output file its name.
+ * It opens perf events of threads of the policy's process, and does what its services do.
  */
 #ifndef SANDBOX_BROKER_H
 #define SANDBOX_BROKER_H
@@ -20,13 +20,17 @@
 #include "base/error.h"
 
 /* Answers with what it leaves in *call; an error becomes the caller's. Closes what it was sent. */
-typedef struct error *(*broker_service)(void *arg, struct door_call *call);
+struct broker_service {
+	struct error *(*serve)(void *arg, struct door_call *call);
+	void *arg;
+};
 
 struct broker_policy {
 	pid_t pid;                /* 0: no process */
 	const char *const *named; /* paths that the user gave; NULL-terminated, or NULL */
-	broker_service services[DOOR_SERVICES];
-	void *arg; /* for services */
+	struct broker_service services[DOOR_SERVICES]; /* without a function: there is none */
+	int keep; /* a descriptor that services need, at least 3; 0: none. The broker's process
+		   * closes all others */
 };
 
 struct broker;

@@ -54,6 +54,13 @@ static int ask_for_perf_event(const struct perf_event_attr *attr, pid_t thread, 
 	return take_descriptor(&m, ask(&m));
 }
 
+static int ask_for_temporary(unsigned int folder)
+{
+	struct message m = {.kind = MESSAGE_TEMPORARY, .a = folder};
+
+	return take_descriptor(&m, ask(&m));
+}
+
 static struct error *ask_for_service(enum door_service service, struct door_call *call)
 {
 	struct message m = {.kind = MESSAGE_SERVICE, .a = service};
@@ -71,7 +78,8 @@ static struct error *ask_for_service(enum door_service service, struct door_call
 
 const struct door *broker_door(int socket)
 {
-	static const struct door door = {ask_to_open, ask_for_perf_event, ask_for_service};
+	static const struct door door = {ask_to_open, ask_for_perf_event, ask_for_temporary,
+					 ask_for_service};
 
 	broker_socket = socket;
 	return &door;

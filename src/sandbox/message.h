@@ -8,11 +8,12 @@
 
 #include "base/door.h"
 
-enum message_kind { MESSAGE_OPEN, MESSAGE_PERF_EVENT, MESSAGE_SERVICE };
+enum message_kind { MESSAGE_OPEN, MESSAGE_PERF_EVENT, MESSAGE_TEMPORARY, MESSAGE_SERVICE };
 
 struct message {
 	uint32_t kind;
-	/* A request: open's flags; a perf event's thread and processor; a service's number.
+	/* A request: open's flags; a perf event's thread and processor; the number of
+	 * a folder or a service.
 	 * An answer: an errno, or an enum error_code and, in the bytes, its text; 0: done. */
 	int32_t a, b;
 	struct door_call call;

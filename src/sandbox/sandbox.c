@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -14,10 +13,6 @@
 #include "base/cleanup.h"
 #include "sandbox/capabilities.h"
 #include "sandbox/filter.h"
-
-/* What reading the target, its samples' rings and maps, and being on time still take. */
-#define KEPT \
-	(1ull << CAP_SYS_PTRACE | 1ull << CAP_IPC_LOCK | 1ull << CAP_SYS_NICE | 1ull << CAP_BPF)
 
 static pid_t broker_pid;
 static int broker_socket = -1;
@@ -43,15 +38,19 @@ bool sandbox_is_entered(void)
 /* ---- the broker's process ---- */
 
 /* Readers of our output must see its end when gospect ends. */
-static void close_all_but(int socket)
+static void close_all_but(int a, int b)
 {
+	int first = a < b ? a : b, last = a < b ? b : a;
 	int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	for (int fd = 0; fd < 3 && nothing >= 0; fd++)
-		dup2(nothing, fd);
-	if (dup2(socket, 3) != 3)
-		_exit(1);
-	close_range(4, ~0u, 0);
+		if (fd != first && fd != last)
+			dup2(nothing, fd);
+	if (first > 3)
+		close_range(3, first - 1, 0);
+	if (last > first + 1 && first >= 3)
+		close_range(first + 1, last - 1, 0);
+	close_range(last + 1, ~0u, 0);
 }
 
 /* It ends when gospect does, and not before: a signal for all of a terminal's processes, or of a
@@ -70,10 +69,10 @@ static _Noreturn void run_broker(const struct broker_policy *policy, int socket)
 
 	prctl(PR_SET_NAME, "gospect-broker");
 	ignore_signals();
-	close_all_but(socket);
+	close_all_but(socket, policy->keep > 2 ? policy->keep : socket);
 	if (error_dropped(broker_create(policy, &b)))
 		_exit(1);
-	while (broker_answer(b, 3))
+	while (broker_answer(b, socket))
 		;
 	_exit(0);
 }
@@ -92,7 +91,7 @@ static void limit(int resource, uint64_t value)
 
 static struct error *must_check confine(const struct sandbox_options *o)
 {
-	struct error *err = capabilities_keep(KEPT);
+	struct error *err = capabilities_keep(o->keep);
 
 	if (o->memory)
 		limit(RLIMIT_DATA, o->memory);

@@ -55,6 +55,11 @@ static void status_ids(pid_t pid, const char *name, unsigned int ret[3])
 		sscanf(value, "%u %u %u", &ret[0], &ret[1], &ret[2]);
 }
 
+uint64_t access_permitted(pid_t pid)
+{
+	return status_bits(pid, "CapPrm");
+}
+
 static void read_confinement(char *ret, size_t size)
 {
 	read_text("/proc/self/attr/current", ret, size);
@@ -125,7 +130,7 @@ struct error *target_denied(pid_t pid, bool looked)
 	access_self_read(&q.self);
 	status_ids(pid, "Uid", o->uids);
 	status_ids(pid, "Gid", o->gids);
-	o->capabilities = status_bits(pid, "CapPrm");
+	o->capabilities = access_permitted(pid);
 	o->undumpable = is_undumpable(pid, o->uids[1]);
 	o->other_user_namespace = is_in_other_user_namespace(pid);
 	return access_explain(&q);

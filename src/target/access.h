@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/door.h"
 #include "base/error.h"
 
 /* What we are. Capabilities are bits, as in /proc/PID/status. */
@@ -45,6 +46,11 @@ struct access_question {
 };
 
 void access_self_read(struct access_self *ret);
+/* The capabilities that a process may have: who has less may not read it, but by CAP_SYS_PTRACE. */
+uint64_t access_permitted(pid_t pid);
+
+/* The broker's part: a service of the door (DOOR_USER), the name of a uid. `arg` is not used. */
+struct error *access_serve_user(void *arg, struct door_call *call) must_check;
 
 /* "SYS_PTRACE" for CAP_SYS_PTRACE; NULL for what is newer than this program. */
 const char *access_capability_name(int capability);

@@ -15,6 +15,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/door.h"
 #include "target/core.h"
 
 /* The last segment that begins at or before the address. */
@@ -163,7 +164,7 @@ static struct error *core_open_exe(struct target *t, int *ret_fd)
 				    "%s does not say which program it is of (its notes are not "
 				    "there); give the program with --exe FILE",
 				    core->path);
-	fd = open(t->exe_name, O_RDONLY | O_CLOEXEC);
+	fd = door_open(t->exe_name, 0);
 	if (fd < 0 && core->exe)
 		return error_errno(ERROR_FAILED, errno, "cannot open %s", core->exe);
 	if (fd < 0)
@@ -249,7 +250,7 @@ static struct error *open_file(struct core *core)
 	bool cut;
 	struct stat st;
 	struct error *err;
-	int fd, packed = open(core->path, O_RDONLY | O_CLOEXEC);
+	int fd, packed = door_open(core->path, 0);
 
 	if (packed < 0)
 		return error_errno(ERROR_FAILED, errno, "cannot open %s", core->path);

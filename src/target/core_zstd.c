@@ -10,6 +10,7 @@
 #include <zstd_errors.h>
 
 #include "base/cleanup.h"
+#include "base/door.h"
 #include "target/core.h"
 
 #define PAGE 4096u
@@ -42,16 +43,9 @@ static void unpacker_release(struct unpacker *u)
 
 static struct error *open_temporary(struct unpacker *u, const char *path)
 {
-	const char *folders[] = {getenv("TMPDIR"), "/var/tmp", "/tmp"};
-
-	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
-		if (!folders[i] || !*folders[i])
-			continue;
-		u->folder = folders[i];
-		u->fd = open(u->folder, O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
-		if (u->fd >= 0)
-			return NULL;
-	}
+	u->fd = door_temporary(&u->folder);
+	if (u->fd >= 0)
+		return NULL;
 	return error_errno(ERROR_FAILED, errno,
 			   "cannot unpack %s into %s; unpack it with `zstd -d`, or set TMPDIR",
 			   path, u->folder);

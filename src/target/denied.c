@@ -31,12 +31,31 @@ static const char *ptrace_remedy(const struct access_question *q)
 	return access_remedy(&q->self, CAP_SYS_PTRACE);
 }
 
+struct error *access_serve_user(void *arg, struct door_call *call)
+{
+	struct passwd *entry;
+	uid_t uid = 0;
+
+	if (call->size == sizeof(uid))
+		memcpy(&uid, call->bytes, sizeof(uid));
+	entry = call->size == sizeof(uid) ? getpwuid(uid) : NULL;
+	door_call_drop(call);
+	call->size = entry ? strnlen(entry->pw_name, sizeof(call->bytes)) : 0;
+	if (entry)
+		memcpy(call->bytes, entry->pw_name, call->size);
+	return NULL;
+}
+
+/* The list of users is not read without privilege. */
 static const char *user_name(uid_t uid, char *buffer, size_t size)
 {
-	struct passwd *entry = getpwuid(uid);
+	struct door_call call = {.size = sizeof(uid)};
+	struct error *err;
 
-	if (entry)
-		snprintf(buffer, size, "%s", entry->pw_name);
+	memcpy(call.bytes, &uid, sizeof(uid));
+	err = door_is_brokered() ? door_call(DOOR_USER, &call) : access_serve_user(NULL, &call);
+	if (!error_dropped(err) && call.size)
+		snprintf(buffer, size, "%.*s", (int)call.size, (char *)call.bytes);
 	else
 		snprintf(buffer, size, "user %u", uid);
 	return buffer;

@@ -377,16 +377,22 @@ static struct error *process_open(struct process *p)
 	return err ? err : probe(p);
 }
 
+pid_t target_process_of(pid_t id)
+{
+	long group = target_status_number(id, "Tgid");
+
+	return group > 0 ? group : id;
+}
+
 struct error *target_open_process(pid_t pid, struct target **ret)
 {
 	struct process *p = calloc(1, sizeof(*p));
-	long group = target_status_number(pid, "Tgid");
 	struct error *err;
 
 	if (!p)
 		return &error_no_memory;
 	p->base.ops = &process_ops;
-	p->base.pid = group > 0 ? group : pid;
+	p->base.pid = target_process_of(pid);
 	p->proc_fd = p->mem_fd = -1;
 	err = process_open(p);
 	if (err) {

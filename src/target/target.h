@@ -62,6 +62,9 @@ struct error *target_open_memory(const struct target_range *segments, size_t cou
  */
 struct error *target_open_core(const char *path, const char *exe, struct target **ret) must_check;
 
+/* The process that this thread is of; `id` itself when there is no such thread. */
+pid_t target_process_of(pid_t id);
+
 void target_close(struct target *t);
 
 /* All of [address, address + size), or ERROR_FAULT, or ERROR_GONE. */

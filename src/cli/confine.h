@@ -1,0 +1,23 @@
+/* How a verb gives up its privilege (sandbox/sandbox.h), before it parses anything. */
+#ifndef CLI_CONFINE_H
+#define CLI_CONFINE_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/outfile.h"
+
+struct confinement {
+	pid_t pid;                /* the process that it looks at; 0: none */
+	const char *const *files; /* that the user named, to be read later; NULL-terminated */
+	struct outfile *out;      /* that it will write; NULL: none */
+};
+
+/* Keeps what it is given. */
+struct error *confine(const struct confinement *c) must_check;
+
+/* The same for a process of its own that looks at one process and writes no file: with these
+ * limits. */
+struct error *confine_worker(pid_t pid, uint64_t memory, uint64_t cpu_seconds) must_check;
+
+#endif

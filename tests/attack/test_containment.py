@@ -1,0 +1,90 @@
+"""What parses a target's program and memory has no privilege that it could be robbed of."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+from lib import gospect
+
+CAP_IPC_LOCK, CAP_SYS_PTRACE, CAP_SYS_NICE, CAP_BPF = 14, 19, 23, 39
+FEW = 1 << CAP_IPC_LOCK | 1 << CAP_SYS_PTRACE | 1 << CAP_SYS_NICE | 1 << CAP_BPF
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="who has no privilege cannot lose it")
+
+
+def status_of(pid):
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+    return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+
+
+def wait_until_confined(pid, seconds=10):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        status = status_of(pid)
+        if status["Seccomp"] == "2":
+            return status
+        time.sleep(0.01)
+    raise AssertionError(f"not confined after {seconds} s: {status}")
+
+
+def assert_confined(status):
+    assert status["Seccomp"] == "2"
+    assert status["NoNewPrivs"] == "1"
+    assert int(status["CapEff"], 16) & ~FEW == 0
+    assert int(status["CapPrm"], 16) & ~FEW == 0
+    assert int(status["CapInh"], 16) == 0
+
+
+@needs_root
+def test_a_recording_has_few_capabilities_and_a_filter(states, tmp_path):
+    recording = gospect.start("record", "-p", states.pid, "-d", 30, "-o", tmp_path / "p.pb.gz")
+    try:
+        assert_confined(wait_until_confined(recording.pid))
+        threads = list(pathlib.Path(f"/proc/{recording.pid}/task").iterdir())
+        for thread in threads:
+            assert_confined(status_of(f"{recording.pid}/task/{thread.name}"))
+    finally:
+        recording.terminate()
+        recording.communicate(timeout=20)
+    assert recording.returncode == 0
+    assert (tmp_path / "p.pb.gz").stat().st_size
+
+
+@needs_root
+def test_the_broker_ends_with_a_recording_that_is_killed(states, tmp_path):
+    recording = gospect.start("record", "-p", states.pid, "-d", 30, "-o", tmp_path / "p.pb.gz")
+    wait_until_confined(recording.pid)
+    children = pathlib.Path(f"/proc/{recording.pid}/task/{recording.pid}/children")
+    broker = [int(pid) for pid in children.read_text().split()]
+    assert len(broker) == 1
+    recording.kill()
+    out, err = recording.communicate(timeout=5)  # the end of both is seen at once
+    assert (out, err) == (b"", b"")
+    end = time.monotonic() + 5
+    while pathlib.Path(f"/proc/{broker[0]}").exists():
+        if status_of(broker[0])["State"].startswith("Z"):
+            break
+        assert time.monotonic() < end, "the broker outlives gospect"
+        time.sleep(0.01)
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_root
+def test_a_file_that_a_core_names_is_not_read_unless_it_is_a_program(tmp_path, states):
+    """Whoever made a core file says which program it is of: that must not be any file of root's."""
+    core = tmp_path / "core"
+    subprocess.run(["gcore", "-o", core, str(states.pid)], check=True, capture_output=True)
+    core = tmp_path / f"core.{states.pid}"
+    program = os.readlink(f"/proc/{states.pid}/exe").encode()
+    with tempfile.NamedTemporaryFile(dir="/tmp", prefix="g") as secret:
+        secret.write(b"root's own")
+        name = secret.name.encode().ljust(len(program), b"\0")
+        assert len(name) == len(program), "the program's path has no room for the other"
+        core.write_bytes(core.read_bytes().replace(program, name))
+        result = gospect.run("dump", "--core", core)
+    assert result.status == 1
+    assert "Permission denied" in result.err, result.err

@@ -8,9 +8,10 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "golayout/variables.h"
+#include "golayout/view.h"
 #include "image/dwarf_types.h"
 
-#define MAX_SIZE 65536 /* of a structure of the runtime; above it a number is nonsense */
+#define MAX_SIZE 65536 /* of the runtime's other structures; above it a number is nonsense */
 
 /* The FIELDs of fields.def in its order, then the CONSTANTs: as in struct golayout_numbers. */
 struct field {
@@ -152,6 +153,14 @@ static bool ask_dwarf(const struct image *img, struct dwarf_query *queries, size
 	return has_dwarf && queries[0].has_type;
 }
 
+/* More than any Go has by far, and little enough to read of each goroutine. */
+static int32_t limit_of_type(const char *type)
+{
+	if (!strcmp(type, "runtime.g"))
+		return GOLAYOUT_G_LIMIT;
+	return !strcmp(type, "runtime.m") ? GOLAYOUT_M_LIMIT : MAX_SIZE;
+}
+
 /* The size of the structure that a field is in, as far as fields.def asks for it. */
 static int32_t size_of_type(const int32_t *numbers, const char *type)
 {
@@ -159,6 +168,15 @@ static int32_t size_of_type(const int32_t *numbers, const char *type)
 		if (!*fields[i].path && !fields[i].is_constant && !strcmp(fields[i].type, type))
 			return numbers[i];
 	return MAX_SIZE;
+}
+
+static struct error *must_check refuse_number(const struct image *img, const struct dwarf_query *q)
+{
+	return error_format(ERROR_UNSUPPORTED,
+			    "the DWARF of %s says that %s %s is at %lld; no Go has more than %d "
+			    "bytes there: rebuild the program, or strip its DWARF",
+			    elf_file_name(img->elf), q->type, *q->path ? q->path : "(its end)",
+			    (long long)q->value, limit_of_type(q->type));
 }
 
 static struct error *take_answers(const struct image *img, const struct dwarf_query *queries,
@@ -176,12 +194,8 @@ static struct error *take_answers(const struct image *img, const struct dwarf_qu
 					    "not the release that it says",
 					    elf_file_name(img->elf), img->info.version,
 					    known ? "no" : "a", q->type, q->path);
-		if (q->found && (q->value < 0 || q->value > MAX_SIZE))
-			return error_format(ERROR_UNSUPPORTED,
-					    "the DWARF of %s says that %s %s is at %lld, which "
-					    "cannot be",
-					    elf_file_name(img->elf), q->type, q->path,
-					    (long long)q->value);
+		if (q->found && (q->value < 0 || q->value > limit_of_type(q->type)))
+			return refuse_number(img, q);
 		if (q->found)
 			numbers[i] = (int32_t)q->value;
 	}

@@ -12,7 +12,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "golayout/golayout.h"
+#include "golayout/view.h"
 
 /* At what Ms run: 0.3 s at most, when it is a refusal. */
 #define LOOKS 100
@@ -26,19 +26,8 @@
 #define MIN_STACK 2048
 #define MAX_PID (1 << 22) /* of Linux */
 
-/* As runtime/runtime2.go has them. */
-enum {
-	G_IDLE = 0,
-	G_RUNNING = 2,
-	G_SYSCALL = 3,
-	G_WAITING = 4,
-	G_DEAD = 6,
-	G_COPYSTACK = 8,
-	G_LEAKED = 10,
-	G_DEADEXTRA = 11,
-	G_SCAN = 0x1000,
-	P_DEAD = 4,
-};
+/* Of p.status, as runtime/runtime2.go has it. */
+#define P_DEAD 4
 
 /* One pass. */
 struct check {
@@ -51,6 +40,8 @@ struct check {
 	size_t processor_count;
 	bool all_processors; /* there are no more */
 	uint8_t *buffer;     /* SAMPLES of g, or MACHINES of m */
+	size_t g_bytes;      /* of each */
+	size_t m_bytes;
 };
 
 static struct error *must_check mismatch(const struct check *c, const char *what,
@@ -83,20 +74,14 @@ static struct error *must_check read_object(const struct check *c, const char *w
 	return mismatch(c, what, "an address in its memory", address);
 }
 
-static uint64_t u64_at(const uint8_t *object, int32_t offset)
+static struct g_view g_at(const struct check *c, size_t i)
 {
-	uint64_t value;
-
-	memcpy(&value, object + offset, sizeof(value));
-	return value;
+	return (struct g_view){&c->lay->n, c->buffer + i * c->g_bytes};
 }
 
-static uint32_t u32_at(const uint8_t *object, int32_t offset)
+static struct m_view m_at(const struct check *c, size_t i)
 {
-	uint32_t value;
-
-	memcpy(&value, object + offset, sizeof(value));
-	return value;
+	return (struct m_view){&c->lay->n, c->buffer + i * c->m_bytes};
 }
 
 static bool is_code(const struct check *c, uint64_t pc)
@@ -164,10 +149,9 @@ static struct error *must_check check_processor_ids(struct check *c)
 	return NULL;
 }
 
-static struct error *must_check check_start(const struct check *c, const uint8_t *g, uint64_t goid)
+static struct error *must_check check_start(const struct check *c, struct g_view g, uint64_t goid)
 {
-	const struct golayout_numbers *n = &c->lay->n;
-	uint64_t start = u64_at(g, n->g_startpc), creator = u64_at(g, n->g_gopc);
+	uint64_t start = g_view_startpc(g), creator = g_view_gopc(g);
 	struct go_func f;
 
 	if (creator && !is_code(c, creator))
@@ -182,13 +166,11 @@ static struct error *must_check check_start(const struct check *c, const uint8_t
 	return NULL;
 }
 
-static struct error *must_check check_stack(const struct check *c, const uint8_t *g,
-					    uint32_t status)
+static struct error *must_check check_stack(const struct check *c, struct g_view g, uint32_t status)
 {
-	const struct golayout_numbers *n = &c->lay->n;
-	uint64_t lo = u64_at(g, n->g_stack_lo), hi = u64_at(g, n->g_stack_hi), size = hi - lo;
-	uint64_t sp = u64_at(g, status == G_SYSCALL ? n->g_syscallsp : n->g_sched_sp);
-	uint64_t pc = u64_at(g, status == G_SYSCALL ? n->g_syscallpc : n->g_sched_pc);
+	uint64_t lo = g_view_stack_lo(g), hi = g_view_stack_hi(g), size = hi - lo;
+	uint64_t sp = status == G_SYSCALL ? g_view_syscallsp(g) : g_view_sched_sp(g);
+	uint64_t pc = status == G_SYSCALL ? g_view_syscallpc(g) : g_view_sched_pc(g);
 
 	if (lo >= hi || size < MIN_STACK || size & (size - 1))
 		return mismatch(c, "g.stack.hi - g.stack.lo", "a power of two, at least 2048",
@@ -204,23 +186,21 @@ static struct error *must_check check_stack(const struct check *c, const uint8_t
 }
 
 static struct error *must_check check_goroutine(const struct check *c, uint64_t address,
-						const uint8_t *g, uint64_t last_goid)
+						struct g_view g, uint64_t last_goid)
 {
-	const struct golayout_numbers *n = &c->lay->n;
-	uint32_t status = u32_at(g, n->g_status), reason = g[n->g_waitreason];
-	uint64_t goid = u64_at(g, n->g_goid);
+	uint32_t status = g_view_status(g), reason = g_view_waitreason(g);
+	uint64_t goid = g_view_goid(g);
 	struct error *err;
 
-	if ((status & ~(uint32_t)G_SCAN) > G_DEADEXTRA)
+	if ((status & ~G_SCAN) > G_DEADEXTRA)
 		return mismatch(c, "g.atomicstatus", "a known state (at most 11)", status);
-	status &= ~(uint32_t)G_SCAN;
+	status &= ~G_SCAN;
 	if (status == G_IDLE || status == G_DEAD || status == G_DEADEXTRA || status == G_COPYSTACK)
 		return NULL;
 	if (!goid || goid > last_goid)
 		return mismatch(c, "g.goid", "between 1 and the last one given out", goid);
-	if (u64_at(g, n->g_sched_g) != address)
-		return mismatch(c, "g.sched.g", "the address of the g itself",
-				u64_at(g, n->g_sched_g));
+	if (g_view_sched_g(g) != address)
+		return mismatch(c, "g.sched.g", "the address of the g itself", g_view_sched_g(g));
 	if (status == G_WAITING && reason >= c->lay->v.wait_reason_count)
 		return mismatch(c, "g.waitreason", "in the table of wait reasons", reason);
 	err = check_start(c, g, goid);
@@ -280,11 +260,11 @@ static struct error *must_check check_goroutines(struct check *c)
 			err = mismatch(c, "an entry of runtime.allgptr", "the address of a g",
 				       addresses[i]);
 	if (!err)
-		err = read_objects(c, addresses, &count, n->g_size);
+		err = read_objects(c, addresses, &count, c->g_bytes);
 	if (!err)
 		err = target_read_u64(c->t, c->lay->v.sched + n->sched_goidgen, &last_goid);
 	for (size_t i = 0; !err && i < count; i++)
-		err = check_goroutine(c, addresses[i], c->buffer + i * n->g_size, last_goid);
+		err = check_goroutine(c, addresses[i], g_at(c, i), last_goid);
 	return err;
 }
 
@@ -304,18 +284,19 @@ static struct error *must_check read_machines(struct check *c, uint64_t *ret, si
 	if (!m)
 		return mismatch(c, "runtime.allm", "the address of an m", m);
 	while (m && *ret_count < MACHINES) {
-		uint8_t *copy = c->buffer + *ret_count * n->m_size;
+		uint8_t *copy = c->buffer + *ret_count * c->m_bytes;
+		struct m_view copied = {n, copy};
 
 		if (m % 8)
 			return mismatch(c, "m.alllink", "the address of an m", m);
-		err = read_object(c, "m.alllink", m, copy, n->m_size);
+		err = read_object(c, "m.alllink", m, copy, c->m_bytes);
 		if (err)
 			return err;
 		ret[(*ret_count)++] = m;
-		m = u64_at(copy, n->m_alllink);
-		if (!m && u64_at(copy, n->m_id))
+		m = m_view_alllink(copied);
+		if (!m && m_view_id(copied))
 			return mismatch(c, "the id of the last m by m.alllink", "0",
-					u64_at(copy, n->m_id));
+					m_view_id(copied));
 	}
 	return NULL;
 }
@@ -338,32 +319,30 @@ static struct error *must_check check_owned(const struct check *c, const char *w
 	return err || owner == m ? err : mismatch(c, what, "the address of the m", owner);
 }
 
-static struct error *must_check check_machine(struct check *c, uint64_t address, const uint8_t *m)
+static struct error *must_check check_machine(struct check *c, uint64_t address, struct m_view m)
 {
-	const struct golayout_numbers *n = &c->lay->n;
-	struct error *err = check_owned(c, "m.g0->m", u64_at(m, n->m_g0), address);
+	struct error *err = check_owned(c, "m.g0->m", m_view_g0(m), address);
 
 	if (!err)
-		err = check_owned(c, "m.gsignal->m", u64_at(m, n->m_gsignal), address);
+		err = check_owned(c, "m.gsignal->m", m_view_gsignal(m), address);
 	if (err)
 		return err;
-	if (u64_at(m, n->m_id) > MAX_COUNT)
-		return mismatch(c, "m.id", "a small number", u64_at(m, n->m_id));
-	if (!is_processor(c, u64_at(m, n->m_p)))
-		return mismatch(c, "m.p", "0 or one of runtime.allp", u64_at(m, n->m_p));
-	if (m[n->m_incgo] > 1)
-		return mismatch(c, "m.incgo", "0 or 1", m[n->m_incgo]);
-	if (u64_at(m, n->m_lockedg) % 8)
-		return mismatch(c, "m.lockedg", "0 or the address of a g", u64_at(m, n->m_lockedg));
-	if (u64_at(m, n->m_procid) > MAX_PID)
-		return mismatch(c, "m.procid", "the id of a thread", u64_at(m, n->m_procid));
+	if (m_view_id(m) > MAX_COUNT)
+		return mismatch(c, "m.id", "a small number", m_view_id(m));
+	if (!is_processor(c, m_view_p(m)))
+		return mismatch(c, "m.p", "0 or one of runtime.allp", m_view_p(m));
+	if (m_view_incgo(m) > 1)
+		return mismatch(c, "m.incgo", "0 or 1", m_view_incgo(m));
+	if (m_view_lockedg(m) % 8)
+		return mismatch(c, "m.lockedg", "0 or the address of a g", m_view_lockedg(m));
+	if (m_view_procid(m) > MAX_PID)
+		return mismatch(c, "m.procid", "the id of a thread", m_view_procid(m));
 	return NULL;
 }
 
 /* At least one of the Ms runs on a thread that is there. */
 static struct error *must_check check_threads(struct check *c, size_t count)
 {
-	const struct golayout_numbers *n = &c->lay->n;
 	_cleanup_free_ struct target_thread *threads = NULL;
 	uint64_t id = 0;
 	size_t thread_count;
@@ -375,7 +354,7 @@ static struct error *must_check check_threads(struct check *c, size_t count)
 	if (err)
 		return err;
 	for (size_t i = 0; i < count; i++) {
-		uint64_t procid = u64_at(c->buffer + i * n->m_size, n->m_procid);
+		uint64_t procid = m_view_procid(m_at(c, i));
 
 		id = procid ? procid : id;
 		for (size_t k = 0; k < thread_count; k++)
@@ -397,7 +376,7 @@ static struct error *must_check look_at_current(const struct check *c, const uin
 	for (size_t i = 0; i < count; i++) {
 		uint64_t m = addresses[i], g = 0;
 
-		if (!u64_at(c->buffer + i * n->m_size, n->m_curg) ||
+		if (!m_view_curg(m_at(c, i)) ||
 		    error_dropped(target_read_u64(c->t, m + n->m_curg, &g)) || !g)
 			continue;
 		error_destroy(err);
@@ -434,7 +413,7 @@ static struct error *must_check check_machines(struct check *c)
 	if (!err)
 		err = check_current(c, addresses, count);
 	for (size_t i = 0; !err && i < count; i++)
-		err = check_machine(c, addresses[i], c->buffer + i * c->lay->n.m_size);
+		err = check_machine(c, addresses[i], m_at(c, i));
 	return err ? err : check_threads(c, count);
 }
 
@@ -463,15 +442,20 @@ static struct error *must_check check_pass(struct check *c)
 struct error *golayout_validate(const struct golayout *lay, const struct image *img,
 				struct target *t, bool *ret_starting)
 {
-	size_t gs = (size_t)SAMPLES * lay->n.g_size, ms = (size_t)MACHINES * lay->n.m_size;
-	_cleanup_free_ uint8_t *buffer = malloc(gs > ms ? gs : ms);
+	size_t g_bytes = golayout_g_bytes(&lay->n), m_bytes = golayout_m_bytes(&lay->n);
+	_cleanup_free_ uint8_t *buffer = malloc(SAMPLES * g_bytes + MACHINES * m_bytes);
 	struct error *err = NULL;
 
 	*ret_starting = false;
 	if (!buffer)
 		return &error_no_memory;
 	for (int pass = 0; pass < PASSES; pass++) {
-		struct check c = {.lay = lay, .img = img, .t = t, .buffer = buffer};
+		struct check c = {.lay = lay,
+				  .img = img,
+				  .t = t,
+				  .buffer = buffer,
+				  .g_bytes = g_bytes,
+				  .m_bytes = m_bytes};
 
 		if (pass)
 			usleep(FIRST_PAUSE_US << pass);

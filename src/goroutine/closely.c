@@ -230,23 +230,23 @@ static bool has_counted(const struct goroutine_set *set, const struct close_look
 	const uint8_t *counter = part_bytes(set, look, pieces, COUNTER);
 
 	if (!pieces[COUNTER].size)
-		return !header_u64(again, set->lay->n.g_m);
-	return counter && *counter == again[set->lay->n.g_tracking_seq];
+		return !g_view_m(header_view(set, again));
+	return counter && *counter == g_view_tracking_seq(header_view(set, again));
 }
 
 /* Whether c->now, of the first header, was so up to the last; and with it the stack's copy. */
 static bool stood_still(const struct goroutine_set *set, const struct candidate *c,
 			const struct close_look *look, const struct plan_piece *pieces)
 {
-	const struct golayout_numbers *n = &set->lay->n;
 	const uint8_t *again = part_bytes(set, look, pieces, HEADER_AGAIN);
 	struct goroutine_record record;
 
 	if (!again || !has_counted(set, look, pieces, again))
 		return false;
 	record = record_of(set, again);
-	if (!record_same(&record, &c->now) || header_u64(again, n->g_stack_hi) != c->stack_end ||
-	    header_u64(again, n->g_labels) != c->labels)
+	if (!record_same(&record, &c->now) ||
+	    g_view_stack_hi(header_view(set, again)) != c->stack_end ||
+	    g_view_labels(header_view(set, again)) != c->labels)
 		return false;
 	if (c->tick_address && (c->tick_address != pieces[TICK].address ||
 				!same_part(set, look, pieces, TICK, TICK_AGAIN)))
@@ -418,7 +418,8 @@ static struct error *read_labels(struct goroutine_set *set, const uint32_t *who,
 
 		if (items[i].size &&
 		    (c->now.labels == LABELS_TORN || items[i].offset + sizeof(uint64_t) > end ||
-		     header_u64(set->confirm_bytes, items[i].offset) != c->labels))
+		     memcmp(set->confirm_bytes + items[i].offset, &c->labels, sizeof(c->labels)) !=
+			     0))
 			c->now.stack = STACK_NONE;
 	}
 	return err;

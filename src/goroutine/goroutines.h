@@ -19,25 +19,11 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "golayout/golayout.h"
+#include "golayout/view.h"
 #include "goroutine/labels.h"
 #include "image/image.h"
 #include "target/target.h"
 #include "unwind/stacks.h"
-
-/* g.atomicstatus without the scan bit: runtime/runtime2.go. */
-enum goroutine_status {
-	G_IDLE = 0,
-	G_RUNNABLE = 1,
-	G_RUNNING = 2,
-	G_SYSCALL = 3,
-	G_WAITING = 4,
-	G_DEAD = 6,
-	G_COPYSTACK = 8,
-	G_PREEMPTED = 9,
-	G_LEAKED = 10,
-	G_DEADEXTRA = 11,
-};
 
 enum {
 	GOROUTINE_SYSTEM = 1,  /* the runtime's own: hidden as the runtime hides it */

@@ -1,32 +1,30 @@
 /* What the bytes of a g say. */
 #include "goroutine/set.h"
 
-#define SCAN_BIT 0x1000u
-
 struct goroutine_record record_of(const struct goroutine_set *set, const uint8_t *header)
 {
-	const struct golayout_numbers *n = &set->lay->n;
-	uint32_t status = header_u32(header, n->g_status) & ~SCAN_BIT;
-	bool syscall = status == G_SYSCALL && header_u64(header, n->g_syscallsp);
-	uint8_t reason = status == G_WAITING || status == G_LEAKED ? header[n->g_waitreason] : 0;
+	struct g_view g = header_view(set, header);
+	uint32_t status = g_view_status(g) & ~G_SCAN;
+	bool syscall = status == G_SYSCALL && g_view_syscallsp(g);
+	uint8_t reason = status == G_WAITING || status == G_LEAKED ? g_view_waitreason(g) : 0;
 
 	return (struct goroutine_record){
-		.sp = header_u64(header, syscall ? n->g_syscallsp : n->g_sched_sp),
-		.pc = header_u64(header, syscall ? n->g_syscallpc : n->g_sched_pc),
-		.goid = header_u64(header, n->g_goid),
-		.key = (status & 0xff) | reason << 8 | header[n->g_tracking_seq] << 16,
+		.sp = syscall ? g_view_syscallsp(g) : g_view_sched_sp(g),
+		.pc = syscall ? g_view_syscallpc(g) : g_view_sched_pc(g),
+		.goid = g_view_goid(g),
+		.key = (status & 0xff) | reason << 8 | g_view_tracking_seq(g) << 16,
 	};
 }
 
 struct target_registers sched_of(const struct goroutine_set *set, const uint8_t *header)
 {
-	const struct golayout_numbers *n = &set->lay->n;
+	struct g_view g = header_view(set, header);
 
 	return (struct target_registers){
-		.pc = header_u64(header, n->g_sched_pc),
-		.sp = header_u64(header, n->g_sched_sp),
-		.fp = header_u64(header, n->g_sched_bp),
-		.lr = set->img->machine == MACHINE_ARM64 ? header_u64(header, n->g_sched_lr) : 0,
+		.pc = g_view_sched_pc(g),
+		.sp = g_view_sched_sp(g),
+		.fp = g_view_sched_bp(g),
+		.lr = set->img->machine == MACHINE_ARM64 ? g_view_sched_lr(g) : 0,
 	};
 }
 
@@ -52,48 +50,20 @@ bool goroutine_is_alive(const struct goroutine_record *r)
 	return status != G_IDLE && status != G_DEAD && status != G_DEADEXTRA;
 }
 
-static void at_least(size_t *size, int32_t field, size_t width)
-{
-	if (field != GOLAYOUT_ABSENT && field + width > *size)
-		*size = field + width;
-}
-
-/* Up to the last field that we look at. */
-size_t header_size(const struct golayout_numbers *n)
-{
-	size_t size = 0;
-
-	at_least(&size, n->g_sched_bp, 8);
-	at_least(&size, n->g_waitreason, 1);
-	at_least(&size, n->g_tracking_seq, 1);
-	at_least(&size, n->g_lockedm, 8);
-	at_least(&size, n->g_parent_goid, 8);
-	at_least(&size, n->g_startpc, 8);
-	at_least(&size, n->g_labels, 8);
-	at_least(&size, n->g_bubble, 8);
-	at_least(&size, n->g_sync_group, 8);
-	return size;
-}
-
-static uint64_t field(const uint8_t *header, int32_t offset)
-{
-	return offset == GOLAYOUT_ABSENT ? 0 : header_u64(header, offset);
-}
-
 void goroutine_details(const struct goroutine_set *set, const uint8_t *header,
 		       struct goroutine_details *ret)
 {
-	const struct golayout_numbers *n = &set->lay->n;
+	struct g_view g = header_view(set, header);
 
 	*ret = (struct goroutine_details){
-		.g = field(header, n->g_sched_g),
-		.goid = field(header, n->g_goid),
-		.m = field(header, n->g_m),
-		.locked_m = field(header, n->g_lockedm),
-		.wait_since = field(header, n->g_waitsince),
-		.parent = field(header, n->g_parent_goid),
-		.go_pc = field(header, n->g_gopc),
-		.start_pc = field(header, n->g_startpc),
-		.bubble = field(header, n->g_bubble) | field(header, n->g_sync_group),
+		.g = g_view_sched_g(g),
+		.goid = g_view_goid(g),
+		.m = g_view_m(g),
+		.locked_m = g_view_lockedm(g),
+		.wait_since = g_view_waitsince(g),
+		.parent = g_view_parent_goid(g),
+		.go_pc = g_view_gopc(g),
+		.start_pc = g_view_startpc(g),
+		.bubble = g_view_bubble(g) | g_view_sync_group(g),
 	};
 }

@@ -135,8 +135,9 @@ static bool is_code(const struct goroutine_set *set, uint64_t pc)
 bool running_place(struct goroutine_set *set, const uint8_t *header, struct place *ret)
 {
 	const struct golayout_numbers *n = &set->lay->n;
-	struct bounds own = {header_u64(header, n->g_stack_lo), header_u64(header, n->g_stack_hi)};
-	uint64_t m = header_u64(header, n->g_m), thread, gsignal;
+	struct g_view g = header_view(set, header);
+	struct bounds own = {g_view_stack_lo(g), g_view_stack_hi(g)};
+	uint64_t m = g_view_m(g), thread, gsignal;
 	struct place p = {.exact = true};
 
 	if (!m || !read_word(set, m + n->m_procid, &thread) ||

@@ -70,7 +70,7 @@ struct error *goroutine_set_open(struct target *t, const struct image *img,
 	set->lay = lay;
 	set->options = *options;
 	set->labels.maps = lay->minor < 24;
-	set->header_size = header_size(&lay->n);
+	set->header_size = golayout_g_bytes(&lay->n);
 	set->stacks = stacks_create(&img->functions, img->machine);
 	set->again = malloc(set->header_size);
 	if (!set->stacks || !set->again)
@@ -347,7 +347,7 @@ static uint32_t identify_labels(struct goroutine_set *set, const struct goroutin
 bool goroutine_set_identify(struct goroutine_set *set, uint64_t g,
 			    const struct goroutine_copy *copy, struct goroutine_identity *ret)
 {
-	const struct golayout_numbers *n = &set->lay->n;
+	struct g_view again = header_view(set, set->again);
 	struct goroutine_copy now;
 	size_t place;
 
@@ -357,9 +357,9 @@ bool goroutine_set_identify(struct goroutine_set *set, uint64_t g,
 		return false;
 	if (!copy) {
 		now = (struct goroutine_copy){
-			.goid = header_u64(set->again, n->g_goid),
-			.start_pc = header_u64(set->again, n->g_startpc),
-			.labels = header_u64(set->again, n->g_labels),
+			.goid = g_view_goid(again),
+			.start_pc = g_view_startpc(again),
+			.labels = g_view_labels(again),
 		};
 		copy = &now;
 	}

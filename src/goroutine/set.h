@@ -4,8 +4,6 @@
 
 #include "base/map.h"
 #include "goroutine/goroutines.h"
-#include <string.h>
-
 #include "goroutine/plan.h"
 
 /* A goroutine whose record is not as before, on its way to a new one. */
@@ -50,7 +48,7 @@ struct goroutine_set {
 	size_t record_capacity;
 	size_t read; /* entries of allgs that are among them */
 
-	size_t header_size;
+	size_t header_size; /* golayout_g_bytes() */
 	/* The plan of all headers, and where each is within its unit. */
 	uint32_t *offsets;
 	size_t offset_capacity;
@@ -80,24 +78,11 @@ struct goroutine_set {
 	uint8_t *again;    /* headers of single retries */
 };
 
-static inline uint64_t header_u64(const uint8_t *header, int32_t offset)
+/* A header has set->header_size bytes. */
+static inline struct g_view header_view(const struct goroutine_set *set, const uint8_t *header)
 {
-	uint64_t value;
-
-	memcpy(&value, header + offset, sizeof(value));
-	return value;
+	return (struct g_view){&set->lay->n, header};
 }
-
-static inline uint32_t header_u32(const uint8_t *header, int32_t offset)
-{
-	uint32_t value;
-
-	memcpy(&value, header + offset, sizeof(value));
-	return value;
-}
-
-/* How much of a g has to be read. */
-size_t header_size(const struct golayout_numbers *n);
 
 /* Where the goroutine left its stack, as g.sched has it. */
 struct target_registers sched_of(const struct goroutine_set *set, const uint8_t *header);

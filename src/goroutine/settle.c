@@ -143,7 +143,7 @@ struct error *candidate_unwind(struct goroutine_set *set, struct candidate *c, c
 	};
 
 	if (set->img->machine == MACHINE_ARM64)
-		memory.lr = header_u64(c->header, set->lay->n.g_sched_lr);
+		memory.lr = g_view_sched_lr(header_view(set, c->header));
 	c->truncated = !memory.whole;
 	set->stats.stacks++;
 	return stacks_unwind(set->stacks, &memory, &c->now.stack);
@@ -152,16 +152,16 @@ struct error *candidate_unwind(struct goroutine_set *set, struct candidate *c, c
 void candidate_take_header(const struct goroutine_set *set, struct candidate *c,
 			   const uint8_t *header)
 {
-	const struct golayout_numbers *n = &set->lay->n;
+	struct g_view g = header_view(set, header);
 
 	c->now = record_of(set, header);
-	c->stack_end = header_u64(header, n->g_stack_hi);
-	c->labels = header_u64(header, n->g_labels);
-	c->start_pc = header_u64(header, n->g_startpc);
-	c->has_m = header_u64(header, n->g_m) != 0;
+	c->stack_end = g_view_stack_hi(g);
+	c->labels = g_view_labels(g);
+	c->start_pc = g_view_startpc(g);
+	c->has_m = g_view_m(g) != 0;
 	c->tick_address = 0;
-	if (record_needs_tick(set, &c->now) && header_u64(header, n->g_m))
-		c->tick_address = header_u64(header, n->g_m) + n->m_syscalltick;
+	if (record_needs_tick(set, &c->now) && c->has_m)
+		c->tick_address = g_view_m(g) + set->lay->n.m_syscalltick;
 }
 
 /* Reads a goroutine's header anew. False: it cannot be read. */
@@ -255,7 +255,7 @@ static size_t part_patient(const struct goroutine_set *set, uint32_t *who, size_
 		uint32_t swap = who[i];
 
 		if (c->late || record_is_coroutine(set, &c->now) ||
-		    header_u64(c->header, set->lay->n.g_m))
+		    g_view_m(header_view(set, c->header)))
 			continue;
 		who[i] = who[n];
 		who[n++] = swap;

@@ -24,24 +24,25 @@ struct reading {
 	uint32_t tick, tick_again;
 };
 
-static bool read_header(struct goroutine_set *set, uint64_t g, struct reading *r)
+static bool read_header(struct goroutine_set *set, uint64_t address, struct reading *r)
 {
-	if (error_dropped(target_read(set->t, g, r->header, set->header_size)))
+	struct g_view g;
+
+	if (error_dropped(target_read(set->t, address, r->header, set->header_size)))
 		return false;
+	g = header_view(set, r->header);
 	r->before = record_of(set, r->header);
-	r->stack_end = header_u64(r->header, set->lay->n.g_stack_hi);
+	r->stack_end = g_view_stack_hi(g);
 	r->tick_address = 0;
 	r->tick = r->tick_again = 0;
-	if (set->lay->minor >= 26 && goroutine_status(&r->before) == G_SYSCALL &&
-	    header_u64(r->header, set->lay->n.g_m))
-		r->tick_address =
-			header_u64(r->header, set->lay->n.g_m) + set->lay->n.m_syscalltick;
+	if (record_needs_tick(set, &r->before) && g_view_m(g))
+		r->tick_address = g_view_m(g) + set->lay->n.m_syscalltick;
 	return true;
 }
 
 static bool is_on_stack(const struct goroutine_set *set, const struct reading *r, uint64_t sp)
 {
-	return sp > header_u64(r->header, set->lay->n.g_stack_lo) && sp < r->stack_end && !(sp & 7);
+	return sp > g_view_stack_lo(header_view(set, r->header)) && sp < r->stack_end && !(sp & 7);
 }
 
 /* Room for the stack from sp on; what has no room at its upper end is left out. */
@@ -53,7 +54,7 @@ static struct error *make_room(const struct goroutine_set *set, const struct rea
 	m->pc = ret->registers.pc;
 	m->sp = ret->registers.sp;
 	m->lr = ret->registers.lr;
-	m->start_pc = header_u64(r->header, set->lay->n.g_startpc);
+	m->start_pc = g_view_startpc(header_view(set, r->header));
 	m->size = r->stack_end - m->sp;
 	m->whole = m->size <= set->options.stack_limit;
 	if (!m->whole)
@@ -88,7 +89,7 @@ static struct error *read_stack(struct goroutine_set *set, uint64_t g, struct re
 		return err;
 	after = record_of(set, r->again);
 	*ret_stood_still = done == count && record_same(&r->before, &after) &&
-			   header_u64(r->again, set->lay->n.g_stack_hi) == r->stack_end &&
+			   g_view_stack_hi(header_view(set, r->again)) == r->stack_end &&
 			   r->tick == r->tick_again;
 	return NULL;
 }

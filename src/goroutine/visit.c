@@ -150,7 +150,7 @@ static size_t count_unit(struct goroutine_set *set, const struct goroutine_unit 
 	for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
 		const uint8_t *header = headers + set->offsets[i];
 		struct goroutine_record now = record_of(set, header);
-		uint64_t start_pc = header_u64(header, set->lay->n.g_startpc);
+		uint64_t start_pc = g_view_startpc(header_view(set, header));
 
 		alive += goroutine_is_alive(&now) &&
 			 !goroutine_set_system_flag(set, start_pc, STACK_NONE);

@@ -10,8 +10,12 @@
 #include "base/cleanup.h"
 #include "base/cursor.h"
 #include "base/strbuf.h"
+#include "image/elf_bounds.h"
 
-#define MAX_RATIO 1100u /* zlib packs no better than 1032:1 */
+/* Real DWARF is packed 8:1 at most (.debug_loc); zlib can do 1000:1. A section that unpacks to more
+ * was made to fill memory. */
+#define MAX_RATIO 20u
+#define ALWAYS_FINE (4u << 20)
 #define MAX_UNPACKED (4ull << 30)
 
 /* Both ways to say that a section is compressed: by flag, and by name (".zdebug_", until 1.18). */
@@ -34,7 +38,8 @@ static bool unwrap(struct debug_section *p, bool by_flag, bool by_name)
 			return false;
 		p->unpacked_size = be64toh(cursor_u64(&c));
 	}
-	if (c.failed || p->size < header || p->unpacked_size / MAX_RATIO > p->size)
+	if (c.failed || p->size < header ||
+	    (p->unpacked_size > ALWAYS_FINE && p->unpacked_size / MAX_RATIO > p->size))
 		return false;
 	p->data += header;
 	p->size -= header;
@@ -52,7 +57,7 @@ struct debug_section debug_section_find(Elf *elf, const char *name)
 		return (struct debug_section){0};
 	while ((scn = elf_nextscn(elf, scn))) {
 		const char *found =
-			gelf_getshdr(scn, &sh) ? elf_strptr(elf, names, sh.sh_name) : NULL;
+			gelf_getshdr(scn, &sh) ? elf_bounds_string(elf, names, sh.sh_name) : NULL;
 		bool z = found && !strncmp(found, ".zdebug_", 8);
 		struct debug_section p;
 
@@ -174,6 +179,29 @@ struct error *debug_sections_build(Elf *original, const char *const *names, size
 	*ret = take_ptr(bytes);
 	*ret_size = p.size;
 	return NULL;
+}
+
+/* An average unit is far larger; libdw allocates 300 bytes for each. */
+#define MANY_UNITS 1000u
+#define UNIT_BYTES 256u
+
+bool debug_units_are_few(struct debug_units *u, const uint8_t *info, size_t size, size_t want)
+{
+	while (u->end < want && size - u->end >= 12) {
+		uint64_t length;
+		uint32_t word;
+
+		memcpy(&word, info + u->end, sizeof(word));
+		memcpy(&length, info + u->end + 4, sizeof(length));
+		u->end += word == UINT32_MAX ? 12 : 4;
+		length = word == UINT32_MAX ? length : word;
+		if (length > size - u->end)
+			break; /* libdw goes no further */
+		u->end += length;
+		if (++u->count > MANY_UNITS + u->end / UNIT_BYTES)
+			return false;
+	}
+	return true;
 }
 
 /* DW_AT_sibling is 1; no attribute has this number. */

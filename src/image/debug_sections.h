@@ -35,6 +35,17 @@ bool debug_section_unpack(const struct debug_section *section, uint8_t *ret);
 struct error *debug_sections_build(Elf *original, const char *const *names, size_t count,
 				   uint8_t **ret, size_t *ret_size) must_check;
 
+/* How far .debug_info was looked at, and how many units that is. */
+struct debug_units {
+	size_t end;
+	size_t count;
+};
+
+/* Whether .debug_info up to `want` has no more units than real DWARF of its size: libdw notes each
+ * on the way to an entry. Goes on where it ended the last time. */
+bool debug_units_are_few(struct debug_units *u, const uint8_t *info, size_t size,
+			 size_t want) must_check;
+
 /*
  * An entry may say where its sibling is (C compilers do that); if that leads backwards, libdw walks
  * in circles. Without the attribute it goes through the entries in between. So this renames it in

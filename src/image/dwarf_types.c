@@ -27,6 +27,11 @@
 
 #define STEP (512u << 10) /* so much is unpacked at a time */
 #define AHEAD (64u << 10) /* no structure's entry is longer */
+/* Compilers make some 100 KB of abbreviations; libdw reads all of them for each unit that it looks
+ * into, and the names lie in few units. */
+#define MAX_ABBREVIATIONS (512u << 10)
+#define MAX_UNITS_TRIED 16
+#define MAX_TRIES 4096
 #define MAX_PATH_PARTS 16
 #define MAX_TYPEDEFS 16
 
@@ -42,6 +47,10 @@ struct debug_file {
 	Elf *elf;
 	Dwarf *dwarf;
 	const char *name; /* of the program */
+	struct debug_units units;
+	size_t tried[MAX_UNITS_TRIED]; /* where the units begin that an entry was looked for in */
+	size_t tried_count;
+	size_t tries;
 };
 
 /* Something that is searched for by name. */
@@ -165,7 +174,8 @@ static struct error *open_debug_file(struct debug_file *f, Elf *original, bool *
 	struct error *err;
 
 	f->source = debug_section_find(original, "info");
-	*ret_has_dwarf = abbrev.data && f->source.data && abbrev.size && f->source.unpacked_size;
+	*ret_has_dwarf = abbrev.data && f->source.data && abbrev.size && f->source.unpacked_size &&
+			 abbrev.unpacked_size <= MAX_ABBREVIATIONS;
 	if (!*ret_has_dwarf || !gelf_getehdr(original, &header))
 		return NULL;
 	err = build_file(f, header.e_machine, &abbrev);
@@ -176,18 +186,34 @@ static struct error *open_debug_file(struct debug_file *f, Elf *original, bool *
 	return f->dwarf ? NULL : corrupt(f, dwarf_errmsg(-1));
 }
 
+/* Whether the unit of this entry is among the few that may be looked into. */
+static bool may_try(struct debug_file *f, Dwarf_Die *die)
+{
+	size_t start = dwarf_dieoffset(die) - dwarf_cuoffset(die);
+
+	for (size_t i = 0; i < f->tried_count; i++)
+		if (f->tried[i] == start)
+			return true;
+	if (f->tried_count == MAX_UNITS_TRIED)
+		return false;
+	f->tried[f->tried_count++] = start;
+	return true;
+}
+
 /* Whether the name at this place of .debug_info is that of an entry with this tag. */
-static bool is_entry(const struct debug_file *f, size_t at, int tag, Dwarf_Die *ret)
+static bool is_entry(struct debug_file *f, size_t at, int tag, Dwarf_Die *ret)
 {
 	Dwarf_Attribute attr;
 
-	return at && dwarf_offdie(f->dwarf, at - 1, ret) && dwarf_tag(ret) == tag &&
+	return at && f->tries++ < MAX_TRIES &&
+	       debug_units_are_few(&f->units, f->info, f->ready, at) &&
+	       dwarf_offdie(f->dwarf, at - 1, ret) && may_try(f, ret) && dwarf_tag(ret) == tag &&
 	       dwarf_attr(ret, DW_AT_name, &attr) &&
 	       dwarf_formstring(&attr) == (const char *)f->info + at;
 }
 
 /* Searches one name, `n` bytes of it, from `from` on in what is unpacked. */
-static bool search_name(const struct debug_file *f, struct entry *e, const char *name, size_t n,
+static bool search_name(struct debug_file *f, struct entry *e, const char *name, size_t n,
 			size_t from)
 {
 	while (from < f->ready) {
@@ -202,7 +228,7 @@ static bool search_name(const struct debug_file *f, struct entry *e, const char 
 	return false;
 }
 
-static void search_entry(const struct debug_file *f, struct entry *e)
+static void search_entry(struct debug_file *f, struct entry *e)
 {
 	const char *name = e->name;
 

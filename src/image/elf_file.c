@@ -13,7 +13,9 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/cursor.h"
 #include "base/map.h"
+#include "image/elf_bounds.h"
 
 #define PAGE 4096
 
@@ -43,14 +45,20 @@ struct elf_file {
 static struct error *map_file(struct elf_file *elf, int fd)
 {
 	struct stat st;
+	struct error *err;
 	void *bytes;
 
 	if (fstat(fd, &st))
 		return error_errno(ERROR_FAILED, errno, "cannot read %s", elf->name);
 	if (S_ISDIR(st.st_mode))
 		return error_format(ERROR_NOT_GO, "%s is a folder, not a program", elf->name);
+	if (!S_ISREG(st.st_mode))
+		return error_format(ERROR_NOT_GO, "%s is no file, so it is no program", elf->name);
 	if (st.st_size < (off_t)sizeof(Elf64_Ehdr))
 		return error_format(ERROR_NOT_GO, "%s is too short to be a program", elf->name);
+	err = elf_bounds_check_holes(fd, elf->name);
+	if (err)
+		return err;
 	bytes = mmap(NULL, st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (bytes == MAP_FAILED)
 		return error_errno(ERROR_FAILED, errno, "cannot read %s", elf->name);
@@ -61,21 +69,16 @@ static struct error *map_file(struct elf_file *elf, int fd)
 
 static struct error *read_header(struct elf_file *elf)
 {
+	struct error *err = elf_bounds_check(elf->bytes, elf->size, elf->name);
 	GElf_Ehdr header;
 
-	if (memcmp(elf->bytes, ELFMAG, SELFMAG))
-		return error_format(ERROR_NOT_GO, "%s is not an ELF program", elf->name);
+	if (err)
+		return err;
 	elf_version(EV_CURRENT);
 	elf->elf = elf_memory((char *)elf->bytes, elf->size);
 	if (!elf->elf || !gelf_getehdr(elf->elf, &header))
 		return error_format(ERROR_CORRUPT, "%s is a broken ELF file: %s", elf->name,
 				    elf_errmsg(-1));
-	if (header.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    (header.e_machine != EM_X86_64 && header.e_machine != EM_AARCH64))
-		return error_format(ERROR_UNSUPPORTED,
-				    "%s is built for another kind of processor (ELF machine %d); "
-				    "gospect reads amd64 and arm64",
-				    elf->name, header.e_machine);
 	elf->machine = header.e_machine == EM_X86_64 ? MACHINE_AMD64 : MACHINE_ARM64;
 	elf->pie = header.e_type == ET_DYN;
 	return NULL;
@@ -85,7 +88,7 @@ static struct error *read_header(struct elf_file *elf)
  */
 #define NT_GO_BUILD_ID 4
 
-static void set_build_id(struct build_ids *ids, const GElf_Nhdr *note, const char *name,
+static void set_build_id(struct build_ids *ids, const Elf64_Nhdr *note, const uint8_t *name,
 			 const uint8_t *id)
 {
 	size_t size = note->n_descsz;
@@ -100,32 +103,47 @@ static void set_build_id(struct build_ids *ids, const GElf_Nhdr *note, const cha
 	}
 }
 
-static void read_build_ids(Elf *elf, const GElf_Phdr *ph, struct build_ids *ids)
+static void read_build_ids(const uint8_t *bytes, size_t size, uint64_t at, uint64_t length,
+			   struct build_ids *ids)
 {
-	Elf_Data *notes = elf_getdata_rawchunk(elf, ph->p_offset, ph->p_filesz, ELF_T_NHDR);
-	size_t at = 0, name, desc;
-	GElf_Nhdr note;
+	struct cursor c;
 
-	while (notes && (at = gelf_getnote(notes, at, &note, &name, &desc)))
-		set_build_id(ids, &note, (char *)notes->d_buf + name,
-			     (const uint8_t *)notes->d_buf + desc);
+	if (at > size || length > size - at)
+		return;
+	c = cursor_of(bytes + at, length, "the notes");
+	for (;;) {
+		const void *header = cursor_bytes(&c, sizeof(Elf64_Nhdr));
+		const uint8_t *name, *desc;
+		Elf64_Nhdr note;
+
+		if (!header)
+			return;
+		memcpy(&note, header, sizeof(note));
+		name = cursor_bytes(&c, (note.n_namesz + 3ull) & ~3ull);
+		desc = cursor_bytes(&c, note.n_descsz);
+		if (!name || !desc)
+			return;
+		set_build_id(ids, &note, name, desc);
+		cursor_bytes(&c, -note.n_descsz & 3);
+	}
 }
 
 void elf_bytes_build_id(const void *bytes, size_t size, char ret[ELF_BUILD_ID_SIZE])
 {
 	struct build_ids ids = {0};
-	Elf *elf;
-	size_t count;
-	GElf_Phdr ph;
+	Elf64_Ehdr header = {0};
 
-	elf_version(EV_CURRENT);
-	elf = elf_memory((char *)bytes, size);
-	if (!elf || elf_getphdrnum(elf, &count))
-		count = 0;
-	for (size_t i = 0; i < count && gelf_getphdr(elf, i, &ph); i++)
+	if (size >= sizeof(header))
+		memcpy(&header, bytes, sizeof(header));
+	for (size_t i = 0; i < header.e_phnum; i++) {
+		Elf64_Phdr ph;
+
+		if (header.e_phoff > size || (size - header.e_phoff) / sizeof(ph) <= i)
+			break;
+		memcpy(&ph, (const char *)bytes + header.e_phoff + i * sizeof(ph), sizeof(ph));
 		if (ph.p_type == PT_NOTE)
-			read_build_ids(elf, &ph, &ids);
-	elf_end(elf);
+			read_build_ids(bytes, size, ph.p_offset, ph.p_filesz, &ids);
+	}
 	memcpy(ret, *ids.gnu ? ids.gnu : ids.go, ELF_BUILD_ID_SIZE);
 }
 
@@ -170,7 +188,7 @@ static struct error *read_segments(struct elf_file *elf)
 		else if (ph.p_type == PT_INTERP)
 			elf->dynamic = true;
 		else if (ph.p_type == PT_NOTE)
-			read_build_ids(elf->elf, &ph, &elf->ids);
+			read_build_ids(elf->bytes, elf->size, ph.p_offset, ph.p_filesz, &elf->ids);
 		if (err)
 			return err;
 	}
@@ -182,15 +200,9 @@ static struct error *read_segments(struct elf_file *elf)
 static void read_note_section(struct elf_file *elf)
 {
 	struct elf_section section;
-	GElf_Phdr as_segment;
 
-	if (!elf_file_section(elf, ".note.gnu.build-id", &section) || !section.bytes)
-		return;
-	as_segment = (GElf_Phdr){
-		.p_offset = section.bytes - elf->bytes,
-		.p_filesz = section.size,
-	};
-	read_build_ids(elf->elf, &as_segment, &elf->ids);
+	if (elf_file_section(elf, ".note.gnu.build-id", &section) && section.bytes)
+		read_build_ids(section.bytes, section.size, 0, section.size, &elf->ids);
 }
 
 struct error *elf_file_open(int fd, const char *name, struct elf_file **ret)
@@ -317,8 +329,9 @@ bool elf_file_section(const struct elf_file *elf, const char *name, struct elf_s
 	if (elf_getshdrstrndx(elf->elf, &names))
 		return false;
 	while ((scn = elf_nextscn(elf->elf, scn))) {
-		const char *found =
-			gelf_getshdr(scn, &sh) ? elf_strptr(elf->elf, names, sh.sh_name) : NULL;
+		const char *found = gelf_getshdr(scn, &sh)
+					    ? elf_bounds_string(elf->elf, names, sh.sh_name)
+					    : NULL;
 		bool has_bytes;
 
 		if (!found || strcmp(found, name))
@@ -380,9 +393,10 @@ static void each_symbol(const struct elf_file *elf,
 			continue;
 		data = elf_getdata(scn, NULL);
 		for (int i = 1; data && gelf_getsym(data, i, &sym); i++) {
-			const char *name = sym.st_shndx == SHN_UNDEF
-						   ? NULL
-						   : elf_strptr(elf->elf, sh.sh_link, sym.st_name);
+			const char *name =
+				sym.st_shndx == SHN_UNDEF
+					? NULL
+					: elf_bounds_string(elf->elf, sh.sh_link, sym.st_name);
 
 			if (name && !visit(arg, name, &sym))
 				return;
@@ -457,7 +471,8 @@ static const Elf64_Rela *next_relocations(const struct elf_file *elf, Elf_Scn **
 	return NULL;
 }
 
-uint64_t elf_file_relocation_to(const struct elf_file *elf, uint64_t address)
+bool elf_file_each_relocation(const struct elf_file *elf,
+			      bool (*visit)(void *arg, uint64_t place, uint64_t address), void *arg)
 {
 	const Elf64_Rela *rela;
 	Elf_Scn *scn = NULL;
@@ -465,9 +480,10 @@ uint64_t elf_file_relocation_to(const struct elf_file *elf, uint64_t address)
 
 	while ((rela = next_relocations(elf, &scn, &count)))
 		for (size_t i = 0; i < count; i++)
-			if ((uint64_t)rela[i].r_addend == address && is_relative(elf, &rela[i]))
-				return rela[i].r_offset;
-	return 0;
+			if (is_relative(elf, &rela[i]) &&
+			    visit(arg, rela[i].r_offset, rela[i].r_addend))
+				return true;
+	return false;
 }
 
 void elf_file_relocate(const struct elf_file *elf, uint64_t address, void *buffer, size_t size,

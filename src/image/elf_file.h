@@ -81,8 +81,11 @@ const uint8_t *elf_file_rest(const struct elf_file *elf, uint64_t address, size_
 /* 0 when the file has no such symbol. */
 uint64_t elf_file_symbol(const struct elf_file *elf, const char *name);
 
-/* The place that a relative relocation fills with this address, or 0. */
-uint64_t elf_file_relocation_to(const struct elf_file *elf, uint64_t address);
+/* Calls `visit` with each relative relocation, the place that it fills and the address that it puts
+ * there, until it is true; gives whether it was. */
+bool elf_file_each_relocation(const struct elf_file *elf,
+			      bool (*visit)(void *arg, uint64_t place, uint64_t address),
+			      void *arg);
 /* Does to a copy of the bytes at `address` what the loader does: puts address + bias wherever a
  * relative relocation says so. */
 void elf_file_relocate(const struct elf_file *elf, uint64_t address, void *buffer, size_t size,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "image/elf_bounds.h"
 
 static void add_symbol(struct function_symbols *s, Elf *elf, size_t names, const GElf_Sym *sym)
 {
@@ -13,7 +14,7 @@ static void add_symbol(struct function_symbols *s, Elf *elf, size_t names, const
 
 	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || sym->st_shndx == SHN_UNDEF)
 		return;
-	name = elf_strptr(elf, names, sym->st_name);
+	name = elf_bounds_string(elf, names, sym->st_name);
 	if (!name || !*name || !array_reserve(&s->items, &s->capacity, s->count + 1))
 		return;
 	s->items[s->count++] = (struct function_symbol){sym->st_value, sym->st_size, name};

@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/map.h"
 #include "image/image.h"
 
 /* Words of moduledata that are at the same place in every version: golang runtime/symtab.go. */
@@ -92,85 +93,155 @@ static bool is_moduledata(const struct image *img, struct target *t, struct modu
 	       (memory_words(img, t, m) && are_words_right(img, m));
 }
 
-/* A word of the writable data that holds the header's address. */
-static bool scan_data(const struct image *img, struct target *t, struct module *m)
+/*
+ * The search, where no section is named. What looks like a header may be anything's: a program may
+ * embed other programs. So all that do are noted first; then a single pass over the relocations and
+ * one over the writable data look for the address of any of them. That takes time in proportion to
+ * the file's size, whatever it holds.
+ */
+#define MAX_HEADERS 1024
+#define MAX_TRIES 1024 /* words that hold the address of one, and are no moduledata's */
+
+struct search {
+	const struct image *img;
+	struct target *t;
+	struct map headers; /* address -> 1 + its place in `counts` */
+	uint64_t counts[MAX_HEADERS];
+	enum pclntab_format formats[MAX_HEADERS];
+	size_t header_count;
+	size_t tries;
+	struct module *m;
+	enum pclntab_format *ret_format;
+};
+
+static bool note_header(struct search *s, uint64_t address, const uint8_t *bytes)
+{
+	enum pclntab_format format;
+	uint64_t count, *place;
+
+	if (!header_format(bytes, s->img->machine, &format))
+		return true;
+	memcpy(&count, bytes + 8, sizeof(count));
+	if (!count || count >= UINT32_MAX)
+		return true;
+	place = s->header_count < MAX_HEADERS ? map_at(&s->headers, address) : NULL;
+	if (!place)
+		return false;
+	s->formats[s->header_count] = format;
+	s->counts[s->header_count++] = count;
+	*place = s->header_count;
+	return true;
+}
+
+/* Externally linked position-independent programs have no section of that name. */
+static void note_headers(struct search *s)
 {
 	const struct elf_segment *segments;
-	size_t count = elf_file_segments(img->elf, &segments);
+	size_t count = elf_file_segments(s->img->elf, &segments);
 
 	for (size_t i = 0; i < count; i++) {
 		size_t size;
-		const uint8_t *data = elf_file_rest(img->elf, segments[i].address, &size);
+		const uint8_t *data = elf_file_rest(s->img->elf, segments[i].address, &size);
+
+		for (size_t at = -segments[i].address & 7; at + 64 <= size; at += 8)
+			if (!note_header(s, segments[i].address + at, data + at))
+				return;
+	}
+}
+
+/* The word at `address` holds `value`. True: it is the first of a moduledata. */
+static bool try_word(void *arg, uint64_t address, uint64_t value)
+{
+	struct search *s = arg;
+	const uint64_t *place = map_find(&s->headers, value);
+
+	if (!place || s->tries++ >= MAX_TRIES)
+		return false;
+	s->m->header = value;
+	s->m->address = address;
+	s->m->count = s->counts[*place - 1];
+	*s->ret_format = s->formats[*place - 1];
+	return is_moduledata(s->img, s->t, s->m);
+}
+
+static bool try_data(struct search *s)
+{
+	const struct elf_segment *segments;
+	size_t count = elf_file_segments(s->img->elf, &segments);
+
+	for (size_t i = 0; i < count; i++) {
+		size_t size;
+		const uint8_t *data = elf_file_rest(s->img->elf, segments[i].address, &size);
 
 		for (size_t at = 0; segments[i].writable && at + 8 <= size; at += 8) {
 			uint64_t word;
 
 			memcpy(&word, data + at, 8);
-			if (word != m->header)
-				continue;
-			m->address = segments[i].address + at;
-			if (is_moduledata(img, t, m))
+			if (word && try_word(s, segments[i].address + at, word))
 				return true;
 		}
 	}
 	return false;
 }
 
-static bool find_moduledata(const struct image *img, struct target *t, struct module *m)
+static bool search_words(struct search *s)
 {
+	return s->header_count &&
+	       (elf_file_each_relocation(s->img->elf, try_word, s) || try_data(s));
+}
+
+/* A moduledata by its name, or that of the section of its own that it has from Go 1.26 on. */
+static bool find_named(struct search *s, uint64_t header, uint64_t count)
+{
+	uint64_t symbol = image_symbol(s->img, "runtime.firstmoduledata");
 	struct elf_section section;
-	uint64_t symbol = image_symbol(img, "runtime.firstmoduledata");
 
-	m->address = symbol ? symbol - img->bias : 0;
-	if (is_moduledata(img, t, m))
+	s->m->header = header;
+	s->m->count = count;
+	s->m->address = symbol ? symbol - s->img->bias : 0;
+	if (is_moduledata(s->img, s->t, s->m))
 		return true;
-	m->address = elf_file_section(img->elf, ".go.module", &section) ? section.address : 0;
-	if (is_moduledata(img, t, m))
-		return true;
-	m->address = elf_file_relocation_to(img->elf, m->header);
-	return is_moduledata(img, t, m) || scan_data(img, t, m);
+	s->m->address = elf_file_section(s->img->elf, ".go.module", &section) ? section.address : 0;
+	return is_moduledata(s->img, s->t, s->m);
 }
 
-/* Whether a header that belongs to a moduledata begins at these bytes. */
-static bool try_header(const struct image *img, struct target *t, uint64_t address,
-		       const uint8_t *bytes, struct module *m, enum pclntab_format *ret_format)
+static bool find_by_section(struct search *s)
 {
-	if (!header_format(bytes, img->machine, ret_format))
-		return false;
-	m->header = address;
-	memcpy(&m->count, bytes + 8, sizeof(m->count));
-	return m->count && m->count < UINT32_MAX && find_moduledata(img, t, m);
-}
+	static const char *const names[] = {".gopclntab", ".data.rel.ro.gopclntab"};
+	struct elf_section section;
 
-/* Externally linked position-independent programs have no section of that name. */
-static bool scan_headers(const struct image *img, struct target *t, struct module *m,
-			 enum pclntab_format *ret_format)
-{
-	const struct elf_segment *segments;
-	size_t count = elf_file_segments(img->elf, &segments);
-
-	for (size_t i = 0; i < count; i++) {
-		size_t size;
-		const uint8_t *data = elf_file_rest(img->elf, segments[i].address, &size);
-
-		for (size_t at = -segments[i].address & 7; at + 64 <= size; at += 8)
-			if (try_header(img, t, segments[i].address + at, data + at, m, ret_format))
-				return true;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (!elf_file_section(s->img->elf, names[i], &section) || !section.bytes ||
+		    section.size < 64)
+			continue;
+		note_header(s, section.address, section.bytes);
+		if (!s->header_count)
+			continue;
+		*s->ret_format = s->formats[s->header_count - 1];
+		if (find_named(s, section.address, s->counts[s->header_count - 1]))
+			return true;
 	}
-	return false;
+	return search_words(s);
+}
+
+static bool find_by_search(struct search *s)
+{
+	note_headers(s);
+	return search_words(s);
 }
 
 static bool find_module(const struct image *img, struct target *t, struct module *m,
 			enum pclntab_format *ret_format)
 {
-	static const char *const names[] = {".gopclntab", ".data.rel.ro.gopclntab"};
-	struct elf_section s;
+	_cleanup_free_ struct search *s = calloc(1, sizeof(*s));
+	bool found;
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (elf_file_section(img->elf, names[i], &s) && s.bytes && s.size >= 64 &&
-		    try_header(img, t, s.address, s.bytes, m, ret_format))
-			return true;
-	return scan_headers(img, t, m, ret_format);
+	if (!s)
+		return false;
+	*s = (struct search){.img = img, .t = t, .m = m, .ret_format = ret_format};
+	found = find_by_section(s) || find_by_search(s);
+	map_release(&s->headers);
+	return found;
 }
 
 /*

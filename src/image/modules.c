@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "image/elf_bounds.h"
 #include "image/function_symbols.h"
 #include "image/library.h"
 
@@ -223,6 +224,8 @@ static bool open_vdso(struct modules *all, struct module *m)
 		return false;
 	m->copy = malloc(size);
 	if (!m->copy || error_dropped(target_read(all->t, m->start, m->copy, size)))
+		return false;
+	if (error_dropped(elf_bounds_check(m->copy, size, "[vdso]")))
 		return false;
 	elf_version(EV_CURRENT);
 	m->elf = elf_memory((char *)m->copy, size);

@@ -46,12 +46,18 @@ struct variables {
 	size_t scope_capacity;
 };
 
+/* All units of a program of 150 MB have 100,000; units that share a list have it each. */
+#define MAX_RANGES (1u << 20)
+/* Units that claim the same pc: more than a linker leaves. */
+#define MAX_CLAIMS 16
+
 static bool add_ranges(struct variables *v, Dwarf_Die *unit)
 {
 	Dwarf_Addr base, start, end;
 	ptrdiff_t at = 0;
 
-	while ((at = dwarf_ranges(unit, at, &base, &start, &end)) > 0) {
+	while ((at = dwarf_ranges(unit, at, &base, &start, &end)) > 0 &&
+	       v->range_count < MAX_RANGES) {
 		if (!array_reserve(&v->ranges, &v->range_capacity, v->range_count + 1))
 			return false;
 		v->ranges[v->range_count++] =
@@ -66,9 +72,13 @@ static bool add_ranges(struct variables *v, Dwarf_Die *unit)
 static struct error *find_units(struct variables *v)
 {
 	struct debug_section abbrev = debug_section_find(v->elf, "abbrev");
+	struct debug_section info = debug_section_find(v->elf, "info");
+	struct debug_units units = {0};
 	Dwarf_Off at = 0, next, table, last = UINT64_MAX;
 	size_t header, looked_at = 0;
 
+	if (!debug_units_are_few(&units, info.data, info.size, info.size))
+		return error_format(ERROR_CORRUPT, "it has more units than its size allows");
 	while (!dwarf_nextcu(v->dwarf, at, &next, &header, &table, NULL, NULL)) {
 		Dwarf_Die unit;
 
@@ -385,14 +395,16 @@ static bool collect(struct variables *v, uint64_t pc, bool is_return, struct sco
 {
 	uint64_t address = is_return ? pc - 1 : pc;
 	struct search s = {.v = v, .scope = ret, .address = address, .behind = is_return ? pc : 0};
+	size_t claims = 0;
 
-	for (size_t i = 0; i < v->range_count && !ret->count; i++) {
+	for (size_t i = 0; i < v->range_count && !ret->count && claims < MAX_CLAIMS; i++) {
 		const struct unit_range *r = &v->ranges[i];
 		Dwarf_Die unit;
 
 		if (address < r->start || address >= r->end ||
 		    !dwarf_offdie(v->dwarf, r->unit, &unit))
 			continue;
+		claims++;
 		if (!search_unit(&s, &unit))
 			return false;
 	}

@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/cpus.h"
+#include "golayout/view.h"
 #include "sample/bpf.h"
 #include "sample/moment.h"
 
@@ -142,7 +143,7 @@ static void read_goroutine(struct bpf_code *c, const struct golayout_numbers *n)
 
 	bpf_load(c, 8, 3, BUFFER, AT(g));
 	bpf_jump_if(c, BPF_JEQ, 3, 0, DONE);
-	read_bytes(c, AT(bytes), n->g_size, DONE);
+	read_bytes(c, AT(bytes), golayout_g_bytes(n), DONE);
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		bpf_load(c, 8, 1, BUFFER, AT(bytes) + fields[i].from);
 		bpf_store(c, 8, BUFFER, fields[i].to, 1);
@@ -399,7 +400,7 @@ struct error *moment_program_open(const struct golayout *lay, enum machine machi
 	struct moment_program *p;
 	struct error *err;
 
-	if (lay->n.g_size > ALL_BYTES)
+	if (golayout_g_bytes(&lay->n) > ALL_BYTES)
 		return error_format(ERROR_UNSUPPORTED, "this Go has larger goroutines than are "
 						       "copied");
 	p = malloc(sizeof(*p));

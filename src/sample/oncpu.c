@@ -21,7 +21,6 @@
  * marks.
  */
 enum { STACK_BYTES_GO = 1024, STACK_BYTES_OWN = 2048, STACK_BYTES_ANY = 8192 };
-#define MAX_G 1024
 /* A program that makes threads all the time is not waited for any longer. */
 #define MAX_OPENINGS 10
 
@@ -48,7 +47,8 @@ struct oncpu_sampler {
 	/* Of the sample that is being unwound. */
 	pid_t tid;
 	uint64_t g; /* whose bytes were read; 0: none were */
-	uint8_t g_bytes[MAX_G];
+	uint8_t g_bytes[GOLAYOUT_G_LIMIT];
+	size_t g_size;               /* golayout_g_bytes() */
 	const struct moment *moment; /* NULL: none */
 	struct goroutine_moment parked;
 };
@@ -191,6 +191,7 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 	s->t = t;
 	s->img = img;
 	s->lay = lay;
+	s->g_size = golayout_g_bytes(&lay->n);
 	s->set = set;
 	s->options = *options;
 	s->threads = (struct go_threads){.t = t, .lay = lay};
@@ -240,41 +241,30 @@ static bool read_memory(void *arg, uint64_t address, void *buffer, size_t size)
 	return !error_dropped(target_read(s->t, address, buffer, size));
 }
 
-static uint64_t field(const uint8_t *g, int32_t offset)
+static struct goroutine_place place_in(struct g_view g)
 {
-	uint64_t value;
-
-	memcpy(&value, g + offset, sizeof(value));
-	return value;
-}
-
-static struct goroutine_place place_in(const struct golayout *lay, const uint8_t *g)
-{
-	const struct golayout_numbers *n = &lay->n;
-
 	return (struct goroutine_place){
-		.stack_lo = field(g, n->g_stack_lo),
-		.stack_hi = field(g, n->g_stack_hi),
-		.pc = field(g, n->g_sched_pc),
-		.sp = field(g, n->g_sched_sp),
-		.lr = field(g, n->g_sched_lr),
-		.start_pc = field(g, n->g_startpc),
-		.ran = g[n->g_tracking_seq],
+		.stack_lo = g_view_stack_lo(g),
+		.stack_hi = g_view_stack_hi(g),
+		.pc = g_view_sched_pc(g),
+		.sp = g_view_sched_sp(g),
+		.lr = g_view_sched_lr(g),
+		.start_pc = g_view_startpc(g),
+		.ran = g_view_tracking_seq(g),
 	};
 }
 
 static bool read_goroutine(void *arg, uint64_t g, struct goroutine_place *ret)
 {
 	struct oncpu_sampler *s = arg;
-	int32_t size = s->lay->n.g_size;
 	size_t place;
 
 	s->g = 0;
-	if (size > MAX_G || !goroutine_set_find(s->set, g, &place) ||
-	    error_dropped(target_read(s->t, g, s->g_bytes, size)))
+	if (!goroutine_set_find(s->set, g, &place) ||
+	    error_dropped(target_read(s->t, g, s->g_bytes, s->g_size)))
 		return false;
 	s->g = g;
-	*ret = place_in(s->lay, s->g_bytes);
+	*ret = place_in((struct g_view){&s->lay->n, s->g_bytes});
 	return true;
 }
 
@@ -483,7 +473,7 @@ static void tell(struct oncpu_sampler *s, const struct perf_sample *sample, uint
 /* As it was at the sample's moment, where that is known. */
 static bool identify(struct oncpu_sampler *s, uint64_t g, struct goroutine_identity *ret)
 {
-	const struct golayout_numbers *n = &s->lay->n;
+	const struct g_view own = {&s->lay->n, s->g_bytes};
 	struct target_range pieces[MOMENT_PIECES];
 	const struct moment *m = s->moment;
 	bool maps = goroutine_set_labels(s->set)->maps, is_of_moment = m && m->g == g, found;
@@ -493,9 +483,8 @@ static bool identify(struct oncpu_sampler *s, uint64_t g, struct goroutine_ident
 		copy = (struct goroutine_copy){m->goid, m->startpc, m->labels, pieces,
 					       moment_label_pieces(m, maps, pieces)};
 	else if (g == s->g)
-		copy = (struct goroutine_copy){field(s->g_bytes, n->g_goid),
-					       field(s->g_bytes, n->g_startpc),
-					       field(s->g_bytes, n->g_labels), NULL, 0};
+		copy = (struct goroutine_copy){g_view_goid(own), g_view_startpc(own),
+					       g_view_labels(own), NULL, 0};
 	found = goroutine_set_identify(s->set, g, is_of_moment || g == s->g ? &copy : NULL, ret);
 	s->stats.labels_late += found && !is_of_moment && ret->labels != LABELS_NONE;
 	return found;

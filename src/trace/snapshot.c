@@ -5,51 +5,28 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "golayout/view.h"
 #include "trace/step.h"
 
 /* Goroutines that are read at once. */
 #define BATCH 256
-/* Of a g, from its beginning on: more than the fields that we look at. */
-#define HEADER_BYTES 512
-
-/* As in runtime2.go; the bit says that its stack is being scanned. */
-enum {
-	IDLE,
-	RUNNABLE,
-	RUNNING,
-	SYSCALL,
-	WAITING,
-	DEAD = 6,
-	COPYSTACK = 8,
-	PREEMPTED = 9,
-	LEAKED = 10,
-	SCAN = 0x1000
-};
-
-static uint64_t u64_at(const uint8_t *bytes, int32_t offset)
-{
-	uint64_t value;
-
-	memcpy(&value, bytes + offset, sizeof(value));
-	return value;
-}
 
 static bool status_of(uint32_t state, enum trace_status *ret)
 {
-	switch (state & ~SCAN) {
-	case RUNNABLE:
+	switch (state & ~G_SCAN) {
+	case G_RUNNABLE:
 		*ret = TRACE_RUNNABLE;
 		return true;
-	case RUNNING:
-	case COPYSTACK:
+	case G_RUNNING:
+	case G_COPYSTACK:
 		*ret = TRACE_RUNNING;
 		return true;
-	case SYSCALL:
+	case G_SYSCALL:
 		*ret = TRACE_IN_SYSCALL;
 		return true;
-	case WAITING:
-	case PREEMPTED:
-	case LEAKED:
+	case G_WAITING:
+	case G_PREEMPTED:
+	case G_LEAKED:
 		*ret = TRACE_WAITING;
 		return true;
 	}
@@ -81,70 +58,60 @@ static void read_m(struct target *t, const struct golayout *lay, uint64_t m, uin
 
 /* It runs, but has not passed exitsyscall()'s hook, which from Go 1.26 on is behind the change of
  * its state; or it is on its way into a system call that blocks, without a processor soon. */
-static bool is_in_syscall_still(const struct golayout *lay, const uint8_t *header)
+static bool is_in_syscall_still(const struct golayout *lay, struct g_view g)
 {
-	return lay->minor >= 26 && u64_at(header, lay->n.g_syscallsp);
+	return lay->minor >= 26 && g_view_syscallsp(g);
 }
 
 static struct error *must_check take(struct snapshot *s, struct target *t,
 				     const struct golayout *lay, uint64_t address,
-				     const uint8_t *header)
+				     struct g_view header)
 {
-	const struct golayout_numbers *n = &lay->n;
 	struct snapshot_goroutine g = {.m = TRACE_NO_M, .p = TRACE_NO_P};
-	uint32_t state;
 
-	memcpy(&state, header + n->g_status, sizeof(state));
 	g.address = address;
-	g.labels = u64_at(header, n->g_labels);
-	g.goid = u64_at(header, n->g_goid);
-	g.start_pc = u64_at(header, n->g_startpc);
-	if (!g.goid || !status_of(state, &g.status))
+	g.labels = g_view_labels(header);
+	g.goid = g_view_goid(header);
+	g.start_pc = g_view_startpc(header);
+	if (!g.goid || !status_of(g_view_status(header), &g.status))
 		return NULL;
 	if (g.status == TRACE_RUNNING && is_in_syscall_still(lay, header))
 		g.status = TRACE_IN_SYSCALL;
 	if (g.status != TRACE_RUNNABLE)
-		read_m(t, lay, u64_at(header, n->g_m), address, &g);
+		read_m(t, lay, g_view_m(header), address, &g);
 	if (!array_reserve(&s->items, &s->capacity, s->count + 1))
 		return &error_no_memory;
 	s->items[s->count++] = g;
 	return NULL;
 }
 
-static size_t header_bytes(const struct golayout *lay)
-{
-	const struct golayout_numbers *n = &lay->n;
-
-	return (n->g_labels > n->g_startpc ? n->g_labels : n->g_startpc) + 8;
-}
-
 static struct error *must_check take_batch(struct snapshot *s, struct target *t,
 					   const struct golayout *lay, const uint64_t *gs,
-					   size_t count, uint8_t (*headers)[HEADER_BYTES])
+					   size_t count, uint8_t *headers, size_t size)
 {
 	struct target_range ranges[BATCH];
 	bool ok[BATCH];
 	struct error *err;
-	size_t size = header_bytes(lay);
 
 	for (size_t i = 0; i < count; i++)
-		ranges[i] = (struct target_range){gs[i], size, headers[i]};
+		ranges[i] = (struct target_range){gs[i], size, headers + i * size};
 	err = target_read_each(t, ranges, count, ok);
 	for (size_t i = 0; !err && i < count; i++)
 		if (ok[i])
-			err = take(s, t, lay, gs[i], headers[i]);
+			err = take(s, t, lay, gs[i], (struct g_view){&lay->n, headers + i * size});
 	return err;
 }
 
 struct error *snapshot_read(struct target *t, const struct golayout *lay, struct snapshot *ret)
 {
-	_cleanup_free_ uint8_t(*headers)[HEADER_BYTES] = malloc(BATCH * sizeof(headers[0]));
+	size_t size = golayout_g_bytes(&lay->n);
+	_cleanup_free_ uint8_t *headers = malloc(BATCH * size);
 	_cleanup_free_ uint64_t *gs = NULL;
 	struct snapshot s = {0};
 	uint64_t count, at;
 	struct error *err;
 
-	if (!headers || header_bytes(lay) > HEADER_BYTES)
+	if (!headers)
 		return &error_no_memory;
 	err = target_read_u64(t, lay->v.allglen, &count);
 	if (!err)
@@ -156,8 +123,8 @@ struct error *snapshot_read(struct target *t, const struct golayout *lay, struct
 		return &error_no_memory;
 	err = target_read(t, at, gs, count * sizeof(gs[0]));
 	for (size_t i = 0; !err && i < count; i += BATCH)
-		err = take_batch(&s, t, lay, gs + i, count - i < BATCH ? count - i : BATCH,
-				 headers);
+		err = take_batch(&s, t, lay, gs + i, count - i < BATCH ? count - i : BATCH, headers,
+				 size);
 	if (err) {
 		snapshot_release(&s);
 		return err;

@@ -8,6 +8,11 @@
 #include "image/version.h"
 #include "made_program.h"
 
+static bool is_data(void *arg, uint64_t place, uint64_t address)
+{
+	return address == PROGRAM_DATA;
+}
+
 static void ask(struct image *img)
 {
 	const char *build_id = elf_file_build_id(img->elf);
@@ -27,7 +32,7 @@ static void ask(struct image *img)
 			fuzz_require((volatile uint8_t *)bytes + rest - 1);
 	}
 	elf_file_symbol(img->elf, "runtime.buildVersion");
-	elf_file_relocation_to(img->elf, PROGRAM_DATA);
+	elf_file_each_relocation(img->elf, is_data, NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

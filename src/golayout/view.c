@@ -1,0 +1,43 @@
+#include "golayout/view.h"
+
+#include <stddef.h>
+
+#include "base/array.h"
+
+static const struct {
+	const char *type;
+	const char *path;
+	size_t number; /* where it is in struct golayout_numbers */
+} fields[] = {
+#define FIELD(name, go_type, go_path) {go_type, go_path, offsetof(struct golayout_numbers, name)},
+#define CONSTANT(name, go_name)
+#include "golayout/fields.def"
+#undef FIELD
+#undef CONSTANT
+};
+
+/* The end of the last field; each may be as wide as a word. */
+static size_t bytes_of(const char *type, const struct golayout_numbers *n)
+{
+	size_t size = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
+		int32_t offset;
+
+		memcpy(&offset, (const char *)n + fields[i].number, sizeof(offset));
+		if (*fields[i].path && offset != GOLAYOUT_ABSENT && !strcmp(fields[i].type, type) &&
+		    offset + sizeof(uint64_t) > size)
+			size = offset + sizeof(uint64_t);
+	}
+	return size;
+}
+
+size_t golayout_g_bytes(const struct golayout_numbers *n)
+{
+	return bytes_of("runtime.g", n);
+}
+
+size_t golayout_m_bytes(const struct golayout_numbers *n)
+{
+	return bytes_of("runtime.m", n);
+}

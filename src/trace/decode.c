@@ -254,12 +254,15 @@ static bool is_hidden(const struct decoder *d, uint64_t pc)
 	return false;
 }
 
+/* A word where frames are missing becomes two. */
+#define REPAIRED_WORDS (2 * DRAIN_STACK_WORDS)
+
 /*
  * The words as the rest of gospect has them. A word from the stack pointer counts when the frame
  * before it was none; where a signal interrupted, the pc is not a return address.
  */
 static size_t repair_words(const struct decoder *d, const uint64_t *words, size_t count,
-			   uint64_t *ret)
+			   uint64_t ret[REPAIRED_WORDS])
 {
 	const uint64_t bits = AGENT_WORD_AT_SP | AGENT_WORD_CUT;
 	size_t n = 0;
@@ -282,13 +285,10 @@ static size_t repair_words(const struct decoder *d, const uint64_t *words, size_
 
 static struct error *must_check intern_stack(struct decoder *d, uint64_t number, uint32_t *ret)
 {
-	uint64_t repaired[AGENT_MAX_DEPTH + 16];
-	const uint64_t *words;
-	size_t count, n, skip = 0;
+	uint64_t words[DRAIN_STACK_WORDS], repaired[REPAIRED_WORDS];
+	size_t count = drain_stack(d->drain, number, words), skip = 0, n;
 
 	*ret = STACK_NONE;
-	if (!drain_stack(d->drain, number, &words, &count))
-		return NULL;
 	n = repair_words(d, words, count, repaired);
 	while (skip + 1 < n && is_hidden(d, repaired[skip]))
 		skip++;

@@ -136,7 +136,7 @@ struct error *tracing_begin(struct tracing *t, const struct subject *s)
 		return err;
 	say_left_out(t->tracer);
 	writer.stacks = tracer_stacks(t->tracer);
-	writer.texts = tracer_strings(t->tracer);
+	writer.texts = tracer_texts(t->tracer);
 	err = o->format->create(&writer, &t->writer);
 	if (err)
 		return err;
@@ -178,6 +178,19 @@ static struct error *add_events(struct tracing *t, const struct trace_batch *bat
 static bool is_full(const struct tracing *t)
 {
 	return t->full || has_no_room(t, t->options.format->size(t->writer));
+}
+
+/* Between two batches nobody else holds a text. */
+static void forget_texts(struct tracing *t)
+{
+	struct texts *texts = tracer_texts(t->tracer);
+
+	if (!texts_are_due(texts))
+		return;
+	tracer_mark_texts(t->tracer);
+	trace_model_mark_texts(t->model, texts);
+	t->options.format->mark_texts(t->writer, texts);
+	texts_sweep(texts);
 }
 
 static bool is_over(struct tracing *t, uint64_t began)
@@ -243,6 +256,7 @@ static struct error *take_all(struct tracing *t)
 			err = tracer_next(t->tracer, &batch);
 		if (!err)
 			err = add_events(t, &batch);
+		forget_texts(t);
 		if (!err)
 			err = check_flight(t, &batch);
 	}
@@ -262,6 +276,14 @@ static void say_labels(const struct tracer_stats *stats)
 		    stats->labels_lost);
 }
 
+static void say_texts(const struct tracer_stats *stats)
+{
+	if (stats->texts_lost)
+		say("%lu texts of tasks, regions, logs and labels are left out: at most %u texts, "
+		    "%u MB, are kept at once",
+		    stats->texts_lost, TEXTS_MAX, TEXTS_MAX_BYTES >> 20);
+}
+
 static void say_summary(const struct tracing *t)
 {
 	const char *path = t->options.path;
@@ -277,6 +299,7 @@ static void say_summary(const struct tracing *t)
 		    "permits more",
 		    t->options.max_size);
 	say_labels(&stats);
+	say_texts(&stats);
 	say("%.1f s, %lu events, %lu lost, %lu stacks%s, the target paused for %.2f ms at most%s%s",
 	    (t->last_ns - began) / 1e9, stats.events, stats.lost, stats.stacks,
 	    stats.stacks_lost ? " (too many to keep all)" : "", pause / 1e6, named ? " -> " : "",

@@ -371,6 +371,21 @@ struct error *trace_model_add(struct trace_model *model, const struct trace_even
 	return s->error;
 }
 
+void trace_model_mark_texts(const struct trace_model *model, struct texts *texts)
+{
+	const struct map *all = &model->state.goroutines;
+
+	for (size_t i = 0; i < all->capacity; i++) {
+		const struct state_g *g = (const struct state_g *)(uintptr_t)all->slots[i].value;
+
+		if (all->slots[i].key == MAP_NO_KEY)
+			continue;
+		texts_mark(texts, g->labels);
+		for (size_t k = 0; k < g->region_count; k++)
+			texts_mark(texts, g->regions[k].type);
+	}
+}
+
 static bool world_stops(const struct state *s)
 {
 	for (size_t i = 0; i < s->processors.capacity; i++) {

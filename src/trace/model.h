@@ -15,6 +15,7 @@
 
 #include "trace/event.h"
 #include "trace/step.h"
+#include "trace/texts.h"
 
 struct trace_model;
 
@@ -37,6 +38,9 @@ struct error *trace_model_add(struct trace_model *model, const struct trace_even
 /* Begins a new generation, unless this moment is within a stop of the world: then a later call will
  * do. */
 struct error *trace_model_new_generation(struct trace_model *model, uint64_t ns) must_check;
+
+/* Marks the texts that later steps may have though no event brings them. */
+void trace_model_mark_texts(const struct trace_model *model, struct texts *texts);
 
 struct trace_model_stats trace_model_stats(const struct trace_model *model);
 

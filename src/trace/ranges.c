@@ -2,6 +2,10 @@
 
 #include "base/array.h"
 
+/* Whose ids are remembered, so that none begins twice. No program does that, but records may be
+ * nonsense; so when there are more, it does not matter that they are forgotten. */
+#define MAX_TASKS (1u << 14)
+
 static void say_gc(struct state *s, struct state_m *m)
 {
 	struct state_m *host = s->gc_unsaid ? state_host(s, m, false) : NULL;
@@ -169,6 +173,8 @@ static bool task_begin(struct state *s, struct state_m *m, const struct trace_ev
 {
 	if (!ev->arg || ev->arg == MAP_NO_KEY || map_find(&s->tasks, ev->arg))
 		return false;
+	if (s->tasks.count >= MAX_TASKS)
+		map_release(&s->tasks);
 	if (!map_at(&s->tasks, ev->arg))
 		s->error = s->error ?: &error_no_memory;
 	state_emit(s, m, OP_TASK_BEGIN, ev->arg, ev->arg2, ev->text, ev->stack);

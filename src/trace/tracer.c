@@ -382,7 +382,8 @@ void tracer_stats(const struct tracer *tr, struct tracer_stats *ret)
 		.events = tr->events,
 		.lost = rings.lost + inject_lost(tr->injection) + rings.corrupt + drained.corrupt,
 		.stacks = stacks_count(decoder_stacks(tr->decoder)),
-		.stacks_lost = rings.stacks_lost,
+		.stacks_lost = rings.stacks_lost + stacks_dropped(decoder_stacks(tr->decoder)),
+		.texts_lost = decoder_texts(tr->decoder)->refused,
 		.labels_cut = decoder_labels(tr->decoder)->cut,
 		.labels_lost = decoder_labels(tr->decoder)->dropped,
 		.bytes = drained.bytes,
@@ -401,9 +402,22 @@ uint64_t tracer_start(const struct tracer *tr)
 	return tr->start_ns;
 }
 
-const struct intern *tracer_strings(const struct tracer *tr)
+struct texts *tracer_texts(const struct tracer *tr)
 {
-	return decoder_strings(tr->decoder);
+	return decoder_texts(tr->decoder);
+}
+
+void tracer_mark_texts(struct tracer *tr)
+{
+	struct texts *texts = decoder_texts(tr->decoder);
+
+	decoder_mark_texts(tr->decoder);
+	for (size_t i = 0; i < tr->batch.count; i++) {
+		texts_mark(texts, tr->batch.items[i].text);
+		texts_mark(texts, tr->batch.items[i].text2);
+	}
+	for (size_t i = 0; i < tr->snapshot.count; i++)
+		texts_mark(texts, tr->snapshot.items[i].text);
 }
 
 const struct stacks *tracer_stacks(const struct tracer *tr)

@@ -18,12 +18,12 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/intern.h"
 #include "base/strbuf.h"
 #include "golayout/golayout.h"
 #include "image/image.h"
 #include "target/target.h"
 #include "trace/event.h"
+#include "trace/texts.h"
 #include "unwind/stacks.h"
 
 #define TRACER_MAX_DEPTH 127
@@ -41,6 +41,7 @@ struct tracer_stats {
 	uint64_t lost;            /* records that found their ring full, or no ring at all */
 	uint64_t stacks;          /* different ones */
 	uint64_t stacks_lost;     /* events without their stack, because the table was full */
+	uint64_t texts_lost;      /* texts and labels that there was no room for (trace/texts.h) */
 	uint64_t labels_cut;      /* labels that were cut or left out of their sets */
 	uint64_t labels_lost;     /* sets that are not known: too many, or in use no more */
 	uint64_t bytes;           /* of records */
@@ -93,9 +94,14 @@ void tracer_stats(const struct tracer *tr, struct tracer_stats *ret);
 const struct strbuf *tracer_left_out(const struct tracer *tr);
 /* CLOCK_MONOTONIC at ns 0 of the events. */
 uint64_t tracer_start(const struct tracer *tr);
-/* What the numbers in events mean; both grow. The words of a stack are those of pclntab_frames(),
- * innermost first, up to the goroutine's start function. */
-const struct intern *tracer_strings(const struct tracer *tr);
+/*
+ * What the numbers in events mean. The words of a stack are those of pclntab_frames(), innermost
+ * first, up to the goroutine's start function. A text is there until a sweep in which nobody marked
+ * it: the caller sweeps, between two calls of tracer_next(), after all who hold numbers have marked
+ * them; tracer_mark_texts() does that for those that events to come may have.
+ */
+struct texts *tracer_texts(const struct tracer *tr);
+void tracer_mark_texts(struct tracer *tr);
 const struct stacks *tracer_stacks(const struct tracer *tr);
 
 static inline void cleanup_tracer(struct tracer **tr)

@@ -143,11 +143,12 @@ static size_t run(struct made *d, uint64_t begin, uint64_t end)
 
 	for (uint64_t i = begin; i < end; i++) {
 		live(d, i);
-		if (i % 500 == 499)
-			assert_null(trace_model_new_generation(d->model, d->ns));
+		sweep(d);
+		if (i % 500)
+			continue;
+		assert_null(trace_model_new_generation(d->model, d->ns));
 		now = mallinfo2().uordblks;
 		most = now > most ? now : most;
-		sweep(d);
 	}
 	return most;
 }

@@ -73,9 +73,10 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
 
 /*
  * Waits for events, 40 ms, or less when a signal arrives; gives what is certain to be in order by
- * now, which may be none. The first events of all are the states of goroutines when tracing began,
- * with ns 1. What was not yet given out waits in memory, of which 128 MB are for it; what does not
- * fit is lost, and counted. That the target ends is no error.
+ * now, which may be none; it takes some 10 ms, whatever the target does. The first events of all
+ * are the states of goroutines when tracing began, with ns 1. What was not yet given out waits in
+ * memory, of which 128 MB are for it; what does not fit is lost, and counted. That the target ends
+ * is no error.
  */
 struct error *tracer_next(struct tracer *tr, struct trace_batch *ret) must_check;
 

@@ -309,7 +309,7 @@ static struct error *must_check make_file(struct bench *b)
 {
 	struct trace_writer_options options = {.functions = &b->runtime.img.functions,
 					       .stacks = decoder_stacks(b->decoder),
-					       .texts = decoder_strings(b->decoder),
+					       .texts = decoder_texts(b->decoder),
 					       .depth = 32,
 					       .process = "made-up",
 					       .pid = 1,

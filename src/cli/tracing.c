@@ -12,7 +12,14 @@
 #define GENERATION_BYTES (8u << 20)
 #define PROGRESS_NS 100000000ull
 
+/* Decoding what was recorded by the end takes seconds on a slow machine; a hostile program may have
+ * written what takes hours. */
+#define REST_NS 60000000000ull
+/* Events between two looks at the clock. */
+#define LOOK_EVENTS 256
+
 static volatile sig_atomic_t write_requested;
+static volatile sig_atomic_t stops; /* how often we were told to stop */
 
 static void on_write_request(int number)
 {
@@ -22,6 +29,7 @@ static void on_write_request(int number)
 static void on_stop(int number)
 {
 	stop_requested = 1;
+	stops++;
 }
 
 void tracing_handle_signals(const struct tracing_options *options)
@@ -136,7 +144,7 @@ struct error *tracing_begin(struct tracing *t, const struct subject *s)
 		return err;
 	say_left_out(t->tracer);
 	writer.stacks = tracer_stacks(t->tracer);
-	writer.texts = tracer_strings(t->tracer);
+	writer.texts = tracer_texts(t->tracer);
 	err = o->format->create(&writer, &t->writer);
 	if (err)
 		return err;
@@ -158,6 +166,16 @@ static struct error *must_check new_generation(struct tracing *t, uint64_t ns)
 	return err;
 }
 
+/* What is left of a trace that has ended is not worth more time: we were told so, or it takes too
+ * long. */
+static bool is_given_up(struct tracing *t)
+{
+	if (t->stopped_ns)
+		t->given_up |= stops > 1 ||
+			       clock_now() - tracer_start(t->tracer) - t->stopped_ns > REST_NS;
+	return t->given_up;
+}
+
 static struct error *add_events(struct tracing *t, const struct trace_batch *batch)
 {
 	struct error *err = NULL;
@@ -165,6 +183,8 @@ static struct error *add_events(struct tracing *t, const struct trace_batch *bat
 	for (size_t i = 0; i < batch->count && !err && !t->full; i++) {
 		const struct trace_event *ev = &batch->events[i];
 
+		if (i % LOOK_EVENTS == 0 && is_given_up(t))
+			break;
 		t->last_ns = ev->ns;
 		if (is_complete(t, ev->ns))
 			err = new_generation(t, ev->ns);
@@ -180,6 +200,19 @@ static bool is_full(const struct tracing *t)
 	return t->full || has_no_room(t, t->options.format->size(t->writer));
 }
 
+/* Between two batches nobody else holds a text. */
+static void forget_texts(struct tracing *t)
+{
+	struct texts *texts = tracer_texts(t->tracer);
+
+	if (!texts_are_due(texts))
+		return;
+	tracer_mark_texts(t->tracer);
+	trace_model_mark_texts(t->model, texts);
+	t->options.format->mark_texts(t->writer, texts);
+	texts_sweep(texts);
+}
+
 static bool is_over(struct tracing *t, uint64_t began)
 {
 	uint64_t now = clock_now();
@@ -193,18 +226,31 @@ static bool is_over(struct tracing *t, uint64_t began)
 	       (t->options.duration > 0 && seconds >= t->options.duration);
 }
 
-/* What is in memory, as it is now: a reader wants complete generations. */
+static struct error *too_small(const struct tracing *t)
+{
+	return error_format(ERROR_FAILED,
+			    "nothing is written: what the program did within a second takes more "
+			    "than %g MB; give a larger --max-size",
+			    t->options.max_size);
+}
+
+/* What is in memory, as it is now: a reader wants complete generations. That it cannot be written
+ * now does not end the trace. */
 static struct error *write_flight(struct tracing *t)
 {
-	struct error *err = new_generation(t, t->last_ns);
+	struct error *err = new_generation(t, t->last_ns), *failed;
 
 	t->asked_ns = 0;
-	if (!err)
-		err = trace_file_write(t->file);
-	if (!err)
+	if (err)
+		return err;
+	failed = trace_file_is_outgrown(t->file) ? too_small(t) : trace_file_write(t->file);
+	if (failed)
+		say("%s; the trace goes on, and SIGUSR1 tries again", failed->message);
+	else
 		say("the last %.1f s are in %s", (t->last_ns - trace_file_began(t->file)) / 1e9,
 		    t->options.path);
-	return err;
+	error_destroy(failed);
+	return NULL;
 }
 
 /* When it is asked for, it is to have what has happened by then. */
@@ -229,25 +275,26 @@ static struct error *extend(struct tracing *t, uint64_t ns)
 
 static struct error *take_all(struct tracing *t)
 {
-	uint64_t began = clock_now(), stopped_ns = 0;
+	uint64_t began = clock_now();
 	struct trace_batch batch = {0};
 	struct error *err = NULL;
 
 	/* What comes behind a generation that did not fit has no place in the file. */
-	while (!err && !batch.last && !(stopped_ns && t->full)) {
-		if (!stopped_ns && is_over(t, began)) {
+	while (!err && !batch.last && !(t->stopped_ns && t->full) && !is_given_up(t)) {
+		if (!t->stopped_ns && is_over(t, began)) {
 			err = tracer_stop(t->tracer);
-			stopped_ns = clock_now() - tracer_start(t->tracer);
+			t->stopped_ns = clock_now() - tracer_start(t->tracer);
 		}
 		if (!err)
 			err = tracer_next(t->tracer, &batch);
 		if (!err)
 			err = add_events(t, &batch);
+		forget_texts(t);
 		if (!err)
 			err = check_flight(t, &batch);
 	}
 	say_progress(NULL);
-	return err ? err : extend(t, stopped_ns);
+	return err || t->given_up ? err : extend(t, t->stopped_ns);
 }
 
 static void say_labels(const struct tracer_stats *stats)
@@ -260,6 +307,27 @@ static void say_labels(const struct tracer_stats *stats)
 		say("%lu times a goroutine's labels could not be had: there were too many sets to "
 		    "keep, or it had others by then",
 		    stats->labels_lost);
+}
+
+static void say_texts(const struct tracer_stats *stats)
+{
+	if (stats->texts_lost)
+		say("%lu texts of tasks, regions, logs and labels are left out: at most %u texts, "
+		    "%u MB, are kept at once",
+		    stats->texts_lost, TEXTS_MAX, TEXTS_MAX_BYTES >> 20);
+}
+
+static void say_limits(const struct tracing *t)
+{
+	uint64_t refused = trace_model_stats(t->model).refused;
+
+	if (refused)
+		say("%lu events are left out: they are of more goroutines, threads or open regions "
+		    "than gospect keeps at once",
+		    refused);
+	if (t->given_up)
+		say("the trace ends early: what was recorded last is not decoded, as %s",
+		    stops > 1 ? "gospect was interrupted twice" : "that takes too long");
 }
 
 static void say_summary(const struct tracing *t)
@@ -277,6 +345,8 @@ static void say_summary(const struct tracing *t)
 		    "permits more",
 		    t->options.max_size);
 	say_labels(&stats);
+	say_texts(&stats);
+	say_limits(t);
 	say("%.1f s, %lu events, %lu lost, %lu stacks%s, the target paused for %.2f ms at most%s%s",
 	    (t->last_ns - began) / 1e9, stats.events, stats.lost, stats.stacks,
 	    stats.stacks_lost ? " (too many to keep all)" : "", pause / 1e6, named ? " -> " : "",
@@ -292,11 +362,8 @@ static struct error *end(struct tracing *t, struct error *err)
 	if (!err)
 		err = t->options.format->finish(t->writer);
 	any = t->file && trace_file_began(t->file);
-	if (!err && t->file && t->full && !any)
-		err = error_format(ERROR_FAILED,
-				   "nothing is written: what the program did within a second takes "
-				   "more than %g MB; give a larger --max-size",
-				   t->options.max_size);
+	if (!err && t->file && !any && (t->full || trace_file_is_outgrown(t->file)))
+		err = too_small(t);
 	if (any)
 		failed = trace_file_commit(t->file);
 	if (err && !failed && any)

@@ -34,7 +34,9 @@ struct tracing {
 	uint64_t last_ns;       /* of the last event; then when the target was left alone */
 	uint64_t asked_ns; /* what was before this is to be written now; 0: nothing is asked for */
 	uint64_t told_ns;  /* when it was last told how far it is */
+	uint64_t stopped_ns; /* when the agent was taken out; 0: it was not */
 	bool full;
+	bool given_up; /* the last of what was recorded is not decoded */
 };
 
 /* However often we are told to stop: the agent is taken out first. */

@@ -1,19 +1,5 @@
 #include "trace/calls.h"
 
-#include "base/array.h"
-
-/* Ends all regions from the i-th on. */
-static void end_from(struct state *s, struct state_m *m, size_t i)
-{
-	struct state_g *g = m->g;
-
-	while (g->region_count > i) {
-		const struct region *open = &g->regions[--g->region_count];
-
-		state_emit(s, m, OP_REGION_END, open->task, open->type, 0, 0);
-	}
-}
-
 /* The outermost call whose frame is at this place or further in; region_count: none. */
 static size_t find_over(const struct state_g *g, uint64_t frame)
 {
@@ -26,14 +12,12 @@ static size_t find_over(const struct state_g *g, uint64_t frame)
 
 static bool begin(struct state *s, struct state_m *m, const struct trace_event *ev)
 {
+	struct region call = {.type = ev->text, .frame = ev->arg};
 	struct state_g *g = m->g;
 
-	end_from(s, m, find_over(g, ev->arg));
-	if (!array_reserve(&g->regions, &g->region_capacity, g->region_count + 1)) {
-		s->error = s->error ?: &error_no_memory;
+	state_end_regions(s, g, find_over(g, ev->arg));
+	if (!state_open_region(s, g, &call))
 		return false;
-	}
-	g->regions[g->region_count++] = (struct region){.type = ev->text, .frame = ev->arg};
 	state_emit(s, m, OP_REGION_BEGIN, 0, ev->text, ev->stack, 0);
 	return true;
 }
@@ -46,10 +30,11 @@ static bool end(struct state *s, struct state_m *m, const struct trace_event *ev
 	bool known = i < g->region_count && g->regions[i].frame == ev->arg &&
 		     g->regions[i].type == ev->text;
 
-	end_from(s, m, i + known);
+	state_end_regions(s, g, i + known);
 	if (!known && g->region_count)
 		return false;
 	g->region_count -= known;
+	s->regions -= known;
 	state_emit(s, m, OP_REGION_END, 0, ev->text, ev->stack, 0);
 	return true;
 }

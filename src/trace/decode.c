@@ -6,7 +6,6 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
-#include "base/utf8.h"
 #include "inject/range.h"
 
 #define MAX_REASONS 256
@@ -74,10 +73,10 @@ struct decoder {
 	bool has_stw_reasons;
 	struct agent_range hidden[ARRAY_SIZE(hidden_names)];
 	struct agent_range async_preempt;
-	struct intern strings;
+	struct texts texts;
 	struct labels labels;
 	struct stacks *stacks;
-	uint32_t reasons[MAX_REASONS];            /* strings */
+	uint32_t reasons[MAX_REASONS];            /* texts */
 	uint32_t preempted, gosched;              /* likewise */
 	uint32_t stack_of[AGENT_TABLE_SLOTS + 1]; /* the agent's number -> ours; 0: not yet */
 	/* Functions whose calls are told: a string, and a stack of it alone. */
@@ -104,8 +103,8 @@ static const char *trace_text(const char *reason)
 
 static struct error *must_check find_text(struct decoder *d, const char *text, uint32_t *ret)
 {
-	*ret = intern_string(&d->strings, text);
-	return *ret == INTERN_FAILED ? &error_no_memory : NULL;
+	*ret = texts_add(&d->texts, text, strlen(text));
+	return *ret == TEXTS_FAILED ? &error_no_memory : NULL;
 }
 
 static struct error *must_check read_reason(struct target *t, const struct golayout *lay,
@@ -138,8 +137,8 @@ static struct error *must_check read_reasons(struct decoder *d, struct target *t
 				return error_wrap(err, "cannot read the program's wait reasons");
 			text = *reason ? trace_text(reason) : text;
 		}
-		d->reasons[i] = intern_string(&d->strings, text);
-		if (d->reasons[i] == INTERN_FAILED)
+		d->reasons[i] = texts_add(&d->texts, text, strlen(text));
+		if (d->reasons[i] == TEXTS_FAILED)
 			return &error_no_memory;
 	}
 	return NULL;
@@ -153,8 +152,8 @@ static struct error *must_check name_root(struct decoder *d, uint64_t entry, uin
 
 	strbuf_adds(&text, TRACE_CALL_PREFIX);
 	strbuf_adds(&text, n ? frames[n - 1].function : "?");
-	*ret = text.failed ? INTERN_FAILED : utf8_intern(&d->strings, text.data, text.length);
-	return *ret == INTERN_FAILED ? &error_no_memory : NULL;
+	*ret = text.failed ? TEXTS_FAILED : texts_add(&d->texts, text.data, text.length);
+	return *ret == TEXTS_FAILED ? &error_no_memory : NULL;
 }
 
 static struct error *must_check name_roots(struct decoder *d, const uint64_t *entries)
@@ -194,7 +193,7 @@ struct error *decoder_create(struct target *t, const struct image *img, const st
 	d->created = calloc(layout->slots, sizeof(d->created[0]));
 	if (!d->stacks || !d->coro_next || !d->created)
 		return &error_no_memory;
-	err = labels_init(&d->labels, t, lay, layout->slots, &d->strings);
+	err = labels_init(&d->labels, t, lay, layout->slots, &d->texts);
 	if (!err)
 		err = find_text(d, "preempted", &d->preempted);
 	if (!err)
@@ -205,6 +204,8 @@ struct error *decoder_create(struct target *t, const struct image *img, const st
 		err = name_roots(d, layout->places.root_entries);
 	if (err)
 		return err;
+	texts_pin(&d->texts);
+	stacks_limit(d->stacks, layout->arena_words);
 	*ret = take_ptr(d);
 	return NULL;
 }
@@ -214,16 +215,21 @@ void decoder_destroy(struct decoder *d)
 	if (!d)
 		return;
 	labels_deinit(&d->labels);
-	intern_release(&d->strings);
+	texts_release(&d->texts);
 	stacks_destroy(d->stacks);
 	free(d->coro_next);
 	free(d->created);
 	free(d);
 }
 
-struct intern *decoder_strings(struct decoder *d)
+struct texts *decoder_texts(struct decoder *d)
 {
-	return &d->strings;
+	return &d->texts;
+}
+
+void decoder_mark_texts(struct decoder *d)
+{
+	labels_mark_texts(&d->labels);
 }
 
 struct stacks *decoder_stacks(struct decoder *d)
@@ -254,12 +260,15 @@ static bool is_hidden(const struct decoder *d, uint64_t pc)
 	return false;
 }
 
+/* A word where frames are missing becomes two. */
+#define REPAIRED_WORDS (2 * DRAIN_STACK_WORDS)
+
 /*
  * The words as the rest of gospect has them. A word from the stack pointer counts when the frame
  * before it was none; where a signal interrupted, the pc is not a return address.
  */
 static size_t repair_words(const struct decoder *d, const uint64_t *words, size_t count,
-			   uint64_t *ret)
+			   uint64_t ret[REPAIRED_WORDS])
 {
 	const uint64_t bits = AGENT_WORD_AT_SP | AGENT_WORD_CUT;
 	size_t n = 0;
@@ -282,13 +291,10 @@ static size_t repair_words(const struct decoder *d, const uint64_t *words, size_
 
 static struct error *must_check intern_stack(struct decoder *d, uint64_t number, uint32_t *ret)
 {
-	uint64_t repaired[AGENT_MAX_DEPTH + 16];
-	const uint64_t *words;
-	size_t count, n, skip = 0;
+	uint64_t words[DRAIN_STACK_WORDS], repaired[REPAIRED_WORDS];
+	size_t count = drain_stack(d->drain, number, words), skip = 0, n;
 
 	*ret = STACK_NONE;
-	if (!drain_stack(d->drain, number, &words, &count))
-		return NULL;
 	n = repair_words(d, words, count, repaired);
 	while (skip + 1 < n && is_hidden(d, repaired[skip]))
 		skip++;
@@ -315,8 +321,8 @@ static struct error *must_check find_stack(struct decoder *d, uint64_t number, u
 static struct error *must_check take_text(struct decoder *d, const struct drain_text *text,
 					  uint32_t *ret)
 {
-	*ret = utf8_intern(&d->strings, (const char *)text->bytes, text->length);
-	return *ret == INTERN_FAILED ? &error_no_memory : NULL;
+	*ret = texts_add(&d->texts, (const char *)text->bytes, text->length);
+	return *ret == TEXTS_FAILED ? &error_no_memory : NULL;
 }
 
 /* g and, from the last number, the stack: what most records have. */

@@ -7,13 +7,13 @@
 
 #include "agent/abi.h"
 #include "base/error.h"
-#include "base/intern.h"
 #include "golayout/golayout.h"
 #include "image/image.h"
 #include "target/target.h"
 #include "trace/drain.h"
 #include "trace/event.h"
 #include "trace/labels.h"
+#include "trace/texts.h"
 #include "unwind/stacks.h"
 
 /* A record is at most so many events. */
@@ -33,9 +33,12 @@ struct error *decoder_events(struct decoder *d, const struct drain_record *r, ui
 			     size_t *ret_count) must_check;
 
 /* What the numbers in events mean. */
-struct intern *decoder_strings(struct decoder *d);
+struct texts *decoder_texts(struct decoder *d);
 struct stacks *decoder_stacks(struct decoder *d);
 struct labels *decoder_labels(struct decoder *d);
+
+/* Marks the texts that later events may have though no record brings them. */
+void decoder_mark_texts(struct decoder *d);
 
 static inline void cleanup_decoder(struct decoder **d)
 {

@@ -386,8 +386,7 @@ void drain_stats(const struct drain *d, struct drain_stats *ret)
 	*ret = d->stats;
 }
 
-bool drain_stack(const struct drain *d, uint64_t number, const uint64_t **ret_words,
-		 size_t *ret_count)
+size_t drain_stack(const struct drain *d, uint64_t number, uint64_t ret[DRAIN_STACK_WORDS])
 {
 	const uint8_t *base = (const uint8_t *)d->shared;
 	const struct agent_stack *table = (const void *)(base + d->layout->table_offset);
@@ -395,14 +394,14 @@ bool drain_stack(const struct drain *d, uint64_t number, const uint64_t **ret_wo
 	uint64_t offset, count;
 
 	if (!number || number > AGENT_TABLE_SLOTS)
-		return false;
+		return 0;
 	offset = __atomic_load_n(&table[number - 1].offset, __ATOMIC_ACQUIRE);
 	if (!offset || offset > d->layout->arena_words)
-		return false;
-	count = arena[offset - 1];
-	if (!count || count > AGENT_MAX_DEPTH + 8 || count > d->layout->arena_words - offset)
-		return false;
-	*ret_words = &arena[offset];
-	*ret_count = count;
-	return true;
+		return 0;
+	count = __atomic_load_n(&arena[offset - 1], __ATOMIC_RELAXED);
+	if (count > DRAIN_STACK_WORDS || count > d->layout->arena_words - offset)
+		return 0;
+	for (uint64_t i = 0; i < count; i++)
+		ret[i] = __atomic_load_n(&arena[offset + i], __ATOMIC_RELAXED);
+	return count;
 }

@@ -5,6 +5,10 @@
  * A record may be had when no earlier one can come any more: the collections say up to where they
  * are complete. The bytes are the target's: what makes no sense is passed over to the next chunk,
  * and counted.
+ *
+ * Records are decoded from blocks, which are gospect's own memory. Only drain_stack() reads shared
+ * memory: each word once, into memory of the caller's; a number counts when it was checked after
+ * that. Nobody gets a pointer into shared memory.
  */
 #ifndef TRACE_DRAIN_H
 #define TRACE_DRAIN_H
@@ -60,10 +64,11 @@ struct drain_stats {
 };
 void drain_stats(const struct drain *d, struct drain_stats *ret);
 
-/* The words of a stack (agent/abi.h), in shared memory; false when there is none of that number.
- * At most AGENT_MAX_DEPTH + 8. */
-bool drain_stack(const struct drain *d, uint64_t number, const uint64_t **ret_words,
-		 size_t *ret_count);
+#define DRAIN_STACK_WORDS (AGENT_MAX_DEPTH + 8)
+
+/* Copies the words of a stack (agent/abi.h) out of shared memory, each read once; they are whatever
+ * the target put there. How many; 0: there is no stack of that number. */
+size_t drain_stack(const struct drain *d, uint64_t number, uint64_t ret[DRAIN_STACK_WORDS]);
 
 static inline void cleanup_drain(struct drain **d)
 {

@@ -9,15 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/intern.h"
 #include "image/pclntab.h"
 #include "trace/step.h"
+#include "trace/texts.h"
 #include "unwind/stacks.h"
 
 struct trace_writer_options {
 	const struct pclntab *functions;
 	const struct stacks *stacks; /* numbers of stacks in steps are of this set */
-	const struct intern *texts;  /* numbers of texts in steps are of this set */
+	const struct texts *texts;   /* numbers of texts in steps are of this set */
 	unsigned int depth;          /* frames of a stack that are written at most; 0: no stacks */
 	bool separate;               /* the first generations may be left out */
 	const char *process;         /* its name, and number */
@@ -41,6 +41,8 @@ struct trace_format {
 	struct trace_sink (*sink)(struct trace_writer *writer);
 	/* About how many bytes the generation has so far. */
 	size_t (*size)(const struct trace_writer *writer);
+	/* Marks the texts of steps that it needs still. */
+	void (*mark_texts)(const struct trace_writer *writer, struct texts *texts);
 	/* Completes the last generation. */
 	struct error *(*finish)(struct trace_writer *writer);
 	void (*destroy)(struct trace_writer *writer);

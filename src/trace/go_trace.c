@@ -31,6 +31,7 @@ enum {
 	FREQUENCY = 8,
 };
 
+#define NOT_TRACED "not traced"
 /* Bytes of a message, goid and all. */
 #define LABELS_PART 1000
 
@@ -66,18 +67,18 @@ struct trace_writer {
 	uint64_t first_time;
 	uint64_t last_time; /* of the last step */
 	struct strbuf bytes;
+	size_t event_bytes;                   /* in batches that are not complete */
 	struct map batches;                   /* thread -> struct batch * */
 	struct batch *recent[RECENT_BATCHES]; /* of threads whose ids end so; or NULL */
 	struct used stacks;
-	struct used names;
+	struct used names; /* of functions and files */
+	struct used texts;
 	struct map used_starts; /* pc -> id of its stack, of one frame */
 	uint32_t stack_ids;     /* that the generation has given, to stacks and starts */
 	struct intern messages; /* of this generation */
 	struct used used_messages;
-	uint32_t string_ids; /* to names and messages */
-	size_t message_bytes;
-	uint32_t *text_names; /* number of a text -> of its name; 0: not known yet */
-	size_t text_capacity;
+	uint32_t string_ids; /* to names, texts and messages */
+	size_t table_bytes;  /* of texts and messages, about */
 	bool failed;
 };
 
@@ -125,6 +126,7 @@ static void flush_batch(struct trace_writer *t, struct batch *b)
 {
 	if (b->bytes.length)
 		add_batch(t, b->m, b->began, &b->bytes);
+	t->event_bytes -= b->bytes.length;
 	strbuf_reset(&b->bytes);
 }
 
@@ -190,40 +192,35 @@ static void used_release(struct used *used)
 	free(used->numbers);
 }
 
-/* A string of the trace: functions, files and the texts of events, all in one table. */
+/* Strings of the trace are functions and files, the texts of events, and messages that are made
+ * here: all in one table. */
 static uint32_t name_id(struct trace_writer *t, uint32_t number)
 {
 	return number ? use(t, &t->names, number, &t->string_ids) : 0;
 }
 
-static uint32_t make_name(struct trace_writer *t, uint32_t text)
+static uint32_t message_id(struct trace_writer *t, const char *text, size_t length)
 {
-	const char *s = text == TRACE_TEXT_LOST ? "not traced" : intern_get(t->options.texts, text);
-	uint32_t number = intern_string(&t->symbols.names, s);
+	size_t before = t->messages.count;
+	uint32_t number = intern_bytes(&t->messages, text, length);
 
-	if (number != INTERN_FAILED)
-		return number;
-	t->failed = true;
-	return 0;
-}
-
-/* The number of the text's name. */
-static uint32_t name_of(struct trace_writer *t, uint32_t text)
-{
-	if (text == TRACE_TEXT_LOST)
-		return make_name(t, text);
-	if (!array_reserve(&t->text_names, &t->text_capacity, (size_t)text + 1)) {
-		t->failed = true;
-		return 0;
-	}
-	if (!t->text_names[text])
-		t->text_names[text] = make_name(t, text);
-	return t->text_names[text];
+	t->table_bytes += t->messages.count > before ? length + UVARINT_MAX : 0;
+	t->failed |= number == INTERN_FAILED;
+	return number && number != INTERN_FAILED ? use(t, &t->used_messages, number, &t->string_ids)
+						 : 0;
 }
 
 static uint32_t text_id(struct trace_writer *t, uint32_t text)
 {
-	return text ? name_id(t, name_of(t, text)) : 0;
+	size_t before = t->texts.count;
+	uint32_t id;
+
+	if (text == TRACE_TEXT_LOST)
+		return message_id(t, NOT_TRACED, strlen(NOT_TRACED));
+	id = text ? use(t, &t->texts, text, &t->string_ids) : 0;
+	if (t->texts.count > before)
+		t->table_bytes += texts_length(t->options.texts, text) + UVARINT_MAX;
+	return id;
 }
 
 static uint32_t stack_id(struct trace_writer *t, uint64_t number)
@@ -262,16 +259,6 @@ static uint32_t id_of(struct trace_writer *t, char kind, uint64_t value)
 	}
 }
 
-static uint32_t message_id(struct trace_writer *t, const char *text, size_t length)
-{
-	size_t before = t->messages.count;
-	uint32_t number = intern_bytes(&t->messages, text, length);
-
-	t->message_bytes += t->messages.count > before ? length + UVARINT_MAX : 0;
-	t->failed |= number == INTERN_FAILED;
-	return number ? use(t, &t->used_messages, number, &t->string_ids) : 0;
-}
-
 /* Bytes of the text that fit, up to the end of a character. */
 static size_t part_of(const char *text, size_t most)
 {
@@ -287,25 +274,24 @@ static size_t part_of(const char *text, size_t most)
 static void write_log(struct trace_writer *t, struct batch *b, uint64_t time, const char *category,
 		      uint64_t message)
 {
-	uint32_t name = intern_string(&t->symbols.names, category);
 	uint8_t record[MAX_STEP];
 	size_t n = 0;
 
-	t->failed |= name == INTERN_FAILED;
 	record[n++] = OP_LOG;
 	n += uvarint_put(record + n, time - b->last);
 	record[n++] = 0;
-	n += uvarint_put(record + n, name_id(t, name));
+	n += uvarint_put(record + n, message_id(t, category, strlen(category)));
 	n += uvarint_put(record + n, message);
 	record[n++] = 0;
 	strbuf_add(&b->bytes, record, n);
+	t->event_bytes += n;
 	b->last = time;
 }
 
 static struct error *write_labels(struct trace_writer *t, const struct trace_step *step,
 				  uint64_t time)
 {
-	const char *text = intern_get(t->options.texts, step->arg[1]);
+	const char *text = texts_get(t->options.texts, step->arg[1]);
 	const char *category = LABELS_BY_ITSELF;
 	char part[LABELS_PART + 1];
 	size_t begin = 0, n;
@@ -352,6 +338,7 @@ static struct error *write_step(void *arg, const struct trace_step *step)
 	uint64_t time = time_of(t, step);
 	struct batch *b = batch_of(t, step, time);
 	char *to = b ? strbuf_reserve(&b->bytes, MAX_STEP) : NULL;
+	size_t n;
 
 	if (!to)
 		return &error_no_memory;
@@ -361,7 +348,9 @@ static struct error *write_step(void *arg, const struct trace_step *step)
 	}
 	if (step->op == OP_LABELS)
 		return write_labels(t, step, time);
-	b->bytes.length += put_step(t, (uint8_t *)to, step, time - b->last);
+	n = put_step(t, (uint8_t *)to, step, time - b->last);
+	b->bytes.length += n;
+	t->event_bytes += n;
 	b->last = time;
 	return t->failed ? &error_no_memory : NULL;
 }
@@ -465,12 +454,22 @@ static void add_used_strings(struct trace_writer *t, struct strbuf *batch, const
 	}
 }
 
+static void add_used_texts(struct trace_writer *t, struct strbuf *batch)
+{
+	for (size_t i = 0; i < t->texts.count; i++) {
+		uint32_t number = t->texts.numbers[i];
+
+		add_string(t, batch, t->texts.uses[number].id, texts_get(t->options.texts, number));
+	}
+}
+
 static void add_strings(struct trace_writer *t)
 {
 	_cleanup_strbuf_ struct strbuf batch = STRBUF_INIT;
 
 	begin_table(&batch, BATCH_STRINGS);
 	add_used_strings(t, &batch, &t->names, &t->symbols.names);
+	add_used_texts(t, &batch);
 	add_used_strings(t, &batch, &t->used_messages, &t->messages);
 	flush_table(t, &batch, BATCH_STRINGS, 1);
 }
@@ -488,11 +487,12 @@ static void add_frequency(struct trace_writer *t)
 
 static void forget_generation(struct trace_writer *t)
 {
-	t->stacks.count = t->names.count = t->used_messages.count = 0;
+	t->stacks.count = t->names.count = t->texts.count = t->used_messages.count = 0;
 	t->stack_ids = t->string_ids = 0;
 	map_release(&t->used_starts);
 	intern_release(&t->messages);
-	t->message_bytes = 0;
+	t->table_bytes = 0;
+	trace_symbols_trim(&t->symbols);
 	strbuf_reset(&t->bytes);
 	t->first_ns = 0;
 }
@@ -528,9 +528,16 @@ static struct trace_sink sink(struct trace_writer *t)
 				   .separate = t->options.separate};
 }
 
+/* The texts of this generation, which are written at its end. */
+static void mark_texts(const struct trace_writer *t, struct texts *texts)
+{
+	for (size_t i = 0; i < t->texts.count; i++)
+		texts_mark(texts, t->texts.numbers[i]);
+}
+
 static size_t size(const struct trace_writer *t)
 {
-	return t->bytes.length + t->message_bytes;
+	return t->bytes.length + t->event_bytes + t->table_bytes;
 }
 
 static void destroy(struct trace_writer *t)
@@ -541,8 +548,8 @@ static void destroy(struct trace_writer *t)
 	forget_generation(t);
 	used_release(&t->stacks);
 	used_release(&t->names);
+	used_release(&t->texts);
 	used_release(&t->used_messages);
-	free(t->text_names);
 	strbuf_release(&t->bytes);
 	trace_symbols_release(&t->symbols);
 	free(t);
@@ -556,6 +563,7 @@ const struct trace_format trace_format_go = {
 	.create = create,
 	.sink = sink,
 	.size = size,
+	.mark_texts = mark_texts,
 	.finish = finish,
 	.destroy = destroy,
 };

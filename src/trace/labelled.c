@@ -2,10 +2,13 @@
 
 #include "base/array.h"
 
-static void put_off(struct state *s, uint64_t g)
+static void put_off(struct state *s, struct state_g *g)
 {
+	if (g->unsaid)
+		return;
+	g->unsaid = true;
 	if (array_reserve(&s->unsaid, &s->unsaid_capacity, s->unsaid_count + 1))
-		s->unsaid[s->unsaid_count++] = g;
+		s->unsaid[s->unsaid_count++] = g->id;
 	else
 		s->error = s->error ?: &error_no_memory;
 }
@@ -29,7 +32,7 @@ bool labelled_set(struct state *s, struct state_m *m, const struct trace_event *
 	if (by_itself) {
 		say(s, m, g, TRACE_LABELS_BY_ITSELF);
 	} else {
-		put_off(s, g->id);
+		put_off(s, g);
 		labelled_say(s, m);
 	}
 	return true;
@@ -42,10 +45,12 @@ void labelled_say(struct state *s, struct state_m *m)
 	if (!host)
 		return;
 	for (size_t i = 0; i < s->unsaid_count; i++) {
-		const struct state_g *g = state_goroutine(s, s->unsaid[i]);
+		struct state_g *g = state_goroutine(s, s->unsaid[i]);
 
-		if (g)
-			say(s, host, g, TRACE_LABELS_BY_ANOTHER);
+		if (!g || !g->unsaid)
+			continue;
+		g->unsaid = false;
+		say(s, host, g, TRACE_LABELS_BY_ANOTHER);
 	}
 	s->unsaid_count = 0;
 }
@@ -55,9 +60,12 @@ void labelled_repeat(struct state *s)
 	s->unsaid_count = 0;
 	for (size_t i = 0; i < s->goroutines.capacity; i++) {
 		const struct map_slot *slot = &s->goroutines.slots[i];
+		struct state_g *g = (struct state_g *)(uintptr_t)slot->value;
 
-		if (slot->key != MAP_NO_KEY &&
-		    ((const struct state_g *)(uintptr_t)slot->value)->labels)
-			put_off(s, slot->key);
+		if (slot->key == MAP_NO_KEY)
+			continue;
+		g->unsaid = false;
+		if (g->labels)
+			put_off(s, g);
 	}
 }

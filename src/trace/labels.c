@@ -8,9 +8,9 @@
 #include "trace/label_text.h"
 
 struct error *labels_init(struct labels *l, struct target *t, const struct golayout *lay,
-			  uint32_t slots, struct intern *strings)
+			  uint32_t slots, struct texts *texts)
 {
-	*l = (struct labels){.t = t, .lay = lay, .strings = strings, .slots = slots};
+	*l = (struct labels){.t = t, .lay = lay, .texts = texts, .slots = slots};
 	l->sets.maps = lay->minor <= 23;
 	l->known = calloc(slots, sizeof(l->known[0]));
 	return l->known ? NULL : &error_no_memory;
@@ -26,24 +26,14 @@ static struct error *must_check keep_text(struct labels *l, struct label_pair *p
 					  uint32_t *ret)
 {
 	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
-	size_t before = l->strings->count;
 
 	label_text_add(&sb, pairs, count);
 	if (sb.failed)
 		return &error_no_memory;
-	if (l->texts < LABELS_MAX_TEXTS && l->bytes < LABELS_MAX_TEXT_BYTES) {
-		*ret = intern_bytes(l->strings, sb.data, sb.length);
-		if (*ret == INTERN_FAILED)
-			return &error_no_memory;
-		l->texts += l->strings->count > before;
-		l->bytes += l->strings->count > before ? sb.length : 0;
-		return NULL;
-	}
-	*ret = intern_find(l->strings, sb.data, sb.length);
-	if (*ret != INTERN_FAILED)
-		return NULL;
-	*ret = 0;
-	l->dropped++;
+	*ret = texts_add(l->texts, sb.data, sb.length);
+	if (*ret == TEXTS_FAILED)
+		return &error_no_memory;
+	l->dropped += sb.length && !*ret;
 	return NULL;
 }
 
@@ -108,12 +98,26 @@ static struct error *must_check read_batch(struct labels *l, struct labelled *it
 	return err ? err : target_read_each(l->t, ranges, 2 * count, ok);
 }
 
+/* Sets that were read from outside are kept only to be read faster again. */
+static void limit_sets(struct labels *l)
+{
+	bool maps = l->sets.maps;
+
+	if (l->sets.count < LABELS_MAX_SETS / 2 && l->sets.bytes < LABELS_MAX_BYTES / 2)
+		return;
+	label_sets_release(&l->sets);
+	l->sets = (struct label_sets){.maps = maps};
+}
+
 struct error *labels_read(struct labels *l, struct labelled *items, size_t count)
 {
 	uint32_t sets[LABELS_BATCH];
 	uint64_t now[LABELS_BATCH][2] = {0};
 	bool ok[2 * LABELS_BATCH];
-	struct error *err = read_batch(l, items, count, sets, now, ok);
+	struct error *err;
+
+	limit_sets(l);
+	err = read_batch(l, items, count, sets, now, ok);
 
 	for (size_t i = 0; !err && i < count; i++) {
 		bool held = ok[2 * i] && ok[2 * i + 1] && now[i][0] == items[i].goid &&
@@ -163,4 +167,11 @@ struct error *labels_of_record(struct labels *l, const struct drain_record *r, u
 	default:
 		return NULL;
 	}
+}
+
+void labels_mark_texts(struct labels *l)
+{
+	for (uint32_t slot = 0; slot < l->slots; slot++)
+		for (size_t i = 0; i < AGENT_LABEL_SETS; i++)
+			texts_mark(l->texts, l->known[slot][i]);
 }

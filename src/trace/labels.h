@@ -6,38 +6,34 @@
 #define TRACE_LABELS_H
 
 #include "agent/abi.h"
-#include "base/intern.h"
 #include "golayout/golayout.h"
 #include "goroutine/labels.h"
 #include "target/target.h"
 #include "trace/drain.h"
-
-/* Each request may have a set of its own: past so many, or so many bytes, new ones are not kept,
- * and count as none. */
-#define LABELS_MAX_TEXTS (1u << 20)
-#define LABELS_MAX_TEXT_BYTES (128u << 20)
+#include "trace/texts.h"
 
 struct labels {
 	struct target *t;
 	const struct golayout *lay;
-	struct intern *strings;
+	struct texts *texts;
 	struct label_sets sets;              /* of those read from outside */
 	uint32_t (*known)[AGENT_LABEL_SETS]; /* of each slot: texts by the agent's numbers */
 	uint32_t slots;
-	uint64_t texts;
-	uint64_t bytes;
 	uint64_t cut;     /* labels that were longer than is kept, or too many */
 	uint64_t dropped; /* sets that are not known: no room, or they could not be read */
 };
 
 /* Keeps what it is given. */
 struct error *labels_init(struct labels *l, struct target *t, const struct golayout *lay,
-			  uint32_t slots, struct intern *strings) must_check;
+			  uint32_t slots, struct texts *texts) must_check;
 void labels_deinit(struct labels *l);
 
 /* The text of the set that a record of kind RECORD_LABELS ... is about; 0: none, or not known. */
 struct error *labels_of_record(struct labels *l, const struct drain_record *r,
 			       uint32_t *ret) must_check;
+
+/* Marks the sets that the agent may say by their numbers. */
+void labels_mark_texts(struct labels *l);
 
 /* A goroutine that had labels when it was looked at. */
 struct labelled {

@@ -43,7 +43,8 @@ static bool initial_goroutine(struct state *s, struct state_m *m, const struct t
 	struct state_g *g;
 	bool bound = ev->arg == TRACE_RUNNING || ev->arg == TRACE_IN_SYSCALL;
 
-	if (!s->first_generation || state_goroutine(s, ev->g) || map_find(&s->ended, ev->g))
+	if (!s->first_generation || state_goroutine(s, ev->g) || map_find(&s->ended, ev->g) ||
+	    state_is_full(s))
 		return false;
 	if (ev->arg < TRACE_RUNNABLE || ev->arg > TRACE_WAITING || (bound && (!m || m->g)))
 		return false;
@@ -86,13 +87,15 @@ static bool create(struct state *s, struct state_m *m, const struct trace_event 
 	struct state_g *g;
 	struct state_m *host;
 
-	if (state_goroutine(s, ev->g))
+	if (state_goroutine(s, ev->g) || state_is_full(s))
 		return false;
 	if (m && ev->p != TRACE_NO_P && (!m->p || m->p->id != ev->p)) {
 		state_drop_g(s, m);
 		state_take_p(s, m, ev->p);
 	}
 	host = state_host_any(s, m);
+	if (!host)
+		return false;
 	state_emit(s, host, OP_GO_CREATE, ev->g, ev->arg, ev->stack, 0);
 	g = state_add_goroutine(s, ev->g, TRACE_RUNNABLE, NULL);
 	if (g)
@@ -135,6 +138,7 @@ static bool leave(struct state *s, struct state_m *m, const struct trace_event *
 		return false;
 	state_close_ranges(s, m->g);
 	if (ev->kind == TRACE_END) {
+		state_end_regions(s, m->g, 0);
 		state_emit(s, m, OP_GO_DESTROY, 0, 0, 0, 0);
 		state_remove_goroutine(s, m->g);
 		return true;
@@ -216,6 +220,8 @@ static bool thread_enter(struct state *s, struct state_m *m, const struct trace_
 		state_kill(s, m, g);
 	state_drop_g(s, m);
 	state_drop_p(s, m);
+	if (state_is_full(s))
+		return false;
 	state_emit(s, m, OP_GO_CREATE_SYSCALL, ev->g, 0, 0, 0);
 	return state_add_goroutine(s, ev->g, TRACE_IN_SYSCALL, m);
 }
@@ -347,6 +353,15 @@ static bool is_sane(const struct trace_event *ev)
 	       (ev->p == TRACE_NO_P || ev->p < MAX_P) && (ev->g || !is_about_goroutine(ev->kind));
 }
 
+/* Now and then, as it takes long when all of them have something. */
+static void make_room_for_threads(struct state *s)
+{
+	if (s->stats.events - s->forgot_threads < STATE_MAX_THREADS)
+		return;
+	s->forgot_threads = s->stats.events;
+	state_forget_threads(s);
+}
+
 struct error *trace_model_add(struct trace_model *model, const struct trace_event *ev)
 {
 	struct state *s = &model->state;
@@ -358,10 +373,14 @@ struct error *trace_model_add(struct trace_model *model, const struct trace_even
 		return s->error;
 	}
 	s->now = ev->ns;
-	if (ev->m != TRACE_NO_M)
+	if (ev->m != TRACE_NO_M) {
 		m = state_thread(s, ev->m);
-	if (s->error)
-		return s->error;
+		if (!m) {
+			make_room_for_threads(s);
+			s->stats.dropped++;
+			return s->error;
+		}
+	}
 	if (s->gc_unsaid || s->counters_unsaid)
 		ranges_say_unsaid(s, m);
 	if (!apply(s, m, ev))
@@ -371,15 +390,42 @@ struct error *trace_model_add(struct trace_model *model, const struct trace_even
 	return s->error;
 }
 
-static bool world_stops(const struct state *s)
+void trace_model_mark_texts(const struct trace_model *model, struct texts *texts)
 {
+	const struct map *all = &model->state.goroutines;
+
+	for (size_t i = 0; i < all->capacity; i++) {
+		const struct state_g *g = (const struct state_g *)(uintptr_t)all->slots[i].value;
+
+		if (all->slots[i].key == MAP_NO_KEY)
+			continue;
+		texts_mark(texts, g->labels);
+		for (size_t k = 0; k < g->region_count; k++)
+			texts_mark(texts, g->regions[k].type);
+	}
+}
+
+/* Events of others while the world stops: those that have not noticed yet. A program that says so
+ * many more is not believed. */
+#define MOST_PUT_OFF (1u << 20)
+
+/* Whether a stop of the world keeps a generation from ending. */
+static bool world_stops(struct state *s)
+{
+	bool end = s->put_off >= MOST_PUT_OFF;
+
 	for (size_t i = 0; i < s->processors.capacity; i++) {
 		const struct map_slot *slot = &s->processors.slots[i];
 		const struct state_p *p = (const struct state_p *)(uintptr_t)slot->value;
 
-		if (slot->key != MAP_NO_KEY && p->m && p->m->g && p->m->g->stops_world)
+		if (slot->key == MAP_NO_KEY || !p->m || !p->m->g || !p->m->g->stops_world)
+			continue;
+		s->put_off++;
+		if (!end)
 			return true;
+		state_end_ranges(s, p->m->g);
 	}
+	s->put_off = 0;
 	return false;
 }
 

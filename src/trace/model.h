@@ -15,6 +15,7 @@
 
 #include "trace/event.h"
 #include "trace/step.h"
+#include "trace/texts.h"
 
 struct trace_model;
 
@@ -24,6 +25,7 @@ struct trace_model_stats {
 	uint64_t repairs; /* steps for what was not seen */
 	uint64_t dropped; /* events that nothing could be made of */
 	uint64_t lost;    /* records that the target's buffers had no room for */
+	uint64_t refused; /* goroutines, threads and regions beyond what is kept at once */
 };
 
 /* Copies `sink`. */
@@ -35,8 +37,11 @@ void trace_model_destroy(struct trace_model *model);
 struct error *trace_model_add(struct trace_model *model, const struct trace_event *ev) must_check;
 
 /* Begins a new generation, unless this moment is within a stop of the world: then a later call will
- * do. */
+ * do. One that does not end for very many calls is ended. */
 struct error *trace_model_new_generation(struct trace_model *model, uint64_t ns) must_check;
+
+/* Marks the texts that later steps may have though no event brings them. */
+void trace_model_mark_texts(const struct trace_model *model, struct texts *texts);
 
 struct trace_model_stats trace_model_stats(const struct trace_model *model);
 

@@ -39,7 +39,8 @@ enum {
 /* What is known of a goroutine; kept while it lives. */
 struct life {
 	uint64_t start_pc;
-	uint32_t name;   /* in names; 0: not made yet */
+	uint32_t name;   /* in names, of this generation; 0: not made yet */
+	uint32_t named;  /* the generation that has this name */
 	uint32_t labels; /* a text; 0: none */
 	uint64_t flow;   /* that ends when it starts; 0: none */
 };
@@ -49,7 +50,8 @@ struct trace_writer {
 	struct trace_symbols symbols;
 	struct strbuf bytes;
 	struct strbuf text;     /* a name that is being made */
-	struct intern names;    /* all that were ever used */
+	uint32_t number;        /* of the generation */
+	struct intern names;    /* of this generation */
 	struct map used_names;  /* in this generation */
 	struct map used_tracks; /* in this generation: those that are described */
 	struct map open;        /* track -> slices that are open */
@@ -69,6 +71,7 @@ static struct error *create(const struct trace_writer_options *options, struct t
 		return &error_no_memory;
 	w->options = *options;
 	w->symbols.functions = options->functions;
+	w->number = 1;
 	w->bytes = w->text = (struct strbuf)STRBUF_INIT;
 	*ret = w;
 	return NULL;
@@ -191,7 +194,7 @@ static uint64_t annotation_name(struct trace_writer *w, const char *text)
 
 static const char *text_of(const struct trace_writer *w, uint64_t text)
 {
-	return text == TRACE_TEXT_LOST ? "not traced" : intern_get(w->options.texts, text);
+	return text == TRACE_TEXT_LOST ? "not traced" : texts_get(w->options.texts, text);
 }
 
 static const char *make_text(struct trace_writer *w, const char *format, uint64_t number,
@@ -239,8 +242,10 @@ static const char *goroutine_name(struct trace_writer *w, uint64_t g)
 {
 	struct life *life = life_of(w, g);
 
-	if (!life->name)
+	if (life->named != w->number) {
 		life->name = make_goroutine_name(w, g, life->start_pc);
+		life->named = w->number;
+	}
 	return intern_get(&w->names, life->name);
 }
 
@@ -400,27 +405,26 @@ static void begin(struct trace_writer *w, uint64_t ns, uint64_t track, const cha
 	begin_labelled(w, ns, track, name, stack, flow_to, 0);
 }
 
-/* Nothing where nothing is open. */
-static void end(struct trace_writer *w, uint64_t ns, uint64_t track)
-{
-	Perfetto__TrackEvent event = PERFETTO__TRACK_EVENT__INIT;
-	uint64_t *open = at(w, &w->open, track);
-
-	if (!*open)
-		return;
-	if (!--*open)
-		map_remove(&w->open, track);
-	event.has_type = event.has_track_uuid = true;
-	event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_END;
-	event.track_uuid = track;
-	add_event(w, ns, &event);
-}
-
 static bool is_open(const struct trace_writer *w, uint64_t track)
 {
 	const uint64_t *open = map_find(&w->open, track);
 
 	return open && *open;
+}
+
+/* Nothing where nothing is open. */
+static void end(struct trace_writer *w, uint64_t ns, uint64_t track)
+{
+	Perfetto__TrackEvent event = PERFETTO__TRACK_EVENT__INIT;
+
+	if (!is_open(w, track))
+		return;
+	if (!--*at(w, &w->open, track))
+		map_remove(&w->open, track);
+	event.has_type = event.has_track_uuid = true;
+	event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_END;
+	event.track_uuid = track;
+	add_event(w, ns, &event);
 }
 
 static void instant(struct trace_writer *w, uint64_t ns, uint64_t track, const char *name,
@@ -523,11 +527,18 @@ static void leave(struct trace_writer *w, const struct trace_step *step, const c
 	change(w, step->ns, step->g, state, step->arg[1], 0);
 }
 
+static void end_slices(struct trace_writer *w, uint64_t ns, uint64_t track)
+{
+	while (is_open(w, track))
+		end(w, ns, track);
+}
+
 static void die(struct trace_writer *w, const struct trace_step *step)
 {
 	uint64_t *life = at(w, &w->lives, step->g);
 
 	vacate(w, step);
+	end_slices(w, step->ns, TRACK_REGIONS | (step->g & TRACK_NUMBER));
 	end(w, step->ns, g_track(w, step->g));
 	free((void *)(uintptr_t)*life);
 	map_remove(&w->lives, step->g);
@@ -703,12 +714,25 @@ static struct error *write_step(void *arg, const struct trace_step *step)
 	return w->failed ? &error_no_memory : NULL;
 }
 
-/* The next generation begins them again, if it is there. */
+/* The next generation begins them again, if it is there. A track that has no slice any more leaves
+ * its place to another. */
 static void end_all(struct trace_writer *w)
 {
 	for (size_t i = 0; i < w->open.capacity; i++)
-		while (w->open.slots[i].key != MAP_NO_KEY)
+		while (w->open.slots[i].key != MAP_NO_KEY && w->open.slots[i].value)
 			end(w, w->last_ns, w->open.slots[i].key);
+}
+
+static void forget_generation(struct trace_writer *w)
+{
+	strbuf_reset(&w->bytes);
+	map_release(&w->used_names);
+	map_release(&w->used_tracks);
+	intern_release(&w->names);
+	trace_symbols_trim(&w->symbols);
+	w->first_ns = 0;
+	w->cleared = false;
+	w->number++;
 }
 
 /* Slices stay open from one generation to the next, when each follows the one before. */
@@ -723,11 +747,7 @@ static struct error *finish(struct trace_writer *w)
 	if (w->failed)
 		return &error_no_memory;
 	err = w->options.generation(w->options.arg, w->bytes.data, w->bytes.length, w->first_ns);
-	strbuf_reset(&w->bytes);
-	map_release(&w->used_names);
-	map_release(&w->used_tracks);
-	w->first_ns = 0;
-	w->cleared = false;
+	forget_generation(w);
 	return err;
 }
 
@@ -742,6 +762,14 @@ static struct trace_sink sink(struct trace_writer *w)
 				   .generation = next_generation,
 				   .arg = w,
 				   .separate = w->options.separate};
+}
+
+static void mark_texts(const struct trace_writer *w, struct texts *texts)
+{
+	for (size_t i = 0; i < w->lives.capacity; i++)
+		if (w->lives.slots[i].key != MAP_NO_KEY)
+			texts_mark(texts,
+				   ((struct life *)(uintptr_t)w->lives.slots[i].value)->labels);
 }
 
 static size_t size(const struct trace_writer *w)
@@ -774,6 +802,7 @@ const struct trace_format trace_format_perfetto = {
 	.create = create,
 	.sink = sink,
 	.size = size,
+	.mark_texts = mark_texts,
 	.finish = finish,
 	.destroy = destroy,
 };

@@ -1,6 +1,8 @@
 #include "trace/ranges.h"
 
-#include "base/array.h"
+/* Whose ids are remembered, so that none begins twice. No program does that, but records may be
+ * nonsense; so when there are more, it does not matter that they are forgotten. */
+#define MAX_TASKS (1u << 14)
 
 static void say_gc(struct state *s, struct state_m *m)
 {
@@ -169,6 +171,8 @@ static bool task_begin(struct state *s, struct state_m *m, const struct trace_ev
 {
 	if (!ev->arg || ev->arg == MAP_NO_KEY || map_find(&s->tasks, ev->arg))
 		return false;
+	if (s->tasks.count >= MAX_TASKS)
+		map_release(&s->tasks);
 	if (!map_at(&s->tasks, ev->arg))
 		s->error = s->error ?: &error_no_memory;
 	state_emit(s, m, OP_TASK_BEGIN, ev->arg, ev->arg2, ev->text, ev->stack);
@@ -184,13 +188,10 @@ static bool task_end(struct state *s, struct state_m *m, const struct trace_even
 
 static bool region_begin(struct state *s, struct state_m *m, const struct trace_event *ev)
 {
-	struct state_g *g = m->g;
+	struct region region = {.task = ev->arg, .type = ev->text};
 
-	if (!array_reserve(&g->regions, &g->region_capacity, g->region_count + 1)) {
-		s->error = s->error ?: &error_no_memory;
+	if (!state_open_region(s, m->g, &region))
 		return false;
-	}
-	g->regions[g->region_count++] = (struct region){.task = ev->arg, .type = ev->text};
 	state_emit(s, m, OP_REGION_BEGIN, ev->arg, ev->text, ev->stack, 0);
 	return true;
 }
@@ -206,13 +207,11 @@ static bool region_end(struct state *s, struct state_m *m, const struct trace_ev
 		i--;
 	if (!i && g->region_count)
 		return false;
-	while (g->region_count > i) {
-		struct region *open = &g->regions[--g->region_count];
-
-		state_emit(s, m, OP_REGION_END, open->task, open->type, 0, 0);
-	}
-	if (i)
+	state_end_regions(s, g, i);
+	if (i) {
 		g->region_count--;
+		s->regions--;
+	}
 	state_emit(s, m, OP_REGION_END, ev->arg, ev->text, ev->stack, 0);
 	return true;
 }

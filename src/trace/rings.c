@@ -21,6 +21,9 @@ struct ring {
 	 * not taken at the last look when all were. */
 	uint64_t mark, taken_mark;
 	uint64_t populated; /* bytes of the ring, from its beginning */
+	/* Of the chunk that begins at `at`, once head_of() has read it. */
+	struct agent_chunk head;
+	bool has_head;
 };
 
 struct rings {
@@ -138,26 +141,45 @@ static const uint8_t *ring_at(const struct rings *r, const struct ring *ring)
 	return ring->bytes + (ring->at & (r->layout->ring_bytes - 1));
 }
 
+static bool begins_chunk(const struct ring *ring)
+{
+	return !(ring->at & (AGENT_CHUNK_BYTES - 1));
+}
+
 /* How much may be taken; of a chunk that has just been begun nothing, unless its head is there. */
 static uint64_t bytes_in(const struct ring *ring)
 {
 	uint64_t n = ring->end - ring->at;
-	bool begins = !(ring->at & (AGENT_CHUNK_BYTES - 1));
 
-	return begins && n < sizeof(struct agent_chunk) ? 0 : n;
+	return begins_chunk(ring) && n < sizeof(struct agent_chunk) ? 0 : n;
+}
+
+/* Of the chunk that begins here: what it said when it was looked at first. */
+static const struct agent_chunk *head_of(const struct rings *r, struct ring *ring)
+{
+	const struct agent_chunk *shared = (const void *)ring_at(r, ring);
+
+	if (!ring->has_head)
+		ring->head = (struct agent_chunk){
+			.tick = __atomic_load_n(&shared->tick, __ATOMIC_RELAXED),
+			.thread = __atomic_load_n(&shared->thread, __ATOMIC_RELAXED),
+			.lost = __atomic_load_n(&shared->lost, __ATOMIC_RELAXED),
+		};
+	ring->has_head = true;
+	return &ring->head;
 }
 
 /* No record that has not been taken has a tick before this. */
-static uint64_t complete_to(const struct rings *r, const struct ring *ring)
+static uint64_t complete_to(const struct rings *r, struct ring *ring)
 {
-	struct agent_chunk chunk;
+	uint64_t tick;
 
 	if (!bytes_in(ring))
 		return ring->mark;
-	if (ring->at & (AGENT_CHUNK_BYTES - 1))
+	if (!begins_chunk(ring))
 		return ring->taken_mark;
-	memcpy(&chunk, ring_at(r, ring), sizeof(chunk));
-	return chunk.tick > ring->taken_mark ? chunk.tick : ring->taken_mark;
+	tick = head_of(r, ring)->tick;
+	return tick > ring->taken_mark ? tick : ring->taken_mark;
 }
 
 /* Where the next piece comes from; NULL: there is none. In times of need the oldest goes first, so
@@ -192,6 +214,20 @@ static struct block *add_block(struct filling *f)
 	return block;
 }
 
+/* The next bytes, which go on to somebody who must not see other ones than we did. */
+static void take_bytes(const struct rings *r, struct ring *ring, uint8_t *to, size_t size)
+{
+	size_t n = 0;
+
+	if (begins_chunk(ring)) {
+		memcpy(to, head_of(r, ring), sizeof(ring->head));
+		n = sizeof(ring->head);
+	}
+	memcpy(to + n, ring_at(r, ring) + n, size - n);
+	ring->at += size;
+	ring->has_head = false;
+}
+
 /* The rest of a chunk; false: there is no room. */
 static bool copy_piece(struct rings *r, struct filling *f, struct ring *ring)
 {
@@ -211,9 +247,8 @@ static bool copy_piece(struct rings *r, struct filling *f, struct ring *ring)
 				.at = ring->at,
 				.size = size,
 				.slot = ring - r->items};
-	memcpy(block->bytes + block->used, ring_at(r, ring), size);
+	take_bytes(r, ring, block->bytes + block->used, size);
 	block->used += size;
-	ring->at += size;
 	return true;
 }
 

@@ -2,9 +2,12 @@
  * The rings that the agent writes, from outside: what is new in them is copied into a backlog, and
  * its room given back at once.
  *
- * All that is in shared memory is the target's: positions are checked, and the bytes are copied as
- * they are (who decodes them takes each as hostile: trace/drain.h). For one thread, but for what is
- * said to be for any.
+ * All that is in shared memory is the target's, and may change between two instructions. So each
+ * position, time and head of a chunk is loaded once, by an atomic load, and checked afterwards; the
+ * bytes of records are copied once, unlooked at (who decodes the copy takes each as hostile:
+ * trace/drain.h). What is checked here and what is decoded there are the same bytes.
+ *
+ * For one thread, but for what is said to be for any.
  */
 #ifndef TRACE_RINGS_H
 #define TRACE_RINGS_H

@@ -11,6 +11,10 @@
 /* Goroutines that are read at once. */
 #define BATCH 256
 
+/* More than a program has; a hostile one's list may be longer. */
+#define MAX_LIST (1ull << 25)
+#define MAX_READ (1u << 22)
+
 static bool status_of(uint32_t state, enum trace_status *ret)
 {
 	switch (state & ~G_SCAN) {
@@ -102,29 +106,40 @@ static struct error *must_check take_batch(struct snapshot *s, struct target *t,
 	return err;
 }
 
-struct error *snapshot_read(struct target *t, const struct golayout *lay, struct snapshot *ret)
+/* The next pointers of the list; *ret_count is 0 behind its end. The list may grow, and move. */
+static struct error *must_check read_list(struct target *t, const struct golayout *lay, uint64_t at,
+					  uint64_t gs[BATCH], size_t *ret_count)
+{
+	uint64_t count, list;
+	struct error *err = target_read_u64(t, lay->v.allglen, &count);
+
+	*ret_count = 0;
+	if (!err)
+		err = target_read_u64(t, lay->v.allgptr, &list);
+	if (err || at >= count || at >= MAX_LIST)
+		return err;
+	*ret_count = count - at < BATCH ? count - at : BATCH;
+	return target_read(t, list + at * sizeof(gs[0]), gs, *ret_count * sizeof(gs[0]));
+}
+
+struct error *snapshot_read(struct target *t, const struct golayout *lay, uint64_t most_ns,
+			    struct snapshot *ret)
 {
 	size_t size = golayout_g_bytes(&lay->n);
 	_cleanup_free_ uint8_t *headers = malloc(BATCH * size);
-	_cleanup_free_ uint64_t *gs = NULL;
+	uint64_t gs[BATCH], began = clock_now(), at = 0;
 	struct snapshot s = {0};
-	uint64_t count, at;
 	struct error *err;
+	size_t count;
 
 	if (!headers)
 		return &error_no_memory;
-	err = target_read_u64(t, lay->v.allglen, &count);
-	if (!err)
-		err = target_read_u64(t, lay->v.allgptr, &at);
-	if (err || count > SIZE_MAX / 16)
-		return err ? err : &error_fault;
-	gs = malloc(count * sizeof(gs[0]) + 1);
-	if (!gs)
-		return &error_no_memory;
-	err = target_read(t, at, gs, count * sizeof(gs[0]));
-	for (size_t i = 0; !err && i < count; i += BATCH)
-		err = take_batch(&s, t, lay, gs + i, count - i < BATCH ? count - i : BATCH, headers,
-				 size);
+	do {
+		err = read_list(t, lay, at, gs, &count);
+		if (!err && count)
+			err = take_batch(&s, t, lay, gs, count, headers, size);
+		at += count;
+	} while (!err && count && s.count < MAX_READ && clock_now() - began < most_ns);
 	if (err) {
 		snapshot_release(&s);
 		return err;

@@ -36,6 +36,10 @@ struct state_m *state_find_thread(struct state *s, uint64_t id)
 
 	if (m)
 		return m;
+	if (s->threads.count >= STATE_MAX_THREADS) {
+		s->stats.refused++;
+		return NULL;
+	}
 	m = add_to(s, &s->threads, id, sizeof(*m));
 	if (m)
 		m->id = id;
@@ -160,6 +164,7 @@ void state_remove_goroutine(struct state *s, struct state_g *g)
 		g->m->g = NULL;
 	if (s->first_generation && !map_at(&s->ended, g->id) && !s->error)
 		s->error = &error_no_memory;
+	s->regions -= g->region_count;
 	map_remove(&s->goroutines, g->id);
 	s->recent_goroutines[g->id % RECENT_GOROUTINES] = NULL;
 	free(g->regions);
@@ -171,11 +176,15 @@ struct state_g *state_introduce(struct state *s, struct state_m *m, uint64_t id,
 {
 	struct state_m *host;
 
+	if (state_is_full(s))
+		return NULL;
 	if (s->first_generation && !map_find(&s->ended, id)) {
 		state_emit(s, m, OP_GO_STATUS, id, TRACE_NO_M, status, 0);
 		return state_add_goroutine(s, id, status, NULL);
 	}
 	host = state_host_any(s, m);
+	if (!host)
+		return NULL;
 	emit_repair(s, host, OP_GO_CREATE, id, 0, 0);
 	return state_add_goroutine(s, id, TRACE_RUNNABLE, NULL);
 }
@@ -358,6 +367,31 @@ void state_end_ranges(struct state *s, struct state_g *g)
 	g->in_assist = g->stops_world = false;
 }
 
+void state_end_regions(struct state *s, struct state_g *g, size_t i)
+{
+	while (g->region_count > i) {
+		const struct region *open = &g->regions[--g->region_count];
+
+		s->regions--;
+		state_emit(s, g->m, OP_REGION_END, open->task, open->type, 0, 0);
+	}
+}
+
+bool state_open_region(struct state *s, struct state_g *g, const struct region *region)
+{
+	if (g->region_count >= STATE_MAX_REGIONS_OF_ONE || s->regions >= STATE_MAX_REGIONS) {
+		s->stats.refused++;
+		return false;
+	}
+	if (!array_reserve(&g->regions, &g->region_capacity, g->region_count + 1)) {
+		s->error = s->error ?: &error_no_memory;
+		return false;
+	}
+	g->regions[g->region_count++] = *region;
+	s->regions++;
+	return true;
+}
+
 void state_kill(struct state *s, struct state_m *m, struct state_g *g)
 {
 	struct state_m *host = g->m;
@@ -376,6 +410,7 @@ void state_kill(struct state *s, struct state_m *m, struct state_g *g)
 			state_start(s, host, g);
 		}
 		state_close_ranges(s, g);
+		state_end_regions(s, g, 0);
 		state_emit(s, host, OP_GO_DESTROY, 0, 0, 0, 0);
 	}
 	state_remove_goroutine(s, g);
@@ -413,7 +448,7 @@ static void say_goroutines(struct state *s)
 }
 
 /* Threads that have nothing are forgotten: a program may start any number of them. */
-static void forget_threads(struct state *s)
+void state_forget_threads(struct state *s)
 {
 	memset(s->recent_threads, 0, sizeof(s->recent_threads));
 	for (size_t i = 0; i < s->threads.capacity;) {
@@ -431,7 +466,7 @@ static void forget_threads(struct state *s)
 
 void state_say_all(struct state *s)
 {
-	forget_threads(s);
+	state_forget_threads(s);
 	say_processors(s);
 	say_goroutines(s);
 	s->gc_unsaid = s->gc_runs;

@@ -22,6 +22,13 @@ struct region {
 	uint64_t frame; /* of a call; else 0 */
 };
 
+/* Events that need more than so much at once are dropped, and counted: a program has less, and a
+ * hostile one may tell of any number. */
+#define STATE_MAX_GOROUTINES (1u << 22)
+#define STATE_MAX_THREADS (1u << 16)
+#define STATE_MAX_REGIONS (1u << 20)        /* open ones, of all goroutines */
+#define STATE_MAX_REGIONS_OF_ONE (1u << 10) /* and of one */
+
 struct state_g {
 	uint64_t id;
 	uint64_t start_pc; /* 0: not known */
@@ -31,6 +38,7 @@ struct state_g {
 	struct state_m *m; /* running or in a system call: where */
 	bool in_assist;
 	bool stops_world;
+	bool unsaid; /* its labels are in state.unsaid */
 	struct region *regions;
 	size_t region_count;
 	size_t region_capacity;
@@ -77,6 +85,9 @@ struct state {
 	bool first_generation;
 	uint64_t now; /* of the event that is being worked on */
 	uint64_t last;
+	uint64_t forgot_threads; /* the event before which threads were forgotten */
+	size_t regions;          /* that are open */
+	uint64_t put_off;        /* events for which a new generation has waited */
 	uint64_t gc_seq;
 	bool gc_runs;
 	uint64_t *unsaid; /* goroutines whose labels are still to be said */
@@ -88,7 +99,8 @@ struct state {
 	bool counters_unsaid; /* one of them */
 };
 
-/* What has this id; made when it is new. NULL when there is no memory, which is in state.error. */
+/* What has this id; made when it is new. NULL when there are too many, or no memory, which is in
+ * state.error. */
 struct state_m *state_find_thread(struct state *s, uint64_t id);
 struct state_p *state_processor(struct state *s, uint32_t id);
 /* NULL when it is not known. */
@@ -121,6 +133,14 @@ void state_emit(struct state *s, const struct state_m *m, enum trace_op op, uint
  */
 struct state_g *state_introduce(struct state *s, struct state_m *m, uint64_t id,
 				enum trace_status status);
+/* There is no room for one more. */
+static inline bool state_is_full(struct state *s)
+{
+	bool full = s->goroutines.count >= STATE_MAX_GOROUTINES;
+
+	s->stats.refused += full;
+	return full;
+}
 /* Makes the goroutine known in this state, on `m`, without a step. */
 struct state_g *state_add_goroutine(struct state *s, uint64_t id, enum trace_status status,
 				    struct state_m *m);
@@ -163,12 +183,18 @@ void state_start(struct state *s, struct state_m *m, struct state_g *g);
 void state_kill(struct state *s, struct state_m *m, struct state_g *g);
 /* Ends what must not be open when its goroutine ends. */
 void state_end_ranges(struct state *s, struct state_g *g);
+/* Ends a goroutine's regions from the i-th on, the innermost first; it runs. */
+void state_end_regions(struct state *s, struct state_g *g, size_t i);
+/* One more; false: there are too many, or no memory. */
+bool state_open_region(struct state *s, struct state_g *g, const struct region *region);
 static inline void state_close_ranges(struct state *s, struct state_g *g)
 {
 	if (g->in_assist || g->stops_world)
 		state_end_ranges(s, g);
 }
 
+/* Forgets threads that have neither a goroutine nor a processor. */
+void state_forget_threads(struct state *s);
 /* Says the state of everything, as a generation begins. */
 void state_say_all(struct state *s);
 

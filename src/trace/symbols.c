@@ -27,6 +27,9 @@ static bool add_frame(struct trace_symbols *symbols, uint64_t pc, const struct g
 	return f->function != INTERN_FAILED && f->file != INTERN_FAILED;
 }
 
+/* More than the addresses of calls that a program has; a hostile one may name each of its bytes. */
+#define MAX_KEPT (1u << 19)
+
 /* The reader wants each frame to have a file. */
 static struct go_frame unknown_frame(void)
 {
@@ -126,4 +129,12 @@ void trace_symbols_release(struct trace_symbols *symbols)
 	free(symbols->frames);
 	map_release(&symbols->words);
 	intern_release(&symbols->names);
+	symbols->frames = NULL;
+	symbols->count = symbols->capacity = 0;
+}
+
+void trace_symbols_trim(struct trace_symbols *symbols)
+{
+	if (symbols->count > MAX_KEPT || symbols->words.count > MAX_KEPT)
+		trace_symbols_release(symbols);
 }

@@ -39,6 +39,9 @@ bool trace_symbols_stack(struct trace_symbols *symbols, const struct stack *stac
 /* The function that begins at this address: one frame. */
 bool trace_symbols_function(struct trace_symbols *symbols, uint64_t entry, struct trace_frame *ret);
 
+/* Between two uses of names: forgets all when it has become much. */
+void trace_symbols_trim(struct trace_symbols *symbols);
+
 void trace_symbols_release(struct trace_symbols *symbols);
 
 #endif

@@ -5,6 +5,8 @@
 #include "base/clock.h"
 
 #define TRIES 8
+/* Centuries: what is later is nonsense, and no int64_t. */
+#define MOST_NS (1ull << 62)
 
 #if defined(__x86_64__)
 uint64_t ticks_now(void)
@@ -56,9 +58,10 @@ void ticks_add(struct ticks *t, const struct tick_pair *pair)
 		find_slope(&t->pairs[t->count - 2]);
 }
 
+/* Of the first of two pairs; with fewer, the only one's, which has no slope. */
 static const struct tick_pair *pair_before(const struct ticks *t, uint64_t tick)
 {
-	size_t i = t->count - 2;
+	size_t i = t->count < 2 ? 0 : t->count - 2;
 
 	while (i && t->pairs[i].tick > tick)
 		i--;
@@ -68,12 +71,16 @@ static const struct tick_pair *pair_before(const struct ticks *t, uint64_t tick)
 uint64_t ticks_to_ns(const struct ticks *t, uint64_t tick)
 {
 	const struct tick_pair *p = pair_before(t, tick);
-	double ns = (double)(int64_t)(tick - p->tick) * p->slope;
+	double since = (double)(int64_t)(tick - p->tick) * p->slope, ns = (double)p->ns + since;
 
-	return ns < -(double)p->ns ? 0 : p->ns + (int64_t)ns;
+	if (ns < 0)
+		return 0;
+	return ns < (double)MOST_NS ? p->ns + (int64_t)since : MOST_NS;
 }
 
 uint64_t ticks_of_ns(const struct ticks *t, uint64_t ns)
 {
-	return (double)ns / pair_before(t, UINT64_MAX)->slope;
+	double ticks = t->count < 2 ? (double)ns : (double)ns / pair_before(t, UINT64_MAX)->slope;
+
+	return ticks < (double)MOST_NS ? (uint64_t)ticks : MOST_NS;
 }

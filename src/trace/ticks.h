@@ -26,9 +26,10 @@ uint64_t ticks_now(void);
 struct tick_pair ticks_measure(void);
 /* One more pair; the first two are to be some milliseconds apart. */
 void ticks_add(struct ticks *t, const struct tick_pair *pair);
-/* Two pairs are needed; before the first pair and after the last the line goes on. */
+/* Before the first pair and after the last the line goes on, up to 2^62. While there is one pair,
+ * whatever the tick, its time; without any, 0. */
 uint64_t ticks_to_ns(const struct ticks *t, uint64_t tick);
-/* So many ns, in ticks. */
+/* So many ns, in ticks; while there are fewer than two pairs, as if a tick took 1 ns. */
 uint64_t ticks_of_ns(const struct ticks *t, uint64_t ns);
 
 #endif

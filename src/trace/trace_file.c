@@ -26,6 +26,7 @@ struct trace_file {
 	struct outfile out;
 	uint64_t size;  /* of what is complete */
 	uint64_t began; /* ns of the first event */
+	bool outgrown;  /* the last generation alone was more than is kept in memory */
 	/* In memory, oldest first. */
 	struct generation *items;
 	size_t count;
@@ -36,11 +37,13 @@ static struct error *write_bytes(struct outfile *out, const char *path, const vo
 				 size_t size)
 {
 	const uint8_t *p = bytes;
+	unsigned int interrupted = 0;
 
 	while (size) {
 		ssize_t n = write(fileno(out->stream), p, size < WRITE_BYTES ? size : WRITE_BYTES);
 
-		if (n < 0 && errno == EINTR)
+		/* One signal asks for an end, two mean that nobody reads. */
+		if (n < 0 && errno == EINTR && !interrupted++)
 			continue;
 		if (n < 0 && (errno == ENOSPC || errno == EDQUOT))
 			return error_format(ERROR_FAILED,
@@ -55,15 +58,15 @@ static struct error *write_bytes(struct outfile *out, const char *path, const vo
 	return NULL;
 }
 
-/* What is in the file is complete up to here: what was begun behind it is taken back, where that
- * can be done. */
+/* What is in the file is complete up to here: what was begun behind it is taken back. Standard
+ * output is not ours to cut: there may be something of the user's before the trace (>>). */
 static struct error *append(struct trace_file *file, const void *bytes, size_t size)
 {
 	struct error *err = write_bytes(&file->out, file->path, bytes, size);
 
 	if (!err)
 		file->size += size;
-	else if (ftruncate(fileno(file->out.stream), file->size) == 0)
+	else if (strcmp(file->path, "-") && ftruncate(fileno(file->out.stream), file->size) == 0)
 		lseek(fileno(file->out.stream), file->size, SEEK_SET);
 	return err;
 }
@@ -125,10 +128,15 @@ static size_t count_old(const struct trace_file *file)
 
 static struct error *remember(struct trace_file *file, const void *bytes, size_t size, uint64_t ns)
 {
+	size_t all = size + file->options.header_size;
 	struct generation *g;
 
-	while (file->count && file->size + size > file->options.max_bytes)
+	while (file->count && file->size + all > file->options.max_bytes)
 		forget_oldest(file, 1);
+	file->outgrown = all > file->options.max_bytes;
+	file->began = 0;
+	if (file->outgrown)
+		return NULL;
 	if (!array_reserve(&file->items, &file->capacity, file->count + 1))
 		return &error_no_memory;
 	g = &file->items[file->count];
@@ -178,6 +186,11 @@ struct error *trace_file_write(struct trace_file *file)
 struct error *trace_file_commit(struct trace_file *file)
 {
 	return file->options.flight_ns ? trace_file_write(file) : outfile_commit(&file->out);
+}
+
+bool trace_file_is_outgrown(const struct trace_file *file)
+{
+	return file->outgrown;
 }
 
 uint64_t trace_file_size(const struct trace_file *file)

@@ -26,12 +26,16 @@ struct error *trace_file_open(const struct trace_file_options *options,
 			      struct trace_file **ret) must_check;
 
 /* Takes a complete generation whose first event was at `ns`. When it cannot be written, what was
- * complete before it stays. A trace in memory forgets its oldest. */
+ * complete before it stays. A trace in memory forgets its oldest,
+ * and all when one generation alone is too much. */
 struct error *trace_file_add(struct trace_file *file, const void *bytes, size_t size,
 			     uint64_t ns) must_check;
 
 /* One more generation of this size would be too much. Never true of a trace in memory. */
 bool trace_file_is_full(const struct trace_file *file, size_t size);
+
+/* A trace in memory has nothing, as its last generation alone was too much. */
+bool trace_file_is_outgrown(const struct trace_file *file);
 
 /* Writes what is in memory; it is kept there too. */
 struct error *trace_file_write(struct trace_file *file) must_check;

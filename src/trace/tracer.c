@@ -25,10 +25,14 @@
 /* How long we wait for a collection before there is a batch without events. */
 #define WAIT_NS 40000000ull
 #define NEVER UINT64_MAX
+/* Reading the goroutines of the beginning takes so long at most. */
+#define SNAPSHOT_NS 3000000000ull
 /* Labels from before are read for so long at most, and as long as the backlog is not fuller. */
 #define LABELS_SLICE_NS 10000000ull
 #define LABELS_NS 3000000000ull
 #define LABELS_FILL 0.25
+/* Events that wait for the states of the beginning: 128 MB. */
+#define MOST_BEFORE_STATES (1u << 21)
 /* Until the states of the beginning are read, and for detaching; in between it is the collector's.
  */
 #define PRIORITY (-10)
@@ -51,6 +55,7 @@ struct tracer {
 	uint64_t start_ns;
 	uint64_t last_ns;      /* time of the last event */
 	uint64_t collected_ns; /* when what is being given out was collected */
+	uint64_t taken_ns;     /* a moment after all that was collected */
 	uint64_t until_ns;     /* all before this was given out */
 	uint64_t wanted_ns;    /* all before this is wanted soon */
 	uint64_t events;
@@ -112,7 +117,7 @@ static struct error *must_check open_all(struct tracer *tr, const struct image *
 	if (!err)
 		err = decoder_create(tr->t, img, tr->lay, inject_layout(tr->injection), tr->drain,
 				     &tr->decoder);
-	return err ? err : snapshot_read(tr->t, tr->lay, &tr->snapshot);
+	return err ? err : snapshot_read(tr->t, tr->lay, SNAPSHOT_NS, &tr->snapshot);
 }
 
 struct error *tracer_open(struct target *t, const struct image *img, const struct golayout *lay,
@@ -152,6 +157,9 @@ static uint64_t event_ns(struct tracer *tr, uint64_t tick)
 	uint64_t ns = ticks_to_ns(&tr->ticks, tick), start = tr->start_ns;
 
 	ns = ns > start ? ns - start : 1;
+	/* Times are the target's too: none is before the last one, or still to come. */
+	if (ns > tr->taken_ns)
+		ns = tr->taken_ns;
 	if (ns < tr->last_ns)
 		ns = tr->last_ns;
 	tr->last_ns = ns;
@@ -231,31 +239,39 @@ static struct error *must_check read_labels(struct tracer *tr)
 	struct error *err = NULL;
 	bool done = false;
 
-	while (!err && !done && clock_now() - tr->start_ns < LABELS_NS &&
-	       backlog_fill(tr->backlog) < LABELS_FILL)
+	if (clock_now() - tr->start_ns < LABELS_NS && backlog_fill(tr->backlog) < LABELS_FILL)
 		err = snapshot_read_labels(&tr->snapshot, labels, LABELS_SLICE_NS, &done);
+	else
+		done = true;
 	if (err && err->code == ERROR_GONE) {
 		error_destroy(err);
 		err = NULL;
+		done = true;
 	}
-	if (!err)
-		snapshot_forgo_labels(&tr->snapshot, labels);
+	if (err || !done)
+		return err;
+	snapshot_forgo_labels(&tr->snapshot, labels);
 	tr->labels_wait = false;
 	tr->snapshot_ns = clock_now() - tr->start_ns;
-	return err;
+	return NULL;
 }
 
-/* Before the first events go out, they tell what was before them; wait until all of those are there
- * that happened while the goroutines were read. */
-static struct error *must_check add_states(struct tracer *tr, bool *ret_wait)
+/* All that happened while the goroutines were read is there, or as much as there is room for. */
+static bool states_are_seen(const struct tracer *tr)
+{
+	uint64_t seen = ticks_to_ns(&tr->ticks, drain_watermark(tr->drain));
+
+	if (tr->batch.count > MOST_BEFORE_STATES || tr->last_ns > tr->snapshot_ns)
+		return true;
+	return !tr->more && (tr->last || seen >= tr->start_ns + tr->snapshot_ns);
+}
+
+/* Before the first events go out, they tell what was before them. */
+static struct error *must_check add_states(struct tracer *tr)
 {
 	struct trace_events all = {0};
-	uint64_t seen = ticks_to_ns(&tr->ticks, drain_watermark(tr->drain));
 	struct error *err;
 
-	*ret_wait = tr->more || (!tr->last && seen < tr->start_ns + tr->snapshot_ns);
-	if (*ret_wait)
-		return NULL;
 	err = snapshot_events(&tr->snapshot, &tr->batch, &all);
 	for (size_t i = 0; !err && i < tr->batch.count; i++)
 		err = append(&all, &tr->batch.items[i]);
@@ -292,6 +308,7 @@ static struct error *must_check take_collection(struct tracer *tr)
 	about = &first->about;
 	ticks_add(&tr->ticks, &about->clock);
 	tr->collected_ns = about->ns - tr->start_ns - COLLECTOR_MARGIN_NS;
+	tr->taken_ns = clock_now() - tr->start_ns;
 	tr->last = about->last;
 	err = sample_counters(tr, about);
 	drain_add(tr->drain, first);
@@ -312,21 +329,26 @@ static struct error *must_check take(struct tracer *tr)
 	return err ? err : fill_batch(tr);
 }
 
+/* Nothing is given out before the states are; the events so far stay in the batch. */
+static struct error *must_check begin(struct tracer *tr, struct trace_batch *ret)
+{
+	struct error *err = tr->labels_wait ? read_labels(tr) : take(tr);
+
+	*ret = (struct trace_batch){0};
+	return err || tr->labels_wait || !states_are_seen(tr) ? err : add_states(tr);
+}
+
 struct error *tracer_next(struct tracer *tr, struct trace_batch *ret)
 {
-	bool wait = false;
-	struct error *err = NULL;
+	struct error *err;
 
-	tr->batch.count = 0;
-	if (tr->labels_wait)
-		err = read_labels(tr);
-	do {
-		if (!err)
-			err = take(tr);
-		if (!err && tr->snapshot_ns)
-			err = add_states(tr, &wait);
-	} while (!err && wait);
-	if (err)
+	if (tr->snapshot_ns) {
+		err = begin(tr, ret);
+	} else {
+		tr->batch.count = 0;
+		err = take(tr);
+	}
+	if (err || tr->snapshot_ns)
 		return err;
 	tr->events += tr->batch.count;
 	*ret = (struct trace_batch){tr->batch.items, tr->batch.count, tr->until_ns,
@@ -382,7 +404,8 @@ void tracer_stats(const struct tracer *tr, struct tracer_stats *ret)
 		.events = tr->events,
 		.lost = rings.lost + inject_lost(tr->injection) + rings.corrupt + drained.corrupt,
 		.stacks = stacks_count(decoder_stacks(tr->decoder)),
-		.stacks_lost = rings.stacks_lost,
+		.stacks_lost = rings.stacks_lost + stacks_dropped(decoder_stacks(tr->decoder)),
+		.texts_lost = decoder_texts(tr->decoder)->refused,
 		.labels_cut = decoder_labels(tr->decoder)->cut,
 		.labels_lost = decoder_labels(tr->decoder)->dropped,
 		.bytes = drained.bytes,
@@ -401,9 +424,22 @@ uint64_t tracer_start(const struct tracer *tr)
 	return tr->start_ns;
 }
 
-const struct intern *tracer_strings(const struct tracer *tr)
+struct texts *tracer_texts(const struct tracer *tr)
 {
-	return decoder_strings(tr->decoder);
+	return decoder_texts(tr->decoder);
+}
+
+void tracer_mark_texts(struct tracer *tr)
+{
+	struct texts *texts = decoder_texts(tr->decoder);
+
+	decoder_mark_texts(tr->decoder);
+	for (size_t i = 0; i < tr->batch.count; i++) {
+		texts_mark(texts, tr->batch.items[i].text);
+		texts_mark(texts, tr->batch.items[i].text2);
+	}
+	for (size_t i = 0; i < tr->snapshot.count; i++)
+		texts_mark(texts, tr->snapshot.items[i].text);
 }
 
 const struct stacks *tracer_stacks(const struct tracer *tr)

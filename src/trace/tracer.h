@@ -18,12 +18,12 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/intern.h"
 #include "base/strbuf.h"
 #include "golayout/golayout.h"
 #include "image/image.h"
 #include "target/target.h"
 #include "trace/event.h"
+#include "trace/texts.h"
 #include "unwind/stacks.h"
 
 #define TRACER_MAX_DEPTH 127
@@ -41,6 +41,7 @@ struct tracer_stats {
 	uint64_t lost;            /* records that found their ring full, or no ring at all */
 	uint64_t stacks;          /* different ones */
 	uint64_t stacks_lost;     /* events without their stack, because the table was full */
+	uint64_t texts_lost;      /* texts and labels that there was no room for (trace/texts.h) */
 	uint64_t labels_cut;      /* labels that were cut or left out of their sets */
 	uint64_t labels_lost;     /* sets that are not known: too many, or in use no more */
 	uint64_t bytes;           /* of records */
@@ -72,9 +73,10 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
 
 /*
  * Waits for events, 40 ms, or less when a signal arrives; gives what is certain to be in order by
- * now, which may be none. The first events of all are the states of goroutines when tracing began,
- * with ns 1. What was not yet given out waits in memory, of which 128 MB are for it; what does not
- * fit is lost, and counted. That the target ends is no error.
+ * now, which may be none; it takes some 10 ms, whatever the target does. The first events of all
+ * are the states of goroutines when tracing began, with ns 1. What was not yet given out waits in
+ * memory, of which 128 MB are for it; what does not fit is lost, and counted. That the target ends
+ * is no error.
  */
 struct error *tracer_next(struct tracer *tr, struct trace_batch *ret) must_check;
 
@@ -93,9 +95,14 @@ void tracer_stats(const struct tracer *tr, struct tracer_stats *ret);
 const struct strbuf *tracer_left_out(const struct tracer *tr);
 /* CLOCK_MONOTONIC at ns 0 of the events. */
 uint64_t tracer_start(const struct tracer *tr);
-/* What the numbers in events mean; both grow. The words of a stack are those of pclntab_frames(),
- * innermost first, up to the goroutine's start function. */
-const struct intern *tracer_strings(const struct tracer *tr);
+/*
+ * What the numbers in events mean. The words of a stack are those of pclntab_frames(), innermost
+ * first, up to the goroutine's start function. A text is there until a sweep in which nobody marked
+ * it: the caller sweeps, between two calls of tracer_next(), after all who hold numbers have marked
+ * them; tracer_mark_texts() does that for those that events to come may have.
+ */
+struct texts *tracer_texts(const struct tracer *tr);
+void tracer_mark_texts(struct tracer *tr);
 const struct stacks *tracer_stacks(const struct tracer *tr);
 
 static inline void cleanup_tracer(struct tracer **tr)

@@ -267,6 +267,60 @@ static void returns(struct fixture *f, uint32_t function, uint64_t frame)
 	assert_null(trace_model_add(f->model, &ev));
 }
 
+static void regions_and_calls_end_with_their_goroutine(void **state)
+{
+	struct fixture *f = *state;
+
+	begin(f);
+	happens(f, TRACE_REGION_BEGIN, 7, 0, 1, 5);
+	happens(f, TRACE_CALL, 7, 0, 1, 64);
+	happens(f, TRACE_END, 7, 0, 1, 0);
+	expect(f, "7:RegionBegin 5\n7:RegionBegin 0\n7:RegionEnd 0\n7:RegionEnd 5\n"
+		  "7:GoDestroy 0\n");
+}
+
+static void regions_beyond_the_limit_are_refused_and_counted(void **state)
+{
+	struct fixture *f = *state;
+
+	begin(f);
+	for (uint64_t i = 1; i <= 1024; i++)
+		happens(f, TRACE_REGION_BEGIN, 7, 0, 1, i);
+	strbuf_reset(&f->text);
+	happens(f, TRACE_REGION_BEGIN, 7, 0, 1, 2000);
+	expect(f, "");
+	assert_int_equal(trace_model_stats(f->model).refused, 1);
+	happens(f, TRACE_REGION_END, 7, 0, 1, 1024);
+	happens(f, TRACE_REGION_BEGIN, 7, 0, 1, 2001);
+	expect(f, "7:RegionEnd 1024\n7:RegionBegin 2001\n");
+}
+
+static void threads_beyond_the_limit_are_refused_and_those_that_do_nothing_forgotten(void **state)
+{
+	struct fixture *f = *state;
+
+	begin(f);
+	for (uint64_t i = 100; i < 1000000; i++)
+		happens(f, TRACE_UNBLOCK, i, 0, 1, 0);
+	assert_in_range(trace_model_stats(f->model).refused, 1, 1000);
+	happens(f, TRACE_BLOCK, 7, 0, 1, 0);
+	assert_non_null(strstr(f->text.data, "7:GoBlock"));
+}
+
+static void a_stop_of_the_world_that_does_not_end_is_ended(void **state)
+{
+	struct fixture *f = *state;
+
+	begin(f);
+	happens(f, TRACE_STW_BEGIN, 7, 0, 1, 0);
+	strbuf_reset(&f->text);
+	for (size_t i = 0; i < 1u << 20; i++)
+		assert_null(trace_model_new_generation(f->model, f->last + 1));
+	expect(f, "");
+	assert_null(trace_model_new_generation(f->model, f->last + 1));
+	expect(f, "7:STWEnd 0\n--\n7:ProcStatus 0\n7:GoStatus 1\n");
+}
+
 static void calls_within_each_other_are_regions(void **state)
 {
 	struct fixture *f = *state;
@@ -434,6 +488,10 @@ int main(void)
 		TEST(no_generation_begins_while_the_world_stops),
 		TEST(ranges_are_closed_before_their_goroutine_stops),
 		TEST(a_region_ends_those_inside_it_whose_ends_were_lost),
+		TEST(regions_and_calls_end_with_their_goroutine),
+		TEST(regions_beyond_the_limit_are_refused_and_counted),
+		TEST(threads_beyond_the_limit_are_refused_and_those_that_do_nothing_forgotten),
+		TEST(a_stop_of_the_world_that_does_not_end_is_ended),
 		TEST(calls_within_each_other_are_regions),
 		TEST(a_call_is_over_when_another_has_its_place),
 		TEST(a_return_whose_call_was_not_seen_is_told_where_nothing_is_open),

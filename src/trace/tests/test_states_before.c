@@ -122,7 +122,7 @@ static struct snapshot_goroutine read_made(int minor, uint64_t status, uint64_t 
 
 	made_g = (struct made){GOID, status, syscallsp, (uint64_t)made_m, 0, 0};
 	assert_null(target_open_process(getpid(), &t));
-	assert_null(snapshot_read(t, &lay, &s));
+	assert_null(snapshot_read(t, &lay, UINT64_MAX, &s));
 	target_close(t);
 	assert_int_equal(s.count, 1);
 	ret = s.items[0];

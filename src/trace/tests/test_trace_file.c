@@ -75,11 +75,64 @@ static void the_last_seconds_are_kept(void **state)
 
 static void what_is_kept_is_bounded(void **state)
 {
-	_cleanup_trace_file_ struct trace_file *file = open_file(1000000, 10);
+	_cleanup_trace_file_ struct trace_file *file = open_file(1000000, 15);
 
 	for (uint64_t ns = 1; ns <= 9; ns++)
 		assert_null(trace_file_add(file, "abcd", 4, ns));
 	assert_int_equal(trace_file_size(file), 8);
+}
+
+static void one_generation_that_is_too_much_leaves_nothing(void **state)
+{
+	_cleanup_trace_file_ struct trace_file *file = open_file(1000000, 15);
+
+	assert_null(trace_file_add(file, "abcd", 4, 1));
+	assert_null(trace_file_add(file, "much too much", 13, 2));
+	assert_true(trace_file_is_outgrown(file));
+	assert_int_equal(trace_file_size(file), 0);
+	assert_int_equal(trace_file_began(file), 0);
+	assert_null(trace_file_add(file, "efgh", 4, 3));
+	assert_false(trace_file_is_outgrown(file));
+	assert_null(trace_file_write(file));
+	assert_file("t", "head|efgh");
+}
+
+static struct error *write_to_output(void)
+{
+	struct trace_file_options options = {.path = "-",
+					     .header = "head|",
+					     .header_size = 5,
+					     .max_bytes = 1000};
+	_cleanup_trace_file_ struct trace_file *file = NULL;
+	struct rlimit before, limit;
+	struct error *err = trace_file_open(&options, &file);
+
+	if (err)
+		return err;
+	getrlimit(RLIMIT_FSIZE, &before);
+	limit = (struct rlimit){20, before.rlim_max};
+	setrlimit(RLIMIT_FSIZE, &limit);
+	err = trace_file_add(file, "one, which is long|", 19, 20);
+	setrlimit(RLIMIT_FSIZE, &before);
+	return err;
+}
+
+static void what_is_before_a_trace_in_a_file_of_the_users_stays(void **state)
+{
+	int fd = open("t", O_CREAT | O_WRONLY | O_APPEND, 0600), output = dup(STDOUT_FILENO);
+	struct error *err;
+
+	assert_int_equal(write(fd, "the user's|", 11), 11);
+	signal(SIGXFSZ, SIG_IGN);
+	fflush(stdout);
+	dup2(fd, STDOUT_FILENO);
+	err = write_to_output();
+	dup2(output, STDOUT_FILENO);
+	close(output);
+	close(fd);
+	assert_non_null(err);
+	error_destroy(err);
+	assert_file("t", "the user's|head|one,");
 }
 
 /* The size limit of files stands for a full disk. */
@@ -109,6 +162,8 @@ int main(void)
 		TEST_IN_FOLDER(a_file_says_when_it_is_full),
 		TEST_IN_FOLDER(the_last_seconds_are_kept),
 		TEST_IN_FOLDER(what_is_kept_is_bounded),
+		TEST_IN_FOLDER(one_generation_that_is_too_much_leaves_nothing),
+		TEST_IN_FOLDER(what_is_before_a_trace_in_a_file_of_the_users_stays),
 		TEST_IN_FOLDER(what_was_complete_stays_when_the_disk_is_full),
 	};
 

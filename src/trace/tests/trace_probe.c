@@ -76,7 +76,7 @@ static void tell(const struct probe *p, uint64_t g)
 		if (ev->g != g)
 			continue;
 		printf("  %s at %lu on %lu p %d stack %u text %s\n", names[ev->kind], ev->ns, ev->m,
-		       (int)ev->p, ev->stack, intern_get(tracer_strings(p->tracer), ev->text));
+		       (int)ev->p, ev->stack, texts_get(tracer_texts(p->tracer), ev->text));
 		told++;
 	}
 }

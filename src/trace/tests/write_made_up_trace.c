@@ -34,12 +34,12 @@ static struct error *write_generation(void *arg, const void *bytes, size_t size,
 						   : error_format(ERROR_FAILED, "cannot write");
 }
 
-static struct error *fill_texts(struct intern *texts, struct stacks *stacks)
+static struct error *fill_texts(struct texts *texts, struct stacks *stacks)
 {
 	static const char *const names[] = {"chan receive", "sync", "preempted", "GC (dedicated)"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (intern_string(texts, names[i]) == INTERN_FAILED)
+		if (texts_add(texts, names[i], strlen(names[i])) == TEXTS_FAILED)
 			return &error_no_memory;
 	for (size_t i = 0; i < ARRAY_SIZE(made_stacks); i++) {
 		size_t count = 0;
@@ -103,7 +103,7 @@ static struct error *write_trace(uint64_t seed, const struct trace_format *forma
 					       .pid = 1,
 					       .generation = write_generation,
 					       .arg = file};
-	struct intern texts = {0};
+	struct texts texts = {0};
 	struct trace_sink sink;
 	struct error *err;
 	size_t count;
@@ -128,7 +128,7 @@ static struct error *write_trace(uint64_t seed, const struct trace_format *forma
 		       (unsigned long)trace_model_stats(model).repairs,
 		       (unsigned long)trace_model_stats(model).dropped);
 	format->destroy(writer);
-	intern_release(&texts);
+	texts_release(&texts);
 	return err;
 }
 

@@ -10,6 +10,7 @@
 
 #include "inject/injection.h"
 #include "inject/leftovers.h"
+#include "inject/status.h"
 #include "inject/threads.h"
 
 /* One gospect for a process at a time; the kernel lets go of it when we end, however we end. */

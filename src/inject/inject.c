@@ -13,6 +13,7 @@
 #include "inject/readable.h"
 #include "inject/region.h"
 #include "inject/roots.h"
+#include "inject/status.h"
 
 /* A process that was killed takes a moment to die, in which all sorts of things fail. */
 static struct error *must_check explain(struct target *t, struct error *err)

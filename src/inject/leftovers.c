@@ -8,45 +8,7 @@
 
 #include "base/array.h"
 #include "inject/places.h"
-
-/* What /proc/PID/stat has behind the name; "" when there is no such process. */
-static void read_stat(pid_t pid, char ret[1024])
-{
-	char path[64], line[1024], *end;
-	FILE *f;
-
-	ret[0] = '\0';
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
-	if (!f)
-		return;
-	end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
-	fclose(f);
-	if (end)
-		strcpy(ret, end + 1);
-}
-
-bool process_is_dead(pid_t pid)
-{
-	char stat[1024];
-
-	read_stat(pid, stat);
-	return !stat[0] || stat[1] == 'Z' || stat[1] == 'X';
-}
-
-uint64_t process_start(pid_t pid)
-{
-	unsigned long long start = 0;
-	char stat[1024];
-
-	read_stat(pid, stat);
-	if (sscanf(stat,
-		   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
-		   "%*d %*d %llu",
-		   &start) != 1)
-		return 0;
-	return start;
-}
+#include "inject/status.h"
 
 pid_t leftovers_tracer(const struct leftovers *l)
 {

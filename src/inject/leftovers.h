@@ -42,9 +42,4 @@ bool leftovers_kept_page_alone(const struct leftovers *l);
 /* The gospect that put them there is still at work: its pid, else 0. */
 pid_t leftovers_tracer(const struct leftovers *l);
 
-/* It has ended, and is only waited for by its parent. */
-bool process_is_dead(pid_t pid);
-/* When this process began, as field 22 of /proc/PID/stat; 0: there is none. */
-uint64_t process_start(pid_t pid);
-
 #endif

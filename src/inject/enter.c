@@ -124,7 +124,7 @@ static struct error *must_check open_memory(struct injection *in)
 static struct error *must_check check_tracer(struct injection *in)
 {
 	_cleanup_leftovers_ struct leftovers l = {0};
-	struct error *err = leftovers_find(in->t, &l);
+	struct error *err = leftovers_find(in->t, in->img, &l);
 	pid_t tracer = err ? 0 : leftovers_tracer(&l);
 
 	if (err)

@@ -233,7 +233,7 @@ struct error *inject_clean(struct target *t, const struct image *img, const stru
 	in->t = t;
 	in->img = img;
 	in->lay = lay;
-	err = leftovers_find(t, &l);
+	err = leftovers_find(t, img, &l);
 	if (err || leftovers_none(&l) || leftovers_kept_page_alone(&l))
 		return err;
 	*ret_found = true;

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "image/image.h"
 #include "inject/stub.h"
 #include "target/target.h"
 
@@ -31,7 +32,13 @@ struct leftovers {
 	size_t descriptor_count, descriptor_capacity;
 };
 
-struct error *leftovers_find(struct target *t, struct leftovers *ret) must_check;
+/*
+ * Whatever bears our names, the target may have made; nothing of the head is believed that gospect
+ * could not have written: its sizes and addresses lie in mappings of those names, and what its
+ * places had before is what `img` has there. ERROR_DENIED when something is not so.
+ */
+struct error *leftovers_find(struct target *t, const struct image *img,
+			     struct leftovers *ret) must_check;
 void leftovers_release(struct leftovers *l);
 #define _cleanup_leftovers_ __attribute__((cleanup(leftovers_release)))
 

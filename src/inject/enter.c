@@ -1,16 +1,25 @@
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "inject/injection.h"
 #include "inject/leftovers.h"
+#include "inject/status.h"
 #include "inject/threads.h"
+
+#ifndef PTRACE_O_SUSPEND_SECCOMP
+#define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
+#endif
 
 /* One gospect for a process at a time; the kernel lets go of it when we end, however we end. */
 static struct error *must_check take_lock(struct injection *in)
@@ -38,49 +47,58 @@ static struct error *must_check take_lock(struct injection *in)
 	return error_errno(ERROR_FAILED, errno, "cannot lock process %d for tracing", pid);
 }
 
-/* A number of /proc/PID/status; 0 when it is not there. */
-static unsigned long status_number(pid_t pid, const char *key)
+/*
+ * Whether the kernel lets us suspend the filters of a thread that we trace: that takes
+ * CAP_SYS_ADMIN in the first user namespace, no filter of our own, and a kernel that was built for
+ * it (ptrace(2)). Tried on a child, which ends by itself should we be killed meanwhile.
+ */
+static bool can_suspend_filters(void)
 {
-	unsigned long value = 0;
-	char path[64], line[256];
-	size_t n = strlen(key);
-	FILE *f;
+	pid_t child = fork();
+	bool can;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	while (fgets(line, sizeof(line), f))
-		if (!strncmp(line, key, n) && line[n] == ':')
-			value = strtoul(line + n + 1, NULL, 10);
-	fclose(f);
-	return value;
+	if (!child) {
+		sleep(1);
+		_exit(0);
+	}
+	if (child < 0)
+		return false;
+	can = !ptrace(PTRACE_SEIZE, child, NULL, (long)PTRACE_O_SUSPEND_SECCOMP);
+	kill(child, SIGKILL);
+	while (waitpid(child, NULL, __WALL) < 0 && errno == EINTR)
+		;
+	return can;
 }
 
-/* Where a filter decides about system calls, ours could get the target killed: only with it
- * suspended, which takes CAP_SYS_ADMIN and no filter of our own (ptrace(2)). */
-static struct error *must_check check_seccomp(struct injection *in)
+/* Each thread has filters of its own, or none. */
+static bool any_is_filtered(pid_t pid)
 {
-	unsigned long capabilities = 0;
-	char line[256];
-	FILE *f;
+	struct dirent *entry;
+	bool filtered = false;
+	char path[64];
+	DIR *dir;
 
-	if (!status_number(target_pid(in->t), "Seccomp"))
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	while (dir && !filtered && (entry = readdir(dir)))
+		filtered = atoi(entry->d_name) > 0 && thread_is_filtered(atoi(entry->d_name));
+	if (dir)
+		closedir(dir);
+	return filtered;
+}
+
+/* Where a filter decides about system calls, ours could get the target killed. A thread may put one
+ * on all others at any time (SECCOMP_FILTER_FLAG_TSYNC), so who can suspend them always does. */
+static struct error *must_check check_filters(struct injection *in)
+{
+	in->w.suspend_seccomp = can_suspend_filters();
+	if (in->w.suspend_seccomp || !any_is_filtered(target_pid(in->t)))
 		return NULL;
-	f = fopen("/proc/self/status", "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "CapEff: %lx", &capabilities) == 1)
-			break;
-	if (f)
-		fclose(f);
-	if (!(capabilities >> 21 & 1) || status_number(getpid(), "Seccomp"))
-		return error_format(ERROR_DENIED,
-				    "process %d has a seccomp filter, which might kill it for the "
-				    "system calls that trace has it make; run gospect as root "
-				    "outside the container, where the filter can be suspended",
-				    target_pid(in->t));
-	in->w.suspend_seccomp = true;
-	return NULL;
+	return error_format(ERROR_DENIED,
+			    "process %d has a seccomp filter, which might kill it for the system "
+			    "calls that trace has it make; run gospect as root outside the "
+			    "container, where the filter can be suspended",
+			    target_pid(in->t));
 }
 
 static struct error *must_check open_memory(struct injection *in)
@@ -106,7 +124,7 @@ static struct error *must_check open_memory(struct injection *in)
 static struct error *must_check check_tracer(struct injection *in)
 {
 	_cleanup_leftovers_ struct leftovers l = {0};
-	struct error *err = leftovers_find(in->t, &l);
+	struct error *err = leftovers_find(in->t, in->img, &l);
 	pid_t tracer = err ? 0 : leftovers_tracer(&l);
 
 	if (err)
@@ -129,6 +147,6 @@ struct error *injection_enter(struct injection *in)
 	if (!err)
 		err = take_lock(in);
 	if (!err)
-		err = check_seccomp(in);
+		err = check_filters(in);
 	return err;
 }

@@ -13,6 +13,7 @@
 #include "inject/readable.h"
 #include "inject/region.h"
 #include "inject/roots.h"
+#include "inject/status.h"
 
 /* A process that was killed takes a moment to die, in which all sorts of things fail. */
 static struct error *must_check explain(struct target *t, struct error *err)
@@ -232,7 +233,7 @@ struct error *inject_clean(struct target *t, const struct image *img, const stru
 	in->t = t;
 	in->img = img;
 	in->lay = lay;
-	err = leftovers_find(t, &l);
+	err = leftovers_find(t, img, &l);
 	if (err || leftovers_none(&l) || leftovers_kept_page_alone(&l))
 		return err;
 	*ret_found = true;

@@ -8,45 +8,8 @@
 
 #include "base/array.h"
 #include "inject/places.h"
-
-/* What /proc/PID/stat has behind the name; "" when there is no such process. */
-static void read_stat(pid_t pid, char ret[1024])
-{
-	char path[64], line[1024], *end;
-	FILE *f;
-
-	ret[0] = '\0';
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
-	if (!f)
-		return;
-	end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
-	fclose(f);
-	if (end)
-		strcpy(ret, end + 1);
-}
-
-bool process_is_dead(pid_t pid)
-{
-	char stat[1024];
-
-	read_stat(pid, stat);
-	return !stat[0] || stat[1] == 'Z' || stat[1] == 'X';
-}
-
-uint64_t process_start(pid_t pid)
-{
-	unsigned long long start = 0;
-	char stat[1024];
-
-	read_stat(pid, stat);
-	if (sscanf(stat,
-		   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
-		   "%*d %*d %llu",
-		   &start) != 1)
-		return 0;
-	return start;
-}
+#include "inject/region.h"
+#include "inject/status.h"
 
 pid_t leftovers_tracer(const struct leftovers *l)
 {
@@ -69,38 +32,63 @@ bool leftovers_kept_page_alone(const struct leftovers *l)
 	       l->ranges[0].size == l->head.stub_bytes;
 }
 
-static struct error *must_check add_range(struct leftovers *l, uint64_t address, uint64_t size)
+/* More than a gospect ever makes. */
+#define MOST_RANGES 64
+#define MOST_DESCRIPTORS 64
+/* The agent's code has some 15 KB. */
+#define MOST_CODE_BYTES (CODE_MAX_STUB_BYTES + (1u << 20))
+
+/* What bears our names is the target's to make: it may never have been ours. */
+static struct error *must_check forged(struct target *t, const char *why)
 {
+	return error_format(ERROR_DENIED,
+			    "process %d has memory named gospect that gospect has not made so: %s; "
+			    "gospect leaves it alone (restart the process to trace it)",
+			    target_pid(t), why);
+}
+
+static struct error *must_check add_range(struct target *t, struct leftovers *l,
+					  const struct target_map *map)
+{
+	if (l->range_count == MOST_RANGES)
+		return forged(t, "there are too many mappings");
 	if (!array_reserve(&l->ranges, &l->range_capacity, l->range_count + 1))
 		return &error_no_memory;
-	l->ranges[l->range_count++] = (struct leftover_range){address, size};
+	l->ranges[l->range_count++] = (struct leftover_range){map->start, map->end - map->start};
 	return NULL;
 }
 
-/* What it says is the target's to change: no more is believed than has room. */
-static bool read_head(struct target *t, const struct target_map *map, struct code_head *ret)
+/* Its sizes are as those that we make, and it is where it says. */
+static bool has_our_sizes(const struct code_head *h, const struct target_map *map)
+{
+	return h->magic == CODE_MAGIC && h->code == map->start &&
+	       h->place_count <= CODE_MAX_PLACES && h->stub_bytes <= CODE_MAX_STUB_BYTES &&
+	       !(h->stub_bytes % CODE_PAGE_BYTES) && h->stub_bytes <= map->end - map->start &&
+	       code_head_bytes(h) <= h->stub_bytes && h->code_bytes <= MOST_CODE_BYTES &&
+	       h->stub_bytes <= h->code_bytes && !(h->code_bytes % CODE_PAGE_BYTES) &&
+	       h->agent == h->code + h->stub_bytes &&
+	       (!h->control || h->control == h->code + h->code_bytes - CODE_PAGE_BYTES);
+}
+
+static struct error *must_check read_head(struct target *t, const struct target_map *map,
+					  struct code_head *ret)
 {
 	size_t fixed = offsetof(struct code_head, places);
 
 	memset(ret, 0, sizeof(*ret));
-	if (error_dropped(target_read(t, map->start, ret, fixed)) || ret->magic != CODE_MAGIC ||
-	    ret->version != CODE_VERSION || ret->code != map->start ||
-	    ret->place_count > CODE_MAX_PLACES || ret->stub_bytes > CODE_MAX_STUB_BYTES ||
-	    ret->stub_bytes % CODE_PAGE_BYTES || code_head_bytes(ret) > ret->stub_bytes)
-		return false;
-	return !error_dropped(
-		target_read(t, map->start + fixed, ret->places, code_head_bytes(ret) - fixed));
-}
-
-static void look_at_head(struct target *t, const struct target_map *map, struct leftovers *l)
-{
-	struct places now;
-
-	l->has_head = read_head(t, map, &l->head);
-	if (!l->has_head || error_dropped(places_read(t, &l->head, &now)))
-		return;
-	for (unsigned int i = 0; i < l->head.place_count; i++)
-		l->patched |= places_is_jump(&now, &l->head, i);
+	if (error_dropped(target_read(t, map->start, ret, fixed)))
+		return forged(t, "its head cannot be read");
+	if (ret->magic == CODE_MAGIC && ret->version != CODE_VERSION)
+		return error_format(ERROR_DENIED,
+				    "another version of gospect has left its agent in process %d; "
+				    "take it out with that one",
+				    target_pid(t));
+	if (!has_our_sizes(ret, map))
+		return forged(t, "the head of its code makes no sense");
+	if (error_dropped(
+		    target_read(t, map->start + fixed, ret->places, code_head_bytes(ret) - fixed)))
+		return forged(t, "its head cannot be read");
+	return NULL;
 }
 
 /* The page behind the agent that children forget: it has no name, but it lies in our mapping. */
@@ -118,35 +106,120 @@ static bool has_name(const char *path, const char *name)
 	return !strncmp(path, prefix, n) && !strncmp(path + n, name, strlen(name));
 }
 
-/* What the head says is there, and is not, may be the target's own by now. */
-static void forget_unmapped(struct leftovers *l, bool has_control, bool has_data)
+/* So many as region_p_slots() gives at most, one behind the other, in this mapping. */
+static bool holds_slots(const struct target_map *map, const struct code_head *h)
 {
-	if (!has_control)
-		l->head.control = 0;
-	if (!has_data)
-		l->head.slots = l->head.spare_slots = 0;
+	uint64_t size = h->spare_slots - h->slots;
+
+	return h->slots >= map->start && h->slots < map->end && !(size % AGENT_SLOT_BYTES) &&
+	       size / AGENT_SLOT_BYTES <= REGION_MOST_P_SLOTS &&
+	       size + AGENT_SPARE_SLOTS * (uint64_t)AGENT_SLOT_BYTES <= map->end - h->slots;
 }
 
-static struct error *must_check look_at_maps(struct target *t, struct leftovers *l)
+/* What lies there now, of what the head says; it may have been unmapped since. */
+struct present {
+	bool control;
+	bool data, slots;
+	bool far[CODE_FAR_PAGES];
+};
+
+static void note_present(const struct leftovers *l, const struct target_map *map, struct present *p)
+{
+	bool code = has_name(map->path, CODE_NAME), data = has_name(map->path, DATA_NAME);
+
+	p->control |= is_control(l, map);
+	p->data |= data;
+	p->slots |= data && holds_slots(map, &l->head);
+	for (unsigned int i = 0; code && i < CODE_FAR_PAGES; i++)
+		p->far[i] |= map->start == l->head.far[i];
+}
+
+/* What the head says is there, and is not, may be the target's own by now. */
+static struct error *must_check forget_unmapped(struct target *t, struct leftovers *l,
+						const struct present *p)
+{
+	struct code_head *h = &l->head;
+
+	if (!p->control)
+		h->control = 0;
+	if (!p->data)
+		h->slots = h->spare_slots = 0;
+	for (unsigned int i = 0; i < CODE_FAR_PAGES; i++)
+		if (!p->far[i])
+			h->far[i] = 0;
+	return h->slots && !p->slots ? forged(t, "its slots are not in its memory") : NULL;
+}
+
+/* Where a jump of ours leads: to a stub, or to a far page. */
+static bool is_our_jump(const struct code_head *h, uint64_t to)
+{
+	bool is = to - h->code < h->stub_bytes;
+
+	for (unsigned int i = 0; i < CODE_FAR_PAGES; i++)
+		is |= h->far[i] && to - h->far[i] < CODE_PAGE_BYTES;
+	return is;
+}
+
+/* What is put back there is what the program's file has there, not what the target likes. */
+static bool is_our_place(const struct image *img, const struct code_place *place)
+{
+	const uint8_t *file = NULL;
+
+	if (place->address >= img->functions.text && place->address < img->functions.etext)
+		file = image_bytes(img, place->address, PLACE_JUMP_BYTES);
+	return file && !memcmp(file, place->bytes, PLACE_JUMP_BYTES);
+}
+
+static struct error *must_check look_at_places(struct target *t, const struct image *img,
+					       struct leftovers *l)
+{
+	struct code_head *h = &l->head;
+	struct places now;
+	struct error *err;
+
+	for (unsigned int i = 0; i < h->place_count; i++) {
+		if (!is_our_jump(h, h->places[i].jump))
+			h->places[i].address = 0;
+		if (h->places[i].address && !is_our_place(img, &h->places[i]))
+			return forged(t, "its places are not in the program's code");
+	}
+	err = places_read(t, h, &now);
+	for (unsigned int i = 0; !err && i < h->place_count; i++)
+		l->patched |= places_is_jump(&now, h, i);
+	return err;
+}
+
+static struct error *must_check look_at_map(struct target *t, const struct target_map *map,
+					    struct leftovers *l)
+{
+	bool code = has_name(map->path, CODE_NAME), data = has_name(map->path, DATA_NAME);
+	struct error *err = NULL;
+
+	if (code && !map->offset) {
+		if (l->has_head)
+			return forged(t, "there are two heads");
+		err = read_head(t, map, &l->head);
+		l->has_head = !err;
+	}
+	if (!err && (code || data || is_control(l, map)))
+		err = add_range(t, l, map);
+	return err;
+}
+
+static struct error *must_check look_at_maps(struct target *t, const struct image *img,
+					     struct leftovers *l)
 {
 	_cleanup_maps_ struct target_maps maps = {0};
-	bool has_control = false, has_data = false;
+	struct present present = {0};
 	struct error *err = target_maps(t, &maps);
 
-	for (size_t i = 0; !err && i < maps.count; i++) {
-		const struct target_map *map = &maps.items[i];
-		bool code = has_name(map->path, CODE_NAME), data = has_name(map->path, DATA_NAME);
-		bool control = is_control(l, map);
-
-		if (code && map->offset == 0)
-			look_at_head(t, map, l);
-		if (code || data || control)
-			err = add_range(l, map->start, map->end - map->start);
-		has_control |= control;
-		has_data |= data;
-	}
-	forget_unmapped(l, has_control, has_data);
-	return err;
+	for (size_t i = 0; !err && i < maps.count; i++)
+		err = look_at_map(t, &maps.items[i], l);
+	for (size_t i = 0; !err && i < maps.count; i++)
+		note_present(l, &maps.items[i], &present);
+	if (!err && l->has_head)
+		err = forget_unmapped(t, l, &present);
+	return err || !l->has_head ? err : look_at_places(t, img, l);
 }
 
 static struct error *must_check look_at_descriptors(struct target *t, struct leftovers *l)
@@ -166,8 +239,10 @@ static struct error *must_check look_at_descriptors(struct target *t, struct lef
 		to[n] = '\0';
 		if (!has_name(to, "gospect-"))
 			continue;
-		if (!array_reserve(&l->descriptors, &l->descriptor_capacity,
-				   l->descriptor_count + 1))
+		if (l->descriptor_count == MOST_DESCRIPTORS)
+			err = forged(t, "there are too many files");
+		else if (!array_reserve(&l->descriptors, &l->descriptor_capacity,
+					l->descriptor_count + 1))
 			err = &error_no_memory;
 		else
 			l->descriptors[l->descriptor_count++] = atoi(entry->d_name);
@@ -177,10 +252,10 @@ static struct error *must_check look_at_descriptors(struct target *t, struct lef
 	return err;
 }
 
-struct error *leftovers_find(struct target *t, struct leftovers *ret)
+struct error *leftovers_find(struct target *t, const struct image *img, struct leftovers *ret)
 {
 	struct leftovers l = {0};
-	struct error *err = look_at_maps(t, &l);
+	struct error *err = look_at_maps(t, img, &l);
 
 	if (!err)
 		err = look_at_descriptors(t, &l);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "image/image.h"
 #include "inject/stub.h"
 #include "target/target.h"
 
@@ -31,7 +32,13 @@ struct leftovers {
 	size_t descriptor_count, descriptor_capacity;
 };
 
-struct error *leftovers_find(struct target *t, struct leftovers *ret) must_check;
+/*
+ * Whatever bears our names, the target may have made; nothing of the head is believed that gospect
+ * could not have written: its sizes and addresses lie in mappings of those names, and what its
+ * places had before is what `img` has there. ERROR_DENIED when something is not so.
+ */
+struct error *leftovers_find(struct target *t, const struct image *img,
+			     struct leftovers *ret) must_check;
 void leftovers_release(struct leftovers *l);
 #define _cleanup_leftovers_ __attribute__((cleanup(leftovers_release)))
 
@@ -41,10 +48,5 @@ bool leftovers_kept_page_alone(const struct leftovers *l);
 
 /* The gospect that put them there is still at work: its pid, else 0. */
 pid_t leftovers_tracer(const struct leftovers *l);
-
-/* It has ended, and is only waited for by its parent. */
-bool process_is_dead(pid_t pid);
-/* When this process began, as field 22 of /proc/PID/stat; 0: there is none. */
-uint64_t process_start(pid_t pid);
 
 #endif

@@ -11,10 +11,13 @@
 #include "inject/fault.h"
 #include "inject/injection.h"
 #include "inject/leftovers.h"
+#include "inject/memfile.h"
 #include "inject/remote.h"
+#include "inject/status.h"
 #include "inject/threads.h"
 
 #ifndef MFD_EXEC
+#define MFD_NOEXEC_SEAL 0x8u
 #define MFD_EXEC 0x10u
 #endif
 #ifndef MADV_POPULATE_WRITE
@@ -49,34 +52,39 @@ static struct error *must_check call(struct injection *in, struct remote *r, con
 	return *ret < 0 && *ret > -4096 ? refused(in, what, *ret) : NULL;
 }
 
+/* The thread makes an empty file; its number there. */
+static struct error *must_check create_file(struct injection *in, struct remote *r,
+					    const char *name, unsigned int flags, int64_t *ret)
+{
+	uint64_t text;
+	struct error *err = remote_text(r, name, &text);
+
+	flags |= MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	if (!err)
+		err = remote_call(r, SYS_memfd_create, (uint64_t[6]){text, flags}, ret);
+	/* Linux before 6.3 does not know these two, and needs them not. */
+	flags &= ~(MFD_EXEC | MFD_NOEXEC_SEAL);
+	if (!err && *ret == -EINVAL)
+		err = remote_call(r, SYS_memfd_create, (uint64_t[6]){text, flags}, ret);
+	if (!err && *ret < 0)
+		err = refused(in, "make a file in memory", *ret);
+	fault_point("file-made");
+	return err;
+}
+
 /* A file in the target's memory, and our own descriptor of it. */
 static struct error *must_check make_file(struct injection *in, struct remote *r, const char *name,
 					  unsigned int flags, size_t size, int64_t *ret_theirs,
 					  int *ret_ours)
 {
-	uint64_t text;
 	char path[64];
-	struct error *err = remote_text(r, name, &text);
+	struct error *err = create_file(in, r, name, flags, ret_theirs);
 
 	if (err)
 		return err;
-	err = remote_call(r, SYS_memfd_create, (uint64_t[6]){text, MFD_CLOEXEC | flags},
-			  ret_theirs);
-	/* Linux before 6.3 does not know MFD_EXEC, and needs it not. */
-	if (!err && *ret_theirs == -EINVAL)
-		err = remote_call(r, SYS_memfd_create, (uint64_t[6]){text, MFD_CLOEXEC},
-				  ret_theirs);
-	if (!err && *ret_theirs < 0)
-		err = refused(in, "make a file in memory", *ret_theirs);
-	fault_point("file-made");
-	if (err)
-		return err;
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", target_pid(in->t), (int)*ret_theirs);
-	*ret_ours = open(path, O_RDWR | O_CLOEXEC);
-	if (*ret_ours < 0 || ftruncate(*ret_ours, size))
-		return error_errno(ERROR_FAILED, errno, "cannot share memory with process %d",
-				   target_pid(in->t));
-	return NULL;
+	err = memfile_adopt(path, name, thread_user(r->threads.items[0].id), ret_ours);
+	return err ? err : memfile_resize(*ret_ours, size);
 }
 
 static struct error *must_check close_file(struct remote *r, int64_t theirs)
@@ -135,8 +143,10 @@ static struct error *must_check map_shared(struct injection *in, struct remote *
 	size_t size = in->layout.size;
 	_cleanup_close_ int ours = -1;
 	int64_t theirs, address, result;
-	struct error *err = make_file(in, r, DATA_NAME, 0, size, &theirs, &ours);
+	struct error *err = make_file(in, r, DATA_NAME, MFD_NOEXEC_SEAL, size, &theirs, &ours);
 
+	if (!err)
+		err = memfile_seal(ours, size, 0);
 	if (err)
 		return err;
 	err = call(in, r, "map memory", SYS_mmap,
@@ -145,6 +155,8 @@ static struct error *must_check map_shared(struct injection *in, struct remote *
 	if (!err)
 		err = call(in, r, "keep memory from its children", SYS_madvise,
 			   (uint64_t[6]){address, size, MADV_DONTFORK}, &result);
+	if (!err)
+		err = memfile_check_mapped(in->t, ours, address, size, 0);
 	if (!err)
 		err = close_file(r, theirs);
 	if (err)
@@ -205,7 +217,7 @@ static struct error *must_check write_code(struct injection *in)
 }
 
 static struct error *must_check map_file(struct injection *in, struct remote *r, uint64_t address,
-					 size_t size, int64_t theirs, uint64_t offset)
+					 size_t size, int64_t theirs, int ours, uint64_t offset)
 {
 	int64_t result;
 	struct error *err = call(in, r, "map code", SYS_mmap,
@@ -219,7 +231,7 @@ static struct error *must_check map_file(struct injection *in, struct remote *r,
 				   "process %d uses the memory that was chosen for "
 				   "the agent; try again",
 				   target_pid(in->t));
-	return err;
+	return err ? err : memfile_check_mapped(in->t, ours, address, size, offset);
 }
 
 /* In the file: the code pages, the agent, the far pages. */
@@ -239,19 +251,20 @@ static struct error *must_check fill_file(const struct injection *in, int file)
 static struct error *must_check map_code(struct injection *in, struct remote *r)
 {
 	struct code_head *h = &in->head;
+	size_t size = h->code_bytes + far_pages(h) * CODE_PAGE_BYTES;
 	_cleanup_close_ int ours = -1;
 	int64_t theirs, result;
-	struct error *err =
-		make_file(in, r, CODE_NAME, MFD_EXEC,
-			  h->code_bytes + far_pages(h) * CODE_PAGE_BYTES, &theirs, &ours);
+	struct error *err = make_file(in, r, CODE_NAME, MFD_EXEC, size, &theirs, &ours);
 
 	if (!err)
 		err = fill_file(in, ours);
+	if (!err)
+		err = memfile_seal(ours, size, F_SEAL_WRITE);
 	if (err)
 		return err;
-	err = map_file(in, r, h->code, h->code_bytes, theirs, 0);
+	err = map_file(in, r, h->code, h->code_bytes, theirs, ours, 0);
 	for (size_t i = 0; !err && i < far_pages(h); i++)
-		err = map_file(in, r, h->far[i], CODE_PAGE_BYTES, theirs,
+		err = map_file(in, r, h->far[i], CODE_PAGE_BYTES, theirs, ours,
 			       h->code_bytes + i * CODE_PAGE_BYTES);
 	if (!err)
 		err = call(in, r, "map memory", SYS_mmap,

@@ -7,7 +7,6 @@
 #define DISTANCE 0x4000000ull /* from what is mapped; of the first try */
 #define LOWEST 0x100000ull    /* above vm.mmap_min_addr */
 #define P_SLOTS_LEAST 16
-#define P_SLOTS_MOST 1024
 
 /* Nothing is mapped there, nor `distance` below and above. */
 static bool is_free(const struct target_maps *maps, uint64_t start, uint64_t size,
@@ -70,7 +69,7 @@ struct error *region_p_slots(struct target *t, const struct golayout *lay, uint6
 	count = cpus > P_SLOTS_LEAST ? cpus : P_SLOTS_LEAST;
 	if (count < allp[1] * 2)
 		count = allp[1] * 2;
-	*ret = count > P_SLOTS_MOST ? P_SLOTS_MOST : count;
+	*ret = count > REGION_MOST_P_SLOTS ? REGION_MOST_P_SLOTS : count;
 	*ret_now = allp[1] < *ret ? allp[1] : *ret;
 	return NULL;
 }

@@ -9,6 +9,9 @@
 #include "image/image.h"
 #include "target/target.h"
 
+/* Of Ps. */
+#define REGION_MOST_P_SLOTS 1024
+
 /* A free address for so many bytes that jumps to and from the program's code reach, far from
  * what is mapped: the heap of C grows. ERROR_UNSUPPORTED: there is none. */
 struct error *region_choose(struct target *t, const struct image *img, uint64_t size,

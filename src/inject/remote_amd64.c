@@ -15,6 +15,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "inject/fault.h"
+#include "inject/status.h"
 
 /* Where our frame lies on the signal stack: near its end, which a signal handler does not reach. */
 #define FRAME_OFFSET 1024
@@ -196,7 +197,7 @@ static struct error *must_check write_frame(struct remote *r, uint64_t low, uint
 	return write_memory(r, r->frame, &f, sizeof(f));
 }
 
-/* Takes the thread, which is stopped, if it is where we can use it. */
+/* Takes the thread, which is stopped, if it is where we can use it, and may do what we want. */
 static struct error *must_check prepare(struct remote *r, struct target *t,
 					const struct golayout *lay,
 					const struct target_thread *thread)
@@ -205,6 +206,8 @@ static struct error *must_check prepare(struct remote *r, struct target *t,
 	uint64_t low, high;
 	struct error *err;
 
+	if (!r->threads.suspend_seccomp && thread_is_filtered(thread->id))
+		return &error_fault;
 	if (r->threads.items[0].signal || ptrace(PTRACE_GETREGS, thread->id, NULL, u) ||
 	    ptrace(PTRACE_GETSIGMASK, thread->id, sizeof(uint64_t), &r->saved->mask) ||
 	    !restart_syscall(u))

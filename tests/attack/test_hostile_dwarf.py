@@ -57,24 +57,24 @@ def copy_with_far_goid(binary, path, size, goid):
 
 
 @contextlib.contextmanager
-def forger(size, goid):
-    binary = golang.build("forger", golang.MIDDLE)
+def inventor(size, goid):
+    binary = golang.build("inventor", golang.MIDDLE)
     with hostile.folder() as folder:
-        copy = copy_with_far_goid(binary, folder / "forger", size, goid)
+        copy = copy_with_far_goid(binary, folder / "inventor", size, goid)
         with hostile.running(copy, 64, 4096 if size <= 4096 else 16384, goid) as pid:
             yield pid
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_goroutine_of_16_kb_is_refused(verb):
-    with forger(16384 - 8, 16000) as pid:
+    with inventor(16384 - 8, 16000) as pid:
         result = gospect.run(*VERBS[verb](pid))
         said = result.ok().text + result.err if verb == "ps" else result.fails(1)
         assert re.search(r"DWARF of .*forger says that runtime.g .* at 16\d+", said), said
 
 
 def test_goroutine_ids_are_read_where_the_dwarf_says():
-    with forger(4096 - 8, 4072) as pid:
+    with inventor(4096 - 8, 4072) as pid:
         found = traceback.parse(gospect.run("dump", "-p", pid).ok().text)
         assert set(found) == {2, 3}
         gospect.run(*VERBS["record"](pid)).ok()

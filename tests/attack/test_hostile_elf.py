@@ -48,7 +48,7 @@ def large_segments(path, count=160):
 
 def packed_dwarf(path):
     """A Go program whose .debug_info unpacks to 400 MB of runtime.g without an end."""
-    plain = golang.build("forger", golang.MIDDLE)
+    plain = golang.build("inventor", golang.MIDDLE)
     packer = zlib.compressobj(9)
     block = b"runtime.g\0" * 100_000
     packed = b"".join(packer.compress(block) for _ in range(400)) + packer.flush()
@@ -118,7 +118,7 @@ def test_an_ordinary_program_with_holes_is_read():
     """A copy by `cp --sparse=always`."""
     with hostile.folder() as folder:
         path = folder / "sparse"
-        subprocess.run(["cp", "--sparse=always", golang.build("forger", golang.MIDDLE), path],
+        subprocess.run(["cp", "--sparse=always", golang.build("inventor", golang.MIDDLE), path],
                        check=True)
         with hostile.running(path, 64, 4096, 152) as pid:
             assert len(hostile.measure("dump", "-p", pid).ok().text) > 100

@@ -2,11 +2,18 @@
 
 import contextlib
 import os
+import pathlib
+import shutil
 import subprocess
 import sys
+import tempfile
+
+from lib.process import Program
 
 UID = GID = 65534
 PREFIX = (f"--reuid={UID}", f"--regid={GID}", "--clear-groups")
+USER = UID
+COMMAND = ("setpriv", *PREFIX, "--inh-caps=-all")
 
 
 def run(*command):
@@ -34,3 +41,21 @@ def shared_folder(path):
     path.mkdir()
     path.chmod(0o1777)
     return path
+
+
+class Hostile(Program):
+    """One of tests/programs, in a folder that this user can reach; `folder` is its own."""
+
+    def __init__(self, binary, *args, prefix=(), **kwargs):
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir="/tmp", prefix="hostile."))
+        self.folder.chmod(0o755)
+        copy = shutil.copy(binary, self.folder)
+        try:
+            super().__init__(*prefix, *COMMAND, copy, *args, **kwargs)
+        except BaseException:
+            shutil.rmtree(self.folder)
+            raise
+
+    def stop(self):
+        super().stop()
+        shutil.rmtree(self.folder, ignore_errors=True)

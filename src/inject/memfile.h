@@ -1,0 +1,43 @@
+/*
+ * A file in memory (memfd) that a thread of the target has made for us, and our descriptor of it.
+ *
+ * The target makes it, so that it belongs to the target's user and security context, whose policies
+ * let that map it. But its other threads run meanwhile, and may put any file in the descriptor's
+ * place by dup2(), also one that the target may not open: an O_PATH descriptor of it is enough. So
+ * the descriptor is first taken without opening the file (O_PATH), and what was taken is looked at;
+ * then that very file is opened, by our own descriptor. Nothing is opened, truncated or written
+ * through a name that the target can change.
+ *
+ * A file that can become shorter kills who has mapped it (SIGBUS), so its size is sealed before
+ * anything of it is mapped here.
+ */
+#ifndef INJECT_MEMFILE_H
+#define INJECT_MEMFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "target/target.h"
+
+/*
+ * Opens what the descriptor at `path` (/proc/PID/fd/N) is, for reading and writing, if it is a new
+ * memfd: empty, without a name in any folder, of that name and that owner, and with no seal that
+ * keeps us from more. Else ERROR_DENIED, and nothing was opened.
+ */
+struct error *memfile_adopt(const char *path, const char *name, uid_t owner, int *ret) must_check;
+
+/* Makes it so large. */
+struct error *memfile_resize(int file, size_t size) must_check;
+
+/* Nobody can change its size any more, nor take that back; `also`: other seals (F_SEAL_WRITE).
+ * ERROR_DENIED when it was changed meanwhile, or cannot be sealed. */
+struct error *memfile_seal(int file, size_t size, int also) must_check;
+
+/* The target has this part of the file there, in one mapping, and nothing else. */
+struct error *memfile_check_mapped(struct target *t, int file, uint64_t address, uint64_t size,
+				   uint64_t offset) must_check;
+
+#endif

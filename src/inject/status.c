@@ -1,0 +1,82 @@
+#include "inject/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+/* What /proc/PID/stat has behind the name; "" when there is no such process. */
+static void read_stat(pid_t pid, char ret[1024])
+{
+	char path[64], line[1024], *end;
+	FILE *f;
+
+	ret[0] = '\0';
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return;
+	end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+	fclose(f);
+	if (end)
+		strcpy(ret, end + 1);
+}
+
+bool process_is_dead(pid_t pid)
+{
+	char stat[1024];
+
+	read_stat(pid, stat);
+	return !stat[0] || stat[1] == 'Z' || stat[1] == 'X';
+}
+
+uint64_t process_start(pid_t pid)
+{
+	unsigned long long start = 0;
+	char stat[1024];
+
+	read_stat(pid, stat);
+	if (sscanf(stat,
+		   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
+		   "%*d %*d %llu",
+		   &start) != 1)
+		return 0;
+	return start;
+}
+
+/* The line of /proc/ID/status that begins with the key, without that; "" when there is none. */
+static void read_status(pid_t id, const char *key, char ret[256])
+{
+	_cleanup_fclose_ FILE *f = NULL;
+	size_t n = strlen(key);
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", id);
+	f = fopen(path, "re");
+	while (f && fgets(ret, 256, f)) {
+		if (strncmp(ret, key, n) || ret[n] != ':')
+			continue;
+		memmove(ret, ret + n + 1, strlen(ret + n + 1) + 1);
+		return;
+	}
+	ret[0] = '\0';
+}
+
+bool thread_is_filtered(pid_t id)
+{
+	char mode[256];
+
+	read_status(id, "Seccomp", mode);
+	return strtoul(mode, NULL, 10);
+}
+
+uid_t thread_user(pid_t id)
+{
+	char users[256];
+	unsigned int user;
+
+	/* The real, the effective, the saved one and that of the file system. */
+	read_status(id, "Uid", users);
+	return sscanf(users, "%*u %*u %*u %u", &user) == 1 ? user : (uid_t)-1;
+}

@@ -1,0 +1,46 @@
+"""A program pretends that a gospect that was killed has left its agent in it.
+
+gospect takes leftovers out by what the program's memory says of them. An older one looked at 2^44
+slots while the program stood still, for ever; and wrote bytes of the program's choice to memory that
+the program itself may not write to.
+"""
+
+import os
+import re
+import time
+
+import pytest
+
+from lib import golang, gospect
+from lib.nobody import Hostile
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="it is root who must not be fooled")
+
+KINDS = ("slots", "place", "control", "code", "heads", "mappings", "files", "version", "noise")
+SECONDS = 5
+
+
+@pytest.fixture
+def forger():
+    programs = []
+
+    def start(kind):
+        programs.append(Hostile(golang.build("forger", golang.NEWEST), kind))
+        return programs[-1]
+
+    yield start
+    for program in programs:
+        program.stop()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("verb", ("trace", "doctor"))
+def test_what_is_forged_is_refused_at_once(forger, kind, verb, tmp_path):
+    program = forger(kind)
+    args = ("-d", "0.1", "-o", tmp_path / "o.trace") if verb == "trace" else ()
+    began = time.monotonic()
+    result = gospect.run(verb, "-p", program.pid, *args, seconds=60)
+    assert time.monotonic() - began < SECONDS
+    assert re.search("memory named gospect|another version of gospect", result.err + result.text)
+    assert verb == "doctor" or result.status == 1
+    program.assert_well()  # and what is not to be written to is as before

@@ -1,0 +1,110 @@
+"""A target puts other files in the place of those that gospect has it make.
+
+gospect has a thread of the target make files in memory, and opens them by the target's descriptors.
+The target's other threads run meanwhile. An older gospect truncated and overwrote root's files.
+"""
+
+import os
+import time
+
+import pytest
+
+from lib import golang, gospect, tracing
+from lib.nobody import USER, Hostile
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be made to do it")
+
+SECRET = b"root's own\n" * 500
+TRIES = 30
+DATA, CODE = 0, 1  # the order in which they are made
+
+
+@pytest.fixture
+def swapper():
+    program = Hostile(golang.build("swapper", golang.NEWEST))
+    yield program
+    program.stop()
+
+
+@pytest.fixture
+def victim(tmp_path):
+    """A file that nobody may open for writing, and not even for reading."""
+    path = tmp_path / "victim"
+    path.write_bytes(SECRET)
+    path.chmod(0o600)
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_mode & 0o005 != 0o005 and str(folder).startswith("/tmp/"):
+            folder.chmod(0o755)  # it may be named, and taken by O_PATH
+    return path
+
+
+def trace(program, tmp_path, seconds=0.1):
+    return gospect.run("trace", "-p", program.pid, "-d", seconds, "-o", tmp_path / "o.trace")
+
+
+def assert_nothing_left(program):
+    assert tracing.mappings(program.pid) in ([], [4096], [8192])
+    assert tracing.changed_bytes(program) == 0
+    program.assert_well()
+
+
+def swapped(program, kind, nth, file, tmp_path):
+    """gospect's result, when the program was fast enough; else None."""
+    before = int(program.ask("done"))
+    assert program.ask(f"arm {kind} {nth} {file}") == "armed"
+    result = trace(program, tmp_path)
+    time.sleep(1.1)  # it tidies up
+    return result if int(program.ask("done")) > before else None
+
+
+def assert_refused(program, kind, nth, file, tmp_path):
+    """Traced until it was fast enough twice."""
+    refused = 0
+    for _ in range(TRIES):
+        result = swapped(program, kind, nth, file, tmp_path)
+        assert file.read_bytes() == SECRET
+        refused += result is not None and "another file" in result.err
+        if refused == 2:
+            break
+    assert refused > 0, "it was never fast enough"
+    assert_nothing_left(program)
+
+
+@pytest.mark.parametrize("nth", (DATA, CODE), ids=("data", "code"))
+def test_root_does_not_write_to_a_file_that_the_target_may_not_open(swapper, victim, tmp_path, nth):
+    assert_refused(swapper, "path", nth, victim, tmp_path)
+
+
+@pytest.mark.parametrize("nth", (DATA, CODE), ids=("data", "code"))
+def test_nor_to_one_that_it_has_open(swapper, tmp_path, nth):
+    file = swapper.folder / "own"
+    file.write_bytes(SECRET)
+    os.chown(file, USER, USER)
+    assert_refused(swapper, "open", nth, file, tmp_path)
+
+
+def test_shared_memory_that_the_target_makes_shorter_does_not_kill_gospect(swapper, tmp_path):
+    for nth in (DATA, CODE):
+        assert swapper.ask(f"arm shrink {nth} /dev/null") == "armed"
+        result = trace(swapper, tmp_path, 1)
+        assert result.status in (0, 1), result.err
+        time.sleep(2.2)
+    assert int(swapper.ask("done")) == 2
+    assert_nothing_left(swapper)
+
+
+def test_nor_does_memory_that_it_makes_as_long_as_it_likes(swapper, tmp_path):
+    for nth in (DATA, CODE):
+        result = swapped(swapper, "grow", nth, "/dev/null", tmp_path)
+        assert result is None or result.status in (0, 1), result.err
+    assert_nothing_left(swapper)
+
+
+@pytest.mark.slow
+@pytest.mark.time_limit(300)
+@pytest.mark.parametrize("nth", (DATA, CODE), ids=("data", "code"))
+def test_root_does_not_write_to_it_in_many_traces_either(swapper, victim, tmp_path, nth):
+    for _ in range(60):
+        swapped(swapper, "path", nth, victim, tmp_path)
+        assert victim.read_bytes() == SECRET
+    assert_nothing_left(swapper)

@@ -1,0 +1,127 @@
+// Swapper waits until somebody who traces it has it make a file in memory, and then does with the
+// descriptor what harms a tracer that trusts it.
+//
+// It prints "ready PID" and obeys lines on standard input:
+//
+//	arm KIND NTH FILE  waits for the NTH file in memory from now on, counted from 0, and then, KIND
+//	                   path    puts an O_PATH descriptor of FILE in its place
+//	                   open    puts an open descriptor of FILE in its place
+//	                   shrink  keeps a descriptor of it, and makes the file empty from then on
+//	                   grow    makes the file large at once, and seals its size
+//	                   prints "armed"
+//	done               prints how often it has done so
+//	check              "ok"
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	oPath     = 0x200000
+	addSeals  = 1033 // F_ADD_SEALS
+	sealSize  = 6    // F_SEAL_SHRINK | F_SEAL_GROW
+	largeSize = 1 << 40
+)
+
+var done int64
+
+func exists(fd int) bool {
+	_, _, err := syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFD, 0)
+	return err == 0
+}
+
+// await returns when the descriptor has been made for the nth time.
+func await(fd, nth int) {
+	for i := 0; ; i++ {
+		for !exists(fd) {
+		}
+		if i == nth {
+			return
+		}
+		for exists(fd) {
+		}
+	}
+}
+
+func open(kind, file string) int {
+	flags := map[string]int{"path": oPath, "open": os.O_RDWR}[kind]
+	fd, err := syscall.Open(file, flags|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		panic(err)
+	}
+	return fd
+}
+
+func act(kind string, theirs, ours int) {
+	switch kind {
+	case "path", "open":
+		syscall.RawSyscall(syscall.SYS_DUP2, uintptr(ours), uintptr(theirs), 0)
+	case "grow":
+		syscall.Ftruncate(theirs, largeSize)
+		syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(theirs), addSeals, sealSize)
+	case "shrink":
+		kept, _ := syscall.Dup(theirs)
+		atomic.AddInt64(&done, 1)
+		for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+			syscall.Ftruncate(kept, 0)
+		}
+		syscall.Close(kept)
+		return
+	}
+	atomic.AddInt64(&done, 1)
+}
+
+func arm(kind string, nth int, file string) {
+	ours := open(kind, file)
+	free, err := syscall.Dup(ours)
+	if err != nil {
+		panic(err)
+	}
+	syscall.Close(free)
+	armed := make(chan bool)
+	go func() {
+		runtime.LockOSThread()
+		armed <- true
+		await(free, nth)
+		act(kind, free, ours)
+		time.Sleep(time.Second)
+		syscall.Close(free)
+		syscall.Close(ours)
+	}()
+	<-armed
+}
+
+func sleep() {
+	for {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func main() {
+	for i := 0; i < 4; i++ {
+		go sleep()
+	}
+	fmt.Printf("ready %d\n", os.Getpid())
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		words := strings.Fields(in.Text())
+		switch words[0] {
+		case "arm":
+			nth, _ := strconv.Atoi(words[2])
+			arm(words[1], nth, words[3])
+			fmt.Println("armed")
+		case "done":
+			fmt.Println(atomic.LoadInt64(&done))
+		default:
+			fmt.Println("ok")
+		}
+	}
+}

@@ -70,6 +70,18 @@ static void join_and_wake(pthread_t thread)
 	}
 }
 
+/* A stop signal stops all of our threads, whichever takes it, and so would keep the target stopped
+ * until somebody continues us: none takes it before the step is done. */
+static void block_job_control_and(const sigset_t *mask)
+{
+	sigset_t set = *mask;
+
+	sigaddset(&set, SIGTSTP);
+	sigaddset(&set, SIGTTIN);
+	sigaddset(&set, SIGTTOU);
+	pthread_sigmask(SIG_SETMASK, &set, NULL);
+}
+
 struct error *surgery(struct error *(*step)(void *arg), void *arg)
 {
 	struct operation op = {step, arg, NULL};
@@ -82,9 +94,10 @@ struct error *surgery(struct error *(*step)(void *arg), void *arg)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &mask);
 	err = pthread_create(&thread, NULL, operate, &op);
-	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	block_job_control_and(&mask);
 	if (!err)
 		join_and_wake(thread);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	sigaction(WAKE_SIGNAL, &before, NULL);
 	return err ? error_errno(ERROR_FAILED, err, "cannot start a thread") : op.err;
 }

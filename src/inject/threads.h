@@ -32,7 +32,8 @@ struct threads {
 	DIR *folder; /* /proc/PID/task, once they have been stopped */
 };
 
-/* Runs `step` in a thread of its own, and waits for it. */
+/* Runs `step` in a thread of its own, and waits for it. Job-control stops (Ctrl-Z) wait until it is
+ * done: other threads than the caller have to block them. */
 struct error *surgery(struct error *(*step)(void *arg), void *arg) must_check;
 
 /* ERROR_DENIED when a debugger has one of the threads; it is named. */

@@ -3,6 +3,7 @@
 import collections
 import os
 import pathlib
+import signal
 import subprocess
 
 from lib import golang, gospect
@@ -93,11 +94,13 @@ def start(pid, seconds):
     raise AssertionError(f"the probe ended: {process.stdout.read()}")
 
 
-def start_until(pid, fault):
-    """One that has stopped itself (SIGSTOP) at that place."""
+def start_until(pid, fault, stop=signal.SIGSTOP):
+    """One that has sent itself a stop signal at that place, and has stopped. In a process group of
+    its own: job control stops only what has a parent in another one."""
     process = subprocess.Popen([PROBE, str(pid), "0.1"], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True,
-                               env={**os.environ, "GOSPECT_FAULT": fault, "GOSPECT_FAULT_STOP": "1"})
+                               stderr=subprocess.PIPE, text=True, process_group=0,
+                               env={**os.environ, "GOSPECT_FAULT": fault,
+                                    "GOSPECT_FAULT_SIGNAL": str(int(stop))})
     wait_until(lambda: status(process.pid)["State"][0] == "T")
     return process
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/abi.h"
+#include "base/array.h"
 #include "base/clock.h"
 
 /* A generation is complete after so much time or so many bytes: what is lost when we are killed,
@@ -24,14 +25,21 @@ static void on_stop(int number)
 	stop_requested = 1;
 }
 
+/* Signals that end a process, but for errors of its own. */
+static const int ending[] = {SIGINT,  SIGTERM,   SIGHUP,    SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2,
+			     SIGXCPU, SIGVTALRM, SIGSTKFLT, SIGPROF, SIGIO,   SIGPWR};
+
 void tracing_handle_signals(const struct tracing_options *options)
 {
 	struct sigaction stop = {.sa_handler = on_stop}, ask = {.sa_handler = on_write_request};
 
-	sigaction(SIGINT, &stop, NULL);
-	sigaction(SIGTERM, &stop, NULL);
-	sigaction(SIGHUP, &stop, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(ending); i++)
+		sigaction(ending[i], &stop, NULL);
+	for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
+		sigaction(i, &stop, NULL);
+	/* Writing fails instead. */
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	if (options->flight > 0)
 		sigaction(SIGUSR1, &ask, NULL);
 }
@@ -276,6 +284,10 @@ static void say_summary(const struct tracing *t)
 		say("the trace is as large as it may be, %g MB, and ended early; --max-size "
 		    "permits more",
 		    t->options.max_size);
+	if (stats.absences)
+		say("gospect itself did not run for seconds, %lu times; what happened then is "
+		    "missing, for the agent switches itself off",
+		    stats.absences);
 	say_labels(&stats);
 	say("%.1f s, %lu events, %lu lost, %lu stacks%s, the target paused for %.2f ms at most%s%s",
 	    (t->last_ns - began) / 1e9, stats.events, stats.lost, stats.stacks,

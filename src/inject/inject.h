@@ -60,6 +60,13 @@ const struct strbuf *inject_left_out(const struct injection *in);
 /* Calls that found no slot, so far. */
 uint64_t inject_lost(const struct injection *in);
 
+/*
+ * We are there: to be said every second at least, by any thread. An agent that does not hear it for
+ * some seconds switches itself off. Then this switches it on again and is true: what happened in
+ * between is not known.
+ */
+bool inject_beat(struct injection *in);
+
 /* When the first record could be written (CLOCK_MONOTONIC). */
 uint64_t inject_attached_at(const struct injection *in);
 

@@ -87,6 +87,7 @@ static struct error *must_check write_jumps_stopped(void *arg)
 		err = &error_fault;
 	}
 	in->attached_at = clock_now();
+	inject_beat(in);
 	if (!err)
 		err = write_jumps(in);
 	threads_resume(&step->threads);

@@ -16,6 +16,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "inject/guardian.h"
 
 #ifndef PTRACE_O_SUSPEND_SECCOMP
 #define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
@@ -225,19 +226,24 @@ static void note(struct stopped_thread *thread, int status)
 	thread->signal = status >> 16 ? 0 : WSTOPSIG(status);
 }
 
-/* It sleeps so that no signal wakes it up: most likely until a child of vfork has called exec. */
-static bool cannot_stop(const struct threads *t, pid_t id)
+char thread_state(pid_t pid, pid_t id)
 {
 	char path[64], line[256], *end;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", t->pid, id);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, id);
 	f = fopen(path, "re");
 	if (!f)
-		return false;
+		return 0;
 	end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
 	fclose(f);
-	return end && end[1] && end[2] == 'D';
+	return end && end[1] ? end[2] : 0;
+}
+
+/* It sleeps so that no signal wakes it up: most likely until a child of vfork has called exec. */
+static bool cannot_stop(const struct threads *t, pid_t id)
+{
+	return thread_state(t->pid, id) == 'D';
 }
 
 static bool time_is_over(const struct threads *t, uint64_t since)
@@ -291,9 +297,12 @@ struct error *threads_stop_one(struct threads *t, pid_t id)
 	struct error *err;
 
 	t->count = 0;
+	guardian_told(true);
 	err = seize(t, id);
-	if (err)
+	if (err) {
+		threads_resume(t);
 		return err;
+	}
 	interrupt(t, 0);
 	if (!t->count || !wait_for_stops(t, clock_now()) || !t->items[0].stopped) {
 		threads_resume(t);
@@ -322,6 +331,7 @@ struct error *threads_stop_all(struct threads *t, uint64_t *ret_since)
 	if (!err)
 		err = seize_new(t);
 	*ret_since = clock_now();
+	guardian_told(true);
 	while (!err && stopped < t->count) {
 		interrupt(t, stopped);
 		stopped = t->count;
@@ -339,6 +349,7 @@ void threads_resume(struct threads *t)
 		if (t->items[i].stopped)
 			ptrace(PTRACE_DETACH, t->items[i].id, NULL, (long)t->items[i].signal);
 	t->count = 0;
+	guardian_told(false);
 }
 
 void threads_release(struct threads *t)

@@ -49,6 +49,9 @@ struct error *threads_stop_one(struct threads *t, pid_t id) must_check;
  */
 struct error *threads_stop_all(struct threads *t, uint64_t *ret_since) must_check;
 
+/* As /proc/PID/task/ID/stat has it: 'D' cannot be stopped; 0: there is no such thread. */
+char thread_state(pid_t pid, pid_t id);
+
 /* Lets them go on, untraced. */
 void threads_resume(struct threads *t);
 void threads_release(struct threads *t);

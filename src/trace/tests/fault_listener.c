@@ -2,7 +2,8 @@
  * Ends the program where GOSPECT_FAULT says: the name of a place in inject/, or a name and how
  * often it may be passed before that, "jump-written:3". With GOSPECT_FAULT_VICTIM it is that
  * process that is killed, and this one goes on. GOSPECT_FAULT_SIGNAL is sent instead of SIGKILL,
- * once. With GOSPECT_FAULT=list each place says its name.
+ * once; with GOSPECT_FAULT_UNGUARDED its guardian is killed before it. With GOSPECT_FAULT=list each
+ * place says its name.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -12,6 +13,15 @@
 #include <unistd.h>
 
 #include "inject/fault.h"
+#include "inject/guardian.h"
+
+static pid_t first;
+
+/* The guardian is a copy of us, and is left alone. */
+__attribute__((constructor)) static void remember_first(void)
+{
+	first = getpid();
+}
 
 void fault_reached(const char *name)
 {
@@ -21,6 +31,8 @@ void fault_reached(const char *name)
 	const char *number = getenv("GOSPECT_FAULT_SIGNAL");
 	size_t n = strlen(name);
 
+	if (getpid() != first)
+		return;
 	if (wanted && !strcmp(wanted, "list"))
 		fprintf(stderr, "fault-point %s\n", name);
 	if (!wanted || strncmp(wanted, name, n) || (wanted[n] && wanted[n] != ':'))
@@ -28,6 +40,8 @@ void fault_reached(const char *name)
 	if ((wanted[n] && passed++ < atoi(wanted + n + 1)) || (sent && number))
 		return;
 	sent = true;
+	if (getenv("GOSPECT_FAULT_UNGUARDED") && guardian_pid())
+		kill(guardian_pid(), SIGKILL);
 	kill(victim ? atoi(victim) : getpid(), number ? atoi(number) : SIGKILL);
 	usleep(20000); /* until the kernel has taken the victim apart, or has stopped us */
 }

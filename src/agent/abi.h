@@ -54,6 +54,10 @@ enum {
 	AGENT_MAX_ROOT_PLACES = 256, /* where these begin and return */
 };
 
+/* Gospect is gone when it has not been there for so many ticks of the processor's clock: 2 to 4 s
+ * at 4 to 2 GHz. */
+#define AGENT_ABSENCE (1ull << 33)
+
 /* A function's code. */
 struct agent_range {
 	uint64_t start;
@@ -223,6 +227,11 @@ struct agent_shared {
 	uint64_t readable_count;
 	_Alignas(64) uint64_t arena_used; /* words */
 	uint64_t stacks;                  /* in the table */
+	/* When gospect was there last, in ticks, as it says itself. Who finds it gone switches all
+	 * hooks off, and says so; gospect, should it come back, switches them on again. */
+	_Alignas(64) uint64_t seen;
+	uint64_t enabled; /* address of the switch, 32 bits */
+	uint32_t switched_off;
 };
 
 /*

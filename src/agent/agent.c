@@ -38,6 +38,23 @@ NOINLINE int next_chunk(struct agent_slot *s, uint32_t ring_bytes, uint64_t now,
 	return 1;
 }
 
+/* Nobody reads what we write, nor takes us out: from now on no hook comes here. */
+NOINLINE void switch_off(struct agent_slot *s, struct agent_shared *sh)
+{
+	s->lost++;
+	s->lost_all++;
+	__atomic_store_n(&sh->switched_off, 1, __ATOMIC_RELEASE);
+	__atomic_store_n((uint32_t *)sh->enabled, 0, __ATOMIC_RELEASE);
+}
+
+INLINE void look_for_gospect(struct agent_slot *s, struct agent_shared *sh, uint64_t now)
+{
+	int64_t since = (int64_t)(now - __atomic_load_n(&sh->seen, __ATOMIC_RELAXED));
+
+	if (UNLIKELY(since > (int64_t)AGENT_ABSENCE))
+		switch_off(s, sh);
+}
+
 /* Begins a record of at most `size` bytes; NULL, and the loss counted, when there is no room. */
 INLINE uint8_t *record_begin(const struct call *c, enum agent_record kind, uint32_t size)
 {
@@ -45,6 +62,7 @@ INLINE uint8_t *record_begin(const struct call *c, enum agent_record kind, uint3
 	uint64_t now = clock(), thread = word(c->m, c->config->m_procid), since;
 	uint8_t *at;
 
+	look_for_gospect(s, c->shared, now);
 	if (UNLIKELY(s->limit - s->write < size) &&
 	    !next_chunk(s, c->shared->ring_bytes, now, thread)) {
 		s->lost++;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/abi.h"
+#include "base/array.h"
 #include "base/clock.h"
 
 /* A generation is complete after so much time or so many bytes: what is lost when we are killed,
@@ -32,14 +33,21 @@ static void on_stop(int number)
 	stops++;
 }
 
+/* Signals that end a process, but for errors of its own. */
+static const int ending[] = {SIGINT,  SIGTERM,   SIGHUP,    SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2,
+			     SIGXCPU, SIGVTALRM, SIGSTKFLT, SIGPROF, SIGIO,   SIGPWR};
+
 void tracing_handle_signals(const struct tracing_options *options)
 {
 	struct sigaction stop = {.sa_handler = on_stop}, ask = {.sa_handler = on_write_request};
 
-	sigaction(SIGINT, &stop, NULL);
-	sigaction(SIGTERM, &stop, NULL);
-	sigaction(SIGHUP, &stop, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(ending); i++)
+		sigaction(ending[i], &stop, NULL);
+	for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
+		sigaction(i, &stop, NULL);
+	/* Writing fails instead. */
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	if (options->flight > 0)
 		sigaction(SIGUSR1, &ask, NULL);
 }
@@ -126,6 +134,7 @@ struct error *tracing_begin(struct tracing *t, const struct subject *s)
 	const struct tracing_options *o = &t->options;
 	struct tracer_options tracer = {.stack_depth = o->stack_depth,
 					.root = o->root,
+					.stop = &stop_requested,
 					.duration_ns = o->duration * 1e9};
 	struct trace_writer_options writer = {
 		.functions = &s->image->functions,
@@ -344,6 +353,10 @@ static void say_summary(const struct tracing *t)
 		say("the trace is as large as it may be, %g MB, and ended early; --max-size "
 		    "permits more",
 		    t->options.max_size);
+	if (stats.absences)
+		say("gospect itself did not run for seconds, %lu times; what happened then is "
+		    "missing, for the agent switches itself off",
+		    stats.absences);
 	say_labels(&stats);
 	say_texts(&stats);
 	say_limits(t);

@@ -129,7 +129,7 @@ static struct error *must_check check_tracer(struct injection *in)
 
 	if (err)
 		return err;
-	if (tracer && tracer != getpid())
+	if (tracer && tracer != getpid() && tracer != in->predecessor)
 		return error_format(ERROR_DENIED,
 				    "process %d is being traced by gospect, process %d, already",
 				    target_pid(in->t), tracer);

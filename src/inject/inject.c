@@ -8,12 +8,14 @@
 #include "agent/blob.h"
 #include "base/cleanup.h"
 #include "inject/fault.h"
+#include "inject/guardian.h"
 #include "inject/injection.h"
 #include "inject/leftovers.h"
 #include "inject/readable.h"
 #include "inject/region.h"
 #include "inject/roots.h"
 #include "inject/status.h"
+#include "inject/threads.h"
 
 /* A process that was killed takes a moment to die, in which all sorts of things fail. */
 static struct error *must_check explain(struct target *t, struct error *err)
@@ -88,11 +90,15 @@ static struct error *must_check attach(struct injection *in, const struct inject
 {
 	struct error *err = injection_enter(in);
 
+	if (!err)
+		err = guardian_start(in->t, in->img, in->lay);
 	if (!err) {
+		in->touched = true;
 		/* Also the page that was kept: it is free by now. */
 		in->w.keep_code_page = false;
 		err = withdraw(&in->w);
 		in->w.keep_code_page = true;
+		in->touched = err != NULL;
 	}
 	if (!err)
 		err = hooks_find(in->t, in->img, in->lay, &in->hooks);
@@ -105,7 +111,7 @@ static struct error *must_check attach(struct injection *in, const struct inject
 	fault_point("prepared");
 	if (err)
 		return err;
-	in->attached = true;
+	in->attached = in->touched = true;
 	in->w.never_ran = true;
 	err = injection_map(in);
 	if (!err)
@@ -113,6 +119,21 @@ static struct error *must_check attach(struct injection *in, const struct inject
 	if (!err)
 		err = readable_find_heap(in->t, in->img, in->lay, in->shared);
 	return err ? err : injection_switch_on(in);
+}
+
+static struct injection *create(struct target *t, const struct image *img,
+				const struct golayout *lay)
+{
+	struct injection *in = calloc(1, sizeof(*in));
+
+	if (!in)
+		return NULL;
+	pthread_mutex_init(&in->switching, NULL);
+	in->lock = in->memory = -1;
+	in->t = t;
+	in->img = img;
+	in->lay = lay;
+	return in;
 }
 
 struct error *inject_attach(struct target *t, const struct image *img, const struct golayout *lay,
@@ -124,14 +145,12 @@ struct error *inject_attach(struct target *t, const struct image *img, const str
 	if (!agent_blob_size || img->machine != MACHINE_AMD64)
 		return error_format(ERROR_UNSUPPORTED, "trace works on amd64 alone so far; record "
 						       "and dump work here too");
-	in = calloc(1, sizeof(*in));
+	in = create(t, img, lay);
 	if (!in)
 		return &error_no_memory;
-	in->lock = in->memory = -1;
-	in->t = t;
-	in->img = img;
-	in->lay = lay;
+	threads_end = options->stop;
 	err = attach(in, options);
+	threads_end = NULL;
 	if (err)
 		return explain(t, err);
 	*ret = take_ptr(in);
@@ -156,6 +175,30 @@ struct error *inject_update_readable(struct injection *in)
 const struct strbuf *inject_left_out(const struct injection *in)
 {
 	return &in->hooks.left_out;
+}
+
+/* Once it is taken out, the switch's place in the target is the target's. */
+static void switch_on_again(struct injection *in)
+{
+	const uint32_t enabled = 1;
+
+	pthread_mutex_lock(&in->switching);
+	if (in->attached)
+		(void)!pwrite(in->memory, &enabled, sizeof(enabled),
+			      in->head.control + offsetof(struct code_control, enabled));
+	pthread_mutex_unlock(&in->switching);
+}
+
+bool inject_beat(struct injection *in)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	__atomic_store_n(&in->shared->seen, (uint64_t)high << 32 | low, __ATOMIC_RELAXED);
+	if (!__atomic_exchange_n(&in->shared->switched_off, 0, __ATOMIC_ACQ_REL))
+		return false;
+	switch_on_again(in);
+	return true;
 }
 
 uint64_t inject_lost(const struct injection *in)
@@ -184,6 +227,26 @@ uint64_t inject_detach_ns(const struct injection *in)
 	return in->w.stop_ns;
 }
 
+/* Somebody else may take the agent out from now on. */
+static void unlock(struct injection *in)
+{
+	if (in->lock >= 0)
+		close(in->lock);
+	in->lock = -1;
+}
+
+static struct error *must_check hand_over(struct injection *in, struct error *err)
+{
+	pid_t pid = guardian_take_over();
+	struct error *said;
+
+	unlock(in);
+	said = error_format(err->code, "%s; process %d, gospect's too, goes on trying",
+			    err->message, pid);
+	error_destroy(err);
+	return said;
+}
+
 struct error *inject_detach(struct injection *in)
 {
 	struct error *err;
@@ -191,7 +254,9 @@ struct error *inject_detach(struct injection *in)
 	if (!in->attached)
 		return NULL;
 	in->lost = inject_lost(in);
+	pthread_mutex_lock(&in->switching);
 	in->attached = false;
+	pthread_mutex_unlock(&in->switching);
 	err = target_check(in->t);
 	if (!err)
 		err = withdraw(&in->w);
@@ -200,7 +265,8 @@ struct error *inject_detach(struct injection *in)
 		error_destroy(err);
 		err = NULL;
 	}
-	return err;
+	in->touched = err != NULL;
+	return err ? hand_over(in, err) : NULL;
 }
 
 void inject_destroy(struct injection *in)
@@ -208,12 +274,16 @@ void inject_destroy(struct injection *in)
 	if (!in)
 		return;
 	error_destroy(inject_detach(in));
+	if (in->touched)
+		guardian_take_over();
+	else
+		guardian_dismiss();
 	if (in->shared)
 		munmap(in->shared, in->layout.size);
 	if (in->memory >= 0)
 		close(in->memory);
-	if (in->lock >= 0)
-		close(in->lock);
+	unlock(in);
+	pthread_mutex_destroy(&in->switching);
 	free(in->pages);
 	strbuf_release(&in->hooks.left_out);
 	free(in);
@@ -222,21 +292,43 @@ void inject_destroy(struct injection *in)
 struct error *inject_clean(struct target *t, const struct image *img, const struct golayout *lay,
 			   bool *ret_found)
 {
-	_cleanup_injection_ struct injection *in = calloc(1, sizeof(*in));
+	_cleanup_injection_ struct injection *in = create(t, img, lay);
 	_cleanup_leftovers_ struct leftovers l = {0};
 	struct error *err;
 
 	*ret_found = false;
 	if (!in)
 		return &error_no_memory;
-	in->lock = in->memory = -1;
-	in->t = t;
-	in->img = img;
-	in->lay = lay;
 	err = leftovers_find(t, img, &l);
 	if (err || leftovers_none(&l) || leftovers_kept_page_alone(&l))
 		return err;
 	*ret_found = true;
 	err = injection_enter(in);
-	return err ? err : withdraw(&in->w);
+	if (!err)
+		err = guardian_start(t, img, lay);
+	if (!err)
+		err = withdraw(&in->w);
+	in->touched = err != NULL;
+	return err;
+}
+
+bool injection_is_cleaned(struct target *t, const struct image *img, const struct golayout *lay,
+			  pid_t predecessor)
+{
+	_cleanup_injection_ struct injection *in = create(t, img, lay);
+	_cleanup_leftovers_ struct leftovers l = {0};
+	struct error *err = target_check(t);
+	pid_t tracer;
+
+	if (err)
+		return error_dropped(err);
+	if (!in || error_dropped(leftovers_find(t, img, &l)))
+		return false;
+	tracer = leftovers_tracer(&l);
+	if (leftovers_none(&l) || leftovers_kept_page_alone(&l) ||
+	    (tracer && tracer != predecessor))
+		return true;
+	in->predecessor = predecessor;
+	err = injection_enter(in);
+	return !error_dropped(err ? err : withdraw(&in->w));
 }

@@ -5,6 +5,7 @@
 #ifndef INJECT_INJECTION_H
 #define INJECT_INJECTION_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,7 +21,10 @@ struct injection {
 	struct withdrawal w;
 	int lock;
 	int memory;
+	pthread_mutex_t switching; /* who writes to head.control while `attached` holds it */
 	bool attached;
+	pid_t predecessor; /* a gospect whose work we may undo though it is still there; or 0 */
+	bool touched;      /* something may be in the target, or may have been changed in it */
 	struct hooks hooks;
 	struct code_head head;
 	uint8_t *pages;             /* head.stub_bytes, then far pages */
@@ -45,6 +49,11 @@ struct error *injection_enter(struct injection *in) must_check;
  * ERROR_DENIED: a policy forbids it. What was mapped stays for withdraw().
  */
 struct error *injection_map(struct injection *in) must_check;
+
+/* For the guardian of that gospect: nothing of it is in the target any more, which may be gone, or
+ * another gospect cares for that. false: try again. */
+bool injection_is_cleaned(struct target *t, const struct image *img, const struct golayout *lay,
+			  pid_t predecessor) must_check;
 
 /* Writes the jumps while all threads stand where that is safe. What was written stays, likewise. */
 struct error *injection_switch_on(struct injection *in) must_check;

@@ -168,6 +168,7 @@ static struct error *must_check map_shared(struct injection *in, struct remote *
 	}
 	in->shared_address = address;
 	*in->shared = in->layout;
+	in->shared->enabled = in->head.control + offsetof(struct code_control, enabled);
 	in->w.shared = in->shared;
 	in->w.slots_offset = in->layout.slots_offset;
 	in->w.slots = in->layout.slots;

@@ -29,6 +29,11 @@ void inject_populate(const struct injection *in, uint64_t offset, uint64_t size)
 {
 }
 
+bool inject_beat(struct injection *in)
+{
+	return false;
+}
+
 struct error *inject_update_readable(struct injection *in)
 {
 	return NULL;

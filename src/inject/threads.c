@@ -16,6 +16,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "inject/guardian.h"
 
 #ifndef PTRACE_O_SUSPEND_SECCOMP
 #define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
@@ -23,8 +24,15 @@
 
 /* As long as all threads together may take to stop, when one of them cannot; and in any case: on a
  * machine with much to do, a thread has to wait for a processor before it can stop. */
-#define STOP_NS 30000000ull
+#define STOP_NS 10000000ull
 #define STOP_MOST_NS 1000000000ull
+/* After a stop in vain the target runs for so much longer than it stood. */
+#define RUN_FACTOR 50
+#define LEAST_RUN_US 1000
+/* How often a thread that cannot be stopped is looked at. */
+#define LOOK_US 1000
+/* Room for threads that are born while the others are stopped. */
+#define SPARE 64
 /* How often a wait that takes longer is woken up, to look at the time. */
 #define WAKE_NS 10000000
 
@@ -70,6 +78,18 @@ static void join_and_wake(pthread_t thread)
 	}
 }
 
+/* A stop signal stops all of our threads, whichever takes it, and so would keep the target stopped
+ * until somebody continues us: none takes it before the step is done. */
+static void block_job_control_and(const sigset_t *mask)
+{
+	sigset_t set = *mask;
+
+	sigaddset(&set, SIGTSTP);
+	sigaddset(&set, SIGTTIN);
+	sigaddset(&set, SIGTTOU);
+	pthread_sigmask(SIG_SETMASK, &set, NULL);
+}
+
 struct error *surgery(struct error *(*step)(void *arg), void *arg)
 {
 	struct operation op = {step, arg, NULL};
@@ -82,19 +102,33 @@ struct error *surgery(struct error *(*step)(void *arg), void *arg)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &mask);
 	err = pthread_create(&thread, NULL, operate, &op);
-	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	block_job_control_and(&mask);
 	if (!err)
 		join_and_wake(thread);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	sigaction(WAKE_SIGNAL, &before, NULL);
 	return err ? error_errno(ERROR_FAILED, err, "cannot start a thread") : op.err;
 }
 
-static struct stopped_thread *find(struct threads *t, pid_t id)
+const volatile sig_atomic_t *threads_end;
+
+bool threads_told_to_end(void)
 {
-	for (size_t i = 0; i < t->count; i++)
-		if (t->items[i].id == id)
-			return &t->items[i];
-	return NULL;
+	return threads_end && *threads_end;
+}
+
+char thread_state(pid_t pid, pid_t id)
+{
+	char path[64], line[256], *end;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, id);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+	fclose(f);
+	return end && end[1] ? end[2] : 0;
 }
 
 static pid_t tracer_of(pid_t id)
@@ -144,6 +178,9 @@ static struct error *must_check cannot_seize(pid_t pid, pid_t id, int err)
 {
 	pid_t tracer = tracer_of(id);
 
+	/* We have told it to stop before, and it could not yet. */
+	if (tracer == gettid())
+		return &error_fault;
 	if (err == EPERM && tracer)
 		return has_tracer(pid, tracer);
 	return error_errno(err == EPERM ? ERROR_DENIED : ERROR_FAILED, err,
@@ -152,23 +189,40 @@ static struct error *must_check cannot_seize(pid_t pid, pid_t id, int err)
 			   id, pid);
 }
 
+static void forget(struct threads *t)
+{
+	t->count = 0;
+	map_clear(&t->known);
+}
+
 /* It goes on until it is interrupted. A thread that is known, or gone by now, is no error. */
 static struct error *must_check seize(struct threads *t, pid_t id)
 {
 	long options = PTRACE_O_TRACESYSGOOD | (t->suspend_seccomp ? PTRACE_O_SUSPEND_SECCOMP : 0);
+	size_t known = t->known.count;
 
-	if (find(t, id))
-		return NULL;
-	if (!array_reserve(&t->items, &t->capacity, t->count + 1))
+	if (!map_at(&t->known, id) || !array_reserve(&t->items, &t->capacity, t->count + 1))
 		return &error_no_memory;
+	if (t->known.count == known)
+		return NULL;
 	if (ptrace(PTRACE_SEIZE, id, NULL, options)) {
+		int err = errno;
+
+		map_remove(&t->known, id);
 		/* A thread that is a zombie already is EPERM, too. */
-		if (errno == ESRCH || (errno == EPERM && !tracer_of(id) && t->count))
+		if (err == ESRCH || (err == EPERM && thread_state(t->pid, id) == 'Z'))
 			return NULL;
-		return cannot_seize(t->pid, id, errno);
+		return cannot_seize(t->pid, id, err);
 	}
 	t->items[t->count++] = (struct stopped_thread){.id = id};
 	return NULL;
+}
+
+static uint64_t folder_links(const struct threads *t)
+{
+	struct stat st;
+
+	return fstat(dirfd(t->folder), &st) ? 0 : st.st_nlink;
 }
 
 /* The folder of the threads has so many links, and two. Each that we have counts until we are told
@@ -176,11 +230,10 @@ static struct error *must_check seize(struct threads *t, pid_t id)
 static bool has_all(const struct threads *t)
 {
 	size_t alive = 0;
-	struct stat st;
 
 	for (size_t i = 0; i < t->count; i++)
 		alive += !t->items[i].gone;
-	return !fstat(dirfd(t->folder), &st) && st.st_nlink == alive + 2;
+	return folder_links(t) == alive + 2;
 }
 
 /* Those that are not known yet: behind the others. */
@@ -215,27 +268,20 @@ static void note(struct stopped_thread *thread, int status)
 /* It sleeps so that no signal wakes it up: most likely until a child of vfork has called exec. */
 static bool cannot_stop(const struct threads *t, pid_t id)
 {
-	char path[64], line[256], *end;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", t->pid, id);
-	f = fopen(path, "re");
-	if (!f)
-		return false;
-	end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
-	fclose(f);
-	return end && end[1] && end[2] == 'D';
+	return thread_state(t->pid, id) == 'D';
 }
 
-static bool time_is_over(const struct threads *t, uint64_t since)
+static bool time_is_over(struct threads *t, uint64_t since)
 {
 	uint64_t passed = clock_now() - since;
 
 	if (passed < STOP_NS)
 		return false;
 	for (size_t i = 0; i < t->count; i++)
-		if (!t->items[i].stopped && !t->items[i].gone && cannot_stop(t, t->items[i].id))
+		if (!t->items[i].stopped && !t->items[i].gone && cannot_stop(t, t->items[i].id)) {
+			t->stuck = t->items[i].id;
 			return true;
+		}
 	return passed > STOP_MOST_NS;
 }
 
@@ -277,16 +323,54 @@ struct error *threads_stop_one(struct threads *t, pid_t id)
 {
 	struct error *err;
 
-	t->count = 0;
+	forget(t);
+	guardian_told(true);
 	err = seize(t, id);
-	if (err)
+	if (err) {
+		threads_resume(t);
 		return err;
+	}
 	interrupt(t, 0);
 	if (!t->count || !wait_for_stops(t, clock_now()) || !t->items[0].stopped) {
 		threads_resume(t);
 		return &error_fault;
 	}
 	return NULL;
+}
+
+/* Room for all of them, so that none has to be made while some are stopped; the map's is made by
+ * what is put into it. */
+static struct error *must_check make_room(struct threads *t)
+{
+	size_t n = folder_links(t) + SPARE;
+
+	if (!array_reserve(&t->items, &t->capacity, n))
+		return &error_no_memory;
+	for (size_t i = 0; t->known.capacity < 2 * n; i++)
+		if (!map_at(&t->known, (uint64_t)INT32_MAX + 1 + i))
+			return &error_no_memory;
+	forget(t);
+	return NULL;
+}
+
+/* One that cannot be stopped just now: t->stuck. The others are not to wait for it. With many
+ * threads that takes long: after the first time only when there was one. */
+static bool has_stuck(struct threads *t)
+{
+	struct dirent *entry;
+
+	if (t->looked && !t->stuck)
+		return false;
+	rewinddir(t->folder);
+	t->looked = true;
+	t->stuck = 0;
+	while (!t->stuck && (entry = readdir(t->folder))) {
+		pid_t id = atoi(entry->d_name);
+
+		if (id > 0 && cannot_stop(t, id))
+			t->stuck = id;
+	}
+	return t->stuck;
 }
 
 static struct error *must_check open_folder(struct threads *t)
@@ -305,18 +389,56 @@ struct error *threads_stop_all(struct threads *t, uint64_t *ret_since)
 	struct error *err = open_folder(t);
 	size_t stopped = 0;
 
-	t->count = 0;
+	forget(t);
+	t->stood_ns = 0;
+	if (!err)
+		err = make_room(t);
+	if (!err && has_stuck(t))
+		err = &error_fault;
 	if (!err)
 		err = seize_new(t);
 	*ret_since = clock_now();
+	guardian_told(true);
 	while (!err && stopped < t->count) {
 		interrupt(t, stopped);
 		stopped = t->count;
 		err = wait_for_stops(t, *ret_since) ? seize_new(t) : &error_fault;
 	}
-	if (err)
+	if (err) {
 		threads_resume(t);
+		t->stood_ns = clock_now() - *ret_since;
+	}
 	return err;
+}
+
+void threads_let_run(const struct threads *t, uint64_t until)
+{
+	uint64_t us = t->stood_ns * RUN_FACTOR / 1000;
+
+	usleep(us > LEAST_RUN_US ? us : LEAST_RUN_US);
+	while (t->stuck && cannot_stop(t, t->stuck) && clock_now() < until &&
+	       !threads_told_to_end())
+		usleep(LOOK_US);
+}
+
+struct error *threads_stand(pid_t pid, pid_t id)
+{
+	char state = thread_state(pid, id);
+
+	if (state == 'T')
+		return error_format(ERROR_FAILED,
+				    "process %d is stopped (SIGSTOP); resume it with kill -CONT %d",
+				    pid, pid);
+	if (state == 'D')
+		return error_format(ERROR_FAILED,
+				    "thread %d of process %d is frozen (docker pause), or waits in "
+				    "the kernel for a disk or a child of vfork (state D); try "
+				    "again when it runs",
+				    id, pid);
+	return error_format(ERROR_FAILED,
+			    "process %d does not run when it is told to: it is frozen (docker "
+			    "pause), or has no processor; try again when it runs",
+			    pid);
 }
 
 /* Those that have not stopped cannot be told to go; they are let go when our thread ends. */
@@ -325,7 +447,8 @@ void threads_resume(struct threads *t)
 	for (size_t i = 0; i < t->count; i++)
 		if (t->items[i].stopped)
 			ptrace(PTRACE_DETACH, t->items[i].id, NULL, (long)t->items[i].signal);
-	t->count = 0;
+	forget(t);
+	guardian_told(false);
 }
 
 void threads_release(struct threads *t)
@@ -333,5 +456,6 @@ void threads_release(struct threads *t)
 	if (t->folder)
 		closedir(t->folder);
 	free(t->items);
+	map_release(&t->known);
 	*t = (struct threads){0};
 }

@@ -10,6 +10,7 @@ struct target_ops {
 	struct error *(*read)(struct target *t, const struct target_range *ranges, size_t count,
 			      void *packed, size_t *ret_done);
 	struct error *(*check)(struct target *t);
+	bool (*has_descriptor)(const struct target *t, int fd); /* NULL: it has none */
 	struct error *(*maps)(struct target *t, struct target_maps *ret);
 	struct error *(*threads)(struct target *t, struct target_thread **ret, size_t *ret_count);
 	struct error *(*open_exe)(struct target *t, int *ret_fd);

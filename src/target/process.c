@@ -265,6 +265,13 @@ static struct error *process_open_exe(struct target *t, int *ret_fd)
 	return error_errno(ERROR_FAILED, errno, "cannot open the program of process %d", t->pid);
 }
 
+static bool process_has_descriptor(const struct target *t, int fd)
+{
+	const struct process *p = (const struct process *)t;
+
+	return fd == p->proc_fd || fd == p->mem_fd;
+}
+
 static struct error *process_entry(struct target *t, uint64_t *ret)
 {
 	*ret = ((struct process *)t)->entry;
@@ -286,6 +293,7 @@ static void process_close(struct target *t)
 static const struct target_ops process_ops = {
 	.read = process_read,
 	.check = process_check,
+	.has_descriptor = process_has_descriptor,
 	.maps = process_maps,
 	.threads = process_threads,
 	.open_exe = process_open_exe,

@@ -6,6 +6,11 @@
 #include "base/cleanup.h"
 #include "target/ops.h"
 
+bool target_has_descriptor(const struct target *t, int fd)
+{
+	return t->ops->has_descriptor && t->ops->has_descriptor(t, fd);
+}
+
 void target_close(struct target *t)
 {
 	if (t)

@@ -104,6 +104,9 @@ pid_t target_pid(const struct target *t);
  */
 struct error *target_check(struct target *t) must_check;
 
+/* The file descriptor is one of those by which it is reached. */
+bool target_has_descriptor(const struct target *t, int fd);
+
 /*
  * What a read that failed, or that gave nonsense, comes from: ERROR_GONE when the target is gone,
  * which then replaces `err`; else err. With NULL it is target_check().

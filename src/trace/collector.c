@@ -39,6 +39,7 @@ struct collector {
 	struct pace pace; /* of who decodes */
 	uint64_t wait_ns;
 	uint64_t checked_ns;
+	atomic_uint_fast64_t absences;
 	uint64_t unread; /* sets of labels that the agent could not read, so far */
 	pthread_t thread;
 	bool runs;
@@ -102,6 +103,8 @@ static bool collect(struct collector *c)
 	struct block *first = backlog_get(c->options.backlog);
 	bool ended, last;
 
+	if (inject_beat(c->options.injection))
+		atomic_fetch_add(&c->absences, 1);
 	check_target(c);
 	ended = atomic_load(&c->ended);
 	if (!first)
@@ -259,6 +262,11 @@ void collector_finish(struct collector *c)
 {
 	atomic_store(&c->ended, true);
 	collector_hurry(c);
+}
+
+uint64_t collector_absences(const struct collector *c)
+{
+	return atomic_load(&c->absences);
 }
 
 void collector_rings_stats(const struct collector *c, struct rings_stats *ret)

@@ -53,6 +53,8 @@ void collector_hurry(struct collector *c);
  * room for it, and the last collection is told to be the last. */
 void collector_finish(struct collector *c);
 
+/* How often we did not run for so long that the agent switched itself off. */
+uint64_t collector_absences(const struct collector *c);
 void collector_rings_stats(const struct collector *c, struct rings_stats *ret);
 
 static inline void cleanup_collector(struct collector **c)

@@ -71,7 +71,8 @@ static struct error *must_check attach(struct tracer *tr, const struct image *im
 						     ? TRACER_MAX_DEPTH
 						     : options->stack_depth,
 				    .ring_bytes = RING_BYTES,
-				    .root = options->root};
+				    .root = options->root,
+				    .stop = options->stop};
 
 	return inject_attach(tr->t, img, tr->lay, &in, &tr->injection);
 }
@@ -408,6 +409,7 @@ void tracer_stats(const struct tracer *tr, struct tracer_stats *ret)
 		.texts_lost = decoder_texts(tr->decoder)->refused,
 		.labels_cut = decoder_labels(tr->decoder)->cut,
 		.labels_lost = decoder_labels(tr->decoder)->dropped,
+		.absences = collector_absences(tr->collector),
 		.bytes = drained.bytes,
 		.attach_pause_ns = inject_attach_ns(tr->injection),
 		.detach_pause_ns = inject_detach_ns(tr->injection),

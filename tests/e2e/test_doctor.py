@@ -141,8 +141,7 @@ def test_what_a_killed_trace_left_is_taken_out(targets, tmp_path):
         time.sleep(0.3)
         during = doctor("-p", program.pid)[f"process {program.pid}"]
     finally:
-        trace.send_signal(signal.SIGKILL)
-        trace.wait()
+        tracing.kill_unguarded(trace)
         trace.stdout.close()
         trace.stderr.close()
     assert not during["leftovers"][0], "it is still at work"

@@ -13,6 +13,7 @@ from lib import golang, gospect, gotrace, perfetto, pprof
 from lib.params import every_version
 from lib.process import wait_until
 from lib.traced import SUMMARY, Tracing, tracing
+from lib.tracing import kill_unguarded
 
 # Go's tracer of these versions writes what our reader of traces reads.
 OWN_TRACER = ("1.22.12", "1.25.11", "1.27.2")
@@ -226,8 +227,7 @@ def test_a_killed_gospect_leaves_what_was_complete(targets, tmp_path):
     # Where others take all of the machine, what is decoded is up to 10 s behind (docs/trace.md).
     while time.monotonic() < end or (partial.stat().st_size < 10000 and time.monotonic() < end + 15):
         program.ask("work")
-    t.process.kill()
-    t.process.wait()
+    kill_unguarded(t.process)
     assert gotrace.read_valid(partial)["events"] > 1000
     assert not file.exists()
     # The next one clears up behind it.

@@ -154,11 +154,11 @@ def fault_points(program):
             if i < n]
 
 
-def kill_at(program, point):
+def kill_at(program, point, guarded):
     """Kills gospect there. A step that was done again when the places were listed need not be this time."""
     name, passed = point.split(":")
     for _ in range(10):
-        probed = tracing.probe(program.pid, 0.05, fault=point)
+        probed = tracing.probe(program.pid, 0.05, fault=point, guarded=guarded)
         if probed.status == -signal.SIGKILL:
             return
         assert name in REPEATED and int(passed) > 0, (point, probed.status, probed.err)
@@ -171,13 +171,22 @@ def kill_at(program, point):
 def test_killed_anywhere_gospect_leaves_what_the_next_one_removes(hectic, version):
     program = hectic(version)
     for i, point in enumerate(fault_points(program)):
-        kill_at(program, point)
+        kill_at(program, point, guarded=False)
         program.assert_well()
         if i % 2:
             tracing.clean(program.pid)
         else:
             tracing.probe(program.pid, 0.05).sound()
         tracing.assert_untouched(program)
+
+
+@pytest.mark.time_limit(300)
+@every_version([golang.NEWEST])
+def test_killed_anywhere_gospect_leaves_nothing_behind_its_guardian(hectic, version):
+    program = hectic(version)
+    for point in fault_points(program):
+        kill_at(program, point, guarded=True)
+        tracing.assert_cleaned_soon(program)
 
 
 @pytest.mark.alone
@@ -197,8 +206,7 @@ def test_a_target_that_dies_anywhere_is_told_of_or_traced_to_its_end(hectic):
 def test_a_killed_tracer_costs_the_target_nothing_but_time(hectic):
     program = hectic()
     process = tracing.start(program.pid, 60)
-    process.kill()
-    process.wait()
+    tracing.kill_unguarded(process)
     assert tracing.changed_bytes(program) > 0
     for _ in range(5):
         program.assert_well()

@@ -3,6 +3,7 @@
 import collections
 import os
 import pathlib
+import signal
 import subprocess
 
 from lib import golang, gospect
@@ -71,10 +72,12 @@ class Probed:
         return lines[0]
 
 
-def probe(pid, seconds, *args, fault=None, victim=None, timeout=50, prefix=()):
+def probe(pid, seconds, *args, fault=None, victim=None, guarded=True, timeout=50, prefix=()):
     env = dict(os.environ)
     if fault:
         env["GOSPECT_FAULT"] = fault
+    if not guarded:
+        env["GOSPECT_FAULT_UNGUARDED"] = "1"
     if victim:
         env["GOSPECT_FAULT_VICTIM"] = str(victim)
     command = [*prefix, PROBE, str(pid), str(seconds), *map(str, args)]
@@ -93,11 +96,13 @@ def start(pid, seconds):
     raise AssertionError(f"the probe ended: {process.stdout.read()}")
 
 
-def start_until(pid, fault):
-    """One that has stopped itself (SIGSTOP) at that place."""
+def start_until(pid, fault, stop=signal.SIGSTOP):
+    """One that has sent itself a stop signal at that place, and has stopped. In a process group of
+    its own: job control stops only what has a parent in another one."""
     process = subprocess.Popen([PROBE, str(pid), "0.1"], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True,
-                               env={**os.environ, "GOSPECT_FAULT": fault, "GOSPECT_FAULT_STOP": "1"})
+                               stderr=subprocess.PIPE, text=True, process_group=0,
+                               env={**os.environ, "GOSPECT_FAULT": fault,
+                                    "GOSPECT_FAULT_SIGNAL": str(int(stop))})
     wait_until(lambda: status(process.pid)["State"][0] == "T")
     return process
 
@@ -160,6 +165,45 @@ def is_patched(pid):
             return False
 
 
+def is_switched_on(pid):
+    """Hooks come to the agent (inject/stub.h: struct code_head and code_control)."""
+    with open(f"/proc/{pid}/mem", "rb") as memory:
+        memory.seek(stubs_page(pid) + 48)
+        memory.seek(int.from_bytes(memory.read(8), "little"))
+        return int.from_bytes(memory.read(4), "little") != 0
+
+
+def guardian(gospect):
+    """The process that takes the agent out for this gospect when that cannot."""
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if (folder / "comm").read_text() == "gospect-guard\n" and \
+                    int(status(folder.name)["PPid"]) == gospect:
+                return int(folder.name)
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return None
+
+
+def is_guarded(pid):
+    """Somebody is there who would take the agent out of this target."""
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if (folder / "comm").read_text() == "gospect-guard\n" and any(
+                    os.readlink(fd) == f"/proc/{pid}" for fd in (folder / "fd").iterdir()):
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return False
+
+
+def kill_unguarded(process):
+    """Kills gospect, and before it who would take the agent out then."""
+    os.kill(guardian(process.pid), signal.SIGKILL)
+    process.kill()
+    process.wait()
+
+
 def descriptors(pid):
     found = 0
     for entry in os.scandir(f"/proc/{pid}/fd"):
@@ -176,3 +220,14 @@ def assert_untouched(program):
     assert mappings(program.pid) in ([], [4096], [8192])
     assert descriptors(program.pid) == 0
     program.assert_well()
+
+
+def is_untouched(pid):
+    return mappings(pid) in ([], [4096], [8192]) and not descriptors(pid)
+
+
+def assert_cleaned_soon(program, seconds=10):
+    """Nobody takes out what a gospect that is gone has left, but its guardian, which then ends."""
+    wait_until(lambda: not is_guarded(program.pid) and is_untouched(program.pid), seconds,
+               "the agent to be taken out")
+    assert_untouched(program)

@@ -1,5 +1,7 @@
 #include "inject/tests/made_target.h"
 
+#include <x86intrin.h>
+
 #include "agent/blob.h"
 
 const uint8_t made_function[24] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x20,
@@ -98,6 +100,8 @@ void make_memory(struct made *d, void *at, const uint8_t *code, size_t size)
 	d->head.code = word_of(d->memory + CODE);
 	d->head.agent = word_of(d->memory + AGENT);
 	d->head.control = word_of(d->memory + CONTROL);
+	d->shared->enabled = d->head.control;
+	d->shared->seen = __rdtsc();
 	d->head.slots = word_of(slot_of(d, 0));
 	d->head.spare_slots = word_of(slot_of(d, P_SLOTS));
 	d->head.stub_bytes = CODE_PAGE_BYTES;

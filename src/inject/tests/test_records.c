@@ -416,6 +416,33 @@ static void a_full_ring_loses_and_counts_until_there_is_room(void **state)
 	unmake(&d);
 }
 
+/* It is looked for when a chunk is begun. */
+static void who_finds_gospect_gone_switches_the_agent_off(void **state)
+{
+	static struct made d;
+	struct code_control control;
+	struct agent_slot *slot;
+	struct registers r;
+	uint64_t written;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	slot = slot_of(&d, 1);
+	r = some_registers(&d, 2, 4);
+	call_function(&d, &r);
+	assert_int_equal(d.shared->switched_off, 0);
+	d.shared->seen = __rdtsc() - AGENT_ABSENCE - 1;
+	slot->limit = slot->write;
+	call_function(&d, &r);
+	memcpy(&control, d.memory + CONTROL, sizeof(control));
+	assert_int_equal(control.enabled, 0);
+	assert_int_equal(d.shared->switched_off, 1);
+	assert_int_equal(slot->lost_all, 1);
+	written = slot->write;
+	call_function(&d, &r);
+	assert_int_equal(slot->write, written);
+	unmake(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -435,6 +462,7 @@ int main(void)
 		cmocka_unit_test(the_end_of_a_system_call_is_told),
 		cmocka_unit_test(system_calls_that_change_the_state_are_told),
 		cmocka_unit_test(a_full_ring_loses_and_counts_until_there_is_room),
+		cmocka_unit_test(who_finds_gospect_gone_switches_the_agent_off),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,29 +1,47 @@
 /*
  * Ends the program where GOSPECT_FAULT says: the name of a place in inject/, or a name and how
  * often it may be passed before that, "jump-written:3". With GOSPECT_FAULT_VICTIM it is that
- * process that is killed, and this one goes on. With GOSPECT_FAULT=list each place says its name.
+ * process that is killed, and this one goes on. GOSPECT_FAULT_SIGNAL is sent instead of SIGKILL,
+ * once; with GOSPECT_FAULT_UNGUARDED its guardian is killed before it. With GOSPECT_FAULT=list each
+ * place says its name.
  */
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "inject/fault.h"
+#include "inject/guardian.h"
+
+static pid_t first;
+
+/* The guardian is a copy of us, and is left alone. */
+__attribute__((constructor)) static void remember_first(void)
+{
+	first = getpid();
+}
 
 void fault_reached(const char *name)
 {
 	static int passed;
+	static bool sent;
 	const char *wanted = getenv("GOSPECT_FAULT"), *victim = getenv("GOSPECT_FAULT_VICTIM");
+	const char *number = getenv("GOSPECT_FAULT_SIGNAL");
 	size_t n = strlen(name);
 
+	if (getpid() != first)
+		return;
 	if (wanted && !strcmp(wanted, "list"))
 		fprintf(stderr, "fault-point %s\n", name);
 	if (!wanted || strncmp(wanted, name, n) || (wanted[n] && wanted[n] != ':'))
 		return;
-	if (wanted[n] && passed++ < atoi(wanted + n + 1))
+	if ((wanted[n] && passed++ < atoi(wanted + n + 1)) || (sent && number))
 		return;
-	kill(victim ? atoi(victim) : getpid(), getenv("GOSPECT_FAULT_STOP") ? SIGSTOP : SIGKILL);
-	if (victim) /* until the kernel has taken it apart */
-		usleep(20000);
+	sent = true;
+	if (getenv("GOSPECT_FAULT_UNGUARDED") && guardian_pid())
+		kill(guardian_pid(), SIGKILL);
+	kill(victim ? atoi(victim) : getpid(), number ? atoi(number) : SIGKILL);
+	usleep(20000); /* until the kernel has taken the victim apart, or has stopped us */
 }

@@ -1,0 +1,171 @@
+#include "inject/guardian.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "inject/injection.h"
+#include "inject/threads.h"
+
+/* A stop of the target that takes longer is looked into. */
+#define HOLD_MS 20
+/* Between two tries to take the agent out: twice as long each time. */
+#define RETRY_US 1000u
+#define MOST_RETRY_US 2000000u
+/* A thread that was just to make a system call for gospect still makes it when gospect has died: it
+ * needs a processor for that. */
+#define SETTLE_NS 500000000ull
+
+/* What gospect tells. */
+enum { LET_GO, HOLDS };
+
+static struct {
+	pid_t pid;
+	int channel; /* its end is the end of gospect, too */
+} guardian = {0, -1};
+
+/* ---- the process ---- */
+
+/* They are blocked, too, since it was forked. */
+static void ignore_signals(void)
+{
+	for (int i = 1; i <= SIGRTMAX; i++)
+		if (i != SIGCHLD)
+			signal(i, SIG_IGN);
+}
+
+static void close_others(const struct target *t, int channel)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir))) {
+		int fd = atoi(entry->d_name);
+
+		if (entry->d_name[0] != '.' && fd != dirfd(dir) && fd != channel &&
+		    !target_has_descriptor(t, fd))
+			close(fd);
+	}
+	if (dir)
+		closedir(dir);
+	/* The three that everybody expects, so that no other file gets their numbers. */
+	for (int fd = open("/dev/null", O_RDWR); fd >= 0 && fd < 2;)
+		fd = dup(fd);
+}
+
+/* Until gospect has ended. true: it held threads then. */
+static bool watch(int channel, pid_t gospect)
+{
+	bool holds = false, continued = false;
+	char told;
+
+	for (;;) {
+		struct pollfd fd = {channel, POLLIN, 0};
+		int n = poll(&fd, 1, holds ? HOLD_MS : -1);
+
+		if (n > 0 && read(channel, &told, 1) <= 0)
+			return holds;
+		if (n > 0)
+			holds = told == HOLDS;
+		/* It is ours as long as it is our parent. */
+		if (!n && getppid() == gospect && thread_state(gospect, gospect) == 'T') {
+			continued = true;
+			kill(gospect, SIGCONT);
+		} else if (n > 0 && !holds && continued) {
+			continued = false;
+			kill(gospect, SIGSTOP);
+		}
+	}
+}
+
+static _Noreturn void guard(struct target *t, const struct image *img, const struct golayout *lay,
+			    int channel, pid_t gospect)
+{
+	unsigned int pause = RETRY_US;
+	uint64_t settled = 0;
+
+	setsid();
+	ignore_signals();
+	prctl(PR_SET_NAME, "gospect-guard");
+	if (chdir("/"))
+		_exit(1);
+	close_others(t, channel);
+	if (watch(channel, gospect))
+		settled = clock_now() + SETTLE_NS;
+	while (!injection_is_cleaned(t, img, lay, gospect) || clock_now() < settled) {
+		usleep(pause);
+		pause = pause < MOST_RETRY_US / 2 ? 2 * pause : MOST_RETRY_US;
+	}
+	_exit(0);
+}
+
+/* ---- its parent ---- */
+
+struct error *guardian_start(struct target *t, const struct image *img, const struct golayout *lay)
+{
+	pid_t gospect = getpid(), pid;
+	sigset_t all, mask;
+	int ends[2];
+
+	if (guardian.pid)
+		return NULL;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+		return error_errno(ERROR_FAILED, errno, "cannot make a socket");
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &mask);
+	pid = fork();
+	if (!pid)
+		guard(t, img, lay, ends[0], gospect);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	close(ends[0]);
+	if (pid < 0) {
+		close(ends[1]);
+		return error_errno(ERROR_FAILED, errno, "cannot start a process");
+	}
+	guardian.pid = pid;
+	guardian.channel = ends[1];
+	return NULL;
+}
+
+void guardian_dismiss(void)
+{
+	if (!guardian.pid)
+		return;
+	kill(guardian.pid, SIGKILL);
+	while (waitpid(guardian.pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	guardian_take_over();
+}
+
+pid_t guardian_take_over(void)
+{
+	pid_t pid = guardian.pid;
+
+	if (guardian.channel >= 0)
+		close(guardian.channel);
+	guardian.pid = 0;
+	guardian.channel = -1;
+	return pid;
+}
+
+pid_t guardian_pid(void)
+{
+	return guardian.pid;
+}
+
+void guardian_told(bool holding)
+{
+	char what = holding ? HOLDS : LET_GO;
+
+	/* Where it has no room, or is gone, nobody waits for it. */
+	if (guardian.channel >= 0)
+		(void)!send(guardian.channel, &what, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}

@@ -1,0 +1,37 @@
+/*
+ * Who takes the agent out when gospect cannot: a process of gospect's own, forked before the target
+ * is touched. It sleeps until gospect has ended, in whichever way, without having left the target
+ * clean; then it takes the agent out. As long as the target lives and cannot be stopped - it is
+ * frozen, a debugger has it, it waits for a disk - it tries again.
+ *
+ * It has a session of its own, ignores all signals, and has nothing open but what it needs to reach
+ * the target: who reads gospect's output sees its end. It does the same for a gospect that SIGSTOP
+ * has stopped while it held the target's threads: that one goes on until it has let go of them.
+ *
+ * There is one for the process.
+ */
+#ifndef INJECT_GUARDIAN_H
+#define INJECT_GUARDIAN_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "golayout/golayout.h"
+#include "image/image.h"
+#include "target/target.h"
+
+/* Forks it. What it is given has to be open, and is used by it as of now. */
+struct error *guardian_start(struct target *t, const struct image *img,
+			     const struct golayout *lay) must_check;
+/* Nothing is left in the target: ends it. Does nothing where there is none. */
+void guardian_dismiss(void);
+/* It begins now. Its pid; 0: there is none. */
+pid_t guardian_take_over(void);
+/* Its pid, until it was dismissed or has taken over; 0: there is none. */
+pid_t guardian_pid(void);
+
+/* Threads of the target are held from now on, or no more. Any thread may call it. */
+void guardian_told(bool holding);
+
+#endif

@@ -1,0 +1,28 @@
+"""Gospect is stopped by a signal at the worst moment: while it holds the target's threads."""
+
+import signal
+
+import pytest
+
+from lib import golang, tracing
+from lib.process import status
+
+
+@pytest.fixture
+def program(untouched):
+    return untouched(tracing.hectic(golang.NEWEST), "-calm", "-only=channels,births,files")
+
+
+@pytest.mark.parametrize("stop", (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU),
+                         ids=lambda number: number.name)
+@pytest.mark.parametrize("point", ("all-stopped", "remote-registers-set", "restored-one"))
+def test_ctrl_z_does_not_stop_the_target(program, point, stop):
+    """It did until gospect was continued: the kernel keeps the threads of a stopped tracer."""
+    process = tracing.start_until(program.pid, point, stop)
+    try:
+        program.assert_well()
+        assert status(process.pid)["State"][0] == "T"
+    finally:
+        process.send_signal(signal.SIGCONT)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 0, err

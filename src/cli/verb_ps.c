@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/printable.h"
 #include "base/strbuf.h"
 #include "cli/cli.h"
 #include "cli/program.h"
@@ -39,7 +40,7 @@ struct row {
 	struct error *why_not;
 };
 
-/* The command line, with spaces for the NULs and anything that would upset a terminal. */
+/* The command line, with spaces for the NULs. */
 static void read_command(pid_t pid, char *ret, size_t size)
 {
 	char path[64];
@@ -56,7 +57,7 @@ static void read_command(pid_t pid, char *ret, size_t size)
 		n--;
 	ret[n] = '\0';
 	for (ssize_t i = 0; i < n; i++)
-		if (!isprint((unsigned char)ret[i]) && !(ret[i] & 0x80))
+		if (!ret[i])
 			ret[i] = ' ';
 }
 
@@ -128,10 +129,11 @@ static void print_row(const struct row *row)
 		snprintf(goroutines, sizeof(goroutines), "%ld", row->goroutines);
 	if (row->threads)
 		snprintf(threads, sizeof(threads), "%zu", row->threads);
-	printf("%7d  %-12s %-22s %10s %7s  %s\n", row->pid, row->version ? row->version : "-",
-	       row->build.data, goroutines, threads, row->command);
+	printable_line(stdout, "%7d  %-12s %-22s %10s %7s  %s", row->pid,
+		       row->version ? row->version : "-", row->build.data, goroutines, threads,
+		       row->command);
 	if (row->why_not)
-		printf("%7s  %s\n", "", row->why_not->message);
+		printable_line(stdout, "%7s  %s", "", row->why_not->message);
 }
 
 static void release_row(struct row *row)

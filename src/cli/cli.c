@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/printable.h"
 
 volatile sig_atomic_t stop_requested;
 
@@ -35,13 +36,14 @@ void say(const char *format, ...)
 	progress_shown = false;
 	fputs("gospect: ", stderr);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	printable_vline(stderr, format, args);
 	va_end(args);
-	fputc('\n', stderr);
 }
 
 void say_progress(const char *format, ...)
 {
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	_cleanup_free_ char *text = NULL;
 	va_list args;
 
 	if (!isatty(STDERR_FILENO))
@@ -51,10 +53,12 @@ void say_progress(const char *format, ...)
 	progress_shown = format != NULL;
 	if (!format)
 		return;
-	fputs("gospect: ", stderr);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
 	va_end(args);
+	printable_adds(&line, text ? text : "");
+	fprintf(stderr, "gospect: %s", line.data);
 	fflush(stderr);
 }
 

@@ -32,7 +32,7 @@ extern const struct verb verb_doctor, verb_dump, verb_offcpu, verb_ps, verb_reco
 extern volatile sig_atomic_t stop_requested;
 void stop_on_signals(void);
 
-/* A line "gospect: ..." on standard error. */
+/* A line "gospect: ..." on standard error, with what is not printable escaped. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A line that the next one replaces, on a terminal; nothing elsewhere. NULL ends it. */
 void say_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,6 +1,5 @@
 #include "cli/ps_row.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -23,7 +22,7 @@
 
 /* ---- in the worker ---- */
 
-/* The command line, with spaces for the NULs and anything that would upset a terminal. */
+/* The command line, with spaces for the NULs. */
 static void read_command(pid_t pid, char *ret, size_t size)
 {
 	char path[64];
@@ -40,7 +39,7 @@ static void read_command(pid_t pid, char *ret, size_t size)
 		n--;
 	ret[n] = '\0';
 	for (ssize_t i = 0; i < n; i++)
-		if (!isprint((unsigned char)ret[i]) && !(ret[i] & 0x80))
+		if (!ret[i])
 			ret[i] = ' ';
 }
 

@@ -4,6 +4,8 @@
 
 #include <regex.h>
 
+#include <json-c/json_types.h>
+
 #include "cli/cli.h"
 #include "profile/groups.h"
 #include "profile/read.h"
@@ -58,6 +60,8 @@ struct error *report_write_table(const struct report_file *file, const struct re
 struct error *report_write_json(const struct report_file *file, const struct report_table *table,
 				FILE *out) must_check;
 /* How the shares of two profiles differ, the greatest difference first. */
+/* Writes the list, which stays the caller's. */
+void report_write_json_list(struct json_object *list, FILE *out);
 struct error *report_write_diff(const struct report_file *before, const struct report_file *after,
 				const struct report_table *table, FILE *out) must_check;
 

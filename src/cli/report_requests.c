@@ -4,6 +4,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/printable.h"
 #include "cli/report.h"
 
 /* Places of a request that are named in the table, and bytes of its name that are shown. */
@@ -27,26 +28,16 @@ static const char *state_name(enum trace_status state)
 	return names[state];
 }
 
-/* A name of the program's, which may hold anything, on one line of a terminal. */
-static void print_name(const char *name, FILE *out)
+/* The start of a long name, up to the end of a character. */
+static void add_name(struct strbuf *line, const char *name)
 {
-	size_t n = 0;
+	size_t n = strnlen(name, MAX_NAME);
 
-	if (!*name)
-		fputs("(none)", out);
-	for (; *name && n < MAX_NAME; name++, n++) {
-		unsigned char c = *name;
-
-		if (c < ' ' || c == 0x7f || (c == 0xc2 && (unsigned char)name[1] < 0xa0))
-			fprintf(out, "\\x%02x", c);
-		else
-			fputc(c, out);
-	}
-	/* To the end of a character. */
-	while (((unsigned char)*name & 0xc0) == 0x80)
-		fputc(*name++, out);
-	if (*name)
-		fputs("...", out);
+	while (((unsigned char)name[n] & 0xc0) == 0x80)
+		n++;
+	strbuf_adds(line, *name ? "" : "(none)");
+	strbuf_add(line, name, n);
+	strbuf_adds(line, name[n] ? "..." : "");
 }
 
 static const char *name_of(const struct report_file *file, uint32_t name)
@@ -89,6 +80,7 @@ static struct span_frame telling_frame(const struct report_file *file, uint32_t 
 
 static void print_places(const struct report_file *file, const struct traced_request *r, FILE *out)
 {
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 	char time[16];
 
 	for (size_t i = 0; i < r->place_count && i < MAX_PLACES; i++) {
@@ -96,31 +88,33 @@ static void print_places(const struct report_file *file, const struct traced_req
 		struct span_frame frame = telling_frame(file, p->stack);
 		bool waits = p->state == TRACE_WAITING && p->reason;
 
-		fprintf(out, "%20s %9s  ", "", report_time(p->ns, time));
-		fputs(waits ? text_of(file, p->reason) : state_name(p->state), out);
+		strbuf_addf(&line, "%20s %9s  %s", "", report_time(p->ns, time),
+			    waits ? text_of(file, p->reason) : state_name(p->state));
 		if (frame.function)
-			fprintf(out, " in %s:%u", text_of(file, frame.function), frame.line);
+			strbuf_addf(&line, " in %s:%u", text_of(file, frame.function), frame.line);
 		if (p->count > 1)
-			fprintf(out, ", %lu times", p->count);
-		fputc('\n', out);
+			strbuf_addf(&line, ", %lu times", p->count);
+		printable_write_line(&line, out);
 	}
 }
 
 static void print_request(const struct report_file *file, const struct traced_request *r, FILE *out)
 {
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 	char t[6][16];
 
-	fprintf(out, "%9s%c %9s %9s %9s %9s %9s %5lu  ", report_time(r->elapsed_ns, t[0]),
-		r->cut ? '+' : ' ', report_time(r->total_ns, t[1]),
-		report_time(r->ns[TRACE_RUNNING], t[2]), report_time(r->ns[TRACE_RUNNABLE], t[3]),
-		report_time(r->ns[TRACE_IN_SYSCALL], t[4]), report_time(r->ns[TRACE_WAITING], t[5]),
-		r->goroutines);
-	print_name(name_of(file, r->name), out);
+	strbuf_addf(&line, "%9s%c %9s %9s %9s %9s %9s %5lu  ", report_time(r->elapsed_ns, t[0]),
+		    r->cut ? '+' : ' ', report_time(r->total_ns, t[1]),
+		    report_time(r->ns[TRACE_RUNNING], t[2]),
+		    report_time(r->ns[TRACE_RUNNABLE], t[3]),
+		    report_time(r->ns[TRACE_IN_SYSCALL], t[4]),
+		    report_time(r->ns[TRACE_WAITING], t[5]), r->goroutines);
+	add_name(&line, name_of(file, r->name));
 	if (file->wish.root)
-		fprintf(out, " (goroutine %lu at %s)", r->g, report_time(r->begin, t[0]));
+		strbuf_addf(&line, " (goroutine %lu at %s)", r->g, report_time(r->begin, t[0]));
 	if (r->edge_ns)
-		fprintf(out, " (%s of it uncertain)", report_time(r->edge_ns, t[1]));
-	fputc('\n', out);
+		strbuf_addf(&line, " (%s of it uncertain)", report_time(r->edge_ns, t[1]));
+	printable_write_line(&line, out);
 	print_places(file, r, out);
 }
 
@@ -133,21 +127,23 @@ static void print_rest(size_t shown, size_t count, FILE *out)
 static void print_group(const struct report_file *file, const struct request_group *g,
 			bool with_name, FILE *out)
 {
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 	char t[4][16];
 	double all = g->total_ns ? g->total_ns / 100.0 : 1;
 
-	fprintf(out, "%9lu %9s %9s %9s %9s %8.1f%% %8.1f%% %8.1f%% %8.1f%%  ", g->count,
-		report_time(g->p50, t[0]), report_time(g->p90, t[1]), report_time(g->p99, t[2]),
-		report_time(g->max, t[3]), g->ns[TRACE_RUNNING] / all, g->ns[TRACE_RUNNABLE] / all,
-		g->ns[TRACE_IN_SYSCALL] / all, g->ns[TRACE_WAITING] / all);
+	strbuf_addf(&line, "%9lu %9s %9s %9s %9s %8.1f%% %8.1f%% %8.1f%% %8.1f%%  ", g->count,
+		    report_time(g->p50, t[0]), report_time(g->p90, t[1]), report_time(g->p99, t[2]),
+		    report_time(g->max, t[3]), g->ns[TRACE_RUNNING] / all,
+		    g->ns[TRACE_RUNNABLE] / all, g->ns[TRACE_IN_SYSCALL] / all,
+		    g->ns[TRACE_WAITING] / all);
 	if (with_name)
-		print_name(name_of(file, g->name), out);
+		add_name(&line, name_of(file, g->name));
 	else
-		fputs("all", out);
+		strbuf_adds(&line, "all");
 	if (g->cut)
-		fprintf(out, " (and %lu that were under way when the trace began or ended)",
-			g->cut);
-	fputc('\n', out);
+		strbuf_addf(&line, " (and %lu that were under way when the trace began or ended)",
+			    g->cut);
+	printable_write_line(&line, out);
 }
 
 static struct error *write_groups(const struct report_file *file, const struct report_requests *how,
@@ -161,11 +157,11 @@ static struct error *write_groups(const struct report_file *file, const struct r
 	if (err)
 		return err;
 	rows = rows_of(how, count);
-	fprintf(out, "%9s %9s %9s %9s %9s %9s %9s %9s %9s  %s\n", "REQUESTS", "P50", "P90", "P99",
-		"MAX", "RUNNING", "RUNNABLE", "SYSCALL", "BLOCKED",
-		!named           ? ""
-		: file->wish.per ? file->wish.per
-				 : how->heading);
+	printable_line(out, "%9s %9s %9s %9s %9s %9s %9s %9s %9s  %s", "REQUESTS", "P50", "P90",
+		       "P99", "MAX", "RUNNING", "RUNNABLE", "SYSCALL", "BLOCKED",
+		       !named           ? ""
+		       : file->wish.per ? file->wish.per
+					: how->heading);
 	for (size_t i = 0; i < rows; i++)
 		print_group(file, &groups[i], named, out);
 	print_rest(rows, count, out);
@@ -200,8 +196,8 @@ struct error *report_write_requests(const struct report_file *file,
 
 	if (err || how->groups)
 		return err ? err : write_groups(file, how, out);
-	fprintf(out, "%9s  %9s %9s %9s %9s %9s %5s  %s, AND WHERE IT WAS BLOCKED\n", "ELAPSED",
-		"TIME", "RUNNING", "RUNNABLE", "SYSCALL", "BLOCKED", "GO", how->heading);
+	printable_line(out, "%9s  %9s %9s %9s %9s %9s %5s  %s, AND WHERE IT WAS BLOCKED", "ELAPSED",
+		       "TIME", "RUNNING", "RUNNABLE", "SYSCALL", "BLOCKED", "GO", how->heading);
 	for (size_t i = 0; i < rows; i++)
 		print_request(file, &file->requests.items[i], out);
 	print_rest(rows, file->requests.count, out);
@@ -328,9 +324,7 @@ struct error *report_write_requests_json(const struct report_file *file,
 	for (size_t i = 0; i < rows_of(how, count); i++)
 		json_object_array_add(list, groups ? group_json(file, &groups[i])
 						   : request_json(file, &file->requests.items[i]));
-	fprintf(out, "%s\n",
-		json_object_to_json_string_ext(list,
-					       JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
+	report_write_json_list(list, out);
 	json_object_put(list);
 	return NULL;
 }

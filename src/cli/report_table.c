@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/printable.h"
 #include "cli/report.h"
 
 /* Wait reasons of a row that are named at most. */
@@ -33,39 +34,40 @@ static const char *or_none(const char *name)
 	return *name ? name : "(none)";
 }
 
-static void print_waits(const struct report_file *file, const struct group *g, FILE *out)
+static void add_waits(struct strbuf *line, const struct report_file *file, const struct group *g)
 {
 	char time[16];
 
 	for (size_t i = 0; i < g->wait_count && i < MAX_WAITS; i++) {
 		const char *wait = intern_get(&file->profile.profile->strings, g->waits[i].wait);
 
-		fprintf(out, "%s%s %s", i ? ", " : "", or_none(wait),
-			report_time(g->waits[i].ns, time));
+		strbuf_addf(line, "%s%s %s", i ? ", " : "", or_none(wait),
+			    report_time(g->waits[i].ns, time));
 	}
 	if (g->wait_count > MAX_WAITS)
-		fprintf(out, ", ...");
+		strbuf_adds(line, ", ...");
 }
 
 static void print_group(const struct report_file *file, const struct groups *groups,
 			const struct group *g, bool with_self, FILE *out)
 {
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 	char t[6][16];
 
 	if (!groups->total_ns) {
-		fprintf(out, "%6.2f %9lu  %s\n", percent(g->count, groups->total_count), g->count,
-			or_none(g->name));
+		printable_line(out, "%6.2f %9lu  %s", percent(g->count, groups->total_count),
+			       g->count, or_none(g->name));
 		return;
 	}
-	fprintf(out, "%6.2f %9s %9s %9s %9s %9s %9s  %-40s ",
-		percent(g->total_ns, groups->total_ns), report_time(g->total_ns, t[0]),
-		report_time(with_self ? g->self_ns : g->cpu_ns, t[1]),
-		report_time(g->state_ns[PROFILE_RUNNING], t[2]),
-		report_time(g->state_ns[PROFILE_RUNNABLE], t[3]),
-		report_time(g->state_ns[PROFILE_SYSCALL], t[4]),
-		report_time(g->state_ns[PROFILE_WAITING], t[5]), or_none(g->name));
-	print_waits(file, g, out);
-	fputc('\n', out);
+	strbuf_addf(&line, "%6.2f %9s %9s %9s %9s %9s %9s  %-40s ",
+		    percent(g->total_ns, groups->total_ns), report_time(g->total_ns, t[0]),
+		    report_time(with_self ? g->self_ns : g->cpu_ns, t[1]),
+		    report_time(g->state_ns[PROFILE_RUNNING], t[2]),
+		    report_time(g->state_ns[PROFILE_RUNNABLE], t[3]),
+		    report_time(g->state_ns[PROFILE_SYSCALL], t[4]),
+		    report_time(g->state_ns[PROFILE_WAITING], t[5]), or_none(g->name));
+	add_waits(&line, file, g);
+	printable_write_line(&line, out);
 }
 
 static void print_rest(size_t shown, size_t count, FILE *out)
@@ -103,11 +105,11 @@ static struct error *write_groups(const struct report_file *file, const struct r
 	if (err)
 		return err;
 	if (groups.total_ns)
-		fprintf(out, "%6s %9s %9s %9s %9s %9s %9s  %-40s %s\n", "%", "TIME",
-			with_self ? "SELF" : "CPU", "RUNNING", "RUNNABLE", "SYSCALL", "WAITING",
-			heading(table), "WAITED FOR");
+		printable_line(out, "%6s %9s %9s %9s %9s %9s %9s  %-40s %s", "%", "TIME",
+			       with_self ? "SELF" : "CPU", "RUNNING", "RUNNABLE", "SYSCALL",
+			       "WAITING", heading(table), "WAITED FOR");
 	else
-		fprintf(out, "%6s %9s  %s\n", "%", "COUNT", heading(table));
+		printable_line(out, "%6s %9s  %s", "%", "COUNT", heading(table));
 	for (size_t i = 0; i < rows; i++)
 		print_group(file, &groups, &groups.items[i], with_self, out);
 	print_rest(rows, groups.count, out);
@@ -119,8 +121,8 @@ static void print_reasons(const struct report_file *file, const struct summary_r
 	char time[16];
 
 	for (size_t i = 0; i < row->reason_count; i++)
-		fprintf(out, "%50s %9s  %s\n", "", report_time(row->reasons[i].ns, time),
-			or_none(intern_get(&file->tables.texts, row->reasons[i].reason)));
+		printable_line(out, "%50s %9s  %s", "", report_time(row->reasons[i].ns, time),
+			       or_none(intern_get(&file->tables.texts, row->reasons[i].reason)));
 }
 
 static struct error *write_summary(const struct report_file *file, const struct report_table *table,
@@ -135,12 +137,13 @@ static struct error *write_summary(const struct report_file *file, const struct 
 	for (size_t i = 0; i < rows; i++) {
 		const struct summary_row *r = &s->rows[i];
 
-		fprintf(out, "%10lu %9s %9s %9s %9s %9s  %s\n", r->goroutines,
-			report_time(r->total_ns, t[0]), report_time(r->ns[TRACE_RUNNING], t[1]),
-			report_time(r->ns[TRACE_RUNNABLE], t[2]),
-			report_time(r->ns[TRACE_IN_SYSCALL], t[3]),
-			report_time(r->ns[TRACE_WAITING], t[4]),
-			or_none(intern_get(&file->tables.texts, r->start)));
+		printable_line(out, "%10lu %9s %9s %9s %9s %9s  %s", r->goroutines,
+			       report_time(r->total_ns, t[0]),
+			       report_time(r->ns[TRACE_RUNNING], t[1]),
+			       report_time(r->ns[TRACE_RUNNABLE], t[2]),
+			       report_time(r->ns[TRACE_IN_SYSCALL], t[3]),
+			       report_time(r->ns[TRACE_WAITING], t[4]),
+			       or_none(intern_get(&file->tables.texts, r->start)));
 		print_reasons(file, r, out);
 	}
 	print_rest(rows, s->count, out);
@@ -205,6 +208,14 @@ static struct json_object *summary_json(const struct report_file *file, const st
 	return o;
 }
 
+void report_write_json_list(struct json_object *list, FILE *out)
+{
+	const int how = JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED;
+
+	printable_write_json(json_object_to_json_string_ext(list, how), out);
+	fputc('\n', out);
+}
+
 struct error *report_write_json(const struct report_file *file, const struct report_table *table,
 				FILE *out)
 {
@@ -222,9 +233,7 @@ struct error *report_write_json(const struct report_file *file, const struct rep
 			json_object_array_add(list, group_json(file, &groups.items[i]));
 	}
 	if (!err)
-		fprintf(out, "%s\n",
-			json_object_to_json_string_ext(list, JSON_C_TO_STRING_PRETTY |
-								     JSON_C_TO_STRING_SPACED));
+		report_write_json_list(list, out);
 	json_object_put(list);
 	return err;
 }
@@ -296,10 +305,10 @@ struct error *report_write_diff(const struct report_file *before, const struct r
 	for (size_t i = 0; i < b.count; i++)
 		rows[count++] = (struct difference){b.items[i].name, 0, share(&b, &b.items[i])};
 	count = join_rows(rows, count);
-	fprintf(out, "%8s %8s %8s  %s\n", "BEFORE %", "AFTER %", "CHANGE", heading(table));
+	printable_line(out, "%8s %8s %8s  %s", "BEFORE %", "AFTER %", "CHANGE", heading(table));
 	for (size_t i = 0; i < rows_of(table, count); i++)
-		fprintf(out, "%8.2f %8.2f %+8.2f  %s\n", rows[i].before, rows[i].after,
-			rows[i].after - rows[i].before, or_none(rows[i].name));
+		printable_line(out, "%8.2f %8.2f %+8.2f  %s", rows[i].before, rows[i].after,
+			       rows[i].after - rows[i].before, or_none(rows[i].name));
 	print_rest(rows_of(table, count), count, out);
 	free(rows);
 	return NULL;

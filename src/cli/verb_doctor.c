@@ -2,6 +2,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/printable.h"
 #include "cli/cli.h"
 #include "cli/doctor.h"
 
@@ -50,9 +51,8 @@ void doctor_find(bool ok, const char *name, const char *format, ...)
 
 	printf("%-3s %-20s ", ok ? "ok" : "no", name);
 	va_start(args, format);
-	vprintf(format, args);
+	printable_vline(stdout, format, args);
 	va_end(args);
-	putchar('\n');
 }
 
 void doctor_find_verb(struct doctor *d, const char *verb, const char *needs,

@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/printable.h"
 #include "cli/cli.h"
 #include "cli/ps_row.h"
 #include "target/access.h"
@@ -58,10 +59,11 @@ static void print_row(struct list *l, const struct ps_row *row)
 		snprintf(goroutines, sizeof(goroutines), "%ld", row->goroutines);
 	if (row->threads)
 		snprintf(threads, sizeof(threads), "%lu", row->threads);
-	printf("%7d  %-12s %-22s %10s %7s  %s\n", row->pid, *row->version ? row->version : "-",
-	       row->build, goroutines, threads, row->command);
+	printable_line(stdout, "%7d  %-12s %-22s %10s %7s  %s", row->pid,
+		       *row->version ? row->version : "-", row->build, goroutines, threads,
+		       row->command);
 	if (*row->reason)
-		printf("%7s  %s\n", "", row->reason);
+		printable_line(stdout, "%7s  %s", "", row->reason);
 }
 
 /* In order of their pids, as soon as all before them are known. */

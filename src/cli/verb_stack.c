@@ -4,6 +4,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/outfile.h"
+#include "base/printable.h"
 #include "cli/request.h"
 #include "cli/unwind_option.h"
 #include "goroutine/snapshot.h"
@@ -164,14 +165,15 @@ static void write_text(const struct goroutine_snapshot *g, struct annotation *a,
 		"explanation");
 	while (annotation_next(a, &row)) {
 		if (row.in_register)
-			fprintf(out, "%-8s%-*s%10s  %-*lx  %s\n", row.in_register, address, "", "",
-				value, row.value, row.text);
+			printable_line(out, "%-8s%-*s%10s  %-*lx  %s", row.in_register, address, "",
+				       "", value, row.value, row.text);
 		else
-			fprintf(out, "%-8s%-*lx%10ld  %-*lx  %s\n",
-				row.is_sp   ? "sp -->"
-				: row.is_fp ? "bp -->"
-					    : "",
-				address, row.address, row.offset, value, row.value, row.text);
+			printable_line(out, "%-8s%-*lx%10ld  %-*lx  %s",
+				       row.is_sp   ? "sp -->"
+				       : row.is_fp ? "bp -->"
+						   : "",
+				       address, row.address, row.offset, value, row.value,
+				       row.text);
 	}
 }
 

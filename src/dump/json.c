@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 #include "dump/traceback.h"
 
@@ -156,20 +157,28 @@ static struct json_object *process_json(const struct dump *dump)
 	return o;
 }
 
+static void write_json(struct json_object *o, FILE *out)
+{
+	printable_write_json(json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE),
+			     out);
+}
+
 struct error *dump_write_json(const struct dump *dump, bool all, FILE *out)
 {
 	_cleanup_json_ struct json_object *process = process_json(dump);
 	struct error *err = NULL;
 
-	fprintf(out, "{\"process\":%s,\n\"goroutines\":[",
-		json_object_to_json_string_ext(process, JSON_C_TO_STRING_NOSLASHESCAPE));
+	fputs("{\"process\":", out);
+	write_json(process, out);
+	fputs(",\n\"goroutines\":[", out);
 	for (size_t i = 0; !err && i < dump->count; i++) {
 		_cleanup_json_ struct json_object *o = json_object_new_object();
 
 		err = goroutine_json(dump, &dump->items[i], all, o);
-		if (!err)
-			fprintf(out, "%s\n%s", i ? "," : "",
-				json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE));
+		if (err)
+			break;
+		fputs(i ? ",\n" : "\n", out);
+		write_json(o, out);
 	}
 	if (!err)
 		fputs("\n]}\n", out);

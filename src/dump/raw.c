@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/printable.h"
 #include "dump/traceback.h"
 
 #define FIRST_LINE "gospect raw dump 1\n"
@@ -30,8 +31,8 @@ void raw_write_head(const struct dump_raw *raw, FILE *out)
 	for (size_t i = 0; i < raw->count; i++) {
 		const struct module_range *m = &raw->mappings[i];
 
-		fprintf(out, "mapping %lx-%lx %lx %s %s\n", m->start, m->end, m->offset,
-			*m->build_id ? m->build_id : "-", m->path);
+		printable_line(out, "mapping %lx-%lx %lx %s %s", m->start, m->end, m->offset,
+			       *m->build_id ? m->build_id : "-", m->path);
 	}
 	fputc('\n', out);
 }
@@ -234,7 +235,10 @@ static struct error *add_creator(struct filling *f, const struct lines *l)
 		return wrong_line(l);
 	if (!traceback_creator(f->img, &g, f->raw->all, &frame))
 		return NULL;
-	strbuf_addf(&f->text, "created by %s%s\n", frame.frame.function, rest);
+	strbuf_adds(&f->text, "created by ");
+	printable_adds(&f->text, frame.frame.function);
+	printable_adds(&f->text, rest);
+	strbuf_addc(&f->text, '\n');
 	traceback_add_creator_place(&f->text, &frame);
 	return NULL;
 }
@@ -255,7 +259,8 @@ static struct error *fill_line(struct filling *f, const struct lines *l)
 		return err;
 	if (begins_with(l, CREATED_BY))
 		return add_creator(f, l);
-	strbuf_add(&f->text, l->line, l->length + 1);
+	printable_add(&f->text, l->line, l->length);
+	strbuf_addc(&f->text, '\n');
 	return NULL;
 }
 

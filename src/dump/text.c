@@ -5,9 +5,16 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/map.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 #include "dump/raw.h"
 #include "dump/traceback.h"
+
+/* Of the text. */
+struct place {
+	size_t start;
+	size_t length;
+};
 
 /* The text of each stack and of each creator, made once. */
 struct texts {
@@ -15,8 +22,11 @@ struct texts {
 	bool all;
 	bool raw;
 	struct strbuf text;  /* all of them, one behind the other */
-	struct map stacks;   /* stack -> end << 32 | start; 0: not made yet */
+	struct map stacks;   /* stack -> its place in `places`, and one; 0: not made yet */
 	struct map creators; /* go_pc -> likewise: the function, NUL, the place */
+	struct place *places;
+	size_t count;
+	size_t capacity;
 };
 
 static bool needs_quotes(const char *s)
@@ -112,7 +122,7 @@ static void add_state(struct strbuf *sb, const struct dump *dump, const struct d
 {
 	const char *state = dump_state(dump, g);
 
-	strbuf_adds(sb, state);
+	printable_adds(sb, state);
 	if (g->status == G_LEAKED)
 		strbuf_adds(sb, " (leaked)");
 	if (g->bubble && dump->minor >= 25 && g->status == G_WAITING && is_durable(state))
@@ -140,6 +150,22 @@ static struct error *make_stack(struct texts *texts, struct stack stack)
 	return err;
 }
 
+/* What the text has from `start` on becomes a place of its own. */
+static struct error *keep_place(struct texts *texts, size_t start, uint64_t *ret)
+{
+	if (texts->text.failed ||
+	    !array_reserve(&texts->places, &texts->capacity, texts->count + 1))
+		return &error_no_memory;
+	texts->places[texts->count++] = (struct place){start, texts->text.length - start};
+	*ret = texts->count;
+	return NULL;
+}
+
+static const char *place_text(const struct texts *texts, uint64_t place)
+{
+	return texts->text.data + texts->places[place - 1].start;
+}
+
 static const char *no_stack(const struct dump *dump, const struct dump_goroutine *g)
 {
 	if (!g->unknown)
@@ -155,8 +181,8 @@ static struct error *add_stack(struct texts *texts, struct strbuf *sb,
 {
 	struct stack stack = stacks_get(goroutine_set_stacks(texts->dump->set), g->stack);
 	size_t start = texts->text.length;
+	struct error *err = NULL;
 	uint64_t *made;
-	struct error *err;
 
 	if (!dump_has_stack(g)) {
 		strbuf_adds(sb, no_stack(texts->dump, g));
@@ -167,13 +193,12 @@ static struct error *add_stack(struct texts *texts, struct strbuf *sb,
 		return &error_no_memory;
 	if (!*made) {
 		err = make_stack(texts, stack);
-		if (err || texts->text.failed)
-			return err ? err : &error_no_memory;
-		*made = (uint64_t)texts->text.length << 32 | start;
+		if (!err)
+			err = keep_place(texts, start, made);
 	}
-	start = (uint32_t)*made;
-	strbuf_add(sb, texts->text.data + start, (*made >> 32) - start);
-	return NULL;
+	if (!err)
+		strbuf_add(sb, place_text(texts, *made), texts->places[*made - 1].length);
+	return err;
 }
 
 static void make_creator(struct texts *texts, const struct dump_goroutine *g)
@@ -185,7 +210,7 @@ static void make_creator(struct texts *texts, const struct dump_goroutine *g)
 	if (texts->raw)
 		raw_add_creator(sb, g);
 	else if (traceback_creator(texts->dump->img, g, texts->all, &f))
-		strbuf_adds(sb, f.frame.function);
+		printable_adds(sb, f.frame.function);
 	else
 		shown = false;
 	strbuf_add(sb, "", 1);
@@ -198,6 +223,7 @@ static struct error *add_creator(struct texts *texts, struct strbuf *sb,
 {
 	size_t start = texts->text.length;
 	uint64_t *made = map_at(&texts->creators, g->id == 1 ? 0 : g->go_pc & ~STACK_PC_EXACT);
+	struct error *err = NULL;
 	const char *name;
 	size_t length;
 
@@ -205,12 +231,11 @@ static struct error *add_creator(struct texts *texts, struct strbuf *sb,
 		return &error_no_memory;
 	if (!*made) {
 		make_creator(texts, g);
-		if (texts->text.failed)
-			return &error_no_memory;
-		*made = (uint64_t)texts->text.length << 32 | start;
+		err = keep_place(texts, start, made);
 	}
-	start = (uint32_t)*made;
-	name = texts->text.data + start;
+	if (err)
+		return err;
+	name = place_text(texts, *made);
 	length = strlen(name);
 	if (!length)
 		return NULL;
@@ -221,7 +246,7 @@ static struct error *add_creator(struct texts *texts, struct strbuf *sb,
 		strbuf_addu(sb, g->parent);
 	}
 	strbuf_addc(sb, '\n');
-	strbuf_add(sb, name + length + 1, (*made >> 32) - start - length - 1);
+	strbuf_add(sb, name + length + 1, texts->places[*made - 1].length - length - 1);
 	return NULL;
 }
 
@@ -230,6 +255,7 @@ static void texts_release(struct texts *texts)
 	strbuf_release(&texts->text);
 	map_release(&texts->stacks);
 	map_release(&texts->creators);
+	free(texts->places);
 }
 
 #define _cleanup_texts_ __attribute__((cleanup(texts_release)))
@@ -317,8 +343,8 @@ static void add_group_header(struct strbuf *sb, const struct dump *dump,
 		least = minutes < least ? minutes : least;
 		most = minutes > most ? minutes : most;
 	}
-	strbuf_addf(sb, "%zu goroutine%s [%s", count, count == 1 ? "" : "s",
-		    dump_state(dump, who[0]));
+	strbuf_addf(sb, "%zu goroutine%s [", count, count == 1 ? "" : "s");
+	printable_adds(sb, dump_state(dump, who[0]));
 	if (most && least == most)
 		strbuf_addf(sb, ", %lu minutes", most);
 	else if (most)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/printable.h"
 
 /* A pc has as many frames as calls were inlined there. */
 #define MAX_INLINED 64
@@ -128,7 +129,7 @@ void traceback_release(struct traceback *tb)
 static void add_place(struct strbuf *sb, const struct shown_frame *f)
 {
 	strbuf_addc(sb, '\t');
-	strbuf_adds(sb, f->frame.file);
+	printable_adds(sb, f->frame.file);
 	strbuf_addc(sb, ':');
 	strbuf_addu(sb, f->frame.line);
 	if (!f->frame.inlined && f->pc > f->frame.entry) {
@@ -142,7 +143,7 @@ static void add_frame(struct strbuf *sb, const struct shown_frame *f)
 {
 	const char *name = f->frame.function;
 
-	strbuf_adds(sb, strcmp(name, "runtime.gopanic") ? name : "panic");
+	printable_adds(sb, strcmp(name, "runtime.gopanic") ? name : "panic");
 	strbuf_adds(sb, "(...)\n");
 	add_place(sb, f);
 }
@@ -168,7 +169,9 @@ void traceback_add(struct strbuf *sb, const struct traceback *tb)
 
 void traceback_add_creator_place(struct strbuf *sb, const struct shown_frame *f)
 {
-	strbuf_addf(sb, "\t%s:%d", f->frame.file, f->frame.line);
+	strbuf_addc(sb, '\t');
+	printable_adds(sb, f->frame.file);
+	strbuf_addf(sb, ":%d", f->frame.line);
 	if (f->pc > f->frame.entry)
 		strbuf_addf(sb, " +0x%lx", f->pc - f->frame.entry);
 	strbuf_addc(sb, '\n');

@@ -1,13 +1,14 @@
 /*
  * Folded stacks, for flamegraph.pl and its kin: a line a stack, "root;...;leaf WEIGHT", merged and
  * sorted. The weight is wall time in microseconds, rounded; a profile without time (a dump) has the
- * count instead. In a name, ';' becomes ':' and a control character a blank.
+ * count instead. In a name, ';' becomes ':' and what is not printable is escaped.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/printable.h"
 #include "base/strbuf.h"
 #include "profile/profile.h"
 #include "profile/stack_tree.h"
@@ -91,12 +92,12 @@ static struct error *sort_children(struct folded *f)
 
 static void add_name(struct strbuf *sb, const char *name)
 {
-	for (; *name; name++) {
-		if (*name == ';')
-			strbuf_addc(sb, ':');
-		else
-			strbuf_addc(sb, (unsigned char)*name < ' ' || *name == 127 ? ' ' : *name);
-	}
+	size_t start = sb->length;
+
+	printable_adds(sb, name);
+	for (size_t i = start; i < sb->length; i++)
+		if (sb->data[i] == ';')
+			sb->data[i] = ':';
 }
 
 /* A node that is on the way from the root: its children that are still to come, and its name's end

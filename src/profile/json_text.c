@@ -3,12 +3,13 @@
 #include <json-c/json.h>
 #include <string.h>
 
+#include "base/printable.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
 
 struct error *json_text_write_bytes(const char *bytes, size_t length, FILE *out)
 {
-	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT, safe = STRBUF_INIT;
 	struct json_object *object;
 	const char *json;
 
@@ -18,12 +19,15 @@ struct error *json_text_write_bytes(const char *bytes, size_t length, FILE *out)
 		      : NULL;
 	for (const char *c = json; c && *c; c++) {
 		if (*c == '<')
-			fputs("\\u003c", out);
+			strbuf_adds(&safe, "\\u003c");
 		else
-			fputc(*c, out);
+			strbuf_addc(&safe, *c);
 	}
 	json_object_put(object);
-	return json ? NULL : &error_no_memory;
+	if (!json || safe.failed)
+		return &error_no_memory;
+	printable_write_json(safe.data, out);
+	return NULL;
 }
 
 struct error *json_text_write(const char *text, FILE *out)

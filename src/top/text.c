@@ -1,23 +1,16 @@
 /* Names, numbers and times as the page shows them. */
 #include <string.h>
 
+#include "base/printable.h"
 #include "base/utf8.h"
 #include "top/page.h"
-
-/* Also what would turn or hide the text behind it. */
-static bool is_plain(uint32_t c)
-{
-	return c >= 0x20 && (c < 0x7f || c > 0x9f) && c != 0xad && !(c >= 0x200b && c <= 0x200f) &&
-	       !(c >= 0x2028 && c <= 0x202e) && !(c >= 0x2060 && c <= 0x206f) && c != 0xfeff &&
-	       c != 0xfffd;
-}
 
 /* The character there, and its bytes; '?' for what is not shown. */
 static size_t next_character(const char *text, size_t left, bool ascii, uint32_t *ret)
 {
 	size_t n = utf8_decode(text, left, ret);
 
-	if (!n || !is_plain(*ret) || (ascii && *ret >= 0x7f))
+	if (!n || !printable_is(*ret) || *ret == 0xfffd || (ascii && *ret >= 0x7f))
 		*ret = '?';
 	return n ? n : 1;
 }

@@ -9,11 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/cursor.h"
 #include "base/intern.h"
 #include "base/map.h"
 #include "base/outfile.h"
+#include "base/printable.h"
 #include "base/strbuf.h"
 #include "base/test_folder.h"
 #include "base/unit_test.h"
@@ -163,6 +165,44 @@ static void strbuf_grows_and_formats(void **state)
 	strbuf_release(&sb);
 }
 
+static void what_is_not_printable_is_escaped(void **state)
+{
+	static const struct {
+		const char *text, *expected;
+	} cases[] = {
+		{"main.f[...] \xc3\xa9 \xe4\xb8\x96 \xf0\x9f\x98\x80 \\", NULL},
+		{"\x1b[31m\a\x7f", "\\x1b[31m\\x07\\x7f"},
+		{"a\nb\rc\td", "a\\nb\\rc\\td"},
+		{"\xc2\x9b"
+		 "31m \xe2\x80\xae \xef\xbb\xbf",
+		 "\\u009b31m \\u202e \\ufeff"},
+		{"\xf3\xa0\x81\xa1", "\\U000e0061"},
+		{"\xff \xe2\x80", "\\xff \\xe2\\x80"},
+	};
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		strbuf_reset(&sb);
+		printable_adds(&sb, cases[i].text);
+		assert_string_equal(sb.data, cases[i].expected ?: cases[i].text);
+	}
+	strbuf_reset(&sb);
+	printable_add(&sb, "a\0b", 3);
+	assert_string_equal(sb.data, "a\\x00b");
+}
+
+static void a_line_and_json_keep_their_form(void **state)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	printable_line(out, "%s|%5d", "x\ny", 7);
+	printable_write_json("{\n\"\xe2\x80\xae\xf3\xa0\x81\xa1\x7f\"\n}", out);
+	fclose(out);
+	assert_string_equal(text, "x\\ny|    7\n{\n\"\\u202e\\udb40\\udc61\\u007f\"\n}");
+}
+
 static void outfile_appears_only_when_committed(void **state)
 {
 	_cleanup_outfile_ struct outfile out = {0};
@@ -280,6 +320,8 @@ int main(void)
 		cmocka_unit_test(intern_gives_equal_strings_one_number),
 		cmocka_unit_test(uvarints_are_read_as_they_were_written),
 		cmocka_unit_test(strbuf_grows_and_formats),
+		cmocka_unit_test(what_is_not_printable_is_escaped),
+		cmocka_unit_test(a_line_and_json_keep_their_form),
 		TEST_IN_FOLDER(outfile_appears_only_when_committed),
 		TEST_IN_FOLDER(outfile_leaves_nothing_when_abandoned),
 		TEST_IN_FOLDER(a_growing_outfile_has_a_name_of_its_own_until_it_is_complete),

@@ -247,10 +247,9 @@ static void folded_names_cannot_break_a_line(void **state)
 
 	made_up_hostile(&m);
 	written(&m, &profile_format_folded, NULL, &text);
-	assert_string_equal(text,
-			    "main.<script>alert(1)</script>;main.__proto__;"
-			    "main.\xef\xbf\xbd\xef\xbf\xbd 600000\n"
-			    "main.a b c\\\"'&amp;\xe2\x80\xa8;constructor;[running] 400000\n");
+	assert_string_equal(text, "main.<script>alert(1)</script>;main.__proto__;"
+				  "main.\xef\xbf\xbd\xef\xbf\xbd 600000\n"
+				  "main.a\\nb\\tc\\\"'&amp;\\u2028;constructor;[running] 400000\n");
 }
 
 static void a_profile_without_time_is_folded_by_count(void **state)

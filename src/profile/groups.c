@@ -13,6 +13,7 @@ struct grouping {
 	enum group_key key;
 	uint32_t label;            /* in the profile's strings; INTERN_FAILED: nobody has it */
 	struct map index;          /* number of the name -> place in groups + 1 */
+	struct map waits;          /* place in groups << 32 | wait -> place in its waits + 1 */
 	struct symbol_stack stack; /* of the sample */
 	struct map seen;           /* functions of the sample */
 };
@@ -21,6 +22,7 @@ static void grouping_release(struct grouping *g)
 {
 	groups_release(&g->groups);
 	map_release(&g->index);
+	map_release(&g->waits);
 	map_release(&g->seen);
 	symbol_stack_release(&g->stack);
 }
@@ -40,17 +42,20 @@ static struct group *group_of(struct grouping *g, uint32_t number, const char *n
 	return &g->groups.items[*place - 1];
 }
 
-static bool add_wait(struct group *group, uint32_t wait, uint64_t ns)
+static bool add_wait(struct grouping *g, struct group *group, uint32_t wait, uint64_t ns)
 {
-	for (size_t i = 0; i < group->wait_count; i++) {
-		if (group->waits[i].wait == wait) {
-			group->waits[i].ns += ns;
-			return true;
-		}
-	}
-	if (!array_reserve(&group->waits, &group->wait_capacity, group->wait_count + 1))
+	uint64_t number = group - g->groups.items;
+	uint64_t *place = map_at(&g->waits, number << 32 | wait);
+
+	if (!place)
 		return false;
-	group->waits[group->wait_count++] = (struct group_wait){wait, ns};
+	if (!*place) {
+		if (!array_reserve(&group->waits, &group->wait_capacity, group->wait_count + 1))
+			return false;
+		group->waits[group->wait_count++].wait = wait;
+		*place = group->wait_count;
+	}
+	group->waits[*place - 1].ns += ns;
 	return true;
 }
 
@@ -66,7 +71,7 @@ static struct error *add(struct grouping *g, const struct profile_sample *s, uin
 	group->cpu_ns += s->cpu_ns;
 	group->self_ns += self ? s->wall_ns : 0;
 	group->state_ns[s->state] += s->wall_ns;
-	if (s->state == PROFILE_WAITING && !add_wait(group, s->wait, s->wall_ns))
+	if (s->state == PROFILE_WAITING && !add_wait(g, group, s->wait, s->wall_ns))
 		return &error_no_memory;
 	return NULL;
 }

@@ -11,17 +11,44 @@
 #include "profile/raw.h"
 #include "profile/symbols.h"
 
-/* No profile is larger: what claims to be is refused before it fills the memory. */
+/*
+ * A file of some KB can claim to hold a hundred million samples. So there is a limit, by the size
+ * of the file as it lies on the disk, for what it is uncompressed, for the memory that its messages
+ * take, and for the bytes that are copied and compared because of it: each of them several times
+ * what the largest and best compressed profiles need.
+ */
 #define MAX_SIZE (1ull << 30)
+#define INFLATED_BASE (128ull << 20)
+#define INFLATED_PER_BYTE 128
+#define BUDGET_BASE (256ull << 20)
+#define BUDGET_PER_BYTE 256
+/* In the coin of the budget, bytes. */
+#define COST_ALLOCATION 32
+#define COST_FRAME 32
+#define COST_MAPPING 4096
 
-/* The frames of a location. */
+struct budget {
+	size_t left;
+};
+
+static bool spend(struct budget *b, size_t bytes)
+{
+	bool enough = bytes <= b->left;
+
+	b->left = enough ? b->left - bytes : 0;
+	return enough;
+}
+
+/* A location: its word, and its frames. */
 struct place {
+	uint64_t word;
 	size_t first;
 	size_t count;
 };
 
 struct reading {
 	const Pprof__Profile *message;
+	struct budget work;
 	struct profile *profile;
 	struct map words;     /* stack word -> struct place, as its number in places + 1 */
 	struct place *places; /* by number */
@@ -31,7 +58,7 @@ struct reading {
 	size_t frame_count;
 	size_t frame_capacity;
 	struct map functions; /* id -> number in message->function + 1 */
-	struct map locations; /* id -> word */
+	struct map locations; /* id -> number in places + 1 */
 	uint64_t *pcs;
 	size_t pcs_capacity;
 	struct profile_label *labels;
@@ -57,17 +84,22 @@ static struct error *corrupt(const char *what)
 	return error_format(ERROR_CORRUPT, "it is no pprof profile: %s", what);
 }
 
+static struct error *too_large(void)
+{
+	return corrupt("for a file of its size it would take too much memory");
+}
+
 static struct error *inflate_all(const void *bytes, size_t size, uint8_t **ret, size_t *ret_size)
 {
 	_cleanup_free_ uint8_t *out = NULL;
-	size_t capacity = 0;
+	size_t capacity = 0, most = INFLATED_BASE + INFLATED_PER_BYTE * size;
 	z_stream z = {.next_in = (Bytef *)bytes, .avail_in = size};
 	int status = inflateInit2(&z, 16 + MAX_WBITS);
 
 	while (status == Z_OK) {
-		if (z.total_out == capacity &&
-		    (capacity >= MAX_SIZE ||
-		     !array_reserve(&out, &capacity, capacity ? 2 * capacity : 1 << 16)))
+		if (z.total_out >= most || z.total_out >= MAX_SIZE)
+			break;
+		if (z.total_out == capacity && !array_reserve(&out, &capacity, capacity + 1))
 			break;
 		z.next_out = out + z.total_out;
 		z.avail_out = capacity - z.total_out;
@@ -75,7 +107,7 @@ static struct error *inflate_all(const void *bytes, size_t size, uint8_t **ret, 
 	}
 	inflateEnd(&z);
 	if (status == Z_OK)
-		return error_format(ERROR_CORRUPT, "it is larger than any profile");
+		return too_large();
 	if (status != Z_STREAM_END)
 		return error_format(ERROR_CORRUPT, "its compressed data are cut or damaged");
 	*ret_size = z.total_out;
@@ -189,14 +221,19 @@ static struct error *add_location(struct reading *r, size_t i)
 	place = map_at(&r->words, word);
 	if (!place)
 		return &error_no_memory;
-	r->places[r->place_count] = (struct place){r->frame_count, l->n_line};
+	r->places[r->place_count] = (struct place){word, r->frame_count, l->n_line};
 	*place = ++r->place_count;
 	slot = map_at(&r->locations, l->id);
 	if (!slot)
 		return &error_no_memory;
-	*slot = word;
-	for (size_t k = 0; k < l->n_line; k++)
-		r->frames[r->frame_count++] = frame_of(r, l->line[k], k + 1 < l->n_line);
+	*slot = r->place_count;
+	for (size_t k = 0; k < l->n_line; k++) {
+		struct go_frame frame = frame_of(r, l->line[k], k + 1 < l->n_line);
+
+		if (!spend(&r->work, strlen(frame.function) + strlen(frame.file)))
+			return too_large();
+		r->frames[r->frame_count++] = frame;
+	}
 	return NULL;
 }
 
@@ -233,6 +270,8 @@ static struct error *read_labels(struct reading *r, const Pprof__Sample *s,
 	for (size_t i = 0; i < s->n_label; i++) {
 		const char *key = text(r, s->label[i]->key);
 
+		if (!spend(&r->work, strlen(key) + strlen(text(r, s->label[i]->str))))
+			return too_large();
 		if (!s->label[i]->str && !strcmp(key, RAW_IDLE_COUNT))
 			ret->idle_count = s->label[i]->num;
 		else if (!s->label[i]->str && !strcmp(key, RAW_IDLE_NS))
@@ -258,11 +297,13 @@ static struct error *read_sample(struct reading *r, const Pprof__Sample *s)
 	if (!array_reserve(&r->pcs, &r->pcs_capacity, s->n_location_id + 1))
 		return &error_no_memory;
 	for (size_t i = 0; i < s->n_location_id; i++) {
-		const uint64_t *word = map_find(&r->locations, s->location_id[i]);
+		const uint64_t *number = map_find(&r->locations, s->location_id[i]);
 
-		if (!word)
+		if (!number)
 			return corrupt("a sample of a location that is not there");
-		r->pcs[sample.depth++] = *word;
+		if (!spend(&r->work, COST_FRAME * (r->places[*number - 1].count + 1)))
+			return too_large();
+		r->pcs[sample.depth++] = r->places[*number - 1].word;
 	}
 	sample.pcs = r->pcs;
 	sample.count = value_of(s, r->count_at);
@@ -272,10 +313,22 @@ static struct error *read_sample(struct reading *r, const Pprof__Sample *s)
 	return err ? err : profile_append(r->profile, &sample);
 }
 
+static int by_start(const void *a, const void *b)
+{
+	const Pprof__Mapping *x = *(Pprof__Mapping *const *)a, *y = *(Pprof__Mapping *const *)b;
+
+	if (x->memory_start != y->memory_start)
+		return x->memory_start < y->memory_start ? -1 : 1;
+	return (x->id > y->id) - (x->id < y->id);
+}
+
 static struct error *read_mappings(struct reading *r)
 {
 	struct error *err = NULL;
 
+	if (r->message->n_mapping)
+		qsort(r->message->mapping, r->message->n_mapping, sizeof(*r->message->mapping),
+		      by_start);
 	for (size_t i = 0; i < r->message->n_mapping && !err; i++) {
 		const Pprof__Mapping *m = r->message->mapping[i];
 		struct profile_mapping mapping = {
@@ -286,6 +339,9 @@ static struct error *read_mappings(struct reading *r)
 			.build_id = (char *)text(r, m->build_id),
 		};
 
+		if (!spend(&r->work,
+			   COST_MAPPING + strlen(mapping.file) + strlen(mapping.build_id)))
+			return too_large();
 		err = profile_add_mapping(r->profile, &mapping);
 	}
 	return err;
@@ -304,6 +360,8 @@ static struct error *read_comment(struct reading *r, const char *comment)
 {
 	size_t length = strlen(RAW_COMMAND);
 
+	if (!spend(&r->work, COST_ALLOCATION + strlen(comment)))
+		return too_large();
 	if (!r->raw || strncmp(comment, RAW_COMMAND, length) || r->profile->command)
 		return profile_add_comment(r->profile, "%s", comment);
 	r->profile->command = strdup(comment + length);
@@ -347,9 +405,12 @@ static size_t frames_of(const void *functions, uint64_t word, struct go_frame *r
 	return count;
 }
 
-static struct error *read_message(const Pprof__Profile *message, struct profile_file *ret)
+static struct error *read_message(const Pprof__Profile *message, size_t budget,
+				  struct profile_file *ret)
 {
-	_cleanup_(reading_release) struct reading r = {.message = message, .raw = is_raw(message)};
+	_cleanup_(reading_release) struct reading r = {.message = message,
+						       .raw = is_raw(message),
+						       .work = {budget}};
 	struct symbol_source source = {frames_of, &r};
 	struct profile_symbols *symbols;
 	struct error *err;
@@ -367,25 +428,47 @@ static struct error *read_message(const Pprof__Profile *message, struct profile_
 	return NULL;
 }
 
+static void *allocate(void *budget, size_t size)
+{
+	return spend(budget, size + COST_ALLOCATION) ? malloc(size) : NULL;
+}
+
+static void release(void *budget, void *memory)
+{
+	free(memory);
+}
+
+static struct error *unpack(const void *bytes, size_t size, size_t budget, Pprof__Profile **ret)
+{
+	struct budget memory = {budget};
+	ProtobufCAllocator allocator = {allocate, release, &memory};
+
+	*ret = pprof__profile__unpack(&allocator, size, bytes);
+	if (!*ret && !memory.left)
+		return too_large();
+	return *ret ? NULL : corrupt("its fields make no sense, or it is cut");
+}
+
 struct error *profile_read(const void *bytes, size_t size, struct profile_file *ret)
 {
 	static const uint8_t gzip[] = {0x1f, 0x8b};
 	_cleanup_free_ uint8_t *inflated = NULL;
+	size_t budget = BUDGET_BASE + BUDGET_PER_BYTE * size;
 	Pprof__Profile *message;
 	struct error *err;
 
 	if (size > MAX_SIZE)
-		return error_format(ERROR_CORRUPT, "it is larger than any profile");
+		return corrupt("it is larger than any profile");
 	if (size >= sizeof(gzip) && !memcmp(bytes, gzip, sizeof(gzip))) {
 		err = inflate_all(bytes, size, &inflated, &size);
 		if (err)
 			return err;
 		bytes = inflated;
 	}
-	message = pprof__profile__unpack(NULL, size, bytes);
-	if (!message)
-		return corrupt("its fields make no sense, or it is cut");
-	err = read_message(message, ret);
+	err = unpack(bytes, size, budget, &message);
+	if (err)
+		return err;
+	err = read_message(message, budget, ret);
 	pprof__profile__free_unpacked(message, NULL);
 	return err;
 }

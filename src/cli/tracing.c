@@ -5,6 +5,7 @@
 
 #include "agent/abi.h"
 #include "base/clock.h"
+#include "cli/stop.h"
 
 /* A generation is complete after so much time or so many bytes: what is lost when we are killed,
  * and what a reader has to hold in memory. */
@@ -19,19 +20,11 @@ static void on_write_request(int number)
 	write_requested = 1;
 }
 
-static void on_stop(int number)
-{
-	stop_requested = 1;
-}
-
 void tracing_handle_signals(const struct tracing_options *options)
 {
-	struct sigaction stop = {.sa_handler = on_stop}, ask = {.sa_handler = on_write_request};
+	struct sigaction ask = {.sa_handler = on_write_request};
 
-	sigaction(SIGINT, &stop, NULL);
-	sigaction(SIGTERM, &stop, NULL);
-	sigaction(SIGHUP, &stop, NULL);
-	signal(SIGPIPE, SIG_IGN);
+	stop_on_signals();
 	if (options->flight > 0)
 		sigaction(SIGUSR1, &ask, NULL);
 }
@@ -40,6 +33,7 @@ void tracing_release(struct tracing *t)
 {
 	/* First of all the target is left alone. */
 	tracer_close(t->tracer);
+	stop_release();
 	trace_model_destroy(t->model);
 	if (t->writer)
 		t->options.format->destroy(t->writer);
@@ -131,6 +125,7 @@ struct error *tracing_begin(struct tracing *t, const struct subject *s)
 	struct trace_sink sink;
 	struct error *err;
 
+	stop_hold();
 	err = tracer_open(s->target, s->image, s->layout, &tracer, &t->tracer);
 	if (err)
 		return err;
@@ -238,6 +233,8 @@ static struct error *take_all(struct tracing *t)
 		if (!stopped_ns && is_over(t, began)) {
 			err = tracer_stop(t->tracer);
 			stopped_ns = clock_now() - tracer_start(t->tracer);
+			if (!err)
+				stop_release();
 		}
 		if (!err)
 			err = tracer_next(t->tracer, &batch);

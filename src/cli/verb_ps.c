@@ -114,7 +114,7 @@ static bool look_at(pid_t pid, struct row *row, size_t *denied)
 		error_destroy(err);
 		return false;
 	}
-	row->why_not = look_inside(t, img, row);
+	row->why_not = image_check(img, look_inside(t, img, row));
 	if (row->why_not && row->why_not->code == ERROR_GONE)
 		return false;
 	return true;

@@ -10,21 +10,6 @@
 #include "base/cleanup.h"
 #include "base/printable.h"
 
-volatile sig_atomic_t stop_requested;
-
-static void on_signal(int number)
-{
-	stop_requested = 1;
-}
-
-void stop_on_signals(void)
-{
-	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
-
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-}
-
 static bool progress_shown;
 
 void say(const char *format, ...)

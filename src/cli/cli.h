@@ -8,7 +8,6 @@
 #define CLI_CLI_H
 
 #include <argp.h>
-#include <signal.h>
 
 #include "base/error.h"
 
@@ -27,10 +26,6 @@ struct verb {
 
 extern const struct verb verb_doctor, verb_dump, verb_offcpu, verb_ps, verb_record, verb_report,
 	verb_stack, verb_symbolize, verb_top, verb_trace;
-
-/* Set by SIGINT and SIGTERM once stop_on_signals() was called. */
-extern volatile sig_atomic_t stop_requested;
-void stop_on_signals(void);
 
 /* A line "gospect: ..." on standard error, with what is not printable escaped. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));

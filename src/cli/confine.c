@@ -50,6 +50,7 @@ static struct error *must_check enter(const struct confinement *c, uint64_t memo
 			   .services = {[DOOR_MOMENT] = {moment_program_serve, NULL},
 					[DOOR_USER] = {access_serve_user, NULL}},
 			   .keep = out && out->name ? out->folder : 0},
+		.child = c->child,
 		.keep = needed_capabilities(c->pid),
 		.memory = memory,
 		.cpu_seconds = cpu_seconds,

@@ -9,6 +9,7 @@
 
 struct confinement {
 	pid_t pid;                /* the process that it looks at; 0: none */
+	pid_t child;              /* a command that it started, for signals; 0: none */
 	const char *const *files; /* that the user named, to be read later; NULL-terminated */
 	struct outfile *out;      /* that it will write; NULL: none */
 };

@@ -1,11 +1,12 @@
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/array.h"
+#include "base/mapped_file.h"
 #include "cli/cli.h"
+#include "cli/command.h"
+#include "cli/stop.h"
 #include "sandbox/sandbox.h"
 
 static const struct verb *const verbs[] = {&verb_ps,     &verb_dump,  &verb_record,
@@ -31,17 +32,6 @@ static const struct verb *find_verb(const char *name)
 	return NULL;
 }
 
-/* A file that we have mapped was cut short under us. */
-static void on_bus_error(int number)
-{
-	static const char text[] = "gospect: a program file was truncated while it was read; is it "
-				   "being rebuilt? Try again.\n";
-
-	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
-		_exit(EXIT_FAILED);
-	_exit(EXIT_FAILED);
-}
-
 /* Data that nobody got is no success. */
 static int check_output(int status)
 {
@@ -59,6 +49,10 @@ static int finish(struct error *err, int status)
 		if (err->code != ERROR_STOPPED)
 			say("%s", err->message);
 		error_destroy(err);
+	} else if (mapped_file_untold()) {
+		say("a program's file was truncated while it was read, so names of functions may be "
+		    "missing; is it being rebuilt? Try again");
+		status = EXIT_FAILED;
 	}
 	return check_output(status);
 }
@@ -69,7 +63,8 @@ int main(int argc, char **argv)
 	int status = EXIT_DONE;
 	struct error *err;
 
-	signal(SIGBUS, on_bus_error);
+	command_remember();
+	stop_on_faults();
 	if (argc < 2) {
 		say("no verb given; `gospect --help` lists them");
 		return EXIT_USAGE;

@@ -116,7 +116,7 @@ static void look_at(struct ps_row *row)
 		return;
 	}
 	describe(img, row);
-	err = look_inside(t, img, row);
+	err = image_check(img, look_inside(t, img, row));
 	row->kind = err && err->code == ERROR_GONE ? PS_OTHER : PS_GO;
 	explain(row, err);
 }

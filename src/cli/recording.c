@@ -1,6 +1,7 @@
 #include "cli/recording.h"
 
 #include "cli/fill.h"
+#include "cli/stop.h"
 #include "cli/unwind_option.h"
 
 /* Deeper stacks are cut: their innermost frames and their start function remain. */

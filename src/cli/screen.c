@@ -3,7 +3,6 @@
 #include <langinfo.h>
 #include <locale.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <termios.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 
 #include "base/array.h"
 #include "base/utf8.h"
+#include "cli/stop.h"
 
 /* From term.h, which makes macros of words like lines and columns. */
 extern char *tigetstr(const char *name);
@@ -21,24 +21,22 @@ extern char *tigetstr(const char *name);
 static SCREEN *screen;
 static bool ascii;
 
-/* For the worst end, in which ncurses cannot be called: what it had changed. */
+/* For a sudden end, in which ncurses cannot be called: what it had changed. */
 static struct termios modes;
-static const char *leave_text = "";
-static void (*next_handler)(int);
+static const char *leave_text = "", *show_cursor = "";
 
-static void on_bus_error(int number)
+static void restore_terminal(void)
 {
-	if (write(STDOUT_FILENO, leave_text, strlen(leave_text)) >= 0)
+	if (write(STDOUT_FILENO, show_cursor, strlen(show_cursor)) >= 0 &&
+	    write(STDOUT_FILENO, leave_text, strlen(leave_text)) >= 0)
 		tcsetattr(STDIN_FILENO, TCSANOW, &modes);
-	next_handler(number);
 }
 
-static void prepare_for_the_worst(void)
+static const char *terminal_text(const char *name)
 {
-	const char *text = tigetstr("rmcup");
+	const char *text = tigetstr(name);
 
-	leave_text = text && text != (char *)-1 ? text : "";
-	next_handler = signal(SIGBUS, on_bus_error);
+	return text && text != (char *)-1 ? text : "";
 }
 
 static void choose_colours(void)
@@ -55,9 +53,7 @@ static void choose_colours(void)
 
 static bool can_move_cursor(void)
 {
-	const char *text = tigetstr("cup");
-
-	return text && text != (char *)-1;
+	return *terminal_text("cup");
 }
 
 struct error *screen_open(void)
@@ -72,7 +68,9 @@ struct error *screen_open(void)
 				    "this terminal (TERM) is not known, or cannot move its cursor; "
 				    "`gospect record` writes a profile to a file");
 	}
-	prepare_for_the_worst();
+	leave_text = terminal_text("rmcup");
+	show_cursor = terminal_text("cnorm");
+	stop_before_death(restore_terminal);
 	set_escdelay(25);
 	cbreak();
 	noecho();
@@ -90,9 +88,7 @@ void screen_close(void)
 	endwin();
 	delscreen(screen);
 	screen = NULL;
-	if (next_handler)
-		signal(SIGBUS, next_handler);
-	next_handler = NULL;
+	stop_before_death(NULL);
 }
 
 void screen_size(size_t *ret_width, size_t *ret_height)

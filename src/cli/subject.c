@@ -1,14 +1,14 @@
 #include "cli/subject.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "cli/command.h"
 #include "cli/confine.h"
+#include "cli/stop.h"
 
 /* How long a Go program may take to set up its runtime; then it is something else. */
 #define START_NS 5000000000ull
@@ -59,45 +59,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 const struct argp subject_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
 
-static void run_command(char **command, int report)
-{
-	int err;
-
-	execvp(command[0], command);
-	err = errno;
-	if (write(report, &err, sizeof(err)) < 0)
-		_exit(127);
-	_exit(127);
-}
-
-/* The pipe closes when exec succeeds, and brings its errno when it fails. */
-static struct error *start_command(char **command, pid_t *ret)
-{
-	_cleanup_close_ int from = -1;
-	int pipes[2], err;
-	pid_t pid;
-	ssize_t n;
-
-	if (pipe2(pipes, O_CLOEXEC))
-		return error_errno(ERROR_FAILED, errno, "cannot start %s", command[0]);
-	from = pipes[0];
-	pid = fork();
-	if (!pid)
-		run_command(command, pipes[1]);
-	close(pipes[1]);
-	if (pid < 0)
-		return error_errno(ERROR_FAILED, errno, "cannot start %s", command[0]);
-	do
-		n = read(from, &err, sizeof(err));
-	while (n < 0 && errno == EINTR);
-	if (n == sizeof(err)) {
-		waitpid(pid, NULL, 0);
-		return error_errno(ERROR_FAILED, err, "cannot start %s", command[0]);
-	}
-	*ret = pid;
-	return NULL;
-}
-
 /* One try; *ret_starting: the runtime is not up yet. */
 static struct error *try_open(pid_t pid, const char *exe, struct subject *s, bool *ret_starting)
 {
@@ -111,6 +72,8 @@ static struct error *try_open(pid_t pid, const char *exe, struct subject *s, boo
 		err = golayout_open(s->image, s->target, &s->layout);
 	if (!err)
 		err = golayout_validate(s->layout, s->image, s->target, ret_starting);
+	if (s->image)
+		err = image_check(s->image, err);
 	return err && s->target ? target_explain(s->target, err) : err;
 }
 
@@ -224,9 +187,10 @@ static struct error *open_core(const struct subject_options *o, struct subject *
 }
 
 /* Nothing of the target was read so far. */
-static struct error *must_check give_up_privilege(const struct subject_options *o, pid_t pid)
+static struct error *must_check give_up_privilege(const struct subject_options *o, pid_t child)
 {
 	static const char *files[3];
+	struct confinement c = {.child = child, .files = files, .out = o->out};
 	size_t n = 0;
 
 	if (!o->confines)
@@ -235,7 +199,9 @@ static struct error *must_check give_up_privilege(const struct subject_options *
 		files[n++] = o->exe;
 	if (o->core)
 		files[n++] = o->core;
-	return confine(&(struct confinement){pid ? target_process_of(pid) : 0, files, o->out});
+	if (child || o->pid)
+		c.pid = target_process_of(child ? child : o->pid);
+	return confine(&c);
 }
 
 struct error *subject_open(const struct subject_options *o, struct subject *ret)
@@ -244,9 +210,9 @@ struct error *subject_open(const struct subject_options *o, struct subject *ret)
 	struct error *err = NULL;
 
 	if (o->command)
-		err = start_command(o->command, &s.child);
+		err = command_start(o->command, &s.child);
 	if (!err)
-		err = give_up_privilege(o, s.child ? s.child : o->pid);
+		err = give_up_privilege(o, s.child);
 	if (!err && o->core)
 		err = open_core(o, &s);
 	else if (!err)
@@ -268,11 +234,8 @@ void subject_close(struct subject *s)
 
 int subject_wait(struct subject *s)
 {
-	int status;
+	pid_t child = s->child;
 
-	while (waitpid(s->child, &status, 0) < 0)
-		if (errno != EINTR)
-			return EXIT_FAILED;
 	s->child = 0;
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	return command_wait(child);
 }

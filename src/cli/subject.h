@@ -42,7 +42,7 @@ struct error *subject_check(const struct subject_options *options, const char *v
 struct error *subject_open(const struct subject_options *options, struct subject *ret) must_check;
 /* Does not end the command; see subject_wait(). */
 void subject_close(struct subject *s);
-/* Waits for the command and gives its exit status as a shell would: 128 + N for signal N. */
+/* command_wait() for the command, which there is. */
 int subject_wait(struct subject *s);
 
 #define _cleanup_subject_ __attribute__((cleanup(subject_close)))

@@ -6,6 +6,7 @@
 #include "agent/abi.h"
 #include "base/array.h"
 #include "base/clock.h"
+#include "cli/stop.h"
 
 /* A generation is complete after so much time or so many bytes: what is lost when we are killed,
  * and what a reader has to hold in memory. */
@@ -20,34 +21,17 @@
 #define LOOK_EVENTS 256
 
 static volatile sig_atomic_t write_requested;
-static volatile sig_atomic_t stops; /* how often we were told to stop */
 
 static void on_write_request(int number)
 {
 	write_requested = 1;
 }
 
-static void on_stop(int number)
-{
-	stop_requested = 1;
-	stops++;
-}
-
-/* Signals that end a process, but for errors of its own. */
-static const int ending[] = {SIGINT,  SIGTERM,   SIGHUP,    SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2,
-			     SIGXCPU, SIGVTALRM, SIGSTKFLT, SIGPROF, SIGIO,   SIGPWR};
-
 void tracing_handle_signals(const struct tracing_options *options)
 {
-	struct sigaction stop = {.sa_handler = on_stop}, ask = {.sa_handler = on_write_request};
+	struct sigaction ask = {.sa_handler = on_write_request};
 
-	for (size_t i = 0; i < ARRAY_SIZE(ending); i++)
-		sigaction(ending[i], &stop, NULL);
-	for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
-		sigaction(i, &stop, NULL);
-	/* Writing fails instead. */
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
+	stop_on_signals();
 	if (options->flight > 0)
 		sigaction(SIGUSR1, &ask, NULL);
 }
@@ -56,6 +40,7 @@ void tracing_release(struct tracing *t)
 {
 	/* First of all the target is left alone. */
 	tracer_close(t->tracer);
+	stop_release();
 	trace_model_destroy(t->model);
 	if (t->writer)
 		t->options.format->destroy(t->writer);
@@ -148,6 +133,7 @@ struct error *tracing_begin(struct tracing *t, const struct subject *s)
 	struct trace_sink sink;
 	struct error *err;
 
+	stop_hold();
 	err = tracer_open(s->target, s->image, s->layout, &tracer, &t->tracer);
 	if (err)
 		return err;
@@ -175,13 +161,11 @@ static struct error *must_check new_generation(struct tracing *t, uint64_t ns)
 	return err;
 }
 
-/* What is left of a trace that has ended is not worth more time: we were told so, or it takes too
- * long. */
+/* What is left of a trace that has ended is not worth more time. */
 static bool is_given_up(struct tracing *t)
 {
 	if (t->stopped_ns)
-		t->given_up |= stops > 1 ||
-			       clock_now() - tracer_start(t->tracer) - t->stopped_ns > REST_NS;
+		t->given_up = clock_now() - tracer_start(t->tracer) - t->stopped_ns > REST_NS;
 	return t->given_up;
 }
 
@@ -293,6 +277,8 @@ static struct error *take_all(struct tracing *t)
 		if (!t->stopped_ns && is_over(t, began)) {
 			err = tracer_stop(t->tracer);
 			t->stopped_ns = clock_now() - tracer_start(t->tracer);
+			if (!err)
+				stop_release();
 		}
 		if (!err)
 			err = tracer_next(t->tracer, &batch);
@@ -335,8 +321,8 @@ static void say_limits(const struct tracing *t)
 		    "than gospect keeps at once",
 		    refused);
 	if (t->given_up)
-		say("the trace ends early: what was recorded last is not decoded, as %s",
-		    stops > 1 ? "gospect was interrupted twice" : "that takes too long");
+		say("the trace ends early: what was recorded last is not decoded, as that takes "
+		    "too long");
 }
 
 static void say_summary(const struct tracing *t)

@@ -39,7 +39,8 @@ struct tracing {
 	bool given_up; /* the last of what was recorded is not decoded */
 };
 
-/* However often we are told to stop: the agent is taken out first. */
+/* stop_on_signals(), and SIGUSR1 for a flight. However often we are told to stop: the agent is
+ * taken out first. */
 void tracing_handle_signals(const struct tracing_options *options);
 
 /* Opens the file: before the target is, so that no trace is lost to a name that cannot be written.

@@ -7,6 +7,7 @@
 #include "cli/fill.h"
 #include "cli/request.h"
 #include "cli/say_core.h"
+#include "cli/stop.h"
 #include "cli/unwind_option.h"
 #include "dump/dump.h"
 #include "dump/raw.h"
@@ -246,6 +247,9 @@ static struct error *run_dump(struct dump_verb *v)
 	if (!err)
 		err = outfile_open(path ? path : "-", &out);
 	v->request.subject.out = &out;
+	/* A moment until it is written: that is not lost to a signal. */
+	if (path)
+		stop_on_signals();
 	if (!err)
 		err = subject_open(&v->request.subject, &s);
 	if (!err)

@@ -5,6 +5,7 @@
 #include "cli/fill.h"
 #include "cli/recording.h"
 #include "cli/request.h"
+#include "cli/stop.h"
 #include "cli/unwind_option.h"
 #include "profile/profile.h"
 

@@ -12,6 +12,7 @@
 #include "cli/fill.h"
 #include "cli/request.h"
 #include "cli/screen.h"
+#include "cli/stop.h"
 #include "cli/top_profile.h"
 #include "top/go_names.h"
 #include "top/page.h"

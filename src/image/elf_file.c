@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/cursor.h"
 #include "base/map.h"
+#include "base/mapped_file.h"
 #include "image/elf_bounds.h"
 
 #define PAGE 4096
@@ -27,7 +27,8 @@ struct build_ids {
 
 struct elf_file {
 	char *name;
-	uint8_t *bytes; /* the whole file, mapped */
+	struct mapped_file *mapping;
+	const uint8_t *bytes; /* the whole file, mapped */
 	size_t size;
 	Elf *elf;
 	enum machine machine;
@@ -46,7 +47,6 @@ static struct error *map_file(struct elf_file *elf, int fd)
 {
 	struct stat st;
 	struct error *err;
-	void *bytes;
 
 	if (fstat(fd, &st))
 		return error_errno(ERROR_FAILED, errno, "cannot read %s", elf->name);
@@ -57,12 +57,11 @@ static struct error *map_file(struct elf_file *elf, int fd)
 	if (st.st_size < (off_t)sizeof(Elf64_Ehdr))
 		return error_format(ERROR_NOT_GO, "%s is too short to be a program", elf->name);
 	err = elf_bounds_check_holes(fd, elf->name);
+	if (!err)
+		err = mapped_file_open(fd, st.st_size, elf->name, &elf->mapping);
 	if (err)
 		return err;
-	bytes = mmap(NULL, st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (bytes == MAP_FAILED)
-		return error_errno(ERROR_FAILED, errno, "cannot read %s", elf->name);
-	elf->bytes = bytes;
+	elf->bytes = mapped_file_bytes(elf->mapping);
 	elf->size = st.st_size;
 	return NULL;
 }
@@ -220,13 +219,20 @@ struct error *elf_file_open(int fd, const char *name, struct elf_file **ret)
 	if (!err)
 		err = read_segments(elf);
 	if (err)
-		return err;
+		return elf_file_check(elf, err);
 	read_note_section(elf);
 	elf->stripped = !elf_file_section(elf, ".symtab", &section) &&
 			!elf_file_section(elf, ".debug_info", &section) &&
 			!elf_file_section(elf, ".zdebug_info", &section);
-	*ret = take_ptr(elf);
-	return NULL;
+	err = elf_file_check(elf, NULL);
+	if (!err)
+		*ret = take_ptr(elf);
+	return err;
+}
+
+struct error *elf_file_check(const struct elf_file *elf, struct error *err)
+{
+	return mapped_file_check(elf->mapping, err);
 }
 
 void elf_file_close(struct elf_file *elf)
@@ -235,8 +241,7 @@ void elf_file_close(struct elf_file *elf)
 		return;
 	if (elf->elf)
 		elf_end(elf->elf);
-	if (elf->bytes)
-		munmap(elf->bytes, elf->size);
+	mapped_file_close(elf->mapping);
 	map_release(&elf->objects);
 	free(elf->segments);
 	free(elf->name);

@@ -35,6 +35,8 @@ struct elf_section {
  * ELF file; ERROR_UNSUPPORTED: neither amd64 nor arm64. */
 struct error *elf_file_open(int fd, const char *name, struct elf_file **ret) must_check;
 void elf_file_close(struct elf_file *elf);
+/* As mapped_file_check(): whoever has read much of it asks. */
+struct error *elf_file_check(const struct elf_file *elf, struct error *err) must_check;
 
 const char *elf_file_name(const struct elf_file *elf);
 enum machine elf_file_machine(const struct elf_file *elf);

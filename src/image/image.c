@@ -49,6 +49,7 @@ static struct error *open_elf(int fd, const char *name, struct image **ret)
 		error_destroy(err);
 		err = version_recover(img);
 	}
+	err = elf_file_check(img->elf, err);
 	if (!err)
 		*ret = take_ptr(img);
 	return err;
@@ -175,6 +176,7 @@ struct error *image_open(struct target *t, const char *exe, struct image **ret)
 		err = check_core(img, t, target_core(t));
 	if (!err && target_core(t))
 		err = supply_core(img, t);
+	err = image_check(img, err);
 	if (!err)
 		*ret = take_ptr(img);
 	return err;
@@ -195,6 +197,12 @@ struct error *image_place(struct image *img, uint64_t start, uint64_t offset)
 		return NULL;
 	return error_format(ERROR_CORRUPT, "%s has no code at offset 0x%lx of it",
 			    elf_file_name(img->elf), offset);
+}
+
+struct error *image_check(const struct image *img, struct error *err)
+{
+	err = elf_file_check(img->elf, err);
+	return img->twin ? elf_file_check(img->twin, err) : err;
 }
 
 void image_close(struct image *img)

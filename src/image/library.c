@@ -45,7 +45,12 @@ static bool is_go(int fd, const char *name)
 	_cleanup_elf_file_ struct elf_file *elf = NULL;
 	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 
-	return copy >= 0 && !error_dropped(elf_file_open(copy, name, &elf)) && version_is_go(elf);
+	bool go;
+
+	if (copy < 0 || error_dropped(elf_file_open(copy, name, &elf)))
+		return false;
+	go = version_is_go(elf);
+	return !error_dropped(elf_file_check(elf, NULL)) && go;
 }
 
 static bool same_file(const struct target_map *a, const struct target_map *b)

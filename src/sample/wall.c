@@ -609,10 +609,10 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 	wall_sampler_begin(s);
 	err = loop(s);
 	end = clock_now();
-	if (err && err->code == ERROR_GONE)
-		s->result.ended = err;
-	else if (err)
+	/* Whatever the target does to its memory: what was seen is not lost to it. */
+	if (err && err->code != ERROR_GONE && !s->result.ticks)
 		return err;
+	s->result.ended = err;
 	estimate_finish(&s->estimate, end, goroutine_set_records(s->set), s->units);
 	s->result.goroutines = end > s->started ? total_ns(s) / (end - s->started) : 0;
 	err = join(s);

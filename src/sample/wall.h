@@ -88,7 +88,8 @@ struct wall_result {
 	struct oncpu_stats on_cpu;
 	/* Why labels of what runs are read later; NULL: they are not. The sampler's. */
 	const struct error *no_moments;
-	struct error *ended; /* why it ended early: ERROR_GONE; or NULL */
+	struct error *ended; /* why it ended early: ERROR_GONE, or memory that was not readable any
+				more; or NULL */
 };
 
 struct wall_sampler;

@@ -2,7 +2,8 @@
  * A list of what is allowed; all else fails with EPERM. Nothing that is allowed makes a file, a
  * process or a connection, names a file to read or write, or touches another process, but:
  * - memory of the target is read by process_vm_readv(2);
- * - signals 0, and those of a thread to its own process (abort);
+ * - signals: 0, those to the command that gospect started, and those of a thread to its own
+ *   process (abort);
  * - names of files may be asked about (stat, readlink).
  * clone3(2) has its flags in memory, where no filter sees them: it fails with ENOSYS, and the C
  * library takes clone(2), which may make threads alone.
@@ -187,7 +188,7 @@ static int allow_all(scmp_filter_ctx ctx)
 	return failed;
 }
 
-static int allow_some(scmp_filter_ctx ctx, pid_t pid)
+static int allow_some(scmp_filter_ctx ctx, pid_t pid, pid_t child)
 {
 	const uint64_t thread = CLONE_THREAD | CLONE_VM | CLONE_FILES | CLONE_SIGHAND;
 	int failed = 0;
@@ -201,13 +202,16 @@ static int allow_some(scmp_filter_ctx ctx, pid_t pid)
 	failed |= seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
 	failed |= seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
 				   SCMP_A0(SCMP_CMP_EQ, getpid()));
+	if (child)
+		failed |= seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(kill), 1,
+					   SCMP_A0(SCMP_CMP_EQ, child));
 	if (pid)
 		failed |= seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(process_vm_readv), 1,
 					   SCMP_A0(SCMP_CMP_EQ, pid));
 	return failed;
 }
 
-struct error *filter_install(pid_t pid)
+struct error *filter_install(pid_t pid, pid_t child)
 {
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
 	int failed;
@@ -220,7 +224,7 @@ struct error *filter_install(pid_t pid)
 	failed |= seccomp_attr_set(ctx, SCMP_FLTATR_CTL_SSB, 1);
 	failed |= seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	failed |= allow_all(ctx);
-	failed |= allow_some(ctx, pid);
+	failed |= allow_some(ctx, pid, child);
 	if (!failed)
 		failed = seccomp_load(ctx);
 	seccomp_release(ctx);

@@ -7,7 +7,7 @@
 #include "base/error.h"
 
 /* From now on, for all threads of this process. `pid`: whose memory may be read by
- * process_vm_readv(2); 0: nobody's. */
-struct error *filter_install(pid_t pid) must_check;
+ * process_vm_readv(2); `child`: who may be sent signals; 0: nobody. */
+struct error *filter_install(pid_t pid, pid_t child) must_check;
 
 #endif

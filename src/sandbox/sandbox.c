@@ -99,7 +99,7 @@ static struct error *must_check confine(const struct sandbox_options *o)
 		limit(RLIMIT_CPU, o->cpu_seconds);
 	limit(RLIMIT_CORE, 0);
 	if (!err)
-		err = filter_install(o->policy.pid);
+		err = filter_install(o->policy.pid, o->child);
 	entered = !err;
 	return err;
 }

@@ -1,10 +1,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +16,7 @@
 #include "base/cursor.h"
 #include "base/intern.h"
 #include "base/map.h"
+#include "base/mapped_file.h"
 #include "base/outfile.h"
 #include "base/printable.h"
 #include "base/strbuf.h"
@@ -307,6 +310,130 @@ static void outfile_says_when_the_folder_is_missing(void **state)
 	assert_non_null(strstr(err->message, "its folder does not exist"));
 }
 
+static void on_bus_error(int number, siginfo_t *info, void *context)
+{
+	if (!mapped_file_mend(info->si_addr))
+		signal(SIGBUS, SIG_DFL);
+}
+
+static void mend_files(void)
+{
+	struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
+
+	sigaction(SIGBUS, &action, NULL);
+}
+
+#define MAPPED_BYTES (1 << 20)
+
+/* A file full of ones. */
+static int make_file(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	_cleanup_free_ uint8_t *ones = malloc(MAPPED_BYTES);
+
+	memset(ones, 1, MAPPED_BYTES);
+	assert_int_equal(write(fd, ones, MAPPED_BYTES), MAPPED_BYTES);
+	return fd;
+}
+
+static size_t ones_of(const struct mapped_file *file)
+{
+	const volatile uint8_t *bytes = mapped_file_bytes(file);
+	size_t ones = 0;
+
+	for (size_t i = 0; i < MAPPED_BYTES; i++)
+		ones += bytes[i];
+	return ones;
+}
+
+static void a_truncated_file_is_an_error_and_zeros(void **state)
+{
+	_cleanup_error_ struct error *err = NULL;
+	_cleanup_close_ int fd = make_file("program");
+	struct mapped_file *file, *whole;
+
+	mend_files();
+	assert_null(mapped_file_open(fd, MAPPED_BYTES, "program", &file));
+	assert_null(mapped_file_open(fd, 10, "beginning", &whole));
+	assert_int_equal(ones_of(file), MAPPED_BYTES);
+	assert_null(mapped_file_check(file, NULL));
+	assert_int_equal(ftruncate(fd, 3 * 4096 + 5), 0);
+	assert_int_equal(ones_of(file), 3 * 4096 + 5);
+	err = mapped_file_check(file, error_format(ERROR_FAILED, "nonsense"));
+	assert_non_null(err);
+	assert_string_equal(err->message, "program was truncated while it was read; is it being "
+					  "rebuilt? Try again");
+	assert_null(mapped_file_check(whole, NULL));
+	mapped_file_close(whole);
+	mapped_file_close(file);
+	assert_false(mapped_file_untold());
+}
+
+static void a_fault_outside_of_all_files_is_not_mended(void **state)
+{
+	_cleanup_close_ int fd = make_file("program");
+	struct mapped_file *file;
+	uint8_t *bytes;
+	int status;
+	pid_t pid;
+
+	assert_null(mapped_file_open(fd, MAPPED_BYTES, "program", &file));
+	bytes = mmap(NULL, MAPPED_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_false(mapped_file_mend(bytes));
+	pid = fork();
+	if (!pid) {
+		mend_files();
+		_exit(*(volatile uint8_t *)bytes);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) || WEXITSTATUS(status)); /* a sanitizer exits */
+	munmap(bytes, MAPPED_BYTES);
+	mapped_file_close(file);
+}
+
+static void *read_often(void *path)
+{
+	_cleanup_close_ int fd = make_file(path);
+
+	for (int i = 0; i < 100; i++) {
+		struct mapped_file *file;
+
+		assert_int_equal(ftruncate(fd, 0), 0);
+		assert_int_equal(ftruncate(fd, MAPPED_BYTES), 0);
+		assert_null(mapped_file_open(fd, MAPPED_BYTES, "file", &file));
+		assert_int_equal(ftruncate(fd, i * 1000), 0);
+		assert_int_equal(ones_of(file), 0);
+		error_destroy(mapped_file_check(file, NULL));
+		mapped_file_close(file);
+	}
+	return NULL;
+}
+
+static void two_threads_read_truncated_files(void **state)
+{
+	pthread_t thread;
+
+	mend_files();
+	assert_int_equal(pthread_create(&thread, NULL, read_often, "a"), 0);
+	read_often("b");
+	pthread_join(thread, NULL);
+	assert_false(mapped_file_untold());
+}
+
+static void a_truncation_that_nobody_was_told_is_remembered(void **state)
+{
+	_cleanup_close_ int fd = make_file("program");
+	struct mapped_file *file;
+
+	mend_files();
+	assert_null(mapped_file_open(fd, MAPPED_BYTES, "program", &file));
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_equal(ones_of(file), 0);
+	mapped_file_close(file);
+	assert_true(mapped_file_untold());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -329,6 +456,10 @@ int main(void)
 		TEST_IN_FOLDER(outfile_replaces_what_was_there),
 		TEST_IN_FOLDER(outfile_says_when_the_disk_is_full),
 		TEST_IN_FOLDER(outfile_says_when_the_folder_is_missing),
+		TEST_IN_FOLDER(a_truncated_file_is_an_error_and_zeros),
+		TEST_IN_FOLDER(a_fault_outside_of_all_files_is_not_mended),
+		TEST_IN_FOLDER(two_threads_read_truncated_files),
+		TEST_IN_FOLDER(a_truncation_that_nobody_was_told_is_remembered),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,20 @@
+/* The command that gospect starts: `-- COMMAND ARGS...`. It runs as if gospect were not there: with
+ * the signals, priorities, limits and descriptors that gospect was given. */
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+
+#include <sys/types.h>
+
+#include "base/error.h"
+
+/* Notes what a command gets back: for main(), before anything is changed. */
+void command_remember(void);
+
+/* NULL-terminated; ERROR_FAILED: exec says why. From here on stop_on_signals() is in force. */
+struct error *command_start(char **command, pid_t *ret) must_check;
+
+/* Waits for its end; a signal that would end gospect goes to it. Gives its exit status as a shell
+ * would: 128 + N for signal N. */
+int command_wait(pid_t pid);
+
+#endif

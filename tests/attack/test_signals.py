@@ -1,0 +1,152 @@
+"""Signals: ssh drops, timeout(1), Ctrl-\\, limits. None loses a capture or leaves an agent behind.
+
+An older gospect lost a recording to SIGHUP, SIGQUIT and timeout(1), and left its agent in the
+target when trace got SIGQUIT, SIGUSR1, SIGALRM or SIGXCPU.
+"""
+
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import time
+
+import pytest
+
+from lib import golang, gospect, pprof, terminal, tracing
+from lib.process import wait_until
+
+ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU,
+          signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGPROF, signal.SIGRTMIN + 3]
+
+
+def start(verb, pid, *args, **kwargs):
+    process = gospect.start(verb, "-p", pid, *args, **kwargs)
+    wait_until(lambda: catches(process.pid, signal.SIGTERM), what="gospect to handle signals")
+    return process
+
+
+def catches(pid, number, field="SigCgt"):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        masks = dict(line.split(":\t") for line in file.read().splitlines() if line[:3] == "Sig")
+    return int(masks[field], 16) >> (number - 1) & 1
+
+
+def end(process, seconds=20):
+    err = process.communicate(timeout=seconds)[1].decode()
+    return process.returncode, err
+
+
+@pytest.mark.parametrize("number", ENDING, ids=str)
+def test_a_recording_ends_and_is_written(states, number):
+    process = start("record", states.pid, "-o", "cut.pb.gz")
+    time.sleep(0.7)
+    process.send_signal(number)
+    status, err = end(process)
+    assert status == 0, err
+    profile = pprof.read(pathlib.Path("cut.pb.gz"))
+    assert 0.2 < profile.duration_ns / 1e9 < 10
+
+
+@pytest.mark.parametrize("number", ENDING, ids=str)
+def test_a_trace_ends_is_written_and_leaves_the_target(untouched, number):
+    program = untouched(golang.build("counted", golang.NEWEST))
+    process = start("trace", program.pid, "-o", "cut.trace")
+    wait_until(lambda: tracing.is_patched(program.pid))
+    program.ask("work")
+    process.send_signal(number)
+    status, err = end(process)
+    assert status == 0, err
+    assert os.path.getsize("cut.trace") > 1000
+    tracing.assert_untouched(program)
+
+
+@pytest.mark.parametrize("verb, name", [("record", "x.folded"), ("trace", "x.trace")])
+def test_timeout_signals_twice_and_nothing_is_lost(states, verb, name):
+    """First the process, then its group."""
+    done = subprocess.run(["timeout", "2", gospect.BINARY, verb, "-p", str(states.pid), "-d", "30",
+                           "-o", name], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 124 and os.path.getsize(name) > 100, done.stderr
+
+
+def test_many_signals_within_a_second_are_one(states):
+    process = start("record", states.pid, "-o", "cut.folded")
+    time.sleep(0.5)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        process.send_signal(number)
+        time.sleep(0.01)
+    status, err = end(process)
+    assert status == 0 and os.path.exists("cut.folded"), err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_later_signal_aborts_and_says_so(states, number):
+    """Writing waits for a reader who never reads."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    process = start("record", states.pid, "-f", "html")
+    time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    time.sleep(1.5)
+    assert process.poll() is None
+    process.send_signal(number)
+    assert process.wait(5) == -number
+    assert b"aborted by a second signal" in process.stderr.read()
+    process.stdout.close()
+    process.stderr.close()
+
+
+def test_a_recording_that_nohup_started_goes_on(states):
+    process = subprocess.Popen(
+        ["nohup", gospect.BINARY, "record", "-p", str(states.pid), "-d", "2", "-o", "x.pb.gz"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    wait_until(lambda: catches(process.pid, signal.SIGTERM))
+    process.send_signal(signal.SIGHUP)
+    status, err = end(process)
+    assert status == 0, err
+    assert pprof.read(pathlib.Path("x.pb.gz")).duration_ns > 1.9e9
+
+
+@pytest.mark.parametrize("verb, args, name", [("record", ("-f", "html"), "x.html"),
+                                              ("trace", ("--max-size", "8"), "x.trace")])
+def test_a_limit_of_file_size_is_an_error_in_words(untouched, verb, args, name):
+    program = untouched(golang.build("hectic", golang.NEWEST))
+    process = gospect.run(verb, "-p", program.pid, "-d", "1", *args, "-o", name,
+                          prefix=("prlimit", "--fsize=8192"))
+    assert process.status == 1 and "File too large" in process.err, process.err
+    tracing.assert_untouched(program)
+
+
+def test_a_reader_that_leaves_is_an_error_in_words(states):
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = gospect.run("record", "-p", states.pid, "-d", "0.3", stdout=writer)
+    os.close(writer)
+    assert result.status == 1 and "Broken pipe" in result.err, result.err
+
+
+def test_a_dump_into_a_file_outlives_the_terminal(targets):
+    program = targets.start("crowd", args=("-goroutines", "100000"))
+    process = start("dump", program.pid, "-o", "all.txt")
+    process.send_signal(signal.SIGHUP)
+    status, err = end(process)
+    assert status == 0, err
+    with open("all.txt", encoding="utf-8") as file:
+        assert sum(line.startswith("goroutine ") for line in file) > 100000
+
+
+@pytest.mark.skipif(terminal.why_not() is not None, reason="tmux is not installed")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGSEGV,
+                                    signal.SIGABRT, signal.SIGBUS], ids=str)
+def test_top_gives_the_terminal_back(states, number):
+    """By a signal that ends it, and by one of a crash."""
+    with terminal.Terminal("sh", "-c", f"ulimit -c 0; {gospect.BINARY} top -p {states.pid}; "
+                           "code=$?; stty -a | grep -o '.icanon'; exit $code") as t:
+        t.wait_for("goroutines")
+        shell = t.pid
+        top = subprocess.run(["pgrep", "-P", str(shell)], capture_output=True, text=True,
+                             check=True).stdout.split()[0]
+        os.kill(int(top), number)
+        crashed = number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
+        assert t.status() == (128 + number if crashed else 0)
+        screen = t.screen()
+        assert " icanon" in screen and "-icanon" not in screen, screen

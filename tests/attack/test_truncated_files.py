@@ -1,0 +1,118 @@
+"""A program's file becomes shorter while gospect reads it: a build in place, or somebody who means it.
+
+To read what is gone is SIGBUS. An older gospect ended at once: a recording was lost, and `ps` by one
+process lost the rows of all.
+"""
+
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lib import golang, gospect, terminal, tracing
+from lib.process import Program
+from matrix import builds
+
+SAID = "truncated while it was read"
+
+MAPPER = """
+import mmap, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+whole = os.pread(fd, 1 << 26, 0)
+memory = mmap.mmap(fd, len(whole), mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+print("ready", flush=True)
+while True:
+    os.ftruncate(fd, 0x2000)
+    os.pwrite(fd, whole, 0)
+"""
+
+
+@pytest.fixture
+def in_library():
+    """A stopped C program with a Go library in a file of ours: its code may go, and it lives."""
+    path = pathlib.Path(shutil.copy(tracing.hectic(golang.NEWEST, tracing.SHARED), "hectic.so"))
+    program = Program(builds.host(), path.absolute())
+    yield program, path
+    program.stop()
+
+
+@pytest.fixture
+def restless():
+    """A process with a mapped Go program that it truncates and restores all the time."""
+    shutil.copy(golang.build("states", golang.NEWEST), "library.so")
+    process = subprocess.Popen([sys.executable, "-c", MAPPER, "library.so"],
+                               stdout=subprocess.PIPE)
+    process.stdout.readline()
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_ps_loses_no_row(states, restless):
+    for _ in range(20):
+        result = gospect.run("ps")
+        assert result.status == 0, result.err
+        assert any(line.split()[0] == str(states.pid) for line in result.text.splitlines()[1:])
+
+
+def test_a_process_whose_file_changes_is_refused_or_read(restless):
+    for _ in range(20):
+        result = gospect.run("dump", "-p", restless.pid)
+        assert result.status == 1 and len(result.words) == 1, (result.status, result.err)
+
+
+@pytest.mark.parametrize("name", ["cut.folded", "cut.pb.gz", "cut.html"])
+def test_a_recording_is_kept(in_library, name):
+    program, path = in_library
+    process = gospect.start("record", "-p", program.pid, "-d", "2", "-o", name)
+    time.sleep(1)
+    os.kill(program.pid, signal.SIGSTOP)
+    os.truncate(path, 0x1000)
+    err = process.communicate(timeout=20)[1].decode()
+    assert process.returncode == 1 and SAID in err, err
+    assert os.path.getsize(name) > 0
+
+
+def test_a_dump_is_right_or_refused(in_library):
+    """Whenever it happens."""
+    program, path = in_library
+    whole = path.read_bytes()
+    os.kill(program.pid, signal.SIGSTOP)
+    started = time.monotonic()
+    right = gospect.run("dump", "-p", program.pid).ok()
+    takes = time.monotonic() - started
+    said = 0
+    for _ in range(40):
+        process = gospect.start("dump", "-p", program.pid)
+        time.sleep(random.uniform(0, takes))
+        os.truncate(path, 0x1000)
+        out, err = process.communicate(timeout=20)
+        with path.open("r+b") as file:
+            file.write(whole)
+        if process.returncode == 0:
+            assert out == right.out
+        else:
+            assert process.returncode == 1 and err.startswith(b"gospect: "), err
+            said += SAID.encode() in err
+    assert said
+
+
+@pytest.mark.skipif(terminal.why_not() is not None, reason="tmux is not installed")
+def test_top_goes_on_and_says_so_at_its_end(in_library):
+    program, path = in_library
+    with terminal.Terminal(gospect.BINARY, "top", "-p", program.pid) as t:
+        t.wait_for("goroutines")
+        os.kill(program.pid, signal.SIGSTOP)
+        os.truncate(path, 0x1000)
+        for key in ("2", "Enter", "Escape", "3", "4", "w", "C-u", "all.folded", "Enter"):
+            t.press(key)
+            time.sleep(0.2)
+        t.wait_for("are in all.folded")
+        t.press("q")
+        assert t.status() == 1 and SAID in t.err()

@@ -105,56 +105,107 @@ struct error *requests_add(struct requests *r, const struct span_tables *tables,
 
 /* ---- what a request is made of ---- */
 
-/* Spans come in about the order of time: the place is looked for from the end. */
+static int by_begin(const void *a, const void *b)
+{
+	const struct request_interval *x = a, *y = b;
+
+	return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+/* In order, and those that touch made one. */
+static void settle_intervals(struct traced_request *item)
+{
+	struct request_interval *in = item->intervals;
+	size_t n = 0;
+
+	if (!item->interval_count)
+		return;
+	qsort(in, item->interval_count, sizeof(*in), by_begin);
+	for (size_t i = 1; i < item->interval_count; i++) {
+		if (in[i].begin > in[n].end)
+			in[++n] = in[i];
+		else if (in[i].end > in[n].end)
+			in[n].end = in[i].end;
+	}
+	item->interval_count = n + 1;
+}
+
+/* Spans come in about the order of time, so most belong to the last interval. */
 static bool add_interval(struct traced_request *item, uint64_t begin, uint64_t end)
 {
-	size_t after = item->interval_count, first;
-	struct request_interval *in;
+	struct request_interval *last = item->intervals + item->interval_count - 1;
 
-	while (after && item->intervals[after - 1].begin > end)
-		after--;
-	/* Those that touch it, `first` to `after`, become one. */
-	for (first = after; first && item->intervals[first - 1].end >= begin; first--) {
-		in = &item->intervals[first - 1];
-		begin = in->begin < begin ? in->begin : begin;
-		end = in->end > end ? in->end : end;
+	if (item->interval_count && begin >= last->begin && begin <= last->end) {
+		last->end = last->end > end ? last->end : end;
+		return true;
 	}
-	if (first == after) {
-		if (!array_reserve(&item->intervals, &item->interval_capacity,
-				   item->interval_count + 1))
-			return false;
-		in = item->intervals;
-		memmove(in + first + 1, in + first, (item->interval_count - first) * sizeof(*in));
-		item->interval_count++;
-	} else {
-		in = item->intervals;
-		memmove(in + first + 1, in + after, (item->interval_count - after) * sizeof(*in));
-		item->interval_count -= after - first - 1;
-	}
-	item->intervals[first] = (struct request_interval){begin, end};
+	if (item->interval_count == item->interval_capacity)
+		settle_intervals(item);
+	if (!array_reserve(&item->intervals, &item->interval_capacity,
+			   2 * item->interval_count + 1))
+		return false;
+	item->intervals[item->interval_count++] = (struct request_interval){begin, end};
 	return true;
+}
+
+/* With more places than this a request has an index of them. */
+#define SEARCHED_PLACES 16
+
+static bool index_place(struct traced_request *item, size_t i)
+{
+	const struct request_place *p = &item->places[i];
+	uint64_t *index = map_at(&item->place_index,
+				 (uint64_t)p->stack << 32 | (uint32_t)(p->reason << 3 | p->state));
+
+	if (index)
+		*index = i + 1;
+	return index;
+}
+
+static struct request_place *find_place(struct traced_request *item, const struct span *span)
+{
+	const uint64_t *index;
+
+	for (size_t i = 0; i < item->place_count && item->place_count < SEARCHED_PLACES; i++) {
+		struct request_place *p = &item->places[i];
+
+		if (p->stack == span->stack && p->state == span->state && p->reason == span->reason)
+			return p;
+	}
+	index = map_find(&item->place_index,
+			 (uint64_t)span->stack << 32 | (uint32_t)(span->reason << 3 | span->state));
+	return index ? &item->places[*index - 1] : NULL;
+}
+
+/* NULL: no memory. */
+static struct request_place *new_place(struct traced_request *item, const struct span *span)
+{
+	bool indexed = true;
+
+	if (!array_reserve(&item->places, &item->place_capacity, item->place_count + 1))
+		return NULL;
+	item->places[item->place_count++] =
+		(struct request_place){span->state, span->reason, span->stack, 0, 0};
+	if (item->place_count == SEARCHED_PLACES)
+		for (size_t i = 0; i < SEARCHED_PLACES; i++)
+			indexed &= index_place(item, i);
+	else if (item->place_count > SEARCHED_PLACES)
+		indexed = index_place(item, item->place_count - 1);
+	return indexed ? &item->places[item->place_count - 1] : NULL;
 }
 
 static bool add_place(struct traced_request *item, const struct span *span)
 {
-	struct request_place *p = item->places;
-	uint64_t ns = span->end - span->begin;
+	struct request_place *p;
 
 	/* Where it was while it ran, a trace does not say. */
 	if (span->state == TRACE_RUNNING)
 		return true;
-	for (size_t i = 0; i < item->place_count; i++, p++) {
-		if (p->stack == span->stack && p->state == span->state &&
-		    p->reason == span->reason) {
-			p->ns += ns;
-			p->count++;
-			return true;
-		}
-	}
-	if (!array_reserve(&item->places, &item->place_capacity, item->place_count + 1))
+	p = find_place(item, span) ?: new_place(item, span);
+	if (!p)
 		return false;
-	item->places[item->place_count++] =
-		(struct request_place){span->state, span->reason, span->stack, ns, 1};
+	p->ns += span->end - span->begin;
+	p->count++;
 	return true;
 }
 
@@ -182,6 +233,7 @@ void request_reset(struct traced_request *item)
 
 	free(item->places);
 	free(item->intervals);
+	map_release(&item->place_index);
 	*item = fresh;
 }
 
@@ -210,6 +262,8 @@ void requests_complete(struct requests *r, uint64_t duration)
 	for (size_t i = 0; i < r->count; i++) {
 		struct traced_request *item = &r->items[i];
 
+		map_release(&item->place_index);
+		settle_intervals(item);
 		for (size_t k = 0; k < item->interval_count; k++)
 			item->elapsed_ns += item->intervals[k].end - item->intervals[k].begin;
 		item->cut = item->before || !item->begin || item->end >= duration;
@@ -229,6 +283,7 @@ void requests_release(struct requests *r)
 	for (size_t i = 0; i < r->count; i++) {
 		free(r->items[i].places);
 		free(r->items[i].intervals);
+		map_release(&r->items[i].place_index);
 	}
 	free(r->items);
 	intern_release(&r->names);

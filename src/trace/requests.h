@@ -41,7 +41,9 @@ struct traced_request {
 	struct request_place *places; /* longest first, once it is complete */
 	size_t place_count;
 	size_t place_capacity;
-	struct request_interval *intervals; /* in order, none touches another */
+	struct map place_index; /* stack, reason and state -> place in places + 1 */
+	/* In order, and none touches another, once it is complete. */
+	struct request_interval *intervals;
 	size_t interval_count;
 	size_t interval_capacity;
 };

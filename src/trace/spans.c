@@ -9,7 +9,7 @@
 #include "trace/label_text.h"
 
 /* MAX_HELD: spans of a goroutine that wait for its name, at most. */
-enum { MAX_FRAMES = 255, MAX_HELD = 256 };
+enum { MAX_FRAMES = 255, MAX_HELD = 256, MAX_LINE = 64 << 10 };
 
 /* A goroutine: the span that it is in. */
 struct life {
@@ -28,6 +28,8 @@ struct spans {
 	struct span_tables *tables;
 	struct map lives; /* goid -> struct life * */
 	uint64_t now;
+	struct map stack_ids; /* of this generation: the reader's number -> ours + 1 */
+	uint64_t generation;
 	/* The line of labels that was read last, which may go on: of whom, and who said it where.
 	 */
 	struct strbuf line;
@@ -56,7 +58,7 @@ static uint32_t add_frame(struct spans *s, const struct trace_reader_frame *f)
 	return intern_bytes(&s->tables->frames, &frame, sizeof(frame));
 }
 
-static uint32_t add_stack(struct spans *s, uint64_t number)
+static uint32_t make_stack(struct spans *s, uint64_t number)
 {
 	uint32_t frames[MAX_FRAMES], stack;
 	size_t count;
@@ -71,6 +73,25 @@ static uint32_t add_stack(struct spans *s, uint64_t number)
 		return stack;
 	s->error = s->error ?: &error_no_memory;
 	return 0;
+}
+
+/* A stack is made once in a generation: a step of few bytes may name a large one. */
+static uint32_t add_stack(struct spans *s, uint64_t number)
+{
+	uint64_t *place;
+
+	if (s->generation != trace_reader_generation(s->reader)) {
+		map_release(&s->stack_ids);
+		s->generation = trace_reader_generation(s->reader);
+	}
+	place = number == MAP_NO_KEY ? NULL : map_at(&s->stack_ids, number);
+	if (!place) {
+		s->error = s->error ?: (number == MAP_NO_KEY ? NULL : &error_no_memory);
+		return 0;
+	}
+	if (!*place)
+		*place = make_stack(s, number) + 1ull;
+	return *place - 1;
 }
 
 /* The outermost function of a stack. */
@@ -286,7 +307,7 @@ static void take_log(struct spans *s, const struct trace_step *step)
 	bool by_itself = !strcmp(category, LABELS_BY_ITSELF);
 
 	if (!strcmp(category, LABELS_MORE)) {
-		if (s->line_waits && step->m == s->line_m)
+		if (s->line_waits && step->m == s->line_m && s->line.length < MAX_LINE)
 			strbuf_adds(&s->line, message);
 	} else {
 		end_line(s);
@@ -419,6 +440,7 @@ struct error *spans_read(struct trace_reader *reader, const struct spans_options
 	end_line(&s);
 	end_all(&s);
 	strbuf_release(&s.line);
+	map_release(&s.stack_ids);
 	*ret_duration = s.now;
 	return err ? err : s.error;
 }

@@ -19,17 +19,19 @@ static struct summary_row *row_of(struct summary *s, uint32_t start)
 	return &s->rows[*place - 1];
 }
 
-static bool add_reason(struct summary_row *row, uint32_t reason, uint64_t ns)
+static bool add_reason(struct summary *s, struct summary_row *row, uint32_t reason, uint64_t ns)
 {
-	for (size_t i = 0; i < row->reason_count; i++) {
-		if (row->reasons[i].reason == reason) {
-			row->reasons[i].ns += ns;
-			return true;
-		}
-	}
-	if (!array_reserve(&row->reasons, &row->reason_capacity, row->reason_count + 1))
+	uint64_t *place = map_at(&s->reasons, (uint64_t)(row - s->rows) << 32 | reason);
+
+	if (!place)
 		return false;
-	row->reasons[row->reason_count++] = (struct summary_reason){reason, ns};
+	if (!*place) {
+		if (!array_reserve(&row->reasons, &row->reason_capacity, row->reason_count + 1))
+			return false;
+		row->reasons[row->reason_count] = (struct summary_reason){reason, 0};
+		*place = ++row->reason_count;
+	}
+	row->reasons[*place - 1].ns += ns;
 	return true;
 }
 
@@ -58,7 +60,7 @@ struct error *summary_add(struct summary *s, const struct span *span)
 		return &error_no_memory;
 	row->ns[span->state] += ns;
 	row->total_ns += ns;
-	if (span->state == TRACE_WAITING && !add_reason(row, span->reason, ns))
+	if (span->state == TRACE_WAITING && !add_reason(s, row, span->reason, ns))
 		return &error_no_memory;
 	return NULL;
 }
@@ -79,6 +81,7 @@ static int by_reason_time(const void *a, const void *b)
 
 void summary_complete(struct summary *s)
 {
+	map_release(&s->reasons);
 	map_release(&s->starts);
 	map_release(&s->goroutines);
 	for (size_t i = 0; i < s->count; i++)
@@ -93,6 +96,7 @@ void summary_release(struct summary *s)
 	for (size_t i = 0; i < s->count; i++)
 		free(s->rows[i].reasons);
 	free(s->rows);
+	map_release(&s->reasons);
 	map_release(&s->starts);
 	map_release(&s->goroutines);
 }

@@ -25,6 +25,7 @@ struct summary {
 	struct summary_row *rows; /* longest first, once it is complete */
 	size_t count;
 	size_t capacity;
+	struct map reasons;    /* row << 32 | reason -> its place in the row + 1 */
 	struct map starts;     /* start -> place in rows + 1 */
 	struct map goroutines; /* those counted, each with its row + 1 */
 };

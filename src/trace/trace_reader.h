@@ -4,7 +4,8 @@
  * own reader makes (internal/trace/order.go): by time, but for steps that have to wait for another
  * thread's, as their sequence numbers say.
  *
- * A generation is in memory at a time. Every byte is taken as hostile.
+ * A generation is in memory at a time. Every byte is taken as hostile: memory and time are in
+ * proportion to the file's size, whatever is in it.
  */
 #ifndef TRACE_TRACE_READER_H
 #define TRACE_TRACE_READER_H
@@ -43,6 +44,9 @@ const char *trace_reader_text(const struct trace_reader *reader, uint64_t number
 /* The frames of a stack, innermost first; *ret_count is 0 when it is empty or not known. */
 const struct trace_reader_frame *trace_reader_stack(const struct trace_reader *reader,
 						    uint64_t number, size_t *ret_count);
+
+/* Another number for each generation: stacks and texts have other numbers then. */
+uint64_t trace_reader_generation(const struct trace_reader *reader);
 
 /* "go 1.22 trace" */
 const char *trace_reader_header(const struct trace_reader *reader);

@@ -1,0 +1,141 @@
+/* A file that says to be a Go execution trace: its reader, the order of its steps, and all that
+ * `report` makes of it. */
+#include <regex.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "fuzz.h"
+#include "made_up_schedule.h"
+#include "tests/made_runtime.h"
+#include "trace/format.h"
+#include "trace/model.h"
+#include "trace/requests.h"
+#include "trace/spans.h"
+#include "trace/stretches.h"
+#include "trace/summary.h"
+
+struct report {
+	struct span_tables tables;
+	struct summary summary;
+	struct requests by_label, by_function;
+	struct stretches stretches;
+};
+
+static struct error *take_span(void *arg, const struct span *span)
+{
+	struct report *r = arg;
+	struct error *err = stretches_add(&r->stretches, &r->tables, span);
+
+	if (err || span->moment)
+		return err;
+	fuzz_require(span->begin <= span->end);
+	err = summary_add(&r->summary, span);
+	return err ? err : requests_add(&r->by_label, &r->tables, span);
+}
+
+static void complete(struct report *r, uint64_t duration)
+{
+	_cleanup_free_ struct request_group *groups = NULL;
+	size_t count;
+
+	fuzz_require(!stretches_complete(&r->stretches));
+	summary_complete(&r->summary);
+	requests_complete(&r->by_label, duration);
+	requests_complete(&r->by_function, duration);
+	fuzz_require(!requests_group(&r->by_label, &groups, &count));
+	fuzz_accepted += r->summary.count;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	_cleanup_trace_reader_ struct trace_reader *reader = NULL;
+	struct report r = {.by_label = {.key = "k", .per = "p"}};
+	struct spans_options options = {.span = take_span, .arg = &r, .calls = true};
+	uint64_t duration = 0;
+	regex_t root;
+
+	if (error_dropped(trace_reader_create(data, size, &reader)))
+		return 0;
+	fuzz_require(!regcomp(&root, "^main", REG_EXTENDED | REG_NOSUB));
+	r.stretches = (struct stretches){.root = &root, .requests = &r.by_function};
+	error_destroy(spans_read(reader, &options, &r.tables, &duration));
+	complete(&r, duration);
+	summary_release(&r.summary);
+	stretches_release(&r.stretches);
+	requests_release(&r.by_label);
+	requests_release(&r.by_function);
+	span_tables_release(&r.tables);
+	regfree(&root);
+	return 0;
+}
+
+/* ---- seeds ---- */
+
+static struct error *take_generation(void *arg, const void *bytes, size_t size, uint64_t ns)
+{
+	strbuf_add(arg, bytes, size);
+	return NULL;
+}
+
+static void write_schedule(uint64_t seed, const struct trace_writer_options *options)
+{
+	struct schedule_options schedule = {.seed = seed,
+					    .events = 200,
+					    .texts = 4,
+					    .stacks = 1,
+					    .start_pc = MADE_TEXT};
+	struct trace_writer *writer;
+	struct trace_model *model;
+	struct trace_sink sink;
+	size_t count;
+	_cleanup_free_ struct trace_event *events = schedule_make(&schedule, &count);
+
+	fuzz_require(events && !trace_format_go.create(options, &writer));
+	sink = trace_format_go.sink(writer);
+	fuzz_require(!trace_model_create(&sink, &model));
+	for (size_t i = 0; i < count; i++) {
+		if (i % 64 == 63)
+			fuzz_require(!trace_model_new_generation(model, events[i].ns));
+		fuzz_require(!trace_model_add(model, &events[i]));
+	}
+	fuzz_require(!trace_format_go.finish(writer));
+	trace_model_destroy(model);
+	trace_format_go.destroy(writer);
+}
+
+static void add_text(struct texts *texts, const char *text)
+{
+	fuzz_require(texts_add(texts, text, strlen(text)) != TEXTS_FAILED);
+}
+
+void fuzz_seeds(fuzz_emit *emit, void *arg)
+{
+	static struct made_runtime runtime;
+
+	made_runtime_init(&runtime, 27, 1);
+	for (uint64_t seed = 0; seed < 4; seed++) {
+		_cleanup_strbuf_ struct strbuf file = STRBUF_INIT;
+		_cleanup_stacks_ struct stacks *stacks =
+			stacks_create(&runtime.img.functions, MACHINE_AMD64);
+		struct texts texts = {0};
+		struct trace_writer_options options = {.functions = &runtime.img.functions,
+						       .stacks = stacks,
+						       .texts = &texts,
+						       .depth = 32,
+						       .generation = take_generation,
+						       .arg = &file};
+		uint64_t pc = made_pc(MADE_LEAF, false);
+		uint32_t id;
+
+		add_text(&texts, "k=v p=w");
+		add_text(&texts, "sync");
+		add_text(&texts, TRACE_CALL_PREFIX "main.root");
+		add_text(&texts, "k=w");
+		fuzz_require(stacks && !stacks_intern(stacks, &pc, 1, &id));
+		strbuf_add(&file, trace_format_go.header, trace_format_go.header_size);
+		write_schedule(seed, &options);
+		emit(arg, file.data, file.length);
+		texts_release(&texts);
+	}
+	made_runtime_release(&runtime);
+}

@@ -242,7 +242,7 @@ static bool look_up(const struct bench *b, enum unwind_method method, uint64_t p
 
 	if (method == UNWIND_DWARF)
 		return debug_frame_sp_delta(b->frames, pc, &delta);
-	return pclntab_find(functions, pc, &f) && pclntab_sp_delta(functions, &f, pc) >= 0;
+	return pclntab_find(functions, pc, &f) && pclntab_sp_delta(&f, pc) >= 0;
 }
 
 static double time_lookup(const struct bench *b, enum unwind_method method)

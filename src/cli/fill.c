@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "image/plugins.h"
 
 static enum profile_state state_of(enum goroutine_status status)
 {
@@ -32,24 +33,21 @@ static bool same_file(const struct target_map *a, const struct target_map *b)
 	return a == b || (*a->path && !b->inode && !strcmp(a->path, b->path));
 }
 
-/* The mappings of the program's own code. */
-static struct error *fill_mappings(struct profile *p, const struct subject *s)
+/* The mappings of the code of the program, or of a plugin. */
+static struct error *must_check fill_module(struct profile *p, const struct subject *s,
+					    const struct target_maps *maps, const struct image *img)
 {
-	_cleanup_maps_ struct target_maps maps = {0};
-	const struct target_map *entry;
-	struct error *err = target_maps(s->target, &maps);
+	const struct target_map *entry = target_maps_find(maps, img->functions.text);
+	struct error *err;
 
-	if (err)
-		return err;
-	entry = target_maps_find(&maps, s->image->functions.text);
-	for (size_t i = 0; entry && i < maps.count; i++) {
-		const struct target_map *m = &maps.items[i];
+	for (size_t i = 0; entry && i < maps->count; i++) {
+		const struct target_map *m = &maps->items[i];
 		struct profile_mapping mapping = {
 			.start = m->start,
 			.end = m->end,
 			.offset = m->offset,
 			.file = *m->path ? m->path : (char *)target_exe_name(s->target),
-			.build_id = (char *)elf_file_build_id(s->image->elf),
+			.build_id = (char *)elf_file_build_id(img->elf),
 		};
 
 		if (!m->executable || !same_file(entry, m))
@@ -59,6 +57,19 @@ static struct error *fill_mappings(struct profile *p, const struct subject *s)
 			return err;
 	}
 	return NULL;
+}
+
+static struct error *fill_mappings(struct profile *p, const struct subject *s)
+{
+	_cleanup_maps_ struct target_maps maps = {0};
+	const struct image *img = s->image;
+	struct error *err = target_maps(s->target, &maps);
+
+	for (size_t i = 0; !err && img; i++) {
+		err = fill_module(p, s, &maps, img);
+		img = plugins_get(s->image->plugins, i);
+	}
+	return err;
 }
 
 static bool has_mapping(const struct profile *p, uint64_t start)

@@ -259,6 +259,7 @@ static struct error *load_functions(struct image *img, struct target *t,
 		.moduledata_gofunc =
 			n->moduledata_gofunc == GOLAYOUT_ABSENT ? 0 : n->moduledata_gofunc,
 		.wrapper_id = n->func_id_wrapper,
+		.moduledata_next = n->moduledata_next,
 	};
 
 	return image_load_functions(img, t, &layout);

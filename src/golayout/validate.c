@@ -86,7 +86,7 @@ static struct m_view m_at(const struct check *c, size_t i)
 
 static bool is_code(const struct check *c, uint64_t pc)
 {
-	return pc >= c->img->functions.text && pc < c->img->functions.etext;
+	return pclntab_is_code(&c->img->functions, pc);
 }
 
 static struct error *must_check check_count(struct check *c)

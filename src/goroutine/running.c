@@ -129,7 +129,7 @@ static bool leave_signal(struct goroutine_set *set, uint64_t gsignal, struct pla
 
 static bool is_code(const struct goroutine_set *set, uint64_t pc)
 {
-	return pc >= set->img->functions.text && pc < set->img->functions.etext;
+	return pclntab_is_code(&set->img->functions, pc);
 }
 
 bool running_place(struct goroutine_set *set, const uint8_t *header, struct place *ret)

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/map.h"
 #include "image/image.h"
+#include "image/plugins.h"
 
 /* Words of moduledata that are at the same place in every version: golang runtime/symtab.go. */
 enum moduledata_word {
@@ -324,6 +325,19 @@ static void set_functions(struct image *img, const struct module *m, struct byte
 	set_gofunc(img, m, layout);
 }
 
+static struct error *must_check take_functions(struct image *img, const struct module *m,
+					       struct bytes table,
+					       const struct image_layout *layout,
+					       enum pclntab_format format)
+{
+	set_functions(img, m, table, layout, format);
+	img->functions.short_names = calloc(1, sizeof(*img->functions.short_names));
+	if (!img->functions.short_names)
+		return &error_no_memory;
+	img->moduledata = m->address + img->bias;
+	return NULL;
+}
+
 struct error *image_load_functions(struct image *img, struct target *t,
 				   const struct image_layout *layout)
 {
@@ -345,16 +359,60 @@ struct error *image_load_functions(struct image *img, struct target *t,
 		err = copy_relocated(img, &m, &table, m.header);
 	if (err)
 		return err;
-	set_functions(img, &m, table, layout, format);
-	img->functions.short_names = calloc(1, sizeof(*img->functions.short_names));
-	if (!img->functions.short_names)
+	err = take_functions(img, &m, table, layout, format);
+	if (err || !t || !layout->moduledata_next)
+		return err;
+	return plugins_open(img, t, layout, &img->plugins);
+}
+
+/* The bytes of the table in the file, or, where it holds addresses, as they are in memory. */
+static struct error *must_check table_of(struct image *img, struct target *t,
+					 const struct module *m, enum pclntab_format format,
+					 struct bytes *ret)
+{
+	size_t used = m->words[MD_FUNCS] + m->words[MD_FUNCS + 1] - m->words[MD_HEADER];
+
+	ret->data = elf_file_rest(img->elf, m->header, &ret->size);
+	if (format != PCLNTAB_GO116)
+		return NULL;
+	if (used > ret->size)
+		return error_format(ERROR_CORRUPT, "the function table of %s is cut short",
+				    elf_file_name(img->elf));
+	img->copy = malloc(used);
+	if (!img->copy)
 		return &error_no_memory;
-	img->moduledata = m.address + img->bias;
-	return NULL;
+	*ret = (struct bytes){img->copy, used};
+	return target_read(t, m->words[MD_HEADER], img->copy, used);
+}
+
+struct error *image_load_module(struct image *img, struct target *t, uint64_t moduledata,
+				const struct image_layout *layout)
+{
+	struct module m = {.address = moduledata - img->bias};
+	enum pclntab_format format;
+	const uint8_t *head;
+	struct bytes table;
+	struct error *err;
+
+	if (!memory_words(img, t, &m))
+		return &error_fault;
+	m.header = m.words[MD_HEADER] - img->bias;
+	head = elf_file_bytes(img->elf, m.header, 64);
+	if (!head || !header_format(head, img->machine, &format))
+		return error_format(ERROR_CORRUPT, "%s has no function table where it says",
+				    elf_file_name(img->elf));
+	memcpy(&m.count, head + 8, sizeof(m.count));
+	if (!m.count || m.count >= UINT32_MAX || !are_words_right(img, &m))
+		return error_format(ERROR_CORRUPT, "the function table of %s makes no sense",
+				    elf_file_name(img->elf));
+	err = table_of(img, t, &m, format, &table);
+	return err ? err : take_functions(img, &m, table, layout, format);
 }
 
 void image_drop_functions(struct image *img)
 {
+	plugins_close(img->plugins);
+	img->plugins = NULL;
 	if (img->functions.short_names) {
 		intern_release(img->functions.short_names);
 		free(img->functions.short_names);

@@ -18,7 +18,10 @@
 struct image_layout {
 	uint16_t moduledata_gofunc; /* 0 in Go 1.17, where funcdata are pointers */
 	uint8_t wrapper_id;
+	uint16_t moduledata_next; /* 0: not known, plugins are not looked for */
 };
+
+struct plugins;
 
 struct image {
 	struct elf_file *elf;
@@ -27,7 +30,8 @@ struct image {
 	enum machine machine;
 	uint64_t bias;       /* address in the target minus address in the file */
 	uint64_t moduledata; /* address in the target, once image_load_functions() was called */
-	struct pclntab functions;
+	struct pclntab functions; /* and those of its plugins */
+	struct plugins *plugins;
 	uint8_t *copy;  /* the tables, when they had to be read from memory */
 	bool library;   /* the program is not Go's, but has loaded this (-buildmode=c-shared) */
 	bool unchecked; /* of a core file that does not show which build it is of */
@@ -51,9 +55,12 @@ void image_close(struct image *img);
 struct error *image_check(const struct image *img, struct error *err) must_check;
 
 /* Finds the function table and moduledata, in the file; t, or NULL, is asked where the file's
- * relocations do not tell. */
+ * relocations do not tell, and for plugins: then it must live as long as the image. */
 struct error *image_load_functions(struct image *img, struct target *t,
 				   const struct image_layout *layout) must_check;
+/* The same of a file that is mapped where its bias says, and whose moduledata is known. */
+struct error *image_load_module(struct image *img, struct target *t, uint64_t moduledata,
+				const struct image_layout *layout) must_check;
 /* Undoes that. */
 void image_drop_functions(struct image *img);
 

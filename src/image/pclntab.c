@@ -78,7 +78,7 @@ bool pclntab_function(const struct pclntab *tab, size_t i, struct go_func *ret)
 	if (offset >= tab->funcs.size || tab->funcs.size - offset < lay->size)
 		return false;
 	f = tab->funcs.data + offset;
-	*ret = (struct go_func){.entry = entry, .end = end, .offset = offset};
+	*ret = (struct go_func){.tab = tab, .entry = entry, .end = end, .offset = offset};
 	memcpy(&name, f + lay->name, 4);
 	memcpy(&ret->args, f + lay->name + 4, 4);
 	memcpy(&ret->pcsp, f + lay->pcsp, 4);
@@ -93,12 +93,34 @@ bool pclntab_function(const struct pclntab *tab, size_t i, struct go_func *ret)
 	return ret->name != NULL;
 }
 
-bool pclntab_find(const struct pclntab *tab, uint64_t pc, struct go_func *ret)
+static const struct pclntab *known_module(const struct pclntab *tab, uint64_t pc)
 {
-	size_t lo = 0, hi = tab->count;
+	for (; tab; tab = __atomic_load_n(&tab->next, __ATOMIC_ACQUIRE))
+		if (pc >= tab->text && pc < tab->etext)
+			return tab;
+	return NULL;
+}
+
+static const struct pclntab *module_of(const struct pclntab *tab, uint64_t pc)
+{
+	const struct pclntab *module = known_module(tab, pc);
+
+	return module || !tab->more || !tab->more(tab->more_arg, pc) ? module
+								     : known_module(tab, pc);
+}
+
+bool pclntab_is_code(const struct pclntab *tab, uint64_t pc)
+{
+	return module_of(tab, pc) != NULL;
+}
+
+bool pclntab_find(const struct pclntab *first, uint64_t pc, struct go_func *ret)
+{
+	const struct pclntab *tab = module_of(first, pc);
+	size_t lo = 0, hi = tab ? tab->count : 0;
 	uint64_t entry, unused;
 
-	if (pc < tab->text || pc >= tab->etext)
+	if (!tab)
 		return false;
 	while (hi - lo > 1) {
 		size_t mid = lo + (hi - lo) / 2;
@@ -167,11 +189,11 @@ static bool pc_value(const struct pclntab *tab, const struct go_func *f, uint32_
 	return false;
 }
 
-int32_t pclntab_sp_delta(const struct pclntab *tab, const struct go_func *f, uint64_t pc)
+int32_t pclntab_sp_delta(const struct go_func *f, uint64_t pc)
 {
 	int32_t delta;
 
-	if (!pc_value(tab, f, f->pcsp, pc, &delta) || delta < 0 || delta & 7)
+	if (!pc_value(f->tab, f, f->pcsp, pc, &delta) || delta < 0 || delta & 7)
 		return -1;
 	return delta;
 }
@@ -222,16 +244,16 @@ static bool funcdata(const struct pclntab *tab, const struct go_func *f, uint32_
 	return true;
 }
 
-uint64_t pclntab_wrapped(const struct pclntab *tab, uint64_t entry)
+uint64_t pclntab_wrapped(const struct pclntab *first, uint64_t entry)
 {
 	struct bytes info;
 	struct go_func f;
 	uint32_t offset;
 
-	if (!pclntab_find(tab, entry, &f) || f.func_id != tab->wrapper_id ||
-	    !funcdata(tab, &f, FUNCDATA_WRAP_INFO, &info) || !load_u32(info, 0, &offset))
+	if (!pclntab_find(first, entry, &f) || f.func_id != f.tab->wrapper_id ||
+	    !funcdata(f.tab, &f, FUNCDATA_WRAP_INFO, &info) || !load_u32(info, 0, &offset))
 		return entry;
-	return tab->text + offset;
+	return f.tab->text + offset;
 }
 
 uint64_t pclntab_any_funcdata(const struct pclntab *tab)
@@ -246,8 +268,9 @@ uint64_t pclntab_any_funcdata(const struct pclntab *tab)
 	return 0;
 }
 
-size_t pclntab_inlined_count(const struct pclntab *tab, const struct go_func *f)
+size_t pclntab_inlined_count(const struct go_func *f)
 {
+	const struct pclntab *tab = f->tab;
 	struct cursor c = cursor_of(tab->pctab.data, tab->pctab.size, "pctab");
 	uint64_t at = (uint64_t)f->offset + func_layouts[tab->format].size +
 		      4 * (uint64_t)PCDATA_INLINE_INDEX;
@@ -267,8 +290,9 @@ size_t pclntab_inlined_count(const struct pclntab *tab, const struct go_func *f)
 	}
 }
 
-const char *pclntab_inlined(const struct pclntab *tab, const struct go_func *f, size_t i)
+const char *pclntab_inlined(const struct go_func *f, size_t i)
 {
+	const struct pclntab *tab = f->tab;
 	const struct inline_layout *lay = &inline_layouts[tab->format];
 	struct bytes tree;
 	uint32_t name;
@@ -366,9 +390,10 @@ static bool inlined_call(const struct pclntab *tab, const struct go_func *f, str
 	return ret->function && *pc < f->end;
 }
 
-size_t pclntab_frames(const struct pclntab *tab, uint64_t stack_pc, struct go_frame *ret,
+size_t pclntab_frames(const struct pclntab *first, uint64_t stack_pc, struct go_frame *ret,
 		      size_t max)
 {
+	const struct pclntab *tab;
 	uint64_t pc = stack_pc_lookup(stack_pc);
 	struct bytes tree;
 	struct go_func f;
@@ -378,8 +403,9 @@ size_t pclntab_frames(const struct pclntab *tab, uint64_t stack_pc, struct go_fr
 		return 0;
 	if (stack_pc_is_pseudo(stack_pc))
 		return pseudo_frame(stack_pc, ret);
-	if (!pclntab_find(tab, pc, &f))
+	if (!pclntab_find(first, pc, &f))
 		return 0;
+	tab = f.tab;
 	if (funcdata(tab, &f, FUNCDATA_INLINE_TREE, &tree)) {
 		while (n + 1 < max) {
 			struct go_frame *frame = &ret[n];

@@ -84,6 +84,12 @@ struct pclntab {
 	/* Names whose type arguments were shortened to [...], as the runtime prints them; the
 	 * caller's memory. */
 	struct intern *short_names;
+	/* The table of the next module of the process: a plugin's. Appended to while others read.
+	 */
+	struct pclntab *next;
+	/* Of the first: asked where no module holds a pc; true when there is one more. */
+	bool (*more)(void *arg, uint64_t pc);
+	void *more_arg;
 };
 
 enum {
@@ -93,7 +99,8 @@ enum {
 };
 
 struct go_func {
-	const char *name; /* in the table, NUL-terminated */
+	const struct pclntab *tab; /* of its module */
+	const char *name;          /* in the table, NUL-terminated */
 	uint64_t entry;
 	uint64_t end;
 	uint32_t offset; /* of its _func in `funcs` */
@@ -115,15 +122,17 @@ struct go_frame {
 	uint64_t entry; /* of the physical function; the offset of the frame is pc - entry */
 };
 
-/* false when no function holds the pc. */
+/* Whether the pc is within the text of a module. */
+bool pclntab_is_code(const struct pclntab *tab, uint64_t pc);
+/* false when no function of any module holds the pc. */
 bool pclntab_find(const struct pclntab *tab, uint64_t pc, struct go_func *ret);
-/* The i-th function, by address. */
+/* The i-th function of the first module, by address; and the one of that name. */
 bool pclntab_function(const struct pclntab *tab, size_t i, struct go_func *ret);
 bool pclntab_find_name(const struct pclntab *tab, const char *name, struct go_func *ret);
 
 /* The distance from SP at this pc to the frame's return address (amd64) or to the caller's SP
  * (arm64); -1 when the table does not say. */
-int32_t pclntab_sp_delta(const struct pclntab *tab, const struct go_func *f, uint64_t pc);
+int32_t pclntab_sp_delta(const struct go_func *f, uint64_t pc);
 
 /*
  * The frames at a word of a stack, innermost first, at most `max`: one for a pseudo pc, 0 when no
@@ -134,8 +143,8 @@ size_t pclntab_frames(const struct pclntab *tab, uint64_t stack_pc, struct go_fr
 
 /* How many calls were inlined in the function, and of which function the i-th is: its name as the
  * table has it, or NULL. */
-size_t pclntab_inlined_count(const struct pclntab *tab, const struct go_func *f);
-const char *pclntab_inlined(const struct pclntab *tab, const struct go_func *f, size_t i);
+size_t pclntab_inlined_count(const struct go_func *f);
+const char *pclntab_inlined(const struct go_func *f, size_t i);
 
 /* Where the function begins that the wrapper of a go statement calls (Go 1.18 on,
  * runtime/trace.go: startPCForTrace); `entry` itself when it is no such wrapper. */

@@ -94,7 +94,7 @@ static bool add_place(const struct search *s, const struct go_func *f, const str
 {
 	struct hooks *h = s->hooks;
 	size_t i = h->place_count - HOOKS;
-	int32_t frame = pclntab_sp_delta(&s->img->functions, f, place->address);
+	int32_t frame = pclntab_sp_delta(f, place->address);
 
 	if (i >= AGENT_MAX_ROOT_PLACES || frame < 0)
 		return false;
@@ -196,11 +196,10 @@ static bool may_inline_roots(const struct search *s, const struct go_func *f)
 
 static void look_for_inlined(struct search *s, const struct go_func *f)
 {
-	const struct pclntab *tab = &s->img->functions;
-	size_t count = may_inline_roots(s, f) ? pclntab_inlined_count(tab, f) : 0;
+	size_t count = may_inline_roots(s, f) ? pclntab_inlined_count(f) : 0;
 
 	for (size_t i = 0; i < count; i++) {
-		const char *name = pclntab_inlined(tab, f, i);
+		const char *name = pclntab_inlined(f, i);
 		uint64_t *known = name ? match(s, name) : NULL;
 
 		if (!name)

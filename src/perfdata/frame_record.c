@@ -167,7 +167,7 @@ static bool scan_function(struct scan *s, const struct image *img, const struct 
 	if (left && !add_change(r, at, s->place))
 		return false;
 	while (left && cs_disasm_iter(s->handle, &code, &left, &at, s->insn)) {
-		int32_t delta = pclntab_sp_delta(&img->functions, f, at);
+		int32_t delta = pclntab_sp_delta(f, at);
 		struct record_place before = s->place;
 
 		if (s->machine == MACHINE_AMD64)

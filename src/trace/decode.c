@@ -249,7 +249,7 @@ static bool has_no_frame(const struct decoder *d, uint64_t pc)
 {
 	struct go_func f;
 
-	return pclntab_find(d->functions, pc, &f) && pclntab_sp_delta(d->functions, &f, pc) == 0;
+	return pclntab_find(d->functions, pc, &f) && pclntab_sp_delta(&f, pc) == 0;
 }
 
 static bool is_hidden(const struct decoder *d, uint64_t pc)

@@ -27,7 +27,7 @@ static int32_t delta_of(const struct steps *steps, const struct go_func *f, uint
 	int32_t delta;
 
 	if (!steps->frames)
-		return pclntab_sp_delta(steps->functions, f, pc);
+		return pclntab_sp_delta(f, pc);
 	return debug_frame_sp_delta(steps->frames, pc, &delta) ? delta : -1;
 }
 

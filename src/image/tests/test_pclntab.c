@@ -53,10 +53,10 @@ static void check_delta(const struct pclntab *tab)
 	struct go_func f;
 
 	assert_true(pclntab_find(tab, MADE_TEXT, &f));
-	assert_int_equal(pclntab_sp_delta(tab, &f, MADE_TEXT), 0);
-	assert_int_equal(pclntab_sp_delta(tab, &f, MADE_TEXT + MADE_BODY - 1), 0);
-	assert_int_equal(pclntab_sp_delta(tab, &f, MADE_TEXT + MADE_BODY), 48);
-	assert_int_equal(pclntab_sp_delta(tab, &f, MADE_TEXT + MADE_SIZE), -1);
+	assert_int_equal(pclntab_sp_delta(&f, MADE_TEXT), 0);
+	assert_int_equal(pclntab_sp_delta(&f, MADE_TEXT + MADE_BODY - 1), 0);
+	assert_int_equal(pclntab_sp_delta(&f, MADE_TEXT + MADE_BODY), 48);
+	assert_int_equal(pclntab_sp_delta(&f, MADE_TEXT + MADE_SIZE), -1);
 }
 
 static void sp_delta_changes_with_the_prologue(void **state)
@@ -197,6 +197,60 @@ static void versions_are_understood(void **state)
 	check_version("", -1, false);
 }
 
+#define PLUGIN_TEXT (MADE_TEXT + 0x100000)
+
+static const struct made_function of_plugin[] = {
+	{"plugin.Start", "plugin.inner", 32, 0, 0},
+	{"plugin.init", NULL, 16, 0, 0},
+};
+
+struct opened {
+	struct pclntab *first;
+	struct made_functions plugin;
+	int asked;
+};
+
+/* It is opened when it is asked for the second time. */
+static bool open_plugin(void *arg, uint64_t pc)
+{
+	struct opened *o = arg;
+
+	if (++o->asked != 2)
+		return false;
+	o->first->next = &o->plugin.tab;
+	return true;
+}
+
+static void a_plugin_is_found_when_a_pc_is_in_no_module(void **state)
+{
+	struct made_functions program;
+	struct opened o = {.first = &program.tab};
+	struct go_frame frames[4];
+	struct go_func f;
+
+	made_functions_init(&program, PCLNTAB_GO120, functions, 4);
+	made_functions_init(&o.plugin, PCLNTAB_GO120, of_plugin, 2);
+	o.plugin.tab.text = PLUGIN_TEXT;
+	o.plugin.tab.etext = PLUGIN_TEXT + 2 * MADE_SIZE;
+	program.tab.more = open_plugin;
+	program.tab.more_arg = &o;
+	assert_true(pclntab_find(&program.tab, MADE_TEXT, &f));
+	assert_int_equal(o.asked, 0);
+	assert_false(pclntab_find(&program.tab, PLUGIN_TEXT, &f));
+	assert_true(pclntab_find(&program.tab, PLUGIN_TEXT + MADE_BODY, &f));
+	assert_string_equal(f.name, "plugin.Start");
+	assert_int_equal(pclntab_sp_delta(&f, PLUGIN_TEXT + MADE_BODY), 32);
+	assert_true(pclntab_is_code(&program.tab, PLUGIN_TEXT + 1));
+	assert_int_equal(pclntab_frames(&program.tab, PLUGIN_TEXT + MADE_INLINED + 4, frames, 4),
+			 2);
+	assert_string_equal(frames[0].function, "plugin.inner");
+	assert_string_equal(frames[1].function, "plugin.Start");
+	assert_int_equal(o.asked, 2);
+	assert_false(pclntab_is_code(&program.tab, PLUGIN_TEXT - 1));
+	made_functions_release(&program);
+	made_functions_release(&o.plugin);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -209,6 +263,7 @@ int main(void)
 		cmocka_unit_test(wrappers_are_hidden_unless_they_panic),
 		cmocka_unit_test(broken_tables_are_survived),
 		cmocka_unit_test(versions_are_understood),
+		cmocka_unit_test(a_plugin_is_found_when_a_pc_is_in_no_module),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

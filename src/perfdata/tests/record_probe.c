@@ -68,7 +68,7 @@ static void look_at(struct probe *p, const struct recorded_sample *s)
 	    !registers_get(&s->regs, roles->fp, &fp) ||
 	    !pclntab_find(&p->image->functions, pc, &f) || !tells(&f))
 		return;
-	delta = pclntab_sp_delta(&p->image->functions, &f, pc);
+	delta = pclntab_sp_delta(&f, pc);
 	must(frame_records_at(&p->records, p->image, 0, pc, &place));
 	if (place.owner == RECORD_AHEAD || place.owner == RECORD_UNKNOWN)
 		return;

@@ -184,6 +184,8 @@ static struct error *add_events(struct tracing *t, const struct trace_batch *bat
 		if (!err)
 			err = trace_model_add(t->model, ev);
 	}
+	if (batch->living && !err && !t->full)
+		err = trace_model_bury(t->model, batch->living, batch->living_ns);
 	return err;
 }
 

@@ -390,6 +390,37 @@ struct error *trace_model_add(struct trace_model *model, const struct trace_even
 	return s->error;
 }
 
+/* The next one from *i on that has ended; NULL: there is none. */
+static struct state_g *find_ghost(const struct state *s, const struct map *living,
+				  uint64_t before_ns, size_t *i)
+{
+	for (; *i < s->goroutines.capacity; ++*i) {
+		const struct map_slot *slot = &s->goroutines.slots[*i];
+		struct state_g *g = (struct state_g *)(uintptr_t)slot->value;
+
+		if (slot->key != MAP_NO_KEY && g->known_ns < before_ns && !map_find(living, g->id))
+			return g;
+	}
+	return NULL;
+}
+
+struct error *trace_model_bury(struct trace_model *model, const struct map *living,
+			       uint64_t before_ns)
+{
+	struct state *s = &model->state;
+	struct state_g *g;
+	size_t i = 0;
+
+	/* Another goroutine takes the place of the one that is removed. */
+	while (!s->error && (g = find_ghost(s, living, before_ns, &i))) {
+		size_t count = s->goroutines.count;
+
+		state_kill(s, NULL, g);
+		i += s->goroutines.count == count;
+	}
+	return s->error;
+}
+
 void trace_model_mark_texts(const struct trace_model *model, struct texts *texts)
 {
 	const struct map *all = &model->state.goroutines;

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/map.h"
 #include "trace/event.h"
 #include "trace/step.h"
 #include "trace/texts.h"
@@ -39,6 +40,11 @@ struct error *trace_model_add(struct trace_model *model, const struct trace_even
 /* Begins a new generation, unless this moment is within a stop of the world: then a later call will
  * do. One that does not end for very many calls is ended. */
 struct error *trace_model_new_generation(struct trace_model *model, uint64_t ns) must_check;
+
+/* Ends all goroutines that are known since before this moment and are not among these, whose ends
+ * were lost. */
+struct error *trace_model_bury(struct trace_model *model, const struct map *living,
+			       uint64_t before_ns) must_check;
 
 /* Marks the texts that later steps may have though no event brings them. */
 void trace_model_mark_texts(const struct trace_model *model, struct texts *texts);

@@ -151,6 +151,7 @@ struct state_g *state_add_goroutine(struct state *s, uint64_t id, enum trace_sta
 	if (!g)
 		return NULL;
 	g->id = id;
+	g->known_ns = s->now;
 	g->status = status;
 	g->m = m;
 	if (m)

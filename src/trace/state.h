@@ -32,6 +32,7 @@ struct region {
 struct state_g {
 	uint64_t id;
 	uint64_t start_pc; /* 0: not known */
+	uint64_t known_ns; /* since when there is something of it */
 	uint32_t labels;   /* a text; 0: none */
 	enum trace_status status;
 	uint64_t seq;

@@ -85,8 +85,9 @@ void summary_complete(struct summary *s)
 	map_release(&s->starts);
 	map_release(&s->goroutines);
 	for (size_t i = 0; i < s->count; i++)
-		qsort(s->rows[i].reasons, s->rows[i].reason_count, sizeof(*s->rows[i].reasons),
-		      by_reason_time);
+		if (s->rows[i].reason_count)
+			qsort(s->rows[i].reasons, s->rows[i].reason_count,
+			      sizeof(*s->rows[i].reasons), by_reason_time);
 	if (s->count)
 		qsort(s->rows, s->count, sizeof(*s->rows), by_time);
 }

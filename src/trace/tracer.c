@@ -12,6 +12,7 @@
 #include "trace/counters.h"
 #include "trace/decode.h"
 #include "trace/drain.h"
+#include "trace/living.h"
 #include "trace/snapshot.h"
 #include "trace/ticks.h"
 
@@ -31,6 +32,9 @@
 #define LABELS_SLICE_NS 10000000ull
 #define LABELS_NS 3000000000ull
 #define LABELS_FILL 0.25
+/* After losses we look who is alive, so often at most, for so long at once. */
+#define RECONCILE_NS 2000000000ull
+#define LIVING_SLICE_NS 5000000ull
 /* Events that wait for the states of the beginning: 128 MB. */
 #define MOST_BEFORE_STATES (1u << 21)
 /* Until the states of the beginning are read, and for detaching; in between it is the collector's.
@@ -59,9 +63,14 @@ struct tracer {
 	uint64_t until_ns;     /* all before this was given out */
 	uint64_t wanted_ns;    /* all before this is wanted soon */
 	uint64_t events;
-	int priority; /* ours before */
-	bool more;    /* there was more than one batch holds */
-	bool last;    /* there are no more collections */
+	struct living living;    /* who is, since records were lost */
+	uint64_t living_read_ns; /* when all were read; 0: they are not */
+	uint64_t lost;           /* records, when they were read last */
+	uint64_t reconciled_ns;  /* and when that was */
+	int priority;            /* ours before */
+	bool more;               /* there was more than one batch holds */
+	bool last;               /* there are no more collections */
+	bool stopped;            /* the agent was taken out */
 };
 
 static struct error *must_check attach(struct tracer *tr, const struct image *img,
@@ -339,6 +348,57 @@ static struct error *must_check begin(struct tracer *tr, struct trace_batch *ret
 	return err || tr->labels_wait || !states_are_seen(tr) ? err : add_states(tr);
 }
 
+static uint64_t lost_so_far(const struct tracer *tr)
+{
+	struct drain_stats drained;
+	struct rings_stats rings;
+
+	drain_stats(tr->drain, &drained);
+	collector_rings_stats(tr->collector, &rings);
+	return rings.lost + inject_lost(tr->injection) + rings.corrupt + drained.corrupt;
+}
+
+/* Records were lost, and some time ago was the last look at what that means. */
+static bool wants_living(struct tracer *tr)
+{
+	uint64_t now = clock_now() - tr->start_ns, lost;
+
+	if (tr->living.at)
+		return true;
+	if (now - tr->reconciled_ns < RECONCILE_NS)
+		return false;
+	tr->reconciled_ns = now;
+	lost = lost_so_far(tr);
+	if (lost == tr->lost)
+		return false;
+	tr->lost = lost;
+	return true;
+}
+
+/* Reads some of who is alive; a target that cannot be read is not looked at. */
+static void read_living(struct tracer *tr)
+{
+	/* Of what ends when nobody writes any more, nothing tells. */
+	if (tr->stopped || tr->last || tr->living_read_ns || !wants_living(tr))
+		return;
+	collector_hurry(tr->collector); /* for it reads the target */
+	if (error_dropped(living_read(&tr->living, tr->t, tr->lay, LIVING_SLICE_NS)))
+		living_release(&tr->living);
+	else if (tr->living.complete)
+		tr->living_read_ns = clock_now() - tr->start_ns;
+}
+
+/* All that had happened when they were read was given out: who is not among them has ended. */
+static void give_living(struct tracer *tr, struct trace_batch *ret)
+{
+	if (tr->stopped || !tr->living_read_ns || tr->until_ns < tr->living_read_ns)
+		return;
+	ret->living = &tr->living.goids;
+	ret->living_ns = tr->living.began_ns - tr->start_ns;
+	tr->living_read_ns = 0;
+	tr->living.at = 0;
+}
+
 struct error *tracer_next(struct tracer *tr, struct trace_batch *ret)
 {
 	struct error *err;
@@ -347,13 +407,19 @@ struct error *tracer_next(struct tracer *tr, struct trace_batch *ret)
 		err = begin(tr, ret);
 	} else {
 		tr->batch.count = 0;
+		if (!tr->living.at)
+			living_release(&tr->living);
+		read_living(tr);
 		err = take(tr);
 	}
 	if (err || tr->snapshot_ns)
 		return err;
 	tr->events += tr->batch.count;
-	*ret = (struct trace_batch){tr->batch.items, tr->batch.count, tr->until_ns,
-				    tr->last && !tr->more};
+	*ret = (struct trace_batch){.events = tr->batch.items,
+				    .count = tr->batch.count,
+				    .until_ns = tr->until_ns,
+				    .last = tr->last && !tr->more};
+	give_living(tr, ret);
 	return NULL;
 }
 
@@ -368,6 +434,7 @@ struct error *tracer_stop(struct tracer *tr)
 	struct error *err;
 
 	collector_hurry(tr->collector);
+	tr->stopped = true;
 	tr->wanted_ns = NEVER;
 	/* While its threads stand still, they wait for us. */
 	if (tr->priority > PRIORITY)
@@ -389,6 +456,7 @@ void tracer_close(struct tracer *tr)
 	decoder_destroy(tr->decoder);
 	backlog_destroy(tr->backlog);
 	snapshot_release(&tr->snapshot);
+	living_release(&tr->living);
 	free(tr->batch.items);
 	free(tr->sampled.items);
 	free(tr);
@@ -403,7 +471,7 @@ void tracer_stats(const struct tracer *tr, struct tracer_stats *ret)
 	collector_rings_stats(tr->collector, &rings);
 	*ret = (struct tracer_stats){
 		.events = tr->events,
-		.lost = rings.lost + inject_lost(tr->injection) + rings.corrupt + drained.corrupt,
+		.lost = lost_so_far(tr),
 		.stacks = stacks_count(decoder_stacks(tr->decoder)),
 		.stacks_lost = rings.stacks_lost + stacks_dropped(decoder_stacks(tr->decoder)),
 		.texts_lost = decoder_texts(tr->decoder)->refused,

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/map.h"
 #include "base/strbuf.h"
 #include "golayout/golayout.h"
 #include "image/image.h"
@@ -55,6 +56,10 @@ struct tracer_stats {
 struct trace_batch {
 	const struct trace_event *events; /* valid until the next call */
 	size_t count;
+	/* Behind the events, sometimes, when records were lost: who is alive; all others that were
+	 * made before `living_ns` have ended. Else NULL. */
+	const struct map *living;
+	uint64_t living_ns;
 	/* All that had happened by then was given out, in ns as the events', but for what somebody
 	 * was still making. */
 	uint64_t until_ns;

@@ -321,6 +321,29 @@ static void a_stop_of_the_world_that_does_not_end_is_ended(void **state)
 	expect(f, "7:STWEnd 0\n--\n7:ProcStatus 0\n7:GoStatus 1\n");
 }
 
+static void goroutines_whose_ends_were_lost_are_buried(void **state)
+{
+	_cleanup_map_ struct map living = {0};
+	struct fixture *f = *state;
+	uint64_t ns;
+
+	begin(f);
+	for (uint64_t g = 2; g < 200; g++)
+		happens(f, TRACE_CREATE, 7, 0, g, 0);
+	ns = f->last + 1;
+	happens(f, TRACE_CREATE, 7, 0, 200, 0);
+	assert_non_null(map_at(&living, 1));
+	assert_non_null(map_at(&living, 5));
+	assert_null(trace_model_bury(f->model, &living, ns));
+	strbuf_reset(&f->text);
+	assert_null(trace_model_new_generation(f->model, f->last + 1));
+	assert_non_null(strstr(f->text.data, "GoStatus 1\n"));
+	assert_non_null(strstr(f->text.data, "GoStatus 5\n"));
+	assert_non_null(strstr(f->text.data, "GoStatus 200\n"));
+	assert_null(strstr(f->text.data, "GoStatus 2\n"));
+	assert_null(strstr(f->text.data, "GoStatus 199\n"));
+}
+
 static void calls_within_each_other_are_regions(void **state)
 {
 	struct fixture *f = *state;
@@ -492,6 +515,7 @@ int main(void)
 		TEST(regions_beyond_the_limit_are_refused_and_counted),
 		TEST(threads_beyond_the_limit_are_refused_and_those_that_do_nothing_forgotten),
 		TEST(a_stop_of_the_world_that_does_not_end_is_ended),
+		TEST(goroutines_whose_ends_were_lost_are_buried),
 		TEST(calls_within_each_other_are_regions),
 		TEST(a_call_is_over_when_another_has_its_place),
 		TEST(a_return_whose_call_was_not_seen_is_told_where_nothing_is_open),

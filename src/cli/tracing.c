@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/abi.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 
 /* A generation is complete after so much time or so many bytes: what is lost when we are killed,
@@ -44,6 +45,7 @@ void tracing_release(struct tracing *t)
 	if (t->writer)
 		t->options.format->destroy(t->writer);
 	trace_file_close(t->file);
+	error_destroy(t->detach_failed);
 	*t = (struct tracing){0};
 }
 
@@ -236,7 +238,7 @@ static struct error *take_all(struct tracing *t)
 	/* What comes behind a generation that did not fit has no place in the file. */
 	while (!err && !batch.last && !(stopped_ns && t->full)) {
 		if (!stopped_ns && is_over(t, began)) {
-			err = tracer_stop(t->tracer);
+			t->detach_failed = tracer_stop(t->tracer);
 			stopped_ns = clock_now() - tracer_start(t->tracer);
 		}
 		if (!err)
@@ -310,5 +312,7 @@ static struct error *end(struct tracing *t, struct error *err)
 
 struct error *tracing_run(struct tracing *t)
 {
-	return end(t, take_all(t));
+	struct error *err = end(t, take_all(t));
+
+	return err ? err : take_ptr(t->detach_failed);
 }

@@ -35,6 +35,7 @@ struct tracing {
 	uint64_t asked_ns; /* what was before this is to be written now; 0: nothing is asked for */
 	uint64_t told_ns;  /* when it was last told how far it is */
 	bool full;
+	struct error *detach_failed; /* said at the end, for what was traced is complete */
 };
 
 /* However often we are told to stop: the agent is taken out first. */

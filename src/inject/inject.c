@@ -127,7 +127,7 @@ struct error *inject_attach(struct target *t, const struct image *img, const str
 	in = calloc(1, sizeof(*in));
 	if (!in)
 		return &error_no_memory;
-	in->lock = in->memory = -1;
+	in->memory = -1;
 	in->t = t;
 	in->img = img;
 	in->lay = lay;
@@ -184,8 +184,30 @@ uint64_t inject_detach_ns(const struct injection *in)
 	return in->w.stop_ns;
 }
 
+/* What we have mapped is still there. */
+static struct error *must_check check_in_place(const struct injection *in)
+{
+	_cleanup_maps_ struct target_maps maps = {0};
+	const struct target_map *code, *data;
+	struct error *err = target_maps(in->t, &maps);
+
+	if (err)
+		return err;
+	code = target_maps_find(&maps, in->head.code);
+	data = target_maps_find(&maps, in->shared_address);
+	if (code && data && strstr(code->path, CODE_NAME) && strstr(data->path, DATA_NAME))
+		return NULL;
+	return error_format(ERROR_FAILED,
+			    "the agent is not in process %d any more: another gospect, or the "
+			    "process itself, has removed it; what happened since is not in the "
+			    "trace",
+			    target_pid(in->t));
+}
+
 struct error *inject_detach(struct injection *in)
 {
+	struct error *removed = NULL;
+
 	struct error *err;
 
 	if (!in->attached)
@@ -193,8 +215,14 @@ struct error *inject_detach(struct injection *in)
 	in->lost = inject_lost(in);
 	in->attached = false;
 	err = target_check(in->t);
+	if (!err && !in->w.never_ran)
+		removed = check_in_place(in);
 	if (!err)
 		err = withdraw(&in->w);
+	if (err)
+		error_destroy(removed);
+	else
+		err = removed;
 	err = err ? explain(in->t, err) : NULL;
 	if (err && err->code == ERROR_GONE) {
 		error_destroy(err);
@@ -208,12 +236,11 @@ void inject_destroy(struct injection *in)
 	if (!in)
 		return;
 	error_destroy(inject_detach(in));
+	injection_leave(in);
 	if (in->shared)
 		munmap(in->shared, in->layout.size);
 	if (in->memory >= 0)
 		close(in->memory);
-	if (in->lock >= 0)
-		close(in->lock);
 	free(in->pages);
 	strbuf_release(&in->hooks.left_out);
 	free(in);
@@ -229,11 +256,11 @@ struct error *inject_clean(struct target *t, const struct image *img, const stru
 	*ret_found = false;
 	if (!in)
 		return &error_no_memory;
-	in->lock = in->memory = -1;
+	in->memory = -1;
 	in->t = t;
 	in->img = img;
 	in->lay = lay;
-	err = leftovers_find(t, img, &l);
+	err = leftovers_find(t, img, 0, &l);
 	if (err || leftovers_none(&l) || leftovers_kept_page_alone(&l))
 		return err;
 	*ret_found = true;

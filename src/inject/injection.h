@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "inject/claim.h"
 #include "inject/hooks.h"
 #include "inject/inject.h"
 #include "inject/stub.h"
@@ -18,7 +19,7 @@ struct injection {
 	const struct image *img;
 	const struct golayout *lay;
 	struct withdrawal w;
-	int lock;
+	struct claim claim;
 	int memory;
 	bool attached;
 	struct hooks hooks;
@@ -35,9 +36,11 @@ struct injection {
 
 /*
  * Before anything is written: ERROR_DENIED when somebody traces the target already, or its memory
- * may not be written to, or its seccomp filter might kill it. From here on we alone may trace it.
+ * may not be written to, or its seccomp filter might kill it. From here on we alone may trace it
+ * (inject/claim.h), until injection_leave().
  */
 struct error *injection_enter(struct injection *in) must_check;
+void injection_leave(struct injection *in);
 
 /*
  * One thread of the target maps what the agent needs, while the others run: the shared memory, and

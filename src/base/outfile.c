@@ -217,8 +217,12 @@ static struct error *open_with(const char *path, struct error *(*open_file)(stru
 	return NULL;
 }
 
+static struct error *ask_to_open(const char *path, struct outfile *ret);
+
 struct error *outfile_open(const char *path, struct outfile *ret)
 {
+	if (door_is_brokered() && strcmp(path, "-"))
+		return ask_to_open(path, ret);
 	return open_with(path, open_beside, ret);
 }
 
@@ -376,7 +380,30 @@ static struct error *publish(struct outfile *out, int fd)
  * Who gave up the privilege to name files asks the broker, which has this outfile, too.
  */
 
-enum { CALL_PUBLISH, CALL_ABANDON };
+enum { CALL_PUBLISH, CALL_ABANDON, CALL_OPEN };
+
+/* The broker opens it, if it is the one that it knows of. */
+static struct error *ask_to_open(const char *path, struct outfile *ret)
+{
+	struct door_call call = {.bytes = {CALL_OPEN}, .size = strlen(path) + 2};
+	struct outfile out = {.path = strdup(path), .folder = -1};
+	struct error *err = NULL;
+
+	if (call.size > sizeof(call.bytes))
+		return error_format(ERROR_FAILED, "the name of the output file is too long");
+	memcpy(call.bytes + 1, path, call.size - 1);
+	if (out.path)
+		err = door_call(DOOR_OUTFILE, &call);
+	if (out.path && !err && call.fd_count == 1)
+		out.stream = fdopen(call.fds[0], "w");
+	if (!out.stream) {
+		free(out.path);
+		return err ? err : &error_no_memory;
+	}
+	out.name = out.path;
+	*ret = out;
+	return NULL;
+}
 
 static struct error *ask_to_publish(struct outfile *out, int fd)
 {
@@ -394,15 +421,38 @@ static void ask_to_abandon(struct outfile *out)
 	error_destroy(door_call(DOOR_OUTFILE, &call));
 }
 
+static struct error *serve_open(struct outfile_service *s, struct door_call *call)
+{
+	const char *path = (const char *)call->bytes + 1;
+	struct error *err;
+
+	if (call->size < 2 || call->bytes[call->size - 1] || !s->path || strcmp(path, s->path))
+		return error_format(ERROR_FAILED, "that is not the output file");
+	outfile_abandon(&s->again);
+	err = outfile_open(path, &s->again);
+	if (err)
+		return err;
+	s->out = &s->again;
+	call->size = 0;
+	call->fds[0] = fcntl(fileno(s->again.stream), F_DUPFD_CLOEXEC, 3);
+	call->fd_count = call->fds[0] >= 0;
+	return NULL;
+}
+
 struct error *outfile_serve(void *arg, struct door_call *call)
 {
-	struct outfile *out = arg;
-	bool has_file = call->size == 1 && call->fd_count == 1;
+	struct outfile_service *s = arg;
+	struct outfile *out = s->out;
+	uint8_t what = call->size ? call->bytes[0] : CALL_PUBLISH;
 	struct error *err = NULL;
 
-	if (has_file && call->bytes[0] == CALL_PUBLISH && out->name)
+	if (what == CALL_OPEN) {
+		door_call_drop(call);
+		return serve_open(s, call);
+	}
+	if (what == CALL_PUBLISH && call->fd_count == 1 && out && out->name)
 		err = publish(out, call->fds[0]);
-	else if (call->size == 1 && call->bytes[0] == CALL_ABANDON && out->temporary)
+	else if (what == CALL_ABANDON && out && out->temporary)
 		unlinkat(out->folder, out->temporary, 0);
 	door_call_drop(call);
 	return err;

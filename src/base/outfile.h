@@ -38,8 +38,14 @@ struct error *outfile_commit(struct outfile *out) must_check;
 /* Removes what was not committed. Also after outfile_commit(), where it does nothing. */
 void outfile_abandon(struct outfile *out);
 
-/* The broker's part: a service of the door (DOOR_OUTFILE). `arg` is the outfile as it was when the
- * broker began; it has no stream. */
+/* The broker's part: a service of the door (DOOR_OUTFILE), which publishes the file that is open
+ * when the broker begins, and opens that of the same path anew. `arg` is a struct outfile_service.
+ */
+struct outfile_service {
+	const char *path;    /* that may be opened; NULL: none */
+	struct outfile *out; /* that is open; NULL: none. Its stream is not used */
+	struct outfile again;
+};
 struct error *outfile_serve(void *arg, struct door_call *call) must_check;
 
 #define _cleanup_outfile_ __attribute__((cleanup(outfile_abandon)))

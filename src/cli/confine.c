@@ -42,21 +42,25 @@ static struct error *must_check enter(const struct confinement *c, uint64_t memo
 				      uint64_t cpu_seconds)
 {
 	static struct sandbox_options options;
-	struct outfile *out = c->out;
+	static struct outfile_service outputs;
 
 	options = (struct sandbox_options){
 		.policy = {.pid = c->pid,
 			   .named = c->files,
 			   .services = {[DOOR_MOMENT] = {moment_program_serve, NULL},
 					[DOOR_USER] = {access_serve_user, NULL}},
-			   .keep = out && out->name ? out->folder : 0},
+			   .keeps_all = c->traced != NULL,
+			   .keep = c->out && c->out->name ? c->out->folder : 0},
 		.child = c->child,
 		.keep = needed_capabilities(c->pid),
 		.memory = memory,
 		.cpu_seconds = cpu_seconds,
 	};
-	if (out)
-		options.policy.services[DOOR_OUTFILE] = (struct broker_service){outfile_serve, out};
+	outputs = (struct outfile_service){c->path, c->out, {0}};
+	options.policy.services[DOOR_OUTFILE] = (struct broker_service){outfile_serve, &outputs};
+	if (c->traced)
+		options.policy.services[DOOR_DETACH] =
+			(struct broker_service){inject_serve_detach, c->traced};
 	/* What reads files that cannot be read afterwards. */
 	cpus_configured();
 	tzset();

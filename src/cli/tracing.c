@@ -4,8 +4,9 @@
 #include <string.h>
 
 #include "agent/abi.h"
-#include "base/array.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
+#include "cli/confine.h"
 #include "cli/stop.h"
 
 /* A generation is complete after so much time or so many bytes: what is lost when we are killed,
@@ -45,6 +46,7 @@ void tracing_release(struct tracing *t)
 	if (t->writer)
 		t->options.format->destroy(t->writer);
 	trace_file_close(t->file);
+	error_destroy(t->detach_failed);
 	*t = (struct tracing){0};
 }
 
@@ -102,6 +104,11 @@ struct error *tracing_open(struct tracing *t, const struct tracing_options *opti
 	return options->bytes->failed ? &error_no_memory : NULL;
 }
 
+struct beginning {
+	struct tracing *tracing;
+	const struct subject *subject;
+};
+
 static void say_left_out(const struct tracer *tracer)
 {
 	const char *line = tracer_left_out(tracer)->data;
@@ -114,10 +121,29 @@ static void say_left_out(const struct tracer *tracer)
 	}
 }
 
+/* What the agent writes is the target's, and is decoded without privilege. */
+static struct error *give_up_privilege(void *arg, struct injection *in)
+{
+	const struct beginning *b = arg;
+	struct tracing *t = b->tracing;
+	const struct confinement c = {
+		.pid = target_pid(b->subject->target),
+		.child = b->subject->child,
+		.out = t->file ? trace_file_out(t->file) : t->options.out,
+		.path = t->options.flight > 0 ? t->options.path : NULL,
+		.traced = in,
+	};
+
+	return confine(&c);
+}
+
 struct error *tracing_begin(struct tracing *t, const struct subject *s)
 {
 	const struct tracing_options *o = &t->options;
-	struct tracer_options tracer = {.stack_depth = o->stack_depth,
+	struct beginning beginning = {t, s};
+	struct tracer_options tracer = {.attached = give_up_privilege,
+					.arg = &beginning,
+					.stack_depth = o->stack_depth,
 					.root = o->root,
 					.stop = &stop_requested,
 					.duration_ns = o->duration * 1e9};
@@ -277,10 +303,9 @@ static struct error *take_all(struct tracing *t)
 	/* What comes behind a generation that did not fit has no place in the file. */
 	while (!err && !batch.last && !(t->stopped_ns && t->full) && !is_given_up(t)) {
 		if (!t->stopped_ns && is_over(t, began)) {
-			err = tracer_stop(t->tracer);
+			t->detach_failed = tracer_stop(t->tracer);
 			t->stopped_ns = clock_now() - tracer_start(t->tracer);
-			if (!err)
-				stop_release();
+			stop_release();
 		}
 		if (!err)
 			err = tracer_next(t->tracer, &batch);
@@ -378,5 +403,7 @@ static struct error *end(struct tracing *t, struct error *err)
 
 struct error *tracing_run(struct tracing *t)
 {
-	return end(t, take_all(t));
+	struct error *err = end(t, take_all(t));
+
+	return err ? err : take_ptr(t->detach_failed);
 }

@@ -20,6 +20,7 @@ struct tracing_options {
 	const regex_t *root; /* whose calls are told, besides those of handlers; or NULL */
 	const char *path;    /* "-": standard output; NULL: into `bytes` */
 	struct strbuf *bytes;
+	struct outfile *out; /* what will be made of these; NULL: nothing */
 };
 
 /* A trace under way. */
@@ -36,7 +37,8 @@ struct tracing {
 	uint64_t told_ns;  /* when it was last told how far it is */
 	uint64_t stopped_ns; /* when the agent was taken out; 0: it was not */
 	bool full;
-	bool given_up; /* the last of what was recorded is not decoded */
+	bool given_up;               /* the last of what was recorded is not decoded */
+	struct error *detach_failed; /* said at the end, for what was traced is complete */
 };
 
 /* stop_on_signals(), and SIGUSR1 for a flight. However often we are told to stop: the agent is

@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,32 +17,6 @@
 #ifndef PTRACE_O_SUSPEND_SECCOMP
 #define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
 #endif
-
-/* One gospect for a process at a time; the kernel lets go of it when we end, however we end. */
-static struct error *must_check take_lock(struct injection *in)
-{
-	struct sockaddr_un name = {.sun_family = AF_UNIX};
-	pid_t pid = target_pid(in->t);
-	struct stat ns;
-	char path[64];
-	int n;
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
-	if (stat(path, &ns))
-		ns.st_ino = 0;
-	n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "gospect-trace-%lu-%d-%lu",
-		     ns.st_ino, pid, process_start(pid));
-	in->lock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (in->lock < 0)
-		return error_errno(ERROR_FAILED, errno, "cannot make a socket");
-	if (!bind(in->lock, (struct sockaddr *)&name,
-		  offsetof(struct sockaddr_un, sun_path) + 1 + n))
-		return NULL;
-	if (errno == EADDRINUSE)
-		return error_format(ERROR_DENIED,
-				    "process %d is being traced by another gospect already", pid);
-	return error_errno(ERROR_FAILED, errno, "cannot lock process %d for tracing", pid);
-}
 
 /*
  * Whether the kernel lets us suspend the filters of a thread that we trace: that takes
@@ -120,20 +91,41 @@ static struct error *must_check open_memory(struct injection *in)
 	return NULL;
 }
 
-/* Another gospect in another network namespace does not see our lock, but leaves its pid. */
-static struct error *must_check check_tracer(struct injection *in)
+/* Most who come while another is at work need not touch the target to see that. */
+static struct error *must_check check_holder(struct injection *in)
 {
 	_cleanup_leftovers_ struct leftovers l = {0};
-	struct error *err = leftovers_find(in->t, in->img, &l);
-	pid_t tracer = err ? 0 : leftovers_tracer(&l);
+	struct error *err = leftovers_find(in->t, in->img, 0, &l);
 
-	if (err)
-		return err;
-	if (tracer && tracer != getpid() && tracer != in->predecessor)
-		return error_format(ERROR_DENIED,
-				    "process %d is being traced by gospect, process %d, already",
-				    target_pid(in->t), tracer);
-	return NULL;
+	return err ? err : leftovers_check_holder(in->t, &l);
+}
+
+static struct claim_way way_of(const struct injection *in)
+{
+	return (struct claim_way){in->t, in->img, in->lay, in->memory, in->w.suspend_seccomp};
+}
+
+static struct error *must_check take_claim(struct injection *in)
+{
+	struct claim_way way = way_of(in);
+	struct error *err = claim_take(&way, &in->claim);
+
+	in->w.claim = in->claim.address;
+	return err;
+}
+
+void injection_unclaim(struct injection *in)
+{
+	struct claim_way way = way_of(in);
+
+	claim_unmap(&way, &in->claim);
+}
+
+void injection_leave(struct injection *in)
+{
+	struct claim_way way = way_of(in);
+
+	claim_release(&way, &in->claim);
 }
 
 struct error *injection_enter(struct injection *in)
@@ -141,12 +133,10 @@ struct error *injection_enter(struct injection *in)
 	struct error *err = open_memory(in);
 
 	if (!err)
+		err = check_holder(in);
+	if (!err)
 		err = threads_check_untraced(target_pid(in->t));
 	if (!err)
-		err = check_tracer(in);
-	if (!err)
-		err = take_lock(in);
-	if (!err)
 		err = check_filters(in);
-	return err;
+	return err ? err : take_claim(in);
 }

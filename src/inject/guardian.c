@@ -25,7 +25,7 @@
 #define SETTLE_NS 500000000ull
 
 /* What gospect tells. */
-enum { LET_GO, HOLDS };
+enum { LET_GO, HOLDS, DISMISSED };
 
 static struct {
 	pid_t pid;
@@ -73,6 +73,8 @@ static bool watch(int channel, pid_t gospect)
 
 		if (n > 0 && read(channel, &told, 1) <= 0)
 			return holds;
+		if (n > 0 && told == DISMISSED)
+			_exit(0);
 		if (n > 0)
 			holds = told == HOLDS;
 		/* It is ours as long as it is our parent. */
@@ -100,7 +102,7 @@ static _Noreturn void guard(struct target *t, const struct image *img, const str
 	close_others(t, channel);
 	if (watch(channel, gospect))
 		settled = clock_now() + SETTLE_NS;
-	while (!injection_is_cleaned(t, img, lay, gospect) || clock_now() < settled) {
+	while (!injection_is_cleaned(t, img, lay) || clock_now() < settled) {
 		usleep(pause);
 		pause = pause < MOST_RETRY_US / 2 ? 2 * pause : MOST_RETRY_US;
 	}
@@ -137,12 +139,15 @@ struct error *guardian_start(struct target *t, const struct image *img, const st
 
 void guardian_dismiss(void)
 {
-	if (!guardian.pid)
+	char what = DISMISSED;
+	pid_t pid = guardian.pid;
+
+	if (!pid)
 		return;
-	kill(guardian.pid, SIGKILL);
-	while (waitpid(guardian.pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	(void)!send(guardian.channel, &what, 1, MSG_NOSIGNAL);
 	guardian_take_over();
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
 }
 
 pid_t guardian_take_over(void)

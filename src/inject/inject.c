@@ -129,7 +129,7 @@ static struct injection *create(struct target *t, const struct image *img,
 	if (!in)
 		return NULL;
 	pthread_mutex_init(&in->switching, NULL);
-	in->lock = in->memory = -1;
+	in->memory = -1;
 	in->t = t;
 	in->img = img;
 	in->lay = lay;
@@ -227,28 +227,82 @@ uint64_t inject_detach_ns(const struct injection *in)
 	return in->w.stop_ns;
 }
 
-/* Somebody else may take the agent out from now on. */
-static void unlock(struct injection *in)
+/* What we have mapped is still there. */
+static struct error *must_check check_in_place(const struct injection *in)
 {
-	if (in->lock >= 0)
-		close(in->lock);
-	in->lock = -1;
+	_cleanup_maps_ struct target_maps maps = {0};
+	const struct target_map *code, *data;
+	struct error *err = target_maps(in->t, &maps);
+
+	if (err)
+		return err;
+	code = target_maps_find(&maps, in->head.code);
+	data = target_maps_find(&maps, in->shared_address);
+	if (code && data && strstr(code->path, CODE_NAME) && strstr(data->path, DATA_NAME))
+		return NULL;
+	return error_format(ERROR_FAILED,
+			    "the agent is not in process %d any more: another gospect, or the "
+			    "process itself, has removed it; what happened since is not in the "
+			    "trace",
+			    target_pid(in->t));
 }
 
+/* Somebody else may take the agent out from now on. */
 static struct error *must_check hand_over(struct injection *in, struct error *err)
 {
-	pid_t pid = guardian_take_over();
 	struct error *said;
+	pid_t pid;
 
-	unlock(in);
+	claim_end(&in->claim);
+	pid = guardian_take_over();
 	said = error_format(err->code, "%s; process %d, gospect's too, goes on trying",
 			    err->message, pid);
 	error_destroy(err);
 	return said;
 }
 
+struct error *inject_serve_detach(void *arg, struct door_call *call)
+{
+	struct injection *in = arg;
+	struct error *err;
+
+	door_call_drop(call);
+	err = withdraw(&in->w);
+	if (!err)
+		injection_unclaim(in);
+	call->size = sizeof(in->w.stop_ns);
+	memcpy(call->bytes, &in->w.stop_ns, sizeof(in->w.stop_ns));
+	return err;
+}
+
+/* Who gave up the privilege to stop threads has the broker do it. */
+static struct error *must_check ask_to_withdraw(struct injection *in)
+{
+	struct door_call call = {0};
+	struct error *err = door_call(DOOR_DETACH, &call);
+
+	if (!err && call.size == sizeof(in->w.stop_ns))
+		memcpy(&in->w.stop_ns, call.bytes, sizeof(in->w.stop_ns));
+	if (!err)
+		in->claim.address = 0;
+	return err;
+}
+
+/* *ret_removed: the agent was not there any more. */
+static struct error *must_check take_out(struct injection *in, struct error **ret_removed)
+{
+	struct error *err = target_check(in->t);
+
+	if (err)
+		return err;
+	if (!in->w.never_ran)
+		*ret_removed = check_in_place(in);
+	return door_is_brokered() ? ask_to_withdraw(in) : withdraw(&in->w);
+}
+
 struct error *inject_detach(struct injection *in)
 {
+	_cleanup_error_ struct error *removed = NULL;
 	struct error *err;
 
 	if (!in->attached)
@@ -257,16 +311,14 @@ struct error *inject_detach(struct injection *in)
 	pthread_mutex_lock(&in->switching);
 	in->attached = false;
 	pthread_mutex_unlock(&in->switching);
-	err = target_check(in->t);
-	if (!err)
-		err = withdraw(&in->w);
+	err = take_out(in, &removed);
 	err = err ? explain(in->t, err) : NULL;
-	if (err && err->code == ERROR_GONE) {
-		error_destroy(err);
-		err = NULL;
-	}
-	in->touched = err != NULL;
-	return err ? hand_over(in, err) : NULL;
+	in->touched = err && err->code != ERROR_GONE;
+	if (in->touched)
+		return hand_over(in, err);
+	if (!error_dropped(err))
+		return take_ptr(removed);
+	return NULL;
 }
 
 void inject_destroy(struct injection *in)
@@ -274,6 +326,7 @@ void inject_destroy(struct injection *in)
 	if (!in)
 		return;
 	error_destroy(inject_detach(in));
+	injection_leave(in);
 	if (in->touched)
 		guardian_take_over();
 	else
@@ -282,7 +335,6 @@ void inject_destroy(struct injection *in)
 		munmap(in->shared, in->layout.size);
 	if (in->memory >= 0)
 		close(in->memory);
-	unlock(in);
 	pthread_mutex_destroy(&in->switching);
 	free(in->pages);
 	strbuf_release(&in->hooks.left_out);
@@ -299,7 +351,7 @@ struct error *inject_clean(struct target *t, const struct image *img, const stru
 	*ret_found = false;
 	if (!in)
 		return &error_no_memory;
-	err = leftovers_find(t, img, &l);
+	err = leftovers_find(t, img, 0, &l);
 	if (err || leftovers_none(&l) || leftovers_kept_page_alone(&l))
 		return err;
 	*ret_found = true;
@@ -312,23 +364,18 @@ struct error *inject_clean(struct target *t, const struct image *img, const stru
 	return err;
 }
 
-bool injection_is_cleaned(struct target *t, const struct image *img, const struct golayout *lay,
-			  pid_t predecessor)
+bool injection_is_cleaned(struct target *t, const struct image *img, const struct golayout *lay)
 {
 	_cleanup_injection_ struct injection *in = create(t, img, lay);
 	_cleanup_leftovers_ struct leftovers l = {0};
 	struct error *err = target_check(t);
-	pid_t tracer;
 
 	if (err)
 		return error_dropped(err);
-	if (!in || error_dropped(leftovers_find(t, img, &l)))
+	if (!in || error_dropped(leftovers_find(t, img, 0, &l)))
 		return false;
-	tracer = leftovers_tracer(&l);
-	if (leftovers_none(&l) || leftovers_kept_page_alone(&l) ||
-	    (tracer && tracer != predecessor))
+	if (leftovers_none(&l) || leftovers_kept_page_alone(&l) || l.holder)
 		return true;
-	in->predecessor = predecessor;
 	err = injection_enter(in);
 	return !error_dropped(err ? err : withdraw(&in->w));
 }

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "agent/abi.h"
+#include "base/door.h"
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "golayout/golayout.h"
@@ -80,6 +81,9 @@ uint64_t inject_detach_ns(const struct injection *in);
 
 /* Takes the agent out; a target that has ended is no error. Does nothing the second time. */
 struct error *inject_detach(struct injection *in) must_check;
+/* The broker's part: a service of the door (DOOR_DETACH), for an injection that was attached when
+ * the broker began. `arg` is a struct injection. */
+struct error *inject_serve_detach(void *arg, struct door_call *call) must_check;
 /* Detaches if that was not done. */
 void inject_destroy(struct injection *in);
 

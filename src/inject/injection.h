@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "inject/claim.h"
 #include "inject/hooks.h"
 #include "inject/inject.h"
 #include "inject/stub.h"
@@ -19,12 +20,11 @@ struct injection {
 	const struct image *img;
 	const struct golayout *lay;
 	struct withdrawal w;
-	int lock;
+	struct claim claim;
 	int memory;
 	pthread_mutex_t switching; /* who writes to head.control while `attached` holds it */
 	bool attached;
-	pid_t predecessor; /* a gospect whose work we may undo though it is still there; or 0 */
-	bool touched;      /* something may be in the target, or may have been changed in it */
+	bool touched; /* something may be in the target, or may have been changed in it */
 	struct hooks hooks;
 	struct code_head head;
 	uint8_t *pages;             /* head.stub_bytes, then far pages */
@@ -39,9 +39,13 @@ struct injection {
 
 /*
  * Before anything is written: ERROR_DENIED when somebody traces the target already, or its memory
- * may not be written to, or its seccomp filter might kill it. From here on we alone may trace it.
+ * may not be written to, or its seccomp filter might kill it. From here on we alone may trace it
+ * (inject/claim.h), until injection_leave().
  */
 struct error *injection_enter(struct injection *in) must_check;
+void injection_leave(struct injection *in);
+/* The target's part of it: the page of the claim goes, where that is possible. */
+void injection_unclaim(struct injection *in);
 
 /*
  * One thread of the target maps what the agent needs, while the others run: the shared memory, and
@@ -50,10 +54,10 @@ struct error *injection_enter(struct injection *in) must_check;
  */
 struct error *injection_map(struct injection *in) must_check;
 
-/* For the guardian of that gospect: nothing of it is in the target any more, which may be gone, or
- * another gospect cares for that. false: try again. */
-bool injection_is_cleaned(struct target *t, const struct image *img, const struct golayout *lay,
-			  pid_t predecessor) must_check;
+/* For the guardian of a gospect that has ended: nothing of it is in the target any more, which may
+ * be gone, or another gospect cares for that. false: try again. */
+bool injection_is_cleaned(struct target *t, const struct image *img,
+			  const struct golayout *lay) must_check;
 
 /* Writes the jumps while all threads stand where that is safe. What was written stays, likewise. */
 struct error *injection_switch_on(struct injection *in) must_check;

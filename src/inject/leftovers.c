@@ -7,19 +7,9 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "inject/claim.h"
 #include "inject/places.h"
 #include "inject/region.h"
-#include "inject/status.h"
-
-pid_t leftovers_tracer(const struct leftovers *l)
-{
-	pid_t pid = (pid_t)l->head.tracer;
-
-	if (!l->has_head || pid <= 0 || process_is_dead(pid) ||
-	    process_start(pid) != l->head.tracer_start)
-		return 0;
-	return pid;
-}
 
 bool leftovers_none(const struct leftovers *l)
 {
@@ -189,12 +179,32 @@ static struct error *must_check look_at_places(struct target *t, const struct im
 	return err;
 }
 
+/* Whoever has it there is at work, or no more. */
+static struct error *must_check look_at_claim(struct target *t, const struct target_map *map,
+					      struct leftovers *l)
+{
+	struct claim_page page = {0};
+	bool here;
+	pid_t holder;
+
+	if (error_dropped(target_read(t, map->start, &page, sizeof(page))))
+		return add_range(t, l, map);
+	holder = claim_holder(&page, &here);
+	if (!holder)
+		return add_range(t, l, map);
+	l->holder = holder;
+	l->holder_is_here = here;
+	return NULL;
+}
+
 static struct error *must_check look_at_map(struct target *t, const struct target_map *map,
-					    struct leftovers *l)
+					    uint64_t own, struct leftovers *l)
 {
 	bool code = has_name(map->path, CODE_NAME), data = has_name(map->path, DATA_NAME);
 	struct error *err = NULL;
 
+	if (has_name(map->path, CLAIM_NAME))
+		return map->start == own ? NULL : look_at_claim(t, map, l);
 	if (code && !map->offset) {
 		if (l->has_head)
 			return forged(t, "there are two heads");
@@ -207,14 +217,14 @@ static struct error *must_check look_at_map(struct target *t, const struct targe
 }
 
 static struct error *must_check look_at_maps(struct target *t, const struct image *img,
-					     struct leftovers *l)
+					     uint64_t own, struct leftovers *l)
 {
 	_cleanup_maps_ struct target_maps maps = {0};
 	struct present present = {0};
 	struct error *err = target_maps(t, &maps);
 
 	for (size_t i = 0; !err && i < maps.count; i++)
-		err = look_at_map(t, &maps.items[i], l);
+		err = look_at_map(t, &maps.items[i], own, l);
 	for (size_t i = 0; !err && i < maps.count; i++)
 		note_present(l, &maps.items[i], &present);
 	if (!err && l->has_head)
@@ -252,10 +262,11 @@ static struct error *must_check look_at_descriptors(struct target *t, struct lef
 	return err;
 }
 
-struct error *leftovers_find(struct target *t, const struct image *img, struct leftovers *ret)
+struct error *leftovers_find(struct target *t, const struct image *img, uint64_t own,
+			     struct leftovers *ret)
 {
 	struct leftovers l = {0};
-	struct error *err = look_at_maps(t, img, &l);
+	struct error *err = look_at_maps(t, img, own, &l);
 
 	if (!err)
 		err = look_at_descriptors(t, &l);
@@ -265,6 +276,16 @@ struct error *leftovers_find(struct target *t, const struct image *img, struct l
 	}
 	*ret = l;
 	return NULL;
+}
+
+struct error *leftovers_check_holder(struct target *t, const struct leftovers *l)
+{
+	if (!l->holder)
+		return NULL;
+	return error_format(ERROR_DENIED,
+			    "process %d is being traced by gospect, process %d%s, already",
+			    target_pid(t), l->holder,
+			    l->holder_is_here ? "" : " of another pid namespace");
 }
 
 void leftovers_release(struct leftovers *l)

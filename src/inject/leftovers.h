@@ -30,14 +30,17 @@ struct leftovers {
 	size_t range_count, range_capacity;
 	int *descriptors; /* to close, in the target */
 	size_t descriptor_count, descriptor_capacity;
+	pid_t holder;        /* the gospect that is at work there: its pid in its namespace; or 0 */
+	bool holder_is_here; /* that is ours */
 };
 
 /*
  * Whatever bears our names, the target may have made; nothing of the head is believed that gospect
  * could not have written: its sizes and addresses lie in mappings of those names, and what its
- * places had before is what `img` has there. ERROR_DENIED when something is not so.
+ * places had before is what `img` has there. ERROR_DENIED when something is not so. Without our
+ * own claim (inject/claim.h), which is at `own`; 0: there is none yet.
  */
-struct error *leftovers_find(struct target *t, const struct image *img,
+struct error *leftovers_find(struct target *t, const struct image *img, uint64_t own,
 			     struct leftovers *ret) must_check;
 void leftovers_release(struct leftovers *l);
 #define _cleanup_leftovers_ __attribute__((cleanup(leftovers_release)))
@@ -46,7 +49,7 @@ bool leftovers_none(const struct leftovers *l);
 /* The page that stays, and nothing else. */
 bool leftovers_kept_page_alone(const struct leftovers *l);
 
-/* The gospect that put them there is still at work: its pid, else 0. */
-pid_t leftovers_tracer(const struct leftovers *l);
+/* ERROR_DENIED, with its pid, when a gospect is at work there. */
+struct error *leftovers_check_holder(struct target *t, const struct leftovers *l) must_check;
 
 #endif

@@ -12,14 +12,9 @@
 #include "inject/injection.h"
 #include "inject/leftovers.h"
 #include "inject/memfile.h"
-#include "inject/remote.h"
-#include "inject/status.h"
+#include "inject/remote_file.h"
 #include "inject/threads.h"
 
-#ifndef MFD_EXEC
-#define MFD_NOEXEC_SEAL 0x8u
-#define MFD_EXEC 0x10u
-#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -27,72 +22,6 @@
 /* Of the shared memory, what is used at first. */
 #define FIRST_STACK_BYTES 262144
 #define FIRST_RING_BYTES 262144
-
-static struct error *must_check refused(const struct injection *in, const char *what,
-					int64_t result)
-{
-	const char *hint = "";
-
-	if (result == -EACCES || result == -EPERM)
-		hint = " (a policy forbids it: SELinux, systemd's MemoryDenyWriteExecute, or "
-		       "vm.memfd_noexec)";
-	else if (result == -ENOMEM)
-		hint = " (its limit of address space is reached)";
-	return error_errno(ERROR_DENIED, (int)-result, "process %d may not %s%s", target_pid(in->t),
-			   what, hint);
-}
-
-static struct error *must_check call(struct injection *in, struct remote *r, const char *what,
-				     long number, const uint64_t a[6], int64_t *ret)
-{
-	struct error *err = remote_call(r, number, a, ret);
-
-	if (err)
-		return err;
-	return *ret < 0 && *ret > -4096 ? refused(in, what, *ret) : NULL;
-}
-
-/* The thread makes an empty file; its number there. */
-static struct error *must_check create_file(struct injection *in, struct remote *r,
-					    const char *name, unsigned int flags, int64_t *ret)
-{
-	uint64_t text;
-	struct error *err = remote_text(r, name, &text);
-
-	flags |= MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	if (!err)
-		err = remote_call(r, SYS_memfd_create, (uint64_t[6]){text, flags}, ret);
-	/* Linux before 6.3 does not know these two, and needs them not. */
-	flags &= ~(MFD_EXEC | MFD_NOEXEC_SEAL);
-	if (!err && *ret == -EINVAL)
-		err = remote_call(r, SYS_memfd_create, (uint64_t[6]){text, flags}, ret);
-	if (!err && *ret < 0)
-		err = refused(in, "make a file in memory", *ret);
-	fault_point("file-made");
-	return err;
-}
-
-/* A file in the target's memory, and our own descriptor of it. */
-static struct error *must_check make_file(struct injection *in, struct remote *r, const char *name,
-					  unsigned int flags, size_t size, int64_t *ret_theirs,
-					  int *ret_ours)
-{
-	char path[64];
-	struct error *err = create_file(in, r, name, flags, ret_theirs);
-
-	if (err)
-		return err;
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", target_pid(in->t), (int)*ret_theirs);
-	err = memfile_adopt(path, name, thread_user(r->threads.items[0].id), ret_ours);
-	return err ? err : memfile_resize(*ret_ours, size);
-}
-
-static struct error *must_check close_file(struct remote *r, int64_t theirs)
-{
-	int64_t result;
-
-	return remote_call(r, SYS_close, (uint64_t[6]){theirs}, &result);
-}
 
 static void init_slot(struct injection *in, uint32_t i)
 {
@@ -143,22 +72,23 @@ static struct error *must_check map_shared(struct injection *in, struct remote *
 	size_t size = in->layout.size;
 	_cleanup_close_ int ours = -1;
 	int64_t theirs, address, result;
-	struct error *err = make_file(in, r, DATA_NAME, MFD_NOEXEC_SEAL, size, &theirs, &ours);
+	struct error *err = remote_file(r, DATA_NAME, MFD_NOEXEC_SEAL, size, &theirs, &ours);
 
 	if (!err)
 		err = memfile_seal(ours, size, 0);
 	if (err)
 		return err;
-	err = call(in, r, "map memory", SYS_mmap,
-		   (uint64_t[6]){0, size, PROT_READ | PROT_WRITE, MAP_SHARED, theirs, 0}, &address);
+	err = remote_must(r, "map memory", SYS_mmap,
+			  (uint64_t[6]){0, size, PROT_READ | PROT_WRITE, MAP_SHARED, theirs, 0},
+			  &address);
 	fault_point("shared-mapped");
 	if (!err)
-		err = call(in, r, "keep memory from its children", SYS_madvise,
-			   (uint64_t[6]){address, size, MADV_DONTFORK}, &result);
+		err = remote_must(r, "keep memory from its children", SYS_madvise,
+				  (uint64_t[6]){address, size, MADV_DONTFORK}, &result);
 	if (!err)
 		err = memfile_check_mapped(in->t, ours, address, size, 0);
 	if (!err)
-		err = close_file(r, theirs);
+		err = remote_close(r, theirs);
 	if (err)
 		return err;
 	in->shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, ours, 0);
@@ -221,10 +151,11 @@ static struct error *must_check map_file(struct injection *in, struct remote *r,
 					 size_t size, int64_t theirs, int ours, uint64_t offset)
 {
 	int64_t result;
-	struct error *err = call(in, r, "map code", SYS_mmap,
-				 (uint64_t[6]){address, size, PROT_READ | PROT_EXEC,
-					       MAP_PRIVATE | MAP_FIXED_NOREPLACE, theirs, offset},
-				 &result);
+	struct error *err =
+		remote_must(r, "map code", SYS_mmap,
+			    (uint64_t[6]){address, size, PROT_READ | PROT_EXEC,
+					  MAP_PRIVATE | MAP_FIXED_NOREPLACE, theirs, offset},
+			    &result);
 
 	fault_point("code-mapped");
 	if (!err && result != (int64_t)address)
@@ -255,7 +186,7 @@ static struct error *must_check map_code(struct injection *in, struct remote *r)
 	size_t size = h->code_bytes + far_pages(h) * CODE_PAGE_BYTES;
 	_cleanup_close_ int ours = -1;
 	int64_t theirs, result;
-	struct error *err = make_file(in, r, CODE_NAME, MFD_EXEC, size, &theirs, &ours);
+	struct error *err = remote_file(r, CODE_NAME, MFD_EXEC, size, &theirs, &ours);
 
 	if (!err)
 		err = fill_file(in, ours);
@@ -268,15 +199,16 @@ static struct error *must_check map_code(struct injection *in, struct remote *r)
 		err = map_file(in, r, h->far[i], CODE_PAGE_BYTES, theirs, ours,
 			       h->code_bytes + i * CODE_PAGE_BYTES);
 	if (!err)
-		err = call(in, r, "map memory", SYS_mmap,
-			   (uint64_t[6]){h->control, CODE_PAGE_BYTES, PROT_READ | PROT_WRITE,
-					 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1ull, 0},
-			   &result);
+		err = remote_must(r, "map memory", SYS_mmap,
+				  (uint64_t[6]){h->control, CODE_PAGE_BYTES, PROT_READ | PROT_WRITE,
+						MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1ull, 0},
+				  &result);
 	fault_point("control-mapped");
 	if (!err)
-		err = call(in, r, "hide memory from its children", SYS_madvise,
-			   (uint64_t[6]){h->control, CODE_PAGE_BYTES, MADV_WIPEONFORK}, &result);
-	return err ? err : close_file(r, theirs);
+		err = remote_must(r, "hide memory from its children", SYS_madvise,
+				  (uint64_t[6]){h->control, CODE_PAGE_BYTES, MADV_WIPEONFORK},
+				  &result);
+	return err ? err : remote_close(r, theirs);
 }
 
 /* By one thread of the target, while the others run. */

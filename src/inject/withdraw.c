@@ -284,7 +284,7 @@ struct error *withdraw(struct withdrawal *w)
 {
 	_cleanup_leftovers_ struct leftovers l = {0};
 	struct memory_step step = {w, &l};
-	struct error *err = leftovers_find(w->t, w->img, &l);
+	struct error *err = leftovers_find(w->t, w->img, w->claim, &l);
 
 	if (err || is_clean(w, &l))
 		return err;

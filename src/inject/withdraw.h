@@ -19,6 +19,7 @@ struct withdrawal {
 	const struct golayout *lay;
 	int memory; /* /proc/PID/mem, for writing */
 	bool suspend_seccomp;
+	uint64_t claim; /* where ours is in the target (inject/claim.h): it stays */
 	bool keep_code_page;
 	bool never_ran;                    /* no jump was written: nobody can be in the agent */
 	const struct agent_shared *shared; /* the agent's memory, if it is mapped here; or NULL */

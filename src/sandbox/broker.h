@@ -31,6 +31,7 @@ struct broker_policy {
 	struct broker_service services[DOOR_SERVICES]; /* without a function: there is none */
 	int keep; /* a descriptor that services need, at least 3; 0: none. The broker's process
 		   * closes all others */
+	bool keeps_all; /* but does not: services need more */
 };
 
 struct broker;

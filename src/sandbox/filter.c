@@ -57,6 +57,8 @@ static const int allowed[] = {
 	SCMP_SYS(eventfd2),
 	SCMP_SYS(sendmsg),
 	SCMP_SYS(recvmsg),
+	SCMP_SYS(sendto),
+	SCMP_SYS(recvfrom),
 	/* waiting */
 	SCMP_SYS(poll),
 	SCMP_SYS(ppoll),
@@ -201,6 +203,8 @@ static int allow_some(scmp_filter_ctx ctx, pid_t pid, pid_t child)
 				   SCMP_A0(SCMP_CMP_MASKED_EQ, thread, thread));
 	failed |= seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
 	failed |= seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
+				   SCMP_A0(SCMP_CMP_EQ, getpid()));
+	failed |= seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(sched_setscheduler), 1,
 				   SCMP_A0(SCMP_CMP_EQ, getpid()));
 	if (child)
 		failed |= seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(kill), 1,

@@ -69,7 +69,8 @@ static _Noreturn void run_broker(const struct broker_policy *policy, int socket)
 
 	prctl(PR_SET_NAME, "gospect-broker");
 	ignore_signals();
-	close_all_but(socket, policy->keep > 2 ? policy->keep : socket);
+	if (!policy->keeps_all)
+		close_all_but(socket, policy->keep > 2 ? policy->keep : socket);
 	if (error_dropped(broker_create(policy, &b)))
 		_exit(1);
 	while (broker_answer(b, socket))
@@ -114,8 +115,10 @@ struct error *sandbox_enter(const struct sandbox_options *options)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets))
 		return error_errno(ERROR_FAILED, errno, "cannot make a socket");
 	broker_pid = fork();
-	if (!broker_pid)
+	if (!broker_pid) {
+		close(sockets[0]); /* or it would not see the end of gospect */
 		run_broker(&options->policy, sockets[1]);
+	}
 	close(sockets[1]);
 	broker_socket = sockets[0];
 	if (broker_pid < 0)

@@ -193,6 +193,11 @@ bool trace_file_is_outgrown(const struct trace_file *file)
 	return file->outgrown;
 }
 
+struct outfile *trace_file_out(struct trace_file *file)
+{
+	return file->options.flight_ns ? NULL : &file->out;
+}
+
 uint64_t trace_file_size(const struct trace_file *file)
 {
 	return file->size;

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/outfile.h"
 
 struct trace_file_options {
 	const char *path;   /* "-": standard output */
@@ -44,6 +45,8 @@ struct error *trace_file_write(struct trace_file *file) must_check;
 struct error *trace_file_commit(struct trace_file *file) must_check;
 
 /* What is in it so far, and since when: ns of the first event; 0 when it is empty. */
+/* What is being written; NULL: nothing is open, as the trace is in memory. */
+struct outfile *trace_file_out(struct trace_file *file);
 uint64_t trace_file_size(const struct trace_file *file);
 uint64_t trace_file_began(const struct trace_file *file);
 

@@ -120,6 +120,10 @@ static struct error *must_check open_all(struct tracer *tr, const struct image *
 	if (err)
 		return err;
 	tr->start_ns = inject_attached_at(tr->injection);
+	if (options->attached)
+		err = options->attached(options->arg, tr->injection);
+	if (err)
+		return err;
 	err = start_collector(tr, &counters, options);
 	if (!err)
 		err = drain_create(inject_shared(tr->injection), inject_layout(tr->injection),

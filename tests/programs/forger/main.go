@@ -13,6 +13,7 @@
 //	files      it has 500 open
 //	version    the head is of another version
 //	noise      the head is random
+//	claim      a gospect is at work
 //
 // It prints "ready PID", and answers each line with "ok N", where N says what it can see of what is
 // not to be written to.
@@ -105,6 +106,12 @@ func guarded(to uint64) uintptr {
 }
 
 func forge(kind string) (watched []byte) {
+	if kind == "claim" {
+		page := bytesAt(mapFile(create("gospect-claim", page), page), page)
+		le.PutUint32(page, 1)
+		le.PutUint32(page[4:], 4711)
+		return nil
+	}
 	if kind == "mappings" {
 		fd := create("gospect-data", page)
 		for i := 0; i < 10000; i++ {

@@ -3,14 +3,14 @@
 //
 // It prints "ready PID" and obeys lines on standard input:
 //
-//	arm KIND NTH FILE  waits for the NTH file in memory from now on, counted from 0, and then, KIND
-//	                   path    puts an O_PATH descriptor of FILE in its place
-//	                   open    puts an open descriptor of FILE in its place
-//	                   shrink  keeps a descriptor of it, and makes the file empty from then on
-//	                   grow    makes the file large at once, and seals its size
-//	                   prints "armed"
-//	done               prints how often it has done so
-//	check              "ok"
+//	arm KIND NAME FILE  waits 2 s for a file in memory of that name, and then, KIND
+//	                    path    puts an O_PATH descriptor of FILE in its place
+//	                    open    puts an open descriptor of FILE in its place
+//	                    shrink  keeps a descriptor of it, and makes the file empty from then on
+//	                    grow    makes the file large at once, and seals its size
+//	                    prints "armed"
+//	done                prints how often it has done so
+//	check               "ok"
 package main
 
 import (
@@ -18,11 +18,11 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 const (
@@ -30,26 +30,24 @@ const (
 	addSeals  = 1033 // F_ADD_SEALS
 	sealSize  = 6    // F_SEAL_SHRINK | F_SEAL_GROW
 	largeSize = 1 << 40
+	patience  = 2 * time.Second
 )
 
 var done int64
 
-func exists(fd int) bool {
-	_, _, err := syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFD, 0)
-	return err == 0
-}
-
-// await returns when the descriptor has been made for the nth time.
-func await(fd, nth int) {
-	for i := 0; ; i++ {
-		for !exists(fd) {
-		}
-		if i == nth {
-			return
-		}
-		for exists(fd) {
+// await returns when the descriptor is that of a file in memory of that name; false: none came.
+func await(fd int, name string) bool {
+	link := append([]byte(fmt.Sprintf("/proc/self/fd/%d", fd)), 0)
+	wanted := "/memfd:" + name + " (deleted)"
+	found := make([]byte, 100)
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		n, _, err := syscall.RawSyscall(syscall.SYS_READLINK, uintptr(unsafe.Pointer(&link[0])),
+			uintptr(unsafe.Pointer(&found[0])), uintptr(len(found)))
+		if err == 0 && string(found[:n]) == wanted {
+			return true
 		}
 	}
+	return false
 }
 
 func open(kind, file string) int {
@@ -80,7 +78,7 @@ func act(kind string, theirs, ours int) {
 	atomic.AddInt64(&done, 1)
 }
 
-func arm(kind string, nth int, file string) {
+func arm(kind, name, file string) {
 	ours := open(kind, file)
 	free, err := syscall.Dup(ours)
 	if err != nil {
@@ -91,10 +89,11 @@ func arm(kind string, nth int, file string) {
 	go func() {
 		runtime.LockOSThread()
 		armed <- true
-		await(free, nth)
-		act(kind, free, ours)
-		time.Sleep(time.Second)
-		syscall.Close(free)
+		if await(free, name) {
+			act(kind, free, ours)
+			time.Sleep(time.Second)
+			syscall.Close(free)
+		}
 		syscall.Close(ours)
 	}()
 	<-armed
@@ -115,8 +114,7 @@ func main() {
 		words := strings.Fields(in.Text())
 		switch words[0] {
 		case "arm":
-			nth, _ := strconv.Atoi(words[2])
-			arm(words[1], nth, words[3])
+			arm(words[1], words[2], words[3])
 			fmt.Println("armed")
 		case "done":
 			fmt.Println(atomic.LoadInt64(&done))

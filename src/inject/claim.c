@@ -1,0 +1,229 @@
+#include "inject/claim.h"
+
+#include <linux/futex.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "inject/fault.h"
+#include "inject/leftovers.h"
+#include "inject/memfile.h"
+#include "inject/remote_file.h"
+#include "inject/status.h"
+#include "inject/threads.h"
+
+/* Of two who come at once both may give way: then each tries again, a moment later. */
+#define TRIES 10
+#define MOST_PAUSE_US 30000
+/* For another to be done with what it began before it could see us. */
+#define OTHERS_NS 1000000000ull
+
+/* What the kernel looks at when the thread ends: a list with one entry, in memory of our own; the
+ * number itself is at a distance from the entry, in the page. */
+static struct {
+	struct robust_list_head head;
+	struct robust_list entry;
+} robust;
+
+static void hold(struct claim_page *page)
+{
+	robust.entry.next = &robust.head.list;
+	robust.head.list.next = page ? &robust.entry : &robust.head.list;
+	robust.head.futex_offset = page ? (char *)&page->holder - (char *)&robust.entry : 0;
+	syscall(SYS_set_robust_list, &robust.head, sizeof(robust.head));
+}
+
+static uint64_t pid_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) ? 0 : st.st_ino;
+}
+
+pid_t claim_holder(const struct claim_page *page, bool *ret_here)
+{
+	*ret_here = page->namespace == pid_namespace();
+	if (!(page->holder & FUTEX_TID_MASK) || page->holder & FUTEX_OWNER_DIED)
+		return 0;
+	return *ret_here && process_is_dead((pid_t)page->pid) ? 0 : (pid_t)page->pid;
+}
+
+struct step {
+	const struct claim_way *way;
+	struct claim *claim;
+	pid_t thread;
+	bool met; /* another who came at once */
+};
+
+static struct error *must_check look(const struct claim_way *way, uint64_t own)
+{
+	_cleanup_leftovers_ struct leftovers l = {0};
+	struct error *err = leftovers_find(way->t, way->img, own, &l);
+
+	return err ? err : leftovers_check_holder(way->t, &l);
+}
+
+/* Filled before it is seen, at the place where the kernel will look. */
+static struct error *must_check fill(const struct step *step, int file)
+{
+	struct claim_page *page = mmap(step->claim->page, CLAIM_BYTES, PROT_READ | PROT_WRITE,
+				       MAP_SHARED | MAP_FIXED, file, 0);
+
+	if (page == MAP_FAILED)
+		return error_format(ERROR_FAILED, "cannot map %d bytes", CLAIM_BYTES);
+	page->pid = (uint32_t)getpid();
+	page->namespace = pid_namespace();
+	__atomic_store_n(&page->holder, (uint32_t)step->thread, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static struct error *must_check map_page(struct step *step, struct remote *r)
+{
+	_cleanup_close_ int ours = -1;
+	int64_t theirs, address, result;
+	struct error *err =
+		remote_file(r, CLAIM_NAME, MFD_NOEXEC_SEAL, CLAIM_BYTES, &theirs, &ours);
+
+	if (!err)
+		err = memfile_seal(ours, CLAIM_BYTES, 0);
+	if (!err)
+		err = fill(step, ours);
+	if (!err)
+		err = remote_must(r, "map memory", SYS_mmap,
+				  (uint64_t[6]){0, CLAIM_BYTES, PROT_READ, MAP_SHARED, theirs, 0},
+				  &address);
+	if (err)
+		return err;
+	step->claim->address = address;
+	fault_point("claim-mapped");
+	err = remote_must(r, "keep memory from its children", SYS_madvise,
+			  (uint64_t[6]){address, CLAIM_BYTES, MADV_DONTFORK}, &result);
+	if (!err)
+		err = memfile_check_mapped(step->way->t, ours, address, CLAIM_BYTES, 0);
+	return err ? err : remote_close(r, theirs);
+}
+
+static struct error *must_check unmap_page(struct claim *claim, struct remote *r)
+{
+	int64_t result;
+	struct error *err =
+		remote_call(r, SYS_munmap, (uint64_t[6]){claim->address, CLAIM_BYTES}, &result);
+
+	claim->address = 0;
+	return err;
+}
+
+static struct error *must_check take_step(void *arg)
+{
+	struct step *step = arg;
+	const struct claim_way *w = step->way;
+	struct remote r;
+	struct error *err = remote_begin(&r, w->t, w->img, w->lay, w->memory, w->suspend_seccomp);
+
+	if (err)
+		return err;
+	err = look(w, 0);
+	if (!err)
+		err = map_page(step, &r);
+	if (!err) {
+		err = look(w, step->claim->address);
+		step->met = err;
+	}
+	if (err && step->claim->address)
+		error_destroy(unmap_page(step->claim, &r));
+	remote_end(&r);
+	return err;
+}
+
+/* Who began before our page was there is still at it, by a thread that it traces. Whoever comes now
+ * sees us. */
+static struct error *must_check await_others(pid_t pid)
+{
+	uint64_t end = clock_now() + OTHERS_NS;
+	struct error *err;
+
+	while ((err = threads_check_untraced(pid)) && err->code == ERROR_DENIED &&
+	       clock_now() < end) {
+		error_destroy(err);
+		usleep(500);
+	}
+	return err;
+}
+
+static struct error *must_check reserve(struct claim *claim)
+{
+	void *page =
+		mmap(NULL, CLAIM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page == MAP_FAILED)
+		return &error_no_memory;
+	claim->page = page;
+	hold(claim->page);
+	return NULL;
+}
+
+struct error *claim_take(const struct claim_way *way, struct claim *ret)
+{
+	struct claim claim = {0};
+	struct step step = {.way = way, .claim = &claim, .thread = gettid()};
+	struct error *err = reserve(&claim);
+
+	for (int i = 0; !err; i++) {
+		step.met = false;
+		err = surgery(take_step, &step);
+		if (!step.met || i == TRIES)
+			break;
+		error_destroy(err);
+		err = NULL;
+		usleep((clock_now() ^ (uint64_t)getpid() << 7) % MOST_PAUSE_US);
+	}
+	if (!err)
+		err = await_others(target_pid(way->t));
+	if (err)
+		claim_release(way, &claim);
+	*ret = claim;
+	return err;
+}
+
+static struct error *must_check release_step(void *arg)
+{
+	struct step *step = arg;
+	const struct claim_way *w = step->way;
+	struct remote r;
+	struct error *err = remote_begin(&r, w->t, w->img, w->lay, w->memory, w->suspend_seccomp);
+
+	if (err)
+		return err;
+	err = unmap_page(step->claim, &r);
+	remote_end(&r);
+	return err;
+}
+
+void claim_unmap(const struct claim_way *way, struct claim *claim)
+{
+	struct step step = {.way = way, .claim = claim};
+
+	if (claim->address && !error_dropped(target_check(way->t)))
+		error_destroy(surgery(release_step, &step));
+	claim->address = 0;
+}
+
+void claim_end(struct claim *claim)
+{
+	if (!claim->page)
+		return;
+	__atomic_store_n(&claim->page->holder, 0, __ATOMIC_RELEASE);
+	hold(NULL);
+	munmap(claim->page, CLAIM_BYTES);
+	*claim = (struct claim){0};
+}
+
+void claim_release(const struct claim_way *way, struct claim *claim)
+{
+	claim_unmap(way, claim);
+	claim_end(claim);
+}

@@ -1,0 +1,65 @@
+/*
+ * One gospect for a process at a time.
+ *
+ * Who traces a process says so in the process itself: by a page, a file in memory, that both have
+ * mapped, and in it the number of one of our threads. When that thread ends, however it does, the
+ * kernel takes the number away, as it does for a robust mutex (set_robust_list(2)); so anybody who
+ * may read the process sees whether its gospect lives, from whichever namespace, and nobody who may
+ * not trace it can say so in its place. The process itself can, and then it is not traced.
+ *
+ * Each maps its own page first and looks for others' then, so of two who come at once at least one
+ * sees the other, and gives way.
+ */
+#ifndef INJECT_CLAIM_H
+#define INJECT_CLAIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "golayout/golayout.h"
+#include "image/image.h"
+#include "target/target.h"
+
+#define CLAIM_NAME "gospect-claim"
+#define CLAIM_BYTES 4096
+
+/* What the page has. */
+struct claim_page {
+	uint32_t holder;    /* a thread's id, as FUTEX_* of linux/futex.h has it */
+	uint32_t pid;       /* of gospect, in its own pid namespace */
+	uint64_t namespace; /* which that is: the number of /proc/PID/ns/pid */
+};
+
+struct claim {
+	struct claim_page *page; /* ours, mapped here; NULL: none */
+	uint64_t address;        /* in the target; 0: it is not there */
+};
+
+/* How a thread of the target is made to do it: inject/remote.h. */
+struct claim_way {
+	struct target *t;
+	const struct image *img;
+	const struct golayout *lay;
+	int memory;
+	bool suspend_seccomp;
+};
+
+/*
+ * The process is ours. ERROR_DENIED when another gospect is at work, whose pid is named. The
+ * calling thread holds the claim; it has to live until claim_release(). One claim a process of
+ * ours.
+ */
+struct error *claim_take(const struct claim_way *way, struct claim *ret) must_check;
+
+/* Others may come. The page is unmapped in the target, if that is there and no other error was. */
+void claim_release(const struct claim_way *way, struct claim *claim);
+/* The two halves of it: the page goes from the target, where it can; the claim ends. */
+void claim_unmap(const struct claim_way *way, struct claim *claim);
+void claim_end(struct claim *claim);
+
+/* Of a page that was found there: who holds it. 0: nobody any more. *ret_here: that is its pid for
+ * us, too. */
+pid_t claim_holder(const struct claim_page *page, bool *ret_here);
+
+#endif

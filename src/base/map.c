@@ -56,6 +56,13 @@ void map_remove(struct map *map, uint64_t key)
 	map->count--;
 }
 
+void map_clear(struct map *map)
+{
+	for (size_t i = 0; i < map->capacity; i++)
+		map->slots[i].key = MAP_NO_KEY;
+	map->count = 0;
+}
+
 void map_release(struct map *map)
 {
 	free(map->slots);

@@ -51,6 +51,8 @@ static inline const uint64_t *map_find(const struct map *map, uint64_t key)
 }
 /* Places of other keys change. */
 void map_remove(struct map *map, uint64_t key);
+/* Keeps its memory. */
+void map_clear(struct map *map);
 void map_release(struct map *map);
 #define _cleanup_map_ __attribute__((cleanup(map_release)))
 

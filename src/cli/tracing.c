@@ -126,6 +126,7 @@ struct error *tracing_begin(struct tracing *t, const struct subject *s)
 	const struct tracing_options *o = &t->options;
 	struct tracer_options tracer = {.stack_depth = o->stack_depth,
 					.root = o->root,
+					.stop = &stop_requested,
 					.duration_ns = o->duration * 1e9};
 	struct trace_writer_options writer = {
 		.functions = &s->image->functions,

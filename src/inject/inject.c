@@ -14,6 +14,7 @@
 #include "inject/readable.h"
 #include "inject/region.h"
 #include "inject/roots.h"
+#include "inject/threads.h"
 
 /* A process that was killed takes a moment to die, in which all sorts of things fail. */
 static struct error *must_check explain(struct target *t, struct error *err)
@@ -146,7 +147,9 @@ struct error *inject_attach(struct target *t, const struct image *img, const str
 	in = create(t, img, lay);
 	if (!in)
 		return &error_no_memory;
+	threads_end = options->stop;
 	err = attach(in, options);
+	threads_end = NULL;
 	if (err)
 		return explain(t, err);
 	*ret = take_ptr(in);

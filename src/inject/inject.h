@@ -16,6 +16,7 @@
 #define INJECT_INJECT_H
 
 #include <regex.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -31,12 +32,15 @@ struct inject_options {
 	uint32_t ring_bytes; /* of each slot; a power of two, at least four chunks */
 	/* Functions whose calls are to be told, besides those of inject/roots.h; or NULL. */
 	const regex_t *root;
+	/* When it is not 0, inject_attach() ends early: ERROR_STOPPED. NULL: it cannot. */
+	const volatile sig_atomic_t *stop;
 };
 
 struct injection;
 
 /*
- * The agent runs when this returns. ERROR_UNSUPPORTED, ERROR_DENIED, ERROR_GONE or ERROR_FAILED:
+ * The agent runs when this returns. ERROR_UNSUPPORTED, ERROR_DENIED, ERROR_GONE, ERROR_STOPPED or
+ * ERROR_FAILED:
  * nothing is left in the target. Keeps t, img and lay.
  */
 struct error *inject_attach(struct target *t, const struct image *img, const struct golayout *lay,

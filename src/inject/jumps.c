@@ -8,9 +8,9 @@
 #include "inject/standstill.h"
 #include "inject/threads.h"
 
-/* Tries to stop all threads at once; a vfork in between takes as long as the exec behind it. */
-#define STOP_TRIES 200
-#define STOP_PAUSE_US 5000
+/* For how long we try to stop all threads at once; a vfork in between takes as long as the exec
+ * behind it. */
+#define STOP_NS 10000000000ull
 /* So often because a thread is where what it does would be told of by half. */
 #define PATIENCE 50
 #define PATIENCE_PAUSE_US 2000 /* at first: twice as long after each eight times, 0.8 s in all */
@@ -77,6 +77,8 @@ static struct error *must_check write_jumps_stopped(void *arg)
 		err = standstill_prepare(in->t, in->lay, &step->standstill);
 	if (!err)
 		err = threads_stop_all(&step->threads, &since);
+	if (step->threads.stood_ns > in->attach_ns)
+		in->attach_ns = step->threads.stood_ns;
 	if (err)
 		return err;
 	fault_point("all-stopped");
@@ -90,8 +92,7 @@ static struct error *must_check write_jumps_stopped(void *arg)
 	inject_beat(in);
 	if (!err)
 		err = write_jumps(in);
-	threads_resume(&step->threads);
-	since = clock_now() - since;
+	since = threads_resume(&step->threads) - since;
 	in->attach_ns = since > in->attach_ns ? since : in->attach_ns;
 	return err;
 }
@@ -104,6 +105,28 @@ static unsigned int patience_pause(unsigned int patience)
 	return PATIENCE_PAUSE_US << (doubled < 4 ? doubled : 4);
 }
 
+static struct error *must_check try_to_write_jumps(struct attach_step *step)
+{
+	uint64_t until = clock_now() + STOP_NS;
+	pid_t pid = step->threads.pid;
+
+	for (;;) {
+		unsigned int patience = step->patience;
+		struct error *err = surgery(write_jumps_stopped, step);
+
+		if (err != &error_fault)
+			return err;
+		if (threads_told_to_end())
+			return &error_stopped;
+		if (clock_now() > until)
+			return threads_stand(pid, step->threads.stuck ?: pid);
+		if (patience == step->patience)
+			threads_let_run(&step->threads, until);
+		else
+			usleep(patience_pause(step->patience));
+	}
+}
+
 struct error *injection_switch_on(struct injection *in)
 {
 	struct code_control control = {.enabled = 1, .slots = in->head.slots};
@@ -114,19 +137,8 @@ struct error *injection_switch_on(struct injection *in)
 			     &step.standstill.functions);
 	if (!err)
 		err = touch_code(in);
-	for (int i = 0; !err && i < STOP_TRIES; i++) {
-		unsigned int patience = step.patience;
-
-		err = surgery(write_jumps_stopped, &step);
-		if (err != &error_fault)
-			break;
-		err = NULL;
-		if (i + 1 == STOP_TRIES)
-			err = error_format(ERROR_FAILED,
-					   "a thread of process %d could not be stopped",
-					   target_pid(in->t));
-		usleep(patience == step.patience ? STOP_PAUSE_US : patience_pause(step.patience));
-	}
+	if (!err)
+		err = try_to_write_jumps(&step);
 	threads_release(&step.threads);
 	standstill_release(&step.standstill);
 	fault_point("attached");

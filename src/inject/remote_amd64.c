@@ -1,6 +1,7 @@
 #include "inject/remote.h"
 
 #include <dirent.h>
+#include <elf.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,23 +9,49 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "inject/fault.h"
 
 /* Where our frame lies on the signal stack: near its end, which a signal handler does not reach. */
 #define FRAME_OFFSET 1024
 #define TEXT_OFFSET 1024 /* from the frame */
-/* How often we look for a thread that sleeps. */
-#define TRIES 400
+/* From the frame: the state of the floating-point unit. The kernel wants it so aligned. */
+#define FLOAT_OFFSET 2048
+#define FLOAT_ALIGNMENT 64
+#define MAX_FLOAT_BYTES 16384
+/* What is left of the signal stack above all that, at least. */
+#define LEAST_LEFT 4096
+/* For how long we look for a thread that sleeps. */
+#define SEARCH_NS 2000000000ull
+#define SEARCH_PAUSE_US 500
+/* A system call that takes longer is not awaited, nor that it can be taken back. */
+#define CALL_NS 2000000000ull
+#define UNDO_NS 500000000ull
 
 struct remote_registers {
 	struct user_regs_struct user;
 	uint64_t mask;
+	size_t float_bytes;
+	uint8_t floats[MAX_FLOAT_BYTES]; /* as XSAVE writes it, and FLOAT_END */
+};
+
+/* Where XSAVE leaves room for software, the kernel has this (asm/sigcontext.h: _fpx_sw_bytes). */
+#define FLOAT_SOFTWARE_OFFSET 464
+#define FLOAT_BEGIN 0x46505853u
+#define FLOAT_END 0x46505845u
+
+struct float_software {
+	uint32_t begin;
+	uint32_t all_bytes; /* with FLOAT_END */
+	uint64_t features;
+	uint32_t bytes;
 };
 
 /* What rt_sigreturn takes: arch/x86/include/asm/sigframe.h. */
@@ -39,7 +66,7 @@ struct signal_frame {
 	uint64_t mask;
 };
 
-enum { UC_SIGCONTEXT_SS = 2, UC_STRICT_RESTORE_SS = 4 };
+enum { UC_FP_XSTATE = 1, UC_SIGCONTEXT_SS = 2, UC_STRICT_RESTORE_SS = 4 };
 
 /* linux/errno.h: a system call that was interrupted by the stop, and what the kernel does then. */
 enum { RESTART_FIRST = 512, RESTART_LAST = 514, RESTART_BLOCK = 516 };
@@ -160,6 +187,38 @@ static struct error *must_check write_memory(struct remote *r, uint64_t address,
 	return NULL;
 }
 
+/* ptrace gives it in the form in which signal frames have it, but for what says its size. */
+static void read_floats(pid_t id, struct remote_registers *saved)
+{
+	struct iovec to = {saved->floats, MAX_FLOAT_BYTES - sizeof(uint32_t)};
+	struct float_software about = {.begin = FLOAT_BEGIN};
+	const uint32_t end = FLOAT_END;
+
+	saved->float_bytes = 0;
+	if (ptrace(PTRACE_GETREGSET, id, NT_X86_XSTATE, &to) ||
+	    to.iov_len < FLOAT_SOFTWARE_OFFSET + sizeof(about))
+		return;
+	about.bytes = to.iov_len;
+	about.all_bytes = to.iov_len + sizeof(end);
+	memcpy(&about.features, saved->floats + FLOAT_SOFTWARE_OFFSET, sizeof(about.features));
+	memcpy(saved->floats + FLOAT_SOFTWARE_OFFSET, &about, sizeof(about));
+	memcpy(saved->floats + to.iov_len, &end, sizeof(end));
+	saved->float_bytes = about.all_bytes;
+}
+
+/* Behind the text; *ret is where, or 0 where the stack has no room for it. */
+static struct error *must_check write_floats(struct remote *r, uint64_t high, uint64_t *ret)
+{
+	uint64_t at = (r->frame + FLOAT_OFFSET) & ~(FLOAT_ALIGNMENT - 1ull);
+	size_t n = r->saved->float_bytes;
+
+	*ret = 0;
+	if (!n || at + n + LEAST_LEFT > high)
+		return NULL;
+	*ret = at;
+	return write_memory(r, at, r->saved->floats, n);
+}
+
 static struct error *must_check write_frame(struct remote *r, uint64_t low, uint64_t high)
 {
 	const struct user_regs_struct *u = &r->saved->user;
@@ -190,10 +249,14 @@ static struct error *must_check write_frame(struct remote *r, uint64_t low, uint
 		.ss = u->ss,
 		.mask = r->saved->mask,
 	};
+	struct error *err;
 
 	r->frame = low + FRAME_OFFSET;
 	r->text = r->frame + TEXT_OFFSET;
-	return write_memory(r, r->frame, &f, sizeof(f));
+	err = write_floats(r, high, &f.fpstate);
+	if (f.fpstate)
+		f.flags |= UC_FP_XSTATE;
+	return err ? err : write_memory(r, r->frame, &f, sizeof(f));
 }
 
 /* Takes the thread, which is stopped, if it is where we can use it. */
@@ -209,6 +272,7 @@ static struct error *must_check prepare(struct remote *r, struct target *t,
 	    ptrace(PTRACE_GETSIGMASK, thread->id, sizeof(uint64_t), &r->saved->mask) ||
 	    !restart_syscall(u))
 		return &error_fault;
+	read_floats(thread->id, r->saved);
 	err = signal_stack(t, lay, thread->inner, &low, &high);
 	if (!err && u->rsp >= low && u->rsp <= high)
 		err = &error_fault;
@@ -222,7 +286,7 @@ static struct error *must_check try_thread(struct remote *r, struct target *t,
 {
 	struct error *err;
 
-	if (!sleeps(r->pid, thread->id))
+	if (!sleeps(r->pid, thread->id) || thread_state(r->pid, thread->id) == 'D')
 		return &error_fault;
 	err = threads_stop_one(&r->threads, thread->id);
 	if (err)
@@ -252,6 +316,22 @@ static struct error *must_check try_threads(struct remote *r, struct target *t,
 	return err;
 }
 
+static struct error *must_check search(struct remote *r, struct target *t,
+				       const struct golayout *lay)
+{
+	uint64_t start = clock_now();
+	struct error *err;
+
+	while ((err = try_threads(r, t, lay)) == &error_fault) {
+		if (threads_told_to_end())
+			return &error_stopped;
+		if (clock_now() - start > SEARCH_NS)
+			return threads_stand(r->pid, r->pid);
+		usleep(SEARCH_PAUSE_US);
+	}
+	return err;
+}
+
 struct error *remote_begin(struct remote *r, struct target *t, const struct image *img,
 			   const struct golayout *lay, int memory, bool suspend_seccomp)
 {
@@ -264,48 +344,69 @@ struct error *remote_begin(struct remote *r, struct target *t, const struct imag
 	if (!r->saved)
 		return &error_no_memory;
 	err = find_codes(r, img);
-	for (int i = 0; !err && i < TRIES; i++) {
-		err = try_threads(r, t, lay);
-		if (err != &error_fault)
-			break;
-		err = i + 1 < TRIES ? NULL : err;
-		usleep(500);
-	}
-	if (err == &error_fault)
-		err = error_format(ERROR_FAILED,
-				   "no thread of process %d was asleep to map memory in it; try "
-				   "again",
-				   r->pid);
+	if (!err)
+		err = search(r, t, lay);
 	if (err)
 		remote_end(r);
 	return err;
 }
 
-static struct error *must_check run_to_stop(struct remote *r, bool *ret_syscall)
+/* Its stop is awaited for so long. ERROR_FAULT: it is still running. */
+static struct error *must_check await_stop(struct remote *r, uint64_t ns, int *ret_status)
 {
-	pid_t id = r->threads.items[0].id;
+	struct stopped_thread *thread = &r->threads.items[0];
+	uint64_t start = clock_now();
+	pid_t id;
+
+	thread->stopped = false;
+	while ((id = waitpid(thread->id, ret_status, __WALL | __WNOTHREAD)) < 0 && errno == EINTR)
+		if (clock_now() - start > ns)
+			return &error_fault;
+	thread->stopped = id > 0 && WIFSTOPPED(*ret_status);
+	thread->gone = !thread->stopped;
+	return thread->stopped ? NULL : error_format(ERROR_GONE, "process %d has ended", r->pid);
+}
+
+/* It has not come to its system call. Where it can be stopped anew, it gets its registers back;
+ * else the signal frame has them for it, whenever it runs again. */
+static struct error *must_check does_not_run(struct remote *r)
+{
+	struct error *err;
 	int status;
 
-	if (ptrace(PTRACE_SYSCALL, id, NULL, NULL))
+	ptrace(PTRACE_INTERRUPT, r->threads.items[0].id, NULL, NULL);
+	err = await_stop(r, UNDO_NS, &status);
+	if (err && err != &error_fault)
+		return err;
+	return threads_stand(r->pid, r->pid);
+}
+
+/* `signal`: that it was about to take; then the one that it is about to take now. */
+static struct error *must_check run_to_stop(struct remote *r, int *signal, bool *ret_syscall)
+{
+	pid_t id = r->threads.items[0].id;
+	struct error *err;
+	int status;
+
+	if (ptrace(PTRACE_SYSCALL, id, NULL, (long)*signal))
 		return error_format(ERROR_GONE, "process %d has ended", r->pid);
-	while (waitpid(id, &status, __WALL | __WNOTHREAD) < 0)
-		if (errno != EINTR)
-			return error_format(ERROR_GONE, "process %d has ended", r->pid);
-	if (!WIFSTOPPED(status)) {
-		r->threads.items[0].gone = true;
-		r->threads.items[0].stopped = false;
-		return error_format(ERROR_GONE, "process %d has ended", r->pid);
-	}
+	err = await_stop(r, CALL_NS, &status);
+	if (err)
+		return err == &error_fault ? does_not_run(r) : err;
 	*ret_syscall = WSTOPSIG(status) == (SIGTRAP | 0x80);
+	*signal = *ret_syscall || status >> 16 ? 0 : WSTOPSIG(status);
 	return NULL;
 }
 
-/* Once into the system call and once out of it; other stops (SIGSTOP's) are passed by. */
+/* Once into the system call and once out of it. In between a SIGSTOP may come, which alone cannot
+ * be blocked: it stops the process, but this thread goes on for us. */
 static struct error *must_check run_syscall(struct remote *r)
 {
+	int signal = 0;
+
 	for (int stops = 0, tries = 0; stops < 2; tries++) {
 		bool syscall = false;
-		struct error *err = run_to_stop(r, &syscall);
+		struct error *err = run_to_stop(r, &signal, &syscall);
 
 		if (err)
 			return err;

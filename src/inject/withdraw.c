@@ -165,45 +165,53 @@ static struct error *must_check stop_and_look(void *arg)
 
 	if (!err)
 		err = threads_stop_all(&q->threads, &since);
+	if (q->threads.stood_ns > q->w->stop_ns)
+		q->w->stop_ns = q->threads.stood_ns;
 	if (err)
 		return err;
 	err = restore_code(q, &now);
 	q->is_quiet = !err && look_around(q);
-	threads_resume(&q->threads);
-	took = clock_now() - since;
+	took = threads_resume(&q->threads) - since;
 	if (took > q->w->stop_ns)
 		q->w->stop_ns = took;
 	return err;
 }
 
+/* ERROR_FAULT: its threads could not be stopped for so long. */
+static struct error *must_check make_quiet(struct quiet *q)
+{
+	uint64_t until = clock_now() + PATIENCE_NS;
+	unsigned int pause = PAUSE_US;
+
+	for (;;) {
+		struct error *err = surgery(stop_and_look, q);
+
+		if ((err && err != &error_fault) || q->is_quiet || clock_now() > until)
+			return err;
+		if (err)
+			threads_let_run(&q->threads, until);
+		else
+			usleep(pause);
+		pause = pause < MOST_PAUSE_US / 2 ? 2 * pause : MOST_PAUSE_US;
+	}
+}
+
 struct error *withdraw_code(struct withdrawal *w, struct code_head *head)
 {
 	struct quiet q = {.w = w, .head = head, .threads = {.pid = target_pid(w->t)}};
-	uint64_t start = clock_now();
-	unsigned int pause = PAUSE_US;
-	struct error *err;
+	struct error *err = make_quiet(&q);
+	pid_t pid = q.threads.pid;
 
-	for (;;) {
-		err = surgery(stop_and_look, &q);
-		if ((err && err != &error_fault) || q.is_quiet || clock_now() - start > PATIENCE_NS)
-			break;
-		usleep(pause);
-		pause = pause < MOST_PAUSE_US / 2 ? 2 * pause : MOST_PAUSE_US;
-	}
+	if (err == &error_fault)
+		err = error_wrap(threads_stand(pid, q.threads.stuck ?: pid),
+				 "the agent is still in process %d", pid);
+	else if (!err && !q.is_quiet)
+		err = error_format(ERROR_FAILED,
+				   "a thread of process %d has not left the agent for 5 s; its "
+				   "code is restored, the agent's memory is still there",
+				   pid);
 	threads_release(&q.threads);
 	fault_point("code-restored");
-	if (err == &error_fault)
-		return error_format(
-			ERROR_FAILED,
-			"a thread of process %d could not be stopped for 5 s; the agent is still "
-			"in it, and the next trace of it will take it out",
-			target_pid(w->t));
-	if (!err && !q.is_quiet)
-		return error_format(
-			ERROR_FAILED,
-			"a thread of process %d has not left the agent for 5 s; its code is "
-			"restored, and the next trace of it will remove the agent's memory",
-			target_pid(w->t));
 	return err;
 }
 

@@ -66,7 +66,8 @@ static struct error *must_check attach(struct tracer *tr, const struct image *im
 						     ? TRACER_MAX_DEPTH
 						     : options->stack_depth,
 				    .ring_bytes = RING_BYTES,
-				    .root = options->root};
+				    .root = options->root,
+				    .stop = options->stop};
 
 	return inject_attach(tr->t, img, tr->lay, &in, &tr->injection);
 }

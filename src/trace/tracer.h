@@ -13,6 +13,7 @@
 #define TRACE_TRACER_H
 
 #include <regex.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,6 +32,7 @@
 struct tracer_options {
 	uint32_t stack_depth; /* frames of a stack that are kept, at most; 0: no stacks */
 	const regex_t *root; /* whose calls are told, besides handlers' (inject/roots.h); or NULL */
+	const volatile sig_atomic_t *stop; /* tracer_open() ends early when it is not 0; or NULL */
 	/* When tracer_stop() will be called, since the beginning: by then the caller has its own
 	 * priority. 0: when a signal says so. */
 	uint64_t duration_ns;

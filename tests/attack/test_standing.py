@@ -1,0 +1,117 @@
+"""Threads that do not stop, or do not run, when gospect tells them to: it neither waits for ever nor
+holds up the others."""
+
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from lib import golang, gospect, tracing
+from lib.process import Program, status, wait_until
+
+V1 = pathlib.Path("/sys/fs/cgroup/freezer")
+V2 = next((path for path in map(pathlib.Path, ("/sys/fs/cgroup/unified", "/sys/fs/cgroup"))
+           if (path / "cgroup.procs").exists()), None)
+
+
+@pytest.fixture
+def program(untouched):
+    return untouched(tracing.hectic(golang.NEWEST), "-calm", "-only=channels,births")
+
+
+class Freezer:
+    """A cgroup of a program of its own."""
+
+    def __init__(self, base, pid):
+        self.v1 = base == V1
+        self.folder = base / f"gospect-test-{os.getpid()}-{pid}"
+        self.base = base
+        self.pid = pid
+
+    def __enter__(self):
+        try:
+            self.folder.mkdir()
+            (self.folder / "cgroup.procs").write_text(str(self.pid))
+        except OSError as e:
+            pytest.skip(f"no cgroup can be made here: {e}")
+        return self
+
+    def freeze(self):
+        name, value = ("freezer.state", "FROZEN") if self.v1 else ("cgroup.freeze", "1")
+        (self.folder / name).write_text(value)
+        time.sleep(0.3)
+
+    def thaw(self):
+        name, value = ("freezer.state", "THAWED") if self.v1 else ("cgroup.freeze", "0")
+        (self.folder / name).write_text(value)
+
+    def __exit__(self, *_):
+        with contextlib.suppress(OSError):
+            self.thaw()
+            (self.base / "cgroup.procs").write_text(str(self.pid))
+        wait_until(lambda: not (self.folder / "cgroup.procs").read_text().strip(), 5)
+        self.folder.rmdir()
+
+
+@pytest.fixture(params=("v1", "v2"))
+def freezer(request, program):
+    base = V1 if request.param == "v1" else V2
+    if not base or not base.exists():
+        pytest.skip(f"this machine has no freezer of cgroup {request.param}")
+    with Freezer(base, program.pid) as f:
+        yield f
+
+
+def test_a_frozen_program_is_refused_soon(program, freezer, tmp_path):
+    """Gospect waited until it was thawed, deaf to all signals; of a v1 freezer it said that gospect
+    itself was the debugger that was in its way."""
+    freezer.freeze()
+    began = time.monotonic()
+    result = gospect.run("trace", "-p", program.pid, "-d", "0.2", "-o", tmp_path / "t.trace",
+                         seconds=20)
+    assert time.monotonic() - began < 10
+    said = result.fails(1)
+    assert "frozen" in said and "traced by" not in said, said
+    freezer.thaw()
+    tracing.assert_cleaned_soon(program)
+
+
+def test_a_frozen_program_is_not_awaited_by_who_is_interrupted(program, freezer, tmp_path):
+    freezer.freeze()
+    process = gospect.start("trace", "-p", program.pid, "-d", "0.2", "-o", tmp_path / "t.trace")
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    process.communicate(timeout=20)
+    assert time.monotonic() - began < 3
+    freezer.thaw()
+    tracing.assert_cleaned_soon(program)
+
+
+def test_a_program_frozen_while_it_is_traced_is_cleaned_when_it_is_thawed(program, freezer,
+                                                                          tmp_path):
+    process = gospect.start("trace", "-p", program.pid, "-d", "60", "-o", tmp_path / "t.trace")
+    wait_until(lambda: tracing.is_patched(program.pid), what="the hooks")
+    freezer.freeze()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 1 and b"goes on trying" in err, err
+    freezer.thaw()
+    tracing.assert_cleaned_soon(program)
+
+
+def test_a_stopped_program_is_named_so(program, tmp_path):
+    os.kill(program.pid, signal.SIGSTOP)
+    wait_until(lambda: status(program.pid)["State"][0] == "T")
+    try:
+        result = gospect.run("trace", "-p", program.pid, "-d", "0.2", "-o", tmp_path / "t.trace")
+        assert result.status == 0 or "kill -CONT" in result.fails(1)
+        assert status(program.pid)["State"][0] == "T"
+    finally:
+        os.kill(program.pid, signal.SIGCONT)
+    wait_until(lambda: status(program.pid)["State"][0] != "T")

@@ -4,15 +4,13 @@ holds up the others."""
 import contextlib
 import os
 import pathlib
-import re
 import signal
-import subprocess
 import time
 
 import pytest
 
-from lib import golang, gospect, tracing
-from lib.process import Program, status, wait_until
+from lib import cgo, golang, gospect, tracing
+from lib.process import status, wait_until
 
 V1 = pathlib.Path("/sys/fs/cgroup/freezer")
 V2 = next((path for path in map(pathlib.Path, ("/sys/fs/cgroup/unified", "/sys/fs/cgroup"))
@@ -115,3 +113,48 @@ def test_a_stopped_program_is_named_so(program, tmp_path):
     finally:
         os.kill(program.pid, signal.SIGCONT)
     wait_until(lambda: status(program.pid)["State"][0] != "T")
+
+
+@pytest.fixture
+def held(untouched):
+    return untouched(cgo.program(golang.NEWEST, "held"))
+
+
+def rounds_a_second(program, seconds):
+    before = int(program.ask("rounds"))
+    time.sleep(seconds)
+    return (int(program.ask("rounds")) - before) / seconds
+
+
+@pytest.mark.alone
+def test_the_others_run_while_one_cannot_be_stopped(held, tmp_path):
+    """One waits for its child of vfork for 4 s: the others stood for 30 of each 35 ms."""
+    usual = rounds_a_second(held, 1)
+    held.ask("vfork 4000")
+    process = gospect.start("trace", "-p", held.pid, "-d", "0.2", "-o", tmp_path / "t.trace")
+    meanwhile = rounds_a_second(held, 3)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert meanwhile > 0.5 * usual, (meanwhile, usual)
+
+
+@pytest.mark.slow
+def test_who_cannot_be_stopped_for_long_is_a_reason_to_refuse(held, tmp_path):
+    held.ask("vfork 15000")
+    time.sleep(0.1)
+    began = time.monotonic()
+    result = gospect.run("trace", "-p", held.pid, "-d", "0.2", "-o", tmp_path / "t.trace")
+    assert time.monotonic() - began < 14
+    assert "state D" in result.fails(1)
+
+
+@pytest.mark.parametrize("point", ("remote-registers-set", "remote-call-done"))
+def test_a_thread_that_gospect_has_borrowed_keeps_its_floating_point_settings(held, point):
+    """Gospect is killed, and so is its guardian: the thread finds its way back by itself."""
+    wait_until(lambda: pathlib.Path(f"/proc/{held.pid}/syscall").read_text().split()[0] in (
+        "35", "230"), what="the first thread to sleep")
+    probed = tracing.probe(held.pid, 0.1, fault=point, guarded=False)
+    assert probed.status == -signal.SIGKILL, probed.err
+    time.sleep(0.1)
+    held.assert_well()
+    tracing.clean(held.pid)

@@ -34,7 +34,7 @@
  */
 #define FIRST_STOP_NS 500000ull
 #define STOP_EACH_NS 20000ull
-#define TRIES_PER_LIMIT 2
+#define TRIES_PER_LIMIT 6
 #define STOP_MOST_NS 1000000000ull
 #define CANNOT_STOP_NS 10000000ull
 /* Who sleeps is stopped before, while the others run. */

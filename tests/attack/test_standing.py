@@ -5,12 +5,14 @@ import contextlib
 import os
 import pathlib
 import signal
+import subprocess
 import time
 
 import pytest
 
 from lib import cgo, golang, gospect, tracing
 from lib.process import status, wait_until
+from lib.traced import Tracing
 
 V1 = pathlib.Path("/sys/fs/cgroup/freezer")
 V2 = next((path for path in map(pathlib.Path, ("/sys/fs/cgroup/unified", "/sys/fs/cgroup"))
@@ -158,3 +160,69 @@ def test_a_thread_that_gospect_has_borrowed_keeps_its_floating_point_settings(he
     time.sleep(0.1)
     held.assert_well()
     tracing.clean(held.pid)
+
+
+@contextlib.contextmanager
+def limited_processor(percent):
+    """What is added to the file that this gives has so much of a processor, in periods of 0.1 s."""
+    folder = pathlib.Path(f"/sys/fs/cgroup/cpu/gospect-test-{os.getpid()}")
+    v2 = not folder.parent.exists()
+    if v2:
+        folder = V2 / folder.name
+    try:
+        folder.mkdir()
+        if v2:
+            (folder / "cpu.max").write_text(f"{percent * 1000} 100000")
+        else:
+            (folder / "cpu.cfs_period_us").write_text("100000")
+            (folder / "cpu.cfs_quota_us").write_text(str(percent * 1000))
+    except OSError as e:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        pytest.skip(f"no processor can be limited here: {e}")
+    try:
+        yield folder / "cgroup.procs"
+    finally:
+        wait_until(lambda: not (folder / "cgroup.procs").read_text(), 10)
+        folder.rmdir()
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_who_has_a_tenth_of_a_processor_holds_nobody_for_the_rest_of_the_period(held, tmp_path):
+    """The kernel stopped gospect in the midst of it: for 90 to 200 ms, each time."""
+    held.ask("threads 300")
+    pauses = []
+    with limited_processor(10) as group:
+        for _ in range(3):
+            traced = Tracing(held.pid, tmp_path / "t.trace", "-d", "0.3")
+            group.write_text(str(traced.process.pid))
+            pauses.append(traced.wait().pause)
+    assert sorted(pauses)[1] < 60, pauses
+
+
+def pauses_of(program, times):
+    return sorted(max(probed.counts["attach_us"], probed.counts["detach_us"]) / 1000
+                  for probed in (tracing.probe(program.pid, 0.1).ok() for _ in range(times)))
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.parametrize("threads,most_ms", ((1000, 20), (10000, 150)))
+def test_many_threads_that_sleep_prolong_the_pause_little(held, threads, most_ms):
+    """10,000 threads were 300 to 700 ms."""
+    held.ask(f"threads {threads}")
+    assert pauses_of(held, 5)[2] < most_ms
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_on_a_busy_machine_the_pause_is_short(held):
+    """All threads waited for the one that had no processor to stop on: 1 to 20 ms."""
+    hogs = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(4)]
+    try:
+        assert pauses_of(held, 7)[3] < 4
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()

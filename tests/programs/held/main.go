@@ -1,10 +1,11 @@
 // Held has threads that a tracer does not easily stop, or must not disturb: one that waits for a
-// child of vfork, when it is told to, and the first, which sleeps in C with floating-point settings
+// child of vfork, when it is told to, any number that sleep in C, and the first, which sleeps in C with floating-point settings
 // of its own. Meanwhile two goroutines play ping-pong.
 package main
 
 /*
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -30,6 +31,24 @@ static void keep(void)
 static int is_lost(void)
 {
 	return lost;
+}
+
+static void *sleep_for_good(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+static void add_threads(int n)
+{
+	pthread_attr_t small;
+	pthread_t thread;
+
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 65536);
+	while (n-- > 0)
+		pthread_create(&thread, &small, sleep_for_good, NULL);
 }
 
 static void wait_for_child(int ms)
@@ -59,7 +78,7 @@ func init() { runtime.LockOSThread() }
 func answer(rounds *int64) {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
-		var ms int
+		var ms, n int
 		switch {
 		case in.Text() == "check" && C.is_lost() == 0:
 			fmt.Println("ok")
@@ -67,6 +86,10 @@ func answer(rounds *int64) {
 			fmt.Println("floating-point settings are lost")
 		case in.Text() == "rounds":
 			fmt.Println(atomic.LoadInt64(rounds))
+		case len(in.Text()) > 8 && in.Text()[:8] == "threads ":
+			fmt.Sscanf(in.Text(), "threads %d", &n)
+			C.add_threads(C.int(n))
+			fmt.Println("ok")
 		default:
 			fmt.Sscanf(in.Text(), "vfork %d", &ms)
 			go C.wait_for_child(C.int(ms))

@@ -226,3 +226,15 @@ def test_on_a_busy_machine_the_pause_is_short(held):
         for hog in hogs:
             hog.kill()
             hog.wait()
+
+
+@pytest.mark.parametrize("verb,options", (("trace", ()), ("offcpu", ("--by", "request"))))
+def test_a_pause_that_would_be_too_long_is_refused_before_anything_is_done(held, tmp_path, verb,
+                                                                           options):
+    held.ask("threads 1000")
+    name = "t.trace" if verb == "trace" else "t.txt"
+    result = gospect.run(verb, "-p", held.pid, "-d", "0.2", "--max-pause", "0.002", *options,
+                         "-o", tmp_path / name)
+    assert "threads, and would be stopped for about" in result.err
+    assert result.status == 1 or "sampling instead" in result.err
+    assert not tracing.mappings(held.pid)

@@ -8,12 +8,15 @@
 #include "base/clock.h"
 #include "cli/confine.h"
 #include "cli/stop.h"
+#include "inject/inject.h"
 
 /* A generation is complete after so much time or so many bytes: what is lost when we are killed,
  * and what a reader has to hold in memory. */
 #define GENERATION_NS 1000000000ull
 #define GENERATION_BYTES (8u << 20)
 #define PROGRESS_NS 100000000ull
+/* A pause that is expected to be longer is said before. */
+#define SAID_PAUSE_MS 5
 
 /* Decoding what was recorded by the end takes seconds on a slow machine; a hostile program may have
  * written what takes hours. */
@@ -137,6 +140,23 @@ static struct error *give_up_privilege(void *arg, struct injection *in)
 	return confine(&c);
 }
 
+/* It grows with the threads: it is said before, where it is not short. */
+static struct error *must_check check_pause(const struct tracing *t, struct target *target)
+{
+	size_t threads;
+	double ms = inject_expected_pause_ns(target, &threads) / 1e6;
+
+	if (t->options.max_pause > 0 && ms > t->options.max_pause * 1e3)
+		return error_format(ERROR_DENIED,
+				    "process %d has %zu threads, and would be stopped for about "
+				    "%.3g ms, twice; --max-pause permits %.3g ms",
+				    target_pid(target), threads, ms, t->options.max_pause * 1e3);
+	if (ms > SAID_PAUSE_MS)
+		say("process %d has %zu threads, and will be stopped for about %.0f ms, twice",
+		    target_pid(target), threads, ms);
+	return NULL;
+}
+
 struct error *tracing_begin(struct tracing *t, const struct subject *s)
 {
 	const struct tracing_options *o = &t->options;
@@ -160,7 +180,9 @@ struct error *tracing_begin(struct tracing *t, const struct subject *s)
 	struct error *err;
 
 	stop_hold();
-	err = tracer_open(s->target, s->image, s->layout, &tracer, &t->tracer);
+	err = check_pause(t, s->target);
+	if (!err)
+		err = tracer_open(s->target, s->image, s->layout, &tracer, &t->tracer);
 	if (err)
 		return err;
 	say_left_out(t->tracer);

@@ -13,9 +13,10 @@
 
 struct tracing_options {
 	const struct trace_format *format;
-	double duration; /* seconds; 0: until interrupted */
-	double flight;   /* keep so many seconds in memory; 0: write all as it comes */
-	double max_size; /* MB */
+	double duration;  /* seconds; 0: until interrupted */
+	double flight;    /* keep so many seconds in memory; 0: write all as it comes */
+	double max_size;  /* MB */
+	double max_pause; /* seconds; 0: any */
 	unsigned int stack_depth;
 	const regex_t *root; /* whose calls are told, besides those of handlers; or NULL */
 	const char *path;    /* "-": standard output; NULL: into `bytes` */

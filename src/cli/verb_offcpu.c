@@ -10,7 +10,7 @@
 #include "cli/tracing.h"
 #include "sandbox/sandbox.h"
 
-enum { KEY_MAX_SIZE = 0x7200, KEY_SAMPLED };
+enum { KEY_MAX_SIZE = 0x7200, KEY_SAMPLED, KEY_MAX_PAUSE };
 
 struct offcpu_verb {
 	struct outfile *out;
@@ -18,17 +18,22 @@ struct offcpu_verb {
 	struct report_ask ask;
 	struct recording_options recording; /* its duration is the trace's too */
 	double max_size;                    /* MB */
+	double max_pause;                   /* seconds; 0: any */
 	bool sampled;
 };
 
-static const struct argp_option options[] =
-	{{"max-size", KEY_MAX_SIZE, "MB", 0,
-	  "End the trace, which is kept in memory, when it is so large (256)", 4},
-	 {"sampled", KEY_SAMPLED, NULL, 0,
-	  "Do not trace: sample from outside, without touching the target; less exact, and said by "
-	  "how much. -r and --budget are for this",
-	  4},
-	 {0}};
+static const struct argp_option options[] = {
+	{"max-size", KEY_MAX_SIZE, "MB", 0,
+	 "End the trace, which is kept in memory, when it is so large (256)", 4},
+	{"max-pause", KEY_MAX_PAUSE, "SECONDS", 0,
+	 "Do not trace a program that is expected to be stopped for longer: the pause grows with its "
+	 "threads, some 8 us each",
+	 4},
+	{"sampled", KEY_SAMPLED, NULL, 0,
+	 "Do not trace: sample from outside, without touching the target; less exact, and said by "
+	 "how much. -r and --budget are for this",
+	 4},
+	{0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -44,6 +49,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!parse_number(arg, 1, 1e6, &v->max_size))
 			return wrong_option(state, "'%s' is no size in MB (1 to 1e+06)", arg);
 		return 0;
+	case KEY_MAX_PAUSE:
+		return parse_number_option(arg, 1e-6, 3600, &v->max_pause, state, "duration");
 	case KEY_SAMPLED:
 		v->sampled = true;
 		return 0;
@@ -99,6 +106,7 @@ static struct error *trace(const struct offcpu_verb *v, const struct subject *s,
 		.format = &trace_format_go,
 		.duration = v->recording.duration,
 		.max_size = v->max_size,
+		.max_pause = v->max_pause,
 		/* The function that a request is under is far out. */
 		.stack_depth = v->ask.root ? TRACER_MAX_DEPTH : 32,
 		.bytes = bytes,

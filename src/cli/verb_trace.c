@@ -5,14 +5,15 @@
 #include "cli/request.h"
 #include "cli/tracing.h"
 
-enum { KEY_MAX_SIZE = 0x6000, KEY_FLIGHT, KEY_STACK_DEPTH, KEY_ROOT };
+enum { KEY_MAX_SIZE = 0x6000, KEY_FLIGHT, KEY_STACK_DEPTH, KEY_ROOT, KEY_MAX_PAUSE };
 
 struct trace_verb {
 	struct request request;
 	const struct trace_format *format;
 	double duration;
 	double max_size; /* MB */
-	double flight;   /* seconds; 0: the whole trace */
+	double max_pause;
+	double flight; /* seconds; 0: the whole trace */
 	double stack_depth;
 	const char *root; /* --root */
 	regex_t regex;    /* of it */
@@ -26,6 +27,10 @@ static const struct argp_option options[] =
 	  "interrupt and when the target ends",
 	  4},
 	 {"stack-depth", KEY_STACK_DEPTH, "N", 0, "Frames of a stack at most (32); 0: no stacks",
+	  4},
+	 {"max-pause", KEY_MAX_PAUSE, "SECONDS", 0,
+	  "Do not trace a program that is expected to be stopped for longer: the pause grows "
+	  "with its threads, some 8 us each",
 	  4},
 	 {"root", KEY_ROOT, "REGEX", 0,
 	  "Also tell when functions that match are called and return, as regions: the requests of "
@@ -47,6 +52,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return parse_number_option(arg, 1, 1e6, &v->max_size, state, "size in MB");
 	case KEY_FLIGHT:
 		return parse_number_option(arg, 0.1, 86400, &v->flight, state, "number of seconds");
+	case KEY_MAX_PAUSE:
+		return parse_number_option(arg, 1e-6, 3600, &v->max_pause, state, "duration");
 	case KEY_ROOT:
 		if (v->root)
 			return wrong_option(state, "--root may be given once");
@@ -68,7 +75,7 @@ static const struct argp argp =
 	 "Traces what every goroutine of a Go program does: creation, start, block, unblock, "
 	 "system calls, garbage collection, with times and stacks. It is the one verb that touches "
 	 "the target: a small agent is put into it, for which it is stopped once for about 0.2 ms, "
-	 "and taken out at the end.\v"
+	 "longer with thousands of threads, and taken out at the end.\v"
 	 "Formats: go (.trace), for `go tool trace`; perfetto (.pftrace), for ui.perfetto.dev.\n"
 	 "\n"
 	 "Example: gospect trace -p 1234 -d 5 -o out.trace && go tool trace out.trace",
@@ -127,6 +134,7 @@ static struct error *trace(const struct trace_verb *v, struct subject *s)
 		.duration = v->duration,
 		.flight = v->flight,
 		.max_size = v->max_size,
+		.max_pause = v->max_pause,
 		.stack_depth = v->stack_depth,
 		.root = v->root ? &v->regex : NULL,
 		.path = v->request.output.path ?: "-",

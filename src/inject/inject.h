@@ -39,6 +39,10 @@ struct inject_options {
 
 struct injection;
 
+/* About how long attaching and detaching will stop all threads, each; *ret_threads: how many there
+ * are. More where the machine has much to do. */
+uint64_t inject_expected_pause_ns(struct target *t, size_t *ret_threads);
+
 /*
  * The agent runs when this returns. ERROR_UNSUPPORTED, ERROR_DENIED, ERROR_GONE, ERROR_STOPPED or
  * ERROR_FAILED:

@@ -5,6 +5,7 @@
 #include "inject/fault.h"
 #include "inject/injection.h"
 #include "inject/places.h"
+#include "inject/quota.h"
 #include "inject/standstill.h"
 #include "inject/threads.h"
 
@@ -92,8 +93,7 @@ static struct error *must_check write_jumps_stopped(void *arg)
 	inject_beat(in);
 	if (!err)
 		err = write_jumps(in);
-	threads_resume(&step->threads);
-	since = clock_now() - since;
+	since = threads_resume(&step->threads) - since;
 	in->attach_ns = since > in->attach_ns ? since : in->attach_ns;
 	return err;
 }
@@ -108,9 +108,11 @@ static unsigned int patience_pause(unsigned int patience)
 
 static struct error *must_check try_to_write_jumps(struct attach_step *step)
 {
-	uint64_t until = clock_now() + STOP_NS;
+	uint64_t until;
 	pid_t pid = step->threads.pid;
 
+	quota_await_period();
+	until = clock_now() + STOP_NS;
 	for (;;) {
 		unsigned int patience = step->patience;
 		struct error *err = surgery(write_jumps_stopped, step);

@@ -29,6 +29,12 @@ void inject_populate(const struct injection *in, uint64_t offset, uint64_t size)
 {
 }
 
+uint64_t inject_expected_pause_ns(struct target *t, size_t *ret_threads)
+{
+	*ret_threads = 0;
+	return 0;
+}
+
 bool inject_beat(struct injection *in)
 {
 	return false;

@@ -40,7 +40,7 @@ struct remote_registers {
 	struct user_regs_struct user;
 	uint64_t mask;
 	size_t float_bytes;
-	uint8_t floats[MAX_FLOAT_BYTES]; /* as XSAVE writes it, and FLOAT_END */
+	uint8_t floats[MAX_FLOAT_BYTES + sizeof(uint32_t)]; /* as of XSAVE, and FLOAT_END */
 };
 
 /* Where XSAVE leaves room for software, the kernel has this (asm/sigcontext.h: _fpx_sw_bytes). */
@@ -191,7 +191,7 @@ static struct error *must_check write_memory(struct remote *r, uint64_t address,
 /* ptrace gives it in the form in which signal frames have it, but for what says its size. */
 static void read_floats(pid_t id, struct remote_registers *saved)
 {
-	struct iovec to = {saved->floats, MAX_FLOAT_BYTES - sizeof(uint32_t)};
+	struct iovec to = {saved->floats, MAX_FLOAT_BYTES};
 	struct float_software about = {.begin = FLOAT_BEGIN};
 	const uint32_t end = FLOAT_END;
 

@@ -145,28 +145,40 @@ static uint64_t other_stack(const struct seen *s)
 	return frame_in(&s->own, at, frame) ? 0 : at;
 }
 
-static struct error *must_check read_stacks(struct target *t, struct seen *seen, size_t count)
+static struct error *must_check read_stretches(struct target *t, struct stretch **stretches,
+					       size_t count)
 {
 	struct target_range ranges[SEEN_AT_ONCE] = {0};
 	bool ok[SEEN_AT_ONCE];
 	struct error *err;
+
+	for (size_t i = 0; i < count; i++)
+		ranges[i] = (struct target_range){stretches[i]->at, sizeof(stretches[i]->words),
+						  stretches[i]->words};
+	err = target_read_each(t, ranges, count, ok);
+	for (size_t i = 0; !err && i < count; i++)
+		if (!ok[i])
+			memset(stretches[i]->words, 0, sizeof(stretches[i]->words));
+	return err;
+}
+
+static struct error *must_check read_stacks(struct target *t, struct seen *seen, size_t count)
+{
+	struct stretch *stretches[SEEN_AT_ONCE];
+	struct error *err;
 	size_t n = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		struct stretch *s = &seen[i].own;
-
-		s->at = seen[i].u.rsp;
-		ranges[i] = (struct target_range){s->at, sizeof(s->words), s->words};
+		stretches[i] = &seen[i].own;
+		seen[i].own.at = seen[i].u.rsp;
 	}
-	err = target_read_each(t, ranges, count, ok);
+	err = read_stretches(t, stretches, count);
 	for (size_t i = 0; !err && i < count; i++) {
-		struct stretch *s = &seen[i].other;
-
-		s->at = other_stack(&seen[i]);
-		if (s->at)
-			ranges[n++] = (struct target_range){s->at, sizeof(s->words), s->words};
+		seen[i].other.at = other_stack(&seen[i]);
+		if (seen[i].other.at)
+			stretches[n++] = &seen[i].other;
 	}
-	return err ? err : target_read_each(t, ranges, n, ok);
+	return err ? err : read_stretches(t, stretches, n);
 }
 
 /*
@@ -202,7 +214,6 @@ static struct error *must_check see_some(struct target *t, const struct code_hea
 	for (; *next < threads->count && n < SEEN_AT_ONCE; ++*next) {
 		const struct stopped_thread *thread = &threads->items[*next];
 
-		memset(&seen[n], 0, sizeof(seen[n]));
 		seen[n].thread = thread->id;
 		if (!thread->stopped || ptrace(PTRACE_GETREGS, thread->id, NULL, &seen[n].u))
 			continue;

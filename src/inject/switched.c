@@ -11,7 +11,8 @@ static struct error *must_check make_room(struct switched *s)
 {
 	s->ranges = malloc((s->count + 1) * sizeof(s->ranges[0]));
 	s->ok = malloc(s->count + 1);
-	return s->ranges && s->ok ? NULL : &error_no_memory;
+	s->callers = malloc((s->count + 1) * sizeof(s->callers[0]));
+	return s->ranges && s->ok && s->callers ? NULL : &error_no_memory;
 }
 
 struct error *switched_prepare(struct target *t, const struct golayout *lay,
@@ -89,19 +90,23 @@ struct error *switched_read(struct target *t, const struct golayout *lay, struct
 {
 	struct error *err = read_goroutines(t, lay, s);
 
+	s->caller_count = 0;
 	for (size_t i = 0; !err && i < s->count; i++) {
 		uint64_t at = caller_at(lay, s, &s->items[i]);
 
 		if (at && error_dropped(target_read_u64(t, at, &s->items[i].caller)))
 			s->items[i].caller = 0;
+		if (s->items[i].caller)
+			s->callers[s->caller_count++] = &s->items[i];
 	}
 	return err;
 }
 
+/* Those that have a caller are few, but when many threads are in C. */
 void switched_is_back(const struct golayout *lay, struct switched *s, uint64_t sp)
 {
-	for (size_t i = 0; i < s->count; i++) {
-		struct switched_m *m = &s->items[i];
+	for (size_t i = 0; i < s->caller_count; i++) {
+		struct switched_m *m = s->callers[i];
 
 		if (m->caller && sp >= of_g(m, lay->n.g_stack_lo) &&
 		    sp < of_g(m, lay->n.g_stack_hi))
@@ -114,5 +119,6 @@ void switched_release(struct switched *s)
 	free(s->items);
 	free(s->ranges);
 	free(s->ok);
+	free(s->callers);
 	*s = (struct switched){0};
 }

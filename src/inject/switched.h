@@ -29,6 +29,8 @@ struct switched {
 	bool *ok;
 	size_t count;
 	size_t capacity;
+	struct switched_m **callers; /* those that have one */
+	size_t caller_count;
 };
 
 /* Lists the M's, and makes room, before the threads are stopped; may be called again. An M that

@@ -22,19 +22,33 @@
 #define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
 #endif
 
-/* As long as all threads together may take to stop, when one of them cannot; and in any case: on a
- * machine with much to do, a thread has to wait for a processor before it can stop. */
-#define STOP_NS 10000000ull
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+/*
+ * A thread that is told to stop needs a processor for that, and where the machine has much to do it
+ * waits for one, with those that have stopped. So they get little time at first, and are let go and
+ * tried again; in the end, where they never have all a processor at once, the most. Who is not
+ * stopped when this has passed, and cannot be, is not awaited.
+ */
+#define FIRST_STOP_NS 500000ull
+#define STOP_EACH_NS 20000ull
+#define TRIES_PER_LIMIT 6
 #define STOP_MOST_NS 1000000000ull
+#define CANNOT_STOP_NS 10000000ull
+/* Who sleeps is stopped before, while the others run. */
+#define ASLEEP_STOP_NS 1000000000ull
 /* After a stop in vain the target runs for so much longer than it stood. */
 #define RUN_FACTOR 50
 #define LEAST_RUN_US 1000
+#define MOST_RUN_US 1000000
 /* How often a thread that cannot be stopped is looked at. */
 #define LOOK_US 1000
 /* Room for threads that are born while the others are stopped. */
 #define SPARE 64
 /* How often a wait that takes longer is woken up, to look at the time. */
-#define WAKE_NS 10000000
+#define WAKE_NS 200000
 
 #define WAKE_SIGNAL (SIGRTMIN + 6)
 
@@ -48,34 +62,34 @@ static void on_wake(int signal)
 {
 }
 
+/* From time to time this thread's waits are interrupted, for their deadlines. */
+static bool start_waking(timer_t *ret)
+{
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = WAKE_SIGNAL};
+	struct itimerspec often = {{.tv_nsec = WAKE_NS}, {.tv_nsec = WAKE_NS}};
+	sigset_t wake;
+
+	event.sigev_notify_thread_id = gettid();
+	sigemptyset(&wake);
+	sigaddset(&wake, WAKE_SIGNAL);
+	pthread_sigmask(SIG_UNBLOCK, &wake, NULL);
+	return !timer_create(CLOCK_MONOTONIC, &event, ret) && !timer_settime(*ret, 0, &often, NULL);
+}
+
 static void *operate(void *arg)
 {
 	struct operation *op = arg;
 	struct sched_param priority = {.sched_priority = 1};
-	sigset_t wake;
+	timer_t timer;
 
-	sigemptyset(&wake);
-	sigaddset(&wake, WAKE_SIGNAL);
-	pthread_sigmask(SIG_UNBLOCK, &wake, NULL);
 	sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority);
-	op->err = op->step(op->arg);
-	return NULL;
-}
-
-/* Joins it, and interrupts its waits from time to time, for their deadlines. */
-static void join_and_wake(pthread_t thread)
-{
-	struct timespec until;
-
-	for (;;) {
-		uint64_t end = clock_read(CLOCK_REALTIME) + WAKE_NS;
-
-		until.tv_sec = end / 1000000000;
-		until.tv_nsec = end % 1000000000;
-		if (pthread_timedjoin_np(thread, NULL, &until) != ETIMEDOUT)
-			return;
-		pthread_kill(thread, WAKE_SIGNAL);
+	if (!start_waking(&timer)) {
+		op->err = error_errno(ERROR_FAILED, errno, "cannot make a timer");
+		return NULL;
 	}
+	op->err = op->step(op->arg);
+	timer_delete(timer);
+	return NULL;
 }
 
 /* A stop signal stops all of our threads, whichever takes it, and so would keep the target stopped
@@ -104,7 +118,7 @@ struct error *surgery(struct error *(*step)(void *arg), void *arg)
 	err = pthread_create(&thread, NULL, operate, &op);
 	block_job_control_and(&mask);
 	if (!err)
-		join_and_wake(thread);
+		pthread_join(thread, NULL);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	sigaction(WAKE_SIGNAL, &before, NULL);
 	return err ? error_errno(ERROR_FAILED, err, "cannot start a thread") : op.err;
@@ -178,8 +192,8 @@ static struct error *must_check cannot_seize(pid_t pid, pid_t id, int err)
 {
 	pid_t tracer = tracer_of(id);
 
-	/* We have told it to stop before, and it could not yet. */
-	if (tracer == gettid())
+	/* A thread of ours has told it to stop before, and it could not yet. */
+	if (tracer && !tgkill(getpid(), tracer, 0))
 		return &error_fault;
 	if (err == EPERM && tracer)
 		return has_tracer(pid, tracer);
@@ -200,6 +214,7 @@ static struct error *must_check seize(struct threads *t, pid_t id)
 {
 	long options = PTRACE_O_TRACESYSGOOD | (t->suspend_seccomp ? PTRACE_O_SUSPEND_SECCOMP : 0);
 	size_t known = t->known.count;
+	char state;
 
 	if (!map_at(&t->known, id) || !array_reserve(&t->items, &t->capacity, t->count + 1))
 		return &error_no_memory;
@@ -214,7 +229,10 @@ static struct error *must_check seize(struct threads *t, pid_t id)
 			return NULL;
 		return cannot_seize(t->pid, id, err);
 	}
-	t->items[t->count++] = (struct stopped_thread){.id = id};
+	state = thread_state(t->pid, id);
+	if (state == 'D')
+		t->stuck = id;
+	t->items[t->count++] = (struct stopped_thread){.id = id, .asleep = state == 'S'};
 	return NULL;
 }
 
@@ -271,22 +289,18 @@ static bool cannot_stop(const struct threads *t, pid_t id)
 	return thread_state(t->pid, id) == 'D';
 }
 
-static bool time_is_over(struct threads *t, uint64_t since)
+static bool time_is_over(struct threads *t, pid_t id, uint64_t since, uint64_t limit)
 {
 	uint64_t passed = clock_now() - since;
 
-	if (passed < STOP_NS)
-		return false;
-	for (size_t i = 0; i < t->count; i++)
-		if (!t->items[i].stopped && !t->items[i].gone && cannot_stop(t, t->items[i].id)) {
-			t->stuck = t->items[i].id;
-			return true;
-		}
-	return passed > STOP_MOST_NS;
+	if (passed > CANNOT_STOP_NS && cannot_stop(t, id))
+		t->stuck = id;
+	return t->stuck || passed > limit;
 }
 
 /* false when the time is over. */
-static bool wait_for_stop(struct threads *t, struct stopped_thread *thread, uint64_t since)
+static bool wait_for_stop(struct threads *t, struct stopped_thread *thread, uint64_t since,
+			  uint64_t limit)
 {
 	int status;
 
@@ -295,28 +309,71 @@ static bool wait_for_stop(struct threads *t, struct stopped_thread *thread, uint
 			thread->gone = true;
 			return true;
 		}
-		if (time_is_over(t, since))
+		if (time_is_over(t, thread->id, since, limit))
 			return false;
 	}
 	note(thread, status);
 	return true;
 }
 
-/* The last one first: when it has stopped most others have, and each that we sleep for wakes us,
- * who take a processor from those that are still to stop. */
-static bool wait_for_stops(struct threads *t, uint64_t since)
+/* Those that were told to. The last one first: when it has stopped most others have, and each that
+ * we sleep for wakes us, who take a processor from those that are still to stop. */
+static bool wait_for_stops(struct threads *t, uint64_t since, uint64_t limit)
 {
-	for (size_t i = t->count; i-- > 0;)
-		if (!t->items[i].stopped && !t->items[i].gone &&
-		    !wait_for_stop(t, &t->items[i], since))
+	for (size_t i = t->count; i-- > 0;) {
+		struct stopped_thread *thread = &t->items[i];
+
+		if (thread->told && !thread->stopped && !thread->gone &&
+		    !wait_for_stop(t, thread, since, limit))
 			return false;
+	}
 	return true;
 }
 
-static void interrupt(const struct threads *t, size_t from)
+/* How many that were. */
+static size_t interrupt(struct threads *t, bool all)
 {
-	for (size_t i = from; i < t->count; i++)
-		ptrace(PTRACE_INTERRUPT, t->items[i].id, NULL, NULL);
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->count; i++) {
+		struct stopped_thread *thread = &t->items[i];
+
+		if (thread->told || (!all && !thread->asleep))
+			continue;
+		thread->told = true;
+		ptrace(PTRACE_INTERRUPT, thread->id, NULL, NULL);
+		n++;
+	}
+	return n;
+}
+
+/* Who sleeps does not miss the processor. */
+static bool stop_asleep(struct threads *t)
+{
+	interrupt(t, false);
+	return wait_for_stops(t, clock_now(), ASLEEP_STOP_NS);
+}
+
+/* For so many. */
+static uint64_t stop_limit(const struct threads *t, size_t count)
+{
+	unsigned int doubled = t->tries / TRIES_PER_LIMIT;
+	uint64_t limit = FIRST_STOP_NS + count * STOP_EACH_NS;
+
+	return doubled > 16 || limit << doubled > STOP_MOST_NS ? STOP_MOST_NS : limit << doubled;
+}
+
+static struct error *must_check stop_others(struct threads *t, uint64_t since)
+{
+	struct error *err = NULL;
+	size_t known = 0, told = 0;
+
+	while (!err && known < t->count) {
+		known = t->count;
+		told += interrupt(t, true);
+		err = wait_for_stops(t, since, stop_limit(t, told)) ? seize_new(t) : &error_fault;
+	}
+	return err;
 }
 
 struct error *threads_stop_one(struct threads *t, pid_t id)
@@ -330,8 +387,8 @@ struct error *threads_stop_one(struct threads *t, pid_t id)
 		threads_resume(t);
 		return err;
 	}
-	interrupt(t, 0);
-	if (!t->count || !wait_for_stops(t, clock_now()) || !t->items[0].stopped) {
+	interrupt(t, true);
+	if (!t->count || !wait_for_stops(t, clock_now(), CANNOT_STOP_NS) || !t->items[0].stopped) {
 		threads_resume(t);
 		return &error_fault;
 	}
@@ -353,26 +410,6 @@ static struct error *must_check make_room(struct threads *t)
 	return NULL;
 }
 
-/* One that cannot be stopped just now: t->stuck. The others are not to wait for it. With many
- * threads that takes long: after the first time only when there was one. */
-static bool has_stuck(struct threads *t)
-{
-	struct dirent *entry;
-
-	if (t->looked && !t->stuck)
-		return false;
-	rewinddir(t->folder);
-	t->looked = true;
-	t->stuck = 0;
-	while (!t->stuck && (entry = readdir(t->folder))) {
-		pid_t id = atoi(entry->d_name);
-
-		if (id > 0 && cannot_stop(t, id))
-			t->stuck = id;
-	}
-	return t->stuck;
-}
-
 static struct error *must_check open_folder(struct threads *t)
 {
 	char path[64];
@@ -387,34 +424,34 @@ static struct error *must_check open_folder(struct threads *t)
 struct error *threads_stop_all(struct threads *t, uint64_t *ret_since)
 {
 	struct error *err = open_folder(t);
-	size_t stopped = 0;
+	uint64_t start;
 
-	forget(t);
-	t->stood_ns = 0;
+	t->stuck = 0;
+	t->stood_ns = t->held_ns = 0;
 	if (!err)
 		err = make_room(t);
-	if (!err && has_stuck(t))
-		err = &error_fault;
 	if (!err)
 		err = seize_new(t);
-	*ret_since = clock_now();
 	guardian_told(true);
-	while (!err && stopped < t->count) {
-		interrupt(t, stopped);
-		stopped = t->count;
-		err = wait_for_stops(t, *ret_since) ? seize_new(t) : &error_fault;
-	}
+	start = clock_now();
+	if (!err && (t->stuck || !stop_asleep(t)))
+		err = &error_fault;
+	*ret_since = clock_now();
+	if (!err)
+		err = stop_others(t, *ret_since);
 	if (err) {
-		threads_resume(t);
-		t->stood_ns = clock_now() - *ret_since;
+		t->stood_ns = threads_resume(t) - *ret_since;
+		t->held_ns = clock_now() - start;
+		t->tries++;
 	}
 	return err;
 }
 
 void threads_let_run(const struct threads *t, uint64_t until)
 {
-	uint64_t us = t->stood_ns * RUN_FACTOR / 1000;
+	uint64_t us = t->held_ns * RUN_FACTOR / 1000;
 
+	us = us < MOST_RUN_US ? us : MOST_RUN_US;
 	usleep(us > LEAST_RUN_US ? us : LEAST_RUN_US);
 	while (t->stuck && cannot_stop(t, t->stuck) && clock_now() < until &&
 	       !threads_told_to_end())
@@ -441,14 +478,25 @@ struct error *threads_stand(pid_t pid, pid_t id)
 			    pid);
 }
 
-/* Those that have not stopped cannot be told to go; they are let go when our thread ends. */
-void threads_resume(struct threads *t)
+static void resume(const struct threads *t, bool asleep)
 {
 	for (size_t i = 0; i < t->count; i++)
-		if (t->items[i].stopped)
+		if (t->items[i].stopped && t->items[i].asleep == asleep)
 			ptrace(PTRACE_DETACH, t->items[i].id, NULL, (long)t->items[i].signal);
+}
+
+/* Those that ran go first. Those that have not stopped cannot be told to go; they are let go when
+ * our thread ends. */
+uint64_t threads_resume(struct threads *t)
+{
+	uint64_t at;
+
+	resume(t, false);
+	at = clock_now();
+	resume(t, true);
 	forget(t);
 	guardian_told(false);
+	return at;
 }
 
 void threads_release(struct threads *t)

@@ -20,6 +20,8 @@
 
 struct stopped_thread {
 	pid_t id;
+	bool asleep; /* when it was found */
+	bool told;   /* to stop */
 	bool stopped;
 	bool gone;
 	int signal; /* that it was about to take: given back when it goes on */
@@ -31,11 +33,12 @@ struct threads {
 	struct stopped_thread *items;
 	size_t count;
 	size_t capacity;
-	struct map known;  /* their ids */
-	bool looked;       /* whether any cannot be stopped */
-	pid_t stuck;       /* why they could not be stopped: this one cannot be just now; or 0 */
-	uint64_t stood_ns; /* for how long they stood in vain */
-	DIR *folder;       /* /proc/PID/task, once they have been stopped */
+	struct map known;   /* their ids */
+	pid_t stuck;        /* why they could not be stopped: this one cannot be just now; or 0 */
+	unsigned int tries; /* in vain */
+	uint64_t stood_ns;  /* for how long they stood at the last of these */
+	uint64_t held_ns;   /* and those that slept */
+	DIR *folder;        /* /proc/PID/task, once they have been stopped */
 };
 
 /* Runs `step` in a thread of its own, and waits for it. Job-control stops (Ctrl-Z) wait until it is
@@ -49,10 +52,10 @@ struct error *threads_check_untraced(pid_t pid) must_check;
 struct error *threads_stop_one(struct threads *t, pid_t id) must_check;
 
 /*
- * Stops all of them, also those that are born meanwhile. A thread in uninterruptible sleep (state
- * D: the wait of vfork, a slow disk) cannot be stopped: then ERROR_FAULT, with nothing stopped; it
- * is looked for before, so the others wait 10 ms for it at most. In *ret_since when the first was
- * told to; who takes a signal just then stops a moment before.
+ * Stops all of them, also those that are born meanwhile: first those that sleep, then the others,
+ * in *ret_since when these were told to. Who takes a signal just then stops a moment before.
+ * ERROR_FAULT, with nothing stopped: one is in uninterruptible sleep (state D: the wait of vfork, a
+ * slow disk), or did not get a processor for that in half a millisecond; in more at later tries.
  */
 struct error *threads_stop_all(struct threads *t, uint64_t *ret_since) must_check;
 
@@ -70,8 +73,8 @@ bool threads_told_to_end(void);
 /* As /proc/PID/task/ID/stat has it: 'D' cannot be stopped; 0: there is no such thread. */
 char thread_state(pid_t pid, pid_t id);
 
-/* Lets them go on, untraced. */
-void threads_resume(struct threads *t);
+/* Lets them go on, untraced: first those that ran, and tells when these were. */
+uint64_t threads_resume(struct threads *t);
 void threads_release(struct threads *t);
 
 #endif

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "inject/fault.h"
 #include "inject/places.h"
+#include "inject/quota.h"
 #include "inject/threads.h"
 
 /* How long we wait for threads that do not stop, or do not leave the agent. */
@@ -171,8 +172,7 @@ static struct error *must_check stop_and_look(void *arg)
 		return err;
 	err = restore_code(q, &now);
 	q->is_quiet = !err && look_around(q);
-	threads_resume(&q->threads);
-	took = clock_now() - since;
+	took = threads_resume(&q->threads) - since;
 	if (took > q->w->stop_ns)
 		q->w->stop_ns = took;
 	return err;
@@ -181,9 +181,11 @@ static struct error *must_check stop_and_look(void *arg)
 /* ERROR_FAULT: its threads could not be stopped for so long. */
 static struct error *must_check make_quiet(struct quiet *q)
 {
-	uint64_t until = clock_now() + PATIENCE_NS;
 	unsigned int pause = PAUSE_US;
+	uint64_t until;
 
+	quota_await_period();
+	until = clock_now() + PATIENCE_NS;
 	for (;;) {
 		struct error *err = surgery(stop_and_look, q);
 

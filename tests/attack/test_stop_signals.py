@@ -1,11 +1,12 @@
 """Gospect is stopped by a signal at the worst moment: while it holds the target's threads."""
 
+import os
 import signal
 
 import pytest
 
 from lib import golang, tracing
-from lib.process import status
+from lib.process import status, wait_until
 
 
 @pytest.fixture
@@ -26,3 +27,13 @@ def test_ctrl_z_does_not_stop_the_target(program, point, stop):
         process.send_signal(signal.SIGCONT)
         _, err = process.communicate(timeout=20)
     assert process.returncode == 0, err
+
+
+def test_a_thread_that_gospect_has_borrowed_passes_sigstop_on(program):
+    """It was swallowed: whoever stopped the program found it running."""
+    tracing.probe(program.pid, 0.1, fault="remote-registers-set", victim=program.pid,
+                  sent=signal.SIGSTOP)
+    wait_until(lambda: status(program.pid)["State"][0] == "T", 5, "the program to be stopped")
+    os.kill(program.pid, signal.SIGCONT)
+    wait_until(lambda: status(program.pid)["State"][0] != "T", 5, "it to go on")
+    tracing.clean(program.pid)

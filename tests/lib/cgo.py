@@ -1,4 +1,4 @@
-"""Builds tests/programs/cgo, and the shared library that it loads."""
+"""Builds programs of tests/programs that have C in them, and the shared library that one loads."""
 
 import os
 import shutil
@@ -23,15 +23,15 @@ def library(stripped=False):
     return path
 
 
-def program(version):
-    source = golang.TESTS / "programs" / "cgo"
-    folder = golang.CACHE / f"go{version}" / f"cgo-{golang.digest(source)}"
-    binary = folder / "cgo"
+def program(version, name="cgo"):
+    source = golang.TESTS / "programs" / name
+    folder = golang.CACHE / f"go{version}" / f"{name}-{golang.digest(source)}"
+    binary = folder / name
     with golang.building(folder):
         if not binary.exists():
             copy = folder / f"src.{os.getpid()}"
             shutil.copytree(source, copy)
-            partial = folder / f"cgo.{os.getpid()}"
+            partial = folder / f"{name}.{os.getpid()}"
             subprocess.run([golang.go_command(), "build", "-o", partial, "."], cwd=copy, check=True,
                            capture_output=True,
                            env={**golang.environment(version), "CGO_ENABLED": "1"})

@@ -72,8 +72,11 @@ class Probed:
         return lines[0]
 
 
-def probe(pid, seconds, *args, fault=None, victim=None, guarded=True, timeout=50, prefix=()):
+def probe(pid, seconds, *args, fault=None, victim=None, guarded=True, sent=None,
+          timeout=50, prefix=()):
     env = dict(os.environ)
+    if sent:
+        env["GOSPECT_FAULT_SIGNAL"] = str(int(sent))
     if fault:
         env["GOSPECT_FAULT"] = fault
     if not guarded:

@@ -95,7 +95,9 @@ static struct error *look(void (*function)(void), struct look *l)
 	assert_null(target_open_process(l->threads.pid, &l->t));
 	l->standstill.functions.systemstack_switch = made_switch;
 	assert_null(standstill_prepare(l->t, &made_lay, &l->standstill));
-	err = surgery(stop_and_look, l);
+	/* It had no processor for some tries. */
+	while ((err = surgery(stop_and_look, l)) == &error_fault)
+		threads_let_run(&l->threads, 0);
 	target_close(l->t);
 	kill(l->threads.pid, SIGKILL);
 	assert_int_equal(waitpid(l->threads.pid, &status, 0), l->threads.pid);

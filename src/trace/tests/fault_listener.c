@@ -5,6 +5,7 @@
  * once; with GOSPECT_FAULT_UNGUARDED its guardian is killed before it. With GOSPECT_FAULT=list each
  * place says its name.
  */
+#include <dirent.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 
 #include "inject/fault.h"
 #include "inject/guardian.h"
+#include "inject/threads.h"
 
 static pid_t first;
 
@@ -21,6 +23,24 @@ static pid_t first;
 __attribute__((constructor)) static void remember_first(void)
 {
 	first = getpid();
+}
+
+/* That of its threads which gospect holds, if there is one. */
+static void send_to(pid_t pid, int signal)
+{
+	char path[64];
+	struct dirent *entry;
+	pid_t held = pid;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir)))
+		if (thread_state(pid, atoi(entry->d_name)) == 't')
+			held = atoi(entry->d_name);
+	if (dir)
+		closedir(dir);
+	tgkill(pid, held, signal);
 }
 
 void fault_reached(const char *name)
@@ -42,6 +62,9 @@ void fault_reached(const char *name)
 	sent = true;
 	if (getenv("GOSPECT_FAULT_UNGUARDED") && guardian_pid())
 		kill(guardian_pid(), SIGKILL);
-	kill(victim ? atoi(victim) : getpid(), number ? atoi(number) : SIGKILL);
+	if (victim)
+		send_to(atoi(victim), number ? atoi(number) : SIGKILL);
+	else
+		kill(getpid(), number ? atoi(number) : SIGKILL);
 	usleep(20000); /* until the kernel has taken the victim apart, or has stopped us */
 }

@@ -1,0 +1,134 @@
+#include "inject/quota.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+
+#define MOST_PERIOD_NS 1000000000ull
+
+/* Our group in one of the hierarchies: where that is mounted, and our path there. */
+struct group {
+	char mount[PATH_MAX];
+	char path[PATH_MAX];
+};
+
+static bool has_word(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *at = list; (at = strstr(at, word)); at += n)
+		if ((at == list || at[-1] == ',') && (!at[n] || at[n] == ','))
+			return true;
+	return false;
+}
+
+/* Of cgroup v2, or of the hierarchy of v1 that has the cpu controller. */
+static bool find_path(bool v2, char ret[PATH_MAX])
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/cgroup", "re");
+	char line[PATH_MAX + 256];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		char *controllers = strchr(line, ':'), *path;
+
+		path = controllers ? strchr(controllers + 1, ':') : NULL;
+		if (!path)
+			continue;
+		*path++ = '\0';
+		path[strcspn(path, "\n")] = '\0';
+		if (v2 ? controllers[1] : !has_word(controllers + 1, "cpu"))
+			continue;
+		snprintf(ret, PATH_MAX, "%s", path);
+		return true;
+	}
+	return false;
+}
+
+/* The mount may have its own root: then that is cut off our path. */
+static bool find_mount(bool v2, struct group *g)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/mountinfo", "re");
+	char line[4 * PATH_MAX], root[PATH_MAX], type[64], options[1024];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		const char *behind = strstr(line, " - ");
+		size_t n;
+
+		if (!behind || sscanf(line, "%*s %*s %*s %4095s %4095s", root, g->mount) != 2 ||
+		    sscanf(behind, " - %63s %*s %1023s", type, options) != 2)
+			continue;
+		if (v2 ? strcmp(type, "cgroup2")
+		       : strcmp(type, "cgroup") || !has_word(options, "cpu"))
+			continue;
+		n = strcmp(root, "/") ? strlen(root) : 0;
+		if (n && !strncmp(g->path, root, n))
+			memmove(g->path, g->path + n, strlen(g->path + n) + 1);
+		return true;
+	}
+	return false;
+}
+
+static bool read_line(const struct group *g, const char *name, char *line, int size)
+{
+	char path[3 * PATH_MAX];
+	_cleanup_fclose_ FILE *f = NULL;
+
+	snprintf(path, sizeof(path), "%s%s/%s", g->mount, g->path, name);
+	f = fopen(path, "re");
+	return f && fgets(line, size, f);
+}
+
+static uint64_t period_us(const struct group *g, bool v2)
+{
+	unsigned long long period = 0;
+	long long quota = -1;
+	char line[128];
+
+	if (v2) {
+		if (read_line(g, "cpu.max", line, sizeof(line)))
+			sscanf(line, "%lld %llu", &quota, &period);
+	} else if (read_line(g, "cpu.cfs_quota_us", line, sizeof(line)) &&
+		   sscanf(line, "%lld", &quota) == 1 && quota > 0 &&
+		   read_line(g, "cpu.cfs_period_us", line, sizeof(line))) {
+		sscanf(line, "%llu", &period);
+	}
+	return quota > 0 ? period : 0;
+}
+
+static uint64_t longest_period_us(bool v2)
+{
+	struct group g = {0};
+	uint64_t longest = 0;
+
+	if (!find_path(v2, g.path) || !find_mount(v2, &g))
+		return 0;
+	for (;;) {
+		char *end = strrchr(g.path, '/');
+		uint64_t us = period_us(&g, v2);
+
+		longest = us > longest ? us : longest;
+		if (!end)
+			return longest;
+		*end = '\0';
+	}
+}
+
+uint64_t quota_period_ns(void)
+{
+	uint64_t us = longest_period_us(true) ?: longest_period_us(false);
+
+	return us * 1000 < MOST_PERIOD_NS ? us * 1000 : MOST_PERIOD_NS;
+}
+
+void quota_await_period(void)
+{
+	uint64_t ns = quota_period_ns();
+	struct timespec time = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+
+	if (ns)
+		nanosleep(&time, NULL);
+}

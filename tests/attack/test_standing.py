@@ -1,0 +1,240 @@
+"""Threads that do not stop, or do not run, when gospect tells them to: it neither waits for ever nor
+holds up the others."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+
+from lib import cgo, golang, gospect, tracing
+from lib.process import status, wait_until
+from lib.traced import Tracing
+
+V1 = pathlib.Path("/sys/fs/cgroup/freezer")
+V2 = next((path for path in map(pathlib.Path, ("/sys/fs/cgroup/unified", "/sys/fs/cgroup"))
+           if (path / "cgroup.procs").exists()), None)
+
+
+@pytest.fixture
+def program(untouched):
+    return untouched(tracing.hectic(golang.NEWEST), "-calm", "-only=channels,births")
+
+
+class Freezer:
+    """A cgroup of a program of its own."""
+
+    def __init__(self, base, pid):
+        self.v1 = base == V1
+        self.folder = base / f"gospect-test-{os.getpid()}-{pid}"
+        self.base = base
+        self.pid = pid
+
+    def __enter__(self):
+        try:
+            self.folder.mkdir()
+            (self.folder / "cgroup.procs").write_text(str(self.pid))
+        except OSError as e:
+            pytest.skip(f"no cgroup can be made here: {e}")
+        return self
+
+    def freeze(self):
+        name, value = ("freezer.state", "FROZEN") if self.v1 else ("cgroup.freeze", "1")
+        (self.folder / name).write_text(value)
+        time.sleep(0.3)
+
+    def thaw(self):
+        name, value = ("freezer.state", "THAWED") if self.v1 else ("cgroup.freeze", "0")
+        (self.folder / name).write_text(value)
+
+    def __exit__(self, *_):
+        with contextlib.suppress(OSError):
+            self.thaw()
+            (self.base / "cgroup.procs").write_text(str(self.pid))
+        wait_until(lambda: not (self.folder / "cgroup.procs").read_text().strip(), 5)
+        self.folder.rmdir()
+
+
+@pytest.fixture(params=("v1", "v2"))
+def freezer(request, program):
+    base = V1 if request.param == "v1" else V2
+    if not base or not base.exists():
+        pytest.skip(f"this machine has no freezer of cgroup {request.param}")
+    with Freezer(base, program.pid) as f:
+        yield f
+
+
+def test_a_frozen_program_is_refused_soon(program, freezer, tmp_path):
+    """Gospect waited until it was thawed, deaf to all signals; of a v1 freezer it said that gospect
+    itself was the debugger that was in its way."""
+    freezer.freeze()
+    began = time.monotonic()
+    result = gospect.run("trace", "-p", program.pid, "-d", "0.2", "-o", tmp_path / "t.trace",
+                         seconds=20)
+    assert time.monotonic() - began < 10
+    said = result.fails(1)
+    assert "frozen" in said and "traced by" not in said, said
+    freezer.thaw()
+    tracing.assert_cleaned_soon(program)
+
+
+def test_a_frozen_program_is_not_awaited_by_who_is_interrupted(program, freezer, tmp_path):
+    freezer.freeze()
+    process = gospect.start("trace", "-p", program.pid, "-d", "0.2", "-o", tmp_path / "t.trace")
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    process.communicate(timeout=20)
+    assert time.monotonic() - began < 3
+    freezer.thaw()
+    tracing.assert_cleaned_soon(program)
+
+
+def test_a_program_frozen_while_it_is_traced_is_cleaned_when_it_is_thawed(program, freezer,
+                                                                          tmp_path):
+    process = gospect.start("trace", "-p", program.pid, "-d", "60", "-o", tmp_path / "t.trace")
+    wait_until(lambda: tracing.is_patched(program.pid), what="the hooks")
+    freezer.freeze()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 1 and b"goes on trying" in err, err
+    freezer.thaw()
+    tracing.assert_cleaned_soon(program)
+
+
+def test_a_stopped_program_is_named_so(program, tmp_path):
+    os.kill(program.pid, signal.SIGSTOP)
+    wait_until(lambda: status(program.pid)["State"][0] == "T")
+    try:
+        result = gospect.run("trace", "-p", program.pid, "-d", "0.2", "-o", tmp_path / "t.trace")
+        assert result.status == 0 or "kill -CONT" in result.fails(1)
+        assert status(program.pid)["State"][0] == "T"
+    finally:
+        os.kill(program.pid, signal.SIGCONT)
+    wait_until(lambda: status(program.pid)["State"][0] != "T")
+
+
+@pytest.fixture
+def held(untouched):
+    return untouched(cgo.program(golang.NEWEST, "held"))
+
+
+def rounds_a_second(program, seconds):
+    before = int(program.ask("rounds"))
+    time.sleep(seconds)
+    return (int(program.ask("rounds")) - before) / seconds
+
+
+@pytest.mark.alone
+def test_the_others_run_while_one_cannot_be_stopped(held, tmp_path):
+    """One waits for its child of vfork for 4 s: the others stood for 30 of each 35 ms."""
+    usual = rounds_a_second(held, 1)
+    held.ask("vfork 4000")
+    process = gospect.start("trace", "-p", held.pid, "-d", "0.2", "-o", tmp_path / "t.trace")
+    meanwhile = rounds_a_second(held, 3)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert meanwhile > 0.5 * usual, (meanwhile, usual)
+
+
+@pytest.mark.slow
+def test_who_cannot_be_stopped_for_long_is_a_reason_to_refuse(held, tmp_path):
+    held.ask("vfork 15000")
+    time.sleep(0.1)
+    began = time.monotonic()
+    result = gospect.run("trace", "-p", held.pid, "-d", "0.2", "-o", tmp_path / "t.trace")
+    assert time.monotonic() - began < 14
+    assert "state D" in result.fails(1)
+
+
+@pytest.mark.parametrize("point", ("remote-registers-set", "remote-call-done"))
+def test_a_thread_that_gospect_has_borrowed_keeps_its_floating_point_settings(held, point):
+    """Gospect is killed, and so is its guardian: the thread finds its way back by itself."""
+    wait_until(lambda: pathlib.Path(f"/proc/{held.pid}/syscall").read_text().split()[0] in (
+        "35", "230"), what="the first thread to sleep")
+    probed = tracing.probe(held.pid, 0.1, fault=point, guarded=False)
+    assert probed.status == -signal.SIGKILL, probed.err
+    time.sleep(0.1)
+    held.assert_well()
+    tracing.clean(held.pid)
+
+
+@contextlib.contextmanager
+def limited_processor(percent):
+    """What is added to the file that this gives has so much of a processor, in periods of 0.1 s."""
+    folder = pathlib.Path(f"/sys/fs/cgroup/cpu/gospect-test-{os.getpid()}")
+    v2 = not folder.parent.exists()
+    if v2:
+        folder = V2 / folder.name
+    try:
+        folder.mkdir()
+        if v2:
+            (folder / "cpu.max").write_text(f"{percent * 1000} 100000")
+        else:
+            (folder / "cpu.cfs_period_us").write_text("100000")
+            (folder / "cpu.cfs_quota_us").write_text(str(percent * 1000))
+    except OSError as e:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        pytest.skip(f"no processor can be limited here: {e}")
+    try:
+        yield folder / "cgroup.procs"
+    finally:
+        wait_until(lambda: not (folder / "cgroup.procs").read_text(), 10)
+        folder.rmdir()
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_who_has_a_tenth_of_a_processor_holds_nobody_for_the_rest_of_the_period(held, tmp_path):
+    """The kernel stopped gospect in the midst of it: for 90 to 200 ms, each time."""
+    held.ask("threads 300")
+    pauses = []
+    with limited_processor(10) as group:
+        for _ in range(3):
+            traced = Tracing(held.pid, tmp_path / "t.trace", "-d", "0.3")
+            group.write_text(str(traced.process.pid))
+            pauses.append(traced.wait().pause)
+    assert sorted(pauses)[1] < 60, pauses
+
+
+def pauses_of(program, times):
+    return sorted(max(probed.counts["attach_us"], probed.counts["detach_us"]) / 1000
+                  for probed in (tracing.probe(program.pid, 0.1).ok() for _ in range(times)))
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.parametrize("threads,most_ms", ((1000, 20), (10000, 150)))
+def test_many_threads_that_sleep_prolong_the_pause_little(held, threads, most_ms):
+    """10,000 threads were 300 to 700 ms."""
+    held.ask(f"threads {threads}")
+    assert pauses_of(held, 5)[2] < most_ms
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_on_a_busy_machine_the_pause_is_short(held):
+    """All threads waited for the one that had no processor to stop on: 1 to 20 ms."""
+    hogs = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(4)]
+    try:
+        assert pauses_of(held, 7)[3] < 4
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+
+
+@pytest.mark.parametrize("verb,options", (("trace", ()), ("offcpu", ("--by", "request"))))
+def test_a_pause_that_would_be_too_long_is_refused_before_anything_is_done(held, tmp_path, verb,
+                                                                           options):
+    held.ask("threads 1000")
+    name = "t.trace" if verb == "trace" else "t.txt"
+    result = gospect.run(verb, "-p", held.pid, "-d", "0.2", "--max-pause", "0.002", *options,
+                         "-o", tmp_path / name)
+    assert "threads, and would be stopped for about" in result.err
+    assert result.status == 1 or "sampling instead" in result.err
+    assert not tracing.mappings(held.pid)

@@ -14,7 +14,7 @@
 
 static struct error *open_twin(struct image *img, const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct error *err;
 
 	if (fd < 0)
@@ -181,7 +181,7 @@ struct error *image_open(struct target *t, const char *exe, struct image **ret)
 
 struct error *image_open_file(const char *path, struct image **ret)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	if (fd < 0)
 		return error_errno(ERROR_FAILED, errno, "cannot open %s", path);

@@ -24,6 +24,10 @@
 #include "base/cleanup.h"
 #include "target/ops.h"
 
+/* An exec takes some milliseconds. */
+#define EXEC_TRIES 50
+#define EXEC_PAUSE_US 2000
+
 struct process {
 	struct target base;
 	int proc_fd; /* the folder /proc/PID */
@@ -44,8 +48,21 @@ static bool has_program(const struct process *p)
 	return readlinkat(p->proc_fd, "exe", &byte, 1) >= 0 || errno == EACCES || errno == EPERM;
 }
 
+/* Another thread than the first that calls exec ends all others, and only then becomes the first
+ * (fs/exec.c: de_thread): until then that is a zombie, among threads that live. */
+static bool is_between_programs(pid_t pid)
+{
+	char state = target_state(pid);
+
+	if (state == 'Z' || state == 'X')
+		return target_status_number(pid, "Threads") > 1;
+	return state != 0;
+}
+
 static struct error *process_gone(const struct process *p)
 {
+	for (int i = 0; i < EXEC_TRIES && !has_program(p) && is_between_programs(p->base.pid); i++)
+		usleep(EXEC_PAUSE_US);
 	if (has_program(p))
 		return error_format(ERROR_GONE,
 				    "process %d became another program (it called exec)",
@@ -183,8 +200,13 @@ static struct error *process_maps(struct target *t, struct target_maps *ret)
 	size_t room = 0;
 	int fd = openat(p->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
 
-	if (fd < 0 || !(f = fdopen(fd, "r")))
+	if (fd < 0)
 		return read_failed(p, errno == ENOENT ? ESRCH : errno);
+	f = fdopen(fd, "r");
+	if (!f) {
+		close(fd);
+		return &error_no_memory;
+	}
 	while (getline(&line, &room, f) > 0) {
 		struct error *err;
 
@@ -206,6 +228,13 @@ static void cleanup_closedir(DIR **d)
 		closedir(*d);
 }
 
+static struct error *must_check threads_failed(const struct process *p, int err)
+{
+	if (err == ENOENT || err == ESRCH)
+		return process_gone(p);
+	return error_errno(ERROR_FAILED, err, "cannot list the threads of process %d", p->base.pid);
+}
+
 static struct error *process_threads(struct target *t, struct target_thread **ret,
 				     size_t *ret_count)
 {
@@ -216,8 +245,13 @@ static struct error *process_threads(struct target *t, struct target_thread **re
 	struct dirent *entry;
 	int fd = openat(p->proc_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (fd < 0 || !(dir = fdopendir(fd)))
-		return process_gone(p);
+	if (fd < 0)
+		return threads_failed(p, errno);
+	dir = fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return &error_no_memory;
+	}
 	while ((entry = readdir(dir))) {
 		if (entry->d_name[0] == '.')
 			continue;
@@ -300,7 +334,8 @@ static struct error *read_entry(struct process *p)
 			return NULL;
 		}
 	}
-	return error_format(ERROR_FAILED, "process %d has no entry point in its auxv", p->base.pid);
+	return error_format(ERROR_GONE, "process %d has no program yet (it calls exec); try again",
+			    p->base.pid);
 }
 
 /* Who dies has no program any more, a thread of the kernel never had one. */
@@ -368,16 +403,15 @@ static struct error *process_open(struct process *p)
 	return err ? err : probe(p);
 }
 
-struct error *target_open_process(pid_t pid, struct target **ret)
+static struct error *must_check try_open(pid_t pid, struct target **ret)
 {
 	struct process *p = calloc(1, sizeof(*p));
-	long group = target_status_number(pid, "Tgid");
 	struct error *err;
 
 	if (!p)
 		return &error_no_memory;
 	p->base.ops = &process_ops;
-	p->base.pid = group > 0 ? group : pid;
+	p->base.pid = pid;
 	p->proc_fd = p->mem_fd = -1;
 	err = process_open(p);
 	if (err) {
@@ -386,4 +420,19 @@ struct error *target_open_process(pid_t pid, struct target **ret)
 	}
 	*ret = &p->base;
 	return NULL;
+}
+
+struct error *target_open_process(pid_t pid, struct target **ret)
+{
+	long group = target_status_number(pid, "Tgid");
+	struct error *err = try_open(group > 0 ? group : pid, ret);
+
+	/* While a process calls exec it has no program, no auxv, or already another memory. */
+	for (int i = 0;
+	     err && i < EXEC_TRIES && err->code == ERROR_GONE && is_between_programs(pid); i++) {
+		error_destroy(err);
+		usleep(EXEC_PAUSE_US);
+		err = try_open(group > 0 ? group : pid, ret);
+	}
+	return err;
 }

@@ -116,8 +116,10 @@ struct error *snapshot_read(struct target *t, const struct golayout *lay, struct
 	err = target_read_u64(t, lay->v.allglen, &count);
 	if (!err)
 		err = target_read_u64(t, lay->v.allgptr, &at);
-	if (err || count > SIZE_MAX / 16)
-		return err ? err : &error_fault;
+	if (!err)
+		err = golayout_check_count(lay, t, count);
+	if (err)
+		return err;
 	gs = malloc(count * sizeof(gs[0]) + 1);
 	if (!gs)
 		return &error_no_memory;

@@ -26,9 +26,9 @@ uint64_t *map_at(struct map *map, uint64_t key)
 
 	if (map->count >= map->capacity / 4 * 3 && !map_grow(map))
 		return NULL;
-	slot = map_slot_of(map, key);
+	slot = map_slot_of(map, map_key(key));
 	if (slot->key == MAP_NO_KEY) {
-		*slot = (struct map_slot){key, 0};
+		*slot = (struct map_slot){map_key(key), 0};
 		map->count++;
 	}
 	return &slot->value;
@@ -38,7 +38,7 @@ uint64_t *map_at(struct map *map, uint64_t key)
  * it before the place where its search begins. */
 void map_remove(struct map *map, uint64_t key)
 {
-	struct map_slot *gap = map->capacity ? map_slot_of(map, key) : NULL;
+	struct map_slot *gap = map->capacity ? map_slot_of(map, map_key(key)) : NULL;
 	size_t mask = map->capacity - 1, hole, i;
 
 	if (!gap || gap->key == MAP_NO_KEY)

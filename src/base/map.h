@@ -1,6 +1,6 @@
 /*
- * A hash map from a 64-bit key to a 64-bit value: open addressing, grows at 3/4. The key
- * MAP_NO_KEY cannot be stored.
+ * A hash map from a 64-bit key to a 64-bit value: open addressing, grows at 3/4. MAP_NO_KEY marks a
+ * free slot; as a key it is taken for the one below it.
  */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
@@ -29,6 +29,11 @@ static inline uint64_t hash_u64(uint64_t x)
 	return x ^ (x >> 29);
 }
 
+static inline uint64_t map_key(uint64_t key)
+{
+	return key - (key == MAP_NO_KEY);
+}
+
 /* Where the key is, or would be; the map has slots. For the map's own functions. */
 static inline struct map_slot *map_slot_of(const struct map *map, uint64_t key)
 {
@@ -45,7 +50,7 @@ uint64_t *map_at(struct map *map, uint64_t key);
 /* NULL when the key is not there. */
 static inline const uint64_t *map_find(const struct map *map, uint64_t key)
 {
-	const struct map_slot *slot = map->capacity ? map_slot_of(map, key) : NULL;
+	const struct map_slot *slot = map->capacity ? map_slot_of(map, map_key(key)) : NULL;
 
 	return slot && slot->key != MAP_NO_KEY ? &slot->value : NULL;
 }

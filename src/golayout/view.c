@@ -32,6 +32,26 @@ static size_t bytes_of(const char *type, const struct golayout_numbers *n)
 	return size;
 }
 
+/* More than this is not a count of goroutines but garbage; fewer than that cost nobody much. */
+#define MAX_GOROUTINES (1ull << 25)
+#define ALWAYS_FINE (1ull << 18)
+
+struct error *golayout_check_count(const struct golayout *lay, const struct target *t,
+				   uint64_t count)
+{
+	uint64_t memory;
+
+	if (count <= ALWAYS_FINE)
+		return NULL;
+	memory = count <= MAX_GOROUTINES ? target_memory(t) : 0;
+	if (count <= memory / golayout_g_bytes(&lay->n))
+		return NULL;
+	return error_format(ERROR_CORRUPT,
+			    "the target claims to have %lu goroutines, more than its memory can "
+			    "hold: its memory is garbage",
+			    count);
+}
+
 size_t golayout_g_bytes(const struct golayout_numbers *n)
 {
 	return bytes_of("runtime.g", n);

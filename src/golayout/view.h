@@ -39,6 +39,11 @@ enum goroutine_status {
 size_t golayout_g_bytes(const struct golayout_numbers *n);
 size_t golayout_m_bytes(const struct golayout_numbers *n);
 
+/* ERROR_CORRUPT: a target cannot have so many goroutines, for their g's would not fit the memory
+ * that it has. Whoever reads a list of them asks first. */
+struct error *golayout_check_count(const struct golayout *lay, const struct target *t,
+				   uint64_t count) must_check;
+
 struct g_view {
 	const struct golayout_numbers *n;
 	const uint8_t *bytes;

@@ -6,8 +6,6 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 
-/* More than this is not a count of goroutines but garbage. */
-#define MAX_GOROUTINES (1ull << 25)
 /* Entries of the list that are read at once. */
 #define LIST_PIECE (1u << 16)
 #define MAX_WAIT_REASONS 128
@@ -244,13 +242,14 @@ static struct error *read_list(struct goroutine_set *set, uint64_t address, uint
 	return err;
 }
 
-/* Of sorted addresses those that are new: in a target that lies they may come twice. */
+/* Of sorted addresses those that are new: in a target that lies they may come twice, or overlap. */
 static size_t drop_known(const struct goroutine_set *set, uint64_t *g, size_t count)
 {
 	size_t n = 0, place;
 
 	for (size_t i = 0; i < count; i++)
-		if ((!n || g[i] != g[n - 1]) && !goroutine_set_find(set, g[i], &place))
+		if ((!n || g[i] - g[n - 1] >= set->header_size) &&
+		    !goroutine_set_find(set, g[i], &place))
 			g[n++] = g[i];
 	return n;
 }
@@ -285,11 +284,9 @@ struct error *goroutine_set_refresh(struct goroutine_set *set)
 	units_notice_births(set, goids);
 	if (length <= set->read)
 		return NULL;
-	if (length > MAX_GOROUTINES)
-		return error_format(ERROR_CORRUPT,
-				    "the target claims to have %lu goroutines; its memory is "
-				    "garbage",
-				    length);
+	err = golayout_check_count(set->lay, set->t, length);
+	if (err)
+		return err;
 	err = target_read_u64(set->t, set->lay->v.allgptr, &array);
 	if (err)
 		return err;

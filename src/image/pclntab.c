@@ -158,6 +158,10 @@ static uint32_t read_varint(struct cursor *c)
 	return 0;
 }
 
+/* Values of one table; the Go compiler's own longest has 9,524. A table that nothing ends would be
+ * read to the end of all, at each lookup. */
+#define MAX_VALUES (1u << 18)
+
 /*
  * The value of a pc-value table at a pc: pairs of (zigzag delta of the value, delta of the pc) from
  * (-1, entry) on; a value holds up to the pc behind it. Source: runtime/symtab.go:pcvalue, step.
@@ -172,10 +176,10 @@ static bool pc_value(const struct pclntab *tab, const struct go_func *f, uint32_
 	if (!table)
 		return false;
 	cursor_seek(&c, table);
-	for (bool first = true; at < f->end; first = false) {
+	for (uint32_t i = 0; at < f->end && i < MAX_VALUES; i++) {
 		uint32_t delta = read_varint(&c);
 
-		if (!delta && !first)
+		if (!delta && i)
 			return false;
 		value += delta & 1 ? ~(delta >> 1) : delta >> 1;
 		at += (uint64_t)read_varint(&c) * tab->quantum;
@@ -280,9 +284,9 @@ size_t pclntab_inlined_count(const struct go_func *f)
 	if (PCDATA_INLINE_INDEX >= f->npcdata || !load_u32(tab->funcs, at, &table) || !table)
 		return 0;
 	cursor_seek(&c, table);
-	for (bool first = true;; first = false) {
+	for (uint32_t i = 0;; i++) {
 		delta = read_varint(&c);
-		if (c.failed || (!delta && !first))
+		if (c.failed || (!delta && i) || i == MAX_VALUES)
 			return most + 1;
 		value += delta & 1 ? ~(delta >> 1) : delta >> 1;
 		read_varint(&c);

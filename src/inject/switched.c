@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "golayout/view.h"
 
 #define MAX_MS 100000
 
@@ -12,7 +13,8 @@ static struct error *must_check make_room(struct switched *s)
 	s->ranges = malloc((s->count + 1) * sizeof(s->ranges[0]));
 	s->ok = malloc(s->count + 1);
 	s->callers = malloc((s->count + 1) * sizeof(s->callers[0]));
-	return s->ranges && s->ok && s->callers ? NULL : &error_no_memory;
+	s->g_bytes = malloc((s->count + 1) * s->g_size);
+	return s->ranges && s->ok && s->callers && s->g_bytes ? NULL : &error_no_memory;
 }
 
 struct error *switched_prepare(struct target *t, const struct golayout *lay,
@@ -23,9 +25,7 @@ struct error *switched_prepare(struct target *t, const struct golayout *lay,
 
 	switched_release(s);
 	s->systemstack_switch = *systemstack_switch;
-	if (lay->n.g_sched_bp + 8 > SWITCHED_G_BYTES)
-		return error_format(ERROR_UNSUPPORTED,
-				    "g.sched is not where it is in any known Go");
+	s->g_size = golayout_g_bytes(&lay->n);
 	err = target_read_u64(t, lay->v.allm, &m);
 	while (!err && m && s->count < MAX_MS) {
 		if (!array_reserve(&s->items, &s->capacity, s->count + 1))
@@ -37,12 +37,9 @@ struct error *switched_prepare(struct target *t, const struct golayout *lay,
 	return err ? err : make_room(s);
 }
 
-static uint64_t of_g(const struct switched_m *m, int32_t offset)
+static struct g_view curg_of(const struct switched *s, const struct golayout *lay, size_t i)
 {
-	uint64_t value;
-
-	memcpy(&value, m->g + offset, sizeof(value));
-	return value;
+	return (struct g_view){&lay->n, s->g_bytes + i * s->g_size};
 }
 
 /* What cannot be read is 0. */
@@ -64,10 +61,15 @@ static struct error *must_check read_goroutines(struct target *t, const struct g
 		return err;
 	for (size_t i = 0; i < s->count; i++)
 		if (s->items[i].curg)
-			s->ranges[n++] =
-				(struct target_range){s->items[i].curg, lay->n.g_sched_bp + 8,
-						      s->items[i].g};
-	return target_read_each(t, s->ranges, n, s->ok);
+			s->ranges[n++] = (struct target_range){s->items[i].curg, s->g_size,
+							       s->g_bytes + i * s->g_size};
+		else
+			memset(s->g_bytes + i * s->g_size, 0, s->g_size);
+	err = target_read_each(t, s->ranges, n, s->ok);
+	for (size_t i = 0; !err && i < n; i++)
+		if (!s->ok[i])
+			memset(s->ranges[i].buffer, 0, s->g_size);
+	return err;
 }
 
 /*
@@ -75,15 +77,14 @@ static struct error *must_check read_goroutines(struct target *t, const struct g
  * on it has a frame and pretends to be behind the beginning of systemstack_switch(), before that it
  * has none.
  */
-static uint64_t caller_at(const struct golayout *lay, const struct switched *s,
-			  const struct switched_m *m)
+static uint64_t caller_at(const struct switched *s, struct g_view g)
 {
-	uint64_t pc = of_g(m, lay->n.g_sched_pc);
-	uint64_t sp = of_g(m, lay->n.g_sched_sp);
+	uint64_t pc = g_view_sched_pc(g);
+	uint64_t sp = g_view_sched_sp(g);
 
 	if (!sp || pc - s->systemstack_switch.start >= s->systemstack_switch.size)
 		return 0;
-	return pc == s->systemstack_switch.start ? sp : of_g(m, lay->n.g_sched_bp) + 8;
+	return pc == s->systemstack_switch.start ? sp : g_view_sched_bp(g) + 8;
 }
 
 struct error *switched_read(struct target *t, const struct golayout *lay, struct switched *s)
@@ -92,7 +93,7 @@ struct error *switched_read(struct target *t, const struct golayout *lay, struct
 
 	s->caller_count = 0;
 	for (size_t i = 0; !err && i < s->count; i++) {
-		uint64_t at = caller_at(lay, s, &s->items[i]);
+		uint64_t at = caller_at(s, curg_of(s, lay, i));
 
 		if (at && error_dropped(target_read_u64(t, at, &s->items[i].caller)))
 			s->items[i].caller = 0;
@@ -107,9 +108,9 @@ void switched_is_back(const struct golayout *lay, struct switched *s, uint64_t s
 {
 	for (size_t i = 0; i < s->caller_count; i++) {
 		struct switched_m *m = s->callers[i];
+		struct g_view g = curg_of(s, lay, m - s->items);
 
-		if (m->caller && sp >= of_g(m, lay->n.g_stack_lo) &&
-		    sp < of_g(m, lay->n.g_stack_hi))
+		if (m->caller && sp >= g_view_stack_lo(g) && sp < g_view_stack_hi(g))
 			m->caller = 0;
 	}
 }
@@ -120,5 +121,6 @@ void switched_release(struct switched *s)
 	free(s->ranges);
 	free(s->ok);
 	free(s->callers);
+	free(s->g_bytes);
 	*s = (struct switched){0};
 }

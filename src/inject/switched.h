@@ -12,13 +12,9 @@
 #include "golayout/golayout.h"
 #include "target/target.h"
 
-/* Of a g, from its stack to sched.bp: more than any version's. */
-#define SWITCHED_G_BYTES 128
-
 struct switched_m {
 	uint64_t address;
 	uint64_t curg;
-	uint8_t g[SWITCHED_G_BYTES];
 	uint64_t caller; /* a pc in who called systemstack(); 0: nobody has */
 };
 
@@ -27,6 +23,8 @@ struct switched {
 	struct switched_m *items;
 	struct target_range *ranges;
 	bool *ok;
+	uint8_t *g_bytes; /* of each curg, g_size of them */
+	size_t g_size;
 	size_t count;
 	size_t capacity;
 	struct switched_m **callers; /* those that have one */

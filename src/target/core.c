@@ -104,10 +104,17 @@ static struct error *core_check(struct target *t)
 
 static const struct core_mapped *mapped_at(const struct core *core, uint64_t address)
 {
-	for (size_t i = 0; i < core->mapped_count; i++)
-		if (address >= core->mapped[i].start && address < core->mapped[i].end)
-			return &core->mapped[i];
-	return NULL;
+	size_t lo = 0, hi = core->mapped_count;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (core->mapped[mid].start <= address)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo && address < core->mapped[lo - 1].end ? &core->mapped[lo - 1] : NULL;
 }
 
 static struct error *core_maps(struct target *t, struct target_maps *ret)
@@ -255,6 +262,10 @@ static struct error *open_file(struct core *core)
 	if (packed < 0)
 		return error_errno(ERROR_FAILED, errno, "cannot open %s", core->path);
 	core->fd = packed;
+	if (fstat(packed, &st))
+		return error_errno(ERROR_FAILED, errno, "cannot read %s", core->path);
+	if (!S_ISREG(st.st_mode))
+		return error_format(ERROR_FAILED, "%s is not a file", core->path);
 	err = core_unpack(packed, core->path, &fd, &cut);
 	if (err)
 		return err;
@@ -264,8 +275,6 @@ static struct error *open_file(struct core *core)
 	core->info.truncated = cut;
 	if (fstat(fd, &st))
 		return error_errno(ERROR_FAILED, errno, "cannot read %s", core->path);
-	if (!S_ISREG(st.st_mode))
-		return error_format(ERROR_FAILED, "%s is not a file", core->path);
 	core->size = st.st_size;
 	return core_read_file(core);
 }

@@ -43,7 +43,7 @@ struct core {
 	struct core_thread *threads; /* the one that took the signal first */
 	size_t thread_count;
 	size_t thread_capacity;
-	struct core_mapped *mapped;
+	struct core_mapped *mapped; /* by address */
 	size_t mapped_count;
 	size_t mapped_capacity;
 	char *notes;

@@ -5,6 +5,7 @@
  * one machine is read on any other.
  */
 #include <elf.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -154,6 +155,22 @@ static struct error *read_mapped(struct core *core, struct cursor *c)
 	return NULL;
 }
 
+static int compare_mapped(const void *a, const void *b)
+{
+	const struct core_mapped *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+static struct error *must_check read_mapped_sorted(struct core *core, struct cursor *c)
+{
+	struct error *err = read_mapped(core, c);
+
+	if (core->mapped_count)
+		qsort(core->mapped, core->mapped_count, sizeof(*core->mapped), compare_mapped);
+	return err;
+}
+
 static struct error *read_note(struct core *core, uint32_t type, struct cursor *c)
 {
 	switch (type) {
@@ -171,7 +188,7 @@ static struct error *read_note(struct core *core, uint32_t type, struct cursor *
 		read_auxv(core, c);
 		return NULL;
 	case NT_FILE:
-		return read_mapped(core, c);
+		return read_mapped_sorted(core, c);
 	default:
 		return NULL;
 	}

@@ -1,10 +1,12 @@
 /* Cores as systemd-coredump keeps them. Pages of zeros, of which a Go program's heap has many, stay
  * holes in the unpacked file. */
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -20,6 +22,10 @@
 #define WINDOW_LOG 27
 #define MAX_WINDOW_LOG 31
 #define WINDOW_PER_BYTE 1024
+/* A share of the folder's file system stays free; it is looked at each time that so much is stored.
+ */
+#define ROOM_SHARE 20u
+#define LOOK_AT_ROOM (16u << 20)
 
 struct unpacker {
 	ZSTD_DCtx *zstd;
@@ -27,6 +33,9 @@ struct unpacker {
 	uint8_t *out; /* OUT_PAGES pages, filled before they are written */
 	size_t filled;
 	uint64_t size; /* written so far */
+	uint64_t end;  /* of what the core's headers tell of; 0: not yet known */
+	uint64_t stored;
+	uint64_t next_look; /* at the room that is left, when so much is stored */
 	int fd;
 	const char *folder;
 	bool too_wide; /* it asks for more than window_log() */
@@ -51,14 +60,63 @@ static struct error *open_temporary(struct unpacker *u, const char *path)
 			   path, u->folder);
 }
 
+/* Where the file ends that begins with these bytes: its tables, and the bytes of its segments.
+ * Where there are too many segments to count in the header, the kernel says so behind all of them.
+ */
+static uint64_t declared_end(const uint8_t *bytes, size_t size)
+{
+	uint64_t end, last;
+	Elf64_Ehdr h;
+
+	if (size < sizeof(h))
+		return size;
+	memcpy(&h, bytes, sizeof(h));
+	if (memcmp(h.e_ident, ELFMAG, SELFMAG) || h.e_phoff > size ||
+	    (h.e_phnum != PN_XNUM && (size - h.e_phoff) / sizeof(Elf64_Phdr) < h.e_phnum))
+		return size;
+	end = h.e_phoff + (uint64_t)h.e_phnum * sizeof(Elf64_Phdr);
+	if (!__builtin_add_overflow(h.e_shoff, (h.e_shnum + 1ull) * sizeof(Elf64_Shdr), &last) &&
+	    h.e_shoff && last > end)
+		end = last;
+	for (size_t i = 0; h.e_phnum != PN_XNUM && i < h.e_phnum; i++) {
+		Elf64_Phdr ph;
+
+		memcpy(&ph, bytes + h.e_phoff + i * sizeof(ph), sizeof(ph));
+		if (!__builtin_add_overflow(ph.p_offset, ph.p_filesz, &last) && last > end)
+			end = last;
+	}
+	return end;
+}
+
+/* The folder is others' as well. */
+static struct error *must_check look_at_room(struct unpacker *u, const char *path)
+{
+	struct statvfs st;
+
+	if (u->stored < u->next_look)
+		return NULL;
+	u->next_look = u->stored + LOOK_AT_ROOM;
+	if (fstatvfs(u->fd, &st) || st.f_bavail >= st.f_blocks / ROOM_SHARE)
+		return NULL;
+	return error_format(ERROR_FAILED,
+			    "cannot unpack %s into %s: less than a %uth of it would stay free; "
+			    "set TMPDIR to a folder with more room",
+			    path, u->folder, ROOM_SHARE);
+}
+
 static struct error *write_page(struct unpacker *u, const uint8_t *page, size_t size,
 				const char *path)
 {
 	static const uint8_t zeros[PAGE];
+	struct error *err = look_at_room(u, path);
 	ssize_t n = size;
 
-	if (memcmp(page, zeros, size))
+	if (err)
+		return err;
+	if (memcmp(page, zeros, size)) {
 		n = pwrite(u->fd, page, size, u->size);
+		u->stored += PAGE;
+	}
 	if (n < 0 || (size_t)n != size)
 		return error_errno(ERROR_FAILED, n < 0 ? errno : ENOSPC,
 				   "cannot unpack %s into %s; set TMPDIR to a folder with more "
@@ -72,6 +130,10 @@ static struct error *flush_out(struct unpacker *u, const char *path)
 {
 	struct error *err = NULL;
 
+	if (!u->end)
+		u->end = declared_end(u->out, u->filled);
+	if (u->filled > u->end - u->size)
+		u->filled = u->end - u->size;
 	for (size_t at = 0; !err && at < u->filled; at += PAGE)
 		err = write_page(u, u->out + at, u->filled - at < PAGE ? u->filled - at : PAGE,
 				 path);
@@ -79,11 +141,17 @@ static struct error *flush_out(struct unpacker *u, const char *path)
 	return err;
 }
 
+/* All that the headers tell of is there: what follows is nothing of a core, and may have no end. */
+static bool is_whole(const struct unpacker *u)
+{
+	return u->end && u->size >= u->end;
+}
+
 /* Unpacks what was read; *ret_rest: 0 when a frame ended there. */
 static struct error *unpack_piece(struct unpacker *u, ZSTD_inBuffer *in, const char *path,
 				  size_t *ret_rest)
 {
-	while (in->pos < in->size || u->filled == OUT_PAGES * PAGE) {
+	while (!is_whole(u) && (in->pos < in->size || u->filled == OUT_PAGES * PAGE)) {
 		ZSTD_outBuffer out = {u->out, OUT_PAGES * PAGE, u->filled};
 		struct error *err;
 
@@ -109,7 +177,7 @@ static struct error *unpack_all(struct unpacker *u, int fd, const char *path, bo
 	off_t at = 0;
 	ssize_t n;
 
-	while (!ZSTD_isError(rest) && (n = pread(fd, u->in, room, at)) > 0) {
+	while (!ZSTD_isError(rest) && !is_whole(u) && (n = pread(fd, u->in, room, at)) > 0) {
 		ZSTD_inBuffer in = {u->in, n, 0};
 		struct error *err = unpack_piece(u, &in, path, &rest);
 
@@ -117,7 +185,7 @@ static struct error *unpack_all(struct unpacker *u, int fd, const char *path, bo
 			return err;
 		at += n;
 	}
-	*ret_cut = rest != 0;
+	*ret_cut = rest != 0 && !is_whole(u);
 	return flush_out(u, path);
 }
 

@@ -34,6 +34,17 @@ long target_status_number(pid_t pid, const char *name)
 	return target_status_line(pid, name, value, sizeof(value)) ? atol(value) : -1;
 }
 
+uint64_t target_memory(const struct target *t)
+{
+	pid_t pid = target_pid(t);
+	long resident = pid ? target_status_number(pid, "VmRSS") : -1;
+	long swapped = pid ? target_status_number(pid, "VmSwap") : -1;
+
+	if (resident < 0)
+		return UINT64_MAX;
+	return ((uint64_t)resident + (swapped < 0 ? 0 : swapped)) << 10;
+}
+
 char target_state(pid_t pid)
 {
 	char value[128];

@@ -25,6 +25,10 @@
 #include "base/door.h"
 #include "target/ops.h"
 
+/* An exec takes some milliseconds. */
+#define EXEC_TRIES 50
+#define EXEC_PAUSE_US 2000
+
 struct process {
 	struct target base;
 	int proc_fd; /* the folder /proc/PID */
@@ -53,8 +57,21 @@ static bool has_program(const struct process *p)
 	return readlinkat(p->proc_fd, "exe", &byte, 1) >= 0 || errno == EACCES || errno == EPERM;
 }
 
+/* Another thread than the first that calls exec ends all others, and only then becomes the first
+ * (fs/exec.c: de_thread): until then that is a zombie, among threads that live. */
+static bool is_between_programs(pid_t pid)
+{
+	char state = target_state(pid);
+
+	if (state == 'Z' || state == 'X')
+		return target_status_number(pid, "Threads") > 1;
+	return state != 0;
+}
+
 static struct error *process_gone(const struct process *p)
 {
+	for (int i = 0; i < EXEC_TRIES && !has_program(p) && is_between_programs(p->base.pid); i++)
+		usleep(EXEC_PAUSE_US);
 	if (has_program(p))
 		return error_format(ERROR_GONE,
 				    "process %d became another program (it called exec)",
@@ -192,8 +209,13 @@ static struct error *process_maps(struct target *t, struct target_maps *ret)
 	size_t room = 0;
 	int fd = open_of(p, "maps", 0);
 
-	if (fd < 0 || !(f = fdopen(fd, "r")))
+	if (fd < 0)
 		return read_failed(p, errno == ENOENT ? ESRCH : errno);
+	f = fdopen(fd, "r");
+	if (!f) {
+		close(fd);
+		return &error_no_memory;
+	}
 	while (getline(&line, &room, f) > 0) {
 		struct error *err;
 
@@ -215,6 +237,13 @@ static void cleanup_closedir(DIR **d)
 		closedir(*d);
 }
 
+static struct error *must_check threads_failed(const struct process *p, int err)
+{
+	if (err == ENOENT || err == ESRCH)
+		return process_gone(p);
+	return error_errno(ERROR_FAILED, err, "cannot list the threads of process %d", p->base.pid);
+}
+
 static struct error *process_threads(struct target *t, struct target_thread **ret,
 				     size_t *ret_count)
 {
@@ -225,8 +254,13 @@ static struct error *process_threads(struct target *t, struct target_thread **re
 	struct dirent *entry;
 	int fd = open_of(p, "task", O_DIRECTORY);
 
-	if (fd < 0 || !(dir = fdopendir(fd)))
-		return process_gone(p);
+	if (fd < 0)
+		return threads_failed(p, errno);
+	dir = fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return &error_no_memory;
+	}
 	while ((entry = readdir(dir))) {
 		if (entry->d_name[0] == '.')
 			continue;
@@ -317,7 +351,8 @@ static struct error *read_entry(struct process *p)
 			return NULL;
 		}
 	}
-	return error_format(ERROR_FAILED, "process %d has no entry point in its auxv", p->base.pid);
+	return error_format(ERROR_GONE, "process %d has no program yet (it calls exec); try again",
+			    p->base.pid);
 }
 
 /* Who dies has no program any more, a thread of the kernel never had one. */
@@ -392,7 +427,7 @@ pid_t target_process_of(pid_t id)
 	return group > 0 ? group : id;
 }
 
-struct error *target_open_process(pid_t pid, struct target **ret)
+static struct error *must_check try_open(pid_t pid, struct target **ret)
 {
 	struct process *p = calloc(1, sizeof(*p));
 	struct error *err;
@@ -400,7 +435,7 @@ struct error *target_open_process(pid_t pid, struct target **ret)
 	if (!p)
 		return &error_no_memory;
 	p->base.ops = &process_ops;
-	p->base.pid = target_process_of(pid);
+	p->base.pid = pid;
 	p->proc_fd = p->mem_fd = -1;
 	err = process_open(p);
 	if (err) {
@@ -409,4 +444,19 @@ struct error *target_open_process(pid_t pid, struct target **ret)
 	}
 	*ret = &p->base;
 	return NULL;
+}
+
+struct error *target_open_process(pid_t pid, struct target **ret)
+{
+	pid_t group = target_process_of(pid);
+	struct error *err = try_open(group, ret);
+
+	/* While a process calls exec it has no program, no auxv, or already another memory. */
+	for (int i = 0;
+	     err && i < EXEC_TRIES && err->code == ERROR_GONE && is_between_programs(pid); i++) {
+		error_destroy(err);
+		usleep(EXEC_PAUSE_US);
+		err = try_open(group, ret);
+	}
+	return err;
 }

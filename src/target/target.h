@@ -95,6 +95,9 @@ struct error *target_read_packed(struct target *t, const struct target_range *ra
 struct error *target_read_each(struct target *t, const struct target_range *ranges, size_t count,
 			       bool *ret_ok) must_check;
 
+/* Bytes of its memory, resident or swapped out; UINT64_MAX when that is not known. */
+uint64_t target_memory(const struct target *t);
+
 /* 0 when the target is not a live process. */
 pid_t target_pid(const struct target *t);
 

@@ -116,6 +116,8 @@ static struct error *must_check read_list(struct target *t, const struct golayou
 	*ret_count = 0;
 	if (!err)
 		err = target_read_u64(t, lay->v.allgptr, &list);
+	if (!err && !at)
+		err = golayout_check_count(lay, t, count);
 	if (err || at >= count || at >= MAX_LIST)
 		return err;
 	*ret_count = count - at < BATCH ? count - at : BATCH;

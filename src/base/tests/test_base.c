@@ -97,6 +97,21 @@ static void map_finds_what_was_put_through_growth(void **state)
 	map_release(&map);
 }
 
+static void map_takes_every_key(void **state)
+{
+	struct map map = {0};
+
+	for (uint64_t i = 0; i < 1000; i++)
+		*map_at(&map, MAP_NO_KEY) = i;
+	*map_at(&map, 5) = 6;
+	assert_int_equal(map.count, 2);
+	assert_int_equal(*map_find(&map, MAP_NO_KEY), 999);
+	map_remove(&map, MAP_NO_KEY);
+	assert_null(map_find(&map, MAP_NO_KEY));
+	assert_int_equal(*map_find(&map, 5), 6);
+	map_release(&map);
+}
+
 static void map_keeps_the_others_when_some_are_removed(void **state)
 {
 	struct map map = {0};
@@ -443,6 +458,7 @@ int main(void)
 		cmocka_unit_test(cursor_reads_varints_of_any_length),
 		cmocka_unit_test(cursor_refuses_a_string_without_end),
 		cmocka_unit_test(map_finds_what_was_put_through_growth),
+		cmocka_unit_test(map_takes_every_key),
 		cmocka_unit_test(map_keeps_the_others_when_some_are_removed),
 		cmocka_unit_test(intern_gives_equal_strings_one_number),
 		cmocka_unit_test(uvarints_are_read_as_they_were_written),

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -348,6 +349,56 @@ static void zstd_is_unpacked_and_cut_off_counts_as_truncated(void **state)
 }
 
 /* A frame of a few bytes that asks for a window of 2 GB. */
+/* A packed core of 100 KB may go on with gigabytes. */
+static void zstd_is_unpacked_as_far_as_the_headers_tell(void **state)
+{
+	_cleanup_target_ struct target *t = NULL;
+	_cleanup_free_ uint8_t *bytes = malloc(64u << 20);
+	_cleanup_free_ uint8_t *packed = malloc(64u << 20);
+	struct made_core m;
+	size_t size;
+
+	assert_true(bytes && packed);
+	made_core_init(&m, EM_X86_64);
+	memset(bytes, 1, 64u << 20);
+	memcpy(bytes, m.bytes, sizeof(m.bytes));
+	size = ZSTD_compress(packed, 64u << 20, bytes, 64u << 20, 1);
+	assert_false(ZSTD_isError(size));
+	assert_null(open_bytes(packed, size, &t));
+	assert_true(target_core(t)->size <= sizeof(m.bytes));
+	assert_false(target_core(t)->truncated);
+}
+
+static void zstd_of_no_core_is_not_unpacked(void **state)
+{
+	_cleanup_free_ uint8_t *bytes = calloc(1, 64u << 20);
+	_cleanup_error_ struct error *err = NULL;
+	uint8_t packed[1u << 16];
+	struct target *t = NULL;
+	size_t size;
+
+	assert_non_null(bytes);
+	size = ZSTD_compress(packed, sizeof(packed), bytes, 64u << 20, 1);
+	assert_false(ZSTD_isError(size));
+	err = open_bytes(packed, size, &t);
+	assert_non_null(err);
+}
+
+static void a_fifo_is_no_core_file(void **state)
+{
+	_cleanup_error_ struct error *err = NULL;
+	char path[] = "/tmp/test_core.XXXXXX";
+	struct target *t = NULL;
+
+	assert_non_null(mkdtemp(path));
+	assert_int_equal(rmdir(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	err = target_open_core(path, NULL, &t);
+	unlink(path);
+	assert_non_null(err);
+	assert_non_null(strstr(err->message, "is not a file"));
+}
+
 static void zstd_may_not_ask_for_any_memory(void **state)
 {
 	static const uint8_t frame[] = {0x28, 0xb5, 0x2f, 0xfd, 0, 21 << 3, 1, 0, 0};
@@ -408,6 +459,9 @@ int main(void)
 		cmocka_unit_test(many_segments_are_counted_by_the_section_or_the_notes),
 		cmocka_unit_test(zstd_is_unpacked_and_cut_off_counts_as_truncated),
 		cmocka_unit_test(zstd_may_not_ask_for_any_memory),
+		cmocka_unit_test(zstd_is_unpacked_as_far_as_the_headers_tell),
+		cmocka_unit_test(zstd_of_no_core_is_not_unpacked),
+		cmocka_unit_test(a_fifo_is_no_core_file),
 		cmocka_unit_test(what_is_no_core_is_named),
 	};
 

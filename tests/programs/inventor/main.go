@@ -1,7 +1,8 @@
 // Inventor replaces the runtime's list of goroutines by invented ones.
 //
 //	inventor COUNT STRIDE GOID   COUNT of them, STRIDE bytes apart, their ids (2 and 3 in turns)
-//	                           GOID bytes into each g
+//	                           GOID bytes into each g; with a fourth argument the first few are
+//	                           real, and the others memory that nobody has touched
 //
 // Built with Go 1.22, whose linker still lets a program name the runtime's variables.
 package main
@@ -41,7 +42,7 @@ func bytes(at uintptr) []byte {
 func main() {
 	count, stride, goid := number(1), number(2), number(3)
 	size := count * (stride + 8)
-	memory, _, errno := syscall.Syscall6(syscall.SYS_MMAP, 0, size+8192, 3, 0x22, ^uintptr(0), 0)
+	memory, _, errno := syscall.Syscall6(syscall.SYS_MMAP, 0, size+8192, 3, 0x4022, ^uintptr(0), 0)
 	if errno != 0 {
 		panic(errno)
 	}
@@ -50,14 +51,18 @@ func main() {
 	list := unsafe.Slice((*uintptr)(unsafe.Pointer(memory+count*stride+4096)), int(count))
 	all := unsafe.Slice((*uintptr)(unsafe.Pointer(allgptr)), int(allglen))
 	waiter := all[len(all)-1]
+	untouched := len(os.Args) > 4
 	for i := range list {
 		g := memory + uintptr(i)*stride
 		list[i] = g
-		if stride >= copied {
+		if !untouched {
 			copy(bytes(g), bytes(waiter))
 			*(*uintptr)(unsafe.Pointer(g + schedG)) = g
 			*(*uint64)(unsafe.Pointer(g + goid)) = uint64(2 + i%2)
 		}
+	}
+	if untouched {
+		copy(list, all)
 	}
 	allgptr = (**byte)(unsafe.Pointer(&list[0]))
 	allglen = count

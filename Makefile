@@ -6,7 +6,7 @@ MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 SOURCES = $(shell find src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
-.PHONY: attack test-arm64 all arm64 demo test matrix soak fuzz check check-format accuracy bench install clean
+.PHONY: attack tsan test-arm64 all arm64 demo test matrix soak fuzz check check-format accuracy bench install clean
 
 all: build/build.ninja
 	@ninja -C build
@@ -18,6 +18,10 @@ build/build.ninja:
 build-asan/build.ninja:
 	@scripts/install-deps build
 	@$(MESON) setup build-asan $(MESON_FLAGS) $(SANITIZE)
+
+build-tsan/build.ninja:
+	@scripts/install-deps build
+	@$(MESON) setup build-tsan $(MESON_FLAGS) -Db_sanitize=thread -Db_lundef=false
 
 build-check/build.ninja:
 	@scripts/install-deps build
@@ -59,6 +63,11 @@ test-arm64: all arm64
 matrix: all
 	@tools/gen-layout --check
 	@tests/matrix/run --write
+
+# What two threads share, under ThreadSanitizer.
+tsan: build-tsan/build.ninja
+	@ninja -C build-tsan src/trace/test_backlog src/trace/test_collector
+	@$(MESON) test -C build-tsan --no-rebuild --print-errorlogs backlog collector
 
 # All fuzz targets at once, each for FUZZ_SECONDS (an hour), then one table.
 fuzz: build-fuzz/build.ninja

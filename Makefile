@@ -74,9 +74,11 @@ fuzz: build-fuzz/build.ninja
 	@ninja -C build-fuzz
 	@tests/fuzz/run
 
-# Torn reads: 100 million stacks of every Go version; writes docs/torn-reads.md. 45 minutes.
+# Torn reads: 100 million stacks of every Go version; writes docs/torn-reads.md. 45 minutes. Then the
+# memory of a trace of 10 million goroutines, none of which has a text of another's.
 soak: all
 	@tests/soak/run --write
+	@tests/soak/trace
 
 # A minute each of a quiet, a busy and a drifting machine against the program's own account and trace.
 accuracy: all

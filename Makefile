@@ -6,7 +6,7 @@ MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 SOURCES = $(shell find src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
-.PHONY: attack test-arm64 all arm64 demo test matrix soak fuzz check check-format accuracy bench install clean
+.PHONY: attack tsan test-arm64 all arm64 demo test matrix soak fuzz check check-format accuracy bench install clean
 
 all: build/build.ninja
 	@ninja -C build
@@ -18,6 +18,10 @@ build/build.ninja:
 build-asan/build.ninja:
 	@scripts/install-deps build
 	@$(MESON) setup build-asan $(MESON_FLAGS) $(SANITIZE)
+
+build-tsan/build.ninja:
+	@scripts/install-deps build
+	@$(MESON) setup build-tsan $(MESON_FLAGS) -Db_sanitize=thread -Db_lundef=false
 
 build-check/build.ninja:
 	@scripts/install-deps build
@@ -60,14 +64,21 @@ matrix: all
 	@tools/gen-layout --check
 	@tests/matrix/run --write
 
+# What two threads share, under ThreadSanitizer.
+tsan: build-tsan/build.ninja
+	@ninja -C build-tsan src/trace/test_backlog src/trace/test_collector
+	@$(MESON) test -C build-tsan --no-rebuild --print-errorlogs backlog collector
+
 # All fuzz targets at once, each for FUZZ_SECONDS (an hour), then one table.
 fuzz: build-fuzz/build.ninja
 	@ninja -C build-fuzz
 	@tests/fuzz/run
 
-# Torn reads: 100 million stacks of every Go version; writes docs/torn-reads.md. 45 minutes.
+# Torn reads: 100 million stacks of every Go version; writes docs/torn-reads.md. 45 minutes. Then the
+# memory of a trace of 10 million goroutines, none of which has a text of another's.
 soak: all
 	@tests/soak/run --write
+	@tests/soak/trace
 
 # A minute each of a quiet, a busy and a drifting machine against the program's own account and trace.
 accuracy: all

@@ -133,9 +133,10 @@ static void settle_intervals(struct traced_request *item)
 /* Spans come in about the order of time, so most belong to the last interval. */
 static bool add_interval(struct traced_request *item, uint64_t begin, uint64_t end)
 {
-	struct request_interval *last = item->intervals + item->interval_count - 1;
+	struct request_interval *last =
+		item->interval_count ? &item->intervals[item->interval_count - 1] : NULL;
 
-	if (item->interval_count && begin >= last->begin && begin <= last->end) {
+	if (last && begin >= last->begin && begin <= last->end) {
 		last->end = last->end > end ? last->end : end;
 		return true;
 	}

@@ -38,8 +38,8 @@ static void *find(struct made_runtime *r, uint64_t address, size_t size)
 	};
 
 	for (size_t i = 0; i < sizeof(regions) / sizeof(regions[0]); i++)
-		if (address >= regions[i].address &&
-		    address + size <= regions[i].address + regions[i].size)
+		if (address >= regions[i].address && size <= regions[i].size &&
+		    address - regions[i].address <= regions[i].size - size)
 			return (char *)regions[i].bytes + (address - regions[i].address);
 	return NULL;
 }
@@ -76,7 +76,8 @@ static struct error *made_read(struct target *t, const struct target_range *rang
 			r->before_read(r, ranges[i].address, ranges[i].size);
 		if (!copy(r, ranges[i].address, ranges[i].size, packed ? to : ranges[i].buffer))
 			break;
-		to += packed ? ranges[i].size : 0;
+		if (packed)
+			to += ranges[i].size;
 	}
 	*ret_done = i;
 	return NULL;

@@ -1,0 +1,70 @@
+"""A traced program that makes gospect keep ever more, wait for ever, or lose what it has."""
+
+import shutil
+import signal
+import time
+
+import pytest
+
+from lib import gospect, gotrace, growth
+from lib.process import wait_until
+from lib.traced import Tracing
+
+FORMATS = ("trace", "pftrace")
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_texts_that_never_come_twice_do_not_fill_memory(targets, tmp_path, suffix):
+    """Before texts were forgotten, memory grew by megabytes a second, and a Perfetto trace hung at
+    its first generation, beyond SIGINT. tests/soak/trace does this for longer."""
+    program = targets.start("fresh", args=("-workers=20", "-pause=1ms"))
+    t = Tracing(program.pid, tmp_path / f"t.{suffix}", "--flight", 1, "--max-size", 8).has_begun()
+    time.sleep(12)  # until texts were forgotten some times
+    first, last = growth.of_tenths(growth.sample(t.process.pid, 10))
+    t.end()
+    assert last <= 1.1 * first, (first, last)
+    assert t.file.stat().st_size <= 8 << 20
+    assert t.seconds < 4
+    if suffix == "trace":
+        gotrace.read_valid(t.file)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_region_that_ends_without_a_beginning_does_not_hang_gospect(targets, tmp_path, suffix):
+    """As Perfetto, gospect once waited for ever at the first generation's end."""
+    program = targets.start("fresh", args=("-workers=4", "-pause=5ms"))
+    t = Tracing(program.pid, tmp_path / f"t.{suffix}", "--flight", 1).has_begun()
+    time.sleep(2.5)
+    t.end()
+    assert t.seconds > 0.5
+
+
+def test_a_flight_that_cannot_be_written_goes_on(targets, tmp_path):
+    """Before, the first SIGUSR1 that found no folder, or a full disk, ended a trace of days."""
+    program = targets.start("fresh", args=("-workers=2", "-pause=5ms"))
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    file = folder / "t.trace"
+    err = open(tmp_path / "err", "w+b")
+    process = gospect.start("trace", "-p", program.pid, "-o", file, "--flight", 5, stderr=err)
+
+    def said(words):
+        assert process.poll() is None, (tmp_path / "err").read_text()
+        return words in (tmp_path / "err").read_text()
+
+    try:
+        time.sleep(2)
+        shutil.rmtree(folder)
+        process.send_signal(signal.SIGUSR1)
+        wait_until(lambda: said("the trace goes on"), 20, "a word of what failed")
+        folder.mkdir()
+        process.send_signal(signal.SIGUSR1)
+        wait_until(lambda: said(f"s are in {file}"), 20, "a second attempt")
+        assert file.stat().st_size > 0
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+        err.close()

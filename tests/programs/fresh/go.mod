@@ -1,0 +1,3 @@
+module fresh
+
+go 1.17

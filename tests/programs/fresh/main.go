@@ -1,0 +1,78 @@
+// Program fresh never does the same twice: each of its goroutines has labels, a task, regions and logs
+// whose texts no other has had.
+//
+// It prints "ready PID", then starts such goroutines, some at a time, until it has started -goroutines
+// of them. It answers "check" with "ok" and "count" with how many have ended. It ends when standard
+// input does.
+package main
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"runtime/pprof"
+	"runtime/trace"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+var (
+	goroutines = flag.Int64("goroutines", 1<<40, "to be started in all")
+	workers    = flag.Int("workers", 50, "that start them")
+	pause      = flag.Duration("pause", time.Millisecond, "of a worker between two")
+)
+
+var started, ended int64
+
+func main() {
+	flag.Parse()
+	for i := 0; i < *workers; i++ {
+		go work()
+	}
+	fmt.Printf("ready %d\n", os.Getpid())
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		switch in.Text() {
+		case "check":
+			fmt.Println("ok")
+		case "count":
+			fmt.Println(atomic.LoadInt64(&ended))
+		}
+	}
+}
+
+func work() {
+	done := make(chan int)
+	for {
+		n := atomic.AddInt64(&started, 1)
+		if n > *goroutines {
+			return
+		}
+		go live(strconv.FormatInt(n, 10), n, done)
+		<-done
+		time.Sleep(*pause)
+	}
+}
+
+func live(name string, n int64, done chan int) {
+	pprof.Do(context.Background(), pprof.Labels("request", name), func(ctx context.Context) {
+		ctx, task := trace.NewTask(ctx, "task "+name)
+		region := trace.StartRegion(ctx, "region "+name)
+		trace.Log(ctx, "category "+name, "message "+name)
+		// The end of a region that another goroutine has begun.
+		if n%10 == 0 {
+			go func() { region.End(); done <- 0 }()
+			<-done
+		} else if n%10 != 1 { // whose region has no end
+			region.End()
+		}
+		if n%10 != 2 { // whose task has no end
+			task.End()
+		}
+	})
+	atomic.AddInt64(&ended, 1)
+	done <- 0
+}

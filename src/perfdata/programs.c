@@ -83,11 +83,13 @@ static enum file_state find_file(struct programs *p, struct recorded_file *file,
 
 struct recorded_file *programs_file(struct programs *p, const char *path)
 {
+	uint64_t *place = map_at(&p->by_path, (uintptr_t)path);
 	struct recorded_file *file;
 
-	for (size_t i = 0; i < p->file_count; i++)
-		if (p->files[i]->path == path)
-			return p->files[i];
+	if (!place)
+		return NULL;
+	if (*place)
+		return p->files[*place - 1];
 	if (!array_reserve(&p->files, &p->file_capacity, p->file_count + 1))
 		return NULL;
 	file = calloc(1, sizeof(*file));
@@ -95,6 +97,7 @@ struct recorded_file *programs_file(struct programs *p, const char *path)
 		return NULL;
 	file->path = path;
 	p->files[p->file_count++] = file;
+	*place = p->file_count;
 	file->state = find_file(p, file, perf_file_build_id(p->perf, path));
 	return file;
 }
@@ -210,5 +213,6 @@ void programs_release(struct programs *p)
 	}
 	free(p->items);
 	free(p->files);
+	map_release(&p->by_path);
 	*p = (struct programs){0};
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/regular_file.h"
 #include "image/elf_file.h"
 #include "image/version.h"
 
@@ -31,7 +32,7 @@ int library_open_mapped(pid_t pid, const struct target_map *map)
 	fd = open(link, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 || asprintf(&path, "/proc/%d/root%s", pid, map->path) < 0)
 		return fd;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	fd = regular_file_open(path);
 	if (fd < 0 || is_file_of(fd, map))
 		return fd;
 	close(fd);

@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/regular_file.h"
 #include "image/code.h"
 #include "image/debug_files.h"
 #include "perfdata/chains.h"
@@ -155,7 +156,7 @@ static const char *base_name(const char *path)
 static struct elf_file *open_file(const struct reading *r, const struct recorded_file *file)
 {
 	struct elf_file *elf = NULL;
-	int fd = file && file->state == FILE_USABLE ? open(file->found, O_RDONLY | O_CLOEXEC) : -1;
+	int fd = file && file->state == FILE_USABLE ? regular_file_open(file->found) : -1;
 
 	if (fd < 0 || error_dropped(elf_file_open(fd, file->path, &elf)))
 		return NULL;

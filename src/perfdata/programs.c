@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/regular_file.h"
 #include "image/version.h"
 
 /* perf's ids have 20 bytes, with zeros behind a shorter one. */
@@ -29,7 +30,7 @@ static bool is_known(const char *id)
 static enum file_state try_file(struct recorded_file *file, const char *path, const char *id)
 {
 	_cleanup_elf_file_ struct elf_file *elf = NULL;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int fd = regular_file_open(path);
 
 	if (fd < 0)
 		return errno == ENOENT || errno == ENOTDIR ? FILE_MISSING : FILE_UNREADABLE;

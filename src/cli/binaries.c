@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/door.h"
+#include "base/regular_file.h"
 #include "cli/cli.h"
 
 #define VDSO "[vdso]"
@@ -85,7 +85,7 @@ static struct error *must_check why_not(const struct profile_mapping *m)
 	_cleanup_elf_file_ struct elf_file *elf = NULL;
 	const char *remedy = "give it, or an unstripped twin, with --exe FILE, or a folder that "
 			     "has it with --debug-dir DIR";
-	int fd = door_open(m->file, 0);
+	int fd = regular_file_open(m->file);
 
 	if (!*m->build_id)
 		return error_format(ERROR_FAILED,
@@ -180,7 +180,7 @@ static struct elf_file *best_file(const struct binaries *b, const struct profile
 
 	for (size_t i = 0; (path = vdso && !i ? VDSO : candidate(b, m, i)); i++) {
 		_cleanup_elf_file_ struct elf_file *elf = NULL;
-		int fd = vdso ? -1 : door_open(path, 0);
+		int fd = vdso ? -1 : regular_file_open(path);
 
 		if (error_dropped(vdso ? open_vdso(&elf) : elf_file_open(fd, path, &elf)) ||
 		    !is_build(elf, m->build_id))

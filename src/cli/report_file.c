@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/door.h"
+#include "base/regular_file.h"
 #include "cli/report.h"
 #include "perfdata/perfdata.h"
 
 struct error *report_read_bytes(const char *path, uint8_t **ret, size_t *ret_size)
 {
-	_cleanup_close_ int fd = door_open(path, 0);
+	_cleanup_close_ int fd = regular_file_open(path);
 	_cleanup_free_ uint8_t *bytes = NULL;
 	struct stat st;
 	size_t size = 0;

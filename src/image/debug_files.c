@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/door.h"
+#include "base/regular_file.h"
 #include "image/elf_file.h"
 
 #define MAX_VDSO (1u << 20)
@@ -39,7 +40,7 @@ bool debug_file_is(const struct debug_file *file, const char *build_id)
 /* Never waits: what is in a folder may be a pipe. */
 static struct error *open_elf(const char *path, struct elf_file **ret)
 {
-	int fd = door_open(path, 0);
+	int fd = regular_file_open(path);
 
 	if (fd < 0)
 		return error_errno(ERROR_FAILED, errno, "cannot open %s", path);

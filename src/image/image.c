@@ -9,13 +9,13 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "base/door.h"
+#include "base/regular_file.h"
 #include "image/library.h"
 #include "image/version.h"
 
 static struct error *open_twin(struct image *img, const char *path)
 {
-	int fd = door_open(path, 0);
+	int fd = regular_file_open(path);
 	struct error *err;
 
 	if (fd < 0)
@@ -184,7 +184,7 @@ struct error *image_open(struct target *t, const char *exe, struct image **ret)
 
 struct error *image_open_file(const char *path, struct image **ret)
 {
-	int fd = door_open(path, 0);
+	int fd = regular_file_open(path);
 
 	if (fd < 0)
 		return error_errno(ERROR_FAILED, errno, "cannot open %s", path);

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/door.h"
+#include "base/regular_file.h"
 #include "image/elf_file.h"
 #include "image/version.h"
 
@@ -32,7 +33,7 @@ int library_open_mapped(pid_t pid, const struct target_map *map)
 	fd = door_open(link, 0);
 	if (fd >= 0 || asprintf(&path, "/proc/%d/root%s", pid, map->path) < 0)
 		return fd;
-	fd = door_open(path, 0);
+	fd = regular_file_open(path);
 	if (fd < 0 || is_file_of(fd, map))
 		return fd;
 	close(fd);

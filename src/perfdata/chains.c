@@ -224,7 +224,7 @@ static struct error *take_pc(struct chains *c, const struct recorded_sample *s)
 	return s->in_kernel || !s->ip ? NULL : push(c, clean(s->ip | STACK_PC_EXACT));
 }
 
-static bool has_stack(const struct chains *c, const struct recorded_sample *s)
+bool chains_unwind(const struct chains *c, const struct recorded_sample *s)
 {
 	const struct register_roles *roles = register_roles(c->machine);
 	uint64_t word;
@@ -243,7 +243,7 @@ struct error *chains_make(struct chains *c, struct recorded_process *p,
 	c->counts.samples++;
 	if (!err && in_kernel)
 		err = push(c, STACK_PC_KERNEL);
-	if (!err && has_stack(c, s))
+	if (!err && chains_unwind(c, s))
 		err = walk(c, p, s, &done);
 	if (!err && !done && c->chain_count)
 		return take_chain(c, p, s);

@@ -30,7 +30,9 @@ struct chains {
 	struct frame_records records;
 };
 
-/* Fills c->words. */
+/* Whether a sample has what an unwinder walks: registers and bytes of stack. */
+bool chains_unwind(const struct chains *c, const struct recorded_sample *s);
+/* Fills c->words. The process has an unwinder where the sample needs one. */
 struct error *chains_make(struct chains *c, struct recorded_process *p,
 			  const struct recorded_sample *s) must_check;
 void chains_release(struct chains *c);

@@ -19,6 +19,10 @@ enum {
 	RECORD_COMPRESSED2 = 83,
 };
 
+/* Far more than a real recording has for its size, packed as well as zstd can. */
+#define RECORDS_BASE (2u << 20)
+#define RECORDS_PER_BYTE 2
+
 #define HEADER_SIZE 8
 #define NO_TIME UINT64_MAX
 
@@ -29,7 +33,9 @@ struct reader {
 	struct perf_file *f;
 	struct perf_unpacker *unpacker;
 	uint64_t last_time;
+	size_t most_records;
 	bool is_pipe;
+	bool is_unpacked; /* what is read now */
 };
 
 bool perf_file_is(const void *bytes, size_t size)
@@ -100,12 +106,20 @@ const struct perf_attr *perf_file_attr(const struct perf_file *f, const struct p
 	return place && *place <= f->attr_count ? &f->attrs[*place - 1] : NULL;
 }
 
+static int by_path(const void *a, const void *b)
+{
+	const struct perf_build_id *x = a, *y = b;
+
+	return strcmp(x->path, y->path);
+}
+
 const char *perf_file_build_id(const struct perf_file *f, const char *path)
 {
-	for (size_t i = 0; i < f->build_id_count; i++)
-		if (!strcmp(f->build_ids[i].path, path))
-			return f->build_ids[i].id;
-	return NULL;
+	struct perf_build_id wanted = {.path = path}, *found = NULL;
+
+	if (f->build_id_count)
+		found = bsearch(&wanted, f->build_ids, f->build_id_count, sizeof(wanted), by_path);
+	return found ? found->id : NULL;
 }
 
 static struct error *add_record(struct reader *r, struct perf_record record)
@@ -126,6 +140,7 @@ static struct error *add_record(struct reader *r, struct perf_record record)
 	case PERF_RECORD_MMAP2:
 	case PERF_RECORD_COMM:
 	case PERF_RECORD_FORK:
+	case PERF_RECORD_EXIT:
 	case PERF_RECORD_SAMPLE:
 		break;
 	default:
@@ -135,6 +150,10 @@ static struct error *add_record(struct reader *r, struct perf_record record)
 	if (record.time == NO_TIME)
 		record.time = r->last_time;
 	r->last_time = record.time;
+	if (f->count >= r->most_records) {
+		f->too_large = true;
+		return NULL;
+	}
 	if (!array_reserve(&f->records, &f->capacity, f->count + 1))
 		return &error_no_memory;
 	f->records[f->count++] = record;
@@ -159,13 +178,19 @@ static struct error *unpack(struct reader *r, const struct perf_record *record)
 {
 	struct bytes packed = {record->body, record->size};
 
+	/* perf packs nothing twice. */
+	if (r->is_unpacked) {
+		r->f->cut = true;
+		return NULL;
+	}
+
 	if (record->type == RECORD_COMPRESSED2 && packed.size >= 8) {
 		uint64_t size = word(record, 0);
 
 		packed = (struct bytes){packed.data + 8, packed.size - 8};
 		packed.size = size < packed.size ? size : packed.size;
 	}
-	return perf_unpack(&r->unpacker, packed);
+	return perf_unpack(r->unpacker, packed);
 }
 
 static struct error *take_record(struct reader *r, const struct perf_record *record)
@@ -275,15 +300,22 @@ static struct error *read_all(struct reader *r, struct bytes file)
 	struct bytes data, unpacked = {0};
 	struct error *err = perf_read_header(f, file, &data, &r->is_pipe);
 
+	r->most_records = RECORDS_BASE + RECORDS_PER_BYTE * file.size;
+	r->unpacker = perf_unpacker_create(file.size);
+	if (!err && !r->unpacker)
+		err = &error_no_memory;
 	if (!err)
 		err = read_records(r, data);
 	f->unpacked = perf_unpacked(take_ptr(r->unpacker), &unpacked.size, &f->too_large);
 	unpacked.data = f->unpacked;
+	r->is_unpacked = true;
 	if (!err && unpacked.size)
 		err = read_records(r, unpacked);
 	if (!err && !f->attr_count)
 		err = error_format(ERROR_CORRUPT, "it is cut before its first event; record it "
 						  "again");
+	if (f->build_id_count)
+		qsort(f->build_ids, f->build_id_count, sizeof(*f->build_ids), by_path);
 	if (!err && !sort_records(f))
 		err = &error_no_memory;
 	return err;

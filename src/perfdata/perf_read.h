@@ -16,9 +16,10 @@ struct error *perf_read_feature(struct perf_file *f, unsigned int number,
 				struct bytes bytes) must_check;
 struct error *perf_read_build_id(struct perf_file *f, uint16_t misc, struct bytes body) must_check;
 
-/* perf_unpack.c: appends what a packed record holds. */
+/* perf_unpack.c: appends what a packed record holds, up to a limit by the size of the file. */
 struct perf_unpacker;
-struct error *perf_unpack(struct perf_unpacker **u, struct bytes packed) must_check;
+struct perf_unpacker *perf_unpacker_create(size_t file_size);
+struct error *perf_unpack(struct perf_unpacker *u, struct bytes packed) must_check;
 /* All that came, which the caller frees; destroys the unpacker. NULL is none. */
 uint8_t *perf_unpacked(struct perf_unpacker *u, size_t *ret_size, bool *ret_too_large);
 

@@ -7,28 +7,30 @@
 #include "base/cleanup.h"
 #include "perfdata/perf_read.h"
 
-/* A hostile file of a few KB could ask for any amount. */
+/* A hostile file of a few KB could ask for any amount; recordings are packed 3 to 50 to 1. */
 #define MAX_UNPACKED ((size_t)2 << 30)
+#define UNPACKED_BASE ((size_t)64 << 20)
+#define UNPACKED_PER_BYTE 256
 
 struct perf_unpacker {
 	ZSTD_DCtx *zstd;
 	uint8_t *bytes;
 	size_t size;
 	size_t capacity;
+	size_t most;
 	bool ended; /* broken, or too large: what came is used */
 	bool too_large;
 };
 
-static struct perf_unpacker *unpacker_create(void)
+struct perf_unpacker *perf_unpacker_create(size_t file_size)
 {
 	struct perf_unpacker *u = calloc(1, sizeof(*u));
 
-	if (u)
-		u->zstd = ZSTD_createDCtx();
-	if (u && u->zstd)
-		return u;
-	free(u);
-	return NULL;
+	if (!u)
+		return NULL;
+	u->most = UNPACKED_BASE + UNPACKED_PER_BYTE * file_size;
+	u->most = u->most < MAX_UNPACKED ? u->most : MAX_UNPACKED;
+	return u;
 }
 
 static bool make_room(struct perf_unpacker *u)
@@ -46,15 +48,14 @@ static bool make_room(struct perf_unpacker *u)
 	return true;
 }
 
-struct error *perf_unpack(struct perf_unpacker **place, struct bytes packed)
+struct error *perf_unpack(struct perf_unpacker *u, struct bytes packed)
 {
 	ZSTD_inBuffer in = {packed.data, packed.size, 0};
-	struct perf_unpacker *u = *place;
 	bool is_full = false;
 
-	if (!u)
-		u = *place = unpacker_create();
-	if (!u)
+	if (!u->zstd)
+		u->zstd = ZSTD_createDCtx();
+	if (!u->zstd)
 		return &error_no_memory;
 	while (!u->ended && (in.pos < in.size || is_full)) {
 		ZSTD_outBuffer out = {0};
@@ -65,7 +66,7 @@ struct error *perf_unpack(struct perf_unpacker **place, struct bytes packed)
 		u->ended = ZSTD_isError(ZSTD_decompressStream(u->zstd, &out, &in));
 		u->size = out.pos;
 		is_full = out.pos == out.size;
-		u->too_large = u->size >= MAX_UNPACKED;
+		u->too_large = u->size >= u->most;
 		u->ended |= u->too_large;
 	}
 	return NULL;

@@ -9,7 +9,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "base/door.h"
+#include "base/regular_file.h"
 #include "image/code.h"
 #include "image/debug_files.h"
 #include "perfdata/chains.h"
@@ -23,6 +23,8 @@
 #define MAX_TAG 0x7fffu /* all others: without symbols */
 #define MAX_FILES_SAID 5
 #define MAX_PERIOD (1ull << 50)
+/* An unwinder has some 150 KB: a file can name any number of processes. */
+#define MAX_UNWINDERS 1024
 
 struct reading {
 	const struct perf_file *file;
@@ -34,6 +36,8 @@ struct reading {
 	const struct recorded_process **tags;
 	size_t tag_count;
 	size_t tag_capacity;
+	struct recorded_process *unwinding[MAX_UNWINDERS]; /* those that have an unwinder */
+	size_t next_unwinder;
 	uint64_t first_time, last_time;
 	uint64_t timed;   /* samples of events that count time */
 	uint64_t idle;    /* of processors that had nothing to do */
@@ -142,15 +146,6 @@ static struct error *say_file(struct reading *r, const struct recorded_process *
 			       file->path, p->pid, *p->comm ? p->comm : "?", why);
 }
 
-/* The first mapping of a file with code is the program's own. */
-static bool is_program(const struct recorded_process *p, const struct recorded_map *map)
-{
-	for (size_t i = 0; i < p->map_count; i++)
-		if (p->maps[i].path[0] == '/' && p->maps[i].path[1] != '/')
-			return &p->maps[i] == map || p->maps[i].path == map->path;
-	return false;
-}
-
 static const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -161,7 +156,7 @@ static const char *base_name(const char *path)
 static struct elf_file *open_file(const struct reading *r, const struct recorded_file *file)
 {
 	struct elf_file *elf = NULL;
-	int fd = file && file->state == FILE_USABLE ? door_open(file->found, 0) : -1;
+	int fd = file && file->state == FILE_USABLE ? regular_file_open(file->found) : -1;
 
 	if (fd < 0 || error_dropped(elf_file_open(fd, file->path, &elf)))
 		return NULL;
@@ -187,14 +182,13 @@ static struct elf_file *open_vdso(const struct reading *r)
 }
 
 static struct error *add_module(struct reading *r, struct recorded_process *p,
-				struct recorded_map *map, const struct recorded_file *file)
+				const struct recorded_map *map, const struct recorded_file *file)
 {
 	char name[64];
 	struct module_range range = {map->start, map->end, map->offset, map->path, ""};
 	struct elf_file *elf = strcmp(map->path, "[vdso]") ? open_file(r, file) : open_vdso(r);
 	struct error *err;
 
-	map->taken = true;
 	if (!elf) {
 		snprintf(name, sizeof(name), "[%.60s]", base_name(map->path));
 		range.path = map->path[0] == '[' ? map->path : name;
@@ -207,7 +201,7 @@ static struct error *add_module(struct reading *r, struct recorded_process *p,
 }
 
 static struct error *look_at_map(struct reading *r, struct recorded_process *p,
-				 struct recorded_map *map)
+				 const struct recorded_map *map)
 {
 	struct recorded_file *file = NULL;
 	struct error *err = NULL;
@@ -218,7 +212,7 @@ static struct error *look_at_map(struct reading *r, struct recorded_process *p,
 			return &error_no_memory;
 		if (!p->program)
 			err = programs_go(&r->programs, map, &p->program);
-		if (!err && (file->why || (file->state != FILE_USABLE && is_program(p, map))))
+		if (!err && (file->why || (file->state != FILE_USABLE && p->file == map->path)))
 			err = say_file(r, p, file);
 		if (err)
 			return err;
@@ -226,13 +220,22 @@ static struct error *look_at_map(struct reading *r, struct recorded_process *p,
 	return add_module(r, p, map, file);
 }
 
+static void drop_unwinder(struct recorded_process *p)
+{
+	running_unwinder_destroy(take_ptr(p->unwinder));
+	stacks_destroy(take_ptr(p->stacks));
+}
+
 static struct error *make_unwinder(struct reading *r, struct recorded_process *p)
 {
 	static const struct pclntab none;
 	const struct pclntab *functions = p->program ? &p->program->image->functions : &none;
 
-	running_unwinder_destroy(take_ptr(p->unwinder));
-	stacks_destroy(take_ptr(p->stacks));
+	struct recorded_process **place = &r->unwinding[r->next_unwinder++ % MAX_UNWINDERS];
+
+	if (*place)
+		drop_unwinder(*place);
+	*place = p;
 	p->stacks = stacks_create(functions, r->programs.machine);
 	if (p->stacks)
 		p->unwinder = running_unwinder_create(p->stacks, functions, r->programs.machine,
@@ -258,14 +261,11 @@ static struct error *prepare(struct reading *r, struct recorded_process *p)
 	const struct recorded_program *before = p->program;
 	struct error *err = p->met ? NULL : meet(r, p);
 
-	if (err || (p->unwinder && !p->maps_changed))
-		return err;
-	p->maps_changed = false;
-	for (size_t i = 0; !err && i < p->map_count; i++)
-		if (!p->maps[i].taken)
-			err = look_at_map(r, p, &p->maps[i]);
-	if (!err && (!p->unwinder || before != p->program))
-		err = make_unwinder(r, p);
+	for (; !err && p->maps && p->maps_seen < p->maps->count; p->maps_seen++)
+		if (p->maps->items[p->maps_seen].end)
+			err = look_at_map(r, p, &p->maps->items[p->maps_seen]);
+	if (before != p->program)
+		drop_unwinder(p);
 	return err;
 }
 
@@ -308,10 +308,20 @@ static struct error *add_sample(struct reading *r, const struct recorded_process
 	return err ? err : profile_add(r->profile, &sample);
 }
 
+/* The one whose mappings a sample of the process is seen through: all that are too many have one
+ * together, without any. */
+static struct recorded_process *mapped_process(struct reading *r, struct recorded_process *p)
+{
+	if (p->met || r->tag_count < MAX_TAG)
+		return p;
+	p->tag = MAX_TAG;
+	return process_table_get(&r->table, UINT32_MAX);
+}
+
 static struct error *take_sample(struct reading *r, const struct perf_record *record)
 {
 	const struct perf_attr *attr = perf_file_attr(r->file, record);
-	struct recorded_process *p;
+	struct recorded_process *p, *mapped;
 	struct recorded_sample s;
 	struct error *err;
 
@@ -327,11 +337,14 @@ static struct error *take_sample(struct reading *r, const struct perf_record *re
 		r->first_time = record->time;
 	r->last_time = record->time > r->last_time ? record->time : r->last_time;
 	p = process_table_get(&r->table, s.pid);
-	if (!p)
+	mapped = p ? mapped_process(r, p) : NULL;
+	if (!mapped)
 		return &error_no_memory;
-	err = prepare(r, p);
+	err = prepare(r, mapped);
+	if (!err && !mapped->unwinder && chains_unwind(&r->chains, &s))
+		err = make_unwinder(r, mapped);
 	if (!err)
-		err = chains_make(&r->chains, p, &s);
+		err = chains_make(&r->chains, mapped, &s);
 	return err ? err : add_sample(r, p, attr, &s);
 }
 
@@ -370,8 +383,8 @@ static struct error *add_mappings(struct reading *r, const struct recorded_proce
 	uint64_t tag = (uint64_t)p->tag << TAG_SHIFT;
 	struct error *err = NULL;
 
-	for (size_t i = 0; !err && i < p->map_count; i++) {
-		const struct recorded_map *map = &p->maps[i];
+	for (size_t i = 0; !err && p->maps && i < p->maps->live; i++) {
+		const struct recorded_map *map = &p->maps->items[p->maps->order[i]];
 		const char *id = perf_file_build_id(r->file, map->path);
 		bool is_go = p->program && p->program->file->path == map->path;
 		struct profile_mapping mapping = {
@@ -412,6 +425,11 @@ static struct error *remark_defects(struct reading *r)
 	if (!err && f->too_large)
 		err = perfdata_remark(r->remarks,
 				      "unpacked, this file is too large: its end is left out");
+	if (!err && r->table.maps_left_out)
+		err = perfdata_remark(r->remarks,
+				      "%zu mappings of code were left out, because there are too "
+				      "many: what ran there is shown as unknown",
+				      r->table.maps_left_out);
 	if (!err && f->lost)
 		err = perfdata_remark(r->remarks, "perf lost %" PRIu64 " sample%s", f->lost,
 				      plural(f->lost));

@@ -6,12 +6,14 @@
 #include <sys/mman.h>
 
 #include "base/array.h"
+#include "base/cleanup.h"
 #include "base/cursor.h"
 #include "base/utf8.h"
 
-/* A hostile file could copy its mappings by forks without end. */
-#define MAX_MAPS (1u << 20)
 #define MAX_PATH 4096
+/* A hostile file could have mappings copied by forks without end. */
+#define MAX_MAPS (1u << 20)
+#define MAX_MAP_COPIES (32u << 20)
 
 static void process_destroy(struct recorded_process *p)
 {
@@ -20,7 +22,7 @@ static void process_destroy(struct recorded_process *p)
 	running_unwinder_destroy(p->unwinder);
 	stacks_destroy(p->stacks);
 	modules_close(p->modules);
-	free(p->maps);
+	map_list_release(p->maps);
 	free(p);
 }
 
@@ -55,6 +57,7 @@ static struct recorded_process *add(struct process_table *t, uint32_t pid)
 	p->pid = pid;
 	p->number = t->count;
 	p->comm = "";
+	p->threads = 1;
 	t->items[t->count++] = p;
 	*place = t->count;
 	return p;
@@ -67,33 +70,29 @@ struct recorded_process *process_table_get(struct process_table *t, uint32_t pid
 	return place ? t->items[*place - 1] : add(t, pid);
 }
 
-static bool add_map(struct process_table *t, struct recorded_process *p,
-		    const struct recorded_map *map)
+static bool is_file(const char *path)
 {
-	if (t->map_count >= MAX_MAPS) {
-		t->too_many = true;
-		return true;
-	}
-	if (!array_reserve(&p->maps, &p->map_capacity, p->map_count + 1))
-		return false;
-	p->maps[p->map_count] = *map;
-	p->maps[p->map_count++].taken = false;
-	p->maps_changed = true;
-	t->map_count++;
-	return true;
+	return path[0] == '/' && path[1] != '/';
 }
 
-/* What lay there before is gone. */
-static void forget_below(struct process_table *t, struct recorded_process *p,
-			 const struct recorded_map *map)
+static struct error *add_map(struct process_table *t, struct recorded_process *p,
+			     const struct recorded_map *map)
 {
-	size_t kept = 0;
+	size_t live = p->maps ? p->maps->live : 0;
+	bool shared = p->maps && p->maps->users > 1;
 
-	for (size_t i = 0; i < p->map_count; i++)
-		if (p->maps[i].end <= map->start || p->maps[i].start >= map->end)
-			p->maps[kept++] = p->maps[i];
-	t->map_count -= p->map_count - kept;
-	p->map_count = kept;
+	if (live >= MAP_LIST_MOST || t->map_count + (shared ? live : 0) >= MAX_MAPS ||
+	    t->map_copies + (shared ? live : 0) > MAX_MAP_COPIES) {
+		t->maps_left_out++;
+		return NULL;
+	}
+	if (!map_list_add(&p->maps, map, &p->maps_seen))
+		return &error_no_memory;
+	t->map_copies += shared ? live : 0;
+	t->map_count += p->maps->live - (shared ? 0 : live);
+	if (!p->file && is_file(map->path))
+		p->file = map->path;
+	return NULL;
 }
 
 static struct error *take_map(struct process_table *t, const struct perf_record *record)
@@ -125,8 +124,7 @@ static struct error *take_map(struct process_table *t, const struct perf_record 
 		return &error_no_memory;
 	if (strlen(map.path) >= MAX_PATH)
 		return NULL;
-	forget_below(t, p, &map);
-	return add_map(t, p, &map) ? NULL : &error_no_memory;
+	return add_map(t, p, &map);
 }
 
 /* Names a thread; that of the first thread is the process's. exec begins a new one. */
@@ -148,22 +146,43 @@ static struct error *take_comm(struct process_table *t, const struct perf_record
 	return NULL;
 }
 
+/* Of a process, or of a thread of one. */
 static struct error *take_fork(struct process_table *t, const struct perf_record *record)
 {
 	struct cursor c = cursor_of(record->body, record->size, "a fork");
 	uint32_t pid = cursor_u32(&c), parent_pid = cursor_u32(&c);
 	struct recorded_process *parent, *child;
 
-	if (c.failed || pid == parent_pid || pid == UINT32_MAX || parent_pid == UINT32_MAX)
+	if (c.failed || pid == UINT32_MAX || parent_pid == UINT32_MAX)
 		return NULL;
 	parent = process_table_get(t, parent_pid);
+	if (parent && pid == parent_pid) {
+		parent->threads++;
+		return NULL;
+	}
 	child = parent ? add(t, pid) : NULL;
 	if (!child)
 		return &error_no_memory;
 	child->comm = parent->comm;
-	for (size_t i = 0; i < parent->map_count; i++)
-		if (!add_map(t, child, &parent->maps[i]))
-			return &error_no_memory;
+	child->maps = map_list_share(parent->maps);
+	child->file = parent->file;
+	return NULL;
+}
+
+/* With its last thread a process goes; nobody asks for the mappings of one without samples. */
+static struct error *take_exit(struct process_table *t, const struct perf_record *record)
+{
+	struct cursor c = cursor_of(record->body, record->size, "an exit");
+	uint32_t pid = cursor_u32(&c);
+	const uint64_t *place = c.failed ? NULL : map_find(&t->by_pid, pid);
+	struct recorded_process *p = place ? t->items[*place - 1] : NULL;
+
+	if (!p || !p->threads || --p->threads || p->met)
+		return NULL;
+	if (p->maps && p->maps->users == 1)
+		t->map_count -= p->maps->live;
+	map_list_release(take_ptr(p->maps));
+	p->maps_seen = 0;
 	return NULL;
 }
 
@@ -177,6 +196,8 @@ struct error *process_table_take(struct process_table *t, const struct perf_reco
 		return take_comm(t, record);
 	case PERF_RECORD_FORK:
 		return take_fork(t, record);
+	case PERF_RECORD_EXIT:
+		return take_exit(t, record);
 	}
 	return NULL;
 }

@@ -12,12 +12,12 @@
 /* A process from its start, or from its exec, on. */
 struct recorded_process {
 	uint32_t pid;
-	uint32_t number;           /* of it, in the order of being made */
-	const char *comm;          /* "" when it is not known */
-	struct recorded_map *maps; /* with code; in the order of coming. Paths are the table's. */
-	size_t map_count;
-	size_t map_capacity;
-	bool maps_changed; /* since they were last looked at */
+	uint32_t number;       /* of it, in the order of being made */
+	const char *comm;      /* "" when it is not known */
+	struct map_list *maps; /* NULL: none. Paths are the table's. */
+	size_t maps_seen;      /* of them, which were looked at */
+	const char *file;      /* the first that was mapped: its program; NULL: none */
+	size_t threads;        /* of it that have not ended, as far as the recording tells */
 	/* Of those that have samples. */
 	const struct recorded_program *program; /* Go's, or NULL */
 	struct modules *modules;
@@ -33,8 +33,9 @@ struct process_table {
 	size_t capacity;
 	struct map by_pid; /* the one that runs now: its place + 1 */
 	struct intern strings;
-	size_t map_count; /* of all processes */
-	bool too_many;    /* mappings: some were left out */
+	size_t map_count;     /* in all lists */
+	size_t map_copies;    /* made so far, because of forks */
+	size_t maps_left_out; /* there were more than are kept */
 };
 
 /* Takes in what a record other than a sample says. */

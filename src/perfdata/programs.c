@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "base/door.h"
+#include "base/regular_file.h"
 #include "image/version.h"
 
 /* perf's ids have 20 bytes, with zeros behind a shorter one. */
@@ -30,7 +30,7 @@ static bool is_known(const char *id)
 static enum file_state try_file(struct recorded_file *file, const char *path, const char *id)
 {
 	_cleanup_elf_file_ struct elf_file *elf = NULL;
-	int fd = door_open(path, 0);
+	int fd = regular_file_open(path);
 
 	if (fd < 0)
 		return errno == ENOENT || errno == ENOTDIR ? FILE_MISSING : FILE_UNREADABLE;
@@ -84,11 +84,13 @@ static enum file_state find_file(struct programs *p, struct recorded_file *file,
 
 struct recorded_file *programs_file(struct programs *p, const char *path)
 {
+	uint64_t *place = map_at(&p->by_path, (uintptr_t)path);
 	struct recorded_file *file;
 
-	for (size_t i = 0; i < p->file_count; i++)
-		if (p->files[i]->path == path)
-			return p->files[i];
+	if (!place)
+		return NULL;
+	if (*place)
+		return p->files[*place - 1];
 	if (!array_reserve(&p->files, &p->file_capacity, p->file_count + 1))
 		return NULL;
 	file = calloc(1, sizeof(*file));
@@ -96,6 +98,7 @@ struct recorded_file *programs_file(struct programs *p, const char *path)
 		return NULL;
 	file->path = path;
 	p->files[p->file_count++] = file;
+	*place = p->file_count;
 	file->state = find_file(p, file, perf_file_build_id(p->perf, path));
 	return file;
 }
@@ -211,5 +214,6 @@ void programs_release(struct programs *p)
 	}
 	free(p->items);
 	free(p->files);
+	map_release(&p->by_path);
 	*p = (struct programs){0};
 }

@@ -5,6 +5,7 @@
 #include "base/intern.h"
 #include "golayout/golayout.h"
 #include "image/image.h"
+#include "perfdata/map_list.h"
 #include "perfdata/perf_file.h"
 
 enum file_state {
@@ -12,15 +13,6 @@ enum file_state {
 	FILE_MISSING,
 	FILE_OTHER_BUILD, /* another was recorded */
 	FILE_UNREADABLE,  /* no ELF file, or not allowed */
-};
-
-/* A stretch of code that a process had mapped. */
-struct recorded_map {
-	uint64_t start;
-	uint64_t end;
-	uint64_t offset;
-	const char *path;
-	bool taken; /* among the modules */
 };
 
 struct recorded_file {
@@ -48,6 +40,7 @@ struct programs {
 	enum machine machine;
 	const char *exe; /* the user's; or NULL */
 	bool exe_used;
+	struct map by_path; /* address of the path -> place in files + 1 */
 	struct recorded_file **files;
 	size_t file_count;
 	size_t file_capacity;

@@ -125,7 +125,7 @@ static int open_checked(int folder, const char *path, int flags, bool any_conten
 	if (handle < 0 || fstat(handle, &st))
 		return -errno;
 	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
-		return -EACCES;
+		return -EMEDIUMTYPE; /* as regular_file_open() says it */
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", handle);
 	fd = open(link, (flags & O_DIRECTORY) | ALWAYS);
 	if (fd < 0)

@@ -16,6 +16,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/door.h"
+#include "base/regular_file.h"
 #include "target/core.h"
 
 /* The last segment that begins at or before the address. */
@@ -171,7 +172,7 @@ static struct error *core_open_exe(struct target *t, int *ret_fd)
 				    "%s does not say which program it is of (its notes are not "
 				    "there); give the program with --exe FILE",
 				    core->path);
-	fd = door_open(t->exe_name, 0);
+	fd = regular_file_open(t->exe_name);
 	if (fd < 0 && core->exe)
 		return error_errno(ERROR_FAILED, errno, "cannot open %s", core->exe);
 	if (fd < 0)

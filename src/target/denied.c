@@ -166,8 +166,8 @@ static struct error *explain_files(const struct access_question *q)
 	return error_format(ERROR_DENIED,
 			    "may not read process %d: it belongs to %s, and gospect has "
 			    "CAP_SYS_PTRACE but not CAP_DAC_READ_SEARCH, which its files in /proc "
-			    "ask for; give it that too (setcap cap_sys_ptrace,cap_dac_read_search"
-			    "+ep gospect; docker run --cap-add DAC_READ_SEARCH)",
+			    "ask for; give it that too (sudo; docker run --cap-add "
+			    "DAC_READ_SEARCH)",
 			    q->object.pid, user_name(q->object.uids[1], name, sizeof(name)));
 }
 

@@ -3,8 +3,10 @@
 An older gospect took 11 GB and 52 s for 204 KB of samples, and 2.5 GB for 22 KB of perf.data.
 """
 
-import gzip
+import itertools
 import os
+import pathlib
+import shutil
 import struct
 import subprocess
 import time
@@ -55,10 +57,10 @@ def waits(count):
 
 # What each is made of, as pieces of a protobuf.
 PPROF = {
-    "samples": lambda: [b"\x12\x00" * (100 * MEGABYTE)],
-    "strings": lambda: [b"\x32\x00" * (100 * MEGABYTE)],
+    "samples": lambda: [b"\x12\x00" * MEGABYTE] * 100,
+    "strings": lambda: [b"\x32\x00" * MEGABYTE] * 100,
     "zeros": lambda: [bytes(MEGABYTE)] * 2048,
-    "samples in bounds": lambda: [SAMPLE_TYPE, STRINGS, b"\x12\x00" * (60 * MEGABYTE)],
+    "samples in bounds": lambda: [SAMPLE_TYPE, STRINGS, *[b"\x12\x00" * MEGABYTE] * 60],
     "comments": lambda: [SAMPLE_TYPE, STRINGS, field(6, LONG), field(13, b"\3" * (20 * MEGABYTE))],
     "labels": lambda: [SAMPLE_TYPE, STRINGS, field(6, LONG),
                        field(2, field(3, number(1, 3), number(2, 3))) * 500_000],
@@ -88,7 +90,7 @@ def packed(name, pieces):
 
 
 def read_bounded(*args):
-    """gospect with nothing to spare: what it takes beyond that ends it, or the test."""
+    """What gospect takes, which is more than this process, for a child's peak begins with ours."""
     begin = time.monotonic()
     process = subprocess.Popen([gospect.BINARY, *args], stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE)
@@ -116,3 +118,72 @@ def test_a_pprof_of_millions_of_empty_samples_is_refused():
     file = packed("bomb.pb.gz", PPROF["samples in bounds"]())
     status, words, *_ = read_bounded("report", file)
     assert status == 1 and "it would take too much memory" in words
+
+
+def record(kind, body, misc=2):
+    return struct.pack("<IHH", kind, misc, 8 + len(body)) + body
+
+
+MMAP, COMM, EXIT, FORK, SAMPLE, ATTR, COMPRESSED = 1, 3, 4, 7, 9, 64, 81
+IP_AND_TID = 3
+
+
+def sample(pid, ip=0x401000):
+    return record(SAMPLE, struct.pack("<QII", ip, pid, pid))
+
+
+def mapping(pid, start, path=b"//anon\0\0"):
+    return record(MMAP, struct.pack("<IIQQQ", pid, pid, start, 4096, 0) + path)
+
+
+def fork(pid, parent):
+    return record(FORK, struct.pack("<IIIIQ", pid, parent, pid, parent, 0))
+
+
+def many_mappings():
+    yield from (mapping(1, (1 << 40) - (i << 13)) for i in range(60_000))
+
+
+def forks():
+    """Each child maps something of its own, so that it has a list of its own."""
+    yield from many_mappings()
+    for pid in range(2, 400_000):
+        yield fork(pid, 1) + mapping(pid, 1 << 13)
+        yield record(EXIT, struct.pack("<IIIIQ", *[pid] * 4, 0))
+    yield sample(1)
+
+
+PERFDATA = {
+    "zeros": lambda: itertools.repeat(bytes(MEGABYTE), 2500),
+    "samples": lambda: itertools.repeat(sample(7) * 44000, 500),
+    "processes": lambda: (sample(pid) for pid in range(1, 2_000_000)),
+    "mappings": lambda: itertools.chain(many_mappings(), [sample(1)]),
+    "a sample behind each mapping": lambda: (m + sample(1) for m in many_mappings()),
+    "files": lambda: [*(mapping(1, i << 13, b"/%07d" % i + bytes(8)) for i in range(60_000)),
+                      sample(1)],
+    "forks": forks,
+    "exec": lambda: (record(COMM, struct.pack("<II", 1, 1) + b"x" * 8, 0x2000) + mapping(1, 4096)
+                     + sample(1) for i in range(400_000)),
+}
+
+
+def perfdata(name, pieces):
+    attr = struct.pack("<IIQQQ", 1, 64, 0, 1, IP_AND_TID) + bytes(32)
+    with subprocess.Popen(["zstd", "-q", "-12", "-f", "-o", "packed"],
+                          stdin=subprocess.PIPE) as process:
+        for piece in pieces:
+            process.stdin.write(piece)
+    zstd = pathlib.Path("packed").read_bytes()
+    with open(name, "wb") as file:
+        file.write(b"PERFILE2" + struct.pack("<Q", 16) + record(ATTR, attr + struct.pack("<Q", 1)))
+        for at in range(0, len(zstd), 65000):
+            file.write(record(COMPRESSED, zstd[at:at + 65000]))
+    return name
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("zstd"), reason="zstd is missing")
+@pytest.mark.parametrize("kind", PERFDATA)
+def test_perfdata(kind):
+    file = perfdata("perf.data", PERFDATA[kind]())
+    print("perf", kind, os.stat(file).st_size, *read_bounded("report", file))

@@ -131,7 +131,8 @@ void made_mmap(struct made_file *f, uint32_t pid, uint64_t start, uint64_t size,
 	add_body(f, PERF_RECORD_MMAP, PERF_RECORD_MISC_USER, &body);
 }
 
-void made_fork(struct made_file *f, uint32_t pid, uint32_t parent, uint64_t time)
+static void add_task(struct made_file *f, uint32_t type, uint32_t pid, uint32_t parent,
+		     uint64_t time)
 {
 	struct made_file body = {0};
 
@@ -141,7 +142,17 @@ void made_fork(struct made_file *f, uint32_t pid, uint32_t parent, uint64_t time
 	made_u32(&body, parent);
 	made_u64(&body, time);
 	add_ids(&body, pid, time);
-	add_body(f, PERF_RECORD_FORK, 0, &body);
+	add_body(f, type, 0, &body);
+}
+
+void made_fork(struct made_file *f, uint32_t pid, uint32_t parent, uint64_t time)
+{
+	add_task(f, PERF_RECORD_FORK, pid, parent, time);
+}
+
+void made_exit(struct made_file *f, uint32_t pid, uint64_t time)
+{
+	add_task(f, PERF_RECORD_EXIT, pid, pid, time);
 }
 
 void made_sample(struct made_file *f, uint32_t pid, uint64_t time, uint64_t ip,

@@ -23,6 +23,7 @@ void made_comm(struct made_file *f, uint32_t pid, const char *name, uint64_t tim
 void made_mmap(struct made_file *f, uint32_t pid, uint64_t start, uint64_t size, const char *path,
 	       uint64_t time);
 void made_fork(struct made_file *f, uint32_t pid, uint32_t parent, uint64_t time);
+void made_exit(struct made_file *f, uint32_t pid, uint64_t time);
 /* In user code at `ip`, called from the addresses in `callers`, 0 at the end. */
 void made_sample(struct made_file *f, uint32_t pid, uint64_t time, uint64_t ip,
 		 const uint64_t *callers);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/unit_test.h"
+#include "perfdata/map_list.h"
 #include "perfdata/perfdata.h"
 #include "tests/made_file.h"
 
@@ -226,6 +227,66 @@ static void what_cannot_be_used_is_refused(void **state)
 	free(f.bytes);
 }
 
+static void what_is_packed_twice_is_passed_by_and_said(void **state)
+{
+	struct made_file f;
+	struct read r;
+	size_t from;
+
+	made_begin(&f, false);
+	made_sample(&f, 10, 100, 0x401000, callers);
+	from = f.size;
+	make_processes(&f);
+	made_pack(&f, from);
+	made_pack(&f, from);
+	made_end(&f, "x86_64");
+	read_made(&f, f.size, &r);
+	assert_null(r.err);
+	assert_int_equal(r.file.profile->count, 1);
+	assert_true(has_remark(&r, "cut or broken"));
+	read_release(&r);
+	free(f.bytes);
+}
+
+static void mappings_without_end_are_left_out_and_said(void **state)
+{
+	struct made_file f;
+	struct read r;
+
+	made_begin(&f, false);
+	made_comm(&f, 10, "first", 0);
+	for (uint64_t i = 0; i < MAP_LIST_MOST + 7; i++)
+		made_mmap(&f, 10, (i + 1) << 13, 0x1000, "//anon", i);
+	made_sample(&f, 10, 1 << 20, 0x401000, callers);
+	made_end(&f, "x86_64");
+	read_made(&f, f.size, &r);
+	assert_null(r.err);
+	assert_true(has_remark(&r, "7 mappings of code were left out"));
+	read_release(&r);
+	free(f.bytes);
+}
+
+static void a_process_that_ended_leaves_room_for_others(void **state)
+{
+	struct made_file f;
+	struct read r;
+
+	made_begin(&f, false);
+	for (uint32_t pid = 100; pid < 140; pid++) {
+		made_fork(&f, pid, 10, 2 * pid);
+		for (uint64_t i = 0; i < 30000; i++)
+			made_mmap(&f, pid, (i + 1) << 13, 0x1000, "//anon", 2 * pid);
+		made_exit(&f, pid, 2 * pid + 1);
+	}
+	made_sample(&f, 10, 1 << 20, 0x401000, callers);
+	made_end(&f, "x86_64");
+	read_made(&f, f.size, &r);
+	assert_null(r.err);
+	assert_false(has_remark(&r, "left out"));
+	read_release(&r);
+	free(f.bytes);
+}
+
 /* xorshift: the same bytes each time. */
 static uint64_t next_random(uint64_t *state)
 {
@@ -233,6 +294,65 @@ static uint64_t next_random(uint64_t *state)
 	*state ^= *state >> 7;
 	*state ^= *state << 17;
 	return *state;
+}
+
+/* What lies at each of some addresses: the number of the mapping, or 0. */
+enum { LISTS = 3, PLACES = 64 };
+
+static void assert_lies_there(const struct map_list *l, const uint64_t *expected)
+{
+	uint64_t found[PLACES] = {0}, before = 0;
+
+	for (size_t i = 0; l && i < l->live; i++) {
+		const struct recorded_map *map = &l->items[l->order[i]];
+
+		assert_true(before <= map->start && map->start < map->end);
+		before = map->end;
+		for (uint64_t at = map->start; at < map->end; at++)
+			found[at] = map->offset;
+	}
+	/* A mapping that another covers in part is gone as a whole. */
+	assert_memory_equal(found, expected, sizeof(found));
+}
+
+static void forget(uint64_t *places, uint64_t number)
+{
+	for (size_t i = 0; number && i < PLACES; i++)
+		places[i] = places[i] == number ? 0 : places[i];
+}
+
+static void lists_of_mappings_are_what_was_mapped(void **state)
+{
+	uint64_t seed = 4711, places[LISTS][PLACES] = {0};
+	struct map_list *lists[LISTS] = {0};
+	size_t seen[LISTS] = {0};
+
+	for (uint64_t number = 1; number < 20000; number++) {
+		size_t i = next_random(&seed) % LISTS, other = next_random(&seed) % LISTS;
+		uint64_t start = next_random(&seed) % PLACES;
+		uint64_t end = start + 1 + next_random(&seed) % (PLACES - start);
+		struct recorded_map map = {start, end, number, ""};
+
+		if (number % 50 == 0 && i != other) {
+			map_list_release(lists[i]);
+			lists[i] = map_list_share(lists[other]);
+			seen[i] = 0;
+			memcpy(places[i], places[other], sizeof(places[i]));
+		}
+		assert_true(map_list_add(&lists[i], &map, &seen[i]));
+		assert_true(lists[i]->count <= 64 + 2 * PLACES + 1);
+		assert_true(seen[i] <= lists[i]->count);
+		for (uint64_t at = start; at < end; at++)
+			forget(places[i], places[i][at]);
+		for (uint64_t at = start; at < end; at++)
+			places[i][at] = number;
+		for (; seen[i] < lists[i]->count; seen[i]++)
+			;
+		for (size_t k = 0; k < LISTS; k++)
+			assert_lies_there(lists[k], places[k]);
+	}
+	for (size_t i = 0; i < LISTS; i++)
+		map_list_release(lists[i]);
 }
 
 static void mutate(struct made_file *f, uint64_t *seed)
@@ -290,6 +410,10 @@ int main(void)
 		cmocka_unit_test(every_truncation_is_read_or_refused),
 		cmocka_unit_test(lost_samples_are_said),
 		cmocka_unit_test(what_cannot_be_used_is_refused),
+		cmocka_unit_test(what_is_packed_twice_is_passed_by_and_said),
+		cmocka_unit_test(mappings_without_end_are_left_out_and_said),
+		cmocka_unit_test(a_process_that_ended_leaves_room_for_others),
+		cmocka_unit_test(lists_of_mappings_are_what_was_mapped),
 		cmocka_unit_test(no_byte_does_harm),
 	};
 

@@ -160,7 +160,7 @@ static void the_files_of_another_user_need_a_capability_of_their_own(void **stat
 	q.yama = 1;
 	q.self.capabilities = PTRACE;
 	q.object.uids[1] = 3987654321;
-	expect_denied(access_explain(&q), "not CAP_DAC_READ_SEARCH", "setcap");
+	expect_denied(access_explain(&q), "not CAP_DAC_READ_SEARCH", "--cap-add DAC_READ_SEARCH");
 	q.self.capabilities |= 1ull << CAP_DAC_READ_SEARCH;
 	expect_denied(access_explain(&q), "ptrace_scope is 1", "");
 }

@@ -38,6 +38,11 @@ struct error *inject_update_readable(struct injection *in)
 	return NULL;
 }
 
+bool inject_beat(struct injection *in)
+{
+	return false;
+}
+
 struct writer {
 	struct agent_slot *slot;
 	uint8_t *ring;

@@ -62,8 +62,8 @@ static struct error *open_kernel(struct recording *r)
 static void say_unseen(const struct wall_result *r)
 {
 	if (r->on_cpu.threads_unseen)
-		say("too many threads: what %zu of them run is not seen; each takes an open file for "
-		    "each processor, of which there may be %u, and as many as ulimit -n says",
+		say("too many threads for the limit of open files: what %zu of them run is not seen; "
+		    "raise it (ulimit -n), up to %u",
 		    r->on_cpu.threads_unseen, PERF_MOST_EVENTS);
 }
 

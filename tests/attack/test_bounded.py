@@ -21,7 +21,8 @@ MOST_MB = 450
 @pytest.fixture
 def renewed():
     """As a user who is not to be trusted."""
-    program = subprocess.Popen([golang.build("renewed", golang.NEWEST)], stdout=subprocess.PIPE)
+    program = subprocess.Popen([golang.build("renewed", golang.NEWEST), "-sleepers=6000",
+                                "-nap=150ms", "-starters=1"], stdout=subprocess.PIPE)
     assert program.stdout.readline().startswith(b"ready")
     yield program
     program.kill()
@@ -86,4 +87,5 @@ def test_a_recording_with_more_threads_than_files_says_so_before(states):
     result = gospect.run("record", "-p", states.pid, "-d", "0.5", "-o", "x.folded",
                          prefix=("prlimit", "--nofile=48:48"))
     assert result.status == 0, result.err
-    assert re.search(r"^gospect: too many threads: what \d+ of them run is not seen", result.err)
+    assert re.search(r"^gospect: too many threads for the limit of open files: what \d+ of them",
+                     result.err)

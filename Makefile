@@ -30,7 +30,7 @@ arm64: build-arm64/build.ninja
 build-arm64/build.ninja:
 	@scripts/install-deps build arm64
 	@root=$$(scripts/arm64-packages libraries) && $(MESON) setup build-arm64 $(MESON_FLAGS) \
-		--cross-file $$root/../constants.ini --cross-file scripts/cross/arm64.ini
+		--cross-file "$$root/../constants.ini" --cross-file scripts/cross/arm64.ini
 
 build-fuzz/build.ninja:
 	@scripts/install-deps build fuzz

@@ -20,7 +20,6 @@ MOST_MB = 450
 
 @pytest.fixture
 def renewed():
-    """As a user who is not to be trusted."""
     program = subprocess.Popen([golang.build("renewed", golang.NEWEST), "-sleepers=6000",
                                 "-nap=150ms", "-starters=1"], stdout=subprocess.PIPE)
     assert program.stdout.readline().startswith(b"ready")

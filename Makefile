@@ -6,7 +6,7 @@ MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 SOURCES = $(shell find src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
-.PHONY: attack tsan test-arm64 all arm64 demo test matrix soak fuzz check check-format accuracy bench install clean
+.PHONY: attack hostile tsan test-arm64 all arm64 demo test matrix soak fuzz check check-format accuracy bench install clean
 
 all: build/build.ninja
 	@ninja -C build
@@ -34,7 +34,7 @@ arm64: build-arm64/build.ninja
 build-arm64/build.ninja:
 	@scripts/install-deps build arm64
 	@root=$$(scripts/arm64-packages libraries) && $(MESON) setup build-arm64 $(MESON_FLAGS) \
-		--cross-file $$root/../constants.ini --cross-file scripts/cross/arm64.ini
+		--cross-file "$$root/../constants.ini" --cross-file scripts/cross/arm64.ini
 
 build-fuzz/build.ninja:
 	@scripts/install-deps build fuzz
@@ -54,6 +54,11 @@ test:
 attack: all build-asan/build.ninja
 	@ninja -C build-asan
 	@tests/run --slow tests/attack
+
+# A program that lies about everything, looked at by every verb under ASan for HOSTILE_SECONDS (an hour).
+hostile: all build-asan/build.ninja
+	@ninja -C build-asan
+	@HOSTILE_SECONDS=$${HOSTILE_SECONDS:-3600} tests/run --slow tests/attack/test_hostile.py
 
 # What is tested on arm64, and on a kernel with Yama, in an emulated machine: some 7 minutes.
 test-arm64: all arm64

@@ -3,6 +3,7 @@
 #include "cli/fill.h"
 #include "cli/stop.h"
 #include "cli/unwind_option.h"
+#include "sample/perf_events.h"
 
 /* Deeper stacks are cut: their innermost frames and their start function remain. */
 #define STACK_LIMIT (256u << 10)
@@ -57,6 +58,15 @@ static struct error *open_kernel(struct recording *r)
 	return kernel_symbols_open(&r->kernel);
 }
 
+/* Before it begins: whoever waits for it may want to change that. */
+static void say_unseen(const struct wall_result *r)
+{
+	if (r->on_cpu.threads_unseen)
+		say("too many threads for the limit of open files: what %zu of them run is not seen; "
+		    "raise it (ulimit -n), up to %u",
+		    r->on_cpu.threads_unseen, PERF_MOST_EVENTS);
+}
+
 struct error *recording_take(const struct recording_options *o, const struct subject *s,
 			     struct recording *ret)
 {
@@ -87,6 +97,7 @@ struct error *recording_take(const struct recording_options *o, const struct sub
 		err = open_kernel(ret);
 	if (err)
 		return err;
+	say_unseen(wall_sampler_result(ret->sampler));
 	stacks_limit(goroutine_set_stacks(wall_sampler_set(ret->sampler)), MAX_STACK_WORDS);
 	err = wall_sampler_run(ret->sampler);
 	say_progress(NULL);
@@ -167,7 +178,7 @@ static struct error *comment_goroutines(struct profile *p, const struct recordin
 	return err;
 }
 
-static struct error *comment_stacks(struct profile *p, struct goroutine_set *set)
+static struct error *comment_stacks(struct profile *p, struct goroutine_set *set, uint64_t crowded)
 {
 	const struct goroutine_stats *stats = goroutine_set_stats(set);
 	uint64_t dropped = stacks_dropped(goroutine_set_stacks(set));
@@ -185,6 +196,12 @@ static struct error *comment_stacks(struct profile *p, struct goroutine_set *set
 					  "[other stacks]: there are more different ones than are "
 					  "kept; %lu times one was seen that is not",
 					  dropped);
+	if (!err && crowded)
+		err = profile_add_comment(
+			p,
+			"more different pairs of stack and labels than are kept: %lu "
+			"times one counts without labels",
+			crowded);
 	if (!err && no_labels)
 		err = profile_add_comment(p, "labels: too many different ones, %lu times not kept",
 					  no_labels);
@@ -216,7 +233,8 @@ static struct error *add_comments(struct profile *p, const struct recording *r)
 	struct error *err = comment_goroutines(p, r);
 
 	if (!err)
-		err = comment_stacks(p, wall_sampler_set(r->sampler));
+		err = comment_stacks(p, wall_sampler_set(r->sampler),
+				     wall_sampler_result(r->sampler)->crowded);
 	return err ? err : comment_on_cpu(p, wall_sampler_result(r->sampler));
 }
 
@@ -251,10 +269,14 @@ static void say_what_is_missing(const struct recording_options *o, const struct 
 {
 	if (r->no_on_cpu)
 		say("stacks of what runs are not known: %s", r->no_on_cpu->message);
-	if (r->on_cpu.threads_unseen)
-		say("too many threads for the limit of open files: what %zu of them run is not "
-		    "seen; raise it (ulimit -n)",
-		    r->on_cpu.threads_unseen);
+	if (r->crowded)
+		say("the program has more different pairs of stack and labels than are kept: %lu times "
+		    "one counts without labels",
+		    r->crowded);
+	if (r->on_cpu.crowded)
+		say("%lu samples of what runs are left out: there are too many different stacks with "
+		    "labels",
+		    r->on_cpu.crowded);
 	if (r->no_moments && r->on_cpu.labels_late)
 		say("labels of what runs are read up to %.0f ms late, so CPU time of what is shorter may "
 		    "have others: %s",

@@ -14,6 +14,8 @@
 #include "image/library.h"
 
 #define MAX_VDSO (1u << 20)
+/* As many mappings as a process may have; one that makes new ones all the time has met more. */
+#define MAX_MODULES 65536
 /* A frame of C code is not larger. */
 #define MAX_FRAME (1u << 20)
 #define MAX_NAME 64
@@ -115,8 +117,8 @@ static struct error *read_maps(struct modules *m)
 
 	m->fresh = true;
 	for (size_t i = 0; !err && i < maps.count; i++)
-		if (maps.items[i].executable && !is_known(m, &maps.items[i]) &&
-		    strcmp(maps.items[i].path, "[vsyscall]"))
+		if (maps.items[i].executable && m->count < MAX_MODULES &&
+		    !is_known(m, &maps.items[i]) && strcmp(maps.items[i].path, "[vsyscall]"))
 			err = add_module(m, &maps.items[i]);
 	return err;
 }

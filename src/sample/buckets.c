@@ -31,6 +31,38 @@ static bool grow(struct buckets *b)
 	return true;
 }
 
+static bool is_same(const struct wall_bucket *a, const struct wall_bucket *b)
+{
+	return a->stack == b->stack && a->labels == b->labels && a->status == b->status &&
+	       a->wait_reason == b->wait_reason && a->creator == b->creator;
+}
+
+/* Its place in the index, or the free one that would be its. */
+static uint32_t *place_of(struct buckets *b, const struct wall_bucket *want)
+{
+	size_t at = bucket_hash(want) & (b->index_size - 1);
+
+	while (b->index[at] && !is_same(&b->items[b->index[at]], want))
+		at = (at + 1) & (b->index_size - 1);
+	return &b->index[at];
+}
+
+static uint32_t *place_within(struct buckets *b, struct wall_bucket *want)
+{
+	uint32_t *place = place_of(b, want);
+
+	if (*place || b->count < BUCKETS_MOST)
+		return place;
+	b->crowded++;
+	want->labels = LABELS_NONE;
+	want->creator = 0;
+	place = place_of(b, want);
+	if (*place || b->count < 2 * BUCKETS_MOST)
+		return place;
+	want->stack = STACK_NONE;
+	return place_of(b, want);
+}
+
 uint32_t buckets_of(struct buckets *b, const struct goroutine_record *r)
 {
 	struct wall_bucket want = {
@@ -40,24 +72,18 @@ uint32_t buckets_of(struct buckets *b, const struct goroutine_record *r)
 		.wait_reason = goroutine_wait_reason(r),
 		.creator = r->owner_creator,
 	};
-	size_t at;
+	uint32_t *place;
 
 	if (b->count >= b->index_size / 2 && !grow(b))
 		return BUCKET_NONE;
 	if (!array_reserve(&b->items, &b->capacity, b->count + 2))
 		return BUCKET_NONE;
 	b->count += !b->count;
-	at = bucket_hash(&want) & (b->index_size - 1);
-	for (; b->index[at]; at = (at + 1) & (b->index_size - 1)) {
-		const struct wall_bucket *have = &b->items[b->index[at]];
-
-		if (have->stack == want.stack && have->labels == want.labels &&
-		    have->status == want.status && have->wait_reason == want.wait_reason &&
-		    have->creator == want.creator)
-			return b->index[at];
-	}
+	place = place_within(b, &want);
+	if (*place)
+		return *place;
 	b->items[b->count] = want;
-	b->index[at] = b->count;
+	*place = b->count;
 	return b->count++;
 }
 

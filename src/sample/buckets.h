@@ -7,17 +7,24 @@
 /* No bucket: what is not counted. */
 #define BUCKET_NONE 0u
 
+/* A recording may go on for ever, and a program have new stacks and labels all the time: past so
+ * many, a new one is counted without its labels and its creator, and past twice as many without its
+ * stack. 60 MB, and 40 more for the error of each. */
+#define BUCKETS_MOST (1u << 18)
+
 struct buckets {
 	struct wall_bucket *items; /* items[0] is BUCKET_NONE */
 	size_t count;
 	size_t capacity;
 	uint32_t *index;
 	size_t index_size; /* a power of two */
+	uint64_t crowded;  /* times that one was wanted which is not kept */
 };
 
-/* Makes it empty and keeps the memory. */
+/* Makes it empty and keeps the memory, and what was crowded. */
 void buckets_clear(struct buckets *b);
-/* The bucket for what the record shows; BUCKET_NONE when there is no memory. */
+/* The bucket for what the record shows, or for less of it when there are too many; BUCKET_NONE when
+ * there is no memory. */
 uint32_t buckets_of(struct buckets *b, const struct goroutine_record *r);
 /*
  * Gives what ran its stacks: the time of each bucket whose stack is [running] goes to buckets with

@@ -45,8 +45,8 @@ static struct error *add_difference(struct lap *lap, const struct wall_bucket *b
 	if (place == BUCKET_NONE)
 		return &error_no_memory;
 	to = &lap->seen.items[place];
-	to->ns = lap->now[i].ns - lap->before[i].ns;
-	to->count = lap->now[i].count - lap->before[i].count;
+	to->ns += lap->now[i].ns - lap->before[i].ns;
+	to->count += lap->now[i].count - lap->before[i].count;
 	to->cpu_ns = b->status == G_RUNNING ? to->ns : 0;
 	return NULL;
 }

@@ -21,6 +21,10 @@
  * marks.
  */
 enum { STACK_BYTES_GO = 1024, STACK_BYTES_OWN = 2048, STACK_BYTES_ANY = 8192 };
+/* Of samples; what a program that has new stacks and labels all the time has more is left out. 25
+ * MB.
+ */
+#define MOST_BUCKETS (1u << 18)
 /* A program that makes threads all the time is not waited for any longer. */
 #define MAX_OPENINGS 10
 
@@ -280,22 +284,34 @@ static uint64_t bucket_hash(const struct oncpu_bucket *b)
 	return hash_u64(hash_u64(b->start_pc ^ (uint64_t)b->labels << 32) + b->stack) >> 1;
 }
 
-/* Adds up the buckets of one place. */
-static struct error *count(struct oncpu_sampler *s, const struct oncpu_bucket *b)
+/* NULL: no memory. Its place + 1 is there, or 0 for a new one, with its key. */
+static uint64_t *place_of(struct oncpu_sampler *s, const struct oncpu_bucket *b, uint64_t *ret_key)
 {
-	uint64_t hash = bucket_hash(b), *place;
-	struct oncpu_bucket *have;
+	for (*ret_key = bucket_hash(b);; ++*ret_key) {
+		uint64_t *place = map_at(&s->index, *ret_key);
+		const struct oncpu_bucket *have;
 
-	for (;; hash++) {
-		place = map_at(&s->index, hash);
-		if (!place)
-			return &error_no_memory;
-		if (!*place)
-			break;
+		if (!place || !*place)
+			return place;
 		have = &s->buckets[*place - 1];
 		if (have->start_pc == b->start_pc && have->labels == b->labels &&
 		    have->stack == b->stack)
-			break;
+			return place;
+	}
+}
+
+/* Adds up the buckets of one place. */
+static struct error *count(struct oncpu_sampler *s, const struct oncpu_bucket *b)
+{
+	uint64_t key, *place = place_of(s, b, &key);
+	struct oncpu_bucket *have;
+
+	if (!place)
+		return &error_no_memory;
+	if (!*place && s->count >= MOST_BUCKETS) {
+		map_remove(&s->index, key);
+		s->stats.crowded++;
+		return NULL;
 	}
 	if (!*place) {
 		if (!array_reserve(&s->buckets, &s->capacity, s->count + 1))

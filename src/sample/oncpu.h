@@ -65,6 +65,7 @@ struct oncpu_stats {
 	uint64_t by_chain;     /* of which frames come from the kernel's frame-pointer chain */
 	uint64_t by_memory;    /* of which frames come from memory read after the sample */
 	uint64_t lost;         /* dropped by the kernel */
+	uint64_t crowded;      /* left out: too many different stacks with labels */
 	size_t threads_unseen; /* for want of file descriptors */
 	uint64_t labels_late;  /* that have labels, which were read after the sample */
 	uint64_t period_ns;    /* CPU time of a sample */

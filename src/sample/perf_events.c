@@ -309,10 +309,15 @@ static struct error *open_all(struct perf_events *p, const pid_t *tids, size_t c
 			      const struct perf_options *o)
 {
 	size_t want = count * p->ring_count * (o->switches ? 2 : 1);
-	size_t may = raise_file_limit(want + p->ring_count), most = may / p->ring_count;
+	size_t may =
+		raise_file_limit(want < PERF_MOST_EVENTS ? want + p->ring_count : PERF_MOST_EVENTS);
+	size_t most;
 	struct error *err;
 	size_t enabled;
 
+	if (may > PERF_MOST_EVENTS)
+		may = PERF_MOST_EVENTS;
+	most = may / p->ring_count;
 	if (count > most) {
 		p->unseen = count - (most ? most : 1);
 		count -= p->unseen;

@@ -67,6 +67,10 @@ struct perf_options {
 	const struct perf_program *program; /* NULL: none */
 };
 
+/* Events of one recording, and their descriptors, at most: each has 1.5 KB in the kernel, and takes
+ * three system calls before the first sample. */
+#define PERF_MOST_EVENTS (1u << 16)
+
 struct perf_events;
 
 /* ERROR_DENIED says which sysctl or capability would allow it. */

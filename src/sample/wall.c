@@ -35,6 +35,8 @@ enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 }
 /* Samples of what runs are taken out after so many ticks: their ring is full in half a second, and
  * memory that belongs to them goes on. */
 #define MOST_LEFT_OUT 4
+/* Go statements; more are of a program that makes them up. */
+#define MOST_CREATORS (1u << 16)
 /* CPU time that is enough for any look; the next tick takes away what is left of it. */
 #define ENOUGH_NS 1e15
 
@@ -90,8 +92,11 @@ static uint32_t creator_id(struct wall_sampler *s, uint64_t go_pc)
 	if (!id)
 		return 0;
 	if (!*id) {
-		if (!array_reserve(&s->creators, &s->creator_capacity, s->creator_count + 2))
+		if (s->creator_count >= MOST_CREATORS ||
+		    !array_reserve(&s->creators, &s->creator_capacity, s->creator_count + 2)) {
+			map_remove(&s->creator_ids, go_pc);
 			return 0;
+		}
 		*id = ++s->creator_count;
 		s->creators[*id] = go_pc;
 	}
@@ -170,6 +175,8 @@ struct error *wall_sampler_open(struct target *t, const struct image *img,
 						   .waits = options->run_queue,
 					   },
 					   &s->on_cpu);
+	if (s->on_cpu)
+		s->result.on_cpu = oncpu_sampler_stats(s->on_cpu);
 	*ret = take_ptr(s);
 	return NULL;
 }
@@ -621,6 +628,7 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 	s->result.error = precision_error(&s->estimate.precision, &s->estimate.buckets);
 	s->result.duration_ns = end - s->started;
 	s->result.rotations = s->estimate.rotations;
+	s->result.crowded = s->estimate.buckets.crowded;
 	s->result.looks = looks(s);
 	s->result.cpu_ns = clock_cpu() - cpu;
 	s->result.per_tick =

@@ -86,6 +86,9 @@ struct wall_result {
 	double error; /* all stacks' shares of all time are right within this, 19 times of 20 */
 	struct error *no_on_cpu; /* why the stacks of what runs are not known, or NULL */
 	struct oncpu_stats on_cpu;
+	/* Times that a goroutine counted without its labels, or its stack: there were too many
+	 * different ones. */
+	uint64_t crowded;
 	/* Why labels of what runs are read later; NULL: they are not. The sampler's. */
 	const struct error *no_moments;
 	struct error *ended; /* why it ended early: ERROR_GONE, or memory that was not readable any

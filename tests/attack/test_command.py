@@ -43,7 +43,7 @@ def begun(process):
 def test_a_command_has_what_gospect_was_given(verb):
     binary = golang.build("split", golang.NEWEST)
     done = gospect.run(verb, "-d", "0.3", "-o", FILES[verb], "--", "sh", "-c",
-                       f"{LOOK}\nexec {binary} -for=500ms")
+                       f"{LOOK}\nexec '{binary}' -for=500ms")
     assert done.status == 3, done.err
     alone = subprocess.run(["sh", "-c", LOOK], stdin=subprocess.DEVNULL, capture_output=True,
                            text=True, check=True)
@@ -53,7 +53,7 @@ def test_a_command_has_what_gospect_was_given(verb):
 @VERBS
 def test_a_command_dies_of_a_closed_pipe_as_without_gospect(verb):
     binary = golang.build("split", golang.NEWEST)
-    script = f"yes | head -1; echo ${{PIPESTATUS[0]}}; exec {binary} -for=500ms"
+    script = f"yes | head -1; echo ${{PIPESTATUS[0]}}; exec '{binary}' -for=500ms"
     done = gospect.run(verb, "-d", "0.3", "-o", FILES[verb], "--", "bash", "-c", script)
     assert done.text.splitlines()[:2] == ["y", str(128 + signal.SIGPIPE)]
 

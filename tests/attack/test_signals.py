@@ -139,7 +139,7 @@ def test_a_dump_into_a_file_outlives_the_terminal(targets):
                                     signal.SIGABRT, signal.SIGBUS], ids=str)
 def test_top_gives_the_terminal_back(states, number):
     """By a signal that ends it, and by one of a crash."""
-    with terminal.Terminal("sh", "-c", f"ulimit -c 0; {gospect.BINARY} top -p {states.pid}; "
+    with terminal.Terminal("sh", "-c", f"ulimit -c 0; '{gospect.BINARY}' top -p {states.pid}; "
                            "code=$?; stty -a | grep -o '.icanon'; exit $code") as t:
         t.wait_for("goroutines")
         shell = t.pid

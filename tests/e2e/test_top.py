@@ -207,7 +207,7 @@ def test_a_commands_exit_status_is_passed_on(tmp_path):
     binary = golang.build("states", golang.NEWEST)
     os.mkfifo("input")
     held = os.open("input", os.O_RDWR)
-    with top("--", "sh", "-c", f"exec {binary} {' '.join(QUIET)} <input") as t:
+    with top("--", "sh", "-c", f"exec '{binary}' {' '.join(QUIET)} <input") as t:
         screen = t.wait_for("main.spin")
         assert "ready" not in screen
         pid = int(re.search(r"\(pid (\d+)", screen)[1])

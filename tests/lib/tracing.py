@@ -141,7 +141,7 @@ def mappings(pid):
     """The sizes of what is mapped of gospect's."""
     sizes = []
     for line in maps(pid):
-        if "gospect" in line[-1]:
+        if line[-1].startswith("/memfd:gospect-"):
             start, end = (int(part, 16) for part in line[0].split("-"))
             sizes.append(end - start)
     return sizes
@@ -211,7 +211,7 @@ def descriptors(pid):
     found = 0
     for entry in os.scandir(f"/proc/{pid}/fd"):
         try:
-            found += "gospect" in os.readlink(entry.path)
+            found += os.readlink(entry.path).startswith("/memfd:gospect-")
         except FileNotFoundError:
             pass
     return found

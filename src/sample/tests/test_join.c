@@ -186,6 +186,40 @@ static void what_is_marked_is_shown(void **state)
 
 #define JOIN_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
+/* Of a program whose stacks and labels are always new. */
+static void there_are_not_more_buckets_than_are_kept(void **state)
+{
+	uint64_t ns = 0;
+
+	for (uint32_t i = 1; i <= 5 * BUCKETS_MOST; i++) {
+		struct goroutine_record r = {.key = G_WAITING | (i & 0xff) << 8,
+					     .stack = i,
+					     .labels = i % 1000,
+					     .owner_creator = i % 7};
+		uint32_t place = buckets_of(&buckets, &r);
+
+		assert_int_not_equal(place, BUCKET_NONE);
+		assert_int_equal(buckets.items[place].wait_reason, i & 0xff);
+		buckets.items[place].ns++;
+	}
+	assert_in_range(buckets.count, 2 * BUCKETS_MOST, 2 * BUCKETS_MOST + 1000);
+	assert_int_equal(buckets.crowded, 5 * BUCKETS_MOST - BUCKETS_MOST + 1);
+	for (size_t i = 1; i < buckets.count; i++)
+		ns += buckets.items[i].ns;
+	assert_int_equal(ns, 5 * BUCKETS_MOST);
+}
+
+static void a_bucket_that_is_kept_is_found_when_there_are_too_many(void **state)
+{
+	struct goroutine_record first = {.key = G_WAITING, .stack = 1, .labels = 5}, r = first;
+	uint32_t place = buckets_of(&buckets, &first);
+
+	for (r.stack = 2; r.stack <= 2 * BUCKETS_MOST; r.stack++)
+		buckets_of(&buckets, &r);
+	assert_int_equal(buckets_of(&buckets, &first), place);
+	assert_int_equal(buckets.items[place].labels, 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -197,6 +231,8 @@ int main(void)
 		JOIN_TEST(the_runtimes_own_goroutines_stay_hidden),
 		JOIN_TEST(time_in_a_system_call_goes_where_it_was_spent),
 		JOIN_TEST(what_is_marked_is_shown),
+		JOIN_TEST(a_bucket_that_is_kept_is_found_when_there_are_too_many),
+		JOIN_TEST(there_are_not_more_buckets_than_are_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

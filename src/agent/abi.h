@@ -27,6 +27,7 @@ enum {
 	AGENT_MAX_RECORD = 96, /* of those without text */
 	AGENT_MAX_TEXT = 1024, /* bytes of a text of the program's; what is longer is cut */
 	AGENT_SPARE_SLOTS = 8, /* for who holds no P */
+	AGENT_MOST_P_SLOTS = 1024,
 	/* Before each slot is its stack, on which its hooks run; the page in which that ends has
 	 * the slot's head, too. */
 	AGENT_SLOT_OFFSET = 32768 + 1024,

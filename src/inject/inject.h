@@ -60,6 +60,10 @@ const struct strbuf *inject_left_out(const struct injection *in);
 /* Calls that found no slot, so far. */
 uint64_t inject_lost(const struct injection *in);
 
+/* So many of the program's processors (Ps) have no ring of their own, as of the end: there are more
+ * than when we came, or than get one. They share AGENT_SPARE_SLOTS, and what finds none is lost. */
+uint64_t inject_without_ring(const struct injection *in);
+
 /* When the first record could be written (CLOCK_MONOTONIC). */
 uint64_t inject_attached_at(const struct injection *in);
 

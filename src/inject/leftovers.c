@@ -9,7 +9,6 @@
 #include "base/array.h"
 #include "inject/claim.h"
 #include "inject/places.h"
-#include "inject/region.h"
 
 bool leftovers_none(const struct leftovers *l)
 {
@@ -102,7 +101,7 @@ static bool holds_slots(const struct target_map *map, const struct code_head *h)
 	uint64_t size = h->spare_slots - h->slots;
 
 	return h->slots >= map->start && h->slots < map->end && !(size % AGENT_SLOT_BYTES) &&
-	       size / AGENT_SLOT_BYTES <= REGION_MOST_P_SLOTS &&
+	       size / AGENT_SLOT_BYTES <= AGENT_MOST_P_SLOTS &&
 	       size + AGENT_SPARE_SLOTS * (uint64_t)AGENT_SLOT_BYTES <= map->end - h->slots;
 }
 

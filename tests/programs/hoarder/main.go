@@ -3,14 +3,16 @@
 //	hoarder MB [lock]
 //
 // With "lock" it locks all that it has and will ever map (mlockall). It prints "ready PID", and
-// answers each line with "ok".
+// answers each line with "ok"; the line "processors N" sets GOMAXPROCS.
 package main
 
 import (
 	"bufio"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -51,6 +53,11 @@ func main() {
 	}
 	fmt.Printf("ready %d\n", os.Getpid())
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		words := strings.Fields(in.Text())
+		if words[0] == "processors" {
+			n, _ := strconv.Atoi(words[1])
+			runtime.GOMAXPROCS(n)
+		}
 		fmt.Println("ok")
 	}
 }

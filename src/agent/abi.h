@@ -216,8 +216,13 @@ struct agent_shared {
 	struct agent_config config;
 	struct agent_places places;
 	/* Where the runtime keeps which addresses its heap has, as far as they are mapped
-	 * (mheap_.pages.inUse: a slice of {base, limit}); it takes none away. 0: not found. */
+	 * (mheap_.pages.inUse: a slice of {base, limit}); it takes none away. 0: not found. The
+	 * slice is read without the runtime's lock, while that stores length, capacity and array
+	 * one behind the other: so an array counts only when gospect has seen it, with its
+	 * capacity, in a slice that was whole. */
 	uint64_t heap_ranges;
+	uint64_t heap_array; /* 0: none */
+	uint64_t heap_capacity;
 	/* The program's data and constants, and what its heap had when gospect looked: gospect adds
 	 * to them, and takes none away. */
 	struct agent_readable readable[AGENT_MAX_READABLE];

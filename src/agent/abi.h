@@ -27,6 +27,7 @@ enum {
 	AGENT_MAX_RECORD = 96, /* of those without text */
 	AGENT_MAX_TEXT = 1024, /* bytes of a text of the program's; what is longer is cut */
 	AGENT_SPARE_SLOTS = 8, /* for who holds no P */
+	AGENT_MOST_P_SLOTS = 1024,
 	/* Before each slot is its stack, on which its hooks run; the page in which that ends has
 	 * the slot's head, too. */
 	AGENT_SLOT_OFFSET = 32768 + 1024,
@@ -219,8 +220,13 @@ struct agent_shared {
 	struct agent_config config;
 	struct agent_places places;
 	/* Where the runtime keeps which addresses its heap has, as far as they are mapped
-	 * (mheap_.pages.inUse: a slice of {base, limit}); it takes none away. 0: not found. */
+	 * (mheap_.pages.inUse: a slice of {base, limit}); it takes none away. 0: not found. The
+	 * slice is read without the runtime's lock, while that stores length, capacity and array
+	 * one behind the other: so an array counts only when gospect has seen it, with its
+	 * capacity, in a slice that was whole. */
 	uint64_t heap_ranges;
+	uint64_t heap_array; /* 0: none */
+	uint64_t heap_capacity;
 	/* The program's data and constants, and what its heap had when gospect looked: gospect adds
 	 * to them, and takes none away. */
 	struct agent_readable readable[AGENT_MAX_READABLE];

@@ -42,18 +42,27 @@ struct copy {
 	struct agent_label_set *set;
 };
 
-/* A range has only ever grown, and the slice's arrays are never freed: whatever is read while the
- * runtime changes it is, or was, a range of its heap. */
+/*
+ * The runtime's own list, as it is now. Its arrays are never freed, and no more is read of one than
+ * it has; while the runtime inserts a range, another may be read with the end of its neighbour, and
+ * what lies between them is no goroutine's. An array that has just replaced another is not known
+ * until gospect has looked.
+ */
 static int in_heap(const struct agent_shared *sh, uint64_t address, uint64_t size)
 {
 	const volatile uint64_t *slice = (const volatile uint64_t *)sh->heap_ranges;
-	const volatile struct agent_readable *ranges;
-	uint64_t count;
+	uint64_t array = __atomic_load_n(&sh->heap_array, __ATOMIC_ACQUIRE), count, capacity;
+	const volatile struct agent_readable *ranges =
+		(const volatile struct agent_readable *)array;
 
-	if (!slice)
+	if (!slice || !array || slice[0] != array)
 		return 0;
 	count = slice[1];
-	ranges = (const volatile struct agent_readable *)slice[0];
+	capacity = __atomic_load_n(&sh->heap_capacity, __ATOMIC_ACQUIRE);
+	/* Else it may be the next one's. */
+	if (__atomic_load_n(&sh->heap_array, __ATOMIC_ACQUIRE) != array)
+		return 0;
+	count = count < capacity ? count : capacity;
 	for (uint64_t i = 0; i < count && i < AGENT_MAX_HEAP_RANGES; i++) {
 		uint64_t start = ranges[i].start, end = ranges[i].end;
 

@@ -374,6 +374,15 @@ static void say_limits(const struct tracing *t)
 		    "too long");
 }
 
+static void say_processors(const struct tracer_stats *stats)
+{
+	if (stats->without_ring)
+		say("%lu of the program's processors (GOMAXPROCS) have no ring of their own and "
+		    "share %d: events of theirs may be lost; GOMAXPROCS was raised during the "
+		    "trace, or is above %d",
+		    stats->without_ring, AGENT_SPARE_SLOTS, AGENT_MOST_P_SLOTS);
+}
+
 static void say_summary(const struct tracing *t)
 {
 	const char *path = t->options.path;
@@ -395,6 +404,7 @@ static void say_summary(const struct tracing *t)
 	say_labels(&stats);
 	say_texts(&stats);
 	say_limits(t);
+	say_processors(&stats);
 	say("%.1f s, %lu events, %lu lost, %lu stacks%s, the target paused for %.2f ms at most%s%s",
 	    (t->last_ns - began) / 1e9, stats.events, stats.lost, stats.stacks,
 	    stats.stacks_lost ? " (too many to keep all)" : "", pause / 1e6, named ? " -> " : "",

@@ -128,9 +128,23 @@ void injection_leave(struct injection *in)
 	claim_release(&way, &in->claim);
 }
 
+/* Where memory runs out the kernel kills whoever has most, which is not to be the target: the agent
+ * does no harm without us. */
+static void offer_ourselves_to_be_killed(void)
+{
+	int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (file < 0)
+		return;
+	(void)!write(file, "1000", 4);
+	close(file);
+}
+
 struct error *injection_enter(struct injection *in)
 {
 	struct error *err = open_memory(in);
+
+	offer_ourselves_to_be_killed();
 
 	if (!err)
 		err = check_holder(in);

@@ -226,6 +226,11 @@ uint64_t inject_lost(const struct injection *in)
 	return in->lost;
 }
 
+uint64_t inject_without_ring(const struct injection *in)
+{
+	return in->without_ring;
+}
+
 uint64_t inject_attach_ns(const struct injection *in)
 {
 	return in->attach_ns;
@@ -239,6 +244,15 @@ uint64_t inject_attached_at(const struct injection *in)
 uint64_t inject_detach_ns(const struct injection *in)
 {
 	return in->w.stop_ns;
+}
+
+/* GOMAXPROCS may have been raised meanwhile. */
+static void count_without_ring(struct injection *in)
+{
+	uint64_t rings = in->layout.slots - AGENT_SPARE_SLOTS, now;
+
+	if (!error_dropped(region_p_count(in->t, in->lay, &now)))
+		in->without_ring = now > rings ? now - rings : 0;
 }
 
 /* What we have mapped is still there. */
@@ -322,6 +336,7 @@ struct error *inject_detach(struct injection *in)
 	if (!in->attached)
 		return NULL;
 	in->lost = inject_lost(in);
+	count_without_ring(in);
 	pthread_mutex_lock(&in->switching);
 	in->attached = false;
 	pthread_mutex_unlock(&in->switching);

@@ -76,6 +76,10 @@ uint64_t inject_lost(const struct injection *in);
  */
 bool inject_beat(struct injection *in);
 
+/* So many of the program's processors (Ps) have no ring of their own, as of the end: there are more
+ * than when we came, or than get one. They share AGENT_SPARE_SLOTS, and what finds none is lost. */
+uint64_t inject_without_ring(const struct injection *in);
+
 /* When the first record could be written (CLOCK_MONOTONIC). */
 uint64_t inject_attached_at(const struct injection *in);
 

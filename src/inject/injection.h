@@ -30,7 +30,8 @@ struct injection {
 	uint8_t *pages;             /* head.stub_bytes, then far pages */
 	struct agent_shared layout; /* as we made it */
 	uint64_t shared_address;    /* in the target */
-	uint64_t p_now;             /* processors that there are */
+	uint64_t p_now;             /* processors that there are, and have a slot */
+	uint64_t without_ring;
 	struct agent_shared *shared;
 	uint64_t lost;
 	uint64_t attach_ns;

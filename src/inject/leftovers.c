@@ -9,7 +9,6 @@
 #include "base/array.h"
 #include "inject/claim.h"
 #include "inject/places.h"
-#include "inject/region.h"
 
 bool leftovers_none(const struct leftovers *l)
 {
@@ -102,7 +101,7 @@ static bool holds_slots(const struct target_map *map, const struct code_head *h)
 	uint64_t size = h->spare_slots - h->slots;
 
 	return h->slots >= map->start && h->slots < map->end && !(size % AGENT_SLOT_BYTES) &&
-	       size / AGENT_SLOT_BYTES <= REGION_MOST_P_SLOTS &&
+	       size / AGENT_SLOT_BYTES <= AGENT_MOST_P_SLOTS &&
 	       size + AGENT_SPARE_SLOTS * (uint64_t)AGENT_SLOT_BYTES <= map->end - h->slots;
 }
 
@@ -216,17 +215,17 @@ static struct error *must_check look_at_map(struct target *t, const struct targe
 	return err;
 }
 
-static struct error *must_check look_at_maps(struct target *t, const struct image *img,
-					     uint64_t own, struct leftovers *l)
+struct error *leftovers_look_at_maps(struct target *t, const struct image *img,
+				     const struct target_maps *maps, uint64_t own,
+				     struct leftovers *l)
 {
-	_cleanup_maps_ struct target_maps maps = {0};
 	struct present present = {0};
-	struct error *err = target_maps(t, &maps);
+	struct error *err = NULL;
 
-	for (size_t i = 0; !err && i < maps.count; i++)
-		err = look_at_map(t, &maps.items[i], own, l);
-	for (size_t i = 0; !err && i < maps.count; i++)
-		note_present(l, &maps.items[i], &present);
+	for (size_t i = 0; !err && i < maps->count; i++)
+		err = look_at_map(t, &maps->items[i], own, l);
+	for (size_t i = 0; !err && i < maps->count; i++)
+		note_present(l, &maps->items[i], &present);
 	if (!err && l->has_head)
 		err = forget_unmapped(t, l, &present);
 	return err || !l->has_head ? err : look_at_places(t, img, l);
@@ -265,8 +264,12 @@ static struct error *must_check look_at_descriptors(struct target *t, struct lef
 struct error *leftovers_find(struct target *t, const struct image *img, uint64_t own,
 			     struct leftovers *ret)
 {
+	_cleanup_maps_ struct target_maps maps = {0};
 	struct leftovers l = {0};
-	struct error *err = look_at_maps(t, img, own, &l);
+	struct error *err = target_maps(t, &maps);
+
+	if (!err)
+		err = leftovers_look_at_maps(t, img, &maps, own, &l);
 
 	if (!err)
 		err = look_at_descriptors(t, &l);

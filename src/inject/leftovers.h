@@ -42,6 +42,10 @@ struct leftovers {
  */
 struct error *leftovers_find(struct target *t, const struct image *img, uint64_t own,
 			     struct leftovers *ret) must_check;
+/* The part of it that believes least: what lies in these mappings, added to *l. */
+struct error *leftovers_look_at_maps(struct target *t, const struct image *img,
+				     const struct target_maps *maps, uint64_t own,
+				     struct leftovers *l) must_check;
 void leftovers_release(struct leftovers *l);
 #define _cleanup_leftovers_ __attribute__((cleanup(leftovers_release)))
 

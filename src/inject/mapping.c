@@ -66,27 +66,52 @@ static void populate_first(const struct injection *in)
 	}
 }
 
+/*
+ * None of it is the target's: a program that locks all it will ever map (mlockall with MCL_FUTURE)
+ * would make each page present at once, and be charged for them. What may not be accessed is not
+ * made present; so it is unlocked first. It is in no core file, and children do not have it.
+ */
+static struct error *must_check map_untouched(struct remote *r, size_t size, int64_t theirs,
+					      uint64_t *ret)
+{
+	int64_t at, result;
+	struct error *err =
+		remote_must(r, "map memory", SYS_mmap,
+			    (uint64_t[6]){0, size, PROT_NONE, MAP_SHARED, theirs, 0}, &at);
+
+	fault_point("shared-mapped");
+	if (!err)
+		err = remote_must(r, "unlock memory", SYS_munlock, (uint64_t[6]){at, size},
+				  &result);
+	if (!err)
+		err = remote_must(r, "keep memory from its children", SYS_madvise,
+				  (uint64_t[6]){at, size, MADV_DONTFORK}, &result);
+	if (!err)
+		err = remote_must(r, "keep memory out of core files", SYS_madvise,
+				  (uint64_t[6]){at, size, MADV_DONTDUMP}, &result);
+	if (!err)
+		err = remote_must(r, "map memory", SYS_mprotect,
+				  (uint64_t[6]){at, size, PROT_READ | PROT_WRITE}, &result);
+	if (!err)
+		*ret = at;
+	return err;
+}
+
 /* The shared memory: mapped there and here, filled with what the agent has to find. */
 static struct error *must_check map_shared(struct injection *in, struct remote *r)
 {
 	size_t size = in->layout.size;
 	_cleanup_close_ int ours = -1;
-	int64_t theirs, address, result;
+	int64_t theirs;
 	struct error *err = remote_file(r, DATA_NAME, MFD_NOEXEC_SEAL, size, &theirs, &ours);
 
 	if (!err)
 		err = memfile_seal(ours, size, 0);
 	if (err)
 		return err;
-	err = remote_must(r, "map memory", SYS_mmap,
-			  (uint64_t[6]){0, size, PROT_READ | PROT_WRITE, MAP_SHARED, theirs, 0},
-			  &address);
-	fault_point("shared-mapped");
+	err = map_untouched(r, size, theirs, &in->shared_address);
 	if (!err)
-		err = remote_must(r, "keep memory from its children", SYS_madvise,
-				  (uint64_t[6]){address, size, MADV_DONTFORK}, &result);
-	if (!err)
-		err = memfile_check_mapped(in->t, ours, address, size, 0);
+		err = memfile_check_mapped(in->t, ours, in->shared_address, size, 0);
 	if (!err)
 		err = remote_close(r, theirs);
 	if (err)
@@ -96,7 +121,6 @@ static struct error *must_check map_shared(struct injection *in, struct remote *
 		in->shared = NULL;
 		return error_errno(ERROR_FAILED, errno, "cannot map %zu bytes", size);
 	}
-	in->shared_address = address;
 	*in->shared = in->layout;
 	in->shared->enabled = in->head.control + offsetof(struct code_control, enabled);
 	in->w.shared = in->shared;

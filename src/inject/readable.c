@@ -83,27 +83,6 @@ static void publish(struct agent_shared *shared, const struct agent_readable *ra
 	__atomic_store_n(&shared->readable_count, n + 1, __ATOMIC_RELEASE);
 }
 
-struct error *readable_update(struct target *t, const struct image *img, const struct golayout *lay,
-			      struct agent_shared *shared)
-{
-	_cleanup_maps_ struct target_maps maps = {0};
-	uint64_t witnesses[WITNESSES];
-	const struct target_map *text;
-	struct agent_readable range;
-	size_t count = 0;
-	struct error *err = target_maps(t, &maps);
-
-	if (!err)
-		err = find_witnesses(t, lay, witnesses, &count);
-	if (err)
-		return err;
-	text = target_maps_find(&maps, img->functions.text);
-	for (size_t i = 0; text && i < maps.count; i++)
-		if (take_range(&maps, text, witnesses, count, &i, &range))
-			publish(shared, &range);
-	return NULL;
-}
-
 /* ---- the runtime's own list ---- */
 
 #define CHUNK_BYTES (4ull << 20) /* pallocChunkBytes: what a heap grows by */
@@ -160,6 +139,30 @@ static bool is_heap(const struct search *s, const struct addr_ranges *a)
 	return sum == a->total_bytes && holds_all(s, ranges, a->length);
 }
 
+/* The array is told last, and taken back first: who finds it the same before and after has its
+ * capacity. */
+static void publish_heap(struct agent_shared *shared, const struct addr_ranges *a)
+{
+	if (shared->heap_array == a->ranges && shared->heap_capacity == a->capacity)
+		return;
+	__atomic_store_n(&shared->heap_array, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&shared->heap_capacity, a->capacity, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&shared->heap_array, a->ranges, __ATOMIC_SEQ_CST);
+}
+
+/* The runtime may be changing the list just now: one that does not add up is left for the next
+ * time. */
+static void update_heap(struct target *t, const uint64_t *witnesses, size_t count,
+			struct agent_shared *shared)
+{
+	const struct search s = {.t = t, .witnesses = witnesses, .count = count};
+	struct addr_ranges a;
+
+	if (shared->heap_ranges &&
+	    !error_dropped(target_read(t, shared->heap_ranges, &a, sizeof(a))) && is_heap(&s, &a))
+		publish_heap(shared, &a);
+}
+
 /* Of several the first: pages.inUse is before the scavenger's copy of it (Go 1.17 and 1.18). */
 static struct error *must_check search_in(struct search *s, uint64_t start, uint64_t end)
 {
@@ -182,6 +185,28 @@ static struct error *must_check search_in(struct search *s, uint64_t start, uint
 		}
 		at += n - sizeof(a) + 8;
 	}
+	return NULL;
+}
+
+struct error *readable_update(struct target *t, const struct image *img, const struct golayout *lay,
+			      struct agent_shared *shared)
+{
+	_cleanup_maps_ struct target_maps maps = {0};
+	uint64_t witnesses[WITNESSES];
+	const struct target_map *text;
+	struct agent_readable range;
+	size_t count = 0;
+	struct error *err = target_maps(t, &maps);
+
+	if (!err)
+		err = find_witnesses(t, lay, witnesses, &count);
+	if (err)
+		return err;
+	text = target_maps_find(&maps, img->functions.text);
+	for (size_t i = 0; text && i < maps.count; i++)
+		if (take_range(&maps, text, witnesses, count, &i, &range))
+			publish(shared, &range);
+	update_heap(t, witnesses, count, shared);
 	return NULL;
 }
 
@@ -209,5 +234,7 @@ struct error *readable_find_heap(struct target *t, const struct image *img,
 		err = search_in(&s, start, end);
 	}
 	shared->heap_ranges = s.found;
+	if (!err)
+		update_heap(t, witnesses, s.count, shared);
 	return err;
 }

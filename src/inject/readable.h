@@ -21,7 +21,8 @@ struct error *readable_update(struct target *t, const struct image *img, const s
  * Puts into shared->heap_ranges where the runtime has the ranges of its heap. There is no symbol
  * for it in many programs, nor does DWARF tell it there; but nothing else looks like it: among the
  * program's variables, a slice of ranges whose sizes add up to the word behind it and that hold all
- * goroutines (runtime/mranges.go: addrRanges, Go 1.17 to 1.27). Once, before the agent runs.
+ * goroutines (runtime/mranges.go: addrRanges, Go 1.17 to 1.27). Once, before the agent runs; its
+ * array, when the runtime takes another, by readable_update().
  */
 struct error *readable_find_heap(struct target *t, const struct image *img,
 				 const struct golayout *lay,

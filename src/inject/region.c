@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include "agent/abi.h"
+
 #define REACH 0x78000000ull /* 1.9 GB: 32-bit displacements, and some way to go in the code */
 #define STEP 0x100000ull
 #define DISTANCE 0x4000000ull /* from what is mapped; of the first try */
@@ -57,19 +59,30 @@ struct error *region_choose(struct target *t, const struct image *img, uint64_t 
 			    target_pid(t));
 }
 
+struct error *region_p_count(struct target *t, const struct golayout *lay, uint64_t *ret)
+{
+	uint64_t allp[2];
+	struct error *err = target_read(t, lay->v.allp, allp, sizeof(allp));
+
+	if (!err)
+		*ret = allp[1];
+	return err;
+}
+
 struct error *region_p_slots(struct target *t, const struct golayout *lay, uint64_t *ret_now,
 			     uint64_t *ret)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
-	uint64_t allp[2], count;
-	struct error *err = target_read(t, lay->v.allp, allp, sizeof(allp));
+	uint64_t now, count;
+	struct error *err = region_p_count(t, lay, &now);
 
 	if (err)
 		return err;
+	now = now < AGENT_MOST_P_SLOTS ? now : AGENT_MOST_P_SLOTS;
 	count = cpus > P_SLOTS_LEAST ? cpus : P_SLOTS_LEAST;
-	if (count < allp[1] * 2)
-		count = allp[1] * 2;
-	*ret = count > REGION_MOST_P_SLOTS ? REGION_MOST_P_SLOTS : count;
-	*ret_now = allp[1] < *ret ? allp[1] : *ret;
+	if (count < now * 2)
+		count = now * 2;
+	*ret = count < AGENT_MOST_P_SLOTS ? count : AGENT_MOST_P_SLOTS;
+	*ret_now = now;
 	return NULL;
 }

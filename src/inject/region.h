@@ -9,15 +9,17 @@
 #include "image/image.h"
 #include "target/target.h"
 
-/* Of Ps. */
-#define REGION_MOST_P_SLOTS 1024
-
 /* A free address for so many bytes that jumps to and from the program's code reach, far from
  * what is mapped: the heap of C grows. ERROR_UNSUPPORTED: there is none. */
 struct error *region_choose(struct target *t, const struct image *img, uint64_t size,
 			    uint64_t *ret) must_check;
 
-/* How many processors there are now, and how many get a slot: there may be more later. */
+/* How many processors (Ps) there are. */
+struct error *region_p_count(struct target *t, const struct golayout *lay,
+			     uint64_t *ret) must_check;
+
+/* How many of them there are now, up to AGENT_MOST_P_SLOTS, and how many get a slot: there may be
+ * more later. */
 struct error *region_p_slots(struct target *t, const struct golayout *lay, uint64_t *ret_now,
 			     uint64_t *ret) must_check;
 

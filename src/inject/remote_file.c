@@ -18,6 +18,8 @@ static struct error *must_check refused(const struct remote *r, const char *what
 		       "vm.memfd_noexec)";
 	else if (result == -ENOMEM)
 		hint = " (its limit of address space is reached)";
+	else if (result == -EAGAIN)
+		hint = " (it locks all its memory, and its limit for that, ulimit -l, is reached)";
 	return error_errno(ERROR_DENIED, (int)-result, "process %d may not %s%s", r->pid, what,
 			   hint);
 }

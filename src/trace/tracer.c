@@ -482,6 +482,7 @@ void tracer_stats(const struct tracer *tr, struct tracer_stats *ret)
 		.labels_cut = decoder_labels(tr->decoder)->cut,
 		.labels_lost = decoder_labels(tr->decoder)->dropped,
 		.absences = collector_absences(tr->collector),
+		.without_ring = inject_without_ring(tr->injection),
 		.bytes = drained.bytes,
 		.attach_pause_ns = inject_attach_ns(tr->injection),
 		.detach_pause_ns = inject_detach_ns(tr->injection),

@@ -54,6 +54,7 @@ struct tracer_stats {
 	uint64_t labels_cut;      /* labels that were cut or left out of their sets */
 	uint64_t labels_lost;     /* sets that are not known: too many, or in use no more */
 	uint64_t absences;        /* of ours, for seconds: what happened then is missing */
+	uint64_t without_ring;    /* processors of the program that had to share rings */
 	uint64_t bytes;           /* of records */
 	uint64_t attach_pause_ns; /* all threads stopped, to put the agent in */
 	uint64_t detach_pause_ns; /* the longest, to take it out */

@@ -198,6 +198,36 @@ static void nothing_is_read_elsewhere(void **state)
 	munmap(forbidden, 4096);
 }
 
+/* runtime/mranges.go: addrRanges.add() stores the length, then the capacity, then the array: who
+ * reads in between finds a length that the array does not have. */
+static void a_list_of_ranges_that_is_being_changed_is_not_read_beyond_its_array(void **state)
+{
+	struct fixture *f = make(false);
+	struct agent_readable *pages =
+		mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct agent_readable *array = pages + 4096 / sizeof(*array) - 2;
+	struct text texts[] = {put_text(f, "a"), put_text(f, "one")};
+	uint64_t set = put_slice(f, texts, 1), slice[3] = {(uint64_t)array, 2, 2};
+
+	mprotect((uint8_t *)pages + 4096, 4096, PROT_NONE);
+	array[0] = (struct agent_readable){1, 2};
+	array[1] = f->shared.readable[0];
+	f->shared.readable_count = 0;
+	f->shared.heap_ranges = (uint64_t)slice;
+	f->shared.heap_array = (uint64_t)array;
+	f->shared.heap_capacity = 2;
+	copy(f, set);
+	assert_copied(f, "\1a\3one", 6);
+	array[1] = array[0];
+	slice[1] = 3;
+	copy(f, set);
+	assert_int_equal(f->set.unread, 1);
+	slice[0] = 0x1000; /* nobody has looked at this one */
+	copy(f, set);
+	assert_int_equal(f->set.unread, 1);
+	munmap(pages, 8192);
+}
+
 static void any_bytes_are_survived(void **state)
 {
 	struct fixture *f = make(false);
@@ -226,6 +256,8 @@ int main(void)
 		cmocka_unit_test(a_chain_without_end_is_left),
 		cmocka_unit_test(what_is_too_long_is_cut_and_what_is_too_many_is_left_out),
 		cmocka_unit_test(nothing_is_read_elsewhere),
+		cmocka_unit_test(
+			a_list_of_ranges_that_is_being_changed_is_not_read_beyond_its_array),
 		cmocka_unit_test(any_bytes_are_survived),
 	};
 

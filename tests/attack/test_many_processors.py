@@ -1,0 +1,32 @@
+"""A program may have more processors (GOMAXPROCS) than gospect has made rings for: that is said."""
+
+import time
+
+from lib import golang, gospect, tracing
+from lib.process import wait_until
+
+
+def hoarder(untouched, processors):
+    return untouched(golang.build("hoarder", golang.NEWEST), 1, env={"GOMAXPROCS": processors})
+
+
+def test_more_processors_than_ever_get_a_ring_are_told(untouched, tmp_path):
+    program = hoarder(untouched, "1030")
+    result = gospect.run("trace", "-p", program.pid, "-d", 0.3, "-o", tmp_path / "o.trace").ok()
+    assert "6 of the program's processors" in result.err
+
+
+def test_processors_that_come_during_the_trace_are_told(untouched, tmp_path):
+    program = hoarder(untouched, "2")
+    trace = gospect.start("trace", "-p", program.pid, "-d", 1.5, "-o", tmp_path / "o.trace")
+    wait_until(lambda: tracing.is_patched(program.pid))
+    time.sleep(0.2)
+    program.ask("processors 200")
+    _, error = trace.communicate(timeout=30)
+    assert trace.returncode == 0 and b"of the program's processors" in error, error
+
+
+def test_as_many_as_there_are_rings_need_no_word(untouched, tmp_path):
+    program = hoarder(untouched, "8")
+    result = gospect.run("trace", "-p", program.pid, "-d", 0.3, "-o", tmp_path / "o.trace").ok()
+    assert "processors" not in result.err

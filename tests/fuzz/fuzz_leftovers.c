@@ -1,0 +1,98 @@
+/* A process that shows what looks like the leftovers of a gospect: the head of the code, a claim.
+ */
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "fuzz.h"
+#include "inject/claim.h"
+#include "inject/leftovers.h"
+
+#define CODE_AT 0x10000000ull
+#define DATA_AT 0x20000000ull
+#define SLOTS_AT (DATA_AT + 4096 + AGENT_SLOT_OFFSET)
+#define MAPS 6
+
+struct input {
+	struct claim_page claim;
+	uint64_t data_bytes;
+	uint64_t far;
+	struct code_head head;
+};
+
+static void check(const struct leftovers *l, const struct input *in)
+{
+	const struct code_head *h = &l->head;
+	uint64_t end = DATA_AT + in->data_bytes;
+
+	fuzz_require(l->range_count <= MAPS);
+	if (!l->has_head)
+		return;
+	fuzz_accepted++;
+	fuzz_require(code_head_bytes(h) <= h->stub_bytes);
+	fuzz_require(!h->control || h->control - CODE_AT < h->code_bytes);
+	fuzz_require(!h->slots ||
+		     (h->slots >= DATA_AT && h->slots <= h->spare_slots && h->spare_slots < end &&
+		      end - h->spare_slots >= AGENT_SPARE_SLOTS * (uint64_t)AGENT_SLOT_BYTES));
+	for (unsigned int i = 0; i < h->place_count; i++)
+		fuzz_require(!h->places[i].address);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	_cleanup_target_ struct target *t = NULL;
+	_cleanup_leftovers_ struct leftovers l = {0};
+	static const struct image no_text;
+	struct input in = {0};
+	struct target_map items[MAPS];
+	struct target_maps maps = {items, MAPS, MAPS};
+	struct target_range memory[2] = {{0x1000, sizeof(in.claim), &in.claim},
+					 {CODE_AT, sizeof(in.head), &in.head}};
+
+	memcpy(&in, data, size < sizeof(in) ? size : sizeof(in));
+	in.data_bytes %= 1ull << 40;
+	items[0] = (struct target_map){0x1000, 0x2000, .path = "/memfd:" CLAIM_NAME};
+	items[1] = (struct target_map){CODE_AT, CODE_AT + 0x8000, .path = "/memfd:" CODE_NAME};
+	items[2] = (struct target_map){CODE_AT + 0x8000, CODE_AT + 0x9000, .path = ""};
+	items[3] =
+		(struct target_map){DATA_AT, DATA_AT + in.data_bytes, .path = "/memfd:" DATA_NAME};
+	items[4] = (struct target_map){in.far, in.far + CODE_PAGE_BYTES, .offset = 0x9000,
+				       .path = "/memfd:" CODE_NAME};
+	items[5] = (struct target_map){1ull << 46, (1ull << 46) + 4096, .path = "/bin/true"};
+	fuzz_require(!target_open_memory(memory, 2, &t));
+	if (!error_dropped(leftovers_look_at_maps(t, &no_text, &maps, 0, &l)))
+		check(&l, &in);
+	return 0;
+}
+
+static struct input made(unsigned int places)
+{
+	struct input in = {.data_bytes = 64 << 20, .far = 0x60000000};
+	struct code_head *h = &in.head;
+
+	*h = (struct code_head){.magic = CODE_MAGIC,
+				.version = CODE_VERSION,
+				.tracer = 1,
+				.code = CODE_AT,
+				.code_bytes = 0x9000,
+				.stub_bytes = 0x8000,
+				.agent = CODE_AT + 0x8000,
+				.control = CODE_AT + 0x8000,
+				.slots = SLOTS_AT,
+				.spare_slots = SLOTS_AT + 16 * AGENT_SLOT_BYTES,
+				.far = {0x60000000},
+				.place_count = places};
+	for (unsigned int i = 0; i < places; i++)
+		h->places[i] = (struct code_place){.stub = CODE_AT + 4096,
+						   .jump = i & 1 ? CODE_AT + 4096 : in.far,
+						   .length = 5};
+	return in;
+}
+
+void fuzz_seeds(fuzz_emit *emit, void *arg)
+{
+	for (unsigned int places = 0; places < 64; places += 21) {
+		struct input in = made(places);
+
+		emit(arg, &in, sizeof(in));
+	}
+}

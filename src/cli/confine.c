@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/cpus.h"
+#include "cli/cli.h"
 #include "sample/moment.h"
 #include "sandbox/sandbox.h"
 #include "target/access.h"
@@ -43,6 +44,7 @@ static struct error *must_check enter(const struct confinement *c, uint64_t memo
 {
 	static struct sandbox_options options;
 	static struct outfile_service outputs;
+	struct error *err;
 
 	options = (struct sandbox_options){
 		.policy = {.pid = c->pid,
@@ -64,7 +66,12 @@ static struct error *must_check enter(const struct confinement *c, uint64_t memo
 	/* What reads files that cannot be read afterwards. */
 	cpus_configured();
 	tzset();
-	return sandbox_enter(&options);
+	err = sandbox_enter(&options);
+	if (!err || err->code != ERROR_UNSUPPORTED)
+		return err;
+	say("%s: what reads the target is not confined; gospect goes on", err->message);
+	error_destroy(err);
+	return NULL;
 }
 
 struct error *confine(const struct confinement *c)

@@ -232,6 +232,6 @@ struct error *filter_install(pid_t pid, pid_t child)
 	if (!failed)
 		failed = seccomp_load(ctx);
 	seccomp_release(ctx);
-	return failed ? error_errno(ERROR_FAILED, -failed, "cannot install a seccomp filter")
+	return failed ? error_errno(ERROR_UNSUPPORTED, -failed, "cannot install a seccomp filter")
 		      : NULL;
 }

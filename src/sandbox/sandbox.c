@@ -121,14 +121,13 @@ struct error *sandbox_enter(const struct sandbox_options *options)
 	}
 	close(sockets[1]);
 	broker_socket = sockets[0];
-	if (broker_pid < 0)
+	if (broker_pid < 0) {
 		err = error_errno(ERROR_FAILED, errno, "cannot start a process");
-	else
-		err = confine(options);
-	if (err)
 		sandbox_leave();
-	else
-		door_set(broker_door(broker_socket));
+		return err;
+	}
+	err = confine(options);
+	door_set(broker_door(broker_socket));
 	return err;
 }
 

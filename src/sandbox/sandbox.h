@@ -32,8 +32,11 @@ struct sandbox_options {
 	uint64_t cpu_seconds;        /* of processor time; 0: no limit of ours */
 };
 
-/* Starts the broker, opens the door to it, and lets go. What was open stays open. An error leaves
- * all as it was. */
+/*
+ * Starts the broker, opens the door to it, and lets go. What was open stays open.
+ * ERROR_UNSUPPORTED: there is no seccomp here, and all but the filter is done. Any other error
+ * leaves all as it was.
+ */
 struct error *sandbox_enter(const struct sandbox_options *options) must_check;
 
 /* Ends the broker and waits for it. Does nothing without one. The process stays confined. */

@@ -107,6 +107,7 @@ struct error *injection_switch_on(struct injection *in)
 {
 	struct code_control control = {.enabled = 1, .slots = in->head.slots};
 	struct attach_step step = {in, {.pid = target_pid(in->t)}, .patience = PATIENCE};
+	uint64_t start = clock_now();
 	struct error *err = write_at(in, in->head.control, &control, sizeof(control));
 
 	standstill_functions(in->img, &in->head, in->layout.config.goid_late,
@@ -117,8 +118,9 @@ struct error *injection_switch_on(struct injection *in)
 		unsigned int patience = step.patience;
 
 		err = surgery(write_jumps_stopped, &step);
-		if (err != &error_fault)
+		if (err != &error_fault && !threads_are_borrowed(err, start))
 			break;
+		error_destroy(err);
 		err = NULL;
 		if (i + 1 == STOP_TRIES)
 			err = error_format(ERROR_FAILED,

@@ -25,6 +25,8 @@
  * machine with much to do, a thread has to wait for a processor before it can stop. */
 #define STOP_NS 30000000ull
 #define STOP_MOST_NS 1000000000ull
+/* As long as another gospect may have one of them, on a busy machine. */
+#define BORROWED_NS 300000000ull
 /* How often a wait that takes longer is woken up, to look at the time. */
 #define WAKE_NS 10000000
 
@@ -317,6 +319,11 @@ struct error *threads_stop_all(struct threads *t, uint64_t *ret_since)
 	if (err)
 		threads_resume(t);
 	return err;
+}
+
+bool threads_are_borrowed(const struct error *err, uint64_t since)
+{
+	return err && err->code == ERROR_DENIED && clock_now() - since < BORROWED_NS;
 }
 
 /* Those that have not stopped cannot be told to go; they are let go when our thread ends. */

@@ -48,6 +48,10 @@ struct error *threads_stop_one(struct threads *t, pid_t id) must_check;
  */
 struct error *threads_stop_all(struct threads *t, uint64_t *ret_since) must_check;
 
+/* They could not be stopped because another tracer has one of them, and we are not long at it: it
+ * may be a gospect that comes just now, and takes a thread for a moment before it sees us. */
+bool threads_are_borrowed(const struct error *err, uint64_t since);
+
 /* Lets them go on, untraced. */
 void threads_resume(struct threads *t);
 void threads_release(struct threads *t);

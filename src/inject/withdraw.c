@@ -185,8 +185,10 @@ struct error *withdraw_code(struct withdrawal *w, struct code_head *head)
 
 	for (;;) {
 		err = surgery(stop_and_look, &q);
-		if ((err && err != &error_fault) || q.is_quiet || clock_now() - start > PATIENCE_NS)
+		if ((err && err != &error_fault && !threads_are_borrowed(err, start)) ||
+		    q.is_quiet || clock_now() - start > PATIENCE_NS)
 			break;
+		error_destroy(err);
 		usleep(pause);
 		pause = pause < MOST_PAUSE_US / 2 ? 2 * pause : MOST_PAUSE_US;
 	}

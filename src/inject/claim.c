@@ -122,10 +122,13 @@ static struct error *must_check take_step(void *arg)
 	struct step *step = arg;
 	const struct claim_way *w = step->way;
 	struct remote r;
-	struct error *err = remote_begin(&r, w->t, w->img, w->lay, w->memory, w->suspend_seccomp);
+	struct error *err = look(w, 0);
 
+	if (!err)
+		err = remote_begin(&r, w->t, w->img, w->lay, w->memory, w->suspend_seccomp);
 	if (err)
 		return err;
+	/* Again: whoever has a claim now waits until we have let go of the thread. */
 	err = look(w, 0);
 	if (!err)
 		err = map_page(step, &r);

@@ -108,7 +108,7 @@ static unsigned int patience_pause(unsigned int patience)
 
 static struct error *must_check try_to_write_jumps(struct attach_step *step)
 {
-	uint64_t until;
+	uint64_t start = clock_now(), until;
 	pid_t pid = step->threads.pid;
 
 	quota_await_period();
@@ -117,8 +117,9 @@ static struct error *must_check try_to_write_jumps(struct attach_step *step)
 		unsigned int patience = step->patience;
 		struct error *err = surgery(write_jumps_stopped, step);
 
-		if (err != &error_fault)
+		if (err != &error_fault && !threads_are_borrowed(err, start))
 			return err;
+		error_destroy(err);
 		if (threads_told_to_end())
 			return &error_stopped;
 		if (clock_now() > until)

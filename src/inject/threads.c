@@ -47,6 +47,8 @@
 #define LOOK_US 1000
 /* Room for threads that are born while the others are stopped. */
 #define SPARE 64
+/* As long as another gospect may have one of them, on a busy machine. */
+#define BORROWED_NS 300000000ull
 /* How often a wait that takes longer is woken up, to look at the time. */
 #define WAKE_NS 200000
 
@@ -445,6 +447,11 @@ struct error *threads_stop_all(struct threads *t, uint64_t *ret_since)
 		t->tries++;
 	}
 	return err;
+}
+
+bool threads_are_borrowed(const struct error *err, uint64_t since)
+{
+	return err && err->code == ERROR_DENIED && clock_now() - since < BORROWED_NS;
 }
 
 void threads_let_run(const struct threads *t, uint64_t until)

@@ -59,6 +59,10 @@ struct error *threads_stop_one(struct threads *t, pid_t id) must_check;
  */
 struct error *threads_stop_all(struct threads *t, uint64_t *ret_since) must_check;
 
+/* They could not be stopped because another tracer has one of them, and we are not long at it: it
+ * may be a gospect that comes just now, and takes a thread for a moment before it sees us. */
+bool threads_are_borrowed(const struct error *err, uint64_t since);
+
 /* After ERROR_FAULT, before the next try: for so long that the target is slowed by 2 % at most, and
  * until `until` or until who could not be stopped can be. */
 void threads_let_run(const struct threads *t, uint64_t until);

@@ -181,20 +181,23 @@ static struct error *must_check stop_and_look(void *arg)
 /* ERROR_FAULT: its threads could not be stopped for so long. */
 static struct error *must_check make_quiet(struct quiet *q)
 {
+	uint64_t start = clock_now(), until;
 	unsigned int pause = PAUSE_US;
-	uint64_t until;
 
 	quota_await_period();
 	until = clock_now() + PATIENCE_NS;
 	for (;;) {
 		struct error *err = surgery(stop_and_look, q);
 
-		if ((err && err != &error_fault) || q->is_quiet || clock_now() > until)
+		bool borrowed = threads_are_borrowed(err, start);
+
+		if ((err && err != &error_fault && !borrowed) || q->is_quiet || clock_now() > until)
 			return err;
 		if (err)
 			threads_let_run(&q->threads, until);
 		else
 			usleep(pause);
+		error_destroy(err);
 		pause = pause < MOST_PAUSE_US / 2 ? 2 * pause : MOST_PAUSE_US;
 	}
 }

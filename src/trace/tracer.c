@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/memory_room.h"
 #include "inject/inject.h"
 #include "trace/backlog.h"
 #include "trace/collector.h"
@@ -17,9 +18,9 @@
 #include "trace/ticks.h"
 
 #define RING_BYTES (4u << 20)
-/* What waits to be decoded takes 128 MB at most; on machines with very many processors so much that
- * each has some. */
-#define BACKLOG_BLOCKS ((128u << 20) / sizeof(struct block))
+/* What waits to be decoded takes 128 MB at most, and a quarter of what our cgroup has left; on
+ * machines with very many processors so much that each has some. */
+#define BACKLOG_BYTES (128u << 20)
 #define BLOCKS_OF_SLOT 4
 /* Events given at once: few enough to stay in the processor's cache, and to be done in 0.2 ms. */
 #define BATCH_EVENTS 2048
@@ -86,6 +87,15 @@ static struct error *must_check attach(struct tracer *tr, const struct image *im
 	return inject_attach(tr->t, img, tr->lay, &in, &tr->injection);
 }
 
+static size_t backlog_blocks(const struct tracer *tr)
+{
+	size_t least = BLOCKS_OF_SLOT * (size_t)inject_layout(tr->injection)->slots;
+	uint64_t room = memory_room() / 4;
+	size_t blocks = (room < BACKLOG_BYTES ? room : BACKLOG_BYTES) / sizeof(struct block);
+
+	return blocks > least ? blocks : least;
+}
+
 static struct error *must_check start_collector(struct tracer *tr, const struct counters *counters,
 						const struct tracer_options *options)
 {
@@ -97,9 +107,7 @@ static struct error *must_check start_collector(struct tracer *tr, const struct 
 		.ticks = &tr->ticks,
 		.end_ns = options->duration_ns ? tr->start_ns + options->duration_ns : NEVER,
 	};
-	size_t least = BLOCKS_OF_SLOT * (size_t)inject_layout(tr->injection)->slots;
-	struct error *err =
-		backlog_create(BACKLOG_BLOCKS > least ? BACKLOG_BLOCKS : least, &tr->backlog);
+	struct error *err = backlog_create(backlog_blocks(tr), &tr->backlog);
 
 	if (err)
 		return err;

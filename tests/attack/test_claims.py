@@ -113,7 +113,7 @@ def test_a_gospect_on_the_host_sees_the_one_beside_the_program(nested, tmp_path)
 
 @pytest.mark.parametrize("attempt", range(3))
 def test_of_many_that_come_at_once_one_traces_it(hectic, tmp_path, attempt):
-    traces = [start_trace(hectic.pid, 1, tmp_path / f"{i}.trace") for i in range(6)]
+    traces = [start_trace(hectic.pid, 3, tmp_path / f"{i}.trace") for i in range(6)]
     errors = [process.communicate(timeout=40)[1] for process in traces]
     won = [process for process in traces if process.returncode == 0]
     lost = [error for process, error in zip(traces, errors) if process.returncode]

@@ -63,6 +63,6 @@ def test_gospect_in_the_targets_cgroup_is_killed_before_it(group, hoarder, tmp_p
     program = hoarder(200)
     group.limit(group.usage() + room * MB)
     result = gospect.run("trace", "-p", program.pid, "-d", 2, "-o", tmp_path / "o.trace",
-                         prefix=group.prefix())
+                         prefix=group.prefix(), seconds=90)
     assert result.status in (0, 1, -9), result.err
     program.assert_well()

@@ -17,6 +17,7 @@
 #include "base/intern.h"
 #include "base/map.h"
 #include "base/mapped_file.h"
+#include "base/memory_room.h"
 #include "base/outfile.h"
 #include "base/printable.h"
 #include "base/strbuf.h"
@@ -449,6 +450,52 @@ static void a_truncation_that_nobody_was_told_is_remembered(void **state)
 	assert_true(mapped_file_untold());
 }
 
+static void put_file(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void make_group(const char *path, const char *limit, const char *usage)
+{
+	char name[128];
+
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(name, sizeof(name), "%s/memory.max", path);
+	put_file(name, limit);
+	snprintf(name, sizeof(name), "%s/memory.current", path);
+	put_file(name, usage);
+	snprintf(name, sizeof(name), "%s/memory.stat", path);
+	put_file(name, "anon 1\ninactive_file 20\nactive_file 3\n");
+}
+
+static void room_for_memory_is_that_of_the_fullest_group_around(void **state)
+{
+	put_file("groups", "1:name=systemd:/\n0::/pod/container\n");
+	assert_true(memory_room_in("groups", ".") == UINT64_MAX);
+	make_group("pod", "1000\n", "300\n");
+	make_group("pod/container", "max\n", "10\n");
+	assert_int_equal(memory_room_in("groups", "."), 720);
+	put_file("pod/container/memory.max", "110\n");
+	assert_int_equal(memory_room_in("groups", "."), 110);
+	put_file("pod/container/memory.current", "500\n");
+	assert_int_equal(memory_room_in("groups", "."), 0);
+}
+
+static void room_for_memory_in_a_container_is_that_of_what_is_mounted(void **state)
+{
+	put_file("groups", "5:cpu,memory:/docker/4711\n4:memoryless:/\n");
+	assert_int_equal(mkdir("memory", 0700), 0);
+	put_file("memory/memory.limit_in_bytes", "500");
+	put_file("memory/memory.usage_in_bytes", "100");
+	put_file("memory/memory.stat", "total_inactive_file 7\n");
+	assert_int_equal(memory_room_in("groups", "."), 407);
+	assert_true(memory_room_in("nothing", ".") == UINT64_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -476,6 +523,8 @@ int main(void)
 		TEST_IN_FOLDER(a_fault_outside_of_all_files_is_not_mended),
 		TEST_IN_FOLDER(two_threads_read_truncated_files),
 		TEST_IN_FOLDER(a_truncation_that_nobody_was_told_is_remembered),
+		TEST_IN_FOLDER(room_for_memory_is_that_of_the_fullest_group_around),
+		TEST_IN_FOLDER(room_for_memory_in_a_container_is_that_of_what_is_mounted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

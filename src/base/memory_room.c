@@ -1,0 +1,116 @@
+#include "base/memory_room.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/door.h"
+
+/* What one version calls the files of a group. */
+struct names {
+	const char *folder, *limit, *usage, *spare;
+};
+
+static const struct names v1 = {"/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+				"total_inactive_file"};
+static const struct names v2 = {"", "memory.max", "memory.current", "inactive_file"};
+
+/* false: there is no such file, or it has no number, as "max". */
+static bool read_number(const char *group, const char *name, uint64_t *ret)
+{
+	_cleanup_fclose_ FILE *f = NULL;
+	char path[PATH_MAX];
+
+	if (snprintf(path, sizeof(path), "%s/%s", group, name) >= (int)sizeof(path))
+		return false;
+	f = door_fopen(path);
+	return f && fscanf(f, "%lu", ret) == 1;
+}
+
+static uint64_t read_spare(const char *group, const char *name)
+{
+	_cleanup_fclose_ FILE *f = NULL;
+	char path[PATH_MAX], key[64];
+	uint64_t value;
+
+	if (snprintf(path, sizeof(path), "%s/memory.stat", group) >= (int)sizeof(path))
+		return 0;
+	f = door_fopen(path);
+	while (f && fscanf(f, "%63s %lu", key, &value) == 2)
+		if (!strcmp(key, name))
+			return value;
+	return 0;
+}
+
+static uint64_t room_of(const char *group, const struct names *n)
+{
+	uint64_t limit, usage, spare;
+
+	if (!read_number(group, n->limit, &limit) || !read_number(group, n->usage, &usage))
+		return UINT64_MAX;
+	spare = read_spare(group, n->spare);
+	usage -= spare < usage ? spare : usage;
+	return limit > usage ? limit - usage : 0;
+}
+
+/* Of the group and all around it. In a container its own may be what is mounted, under another name
+ * than it has here: then that is the last of them. */
+static uint64_t room_upwards(const char *mounted, const char *group, const struct names *n)
+{
+	uint64_t least = UINT64_MAX, room;
+	char path[PATH_MAX];
+	size_t root = strlen(mounted) + strlen(n->folder);
+	char *end;
+
+	if (snprintf(path, sizeof(path), "%s%s%s", mounted, n->folder, group) >= (int)sizeof(path))
+		return UINT64_MAX;
+	for (;;) {
+		room = room_of(path, n);
+		least = room < least ? room : least;
+		end = strrchr(path, '/');
+		if (strlen(path) <= root || !end)
+			return least;
+		*end = '\0';
+	}
+}
+
+/* "4:cpu,memory:/group": the controllers are in the middle; none are those of version 2. */
+static const struct names *names_of(const char *controllers)
+{
+	char list[256];
+
+	if (!*controllers)
+		return &v2;
+	snprintf(list, sizeof(list), ",%s,", controllers);
+	return strstr(list, ",memory,") ? &v1 : NULL;
+}
+
+uint64_t memory_room_in(const char *groups, const char *mounted)
+{
+	_cleanup_fclose_ FILE *f = door_fopen(groups);
+	uint64_t least = UINT64_MAX, room;
+	char line[PATH_MAX];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		char *controllers = strchr(line, ':'), *group;
+		const struct names *n;
+
+		group = controllers ? strchr(controllers + 1, ':') : NULL;
+		if (!group)
+			continue;
+		*group++ = '\0';
+		group[strcspn(group, "\n")] = '\0';
+		n = names_of(controllers + 1);
+		room = n ? room_upwards(mounted, group, n) : UINT64_MAX;
+		least = room < least ? room : least;
+	}
+	return least;
+}
+
+uint64_t memory_room(void)
+{
+	return memory_room_in("/proc/self/cgroup", "/sys/fs/cgroup");
+}

@@ -1,0 +1,16 @@
+/* How much memory we may still take before the kernel has to kill somebody of our cgroup. */
+#ifndef BASE_MEMORY_ROOM_H
+#define BASE_MEMORY_ROOM_H
+
+#include <stdint.h>
+
+/*
+ * The least of what our memory cgroup and those around it have left, version 1 or 2, in bytes; file
+ * pages that the kernel would give up first count as free. UINT64_MAX: no limit is known.
+ */
+uint64_t memory_room(void);
+
+/* The same by these files: /proc/self/cgroup, and where cgroups are mounted, /sys/fs/cgroup. */
+uint64_t memory_room_in(const char *groups, const char *mounted);
+
+#endif

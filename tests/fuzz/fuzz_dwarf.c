@@ -44,8 +44,7 @@ static void ask_types(const struct elf_file *elf)
 	};
 	bool has_dwarf;
 
-	if (!error_dropped(dwarf_answer(elf, queries, ARRAY_SIZE(queries), &has_dwarf)))
-		fuzz_accepted += queries[1].found;
+	error_destroy(dwarf_answer(elf, queries, ARRAY_SIZE(queries), &has_dwarf));
 }
 
 static void ask_variables(const struct elf_file *elf)
@@ -58,8 +57,10 @@ static void ask_variables(const struct elf_file *elf)
 		return;
 	for (uint64_t pc = TEXT; pc < TEXT + CODE; pc += STEP)
 		if (!error_dropped(variables_at(v, pc, pc & 1, &items, &count)))
-			for (size_t i = 0; i < count; i++)
+			for (size_t i = 0; i < count; i++) {
 				fuzz_require(items[i].name && items[i].type);
+				fuzz_accepted++;
+			}
 }
 
 static void ask_debug_frame(struct elf_file *elf)

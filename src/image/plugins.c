@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/regular_file.h"
 #include "image/library.h"
 
 #define MAX_PLUGINS 256
@@ -47,8 +48,7 @@ static struct error *must_check open_mapped(struct target *t, const struct targe
 {
 	_cleanup_elf_file_ struct elf_file *elf = NULL;
 	pid_t pid = target_pid(t);
-	int fd = pid ? library_open_mapped(pid, map)
-		     : open(map->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = pid ? library_open_mapped(pid, map) : regular_file_open(map->path);
 	struct error *err;
 
 	if (fd < 0)

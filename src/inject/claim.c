@@ -77,6 +77,7 @@ static struct error *must_check fill(const struct step *step, int file)
 		return error_format(ERROR_FAILED, "cannot map %d bytes", CLAIM_BYTES);
 	page->pid = (uint32_t)getpid();
 	page->namespace = pid_namespace();
+	page->cleans = step->way->cleans;
 	__atomic_store_n(&page->holder, (uint32_t)step->thread, __ATOMIC_RELEASE);
 	return NULL;
 }

@@ -29,6 +29,7 @@ struct claim_page {
 	uint32_t holder;    /* a thread's id, as FUTEX_* of linux/futex.h has it */
 	uint32_t pid;       /* of gospect, in its own pid namespace */
 	uint64_t namespace; /* which that is: the number of /proc/PID/ns/pid */
+	uint32_t cleans;    /* it takes out what another has left, and is gone in a moment */
 };
 
 struct claim {
@@ -43,6 +44,7 @@ struct claim_way {
 	const struct golayout *lay;
 	int memory;
 	bool suspend_seccomp;
+	bool cleans; /* as in the page */
 };
 
 /*

@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/door.h"
 #include "inject/injection.h"
 #include "inject/leftovers.h"
 #include "inject/status.h"
@@ -50,7 +52,7 @@ static bool any_is_filtered(pid_t pid)
 	DIR *dir;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
+	dir = door_opendir(path);
 	while (dir && !filtered && (entry = readdir(dir)))
 		filtered = atoi(entry->d_name) > 0 && thread_is_filtered(atoi(entry->d_name));
 	if (dir)
@@ -91,18 +93,45 @@ static struct error *must_check open_memory(struct injection *in)
 	return NULL;
 }
 
+/* For another to take out what was left: it has to wait for a processor, too. */
+#define CLEANING_NS 2000000000ull
+
 /* Most who come while another is at work need not touch the target to see that. */
-static struct error *must_check check_holder(struct injection *in)
+static struct error *must_check look_for_holder(struct injection *in, bool *ret_cleans)
 {
 	_cleanup_leftovers_ struct leftovers l = {0};
 	struct error *err = leftovers_find(in->t, in->img, 0, &l);
 
+	*ret_cleans = l.holder_cleans;
 	return err ? err : leftovers_check_holder(in->t, &l);
+}
+
+/* Who takes out what a gospect has left that was killed just now is waited for. */
+static struct error *must_check check_holder(struct injection *in)
+{
+	uint64_t end = clock_now() + CLEANING_NS;
+	struct error *err;
+	bool cleans;
+
+	while ((err = look_for_holder(in, &cleans)) && cleans && clock_now() < end) {
+		error_destroy(err);
+		usleep(5000);
+	}
+	return err;
+}
+
+/* A process that is stopped cannot make what we need, and may be so for hours. */
+static struct error *must_check check_runs(const struct injection *in)
+{
+	pid_t pid = target_pid(in->t);
+
+	return thread_state(pid, pid) == 'T' ? threads_stand(pid, pid) : NULL;
 }
 
 static struct claim_way way_of(const struct injection *in)
 {
-	return (struct claim_way){in->t, in->img, in->lay, in->memory, in->w.suspend_seccomp};
+	return (struct claim_way){in->t,     in->img, in->lay, in->memory, in->w.suspend_seccomp,
+				  in->cleans};
 }
 
 static struct error *must_check take_claim(struct injection *in)
@@ -145,7 +174,8 @@ struct error *injection_enter(struct injection *in)
 	struct error *err = open_memory(in);
 
 	offer_ourselves_to_be_killed();
-
+	if (!err)
+		err = check_runs(in);
 	if (!err)
 		err = check_holder(in);
 	if (!err)

@@ -384,6 +384,7 @@ struct error *inject_clean(struct target *t, const struct image *img, const stru
 	if (err || leftovers_none(&l) || leftovers_kept_page_alone(&l))
 		return err;
 	*ret_found = true;
+	in->cleans = true;
 	err = injection_enter(in);
 	if (!err)
 		err = guardian_start(t, img, lay);
@@ -405,6 +406,7 @@ bool injection_is_cleaned(struct target *t, const struct image *img, const struc
 		return false;
 	if (leftovers_none(&l) || leftovers_kept_page_alone(&l) || l.holder)
 		return true;
+	in->cleans = true;
 	err = injection_enter(in);
 	return !error_dropped(err ? err : withdraw(&in->w));
 }

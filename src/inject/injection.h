@@ -24,6 +24,7 @@ struct injection {
 	int memory;
 	pthread_mutex_t switching; /* who writes to head.control while `attached` holds it */
 	bool attached;
+	bool cleans;  /* it is there to take out what another has left */
 	bool touched; /* something may be in the target, or may have been changed in it */
 	struct hooks hooks;
 	struct code_head head;

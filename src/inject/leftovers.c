@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/door.h"
 #include "inject/claim.h"
 #include "inject/places.h"
 
@@ -193,6 +194,7 @@ static struct error *must_check look_at_claim(struct target *t, const struct tar
 		return add_range(t, l, map);
 	l->holder = holder;
 	l->holder_is_here = here;
+	l->holder_cleans = page.cleans;
 	return NULL;
 }
 
@@ -239,7 +241,7 @@ static struct error *must_check look_at_descriptors(struct target *t, struct lef
 	DIR *dir;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd", target_pid(t));
-	dir = opendir(path);
+	dir = door_opendir(path);
 	while (dir && !err && (entry = readdir(dir))) {
 		ssize_t n = readlinkat(dirfd(dir), entry->d_name, to, sizeof(to) - 1);
 

@@ -32,6 +32,7 @@ struct leftovers {
 	size_t descriptor_count, descriptor_capacity;
 	pid_t holder;        /* the gospect that is at work there: its pid in its namespace; or 0 */
 	bool holder_is_here; /* that is ours */
+	bool holder_cleans;  /* and is gone in a moment */
 };
 
 /*

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/door.h"
 
 #define MOST_PERIOD_NS 1000000000ull
 
@@ -29,7 +30,7 @@ static bool has_word(const char *list, const char *word)
 /* Of cgroup v2, or of the hierarchy of v1 that has the cpu controller. */
 static bool find_path(bool v2, char ret[PATH_MAX])
 {
-	_cleanup_fclose_ FILE *f = fopen("/proc/self/cgroup", "re");
+	_cleanup_fclose_ FILE *f = door_fopen("/proc/self/cgroup");
 	char line[PATH_MAX + 256];
 
 	while (f && fgets(line, sizeof(line), f)) {
@@ -51,7 +52,7 @@ static bool find_path(bool v2, char ret[PATH_MAX])
 /* The mount may have its own root: then that is cut off our path. */
 static bool find_mount(bool v2, struct group *g)
 {
-	_cleanup_fclose_ FILE *f = fopen("/proc/self/mountinfo", "re");
+	_cleanup_fclose_ FILE *f = door_fopen("/proc/self/mountinfo");
 	char line[4 * PATH_MAX], root[PATH_MAX], type[64], options[1024];
 
 	while (f && fgets(line, sizeof(line), f)) {
@@ -78,7 +79,7 @@ static bool read_line(const struct group *g, const char *name, char *line, int s
 	_cleanup_fclose_ FILE *f = NULL;
 
 	snprintf(path, sizeof(path), "%s%s/%s", g->mount, g->path, name);
-	f = fopen(path, "re");
+	f = door_fopen(path);
 	return f && fgets(line, size, f);
 }
 

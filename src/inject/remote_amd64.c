@@ -17,6 +17,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/door.h"
 #include "inject/fault.h"
 #include "inject/status.h"
 
@@ -150,7 +151,7 @@ static bool sleeps(pid_t pid, pid_t id)
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, id);
-	f = fopen(path, "re");
+	f = door_fopen(path);
 	if (!f)
 		return false;
 	if (fscanf(f, "%ld", &number) != 1)

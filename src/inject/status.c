@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/door.h"
 
 /* What /proc/PID/stat has behind the name; "" when there is no such process. */
 static void read_stat(pid_t pid, char ret[1024])
@@ -14,7 +15,7 @@ static void read_stat(pid_t pid, char ret[1024])
 
 	ret[0] = '\0';
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
+	f = door_fopen(path);
 	if (!f)
 		return;
 	end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
@@ -53,7 +54,7 @@ static void read_status(pid_t id, const char *key, char ret[256])
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/status", id);
-	f = fopen(path, "re");
+	f = door_fopen(path);
 	while (f && fgets(ret, 256, f)) {
 		if (strncmp(ret, key, n) || ret[n] != ':')
 			continue;

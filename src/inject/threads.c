@@ -16,6 +16,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/door.h"
 #include "inject/guardian.h"
 
 #ifndef PTRACE_O_SUSPEND_SECCOMP
@@ -35,8 +36,11 @@
 #define FIRST_STOP_NS 500000ull
 #define STOP_EACH_NS 20000ull
 #define TRIES_PER_LIMIT 6
+#define PATIENT_SHARE 10
 #define STOP_MOST_NS 1000000000ull
 #define CANNOT_STOP_NS 10000000ull
+/* One that sleeps, while all others run. */
+#define ONE_STOP_NS 100000000ull
 /* Who sleeps is stopped before, while the others run. */
 #define ASLEEP_STOP_NS 1000000000ull
 /* After a stop in vain the target runs for so much longer than it stood. */
@@ -139,7 +143,7 @@ char thread_state(pid_t pid, pid_t id)
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, id);
-	f = fopen(path, "re");
+	f = door_fopen(path);
 	if (!f)
 		return 0;
 	end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
@@ -154,7 +158,7 @@ static pid_t tracer_of(pid_t id)
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", id);
-	f = fopen(path, "re");
+	f = door_fopen(path);
 	if (!f)
 		return 0;
 	while (fgets(line, sizeof(line), f))
@@ -180,7 +184,7 @@ struct error *threads_check_untraced(pid_t pid)
 	DIR *dir;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
+	dir = door_opendir(path);
 	if (!dir)
 		return error_format(ERROR_GONE, "process %d has ended", pid);
 	while (!tracer && (entry = readdir(dir)))
@@ -356,13 +360,18 @@ static bool stop_asleep(struct threads *t)
 	return wait_for_stops(t, clock_now(), ASLEEP_STOP_NS);
 }
 
-/* For so many. */
-static uint64_t stop_limit(const struct threads *t, size_t count)
+/* For so many. On a machine that has far too much to do it grows with the time that was spent in
+ * vain: the target is slowed by a tenth then. */
+static uint64_t stop_limit(struct threads *t, size_t count)
 {
 	unsigned int doubled = t->tries / TRIES_PER_LIMIT;
-	uint64_t limit = FIRST_STOP_NS + count * STOP_EACH_NS;
+	uint64_t limit = (FIRST_STOP_NS + count * STOP_EACH_NS) << (doubled < 16 ? doubled : 16);
+	uint64_t now = clock_now(), patient;
 
-	return doubled > 16 || limit << doubled > STOP_MOST_NS ? STOP_MOST_NS : limit << doubled;
+	t->first_try_ns = t->first_try_ns ? t->first_try_ns : now;
+	patient = (now - t->first_try_ns) / PATIENT_SHARE;
+	limit = limit > patient ? limit : patient;
+	return limit < STOP_MOST_NS ? limit : STOP_MOST_NS;
 }
 
 static struct error *must_check stop_others(struct threads *t, uint64_t since)
@@ -390,7 +399,7 @@ struct error *threads_stop_one(struct threads *t, pid_t id)
 		return err;
 	}
 	interrupt(t, true);
-	if (!t->count || !wait_for_stops(t, clock_now(), CANNOT_STOP_NS) || !t->items[0].stopped) {
+	if (!t->count || !wait_for_stops(t, clock_now(), ONE_STOP_NS) || !t->items[0].stopped) {
 		threads_resume(t);
 		return &error_fault;
 	}
@@ -419,7 +428,7 @@ static struct error *must_check open_folder(struct threads *t)
 	if (t->folder)
 		return NULL;
 	snprintf(path, sizeof(path), "/proc/%d/task", t->pid);
-	t->folder = opendir(path);
+	t->folder = door_opendir(path);
 	return t->folder ? NULL : error_format(ERROR_GONE, "process %d has ended", t->pid);
 }
 

@@ -36,9 +36,10 @@ struct threads {
 	struct map known;   /* their ids */
 	pid_t stuck;        /* why they could not be stopped: this one cannot be just now; or 0 */
 	unsigned int tries; /* in vain */
-	uint64_t stood_ns;  /* for how long they stood at the last of these */
-	uint64_t held_ns;   /* and those that slept */
-	DIR *folder;        /* /proc/PID/task, once they have been stopped */
+	uint64_t first_try_ns;
+	uint64_t stood_ns; /* for how long they stood at the last of these */
+	uint64_t held_ns;  /* and those that slept */
+	DIR *folder;       /* /proc/PID/task, once they have been stopped */
 };
 
 /* Runs `step` in a thread of its own, and waits for it. Job-control stops (Ctrl-Z) wait until it is

@@ -92,3 +92,9 @@ struct error *inject_clean(struct target *t, const struct image *img, const stru
 	*ret_found = false;
 	return NULL;
 }
+
+struct error *inject_serve_detach(void *arg, struct door_call *call)
+{
+	door_call_drop(call);
+	return refused();
+}

@@ -291,9 +291,8 @@ int main(void)
 
 	parent = getpid();
 	if (!sandbox_is_built()) {
-		print_message(
-			"1..0 # SKIP built with a sanitizer, which gospect does not confine\n");
-		return 77;
+		printf("1..0 # SKIP built with a sanitizer, which gospect does not confine\n");
+		return 0;
 	}
 	return cmocka_run_group_tests_name("sandbox", tests, NULL, NULL);
 }

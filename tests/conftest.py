@@ -18,6 +18,11 @@ LIMIT = 120
 
 
 def pytest_configure(config):
+    # Who starts the tests may ignore these (nohup, a shell's background job): what they start would.
+    for number in signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM:
+        signal.signal(number, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not gospect.BINARY.exists():
         raise pytest.UsageError(f"{gospect.BINARY} is missing: run make")
 

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/door.h"
+#include "inject/guardian.h"
 #include "inject/injection.h"
 #include "inject/leftovers.h"
 #include "inject/status.h"
@@ -182,5 +183,7 @@ struct error *injection_enter(struct injection *in)
 		err = threads_check_untraced(target_pid(in->t));
 	if (!err)
 		err = check_filters(in);
+	if (!err && in->is_guarded)
+		err = guardian_start(in->t, in->img, in->lay);
 	return err ? err : take_claim(in);
 }

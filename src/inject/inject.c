@@ -88,10 +88,10 @@ static struct error *must_check choose_code(struct injection *in)
 
 static struct error *must_check attach(struct injection *in, const struct inject_options *options)
 {
-	struct error *err = injection_enter(in);
+	struct error *err;
 
-	if (!err)
-		err = guardian_start(in->t, in->img, in->lay);
+	in->is_guarded = true;
+	err = injection_enter(in);
 	if (!err) {
 		in->touched = true;
 		/* Also the page that was kept: it is free by now. */
@@ -384,10 +384,8 @@ struct error *inject_clean(struct target *t, const struct image *img, const stru
 	if (err || leftovers_none(&l) || leftovers_kept_page_alone(&l))
 		return err;
 	*ret_found = true;
-	in->cleans = true;
+	in->cleans = in->is_guarded = true;
 	err = injection_enter(in);
-	if (!err)
-		err = guardian_start(t, img, lay);
 	if (!err)
 		err = withdraw(&in->w);
 	in->touched = err != NULL;

@@ -24,8 +24,9 @@ struct injection {
 	int memory;
 	pthread_mutex_t switching; /* who writes to head.control while `attached` holds it */
 	bool attached;
-	bool cleans;  /* it is there to take out what another has left */
-	bool touched; /* something may be in the target, or may have been changed in it */
+	bool is_guarded; /* injection_enter() starts the guardian, before it touches the target */
+	bool cleans;     /* it is there to take out what another has left */
+	bool touched;    /* something may be in the target, or may have been changed in it */
 	struct hooks hooks;
 	struct code_head head;
 	uint8_t *pages;             /* head.stub_bytes, then far pages */

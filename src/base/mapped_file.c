@@ -20,8 +20,8 @@ struct mapped_file {
 };
 
 /*
- * All of them. The handler may wait for the lock: who holds it reads no file, so that it never is
- * the one that was interrupted.
+ * All mapped files. The SIGBUS handler may wait for the lock: a thread that holds it reads no
+ * mapped file, so the handler never interrupts the holder.
  */
 static struct mapped_file *files;
 static atomic_flag lock = ATOMIC_FLAG_INIT;

@@ -1,14 +1,14 @@
 /*
  * One gospect for a process at a time.
  *
- * Who traces a process says so in the process itself: by a page, a file in memory, that both have
- * mapped, and in it the number of one of our threads. When that thread ends, however it does, the
- * kernel takes the number away, as it does for a robust mutex (set_robust_list(2)); so anybody who
- * may read the process sees whether its gospect lives, from whichever namespace, and nobody who may
- * not trace it can say so in its place. The process itself can, and then it is not traced.
+ * gospect marks a process that it traces by a page (a memfd) that both have mapped. The page holds
+ * the id of one of gospect's threads. When that thread ends in any way, the kernel clears the id,
+ * as it does for a robust mutex (set_robust_list(2)). So every process that may read the target can
+ * see whether its gospect lives, from any namespace. A process that may not trace the target cannot
+ * forge the page. The target itself can; then it is not traced.
  *
- * Each maps its own page first and looks for others' then, so of two who come at once at least one
- * sees the other, and gives way.
+ * Each gospect maps its own page first, then looks for others. Of two that start at once, at least
+ * one sees the other and gives way.
  */
 #ifndef INJECT_CLAIM_H
 #define INJECT_CLAIM_H
@@ -60,8 +60,8 @@ void claim_release(const struct claim_way *way, struct claim *claim);
 void claim_unmap(const struct claim_way *way, struct claim *claim);
 void claim_end(struct claim *claim);
 
-/* Of a page that was found there: who holds it. 0: nobody any more. *ret_here: that is its pid for
- * us, too. */
+/* The pid of the gospect that holds this page, as read from the target; 0: it has ended. *ret_here:
+ * the pid is of our own pid namespace. */
 pid_t claim_holder(const struct claim_page *page, bool *ret_here);
 
 #endif

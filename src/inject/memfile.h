@@ -8,8 +8,8 @@
  * then that very file is opened, by our own descriptor. Nothing is opened, truncated or written
  * through a name that the target can change.
  *
- * A file that can become shorter kills who has mapped it (SIGBUS), so its size is sealed before
- * anything of it is mapped here.
+ * Reading a mapped file that was truncated is SIGBUS, so gospect seals the size before it maps the
+ * file.
  */
 #ifndef INJECT_MEMFILE_H
 #define INJECT_MEMFILE_H

@@ -1,5 +1,5 @@
-/* The processor time that our own control group may use: who has used it up stands still until the
- * next period, and with it whatever it holds. */
+/* The CPU quota of gospect's own cgroup. The kernel throttles a process that has used up its quota
+ * until the next period; threads that it holds by ptrace stay stopped for as long. */
 #ifndef INJECT_QUOTA_H
 #define INJECT_QUOTA_H
 

@@ -168,7 +168,7 @@ static const struct {
 	{SCMP_SYS(bpf), 0, BPF_MAP_LOOKUP_ELEM},
 	{SCMP_SYS(bpf), 0, BPF_MAP_UPDATE_ELEM},
 	{SCMP_SYS(bpf), 0, BPF_MAP_DELETE_ELEM},
-	/* 0 is who asks */
+	/* 0 is the calling thread or process */
 	{SCMP_SYS(prlimit64), 0, 0},
 	{SCMP_SYS(sched_setscheduler), 0, 0},
 	{SCMP_SYS(setpriority), 1, 0},

@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 
-/* From now on, for all threads of this process. `pid`: whose memory may be read by
- * process_vm_readv(2); `child`: who may be sent signals; 0: nobody. ERROR_UNSUPPORTED:
- * the kernel, or a filter that is there already, does not permit it. */
+/* Installs the filter for all threads of this process, for good. `pid` is the process whose memory
+ * process_vm_readv(2) may read, `child` the process that kill(2) may signal; 0 means none.
+ * ERROR_UNSUPPORTED: the kernel, or a filter that is already there, does not permit it. */
 struct error *filter_install(pid_t pid, pid_t child) must_check;
 
 #endif

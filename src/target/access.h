@@ -46,7 +46,7 @@ struct access_question {
 };
 
 void access_self_read(struct access_self *ret);
-/* The capabilities that a process may have: who has less may not read it, but by CAP_SYS_PTRACE. */
+/* The permitted capabilities of a process. A reader that lacks one of them needs CAP_SYS_PTRACE. */
 uint64_t access_permitted(pid_t pid);
 
 /* The broker's part: a service of the door (DOOR_USER), the name of a uid. `arg` is not used. */

@@ -13,7 +13,7 @@ from lib import gospect
 CAP_IPC_LOCK, CAP_SYS_PTRACE, CAP_SYS_NICE, CAP_BPF = 14, 19, 23, 39
 FEW = 1 << CAP_IPC_LOCK | 1 << CAP_SYS_PTRACE | 1 << CAP_SYS_NICE | 1 << CAP_BPF
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="who has no privilege cannot lose it")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
 def status_of(pid):

@@ -42,7 +42,7 @@ def sanitizers():
 
 
 class Hostile:
-    """The program, as a user who may do nothing; it may end by its own lies."""
+    """The hostile program, run as nobody. It may crash by its own lies."""
 
     def __init__(self, folder, lies, seed):
         program = folder / "hostile"

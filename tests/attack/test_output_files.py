@@ -15,7 +15,7 @@ import pytest
 from lib import gospect, nobody, tracing
 from lib.process import wait_until
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who has most to lose")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 SECCOMP = pathlib.Path(tracing.__file__).with_name("seccomp.py")
 TRACE = ("trace", "-d", 0.2)

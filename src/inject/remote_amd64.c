@@ -360,13 +360,13 @@ static struct error *must_check await_stop(struct remote *r, uint64_t ns, int *r
 {
 	struct stopped_thread *thread = &r->threads.items[0];
 	uint64_t start = clock_now();
-	pid_t id;
+	bool gone;
 
 	thread->stopped = false;
-	while ((id = waitpid(thread->id, ret_status, __WALL | __WNOTHREAD)) < 0 && errno == EINTR)
+	while (!threads_await(thread->id, ret_status, &gone) && !gone)
 		if (clock_now() - start > ns)
 			return &error_fault;
-	thread->stopped = id > 0 && WIFSTOPPED(*ret_status);
+	thread->stopped = !gone && WIFSTOPPED(*ret_status);
 	thread->gone = !thread->stopped;
 	return thread->stopped ? NULL : error_format(ERROR_GONE, "process %d has ended", r->pid);
 }

@@ -304,17 +304,32 @@ static bool time_is_over(struct threads *t, pid_t id, uint64_t since, uint64_t l
 	return t->stuck || passed > limit;
 }
 
+bool threads_await(pid_t id, int *ret_status, bool *ret_gone)
+{
+	siginfo_t info = {0};
+
+	*ret_gone = false;
+	if (waitid(P_PID, id, &info, WEXITED | WSTOPPED | WNOWAIT | __WALL | __WNOTHREAD)) {
+		*ret_gone = errno != EINTR;
+		return false;
+	}
+	if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) {
+		*ret_gone = waitpid(id, ret_status, WNOHANG | __WALL | __WNOTHREAD) != id;
+		return !*ret_gone;
+	}
+	*ret_status = info.si_status << 8 | 0x7f;
+	return true;
+}
+
 /* false when the time is over. */
 static bool wait_for_stop(struct threads *t, struct stopped_thread *thread, uint64_t since,
 			  uint64_t limit)
 {
 	int status;
 
-	while (waitpid(thread->id, &status, __WALL | __WNOTHREAD) < 0) {
-		if (errno != EINTR) {
-			thread->gone = true;
+	while (!threads_await(thread->id, &status, &thread->gone)) {
+		if (thread->gone)
 			return true;
-		}
 		if (time_is_over(t, thread->id, since, limit))
 			return false;
 	}

@@ -78,6 +78,14 @@ bool threads_told_to_end(void);
 /* As /proc/PID/task/ID/stat has it: 'D' cannot be stopped; 0: there is no such thread. */
 char thread_state(pid_t pid, pid_t id);
 
+/*
+ * Waits for a stop or the end of a thread that this thread traces; *ret_status as waitpid(2) has
+ * it. False: a signal came first, or (*ret_gone) there is no such thread any more. A stop is looked
+ * at and not taken: who takes it has in his hands, alone, the signal that the thread was about to
+ * take, and should he be killed the target never gets it.
+ */
+bool threads_await(pid_t id, int *ret_status, bool *ret_gone);
+
 /* Lets them go on, untraced: first those that ran, and tells when these were. */
 uint64_t threads_resume(struct threads *t);
 void threads_release(struct threads *t);

@@ -180,6 +180,17 @@ def test_killed_anywhere_gospect_leaves_what_the_next_one_removes(hectic, versio
         tracing.assert_untouched(program)
 
 
+def test_a_signal_that_a_thread_takes_when_gospect_is_killed_is_not_lost(hectic):
+    """Who waits for a thread's stop has the signal that the thread was about to take; killed then,
+    gospect took it along: of thirty times once at least."""
+    program = hectic(args=("-only=storm", "-each=16"))
+    for _ in range(30):
+        kill_at(program, "all-stopped:0", guarded=False)
+    time.sleep(5.5)
+    program.assert_well()
+    tracing.clean(program.pid)
+
+
 @pytest.mark.time_limit(300)
 @every_version([golang.NEWEST])
 def test_killed_anywhere_gospect_leaves_nothing_behind_its_guardian(hectic, version):

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"runtime/pprof"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -32,6 +33,7 @@ func init() {
 	add("procs", procs)
 	add("profiles", profiles)
 	add("panics", panics)
+	addAlone("storm", storm)
 }
 
 func channels(w *work) {
@@ -247,6 +249,24 @@ func signals(w *work) {
 		<-got
 		w.done()
 		time.Sleep(time.Millisecond)
+	}
+}
+
+var stormSignal int32 = 40
+
+// storm always has a signal under way; with -each, so many, each of another number.
+func storm(w *work) {
+	number := syscall.Signal(atomic.AddInt32(&stormSignal, 1))
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, number)
+	for {
+		syscall.Kill(os.Getpid(), number)
+		select {
+		case <-got:
+			w.done()
+		case <-time.After(5 * time.Second):
+			w.must(false, "signal %d is lost", number)
+		}
 	}
 }
 

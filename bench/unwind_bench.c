@@ -23,7 +23,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "goroutine/snapshot.h"
-#include "sample/oncpu.h"
+#include "oncpu/sampler.h"
 
 #define UNIT_BYTES (256u << 10)
 #define STACK_LIMIT (64u << 10)

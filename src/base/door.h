@@ -28,7 +28,7 @@
  */
 enum door_service {
 	DOOR_OUTFILE, /* gives an output file its name: base/outfile.c */
-	DOOR_MOMENT,  /* loads the program that runs at samples: sample/moment_program.c */
+	DOOR_MOMENT,  /* loads the program that runs at samples: oncpu/moment_program.c */
 	DOOR_DETACH,  /* takes the agent out of the target: inject/inject.c */
 	DOOR_USER,    /* names a user: target/denied.c */
 	DOOR_SERVICES

@@ -6,7 +6,7 @@
 
 #include "base/cpus.h"
 #include "cli/cli.h"
-#include "sample/moment.h"
+#include "oncpu/moment.h"
 #include "sandbox/sandbox.h"
 #include "target/access.h"
 

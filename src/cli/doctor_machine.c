@@ -11,7 +11,7 @@
 #include "cli/probe.h"
 #include "golayout/golayout.h"
 #include "image/kernel_symbols.h"
-#include "sample/perf_denied.h"
+#include "oncpu/perf_denied.h"
 #include "target/access.h"
 
 static bool has(const struct access_self *self, int capability)

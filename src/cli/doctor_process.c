@@ -8,7 +8,7 @@
 #include "cli/program.h"
 #include "cli/subject.h"
 #include "inject/inject.h"
-#include "sample/perf_events.h"
+#include "oncpu/perf_events.h"
 #include "target/access.h"
 
 /* What there is to say of a process that could be opened. */

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "sample/bpf.h"
-#include "sample/perf_events.h"
+#include "oncpu/bpf.h"
+#include "oncpu/perf_events.h"
 #include "target/target.h"
 
 /* The child has it at the same address. */

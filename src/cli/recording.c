@@ -3,7 +3,7 @@
 #include "cli/fill.h"
 #include "cli/stop.h"
 #include "cli/unwind_option.h"
-#include "sample/perf_events.h"
+#include "oncpu/perf_events.h"
 
 /* Deeper stacks are cut: their innermost frames and their start function remain. */
 #define STACK_LIMIT (256u << 10)

@@ -4,7 +4,7 @@
  *
  * "One moment" is as long as reading takes (0.5 ms for 1,000 goroutines, 70 ms for 100,000): the
  * target runs on. Each goroutine's own state and stack belong together. Who runs in a living
- * process has its stack from a sample of its thread (sample/oncpu.h) taken in the 20 ms after the
+ * process has its stack from a sample of its thread (oncpu/sampler.h) taken in the 20 ms after the
  * look, or later if it runs all the time but gets no processor; who was not caught has none.
  */
 #ifndef DUMP_DUMP_H
@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 #include "goroutine/goroutines.h"
-#include "sample/oncpu.h"
+#include "oncpu/sampler.h"
 
 struct dump_goroutine {
 	uint64_t id;

@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "sample/oncpu.h"
+#include "oncpu/sampler.h"
 
 /* Of CPU time of each thread: who has a processor is caught in the first millisecond. */
 #define SAMPLE_HZ 4000

@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "sample/work.h"
+#include "oncpu/work.h"
 
 /* Below this nothing is mapped; such words would stand for something else. */
 #define LOWEST_ADDRESS 4096

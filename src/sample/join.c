@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "sample/buckets.h"
+#include "sample/join.h"
 
 static int compare_samples(const void *a, const void *b)
 {

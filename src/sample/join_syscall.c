@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "sample/buckets.h"
+#include "sample/join.h"
 
 /*
  * Memory's stack begins where the system call was entered (g.syscallpc), the sample's further

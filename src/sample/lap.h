@@ -2,6 +2,7 @@
 #ifndef SAMPLE_LAP_H
 #define SAMPLE_LAP_H
 
+#include "oncpu/sampler.h"
 #include "sample/estimate.h"
 
 struct lap_total {

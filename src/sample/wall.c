@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "sample/estimate.h"
+#include "sample/join.h"
 #include "sample/lap.h"
 
 /* Bytes of headers in a unit: large where all are read in order; small where few can be read at all

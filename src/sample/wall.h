@@ -29,7 +29,8 @@
 
 #include "base/error.h"
 #include "goroutine/goroutines.h"
-#include "sample/oncpu.h"
+#include "oncpu/sampler.h"
+#include "sample/bucket.h"
 
 struct wall_options {
 	double hz;
@@ -53,24 +54,6 @@ struct wall_options {
 	/* Called about once a second. */
 	void (*progress)(void *arg, double seconds, uint64_t samples);
 	void *arg;
-};
-
-/* Goroutines seen in one state, at one place, with one set of labels. */
-struct wall_bucket {
-	uint32_t stack;
-	uint32_t labels;
-	enum goroutine_status status;
-	uint8_t wait_reason; /* when waiting */
-	uint32_t creator;    /* see wall_sampler_creator(); 0: not known, or not asked for */
-	uint64_t count;      /* looks */
-	uint64_t ns;
-	uint64_t cpu_ns; /* of running ones: CPU time, by the kernel's samples where there are some
-			  */
-	uint64_t idle_count; /* the part by goroutines that stood there from the first look to the
-				last */
-	uint64_t idle_ns;
-	double variance; /* of ns, in ns^2 */
-	double grain;    /* of ns: the time that a single draw stands for */
 };
 
 struct wall_result {

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/unit_test.h"
-#include "sample/buckets.h"
+#include "sample/join.h"
 #include "tests/made_runtime.h"
 
 #define START (MADE_TEXT + MADE_ROOT * MADE_SIZE)

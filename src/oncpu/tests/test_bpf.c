@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/unit_test.h"
-#include "sample/bpf.h"
+#include "oncpu/bpf.h"
 
 #define ALL ((1ull << 41) - 1)
 

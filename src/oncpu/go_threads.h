@@ -2,8 +2,8 @@
  * The threads of a Go program as the runtime knows them (runtime.m): for whom each works. Read from
  * memory now; by the time a sample is looked at it may have changed.
  */
-#ifndef SAMPLE_THREADS_H
-#define SAMPLE_THREADS_H
+#ifndef ONCPU_GO_THREADS_H
+#define ONCPU_GO_THREADS_H
 
 #include <stdbool.h>
 #include <stdint.h>

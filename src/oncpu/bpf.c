@@ -1,4 +1,4 @@
-#include "sample/bpf.h"
+#include "oncpu/bpf.h"
 
 #include <errno.h>
 #include <linux/capability.h>

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/unit_test.h"
-#include "sample/perf_denied.h"
+#include "oncpu/perf_denied.h"
 
 #define ALL ((1ull << 41) - 1)
 

@@ -5,8 +5,8 @@
  * is. The kernel's sample brings the registers and the innermost bytes of the stack: the walk by
  * pcsp begins there, exactly, and goes on by the kernel's frame-pointer chain where the bytes end.
  */
-#ifndef SAMPLE_ONCPU_H
-#define SAMPLE_ONCPU_H
+#ifndef ONCPU_SAMPLER_H
+#define ONCPU_SAMPLER_H
 
 #include <stdbool.h>
 #include <stdint.h>

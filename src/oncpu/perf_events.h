@@ -6,8 +6,8 @@
  * The kernel interrupts a running thread, hz times a second of its CPU time, as for any perf. What
  * is asked for is the software event cpu-clock, which every machine has.
  */
-#ifndef SAMPLE_PERF_EVENTS_H
-#define SAMPLE_PERF_EVENTS_H
+#ifndef ONCPU_PERF_EVENTS_H
+#define ONCPU_PERF_EVENTS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -14,8 +14,8 @@
 #include "base/cleanup.h"
 #include "base/cpus.h"
 #include "golayout/view.h"
-#include "sample/bpf.h"
-#include "sample/moment.h"
+#include "oncpu/bpf.h"
+#include "oncpu/moment.h"
 
 #define MAX_THREADS 8192 /* the least recently seen are forgotten */
 #define ALL_BITS (-1)

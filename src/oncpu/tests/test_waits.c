@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/unit_test.h"
-#include "sample/waits.h"
+#include "oncpu/waits.h"
 
 #define MS 1000000u
 

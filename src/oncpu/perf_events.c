@@ -1,4 +1,4 @@
-#include "sample/perf_events.h"
+#include "oncpu/perf_events.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -16,8 +16,8 @@
 #include "base/cleanup.h"
 #include "base/cpus.h"
 #include "base/door.h"
-#include "sample/bpf.h"
-#include "sample/perf_denied.h"
+#include "oncpu/bpf.h"
+#include "oncpu/perf_denied.h"
 
 #define RING_BYTES (512u << 10) /* a power of two of pages, of whatever size */
 #define MAX_CHAIN 127

@@ -1,4 +1,4 @@
-#include "sample/oncpu.h"
+#include "oncpu/sampler.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,11 +6,11 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/map.h"
-#include "sample/moment.h"
-#include "sample/perf_events.h"
-#include "sample/threads.h"
-#include "sample/waits.h"
-#include "sample/work.h"
+#include "oncpu/go_threads.h"
+#include "oncpu/moment.h"
+#include "oncpu/perf_events.h"
+#include "oncpu/waits.h"
+#include "oncpu/work.h"
 #include "unwind/running.h"
 
 /*

@@ -5,8 +5,8 @@
  * Jumps lead forward, to places that are named; all a program does is in order of its text, and it
  * ends whatever the kernel's verifier can prove about loops.
  */
-#ifndef SAMPLE_BPF_H
-#define SAMPLE_BPF_H
+#ifndef ONCPU_BPF_H
+#define ONCPU_BPF_H
 
 #include <linux/bpf.h>
 #include <stdbool.h>

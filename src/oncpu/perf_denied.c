@@ -1,4 +1,4 @@
-#include "sample/perf_denied.h"
+#include "oncpu/perf_denied.h"
 
 #include <errno.h>
 #include <linux/capability.h>

@@ -1,4 +1,4 @@
-#include "sample/threads.h"
+#include "oncpu/go_threads.h"
 
 #include "base/cleanup.h"
 

@@ -8,8 +8,8 @@
  * g register, which C code uses as it likes: so what a moment says is that the goroutine at `g` was
  * so, and not that the thread worked for it. Who knows the latter compares.
  */
-#ifndef SAMPLE_MOMENT_H
-#define SAMPLE_MOMENT_H
+#ifndef ONCPU_MOMENT_H
+#define ONCPU_MOMENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  * CPU time that is not a user's goroutine's: what it is for. Such stacks get a root frame that says
  * so.
  */
-#ifndef SAMPLE_WORK_H
-#define SAMPLE_WORK_H
+#ifndef ONCPU_WORK_H
+#define ONCPU_WORK_H
 
 #include "goroutine/goroutines.h"
 

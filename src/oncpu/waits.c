@@ -1,4 +1,4 @@
-#include "sample/waits.h"
+#include "oncpu/waits.h"
 
 #include <stdlib.h>
 #include <string.h>

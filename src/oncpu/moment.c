@@ -1,4 +1,4 @@
-#include "sample/moment.h"
+#include "oncpu/moment.h"
 
 #include <string.h>
 

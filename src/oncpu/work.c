@@ -1,4 +1,4 @@
-#include "sample/work.h"
+#include "oncpu/work.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,8 +7,8 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/unit_test.h"
-#include "sample/moment.h"
-#include "sample/perf_events.h"
+#include "oncpu/moment.h"
+#include "oncpu/perf_events.h"
 
 #if defined(__aarch64__)
 #define HERE MACHINE_ARM64

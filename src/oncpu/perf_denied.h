@@ -1,7 +1,7 @@
 /* Which rule keeps perf_event_open from us. Sources: perf_event_open(2), kernel/events/core.c;
  * levels 3 and 4 are patches of Debian and Ubuntu: nothing without a capability. */
-#ifndef SAMPLE_PERF_DENIED_H
-#define SAMPLE_PERF_DENIED_H
+#ifndef ONCPU_PERF_DENIED_H
+#define ONCPU_PERF_DENIED_H
 
 #include "base/error.h"
 #include "target/access.h"

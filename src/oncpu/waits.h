@@ -6,14 +6,14 @@
  * of all the time waited, one wait after the other, each 20th millisecond is a draw, and the wait
  * in which it lies stands for 20 ms. That is what a sample of CPU time is for its period.
  */
-#ifndef SAMPLE_WAITS_H
-#define SAMPLE_WAITS_H
+#ifndef ONCPU_WAITS_H
+#define ONCPU_WAITS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "sample/perf_events.h"
+#include "oncpu/perf_events.h"
 
 struct waits;
 

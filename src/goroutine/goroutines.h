@@ -20,8 +20,8 @@
 
 #include "base/error.h"
 #include "golayout/view.h"
-#include "goroutine/labels.h"
 #include "image/image.h"
+#include "labels/label_sets.h"
 #include "target/target.h"
 #include "unwind/stacks.h"
 

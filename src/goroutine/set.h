@@ -4,7 +4,7 @@
 
 #include "base/map.h"
 #include "goroutine/goroutines.h"
-#include "goroutine/plan.h"
+#include "target/read_plan.h"
 
 /* A goroutine whose record is not as before, on its way to a new one. */
 struct candidate {

@@ -7,7 +7,7 @@
 
 #include "agent/abi.h"
 #include "golayout/golayout.h"
-#include "goroutine/labels.h"
+#include "labels/label_sets.h"
 #include "target/target.h"
 #include "trace/drain.h"
 #include "trace/texts.h"

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "goroutine/labels.h"
+#include "labels/label_sets.h"
 #include "liar.h"
 #include "made_program.h"
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/unit_test.h"
-#include "goroutine/plan.h"
+#include "target/read_plan.h"
 #include "tests/made_runtime.h"
 
 struct seen {

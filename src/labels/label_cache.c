@@ -1,4 +1,4 @@
-#include "goroutine/label_cache.h"
+#include "labels/label_cache.h"
 
 #include <stdlib.h>
 #include <string.h>

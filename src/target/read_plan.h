@@ -3,8 +3,8 @@
  * ns) and the call (1.5 us), not the byte: pieces in address order are merged when the gap between
  * them is at most a page, and merged ranges share a call.
  */
-#ifndef GOROUTINE_PLAN_H
-#define GOROUTINE_PLAN_H
+#ifndef TARGET_READ_PLAN_H
+#define TARGET_READ_PLAN_H
 
 #include <stdbool.h>
 #include <stddef.h>

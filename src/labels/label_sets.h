@@ -7,8 +7,8 @@
  * did not run while it was read, which the caller checks. Sources: runtime/pprof/label.go,
  * internal/runtime/pprof/label, runtime/map.go (hmap, bmap).
  */
-#ifndef GOROUTINE_LABELS_H
-#define GOROUTINE_LABELS_H
+#ifndef LABELS_LABEL_SETS_H
+#define LABELS_LABEL_SETS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/intern.h"
 #include "base/map.h"
-#include "goroutine/label_cache.h"
+#include "labels/label_cache.h"
 #include "target/target.h"
 
 #define LABELS_NONE 0u

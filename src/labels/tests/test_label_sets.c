@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/unit_test.h"
-#include "goroutine/labels.h"
+#include "labels/label_sets.h"
 
 /* The target's memory: one block at this address. */
 #define BASE 0xc000000000ull

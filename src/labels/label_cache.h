@@ -9,10 +9,10 @@
  *
  * For the files of this room alone.
  */
-#ifndef GOROUTINE_LABEL_CACHE_H
-#define GOROUTINE_LABEL_CACHE_H
+#ifndef LABELS_LABEL_CACHE_H
+#define LABELS_LABEL_CACHE_H
 
-#include "goroutine/plan.h"
+#include "target/read_plan.h"
 
 /* Larger sets are not kept: they are read anew each time. */
 enum { LABEL_TRAIL_PIECES = 24, LABEL_TRAIL_BYTES = 1024 };

@@ -1,4 +1,4 @@
-#include "goroutine/plan.h"
+#include "target/read_plan.h"
 
 #include <stdlib.h>
 

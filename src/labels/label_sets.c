@@ -1,4 +1,4 @@
-#include "goroutine/labels.h"
+#include "labels/label_sets.h"
 
 #include <stdlib.h>
 #include <string.h>

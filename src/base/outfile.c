@@ -94,6 +94,21 @@ static int take_name(struct outfile *out, int fd, int (*take)(struct outfile *ou
 	return result;
 }
 
+/* As rename, but takes nobody's name. Some file systems know only how to do it in two steps. */
+static int rename_new(const struct outfile *out)
+{
+	int folder = out->folder;
+
+	if (!renameat2(folder, out->temporary, folder, out->name, RENAME_NOREPLACE))
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS)
+		return -1;
+	if (linkat(folder, out->temporary, folder, out->name, 0))
+		return -1;
+	unlinkat(folder, out->temporary, 0);
+	return 0;
+}
+
 static int create_temporary(struct outfile *out, int fd)
 {
 	return create(out, out->temporary);
@@ -190,10 +205,22 @@ static void close_folder(struct outfile *out)
 	out->name = NULL;
 }
 
-static struct error *open_with(const char *path, struct error *(*open_file)(struct outfile *),
-			       struct outfile *ret)
+static struct error *is_there(const struct outfile *out)
 {
-	_cleanup_outfile_ struct outfile out = {.path = strdup(path)};
+	return refused(out, "it is there already; name another file");
+}
+
+static struct error *check_absent(const struct outfile *out)
+{
+	struct stat st;
+
+	return fstatat(out->folder, out->name, &st, AT_SYMLINK_NOFOLLOW) ? NULL : is_there(out);
+}
+
+static struct error *open_with(const char *path, struct error *(*open_file)(struct outfile *),
+			       bool is_new, struct outfile *ret)
+{
+	_cleanup_outfile_ struct outfile out = {.path = strdup(path), .is_new = is_new};
 	struct error *err = NULL;
 
 	if (!out.path)
@@ -205,7 +232,7 @@ static struct error *open_with(const char *path, struct error *(*open_file)(stru
 	if (!err && out.name && !*out.name)
 		err = refused(&out, "it is a folder; name a file");
 	if (!err && out.name)
-		err = open_in_place(&out);
+		err = is_new ? check_absent(&out) : open_in_place(&out);
 	if (!err && out.name && out.stream)
 		close_folder(&out);
 	if (!err && !out.stream)
@@ -223,7 +250,53 @@ struct error *outfile_open(const char *path, struct outfile *ret)
 {
 	if (door_is_brokered() && strcmp(path, "-"))
 		return ask_to_open(path, ret);
-	return open_with(path, open_beside, ret);
+	return open_with(path, open_beside, false, ret);
+}
+
+static bool ends_in(const char *name, const char *ending)
+{
+	size_t length = strlen(name), n = strlen(ending);
+
+	return length > n && !strcmp(name + length - n, ending);
+}
+
+static bool is_folder_of(const char *folder, const char *path, size_t length)
+{
+	size_t n = strlen(folder);
+
+	/* As "/tmp/": all but its last slash. */
+	return n ? length == n + 1 && !strncmp(folder, path, n) : !length;
+}
+
+static struct error *check_rule(const struct outfile_rule *rule, const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	bool is_folder = false, is_name = false;
+
+	for (const char *const *f = rule->folders; f && *f; f++)
+		is_folder |= is_folder_of(*f, path, name - path);
+	for (const char *const *e = rule->endings; e && *e; e++)
+		is_name |= *name != '.' && ends_in(name, *e);
+	if (!is_folder)
+		return error_format(ERROR_FAILED,
+				    "cannot write %s: a file that is named now is made in the "
+				    "working folder, in /tmp, or beside the one of -o",
+				    path);
+	return is_name ? NULL
+		       : error_format(ERROR_FAILED,
+				      "cannot write %s: the name has none of the usual endings",
+				      path);
+}
+
+struct error *outfile_open_new(const char *path, const struct outfile_rule *rule,
+			       struct outfile *ret)
+{
+	struct error *err = check_rule(rule, path);
+
+	if (err)
+		return err;
+	return door_is_brokered() ? ask_to_open(path, ret)
+				  : open_with(path, open_beside, true, ret);
 }
 
 /*
@@ -317,7 +390,7 @@ static struct error *open_partial(struct outfile *out)
 
 struct error *outfile_open_growing(const char *path, struct outfile *ret)
 {
-	return open_with(path, open_partial, ret);
+	return open_with(path, open_partial, false, ret);
 }
 
 /*
@@ -355,7 +428,8 @@ static struct error *replace(struct outfile *out)
 {
 	_cleanup_free_ char *left = NULL;
 
-	if (renameat(out->folder, out->temporary, out->folder, out->name)) {
+	if (out->is_new ? rename_new(out)
+			: renameat(out->folder, out->temporary, out->folder, out->name)) {
 		int err = errno;
 
 		left = take_ptr(out->temporary);
@@ -371,7 +445,14 @@ static struct error *replace(struct outfile *out)
 
 static struct error *publish(struct outfile *out, int fd)
 {
-	struct error *err = out->temporary ? NULL : give_name(out, fd);
+	struct error *err = NULL;
+
+	if (out->is_new && !out->temporary && !link_as(out, out->name, fd))
+		return NULL;
+	if (out->is_new && !out->temporary && errno == EEXIST)
+		return is_there(out);
+	if (!out->temporary)
+		err = give_name(out, fd);
 
 	return err ? err : replace(out);
 }
@@ -426,17 +507,33 @@ static struct error *serve_open(struct outfile_service *s, struct door_call *cal
 	const char *path = (const char *)call->bytes + 1;
 	struct error *err;
 
-	if (call->size < 2 || call->bytes[call->size - 1] || !s->path || strcmp(path, s->path))
+	if (call->size < 2 || call->bytes[call->size - 1])
+		return error_format(ERROR_FAILED, "that is no name");
+	if ((!s->path || strcmp(path, s->path)) && !s->names.folders)
 		return error_format(ERROR_FAILED, "that is not the output file");
 	outfile_abandon(&s->again);
-	err = outfile_open(path, &s->again);
+	s->out = &s->again;
+	if (s->path && !strcmp(path, s->path))
+		err = outfile_open(path, &s->again);
+	else
+		err = outfile_open_new(path, &s->names, &s->again);
 	if (err)
 		return err;
-	s->out = &s->again;
 	call->size = 0;
 	call->fds[0] = fcntl(fileno(s->again.stream), F_DUPFD_CLOEXEC, 3);
 	call->fd_count = call->fds[0] >= 0;
 	return NULL;
+}
+
+/* What the service opened is what it gives a name, and not a file of others. */
+static bool is_own(const struct outfile_service *s, int fd)
+{
+	struct stat opened, sent;
+
+	if (s->out != &s->again)
+		return true;
+	return s->again.stream && !fstat(fileno(s->again.stream), &opened) && !fstat(fd, &sent) &&
+	       opened.st_dev == sent.st_dev && opened.st_ino == sent.st_ino;
 }
 
 struct error *outfile_serve(void *arg, struct door_call *call)
@@ -451,7 +548,10 @@ struct error *outfile_serve(void *arg, struct door_call *call)
 		return serve_open(s, call);
 	}
 	if (what == CALL_PUBLISH && call->fd_count == 1 && out && out->name)
-		err = publish(out, call->fds[0]);
+		err = is_own(s, call->fds[0]) ? publish(out, call->fds[0])
+					      : error_format(ERROR_FAILED, "that is another file");
+	else if (what == CALL_ABANDON && out == &s->again)
+		outfile_abandon(out);
 	else if (what == CALL_ABANDON && out && out->temporary)
 		unlinkat(out->folder, out->temporary, 0);
 	door_call_drop(call);
@@ -475,12 +575,13 @@ struct error *outfile_commit(struct outfile *out)
 
 void outfile_abandon(struct outfile *out)
 {
-	if (out->stream && out->stream != stdout)
-		fclose(out->stream);
-	if (out->temporary && door_is_brokered())
+	/* Whoever opened it knows whether it has another name. */
+	if (out->stream && out->name && door_is_brokered())
 		ask_to_abandon(out);
 	else if (out->temporary)
 		unlinkat(out->folder, out->temporary, 0);
+	if (out->stream && out->stream != stdout)
+		fclose(out->stream);
 	close_folder(out);
 	free(out->temporary);
 	free(out->path);

@@ -10,6 +10,7 @@
 #ifndef BASE_OUTFILE_H
 #define BASE_OUTFILE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/door.h"
@@ -17,6 +18,7 @@
 
 struct outfile {
 	FILE *stream; /* where to write; never close it yourself */
+	bool is_new;  /* takes nobody's place */
 	char *path;
 	const char *name; /* the end of `path`, in `folder`; NULL: written in place */
 	int folder;
@@ -31,6 +33,18 @@ struct error *outfile_open(const char *path, struct outfile *ret) must_check;
  */
 struct error *outfile_open_growing(const char *path, struct outfile *ret) must_check;
 /*
+ * Which names a user may still give when gospect has no privilege any more: directly in one of
+ * these folders, which are compared as text, with one of these endings. Both are NULL-terminated.
+ * "" is the working folder.
+ */
+struct outfile_rule {
+	const char *const *folders;
+	const char *const *endings;
+};
+/* A file that keeps to the rule and that is not there yet, nor in the end: it replaces nothing. */
+struct error *outfile_open_new(const char *path, const struct outfile_rule *rule,
+			       struct outfile *ret) must_check;
+/*
  * Flushes, checks that every write arrived, and gives the file its name. When the file cannot have
  * its own name it keeps a temporary one, and the error says which.
  */
@@ -39,12 +53,12 @@ struct error *outfile_commit(struct outfile *out) must_check;
 void outfile_abandon(struct outfile *out);
 
 /* The broker's part: a service of the door (DOOR_OUTFILE), which publishes the file that is open
- * when the broker begins, and opens that of the same path anew. `arg` is a struct outfile_service.
- */
+ * when the broker begins, or one that it opened later. `arg` is a struct outfile_service. */
 struct outfile_service {
-	const char *path;    /* that may be opened; NULL: none */
-	struct outfile *out; /* that is open; NULL: none. Its stream is not used */
-	struct outfile again;
+	const char *path;          /* that may be opened; NULL: none */
+	struct outfile_rule names; /* that may be new files; without folders: none */
+	struct outfile *out;       /* that is open; NULL: none. Its stream is not used */
+	struct outfile again;      /* that the service opened */
 };
 struct error *outfile_serve(void *arg, struct door_call *call) must_check;
 

@@ -58,7 +58,7 @@ static struct error *must_check enter(const struct confinement *c, uint64_t memo
 		.memory = memory,
 		.cpu_seconds = cpu_seconds,
 	};
-	outputs = (struct outfile_service){c->path, c->out, {0}};
+	outputs = (struct outfile_service){c->path, c->names, c->out, {0}};
 	options.policy.services[DOOR_OUTFILE] = (struct broker_service){outfile_serve, &outputs};
 	if (c->traced)
 		options.policy.services[DOOR_DETACH] =

@@ -9,12 +9,13 @@
 #include "inject/inject.h"
 
 struct confinement {
-	pid_t pid;                /* the process that it looks at; 0: none */
-	pid_t child;              /* a command that it started, for signals; 0: none */
-	const char *const *files; /* that the user named, to be read later; NULL-terminated */
-	struct outfile *out;      /* that it writes, and has open; NULL: none */
-	const char *path;         /* that it may open later to write; NULL: none */
-	struct injection *traced; /* that it will take out of the target; NULL: none */
+	pid_t pid;                 /* the process that it looks at; 0: none */
+	pid_t child;               /* a command that it started, for signals; 0: none */
+	const char *const *files;  /* that the user named, to be read later; NULL-terminated */
+	struct outfile *out;       /* that it writes, and has open; NULL: none */
+	const char *path;          /* that it may open later to write; NULL: none */
+	struct outfile_rule names; /* of new files that the user may still name; empty: none */
+	struct injection *traced;  /* that it will take out of the target; NULL: none */
 };
 
 /* Keeps what it is given. */

@@ -1,8 +1,11 @@
 #include "cli/screen.h"
 
 #include <langinfo.h>
+#include <limits.h>
 #include <locale.h>
 #include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <termios.h>
 #include <unistd.h>
@@ -24,6 +27,9 @@ static bool ascii;
 /* For a sudden end, in which ncurses cannot be called: what it had changed. */
 static struct termios modes;
 static const char *leave_text = "", *show_cursor = "";
+
+/* What Ctrl-Z does without the screen, and with it. */
+static struct sigaction stop_before, stop_with_screen;
 
 static void restore_terminal(void)
 {
@@ -56,20 +62,42 @@ static bool can_move_cursor(void)
 	return *terminal_text("cup");
 }
 
-struct error *screen_open(void)
+/* The C library loads what it needs to write characters of this locale with the first one. */
+static void prepare_characters(void)
 {
+	mbstate_t state = {0};
+	char bytes[MB_LEN_MAX];
+	wchar_t wide;
+
 	setlocale(LC_CTYPE, "");
 	ascii = strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
+	if (wcrtomb(bytes, L'x', &state) == (size_t)-1 || mbtowc(&wide, "x", 1) < 0)
+		ascii = true;
+}
+
+/* newterm() changes the terminal's modes, and stops it in its own way: not as long as nothing is
+ * shown. What it writes it keeps until then. */
+struct error *screen_prepare(void)
+{
+	prepare_characters();
 	tcgetattr(STDIN_FILENO, &modes);
+	sigaction(SIGTSTP, NULL, &stop_before);
 	screen = newterm(NULL, stdout, stdin);
-	if (!screen || !can_move_cursor()) {
-		screen_close();
+	if (screen)
+		tcsetattr(STDIN_FILENO, TCSANOW, &modes);
+	if (!screen || !can_move_cursor())
 		return error_format(ERROR_FAILED,
 				    "this terminal (TERM) is not known, or cannot move its cursor; "
 				    "`gospect record` writes a profile to a file");
-	}
 	leave_text = terminal_text("rmcup");
 	show_cursor = terminal_text("cnorm");
+	sigaction(SIGTSTP, &stop_before, &stop_with_screen);
+	return NULL;
+}
+
+void screen_open(void)
+{
+	sigaction(SIGTSTP, &stop_with_screen, NULL);
 	stop_before_death(restore_terminal);
 	set_escdelay(25);
 	cbreak();
@@ -78,7 +106,6 @@ struct error *screen_open(void)
 	keypad(stdscr, true);
 	curs_set(0);
 	choose_colours();
-	return NULL;
 }
 
 void screen_close(void)

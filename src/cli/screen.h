@@ -11,8 +11,11 @@ enum {
 	SCREEN_GONE,               /* nobody is at the terminal any more */
 };
 
-/* Takes over standard input and output, which must be a terminal; the locale is set. */
-struct error *screen_open(void) must_check;
+/* Reads all there is to read about the terminal, which standard input and output must be, and about
+ * the locale, which is set: afterwards privilege can be given up. The terminal stays as it is. */
+struct error *screen_prepare(void) must_check;
+/* Takes over the terminal. */
+void screen_open(void);
 /* Leaves the terminal as it was. */
 void screen_close(void);
 void screen_size(size_t *ret_width, size_t *ret_height);

@@ -190,7 +190,11 @@ static struct error *open_core(const struct subject_options *o, struct subject *
 static struct error *must_check give_up_privilege(const struct subject_options *o, pid_t child)
 {
 	static const char *files[3];
-	struct confinement c = {.child = child, .files = files, .out = o->out};
+	struct confinement c = {.child = child,
+				.files = files,
+				.out = o->out,
+				.path = o->path,
+				.names = o->names};
 	size_t n = 0;
 
 	if (!o->confines)

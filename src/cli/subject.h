@@ -19,6 +19,8 @@ struct subject_options {
 	bool reads_cores;    /* the verb's: it needs no running process */
 	bool confines;       /* the verb's: subject_open() gives up privilege, see cli/confine.h */
 	struct outfile *out; /* what the verb will write then; NULL: none */
+	const char *path;    /* what it may open and write then; NULL: none */
+	struct outfile_rule names; /* and the new files that the user may name then */
 };
 
 /* -p, --core and --exe, and a command behind --: a child parser whose input is struct

@@ -1,6 +1,8 @@
 #include "cli/top_profile.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/outfile.h"
 #include "cli/fill.h"
@@ -95,9 +97,32 @@ static struct error *write_profile(struct profile *p, const struct profile_forma
 	return err ? err : outfile_commit(out);
 }
 
+struct error *top_profile_name_outputs(const struct output_options *output,
+				       struct subject_options *ret)
+{
+	static const char *folders[7] = {"", "/tmp", "/var/tmp"};
+	const char *temporary = getenv("TMPDIR");
+	const char *slash = output->path ? strrchr(output->path, '/') : NULL;
+	size_t count = 3;
+
+	folders[count] = getcwd(NULL, 0);
+	count += folders[count] != NULL;
+	if (temporary && *temporary)
+		folders[count++] = temporary;
+	if (slash) {
+		folders[count] = strndup(output->path, slash - output->path);
+		if (!folders[count])
+			return &error_no_memory;
+	}
+	ret->path = output->path;
+	ret->names = (struct outfile_rule){folders, profile_format_suffixes()};
+	return NULL;
+}
+
 struct error *top_profile_write(struct top_model *m, struct wall_sampler *sampler,
 				const struct subject *s, const struct profile *about,
-				const struct output_options *output, uint64_t end, uint64_t *ret_ns)
+				const struct output_options *output,
+				const struct subject_options *named, uint64_t end, uint64_t *ret_ns)
 {
 	_cleanup_outfile_ struct outfile out = {0};
 	_cleanup_profile_ struct profile *p = NULL;
@@ -105,8 +130,10 @@ struct error *top_profile_write(struct top_model *m, struct wall_sampler *sample
 	unsigned int window = m->window;
 	struct error *err = choose_format(output, &format);
 
-	if (!err)
+	if (!err && named->path && !strcmp(output->path, named->path))
 		err = outfile_open(output->path, &out);
+	else if (!err)
+		err = outfile_open_new(output->path, &named->names, &out);
 	if (err)
 		return err;
 	p = profile_create();

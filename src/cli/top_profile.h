@@ -10,12 +10,18 @@
 
 #define TOP_PROFILE_SECONDS 60
 
+/* Says in *ret which files may be written: that of -o, and new ones that the user names later. */
+struct error *top_profile_name_outputs(const struct output_options *output,
+				       struct subject_options *ret) must_check;
+
 /* `about`: a profile with nothing but what fill_process() says; it may be written when the target
  * is gone. `end`: CLOCK_REALTIME of the last lap. *ret_ns is the time that is in it. The model's
- * window is as before. ERROR_USAGE: no format has such a name. */
+ * window is as before. `named`: by top_profile_name_outputs(); what else exists is not replaced.
+ * ERROR_USAGE: no format has such a name. */
 struct error *top_profile_write(struct top_model *m, struct wall_sampler *sampler,
 				const struct subject *s, const struct profile *about,
-				const struct output_options *output, uint64_t end,
+				const struct output_options *output,
+				const struct subject_options *named, uint64_t end,
 				uint64_t *ret_ns) must_check;
 
 #endif

@@ -69,8 +69,9 @@ static const struct argp argp = {options,
 				 "Shows in the terminal what a Go program is doing: goroutines by "
 				 "state, the hottest functions, the longest waits, by label and by "
 				 "creator. In it, ? explains the keys, q quits.\vKey w writes a "
-				 "profile of the last minute, into FILE (-o) or a name that is "
-				 "asked for. What a COMMAND writes to the terminal is not shown.\n"
+				 "profile of the last minute, into FILE (-o) or a new file that is "
+				 "asked for: in the working folder, in /tmp or beside FILE. What a "
+				 "COMMAND writes to the terminal is not shown.\n"
 				 "\n"
 				 "Example: gospect top -p 1234",
 				 request_children,
@@ -313,7 +314,7 @@ static void write_profile(struct session *s)
 		err = error_format(ERROR_USAGE, "standard output is this terminal; name a file");
 	else
 		err = top_profile_write(&s->model, s->sampler, s->subject, s->about, &output,
-					s->clock, &ns);
+					&s->verb->request.subject, s->clock, &ns);
 	if (err)
 		snprintf(s->view.message, sizeof(s->view.message), "%s", err->message);
 	else
@@ -396,10 +397,9 @@ static void name_target(struct session *s)
 
 static struct error *run_screen(struct session *s)
 {
-	struct error *err = screen_open();
+	struct error *err;
 
-	if (err)
-		return err;
+	screen_open();
 	wall_sampler_begin(s->sampler);
 	s->now = clock_now();
 	s->refresh_at = s->now + REFRESH_NS;
@@ -512,7 +512,11 @@ static struct error *run_top(struct top_verb *v, int *ret)
 	if (err)
 		return err;
 	stop_on_signals();
-	err = open_target(&v->request.subject, &s);
+	err = screen_prepare();
+	if (!err)
+		err = top_profile_name_outputs(&v->request.output, &v->request.subject);
+	if (!err)
+		err = open_target(&v->request.subject, &s);
 	if (!err)
 		err = top(v, &s);
 	if (s.child && s.target && !error_dropped(target_check(s.target)))
@@ -524,7 +528,7 @@ static struct error *run_top(struct top_verb *v, int *ret)
 
 static struct error *run(int argc, char **argv, int *ret)
 {
-	struct top_verb v = {.budget = 1};
+	struct top_verb v = {.budget = 1, .request.subject.confines = true};
 	bool help;
 	struct error *err = parse_options(&argp, "top", argc, argv, &v, &help);
 

@@ -142,6 +142,8 @@ extern const struct profile_format profile_format_html;       /* .html */
 /* NULL when there is none of this name, or for this file name. */
 const struct profile_format *profile_format_named(const char *name);
 const struct profile_format *profile_format_for_file(const char *path);
+/* Of all formats, NULL at the end. */
+const char *const *profile_format_suffixes(void);
 
 static inline void cleanup_profile(struct profile **p)
 {

@@ -2,8 +2,8 @@
  * A list of what is allowed; all else fails with EPERM. Nothing that is allowed makes a file, a
  * process or a connection, names a file to read or write, or touches another process, but:
  * - memory of the target is read by process_vm_readv(2);
- * - signals: 0, those to the command that gospect started, and those of a thread to its own
- *   process (abort);
+ * - signals: 0, those to the command that gospect started, and those to its own process (abort,
+ *   Ctrl-Z);
  * - names of files may be asked about (stat, readlink).
  * clone3(2) has its flags in memory, where no filter sees them: it fails with ENOSYS, and the C
  * library takes clone(2), which may make threads alone.
@@ -105,6 +105,7 @@ static const int allowed[] = {
 	/* what it is */
 	SCMP_SYS(getpid),
 	SCMP_SYS(getppid),
+	SCMP_SYS(getpgrp),
 	SCMP_SYS(getuid),
 	SCMP_SYS(geteuid),
 	SCMP_SYS(getgid),
@@ -152,6 +153,7 @@ static const struct {
 	{SCMP_SYS(ioctl), 1, TCSETSW},
 	{SCMP_SYS(ioctl), 1, TCSETSF},
 	{SCMP_SYS(ioctl), 1, TCFLSH},
+	{SCMP_SYS(ioctl), 1, TCSBRK},
 	{SCMP_SYS(ioctl), 1, TIOCGWINSZ},
 	{SCMP_SYS(ioctl), 1, TIOCGPGRP},
 	{SCMP_SYS(ioctl), 1, FIONREAD},
@@ -169,6 +171,7 @@ static const struct {
 	{SCMP_SYS(bpf), 0, BPF_MAP_UPDATE_ELEM},
 	{SCMP_SYS(bpf), 0, BPF_MAP_DELETE_ELEM},
 	/* 0 is the calling thread or process */
+	{SCMP_SYS(getpgid), 0, 0},
 	{SCMP_SYS(prlimit64), 0, 0},
 	{SCMP_SYS(sched_setscheduler), 0, 0},
 	{SCMP_SYS(setpriority), 1, 0},
@@ -205,6 +208,9 @@ static int allow_some(scmp_filter_ctx ctx, pid_t pid, pid_t child)
 	failed |= seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
 				   SCMP_A0(SCMP_CMP_EQ, getpid()));
 	failed |= seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(sched_setscheduler), 1,
+				   SCMP_A0(SCMP_CMP_EQ, getpid()));
+	/* ncurses stops us so when the user presses Ctrl-Z */
+	failed |= seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(kill), 1,
 				   SCMP_A0(SCMP_CMP_EQ, getpid()));
 	if (child)
 		failed |= seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(kill), 1,

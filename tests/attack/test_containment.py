@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from lib import gospect
+from lib import gospect, terminal
 
 CAP_IPC_LOCK, CAP_SYS_PTRACE, CAP_SYS_NICE, CAP_BPF = 14, 19, 23, 39
 FEW = 1 << CAP_IPC_LOCK | 1 << CAP_SYS_PTRACE | 1 << CAP_SYS_NICE | 1 << CAP_BPF
@@ -52,6 +52,17 @@ def test_a_recording_has_few_capabilities_and_a_filter(states, tmp_path):
         recording.communicate(timeout=20)
     assert recording.returncode == 0
     assert (tmp_path / "p.pb.gz").stat().st_size
+
+
+@needs_root
+@pytest.mark.skipif(terminal.why_not() is not None, reason=str(terminal.why_not()))
+def test_top_has_few_capabilities_and_a_filter(states):
+    with terminal.Terminal(gospect.BINARY, "top", "-p", states.pid) as t:
+        t.wait_for("goroutines")
+        for thread in pathlib.Path(f"/proc/{t.pid}/task").iterdir():
+            assert_confined(status_of(f"{t.pid}/task/{thread.name}"))
+        t.press("q")
+        assert t.status() == 0
 
 
 @needs_root

@@ -174,7 +174,11 @@ def test_a_profile_of_the_last_minute(targets):
         t.press("w", "C-u")
         t.type("/no/such/folder/x.folded")
         t.press("Enter")
-        t.wait_for("cannot write /no/such/folder/x.folded: its folder does not exist")
+        t.wait_for("cannot write /no/such/folder/x.folded: a file that is named now is made in")
+        t.press("w", "C-u")
+        t.type(path.name)
+        t.press("Enter")
+        t.wait_for(f"cannot write {path.name}: it is there already")
         t.press("w", "C-u")
         t.type("x.what")
         t.press("Enter")
@@ -182,6 +186,57 @@ def test_a_profile_of_the_last_minute(targets):
         t.press("q")
         assert t.status() == 0
         assert os.listdir() == [path.name]
+
+
+def test_the_file_of_the_command_line_is_replaced(targets, tmp_path):
+    program = targets.start("states", args=QUIET)
+    (tmp_path / "x").mkdir()
+    path = tmp_path / "x" / "p.folded"
+    path.write_text("before")
+    with top("-p", program.pid, "-o", path, width=200) as t:
+        t.wait_for("main.spin")
+        for _ in range(2):
+            t.press("w")
+            t.wait_for(f"write to: {path}")
+            t.press("Enter")
+            t.wait_for(f"are in {path}")
+            assert "main.waitForChannel" in path.read_text()
+            path.write_text("once more")
+        t.press("w", "C-u")
+        t.type(str(path.with_name("beside.html")))
+        t.press("Enter")
+        t.wait_for("beside.html", without=["write to:", "cannot"])
+        assert path.with_name("beside.html").read_text().startswith("<!")
+        t.press("q")
+        assert t.status() == 0
+
+
+def test_ctrl_z_gives_the_terminal_back_and_fg_goes_on(targets):
+    """The shell sees that it stopped, and writes to a terminal as it was."""
+    program = targets.start("states", args=QUIET)
+    with terminal.Terminal("sh", "-c", "exec bash --norc -i 2>/dev/tty",
+                           env={"PS1": "shell> "}) as t:
+        t.wait_for("shell>")
+        t.type(f"{gospect.BINARY} top -p {program.pid}")
+        t.press("Enter")
+        t.wait_for("main.spin", "runnable")
+        t.press("C-z")
+        t.wait_for("Stopped", without=["main.spin"])
+        t.type("echo still $((40 + 2))")
+        t.press("Enter")
+        t.wait_for("still 42")
+        t.type("fg")
+        t.press("Enter")
+        t.wait_for("main.spin", "runnable")
+        t.resize(100, 30)
+        wait_until(lambda: len(t.lines()) == 30 and "q quit" in t.lines()[-1], 5, "the new size")
+        t.press("2")
+        t.wait_for("[2 goroutines]")
+        t.press("q")
+        t.wait_for("shell>", without=["q quit"])
+        t.type("echo then $?")
+        t.press("Enter")
+        t.wait_for("then 0")
 
 
 def test_the_targets_end_is_said_and_the_last_view_stays(targets):

@@ -305,6 +305,32 @@ static void outfile_replaces_what_was_there(void **state)
 	assert_int_equal(files_here(), 1);
 }
 
+static void a_new_outfile_replaces_nothing(void **state)
+{
+	static const char *const folders[] = {"", NULL}, *const endings[] = {".x", NULL};
+	const struct outfile_rule rule = {folders, endings};
+	_cleanup_outfile_ struct outfile out = {0};
+	struct error *err = outfile_open_new("result", &rule, &out);
+
+	assert_non_null(err);
+	error_destroy(err);
+	assert_null(outfile_open_new("result.x", &rule, &out));
+	fputs("new", out.stream);
+	/* Somebody takes the name meanwhile. */
+	assert_int_equal(symlink("/dev/null", "result.x"), 0);
+	err = outfile_commit(&out);
+	assert_non_null(strstr(err->message, "it is there already"));
+	error_destroy(err);
+	outfile_abandon(&out);
+	assert_int_equal(unlink("result.x"), 0);
+	assert_null(outfile_open_new("result.x", &rule, &out));
+	assert_null(outfile_commit(&out));
+	outfile_abandon(&out);
+	err = outfile_open_new("result.x", &rule, &out);
+	assert_non_null(strstr(err->message, "it is there already"));
+	error_destroy(err);
+}
+
 static void outfile_says_when_the_disk_is_full(void **state)
 {
 	_cleanup_outfile_ struct outfile out = {0};
@@ -517,6 +543,7 @@ int main(void)
 		TEST_IN_FOLDER(a_growing_outfile_has_a_name_of_its_own_until_it_is_complete),
 		TEST_IN_FOLDER(outfile_leaves_nothing_when_killed),
 		TEST_IN_FOLDER(outfile_replaces_what_was_there),
+		TEST_IN_FOLDER(a_new_outfile_replaces_nothing),
 		TEST_IN_FOLDER(outfile_says_when_the_disk_is_full),
 		TEST_IN_FOLDER(outfile_says_when_the_folder_is_missing),
 		TEST_IN_FOLDER(a_truncated_file_is_an_error_and_zeros),

@@ -25,6 +25,7 @@
 
 #include <cmocka.h>
 
+#include "base/outfile.h"
 #include "base/test_folder.h"
 #include "sandbox/sandbox.h"
 
@@ -227,6 +228,111 @@ static void one_process_can_be_looked_at(void **state)
 	assert_int_equal(confined(&look, look_at_process), 0);
 }
 
+/* ---- files that are made later ---- */
+
+static bool is_refused(const char *path, const struct outfile_rule *rule)
+{
+	struct outfile out = {0};
+	bool refused = error_dropped(outfile_open_new(path, rule, &out));
+
+	outfile_abandon(&out);
+	return refused;
+}
+
+/* Whoever parses hostile bytes says what he likes: with a rule of his own. */
+static const char *const all_folders[] = {"", "sub", "/tmp", "link", NULL};
+static const char *const all_endings[] = {"", ".txt", ".folded", NULL};
+static const struct outfile_rule lax = {all_folders, all_endings};
+
+static bool publish(int fd)
+{
+	struct door_call call = {.size = 1, .fds = {dup(fd)}, .fd_count = 1};
+	bool failed = error_dropped(door_call(DOOR_OUTFILE, &call));
+
+	return !failed;
+}
+
+static int make_files(void)
+{
+	struct outfile out = {0};
+	char other[] = "other";
+	int fd;
+
+	EXPECT(is_refused("sub/x.folded", &lax));
+	EXPECT(is_refused("link/x.folded", &lax));
+	EXPECT(is_refused("x.txt", &lax));
+	EXPECT(is_refused(".folded", &lax));
+	EXPECT(is_refused("there.folded", &lax));
+	EXPECT(is_refused("dangling.folded", &lax));
+	EXPECT(is_refused("fifo.folded", &lax));
+	EXPECT(!is_refused("abandoned.folded", &lax));
+	EXPECT(!outfile_open_new("new.folded", &lax, &out));
+	EXPECT(fputs("new", out.stream) >= 0);
+	/* Another file than the one that was opened gets no name. */
+	fd = memfd_create(other, MFD_CLOEXEC);
+	EXPECT(!publish(fd));
+	EXPECT(!outfile_commit(&out));
+	outfile_abandon(&out);
+	/* Nor has any other file of that name been replaced. */
+	EXPECT(is_refused("new.folded", &lax));
+	EXPECT(!outfile_open_new("late.folded", &lax, &out));
+	return 0;
+}
+
+static void assert_content(const char *path, const char *expected)
+{
+	char text[64] = "";
+	FILE *f = fopen(path, "re");
+
+	assert_non_null(f);
+	assert_non_null(fgets(text, sizeof(text), f));
+	fclose(f);
+	assert_string_equal(text, expected);
+}
+
+static void files_that_the_user_names_later_are_new_and_nothing_else(void **state)
+{
+	static const char *const folders[] = {"", NULL}, *const endings[] = {".folded", NULL};
+	static struct outfile_service outputs = {.names = {folders, endings}};
+	const struct sandbox_options options = {
+		.policy.services[DOOR_OUTFILE] = {outfile_serve, &outputs}};
+	struct stat st;
+	FILE *f = fopen("there.folded", "we");
+
+	assert_non_null(f);
+	fputs("mine", f);
+	fclose(f);
+	assert_int_equal(mkdir("sub", 0700), 0);
+	assert_int_equal(symlink("sub", "link"), 0);
+	assert_int_equal(symlink("victim", "dangling.folded"), 0);
+	assert_int_equal(mkfifo("fifo.folded", 0600), 0);
+	assert_int_equal(confined(&options, make_files), 0);
+	assert_content("there.folded", "mine");
+	assert_content("new.folded", "new");
+	assert_int_equal(stat("new.folded", &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_int_not_equal(access("victim", F_OK), 0);
+	assert_int_not_equal(access("abandoned.folded", F_OK), 0);
+	assert_int_not_equal(access("late.folded", F_OK), 0);
+	assert_int_not_equal(access("sub/x.folded", F_OK), 0);
+}
+
+static int make_any_file(void)
+{
+	EXPECT(is_refused("new.folded", &lax));
+	return 0;
+}
+
+static void without_a_rule_no_file_is_made_later(void **state)
+{
+	static struct outfile_service outputs;
+	const struct sandbox_options options = {
+		.policy.services[DOOR_OUTFILE] = {outfile_serve, &outputs}};
+
+	assert_int_equal(confined(&options, make_any_file), 0);
+	assert_int_not_equal(access("new.folded", F_OK), 0);
+}
+
 static int take_memory(void)
 {
 	EXPECT(!malloc(1ull << 30));
@@ -284,6 +390,8 @@ int main(void)
 		cmocka_unit_test(capabilities_are_given_up_for_good),
 		TEST_IN_FOLDER(the_broker_opens_what_its_policy_allows),
 		cmocka_unit_test(one_process_can_be_looked_at),
+		TEST_IN_FOLDER(files_that_the_user_names_later_are_new_and_nothing_else),
+		TEST_IN_FOLDER(without_a_rule_no_file_is_made_later),
 		cmocka_unit_test(memory_is_limited),
 		cmocka_unit_test(processor_time_is_limited),
 		cmocka_unit_test(a_reader_sees_the_end_of_a_process_that_was_killed),

@@ -1,71 +1,259 @@
+/*
+ * Only a worker (cli/worker.h) parses what the target has; where its names show what a trace has
+ * left, and alone there, gospect itself reads the program, to take that out.
+ */
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/door.h"
 #include "base/strbuf.h"
 #include "cli/doctor.h"
 #include "cli/probe.h"
 #include "cli/program.h"
 #include "cli/subject.h"
+#include "cli/worker.h"
 #include "inject/inject.h"
 #include "oncpu/perf_events.h"
 #include "target/access.h"
 
-/* What there is to say of a process that could be opened. */
-struct patient {
-	struct subject subject;
-	struct target_thread *threads;
-	size_t thread_count;
+/* More than any program takes that is what it says. */
+#define MEMORY (1ull << 30)
+#define CPU_SECONDS 20
+#define PATIENCE_NS 30000000000ull
+
+/* An error, for a pipe. */
+struct verdict {
+	bool failed;
+	enum error_code code;
+	char message[600];
 };
 
-static void patient_release(struct patient *p)
+/* What there is to say of a process, by a worker that reads it. Strings are the target's, cut to
+ * their room. */
+struct patient {
+	pid_t pid;
+	struct verdict open; /* whether there is anything else */
+	struct verdict count;
+	struct verdict perf;
+	long goroutines;
+	size_t thread_count;
+	size_t filtered; /* threads with a seccomp filter */
+	pid_t tracer;
+	char program[512];
+	char version[64];
+	char build[96];
+};
+
+_Static_assert(sizeof(struct patient) <= WORKER_MAX_RESULT, "it is a worker's result");
+
+/* ---- in the worker ---- */
+
+static void give_verdict(struct verdict *v, struct error *err)
 {
-	free(p->threads);
-	subject_close(&p->subject);
+	v->failed = err;
+	if (err) {
+		v->code = err->code;
+		snprintf(v->message, sizeof(v->message), "%s", err->message);
+	}
+	error_destroy(err);
+}
+
+static void read_program(const struct subject *s, struct patient *p)
+{
+	_cleanup_strbuf_ struct strbuf build = STRBUF_INIT;
+
+	program_describe_build(s->image, &build);
+	snprintf(p->program, sizeof(p->program), "%s", target_exe_name(s->target));
+	snprintf(p->version, sizeof(p->version), "%s", s->image->info.version);
+	snprintf(p->build, sizeof(p->build), "%s", build.data);
+	give_verdict(&p->count,
+		     program_count_goroutines(s->target, s->image, s->layout, &p->goroutines));
+}
+
+static struct error *must_check try_perf(const struct subject *s,
+					 const struct target_thread *threads, size_t count)
+{
+	_cleanup_perf_events_ struct perf_events *events = NULL;
+	const struct perf_options options = {
+		.hz = 100,
+		.machine = s->image->machine,
+		.stack_size = 1024,
+	};
+	_cleanup_free_ pid_t *ids = calloc(count + 1, sizeof(*ids));
+
+	if (!ids)
+		return &error_no_memory;
+	for (size_t i = 0; i < count; i++)
+		ids[i] = threads[i].id;
+	return perf_events_open(target_pid(s->target), ids, count, &options, &events);
+}
+
+static void look_at_threads(const struct target_thread *threads, size_t count, struct patient *p)
+{
+	p->thread_count = count;
+	p->filtered = access_filtered_threads(p->pid);
+	for (size_t i = 0; i < count && !p->tracer; i++)
+		p->tracer = access_tracer(threads[i].id);
+}
+
+static void look_at(void *result, struct error *err)
+{
+	struct patient *p = result;
+	const struct subject_options options = {.pid = p->pid};
+	_cleanup_free_ struct target_thread *threads = NULL;
+	_cleanup_subject_ struct subject s = {0};
+	size_t count = 0;
+
+	if (!err)
+		err = subject_open(&options, &s);
+	if (!err)
+		err = target_threads(s.target, &threads, &count);
+	give_verdict(&p->open, err);
+	if (p->open.failed)
+		return;
+	read_program(&s, p);
+	look_at_threads(threads, count, p);
+	give_verdict(&p->perf, try_perf(&s, threads, count));
+}
+
+/* ---- in gospect ---- */
+
+/* NULL: it was good. */
+static struct error *must_check verdict_error(const struct verdict *v)
+{
+	if (!v->failed)
+		return NULL;
+	return error_format(v->code <= ERROR_USAGE ? v->code : ERROR_FAILED, "%s", v->message);
+}
+
+static void end_texts(struct patient *p)
+{
+	struct verdict *verdicts[] = {&p->open, &p->count, &p->perf};
+
+	for (size_t i = 0; i < ARRAY_SIZE(verdicts); i++)
+		verdicts[i]->message[sizeof(verdicts[i]->message) - 1] = '\0';
+	p->program[sizeof(p->program) - 1] = '\0';
+	p->version[sizeof(p->version) - 1] = '\0';
+	p->build[sizeof(p->build) - 1] = '\0';
+}
+
+static struct error *must_check examine(pid_t pid, struct patient *p)
+{
+	const struct worker_job job = {pid, MEMORY, CPU_SECONDS, look_at, p, sizeof(*p)};
+	struct worker w;
+	struct error *err;
+
+	p->pid = pid;
+	err = worker_start(&w, &job, clock_now() + PATIENCE_NS);
+	if (!err)
+		err = worker_wait(&w);
+	p->pid = pid;
+	end_texts(p);
+	return err ? err : verdict_error(&p->open);
 }
 
 static void find_program(const struct patient *p)
 {
-	_cleanup_strbuf_ struct strbuf build = STRBUF_INIT;
-	_cleanup_error_ struct error *err = NULL;
-	const struct subject *s = &p->subject;
-	long goroutines = 0;
-
-	program_describe_build(s->image, &build);
-	doctor_find(true, "program", "%s", target_exe_name(s->target));
-	doctor_find(true, "Go", "%s, %s", s->image->info.version, build.data);
-	err = program_count_goroutines(s->target, s->image, s->layout, &goroutines);
-	if (err)
-		doctor_find(false, "goroutines", "%s", err->message);
+	doctor_find(true, "program", "%s", p->program);
+	doctor_find(true, "Go", "%s, %s", p->version, p->build);
+	if (p->count.failed)
+		doctor_find(false, "goroutines", "%s", p->count.message);
 	else
-		doctor_find(true, "goroutines", "%ld, in %zu threads", goroutines, p->thread_count);
+		doctor_find(true, "goroutines", "%ld, in %zu threads", p->goroutines,
+			    p->thread_count);
 }
 
 static struct error *must_check find_tracer(const struct patient *p)
 {
-	for (size_t i = 0; i < p->thread_count; i++) {
-		pid_t tracer = access_tracer(p->threads[i].id);
-		struct error *err;
-
-		if (!tracer)
-			continue;
-		err = error_format(ERROR_DENIED,
-				   "process %d traces it (a debugger, strace); end that first",
-				   tracer);
-		doctor_find(false, "traced by", "process %d; the other verbs do not mind", tracer);
-		return err;
+	if (!p->tracer) {
+		doctor_find(true, "traced by", "nobody");
+		return NULL;
 	}
-	doctor_find(true, "traced by", "nobody");
+	doctor_find(false, "traced by", "process %d; the other verbs do not mind", p->tracer);
+	return error_format(ERROR_DENIED,
+			    "process %d traces it (a debugger, strace); end that first", p->tracer);
+}
+
+/* Only trace has the target make system calls. */
+static struct error *must_check find_filters(const struct patient *p)
+{
+	struct error *err = p->filtered ? probe_suspend_filters() : NULL;
+
+	if (p->filtered)
+		doctor_find(!err, "seccomp",
+			    "a filter decides on system calls of %zu of %zu threads", p->filtered,
+			    p->thread_count);
+	else
+		doctor_find(true, "seccomp", "no filter");
+	return err;
+}
+
+static bool is_named_as_ours(const char *path)
+{
+	return !strncmp(path, "/memfd:gospect-", strlen("/memfd:gospect-"));
+}
+
+static bool has_descriptor_of_ours(pid_t pid)
+{
+	struct dirent *entry;
+	bool found = false;
+	char path[64], to[64];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir = door_opendir(path);
+	while (dir && !found && (entry = readdir(dir))) {
+		ssize_t n = readlinkat(dirfd(dir), entry->d_name, to, sizeof(to) - 1);
+
+		to[n < 0 ? 0 : n] = '\0';
+		found = is_named_as_ours(to);
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+/* By the names that inject/leftovers.h gives: nothing of the program is read. */
+static struct error *must_check look_for_leftovers(pid_t pid, bool *ret)
+{
+	_cleanup_target_ struct target *t = NULL;
+	_cleanup_maps_ struct target_maps maps = {0};
+	struct error *err = target_open_process(pid, &t);
+
+	if (!err)
+		err = target_maps(t, &maps);
+	if (err)
+		return err;
+	*ret = has_descriptor_of_ours(pid);
+	for (size_t i = 0; i < maps.count; i++)
+		*ret |= is_named_as_ours(maps.items[i].path);
 	return NULL;
+}
+
+/* With privilege, as trace would: it is written to. */
+static struct error *must_check clean(pid_t pid, bool *ret_found)
+{
+	const struct subject_options options = {.pid = pid};
+	_cleanup_subject_ struct subject s = {0};
+	struct error *err = subject_open(&options, &s);
+
+	return err ? err : inject_clean(s.target, s.image, s.layout, ret_found);
 }
 
 /* Not ERROR_UNSUPPORTED: there was never anything to leave. */
 static struct error *must_check find_leftovers(const struct patient *p)
 {
-	const struct subject *s = &p->subject;
-	bool found = false;
-	struct error *err = inject_clean(s->target, s->image, s->layout, &found);
+	bool seen = false, found = false;
+	struct error *err = look_for_leftovers(p->pid, &seen);
 
+	if (!err && seen)
+		err = clean(p->pid, &found);
 	if (err && err->code != ERROR_UNSUPPORTED)
 		doctor_find(false, "leftovers", "%s", err->message);
 	else if (found)
@@ -75,24 +263,6 @@ static struct error *must_check find_leftovers(const struct patient *p)
 	else
 		doctor_find(true, "leftovers", "none of a trace that was killed");
 	return err;
-}
-
-static struct error *must_check try_perf(const struct patient *p)
-{
-	_cleanup_perf_events_ struct perf_events *events = NULL;
-	const struct perf_options options = {
-		.hz = 100,
-		.machine = p->subject.image->machine,
-		.stack_size = 1024,
-	};
-	_cleanup_free_ pid_t *ids = calloc(p->thread_count + 1, sizeof(*ids));
-
-	if (!ids)
-		return &error_no_memory;
-	for (size_t i = 0; i < p->thread_count; i++)
-		ids[i] = p->threads[i].id;
-	return perf_events_open(target_pid(p->subject.target), ids, p->thread_count, &options,
-				&events);
 }
 
 static void find_verbs(struct doctor *d, const struct error *read, const struct error *perf,
@@ -112,20 +282,12 @@ static void find_verbs(struct doctor *d, const struct error *read, const struct 
 			 read);
 }
 
-static struct error *open_patient(pid_t pid, struct patient *p)
-{
-	const struct subject_options options = {.pid = pid};
-	struct error *err = subject_open(&options, &p->subject);
-
-	return err ? err : target_threads(p->subject.target, &p->threads, &p->thread_count);
-}
-
 void doctor_look_at_process(struct doctor *d, pid_t pid)
 {
-	_cleanup_(patient_release) struct patient p = {0};
+	struct patient p = {0};
 	_cleanup_error_ struct error *no_agent = doctor_trace_is_here();
 	_cleanup_error_ struct error *tracer = NULL, *leftovers = NULL, *ptrace = NULL,
-				     *perf = NULL, *closed = open_patient(pid, &p);
+				     *perf = NULL, *filters = NULL, *closed = examine(pid, &p);
 
 	doctor_head("process %d", pid);
 	if (closed) {
@@ -135,13 +297,15 @@ void doctor_look_at_process(struct doctor *d, pid_t pid)
 	}
 	find_program(&p);
 	tracer = find_tracer(&p);
+	filters = find_filters(&p);
 	if (!tracer)
 		leftovers = find_leftovers(&p);
 	ptrace = probe_ptrace();
-	perf = try_perf(&p);
+	perf = verdict_error(&p.perf);
 	find_verbs(d, NULL, perf,
-		   no_agent ? no_agent
-		   : tracer ? tracer
-		   : ptrace ? ptrace
-			    : leftovers);
+		   no_agent  ? no_agent
+		   : tracer  ? tracer
+		   : ptrace  ? ptrace
+		   : filters ? filters
+			     : leftovers);
 }

@@ -101,6 +101,22 @@ struct error *probe_ptrace(void)
 	return on_child(try_ptrace);
 }
 
+static struct error *try_suspend(pid_t pid)
+{
+	if (!ptrace(PTRACE_SEIZE, pid, NULL, (long)PTRACE_O_SUSPEND_SECCOMP))
+		return NULL;
+	return error_format(
+		ERROR_DENIED,
+		"it has a seccomp filter, which might kill it for the system calls that "
+		"trace has it make; run gospect as root outside the container, where the "
+		"filter can be suspended");
+}
+
+struct error *probe_suspend_filters(void)
+{
+	return on_child(try_suspend);
+}
+
 static struct error *try_perf(pid_t pid)
 {
 	_cleanup_perf_events_ struct perf_events *p = NULL;

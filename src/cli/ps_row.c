@@ -1,16 +1,11 @@
 #include "cli/ps_row.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/wait.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
+#include "base/door.h"
 #include "base/strbuf.h"
-#include "cli/confine.h"
 #include "cli/program.h"
 #include "golayout/golayout.h"
 #include "image/image.h"
@@ -121,93 +116,44 @@ static void look_at(struct ps_row *row)
 	explain(row, err);
 }
 
-static _Noreturn void work(struct ps_row *row, int to)
+static void work(void *result, struct error *err)
 {
-	struct error *err;
+	struct ps_row *row = result;
 
-	setpgid(0, 0);
-	err = confine_worker(row->pid, MEMORY, CPU_SECONDS);
-	if (err) {
-		row->kind = PS_GO;
-		explain(row, err);
-	} else {
+	if (!err) {
 		look_at(row);
+		return;
 	}
-	_exit(write(to, row, sizeof(*row)) == sizeof(*row) ? 0 : 1);
+	row->kind = PS_GO;
+	explain(row, err);
 }
 
 /* ---- in gospect ---- */
 
+_Static_assert(sizeof(struct ps_row) <= WORKER_MAX_RESULT, "a row is a worker's result");
+
 struct error *ps_worker_start(struct ps_worker *w, struct ps_row *row, uint64_t deadline_ns)
 {
-	int ends[2];
-
-	if (pipe2(ends, O_CLOEXEC))
-		return error_errno(ERROR_FAILED, errno, "cannot make a pipe");
 	row->goroutines = -1;
-	w->pid = fork();
-	if (!w->pid)
-		work(row, ends[1]);
-	close(ends[1]);
-	if (w->pid < 0) {
-		close(ends[0]);
-		return error_errno(ERROR_FAILED, errno, "cannot start a process");
-	}
-	setpgid(w->pid, w->pid); /* it does so, too: whoever comes first */
-	w->pipe = ends[0];
 	w->row = row;
-	w->deadline_ns = deadline_ns;
-	return NULL;
+	w->job = (struct worker_job){row->pid, MEMORY, CPU_SECONDS, work, row, sizeof(*row)};
+	return worker_start(&w->worker, &w->job, deadline_ns);
 }
 
-/* The row is of one write, which a pipe does not cut. */
-_Static_assert(sizeof(struct ps_row) <= 4096, "PIPE_BUF");
-
-static bool read_row(const struct ps_worker *w)
+void ps_worker_finish(struct ps_worker *w)
 {
-	pid_t pid = w->row->pid;
-	struct ps_row *row = w->row, got;
+	struct ps_row *row = w->row;
+	pid_t pid = row->pid;
+	struct error *err = worker_finish(&w->worker);
 
-	if (clock_now() >= w->deadline_ns || read(w->pipe, &got, sizeof(got)) != sizeof(got))
-		return false;
-	*row = got;
 	row->pid = pid;
 	row->version[sizeof(row->version) - 1] = '\0';
 	row->build[sizeof(row->build) - 1] = '\0';
 	row->command[sizeof(row->command) - 1] = '\0';
 	row->reason[sizeof(row->reason) - 1] = '\0';
-	return true;
-}
-
-/* It was given a program or memory that no Go program has. */
-static void blame(struct ps_row *row, bool late, int status)
-{
+	if (!err)
+		return;
 	row->kind = PS_GO;
-	read_command(row->pid, row->command, sizeof(row->command));
-	if (late)
-		snprintf(row->reason, sizeof(row->reason),
-			 "it takes too long to read: its program is damaged, or made to be slow");
-	else if (WIFSIGNALED(status))
-		snprintf(row->reason, sizeof(row->reason),
-			 "reading it failed (%s): its program or its memory is damaged, or made to "
-			 "harm",
-			 strsignal(WTERMSIG(status)));
-	else
-		snprintf(row->reason, sizeof(row->reason), "reading it failed");
-}
-
-void ps_worker_finish(struct ps_worker *w)
-{
-	bool late = clock_now() >= w->deadline_ns, have = read_row(w);
-	int status = 0;
-
-	if (late)
-		kill(-w->pid, SIGKILL);
-	/* A thread that the kernel does not let go of is left behind. */
-	while (waitpid(w->pid, &status, late ? WNOHANG : 0) < 0 && errno == EINTR)
-		;
-	if (!have)
-		blame(w->row, late, status);
-	close(w->pipe);
-	w->pipe = -1;
+	read_command(pid, row->command, sizeof(row->command));
+	explain(row, err);
 }

@@ -1,7 +1,5 @@
-/*
- * What `ps` learns of one process. Each is looked at by a process of its own, confined
- * (sandbox/sandbox.h): whatever a target's file or memory does to it, the others' rows are safe.
- */
+/* What `ps` learns of one process, each by a worker of its own: whatever a target does to that, the
+ * others' rows are safe. */
 #ifndef CLI_PS_ROW_H
 #define CLI_PS_ROW_H
 
@@ -10,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/error.h"
+#include "cli/worker.h"
 
 enum ps_kind {
 	PS_OTHER,  /* not a Go program, or gone by now */
@@ -32,9 +30,8 @@ struct ps_row {
 
 /* One that is being looked at. */
 struct ps_worker {
-	pid_t pid; /* of the worker, which leads a process group */
-	int pipe;  /* brings the row; -1: none is at work */
-	uint64_t deadline_ns;
+	struct worker worker;
+	struct worker_job job;
 	struct ps_row *row;
 };
 

@@ -129,7 +129,7 @@ static struct error *must_check start_workers(struct list *l)
 		uint64_t now = clock_now();
 		bool late = now - l->began_ns > ALL_PATIENCE_NS;
 
-		if (l->workers[i].pipe < 0)
+		if (l->workers[i].worker.pipe < 0)
 			err = ps_worker_start(&l->workers[i], &l->rows[l->started++],
 					      now + (late ? LATE_PATIENCE_NS : PATIENCE_NS));
 	}
@@ -143,9 +143,9 @@ static bool wait_for_one(struct list *l)
 	uint64_t now = clock_now(), next = UINT64_MAX;
 
 	for (size_t i = 0; i < WORKERS; i++) {
-		fds[i] = (struct pollfd){.fd = l->workers[i].pipe, .events = POLLIN};
-		if (fds[i].fd >= 0 && l->workers[i].deadline_ns < next)
-			next = l->workers[i].deadline_ns;
+		fds[i] = (struct pollfd){.fd = l->workers[i].worker.pipe, .events = POLLIN};
+		if (fds[i].fd >= 0 && l->workers[i].worker.deadline_ns < next)
+			next = l->workers[i].worker.deadline_ns;
 	}
 	if (next == UINT64_MAX)
 		return false;
@@ -154,7 +154,7 @@ static bool wait_for_one(struct list *l)
 	for (size_t i = 0; i < WORKERS; i++) {
 		struct ps_worker *w = &l->workers[i];
 
-		if (w->pipe < 0 || (!fds[i].revents && now < w->deadline_ns))
+		if (w->worker.pipe < 0 || (!fds[i].revents && now < w->worker.deadline_ns))
 			continue;
 		ps_worker_finish(w);
 		l->done[w->row - l->rows] = true;
@@ -195,7 +195,7 @@ static struct error *run(int argc, char **argv, int *ret)
 	if (err || help)
 		return err;
 	for (size_t i = 0; i < WORKERS; i++)
-		l.workers[i].pipe = -1;
+		l.workers[i].worker.pipe = -1;
 	err = list_processes(&l);
 	if (!err)
 		err = look_at_all(&l);

@@ -1,6 +1,7 @@
 /* Gathers what access.h explains. All of these files are open to everybody. */
 #include "target/access.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -68,6 +69,28 @@ static void read_confinement(char *ret, size_t size)
 		*ret = '\0';
 }
 
+static bool is_filtered(pid_t id)
+{
+	return target_status_number(id, "Seccomp") == 2;
+}
+
+size_t access_filtered_threads(pid_t pid)
+{
+	struct dirent *entry;
+	size_t count = 0;
+	char path[32];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), pid ? "/proc/%d/task" : "/proc/self/task", pid);
+	dir = door_opendir(path);
+	if (!dir)
+		return is_filtered(pid);
+	while ((entry = readdir(dir)))
+		count += atoi(entry->d_name) > 0 && is_filtered(atoi(entry->d_name));
+	closedir(dir);
+	return count;
+}
+
 /* The privilege that gospect was started with, also when it has given that up: "self" is whoever
  * opens files for it. */
 void access_self_read(struct access_self *ret)
@@ -80,7 +103,7 @@ void access_self_read(struct access_self *ret)
 		.capabilities = status_bits(pid, "CapEff"),
 		.bounding = status_bits(pid, "CapBnd"),
 		.no_new_privs = target_status_number(pid, "NoNewPrivs") == 1,
-		.filtered = target_status_number(pid, "Seccomp") == 2,
+		.filtered = access_filtered_threads(pid) > 0,
 		.inner_user = link_differs("/proc/self/ns/user", FIRST_USER),
 		.inner_pid = link_differs("/proc/self/ns/pid", FIRST_PID),
 	};

@@ -22,7 +22,7 @@ struct access_self {
 	uint64_t capabilities;
 	uint64_t bounding;    /* what we could have at all */
 	bool no_new_privs;    /* sudo does not work */
-	bool filtered;        /* a seccomp filter decides on our system calls */
+	bool filtered;        /* a seccomp filter decides on system calls of any of our threads */
 	bool inner_user;      /* we are not in the first user namespace */
 	bool inner_pid;       /* nor in the first pid namespace */
 	char confinement[80]; /* by a security module; "" for none */
@@ -58,6 +58,9 @@ const char *access_capability_name(int capability);
 int access_yama_scope(void);
 /* hidepid= of the mount on /proc, "" when it hides nothing. */
 void access_hidepid(char *ret, size_t size);
+/* Of how many threads of this process a seccomp filter decides on the system calls: each has
+ * filters of its own, or none. 0: of ours, as far as the door shows. */
+size_t access_filtered_threads(pid_t pid);
 /* Who traces this thread (a debugger, strace); 0: nobody. */
 pid_t access_tracer(pid_t thread);
 

@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import tempfile
 import time
@@ -63,6 +65,26 @@ def test_top_has_few_capabilities_and_a_filter(states):
             assert_confined(status_of(f"{t.pid}/task/{thread.name}"))
         t.press("q")
         assert t.status() == 0
+
+
+@needs_root
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is missing")
+def test_doctor_itself_does_not_open_what_the_target_has(states, tmp_path):
+    """A worker reads it, which has few capabilities and a filter by then."""
+    log = tmp_path / "log"
+    result = gospect.run("doctor", "-p", states.pid,
+                         prefix=("strace", "-f", "-o", log, "-e",
+                                 "trace=openat,process_vm_readv,seccomp"))
+    assert " threads\n" in result.text  # what is traced cannot trace, which is said, too
+    calls = [line.split(None, 1) for line in log.read_text().splitlines()]
+    doctor = calls[0][0]
+    filtered = {pid for pid, call in calls if call.startswith("seccomp(") and " = 0" in call}
+    readers = {pid for pid, call in calls if call.startswith(f"process_vm_readv({states.pid},")}
+    openers = {pid for pid, call in calls if re.search(r'openat\(\d+, "exe"', call)}
+    assert filtered and readers and openers, calls
+    assert doctor not in filtered | readers | openers
+    assert readers <= filtered
+    assert not [call for pid, call in calls if pid == doctor and "exe" in call]
 
 
 @needs_root

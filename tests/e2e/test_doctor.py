@@ -133,6 +133,19 @@ def test_who_traces_it_is_said_and_only_trace_minds(states):
     assert [verb for verb in VERBS if not found[verb][0]] == ["trace"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may suspend filters")
+def test_a_filter_of_one_thread_is_found_and_hinders_who_may_not_suspend_it(targets):
+    program = targets.start("sandboxed", args=("errno",))
+    found = doctor("-p", program.pid)[f"process {program.pid}"]
+    assert re.match(r"a filter decides on system calls of 3 of \d+ threads", found["seccomp"][1])
+    assert found["seccomp"][0] and found["trace"][0]
+    found = doctor("-p", program.pid, prefix=(
+        "setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"))
+    found = found[f"process {program.pid}"]
+    assert not found["trace"][0] and "seccomp filter" in found["trace"][1]
+    assert [verb for verb in VERBS if not found[verb][0]] == ["trace"]
+
+
 def test_what_a_killed_trace_left_is_taken_out(targets, tmp_path):
     program = targets.start("states", golang.NEWEST)
     trace = gospect.start("trace", "-p", program.pid, "-d", "60", "-o", tmp_path / "x.trace")

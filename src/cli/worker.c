@@ -1,0 +1,97 @@
+#include "cli/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/confine.h"
+
+static _Noreturn void work(const struct worker_job *job, pid_t parent, int to)
+{
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	job->work(job->result, confine_worker(job->target, job->memory, job->cpu_seconds));
+	_exit(write(to, job->result, job->size) == (ssize_t)job->size ? 0 : 1);
+}
+
+struct error *worker_start(struct worker *w, const struct worker_job *job, uint64_t deadline_ns)
+{
+	pid_t parent = getpid();
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC))
+		return error_errno(ERROR_FAILED, errno, "cannot make a pipe");
+	w->pid = fork();
+	if (!w->pid)
+		work(job, parent, ends[1]);
+	close(ends[1]);
+	if (w->pid < 0) {
+		close(ends[0]);
+		return error_errno(ERROR_FAILED, errno, "cannot start a process");
+	}
+	setpgid(w->pid, w->pid); /* it does so, too: whoever comes first */
+	w->pipe = ends[0];
+	w->job = job;
+	w->deadline_ns = deadline_ns;
+	return NULL;
+}
+
+/* The result is of one write, which a pipe does not cut. */
+static bool read_result(const struct worker *w)
+{
+	uint8_t bytes[WORKER_MAX_RESULT];
+	size_t size = w->job->size;
+
+	if (clock_now() >= w->deadline_ns || read(w->pipe, bytes, size) != (ssize_t)size)
+		return false;
+	memcpy(w->job->result, bytes, size);
+	return true;
+}
+
+/* It was given a program or memory that no Go program has. */
+static struct error *must_check blame(bool late, int status)
+{
+	if (late)
+		return error_format(ERROR_CORRUPT, "it takes too long to read: its program is "
+						   "damaged, or made to be slow");
+	if (WIFSIGNALED(status))
+		return error_format(ERROR_CORRUPT,
+				    "reading it failed (%s): its program or its memory is damaged, "
+				    "or made to harm",
+				    strsignal(WTERMSIG(status)));
+	return error_format(ERROR_CORRUPT, "reading it failed");
+}
+
+struct error *worker_finish(struct worker *w)
+{
+	bool late = clock_now() >= w->deadline_ns, have = read_result(w);
+	int status = 0;
+
+	if (late)
+		kill(-w->pid, SIGKILL);
+	/* A thread that the kernel does not let go of is left behind. */
+	while (waitpid(w->pid, &status, late ? WNOHANG : 0) < 0 && errno == EINTR)
+		;
+	close(w->pipe);
+	w->pipe = -1;
+	return have ? NULL : blame(late, status);
+}
+
+struct error *worker_wait(struct worker *w)
+{
+	struct pollfd fd = {.fd = w->pipe, .events = POLLIN};
+	uint64_t now = clock_now();
+
+	while (now < w->deadline_ns && poll(&fd, 1, (w->deadline_ns - now) / 1000000 + 1) < 0 &&
+	       errno == EINTR)
+		now = clock_now();
+	return worker_finish(w);
+}

@@ -1,0 +1,46 @@
+/*
+ * A process of its own that looks at one target, confined (sandbox/sandbox.h), and gives back a few
+ * bytes. Whatever the target's file or memory does to it, the rest of gospect is safe.
+ */
+#ifndef CLI_WORKER_H
+#define CLI_WORKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+/* What a pipe takes and gives in one piece. */
+#define WORKER_MAX_RESULT 4096
+
+struct worker_job {
+	pid_t target;
+	uint64_t memory, cpu_seconds; /* limits of the worker */
+	/* Runs in the worker, on its copy of *result. `err`: it could not be confined; its to free.
+	 */
+	void (*work)(void *result, struct error *err);
+	void *result;
+	size_t size; /* at most WORKER_MAX_RESULT */
+};
+
+struct worker {
+	pid_t pid; /* of the worker, which leads a process group */
+	int pipe;  /* can be read when it is done; -1: none is at work */
+	uint64_t deadline_ns;
+	const struct worker_job *job;
+};
+
+/* Keeps the job until worker_finish(). */
+struct error *worker_start(struct worker *w, const struct worker_job *job,
+			   uint64_t deadline_ns) must_check;
+/*
+ * When its pipe can be read or its deadline has passed. Ends whatever is left of it. Without an
+ * error job->result is what the worker made of it, to be taken as hostile; else it is as it was.
+ */
+struct error *worker_finish(struct worker *w) must_check;
+/* Waits for it, and then worker_finish(). */
+struct error *worker_wait(struct worker *w) must_check;
+
+#endif

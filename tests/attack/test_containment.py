@@ -82,8 +82,11 @@ def test_doctor_itself_does_not_open_what_the_target_has(states, tmp_path):
     readers = {pid for pid, call in calls if call.startswith(f"process_vm_readv({states.pid},")}
     openers = {pid for pid, call in calls if re.search(r'openat\(\d+, "exe"', call)}
     assert filtered and readers and openers, calls
-    assert doctor not in filtered | readers | openers
-    assert readers <= filtered
+    assert doctor not in filtered | openers
+    assert readers <= filtered | {doctor}
+    # It asks whether it may read, as everybody does who opens a process.
+    assert all(re.search(r" = (-1 \w+|[0-8])\b", call) for pid, call in calls
+               if pid == doctor and call.startswith("process_vm_readv")), calls
     assert not [call for pid, call in calls if pid == doctor and "exe" in call]
 
 

@@ -33,11 +33,9 @@ static bool append(struct intern *in, const void *bytes, size_t length)
 		return false;
 	if (!array_reserve(&in->strings, &in->capacity, in->count + 1))
 		return false;
-	copy = malloc(length + 1);
+	copy = arena_copy(&in->bytes, bytes, length);
 	if (!copy)
 		return false;
-	memcpy(copy, bytes, length);
-	copy[length] = '\0';
 	in->strings[in->count++] = (struct interned){copy, length, 0};
 	return true;
 }
@@ -86,8 +84,7 @@ uint32_t intern_string(struct intern *in, const char *s)
 
 void intern_release(struct intern *in)
 {
-	for (size_t i = 0; i < in->count; i++)
-		free(in->strings[i].data);
+	arena_release(&in->bytes);
 	free(in->strings);
 	free(in->buckets);
 	*in = (struct intern){0};

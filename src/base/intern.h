@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
+
 #define INTERN_FAILED UINT32_MAX
 
 struct interned {
@@ -22,6 +24,7 @@ struct intern {
 	size_t capacity;
 	uint32_t *buckets;
 	size_t bucket_count;
+	struct arena bytes;
 };
 
 /* INTERN_FAILED when there is no memory. */

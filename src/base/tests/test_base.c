@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/cursor.h"
@@ -130,6 +131,39 @@ static void map_keeps_the_others_when_some_are_removed(void **state)
 		assert_true(i % 3 ? value && *value == i : !value);
 	}
 	map_release(&map);
+}
+
+static size_t mapped_bytes(void)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/statm", "r");
+	size_t pages = 0;
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%zu", &pages), 1);
+	return pages * sysconf(_SC_PAGESIZE);
+}
+
+static void an_arena_is_given_back_whole(void **state)
+{
+	struct arena a = {0};
+	size_t before = mapped_bytes();
+	char *first = arena_copy(&a, "first", 5), *large;
+
+	assert_string_equal(first, "first");
+	assert_string_equal(arena_copy(&a, "", 0), "");
+	assert_true(a.mapped <= 4096);
+	for (int i = 0; i < 100000; i++)
+		assert_non_null(memset(arena_take(&a, 100), 'x', 100));
+	large = arena_take(&a, 3 << 20);
+	assert_non_null(memset(large, 'y', 3 << 20));
+	assert_in_range(a.mapped, 13000000, 15000000);
+	assert_true(mapped_bytes() - before >= 13000000);
+	assert_string_equal(first, "first");
+	assert_null(arena_take(&a, SIZE_MAX));
+	arena_release(&a);
+	assert_true(mapped_bytes() - before < 1 << 20);
+	assert_string_equal(arena_copy(&a, "again", 5), "again");
+	arena_release(&a);
 }
 
 static void intern_gives_equal_strings_one_number(void **state)
@@ -533,6 +567,7 @@ int main(void)
 		cmocka_unit_test(map_finds_what_was_put_through_growth),
 		cmocka_unit_test(map_takes_every_key),
 		cmocka_unit_test(map_keeps_the_others_when_some_are_removed),
+		cmocka_unit_test(an_arena_is_given_back_whole),
 		cmocka_unit_test(intern_gives_equal_strings_one_number),
 		cmocka_unit_test(uvarints_are_read_as_they_were_written),
 		cmocka_unit_test(strbuf_grows_and_formats),

@@ -1,0 +1,31 @@
+/*
+ * Storage for many small things that end together. It is mapped for them alone, in pieces of up to
+ * 256 KB, and goes back to the system when they end: what was interleaved with them on the heap
+ * does not keep it.
+ *
+ * Taken one by one from the heap, the strings of a second's trace leave gaps between what outlives
+ * them, into which the next second's do not fit exactly, and a process that keeps no more than
+ * before grows all the same.
+ */
+#ifndef BASE_ARENA_H
+#define BASE_ARENA_H
+
+#include <stddef.h>
+
+struct arena_piece;
+
+/* {0} is an empty one. */
+struct arena {
+	struct arena_piece *last;
+	char *at; /* in the last piece */
+	size_t left;
+	size_t mapped; /* bytes of all pieces */
+};
+
+/* Room for so many bytes that stays where it is; NULL: no memory. */
+char *arena_take(struct arena *a, size_t size);
+/* A copy of these bytes and a NUL; NULL: no memory. */
+char *arena_copy(struct arena *a, const void *bytes, size_t length);
+void arena_release(struct arena *a);
+
+#endif

@@ -1,3 +1,4 @@
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,12 +58,23 @@ static int finish(struct error *err, int status)
 	return check_output(status);
 }
 
+/*
+ * What is large is mapped for itself and goes back to the system when it is freed, however long we
+ * run. Left alone, malloc() takes ever larger blocks from the heap, where small ones come to lie
+ * between them, and those that come and go each second (a generation of a trace) leave gaps.
+ */
+static void keep_heap_small(void)
+{
+	mallopt(M_MMAP_THRESHOLD, 128 << 10);
+}
+
 int main(int argc, char **argv)
 {
 	const struct verb *verb;
 	int status = EXIT_DONE;
 	struct error *err;
 
+	keep_heap_small();
 	command_remember();
 	stop_on_faults();
 	if (argc < 2) {

@@ -206,6 +206,7 @@ static struct error *must_check new_generation(struct tracing *t, uint64_t ns)
 	struct error *err = trace_model_new_generation(t->model, ns);
 
 	begin_generation(t, ns, t->options.format->size(t->writer));
+	t->renewed = true;
 	return err;
 }
 
@@ -248,8 +249,9 @@ static void forget_texts(struct tracing *t)
 {
 	struct texts *texts = tracer_texts(t->tracer);
 
-	if (!texts_are_due(texts))
+	if (!texts_are_due(texts) && !(t->renewed && texts_are_new(texts)))
 		return;
+	t->renewed = false;
 	tracer_mark_texts(t->tracer);
 	trace_model_mark_texts(t->model, texts);
 	t->options.format->mark_texts(t->writer, texts);

@@ -37,6 +37,7 @@ struct tracing {
 	uint64_t asked_ns; /* what was before this is to be written now; 0: nothing is asked for */
 	uint64_t told_ns;  /* when it was last told how far it is */
 	uint64_t stopped_ns; /* when the agent was taken out; 0: it was not */
+	bool renewed;        /* a generation has ended whose texts are not yet forgotten */
 	bool full;
 	bool given_up;               /* the last of what was recorded is not decoded */
 	struct error *detach_failed; /* said at the end, for what was traced is complete */

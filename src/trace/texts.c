@@ -13,6 +13,10 @@
 /* Between two sweeps come at least so many. */
 #define LEAST_DUE (1u << 16)
 #define LEAST_DUE_BYTES (4u << 20)
+/* As many are worth a sweep where there is a good moment for one. */
+#define SOME_NEW 256
+/* Bytes of texts that are gone, up to which those that stay are not moved. */
+#define LEAST_WASTE (64u << 10)
 
 static uint32_t *bucket_of(const struct texts *t, const char *bytes, size_t length)
 {
@@ -78,14 +82,10 @@ static uint32_t append(struct texts *t, const char *bytes, size_t length)
 
 	if (t->used >= t->bucket_count && !rehash(t, t->bucket_count ? t->bucket_count * 2 : 256))
 		return TEXTS_FAILED;
-	copy = malloc(length + 1);
+	copy = arena_copy(&t->arena, bytes, length);
 	number = copy ? new_number(t) : 0;
-	if (!number) {
-		free(copy);
+	if (!number)
 		return TEXTS_FAILED;
-	}
-	memcpy(copy, bytes, length);
-	copy[length] = '\0';
 	head = bucket_of(t, bytes, length);
 	t->items[number] = (struct text){.data = copy, .length = length, .next = *head};
 	*head = number;
@@ -143,6 +143,11 @@ bool texts_are_due(const struct texts *t)
 	       t->bytes >= (t->due_bytes ?: LEAST_DUE_BYTES) || t->refused > t->due_refused;
 }
 
+bool texts_are_new(const struct texts *t)
+{
+	return t->used >= t->swept_used + SOME_NEW;
+}
+
 void texts_mark(struct texts *t, uint32_t number)
 {
 	if (number < t->count)
@@ -159,9 +164,42 @@ static void forget(struct texts *t, uint32_t number)
 	*link = text->next;
 	t->used--;
 	t->bytes -= text->length + ITEM_BYTES;
-	free(text->data);
 	*text = (struct text){.next = t->free};
 	t->free = number;
+}
+
+static size_t living_bytes(const struct texts *t)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 1; i < t->count; i++)
+		if (t->items[i].data)
+			bytes += t->items[i].length + 1ul;
+	return bytes;
+}
+
+/* Those that are left move together. Without memory for that they stay where they are. */
+static void compact(struct texts *t)
+{
+	size_t bytes = living_bytes(t);
+	struct arena arena = {0};
+	char *to;
+
+	if (t->arena.mapped < 2 * bytes + LEAST_WASTE)
+		return;
+	to = arena_take(&arena, bytes + 1);
+	if (!to)
+		return;
+	for (size_t i = 1; i < t->count; i++) {
+		struct text *text = &t->items[i];
+
+		if (!text->data)
+			continue;
+		text->data = memcpy(to, text->data, text->length + 1ul);
+		to += text->length + 1ul;
+	}
+	arena_release(&t->arena);
+	t->arena = arena;
 }
 
 void texts_sweep(struct texts *t)
@@ -171,6 +209,8 @@ void texts_sweep(struct texts *t)
 			forget(t, i);
 		t->items[i].marked = false;
 	}
+	compact(t);
+	t->swept_used = t->used;
 	t->due_used = 2 * t->used + LEAST_DUE;
 	t->due_bytes = 2 * t->bytes + LEAST_DUE_BYTES;
 	t->due_refused = t->refused + LEAST_DUE;
@@ -178,8 +218,7 @@ void texts_sweep(struct texts *t)
 
 void texts_release(struct texts *t)
 {
-	for (size_t i = 0; i < t->count; i++)
-		free(t->items[i].data);
+	arena_release(&t->arena);
 	free(t->items);
 	free(t->buckets);
 	*t = (struct texts){0};

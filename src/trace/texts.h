@@ -3,9 +3,11 @@
  * somebody needs it.
  *
  * A program may make new texts without end (a log with a request's id), and a trace may last for
- * days. So from time to time all who hold numbers of texts mark them, and the others are forgotten;
- * their numbers are given to later texts. What is kept at once has limits: a text beyond them is 0,
- * the empty text, and counted.
+ * days. So with each generation, and when there are many new ones, all who hold numbers of texts
+ * mark them, and the others are forgotten; their numbers are given to later texts. The bytes of
+ * those that stay move into an arena of their own, and the one before goes back to the system as a
+ * whole: what a trace keeps is all that it takes. What is kept at once has limits: a text beyond
+ * them is 0, the empty text, and counted.
  */
 #ifndef TRACE_TEXTS_H
 #define TRACE_TEXTS_H
@@ -13,6 +15,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/arena.h"
 
 #define TEXTS_MAX (1u << 20)
 #define TEXTS_MAX_BYTES (128u << 20)
@@ -35,6 +39,8 @@ struct texts {
 	uint32_t free; /* the first free number; 0: none */
 	size_t used;   /* numbers that are not free, without the empty one */
 	size_t bytes;
+	struct arena arena; /* what the texts lie in */
+	size_t swept_used;  /* that the last sweep has left */
 	/* When it is time to sweep. */
 	size_t due_used;
 	size_t due_bytes;
@@ -45,7 +51,7 @@ struct texts {
 /* The number of these bytes, with U+FFFD for what is not UTF-8; TEXTS_FAILED: no memory. */
 uint32_t texts_add(struct texts *t, const char *bytes, size_t length);
 
-/* "" when there is none of that number. Valid until a sweep in which it is not marked. */
+/* "" when there is none of that number. Valid until the next sweep. */
 static inline const char *texts_get(const struct texts *t, uint32_t number)
 {
 	return number && number < t->count && t->items[number].data ? t->items[number].data : "";
@@ -60,6 +66,8 @@ void texts_pin(struct texts *t);
 
 /* So many came since the last sweep that it is time for one. */
 bool texts_are_due(const struct texts *t);
+/* Some came, so that it is worth one when a generation has ended. */
+bool texts_are_new(const struct texts *t);
 /* For each number that is held; then one sweep forgets all others. */
 void texts_mark(struct texts *t, uint32_t number);
 void texts_sweep(struct texts *t);

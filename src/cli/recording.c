@@ -265,8 +265,11 @@ struct code recording_code(const struct recording *r)
 			     r->kernel};
 }
 
-static void say_what_is_missing(const struct recording_options *o, const struct wall_result *r)
+static void say_what_is_missing(const struct recording *rec)
 {
+	const struct recording_options *o = rec->options;
+	const struct wall_result *r = wall_sampler_result(rec->sampler);
+
 	if (r->no_on_cpu)
 		say("stacks of what runs are not known: %s", r->no_on_cpu->message);
 	if (r->crowded)
@@ -277,6 +280,10 @@ static void say_what_is_missing(const struct recording_options *o, const struct 
 		say("%lu samples of what runs are left out: there are too many different stacks with "
 		    "labels",
 		    r->on_cpu.crowded);
+	if (modules_left_out(wall_sampler_modules(rec->sampler)))
+		say("C code in some mappings is not known: the program has mapped code at more than %u "
+		    "places, one after the other",
+		    MODULES_MOST);
 	if (r->no_moments && r->on_cpu.labels_late)
 		say("labels of what runs are read up to %.0f ms late, so CPU time of what is shorter may "
 		    "have others: %s",
@@ -297,7 +304,7 @@ void recording_say(const struct recording *rec, uint64_t samples, const char *pa
 {
 	const struct wall_result *r = wall_sampler_result(rec->sampler);
 
-	say_what_is_missing(rec->options, r);
+	say_what_is_missing(rec);
 	unwind_say(rec->options->unwind);
 	say("%.1f s, %.0f goroutines (each looked at %.1f times a second), %lu samples at %.1f Hz, "
 	    "shares right within %.2g %%, %lu ticks missed, %lu reads dropped as torn, gospect "

@@ -410,6 +410,21 @@ static struct error *run_screen(struct session *s)
 	return err;
 }
 
+/* What is kept for as long as the view lasts has limits. */
+static void say_left_out(const struct session *s)
+{
+	struct goroutine_set *set = wall_sampler_set(s->sampler);
+	uint64_t stacks = stacks_dropped(goroutine_set_stacks(set));
+	uint64_t labels = goroutine_set_labels(set)->dropped;
+	uint64_t creators = wall_sampler_result(s->sampler)->creators_left_out;
+	uint64_t modules = modules_left_out(wall_sampler_modules(s->sampler));
+
+	if (stacks || labels || creators || modules)
+		say("the program has more than gospect keeps: not known were %lu times a stack, %lu "
+		    "labels, %lu a go statement, %lu a mapping of code",
+		    stacks, labels, creators, modules);
+}
+
 static void close_session(struct session *s)
 {
 	error_destroy(s->ended);
@@ -457,6 +472,7 @@ static struct error *top(struct top_verb *v, const struct subject *subject)
 			 "stacks of what runs are not known: %s",
 			 wall_sampler_result(s.sampler)->no_on_cpu->message);
 	err = run_screen(&s);
+	say_left_out(&s);
 	if (!err && s.ended)
 		say("%s", s.ended->message);
 	return err;

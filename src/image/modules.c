@@ -14,8 +14,6 @@
 #include "image/library.h"
 
 #define MAX_VDSO (1u << 20)
-/* As many mappings as a process may have; one that makes new ones all the time has met more. */
-#define MAX_MODULES 65536
 /* A frame of C code is not larger. */
 #define MAX_FRAME (1u << 20)
 #define MAX_NAME 64
@@ -45,6 +43,7 @@ struct modules {
 	size_t *met;
 	size_t met_count;
 	size_t met_capacity;
+	uint64_t left_out;
 	bool fresh;
 };
 
@@ -70,6 +69,11 @@ void modules_close(struct modules *m)
 	free(m->items);
 	free(m->met);
 	free(m);
+}
+
+uint64_t modules_left_out(const struct modules *m)
+{
+	return m ? m->left_out : 0;
 }
 
 static struct module *find(const struct modules *m, uint64_t address)
@@ -116,10 +120,16 @@ static struct error *read_maps(struct modules *m)
 	struct error *err = target_maps(m->t, &maps);
 
 	m->fresh = true;
-	for (size_t i = 0; !err && i < maps.count; i++)
-		if (maps.items[i].executable && m->count < MAX_MODULES &&
-		    !is_known(m, &maps.items[i]) && strcmp(maps.items[i].path, "[vsyscall]"))
-			err = add_module(m, &maps.items[i]);
+	for (size_t i = 0; !err && i < maps.count; i++) {
+		const struct target_map *map = &maps.items[i];
+
+		if (!map->executable || is_known(m, map) || !strcmp(map->path, "[vsyscall]"))
+			continue;
+		if (m->count < MODULES_MOST)
+			err = add_module(m, map);
+		else
+			m->left_out++;
+	}
 	return err;
 }
 

@@ -18,6 +18,10 @@
 
 struct modules;
 
+/* All that were ever mapped are kept, for what was met of them is named at the end. A program that
+ * maps code anew all the time has more than so many: those are not known. */
+#define MODULES_MOST (1u << 14)
+
 /* A stretch of code of a file. */
 struct module_range {
 	uint64_t start;
@@ -38,6 +42,9 @@ struct error *modules_of_files(enum machine machine, struct modules **ret) must_
 struct error *modules_add_file(struct modules *m, const struct module_range *range,
 			       struct elf_file *file) must_check;
 void modules_close(struct modules *m);
+
+/* How often a mapping was met that was one too many. NULL: never. */
+uint64_t modules_left_out(const struct modules *m);
 
 /* Whether there is code at this address. Mappings are read anew, at most once after each
  * modules_stale(), when the address is in none of them. */

@@ -39,6 +39,9 @@ static void read_all(struct go_threads *threads)
 	const uint64_t *name;
 
 	threads->are_fresh = true;
+	/* Ever new threads: of those that ended, what was sampled last is not needed for ever. */
+	if (threads->m.count > 2 * MAX_THREADS)
+		map_release(&threads->m);
 	name_threads(threads, &names);
 	if (error_dropped(target_read_u64(threads->t, threads->lay->v.allm, &m)))
 		return;

@@ -93,7 +93,10 @@ static uint32_t creator_id(struct wall_sampler *s, uint64_t go_pc)
 	if (!id)
 		return 0;
 	if (!*id) {
-		if (s->creator_count >= MOST_CREATORS ||
+		bool many = s->creator_count >= MOST_CREATORS;
+
+		s->result.creators_left_out += many;
+		if (many ||
 		    !array_reserve(&s->creators, &s->creator_capacity, s->creator_count + 2)) {
 			map_remove(&s->creator_ids, go_pc);
 			return 0;

@@ -72,6 +72,8 @@ struct wall_result {
 	/* Times that a goroutine counted without its labels, or its stack: there were too many
 	 * different ones. */
 	uint64_t crowded;
+	/* Times that a goroutine's go statement was one too many. */
+	uint64_t creators_left_out;
 	/* Why labels of what runs are read later; NULL: they are not. The sampler's. */
 	const struct error *no_moments;
 	struct error *ended; /* why it ended early: ERROR_GONE, or memory that was not readable any

@@ -196,6 +196,33 @@ static void a_goroutine_stands_since_it_came_there(void **state)
 	assert_int_equal(wall_sampler_since(sampler, &records[1]), since);
 }
 
+/* What a program that lies about them may have: one for each byte of its code. */
+static void go_statements_past_the_limit_are_counted(void **state)
+{
+	struct wall_options options = {.hz = 5000,
+				       .creators = true,
+				       .stack_limit = 65536,
+				       .stop = &stop_flag};
+	const struct golayout_numbers *n = &runtime.lay.n;
+	const struct wall_result *r;
+	bool more;
+
+	assert_null(
+		wall_sampler_open(&runtime.base, &runtime.img, &runtime.lay, &options, &sampler));
+	r = wall_sampler_result(sampler);
+	wall_sampler_begin(sampler);
+	for (uint64_t step = 1; step < 1000 && !r->creators_left_out; step++) {
+		for (size_t i = 0; i < MADE_MAX; i++) {
+			uint64_t id = step * MADE_MAX + i;
+
+			made_set_u64(&runtime, i, n->g_goid, id);
+			made_set_u64(&runtime, i, n->g_gopc, MADE_TEXT + id);
+		}
+		assert_null(wall_sampler_step(sampler, &more));
+	}
+	assert_in_range(r->creators_left_out, 1, MADE_MAX);
+}
+
 static void one_goroutine_may_be_asked_for(void **state)
 {
 	const struct wall_result *r;
@@ -224,6 +251,7 @@ int main(void)
 		WALL_TEST(in_debt_ticks_are_slept_through),
 		WALL_TEST(a_lap_tells_what_was_seen_since_the_one_before),
 		WALL_TEST(a_goroutine_stands_since_it_came_there),
+		WALL_TEST(go_statements_past_the_limit_are_counted),
 		WALL_TEST(one_goroutine_may_be_asked_for),
 		WALL_TEST(a_recording_can_be_stopped),
 	};

@@ -6,6 +6,11 @@ static void put_off(struct state *s, struct state_g *g)
 {
 	if (g->unsaid)
 		return;
+	/* More than there are goroutines: those that were to be said have ended unsaid. */
+	if (s->unsaid_count >= STATE_MAX_GOROUTINES) {
+		s->stats.refused++;
+		return;
+	}
 	g->unsaid = true;
 	if (array_reserve(&s->unsaid, &s->unsaid_capacity, s->unsaid_count + 1))
 		s->unsaid[s->unsaid_count++] = g->id;

@@ -6,11 +6,14 @@
  * nobody else, so no hook ever waits. Who holds none takes one of a few slots that are kept for
  * that. A ring is written by one and read by one: `write` and `read` count bytes and only grow.
  *
- * A ring consists of chunks. A chunk begins with a struct agent_chunk; records follow, up to a
- * RECORD_NONE or the chunk's end, and none goes over the end. A record is a byte, its kind, and
- * numbers as unsigned LEB128. The first of them, but in RECORD_M, is the time since the record
- * before it, in ticks of the processor's clock (TSC). What the others are is in the table below;
- * "g" is a goid, "stack" the number of a stack, 0 when there is none, "pc" is relative to `text`.
+ * A ring consists of chunks, which are numbered from 0 on by the bytes before them. The writer puts
+ * a chunk into the memory of the one that was given back last, so that a ring takes memory by what
+ * nobody has read yet, and not by its size; `moved` says where each chunk is. A chunk begins with a
+ * struct agent_chunk; records follow, up to a RECORD_NONE or the chunk's end, and none goes over
+ * the end. A record is a byte, its kind, and numbers as unsigned LEB128. The first of them, but in
+ * RECORD_M, is the time since the record before it, in ticks of the processor's clock (TSC). What
+ * the others are is in the table below; "g" is a goid, "stack" the number of a stack, 0 when there
+ * is none, "pc" is relative to `text`.
  *
  * All of it can be written to by the target: who reads it takes every number as hostile.
  */
@@ -24,9 +27,10 @@
 
 enum {
 	AGENT_CHUNK_BYTES = 65536,
-	AGENT_MAX_RECORD = 96, /* of those without text */
-	AGENT_MAX_TEXT = 1024, /* bytes of a text of the program's; what is longer is cut */
-	AGENT_SPARE_SLOTS = 8, /* for who holds no P */
+	AGENT_MAX_CHUNKS = 256, /* of a ring */
+	AGENT_MAX_RECORD = 96,  /* of those without text */
+	AGENT_MAX_TEXT = 1024,  /* bytes of a text of the program's; what is longer is cut */
+	AGENT_SPARE_SLOTS = 8,  /* for who holds no P */
 	AGENT_MOST_P_SLOTS = 1024,
 	/* Before each slot is its stack, on which its hooks run; the page in which that ends has
 	 * the slot's head, too. */
@@ -287,6 +291,12 @@ struct agent_slot {
 	uint64_t words[AGENT_MAX_DEPTH + 8];
 	uint64_t label_sets[AGENT_LABEL_SETS]; /* hashes, by number; 0: none yet */
 	uint8_t labels[AGENT_LABEL_BYTES + 16];
+	/* Of chunk n, at [n % chunks of the ring]: its place in the ring, less n. */
+	uint16_t moved[AGENT_MAX_CHUNKS];
+	uint32_t fresh;    /* places that were in use so far: the first ones */
+	uint32_t returned; /* chunks that were given back so far, and whose places are in `free` */
+	uint32_t free_count;
+	uint16_t free[AGENT_MAX_CHUNKS]; /* places, the last one on top */
 };
 _Static_assert(AGENT_SLOT_OFFSET + sizeof(struct agent_slot) <= AGENT_SLOT_BYTES,
 	       "a slot has room for its stack");

@@ -16,16 +16,42 @@
 
 /* ---- records ---- */
 
+/*
+ * Where in the ring chunk number n goes, all before `read` having been given back: where the one
+ * was that came back last, or, when none has, where nothing was so far.
+ */
+INLINE uint32_t place_chunk(struct agent_slot *s, uint32_t n, uint32_t read, uint32_t chunks)
+{
+	uint32_t place;
+
+	for (uint32_t left = chunks; left && s->returned != read; left--) {
+		place = s->returned + s->moved[s->returned & (chunks - 1)];
+		s->free[s->free_count++ & (chunks - 1)] = place & (chunks - 1);
+		s->returned++;
+	}
+	if (s->free_count)
+		place = s->free[--s->free_count & (chunks - 1)];
+	else
+		place = s->fresh++;
+	place &= chunks - 1;
+	__atomic_store_n(&s->moved[n & (chunks - 1)], place - n, __ATOMIC_RELAXED);
+	return place;
+}
+
 NOINLINE int next_chunk(struct agent_slot *s, uint32_t ring_bytes, uint64_t now, uint64_t thread)
 {
 	uint64_t start = (s->write + AGENT_CHUNK_BYTES - 1) & ~(AGENT_CHUNK_BYTES - 1ull);
 	uint64_t read = __atomic_load_n(&s->read, __ATOMIC_ACQUIRE);
-	struct agent_chunk *chunk = (void *)(s->ring + (start & (ring_bytes - 1)));
+	struct agent_chunk *chunk;
 
 	if (s->write != start)
-		*(uint8_t *)(s->ring + (s->write & (ring_bytes - 1))) = RECORD_NONE;
+		*(uint8_t *)(s->bias + s->write) = RECORD_NONE;
 	if (start + AGENT_CHUNK_BYTES - read > ring_bytes)
 		return 0;
+	chunk = (void *)(s->ring +
+			 AGENT_CHUNK_BYTES * (uint64_t)place_chunk(s, start / AGENT_CHUNK_BYTES,
+								   read / AGENT_CHUNK_BYTES,
+								   ring_bytes / AGENT_CHUNK_BYTES));
 	chunk->tick = now;
 	chunk->thread = thread;
 	chunk->lost = s->lost;

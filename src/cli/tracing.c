@@ -343,6 +343,13 @@ static struct error *take_all(struct tracing *t)
 	return err || t->given_up ? err : extend(t, t->stopped_ns);
 }
 
+static void say_lost(const struct tracer_stats *stats)
+{
+	if (stats->lost && stats->had_to_wait)
+		say("events were lost because gospect could not run in time: it has no right to a "
+		    "real-time priority; give it CAP_SYS_NICE (run it as root), or `ulimit -r 1`");
+}
+
 static void say_labels(const struct tracer_stats *stats)
 {
 	if (stats->labels_cut)
@@ -403,6 +410,7 @@ static void say_summary(const struct tracing *t)
 		say("gospect itself did not run for seconds, %lu times; what happened then is "
 		    "missing, for the agent switches itself off",
 		    stats.absences);
+	say_lost(&stats);
 	say_labels(&stats);
 	say_texts(&stats);
 	say_limits(t);

@@ -63,11 +63,13 @@ static void ignore_signals(void)
 			signal(number, SIG_IGN);
 }
 
-static _Noreturn void run_broker(const struct broker_policy *policy, int socket)
+/* `nice` is gospect's, which is reset with a real-time priority that children do not get. */
+static _Noreturn void run_broker(const struct broker_policy *policy, int socket, int nice)
 {
 	struct broker *b;
 
 	prctl(PR_SET_NAME, "gospect-broker");
+	setpriority(PRIO_PROCESS, 0, nice);
 	ignore_signals();
 	if (!policy->keeps_all)
 		close_all_but(socket, policy->keep > 2 ? policy->keep : socket);
@@ -107,7 +109,7 @@ static struct error *must_check confine(const struct sandbox_options *o)
 
 struct error *sandbox_enter(const struct sandbox_options *options)
 {
-	int sockets[2];
+	int sockets[2], nice = getpriority(PRIO_PROCESS, 0);
 	struct error *err;
 
 	if (!sandbox_is_built())
@@ -117,7 +119,7 @@ struct error *sandbox_enter(const struct sandbox_options *options)
 	broker_pid = fork();
 	if (!broker_pid) {
 		close(sockets[0]); /* or it would not see the end of gospect */
-		run_broker(&options->policy, sockets[1]);
+		run_broker(&options->policy, sockets[1], nice);
 	}
 	close(sockets[1]);
 	broker_socket = sockets[0];

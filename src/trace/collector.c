@@ -7,21 +7,23 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "trace/pace.h"
+#include "trace/precedence.h"
 
-/* Between two looks: long enough not to displace the target's threads often, short enough for the
- * rings to hold what comes. */
-#define LEAST_WAIT_NS 10000000ull
-#define MOST_WAIT_NS 40000000ull
+/* Between two looks. What we aim at is that so much has come meanwhile: little enough to be in the
+ * processor's cache still, and far less than a ring holds; but when nothing has come, it may begin
+ * at any moment, as fast as it can. */
+#define LEAST_WAIT_NS 1000000ull
+#define MOST_WAIT_NS 10000000ull
+#define AIM_BYTES (256u << 10)
+/* What is less waits longer to be taken, and the counters are read so often. */
+#define MOST_UNTAKEN_NS 40000000ull
+#define COUNTERS_NS 10000000ull
 #define CHECK_NS 100000000ull /* how often we look whether the target is there */
-/* What we take in passing must not wait for those whom we watch: while they wait for us, they lose
- * records. */
-#define PRIORITY (-10)
 /* So much of the backlog, and for so long, may wait for a processor that nobody else wants. */
 #define MAY_WAIT 0.5
 #define MAY_WAIT_NS 10000000000ull
@@ -38,9 +40,16 @@ struct collector {
 	struct ticks ticks;
 	struct pace pace; /* of who decodes */
 	uint64_t wait_ns;
+	uint64_t looked_ns; /* when we looked last at how much waits */
+	uint64_t waiting;   /* bytes in the fullest ring; 0 when they were taken */
+	uint64_t collected_ns;
+	bool woken; /* somebody wants what there is */
+	uint64_t counted_ns;
 	uint64_t checked_ns;
 	atomic_uint_fast64_t absences;
-	uint64_t unread; /* sets of labels that the agent could not read, so far */
+	uint64_t unread;              /* sets of labels that the agent could not read, so far */
+	struct precedence precedence; /* of the thread that collects */
+	atomic_bool goes_first;
 	pthread_t thread;
 	bool runs;
 	int wake;
@@ -62,15 +71,19 @@ static void check_target(struct collector *c)
 		atomic_store(&c->ended, true);
 }
 
-/* Half full, at the next look, is what we aim at. */
-static void adapt_wait(struct collector *c)
+/* How much waits, and, by what has come since the last look, when to look again. */
+static void look(struct collector *c)
 {
-	double fill = rings_fill(c->rings);
+	uint64_t now = clock_now(), bytes = rings_waiting(c->rings), wait = MOST_WAIT_NS;
+	uint64_t came = bytes > c->waiting ? bytes - c->waiting : 0;
 
-	if (fill > 0.25)
-		c->wait_ns = LEAST_WAIT_NS;
-	else if (fill < 0.05 && c->wait_ns < MOST_WAIT_NS)
-		c->wait_ns += LEAST_WAIT_NS;
+	if (came)
+		wait = (double)(now - c->looked_ns) * AIM_BYTES / (double)came;
+	if (wait > MOST_WAIT_NS)
+		wait = MOST_WAIT_NS;
+	c->wait_ns = wait > LEAST_WAIT_NS ? wait : LEAST_WAIT_NS;
+	c->looked_ns = now;
+	c->waiting = bytes;
 }
 
 /* Labels lie where the heap has grown to: from now on the agent may read that too. */
@@ -90,9 +103,11 @@ static void describe(struct collector *c, struct collection *about, bool ended)
 	about->last = false;
 	about->ns = clock_now();
 	about->counter_count = 0;
-	if (!ended)
+	if (!ended && about->ns - c->counted_ns >= COUNTERS_NS) {
 		about->counter_count =
 			counters_read(&c->counters, c->options.t, c->options.lay, about->counters);
+		c->counted_ns = about->ns;
+	}
 	about->clock = ticks_measure();
 	ticks_add(&c->ticks, &about->clock);
 }
@@ -114,9 +129,10 @@ static bool collect(struct collector *c)
 			     ticks_of_ns(&c->ticks, COLLECTOR_MARGIN_NS), ended) &&
 	       ended;
 	first->about.last = last;
+	c->collected_ns = first->about.ns;
+	c->waiting = 0;
 	backlog_put(c->options.backlog, first);
 	backlog_trim(c->options.backlog);
-	adapt_wait(c);
 	check_unread(c);
 	return last;
 }
@@ -168,7 +184,7 @@ void collector_rest(struct collector *c)
 
 /* ---- the thread ---- */
 
-static void wait_a_while(const struct collector *c)
+static void wait_a_while(struct collector *c)
 {
 	uint64_t now = clock_now(), end = c->options.end_ns;
 	uint64_t ns = end > now && end - now < c->wait_ns ? end - now : c->wait_ns;
@@ -176,19 +192,29 @@ static void wait_a_while(const struct collector *c)
 	struct pollfd fd = {.fd = c->wake, .events = POLLIN};
 	eventfd_t count;
 
-	if (ppoll(&fd, 1, &time, NULL) > 0)
+	c->woken = ppoll(&fd, 1, &time, NULL) > 0;
+	if (c->woken)
 		eventfd_read(c->wake, &count);
+}
+
+static bool is_due(const struct collector *c)
+{
+	return c->woken || c->waiting >= AIM_BYTES / 2 ||
+	       c->looked_ns - c->collected_ns >= MOST_UNTAKEN_NS || atomic_load(&c->ended);
 }
 
 static void *work(void *arg)
 {
 	struct collector *c = arg;
+	bool last = false;
 
-	if (getpriority(PRIO_PROCESS, 0) > PRIORITY)
-		setpriority(PRIO_PROCESS, 0, PRIORITY); /* where it is permitted */
+	precedence_take(&c->precedence);
+	atomic_store(&c->goes_first, c->precedence.may);
 	for (;;) {
-		bool last = collect(c);
-
+		look(c);
+		if (is_due(c))
+			last = collect(c);
+		precedence_check(&c->precedence);
 		set_pace(c);
 		if (last || atomic_load(&c->quit))
 			return NULL;
@@ -220,9 +246,9 @@ struct error *collector_start(const struct collector_options *options, struct co
 		return &error_no_memory;
 	c->options = *options;
 	c->ticks = *options->ticks;
-	c->wait_ns = LEAST_WAIT_NS;
+	c->looked_ns = clock_now();
 	c->counters = *options->counters;
-	pace_init(&c->pace);
+	c->pace = *options->pace;
 	c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (c->wake < 0)
 		return error_errno(ERROR_FAILED, errno, "cannot wait for events");
@@ -262,6 +288,11 @@ void collector_finish(struct collector *c)
 {
 	atomic_store(&c->ended, true);
 	collector_hurry(c);
+}
+
+bool collector_goes_first(const struct collector *c)
+{
+	return atomic_load(&c->goes_first);
 }
 
 uint64_t collector_absences(const struct collector *c)

@@ -1,7 +1,9 @@
 /*
  * Takes what the agent writes out of the target's rings, before they are full: a thread of its own,
- * with a high priority where that is permitted. It does nothing that takes long; decoding is the
- * business of the thread that made it, whose pace it sets: the lowest, as long as there is time.
+ * which goes before all others where that is permitted (trace/precedence.h). It does nothing that
+ * takes long: every 1 to 10 ms, the sooner the more has come, it looks how much waits, and takes it
+ * when that is enough. Decoding is the business of the thread that made it, whose pace it sets: the
+ * lowest, as long as there is time.
  */
 #ifndef TRACE_COLLECTOR_H
 #define TRACE_COLLECTOR_H
@@ -15,6 +17,7 @@
 #include "target/target.h"
 #include "trace/backlog.h"
 #include "trace/counters.h"
+#include "trace/pace.h"
 #include "trace/rings.h"
 #include "trace/ticks.h"
 
@@ -28,13 +31,14 @@ struct collector_options {
 	struct backlog *backlog;
 	const struct counters *counters;
 	const struct ticks *ticks; /* one pair was measured a moment ago */
+	const struct pace *pace;   /* of the thread that decodes, which is the caller */
 	uint64_t end_ns; /* CLOCK_MONOTONIC: by then it is urgent; UINT64_MAX: nobody knows */
 };
 
 struct collector;
 
-/* It works when this returns. Keeps all that it is given but for `counters` and `ticks`; the target
- * is read by both threads. */
+/* It works when this returns. Keeps all that it is given but for `counters`, `ticks` and `pace`;
+ * the target is read by both threads. */
 struct error *collector_start(const struct collector_options *options,
 			      struct collector **ret) must_check;
 /* Ends its thread, whatever is in the rings. */
@@ -53,6 +57,8 @@ void collector_hurry(struct collector *c);
  * room for it, and the last collection is told to be the last. */
 void collector_finish(struct collector *c);
 
+/* It has a real-time priority, or may have. */
+bool collector_goes_first(const struct collector *c);
 /* How often we did not run for so long that the agent switched itself off. */
 uint64_t collector_absences(const struct collector *c);
 void collector_rings_stats(const struct collector *c, struct rings_stats *ret);

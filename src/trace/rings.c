@@ -11,6 +11,9 @@
 #define AHEAD_TIMES 4
 #define LEAST_AHEAD_BYTES (256u << 10)
 #define MOST_AHEAD_BYTES (2u << 20)
+/* Taken in one look, which is a few milliseconds: who looks may be of a priority that keeps all
+ * others waiting. */
+#define MOST_BYTES (16u << 20)
 
 struct ring {
 	struct agent_slot *slot;
@@ -30,7 +33,6 @@ struct rings {
 	const struct agent_shared *layout;
 	const struct injection *injection;
 	struct ring *items;
-	double fill;
 	_Atomic uint64_t corrupt;
 };
 
@@ -38,6 +40,7 @@ struct rings {
 struct filling {
 	struct backlog *backlog;
 	struct block *last;
+	uint64_t bytes;
 };
 
 struct error *rings_create(struct agent_shared *shared, const struct agent_shared *layout,
@@ -82,10 +85,12 @@ static uint64_t ahead_of(uint64_t written)
 	return ahead < MOST_AHEAD_BYTES ? ahead : MOST_AHEAD_BYTES;
 }
 
-/* Of a ring in use, what will be written next; once around, all of it is there. */
+/* Of a ring in use, what will be written next: what was in use so far will be so again, and then
+ * comes what is behind it. */
 static void populate(const struct rings *r, struct ring *ring, uint64_t written)
 {
-	uint64_t want = ring->end + ahead_of(written);
+	uint64_t used = __atomic_load_n(&ring->slot->fresh, __ATOMIC_RELAXED);
+	uint64_t want = used * AGENT_CHUNK_BYTES + ahead_of(written);
 
 	want = want < r->layout->ring_bytes ? want : r->layout->ring_bytes;
 	if (!r->injection || want <= ring->populated)
@@ -101,7 +106,6 @@ static void populate(const struct rings *r, struct ring *ring, uint64_t written)
 static void look_at(struct rings *r, struct ring *ring)
 {
 	uint64_t write = __atomic_load_n(&ring->slot->write, __ATOMIC_ACQUIRE), written;
-	double fill;
 
 	if (write < ring->end || write - ring->at > r->layout->ring_bytes) {
 		atomic_fetch_add(&r->corrupt, 1);
@@ -112,14 +116,10 @@ static void look_at(struct rings *r, struct ring *ring)
 	written = write - ring->end;
 	ring->end = write;
 	populate(r, ring, written);
-	fill = (double)(write - ring->at) / r->layout->ring_bytes;
-	if (fill > r->fill)
-		r->fill = fill;
 }
 
 static void look(struct rings *r, uint64_t mark, bool ended)
 {
-	r->fill = 0;
 	for (uint32_t i = 0; i < r->layout->slots; i++) {
 		struct ring *ring = &r->items[i];
 
@@ -136,9 +136,16 @@ static void look(struct rings *r, uint64_t mark, bool ended)
 
 /* ---- copying ---- */
 
+/* Wherever the target says that the chunk is, that is in the ring. */
 static const uint8_t *ring_at(const struct rings *r, const struct ring *ring)
 {
-	return ring->bytes + (ring->at & (r->layout->ring_bytes - 1));
+	uint32_t chunks = r->layout->ring_bytes / AGENT_CHUNK_BYTES;
+	uint32_t n = ring->at / AGENT_CHUNK_BYTES;
+	uint32_t place =
+		n + __atomic_load_n(&ring->slot->moved[n & (chunks - 1)], __ATOMIC_RELAXED);
+
+	return ring->bytes + (uint64_t)(place & (chunks - 1)) * AGENT_CHUNK_BYTES +
+	       (ring->at & (AGENT_CHUNK_BYTES - 1));
 }
 
 static bool begins_chunk(const struct ring *ring)
@@ -249,27 +256,30 @@ static bool copy_piece(struct rings *r, struct filling *f, struct ring *ring)
 				.slot = ring - r->items};
 	take_bytes(r, ring, block->bytes + block->used, size);
 	block->used += size;
+	f->bytes += size;
 	return true;
 }
 
-/* Whether it could be that not everything fits: of two blocks more than one's worth is used. */
-static bool is_scarce(const struct rings *r, struct backlog *b)
+/* Whether it could be that not everything fits: of two blocks more than one's worth is used; or
+ * that it is too much for one look. */
+static bool is_scarce(const struct rings *r, struct backlog *b, uint64_t most)
 {
 	uint64_t blocks = 2 + r->layout->slots / BLOCK_PIECES, bytes = 0;
 
 	for (uint32_t i = 0; i < r->layout->slots; i++)
 		bytes += bytes_in(&r->items[i]);
 	blocks += 2 * bytes / BLOCK_BYTES;
-	return blocks > backlog_free(b);
+	return blocks > backlog_free(b) || bytes > most;
 }
 
 static void copy_all(struct rings *r, struct backlog *b, struct block *first)
 {
-	struct filling f = {b, first};
+	struct filling f = {.backlog = b, .last = first};
 	struct ring *ring = r->items;
-	bool scarce = is_scarce(r, b);
+	bool scarce = is_scarce(r, b, MOST_BYTES);
 
-	while ((ring = next_ring(r, ring, scarce)) && copy_piece(r, &f, ring))
+	while (f.bytes < MOST_BYTES && (ring = next_ring(r, ring, scarce)) &&
+	       copy_piece(r, &f, ring))
 		;
 	for (uint32_t i = 0; i < r->layout->slots; i++)
 		__atomic_store_n(&r->items[i].slot->read, r->items[i].at, __ATOMIC_RELEASE);
@@ -309,9 +319,19 @@ bool rings_collect(struct rings *r, struct backlog *b, struct block *first, uint
 	return all;
 }
 
-double rings_fill(const struct rings *r)
+uint64_t rings_waiting(const struct rings *r)
 {
-	return r->fill;
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < r->layout->slots; i++) {
+		const struct ring *ring = &r->items[i];
+		uint64_t write = __atomic_load_n(&ring->slot->write, __ATOMIC_RELAXED);
+		uint64_t n = write - ring->at;
+
+		if (n > most && n <= r->layout->ring_bytes)
+			most = n;
+	}
+	return most;
 }
 
 static uint64_t counted(const uint64_t *count)

@@ -31,8 +31,8 @@ void rings_destroy(struct rings *r);
 /*
  * Puts what there is into the collection that begins with this empty block, and says in it up to
  * where the records are complete: `now` - `margin` ticks, less when somebody is making one, and all
- * when `ended`. What there is no room for stays where it is, the latest first, and the collection
- * is complete up to there. True: nothing was left.
+ * when `ended`. What there is no room for, or is too much for one look, stays where it is, the
+ * latest first, and the collection is complete up to there. True: nothing was left.
  *
  * The backlog's last block is never filled, but tells of progress when all others wait for it. When
  * they wait for somebody who is stopped while he makes a record, that is not awaited any more: it
@@ -41,8 +41,8 @@ void rings_destroy(struct rings *r);
 bool rings_collect(struct rings *r, struct backlog *b, struct block *first, uint64_t now,
 		   uint64_t margin, bool ended);
 
-/* How full the fullest was at the last collection: 0 to 1. */
-double rings_fill(const struct rings *r);
+/* How many bytes wait in the fullest. It is all that this looks at. */
+uint64_t rings_waiting(const struct rings *r);
 
 /* As the agent counts them, so far. For any thread. */
 struct rings_stats {

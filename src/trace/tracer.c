@@ -14,10 +14,12 @@
 #include "trace/decode.h"
 #include "trace/drain.h"
 #include "trace/living.h"
+#include "trace/precedence.h"
 #include "trace/snapshot.h"
 #include "trace/ticks.h"
 
-#define RING_BYTES (4u << 20)
+/* Of which only what is unread takes memory: 0.1 s of what a processor can do at most. */
+#define RING_BYTES (16u << 20)
 /* What waits to be decoded takes 128 MB at most, and a quarter of what our cgroup has left; on
  * machines with very many processors so much that each has some. */
 #define BACKLOG_BYTES (128u << 20)
@@ -97,6 +99,7 @@ static size_t backlog_blocks(const struct tracer *tr)
 }
 
 static struct error *must_check start_collector(struct tracer *tr, const struct counters *counters,
+						const struct pace *pace,
 						const struct tracer_options *options)
 {
 	struct collector_options c = {
@@ -105,6 +108,7 @@ static struct error *must_check start_collector(struct tracer *tr, const struct 
 		.injection = tr->injection,
 		.counters = counters,
 		.ticks = &tr->ticks,
+		.pace = pace,
 		.end_ns = options->duration_ns ? tr->start_ns + options->duration_ns : NEVER,
 	};
 	struct error *err = backlog_create(backlog_blocks(tr), &tr->backlog);
@@ -113,6 +117,24 @@ static struct error *must_check start_collector(struct tracer *tr, const struct 
 		return err;
 	c.backlog = tr->backlog;
 	return collector_start(&c, &tr->collector);
+}
+
+/* Until the collector is there, nobody takes what the agent writes. */
+static struct error *must_check begin_collecting(struct tracer *tr, const struct counters *counters,
+						 const struct tracer_options *options)
+{
+	struct precedence precedence;
+	struct pace pace;
+	struct error *err = NULL;
+
+	pace_init(&pace);
+	precedence_take(&precedence);
+	if (options->attached)
+		err = options->attached(options->arg, tr->injection);
+	if (!err)
+		err = start_collector(tr, counters, &pace, options);
+	precedence_give_back(&precedence);
+	return err;
 }
 
 static struct error *must_check open_all(struct tracer *tr, const struct image *img,
@@ -128,11 +150,7 @@ static struct error *must_check open_all(struct tracer *tr, const struct image *
 	if (err)
 		return err;
 	tr->start_ns = inject_attached_at(tr->injection);
-	if (options->attached)
-		err = options->attached(options->arg, tr->injection);
-	if (err)
-		return err;
-	err = start_collector(tr, &counters, options);
+	err = begin_collecting(tr, &counters, options);
 	if (!err)
 		err = drain_create(inject_shared(tr->injection), inject_layout(tr->injection),
 				   tr->backlog, &tr->drain);
@@ -484,6 +502,7 @@ void tracer_stats(const struct tracer *tr, struct tracer_stats *ret)
 	*ret = (struct tracer_stats){
 		.events = tr->events,
 		.lost = lost_so_far(tr),
+		.had_to_wait = !collector_goes_first(tr->collector),
 		.stacks = stacks_count(decoder_stacks(tr->decoder)),
 		.stacks_lost = rings.stacks_lost + stacks_dropped(decoder_stacks(tr->decoder)),
 		.texts_lost = decoder_texts(tr->decoder)->refused,

@@ -48,6 +48,7 @@ struct tracer_options {
 struct tracer_stats {
 	uint64_t events;          /* that tracer_next() gave out */
 	uint64_t lost;            /* records that found their ring full, or no ring at all */
+	bool had_to_wait;         /* for a processor, behind others: no real-time priority */
 	uint64_t stacks;          /* different ones */
 	uint64_t stacks_lost;     /* events without their stack, because the table was full */
 	uint64_t texts_lost;      /* texts and labels that there was no room for (trace/texts.h) */

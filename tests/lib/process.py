@@ -35,14 +35,15 @@ def wait_until(condition, seconds=10, what="it"):
 
 
 class Program:
-    """A running program of tests/programs. It says "ready PID", then answers lines."""
+    """A running program of tests/programs. It says "ready PID", then answers lines. session: it has one
+    of its own."""
 
-    def __init__(self, binary, *args, env=None, stderr=None, seconds=60):
+    def __init__(self, binary, *args, env=None, stderr=None, seconds=60, session=False):
         self.binary = pathlib.Path(binary)
         self.process = subprocess.Popen(
             [binary, *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=stderr or subprocess.DEVNULL, env={**os.environ, **(env or {})},
-            preexec_fn=_in_child)
+            preexec_fn=_in_child, start_new_session=session)
         self.pid = self.process.pid
         self._buffer = b""
         self._seconds = seconds

@@ -3,6 +3,12 @@
 
 #include "inject/tests/made_target.h"
 
+/* As it was before the first record. */
+static void empty_ring(struct agent_slot *slot)
+{
+	slot->write = slot->limit = slot->fresh = 0;
+}
+
 static void a_wait_is_recorded_with_its_stack(void **state)
 {
 	for (int i = 0; i < 2; i++) { /* each time at another address */
@@ -38,7 +44,7 @@ static void a_stack_seen_before_has_the_same_number_and_a_changed_one_another(vo
 	slot = slot_of(&d, 1);
 	for (int i = 0; i < 4; i++) {
 		r = some_registers(&d, 2, 4);
-		slot->write = slot->limit = 0; /* each record is the first */
+		empty_ring(slot); /* each record is the first */
 		d.stack[31] = i == 3 ? 0x1004 : 0x1003;
 		call_function(&d, &r);
 		assert_int_equal(first_record(&d, 1, n, 4), RECORD_BLOCK);
@@ -220,7 +226,7 @@ static void stacks_of_all_kinds_are_told_as_they_are(void **state)
 		number = i % 4 ? number % (1 + i / 2000) : number % 3000;
 		random = random * 1664525 + 1013904223;
 		if (i % 512 == 0)
-			slot_of(&d, 1)->write = slot_of(&d, 1)->limit = 0;
+			empty_ring(slot_of(&d, 1));
 		count = make_stack(&d, number, words);
 		r = change(&d, d.g, 2, 4);
 		assert_int_equal(r.kind, RECORD_BLOCK);
@@ -416,6 +422,30 @@ static void a_full_ring_loses_and_counts_until_there_is_room(void **state)
 	unmake(&d);
 }
 
+static void a_ring_takes_memory_by_what_is_unread(void **state)
+{
+	static struct made d;
+	struct agent_slot *slot;
+	struct registers r;
+
+	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
+	slot = slot_of(&d, 1);
+	while (slot->write < 5 * RING) {
+		r = some_registers(&d, 2, 4);
+		call_function(&d, &r);
+		slot->read = slot->write;
+	}
+	assert_int_equal(slot->fresh, 2);
+	/* Two more, of which one has no place so far. */
+	for (uint64_t end = slot->write + 2 * AGENT_CHUNK_BYTES; slot->write < end;) {
+		r = some_registers(&d, 2, 4);
+		call_function(&d, &r);
+	}
+	assert_int_equal(slot->fresh, 3);
+	assert_int_equal(slot->lost_all, 0);
+	unmake(&d);
+}
+
 /* It is looked for when a chunk is begun. */
 static void who_finds_gospect_gone_switches_the_agent_off(void **state)
 {
@@ -462,6 +492,7 @@ int main(void)
 		cmocka_unit_test(the_end_of_a_system_call_is_told),
 		cmocka_unit_test(system_calls_that_change_the_state_are_told),
 		cmocka_unit_test(a_full_ring_loses_and_counts_until_there_is_room),
+		cmocka_unit_test(a_ring_takes_memory_by_what_is_unread),
 		cmocka_unit_test(who_finds_gospect_gone_switches_the_agent_off),
 	};
 

@@ -156,17 +156,20 @@ static void records_arrive_once_and_in_order(void **state)
 	struct counters counters = {0};
 	struct ticks ticks = {.count = 0};
 	struct tick_pair pair = ticks_measure();
+	struct pace pace;
 	struct collector_options options = {.t = &runtime.base,
 					    .lay = &runtime.lay,
 					    .injection = &in,
 					    .counters = &counters,
 					    .ticks = &ticks,
+					    .pace = &pace,
 					    .end_ns = UINT64_MAX};
 	struct rings_stats stats;
 	struct collector *c;
 	struct drain *d;
 
 	made_runtime_init(&runtime, 27, 1);
+	pace_init(&pace);
 	make_memory(&in);
 	ticks_add(&ticks, &pair);
 	assert_null(backlog_create(BLOCKS, &options.backlog));

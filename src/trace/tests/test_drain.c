@@ -8,7 +8,7 @@
 #include "trace/drain.h"
 #include "trace/rings.h"
 
-enum { RING = 4 * AGENT_CHUNK_BYTES, SLOTS = 3, NOW = 1000000, BLOCKS = 8 };
+enum { CHUNKS = 4, RING = CHUNKS * AGENT_CHUNK_BYTES, SLOTS = 3, NOW = 1000000, BLOCKS = 8 };
 
 struct made {
 	struct agent_shared *shared;
@@ -61,12 +61,19 @@ static uint8_t *ring_of(struct made *d, unsigned int i)
 	return (uint8_t *)d->shared + d->layout.rings_offset + i * RING;
 }
 
-static void write_bytes(struct made *d, unsigned int i, const void *bytes, size_t n)
+/* Where what is written next goes. */
+static uint8_t *place_of(struct made *d, unsigned int i)
 {
 	struct agent_slot *slot = slot_of(d, i);
+	unsigned int n = slot->write / AGENT_CHUNK_BYTES, place = n + slot->moved[n % CHUNKS];
 
-	memcpy(ring_of(d, i) + slot->write % RING, bytes, n);
-	slot->write += n;
+	return ring_of(d, i) + place % CHUNKS * AGENT_CHUNK_BYTES + slot->write % AGENT_CHUNK_BYTES;
+}
+
+static void write_bytes(struct made *d, unsigned int i, const void *bytes, size_t n)
+{
+	memcpy(place_of(d, i), bytes, n);
+	slot_of(d, i)->write += n;
 }
 
 static void begin_chunk(struct made *d, unsigned int i, uint64_t tick, uint64_t lost)
@@ -75,7 +82,7 @@ static void begin_chunk(struct made *d, unsigned int i, uint64_t tick, uint64_t 
 	struct agent_slot *slot = slot_of(d, i);
 
 	if (slot->write % AGENT_CHUNK_BYTES)
-		ring_of(d, i)[slot->write % RING] = RECORD_NONE;
+		*place_of(d, i) = RECORD_NONE;
 	slot->write = (slot->write + AGENT_CHUNK_BYTES - 1) / AGENT_CHUNK_BYTES * AGENT_CHUNK_BYTES;
 	write_bytes(d, i, &chunk, sizeof(chunk));
 }
@@ -285,6 +292,22 @@ static void positions_that_cannot_be_are_not_believed(void **state)
 	assert_none(d);
 }
 
+static void a_chunk_is_found_where_its_writer_put_it(void **state)
+{
+	static const uint16_t moved[] = {3, 65535, 12345};
+	struct made *d = *state;
+	struct agent_slot *slot = slot_of(d, 0);
+
+	for (unsigned int n = 0; n < sizeof(moved) / sizeof(moved[0]); n++) {
+		slot->moved[n] = moved[n];
+		begin_chunk(d, 0, 1000 * (n + 1), 0);
+		write_start(d, 0, 1, n);
+		collect(d, NOW, 10, false);
+		assert_start(d, 1000 * (n + 1) + 1, n, 100);
+	}
+	assert_none(d);
+}
+
 /* So many chunks full of starts, from this tick on, a tick after the other. */
 static void write_chunks(struct made *d, unsigned int i, uint64_t tick, unsigned int chunks)
 {
@@ -408,6 +431,7 @@ int main(void)
 		TEST(texts_are_given_with_their_lengths),
 		TEST(nonsense_costs_the_rest_of_its_chunk_alone),
 		TEST(positions_that_cannot_be_are_not_believed),
+		TEST(a_chunk_is_found_where_its_writer_put_it),
 		TEST(what_the_backlog_has_no_room_for_comes_later_and_in_order),
 		TEST(who_is_stopped_while_he_makes_a_record_is_awaited_until_the_backlog_is_full),
 		TEST(stacks_that_cannot_be_are_none),

@@ -1,8 +1,6 @@
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/printable.h"
 #include "cli/cli.h"
 #include "cli/doctor.h"
 
@@ -44,33 +42,6 @@ static const struct argp argp = {
 	NULL,
 	NULL,
 	NULL};
-
-void doctor_find(bool ok, const char *name, const char *format, ...)
-{
-	va_list args;
-
-	printf("%-3s %-20s ", ok ? "ok" : "no", name);
-	va_start(args, format);
-	printable_vline(stdout, format, args);
-	va_end(args);
-}
-
-void doctor_find_verb(struct doctor *d, const char *verb, const char *needs,
-		      const struct error *err)
-{
-	doctor_find(!err, verb, "%s", err ? err->message : needs);
-	d->verb_fails |= err != NULL;
-}
-
-void doctor_head(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vprintf(format, args);
-	va_end(args);
-	puts(":");
-}
 
 static struct error *run(int argc, char **argv, int *ret)
 {

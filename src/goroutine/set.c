@@ -11,6 +11,8 @@
 #define MAX_WAIT_REASONS 128
 /* Of an address, sorted by at once: places for them fit the first cache. */
 #define SORT_BITS 11
+/* So many births, and such a share of the goroutines that rest, are a burst. */
+enum { BURST_SHARE = 4, BURST_LEAST = 1000 };
 
 static char *read_reason(struct target *t, const uint64_t header[2])
 {
@@ -270,6 +272,22 @@ static struct error *read_counts(struct goroutine_set *set, uint64_t *ret_length
 	return !err && !done ? &error_fault : err;
 }
 
+/* Has units of long dead goroutines visited again when many were born since the last time; `goids`
+ * were given out so far, 0: not known. */
+static void notice_births(struct goroutine_set *set, uint64_t goids)
+{
+	uint64_t resting = 0;
+
+	if (!set->options.keep_state || !goids)
+		return;
+	for (size_t i = 0; i < set->unit_count; i++)
+		resting += set->units[i].pause ? set->units[i].count : 0;
+	if (goids - set->goids >= BURST_LEAST && goids - set->goids >= resting / BURST_SHARE)
+		for (size_t i = 0; i < set->unit_count; i++)
+			set->units[i].pause = 0;
+	set->goids = goids;
+}
+
 /* allglen is stored after allgptr, so it is read before it: runtime/proc.go:atomicAllG. */
 struct error *goroutine_set_refresh(struct goroutine_set *set)
 {
@@ -281,7 +299,7 @@ struct error *goroutine_set_refresh(struct goroutine_set *set)
 	err = read_counts(set, &length, &goids);
 	if (err)
 		return err;
-	units_notice_births(set, goids);
+	notice_births(set, goids);
 	if (length <= set->read)
 		return NULL;
 	err = golayout_check_count(set->lay, set->t, length);

@@ -131,10 +131,6 @@ static inline bool record_is_coroutine(const struct goroutine_set *set,
 bool record_unchanged(const struct goroutine_set *set, const struct goroutine_record *before,
 		      const struct goroutine_record *now);
 
-/* Has units of long dead goroutines visited again when many were born since the last time; `goids`
- * were given out so far, 0: not known. */
-void units_notice_births(struct goroutine_set *set, uint64_t goids);
-
 /* Finds the stacks of set->candidates and hands each to options.changed. */
 struct error *candidates_settle(struct goroutine_set *set) must_check;
 

@@ -7,15 +7,6 @@
 #include "base/array.h"
 #include "goroutine/set.h"
 
-/* A goroutine that runs may change its labels without leaving a trace in the header. */
-bool record_unchanged(const struct goroutine_set *set, const struct goroutine_record *before,
-		      const struct goroutine_record *now)
-{
-	return record_same(before, now) && !record_needs_tick(set, now) &&
-	       !record_is_coroutine(set, now) && goroutine_status(now) != G_RUNNING &&
-	       goroutine_status(now) != G_COPYSTACK && !(before->flags & GOROUTINE_UNKNOWN);
-}
-
 static bool add_candidate(struct goroutine_set *set, uint32_t index, const uint8_t *header,
 			  const struct goroutine_record *now, bool late)
 {
@@ -52,7 +43,7 @@ static bool look_late(struct goroutine_set *set, uint32_t index, const uint8_t *
  * by chance, so that not all come at once. What is born there is seen so much later; a burst is
  * noticed by the ids that were given out.
  */
-enum { DEAD_LOOKS = 2, PAUSE_MASK = 63, BURST_SHARE = 4, BURST_LEAST = 1000 };
+enum { DEAD_LOOKS = 2, PAUSE_MASK = 63 };
 
 static void note_life(struct goroutine_unit *unit, bool alive)
 {
@@ -66,20 +57,6 @@ static bool leave_out(const struct goroutine_set *set, struct goroutine_unit *un
 	unit->left_out = set->options.keep_state && unit->pause;
 	unit->pause -= unit->left_out;
 	return unit->left_out;
-}
-
-void units_notice_births(struct goroutine_set *set, uint64_t goids)
-{
-	uint64_t resting = 0;
-
-	if (!set->options.keep_state || !goids)
-		return;
-	for (size_t i = 0; i < set->unit_count; i++)
-		resting += set->units[i].pause ? set->units[i].count : 0;
-	if (goids - set->goids >= BURST_LEAST && goids - set->goids >= resting / BURST_SHARE)
-		for (size_t i = 0; i < set->unit_count; i++)
-			set->units[i].pause = 0;
-	set->goids = goids;
 }
 
 static bool look(struct goroutine_set *set, struct goroutine_unit *unit, const uint8_t *headers)

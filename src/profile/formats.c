@@ -1,0 +1,48 @@
+/* Which format a name or a file is of. */
+#include <string.h>
+
+#include "base/array.h"
+#include "profile/profile.h"
+
+static const struct profile_format *const formats[] = {
+	&profile_format_pprof,
+	&profile_format_folded,
+	&profile_format_speedscope,
+	&profile_format_html,
+};
+
+const struct profile_format *profile_format_named(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+		if (!strcmp(formats[i]->name, name))
+			return formats[i];
+	return NULL;
+}
+
+static bool has_suffix(const char *path, const char *suffix)
+{
+	size_t length = strlen(path), n = strlen(suffix);
+
+	return length > n && !strcmp(path + length - n, suffix);
+}
+
+const struct profile_format *profile_format_for_file(const char *path)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+		for (const char *const *s = formats[i]->suffixes; *s; s++)
+			if (has_suffix(path, *s))
+				return formats[i];
+	return NULL;
+}
+
+const char *const *profile_format_suffixes(void)
+{
+	static const char *all[16];
+	size_t count = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+		for (const char *const *s = formats[i]->suffixes; *s; s++)
+			if (count + 1 < ARRAY_SIZE(all))
+				all[count++] = *s;
+	return all;
+}

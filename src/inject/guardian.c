@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "inject/injection.h"
+#include "inject/priority.h"
 #include "inject/threads.h"
 
 /* A stop of the target that takes longer is looked into. */
@@ -96,12 +97,15 @@ static _Noreturn void guard(struct target *t, const struct image *img, const str
 
 	setsid();
 	ignore_signals();
+	priority_raise_own();
 	prctl(PR_SET_NAME, "gospect-guard");
 	if (chdir("/"))
 		_exit(1);
 	close_others(t, channel);
 	if (watch(channel, gospect))
 		settled = clock_now() + SETTLE_NS;
+	priority_settle();
+	priority_drop_own();
 	while (!injection_is_cleaned(t, img, lay) || clock_now() < settled) {
 		usleep(pause);
 		pause = pause < MOST_RETRY_US / 2 ? 2 * pause : MOST_RETRY_US;
@@ -121,6 +125,7 @@ struct error *guardian_start(struct target *t, const struct image *img, const st
 		return NULL;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return error_errno(ERROR_FAILED, errno, "cannot make a socket");
+	priority_prepare(target_pid(t));
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &mask);
 	pid = fork();

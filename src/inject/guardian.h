@@ -6,7 +6,8 @@
  *
  * It has a session of its own, ignores all signals, and has nothing open but what it needs to reach
  * the target: who reads gospect's output sees its end. It does the same for a gospect that SIGSTOP
- * has stopped while it held the target's threads: that one goes on until it has let go of them.
+ * has stopped while it held the target's threads: that one goes on until it has let go of them. And
+ * it gives back priorities that gospect had lent to threads of the target (inject/priority.h).
  *
  * There is one for the process.
  */

@@ -5,7 +5,6 @@
 #include "inject/fault.h"
 #include "inject/injection.h"
 #include "inject/places.h"
-#include "inject/quota.h"
 #include "inject/standstill.h"
 #include "inject/threads.h"
 
@@ -66,6 +65,35 @@ struct attach_step {
 	unsigned int patience; /* how often we may still let go of them to try again */
 };
 
+/* Where one is inside the threads are let go, and stopped again later, but not for ever. */
+static bool tries_again(struct attach_step *step, bool inside)
+{
+	if (!inside || !step->patience)
+		return false;
+	step->patience--;
+	return true;
+}
+
+/* Most threads of a program with many sleep, and looking at them takes longest: it comes before the
+ * others are stopped. */
+static struct error *must_check stop_and_look(struct attach_step *step, uint64_t *ret_since)
+{
+	struct injection *in = step->in;
+	bool inside = false;
+	struct error *err = threads_stop_asleep(&step->threads);
+
+	if (err)
+		return err;
+	err = standstill_look_asleep(in->t, &in->head, &step->threads, &step->standstill, &inside);
+	if (!err && tries_again(step, inside))
+		err = &error_fault;
+	if (err) {
+		threads_resume(&step->threads);
+		return err;
+	}
+	return threads_stop_others(&step->threads, ret_since);
+}
+
 static struct error *must_check write_jumps_stopped(void *arg)
 {
 	struct attach_step *step = arg;
@@ -77,7 +105,7 @@ static struct error *must_check write_jumps_stopped(void *arg)
 	if (!err)
 		err = standstill_prepare(in->t, in->lay, &step->standstill);
 	if (!err)
-		err = threads_stop_all(&step->threads, &since);
+		err = stop_and_look(step, &since);
 	if (step->threads.stood_ns > in->attach_ns)
 		in->attach_ns = step->threads.stood_ns;
 	if (err)
@@ -85,10 +113,8 @@ static struct error *must_check write_jumps_stopped(void *arg)
 	fault_point("all-stopped");
 	err = standstill_look(in->t, &in->head, in->lay, &step->threads, &step->standstill,
 			      &inside);
-	if (!err && inside && step->patience) {
-		step->patience--;
+	if (!err && tries_again(step, inside))
 		err = &error_fault;
-	}
 	in->attached_at = clock_now();
 	inject_beat(in);
 	if (!err)
@@ -111,7 +137,6 @@ static struct error *must_check try_to_write_jumps(struct attach_step *step)
 	uint64_t start = clock_now(), until;
 	pid_t pid = step->threads.pid;
 
-	quota_await_period();
 	until = clock_now() + STOP_NS;
 	for (;;) {
 		unsigned int patience = step->patience;

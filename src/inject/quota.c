@@ -1,5 +1,6 @@
 #include "inject/quota.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -7,6 +8,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/door.h"
 
 #define MOST_PERIOD_NS 1000000000ull
@@ -125,11 +127,11 @@ uint64_t quota_period_ns(void)
 	return us * 1000 < MOST_PERIOD_NS ? us * 1000 : MOST_PERIOD_NS;
 }
 
-void quota_await_period(void)
+void quota_await_period(uint64_t period_ns)
 {
-	uint64_t ns = quota_period_ns();
-	struct timespec time = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+	uint64_t until = clock_now() + period_ns;
+	struct timespec time = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
 
-	if (ns)
-		nanosleep(&time, NULL);
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == EINTR)
+		;
 }

@@ -8,8 +8,8 @@
 /* How long a period is, where we or a group above us has a quota (cpu.max, cpu.cfs_quota_us); else
  * 0. */
 uint64_t quota_period_ns(void);
-/* Sleeps for a period, where there are any: then the quota is new, but for what others in our group
- * have used of it. */
-void quota_await_period(void);
+/* Sleeps for such a period: then the quota is new, but for what others in our group have used of
+ * it. */
+void quota_await_period(uint64_t period_ns);
 
 #endif

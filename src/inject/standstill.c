@@ -7,18 +7,17 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "inject/interrupted.h"
 #include "inject/range.h"
 
-/* Of a stack, from the stack pointer on: more than the scheduler's functions take; more than a
- * signal handler and its frame. */
+/* Of a stack, from the stack pointer on: more than the scheduler's functions take. */
 #define STACK_WORDS 256
-#define HANDLER_WORDS 1024
+/* Of the stack of one that may be in a signal handler: all others stand meanwhile. */
+#define HANDLER_BYTES (1u << 20)
 /* On the system stack, of a call of the vDSO. */
 #define VDSO_FRAMES 2
 /* Threads that are read at once. */
 #define SEEN_AT_ONCE 32
-/* The segment of 64-bit code (asm/segment.h: __USER_CS). */
-#define USER_CS 0x33
 
 static bool in_the_middle(const struct code_head *head, uint64_t pc)
 {
@@ -103,27 +102,23 @@ struct seen {
 	struct stretch own, other;
 };
 
-/*
- * In a handler, at least the signal itself is blocked; the kernel has put the registers to which it
- * returns on the stack: rip, eflags, and cs as the lowest of four (asm/sigcontext.h).
- * A thread with blocked signals need not be in a handler: the calls under which it waits do not
- * count.
- */
-static bool handler_returns_to(struct target *t, const struct standstill_functions *functions,
-			       pid_t thread, uint64_t sp)
+static bool is_a_function(const void *functions, uint64_t pc)
 {
-	uint64_t mask = 0, words[HANDLER_WORDS];
-	size_t n = HANDLER_WORDS;
+	const struct standstill_functions *f = functions;
 
-	if (!ptrace(PTRACE_GETSIGMASK, thread, sizeof(mask), &mask) && !mask)
+	return has(f, f->count, pc);
+}
+
+static bool handler_returns_to(struct target *t, const struct standstill_functions *functions,
+			       const struct seen *s)
+{
+	const struct interrupted_place place = {is_a_function, functions};
+	uint64_t mask = 0;
+
+	if (ptrace(PTRACE_GETSIGMASK, s->thread, sizeof(mask), &mask))
 		return false;
-	while (n && error_dropped(target_read(t, sp, words, n * sizeof(words[0]))))
-		n /= 2;
-	for (size_t i = 0; i + 2 < n; i++)
-		if ((words[i + 2] & 0xffff) == USER_CS &&
-		    has(functions, functions->count, words[i]))
-			return true;
-	return false;
+	return interrupted_look(t, s->u.rsp, s->u.fs_base, mask, HANDLER_BYTES, place) ==
+	       INTERRUPTED_THERE;
 }
 
 /* The frame: where the one before it is, and the return address. */
@@ -204,19 +199,22 @@ static bool is_inside(const struct standstill_functions *functions, const struct
 	return false;
 }
 
-/* Some of the threads, from *next on; in *ret_count how many have registers. */
+/* Some of those that have stopped and were not looked at, from *next on; in *ret_count how many. */
 static struct error *must_check see_some(struct target *t, const struct code_head *head,
-					 const struct threads *threads, size_t *next,
-					 struct seen *seen, size_t *ret_count)
+					 struct threads *threads, size_t *next, struct seen *seen,
+					 size_t *ret_count)
 {
 	size_t n = 0;
 
 	for (; *next < threads->count && n < SEEN_AT_ONCE; ++*next) {
-		const struct stopped_thread *thread = &threads->items[*next];
+		struct stopped_thread *thread = &threads->items[*next];
 
 		seen[n].thread = thread->id;
-		if (!thread->stopped || ptrace(PTRACE_GETREGS, thread->id, NULL, &seen[n].u))
+		if (!thread->stopped || thread->looked_at ||
+		    ptrace(PTRACE_GETREGS, thread->id, NULL, &seen[n].u))
 			continue;
+		thread->looked_at = true;
+		thread->sp = seen[n].u.rsp;
 		if (in_the_middle(head, seen[n++].u.rip))
 			return error_format(ERROR_FAILED,
 					    "a thread of process %d is where none can be",
@@ -224,6 +222,23 @@ static struct error *must_check see_some(struct target *t, const struct code_hea
 	}
 	*ret_count = n;
 	return read_stacks(t, seen, n);
+}
+
+struct error *standstill_look_asleep(struct target *t, const struct code_head *head,
+				     struct threads *threads, struct standstill *s,
+				     bool *ret_inside)
+{
+	struct error *err = NULL;
+	size_t next = 0, n = 0;
+
+	*ret_inside = false;
+	while (!err && next < threads->count) {
+		err = see_some(t, head, threads, &next, s->seen, &n);
+		for (size_t i = 0; !err && i < n; i++)
+			*ret_inside |= is_inside(&s->functions, &s->seen[i]) ||
+				       handler_returns_to(t, &s->functions, &s->seen[i]);
+	}
+	return err;
 }
 
 static bool has_switched(const struct standstill_functions *functions, const struct switched *s)
@@ -245,24 +260,17 @@ struct error *standstill_prepare(struct target *t, const struct golayout *lay, s
 }
 
 struct error *standstill_look(struct target *t, const struct code_head *head,
-			      const struct golayout *lay, const struct threads *threads,
+			      const struct golayout *lay, struct threads *threads,
 			      struct standstill *s, bool *ret_inside)
 {
 	struct error *err = switched_read(t, lay, &s->switched);
-	size_t next = 0, n = 0;
 
 	*ret_inside = false;
-	while (!err && next < threads->count) {
-		err = see_some(t, head, threads, &next, s->seen, &n);
-		for (size_t i = 0; !err && i < n; i++) {
-			const struct seen *seen = &s->seen[i];
-
-			switched_is_back(lay, &s->switched, seen->u.rsp);
-			*ret_inside |=
-				is_inside(&s->functions, seen) ||
-				handler_returns_to(t, &s->functions, seen->thread, seen->u.rsp);
-		}
-	}
+	if (!err)
+		err = standstill_look_asleep(t, head, threads, s, ret_inside);
+	for (size_t i = 0; i < threads->count; i++)
+		if (threads->items[i].looked_at)
+			switched_is_back(lay, &s->switched, threads->items[i].sp);
 	*ret_inside |= has_switched(&s->functions, &s->switched);
 	return err;
 }

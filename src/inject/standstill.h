@@ -44,12 +44,20 @@ struct error *standstill_prepare(struct target *t, const struct golayout *lay,
 				 struct standstill *s) must_check;
 
 /*
+ * What of standstill_look() can be done while only those threads have stopped that sleep, and the
+ * others run: what these are in. It need not be looked at again.
+ */
+struct error *standstill_look_asleep(struct target *t, const struct code_head *head,
+				     struct threads *threads, struct standstill *s,
+				     bool *ret_inside) must_check;
+
+/*
  * No thread is inside an instruction that will be replaced, else ERROR_FAILED. *ret_inside: one is
  * in one of the functions, or in what one of them calls, or in a signal handler there; or one of
  * those that change states has called the system stack, and waits for what is done there.
  */
 struct error *standstill_look(struct target *t, const struct code_head *head,
-			      const struct golayout *lay, const struct threads *threads,
+			      const struct golayout *lay, struct threads *threads,
 			      struct standstill *s, bool *ret_inside) must_check;
 
 void standstill_release(struct standstill *s);

@@ -18,6 +18,8 @@
 #include "base/clock.h"
 #include "base/door.h"
 #include "inject/guardian.h"
+#include "inject/priority.h"
+#include "inject/quota.h"
 
 #ifndef PTRACE_O_SUSPEND_SECCOMP
 #define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
@@ -39,6 +41,8 @@
 #define PATIENT_SHARE 10
 #define STOP_MOST_NS 1000000000ull
 #define CANNOT_STOP_NS 10000000ull
+/* Who has a processor has stopped by then; who has not is lent a priority. */
+#define AT_ONCE_NS 30000ull
 /* One that sleeps, while all others run. */
 #define ONE_STOP_NS 100000000ull
 /* Who sleeps is stopped before, while the others run. */
@@ -238,7 +242,11 @@ static struct error *must_check seize(struct threads *t, pid_t id)
 	state = thread_state(t->pid, id);
 	if (state == 'D')
 		t->stuck = id;
-	t->items[t->count++] = (struct stopped_thread){.id = id, .asleep = state == 'S'};
+	t->items[t->count++] = (struct stopped_thread){
+		.id = id,
+		.asleep = state == 'S',
+		.slack = t->may_lend && state != 'S' ? priority_slack(id) : 0,
+	};
 	return NULL;
 }
 
@@ -278,8 +286,16 @@ static struct error *must_check seize_new(struct threads *t)
 	return err;
 }
 
+static void take_back(struct stopped_thread *thread)
+{
+	if (thread->lent)
+		priority_take_back(thread->id);
+	thread->lent = false;
+}
+
 static void note(struct stopped_thread *thread, int status)
 {
+	take_back(thread);
 	if (!WIFSTOPPED(status)) {
 		thread->gone = true;
 		return;
@@ -304,21 +320,30 @@ static bool time_is_over(struct threads *t, pid_t id, uint64_t since, uint64_t l
 	return t->stuck || passed > limit;
 }
 
-bool threads_await(pid_t id, int *ret_status, bool *ret_gone)
+/* `options`: WNOHANG, or 0. */
+static bool look_for_stop(pid_t id, int options, int *ret_status, bool *ret_gone)
 {
 	siginfo_t info = {0};
 
 	*ret_gone = false;
-	if (waitid(P_PID, id, &info, WEXITED | WSTOPPED | WNOWAIT | __WALL | __WNOTHREAD)) {
+	if (waitid(P_PID, id, &info,
+		   WEXITED | WSTOPPED | WNOWAIT | __WALL | __WNOTHREAD | options)) {
 		*ret_gone = errno != EINTR;
 		return false;
 	}
+	if (!info.si_pid)
+		return false;
 	if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) {
 		*ret_gone = waitpid(id, ret_status, WNOHANG | __WALL | __WNOTHREAD) != id;
 		return !*ret_gone;
 	}
 	*ret_status = info.si_status << 8 | 0x7f;
 	return true;
+}
+
+bool threads_await(pid_t id, int *ret_status, bool *ret_gone)
+{
+	return look_for_stop(id, 0, ret_status, ret_gone);
 }
 
 /* false when the time is over. */
@@ -337,6 +362,46 @@ static bool wait_for_stop(struct threads *t, struct stopped_thread *thread, uint
 	return true;
 }
 
+static bool is_awaited(const struct stopped_thread *thread)
+{
+	return thread->told && !thread->stopped && !thread->gone;
+}
+
+/* How many have not stopped yet. */
+static size_t note_stops(struct threads *t)
+{
+	size_t n = 0;
+	int status;
+
+	for (size_t i = 0; i < t->count; i++) {
+		struct stopped_thread *thread = &t->items[i];
+
+		if (!is_awaited(thread))
+			continue;
+		if (look_for_stop(thread->id, WNOHANG, &status, &thread->gone))
+			note(thread, status);
+		n += !thread->stopped && !thread->gone;
+	}
+	return n;
+}
+
+static void hurry(struct threads *t)
+{
+	uint64_t start = clock_now();
+	size_t left = note_stops(t);
+
+	if (!t->may_lend)
+		return;
+	while (left && clock_now() - start < AT_ONCE_NS)
+		left = note_stops(t);
+	for (size_t i = 0; left && i < t->count; i++) {
+		struct stopped_thread *thread = &t->items[i];
+
+		if (is_awaited(thread) && !thread->lent)
+			thread->lent = priority_lend(thread->id, thread->slack);
+	}
+}
+
 /* Those that were told to. The last one first: when it has stopped most others have, and each that
  * we sleep for wakes us, who take a processor from those that are still to stop. */
 static bool wait_for_stops(struct threads *t, uint64_t since, uint64_t limit)
@@ -344,8 +409,7 @@ static bool wait_for_stops(struct threads *t, uint64_t since, uint64_t limit)
 	for (size_t i = t->count; i-- > 0;) {
 		struct stopped_thread *thread = &t->items[i];
 
-		if (thread->told && !thread->stopped && !thread->gone &&
-		    !wait_for_stop(t, thread, since, limit))
+		if (is_awaited(thread) && !wait_for_stop(t, thread, since, limit))
 			return false;
 	}
 	return true;
@@ -397,6 +461,7 @@ static struct error *must_check stop_others(struct threads *t, uint64_t since)
 	while (!err && known < t->count) {
 		known = t->count;
 		told += interrupt(t, true);
+		hurry(t);
 		err = wait_for_stops(t, since, stop_limit(t, told)) ? seize_new(t) : &error_fault;
 	}
 	return err;
@@ -447,30 +512,64 @@ static struct error *must_check open_folder(struct threads *t)
 	return t->folder ? NULL : error_format(ERROR_GONE, "process %d has ended", t->pid);
 }
 
-struct error *threads_stop_all(struct threads *t, uint64_t *ret_since)
+/* `since`: when the others were told to stop. */
+static struct error *must_check stopped_in_vain(struct threads *t, uint64_t since,
+						struct error *err)
 {
+	t->stood_ns = threads_resume(t) - since;
+	t->held_ns = clock_now() - t->told_ns;
+	t->tries++;
+	return err;
+}
+
+/* What takes long is done before the first of them stops. */
+static struct error *must_check find_all(struct threads *t)
+{
+	bool first = !t->folder;
 	struct error *err = open_folder(t);
-	uint64_t start;
+
+	if (!err)
+		err = make_room(t);
+	t->may_lend = priority_can_be_lent(guardian_pid());
+	if (!err)
+		err = seize_new(t);
+	if (first)
+		t->quota_ns = quota_period_ns();
+	if (!err && t->quota_ns) {
+		quota_await_period(t->quota_ns);
+		err = seize_new(t);
+	}
+	return err;
+}
+
+struct error *threads_stop_asleep(struct threads *t)
+{
+	struct error *err;
 
 	t->stuck = 0;
 	t->stood_ns = t->held_ns = 0;
-	if (!err)
-		err = make_room(t);
-	if (!err)
-		err = seize_new(t);
+	err = find_all(t);
 	guardian_told(true);
-	start = clock_now();
+	t->told_ns = clock_now();
 	if (!err && (t->stuck || !stop_asleep(t)))
 		err = &error_fault;
+	return err ? stopped_in_vain(t, clock_now(), err) : NULL;
+}
+
+struct error *threads_stop_others(struct threads *t, uint64_t *ret_since)
+{
+	struct error *err;
+
 	*ret_since = clock_now();
-	if (!err)
-		err = stop_others(t, *ret_since);
-	if (err) {
-		t->stood_ns = threads_resume(t) - *ret_since;
-		t->held_ns = clock_now() - start;
-		t->tries++;
-	}
-	return err;
+	err = stop_others(t, *ret_since);
+	return err ? stopped_in_vain(t, *ret_since, err) : NULL;
+}
+
+struct error *threads_stop_all(struct threads *t, uint64_t *ret_since)
+{
+	struct error *err = threads_stop_asleep(t);
+
+	return err ? err : threads_stop_others(t, ret_since);
 }
 
 bool threads_are_borrowed(const struct error *err, uint64_t since)
@@ -509,22 +608,27 @@ struct error *threads_stand(pid_t pid, pid_t id)
 			    pid);
 }
 
-static void resume(const struct threads *t, bool asleep)
+static void resume(struct threads *t, bool asleep)
 {
-	for (size_t i = 0; i < t->count; i++)
-		if (t->items[i].stopped && t->items[i].asleep == asleep)
-			ptrace(PTRACE_DETACH, t->items[i].id, NULL, (long)t->items[i].signal);
+	for (size_t i = 0; i < t->count; i++) {
+		struct stopped_thread *thread = &t->items[i];
+
+		take_back(thread);
+		if (thread->stopped && thread->asleep == asleep)
+			ptrace(PTRACE_DETACH, thread->id, NULL, (long)thread->signal);
+	}
 }
 
-/* Those that ran go first. Those that have not stopped cannot be told to go; they are let go when
- * our thread ends. */
+/* Those that have not stopped cannot be told to go; they are let go when our thread ends. */
 uint64_t threads_resume(struct threads *t)
 {
 	uint64_t at;
 
 	resume(t, false);
-	at = clock_now();
 	resume(t, true);
+	at = clock_now();
+	if (t->may_lend)
+		priority_settle();
 	forget(t);
 	guardian_told(false);
 	return at;

@@ -24,7 +24,11 @@ struct stopped_thread {
 	bool told;   /* to stop */
 	bool stopped;
 	bool gone;
-	int signal; /* that it was about to take: given back when it goes on */
+	bool lent;      /* a priority, until it has stopped */
+	bool looked_at; /* by who wanted to, since it stopped */
+	int signal;     /* that it was about to take: given back when it goes on */
+	uint64_t slack; /* its timer slack (inject/priority.h); 0: unknown */
+	uint64_t sp;    /* when it was looked at */
 };
 
 struct threads {
@@ -39,6 +43,9 @@ struct threads {
 	uint64_t first_try_ns;
 	uint64_t stood_ns; /* for how long they stood at the last of these */
 	uint64_t held_ns;  /* and those that slept */
+	uint64_t told_ns;  /* when the first of those that sleep was told to stop */
+	uint64_t quota_ns; /* a period of our own quota (inject/quota.h); 0: there is none */
+	bool may_lend;     /* priorities, as of the stop at hand */
 	DIR *folder;       /* /proc/PID/task, once they have been stopped */
 };
 
@@ -53,11 +60,16 @@ struct error *threads_check_untraced(pid_t pid) must_check;
 struct error *threads_stop_one(struct threads *t, pid_t id) must_check;
 
 /*
- * Stops all of them, also those that are born meanwhile: first those that sleep, then the others,
- * in *ret_since when these were told to. Who takes a signal just then stops a moment before.
+ * Stopping all of them has two parts. In the first those stop that sleep, while the others run; who
+ * wants may look at them then. In the second the others do, also those that are born meanwhile: in
+ * *ret_since when they were told to. One that has no processor to stop on is lent a priority, where
+ * that is permitted (inject/priority.h). Who takes a signal just then stops a moment before.
  * ERROR_FAULT, with nothing stopped: one is in uninterruptible sleep (state D: the wait of vfork, a
  * slow disk), or did not get a processor for that in half a millisecond; in more at later tries.
  */
+struct error *threads_stop_asleep(struct threads *t) must_check;
+struct error *threads_stop_others(struct threads *t, uint64_t *ret_since) must_check;
+/* Both. */
 struct error *threads_stop_all(struct threads *t, uint64_t *ret_since) must_check;
 
 /* They could not be stopped because another tracer has one of them, and we are not long at it: it
@@ -86,7 +98,7 @@ char thread_state(pid_t pid, pid_t id);
  */
 bool threads_await(pid_t id, int *ret_status, bool *ret_gone);
 
-/* Lets them go on, untraced: first those that ran, and tells when these were. */
+/* Lets them go on, untraced: first those that ran. Tells when the last was. */
 uint64_t threads_resume(struct threads *t);
 void threads_release(struct threads *t);
 

@@ -16,7 +16,6 @@
 #include "base/clock.h"
 #include "inject/fault.h"
 #include "inject/places.h"
-#include "inject/quota.h"
 #include "inject/threads.h"
 
 /* How long we wait for threads that do not stop, or do not leave the agent. */
@@ -184,7 +183,6 @@ static struct error *must_check make_quiet(struct quiet *q)
 	uint64_t start = clock_now(), until;
 	unsigned int pause = PAUSE_US;
 
-	quota_await_period();
 	until = clock_now() + PATIENCE_NS;
 	for (;;) {
 		struct error *err = surgery(stop_and_look, q);

@@ -1,0 +1,40 @@
+/*
+ * A processor for who has to stop.
+ *
+ * A thread that is told to stop does so when it next has a processor. On a busy machine that takes
+ * milliseconds, for which all those stand that have stopped before. A thread that is lent a
+ * real-time priority has a processor at once; it comes no further than its stop, and there it gets
+ * back what it had: policy, nice value, slice, reset-on-fork and timer slack.
+ *
+ * What it had is noted, before it is changed, in memory that the guardian shares: should gospect be
+ * killed in between, the guardian gives it back. Where there is no guardian nothing is lent. Nor is
+ * it to threads that have a real-time or deadline policy of their own.
+ */
+#ifndef INJECT_PRIORITY_H
+#define INJECT_PRIORITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Makes what is shared, before the guardian is forked. Where that fails nothing is lent. */
+void priority_prepare(pid_t target);
+
+/* Whether anything may be lent in the stop that is to come; reads /proc. */
+bool priority_can_be_lent(pid_t guardian);
+
+/* As /proc/ID/timerslack_ns has it; 0: unknown. To be read before threads are stopped. */
+uint64_t priority_slack(pid_t id);
+
+/* false: it was not lent. */
+bool priority_lend(pid_t id, uint64_t slack);
+/* To a thread that was lent one. Its timer slack may be wrong until priority_settle(). */
+void priority_take_back(pid_t id);
+/* All that is lent, and timer slacks: when no thread is held any more, or gospect has ended. */
+void priority_settle(void);
+
+/* For the guardian, which has to have a processor when somebody was lent one; and no more. */
+void priority_raise_own(void);
+void priority_drop_own(void);
+
+#endif

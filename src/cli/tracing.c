@@ -33,7 +33,8 @@ static void on_write_request(int number)
 
 void tracing_handle_signals(const struct tracing_options *options)
 {
-	struct sigaction ask = {.sa_handler = on_write_request};
+	/* Calls that it interrupts go on: it may come at any time, and often. */
+	struct sigaction ask = {.sa_handler = on_write_request, .sa_flags = SA_RESTART};
 
 	stop_on_signals();
 	if (options->flight > 0)

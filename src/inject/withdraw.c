@@ -1,13 +1,12 @@
 #include "inject/withdraw.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "agent/abi.h"
@@ -15,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "inject/fault.h"
+#include "inject/interrupted.h"
 #include "inject/places.h"
 #include "inject/threads.h"
 
@@ -24,17 +24,22 @@
  * for a processor before it can go on, and each look stops it again. */
 #define PAUSE_US 1000
 #define MOST_PAUSE_US 200000
-/* Of a stack, from the stack pointer on: more than a signal handler and its frame take. */
-#define HANDLER_BYTES 32768
-#define RIP_IN_CONTEXT ((ssize_t)offsetof(ucontext_t, uc_mcontext.gregs[REG_RIP]))
-/* With all of a processor's registers. */
-#define MAX_SIGNAL_FRAME 16384
+/* Of the stack of a thread that may be in a signal handler; it alone is stopped meanwhile. */
+#define STACK_BYTES (64u << 20)
 
+/*
+ * Once the jumps are gone no thread comes into the agent that is not in it. So all threads are
+ * stopped once, to restore the code and to see who may be in there: those that have their pc there,
+ * and those that may be in a signal handler. The others are out for good; these are looked at one
+ * by one, until they are.
+ */
 struct quiet {
 	struct withdrawal *w;
 	struct code_head *head;
 	struct threads threads;
-	bool is_quiet;
+	bool is_restored;
+	pid_t *suspects;
+	size_t suspect_count, suspect_capacity;
 };
 
 static struct error *must_check write_at(const struct withdrawal *w, uint64_t address,
@@ -50,55 +55,54 @@ static struct error *must_check write_at(const struct withdrawal *w, uint64_t ad
 			   target_pid(w->t));
 }
 
-/*
- * The pc at `slot` is what the kernel saved of a thread that handles a signal now, and has SP at
- * `sp`: it is on the signal stack that is saved with it, or, where the handler has none, on the one
- * that was interrupted. Frames of signals long handled, of other threads, do lie near: Go's heap
- * has all their stacks.
- */
-static bool is_being_handled(const uint8_t *slot, uint64_t address, uint64_t sp)
+static bool is_in_code(const void *head, uint64_t pc)
 {
-	const uint8_t *context = slot - RIP_IN_CONTEXT;
-	uint64_t interrupted_sp;
-	stack_t stack;
-
-	memcpy(&stack, context + offsetof(ucontext_t, uc_stack), sizeof(stack));
-	memcpy(&interrupted_sp, context + offsetof(ucontext_t, uc_mcontext.gregs[REG_RSP]), 8);
-	return sp - (uint64_t)stack.ss_sp < stack.ss_size ||
-	       interrupted_sp - address < MAX_SIGNAL_FRAME;
+	return code_has(head, pc);
 }
 
-/* A thread in a signal handler that interrupted our code: the kernel has put its pc on the stack.
- * Nothing else writes addresses of our code to any stack but ours. */
-static bool handler_returns_to_us(const struct quiet *q, uint64_t sp)
+/* Whether it is, or may be. */
+static bool is_in_agent(const struct quiet *q, pid_t id)
 {
-	static uint8_t stack[HANDLER_BYTES];
-	uint64_t from = sp & ~7ull, pc;
-	ssize_t n = pread(q->w->memory, stack, sizeof(stack), from);
+	const struct interrupted_place agent = {is_in_code, q->head};
+	struct user_regs_struct u;
+	uint64_t mask = 0;
 
-	for (ssize_t i = RIP_IN_CONTEXT; i + 8 <= n; i += 8) {
-		memcpy(&pc, stack + i, sizeof(pc));
-		if (code_has(q->head, pc) && is_being_handled(stack + i, from + i, sp))
-			return true;
-	}
-	return false;
+	if (ptrace(PTRACE_GETREGS, id, NULL, &u) ||
+	    ptrace(PTRACE_GETSIGMASK, id, sizeof(mask), &mask))
+		return errno != ESRCH;
+	if (code_has(q->head, u.rip))
+		return true;
+	return interrupted_look(q->w->t, u.rsp, u.fs_base, mask, STACK_BYTES, agent) !=
+	       INTERRUPTED_ELSEWHERE;
 }
 
-static bool thread_is_out(const struct quiet *q, const struct stopped_thread *thread)
+/* In a handler, at least the signal itself is blocked. */
+static bool is_suspect(const struct quiet *q, pid_t id)
 {
 	struct user_regs_struct u;
 	uint64_t mask = 0;
 
-	if (!thread->stopped)
-		return true;
-	if (ptrace(PTRACE_GETREGS, thread->id, NULL, &u))
-		return errno == ESRCH;
-	if (code_has(q->head, u.rip))
-		return false;
-	/* In a handler, at least the signal itself is blocked. */
-	if (!ptrace(PTRACE_GETSIGMASK, thread->id, sizeof(mask), &mask) && !mask)
-		return true;
-	return !handler_returns_to_us(q, u.rsp);
+	if (ptrace(PTRACE_GETREGS, id, NULL, &u) ||
+	    ptrace(PTRACE_GETSIGMASK, id, sizeof(mask), &mask))
+		return errno != ESRCH;
+	return mask || code_has(q->head, u.rip);
+}
+
+/* Of those that have stopped, and were not looked at. */
+static struct error *must_check note_suspects(struct quiet *q)
+{
+	if (!array_reserve(&q->suspects, &q->suspect_capacity, q->suspect_count + q->threads.count))
+		return &error_no_memory;
+	for (size_t i = 0; i < q->threads.count; i++) {
+		struct stopped_thread *thread = &q->threads.items[i];
+
+		if (!thread->stopped || thread->looked_at)
+			continue;
+		thread->looked_at = true;
+		if (is_suspect(q, thread->id))
+			q->suspects[q->suspect_count++] = thread->id;
+	}
+	return NULL;
 }
 
 static bool own_slots_are_free(const struct withdrawal *w)
@@ -130,14 +134,6 @@ static bool slots_are_free(const struct quiet *q)
 	return true;
 }
 
-static bool look_around(const struct quiet *q)
-{
-	for (size_t i = 0; i < q->threads.count; i++)
-		if (!thread_is_out(q, &q->threads.items[i]))
-			return false;
-	return slots_are_free(q);
-}
-
 /* Bytes that are not our jump are somebody else's business, or never were changed. */
 static struct error *must_check restore_code(const struct quiet *q, const struct places *now)
 {
@@ -156,7 +152,22 @@ static struct error *must_check restore_code(const struct quiet *q, const struct
 	return err;
 }
 
-static struct error *must_check stop_and_look(void *arg)
+static struct error *must_check stop_all(struct quiet *q, uint64_t *ret_since)
+{
+	struct error *err = threads_stop_asleep(&q->threads);
+
+	q->suspect_count = 0;
+	if (err)
+		return err;
+	err = note_suspects(q);
+	if (err) {
+		threads_resume(&q->threads);
+		return err;
+	}
+	return threads_stop_others(&q->threads, ret_since);
+}
+
+static struct error *must_check stop_and_restore(void *arg)
 {
 	struct quiet *q = arg;
 	uint64_t since, took;
@@ -164,32 +175,65 @@ static struct error *must_check stop_and_look(void *arg)
 	struct error *err = places_read(q->w->t, q->head, &now);
 
 	if (!err)
-		err = threads_stop_all(&q->threads, &since);
+		err = stop_all(q, &since);
 	if (q->threads.stood_ns > q->w->stop_ns)
 		q->w->stop_ns = q->threads.stood_ns;
 	if (err)
 		return err;
 	err = restore_code(q, &now);
-	q->is_quiet = !err && look_around(q);
+	if (!err)
+		err = note_suspects(q);
+	q->is_restored = !err;
 	took = threads_resume(&q->threads) - since;
 	if (took > q->w->stop_ns)
 		q->w->stop_ns = took;
 	return err;
 }
 
-/* ERROR_FAULT: its threads could not be stopped for so long. */
+/* Whoever cannot be stopped just now may be in there. */
+static bool is_out(struct quiet *q, pid_t id)
+{
+	bool out;
+
+	if (!error_dropped(threads_stop_one(&q->threads, id))) {
+		out = !is_in_agent(q, id);
+		threads_resume(&q->threads);
+		return out;
+	}
+	return !thread_state(q->threads.pid, id);
+}
+
+static struct error *must_check look_at_suspects(void *arg)
+{
+	struct quiet *q = arg;
+	size_t n = 0;
+
+	for (size_t i = 0; i < q->suspect_count; i++)
+		if (!is_out(q, q->suspects[i]))
+			q->suspects[n++] = q->suspects[i];
+	q->suspect_count = n;
+	return NULL;
+}
+
+static bool is_quiet(const struct quiet *q)
+{
+	return q->is_restored && !q->suspect_count && slots_are_free(q);
+}
+
+/* Its code is restored, unless ERROR_FAULT: its threads could not be stopped for so long. */
 static struct error *must_check make_quiet(struct quiet *q)
 {
-	uint64_t start = clock_now(), until;
+	uint64_t start = clock_now(), until = start + PATIENCE_NS;
 	unsigned int pause = PAUSE_US;
 
-	until = clock_now() + PATIENCE_NS;
 	for (;;) {
-		struct error *err = surgery(stop_and_look, q);
-
+		struct error *err =
+			surgery(q->is_restored ? look_at_suspects : stop_and_restore, q);
 		bool borrowed = threads_are_borrowed(err, start);
 
-		if ((err && err != &error_fault && !borrowed) || q->is_quiet || clock_now() > until)
+		if (err && err != &error_fault && !borrowed)
+			return err;
+		if (is_quiet(q) || clock_now() > until)
 			return err;
 		if (err)
 			threads_let_run(&q->threads, until);
@@ -209,12 +253,13 @@ struct error *withdraw_code(struct withdrawal *w, struct code_head *head)
 	if (err == &error_fault)
 		err = error_wrap(threads_stand(pid, q.threads.stuck ?: pid),
 				 "the agent is still in process %d", pid);
-	else if (!err && !q.is_quiet)
+	else if (!err && !is_quiet(&q))
 		err = error_format(ERROR_FAILED,
 				   "a thread of process %d has not left the agent for 5 s; its "
 				   "code is restored, the agent's memory is still there",
 				   pid);
 	threads_release(&q.threads);
+	free(q.suspects);
 	fault_point("code-restored");
 	return err;
 }

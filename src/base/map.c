@@ -2,6 +2,26 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/random.h>
+
+struct hash_seed hash_seed;
+
+void hash_set_seed(uint64_t seed)
+{
+	hash_seed = (struct hash_seed){seed, seed * 0x9e3779b97f4a7c15ull | 1};
+}
+
+/* Where the kernel has no getrandom(2), or no randomness so early after boot, there are the 16
+ * random bytes that it gives each process. Before other constructors, which may fill maps. */
+__attribute__((constructor(1000))) static void draw_seed(void)
+{
+	const void *given = (const void *)getauxval(AT_RANDOM);
+
+	if (getrandom(&hash_seed, sizeof(hash_seed), GRND_NONBLOCK) != sizeof(hash_seed) && given)
+		memcpy(&hash_seed, given, sizeof(hash_seed));
+	hash_seed.multiply |= 1;
+}
 
 static bool map_grow(struct map *map)
 {
@@ -54,6 +74,27 @@ void map_remove(struct map *map, uint64_t key)
 	}
 	map->slots[hole].key = MAP_NO_KEY;
 	map->count--;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+uint64_t *map_sorted_keys(const struct map *map)
+{
+	uint64_t *keys = map->count ? malloc(map->count * sizeof(*keys)) : NULL;
+	size_t count = 0;
+
+	if (!keys)
+		return NULL;
+	for (size_t i = 0; i < map->capacity; i++)
+		if (map->slots[i].key != MAP_NO_KEY)
+			keys[count++] = map->slots[i].key;
+	qsort(keys, count, sizeof(*keys), compare_keys);
+	return keys;
 }
 
 void map_clear(struct map *map)

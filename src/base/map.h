@@ -1,6 +1,11 @@
 /*
  * A hash map from a 64-bit key to a 64-bit value: open addressing, grows at 3/4. MAP_NO_KEY marks a
  * free slot; as a key it is taken for the one below it.
+ *
+ * Keys are often a target's choice: addresses, ids, names. Were the hash known, it could choose
+ * them so that all want the same slot, and each search would be as long as the map. So the hash
+ * has a seed that each process draws when it begins. Where a key lies in a map, and in which order
+ * slots come, differs from run to run: nothing that is shown may depend on it.
  */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
@@ -22,11 +27,23 @@ struct map {
 	size_t capacity; /* a power of two, or 0 */
 };
 
-/* A well mixed word: for keys of one's own tables. */
+struct hash_seed {
+	uint64_t add, multiply;
+};
+/* Drawn before main(). */
+extern struct hash_seed hash_seed;
+/* For what has to be the same in each run: fuzzers. There is no map yet. */
+void hash_set_seed(uint64_t seed);
+
+/*
+ * A well mixed word: for keys of one's own tables. Both halves of the product count: the lower half
+ * of the low bits alone would say nothing of the key's high bits, whatever the seed.
+ */
 static inline uint64_t hash_u64(uint64_t x)
 {
-	x = (x ^ (x >> 32)) * 0x9e3779b97f4a7c15ull;
-	return x ^ (x >> 29);
+	unsigned __int128 product = (unsigned __int128)(x ^ hash_seed.add) * hash_seed.multiply;
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
 static inline uint64_t map_key(uint64_t key)
@@ -54,6 +71,9 @@ static inline const uint64_t *map_find(const struct map *map, uint64_t key)
 
 	return slot && slot->key != MAP_NO_KEY ? &slot->value : NULL;
 }
+/* The keys, lowest first, for what is done to all of them in an order that is seen; the caller's to
+ * free. NULL: there is no memory, or no key. */
+uint64_t *map_sorted_keys(const struct map *map);
 /* Places of other keys change. */
 void map_remove(struct map *map, uint64_t key);
 /* Keeps its memory. */

@@ -357,10 +357,13 @@ static struct error *write_step(void *arg, const struct trace_step *step)
 
 static void flush_events(struct trace_writer *t)
 {
-	for (size_t i = 0; i < t->batches.capacity; i++) {
-		struct batch *b = (struct batch *)(uintptr_t)t->batches.slots[i].value;
+	_cleanup_free_ uint64_t *threads = map_sorted_keys(&t->batches);
 
-		if (t->batches.slots[i].key == MAP_NO_KEY || !b)
+	t->failed |= t->batches.count && !threads;
+	for (size_t i = 0; threads && i < t->batches.count; i++) {
+		struct batch *b = (struct batch *)(uintptr_t)*map_find(&t->batches, threads[i]);
+
+		if (!b)
 			continue;
 		flush_batch(t, b);
 		strbuf_release(&b->bytes);
@@ -414,19 +417,17 @@ static void add_numbered_stack(struct trace_writer *t, struct strbuf *batch, uin
 
 static void add_stacks(struct trace_writer *t)
 {
+	_cleanup_free_ uint64_t *starts = map_sorted_keys(&t->used_starts);
 	_cleanup_strbuf_ struct strbuf batch = STRBUF_INIT;
 	struct trace_frame frame;
 
 	begin_table(&batch, BATCH_STACKS);
 	for (size_t i = 0; i < t->stacks.count; i++)
 		add_numbered_stack(t, &batch, t->stacks.numbers[i]);
-	for (size_t i = 0; i < t->used_starts.capacity; i++) {
-		const struct map_slot *slot = &t->used_starts.slots[i];
-
-		if (slot->key == MAP_NO_KEY)
-			continue;
-		if (trace_symbols_function(&t->symbols, slot->key, &frame))
-			add_stack(t, &batch, slot->value, &frame, 1);
+	t->failed |= t->used_starts.count && !starts;
+	for (size_t i = 0; starts && i < t->used_starts.count; i++) {
+		if (trace_symbols_function(&t->symbols, starts[i], &frame))
+			add_stack(t, &batch, *map_find(&t->used_starts, starts[i]), &frame, 1);
 		else
 			t->failed = true;
 	}

@@ -1,6 +1,7 @@
 #include "trace/labelled.h"
 
 #include "base/array.h"
+#include "base/cleanup.h"
 
 static void put_off(struct state *s, struct state_g *g)
 {
@@ -62,13 +63,12 @@ void labelled_say(struct state *s, struct state_m *m)
 
 void labelled_repeat(struct state *s)
 {
-	s->unsaid_count = 0;
-	for (size_t i = 0; i < s->goroutines.capacity; i++) {
-		const struct map_slot *slot = &s->goroutines.slots[i];
-		struct state_g *g = (struct state_g *)(uintptr_t)slot->value;
+	_cleanup_free_ uint64_t *ids = state_ids(s, &s->goroutines);
 
-		if (slot->key == MAP_NO_KEY)
-			continue;
+	s->unsaid_count = 0;
+	for (size_t i = 0; ids && i < s->goroutines.count; i++) {
+		struct state_g *g = state_find_goroutine(s, ids[i]);
+
 		g->unsaid = false;
 		if (g->labels)
 			put_off(s, g);

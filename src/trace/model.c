@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "trace/calls.h"
 #include "trace/labelled.h"
 #include "trace/ranges.h"
@@ -390,33 +391,18 @@ struct error *trace_model_add(struct trace_model *model, const struct trace_even
 	return s->error;
 }
 
-/* The next one from *i on that has ended; NULL: there is none. */
-static struct state_g *find_ghost(const struct state *s, const struct map *living,
-				  uint64_t before_ns, size_t *i)
-{
-	for (; *i < s->goroutines.capacity; ++*i) {
-		const struct map_slot *slot = &s->goroutines.slots[*i];
-		struct state_g *g = (struct state_g *)(uintptr_t)slot->value;
-
-		if (slot->key != MAP_NO_KEY && g->known_ns < before_ns && !map_find(living, g->id))
-			return g;
-	}
-	return NULL;
-}
-
 struct error *trace_model_bury(struct trace_model *model, const struct map *living,
 			       uint64_t before_ns)
 {
 	struct state *s = &model->state;
-	struct state_g *g;
-	size_t i = 0;
+	_cleanup_free_ uint64_t *ids = state_ids(s, &s->goroutines);
+	size_t count = s->goroutines.count;
 
-	/* Another goroutine takes the place of the one that is removed. */
-	while (!s->error && (g = find_ghost(s, living, before_ns, &i))) {
-		size_t count = s->goroutines.count;
+	for (size_t i = 0; i < count && !s->error; i++) {
+		struct state_g *g = state_find_goroutine(s, ids[i]);
 
-		state_kill(s, NULL, g);
-		i += s->goroutines.count == count;
+		if (g && g->known_ns < before_ns && !map_find(living, g->id))
+			state_kill(s, NULL, g);
 	}
 	return s->error;
 }
@@ -443,13 +429,14 @@ void trace_model_mark_texts(const struct trace_model *model, struct texts *texts
 /* Whether a stop of the world keeps a generation from ending. */
 static bool world_stops(struct state *s)
 {
+	_cleanup_free_ uint64_t *ids = state_ids(s, &s->processors);
 	bool end = s->put_off >= MOST_PUT_OFF;
 
-	for (size_t i = 0; i < s->processors.capacity; i++) {
-		const struct map_slot *slot = &s->processors.slots[i];
-		const struct state_p *p = (const struct state_p *)(uintptr_t)slot->value;
+	for (size_t i = 0; ids && i < s->processors.count; i++) {
+		const struct state_p *p =
+			(const struct state_p *)(uintptr_t)*map_find(&s->processors, ids[i]);
 
-		if (slot->key == MAP_NO_KEY || !p->m || !p->m->g || !p->m->g->stops_world)
+		if (!p->m || !p->m->g || !p->m->g->stops_world)
 			continue;
 		s->put_off++;
 		if (!end)

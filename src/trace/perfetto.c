@@ -718,9 +718,13 @@ static struct error *write_step(void *arg, const struct trace_step *step)
  * its place to another. */
 static void end_all(struct trace_writer *w)
 {
-	for (size_t i = 0; i < w->open.capacity; i++)
-		while (w->open.slots[i].key != MAP_NO_KEY && w->open.slots[i].value)
-			end(w, w->last_ns, w->open.slots[i].key);
+	_cleanup_free_ uint64_t *tracks = map_sorted_keys(&w->open);
+	size_t count = w->open.count;
+
+	w->failed |= count && !tracks;
+	for (size_t i = 0; tracks && i < count; i++)
+		while (is_open(w, tracks[i]))
+			end(w, w->last_ns, tracks[i]);
 }
 
 static void forget_generation(struct trace_writer *w)

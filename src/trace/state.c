@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/cleanup.h"
 
 /* The thread that makes goroutines when no real one can. */
 #define PSEUDO_M 0x7ffffff0u
@@ -96,24 +97,25 @@ static bool hosts(const struct state_m *m, bool or_none)
 
 struct state_m *state_host(struct state *s, struct state_m *m, bool or_none)
 {
+	const struct state_p *lowest = NULL;
+
 	if (hosts(m, or_none))
 		return m;
 	for (size_t i = 0; i < s->processors.capacity; i++) {
 		struct map_slot *slot = &s->processors.slots[i];
+		const struct state_p *p = (const struct state_p *)(uintptr_t)slot->value;
 
-		if (slot->key == MAP_NO_KEY)
-			continue;
-		m = ((struct state_p *)(uintptr_t)slot->value)->m;
-		if (hosts(m, or_none))
-			return m;
+		if (slot->key != MAP_NO_KEY && hosts(p->m, or_none) &&
+		    (!lowest || p->id < lowest->id))
+			lowest = p;
 	}
-	return NULL;
+	return lowest ? lowest->m : NULL;
 }
 
-/* An idle processor; when there is none, one more than there are. */
+/* The lowest idle processor; when there is none, one more than there are. */
 static uint32_t spare_processor(struct state *s)
 {
-	uint32_t next = 0;
+	uint32_t next = 0, lowest = UINT32_MAX;
 
 	for (size_t i = 0; i < s->processors.capacity; i++) {
 		struct map_slot *slot = &s->processors.slots[i];
@@ -121,12 +123,12 @@ static uint32_t spare_processor(struct state *s)
 
 		if (slot->key == MAP_NO_KEY)
 			continue;
-		if (p->known && !p->m)
-			return p->id;
+		if (p->known && !p->m && p->id < lowest)
+			lowest = p->id;
 		if (p->id >= next)
 			next = p->id + 1;
 	}
-	return next;
+	return lowest < UINT32_MAX ? lowest : next;
 }
 
 struct state_m *state_host_any(struct state *s, struct state_m *m)
@@ -417,13 +419,23 @@ void state_kill(struct state *s, struct state_m *m, struct state_g *g)
 	state_remove_goroutine(s, g);
 }
 
+uint64_t *state_ids(struct state *s, const struct map *map)
+{
+	uint64_t *ids = map_sorted_keys(map);
+
+	if (!ids && map->count && !s->error)
+		s->error = &error_no_memory;
+	return ids;
+}
+
 static void say_processors(struct state *s)
 {
-	for (size_t i = 0; i < s->processors.capacity; i++) {
-		struct map_slot *slot = &s->processors.slots[i];
-		struct state_p *p = (struct state_p *)(uintptr_t)slot->value;
+	_cleanup_free_ uint64_t *ids = state_ids(s, &s->processors);
 
-		if (slot->key == MAP_NO_KEY || !p->known)
+	for (size_t i = 0; ids && i < s->processors.count; i++) {
+		struct state_p *p = find_in(&s->processors, ids[i]);
+
+		if (!p->known)
 			continue;
 		p->seq = 0;
 		state_emit(s, p->m, OP_PROC_STATUS, p->id, p->status, 0, 0);
@@ -434,12 +446,11 @@ static void say_processors(struct state *s)
 
 static void say_goroutines(struct state *s)
 {
-	for (size_t i = 0; i < s->goroutines.capacity; i++) {
-		struct map_slot *slot = &s->goroutines.slots[i];
-		struct state_g *g = (struct state_g *)(uintptr_t)slot->value;
+	_cleanup_free_ uint64_t *ids = state_ids(s, &s->goroutines);
 
-		if (slot->key == MAP_NO_KEY)
-			continue;
+	for (size_t i = 0; ids && i < s->goroutines.count; i++) {
+		struct state_g *g = state_find_goroutine(s, ids[i]);
+
 		g->seq = 0;
 		state_emit(s, g->m, OP_GO_STATUS, g->id, g->m ? g->m->id : TRACE_NO_M, g->status,
 			   g->start_pc);

@@ -194,6 +194,9 @@ static inline void state_close_ranges(struct state *s, struct state_g *g)
 		state_end_ranges(s, g);
 }
 
+/* The keys of one of its maps, lowest first: the order in which things are said is that of their
+ * ids, whatever the maps' is. The caller's to free; NULL when there is none, or with s->error. */
+uint64_t *state_ids(struct state *s, const struct map *map);
 /* Forgets threads that have neither a goroutine nor a processor. */
 void state_forget_threads(struct state *s);
 /* Says the state of everything, as a generation begins. */

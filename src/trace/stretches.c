@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+
 /* What a stack is under, where it is no function: not known yet; nothing; frames are missing. */
 enum { UNKNOWN, OUTSIDE, CUT, FIRST };
 
@@ -246,12 +248,13 @@ struct error *stretches_add(struct stretches *s, const struct span_tables *table
 
 struct error *stretches_complete(struct stretches *s)
 {
-	struct error *err = NULL;
+	_cleanup_free_ uint64_t *ids = map_sorted_keys(&s->lives);
+	struct error *err = ids || !s->lives.count ? NULL : &error_no_memory;
 
-	for (size_t i = 0; i < s->lives.capacity; i++) {
-		struct stretch *life = (struct stretch *)(uintptr_t)s->lives.slots[i].value;
+	for (size_t i = 0; !err && i < s->lives.count; i++) {
+		struct stretch *life = (struct stretch *)(uintptr_t)*map_find(&s->lives, ids[i]);
 
-		if (s->lives.slots[i].key != MAP_NO_KEY && life && life->request && !err)
+		if (life && life->request)
 			err = credit_ran(s, life, true);
 	}
 	for (size_t i = 0; i < s->functions.capacity; i++)

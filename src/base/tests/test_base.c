@@ -99,6 +99,100 @@ static void map_finds_what_was_put_through_growth(void **state)
 	map_release(&map);
 }
 
+/* How many slots all keys of the map are from where they would like to be, a key. */
+static double mean_distance(const struct map *map)
+{
+	size_t mask = map->capacity - 1, sum = 0;
+
+	for (size_t i = 0; i < map->capacity; i++)
+		if (map->slots[i].key != MAP_NO_KEY)
+			sum += (i - (hash_u64(map->slots[i].key) & mask)) & mask;
+	return (double)sum / map->count;
+}
+
+/* The key whose hash would be `hash`, were there no seed: of x ^ x >> 32 times a constant, then h ^
+ * h >> 29. */
+static uint64_t key_of_hash(uint64_t hash)
+{
+	uint64_t constant = 0x9e3779b97f4a7c15ull, inverse = constant;
+
+	for (int i = 0; i < 6; i++)
+		inverse *= 2 - constant * inverse;
+	hash ^= hash >> 29 ^ hash >> 58;
+	hash *= inverse;
+	return hash ^ hash >> 32;
+}
+
+/* Keys that a program chose because they want the same slot of a map that it knows. */
+static void chosen_keys_do_not_meet(void **state)
+{
+	struct map by_hash = {0}, by_high_bits = {0}, by_address = {0};
+
+	for (uint64_t i = 0; i < 20000; i++) {
+		uint64_t high = i << 45;
+
+		*map_at(&by_hash, key_of_hash(i << 32)) = i;
+		/* Their product with any number has the same low bits. */
+		*map_at(&by_high_bits, high ^ high >> 32) = i;
+		*map_at(&by_address, 0xc000000000 + i * 4096) = i;
+	}
+	assert_true(by_hash.count == 20000 && by_high_bits.count == 20000);
+	assert_true(mean_distance(&by_hash) < 4);
+	assert_true(mean_distance(&by_high_bits) < 4);
+	assert_true(mean_distance(&by_address) < 4);
+	map_release(&by_hash);
+	map_release(&by_high_bits);
+	map_release(&by_address);
+}
+
+/* As hash_bytes() of 16 bytes would be without a seed. */
+static uint64_t unseeded(uint64_t x)
+{
+	x = (x ^ x >> 32) * 0x9e3779b97f4a7c15ull;
+	return x ^ x >> 29;
+}
+
+static void chosen_texts_do_not_meet(void **state)
+{
+	struct map hashes = {0};
+
+	for (uint64_t i = 0; i < 1000; i++) {
+		uint64_t words[] = {i, unseeded(16 ^ i)};
+
+		map_at(&hashes, hash_bytes(words, sizeof(words)));
+	}
+	assert_int_equal(hashes.count, 1000);
+	map_release(&hashes);
+}
+
+static void each_process_has_another_hash(void **state)
+{
+	const struct hash_seed ours = hash_seed;
+
+	assert_true(ours.add && ours.multiply > UINT32_MAX && ours.multiply & 1);
+	hash_set_seed(1);
+	assert_memory_not_equal(&ours, &hash_seed, sizeof(ours));
+	hash_seed = ours;
+}
+
+static void sorted_keys_are_in_order(void **state)
+{
+	struct map map = {0};
+	uint64_t *keys;
+
+	assert_null(map_sorted_keys(&map));
+	for (uint64_t i = 0; i < 1000; i++)
+		*map_at(&map, i * 0x9e3779b97f4a7c15ull) = i;
+	map_remove(&map, 0);
+	keys = map_sorted_keys(&map);
+	assert_non_null(keys);
+	for (size_t i = 1; i < map.count; i++)
+		assert_true(keys[i - 1] < keys[i]);
+	assert_true(keys[0] && map_find(&map, keys[map.count - 1]));
+	free(keys);
+	map_release(&map);
+}
+
 static void map_takes_every_key(void **state)
 {
 	struct map map = {0};
@@ -565,6 +659,10 @@ int main(void)
 		cmocka_unit_test(cursor_reads_varints_of_any_length),
 		cmocka_unit_test(cursor_refuses_a_string_without_end),
 		cmocka_unit_test(map_finds_what_was_put_through_growth),
+		cmocka_unit_test(chosen_keys_do_not_meet),
+		cmocka_unit_test(chosen_texts_do_not_meet),
+		cmocka_unit_test(each_process_has_another_hash),
+		cmocka_unit_test(sorted_keys_are_in_order),
 		cmocka_unit_test(map_takes_every_key),
 		cmocka_unit_test(map_keeps_the_others_when_some_are_removed),
 		cmocka_unit_test(an_arena_is_given_back_whole),

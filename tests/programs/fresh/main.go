@@ -2,8 +2,8 @@
 // whose texts no other has had.
 //
 // It prints "ready PID", then starts such goroutines, some at a time, until it has started -goroutines
-// of them. It answers "check" with "ok" and "count" with how many have ended. It ends when standard
-// input does.
+// of them; with -wait not before it reads "begin". It answers "check" with "ok" and "count" with how many
+// have ended. It ends when standard input does.
 package main
 
 import (
@@ -22,6 +22,7 @@ import (
 var (
 	goroutines = flag.Int64("goroutines", 1<<40, "to be started in all")
 	workers    = flag.Int("workers", 50, "that start them")
+	wait       = flag.Bool("wait", false, "for the line begin")
 	pause      = flag.Duration("pause", time.Millisecond, "of a worker between two")
 )
 
@@ -29,8 +30,8 @@ var started, ended int64
 
 func main() {
 	flag.Parse()
-	for i := 0; i < *workers; i++ {
-		go work()
+	if !*wait {
+		begin()
 	}
 	fmt.Printf("ready %d\n", os.Getpid())
 	in := bufio.NewScanner(os.Stdin)
@@ -38,9 +39,17 @@ func main() {
 		switch in.Text() {
 		case "check":
 			fmt.Println("ok")
+		case "begin":
+			begin()
 		case "count":
 			fmt.Println(atomic.LoadInt64(&ended))
 		}
+	}
+}
+
+func begin() {
+	for i := 0; i < *workers; i++ {
+		go work()
 	}
 }
 
@@ -64,8 +73,9 @@ func live(name string, n int64, done chan int) {
 		trace.Log(ctx, "category "+name, "message "+name)
 		// The end of a region that another goroutine has begun.
 		if n%10 == 0 {
-			go func() { region.End(); done <- 0 }()
-			<-done
+			ended := make(chan int) // not done, on which the worker waits
+			go func() { region.End(); ended <- 0 }()
+			<-ended
 		} else if n%10 != 1 { // whose region has no end
 			region.End()
 		}

@@ -64,7 +64,7 @@ hostile: all build-asan/build.ninja
 test-arm64: all arm64
 	@ARM64_ALL=1 tests/run -k 'arm64 or permissions'
 
-# Every Go version, built in every way; writes docs/versions.md. The first time it takes half an hour.
+# Every Go version, built in every way; writes docs/reference/versions.md. The first time it takes half an hour.
 matrix: all
 	@tools/gen-layout --check
 	@tests/matrix/run --write
@@ -79,7 +79,7 @@ fuzz: build-fuzz/build.ninja
 	@ninja -C build-fuzz
 	@tests/fuzz/run
 
-# Torn reads: 100 million stacks of every Go version; writes docs/torn-reads.md. 45 minutes. Then the
+# Torn reads: 100 million stacks of every Go version; writes docs/internals/torn-reads.md. 45 minutes. Then the
 # memory of a trace of 10 million goroutines, none of which has a text of another's.
 soak: all
 	@tests/soak/run --write

@@ -21,7 +21,7 @@ LARGE_HEAP, GOGC = 64, "400"
 
 
 def switch_of(pid):
-    """The address of the hooks' switch: at the beginning of the page behind the agent's code (docs/trace.md)."""
+    """The address of the hooks' switch: at the beginning of the page behind the agent's code (docs/internals/trace.md)."""
     behind = None
     with open(f"/proc/{pid}/maps", encoding="ascii") as maps:
         for words in map(str.split, maps):

@@ -158,7 +158,7 @@ def test_running_stacks_end_at_the_start_function(start, record, version):
     profile = record(start("callers", version), "--on-cpu", "-r", 200)
     total = profile.total("wall")
     # The scheduler's time and what is idle have roots of their own; a signal handler ends at
-    # sigtramp (docs/on-cpu.md).
+    # sigtramp (docs/internals/on-cpu.md).
     nobodys = profile.total("wall", lambda sample: sample.stack[-1].startswith("["))
     handlers = profile.total("wall", lambda sample: sample.stack[-1] == "runtime.sigtramp")
     whole = profile.total("wall", lambda sample: sample.stack[-1] == "main.burn")

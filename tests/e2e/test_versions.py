@@ -10,7 +10,7 @@ from lib import golang, gospect, traceback
 from lib.process import Program
 from matrix import builds
 
-# What moves fields that gospect reads, and what does not though it might: docs/go-runtime.md has
+# What moves fields that gospect reads, and what does not though it might: docs/internals/go-runtime.md has
 # all. Each brings its own build of the standard library.
 MOVING = (("1.22.12", "noexectracer2"), ("1.24.13", "nospinbitmutex"),
           ("1.27.2", "staticlockranking"))

@@ -218,7 +218,7 @@ def descriptors(pid):
 
 
 def assert_untouched(program):
-    """Its code is its own, and nothing is left but the one page that docs/trace.md names."""
+    """Its code is its own, and nothing is left but the one page that docs/internals/trace.md names."""
     assert changed_bytes(program) == 0
     assert mappings(program.pid) in ([], [4096], [8192])
     assert descriptors(program.pid) == 0

@@ -7,7 +7,7 @@
 // It says "ready PID", works, and says in a line of JSON what an operation took of the processor in
 // nanoseconds (medians), and the standard error of the difference. Without -own the tracer is
 // gospect, which has to be started then and to stay until the line is there: its hooks are switched
-// in the page behind the agent's code (docs/trace.md). With -own it is runtime/trace, which takes
+// in the page behind the agent's code (docs/internals/trace.md). With -own it is runtime/trace, which takes
 // long to start: slices of 7 ms and more.
 package main
 

@@ -6,7 +6,7 @@ MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 SOURCES = $(shell find src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
-.PHONY: attack hostile tsan test-arm64 all arm64 demo test matrix soak fuzz check check-format accuracy bench install clean
+.PHONY: attack hostile tsan test-arm64 all arm64 demo test matrix soak fuzz check check-docs check-format accuracy bench install clean
 
 all: build/build.ninja
 	@ninja -C build
@@ -97,6 +97,11 @@ check: check-format build-check/build.ninja
 check-format:
 	@command -v clang-format >/dev/null || scripts/install-deps test
 	@clang-format --dry-run --Werror $(SOURCES)
+
+# The documents against the program: links, options, figures, messages, and every command as printed.
+check-docs: all
+	@scripts/install-deps build test
+	@scripts/check-docs
 
 bench: all
 	@bench/run

@@ -1,7 +1,7 @@
 # bash completion for gospect
 _gospect() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]}
-	local target='-p --pid --core --exe' output='-o --output -f --format'
+	local target='-p --pid --exe' output='-o --output -f --format'
 	local filter='--state --wait --func --label -g --goid'
 
 	case $prev in
@@ -32,10 +32,10 @@ _gospect() {
 	fi
 	case $verb in
 	dump)
-		COMPREPLY=($(compgen -W "$target $output $filter --all --group --raw --unwind --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target --core $output $filter --all --group --raw --unwind --help" -- "$cur"))
 		;;
 	stack)
-		COMPREPLY=($(compgen -W "$target $output -g --goid --unwind --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target --core $output -g --goid --unwind --help" -- "$cur"))
 		;;
 	record)
 		COMPREPLY=($(compgen -W "$target $output $filter -d --duration -r --rate --budget --on-cpu --off-cpu --raw --all --kernel --run-queue --unwind --help" -- "$cur"))
@@ -47,7 +47,7 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --stack-depth --max-pause --root --help" -- "$cur"))
 		;;
 	report)
-		COMPREPLY=($(compgen -f -W "$output --by --only --root --per --rows --diff --exe --help" -- "$cur"))
+		COMPREPLY=($(compgen -f -W "$output --by --only --root --per -n --rows --diff --exe --help" -- "$cur"))
 		;;
 	offcpu)
 		COMPREPLY=($(compgen -W "$target $output -d --duration --by --only --root --per -n --rows --sampled -r --rate --budget --max-size --max-pause --help" -- "$cur"))

@@ -11,8 +11,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/map.h"
-#include "image/image.h"
-#include "image/plugins.h"
+#include "image/functions.h"
 
 /* Words of moduledata that are at the same place in every version: golang runtime/symtab.go. */
 enum moduledata_word {
@@ -338,8 +337,7 @@ static struct error *must_check take_functions(struct image *img, const struct m
 	return NULL;
 }
 
-struct error *image_load_functions(struct image *img, struct target *t,
-				   const struct image_layout *layout)
+struct error *functions_load(struct image *img, struct target *t, const struct image_layout *layout)
 {
 	enum pclntab_format format;
 	struct module m = {0};
@@ -359,10 +357,7 @@ struct error *image_load_functions(struct image *img, struct target *t,
 		err = copy_relocated(img, &m, &table, m.header);
 	if (err)
 		return err;
-	err = take_functions(img, &m, table, layout, format);
-	if (err || !t || !layout->moduledata_next)
-		return err;
-	return plugins_open(img, t, layout, &img->plugins);
+	return take_functions(img, &m, table, layout, format);
 }
 
 /* The bytes of the table in the file, or, where it holds addresses, as they are in memory. */
@@ -385,8 +380,8 @@ static struct error *must_check table_of(struct image *img, struct target *t,
 	return target_read(t, m->words[MD_HEADER], img->copy, used);
 }
 
-struct error *image_load_module(struct image *img, struct target *t, uint64_t moduledata,
-				const struct image_layout *layout)
+struct error *functions_load_mapped(struct image *img, struct target *t, uint64_t moduledata,
+				    const struct image_layout *layout)
 {
 	struct module m = {.address = moduledata - img->bias};
 	enum pclntab_format format;
@@ -409,10 +404,8 @@ struct error *image_load_module(struct image *img, struct target *t, uint64_t mo
 	return err ? err : take_functions(img, &m, table, layout, format);
 }
 
-void image_drop_functions(struct image *img)
+void functions_drop(struct image *img)
 {
-	plugins_close(img->plugins);
-	img->plugins = NULL;
 	if (img->functions.short_names) {
 		intern_release(img->functions.short_names);
 		free(img->functions.short_names);
@@ -421,4 +414,15 @@ void image_drop_functions(struct image *img)
 	img->copy = NULL;
 	img->functions = (struct pclntab){0};
 	img->moduledata = 0;
+}
+
+void image_release(struct image *img)
+{
+	if (!img)
+		return;
+	functions_drop(img);
+	elf_file_close(img->elf);
+	elf_file_close(img->twin);
+	buildinfo_release(&img->info);
+	free(img);
 }

@@ -10,7 +10,9 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/regular_file.h"
+#include "image/functions.h"
 #include "image/library.h"
+#include "image/plugins.h"
 #include "image/version.h"
 
 static struct error *open_twin(struct image *img, const char *path)
@@ -191,41 +193,20 @@ struct error *image_open_file(const char *path, struct image **ret)
 	return open_elf(fd, path, ret);
 }
 
-struct error *image_place(struct image *img, uint64_t start, uint64_t offset)
-{
-	if (elf_file_bias(img->elf, start, offset, &img->bias))
-		return NULL;
-	return error_format(ERROR_CORRUPT, "%s has no code at offset 0x%lx of it",
-			    elf_file_name(img->elf), offset);
-}
-
-struct error *image_check(const struct image *img, struct error *err)
-{
-	err = elf_file_check(img->elf, err);
-	return img->twin ? elf_file_check(img->twin, err) : err;
-}
-
 void image_close(struct image *img)
 {
 	if (!img)
 		return;
-	image_drop_functions(img);
-	elf_file_close(img->elf);
-	elf_file_close(img->twin);
-	buildinfo_release(&img->info);
-	free(img);
+	plugins_close(img->plugins);
+	image_release(img);
 }
 
-uint64_t image_symbol(const struct image *img, const char *name)
+struct error *image_load_functions(struct image *img, struct target *t,
+				   const struct image_layout *layout)
 {
-	uint64_t value = elf_file_symbol(img->elf, name);
+	struct error *err = functions_load(img, t, layout);
 
-	if (!value && img->twin)
-		value = elf_file_symbol(img->twin, name);
-	return value ? value + img->bias : 0;
-}
-
-const uint8_t *image_bytes(const struct image *img, uint64_t address, size_t size)
-{
-	return elf_file_bytes(img->elf, address - img->bias, size);
+	if (err || !t || !layout->moduledata_next)
+		return err;
+	return plugins_open(img, t, layout, &img->plugins);
 }

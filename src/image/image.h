@@ -58,12 +58,6 @@ struct error *image_check(const struct image *img, struct error *err) must_check
  * relocations do not tell, and for plugins: then it must live as long as the image. */
 struct error *image_load_functions(struct image *img, struct target *t,
 				   const struct image_layout *layout) must_check;
-/* The same of a file that is mapped where its bias says, and whose moduledata is known. */
-struct error *image_load_module(struct image *img, struct target *t, uint64_t moduledata,
-				const struct image_layout *layout) must_check;
-/* Undoes that. */
-void image_drop_functions(struct image *img);
-
 /* The address in the target of a symbol of the file or its twin; 0 when there is none. */
 uint64_t image_symbol(const struct image *img, const char *name);
 

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/regular_file.h"
+#include "image/functions.h"
 #include "image/library.h"
 
 #define MAX_PLUGINS 256
@@ -82,7 +83,7 @@ static struct error *must_check open_image(struct target *t, uint64_t moduledata
 					   struct image **ret)
 {
 	_cleanup_maps_ struct target_maps maps = {0};
-	_cleanup_image_ struct image *img = calloc(1, sizeof(*img));
+	_cleanup_plain_image_ struct image *img = calloc(1, sizeof(*img));
 	const struct target_map *map;
 	struct error *err;
 
@@ -107,11 +108,11 @@ static struct error *must_check open_image(struct target *t, uint64_t moduledata
 
 static struct error *must_check read_plugin(struct plugins *p, uint64_t moduledata)
 {
-	_cleanup_image_ struct image *img = NULL;
+	_cleanup_plain_image_ struct image *img = NULL;
 	struct error *err = open_image(p->t, moduledata, &img);
 
 	if (!err)
-		err = image_load_module(img, p->t, moduledata, &p->layout);
+		err = functions_load_mapped(img, p->t, moduledata, &p->layout);
 	if (err || p->count == MAX_PLUGINS)
 		return err;
 	p->items[p->count++] = img;
@@ -172,7 +173,7 @@ void plugins_close(struct plugins *p)
 	if (!p)
 		return;
 	for (size_t i = 0; i < p->count; i++)
-		image_close(p->items[i]);
+		image_release(p->items[i]);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
 }

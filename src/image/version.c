@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "image/data_refs.h"
+#include "image/functions.h"
 
 bool version_is_go(const struct elf_file *elf)
 {
@@ -39,12 +40,12 @@ static char *version_by_code(struct image *img)
 	_cleanup_data_refs_ struct data_refs refs = {0};
 	char *version = NULL;
 
-	if (error_dropped(image_load_functions(img, NULL, &layout)))
+	if (error_dropped(functions_load(img, NULL, &layout)))
 		return NULL;
 	if (!error_dropped(data_refs_of(img, "runtime.schedinit", &refs)))
 		for (size_t i = 0; !version && i < refs.count; i++)
 			version = version_at(img->elf, refs.items[i]);
-	image_drop_functions(img);
+	functions_drop(img);
 	return version;
 }
 

@@ -79,7 +79,7 @@ static struct error *must_check open_memory(struct injection *in)
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", target_pid(in->t));
+	snprintf(path, sizeof(path), "/proc/%d/mem", process_living_thread(target_pid(in->t)));
 	in->memory = open(path, O_RDWR | O_CLOEXEC);
 	if (in->memory < 0)
 		return error_errno(ERROR_DENIED, errno,

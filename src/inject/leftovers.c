@@ -10,6 +10,7 @@
 #include "base/door.h"
 #include "inject/claim.h"
 #include "inject/places.h"
+#include "inject/status.h"
 
 bool leftovers_none(const struct leftovers *l)
 {
@@ -240,7 +241,7 @@ static struct error *must_check look_at_descriptors(struct target *t, struct lef
 	char path[64], to[64];
 	DIR *dir;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd", target_pid(t));
+	snprintf(path, sizeof(path), "/proc/%d/fd", process_living_thread(target_pid(t)));
 	dir = door_opendir(path);
 	while (dir && !err && (entry = readdir(dir))) {
 		ssize_t n = readlinkat(dirfd(dir), entry->d_name, to, sizeof(to) - 1);

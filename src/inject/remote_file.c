@@ -57,13 +57,14 @@ static struct error *must_check create(struct remote *r, const char *name, unsig
 struct error *remote_file(struct remote *r, const char *name, unsigned int flags, size_t size,
 			  int64_t *ret_theirs, int *ret_ours)
 {
+	pid_t maker = r->threads.items[0].id;
 	char path[64];
 	struct error *err = create(r, name, flags, ret_theirs);
 
 	if (err)
 		return err;
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", r->pid, (int)*ret_theirs);
-	err = memfile_adopt(path, name, thread_user(r->threads.items[0].id), ret_ours);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", maker, (int)*ret_theirs);
+	err = memfile_adopt(path, name, thread_user(maker), ret_ours);
 	return err ? err : memfile_resize(*ret_ours, size);
 }
 

@@ -1,5 +1,6 @@
 #include "inject/status.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,14 +23,6 @@ static void read_stat(pid_t pid, char ret[1024])
 	fclose(f);
 	if (end)
 		strcpy(ret, end + 1);
-}
-
-bool process_is_dead(pid_t pid)
-{
-	char stat[1024];
-
-	read_stat(pid, stat);
-	return !stat[0] || stat[1] == 'Z' || stat[1] == 'X';
 }
 
 uint64_t process_start(pid_t pid)
@@ -62,6 +55,39 @@ static void read_status(pid_t id, const char *key, char ret[256])
 		return;
 	}
 	ret[0] = '\0';
+}
+
+bool process_is_dead(pid_t pid)
+{
+	char state[256], threads[256];
+
+	read_status(pid, "State", state);
+	read_status(pid, "Threads", threads);
+	if (!strchr(state, 'Z') && !strchr(state, 'X'))
+		return !state[0];
+	return strtoul(threads, NULL, 10) < 2;
+}
+
+pid_t process_living_thread(pid_t pid)
+{
+	struct dirent *entry;
+	pid_t living = 0;
+	char path[64];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = door_opendir(path);
+	while (dir && !living && (entry = readdir(dir))) {
+		char state[256] = "";
+
+		if (atoi(entry->d_name) > 0)
+			read_status(atoi(entry->d_name), "State", state);
+		if (state[0] && !strchr(state, 'Z') && !strchr(state, 'X'))
+			living = atoi(entry->d_name);
+	}
+	if (dir)
+		closedir(dir);
+	return living ?: pid;
 }
 
 bool thread_is_filtered(pid_t id)

@@ -111,6 +111,15 @@ static bool is_of_thread(const char *rest)
 	return is_one_of(end + 1, thread_files, ARRAY_SIZE(thread_files));
 }
 
+/* Of one of the target's threads: the target's own. */
+static bool is_maps_of_thread(const char *rest)
+{
+	char *end;
+
+	return !strncmp(rest, "task/", 5) && strtol(rest + 5, &end, 10) > 0 &&
+	       !strcmp(end, "/maps");
+}
+
 /* ---- opening ---- */
 
 /* Looks at what it is before it opens it: opening a device may do something. */
@@ -148,7 +157,8 @@ static int open_of_target(const struct broker *b, const char *rest, int flags)
 {
 	if (!*rest || !strcmp(rest, "task"))
 		return open_kernel_file(b->process, *rest ? rest : ".", O_DIRECTORY);
-	if (is_one_of(rest, process_files, ARRAY_SIZE(process_files)) || is_of_thread(rest))
+	if (is_one_of(rest, process_files, ARRAY_SIZE(process_files)) || is_of_thread(rest) ||
+	    is_maps_of_thread(rest))
 		return open_kernel_file(b->process, rest, flags);
 	if (!strcmp(rest, "exe") || !strncmp(rest, "map_files/", 10) || !strncmp(rest, "root/", 5))
 		return open_checked(b->process, rest, flags, false);

@@ -59,13 +59,18 @@ static bool has_program(const struct process *p)
 
 /* Another thread than the first that calls exec ends all others, and only then becomes the first
  * (fs/exec.c: de_thread): until then that is a zombie, among threads that live. */
+static bool is_without_first_thread(pid_t pid)
+{
+	char state = target_state(pid);
+
+	return (state == 'Z' || state == 'X') && target_status_number(pid, "Threads") > 1;
+}
+
 static bool is_between_programs(pid_t pid)
 {
 	char state = target_state(pid);
 
-	if (state == 'Z' || state == 'X')
-		return target_status_number(pid, "Threads") > 1;
-	return state != 0;
+	return (state && state != 'Z' && state != 'X') || is_without_first_thread(pid);
 }
 
 static struct error *process_gone(const struct process *p)
@@ -79,14 +84,18 @@ static struct error *process_gone(const struct process *p)
 	return error_format(ERROR_GONE, "process %d has exited", p->base.pid);
 }
 
+static bool has_memory(const struct process *p)
+{
+	char byte;
+
+	return pread(p->mem_fd, &byte, 1, p->entry) == 1;
+}
+
 static struct error *process_check(struct target *t)
 {
 	struct process *p = (struct process *)t;
-	char byte;
 
-	if (pread(p->mem_fd, &byte, 1, p->entry) == 1)
-		return NULL;
-	return process_gone(p);
+	return has_memory(p) ? NULL : process_gone(p);
 }
 
 /* How many whole ranges `bytes` bytes are. */
@@ -152,7 +161,8 @@ static struct error *process_read(struct target *t, const struct target_range *r
 			     count, 0);
 	if (n < 0 && errno == EFAULT)
 		n = 0;
-	if (n < 0 && (errno == EPERM || errno == EACCES)) {
+	/* ESRCH, and the memory is there: the first thread has ended, and others have not. */
+	if (n < 0 && (errno == EPERM || errno == EACCES || (errno == ESRCH && has_memory(p)))) {
 		p->use_mem = true;
 		return read_mem(p, ranges, count, packed, ret_done);
 	}
@@ -200,17 +210,16 @@ static struct error *parse_map(char *line, struct target_map *ret)
 	return NULL;
 }
 
-static struct error *process_maps(struct target *t, struct target_maps *ret)
+static struct error *read_maps(const struct process *p, const char *name, struct target_maps *ret)
 {
-	struct process *p = (struct process *)t;
 	_cleanup_maps_ struct target_maps maps = {0};
 	_cleanup_fclose_ FILE *f = NULL;
 	_cleanup_free_ char *line = NULL;
 	size_t room = 0;
-	int fd = open_of(p, "maps", 0);
+	int fd = open_of(p, name, 0);
 
 	if (fd < 0)
-		return read_failed(p, errno == ENOENT ? ESRCH : errno);
+		return read_failed((struct process *)p, errno == ENOENT ? ESRCH : errno);
 	f = fdopen(fd, "r");
 	if (!f) {
 		close(fd);
@@ -299,6 +308,27 @@ static struct error *process_open_exe(struct target *t, int *ret_fd)
 	return error_errno(ERROR_FAILED, errno, "cannot open the program of process %d", t->pid);
 }
 
+/* The first thread has none any more when it has ended before the others. */
+static struct error *process_maps(struct target *t, struct target_maps *ret)
+{
+	struct process *p = (struct process *)t;
+	_cleanup_free_ struct target_thread *threads = NULL;
+	size_t count = 0;
+	struct error *err = read_maps(p, "maps", ret);
+
+	if (err || ret->count || !has_memory(p))
+		return err;
+	err = process_threads(t, &threads, &count);
+	for (size_t i = 0; !err && i < count && !ret->count; i++) {
+		char name[32];
+
+		target_maps_release(ret);
+		snprintf(name, sizeof(name), "task/%d/maps", threads[i].id);
+		error_destroy(read_maps(p, name, ret));
+	}
+	return err;
+}
+
 static bool process_has_descriptor(const struct target *t, int fd)
 {
 	const struct process *p = (const struct process *)t;
@@ -358,6 +388,14 @@ static struct error *read_entry(struct process *p)
 /* Who dies has no program any more, a thread of the kernel never had one. */
 static struct error *no_exe(const struct process *p)
 {
+	for (int i = 0; i < EXEC_TRIES && is_without_first_thread(p->base.pid); i++)
+		usleep(EXEC_PAUSE_US);
+	if (is_without_first_thread(p->base.pid))
+		return error_format(ERROR_UNSUPPORTED,
+				    "the first thread of process %d has ended while others run on "
+				    "(pthread_exit() in main()); gospect cannot look at such a "
+				    "process",
+				    p->base.pid);
 	if (!target_is_kernel_thread(p->base.pid))
 		return error_format(ERROR_GONE, "process %d has exited", p->base.pid);
 	return error_format(ERROR_NOT_GO, "process %d is a thread of the kernel, not a Go program",

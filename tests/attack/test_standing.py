@@ -11,7 +11,7 @@ import time
 import pytest
 
 from lib import cgo, golang, gospect, tracing
-from lib.process import status, wait_until
+from lib.process import Program, status, wait_until
 from lib.traced import Tracing
 
 V1 = pathlib.Path("/sys/fs/cgroup/freezer")
@@ -238,3 +238,57 @@ def test_a_pause_that_would_be_too_long_is_refused_before_anything_is_done(held,
     assert "threads, and would be stopped for about" in result.err
     assert result.status == 1 or "sampling instead" in result.err
     assert not tracing.mappings(held.pid)
+
+
+def is_without_first_thread(pid):
+    return status(pid)["State"][0] == "Z" and int(status(pid)["Threads"]) > 1
+
+
+def threads(pid):
+    return [int(entry) for entry in os.listdir(f"/proc/{pid}/task")]
+
+
+def assert_untouched_by_thread(program):
+    """As tracing.assert_untouched(), for one whose first thread has ended: /proc shows it empty."""
+    living = next(tid for tid in threads(program.pid) if status(tid)["State"][0] != "Z")
+    wait_until(lambda: tracing.mappings(living) in ([4096], [8192]), what="the agent to be gone")
+    program.pid, first = living, program.pid
+    try:
+        assert tracing.changed_bytes(program) == 0
+    finally:
+        program.pid = first
+    before = int(program.ask("rounds"))
+    wait_until(lambda: int(program.ask("rounds")) > before, what="it to run on")
+
+
+@pytest.fixture
+def leaving(targets):
+    """Its first thread ends when it is told to; what shows a program unharmed reads that."""
+    program = Program(cgo.program(golang.NEWEST, "held"))
+    yield program
+    program.process.kill()
+    program.process.wait()
+
+
+def test_a_program_whose_first_thread_has_ended_is_refused_and_not_called_dead(leaving, tmp_path):
+    leaving.ask("leave")
+    wait_until(lambda: is_without_first_thread(leaving.pid))
+    for verb, file in ("trace", "t.trace"), ("record", "r.folded"):
+        said = gospect.run(verb, "-p", leaving.pid, "-d", "0.2", "-o", tmp_path / file).fails(1)
+        assert "first thread" in said and "exited" not in said, said
+
+
+@pytest.mark.parametrize("killed", (False, True))
+def test_a_program_whose_first_thread_ends_while_it_is_traced_is_left_clean(leaving, tmp_path,
+                                                                           killed):
+    """It was taken for dead, and kept the agent."""
+    t = Tracing(leaving.pid, tmp_path / "t.trace").has_begun()
+    leaving.ask("leave")
+    wait_until(lambda: is_without_first_thread(leaving.pid))
+    time.sleep(0.3)
+    if killed:
+        t.process.kill()
+        t.process.wait()
+    else:
+        t.end()
+    assert_untouched_by_thread(leaving)

@@ -1,18 +1,19 @@
 // Held has threads that a tracer does not easily stop, or must not disturb: one that waits for a
 // child of vfork, when it is told to, any number that sleep in C, and the first, which sleeps in C with floating-point settings
-// of its own. Meanwhile two goroutines play ping-pong.
+// of its own, and ends, alone, when it is told to. Meanwhile two goroutines play ping-pong.
 package main
 
 /*
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <xmmintrin.h>
 
-static atomic_int lost;
+static atomic_int lost, leaving;
 
 // Denormals are 0, and it rounds down.
 static void keep(void)
@@ -22,10 +23,18 @@ static void keep(void)
 
 	_mm_setcsr(MINE);
 	for (;;) {
+		if (leaving)
+			syscall(SYS_exit, 0);
 		nanosleep(&pause, NULL);
 		if ((_mm_getcsr() & ~0x3f) != (MINE & ~0x3f))
 			lost = 1;
 	}
+}
+
+// The first thread ends, and the process goes on.
+static void leave(void)
+{
+	leaving = 1;
 }
 
 static int is_lost(void)
@@ -84,6 +93,9 @@ func answer(rounds *int64) {
 			fmt.Println("ok")
 		case in.Text() == "check":
 			fmt.Println("floating-point settings are lost")
+		case in.Text() == "leave":
+			C.leave()
+			fmt.Println("ok")
 		case in.Text() == "rounds":
 			fmt.Println(atomic.LoadInt64(rounds))
 		case len(in.Text()) > 8 && in.Text()[:8] == "threads ":

@@ -255,7 +255,7 @@ static void count_without_ring(struct injection *in)
 		in->without_ring = now > rings ? now - rings : 0;
 }
 
-/* What we have mapped is still there. */
+/* What we have mapped is still there, and not another file that has its name. */
 static struct error *must_check check_in_place(const struct injection *in)
 {
 	_cleanup_maps_ struct target_maps maps = {0};
@@ -266,7 +266,7 @@ static struct error *must_check check_in_place(const struct injection *in)
 		return err;
 	code = target_maps_find(&maps, in->head.code);
 	data = target_maps_find(&maps, in->shared_address);
-	if (code && data && strstr(code->path, CODE_NAME) && strstr(data->path, DATA_NAME))
+	if (code && data && memfile_is(code, in->code_file) && memfile_is(data, in->shared_file))
 		return NULL;
 	return error_format(ERROR_FAILED,
 			    "the agent is not in process %d any more: another gospect, or the "

@@ -12,6 +12,7 @@
 #include "inject/claim.h"
 #include "inject/hooks.h"
 #include "inject/inject.h"
+#include "inject/memfile.h"
 #include "inject/stub.h"
 #include "inject/withdraw.h"
 
@@ -32,7 +33,8 @@ struct injection {
 	uint8_t *pages;             /* head.stub_bytes, then far pages */
 	struct agent_shared layout; /* as we made it */
 	uint64_t shared_address;    /* in the target */
-	uint64_t p_now;             /* processors that there are, and have a slot */
+	struct memfile_id code_file, shared_file;
+	uint64_t p_now; /* processors that there are, and have a slot */
 	uint64_t without_ring;
 	struct agent_shared *shared;
 	uint64_t lost;

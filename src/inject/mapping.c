@@ -109,6 +109,7 @@ static struct error *must_check map_shared(struct injection *in, struct remote *
 		err = memfile_seal(ours, size, 0);
 	if (err)
 		return err;
+	in->shared_file = memfile_id(ours);
 	err = map_untouched(r, size, theirs, &in->shared_address);
 	if (!err)
 		err = memfile_check_mapped(in->t, ours, in->shared_address, size, 0);
@@ -218,6 +219,7 @@ static struct error *must_check map_code(struct injection *in, struct remote *r)
 		err = memfile_seal(ours, size, F_SEAL_WRITE);
 	if (err)
 		return err;
+	in->code_file = memfile_id(ours);
 	err = map_file(in, r, h->code, h->code_bytes, theirs, ours, 0);
 	for (size_t i = 0; !err && i < far_pages(h); i++)
 		err = map_file(in, r, h->far[i], CODE_PAGE_BYTES, theirs, ours,

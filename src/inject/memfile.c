@@ -109,26 +109,33 @@ struct error *memfile_seal(int file, size_t size, int also)
 	return NULL;
 }
 
-/* As struct target_map has it. */
-static dev_t device_of(const struct stat *st)
+struct memfile_id memfile_id(int file)
 {
-	return (dev_t)major(st->st_dev) << 32 | minor(st->st_dev);
+	struct stat st;
+
+	if (fstat(file, &st))
+		return (struct memfile_id){0};
+	return (struct memfile_id){(dev_t)major(st.st_dev) << 32 | minor(st.st_dev), st.st_ino};
+}
+
+bool memfile_is(const struct target_map *map, struct memfile_id id)
+{
+	return map->device == id.device && map->inode == id.inode;
 }
 
 struct error *memfile_check_mapped(struct target *t, int file, uint64_t address, uint64_t size,
 				   uint64_t offset)
 {
 	_cleanup_maps_ struct target_maps maps = {0};
+	struct memfile_id id = memfile_id(file);
 	const struct target_map *map;
-	struct stat st;
 	struct error *err = target_maps(t, &maps);
 
 	if (err)
 		return err;
 	map = target_maps_find(&maps, address);
-	if (fstat(file, &st) || !map || map->start > address || map->end - address < size ||
-	    map->inode != st.st_ino || map->device != device_of(&st) ||
-	    map->offset + (address - map->start) != offset)
+	if (!id.inode || !map || map->start > address || map->end - address < size ||
+	    !memfile_is(map, id) || map->offset + (address - map->start) != offset)
 		return swapped();
 	return NULL;
 }

@@ -36,6 +36,15 @@ struct error *memfile_resize(int file, size_t size) must_check;
  * ERROR_DENIED when it was changed meanwhile, or cannot be sealed. */
 struct error *memfile_seal(int file, size_t size, int also) must_check;
 
+/* Which file of all, as mappings say it. */
+struct memfile_id {
+	dev_t device;
+	uint64_t inode;
+};
+
+struct memfile_id memfile_id(int file);
+bool memfile_is(const struct target_map *map, struct memfile_id id);
+
 /* The target has this part of the file there, in one mapping, and nothing else. */
 struct error *memfile_check_mapped(struct target *t, int file, uint64_t address, uint64_t size,
 				   uint64_t offset) must_check;

@@ -7,12 +7,14 @@ the program itself may not write to.
 
 import os
 import re
+import signal
 import time
 
 import pytest
 
-from lib import golang, gospect
+from lib import golang, gospect, tracing
 from lib.nobody import Hostile
+from lib.process import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="it is root who must not be fooled")
 
@@ -44,3 +46,16 @@ def test_what_is_forged_is_refused_at_once(forger, kind, verb, tmp_path):
     assert re.search("memory named gospect|another version of gospect", result.err + result.text)
     assert verb == "doctor" or result.status == 1
     program.assert_well()  # and what is not to be written to is as before
+
+
+def test_a_copy_in_the_place_of_the_agent_is_told_from_it(forger, tmp_path):
+    """It has the same name and contents, and the program may change it."""
+    program = forger("nothing")
+    process = gospect.start("trace", "-p", program.pid, "-d", "60", "-o", tmp_path / "t.trace")
+    wait_until(lambda: tracing.is_patched(program.pid), what="the hooks")
+    program.ask("swap")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert b"not in process" in err, err
+    program.assert_well()
+    assert tracing.changed_bytes(program) == 0

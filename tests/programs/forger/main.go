@@ -14,6 +14,9 @@
 //	version    the head is of another version
 //	noise      the head is random
 //	claim      a gospect is at work
+//	nothing
+//
+// Told to "swap" while it is traced, it puts a copy of its own in the place of gospect's code.
 //
 // It prints "ready PID", and answers each line with "ok N", where N says what it can see of what is
 // not to be written to.
@@ -26,6 +29,7 @@ import (
 	"hash/crc32"
 	"math/rand"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 	"unsafe"
@@ -112,6 +116,9 @@ func forge(kind string) (watched []byte) {
 		le.PutUint32(page[4:], 4711)
 		return nil
 	}
+	if kind == "nothing" {
+		return nil
+	}
 	if kind == "mappings" {
 		fd := create("gospect-data", page)
 		for i := 0; i < 10000; i++ {
@@ -163,6 +170,27 @@ func forge(kind string) (watched []byte) {
 	return nil
 }
 
+// swap maps a file of the same name and contents over the code that gospect has put here.
+func swap() {
+	maps, _ := os.ReadFile("/proc/self/maps")
+	for _, line := range strings.Split(string(maps), "\n") {
+		var start, end uintptr
+		if !strings.Contains(line, "memfd:gospect-code") {
+			continue
+		}
+		fmt.Sscanf(line, "%x-%x", &start, &end)
+		own := create("gospect-code", int64(end-start))
+		file := os.NewFile(own, "own")
+		file.Write(bytesAt(start, int(end-start)))
+		_, _, err := syscall.Syscall6(syscall.SYS_MMAP, start, end-start,
+			syscall.PROT_READ|syscall.PROT_EXEC, syscall.MAP_PRIVATE|syscall.MAP_FIXED, own, 0)
+		if err != 0 {
+			panic(err)
+		}
+		file.Close()
+	}
+}
+
 func main() {
 	watched := forge(os.Args[1])
 	go func() {
@@ -172,6 +200,9 @@ func main() {
 	}()
 	fmt.Printf("ready %d\n", os.Getpid())
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		if in.Text() == "swap" {
+			swap()
+		}
 		fmt.Printf("ok %d\n", crc32.ChecksumIEEE(watched))
 	}
 }

@@ -1,0 +1,103 @@
+"""On a busy machine gospect lends threads a real-time priority, so that they stop at once. Whatever
+becomes of gospect meanwhile, each thread has again what it had: policy, nice value, slice, what its
+children get, timer slack."""
+
+import contextlib
+import os
+import signal
+import subprocess
+
+import pytest
+
+from lib import golang, scheduling, tracing
+from lib.process import wait_until
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may lend priorities")
+
+# What threads have that somebody cared for.
+OWN = ({"policy": scheduling.OTHER, "nice": 3, "slack": 123456},
+       {"policy": scheduling.BATCH, "nice": -2},
+       {"policy": scheduling.OTHER, "flags": scheduling.RESET_ON_FORK, "runtime": 4000000},
+       {"policy": scheduling.OTHER})
+
+
+@contextlib.contextmanager
+def busy_machine(hogs=2 * (os.cpu_count() or 1)):
+    processes = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(hogs)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def program(untouched):
+    """Its threads always want to run, each with a way of being scheduled of its own."""
+    program = untouched(tracing.hectic(golang.NEWEST), "-only=loops,channels", "-each=3",
+                        env={"GOMAXPROCS": "6"})
+    wait_until(lambda: len(scheduling.threads(program.pid)) > 6)
+    for i, thread in enumerate(scheduling.threads(program.pid)):
+        scheduling.set_to(thread, **OWN[i % len(OWN)])
+    return program
+
+
+def assert_as_before(program, before):
+    """Those that are still there; one that was born since has it from its parent, and none is real-time."""
+    now = scheduling.all_of(program.pid)
+    assert {thread: now[thread] for thread in before if now.get(thread)} == \
+           {thread: was for thread, was in before.items() if now.get(thread)}
+    assert all(a[0] != scheduling.FIFO for a in now.values() if a)
+
+
+def lend(program, **kwargs):
+    """Traces until something was lent; how it ended."""
+    for _ in range(20):
+        probed = tracing.probe(program.pid, 0.05, **kwargs)
+        if probed.status or "priority-lent" in probed.err:
+            return probed
+    raise AssertionError("nothing was lent")
+
+
+def test_what_is_lent_is_given_back(program):
+    before = scheduling.all_of(program.pid)
+    with busy_machine():
+        for _ in range(10):
+            lend(program, fault="list").ok()
+            assert_as_before(program, before)
+
+
+@pytest.mark.time_limit(240)
+@pytest.mark.parametrize("point", ("priority-lent", "priority-lent:1", "priority-taken-back"))
+def test_killed_when_something_is_lent_gospect_leaves_it_to_its_guardian(program, point):
+    before = scheduling.all_of(program.pid)
+    with busy_machine():
+        for _ in range(8):
+            assert lend(program, fault=point).status == -signal.SIGKILL
+            tracing.assert_cleaned_soon(program, 30)
+            assert_as_before(program, before)
+
+
+def test_where_nobody_would_give_it_back_nothing_is_lent(program):
+    """The guardian was killed."""
+    with busy_machine():
+        for _ in range(5):
+            process = tracing.start_until(program.pid, "prepared")
+            wait_until(lambda: tracing.guardian(process.pid), 30, "the guardian to have its name")
+            os.kill(tracing.guardian(process.pid), signal.SIGKILL)
+            process.send_signal(signal.SIGCONT)
+            _, err = process.communicate(timeout=30)
+            assert process.returncode == 0 and "priority-lent" not in err, err
+
+
+def test_who_has_a_real_time_priority_of_its_own_keeps_it(program):
+    """One of them: more would leave the machine to nobody else."""
+    thread = scheduling.threads(program.pid)[-1]
+    scheduling.set_to(thread, scheduling.FIFO, priority=3)
+    before = scheduling.get(thread)
+    try:
+        tracing.probe(program.pid, 0.1).ok()
+        assert scheduling.get(thread) in (before, None)
+    finally:
+        scheduling.set_to(thread, scheduling.OTHER)

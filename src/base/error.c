@@ -1,5 +1,6 @@
 #include "base/error.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,13 @@ struct error *error_format(enum error_code code, const char *format, ...)
 	return n < 0 ? &error_no_memory : error_new(code, message);
 }
 
+/* What regular_file_open() has no other errno for. */
+static const char *errno_text(int errnum)
+{
+	return errnum == EMEDIUMTYPE ? "it is a pipe, a socket or a device; name a file"
+				     : strerror(errnum);
+}
+
 struct error *error_errno(enum error_code code, int errnum, const char *format, ...)
 {
 	_cleanup_free_ char *what = NULL;
@@ -50,7 +58,7 @@ struct error *error_errno(enum error_code code, int errnum, const char *format, 
 		what = NULL;
 		return &error_no_memory;
 	}
-	if (asprintf(&message, "%s: %s", what, strerror(errnum)) < 0)
+	if (asprintf(&message, "%s: %s", what, errno_text(errnum)) < 0)
 		return &error_no_memory;
 	return error_new(code, message);
 }

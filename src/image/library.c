@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/door.h"
 #include "base/regular_file.h"
 #include "image/elf_file.h"
 #include "image/version.h"
@@ -30,7 +29,7 @@ int library_open_mapped(pid_t pid, const struct target_map *map)
 	int fd;
 
 	snprintf(link, sizeof(link), "/proc/%d/map_files/%lx-%lx", pid, map->start, map->end);
-	fd = door_open(link, 0);
+	fd = regular_file_open(link);
 	if (fd >= 0 || asprintf(&path, "/proc/%d/root%s", pid, map->path) < 0)
 		return fd;
 	fd = regular_file_open(path);

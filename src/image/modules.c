@@ -1,3 +1,9 @@
+/*
+ * A process may have tens of thousands of mappings, and make new ones where it had others: all that
+ * were ever seen are kept, and of two at one address the newer counts. To find one takes no longer
+ * for it: starts and ends cut the addresses into pieces (struct piece), sorted, of which each knows
+ * its module. They are made anew for every few hundred modules.
+ */
 #include "image/modules.h"
 
 #include <elf.h>
@@ -17,9 +23,12 @@
 /* A frame of C code is not larger. */
 #define MAX_FRAME (1u << 20)
 #define MAX_NAME 64
+/* Modules that are not in the pieces yet: they are looked at one by one. */
+#define MAX_NEW 512
 
 /* A mapping with code. */
 struct module {
+	size_t place; /* in struct modules */
 	uint64_t start, end, offset;
 	uint64_t bias;
 	char *path;
@@ -33,6 +42,13 @@ struct module {
 	char name[MAX_NAME]; /* "[libc.so.6]" */
 };
 
+/* From here to the next one. */
+struct piece {
+	uint64_t start;
+	uint32_t owner; /* the place of the module, + 1; 0: none is there */
+	uint32_t next;  /* while they are made: the next one that has no owner may be there */
+};
+
 struct modules {
 	struct target *t;
 	enum machine machine;
@@ -40,6 +56,9 @@ struct modules {
 	struct module **items;
 	size_t count;
 	size_t capacity;
+	struct piece *pieces; /* of the first so many modules */
+	size_t piece_count, pieces_of;
+	struct target_maps maps; /* as they were last read */
 	size_t *met;
 	size_t met_count;
 	size_t met_capacity;
@@ -67,7 +86,9 @@ void modules_close(struct modules *m)
 	for (size_t i = 0; i < m->count; i++)
 		module_destroy(m->items[i]);
 	free(m->items);
+	free(m->pieces);
 	free(m->met);
+	target_maps_release(&m->maps);
 	free(m);
 }
 
@@ -76,15 +97,106 @@ uint64_t modules_left_out(const struct modules *m)
 	return m ? m->left_out : 0;
 }
 
-static struct module *find(const struct modules *m, uint64_t address)
+/* ---- which module is at an address ---- */
+
+static int compare_pieces(const void *a, const void *b)
 {
-	for (size_t i = m->count; i-- > 0;)
-		if (address >= m->items[i]->start && address < m->items[i]->end)
-			return m->items[i];
-	return NULL;
+	const struct piece *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-static bool is_known(const struct modules *m, const struct target_map *map)
+/* The last one that begins at the address or before it. */
+static size_t find_piece(const struct piece *pieces, size_t count, uint64_t address)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (pieces[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low - 1;
+}
+
+/* The first one from i on without an owner; those on the way learn of it. */
+static uint32_t skip_owned(struct piece *pieces, uint32_t i)
+{
+	uint32_t end = i;
+
+	while (pieces[end].next != end)
+		end = pieces[end].next;
+	while (pieces[i].next != end && i != end) {
+		uint32_t next = pieces[i].next;
+
+		pieces[i].next = end;
+		i = next;
+	}
+	return end;
+}
+
+/* Each module takes what no newer one has. The last piece, at the end of all, has no owner. */
+static void give_pieces(const struct modules *m, struct piece *pieces, size_t count)
+{
+	for (size_t i = m->count; i-- > 0;) {
+		const struct module *module = m->items[i];
+		uint32_t p;
+
+		if (module->start >= module->end)
+			continue;
+		p = skip_owned(pieces, find_piece(pieces, count, module->start));
+		while (pieces[p].start < module->end && p + 1 < count) {
+			pieces[p].owner = i + 1;
+			pieces[p].next = p + 1;
+			p = skip_owned(pieces, p + 1);
+		}
+	}
+}
+
+static bool make_pieces(struct modules *m)
+{
+	struct piece *pieces = calloc(2 * m->count + 1, sizeof(*pieces));
+	size_t count = 0;
+
+	if (!pieces)
+		return false;
+	for (size_t i = 0; i < m->count; i++) {
+		pieces[2 * i].start = m->items[i]->start;
+		pieces[2 * i + 1].start = m->items[i]->end;
+	}
+	qsort(pieces, 2 * m->count, sizeof(*pieces), compare_pieces);
+	for (size_t i = 0; i < 2 * m->count; i++)
+		if (!count || pieces[i].start != pieces[count - 1].start)
+			pieces[count++].start = pieces[i].start;
+	for (size_t i = 0; i < count; i++)
+		pieces[i].next = i;
+	give_pieces(m, pieces, count);
+	free(m->pieces);
+	m->pieces = pieces;
+	m->piece_count = count;
+	m->pieces_of = m->count;
+	return true;
+}
+
+static struct module *find(struct modules *m, uint64_t address)
+{
+	size_t i;
+
+	if (m->count - m->pieces_of > MAX_NEW && !make_pieces(m))
+		return NULL;
+	for (i = m->count; i-- > m->pieces_of;)
+		if (address >= m->items[i]->start && address < m->items[i]->end)
+			return m->items[i];
+	i = find_piece(m->pieces, m->piece_count, address);
+	if (i >= m->piece_count || !m->pieces[i].owner)
+		return NULL;
+	return m->items[m->pieces[i].owner - 1];
+}
+
+static bool is_known(struct modules *m, const struct target_map *map)
 {
 	const struct module *have = find(m, map->start);
 
@@ -102,6 +214,7 @@ static struct error *add_module(struct modules *m, const struct target_map *map)
 	new = calloc(1, sizeof(*new));
 	if (!new)
 		return &error_no_memory;
+	new->place = m->count;
 	m->items[m->count++] = new;
 	new->start = map->start;
 	new->end = map->end;
@@ -114,22 +227,33 @@ static struct error *add_module(struct modules *m, const struct target_map *map)
 	return new->path ? NULL : &error_no_memory;
 }
 
+/* Those of one moment are at different addresses, so that what is found among those before is
+ * enough. */
 static struct error *read_maps(struct modules *m)
 {
-	_cleanup_maps_ struct target_maps maps = {0};
-	struct error *err = target_maps(m->t, &maps);
+	bool *known;
+	struct error *err;
 
 	m->fresh = true;
-	for (size_t i = 0; !err && i < maps.count; i++) {
-		const struct target_map *map = &maps.items[i];
-
-		if (!map->executable || is_known(m, map) || !strcmp(map->path, "[vsyscall]"))
+	target_maps_release(&m->maps);
+	m->maps = (struct target_maps){0};
+	err = target_maps(m->t, &m->maps);
+	if (err)
+		return err;
+	known = calloc(m->maps.count + 1, sizeof(*known));
+	if (!known)
+		return &error_no_memory;
+	for (size_t i = 0; i < m->maps.count; i++)
+		known[i] = !m->maps.items[i].executable || is_known(m, &m->maps.items[i]);
+	for (size_t i = 0; !err && i < m->maps.count; i++) {
+		if (known[i] || !strcmp(m->maps.items[i].path, "[vsyscall]"))
 			continue;
 		if (m->count < MODULES_MOST)
-			err = add_module(m, map);
+			err = add_module(m, &m->maps.items[i]);
 		else
 			m->left_out++;
 	}
+	free(known);
 	return err;
 }
 
@@ -214,14 +338,12 @@ static bool take_file(struct module *m, struct elf_file *file)
 
 static bool open_file(struct modules *all, struct module *m)
 {
-	_cleanup_maps_ struct target_maps maps = {0};
-	const struct target_map *map;
+	const struct target_map *map = target_maps_find(&all->maps, m->start);
 	struct elf_file *file;
 	int fd;
 
-	if (m->path[0] != '/' || error_dropped(target_maps(all->t, &maps)))
+	if (m->path[0] != '/')
 		return false;
-	map = target_maps_find(&maps, m->start);
 	fd = map ? library_open_mapped(target_pid(all->t), map) : -1;
 	if (fd < 0 || error_dropped(elf_file_open(fd, m->path, &file)))
 		return false;
@@ -249,9 +371,7 @@ static void open_module(struct modules *all, struct module *m)
 {
 	m->tried = true;
 	if (array_reserve(&all->met, &all->met_capacity, all->met_count + 1))
-		for (size_t i = 0; i < all->count; i++)
-			if (all->items[i] == m)
-				all->met[all->met_count++] = i;
+		all->met[all->met_count++] = m->place;
 	if ((!open_file(all, m) && !open_vdso(all, m)) || !find_bias(m))
 		return;
 	m->eh_frame = dwarf_getcfi_elf(m->elf);

@@ -44,10 +44,12 @@ def device(tmp_path):
     assert not readable, "it was opened"
 
 
-@pytest.mark.parametrize("verb", ["symbolize", "report"])
+@pytest.mark.parametrize("args", [("symbolize",), ("report",), ("report", "--diff", __file__),
+                                  ("dump", "--core"), ("stack", "-g", "1", "--core")])
 @pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_the_file_itself(request, verb, kind):
-    gospect.run(verb, request.getfixturevalue(kind), seconds=5).fails(1)
+def test_the_file_itself(request, args, kind):
+    line = gospect.run(*args, request.getfixturevalue(kind), seconds=5).fails(1)
+    assert "--diff" in args or "it is a pipe, a socket or a device; name a file" in line
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])
@@ -64,6 +66,6 @@ def test_a_program_that_is_given(request, tmp_path, kind, states):
     file = tmp_path / "raw.txt"
     file.write_text(raw_dump("/nowhere"))
     line = gospect.run("symbolize", file, "--exe", given, seconds=5).fails(1)
-    assert f"cannot open {given}: Wrong medium type" in line
+    assert f"cannot open {given}: it is a pipe, a socket or a device" in line
     line = gospect.run("dump", "-p", states.pid, "--exe", given, seconds=5).fails(1)
-    assert f"cannot open {given}: Wrong medium type" in line
+    assert f"cannot open {given}: it is a pipe, a socket or a device" in line

@@ -236,6 +236,10 @@ static struct error *annotate(const struct stack_verb *v, const struct subject *
 	if (err)
 		return err;
 	say_limits(g, s->image, target_core(s->target));
+	if (source.variables && variables_given_up(source.variables))
+		say("the DWARF describes more than gospect looks at: variables may be missing at "
+		    "%zu addresses",
+		    variables_given_up(source.variables));
 	if (v->json)
 		return write_json(v, g, a, out);
 	unwind_write_mark(v->unwind, out);

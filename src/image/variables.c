@@ -44,12 +44,19 @@ struct variables {
 	struct scope *scopes;
 	size_t scope_count;
 	size_t scope_capacity;
+	size_t steps;
+	size_t given_up;
 };
 
 /* All units of a program of 150 MB have 100,000; units that share a list have it each. */
 #define MAX_RANGES (1u << 20)
 /* Units that claim the same pc: more than a linker leaves. */
 #define MAX_CLAIMS 16
+/* Entries and parts of lists that are looked at for one address, and for all. A unit of Go's own
+ * runtime has some 20,000. A list may be shared by all entries, so that no file's size limits it.
+ */
+#define MAX_STEPS (1u << 20)
+#define MAX_ALL_STEPS (1u << 25)
 
 static bool add_ranges(struct variables *v, Dwarf_Die *unit)
 {
@@ -169,9 +176,32 @@ struct search {
 	struct scope *scope;
 	uint64_t address;    /* inside the instruction */
 	uint64_t behind;     /* of a call: what follows it; else 0 */
+	size_t steps;        /* that were gone */
 	bool has_cfa;        /* the function's frame base is its CFA */
 	const char *inlined; /* the inlined call that we are in */
 };
+
+/* One more; false: too many. */
+static bool go_on(struct search *s)
+{
+	if (s->steps >= MAX_STEPS || s->v->steps >= MAX_ALL_STEPS)
+		return false;
+	s->steps++;
+	s->v->steps++;
+	return true;
+}
+
+/* As dwarf_haspc(), in steps that are counted. */
+static bool has_pc(struct search *s, Dwarf_Die *die)
+{
+	Dwarf_Addr base, start, end;
+	ptrdiff_t at = 0;
+
+	while (go_on(s) && (at = dwarf_ranges(die, at, &base, &start, &end)) > 0)
+		if (s->address >= start && s->address < end)
+			return true;
+	return false;
+}
 
 /* Where a part of a variable lies, while its expression is read. */
 struct location {
@@ -284,20 +314,25 @@ static uint64_t bytes_on_stack(const struct search *s, struct expression e, uint
  * ones as blocks, which from DWARF 4 on libdw does not take for expressions; a short block is read
  * as DW_FORM_exprloc all the same.
  */
-static struct expression find_expression(Dwarf_Die *die, unsigned int name, uint64_t address)
+static struct expression find_expression(struct search *s, Dwarf_Die *die, unsigned int name,
+					 uint64_t address)
 {
 	struct expression e = {0};
+	Dwarf_Addr base, start, end;
 	Dwarf_Attribute attr;
 	Dwarf_Block block;
+	ptrdiff_t at = 0;
 
 	if (!dwarf_attr(die, name, &attr))
 		return e;
 	if (dwarf_whatform(&attr) == DW_FORM_block1 && !dwarf_formblock(&attr, &block) &&
 	    block.length < 128)
 		attr.form = DW_FORM_exprloc;
-	if (dwarf_getlocation_addr(&attr, address, &e.ops, &e.count, 1) != 1)
-		e.count = 0;
-	return e;
+	while (go_on(s) &&
+	       (at = dwarf_getlocations(&attr, at, &base, &start, &end, &e.ops, &e.count)) > 0)
+		if (address >= start && address < end)
+			return e;
+	return (struct expression){0};
 }
 
 /*
@@ -305,13 +340,13 @@ static struct expression find_expression(Dwarf_Die *die, unsigned int name, uint
  * at the return address (cmd/compile/internal/ssa/debug.go): where it was saved before. What is on
  * the stack for the call itself counts all the same, as it may end there.
  */
-static struct expression find_place(const struct search *s, Dwarf_Die *die, uint64_t size)
+static struct expression find_place(struct search *s, Dwarf_Die *die, uint64_t size)
 {
-	struct expression here = find_expression(die, DW_AT_location, s->address), behind;
+	struct expression here = find_expression(s, die, DW_AT_location, s->address), behind;
 
 	if (!s->behind)
 		return here;
-	behind = find_expression(die, DW_AT_location, s->behind);
+	behind = find_expression(s, die, DW_AT_location, s->behind);
 	return bytes_on_stack(s, behind, size) > bytes_on_stack(s, here, size) ? behind : here;
 }
 
@@ -356,21 +391,21 @@ static bool add_scope(struct search *s, Dwarf_Die *parent, int depth)
 			added = add_variable(s, &die);
 			break;
 		case DW_TAG_lexical_block:
-			if (dwarf_haspc(&die, s->address) == 1)
+			if (has_pc(s, &die))
 				added = add_scope(s, &die, depth + 1);
 			break;
 		case DW_TAG_inlined_subroutine:
-			if (dwarf_haspc(&die, s->address) == 1)
+			if (has_pc(s, &die))
 				added = add_inlined(s, &die, depth);
 			break;
 		}
-	} while (added && !dwarf_siblingof(&die, &die));
+	} while (added && go_on(s) && !dwarf_siblingof(&die, &die));
 	return added;
 }
 
-static bool has_cfa_as_base(Dwarf_Die *function, uint64_t address)
+static bool has_cfa_as_base(struct search *s, Dwarf_Die *function)
 {
-	struct expression e = find_expression(function, DW_AT_frame_base, address);
+	struct expression e = find_expression(s, function, DW_AT_frame_base, s->address);
 
 	return e.count == 1 && e.ops[0].atom == DW_OP_call_frame_cfa;
 }
@@ -383,11 +418,11 @@ static bool search_unit(struct search *s, Dwarf_Die *unit)
 	if (dwarf_child(unit, &die))
 		return true;
 	do {
-		if (dwarf_tag(&die) != DW_TAG_subprogram || dwarf_haspc(&die, s->address) != 1)
+		if (dwarf_tag(&die) != DW_TAG_subprogram || !has_pc(s, &die))
 			continue;
-		s->has_cfa = has_cfa_as_base(&die, s->address);
+		s->has_cfa = has_cfa_as_base(s, &die);
 		return add_scope(s, &die, 0);
-	} while (!dwarf_siblingof(&die, &die));
+	} while (go_on(s) && !dwarf_siblingof(&die, &die));
 	return true;
 }
 
@@ -397,7 +432,11 @@ static bool collect(struct variables *v, uint64_t pc, bool is_return, struct sco
 	struct search s = {.v = v, .scope = ret, .address = address, .behind = is_return ? pc : 0};
 	size_t claims = 0;
 
-	for (size_t i = 0; i < v->range_count && !ret->count && claims < MAX_CLAIMS; i++) {
+	/* These are cheap, but for each address there may be all of them. */
+	v->steps += v->range_count / 32;
+	for (size_t i = 0;
+	     i < v->range_count && !ret->count && claims < MAX_CLAIMS && v->steps < MAX_ALL_STEPS;
+	     i++) {
 		const struct unit_range *r = &v->ranges[i];
 		Dwarf_Die unit;
 
@@ -408,7 +447,13 @@ static bool collect(struct variables *v, uint64_t pc, bool is_return, struct sco
 		if (!search_unit(&s, &unit))
 			return false;
 	}
+	v->given_up += s.steps >= MAX_STEPS || v->steps >= MAX_ALL_STEPS;
 	return true;
+}
+
+size_t variables_given_up(const struct variables *v)
+{
+	return v->given_up;
 }
 
 struct error *variables_at(struct variables *v, uint64_t pc, bool is_return,

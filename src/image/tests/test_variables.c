@@ -150,6 +150,23 @@ static void elsewhere_there_are_no_variables(void **state)
 	assert_int_equal(count, 0);
 }
 
+static void lists_that_all_functions_share_are_looked_at_in_bounds(void **state)
+{
+	_cleanup_elf_file_ struct elf_file *elf = NULL;
+	_cleanup_variables_ struct variables *variables = NULL;
+	const struct variable *all;
+	size_t count;
+
+	assert_null(elf_file_open(open(SHARED_LIST, O_RDONLY | O_CLOEXEC), "shared", &elf));
+	assert_null(variables_open(elf, &variables));
+	assert_non_null(variables);
+	assert_int_equal(variables_given_up(variables), 0);
+	for (uint64_t pc = 0x1000; pc < 0x1100; pc++)
+		assert_null(variables_at(variables, pc, false, &all, &count));
+	assert_int_equal(count, 0);
+	assert_int_equal(variables_given_up(variables), 0x100);
+}
+
 /* A copy of this program in memory, to be spoiled. */
 static uint8_t *copy_self(int *ret_fd, size_t *ret_size)
 {
@@ -272,6 +289,7 @@ int main(void)
 		cmocka_unit_test(variables_are_where_they_are),
 		cmocka_unit_test(a_name_for_a_structure_is_that_structure),
 		cmocka_unit_test(elsewhere_there_are_no_variables),
+		cmocka_unit_test(lists_that_all_functions_share_are_looked_at_in_bounds),
 		cmocka_unit_test(no_entry_says_where_its_sibling_is),
 		cmocka_unit_test(abbreviations_that_are_cut_short_end),
 		cmocka_unit_test(broken_dwarf_gives_less_and_harms_nothing),

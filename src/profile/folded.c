@@ -2,6 +2,10 @@
  * Folded stacks, for flamegraph.pl and its kin: a line a stack, "root;...;leaf WEIGHT", merged and
  * sorted. The weight is wall time in microseconds, rounded; a profile without time (a dump) has the
  * count instead. In a name, ';' becomes ':' and what is not printable is escaped.
+ *
+ * A stack is written once for each that ends in it: of stacks of 30,000 frames, a file of 1 MB
+ * could make hundreds of GB. So a line has a limit, as has the file; what is beyond is still
+ * counted, in a line that says so.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +18,14 @@
 #include "profile/stack_tree.h"
 #include "profile/symbols.h"
 
+#define MAX_LINE (1u << 20)
+#define MAX_BYTES (512ull << 20)
+
 struct folded {
 	struct stack_tree tree; /* keys are functions */
 	const struct profile_symbols *symbols;
 	uint32_t *order; /* nodes but the root; those of one parent together, by name */
+	uint64_t *whole; /* for each node: its weight and that of all above it */
 	size_t *first;   /* for each node the place in order of its first child; one more */
 };
 
@@ -25,6 +33,7 @@ static void folded_release(struct folded *f)
 {
 	stack_tree_release(&f->tree);
 	free(f->order);
+	free(f->whole);
 	free(f->first);
 }
 
@@ -112,6 +121,8 @@ struct walk {
 	size_t count;
 	size_t capacity;
 	struct strbuf line;
+	uint64_t written; /* bytes */
+	uint64_t left;    /* the weight of what found no room in the file */
 };
 
 static bool walk_enter(struct walk *w, const struct folded *f, uint32_t node)
@@ -134,7 +145,30 @@ static void walk_cut(struct walk *w, const struct step *step)
 	w->line.data[step->length] = '\0';
 }
 
-static bool walk_all(struct walk *w, const struct folded *f, FILE *out)
+static void print_line(struct walk *w, const char *stack, const char *behind, uint64_t weight,
+		       FILE *out)
+{
+	if (weight < 500)
+		return;
+	if (w->written > MAX_BYTES)
+		w->left += weight;
+	else
+		w->written += fprintf(out, "%s%s %lu\n", stack, behind,
+				      (unsigned long)((weight + 500) / 1000));
+}
+
+/* What ends in the node; where its line is too long, also what ends above it. */
+static void print_node(struct walk *w, struct folded *f, uint32_t node, FILE *out)
+{
+	bool is_long = w->line.length > MAX_LINE;
+
+	print_line(w, w->line.data, is_long ? ";[deeper frames are left out]" : "",
+		   is_long ? f->whole[node] : f->tree.nodes[node].self, out);
+	if (is_long)
+		w->count--;
+}
+
+static bool walk_all(struct walk *w, struct folded *f, FILE *out)
 {
 	if (!walk_enter(w, f, 0))
 		return false;
@@ -151,11 +185,26 @@ static bool walk_all(struct walk *w, const struct folded *f, FILE *out)
 		node = f->order[step->next++];
 		if (!walk_enter(w, f, node))
 			return false;
-		if (f->tree.nodes[node].self >= 500)
-			fprintf(out, "%s %lu\n", w->line.data,
-				(unsigned long)((f->tree.nodes[node].self + 500) / 1000));
+		print_node(w, f, node, out);
 	}
+	w->written = 0;
+	print_line(w, "[stacks that are left out, for the file would be too large]", "", w->left,
+		   out);
 	return true;
+}
+
+/* What ends in each node and above it: a child has a larger number than its parent. */
+static struct error *must_check add_up(struct folded *f)
+{
+	f->whole = calloc(f->tree.count, sizeof(*f->whole));
+	if (!f->whole)
+		return &error_no_memory;
+	for (size_t i = f->tree.count; i-- > 0;) {
+		f->whole[i] += f->tree.nodes[i].self;
+		if (i)
+			f->whole[f->tree.nodes[i].parent] += f->whole[i];
+	}
+	return NULL;
 }
 
 static struct error *folded_write(const struct profile *p, const struct profile_symbols *symbols,
@@ -169,6 +218,8 @@ static struct error *folded_write(const struct profile *p, const struct profile_
 	if (err || !f.tree.count)
 		return err;
 	err = sort_children(&f);
+	if (!err)
+		err = add_up(&f);
 	if (err)
 		return err;
 	done = walk_all(&walk, &f, out);

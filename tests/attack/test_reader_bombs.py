@@ -120,6 +120,41 @@ def test_a_pprof_of_millions_of_empty_samples_is_refused():
     assert status == 1 and "it would take too much memory" in words
 
 
+def chain(depth, length):
+    """Stacks of one chain of functions with long names: one that ends in each, 10 ms long."""
+    yield SAMPLE_TYPE + STRINGS
+    for i in range(1, depth + 1):
+        yield field(6, b"%0*d" % (length, i))
+        yield field(5, number(1, i), number(2, 2 + i)) + field(4, number(1, i),
+                                                                field(4, number(1, i)))
+    ids = b""
+    for i in range(1, depth + 1):
+        ids = varint(i) + ids  # the innermost first
+        yield field(2, field(1, ids), field(2, varint(10_000_000)))
+
+
+@pytest.mark.parametrize("depth,length,said", [
+    (3000, 180, "[stacks that are left out, for the file would be too large]"),
+    (3000, 4000, "[deeper frames are left out]")])
+def test_folded_stacks_that_are_all_as_deep_as_can_be_have_a_limit(depth, length, said):
+    """An older gospect wrote 0.8 and 18 GB."""
+    file = packed("chain.pb.gz", chain(depth, length))
+    process = subprocess.Popen([gospect.BINARY, "report", file, "-f", "folded"],
+                               stdout=subprocess.PIPE)
+    written, weight, longest, last = 0, 0, 0, b""
+    for line in process.stdout:
+        written, last = written + len(line), line
+        longest = max(longest, len(line))
+        weight += int(line.rsplit(b" ", 1)[1])
+        if written > 2**30:
+            process.kill()
+    assert process.wait() == 0 and written < 600 * MEGABYTE
+    assert longest < 1.1 * MEGABYTE
+    assert weight == depth * 10_000
+    assert said.encode() in last
+    print(depth, length, written, longest)
+
+
 def record(kind, body, misc=2):
     return struct.pack("<IHH", kind, misc, 8 + len(body)) + body
 

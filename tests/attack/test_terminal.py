@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from lib import golang, gospect, spoil
+from lib import golang, gospect, spoil, terminal
 from lib.process import Program
 
 NASTY = "\x1bcab\x1b]0;x\x07\x9b31m\u202e\nforged 5 \u2028".encode("utf-8") + b"\xff"
@@ -77,6 +77,29 @@ def test_live_outputs(program):
     goid = re.search(r"goroutine (\d+) \[chan receive\]", text)[1]
     for form in ("text", "json"):
         run("stack", "-p", program.pid, "-g", goid, "-f", form).ok()
+
+
+@pytest.mark.skipif(terminal.why_not() is not None, reason=str(terminal.why_not()))
+def test_top(program):
+    """Each table, a goroutine's stack, a filter that is a name, and a message with the file's."""
+    with terminal.Terminal(gospect.BINARY, "top", "-p", program.pid, width=150, height=40) as t:
+        for keys, shown in ((["1"], "[1 functions]"), (["2"], "[2 goroutines]"),
+                            (["Enter"], "goroutine "), (["Escape"], "[2 goroutines]"),
+                            (["3"], "[3 labels]"), (["Enter"], "filter:"), (["Escape"], "[2 g"),
+                            (["4"], "[4 creators]"), (["Enter"], "filter:"),
+                            (["w", "C-u"], "write to:")):
+            t.wait_for("goroutines")
+            t.press(*keys)
+            screen = t.wait_for(shown)
+            found = HIDDEN.search(screen)
+            assert not found, (keys, screen)
+            assert not any(line.lstrip().startswith(("forged", "1  go1.27"))
+                           for line in screen.splitlines())
+        t.press("Escape", "1")
+        assert "sleeper" in t.wait_for("[1 functions]", "sleeper")
+        assert t.title() == ""
+        t.press("q")
+        assert t.status() == 0
 
 
 def test_ps(program, binary, tmp_path):

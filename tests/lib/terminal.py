@@ -54,6 +54,11 @@ class Terminal:
     def lines(self):
         return self._tmux("capture-pane", "-p").splitlines()
 
+    def title(self):
+        """That an escape sequence has given it; "" as it was."""
+        title = self._tmux("display-message", "-p", "#{pane_title}").strip()
+        return "" if title == os.uname().nodename else title
+
     def screen(self):
         return "\n".join(self.lines())
 

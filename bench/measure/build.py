@@ -79,6 +79,9 @@ class Programs:
     def switcher(self):
         return self._target("switcher")
 
+    def probed(self):
+        return self._target("probed")
+
     @staticmethod
     def _cached(name):
         """A path in the cache, and whether it is there already."""

@@ -179,9 +179,27 @@ def hooks(cases, what="an event, by hooks that are switched"):
         yield line(f"  {case['work']}: CPU, ns", spread(case["gospect"]), spread(case["own"]), spread(case["share"], 100))
 
 
+def uprobes(found):
+    yield line("a call, with something on its function", "nothing there", "what it adds: ns")
+    for key, of, name in (("checked", "checked", "a uprobe on cmp (single-stepped)"),
+                          ("unchecked", "unchecked", "a uprobe on push rbp (emulated)"),
+                          ("gospect", "checked", "gospect trace --root: call and return")):
+        yield line("  " + name, spread(found["bare"][of]), spread(found["extra"][key]))
+
+
+def stops(cases):
+    yield line("the world stands still", "times a second", "ms a second", "longest: ms")
+    for case in cases:
+        for mode, rows in case["modes"].items():
+            yield line(f"  http, {count(case['parked'])} parked, {mode}")
+            for reason, row in sorted(rows.items()):
+                yield line("    " + reason, *(spread(row[key]) for key in ("count", "total", "longest")))
+
+
 SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "many": many, "oncpu": oncpu, "unwinding": unwinding,
             "standard": standard, "overhead": overhead, "tracing": tracing,
-            "hooks": hooks, "switched": lambda cases: hooks(cases, "an event, by a program that switches")}
+            "hooks": hooks, "switched": lambda cases: hooks(cases, "an event, by a program that switches"),
+            "uprobes": uprobes, "stops": stops}
 
 
 def render(results):

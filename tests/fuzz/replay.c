@@ -4,6 +4,7 @@
  *
  *   replay_NAME [--seconds N] [FILE|FOLDER]...
  *   replay_NAME --write FOLDER      writes the seeds into it
+ *   replay_NAME --grow ROUNDS [BYTES]   on inputs that grow, which may take so many bytes a byte
  */
 #include <dirent.h>
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -128,6 +130,127 @@ static size_t run_changed(const struct seeds *seeds, unsigned int seconds)
 	return n;
 }
 
+#ifdef __SANITIZE_ADDRESS__
+#define SANITIZED 1
+#elif defined(__has_feature)
+#define SANITIZED __has_feature(address_sanitizer)
+#else
+#define SANITIZED 0
+#endif
+
+/*
+ * Growth: whatever an input says, it takes no more time and memory than so much a byte of it, and
+ * what a small one takes. What is quadratic in some count is far beyond that at the largest size:
+ * 1 MB has 65,536 things of 16 bytes, and 4 thousand million pairs.
+ */
+#define ACCEPTED 33
+#define SMALLEST (64u << 10)
+#define LARGEST (1u << 20)
+#define SLOWER (SANITIZED ? 10 : 1)
+#define MOST_NS_A_BYTE (2000ull * SLOWER)
+#define MOST_NS_ANYWAY (500000000ull * SLOWER)
+#define MOST_BYTES_A_BYTE 256
+#define MOST_BYTES_ANYWAY (64ull << 20 << (SANITIZED ? 3 : 0))
+
+struct taken {
+	uint64_t ns;    /* of processor time */
+	uint64_t bytes; /* of memory, at most */
+	bool accepted;
+};
+
+struct growth {
+	uint64_t bytes_a_byte; /* of memory that are permitted */
+	double ns, bytes;      /* that were taken for a byte, at most */
+	size_t runs, accepted;
+};
+
+/* In a process of its own; `size` 0: what it takes without an input. */
+static bool measure(const uint8_t *bytes, size_t size, struct taken *ret)
+{
+	struct rusage usage;
+	pid_t pid;
+	int status;
+
+	fflush(stdout);
+	pid = fork();
+	fuzz_require(pid >= 0);
+	if (!pid) {
+		fuzz_accepted = 0;
+		if (size)
+			run(bytes, size);
+		_exit(fuzz_accepted ? ACCEPTED : 0);
+	}
+	fuzz_require(wait4(pid, &status, 0, &usage) == pid);
+	ret->ns = (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000ull +
+		  (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000ull;
+	ret->bytes = usage.ru_maxrss * 1024ull;
+	ret->accepted = WIFEXITED(status) && WEXITSTATUS(status) == ACCEPTED;
+	return ret->accepted || (WIFEXITED(status) && !WEXITSTATUS(status));
+}
+
+/* A seed of which a part is there again and again, so that it has the size. In each other round
+ * some words are changed, too: counts, that say how many there are. */
+static void grow(const struct seed *seed, uint32_t round, uint8_t *ret, size_t size)
+{
+	uint32_t dice = round * 2654435761u;
+	size_t begin = dice % seed->size & ~7ull, most = seed->size - begin;
+	size_t part = round % 3 ? 1 + (dice >> 8) % (most < 4096 ? most : 4096) : most;
+	size_t repeated = size - seed->size;
+
+	memcpy(ret, seed->bytes, begin);
+	for (size_t i = 0; i < repeated; i++)
+		ret[begin + i] = seed->bytes[begin + i % part];
+	memcpy(ret + begin + repeated, seed->bytes + begin, seed->size - begin);
+	if (round % 2)
+		for (uint32_t i = 0; i < 4; i++)
+			fuzz_change_words(ret, seed->size, round + i);
+}
+
+static bool is_in_bounds(struct growth *g, const struct seed *seed, uint32_t round, uint8_t *bytes,
+			 size_t size)
+{
+	uint64_t most_ns = MOST_NS_ANYWAY + MOST_NS_A_BYTE * size;
+	uint64_t most_bytes = MOST_BYTES_ANYWAY + g->bytes_a_byte * size * (SANITIZED ? 4 : 1);
+	struct taken without, taken;
+	bool done;
+
+	grow(seed, round, bytes, size);
+	fuzz_require(measure(bytes, 0, &without));
+	done = measure(bytes, size, &taken);
+	taken.bytes = taken.bytes > without.bytes ? taken.bytes - without.bytes : 0;
+	g->runs++;
+	g->accepted += taken.accepted;
+	if (size == LARGEST && (double)taken.ns / size > g->ns)
+		g->ns = (double)taken.ns / size;
+	if (size == LARGEST && (double)taken.bytes / size > g->bytes)
+		g->bytes = (double)taken.bytes / size;
+	if (done && taken.ns <= most_ns && taken.bytes <= most_bytes)
+		return true;
+	printf("# round %u, %zu bytes: %s%.3f s of %.3f, %.1f MB of %.1f\n", round, size,
+	       done ? "" : "failed, ", taken.ns / 1e9, most_ns / 1e9, taken.bytes / 1e6,
+	       most_bytes / 1e6);
+	return false;
+}
+
+static bool run_grown(const struct seeds *seeds, uint32_t rounds, struct growth *g)
+{
+	_cleanup_free_ uint8_t *bytes = malloc(LARGEST);
+	bool good = true;
+
+	fuzz_require(bytes);
+	memset(bytes, 0, LARGEST); /* or a child that writes to it takes more */
+	for (uint32_t round = 0; round < rounds; round++) {
+		const struct seed *seed = &seeds->items[round % seeds->count];
+
+		for (size_t size = SMALLEST; good && size <= LARGEST; size *= 4)
+			good = seed->size > size || is_in_bounds(g, seed, round, bytes, size);
+	}
+	printf("1..1\n%s 1 - %zu inputs of %u to %u bytes, of which %zu were taken for good; "
+	       "%.0f ns and %.0f bytes a byte at most\n",
+	       good ? "ok" : "not ok", g->runs, SMALLEST, LARGEST, g->accepted, g->ns, g->bytes);
+	return good;
+}
+
 static bool write_seeds(const struct seeds *seeds, const char *folder)
 {
 	for (size_t i = 0; i < seeds->count; i++) {
@@ -145,12 +268,6 @@ static bool write_seeds(const struct seeds *seeds, const char *folder)
 	}
 	return true;
 }
-
-#ifdef __SANITIZE_ADDRESS__
-#define SANITIZED 1
-#elif defined(__has_feature)
-#define SANITIZED __has_feature(address_sanitizer)
-#endif
 
 /* A sanitizer reserves terabytes of addresses; it has a limit of its own. */
 static void limit_memory(void)
@@ -179,6 +296,11 @@ int main(int argc, char **argv)
 	if (argc == 3 && !strcmp(argv[1], "--write"))
 		return write_seeds(&seeds, argv[2]) ? 0 : 1;
 	limit_memory();
+	if (argc >= 3 && !strcmp(argv[1], "--grow")) {
+		struct growth g = {argc > 3 ? strtoull(argv[3], NULL, 10) : MOST_BYTES_A_BYTE};
+
+		return run_grown(&seeds, atoi(argv[2]), &g) ? 0 : 1;
+	}
 	run_seeds(&seeds);
 	for (int i = 1; good && i < argc; i++) {
 		if (!strcmp(argv[i], "--seconds") && i + 1 < argc)

@@ -1,0 +1,39 @@
+"""No input makes gospect slow or big: time and memory have a limit by the bytes of the input.
+
+Each parser is fed, through the entry point of its fuzz target, with inputs of 64 KB, 256 KB and 1 MB
+in which parts of a good one are there again and again, with and without counts that lie. A byte may
+take 2 us of processor time and 256 bytes of memory, beside 0.5 s and 64 MB for all (tests/fuzz/replay.c).
+"""
+
+import re
+import subprocess
+
+import pytest
+
+from lib import gospect
+
+BUILD = gospect.BINARY.parent / "tests" / "fuzz"
+ROUNDS = 12
+# What reads what: an ELF file and its build information (buildinfo, layout), function tables, DWARF
+# types, variables and call frames, core files and their notes, recordings, traces, raw dumps, memory.
+TARGETS = ("buildinfo", "core", "dwarf", "fixture", "go_trace", "labels", "layout", "leftovers",
+           "liar", "pclntab", "perfdata", "places", "pprof", "raw", "rings", "stacks")
+# Capstone keeps 700 bytes for an instruction of one byte.
+BYTES = {"places": 1024}
+
+
+def test_every_fuzz_target_is_here():
+    sources = (gospect.ROOT / "tests" / "fuzz").glob("fuzz_*.c")
+    assert set(TARGETS) == {source.stem.removeprefix("fuzz_") for source in sources}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_time_and_memory_grow_no_faster_than_the_input(target):
+    program = BUILD / f"replay_{target}"
+    if not program.exists():
+        pytest.skip("not built for this processor")
+    done = subprocess.run([program, "--grow", str(ROUNDS), str(BYTES.get(target, 256))],
+                          stdout=subprocess.PIPE, text=True, timeout=100, check=False)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout
+    assert int(re.search(r"(\d+) inputs", done.stdout)[1]) >= 2 * ROUNDS

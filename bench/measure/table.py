@@ -180,10 +180,10 @@ def hooks(cases, what="an event, by hooks that are switched"):
 
 
 def uprobes(found):
-    yield line("a call, with something on its function", "nothing there", "what it adds: ns")
-    for key, of, name in (("checked", "checked", "a uprobe on cmp (single-stepped)"),
-                          ("unchecked", "unchecked", "a uprobe on push rbp (emulated)"),
-                          ("gospect", "checked", "gospect trace --root: call and return")):
+    yield line("a call, with on its function", "nothing there", "what it adds: ns")
+    for key, of, name in (("checked", "checked", "uprobe on cmp, single-stepped"),
+                          ("unchecked", "unchecked", "uprobe on push rbp, emulated"),
+                          ("gospect", "checked", "gospect --root: call and return")):
         yield line("  " + name, spread(found["bare"][of]), spread(found["extra"][key]))
 
 

@@ -1,0 +1,92 @@
+"""The documents against the program: scripts/check-docs, without the commands, which `make check-docs`
+runs; and that it finds what it is there to find."""
+
+import importlib.machinery
+import importlib.util
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from lib import gospect
+
+SCRIPT = gospect.ROOT / "scripts" / "check-docs"
+
+
+@pytest.fixture(scope="module")
+def check():
+    loader = importlib.machinery.SourceFileLoader("check_docs", str(SCRIPT))
+    spec = importlib.util.spec_from_loader("check_docs", loader)
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ("links", "options", "figures", "messages", "manuals"))
+def test_the_documents_are_those_of_the_program(name):
+    done = subprocess.run([sys.executable, SCRIPT, "--only", name], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_link_to_nothing_is_found(check, tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "page.md").write_text("# One heading\n[there](page.md#one-heading) [not there](page.md#two)\n")
+    (tmp_path / "README.md").write_text("[a](docs/page.md) [b](docs/none.md) `[c](not/a/link.md)` [d](https://example.org)\n")
+    found = list(check.check_links(tmp_path))
+    assert len(found) == 2 and "docs/none.md" in found[0] and "#two" in found[1]
+
+
+def test_an_option_of_a_manual_is_what_stands_in_its_tags(check):
+    manual = ".SH DESCRIPTION\n.TP\n\\fB\\-\\-no\\fR\n.SH OPTIONS\n.TP\n\\fB\\-o\\fR, \\fB\\-\\-output\\fR=\\fIFILE\\fR\nNot \\fB\\-\\-this\\fR.\n"
+    assert check.options_of_manual(manual) == {"-o", "--output"}
+
+
+def test_completions_are_asked_by_their_shells(check):
+    assert "--flight" in check.options_of_bash("trace") and "--group" not in check.options_of_bash("trace")
+    if shutil.which("zsh"):
+        assert "--flight" in check.options_of_zsh("trace") and "--group" not in check.options_of_zsh("trace")
+
+
+def test_commands_are_found_in_text_blocks_and_behind_others(check):
+    text = "Run `gospect dump -p PID --nonsense`.\n```sh\nsudo gospect ps\nkubectl debug X -- gospect record -d 1 -- ./x --y\n```\n"
+    found = [(verb, words) for _, verb, words in check.words_of_commands(text, "page")]
+    assert found == [("ps", []), ("record", ["-d", "1"]), ("dump", ["-p", "PID", "--nonsense"])]
+
+
+def test_a_figure_that_was_not_measured_is_found(check):
+    table = "## Figures\n| dump | 31.7 ms, 394 ms |\n\n## Next\n99 ms\n"
+    assert not list(check.check_figures("It takes 31.7 ms.\n", table))
+    assert len(list(check.check_figures("It takes 31.8 ms, or 99 ms.\n", table))) == 2
+
+
+def test_a_message_is_put_together_as_the_compiler_does(check, tmp_path):
+    (tmp_path / "one.c").write_text('#define KIND "a \\"kind\\""\nreturn error_format(CODE,\n\t"cannot read %s: "\n\t"100 %% of %" PRIu64 "d"'
+                                    ' KIND, f("x)"));\nwrong_option(state, "no %.*s%s")')
+    found = check.messages(tmp_path)
+    assert set(found) == {'cannot read …: 100 % of …da "kind"', "no …"}
+
+
+def test_a_message_that_has_changed_is_named_with_its_heading(check, tmp_path):
+    (tmp_path / "one.c").write_text('error_format(CODE, "process %d has ended its life");')
+    found = list(check.check_messages(tmp_path, "### process … has ended\n\nIt ended.\n"))
+    assert len(found) == 2
+    assert "process … has ended its life" in found[0] and "it may have been: process … has ended" in found[0]
+
+
+def test_output_may_differ_in_figures_alone(check):
+    printed = ["  943 ms     74 us    -  sync in main.f:39, 2 times", "goroutine 7 [sleep]: 1, 2, 3, ..."]
+    assert not check.differences(["1.2 s      -    3 us  sync in main.f:40, 11 times", "...", "goroutine 9 [sleep]: 5"], printed)
+    assert check.differences(["943 ms  74 us  -  sync in main.g:39, 2 times"], printed)
+    assert check.differences(["goroutine 9 [select]: 5"], printed)
+
+
+def test_a_command_goes_with_the_lines_below_it(check):
+    blocks, _ = check.parse("<!-- target: shop -->\n```console\n$ one \\\n  two\nline\n$ three\n```\n")
+    assert blocks[0].target == "shop"
+    assert check.steps(blocks[0]) == [["one two", ["line"]], ["three", []]]
+
+
+def test_a_long_sentence_is_found(check):
+    assert not list(check.long_ones("One two three. " * 30, "page", 20))
+    assert len(list(check.long_ones("word " * 21, "page", 20))) == 1

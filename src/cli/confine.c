@@ -6,6 +6,8 @@
 
 #include "base/cpus.h"
 #include "cli/cli.h"
+#include "cli/stop.h"
+#include "inject/surgeon.h"
 #include "oncpu/moment.h"
 #include "sandbox/sandbox.h"
 #include "target/access.h"
@@ -27,11 +29,13 @@ static uint64_t memory_limit(void)
  * Without CAP_SYS_PTRACE we may read a process of our own that has no capability which we lack:
  * then those of the target stay. The filter forbids what else they permit.
  */
-static uint64_t needed_capabilities(pid_t pid)
+static uint64_t needed_capabilities(pid_t pid, bool samples)
 {
-	uint64_t keep = 1ull << CAP_SYS_PTRACE | 1ull << CAP_IPC_LOCK | 1ull << CAP_SYS_NICE |
-			1ull << CAP_BPF;
+	uint64_t keep = 1ull << CAP_SYS_PTRACE | 1ull << CAP_SYS_NICE;
 	struct access_self self;
+
+	if (samples)
+		keep |= 1ull << CAP_IPC_LOCK | 1ull << CAP_BPF;
 
 	access_self_read(&self);
 	if (pid && !(self.capabilities >> CAP_SYS_PTRACE & 1))
@@ -39,30 +43,55 @@ static uint64_t needed_capabilities(pid_t pid)
 	return pid ? keep : 0;
 }
 
+/* The one process that may stop the target's threads and write to its memory. Where gospect is not
+ * confined, it is gospect's own (hooks/injection.c). */
+static struct error *must_check make_surgeon(const struct confinement *c,
+					     struct sandbox_options *options)
+{
+	struct surgeon *surgeon;
+	struct error *err;
+
+	if (!sandbox_is_built())
+		return NULL;
+	err = surgeon_create(c->pid, NULL, &surgeon);
+	/* Where there is none, inject_attach() says so. */
+	if (err && err->code == ERROR_UNSUPPORTED) {
+		error_destroy(err);
+		return NULL;
+	}
+	if (err)
+		return err;
+	options->apart = (struct broker_service){surgeon_serve, surgeon};
+	options->apart_number = DOOR_SURGEON;
+	options->apart_name = "gospect-surgeon";
+	stop_share(surgeon_stop(surgeon));
+	return NULL;
+}
+
 static struct error *must_check enter(const struct confinement *c, uint64_t memory,
 				      uint64_t cpu_seconds)
 {
 	static struct sandbox_options options;
 	static struct outfile_service outputs;
-	struct error *err;
+	struct error *err = NULL;
 
 	options = (struct sandbox_options){
 		.policy = {.pid = c->pid,
 			   .named = c->files,
 			   .services = {[DOOR_MOMENT] = {moment_program_serve, NULL},
 					[DOOR_USER] = {access_serve_user, NULL}},
-			   .keeps_all = c->traced != NULL,
 			   .keep = c->out && c->out->name ? c->out->folder : 0},
 		.child = c->child,
-		.keep = needed_capabilities(c->pid),
+		.keep = needed_capabilities(c->pid, c->samples),
 		.memory = memory,
 		.cpu_seconds = cpu_seconds,
 	};
 	outputs = (struct outfile_service){c->path, c->names, c->out, {0}};
 	options.policy.services[DOOR_OUTFILE] = (struct broker_service){outfile_serve, &outputs};
-	if (c->traced)
-		options.policy.services[DOOR_DETACH] =
-			(struct broker_service){inject_serve_detach, c->traced};
+	if (c->traces)
+		err = make_surgeon(c, &options);
+	if (err)
+		return err;
 	/* What reads files that cannot be read afterwards. */
 	cpus_configured();
 	tzset();
@@ -81,5 +110,5 @@ struct error *confine(const struct confinement *c)
 
 struct error *confine_worker(pid_t pid, uint64_t memory, uint64_t cpu_seconds)
 {
-	return enter(&(struct confinement){.pid = pid}, memory, cpu_seconds);
+	return enter(&(struct confinement){.pid = pid, .samples = true}, memory, cpu_seconds);
 }

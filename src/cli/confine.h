@@ -2,11 +2,11 @@
 #ifndef CLI_CONFINE_H
 #define CLI_CONFINE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "base/outfile.h"
-#include "inject/inject.h"
 
 struct confinement {
 	pid_t pid;                 /* the process that it looks at; 0: none */
@@ -15,7 +15,8 @@ struct confinement {
 	struct outfile *out;       /* that it writes, and has open; NULL: none */
 	const char *path;          /* that it may open later to write; NULL: none */
 	struct outfile_rule names; /* of new files that the user may still name; empty: none */
-	struct injection *traced;  /* that it will take out of the target; NULL: none */
+	bool traces;               /* it puts an agent into the process */
+	bool samples;              /* it has the kernel sample it; or it may */
 };
 
 /* Keeps what it is given. */

@@ -18,7 +18,7 @@
 #include "cli/program.h"
 #include "cli/subject.h"
 #include "cli/worker.h"
-#include "inject/inject.h"
+#include "hooks/injection.h"
 #include "oncpu/perf_events.h"
 #include "target/access.h"
 

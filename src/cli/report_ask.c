@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "inject/roots.h"
+#include "hooks/roots.h"
 
 enum { KEY_BY = 0x7100, KEY_ONLY, KEY_PER, KEY_ROOT };
 

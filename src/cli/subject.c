@@ -194,7 +194,9 @@ static struct error *must_check give_up_privilege(const struct subject_options *
 				.files = files,
 				.out = o->out,
 				.path = o->path,
-				.names = o->names};
+				.names = o->names,
+				.traces = o->traces,
+				.samples = !o->reads_alone};
 	size_t n = 0;
 
 	if (!o->confines)

@@ -6,9 +6,8 @@
 #include "agent/abi.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "cli/confine.h"
 #include "cli/stop.h"
-#include "inject/inject.h"
+#include "hooks/injection.h"
 
 /* A generation is complete after so much time or so many bytes: what is lost when we are killed,
  * and what a reader has to hold in memory. */
@@ -108,11 +107,6 @@ struct error *tracing_open(struct tracing *t, const struct tracing_options *opti
 	return options->bytes->failed ? &error_no_memory : NULL;
 }
 
-struct beginning {
-	struct tracing *tracing;
-	const struct subject *subject;
-};
-
 static void say_left_out(const struct tracer *tracer)
 {
 	const char *line = tracer_left_out(tracer)->data;
@@ -123,22 +117,6 @@ static void say_left_out(const struct tracer *tracer)
 		say("%.*s", length, line);
 		line += length + 1;
 	}
-}
-
-/* What the agent writes is the target's, and is decoded without privilege. */
-static struct error *give_up_privilege(void *arg, struct injection *in)
-{
-	const struct beginning *b = arg;
-	struct tracing *t = b->tracing;
-	const struct confinement c = {
-		.pid = target_pid(b->subject->target),
-		.child = b->subject->child,
-		.out = t->file ? trace_file_out(t->file) : t->options.out,
-		.path = t->options.flight > 0 ? t->options.path : NULL,
-		.traced = in,
-	};
-
-	return confine(&c);
 }
 
 /* It grows with the threads: it is said before, where it is not short. */
@@ -161,10 +139,7 @@ static struct error *must_check check_pause(const struct tracing *t, struct targ
 struct error *tracing_begin(struct tracing *t, const struct subject *s)
 {
 	const struct tracing_options *o = &t->options;
-	struct beginning beginning = {t, s};
-	struct tracer_options tracer = {.attached = give_up_privilege,
-					.arg = &beginning,
-					.stack_depth = o->stack_depth,
+	struct tracer_options tracer = {.stack_depth = o->stack_depth,
 					.root = o->root,
 					.stop = &stop_requested,
 					.duration_ns = o->duration * 1e9};

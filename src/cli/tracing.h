@@ -21,7 +21,6 @@ struct tracing_options {
 	const regex_t *root; /* whose calls are told, besides those of handlers; or NULL */
 	const char *path;    /* "-": standard output; NULL: into `bytes` */
 	struct strbuf *bytes;
-	struct outfile *out; /* what will be made of these; NULL: nothing */
 };
 
 /* A trace under way. */

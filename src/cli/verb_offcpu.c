@@ -2,18 +2,15 @@
 
 #include "base/cleanup.h"
 #include "base/outfile.h"
-#include "cli/confine.h"
 #include "cli/fill.h"
 #include "cli/recording.h"
 #include "cli/report_ask.h"
 #include "cli/request.h"
 #include "cli/tracing.h"
-#include "sandbox/sandbox.h"
 
 enum { KEY_MAX_SIZE = 0x7200, KEY_SAMPLED, KEY_MAX_PAUSE };
 
 struct offcpu_verb {
-	struct outfile *out;
 	struct request request;
 	struct report_ask ask;
 	struct recording_options recording; /* its duration is the trace's too */
@@ -110,7 +107,6 @@ static struct error *trace(const struct offcpu_verb *v, const struct subject *s,
 		/* The function that a request is under is far out. */
 		.stack_depth = v->ask.root ? TRACER_MAX_DEPTH : 32,
 		.bytes = bytes,
-		.out = v->out,
 		.root = v->ask.asks_root ? &v->ask.regex : NULL,
 	};
 	struct error *err = tracing_open(&t, &o);
@@ -153,14 +149,6 @@ static struct error *sample(const struct offcpu_verb *v, const struct subject *s
 	return profile_symbolize_code(p, &code, &file->profile.symbols);
 }
 
-/* Unless tracing has done so before it was refused. */
-static struct error *give_up_privilege(const struct offcpu_verb *v, const struct subject *s)
-{
-	const struct confinement c = {target_pid(s->target), s->child, .out = v->out};
-
-	return sandbox_is_entered() ? NULL : confine(&c);
-}
-
 static struct error *measure(struct offcpu_verb *v, const struct subject *s,
 			     struct report_file *file)
 {
@@ -177,8 +165,7 @@ static struct error *measure(struct offcpu_verb *v, const struct subject *s,
 		return err;
 	say("%s; sampling instead", err->message);
 	error_destroy(err);
-	err = give_up_privilege(v, s);
-	return err ? err : sample(v, s, file);
+	return sample(v, s, file);
 }
 
 static struct error *run_offcpu(struct offcpu_verb *v, int *ret)
@@ -195,8 +182,9 @@ static struct error *run_offcpu(struct offcpu_verb *v, int *ret)
 		return err;
 	tracing_handle_signals(&(struct tracing_options){0});
 	file.wish = report_ask_wish(&v->ask);
-	v->out = v->request.subject.out = &out;
-	v->request.subject.confines = v->sampled;
+	v->request.subject.out = &out;
+	v->request.subject.confines = true;
+	v->request.subject.traces = !v->sampled;
 	err = subject_open(&v->request.subject, &s);
 	if (!err)
 		err = measure(v, &s, &file);

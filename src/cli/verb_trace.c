@@ -126,7 +126,7 @@ static struct error *choose_format(struct trace_verb *v)
 	return NULL;
 }
 
-static struct error *trace(const struct trace_verb *v, struct subject *s)
+static struct error *trace(struct trace_verb *v, struct subject *s)
 {
 	_cleanup_tracing_ struct tracing t = {0};
 	struct tracing_options o = {
@@ -143,8 +143,13 @@ static struct error *trace(const struct trace_verb *v, struct subject *s)
 
 	tracing_handle_signals(&o);
 	err = tracing_open(&t, &o);
-	if (!err)
-		err = subject_open(&v->request.subject, s);
+	if (err)
+		return err;
+	v->request.subject.confines = v->request.subject.traces = true;
+	v->request.subject.reads_alone = true;
+	v->request.subject.out = trace_file_out(t.file);
+	v->request.subject.path = o.flight > 0 ? o.path : NULL;
+	err = subject_open(&v->request.subject, s);
 	if (!err)
 		err = tracing_begin(&t, s);
 	return err ? err : tracing_run(&t);

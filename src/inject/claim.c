@@ -19,6 +19,8 @@
 /* Of two who come at once both may give way: then each tries again, a moment later. */
 #define TRIES 10
 #define MOST_PAUSE_US 30000
+/* Between two looks at one who takes out what another has left. */
+#define CLEANING_PAUSE_US 5000
 /* For another to be done with what it began before it could see us. */
 #define OTHERS_NS 1000000000ull
 
@@ -49,21 +51,26 @@ pid_t claim_holder(const struct claim_page *page, bool *ret_here)
 	*ret_here = page->namespace == pid_namespace();
 	if (!(page->holder & FUTEX_TID_MASK) || page->holder & FUTEX_OWNER_DIED)
 		return 0;
-	return *ret_here && process_is_dead((pid_t)page->pid) ? 0 : (pid_t)page->pid;
+	if (*ret_here && process_is_dead((pid_t)page->pid))
+		return 0;
+	return (pid_t)(page->named ? page->named : page->pid);
 }
 
 struct step {
 	const struct claim_way *way;
 	struct claim *claim;
 	pid_t thread;
-	bool met; /* another who came at once */
+	bool met;   /* another who came at once */
+	bool waits; /* for another who is gone in a moment */
 };
 
-static struct error *must_check look(const struct claim_way *way, uint64_t own)
+static struct error *must_check look(struct step *step, uint64_t own)
 {
+	const struct claim_way *way = step->way;
 	_cleanup_leftovers_ struct leftovers l = {0};
-	struct error *err = leftovers_find(way->t, way->img, own, &l);
+	struct error *err = leftovers_find(way->t, way->originals, own, &l);
 
+	step->waits = !err && l.holder && l.holder_cleans;
 	return err ? err : leftovers_check_holder(way->t, &l);
 }
 
@@ -78,6 +85,7 @@ static struct error *must_check fill(const struct step *step, int file)
 	page->pid = (uint32_t)getpid();
 	page->namespace = pid_namespace();
 	page->cleans = step->way->cleans;
+	page->named = (uint32_t)step->way->named;
 	__atomic_store_n(&page->holder, (uint32_t)step->thread, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -123,18 +131,18 @@ static struct error *must_check take_step(void *arg)
 	struct step *step = arg;
 	const struct claim_way *w = step->way;
 	struct remote r;
-	struct error *err = look(w, 0);
+	struct error *err = look(step, 0);
 
 	if (!err)
-		err = remote_begin(&r, w->t, w->img, w->lay, w->memory, w->suspend_seccomp);
+		err = remote_begin(&r, w->t, w->survey, w->memory, w->suspend_seccomp);
 	if (err)
 		return err;
 	/* Again: whoever has a claim now waits until we have let go of the thread. */
-	err = look(w, 0);
+	err = look(step, 0);
 	if (!err)
 		err = map_page(step, &r);
 	if (!err) {
-		err = look(w, step->claim->address);
+		err = look(step, step->claim->address);
 		step->met = err;
 	}
 	if (err && step->claim->address)
@@ -174,16 +182,18 @@ struct error *claim_take(const struct claim_way *way, struct claim *ret)
 {
 	struct claim claim = {0};
 	struct step step = {.way = way, .claim = &claim, .thread = gettid()};
+	uint64_t end = clock_now() + CLAIM_CLEANING_NS;
 	struct error *err = reserve(&claim);
 
-	for (int i = 0; !err; i++) {
-		step.met = false;
+	for (int tries = 0; !err;) {
+		step.met = step.waits = false;
 		err = surgery(take_step, &step);
-		if (!step.met || i == TRIES)
+		if (step.met ? tries++ == TRIES : !step.waits || clock_now() > end)
 			break;
 		error_destroy(err);
 		err = NULL;
-		usleep((clock_now() ^ (uint64_t)getpid() << 7) % MOST_PAUSE_US);
+		usleep(step.met ? (clock_now() ^ (uint64_t)getpid() << 7) % MOST_PAUSE_US
+				: CLEANING_PAUSE_US);
 	}
 	if (!err)
 		err = await_others(target_pid(way->t));
@@ -198,7 +208,7 @@ static struct error *must_check release_step(void *arg)
 	struct step *step = arg;
 	const struct claim_way *w = step->way;
 	struct remote r;
-	struct error *err = remote_begin(&r, w->t, w->img, w->lay, w->memory, w->suspend_seccomp);
+	struct error *err = remote_begin(&r, w->t, w->survey, w->memory, w->suspend_seccomp);
 
 	if (err)
 		return err;

@@ -17,12 +17,13 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "golayout/golayout.h"
-#include "image/image.h"
+#include "inject/plan.h"
 #include "target/target.h"
 
 #define CLAIM_NAME "gospect-claim"
 #define CLAIM_BYTES 4096
+/* For another to take out what was left: it has to wait for a processor, too. */
+#define CLAIM_CLEANING_NS 2000000000ull
 
 /* What the page has. */
 struct claim_page {
@@ -30,6 +31,7 @@ struct claim_page {
 	uint32_t pid;       /* of gospect, in its own pid namespace */
 	uint64_t namespace; /* which that is: the number of /proc/PID/ns/pid */
 	uint32_t cleans;    /* it takes out what another has left, and is gone in a moment */
+	uint32_t named;     /* the gospect that users know, if that is another process; or 0 */
 };
 
 struct claim {
@@ -40,17 +42,18 @@ struct claim {
 /* How a thread of the target is made to do it: inject/remote.h. */
 struct claim_way {
 	struct target *t;
-	const struct image *img;
-	const struct golayout *lay;
+	const struct survey *survey;
+	const struct originals *originals;
 	int memory;
 	bool suspend_seccomp;
 	bool cleans; /* as in the page */
+	pid_t named; /* likewise */
 };
 
 /*
- * The process is ours. ERROR_DENIED when another gospect is at work, whose pid is named. The
- * calling thread holds the claim; it has to live until claim_release(). One claim a process of
- * ours.
+ * The process is ours. Who takes out what another has left is waited for. ERROR_DENIED when another
+ * gospect is at work, whose pid is named. The calling thread holds the claim; it has to live until
+ * claim_release(). One claim a process of ours.
  */
 struct error *claim_take(const struct claim_way *way, struct claim *ret) must_check;
 

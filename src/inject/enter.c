@@ -9,11 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/door.h"
 #include "inject/guardian.h"
-#include "inject/injection.h"
 #include "inject/leftovers.h"
+#include "inject/operation.h"
 #include "inject/status.h"
 #include "inject/threads.h"
 
@@ -63,58 +64,55 @@ static bool any_is_filtered(pid_t pid)
 
 /* Where a filter decides about system calls, ours could get the target killed. A thread may put one
  * on all others at any time (SECCOMP_FILTER_FLAG_TSYNC), so who can suspend them always does. */
-static struct error *must_check check_filters(struct injection *in)
+static struct error *must_check check_filters(struct surgeon *s)
 {
-	in->w.suspend_seccomp = can_suspend_filters();
-	if (in->w.suspend_seccomp || !any_is_filtered(target_pid(in->t)))
+	s->w.suspend_seccomp = can_suspend_filters();
+	if (s->w.suspend_seccomp || !any_is_filtered(target_pid(s->t)))
 		return NULL;
 	return error_format(ERROR_DENIED,
 			    "process %d has a seccomp filter, which might kill it for the system "
 			    "calls that trace has it make; run gospect as root outside the "
 			    "container, where the filter can be suspended",
-			    target_pid(in->t));
+			    target_pid(s->t));
 }
 
-static struct error *must_check open_memory(struct injection *in)
+static struct error *must_check open_memory(struct surgeon *s)
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", process_living_thread(target_pid(in->t)));
-	in->memory = open(path, O_RDWR | O_CLOEXEC);
-	if (in->memory < 0)
+	snprintf(path, sizeof(path), "/proc/%d/mem", process_living_thread(target_pid(s->t)));
+	s->memory = open(path, O_RDWR | O_CLOEXEC);
+	if (s->memory < 0)
 		return error_errno(ERROR_DENIED, errno,
 				   "cannot write to process %d's memory (run as root, or give "
 				   "gospect CAP_SYS_PTRACE)",
-				   target_pid(in->t));
-	in->w = (struct withdrawal){.t = in->t,
-				    .img = in->img,
-				    .lay = in->lay,
-				    .memory = in->memory,
-				    .keep_code_page = true};
+				   target_pid(s->t));
+	s->w = (struct withdrawal){.t = s->t,
+				   .survey = &s->survey,
+				   .originals = s->originals,
+				   .memory = s->memory,
+				   .keep_code_page = true};
 	return NULL;
 }
 
-/* For another to take out what was left: it has to wait for a processor, too. */
-#define CLEANING_NS 2000000000ull
-
 /* Most who come while another is at work need not touch the target to see that. */
-static struct error *must_check look_for_holder(struct injection *in, bool *ret_cleans)
+static struct error *must_check look_for_holder(struct surgeon *s, bool *ret_cleans)
 {
 	_cleanup_leftovers_ struct leftovers l = {0};
-	struct error *err = leftovers_find(in->t, in->img, 0, &l);
+	struct error *err = leftovers_find(s->t, s->originals, 0, &l);
 
 	*ret_cleans = l.holder_cleans;
-	return err ? err : leftovers_check_holder(in->t, &l);
+	return err ? err : leftovers_check_holder(s->t, &l);
 }
 
 /* Who takes out what a gospect has left that was killed just now is waited for. */
-static struct error *must_check check_holder(struct injection *in)
+static struct error *must_check check_holder(struct surgeon *s)
 {
-	uint64_t end = clock_now() + CLEANING_NS;
+	uint64_t end = clock_now() + CLAIM_CLEANING_NS;
 	struct error *err;
 	bool cleans;
 
-	while ((err = look_for_holder(in, &cleans)) && cleans && clock_now() < end) {
+	while ((err = look_for_holder(s, &cleans)) && cleans && clock_now() < end) {
 		error_destroy(err);
 		usleep(5000);
 	}
@@ -122,68 +120,78 @@ static struct error *must_check check_holder(struct injection *in)
 }
 
 /* A process that is stopped cannot make what we need, and may be so for hours. */
-static struct error *must_check check_runs(const struct injection *in)
+static struct error *must_check check_runs(const struct surgeon *s)
 {
-	pid_t pid = target_pid(in->t);
+	pid_t pid = target_pid(s->t);
 
 	return thread_state(pid, pid) == 'T' ? threads_stand(pid, pid) : NULL;
 }
 
-static struct claim_way way_of(const struct injection *in)
+static struct claim_way way_of(const struct surgeon *s)
 {
-	return (struct claim_way){in->t,     in->img, in->lay, in->memory, in->w.suspend_seccomp,
-				  in->cleans};
+	return (struct claim_way){.t = s->t,
+				  .survey = &s->survey,
+				  .originals = s->originals,
+				  .memory = s->memory,
+				  .suspend_seccomp = s->w.suspend_seccomp,
+				  .cleans = s->cleans,
+				  .named = s->named};
 }
 
-static struct error *must_check take_claim(struct injection *in)
+static struct error *must_check take_claim(struct surgeon *s)
 {
-	struct claim_way way = way_of(in);
-	struct error *err = claim_take(&way, &in->claim);
+	struct claim_way way = way_of(s);
+	struct error *err = claim_take(&way, &s->claim);
 
-	in->w.claim = in->claim.address;
+	s->w.claim = s->claim.address;
 	return err;
 }
 
-void injection_unclaim(struct injection *in)
+void operation_leave(struct surgeon *s)
 {
-	struct claim_way way = way_of(in);
+	struct claim_way way = way_of(s);
 
-	claim_unmap(&way, &in->claim);
+	claim_release(&way, &s->claim);
 }
 
-void injection_leave(struct injection *in)
+struct error *operation_enter(struct surgeon *s)
 {
-	struct claim_way way = way_of(in);
+	struct error *err = open_memory(s);
 
-	claim_release(&way, &in->claim);
+	if (!err)
+		err = check_runs(s);
+	if (!err)
+		err = check_holder(s);
+	if (!err)
+		err = threads_check_untraced(target_pid(s->t));
+	if (!err)
+		err = check_filters(s);
+	if (!err && s->is_guarded)
+		err = guardian_start(s);
+	return err ? err : take_claim(s);
 }
 
-/* Where memory runs out the kernel kills whoever has most, which is not to be the target: the agent
- * does no harm without us. */
-static void offer_ourselves_to_be_killed(void)
+bool operation_is_cleaned(const struct surgeon *dead)
 {
-	int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	struct surgeon s = {.pid = dead->pid,
+			    .named = dead->named,
+			    .t = dead->t,
+			    .survey = dead->survey,
+			    .originals = dead->originals,
+			    .memory = -1,
+			    .cleans = true};
+	_cleanup_leftovers_ struct leftovers l = {0};
+	struct error *err = target_check(s.t);
 
-	if (file < 0)
-		return;
-	(void)!write(file, "1000", 4);
-	close(file);
-}
-
-struct error *injection_enter(struct injection *in)
-{
-	struct error *err = open_memory(in);
-
-	offer_ourselves_to_be_killed();
-	if (!err)
-		err = check_runs(in);
-	if (!err)
-		err = check_holder(in);
-	if (!err)
-		err = threads_check_untraced(target_pid(in->t));
-	if (!err)
-		err = check_filters(in);
-	if (!err && in->is_guarded)
-		err = guardian_start(in->t, in->img, in->lay);
-	return err ? err : take_claim(in);
+	if (err)
+		return error_dropped(err);
+	if (error_dropped(leftovers_find(s.t, s.originals, 0, &l)))
+		return false;
+	if (leftovers_none(&l) || leftovers_kept_page_alone(&l) || l.holder)
+		return true;
+	err = operation_enter(&s);
+	err = err ? err : withdraw(&s.w);
+	operation_leave(&s);
+	cleanup_close(&s.memory);
+	return !error_dropped(err);
 }

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "inject/injection.h"
+#include "inject/operation.h"
 #include "inject/priority.h"
 #include "inject/threads.h"
 
@@ -89,8 +89,7 @@ static bool watch(int channel, pid_t gospect)
 	}
 }
 
-static _Noreturn void guard(struct target *t, const struct image *img, const struct golayout *lay,
-			    int channel, pid_t gospect)
+static _Noreturn void guard(const struct surgeon *s, int channel, pid_t gospect)
 {
 	unsigned int pause = RETRY_US;
 	uint64_t settled = 0;
@@ -101,12 +100,12 @@ static _Noreturn void guard(struct target *t, const struct image *img, const str
 	prctl(PR_SET_NAME, "gospect-guard");
 	if (chdir("/"))
 		_exit(1);
-	close_others(t, channel);
+	close_others(s->t, channel);
 	if (watch(channel, gospect))
 		settled = clock_now() + SETTLE_NS;
 	priority_settle();
 	priority_drop_own();
-	while (!injection_is_cleaned(t, img, lay) || clock_now() < settled) {
+	while (!operation_is_cleaned(s) || clock_now() < settled) {
 		usleep(pause);
 		pause = pause < MOST_RETRY_US / 2 ? 2 * pause : MOST_RETRY_US;
 	}
@@ -115,7 +114,7 @@ static _Noreturn void guard(struct target *t, const struct image *img, const str
 
 /* ---- its parent ---- */
 
-struct error *guardian_start(struct target *t, const struct image *img, const struct golayout *lay)
+struct error *guardian_start(const struct surgeon *s)
 {
 	pid_t gospect = getpid(), pid;
 	sigset_t all, mask;
@@ -125,12 +124,12 @@ struct error *guardian_start(struct target *t, const struct image *img, const st
 		return NULL;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return error_errno(ERROR_FAILED, errno, "cannot make a socket");
-	priority_prepare(target_pid(t));
+	priority_prepare(s->pid);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &mask);
 	pid = fork();
 	if (!pid)
-		guard(t, img, lay, ends[0], gospect);
+		guard(s, ends[0], gospect);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	close(ends[0]);
 	if (pid < 0) {

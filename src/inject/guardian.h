@@ -1,11 +1,11 @@
 /*
- * Who takes the agent out when gospect cannot: a process of gospect's own, forked before the target
- * is touched. It sleeps until gospect has ended, in whichever way, without having left the target
- * clean; then it takes the agent out. As long as the target lives and cannot be stopped - it is
- * frozen, a debugger has it, it waits for a disk - it tries again.
+ * Who takes the agent out when the surgeon cannot: a process of its own, forked before the target
+ * is touched. It sleeps until the surgeon has ended, in whichever way, without having left the
+ * target clean; then it takes the agent out. As long as the target lives and cannot be stopped - it
+ * is frozen, a debugger has it, it waits for a disk - it tries again.
  *
  * It has a session of its own, ignores all signals, and has nothing open but what it needs to reach
- * the target: who reads gospect's output sees its end. It does the same for a gospect that SIGSTOP
+ * the target: who reads gospect's output sees its end. It does the same for a surgeon that SIGSTOP
  * has stopped while it held the target's threads: that one goes on until it has let go of them. And
  * it gives back priorities that gospect had lent to threads of the target (inject/priority.h).
  *
@@ -18,13 +18,10 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "golayout/golayout.h"
-#include "image/image.h"
-#include "target/target.h"
+#include "inject/surgeon.h"
 
-/* Forks it. What it is given has to be open, and is used by it as of now. */
-struct error *guardian_start(struct target *t, const struct image *img,
-			     const struct golayout *lay) must_check;
+/* Forks it. It goes by what the surgeon knows now, and by its originals as they are in the end. */
+struct error *guardian_start(const struct surgeon *s) must_check;
 /* Nothing is left in the target: ends it. Does nothing where there is none. */
 void guardian_dismiss(void);
 /* It begins now. Its pid; 0: there is none. */

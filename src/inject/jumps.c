@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "inject/fault.h"
-#include "inject/injection.h"
+#include "inject/operation.h"
 #include "inject/places.h"
 #include "inject/standstill.h"
 #include "inject/threads.h"
@@ -15,51 +15,51 @@
 #define PATIENCE 50
 #define PATIENCE_PAUSE_US 2000 /* at first: twice as long after each eight times, 0.8 s in all */
 
-static struct error *must_check write_at(const struct injection *in, uint64_t address,
+static struct error *must_check write_at(const struct surgeon *s, uint64_t address,
 					 const void *bytes, size_t n)
 {
-	ssize_t done = pwrite(in->memory, bytes, n, address);
+	ssize_t done = pwrite(s->memory, bytes, n, address);
 
 	if (done == (ssize_t)n)
 		return NULL;
 	if (!done || errno == ESRCH)
-		return error_format(ERROR_GONE, "process %d has ended", target_pid(in->t));
+		return error_format(ERROR_GONE, "process %d has ended", target_pid(s->t));
 	return error_errno(ERROR_DENIED, errno, "cannot write to the code of process %d",
-			   target_pid(in->t));
+			   target_pid(s->t));
 }
 
 /* Each page of code that will change gets its private copy now, by a write of the same bytes. */
-static struct error *must_check touch_code(const struct injection *in)
+static struct error *must_check touch_code(const struct surgeon *s)
 {
 	struct error *err = NULL;
 
-	for (unsigned int i = 0; !err && i < in->head.place_count; i++)
-		if (in->head.places[i].address)
-			err = write_at(in, in->head.places[i].address, in->head.places[i].bytes,
-				       PLACE_JUMP_BYTES);
+	for (unsigned int i = 0; !err && i < s->plan->head.place_count; i++)
+		if (s->plan->head.places[i].address)
+			err = write_at(s, s->plan->head.places[i].address,
+				       s->plan->head.places[i].bytes, PLACE_JUMP_BYTES);
 	return err;
 }
 
-static struct error *must_check write_jumps(struct injection *in)
+static struct error *must_check write_jumps(struct surgeon *s)
 {
 	struct error *err = NULL;
 
-	in->w.never_ran = false;
-	for (unsigned int i = 0; !err && i < in->head.place_count; i++) {
+	s->w.never_ran = false;
+	for (unsigned int i = 0; !err && i < s->plan->head.place_count; i++) {
 		uint8_t jump[PLACE_JUMP_BYTES];
 
-		if (!in->head.places[i].address)
+		if (!s->plan->head.places[i].address)
 			continue;
-		if (!stub_jump(&in->head.places[i], jump))
+		if (!code_jump(&s->plan->head.places[i], jump))
 			return error_format(ERROR_UNSUPPORTED, "the agent is out of reach");
-		err = write_at(in, in->head.places[i].address, jump, sizeof(jump));
+		err = write_at(s, s->plan->head.places[i].address, jump, sizeof(jump));
 		fault_point("jump-written");
 	}
 	return err;
 }
 
 struct attach_step {
-	struct injection *in;
+	struct surgeon *surgeon;
 	struct threads threads;
 	struct standstill standstill;
 	unsigned int patience; /* how often we may still let go of them to try again */
@@ -78,13 +78,14 @@ static bool tries_again(struct attach_step *step, bool inside)
  * others are stopped. */
 static struct error *must_check stop_and_look(struct attach_step *step, uint64_t *ret_since)
 {
-	struct injection *in = step->in;
+	struct surgeon *s = step->surgeon;
 	bool inside = false;
 	struct error *err = threads_stop_asleep(&step->threads);
 
 	if (err)
 		return err;
-	err = standstill_look_asleep(in->t, &in->head, &step->threads, &step->standstill, &inside);
+	err = standstill_look_asleep(s->t, &s->plan->head, &step->threads, &step->standstill,
+				     &inside);
 	if (!err && tries_again(step, inside))
 		err = &error_fault;
 	if (err) {
@@ -97,30 +98,30 @@ static struct error *must_check stop_and_look(struct attach_step *step, uint64_t
 static struct error *must_check write_jumps_stopped(void *arg)
 {
 	struct attach_step *step = arg;
-	struct injection *in = step->in;
+	struct surgeon *s = step->surgeon;
 	uint64_t since;
 	bool inside;
-	struct error *err = places_check(in->t, &in->head);
+	struct error *err = places_check(s->t, &s->plan->head);
 
 	if (!err)
-		err = standstill_prepare(in->t, in->lay, &step->standstill);
+		err = standstill_prepare(s->t, &s->survey.words, &step->standstill);
 	if (!err)
 		err = stop_and_look(step, &since);
-	if (step->threads.stood_ns > in->attach_ns)
-		in->attach_ns = step->threads.stood_ns;
+	if (step->threads.stood_ns > s->answer.attach_ns)
+		s->answer.attach_ns = step->threads.stood_ns;
 	if (err)
 		return err;
 	fault_point("all-stopped");
-	err = standstill_look(in->t, &in->head, in->lay, &step->threads, &step->standstill,
-			      &inside);
+	err = standstill_look(s->t, &s->plan->head, &s->survey.words, &step->threads,
+			      &step->standstill, &inside);
 	if (!err && tries_again(step, inside))
 		err = &error_fault;
-	in->attached_at = clock_now();
-	inject_beat(in);
+	s->answer.attached_at = clock_now();
+	surgeon_say_present(s->shared);
 	if (!err)
-		err = write_jumps(in);
+		err = write_jumps(s);
 	since = threads_resume(&step->threads) - since;
-	in->attach_ns = since > in->attach_ns ? since : in->attach_ns;
+	s->answer.attach_ns = since > s->answer.attach_ns ? since : s->answer.attach_ns;
 	return err;
 }
 
@@ -156,16 +157,15 @@ static struct error *must_check try_to_write_jumps(struct attach_step *step)
 	}
 }
 
-struct error *injection_switch_on(struct injection *in)
+struct error *operation_switch_on(struct surgeon *s)
 {
-	struct code_control control = {.enabled = 1, .slots = in->head.slots};
-	struct attach_step step = {in, {.pid = target_pid(in->t)}, .patience = PATIENCE};
-	struct error *err = write_at(in, in->head.control, &control, sizeof(control));
+	struct code_control control = {.enabled = 1, .slots = s->plan->head.slots};
+	struct attach_step step = {s, {.pid = target_pid(s->t)}, .patience = PATIENCE};
+	struct error *err = write_at(s, s->plan->head.control, &control, sizeof(control));
 
-	standstill_functions(in->img, &in->head, in->layout.config.goid_late,
-			     &step.standstill.functions);
+	step.standstill.functions = s->plan->functions;
 	if (!err)
-		err = touch_code(in);
+		err = touch_code(s);
 	if (!err)
 		err = try_to_write_jumps(&step);
 	threads_release(&step.threads);

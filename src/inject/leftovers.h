@@ -10,12 +10,9 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "image/image.h"
-#include "inject/stub.h"
+#include "inject/code.h"
+#include "inject/plan.h"
 #include "target/target.h"
-
-#define CODE_NAME "gospect-code"
-#define DATA_NAME "gospect-data"
 
 struct leftover_range {
 	uint64_t address;
@@ -38,15 +35,19 @@ struct leftovers {
 /*
  * Whatever bears our names, the target may have made; nothing of the head is believed that gospect
  * could not have written: its sizes and addresses lie in mappings of those names, and what its
- * places had before is what `img` has there. ERROR_DENIED when something is not so. Without our
+ * places had before is among `originals`. ERROR_DENIED when something is not so. Without our
  * own claim (inject/claim.h), which is at `own`; 0: there is none yet.
  */
-struct error *leftovers_find(struct target *t, const struct image *img, uint64_t own,
+struct error *leftovers_find(struct target *t, const struct originals *originals, uint64_t own,
 			     struct leftovers *ret) must_check;
 /* The part of it that believes least: what lies in these mappings, added to *l. */
-struct error *leftovers_look_at_maps(struct target *t, const struct image *img,
+struct error *leftovers_look_at_maps(struct target *t, const struct originals *originals,
 				     const struct target_maps *maps, uint64_t own,
 				     struct leftovers *l) must_check;
+/* The head of the first code page, for who finds out what its places had before. ERROR_FAULT: there
+ * is none. */
+struct error *leftovers_read_head(struct target *t, const struct target_maps *maps,
+				  struct code_head *ret) must_check;
 void leftovers_release(struct leftovers *l);
 #define _cleanup_leftovers_ __attribute__((cleanup(leftovers_release)))
 

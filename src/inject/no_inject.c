@@ -1,5 +1,5 @@
-/* Where there is no agent for this architecture: nothing is put into any process. */
-#include "inject/inject.h"
+/* Where there is no agent for this architecture: nobody stops any process. */
+#include "inject/surgeon.h"
 
 #include <stddef.h>
 
@@ -9,91 +9,26 @@ static struct error *must_check refused(void)
 					       "work here too");
 }
 
-struct error *inject_attach(struct target *t, const struct image *img, const struct golayout *lay,
-			    const struct inject_options *options, struct injection **ret)
+struct error *surgeon_create(pid_t pid, const volatile sig_atomic_t *stop, struct surgeon **ret)
 {
 	return refused();
 }
 
-struct agent_shared *inject_shared(const struct injection *in)
+void surgeon_destroy(struct surgeon *s)
+{
+}
+
+volatile sig_atomic_t *surgeon_stop(struct surgeon *s)
 {
 	return NULL;
 }
 
-const struct agent_shared *inject_layout(const struct injection *in)
+struct error *surgeon_ask(struct surgeon *s, struct surgeon_request *request)
 {
-	return NULL;
+	return refused();
 }
 
-void inject_populate(const struct injection *in, uint64_t offset, uint64_t size)
-{
-}
-
-uint64_t inject_expected_pause_ns(struct target *t, size_t *ret_threads)
-{
-	*ret_threads = 0;
-	return 0;
-}
-
-bool inject_beat(struct injection *in)
-{
-	return false;
-}
-
-struct error *inject_update_readable(struct injection *in)
-{
-	return NULL;
-}
-
-const struct strbuf *inject_left_out(const struct injection *in)
-{
-	static const struct strbuf none = STRBUF_INIT;
-
-	return &none;
-}
-
-uint64_t inject_lost(const struct injection *in)
-{
-	return 0;
-}
-
-uint64_t inject_without_ring(const struct injection *in)
-{
-	return 0;
-}
-
-uint64_t inject_attached_at(const struct injection *in)
-{
-	return 0;
-}
-
-uint64_t inject_attach_ns(const struct injection *in)
-{
-	return 0;
-}
-
-uint64_t inject_detach_ns(const struct injection *in)
-{
-	return 0;
-}
-
-struct error *inject_detach(struct injection *in)
-{
-	return NULL;
-}
-
-void inject_destroy(struct injection *in)
-{
-}
-
-struct error *inject_clean(struct target *t, const struct image *img, const struct golayout *lay,
-			   bool *ret_found)
-{
-	*ret_found = false;
-	return NULL;
-}
-
-struct error *inject_serve_detach(void *arg, struct door_call *call)
+struct error *surgeon_serve(void *arg, struct door_call *call)
 {
 	door_call_drop(call);
 	return refused();

@@ -2,11 +2,6 @@
 
 #include <string.h>
 
-static size_t size_of(const struct code_place *place)
-{
-	return place->length < PLACE_JUMP_BYTES ? PLACE_JUMP_BYTES : place->length;
-}
-
 struct error *places_read(struct target *t, const struct code_head *head, struct places *ret)
 {
 	struct target_range ranges[CODE_MAX_PLACES] = {0};
@@ -19,10 +14,11 @@ struct error *places_read(struct target *t, const struct code_head *head, struct
 	for (unsigned int i = 0; i < head->place_count; i++) {
 		const struct code_place *place = &head->places[i];
 
-		if (!place->address || size_of(place) > PLACE_MAX_BYTES)
+		if (!place->address || code_place_bytes(place) > PLACE_MAX_BYTES)
 			continue;
 		numbers[n] = i;
-		ranges[n++] = (struct target_range){place->address, size_of(place), ret->bytes[i]};
+		ranges[n++] = (struct target_range){place->address, code_place_bytes(place),
+						    ret->bytes[i]};
 	}
 	err = target_read_each(t, ranges, n, ok);
 	for (size_t k = 0; !err && k < n; k++)
@@ -34,7 +30,7 @@ bool places_is_jump(const struct places *p, const struct code_head *head, unsign
 {
 	uint8_t jump[PLACE_JUMP_BYTES];
 
-	return p->known[i] && stub_jump(&head->places[i], jump) &&
+	return p->known[i] && code_jump(&head->places[i], jump) &&
 	       !memcmp(jump, p->bytes[i], sizeof(jump));
 }
 
@@ -47,7 +43,7 @@ struct error *places_check(struct target *t, const struct code_head *head)
 		const struct code_place *place = &head->places[i];
 
 		if (place->address &&
-		    (!now.known[i] || memcmp(place->bytes, now.bytes[i], size_of(place))))
+		    (!now.known[i] || memcmp(place->bytes, now.bytes[i], code_place_bytes(place))))
 			err = error_format(ERROR_DENIED,
 					   "the code of process %d has changed meanwhile",
 					   target_pid(t));

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "inject/stub.h"
+#include "inject/code.h"
 #include "target/target.h"
 
 struct places {

@@ -13,8 +13,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "golayout/golayout.h"
-#include "image/image.h"
+#include "inject/plan.h"
 #include "inject/threads.h"
 #include "target/target.h"
 
@@ -32,9 +31,9 @@ struct remote {
 	struct remote_registers *saved;
 };
 
-/* Finds a thread and stops it: to be called in surgery(). ERROR_UNSUPPORTED: no such code. */
-struct error *remote_begin(struct remote *r, struct target *t, const struct image *img,
-			   const struct golayout *lay, int memory, bool suspend_seccomp) must_check;
+/* Finds a thread and stops it: to be called in surgery(). `survey` was checked. */
+struct error *remote_begin(struct remote *r, struct target *t, const struct survey *survey,
+			   int memory, bool suspend_seccomp) must_check;
 /* Its result, also an -errno; the error is that the thread is gone, or stopped for good. */
 struct error *remote_call(struct remote *r, long number, const uint64_t arguments[6],
 			  int64_t *ret) must_check;

@@ -73,71 +73,30 @@ enum { UC_FP_XSTATE = 1, UC_SIGCONTEXT_SS = 2, UC_STRICT_RESTORE_SS = 4 };
 /* linux/errno.h: a system call that was interrupted by the stop, and what the kernel does then. */
 enum { RESTART_FIRST = 512, RESTART_LAST = 514, RESTART_BLOCK = 516 };
 
-static struct error *must_check find_code(const struct image *img, const char *const names[2],
-					  const uint8_t *bytes, size_t size, uint64_t *ret)
-{
-	struct go_func f;
-
-	for (int i = 0; i < 2; i++) {
-		if (!names[i] || !pclntab_find_name(&img->functions, names[i], &f))
-			continue;
-		for (uint64_t at = f.entry; at + size <= f.end && at < f.entry + 64; at++) {
-			const uint8_t *code = image_bytes(img, at, size);
-
-			if (code && !memcmp(code, bytes, size)) {
-				*ret = at;
-				return NULL;
-			}
-		}
-	}
-	return error_format(ERROR_UNSUPPORTED,
-			    "the code of %s is not as gospect knows it: it is needed to make a "
-			    "thread of the target map memory",
-			    names[0]);
-}
-
-static struct error *must_check find_codes(struct remote *r, const struct image *img)
-{
-	static const char *const yield[2] = {"runtime.osyield"};
-	static const char *const restore[2] = {"runtime.sigreturn__sigaction", "runtime.sigreturn"};
-	static const uint8_t syscall_ret[] = {0x0f, 0x05, 0xc3};
-	static const uint8_t wide[] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05};
-	static const uint8_t narrow[] = {0xb8, 15, 0, 0, 0, 0x0f, 0x05};
-	struct error *err = find_code(img, yield, syscall_ret, sizeof(syscall_ret), &r->syscall);
-
-	if (err)
-		return err;
-	err = find_code(img, restore, wide, sizeof(wide), &r->restore);
-	if (!error_dropped(err))
-		return NULL;
-	return find_code(img, restore, narrow, sizeof(narrow), &r->restore);
-}
-
 /* The signal stack of the M that runs on this thread; `inner` is what the target calls it. */
-static struct error *must_check signal_stack(struct target *t, const struct golayout *lay,
+static struct error *must_check signal_stack(struct target *t, const struct runtime_words *words,
 					     pid_t inner, uint64_t *low, uint64_t *high)
 {
-	const struct golayout_numbers *n = &lay->n;
 	uint64_t m, procid, g;
-	struct error *err = target_read_u64(t, lay->v.allm, &m);
+	struct error *err = target_read_u64(t, words->allm, &m);
 
 	for (int i = 0; !err && m && i < 100000; i++) {
-		err = target_read_u64(t, m + n->m_procid, &procid);
+		err = target_read_u64(t, m + words->m_procid, &procid);
 		if (!err && procid == (uint64_t)inner)
 			break;
 		if (!err)
-			err = target_read_u64(t, m + n->m_alllink, &m);
+			err = target_read_u64(t, m + words->m_alllink, &m);
 	}
 	if (!err && !m)
 		err = &error_fault;
 	if (!err)
-		err = target_read_u64(t, m + n->m_gsignal, &g);
+		err = target_read_u64(t, m + words->m_gsignal, &g);
 	if (!err && !g)
 		err = &error_fault;
 	if (!err)
-		err = target_read_u64(t, g + n->g_stack_lo, low);
+		err = target_read_u64(t, g + words->g_stack_lo, low);
 	if (!err)
-		err = target_read_u64(t, g + n->g_stack_hi, high);
+		err = target_read_u64(t, g + words->g_stack_hi, high);
 	if (!err && *high - *low < 8192)
 		err = &error_fault;
 	return err;
@@ -263,7 +222,7 @@ static struct error *must_check write_frame(struct remote *r, uint64_t low, uint
 
 /* Takes the thread, which is stopped, if it is where we can use it, and may do what we want. */
 static struct error *must_check prepare(struct remote *r, struct target *t,
-					const struct golayout *lay,
+					const struct runtime_words *words,
 					const struct target_thread *thread)
 {
 	struct user_regs_struct *u = &r->saved->user;
@@ -277,7 +236,7 @@ static struct error *must_check prepare(struct remote *r, struct target *t,
 	    !restart_syscall(u))
 		return &error_fault;
 	read_floats(thread->id, r->saved);
-	err = signal_stack(t, lay, thread->inner, &low, &high);
+	err = signal_stack(t, words, thread->inner, &low, &high);
 	if (!err && u->rsp >= low && u->rsp <= high)
 		err = &error_fault;
 	return err ? err : write_frame(r, low, high);
@@ -285,7 +244,7 @@ static struct error *must_check prepare(struct remote *r, struct target *t,
 
 /* ERROR_FAULT: this one does not do. */
 static struct error *must_check try_thread(struct remote *r, struct target *t,
-					   const struct golayout *lay,
+					   const struct runtime_words *words,
 					   const struct target_thread *thread)
 {
 	struct error *err;
@@ -295,14 +254,14 @@ static struct error *must_check try_thread(struct remote *r, struct target *t,
 	err = threads_stop_one(&r->threads, thread->id);
 	if (err)
 		return err;
-	err = prepare(r, t, lay, thread);
+	err = prepare(r, t, words, thread);
 	if (err)
 		threads_resume(&r->threads);
 	return err;
 }
 
 static struct error *must_check try_threads(struct remote *r, struct target *t,
-					    const struct golayout *lay)
+					    const struct runtime_words *words)
 {
 	_cleanup_free_ struct target_thread *threads = NULL;
 	size_t count;
@@ -315,18 +274,18 @@ static struct error *must_check try_threads(struct remote *r, struct target *t,
 	for (size_t i = 0; i < count && err && (err == &error_fault || err->code == ERROR_DENIED);
 	     i++) {
 		error_destroy(err);
-		err = try_thread(r, t, lay, &threads[i]);
+		err = try_thread(r, t, words, &threads[i]);
 	}
 	return err;
 }
 
 static struct error *must_check search(struct remote *r, struct target *t,
-				       const struct golayout *lay)
+				       const struct runtime_words *words)
 {
 	uint64_t start = clock_now();
 	struct error *err;
 
-	while ((err = try_threads(r, t, lay)) == &error_fault) {
+	while ((err = try_threads(r, t, words)) == &error_fault) {
 		if (threads_told_to_end())
 			return &error_stopped;
 		if (clock_now() - start > SEARCH_NS)
@@ -336,20 +295,21 @@ static struct error *must_check search(struct remote *r, struct target *t,
 	return err;
 }
 
-struct error *remote_begin(struct remote *r, struct target *t, const struct image *img,
-			   const struct golayout *lay, int memory, bool suspend_seccomp)
+struct error *remote_begin(struct remote *r, struct target *t, const struct survey *survey,
+			   int memory, bool suspend_seccomp)
 {
 	struct error *err;
 
-	*r = (struct remote){.pid = target_pid(t), .memory = memory};
+	*r = (struct remote){.pid = target_pid(t),
+			     .memory = memory,
+			     .syscall = survey->syscall,
+			     .restore = survey->restore};
 	r->threads.pid = r->pid;
 	r->threads.suspend_seccomp = suspend_seccomp;
 	r->saved = calloc(1, sizeof(*r->saved));
 	if (!r->saved)
 		return &error_no_memory;
-	err = find_codes(r, img);
-	if (!err)
-		err = search(r, t, lay);
+	err = search(r, t, &survey->words);
 	if (err)
 		remote_end(r);
 	return err;

@@ -6,9 +6,7 @@
 #include <sys/user.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "inject/interrupted.h"
-#include "inject/range.h"
 
 /* Of a stack, from the stack pointer on: more than the scheduler's functions take. */
 #define STACK_WORDS 256
@@ -30,53 +28,6 @@ static bool in_the_middle(const struct code_head *head, uint64_t pc)
 			return true;
 	}
 	return false;
-}
-
-/* Here a goroutine waits, and is still its M's: as one that only pretends to (trace/snapshot.c). */
-static const char *const parking[] = {"runtime.park_m", "runtime.preemptPark"};
-
-static void add(struct standstill_functions *functions, uint64_t start, uint64_t end)
-{
-	functions->items[functions->count++] = (struct agent_range){start, end - start};
-}
-
-/* The last call of `called` in the function; its end: there is none. */
-static uint64_t last_call(const struct image *img, const struct go_func *f, uint64_t called)
-{
-	enum { CALL = 0xe8, CALL_BYTES = 5 };
-	size_t size = f->end - f->entry;
-	const uint8_t *code = image_bytes(img, f->entry, size);
-	int32_t distance;
-
-	for (size_t i = size; code && i-- > CALL_BYTES;) {
-		size_t at = i - CALL_BYTES;
-
-		memcpy(&distance, code + at + 1, sizeof(distance));
-		if (code[at] == CALL && f->entry + i + distance == called)
-			return f->entry + at;
-	}
-	return f->end;
-}
-
-void standstill_functions(const struct image *img, const struct code_head *head, bool goid_late,
-			  struct standstill_functions *ret)
-{
-	struct go_func f, changes;
-
-	ret->count = 0;
-	for (unsigned int i = 0; i <= HOOK_P_HANDOFF; i++)
-		if (i != HOOK_PREEMPT_PARK && head->places[i].address &&
-		    pclntab_find(&img->functions, head->places[i].address, &f))
-			add(ret, f.entry, f.end);
-	ret->changing = ret->count;
-	for (size_t i = 0; i < ARRAY_SIZE(parking); i++)
-		if (pclntab_find_name(&img->functions, parking[i], &f))
-			add(ret, f.entry, f.end);
-	ret->systemstack_switch = range_of(&img->functions, "runtime.systemstack_switch");
-	if (!goid_late || !pclntab_find_name(&img->functions, "runtime.casgstatus", &changes) ||
-	    !pclntab_find_name(&img->functions, "runtime.newproc1", &f))
-		return;
-	add(ret, last_call(img, &f, changes.entry), f.end);
 }
 
 /* Among the first so many. */
@@ -249,28 +200,29 @@ static bool has_switched(const struct standstill_functions *functions, const str
 	return false;
 }
 
-struct error *standstill_prepare(struct target *t, const struct golayout *lay, struct standstill *s)
+struct error *standstill_prepare(struct target *t, const struct runtime_words *words,
+				 struct standstill *s)
 {
 	if (!s->seen)
 		s->seen = malloc(SEEN_AT_ONCE * sizeof(s->seen[0]));
 	if (!s->seen)
 		return &error_no_memory;
 	memset(s->seen, 0, SEEN_AT_ONCE * sizeof(s->seen[0])); /* it is there now */
-	return switched_prepare(t, lay, &s->functions.systemstack_switch, &s->switched);
+	return switched_prepare(t, words, &s->functions.systemstack_switch, &s->switched);
 }
 
 struct error *standstill_look(struct target *t, const struct code_head *head,
-			      const struct golayout *lay, struct threads *threads,
+			      const struct runtime_words *words, struct threads *threads,
 			      struct standstill *s, bool *ret_inside)
 {
-	struct error *err = switched_read(t, lay, &s->switched);
+	struct error *err = switched_read(t, words, &s->switched);
 
 	*ret_inside = false;
 	if (!err)
 		err = standstill_look_asleep(t, head, threads, s, ret_inside);
 	for (size_t i = 0; i < threads->count; i++)
 		if (threads->items[i].looked_at)
-			switched_is_back(lay, &s->switched, threads->items[i].sp);
+			switched_is_back(words, &s->switched, threads->items[i].sp);
 	*ret_inside |= has_switched(&s->functions, &s->switched);
 	return err;
 }

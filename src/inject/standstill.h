@@ -6,18 +6,23 @@
 
 #include "agent/abi.h"
 #include "base/error.h"
-#include "image/image.h"
-#include "inject/stub.h"
+#include "inject/code.h"
+#include "inject/runtime_words.h"
 #include "inject/switched.h"
 #include "inject/threads.h"
 #include "target/target.h"
 
 #define STANDSTILL_FUNCTIONS (HOOK_P_HANDOFF + 4)
 
+/*
+ * Functions that nobody may be in when a place is patched. Those that change states have a hook:
+ * who is in one when its hook is put in changes a state without telling.
+ */
 struct standstill_functions {
 	struct agent_range items[STANDSTILL_FUNCTIONS];
-	size_t count;
-	size_t changing; /* so many of them change states; behind them are those that call these */
+	uint64_t count;
+	uint64_t
+		changing; /* so many of them change states; behind them are those that call these */
 	struct agent_range systemstack_switch; /* from where a goroutine seems to have left */
 };
 
@@ -29,18 +34,9 @@ struct standstill {
 	struct seen *seen; /* room for what is read while the threads stand */
 };
 
-/*
- * Those that change the state of a goroutine or a processor, and have a hook. Who is in there when
- * the hook is put in changes it without telling: later it is found in a state to which nothing has
- * led. So are those where a goroutine is parked. `goid_late`: and the end of newproc1, where a
- * goroutine is before it has its goid.
- */
-void standstill_functions(const struct image *img, const struct code_head *head, bool goid_late,
-			  struct standstill_functions *ret);
-
 /* What can be done before the threads are stopped; may be called again. The functions are set by
  * then. Needs standstill_release(), also after an error. */
-struct error *standstill_prepare(struct target *t, const struct golayout *lay,
+struct error *standstill_prepare(struct target *t, const struct runtime_words *words,
 				 struct standstill *s) must_check;
 
 /*
@@ -57,7 +53,7 @@ struct error *standstill_look_asleep(struct target *t, const struct code_head *h
  * those that change states has called the system stack, and waits for what is done there.
  */
 struct error *standstill_look(struct target *t, const struct code_head *head,
-			      const struct golayout *lay, struct threads *threads,
+			      const struct runtime_words *words, struct threads *threads,
 			      struct standstill *s, bool *ret_inside) must_check;
 
 void standstill_release(struct standstill *s);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "golayout/view.h"
 
 #define MAX_MS 100000
 
@@ -17,7 +16,7 @@ static struct error *must_check make_room(struct switched *s)
 	return s->ranges && s->ok && s->callers && s->g_bytes ? NULL : &error_no_memory;
 }
 
-struct error *switched_prepare(struct target *t, const struct golayout *lay,
+struct error *switched_prepare(struct target *t, const struct runtime_words *words,
 			       const struct agent_range *systemstack_switch, struct switched *s)
 {
 	struct error *err;
@@ -25,25 +24,25 @@ struct error *switched_prepare(struct target *t, const struct golayout *lay,
 
 	switched_release(s);
 	s->systemstack_switch = *systemstack_switch;
-	s->g_size = golayout_g_bytes(&lay->n);
-	err = target_read_u64(t, lay->v.allm, &m);
+	s->g_size = runtime_words_g_bytes(words);
+	err = target_read_u64(t, words->allm, &m);
 	while (!err && m && s->count < MAX_MS) {
 		if (!array_reserve(&s->items, &s->capacity, s->count + 1))
 			return &error_no_memory;
 		s->items[s->count++] = (struct switched_m){.address = m};
-		if (error_dropped(target_read_u64(t, m + lay->n.m_alllink, &m)))
+		if (error_dropped(target_read_u64(t, m + words->m_alllink, &m)))
 			break; /* it has ended just now */
 	}
 	return err ? err : make_room(s);
 }
 
-static struct g_view curg_of(const struct switched *s, const struct golayout *lay, size_t i)
+static const uint8_t *curg_of(const struct switched *s, size_t i)
 {
-	return (struct g_view){&lay->n, s->g_bytes + i * s->g_size};
+	return s->g_bytes + i * s->g_size;
 }
 
 /* What cannot be read is 0. */
-static struct error *must_check read_goroutines(struct target *t, const struct golayout *lay,
+static struct error *must_check read_goroutines(struct target *t, const struct runtime_words *words,
 						struct switched *s)
 {
 	struct error *err;
@@ -53,7 +52,7 @@ static struct error *must_check read_goroutines(struct target *t, const struct g
 		struct switched_m *m = &s->items[i];
 
 		*m = (struct switched_m){.address = m->address};
-		s->ranges[i] = (struct target_range){m->address + lay->n.m_curg, sizeof(m->curg),
+		s->ranges[i] = (struct target_range){m->address + words->m_curg, sizeof(m->curg),
 						     &m->curg};
 	}
 	err = target_read_each(t, s->ranges, s->count, s->ok);
@@ -77,23 +76,24 @@ static struct error *must_check read_goroutines(struct target *t, const struct g
  * on it has a frame and pretends to be behind the beginning of systemstack_switch(), before that it
  * has none.
  */
-static uint64_t caller_at(const struct switched *s, struct g_view g)
+static uint64_t caller_at(const struct switched *s, const struct runtime_words *words,
+			  const uint8_t *g)
 {
-	uint64_t pc = g_view_sched_pc(g);
-	uint64_t sp = g_view_sched_sp(g);
+	uint64_t pc = runtime_word(g, words->g_sched_pc);
+	uint64_t sp = runtime_word(g, words->g_sched_sp);
 
 	if (!sp || pc - s->systemstack_switch.start >= s->systemstack_switch.size)
 		return 0;
-	return pc == s->systemstack_switch.start ? sp : g_view_sched_bp(g) + 8;
+	return pc == s->systemstack_switch.start ? sp : runtime_word(g, words->g_sched_bp) + 8;
 }
 
-struct error *switched_read(struct target *t, const struct golayout *lay, struct switched *s)
+struct error *switched_read(struct target *t, const struct runtime_words *words, struct switched *s)
 {
-	struct error *err = read_goroutines(t, lay, s);
+	struct error *err = read_goroutines(t, words, s);
 
 	s->caller_count = 0;
 	for (size_t i = 0; !err && i < s->count; i++) {
-		uint64_t at = caller_at(s, curg_of(s, lay, i));
+		uint64_t at = caller_at(s, words, curg_of(s, i));
 
 		if (at && error_dropped(target_read_u64(t, at, &s->items[i].caller)))
 			s->items[i].caller = 0;
@@ -104,13 +104,14 @@ struct error *switched_read(struct target *t, const struct golayout *lay, struct
 }
 
 /* Those that have a caller are few, but when many threads are in C. */
-void switched_is_back(const struct golayout *lay, struct switched *s, uint64_t sp)
+void switched_is_back(const struct runtime_words *words, struct switched *s, uint64_t sp)
 {
 	for (size_t i = 0; i < s->caller_count; i++) {
 		struct switched_m *m = s->callers[i];
-		struct g_view g = curg_of(s, lay, m - s->items);
+		const uint8_t *g = curg_of(s, m - s->items);
 
-		if (m->caller && sp >= g_view_stack_lo(g) && sp < g_view_stack_hi(g))
+		if (m->caller && sp >= runtime_word(g, words->g_stack_lo) &&
+		    sp < runtime_word(g, words->g_stack_hi))
 			m->caller = 0;
 	}
 }

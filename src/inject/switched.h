@@ -9,7 +9,7 @@
 
 #include "agent/abi.h"
 #include "base/error.h"
-#include "golayout/golayout.h"
+#include "inject/runtime_words.h"
 #include "target/target.h"
 
 struct switched_m {
@@ -33,19 +33,19 @@ struct switched {
 
 /* Lists the M's, and makes room, before the threads are stopped; may be called again. An M that
  * begins between this and that is not looked at. Needs switched_release(), also after an error. */
-struct error *switched_prepare(struct target *t, const struct golayout *lay,
+struct error *switched_prepare(struct target *t, const struct runtime_words *words,
 			       const struct agent_range *systemstack_switch,
 			       struct switched *s) must_check;
 
 /* Fills in the callers; mostly in two system calls. What cannot be read is as who did not call. */
-struct error *switched_read(struct target *t, const struct golayout *lay,
+struct error *switched_read(struct target *t, const struct runtime_words *words,
 			    struct switched *s) must_check;
 
 /*
  * A thread has this stack pointer. Is that its goroutine's own stack, then what the goroutine has
  * left is of before: after a call of C it stays.
  */
-void switched_is_back(const struct golayout *lay, struct switched *s, uint64_t sp);
+void switched_is_back(const struct runtime_words *words, struct switched *s, uint64_t sp);
 
 void switched_release(struct switched *s);
 

@@ -301,7 +301,7 @@ static struct error *must_check withdraw_memory_step(void *arg)
 	struct memory_step *step = arg;
 	struct withdrawal *w = step->w;
 	struct remote r;
-	struct error *err = remote_begin(&r, w->t, w->img, w->lay, w->memory, w->suspend_seccomp);
+	struct error *err = remote_begin(&r, w->t, w->survey, w->memory, w->suspend_seccomp);
 
 	if (err)
 		return err;
@@ -332,7 +332,7 @@ struct error *withdraw(struct withdrawal *w)
 {
 	_cleanup_leftovers_ struct leftovers l = {0};
 	struct memory_step step = {w, &l};
-	struct error *err = leftovers_find(w->t, w->img, w->claim, &l);
+	struct error *err = leftovers_find(w->t, w->originals, w->claim, &l);
 
 	if (err || is_clean(w, &l))
 		return err;

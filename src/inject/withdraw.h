@@ -6,17 +6,15 @@
 #define INJECT_WITHDRAW_H
 
 #include "agent/abi.h"
-#include "golayout/golayout.h"
-#include "image/image.h"
+#include "inject/code.h"
 #include "inject/leftovers.h"
 #include "inject/remote.h"
-#include "inject/stub.h"
 #include "target/target.h"
 
 struct withdrawal {
 	struct target *t;
-	const struct image *img;
-	const struct golayout *lay;
+	const struct survey *survey;
+	const struct originals *originals;
 	int memory; /* /proc/PID/mem, for writing */
 	bool suspend_seccomp;
 	uint64_t claim; /* where ours is in the target (inject/claim.h): it stays */

@@ -231,7 +231,9 @@ static int open_temporary(const struct message *m)
 static void answer_with_descriptor(const struct broker *b, struct message *m)
 {
 	door_call_drop(&m->call);
-	if (m->kind == MESSAGE_OPEN)
+	if (b->policy->serves_alone)
+		give(m, -EACCES);
+	else if (m->kind == MESSAGE_OPEN)
 		give(m, open_asked(b, m));
 	else if (m->kind == MESSAGE_PERF_EVENT)
 		give(m, open_perf_event(b, m));

@@ -31,7 +31,7 @@ struct broker_policy {
 	struct broker_service services[DOOR_SERVICES]; /* without a function: there is none */
 	int keep; /* a descriptor that services need, at least 3; 0: none. The broker's process
 		   * closes all others */
-	bool keeps_all; /* but does not: services need more */
+	bool serves_alone; /* it does what its services do, and opens nothing */
 };
 
 struct broker;
@@ -43,7 +43,8 @@ void broker_destroy(struct broker *b);
 /* Answers one request. False: the other end is closed, or sends nonsense. */
 bool broker_answer(struct broker *b, int socket);
 
-/* The other end: a door that leads through this socket, for as long as the process lives. */
-const struct door *broker_door(int socket);
+/* The other end: a door that leads through this socket, for as long as the process lives; requests
+ * for the service `apart` go through the other, and wait for nobody else's. -1: there is none. */
+const struct door *broker_door(int socket, enum door_service apart, int other);
 
 #endif

@@ -9,17 +9,29 @@
 #include "sandbox/broker.h"
 #include "sandbox/message.h"
 
-static int broker_socket = -1;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* One request at a time for each. */
+struct line {
+	int socket;
+	pthread_mutex_t lock;
+};
 
-static bool ask(struct message *m)
+static struct line broker = {-1, PTHREAD_MUTEX_INITIALIZER};
+static struct line apart = {-1, PTHREAD_MUTEX_INITIALIZER};
+static enum door_service served_apart;
+
+static bool ask_at(struct line *line, struct message *m)
 {
 	bool done;
 
-	pthread_mutex_lock(&lock);
-	done = message_send(broker_socket, m) && message_receive(broker_socket, m);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(&line->lock);
+	done = message_send(line->socket, m) && message_receive(line->socket, m);
+	pthread_mutex_unlock(&line->lock);
 	return done;
+}
+
+static bool ask(struct message *m)
+{
+	return ask_at(&broker, m);
 }
 
 /* The one descriptor of the answer; -1 and errno. */
@@ -66,7 +78,7 @@ static struct error *ask_for_service(enum door_service service, struct door_call
 	struct message m = {.kind = MESSAGE_SERVICE, .a = service};
 
 	memcpy(&m.call, call, sizeof(*call));
-	if (!ask(&m))
+	if (!ask_at(service == served_apart && apart.socket >= 0 ? &apart : &broker, &m))
 		return error_format(ERROR_FAILED, "the privileged half of gospect has ended");
 	if (m.a)
 		return error_format(m.b >= 0 && m.b <= ERROR_USAGE ? (enum error_code)m.b
@@ -76,11 +88,13 @@ static struct error *ask_for_service(enum door_service service, struct door_call
 	return NULL;
 }
 
-const struct door *broker_door(int socket)
+const struct door *broker_door(int socket, enum door_service service, int other)
 {
 	static const struct door door = {ask_to_open, ask_for_perf_event, ask_for_temporary,
 					 ask_for_service};
 
-	broker_socket = socket;
+	broker.socket = socket;
+	apart.socket = other;
+	served_apart = service;
 	return &door;
 }

@@ -14,8 +14,13 @@
 #include "sandbox/capabilities.h"
 #include "sandbox/filter.h"
 
-static pid_t broker_pid;
-static int broker_socket = -1;
+/* The broker, and the process of the service that has its own. */
+struct half {
+	pid_t pid; /* 0: there is none */
+	int socket;
+};
+
+static struct half broker = {0, -1}, apart = {0, -1};
 static bool entered;
 
 bool sandbox_is_built(void)
@@ -64,15 +69,15 @@ static void ignore_signals(void)
 }
 
 /* `nice` is gospect's, which is reset with a real-time priority that children do not get. */
-static _Noreturn void run_broker(const struct broker_policy *policy, int socket, int nice)
+static _Noreturn void run_broker(const struct broker_policy *policy, const char *name, int socket,
+				 int nice)
 {
 	struct broker *b;
 
-	prctl(PR_SET_NAME, "gospect-broker");
+	prctl(PR_SET_NAME, name);
 	setpriority(PRIO_PROCESS, 0, nice);
 	ignore_signals();
-	if (!policy->keeps_all)
-		close_all_but(socket, policy->keep > 2 ? policy->keep : socket);
+	close_all_but(socket, policy->keep > 2 ? policy->keep : socket);
 	if (error_dropped(broker_create(policy, &b)))
 		_exit(1);
 	while (broker_answer(b, socket))
@@ -107,40 +112,69 @@ static struct error *must_check confine(const struct sandbox_options *o)
 	return err;
 }
 
-struct error *sandbox_enter(const struct sandbox_options *options)
+static struct error *must_check start(const struct broker_policy *policy, const char *name,
+				      struct half *ret)
 {
 	int sockets[2], nice = getpriority(PRIO_PROCESS, 0);
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets))
+		return error_errno(ERROR_FAILED, errno, "cannot make a socket");
+	ret->pid = fork();
+	if (!ret->pid) {
+		close(sockets[0]); /* or it would not see the end of gospect */
+		run_broker(policy, name, sockets[1], nice);
+	}
+	close(sockets[1]);
+	ret->socket = sockets[0];
+	if (ret->pid < 0)
+		return error_errno(ERROR_FAILED, errno, "cannot start a process");
+	return NULL;
+}
+
+static void end(struct half *half)
+{
+	if (half->socket >= 0)
+		close(half->socket);
+	while (half->pid > 0 && waitpid(half->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	*half = (struct half){0, -1};
+}
+
+/* Services of gospect's own policy are the broker's. */
+static struct error *must_check start_apart(const struct sandbox_options *options)
+{
+	static struct broker_policy policy;
+
+	if (!options->apart.serve)
+		return NULL;
+	policy = (struct broker_policy){.serves_alone = true};
+	policy.services[options->apart_number] = options->apart;
+	return start(&policy, options->apart_name, &apart);
+}
+
+struct error *sandbox_enter(const struct sandbox_options *options)
+{
 	struct error *err;
 
 	if (!sandbox_is_built())
 		return NULL;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets))
-		return error_errno(ERROR_FAILED, errno, "cannot make a socket");
-	broker_pid = fork();
-	if (!broker_pid) {
-		close(sockets[0]); /* or it would not see the end of gospect */
-		run_broker(&options->policy, sockets[1], nice);
-	}
-	close(sockets[1]);
-	broker_socket = sockets[0];
-	if (broker_pid < 0) {
-		err = error_errno(ERROR_FAILED, errno, "cannot start a process");
+	err = start(&options->policy, "gospect-broker", &broker);
+	if (!err)
+		err = start_apart(options);
+	if (err) {
 		sandbox_leave();
 		return err;
 	}
 	err = confine(options);
-	door_set(broker_door(broker_socket));
+	door_set(broker_door(broker.socket, options->apart_number, apart.socket));
 	return err;
 }
 
 void sandbox_leave(void)
 {
-	if (broker_socket < 0)
+	if (broker.socket < 0)
 		return;
-	close(broker_socket);
-	broker_socket = -1;
 	door_set(NULL);
-	while (broker_pid > 0 && waitpid(broker_pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	broker_pid = 0;
+	end(&broker);
+	end(&apart);
 }

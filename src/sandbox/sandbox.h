@@ -26,10 +26,17 @@
 
 struct sandbox_options {
 	struct broker_policy policy; /* of the broker that sandbox_enter() starts */
-	pid_t child;                 /* that may be sent signals; 0: none */
-	uint64_t keep;               /* capabilities, by number; those that it has */
-	uint64_t memory;             /* bytes that may be allocated; 0: no limit of ours */
-	uint64_t cpu_seconds;        /* of processor time; 0: no limit of ours */
+	/*
+	 * A service with a process of its own, which opens nothing for anybody, and answers while
+	 * the broker is busy. Without a function: there is none.
+	 */
+	struct broker_service apart;
+	enum door_service apart_number;
+	const char *apart_name; /* of its process */
+	pid_t child;            /* that may be sent signals; 0: none */
+	uint64_t keep;          /* capabilities, by number; those that it has */
+	uint64_t memory;        /* bytes that may be allocated; 0: no limit of ours */
+	uint64_t cpu_seconds;   /* of processor time; 0: no limit of ours */
 };
 
 /*

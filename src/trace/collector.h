@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "golayout/golayout.h"
-#include "inject/inject.h"
+#include "hooks/injection.h"
 #include "target/target.h"
 #include "trace/backlog.h"
 #include "trace/counters.h"

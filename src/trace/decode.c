@@ -6,7 +6,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
-#include "inject/range.h"
+#include "hooks/range.h"
 
 #define MAX_REASONS 256
 #define MAX_REASON_LENGTH 64

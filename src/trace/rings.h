@@ -18,7 +18,7 @@
 
 #include "agent/abi.h"
 #include "base/error.h"
-#include "inject/inject.h"
+#include "hooks/injection.h"
 #include "trace/backlog.h"
 
 struct rings;

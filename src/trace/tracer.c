@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/memory_room.h"
-#include "inject/inject.h"
+#include "hooks/injection.h"
 #include "trace/backlog.h"
 #include "trace/collector.h"
 #include "trace/counters.h"
@@ -125,14 +125,11 @@ static struct error *must_check begin_collecting(struct tracer *tr, const struct
 {
 	struct precedence precedence;
 	struct pace pace;
-	struct error *err = NULL;
+	struct error *err;
 
 	pace_init(&pace);
 	precedence_take(&precedence);
-	if (options->attached)
-		err = options->attached(options->arg, tr->injection);
-	if (!err)
-		err = start_collector(tr, counters, &pace, options);
+	err = start_collector(tr, counters, &pace, options);
 	precedence_give_back(&precedence);
 	return err;
 }

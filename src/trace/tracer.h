@@ -30,15 +30,9 @@
 
 #define TRACER_MAX_DEPTH 127
 
-struct injection;
-
 struct tracer_options {
 	uint32_t stack_depth; /* frames of a stack that are kept, at most; 0: no stacks */
-	/* Called once the agent is in the target, before anything is read of what it writes and
-	 * before there is another thread: to give up privilege. NULL: nothing. */
-	struct error *(*attached)(void *arg, struct injection *in);
-	void *arg;
-	const regex_t *root; /* whose calls are told, besides handlers' (inject/roots.h); or NULL */
+	const regex_t *root;  /* whose calls are told, besides handlers' (hooks/roots.h); or NULL */
 	const volatile sig_atomic_t *stop; /* tracer_open() ends early when it is not 0; or NULL */
 	/* When tracer_stop() will be called, since the beginning: by then the caller has its own
 	 * priority. 0: when a signal says so. */

@@ -1,5 +1,6 @@
 """What parses a target's program and memory has no privilege that it could be robbed of."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -10,7 +11,8 @@ import time
 
 import pytest
 
-from lib import gospect, terminal
+from lib import golang, gospect, terminal, tracing
+from lib.process import wait_until
 
 CAP_IPC_LOCK, CAP_SYS_PTRACE, CAP_SYS_NICE, CAP_BPF = 14, 19, 23, 39
 FEW = 1 << CAP_IPC_LOCK | 1 << CAP_SYS_PTRACE | 1 << CAP_SYS_NICE | 1 << CAP_BPF
@@ -124,3 +126,110 @@ def test_a_file_that_a_core_names_is_not_read_unless_it_is_a_program(tmp_path, s
         result = gospect.run("dump", "--core", core)
     assert result.status == 1
     assert "Permission denied" in result.err, result.err
+
+
+TRACES = {"trace": ("trace", "-o", "t.trace"), "offcpu": ("offcpu", "--by", "request", "-o", "t.txt")}
+
+
+def children(pid):
+    """By their names, with those of theirs."""
+    found = {}
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if int(status_of(folder.name)["PPid"]) == pid:
+                found[(folder / "comm").read_text().strip()] = int(folder.name)
+    return found
+
+
+@needs_root
+@pytest.mark.parametrize("verb", TRACES)
+def test_who_traces_has_few_capabilities_and_no_way_to_write_to_the_target(untouched, tmp_path, verb):
+    program = untouched(tracing.hectic(golang.NEWEST), "-calm", "-only=channels,births")
+    name, *args = TRACES[verb]
+    traced = gospect.start(name, "-p", program.pid, "-d", 30, *args, cwd=tmp_path)
+    try:
+        assert_confined(wait_until_confined(traced.pid))
+        wait_until(lambda: tracing.is_patched(program.pid), what="the hooks")
+        kept = 0
+        for thread in pathlib.Path(f"/proc/{traced.pid}/task").iterdir():
+            status = status_of(f"{traced.pid}/task/{thread.name}")
+            assert_confined(status)
+            kept |= int(status["CapEff"], 16)
+        assert verb != "trace" or kept & ~(1 << CAP_SYS_PTRACE | 1 << CAP_SYS_NICE) == 0
+        for fd in pathlib.Path(f"/proc/{traced.pid}/fd").iterdir():
+            flags = pathlib.Path(f"/proc/{traced.pid}/fdinfo/{fd.name}").read_text().split()[3]
+            assert not os.readlink(fd).endswith("/mem") or int(flags, 8) & os.O_ACCMODE == os.O_RDONLY
+        surgeon = children(traced.pid)["gospect-surgeon"]
+        opened = {os.readlink(fd) for fd in pathlib.Path(f"/proc/{surgeon}/fd").iterdir()}
+        assert not any(link.startswith(str(path)) for link in opened
+                       for path in (tmp_path, program.binary)), opened
+    finally:
+        traced.terminate()
+        _, err = traced.communicate(timeout=20)
+    assert traced.returncode == 0 or b"under a handler" in err, err  # it has none
+
+
+class Calls:
+    """System calls of a gospect and of its children, by strace: (pid, call), as they happened."""
+
+    LINE = re.compile(r"^(\d+) +(?:<\.\.\. )?(\w+)(.*)$")
+
+    def __init__(self, file):
+        self.all, begun = [], {}
+        for m in filter(None, map(self.LINE.match, file.read_text().splitlines())):
+            pid, rest = int(m[1]), m[3]
+            if rest.endswith(" <unfinished ...>"):
+                begun[pid] = rest.removesuffix(" <unfinished ...>")
+                continue
+            if rest.startswith(" resumed>"):
+                rest = begun.pop(pid) + rest.removeprefix(" resumed>")
+            self.all.append((pid, m[2], rest))
+        self.main = self.all[0][0]
+
+    def of(self, pids, *names):
+        return [(i, rest) for i, (pid, name, rest) in enumerate(self.all)
+                if pid in pids and name in names]
+
+    def started_by(self, pid):
+        """Processes and threads, directly and not."""
+        found = [int(rest.rpartition("= ")[2]) for _, rest in self.of({pid}, "clone", "clone3", "fork", "vfork")
+                 if rest.rpartition("= ")[2].strip().isdigit()]
+        return found + [k for f in found for k in self.started_by(f)]
+
+
+@needs_root
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+@pytest.mark.parametrize("verb", TRACES)
+def test_who_parses_cannot_trace_and_who_traces_parses_nothing(untouched, tmp_path, verb):
+    """The program was parsed by root with all capabilities, who then traced it."""
+    program = untouched(tracing.hectic(golang.NEWEST), "-calm", "-only=channels,births")
+    log = tmp_path / "calls"
+    name, *args = TRACES[verb]
+    subprocess.run(["strace", "-f", "-qq", "-o", log, "-e",
+                    "trace=openat,open,ptrace,seccomp,capset,clone,clone3,fork,vfork,process_vm_writev,prctl",
+                    gospect.BINARY, name, "-p", str(program.pid), "-d", "0.3", *args], check=False,
+                   capture_output=True, cwd=tmp_path, timeout=60)
+    calls = Calls(log)
+    halves = {rest: pid for pid, call, rest in calls.all
+              if call == "prctl" and "PR_SET_NAME" in rest and pid != calls.main}
+    surgeon = next(pid for rest, pid in halves.items() if "gospect-surgeon" in rest)
+    broker = next(pid for rest, pid in halves.items() if "gospect-broker" in rest)
+    surgeons = {surgeon, *calls.started_by(surgeon)}
+    others = {pid for pid, _, _ in calls.all} - surgeons
+
+    # It is confined first; only then does anybody open the program, for it to be parsed.
+    confined = next(i for i, rest in calls.of({calls.main}, "seccomp")
+                    if "SECCOMP_SET_MODE_FILTER" in rest and rest.endswith("= 0"))
+    parsed = [i for i, rest in calls.of({broker, calls.main}, "openat", "open") if '"exe"' in rest]
+    assert parsed and min(parsed) > confined
+    assert not [rest for i, rest in calls.of({calls.main}, "openat", "open")
+                if i > confined and "EPERM" not in rest]
+    # Who traces and writes is the surgeon alone, and he opens what the kernel writes, nothing else.
+    assert calls.of(surgeons, "ptrace") and not calls.of(others, "ptrace")
+    assert not calls.of(others, "process_vm_writev")
+    assert not [rest for _, rest in calls.of(others, "openat") if "/mem\"" in rest and "O_RDWR" in rest]
+    opened = [rest for _, rest in calls.of(surgeons, "openat", "open") if "ENOENT" not in rest]
+    kernels = re.compile(r'AT_FDCWD, "(/proc/(self|\d+)[/"]|/sys/|/dev/null)|^\(\d+, "(mem|auxv|maps|task|status|stat|\.)"')
+    strange = [rest for rest in opened if not kernels.search(rest)]
+    assert opened and not strange, strange
+    assert not [rest for rest in opened if re.search(r'"(exe|.*/exe|.*map_files.*|.*/root/.*)"', rest)]

@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	_cleanup_target_ struct target *t = NULL;
 	_cleanup_leftovers_ struct leftovers l = {0};
-	static const struct image no_text;
+	static const struct originals none;
 	struct input in = {0};
 	struct target_map items[MAPS];
 	struct target_maps maps = {items, MAPS, MAPS};
@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				       .path = "/memfd:" CODE_NAME};
 	items[5] = (struct target_map){1ull << 46, (1ull << 46) + 4096, .path = "/bin/true"};
 	fuzz_require(!target_open_memory(memory, 2, &t));
-	if (!error_dropped(leftovers_look_at_maps(t, &no_text, &maps, 0, &l)))
+	if (!error_dropped(leftovers_look_at_maps(t, &none, &maps, 0, &l)))
 		check(&l, &in);
 	return 0;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "inject/place.h"
+#include "hooks/place.h"
 
 #define AT 0x401000ull
 

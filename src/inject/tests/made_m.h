@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "agent/abi.h"
-#include "golayout/golayout.h"
+#include "inject/runtime_words.h"
 
 /* Where systemstack_switch() is, and who has called systemstack(): of no code that there is. */
 #define MADE_SWITCH 0x401000
@@ -23,15 +23,15 @@ struct made_m {
 static uint64_t made_allm;
 
 static const struct agent_range made_switch = {MADE_SWITCH, MADE_SWITCH_BYTES};
-static const struct golayout made_lay = {
-	.n = {.m_curg = offsetof(struct made_m, curg),
-	      .m_alllink = offsetof(struct made_m, next),
-	      .g_stack_lo = offsetof(struct made_g, lo),
-	      .g_stack_hi = offsetof(struct made_g, hi),
-	      .g_sched_sp = offsetof(struct made_g, sp),
-	      .g_sched_pc = offsetof(struct made_g, pc),
-	      .g_sched_bp = offsetof(struct made_g, bp)},
-	.v = {.allm = (uint64_t)&made_allm},
+static const struct runtime_words made_words = {
+	.allm = (uint64_t)&made_allm,
+	.m_curg = offsetof(struct made_m, curg),
+	.m_alllink = offsetof(struct made_m, next),
+	.g_stack_lo = offsetof(struct made_g, lo),
+	.g_stack_hi = offsetof(struct made_g, hi),
+	.g_sched_sp = offsetof(struct made_g, sp),
+	.g_sched_pc = offsetof(struct made_g, pc),
+	.g_sched_bp = offsetof(struct made_g, bp),
 };
 
 #endif

@@ -80,7 +80,7 @@ static struct error *stop_and_look(void *arg)
 
 	if (err)
 		return err;
-	err = standstill_look(l->t, &l->head, &made_lay, &l->threads, &l->standstill, &l->inside);
+	err = standstill_look(l->t, &l->head, &made_words, &l->threads, &l->standstill, &l->inside);
 	threads_resume(&l->threads);
 	return err;
 }
@@ -94,7 +94,7 @@ static struct error *look(void (*function)(void), struct look *l)
 	l->threads = (struct threads){.pid = start(function)};
 	assert_null(target_open_process(l->threads.pid, &l->t));
 	l->standstill.functions.systemstack_switch = made_switch;
-	assert_null(standstill_prepare(l->t, &made_lay, &l->standstill));
+	assert_null(standstill_prepare(l->t, &made_words, &l->standstill));
 	/* It had no processor for some tries. */
 	while ((err = surgery(stop_and_look, l)) == &error_fault)
 		threads_let_run(&l->threads, 0);

@@ -19,8 +19,8 @@ static void read_switched(struct switched *s)
 	ms[2] = (struct made_m){0x10, 0}; /* where nothing is */
 	made_allm = (uint64_t)&ms[0];
 	assert_null(target_open_process(getpid(), &t));
-	assert_null(switched_prepare(t, &made_lay, &made_switch, s));
-	assert_null(switched_read(t, &made_lay, s));
+	assert_null(switched_prepare(t, &made_words, &made_switch, s));
+	assert_null(switched_read(t, &made_words, s));
 	target_close(t);
 	assert_int_equal(s->count, 3);
 }
@@ -61,10 +61,10 @@ static void who_is_on_the_goroutines_stack_is_back(void **state)
 
 	g = (struct made_g){0x1000, 0x2000, (uint64_t)&stack[2], MADE_SWITCH + 8, (uint64_t)stack};
 	read_switched(&s);
-	switched_is_back(&made_lay, &s, 0xfff);
-	switched_is_back(&made_lay, &s, 0x2000);
+	switched_is_back(&made_words, &s, 0xfff);
+	switched_is_back(&made_words, &s, 0x2000);
 	assert_int_equal(s.items[1].caller, MADE_CALLER);
-	switched_is_back(&made_lay, &s, 0x1000);
+	switched_is_back(&made_words, &s, 0x1000);
 	assert_int_equal(s.items[1].caller, 0);
 	switched_release(&s);
 }

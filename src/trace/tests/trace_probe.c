@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "golayout/golayout.h"
+#include "hooks/injection.h"
 #include "image/image.h"
-#include "inject/inject.h"
 #include "target/target.h"
 #include "trace/tracer.h"
 

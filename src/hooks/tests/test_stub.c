@@ -1,5 +1,5 @@
 /* The stubs: what they keep, whose slot they take, and where they go on. */
-#include "inject/tests/made_target.h"
+#include "hooks/tests/made_target.h"
 
 static void other_hooks_keep_every_register(void **state)
 {
@@ -133,7 +133,7 @@ static void make_return(struct made *d, uint8_t **ret_far)
 	memcpy(place->bytes, made_function + 18, PLACE_JUMP_BYTES);
 	make_stubs(d, kinds, HOOKS + 1);
 	far_jump_write(place, *ret_far + 32);
-	assert_true(stub_jump(place, d->memory + FUNCTION + 18));
+	assert_true(code_jump(place, d->memory + FUNCTION + 18));
 }
 
 static void a_return_is_recorded_and_who_comes_back_behind_it_returns_as_ever(void **state)

@@ -1,5 +1,8 @@
 /*
- * Putting the agent into a process, and taking it out again.
+ * Putting the agent into a process, and taking it out again: what is to be done is planned here, by
+ * who has parsed the program; a surgeon (inject/surgeon.h) does it, who has the privilege and
+ * parses nothing. That is a process of its own, behind the door; where gospect is not confined it
+ * is in this one.
  *
  * In: everything is prepared by one thread of the target, which is stopped for a fraction of a
  * millisecond while the others run on; then all threads are stopped, once, for the jumps to be
@@ -7,13 +10,13 @@
  * reverse order, when a later one fails.
  *
  * Out: all threads are stopped for the code to be restored. When none is in the agent any more, the
- * memory is unmapped, but for the code page (inject/stub.h).
+ * memory is unmapped, but for the code page (inject/code.h).
  *
  * Gospect may be killed at any moment: what it has written so far works without it, and whoever
  * comes next takes it out.
  */
-#ifndef INJECT_INJECT_H
-#define INJECT_INJECT_H
+#ifndef HOOKS_INJECTION_H
+#define HOOKS_INJECTION_H
 
 #include <regex.h>
 #include <signal.h>
@@ -21,7 +24,6 @@
 #include <stdint.h>
 
 #include "agent/abi.h"
-#include "base/door.h"
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "golayout/golayout.h"
@@ -31,7 +33,7 @@
 struct inject_options {
 	uint32_t depth;      /* frames of a stack; 0: none */
 	uint32_t ring_bytes; /* of each slot; a power of two, at least four chunks */
-	/* Functions whose calls are to be told, besides those of inject/roots.h; or NULL. */
+	/* Functions whose calls are to be told, besides those of hooks/roots.h; or NULL. */
 	const regex_t *root;
 	/* When it is not 0, inject_attach() ends early: ERROR_STOPPED. NULL: it cannot. */
 	const volatile sig_atomic_t *stop;
@@ -89,9 +91,6 @@ uint64_t inject_detach_ns(const struct injection *in);
 
 /* Takes the agent out; a target that has ended is no error. Does nothing the second time. */
 struct error *inject_detach(struct injection *in) must_check;
-/* The broker's part: a service of the door (DOOR_DETACH), for an injection that was attached when
- * the broker began. `arg` is a struct injection. */
-struct error *inject_serve_detach(void *arg, struct door_call *call) must_check;
 /* Detaches if that was not done. */
 void inject_destroy(struct injection *in);
 

@@ -2,12 +2,12 @@
  * Functions that requests are under, and where each begins and returns: places for hooks. Nothing
  * is written here.
  */
-#ifndef INJECT_ROOTS_H
-#define INJECT_ROOTS_H
+#ifndef HOOKS_ROOTS_H
+#define HOOKS_ROOTS_H
 
 #include <regex.h>
 
-#include "inject/hooks.h"
+#include "hooks/hooks.h"
 
 /*
  * Functions that are called once for a request, of net/http's servers, HTTP/1 and 2, and of gRPC's:

@@ -1,4 +1,4 @@
-#include "inject/tests/made_target.h"
+#include "hooks/tests/made_target.h"
 
 #include <x86intrin.h>
 
@@ -140,7 +140,7 @@ void make_of(struct made *d, const uint8_t *code, size_t size, unsigned int argu
 	place->relative = d->place.relative;
 	memcpy(place->bytes, d->place.bytes, PLACE_MAX_BYTES);
 	make_stubs(d, kinds, HOOKS);
-	assert_true(stub_jump(place, d->memory + (d->place.address - word_of(d->memory))));
+	assert_true(code_jump(place, d->memory + (d->place.address - word_of(d->memory))));
 }
 
 void make(struct made *d, enum agent_hook hook, enum stub_p kind)

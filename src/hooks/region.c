@@ -1,8 +1,7 @@
-#include "inject/region.h"
-
-#include <unistd.h>
+#include "hooks/region.h"
 
 #include "agent/abi.h"
+#include "base/cpus.h"
 
 #define REACH 0x78000000ull /* 1.9 GB: 32-bit displacements, and some way to go in the code */
 #define STEP 0x100000ull
@@ -72,7 +71,7 @@ struct error *region_p_count(struct target *t, const struct golayout *lay, uint6
 struct error *region_p_slots(struct target *t, const struct golayout *lay, uint64_t *ret_now,
 			     uint64_t *ret)
 {
-	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	uint64_t cpus = cpus_configured();
 	uint64_t now, count;
 	struct error *err = region_p_count(t, lay, &now);
 

@@ -3,17 +3,15 @@
  * that no thread, wherever it stands or returns to, is ever inside; none that depends on where it
  * is, for it is executed elsewhere, unless it is asked for.
  */
-#ifndef INJECT_PLACE_H
-#define INJECT_PLACE_H
+#ifndef HOOKS_PLACE_H
+#define HOOKS_PLACE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
-
-#define PLACE_MAX_BYTES 16
-#define PLACE_JUMP_BYTES 5
+#include "inject/code.h"
 
 struct place {
 	uint64_t address;

@@ -1,6 +1,6 @@
 /* Where in the target's address space the agent goes, and how much of it is needed. */
-#ifndef INJECT_REGION_H
-#define INJECT_REGION_H
+#ifndef HOOKS_REGION_H
+#define HOOKS_REGION_H
 
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
  * A target made in our own process: a function that is patched as one of the runtime's would be,
  * and a made goroutine that calls it. For tests of the stubs and of the agent.
  */
-#ifndef INJECT_TESTS_MADE_TARGET_H
-#define INJECT_TESTS_MADE_TARGET_H
+#ifndef HOOKS_TESTS_MADE_TARGET_H
+#define HOOKS_TESTS_MADE_TARGET_H
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 
 #include "agent/abi.h"
 #include "base/unit_test.h"
-#include "inject/place.h"
-#include "inject/stub.h"
+#include "hooks/place.h"
+#include "hooks/stub.h"
 
 enum {
 	FUNCTION = 0, /* offsets in the memory that is made */

@@ -1,7 +1,7 @@
 /* What the agent records, and the stacks in it; by the hooks of casgstatus and of system calls. */
 #include <x86intrin.h>
 
-#include "inject/tests/made_target.h"
+#include "hooks/tests/made_target.h"
 
 /* As it was before the first record. */
 static void empty_ring(struct agent_slot *slot)

@@ -1,13 +1,13 @@
 /*
- * Where the jumps lead that must keep their last byte (inject/stub.h): pages of our own, chosen in
+ * Where the jumps lead that must keep their last byte (inject/code.h): pages of our own, chosen in
  * memory that is free.
  */
-#ifndef INJECT_FAR_H
-#define INJECT_FAR_H
+#ifndef HOOKS_FAR_H
+#define HOOKS_FAR_H
 
 #include <stdbool.h>
 
-#include "inject/stub.h"
+#include "hooks/stub.h"
 #include "target/target.h"
 
 struct far {

@@ -1,7 +1,7 @@
 /* Memory of the target that the agent may read, as it stays there for as long as the process does.
  */
-#ifndef INJECT_READABLE_H
-#define INJECT_READABLE_H
+#ifndef HOOKS_READABLE_H
+#define HOOKS_READABLE_H
 
 #include "agent/abi.h"
 #include "base/error.h"

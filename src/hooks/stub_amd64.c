@@ -1,9 +1,9 @@
 /*
  * At a patched place R12, R13 and the flags are free, R14 is the g that runs, RBP the function's
- * frame (inject/place.h). Nothing is written to the stack that the thread is on: goroutines have
+ * frame (hooks/place.h). Nothing is written to the stack that the thread is on: goroutines have
  * little room. The thread's XMM registers are not touched.
  */
-#include "inject/stub.h"
+#include "hooks/stub.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -410,14 +410,4 @@ void far_jump_write(const struct code_place *place, uint8_t ret[CODE_FAR_JUMP_BY
 	memset(ret, 0xcc, CODE_FAR_JUMP_BYTES);
 	memcpy(ret, jump, sizeof(jump));
 	memcpy(ret + sizeof(jump), &place->stub, sizeof(place->stub));
-}
-
-bool stub_jump(const struct code_place *place, uint8_t ret[PLACE_JUMP_BYTES])
-{
-	int64_t distance = (int64_t)(place->jump - (place->address + PLACE_JUMP_BYTES));
-	int32_t near = (int32_t)distance;
-
-	ret[0] = 0xe9;
-	memcpy(ret + 1, &near, sizeof(near));
-	return near == distance && (place->length >= PLACE_JUMP_BYTES || ret[4] == place->bytes[4]);
 }

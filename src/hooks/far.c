@@ -1,4 +1,4 @@
-#include "inject/far.h"
+#include "hooks/far.h"
 
 #include <string.h>
 

@@ -2,22 +2,22 @@
  * Which places of this program are patched, and what the hooks there have to know of the runtime.
  * Nothing is written here. ERROR_UNSUPPORTED when the code is not what gospect knows.
  */
-#ifndef INJECT_HOOKS_H
-#define INJECT_HOOKS_H
+#ifndef HOOKS_HOOKS_H
+#define HOOKS_HOOKS_H
 
 #include "agent/abi.h"
 #include "base/strbuf.h"
 #include "golayout/golayout.h"
+#include "hooks/far.h"
+#include "hooks/stub.h"
 #include "image/image.h"
-#include "inject/far.h"
-#include "inject/stub.h"
 #include "target/target.h"
 
 struct hooks {
 	struct code_place places[CODE_MAX_PLACES]; /* address 0: not in this program */
 	size_t place_count;
 	enum stub_p kinds[HOOKS];
-	/* Of inject/roots.h. */
+	/* Of hooks/roots.h. */
 	struct agent_root_place root_places[AGENT_MAX_ROOT_PLACES];
 	uint64_t root_entries[AGENT_MAX_ROOTS];
 	size_t root_count;

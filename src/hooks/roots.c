@@ -1,4 +1,4 @@
-#include "inject/roots.h"
+#include "hooks/roots.h"
 
 #include <stdlib.h>
 #include <string.h>

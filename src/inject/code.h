@@ -1,25 +1,29 @@
 /*
- * The code page: what a patched place jumps to. For each hook a stub that takes a slot, calls the
- * agent on the slot's stack, executes the instruction that the jump has replaced, and goes back.
+ * The code page: what a patched place jumps to, and the head by which all of it is found again.
  *
  * The page is the one thing that stays in the target when tracing has ended, so that a thread that
  * was on its way out of a stub finds its way. It begins with a head that says what was changed and
  * where: from it, whoever comes later undoes what a gospect that was killed has left. With many
- * places it is several pages.
+ * places it is several pages. What is in the stubs is the business of who makes them
+ * (hooks/stub.h).
  *
  * Far pages lead to stubs. Where the instruction has four bytes alone, the fifth of the jump is the
  * first of the next instruction, to which somebody may return: it has to stay what it is. It is the
  * highest byte of the jump's distance, so the jump leads to where that takes it, within 16 MB.
  */
-#ifndef INJECT_STUB_H
-#define INJECT_STUB_H
+#ifndef INJECT_CODE_H
+#define INJECT_CODE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "agent/abi.h"
-#include "inject/place.h"
+#include "agent/blob.h"
+
+#define PLACE_MAX_BYTES 16
+#define PLACE_JUMP_BYTES 5
 
 #define CODE_PAGE_BYTES 4096
 #define CODE_MAGIC 0x65646f6374677367ull /* "gsgtcode" */
@@ -29,12 +33,16 @@
 #define CODE_FAR_JUMP_BYTES 16 /* an instruction and the address of a stub */
 #define CODE_MAX_STUB_BYTES 65536
 
+/* Of the mappings; the kernel shows them as /memfd:NAME. */
+#define CODE_NAME "gospect-code"
+#define DATA_NAME "gospect-data"
+
 struct code_place {
-	uint64_t address; /* 0: this hook is not used */
+	uint64_t address; /* 0: this place is not used */
 	uint64_t stub;
 	uint64_t jump; /* where the jump leads: to the stub, or on a far page */
 	uint16_t length;
-	uint16_t relative;              /* struct place */
+	uint16_t relative; /* in it: 32 bits that say where its operand is, from its end; 0: none */
 	uint8_t bytes[PLACE_MAX_BYTES]; /* the whole instruction, as it was */
 };
 
@@ -62,38 +70,25 @@ struct code_control {
 	uint64_t lost;  /* calls that found no slot */
 };
 
-enum stub_p {
-	STUB_P_OF_THREAD,
-	STUB_P_ARGUMENT, /* the P in RAX, which the thread is about to take */
-	STUB_CASGSTATUS, /* the thread's, RAX, RBX and RCX are the only registers in use */
-	STUB_CASGSTATUS_NO_P_IN_SYSCALL, /* and from a system call on the P may be another's */
-	STUB_SYSCALL,                    /* the thread's, by a goroutine: reentersyscall */
-	STUB_SYSCALL_EXIT,               /* and exitsyscall */
-};
-
-struct stub_numbers {
-	uint32_t g_m, m_p, m_vdso_sp, m_vdso_pc, p_id;
-	uint32_t p_slots; /* how many there are */
-};
-
-/*
- * Writes the head and a stub for each place into the head->stub_bytes of `pages`, and fills in
- * head->places[].stub, and .jump where that is 0. `kinds` has one for each hook, those of roots
- * have STUB_P_OF_THREAD. false: it does not fit.
- */
-bool stubs_write(struct code_head *head, const struct stub_numbers *numbers,
-		 const enum stub_p *kinds, uint8_t *pages);
-
-/* Whole pages that are enough for so many places. */
-size_t stubs_size(size_t places);
-
-/* What is at place->jump, if that is on a far page. */
-void far_jump_write(const struct code_place *place, uint8_t ret[CODE_FAR_JUMP_BYTES]);
-
 /* The head without the places that it has not. */
 static inline size_t code_head_bytes(const struct code_head *head)
 {
 	return offsetof(struct code_head, places) + head->place_count * sizeof(head->places[0]);
+}
+
+/* Whole pages for the agent. */
+static inline size_t code_agent_bytes(void)
+{
+	return (agent_blob_size + CODE_PAGE_BYTES - 1) & ~(CODE_PAGE_BYTES - 1ul);
+}
+
+static inline size_t code_far_count(const struct code_head *head)
+{
+	size_t n = 0;
+
+	while (n < CODE_FAR_PAGES && head->far[n])
+		n++;
+	return n;
 }
 
 /* Somebody with this pc is in our code. */
@@ -106,7 +101,21 @@ static inline bool code_has(const struct code_head *head, uint64_t address)
 	return has;
 }
 
+/* So many bytes of it are looked at: the instruction, or the jump where that is longer. */
+static inline size_t code_place_bytes(const struct code_place *place)
+{
+	return place->length < PLACE_JUMP_BYTES ? PLACE_JUMP_BYTES : place->length;
+}
+
 /* The jump that is written at the place; false when it cannot lead there. */
-bool stub_jump(const struct code_place *place, uint8_t ret[PLACE_JUMP_BYTES]);
+static inline bool code_jump(const struct code_place *place, uint8_t ret[PLACE_JUMP_BYTES])
+{
+	int64_t distance = (int64_t)(place->jump - (place->address + PLACE_JUMP_BYTES));
+	int32_t near = (int32_t)distance;
+
+	ret[0] = 0xe9;
+	memcpy(ret + 1, &near, sizeof(near));
+	return near == distance && (place->length >= PLACE_JUMP_BYTES || ret[4] == place->bytes[4]);
+}
 
 #endif

@@ -1,6 +1,6 @@
 /* Where a function of the target is. Source: its pclntab. */
-#ifndef INJECT_RANGE_H
-#define INJECT_RANGE_H
+#ifndef HOOKS_RANGE_H
+#define HOOKS_RANGE_H
 
 #include "agent/abi.h"
 #include "image/pclntab.h"

@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 
 #include "base/unit_test.h"
-#include "inject/far.h"
-#include "inject/place.h"
+#include "hooks/far.h"
+#include "hooks/place.h"
 
 #define AT 0x401000
 
@@ -122,7 +122,7 @@ static void a_jump_keeps_the_byte_behind_it(void **state)
 	for (size_t i = 0; i < 300; i++) {
 		if (i == 7)
 			continue;
-		assert_true(stub_jump(&places[i], jump));
+		assert_true(code_jump(&places[i], jump));
 		assert_int_equal(jump[4], places[i].bytes[4]);
 		for (size_t k = 0; k < i; k++)
 			assert_true(k == 7 || places[k].jump != places[i].jump);

@@ -1,4 +1,4 @@
-#include "inject/readable.h"
+#include "hooks/readable.h"
 
 #include <stdlib.h>
 #include <string.h>

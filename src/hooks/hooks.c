@@ -1,10 +1,10 @@
-#include "inject/hooks.h"
+#include "hooks/hooks.h"
 
 #include <string.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "inject/range.h"
+#include "hooks/range.h"
 
 #define MAX_CODE 8192
 #define MAX_REASONS AGENT_NO_REASON

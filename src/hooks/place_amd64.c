@@ -1,4 +1,4 @@
-#include "inject/place.h"
+#include "hooks/place.h"
 
 #include <capstone/capstone.h>
 #include <stdbool.h>

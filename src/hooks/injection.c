@@ -1,0 +1,484 @@
+#include "hooks/injection.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/blob.h"
+#include "base/cleanup.h"
+#include "base/door.h"
+#include "hooks/hooks.h"
+#include "hooks/readable.h"
+#include "hooks/region.h"
+#include "hooks/roots.h"
+#include "hooks/standing.h"
+#include "hooks/survey.h"
+#include "inject/fault.h"
+#include "inject/leftovers.h"
+#include "inject/surgeon.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* Of the shared memory, what is used at first. */
+#define FIRST_STACK_BYTES 262144
+#define FIRST_RING_BYTES 262144
+
+struct injection {
+	struct target *t;
+	const struct image *img;
+	const struct golayout *lay;
+	struct surgeon *surgeon; /* in this process; NULL: behind the door */
+	bool entered;
+	pthread_mutex_t switching; /* who asks for the switch while `attached` holds it */
+	bool attached;
+	struct hooks hooks;
+	uint64_t code, control;     /* in the target: where what we have put there is */
+	struct agent_shared layout; /* as we made it */
+	struct surgeon_answer answer;
+	uint64_t p_now; /* processors that there are, and have a slot */
+	uint64_t without_ring;
+	struct agent_shared *shared;
+	uint64_t lost;
+};
+
+/* ---- the plan ---- */
+
+static struct error *must_check choose_layout(struct injection *in,
+					      const struct inject_options *options)
+{
+	struct agent_shared *l = &in->layout;
+	uint64_t p_count, slots;
+	struct error *err = region_p_slots(in->t, in->lay, &in->p_now, &p_count);
+
+	if (err)
+		return err;
+	l->magic = AGENT_MAGIC;
+	l->slots = p_count + AGENT_SPARE_SLOTS;
+	l->ring_bytes = options->ring_bytes;
+	l->table_offset = (sizeof(*l) + 4095) & ~4095ul;
+	l->arena_offset = l->table_offset + AGENT_TABLE_SLOTS * sizeof(struct agent_stack);
+	l->arena_words = AGENT_TABLE_SLOTS * 32;
+	slots = l->arena_offset + l->arena_words * 8;
+	l->slots_offset = slots + AGENT_SLOT_OFFSET;
+	l->rings_offset = slots + (uint64_t)l->slots * AGENT_SLOT_BYTES;
+	l->size = l->rings_offset + (uint64_t)l->slots * l->ring_bytes;
+	hooks_places(&in->hooks, &l->places);
+	return hooks_config(in->t, in->img, in->lay, options->depth, &l->config);
+}
+
+static struct error *must_check choose_code(struct injection *in, struct code_head *h)
+{
+	struct error *err;
+
+	h->magic = CODE_MAGIC;
+	h->version = CODE_VERSION;
+	h->place_count = in->hooks.place_count;
+	h->stub_bytes = stubs_size(h->place_count);
+	h->code_bytes = h->stub_bytes + code_agent_bytes() + CODE_PAGE_BYTES;
+	memcpy(h->far, in->hooks.far.pages, sizeof(h->far));
+	memcpy(h->places, in->hooks.places, sizeof(h->places));
+	err = region_choose(in->t, in->img, h->code_bytes, &h->code);
+	h->agent = h->code + h->stub_bytes;
+	h->control = h->agent + code_agent_bytes();
+	return err;
+}
+
+static void write_far_pages(struct plan *plan)
+{
+	const struct code_head *h = &plan->head;
+	uint8_t *page = plan->pages + h->stub_bytes;
+
+	for (size_t k = 0; k < code_far_count(h); k++, page += CODE_PAGE_BYTES)
+		for (size_t i = 0; i < h->place_count; i++)
+			if (h->places[i].jump - h->far[k] < CODE_PAGE_BYTES)
+				far_jump_write(&h->places[i], page + h->places[i].jump - h->far[k]);
+}
+
+static struct error *must_check write_code(const struct injection *in, struct plan *plan)
+{
+	const struct golayout_numbers *n = &in->lay->n;
+	const struct stub_numbers numbers = {.g_m = n->g_m,
+					     .m_p = n->m_p,
+					     .m_vdso_sp = n->m_vdso_sp,
+					     .m_vdso_pc = n->m_vdso_pc,
+					     .p_id = n->p_id,
+					     .p_slots = in->layout.slots - AGENT_SPARE_SLOTS};
+
+	if (!stubs_write(&plan->head, &numbers, in->hooks.kinds, plan->pages))
+		return error_format(ERROR_UNSUPPORTED,
+				    "the program's code is too large to be traced");
+	write_far_pages(plan);
+	return NULL;
+}
+
+/* All that is to be done to the target; nothing of it is done. */
+static struct error *must_check make_plan(struct injection *in,
+					  const struct inject_options *options, struct plan **ret)
+{
+	_cleanup_free_ struct plan *plan = calloc(1, PLAN_MOST_BYTES);
+	struct error *err;
+
+	if (!plan)
+		return &error_no_memory;
+	err = hooks_find(in->t, in->img, in->lay, &in->hooks);
+	if (!err)
+		err = roots_find(in->t, in->img, options->root, &in->hooks);
+	if (!err)
+		err = choose_layout(in, options);
+	if (!err)
+		err = choose_code(in, &plan->head);
+	if (!err)
+		err = write_code(in, plan);
+	if (err)
+		return err;
+	standing_functions(in->img, &plan->head, in->layout.config.goid_late, &plan->functions);
+	plan->shared_bytes = in->layout.size;
+	plan->slots_offset = in->layout.slots_offset;
+	plan->slots = in->layout.slots;
+	in->code = plan->head.code;
+	in->control = plan->head.control;
+	*ret = take_ptr(plan);
+	return NULL;
+}
+
+/* ---- what the surgeon does ---- */
+
+static struct error *must_check ask(struct injection *in, struct surgeon_request *r)
+{
+	struct error *err = surgeon_ask(in->surgeon, r);
+
+	if (!err)
+		in->answer = r->answer;
+	return err;
+}
+
+static struct error *must_check ask_to_enter(struct injection *in, bool clean)
+{
+	struct survey survey = {0};
+	struct surgeon_request r = {.operation = clean ? SURGEON_CLEAN : SURGEON_ENTER,
+				    .survey = &survey};
+	struct error *err = survey_make(in->t, in->img, in->lay, &survey);
+
+	if (err)
+		return err;
+	err = ask(in, &r);
+	in->entered = !err;
+	/* It has opened the process that we have, if that is still the one that we have opened. */
+	return err ? err : target_check(in->t);
+}
+
+static struct error *must_check ask_to_map(struct injection *in, const struct plan *plan)
+{
+	struct surgeon_request r = {.operation = SURGEON_MAP,
+				    .plan = plan,
+				    .plan_size = plan_bytes(&plan->head)};
+	struct error *err = ask(in, &r);
+	void *memory;
+
+	if (err)
+		return err;
+	memory = mmap(NULL, in->layout.size, PROT_READ | PROT_WRITE, MAP_SHARED, r.shared, 0);
+	cleanup_close(&r.shared);
+	if (memory == MAP_FAILED)
+		return error_errno(ERROR_FAILED, errno, "cannot map %lu bytes", in->layout.size);
+	in->shared = memory;
+	return NULL;
+}
+
+static struct error *must_check ask_for(struct injection *in, enum surgeon_operation operation)
+{
+	struct surgeon_request r = {.operation = operation};
+
+	return ask(in, &r);
+}
+
+/* ---- the shared memory ---- */
+
+static void init_slot(struct injection *in, uint32_t i)
+{
+	struct agent_slot *slot = (void *)((char *)in->shared + in->layout.slots_offset +
+					   (size_t)i * AGENT_SLOT_BYTES);
+
+	slot->config = in->layout.config;
+	slot->shared = in->answer.shared_address;
+	slot->ring = in->answer.shared_address + in->layout.rings_offset +
+		     (uint64_t)i * in->layout.ring_bytes;
+}
+
+/* Memory is charged to who touches it first: to us, not to the target and its cgroup. The target
+ * finds it in its own page tables, as we have read each page of it there. */
+void inject_populate(const struct injection *in, uint64_t offset, uint64_t size)
+{
+	uint64_t first = offset & ~(CODE_PAGE_BYTES - 1ull);
+	uint8_t byte;
+
+	if (offset >= in->layout.size)
+		return;
+	madvise((char *)in->shared + first, offset + size - first, MADV_POPULATE_WRITE);
+	for (uint64_t at = first; at < offset + size; at += CODE_PAGE_BYTES)
+		if (error_dropped(target_read(in->t, in->answer.shared_address + at, &byte, 1)))
+			return;
+}
+
+static void populate_first(const struct injection *in)
+{
+	const struct agent_shared *l = &in->layout;
+
+	inject_populate(in, l->table_offset, l->arena_offset - l->table_offset + FIRST_STACK_BYTES);
+	for (uint64_t i = 0; i < l->slots; i++) {
+		uint64_t slot = l->slots_offset + i * AGENT_SLOT_BYTES;
+
+		if (i >= in->p_now && i < l->slots - AGENT_SPARE_SLOTS)
+			continue;
+		/* With what its stack needs at most times. */
+		inject_populate(in, slot - CODE_PAGE_BYTES,
+				sizeof(struct agent_slot) + CODE_PAGE_BYTES);
+		inject_populate(in, l->rings_offset + i * l->ring_bytes, FIRST_RING_BYTES);
+	}
+}
+
+/* What the agent has to find there. */
+static struct error *must_check fill_shared(struct injection *in)
+{
+	struct error *err;
+
+	*in->shared = in->layout;
+	in->shared->enabled = in->control + offsetof(struct code_control, enabled);
+	for (uint32_t i = 0; i < in->layout.slots; i++)
+		init_slot(in, i);
+	populate_first(in);
+	err = inject_update_readable(in);
+	return err ? err : readable_find_heap(in->t, in->img, in->lay, in->shared);
+}
+
+static struct error *must_check attach(struct injection *in, const struct inject_options *options)
+{
+	_cleanup_free_ struct plan *plan = NULL;
+	struct error *err = ask_to_enter(in, false);
+
+	if (!err)
+		err = make_plan(in, options, &plan);
+	fault_point("prepared");
+	if (err)
+		return err;
+	in->attached = true;
+	err = ask_to_map(in, plan);
+	if (!err)
+		err = fill_shared(in);
+	return err ? err : ask_for(in, SURGEON_SWITCH_ON);
+}
+
+/* Measured with 10, 1,000 and 10,000 threads that sleep, on a machine at rest and on a busy one. */
+#define PAUSE_NS 300000ull
+#define PAUSE_PER_THREAD_NS 8000ull
+
+uint64_t inject_expected_pause_ns(struct target *t, size_t *ret_threads)
+{
+	_cleanup_free_ struct target_thread *threads = NULL;
+
+	*ret_threads = 0;
+	if (error_dropped(target_threads(t, &threads, ret_threads)))
+		return 0;
+	return PAUSE_NS + *ret_threads * PAUSE_PER_THREAD_NS;
+}
+
+static struct error *must_check create(struct target *t, const struct image *img,
+				       const struct golayout *lay,
+				       const volatile sig_atomic_t *stop, struct injection **ret)
+{
+	struct injection *in = calloc(1, sizeof(*in));
+
+	if (!in)
+		return &error_no_memory;
+	*ret = in;
+	pthread_mutex_init(&in->switching, NULL);
+	in->t = t;
+	in->img = img;
+	in->lay = lay;
+	return door_is_brokered() ? NULL : surgeon_create(target_pid(t), stop, &in->surgeon);
+}
+
+struct error *inject_attach(struct target *t, const struct image *img, const struct golayout *lay,
+			    const struct inject_options *options, struct injection **ret)
+{
+	_cleanup_injection_ struct injection *in = NULL;
+	struct error *err;
+
+	if (!agent_blob_size || img->machine != MACHINE_AMD64)
+		return error_format(ERROR_UNSUPPORTED, "trace works on amd64 alone so far; record "
+						       "and dump work here too");
+	err = create(t, img, lay, options->stop, &in);
+	if (!err)
+		err = attach(in, options);
+	if (err)
+		return surgeon_explain(t, err);
+	*ret = take_ptr(in);
+	return NULL;
+}
+
+struct agent_shared *inject_shared(const struct injection *in)
+{
+	return in->shared;
+}
+
+const struct agent_shared *inject_layout(const struct injection *in)
+{
+	return &in->layout;
+}
+
+struct error *inject_update_readable(struct injection *in)
+{
+	return readable_update(in->t, in->img, in->lay, in->shared);
+}
+
+const struct strbuf *inject_left_out(const struct injection *in)
+{
+	return &in->hooks.left_out;
+}
+
+/* Once it is taken out, the switch's place in the target is the target's. */
+static void switch_on_again(struct injection *in)
+{
+	struct surgeon_request r = {.operation = SURGEON_SWITCH_AGAIN};
+
+	pthread_mutex_lock(&in->switching);
+	if (in->attached)
+		error_destroy(surgeon_ask(in->surgeon, &r));
+	pthread_mutex_unlock(&in->switching);
+}
+
+bool inject_beat(struct injection *in)
+{
+	surgeon_say_present(in->shared);
+	if (!__atomic_exchange_n(&in->shared->switched_off, 0, __ATOMIC_ACQ_REL))
+		return false;
+	switch_on_again(in);
+	return true;
+}
+
+uint64_t inject_lost(const struct injection *in)
+{
+	uint64_t lost;
+
+	if (in->attached &&
+	    !error_dropped(target_read_u64(in->t, in->control + offsetof(struct code_control, lost),
+					   &lost)))
+		return lost;
+	return in->lost;
+}
+
+uint64_t inject_without_ring(const struct injection *in)
+{
+	return in->without_ring;
+}
+
+uint64_t inject_attach_ns(const struct injection *in)
+{
+	return in->answer.attach_ns;
+}
+
+uint64_t inject_attached_at(const struct injection *in)
+{
+	return in->answer.attached_at;
+}
+
+uint64_t inject_detach_ns(const struct injection *in)
+{
+	return in->answer.detach_ns;
+}
+
+/* GOMAXPROCS may have been raised meanwhile. */
+static void count_without_ring(struct injection *in)
+{
+	uint64_t rings = in->layout.slots - AGENT_SPARE_SLOTS, now;
+
+	if (!error_dropped(region_p_count(in->t, in->lay, &now)))
+		in->without_ring = now > rings ? now - rings : 0;
+}
+
+/* What was mapped is still there, and not another file that has its name. */
+static struct error *must_check check_in_place(const struct injection *in)
+{
+	_cleanup_maps_ struct target_maps maps = {0};
+	const struct target_map *code, *data;
+	struct error *err = target_maps(in->t, &maps);
+
+	if (err)
+		return err;
+	code = target_maps_find(&maps, in->code);
+	data = target_maps_find(&maps, in->answer.shared_address);
+	if (code && data && memfile_is(code, in->answer.code_file) &&
+	    memfile_is(data, in->answer.shared_file))
+		return NULL;
+	return error_format(ERROR_FAILED,
+			    "the agent is not in process %d any more: another gospect, or the "
+			    "process itself, has removed it; what happened since is not in the "
+			    "trace",
+			    target_pid(in->t));
+}
+
+struct error *inject_detach(struct injection *in)
+{
+	_cleanup_error_ struct error *removed = NULL;
+	struct error *err;
+
+	if (!in->attached)
+		return NULL;
+	in->lost = inject_lost(in);
+	count_without_ring(in);
+	pthread_mutex_lock(&in->switching);
+	in->attached = false;
+	pthread_mutex_unlock(&in->switching);
+	if (in->answer.attached_at && !(err = target_check(in->t)))
+		removed = check_in_place(in);
+	else if (in->answer.attached_at)
+		error_destroy(err);
+	err = ask_for(in, SURGEON_LEAVE);
+	in->entered = false;
+	return err ? err : take_ptr(removed);
+}
+
+void inject_destroy(struct injection *in)
+{
+	if (!in)
+		return;
+	error_destroy(inject_detach(in));
+	if (in->entered)
+		error_destroy(ask_for(in, SURGEON_LEAVE));
+	surgeon_destroy(in->surgeon);
+	if (in->shared)
+		munmap(in->shared, in->layout.size);
+	pthread_mutex_destroy(&in->switching);
+	strbuf_release(&in->hooks.left_out);
+	free(in);
+}
+
+struct error *inject_clean(struct target *t, const struct image *img, const struct golayout *lay,
+			   bool *ret_found)
+{
+	_cleanup_injection_ struct injection *in = NULL;
+	_cleanup_free_ struct originals *originals = calloc(1, sizeof(*originals));
+	_cleanup_leftovers_ struct leftovers l = {0};
+	struct survey survey = {0};
+	struct error *err;
+
+	*ret_found = false;
+	if (!originals)
+		return &error_no_memory;
+	err = survey_originals(t, img, &survey);
+	if (err)
+		return err;
+	memcpy(originals->items, survey.originals, sizeof(survey.originals));
+	originals->count = survey.original_count;
+	err = leftovers_find(t, originals, 0, &l);
+	if (err || leftovers_none(&l) || leftovers_kept_page_alone(&l))
+		return err;
+	*ret_found = true;
+	err = create(t, img, lay, NULL, &in);
+	return err ? err : ask_to_enter(in, true);
+}

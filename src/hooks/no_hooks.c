@@ -1,0 +1,94 @@
+/* Where there is no agent for this architecture: nothing is put into any process. */
+#include "hooks/injection.h"
+
+#include <stddef.h>
+
+static struct error *must_check refused(void)
+{
+	return error_format(ERROR_UNSUPPORTED, "trace works on amd64 alone so far; record and dump "
+					       "work here too");
+}
+
+struct error *inject_attach(struct target *t, const struct image *img, const struct golayout *lay,
+			    const struct inject_options *options, struct injection **ret)
+{
+	return refused();
+}
+
+struct agent_shared *inject_shared(const struct injection *in)
+{
+	return NULL;
+}
+
+const struct agent_shared *inject_layout(const struct injection *in)
+{
+	return NULL;
+}
+
+void inject_populate(const struct injection *in, uint64_t offset, uint64_t size)
+{
+}
+
+uint64_t inject_expected_pause_ns(struct target *t, size_t *ret_threads)
+{
+	*ret_threads = 0;
+	return 0;
+}
+
+bool inject_beat(struct injection *in)
+{
+	return false;
+}
+
+struct error *inject_update_readable(struct injection *in)
+{
+	return NULL;
+}
+
+const struct strbuf *inject_left_out(const struct injection *in)
+{
+	static const struct strbuf none = STRBUF_INIT;
+
+	return &none;
+}
+
+uint64_t inject_lost(const struct injection *in)
+{
+	return 0;
+}
+
+uint64_t inject_without_ring(const struct injection *in)
+{
+	return 0;
+}
+
+uint64_t inject_attached_at(const struct injection *in)
+{
+	return 0;
+}
+
+uint64_t inject_attach_ns(const struct injection *in)
+{
+	return 0;
+}
+
+uint64_t inject_detach_ns(const struct injection *in)
+{
+	return 0;
+}
+
+struct error *inject_detach(struct injection *in)
+{
+	return NULL;
+}
+
+void inject_destroy(struct injection *in)
+{
+}
+
+struct error *inject_clean(struct target *t, const struct image *img, const struct golayout *lay,
+			   bool *ret_found)
+{
+	*ret_found = false;
+	return NULL;
+}

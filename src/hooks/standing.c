@@ -1,0 +1,53 @@
+#include "hooks/standing.h"
+
+#include <string.h>
+
+#include "base/array.h"
+#include "hooks/range.h"
+
+/* Here a goroutine waits, and is still its M's: as one that only pretends to (trace/snapshot.c). */
+static const char *const parking[] = {"runtime.park_m", "runtime.preemptPark"};
+
+static void add(struct standstill_functions *functions, uint64_t start, uint64_t end)
+{
+	functions->items[functions->count++] = (struct agent_range){start, end - start};
+}
+
+/* The last call of `called` in the function; its end: there is none. */
+static uint64_t last_call(const struct image *img, const struct go_func *f, uint64_t called)
+{
+	enum { CALL = 0xe8, CALL_BYTES = 5 };
+	size_t size = f->end - f->entry;
+	const uint8_t *code = image_bytes(img, f->entry, size);
+	int32_t distance;
+
+	for (size_t i = size; code && i-- > CALL_BYTES;) {
+		size_t at = i - CALL_BYTES;
+
+		memcpy(&distance, code + at + 1, sizeof(distance));
+		if (code[at] == CALL && f->entry + i + distance == called)
+			return f->entry + at;
+	}
+	return f->end;
+}
+
+void standing_functions(const struct image *img, const struct code_head *head, bool goid_late,
+			struct standstill_functions *ret)
+{
+	struct go_func f, changes;
+
+	ret->count = 0;
+	for (unsigned int i = 0; i <= HOOK_P_HANDOFF; i++)
+		if (i != HOOK_PREEMPT_PARK && head->places[i].address &&
+		    pclntab_find(&img->functions, head->places[i].address, &f))
+			add(ret, f.entry, f.end);
+	ret->changing = ret->count;
+	for (size_t i = 0; i < ARRAY_SIZE(parking); i++)
+		if (pclntab_find_name(&img->functions, parking[i], &f))
+			add(ret, f.entry, f.end);
+	ret->systemstack_switch = range_of(&img->functions, "runtime.systemstack_switch");
+	if (!goid_late || !pclntab_find_name(&img->functions, "runtime.casgstatus", &changes) ||
+	    !pclntab_find_name(&img->functions, "runtime.newproc1", &f))
+		return;
+	add(ret, last_call(img, &f, changes.entry), f.end);
+}

@@ -1,0 +1,19 @@
+/* Where no thread may stand when the hooks are put in. */
+#ifndef HOOKS_STANDING_H
+#define HOOKS_STANDING_H
+
+#include <stdbool.h>
+
+#include "image/image.h"
+#include "inject/standstill.h"
+
+/*
+ * Those that change the state of a goroutine or a processor, and have a hook. Who is in there when
+ * the hook is put in changes it without telling: later it is found in a state to which nothing has
+ * led. So are those where a goroutine is parked. `goid_late`: and the end of newproc1, where a
+ * goroutine is before it has its goid.
+ */
+void standing_functions(const struct image *img, const struct code_head *head, bool goid_late,
+			struct standstill_functions *ret);
+
+#endif

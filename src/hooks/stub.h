@@ -1,0 +1,44 @@
+/*
+ * The stubs of the code page (inject/code.h): for each hook one that takes a slot, calls the agent
+ * on the slot's stack, executes the instruction that the jump has replaced, and goes back.
+ */
+#ifndef HOOKS_STUB_H
+#define HOOKS_STUB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/abi.h"
+#include "hooks/place.h"
+#include "inject/code.h"
+
+enum stub_p {
+	STUB_P_OF_THREAD,
+	STUB_P_ARGUMENT, /* the P in RAX, which the thread is about to take */
+	STUB_CASGSTATUS, /* the thread's, RAX, RBX and RCX are the only registers in use */
+	STUB_CASGSTATUS_NO_P_IN_SYSCALL, /* and from a system call on the P may be another's */
+	STUB_SYSCALL,                    /* the thread's, by a goroutine: reentersyscall */
+	STUB_SYSCALL_EXIT,               /* and exitsyscall */
+};
+
+struct stub_numbers {
+	uint32_t g_m, m_p, m_vdso_sp, m_vdso_pc, p_id;
+	uint32_t p_slots; /* how many there are */
+};
+
+/*
+ * Writes the head and a stub for each place into the head->stub_bytes of `pages`, and fills in
+ * head->places[].stub, and .jump where that is 0. `kinds` has one for each hook, those of roots
+ * have STUB_P_OF_THREAD. false: it does not fit.
+ */
+bool stubs_write(struct code_head *head, const struct stub_numbers *numbers,
+		 const enum stub_p *kinds, uint8_t *pages);
+
+/* Whole pages that are enough for so many places. */
+size_t stubs_size(size_t places);
+
+/* What is at place->jump, if that is on a far page. */
+void far_jump_write(const struct code_place *place, uint8_t ret[CODE_FAR_JUMP_BYTES]);
+
+#endif

@@ -1,0 +1,98 @@
+#include "hooks/survey.h"
+
+#include "inject/leftovers.h"
+
+static struct error *must_check find_code(const struct image *img, const char *const names[2],
+					  const uint8_t *bytes, size_t size, uint64_t *ret)
+{
+	struct go_func f;
+
+	for (int i = 0; i < 2; i++) {
+		if (!names[i] || !pclntab_find_name(&img->functions, names[i], &f))
+			continue;
+		for (uint64_t at = f.entry; at + size <= f.end && at < f.entry + 64; at++) {
+			const uint8_t *code = image_bytes(img, at, size);
+
+			if (code && !memcmp(code, bytes, size)) {
+				*ret = at;
+				return NULL;
+			}
+		}
+	}
+	return error_format(ERROR_UNSUPPORTED,
+			    "the code of %s is not as gospect knows it: it is needed to make a "
+			    "thread of the target map memory",
+			    names[0]);
+}
+
+static struct error *must_check find_codes(const struct image *img, struct survey *ret)
+{
+	static const char *const yield[2] = {"runtime.osyield"};
+	static const char *const restore[2] = {"runtime.sigreturn__sigaction", "runtime.sigreturn"};
+	static const uint8_t syscall_ret[] = SURVEY_SYSCALL_RET;
+	static const uint8_t wide[] = SURVEY_SIGRETURN_WIDE;
+	static const uint8_t narrow[] = SURVEY_SIGRETURN_NARROW;
+	struct error *err = find_code(img, yield, syscall_ret, sizeof(syscall_ret), &ret->syscall);
+
+	if (err)
+		return err;
+	err = find_code(img, restore, wide, sizeof(wide), &ret->restore);
+	if (!error_dropped(err))
+		return NULL;
+	return find_code(img, restore, narrow, sizeof(narrow), &ret->restore);
+}
+
+/* What is put back there is what the program's file has there, not what the target likes. */
+static bool is_original(const struct image *img, const struct code_place *place)
+{
+	const uint8_t *file = NULL;
+
+	if (place->address >= img->functions.text && place->address < img->functions.etext)
+		file = image_bytes(img, place->address, PLACE_JUMP_BYTES);
+	return file && !memcmp(file, place->bytes, PLACE_JUMP_BYTES);
+}
+
+struct error *survey_originals(struct target *t, const struct image *img, struct survey *ret)
+{
+	_cleanup_maps_ struct target_maps maps = {0};
+	struct error *err = target_maps(t, &maps);
+	struct code_head head;
+
+	ret->original_count = 0;
+	/* Who takes it out says what is wrong with it. */
+	if (err || error_dropped(leftovers_read_head(t, &maps, &head)))
+		return err;
+	for (size_t i = 0; i < head.place_count; i++)
+		if (head.places[i].address && is_original(img, &head.places[i])) {
+			struct original *o = &ret->originals[ret->original_count++];
+
+			o->address = head.places[i].address;
+			memcpy(o->bytes, head.places[i].bytes, sizeof(o->bytes));
+		}
+	return NULL;
+}
+
+static void fill_words(const struct golayout *lay, struct runtime_words *ret)
+{
+	const struct golayout_numbers *n = &lay->n;
+
+	*ret = (struct runtime_words){.allm = lay->v.allm,
+				      .m_procid = n->m_procid,
+				      .m_alllink = n->m_alllink,
+				      .m_gsignal = n->m_gsignal,
+				      .m_curg = n->m_curg,
+				      .g_stack_lo = n->g_stack_lo,
+				      .g_stack_hi = n->g_stack_hi,
+				      .g_sched_sp = n->g_sched_sp,
+				      .g_sched_pc = n->g_sched_pc,
+				      .g_sched_bp = n->g_sched_bp};
+}
+
+struct error *survey_make(struct target *t, const struct image *img, const struct golayout *lay,
+			  struct survey *ret)
+{
+	struct error *err = find_codes(img, ret);
+
+	fill_words(lay, &ret->words);
+	return err ? err : survey_originals(t, img, ret);
+}

@@ -1,0 +1,51 @@
+/* What a surgeon knows of its work, and the steps of that: for the files that take them. Everybody
+ * else has inject/surgeon.h. */
+#ifndef INJECT_OPERATION_H
+#define INJECT_OPERATION_H
+
+#include "inject/claim.h"
+#include "inject/surgeon.h"
+#include "inject/withdraw.h"
+
+enum surgeon_state { SURGEON_OUT, SURGEON_IN, SURGEON_MAPPED, SURGEON_ON };
+
+struct surgeon {
+	pid_t pid;                            /* the target's */
+	uint64_t start;                       /* and when it began */
+	pid_t named;                          /* the gospect that users know; 0: this process */
+	volatile sig_atomic_t *stop;          /* surgeon_stop() */
+	const volatile sig_atomic_t *watched; /* another instead; or NULL */
+	enum surgeon_state state;             /* what was begun, whether it succeeded or not */
+	struct target *t;
+	struct survey survey;
+	struct originals *originals; /* shared with the guardian */
+	uint8_t *sent;               /* of a plan that comes in parts, so far */
+	size_t sent_size;
+	struct plan *plan; /* our own copy, which was checked */
+	struct withdrawal w;
+	struct claim claim;
+	int memory; /* /proc/PID/mem */
+	bool is_guarded;
+	bool cleans;
+	bool touched; /* something may be in the target, or may have been changed in it */
+	struct agent_shared *shared; /* the target writes to it, and so does who made the plan */
+	struct surgeon_answer answer;
+};
+
+/* Before anything is written; from here on we alone may trace the target, until operation_leave().
+ */
+struct error *operation_enter(struct surgeon *s) must_check;
+void operation_leave(struct surgeon *s);
+
+/* By s->plan. *ret_shared: a descriptor of the shared memory. What was mapped stays for
+ * withdraw(). */
+struct error *operation_map(struct surgeon *s, int *ret_shared) must_check;
+
+/* What was written stays, likewise. */
+struct error *operation_switch_on(struct surgeon *s) must_check;
+
+/* For the guardian of a surgeon that has ended: nothing of it is in the target any more, which may
+ * be gone, or another gospect cares for that. false: try again. */
+bool operation_is_cleaned(const struct surgeon *dead) must_check;
+
+#endif

@@ -1,0 +1,280 @@
+#include "inject/plan.h"
+
+/* The user's half of the address space, on amd64. */
+#define LOWEST 0x10000ull
+#define HIGHEST (1ull << 47)
+/* Of the shared memory: a table of stacks and 1,032 rings take 4.4 GB, of which little is touched.
+ */
+#define MOST_SHARED_BYTES (1ull << 36)
+
+static struct error *must_check refused(const char *why)
+{
+	return error_format(ERROR_CORRUPT,
+			    "the plan for the target is refused: %s (this should not happen; "
+			    "please report it)",
+			    why);
+}
+
+static bool is_same(const struct original *o, uint64_t address, const uint8_t *bytes)
+{
+	return o->address == address && !memcmp(o->bytes, bytes, PLACE_JUMP_BYTES);
+}
+
+bool originals_have(const struct originals *o, uint64_t address, const uint8_t *bytes)
+{
+	for (size_t i = 0; i < o->count; i++)
+		if (is_same(&o->items[i], address, bytes))
+			return true;
+	return false;
+}
+
+bool originals_add(struct originals *o, uint64_t address, const uint8_t *bytes)
+{
+	struct original *item = &o->items[o->count];
+
+	if (originals_have(o, address, bytes))
+		return true;
+	if (o->count >= ORIGINALS_MOST)
+		return false;
+	item->address = address;
+	memcpy(item->bytes, bytes, PLACE_JUMP_BYTES);
+	o->count++;
+	return true;
+}
+
+/* ---- ranges ---- */
+
+/* In the user's half, without an overflow. */
+static bool is_range(uint64_t start, uint64_t size)
+{
+	return size && start >= LOWEST && start < HIGHEST && size <= HIGHEST - start;
+}
+
+/* All of it in mappings of code, side by side. */
+static bool is_code(const struct target_maps *maps, uint64_t start, uint64_t size)
+{
+	uint64_t end = start + size;
+
+	if (!is_range(start, size))
+		return false;
+	while (start < end) {
+		const struct target_map *map = target_maps_find(maps, start);
+
+		if (!map || !map->executable)
+			return false;
+		start = map->end;
+	}
+	return true;
+}
+
+static bool is_free(const struct target_maps *maps, uint64_t start, uint64_t size)
+{
+	if (!is_range(start, size) || start % CODE_PAGE_BYTES)
+		return false;
+	for (size_t i = 0; i < maps->count; i++)
+		if (maps->items[i].start < start + size && maps->items[i].end > start)
+			return false;
+	return true;
+}
+
+/* ---- the survey ---- */
+
+static bool are_small(const struct runtime_words *w)
+{
+	const uint32_t offsets[] = {w->m_procid,   w->m_alllink,  w->m_gsignal,
+				    w->m_curg,     w->g_stack_lo, w->g_stack_hi,
+				    w->g_sched_sp, w->g_sched_pc, w->g_sched_bp};
+
+	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++)
+		if (offsets[i] > RUNTIME_WORD_LIMIT - sizeof(uint64_t))
+			return false;
+	return is_range(w->allm, sizeof(uint64_t));
+}
+
+/* What the target has there now. */
+static bool has_bytes(struct target *t, uint64_t address, const uint8_t *bytes, size_t size)
+{
+	uint8_t now[16];
+
+	return size <= sizeof(now) && !error_dropped(target_read(t, address, now, size)) &&
+	       !memcmp(now, bytes, size);
+}
+
+static struct error *must_check check_instructions(struct target *t, const struct target_maps *maps,
+						   const struct survey *s)
+{
+	static const uint8_t call[] = SURVEY_SYSCALL_RET, wide[] = SURVEY_SIGRETURN_WIDE,
+			     narrow[] = SURVEY_SIGRETURN_NARROW;
+
+	if (!is_code(maps, s->syscall, sizeof(call)) ||
+	    !has_bytes(t, s->syscall, call, sizeof(call)))
+		return refused("there is no system call where it says");
+	if (!is_code(maps, s->restore, sizeof(wide)) ||
+	    (!has_bytes(t, s->restore, wide, sizeof(wide)) &&
+	     !has_bytes(t, s->restore, narrow, sizeof(narrow))))
+		return refused("there is no sigreturn where it says");
+	return NULL;
+}
+
+struct error *survey_check(struct target *t, const struct survey *s)
+{
+	_cleanup_maps_ struct target_maps maps = {0};
+	struct error *err = target_maps(t, &maps);
+
+	if (err)
+		return err;
+	if (!are_small(&s->words))
+		return refused("an offset in the runtime's structures is too large");
+	if (s->original_count > CODE_MAX_PLACES)
+		return refused("there are too many places");
+	for (size_t i = 0; i < s->original_count; i++)
+		if (!is_code(&maps, s->originals[i].address, PLACE_JUMP_BYTES))
+			return refused("a place to restore is not in the target's code");
+	return check_instructions(t, &maps, s);
+}
+
+/* ---- the plan ---- */
+
+static struct error *must_check check_sizes(const struct plan *plan, size_t size)
+{
+	const struct code_head *h = &plan->head;
+
+	if (h->magic != CODE_MAGIC || h->version != CODE_VERSION)
+		return refused("it is of another version");
+	if (!h->place_count || h->place_count > CODE_MAX_PLACES)
+		return refused("there are too many places, or none");
+	if (h->stub_bytes > CODE_MAX_STUB_BYTES || h->stub_bytes % CODE_PAGE_BYTES ||
+	    h->stub_bytes < code_head_bytes(h))
+		return refused("its code has the wrong size");
+	if (h->code_bytes != h->stub_bytes + code_agent_bytes() + CODE_PAGE_BYTES ||
+	    h->agent != h->code + h->stub_bytes ||
+	    h->control != h->code + h->code_bytes - CODE_PAGE_BYTES)
+		return refused("the agent is not behind its code");
+	return size == plan_bytes(h) ? NULL : refused("it is not as long as it says");
+}
+
+static struct error *must_check check_shared(const struct plan *plan)
+{
+	uint64_t room = plan->shared_bytes - plan->slots_offset;
+
+	if (plan->shared_bytes > MOST_SHARED_BYTES || plan->shared_bytes % CODE_PAGE_BYTES ||
+	    plan->shared_bytes < sizeof(struct agent_shared))
+		return refused("the shared memory has the wrong size");
+	if (plan->slots < AGENT_SPARE_SLOTS ||
+	    plan->slots > AGENT_MOST_P_SLOTS + AGENT_SPARE_SLOTS ||
+	    plan->slots_offset > plan->shared_bytes || plan->slots_offset % 64 ||
+	    plan->slots_offset < sizeof(struct agent_shared) ||
+	    plan->slots * AGENT_SLOT_BYTES > room)
+		return refused("its slots are not in the shared memory");
+	return NULL;
+}
+
+static struct error *must_check check_functions(const struct standstill_functions *f,
+						const struct target_maps *maps)
+{
+	if (f->count > STANDSTILL_FUNCTIONS || f->changing > f->count)
+		return refused("there are too many functions");
+	for (size_t i = 0; i < f->count; i++)
+		if (f->items[i].size && !is_code(maps, f->items[i].start, f->items[i].size))
+			return refused("a function is not in the target's code");
+	if (f->systemstack_switch.size &&
+	    !is_code(maps, f->systemstack_switch.start, f->systemstack_switch.size))
+		return refused("a function is not in the target's code");
+	return NULL;
+}
+
+static bool touch(uint64_t a, uint64_t a_size, uint64_t b, uint64_t b_size)
+{
+	return a < b + b_size && b < a + a_size;
+}
+
+/* Each far page is free, and by itself; behind the last there are no more. */
+static struct error *must_check check_mappings(const struct code_head *h,
+					       const struct target_maps *maps)
+{
+	size_t count = code_far_count(h);
+
+	if (!is_free(maps, h->code, h->code_bytes))
+		return refused("its code is where something is mapped");
+	for (size_t i = 0; i < CODE_FAR_PAGES; i++) {
+		if (i >= count && h->far[i])
+			return refused("its far pages are not one behind the other");
+		if (i < count && (!is_free(maps, h->far[i], CODE_PAGE_BYTES) ||
+				  touch(h->far[i], CODE_PAGE_BYTES, h->code, h->code_bytes)))
+			return refused("a far page is where something is mapped");
+		for (size_t k = 0; k < i && i < count; k++)
+			if (h->far[i] == h->far[k])
+				return refused("two far pages are one");
+	}
+	return NULL;
+}
+
+/* In the stubs, behind the head. */
+static bool is_stub(const struct code_head *h, uint64_t address)
+{
+	uint64_t at = address - h->code;
+
+	return at >= code_head_bytes(h) && at < h->stub_bytes;
+}
+
+static bool is_far_jump(const struct code_head *h, uint64_t address)
+{
+	for (size_t i = 0; i < code_far_count(h); i++)
+		if (address - h->far[i] <= CODE_PAGE_BYTES - CODE_FAR_JUMP_BYTES)
+			return true;
+	return false;
+}
+
+static struct error *must_check check_place(const struct code_head *h,
+					    const struct code_place *place,
+					    const struct target_maps *maps)
+{
+	uint8_t jump[PLACE_JUMP_BYTES];
+
+	if (place->length < PLACE_JUMP_BYTES - 1 || place->length > PLACE_MAX_BYTES ||
+	    (place->relative && place->relative + sizeof(uint32_t) > place->length))
+		return refused("an instruction has the wrong length");
+	if (!is_code(maps, place->address, code_place_bytes(place)))
+		return refused("a place is not in the target's code");
+	if (!is_stub(h, place->stub) || (!is_stub(h, place->jump) && !is_far_jump(h, place->jump)))
+		return refused("a jump does not lead to the agent");
+	if (!code_jump(place, jump))
+		return error_format(ERROR_UNSUPPORTED, "the agent is out of reach");
+	return NULL;
+}
+
+static struct error *must_check check_places(const struct code_head *h,
+					     const struct target_maps *maps)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < h->place_count; i++) {
+		const struct code_place *place = &h->places[i];
+
+		if (!place->address)
+			continue;
+		err = check_place(h, place, maps);
+		for (size_t k = 0; !err && k < i; k++)
+			if (h->places[k].address &&
+			    touch(place->address, code_place_bytes(place), h->places[k].address,
+				  code_place_bytes(&h->places[k])))
+				err = refused("two places are one");
+	}
+	return err;
+}
+
+struct error *plan_check(const struct plan *plan, size_t size, const struct target_maps *maps)
+{
+	struct error *err;
+
+	if (size < sizeof(*plan) || size > PLAN_MOST_BYTES)
+		return refused("it is not as long as a plan is");
+	err = check_sizes(plan, size);
+	if (!err)
+		err = check_shared(plan);
+	if (!err)
+		err = check_functions(&plan->functions, maps);
+	if (!err)
+		err = check_mappings(&plan->head, maps);
+	return err ? err : check_places(&plan->head, maps);
+}

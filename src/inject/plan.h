@@ -1,0 +1,96 @@
+/*
+ * What is to be done to a target, as plain bytes: made by who has parsed the target's program, and
+ * has no privilege (hooks/), carried out by who has the privilege and parses nothing
+ * (inject/surgeon.h). Whoever makes one may have been taken over by the program that he parsed, so
+ * every number in it is hostile until plan_check() or survey_check() has seen it. There are no
+ * pointers in it; addresses are the target's.
+ *
+ * A plan that is accepted may still do any harm to the target: it brings code that runs there. It
+ * does none to the process that carries it out, and none to another process.
+ */
+#ifndef INJECT_PLAN_H
+#define INJECT_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "inject/code.h"
+#include "inject/runtime_words.h"
+#include "inject/standstill.h"
+#include "target/target.h"
+
+/* What the program's file has at a place of its code: what may be put back there. */
+struct original {
+	uint64_t address;
+	uint8_t bytes[PLACE_JUMP_BYTES];
+};
+
+/* Those of a gospect's own places, and those of what another has left. */
+#define ORIGINALS_MOST (2 * CODE_MAX_PLACES)
+
+struct originals {
+	uint64_t count;
+	struct original items[ORIGINALS_MOST];
+};
+
+/* Does nothing with one that is there already. false: there is no room. */
+bool originals_add(struct originals *o, uint64_t address, const uint8_t *bytes);
+bool originals_have(const struct originals *o, uint64_t address, const uint8_t *bytes);
+
+/* What has to be at these addresses: syscall; ret. mov rax, 15; syscall, in two ways. */
+#define SURVEY_SYSCALL_RET       \
+	{                        \
+		0x0f, 0x05, 0xc3 \
+	}
+#define SURVEY_SIGRETURN_WIDE                             \
+	{                                                 \
+		0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05 \
+	}
+#define SURVEY_SIGRETURN_NARROW               \
+	{                                     \
+		0xb8, 15, 0, 0, 0, 0x0f, 0x05 \
+	}
+
+/* Before anything is done: how threads of the target are made to do something. */
+struct survey {
+	uint64_t syscall; /* address of "syscall; ret" */
+	uint64_t restore; /* of the runtime's sigreturn */
+	struct runtime_words words;
+	uint64_t original_count;
+	struct original originals[CODE_MAX_PLACES]; /* of what another has left */
+};
+
+struct plan {
+	uint64_t shared_bytes; /* of the memory that is shared with the agent */
+	uint64_t slots_offset; /* in it: agent/abi.h */
+	uint64_t slots;
+	struct standstill_functions functions;
+	struct code_head head; /* but for what is known only later: tracer, slots */
+	/* Behind it: head.stub_bytes of code pages, which begin with room for the head, and the far
+	 * pages. */
+	uint8_t pages[];
+};
+
+#define PLAN_MOST_BYTES \
+	(sizeof(struct plan) + CODE_MAX_STUB_BYTES + CODE_FAR_PAGES * CODE_PAGE_BYTES)
+
+/* Its instructions are there, as they have to be; its offsets are small. ERROR_CORRUPT,
+ * ERROR_DENIED, ERROR_GONE. */
+struct error *survey_check(struct target *t, const struct survey *survey) must_check;
+
+/*
+ * Of `size` bytes. All that it changes lies in executable mappings of the target, each place by
+ * itself; all that it maps lies where nothing is, and has the sizes that ours have; its jumps lead
+ * there. ERROR_CORRUPT says what is not so.
+ */
+struct error *plan_check(const struct plan *plan, size_t size,
+			 const struct target_maps *maps) must_check;
+
+/* With what is behind it, by the sizes in its head. */
+static inline size_t plan_bytes(const struct code_head *head)
+{
+	return sizeof(struct plan) + head->stub_bytes + code_far_count(head) * CODE_PAGE_BYTES;
+}
+
+#endif

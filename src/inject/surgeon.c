@@ -1,0 +1,468 @@
+#include "inject/surgeon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "inject/guardian.h"
+#include "inject/operation.h"
+#include "inject/status.h"
+#include "inject/threads.h"
+
+/* While threads of the target stand, they wait for us. */
+#define PRIORITY (-10)
+/* The end of gospect, in the surgeon's own process. */
+#define ORPHAN_SIGNAL (SIGRTMIN + 5)
+
+struct error *surgeon_explain(struct target *t, struct error *err)
+{
+	for (int i = 0; i < 5; i++) {
+		struct error *gone = target_check(t);
+
+		if (gone || process_is_dead(target_pid(t))) {
+			error_destroy(err);
+			return gone ? gone
+				    : error_format(ERROR_GONE, "process %d has ended",
+						   target_pid(t));
+		}
+		if (err->code != ERROR_FAILED && err->code != ERROR_DENIED)
+			break;
+		usleep(2000);
+	}
+	return err;
+}
+
+void surgeon_say_present(struct agent_shared *shared)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	__atomic_store_n(&shared->seen, (uint64_t)high << 32 | low, __ATOMIC_RELAXED);
+}
+
+/* ---- its life ---- */
+
+/* Where memory runs out the kernel kills whoever has most, which is not to be the target: the agent
+ * does no harm without us. */
+static void offer_ourselves_to_be_killed(void)
+{
+	int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (file < 0)
+		return;
+	(void)!write(file, "1000", 4);
+	close(file);
+}
+
+static void *make_shared(size_t size)
+{
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+struct error *surgeon_create(pid_t pid, const volatile sig_atomic_t *stop, struct surgeon **ret)
+{
+	struct surgeon *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return &error_no_memory;
+	s->memory = -1;
+	s->pid = pid;
+	s->start = process_start(pid);
+	s->is_guarded = true;
+	s->watched = stop;
+	s->stop = make_shared(sizeof(*s->stop));
+	s->originals = make_shared(sizeof(*s->originals));
+	if (!s->stop || !s->originals) {
+		surgeon_destroy(s);
+		return &error_no_memory;
+	}
+	offer_ourselves_to_be_killed();
+	*ret = s;
+	return NULL;
+}
+
+volatile sig_atomic_t *surgeon_stop(struct surgeon *s)
+{
+	return s->stop;
+}
+
+static void let_go(struct surgeon *s)
+{
+	operation_leave(s);
+	if (s->touched)
+		guardian_take_over();
+	else
+		guardian_dismiss();
+	if (s->shared)
+		munmap(s->shared, s->plan->shared_bytes);
+	cleanup_close(&s->memory);
+	s->memory = -1;
+	free(take_ptr(s->plan));
+	free(take_ptr(s->sent));
+	s->sent_size = 0;
+	target_close(take_ptr(s->t));
+	s->shared = NULL;
+	s->state = SURGEON_OUT;
+}
+
+static struct error *must_check leave(struct surgeon *s);
+
+void surgeon_destroy(struct surgeon *s)
+{
+	if (!s)
+		return;
+	error_destroy(leave(s));
+	if (s->stop)
+		munmap((void *)s->stop, sizeof(*s->stop));
+	if (s->originals)
+		munmap(s->originals, sizeof(*s->originals));
+	free(s);
+}
+
+/* ---- operations ---- */
+
+static struct error *must_check out_of_turn(void)
+{
+	return error_format(ERROR_FAILED, "gospect asks its surgeon for what is not due");
+}
+
+/* The process that we were made for, and not another that has got its number since. */
+static struct error *must_check open_target(struct surgeon *s)
+{
+	struct error *err = target_open_process(s->pid, &s->t);
+
+	if (err || (s->start && process_start(s->pid) == s->start))
+		return err;
+	return error_format(ERROR_GONE, "process %d has exited", s->pid);
+}
+
+static struct error *must_check take_survey(struct surgeon *s, const struct survey *survey)
+{
+	struct error *err;
+
+	s->survey = *survey;
+	err = survey_check(s->t, &s->survey);
+	s->originals->count = 0;
+	for (size_t i = 0; !err && i < s->survey.original_count; i++)
+		if (!originals_add(s->originals, s->survey.originals[i].address,
+				   s->survey.originals[i].bytes))
+			err = &error_no_memory;
+	return err;
+}
+
+/* Also the page that is kept: nobody is in it any more, and ours comes. */
+static struct error *must_check take_out_what_is_left(struct surgeon *s)
+{
+	struct error *err;
+
+	s->touched = true;
+	s->w.keep_code_page = s->cleans;
+	err = withdraw(&s->w);
+	s->w.keep_code_page = true;
+	s->touched = err != NULL;
+	return err;
+}
+
+static struct error *must_check enter(struct surgeon *s, const struct surgeon_request *r)
+{
+	struct error *err;
+
+	if (s->state != SURGEON_OUT)
+		return out_of_turn();
+	s->cleans = r->operation == SURGEON_CLEAN;
+	err = open_target(s);
+	if (!err)
+		err = take_survey(s, r->survey);
+	if (!err)
+		err = operation_enter(s);
+	if (!err)
+		err = take_out_what_is_left(s);
+	if (err)
+		let_go(s);
+	else
+		s->state = SURGEON_IN;
+	return err;
+}
+
+/* What the guardian may put back. */
+static struct error *must_check note_places(struct surgeon *s)
+{
+	const struct code_head *h = &s->plan->head;
+
+	for (size_t i = 0; i < h->place_count; i++)
+		if (h->places[i].address &&
+		    !originals_add(s->originals, h->places[i].address, h->places[i].bytes))
+			return &error_no_memory;
+	return NULL;
+}
+
+static struct error *must_check map(struct surgeon *s, struct surgeon_request *r)
+{
+	_cleanup_maps_ struct target_maps maps = {0};
+	struct error *err;
+
+	if (s->state != SURGEON_IN || s->cleans || !r->plan || r->plan_size < sizeof(*s->plan) ||
+	    r->plan_size > PLAN_MOST_BYTES)
+		return out_of_turn();
+	s->plan = malloc(r->plan_size);
+	if (!s->plan)
+		return &error_no_memory;
+	memcpy(s->plan, r->plan, r->plan_size);
+	err = target_maps(s->t, &maps);
+	if (!err)
+		err = plan_check(s->plan, r->plan_size, &maps);
+	if (!err)
+		err = note_places(s);
+	if (err) {
+		free(take_ptr(s->plan));
+		return err;
+	}
+	s->state = SURGEON_MAPPED;
+	s->touched = s->w.never_ran = true;
+	return operation_map(s, &r->shared);
+}
+
+static struct error *must_check switch_on(struct surgeon *s)
+{
+	if (s->state != SURGEON_MAPPED || !s->shared)
+		return out_of_turn();
+	s->state = SURGEON_ON;
+	return operation_switch_on(s);
+}
+
+static struct error *must_check switch_again(struct surgeon *s)
+{
+	const uint32_t enabled = 1;
+	uint64_t at;
+
+	if (s->state != SURGEON_ON)
+		return out_of_turn();
+	at = s->plan->head.control + offsetof(struct code_control, enabled);
+	if (pwrite(s->memory, &enabled, sizeof(enabled), at) != sizeof(enabled))
+		return error_errno(ERROR_FAILED, errno, "cannot switch the agent on again");
+	return NULL;
+}
+
+/* Somebody else may take the agent out from now on. */
+static struct error *must_check hand_over(struct surgeon *s, struct error *err)
+{
+	struct error *said;
+	pid_t pid;
+
+	claim_end(&s->claim);
+	pid = guardian_take_over();
+	said = error_format(err->code, "%s; process %d, gospect's too, goes on trying",
+			    err->message, pid);
+	error_destroy(err);
+	return said;
+}
+
+static struct error *must_check take_out(struct surgeon *s)
+{
+	struct error *err = target_check(s->t);
+
+	err = err ? err : withdraw(&s->w);
+	err = err ? surgeon_explain(s->t, err) : NULL;
+	s->touched = err && err->code != ERROR_GONE;
+	s->answer.detach_ns = s->w.stop_ns;
+	if (s->touched)
+		return hand_over(s, err);
+	error_destroy(err);
+	return NULL;
+}
+
+static struct error *must_check leave(struct surgeon *s)
+{
+	struct error *err = s->state >= SURGEON_MAPPED ? take_out(s) : NULL;
+
+	if (s->state != SURGEON_OUT)
+		let_go(s);
+	return err;
+}
+
+static struct error *must_check perform(struct surgeon *s, struct surgeon_request *r)
+{
+	switch (r->operation) {
+	case SURGEON_ENTER:
+	case SURGEON_CLEAN:
+		return enter(s, r);
+	case SURGEON_MAP:
+		return map(s, r);
+	case SURGEON_SWITCH_ON:
+		return switch_on(s);
+	case SURGEON_SWITCH_AGAIN:
+		return switch_again(s);
+	case SURGEON_LEAVE:
+		return leave(s);
+	default:
+		return out_of_turn();
+	}
+}
+
+static struct error *must_check operate(struct surgeon *s, struct surgeon_request *r)
+{
+	struct error *err;
+
+	r->shared = -1;
+	threads_end = r->operation >= SURGEON_SWITCH_AGAIN ? NULL
+		      : s->watched                         ? s->watched
+							   : s->stop;
+	err = perform(s, r);
+	threads_end = NULL;
+	r->answer = s->answer;
+	return err;
+}
+
+/* ---- over the door ---- */
+
+/* A request: of a survey, or of a part of the plan, the parts one behind the other. */
+struct asked {
+	uint32_t operation;
+	uint32_t offset; /* of the part */
+};
+
+enum {
+	SEND_PART = SURGEON_OPERATIONS,
+	PART_BYTES = 4096,
+	MOST_BYTES = sizeof(struct survey) > PART_BYTES ? sizeof(struct survey) : PART_BYTES,
+};
+_Static_assert(sizeof(struct asked) + MOST_BYTES <= DOOR_MAX_BYTES, "it fits into a request");
+
+static struct error *must_check send(uint32_t operation, size_t offset, const void *bytes,
+				     size_t size, struct door_call *ret)
+{
+	const struct asked asked = {operation, offset};
+
+	*ret = (struct door_call){.size = sizeof(asked) + size};
+	memcpy(ret->bytes, &asked, sizeof(asked));
+	if (size)
+		memcpy(ret->bytes + sizeof(asked), bytes, size);
+	return door_call(DOOR_SURGEON, ret);
+}
+
+static struct error *must_check send_plan(const struct surgeon_request *r)
+{
+	struct error *err = NULL;
+	struct door_call call;
+	size_t size;
+
+	for (size_t at = 0; !err && at < r->plan_size; at += size) {
+		size = r->plan_size - at < PART_BYTES ? r->plan_size - at : PART_BYTES;
+		err = send(SEND_PART, at, (const uint8_t *)r->plan + at, size, &call);
+		if (!err)
+			door_call_drop(&call);
+	}
+	return err;
+}
+
+static struct error *must_check ask_over_door(struct surgeon_request *r)
+{
+	struct error *err = r->operation == SURGEON_MAP ? send_plan(r) : NULL;
+	struct door_call call;
+
+	r->shared = -1;
+	if (!err)
+		err = send(r->operation, 0, r->survey, r->survey ? sizeof(*r->survey) : 0, &call);
+	if (err)
+		return err;
+	if (call.size == sizeof(r->answer))
+		memcpy(&r->answer, call.bytes, sizeof(r->answer));
+	if (call.fd_count)
+		r->shared = call.fds[0];
+	return NULL;
+}
+
+struct error *surgeon_ask(struct surgeon *s, struct surgeon_request *r)
+{
+	return s ? operate(s, r) : ask_over_door(r);
+}
+
+static struct surgeon *orphan;
+
+static void on_orphaned(int number)
+{
+	if (getppid() != orphan->named)
+		*orphan->stop = 1;
+}
+
+/* In its own process: what it does is another's, who may end meanwhile. */
+static void begin(struct surgeon *s)
+{
+	struct sigaction end = {.sa_handler = on_orphaned};
+
+	if (s->named)
+		return;
+	s->named = getppid();
+	orphan = s;
+	sigaction(ORPHAN_SIGNAL, &end, NULL);
+	prctl(PR_SET_PDEATHSIG, ORPHAN_SIGNAL);
+	setpriority(PRIO_PROCESS, 0, PRIORITY); /* where it is permitted */
+}
+
+/* Behind what was sent before; nothing of it is looked at before all is there. */
+static struct error *must_check take_part(struct surgeon *s, size_t offset, const uint8_t *bytes,
+					  size_t size)
+{
+	if (s->state != SURGEON_IN || offset != s->sent_size || size > PLAN_MOST_BYTES - offset)
+		return out_of_turn();
+	if (!s->sent)
+		s->sent = malloc(PLAN_MOST_BYTES);
+	if (!s->sent)
+		return &error_no_memory;
+	memcpy(s->sent + offset, bytes, size);
+	s->sent_size += size;
+	return NULL;
+}
+
+static bool wants_survey(uint32_t operation)
+{
+	return operation == SURGEON_ENTER || operation == SURGEON_CLEAN;
+}
+
+static struct error *must_check take_request(struct surgeon *s, const struct door_call *call,
+					     struct surgeon_request *r)
+{
+	size_t size = call->size - sizeof(struct asked);
+	struct survey survey;
+	struct asked asked;
+
+	if (call->size < sizeof(asked) || call->fd_count)
+		return out_of_turn();
+	memcpy(&asked, call->bytes, sizeof(asked));
+	if (asked.operation == SEND_PART)
+		return take_part(s, asked.offset, call->bytes + sizeof(asked), size);
+	if (size != (wants_survey(asked.operation) ? sizeof(survey) : 0))
+		return out_of_turn();
+	memcpy(&survey, call->bytes + sizeof(asked), size);
+	*r = (struct surgeon_request){.operation = asked.operation, .survey = &survey};
+	if (asked.operation == SURGEON_MAP) {
+		r->plan = (const struct plan *)s->sent;
+		r->plan_size = s->sent_size;
+	}
+	return operate(s, r);
+}
+
+struct error *surgeon_serve(void *arg, struct door_call *call)
+{
+	struct surgeon_request r = {.shared = -1};
+	struct surgeon *s = arg;
+	struct error *err;
+
+	begin(s);
+	err = take_request(s, call, &r);
+	door_call_drop(call);
+	if (err)
+		cleanup_close(&r.shared);
+	else if (r.shared >= 0)
+		call->fds[call->fd_count++] = r.shared;
+	call->size = sizeof(s->answer);
+	memcpy(call->bytes, &s->answer, sizeof(s->answer));
+	return err;
+}

@@ -1,0 +1,94 @@
+/*
+ * The surgeon: puts an agent into one process and takes it out again, by plans that others make
+ * (inject/plan.h). It may trace that process and write to its memory, and so it parses nothing: of
+ * the target it reads words at addresses that it is given, and what the kernel writes of it. It
+ * acts on the one process that it was made for, as that was then, and on no other.
+ *
+ * gospect has it in a process of its own (sandbox/sandbox.h), which is forked before anything of
+ * the target is parsed. It is not the broker: that opens files for whoever asks, programs among
+ * them, and answers meanwhile; this one opens none, and nobody waits for a file until threads have
+ * stopped. Who does not confine himself has a surgeon in his own process.
+ *
+ * Each operation is one request: while threads of the target stand, nobody is asked anything.
+ *
+ * When gospect ends without a word, the surgeon ends, and leaves the rest to its guardian
+ * (inject/guardian.h).
+ */
+#ifndef INJECT_SURGEON_H
+#define INJECT_SURGEON_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/door.h"
+#include "base/error.h"
+#include "inject/memfile.h"
+#include "inject/plan.h"
+
+struct surgeon;
+
+/*
+ * For this process, as it is now. Offers ours, and those forked later, to be killed where memory
+ * runs out. An operation that waits ends early, with ERROR_STOPPED, when *stop is not 0; NULL: when
+ * *surgeon_stop() is not, which lies in memory that is shared with processes that are forked later.
+ */
+struct error *surgeon_create(pid_t pid, const volatile sig_atomic_t *stop,
+			     struct surgeon **ret) must_check;
+/* Leaves the target, if it is in it; what it cannot take out is left to its guardian. */
+void surgeon_destroy(struct surgeon *s);
+
+volatile sig_atomic_t *surgeon_stop(struct surgeon *s);
+
+/* In this order, but for SURGEON_LEAVE, which may come at any time. */
+enum surgeon_operation {
+	/*
+	 * Takes the claim (inject/claim.h), starts the guardian, and takes out what another has
+	 * left. ERROR_DENIED when somebody traces the target already, or its memory may not be
+	 * written to, or its seccomp filter might kill it.
+	 */
+	SURGEON_ENTER,
+	SURGEON_CLEAN, /* the same, to take that out and no more: then SURGEON_LEAVE follows */
+	/* One thread of the target maps what the plan wants, while the others run. Gives the shared
+	 * memory, which is empty. */
+	SURGEON_MAP,
+	SURGEON_SWITCH_ON,    /* writes the jumps while all threads stand where that is safe */
+	SURGEON_SWITCH_AGAIN, /* the agent has switched itself off, as it heard nothing of us */
+	/* Takes all out; when that fails the guardian goes on, whose pid the message has. */
+	SURGEON_LEAVE,
+	SURGEON_OPERATIONS
+};
+
+struct surgeon_answer {
+	uint64_t shared_address; /* in the target */
+	uint64_t attached_at;    /* CLOCK_MONOTONIC: the first record could be written then */
+	/* How long all threads were stopped at once, at most: to attach, and to detach. */
+	uint64_t attach_ns, detach_ns;
+	/* What is mapped there, as long as the agent is. */
+	struct memfile_id code_file, shared_file;
+};
+
+struct surgeon_request {
+	enum surgeon_operation operation;
+	const struct survey *survey; /* SURGEON_ENTER, SURGEON_CLEAN */
+	const struct plan *plan;     /* SURGEON_MAP */
+	size_t plan_size;
+	/* What comes back. */
+	struct surgeon_answer answer; /* as far as it is known */
+	int shared;                   /* SURGEON_MAP: the caller's to close; else -1 */
+};
+
+/* By this surgeon; NULL: by the one behind the door. */
+struct error *surgeon_ask(struct surgeon *s, struct surgeon_request *request) must_check;
+/* The other side: a service of the door (DOOR_SURGEON). `arg` is a struct surgeon. */
+struct error *surgeon_serve(void *arg, struct door_call *call) must_check;
+
+/* A process that was killed takes a moment to die, in which all sorts of things fail. */
+struct error *surgeon_explain(struct target *t, struct error *err) must_check;
+
+/* To be said every second at least, in the shared memory. An agent that does not hear it for some
+ * seconds switches itself off. */
+void surgeon_say_present(struct agent_shared *shared);
+
+#endif

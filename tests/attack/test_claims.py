@@ -158,3 +158,15 @@ def test_who_finds_its_agent_gone_says_so_and_keeps_the_trace(hectic, tmp_path):
     _, error = first.communicate(timeout=30)
     assert first.returncode == 1 and "has removed it" in error, error
     assert path.stat().st_size > 1000
+
+
+def test_the_gospect_that_is_named_is_the_one_that_was_started(hectic, tmp_path):
+    """And not a process of its own that holds the claim."""
+    first = start_trace(hectic.pid, 30, tmp_path / "first.trace")
+    try:
+        wait_until(lambda: tracing.is_patched(hectic.pid))
+        assert f"by gospect, process {first.pid}, already" in tracing.probe(hectic.pid, 0.1).refused()
+    finally:
+        first.send_signal(signal.SIGINT)
+        _, error = first.communicate(timeout=30)
+    assert first.returncode == 0, error

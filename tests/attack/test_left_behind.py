@@ -162,3 +162,16 @@ def test_sigstop_does_not_stop_the_target_with_gospect(program, point):
         process.send_signal(signal.SIGCONT)
         _, err = process.communicate(timeout=20)
     assert process.returncode == 0, err
+
+
+def test_who_kills_the_surgeon_leaves_nothing_and_the_trace_is_kept(program, tmp_path):
+    file = tmp_path / "t.trace"
+    traced = Tracing(program.pid, file).has_begun()
+    surgeon = next(int(pid) for pid in os.listdir("/proc") if pid.isdigit()
+                   and tracing.is_surgeon_of(int(pid), traced.process.pid))
+    os.kill(surgeon, signal.SIGKILL)
+    tracing.assert_cleaned_soon(program)
+    traced.process.send_signal(signal.SIGINT)
+    _, err = traced.process.communicate(timeout=30)
+    assert traced.process.returncode == 1 and b"has ended" in err, err
+    assert file.stat().st_size > 0

@@ -176,6 +176,15 @@ def is_switched_on(pid):
         return int.from_bytes(memory.read(4), "little") != 0
 
 
+def is_surgeon_of(pid, gospect):
+    """The process that puts the agent in and takes it out for this gospect."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text() == "gospect-surgeon\n" and \
+            int(status(pid)["PPid"]) == gospect
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def guardian(gospect):
     """The process that takes the agent out for this gospect when that cannot: its own child, or its surgeon's."""
     for folder in pathlib.Path("/proc").glob("[0-9]*"):

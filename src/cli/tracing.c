@@ -349,7 +349,12 @@ static void say_texts(const struct tracer_stats *stats)
 static void say_limits(const struct tracing *t)
 {
 	uint64_t refused = trace_model_stats(t->model).refused;
+	uint64_t (*left_out)(const struct trace_writer *) = t->options.format->left_out;
+	uint64_t tasks = left_out ? left_out(t->writer) : 0;
 
+	if (tasks)
+		say("%lu tasks are left out: no more than %u are shown at once", tasks,
+		    TRACE_MOST_TASKS);
 	if (refused)
 		say("%lu events are left out: they are of more goroutines, threads or open regions "
 		    "than gospect keeps at once",

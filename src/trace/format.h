@@ -27,6 +27,10 @@ struct trace_writer_options {
 	void *arg;
 };
 
+/* Tasks that a format shows at once, at most, where it has a limit: there may be any number without
+ * an end. */
+#define TRACE_MOST_TASKS (1u << 14)
+
 /* Of a format's own kind. */
 struct trace_writer;
 
@@ -43,6 +47,8 @@ struct trace_format {
 	size_t (*size)(const struct trace_writer *writer);
 	/* Marks the texts of steps that it needs still. */
 	void (*mark_texts)(const struct trace_writer *writer, struct texts *texts);
+	/* Tasks that there was no room for; NULL: it has no limit of its own. */
+	uint64_t (*left_out)(const struct trace_writer *writer);
 	/* Completes the last generation. */
 	struct error *(*finish)(struct trace_writer *writer);
 	void (*destroy)(struct trace_writer *writer);

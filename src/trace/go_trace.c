@@ -11,6 +11,7 @@
 #include "trace/event.h"
 #include "trace/label_text.h"
 #include "trace/symbols.h"
+#include "trace/used.h"
 
 /* Of the file's times, much as Go's own (64 ticks of the processor's clock): events that are 4 us
  * apart have one byte for that. No two have the same time, so more than 31 million events a second
@@ -45,19 +46,6 @@ struct batch {
 
 /* Batches that are found without a search: most steps are of few threads. A power of two. */
 #define RECENT_BATCHES 64
-
-/* The numbers that a generation uses, each once, with the id that it has there: in the order of
- * their first use, so that what is used most has short ones. */
-struct used {
-	struct use {
-		uint64_t generation; /* that uses it, or used it last */
-		uint32_t id;
-	} * uses; /* by number */
-	size_t use_capacity;
-	uint32_t *numbers;
-	size_t count;
-	size_t capacity;
-};
 
 struct trace_writer {
 	struct trace_writer_options options;
@@ -165,31 +153,15 @@ static struct batch *batch_of(struct trace_writer *t, const struct trace_step *s
 	return b;
 }
 
-/* In this generation for the first time; *ids is the last id that was given. */
-static uint32_t use_first(struct trace_writer *t, struct used *used, uint32_t number, uint32_t *ids)
-{
-	if (!array_reserve(&used->uses, &used->use_capacity, (size_t)number + 1) ||
-	    !array_reserve(&used->numbers, &used->capacity, used->count + 1)) {
-		t->failed = true;
-		return 0;
-	}
-	used->uses[number] = (struct use){t->number, ++*ids};
-	used->numbers[used->count++] = number;
-	return *ids;
-}
-
-/* The number's id. */
+/* The number's id: in the order of their first use, so that what is used most has short ones. */
 static uint32_t use(struct trace_writer *t, struct used *used, uint32_t number, uint32_t *ids)
 {
-	if (number < used->use_capacity && used->uses[number].generation == t->number)
-		return used->uses[number].id;
-	return use_first(t, used, number, ids);
-}
+	uint32_t id = used_find(used, t->number, number);
 
-static void used_release(struct used *used)
-{
-	free(used->uses);
-	free(used->numbers);
+	if (!id)
+		id = used_add(used, t->number, number, ids);
+	t->failed |= !id;
+	return id;
 }
 
 /* Strings of the trace are functions and files, the texts of events, and messages that are made

@@ -1,65 +1,104 @@
 /*
- * Perfetto's format: tracks of slices. Each goroutine has a track that says what it does (running,
- * runnable, waiting and why), with an arrow from who woke it; each processor and each thread has
- * one that says which goroutine it runs; the collector, the heap and the program's own tasks and
- * regions have theirs.
+ * Perfetto's format: tracks of slices. Each goroutine has a track (trace/perfetto_tracks.h) that
+ * says what it does (running, runnable, waiting and why), with an arrow from who woke it; each
+ * processor and each thread has one that says which goroutine it runs; the collector, the heap and
+ * the program's own tasks and regions have theirs.
  *
- * A packet is complete in itself, but for names, which are numbered (interned) once a generation.
+ * On a lane that goroutines share, a slice over the others says whose they are. Slices stay open
+ * from one generation to the next where each follows the one before; where the first may be left
+ * out, all are ended and begun anew.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/map.h"
-#include "base/strbuf.h"
-#include "perfetto.pb-c.h"
 #include "trace/event.h"
 #include "trace/format.h"
+#include "trace/perfetto_packets.h"
+#include "trace/perfetto_tracks.h"
 #include "trace/symbols.h"
+#include "trace/used.h"
 
-enum { MAX_FRAMES = 128, SEQUENCE = 1, STATE_CLEARED = 1, STATE_NEEDED = 2 };
+enum { MAX_FRAMES = 128 };
 
-/* Tracks. What has a number of its own is told apart by the highest bits. */
-enum {
-	TRACK_PROCESS = 1,
-	TRACK_GC,
-	TRACK_STW,
-	TRACK_HEAP,
-	TRACK_GOAL,
-	TRACK_PROCS,
+/* Who has lived for so long when a generation begins gets a track of its own. */
+#define LONG_NS 2000000000ull
+
+/* Interned numbers of event names, by where they come from: the lowest bits. */
+enum name_kind { NAME_OF_TEXT, NAME_FIXED, NAME_OF_GOROUTINE };
+#define NAME(kind, number) ((uint64_t)(number) << 2 | (kind))
+
+/* And of texts of arguments. */
+enum value_kind { VALUE_OF_TEXT, VALUE_OF_STACK };
+#define VALUE(kind, number) ((uint64_t)(number) << 1 | (kind))
+
+enum fixed_name {
+	NO_NAME,
+	RUNNING,
+	RUNNABLE,
+	WAITING,
+	SYSCALL,
+	NOT_KNOWN,
+	NOT_TRACED,
+	CREATES,
+	UNBLOCKS,
+	LABELS,
+	COLLECTS,
+	ASSISTS,
+	FIXED_NAMES
 };
-#define TRACK_KIND(n) ((uint64_t)(n) << 60)
-#define TRACK_P TRACK_KIND(1)
-#define TRACK_M TRACK_KIND(2)
-#define TRACK_G TRACK_KIND(3)
-#define TRACK_REGIONS TRACK_KIND(4)
-#define TRACK_TASK TRACK_KIND(5)
-#define TRACK_NUMBER ((1ull << 60) - 1)
+
+static const char *const fixed_names[FIXED_NAMES] = {
+	[RUNNING] = "running",
+	[RUNNABLE] = "runnable",
+	[WAITING] = "waiting",
+	[SYSCALL] = "syscall",
+	[NOT_KNOWN] = "?",
+	[NOT_TRACED] = "not traced",
+	[CREATES] = "go",
+	[UNBLOCKS] = "unblock",
+	[LABELS] = "labels",
+	[COLLECTS] = "GC",
+	[ASSISTS] = "GC mark assist",
+};
 
 /* What is known of a goroutine; kept while it lives. */
 struct life {
+	uint64_t g;
+	uint64_t number; /* no other has had it: an id may come again, of another function */
 	uint64_t start_pc;
-	uint32_t name;   /* in names, of this generation; 0: not made yet */
-	uint32_t named;  /* the generation that has this name */
-	uint32_t labels; /* a text; 0: none */
-	uint64_t flow;   /* that ends when it starts; 0: none */
+	uint64_t since_ns;
+	uint64_t named; /* the generation that has its name */
+	uint64_t flow;  /* that ends when it starts; 0: none */
+	uint64_t state; /* the name of the slice that is open */
+	struct lane *lane;
+	struct life *next; /* that is free */
+	uint32_t labels;   /* a text; 0: none */
 };
 
 struct trace_writer {
 	struct trace_writer_options options;
 	struct trace_symbols symbols;
-	struct strbuf bytes;
-	struct strbuf text;     /* a name that is being made */
-	uint32_t number;        /* of the generation */
-	struct intern names;    /* of this generation */
-	struct map used_names;  /* in this generation */
-	struct map used_tracks; /* in this generation: those that are described */
-	struct map open;        /* track -> slices that are open */
-	struct map lives;       /* goid -> struct life * */
+	struct packets packets;
+	struct tracks tracks;
+	struct strbuf text;  /* a name or a stack that is being made */
+	struct strbuf name;  /* of a goroutine */
+	uint64_t generation; /* from 1 on */
+	struct used names;   /* texts that are names of events, in this generation */
+	struct used values;  /* texts that are labels */
+	struct used stacks;
+	uint32_t ids;                /* of those, which have numbers of their own here */
+	uint64_t fixed[FIXED_NAMES]; /* the generation that has this name */
+	struct map lives;            /* goid -> struct life * */
+	struct arena storage;        /* of lives */
+	struct life *free_lives;
+	struct map tasks;    /* id -> struct lane *, while they are open */
+	uint64_t life_count; /* so far */
 	uint64_t first_ns;
 	uint64_t last_ns;
 	uint64_t flow;
-	bool cleared; /* the generation has said that it begins anew */
+	uint64_t left_out; /* tasks */
 	bool failed;
 };
 
@@ -71,266 +110,64 @@ static struct error *create(const struct trace_writer_options *options, struct t
 		return &error_no_memory;
 	w->options = *options;
 	w->symbols.functions = options->functions;
-	w->number = 1;
-	w->bytes = w->text = (struct strbuf)STRBUF_INIT;
+	w->generation = 1;
+	w->text = w->name = (struct strbuf)STRBUF_INIT;
+	packets_init(&w->packets);
+	tracks_init(&w->tracks, &w->packets, options->process, options->pid);
 	*ret = w;
 	return NULL;
 }
 
-static uint64_t *at(struct trace_writer *w, struct map *map, uint64_t key)
-{
-	static uint64_t nowhere;
-	uint64_t *place = key == MAP_NO_KEY ? &nowhere : map_at(map, key);
+/* ---- names and texts ---- */
 
-	w->failed |= !place;
-	return place ?: &nowhere;
+static uint64_t fixed_name(struct trace_writer *w, enum fixed_name name)
+{
+	const char *text = fixed_names[name];
+	uint64_t number = NAME(NAME_FIXED, name);
+
+	if (w->fixed[name] != w->generation)
+		packets_intern(&w->packets, TABLE_EVENT_NAMES, number, text, strlen(text));
+	w->fixed[name] = w->generation;
+	return number;
 }
 
-static void add_packet(struct trace_writer *w, Perfetto__TracePacket *packet)
+/* False: this generation has it already. */
+static bool is_new(struct trace_writer *w, struct used *used, uint32_t number)
 {
-	_cleanup_free_ uint8_t *packed = NULL;
-	size_t size;
-
-	packet->has_trusted_packet_sequence_id = packet->has_sequence_flags = true;
-	packet->trusted_packet_sequence_id = SEQUENCE;
-	packet->sequence_flags = w->cleared ? STATE_NEEDED : STATE_CLEARED | STATE_NEEDED;
-	w->cleared = true;
-	size = perfetto__trace_packet__get_packed_size(packet);
-	packed = malloc(size);
-	if (!packed) {
-		w->failed = true;
-		return;
-	}
-	perfetto__trace_packet__pack(packet, packed);
-	/* The file is a message of which each packet is field 1. */
-	strbuf_addc(&w->bytes, 1 << 3 | 2);
-	strbuf_add_uvarint(&w->bytes, size);
-	strbuf_add(&w->bytes, packed, size);
-	w->failed |= w->bytes.failed;
+	if (used_find(used, w->generation, number))
+		return false;
+	w->failed |= !used_add(used, w->generation, number, &w->ids);
+	return true;
 }
 
-static void add_interned(struct trace_writer *w, Perfetto__InternedData *data)
+static uint64_t text_name(struct trace_writer *w, uint64_t text)
 {
-	Perfetto__TracePacket packet = PERFETTO__TRACE_PACKET__INIT;
+	uint64_t number = NAME(NAME_OF_TEXT, text);
 
-	packet.interned_data = data;
-	add_packet(w, &packet);
+	if (text == TRACE_TEXT_LOST)
+		return fixed_name(w, NOT_TRACED);
+	if (!texts_length(w->options.texts, text))
+		return fixed_name(w, NOT_KNOWN);
+	if (is_new(w, &w->names, text))
+		packets_intern(&w->packets, TABLE_EVENT_NAMES, number,
+			       texts_get(w->options.texts, text),
+			       texts_length(w->options.texts, text));
+	return number;
 }
 
-/* What is numbered. */
-enum name_kind { NAME_EVENT, NAME_ANNOTATION, NAME_VALUE };
-
-static uint64_t name_number(struct trace_writer *w, enum name_kind kind, const char *text,
-			    bool *ret_new)
+static uint64_t labels_value(struct trace_writer *w, uint32_t text)
 {
-	uint32_t number = intern_string(&w->names, *text ? text : "?");
-	uint64_t *used;
+	uint64_t number = VALUE(VALUE_OF_TEXT, text);
 
-	if (number == INTERN_FAILED) {
-		w->failed = true;
+	if (!texts_length(w->options.texts, text))
 		return 0;
-	}
-	used = at(w, &w->used_names, (uint64_t)kind << 32 | number);
-	*ret_new = !*used;
-	*used = 1;
+	if (is_new(w, &w->values, text))
+		packets_intern(&w->packets, TABLE_TEXTS, number, texts_get(w->options.texts, text),
+			       texts_length(w->options.texts, text));
 	return number;
 }
 
-static uint64_t event_name(struct trace_writer *w, const char *text)
-{
-	Perfetto__InternedData data = PERFETTO__INTERNED_DATA__INIT;
-	Perfetto__EventName name = PERFETTO__EVENT_NAME__INIT, *names[] = {&name};
-	bool is_new = false;
-	uint64_t number = name_number(w, NAME_EVENT, text, &is_new);
-
-	if (!is_new)
-		return number;
-	name.has_iid = true;
-	name.iid = number;
-	name.name = (char *)intern_get(&w->names, number);
-	data.n_event_names = 1;
-	data.event_names = names;
-	add_interned(w, &data);
-	return number;
-}
-
-static uint64_t annotation_text(struct trace_writer *w, const char *text)
-{
-	Perfetto__InternedData data = PERFETTO__INTERNED_DATA__INIT;
-	Perfetto__InternedString string = PERFETTO__INTERNED_STRING__INIT, *strings[] = {&string};
-	bool is_new = false;
-	uint64_t number = name_number(w, NAME_VALUE, text, &is_new);
-
-	if (!is_new)
-		return number;
-	string.has_iid = string.has_str = true;
-	string.iid = number;
-	string.str = (ProtobufCBinaryData){strlen(text), (uint8_t *)text};
-	data.n_debug_annotation_string_values = 1;
-	data.debug_annotation_string_values = strings;
-	add_interned(w, &data);
-	return number;
-}
-
-/* There are two: "stack" and "labels". */
-static uint64_t annotation_name(struct trace_writer *w, const char *text)
-{
-	Perfetto__InternedData data = PERFETTO__INTERNED_DATA__INIT;
-	Perfetto__DebugAnnotationName name = PERFETTO__DEBUG_ANNOTATION_NAME__INIT,
-				      *names[] = {&name};
-	bool is_new = false;
-	uint64_t number = name_number(w, NAME_ANNOTATION, text, &is_new);
-
-	if (!is_new)
-		return number;
-	name.has_iid = true;
-	name.iid = number;
-	name.name = (char *)text;
-	data.n_debug_annotation_names = 1;
-	data.debug_annotation_names = names;
-	add_interned(w, &data);
-	return number;
-}
-
-static const char *text_of(const struct trace_writer *w, uint64_t text)
-{
-	return text == TRACE_TEXT_LOST ? "not traced" : texts_get(w->options.texts, text);
-}
-
-static const char *make_text(struct trace_writer *w, const char *format, uint64_t number,
-			     const char *name)
-{
-	strbuf_reset(&w->text);
-	strbuf_addf(&w->text, format, (unsigned long)number, name);
-	w->failed |= w->text.failed;
-	return w->text.data;
-}
-
-static struct life *life_of(struct trace_writer *w, uint64_t g)
-{
-	static struct life nobody;
-	uint64_t *place = at(w, &w->lives, g);
-
-	if (!*place) {
-		struct life *life = calloc(1, sizeof(*life));
-
-		w->failed |= !life;
-		*place = (uintptr_t)life;
-	}
-	return *place ? (struct life *)(uintptr_t)*place : &nobody;
-}
-
-static uint32_t make_goroutine_name(struct trace_writer *w, uint64_t g, uint64_t pc)
-{
-	struct trace_frame frame;
-	const char *function = "";
-	uint32_t name;
-
-	if (pc)
-		pc = pclntab_wrapped(w->options.functions, pc);
-	if (pc && trace_symbols_function(&w->symbols, pc, &frame))
-		function = intern_get(&w->symbols.names, frame.function);
-	name = intern_string(&w->names,
-			     make_text(w, *function ? "G%lu %s" : "G%lu%s", g, function));
-	if (name != INTERN_FAILED)
-		return name;
-	w->failed = true;
-	return 0;
-}
-
-static const char *goroutine_name(struct trace_writer *w, uint64_t g)
-{
-	struct life *life = life_of(w, g);
-
-	if (life->named != w->number) {
-		life->name = make_goroutine_name(w, g, life->start_pc);
-		life->named = w->number;
-	}
-	return intern_get(&w->names, life->name);
-}
-
-struct track {
-	uint64_t uuid;
-	uint64_t parent; /* 0: none */
-	const char *name;
-	Perfetto__CounterDescriptor__Unit unit; /* of a counter */
-	bool counts;
-};
-
-static void describe(struct trace_writer *w, const struct track *track)
-{
-	Perfetto__TracePacket packet = PERFETTO__TRACE_PACKET__INIT;
-	Perfetto__TrackDescriptor d = PERFETTO__TRACK_DESCRIPTOR__INIT;
-	Perfetto__CounterDescriptor counter = PERFETTO__COUNTER_DESCRIPTOR__INIT;
-	Perfetto__ProcessDescriptor process = PERFETTO__PROCESS_DESCRIPTOR__INIT;
-
-	d.has_uuid = true;
-	d.uuid = track->uuid;
-	d.has_parent_uuid = track->parent;
-	d.parent_uuid = track->parent;
-	if (track->uuid == TRACK_PROCESS) {
-		process.has_pid = true;
-		process.pid = w->options.pid;
-		process.process_name = (char *)track->name;
-		d.process = &process;
-	} else {
-		d.name = (char *)track->name;
-	}
-	counter.has_unit = true;
-	counter.unit = track->unit;
-	d.counter = track->counts ? &counter : NULL;
-	packet.track_descriptor = &d;
-	add_packet(w, &packet);
-}
-
-static bool is_described(struct trace_writer *w, uint64_t uuid)
-{
-	uint64_t *used = at(w, &w->used_tracks, uuid);
-	bool was = *used;
-
-	*used = 1;
-	return was;
-}
-
-static uint64_t use_track(struct trace_writer *w, struct track track)
-{
-	if (!is_described(w, TRACK_PROCESS))
-		describe(w, &(struct track){TRACK_PROCESS, 0, w->options.process, 0, false});
-	if (!is_described(w, track.uuid)) {
-		track.parent = TRACK_PROCESS;
-		describe(w, &track);
-	}
-	return track.uuid;
-}
-
-static uint64_t g_track(struct trace_writer *w, uint64_t g)
-{
-	uint64_t uuid = TRACK_G | (g & TRACK_NUMBER);
-	const uint64_t *used = map_find(&w->used_tracks, uuid);
-
-	return used && *used ? uuid
-			     : use_track(w, (struct track){uuid, .name = goroutine_name(w, g)});
-}
-
-static uint64_t numbered_track(struct trace_writer *w, uint64_t kind, uint64_t number,
-			       const char *format)
-{
-	uint64_t uuid = kind | (number & TRACK_NUMBER);
-
-	return use_track(w, (struct track){uuid, .name = make_text(w, format, number, "")});
-}
-
-static void add_event(struct trace_writer *w, uint64_t ns, Perfetto__TrackEvent *event)
-{
-	Perfetto__TracePacket packet = PERFETTO__TRACE_PACKET__INIT;
-
-	packet.has_timestamp = true;
-	packet.timestamp = ns;
-	packet.track_event = event;
-	add_packet(w, &packet);
-}
-
-static void add_stack_text(struct trace_writer *w, uint64_t number)
+static void make_stack_text(struct trace_writer *w, uint64_t number)
 {
 	struct trace_frame frames[MAX_FRAMES];
 	struct stack stack = stacks_get(w->options.stacks, number);
@@ -343,243 +180,386 @@ static void add_stack_text(struct trace_writer *w, uint64_t number)
 			strbuf_addc(&w->text, '\n');
 		strbuf_adds(&w->text, intern_get(&w->symbols.names, frames[i].function));
 	}
+	if (!count)
+		strbuf_adds(&w->text, "?");
 	w->failed |= w->text.failed;
 }
 
-/* A slice, which ends with end(), or an instant. */
-struct mark {
-	uint64_t track;
-	Perfetto__TrackEvent__Type type;
-	const char *name;
-	uint64_t stack;     /* 0: none */
-	uint64_t flow_from; /* an arrow begins here; 0: none */
-	uint64_t flow_to;   /* and ends here */
-	uint32_t labels;    /* a text; 0: none */
+static uint64_t stack_value(struct trace_writer *w, uint64_t number)
+{
+	if (!number || !w->options.depth)
+		return 0;
+	if (is_new(w, &w->stacks, number)) {
+		make_stack_text(w, number);
+		packets_intern(&w->packets, TABLE_TEXTS, VALUE(VALUE_OF_STACK, number),
+			       w->text.data, w->text.length);
+	}
+	return VALUE(VALUE_OF_STACK, number);
+}
+
+/* ---- goroutines ---- */
+
+static uint64_t *at(struct trace_writer *w, struct map *map, uint64_t key)
+{
+	static uint64_t nowhere;
+	uint64_t *place = map_at(map, key);
+
+	nowhere = 0;
+	w->failed |= !place;
+	return place ?: &nowhere;
+}
+
+/* The function where it begins; "" when that is not known. *ret_number is the same for the same. */
+static const char *start_function(struct trace_writer *w, uint64_t pc, uint64_t *ret_number)
+{
+	struct trace_frame frame;
+
+	*ret_number = 0;
+	if (pc)
+		pc = pclntab_wrapped(w->options.functions, pc);
+	if (!pc || !trace_symbols_function(&w->symbols, pc, &frame))
+		return "";
+	*ret_number = pc;
+	return intern_get(&w->symbols.names, frame.function);
+}
+
+/* "G7 main.worker"; valid until the next one. */
+static const char *goroutine_text(struct trace_writer *w, const struct life *life)
+{
+	uint64_t number;
+	const char *function = start_function(w, life->start_pc, &number);
+
+	strbuf_reset(&w->name);
+	strbuf_addc(&w->name, 'G');
+	strbuf_addu(&w->name, life->g);
+	if (*function)
+		strbuf_addc(&w->name, ' ');
+	strbuf_adds(&w->name, function);
+	w->failed |= w->name.failed;
+	return w->name.data;
+}
+
+static uint64_t goroutine_name(struct trace_writer *w, struct life *life)
+{
+	uint64_t number = NAME(NAME_OF_GOROUTINE, life->number);
+
+	if (life->named != w->generation) {
+		const char *text = goroutine_text(w, life);
+
+		packets_intern(&w->packets, TABLE_EVENT_NAMES, number, text, strlen(text));
+	}
+	life->named = w->generation;
+	return number;
+}
+
+static struct life *new_life(struct trace_writer *w, uint64_t g)
+{
+	struct life *life = w->free_lives;
+
+	if (life)
+		w->free_lives = life->next;
+	else
+		life = (struct life *)arena_take(&w->storage, sizeof(*life));
+	if (life)
+		*life = (struct life){.g = g, .number = ++w->life_count, .since_ns = w->last_ns};
+	w->failed |= !life;
+	return life;
+}
+
+static struct life *life_of(struct trace_writer *w, uint64_t g)
+{
+	static struct life nobody;
+	uint64_t *place = at(w, &w->lives, g);
+
+	if (!*place)
+		*place = (uintptr_t)new_life(w, g);
+	nobody = (struct life){0};
+	return *place ? (struct life *)(uintptr_t)*place : &nobody;
+}
+
+/* ---- slices ---- */
+
+/* More than its name and its place. */
+struct details {
+	uint64_t stack;
+	uint64_t flow_to;
+	uint32_t labels;
+	enum packet_argument about;
+	uint64_t id;
 };
 
-static void annotate(struct trace_writer *w, const char *name, const char *text,
-		     Perfetto__DebugAnnotation *ret)
+static void begin_with(struct trace_writer *w, struct track *track, uint64_t name,
+		       const struct details *d)
 {
-	*ret = (Perfetto__DebugAnnotation)PERFETTO__DEBUG_ANNOTATION__INIT;
-	ret->has_name_iid = ret->has_string_value_iid = true;
-	ret->name_iid = annotation_name(w, name);
-	ret->string_value_iid = annotation_text(w, text);
+	track->open++;
+	packets_event(&w->packets,
+		      &(struct packet_event){.ns = w->last_ns,
+					     .track = track->uuid,
+					     .type = PACKET_SLICE_BEGIN,
+					     .name = name,
+					     .stack = stack_value(w, d->stack),
+					     .labels = d->labels ? labels_value(w, d->labels) : 0,
+					     .about = d->about,
+					     .id = d->id,
+					     .flow_to = d->flow_to});
 }
 
-static void add_mark(struct trace_writer *w, uint64_t ns, const struct mark *mark)
+static void begin(struct trace_writer *w, struct track *track, uint64_t name, uint64_t stack)
 {
-	Perfetto__TrackEvent event = PERFETTO__TRACK_EVENT__INIT;
-	Perfetto__DebugAnnotation items[2], *annotations[] = {&items[0], &items[1]};
-
-	event.has_type = event.has_track_uuid = event.has_name_iid = true;
-	event.type = mark->type;
-	event.track_uuid = mark->track;
-	event.name_iid = event_name(w, mark->name);
-	event.debug_annotations = annotations;
-	if (mark->stack && w->options.depth) {
-		add_stack_text(w, mark->stack);
-		annotate(w, "stack", w->text.data, &items[event.n_debug_annotations++]);
-	}
-	if (mark->labels)
-		annotate(w, "labels", text_of(w, mark->labels),
-			 &items[event.n_debug_annotations++]);
-	event.n_flow_ids = mark->flow_from ? 1 : 0;
-	event.flow_ids = (uint64_t *)&mark->flow_from;
-	event.n_terminating_flow_ids = mark->flow_to ? 1 : 0;
-	event.terminating_flow_ids = (uint64_t *)&mark->flow_to;
-	add_event(w, ns, &event);
-}
-
-static void begin_labelled(struct trace_writer *w, uint64_t ns, uint64_t track, const char *name,
-			   uint64_t stack, uint64_t flow_to, uint32_t labels)
-{
-	++*at(w, &w->open, track);
-	add_mark(w, ns,
-		 &(struct mark){track, PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN, name, stack,
-				0, flow_to, labels});
-}
-
-static void begin(struct trace_writer *w, uint64_t ns, uint64_t track, const char *name,
-		  uint64_t stack, uint64_t flow_to)
-{
-	begin_labelled(w, ns, track, name, stack, flow_to, 0);
-}
-
-static bool is_open(const struct trace_writer *w, uint64_t track)
-{
-	const uint64_t *open = map_find(&w->open, track);
-
-	return open && *open;
+	begin_with(w, track, name, &(struct details){.stack = stack});
 }
 
 /* Nothing where nothing is open. */
-static void end(struct trace_writer *w, uint64_t ns, uint64_t track)
+static void end(struct trace_writer *w, struct track *track)
 {
-	Perfetto__TrackEvent event = PERFETTO__TRACK_EVENT__INIT;
-
-	if (!is_open(w, track))
+	if (!track->open)
 		return;
-	if (!--*at(w, &w->open, track))
-		map_remove(&w->open, track);
-	event.has_type = event.has_track_uuid = true;
-	event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_END;
-	event.track_uuid = track;
-	add_event(w, ns, &event);
+	track->open--;
+	packets_event(&w->packets, &(struct packet_event){.ns = w->last_ns,
+							  .track = track->uuid,
+							  .type = PACKET_SLICE_END});
 }
 
-static void instant(struct trace_writer *w, uint64_t ns, uint64_t track, const char *name,
-		    uint64_t stack, uint64_t flow_from)
+static void end_all_of(struct trace_writer *w, struct track *track)
 {
-	add_mark(w, ns,
-		 &(struct mark){track, PERFETTO__TRACK_EVENT__TYPE__TYPE_INSTANT, name, stack,
-				flow_from, 0, 0});
+	while (track->open)
+		end(w, track);
 }
 
-static void count(struct trace_writer *w, uint64_t ns, uint64_t uuid, const char *name,
-		  Perfetto__CounterDescriptor__Unit unit, uint64_t value)
+/* One thing at a time. */
+static void replace(struct trace_writer *w, struct track *track, uint64_t name)
 {
-	Perfetto__TrackEvent event = PERFETTO__TRACK_EVENT__INIT;
+	end(w, track);
+	begin(w, track, name, 0);
+}
 
-	event.has_type = event.has_track_uuid = event.has_counter_value = true;
-	event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_COUNTER;
-	event.track_uuid = use_track(w, (struct track){uuid, 0, name, unit, true});
-	event.counter_value = value;
-	add_event(w, ns, &event);
+static void instant(struct trace_writer *w, const struct track *track, uint64_t name,
+		    uint64_t stack)
+{
+	packets_event(&w->packets, &(struct packet_event){.ns = w->last_ns,
+							  .track = track->uuid,
+							  .type = PACKET_INSTANT,
+							  .name = name,
+							  .stack = stack_value(w, stack)});
+}
+
+static void count(struct trace_writer *w, unsigned int number, uint64_t value)
+{
+	packets_event(&w->packets,
+		      &(struct packet_event){.ns = w->last_ns,
+					     .track = tracks_single(&w->tracks, number)->uuid,
+					     .type = PACKET_COUNTER,
+					     .value = value});
+}
+
+/* ---- what goroutines do ---- */
+
+static void take_lane(struct trace_writer *w, struct life *life, bool own)
+{
+	uint64_t function;
+	const char *name = start_function(w, life->start_pc, &function);
+	struct lane_group *group = tracks_group(&w->tracks, function, *name ? name : "goroutines");
+
+	life->lane = tracks_take_lane(&w->tracks, group, own);
+}
+
+static struct track *states_of(struct trace_writer *w, struct life *life)
+{
+	static struct track nowhere;
+	struct track *track;
+
+	if (!life->lane)
+		take_lane(w, life, false);
+	if (!life->lane)
+		return &nowhere;
+	track = &life->lane->states;
+	if (track->described != w->tracks.generation)
+		tracks_states(&w->tracks, life->lane, goroutine_text(w, life));
+	if (!track->open && life->lane->number)
+		begin_with(w, track, goroutine_name(w, life),
+			   &(struct details){.about = ARGUMENT_GOROUTINE, .id = life->g});
+	return track;
+}
+
+static struct track *regions_of(struct trace_writer *w, struct life *life)
+{
+	static struct track nowhere;
+
+	if (!life->lane)
+		take_lane(w, life, false);
+	if (!life->lane)
+		return &nowhere;
+	if (life->lane->regions.described == w->tracks.generation)
+		return &life->lane->regions;
+	return tracks_regions(&w->tracks, life->lane, goroutine_text(w, life));
 }
 
 /* What a goroutine does from now on. */
-static void change(struct trace_writer *w, uint64_t ns, uint64_t g, const char *state,
-		   uint64_t stack, uint64_t flow_to)
+static void change(struct trace_writer *w, struct life *life, uint64_t state, uint64_t stack,
+		   uint64_t flow_to)
 {
-	uint64_t track = g_track(w, g);
+	struct track *track = states_of(w, life);
 
-	end(w, ns, track);
-	begin_labelled(w, ns, track, state, stack, flow_to, life_of(w, g)->labels);
+	if (life->state)
+		end(w, track);
+	life->state = state;
+	begin_with(w, track, state,
+		   &(struct details){.stack = stack, .labels = life->labels, .flow_to = flow_to});
+}
+
+/* Its lane is another's from now on. */
+static void leave_lane(struct trace_writer *w, struct life *life)
+{
+	if (!life->lane)
+		return;
+	end_all_of(w, &life->lane->regions);
+	end_all_of(w, &life->lane->states);
+	tracks_leave_lane(&w->tracks, life->lane);
+	life->lane = NULL;
+	life->state = 0;
 }
 
 /* What it does from now on has them among its details; the moment has its own mark. */
 static void label(struct trace_writer *w, const struct trace_step *step)
 {
-	uint64_t g = step->arg[0];
+	struct life *life = life_of(w, step->arg[0]);
+	uint64_t value = step->arg[1] ? labels_value(w, step->arg[1]) : 0;
 
-	life_of(w, g)->labels = step->arg[1];
-	add_mark(w, step->ns,
-		 &(struct mark){g_track(w, g), PERFETTO__TRACK_EVENT__TYPE__TYPE_INSTANT, "labels",
-				0, 0, 0, step->arg[1]});
-}
-
-static uint64_t p_track(struct trace_writer *w, uint32_t p)
-{
-	return numbered_track(w, TRACK_P, p, "P%lu%s");
-}
-
-static uint64_t m_track(struct trace_writer *w, uint64_t m)
-{
-	return numbered_track(w, TRACK_M, m, "thread %lu%s");
+	life->labels = step->arg[1];
+	packets_event(&w->packets, &(struct packet_event){.ns = w->last_ns,
+							  .track = states_of(w, life)->uuid,
+							  .type = PACKET_INSTANT,
+							  .name = fixed_name(w, LABELS),
+							  .labels = value});
 }
 
 /* The goroutine runs on a thread and its processor. */
-static void occupy(struct trace_writer *w, const struct trace_step *step, uint64_t g)
+static void occupy(struct trace_writer *w, const struct trace_step *step, struct life *life)
 {
-	uint64_t p = step->p == TRACE_NO_P ? 0 : p_track(w, step->p), m = m_track(w, step->m);
+	uint64_t name = goroutine_name(w, life);
 
-	end(w, step->ns, m);
-	begin(w, step->ns, m, goroutine_name(w, g), 0, 0);
-	if (!p)
-		return;
-	end(w, step->ns, p);
-	begin(w, step->ns, p, goroutine_name(w, g), 0, 0);
+	replace(w, tracks_thread(&w->tracks, step->m), name);
+	if (step->p != TRACE_NO_P)
+		replace(w, tracks_processor(&w->tracks, step->p), name);
 }
 
 static void vacate(struct trace_writer *w, const struct trace_step *step)
 {
-	end(w, step->ns, m_track(w, step->m));
+	end(w, tracks_thread(&w->tracks, step->m));
 	if (step->p != TRACE_NO_P)
-		end(w, step->ns, p_track(w, step->p));
+		end(w, tracks_processor(&w->tracks, step->p));
 }
 
 static void start(struct trace_writer *w, const struct trace_step *step)
 {
 	struct life *life = life_of(w, step->arg[0]);
 
-	change(w, step->ns, step->arg[0], "running", 0, life->flow);
+	change(w, life, fixed_name(w, RUNNING), 0, life->flow);
 	life->flow = 0;
-	occupy(w, step, step->arg[0]);
+	occupy(w, step, life);
 }
 
-static void wake(struct trace_writer *w, const struct trace_step *step, const char *how,
+static void wake(struct trace_writer *w, const struct trace_step *step, enum fixed_name how,
 		 uint64_t stack)
 {
-	uint64_t g = step->arg[0];
-	char name[64];
+	struct life *life = life_of(w, step->arg[0]);
 
-	change(w, step->ns, g, "runnable", 0, 0);
+	change(w, life, fixed_name(w, RUNNABLE), 0, 0);
 	if (!step->g)
 		return;
-	life_of(w, g)->flow = ++w->flow;
-	snprintf(name, sizeof(name), "%s G%lu", how, (unsigned long)g);
-	instant(w, step->ns, g_track(w, step->g), name, stack, w->flow);
+	life->flow = ++w->flow;
+	packets_event(&w->packets,
+		      &(struct packet_event){.ns = w->last_ns,
+					     .track = states_of(w, life_of(w, step->g))->uuid,
+					     .type = PACKET_INSTANT,
+					     .name = fixed_name(w, how),
+					     .stack = stack_value(w, stack),
+					     .about = ARGUMENT_GOROUTINE,
+					     .id = life->g,
+					     .flow_from = life->flow});
 }
 
-static void leave(struct trace_writer *w, const struct trace_step *step, const char *state)
+static void leave(struct trace_writer *w, const struct trace_step *step, uint64_t state)
 {
 	vacate(w, step);
-	change(w, step->ns, step->g, state, step->arg[1], 0);
-}
-
-static void end_slices(struct trace_writer *w, uint64_t ns, uint64_t track)
-{
-	while (is_open(w, track))
-		end(w, ns, track);
+	change(w, life_of(w, step->g), state, step->arg[1], 0);
 }
 
 static void die(struct trace_writer *w, const struct trace_step *step)
 {
-	uint64_t *life = at(w, &w->lives, step->g);
+	struct life *life = life_of(w, step->g);
 
 	vacate(w, step);
-	end_slices(w, step->ns, TRACK_REGIONS | (step->g & TRACK_NUMBER));
-	end(w, step->ns, g_track(w, step->g));
-	free((void *)(uintptr_t)*life);
-	map_remove(&w->lives, step->g);
+	if (!life->g)
+		return;
+	leave_lane(w, life);
+	map_remove(&w->lives, life->g);
+	life->next = w->free_lives;
+	w->free_lives = life;
 }
 
 static void enter_syscall(struct trace_writer *w, const struct trace_step *step)
 {
-	change(w, step->ns, step->g, "syscall", step->arg[1], 0);
+	uint64_t name = fixed_name(w, SYSCALL);
+
+	change(w, life_of(w, step->g), name, step->arg[1], 0);
 	vacate(w, step);
-	begin(w, step->ns, m_track(w, step->m), "syscall", 0, 0);
+	begin(w, tracks_thread(&w->tracks, step->m), name, 0);
 	if (step->p != TRACE_NO_P)
-		begin(w, step->ns, p_track(w, step->p), "syscall", 0, 0);
+		begin(w, tracks_processor(&w->tracks, step->p), name, 0);
+}
+
+static void create_goroutine(struct trace_writer *w, const struct trace_step *step)
+{
+	struct life *life = life_of(w, step->arg[0]);
+
+	life->start_pc = step->arg[1];
+	wake(w, step, CREATES, step->arg[2]);
+}
+
+/* It moves to a track of its own, where it does the same. */
+static void move(struct trace_writer *w, struct life *life)
+{
+	uint64_t state = life->state;
+
+	if (life->lane)
+		leave_lane(w, life);
+	take_lane(w, life, true);
+	if (state)
+		change(w, life, state, 0, 0);
 }
 
 static void say_goroutine(struct trace_writer *w, const struct trace_step *step)
 {
-	static const char *const states[] = {
-		[TRACE_RUNNABLE] = "runnable",
-		[TRACE_RUNNING] = "running",
-		[TRACE_IN_SYSCALL] = "syscall",
-		[TRACE_WAITING] = "waiting",
+	static const enum fixed_name states[] = {
+		[TRACE_RUNNABLE] = RUNNABLE,
+		[TRACE_RUNNING] = RUNNING,
+		[TRACE_IN_SYSCALL] = SYSCALL,
+		[TRACE_WAITING] = WAITING,
 	};
-	uint64_t g = step->arg[0];
+	struct life *life = life_of(w, step->arg[0]);
+	const struct lane *lane = life->lane;
 
-	life_of(w, g)->start_pc = step->arg[3];
-	if (is_open(w, TRACK_G | (g & TRACK_NUMBER)) || step->arg[2] > TRACE_WAITING)
+	if (step->arg[2] > TRACE_WAITING)
 		return;
-	change(w, step->ns, g, states[step->arg[2]] ?: "?", 0, 0);
+	life->start_pc = step->arg[3];
+	if (!lane || (lane->number && !lane->regions.open && w->last_ns - life->since_ns > LONG_NS))
+		move(w, life);
+	if (life->state)
+		return;
+	change(w, life, fixed_name(w, states[step->arg[2]] ?: NOT_KNOWN), 0, 0);
 	if (step->arg[2] == TRACE_RUNNING)
-		occupy(w, step, g);
+		occupy(w, step, life);
 }
 
 static void schedule(struct trace_writer *w, const struct trace_step *step)
 {
 	switch (step->op) {
 	case OP_GO_CREATE:
-		life_of(w, step->arg[0])->start_pc = step->arg[1];
-		wake(w, step, "go", step->arg[2]);
+		create_goroutine(w, step);
 		break;
 	case OP_GO_UNBLOCK:
-		wake(w, step, "unblock", step->arg[2]);
+		wake(w, step, UNBLOCKS, step->arg[2]);
 		break;
 	case OP_GO_STATUS:
 		say_goroutine(w, step);
@@ -588,73 +568,103 @@ static void schedule(struct trace_writer *w, const struct trace_step *step)
 		start(w, step);
 		break;
 	case OP_GO_STOP:
-		leave(w, step, "runnable");
+		leave(w, step, fixed_name(w, RUNNABLE));
 		break;
 	case OP_GO_BLOCK:
-		leave(w, step, text_of(w, step->arg[0]));
+		leave(w, step, text_name(w, step->arg[0]));
 		break;
 	case OP_GO_DESTROY:
 	case OP_GO_DESTROY_SYSCALL:
 		die(w, step);
 		break;
 	case OP_GO_CREATE_SYSCALL:
-		change(w, step->ns, step->arg[0], "syscall", 0, 0);
+		change(w, life_of(w, step->arg[0]), fixed_name(w, SYSCALL), 0, 0);
 		break;
 	case OP_GO_SYSCALL_BEGIN:
 		enter_syscall(w, step);
 		break;
 	case OP_GO_SYSCALL_END:
-		change(w, step->ns, step->g, "running", 0, 0);
-		occupy(w, step, step->g);
+		change(w, life_of(w, step->g), fixed_name(w, RUNNING), 0, 0);
+		occupy(w, step, life_of(w, step->g));
 		break;
 	case OP_GO_SYSCALL_END_BLOCKED:
-		end(w, step->ns, m_track(w, step->m));
-		change(w, step->ns, step->g, "runnable", 0, 0);
+		end(w, tracks_thread(&w->tracks, step->m));
+		change(w, life_of(w, step->g), fixed_name(w, RUNNABLE), 0, 0);
 		break;
 	default:
 		break;
 	}
 }
 
+/* ---- the program's own, and the collector ---- */
+
 static void regions(struct trace_writer *w, const struct trace_step *step)
 {
-	uint64_t track = numbered_track(w, TRACK_REGIONS, step->g, "G%lu regions%s");
+	struct track *track = regions_of(w, life_of(w, step->g));
 
 	if (step->op == OP_REGION_BEGIN)
-		begin(w, step->ns, track, text_of(w, step->arg[1]), step->arg[2], 0);
+		begin(w, track, text_name(w, step->arg[1]), step->arg[2]);
 	else if (step->op == OP_REGION_END)
-		end(w, step->ns, track);
+		end(w, track);
 	else
-		instant(w, step->ns, track, text_of(w, step->arg[2]), step->arg[3], 0);
+		instant(w, track, text_name(w, step->arg[2]), step->arg[3]);
+}
+
+static void begin_task(struct trace_writer *w, const struct trace_step *step)
+{
+	struct lane *lane;
+	uint64_t *place;
+
+	if (w->tasks.count >= TRACE_MOST_TASKS) {
+		w->left_out++;
+		return;
+	}
+	place = at(w, &w->tasks, step->arg[0]);
+	lane = *place ? NULL : tracks_take_lane(&w->tracks, &w->tracks.tasks, false);
+	if (!lane)
+		return;
+	*place = (uintptr_t)lane;
+	begin_with(w, tracks_states(&w->tracks, lane, ""), text_name(w, step->arg[2]),
+		   &(struct details){.stack = step->arg[3],
+				     .about = ARGUMENT_TASK,
+				     .id = step->arg[0]});
+}
+
+static void end_task(struct trace_writer *w, uint64_t id)
+{
+	const uint64_t *place = map_find(&w->tasks, id);
+	struct lane *lane = place ? (struct lane *)(uintptr_t)*place : NULL;
+
+	if (!lane)
+		return;
+	end(w, tracks_states(&w->tracks, lane, ""));
+	tracks_leave_lane(&w->tracks, lane);
+	map_remove(&w->tasks, id);
 }
 
 static void program(struct trace_writer *w, const struct trace_step *step)
 {
 	switch (step->op) {
 	case OP_PROC_STOP:
-		end(w, step->ns, p_track(w, step->p));
+		end(w, tracks_processor(&w->tracks, step->p));
 		break;
 	case OP_PROC_STEAL:
-		end(w, step->ns, p_track(w, step->arg[0]));
+		end(w, tracks_processor(&w->tracks, step->arg[0]));
 		break;
 	case OP_PROCS_CHANGE:
-		count(w, step->ns, TRACK_PROCS, "GOMAXPROCS",
-		      PERFETTO__COUNTER_DESCRIPTOR__UNIT__UNIT_COUNT, step->arg[0]);
+		count(w, TRACK_PROCS, step->arg[0]);
 		break;
 	case OP_HEAP_ALLOC:
-		count(w, step->ns, TRACK_HEAP, "heap",
-		      PERFETTO__COUNTER_DESCRIPTOR__UNIT__UNIT_SIZE_BYTES, step->arg[0]);
+		count(w, TRACK_HEAP, step->arg[0]);
 		break;
 	case OP_HEAP_GOAL:
-		count(w, step->ns, TRACK_GOAL, "heap goal",
-		      PERFETTO__COUNTER_DESCRIPTOR__UNIT__UNIT_SIZE_BYTES, step->arg[0]);
+		count(w, TRACK_GOAL, step->arg[0]);
 		break;
 	case OP_TASK_BEGIN:
-		begin(w, step->ns, numbered_track(w, TRACK_TASK, step->arg[0], "task %lu%s"),
-		      text_of(w, step->arg[2]), step->arg[3], 0);
+		begin_task(w, step);
 		break;
 	case OP_TASK_END:
-		end(w, step->ns, TRACK_TASK | (step->arg[0] & TRACK_NUMBER));
+		end_task(w, step->arg[0]);
 		break;
 	default:
 		break;
@@ -663,42 +673,54 @@ static void program(struct trace_writer *w, const struct trace_step *step)
 
 static void collect(struct trace_writer *w, const struct trace_step *step)
 {
-	uint64_t gc = use_track(w, (struct track){TRACK_GC, .name = "GC"});
-	uint64_t stw = use_track(w, (struct track){TRACK_STW, .name = "stop the world"});
+	struct track *gc = tracks_single(&w->tracks, TRACK_GC);
+	struct track *stw = tracks_single(&w->tracks, TRACK_STW);
 
 	switch (step->op) {
 	case OP_GC_BEGIN:
 	case OP_GC_ACTIVE:
-		if (!is_open(w, gc))
-			begin(w, step->ns, gc, "GC", step->op == OP_GC_BEGIN ? step->arg[1] : 0, 0);
+		if (!gc->open)
+			begin(w, gc, fixed_name(w, COLLECTS),
+			      step->op == OP_GC_BEGIN ? step->arg[1] : 0);
 		break;
 	case OP_GC_END:
-		end(w, step->ns, gc);
+		end(w, gc);
 		break;
 	case OP_STW_BEGIN:
-		begin(w, step->ns, stw, text_of(w, step->arg[0]), step->arg[1], 0);
+		begin(w, stw, text_name(w, step->arg[0]), step->arg[1]);
 		break;
 	default:
-		end(w, step->ns, stw);
+		end(w, stw);
 		break;
 	}
 }
 
 static void assist(struct trace_writer *w, const struct trace_step *step)
 {
+	struct track *track = states_of(w, life_of(w, step->g));
+
 	if (step->op == OP_ASSIST_BEGIN)
-		instant(w, step->ns, g_track(w, step->g), "GC mark assist", step->arg[0], 0);
-	else if (step->op == OP_GO_LABEL)
-		instant(w, step->ns, g_track(w, step->g), text_of(w, step->arg[0]), 0, 0);
+		instant(w, track, fixed_name(w, ASSISTS), step->arg[0]);
+	else
+		instant(w, track, text_name(w, step->arg[0]), 0);
+}
+
+/* ---- generations ---- */
+
+static bool has_failed(const struct trace_writer *w)
+{
+	return w->failed || w->packets.failed || w->tracks.failed;
 }
 
 static struct error *write_step(void *arg, const struct trace_step *step)
 {
 	struct trace_writer *w = arg;
 
-	if (!w->first_ns)
-		w->first_ns = step->ns;
 	w->last_ns = step->ns;
+	if (!w->first_ns) {
+		w->first_ns = step->ns;
+		packets_begin(&w->packets, step->ns);
+	}
 	if (step->op >= OP_GO_CREATE && step->op <= OP_GO_STATUS)
 		schedule(w, step);
 	else if (step->op >= OP_STW_BEGIN && step->op <= OP_GC_END)
@@ -711,35 +733,72 @@ static struct error *write_step(void *arg, const struct trace_step *step)
 		label(w, step);
 	else
 		program(w, step);
-	return w->failed ? &error_no_memory : NULL;
+	return has_failed(w) ? &error_no_memory : NULL;
 }
 
-/* The next generation begins them again, if it is there. A track that has no slice any more leaves
- * its place to another. */
+/* Each in the order of the keys: the same steps make the same bytes. */
+static void each(struct trace_writer *w, const struct map *map,
+		 void (*visit)(struct trace_writer *w, void *item))
+{
+	_cleanup_free_ uint64_t *keys = map_sorted_keys(map);
+	size_t count = map->count;
+
+	w->failed |= count && !keys;
+	for (size_t i = 0; keys && i < count; i++) {
+		void *item = (void *)(uintptr_t)*map_find(map, keys[i]);
+
+		if (item)
+			visit(w, item);
+	}
+}
+
+static void end_life(struct trace_writer *w, void *item)
+{
+	struct life *life = item;
+
+	if (!life->lane)
+		return;
+	end_all_of(w, &life->lane->regions);
+	end_all_of(w, &life->lane->states);
+	life->state = 0;
+}
+
+static void end_numbered(struct trace_writer *w, void *item)
+{
+	end_all_of(w, &((struct numbered *)item)->track);
+}
+
+static void leave_task(struct trace_writer *w, void *item)
+{
+	struct lane *lane = item;
+
+	end_all_of(w, &lane->states);
+	tracks_leave_lane(&w->tracks, lane);
+}
+
+/* The next generation begins them again, if it is there; but for tasks. */
 static void end_all(struct trace_writer *w)
 {
-	_cleanup_free_ uint64_t *tracks = map_sorted_keys(&w->open);
-	size_t count = w->open.count;
-
-	w->failed |= count && !tracks;
-	for (size_t i = 0; tracks && i < count; i++)
-		while (is_open(w, tracks[i]))
-			end(w, w->last_ns, tracks[i]);
+	each(w, &w->lives, end_life);
+	each(w, &w->tracks.processors, end_numbered);
+	each(w, &w->tracks.threads, end_numbered);
+	end_all_of(w, tracks_single(&w->tracks, TRACK_GC));
+	end_all_of(w, tracks_single(&w->tracks, TRACK_STW));
+	each(w, &w->tasks, leave_task);
+	map_release(&w->tasks);
 }
 
 static void forget_generation(struct trace_writer *w)
 {
-	strbuf_reset(&w->bytes);
-	map_release(&w->used_names);
-	map_release(&w->used_tracks);
-	intern_release(&w->names);
+	packets_reset(&w->packets);
+	tracks_new_generation(&w->tracks);
+	w->names.count = w->values.count = w->stacks.count = 0;
+	w->ids = 0;
 	trace_symbols_trim(&w->symbols);
 	w->first_ns = 0;
-	w->cleared = false;
-	w->number++;
+	w->generation++;
 }
 
-/* Slices stay open from one generation to the next, when each follows the one before. */
 static struct error *finish(struct trace_writer *w)
 {
 	struct error *err;
@@ -748,9 +807,11 @@ static struct error *finish(struct trace_writer *w)
 		return NULL;
 	if (w->options.separate)
 		end_all(w);
-	if (w->failed)
+	packets_complete(&w->packets);
+	if (has_failed(w))
 		return &error_no_memory;
-	err = w->options.generation(w->options.arg, w->bytes.data, w->bytes.length, w->first_ns);
+	err = w->options.generation(w->options.arg, w->packets.packed.data,
+				    w->packets.packed.length, w->first_ns);
 	forget_generation(w);
 	return err;
 }
@@ -768,33 +829,49 @@ static struct trace_sink sink(struct trace_writer *w)
 				   .separate = w->options.separate};
 }
 
+static void mark(const struct used *used, struct texts *texts)
+{
+	for (size_t i = 0; i < used->count; i++)
+		texts_mark(texts, used->numbers[i]);
+}
+
+/* Within a generation a number has one text. */
 static void mark_texts(const struct trace_writer *w, struct texts *texts)
 {
-	for (size_t i = 0; i < w->lives.capacity; i++)
-		if (w->lives.slots[i].key != MAP_NO_KEY)
-			texts_mark(texts,
-				   ((struct life *)(uintptr_t)w->lives.slots[i].value)->labels);
+	mark(&w->names, texts);
+	mark(&w->values, texts);
+	for (size_t i = 0; i < w->lives.capacity; i++) {
+		const struct life *life = (const struct life *)(uintptr_t)w->lives.slots[i].value;
+
+		if (w->lives.slots[i].key != MAP_NO_KEY && life)
+			texts_mark(texts, life->labels);
+	}
 }
 
 static size_t size(const struct trace_writer *w)
 {
-	return w->bytes.length;
+	return packets_size(&w->packets);
+}
+
+static uint64_t left_out(const struct trace_writer *w)
+{
+	return w->left_out;
 }
 
 static void destroy(struct trace_writer *w)
 {
 	if (!w)
 		return;
-	for (size_t i = 0; i < w->lives.capacity; i++)
-		if (w->lives.slots[i].key != MAP_NO_KEY)
-			free((void *)(uintptr_t)w->lives.slots[i].value);
 	map_release(&w->lives);
-	map_release(&w->open);
-	map_release(&w->used_names);
-	map_release(&w->used_tracks);
-	intern_release(&w->names);
-	strbuf_release(&w->bytes);
+	map_release(&w->tasks);
+	arena_release(&w->storage);
+	tracks_release(&w->tracks);
+	packets_release(&w->packets);
+	used_release(&w->names);
+	used_release(&w->values);
+	used_release(&w->stacks);
 	strbuf_release(&w->text);
+	strbuf_release(&w->name);
 	trace_symbols_release(&w->symbols);
 	free(w);
 }
@@ -807,6 +884,7 @@ const struct trace_format trace_format_perfetto = {
 	.sink = sink,
 	.size = size,
 	.mark_texts = mark_texts,
+	.left_out = left_out,
 	.finish = finish,
 	.destroy = destroy,
 };

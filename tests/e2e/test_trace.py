@@ -254,10 +254,9 @@ def test_a_perfetto_trace_has_every_goroutine(targets, tmp_path):
     assert t.lost == 0, t.err
     trace = perfetto.Trace(file.read_bytes())
     assert not trace.wrong, trace.wrong[:3]
-    names = {track.name for track in trace.tracks.values()}
     for goid, counts in did.items():
-        assert f"G{goid} main.{counts['kind']}" in names
-    sleepers = trace.named("main.sleeper")
+        assert f"G{goid} main.{counts['kind']}" in trace.goroutines
+    sleepers = trace.goroutines_named("main.sleeper")
     assert sum(name == "sleep" for s in sleepers for name, _, _ in s.slices) == 800
 
 

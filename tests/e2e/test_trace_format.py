@@ -1,5 +1,6 @@
 """Traces are legal whatever the tracer has seen: Go's own readers take them all."""
 
+import re
 import subprocess
 
 import pytest
@@ -68,18 +69,38 @@ def made_up_perfetto(tmp_path_factory):
 def test_any_schedule_makes_a_perfetto_trace(made_up_perfetto):
     for seed, trace in enumerate(made_up_perfetto):
         assert not trace.wrong, f"seed {seed}: {len(trace.wrong)}: {trace.wrong[:3]}"
-        assert trace.named("G") and trace.named("P0") and trace.named("thread 1")
+        assert trace.goroutines and trace.named("P0") and trace.named("thread 1")
 
 
 def test_perfetto_tracks_say_what_a_goroutine_does_and_who_woke_it(made_up_perfetto):
     """Seed 0 loses nothing: a goroutine does one thing at a time, from one slice to the next."""
     trace = made_up_perfetto[0]
-    workers = trace.named("main.worker")
+    workers = trace.goroutines_named("main.worker")
     assert len(workers) > 50
-    for track in workers:
-        for before, after in zip(track.slices, track.slices[1:]):
-            assert before[2] == after[1], f"{track.name}: {before}, {after}"
-    states = {name for track in workers for name, _, _ in track.slices}
+    for worker in workers:
+        for before, after in zip(worker.slices, worker.slices[1:]):
+            assert before[2] == after[1], f"{before}, {after}"
+    states = {name for worker in workers for name, _, _ in worker.slices}
     assert {"running", "runnable", "syscall", "chan receive"} <= states
     assert trace.arrows > 100
     assert "main.worker" in trace.stacks
+
+
+def test_perfetto_s_goroutines_share_lanes_under_the_function_that_they_began_in(made_up_perfetto):
+    """No lane has two at a time; as many lanes as there were goroutines at once, and no more."""
+    trace = made_up_perfetto[0]
+    lanes = [t for t in trace.tracks.values() if t.parent and "regions" not in t.name and
+             trace.tracks[t.parent].name == "main.worker"]
+    lives = [s for lane in lanes for s in lane.slices if re.match(r"G\d", s[0])]
+    assert {lane.name for lane in lanes} == {f"main.worker {i + 1}" for i in range(len(lanes))}
+    for lane in lanes:
+        mine = sorted((begin, end) for name, begin, end in lane.slices if re.match(r"G\d", name))
+        for before, after in zip(mine, mine[1:]):
+            assert before[1] <= after[0], lane.name
+    changes = sorted([(begin, 1) for _, begin, _ in lives] + [(end, -1) for _, _, end in lives])
+    at_once = most = 0
+    for _, change in changes:
+        at_once += change
+        most = max(most, at_once)
+    # Who has not ended when the trace does has no end of a slice.
+    assert most <= len(lanes) <= most + sum(bool(lane.open) for lane in lanes)

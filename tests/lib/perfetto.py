@@ -4,6 +4,7 @@ import collections
 import functools
 import subprocess
 import sys
+import zlib
 
 from lib import golang
 
@@ -28,12 +29,22 @@ def protos():
 class Track:
     def __init__(self):
         self.name = None
+        self.parent = None
         self.open = []
         self.slices = []    # (name, begin, end)
         self.instants = []  # (name, time)
         self.counts = []
         self.labels = collections.Counter()  # what slices and instants are annotated with
         self.last = 0
+
+
+class Goroutine:
+    """What is told of one, on whichever tracks."""
+
+    def __init__(self):
+        self.slices = []  # (name, begin, end)
+        self.labels = collections.Counter()
+        self.tracks = set()
 
 
 class Trace:
@@ -44,28 +55,54 @@ class Trace:
         self.names, self.values, self.annotations = {}, {}, {}
         self.flows, self.arrows, self.wrong = {}, 0, []
         self.stacks = collections.Counter()
+        self.goroutines = collections.defaultdict(Goroutine)  # by name: "G7 main.worker"
         self.process = None
+        self.clocks = {}  # ours -> its time
+        self.clock = None
+        self.packets = 0
+        self.read(data)
+
+    def read(self, data):
         trace = protos().Trace()
         trace.ParseFromString(data)
         for packet in trace.packet:
-            self.take(packet)
+            if packet.HasField("compressed_packets"):
+                self.read(zlib.decompress(packet.compressed_packets))
+            else:
+                self.take(packet)
 
     def take(self, packet):
+        self.packets += 1
+        if packet.trusted_packet_sequence_id != 1:
+            self.wrong.append(f"a packet of no sequence: {packet}")
         if packet.sequence_flags & 1:
             self.names, self.values, self.annotations = {}, {}, {}
-        for entry in packet.interned_data.event_names:
-            self.names[entry.iid] = entry.name
-        for entry in packet.interned_data.debug_annotation_names:
-            self.annotations[entry.iid] = entry.name
-        for entry in packet.interned_data.debug_annotation_string_values:
-            self.values[entry.iid] = entry.str.decode()
+            self.clock = packet.trace_packet_defaults.timestamp_clock_id
+        for clock in packet.clock_snapshot.clocks:
+            self.clocks[clock.clock_id] = clock.timestamp
+        data = packet.interned_data
+        for table, entries, text in ((self.names, data.event_names, lambda e: e.name),
+                                     (self.annotations, data.debug_annotation_names, lambda e: e.name),
+                                     (self.values, data.debug_annotation_string_values,
+                                      lambda e: e.str.decode())):
+            for entry in entries:
+                if table.setdefault(entry.iid, text(entry)) != text(entry):
+                    self.wrong.append(f"{entry.iid} is {table[entry.iid]!r} and {text(entry)!r}")
         if packet.HasField("track_descriptor"):
             self.describe(packet.track_descriptor)
         if packet.HasField("track_event"):
-            self.event(packet.timestamp, packet.track_event)
+            # The clock is incremental: the time since the packet before.
+            self.clocks[self.clock] += packet.timestamp
+            self.event(self.clocks[self.clock], packet.track_event)
 
     def describe(self, descriptor):
-        self.tracks[descriptor.uuid].name = descriptor.name
+        track = self.tracks[descriptor.uuid]
+        if track.name is not None and track.name != descriptor.name:
+            self.wrong.append(f"track {descriptor.uuid} is {track.name} and {descriptor.name}")
+        track.name = descriptor.name
+        track.parent = descriptor.parent_uuid
+        if track.parent and track.parent not in self.tracks:
+            self.wrong.append(f"the parent of {track.name} is not described")
         if descriptor.HasField("process"):
             self.process = descriptor.process
 
@@ -77,35 +114,70 @@ class Trace:
         if time < track.last:
             self.wrong.append(f"time goes back on {track.name}")
         track.last = time
+        number = None
         for annotation in event.debug_annotations:
             kind = self.annotations[annotation.name_iid]
-            assert kind in ("stack", "labels"), kind
-            counts = self.stacks if kind == "stack" else track.labels
-            counts[self.values[annotation.string_value_iid]] += 1
+            assert kind in ("stack", "labels", "goroutine", "task"), kind
+            if kind in ("goroutine", "task"):
+                number = annotation.uint_value
+                continue
+            text = self.values[annotation.string_value_iid]
+            if kind == "stack":
+                self.stacks[text] += 1
+            else:
+                track.labels[text] += 1
+                self.labels_of(track, text)
         for flow in event.flow_ids:
             self.flows[flow] = time
         for flow in event.terminating_flow_ids:
             if self.flows.pop(flow, time + 1) > time:
                 self.wrong.append(f"a flow ends that did not begin, on {track.name}")
             self.arrows += 1
-        self.slice(time, event, track, name)
+        self.slice(time, event, track, name, number)
 
-    def slice(self, time, event, track, name):
+    def owner(self, track):
+        """The goroutine that a track is about now: whose own it is, or who has the lane."""
+        if track.name and track.name.startswith("G") and track.name[1:2].isdigit():
+            return track.name if not track.name.endswith(" regions") else None
+        if track.open and (track.open[0][0] or "").startswith("G") and track.open[0][0][1:2].isdigit():
+            parent = self.tracks[track.parent].name if track.parent else None
+            return track.open[0][0] if parent not in ("processors", "threads") else None
+        return None
+
+    def labels_of(self, track, text):
+        owner = self.owner(track)
+        if owner:
+            self.goroutines[owner].labels[text] += 1
+
+    def slice(self, time, event, track, name, number):
         kind = protos().TrackEvent
         if event.type == kind.TYPE_COUNTER:
             track.counts.append(event.counter_value)
         elif event.type == kind.TYPE_SLICE_END:
-            if track.open:
-                begun, since = track.open.pop()
-                track.slices.append((begun, since, time))
-            else:
-                self.wrong.append(f"an end without a beginning on {track.name}")
+            self.end(time, track)
         elif name is None:
             self.wrong.append(f"an event without a name on {track.name}")
         elif event.type == kind.TYPE_SLICE_BEGIN:
             track.open.append((name, time))
+            owner = self.owner(track)
+            if owner and owner == name and number != int(name.split()[0][1:]):
+                self.wrong.append(f"{name} has the number {number}")
         else:
             track.instants.append((name, time))
 
+    def end(self, time, track):
+        owner = self.owner(track)
+        if not track.open:
+            self.wrong.append(f"an end without a beginning on {track.name}")
+            return
+        begun, since = track.open.pop()
+        track.slices.append((begun, since, time))
+        if owner and begun != owner:
+            self.goroutines[owner].slices.append((begun, since, time))
+            self.goroutines[owner].tracks.add(track.name)
+
     def named(self, text):
         return [track for track in self.tracks.values() if text in (track.name or "")]
+
+    def goroutines_named(self, text):
+        return [g for name, g in self.goroutines.items() if text in name]

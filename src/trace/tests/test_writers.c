@@ -196,6 +196,21 @@ static void what_ends_without_a_beginning_does_not_keep_a_generation_from_ending
 	assert_int_equal(d->generations, 1);
 }
 
+/* A task without an end has a track; of these there are so many at once. */
+static void tasks_past_the_limit_are_counted(void **state)
+{
+	struct made *d = *state;
+
+	add(d, (struct trace_event){.kind = TRACE_CREATE, .g = MAIN});
+	add(d, (struct trace_event){.kind = TRACE_START, .g = MAIN});
+	for (uint64_t i = 1; i <= TRACE_MOST_TASKS + 7; i++)
+		add(d, (struct trace_event){.kind = TRACE_TASK_BEGIN, .g = MAIN, .arg = i});
+	assert_int_equal(d->format->left_out(d->writer), 7);
+	add(d, (struct trace_event){.kind = TRACE_TASK_END, .g = MAIN, .arg = 1});
+	add(d, (struct trace_event){.kind = TRACE_TASK_BEGIN, .g = MAIN, .arg = 1});
+	assert_int_equal(d->format->left_out(d->writer), 7);
+}
+
 #define TEST(f, format)                                        \
 	{                                                      \
 #f "_" #format, f, make_##format, unmake, NULL \
@@ -207,6 +222,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST_BOTH(a_long_trace_takes_no_more_memory_than_a_short_one),
 		TEST_BOTH(what_ends_without_a_beginning_does_not_keep_a_generation_from_ending),
+		TEST(tasks_past_the_limit_are_counted, perfetto),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* From so many bytes on malloc() maps an array for itself. */
+#define LARGE_BYTES (256u << 10)
+
+/* What nobody touches of a large array takes no memory: calloc() does not write to it. Else one
+ * that grows by half takes half as much more at once. */
+static void *grow_large(void *items, size_t size, size_t bytes)
+{
+	void *grown = calloc(1, bytes);
+
+	if (!grown)
+		return NULL;
+	memcpy(grown, items, size);
+	free(items);
+	return grown;
+}
+
 bool array_grow_bytes(void **items, size_t *capacity, size_t want, size_t item_size)
 {
 	size_t room, bytes;
@@ -15,11 +31,13 @@ bool array_grow_bytes(void **items, size_t *capacity, size_t want, size_t item_s
 		room = 8;
 	if (__builtin_mul_overflow(room, item_size, &bytes))
 		return false;
-	/* What nobody touches of a large array takes no memory: calloc() does not write to it. */
-	grown = *items ? realloc(*items, bytes) : calloc(1, bytes);
+	if (*items && bytes >= LARGE_BYTES)
+		grown = grow_large(*items, *capacity * item_size, bytes);
+	else
+		grown = *items ? realloc(*items, bytes) : calloc(1, bytes);
 	if (!grown)
 		return false;
-	if (*items)
+	if (*items && bytes < LARGE_BYTES)
 		memset((char *)grown + *capacity * item_size, 0, (room - *capacity) * item_size);
 	*items = grown;
 	*capacity = room;

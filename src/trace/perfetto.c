@@ -517,6 +517,14 @@ static void create_goroutine(struct trace_writer *w, const struct trace_step *st
 	wake(w, step, CREATES, step->arg[2]);
 }
 
+/* The name of a state that may be of the generation before. */
+static uint64_t state_again(struct trace_writer *w, uint64_t state)
+{
+	uint64_t number = state >> 2;
+
+	return (state & 3) == NAME_FIXED ? fixed_name(w, number) : text_name(w, number);
+}
+
 /* It moves to a track of its own, where it does the same. */
 static void move(struct trace_writer *w, struct life *life)
 {
@@ -526,7 +534,7 @@ static void move(struct trace_writer *w, struct life *life)
 		leave_lane(w, life);
 	take_lane(w, life, true);
 	if (state)
-		change(w, life, state, 0, 0);
+		change(w, life, state_again(w, state), 0, 0);
 }
 
 static void say_goroutine(struct trace_writer *w, const struct trace_step *step)
@@ -843,8 +851,11 @@ static void mark_texts(const struct trace_writer *w, struct texts *texts)
 	for (size_t i = 0; i < w->lives.capacity; i++) {
 		const struct life *life = (const struct life *)(uintptr_t)w->lives.slots[i].value;
 
-		if (w->lives.slots[i].key != MAP_NO_KEY && life)
-			texts_mark(texts, life->labels);
+		if (w->lives.slots[i].key == MAP_NO_KEY || !life)
+			continue;
+		texts_mark(texts, life->labels);
+		if (life->state && (life->state & 3) == NAME_OF_TEXT)
+			texts_mark(texts, life->state >> 2);
 	}
 }
 

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import time
 
 import pytest
 
@@ -63,6 +64,26 @@ def test_a_perfetto_trace_is_at_most_three_times_as_large_as_go_s(targets, progr
         assert t.events > 1000
         bytes_of[suffix] = t.file.stat().st_size / t.events
     assert bytes_of["pftrace"] < 3 * bytes_of["trace"], bytes_of
+
+
+def test_a_goroutine_that_lives_for_seconds_moves_to_a_track_of_its_own(targets, tmp_path):
+    """What it does goes on there, by a name that the generation has to define anew."""
+    if not perfetto.protos():
+        pytest.skip("the package perfetto cannot be had from PyPI")
+    program = targets.start("fresh", args=("-workers=20", "-pause=2500ms", "-wait"))
+    t = Tracing(program.pid, tmp_path / "t.pftrace").has_begun()
+    program.send("begin")
+    time.sleep(6)
+    t.end()
+    trace = perfetto.Trace(t.file.read_bytes())
+    assert not trace.wrong, trace.wrong[:3]
+    workers = {name: g for name, g in trace.goroutines.items() if name.endswith(" main.work")}
+    assert len(workers) == 20
+    for name, worker in workers.items():
+        assert len(worker.tracks) == 2 and name in worker.tracks, worker.tracks
+        assert sum(slice[0] == "sleep" for slice in worker.slices) >= 2
+        for before, after in zip(worker.slices, worker.slices[1:]):
+            assert before[2] == after[1], f"{name}: {before}, {after}"
 
 
 @pytest.fixture(scope="module")

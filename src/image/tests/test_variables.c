@@ -29,8 +29,14 @@ struct self {
 extern char __executable_start[];
 static struct self self;
 
+#ifdef __clang__
+#define AS_WRITTEN optnone
+#else
+#define AS_WRITTEN noclone, optimize("O0")
+#endif
+
 /* Not optimized, so that each variable has its place. */
-__attribute__((noinline, noclone, optimize("O0"), no_sanitize("address", "undefined"))) static int
+__attribute__((noinline, AS_WRITTEN, no_sanitize("address", "undefined"))) static int
 look_at_self(int number, volatile int *sum)
 {
 	pair_alias pair = {"text", 4};

@@ -82,6 +82,9 @@ class Programs:
     def probed(self):
         return self._target("probed")
 
+    def gaps(self):
+        return self._target("gaps")
+
     @staticmethod
     def _cached(name):
         """A path in the cache, and whether it is there already."""

@@ -196,10 +196,17 @@ def stops(cases):
                 yield line("    " + reason, *(spread(row[key]) for key in ("count", "total", "longest")))
 
 
+def pauses(cases):
+    yield line("the longest stop of a traced program: ms", "gospect says", "a thread that runs sees")
+    for case in cases:
+        busy = ", 2 busy loops a core" if case["busy"] else ""
+        yield line(f"  {case['sleepers']} threads sleep, 2 run{busy}", spread(case["said"]), spread(case["seen"]))
+
+
 SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "many": many, "oncpu": oncpu, "unwinding": unwinding,
             "standard": standard, "overhead": overhead, "tracing": tracing,
             "hooks": hooks, "switched": lambda cases: hooks(cases, "an event, by a program that switches"),
-            "uprobes": uprobes, "stops": stops}
+            "uprobes": uprobes, "stops": stops, "pauses": pauses}
 
 
 def render(results):

@@ -62,8 +62,7 @@ static bool is_being_handled(const struct frame *f, uint64_t at, uint64_t sp)
 
 static bool is_whole(const struct frame *f, uint64_t at)
 {
-	return f->flags <= KNOWN_FLAGS && !f->link && f->cs == USER_CS &&
-	       (!f->fpstate || lies_above(f->fpstate, at));
+	return f->flags <= KNOWN_FLAGS && !f->link && (!f->fpstate || lies_above(f->fpstate, at));
 }
 
 /* Up to the end of the thread's stack, as far as that is known: above it is what the C library
@@ -100,7 +99,9 @@ enum step { STEP_ON, STEP_TO_STACK, STEP_END, STEP_THERE };
 /* What the bytes at `at` say, if they are such a frame. */
 static enum step judge(const struct walk *w, const struct frame *f, uint64_t at, uint64_t sp)
 {
-	if (!is_being_handled(f, at, sp))
+	/* The first of these also tells it from a function's frame: a frame pointer, and behind it
+	 * where the function returns to. */
+	if (f->cs != USER_CS || !is_being_handled(f, at, sp))
 		return STEP_ON;
 	if (w->place.has(w->place.arg, f->pc))
 		return STEP_THERE;

@@ -140,13 +140,18 @@ static void who_was_elsewhere_is_told_from_it(void **state)
 			 INTERRUPTED_ELSEWHERE);
 }
 
+/* Calls, with a frame, as one that was called from spins() would have it. */
+__asm__("calls: push %rbp; lea 64(%rsp), %rbp; sub $64, %rsp\n"
+	"lea spins(%rip), %rax; push %rax; push %rbp; sub $512, %rsp; call spins_too\n");
+void calls(void);
+
 static void blocks_signals(void)
 {
 	sigset_t all;
 
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	spins_too();
+	calls();
 }
 
 static void who_blocks_signals_is_in_no_handler(void **state)

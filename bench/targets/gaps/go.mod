@@ -1,0 +1,3 @@
+module gaps
+
+go 1.21

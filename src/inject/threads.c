@@ -219,10 +219,37 @@ static void forget(struct threads *t)
 	map_clear(&t->known);
 }
 
-/* It goes on until it is interrupted. A thread that is known, or gone by now, is no error. */
-static struct error *must_check seize(struct threads *t, pid_t id)
+/* It goes on until it is interrupted, or takes a signal. A thread that is gone by now is no error.
+ */
+static struct error *must_check seize(const struct threads *t, struct stopped_thread *thread)
 {
 	long options = PTRACE_O_TRACESYSGOOD | (t->suspend_seccomp ? PTRACE_O_SUSPEND_SECCOMP : 0);
+	int err;
+
+	if (thread->seized || thread->gone)
+		return NULL;
+	thread->seized = !ptrace(PTRACE_SEIZE, thread->id, NULL, options);
+	if (thread->seized)
+		return NULL;
+	err = errno;
+	/* A thread that is a zombie already is EPERM, too. */
+	thread->gone = err == ESRCH || (err == EPERM && thread_state(t->pid, thread->id) == 'Z');
+	return thread->gone ? NULL : cannot_seize(t->pid, thread->id, err);
+}
+
+/* Those that were added before and are not traced yet: who was awake. */
+static struct error *must_check seize_awake(struct threads *t)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < t->count; i++)
+		err = seize(t, &t->items[i]);
+	return err;
+}
+
+/* A thread that is known is no error. */
+static struct error *must_check add(struct threads *t, pid_t id)
+{
 	size_t known = t->known.count;
 	char state;
 
@@ -230,15 +257,6 @@ static struct error *must_check seize(struct threads *t, pid_t id)
 		return &error_no_memory;
 	if (t->known.count == known)
 		return NULL;
-	if (ptrace(PTRACE_SEIZE, id, NULL, options)) {
-		int err = errno;
-
-		map_remove(&t->known, id);
-		/* A thread that is a zombie already is EPERM, too. */
-		if (err == ESRCH || (err == EPERM && thread_state(t->pid, id) == 'Z'))
-			return NULL;
-		return cannot_seize(t->pid, id, err);
-	}
 	state = thread_state(t->pid, id);
 	if (state == 'D')
 		t->stuck = id;
@@ -246,6 +264,7 @@ static struct error *must_check seize(struct threads *t, pid_t id)
 		.id = id,
 		.asleep = state == 'S',
 		.slack = t->may_lend && state != 'S' ? priority_slack(id) : 0,
+		.gone = state == 'Z' || state == 'X' || !state,
 	};
 	return NULL;
 }
@@ -269,7 +288,7 @@ static bool has_all(const struct threads *t)
 }
 
 /* Those that are not known yet: behind the others. */
-static struct error *must_check seize_new(struct threads *t)
+static struct error *must_check add_new(struct threads *t)
 {
 	struct error *err = NULL;
 	struct dirent *entry;
@@ -281,8 +300,18 @@ static struct error *must_check seize_new(struct threads *t)
 		pid_t id = atoi(entry->d_name);
 
 		if (id > 0)
-			err = seize(t, id);
+			err = add(t, id);
 	}
+	return err;
+}
+
+static struct error *must_check seize_asleep(struct threads *t)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < t->count; i++)
+		if (t->items[i].asleep)
+			err = seize(t, &t->items[i]);
 	return err;
 }
 
@@ -423,7 +452,7 @@ static size_t interrupt(struct threads *t, bool all)
 	for (size_t i = 0; i < t->count; i++) {
 		struct stopped_thread *thread = &t->items[i];
 
-		if (thread->told || (!all && !thread->asleep))
+		if (thread->told || !thread->seized || (!all && !thread->asleep))
 			continue;
 		thread->told = true;
 		ptrace(PTRACE_INTERRUPT, thread->id, NULL, NULL);
@@ -462,7 +491,9 @@ static struct error *must_check stop_others(struct threads *t, uint64_t since)
 		known = t->count;
 		told += interrupt(t, true);
 		hurry(t);
-		err = wait_for_stops(t, since, stop_limit(t, told)) ? seize_new(t) : &error_fault;
+		err = wait_for_stops(t, since, stop_limit(t, told)) ? add_new(t) : &error_fault;
+		if (!err && known < t->count)
+			err = seize_awake(t);
 	}
 	return err;
 }
@@ -473,7 +504,9 @@ struct error *threads_stop_one(struct threads *t, pid_t id)
 
 	forget(t);
 	guardian_told(true);
-	err = seize(t, id);
+	err = add(t, id);
+	if (!err)
+		err = seize_awake(t);
 	if (err) {
 		threads_resume(t);
 		return err;
@@ -532,14 +565,14 @@ static struct error *must_check find_all(struct threads *t)
 		err = make_room(t);
 	t->may_lend = priority_can_be_lent(guardian_pid());
 	if (!err)
-		err = seize_new(t);
+		err = add_new(t);
 	if (first)
 		t->quota_ns = quota_period_ns();
 	if (!err && t->quota_ns) {
 		quota_await_period(t->quota_ns);
-		err = seize_new(t);
+		err = add_new(t);
 	}
-	return err;
+	return err ? err : seize_asleep(t);
 }
 
 struct error *threads_stop_asleep(struct threads *t)
@@ -558,10 +591,11 @@ struct error *threads_stop_asleep(struct threads *t)
 
 struct error *threads_stop_others(struct threads *t, uint64_t *ret_since)
 {
-	struct error *err;
+	struct error *err = seize_awake(t);
 
 	*ret_since = clock_now();
-	err = stop_others(t, *ret_since);
+	if (!err)
+		err = stop_others(t, *ret_since);
 	return err ? stopped_in_vain(t, *ret_since, err) : NULL;
 }
 

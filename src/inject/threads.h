@@ -21,6 +21,7 @@
 struct stopped_thread {
 	pid_t id;
 	bool asleep; /* when it was found */
+	bool seized; /* is traced by us */
 	bool told;   /* to stop */
 	bool stopped;
 	bool gone;
@@ -63,7 +64,8 @@ struct error *threads_stop_one(struct threads *t, pid_t id) must_check;
  * Stopping all of them has two parts. In the first those stop that sleep, while the others run; who
  * wants may look at them then. In the second the others do, also those that are born meanwhile: in
  * *ret_since when they were told to. One that has no processor to stop on is lent a priority, where
- * that is permitted (inject/priority.h). Who takes a signal just then stops a moment before.
+ * that is permitted (inject/priority.h). Those are traced from then on only: a traced thread stops
+ * when it takes a signal, and Go sends its threads many.
  * ERROR_FAULT, with nothing stopped: one is in uninterruptible sleep (state D: the wait of vfork, a
  * slow disk), or did not get a processor for that in half a millisecond; in more at later tries.
  */

@@ -5,7 +5,6 @@ import contextlib
 import os
 import pathlib
 import signal
-import subprocess
 import time
 
 import pytest
@@ -188,44 +187,24 @@ def limited_processor(percent):
 
 
 @pytest.mark.slow
-@pytest.mark.alone
-def test_who_has_a_tenth_of_a_processor_holds_nobody_for_the_rest_of_the_period(held, tmp_path):
-    """The kernel stopped gospect in the midst of it: for 90 to 200 ms, each time."""
+def test_who_has_a_tenth_of_a_processor_traces_and_leaves_nothing(held, tmp_path):
     held.ask("threads 300")
-    pauses = []
     with limited_processor(10) as group:
         for _ in range(3):
             traced = Tracing(held.pid, tmp_path / "t.trace", "-d", "0.3")
             group.write_text(str(traced.process.pid))
-            pauses.append(traced.wait().pause)
-    assert sorted(pauses)[1] < 60, pauses
-
-
-def pauses_of(program, times):
-    return sorted(max(probed.counts["attach_us"], probed.counts["detach_us"]) / 1000
-                  for probed in (tracing.probe(program.pid, 0.1).ok() for _ in range(times)))
+            traced.wait()
+            tracing.assert_untouched(held)
 
 
 @pytest.mark.slow
-@pytest.mark.alone
-@pytest.mark.parametrize("threads,most_ms", ((1000, 20), (10000, 150)))
-def test_many_threads_that_sleep_prolong_the_pause_little(held, threads, most_ms):
-    """10,000 threads were 300 to 700 ms."""
-    held.ask(f"threads {threads}")
-    assert pauses_of(held, 5)[2] < most_ms
-
-
-@pytest.mark.slow
-@pytest.mark.alone
-def test_on_a_busy_machine_the_pause_is_short(held):
-    """All threads waited for the one that had no processor to stop on: 1 to 20 ms."""
-    hogs = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(4)]
-    try:
-        assert pauses_of(held, 7)[3] < 4
-    finally:
-        for hog in hogs:
-            hog.kill()
-            hog.wait()
+def test_ten_thousand_threads_are_stopped_and_go_on(held):
+    held.ask("threads 10000")
+    for _ in range(3):
+        tracing.probe(held.pid, 0.1).ok()
+        tracing.assert_untouched(held)
+        before = int(held.ask("rounds"))
+        wait_until(lambda: int(held.ask("rounds")) > before, what="it to run on")
 
 
 @pytest.mark.parametrize("verb,options", (("trace", ()), ("offcpu", ("--by", "request"))))

@@ -273,8 +273,8 @@ static struct error *must_check attach(struct injection *in, const struct inject
 	return err ? err : ask_for(in, SURGEON_SWITCH_ON);
 }
 
-/* Measured with 10, 1,000 and 10,000 threads that sleep, on a busy machine (bench/measure/pauses.py):
- * nearly all of it is for letting go of them. */
+/* Measured with 10, 1,000 and 10,000 threads that sleep, on a busy machine
+ * (bench/measure/pauses.py): nearly all of it is for letting go of them. */
 #define PAUSE_NS 300000ull
 #define PAUSE_PER_THREAD_NS 8000ull
 

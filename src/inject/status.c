@@ -57,15 +57,28 @@ static void read_status(pid_t id, const char *key, char ret[256])
 	ret[0] = '\0';
 }
 
+/* What State says begins with a letter. */
+static bool has_ended(const char *state)
+{
+	state += strspn(state, " \t");
+	return *state == 'Z' || *state == 'X';
+}
+
 bool process_is_dead(pid_t pid)
 {
 	char state[256], threads[256];
 
 	read_status(pid, "State", state);
 	read_status(pid, "Threads", threads);
-	if (!strchr(state, 'Z') && !strchr(state, 'X'))
-		return !state[0];
-	return strtoul(threads, NULL, 10) < 2;
+	return !state[0] || (has_ended(state) && strtoul(threads, NULL, 10) < 2);
+}
+
+bool process_has_first_thread(pid_t pid)
+{
+	char state[256];
+
+	read_status(pid, "State", state);
+	return state[0] && !has_ended(state);
 }
 
 pid_t process_living_thread(pid_t pid)
@@ -82,7 +95,7 @@ pid_t process_living_thread(pid_t pid)
 
 		if (atoi(entry->d_name) > 0)
 			read_status(atoi(entry->d_name), "State", state);
-		if (state[0] && !strchr(state, 'Z') && !strchr(state, 'X'))
+		if (state[0] && !has_ended(state))
 			living = atoi(entry->d_name);
 	}
 	if (dir)

@@ -9,6 +9,7 @@
 /* It has ended, and is only waited for by its parent. Its first thread may have ended before others
  * that run on. */
 bool process_is_dead(pid_t pid);
+bool process_has_first_thread(pid_t pid);
 /* The first of its threads that has not ended: only by that its memory can be opened. */
 pid_t process_living_thread(pid_t pid);
 /* When this process began, as field 22 of /proc/PID/stat; 0: there is none. */

@@ -19,9 +19,18 @@
 /* The end of gospect, in the surgeon's own process. */
 #define ORPHAN_SIGNAL (SIGRTMIN + 5)
 
+#define DYING_TRIES 5
+/* When its first thread is dead the others may take long for it, on a busy machine. */
+#define MOST_DYING_TRIES 500
+
+static bool may_be_dying(pid_t pid, int tries)
+{
+	return tries < DYING_TRIES || (tries < MOST_DYING_TRIES && !process_has_first_thread(pid));
+}
+
 struct error *surgeon_explain(struct target *t, struct error *err)
 {
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; may_be_dying(target_pid(t), i); i++) {
 		struct error *gone = target_check(t);
 
 		if (gone || process_is_dead(target_pid(t))) {

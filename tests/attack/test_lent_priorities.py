@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from lib import golang, scheduling, tracing
-from lib.process import wait_until
+from lib.process import status, wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may lend priorities")
 
@@ -79,16 +79,33 @@ def test_killed_when_something_is_lent_gospect_leaves_it_to_its_guardian(program
             assert_as_before(program, before)
 
 
+def without_guardian(program):
+    """What a probe says of the places that it comes to after its guardian was killed."""
+    process = subprocess.Popen([tracing.PROBE, str(program.pid), "0.05"], stderr=subprocess.PIPE,
+                               stdout=subprocess.DEVNULL,
+                               env={**os.environ, "GOSPECT_FAULT": "list"})
+    for line in process.stderr:
+        if line == b"fault-point all-mapped\n":
+            break
+    process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: status(process.pid)["State"][0] == "T")
+    wait_until(lambda: tracing.guardian(process.pid), 30, "the guardian to have its name")
+    os.kill(tracing.guardian(process.pid), signal.SIGKILL)
+    with contextlib.suppress(BlockingIOError):
+        os.set_blocking(process.stderr.fileno(), False)
+        process.stderr.read()
+    os.set_blocking(process.stderr.fileno(), True)
+    process.send_signal(signal.SIGCONT)
+    return process.communicate(timeout=60)[1].decode()
+
+
 def test_where_nobody_would_give_it_back_nothing_is_lent(program):
     """The guardian was killed."""
     with busy_machine():
-        for _ in range(5):
-            process = tracing.start_until(program.pid, "prepared")
-            wait_until(lambda: tracing.guardian(process.pid), 30, "the guardian to have its name")
-            os.kill(tracing.guardian(process.pid), signal.SIGKILL)
-            process.send_signal(signal.SIGCONT)
-            _, err = process.communicate(timeout=30)
-            assert process.returncode == 0 and "priority-lent" not in err, err
+        lend(program, fault="list").ok()
+        said = "".join(without_guardian(program) for _ in range(5))
+    assert "fault-point" in said and "priority-lent" not in said, said
+    tracing.clean(program.pid)
 
 
 def test_who_has_a_real_time_priority_of_its_own_keeps_it(program):

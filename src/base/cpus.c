@@ -1,10 +1,11 @@
 #include "base/cpus.h"
 
+#include <stdatomic.h>
 #include <unistd.h>
 
 size_t cpus_configured(void)
 {
-	static size_t count;
+	static _Atomic size_t count;
 
 	if (!count) {
 		long n = sysconf(_SC_NPROCESSORS_CONF);

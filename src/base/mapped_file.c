@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/permit.h"
 
 struct mapped_file {
 	struct mapped_file *next;
@@ -16,6 +17,7 @@ struct mapped_file {
 	size_t size;
 	_Atomic bool truncated;
 	bool told; /* by mapped_file_check() */
+	bool is_copy;
 	char name[];
 };
 
@@ -38,23 +40,58 @@ static void drop_lock(void)
 	atomic_flag_clear_explicit(&lock, memory_order_release);
 }
 
+static bool read_all(struct mapped_file *file, int fd)
+{
+	size_t at = 0;
+
+	while (at < file->size) {
+		ssize_t n = pread(fd, file->bytes + at, file->size - at, at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return false;
+		if (!n)
+			file->truncated = true;
+		if (!n)
+			break;
+		at += n;
+	}
+	return true;
+}
+
+/* Without a handler of SIGBUS the file is read, and zeros stand where it ended too soon. */
+static bool fill(struct mapped_file *file, int fd)
+{
+	int flags = file->is_copy ? MAP_ANONYMOUS : 0;
+	int access = file->is_copy ? PROT_READ | PROT_WRITE : PROT_READ;
+
+	file->bytes = mmap(NULL, file->size, access, MAP_PRIVATE | flags, flags ? -1 : fd, 0);
+	if (file->bytes == MAP_FAILED)
+		return false;
+	if (!file->is_copy || read_all(file, fd))
+		return true;
+	munmap(file->bytes, file->size);
+	return false;
+}
+
 struct error *mapped_file_open(int fd, size_t size, const char *name, struct mapped_file **ret)
 {
 	_cleanup_free_ struct mapped_file *file = calloc(1, sizeof(*file) + strlen(name) + 1);
-	void *bytes;
 
 	if (!file)
 		return &error_no_memory;
 	strcpy(file->name, name);
-	bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (bytes == MAP_FAILED)
-		return error_errno(ERROR_FAILED, errno, "cannot read %s", name);
-	file->bytes = bytes;
 	file->size = size;
-	take_lock();
-	file->next = files;
-	files = file;
-	drop_lock();
+	file->is_copy = !permitted(PERMIT_MAPPING);
+	if (!fill(file, fd))
+		return error_errno(ERROR_FAILED, errno, "cannot read %s", name);
+	if (!file->is_copy) {
+		take_lock();
+		file->next = files;
+		files = file;
+		drop_lock();
+	}
 	*ret = take_ptr(file);
 	return NULL;
 }
@@ -63,6 +100,8 @@ static void forget(struct mapped_file *file)
 {
 	struct mapped_file **at = &files;
 
+	if (file->is_copy)
+		return;
 	take_lock();
 	while (*at != file)
 		at = &(*at)->next;

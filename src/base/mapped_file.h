@@ -4,6 +4,9 @@
  * which puts zeros where the rest of the file was, and mapped_file_check() says what happened.
  * Whoever has read something and is about to rely on it asks that.
  *
+ * A process that has no such handler does not permit PERMIT_MAPPING (base/permit.h). Then files are
+ * read when they are opened, and one that ends too soon meanwhile is the same error.
+ *
  * Several threads may read files, and open and close others, at the same time.
  */
 #ifndef BASE_MAPPED_FILE_H

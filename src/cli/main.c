@@ -77,6 +77,8 @@ int main(int argc, char **argv)
 	keep_heap_small();
 	command_remember();
 	stop_on_faults();
+	gospect_process_permit(GOSPECT_PERMIT_LIMITS | GOSPECT_PERMIT_PRIORITY |
+			       GOSPECT_PERMIT_MAPPING);
 	if (argc < 2) {
 		say("no verb given; `gospect --help` lists them");
 		return EXIT_USAGE;

@@ -3,6 +3,7 @@
 #include "cli/fill.h"
 #include "cli/stop.h"
 #include "cli/unwind_option.h"
+#include "lib/process.h"
 #include "oncpu/perf_events.h"
 
 /* Deeper stacks are cut: their innermost frames and their start function remain. */
@@ -82,7 +83,7 @@ struct error *recording_take(const struct recording_options *o, const struct sub
 		.mark_system = o->on_cpu,
 		.kernel = o->kernel,
 		.run_queue = o->run_queue,
-		.stop = &stop_requested,
+		.stop = cancel_flag(stop_cancel),
 		.progress = progress,
 		.arg = (void *)o,
 	};

@@ -5,12 +5,12 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/mapped_file.h"
 
 /* What comes so soon is the same request, sent once more. */
 #define REPEAT_NS 1000000000ull
 
 volatile sig_atomic_t stop_requested;
+struct gospect_cancel *stop_cancel;
 
 /* As they were when gospect began; valid where `handled`. */
 static struct sigaction before[NSIG];
@@ -58,6 +58,8 @@ static void on_stop(int number, siginfo_t *info, void *context)
 		stop_requested = 1;
 		if (shared)
 			*shared = 1;
+		if (stop_cancel)
+			gospect_cancel_request(stop_cancel);
 		if (child && !is_terminals)
 			kill(child, number);
 	} else if (aborts(number) && now - first_ns >= REPEAT_NS) {
@@ -89,6 +91,7 @@ void stop_on_signals(void)
 
 	if (handled[SIGINT])
 		return;
+	stop_cancel = gospect_cancel_create();
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		handle(numbers[i], on_stop);
 	for (int number = SIGRTMIN; number <= SIGRTMAX; number++)
@@ -144,7 +147,7 @@ static const int faults[] = {SIGBUS, SIGSEGV, SIGILL, SIGFPE, SIGABRT, SIGSYS};
 /* The instruction is run again, and meets what had been there before: a sanitizer, or the end. */
 static void on_fault(int number, siginfo_t *info, void *context)
 {
-	if (number == SIGBUS && info->si_code > 0 && mapped_file_mend(info->si_addr))
+	if (number == SIGBUS && info->si_code > 0 && gospect_sigbus(info->si_addr))
 		return;
 	if (restore)
 		restore();

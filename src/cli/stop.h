@@ -9,11 +9,15 @@
 #ifndef CLI_STOP_H
 #define CLI_STOP_H
 
+#include <gospect/process.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
 extern volatile sig_atomic_t stop_requested;
+
+/* Requested with it: for who takes a struct gospect_cancel. NULL: there was no memory for it. */
+extern struct gospect_cancel *stop_cancel;
 
 /*
  * From now on signals set stop_requested, and write() fails where SIGPIPE and SIGXFSZ would have

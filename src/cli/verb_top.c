@@ -14,6 +14,7 @@
 #include "cli/screen.h"
 #include "cli/stop.h"
 #include "cli/top_profile.h"
+#include "lib/process.h"
 #include "top/go_names.h"
 #include "top/page.h"
 
@@ -450,7 +451,7 @@ static struct error *top(struct top_verb *v, const struct subject *subject)
 		.nobodys = v->all,
 		.whole_first = true,
 		.creators = true,
-		.stop = &stop_requested,
+		.stop = cancel_flag(stop_cancel),
 	};
 	struct error *err;
 

@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/permit.h"
+
 /*
  * The helpers that read the program's memory and write to a ring are for programs under a license
  * that goes with the kernel's. These few instructions may be used under either of these.
@@ -167,7 +169,8 @@ static void raise_locked_memory(void)
 {
 	struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
 
-	setrlimit(RLIMIT_MEMLOCK, &all);
+	if (permitted(PERMIT_LIMITS))
+		setrlimit(RLIMIT_MEMLOCK, &all);
 }
 
 static int open_map(union bpf_attr *attr)

@@ -191,7 +191,7 @@ static size_t raise_file_limit(size_t want)
 
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		return want;
-	if (limit.rlim_cur < want + SPARE_FILES) {
+	if (limit.rlim_cur < want + SPARE_FILES && permitted(PERMIT_LIMITS)) {
 		limit.rlim_cur =
 			want + SPARE_FILES < limit.rlim_max ? want + SPARE_FILES : limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/map.h"
+#include "base/permit.h"
 #include "sample/estimate.h"
 #include "sample/join.h"
 #include "sample/lap.h"
@@ -38,6 +39,8 @@ enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 }
 #define MOST_LEFT_OUT 4
 /* Go statements; more are of a program that makes them up. */
 #define MOST_CREATORS (1u << 16)
+/* Then it is looked at whether the recording was stopped. */
+#define MOST_SLEEP_NS 50000000u
 /* CPU time that is enough for any look; the next tick takes away what is left of it. */
 #define ENOUGH_NS 1e15
 
@@ -448,11 +451,16 @@ static void earn(struct wall_sampler *s, uint64_t passed, uint64_t period)
 
 static void sleep_until(struct wall_sampler *s, uint64_t moment)
 {
-	struct timespec ts = {moment / 1000000000, moment % 1000000000};
+	uint64_t now = clock_now();
 
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
-		if (*s->options.stop)
-			break;
+	/* Who stops it may be another thread, which no sleep notices. */
+	while (now < moment && !*s->options.stop) {
+		uint64_t until = moment - now > MOST_SLEEP_NS ? now + MOST_SLEEP_NS : moment;
+		struct timespec ts = {until / 1000000000, until % 1000000000};
+
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+		now = clock_now();
+	}
 }
 
 /*
@@ -516,7 +524,7 @@ static bool get_ahead(const struct wall_sampler *s)
 {
 	struct sched_param first = {.sched_priority = 1};
 
-	return !unlimited(s) && s->options.budget <= MOST_URGENT &&
+	return permitted(PERMIT_PRIORITY) && !unlimited(s) && s->options.budget <= MOST_URGENT &&
 	       sched_getscheduler(0) == SCHED_OTHER &&
 	       !sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first);
 }

@@ -23,7 +23,7 @@
 #ifndef SAMPLE_WALL_H
 #define SAMPLE_WALL_H
 
-#include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -49,8 +49,8 @@ struct wall_options {
 	bool run_queue;
 	/* The first look is at all goroutines, at what it costs: for who shows them at once. */
 	bool whole_first;
-	bool creators; /* goroutines of different creators have different buckets */
-	volatile sig_atomic_t *stop;
+	bool creators;          /* goroutines of different creators have different buckets */
+	const atomic_int *stop; /* ends it when it is not 0, within 50 ms; for any thread */
 	/* Called about once a second. */
 	void (*progress)(void *arg, double seconds, uint64_t samples);
 	void *arg;

@@ -20,6 +20,7 @@
 #include "base/mapped_file.h"
 #include "base/memory_room.h"
 #include "base/outfile.h"
+#include "base/permit.h"
 #include "base/printable.h"
 #include "base/strbuf.h"
 #include "base/test_folder.h"
@@ -490,6 +491,7 @@ static void mend_files(void)
 {
 	struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
 
+	permit_only(PERMIT_MAPPING);
 	sigaction(SIGBUS, &action, NULL);
 }
 
@@ -604,6 +606,31 @@ static void a_truncation_that_nobody_was_told_is_remembered(void **state)
 	assert_true(mapped_file_untold());
 }
 
+/* Without a handler: it would be SIGBUS to touch a mapping of the file. */
+static void without_a_permit_a_file_is_read_when_it_is_opened(void **state)
+{
+	_cleanup_error_ struct error *err = NULL;
+	_cleanup_close_ int fd = make_file("program");
+	struct mapped_file *file, *late;
+
+	signal(SIGBUS, SIG_DFL);
+	permit_only(0);
+	assert_null(mapped_file_open(fd, MAPPED_BYTES, "program", &file));
+	assert_int_equal(ftruncate(fd, 4096 + 5), 0);
+	assert_int_equal(ones_of(file), MAPPED_BYTES);
+	assert_false(mapped_file_mend(mapped_file_bytes(file)));
+	assert_null(mapped_file_check(file, NULL));
+	mapped_file_close(file);
+
+	assert_null(mapped_file_open(fd, MAPPED_BYTES, "program", &late));
+	assert_int_equal(ones_of(late), 4096 + 5);
+	err = mapped_file_check(late, NULL);
+	assert_non_null(err);
+	assert_string_equal(err->message, "program was truncated while it was read; is it being "
+					  "rebuilt? Try again");
+	mapped_file_close(late);
+}
+
 static void put_file(const char *path, const char *text)
 {
 	FILE *f = fopen(path, "w");
@@ -682,6 +709,7 @@ int main(void)
 		TEST_IN_FOLDER(a_truncated_file_is_an_error_and_zeros),
 		TEST_IN_FOLDER(a_fault_outside_of_all_files_is_not_mended),
 		TEST_IN_FOLDER(two_threads_read_truncated_files),
+		TEST_IN_FOLDER(without_a_permit_a_file_is_read_when_it_is_opened),
 		TEST_IN_FOLDER(a_truncation_that_nobody_was_told_is_remembered),
 		TEST_IN_FOLDER(room_for_memory_is_that_of_the_fullest_group_around),
 		TEST_IN_FOLDER(room_for_memory_in_a_container_is_that_of_what_is_mounted),

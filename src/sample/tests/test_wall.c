@@ -9,7 +9,7 @@
 
 static struct made_runtime runtime;
 static struct wall_sampler *sampler;
-static volatile sig_atomic_t stop_flag;
+static atomic_int stop_flag;
 
 static void run(const struct wall_options *options)
 {

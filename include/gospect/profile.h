@@ -1,0 +1,119 @@
+/* Where all goroutines spend their time: recordings, and the profiles that they make. */
+#ifndef GOSPECT_PROFILE_H
+#define GOSPECT_PROFILE_H
+
+#include <gospect/snapshot.h>
+
+GOSPECT_BEGIN
+
+enum gospect_record_flags {
+	GOSPECT_RECORD_ON_CPU = 1,  /* only what runs */
+	GOSPECT_RECORD_OFF_CPU = 2, /* only what does not */
+	GOSPECT_RECORD_SYSTEM = 4,  /* the runtime's own goroutines too */
+	GOSPECT_RECORD_KERNEL =
+		8, /* the kernel's functions too; _DENIED where that is not permitted */
+	GOSPECT_RECORD_RUN_QUEUE = 16, /* divide running time also by where threads waited for a
+					  CPU; costs the target up to 1 us a context switch */
+	GOSPECT_RECORD_ADDRESSES =
+		32, /* no functions and lines: gospect_profile_symbolize() elsewhere */
+};
+
+struct gospect_record_options {
+	size_t size;     /* of this structure */
+	double rate;     /* ticks a second, 0.1 to 10,000; 0: 100 */
+	double duration; /* seconds; 0: until it is cancelled or the target ends */
+	/* Percent of one CPU that the recording may use; 100: no limit; 0: 1. Where not all
+	 * goroutines fit into it, a random part of them is looked at in each tick. */
+	double budget;
+	const struct gospect_filter *filter; /* NULL: all goroutines */
+	/* Called about once a second, with the seconds that have passed and how often a goroutine
+	 * was looked at; NULL: not called. */
+	void (*progress)(void *arg, double seconds, uint64_t looks);
+	void *arg;       /* of progress() */
+	uint32_t flags;  /* a sum of enum gospect_record_flags */
+	uint32_t unwind; /* an enum gospect_unwind */
+};
+
+struct gospect_profile;
+
+/*
+ * Records until the duration is over, the recording is cancelled, or the target ends, which is no
+ * error. Remarks say what the profile lacks. The time of a sample is the time that really passed.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_record(struct gospect_target *target, const struct gospect_record_options *options,
+	       struct gospect_profile **ret);
+
+/* What was seen of goroutines with one stack, state, wait reason and set of labels. */
+struct gospect_sample {
+	uint64_t count;   /* looks */
+	uint64_t wall_ns; /* time that they stand for */
+	uint64_t cpu_ns;  /* the part of it on a CPU */
+	uint64_t idle_ns; /* the part by goroutines that stood there from the first look to the last
+			   */
+	enum gospect_state state;
+	uint32_t label_count;
+	const struct gospect_label *labels; /* by key */
+	const char *wait_reason;            /* "" when they did not wait */
+	const struct gospect_stack *stack;
+};
+
+/*
+ * Records as gospect_record(), and hands over what was seen each `interval` seconds (0: 1): one
+ * call for each sample, which is valid during the call; `idle_ns` is 0. It ends as a recording
+ * does, or when sample() returns anything but 0, which is no error. Memory stays bounded, for ever.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_record_stream(struct gospect_target *target, const struct gospect_record_options *options,
+		      double interval,
+		      int (*sample)(void *arg, const struct gospect_sample *sample), void *arg);
+
+/* A pprof file, gzipped or plain: one of gospect's, or of Go's CPU, goroutine, mutex and block
+ * profiles. GOSPECT_ERROR_CORRUPT: what is wrong with it. The bytes may go. */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_profile_read(const void *bytes, size_t size, struct gospect_profile **ret);
+
+/* Takes NULL as well. A profile may outlive its target. */
+GOSPECT_API void gospect_profile_destroy(struct gospect_profile *profile);
+
+struct gospect_profile_info {
+	const char *command;    /* "service (pid 4711)"; "" when it is not known */
+	const char *go_version; /* "" when it is not known */
+	uint64_t start_ns;      /* since 1970 */
+	uint64_t duration_ns;
+	uint64_t period_ns;     /* of one tick */
+	uint64_t samples;       /* looks that are in the profile */
+	uint32_t has_functions; /* 0: addresses only */
+	uint32_t is_recording;  /* 1: made by gospect_record(); the members below are known */
+	uint64_t ticks;
+	uint64_t missed;    /* ticks that came too late and were left out */
+	uint64_t torn;      /* stacks that were dropped because the goroutine moved meanwhile */
+	double rate;        /* ticks a second, achieved */
+	double goroutines;  /* mean over the time */
+	double looks;       /* at each goroutine a second */
+	double error;       /* of each stack's share of all time, 95 % confidence: 0.005 is
+			       half a percentage point */
+	double cpu_percent; /* of one CPU that the recording used */
+};
+
+GOSPECT_API const struct gospect_profile_info *
+gospect_profile_info(const struct gospect_profile *profile);
+
+/* Lines that say how exact it is: the comments of the pprof format. NULL behind the last. */
+GOSPECT_API const char *gospect_profile_comment(const struct gospect_profile *profile, size_t i);
+
+/* All samples, in no order; valid until the profile is symbolized or destroyed. The only error is
+ * GOSPECT_ERROR_NO_MEMORY. */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_profile_samples(struct gospect_profile *profile, const struct gospect_sample *const **ret,
+			size_t *ret_count);
+
+/* GOSPECT_ERROR_INVALID: a format that profiles do not have, or, of addresses only, another one
+ * than GOSPECT_PPROF. */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_profile_write(const struct gospect_profile *profile, enum gospect_format format,
+		      struct gospect_sink sink);
+
+GOSPECT_END
+
+#endif

@@ -1,0 +1,15 @@
+/* What a struct gospect_cancel is; for who has to hand its flag to a room. */
+#ifndef LIB_PROCESS_H
+#define LIB_PROCESS_H
+
+#include <gospect/process.h>
+#include <stdatomic.h>
+
+struct gospect_cancel {
+	atomic_int requested;
+};
+
+/* The flag that the rooms look at; never NULL. */
+const atomic_int *cancel_flag(const struct gospect_cancel *cancel);
+
+#endif

@@ -6,8 +6,7 @@
 
 GOSPECT_BEGIN
 
-/* Snapshots have all but GOSPECT_HTML and GOSPECT_SPEEDSCOPE; profiles all but GOSPECT_TEXT and
- * GOSPECT_JSON. */
+/* Snapshots have all of them; profiles all but GOSPECT_TEXT and GOSPECT_JSON. */
 enum gospect_format {
 	GOSPECT_TEXT = 1,       /* as the Go runtime prints goroutines: runtime.Stack, SIGQUIT */
 	GOSPECT_JSON = 2,       /* its keys are in gospect-dump(1) */

@@ -19,10 +19,10 @@ static inline uint64_t clock_now(void)
 	return clock_read(CLOCK_MONOTONIC);
 }
 
-/* CPU time of this process. */
+/* CPU time of this thread: what others do in the process is not charged to a recording. */
 static inline uint64_t clock_cpu(void)
 {
-	return clock_read(CLOCK_PROCESS_CPUTIME_ID);
+	return clock_read(CLOCK_THREAD_CPUTIME_ID);
 }
 
 #endif

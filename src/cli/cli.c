@@ -47,6 +47,23 @@ void say_progress(const char *format, ...)
 	fflush(stderr);
 }
 
+void say_remark(void *arg, const char *line)
+{
+	say("%s", line);
+}
+
+struct error *library_error(struct gospect_error *err)
+{
+	struct error *ret;
+
+	if (!err)
+		return NULL;
+	ret = error_format((enum error_code)gospect_error_code(err), "%s",
+			   gospect_error_message(err));
+	gospect_error_destroy(err);
+	return ret;
+}
+
 /* What argp itself has to say about wrong options, instead of its own lines. */
 struct parse {
 	void *input;

@@ -9,6 +9,8 @@
 
 #include <argp.h>
 
+#include <gospect/error.h>
+
 #include "base/error.h"
 
 enum {
@@ -29,8 +31,13 @@ extern const struct verb verb_doctor, verb_dump, verb_offcpu, verb_ps, verb_reco
 
 /* A line "gospect: ..." on standard error, with what is not printable escaped. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Likewise, for who tells remarks: see gospect/target.h. */
+void say_remark(void *arg, const char *line);
 /* A line that the next one replaces, on a terminal; nothing elsewhere. NULL ends it. */
 void say_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* What the library returned, as an error of the verb. Consumes err; NULL stays NULL. */
+struct error *library_error(struct gospect_error *err) must_check;
 
 /*
  * argp_parse() for a verb: errors come back as ERROR_USAGE instead of being printed. *ret_help is

@@ -15,10 +15,10 @@
 #include "base/strbuf.h"
 #include "cli/doctor.h"
 #include "cli/probe.h"
-#include "cli/program.h"
 #include "cli/subject.h"
 #include "cli/worker.h"
 #include "hooks/injection.h"
+#include "lib/program.h"
 #include "oncpu/perf_events.h"
 #include "target/access.h"
 

@@ -31,3 +31,14 @@ bool output_is_terminal(const struct output_options *o)
 {
 	return (!o->path || !strcmp(o->path, "-")) && isatty(STDOUT_FILENO);
 }
+
+static int put(void *arg, const void *bytes, size_t size)
+{
+	fwrite(bytes, 1, size, arg);
+	return 0;
+}
+
+struct gospect_sink output_sink(FILE *stream)
+{
+	return gospect_sink_function(put, stream);
+}

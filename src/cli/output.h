@@ -2,6 +2,9 @@
 #ifndef CLI_OUTPUT_H
 #define CLI_OUTPUT_H
 
+#include <gospect/write.h>
+#include <stdio.h>
+
 #include "cli/cli.h"
 
 struct output_options {
@@ -14,5 +17,9 @@ extern const struct argp output_argp;
 
 /* Whether binary data would go to a terminal, which nobody wants. */
 bool output_is_terminal(const struct output_options *o);
+
+/* What the library writes goes to this stream. That it cannot be written is said by who closes it.
+ */
+struct gospect_sink output_sink(FILE *stream);
 
 #endif

@@ -6,9 +6,9 @@
 #include "base/cleanup.h"
 #include "base/door.h"
 #include "base/strbuf.h"
-#include "cli/program.h"
 #include "golayout/golayout.h"
 #include "image/image.h"
+#include "lib/program.h"
 #include "target/target.h"
 
 /* More than any program takes that is what it says. */

@@ -37,8 +37,3 @@ const struct argp_child request_children[] = {{&request_argp, 0, NULL, 0}, {0}};
 const struct argp_child request_without_filter_children[] = {{&request_without_filter_argp, 0, NULL,
 							      0},
 							     {0}};
-
-void request_release(struct request *r)
-{
-	filter_release(&r->filter);
-}

@@ -9,7 +9,7 @@
 struct request {
 	struct subject_options subject;
 	struct output_options output;
-	struct filter filter;
+	struct gospect_filter filter;
 };
 
 /* Child parsers whose input is struct request: all of it, or all but the filter. */
@@ -17,8 +17,5 @@ extern const struct argp request_argp, request_without_filter_argp;
 
 /* The children of a verb's own parser that has one of them and nothing else. */
 extern const struct argp_child request_children[], request_without_filter_children[];
-
-void request_release(struct request *r);
-#define _cleanup_request_ __attribute__((cleanup(request_release)))
 
 #endif

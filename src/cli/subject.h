@@ -3,6 +3,7 @@
 #ifndef CLI_SUBJECT_H
 #define CLI_SUBJECT_H
 
+#include <gospect/target.h>
 #include <sys/types.h>
 
 #include "base/outfile.h"
@@ -30,6 +31,8 @@ struct subject_options {
 extern const struct argp subject_argp;
 
 struct subject {
+	struct gospect_target *handle;
+	/* What is in it, for the verbs that are not users of the library yet. */
 	struct target *target;
 	struct image *image;
 	struct golayout *layout;

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/outfile.h"
-#include "cli/fill.h"
+#include "lib/fill.h"
 #include "profile/profile.h"
 
 static struct error *choose_format(const struct output_options *output,

@@ -1,5 +1,8 @@
 #include "cli/unwind_option.h"
 
+#include <gospect/snapshot.h>
+#include <string.h>
+
 enum { KEY_UNWIND = 0x5200 };
 
 static const struct argp_option options[] =
@@ -11,30 +14,21 @@ static const struct argp_option options[] =
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
+	static const char *const names[] = {[GOSPECT_UNWIND_PCSP] = "pcsp",
+					    [GOSPECT_UNWIND_FP] = "fp",
+					    [GOSPECT_UNWIND_DWARF] = "dwarf"};
+	uint32_t *method = state->input;
+
 	if (key != KEY_UNWIND)
 		return ARGP_ERR_UNKNOWN;
-	if (!unwind_method_named(arg, state->input))
-		return wrong_option(state,
-				    "there is no way '%s' to unwind; there are pcsp, fp and dwarf",
-				    arg);
-	return 0;
+	for (uint32_t i = 0; i <= GOSPECT_UNWIND_DWARF; i++) {
+		if (strcmp(arg, names[i]))
+			continue;
+		*method = i;
+		return 0;
+	}
+	return wrong_option(state, "there is no way '%s' to unwind; there are pcsp, fp and dwarf",
+			    arg);
 }
 
 const struct argp unwind_argp = {.options = options, .parser = parse};
-
-struct error *unwind_open(enum unwind_method method, const struct image *img,
-			  struct debug_frame **ret_frames, struct unwinding *ret)
-{
-	struct error *err = method == UNWIND_DWARF ? debug_frame_open(img, ret_frames) : NULL;
-
-	if (!err)
-		*ret = (struct unwinding){method, *ret_frames};
-	return err;
-}
-
-void unwind_say(enum unwind_method method)
-{
-	if (method != UNWIND_PCSP)
-		say("stacks are found %s (--unwind %s)", unwind_method_words(method),
-		    unwind_method_name(method));
-}

@@ -1,29 +1,17 @@
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/outfile.h"
-#include "cli/fill.h"
+#include "cli/format.h"
 #include "cli/request.h"
-#include "cli/say_core.h"
 #include "cli/stop.h"
 #include "cli/unwind_option.h"
-#include "dump/dump.h"
-#include "dump/raw.h"
-#include "profile/profile.h"
-
-/* Deeper stacks end in "...additional frames elided...". */
-#define STACK_LIMIT (64u << 20)
 
 enum { KEY_ALL = 0x4000, KEY_GROUP, KEY_RAW };
 
 struct dump_verb {
 	struct request request;
-	enum unwind_method unwind;
+	uint32_t unwind; /* enum gospect_unwind */
+	uint32_t flags;  /* enum gospect_snapshot_write_flags */
 	bool all;
-	bool group;
-	bool raw;
 };
 
 static const struct argp_option options[] =
@@ -51,10 +39,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		v->all = true;
 		return 0;
 	case KEY_GROUP:
-		v->group = true;
+		v->flags |= GOSPECT_WRITE_GROUPS;
 		return 0;
 	case KEY_RAW:
-		v->raw = true;
+		v->flags |= GOSPECT_WRITE_ADDRESSES;
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -77,158 +65,63 @@ static const struct argp argp =
 	 NULL,
 	 NULL};
 
-/* Each goroutine is a sample of its own, without a time: how long it stands there nobody knows. */
-static struct error *make_profile(const struct dump *dump, const struct subject *s,
-				  struct profile **ret)
-{
-	_cleanup_profile_ struct profile *p = profile_create();
-	struct error *err = p ? fill_process(p, s) : &error_no_memory;
-
-	if (!err)
-		err = fill_unwinding(p, dump->set);
-	for (size_t i = 0; !err && i < dump->count; i++) {
-		const struct dump_goroutine *g = &dump->items[i];
-		struct profile_sample sample = {.count = 1};
-
-		err = fill_sample(p, dump->set, g->stack, g->labels, g->status, g->wait_reason,
-				  &sample);
-	}
-	if (err)
-		return err;
-	*ret = take_ptr(p);
-	return NULL;
-}
-
-static struct error *write_profile(const struct dump_verb *v, const struct dump *dump,
-				   const struct subject *s, const struct profile_format *format,
-				   FILE *out)
-{
-	const struct code code = {
-		.functions = &s->image->functions,
-		.modules = dump->sampler ? oncpu_sampler_modules(dump->sampler) : NULL,
-	};
-	_cleanup_profile_symbols_ struct profile_symbols *symbols = NULL;
-	_cleanup_profile_ struct profile *p = NULL;
-	struct error *err = make_profile(dump, s, &p);
-
-	if (!err)
-		err = v->raw ? profile_symbolize(p, NULL, &symbols)
-			     : profile_symbolize_code(p, &code, &symbols);
-	if (!err)
-		err = fill_modules(p, code.modules);
-	return err ? err : format->write(p, symbols, out);
-}
-
-/* The mappings of the file's addresses are those that a profile of it would have. */
-static struct error *write_raw(const struct dump_verb *v, const struct dump *dump,
-			       const struct subject *s, FILE *out)
-{
-	_cleanup_dump_raw_ struct dump_raw raw = {.all = v->all};
-	_cleanup_profile_ struct profile *p = profile_create();
-	struct error *err = p ? fill_process(p, s) : &error_no_memory;
-
-	if (err)
-		return err;
-	if (!array_reserve(&raw.mappings, &raw.capacity, p->mapping_count))
-		return &error_no_memory;
-	for (; raw.count < p->mapping_count; raw.count++) {
-		const struct profile_mapping *m = &p->mappings[raw.count];
-
-		raw.mappings[raw.count] =
-			(struct module_range){m->start, m->end, m->offset, m->file, m->build_id};
-	}
-	return dump_write_raw(dump, &raw, v->group, out);
-}
-
 #define RAW_FORMATS "dump: --raw writes text or pprof; give -f text or -f pprof"
 
-/* A way to write a dump: the runtime's text, JSON, or one of a profile's formats. */
-struct dump_format {
-	bool json;
-	const struct profile_format *profile; /* NULL: text or JSON */
-};
-
-static bool has_suffix(const char *s, const char *suffix)
+static struct error *choose_format(const struct dump_verb *v, enum gospect_format *ret)
 {
-	size_t n = s ? strlen(s) : 0, m = strlen(suffix);
+	const char *name = v->request.output.format, *path = v->request.output.path;
+	enum gospect_format format = GOSPECT_TEXT;
+	bool raw = v->flags & GOSPECT_WRITE_ADDRESSES;
 
-	return n >= m && !strcmp(s + n - m, suffix);
-}
-
-static struct error *choose_format(const struct dump_verb *v, struct dump_format *ret)
-{
-	const char *name = v->request.output.format;
-
-	*ret = (struct dump_format){0};
-	if (name && !strcmp(name, "text"))
-		return NULL;
-	ret->json = name ? !strcmp(name, "json") : has_suffix(v->request.output.path, ".json");
-	if (ret->json && v->raw)
-		return error_format(ERROR_USAGE, RAW_FORMATS);
-	if (ret->json)
-		return NULL;
 	if (name)
-		ret->profile = profile_format_named(name);
-	else if (v->request.output.path)
-		ret->profile = profile_format_for_file(v->request.output.path);
-	if (name && !ret->profile)
+		format = format_named(name);
+	else if (path && format_for_dump(path))
+		format = format_for_dump(path);
+	if (!format)
 		return error_format(ERROR_USAGE,
 				    "dump: there is no format '%s'; there are text, json, folded "
 				    "and pprof",
 				    name);
-	if (v->raw && ret->profile && ret->profile != &profile_format_pprof)
+	if (raw && format != GOSPECT_TEXT && format != GOSPECT_PPROF)
 		return error_format(ERROR_USAGE, RAW_FORMATS);
-	if (ret->profile && v->group)
+	if (v->flags & GOSPECT_WRITE_GROUPS && format != GOSPECT_TEXT && format != GOSPECT_JSON)
 		return error_format(ERROR_USAGE, "dump: --group is for the text; the other formats "
 						 "have equal stacks together anyway");
-	if (ret->profile && ret->profile->binary && output_is_terminal(&v->request.output))
+	if (format == GOSPECT_PPROF && output_is_terminal(&v->request.output))
 		return error_format(ERROR_USAGE, "dump: %s is not for a terminal; give -o FILE",
-				    ret->profile->name);
+				    format_name(format));
+	*ret = format;
 	return NULL;
 }
 
-static struct error *write_dump(const struct dump_verb *v, const struct dump *dump,
-				const struct subject *s, const struct dump_format *format,
-				struct outfile *out)
+static void cleanup_snapshot(struct gospect_snapshot **s)
 {
-	struct error *err;
+	gospect_snapshot_destroy(*s);
+}
 
-	if (format->profile)
-		err = write_profile(v, dump, s, format->profile, out->stream);
-	else if (format->json)
-		err = dump_write_json(dump, v->all, out->stream);
-	else if (v->raw)
-		err = write_raw(v, dump, s, out->stream);
-	else if (v->group)
-		err = dump_write_groups(dump, v->all, out->stream);
-	else
-		err = dump_write_text(dump, v->all, out->stream);
+static struct error *dump(const struct dump_verb *v, const struct subject *s,
+			  enum gospect_format format, struct outfile *out)
+{
+	const struct gospect_filter *filter = &v->request.filter;
+	uint32_t flags = v->flags;
+	const struct gospect_snapshot_options how = {.size = sizeof(how),
+						     .filter = filter,
+						     .system = v->all,
+						     .unwind = v->unwind};
+	_cleanup_(cleanup_snapshot) struct gospect_snapshot *snapshot = NULL;
+	struct error *err = library_error(gospect_snapshot_take(s->handle, &how, &snapshot));
+
+	if (err)
+		return err;
+	if (filter->goroutine && !gospect_snapshot_count(snapshot))
+		return error_format(ERROR_FAILED, "process %d has no goroutine %lu that matches",
+				    gospect_target_info(s->handle)->pid, filter->goroutine);
+	/* JSON has every goroutine by itself. */
+	if (format == GOSPECT_JSON)
+		flags &= ~(uint32_t)GOSPECT_WRITE_GROUPS;
+	err = library_error(
+		gospect_snapshot_write(snapshot, format, flags, output_sink(out->stream)));
 	return err ? err : outfile_commit(out);
-}
-
-static void apply_filter(struct filter *f, struct dump *dump)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < dump->count; i++) {
-		const struct dump_goroutine *g = &dump->items[i];
-		struct filter_subject subject = {g->status, g->wait_reason, g->stack, g->labels,
-						 g->id};
-
-		if (filter_matches(f, &subject, dump->set, dump->img))
-			dump->items[n++] = *g;
-	}
-	dump->count = n;
-}
-
-static void say_what_is_missing(const struct dump *dump)
-{
-	for (size_t i = 0; dump->no_on_cpu && i < dump->count; i++) {
-		if (dump->items[i].status != G_RUNNING)
-			continue;
-		say("stacks of what runs are not known: %s", dump->no_on_cpu->message);
-		return;
-	}
 }
 
 static struct error *run_dump(struct dump_verb *v)
@@ -236,10 +129,7 @@ static struct error *run_dump(struct dump_verb *v)
 	const char *path = v->request.output.path;
 	_cleanup_outfile_ struct outfile out = {0};
 	_cleanup_subject_ struct subject s = {0};
-	_cleanup_debug_frame_ struct debug_frame *frames = NULL;
-	_cleanup_dump_ struct dump *dump = NULL;
-	struct dump_options collect = {.stack_limit = STACK_LIMIT, .system = v->all};
-	struct dump_format format;
+	enum gospect_format format = GOSPECT_TEXT;
 	struct error *err = subject_check(&v->request.subject, "dump");
 
 	if (!err)
@@ -252,22 +142,7 @@ static struct error *run_dump(struct dump_verb *v)
 		stop_on_signals();
 	if (!err)
 		err = subject_open(&v->request.subject, &s);
-	if (!err)
-		err = unwind_open(v->unwind, s.image, &frames, &collect.unwind);
-	if (err)
-		return err;
-	err = dump_collect(s.target, s.image, s.layout, &collect, &dump);
-	if (err)
-		return target_explain(s.target, err);
-	if (dump->core)
-		say_core(dump);
-	apply_filter(&v->request.filter, dump);
-	say_what_is_missing(dump);
-	unwind_say(v->unwind);
-	if (v->request.filter.goid && !dump->count)
-		return error_format(ERROR_FAILED, "process %d has no goroutine %lu that matches",
-				    dump->pid, v->request.filter.goid);
-	return write_dump(v, dump, &s, &format, &out);
+	return err ? err : dump(v, &s, format, &out);
 }
 
 static struct error *run(int argc, char **argv, int *ret)
@@ -278,7 +153,6 @@ static struct error *run(int argc, char **argv, int *ret)
 
 	if (!err && !help)
 		err = run_dump(&v);
-	request_release(&v.request);
 	return err;
 }
 

@@ -2,20 +2,20 @@
 
 #include "base/cleanup.h"
 #include "base/outfile.h"
-#include "cli/fill.h"
 #include "cli/recording.h"
 #include "cli/report_ask.h"
 #include "cli/request.h"
 #include "cli/tracing.h"
+#include "lib/profile.h"
 
 enum { KEY_MAX_SIZE = 0x7200, KEY_SAMPLED, KEY_MAX_PAUSE };
 
 struct offcpu_verb {
 	struct request request;
 	struct report_ask ask;
-	struct recording_options recording; /* its duration is the trace's too */
-	double max_size;                    /* MB */
-	double max_pause;                   /* seconds; 0: any */
+	struct gospect_record_options recording; /* its duration is the trace's too */
+	double max_size;                         /* MB */
+	double max_pause;                        /* seconds; 0: any */
 	bool sampled;
 };
 
@@ -119,34 +119,30 @@ static struct error *trace(const struct offcpu_verb *v, const struct subject *s,
 }
 
 /* A row is a part of all time: that is what the error is of. */
-static void say_error(const struct wall_result *r)
+static void say_error(const struct gospect_profile_info *p)
 {
 	say("sampled: a row's time is right within %.3g ms, 19 times of 20, and what took less than "
 	    "%.3g ms may be missing",
-	    r->error * r->goroutines * r->duration_ns / 1e6,
-	    r->looks > 0 ? r->duration_ns / 1e6 / r->looks : 0);
+	    p->error * p->goroutines * p->duration_ns / 1e6, p->looks > 0 ? 1e3 / p->looks : 0);
 }
 
-static struct error *sample(const struct offcpu_verb *v, const struct subject *s,
+static struct error *sample(struct offcpu_verb *v, const struct subject *s,
 			    struct report_file *file)
 {
-	_cleanup_recording_ struct recording r = {0};
-	_cleanup_filter_ struct filter labelled = {.label = v->ask.table.label};
-	struct profile *p = file->profile.profile = profile_create();
-	struct error *err = p ? fill_process(p, s) : &error_no_memory;
-	uint64_t samples;
-	struct code code;
+	const struct gospect_filter labelled = {.size = sizeof(labelled),
+						.label = v->ask.table.label};
+	_cleanup_profile_handle_ struct gospect_profile *p = NULL;
+	struct error *err;
 
-	if (!err)
-		err = recording_take(&v->recording, s, &r);
-	if (!err)
-		err = recording_fill(&r, &labelled, p, &samples);
+	v->recording.filter = &labelled;
+	err = recording_take(s->handle, &v->recording, &p);
 	if (err)
 		return err;
-	recording_say(&r, samples, NULL);
-	say_error(wall_sampler_result(r.sampler));
-	code = recording_code(&r);
-	return profile_symbolize_code(p, &code, &file->profile.symbols);
+	recording_say(p, NULL);
+	say_error(gospect_profile_info(p));
+	file->profile.profile = take_ptr(p->profile);
+	file->profile.symbols = take_ptr(p->symbols);
+	return NULL;
 }
 
 static struct error *measure(struct offcpu_verb *v, const struct subject *s,
@@ -199,16 +195,13 @@ static struct error *run_offcpu(struct offcpu_verb *v, int *ret)
 
 static struct error *run(int argc, char **argv, int *ret)
 {
-	struct offcpu_verb v = {.recording = RECORDING_DEFAULTS,
-				.ask = REPORT_ASK_INIT,
-				.max_size = 256};
+	struct offcpu_verb v = {.ask = REPORT_ASK_INIT, .max_size = 256};
 	bool help;
 	struct error *err = parse_options(&argp, "offcpu", argc, argv, &v, &help);
 
 	if (!err && !help)
 		err = run_offcpu(&v, ret);
 	report_ask_release(&v.ask);
-	request_release(&v.request);
 	return err;
 }
 

@@ -2,20 +2,18 @@
 
 #include "base/cleanup.h"
 #include "base/outfile.h"
-#include "cli/fill.h"
+#include "cli/format.h"
 #include "cli/recording.h"
 #include "cli/request.h"
 #include "cli/stop.h"
 #include "cli/unwind_option.h"
-#include "profile/profile.h"
 
 enum { KEY_ON_CPU = 0x5000, KEY_OFF_CPU, KEY_RAW, KEY_ALL, KEY_KERNEL, KEY_RUN_QUEUE };
 
 struct record_verb {
 	struct request request;
-	struct recording_options recording;
-	const struct profile_format *format;
-	bool raw;
+	struct gospect_record_options recording;
+	enum gospect_format format;
 };
 
 static const struct argp_option options[] = {
@@ -45,22 +43,22 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[2] = &v->recording.unwind;
 		return 0;
 	case KEY_ON_CPU:
-		v->recording.on_cpu = true;
+		v->recording.flags |= GOSPECT_RECORD_ON_CPU;
 		return 0;
 	case KEY_OFF_CPU:
-		v->recording.off_cpu = true;
+		v->recording.flags |= GOSPECT_RECORD_OFF_CPU;
 		return 0;
 	case KEY_RAW:
-		v->raw = true;
+		v->recording.flags |= GOSPECT_RECORD_ADDRESSES;
 		return 0;
 	case KEY_ALL:
-		v->recording.all = true;
+		v->recording.flags |= GOSPECT_RECORD_SYSTEM;
 		return 0;
 	case KEY_RUN_QUEUE:
-		v->recording.run_queue = true;
+		v->recording.flags |= GOSPECT_RECORD_RUN_QUEUE;
 		return 0;
 	case KEY_KERNEL:
-		v->recording.kernel = true;
+		v->recording.flags |= GOSPECT_RECORD_KERNEL;
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -84,82 +82,86 @@ static const struct argp argp = {options,
 				 NULL,
 				 NULL};
 
-static struct error *choose_format(struct record_verb *v)
+static bool has(const struct record_verb *v, uint32_t flag)
 {
-	if (v->recording.on_cpu && v->recording.off_cpu)
+	return v->recording.flags & flag;
+}
+
+static struct error *check_flags(const struct record_verb *v)
+{
+	bool off_cpu = has(v, GOSPECT_RECORD_OFF_CPU);
+
+	if (off_cpu && has(v, GOSPECT_RECORD_ON_CPU))
 		return error_format(ERROR_USAGE,
 				    "record: --on-cpu and --off-cpu leave nothing together");
-	if (v->recording.kernel && v->recording.off_cpu)
+	if (off_cpu && has(v, GOSPECT_RECORD_KERNEL))
 		return error_format(ERROR_USAGE,
 				    "record: --kernel is for what runs; --off-cpu leaves that out");
-	if (v->recording.run_queue && v->recording.off_cpu)
+	if (off_cpu && has(v, GOSPECT_RECORD_RUN_QUEUE))
 		return error_format(ERROR_USAGE, "record: --run-queue is for what runs; --off-cpu "
 						 "leaves that out");
-	if (v->recording.kernel && v->raw)
+	if (has(v, GOSPECT_RECORD_KERNEL) && has(v, GOSPECT_RECORD_ADDRESSES))
 		return error_format(ERROR_USAGE,
 				    "record: --raw leaves out names, and the kernel's addresses "
 				    "mean nothing without; leave out --kernel");
-	if (v->request.output.format)
-		v->format = profile_format_named(v->request.output.format);
-	else if (v->request.output.path && strcmp(v->request.output.path, "-"))
-		v->format = profile_format_for_file(v->request.output.path);
+	return NULL;
+}
+
+static bool is_profiles(enum gospect_format format)
+{
+	return format && format != GOSPECT_TEXT && format != GOSPECT_JSON;
+}
+
+static struct error *choose_format(struct record_verb *v)
+{
+	const struct output_options *o = &v->request.output;
+	struct error *err = check_flags(v);
+
+	if (err)
+		return err;
+	if (o->format)
+		v->format = format_named(o->format);
+	else if (o->path && strcmp(o->path, "-"))
+		v->format = format_for_profile(o->path);
 	else
-		v->format = &profile_format_folded;
-	if (!v->format && v->request.output.format)
+		v->format = GOSPECT_FOLDED;
+	if (!is_profiles(v->format) && o->format)
 		return error_format(ERROR_USAGE,
 				    "record: there is no format '%s'; there are pprof, folded, "
 				    "speedscope and html",
-				    v->request.output.format);
+				    o->format);
 	if (!v->format)
 		return error_format(ERROR_USAGE,
 				    "record: cannot tell the format from the name %s; end it in "
 				    ".pb.gz, .pprof, .folded, .json or .html, or give -f",
-				    v->request.output.path);
-	if (v->raw && v->format != &profile_format_pprof)
+				    o->path);
+	if (has(v, GOSPECT_RECORD_ADDRESSES) && v->format != GOSPECT_PPROF)
 		return error_format(ERROR_USAGE, "record: --raw writes pprof; give -f pprof");
-	if (v->format->binary && output_is_terminal(&v->request.output))
+	if (v->format == GOSPECT_PPROF && output_is_terminal(o))
 		return error_format(ERROR_USAGE, "record: %s is not for a terminal; give -o FILE",
-				    v->format->name);
+				    format_name(v->format));
 	return NULL;
 }
 
-static struct error *write_profile(struct record_verb *v, struct profile *p,
-				   const struct code *code, struct outfile *out)
+static void drop_profile(struct gospect_profile **p)
 {
-	_cleanup_profile_symbols_ struct profile_symbols *symbols = NULL;
-	struct error *err;
-
-	if (v->raw)
-		err = profile_symbolize(p, NULL, &symbols);
-	else
-		err = profile_symbolize_code(p, code, &symbols);
-	if (!err)
-		err = fill_modules(p, code->modules);
-	if (!err)
-		err = v->format->write(p, symbols, out->stream);
-	return err ? err : outfile_commit(out);
+	gospect_profile_destroy(*p);
 }
 
 static struct error *record(struct record_verb *v, const struct subject *s, struct outfile *out)
 {
 	const char *path = v->request.output.path;
-	_cleanup_recording_ struct recording recording = {0};
-	_cleanup_profile_ struct profile *p = profile_create();
-	struct error *err = p ? fill_process(p, s) : &error_no_memory;
-	uint64_t samples = 0;
-	struct code code;
+	_cleanup_(drop_profile) struct gospect_profile *p = NULL;
+	struct error *err;
 
-	v->recording.goid = v->request.filter.goid;
+	v->recording.filter = &v->request.filter;
+	err = recording_take(s->handle, &v->recording, &p);
 	if (!err)
-		err = recording_take(&v->recording, s, &recording);
+		err = library_error(gospect_profile_write(p, v->format, output_sink(out->stream)));
 	if (!err)
-		err = recording_fill(&recording, &v->request.filter, p, &samples);
-	if (err)
-		return err;
-	code = recording_code(&recording);
-	err = write_profile(v, p, &code, out);
+		err = outfile_commit(out);
 	if (!err)
-		recording_say(&recording, samples, path && strcmp(path, "-") ? path : NULL);
+		recording_say(p, path && strcmp(path, "-") ? path : NULL);
 	return err;
 }
 
@@ -189,13 +191,12 @@ static struct error *run_record(struct record_verb *v, int *ret)
 
 static struct error *run(int argc, char **argv, int *ret)
 {
-	struct record_verb v = {.recording = RECORDING_DEFAULTS, .request.subject.confines = true};
+	struct record_verb v = {.request.subject.confines = true};
 	bool help;
 	struct error *err = parse_options(&argp, "record", argc, argv, &v, &help);
 
 	if (!err && !help)
 		err = run_record(&v, ret);
-	request_release(&v.request);
 	return err;
 }
 

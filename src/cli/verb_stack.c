@@ -1,22 +1,14 @@
+#include <gospect/stack_memory.h>
 #include <string.h>
 
-#include "annotate/annotate.h"
-#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/outfile.h"
-#include "base/printable.h"
 #include "cli/request.h"
 #include "cli/unwind_option.h"
-#include "goroutine/snapshot.h"
-#include "image/variables.h"
-#include "profile/json_text.h"
-
-/* What is above in a deeper stack is left out. */
-#define STACK_LIMIT (64u << 20)
 
 struct stack_verb {
 	struct request request;
-	enum unwind_method unwind;
+	uint32_t unwind; /* enum gospect_unwind */
 	unsigned long goid;
 	bool json;
 };
@@ -76,197 +68,22 @@ static struct error *check(struct stack_verb *v)
 	return subject_check(&v->request.subject, "stack");
 }
 
-static bool registers_of(void *arg, uint64_t thread, struct target_registers *ret)
+static void cleanup_memory(struct gospect_stack_memory **m)
 {
-	return thread <= INT32_MAX && target_registers(arg, (pid_t)thread, ret);
-}
-
-/* What is known of the program's variables. */
-struct source {
-	struct variables *variables;
-	uint64_t bias;
-};
-
-static void source_close(struct source *s)
-{
-	variables_close(s->variables);
-}
-
-static struct error *variables_of(void *arg, uint64_t pc, bool is_return,
-				  const struct variable **ret, size_t *ret_count)
-{
-	const struct source *s = arg;
-
-	return variables_at(s->variables, pc - s->bias, is_return, ret, ret_count);
-}
-
-/* Broken DWARF takes nothing from what is known without it. */
-static struct error *open_source(const struct image *img, struct source *ret)
-{
-	struct error *err = variables_open(img->elf, &ret->variables);
-
-	ret->bias = img->bias;
-	if (!err && !ret->variables && img->twin)
-		err = variables_open(img->twin, &ret->variables);
-	if (err && err->code == ERROR_CORRUPT) {
-		say("%s; arguments and variables are not shown", err->message);
-		error_destroy(err);
-		return NULL;
-	}
-	if (!err && !ret->variables)
-		say("%s has no DWARF: arguments and variables are not shown; --exe FILE names an "
-		    "unstripped file of the same build",
-		    elf_file_name(img->elf));
-	return err;
-}
-
-static void say_limits(const struct goroutine_snapshot *g, const struct image *img,
-		       const struct target_core *core)
-{
-	if (core && img->unchecked)
-		say("%s does not show which build it is of: that %s is its program could not be "
-		    "checked",
-		    core->path, elf_file_name(img->elf));
-	if (!g->memory.whole)
-		say("the stack has %lu bytes; the %u MB that were used last are shown",
-		    g->stack_end - g->memory.sp, STACK_LIMIT >> 20);
-	else if (g->frames.end != FRAMES_WHOLE)
-		say("the frames above 0x%lx are not known: the stack cannot be unwound there",
-		    g->frames.count ? g->frames.items[g->frames.count - 1].sp : g->memory.sp);
-}
-
-/* Hexadecimal digits that are needed, but for leading zeroes. */
-static int digits(uint64_t bits, int least)
-{
-	while (least < 16 && bits >> (4 * least))
-		least++;
-	return least;
-}
-
-/* Of the widest value. */
-static int value_digits(const struct goroutine_snapshot *g, int least)
-{
-	uint64_t all = 0, word;
-
-	for (size_t at = 0; at + sizeof(word) <= g->memory.size; at += sizeof(word)) {
-		memcpy(&word, g->memory.bytes + at, sizeof(word));
-		all |= word;
-	}
-	return digits(all, least);
-}
-
-/* The columns grow with what is in them. */
-static void write_text(const struct goroutine_snapshot *g, struct annotation *a, FILE *out)
-{
-	int address = digits(g->stack_end, 10), value = value_digits(g, 12);
-	struct annotate_row row;
-
-	fprintf(out, "%-8s%-*s%10s  %-*s  %s\n", "regs", address, "addr", "offset", value, "value",
-		"explanation");
-	while (annotation_next(a, &row)) {
-		if (row.in_register)
-			printable_line(out, "%-8s%-*s%10s  %-*lx  %s", row.in_register, address, "",
-				       "", value, row.value, row.text);
-		else
-			printable_line(out, "%-8s%-*lx%10ld  %-*lx  %s",
-				       row.is_sp   ? "sp -->"
-				       : row.is_fp ? "bp -->"
-						   : "",
-				       address, row.address, row.offset, value, row.value,
-				       row.text);
-	}
-}
-
-static struct error *write_json_row(const struct annotate_row *row, FILE *out)
-{
-	struct error *err;
-
-	if (row->in_register)
-		fprintf(out, "{\"register\": \"%s\", ", row->in_register);
-	else
-		fprintf(out, "{\"address\": \"0x%lx\", \"offset\": %ld, ", row->address,
-			row->offset);
-	if (row->is_sp || row->is_fp)
-		fprintf(out, "\"pointed_to_by\": [%s%s%s], ", row->is_sp ? "\"sp\"" : "",
-			row->is_sp && row->is_fp ? ", " : "", row->is_fp ? "\"bp\"" : "");
-	fprintf(out, "\"value\": \"0x%lx\", \"explanation\": ", row->value);
-	err = json_text_write(row->text, out);
-	fputc('}', out);
-	return err;
-}
-
-static struct error *write_json(const struct stack_verb *v, const struct goroutine_snapshot *g,
-				struct annotation *a, FILE *out)
-{
-	struct error *err = NULL;
-	struct annotate_row row;
-
-	fprintf(out, "{\n\"goroutine\": %lu,\n\"unwind\": \"%s\",\n\"words\": [", g->goid,
-		unwind_method_name(v->unwind));
-	for (const char *before = "\n"; !err && annotation_next(a, &row); before = ",\n") {
-		fputs(before, out);
-		err = write_json_row(&row, out);
-	}
-	fputs("\n]\n}\n", out);
-	return err;
-}
-
-static struct error *annotate(const struct stack_verb *v, const struct subject *s,
-			      const struct goroutine_snapshot *g, FILE *out)
-{
-	_cleanup_annotation_ struct annotation *a = NULL;
-	_cleanup_(source_close) struct source source = {0};
-	struct annotate_input in = {
-		.functions = &s->image->functions,
-		.machine = s->image->machine,
-		.memory = g->memory,
-		.frames = &g->frames,
-		.stack_end = g->stack_end,
-		.fp = g->fp,
-		.general = g->has_general ? g->registers.general : NULL,
-		.general_count = ARRAY_SIZE(g->registers.general),
-		.arg = &source,
-	};
-	struct error *err = open_source(s->image, &source);
-
-	if (source.variables)
-		in.variables = variables_of;
-	if (!err)
-		err = annotation_create(&in, &a);
-	if (err)
-		return err;
-	say_limits(g, s->image, target_core(s->target));
-	if (source.variables && variables_given_up(source.variables))
-		say("the DWARF describes more than gospect looks at: variables may be missing at "
-		    "%zu addresses",
-		    variables_given_up(source.variables));
-	if (v->json)
-		return write_json(v, g, a, out);
-	unwind_write_mark(v->unwind, out);
-	write_text(g, a, out);
-	return NULL;
+	gospect_stack_memory_destroy(*m);
 }
 
 static struct error *take_and_write(const struct stack_verb *v, const struct subject *s, FILE *out)
 {
-	_cleanup_goroutine_snapshot_ struct goroutine_snapshot g = {0};
-	_cleanup_goroutine_set_ struct goroutine_set *set = NULL;
-	struct goroutine_options goroutines = {
-		.stack_limit = STACK_LIMIT,
-		.registers = target_core(s->target) ? registers_of : NULL,
-		.registers_arg = s->target,
-	};
-	_cleanup_debug_frame_ struct debug_frame *frames = NULL;
-	struct error *err = unwind_open(v->unwind, s->image, &frames, &goroutines.unwind);
+	_cleanup_(cleanup_memory) struct gospect_stack_memory *memory = NULL;
+	struct error *err =
+		library_error(gospect_stack_memory_take(s->handle, v->goid, v->unwind, &memory));
 
 	if (err)
 		return err;
-	err = goroutine_set_open(s->target, s->image, s->layout, &goroutines, &set);
-	if (!err)
-		err = goroutine_snapshot_take(set, v->goid, &g);
-	if (err)
-		return target_explain(s->target, err);
-	return annotate(v, s, &g, out);
+	return library_error(gospect_stack_memory_write(memory,
+							v->json ? GOSPECT_JSON : GOSPECT_TEXT,
+							output_sink(out)));
 }
 
 static struct error *run_stack(struct stack_verb *v, int *ret)
@@ -298,7 +115,6 @@ static struct error *run(int argc, char **argv, int *ret)
 
 	if (!err && !help)
 		err = run_stack(&v, ret);
-	request_release(&v.request);
 	return err;
 }
 

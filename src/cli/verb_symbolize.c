@@ -1,14 +1,14 @@
+#include <gospect/symbolize.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/outfile.h"
-#include "cli/binaries.h"
 #include "cli/confine.h"
+#include "cli/format.h"
 #include "cli/output.h"
 #include "cli/report.h"
-#include "dump/raw.h"
 
 enum { KEY_EXE = 0x8000, KEY_DEBUG_DIR };
 
@@ -19,7 +19,7 @@ struct symbolize_verb {
 	size_t program_count, program_capacity;
 	const char **folders; /* of --debug-dir */
 	size_t folder_count, folder_capacity;
-	const struct profile_format *format;
+	enum gospect_format format; /* 0: not said */
 };
 
 static const struct argp_option options[] =
@@ -86,8 +86,8 @@ static struct error *check(struct symbolize_verb *v)
 
 	if (!v->path)
 		return error_format(ERROR_USAGE, "symbolize: which file? gospect symbolize FILE");
-	v->format = name ? profile_format_named(name) : NULL;
-	if (name && !v->format && strcmp(name, "text"))
+	v->format = name ? format_named(name) : (enum gospect_format)0;
+	if (name && (!v->format || v->format == GOSPECT_JSON))
 		return error_format(ERROR_USAGE,
 				    "symbolize: there is no format '%s'; there are pprof, folded, "
 				    "speedscope and html, and text for a dump",
@@ -100,9 +100,9 @@ static struct error *choose_format(struct symbolize_verb *v)
 	const struct output_options *o = &v->output;
 
 	if (!o->format)
-		v->format = o->path && strcmp(o->path, "-") ? profile_format_for_file(o->path)
-							    : &profile_format_folded;
-	if (!v->format && o->format)
+		v->format = o->path && strcmp(o->path, "-") ? format_for_profile(o->path)
+							    : GOSPECT_FOLDED;
+	if (v->format == GOSPECT_TEXT)
 		return error_format(ERROR_USAGE,
 				    "symbolize: %s is a profile, which has no text; "
 				    "give -f folded",
@@ -112,128 +112,86 @@ static struct error *choose_format(struct symbolize_verb *v)
 				    "symbolize: cannot tell the format from the name %s; end it in "
 				    ".pb.gz, .pprof, .folded, .json or .html, or give -f",
 				    o->path);
-	if (v->format->binary && output_is_terminal(o))
+	if (v->format == GOSPECT_PPROF && output_is_terminal(o))
 		return error_format(ERROR_USAGE,
 				    "symbolize: %s is not for a terminal; give -o "
 				    "FILE",
-				    v->format->name);
+				    format_name(v->format));
 	return NULL;
 }
 
-static struct error *take_given(const struct symbolize_verb *v, struct binaries *b)
+static struct gospect_symbolize_options files_of(const struct symbolize_verb *v)
 {
-	struct error *err = NULL;
-
-	for (size_t i = 0; !err && i < v->program_count; i++)
-		err = debug_files_add(&b->given, v->programs[i]);
-	b->named = b->given.count;
-	for (size_t i = 0; !err && i < v->folder_count; i++)
-		err = debug_files_add_folder(&b->given, v->folders[i]);
-	return err;
+	return (struct gospect_symbolize_options){
+		.size = sizeof(struct gospect_symbolize_options),
+		.files = v->programs,
+		.file_count = v->program_count,
+		.folders = v->folders,
+		.folder_count = v->folder_count,
+		.remark = say_remark,
+	};
 }
 
-static struct error *open_raw(const struct symbolize_verb *v, struct report_file *ret)
+/* Whose fault it is that it cannot be symbolized: the file's, or that of what it needs. */
+static struct error *must_check explain(const struct symbolize_verb *v, struct gospect_error *err)
 {
-	struct error *err = report_file_open(v->path, ret);
+	bool corrupt = err && gospect_error_code(err) == GOSPECT_ERROR_CORRUPT;
 
-	if (err)
-		return err;
-	if (ret->is_trace)
-		return error_format(ERROR_FAILED,
-				    "%s is an execution trace, which has its functions in it; "
-				    "`gospect report` reads it",
-				    v->path);
-	if (!ret->profile.raw)
-		return error_format(ERROR_FAILED,
-				    "%s has its functions in it already; `gospect report` reads it",
-				    v->path);
-	return NULL;
+	return error_wrap(library_error(err),
+			  corrupt ? "cannot make anything of %s" : "cannot symbolize %s", v->path);
 }
 
-/* What the raw file does not say. */
-static struct error *fill_titles(struct profile *p, const struct binaries *b)
+static void drop_profile(struct gospect_profile **p)
 {
-	const char *path = b->mappings[b->main].file, *slash = strrchr(path, '/');
-
-	if (!p->command)
-		p->command = strdup(slash ? slash + 1 : path);
-	p->go_version = strdup(b->image->info.version);
-	return p->command && p->go_version ? NULL : &error_no_memory;
+	gospect_profile_destroy(*p);
 }
 
-static struct error *write_profile(const struct symbolize_verb *v, struct profile *p,
-				   const struct binaries *b, FILE *out)
+static struct error *check_kind(const struct symbolize_verb *v, const uint8_t *bytes, size_t size)
 {
-	_cleanup_profile_symbols_ struct profile_symbols *symbols = NULL;
-	const struct code code = {&b->image->functions, b->modules};
-	struct error *err = fill_titles(p, b);
+	static const char trace[] = "go 1.";
+
+	if (size < strlen(trace) || memcmp(bytes, trace, strlen(trace)))
+		return NULL;
+	return error_format(ERROR_FAILED,
+			    "%s is an execution trace, which has its functions in it; "
+			    "`gospect report` reads it",
+			    v->path);
+}
+
+static struct error *symbolize_profile(struct symbolize_verb *v, const uint8_t *bytes, size_t size,
+				       struct outfile *out)
+{
+	const struct gospect_symbolize_options files = files_of(v);
+	_cleanup_(drop_profile) struct gospect_profile *p = NULL;
+	struct error *err = check_kind(v, bytes, size);
 
 	if (!err)
-		err = profile_symbolize_code(p, &code, &symbols);
-	return err ? err : v->format->write(p, symbols, out);
-}
-
-static struct error *find_binaries(const struct symbolize_verb *v, const struct profile *p,
-				   struct binaries *b)
-{
-	struct error *err = take_given(v, b);
-
-	b->mappings = p->mappings;
-	b->count = p->mapping_count;
-	return err ? err : error_wrap(binaries_open(b), "cannot symbolize %s", v->path);
-}
-
-static struct error *symbolize_profile(struct symbolize_verb *v, struct outfile *out)
-{
-	_cleanup_report_file_ struct report_file file = {0};
-	_cleanup_binaries_ struct binaries b = {0};
-	struct error *err = open_raw(v, &file);
-
+		err = explain(v, gospect_profile_read(bytes, size, &p));
+	if (!err && gospect_profile_info(p)->has_functions)
+		err = error_format(ERROR_FAILED,
+				   "%s has its functions in it already; `gospect report` reads it",
+				   v->path);
 	if (!err)
 		err = choose_format(v);
 	if (!err)
-		err = find_binaries(v, file.profile.profile, &b);
+		err = explain(v, gospect_profile_symbolize(p, &files));
 	if (!err)
-		err = write_profile(v, file.profile.profile, &b, out->stream);
+		err = library_error(gospect_profile_write(p, v->format, output_sink(out->stream)));
 	return err ? err : outfile_commit(out);
-}
-
-/* The mappings, as a profile has them. */
-static struct error *take_mappings(struct profile *p, const struct dump_raw *raw)
-{
-	struct error *err = p ? NULL : &error_no_memory;
-
-	for (size_t i = 0; !err && i < raw->count; i++) {
-		const struct module_range *m = &raw->mappings[i];
-		struct profile_mapping mapping = {m->start, m->end, m->offset, (char *)m->path,
-						  (char *)m->build_id};
-
-		err = profile_add_mapping(p, &mapping);
-	}
-	return err;
 }
 
 static struct error *symbolize_dump(struct symbolize_verb *v, const uint8_t *bytes, size_t size,
 				    struct outfile *out)
 {
-	_cleanup_profile_ struct profile *p = profile_create();
-	_cleanup_dump_raw_ struct dump_raw raw = {0};
-	_cleanup_binaries_ struct binaries b = {0};
+	const struct gospect_symbolize_options files = files_of(v);
 	struct error *err;
 
-	if (v->format)
+	if (v->format && v->format != GOSPECT_TEXT)
 		return error_format(ERROR_USAGE,
 				    "symbolize: %s is the text of a dump; for %s take dump --raw "
 				    "-f pprof",
-				    v->path, v->format->name);
-	err = error_wrap(dump_raw_read(bytes, size, &raw), "cannot make anything of %s", v->path);
-	if (!err)
-		err = take_mappings(p, &raw);
-	if (!err)
-		err = find_binaries(v, p, &b);
-	if (!err)
-		err = error_wrap(dump_raw_symbolize(&raw, b.image, out->stream),
-				 "cannot make anything of %s", v->path);
+				    v->path, format_name(v->format));
+	err = explain(v, gospect_text_symbolize(bytes, size, &files, output_sink(out->stream)));
 	return err ? err : outfile_commit(out);
 }
 
@@ -266,8 +224,8 @@ static struct error *run_symbolize(struct symbolize_verb *v)
 		err = report_read_bytes(v->path, &bytes, &size);
 	if (err)
 		return err;
-	return dump_raw_is(bytes, size) ? symbolize_dump(v, bytes, size, &out)
-					: symbolize_profile(v, &out);
+	return gospect_text_has_addresses(bytes, size) ? symbolize_dump(v, bytes, size, &out)
+						       : symbolize_profile(v, bytes, size, &out);
 }
 
 static struct error *run(int argc, char **argv, int *ret)

@@ -9,11 +9,12 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "cli/fill.h"
 #include "cli/request.h"
 #include "cli/screen.h"
 #include "cli/stop.h"
 #include "cli/top_profile.h"
+#include "lib/fill.h"
+#include "lib/filter.h"
 #include "lib/process.h"
 #include "top/go_names.h"
 #include "top/page.h"
@@ -89,6 +90,7 @@ struct session {
 	struct top_rows rows;
 	struct top_view view;
 	struct top_page page;
+	struct filter wanted_by;    /* the options of the command line */
 	struct wall_bucket *wanted; /* of a lap */
 	size_t wanted_capacity;
 	uint64_t now;   /* of what is shown: CLOCK_MONOTONIC */
@@ -105,7 +107,7 @@ struct session {
 
 static bool is_wanted(struct session *s, const struct filter_subject *subject)
 {
-	return filter_matches(&s->verb->request.filter, subject, wall_sampler_set(s->sampler),
+	return filter_matches(&s->wanted_by, subject, wall_sampler_set(s->sampler),
 			      s->subject->image);
 }
 
@@ -435,6 +437,7 @@ static void close_session(struct session *s)
 	top_page_release(&s->page);
 	wall_sampler_close(s->sampler);
 	profile_destroy(s->about);
+	filter_release(&s->wanted_by);
 	free(s->wanted);
 }
 
@@ -444,7 +447,7 @@ static struct error *top(struct top_verb *v, const struct subject *subject)
 	struct wall_options sample = {
 		.hz = 100,
 		.budget = v->budget >= 100 ? 0 : v->budget / 100,
-		.goid = v->request.filter.goid,
+		.goid = v->request.filter.goroutine,
 		.system = v->all,
 		.stack_limit = STACK_LIMIT,
 		.on_cpu = true,
@@ -457,7 +460,9 @@ static struct error *top(struct top_verb *v, const struct subject *subject)
 
 	name_target(&s);
 	s.about = profile_create();
-	err = s.about ? fill_process(s.about, subject) : &error_no_memory;
+	err = s.about ? filter_init(&s.wanted_by, &v->request.filter) : &error_no_memory;
+	if (!err)
+		err = fill_process(s.about, subject->handle);
 	if (!err)
 		err = wall_sampler_open(subject->target, subject->image, subject->layout, &sample,
 					&s.sampler);
@@ -551,7 +556,6 @@ static struct error *run(int argc, char **argv, int *ret)
 
 	if (!err && !help)
 		err = run_top(&v, ret);
-	request_release(&v.request);
 	return err;
 }
 

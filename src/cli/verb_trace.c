@@ -178,7 +178,6 @@ static struct error *run(int argc, char **argv, int *ret)
 
 	if (!err && !help)
 		err = run_trace(&v, ret);
-	request_release(&v.request);
 	if (v.root)
 		regfree(&v.regex);
 	return err;

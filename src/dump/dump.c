@@ -26,6 +26,8 @@ static struct error *take(void *arg, const struct goroutine_record *before,
 	struct dump *dump = c->dump;
 	struct goroutine_details d;
 
+	if (c->options->stop && atomic_load(c->options->stop))
+		return &error_stopped;
 	if (!goroutine_is_alive(now) || (now->flags & GOROUTINE_SYSTEM && !c->options->system))
 		return NULL;
 	if (!array_reserve(&dump->items, &dump->capacity, dump->count + 1))

@@ -10,6 +10,7 @@
 #ifndef DUMP_DUMP_H
 #define DUMP_DUMP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -71,6 +72,7 @@ struct dump_options {
 	size_t stack_limit;      /* bytes of a stack that are read at most */
 	bool system;             /* the runtime's own goroutines too */
 	struct unwinding unwind; /* how frames are found */
+	const atomic_int *stop;  /* ERROR_STOPPED once it is not 0; NULL: never */
 };
 
 struct error *dump_collect(struct target *t, const struct image *img, const struct golayout *lay,

@@ -1,6 +1,6 @@
 /*
  * Which frames of a stack the runtime shows, and how: runtime/traceback.go (traceback1, traceback2,
- * showfuncinfo, printFuncName, printcreatedby1). For the files of this room alone.
+ * showfuncinfo, printFuncName, printcreatedby1).
  */
 #ifndef DUMP_TRACEBACK_H
 #define DUMP_TRACEBACK_H

@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/cpus.h"
 #include "base/door.h"
+#include "base/permit.h"
 #include "oncpu/bpf.h"
 #include "oncpu/perf_denied.h"
 

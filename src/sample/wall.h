@@ -59,7 +59,7 @@ struct wall_options {
 struct wall_result {
 	uint64_t start_ns;    /* CLOCK_REALTIME */
 	uint64_t duration_ns; /* from the first tick to the end */
-	uint64_t cpu_ns;      /* used by this process meanwhile */
+	uint64_t cpu_ns;      /* used by this thread meanwhile */
 	uint64_t ticks;
 	uint64_t missed;    /* ticks that came too late and were left out */
 	uint64_t rotations; /* complete ones */

@@ -3,25 +3,25 @@
 
 #include "base/unit_test.h"
 #include "cli/filter.h"
+#include "lib/filter.h"
 #include "tests/made_runtime.h"
 
 static struct made_runtime runtime;
 static struct goroutine_set *set;
-static struct filter filter;
+static struct gospect_filter wanted;
 
 static int set_up(void **state)
 {
 	struct goroutine_options options = {.stack_limit = 65536};
 
 	made_runtime_init(&runtime, 27, 1);
-	filter = (struct filter){0};
+	wanted = (struct gospect_filter){0};
 	return error_dropped(
 		goroutine_set_open(&runtime.base, &runtime.img, &runtime.lay, &options, &set));
 }
 
 static int tear_down(void **state)
 {
-	filter_release(&filter);
 	goroutine_set_close(set);
 	made_runtime_release(&runtime);
 	return 0;
@@ -37,7 +37,7 @@ static struct error *parse(char **words, bool *ret_help)
 		argv[argc] = words[argc - 1];
 		argc++;
 	}
-	return parse_options(&filter_argp, "verb", argc, argv, &filter, ret_help);
+	return parse_options(&filter_argp, "verb", argc, argv, &wanted, ret_help);
 }
 
 static void must_parse(char *option)
@@ -65,8 +65,10 @@ static bool matches(enum goroutine_status status, uint8_t reason, uint64_t pc, u
 {
 	uint64_t pcs[] = {pc, made_pc(MADE_ROOT, false)};
 	struct filter_subject subject = {.status = status, .wait_reason = reason, .goid = goid};
+	_cleanup_filter_ struct filter filter;
 
 	assert_null(stacks_intern(goroutine_set_stacks(set), pcs, 2, &subject.stack));
+	assert_null(filter_init(&filter, wanted.size ? &wanted : NULL));
 	return filter_matches(&filter, &subject, set, &runtime.img);
 }
 

@@ -1,11 +1,10 @@
-#include "cli/say_core.h"
+#include "lib/core_remark.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "cli/cli.h"
 
 static void add_signal(struct strbuf *sb, const struct target_core *core)
 {
@@ -22,7 +21,7 @@ static void add_signal(struct strbuf *sb, const struct target_core *core)
 		strbuf_addf(sb, ", at address 0x%lx", core->fault_address);
 }
 
-static void say_end(const struct dump *dump)
+static void remark_end(const struct remark *to, const struct dump *dump)
 {
 	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
 	const struct target_core *core = dump->core;
@@ -36,11 +35,11 @@ static void say_end(const struct dump *dump)
 		add_signal(&sb, core);
 	else
 		strbuf_adds(&sb, "lived when the core file was written");
-	say("%s", sb.data);
+	remark(to, "%s", sb.data);
 }
 
 /* It may hold anything, and goes to a terminal. */
-static void say_panic(const char *text)
+static void remark_panic(const struct remark *to, const char *text)
 {
 	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
 
@@ -52,10 +51,10 @@ static void say_panic(const char *text)
 		else
 			strbuf_addc(&sb, *s);
 	}
-	say("panic: %s", sb.data);
+	remark(to, "panic: %s", sb.data);
 }
 
-static void say_truncated(const struct dump *dump)
+static void remark_truncated(const struct remark *to, const struct dump *dump)
 {
 	const struct target_core *core = dump->core;
 	const struct goroutine_stats *stats = goroutine_set_stats(dump->set);
@@ -65,24 +64,27 @@ static void say_truncated(const struct dump *dump)
 	for (size_t i = 0; i < dump->count; i++)
 		without += dump->items[i].unknown;
 	if (core->whole_size > core->size)
-		say("%s is truncated: %lu of %lu bytes are there", core->path, core->size,
-		    core->whole_size);
+		remark(to, "%s is truncated: %lu of %lu bytes are there", core->path, core->size,
+		       core->whole_size);
 	else if (core->truncated)
-		say("%s is cut off: its compressed bytes end too soon or are broken", core->path);
+		remark(to, "%s is cut off: its compressed bytes end too soon or are broken",
+		       core->path);
 	if (missing || without)
-		say("%lu goroutines are missing, or were dead: the core file does not have them; "
-		    "%zu are shown without their stack",
-		    missing, without);
+		remark(to,
+		       "%lu goroutines are missing, or were dead: the core file does not have them; "
+		       "%zu are shown without their stack",
+		       missing, without);
 }
 
-void say_core(const struct dump *dump)
+void core_remark(const struct remark *to, const struct dump *dump)
 {
-	say_end(dump);
+	remark_end(to, dump);
 	if (dump->panic)
-		say_panic(dump->panic);
+		remark_panic(to, dump->panic);
 	if (dump->img->unchecked)
-		say("%s does not show which build it is of: that %s is its program could not be "
-		    "checked",
-		    dump->core->path, dump->exe);
-	say_truncated(dump);
+		remark(to,
+		       "%s does not show which build it is of: that %s is its program could not be "
+		       "checked",
+		       dump->core->path, dump->exe);
+	remark_truncated(to, dump);
 }

@@ -2,30 +2,32 @@
  * The binaries that a recorded file's addresses are of, found without the process: by the paths of
  * its mappings, or where the user says; always by build id.
  */
-#ifndef CLI_BINARIES_H
-#define CLI_BINARIES_H
+#ifndef LIB_BINARIES_H
+#define LIB_BINARIES_H
 
 #include "golayout/golayout.h"
 #include "image/debug_files.h"
 #include "image/image.h"
 #include "image/modules.h"
+#include "lib/remark.h"
 #include "profile/profile.h"
 
 struct binaries {
 	const struct profile_mapping *mappings; /* the recorded file's */
 	size_t count;
-	struct debug_files given; /* by --exe and --debug-dir */
-	size_t named;             /* so many of them by --exe */
+	struct debug_files given; /* that the user names, and folders of them */
+	size_t named;             /* so many of them by name */
 	struct image *image;      /* the Go program, or the Go library of a program */
 	size_t main;              /* its mapping */
 	struct golayout *layout;
 	struct modules *modules; /* the C code of all mappings */
+	struct remark remark;
 };
 
 /*
  * Fills image, layout and modules of what has mappings and given files. A library that is not here
- * is said, with what its functions are shown as; without the Go program it is an error. Both name
- * the file and its build id.
+ * is remarked, with what its functions are shown as; without the Go program it is an error. Both
+ * name the file and its build id.
  */
 struct error *binaries_open(struct binaries *b) must_check;
 void binaries_release(struct binaries *b);

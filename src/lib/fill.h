@@ -1,13 +1,13 @@
-/* From what was seen to a profile: shared by the verbs that write one. */
-#ifndef CLI_FILL_H
-#define CLI_FILL_H
+/* From what was seen to a profile: shared by all that make one. */
+#ifndef LIB_FILL_H
+#define LIB_FILL_H
 
-#include "cli/subject.h"
 #include "goroutine/goroutines.h"
+#include "lib/target.h"
 #include "profile/profile.h"
 
 /* What the profile is of: program, Go version, mappings. */
-struct error *fill_process(struct profile *p, const struct subject *s) must_check;
+struct error *fill_process(struct profile *p, const struct gospect_target *s) must_check;
 
 /* The mappings of the C code that the profile's stacks lead through, besides the program's own.
  * Its samples are all there. */

@@ -1,4 +1,4 @@
-#include "cli/program.h"
+#include "lib/program.h"
 
 #include <string.h>
 

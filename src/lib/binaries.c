@@ -1,4 +1,4 @@
-#include "cli/binaries.h"
+#include "lib/binaries.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -6,7 +6,6 @@
 
 #include "base/cleanup.h"
 #include "base/regular_file.h"
-#include "cli/cli.h"
 
 #define VDSO "[vdso]"
 
@@ -151,9 +150,10 @@ static struct error *find_image(struct binaries *b)
 	}
 	if (b->image) {
 		if (!*elf_file_build_id(b->image->elf))
-			say("whether %s is the recorded program cannot be checked: neither has a "
-			    "build id",
-			    elf_file_name(b->image->elf));
+			remark(&b->remark,
+			       "whether %s is the recorded program cannot be checked: neither has a "
+			       "build id",
+			       elf_file_name(b->image->elf));
 		error_destroy(reason);
 		return NULL;
 	}
@@ -195,19 +195,20 @@ static struct elf_file *best_file(const struct binaries *b, const struct profile
 	return take_ptr(best);
 }
 
-static void say_missing(const struct profile_mapping *m)
+static void remark_missing(const struct binaries *b, const struct profile_mapping *m)
 {
 	_cleanup_error_ struct error *err = NULL;
 
 	if (!strcmp(m->file, VDSO)) {
-		say("the functions of the kernel's vDSO (build id %s) are shown as [vdso]: the "
-		    "kernel here has another one",
-		    shown_id(m->build_id));
+		remark(&b->remark,
+		       "the functions of the kernel's vDSO (build id %s) are shown as [vdso]: the "
+		       "kernel here has another one",
+		       shown_id(m->build_id));
 		return;
 	}
 	err = why_not(m);
-	say("the functions of %s are shown as [%s]: %s", m->file, base_name(m->file),
-	    err ? err->message : "it cannot be read");
+	remark(&b->remark, "the functions of %s are shown as [%s]: %s", m->file, base_name(m->file),
+	       err ? err->message : "it cannot be read");
 }
 
 static struct error *add_modules(struct binaries *b)
@@ -220,7 +221,7 @@ static struct error *add_modules(struct binaries *b)
 		struct elf_file *elf = best_file(b, m);
 
 		if (!elf)
-			say_missing(m);
+			remark_missing(b, m);
 		err = modules_add_file(b->modules, &range, elf);
 	}
 	return err;

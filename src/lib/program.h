@@ -1,6 +1,6 @@
 /* What a user is told of a Go program, whatever the verb. */
-#ifndef CLI_PROGRAM_H
-#define CLI_PROGRAM_H
+#ifndef LIB_PROGRAM_H
+#define LIB_PROGRAM_H
 
 #include "base/strbuf.h"
 #include "golayout/golayout.h"

@@ -1,4 +1,4 @@
-#include "cli/fill.h"
+#include "lib/fill.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,22 +8,13 @@
 
 #include "base/cleanup.h"
 #include "image/plugins.h"
+#include "lib/filter.h"
 
-static enum profile_state state_of(enum goroutine_status status)
-{
-	switch (status) {
-	case G_RUNNING:
-	case G_COPYSTACK:
-		return PROFILE_RUNNING;
-	case G_RUNNABLE:
-	case G_PREEMPTED:
-		return PROFILE_RUNNABLE;
-	case G_SYSCALL:
-		return PROFILE_SYSCALL;
-	default:
-		return PROFILE_WAITING;
-	}
-}
+_Static_assert((int)GOSPECT_RUNNING == (int)PROFILE_RUNNING &&
+		       (int)GOSPECT_RUNNABLE == (int)PROFILE_RUNNABLE &&
+		       (int)GOSPECT_SYSCALL == (int)PROFILE_SYSCALL &&
+		       (int)GOSPECT_WAITING == (int)PROFILE_WAITING,
+	       "one is handed on as the other");
 
 /* A core file tells mappings by their paths alone, if it does. */
 static bool same_file(const struct target_map *a, const struct target_map *b)
@@ -34,7 +25,7 @@ static bool same_file(const struct target_map *a, const struct target_map *b)
 }
 
 /* The mappings of the code of the program, or of a plugin. */
-static struct error *must_check fill_module(struct profile *p, const struct subject *s,
+static struct error *must_check fill_module(struct profile *p, const struct gospect_target *s,
 					    const struct target_maps *maps, const struct image *img)
 {
 	const struct target_map *entry = target_maps_find(maps, img->functions.text);
@@ -59,7 +50,7 @@ static struct error *must_check fill_module(struct profile *p, const struct subj
 	return NULL;
 }
 
-static struct error *fill_mappings(struct profile *p, const struct subject *s)
+static struct error *fill_mappings(struct profile *p, const struct gospect_target *s)
 {
 	_cleanup_maps_ struct target_maps maps = {0};
 	const struct image *img = s->image;
@@ -112,7 +103,7 @@ struct error *fill_modules(struct profile *p, const struct modules *modules)
 	return err;
 }
 
-struct error *fill_process(struct profile *p, const struct subject *s)
+struct error *fill_process(struct profile *p, const struct gospect_target *s)
 {
 	const char *path = target_exe_name(s->target), *slash = strrchr(path, '/');
 
@@ -160,7 +151,7 @@ struct error *fill_sample(struct profile *p, struct goroutine_set *set, uint32_t
 	sample->pcs = stack.pcs;
 	sample->depth = stack.count;
 	sample->labels = labels;
-	sample->state = state_of(status);
+	sample->state = (enum profile_state)state_of(status);
 	sample->wait = 0;
 	if (sample->state == PROFILE_WAITING)
 		sample->wait =

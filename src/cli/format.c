@@ -1,0 +1,52 @@
+#include "cli/format.h"
+
+#include <string.h>
+
+#include "base/array.h"
+
+static const char *const names[] = {
+	[GOSPECT_TEXT] = "text",     [GOSPECT_JSON] = "json", [GOSPECT_PPROF] = "pprof",
+	[GOSPECT_FOLDED] = "folded", [GOSPECT_HTML] = "html", [GOSPECT_SPEEDSCOPE] = "speedscope",
+};
+
+enum gospect_format format_named(const char *name)
+{
+	for (size_t i = GOSPECT_TEXT; i < ARRAY_SIZE(names); i++)
+		if (!strcmp(name, names[i]))
+			return (enum gospect_format)i;
+	return (enum gospect_format)0;
+}
+
+const char *format_name(enum gospect_format format)
+{
+	return names[format];
+}
+
+static int has_suffix(const char *s, const char *suffix)
+{
+	size_t n = strlen(s), m = strlen(suffix);
+
+	return n >= m && !strcmp(s + n - m, suffix);
+}
+
+enum gospect_format format_for_profile(const char *path)
+{
+	static const struct {
+		const char *suffix;
+		enum gospect_format format;
+	} known[] = {{".pb.gz", GOSPECT_PPROF},
+		     {".pprof", GOSPECT_PPROF},
+		     {".folded", GOSPECT_FOLDED},
+		     {".json", GOSPECT_SPEEDSCOPE},
+		     {".html", GOSPECT_HTML}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (has_suffix(path, known[i].suffix))
+			return known[i].format;
+	return (enum gospect_format)0;
+}
+
+enum gospect_format format_for_dump(const char *path)
+{
+	return has_suffix(path, ".json") ? GOSPECT_JSON : format_for_profile(path);
+}

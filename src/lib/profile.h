@@ -1,0 +1,38 @@
+/* What a struct gospect_profile is. */
+#ifndef LIB_PROFILE_H
+#define LIB_PROFILE_H
+
+#include <gospect/profile.h>
+
+#include "lib/arena.h"
+#include "profile/profile.h"
+
+struct gospect_profile {
+	struct profile *profile;
+	struct profile_symbols *symbols;
+	struct gospect_profile_info info;
+	struct arena given;                          /* what gospect_profile_samples() gave out */
+	const struct gospect_sample *const *samples; /* NULL: not asked for yet */
+};
+
+/* With an empty profile in it. NULL: no memory. */
+struct gospect_profile *profile_new(void);
+
+static inline void cleanup_profile_handle(struct gospect_profile **p)
+{
+	gospect_profile_destroy(*p);
+}
+#define _cleanup_profile_handle_ __attribute__((cleanup(cleanup_profile_handle)))
+
+/* Fills in what `info` says of any profile; once it is complete. */
+void profile_describe(struct gospect_profile *p, bool has_functions);
+
+/* The format of a profile; NULL: profiles do not have it. */
+const struct profile_format *profile_format_of(enum gospect_format format);
+
+/* A sample as it is given out; its strings stay the profile's. False: no memory. */
+bool profile_give_sample(const struct profile *p, const struct profile_symbols *symbols,
+			 const struct profile_sample *from, struct arena *arena,
+			 struct gospect_sample *ret);
+
+#endif

@@ -1,0 +1,466 @@
+/*
+ * A recording: from options to what the sampler saw, and on to a profile; or, as a stream, to the
+ * profile of each interval. The profile says how well it is known, and what it lacks is remarked.
+ */
+#include <gospect/profile.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "lib/error.h"
+#include "lib/fill.h"
+#include "lib/filter.h"
+#include "lib/options.h"
+#include "lib/profile.h"
+#include "lib/target.h"
+#include "lib/unwind.h"
+#include "oncpu/perf_events.h"
+#include "sample/wall.h"
+
+/* Deeper stacks are cut: their innermost frames and their start function remain. */
+#define STACK_LIMIT (256u << 10)
+/* Of all different stacks together: 6 MB, which is 30,000 of 25 frames. */
+#define MAX_STACK_WORDS (3u << 18)
+
+#define ALL_FLAGS                                                                 \
+	(GOSPECT_RECORD_ON_CPU | GOSPECT_RECORD_OFF_CPU | GOSPECT_RECORD_SYSTEM | \
+	 GOSPECT_RECORD_KERNEL | GOSPECT_RECORD_RUN_QUEUE | GOSPECT_RECORD_ADDRESSES)
+
+struct recording {
+	struct gospect_target *target;
+	struct gospect_record_options options;
+	struct filter filter;
+	struct wall_sampler *sampler;
+	struct kernel_symbols *kernel; /* NULL: not asked for */
+	struct debug_frame *frames;    /* of options.unwind */
+};
+
+static void recording_release(struct recording *r)
+{
+	wall_sampler_close(r->sampler);
+	kernel_symbols_close(r->kernel);
+	debug_frame_close(r->frames);
+	filter_release(&r->filter);
+}
+#define _cleanup_recording_ _cleanup_(recording_release)
+
+static bool has(const struct recording *r, uint32_t flag)
+{
+	return r->options.flags & flag;
+}
+
+static struct error *must_check check_flags(uint32_t flags)
+{
+	if (flags & ~(uint32_t)ALL_FLAGS)
+		return error_format(ERROR_USAGE, "there is no way 0x%x to record", flags);
+	if (flags & GOSPECT_RECORD_OFF_CPU &&
+	    flags & (GOSPECT_RECORD_ON_CPU | GOSPECT_RECORD_KERNEL | GOSPECT_RECORD_RUN_QUEUE))
+		return error_format(ERROR_USAGE, "GOSPECT_RECORD_OFF_CPU leaves out what runs, "
+						 "which ON_CPU, KERNEL and RUN_QUEUE are about");
+	if (flags & GOSPECT_RECORD_KERNEL && flags & GOSPECT_RECORD_ADDRESSES)
+		return error_format(ERROR_USAGE, "the kernel's addresses mean nothing elsewhere: "
+						 "KERNEL and ADDRESSES do not go together");
+	return NULL;
+}
+
+static bool in_range(double value, double least, double most)
+{
+	return value >= least && value <= most;
+}
+
+static struct error *must_check take_options(const struct gospect_record_options *given,
+					     struct recording *r)
+{
+	struct gospect_record_options *o = &r->options;
+	struct error *err = options_take(given, o, sizeof(*o), "gospect_record_options");
+
+	if (err)
+		return err;
+	o->rate = o->rate == 0 ? 100 : o->rate;
+	o->budget = o->budget == 0 ? 1 : o->budget;
+	if (!in_range(o->rate, 0.1, 10000) || !in_range(o->budget, 0.01, 100) ||
+	    !in_range(o->duration, 0, 1e7))
+		return error_format(ERROR_USAGE,
+				    "a recording of %g s at %g Hz with %g %% of a CPU cannot be "
+				    "had: up to 1e+07 s, 0.1 to 10000 Hz, 0.01 to 100 %%",
+				    o->duration, o->rate, o->budget);
+	err = check_flags(o->flags);
+	return err ? err : filter_init(&r->filter, o->filter);
+}
+
+/* Who asks for the kernel's functions is told at once that there are none. */
+static struct error *must_check open_kernel(struct recording *r)
+{
+	const struct error *denied = wall_sampler_result(r->sampler)->no_on_cpu;
+
+	if (denied)
+		return error_format(denied->code, "%s", denied->message);
+	return kernel_symbols_open(&r->kernel);
+}
+
+/* Before it begins: whoever waits for it may want to change that. */
+static void remark_unseen(const struct recording *r)
+{
+	size_t unseen = wall_sampler_result(r->sampler)->on_cpu.threads_unseen;
+
+	if (unseen)
+		remark(&r->target->remark,
+		       "too many threads for the limit of open files: what %zu of them run is not "
+		       "seen; raise it (ulimit -n), up to %u",
+		       unseen, PERF_MOST_EVENTS);
+}
+
+static struct error *must_check open_recording(struct gospect_target *t,
+					       const struct gospect_record_options *given,
+					       struct recording *r)
+{
+	const struct gospect_record_options *o = &r->options;
+	struct error *err = take_options(given, r);
+	struct wall_options sample = {
+		.hz = o->rate,
+		.budget = o->budget >= 100 ? 0 : o->budget / 100,
+		.duration = o->duration,
+		.goid = r->filter.want.goroutine,
+		.system = has(r, GOSPECT_RECORD_SYSTEM),
+		.stack_limit = STACK_LIMIT,
+		.on_cpu = !has(r, GOSPECT_RECORD_OFF_CPU) && target_pid(t->target),
+		.nobodys = has(r, GOSPECT_RECORD_ON_CPU) || has(r, GOSPECT_RECORD_SYSTEM),
+		.mark_system = has(r, GOSPECT_RECORD_ON_CPU),
+		.kernel = has(r, GOSPECT_RECORD_KERNEL),
+		.run_queue = has(r, GOSPECT_RECORD_RUN_QUEUE),
+		.stop = t->cancel,
+		.progress = o->progress,
+		.arg = o->arg,
+	};
+
+	r->target = t;
+	if (!err && target_core(t->target))
+		err = error_format(ERROR_USAGE, "a core file holds one moment; take a snapshot");
+	if (!err)
+		err = unwind_open(o->unwind, t->image, &r->frames, &sample.unwind);
+	if (!err)
+		err = wall_sampler_open(t->target, t->image, t->layout, &sample, &r->sampler);
+	if (!err && has(r, GOSPECT_RECORD_KERNEL))
+		err = open_kernel(r);
+	if (err)
+		return err;
+	remark_unseen(r);
+	stacks_limit(goroutine_set_stacks(wall_sampler_set(r->sampler)), MAX_STACK_WORDS);
+	return NULL;
+}
+
+/* Whether the options and the filter leave it in, and something was seen there. */
+static bool is_wanted(struct recording *r, const struct wall_bucket *b)
+{
+	struct filter_subject subject = {b->status, b->wait_reason, b->stack, b->labels, 0};
+	/* In C or in the kernel it runs as well. */
+	bool runs = b->status == G_RUNNING || b->status == G_COPYSTACK ||
+		    (b->status == G_SYSCALL && b->cpu_ns);
+
+	if ((!b->count && !b->ns && !b->cpu_ns) || (has(r, GOSPECT_RECORD_ON_CPU) && !runs) ||
+	    (has(r, GOSPECT_RECORD_OFF_CPU) && runs))
+		return false;
+	return filter_matches(&r->filter, &subject, wall_sampler_set(r->sampler), r->target->image);
+}
+
+static struct error *must_check add_buckets(struct recording *r, const struct wall_bucket *buckets,
+					    size_t count, struct profile *p)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < count; i++) {
+		const struct wall_bucket *b = &buckets[i];
+		struct profile_sample sample = {
+			.count = b->count,
+			.wall_ns = b->ns,
+			.cpu_ns = b->cpu_ns,
+			.idle_count = b->idle_count,
+			.idle_ns = b->idle_ns,
+		};
+
+		if (is_wanted(r, b))
+			err = fill_sample(p, wall_sampler_set(r->sampler), b->stack, b->labels,
+					  b->status, b->wait_reason, &sample);
+	}
+	return err;
+}
+
+static struct error *must_check symbolize(const struct recording *r, const struct profile *p,
+					  struct profile_symbols **ret)
+{
+	struct code code = {&r->target->image->functions, wall_sampler_modules(r->sampler),
+			    r->kernel};
+
+	return has(r, GOSPECT_RECORD_ADDRESSES) ? profile_symbolize(p, NULL, ret)
+						: profile_symbolize_code(p, &code, ret);
+}
+
+/* What the result says beside the profile's own. */
+static void describe(const struct recording *rec, struct gospect_profile_info *info)
+{
+	const struct wall_result *r = wall_sampler_result(rec->sampler);
+	double seconds = r->duration_ns / 1e9;
+
+	info->is_recording = 1;
+	info->ticks = r->ticks;
+	info->missed = r->missed;
+	info->torn = goroutine_set_stats(wall_sampler_set(rec->sampler))->torn;
+	info->rate = seconds > 0 ? r->ticks / seconds : 0;
+	info->goroutines = r->goroutines;
+	/* How often a goroutine was looked at in a second. */
+	info->looks = seconds > 0 ? r->looks / seconds : 0;
+	info->error = r->error;
+	info->cpu_percent = 100.0 * r->cpu_ns / (r->duration_ns ? r->duration_ns : 1);
+}
+
+static struct error *must_check comment_goroutines(struct profile *p, const struct recording *rec,
+						   const struct gospect_profile_info *info)
+{
+	struct error *err;
+
+	err = profile_add_comment(p, "gospect %s, wall clock of goroutines, %s", GOSPECT_VERSION,
+				  p->go_version);
+	if (!err)
+		err = profile_add_comment(p, "rate: %.1f Hz achieved of %g, %lu ticks missed",
+					  info->rate, rec->options.rate, info->missed);
+	if (!err)
+		err = profile_add_comment(p,
+					  "goroutines: %.0f seen, %.1f looked at in a tick, each "
+					  "%.1f times a second",
+					  info->goroutines,
+					  wall_sampler_result(rec->sampler)->per_tick, info->looks);
+	if (!err)
+		err = profile_add_comment(p,
+					  "shares of all time are right within %.2g %%, 19 times "
+					  "of 20",
+					  100 * info->error);
+	return err;
+}
+
+static struct error *must_check comment_stacks(struct profile *p, struct goroutine_set *set,
+					       uint64_t crowded)
+{
+	const struct goroutine_stats *stats = goroutine_set_stats(set);
+	uint64_t dropped = stacks_dropped(goroutine_set_stacks(set));
+	uint64_t no_labels = goroutine_set_labels(set)->dropped;
+	struct error *err;
+
+	err = profile_add_comment(p,
+				  "stacks: %lu read, %lu dropped as torn, %lu unknown, %lu "
+				  "truncated",
+				  stats->stacks, stats->torn, stats->unknown, stats->truncated);
+	if (!err)
+		err = fill_unwinding(p, set);
+	if (!err && dropped)
+		err = profile_add_comment(p,
+					  "[other stacks]: there are more different ones than are "
+					  "kept; %lu times one was seen that is not",
+					  dropped);
+	if (!err && crowded)
+		err = profile_add_comment(
+			p,
+			"more different pairs of stack and labels than are kept: %lu "
+			"times one counts without labels",
+			crowded);
+	if (!err && no_labels)
+		err = profile_add_comment(p, "labels: too many different ones, %lu times not kept",
+					  no_labels);
+	return err;
+}
+
+static struct error *must_check comment_on_cpu(struct profile *p, const struct wall_result *r,
+					       const struct gospect_profile_info *info)
+{
+	struct error *err = NULL;
+
+	if (r->no_on_cpu)
+		err = profile_add_comment(p, "on-CPU stacks: none, %s", r->no_on_cpu->message);
+	if (!err && r->on_cpu.period_ns)
+		err = profile_add_comment(
+			p,
+			"on-CPU stacks: %lu samples, %lu of no goroutine (scheduler), %lu unknown, "
+			"%lu truncated, %lu lost, %lu with labels read later%s",
+			r->on_cpu.samples, r->on_cpu.scheduler, r->on_cpu.unknown,
+			r->on_cpu.truncated, r->on_cpu.lost, r->on_cpu.labels_late,
+			r->on_cpu.sees_kernel ? "" : "; time in the kernel not seen");
+	if (!err)
+		err = profile_add_comment(p, "gospect used %.2f %% of one core", info->cpu_percent);
+	return err;
+}
+
+static struct error *must_check add_comments(struct profile *p, const struct recording *r,
+					     const struct gospect_profile_info *info)
+{
+	const struct wall_result *result = wall_sampler_result(r->sampler);
+	struct error *err = comment_goroutines(p, r, info);
+
+	if (!err)
+		err = comment_stacks(p, wall_sampler_set(r->sampler), result->crowded);
+	return err ? err : comment_on_cpu(p, result, info);
+}
+
+static void remark_missing(const struct recording *rec)
+{
+	const struct wall_result *r = wall_sampler_result(rec->sampler);
+	const struct remark *to = &rec->target->remark;
+
+	if (r->no_on_cpu)
+		remark(to, "stacks of what runs are not known: %s", r->no_on_cpu->message);
+	if (r->crowded)
+		remark(to,
+		       "the program has more different pairs of stack and labels than are kept: %lu "
+		       "times one counts without labels",
+		       r->crowded);
+	if (r->on_cpu.crowded)
+		remark(to,
+		       "%lu samples of what runs are left out: there are too many different stacks "
+		       "with labels",
+		       r->on_cpu.crowded);
+	if (modules_left_out(wall_sampler_modules(rec->sampler)))
+		remark(to,
+		       "C code in some mappings is not known: the program has mapped code at more "
+		       "than %u places, one after the other",
+		       MODULES_MOST);
+	if (r->no_moments && r->on_cpu.labels_late)
+		remark(to,
+		       "labels of what runs are read up to %.0f ms late, so CPU time of what is "
+		       "shorter may have others: %s",
+		       1e3 / rec->options.rate, r->no_moments->message);
+	if (has(rec, GOSPECT_RECORD_RUN_QUEUE) && !r->no_on_cpu && !r->on_cpu.sees_waits)
+		remark(to, "where threads wait for a processor is not known: that takes "
+			   "CAP_PERFMON (or kernel.perf_event_paranoid below 2), two files (ulimit "
+			   "-n) for each thread on each processor, and less than 10,000 switches a "
+			   "second");
+	if (r->on_cpu.lost)
+		remark(to,
+		       "%lu samples of what runs were lost; a lower rate (-r) or a larger --budget "
+		       "helps",
+		       r->on_cpu.lost);
+	if (r->ended)
+		remark(to, "%s; what was seen until then is kept", r->ended->message);
+}
+
+static struct error *must_check make_profile(struct recording *r, struct gospect_profile *p)
+{
+	const struct wall_result *result = wall_sampler_result(r->sampler);
+	struct profile *inner = p->profile;
+	const struct wall_bucket *buckets;
+	size_t count = wall_sampler_buckets(r->sampler, &buckets);
+	struct error *err = add_buckets(r, buckets, count, inner);
+
+	inner->time_ns = result->start_ns;
+	inner->duration_ns = result->duration_ns;
+	inner->period_ns = 1e9 / r->options.rate;
+	describe(r, &p->info);
+	if (!err)
+		err = add_comments(inner, r, &p->info);
+	if (!err)
+		err = symbolize(r, inner, &p->symbols);
+	if (!err)
+		err = fill_modules(inner, wall_sampler_modules(r->sampler));
+	profile_describe(p, !has(r, GOSPECT_RECORD_ADDRESSES));
+	return err;
+}
+
+struct gospect_error *gospect_record(struct gospect_target *t,
+				     const struct gospect_record_options *given,
+				     struct gospect_profile **ret)
+{
+	_cleanup_profile_handle_ struct gospect_profile *p = profile_new();
+	_cleanup_recording_ struct recording r = {0};
+	struct error *err = p ? open_recording(t, given, &r) : &error_no_memory;
+
+	/* It may have ended when the recording does. */
+	if (!err)
+		err = fill_process(p->profile, t);
+	if (!err)
+		err = wall_sampler_run(r.sampler);
+	if (!err)
+		err = make_profile(&r, p);
+	if (err)
+		return error_out(err);
+	remark_missing(&r);
+	unwind_remark(&t->remark, r.options.unwind);
+	*ret = take_ptr(p);
+	return NULL;
+}
+
+/* Who gets the samples of a stream. */
+struct stream {
+	int (*sample)(void *arg, const struct gospect_sample *sample);
+	void *arg;
+	bool ended; /* it has said so */
+};
+
+static struct error *must_check hand_over(struct stream *stream, const struct profile *p,
+					  const struct profile_symbols *symbols)
+{
+	struct arena arena = {0};
+	bool failed = false;
+
+	for (size_t i = 0; !failed && !stream->ended && i < p->count; i++) {
+		struct gospect_sample sample;
+
+		failed = !profile_give_sample(p, symbols, &p->samples[i], &arena, &sample);
+		if (!failed)
+			stream->ended = stream->sample(stream->arg, &sample);
+		arena_release(&arena);
+	}
+	return failed ? &error_no_memory : NULL;
+}
+
+/* What was seen since the last time. The caller's code is none of the recording's cost. */
+static struct error *must_check take_lap(struct recording *r, struct stream *stream)
+{
+	_cleanup_profile_symbols_ struct profile_symbols *symbols = NULL;
+	_cleanup_profile_ struct profile *p = profile_create();
+	struct wall_lap lap;
+	struct error *err = p ? wall_sampler_lap(r->sampler, &lap) : &error_no_memory;
+
+	if (!err)
+		err = add_buckets(r, lap.buckets, lap.count, p);
+	if (!err)
+		err = symbolize(r, p, &symbols);
+	wall_sampler_pause(r->sampler);
+	return err ? err : hand_over(stream, p, symbols);
+}
+
+static struct error *must_check run_stream(struct recording *r, uint64_t interval_ns,
+					   struct stream *stream)
+{
+	uint64_t due = clock_now() + interval_ns;
+	struct error *err = NULL;
+	bool more = true;
+
+	wall_sampler_begin(r->sampler);
+	while (!err && more && !stream->ended) {
+		err = wall_sampler_step(r->sampler, &more);
+		if (!err && (clock_now() >= due || !more)) {
+			err = take_lap(r, stream);
+			due += interval_ns;
+		}
+	}
+	wall_sampler_pause(r->sampler);
+	return err;
+}
+
+struct gospect_error *
+gospect_record_stream(struct gospect_target *t, const struct gospect_record_options *given,
+		      double interval,
+		      int (*sample)(void *arg, const struct gospect_sample *sample), void *arg)
+{
+	_cleanup_recording_ struct recording r = {0};
+	struct stream stream = {sample, arg, false};
+	struct error *err = open_recording(t, given, &r), *last = NULL;
+
+	if (!err && !in_range(interval, 0, 1e7))
+		err = error_format(ERROR_USAGE, "%g s is no interval (0 to 1e+07)", interval);
+	if (!err)
+		err = run_stream(&r, (interval == 0 ? 1 : interval) * 1e9, &stream);
+	if (!err || err->code != ERROR_GONE || !r.sampler)
+		return error_out(err);
+	/* The target has ended: what was seen until then. */
+	remark(&t->remark, "%s; what was seen until then is kept", err->message);
+	error_destroy(err);
+	last = take_lap(&r, &stream);
+	return error_out(last);
+}

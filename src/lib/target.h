@@ -1,0 +1,29 @@
+/* What a struct gospect_target is: a target that was opened, understood and validated. */
+#ifndef LIB_TARGET_H
+#define LIB_TARGET_H
+
+#include <gospect/target.h>
+#include <stdatomic.h>
+
+#include "base/strbuf.h"
+#include "golayout/golayout.h"
+#include "image/image.h"
+#include "lib/arena.h"
+#include "lib/remark.h"
+#include "target/target.h"
+
+struct gospect_target {
+	struct target *target;
+	struct image *image;
+	struct golayout *layout;
+	struct gospect_target_info info;
+	struct strbuf build; /* info.build */
+	struct arena last;   /* what gospect_target_symbolize() gave out */
+	const atomic_int *cancel;
+	struct remark remark;
+};
+
+/* ERROR_STOPPED when the caller's calls are cancelled. */
+struct error *target_check_cancel(const struct gospect_target *t) must_check;
+
+#endif

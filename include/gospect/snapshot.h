@@ -97,7 +97,8 @@ GOSPECT_API size_t gospect_snapshot_count(const struct gospect_snapshot *snapsho
 enum gospect_snapshot_write_flags {
 	GOSPECT_WRITE_GROUPS = 1, /* GOSPECT_TEXT: equal stacks together, most goroutines first */
 	GOSPECT_WRITE_ADDRESSES = 2, /* GOSPECT_TEXT, GOSPECT_PPROF: addresses instead of functions
-					and lines, for gospect_symbolize() elsewhere */
+					and lines, for gospect_text_symbolize() and
+					gospect_profile_symbolize() elsewhere */
 };
 
 /* `flags`: a sum of those, or 0. GOSPECT_ERROR_INVALID: a format or flags that do not go together.

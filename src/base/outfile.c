@@ -558,12 +558,18 @@ struct error *outfile_serve(void *arg, struct door_call *call)
 	return err;
 }
 
+void outfile_write(struct outfile *out, const void *bytes, size_t size)
+{
+	if (fwrite(bytes, 1, size, out->stream) != size && !out->failed)
+		out->failed = errno;
+}
+
 struct error *outfile_commit(struct outfile *out)
 {
 	struct error *err = NULL;
 
 	if (ferror(out->stream) | fflush(out->stream))
-		err = cannot_write(out, errno);
+		err = cannot_write(out, out->failed ? out->failed : errno);
 	if (!err && out->name)
 		err = door_is_brokered() ? ask_to_publish(out, fileno(out->stream))
 					 : publish(out, fileno(out->stream));

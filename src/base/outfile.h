@@ -23,6 +23,7 @@ struct outfile {
 	const char *name; /* the end of `path`, in `folder`; NULL: written in place */
 	int folder;
 	char *temporary; /* in `folder`: its name before it has its own; NULL: none */
+	int failed;      /* errno of the first outfile_write() that failed; 0: none */
 };
 
 struct error *outfile_open(const char *path, struct outfile *ret) must_check;
@@ -32,6 +33,8 @@ struct error *outfile_open(const char *path, struct outfile *ret) must_check;
  * is replaced; a file of anybody else is refused.
  */
 struct error *outfile_open_growing(const char *path, struct outfile *ret) must_check;
+/* Writes to its stream; a failure is remembered for outfile_commit(). */
+void outfile_write(struct outfile *out, const void *bytes, size_t size);
 /*
  * Which names a user may still give when gospect has no privilege any more: directly in one of
  * these folders, which are compared as text, with one of these endings. Both are NULL-terminated.

@@ -34,11 +34,11 @@ bool output_is_terminal(const struct output_options *o)
 
 static int put(void *arg, const void *bytes, size_t size)
 {
-	fwrite(bytes, 1, size, arg);
+	outfile_write(arg, bytes, size);
 	return 0;
 }
 
-struct gospect_sink output_sink(FILE *stream)
+struct gospect_sink output_sink(struct outfile *out)
 {
-	return gospect_sink_function(put, stream);
+	return gospect_sink_function(put, out);
 }

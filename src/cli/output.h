@@ -3,8 +3,8 @@
 #define CLI_OUTPUT_H
 
 #include <gospect/write.h>
-#include <stdio.h>
 
+#include "base/outfile.h"
 #include "cli/cli.h"
 
 struct output_options {
@@ -18,8 +18,8 @@ extern const struct argp output_argp;
 /* Whether binary data would go to a terminal, which nobody wants. */
 bool output_is_terminal(const struct output_options *o);
 
-/* What the library writes goes to this stream. That it cannot be written is said by who closes it.
+/* The file, for the library to write to. That it could not be written is said by outfile_commit().
  */
-struct gospect_sink output_sink(FILE *stream);
+struct gospect_sink output_sink(struct outfile *out);
 
 #endif

@@ -119,8 +119,7 @@ static struct error *dump(const struct dump_verb *v, const struct subject *s,
 	/* JSON has every goroutine by itself. */
 	if (format == GOSPECT_JSON)
 		flags &= ~(uint32_t)GOSPECT_WRITE_GROUPS;
-	err = library_error(
-		gospect_snapshot_write(snapshot, format, flags, output_sink(out->stream)));
+	err = library_error(gospect_snapshot_write(snapshot, format, flags, output_sink(out)));
 	return err ? err : outfile_commit(out);
 }
 

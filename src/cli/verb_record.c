@@ -157,7 +157,7 @@ static struct error *record(struct record_verb *v, const struct subject *s, stru
 	v->recording.filter = &v->request.filter;
 	err = recording_take(s->handle, &v->recording, &p);
 	if (!err)
-		err = library_error(gospect_profile_write(p, v->format, output_sink(out->stream)));
+		err = library_error(gospect_profile_write(p, v->format, output_sink(out)));
 	if (!err)
 		err = outfile_commit(out);
 	if (!err)

@@ -73,7 +73,8 @@ static void cleanup_memory(struct gospect_stack_memory **m)
 	gospect_stack_memory_destroy(*m);
 }
 
-static struct error *take_and_write(const struct stack_verb *v, const struct subject *s, FILE *out)
+static struct error *take_and_write(const struct stack_verb *v, const struct subject *s,
+				    struct outfile *out)
 {
 	_cleanup_(cleanup_memory) struct gospect_stack_memory *memory = NULL;
 	struct error *err =
@@ -99,7 +100,7 @@ static struct error *run_stack(struct stack_verb *v, int *ret)
 	if (!err)
 		err = subject_open(&v->request.subject, &s);
 	if (!err)
-		err = take_and_write(v, &s, out.stream);
+		err = take_and_write(v, &s, &out);
 	if (!err)
 		err = outfile_commit(&out);
 	if (s.child)

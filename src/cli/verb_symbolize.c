@@ -176,7 +176,7 @@ static struct error *symbolize_profile(struct symbolize_verb *v, const uint8_t *
 	if (!err)
 		err = explain(v, gospect_profile_symbolize(p, &files));
 	if (!err)
-		err = library_error(gospect_profile_write(p, v->format, output_sink(out->stream)));
+		err = library_error(gospect_profile_write(p, v->format, output_sink(out)));
 	return err ? err : outfile_commit(out);
 }
 
@@ -191,7 +191,7 @@ static struct error *symbolize_dump(struct symbolize_verb *v, const uint8_t *byt
 				    "symbolize: %s is the text of a dump; for %s take dump --raw "
 				    "-f pprof",
 				    v->path, format_name(v->format));
-	err = explain(v, gospect_text_symbolize(bytes, size, &files, output_sink(out->stream)));
+	err = explain(v, gospect_text_symbolize(bytes, size, &files, output_sink(out)));
 	return err ? err : outfile_commit(out);
 }
 

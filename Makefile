@@ -4,7 +4,7 @@ MESON = meson
 WERROR ?=
 MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
-SOURCES = $(shell find src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
+SOURCES = $(shell find include examples src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
 .PHONY: attack hostile tsan test-arm64 all arm64 demo test matrix soak fuzz check check-docs check-format accuracy bench install clean
 
@@ -71,8 +71,9 @@ matrix: all
 
 # What two threads share, under ThreadSanitizer.
 tsan: build-tsan/build.ninja
-	@ninja -C build-tsan src/trace/test_backlog src/trace/test_collector
+	@ninja -C build-tsan src/trace/test_backlog src/trace/test_collector src/lib/two_targets
 	@$(MESON) test -C build-tsan --no-rebuild --print-errorlogs backlog collector
+	@tests/run -k two_targets_in_two_threads
 
 # All fuzz targets at once, each for FUZZ_SECONDS (an hour), then one table.
 fuzz: build-fuzz/build.ninja

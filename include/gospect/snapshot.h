@@ -83,6 +83,7 @@ struct gospect_goroutine {
 	const struct gospect_stack *stack;      /* goroutines with equal stacks share one */
 	const struct gospect_frame *created_by; /* the go statement; NULL: not known */
 	uint64_t start_pc;                      /* where its first function begins */
+	uint64_t bubble; /* the number of its testing/synctest bubble; 0: none */
 };
 
 /* All goroutines that the filter left, by id. Symbolizes their stacks at the first call; *ret is

@@ -3,7 +3,7 @@
 #include "cli/command.h"
 #include "cli/confine.h"
 #include "cli/stop.h"
-#include "lib/target.h"
+#include "lib/target_handle.h"
 
 /* How long what was started may take to load Go as a library, or to become Go by exec. */
 #define EXEC_SECONDS 1

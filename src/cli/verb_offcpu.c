@@ -6,7 +6,7 @@
 #include "cli/report_ask.h"
 #include "cli/request.h"
 #include "cli/tracing.h"
-#include "lib/profile.h"
+#include "lib/profile_handle.h"
 
 enum { KEY_MAX_SIZE = 0x7200, KEY_SAMPLED, KEY_MAX_PAUSE };
 

@@ -13,9 +13,9 @@
 #include "cli/screen.h"
 #include "cli/stop.h"
 #include "cli/top_profile.h"
+#include "lib/cancel.h"
 #include "lib/fill.h"
 #include "lib/filter.h"
-#include "lib/process.h"
 #include "top/go_names.h"
 #include "top/page.h"
 

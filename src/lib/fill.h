@@ -3,7 +3,7 @@
 #define LIB_FILL_H
 
 #include "goroutine/goroutines.h"
-#include "lib/target.h"
+#include "lib/target_handle.h"
 #include "profile/profile.h"
 
 /* What the profile is of: program, Go version, mappings. */

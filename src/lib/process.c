@@ -1,4 +1,4 @@
-#include "lib/process.h"
+#include "lib/cancel.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "lib/profile.h"
+#include "lib/profile_handle.h"
 
 #include <stdlib.h>
 

@@ -16,10 +16,10 @@
 #include "lib/fill.h"
 #include "lib/filter.h"
 #include "lib/options.h"
-#include "lib/profile.h"
+#include "lib/profile_handle.h"
 #include "lib/sink.h"
 #include "lib/stack.h"
-#include "lib/target.h"
+#include "lib/target_handle.h"
 #include "lib/unwind.h"
 
 /* Deeper stacks end in "...additional frames elided...". */
@@ -216,6 +216,7 @@ static bool give(struct gospect_snapshot *s, const struct dump_goroutine *g,
 		.stack = stack_of(s, g),
 		.created_by = creator_of(s, g, &failed),
 		.start_pc = g->start_pc,
+		.bubble = g->bubble,
 	};
 	ret->labels = labels_of(&s->given, goroutine_set_labels(s->dump->set), g->labels,
 				&ret->label_count);

@@ -11,7 +11,7 @@
 #include "lib/arena.h"
 #include "lib/error.h"
 #include "lib/sink.h"
-#include "lib/target.h"
+#include "lib/target_handle.h"
 #include "lib/unwind.h"
 #include "profile/json_text.h"
 

@@ -6,7 +6,7 @@
 #include "lib/binaries.h"
 #include "lib/error.h"
 #include "lib/options.h"
-#include "lib/profile.h"
+#include "lib/profile_handle.h"
 #include "lib/sink.h"
 
 static struct error *must_check take_given(const struct gospect_symbolize_options *given,

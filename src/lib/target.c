@@ -1,13 +1,13 @@
-#include "lib/target.h"
+#include "lib/target_handle.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "lib/cancel.h"
 #include "lib/error.h"
 #include "lib/options.h"
-#include "lib/process.h"
 #include "lib/program.h"
 #include "lib/stack.h"
 #include "target/lent.h"

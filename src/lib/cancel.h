@@ -1,6 +1,6 @@
 /* What a struct gospect_cancel is; for who has to hand its flag to a room. */
-#ifndef LIB_PROCESS_H
-#define LIB_PROCESS_H
+#ifndef LIB_CANCEL_H
+#define LIB_CANCEL_H
 
 #include <gospect/process.h>
 #include <stdatomic.h>

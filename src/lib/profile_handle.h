@@ -1,6 +1,6 @@
 /* What a struct gospect_profile is. */
-#ifndef LIB_PROFILE_H
-#define LIB_PROFILE_H
+#ifndef LIB_PROFILE_HANDLE_H
+#define LIB_PROFILE_HANDLE_H
 
 #include <gospect/profile.h>
 

@@ -1,6 +1,6 @@
 /* What a struct gospect_target is: a target that was opened, understood and validated. */
-#ifndef LIB_TARGET_H
-#define LIB_TARGET_H
+#ifndef LIB_TARGET_HANDLE_H
+#define LIB_TARGET_HANDLE_H
 
 #include <gospect/target.h>
 #include <stdatomic.h>

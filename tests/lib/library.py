@@ -1,0 +1,343 @@
+"""libgospect by ctypes: what include/gospect/*.h declare, and objects that close themselves."""
+
+import ctypes as c
+import enum
+import pathlib
+
+from lib import gospect, traceback
+
+LIBRARY = gospect.BINARY.parent / "src" / "lib" / "libgospect.so.0"
+HEADERS = gospect.ROOT / "include"
+
+TEXT, JSON, PPROF, FOLDED, SPEEDSCOPE, HTML = range(1, 7)
+WRITE_GROUPS, WRITE_ADDRESSES = 1, 2
+STATES = ("running", "runnable", "syscall", "waiting")
+LOCKED, SYSTEM, NO_STACK, TRUNCATED = 1, 2, 4, 8
+RECORD_OFF_CPU, RECORD_ADDRESSES = 2, 32
+PERMIT_LIMITS, PERMIT_PRIORITY, PERMIT_MAPPING = 1, 2, 4
+
+
+class Code(enum.IntEnum):
+    FAILED, NO_MEMORY, FAULT, GONE, DENIED, NOT_GO, UNSUPPORTED, CORRUPT, CANCELLED, INVALID = \
+        range(10)
+
+
+class Frame(c.Structure):
+    _fields_ = [("pc", c.c_uint64), ("entry", c.c_uint64), ("function", c.c_char_p),
+                ("file", c.c_char_p), ("line", c.c_int32), ("is_inlined", c.c_uint32)]
+
+
+class Stack(c.Structure):
+    _fields_ = [("count", c.c_size_t), ("frames", c.POINTER(c.POINTER(Frame)))]
+
+    def list(self):
+        return [self.frames[i].contents for i in range(self.count)]
+
+    def functions(self):
+        return [frame.function.decode() for frame in self.list()]
+
+
+class Label(c.Structure):
+    _fields_ = [("key", c.c_char_p), ("value", c.c_char_p)]
+
+
+class Goroutine(c.Structure):
+    _fields_ = [("id", c.c_uint64), ("parent", c.c_uint64), ("waited_ns", c.c_uint64),
+                ("state", c.c_int), ("flags", c.c_uint32), ("thread", c.c_int32),
+                ("label_count", c.c_uint32), ("labels", c.POINTER(Label)), ("status", c.c_char_p),
+                ("wait_reason", c.c_char_p), ("stack", c.POINTER(Stack)),
+                ("created_by", c.POINTER(Frame)), ("start_pc", c.c_uint64),
+                ("bubble", c.c_uint64)]
+
+
+class Sample(c.Structure):
+    _fields_ = [("count", c.c_uint64), ("wall_ns", c.c_uint64), ("cpu_ns", c.c_uint64),
+                ("idle_ns", c.c_uint64), ("state", c.c_int), ("label_count", c.c_uint32),
+                ("labels", c.POINTER(Label)), ("wait_reason", c.c_char_p),
+                ("stack", c.POINTER(Stack))]
+
+
+class StackWord(c.Structure):
+    _fields_ = [("address", c.c_uint64), ("offset", c.c_int64), ("value", c.c_uint64),
+                ("explanation", c.c_char_p), ("in_register", c.c_char_p), ("is_sp", c.c_uint32),
+                ("is_fp", c.c_uint32)]
+
+
+class TargetInfo(c.Structure):
+    _fields_ = [("pid", c.c_int32), ("is_core", c.c_uint32), ("exe", c.c_char_p),
+                ("go_version", c.c_char_p), ("build", c.c_char_p), ("build_id", c.c_char_p),
+                ("machine", c.c_char_p)]
+
+
+class ProfileInfo(c.Structure):
+    _fields_ = [("command", c.c_char_p), ("go_version", c.c_char_p), ("start_ns", c.c_uint64),
+                ("duration_ns", c.c_uint64), ("period_ns", c.c_uint64), ("samples", c.c_uint64),
+                ("has_functions", c.c_uint32), ("is_recording", c.c_uint32),
+                ("ticks", c.c_uint64), ("missed", c.c_uint64), ("torn", c.c_uint64),
+                ("rate", c.c_double), ("goroutines", c.c_double), ("looks", c.c_double),
+                ("error", c.c_double), ("cpu_percent", c.c_double)]
+
+
+REMARK = c.CFUNCTYPE(None, c.c_void_p, c.c_char_p)
+PROGRESS = c.CFUNCTYPE(None, c.c_void_p, c.c_double, c.c_uint64)
+WRITE = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, c.c_size_t)
+READ = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_uint64, c.c_void_p, c.c_size_t)
+SAMPLE = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(Sample))
+
+
+class Options(c.Structure):
+    """Begins with its size."""
+
+    def __init__(self, **kwargs):
+        super().__init__(size=c.sizeof(type(self)), **kwargs)
+
+
+class TargetOptions(Options):
+    _fields_ = [("size", c.c_size_t), ("exe", c.c_char_p), ("cancel", c.c_void_p),
+                ("remark", REMARK), ("arg", c.c_void_p), ("start_timeout", c.c_double),
+                ("exec_timeout", c.c_double)]
+
+
+class Mapping(c.Structure):
+    _fields_ = [("start", c.c_uint64), ("end", c.c_uint64), ("offset", c.c_uint64),
+                ("access", c.c_uint32), ("reserved", c.c_uint32), ("path", c.c_char_p)]
+
+
+class Memory(Options):
+    _fields_ = [("size", c.c_size_t), ("read", READ), ("arg", c.c_void_p), ("exe", c.c_char_p),
+                ("entry", c.c_uint64), ("mappings", c.POINTER(Mapping)),
+                ("mapping_count", c.c_size_t)]
+
+
+class Filter(Options):
+    _fields_ = [("size", c.c_size_t), ("goroutine", c.c_uint64), ("wait", c.c_char_p),
+                ("function", c.c_char_p), ("label", c.c_char_p), ("states", c.c_uint32),
+                ("reserved", c.c_uint32)]
+
+
+class SnapshotOptions(Options):
+    _fields_ = [("size", c.c_size_t), ("filter", c.POINTER(Filter)), ("system", c.c_uint32),
+                ("unwind", c.c_uint32)]
+
+
+class RecordOptions(Options):
+    _fields_ = [("size", c.c_size_t), ("rate", c.c_double), ("duration", c.c_double),
+                ("budget", c.c_double), ("filter", c.POINTER(Filter)), ("progress", PROGRESS),
+                ("arg", c.c_void_p), ("flags", c.c_uint32), ("unwind", c.c_uint32)]
+
+
+class SymbolizeOptions(Options):
+    _fields_ = [("size", c.c_size_t), ("files", c.POINTER(c.c_char_p)), ("file_count", c.c_size_t),
+                ("folders", c.POINTER(c.c_char_p)), ("folder_count", c.c_size_t),
+                ("remark", REMARK), ("arg", c.c_void_p)]
+
+
+class Sink(c.Structure):
+    _fields_ = [("write", WRITE), ("arg", c.c_void_p), ("fd", c.c_int)]
+
+
+class Failed(Exception):
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = code
+
+
+lib = c.CDLL(str(LIBRARY))
+
+
+def _declare(result, *names):
+    for name in names:
+        getattr(lib, f"gospect_{name}").restype = result
+
+
+_declare(c.c_void_p, "target_open_process", "target_open_core", "target_open_memory",
+         "target_count_goroutines", "target_symbolize", "snapshot_take", "snapshot_goroutines",
+         "snapshot_write", "record", "record_stream", "profile_read", "profile_samples",
+         "profile_write", "profile_symbolize", "text_symbolize", "stack_memory_take",
+         "stack_memory_write", "cancel_create")
+_declare(c.c_char_p, "version", "error_message", "state_name", "profile_comment")
+_declare(c.c_size_t, "snapshot_count")
+_declare(c.POINTER(TargetInfo), "target_info")
+_declare(c.POINTER(ProfileInfo), "profile_info")
+_declare(c.POINTER(c.POINTER(StackWord)), "stack_memory_words")
+
+
+def check(error):
+    if error:
+        error = c.c_void_p(error)
+        code = Code(lib.gospect_error_code(error))
+        message = lib.gospect_error_message(error).decode(errors="replace")
+        lib.gospect_error_destroy(error)
+        raise Failed(code, message)
+
+
+def written(function, handle, *args):
+    """What it writes to a sink that is a function."""
+    pieces = []
+
+    def write(arg, data, size):
+        pieces.append(c.string_at(data, size))
+        return 0
+
+    check(function(handle, *args, Sink(WRITE(write), None, -1)))
+    return b"".join(pieces)
+
+
+class Handle:
+    def __init__(self, pointer, destroy):
+        self.pointer, self._destroy = pointer, destroy
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._destroy(self.pointer)
+
+
+def _made(function, destroy, *args):
+    pointer = c.c_void_p()
+    check(function(*args, c.byref(pointer)))
+    return pointer, destroy
+
+
+class Target(Handle):
+    """A process id, the path of a core file, or a Memory."""
+
+    def __init__(self, what, options=None, **kwargs):
+        self.remarks = []
+        self._remark = REMARK(lambda arg, line: self.remarks.append(line.decode()))
+        options = options or TargetOptions(remark=self._remark, **kwargs)
+        if isinstance(what, int):
+            made = lib.gospect_target_open_process
+        elif isinstance(what, Memory):
+            made, what = lib.gospect_target_open_memory, c.byref(what)
+        else:
+            made, what = lib.gospect_target_open_core, str(what).encode()
+        super().__init__(*_made(made, lib.gospect_target_close, what, c.byref(options)))
+
+    @property
+    def info(self):
+        return lib.gospect_target_info(self.pointer).contents
+
+    def count(self):
+        count = c.c_size_t()
+        check(lib.gospect_target_count_goroutines(self.pointer, c.byref(count)))
+        return count.value
+
+    def symbolize(self, address):
+        stack = c.POINTER(Stack)()
+        check(lib.gospect_target_symbolize(self.pointer, c.c_uint64(address), c.byref(stack)))
+        return stack.contents.list()
+
+    def snapshot(self, filter=None, **kwargs):
+        options = SnapshotOptions(filter=c.pointer(filter) if filter else None, **kwargs)
+        return Snapshot(*_made(lib.gospect_snapshot_take, lib.gospect_snapshot_destroy,
+                               self.pointer, c.byref(options)))
+
+    def record(self, filter=None, **kwargs):
+        options = RecordOptions(filter=c.pointer(filter) if filter else None, **kwargs)
+        return Profile(*_made(lib.gospect_record, lib.gospect_profile_destroy, self.pointer,
+                              c.byref(options)))
+
+    def stream(self, sample, interval, **kwargs):
+        def give(arg, pointer):
+            return int(bool(sample(pointer.contents)))
+
+        options = RecordOptions(**kwargs)
+        check(lib.gospect_record_stream(self.pointer, c.byref(options), c.c_double(interval),
+                                        SAMPLE(give), None))
+
+    def stack_memory(self, goroutine, unwind=0):
+        return StackMemory(*_made(lib.gospect_stack_memory_take, lib.gospect_stack_memory_destroy,
+                                  self.pointer, c.c_uint64(goroutine), unwind))
+
+
+def _listed(function, pointer, kind):
+    items, count = c.POINTER(c.POINTER(kind))(), c.c_size_t()
+    check(function(pointer, c.byref(items), c.byref(count)))
+    return [items[i].contents for i in range(count.value)]
+
+
+class Snapshot(Handle):
+    def goroutines(self):
+        return _listed(lib.gospect_snapshot_goroutines, self.pointer, Goroutine)
+
+    def count(self):
+        return lib.gospect_snapshot_count(self.pointer)
+
+    def written(self, format, flags=0):
+        return written(lib.gospect_snapshot_write, self.pointer, format, c.c_uint32(flags))
+
+
+class Profile(Handle):
+    @property
+    def info(self):
+        return lib.gospect_profile_info(self.pointer).contents
+
+    def samples(self):
+        return _listed(lib.gospect_profile_samples, self.pointer, Sample)
+
+    def comments(self):
+        found = []
+        while line := lib.gospect_profile_comment(self.pointer, c.c_size_t(len(found))):
+            found.append(line.decode())
+        return found
+
+    def written(self, format):
+        return written(lib.gospect_profile_write, self.pointer, format)
+
+    def symbolize(self, *files):
+        names = (c.c_char_p * len(files))(*(str(file).encode() for file in files))
+        check(lib.gospect_profile_symbolize(
+            self.pointer, c.byref(SymbolizeOptions(files=names, file_count=len(files)))))
+
+
+def read_profile(data):
+    return Profile(*_made(lib.gospect_profile_read, lib.gospect_profile_destroy, data,
+                          c.c_size_t(len(data))))
+
+
+class StackMemory(Handle):
+    def words(self):
+        count = c.c_size_t()
+        words = lib.gospect_stack_memory_words(self.pointer, c.byref(count))
+        return [words[i].contents for i in range(count.value)]
+
+    def written(self, format):
+        return written(lib.gospect_stack_memory_write, self.pointer, format)
+
+
+def _frame(frame):
+    func = frame.function.decode()
+    offset = frame.pc - frame.entry
+    return traceback.Frame("panic" if func == "runtime.gopanic" else func, frame.file.decode(),
+                           frame.line, hex(offset) if offset and not frame.is_inlined else None)
+
+
+def _is_shown(func):
+    return not func.startswith("runtime.") or func[len("runtime."):][:1].isupper()
+
+
+def as_traceback(goroutines):
+    """The goroutines of a snapshot as lib.traceback has those of the runtime's own text."""
+    found = {}
+    for g in goroutines:
+        details = [*(["locked to thread"] if g.flags & LOCKED else []),
+                   *([f"synctest bubble {g.bubble}"] if g.bubble else [])]
+        labels = {g.labels[i].key.decode(): g.labels[i].value.decode()
+                  for i in range(g.label_count)}
+        creator = _frame(g.created_by.contents) if g.created_by else None
+        shown = creator and _is_shown(creator.func)
+        found[g.id] = traceback.Goroutine(
+            g.id, g.status.decode(), tuple(details), 0, labels or None,
+            [_frame(frame) for frame in g.stack.contents.list()],
+            created_by=creator if shown else None, creator=g.parent or None if shown else None,
+            available=not g.flags & NO_STACK)
+    return found
+
+
+def installed(folder):
+    """Where `meson install` puts it, for compilers: the environment of pkg-config."""
+    root = pathlib.Path(folder)
+    pkgconfig = next(root.rglob("gospect.pc")).parent
+    return {"PKG_CONFIG_PATH": str(pkgconfig), "PKG_CONFIG_SYSROOT_DIR": str(root)}

@@ -103,8 +103,7 @@ def test_an_address_is_symbolized_as_in_the_stack(states):
             for frame in g.stack.contents.list()[1:3]:
                 # One that was interrupted, by a fault, stands at the address itself.
                 found = target.symbolize(frame.pc - 1) + target.symbolize(frame.pc)
-                assert (frame.function, frame.line) in [(f.function, f.line) for f in found], \
-                    [(hex(f.pc), f.function, f.line, f.is_inlined) for f in g.stack.contents.list()]
+                assert (frame.function, frame.line) in found
                 checked += 1
         assert checked > 80
         assert target.symbolize(1) == []

@@ -227,7 +227,8 @@ class Target(Handle):
     def symbolize(self, address):
         stack = c.POINTER(Stack)()
         check(lib.gospect_target_symbolize(self.pointer, c.c_uint64(address), c.byref(stack)))
-        return stack.contents.list()
+        # The next call overwrites them.
+        return [(frame.function, frame.line) for frame in stack.contents.list()]
 
     def snapshot(self, filter=None, **kwargs):
         options = SnapshotOptions(filter=c.pointer(filter) if filter else None, **kwargs)

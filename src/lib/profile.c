@@ -99,7 +99,7 @@ bool profile_give_sample(const struct profile *p, const struct profile_symbols *
 			 const struct profile_sample *from, struct arena *arena,
 			 struct gospect_sample *ret)
 {
-	struct gospect_label *labels = arena_take(arena, (from->label_count + 1) * sizeof(*labels));
+	struct gospect_label *labels = given_take(arena, (from->label_count + 1) * sizeof(*labels));
 
 	*ret = (struct gospect_sample){
 		.count = from->count,
@@ -122,9 +122,9 @@ bool profile_give_sample(const struct profile *p, const struct profile_symbols *
 static bool give_all(struct gospect_profile *p)
 {
 	size_t count = p->profile->count;
-	struct gospect_sample *samples = arena_take(&p->given, (count + 1) * sizeof(*samples));
+	struct gospect_sample *samples = given_take(&p->given, (count + 1) * sizeof(*samples));
 	const struct gospect_sample **pointers =
-		arena_take(&p->given, (count + 1) * sizeof(*pointers));
+		given_take(&p->given, (count + 1) * sizeof(*pointers));
 
 	if (!samples || !pointers)
 		return false;

@@ -4,7 +4,7 @@
 
 #include <gospect/profile.h>
 
-#include "lib/arena.h"
+#include "lib/given.h"
 #include "profile/profile.h"
 
 struct gospect_profile {

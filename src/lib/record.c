@@ -403,8 +403,8 @@ static struct error *must_check hand_over(struct stream *stream, const struct pr
 		failed = !profile_give_sample(p, symbols, &p->samples[i], &arena, &sample);
 		if (!failed)
 			stream->ended = stream->sample(stream->arg, &sample);
-		arena_release(&arena);
 	}
+	arena_release(&arena);
 	return failed ? &error_no_memory : NULL;
 }
 

@@ -174,7 +174,7 @@ static const struct gospect_frame *creator_of(struct gospect_snapshot *s,
 
 	if (!traceback_creator(s->dump->img, g, true, &shown))
 		return NULL;
-	frame = arena_take(&s->given, sizeof(*frame));
+	frame = given_take(&s->given, sizeof(*frame));
 	*ret_failed |= !frame;
 	if (frame)
 		*frame = frame_of(&shown.frame, shown.pc);
@@ -226,9 +226,9 @@ static bool give(struct gospect_snapshot *s, const struct dump_goroutine *g,
 static bool give_all(struct gospect_snapshot *s)
 {
 	size_t count = s->dump->count;
-	struct gospect_goroutine *all = arena_take(&s->given, (count + 1) * sizeof(*all));
+	struct gospect_goroutine *all = given_take(&s->given, (count + 1) * sizeof(*all));
 	const struct gospect_goroutine **pointers =
-		arena_take(&s->given, (count + 1) * sizeof(*pointers));
+		given_take(&s->given, (count + 1) * sizeof(*pointers));
 
 	if (!all || !pointers)
 		return false;

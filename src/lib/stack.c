@@ -7,7 +7,7 @@ struct gospect_stack *stack_create(struct arena *arena, size_t count)
 	struct gospect_stack *stack;
 	struct gospect_frame *frames;
 
-	stack = arena_take(arena, sizeof(*stack) + count * (sizeof(*pointers) + sizeof(*frames)));
+	stack = given_take(arena, sizeof(*stack) + count * (sizeof(*pointers) + sizeof(*frames)));
 	if (!stack)
 		return NULL;
 	pointers = (const struct gospect_frame **)(stack + 1);
@@ -28,7 +28,7 @@ const struct gospect_label *labels_of(struct arena *arena, const struct label_se
 				      uint32_t id, uint32_t *ret_count)
 {
 	struct label_set set = label_sets_get(sets, id);
-	struct gospect_label *labels = arena_take(arena, (set.count + 1) * sizeof(*labels));
+	struct gospect_label *labels = given_take(arena, (set.count + 1) * sizeof(*labels));
 
 	for (uint32_t i = 0; labels && i < set.count; i++) {
 		labels[i].key = intern_get(&sets->strings, set.labels[i].key);

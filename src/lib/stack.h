@@ -1,4 +1,4 @@
-/* Stacks and labels as the library gives them out. They live in an arena (lib/arena.h); NULL
+/* Stacks and labels as the library gives them out. They live in an arena (lib/given.h); NULL
  * everywhere says that there is no memory. */
 #ifndef LIB_STACK_H
 #define LIB_STACK_H
@@ -7,7 +7,7 @@
 
 #include "image/pclntab.h"
 #include "labels/label_sets.h"
-#include "lib/arena.h"
+#include "lib/given.h"
 
 /* With room for `count` frames. */
 struct gospect_stack *stack_create(struct arena *arena, size_t count);

@@ -8,8 +8,8 @@
 #include "base/printable.h"
 #include "goroutine/snapshot.h"
 #include "image/variables.h"
-#include "lib/arena.h"
 #include "lib/error.h"
+#include "lib/given.h"
 #include "lib/sink.h"
 #include "lib/target_handle.h"
 #include "lib/unwind.h"
@@ -109,14 +109,14 @@ static void remark_limits(const struct gospect_target *t, const struct goroutine
 
 static const char *keep(struct gospect_stack_memory *m, const char *text)
 {
-	char *copy = arena_take(&m->given, strlen(text) + 1);
+	char *copy = given_take(&m->given, strlen(text) + 1);
 
 	return copy ? strcpy(copy, text) : NULL;
 }
 
 static bool add_word(struct gospect_stack_memory *m, const struct annotate_row *row)
 {
-	struct gospect_stack_word *word = arena_take(&m->given, sizeof(*word));
+	struct gospect_stack_word *word = given_take(&m->given, sizeof(*word));
 
 	if (!word || !array_reserve(&m->words, &m->capacity, m->count + 1))
 		return false;

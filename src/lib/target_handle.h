@@ -8,7 +8,7 @@
 #include "base/strbuf.h"
 #include "golayout/golayout.h"
 #include "image/image.h"
-#include "lib/arena.h"
+#include "lib/given.h"
 #include "lib/remark.h"
 #include "target/target.h"
 

@@ -526,8 +526,8 @@ static void hostile_names_do_not_reach_the_terminal(void **state)
 {
 	static const char *const names[] = {"\x1b[2Jx",
 					    "a\nb\r\t",
-					    "\xc2\x9b"
-					    "31m",
+					    ("\xc2\x9b"
+					     "31m"),
 					    "\xff\xfe\x80",
 					    "\xe2\x80\xaegnp.exe",
 					    "\x7f",

@@ -1,7 +1,7 @@
 /*
  * What runs inside the target, on the thread that came to a patched place.
  *
- * The stub (inject/stub_amd64.c) has taken a slot, so this is its only user; has switched to the
+ * The stub (hooks/stub_amd64.c) has taken a slot, so this is its only user; has switched to the
  * slot's own stack; and has saved the registers. Here a record is made and put into the slot's
  * ring. No system call, no lock, no loop without bound, no floating point; nothing is read but the
  * runtime's own structures and the stack of the goroutine at hand, which cannot move meanwhile; a

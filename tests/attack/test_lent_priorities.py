@@ -12,7 +12,8 @@ import pytest
 from lib import golang, scheduling, tracing
 from lib.process import status, wait_until
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may lend priorities")
+pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="only root may lend priorities"),
+              pytest.mark.alone, pytest.mark.time_limit(300)]
 
 # What threads have that somebody cared for.
 OWN = ({"policy": scheduling.OTHER, "nice": 3, "slack": 123456},
@@ -68,7 +69,6 @@ def test_what_is_lent_is_given_back(program):
             assert_as_before(program, before)
 
 
-@pytest.mark.time_limit(240)
 @pytest.mark.parametrize("point", ("priority-lent", "priority-lent:1", "priority-taken-back"))
 def test_killed_when_something_is_lent_gospect_leaves_it_to_its_guardian(program, point):
     before = scheduling.all_of(program.pid)

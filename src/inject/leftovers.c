@@ -163,11 +163,13 @@ static struct error *must_check look_at_places(struct target *t, const struct or
 
 		if (!is_our_jump(h, place->jump))
 			h->places[i].address = 0;
-		/* What is put back is what the program's file has, not what the target likes. */
-		if (place->address && !originals_have(originals, place->address, place->bytes))
-			/* Who came a moment ago is at work: nobody but him puts anything back. */
-			return l->holder ? NULL
-					 : forged(t, "its places are not in the program's code");
+		/* What is put back is what the program's file has, not what the target likes; and
+		 * nothing while another gospect is at work. */
+		if (place->address && !originals_have(originals, place->address, place->bytes)) {
+			if (!l->holder)
+				return forged(t, "its places are not in the program's code");
+			h->places[i].address = 0;
+		}
 	}
 	err = places_read(t, h, &now);
 	for (unsigned int i = 0; !err && i < h->place_count; i++)

@@ -435,10 +435,8 @@ struct error *inject_detach(struct injection *in)
 	pthread_mutex_lock(&in->switching);
 	in->attached = false;
 	pthread_mutex_unlock(&in->switching);
-	if (in->answer.attached_at && !(err = target_check(in->t)))
+	if (in->answer.attached_at && !error_dropped(target_check(in->t)))
 		removed = check_in_place(in);
-	else if (in->answer.attached_at)
-		error_destroy(err);
 	err = ask_for(in, SURGEON_LEAVE);
 	in->entered = false;
 	return err ? err : take_ptr(removed);

@@ -71,7 +71,7 @@ matrix: all
 
 # What two threads share, under ThreadSanitizer.
 tsan: build-tsan/build.ninja
-	@ninja -C build-tsan src/trace/test_backlog src/trace/test_collector src/lib/two_targets
+	@ninja -C build-tsan src/collect/test_backlog src/collect/test_collector src/lib/two_targets
 	@$(MESON) test -C build-tsan --no-rebuild --print-errorlogs backlog collector
 	@tests/run -k two_targets_in_two_threads
 

@@ -24,14 +24,14 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "collect/backlog.h"
+#include "collect/decode.h"
+#include "collect/drain.h"
+#include "collect/rings.h"
+#include "collect/ticks.h"
+#include "gotrace/format.h"
+#include "gotrace/model.h"
 #include "tests/made_runtime.h"
-#include "trace/backlog.h"
-#include "trace/decode.h"
-#include "trace/drain.h"
-#include "trace/format.h"
-#include "trace/model.h"
-#include "trace/rings.h"
-#include "trace/ticks.h"
 
 enum {
 	PROCESSORS = 2,

@@ -9,9 +9,9 @@
 #include "cli/cli.h"
 #include "profile/groups.h"
 #include "profile/read.h"
-#include "trace/requests.h"
-#include "trace/spans.h"
-#include "trace/summary.h"
+#include "requests/requests.h"
+#include "requests/spans.h"
+#include "requests/summary.h"
 
 /* What is wanted of a file. */
 struct report_wish {

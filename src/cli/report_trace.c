@@ -5,10 +5,10 @@
 #include "base/cleanup.h"
 #include "base/utf8.h"
 #include "cli/report.h"
+#include "gotrace/label_text.h"
+#include "gotrace/trace_reader.h"
 #include "profile/symbols.h"
-#include "trace/label_text.h"
-#include "trace/stretches.h"
-#include "trace/trace_reader.h"
+#include "requests/stretches.h"
 
 /* Of a sample. */
 #define MAX_LABELS 256

@@ -6,10 +6,10 @@
 
 #include "base/strbuf.h"
 #include "cli/subject.h"
-#include "trace/format.h"
-#include "trace/model.h"
-#include "trace/trace_file.h"
-#include "trace/tracer.h"
+#include "collect/tracer.h"
+#include "gotrace/format.h"
+#include "gotrace/model.h"
+#include "gotrace/trace_file.h"
 
 struct tracing_options {
 	const struct trace_format *format;

@@ -5,7 +5,8 @@
 #include "base/array.h"
 #include "hooks/range.h"
 
-/* Here a goroutine waits, and is still its M's: as one that only pretends to (trace/snapshot.c). */
+/* Here a goroutine waits, and is still its M's: as one that only pretends to (collect/snapshot.c).
+ */
 static const char *const parking[] = {"runtime.park_m", "runtime.preemptPark"};
 
 static void add(struct standstill_functions *functions, uint64_t start, uint64_t end)

@@ -9,7 +9,7 @@ import pytest
 from lib import golang, gospect, gotrace, pprof
 
 VERSIONS = ("1.22.12", "1.24.13", "1.27.2")
-WRITE_TRACE = gospect.ROOT / "build" / "src" / "trace" / "write_made_up_trace"
+WRITE_TRACE = gospect.ROOT / "build" / "src" / "gotrace" / "write_made_up_trace"
 WRITE_PROFILE = gospect.ROOT / "build" / "src" / "profile" / "write_made_up_profile"
 
 

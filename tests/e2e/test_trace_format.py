@@ -9,7 +9,7 @@ import pytest
 from lib import gospect, gotrace, perfetto
 from lib.traced import Tracing
 
-WRITER = gospect.ROOT / "build" / "src" / "trace" / "write_made_up_trace"
+WRITER = gospect.ROOT / "build" / "src" / "gotrace" / "write_made_up_trace"
 SEEDS = 240
 READERS = ("1.22.12", "1.24.13", "1.27.2")
 

@@ -5,14 +5,14 @@
 
 #include "base/cleanup.h"
 #include "fuzz.h"
+#include "gotrace/format.h"
+#include "gotrace/model.h"
 #include "made_up_schedule.h"
+#include "requests/requests.h"
+#include "requests/spans.h"
+#include "requests/stretches.h"
+#include "requests/summary.h"
 #include "tests/made_runtime.h"
-#include "trace/format.h"
-#include "trace/model.h"
-#include "trace/requests.h"
-#include "trace/spans.h"
-#include "trace/stretches.h"
-#include "trace/summary.h"
 
 struct report {
 	struct span_tables tables;

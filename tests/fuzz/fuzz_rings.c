@@ -12,14 +12,14 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/cursor.h"
+#include "collect/decode.h"
+#include "collect/rings.h"
+#include "collect/ticks.h"
 #include "fuzz.h"
+#include "gotrace/format.h"
+#include "gotrace/model.h"
+#include "gotrace/trace_reader.h"
 #include "tests/made_runtime.h"
-#include "trace/decode.h"
-#include "trace/format.h"
-#include "trace/model.h"
-#include "trace/rings.h"
-#include "trace/ticks.h"
-#include "trace/trace_reader.h"
 
 enum { SLOTS = 2 + AGENT_SPARE_SLOTS, WRITTEN = 3, RING = 4 * AGENT_CHUNK_BYTES };
 enum { ARENA_WORDS = 1024, BLOCKS = 8, TEXT_MOST = 64 };

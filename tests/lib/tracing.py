@@ -10,7 +10,7 @@ from lib import golang, gospect
 from lib.process import status, wait_until
 
 PROBE = pathlib.Path(os.environ.get(
-    "GOSPECT_TRACE_PROBE", gospect.BINARY.parent / "src" / "trace" / "trace_probe"))
+    "GOSPECT_TRACE_PROBE", gospect.BINARY.parent / "src" / "collect" / "trace_probe"))
 
 CGO = "cgo"
 RACE = "race"

@@ -1,0 +1,96 @@
+/*
+ * What was taken out of the target's rings and is still to be decoded. One thread fills it, another
+ * takes from it, and neither ever waits for the other: who decodes may be of a priority for which
+ * there is no processor for seconds, and must hold no lock then.
+ *
+ * Its memory is a fixed number of blocks, which go round. A collection is what was taken in one
+ * look at all rings: some blocks, the first of which says what it is about. A block has pieces of
+ * rings, each of one chunk.
+ */
+#ifndef COLLECT_BACKLOG_H
+#define COLLECT_BACKLOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/abi.h"
+#include "base/error.h"
+#include "collect/counters.h"
+#include "collect/ticks.h"
+#include "gotrace/event.h"
+
+#define BLOCK_PIECES 80
+#define BLOCK_BYTES AGENT_CHUNK_BYTES
+
+struct block;
+
+/* Bytes that the agent has written into a ring, one behind the other. */
+struct piece {
+	struct piece *next; /* for who decodes */
+	struct block *block;
+	const uint8_t *bytes;
+	uint64_t at; /* bytes that the ring has had before them */
+	uint32_t size;
+	uint32_t slot;
+};
+
+struct collection {
+	uint64_t ns; /* when the rings were looked at (CLOCK_MONOTONIC) */
+	struct tick_pair clock;
+	uint64_t watermark; /* no record that is still to come has a tick before this */
+	bool last;          /* nothing will come any more */
+	size_t counter_count;
+	struct trace_event counters[COUNTERS_MAX_EVENTS];
+};
+
+struct block {
+	struct block *next; /* of the same collection */
+	struct collection about;
+	uint32_t piece_count;
+	uint32_t used; /* of `bytes` */
+	uint32_t left; /* pieces that are still to be decoded */
+	struct piece pieces[BLOCK_PIECES];
+	uint8_t bytes[BLOCK_BYTES];
+};
+
+struct backlog;
+
+/* Of that many blocks; their memory is taken when they are used. */
+struct error *backlog_create(size_t blocks, struct backlog **ret) must_check;
+void backlog_destroy(struct backlog *b);
+
+/* For both threads: the share of its blocks that is in use, and how long ago that was collected
+ * which was taken last; 0 when nothing waits. */
+double backlog_fill(const struct backlog *b);
+uint64_t backlog_age(const struct backlog *b);
+
+/* ---- for who fills it ---- */
+
+/* How many blocks there are to get. */
+size_t backlog_free(struct backlog *b);
+/* An empty one; NULL: none is free. */
+struct block *backlog_get(struct backlog *b);
+/* Whoever takes waits for another collection. */
+bool backlog_is_awaited(const struct backlog *b);
+/* A whole collection, by its first block. */
+void backlog_put(struct backlog *b, struct block *first);
+/* Gives memory that was of use in worse times back to the system, some at a time. */
+void backlog_trim(struct backlog *b);
+
+/* ---- for who takes from it ---- */
+
+/* Waits until there is a collection, but only for so long, and less when a signal arrives. */
+void backlog_wait(struct backlog *b, uint64_t ns);
+/* The oldest collection; NULL: there is none. */
+struct block *backlog_take(struct backlog *b);
+/* One block is not needed any more. */
+void backlog_release(struct backlog *b, struct block *block);
+
+static inline void cleanup_backlog(struct backlog **b)
+{
+	backlog_destroy(*b);
+}
+#define _cleanup_backlog_ __attribute__((cleanup(cleanup_backlog)))
+
+#endif

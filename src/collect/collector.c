@@ -1,0 +1,306 @@
+#include "collect/collector.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "collect/pace.h"
+#include "collect/precedence.h"
+
+/* Between two looks. What we aim at is that so much has come meanwhile: little enough to be in the
+ * processor's cache still, and far less than a ring holds; but when nothing has come, it may begin
+ * at any moment, as fast as it can. */
+#define LEAST_WAIT_NS 1000000ull
+#define MOST_WAIT_NS 10000000ull
+#define AIM_BYTES (256u << 10)
+/* What is less waits longer to be taken, and the counters are read so often. */
+#define MOST_UNTAKEN_NS 40000000ull
+#define COUNTERS_NS 10000000ull
+#define CHECK_NS 100000000ull /* how often we look whether the target is there */
+/* So much of the backlog, and for so long, may wait for a processor that nobody else wants. */
+#define MAY_WAIT 0.5
+#define MAY_WAIT_NS 10000000000ull
+/* A rest, when nothing waits; shorter with what does, and none when so much of the backlog waits.
+ * Shorter ones than the least are not worth the way to sleep and back. */
+#define REST_NS 300000
+#define LEAST_REST_NS 50000
+#define NO_REST 0.25
+
+struct collector {
+	struct collector_options options;
+	struct rings *rings;
+	struct counters counters;
+	struct ticks ticks;
+	struct pace pace; /* of who decodes */
+	uint64_t wait_ns;
+	uint64_t looked_ns; /* when we looked last at how much waits */
+	uint64_t waiting;   /* bytes in the fullest ring; 0 when they were taken */
+	uint64_t collected_ns;
+	bool woken; /* somebody wants what there is */
+	uint64_t counted_ns;
+	uint64_t checked_ns;
+	atomic_uint_fast64_t absences;
+	uint64_t unread;              /* sets of labels that the agent could not read, so far */
+	struct precedence precedence; /* of the thread that collects */
+	atomic_bool goes_first;
+	pthread_t thread;
+	bool runs;
+	int wake;
+	atomic_bool urgent;
+	atomic_bool ended; /* nobody writes any more */
+	atomic_bool quit;
+};
+
+/* ---- one look ---- */
+
+static void check_target(struct collector *c)
+{
+	uint64_t now = clock_now();
+
+	if (now - c->checked_ns < CHECK_NS || atomic_load(&c->ended))
+		return;
+	c->checked_ns = now;
+	if (error_dropped(target_check(c->options.t)))
+		atomic_store(&c->ended, true);
+}
+
+/* How much waits, and, by what has come since the last look, when to look again. */
+static void look(struct collector *c)
+{
+	uint64_t now = clock_now(), bytes = rings_waiting(c->rings), wait = MOST_WAIT_NS;
+	uint64_t came = bytes > c->waiting ? bytes - c->waiting : 0;
+
+	if (came)
+		wait = (double)(now - c->looked_ns) * AIM_BYTES / (double)came;
+	if (wait > MOST_WAIT_NS)
+		wait = MOST_WAIT_NS;
+	c->wait_ns = wait > LEAST_WAIT_NS ? wait : LEAST_WAIT_NS;
+	c->looked_ns = now;
+	c->waiting = bytes;
+}
+
+/* Labels lie where the heap has grown to: from now on the agent may read that too. */
+static void check_unread(struct collector *c)
+{
+	struct rings_stats stats;
+
+	rings_stats(c->rings, &stats);
+	if (stats.labels_unread == c->unread || atomic_load(&c->ended))
+		return;
+	c->unread = stats.labels_unread;
+	error_destroy(inject_update_readable(c->options.injection));
+}
+
+static void describe(struct collector *c, struct collection *about, bool ended)
+{
+	about->last = false;
+	about->ns = clock_now();
+	about->counter_count = 0;
+	if (!ended && about->ns - c->counted_ns >= COUNTERS_NS) {
+		about->counter_count =
+			counters_read(&c->counters, c->options.t, c->options.lay, about->counters);
+		c->counted_ns = about->ns;
+	}
+	about->clock = ticks_measure();
+	ticks_add(&c->ticks, &about->clock);
+}
+
+/* True: that was the last one. */
+static bool collect(struct collector *c)
+{
+	struct block *first = backlog_get(c->options.backlog);
+	bool ended, last;
+
+	if (inject_beat(c->options.injection))
+		atomic_fetch_add(&c->absences, 1);
+	check_target(c);
+	ended = atomic_load(&c->ended);
+	if (!first)
+		return false;
+	describe(c, &first->about, ended);
+	last = rings_collect(c->rings, c->options.backlog, first, ticks_now(),
+			     ticks_of_ns(&c->ticks, COLLECTOR_MARGIN_NS), ended) &&
+	       ended;
+	first->about.last = last;
+	c->collected_ns = first->about.ns;
+	c->waiting = 0;
+	backlog_put(c->options.backlog, first);
+	backlog_trim(c->options.backlog);
+	check_unread(c);
+	return last;
+}
+
+/* ---- the pace of who decodes ---- */
+
+/* A signal for all of us is the other thread's, which may be waiting for a processor. */
+static bool is_signalled(void)
+{
+	sigset_t pending;
+
+	return !sigpending(&pending) && !sigisemptyset(&pending);
+}
+
+static bool is_urgent(const struct collector *c)
+{
+	const struct backlog *b = c->options.backlog;
+
+	return atomic_load(&c->ended) || clock_now() >= c->options.end_ns || is_signalled() ||
+	       backlog_fill(b) > MAY_WAIT || backlog_age(b) > MAY_WAIT_NS;
+}
+
+static void set_pace(struct collector *c)
+{
+	bool urgent = is_urgent(c);
+
+	atomic_store(&c->urgent, urgent);
+	if (urgent)
+		pace_raise(&c->pace);
+}
+
+void collector_give_way(struct collector *c)
+{
+	if (!atomic_load(&c->urgent))
+		pace_lower(&c->pace);
+	/* Also when it has just become urgent. */
+	if (atomic_load(&c->urgent))
+		pace_raise(&c->pace);
+}
+
+void collector_rest(struct collector *c)
+{
+	double left = 1 - backlog_fill(c->options.backlog) / NO_REST;
+	struct timespec time = {.tv_nsec = left > 0 ? left * REST_NS : 0};
+
+	if (time.tv_nsec >= LEAST_REST_NS && !atomic_load(&c->urgent))
+		nanosleep(&time, NULL);
+}
+
+/* ---- the thread ---- */
+
+static void wait_a_while(struct collector *c)
+{
+	uint64_t now = clock_now(), end = c->options.end_ns;
+	uint64_t ns = end > now && end - now < c->wait_ns ? end - now : c->wait_ns;
+	struct timespec time = {.tv_nsec = (long)ns};
+	struct pollfd fd = {.fd = c->wake, .events = POLLIN};
+	eventfd_t count;
+
+	c->woken = ppoll(&fd, 1, &time, NULL) > 0;
+	if (c->woken)
+		eventfd_read(c->wake, &count);
+}
+
+static bool is_due(const struct collector *c)
+{
+	return c->woken || c->waiting >= AIM_BYTES / 2 ||
+	       c->looked_ns - c->collected_ns >= MOST_UNTAKEN_NS || atomic_load(&c->ended);
+}
+
+static void *work(void *arg)
+{
+	struct collector *c = arg;
+	bool last = false;
+
+	precedence_take(&c->precedence);
+	atomic_store(&c->goes_first, c->precedence.may);
+	for (;;) {
+		look(c);
+		if (is_due(c))
+			last = collect(c);
+		precedence_check(&c->precedence);
+		set_pace(c);
+		if (last || atomic_load(&c->quit))
+			return NULL;
+		wait_a_while(c);
+	}
+}
+
+static struct error *must_check start_thread(struct collector *c)
+{
+	sigset_t all, mask;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &mask);
+	err = pthread_create(&c->thread, NULL, work, c);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	if (err)
+		return error_errno(ERROR_FAILED, err, "cannot start a thread");
+	c->runs = true;
+	return NULL;
+}
+
+struct error *collector_start(const struct collector_options *options, struct collector **ret)
+{
+	_cleanup_collector_ struct collector *c = calloc(1, sizeof(*c));
+	struct error *err;
+
+	if (!c)
+		return &error_no_memory;
+	c->options = *options;
+	c->ticks = *options->ticks;
+	c->looked_ns = clock_now();
+	c->counters = *options->counters;
+	c->pace = *options->pace;
+	c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (c->wake < 0)
+		return error_errno(ERROR_FAILED, errno, "cannot wait for events");
+	err = rings_create(inject_shared(options->injection), inject_layout(options->injection),
+			   options->injection, &c->rings);
+	if (!err)
+		err = start_thread(c);
+	if (err)
+		return err;
+	*ret = take_ptr(c);
+	return NULL;
+}
+
+void collector_destroy(struct collector *c)
+{
+	if (!c)
+		return;
+	if (c->runs) {
+		atomic_store(&c->quit, true);
+		eventfd_write(c->wake, 1);
+		pthread_join(c->thread, NULL);
+	}
+	pace_raise(&c->pace);
+	if (c->wake >= 0)
+		close(c->wake);
+	rings_destroy(c->rings);
+	free(c);
+}
+
+void collector_hurry(struct collector *c)
+{
+	pace_raise(&c->pace);
+	eventfd_write(c->wake, 1);
+}
+
+void collector_finish(struct collector *c)
+{
+	atomic_store(&c->ended, true);
+	collector_hurry(c);
+}
+
+bool collector_goes_first(const struct collector *c)
+{
+	return atomic_load(&c->goes_first);
+}
+
+uint64_t collector_absences(const struct collector *c)
+{
+	return atomic_load(&c->absences);
+}
+
+void collector_rings_stats(const struct collector *c, struct rings_stats *ret)
+{
+	rings_stats(c->rings, ret);
+}

@@ -1,0 +1,72 @@
+/*
+ * Takes what the agent writes out of the target's rings, before they are full: a thread of its own,
+ * which goes before all others where that is permitted (collect/precedence.h). It does nothing that
+ * takes long: every 1 to 10 ms, the sooner the more has come, it looks how much waits, and takes it
+ * when that is enough. Decoding is the business of the thread that made it, whose pace it sets: the
+ * lowest, as long as there is time.
+ */
+#ifndef COLLECT_COLLECTOR_H
+#define COLLECT_COLLECTOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "collect/backlog.h"
+#include "collect/counters.h"
+#include "collect/pace.h"
+#include "collect/rings.h"
+#include "collect/ticks.h"
+#include "golayout/golayout.h"
+#include "hooks/injection.h"
+#include "target/target.h"
+
+/* Records that others may be writing just now are left for the next look. */
+#define COLLECTOR_MARGIN_NS 100000ull
+
+struct collector_options {
+	struct target *t;
+	const struct golayout *lay;
+	struct injection *injection;
+	struct backlog *backlog;
+	const struct counters *counters;
+	const struct ticks *ticks; /* one pair was measured a moment ago */
+	const struct pace *pace;   /* of the thread that decodes, which is the caller */
+	uint64_t end_ns; /* CLOCK_MONOTONIC: by then it is urgent; UINT64_MAX: nobody knows */
+};
+
+struct collector;
+
+/* It works when this returns. Keeps all that it is given but for `counters`, `ticks` and `pace`;
+ * the target is read by both threads. */
+struct error *collector_start(const struct collector_options *options,
+			      struct collector **ret) must_check;
+/* Ends its thread, whatever is in the rings. */
+void collector_destroy(struct collector *c);
+
+/* For the thread that made it: it need not hurry, unless the collector thinks otherwise. To be
+ * said each time; in between, collector_hurry() and others may have made it urgent. */
+void collector_give_way(struct collector *c);
+/* In the midst of long work, a moment's sleep, unless it is urgent. On a processor that is never
+ * idle Linux looks for threads that wait for another one only at its ticks, 4 ms apart: who works
+ * there at the lowest priority keeps them waiting all the same. */
+void collector_rest(struct collector *c);
+/* What has happened by now is wanted soon. */
+void collector_hurry(struct collector *c);
+/* Nobody writes any more, as when the target has ended: what is in the rings is taken, as there is
+ * room for it, and the last collection is told to be the last. */
+void collector_finish(struct collector *c);
+
+/* It has a real-time priority, or may have. */
+bool collector_goes_first(const struct collector *c);
+/* How often we did not run for so long that the agent switched itself off. */
+uint64_t collector_absences(const struct collector *c);
+void collector_rings_stats(const struct collector *c, struct rings_stats *ret);
+
+static inline void cleanup_collector(struct collector **c)
+{
+	collector_destroy(*c);
+}
+#define _cleanup_collector_ __attribute__((cleanup(cleanup_collector)))
+
+#endif

@@ -1,0 +1,49 @@
+/* The agent's records made into events: names for numbers, and stacks with all their frames. */
+#ifndef COLLECT_DECODE_H
+#define COLLECT_DECODE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/abi.h"
+#include "base/error.h"
+#include "collect/drain.h"
+#include "collect/labels.h"
+#include "golayout/golayout.h"
+#include "gotrace/event.h"
+#include "gotrace/texts.h"
+#include "image/image.h"
+#include "target/target.h"
+#include "unwind/stacks.h"
+
+/* A record is at most so many events. */
+#define DECODE_MAX_EVENTS 3
+
+struct decoder;
+
+/* `layout` as for drain_create(); all are kept. The target is asked for its wait reasons, now. */
+struct error *decoder_create(struct target *t, const struct image *img, const struct golayout *lay,
+			     const struct agent_shared *layout, const struct drain *drain,
+			     struct decoder **ret) must_check;
+void decoder_destroy(struct decoder *d);
+
+/* Their times are `ns`. */
+struct error *decoder_events(struct decoder *d, const struct drain_record *r, uint64_t ns,
+			     struct trace_event ret[DECODE_MAX_EVENTS],
+			     size_t *ret_count) must_check;
+
+/* What the numbers in events mean. */
+struct texts *decoder_texts(struct decoder *d);
+struct stacks *decoder_stacks(struct decoder *d);
+struct labels *decoder_labels(struct decoder *d);
+
+/* Marks the texts that later events may have though no record brings them. */
+void decoder_mark_texts(struct decoder *d);
+
+static inline void cleanup_decoder(struct decoder **d)
+{
+	decoder_destroy(*d);
+}
+#define _cleanup_decoder_ __attribute__((cleanup(cleanup_decoder)))
+
+#endif

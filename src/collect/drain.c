@@ -1,0 +1,407 @@
+#include "collect/drain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+/* One ring. */
+struct stream {
+	struct piece *first, *last; /* that are still to be read; NULL: none */
+	const uint8_t *at;          /* in the first */
+	const uint8_t *end;
+	uint64_t skip_to; /* bytes of the ring that are passed over */
+	uint64_t tick;
+	uint64_t thread;
+	bool in_heap;
+	struct drain_record next;
+};
+
+struct drain {
+	const struct agent_shared *shared;
+	const struct agent_shared *layout;
+	struct backlog *backlog;
+	struct stream *streams;
+	struct stream **heap; /* those that have a next record, the earliest first */
+	size_t heap_count;
+	bool given; /* the next record of heap[0] */
+	uint64_t watermark;
+	struct drain_stats stats;
+};
+
+/* How the numbers of a record are laid out: so many, then so many texts. */
+static const struct shape {
+	uint8_t numbers, texts;
+} shapes[RECORDS] = {
+	[RECORD_M] = {1, 0},
+	[RECORD_START] = {1, 0},
+	[RECORD_START_WORKER] = {2, 0},
+	[RECORD_BLOCK] = {3, 0},
+	[RECORD_BLOCK_PREEMPT] = {2, 0},
+	[RECORD_YIELD] = {2, 0},
+	[RECORD_PREEMPT] = {2, 0},
+	[RECORD_EXIT] = {1, 0},
+	[RECORD_UNBLOCK] = {2, 0},
+	[RECORD_CREATE] = {3, 0},
+	[RECORD_SYSCALL] = {2, 0},
+	[RECORD_SYSCALL_EXIT] = {1, 0},
+	[RECORD_SYSCALL_NO_P] = {1, 0},
+	[RECORD_THREAD_ENTER] = {1, 0},
+	[RECORD_THREAD_LEAVE] = {1, 0},
+	[RECORD_CORO_SWITCH] = {3, 0},
+	[RECORD_CORO_EXIT] = {2, 0},
+	[RECORD_P_START] = {1, 0},
+	[RECORD_P_STOP] = {1, 0},
+	[RECORD_P_STEAL] = {1, 0},
+	[RECORD_STW_BEGIN] = {3, 0},
+	[RECORD_STW_END] = {1, 0},
+	[RECORD_GC_BEGIN] = {2, 0},
+	[RECORD_GC_END] = {1, 0},
+	[RECORD_ASSIST_BEGIN] = {2, 0},
+	[RECORD_ASSIST_END] = {1, 0},
+	[RECORD_CALL] = {3, 0},
+	[RECORD_RETURN] = {3, 0},
+	[RECORD_SWEEP_BEGIN] = {2, 0},
+	[RECORD_SWEEP_END] = {2, 0},
+	[RECORD_TASK_BEGIN] = {4, 1},
+	[RECORD_TASK_END] = {3, 0},
+	[RECORD_REGION_BEGIN] = {3, 1},
+	[RECORD_REGION_END] = {3, 1},
+	[RECORD_LOG] = {3, 2},
+	[RECORD_LABELS] = {3, 1},
+	[RECORD_LABELS_AGAIN] = {2, 0},
+	[RECORD_LABELS_NONE] = {1, 0},
+	[RECORD_LABELS_UNREAD] = {3, 0},
+};
+
+struct error *drain_create(const struct agent_shared *shared, const struct agent_shared *layout,
+			   struct backlog *backlog, struct drain **ret)
+{
+	_cleanup_drain_ struct drain *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return &error_no_memory;
+	d->shared = shared;
+	d->layout = layout;
+	d->backlog = backlog;
+	d->streams = calloc(layout->slots, sizeof(d->streams[0]));
+	d->heap = calloc(layout->slots, sizeof(d->heap[0]));
+	if (!d->streams || !d->heap)
+		return &error_no_memory;
+	for (uint32_t i = 0; i < layout->slots; i++)
+		d->streams[i].next.slot = i;
+	*ret = take_ptr(d);
+	return NULL;
+}
+
+void drain_destroy(struct drain *d)
+{
+	if (!d)
+		return;
+	free(d->streams);
+	free(d->heap);
+	free(d);
+}
+
+/* ---- one ring ---- */
+
+/* What is left of a piece. */
+struct span {
+	const uint8_t *at, *end;
+	bool bad;
+};
+
+static uint64_t long_number(struct span *s)
+{
+	uint64_t value = 0;
+
+	for (unsigned int shift = 0; shift < 70 && s->at < s->end; shift += 7) {
+		uint8_t byte = *s->at++;
+
+		value |= (uint64_t)(byte & 0x7f) << (shift & 63);
+		if (byte < 0x80)
+			return value;
+	}
+	s->bad = true;
+	return 0;
+}
+
+/* Most have one byte, nearly all others two. */
+static inline uint64_t next_number(struct span *s)
+{
+	const uint8_t *at = s->at;
+
+	if (s->end - at < 2)
+		return long_number(s);
+	if (at[0] < 0x80) {
+		s->at = at + 1;
+		return at[0];
+	}
+	if (at[1] < 0x80) {
+		s->at = at + 2;
+		return (at[0] & 0x7f) | (uint64_t)at[1] << 7;
+	}
+	return long_number(s);
+}
+
+static struct drain_text next_text(struct span *s)
+{
+	uint64_t length = next_number(s);
+	struct drain_text text = {s->at, length};
+
+	if (length > (uint64_t)(s->end - s->at)) {
+		s->bad = true;
+		return (struct drain_text){0};
+	}
+	s->at += length;
+	return text;
+}
+
+static uint64_t chunk_end(uint64_t at)
+{
+	return (at | (AGENT_CHUNK_BYTES - 1)) + 1;
+}
+
+/* Passes over what is left of the chunk, also in pieces that are still to come. */
+static void skip_chunk(struct stream *s)
+{
+	s->at = s->end;
+	s->skip_to = chunk_end(s->first->at);
+}
+
+/* true when the chunk tells of a loss, which is then the next record. */
+static bool begin_chunk(struct drain *d, struct stream *s)
+{
+	struct agent_chunk chunk;
+
+	if ((size_t)(s->end - s->at) < sizeof(chunk)) {
+		d->stats.corrupt++;
+		skip_chunk(s);
+		return false;
+	}
+	memcpy(&chunk, s->at, sizeof(chunk));
+	s->at += sizeof(chunk);
+	s->tick = chunk.tick;
+	s->thread = chunk.thread;
+	if (!chunk.lost)
+		return false;
+	s->next.kind = RECORD_LOST;
+	s->next.numbers[0] = chunk.lost;
+	return true;
+}
+
+static void read_record(struct stream *s, struct span *span, unsigned int kind)
+{
+	const struct shape *shape = &shapes[kind];
+
+	s->tick += next_number(span);
+	s->next.kind = kind;
+	for (unsigned int i = 0; i < shape->numbers; i++)
+		s->next.numbers[i] = next_number(span);
+	for (unsigned int i = 0; i < shape->texts; i++)
+		s->next.texts[i] = next_text(span);
+}
+
+/* Up to the next record of the piece; false at its end. */
+static bool next_in_piece(struct drain *d, struct stream *s)
+{
+	struct span span = {s->at, s->end, false};
+
+	while (span.at < span.end) {
+		unsigned int kind = *span.at++;
+
+		if (kind == RECORD_M) {
+			s->thread = next_number(&span);
+		} else if (kind > RECORD_M && kind < RECORDS) {
+			read_record(s, &span, kind);
+			if (span.bad)
+				break;
+			s->at = span.at;
+			return true;
+		} else {
+			span.bad = kind != RECORD_NONE;
+			break;
+		}
+	}
+	d->stats.corrupt += span.bad;
+	if (span.bad || span.at < span.end)
+		skip_chunk(s);
+	s->at = s->end;
+	return false;
+}
+
+/* The piece that is the first now. */
+static void begin_piece(struct stream *s)
+{
+	const struct piece *p = s->first;
+
+	s->at = s->end = NULL;
+	if (!p)
+		return;
+	s->end = p->bytes + p->size;
+	s->at = p->at < s->skip_to ? s->end : p->bytes;
+}
+
+static void end_piece(struct drain *d, struct stream *s)
+{
+	struct piece *p = s->first;
+	struct block *block = p->block;
+
+	s->first = p->next;
+	begin_piece(s);
+	d->stats.bytes += p->size;
+	if (!--block->left)
+		backlog_release(d->backlog, block);
+}
+
+/* To its next record; false: it has none so far. */
+static bool advance(struct drain *d, struct stream *s)
+{
+	bool found = false;
+
+	while (!found && s->first) {
+		if (s->at == s->end)
+			end_piece(d, s);
+		else if (s->at == s->first->bytes && !(s->first->at & (AGENT_CHUNK_BYTES - 1)))
+			found = begin_chunk(d, s);
+		else
+			found = next_in_piece(d, s);
+	}
+	s->next.tick = s->tick;
+	s->next.thread = s->thread;
+	return found;
+}
+
+/* ---- all rings ---- */
+
+static bool is_before(const struct stream *a, const struct stream *b)
+{
+	return a->next.tick < b->next.tick;
+}
+
+static void sift_down(struct drain *d, size_t i)
+{
+	struct stream *s = d->heap[i];
+
+	for (;;) {
+		size_t child = 2 * i + 1;
+
+		if (child + 1 < d->heap_count && is_before(d->heap[child + 1], d->heap[child]))
+			child++;
+		if (child >= d->heap_count || !is_before(d->heap[child], s))
+			break;
+		d->heap[i] = d->heap[child];
+		i = child;
+	}
+	d->heap[i] = s;
+}
+
+static void add(struct drain *d, struct stream *s)
+{
+	size_t i = d->heap_count++;
+
+	s->in_heap = true;
+	for (; i && is_before(s, d->heap[(i - 1) / 2]); i = (i - 1) / 2)
+		d->heap[i] = d->heap[(i - 1) / 2];
+	d->heap[i] = s;
+}
+
+/* Past the record that was given out, which was used by now. */
+static void pass_given(struct drain *d)
+{
+	struct stream *s = d->heap[0];
+
+	if (!d->given)
+		return;
+	d->given = false;
+	if (advance(d, s)) {
+		sift_down(d, 0);
+		return;
+	}
+	s->in_heap = false;
+	d->heap[0] = d->heap[--d->heap_count];
+	if (d->heap_count)
+		sift_down(d, 0);
+}
+
+static void add_piece(struct drain *d, struct piece *p)
+{
+	struct stream *s = &d->streams[p->slot];
+
+	p->next = NULL;
+	if (s->first) {
+		s->last->next = p;
+		s->last = p;
+		return;
+	}
+	s->first = s->last = p;
+	begin_piece(s);
+}
+
+static void add_block(struct drain *d, struct block *block)
+{
+	block->left = block->piece_count;
+	for (uint32_t i = 0; i < block->piece_count; i++)
+		add_piece(d, &block->pieces[i]);
+	if (!block->left)
+		backlog_release(d->backlog, block);
+}
+
+void drain_add(struct drain *d, struct block *first)
+{
+	uint64_t watermark = first->about.watermark;
+
+	pass_given(d);
+	for (struct block *block = first, *next; block; block = next) {
+		next = block->next;
+		add_block(d, block);
+	}
+	for (uint32_t i = 0; i < d->layout->slots; i++) {
+		struct stream *s = &d->streams[i];
+
+		if (!s->in_heap && s->first && advance(d, s))
+			add(d, s);
+	}
+	if (watermark > d->watermark)
+		d->watermark = watermark;
+}
+
+const struct drain_record *drain_next(struct drain *d)
+{
+	pass_given(d);
+	if (!d->heap_count || d->heap[0]->next.tick >= d->watermark)
+		return NULL;
+	d->stats.records++;
+	d->given = true;
+	return &d->heap[0]->next;
+}
+
+uint64_t drain_watermark(const struct drain *d)
+{
+	return d->watermark;
+}
+
+void drain_stats(const struct drain *d, struct drain_stats *ret)
+{
+	*ret = d->stats;
+}
+
+size_t drain_stack(const struct drain *d, uint64_t number, uint64_t ret[DRAIN_STACK_WORDS])
+{
+	const uint8_t *base = (const uint8_t *)d->shared;
+	const struct agent_stack *table = (const void *)(base + d->layout->table_offset);
+	const uint64_t *arena = (const void *)(base + d->layout->arena_offset);
+	uint64_t offset, count;
+
+	if (!number || number > AGENT_TABLE_SLOTS)
+		return 0;
+	offset = __atomic_load_n(&table[number - 1].offset, __ATOMIC_ACQUIRE);
+	if (!offset || offset > d->layout->arena_words)
+		return 0;
+	count = __atomic_load_n(&arena[offset - 1], __ATOMIC_RELAXED);
+	if (count > DRAIN_STACK_WORDS || count > d->layout->arena_words - offset)
+		return 0;
+	for (uint64_t i = 0; i < count; i++)
+		ret[i] = __atomic_load_n(&arena[offset + i], __ATOMIC_RELAXED);
+	return count;
+}

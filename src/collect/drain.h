@@ -1,0 +1,79 @@
+/*
+ * The agent's records out of what the collector has taken from the rings, in the order of their
+ * times over all rings.
+ *
+ * A record may be had when no earlier one can come any more: the collections say up to where they
+ * are complete. The bytes are the target's: what makes no sense is passed over to the next chunk,
+ * and counted.
+ *
+ * Records are decoded from blocks, which are gospect's own memory. Only drain_stack() reads shared
+ * memory: each word once, into memory of the caller's; a number counts when it was checked after
+ * that. Nobody gets a pointer into shared memory.
+ */
+#ifndef COLLECT_DRAIN_H
+#define COLLECT_DRAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/abi.h"
+#include "base/error.h"
+#include "collect/backlog.h"
+
+/* A made one: `numbers[0]` records were lost here. */
+#define RECORD_LOST RECORDS
+
+#define RECORD_MAX_NUMBERS 4
+
+struct drain_text {
+	const uint8_t *bytes;
+	size_t length;
+};
+
+struct drain_record {
+	uint64_t tick;
+	uint64_t thread;
+	uint64_t numbers[RECORD_MAX_NUMBERS];
+	struct drain_text texts[2];
+	uint32_t slot;
+	unsigned int kind; /* enum agent_record, RECORD_LOST */
+};
+
+struct drain;
+
+/* `layout` says how the shared memory was made; all are kept. */
+struct error *drain_create(const struct agent_shared *shared, const struct agent_shared *layout,
+			   struct backlog *backlog, struct drain **ret) must_check;
+void drain_destroy(struct drain *d);
+
+/* Takes a collection, by its first block; its blocks go back to the backlog when all of their
+ * records were had. */
+void drain_add(struct drain *d, struct block *first);
+/* The next record, until the next call of either; NULL: none can be had before another collection
+ * is there. */
+const struct drain_record *drain_next(struct drain *d);
+
+/* No record that is still to come has a tick before this. */
+uint64_t drain_watermark(const struct drain *d);
+
+struct drain_stats {
+	uint64_t records;
+	uint64_t bytes;
+	uint64_t corrupt; /* places that made no sense */
+};
+void drain_stats(const struct drain *d, struct drain_stats *ret);
+
+#define DRAIN_STACK_WORDS (AGENT_MAX_DEPTH + 8)
+
+/* Copies the words of a stack (agent/abi.h) out of shared memory, each read once; they are whatever
+ * the target put there. How many; 0: there is no stack of that number. */
+size_t drain_stack(const struct drain *d, uint64_t number, uint64_t ret[DRAIN_STACK_WORDS]);
+
+static inline void cleanup_drain(struct drain **d)
+{
+	drain_destroy(*d);
+}
+#define _cleanup_drain_ __attribute__((cleanup(cleanup_drain)))
+
+#endif

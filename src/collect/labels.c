@@ -1,0 +1,177 @@
+#include "collect/labels.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/cursor.h"
+#include "base/strbuf.h"
+#include "gotrace/label_text.h"
+
+struct error *labels_init(struct labels *l, struct target *t, const struct golayout *lay,
+			  uint32_t slots, struct texts *texts)
+{
+	*l = (struct labels){.t = t, .lay = lay, .texts = texts, .slots = slots};
+	l->sets.maps = lay->minor <= 23;
+	l->known = calloc(slots, sizeof(l->known[0]));
+	return l->known ? NULL : &error_no_memory;
+}
+
+void labels_deinit(struct labels *l)
+{
+	label_sets_release(&l->sets);
+	free(l->known);
+}
+
+static struct error *must_check keep_text(struct labels *l, struct label_pair *pairs, size_t count,
+					  uint32_t *ret)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
+
+	label_text_add(&sb, pairs, count);
+	if (sb.failed)
+		return &error_no_memory;
+	*ret = texts_add(l->texts, sb.data, sb.length);
+	if (*ret == TEXTS_FAILED)
+		return &error_no_memory;
+	l->dropped += sb.length && !*ret;
+	return NULL;
+}
+
+/* The agent's own bytes, which the target may have written over. */
+static struct error *must_check decode(struct labels *l, const struct drain_text *text,
+				       uint32_t *ret)
+{
+	struct cursor c = cursor_of(text->bytes, text->length, "a set of labels");
+	struct label_pair pairs[AGENT_MAX_LABELS];
+	size_t n = 0;
+
+	while (c.at < c.end && n < AGENT_MAX_LABELS) {
+		struct label_pair *p = &pairs[n];
+
+		p->key_length = cursor_uvarint(&c);
+		p->key = cursor_bytes(&c, p->key_length);
+		p->value_length = cursor_uvarint(&c);
+		p->value = cursor_bytes(&c, p->value_length);
+		if (c.failed) {
+			l->dropped++;
+			break;
+		}
+		n++;
+	}
+	return keep_text(l, pairs, n, ret);
+}
+
+/* A set that was read from outside. */
+static struct error *must_check text_of_set(struct labels *l, uint32_t id, uint32_t *ret)
+{
+	struct label_set set = label_sets_get(&l->sets, id);
+	_cleanup_free_ struct label_pair *pairs = calloc(set.count + 1, sizeof(*pairs));
+
+	if (!pairs)
+		return &error_no_memory;
+	for (uint32_t i = 0; i < set.count; i++) {
+		const struct interned *k = &l->sets.strings.strings[set.labels[i].key];
+		const struct interned *v = &l->sets.strings.strings[set.labels[i].value];
+
+		/* As the agent cuts it: one set has one text. */
+		size_t length = v->length < AGENT_MAX_LABEL ? v->length : AGENT_MAX_LABEL;
+
+		pairs[i] = (struct label_pair){k->data, k->length, v->data, length};
+	}
+	return keep_text(l, pairs, set.count, ret);
+}
+
+static struct error *must_check read_batch(struct labels *l, struct labelled *items, size_t count,
+					   uint32_t *sets, uint64_t (*now)[2], bool *ok)
+{
+	struct target_range ranges[2 * LABELS_BATCH];
+	uint64_t pointers[LABELS_BATCH] = {0};
+	struct error *err;
+
+	for (size_t i = 0; i < count; i++) {
+		pointers[i] = items[i].labels;
+		ranges[2 * i] = (struct target_range){items[i].g + l->lay->n.g_goid, 8, &now[i][0]};
+		ranges[2 * i + 1] =
+			(struct target_range){items[i].g + l->lay->n.g_labels, 8, &now[i][1]};
+	}
+	err = label_sets_read(&l->sets, l->t, pointers, count, sets);
+	return err ? err : target_read_each(l->t, ranges, 2 * count, ok);
+}
+
+/* Sets that were read from outside are kept only to be read faster again. */
+static void limit_sets(struct labels *l)
+{
+	bool maps = l->sets.maps;
+
+	if (l->sets.count < LABELS_MAX_SETS / 2 && l->sets.bytes < LABELS_MAX_BYTES / 2)
+		return;
+	label_sets_release(&l->sets);
+	l->sets = (struct label_sets){.maps = maps};
+}
+
+struct error *labels_read(struct labels *l, struct labelled *items, size_t count)
+{
+	uint32_t sets[LABELS_BATCH];
+	uint64_t now[LABELS_BATCH][2] = {0};
+	bool ok[2 * LABELS_BATCH];
+	struct error *err;
+
+	limit_sets(l);
+	err = read_batch(l, items, count, sets, now, ok);
+
+	for (size_t i = 0; !err && i < count; i++) {
+		bool held = ok[2 * i] && ok[2 * i + 1] && now[i][0] == items[i].goid &&
+			    now[i][1] == items[i].labels;
+
+		items[i].text = 0;
+		if (held && sets[i] != LABELS_TORN)
+			err = text_of_set(l, sets[i], &items[i].text);
+		else
+			l->dropped++;
+	}
+	return err;
+}
+
+/* It was made while the target was there, which may have ended since. */
+static struct error *must_check read_one(struct labels *l, const struct drain_record *r,
+					 uint32_t *ret)
+{
+	struct labelled item = {.goid = r->numbers[0], .g = r->numbers[1], .labels = r->numbers[2]};
+	struct error *err = labels_read(l, &item, 1);
+
+	*ret = err ? 0 : item.text;
+	if (!err || err->code != ERROR_GONE)
+		return err;
+	error_destroy(err);
+	l->dropped++;
+	return NULL;
+}
+
+struct error *labels_of_record(struct labels *l, const struct drain_record *r, uint32_t *ret)
+{
+	uint32_t *known = l->known[r->slot % l->slots];
+	struct error *err;
+
+	*ret = 0;
+	switch (r->kind) {
+	case RECORD_LABELS:
+		l->cut += r->numbers[2];
+		err = decode(l, &r->texts[0], ret);
+		known[r->numbers[1] % AGENT_LABEL_SETS] = *ret;
+		return err;
+	case RECORD_LABELS_AGAIN:
+		*ret = known[r->numbers[1] % AGENT_LABEL_SETS];
+		return NULL;
+	case RECORD_LABELS_UNREAD:
+		return read_one(l, r, ret);
+	default:
+		return NULL;
+	}
+}
+
+void labels_mark_texts(struct labels *l)
+{
+	for (uint32_t slot = 0; slot < l->slots; slot++)
+		for (size_t i = 0; i < AGENT_LABEL_SETS; i++)
+			texts_mark(l->texts, l->known[slot][i]);
+}

@@ -1,0 +1,51 @@
+/*
+ * The target's sets of labels as texts: those that the agent has copied, and those that are read
+ * from outside, because the agent might not or tracing had not begun.
+ */
+#ifndef COLLECT_LABELS_H
+#define COLLECT_LABELS_H
+
+#include "agent/abi.h"
+#include "collect/drain.h"
+#include "golayout/golayout.h"
+#include "gotrace/texts.h"
+#include "labels/label_sets.h"
+#include "target/target.h"
+
+struct labels {
+	struct target *t;
+	const struct golayout *lay;
+	struct texts *texts;
+	struct label_sets sets;              /* of those read from outside */
+	uint32_t (*known)[AGENT_LABEL_SETS]; /* of each slot: texts by the agent's numbers */
+	uint32_t slots;
+	uint64_t cut;     /* labels that were longer than is kept, or too many */
+	uint64_t dropped; /* sets that are not known: no room, or they could not be read */
+};
+
+/* Keeps what it is given. */
+struct error *labels_init(struct labels *l, struct target *t, const struct golayout *lay,
+			  uint32_t slots, struct texts *texts) must_check;
+void labels_deinit(struct labels *l);
+
+/* The text of the set that a record of kind RECORD_LABELS ... is about; 0: none, or not known. */
+struct error *labels_of_record(struct labels *l, const struct drain_record *r,
+			       uint32_t *ret) must_check;
+
+/* Marks the sets that the agent may say by their numbers. */
+void labels_mark_texts(struct labels *l);
+
+/* A goroutine that had labels when it was looked at. */
+struct labelled {
+	uint64_t g; /* its address */
+	uint64_t goid;
+	uint64_t labels; /* g.labels */
+	uint32_t text;   /* to be found; 0: none, or not known */
+};
+
+/* Reads the sets of at most LABELS_BATCH goroutines; one that the goroutine has no more by now is
+ * not known. */
+#define LABELS_BATCH 256
+struct error *labels_read(struct labels *l, struct labelled *items, size_t count) must_check;
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * Which goroutines there are, read from outside while the program runs on: for a trace that has
+ * lost records, and with them the ends of goroutines.
+ */
+#ifndef COLLECT_LIVING_H
+#define COLLECT_LIVING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/map.h"
+#include "golayout/golayout.h"
+#include "target/target.h"
+
+struct living {
+	struct map goids;  /* of those that were seen alive */
+	uint64_t at;       /* in the program's list */
+	uint64_t began_ns; /* CLOCK_MONOTONIC; who was made before this and is not in `goids` when
+			      all was read has ended by then */
+	bool complete;
+};
+
+/* Reads for about so long; call it until it is complete. It is not when the program has more
+ * goroutines than gospect keeps. */
+struct error *living_read(struct living *l, struct target *t, const struct golayout *lay,
+			  uint64_t ns) must_check;
+void living_release(struct living *l);
+
+#endif

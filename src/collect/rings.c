@@ -1,0 +1,352 @@
+#include "collect/rings.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+/* How far before its writer a ring's memory is made present: some times what it wrote between two
+ * looks, and these at least and at most. */
+#define AHEAD_TIMES 4
+#define LEAST_AHEAD_BYTES (256u << 10)
+#define MOST_AHEAD_BYTES (2u << 20)
+/* Taken in one look, which is a few milliseconds: who looks may be of a priority that keeps all
+ * others waiting. */
+#define MOST_BYTES (16u << 20)
+
+struct ring {
+	struct agent_slot *slot;
+	const uint8_t *bytes;
+	uint64_t at;  /* bytes that were taken */
+	uint64_t end; /* bytes that are there */
+	/* No record that was not there at the last look has a tick before this; and none that was
+	 * not taken at the last look when all were. */
+	uint64_t mark, taken_mark;
+	uint64_t populated; /* bytes of the ring, from its beginning */
+	/* Of the chunk that begins at `at`, once head_of() has read it. */
+	struct agent_chunk head;
+	bool has_head;
+};
+
+struct rings {
+	const struct agent_shared *layout;
+	const struct injection *injection;
+	struct ring *items;
+	_Atomic uint64_t corrupt;
+};
+
+/* A collection that is being filled. */
+struct filling {
+	struct backlog *backlog;
+	struct block *last;
+	uint64_t bytes;
+};
+
+struct error *rings_create(struct agent_shared *shared, const struct agent_shared *layout,
+			   const struct injection *in, struct rings **ret)
+{
+	_cleanup_rings_ struct rings *r = calloc(1, sizeof(*r));
+	uint8_t *base = (uint8_t *)shared;
+
+	if (!r)
+		return &error_no_memory;
+	r->layout = layout;
+	r->injection = in;
+	r->items = calloc(layout->slots, sizeof(r->items[0]));
+	if (!r->items)
+		return &error_no_memory;
+	for (uint32_t i = 0; i < layout->slots; i++) {
+		struct ring *ring = &r->items[i];
+
+		ring->slot = (void *)(base + layout->slots_offset + (size_t)i * AGENT_SLOT_BYTES);
+		ring->bytes = base + layout->rings_offset + (size_t)i * layout->ring_bytes;
+	}
+	*ret = take_ptr(r);
+	return NULL;
+}
+
+void rings_destroy(struct rings *r)
+{
+	if (!r)
+		return;
+	free(r->items);
+	free(r);
+}
+
+/* ---- looking ---- */
+
+static uint64_t ahead_of(uint64_t written)
+{
+	uint64_t ahead = written * AHEAD_TIMES;
+
+	if (ahead < LEAST_AHEAD_BYTES)
+		return LEAST_AHEAD_BYTES;
+	return ahead < MOST_AHEAD_BYTES ? ahead : MOST_AHEAD_BYTES;
+}
+
+/* Of a ring in use, what will be written next: what was in use so far will be so again, and then
+ * comes what is behind it. */
+static void populate(const struct rings *r, struct ring *ring, uint64_t written)
+{
+	uint64_t used = __atomic_load_n(&ring->slot->fresh, __ATOMIC_RELAXED);
+	uint64_t want = used * AGENT_CHUNK_BYTES + ahead_of(written);
+
+	want = want < r->layout->ring_bytes ? want : r->layout->ring_bytes;
+	if (!r->injection || want <= ring->populated)
+		return;
+	inject_populate(r->injection,
+			r->layout->rings_offset + (ring - r->items) * r->layout->ring_bytes +
+				ring->populated,
+			want - ring->populated);
+	ring->populated = want;
+}
+
+/* A writer who says that he wrote more than the ring holds is not believed. */
+static void look_at(struct rings *r, struct ring *ring)
+{
+	uint64_t write = __atomic_load_n(&ring->slot->write, __ATOMIC_ACQUIRE), written;
+
+	if (write < ring->end || write - ring->at > r->layout->ring_bytes) {
+		atomic_fetch_add(&r->corrupt, 1);
+		return;
+	}
+	if (write == ring->end)
+		return;
+	written = write - ring->end;
+	ring->end = write;
+	populate(r, ring, written);
+}
+
+static void look(struct rings *r, uint64_t mark, bool ended)
+{
+	for (uint32_t i = 0; i < r->layout->slots; i++) {
+		struct ring *ring = &r->items[i];
+
+		ring->mark = mark;
+		/* Before the ring is looked at: who begins after this has a later time. */
+		if (!ended && __atomic_load_n(&ring->slot->busy, __ATOMIC_ACQUIRE)) {
+			uint64_t tick = __atomic_load_n(&ring->slot->tick, __ATOMIC_RELAXED);
+
+			ring->mark = tick < mark ? tick : mark;
+		}
+		look_at(r, ring);
+	}
+}
+
+/* ---- copying ---- */
+
+/* Wherever the target says that the chunk is, that is in the ring. */
+static const uint8_t *ring_at(const struct rings *r, const struct ring *ring)
+{
+	uint32_t chunks = r->layout->ring_bytes / AGENT_CHUNK_BYTES;
+	uint32_t n = ring->at / AGENT_CHUNK_BYTES;
+	uint32_t place =
+		n + __atomic_load_n(&ring->slot->moved[n & (chunks - 1)], __ATOMIC_RELAXED);
+
+	return ring->bytes + (uint64_t)(place & (chunks - 1)) * AGENT_CHUNK_BYTES +
+	       (ring->at & (AGENT_CHUNK_BYTES - 1));
+}
+
+static bool begins_chunk(const struct ring *ring)
+{
+	return !(ring->at & (AGENT_CHUNK_BYTES - 1));
+}
+
+/* How much may be taken; of a chunk that has just been begun nothing, unless its head is there. */
+static uint64_t bytes_in(const struct ring *ring)
+{
+	uint64_t n = ring->end - ring->at;
+
+	return begins_chunk(ring) && n < sizeof(struct agent_chunk) ? 0 : n;
+}
+
+/* Of the chunk that begins here: what it said when it was looked at first. */
+static const struct agent_chunk *head_of(const struct rings *r, struct ring *ring)
+{
+	const struct agent_chunk *shared = (const void *)ring_at(r, ring);
+
+	if (!ring->has_head)
+		ring->head = (struct agent_chunk){
+			.tick = __atomic_load_n(&shared->tick, __ATOMIC_RELAXED),
+			.thread = __atomic_load_n(&shared->thread, __ATOMIC_RELAXED),
+			.lost = __atomic_load_n(&shared->lost, __ATOMIC_RELAXED),
+		};
+	ring->has_head = true;
+	return &ring->head;
+}
+
+/* No record that has not been taken has a tick before this. */
+static uint64_t complete_to(const struct rings *r, struct ring *ring)
+{
+	uint64_t tick;
+
+	if (!bytes_in(ring))
+		return ring->mark;
+	if (!begins_chunk(ring))
+		return ring->taken_mark;
+	tick = head_of(r, ring)->tick;
+	return tick > ring->taken_mark ? tick : ring->taken_mark;
+}
+
+/* Where the next piece comes from; NULL: there is none. In times of need the oldest goes first, so
+ * that what is taken can be used. */
+static struct ring *next_ring(const struct rings *r, struct ring *from, bool oldest)
+{
+	struct ring *best = NULL, *end = r->items + r->layout->slots;
+	uint64_t least = UINT64_MAX, to;
+
+	for (struct ring *ring = oldest ? r->items : from; ring < end; ring++) {
+		if (!bytes_in(ring))
+			continue;
+		if (!oldest)
+			return ring;
+		to = complete_to(r, ring);
+		if (!best || to < least) {
+			best = ring;
+			least = to;
+		}
+	}
+	return best;
+}
+
+static struct block *add_block(struct filling *f)
+{
+	struct block *block = backlog_free(f->backlog) > 1 ? backlog_get(f->backlog) : NULL;
+
+	if (!block)
+		return NULL;
+	f->last->next = block;
+	f->last = block;
+	return block;
+}
+
+/* The next bytes, which go on to somebody who must not see other ones than we did. */
+static void take_bytes(const struct rings *r, struct ring *ring, uint8_t *to, size_t size)
+{
+	size_t n = 0;
+
+	if (begins_chunk(ring)) {
+		memcpy(to, head_of(r, ring), sizeof(ring->head));
+		n = sizeof(ring->head);
+	}
+	memcpy(to + n, ring_at(r, ring) + n, size - n);
+	ring->at += size;
+	ring->has_head = false;
+}
+
+/* The rest of a chunk; false: there is no room. */
+static bool copy_piece(struct rings *r, struct filling *f, struct ring *ring)
+{
+	uint64_t chunk_left = AGENT_CHUNK_BYTES - (ring->at & (AGENT_CHUNK_BYTES - 1));
+	uint64_t size = bytes_in(ring);
+	struct block *block = f->last;
+	struct piece *piece;
+
+	size = size < chunk_left ? size : chunk_left;
+	if (block->piece_count == BLOCK_PIECES || block->used + size > BLOCK_BYTES)
+		block = add_block(f);
+	if (!block)
+		return false;
+	piece = &block->pieces[block->piece_count++];
+	*piece = (struct piece){.block = block,
+				.bytes = block->bytes + block->used,
+				.at = ring->at,
+				.size = size,
+				.slot = ring - r->items};
+	take_bytes(r, ring, block->bytes + block->used, size);
+	block->used += size;
+	f->bytes += size;
+	return true;
+}
+
+/* Whether it could be that not everything fits: of two blocks more than one's worth is used; or
+ * that it is too much for one look. */
+static bool is_scarce(const struct rings *r, struct backlog *b, uint64_t most)
+{
+	uint64_t blocks = 2 + r->layout->slots / BLOCK_PIECES, bytes = 0;
+
+	for (uint32_t i = 0; i < r->layout->slots; i++)
+		bytes += bytes_in(&r->items[i]);
+	blocks += 2 * bytes / BLOCK_BYTES;
+	return blocks > backlog_free(b) || bytes > most;
+}
+
+static void copy_all(struct rings *r, struct backlog *b, struct block *first)
+{
+	struct filling f = {.backlog = b, .last = first};
+	struct ring *ring = r->items;
+	bool scarce = is_scarce(r, b, MOST_BYTES);
+
+	while (f.bytes < MOST_BYTES && (ring = next_ring(r, ring, scarce)) &&
+	       copy_piece(r, &f, ring))
+		;
+	for (uint32_t i = 0; i < r->layout->slots; i++)
+		__atomic_store_n(&r->items[i].slot->read, r->items[i].at, __ATOMIC_RELEASE);
+}
+
+/* Up to where all rings are complete; *ret_all: nothing was left. */
+static uint64_t find_watermark(struct rings *r, bool *ret_all)
+{
+	uint64_t watermark = UINT64_MAX;
+
+	*ret_all = true;
+	for (uint32_t i = 0; i < r->layout->slots; i++) {
+		struct ring *ring = &r->items[i];
+		uint64_t to = complete_to(r, ring);
+
+		watermark = to < watermark ? to : watermark;
+		if (bytes_in(ring))
+			*ret_all = false;
+		else
+			ring->taken_mark = ring->mark;
+	}
+	return watermark;
+}
+
+bool rings_collect(struct rings *r, struct backlog *b, struct block *first, uint64_t now,
+		   uint64_t margin, bool ended)
+{
+	uint64_t mark = ended ? UINT64_MAX : now - margin;
+	bool is_only = !backlog_free(b), stuck = is_only && backlog_is_awaited(b), all;
+
+	look(r, mark, ended);
+	if (!is_only)
+		copy_all(r, b, first);
+	first->about.watermark = find_watermark(r, &all);
+	if (stuck)
+		first->about.watermark = mark;
+	return all;
+}
+
+uint64_t rings_waiting(const struct rings *r)
+{
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < r->layout->slots; i++) {
+		const struct ring *ring = &r->items[i];
+		uint64_t write = __atomic_load_n(&ring->slot->write, __ATOMIC_RELAXED);
+		uint64_t n = write - ring->at;
+
+		if (n > most && n <= r->layout->ring_bytes)
+			most = n;
+	}
+	return most;
+}
+
+static uint64_t counted(const uint64_t *count)
+{
+	return __atomic_load_n(count, __ATOMIC_RELAXED);
+}
+
+void rings_stats(const struct rings *r, struct rings_stats *ret)
+{
+	*ret = (struct rings_stats){.corrupt = atomic_load(&r->corrupt)};
+	for (uint32_t i = 0; i < r->layout->slots; i++) {
+		const struct agent_slot *slot = r->items[i].slot;
+
+		ret->lost += counted(&slot->lost_all);
+		ret->stacks_lost += counted(&slot->stacks_lost);
+		ret->labels_unread += counted(&slot->labels_unread);
+	}
+}

@@ -1,0 +1,62 @@
+/*
+ * The rings that the agent writes, from outside: what is new in them is copied into a backlog, and
+ * its room given back at once.
+ *
+ * All that is in shared memory is the target's, and may change between two instructions. So each
+ * position, time and head of a chunk is loaded once, by an atomic load, and checked afterwards; the
+ * bytes of records are copied once, unlooked at (who decodes the copy takes each as hostile:
+ * collect/drain.h). What is checked here and what is decoded there are the same bytes.
+ *
+ * For one thread, but for what is said to be for any.
+ */
+#ifndef COLLECT_RINGS_H
+#define COLLECT_RINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/abi.h"
+#include "base/error.h"
+#include "collect/backlog.h"
+#include "hooks/injection.h"
+
+struct rings;
+
+/* `layout` says how the memory was made, and `in` makes it present (NULL: it is); all are kept. */
+struct error *rings_create(struct agent_shared *shared, const struct agent_shared *layout,
+			   const struct injection *in, struct rings **ret) must_check;
+void rings_destroy(struct rings *r);
+
+/*
+ * Puts what there is into the collection that begins with this empty block, and says in it up to
+ * where the records are complete: `now` - `margin` ticks, less when somebody is making one, and all
+ * when `ended`. What there is no room for, or is too much for one look, stays where it is, the
+ * latest first, and the collection is complete up to there. True: nothing was left.
+ *
+ * The backlog's last block is never filled, but tells of progress when all others wait for it. When
+ * they wait for somebody who is stopped while he makes a record, that is not awaited any more: it
+ * will come too late for its place.
+ */
+bool rings_collect(struct rings *r, struct backlog *b, struct block *first, uint64_t now,
+		   uint64_t margin, bool ended);
+
+/* How many bytes wait in the fullest. It is all that this looks at. */
+uint64_t rings_waiting(const struct rings *r);
+
+/* As the agent counts them, so far. For any thread. */
+struct rings_stats {
+	uint64_t lost;
+	uint64_t stacks_lost;
+	uint64_t labels_unread; /* sets that it could not read */
+	uint64_t corrupt;       /* positions that made no sense */
+};
+void rings_stats(const struct rings *r, struct rings_stats *ret);
+
+static inline void cleanup_rings(struct rings **r)
+{
+	rings_destroy(*r);
+}
+#define _cleanup_rings_ __attribute__((cleanup(cleanup_rings)))
+
+#endif

@@ -1,0 +1,176 @@
+/* The backlog between the thread that fills it and the one that takes from it. */
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/unit_test.h"
+#include "collect/backlog.h"
+
+enum { BLOCKS = 512, COLLECTIONS = 100000 };
+
+static int make(void **state)
+{
+	struct backlog *b;
+
+	if (error_dropped(backlog_create(BLOCKS, &b)))
+		return -1;
+	*state = b;
+	return 0;
+}
+
+static int unmake(void **state)
+{
+	backlog_destroy(*state);
+	return 0;
+}
+
+/* One of one or two blocks, by its number. */
+static bool put_numbered(struct backlog *b, uint64_t number)
+{
+	struct block *first = backlog_free(b) >= 2 ? backlog_get(b) : NULL;
+
+	if (!first)
+		return false;
+	first->about.watermark = number;
+	if (number & 1) {
+		first->next = backlog_get(b);
+		memcpy(first->next->bytes, &number, sizeof(number));
+	}
+	backlog_put(b, first);
+	return true;
+}
+
+static void *put_all(void *arg)
+{
+	for (uint64_t i = 0; i < COLLECTIONS;)
+		i += put_numbered(arg, i);
+	return NULL;
+}
+
+static void release_all(struct backlog *b, struct block *block)
+{
+	for (struct block *next; block; block = next) {
+		next = block->next;
+		backlog_release(b, block);
+	}
+}
+
+static void what_one_thread_puts_the_other_takes_in_order(void **state)
+{
+	struct backlog *b = *state;
+	pthread_t thread;
+	uint64_t number;
+
+	assert_int_equal(pthread_create(&thread, NULL, put_all, b), 0);
+	for (uint64_t i = 0; i < COLLECTIONS;) {
+		struct block *first;
+
+		backlog_wait(b, 1000000000);
+		first = backlog_take(b);
+		if (!first)
+			continue;
+		assert_int_equal(first->about.watermark, i);
+		if (i & 1) {
+			memcpy(&number, first->next->bytes, sizeof(number));
+			assert_int_equal(number, i);
+		}
+		release_all(b, first);
+		i++;
+	}
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_true(backlog_fill(b) == 0);
+	assert_int_equal(backlog_free(b), BLOCKS);
+}
+
+static void when_all_blocks_are_in_use_there_is_none(void **state)
+{
+	struct backlog *b = *state;
+	uint64_t n = 0;
+
+	while (put_numbered(b, n))
+		n++;
+	assert_true(backlog_fill(b) > 0.99);
+	while (backlog_free(b))
+		assert_non_null(backlog_get(b));
+	assert_null(backlog_get(b));
+	release_all(b, backlog_take(b));
+	assert_non_null(backlog_get(b));
+}
+
+static void who_waits_for_nothing_waits_as_long_as_he_said(void **state)
+{
+	uint64_t began = clock_now();
+
+	assert_false(backlog_is_awaited(*state));
+	backlog_wait(*state, 2000000);
+	assert_true(clock_now() - began >= 2000000);
+	assert_null(backlog_take(*state));
+	assert_true(backlog_is_awaited(*state));
+	put_numbered(*state, 0);
+	assert_non_null(backlog_take(*state));
+	assert_false(backlog_is_awaited(*state));
+}
+
+static void age_is_that_of_what_was_taken_last(void **state)
+{
+	struct backlog *b = *state;
+	struct block *first = backlog_get(b);
+
+	assert_int_equal(backlog_age(b), 0);
+	first->about.ns = clock_now() - 5000000000;
+	backlog_put(b, first);
+	assert_in_range(backlog_age(b), 0, 4000000000);
+	put_numbered(b, 0);
+	assert_ptr_equal(backlog_take(b), first);
+	assert_true(backlog_age(b) >= 5000000000);
+	assert_non_null(backlog_take(b));
+	assert_int_equal(backlog_age(b), 0);
+}
+
+static size_t resident_pages(struct block *const *blocks, size_t count)
+{
+	unsigned char pages[sizeof(struct block) / 4096 + 1];
+	size_t n = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(mincore(blocks[i], sizeof(struct block), pages), 0);
+		for (size_t k = 0; k < sizeof(pages); k++)
+			n += pages[k] & 1;
+	}
+	return n;
+}
+
+static void memory_that_nobody_needs_any_more_goes_back_to_the_system(void **state)
+{
+	struct backlog *b = *state;
+	struct block *blocks[BLOCKS];
+	size_t used;
+
+	for (size_t i = 0; i < BLOCKS; i++) {
+		blocks[i] = backlog_get(b);
+		memset(blocks[i]->bytes, 1, sizeof(blocks[i]->bytes));
+	}
+	used = resident_pages(blocks, BLOCKS);
+	for (size_t i = 0; i < BLOCKS; i++)
+		backlog_release(b, blocks[i]);
+	for (int i = 0; i < 100; i++)
+		backlog_trim(b);
+	assert_int_equal(backlog_free(b), BLOCKS);
+	assert_in_range(resident_pages(blocks, BLOCKS), used / 4, used * 3 / 4);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make, unmake)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(what_one_thread_puts_the_other_takes_in_order),
+		TEST(when_all_blocks_are_in_use_there_is_none),
+		TEST(who_waits_for_nothing_waits_as_long_as_he_said),
+		TEST(age_is_that_of_what_was_taken_last),
+		TEST(memory_that_nobody_needs_any_more_goes_back_to_the_system),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

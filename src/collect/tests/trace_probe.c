@@ -1,0 +1,232 @@
+/*
+ * Traces a process and says what came, a line each: how many events of each kind, and whether each
+ * goroutine's were such as can follow one another.
+ *
+ *	trace_probe PID SECONDS [DEPTH]
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "collect/tracer.h"
+#include "golayout/golayout.h"
+#include "hooks/injection.h"
+#include "image/image.h"
+#include "target/target.h"
+
+static const char *const names[TRACE_KINDS] = {
+	"g_status",     "p_status",     "create",       "start",
+	"block",        "yield",        "end",          "unblock",
+	"coro_switch",  "syscall",      "syscall_exit", "syscall_exit_no_p",
+	"thread_enter", "thread_leave", "p_start",      "p_stop",
+	"p_steal",      "gc_begin",     "gc_end",       "stw_begin",
+	"stw_end",      "assist_begin", "assist_end",   "sweep_begin",
+	"sweep_end",    "heap_alloc",   "heap_goal",    "gomaxprocs",
+	"label",        "task_begin",   "task_end",     "region_begin",
+	"region_end",   "log",          "labels",       "lost",
+};
+
+#define HISTORY 65536
+#define TOLD 12
+
+struct probe {
+	struct trace_event history[HISTORY];
+	uint64_t seen;
+	uint64_t counts[TRACE_KINDS];
+	struct map states; /* goid -> enum trace_status */
+	uint64_t illegal, unannounced, backwards, last_ns, shown, no_stack;
+	const struct tracer *tracer;
+};
+
+static volatile sig_atomic_t stopped;
+
+static void on_signal(int signal)
+{
+	stopped = 1;
+}
+
+/* From which states the event may come, as bits, and to which it leads. */
+static const struct {
+	unsigned int from, to;
+} rules[TRACE_KINDS] = {
+	[TRACE_START] = {1 << TRACE_RUNNABLE, TRACE_RUNNING},
+	[TRACE_BLOCK] = {1 << TRACE_RUNNING, TRACE_WAITING},
+	[TRACE_YIELD] = {1 << TRACE_RUNNING, TRACE_RUNNABLE},
+	[TRACE_END] = {1 << TRACE_RUNNING, 7},
+	[TRACE_UNBLOCK] = {1 << TRACE_WAITING, TRACE_RUNNABLE},
+	[TRACE_CREATE] = {1 | 1 << 7, TRACE_RUNNABLE},
+	[TRACE_CORO_SWITCH] = {1 << TRACE_RUNNING, TRACE_WAITING},
+	[TRACE_SYSCALL] = {1 << TRACE_RUNNING, TRACE_IN_SYSCALL},
+	[TRACE_SYSCALL_EXIT] = {1 << TRACE_IN_SYSCALL, TRACE_RUNNING},
+	[TRACE_SYSCALL_EXIT_NO_P] = {1 << TRACE_IN_SYSCALL | 1 << TRACE_RUNNING, TRACE_RUNNABLE},
+	[TRACE_THREAD_ENTER] = {1 | 1 << 7, TRACE_IN_SYSCALL},
+	[TRACE_THREAD_LEAVE] = {1 << TRACE_IN_SYSCALL, 7},
+};
+
+/* What the goroutine did before. */
+static void tell(const struct probe *p, uint64_t g)
+{
+	int told = 0;
+
+	for (uint64_t i = p->seen; i && i + HISTORY > p->seen && told < TOLD; i--) {
+		const struct trace_event *ev = &p->history[(i - 1) % HISTORY];
+
+		if (ev->g != g)
+			continue;
+		printf("  %s at %lu on %lu p %d stack %u text %s\n", names[ev->kind], ev->ns, ev->m,
+		       (int)ev->p, ev->stack, texts_get(tracer_texts(p->tracer), ev->text));
+		told++;
+	}
+}
+
+static void check(struct probe *p, const struct trace_event *ev)
+{
+	uint64_t *state = ev->g ? map_at(&p->states, ev->g) : NULL;
+
+	p->backwards += ev->ns < p->last_ns;
+	p->last_ns = ev->ns;
+	if (!state)
+		return;
+	if (ev->kind == TRACE_G_STATUS)
+		*state = ev->arg;
+	if (!rules[ev->kind].from)
+		return;
+	/* See snapshot.c: one that was between two states when tracing began. */
+	if (ev->kind == TRACE_SYSCALL && ev->p == TRACE_NO_P && *state == TRACE_IN_SYSCALL)
+		return;
+	if (ev->kind == TRACE_START && !*state) {
+		p->unannounced++;
+	} else if (!(rules[ev->kind].from >> *state & 1)) {
+		p->illegal++;
+		if (p->shown++ < 20) {
+			printf("illegal: %s of goroutine %lu in state %lu at %lu on %lu p %d\n",
+			       names[ev->kind], ev->g, *state, ev->ns, ev->m, (int)ev->p);
+			tell(p, ev->g);
+		}
+	}
+	*state = rules[ev->kind].to;
+	if (ev->kind == TRACE_CORO_SWITCH)
+		*map_at(&p->states, ev->arg) = TRACE_RUNNING;
+}
+
+static struct error *take(struct tracer *tr, struct probe *p, bool *ret_last)
+{
+	struct trace_batch batch;
+	struct error *err = tracer_next(tr, &batch);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < batch.count; i++) {
+		const struct trace_event *ev = &batch.events[i];
+
+		p->counts[ev->kind]++;
+		p->history[p->seen++ % HISTORY] = *ev;
+		p->no_stack += ev->kind == TRACE_BLOCK && !ev->stack;
+		check(p, ev);
+	}
+	*ret_last = batch.last;
+	return NULL;
+}
+
+static void say(const struct tracer *tr, const struct probe *p)
+{
+	struct tracer_stats stats;
+
+	tracer_stats(tr, &stats);
+	for (int i = 0; i < TRACE_KINDS; i++)
+		if (p->counts[i])
+			printf("%s %lu\n", names[i], p->counts[i]);
+	printf("events %lu\nlost_records %lu\nstacks %lu\nstacks_lost %lu\nbytes %lu\n"
+	       "attach_us %lu\ndetach_us %lu\nillegal %lu\nunannounced %lu\nbackwards %lu\n"
+	       "block_no_stack %lu\n",
+	       stats.events, stats.lost, stats.stacks, stats.stacks_lost, stats.bytes,
+	       stats.attach_pause_ns / 1000, stats.detach_pause_ns / 1000, p->illegal,
+	       p->unannounced, p->backwards, p->no_stack);
+}
+
+static void show_stack(const struct tracer *tr, const struct pclntab *tab, uint32_t id)
+{
+	struct stack stack = stacks_get(tracer_stacks(tr), id);
+	struct go_frame frames[16];
+
+	for (uint32_t i = 0; i < stack.count; i++) {
+		size_t n = pclntab_frames(tab, stack.pcs[i], frames, 16);
+
+		for (size_t k = 0; k < n; k++)
+			printf("  %s:%d\n", frames[k].function, frames[k].line);
+		if (!n)
+			printf("  0x%lx\n", stack.pcs[i]);
+	}
+}
+
+static struct error *run(struct tracer *tr, double seconds, struct probe *p)
+{
+	uint64_t end = clock_now() + (uint64_t)(seconds * 1e9);
+	struct error *err = NULL;
+	bool last = false;
+
+	while (!err && !last && clock_now() < end && !stopped)
+		err = take(tr, p, &last);
+	if (!err)
+		err = tracer_stop(tr);
+	while (!err && !last)
+		err = take(tr, p, &last);
+	return err;
+}
+
+static struct error *probe(pid_t pid, double seconds, uint32_t depth)
+{
+	_cleanup_target_ struct target *t = NULL;
+	_cleanup_image_ struct image *img = NULL;
+	_cleanup_golayout_ struct golayout *lay = NULL;
+	_cleanup_tracer_ struct tracer *tr = NULL;
+	struct tracer_options options = {.stack_depth = depth};
+	static struct probe p;
+	bool starting, found;
+	struct error *err = target_open_process(pid, &t);
+
+	if (!err)
+		err = image_open(t, NULL, &img);
+	if (!err)
+		err = golayout_open(img, t, &lay);
+	if (!err)
+		err = golayout_validate(lay, img, t, &starting);
+	if (!err && seconds < 0) {
+		err = inject_clean(t, img, lay, &found);
+		if (!err)
+			printf("%s\n", found ? "cleaned" : "nothing to clean");
+		return err;
+	}
+	if (!err)
+		err = tracer_open(t, img, lay, &options, &tr);
+	p.tracer = tr;
+	if (!err)
+		err = run(tr, seconds, &p);
+	if (!err)
+		say(tr, &p);
+	if (!err && getenv("PROBE_STACKS"))
+		for (uint32_t i = 1; i <= stacks_count(tracer_stacks(tr)) && i <= 40; i++) {
+			printf("stack %u\n", i);
+			show_stack(tr, &img->functions, i);
+		}
+	map_release(&p.states);
+	return err;
+}
+
+int main(int argc, char **argv)
+{
+	_cleanup_error_ struct error *err = NULL;
+
+	if (argc < 3) {
+		fprintf(stderr, "usage: trace_probe PID SECONDS [DEPTH]\n");
+		return 2;
+	}
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+	err = probe(atoi(argv[1]), atof(argv[2]), argc > 3 ? atoi(argv[3]) : 32);
+	if (err)
+		fprintf(stderr, "trace_probe: %s\n", err->message);
+	return err ? 1 : 0;
+}

@@ -1,0 +1,124 @@
+/*
+ * Tracing a live process: puts the agent into it, and gives what happens there as events in the
+ * order of their times.
+ *
+ * This is what touches the target: it is stopped once, briefly, when tracing begins and once when
+ * it ends; in between it runs on by itself, whatever becomes of us. What is written to it is in
+ * docs/trace.md. What it tells is fetched by a thread of our own (collect/collector.h); the one
+ * that calls the functions here, which is always the same, may take its time: it has the lowest
+ * priority in tracer_next() and behind it, as long as nothing is urgent, and its own again by
+ * tracer_stop() or tracer_close().
+ */
+#ifndef COLLECT_TRACER_H
+#define COLLECT_TRACER_H
+
+#include <regex.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/map.h"
+#include "base/strbuf.h"
+#include "golayout/golayout.h"
+#include "gotrace/event.h"
+#include "gotrace/texts.h"
+#include "image/image.h"
+#include "target/target.h"
+#include "unwind/stacks.h"
+
+#define TRACER_MAX_DEPTH 127
+
+struct tracer_options {
+	uint32_t stack_depth; /* frames of a stack that are kept, at most; 0: no stacks */
+	const regex_t *root;  /* whose calls are told, besides handlers' (hooks/roots.h); or NULL */
+	const volatile sig_atomic_t *stop; /* tracer_open() ends early when it is not 0; or NULL */
+	/* When tracer_stop() will be called, since the beginning: by then the caller has its own
+	 * priority. 0: when a signal says so. */
+	uint64_t duration_ns;
+};
+
+struct tracer_stats {
+	uint64_t events;       /* that tracer_next() gave out */
+	uint64_t lost;         /* records that found their ring full, or no ring at all */
+	bool had_to_wait;      /* for a processor, behind others: no real-time priority */
+	uint64_t stacks;       /* different ones */
+	uint64_t stacks_lost;  /* events without their stack, because the table was full */
+	uint64_t texts_lost;   /* texts and labels that there was no room for (gotrace/texts.h) */
+	uint64_t labels_cut;   /* labels that were cut or left out of their sets */
+	uint64_t labels_lost;  /* sets that are not known: too many, or in use no more */
+	uint64_t absences;     /* of ours, for seconds: what happened then is missing */
+	uint64_t without_ring; /* processors of the program that had to share rings */
+	uint64_t bytes;        /* of records */
+	uint64_t attach_pause_ns; /* all threads stopped, to put the agent in */
+	uint64_t detach_pause_ns; /* the longest, to take it out */
+};
+
+struct trace_batch {
+	const struct trace_event *events; /* valid until the next call */
+	size_t count;
+	/* Behind the events, sometimes, when records were lost: who is alive; all others that were
+	 * made before `living_ns` have ended. Else NULL. */
+	const struct map *living;
+	uint64_t living_ns;
+	/* All that had happened by then was given out, in ns as the events', but for what somebody
+	 * was still making. */
+	uint64_t until_ns;
+	/* Nothing will come any more: the target has ended, or tracer_stop() was called and all
+	 * that had happened was given out. */
+	bool last;
+};
+
+struct tracer;
+
+/*
+ * Tracing has begun when this returns. Refused with a reason, and with nothing left in the target:
+ * ERROR_UNSUPPORTED (code that is not what we know, another architecture), ERROR_DENIED (a debugger
+ * or another gospect is there, by its pid; seccomp, SELinux, no right to), ERROR_GONE. What a
+ * gospect that died has left behind is removed first. Keeps all that it is given.
+ */
+struct error *tracer_open(struct target *t, const struct image *img, const struct golayout *lay,
+			  const struct tracer_options *options, struct tracer **ret) must_check;
+
+/*
+ * Waits for events, 40 ms, or less when a signal arrives; gives what is certain to be in order by
+ * now, which may be none; it takes some 10 ms, whatever the target does. The first events of all
+ * are the states of goroutines when tracing began, with ns 1. What was not yet given out waits in
+ * memory, of which 128 MB are for it; what does not fit is lost, and counted. That the target ends
+ * is no error.
+ */
+struct error *tracer_next(struct tracer *tr, struct trace_batch *ret) must_check;
+
+/* What has happened by now is wanted soon: until it was given out, nothing else goes first. */
+void tracer_hurry(struct tracer *tr);
+
+/* Takes the agent out: then tracer_next() gives the rest, as fast as it can. Does nothing the
+ * second time, or when the target has ended. */
+struct error *tracer_stop(struct tracer *tr) must_check;
+
+/* Takes the agent out when that was not done. */
+void tracer_close(struct tracer *tr);
+
+void tracer_stats(const struct tracer *tr, struct tracer_stats *ret);
+/* Functions whose calls are not told though it was asked for, and why: a line each. */
+const struct strbuf *tracer_left_out(const struct tracer *tr);
+/* CLOCK_MONOTONIC at ns 0 of the events. */
+uint64_t tracer_start(const struct tracer *tr);
+/*
+ * What the numbers in events mean. The words of a stack are those of pclntab_frames(), innermost
+ * first, up to the goroutine's start function. A text is there until a sweep in which nobody marked
+ * it: the caller sweeps, between two calls of tracer_next(), after all who hold numbers have marked
+ * them; tracer_mark_texts() does that for those that events to come may have.
+ */
+struct texts *tracer_texts(const struct tracer *tr);
+void tracer_mark_texts(struct tracer *tr);
+const struct stacks *tracer_stacks(const struct tracer *tr);
+
+static inline void cleanup_tracer(struct tracer **tr)
+{
+	tracer_close(*tr);
+}
+#define _cleanup_tracer_ __attribute__((cleanup(cleanup_tracer)))
+
+#endif

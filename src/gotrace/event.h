@@ -1,0 +1,112 @@
+/*
+ * What happened in the target, one event each: what the agent's records are decoded to, and what
+ * the model makes a legal trace of.
+ *
+ * Events are in the order of their times, as far as clocks and losses permit: the model repairs
+ * what does not fit. The sources of each are the hooks in docs/trace.md.
+ */
+#ifndef GOTRACE_EVENT_H
+#define GOTRACE_EVENT_H
+
+#include <stdint.h>
+
+#define TRACE_NO_P UINT32_MAX
+#define TRACE_NO_M UINT64_MAX
+
+/* In files calls are regions of the goroutine, whose type begins so. */
+#define TRACE_CALL_PREFIX "gospect.call "
+
+enum trace_kind {
+	/* Goroutine `g` was in a state when tracing began; arg: enum trace_status; arg2: pc of its
+	 * start function, or 0. */
+	TRACE_G_STATUS,
+	/* Thread `m` held `p` when tracing began; arg: PROC_RUNNING or PROC_IN_SYSCALL
+	 * (gotrace/step.h). Before the status of the goroutine on that thread. */
+	TRACE_P_STATUS,
+
+	/* The scheduler, on thread `m`, which holds `p`. */
+	TRACE_CREATE,      /* of g, by who runs on m; arg: pc of its start function */
+	TRACE_START,       /* g runs from now on */
+	TRACE_BLOCK,       /* g, which ran, waits; text: why */
+	TRACE_YIELD,       /* g, which ran, is runnable; text: "preempted" or "runtime.Gosched" */
+	TRACE_END,         /* g, which ran, has ended */
+	TRACE_UNBLOCK,     /* g is runnable; stack: of who woke it */
+	TRACE_CORO_SWITCH, /* g waits, and goroutine arg runs at once in its place (iter.Pull) */
+
+	/* System calls of g on m. */
+	TRACE_SYSCALL,           /* begins; p: held so far */
+	TRACE_SYSCALL_EXIT,      /* ends and g runs on p; TRACE_NO_P: it does not run yet */
+	TRACE_SYSCALL_EXIT_NO_P, /* ends and g is runnable: there was no processor for it */
+	TRACE_THREAD_ENTER, /* a thread of C calls Go for the first time: g is in a system call */
+	TRACE_THREAD_LEAVE, /* that g is given back */
+
+	/* Processors. */
+	TRACE_P_START, /* m has p from now on */
+	TRACE_P_STOP,  /* m gives up its p */
+	TRACE_P_STEAL, /* m takes p away from a thread in a system call */
+
+	/* The collector and the heap. */
+	TRACE_GC_BEGIN,
+	TRACE_GC_END,
+	TRACE_STW_BEGIN, /* text: why */
+	TRACE_STW_END,
+	TRACE_ASSIST_BEGIN, /* of g */
+	TRACE_ASSIST_END,
+	TRACE_SWEEP_BEGIN,
+	TRACE_SWEEP_END,  /* arg, arg2: bytes swept and reclaimed */
+	TRACE_HEAP_ALLOC, /* arg: bytes */
+	TRACE_HEAP_GOAL,  /* arg: bytes */
+	TRACE_GOMAXPROCS, /* arg: how many */
+	TRACE_LABEL,      /* of what runs on m; text: "GC (dedicated)" ... */
+
+	/* The program's own: runtime/trace. */
+	TRACE_TASK_BEGIN,   /* arg: its id; arg2: its parent's; text: its type */
+	TRACE_TASK_END,     /* arg: its id */
+	TRACE_REGION_BEGIN, /* arg: the task's id; text: its type */
+	TRACE_REGION_END,
+	TRACE_LOG, /* arg: the task's id; text: category; text2: message */
+
+	/* g has these labels from now on, or, as arg says, has had them all the time that is known
+	 * of it. text: the set (gotrace/label_text.h), 0: none. Runs on m if it set them itself. */
+	TRACE_LABELS,
+
+	/* g has called a function that requests are under, or is about to return from it; arg: its
+	 * frame, by the distance from the stack's end, not 0; text: TRACE_CALL_PREFIX and its name.
+	 * Frames of a panic's way, and of what was lost, have no end. */
+	TRACE_CALL,
+	TRACE_RETURN,
+
+	/* arg records of m's processor did not fit its buffer. */
+	TRACE_LOST,
+
+	TRACE_KINDS
+};
+
+/* Of TRACE_G_STATUS: as in the file. */
+enum trace_status {
+	TRACE_RUNNABLE = 1,
+	TRACE_RUNNING = 2,
+	TRACE_IN_SYSCALL = 3,
+	TRACE_WAITING = 4,
+};
+
+/* Of TRACE_LABELS: who says it. */
+enum trace_labels_by {
+	TRACE_LABELS_BY_ITSELF,
+	TRACE_LABELS_BY_ANOTHER, /* who made it, or, when tracing began, we */
+};
+
+struct trace_event {
+	uint64_t ns; /* since the trace's beginning; at least 1 */
+	uint64_t m;  /* the thread's id, as the operating system has it; TRACE_NO_M */
+	uint64_t g;  /* goid; 0: none */
+	uint64_t arg;
+	uint64_t arg2;
+	uint32_t p;     /* the processor of the thread; TRACE_NO_P */
+	uint32_t stack; /* number of the stack of who did it; 0: none */
+	uint32_t text;  /* number of a string (trace/strings); 0: none */
+	uint32_t text2;
+	enum trace_kind kind;
+};
+
+#endif

@@ -1,0 +1,542 @@
+#include "gotrace/format.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/map.h"
+#include "base/strbuf.h"
+#include "gotrace/event.h"
+#include "gotrace/label_text.h"
+#include "gotrace/symbols.h"
+#include "gotrace/used.h"
+
+/* Of the file's times, much as Go's own (64 ticks of the processor's clock): events that are 4 us
+ * apart have one byte for that. No two have the same time, so more than 31 million events a second
+ * would be late; gospect cannot follow those. */
+#define TIME_UNIT_NS 32
+
+/* What the reader accepts at most. */
+enum { MAX_BATCH = 64 << 10, MAX_FRAMES = 128, MAX_STRING = 1024 };
+/* No single record is longer. */
+enum { MAX_RECORD = 8 << 10, MAX_STEP = 1 + 5 * UVARINT_MAX };
+
+enum {
+	BATCH = 1,
+	BATCH_STACKS = 2,
+	STACK = 3,
+	BATCH_STRINGS = 4,
+	STRING = 5,
+	FREQUENCY = 8,
+};
+
+#define NOT_TRACED "not traced"
+/* Bytes of a message, goid and all. */
+#define LABELS_PART 1000
+
+/* What has been written of a thread's events since its last complete batch. */
+struct batch {
+	uint64_t m;
+	uint64_t began;
+	uint64_t last;
+	struct strbuf bytes;
+};
+
+/* Batches that are found without a search: most steps are of few threads. A power of two. */
+#define RECENT_BATCHES 64
+
+struct trace_writer {
+	struct trace_writer_options options;
+	struct trace_symbols symbols;
+	uint64_t number;   /* of the generation */
+	uint64_t first_ns; /* of its first event; 0: none yet */
+	uint64_t first_time;
+	uint64_t last_time; /* of the last step */
+	struct strbuf bytes;
+	size_t event_bytes;                   /* in batches that are not complete */
+	struct map batches;                   /* thread -> struct batch * */
+	struct batch *recent[RECENT_BATCHES]; /* of threads whose ids end so; or NULL */
+	struct used stacks;
+	struct used names; /* of functions and files */
+	struct used texts;
+	struct map used_starts; /* pc -> id of its stack, of one frame */
+	uint32_t stack_ids;     /* that the generation has given, to stacks and starts */
+	struct intern messages; /* of this generation */
+	struct used used_messages;
+	uint32_t string_ids; /* to names, texts and messages */
+	size_t table_bytes;  /* of texts and messages, about */
+	bool failed;
+};
+
+static struct error *create(const struct trace_writer_options *options, struct trace_writer **ret)
+{
+	struct trace_writer *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return &error_no_memory;
+	t->options = *options;
+	t->symbols.functions = options->functions;
+	t->number = 1;
+	t->bytes = (struct strbuf)STRBUF_INIT;
+	*ret = t;
+	return NULL;
+}
+
+/*
+ * The time of a step, later than that of the step before. States said at once have one time: the
+ * reader keeps their order, and where a million are said what follows is not late for it.
+ */
+static uint64_t time_of(struct trace_writer *t, const struct trace_step *step)
+{
+	uint64_t time = step->ns / TIME_UNIT_NS + 1; /* none is 0 */
+	bool state = step->op == OP_GO_STATUS || step->op == OP_PROC_STATUS;
+
+	if (time <= t->last_time)
+		time = t->last_time + !state;
+	t->last_time = time;
+	return time;
+}
+
+static void add_batch(struct trace_writer *t, uint64_t m, uint64_t time, const struct strbuf *data)
+{
+	strbuf_addc(&t->bytes, BATCH);
+	strbuf_add_uvarint(&t->bytes, t->number);
+	strbuf_add_uvarint(&t->bytes, m);
+	strbuf_add_uvarint(&t->bytes, time);
+	strbuf_add_uvarint(&t->bytes, data->length);
+	strbuf_add(&t->bytes, data->data, data->length);
+	t->failed |= data->failed | t->bytes.failed;
+}
+
+static void flush_batch(struct trace_writer *t, struct batch *b)
+{
+	if (b->bytes.length)
+		add_batch(t, b->m, b->began, &b->bytes);
+	t->event_bytes -= b->bytes.length;
+	strbuf_reset(&b->bytes);
+}
+
+static struct batch *find_batch(struct trace_writer *t, uint64_t m)
+{
+	/* The map cannot have the number that stands for no thread. */
+	uint64_t *place = map_at(&t->batches, m == TRACE_NO_M ? MAP_NO_KEY - 1 : m);
+	struct batch *b;
+
+	if (!place)
+		return NULL;
+	if (!*place) {
+		b = calloc(1, sizeof(*b));
+		if (!b)
+			return NULL;
+		b->m = m;
+		b->bytes = (struct strbuf)STRBUF_INIT;
+		*place = (uintptr_t)b;
+	}
+	return (struct batch *)(uintptr_t)*place;
+}
+
+/* The batch that a step of this thread goes into; NULL when there is no memory. */
+static struct batch *batch_of(struct trace_writer *t, const struct trace_step *step, uint64_t time)
+{
+	struct batch **recent = &t->recent[step->m % RECENT_BATCHES], *b = *recent;
+
+	if (!b || b->m != step->m)
+		b = *recent = find_batch(t, step->m);
+	if (!b)
+		return NULL;
+	if (b->bytes.length > MAX_BATCH - MAX_RECORD)
+		flush_batch(t, b);
+	if (!b->bytes.length)
+		b->began = b->last = time;
+	return b;
+}
+
+/* The number's id: in the order of their first use, so that what is used most has short ones. */
+static uint32_t use(struct trace_writer *t, struct used *used, uint32_t number, uint32_t *ids)
+{
+	uint32_t id = used_find(used, t->number, number);
+
+	if (!id)
+		id = used_add(used, t->number, number, ids);
+	t->failed |= !id;
+	return id;
+}
+
+/* Strings of the trace are functions and files, the texts of events, and messages that are made
+ * here: all in one table. */
+static uint32_t name_id(struct trace_writer *t, uint32_t number)
+{
+	return number ? use(t, &t->names, number, &t->string_ids) : 0;
+}
+
+static uint32_t message_id(struct trace_writer *t, const char *text, size_t length)
+{
+	size_t before = t->messages.count;
+	uint32_t number = intern_bytes(&t->messages, text, length);
+
+	t->table_bytes += t->messages.count > before ? length + UVARINT_MAX : 0;
+	t->failed |= number == INTERN_FAILED;
+	return number && number != INTERN_FAILED ? use(t, &t->used_messages, number, &t->string_ids)
+						 : 0;
+}
+
+static uint32_t text_id(struct trace_writer *t, uint32_t text)
+{
+	size_t before = t->texts.count;
+	uint32_t id;
+
+	if (text == TRACE_TEXT_LOST)
+		return message_id(t, NOT_TRACED, strlen(NOT_TRACED));
+	id = text ? use(t, &t->texts, text, &t->string_ids) : 0;
+	if (t->texts.count > before)
+		t->table_bytes += texts_length(t->options.texts, text) + UVARINT_MAX;
+	return id;
+}
+
+static uint32_t stack_id(struct trace_writer *t, uint64_t number)
+{
+	return number && t->options.depth ? use(t, &t->stacks, number, &t->stack_ids) : 0;
+}
+
+static uint32_t start_id(struct trace_writer *t, uint64_t pc)
+{
+	uint64_t *place;
+
+	if (pc)
+		pc = pclntab_wrapped(t->options.functions, pc);
+	if (!pc || pc == MAP_NO_KEY)
+		return 0;
+	place = map_at(&t->used_starts, pc);
+	if (!place) {
+		t->failed = true;
+		return 0;
+	}
+	if (!*place)
+		*place = ++t->stack_ids;
+	return *place;
+}
+
+/* The id that an argument which is not a number has in this generation. */
+static uint32_t id_of(struct trace_writer *t, char kind, uint64_t value)
+{
+	switch (kind) {
+	case 'k':
+		return stack_id(t, value);
+	case 't':
+		return text_id(t, value);
+	default:
+		return start_id(t, value);
+	}
+}
+
+/* Bytes of the text that fit, up to the end of a character. */
+static size_t part_of(const char *text, size_t most)
+{
+	size_t n = strnlen(text, most + 1);
+
+	if (n <= most)
+		return n;
+	for (n = most; n && ((unsigned char)text[n] & 0xc0) == 0x80;)
+		n--;
+	return n ? n : most;
+}
+
+static void write_log(struct trace_writer *t, struct batch *b, uint64_t time, const char *category,
+		      uint64_t message)
+{
+	uint8_t record[MAX_STEP];
+	size_t n = 0;
+
+	record[n++] = OP_LOG;
+	n += uvarint_put(record + n, time - b->last);
+	record[n++] = 0;
+	n += uvarint_put(record + n, message_id(t, category, strlen(category)));
+	n += uvarint_put(record + n, message);
+	record[n++] = 0;
+	strbuf_add(&b->bytes, record, n);
+	t->event_bytes += n;
+	b->last = time;
+}
+
+static struct error *write_labels(struct trace_writer *t, const struct trace_step *step,
+				  uint64_t time)
+{
+	const char *text = texts_get(t->options.texts, step->arg[1]);
+	const char *category = LABELS_BY_ITSELF;
+	char part[LABELS_PART + 1];
+	size_t begin = 0, n;
+
+	if (step->arg[2] != TRACE_LABELS_BY_ITSELF) {
+		category = LABELS_BY_ANOTHER;
+		begin = snprintf(part, sizeof(part), "%lu ", (unsigned long)step->arg[0]);
+	}
+	do {
+		struct batch *b = batch_of(t, step, time);
+
+		if (!b)
+			return &error_no_memory;
+		n = part_of(text, LABELS_PART - begin);
+		memcpy(part + begin, text, n);
+		write_log(t, b, time, category, message_id(t, part, begin + n));
+		text += n;
+		begin = 0;
+		category = LABELS_MORE;
+	} while (*text);
+	return t->failed ? &error_no_memory : NULL;
+}
+
+/* The step's bytes; how many. */
+static size_t put_step(struct trace_writer *t, uint8_t *to, const struct trace_step *step,
+		       uint64_t since)
+{
+	const char *kinds = trace_op_arguments(step->op);
+	size_t n = 0;
+
+	to[n++] = step->op;
+	n += uvarint_put(to + n, since);
+	for (size_t i = 0; kinds[i]; i++) {
+		uint64_t value = step->arg[i];
+
+		n += uvarint_put(to + n, kinds[i] == 'n' ? value : id_of(t, kinds[i], value));
+	}
+	return n;
+}
+
+static struct error *write_step(void *arg, const struct trace_step *step)
+{
+	struct trace_writer *t = arg;
+	uint64_t time = time_of(t, step);
+	struct batch *b = batch_of(t, step, time);
+	char *to = b ? strbuf_reserve(&b->bytes, MAX_STEP) : NULL;
+	size_t n;
+
+	if (!to)
+		return &error_no_memory;
+	if (!t->first_ns) {
+		t->first_ns = step->ns;
+		t->first_time = time;
+	}
+	if (step->op == OP_LABELS)
+		return write_labels(t, step, time);
+	n = put_step(t, (uint8_t *)to, step, time - b->last);
+	b->bytes.length += n;
+	t->event_bytes += n;
+	b->last = time;
+	return t->failed ? &error_no_memory : NULL;
+}
+
+static void flush_events(struct trace_writer *t)
+{
+	_cleanup_free_ uint64_t *threads = map_sorted_keys(&t->batches);
+
+	t->failed |= t->batches.count && !threads;
+	for (size_t i = 0; threads && i < t->batches.count; i++) {
+		struct batch *b = (struct batch *)(uintptr_t)*map_find(&t->batches, threads[i]);
+
+		if (!b)
+			continue;
+		flush_batch(t, b);
+		strbuf_release(&b->bytes);
+		free(b);
+	}
+	map_release(&t->batches);
+	memset(t->recent, 0, sizeof(t->recent));
+}
+
+/* A table is batches that begin with its kind. */
+static void begin_table(struct strbuf *batch, uint8_t kind)
+{
+	strbuf_reset(batch);
+	strbuf_addc(batch, kind);
+}
+
+static void flush_table(struct trace_writer *t, struct strbuf *batch, uint8_t kind, size_t limit)
+{
+	if (batch->length <= limit)
+		return;
+	add_batch(t, TRACE_NO_M, t->first_time, batch);
+	begin_table(batch, kind);
+}
+
+static void add_stack(struct trace_writer *t, struct strbuf *batch, uint32_t id,
+		      const struct trace_frame *frames, size_t count)
+{
+	flush_table(t, batch, BATCH_STACKS, MAX_BATCH - MAX_RECORD);
+	strbuf_addc(batch, STACK);
+	strbuf_add_uvarint(batch, id);
+	strbuf_add_uvarint(batch, count);
+	for (size_t i = 0; i < count; i++) {
+		strbuf_add_uvarint(batch, frames[i].pc);
+		strbuf_add_uvarint(batch, name_id(t, frames[i].function));
+		strbuf_add_uvarint(batch, name_id(t, frames[i].file));
+		strbuf_add_uvarint(batch, frames[i].line);
+	}
+}
+
+static void add_numbered_stack(struct trace_writer *t, struct strbuf *batch, uint64_t number)
+{
+	struct trace_frame frames[MAX_FRAMES];
+	struct stack stack = stacks_get(t->options.stacks, number);
+	size_t max = t->options.depth < MAX_FRAMES ? t->options.depth : MAX_FRAMES, count;
+
+	if (!trace_symbols_stack(&t->symbols, &stack, frames, max, &count))
+		t->failed = true;
+	else
+		add_stack(t, batch, stack_id(t, number), frames, count);
+}
+
+static void add_stacks(struct trace_writer *t)
+{
+	_cleanup_free_ uint64_t *starts = map_sorted_keys(&t->used_starts);
+	_cleanup_strbuf_ struct strbuf batch = STRBUF_INIT;
+	struct trace_frame frame;
+
+	begin_table(&batch, BATCH_STACKS);
+	for (size_t i = 0; i < t->stacks.count; i++)
+		add_numbered_stack(t, &batch, t->stacks.numbers[i]);
+	t->failed |= t->used_starts.count && !starts;
+	for (size_t i = 0; starts && i < t->used_starts.count; i++) {
+		if (trace_symbols_function(&t->symbols, starts[i], &frame))
+			add_stack(t, &batch, *map_find(&t->used_starts, starts[i]), &frame, 1);
+		else
+			t->failed = true;
+	}
+	flush_table(t, &batch, BATCH_STACKS, 1);
+}
+
+static void add_string(struct trace_writer *t, struct strbuf *batch, uint32_t id, const char *text)
+{
+	size_t length = strnlen(text, MAX_STRING);
+
+	flush_table(t, batch, BATCH_STRINGS, MAX_BATCH - MAX_RECORD);
+	strbuf_addc(batch, STRING);
+	strbuf_add_uvarint(batch, id);
+	strbuf_add_uvarint(batch, length);
+	strbuf_add(batch, text, length);
+}
+
+static void add_used_strings(struct trace_writer *t, struct strbuf *batch, const struct used *used,
+			     const struct intern *strings)
+{
+	for (size_t i = 0; i < used->count; i++) {
+		uint32_t number = used->numbers[i];
+
+		add_string(t, batch, used->uses[number].id, intern_get(strings, number));
+	}
+}
+
+static void add_used_texts(struct trace_writer *t, struct strbuf *batch)
+{
+	for (size_t i = 0; i < t->texts.count; i++) {
+		uint32_t number = t->texts.numbers[i];
+
+		add_string(t, batch, t->texts.uses[number].id, texts_get(t->options.texts, number));
+	}
+}
+
+static void add_strings(struct trace_writer *t)
+{
+	_cleanup_strbuf_ struct strbuf batch = STRBUF_INIT;
+
+	begin_table(&batch, BATCH_STRINGS);
+	add_used_strings(t, &batch, &t->names, &t->symbols.names);
+	add_used_texts(t, &batch);
+	add_used_strings(t, &batch, &t->used_messages, &t->messages);
+	flush_table(t, &batch, BATCH_STRINGS, 1);
+}
+
+/* Times are in whole nanoseconds: the reader cuts off what is less after each event, so that ticks
+ * would drift apart. */
+static void add_frequency(struct trace_writer *t)
+{
+	_cleanup_strbuf_ struct strbuf batch = STRBUF_INIT;
+
+	strbuf_addc(&batch, FREQUENCY);
+	strbuf_add_uvarint(&batch, 1000000000 / TIME_UNIT_NS);
+	add_batch(t, TRACE_NO_M, t->first_time, &batch);
+}
+
+static void forget_generation(struct trace_writer *t)
+{
+	t->stacks.count = t->names.count = t->texts.count = t->used_messages.count = 0;
+	t->stack_ids = t->string_ids = 0;
+	map_release(&t->used_starts);
+	intern_release(&t->messages);
+	t->table_bytes = 0;
+	trace_symbols_trim(&t->symbols);
+	strbuf_reset(&t->bytes);
+	t->first_ns = 0;
+}
+
+static struct error *finish(struct trace_writer *t)
+{
+	struct error *err;
+
+	if (!t->first_ns)
+		return NULL;
+	flush_events(t);
+	add_stacks(t);
+	add_strings(t);
+	add_frequency(t);
+	if (t->failed)
+		return &error_no_memory;
+	err = t->options.generation(t->options.arg, t->bytes.data, t->bytes.length, t->first_ns);
+	t->number++;
+	forget_generation(t);
+	return err;
+}
+
+static struct error *next_generation(void *arg)
+{
+	return finish(arg);
+}
+
+static struct trace_sink sink(struct trace_writer *t)
+{
+	return (struct trace_sink){.step = write_step,
+				   .generation = next_generation,
+				   .arg = t,
+				   .separate = t->options.separate};
+}
+
+/* The texts of this generation, which are written at its end. */
+static void mark_texts(const struct trace_writer *t, struct texts *texts)
+{
+	for (size_t i = 0; i < t->texts.count; i++)
+		texts_mark(texts, t->texts.numbers[i]);
+}
+
+static size_t size(const struct trace_writer *t)
+{
+	return t->bytes.length + t->event_bytes + t->table_bytes;
+}
+
+static void destroy(struct trace_writer *t)
+{
+	if (!t)
+		return;
+	flush_events(t);
+	forget_generation(t);
+	used_release(&t->stacks);
+	used_release(&t->names);
+	used_release(&t->texts);
+	used_release(&t->used_messages);
+	strbuf_release(&t->bytes);
+	trace_symbols_release(&t->symbols);
+	free(t);
+}
+
+const struct trace_format trace_format_go = {
+	.name = "go",
+	.suffix = ".trace",
+	.header = "go 1.22 trace\0\0\0",
+	.header_size = 16,
+	.create = create,
+	.sink = sink,
+	.size = size,
+	.mark_texts = mark_texts,
+	.finish = finish,
+	.destroy = destroy,
+};

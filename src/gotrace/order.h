@@ -1,0 +1,32 @@
+/*
+ * Whether a step of a trace can be taken now: its sequence number follows the last one of that
+ * goroutine or processor, which is in the state that it needs. What is illegal otherwise is not
+ * noticed: this is for readers, which want an order and no proof.
+ */
+#ifndef GOTRACE_ORDER_H
+#define GOTRACE_ORDER_H
+
+#include <stdbool.h>
+
+#include "base/map.h"
+#include "gotrace/step.h"
+
+struct order {
+	struct map goroutines; /* goid -> state and sequence number */
+	struct map processors; /* p -> state and sequence number */
+	struct map holders;    /* p -> its thread */
+	struct map held;       /* thread -> its p + 1 */
+	struct map running;    /* thread -> its goroutine */
+	uint64_t gc_seq;
+	bool gc_known;
+	bool failed; /* no memory */
+};
+
+bool order_permits(const struct order *o, const struct trace_step *step);
+
+/* Takes the step. step->g and step->p are made what the thread had before it. */
+void order_take(struct order *o, struct trace_step *step);
+
+void order_release(struct order *o);
+
+#endif

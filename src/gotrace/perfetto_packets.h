@@ -1,0 +1,89 @@
+/*
+ * The bytes of Perfetto's format: protos/perfetto/trace of https://github.com/google/perfetto, of
+ * which this is what we write. The file is a message whose field 1, repeated, is a packet. All of
+ * ours are of one sequence:
+ *
+ * - Names and texts are interned: defined once a generation, by a number that is then used.
+ * - The time of a packet is that since the packet before it, in ns: a clock of the sequence's own,
+ *   which each generation sets.
+ * - Packets are gathered up to 64 KB and compressed (zlib) into one packet that holds them: slices
+ *   that repeat take a tenth. What reads Perfetto's files reads that.
+ *
+ * They are written by hand as they are few and come by the million: nothing is allocated for one.
+ */
+#ifndef GOTRACE_PERFETTO_PACKETS_H
+#define GOTRACE_PERFETTO_PACKETS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/strbuf.h"
+
+struct z_stream_s;
+
+struct packets {
+	struct strbuf raw;    /* that are not compressed yet */
+	struct strbuf packed; /* of this generation */
+	struct z_stream_s *deflate;
+	uint64_t last_ns; /* what the next time counts from */
+	bool failed;      /* no memory */
+};
+
+/* Numbers of names of event arguments. */
+enum packet_argument { ARGUMENT_STACK = 1, ARGUMENT_LABELS, ARGUMENT_GOROUTINE, ARGUMENT_TASK };
+
+enum packet_type {
+	PACKET_SLICE_BEGIN = 1,
+	PACKET_SLICE_END = 2,
+	PACKET_INSTANT = 3,
+	PACKET_COUNTER = 4,
+};
+
+struct packet_event {
+	uint64_t ns;
+	uint64_t track;
+	enum packet_type type;
+	uint64_t name;  /* its number among event names; 0: none, as of an end */
+	uint64_t stack; /* numbers among texts; 0: none */
+	uint64_t labels;
+	enum packet_argument about; /* ARGUMENT_GOROUTINE or ARGUMENT_TASK, of number `id`; 0 */
+	uint64_t id;
+	uint64_t flow_from; /* an arrow begins here; 0: none */
+	uint64_t flow_to;   /* and ends here */
+	uint64_t value;     /* of a counter */
+};
+
+enum packet_unit { UNIT_NONE = 0, UNIT_COUNT = 2, UNIT_SIZE_BYTES = 3 };
+
+struct packet_track {
+	uint64_t uuid;
+	uint64_t parent; /* 0: none */
+	const char *name;
+	uint64_t pid; /* of a process; 0: it is none */
+	enum packet_unit unit;
+	bool ordered;  /* its children are shown by their rank */
+	uint64_t rank; /* 0: none */
+};
+
+/* What is interned: field numbers of InternedData. */
+enum packet_table { TABLE_EVENT_NAMES = 2, TABLE_ARGUMENT_NAMES = 3, TABLE_TEXTS = 29 };
+
+/* A generation begins: whoever reads it need not know those before. */
+void packets_begin(struct packets *p, uint64_t ns);
+void packets_event(struct packets *p, const struct packet_event *ev);
+void packets_intern(struct packets *p, enum packet_table table, uint64_t number, const char *text,
+		    size_t length);
+void packets_track(struct packets *p, const struct packet_track *track);
+/* All of the generation is in `packed`. */
+void packets_complete(struct packets *p);
+/* Makes it empty and keeps the memory. */
+void packets_reset(struct packets *p);
+
+/* About how many bytes there are so far. */
+size_t packets_size(const struct packets *p);
+
+void packets_init(struct packets *p);
+void packets_release(struct packets *p);
+
+#endif

@@ -1,0 +1,236 @@
+#include "gotrace/ranges.h"
+
+/* Whose ids are remembered, so that none begins twice. No program does that, but records may be
+ * nonsense; so when there are more, it does not matter that they are forgotten. */
+#define MAX_TASKS (1u << 14)
+
+static void say_gc(struct state *s, struct state_m *m)
+{
+	struct state_m *host = s->gc_unsaid ? state_host(s, m, false) : NULL;
+
+	if (!host)
+		return;
+	state_emit(s, host, OP_GC_ACTIVE, ++s->gc_seq, 0, 0, 0);
+	s->gc_unsaid = false;
+}
+
+/* The goroutine of the event runs on its thread, as it must for what follows. */
+static bool runs(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (!m)
+		return false;
+	if (ev->g)
+		return state_run(s, m, ev->p, ev->g);
+	return m->p && m->g && m->g->status == TRACE_RUNNING;
+}
+
+static bool gc_begin(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (s->gc_runs || !runs(s, m, ev))
+		return false;
+	state_emit(s, m, OP_GC_BEGIN, ++s->gc_seq, ev->stack, 0, 0);
+	s->gc_runs = true;
+	return true;
+}
+
+static bool gc_end(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (!s->gc_runs || !runs(s, m, ev))
+		return false;
+	say_gc(s, m);
+	state_emit(s, m, OP_GC_END, ++s->gc_seq, 0, 0, 0);
+	s->gc_runs = s->gc_unsaid = false;
+	return true;
+}
+
+static bool stw_begin(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (!runs(s, m, ev) || m->g->stops_world)
+		return false;
+	state_emit(s, m, OP_STW_BEGIN, ev->text, ev->stack, 0, 0);
+	m->g->stops_world = true;
+	return true;
+}
+
+static bool stw_end(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (!runs(s, m, ev) || !m->g->stops_world)
+		return false;
+	state_emit(s, m, OP_STW_END, 0, 0, 0, 0);
+	m->g->stops_world = false;
+	return true;
+}
+
+static bool assist(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	bool begin = ev->kind == TRACE_ASSIST_BEGIN;
+
+	if (!runs(s, m, ev) || m->g->in_assist == begin)
+		return false;
+	state_emit(s, m, begin ? OP_ASSIST_BEGIN : OP_ASSIST_END, begin ? ev->stack : 0, 0, 0, 0);
+	m->g->in_assist = begin;
+	return true;
+}
+
+static bool sweep(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	bool begin = ev->kind == TRACE_SWEEP_BEGIN;
+
+	if (m && ev->p != TRACE_NO_P && !m->g)
+		state_take_p(s, m, ev->p);
+	if (!m || !m->p || m->p->sweeps == begin)
+		return false;
+	if (begin)
+		state_emit(s, m, OP_SWEEP_BEGIN, ev->stack, 0, 0, 0);
+	else
+		state_emit(s, m, OP_SWEEP_END, ev->arg, ev->arg2, 0, 0);
+	m->p->sweeps = begin;
+	return true;
+}
+
+/* Any thread will do that has what the reader wants. */
+static void say_counter(struct state *s, struct state_m *m, struct state_counter *counter,
+			enum trace_op op)
+{
+	if (counter->unsaid)
+		m = state_host(s, m, op != OP_PROCS_CHANGE);
+	if (!counter->unsaid || !m)
+		return;
+	state_emit(s, m, op, counter->value, 0, 0, 0);
+	counter->unsaid = false;
+}
+
+static void say_counters(struct state *s, struct state_m *m)
+{
+	say_counter(s, m, &s->gomaxprocs, OP_PROCS_CHANGE);
+	say_counter(s, m, &s->heap_alloc, OP_HEAP_ALLOC);
+	say_counter(s, m, &s->heap_goal, OP_HEAP_GOAL);
+	s->counters_unsaid = s->gomaxprocs.unsaid || s->heap_alloc.unsaid || s->heap_goal.unsaid;
+}
+
+void ranges_say_unsaid(struct state *s, struct state_m *m)
+{
+	say_gc(s, m);
+	if (s->counters_unsaid)
+		say_counters(s, m);
+}
+
+void ranges_new_generation(struct state *s)
+{
+	s->gomaxprocs.unsaid = s->gomaxprocs.known;
+	s->heap_alloc.unsaid = s->heap_alloc.known;
+	s->heap_goal.unsaid = s->heap_goal.known;
+	s->counters_unsaid = s->gomaxprocs.unsaid || s->heap_alloc.unsaid || s->heap_goal.unsaid;
+}
+
+static bool counter(struct state *s, struct state_m *m, struct state_counter *counter,
+		    uint64_t value)
+{
+	*counter = (struct state_counter){value, true, true};
+	say_counters(s, m);
+	return true;
+}
+
+static bool label(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (!ev->text || !runs(s, m, ev))
+		return false;
+	state_emit(s, m, OP_GO_LABEL, ev->text, 0, 0, 0);
+	return true;
+}
+
+bool ranges_runtime(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	switch (ev->kind) {
+	case TRACE_GC_BEGIN:
+		return gc_begin(s, m, ev);
+	case TRACE_GC_END:
+		return gc_end(s, m, ev);
+	case TRACE_STW_BEGIN:
+		return stw_begin(s, m, ev);
+	case TRACE_STW_END:
+		return stw_end(s, m, ev);
+	case TRACE_ASSIST_BEGIN:
+	case TRACE_ASSIST_END:
+		return assist(s, m, ev);
+	case TRACE_SWEEP_BEGIN:
+	case TRACE_SWEEP_END:
+		return sweep(s, m, ev);
+	case TRACE_HEAP_ALLOC:
+		return counter(s, m, &s->heap_alloc, ev->arg);
+	case TRACE_HEAP_GOAL:
+		return counter(s, m, &s->heap_goal, ev->arg);
+	case TRACE_GOMAXPROCS:
+		return counter(s, m, &s->gomaxprocs, ev->arg);
+	default:
+		return label(s, m, ev);
+	}
+}
+
+static bool task_begin(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (!ev->arg || ev->arg == MAP_NO_KEY || map_find(&s->tasks, ev->arg))
+		return false;
+	if (s->tasks.count >= MAX_TASKS)
+		map_release(&s->tasks);
+	if (!map_at(&s->tasks, ev->arg))
+		s->error = s->error ?: &error_no_memory;
+	state_emit(s, m, OP_TASK_BEGIN, ev->arg, ev->arg2, ev->text, ev->stack);
+	return true;
+}
+
+static bool task_end(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	map_remove(&s->tasks, ev->arg);
+	state_emit(s, m, OP_TASK_END, ev->arg, ev->stack, 0, 0);
+	return true;
+}
+
+static bool region_begin(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	struct region region = {.task = ev->arg, .type = ev->text};
+
+	if (!state_open_region(s, m->g, &region))
+		return false;
+	state_emit(s, m, OP_REGION_BEGIN, ev->arg, ev->text, ev->stack, 0);
+	return true;
+}
+
+/* Ends those inside it first, whose ends were not seen. One that began before the trace did is
+ * ended only where nothing else is open. */
+static bool region_end(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	struct state_g *g = m->g;
+	size_t i = g->region_count;
+
+	while (i && (g->regions[i - 1].task != ev->arg || g->regions[i - 1].type != ev->text))
+		i--;
+	if (!i && g->region_count)
+		return false;
+	state_end_regions(s, g, i);
+	if (i) {
+		g->region_count--;
+		s->regions--;
+	}
+	state_emit(s, m, OP_REGION_END, ev->arg, ev->text, ev->stack, 0);
+	return true;
+}
+
+bool ranges_user(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (!runs(s, m, ev))
+		return false;
+	switch (ev->kind) {
+	case TRACE_TASK_BEGIN:
+		return task_begin(s, m, ev);
+	case TRACE_TASK_END:
+		return task_end(s, m, ev);
+	case TRACE_REGION_BEGIN:
+		return region_begin(s, m, ev);
+	case TRACE_REGION_END:
+		return region_end(s, m, ev);
+	default:
+		state_emit(s, m, OP_LOG, ev->arg, ev->text, ev->text2, ev->stack);
+		return true;
+	}
+}

@@ -1,0 +1,23 @@
+/* What lasts for a while and has a beginning and an end: of the collector, and the program's own
+ * regions and tasks. For the model alone. */
+#ifndef GOTRACE_RANGES_H
+#define GOTRACE_RANGES_H
+
+#include "gotrace/state.h"
+
+/* GC, stop of the world, assist, sweep, heap, GOMAXPROCS and label: kinds TRACE_GC_BEGIN to
+ * TRACE_LABEL. `m` NULL: seen from outside, on no thread. False: nothing could be made of it. */
+bool ranges_runtime(struct state *s, struct state_m *m, const struct trace_event *ev);
+
+/* Kinds TRACE_TASK_BEGIN to TRACE_LOG. */
+bool ranges_user(struct state *s, struct state_m *m, const struct trace_event *ev);
+
+/* Says what was not said in this generation, where it can be: that the collector runs, and
+ * counters.
+ */
+void ranges_say_unsaid(struct state *s, struct state_m *m);
+
+/* A generation begins: it says by itself how many processors there are, and how large the heap. */
+void ranges_new_generation(struct state *s);
+
+#endif

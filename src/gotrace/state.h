@@ -1,0 +1,207 @@
+/*
+ * The state of a trace's threads, processors and goroutines, and the elementary moves between
+ * states: each is legal wherever it is made. For the files of the model alone.
+ *
+ * Invariants: m->p == p if and only if p->m == m; a processor in a system call has no goroutine on
+ * its thread that is not in one; a running goroutine has a thread that has a processor; a runnable
+ * or waiting one has no thread.
+ *
+ * A failure (of the sink, or no memory) is kept in state.error and makes every later move do
+ * nothing.
+ */
+#ifndef GOTRACE_STATE_H
+#define GOTRACE_STATE_H
+
+#include "base/map.h"
+#include "gotrace/model.h"
+
+/* A region of the program's own that is open, or a call (gotrace/calls.h). */
+struct region {
+	uint64_t task;
+	uint32_t type;
+	uint64_t frame; /* of a call; else 0 */
+};
+
+/* Events that need more than so much at once are dropped, and counted: a program has less, and a
+ * hostile one may tell of any number. */
+#define STATE_MAX_GOROUTINES (1u << 22)
+#define STATE_MAX_THREADS (1u << 16)
+#define STATE_MAX_REGIONS (1u << 20)        /* open ones, of all goroutines */
+#define STATE_MAX_REGIONS_OF_ONE (1u << 10) /* and of one */
+
+struct state_g {
+	uint64_t id;
+	uint64_t start_pc; /* 0: not known */
+	uint64_t known_ns; /* since when there is something of it */
+	uint32_t labels;   /* a text; 0: none */
+	enum trace_status status;
+	uint64_t seq;
+	struct state_m *m; /* running or in a system call: where */
+	bool in_assist;
+	bool stops_world;
+	bool unsaid; /* its labels are in state.unsaid */
+	struct region *regions;
+	size_t region_count;
+	size_t region_capacity;
+};
+
+struct state_p {
+	uint32_t id;
+	bool known;
+	enum proc_status status;
+	uint64_t seq;
+	struct state_m *m;
+	bool sweeps;
+};
+
+struct state_m {
+	uint64_t id;
+	struct state_g *g;
+	struct state_p *p;
+	bool wants_p; /* its goroutine has left a system call and runs once it has one */
+};
+
+/* Found without a search, as most events are of few: of each end of an id one. Powers of two. */
+#define RECENT_THREADS 64
+#define RECENT_GOROUTINES 1024
+
+struct state_counter {
+	uint64_t value;
+	bool known;
+	bool unsaid;
+};
+
+struct state {
+	struct trace_sink sink;
+	struct error *error;
+	struct trace_model_stats stats;
+	struct map threads;    /* id -> struct state_m * */
+	struct map goroutines; /* goid -> struct state_g * */
+	struct map processors; /* id -> struct state_p * */
+	struct map ended;      /* goids that ended in the first generation */
+	struct map tasks;      /* ids of open tasks */
+	/* Of those whose ids end so, the last that was looked for; or NULL. */
+	struct state_m *recent_threads[RECENT_THREADS];
+	struct state_g *recent_goroutines[RECENT_GOROUTINES];
+	bool first_generation;
+	uint64_t now; /* of the event that is being worked on */
+	uint64_t last;
+	uint64_t forgot_threads; /* the event before which threads were forgotten */
+	size_t regions;          /* that are open */
+	uint64_t put_off;        /* events for which a new generation has waited */
+	uint64_t gc_seq;
+	bool gc_runs;
+	uint64_t *unsaid; /* goroutines whose labels are still to be said */
+	size_t unsaid_count;
+	size_t unsaid_capacity;
+	bool gc_unsaid; /* this generation does not say yet that the collector runs */
+	/* Read from outside, when there may be no thread that can say it. */
+	struct state_counter gomaxprocs, heap_alloc, heap_goal;
+	bool counters_unsaid; /* one of them */
+};
+
+/* What has this id; made when it is new. NULL when there are too many, or no memory, which is in
+ * state.error. */
+struct state_m *state_find_thread(struct state *s, uint64_t id);
+struct state_p *state_processor(struct state *s, uint32_t id);
+/* NULL when it is not known. */
+struct state_g *state_find_goroutine(const struct state *s, uint64_t id);
+
+/* The same, without a search where it is a recent one. */
+static inline struct state_m *state_thread(struct state *s, uint64_t id)
+{
+	struct state_m **recent = &s->recent_threads[id % RECENT_THREADS];
+
+	if (!*recent || (*recent)->id != id)
+		*recent = state_find_thread(s, id);
+	return *recent;
+}
+
+static inline struct state_g *state_goroutine(struct state *s, uint64_t id)
+{
+	struct state_g **recent = &s->recent_goroutines[id % RECENT_GOROUTINES];
+
+	if (!*recent || (*recent)->id != id)
+		*recent = state_find_goroutine(s, id);
+	return *recent;
+}
+
+/* Gives a step to the sink. `m` NULL: on no thread. */
+void state_emit(struct state *s, const struct state_m *m, enum trace_op op, uint64_t a, uint64_t b,
+		uint64_t c, uint64_t d);
+
+/* A goroutine that is not known, unbound; by GoStatus in the first generation, by GoCreate later.
+ */
+struct state_g *state_introduce(struct state *s, struct state_m *m, uint64_t id,
+				enum trace_status status);
+/* There is no room for one more. */
+static inline bool state_is_full(struct state *s)
+{
+	bool full = s->goroutines.count >= STATE_MAX_GOROUTINES;
+
+	s->stats.refused += full;
+	return full;
+}
+/* Makes the goroutine known in this state, on `m`, without a step. */
+struct state_g *state_add_goroutine(struct state *s, uint64_t id, enum trace_status status,
+				    struct state_m *m);
+/* Forgets it. */
+void state_remove_goroutine(struct state *s, struct state_g *g);
+
+/* A thread with a processor whose goroutine runs, or, with `or_none`, that has none. NULL: no such.
+ */
+struct state_m *state_host(struct state *s, struct state_m *m, bool or_none);
+/* Likewise, but never NULL: borrows a processor for a thread that does not exist. */
+struct state_m *state_host_any(struct state *s, struct state_m *m);
+
+/* Moves that mend. */
+void state_drop_g(struct state *s, struct state_m *m); /* the thread has no goroutine */
+void state_drop_p(struct state *s, struct state_m *m); /* the thread has no processor */
+void state_take_p(struct state *s, struct state_m *m, uint32_t p);
+/* Takes the processor from a thread in a system call. */
+void state_steal_p(struct state *s, struct state_m *m, struct state_p *p);
+/* Makes g known and unbound; runnable when that is wanted. One that is runnable already stays so
+ * when waiting is wanted. NULL when that failed. */
+struct state_g *state_loosen(struct state *s, struct state_m *m, uint64_t goid,
+			     enum trace_status want);
+/* Whether the goroutine runs on m, with processor p or, with TRACE_NO_P, the one that m has. */
+static inline bool state_runs(const struct state_m *m, uint32_t p, uint64_t goid)
+{
+	const struct state_g *g = m->g;
+
+	return g && g->id == goid && g->status == TRACE_RUNNING &&
+	       (p == TRACE_NO_P || m->p->id == p);
+}
+/* Makes that so; false: it cannot. */
+bool state_make_run(struct state *s, struct state_m *m, uint32_t p, uint64_t goid);
+static inline bool state_run(struct state *s, struct state_m *m, uint32_t p, uint64_t goid)
+{
+	return state_runs(m, p, goid) || state_make_run(s, m, p, goid);
+}
+/* A runnable goroutine runs, on a thread that has a processor and no goroutine. */
+void state_start(struct state *s, struct state_m *m, struct state_g *g);
+/* A goroutine that is no more, whatever it is thought to be doing. */
+void state_kill(struct state *s, struct state_m *m, struct state_g *g);
+/* Ends what must not be open when its goroutine ends. */
+void state_end_ranges(struct state *s, struct state_g *g);
+/* Ends a goroutine's regions from the i-th on, the innermost first; it runs. */
+void state_end_regions(struct state *s, struct state_g *g, size_t i);
+/* One more; false: there are too many, or no memory. */
+bool state_open_region(struct state *s, struct state_g *g, const struct region *region);
+static inline void state_close_ranges(struct state *s, struct state_g *g)
+{
+	if (g->in_assist || g->stops_world)
+		state_end_ranges(s, g);
+}
+
+/* The keys of one of its maps, lowest first: the order in which things are said is that of their
+ * ids, whatever the maps' is. The caller's to free; NULL when there is none, or with s->error. */
+uint64_t *state_ids(struct state *s, const struct map *map);
+/* Forgets threads that have neither a goroutine nor a processor. */
+void state_forget_threads(struct state *s);
+/* Says the state of everything, as a generation begins. */
+void state_say_all(struct state *s);
+
+void state_release(struct state *s);
+
+#endif

@@ -1,0 +1,221 @@
+#include "gotrace/trace_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/outfile.h"
+
+/* Written at once. Kernels that are not preempted let nobody else run in between, and this file is
+ * written by who has the lowest priority. */
+#define WRITE_BYTES (32u << 10)
+
+struct generation {
+	uint64_t ns;
+	size_t size;
+	uint8_t *bytes;
+};
+
+struct trace_file {
+	struct trace_file_options options;
+	char *path;
+	void *header;
+	struct outfile out;
+	uint64_t size;  /* of what is complete */
+	uint64_t began; /* ns of the first event */
+	bool outgrown;  /* the last generation alone was more than is kept in memory */
+	/* In memory, oldest first. */
+	struct generation *items;
+	size_t count;
+	size_t capacity;
+};
+
+static struct error *write_bytes(struct outfile *out, const char *path, const void *bytes,
+				 size_t size)
+{
+	const uint8_t *p = bytes;
+	unsigned int interrupted = 0;
+
+	while (size) {
+		ssize_t n = write(fileno(out->stream), p, size < WRITE_BYTES ? size : WRITE_BYTES);
+
+		/* One signal asks for an end, two mean that nobody reads. */
+		if (n < 0 && errno == EINTR && !interrupted++)
+			continue;
+		if (n < 0 && (errno == ENOSPC || errno == EDQUOT))
+			return error_format(ERROR_FAILED,
+					    "cannot write %s any further: the disk is full; free "
+					    "some room or write elsewhere",
+					    path);
+		if (n < 0)
+			return error_errno(ERROR_FAILED, errno, "cannot write %s", path);
+		p += n;
+		size -= n;
+	}
+	return NULL;
+}
+
+/* What is in the file is complete up to here: what was begun behind it is taken back. Standard
+ * output is not ours to cut: there may be something of the user's before the trace (>>). */
+static struct error *append(struct trace_file *file, const void *bytes, size_t size)
+{
+	struct error *err = write_bytes(&file->out, file->path, bytes, size);
+
+	if (!err)
+		file->size += size;
+	else if (strcmp(file->path, "-") && ftruncate(fileno(file->out.stream), file->size) == 0)
+		lseek(fileno(file->out.stream), file->size, SEEK_SET);
+	return err;
+}
+
+static struct error *append_header(struct trace_file *file)
+{
+	return append(file, file->header, file->options.header_size);
+}
+
+/* Standard output gets nothing before there is something. */
+static struct error *open_stream(struct trace_file *file)
+{
+	struct error *err = outfile_open_growing(file->path, &file->out);
+
+	return err || !strcmp(file->path, "-") ? err : append_header(file);
+}
+
+struct error *trace_file_open(const struct trace_file_options *options, struct trace_file **ret)
+{
+	_cleanup_trace_file_ struct trace_file *file = calloc(1, sizeof(*file));
+	struct error *err = NULL;
+
+	if (!file)
+		return &error_no_memory;
+	file->options = *options;
+	file->path = strdup(options->path);
+	file->header = malloc(options->header_size + 1);
+	if (!file->path || !file->header)
+		return &error_no_memory;
+	memcpy(file->header, options->header, options->header_size);
+	if (!options->flight_ns)
+		err = open_stream(file);
+	if (!err)
+		*ret = take_ptr(file);
+	return err;
+}
+
+static void forget_oldest(struct trace_file *file, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		file->size -= file->items[i].size;
+		free(file->items[i].bytes);
+	}
+	file->count -= n;
+	if (file->count)
+		memmove(file->items, file->items + n, file->count * sizeof(*file->items));
+}
+
+/* All that began before the seconds that are kept, but for the one that reaches into them. */
+static size_t count_old(const struct trace_file *file)
+{
+	uint64_t now = file->items[file->count - 1].ns;
+	size_t n = 0;
+
+	while (n + 1 < file->count && file->items[n + 1].ns + file->options.flight_ns <= now)
+		n++;
+	return n;
+}
+
+static struct error *remember(struct trace_file *file, const void *bytes, size_t size, uint64_t ns)
+{
+	size_t all = size + file->options.header_size;
+	struct generation *g;
+
+	while (file->count && file->size + all > file->options.max_bytes)
+		forget_oldest(file, 1);
+	file->outgrown = all > file->options.max_bytes;
+	file->began = 0;
+	if (file->outgrown)
+		return NULL;
+	if (!array_reserve(&file->items, &file->capacity, file->count + 1))
+		return &error_no_memory;
+	g = &file->items[file->count];
+	g->bytes = malloc(size + 1);
+	if (!g->bytes)
+		return &error_no_memory;
+	memcpy(g->bytes, bytes, size);
+	g->ns = ns;
+	g->size = size;
+	file->count++;
+	file->size += size;
+	forget_oldest(file, count_old(file));
+	file->began = file->items[0].ns;
+	return NULL;
+}
+
+struct error *trace_file_add(struct trace_file *file, const void *bytes, size_t size, uint64_t ns)
+{
+	struct error *err = NULL;
+
+	if (file->options.flight_ns)
+		return remember(file, bytes, size, ns);
+	if (!file->began)
+		file->began = ns;
+	if (!file->size)
+		err = append_header(file);
+	return err ? err : append(file, bytes, size);
+}
+
+bool trace_file_is_full(const struct trace_file *file, size_t size)
+{
+	return !file->options.flight_ns && file->size + size > file->options.max_bytes;
+}
+
+struct error *trace_file_write(struct trace_file *file)
+{
+	_cleanup_outfile_ struct outfile out = {0};
+	struct error *err = outfile_open(file->path, &out);
+
+	if (!err)
+		err = write_bytes(&out, file->path, file->header, file->options.header_size);
+	for (size_t i = 0; !err && i < file->count; i++)
+		err = write_bytes(&out, file->path, file->items[i].bytes, file->items[i].size);
+	return err ? err : outfile_commit(&out);
+}
+
+struct error *trace_file_commit(struct trace_file *file)
+{
+	return file->options.flight_ns ? trace_file_write(file) : outfile_commit(&file->out);
+}
+
+bool trace_file_is_outgrown(const struct trace_file *file)
+{
+	return file->outgrown;
+}
+
+struct outfile *trace_file_out(struct trace_file *file)
+{
+	return file->options.flight_ns ? NULL : &file->out;
+}
+
+uint64_t trace_file_size(const struct trace_file *file)
+{
+	return file->size;
+}
+
+uint64_t trace_file_began(const struct trace_file *file)
+{
+	return file->began;
+}
+
+void trace_file_close(struct trace_file *file)
+{
+	if (!file)
+		return;
+	forget_oldest(file, file->count);
+	outfile_abandon(&file->out);
+	free(file->items);
+	free(file->header);
+	free(file->path);
+	free(file);
+}

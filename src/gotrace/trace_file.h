@@ -1,0 +1,62 @@
+/*
+ * Where a trace's generations go: one after the other into a file that grows, or into memory, of
+ * which the last seconds are written when they are asked for.
+ */
+#ifndef GOTRACE_TRACE_FILE_H
+#define GOTRACE_TRACE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/outfile.h"
+
+struct trace_file_options {
+	const char *path;   /* "-": standard output */
+	const char *header; /* before all generations; copied */
+	size_t header_size;
+	uint64_t max_bytes;
+	uint64_t flight_ns; /* keep so much in memory; 0: write all as it comes */
+};
+
+struct trace_file;
+
+/* Opens the file, unless it is kept in memory: then only when it is written. */
+struct error *trace_file_open(const struct trace_file_options *options,
+			      struct trace_file **ret) must_check;
+
+/* Takes a complete generation whose first event was at `ns`. When it cannot be written, what was
+ * complete before it stays. A trace in memory forgets its oldest,
+ * and all when one generation alone is too much. */
+struct error *trace_file_add(struct trace_file *file, const void *bytes, size_t size,
+			     uint64_t ns) must_check;
+
+/* One more generation of this size would be too much. Never true of a trace in memory. */
+bool trace_file_is_full(const struct trace_file *file, size_t size);
+
+/* A trace in memory has nothing, as its last generation alone was too much. */
+bool trace_file_is_outgrown(const struct trace_file *file);
+
+/* Writes what is in memory; it is kept there too. */
+struct error *trace_file_write(struct trace_file *file) must_check;
+
+/* Gives the file its name; writes what is in memory. */
+struct error *trace_file_commit(struct trace_file *file) must_check;
+
+/* What is in it so far, and since when: ns of the first event; 0 when it is empty. */
+/* What is being written; NULL: nothing is open, as the trace is in memory. */
+struct outfile *trace_file_out(struct trace_file *file);
+uint64_t trace_file_size(const struct trace_file *file);
+uint64_t trace_file_began(const struct trace_file *file);
+
+/* Removes what was not committed. */
+void trace_file_close(struct trace_file *file);
+
+static inline void cleanup_trace_file(struct trace_file **file)
+{
+	trace_file_close(*file);
+}
+#define _cleanup_trace_file_ __attribute__((cleanup(cleanup_trace_file)))
+
+#endif

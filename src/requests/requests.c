@@ -1,0 +1,362 @@
+#include "requests/requests.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/utf8.h"
+#include "gotrace/label_text.h"
+
+#define NO_REQUEST (UINT64_MAX - 1)
+
+static struct traced_request *append(struct requests *r, uint32_t name, uint32_t per, uint64_t g)
+{
+	struct traced_request *item;
+
+	if (!array_reserve(&r->items, &r->capacity, r->count + 1))
+		return NULL;
+	item = &r->items[r->count++];
+	*item = (struct traced_request){.name = name, .per = per, .g = g};
+	return item;
+}
+
+struct traced_request *requests_new(struct requests *r, const char *name, uint64_t g)
+{
+	uint32_t number = intern_string(&r->names, name);
+	struct traced_request *item;
+
+	if (number == INTERN_FAILED)
+		return NULL;
+	item = append(r, number, number, g);
+	if (item)
+		item->goroutines = 1;
+	return item;
+}
+
+/* ---- by label ---- */
+
+/* The value of the key in the line, in names; false: it has none. */
+static bool value_of(struct requests *r, const char *line, const char *key, uint32_t *ret,
+		     bool *failed)
+{
+	_cleanup_strbuf_ struct strbuf value = STRBUF_INIT;
+
+	if (!label_text_find(line, key, &value))
+		return false;
+	*ret = utf8_intern(&r->names, value.data, value.length);
+	*failed |= value.failed || *ret == INTERN_FAILED;
+	return true;
+}
+
+/* The place of what these labels name, + 1; NO_REQUEST; 0: no memory. */
+static uint64_t resolve(struct requests *r, const struct span_tables *tables,
+			const struct span *span)
+{
+	const char *line = intern_get(&tables->texts, span->labels);
+	uint32_t name = 0, per = 0;
+	bool failed = false;
+	uint64_t *place;
+
+	if (!value_of(r, line, r->key, &name, &failed))
+		return NO_REQUEST;
+	if (r->per)
+		value_of(r, line, r->per, &per, &failed);
+	place = failed ? NULL : map_at(&r->by_name, (uint64_t)per << 32 | name);
+	if (!place)
+		return 0;
+	if (!*place && append(r, name, per, span->g))
+		*place = r->count;
+	return *place;
+}
+
+static bool count_goroutine(struct requests *r, struct traced_request *item, uint64_t g)
+{
+	uint64_t key = hash_u64((uint64_t)(item - r->items) << 40 ^ g) >> 1;
+	uint64_t *place = map_at(&r->goroutines, key);
+
+	if (!place)
+		return false;
+	item->goroutines += !*place;
+	*place = 1;
+	return true;
+}
+
+struct error *requests_add(struct requests *r, const struct span_tables *tables,
+			   const struct span *span)
+{
+	uint64_t *place;
+	struct traced_request *item;
+
+	if (!span->labels || span_is_system(tables, span))
+		return NULL;
+	place = map_at(&r->by_labels, span->labels);
+	if (!place)
+		return &error_no_memory;
+	if (!*place)
+		*place = resolve(r, tables, span);
+	if (*place == NO_REQUEST)
+		return NULL;
+	if (!*place)
+		return &error_no_memory;
+	item = &r->items[*place - 1];
+	return count_goroutine(r, item, span->g) ? request_credit(item, span) : &error_no_memory;
+}
+
+/* ---- what a request is made of ---- */
+
+static int by_begin(const void *a, const void *b)
+{
+	const struct request_interval *x = a, *y = b;
+
+	return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+/* In order, and those that touch made one. */
+static void settle_intervals(struct traced_request *item)
+{
+	struct request_interval *in = item->intervals;
+	size_t n = 0;
+
+	if (!item->interval_count)
+		return;
+	qsort(in, item->interval_count, sizeof(*in), by_begin);
+	for (size_t i = 1; i < item->interval_count; i++) {
+		if (in[i].begin > in[n].end)
+			in[++n] = in[i];
+		else if (in[i].end > in[n].end)
+			in[n].end = in[i].end;
+	}
+	item->interval_count = n + 1;
+}
+
+/* Spans come in about the order of time, so most belong to the last interval. */
+static bool add_interval(struct traced_request *item, uint64_t begin, uint64_t end)
+{
+	struct request_interval *last =
+		item->interval_count ? &item->intervals[item->interval_count - 1] : NULL;
+
+	if (last && begin >= last->begin && begin <= last->end) {
+		last->end = last->end > end ? last->end : end;
+		return true;
+	}
+	if (item->interval_count == item->interval_capacity)
+		settle_intervals(item);
+	if (!array_reserve(&item->intervals, &item->interval_capacity,
+			   2 * item->interval_count + 1))
+		return false;
+	item->intervals[item->interval_count++] = (struct request_interval){begin, end};
+	return true;
+}
+
+/* With more places than this a request has an index of them. */
+#define SEARCHED_PLACES 16
+
+static bool index_place(struct traced_request *item, size_t i)
+{
+	const struct request_place *p = &item->places[i];
+	uint64_t *index = map_at(&item->place_index,
+				 (uint64_t)p->stack << 32 | (uint32_t)(p->reason << 3 | p->state));
+
+	if (index)
+		*index = i + 1;
+	return index;
+}
+
+static struct request_place *find_place(struct traced_request *item, const struct span *span)
+{
+	const uint64_t *index;
+
+	for (size_t i = 0; i < item->place_count && item->place_count < SEARCHED_PLACES; i++) {
+		struct request_place *p = &item->places[i];
+
+		if (p->stack == span->stack && p->state == span->state && p->reason == span->reason)
+			return p;
+	}
+	index = map_find(&item->place_index,
+			 (uint64_t)span->stack << 32 | (uint32_t)(span->reason << 3 | span->state));
+	return index ? &item->places[*index - 1] : NULL;
+}
+
+/* NULL: no memory. */
+static struct request_place *new_place(struct traced_request *item, const struct span *span)
+{
+	bool indexed = true;
+
+	if (!array_reserve(&item->places, &item->place_capacity, item->place_count + 1))
+		return NULL;
+	item->places[item->place_count++] =
+		(struct request_place){span->state, span->reason, span->stack, 0, 0};
+	if (item->place_count == SEARCHED_PLACES)
+		for (size_t i = 0; i < SEARCHED_PLACES; i++)
+			indexed &= index_place(item, i);
+	else if (item->place_count > SEARCHED_PLACES)
+		indexed = index_place(item, item->place_count - 1);
+	return indexed ? &item->places[item->place_count - 1] : NULL;
+}
+
+static bool add_place(struct traced_request *item, const struct span *span)
+{
+	struct request_place *p;
+
+	/* Where it was while it ran, a trace does not say. */
+	if (span->state == TRACE_RUNNING)
+		return true;
+	p = find_place(item, span) ?: new_place(item, span);
+	if (!p)
+		return false;
+	p->ns += span->end - span->begin;
+	p->count++;
+	return true;
+}
+
+struct error *request_credit(struct traced_request *item, const struct span *span)
+{
+	uint64_t ns = span->end - span->begin;
+
+	if (!add_interval(item, span->begin, span->end) || !add_place(item, span))
+		return &error_no_memory;
+	if (!item->total_ns || span->begin < item->begin)
+		item->begin = span->begin;
+	if (span->end > item->end)
+		item->end = span->end;
+	item->ns[span->state] += ns;
+	item->total_ns += ns;
+	return NULL;
+}
+
+void request_reset(struct traced_request *item)
+{
+	struct traced_request fresh = {.name = item->name,
+				       .per = item->per,
+				       .g = item->g,
+				       .goroutines = item->goroutines};
+
+	free(item->places);
+	free(item->intervals);
+	map_release(&item->place_index);
+	*item = fresh;
+}
+
+/* ---- all of them ---- */
+
+static int by_number(uint64_t a, uint64_t b)
+{
+	return a < b ? 1 : a > b ? -1 : 0;
+}
+
+static int by_elapsed(const void *a, const void *b)
+{
+	const struct traced_request *x = a, *y = b;
+
+	return by_number(x->elapsed_ns, y->elapsed_ns) ?: -by_number(x->begin, y->begin);
+}
+
+static int by_place_time(const void *a, const void *b)
+{
+	return by_number(((const struct request_place *)a)->ns,
+			 ((const struct request_place *)b)->ns);
+}
+
+void requests_complete(struct requests *r, uint64_t duration)
+{
+	for (size_t i = 0; i < r->count; i++) {
+		struct traced_request *item = &r->items[i];
+
+		map_release(&item->place_index);
+		settle_intervals(item);
+		for (size_t k = 0; k < item->interval_count; k++)
+			item->elapsed_ns += item->intervals[k].end - item->intervals[k].begin;
+		item->cut = item->before || !item->begin || item->end >= duration;
+		if (item->place_count)
+			qsort(item->places, item->place_count, sizeof(*item->places),
+			      by_place_time);
+	}
+	map_release(&r->by_labels);
+	map_release(&r->by_name);
+	map_release(&r->goroutines);
+	if (r->count)
+		qsort(r->items, r->count, sizeof(*r->items), by_elapsed);
+}
+
+void requests_release(struct requests *r)
+{
+	for (size_t i = 0; i < r->count; i++) {
+		free(r->items[i].places);
+		free(r->items[i].intervals);
+		map_release(&r->items[i].place_index);
+	}
+	free(r->items);
+	intern_release(&r->names);
+	map_release(&r->by_labels);
+	map_release(&r->by_name);
+	map_release(&r->goroutines);
+}
+
+/* ---- groups ---- */
+
+static int by_group(const void *a, const void *b)
+{
+	const struct traced_request *x = *(const struct traced_request *const *)a;
+	const struct traced_request *y = *(const struct traced_request *const *)b;
+
+	if (x->per != y->per)
+		return x->per < y->per ? -1 : 1;
+	if (x->cut != y->cut)
+		return x->cut - y->cut;
+	return -by_number(x->elapsed_ns, y->elapsed_ns);
+}
+
+static int by_p99(const void *a, const void *b)
+{
+	const struct request_group *x = a, *y = b;
+
+	return by_number(x->p99, y->p99) ?: by_number(x->max, y->max);
+}
+
+/* The least that so many percent do not exceed; `items` are sorted. */
+static uint64_t percentile(struct traced_request **items, size_t count, unsigned int percent)
+{
+	return count ? items[(count * percent + 99) / 100 - 1]->elapsed_ns : 0;
+}
+
+static void fill_group(struct traced_request **items, size_t count, struct request_group *ret)
+{
+	size_t whole = 0;
+
+	*ret = (struct request_group){.name = items[0]->per};
+	while (whole < count && !items[whole]->cut) {
+		for (size_t s = 0; s <= TRACE_WAITING; s++)
+			ret->ns[s] += items[whole]->ns[s];
+		ret->total_ns += items[whole++]->total_ns;
+	}
+	ret->count = whole;
+	ret->cut = count - whole;
+	ret->p50 = percentile(items, whole, 50);
+	ret->p90 = percentile(items, whole, 90);
+	ret->p99 = percentile(items, whole, 99);
+	ret->max = percentile(items, whole, 100);
+}
+
+struct error *requests_group(const struct requests *r, struct request_group **ret,
+			     size_t *ret_count)
+{
+	_cleanup_free_ struct traced_request **items = calloc(r->count + 1, sizeof(*items));
+	_cleanup_free_ struct request_group *groups = calloc(r->count + 1, sizeof(*groups));
+	size_t n = 0;
+
+	if (!items || !groups)
+		return &error_no_memory;
+	for (size_t i = 0; i < r->count; i++)
+		items[i] = &r->items[i];
+	qsort(items, r->count, sizeof(*items), by_group);
+	for (size_t i = 0, end; i < r->count; i = end) {
+		for (end = i; end < r->count && items[end]->per == items[i]->per;)
+			end++;
+		fill_group(items + i, end - i, &groups[n++]);
+	}
+	qsort(groups, n, sizeof(*groups), by_p99);
+	*ret = take_ptr(groups);
+	*ret_count = n;
+	return NULL;
+}

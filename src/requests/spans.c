@@ -1,0 +1,478 @@
+#include "requests/spans.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/map.h"
+#include "base/strbuf.h"
+#include "gotrace/label_text.h"
+
+/* MAX_HELD: spans of a goroutine that wait for its name, at most. */
+enum { MAX_FRAMES = 255, MAX_HELD = 256, MAX_LINE = 64 << 10 };
+
+/* A goroutine: the span that it is in. */
+struct life {
+	struct span span;
+	bool named;        /* by a stack that has its start function; or it will not be */
+	bool labels_known; /* those from the beginning on */
+	bool labelled;     /* somebody has said which labels it has */
+	struct span *held; /* until both are so */
+	size_t held_count;
+	size_t held_capacity;
+};
+
+struct spans {
+	struct spans_options options;
+	struct trace_reader *reader;
+	struct span_tables *tables;
+	struct map lives; /* goid -> struct life * */
+	uint64_t now;
+	struct map stack_ids; /* of this generation: the reader's number -> ours + 1 */
+	uint64_t generation;
+	/* The line of labels that was read last, which may go on: of whom, and who said it where.
+	 */
+	struct strbuf line;
+	uint64_t line_g;
+	uint64_t line_m;
+	uint64_t line_ns;
+	bool line_by_itself;
+	bool line_waits; /* to be complete */
+	struct error *error;
+};
+
+static uint32_t text(struct spans *s, const char *t)
+{
+	uint32_t number = intern_string(&s->tables->texts, t);
+
+	if (number != INTERN_FAILED)
+		return number;
+	s->error = s->error ?: &error_no_memory;
+	return 0;
+}
+
+static uint32_t add_frame(struct spans *s, const struct trace_reader_frame *f)
+{
+	struct span_frame frame = {text(s, f->function), text(s, f->file), f->line};
+
+	return intern_bytes(&s->tables->frames, &frame, sizeof(frame));
+}
+
+static uint32_t make_stack(struct spans *s, uint64_t number)
+{
+	uint32_t frames[MAX_FRAMES], stack;
+	size_t count;
+	const struct trace_reader_frame *f = trace_reader_stack(s->reader, number, &count);
+
+	if (!count)
+		return 0;
+	for (size_t i = 0; i < count; i++)
+		frames[i] = add_frame(s, &f[i]);
+	stack = intern_bytes(&s->tables->stacks, frames, count * sizeof(*frames));
+	if (stack != INTERN_FAILED)
+		return stack;
+	s->error = s->error ?: &error_no_memory;
+	return 0;
+}
+
+/* A stack is made once in a generation: a step of few bytes may name a large one. */
+static uint32_t add_stack(struct spans *s, uint64_t number)
+{
+	uint64_t *place;
+
+	if (s->generation != trace_reader_generation(s->reader)) {
+		map_release(&s->stack_ids);
+		s->generation = trace_reader_generation(s->reader);
+	}
+	place = number == MAP_NO_KEY ? NULL : map_at(&s->stack_ids, number);
+	if (!place) {
+		s->error = s->error ?: (number == MAP_NO_KEY ? NULL : &error_no_memory);
+		return 0;
+	}
+	if (!*place)
+		*place = make_stack(s, number) + 1ull;
+	return *place - 1;
+}
+
+/* The outermost function of a stack. */
+static uint32_t start_of(struct spans *s, uint64_t number)
+{
+	size_t count;
+	const struct trace_reader_frame *f = trace_reader_stack(s->reader, number, &count);
+
+	return count ? text(s, f[count - 1].function) : 0;
+}
+
+static struct life *life_of(struct spans *s, uint64_t g)
+{
+	uint64_t *place = g && g != MAP_NO_KEY ? map_at(&s->lives, g) : NULL;
+	struct life *life;
+
+	if (!place) {
+		s->error = s->error ?: (g && g != MAP_NO_KEY ? &error_no_memory : NULL);
+		return NULL;
+	}
+	if (*place)
+		return (struct life *)(uintptr_t)*place;
+	life = calloc(1, sizeof(*life));
+	if (!life) {
+		s->error = s->error ?: &error_no_memory;
+		return NULL;
+	}
+	life->span.g = g;
+	life->span.begin = s->now;
+	*place = (uintptr_t)life;
+	return life;
+}
+
+static void give(struct spans *s, const struct span *span)
+{
+	if (span->state && !s->error)
+		s->error = s->options.span(s->options.arg, span);
+}
+
+/* What was held gets the name that is known now. */
+static void give_held(struct spans *s, struct life *life)
+{
+	life->named = life->labels_known = true;
+	for (size_t i = 0; i < life->held_count; i++) {
+		life->held[i].start = life->span.start;
+		give(s, &life->held[i]);
+	}
+	life->held_count = 0;
+}
+
+static void settle(struct spans *s, struct life *life)
+{
+	if (life->named && life->labels_known)
+		give_held(s, life);
+}
+
+static void end_span(struct spans *s, struct life *life)
+{
+	life->span.end = s->now;
+	if (life->named && life->labels_known) {
+		give(s, &life->span);
+	} else if (life->held_count < MAX_HELD &&
+		   array_reserve(&life->held, &life->held_capacity, life->held_count + 1)) {
+		life->held[life->held_count++] = life->span;
+	} else {
+		give_held(s, life);
+		give(s, &life->span);
+	}
+	life->span.begin = s->now;
+}
+
+static void name(struct spans *s, struct life *life, uint64_t stack)
+{
+	if (life->named)
+		return;
+	life->span.start = start_of(s, stack);
+	life->named = life->span.start;
+	settle(s, life);
+}
+
+static void life_destroy(struct spans *s, struct life *life)
+{
+	end_span(s, life);
+	give_held(s, life);
+	free(life->held);
+	free(life);
+}
+
+/* `stack` 0: where it was before. */
+static void change(struct spans *s, uint64_t g, enum trace_status state, uint32_t reason,
+		   uint64_t stack)
+{
+	struct life *life = life_of(s, g);
+
+	if (!life)
+		return;
+	if (stack)
+		name(s, life, stack);
+	/* Had it had labels from the beginning on, that had been said before it ran. */
+	if (life->span.state == TRACE_RUNNING && !life->labels_known) {
+		life->labels_known = true;
+		settle(s, life);
+	}
+	end_span(s, life);
+	life->span.state = state;
+	life->span.reason = reason;
+	if (stack)
+		life->span.stack = add_stack(s, stack);
+}
+
+static void create(struct spans *s, const struct trace_step *step, enum trace_status state)
+{
+	struct life *life = life_of(s, step->arg[0]);
+
+	if (!life)
+		return;
+	name(s, life, step->arg[1]);
+	life->span.stack = add_stack(s, step->arg[1]);
+	life->span.state = state;
+	life->span.begin = s->now;
+	life->labels_known = true;
+}
+
+static void end_life(struct spans *s, uint64_t g)
+{
+	struct life *life = map_find(&s->lives, g) ? life_of(s, g) : NULL;
+
+	if (!life)
+		return;
+	map_remove(&s->lives, g);
+	life_destroy(s, life);
+}
+
+/* Who is known already goes on with what it did; who is not has done it since the trace began. */
+static void say_status(struct spans *s, const struct trace_step *step)
+{
+	struct life *life;
+
+	if (step->arg[2] < TRACE_RUNNABLE || step->arg[2] > TRACE_WAITING ||
+	    map_find(&s->lives, step->arg[0]))
+		return;
+	change(s, step->arg[0], step->arg[2], 0, step->op == OP_GO_STATUS_STACK ? step->arg[3] : 0);
+	life = life_of(s, step->arg[0]);
+	if (life)
+		life->span.begin = 0;
+}
+
+static uint32_t reason_of(struct spans *s, const struct trace_step *step)
+{
+	return text(s, trace_reader_text(s->reader, step->arg[0]));
+}
+
+/* Who made the goroutine says what it has from its beginning on; so does who tells of one whose
+ * beginning was not seen. */
+static void labels_from_beginning(struct spans *s, struct life *life, uint32_t labels)
+{
+	for (size_t i = 0; i < life->held_count; i++)
+		life->held[i].labels = labels;
+	life->span.labels = labels;
+	life->labelled = life->labels_known = true;
+	settle(s, life);
+}
+
+static void set_labels(struct spans *s)
+{
+	struct life *life = map_find(&s->lives, s->line_g) ? life_of(s, s->line_g) : NULL;
+	uint32_t labels = text(s, s->line.data);
+
+	if (!life || (life->labelled && life->span.labels == labels))
+		return;
+	if (!s->line_by_itself && !life->labelled) {
+		labels_from_beginning(s, life, labels);
+		return;
+	}
+	life->labelled = life->labels_known = true;
+	settle(s, life);
+	end_span(s, life);
+	life->span.labels = labels;
+}
+
+/* The line is complete: it counts from the moment at which it began. */
+static void end_line(struct spans *s)
+{
+	uint64_t now = s->now;
+
+	if (!s->line_waits)
+		return;
+	s->line_waits = false;
+	s->now = s->line_ns;
+	set_labels(s);
+	s->now = now;
+}
+
+static void begin_line(struct spans *s, const struct trace_step *step, const char *message,
+		       bool by_itself)
+{
+	char *end = NULL;
+
+	s->line_by_itself = by_itself;
+	s->line_ns = step->ns;
+	s->line_m = step->m;
+	s->line_g = by_itself ? step->g : strtoull(message, &end, 10);
+	s->line_waits = true;
+	strbuf_reset(&s->line);
+	strbuf_adds(&s->line, end ? end + (*end == ' ') : message);
+}
+
+/* Labels; the program's own logs are passed over. */
+static void take_log(struct spans *s, const struct trace_step *step)
+{
+	const char *category = trace_reader_text(s->reader, step->arg[1]);
+	const char *message = trace_reader_text(s->reader, step->arg[2]);
+	bool by_itself = !strcmp(category, LABELS_BY_ITSELF);
+
+	if (!strcmp(category, LABELS_MORE)) {
+		if (s->line_waits && step->m == s->line_m && s->line.length < MAX_LINE)
+			strbuf_adds(&s->line, message);
+	} else {
+		end_line(s);
+		if (by_itself || !strcmp(category, LABELS_BY_ANOTHER))
+			begin_line(s, step, message, by_itself);
+	}
+	if (s->line.failed)
+		s->error = s->error ?: &error_no_memory;
+}
+
+static void take_switch(struct spans *s, const struct trace_step *step)
+{
+	if (step->op == OP_GO_SWITCH)
+		change(s, step->g, TRACE_WAITING, text(s, "coroutine"), 0);
+	else
+		end_life(s, step->g);
+	change(s, step->arg[0], TRACE_RUNNING, 0, 0);
+}
+
+/* A call that is told; the program's own regions are passed over. */
+static void take_call(struct spans *s, const struct trace_step *step)
+{
+	const char *type = trace_reader_text(s->reader, step->arg[1]);
+	size_t n = strlen(TRACE_CALL_PREFIX);
+	struct life *life;
+
+	if (!s->options.calls || strncmp(type, TRACE_CALL_PREFIX, n))
+		return;
+	life = life_of(s, step->g);
+	if (!life)
+		return;
+	end_span(s, life);
+	life->span.moment = step->op == OP_REGION_BEGIN ? SPAN_CALL : SPAN_RETURN;
+	life->span.function = text(s, type + n);
+	end_span(s, life);
+	life->span.moment = SPAN_TIME;
+	life->span.function = 0;
+}
+
+static void take(struct spans *s, const struct trace_step *step)
+{
+	switch (step->op) {
+	case OP_GO_CREATE:
+		create(s, step, TRACE_RUNNABLE);
+		break;
+	case OP_GO_CREATE_BLOCKED:
+		create(s, step, TRACE_WAITING);
+		break;
+	case OP_GO_CREATE_SYSCALL:
+		change(s, step->arg[0], TRACE_IN_SYSCALL, 0, 0);
+		break;
+	case OP_GO_START:
+		change(s, step->arg[0], TRACE_RUNNING, 0, 0);
+		break;
+	case OP_GO_SYSCALL_END:
+		change(s, step->g, TRACE_RUNNING, 0, 0);
+		break;
+	case OP_GO_STOP:
+		change(s, step->g, TRACE_RUNNABLE, reason_of(s, step), step->arg[1]);
+		break;
+	case OP_GO_BLOCK:
+		change(s, step->g, TRACE_WAITING, reason_of(s, step), step->arg[1]);
+		break;
+	case OP_GO_UNBLOCK:
+		change(s, step->arg[0], TRACE_RUNNABLE, 0, 0);
+		break;
+	case OP_GO_SYSCALL_BEGIN:
+		change(s, step->g, TRACE_IN_SYSCALL, 0, step->arg[1]);
+		break;
+	case OP_GO_SYSCALL_END_BLOCKED:
+		change(s, step->g, TRACE_RUNNABLE, 0, 0);
+		break;
+	case OP_GO_DESTROY:
+	case OP_GO_DESTROY_SYSCALL:
+		end_life(s, step->g);
+		break;
+	case OP_GO_STATUS:
+	case OP_GO_STATUS_STACK:
+		say_status(s, step);
+		break;
+	case OP_GO_SWITCH:
+	case OP_GO_SWITCH_DESTROY:
+		take_switch(s, step);
+		break;
+	case OP_REGION_BEGIN:
+	case OP_REGION_END:
+		take_call(s, step);
+		break;
+	default:
+		break;
+	}
+}
+
+static void end_all(struct spans *s)
+{
+	for (size_t i = 0; i < s->lives.capacity; i++) {
+		struct life *life = (struct life *)(uintptr_t)s->lives.slots[i].value;
+
+		if (s->lives.slots[i].key == MAP_NO_KEY || !life)
+			continue;
+		life_destroy(s, life);
+	}
+	map_release(&s->lives);
+}
+
+struct error *spans_read(struct trace_reader *reader, const struct spans_options *options,
+			 struct span_tables *tables, uint64_t *ret_duration)
+{
+	struct spans s = {.options = *options,
+			  .reader = reader,
+			  .tables = tables,
+			  .line = STRBUF_INIT};
+	struct trace_step step;
+	struct error *err = NULL;
+	bool more = true;
+
+	while (!s.error) {
+		err = trace_reader_next(reader, &step, &more);
+		if (err || !more)
+			break;
+		s.now = step.ns;
+		if (step.op == OP_LOG) {
+			take_log(&s, &step);
+		} else {
+			end_line(&s);
+			take(&s, &step);
+		}
+	}
+	/* What a broken trace has so far counts as well. */
+	end_line(&s);
+	end_all(&s);
+	strbuf_release(&s.line);
+	map_release(&s.stack_ids);
+	*ret_duration = s.now;
+	return err ? err : s.error;
+}
+
+const uint32_t *span_stack(const struct span_tables *tables, uint32_t stack, size_t *ret_count)
+{
+	const struct interned *in =
+		stack < tables->stacks.count ? &tables->stacks.strings[stack] : NULL;
+
+	*ret_count = in ? in->length / sizeof(uint32_t) : 0;
+	return in ? (const uint32_t *)in->data : NULL;
+}
+
+struct span_frame span_frame(const struct span_tables *tables, uint32_t frame)
+{
+	struct span_frame ret = {0};
+
+	if (frame < tables->frames.count && tables->frames.strings[frame].length == sizeof(ret))
+		memcpy(&ret, tables->frames.strings[frame].data, sizeof(ret));
+	return ret;
+}
+
+bool span_is_system(const struct span_tables *tables, const struct span *span)
+{
+	const char *start = intern_get(&tables->texts, span->start);
+
+	return !strncmp(start, "runtime.", 8) && strcmp(start, "runtime.main") != 0;
+}
+
+void span_tables_release(struct span_tables *tables)
+{
+	intern_release(&tables->texts);
+	intern_release(&tables->frames);
+	intern_release(&tables->stacks);
+}

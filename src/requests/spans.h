@@ -1,0 +1,71 @@
+/*
+ * What each goroutine of a trace did, and for how long: a span for every stretch of time in which
+ * it was in one state.
+ */
+#ifndef REQUESTS_SPANS_H
+#define REQUESTS_SPANS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/intern.h"
+#include "gotrace/event.h"
+#include "gotrace/trace_reader.h"
+
+/* Texts and stacks of spans: each kept once for the whole trace. */
+struct span_tables {
+	struct intern texts;
+	struct intern frames; /* of struct span_frame */
+	struct intern stacks; /* of uint32_t: numbers of frames, innermost first */
+};
+
+struct span_frame {
+	uint32_t function; /* both in texts */
+	uint32_t file;
+	uint32_t line;
+};
+
+enum span_moment { SPAN_TIME, SPAN_CALL, SPAN_RETURN };
+
+struct span {
+	uint64_t g;
+	uint64_t begin; /* ns since the trace began */
+	uint64_t end;
+	enum trace_status state;
+	uint32_t reason; /* why it waits or was stopped; in texts, 0: not said */
+	uint32_t stack;  /* where: of a goroutine that runs, where it began to; 0: not known */
+	uint32_t start;  /* the goroutine's start function, in texts; 0: not known */
+	uint32_t labels; /* a line of gotrace/label_text.h, in texts; 0: none */
+	/* Not a time but a moment, begin and end: it calls this function, in texts, or returns from
+	 * it. */
+	enum span_moment moment;
+	uint32_t function;
+};
+
+struct spans_options {
+	/* Called for each span when it has ended and the goroutine's start function is known, or
+	 * will not be: those of one goroutine in the order of time. */
+	struct error *(*span)(void *arg, const struct span *span);
+	void *arg;
+	bool calls; /* also moments (TRACE_CALL_PREFIX), each of which divides a time */
+};
+
+/* Reads the trace to its end. Spans that have no end there end with it; that began before it, begin
+ * with it. `tables` is filled and the caller's. */
+struct error *spans_read(struct trace_reader *reader, const struct spans_options *options,
+			 struct span_tables *tables, uint64_t *ret_duration) must_check;
+
+/* The numbers of a stack's frames, and a frame. */
+const uint32_t *span_stack(const struct span_tables *tables, uint32_t stack, size_t *ret_count);
+struct span_frame span_frame(const struct span_tables *tables, uint32_t frame);
+
+/* It is of a goroutine of the runtime's own, as Go's tools tell them: what it does is nobody's
+ * work. Up to Go 1.19 those have the labels of whoever made them. */
+bool span_is_system(const struct span_tables *tables, const struct span *span);
+
+void span_tables_release(struct span_tables *tables);
+#define _cleanup_span_tables_ __attribute__((cleanup(span_tables_release)))
+
+#endif

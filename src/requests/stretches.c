@@ -1,0 +1,275 @@
+#include "requests/stretches.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+/* What a stack is under, where it is no function: not known yet; nothing; frames are missing. */
+enum { UNKNOWN, OUTSIDE, CUT, FIRST };
+
+/* A goroutine. */
+struct stretch {
+	size_t request; /* + 1; 0: it is under none of the functions */
+	uint64_t calls; /* under way: those that were told */
+	uint64_t root;  /* of a request that was found by stacks */
+	bool seen;
+	bool outside;    /* it was not in any call at some moment of the trace */
+	bool told;       /* of its calls: by stacks nothing more is to be learnt of them */
+	struct span ran; /* since it was seen last; state 0: it did not run */
+};
+
+static uint64_t find_root(const struct stretches *s, const struct span_tables *tables,
+			  uint32_t stack)
+{
+	uint64_t found = OUTSIDE;
+	size_t count;
+	const uint32_t *frames = span_stack(tables, stack, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		uint32_t function = span_frame(tables, frames[i]).function;
+		const char *name = intern_get(&tables->texts, function);
+
+		if (!strcmp(name, "[truncated]"))
+			found = found < FIRST ? CUT : found;
+		else if (!regexec(s->root, name, 0, NULL, 0))
+			found = (uint64_t)function + FIRST; /* the outermost one counts */
+	}
+	return found;
+}
+
+/* What is known of a function, in bits; 0: no memory. */
+enum { SEEN = 1, ROOT = 2, TOLD = 4, IN_STACKS = 8 };
+
+static uint64_t *function_of(struct stretches *s, const struct span_tables *tables,
+			     uint32_t function)
+{
+	uint64_t *known = map_at(&s->functions, function);
+
+	if (known && !*known)
+		*known = regexec(s->root, intern_get(&tables->texts, function), 0, NULL, 0)
+				 ? SEEN
+				 : SEEN | ROOT;
+	return known;
+}
+
+static bool is_root(struct stretches *s, const struct span_tables *tables, uint32_t function)
+{
+	const uint64_t *known = function_of(s, tables, function);
+
+	return known && *known & ROOT;
+}
+
+static uint64_t root_of(struct stretches *s, const struct span_tables *tables, uint32_t stack)
+{
+	uint64_t *place = stack ? map_at(&s->roots, stack) : NULL;
+
+	if (!place)
+		return CUT;
+	if (!*place)
+		*place = find_root(s, tables, stack);
+	return *place;
+}
+
+static struct stretch *stretch_of(struct stretches *s, uint64_t g)
+{
+	uint64_t *place = map_at(&s->lives, g);
+
+	if (place && !*place)
+		*place = (uintptr_t)calloc(1, sizeof(struct stretch));
+	return place ? (struct stretch *)(uintptr_t)*place : NULL;
+}
+
+/* What it ran counts to the request that is open. */
+static struct error *must_check credit_ran(struct stretches *s, struct stretch *life, bool edge)
+{
+	struct traced_request *item = &s->requests->items[life->request - 1];
+
+	if (!life->ran.state)
+		return NULL;
+	if (edge)
+		item->edge_ns += life->ran.end - life->ran.begin;
+	return request_credit(item, &life->ran);
+}
+
+static struct error *must_check open_request(struct stretches *s, const struct span_tables *tables,
+					     struct stretch *life, uint64_t root, uint64_t g)
+{
+	const char *name = intern_get(&tables->texts, root - FIRST);
+
+	if (!requests_new(s->requests, name, g))
+		return &error_no_memory;
+	life->request = s->requests->count;
+	life->root = root;
+	return credit_ran(s, life, true);
+}
+
+/* A moment at which it is known where it was: before this span. */
+static struct error *must_check pass(struct stretches *s, const struct span_tables *tables,
+				     struct stretch *life, uint64_t root, uint64_t g)
+{
+	struct error *err = NULL;
+	uint64_t *known;
+
+	if (root >= FIRST && !life->request) {
+		known = function_of(s, tables, root - FIRST);
+		if (known)
+			*known |= IN_STACKS;
+		err = open_request(s, tables, life, root, g);
+	} else if (life->request) {
+		err = credit_ran(s, life, root == OUTSIDE);
+		if (root == OUTSIDE)
+			life->request = 0;
+	}
+	life->outside |= root == OUTSIDE;
+	life->ran.state = 0;
+	return err;
+}
+
+/* It was stopped before its frame was there: that is where the call is told. */
+static bool is_at_its_beginning(const struct stretches *s, const struct stretch *life,
+				const struct span *span)
+{
+	return life->request && life->root == (uint64_t)span->function + FIRST &&
+	       s->requests->items[life->request - 1].begin;
+}
+
+static struct error *must_check begin_call(struct stretches *s, const struct span_tables *tables,
+					   struct stretch *life, const struct span *span)
+{
+	struct error *err = NULL;
+
+	life->outside = true;
+	if (life->calls++)
+		return NULL;
+	if (is_at_its_beginning(s, life, span)) {
+		request_reset(&s->requests->items[life->request - 1]);
+		life->ran.state = 0;
+		return NULL;
+	}
+	/* What was under way has ended, unseen. */
+	if (life->request)
+		err = credit_ran(s, life, true);
+	life->ran.state = 0;
+	if (!err && !requests_new(s->requests, intern_get(&tables->texts, span->function), span->g))
+		err = &error_no_memory;
+	life->request = s->requests->count;
+	return err;
+}
+
+static struct error *must_check end_call(struct stretches *s, const struct span_tables *tables,
+					 struct stretch *life, const struct span *span)
+{
+	uint64_t root = (uint64_t)span->function + FIRST;
+	bool began = life->calls || life->outside;
+	struct error *err = NULL;
+
+	if (life->calls && --life->calls)
+		return NULL;
+	if (life->request)
+		err = credit_ran(s, life, false);
+	else if (life->ran.state)
+		err = open_request(s, tables, life, root, span->g);
+	if (life->request && !began) {
+		s->requests->items[life->request - 1].before = true;
+		s->requests->items[life->request - 1].edge_ns = 0;
+	}
+	life->ran.state = 0;
+	life->request = 0;
+	life->outside = true;
+	return err;
+}
+
+/* It calls a function, or returns. */
+static struct error *must_check pass_moment(struct stretches *s, const struct span_tables *tables,
+					    struct stretch *life, const struct span *span)
+{
+	uint64_t *known = function_of(s, tables, span->function);
+
+	if (!known)
+		return &error_no_memory;
+	if (!(*known & ROOT))
+		return NULL;
+	*known |= TOLD;
+	life->told = true;
+	return span->moment == SPAN_CALL ? begin_call(s, tables, life, span)
+					 : end_call(s, tables, life, span);
+}
+
+static bool is_told(const struct stretches *s, uint64_t root)
+{
+	const uint64_t *known = map_find(&s->functions, root - FIRST);
+
+	return known && *known & TOLD;
+}
+
+struct error *stretches_add(struct stretches *s, const struct span_tables *tables,
+			    const struct span *span)
+{
+	struct stretch *life = stretch_of(s, span->g);
+	const char *start = intern_get(&tables->texts, span->start);
+	uint64_t root;
+	struct error *err;
+
+	if (!life)
+		return &error_no_memory;
+	if (span->start && is_root(s, tables, span->start)) {
+		if (span->moment)
+			return NULL;
+		if (!life->request && !requests_new(s->requests, start, span->g))
+			return &error_no_memory;
+		life->request = life->request ?: s->requests->count;
+		return request_credit(&s->requests->items[life->request - 1], span);
+	}
+	/* Who was made within the trace was in no call before. */
+	life->outside |= !life->seen && span->begin;
+	life->seen = true;
+	if (span->moment)
+		return pass_moment(s, tables, life, span);
+	if (life->calls)
+		return request_credit(&s->requests->items[life->request - 1], span);
+	if (span->state == TRACE_RUNNING) {
+		/* Behind a change that is none of its place, as of its labels, it goes on. */
+		if (life->ran.state)
+			life->ran.end = span->end;
+		else
+			life->ran = *span;
+		return NULL;
+	}
+	root = root_of(s, tables, span->stack);
+	/* Such a call would have been told: it is about to be, or has just returned. */
+	if (life->told && !life->request && root >= FIRST && is_told(s, root))
+		root = OUTSIDE;
+	err = pass(s, tables, life, root, span->g);
+	if (err || !life->request)
+		return err;
+	return request_credit(&s->requests->items[life->request - 1], span);
+}
+
+struct error *stretches_complete(struct stretches *s)
+{
+	_cleanup_free_ uint64_t *ids = map_sorted_keys(&s->lives);
+	struct error *err = ids || !s->lives.count ? NULL : &error_no_memory;
+
+	for (size_t i = 0; !err && i < s->lives.count; i++) {
+		struct stretch *life = (struct stretch *)(uintptr_t)*map_find(&s->lives, ids[i]);
+
+		if (life && life->request)
+			err = credit_ran(s, life, true);
+	}
+	for (size_t i = 0; i < s->functions.capacity; i++)
+		if (s->functions.slots[i].key != MAP_NO_KEY)
+			s->requests->by_stacks |=
+				(s->functions.slots[i].value & (IN_STACKS | TOLD)) == IN_STACKS;
+	return err;
+}
+
+void stretches_release(struct stretches *s)
+{
+	for (size_t i = 0; i < s->lives.capacity; i++)
+		if (s->lives.slots[i].key != MAP_NO_KEY)
+			free((void *)(uintptr_t)s->lives.slots[i].value);
+	map_release(&s->lives);
+	map_release(&s->functions);
+	map_release(&s->roots);
+}

@@ -1,0 +1,41 @@
+/* What the goroutines of each function did, in all: spans added up by start function. */
+#ifndef REQUESTS_SUMMARY_H
+#define REQUESTS_SUMMARY_H
+
+#include "base/map.h"
+#include "requests/spans.h"
+
+struct summary_reason {
+	uint32_t reason; /* in the spans' texts */
+	uint64_t ns;
+};
+
+/* Goroutines that began at one function. */
+struct summary_row {
+	uint32_t start; /* in the spans' texts; 0: not known */
+	uint64_t goroutines;
+	uint64_t ns[TRACE_WAITING + 1]; /* by enum trace_status */
+	uint64_t total_ns;
+	struct summary_reason *reasons; /* of waiting, longest first */
+	size_t reason_count;
+	size_t reason_capacity;
+};
+
+struct summary {
+	struct summary_row *rows; /* longest first, once it is complete */
+	size_t count;
+	size_t capacity;
+	struct map reasons;    /* row << 32 | reason -> its place in the row + 1 */
+	struct map starts;     /* start -> place in rows + 1 */
+	struct map goroutines; /* those counted, each with its row + 1 */
+};
+
+struct error *summary_add(struct summary *s, const struct span *span) must_check;
+
+/* Sorts it. */
+void summary_complete(struct summary *s);
+
+void summary_release(struct summary *s);
+#define _cleanup_summary_ __attribute__((cleanup(summary_release)))
+
+#endif

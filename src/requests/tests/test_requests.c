@@ -1,0 +1,336 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "base/unit_test.h"
+#include "gotrace/label_text.h"
+#include "requests/stretches.h"
+
+static void labels_survive_being_a_line_of_text(void **state)
+{
+	struct label_pair pairs[] = {{"user", 4, "a b", 3},
+				     {"", 0, "%41\n=", 5},
+				     {"user", 4, "twin", 4},
+				     {"k=", 2, "", 0}};
+	struct strbuf line = STRBUF_INIT, key = STRBUF_INIT, value = STRBUF_INIT;
+	const char *at;
+
+	label_text_add(&line, pairs, 4);
+	assert_string_equal(line.data, "=%2541%0A%3D k%3D= user=a%20b");
+	assert_true(label_text_find(line.data, "user", &value));
+	assert_string_equal(value.data, "a b");
+	assert_true(label_text_find(line.data, "k=", &value));
+	assert_string_equal(value.data, "");
+	assert_false(label_text_find(line.data, "use", &value));
+	at = line.data;
+	assert_true(label_text_next(&at, &key, &value));
+	assert_string_equal(key.data, "");
+	assert_string_equal(value.data, "%41\n=");
+	strbuf_release(&line);
+	strbuf_release(&key);
+	strbuf_release(&value);
+}
+
+static void any_line_is_read(void **state)
+{
+	static const char *const lines[] = {"", "%", "%4", "=", "a", " a=%G1 ", "a=b=c", "%00=x"};
+	struct strbuf key = STRBUF_INIT, value = STRBUF_INIT;
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
+		for (const char *at = lines[i]; label_text_next(&at, &key, &value);)
+			assert_true(at <= lines[i] + strlen(lines[i]));
+	strbuf_release(&key);
+	strbuf_release(&value);
+}
+
+static struct span_tables tables;
+static struct requests requests;
+
+static int set_up(void **state)
+{
+	tables = (struct span_tables){0};
+	requests = (struct requests){.key = "id", .per = "route"};
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	span_tables_release(&tables);
+	requests_release(&requests);
+	return 0;
+}
+
+static uint32_t text(const char *t)
+{
+	return intern_string(&tables.texts, t);
+}
+
+static void spends(uint64_t g, uint64_t begin, uint64_t end, enum trace_status state,
+		   const char *labels)
+{
+	struct span span = {.g = g,
+			    .begin = begin,
+			    .end = end,
+			    .state = state,
+			    .labels = text(labels),
+			    .reason = text("sleep")};
+
+	assert_null(requests_add(&requests, &tables, &span));
+}
+
+static void goroutines_with_one_value_add_up(void **state)
+{
+	spends(1, 10, 20, TRACE_RUNNING, "id=a route=x");
+	spends(2, 15, 40, TRACE_WAITING, "id=a other=1 route=x");
+	spends(1, 20, 25, TRACE_RUNNABLE, "id=a route=x");
+	spends(1, 60, 70, TRACE_RUNNING, "id=a route=x");
+	spends(3, 5, 500, TRACE_RUNNING, "route=x");
+	spends(3, 5, 500, TRACE_RUNNING, "");
+	requests_complete(&requests, 1000);
+	assert_int_equal(requests.count, 1);
+	assert_string_equal(intern_get(&requests.names, requests.items[0].name), "a");
+	assert_int_equal(requests.items[0].goroutines, 2);
+	assert_int_equal(requests.items[0].total_ns, 50);
+	assert_int_equal(requests.items[0].elapsed_ns, 40);
+	assert_int_equal(requests.items[0].ns[TRACE_RUNNING], 20);
+	assert_int_equal(requests.items[0].begin, 10);
+	assert_int_equal(requests.items[0].end, 70);
+	assert_false(requests.items[0].cut);
+}
+
+static void time_counts_once_in_whatever_order_it_comes(void **state)
+{
+	static const uint64_t spans[][2] = {{50, 60}, {10, 20}, {90, 95}, {20, 30}, {55, 70},
+					    {12, 15}, {40, 50}, {94, 99}, {5, 8},   {30, 40}};
+
+	for (size_t i = 0; i < sizeof(spans) / sizeof(*spans); i++)
+		spends(i, spans[i][0], spans[i][1], TRACE_RUNNABLE, "id=a");
+	requests_complete(&requests, 1000);
+	assert_int_equal(requests.items[0].elapsed_ns, 60 + 9 + 3);
+}
+
+static void percentiles_are_of_requests_that_were_seen_whole(void **state)
+{
+	struct request_group *groups = NULL;
+	size_t count;
+
+	for (uint64_t i = 1; i <= 100; i++) {
+		char labels[64];
+
+		snprintf(labels, sizeof(labels), "id=%lu route=%s", i, i % 2 ? "odd" : "even");
+		spends(i, i * 1000, i * 1000 + i, TRACE_WAITING, labels);
+	}
+	spends(200, 0, 5000, TRACE_WAITING, "id=200 route=odd");
+	spends(201, 9, 200000, TRACE_WAITING, "id=201 route=odd");
+	requests_complete(&requests, 200000);
+	assert_null(requests_group(&requests, &groups, &count));
+	assert_int_equal(count, 2);
+	assert_string_equal(intern_get(&requests.names, groups[0].name), "even");
+	assert_int_equal(groups[0].p50, 50);
+	assert_int_equal(groups[0].p90, 90);
+	assert_int_equal(groups[0].p99, 100);
+	assert_int_equal(groups[1].max, 99);
+	assert_int_equal(groups[1].count, 50);
+	assert_int_equal(groups[1].cut, 2);
+	free(groups);
+}
+
+/* ---- without labels ---- */
+
+static uint32_t stack(const char *inner, const char *outer)
+{
+	struct span_frame frames[] = {{text(inner), 0, 1}, {text(outer), 0, 1}};
+	uint32_t numbers[] = {intern_bytes(&tables.frames, &frames[0], sizeof(frames[0])),
+			      intern_bytes(&tables.frames, &frames[1], sizeof(frames[1]))};
+
+	return intern_bytes(&tables.stacks, numbers, sizeof(numbers));
+}
+
+static void stands(struct stretches *s, uint64_t begin, uint64_t end, enum trace_status state,
+		   uint32_t where)
+{
+	struct span span = {.g = 1,
+			    .begin = begin,
+			    .end = end,
+			    .state = state,
+			    .stack = where,
+			    .start = text("http.serve")};
+
+	assert_null(stretches_add(s, &tables, &span));
+}
+
+static void a_stretch_is_between_what_was_seen_outside(void **state)
+{
+	struct stretches s = {.requests = &requests};
+	uint32_t outside = stack("read", "http.serve"), inside = stack("lock", "handle");
+	regex_t root;
+
+	assert_int_equal(regcomp(&root, "^handle$", REG_EXTENDED | REG_NOSUB), 0);
+	s.root = &root;
+	stands(&s, 0, 100, TRACE_WAITING, outside);
+	stands(&s, 100, 110, TRACE_RUNNABLE, outside);
+	stands(&s, 110, 130, TRACE_RUNNING, outside); /* handle is called somewhere here */
+	stands(&s, 130, 200, TRACE_WAITING, inside);
+	stands(&s, 200, 205, TRACE_RUNNABLE, inside);
+	stands(&s, 205, 250, TRACE_RUNNING, inside);
+	stands(&s, 250, 300, TRACE_IN_SYSCALL, inside);
+	stands(&s, 300, 330, TRACE_RUNNING, inside); /* and returns here */
+	stands(&s, 330, 400, TRACE_WAITING, outside);
+	stands(&s, 400, 500, TRACE_RUNNING, outside); /* no other call is seen */
+	stands(&s, 500, 600, TRACE_WAITING, outside);
+	stands(&s, 600, 610, TRACE_RUNNING, outside);
+	stands(&s, 610, 700, TRACE_WAITING, inside); /* one that is under way */
+	assert_null(stretches_complete(&s));
+	requests_complete(&requests, 700);
+	assert_int_equal(requests.count, 2);
+	assert_int_equal(requests.items[0].elapsed_ns, 220);
+	assert_int_equal(requests.items[0].edge_ns, 50);
+	assert_int_equal(requests.items[0].ns[TRACE_RUNNING], 95);
+	assert_int_equal(requests.items[0].ns[TRACE_IN_SYSCALL], 50);
+	assert_false(requests.items[0].cut);
+	assert_int_equal(requests.items[1].elapsed_ns, 100);
+	assert_true(requests.items[1].cut);
+	stretches_release(&s);
+	regfree(&root);
+}
+
+static void a_goroutine_that_begins_in_the_function_is_one_stretch(void **state)
+{
+	struct stretches s = {.requests = &requests};
+	regex_t root;
+
+	assert_int_equal(regcomp(&root, "serve", REG_EXTENDED | REG_NOSUB), 0);
+	s.root = &root;
+	stands(&s, 20, 30, TRACE_RUNNABLE, 0);
+	stands(&s, 30, 50, TRACE_RUNNING, 0);
+	stands(&s, 50, 60, TRACE_WAITING, stack("lock", "http.serve"));
+	assert_null(stretches_complete(&s));
+	requests_complete(&requests, 700);
+	assert_int_equal(requests.count, 1);
+	assert_int_equal(requests.items[0].elapsed_ns, 40);
+	assert_int_equal(requests.items[0].edge_ns, 0);
+	stretches_release(&s);
+	regfree(&root);
+}
+
+static void passes(struct stretches *s, uint64_t ns, enum span_moment moment, const char *function)
+{
+	struct span span = {.g = 1,
+			    .begin = ns,
+			    .end = ns,
+			    .state = TRACE_RUNNING,
+			    .start = text("http.serve"),
+			    .moment = moment,
+			    .function = text(function)};
+
+	assert_null(stretches_add(s, &tables, &span));
+}
+
+static void what_is_told_of_calls_bounds_stretches_exactly(void **state)
+{
+	struct stretches s = {.requests = &requests};
+	uint32_t outside = stack("read", "http.serve"), inside = stack("lock", "handle");
+	regex_t root;
+
+	assert_int_equal(regcomp(&root, "^handle$", REG_EXTENDED | REG_NOSUB), 0);
+	s.root = &root;
+	stands(&s, 0, 90, TRACE_WAITING, inside); /* of a call before the trace */
+	stands(&s, 90, 100, TRACE_RUNNING, inside);
+	passes(&s, 100, SPAN_RETURN, "handle");
+	stands(&s, 100, 150, TRACE_RUNNING, inside);
+	stands(&s, 150, 160, TRACE_RUNNABLE, inside); /* not yet out of it, or in it again */
+	stands(&s, 160, 200, TRACE_RUNNING, outside);
+	passes(&s, 200, SPAN_CALL, "handle");
+	stands(&s, 200, 205, TRACE_RUNNING, inside); /* neither waits nor is stopped */
+	passes(&s, 205, SPAN_RETURN, "handle");
+	passes(&s, 205, SPAN_CALL, "handle");
+	stands(&s, 205, 220, TRACE_RUNNING, inside);
+	passes(&s, 220, SPAN_CALL, "other");
+	passes(&s, 220, SPAN_CALL, "handle"); /* by itself */
+	stands(&s, 220, 230, TRACE_WAITING, inside);
+	passes(&s, 230, SPAN_RETURN, "handle");
+	stands(&s, 230, 245, TRACE_RUNNING, inside);
+	passes(&s, 245, SPAN_RETURN, "handle");
+	stands(&s, 245, 300, TRACE_RUNNING, outside);
+	assert_null(stretches_complete(&s));
+	requests_complete(&requests, 700);
+	assert_int_equal(requests.count, 3);
+	assert_int_equal(requests.items[0].elapsed_ns, 100);
+	assert_true(requests.items[0].cut);
+	assert_int_equal(requests.items[1].elapsed_ns, 40);
+	assert_int_equal(requests.items[1].ns[TRACE_WAITING], 10);
+	assert_int_equal(requests.items[2].elapsed_ns, 5);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(requests.items[i].edge_ns, 0);
+	assert_false(requests.by_stacks);
+	stretches_release(&s);
+	regfree(&root);
+}
+
+static void a_call_that_began_before_the_trace_is_cut(void **state)
+{
+	struct stretches s = {.requests = &requests};
+	regex_t root;
+
+	assert_int_equal(regcomp(&root, "^handle$", REG_EXTENDED | REG_NOSUB), 0);
+	s.root = &root;
+	stands(&s, 0, 50, TRACE_WAITING, 0); /* who knows where */
+	stands(&s, 50, 60, TRACE_RUNNING, 0);
+	passes(&s, 60, SPAN_RETURN, "handle");
+	stands(&s, 60, 70, TRACE_RUNNING, 0);
+	passes(&s, 70, SPAN_RETURN, "handle"); /* its call was lost */
+	assert_null(stretches_complete(&s));
+	requests_complete(&requests, 700);
+	assert_int_equal(requests.count, 2);
+	assert_true(requests.items[0].cut);
+	assert_int_equal(requests.items[0].edge_ns, 0);
+	assert_false(requests.items[1].cut);
+	assert_int_equal(requests.items[1].edge_ns, 10);
+	stretches_release(&s);
+	regfree(&root);
+}
+
+static void who_was_stopped_at_a_calls_beginning_is_counted_from_the_call_on(void **state)
+{
+	struct stretches s = {.requests = &requests};
+	uint32_t inside = stack("morestack", "handle");
+	regex_t root;
+
+	assert_int_equal(regcomp(&root, "^handle$", REG_EXTENDED | REG_NOSUB), 0);
+	s.root = &root;
+	stands(&s, 10, 20, TRACE_RUNNING, 0);
+	stands(&s, 20, 50, TRACE_RUNNABLE, inside);
+	stands(&s, 50, 51, TRACE_RUNNING, inside);
+	passes(&s, 51, SPAN_CALL, "handle");
+	stands(&s, 51, 60, TRACE_RUNNING, inside);
+	passes(&s, 60, SPAN_RETURN, "handle");
+	assert_null(stretches_complete(&s));
+	requests_complete(&requests, 700);
+	assert_int_equal(requests.count, 1);
+	assert_int_equal(requests.items[0].elapsed_ns, 9);
+	assert_int_equal(requests.items[0].edge_ns, 0);
+	assert_false(requests.items[0].cut);
+	stretches_release(&s);
+	regfree(&root);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(labels_survive_being_a_line_of_text),
+		TEST(any_line_is_read),
+		TEST(goroutines_with_one_value_add_up),
+		TEST(time_counts_once_in_whatever_order_it_comes),
+		TEST(percentiles_are_of_requests_that_were_seen_whole),
+		TEST(a_stretch_is_between_what_was_seen_outside),
+		TEST(a_goroutine_that_begins_in_the_function_is_one_stretch),
+		TEST(what_is_told_of_calls_bounds_stretches_exactly),
+		TEST(a_call_that_began_before_the_trace_is_cut),
+		TEST(who_was_stopped_at_a_calls_beginning_is_counted_from_the_call_on),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

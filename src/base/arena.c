@@ -7,6 +7,7 @@
 
 #define LEAST_PIECE (4ul << 10)
 #define MOST_PIECE (256ul << 10)
+#define ALIGNMENT 8ul
 
 struct arena_piece {
 	struct arena_piece *before;
@@ -45,6 +46,9 @@ char *arena_take(struct arena *a, size_t size)
 {
 	char *taken;
 
+	if (size > SIZE_MAX / 2)
+		return NULL;
+	size = (size + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
 	if (size > a->left && !add_piece(a, size))
 		return NULL;
 	taken = a->at;

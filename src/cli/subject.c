@@ -102,7 +102,7 @@ static struct error *must_check open_target(const struct subject_options *o, str
 	struct gospect_target_options how = {
 		.size = sizeof(how),
 		.exe = o->exe,
-		.cancel = stop_cancel,
+		.cancel = o->completes ? NULL : stop_cancel,
 		.remark = say_remark,
 		.exec_timeout = s->child ? EXEC_SECONDS : 0,
 	};

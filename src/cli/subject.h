@@ -16,13 +16,14 @@ struct subject_options {
 	pid_t pid;
 	const char *exe;
 	const char *core;
-	char **command;      /* NULL-terminated; NULL: none was given */
-	bool reads_cores;    /* the verb's: it needs no running process */
-	bool confines;       /* the verb's: subject_open() gives up privilege, see cli/confine.h */
-	bool traces;         /* the verb's: it puts an agent into the target */
-	bool reads_alone;    /* the verb's: it has the kernel sample nothing */
-	struct outfile *out; /* what the verb will write then; NULL: none */
-	const char *path;    /* what it may open and write then; NULL: none */
+	char **command;   /* NULL-terminated; NULL: none was given */
+	bool reads_cores; /* the verb's: it needs no running process */
+	bool confines;    /* the verb's: subject_open() gives up privilege, see cli/confine.h */
+	bool traces;      /* the verb's: it puts an agent into the target */
+	bool completes;   /* the verb's: it is soon done, and no first signal keeps it from that */
+	bool reads_alone; /* the verb's: it has the kernel sample nothing */
+	struct outfile *out;       /* what the verb will write then; NULL: none */
+	const char *path;          /* what it may open and write then; NULL: none */
 	struct outfile_rule names; /* and the new files that the user may name then */
 };
 

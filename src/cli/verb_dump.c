@@ -146,7 +146,8 @@ static struct error *run_dump(struct dump_verb *v)
 
 static struct error *run(int argc, char **argv, int *ret)
 {
-	struct dump_verb v = {.request.subject = {.reads_cores = true, .confines = true}};
+	struct dump_verb v = {
+		.request.subject = {.reads_cores = true, .confines = true, .completes = true}};
 	bool help;
 	struct error *err = parse_options(&argp, "dump", argc, argv, &v, &help);
 

@@ -7,31 +7,17 @@
 
 #include "base/cleanup.h"
 #include "base/door.h"
-
-/* What /proc/PID/stat has behind the name; "" when there is no such process. */
-static void read_stat(pid_t pid, char ret[1024])
-{
-	char path[64], line[1024], *end;
-	FILE *f;
-
-	ret[0] = '\0';
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = door_fopen(path);
-	if (!f)
-		return;
-	end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
-	fclose(f);
-	if (end)
-		strcpy(ret, end + 1);
-}
+#include "target/proc_status.h"
 
 uint64_t process_start(pid_t pid)
 {
 	unsigned long long start = 0;
-	char stat[1024];
+	char path[32], fields[1024];
 
-	read_stat(pid, stat);
-	if (sscanf(stat,
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	if (!target_stat_fields(path, fields, sizeof(fields)))
+		return 0;
+	if (sscanf(fields,
 		   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
 		   "%*d %*d %llu",
 		   &start) != 1)

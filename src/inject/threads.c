@@ -20,6 +20,7 @@
 #include "inject/guardian.h"
 #include "inject/priority.h"
 #include "inject/quota.h"
+#include "target/proc_status.h"
 
 #ifndef PTRACE_O_SUSPEND_SECCOMP
 #define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
@@ -146,16 +147,10 @@ bool threads_told_to_end(void)
 
 char thread_state(pid_t pid, pid_t id)
 {
-	char path[64], line[256], *end;
-	FILE *f;
+	char path[64], fields[1024];
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, id);
-	f = door_fopen(path);
-	if (!f)
-		return 0;
-	end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
-	fclose(f);
-	return end && end[1] ? end[2] : 0;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d", pid, id);
+	return target_stat_fields(path, fields, sizeof(fields)) ? fields[1] : 0;
 }
 
 static pid_t tracer_of(pid_t id)

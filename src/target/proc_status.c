@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/door.h"
 #include "target/ops.h"
+#include "target/proc_status.h"
 
 /* Of the flags that are the ninth field of /proc/PID/stat (Linux, include/linux/sched.h). */
 #define PF_KTHREAD 0x00200000
@@ -52,20 +53,29 @@ char target_state(pid_t pid)
 	return target_status_line(pid, "State", value, sizeof(value)) ? value[0] : 0;
 }
 
-bool target_is_kernel_thread(pid_t pid)
+bool target_stat_fields(const char *folder, char *ret, size_t size)
 {
 	_cleanup_fclose_ FILE *f = NULL;
-	char path[32], text[512], *name_end;
-	unsigned int flags;
+	char path[64], *name_end;
 	size_t n;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	snprintf(path, sizeof(path), "%s/stat", folder);
 	f = door_fopen(path);
-	n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
-	text[n] = '\0';
-	name_end = strrchr(text, ')');
-	return name_end && sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
-	       flags & PF_KTHREAD;
+	n = f ? fread(ret, 1, size - 1, f) : 0;
+	ret[n] = '\0';
+	name_end = strrchr(ret, ')');
+	memmove(ret, name_end ? name_end + 1 : ret + n, name_end ? strlen(name_end) : 1);
+	return ret[0];
+}
+
+bool target_is_kernel_thread(pid_t pid)
+{
+	char path[32], fields[1024];
+	unsigned int flags;
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	return target_stat_fields(path, fields, sizeof(fields)) &&
+	       sscanf(fields, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & PF_KTHREAD;
 }
 
 /* Its ids in each pid namespace, the outermost first, behind one another with tabs. */

@@ -26,8 +26,8 @@ struct gospect_record_options {
 	 * goroutines fit into it, a random part of them is looked at in each tick. */
 	double budget;
 	const struct gospect_filter *filter; /* NULL: all goroutines */
-	/* Called about once a second, with the seconds that have passed and how often a goroutine
-	 * was looked at; NULL: not called. */
+	/* Called when all is ready and the recording begins, and then about once a second, with the
+	 * seconds that have passed and how often a goroutine was looked at; NULL: not called. */
 	void (*progress)(void *arg, double seconds, uint64_t looks);
 	void *arg;       /* of progress() */
 	uint32_t flags;  /* a sum of enum gospect_record_flags */

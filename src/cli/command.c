@@ -2,10 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -38,17 +42,21 @@ static void restore_oom_score(void)
 }
 
 /* `mask`: the signals that were blocked when gospect began. One that arrives before exec has its
- * effect on the command. */
-static void run_command(char **command, const sigset_t *mask, int report)
+ * effect on the command. It waits for a byte from the gate, or for the end of gospect. */
+static void run_command(char **command, const sigset_t *mask, int report, const int gate[2])
 {
+	char byte;
 	int err;
 
+	close(gate[1]);
 	stop_forget();
 	restore_oom_score();
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	/* Yama lets a parent look, but not the parent's broker: who is named here and all that it
 	 * starts may. */
 	prctl(PR_SET_PTRACER, getppid(), 0, 0, 0);
+	if (read(gate[0], &byte, 1) != 1)
+		_exit(127);
 	execvp(command[0], command);
 	err = errno;
 	if (write(report, &err, sizeof(err)) < 0)
@@ -56,7 +64,7 @@ static void run_command(char **command, const sigset_t *mask, int report)
 	_exit(127);
 }
 
-static pid_t fork_command(char **command, int report)
+static pid_t fork_command(char **command, int report, const int gate[2])
 {
 	sigset_t all, mask;
 	pid_t pid;
@@ -65,34 +73,83 @@ static pid_t fork_command(char **command, int report)
 	sigprocmask(SIG_SETMASK, &all, &mask);
 	pid = fork();
 	if (!pid)
-		run_command(command, &mask, report);
+		run_command(command, &mask, report, gate);
 	sigprocmask(SIG_SETMASK, &mask, NULL);
 	return pid;
 }
 
-/* The pipe closes when exec succeeds, and brings its errno when it fails. */
-struct error *command_start(char **command, pid_t *ret)
+static bool has_privilege(const char *path)
 {
-	_cleanup_close_ int from = -1;
-	int pipes[2], err;
-	pid_t pid;
-	ssize_t n;
+	struct stat st;
 
-	stop_on_signals();
-	if (pipe2(pipes, O_CLOEXEC))
-		return error_errno(ERROR_FAILED, errno, "cannot start %s", command[0]);
-	from = pipes[0];
-	pid = fork_command(command, pipes[1]);
-	close(pipes[1]);
-	if (pid < 0)
-		return error_errno(ERROR_FAILED, errno, "cannot start %s", command[0]);
+	return !stat(path, &st) && S_ISREG(st.st_mode) && !access(path, X_OK) &&
+	       (st.st_mode & (S_ISUID | S_ISGID) ||
+		getxattr(path, "security.capability", NULL, 0) > 0);
+}
+
+/* What exec gives privilege to, it does not when somebody without traces it: that would be another
+ * run than without gospect. */
+static bool would_gain_privilege(const char *name)
+{
+	const char *folders = getenv("PATH");
+	char path[PATH_MAX];
+
+	if (!geteuid())
+		return false;
+	if (strchr(name, '/') || !folders)
+		return has_privilege(name);
+	for (size_t n; *folders; folders += n + (folders[n] == ':')) {
+		n = strcspn(folders, ":");
+		snprintf(path, sizeof(path), "%.*s/%s", n ? (int)n : 1, n ? folders : ".", name);
+		if (!access(path, X_OK))
+			return has_privilege(path);
+	}
+	return false;
+}
+
+/* The pipe closes when exec succeeds, and brings its errno when it fails. */
+static struct error *must_check await_exec(const char *name, pid_t pid, int from)
+{
+	ssize_t n;
+	int err;
+
 	do
 		n = read(from, &err, sizeof(err));
 	while (n < 0 && errno == EINTR);
-	if (n == sizeof(err)) {
-		waitpid(pid, NULL, 0);
-		return error_errno(ERROR_FAILED, err, "cannot start %s", command[0]);
-	}
+	if (n != sizeof(err))
+		return NULL;
+	waitpid(pid, NULL, 0);
+	return error_errno(ERROR_FAILED, err, "cannot start %s", name);
+}
+
+struct error *command_start(char **command, struct holder **ret_holder, pid_t *ret)
+{
+	_cleanup_close_ int from = -1, gate = -1, open_gate = -1;
+	_cleanup_holder_ struct holder *holder = NULL;
+	int pipes[2], gates[2];
+	struct error *err;
+	pid_t pid;
+
+	stop_on_signals();
+	if (pipe2(gates, O_CLOEXEC))
+		return error_errno(ERROR_FAILED, errno, "cannot start %s", command[0]);
+	gate = gates[0];
+	open_gate = gates[1];
+	if (pipe2(pipes, O_CLOEXEC))
+		return error_errno(ERROR_FAILED, errno, "cannot start %s", command[0]);
+	from = pipes[0];
+	pid = fork_command(command, pipes[1], gates);
+	close(pipes[1]);
+	if (pid < 0)
+		return error_errno(ERROR_FAILED, errno, "cannot start %s", command[0]);
+	if (ret_holder && !would_gain_privilege(command[0]))
+		error_destroy(holder_start(pid, &holder));
+	(void)!write(open_gate, "", 1);
+	err = await_exec(command[0], pid, from);
+	if (err)
+		return err;
+	if (ret_holder)
+		*ret_holder = take_ptr(holder);
 	*ret = pid;
 	return NULL;
 }

@@ -6,12 +6,15 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "inject/holder.h"
 
 /* Notes what a command gets back: for main(), before anything is changed. */
 void command_remember(void);
 
-/* NULL-terminated; ERROR_FAILED: exec says why. From here on stop_on_signals() is in force. */
-struct error *command_start(char **command, pid_t *ret) must_check;
+/* NULL-terminated; ERROR_FAILED: exec says why. From here on stop_on_signals() is in force. With
+ * ret_holder, what is started stands where it begins, and that has it; NULL there: it runs, for it
+ * cannot be held. */
+struct error *command_start(char **command, struct holder **ret_holder, pid_t *ret) must_check;
 
 /* Waits for its end; a signal that would end gospect goes to it. Gives its exit status as a shell
  * would: 128 + N for signal N. */

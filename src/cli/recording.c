@@ -33,26 +33,32 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 const struct argp recording_argp = {.options = options, .parser = parse};
 
+struct progress {
+	struct subject *subject;
+	double duration;
+};
+
 static void progress(void *arg, double seconds, uint64_t looks)
 {
-	const double *duration = arg;
+	const struct progress *p = arg;
 
-	if (*duration > 0)
-		say_progress("%.0f of %g s, %lu looks at goroutines", seconds, *duration, looks);
+	subject_go_on(p->subject);
+	if (p->duration > 0)
+		say_progress("%.0f of %g s, %lu looks at goroutines", seconds, p->duration, looks);
 	else
 		say_progress("%.0f s, %lu looks at goroutines; Ctrl-C ends it", seconds, looks);
 }
 
-struct error *recording_take(struct gospect_target *target,
-			     const struct gospect_record_options *given,
+struct error *recording_take(struct subject *subject, const struct gospect_record_options *given,
 			     struct gospect_profile **ret)
 {
+	struct progress p = {subject, given->duration};
 	struct gospect_record_options o = *given;
 	struct gospect_error *err;
 
 	o.progress = progress;
-	o.arg = &o.duration;
-	err = gospect_record(target, &o, ret);
+	o.arg = &p;
+	err = gospect_record(subject->handle, &o, ret);
 	say_progress(NULL);
 	return library_error(err);
 }

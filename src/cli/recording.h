@@ -4,15 +4,15 @@
 
 #include <gospect/profile.h>
 
-#include "cli/cli.h"
+#include "cli/subject.h"
 
 /* -d, -r and --budget: a child parser whose input is struct gospect_record_options, zero at first.
  */
 extern const struct argp recording_argp;
 
-/* gospect_record(), with its progress shown on a terminal. */
-struct error *recording_take(struct gospect_target *target,
-			     const struct gospect_record_options *given,
+/* gospect_record(), with its progress shown on a terminal. A command that is held runs on when all
+ * is ready. */
+struct error *recording_take(struct subject *subject, const struct gospect_record_options *given,
 			     struct gospect_profile **ret) must_check;
 
 /* One line: how long, how much, how exact, and at what cost; `path` where it was written, NULL for

@@ -1,5 +1,9 @@
 #include "cli/subject.h"
 
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
 #include "cli/command.h"
 #include "cli/confine.h"
 #include "cli/stop.h"
@@ -7,6 +11,10 @@
 
 /* How long what was started may take to load Go as a library, or to become Go by exec. */
 #define EXEC_SECONDS 1
+/* How long its runtime may take to be set up; and how often it is looked whether it has loaded Go.
+ */
+#define HOLD_MS 5000
+#define LOOK_MS 20
 
 enum { KEY_EXE = 0x2000, KEY_CORE };
 
@@ -51,6 +59,70 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 const struct argp subject_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
+
+static bool has_ended(pid_t child)
+{
+	siginfo_t info = {0};
+
+	return !waitid(P_PID, child, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid;
+}
+
+/* Of a Go program that has just called exec: where it is to be held; 0: nowhere. */
+static struct error *must_check find_beginning(pid_t pid, const char *exe, uint64_t *ret,
+					       bool *ret_library)
+{
+	_cleanup_target_ struct target *t = NULL;
+	_cleanup_image_ struct image *img = NULL;
+	struct golayout *lay = NULL;
+	struct go_func f;
+	struct error *err = target_open_process(pid, &t);
+
+	if (!err)
+		err = image_open(t, exe, &img);
+	if (!err)
+		err = golayout_open(img, t, &lay);
+	if (err)
+		return err;
+	golayout_close(lay);
+	*ret = pclntab_find_name(&img->functions, HOLDER_FUNCTION, &f) ? f.entry : 0;
+	*ret_library = img->library;
+	return NULL;
+}
+
+/* What was started is held as soon as it is a Go program; a shell may call exec first. What has
+ * loaded Go as a library runs. What it was while it was no Go program; NULL: it was none. */
+static struct error *hold(const struct subject *s, const char *exe)
+{
+	uint64_t end = clock_now() + EXEC_SECONDS * 1000000000ull, address;
+	struct error *not_go = NULL;
+	bool known = false, library;
+
+	while (s->holder && !known && !stop_requested && clock_now() < end &&
+	       !has_ended(s->child)) {
+		bool execed = holder_await_exec(s->holder, LOOK_MS);
+		struct error *err = find_beginning(s->child, exe, &address, &library);
+
+		known = !err && (execed || library);
+		if (execed && !err && address && !library)
+			holder_hold(s->holder, address, HOLD_MS);
+		else if (execed)
+			holder_pass(s->holder);
+		if (err && err->code == ERROR_NOT_GO && !not_go)
+			not_go = err;
+		else
+			error_destroy(err);
+	}
+	return not_go;
+}
+
+/* Of a command that is no Go program in the end, what it was at first says most. */
+static struct error *choose_reason(struct error *first, struct error *last)
+{
+	bool use_first = first && last && last->code == ERROR_GONE;
+
+	error_destroy(use_first ? last : first);
+	return use_first ? first : last;
+}
 
 struct error *subject_check(const struct subject_options *o, const char *verb)
 {
@@ -121,11 +193,14 @@ struct error *subject_open(const struct subject_options *o, struct subject *ret)
 	struct error *err = NULL;
 
 	if (o->command)
-		err = command_start(o->command, &s.child);
+		err = command_start(o->command, o->holds ? &s.holder : NULL, &s.child);
 	if (!err)
 		err = give_up_privilege(o, s.child);
-	if (!err)
-		err = open_target(o, &s);
+	if (!err) {
+		struct error *not_go = hold(&s, o->exe);
+
+		err = choose_reason(not_go, open_target(o, &s));
+	}
 	if (err) {
 		if (s.child)
 			subject_wait(&s);
@@ -138,8 +213,14 @@ struct error *subject_open(const struct subject_options *o, struct subject *ret)
 	return NULL;
 }
 
+void subject_go_on(struct subject *s)
+{
+	holder_release(take_ptr(s->holder));
+}
+
 void subject_close(struct subject *s)
 {
+	subject_go_on(s);
 	gospect_target_close(s->handle);
 	*s = (struct subject){.child = s->child};
 }
@@ -148,6 +229,7 @@ int subject_wait(struct subject *s)
 {
 	pid_t child = s->child;
 
+	subject_go_on(s);
 	s->child = 0;
 	return command_wait(child);
 }

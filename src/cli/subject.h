@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "golayout/golayout.h"
 #include "image/image.h"
+#include "inject/holder.h"
 #include "target/target.h"
 
 struct subject_options {
@@ -18,6 +19,7 @@ struct subject_options {
 	const char *core;
 	char **command;   /* NULL-terminated; NULL: none was given */
 	bool reads_cores; /* the verb's: it needs no running process */
+	bool holds;       /* the verb's: it calls subject_go_on() */
 	bool confines;    /* the verb's: subject_open() gives up privilege, see cli/confine.h */
 	bool traces;      /* the verb's: it puts an agent into the target */
 	bool completes;   /* the verb's: it is soon done, and no first signal keeps it from that */
@@ -37,7 +39,8 @@ struct subject {
 	struct target *target;
 	struct image *image;
 	struct golayout *layout;
-	pid_t child; /* the command that we started; 0: none */
+	pid_t child;           /* the command that we started; 0: none */
+	struct holder *holder; /* that may have it stand before its first line; NULL: it runs */
 };
 
 /* ERROR_USAGE unless there is exactly one target, of a kind that the verb can do with. */
@@ -48,6 +51,8 @@ struct error *subject_check(const struct subject_options *options, const char *v
  * likewise a process that is just starting.
  */
 struct error *subject_open(const struct subject_options *options, struct subject *ret) must_check;
+/* What was held runs on. */
+void subject_go_on(struct subject *s);
 /* Does not end the command; see subject_wait(). */
 void subject_close(struct subject *s);
 /* command_wait() for the command, which there is. */

@@ -95,8 +95,8 @@ static struct error *check(struct offcpu_verb *v)
 }
 
 /* The trace is in memory: then it is read as one from a file would be. */
-static struct error *trace(const struct offcpu_verb *v, const struct subject *s,
-			   struct strbuf *bytes, bool *ret_refused)
+static struct error *trace(const struct offcpu_verb *v, struct subject *s, struct strbuf *bytes,
+			   bool *ret_refused)
 {
 	_cleanup_tracing_ struct tracing t = {0};
 	struct tracing_options o = {
@@ -115,7 +115,10 @@ static struct error *trace(const struct offcpu_verb *v, const struct subject *s,
 		return err;
 	err = tracing_begin(&t, s);
 	*ret_refused = err && (err->code == ERROR_UNSUPPORTED || err->code == ERROR_DENIED);
-	return err ? err : tracing_run(&t);
+	if (err)
+		return err;
+	subject_go_on(s);
+	return tracing_run(&t);
 }
 
 /* A row is a part of all time: that is what the error is of. */
@@ -126,8 +129,7 @@ static void say_error(const struct gospect_profile_info *p)
 	    p->error * p->goroutines * p->duration_ns / 1e6, p->looks > 0 ? 1e3 / p->looks : 0);
 }
 
-static struct error *sample(struct offcpu_verb *v, const struct subject *s,
-			    struct report_file *file)
+static struct error *sample(struct offcpu_verb *v, struct subject *s, struct report_file *file)
 {
 	const struct gospect_filter labelled = {.size = sizeof(labelled),
 						.label = v->ask.table.label};
@@ -135,7 +137,7 @@ static struct error *sample(struct offcpu_verb *v, const struct subject *s,
 	struct error *err;
 
 	v->recording.filter = &labelled;
-	err = recording_take(s->handle, &v->recording, &p);
+	err = recording_take(s, &v->recording, &p);
 	if (err)
 		return err;
 	recording_say(p, NULL);
@@ -145,8 +147,7 @@ static struct error *sample(struct offcpu_verb *v, const struct subject *s,
 	return NULL;
 }
 
-static struct error *measure(struct offcpu_verb *v, const struct subject *s,
-			     struct report_file *file)
+static struct error *measure(struct offcpu_verb *v, struct subject *s, struct report_file *file)
 {
 	_cleanup_strbuf_ struct strbuf bytes = STRBUF_INIT;
 	bool refused = false;
@@ -179,7 +180,7 @@ static struct error *run_offcpu(struct offcpu_verb *v, int *ret)
 	tracing_handle_signals(&(struct tracing_options){0});
 	file.wish = report_ask_wish(&v->ask);
 	v->request.subject.out = &out;
-	v->request.subject.confines = true;
+	v->request.subject.confines = v->request.subject.holds = true;
 	v->request.subject.traces = !v->sampled;
 	err = subject_open(&v->request.subject, &s);
 	if (!err)

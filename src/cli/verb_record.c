@@ -148,14 +148,14 @@ static void drop_profile(struct gospect_profile **p)
 	gospect_profile_destroy(*p);
 }
 
-static struct error *record(struct record_verb *v, const struct subject *s, struct outfile *out)
+static struct error *record(struct record_verb *v, struct subject *s, struct outfile *out)
 {
 	const char *path = v->request.output.path;
 	_cleanup_(drop_profile) struct gospect_profile *p = NULL;
 	struct error *err;
 
 	v->recording.filter = &v->request.filter;
-	err = recording_take(s->handle, &v->recording, &p);
+	err = recording_take(s, &v->recording, &p);
 	if (!err)
 		err = library_error(gospect_profile_write(p, v->format, output_sink(out)));
 	if (!err)
@@ -191,7 +191,7 @@ static struct error *run_record(struct record_verb *v, int *ret)
 
 static struct error *run(int argc, char **argv, int *ret)
 {
-	struct record_verb v = {.request.subject.confines = true};
+	struct record_verb v = {.request.subject = {.confines = true, .holds = true}};
 	bool help;
 	struct error *err = parse_options(&argp, "record", argc, argv, &v, &help);
 

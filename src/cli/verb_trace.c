@@ -152,6 +152,7 @@ static struct error *trace(struct trace_verb *v, struct subject *s)
 	err = subject_open(&v->request.subject, s);
 	if (!err)
 		err = tracing_begin(&t, s);
+	subject_go_on(s);
 	return err ? err : tracing_run(&t);
 }
 
@@ -172,7 +173,7 @@ static struct error *run_trace(struct trace_verb *v, int *ret)
 
 static struct error *run(int argc, char **argv, int *ret)
 {
-	struct trace_verb v = {.max_size = 256, .stack_depth = 32};
+	struct trace_verb v = {.max_size = 256, .stack_depth = 32, .request.subject.holds = true};
 	bool help;
 	struct error *err = parse_options(&argp, "trace", argc, argv, &v, &help);
 

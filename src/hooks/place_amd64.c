@@ -506,9 +506,13 @@ struct error *place_before_call(const char *name, uint64_t address, const uint8_
 				size_t size, uint64_t called, unsigned int nth, struct place *ret)
 {
 	_cleanup_look_ struct look look = {0};
-	struct error *err = look_at(address, code, size, &look);
-	size_t i = err ? 0 : find_question(&look, called, nth);
+	struct error *err;
+	size_t i;
 
+	if (size > MOST_BYTES)
+		return unknown_code(name);
+	err = look_at(address, code, size, &look);
+	i = err ? 0 : find_question(&look, called, nth);
 	if (err)
 		return err;
 	if (!i || i == look.count || reads_of(&look, variable_read(&look.items[i])) < 2 ||

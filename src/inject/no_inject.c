@@ -1,4 +1,5 @@
 /* Where there is no agent for this architecture: nobody stops any process. */
+#include "inject/holder.h"
 #include "inject/surgeon.h"
 
 #include <stddef.h>
@@ -32,4 +33,27 @@ struct error *surgeon_serve(void *arg, struct door_call *call)
 {
 	door_call_drop(call);
 	return refused();
+}
+
+struct error *holder_start(pid_t child, struct holder **ret)
+{
+	return refused();
+}
+
+bool holder_await_exec(struct holder *h, int ms)
+{
+	return false;
+}
+
+void holder_pass(struct holder *h)
+{
+}
+
+bool holder_hold(struct holder *h, uint64_t address, int ms)
+{
+	return false;
+}
+
+void holder_release(struct holder *h)
+{
 }

@@ -625,6 +625,8 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 	uint64_t cpu = clock_cpu(), end;
 	struct error *err;
 
+	if (s->options.progress)
+		s->options.progress(s->options.arg, 0, 0);
 	wall_sampler_begin(s);
 	err = loop(s);
 	end = clock_now();

@@ -64,16 +64,18 @@ def lend(program, **kwargs):
 def test_what_is_lent_is_given_back(program):
     before = scheduling.all_of(program.pid)
     with busy_machine():
-        for _ in range(10):
+        for _ in range(4):
             lend(program, fault="list").ok()
             assert_as_before(program, before)
 
 
-@pytest.mark.parametrize("point", ("priority-lent", "priority-lent:1", "priority-taken-back"))
+@pytest.mark.parametrize("point", (
+    "priority-lent", pytest.param("priority-lent:1", marks=pytest.mark.slow),
+    pytest.param("priority-taken-back", marks=pytest.mark.slow)))
 def test_killed_when_something_is_lent_gospect_leaves_it_to_its_guardian(program, point):
     before = scheduling.all_of(program.pid)
     with busy_machine():
-        for _ in range(8):
+        for _ in range(4):
             assert lend(program, fault=point).status == -signal.SIGKILL
             tracing.assert_cleaned_soon(program, 30)
             assert_as_before(program, before)

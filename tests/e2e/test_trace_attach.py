@@ -203,7 +203,6 @@ def test_killed_anywhere_gospect_leaves_nothing_behind_its_guardian(hectic, vers
         tracing.assert_cleaned_soon(program)
 
 
-@pytest.mark.alone
 @pytest.mark.time_limit(300)
 def test_a_target_that_dies_anywhere_is_told_of_or_traced_to_its_end(hectic):
     points = fault_points(hectic())

@@ -4,7 +4,8 @@
  *
  *   replay_NAME [--seconds N] [FILE|FOLDER]...
  *   replay_NAME --write FOLDER      writes the seeds into it
- *   replay_NAME --grow ROUNDS [BYTES]   on inputs that grow, which may take so many bytes a byte
+ *   replay_NAME --grow ROUNDS [BYTES [NS]]   on inputs that grow, which may take so many bytes
+ *                                   and ns a byte
  */
 #include <dirent.h>
 #include <errno.h>
@@ -154,7 +155,7 @@ static size_t run_changed(const struct seeds *seeds, unsigned int seconds)
 #define SMALLEST (64u << 10)
 #define LARGEST (1u << 20)
 #define SLOWER (SANITIZED ? 10 : 1)
-#define MOST_NS_A_BYTE (2000ull * SLOWER)
+#define MOST_NS_A_BYTE 2000ull
 #define MOST_NS_ANYWAY (500000000ull * SLOWER)
 #define MOST_BYTES_A_BYTE 256
 #define MOST_BYTES_ANYWAY (64ull << 20 << (SANITIZED ? 3 : 0))
@@ -167,6 +168,7 @@ struct taken {
 
 struct growth {
 	uint64_t bytes_a_byte; /* of memory that are permitted */
+	uint64_t ns_a_byte;    /* of processor time, likewise */
 	double ns, bytes;      /* that were taken for a byte, at most */
 	size_t runs, accepted;
 };
@@ -240,7 +242,7 @@ static void grow(const struct seed *seed, uint32_t number, uint8_t *ret, size_t 
 static bool is_in_bounds(struct growth *g, const struct seed *seed, uint32_t number, uint8_t *bytes,
 			 size_t size)
 {
-	uint64_t most_ns = MOST_NS_ANYWAY + MOST_NS_A_BYTE * size;
+	uint64_t most_ns = MOST_NS_ANYWAY + g->ns_a_byte * SLOWER * size;
 	uint64_t most_bytes = MOST_BYTES_ANYWAY + g->bytes_a_byte * size * (SANITIZED ? 4 : 1);
 	struct taken without, taken;
 	bool done;
@@ -353,7 +355,8 @@ int main(int argc, char **argv)
 		return write_seeds(&seeds, argv[2]) ? 0 : 1;
 	limit_memory();
 	if (argc >= 3 && !strcmp(argv[1], "--grow")) {
-		struct growth g = {argc > 3 ? strtoull(argv[3], NULL, 10) : MOST_BYTES_A_BYTE};
+		struct growth g = {argc > 3 ? strtoull(argv[3], NULL, 10) : MOST_BYTES_A_BYTE,
+				   argc > 4 ? strtoull(argv[4], NULL, 10) : MOST_NS_A_BYTE};
 
 		growing = true;
 		return run_grown(&seeds, atoi(argv[2]), &g) ? 0 : 1;

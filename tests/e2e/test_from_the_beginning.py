@@ -1,0 +1,154 @@
+"""`-- COMMAND`: a program that gospect starts is held before its first line, and nothing of it is missed."""
+
+import os
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from lib import golang, gospect, gotrace
+from lib.params import every_version
+from lib.process import wait_until
+
+DID = {"goroutine of init=brief": 3, "init=brief": 7, "main=brief": 1, "child=brief": 1000, "last=brief": 1}
+TESTPROGS = ("annotations", "iter-pull", "futile-wakeup")
+OWN_TRACER = ("1.22.12", "1.27.2")
+
+
+def trace(file, *command, **kwargs):
+    return gospect.run("trace", "-o", file, "--", *command, **kwargs)
+
+
+def assert_whole(result, file, status=0):
+    assert result.status == status, result.err
+    assert result.text == "did 1012\n", result.err
+    read = gotrace.read_valid(file)
+    assert read["logs"] == DID, result.err
+    names = [g["name"] for g in read["goroutines"].values()]
+    # Go 1.17 does not say what the wrapper of a go statement calls.
+    assert sum(name == "main.child" or "main.main·dwrap·" in name for name in names) == 20, names
+
+
+@every_version()
+@pytest.mark.parametrize("mode", [golang.PLAIN, golang.STRIPPED, golang.LDFLAGS_SW, golang.PIE])
+def test_a_trace_of_a_command_has_all_from_its_first_init_to_its_exit(version, mode, tmp_path):
+    binary = golang.build("brief", version, mode)
+    assert_whole(trace(tmp_path / "t.trace", binary, 7), tmp_path / "t.trace", 7)
+
+
+@every_version()
+def test_a_program_that_a_shell_becomes_is_held_too(version, tmp_path):
+    binary = golang.build("brief", version)
+    assert_whole(trace(tmp_path / "t.trace", "sh", "-c", f"A=1; exec env B=2 {binary} 3"),
+                 tmp_path / "t.trace", 3)
+
+
+@pytest.mark.parametrize("version", OWN_TRACER)
+@pytest.mark.parametrize("name", TESTPROGS)
+def test_gos_own_programs_for_its_tracer_are_seen_as_they_see_themselves(name, version, tmp_path):
+    root = golang.go(version, "env", "GOROOT").strip()
+    found = [f for f in (f"{root}/src/internal/trace{v}/testdata/testprog/{name}.go" for v in ("", "/v2"))
+             if os.path.exists(f)]
+    if not found:
+        pytest.skip(f"Go {version} has no {name}")
+    golang.go(version, "build", "-o", tmp_path / "program", found[0], cwd=tmp_path)
+    result = trace(tmp_path / "t.trace", tmp_path / "program").ok()
+    (tmp_path / "own.trace").write_bytes(result.out)
+    theirs, = gotrace.read(tmp_path / "own.trace", newer=True)
+    mine = gotrace.read_valid(tmp_path / "t.trace")
+    for what in ("tasks", "logs"):
+        assert all(mine[what].get(key, 0) >= n for key, n in theirs[what].items()), (mine[what], theirs[what])
+    # Ours is in the format of Go 1.22, in which no goroutine is born waiting.
+    for g in theirs["goroutines"].values():
+        if g["events"].pop("NotExist->Waiting", 0):
+            g["events"]["NotExist->Runnable"] = 1
+            g["events"]["Waiting->Runnable"] -= 1
+    whole = {goid: g for goid, g in theirs["goroutines"].items() if g["created"] > 0 and g["ended"] > 0}
+    assert len(whole) >= 1
+    for goid, g in whole.items():
+        assert mine["goroutines"][goid]["events"] == g["events"], (goid, g["name"])
+
+
+@every_version()
+def test_a_recording_of_what_lives_for_20_ms_has_samples(version, tmp_path):
+    result = gospect.run("record", "-o", tmp_path / "r.folded", "--",
+                         golang.build("brief", version), 5, 10)
+    assert result.status == 5, result.err
+    text = (tmp_path / "r.folded").read_text()
+    assert "main.main;time.Sleep" in text, (text, result.err)
+
+
+def test_a_program_that_is_not_go_runs_untouched_and_one_line_says_so(tmp_path):
+    result = trace(tmp_path / "t.trace", "sh", "-c", "echo one; sleep 0.2; echo two; kill -USR1 $$; exit 4")
+    assert result.text == "one\ntwo\n"
+    assert len(result.words) == 1 and "Go" in result.words[0], result.words
+    assert not (tmp_path / "t.trace").exists()
+
+
+def test_a_command_that_cannot_be_started_says_why(tmp_path):
+    words = trace(tmp_path / "t.trace", tmp_path / "nothing").fails(1)
+    assert "No such file" in words
+
+
+@pytest.mark.parametrize("verb", ["trace", "record"])
+def test_a_command_goes_on_when_gospect_is_killed_while_it_is_held(verb, tmp_path):
+    """At any moment of its beginning."""
+    binary = golang.build("brief", golang.NEWEST)
+    for ms in range(0, 60, 4):
+        out = tmp_path / f"out{ms}"
+        with open(out, "wb") as stdout:
+            process = gospect.start(verb, "-o", tmp_path / f"{ms}.trace", "-f",
+                                    "go" if verb == "trace" else "pprof", "--", binary, stdout=stdout)
+            wait_until(lambda: os.path.exists(f"/proc/{process.pid}/task/{process.pid}/children"))
+            time.sleep(ms / 1000)
+            process.kill()
+            process.communicate(timeout=10)
+        # When it was killed before it has started anything, there is nothing.
+        wait_until(lambda: not subprocess.run(["pgrep", "-f", f"^{binary}"], stdout=subprocess.DEVNULL,
+                                              check=False).returncode == 0, 20, f"the end of {binary}")
+        assert out.read_text() in ("did 1012\n", ""), ms
+    assert (tmp_path / "out56").read_text() == "did 1012\n"
+
+
+def test_nobody_holds_a_program_that_has_been_let_go(tmp_path):
+    binary = golang.build("brief", golang.NEWEST)
+    process = gospect.start("trace", "-o", tmp_path / "t.trace", "--", binary, 0, 1000)
+    wait_until(lambda: (tmp_path / "t.trace.partial").exists() or process.poll() is not None)
+    time.sleep(0.8)
+    names = subprocess.run(["pgrep", "-P", str(process.pid), "-l"], capture_output=True, text=True,
+                           check=False).stdout
+    assert "gospect-hold" not in names and "brief" in names, names
+    assert process.wait(20) == 0
+
+
+def test_go_test_traces_a_test_from_its_beginning(tmp_path):
+    (tmp_path / "go.mod").write_text("module brief\n\ngo 1.22\n")
+    (tmp_path / "brief_test.go").write_text("""package brief
+
+import ("context"; "runtime/trace"; "testing")
+
+func TestBrief(t *testing.T) {
+	for i := 0; i < 100; i++ {
+		trace.Log(context.Background(), "test", "brief")
+	}
+}
+""")
+    env = {**golang.environment("1.27.2"), "GOTOOLCHAIN": "go1.27.2"}
+    done = subprocess.run([golang.go_command(), "test", "-count=1", "-exec",
+                           f"{gospect.BINARY} trace -o t.trace --"],
+                          cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert gotrace.read_valid(tmp_path / "t.trace")["logs"] == {"test=brief": 100}
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="no C compiler")
+def test_a_program_with_c_is_held_too(tmp_path):
+    source = golang.TESTS / "programs" / "brief"
+    folder = tmp_path / "brief"
+    shutil.copytree(source, folder)
+    (folder / "go.mod").write_text("module brief\n\ngo 1.27\n")
+    (folder / "c.go").write_text("package main\n\n// int one(void) { return 1; }\nimport \"C\"\n\nvar _ = C.one()\n")
+    env = {**golang.environment("1.27.2"), "CGO_ENABLED": "1"}
+    subprocess.run([golang.go_command(), "build", "-o", tmp_path / "program", "."], cwd=folder, env=env, check=True)
+    assert_whole(trace(tmp_path / "t.trace", tmp_path / "program", 0), tmp_path / "t.trace")

@@ -16,7 +16,7 @@ import time
 import pytest
 
 from lib import golang, gospect, terminal, tracing
-from lib.process import Program
+from lib.process import Program, status, wait_until
 from matrix import builds
 
 SAID = "truncated while it was read"
@@ -31,6 +31,13 @@ while True:
     os.ftruncate(fd, 0x2000)
     os.pwrite(fd, whole, 0)
 """
+
+
+def stop(program):
+    """All its threads: one that still ran would die of its missing code, or have labels there."""
+    os.kill(program.pid, signal.SIGSTOP)
+    threads = os.listdir(f"/proc/{program.pid}/task")
+    wait_until(lambda: all(status(thread)["State"][0] == "T" for thread in threads))
 
 
 @pytest.fixture
@@ -72,7 +79,7 @@ def test_a_recording_is_kept(in_library, name):
     program, path = in_library
     process = gospect.start("record", "-p", program.pid, "-d", "2", "-o", name)
     time.sleep(1)
-    os.kill(program.pid, signal.SIGSTOP)
+    stop(program)
     os.truncate(path, 0x1000)
     err = process.communicate(timeout=20)[1].decode()
     assert process.returncode == 1 and SAID in err, err
@@ -83,7 +90,7 @@ def test_a_dump_is_right_or_refused(in_library):
     """Whenever it happens."""
     program, path = in_library
     whole = path.read_bytes()
-    os.kill(program.pid, signal.SIGSTOP)
+    stop(program)
     started = time.monotonic()
     right = gospect.run("dump", "-p", program.pid).ok()
     takes = time.monotonic() - started
@@ -108,7 +115,7 @@ def test_top_goes_on_and_says_so_at_its_end(in_library):
     program, path = in_library
     with terminal.Terminal(gospect.BINARY, "top", "-p", program.pid) as t:
         t.wait_for("goroutines")
-        os.kill(program.pid, signal.SIGSTOP)
+        stop(program)
         os.truncate(path, 0x1000)
         for key in ("2", "Enter", "Escape", "3", "4", "w", "C-u", "all.folded", "Enter"):
             t.press(key)

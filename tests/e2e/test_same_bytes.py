@@ -20,7 +20,7 @@ def assert_same(make):
 @pytest.mark.parametrize("name", ["a.trace", "a.pftrace"])
 def test_a_trace(tmp_path, name):
     def write():
-        subprocess.run([BUILD / "trace" / "write_made_up_trace", "5", tmp_path / name], check=True,
+        subprocess.run([BUILD / "gotrace" / "write_made_up_trace", "5", tmp_path / name], check=True,
                        stdout=subprocess.DEVNULL)
         return (tmp_path / name).read_bytes()
 
@@ -40,6 +40,6 @@ def test_a_profile(form):
                                   ("-f", "html")])
 def test_a_report(tmp_path, args):
     trace = tmp_path / "a.trace"
-    subprocess.run([BUILD / "trace" / "write_made_up_trace", "5", trace], check=True,
+    subprocess.run([BUILD / "gotrace" / "write_made_up_trace", "5", trace], check=True,
                    stdout=subprocess.DEVNULL)
     assert_same(lambda: gospect.run("report", trace, *args).ok().out)

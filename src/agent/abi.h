@@ -69,7 +69,7 @@ struct agent_range {
 	uint64_t size; /* 0: there is none in this program */
 };
 
-/* The places in the target's code that are patched, one hook each: docs/trace.md. */
+/* The places in the target's code that are patched, one hook each: docs/internals/trace.md. */
 enum agent_hook {
 	HOOK_CASGSTATUS,
 	HOOK_PREEMPT_PARK,

@@ -4,10 +4,10 @@
  *
  * This is what touches the target: it is stopped once, briefly, when tracing begins and once when
  * it ends; in between it runs on by itself, whatever becomes of us. What is written to it is in
- * docs/trace.md. What it tells is fetched by a thread of our own (collect/collector.h); the one
- * that calls the functions here, which is always the same, may take its time: it has the lowest
- * priority in tracer_next() and behind it, as long as nothing is urgent, and its own again by
- * tracer_stop() or tracer_close().
+ * docs/internals/trace.md. What it tells is fetched by a thread of our own (collect/collector.h);
+ * the one that calls the functions here, which is always the same, may take its time: it has the
+ * lowest priority in tracer_next() and behind it, as long as nothing is urgent, and its own again
+ * by tracer_stop() or tracer_close().
  */
 #ifndef COLLECT_TRACER_H
 #define COLLECT_TRACER_H

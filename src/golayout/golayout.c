@@ -31,7 +31,8 @@ static const struct field fields[] = {
 _Static_assert(sizeof(struct golayout_numbers) == FIELDS * sizeof(int32_t),
 	       "struct golayout_numbers is an array of int32_t");
 
-/* Experiments that leave every field of fields.def where it is: measured, docs/go-runtime.md. */
+/* Experiments that leave every field of fields.def where it is: measured,
+ * docs/internals/go-runtime.md. */
 static const char *const harmless_experiments[] = {
 	"aliastypeparams",
 	"arenas",

@@ -69,9 +69,9 @@ void golayout_close(struct golayout *lay);
 
 /*
  * Holds what golayout_open() found against the live process (the rules of plausibility in
- * docs/go-runtime.md): ERROR_UNSUPPORTED says what was expected and what was found. ERROR_FAULT or
- * a count of 0 goroutines while the program is only starting: *ret_starting is true, try again
- * later.
+ * docs/internals/go-runtime.md): ERROR_UNSUPPORTED says what was expected and what was found.
+ * ERROR_FAULT or a count of 0 goroutines while the program is only starting: *ret_starting is true,
+ * try again later.
  */
 struct error *golayout_validate(const struct golayout *lay, const struct image *img,
 				struct target *t, bool *ret_starting) must_check;

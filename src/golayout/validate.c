@@ -1,5 +1,6 @@
 /*
- * Holds what is believed of a process against the process: docs/go-runtime.md, "Plausibility".
+ * Holds what is believed of a process against the process: docs/internals/go-runtime.md,
+ * "Plausibility".
  *
  * The process runs meanwhile, so any single reading may be torn or outdated. A pass of all checks
  * is therefore repeated a few times; what is wrong about the layout is wrong every time. A pass is

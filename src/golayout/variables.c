@@ -3,8 +3,8 @@
  * in the order of its code. The functions are known by name, which strip does not remove.
  *
  * The order is that of the statements in the runtime's source; tests/rules holds these rules
- * against the symbol tables of all versions, architectures and build modes. docs/go-runtime.md
- * names the source of each.
+ * against the symbol tables of all versions, architectures and build modes.
+ * docs/internals/go-runtime.md names the source of each.
  */
 #include "golayout/variables.h"
 

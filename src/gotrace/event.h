@@ -3,7 +3,7 @@
  * the model makes a legal trace of.
  *
  * Events are in the order of their times, as far as clocks and losses permit: the model repairs
- * what does not fit. The sources of each are the hooks in docs/trace.md.
+ * what does not fit. The sources of each are the hooks in docs/internals/trace.md.
  */
 #ifndef GOTRACE_EVENT_H
 #define GOTRACE_EVENT_H

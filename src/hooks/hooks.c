@@ -26,7 +26,7 @@ struct hook_rule {
 
 enum { OLDEST = GOLAYOUT_MIN_MINOR, NEWEST = GOLAYOUT_MAX_MINOR };
 
-/* docs/trace.md has the table in words. */
+/* docs/internals/trace.md has the table in words. */
 static const struct hook_rule rules[] = {
 	{HOOK_CASGSTATUS, "runtime.casgstatus", OLDEST, 25, false,
 	 PLACE_RAX | PLACE_RBX | PLACE_RCX, STUB_CASGSTATUS},

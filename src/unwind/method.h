@@ -1,7 +1,7 @@
 /*
  * How the frames of a stack are found. pcsp is right wherever a goroutine stands; the other two are
  * what profilers and debuggers go by that do not know Go's tables, for comparing
- * (docs/unwinding.md).
+ * (docs/internals/unwinding.md).
  */
 #ifndef UNWIND_METHOD_H
 #define UNWIND_METHOD_H

@@ -1,27 +1,6 @@
 #include "agent/labels.h"
 
-/* Go's. */
-struct text {
-	uint64_t data;
-	uint64_t length;
-};
-
-struct hmap {
-	uint64_t count;
-	uint8_t flags;
-	uint8_t b;
-	uint16_t noverflow;
-	uint32_t hash0;
-	uint64_t buckets;
-	uint64_t oldbuckets;
-};
-
-struct bucket {
-	uint8_t tophash[8];
-	struct text keys[8];
-	struct text values[8];
-	uint64_t overflow;
-};
+#include "labels/go_memory.h"
 
 struct slice {
 	uint64_t items;
@@ -29,9 +8,8 @@ struct slice {
 	uint64_t capacity;
 };
 
-/* SAME_SIZE: of hmap.flags. A slot that is empty, or was moved while the map grew, has a lower
- * tophash. */
-enum { SAME_SIZE = 8, MIN_TOPHASH = 5, MAX_B = 32 };
+/* SAME_SIZE: of flags. */
+enum { SAME_SIZE = 8, MAX_B = 32 };
 
 struct copy {
 	const struct agent_shared *shared;
@@ -116,7 +94,7 @@ static uint8_t *put_bytes(uint8_t *at, const uint8_t *from, uint32_t n)
 }
 
 /* A key that is cut would be another: such a label is left out. */
-static void copy_label(struct copy *c, const struct text *key, const struct text *value)
+static void copy_label(struct copy *c, const struct go_string *key, const struct go_string *value)
 {
 	uint32_t n = value->length < AGENT_MAX_LABEL ? value->length : AGENT_MAX_LABEL;
 	const uint8_t *k, *v;
@@ -139,7 +117,7 @@ static void copy_slice(struct copy *c, uint64_t pointer)
 {
 	const struct slice *s = structure(c, pointer, sizeof(*s));
 	uint64_t n;
-	const struct text *t;
+	const struct go_string *t;
 
 	if (!s || !s->length)
 		return;
@@ -154,13 +132,13 @@ static void copy_slice(struct copy *c, uint64_t pointer)
 static void copy_chain(struct copy *c, uint64_t address)
 {
 	while (address && c->buckets && !c->set->unread) {
-		const struct bucket *b = structure(c, address, sizeof(*b));
+		const struct go_bucket *b = structure(c, address, sizeof(*b));
 
 		if (!b)
 			return;
 		c->buckets--;
 		for (uint32_t i = 0; i < 8; i++)
-			if (b->tophash[i] >= MIN_TOPHASH)
+			if (b->tophash[i] >= GO_MIN_TOPHASH)
 				copy_label(c, &b->keys[i], &b->values[i]);
 		address = b->overflow;
 	}
@@ -169,13 +147,13 @@ static void copy_chain(struct copy *c, uint64_t address)
 static void copy_buckets(struct copy *c, uint64_t address, uint64_t count)
 {
 	for (uint64_t i = 0; address && i < count && c->buckets && !c->set->unread; i++)
-		copy_chain(c, address + i * sizeof(struct bucket));
+		copy_chain(c, address + i * sizeof(struct go_bucket));
 }
 
 static void copy_map(struct copy *c, uint64_t pointer)
 {
 	const uint64_t *place = structure(c, pointer, sizeof(*place));
-	const struct hmap *m = place && *place ? structure(c, *place, sizeof(*m)) : 0;
+	const struct go_hmap *m = place && *place ? structure(c, *place, sizeof(*m)) : 0;
 	uint64_t count, seen;
 
 	if (!m || m->b > MAX_B)

@@ -19,7 +19,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'p':
 		if (!parse_id(arg, &id) || id > INT32_MAX)
-			return wrong_option(state, "'%s' is no process id", arg);
+			return wrong_option(
+				state,
+				"invalid process id '%s': it must be a number greater than 0", arg);
 		*pid = id;
 		return 0;
 	case ARGP_KEY_ARG:

@@ -9,6 +9,7 @@
 #include "base/map.h"
 #include "base/strbuf.h"
 #include "gotrace/event.h"
+#include "gotrace/go_file.h"
 #include "gotrace/label_text.h"
 #include "gotrace/symbols.h"
 #include "gotrace/used.h"
@@ -18,19 +19,8 @@
  * would be late; gospect cannot follow those. */
 #define TIME_UNIT_NS 32
 
-/* What the reader accepts at most. */
-enum { MAX_BATCH = 64 << 10, MAX_FRAMES = 128, MAX_STRING = 1024 };
 /* No single record is longer. */
 enum { MAX_RECORD = 8 << 10, MAX_STEP = 1 + 5 * UVARINT_MAX };
-
-enum {
-	BATCH = 1,
-	BATCH_STACKS = 2,
-	STACK = 3,
-	BATCH_STRINGS = 4,
-	STRING = 5,
-	FREQUENCY = 8,
-};
 
 #define NOT_TRACED "not traced"
 /* Bytes of a message, goid and all. */

@@ -9,23 +9,10 @@
 #include "base/cursor.h"
 #include "base/map.h"
 #include "gotrace/event.h"
+#include "gotrace/go_file.h"
 #include "gotrace/order.h"
 
-enum {
-	BATCH = 1,
-	BATCH_STACKS = 2,
-	STACK = 3,
-	BATCH_STRINGS = 4,
-	STRING = 5,
-	BATCH_SAMPLES = 6,
-	FREQUENCY = 8,
-	EXPERIMENTAL_BATCH = 49,
-	SYNC = 50,
-	CLOCK_SNAPSHOT = 51,
-	END_OF_GENERATION = 52,
-};
-
-enum { HEADER_SIZE = 16, MAX_FRAMES = 128, MAX_STRING = 1024 };
+enum { HEADER_SIZE = 16 };
 
 /* A frame as the file has it; its texts may come later in the file. */
 struct raw_frame {

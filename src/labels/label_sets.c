@@ -5,11 +5,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
-
-struct go_string {
-	uint64_t data;
-	uint64_t length;
-};
+#include "labels/go_memory.h"
 
 struct go_label {
 	struct go_string key;
@@ -25,27 +21,7 @@ struct incoming {
 	struct label_trail *trail; /* what was read */
 };
 
-/* runtime/map.go, Go 1.17 to 1.23, for string keys and string values. */
-struct hmap {
-	uint64_t count;
-	uint8_t flags;
-	uint8_t b;
-	uint16_t noverflow;
-	uint32_t hash0;
-	uint64_t buckets;
-	uint64_t oldbuckets;
-	uint64_t nevacuate;
-	uint64_t extra;
-};
-
-struct bmap {
-	uint8_t tophash[8];
-	struct go_string keys[8];
-	struct go_string values[8];
-	uint64_t overflow;
-};
-
-enum { MIN_TOPHASH = 5, MAX_B = 7, MAX_BUCKETS = 512 };
+enum { MAX_B = 7, MAX_BUCKETS = 512 };
 
 static bool add_label(struct incoming *in, const struct go_label *label)
 {
@@ -62,7 +38,7 @@ static bool add_label(struct incoming *in, const struct go_label *label)
 static struct error *read_bucket(struct target *t, uint64_t address, struct incoming *in,
 				 size_t *left)
 {
-	struct bmap bucket;
+	struct go_bucket bucket;
 
 	for (; address && *left; --*left, address = bucket.overflow) {
 		struct error *err = target_read(t, address, &bucket, sizeof(bucket));
@@ -73,7 +49,7 @@ static struct error *read_bucket(struct target *t, uint64_t address, struct inco
 		for (int k = 0; k < 8; k++) {
 			struct go_label label = {bucket.keys[k], bucket.values[k]};
 
-			if (bucket.tophash[k] >= MIN_TOPHASH && !add_label(in, &label))
+			if (bucket.tophash[k] >= GO_MIN_TOPHASH && !add_label(in, &label))
 				return &error_no_memory;
 		}
 	}
@@ -86,14 +62,14 @@ static struct error *read_buckets(struct target *t, uint64_t address, size_t cou
 	struct error *err = NULL;
 
 	for (size_t i = 0; !err && address && i < count; i++)
-		err = read_bucket(t, address + i * sizeof(struct bmap), in, left);
+		err = read_bucket(t, address + i * sizeof(struct go_bucket), in, left);
 	return err;
 }
 
 static struct error *read_map(struct target *t, uint64_t pointer, struct incoming *in)
 {
 	size_t left = MAX_BUCKETS;
-	struct hmap map;
+	struct go_hmap map;
 	uint64_t address;
 	struct error *err = target_read_u64(t, pointer, &address);
 

@@ -195,6 +195,17 @@ static struct error *must_check create(const struct gospect_target_options *give
 	return NULL;
 }
 
+/* The end of each way to open: *t becomes the caller's unless err. */
+static struct gospect_error *hand_over(struct gospect_target **t, struct error *err,
+				       struct gospect_target **ret)
+{
+	if (!err)
+		err = fill_info(*t);
+	if (!err)
+		*ret = take_ptr(*t);
+	return error_out(err);
+}
+
 struct gospect_error *gospect_target_open_process(int pid,
 						  const struct gospect_target_options *given,
 						  struct gospect_target **ret)
@@ -204,14 +215,11 @@ struct gospect_error *gospect_target_open_process(int pid,
 	struct error *err = create(given, &options, &t);
 
 	if (!err && pid <= 0)
-		err = error_format(ERROR_USAGE, "%d is no process id", pid);
+		err = error_format(ERROR_USAGE, "invalid process id %d: it must be greater than 0",
+				   pid);
 	if (!err)
 		err = open_process(t, pid, &options);
-	if (!err)
-		err = fill_info(t);
-	if (!err)
-		*ret = take_ptr(t);
-	return error_out(err);
+	return hand_over(&t, err, ret);
 }
 
 struct gospect_error *gospect_target_open_core(const char *path,
@@ -224,11 +232,7 @@ struct gospect_error *gospect_target_open_core(const char *path,
 
 	if (!err)
 		err = open_core(t, path, options.exe);
-	if (!err)
-		err = fill_info(t);
-	if (!err)
-		*ret = take_ptr(t);
-	return error_out(err);
+	return hand_over(&t, err, ret);
 }
 
 static struct error *must_check open_lent(struct gospect_target *t,
@@ -268,11 +272,7 @@ struct gospect_error *gospect_target_open_memory(const struct gospect_memory *me
 
 	if (!err)
 		err = open_lent(t, memory, options.exe);
-	if (!err)
-		err = fill_info(t);
-	if (!err)
-		*ret = take_ptr(t);
-	return error_out(err);
+	return hand_over(&t, err, ret);
 }
 
 const struct gospect_target_info *gospect_target_info(const struct gospect_target *t)

@@ -552,7 +552,7 @@ def test_the_example_in_c(states, installation, tmp_path, kind):
     run = subprocess.run([binary, "0"], capture_output=True, text=True, timeout=30,
                          env={**os.environ, "LD_LIBRARY_PATH": str(folder)})
     assert (run.returncode, run.stdout) == (1, "")
-    assert run.stderr == "goroutines: 0 is no process id\n"
+    assert run.stderr == "goroutines: invalid process id 0: it must be greater than 0\n"
 
 
 def test_the_example_in_python(waiting, tmp_path):

@@ -184,8 +184,9 @@ def test_killed_anywhere_gospect_leaves_what_the_next_one_removes(hectic, versio
 
 
 def test_a_signal_that_a_thread_takes_when_gospect_is_killed_is_not_lost(hectic):
-    """Who waits for a thread's stop has the signal that the thread was about to take; killed then,
-    gospect took it along: of thirty times once at least."""
+    """waitpid() hands a pending signal from the thread to its tracer. If gospect is killed before it
+    resumes the thread, the thread must still get the signal. Thirty kills: without WNOWAIT at
+    least one of them loses a signal."""
     program = hectic(args=("-only=storm", "-each=16"))
     for _ in range(30):
         kill_at(program, "all-stopped:0", guarded=False)

@@ -135,5 +135,5 @@ def test_perfetto_s_goroutines_share_lanes_under_the_function_that_they_began_in
     for _, change in changes:
         at_once += change
         most = max(most, at_once)
-    # Who has not ended when the trace does has no end of a slice.
+    # A goroutine that is still alive at the end of the trace leaves its slice open.
     assert most <= len(lanes) <= most + sum(bool(lane.open) for lane in lanes)

@@ -136,7 +136,9 @@ class Trace:
         self.slice(time, event, track, name, number)
 
     def owner(self, track):
-        """The goroutine that a track is about now: whose own it is, or who has the lane."""
+        """The name of the goroutine that a track shows now, or None.
+
+        A track belongs to one goroutine, or is a lane that goroutines use one after the other."""
         if track.name and track.name.startswith("G") and track.name[1:2].isdigit():
             return track.name if not track.name.endswith(" regions") else None
         if track.open and (track.open[0][0] or "").startswith("G") and track.open[0][0][1:2].isdigit():

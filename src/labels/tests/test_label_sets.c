@@ -148,17 +148,23 @@ static void a_known_set_is_shown_only_as_long_as_all_of_it_is_the_same(void **st
 	assert_int_equal(read_one(BASE), other);
 }
 
-static void several_share_a_known_set(void **state)
+/* At BASE k=first, three words after it k=second. */
+static void put_two_sets(void)
 {
-	uint64_t pointers[] = {BASE, BASE + 3 * 8, BASE, 0, BASE};
-	uint32_t ids[5];
-
 	put_slice(0, 10, 1);
 	put_string(10, 1000, "k");
 	put_string(12, 1100, "first");
 	put_slice(3, 20, 1);
 	put_string(20, 1200, "k");
 	put_string(22, 1300, "second");
+}
+
+static void several_share_a_known_set(void **state)
+{
+	uint64_t pointers[] = {BASE, BASE + 3 * 8, BASE, 0, BASE};
+	uint32_t ids[5];
+
+	put_two_sets();
 	for (int i = 0; i < 2; i++) {
 		assert_null(label_sets_read(&sets, target, pointers, 5, ids));
 		assert_label(ids[0], 0, "k", "first");
@@ -192,12 +198,7 @@ static void torn_ones_do_not_spoil_their_neighbours(void **state)
 	uint64_t pointers[] = {BASE, 8, BASE + 3 * 8, 0};
 	uint32_t ids[4];
 
-	put_slice(0, 10, 1);
-	put_string(10, 1000, "k");
-	put_string(12, 1100, "first");
-	put_slice(3, 20, 1);
-	put_string(20, 1200, "k");
-	put_string(22, 1300, "second");
+	put_two_sets();
 	assert_null(label_sets_read(&sets, target, pointers, 4, ids));
 	assert_label(ids[0], 0, "k", "first");
 	assert_int_equal(ids[1], LABELS_TORN);

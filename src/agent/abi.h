@@ -12,8 +12,7 @@
  * struct agent_chunk; records follow, up to a RECORD_NONE or the chunk's end, and none goes over
  * the end. A record is a byte, its kind, and numbers as unsigned LEB128. The first of them, but in
  * RECORD_M, is the time since the record before it, in ticks of the processor's clock (TSC). What
- * the others are is in the table below; "g" is a goid, "stack" the number of a stack, 0 when there
- * is none, "pc" is relative to `text`.
+ * the others are is in agent/records.def.
  *
  * All of it can be written to by the target: who reads it takes every number as hostile.
  */
@@ -100,47 +99,10 @@ enum agent_hook {
 
 enum agent_record {
 	RECORD_NONE,
-	RECORD_M,             /* thread: the records behind it are of this one. No time */
-	RECORD_START,         /* g */
-	RECORD_START_WORKER,  /* g, p.gcMarkWorkerMode */
-	RECORD_BLOCK,         /* g, stack, wait reason */
-	RECORD_BLOCK_PREEMPT, /* g, stack: stopped so that its stack can be scanned */
-	RECORD_YIELD,         /* g, stack */
-	RECORD_PREEMPT,       /* g, stack */
-	RECORD_EXIT,          /* g */
-	RECORD_UNBLOCK,       /* g, stack */
-	RECORD_CREATE,        /* g, pc where it begins, stack */
-	RECORD_SYSCALL,       /* g, stack */
-	RECORD_SYSCALL_EXIT,  /* g */
-	RECORD_SYSCALL_NO_P,  /* g: out of the system call, and runnable */
-	RECORD_THREAD_ENTER,  /* g */
-	RECORD_THREAD_LEAVE,  /* g */
-	RECORD_CORO_SWITCH,   /* g, the next g, stack */
-	RECORD_CORO_EXIT,     /* g, the next g: RECORD_EXIT of g follows */
-	RECORD_P_START,       /* p */
-	RECORD_P_STOP,        /* p */
-	RECORD_P_STEAL,       /* p */
-	RECORD_STW_BEGIN,     /* g that runs, reason, stack */
-	RECORD_STW_END,       /* g that runs */
-	RECORD_GC_BEGIN,      /* g that runs, stack */
-	RECORD_GC_END,        /* g that runs */
-	RECORD_ASSIST_BEGIN,  /* g, stack */
-	RECORD_ASSIST_END,    /* g */
-	RECORD_SWEEP_BEGIN,   /* g that runs, stack */
-	RECORD_SWEEP_END,     /* g that runs, bytes swept */
-	RECORD_CALL,          /* g, number of the root, its frame: from there to the stack's end */
-	RECORD_RETURN,        /* the same */
-	RECORD_TASK_BEGIN,    /* g that runs, task, its parent, stack, length, text */
-	RECORD_TASK_END,      /* g that runs, task, stack */
-	RECORD_REGION_BEGIN,  /* g that runs, task, stack, length, text */
-	RECORD_REGION_END,    /* the same */
-	RECORD_LOG,           /* g that runs, task, stack, length, text, length, text */
-	RECORD_LABELS, /* g, number of the set, labels that were cut or left out, length, the set:
-			  of each label length, key, length, value. The slot calls it by its
-			  number, below AGENT_LABEL_SETS, until another has the same */
-	RECORD_LABELS_AGAIN,  /* g, number of the set */
-	RECORD_LABELS_NONE,   /* g */
-	RECORD_LABELS_UNREAD, /* g, its address, g.labels: which may not be read there */
+	RECORD_M, /* thread: the records behind it are of this one. No time */
+#define RECORD(name, ...) RECORD_##name,
+#include "agent/records.def"
+#undef RECORD
 	RECORDS
 };
 

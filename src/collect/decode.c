@@ -325,32 +325,63 @@ static struct error *must_check take_text(struct decoder *d, const struct drain_
 	return *ret == TEXTS_FAILED ? &error_no_memory : NULL;
 }
 
-/* g and, from the last number, the stack: what most records have. */
-static struct error *must_check with_stack(struct decoder *d, struct trace_event *ev,
-					   enum trace_kind kind, uint64_t stack)
+/* What is special to some records, when the event has its kind, goroutine and stack. */
+
+static struct error *must_check plain(struct decoder *d, const struct drain_record *r,
+				      struct trace_event *ev, size_t *ret_count)
 {
-	ev->kind = kind;
-	return find_stack(d, stack, &ev->stack);
+	return NULL;
 }
 
-static struct error *must_check stw_begin(struct decoder *d, const struct drain_record *r,
-					  struct trace_event *ev)
+static struct error *must_check argument(struct decoder *d, const struct drain_record *r,
+					 struct trace_event *ev, size_t *ret_count)
 {
-	const char *why = "unknown";
-	struct error *err;
+	ev->arg = r->numbers[1];
+	return NULL;
+}
 
-	if (d->has_stw_reasons && r->numbers[1] < ARRAY_SIZE(stw_reasons))
-		why = stw_reasons[r->numbers[1]];
-	err = find_text(d, why, &ev->text);
-	return err ? err : with_stack(d, ev, TRACE_STW_BEGIN, r->numbers[2]);
+static struct error *must_check processor(struct decoder *d, const struct drain_record *r,
+					  struct trace_event *ev, size_t *ret_count)
+{
+	ev->p = r->numbers[0] < UINT32_MAX ? r->numbers[0] : TRACE_NO_P;
+	ev->g = 0;
+	return NULL;
+}
+
+static struct error *must_check block(struct decoder *d, const struct drain_record *r,
+				      struct trace_event *ev, size_t *ret_count)
+{
+	ev->text = d->reasons[r->numbers[2] % MAX_REASONS];
+	return NULL;
+}
+
+static struct error *must_check preempted(struct decoder *d, const struct drain_record *r,
+					  struct trace_event *ev, size_t *ret_count)
+{
+	ev->text = d->preempted;
+	return NULL;
+}
+
+static struct error *must_check gosched(struct decoder *d, const struct drain_record *r,
+					struct trace_event *ev, size_t *ret_count)
+{
+	ev->text = d->gosched;
+	return NULL;
+}
+
+static struct error *must_check create(struct decoder *d, const struct drain_record *r,
+				       struct trace_event *ev, size_t *ret_count)
+{
+	ev->arg = r->numbers[1] + d->text;
+	d->created[r->slot] = r->numbers[0];
+	return NULL;
 }
 
 static struct error *must_check start_worker(struct decoder *d, const struct drain_record *r,
-					     struct trace_event ev[2], size_t *ret_count)
+					     struct trace_event *ev, size_t *ret_count)
 {
 	uint64_t mode = r->numbers[1];
 
-	ev[0].kind = TRACE_START;
 	if (!mode || mode >= ARRAY_SIZE(worker_labels))
 		return NULL;
 	ev[1] = ev[0];
@@ -359,187 +390,125 @@ static struct error *must_check start_worker(struct decoder *d, const struct dra
 	return find_text(d, worker_labels[mode], &ev[1].text);
 }
 
-/* A goroutine has ended, and another runs at once in its place. */
-static void end(struct decoder *d, const struct drain_record *r, struct trace_event ev[3],
-		size_t *ret_count)
+static struct error *must_check coro_exit(struct decoder *d, const struct drain_record *r,
+					  struct trace_event *ev, size_t *ret_count)
+{
+	d->coro_next[r->slot] = r->numbers[1];
+	*ret_count = 0;
+	return NULL;
+}
+
+/* A goroutine has ended; after coro_exit() another runs at once in its place. */
+static struct error *must_check end(struct decoder *d, const struct drain_record *r,
+				    struct trace_event *ev, size_t *ret_count)
 {
 	uint64_t next = d->coro_next[r->slot];
 
-	ev[0].kind = TRACE_END;
 	d->coro_next[r->slot] = 0;
 	if (!next)
-		return;
+		return NULL;
 	ev[1] = ev[2] = ev[0];
 	ev[1].kind = TRACE_UNBLOCK;
 	ev[2].kind = TRACE_START;
 	ev[1].g = ev[2].g = next;
 	*ret_count = 3;
-}
-
-static struct error *must_check annotation(struct decoder *d, const struct drain_record *r,
-					   struct trace_event *ev)
-{
-	struct error *err = NULL;
-
-	ev->arg = r->numbers[1];
-	ev->arg2 = r->kind == RECORD_TASK_BEGIN ? r->numbers[2] : 0;
-	if (r->kind != RECORD_TASK_END)
-		err = take_text(d, &r->texts[0], &ev->text);
-	if (!err && r->kind == RECORD_LOG)
-		err = take_text(d, &r->texts[1], &ev->text2);
-	return err;
-}
-
-/* Records whose kind says it all, their events, and which of their numbers is the stack; 0: none.
- */
-static const struct {
-	enum trace_kind kind;
-	uint8_t stack;
-} plain_kinds[RECORDS] = {
-	[RECORD_START] = {TRACE_START, 0},
-	[RECORD_UNBLOCK] = {TRACE_UNBLOCK, 1},
-	[RECORD_SYSCALL] = {TRACE_SYSCALL, 1},
-	[RECORD_SYSCALL_EXIT] = {TRACE_SYSCALL_EXIT, 0},
-	[RECORD_SYSCALL_NO_P] = {TRACE_SYSCALL_EXIT_NO_P, 0},
-	[RECORD_THREAD_ENTER] = {TRACE_THREAD_ENTER, 0},
-	[RECORD_THREAD_LEAVE] = {TRACE_THREAD_LEAVE, 0},
-	[RECORD_P_START] = {TRACE_P_START, 0},
-	[RECORD_P_STOP] = {TRACE_P_STOP, 0},
-	[RECORD_P_STEAL] = {TRACE_P_STEAL, 0},
-	[RECORD_STW_END] = {TRACE_STW_END, 0},
-	[RECORD_GC_BEGIN] = {TRACE_GC_BEGIN, 1},
-	[RECORD_GC_END] = {TRACE_GC_END, 0},
-	[RECORD_ASSIST_BEGIN] = {TRACE_ASSIST_BEGIN, 1},
-	[RECORD_ASSIST_END] = {TRACE_ASSIST_END, 0},
-	[RECORD_SWEEP_BEGIN] = {TRACE_SWEEP_BEGIN, 1},
-	[RECORD_CALL] = {TRACE_CALL, 0},
-	[RECORD_RETURN] = {TRACE_RETURN, 0},
-	[RECORD_TASK_BEGIN] = {TRACE_TASK_BEGIN, 3},
-	[RECORD_TASK_END] = {TRACE_TASK_END, 2},
-	[RECORD_REGION_BEGIN] = {TRACE_REGION_BEGIN, 2},
-	[RECORD_REGION_END] = {TRACE_REGION_END, 2},
-	[RECORD_LOG] = {TRACE_LOG, 2},
-};
-
-static void processor(const struct drain_record *r, struct trace_event *ev)
-{
-	ev->p = r->numbers[0] < UINT32_MAX ? r->numbers[0] : TRACE_NO_P;
-	ev->g = 0;
-}
-
-static struct error *must_check scheduling(struct decoder *d, const struct drain_record *r,
-					   struct trace_event *ev, size_t *ret_count)
-{
-	const uint64_t *n = r->numbers;
-
-	switch (r->kind) {
-	case RECORD_BLOCK:
-		ev->text = d->reasons[n[2] % MAX_REASONS];
-		return with_stack(d, ev, TRACE_BLOCK, n[1]);
-	case RECORD_BLOCK_PREEMPT:
-		ev->text = d->preempted;
-		return with_stack(d, ev, TRACE_BLOCK, n[1]);
-	case RECORD_YIELD:
-		ev->text = d->gosched;
-		return with_stack(d, ev, TRACE_YIELD, n[1]);
-	case RECORD_PREEMPT:
-		ev->text = d->preempted;
-		return with_stack(d, ev, TRACE_YIELD, n[1]);
-	case RECORD_CREATE:
-		ev->arg = n[1] + d->text;
-		return with_stack(d, ev, TRACE_CREATE, n[2]);
-	case RECORD_CORO_SWITCH:
-		ev->arg = n[1];
-		return with_stack(d, ev, TRACE_CORO_SWITCH, n[2]);
-	}
-	*ret_count = 0;
 	return NULL;
 }
 
-static struct error *must_check other(struct decoder *d, const struct drain_record *r,
-				      struct trace_event *ev, size_t *ret_count)
+static struct error *must_check stw_begin(struct decoder *d, const struct drain_record *r,
+					  struct trace_event *ev, size_t *ret_count)
 {
-	switch (r->kind) {
-	case RECORD_START_WORKER:
-		return start_worker(d, r, ev, ret_count);
-	case RECORD_EXIT:
-		end(d, r, ev, ret_count);
-		return NULL;
-	case RECORD_CORO_EXIT:
-		d->coro_next[r->slot] = r->numbers[1];
-		*ret_count = 0;
-		return NULL;
-	case RECORD_STW_BEGIN:
-		return stw_begin(d, r, ev);
-	case RECORD_SWEEP_END:
-		ev->kind = TRACE_SWEEP_END;
-		ev->arg = r->numbers[1];
-		return NULL;
-	case RECORD_LOST:
-		ev->kind = TRACE_LOST;
-		ev->g = 0;
-		ev->arg = r->numbers[0];
-		return NULL;
-	}
-	return scheduling(d, r, ev, ret_count);
-}
+	const char *why = "unknown";
 
-/* By itself, unless it follows the goroutine's creation: who is known by its g, runs. */
-static struct error *must_check labels(struct decoder *d, const struct drain_record *r,
-				       struct trace_event *ev)
-{
-	bool created = d->created[r->slot] == r->numbers[0];
-
-	ev->kind = TRACE_LABELS;
-	ev->arg = created ? TRACE_LABELS_BY_ANOTHER : TRACE_LABELS_BY_ITSELF;
-	return labels_of_record(&d->labels, r, &ev->text);
+	if (d->has_stw_reasons && r->numbers[1] < ARRAY_SIZE(stw_reasons))
+		why = stw_reasons[r->numbers[1]];
+	return find_text(d, why, &ev->text);
 }
 
 /* Of a function that requests are under; what it says of one that there is not, is nonsense. */
-static void call(const struct decoder *d, const struct drain_record *r, struct trace_event *ev,
-		 size_t *ret_count)
+static struct error *must_check call(struct decoder *d, const struct drain_record *r,
+				     struct trace_event *ev, size_t *ret_count)
 {
 	uint64_t root = r->numbers[1];
 
 	if (root >= AGENT_MAX_ROOTS || !d->roots[root].text) {
 		*ret_count = 0;
-		return;
+		return NULL;
 	}
 	ev->text = d->roots[root].text;
 	ev->stack = d->roots[root].stack;
 	ev->arg = r->numbers[2] ?: 1;
+	return NULL;
 }
 
-static struct error *must_check plain(struct decoder *d, const struct drain_record *r,
-				      struct trace_event *ev, size_t *ret_count)
+static struct error *must_check region(struct decoder *d, const struct drain_record *r,
+				       struct trace_event *ev, size_t *ret_count)
 {
-	uint8_t stack = plain_kinds[r->kind].stack;
-	struct error *err = stack ? find_stack(d, r->numbers[stack], &ev->stack) : NULL;
-
-	ev->kind = plain_kinds[r->kind].kind;
-	if (r->kind >= RECORD_P_START && r->kind <= RECORD_P_STEAL)
-		processor(r, ev);
-	else if (r->kind == RECORD_CALL || r->kind == RECORD_RETURN)
-		call(d, r, ev, ret_count);
-	else if (!err && r->kind >= RECORD_TASK_BEGIN)
-		err = annotation(d, r, ev);
-	return err;
+	ev->arg = r->numbers[1];
+	return take_text(d, &r->texts[0], &ev->text);
 }
+
+static struct error *must_check task_begin(struct decoder *d, const struct drain_record *r,
+					   struct trace_event *ev, size_t *ret_count)
+{
+	ev->arg2 = r->numbers[2];
+	return region(d, r, ev, ret_count);
+}
+
+static struct error *must_check log_line(struct decoder *d, const struct drain_record *r,
+					 struct trace_event *ev, size_t *ret_count)
+{
+	struct error *err = region(d, r, ev, ret_count);
+
+	return err ? err : take_text(d, &r->texts[1], &ev->text2);
+}
+
+/* By itself, unless it follows the goroutine's creation: who is known by its g, runs. */
+static struct error *must_check labels(struct decoder *d, const struct drain_record *r,
+				       struct trace_event *ev, size_t *ret_count)
+{
+	bool created = d->created[r->slot] == r->numbers[0];
+
+	ev->arg = created ? TRACE_LABELS_BY_ANOTHER : TRACE_LABELS_BY_ITSELF;
+	return labels_of_record(&d->labels, r, &ev->text);
+}
+
+static struct error *must_check lost(struct decoder *d, const struct drain_record *r,
+				     struct trace_event *ev, size_t *ret_count)
+{
+	ev->g = 0;
+	ev->arg = r->numbers[0];
+	return NULL;
+}
+
+static const struct rule {
+	struct error *(*how)(struct decoder *d, const struct drain_record *r,
+			     struct trace_event *ev, size_t *ret_count);
+	enum trace_kind event;
+	uint8_t stack; /* which of the numbers; 0: none */
+} rules[RECORDS + 1] = {
+#define RECORD(name, numbers, texts, stack, event, how, what) \
+	[RECORD_##name] = {how, TRACE_##event, stack},
+#include "agent/records.def"
+#undef RECORD
+	[RECORD_LOST] = {lost, TRACE_LOST, 0},
+};
 
 struct error *decoder_events(struct decoder *d, const struct drain_record *r, uint64_t ns,
 			     struct trace_event ret[DECODE_MAX_EVENTS], size_t *ret_count)
 {
-	struct trace_event *ev = &ret[0];
+	const struct rule *rule = &rules[r->kind];
+	struct error *err = NULL;
 
-	*ev = (struct trace_event){.ns = ns,
-				   .m = r->thread ? r->thread : TRACE_NO_M,
-				   .g = r->numbers[0],
-				   .p = r->slot < d->p_slots ? r->slot : TRACE_NO_P};
+	*ret = (struct trace_event){.kind = rule->event,
+				    .ns = ns,
+				    .m = r->thread ? r->thread : TRACE_NO_M,
+				    .g = r->numbers[0],
+				    .p = r->slot < d->p_slots ? r->slot : TRACE_NO_P};
 	*ret_count = 1;
-	if (r->kind >= RECORD_LABELS && r->kind < RECORDS)
-		return labels(d, r, ev);
-	d->created[r->slot] = r->kind == RECORD_CREATE ? r->numbers[0] : 0;
-	if (r->kind < RECORD_LOST && plain_kinds[r->kind].kind)
-		return plain(d, r, ev, ret_count);
-	return other(d, r, ev, ret_count);
+	if (rule->event != TRACE_LABELS)
+		d->created[r->slot] = 0;
+	if (rule->stack)
+		err = find_stack(d, r->numbers[rule->stack], &ret->stack);
+	return err ? err : rule->how(d, r, ret, ret_count);
 }

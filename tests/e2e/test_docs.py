@@ -23,7 +23,7 @@ def check():
     return module
 
 
-@pytest.mark.parametrize("name", ("links", "options", "figures", "messages", "manuals"))
+@pytest.mark.parametrize("name", ("links", "options", "figures", "messages", "records", "manuals"))
 def test_the_documents_are_those_of_the_program(name):
     done = subprocess.run([sys.executable, SCRIPT, "--only", name], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -35,6 +35,14 @@ def test_a_link_to_nothing_is_found(check, tmp_path):
     (tmp_path / "README.md").write_text("[a](docs/page.md) [b](docs/none.md) `[c](not/a/link.md)` [d](https://example.org)\n")
     found = list(check.check_links(tmp_path))
     assert len(found) == 2 and "docs/none.md" in found[0] and "#two" in found[1]
+
+
+def test_a_record_that_the_page_lacks_is_found(check):
+    table = 'RECORD(START, 1, 0, 0, START, plain, "g")\nRECORD(LOG, 3, 2, 2, LOG, log_line,\n       "runner, task")\n'
+    page = "## Records\n| `START` | g | `START` |\n| `LOG` | runner, task | `LOG` |\n\n## Next\n"
+    assert not list(check.check_records(table, page))
+    assert any("`LOG`" in line for line in check.check_records(table, page.replace("runner, task", "runner")))
+    assert any("`START`" in line for line in check.check_records(table, ""))
 
 
 def test_an_option_of_a_manual_is_what_stands_in_its_tags(check):

@@ -29,6 +29,8 @@ static int make(void **state)
 	l->arena_offset = l->table_offset + AGENT_TABLE_SLOTS * sizeof(struct agent_stack);
 	l->arena_words = ARENA_WORDS;
 	l->size = l->arena_offset + ARENA_WORDS * sizeof(uint64_t);
+	l->config.text = MADE_TEXT;
+	l->places.root_entries[0] = MADE_TEXT + MADE_ROOT * MADE_SIZE;
 	d->shared = mmap(NULL, l->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	*state = d;
 	if (d->shared == MAP_FAILED || error_dropped(drain_create(d->shared, l, none, &d->drain)))
@@ -103,6 +105,199 @@ static void a_stack_beyond_the_arena_is_none(void **state)
 	assert_int_equal(block_on(d, 1).count, 0);
 }
 
+/* ---- records ---- */
+
+enum { GOID = 7, OTHER = 9, STACK = 1, THREAD = 42, SLOT = 0 };
+#define TEXT(s)                                             \
+	{                                                   \
+		{                                           \
+			(const uint8_t *)(s), sizeof(s) - 1 \
+		}                                           \
+	}
+#define TEXTS(s, t)                                         \
+	{                                                   \
+		{(const uint8_t *)(s), sizeof(s) - 1},      \
+		{                                           \
+			(const uint8_t *)(t), sizeof(t) - 1 \
+		}                                           \
+	}
+
+/* A record, and what of its event is not as it is for most. */
+struct example {
+	struct drain_record record;
+	enum trace_kind kind;
+	bool no_event;
+	bool no_g;
+	bool stack;
+	uint32_t p;
+	uint64_t arg, arg2;
+	const char *text, *text2;
+};
+
+/* One of each record, in their order: what one leaves behind the next may need. */
+static const struct example examples[RECORDS] = {
+	[RECORD_START] = {{.numbers = {GOID}}, TRACE_START},
+	[RECORD_START_WORKER] = {{.numbers = {GOID, 0}}, TRACE_START},
+	[RECORD_BLOCK] = {{.numbers = {GOID, STACK, 255}},
+			  TRACE_BLOCK,
+			  .stack = true,
+			  .text = "unspecified"},
+	[RECORD_BLOCK_PREEMPT] = {{.numbers = {GOID, STACK}},
+				  TRACE_BLOCK,
+				  .stack = true,
+				  .text = "preempted"},
+	[RECORD_YIELD] = {{.numbers = {GOID, STACK}},
+			  TRACE_YIELD,
+			  .stack = true,
+			  .text = "runtime.Gosched"},
+	[RECORD_PREEMPT] = {{.numbers = {GOID, STACK}},
+			    TRACE_YIELD,
+			    .stack = true,
+			    .text = "preempted"},
+	[RECORD_EXIT] = {{.numbers = {GOID}}, TRACE_END},
+	[RECORD_UNBLOCK] = {{.numbers = {GOID, STACK}}, TRACE_UNBLOCK, .stack = true},
+	[RECORD_CREATE] = {{.numbers = {GOID, 16, STACK}},
+			   TRACE_CREATE,
+			   .stack = true,
+			   .arg = MADE_TEXT + 16},
+	[RECORD_SYSCALL] = {{.numbers = {GOID, STACK}}, TRACE_SYSCALL, .stack = true},
+	[RECORD_SYSCALL_EXIT] = {{.numbers = {GOID}}, TRACE_SYSCALL_EXIT},
+	[RECORD_SYSCALL_NO_P] = {{.numbers = {GOID}}, TRACE_SYSCALL_EXIT_NO_P},
+	[RECORD_THREAD_ENTER] = {{.numbers = {GOID}}, TRACE_THREAD_ENTER},
+	[RECORD_THREAD_LEAVE] = {{.numbers = {GOID}}, TRACE_THREAD_LEAVE},
+	[RECORD_CORO_SWITCH] = {{.numbers = {GOID, OTHER, STACK}},
+				TRACE_CORO_SWITCH,
+				.stack = true,
+				.arg = OTHER},
+	[RECORD_CORO_EXIT] = {{.numbers = {GOID, OTHER}}, .no_event = true},
+	[RECORD_P_START] = {{.numbers = {3}}, TRACE_P_START, .no_g = true, .p = 3},
+	[RECORD_P_STOP] = {{.numbers = {3}}, TRACE_P_STOP, .no_g = true, .p = 3},
+	[RECORD_P_STEAL] = {{.numbers = {3}}, TRACE_P_STEAL, .no_g = true, .p = 3},
+	[RECORD_STW_BEGIN] = {{.numbers = {GOID, 1, STACK}},
+			      TRACE_STW_BEGIN,
+			      .stack = true,
+			      .text = "GC mark termination"},
+	[RECORD_STW_END] = {{.numbers = {GOID}}, TRACE_STW_END},
+	[RECORD_GC_BEGIN] = {{.numbers = {GOID, STACK}}, TRACE_GC_BEGIN, .stack = true},
+	[RECORD_GC_END] = {{.numbers = {GOID}}, TRACE_GC_END},
+	[RECORD_ASSIST_BEGIN] = {{.numbers = {GOID, STACK}}, TRACE_ASSIST_BEGIN, .stack = true},
+	[RECORD_ASSIST_END] = {{.numbers = {GOID}}, TRACE_ASSIST_END},
+	[RECORD_SWEEP_BEGIN] = {{.numbers = {GOID, STACK}}, TRACE_SWEEP_BEGIN, .stack = true},
+	[RECORD_SWEEP_END] = {{.numbers = {GOID, 8192}}, TRACE_SWEEP_END, .arg = 8192},
+	[RECORD_CALL] = {{.numbers = {GOID, 0, 1000}},
+			 TRACE_CALL,
+			 .stack = true,
+			 .arg = 1000,
+			 .text = TRACE_CALL_PREFIX "main.root"},
+	[RECORD_RETURN] = {{.numbers = {GOID, 0, 1000}},
+			   TRACE_RETURN,
+			   .stack = true,
+			   .arg = 1000,
+			   .text = TRACE_CALL_PREFIX "main.root"},
+	[RECORD_TASK_BEGIN] = {{.numbers = {GOID, 5, 4, STACK}, .texts = TEXT("task")},
+			       TRACE_TASK_BEGIN,
+			       .stack = true,
+			       .arg = 5,
+			       .arg2 = 4,
+			       .text = "task"},
+	[RECORD_TASK_END] = {{.numbers = {GOID, 5, STACK}},
+			     TRACE_TASK_END,
+			     .stack = true,
+			     .arg = 5},
+	[RECORD_REGION_BEGIN] = {{.numbers = {GOID, 5, STACK}, .texts = TEXT("region")},
+				 TRACE_REGION_BEGIN,
+				 .stack = true,
+				 .arg = 5,
+				 .text = "region"},
+	[RECORD_REGION_END] = {{.numbers = {GOID, 5, STACK}, .texts = TEXT("region")},
+			       TRACE_REGION_END,
+			       .stack = true,
+			       .arg = 5,
+			       .text = "region"},
+	[RECORD_LOG] = {{.numbers = {GOID, 5, STACK}, .texts = TEXTS("category", "message")},
+			TRACE_LOG,
+			.stack = true,
+			.arg = 5,
+			.text = "category",
+			.text2 = "message"},
+	[RECORD_LABELS] = {{.numbers = {GOID, 3, 0}, .texts = TEXT("\1k\1v")},
+			   TRACE_LABELS,
+			   .text = "k=v"},
+	[RECORD_LABELS_AGAIN] = {{.numbers = {GOID, 3}}, TRACE_LABELS, .text = "k=v"},
+	[RECORD_LABELS_NONE] = {{.numbers = {GOID}}, TRACE_LABELS},
+	[RECORD_LABELS_UNREAD] = {{.numbers = {GOID, 0, 0}}, TRACE_LABELS},
+};
+
+static void assert_text(struct made *d, uint32_t number, const char *expected)
+{
+	assert_string_equal(texts_get(decoder_texts(d->decoder), number), expected ? expected : "");
+}
+
+static void assert_event(struct made *d, const struct example *x, const struct trace_event *ev)
+{
+	assert_int_equal(ev->kind, x->kind);
+	assert_int_equal(ev->ns, 1);
+	assert_int_equal(ev->m, THREAD);
+	assert_int_equal(ev->g, x->no_g ? 0 : GOID);
+	assert_int_equal(ev->p, x->p);
+	assert_int_equal(ev->stack != STACK_NONE, x->stack);
+	assert_int_equal(ev->arg, x->arg);
+	assert_int_equal(ev->arg2, x->arg2);
+	assert_text(d, ev->text, x->text);
+	assert_text(d, ev->text2, x->text2);
+}
+
+static void each_record_becomes_its_event(void **state)
+{
+	struct made *d = *state;
+	struct trace_event events[DECODE_MAX_EVENTS];
+	size_t count;
+
+	make_stack(d, 0, 1)[0] = MADE_TEXT + 1;
+	for (unsigned int kind = RECORD_M + 1; kind < RECORDS; kind++) {
+		struct drain_record record = examples[kind].record;
+
+		record.kind = kind;
+		record.thread = THREAD;
+		/* Who has no example has no number. */
+		assert_true(record.numbers[0]);
+		assert_null(decoder_events(d->decoder, &record, 1, events, &count));
+		assert_int_equal(count, !examples[kind].no_event);
+		if (count)
+			assert_event(d, &examples[kind], &events[0]);
+	}
+}
+
+static void a_coroutine_that_ends_starts_the_next(void **state)
+{
+	struct made *d = *state;
+	struct drain_record exit = {.kind = RECORD_CORO_EXIT, .numbers = {GOID, OTHER}};
+	struct trace_event events[DECODE_MAX_EVENTS];
+	size_t count;
+
+	assert_null(decoder_events(d->decoder, &exit, 1, events, &count));
+	assert_int_equal(count, 0);
+	exit.kind = RECORD_EXIT;
+	assert_null(decoder_events(d->decoder, &exit, 1, events, &count));
+	assert_int_equal(count, 3);
+	assert_true(events[0].kind == TRACE_END && events[0].g == GOID);
+	assert_true(events[1].kind == TRACE_UNBLOCK && events[1].g == OTHER);
+	assert_true(events[2].kind == TRACE_START && events[2].g == OTHER);
+}
+
+static void a_worker_of_the_collector_has_a_label(void **state)
+{
+	struct made *d = *state;
+	struct drain_record start = {.kind = RECORD_START_WORKER, .numbers = {GOID, 1}};
+	struct trace_event events[DECODE_MAX_EVENTS];
+	size_t count;
+
+	assert_null(decoder_events(d->decoder, &start, 1, events, &count));
+	assert_int_equal(count, 2);
+	assert_true(events[0].kind == TRACE_START && events[1].kind == TRACE_LABEL);
+	assert_text(d, events[1].text, "GC (dedicated)");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make, unmake)
 
 int main(void)
@@ -111,6 +306,9 @@ int main(void)
 		TEST(a_stack_of_nothing_but_missing_frames_is_twice_as_long),
 		TEST(a_stack_at_the_arenas_end_has_the_words_that_are_there),
 		TEST(a_stack_beyond_the_arena_is_none),
+		TEST(each_record_becomes_its_event),
+		TEST(a_coroutine_that_ends_starts_the_next),
+		TEST(a_worker_of_the_collector_has_a_label),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -216,11 +216,11 @@ static uint64_t next_number(const uint8_t **at)
 
 struct seen last_record(const struct made *d)
 {
-	static const uint8_t others[RECORDS] = {[RECORD_BLOCK] = 2,
-						[RECORD_UNBLOCK] = 1,
-						[RECORD_SYSCALL] = 1,
-						[RECORD_START_WORKER] = 1,
-						[RECORD_CREATE] = 2};
+	static const uint8_t others[RECORDS] = {
+#define RECORD(name, numbers, ...) [RECORD_##name] = numbers - 1,
+#include "agent/records.def"
+#undef RECORD
+	};
 	const struct agent_slot *slot = slot_of(d, 1);
 	const uint8_t *at = (const uint8_t *)slot->ring + sizeof(struct agent_chunk);
 	const uint8_t *end = (const uint8_t *)slot->ring + slot->write;

@@ -32,34 +32,34 @@ _gospect() {
 	fi
 	case $verb in
 	dump)
-		COMPREPLY=($(compgen -W "$target --core $output $filter --all --group --raw --unwind --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target --core $output $filter --all --group --raw --unwind -h --help" -- "$cur"))
 		;;
 	stack)
-		COMPREPLY=($(compgen -W "$target --core $output -g --goid --unwind --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target --core $output -g --goid --unwind -h --help" -- "$cur"))
 		;;
 	record)
-		COMPREPLY=($(compgen -W "$target $output $filter -d --duration -r --rate --budget --on-cpu --off-cpu --raw --all --kernel --run-queue --unwind --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output $filter -d --duration -r --rate --budget --on-cpu --off-cpu --raw --all --kernel --run-queue --unwind -h --help" -- "$cur"))
 		;;
 	top)
-		COMPREPLY=($(compgen -W "$target $output $filter --budget --all --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output $filter --budget --all -h --help" -- "$cur"))
 		;;
 	trace)
-		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --stack-depth --max-pause --root --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --stack-depth --max-pause --root -h --help" -- "$cur"))
 		;;
 	report)
-		COMPREPLY=($(compgen -f -W "$output --by --only --root --per -n --rows --diff --exe --help" -- "$cur"))
+		COMPREPLY=($(compgen -f -W "$output --by --only --root --per -n --rows --diff --exe -h --help" -- "$cur"))
 		;;
 	offcpu)
-		COMPREPLY=($(compgen -W "$target $output -d --duration --by --only --root --per -n --rows --sampled -r --rate --budget --max-size --max-pause --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output -d --duration --by --only --root --per -n --rows --sampled -r --rate --budget --max-size --max-pause -h --help" -- "$cur"))
 		;;
 	symbolize)
-		COMPREPLY=($(compgen -f -W "$output --exe --debug-dir --help" -- "$cur"))
+		COMPREPLY=($(compgen -f -W "$output --exe --debug-dir -h --help" -- "$cur"))
 		;;
 	doctor)
-		COMPREPLY=($(compgen -W '-p --pid --help' -- "$cur"))
+		COMPREPLY=($(compgen -W '-p --pid -h --help' -- "$cur"))
 		;;
 	ps)
-		COMPREPLY=($(compgen -W '--help' -- "$cur"))
+		COMPREPLY=($(compgen -W '-h --help' -- "$cur"))
 		;;
 	esac
 }

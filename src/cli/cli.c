@@ -89,7 +89,19 @@ error_t wrong_option(struct argp_state *state, const char *format, ...)
 	return EINVAL;
 }
 
-enum { KEY_HELP = 0x1000 };
+/* Leaves out argp's own note about short options. */
+static char *filter_help(int key, const char *text, void *input)
+{
+	return key == ARGP_KEY_HELP_DUP_ARGS_NOTE ? NULL : (char *)text;
+}
+
+/* argp prints no help while its errors are off. */
+static void print_help(struct argp_state *state)
+{
+	state->flags &= ~ARGP_NO_ERRS;
+	argp_state_help(state, stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC);
+	state->flags |= ARGP_NO_ERRS;
+}
 
 static error_t parse_outer(int key, char *arg, struct argp_state *state)
 {
@@ -99,8 +111,9 @@ static error_t parse_outer(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = parse->input;
 		return 0;
-	case KEY_HELP:
+	case 'h':
 		parse->help = true;
+		print_help(state);
 		state->next = state->argc;
 		return 0;
 	}
@@ -111,7 +124,7 @@ static error_t parse_outer(int key, char *arg, struct argp_state *state)
 static const struct argp_option *find_option(const struct argp *argp, const char *name,
 					     size_t length, int letter)
 {
-	for (const struct argp_option *o = argp->options; o && (o->name || o->key); o++)
+	for (const struct argp_option *o = argp->options; o && (o->name || o->key || o->doc); o++)
 		if (letter ? o->key == letter
 			   : o->name && !strncmp(o->name, name, length) && !o->name[length])
 			return o;
@@ -151,11 +164,11 @@ static struct error *explain(const struct argp *argp, const char *verb, int argc
 struct error *parse_options(const struct argp *argp, const char *verb, int argc, char **argv,
 			    void *input, bool *ret_help)
 {
-	static const struct argp_option options[] = {{"help", KEY_HELP, NULL, 0,
-						      "Print this and end", -1},
+	static const struct argp_option options[] = {{"help", 'h', NULL, 0,
+						      "Print this help and exit", -1},
 						     {0}};
 	struct argp_child children[] = {{argp, 0, NULL, 0}, {0}};
-	struct argp outer = {options, parse_outer, NULL, NULL, children, NULL, NULL};
+	struct argp outer = {options, parse_outer, NULL, NULL, children, filter_help, NULL};
 	struct parse parse = {.input = input};
 	_cleanup_free_ char *name = NULL;
 	error_t failed;
@@ -168,9 +181,6 @@ struct error *parse_options(const struct argp *argp, const char *verb, int argc,
 			    &parse);
 	current = NULL;
 	*ret_help = parse.help;
-	if (parse.help)
-		argp_help(&outer, stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC,
-			  name);
 	if (parse.err)
 		return error_wrap(parse.err, "%s", verb);
 	return failed ? explain(&outer, verb, argc, argv) : NULL;

@@ -5,18 +5,17 @@
 
 enum { KEY_STATE = 0x3000, KEY_WAIT, KEY_FUNC, KEY_LABEL };
 
-static const struct argp_option options[] = {
-	{"state", KEY_STATE, "STATE", 0,
-	 "Only goroutines in this state: running, runnable, syscall or waiting", 3},
-	{"wait", KEY_WAIT, "REASON", 0,
-	 "Only those that wait for this reason, as the dump prints it ('chan receive', 'sleep') or "
-	 "a part of it ('mutex')",
-	 3},
-	{"func", KEY_FUNC, "REGEX", 0,
-	 "Only those with a function on their stack that matches (POSIX extended)", 3},
-	{"label", KEY_LABEL, "KEY[=VALUE]", 0, "Only those that have this pprof label", 3},
-	{"goid", 'g', "GOID", 0, "Only this goroutine", 3},
-	{0}};
+static const struct argp_option options[] =
+	{{NULL, 0, NULL, 0, "Filters (only goroutines that match):", 3},
+	 {"state", KEY_STATE, "STATE", 0, "Match the state: running, runnable, syscall or waiting",
+	  3},
+	 {"wait", KEY_WAIT, "REASON", 0,
+	  "Match the wait reason as dump prints it ('chan receive'), or a part of it ('mutex')", 3},
+	 {"func", KEY_FUNC, "REGEX", 0,
+	  "Match a function on the stack (POSIX extended regular expression)", 3},
+	 {"label", KEY_LABEL, "KEY[=VALUE]", 0, "Match a pprof label", 3},
+	 {"goid", 'g', "GOID", 0, "Match one goroutine id", 3},
+	 {0}};
 
 /* A bit for it; 0: there is no such state. */
 static uint32_t state_named(const char *name)

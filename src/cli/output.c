@@ -4,8 +4,9 @@
 #include <unistd.h>
 
 static const struct argp_option options[] =
-	{{"output", 'o', "FILE", 0, "Where to write (mode 0600); - is standard output", 2},
-	 {"format", 'f', "FORMAT", 0, "The format, when the file's name does not say it", 2},
+	{{NULL, 0, NULL, 0, "Output:", 2},
+	 {"output", 'o', "FILE", 0, "Write to this file, with mode 0600; - is standard output", 2},
+	 {"format", 'f', "FORMAT", 0, "Write this format; without -f the file's name decides", 2},
 	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)

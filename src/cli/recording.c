@@ -4,14 +4,14 @@
 
 enum { KEY_BUDGET = 0x5100 };
 
-static const struct argp_option options[] =
-	{{"duration", 'd', "SECONDS", 0, "How long (until interrupted)", 4},
-	 {"rate", 'r', "HZ", 0, "Ticks a second (100)", 4},
-	 {"budget", KEY_BUDGET, "PERCENT", 0,
-	  "How much of one core gospect may use, once it is set up (1); when not all goroutines "
-	  "fit, a random part of them is looked at in each tick; 100 is no limit",
-	  4},
-	 {0}};
+static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Recording:", 4},
+	{"duration", 'd', "SECONDS", 0, "Stop after this time (default: at an interrupt)", 4},
+	{"rate", 'r', "HZ", 0, "Sample this many times a second (100)", 4},
+	{"budget", KEY_BUDGET, "PERCENT", 0,
+	 "Use at most this share of one core (1); with too many goroutines, sample a random part of them at each tick; 100 means no limit",
+	 4},
+	{0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {

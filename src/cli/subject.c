@@ -19,12 +19,12 @@
 enum { KEY_EXE = 0x2000, KEY_CORE };
 
 static const struct argp_option options[] =
-	{{"pid", 'p', "PID", 0, "The process to look at", 1},
-	 {"core", KEY_CORE, "FILE", 0, "The core file of a dead process, for dump and stack", 1},
+	{{NULL, 0, NULL, 0, "Target:", 1},
+	 {"pid", 'p', "PID", 0, "Look at this process", 1},
 	 {"exe", KEY_EXE, "FILE", 0,
-	  "An unstripped file of the same build as the target's program (same build id); of a core "
-	  "file the program itself",
+	  "Take symbols and DWARF from this file, an unstripped build with the target's build id",
 	  1},
+	 {"core", KEY_CORE, "FILE", OPTION_HIDDEN, NULL, 1},
 	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -60,7 +60,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-const struct argp subject_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
+/* Shown by the verbs that read core files; the others refuse it and name them. */
+static const struct argp_option core_options[] =
+	{{"core", KEY_CORE, "FILE", 0,
+	  "Look at a core file; give --exe too if its program has moved", 1},
+	 {0}};
+
+const struct argp subject_argp = {.options = options, .parser = parse};
+const struct argp subject_core_argp = {.options = core_options, .parser = parse};
 
 static bool has_ended(pid_t child)
 {
@@ -129,10 +136,10 @@ static struct error *choose_reason(struct error *first, struct error *last)
 struct error *subject_check(const struct subject_options *o, const char *verb)
 {
 	if (o->core && !o->reads_cores)
-		return error_format(ERROR_USAGE,
-				    "%s: a core file holds one moment; `gospect dump --core FILE` "
-				    "shows it",
-				    verb);
+		return error_format(
+			ERROR_USAGE,
+			"%s: a core file is not a running process; use `gospect dump --core FILE`",
+			verb);
 	if (o->core && (o->pid || o->command))
 		return error_format(ERROR_USAGE,
 				    "%s: give either --core FILE or a process, not both", verb);

@@ -29,9 +29,11 @@ struct subject_options {
 	struct outfile_rule names; /* and the new files that the user may name then */
 };
 
-/* -p, --core and --exe, and a command behind --: a child parser whose input is struct
- * subject_options. */
-extern const struct argp subject_argp;
+/*
+ * Child parsers whose input is struct subject_options: -p, --exe and a command after --; and
+ * --core, for the verbs that need no running process.
+ */
+extern const struct argp subject_argp, subject_core_argp;
 
 struct subject {
 	struct gospect_target *handle;
@@ -43,7 +45,7 @@ struct subject {
 	struct holder *holder; /* that may have it stand before its first line; NULL: it runs */
 };
 
-/* ERROR_USAGE unless there is exactly one target, of a kind that the verb can do with. */
+/* ERROR_USAGE unless there is exactly one target, of a kind that the verb takes. */
 struct error *subject_check(const struct subject_options *options, const char *verb) must_check;
 
 /*

@@ -7,8 +7,7 @@ enum { KEY_UNWIND = 0x5200 };
 
 static const struct argp_option options[] =
 	{{"unwind", KEY_UNWIND, "METHOD", 0,
-	  "How callers are found: pcsp (exact; the default), or, to compare, fp (frame pointers "
-	  "alone) or dwarf (.debug_frame)",
+	  "Find callers by pcsp (exact, the default), fp (frame pointers) or dwarf (.debug_frame)",
 	  4},
 	 {0}};
 

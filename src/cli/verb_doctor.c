@@ -5,10 +5,9 @@
 #include "cli/doctor.h"
 
 static const struct argp_option options[] =
-	{{"pid", 'p', "PID", 0,
-	  "What can be done to this process; what a trace that was killed has left in it is taken "
-	  "out",
-	  1},
+	{{NULL, 0, NULL, 0, "Target:", 1},
+	 {"pid", 'p', "PID", 0,
+	  "Check what works on this process, and remove the agent of a killed trace from it", 1},
 	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -35,12 +34,13 @@ static const struct argp argp = {
 	options,
 	parse,
 	"",
-	"Says what this machine and this user may do, what each verb needs, and how to get what is "
-	"missing; with -p for one process.\vA line a finding, `ok` or `no`. The exit status is 0 "
-	"when every verb works, for all of the user's processes or for the one that is given; else "
-	"1.\n"
+	"Checks what works on this machine for this user, what each verb needs, and how to get what "
+	"is missing; with -p for one process.\v"
+	"Each line is one check, `ok` or `no`. The exit status is 0 if every verb works, else 1.\n"
 	"\n"
-	"Example: gospect doctor -p 1234",
+	"Examples:\n"
+	"  gospect doctor\n"
+	"  gospect doctor -p 1234",
 	NULL,
 	NULL,
 	NULL};

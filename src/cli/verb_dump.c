@@ -15,15 +15,13 @@ struct dump_verb {
 };
 
 static const struct argp_option options[] =
-	{{"all", KEY_ALL, NULL, 0,
-	  "Show the runtime's own goroutines and frames too, "
-	  "as SIGQUIT with GOTRACEBACK=system does",
+	{{NULL, 0, NULL, 0, "Content:", 4},
+	 {"all", KEY_ALL, NULL, 0,
+	  "Show the runtime's goroutines and frames too, as SIGQUIT does with GOTRACEBACK=system",
 	  4},
-	 {"group", KEY_GROUP, NULL, 0, "Put equal stacks together, most goroutines first", 4},
+	 {"group", KEY_GROUP, NULL, 0, "Merge equal stacks, most goroutines first", 4},
 	 {"raw", KEY_RAW, NULL, 0,
-	  "Addresses only, without functions and lines; gospect "
-	  "symbolize completes it",
-	  4},
+	  "Write addresses only; gospect symbolize adds functions and lines", 4},
 	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -33,7 +31,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &v->request;
-		state->child_inputs[1] = &v->unwind;
+		state->child_inputs[1] = &v->request.subject;
+		state->child_inputs[2] = &v->unwind;
 		return 0;
 	case KEY_ALL:
 		v->all = true;
@@ -49,6 +48,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_child children[] = {{&request_argp, 0, NULL, 0},
+					     {&subject_core_argp, 0, NULL, 0},
 					     {&unwind_argp, 0, NULL, 0},
 					     {0}};
 
@@ -56,11 +56,14 @@ static const struct argp argp =
 	{options,
 	 parse,
 	 "-p PID\n-- COMMAND ARGS...\n--core FILE",
-	 "Prints every goroutine of a Go program, without stopping it, or of one that left a core "
-	 "file.\vFormats: text (as the runtime prints it), json, folded, pprof; by the file's "
-	 "name: .json .folded .pb.gz .pprof.\n"
+	 "Prints every goroutine of a running Go program or of a core file. It does not stop the "
+	 "program.\v"
+	 "Formats: text (as the runtime prints it), json (.json), folded (.folded), pprof (.pb.gz, "
+	 ".pprof).\n"
 	 "\n"
-	 "Example: gospect dump -p 1234 --wait sync.Mutex.Lock --group",
+	 "Examples:\n"
+	 "  gospect dump -p 1234 --group\n"
+	 "  gospect dump --core core.1234 --wait sync.Mutex.Lock",
 	 children,
 	 NULL,
 	 NULL};

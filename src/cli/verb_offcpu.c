@@ -21,14 +21,12 @@ struct offcpu_verb {
 
 static const struct argp_option options[] = {
 	{"max-size", KEY_MAX_SIZE, "MB", 0,
-	 "End the trace, which is kept in memory, when it is so large (256)", 4},
+	 "Stop when the trace, which is in memory, has this size (256)", 4},
 	{"max-pause", KEY_MAX_PAUSE, "SECONDS", 0,
-	 "Do not trace a program that is expected to be stopped for longer: the pause grows with its "
-	 "threads, some 8 us each",
+	 "Refuse to trace when the expected pause of the target is longer; it grows by about 8 us a thread",
 	 4},
 	{"sampled", KEY_SAMPLED, NULL, 0,
-	 "Do not trace: sample from outside, without touching the target; less exact, and said by "
-	 "how much. -r and --budget are for this",
+	 "Sample instead of tracing: this writes nothing to the target, and gospect prints the error of the times; -r and --budget apply",
 	 4},
 	{0}};
 
@@ -63,16 +61,15 @@ static const struct argp argp = {
 	options,
 	parse,
 	"-p PID\n-- COMMAND ARGS...",
-	"Says for each request what it did and what it waited for: time running, runnable, in system "
-	"calls and blocked, by reason and by stack, the slowest first. A request is what has one "
-	"value of a label (runtime/pprof), or, without labels, a stretch under a handler. It traces "
-	"the target, so the times are exact; where that is refused it samples.\v"
-	"Formats: text, json (the table); pprof, folded, speedscope, html (a profile).\n"
+	"Shows for each request how long it ran, was runnable, was in system calls and was blocked, "
+	"by wait reason and stack, the slowest first. A request is one value of a pprof label, or one "
+	"call of a handler. The times come from a trace, which writes to the target as `gospect "
+	"trace` does; if tracing is refused, offcpu samples.\v"
+	"Formats: text and json (a table); pprof, folded, speedscope and html (a profile).\n"
 	"\n"
-	"Examples: gospect offcpu -p 1234 -d 5 --by label:trace_id\n"
-	"          gospect offcpu -p 1234 -d 5 --by label:trace_id --per label:route\n"
-	"          gospect offcpu -p 1234 -d 5 --by label:trace_id --only 4f2a -o slow.html\n"
-	"          gospect offcpu -p 1234 -d 5 --by request",
+	"Examples:\n"
+	"  gospect offcpu -p 1234 -d 5 --by request\n"
+	"  gospect offcpu -p 1234 -d 5 --by label:trace_id --only 4f2a -o slow.html",
 	children,
 	NULL,
 	NULL};

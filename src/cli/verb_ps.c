@@ -25,9 +25,12 @@
 static const struct argp argp = {NULL,
 				 NULL,
 				 "",
-				 "Lists the Go processes of this machine, by what their program "
-				 "is, not by its name: pid, Go version, how it was built, "
-				 "goroutines, threads, command.\vExample: gospect ps",
+				 "Lists the Go processes of this machine: pid, Go version, build, "
+				 "goroutines, threads, command. It finds them by their executable, "
+				 "not by their name.\v"
+				 "Examples:\n"
+				 "  gospect ps\n"
+				 "  sudo gospect ps",
 				 NULL,
 				 NULL,
 				 NULL};

@@ -17,18 +17,15 @@ struct record_verb {
 };
 
 static const struct argp_option options[] = {
-	{"on-cpu", KEY_ON_CPU, NULL, 0, "Only what runs", 4},
-	{"off-cpu", KEY_OFF_CPU, NULL, 0, "Only what does not run", 4},
-	{"raw", KEY_RAW, NULL, 0, "Addresses only, without functions and lines (pprof)", 4},
-	{"all", KEY_ALL, NULL, 0, "The runtime's own goroutines too", 4},
+	{"on-cpu", KEY_ON_CPU, NULL, 0, "Record running goroutines only", 4},
+	{"off-cpu", KEY_OFF_CPU, NULL, 0, "Record goroutines that are not running only", 4},
+	{"raw", KEY_RAW, NULL, 0,
+	 "Write addresses only (pprof); gospect symbolize adds functions and lines", 4},
+	{"all", KEY_ALL, NULL, 0, "Show the runtime's own goroutines too", 4},
 	{"kernel", KEY_KERNEL, NULL, 0,
-	 "The kernel's functions too, as name_[k], where what runs was in the kernel; needs "
-	 "CAP_PERFMON and CAP_SYSLOG",
-	 4},
+	 "Show kernel functions too, as name_[k]; needs CAP_PERFMON and CAP_SYSLOG", 4},
 	{"run-queue", KEY_RUN_QUEUE, NULL, 0,
-	 "Divide running time also by where threads waited for a processor, which the kernel tells "
-	 "when it switches: right by function on a saturated machine, too. Costs the target up to "
-	 "1 us a switch; needs CAP_PERFMON",
+	 "Record where threads wait for a CPU too; makes the split by function exact on a saturated machine; costs the target up to 1 us a context switch; needs CAP_PERFMON",
 	 4},
 	{0}};
 
@@ -69,18 +66,21 @@ static const struct argp_child children[] = {{&request_argp, 0, NULL, 0},
 					     {&unwind_argp, 0, NULL, 0},
 					     {0}};
 
-static const struct argp argp = {options,
-				 parse,
-				 "-p PID\n-- COMMAND ARGS...",
-				 "Records where every goroutine of a Go program spends its time, "
-				 "running and waiting together, without stopping it.\vFormats: "
-				 "pprof, folded, speedscope, html; by the file's name: .pb.gz "
-				 ".pprof .folded .json .html.\n"
-				 "\n"
-				 "Example: gospect record -p 1234 -d 10 -o profile.html",
-				 children,
-				 NULL,
-				 NULL};
+static const struct argp argp =
+	{options,
+	 parse,
+	 "-p PID\n-- COMMAND ARGS...",
+	 "Records a profile of where every goroutine of a Go program spends "
+	 "its time, running and waiting. It does not stop the program.\v"
+	 "Formats: pprof (.pb.gz, .pprof), folded (.folded), speedscope "
+	 "(.json), html (.html).\n"
+	 "\n"
+	 "Examples:\n"
+	 "  gospect record -p 1234 -d 10 -o profile.html\n"
+	 "  gospect record -o profile.pb.gz -- ./program arg",
+	 children,
+	 NULL,
+	 NULL};
 
 static bool has(const struct record_verb *v, uint32_t flag)
 {

@@ -17,9 +17,10 @@ struct report_verb {
 };
 
 static const struct argp_option options[] =
-	{{"diff", KEY_DIFF, "BEFORE", 0, "Compare the file with this one", 4},
+	{{NULL, 0, NULL, 0, "Input:", 1},
+	 {"diff", KEY_DIFF, "BEFORE", 0, "Compare FILE with this earlier profile or trace", 1},
 	 {"exe", KEY_EXE, "FILE", 0,
-	  "Of perf.data: the program, where it is not at the path that it was recorded at", 4},
+	  "Of perf.data: take the program from here, not from its recorded path", 1},
 	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -50,25 +51,21 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp_child children[] = {{&output_argp, 0, NULL, 0},
 					     {&report_ask_argp, 0, NULL, 0},
 					     {0}};
-static const struct argp argp = {
-	options,
-	parse,
-	"FILE",
-	"Prints tables of a recorded profile (pprof), an execution trace, gospect's or Go's own, or "
-	"what Linux perf recorded (perf.data): the stacks of Go programs are made anew from a "
-	"recording by --call-graph dwarf,1024.\v"
-	"Formats: text, json (the table); pprof, folded, speedscope, html (a profile: of a trace, "
-	"wall-clock time exact to the nanosecond).\n"
-	"\n"
-	"Examples: gospect report out.trace\n"
-	"          gospect report profile.pb.gz --by label:user\n"
-	"          gospect report profile.pb.gz --by label:user --only alice -o alice.html\n"
-	"          gospect report out.trace --by label:trace_id --per label:route\n"
-	"          gospect report perf.data -o profile.html\n"
-	"          gospect report --diff before.pb.gz after.pb.gz",
-	children,
-	NULL,
-	NULL};
+static const struct argp argp =
+	{options,
+	 parse,
+	 "FILE",
+	 "Prints a table of a pprof profile, of an execution trace (by gospect or by Go) or of a "
+	 "perf.data file. For perf record --call-graph dwarf,1024, gospect unwinds the Go stacks "
+	 "itself.\v"
+	 "Formats: text and json (a table); pprof, folded, speedscope and html (a profile).\n"
+	 "\n"
+	 "Examples:\n"
+	 "  gospect report out.trace --by label:trace_id --per label:route\n"
+	 "  gospect report --diff before.pb.gz after.pb.gz",
+	 children,
+	 NULL,
+	 NULL};
 
 static struct error *check(struct report_verb *v)
 {

@@ -13,7 +13,10 @@ struct stack_verb {
 	bool json;
 };
 
-static const struct argp_option options[] = {{"goid", 'g', "GOID", 0, "The goroutine", 4}, {0}};
+static const struct argp_option options[] = {{NULL, 0, NULL, 0, "Stack:", 4},
+					     {"goid", 'g', "GOID", 0,
+					      "Print the stack of this goroutine", 4},
+					     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -22,7 +25,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &v->request;
-		state->child_inputs[1] = &v->unwind;
+		state->child_inputs[1] = &v->request.subject;
+		state->child_inputs[2] = &v->unwind;
 		return 0;
 	case 'g':
 		return parse_id(arg, &v->goid)
@@ -33,6 +37,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_child children[] = {{&request_without_filter_argp, 0, NULL, 0},
+					     {&subject_core_argp, 0, NULL, 0},
 					     {&unwind_argp, 0, NULL, 0},
 					     {0}};
 
@@ -40,13 +45,15 @@ static const struct argp argp =
 	{options,
 	 parse,
 	 "-g GOID -p PID\n-g GOID -- COMMAND ARGS...\n-g GOID --core FILE",
-	 "Prints the memory of one goroutine's stack, without stopping the program, and says of "
-	 "each word what it is: return addresses, saved frame pointers, arguments and local "
-	 "variables.\vFormats: text, json; by the file's name: .json. Offsets are counted from the "
-	 "topmost word of the stack, values are hexadecimal. Variables need the program's DWARF: "
-	 "of a stripped one give an unstripped file of the same build with --exe.\n"
+	 "Prints the memory of one goroutine's stack and explains each word: return addresses, "
+	 "saved frame pointers, arguments and local variables. It does not stop the program.\v"
+	 "Formats: text, json (.json). Offsets count from the topmost word of the stack; values "
+	 "are hexadecimal. Variables need DWARF: for a stripped program, name an unstripped file "
+	 "of the same build with --exe.\n"
 	 "\n"
-	 "Example: gospect stack -p 1234 -g 18",
+	 "Examples:\n"
+	 "  gospect stack -p 1234 -g 18\n"
+	 "  gospect stack --core core.1234 -g 18 -f json",
 	 children,
 	 NULL,
 	 NULL};

@@ -22,15 +22,14 @@ struct symbolize_verb {
 	enum gospect_format format; /* 0: not said */
 };
 
-static const struct argp_option options[] =
-	{{"exe", KEY_EXE, "FILE", 0,
-	  "A program or library, or an unstripped twin of it, with the build id that the file "
-	  "names; may be repeated",
-	  4},
-	 {"debug-dir", KEY_DEBUG_DIR, "DIR", 0,
-	  "A folder of such files: those in it, and DIR/.build-id/ab/cdef[.debug]; may be repeated",
-	  4},
-	 {0}};
+static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Programs:", 4},
+	{"exe", KEY_EXE, "FILE", 0,
+	 "Take functions from this program or library if its build id is in the profile; repeatable",
+	 4},
+	{"debug-dir", KEY_DEBUG_DIR, "DIR", 0,
+	 "Look for such files in DIR and in DIR/.build-id/ab/cdef[.debug]; repeatable", 4},
+	{0}};
 
 static error_t append(const char ***items, size_t *count, size_t *capacity, const char *arg)
 {
@@ -66,16 +65,17 @@ static const struct argp argp = {
 	options,
 	parse,
 	"FILE",
-	"Puts functions, files and lines into what record --raw and dump --raw wrote, without the "
-	"process, on any machine that has its program.\vThe program and its libraries are looked for where the "
-	"recorded process had them, and believed if their build ids are the same. A separate debug "
-	"file names C functions; Go's need the program itself, which may be stripped.\n"
-	"Formats: pprof, folded, speedscope, html; by the file's name: .pb.gz .pprof .folded .json "
-	".html. The text of a dump becomes text.\n"
+	"Adds functions, files and lines to the output of record --raw and dump --raw. It needs no "
+	"process: it runs on any machine that has the program.\v"
+	"gospect looks for the program and its libraries at the recorded paths and uses them if their "
+	"build ids match. A separate debug file names C functions; Go functions need the program "
+	"itself, which may be stripped.\n"
+	"Formats: pprof (.pb.gz, .pprof), folded (.folded), speedscope (.json), html (.html); text for "
+	"the text of a dump.\n"
 	"\n"
-	"Examples: gospect symbolize raw.pb.gz -o profile.pb.gz\n"
-	"          gospect symbolize raw.pb.gz --exe ./service --debug-dir /usr/lib/debug -o "
-	"profile.html",
+	"Examples:\n"
+	"  gospect symbolize raw.pb.gz -o profile.pb.gz\n"
+	"  gospect symbolize raw.pb.gz --exe ./service -o profile.html",
 	children,
 	NULL,
 	NULL};

@@ -38,13 +38,13 @@ struct top_verb {
 	bool all;
 };
 
-static const struct argp_option options[] =
-	{{"budget", KEY_BUDGET, "PERCENT", 0,
-	  "How much of one core gospect may use (1); when not all goroutines fit, a random part of "
-	  "them is looked at each time",
-	  4},
-	 {"all", KEY_ALL, NULL, 0, "The runtime's own goroutines too", 4},
-	 {0}};
+static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Recording:", 4},
+	{"budget", KEY_BUDGET, "PERCENT", 0,
+	 "Use at most this share of one core (1); with too many goroutines, sample a random part of them at each tick",
+	 4},
+	{"all", KEY_ALL, NULL, 0, "Show the runtime's own goroutines too", 4},
+	{0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -70,12 +70,14 @@ static const struct argp argp = {options,
 				 "-p PID\n-- COMMAND ARGS...",
 				 "Shows in the terminal what a Go program is doing: goroutines by "
 				 "state, the hottest functions, the longest waits, by label and by "
-				 "creator. In it, ? explains the keys, q quits.\vKey w writes a "
-				 "profile of the last minute, into FILE (-o) or a new file that is "
-				 "asked for: in the working folder, in /tmp or beside FILE. What a "
-				 "COMMAND writes to the terminal is not shown.\n"
+				 "creator. Press ? for the keys and q to quit.\v"
+				 "Key w writes a profile of the last minute to FILE (-o), or to a "
+				 "new file whose name it asks for: in the current folder, in /tmp "
+				 "or next to FILE. It hides what COMMAND prints.\n"
 				 "\n"
-				 "Example: gospect top -p 1234",
+				 "Examples:\n"
+				 "  gospect top -p 1234\n"
+				 "  gospect top -p 1234 --label route=/pay -o minute.html",
 				 request_children,
 				 NULL,
 				 NULL};

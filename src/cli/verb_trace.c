@@ -19,24 +19,22 @@ struct trace_verb {
 	regex_t regex;    /* of it */
 };
 
-static const struct argp_option options[] =
-	{{"duration", 'd', "SECONDS", 0, "How long (until interrupted)", 4},
-	 {"max-size", KEY_MAX_SIZE, "MB", 0, "End the trace when it is so large (256)", 4},
-	 {"flight", KEY_FLIGHT, "SECONDS", 0,
-	  "Keep only the last so many seconds, in memory, and write them on SIGUSR1, on an "
-	  "interrupt and when the target ends",
-	  4},
-	 {"stack-depth", KEY_STACK_DEPTH, "N", 0, "Frames of a stack at most (32); 0: no stacks",
-	  4},
-	 {"max-pause", KEY_MAX_PAUSE, "SECONDS", 0,
-	  "Do not trace a program that is expected to be stopped for longer: the pause grows "
-	  "with its threads, some 8 us each",
-	  4},
-	 {"root", KEY_ROOT, "REGEX", 0,
-	  "Also tell when functions that match are called and return, as regions: the requests of "
-	  "`report --root`. Those of net/http's and gRPC's handlers are always told",
-	  4},
-	 {0}};
+static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Trace:", 4},
+	{"duration", 'd', "SECONDS", 0, "Stop after this time (default: at an interrupt)", 4},
+	{"max-size", KEY_MAX_SIZE, "MB", 0, "Stop when the trace has this size (256)", 4},
+	{"flight", KEY_FLIGHT, "SECONDS", 0,
+	 "Keep only the last seconds, in memory; write them on SIGUSR1, on an interrupt and when the target exits",
+	 4},
+	{"stack-depth", KEY_STACK_DEPTH, "N", 0,
+	 "Record at most this many frames of a stack (32); 0 records none", 4},
+	{"max-pause", KEY_MAX_PAUSE, "SECONDS", 0,
+	 "Refuse to trace when the expected pause of the target is longer; it grows by about 8 us a thread",
+	 4},
+	{"root", KEY_ROOT, "REGEX", 0,
+	 "Record calls of matching functions too, as regions for report --root; HTTP and gRPC handlers are always recorded",
+	 4},
+	{0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -72,13 +70,15 @@ static const struct argp argp =
 	{options,
 	 parse,
 	 "-p PID\n-- COMMAND ARGS...",
-	 "Traces what every goroutine of a Go program does: creation, start, block, unblock, "
-	 "system calls, garbage collection, with times and stacks. It is the one verb that touches "
-	 "the target: a small agent is put into it, for which it is stopped once for about 0.2 ms, "
-	 "longer with thousands of threads, and taken out at the end.\v"
-	 "Formats: go (.trace), for `go tool trace`; perfetto (.pftrace), for ui.perfetto.dev.\n"
+	 "Records an execution trace of a Go program: creation, start, block and unblock of "
+	 "goroutines, system calls and garbage collection, with times and stacks. It writes to the "
+	 "target: it installs a small agent at the start and removes it at the end. Each stops the "
+	 "target for a fraction of a millisecond, longer with thousands of threads.\v"
+	 "Formats: go (.trace) for go tool trace, perfetto (.pftrace) for ui.perfetto.dev.\n"
 	 "\n"
-	 "Example: gospect trace -p 1234 -d 5 -o out.trace && go tool trace out.trace",
+	 "Examples:\n"
+	 "  gospect trace -p 1234 -d 5 -o out.trace && go tool trace out.trace\n"
+	 "  gospect trace -p 1234 --flight 10 -o incident.trace",
 	 request_without_filter_children,
 	 NULL,
 	 NULL};

@@ -61,12 +61,20 @@ def test_a_usage_error_names_what_is_wrong():
     assert "twelve" in refuse("dump", "-p", "twelve", status=2)
 
 
-@pytest.mark.parametrize("verb", ("", "dump", "record", "ps"))
-def test_help_has_an_example(verb):
-    text = gospect.run(*verb.split(), "--help").ok().text
-    assert "gospect" in text and len(text.splitlines()) > 5
-    if verb:
-        assert re.search(rf"gospect {verb}", text)
+@pytest.mark.parametrize("verb", re.findall(r"^  (\w+) ", gospect.run("--help").text, re.M))
+def test_help_ends_with_two_examples(verb):
+    text = gospect.run(verb, "--help").ok().text
+    assert gospect.run(verb, "-h").ok().text == text
+    examples = text.split("\nExamples:\n")[1].splitlines()
+    assert len(examples) == 2
+    assert all(re.match(rf"  (sudo )?gospect {verb}\b", line) for line in examples)
+    assert "Mandatory or optional" not in text
+
+
+def test_help_shows_core_where_core_files_are_read():
+    has = {verb for verb in ("dump", "stack", "record", "top", "trace", "offcpu")
+           if "--core" in gospect.run(verb, "--help").text}
+    assert has == {"dump", "stack"}
 
 
 def test_version():

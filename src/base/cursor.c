@@ -76,6 +76,6 @@ struct error *cursor_error(const struct cursor *c)
 {
 	if (!c->failed)
 		return NULL;
-	return error_format(ERROR_CORRUPT, "%s ends or is broken at byte %zu", c->what,
+	return error_format(ERROR_CORRUPT, "%s is truncated or damaged at byte %zu", c->what,
 			    (size_t)(c->at - c->start));
 }

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 
 struct error error_no_memory = {ERROR_NO_MEMORY, true, "out of memory"};
-struct error error_fault = {ERROR_FAULT, true, "the target's memory cannot be read there"};
+struct error error_fault = {ERROR_FAULT, true, "cannot read that memory of the target"};
 struct error error_stopped = {ERROR_STOPPED, true, "stopped"};
 
 /* Takes the text, which came from malloc. */
@@ -40,7 +40,7 @@ struct error *error_format(enum error_code code, const char *format, ...)
 /* What regular_file_open() has no other errno for. */
 static const char *errno_text(int errnum)
 {
-	return errnum == EMEDIUMTYPE ? "it is a pipe, a socket or a device; name a file"
+	return errnum == EMEDIUMTYPE ? "it is a pipe, a socket or a device; choose a regular file"
 				     : strerror(errnum);
 }
 

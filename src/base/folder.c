@@ -23,9 +23,9 @@ struct walk {
 static struct error *cannot_enter(const struct walk *w, int err)
 {
 	if (err == ENOENT)
-		return error_format(ERROR_FAILED,
-				    "cannot write %s: its folder does not exist; create it first",
-				    w->path);
+		return error_format(
+			ERROR_FAILED,
+			"cannot write %s: its directory does not exist; create it first", w->path);
 	return error_errno(ERROR_FAILED, err, "cannot write %s", w->path);
 }
 
@@ -89,10 +89,10 @@ static struct error *follow(struct walk *w, int link)
 static struct error *enter_link(struct walk *w, int link, const struct stat *st, const char *name)
 {
 	if (!folder_entry_is_ours(w->folder, st))
-		return error_format(ERROR_FAILED,
-				    "cannot write %s: '%s' is a symbolic link that another user "
-				    "can change; name the folder that it leads to",
-				    w->path, name);
+		return error_format(
+			ERROR_FAILED,
+			"cannot write %s: '%s' is a symbolic link that another user can change; use the path that it points to",
+			w->path, name);
 	if (is_proc(w->folder))
 		return enter(w, openat(w->folder, name, O_PATH | O_DIRECTORY | O_CLOEXEC));
 	return follow(w, link);

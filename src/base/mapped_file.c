@@ -131,9 +131,10 @@ struct error *mapped_file_check(struct mapped_file *file, struct error *err)
 		return err;
 	file->told = true;
 	error_destroy(err);
-	return error_format(ERROR_CORRUPT,
-			    "%s was truncated while it was read; is it being rebuilt? Try again",
-			    file->name);
+	return error_format(
+		ERROR_CORRUPT,
+		"%s was truncated while gospect read it; if a build is running, try again after it",
+		file->name);
 }
 
 /* The rest of the file from the page of this address on: what was read before stays. */

@@ -23,10 +23,10 @@ static struct error *cannot_write(const struct outfile *out, int err)
 	const char *name = strcmp(out->path, "-") ? out->path : "standard output";
 
 	if (err == ENOSPC || err == EDQUOT)
-		return error_format(ERROR_FAILED,
-				    "cannot write %s: the disk is full; free some room or write "
-				    "elsewhere",
-				    name);
+		return error_format(
+			ERROR_FAILED,
+			"cannot write %s: no space left on device; free some space or write to another disk",
+			name);
 	return error_errno(ERROR_FAILED, err, "cannot write %s", name);
 }
 
@@ -131,7 +131,7 @@ static struct error *open_special(struct outfile *out, int seen, const struct st
 	int fd;
 
 	if (!S_ISFIFO(st->st_mode) && !S_ISCHR(st->st_mode))
-		return refused(out, "it is a socket or a disk; name a file");
+		return refused(out, "it is a socket or a block device; choose a regular file");
 	reach_open_file(seen, path);
 	fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0)
@@ -169,10 +169,11 @@ static struct error *open_in_place(struct outfile *out)
 	if (out->stream || S_ISREG(st.st_mode))
 		return NULL;
 	if (S_ISDIR(st.st_mode))
-		return refused(out, "it is a folder; name a file");
+		return refused(out, "it is a directory; choose a file");
 	if (!ours)
-		return refused(out, "it is a pipe or a device that another user put there; remove "
-				    "it or name a file");
+		return refused(
+			out,
+			"it is a pipe or a device of another user; remove it or choose another file");
 	return open_special(out, seen, &st);
 }
 
@@ -207,7 +208,7 @@ static void close_folder(struct outfile *out)
 
 static struct error *is_there(const struct outfile *out)
 {
-	return refused(out, "it is there already; name another file");
+	return refused(out, "it exists already; choose another file");
 }
 
 static struct error *check_absent(const struct outfile *out)
@@ -230,7 +231,7 @@ static struct error *open_with(const char *path, struct error *(*open_file)(stru
 	else
 		err = folder_open(out.path, &out.folder, &out.name);
 	if (!err && out.name && !*out.name)
-		err = refused(&out, "it is a folder; name a file");
+		err = refused(&out, "it is a directory; choose a file");
 	if (!err && out.name)
 		err = is_new ? check_absent(&out) : open_in_place(&out);
 	if (!err && out.name && out.stream)
@@ -278,14 +279,15 @@ static struct error *check_rule(const struct outfile_rule *rule, const char *pat
 	for (const char *const *e = rule->endings; e && *e; e++)
 		is_name |= *name != '.' && ends_in(name, *e);
 	if (!is_folder)
-		return error_format(ERROR_FAILED,
-				    "cannot write %s: a file that is named now is made in the "
-				    "working folder, in /tmp, or beside the one of -o",
-				    path);
+		return error_format(
+			ERROR_FAILED,
+			"cannot write %s: top creates files in the current directory, in /tmp or next to the file of -o only; choose one of these",
+			path);
 	return is_name ? NULL
-		       : error_format(ERROR_FAILED,
-				      "cannot write %s: the name has none of the usual endings",
-				      path);
+		       : error_format(
+				 ERROR_FAILED,
+				 "cannot write %s: the file name has no known extension; use .pb.gz, .pprof, .folded, .json or .html",
+				 path);
 }
 
 struct error *outfile_open_new(const char *path, const struct outfile_rule *rule,
@@ -305,7 +307,7 @@ struct error *outfile_open_new(const char *path, const struct outfile_rule *rule
 
 static struct error *is_taken(const struct outfile *out)
 {
-	return refused(out, "another gospect is writing it; name another file");
+	return refused(out, "another gospect is writing it; choose another file");
 }
 
 static struct error *lock_orphan(const struct outfile *out, const char *name, int fd)
@@ -313,19 +315,18 @@ static struct error *lock_orphan(const struct outfile *out, const char *name, in
 	struct stat st;
 
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
-		return error_format(ERROR_FAILED,
-				    "cannot write %s: %s is there and not a file of yours; remove "
-				    "it or name another file",
-				    out->path, name);
+		return error_format(
+			ERROR_FAILED,
+			"cannot write %s: %s exists and belongs to another user; remove it or choose another file",
+			out->path, name);
 	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
 		return NULL;
 	if (errno == EWOULDBLOCK)
 		return is_taken(out);
-	return error_format(ERROR_FAILED,
-			    "cannot write %s: %s is there, and the file system has no locks to "
-			    "tell whether another gospect writes it; remove it or name another "
-			    "file",
-			    out->path, name);
+	return error_format(
+		ERROR_FAILED,
+		"cannot write %s: %s exists, and the file system has no file locks to tell whether another gospect is writing it; remove it or choose another file",
+		out->path, name);
 }
 
 /* Removes what a gospect that was killed has left. A new file takes its place: who could read the
@@ -433,11 +434,10 @@ static struct error *replace(struct outfile *out)
 		int err = errno;
 
 		left = take_ptr(out->temporary);
-		return error_format(ERROR_FAILED,
-				    "cannot rename %.*s%s to %s: %s; the file is complete under "
-				    "its temporary name",
-				    (int)(out->name - out->path), out->path, left, out->path,
-				    strerror(err));
+		return error_format(
+			ERROR_FAILED,
+			"cannot rename %.*s%s to %s: %s; the temporary file is complete",
+			(int)(out->name - out->path), out->path, left, out->path, strerror(err));
 	}
 	free(take_ptr(out->temporary));
 	return NULL;
@@ -471,7 +471,9 @@ static struct error *ask_to_open(const char *path, struct outfile *ret)
 	struct error *err = NULL;
 
 	if (call.size > sizeof(call.bytes))
-		return error_format(ERROR_FAILED, "the name of the output file is too long");
+		return error_format(
+			ERROR_FAILED,
+			"the name of the output file is too long; choose a shorter one");
 	memcpy(call.bytes + 1, path, call.size - 1);
 	if (out.path)
 		err = door_call(DOOR_OUTFILE, &call);
@@ -508,9 +510,9 @@ static struct error *serve_open(struct outfile_service *s, struct door_call *cal
 	struct error *err;
 
 	if (call->size < 2 || call->bytes[call->size - 1])
-		return error_format(ERROR_FAILED, "that is no name");
+		return error_format(ERROR_FAILED, "invalid file name");
 	if ((!s->path || strcmp(path, s->path)) && !s->names.folders)
-		return error_format(ERROR_FAILED, "that is not the output file");
+		return error_format(ERROR_FAILED, "not the output file");
 	outfile_abandon(&s->again);
 	s->out = &s->again;
 	if (s->path && !strcmp(path, s->path))
@@ -549,7 +551,7 @@ struct error *outfile_serve(void *arg, struct door_call *call)
 	}
 	if (what == CALL_PUBLISH && call->fd_count == 1 && out && out->name)
 		err = is_own(s, call->fds[0]) ? publish(out, call->fds[0])
-					      : error_format(ERROR_FAILED, "that is another file");
+					      : error_format(ERROR_FAILED, "not the same file");
 	else if (what == CALL_ABANDON && out == &s->again)
 		outfile_abandon(out);
 	else if (what == CALL_ABANDON && out && out->temporary)

@@ -141,7 +141,7 @@ struct error *panic_read(struct target *t, const struct golayout *lay, struct du
 		n--;
 		add_value(&sb, t, &panics[n]);
 		if (before && sb.length == before + strlen("; then panic: "))
-			strbuf_adds(&sb, "(a value that is no text)");
+			strbuf_adds(&sb, "(a value that is not text)");
 	}
 	if (sb.failed)
 		return &error_no_memory;

@@ -96,7 +96,7 @@ static bool copy_line(const struct lines *l, char *ret, size_t size)
 
 static struct error *must_check wrong_line(const struct lines *l)
 {
-	return error_format(ERROR_CORRUPT, "line %zu of the raw dump makes no sense", l->number);
+	return error_format(ERROR_CORRUPT, "invalid line %zu in the raw dump", l->number);
 }
 
 static struct error *read_mapping(struct dump_raw *raw, const struct lines *l, const char *line)
@@ -150,7 +150,7 @@ struct error *dump_raw_read(const void *bytes, size_t size, struct dump_raw *ret
 		return error_format(ERROR_CORRUPT, "the raw dump is empty");
 	err = read_head(ret, &l);
 	if (size && ((const char *)bytes)[size - 1] != '\n')
-		err = err ? err : error_format(ERROR_CORRUPT, "the raw dump is cut off");
+		err = err ? err : error_format(ERROR_CORRUPT, "the raw dump is truncated");
 	ret->body = l.at;
 	ret->size = l.end - l.at;
 	return err;

@@ -108,25 +108,25 @@ static struct error *check_version(const struct image *img)
 	int minor = img->info.minor;
 
 	if (!*version)
-		return error_format(ERROR_UNSUPPORTED,
-				    "%s was built by Go, but nothing in it tells by which version: "
-				    "its build information is gone; build it without removing that",
-				    name);
+		return error_format(
+			ERROR_UNSUPPORTED,
+			"%s is a Go program without a Go version: its build information was removed; build it again and keep .go.buildinfo",
+			name);
 	if (minor < 0)
-		return error_format(ERROR_UNSUPPORTED,
-				    "%s was built by \"%s\", which is no release; gospect knows "
-				    "the releases of Go 1.%d to 1.%d: build it with one of them",
-				    name, version, GOLAYOUT_MIN_MINOR, GOLAYOUT_MAX_MINOR);
+		return error_format(
+			ERROR_UNSUPPORTED,
+			"%s was built with Go version \"%s\", which is not a release; gospect supports the releases of Go 1.%d to 1.%d; build it with one of them",
+			name, version, GOLAYOUT_MIN_MINOR, GOLAYOUT_MAX_MINOR);
 	if (minor < GOLAYOUT_MIN_MINOR)
-		return error_format(ERROR_UNSUPPORTED,
-				    "%s was built by %s, which is too old; gospect knows Go 1.%d "
-				    "to 1.%d: build it with one of them",
-				    name, version, GOLAYOUT_MIN_MINOR, GOLAYOUT_MAX_MINOR);
+		return error_format(
+			ERROR_UNSUPPORTED,
+			"%s was built with %s, which is too old; gospect supports Go 1.%d to 1.%d; build it with one of them",
+			name, version, GOLAYOUT_MIN_MINOR, GOLAYOUT_MAX_MINOR);
 	if (minor > GOLAYOUT_MAX_MINOR)
-		return error_format(ERROR_UNSUPPORTED,
-				    "%s was built by %s, which is too new; gospect knows Go 1.%d "
-				    "to 1.%d: get a newer gospect",
-				    name, version, GOLAYOUT_MIN_MINOR, GOLAYOUT_MAX_MINOR);
+		return error_format(
+			ERROR_UNSUPPORTED,
+			"%s was built with %s, which is too new; this gospect supports Go 1.%d to 1.%d; install a newer gospect",
+			name, version, GOLAYOUT_MIN_MINOR, GOLAYOUT_MAX_MINOR);
 	return NULL;
 }
 
@@ -173,11 +173,11 @@ static int32_t size_of_type(const int32_t *numbers, const char *type)
 
 static struct error *must_check refuse_number(const struct image *img, const struct dwarf_query *q)
 {
-	return error_format(ERROR_UNSUPPORTED,
-			    "the DWARF of %s says that %s %s is at %lld; no Go has more than %d "
-			    "bytes there: rebuild the program, or strip its DWARF",
-			    elf_file_name(img->elf), q->type, *q->path ? q->path : "(its end)",
-			    (long long)q->value, limit_of_type(q->type));
+	return error_format(
+		ERROR_UNSUPPORTED,
+		"the DWARF of %s is wrong: it puts %s %s at offset %lld, and no Go version has more than %d bytes there; rebuild the program, or strip its DWARF",
+		elf_file_name(img->elf), q->type, *q->path ? q->path : "(its end)",
+		(long long)q->value, limit_of_type(q->type));
 }
 
 static struct error *take_answers(const struct image *img, const struct dwarf_query *queries,
@@ -190,11 +190,11 @@ static struct error *take_answers(const struct image *img, const struct dwarf_qu
 		if (!q->has_type)
 			continue;
 		if (q->found != known)
-			return error_format(ERROR_UNSUPPORTED,
-					    "%s was built by %s, but its DWARF has %s %s.%s: it is "
-					    "not the release that it says",
-					    elf_file_name(img->elf), img->info.version,
-					    known ? "no" : "a", q->type, q->path);
+			return error_format(
+				ERROR_UNSUPPORTED,
+				"%s was built with %s, but its DWARF has %s %s.%s: its Go toolchain is not that release; build it with an official Go release",
+				elf_file_name(img->elf), img->info.version, known ? "no" : "a",
+				q->type, q->path);
 		if (q->found && (q->value < 0 || q->value > limit_of_type(q->type)))
 			return refuse_number(img, q);
 		if (q->found)
@@ -212,20 +212,20 @@ static struct error *check_bounds(const struct image *img, const int32_t *number
 		if (fields[i].is_constant || !*fields[i].path || numbers[i] == GOLAYOUT_ABSENT ||
 		    numbers[i] <= size - (int32_t)sizeof(uint64_t))
 			continue;
-		return error_format(ERROR_UNSUPPORTED,
-				    "%s says that %s.%s is at %d, outside of its %d bytes",
-				    elf_file_name(img->elf), fields[i].type, fields[i].path,
-				    numbers[i], size);
+		return error_format(
+			ERROR_UNSUPPORTED,
+			"the DWARF of %s is wrong: it puts %s.%s at offset %d, outside the structure of %d bytes; rebuild the program, or strip its DWARF",
+			elf_file_name(img->elf), fields[i].type, fields[i].path, numbers[i], size);
 	}
 	return NULL;
 }
 
 static struct error *must_check refuse_experiment(const struct image *img)
 {
-	return error_format(ERROR_UNSUPPORTED,
-			    "%s was built by %s: an experiment may move the runtime's fields, and "
-			    "without DWARF gospect cannot tell; give an unstripped twin with --exe",
-			    elf_file_name(img->elf), img->info.version);
+	return error_format(
+		ERROR_UNSUPPORTED,
+		"%s was built with %s and a GOEXPERIMENT, which may move fields of the runtime, and it has no DWARF to tell where; name an unstripped file of the same build with --exe",
+		elf_file_name(img->elf), img->info.version);
 }
 
 /*

@@ -48,11 +48,11 @@ struct check {
 static struct error *must_check mismatch(const struct check *c, const char *what,
 					 const char *expected, uint64_t found)
 {
-	return error_format(ERROR_UNSUPPORTED,
-			    "%s says that it was built by %s, but its memory is not laid out so: "
-			    "%s should be %s, and 0x%llx was found",
-			    elf_file_name(c->img->elf), c->img->info.version, what, expected,
-			    (unsigned long long)found);
+	return error_format(
+		ERROR_UNSUPPORTED,
+		"%s claims Go version %s, but its memory has another layout: %s should be %s, and is 0x%llx; try again, and report it if it stays",
+		elf_file_name(c->img->elf), c->img->info.version, what, expected,
+		(unsigned long long)found);
 }
 
 /* A core file that is cut off lacks what the runtime points to, and is right all the same. */

@@ -81,15 +81,18 @@ static struct error *find_one(const struct image *img, const struct variable *va
 	struct error *err = data_refs_of(img, var->function, &refs);
 
 	if (!err && !apply_rule(&refs, var, lock, ret))
-		err = error_format(ERROR_UNSUPPORTED, "%s refers to %zu addresses, none is it",
+		err = error_format(ERROR_UNSUPPORTED,
+				   "%s refers to %zu addresses, and none of them matches",
 				   var->function, refs.count);
 	if (err && err->code != ERROR_FAILED && err->code != ERROR_UNSUPPORTED)
 		return err;
 	if (!err)
 		return NULL;
 	err->code = ERROR_UNSUPPORTED;
-	return error_wrap(err, "%s was built by %s without symbols, and %s was not found in it",
-			  elf_file_name(img->elf), img->info.version, var->symbol);
+	return error_wrap(
+		err,
+		"%s was built with %s and is stripped, and its code does not lead to %s; name an unstripped file of the same build with --exe",
+		elf_file_name(img->elf), img->info.version, var->symbol);
 }
 
 struct error *variables_find_by_rules(const struct image *img, const struct golayout_numbers *n,
@@ -155,10 +158,10 @@ struct error *variables_find(const struct image *img, struct golayout *lay)
 		return err;
 	lay->v.wait_reason_count = count_wait_reasons(img, lay->v.wait_reason_strings);
 	if (lay->v.wait_reason_count < 2)
-		return error_format(ERROR_UNSUPPORTED,
-				    "%s was built by %s, but there is no table of wait reasons at "
-				    "0x%llx",
-				    elf_file_name(img->elf), img->info.version,
-				    (unsigned long long)lay->v.wait_reason_strings);
+		return error_format(
+			ERROR_UNSUPPORTED,
+			"%s was built with %s, but it has no table of wait reasons at 0x%llx; report the Go version and how the program was built",
+			elf_file_name(img->elf), img->info.version,
+			(unsigned long long)lay->v.wait_reason_strings);
 	return NULL;
 }

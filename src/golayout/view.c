@@ -46,10 +46,10 @@ struct error *golayout_check_count(const struct golayout *lay, const struct targ
 	memory = count <= MAX_GOROUTINES ? target_memory(t) : 0;
 	if (count <= memory / golayout_g_bytes(&lay->n))
 		return NULL;
-	return error_format(ERROR_CORRUPT,
-			    "the target claims to have %lu goroutines, more than its memory can "
-			    "hold: its memory is garbage",
-			    count);
+	return error_format(
+		ERROR_CORRUPT,
+		"the target claims %lu goroutines, more than its memory can hold: its memory is corrupt",
+		count);
 }
 
 size_t golayout_g_bytes(const struct golayout_numbers *n)

@@ -38,7 +38,7 @@ static struct error *read_wait_reasons(struct goroutine_set *set)
 		return &error_no_memory;
 	err = target_read(set->t, set->lay->v.wait_reason_strings, headers, count * 16);
 	if (err)
-		return error_wrap(err, "reading the wait reasons");
+		return error_wrap(err, "cannot read the table of wait reasons");
 	for (size_t i = 0; i < count; i++) {
 		set->wait_reasons[i] = read_reason(set->t, headers[i]);
 		if (!set->wait_reasons[i])
@@ -311,7 +311,7 @@ struct error *goroutine_set_refresh(struct goroutine_set *set)
 	count = length - set->read;
 	err = read_list(set, array + set->read * 8, &fresh, &count);
 	if (err)
-		return error_wrap(err, "reading the list of goroutines");
+		return error_wrap(err, "cannot read the list of goroutines");
 	count = drop_garbage(fresh, count);
 	room = malloc((count + 1) * sizeof(*room));
 	if (!room)

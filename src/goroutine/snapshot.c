@@ -159,27 +159,27 @@ static struct error *explain(enum outcome outcome, struct target *t, uint64_t go
 				    "goroutine %lu ended before its stack could be read", goid);
 	case OUTCOME_RUNS:
 		if (core)
-			return error_format(ERROR_FAILED,
-					    "goroutine %lu was running, and %s does not have the "
-					    "registers of its thread: its stack cannot be shown",
-					    goid, core->path);
-		return error_format(ERROR_FAILED,
-				    "goroutine %lu is running: where its stack begins is in the "
-				    "registers of a thread; try again, or take a core file (gcore "
-				    "%d) and give --core",
-				    goid, target_pid(t));
+			return error_format(
+				ERROR_FAILED,
+				"goroutine %lu was running, and %s lacks the registers of its thread; take the core file with gcore in the program's pid namespace",
+				goid, core->path);
+		return error_format(
+			ERROR_FAILED,
+			"goroutine %lu is running, so its stack pointer is in a register; try again, or take a core file (gcore %d) and use --core",
+			goid, target_pid(t));
 	case OUTCOME_UNREADABLE:
-		return error_format(ERROR_FAILED, "goroutine %lu cannot be read: its memory is %s",
+		return error_format(ERROR_FAILED, "cannot read goroutine %lu: its memory is %s",
 				    goid, core ? "not in the core file" : "gone");
 	default:
 		if (core)
-			return error_format(ERROR_FAILED,
-					    "the stack of goroutine %lu is not in the core file, "
-					    "or broken",
-					    goid);
-		return error_format(ERROR_FAILED,
-				    "goroutine %lu ran on each time its stack was read; try again",
-				    goid);
+			return error_format(
+				ERROR_FAILED,
+				"the stack of goroutine %lu is missing from the core file or corrupt",
+				goid);
+		return error_format(
+			ERROR_FAILED,
+			"goroutine %lu ran during every attempt to read its stack; try again",
+			goid);
 	}
 }
 

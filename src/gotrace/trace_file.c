@@ -46,10 +46,10 @@ static struct error *write_bytes(struct outfile *out, const char *path, const vo
 		if (n < 0 && errno == EINTR && !interrupted++)
 			continue;
 		if (n < 0 && (errno == ENOSPC || errno == EDQUOT))
-			return error_format(ERROR_FAILED,
-					    "cannot write %s any further: the disk is full; free "
-					    "some room or write elsewhere",
-					    path);
+			return error_format(
+				ERROR_FAILED,
+				"cannot write %s: no space left on device; free some space or write to another disk",
+				path);
 		if (n < 0)
 			return error_errno(ERROR_FAILED, errno, "cannot write %s", path);
 		p += n;

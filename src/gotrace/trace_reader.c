@@ -89,19 +89,22 @@ struct error *trace_reader_create(const void *bytes, size_t size, struct trace_r
 	if (!r)
 		return &error_no_memory;
 	if (size < HEADER_SIZE)
-		return error_format(ERROR_CORRUPT, "it is too short for a trace");
+		return error_format(ERROR_CORRUPT,
+				    "it is not a Go execution trace: it is too short");
 	memcpy(r->header, bytes, HEADER_SIZE);
 	if (sscanf(r->header, "go 1.%u %7s", &r->version, end) != 2 || strcmp(end, "trace"))
-		return error_format(ERROR_CORRUPT, "it does not begin as a Go trace does");
+		return error_format(ERROR_CORRUPT,
+				    "it is not a Go execution trace: it has no trace header");
 	if (r->version < 22)
-		return error_format(ERROR_UNSUPPORTED,
-				    "it is a trace of Go 1.%u, which had another format: use `go "
-				    "tool trace`",
-				    r->version);
+		return error_format(
+			ERROR_UNSUPPORTED,
+			"it is a trace of Go 1.%u, and gospect reads traces of Go 1.22 and newer; use `go tool trace`",
+			r->version);
 	if (r->version > 26)
-		return error_format(ERROR_UNSUPPORTED,
-				    "its format, \"%s\", is newer than this gospect knows",
-				    r->header);
+		return error_format(
+			ERROR_UNSUPPORTED,
+			"its format, \"%s\", is newer than this gospect; install a newer gospect",
+			r->header);
 	r->file = cursor_of(bytes, size, "the trace");
 	cursor_seek(&r->file, HEADER_SIZE);
 	*ret = take_ptr(r);
@@ -141,7 +144,8 @@ static struct error *parse_string(struct trace_reader *r, struct cursor *c)
 	if (c->failed || id == MAP_NO_KEY)
 		return NULL;
 	if (length > MAX_STRING)
-		return error_format(ERROR_CORRUPT, "a text of %lu bytes", (unsigned long)length);
+		return error_format(ERROR_CORRUPT, "the trace is corrupt: a string of %lu bytes",
+				    (unsigned long)length);
 	if (!array_reserve(&r->texts, &r->text_capacity, r->text_size + length + 1))
 		return &error_no_memory;
 	place = map_at(&r->texts_index, id);
@@ -161,7 +165,8 @@ static struct error *parse_stack(struct trace_reader *r, struct cursor *c)
 	if (c->failed || id == MAP_NO_KEY)
 		return NULL;
 	if (count > MAX_FRAMES)
-		return error_format(ERROR_CORRUPT, "a stack of %lu frames", (unsigned long)count);
+		return error_format(ERROR_CORRUPT, "the trace is corrupt: a stack of %lu frames",
+				    (unsigned long)count);
 	if (!array_reserve(&r->raw, &r->raw_capacity, r->raw_count + count))
 		return &error_no_memory;
 	place = map_at(&r->stacks_index, id);
@@ -189,8 +194,10 @@ static struct error *parse_table(struct trace_reader *r, struct cursor *c, uint8
 		uint8_t kind = cursor_u8(c);
 
 		if (kind != record)
-			return error_format(ERROR_CORRUPT, "a record of kind %u in a table of %u",
-					    kind, record);
+			return error_format(
+				ERROR_CORRUPT,
+				"the trace is corrupt: a record of kind %u in a table of %u", kind,
+				record);
 		err = parse(r, c);
 	}
 	return err ? err : cursor_error(c);
@@ -207,8 +214,9 @@ static struct error *parse_sync(struct trace_reader *r, struct cursor *c)
 			for (size_t i = 0; i < 4; i++)
 				cursor_uvarint(c);
 		} else if (kind != SYNC) {
-			return error_format(ERROR_CORRUPT, "a record of kind %u in a sync batch",
-					    kind);
+			return error_format(
+				ERROR_CORRUPT,
+				"the trace is corrupt: a record of kind %u in a sync batch", kind);
 		}
 	}
 	return cursor_error(c);
@@ -342,7 +350,8 @@ static struct error *read_generation(struct trace_reader *r, bool *ret_more)
 		if (h.kind == END_OF_GENERATION)
 			break;
 		if (h.kind != BATCH && h.kind != EXPERIMENTAL_BATCH)
-			return error_format(ERROR_CORRUPT, "a batch of kind %u", h.kind);
+			return error_format(ERROR_CORRUPT,
+					    "the trace is corrupt: a batch of kind %u", h.kind);
 		if (any && h.generation != r->number) {
 			r->file.at = before;
 			break;
@@ -385,7 +394,7 @@ static struct error *decode(struct trace_reader *r, struct thread *t)
 	op = cursor_u8(&t->data);
 	kinds = trace_op_arguments(op);
 	if (!kinds)
-		return error_format(ERROR_CORRUPT, "an event of kind %u", op);
+		return error_format(ERROR_CORRUPT, "the trace is corrupt: an event of kind %u", op);
 	t->ticks += cursor_uvarint(&t->data);
 	t->step = (struct trace_step){.m = t->m, .op = op, .ns = ns_of(r, t->ticks)};
 	for (size_t i = 0; kinds[i]; i++)
@@ -442,7 +451,7 @@ static struct error *check_refusals(const struct trace_reader *r)
 	    FREE_REFUSALS + REFUSALS_OF_BYTE * (uint64_t)(r->file.end - r->file.start))
 		return NULL;
 	return error_format(ERROR_CORRUPT,
-			    "the trace is broken: its threads wait for each other without end");
+			    "the trace is corrupt: its threads wait for each other in a cycle");
 }
 
 /* The thread whose step is the next one; NULL in *ret: there is none. It is at the heap's end. */
@@ -467,7 +476,7 @@ static struct error *choose(struct trace_reader *r, struct thread **ret)
 	*ret = &r->threads[r->heap[r->waiting]];
 	if (!order_permits(&r->order, &(*ret)->step))
 		return error_format(ERROR_CORRUPT,
-				    "the trace is broken: no thread can go on at %lu ns",
+				    "the trace is corrupt: no thread can continue at %lu ns",
 				    (unsigned long)((*ret)->step.ns - r->base_ns));
 	heap_swap(r, r->waiting, all - 1);
 	while (r->waiting < all - 1)

@@ -145,10 +145,10 @@ struct error *buildinfo_read(const struct elf_file *elf, struct buildinfo *ret)
 				    "information)",
 				    elf_file_name(elf));
 	if (blob.data[14] != 8 || blob.data[15] & FLAG_BIG_ENDIAN)
-		return error_format(ERROR_UNSUPPORTED,
-				    "%s was built by Go for another kind of "
-				    "processor",
-				    elf_file_name(elf));
+		return error_format(
+			ERROR_UNSUPPORTED,
+			"%s was built with Go for another architecture; gospect supports amd64 and arm64",
+			elf_file_name(elf));
 	if (blob.data[15] & FLAG_INLINE_STRINGS) {
 		struct cursor c = cursor_of(blob.data, blob.size, "the Go build information");
 
@@ -162,8 +162,10 @@ struct error *buildinfo_read(const struct elf_file *elf, struct buildinfo *ret)
 	if (!version || !version[0]) {
 		free(version);
 		free(modinfo);
-		return error_format(ERROR_CORRUPT, "%s has Go build information without a version",
-				    elf_file_name(elf));
+		return error_format(
+			ERROR_CORRUPT,
+			"the Go build information of %s has no version; build the program again",
+			elf_file_name(elf));
 	}
 	return take_version(version, modinfo, ret);
 }

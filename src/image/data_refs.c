@@ -169,10 +169,11 @@ struct error *data_refs_of(const struct image *img, const char *function, struct
 		       ? image_bytes(img, f.entry, f.end - f.entry)
 		       : NULL;
 	if (!code)
-		return error_format(ERROR_CORRUPT, "the code of %s is not in %s", function,
+		return error_format(ERROR_CORRUPT, "%s does not contain the code of %s", function,
 				    elf_file_name(img->elf));
 	if (!decoder_init(&d, img->machine))
-		return error_format(ERROR_FAILED, "Capstone cannot decode this machine's code");
+		return error_format(ERROR_FAILED,
+				    "Capstone cannot disassemble the code of this architecture");
 	decode(&d, img->machine, code, f.end - f.entry, f.entry);
 	if (!d.failed)
 		return NULL;

@@ -90,7 +90,7 @@ struct error *debug_files_add_folder(struct debug_files *files, const char *path
 	struct error *err;
 
 	if (!folder)
-		return error_errno(ERROR_FAILED, errno, "cannot look into %s", path);
+		return error_errno(ERROR_FAILED, errno, "cannot read the directory %s", path);
 	err = try_entries(files, folder, path);
 	closedir(folder);
 	if (err)

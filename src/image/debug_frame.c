@@ -53,7 +53,7 @@ static struct error *open_section(struct debug_frame *f, Elf *original)
 	f->elf = elf_memory((char *)f->bytes, size);
 	f->dwarf = f->elf ? dwarf_begin_elf(f->elf, DWARF_C_READ, NULL) : NULL;
 	f->cfi = f->dwarf ? dwarf_getcfi(f->dwarf) : NULL;
-	return f->cfi ? NULL : error_format(ERROR_CORRUPT, "its .debug_frame makes no sense");
+	return f->cfi ? NULL : error_format(ERROR_CORRUPT, "its .debug_frame is corrupt");
 }
 
 struct error *debug_frame_open(const struct image *img, struct debug_frame **ret)
@@ -68,11 +68,10 @@ struct error *debug_frame_open(const struct image *img, struct debug_frame **ret
 	if (!original && img->twin)
 		original = open_with_section(file = img->twin);
 	if (!original)
-		return error_format(ERROR_UNSUPPORTED,
-				    "%s has no .debug_frame (it was built or made without DWARF), "
-				    "and unwinding by dwarf needs it; name an unstripped file of "
-				    "the same build with --exe, or leave out --unwind",
-				    elf_file_name(file));
+		return error_format(
+			ERROR_UNSUPPORTED,
+			"%s has no .debug_frame (it has no DWARF), which --unwind dwarf needs; name an unstripped file of the same build with --exe, or omit --unwind",
+			elf_file_name(file));
 	f->machine = img->machine;
 	f->bias = img->bias;
 	err = open_section(f, original);

@@ -170,12 +170,12 @@ struct error *debug_sections_build(Elf *original, const char *const *names, size
 	if (err)
 		return err;
 	if (!gelf_getehdr(original, &header))
-		return error_format(ERROR_CORRUPT, "its ELF header is broken");
+		return error_format(ERROR_CORRUPT, "its ELF header is corrupt");
 	bytes = calloc(1, p.size);
 	if (!bytes)
 		return &error_no_memory;
 	if (!plan_write(&p, header.e_machine, bytes))
-		return error_format(ERROR_CORRUPT, "its debug sections cannot be unpacked");
+		return error_format(ERROR_CORRUPT, "cannot decompress its debug sections");
 	*ret = take_ptr(bytes);
 	*ret_size = p.size;
 	return NULL;

@@ -75,7 +75,7 @@ static void debug_file_release(struct debug_file *f)
 
 static struct error *corrupt(const struct debug_file *f, const char *what)
 {
-	return error_format(ERROR_CORRUPT, "the DWARF of %s is broken: %s", f->name, what);
+	return error_format(ERROR_CORRUPT, "the DWARF of %s is corrupt: %s", f->name, what);
 }
 
 /* Unpacks .debug_info up to `want`, or to its end. */
@@ -103,10 +103,10 @@ static struct error *unpack_to(struct debug_file *f, size_t want)
 		case Z_STREAM_END:
 			break;
 		default:
-			return corrupt(f, "its compressed data cannot be unpacked");
+			return corrupt(f, "cannot decompress its data");
 		}
 		if (f->stream.avail_out == step)
-			return corrupt(f, "its compressed data ends early");
+			return corrupt(f, "its compressed data is truncated");
 		f->ready += step - f->stream.avail_out;
 	}
 	return NULL;
@@ -158,7 +158,7 @@ static struct error *build_file(struct debug_file *f, int machine,
 	f->info = f->bytes + info_start;
 	write_headers(f, machine, abbrev->unpacked_size);
 	if (!debug_section_unpack(abbrev, f->bytes + start))
-		return corrupt(f, "its abbreviations cannot be unpacked");
+		return corrupt(f, "cannot decompress its abbreviations");
 	if (f->source.compressed && inflateInit(&f->stream) != Z_OK)
 		return &error_no_memory;
 	f->streaming = f->source.compressed;

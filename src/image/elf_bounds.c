@@ -13,7 +13,7 @@
 
 static struct error *must_check refuse(const char *name, const char *why)
 {
-	return error_format(ERROR_CORRUPT, "%s is truncated or broken: %s", name, why);
+	return error_format(ERROR_CORRUPT, "%s is truncated or corrupt: %s", name, why);
 }
 
 struct error *elf_bounds_check_holes(int fd, const char *name)
@@ -29,23 +29,24 @@ struct error *elf_bounds_check_holes(int fd, const char *name)
 		at = hole < 0 ? size : hole;
 		stored += at - data;
 		if (i == MAX_EXTENTS)
-			return refuse(name, "it has too many holes");
+			return refuse(name, "it is a sparse file with too many holes");
 	}
-	return size - stored > stored + SMALL_HOLES ? refuse(name, "most of it is holes (sparse)")
-						    : NULL;
+	return size - stored > stored + SMALL_HOLES
+		       ? refuse(name, "it is a sparse file, mostly holes")
+		       : NULL;
 }
 
 static struct error *must_check check_kind(const Elf64_Ehdr *h, const char *name)
 {
 	if (memcmp(h->e_ident, ELFMAG, SELFMAG))
-		return error_format(ERROR_NOT_GO, "%s is not an ELF program", name);
+		return error_format(ERROR_NOT_GO, "%s is not an ELF executable", name);
 	if (h->e_ident[EI_CLASS] == ELFCLASS64 && h->e_ident[EI_DATA] == ELFDATA2LSB &&
 	    (h->e_machine == EM_X86_64 || h->e_machine == EM_AARCH64))
 		return NULL;
-	return error_format(ERROR_UNSUPPORTED,
-			    "%s is built for another kind of processor (ELF machine %d); "
-			    "gospect reads amd64 and arm64",
-			    name, h->e_machine);
+	return error_format(
+		ERROR_UNSUPPORTED,
+		"%s is built for another architecture (ELF machine %d); gospect supports amd64 and arm64",
+		name, h->e_machine);
 }
 
 static bool is_within(uint64_t offset, uint64_t count, size_t each, size_t size)
@@ -114,7 +115,7 @@ struct error *elf_bounds_check(const uint8_t *bytes, size_t size, const char *na
 	struct error *err;
 
 	if (size < sizeof(h))
-		return error_format(ERROR_NOT_GO, "%s is too short to be a program", name);
+		return error_format(ERROR_NOT_GO, "%s is too short to be an ELF executable", name);
 	memcpy(&h, bytes, sizeof(h));
 	err = check_kind(&h, name);
 	if (!err)

@@ -51,11 +51,15 @@ static struct error *map_file(struct elf_file *elf, int fd)
 	if (fstat(fd, &st))
 		return error_errno(ERROR_FAILED, errno, "cannot read %s", elf->name);
 	if (S_ISDIR(st.st_mode))
-		return error_format(ERROR_NOT_GO, "%s is a folder, not a program", elf->name);
+		return error_format(ERROR_NOT_GO, "%s is a directory, not an executable",
+				    elf->name);
 	if (!S_ISREG(st.st_mode))
-		return error_format(ERROR_NOT_GO, "%s is no file, so it is no program", elf->name);
+		return error_format(ERROR_NOT_GO,
+				    "%s is not a regular file, so it is not an executable",
+				    elf->name);
 	if (st.st_size < (off_t)sizeof(Elf64_Ehdr))
-		return error_format(ERROR_NOT_GO, "%s is too short to be a program", elf->name);
+		return error_format(ERROR_NOT_GO, "%s is too short to be an ELF executable",
+				    elf->name);
 	err = elf_bounds_check_holes(fd, elf->name);
 	if (!err)
 		err = mapped_file_open(fd, st.st_size, elf->name, &elf->mapping);
@@ -76,7 +80,7 @@ static struct error *read_header(struct elf_file *elf)
 	elf_version(EV_CURRENT);
 	elf->elf = elf_memory((char *)elf->bytes, elf->size);
 	if (!elf->elf || !gelf_getehdr(elf->elf, &header))
-		return error_format(ERROR_CORRUPT, "%s is a broken ELF file: %s", elf->name,
+		return error_format(ERROR_CORRUPT, "%s is a corrupt ELF file: %s", elf->name,
 				    elf_errmsg(-1));
 	elf->machine = header.e_machine == EM_X86_64 ? MACHINE_AMD64 : MACHINE_ARM64;
 	elf->pie = header.e_type == ET_DYN;
@@ -155,8 +159,7 @@ static struct error *add_segment(struct elf_file *elf, const GElf_Phdr *ph)
 	    (ph->p_filesz && end > elf->size) || ph->p_vaddr + ph->p_memsz < ph->p_vaddr ||
 	    ph->p_filesz > ph->p_memsz)
 		return error_format(ERROR_CORRUPT,
-				    "%s is truncated or broken: a segment lies "
-				    "outside the file",
+				    "%s is truncated or corrupt: a segment lies outside the file",
 				    elf->name);
 	if (!array_reserve(&elf->segments, &elf->segment_capacity, elf->segment_count + 1))
 		return &error_no_memory;
@@ -177,7 +180,7 @@ static struct error *read_segments(struct elf_file *elf)
 	GElf_Phdr ph;
 
 	if (elf_getphdrnum(elf->elf, &count))
-		return error_format(ERROR_CORRUPT, "%s is a broken ELF file: %s", elf->name,
+		return error_format(ERROR_CORRUPT, "%s is a corrupt ELF file: %s", elf->name,
 				    elf_errmsg(-1));
 	for (size_t i = 0; i < count && gelf_getphdr(elf->elf, i, &ph); i++) {
 		struct error *err = NULL;

@@ -255,7 +255,8 @@ static struct error *copy_relocated(struct image *img, const struct module *m, s
 	size_t used = w[MD_FUNCS] + w[MD_FUNCS + 1] - (address + img->bias);
 
 	if (used > table->size)
-		return error_format(ERROR_CORRUPT, "the function table of %s is cut short",
+		return error_format(ERROR_CORRUPT,
+				    "the function table (pclntab) of %s is truncated",
 				    elf_file_name(img->elf));
 	img->copy = malloc(used);
 	if (!img->copy)
@@ -345,13 +346,14 @@ struct error *functions_load(struct image *img, struct target *t, const struct i
 	struct error *err = NULL;
 
 	if (!find_module(img, t, &m, &format))
-		return error_format(ERROR_UNSUPPORTED,
-				    "%s was built by Go, but its function table (pclntab) was not "
-				    "found",
-				    elf_file_name(img->elf));
+		return error_format(
+			ERROR_UNSUPPORTED,
+			"%s is a Go program without a function table (pclntab); if it is packed (UPX), name the unpacked program with --exe",
+			elf_file_name(img->elf));
 	table.data = elf_file_rest(img->elf, m.header, &table.size);
 	if (!table.data)
-		return error_format(ERROR_CORRUPT, "the function table of %s is not mapped",
+		return error_format(ERROR_CORRUPT,
+				    "the function table (pclntab) of %s is not mapped",
 				    elf_file_name(img->elf));
 	if (format == PCLNTAB_GO116 && elf_file_is_pie(img->elf))
 		err = copy_relocated(img, &m, &table, m.header);
@@ -371,7 +373,8 @@ static struct error *must_check table_of(struct image *img, struct target *t,
 	if (format != PCLNTAB_GO116)
 		return NULL;
 	if (used > ret->size)
-		return error_format(ERROR_CORRUPT, "the function table of %s is cut short",
+		return error_format(ERROR_CORRUPT,
+				    "the function table (pclntab) of %s is truncated",
 				    elf_file_name(img->elf));
 	img->copy = malloc(used);
 	if (!img->copy)
@@ -394,11 +397,13 @@ struct error *functions_load_mapped(struct image *img, struct target *t, uint64_
 	m.header = m.words[MD_HEADER] - img->bias;
 	head = elf_file_bytes(img->elf, m.header, 64);
 	if (!head || !header_format(head, img->machine, &format))
-		return error_format(ERROR_CORRUPT, "%s has no function table where it says",
-				    elf_file_name(img->elf));
+		return error_format(
+			ERROR_CORRUPT,
+			"%s has no function table (pclntab) at the address in its module data",
+			elf_file_name(img->elf));
 	memcpy(&m.count, head + 8, sizeof(m.count));
 	if (!m.count || m.count >= UINT32_MAX || !are_words_right(img, &m))
-		return error_format(ERROR_CORRUPT, "the function table of %s makes no sense",
+		return error_format(ERROR_CORRUPT, "the function table (pclntab) of %s is corrupt",
 				    elf_file_name(img->elf));
 	err = table_of(img, t, &m, format, &table);
 	return err ? err : take_functions(img, &m, table, layout, format);

@@ -26,12 +26,11 @@ static struct error *open_twin(struct image *img, const char *path)
 	if (err)
 		return err;
 	if (!elf_file_same_build(img->elf, img->twin))
-		return error_format(ERROR_FAILED,
-				    "%s is not the same build as %s (build id %s against %s); give "
-				    "the "
-				    "unstripped file of the same build, or leave --exe out",
-				    path, elf_file_name(img->elf), elf_file_build_id(img->twin),
-				    elf_file_build_id(img->elf));
+		return error_format(
+			ERROR_FAILED,
+			"%s is not of the same build as %s (build id %s instead of %s); name the unstripped file of that build, or omit --exe",
+			path, elf_file_name(img->elf), elf_file_build_id(img->twin),
+			elf_file_build_id(img->elf));
 	return NULL;
 }
 
@@ -121,21 +120,20 @@ static struct error *check_core(struct image *img, struct target *t, const struc
 	size_t size;
 
 	if (core->machine != machine)
-		return error_format(ERROR_FAILED,
-				    "%s is for another kind of processor than %s comes from; give "
-				    "the right program with --exe FILE",
-				    name, core->path);
+		return error_format(
+			ERROR_FAILED,
+			"%s is built for another architecture than %s; name the program of the core file with --exe FILE",
+			name, core->path);
 	if (start && !error_dropped(target_read(t, start, page, sizeof(page))))
 		elf_bytes_build_id(page, sizeof(page), theirs);
 	file = elf_file_whole(img->elf, &size);
 	elf_bytes_build_id(file, size < sizeof(page) ? size : sizeof(page), ours);
 	img->unchecked = !theirs[0] || !ours[0];
 	if ((!img->unchecked && strcmp(ours, theirs)) || (img->bias && !elf_file_is_pie(img->elf)))
-		return error_format(ERROR_FAILED,
-				    "%s is not the program that %s is of (build id %s against "
-				    "%s); give the right one with --exe FILE",
-				    name, core->path, *ours ? ours : "unknown",
-				    *theirs ? theirs : "unknown");
+		return error_format(
+			ERROR_FAILED,
+			"%s is not the program of %s (build id %s instead of %s); name the right one with --exe FILE",
+			name, core->path, *ours ? ours : "unknown", *theirs ? theirs : "unknown");
 	return NULL;
 }
 

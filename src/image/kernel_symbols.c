@@ -11,7 +11,7 @@
 #include "base/door.h"
 #include "base/strbuf.h"
 
-#define MAY_NOT "may not name the kernel's functions: "
+#define DENIED "cannot show kernel functions: permission denied: "
 /* Addresses are the upper half of all. */
 #define KERNEL_HALF (1ull << 63)
 
@@ -80,12 +80,12 @@ struct error *kernel_symbols_explain(const struct access_self *self, int restric
 {
 	if (restrict_level >= 2)
 		return error_format(ERROR_DENIED,
-				    MAY_NOT "kernel.kptr_restrict is %d, which hides the kernel's "
-					    "addresses from everybody; set it to 1 on the host",
+				    DENIED "kernel.kptr_restrict is %d, which hides kernel "
+					   "addresses from every process; set it to 1 on the host",
 				    restrict_level);
 	return error_format(ERROR_DENIED,
-			    MAY_NOT "the kernel's addresses are hidden (kernel.kptr_restrict is "
-				    "%d), unless to CAP_SYSLOG; run gospect %s",
+			    DENIED "kernel.kptr_restrict is %d, which hides kernel addresses "
+				   "from processes without CAP_SYSLOG; run gospect %s",
 			    restrict_level, access_remedy(self, CAP_SYSLOG));
 }
 
@@ -105,9 +105,8 @@ struct error *kernel_symbols_open(struct kernel_symbols **ret)
 	struct error *err;
 
 	if (!f)
-		return error_errno(
-			ERROR_FAILED, errno,
-			"cannot read /proc/kallsyms, which names the kernel's functions");
+		return error_errno(ERROR_FAILED, errno,
+				   "cannot read the kernel's symbols (/proc/kallsyms)");
 	err = kernel_symbols_read(f, &k);
 	if (err)
 		return err;

@@ -5,7 +5,7 @@ struct error *image_place(struct image *img, uint64_t start, uint64_t offset)
 {
 	if (elf_file_bias(img->elf, start, offset, &img->bias))
 		return NULL;
-	return error_format(ERROR_CORRUPT, "%s has no code at offset 0x%lx of it",
+	return error_format(ERROR_CORRUPT, "%s has no code at offset 0x%lx",
 			    elf_file_name(img->elf), offset);
 }
 

@@ -398,7 +398,7 @@ struct error *modules_add_file(struct modules *m, const struct module_range *ran
 		return NULL;
 	if (!take_file(new, take_ptr(owned)) ||
 	    !elf_file_bias(new->file, range->start, range->offset, &new->bias))
-		return error_format(ERROR_CORRUPT, "%s has no code at offset 0x%lx of it",
+		return error_format(ERROR_CORRUPT, "%s has no code at offset 0x%lx",
 				    elf_file_name(new->file), range->offset);
 	new->eh_frame = dwarf_getcfi_elf(new->elf);
 	function_symbols_read(&new->symbols, new->elf);

@@ -53,10 +53,11 @@ static struct error *must_check open_mapped(struct target *t, const struct targe
 	struct error *err;
 
 	if (fd < 0)
-		return error_format(ERROR_FAILED, "%s cannot be opened", map->path);
+		return error_format(ERROR_FAILED, "cannot open %s", map->path);
 	err = elf_file_open(fd, map->path, &elf);
 	if (!err && !pid && !is_of_core(t, maps, map->path, elf))
-		err = error_format(ERROR_FAILED, "%s is not what the process had", map->path);
+		err = error_format(ERROR_FAILED, "%s has changed since the process loaded it",
+				   map->path);
 	if (!err)
 		*ret = take_ptr(elf);
 	return err;
@@ -94,13 +95,13 @@ static struct error *must_check open_image(struct target *t, uint64_t moduledata
 		return err;
 	map = target_maps_find(&maps, moduledata);
 	if (!map || map->path[0] != '/')
-		return error_format(ERROR_FAILED, "no file is mapped at 0x%lx", moduledata);
+		return error_format(ERROR_FAILED, "the process maps no file at 0x%lx", moduledata);
 	err = open_mapped(t, &maps, map, &img->elf);
 	if (err)
 		return err;
 	img->machine = elf_file_machine(img->elf);
 	if (!find_bias(img, map, moduledata))
-		return error_format(ERROR_CORRUPT, "%s has no segment at 0x%lx", map->path,
+		return error_format(ERROR_CORRUPT, "%s has no ELF segment at 0x%lx", map->path,
 				    moduledata);
 	*ret = take_ptr(img);
 	return NULL;

@@ -85,7 +85,7 @@ static struct error *find_units(struct variables *v)
 	size_t header, looked_at = 0;
 
 	if (!debug_units_are_few(&units, info.data, info.size, info.size))
-		return error_format(ERROR_CORRUPT, "it has more units than its size allows");
+		return error_format(ERROR_CORRUPT, "it has more DWARF units than its size allows");
 	while (!dwarf_nextcu(v->dwarf, at, &next, &header, &table, NULL, NULL)) {
 		Dwarf_Die unit;
 
@@ -93,7 +93,7 @@ static struct error *find_units(struct variables *v)
 			looked_at += abbreviations_drop_siblings((uint8_t *)abbrev.data,
 								 abbrev.size, table);
 		if (looked_at > MAX_ABBREVIATION_BYTES)
-			return error_format(ERROR_CORRUPT, "its abbreviations are nonsense");
+			return error_format(ERROR_CORRUPT, "its DWARF abbreviations are corrupt");
 		last = table;
 		if (dwarf_offdie(v->dwarf, at + header, &unit) && !add_ranges(v, &unit))
 			return &error_no_memory;
@@ -135,7 +135,7 @@ struct error *variables_open(const struct elf_file *elf, struct variables **ret)
 	elf_version(EV_CURRENT);
 	original = elf_memory((char *)whole, size);
 	if (!original)
-		return error_format(ERROR_CORRUPT, "%s is a broken ELF file: %s",
+		return error_format(ERROR_CORRUPT, "%s is a corrupt ELF file: %s",
 				    elf_file_name(elf), elf_errmsg(-1));
 	has_dwarf = debug_section_find(original, "info").data &&
 		    debug_section_find(original, "abbrev").data;
@@ -146,7 +146,7 @@ struct error *variables_open(const struct elf_file *elf, struct variables **ret)
 		err = find_units(v);
 	if (err)
 		return err->code == ERROR_CORRUPT
-			       ? error_wrap(err, "the DWARF of %s is broken", elf_file_name(elf))
+			       ? error_wrap(err, "the DWARF of %s is corrupt", elf_file_name(elf))
 			       : err;
 	*ret = has_dwarf ? take_ptr(v) : NULL;
 	return NULL;

@@ -142,17 +142,18 @@ struct error *bpf_explain(const struct access_self *self, int err)
 	if (err == ENOSYS && !self->filtered)
 		return error_format(ERROR_UNSUPPORTED, "this kernel has no eBPF");
 	if (err != EPERM && err != EACCES && err != ENOSYS)
-		return error_errno(ERROR_UNSUPPORTED, err, "this kernel does not take the program");
+		return error_errno(ERROR_UNSUPPORTED, err, "this kernel rejects the eBPF program");
 	if (may && self->filtered)
-		return error_format(ERROR_DENIED, "a seccomp filter forbids bpf(2); run gospect "
-						  "without it");
+		return error_format(
+			ERROR_DENIED,
+			"a seccomp filter forbids bpf(2); run gospect without the filter");
 	if (may)
 		return error_format(ERROR_DENIED,
 				    "the kernel or a security module forbids bpf(2)%s",
 				    self->inner_user ? " in this user namespace; run gospect on "
 						       "the host"
 						     : "");
-	return error_format(ERROR_DENIED, "that takes CAP_BPF and CAP_PERFMON; run gospect %s",
+	return error_format(ERROR_DENIED, "eBPF needs CAP_BPF and CAP_PERFMON; run gospect %s",
 			    access_remedy(self, has(self, CAP_BPF) ? CAP_PERFMON : CAP_BPF));
 }
 
@@ -218,7 +219,7 @@ struct error *bpf_program_open(const struct bpf_code *c, enum bpf_prog_type type
 	int fd;
 
 	if (c->is_wrong)
-		return error_format(ERROR_FAILED, "the program for samples is not well formed");
+		return error_format(ERROR_FAILED, "internal error: the eBPF program is malformed");
 	memset(&attr, 0, sizeof(attr));
 	attr.prog_type = type;
 	attr.insns = (uintptr_t)c->insns;

@@ -355,7 +355,9 @@ static struct error *must_check ask_for_program(const struct golayout *lay, enum
 	if (err)
 		return err;
 	if (call.fd_count != 4)
-		return error_format(ERROR_FAILED, "the program for samples did not arrive");
+		return error_format(
+			ERROR_FAILED,
+			"cannot load the eBPF program: the privileged process did not receive it");
 	*p = (struct moment_program){call.fds[0], call.fds[1], call.fds[2], call.fds[3]};
 	return NULL;
 }
@@ -379,10 +381,12 @@ struct error *moment_program_serve(void *arg, struct door_call *call)
 	struct error *err;
 
 	if (!is_request)
-		return error_format(ERROR_FAILED, "that is no request for a program");
+		return error_format(ERROR_FAILED,
+				    "internal error: invalid request to load an eBPF program");
 	memcpy(&request, call->bytes, sizeof(request));
 	if (request.machine != MACHINE_AMD64 && request.machine != MACHINE_ARM64)
-		return error_format(ERROR_FAILED, "that is no request for a program");
+		return error_format(ERROR_FAILED,
+				    "internal error: invalid request to load an eBPF program");
 	err = moment_program_open(&request.lay, request.machine, &p);
 	if (err)
 		return err;
@@ -401,8 +405,9 @@ struct error *moment_program_open(const struct golayout *lay, enum machine machi
 	struct error *err;
 
 	if (golayout_g_bytes(&lay->n) > ALL_BYTES)
-		return error_format(ERROR_UNSUPPORTED, "this Go has larger goroutines than are "
-						       "copied");
+		return error_format(
+			ERROR_UNSUPPORTED,
+			"the runtime's g structure is larger than the eBPF program copies");
 	p = malloc(sizeof(*p));
 	if (!p)
 		return &error_no_memory;

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/door.h"
 
-#define MAY_NOT "may not sample running threads: "
+#define DENIED "cannot sample running threads: permission denied: "
 
 int perf_paranoid_level(void)
 {
@@ -27,12 +27,12 @@ static struct error *explain_level(const struct access_self *self, int level)
 {
 	if (self->inner_user)
 		return error_format(ERROR_DENIED,
-				    MAY_NOT "kernel.perf_event_paranoid is %d, which asks for "
-					    "CAP_PERFMON outside of this user namespace; run "
+				    DENIED "kernel.perf_event_paranoid is %d, which requires "
+					    "CAP_PERFMON outside this user namespace; run "
 					    "gospect on the host, or set it to 2 there",
 				    level);
 	return error_format(ERROR_DENIED,
-			    MAY_NOT "kernel.perf_event_paranoid is %d, which asks for CAP_PERFMON; "
+			    DENIED "kernel.perf_event_paranoid is %d, which requires CAP_PERFMON; "
 				    "run gospect %s, or set it to 2 on the host",
 			    level, access_remedy(self, CAP_PERFMON));
 }
@@ -44,9 +44,9 @@ struct error *perf_explain(const struct access_self *self, int level, int err)
 	/* The kernel's own refusals are EACCES; it has the call, unless it was built without. */
 	if (self->filtered && (err == EPERM || err == ENOSYS))
 		return error_format(ERROR_DENIED,
-				    MAY_NOT "a seccomp filter forbids perf_event_open; run gospect "
+				    DENIED "a seccomp filter forbids perf_event_open; run gospect "
 					    "without it or with CAP_PERFMON, which Docker's filter "
-					    "respects (docker run --cap-add PERFMON, or "
+					    "accepts (docker run --cap-add PERFMON, or "
 					    "--security-opt seccomp=unconfined; Kubernetes: "
 					    "seccompProfile Unconfined)");
 	if (err == ENOSYS)
@@ -54,7 +54,7 @@ struct error *perf_explain(const struct access_self *self, int level, int err)
 	if (level > 2 && !counts)
 		return explain_level(self, level);
 	return error_format(ERROR_DENIED,
-			    MAY_NOT "the kernel or a security module forbids it (kernel."
+			    DENIED "the kernel or a security module forbids it (kernel."
 				    "perf_event_paranoid is %d); run gospect %s",
 			    level, counts ? "on the host" : access_remedy(self, CAP_PERFMON));
 }
@@ -68,14 +68,14 @@ struct error *perf_explain_kernel(const struct access_self *self, int level, int
 	if (self->inner_user)
 		return error_format(
 			ERROR_DENIED,
-			"may not sample the kernel: kernel.perf_event_paranoid is 2, "
-			"which asks for CAP_PERFMON outside of this user namespace; run "
+			"cannot sample the kernel: permission denied: kernel.perf_event_paranoid is 2, "
+			"which requires CAP_PERFMON outside this user namespace; run "
 			"gospect on the host, or set it to 1 there");
 	return error_format(
 		ERROR_DENIED,
-		"may not sample the kernel: kernel.perf_event_paranoid is 2, which asks "
-		"for CAP_PERFMON; run gospect %s, or set it to 1 on the host, or leave "
-		"out --kernel",
+		"cannot sample the kernel: permission denied: kernel.perf_event_paranoid is 2, which "
+		"requires CAP_PERFMON; run gospect %s, set it to 1 on the host, or omit "
+		"--kernel",
 		access_remedy(self, CAP_PERFMON));
 }
 

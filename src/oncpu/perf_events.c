@@ -98,9 +98,9 @@ static struct error *open_failed(struct perf_event_attr *attr, int err)
 		return kernel ? perf_kernel_denied(err) : perf_denied(err);
 	case EMFILE:
 	case ENFILE:
-		return error_format(ERROR_FAILED,
-				    "too many threads for the limit of open files; raise it "
-				    "(ulimit -n)");
+		return error_format(
+			ERROR_FAILED,
+			"too many open files: sampling needs a file for each thread; raise the limit (ulimit -n)");
 	default:
 		return error_errno(ERROR_FAILED, err, "cannot sample running threads");
 	}
@@ -147,10 +147,11 @@ static struct error *map_ring(struct perf_events *p, struct ring *ring, int fd)
 		mmap(NULL, RING_BYTES + p->page_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (page == MAP_FAILED && (errno == EPERM || errno == ENOMEM))
-		return error_format(ERROR_DENIED, "not enough memory may be locked for sampling; "
-						  "raise kernel.perf_event_mlock_kb or ulimit -l");
+		return error_format(
+			ERROR_DENIED,
+			"cannot lock enough memory for sampling; raise kernel.perf_event_mlock_kb or ulimit -l");
 	if (page == MAP_FAILED)
-		return error_errno(ERROR_FAILED, errno, "cannot map the ring of samples");
+		return error_errno(ERROR_FAILED, errno, "cannot map a perf ring buffer");
 	*ring = (struct ring){.fd = fd, .page = page};
 	return NULL;
 }
@@ -178,7 +179,8 @@ static struct error *open_event(struct perf_events *p, pid_t tid, size_t cpu)
 	if (!ring->page)
 		return map_ring(p, ring, fd);
 	if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd))
-		return error_errno(ERROR_FAILED, errno, "cannot join the rings of samples");
+		return error_errno(ERROR_FAILED, errno,
+				   "cannot redirect perf events to a shared ring buffer");
 	return NULL;
 }
 
@@ -271,7 +273,8 @@ static struct error *open_output(struct perf_events *p, const struct perf_progra
 		return &error_no_memory;
 	if (ioctl(fd, PERF_EVENT_IOC_ID, &p->last_output_id) ||
 	    ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd))
-		return error_errno(ERROR_FAILED, errno, "cannot join the rings of samples");
+		return error_errno(ERROR_FAILED, errno,
+				   "cannot redirect perf events to a shared ring buffer");
 	if (!p->first_output_id)
 		p->first_output_id = p->last_output_id;
 	return bpf_map_put(program->outputs, &cpu, &fd);
@@ -289,7 +292,7 @@ static struct error *open_program(struct perf_events *p, const struct perf_progr
 	for (size_t i = 0; !err && i < events; i++)
 		if (ioctl(p->fds[i], PERF_EVENT_IOC_SET_BPF, program->fd))
 			err = error_errno(ERROR_FAILED, errno,
-					  "this kernel runs no program at a sample");
+					  "this kernel cannot run eBPF programs on perf samples");
 	return err;
 }
 
@@ -331,7 +334,7 @@ static struct error *open_all(struct perf_events *p, const pid_t *tids, size_t c
 		enabled = p->fd_count;
 	for (size_t i = 0; !err && i < enabled; i++)
 		if (ioctl(p->fds[i], PERF_EVENT_IOC_ENABLE, 0))
-			err = error_errno(ERROR_FAILED, errno, "cannot start sampling");
+			err = error_errno(ERROR_FAILED, errno, "cannot enable the perf events");
 	return err;
 }
 

@@ -169,7 +169,8 @@ static struct error *add_attr(struct reader *r, const struct perf_record *record
 	if (!r->is_pipe)
 		return NULL;
 	if (attr.size > record->size)
-		return error_format(ERROR_CORRUPT, "an event attribute in it is cut");
+		return error_format(ERROR_CORRUPT,
+				    "it is corrupt: an event attribute is truncated");
 	return perf_read_attr(r->f, attr,
 			      (struct bytes){record->body + attr.size, record->size - attr.size});
 }
@@ -285,12 +286,13 @@ static bool sort_records(struct perf_file *f)
 static struct error *check_magic(const void *bytes)
 {
 	if (!memcmp(bytes, magic_big_endian, 8))
-		return error_format(ERROR_UNSUPPORTED,
-				    "it comes from a big-endian machine; gospect "
-				    "knows perf.data of amd64 and arm64");
+		return error_format(
+			ERROR_UNSUPPORTED,
+			"it comes from a big-endian machine; gospect reads perf.data of amd64 and arm64");
 	if (!memcmp(bytes, magic_old, 8))
-		return error_format(ERROR_UNSUPPORTED, "it was written by a perf of before Linux "
-						       "3.3; record it with a newer one");
+		return error_format(
+			ERROR_UNSUPPORTED,
+			"it was written by a perf older than Linux 3.3; record it with a newer one");
 	return NULL;
 }
 
@@ -312,8 +314,8 @@ static struct error *read_all(struct reader *r, struct bytes file)
 	if (!err && unpacked.size)
 		err = read_records(r, unpacked);
 	if (!err && !f->attr_count)
-		err = error_format(ERROR_CORRUPT, "it is cut before its first event; record it "
-						  "again");
+		err = error_format(ERROR_CORRUPT,
+				   "it is truncated before its first event; record it again");
 	if (f->build_id_count)
 		qsort(f->build_ids, f->build_id_count, sizeof(*f->build_ids), by_path);
 	if (!err && !sort_records(f))
@@ -328,7 +330,7 @@ struct error *perf_file_read(const void *bytes, size_t size, struct perf_file *r
 	struct error *err;
 
 	if (!perf_file_is(bytes, size) || size < 16)
-		return error_format(ERROR_CORRUPT, "it is no perf.data");
+		return error_format(ERROR_CORRUPT, "it is not a perf.data file");
 	err = check_magic(bytes);
 	if (!err)
 		err = read_all(&r, (struct bytes){bytes, size});

@@ -62,7 +62,9 @@ struct error *perf_read_attr(struct perf_file *f, struct bytes attr, struct byte
 	struct perf_attr *new;
 
 	if (attr.size < PERF_ATTR_SIZE_VER0 || f->attr_count >= MAX_ATTRS)
-		return error_format(ERROR_CORRUPT, "it has too small or too many event attributes");
+		return error_format(
+			ERROR_CORRUPT,
+			"it is corrupt: its event attributes have an invalid size or number");
 	if (!array_reserve(&f->attrs, &f->attr_capacity, f->attr_count + 1))
 		return &error_no_memory;
 	new = &f->attrs[f->attr_count++];
@@ -86,10 +88,10 @@ static struct error *read_attrs(struct perf_file *f, struct bytes file, struct b
 	struct error *err = NULL;
 
 	if (entry < PERF_ATTR_SIZE_VER0 + SECTION_SIZE || entry > 4096)
-		return error_format(ERROR_CORRUPT,
-				    "its header says that an event attribute has "
-				    "%llu bytes",
-				    (unsigned long long)entry);
+		return error_format(
+			ERROR_CORRUPT,
+			"it is corrupt: its header claims event attributes of %llu bytes",
+			(unsigned long long)entry);
 	for (size_t at = 0; !err && attrs.size - at >= entry; at += entry) {
 		struct bytes attr = {attrs.data + at, entry - SECTION_SIZE};
 		struct bytes where = {attr.data + attr.size, SECTION_SIZE};
@@ -194,9 +196,9 @@ struct error *perf_read_header(struct perf_file *f, struct bytes file, struct by
 		return NULL;
 	}
 	if (size != FILE_HEADER_SIZE || file.size < FILE_HEADER_SIZE)
-		return error_format(ERROR_CORRUPT,
-				    "it begins as perf.data, but its header is cut or of no kind "
-				    "that perf writes; record it again");
+		return error_format(
+			ERROR_CORRUPT,
+			"its perf.data header is truncated or corrupt; record it again");
 	err = read_attrs(f, file, section(file, u64_at(file, 24), u64_at(file, 32)),
 			 u64_at(file, 16));
 	if (err)

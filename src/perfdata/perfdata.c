@@ -82,10 +82,10 @@ static struct error *check_machine(const struct perf_file *f)
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
 		if (!strcmp(f->machine, known[i]))
 			return NULL;
-	return error_format(ERROR_UNSUPPORTED,
-			    "it comes from a machine of kind \"%s\"; gospect knows x86_64 and "
-			    "aarch64",
-			    f->machine);
+	return error_format(
+		ERROR_UNSUPPORTED,
+		"it comes from a machine of architecture \"%s\"; gospect reads x86_64 and aarch64",
+		f->machine);
 }
 
 /* Whether a period is nanoseconds of CPU time. */
@@ -127,8 +127,8 @@ static struct error *say_file(struct reading *r, const struct recorded_process *
 			      struct recorded_file *file)
 {
 	static const char *const states[] = {
-		[FILE_MISSING] = "is not here",
-		[FILE_OTHER_BUILD] = "is another build than the one that was recorded",
+		[FILE_MISSING] = "does not exist here",
+		[FILE_OTHER_BUILD] = "is not the build that was recorded",
 		[FILE_UNREADABLE] = "cannot be read",
 	};
 	const char *why = file->why ? file->why->message : states[file->state];
@@ -142,7 +142,7 @@ static struct error *say_file(struct reading *r, const struct recorded_process *
 	}
 	r->files_said++;
 	return perfdata_remark(r->remarks,
-			       "%s (process %u, %s) %s: its stacks are left as perf has them",
+			       "%s (process %u, %s) %s: its stacks stay as perf recorded them",
 			       file->path, p->pid, *p->comm ? p->comm : "?", why);
 }
 
@@ -416,25 +416,27 @@ static struct error *remark_defects(struct reading *r)
 
 	if (f->unfinished)
 		err = perfdata_remark(
-			r->remarks, "perf did not finish this file: it is used as far as it goes, "
-				    "without build ids to check programs by");
+			r->remarks,
+			"perf did not finish this file: gospect reads what there is, without build ids to check programs");
 	else if (f->cut)
-		err = perfdata_remark(r->remarks,
-				      "this file is cut or broken: it is used as far as "
-				      "it goes");
+		err = perfdata_remark(
+			r->remarks,
+			"this file is truncated or corrupt: gospect reads what there is");
 	if (!err && f->too_large)
-		err = perfdata_remark(r->remarks,
-				      "unpacked, this file is too large: its end is left out");
+		err = perfdata_remark(
+			r->remarks,
+			"this file is too large when decompressed: gospect ignores its end");
 	if (!err && r->table.maps_left_out)
-		err = perfdata_remark(r->remarks,
-				      "%zu mappings of code were left out, because there are too "
-				      "many: what ran there is shown as unknown",
-				      r->table.maps_left_out);
+		err = perfdata_remark(
+			r->remarks,
+			"too many mappings of code: %zu are ignored, and their code is shown as unknown",
+			r->table.maps_left_out);
 	if (!err && f->lost)
 		err = perfdata_remark(r->remarks, "perf lost %" PRIu64 " sample%s", f->lost,
 				      plural(f->lost));
 	if (!err && r->programs.exe && !r->programs.exe_used)
-		err = perfdata_remark(r->remarks, "%s is none of the programs in it: not used",
+		err = perfdata_remark(r->remarks,
+				      "--exe %s matches no program in this file: ignored",
 				      r->programs.exe);
 	if (!err && r->strange)
 		err = perfdata_remark(r->remarks,
@@ -442,7 +444,8 @@ static struct error *remark_defects(struct reading *r)
 				      " sample%s left out: not what the file's header says",
 				      r->strange, plural(r->strange));
 	if (!err && r->files_not_said)
-		err = perfdata_remark(r->remarks, "%zu more programs are not here, or other builds",
+		err = perfdata_remark(r->remarks,
+				      "%zu more programs are missing here or are other builds",
 				      r->files_not_said);
 	if (!err && c->no_caller)
 		err = perfdata_remark(
@@ -525,8 +528,8 @@ static struct error *read_samples(struct reading *r, struct profile_file *ret)
 
 	if (!err && !r->chains.counts.samples)
 		err = error_format(ERROR_CORRUPT,
-				   r->idle ? "all samples in it are of idle processors"
-					   : "it is a perf.data without samples");
+				   r->idle ? "all its samples are of idle CPUs"
+					   : "it is a perf.data file without samples");
 	if (!err)
 		err = describe(r);
 	if (!err)

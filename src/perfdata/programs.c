@@ -135,13 +135,12 @@ static struct error *load(struct programs *p, struct recorded_program *program,
 	if (err)
 		return err;
 	if (program->image->machine != p->machine)
-		return error_format(ERROR_FAILED, "it is for another kind of processor");
+		return error_format(ERROR_FAILED, "it is built for another architecture");
 	if (!find_bias(program->image, map, &program->bias) ||
 	    (program->bias && !elf_file_is_pie(program->image->elf)))
 		return error_format(
 			ERROR_FAILED,
-			"it is not the program that was recorded: its code is of another "
-			"size or at another place");
+			"it is not the program that was recorded: the size or address of its code differs");
 	program->image->bias = program->bias;
 	return golayout_open(program->image, NULL, &program->layout);
 }

@@ -162,7 +162,7 @@ static void print_node(struct walk *w, struct folded *f, uint32_t node, FILE *ou
 {
 	bool is_long = w->line.length > MAX_LINE;
 
-	print_line(w, w->line.data, is_long ? ";[deeper frames are left out]" : "",
+	print_line(w, w->line.data, is_long ? ";[deeper frames omitted]" : "",
 		   is_long ? f->whole[node] : f->tree.nodes[node].self, out);
 	if (is_long)
 		w->count--;
@@ -188,8 +188,7 @@ static bool walk_all(struct walk *w, struct folded *f, FILE *out)
 		print_node(w, f, node, out);
 	}
 	w->written = 0;
-	print_line(w, "[stacks that are left out, for the file would be too large]", "", w->left,
-		   out);
+	print_line(w, "[stacks omitted: the file would be too large]", "", w->left, out);
 	return true;
 }
 

@@ -81,12 +81,12 @@ static void reading_release(struct reading *r)
 
 static struct error *corrupt(const char *what)
 {
-	return error_format(ERROR_CORRUPT, "it is no pprof profile: %s", what);
+	return error_format(ERROR_CORRUPT, "it is not a pprof profile: %s", what);
 }
 
 static struct error *too_large(void)
 {
-	return corrupt("for a file of its size it would take too much memory");
+	return corrupt("it needs too much memory for a file of its size");
 }
 
 static struct error *inflate_all(const void *bytes, size_t size, uint8_t **ret, size_t *ret_size)
@@ -109,7 +109,7 @@ static struct error *inflate_all(const void *bytes, size_t size, uint8_t **ret, 
 	if (status == Z_OK)
 		return too_large();
 	if (status != Z_STREAM_END)
-		return error_format(ERROR_CORRUPT, "its compressed data are cut or damaged");
+		return error_format(ERROR_CORRUPT, "its compressed data is truncated or corrupt");
 	*ret_size = z.total_out;
 	*ret = take_ptr(out);
 	return NULL;
@@ -148,7 +148,7 @@ static struct error *index_functions(struct reading *r)
 		uint64_t *slot = id == MAP_NO_KEY ? NULL : map_at(&r->functions, id);
 
 		if (!slot)
-			return id == MAP_NO_KEY ? corrupt("a function without a number")
+			return id == MAP_NO_KEY ? corrupt("a function without an id")
 						: &error_no_memory;
 		*slot = i + 1;
 	}
@@ -214,7 +214,7 @@ static struct error *add_location(struct reading *r, size_t i)
 	uint64_t word = word_of(r, l, i), *place, *slot;
 
 	if (l->id == MAP_NO_KEY)
-		return corrupt("a location without a number");
+		return corrupt("a location without an id");
 	if (!array_reserve(&r->places, &r->place_capacity, r->place_count + 1) ||
 	    !array_reserve(&r->frames, &r->frame_capacity, r->frame_count + l->n_line))
 		return &error_no_memory;
@@ -300,7 +300,7 @@ static struct error *read_sample(struct reading *r, const Pprof__Sample *s)
 		const uint64_t *number = map_find(&r->locations, s->location_id[i]);
 
 		if (!number)
-			return corrupt("a sample of a location that is not there");
+			return corrupt("a sample refers to a missing location");
 		if (!spend(&r->work, COST_FRAME * (r->places[*number - 1].count + 1)))
 			return too_large();
 		r->pcs[sample.depth++] = r->places[*number - 1].word;
@@ -446,7 +446,7 @@ static struct error *unpack(const void *bytes, size_t size, size_t budget, Pprof
 	*ret = pprof__profile__unpack(&allocator, size, bytes);
 	if (!*ret && !memory.left)
 		return too_large();
-	return *ret ? NULL : corrupt("its fields make no sense, or it is cut");
+	return *ret ? NULL : corrupt("it is truncated or corrupt");
 }
 
 struct error *profile_read(const void *bytes, size_t size, struct profile_file *ret)
@@ -458,7 +458,7 @@ struct error *profile_read(const void *bytes, size_t size, struct profile_file *
 	struct error *err;
 
 	if (size > MAX_SIZE)
-		return corrupt("it is larger than any profile");
+		return corrupt("it is too large");
 	if (size >= sizeof(gzip) && !memcmp(bytes, gzip, sizeof(gzip))) {
 		err = inflate_all(bytes, size, &inflated, &size);
 		if (err)

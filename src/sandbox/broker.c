@@ -250,7 +250,8 @@ static void answer_service(const struct broker *b, struct message *m)
 	if (!known)
 		door_call_drop(&m->call);
 	err = known ? service->serve(service->arg, &m->call)
-		    : error_format(ERROR_FAILED, "the broker has no such service");
+		    : error_format(ERROR_FAILED,
+				   "internal error: unknown request to the privileged process");
 	m->a = err ? 1 : 0;
 	m->b = err ? (int)err->code : 0;
 	if (err) {

@@ -17,13 +17,13 @@ struct error *capabilities_keep(uint64_t mask)
 		if (!(mask >> i & 1))
 			prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
 	if (syscall(SYS_capget, &head, data))
-		return error_errno(ERROR_FAILED, errno, "cannot read our capabilities");
+		return error_errno(ERROR_FAILED, errno, "cannot read the capabilities of gospect");
 	for (int i = 0; i < 2; i++) {
 		data[i].effective &= mask >> (32 * i);
 		data[i].permitted &= mask >> (32 * i);
 		data[i].inheritable = 0;
 	}
 	if (syscall(SYS_capset, &head, data))
-		return error_errno(ERROR_FAILED, errno, "cannot give up capabilities");
+		return error_errno(ERROR_FAILED, errno, "cannot drop capabilities");
 	return NULL;
 }

@@ -79,7 +79,9 @@ static struct error *ask_for_service(enum door_service service, struct door_call
 
 	memcpy(&m.call, call, sizeof(*call));
 	if (!ask_at(service == served_apart && apart.socket >= 0 ? &apart : &broker, &m))
-		return error_format(ERROR_FAILED, "the privileged half of gospect has ended");
+		return error_format(
+			ERROR_FAILED,
+			"the privileged process of gospect has exited; run gospect again");
 	if (m.a)
 		return error_format(m.b >= 0 && m.b <= ERROR_USAGE ? (enum error_code)m.b
 								   : ERROR_FAILED,

@@ -207,10 +207,9 @@ struct error *target_check_proc(void)
 	if (atoi(self) == getpid())
 		return NULL;
 	if (statfs("/proc", &fs) || fs.f_type != PROC_SUPER_MAGIC)
-		return error_format(ERROR_FAILED, "there is no /proc here; mount it (mount -t proc "
-						  "proc /proc)");
-	return error_format(ERROR_DENIED,
-			    "/proc shows another pid namespace than the one that gospect is in, "
-			    "so its ids mean other processes; enter both (nsenter -t PID --mount "
-			    "--pid) or mount the right one (mount -t proc proc /proc)");
+		return error_format(ERROR_FAILED,
+				    "/proc is not mounted; mount it (mount -t proc proc /proc)");
+	return error_format(
+		ERROR_DENIED,
+		"/proc belongs to another pid namespace than gospect, so its process ids are wrong here; enter both namespaces (nsenter -t PID --mount --pid) or mount /proc again (mount -t proc proc /proc)");
 }

@@ -168,17 +168,16 @@ static struct error *core_open_exe(struct target *t, int *ret_fd)
 	int fd;
 
 	if (!*t->exe_name)
-		return error_format(ERROR_FAILED,
-				    "%s does not say which program it is of (its notes are not "
-				    "there); give the program with --exe FILE",
-				    core->path);
+		return error_format(
+			ERROR_FAILED,
+			"%s does not name its program (its notes are missing); name the program with --exe FILE",
+			core->path);
 	fd = regular_file_open(t->exe_name);
 	if (fd < 0 && core->exe)
 		return error_errno(ERROR_FAILED, errno, "cannot open %s", core->exe);
 	if (fd < 0)
 		return error_errno(ERROR_FAILED, errno,
-				   "the program of %s was %s, which is not here; give it with "
-				   "--exe FILE",
+				   "cannot find the program of %s: %s; name it with --exe FILE",
 				   core->path, t->exe_name);
 	*ret_fd = fd;
 	return NULL;
@@ -189,10 +188,10 @@ static struct error *core_entry(struct target *t, uint64_t *ret)
 	const struct core *core = (struct core *)t;
 
 	if (!core->entry)
-		return error_format(ERROR_CORRUPT,
-				    "%s does not say where the program began (it has no auxv): it "
-				    "is cut off or incomplete",
-				    core->path);
+		return error_format(
+			ERROR_CORRUPT,
+			"%s has no auxiliary vector (auxv): it is truncated or incomplete",
+			core->path);
 	*ret = core->entry;
 	return NULL;
 }
@@ -266,7 +265,7 @@ static struct error *open_file(struct core *core)
 	if (fstat(packed, &st))
 		return error_errno(ERROR_FAILED, errno, "cannot read %s", core->path);
 	if (!S_ISREG(st.st_mode))
-		return error_format(ERROR_FAILED, "%s is not a file", core->path);
+		return error_format(ERROR_FAILED, "%s is not a regular file", core->path);
 	err = core_unpack(packed, core->path, &fd, &cut);
 	if (err)
 		return err;

@@ -41,10 +41,10 @@ static struct error *not_a_core(const struct core *core, const uint8_t *start)
 
 	for (size_t i = 0; i < ARRAY_SIZE(packers); i++)
 		if (!memcmp(start, packers[i].magic, strlen(packers[i].magic)))
-			return error_format(ERROR_FAILED,
-					    "%s is compressed by %s; unpack it first (gospect "
-					    "unpacks zstd alone)",
-					    core->path, packers[i].name);
+			return error_format(
+				ERROR_FAILED,
+				"%s is compressed with %s; decompress it first (gospect decompresses zstd only)",
+				core->path, packers[i].name);
 	return error_format(ERROR_FAILED, "%s is not a core file", core->path);
 }
 
@@ -52,29 +52,32 @@ static struct error *read_header(struct core *core, Elf64_Ehdr *h)
 {
 	memset(h, 0, sizeof(*h));
 	if (!core->size)
-		return error_format(ERROR_FAILED, "%s is empty: the core was not written",
-				    core->path);
+		return error_format(
+			ERROR_FAILED,
+			"%s is empty: the kernel did not write the core file (ulimit -c, disk full)",
+			core->path);
 	if (!read_at(core, 0, h, core->size < sizeof(*h) ? core->size : sizeof(*h)) ||
 	    memcmp(h->e_ident, ELFMAG, SELFMAG))
 		return not_a_core(core, h->e_ident);
 	if (core->size < sizeof(*h))
-		return error_format(ERROR_CORRUPT, "%s is cut off within its first bytes",
+		return error_format(ERROR_CORRUPT, "%s is truncated within its ELF header",
 				    core->path);
 	if (h->e_type == ET_EXEC || h->e_type == ET_DYN)
-		return error_format(ERROR_FAILED,
-				    "%s is a program, not a core file; give the core to --core and "
-				    "the program to --exe",
-				    core->path);
+		return error_format(
+			ERROR_FAILED,
+			"%s is a program, not a core file; use --core for the core file and --exe for the program",
+			core->path);
 	if (h->e_type != ET_CORE)
 		return not_a_core(core, h->e_ident);
 	if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB ||
 	    (h->e_machine != EM_X86_64 && h->e_machine != EM_AARCH64))
-		return error_format(ERROR_UNSUPPORTED,
-				    "%s comes from another kind of processor (ELF machine %d); "
-				    "gospect reads amd64 and arm64",
-				    core->path, h->e_machine);
+		return error_format(
+			ERROR_UNSUPPORTED,
+			"%s comes from another architecture (ELF machine %d); gospect supports amd64 and arm64",
+			core->path, h->e_machine);
 	if (h->e_phentsize != sizeof(Elf64_Phdr))
-		return error_format(ERROR_CORRUPT, "%s has program headers of %d bytes", core->path,
+		return error_format(ERROR_CORRUPT,
+				    "%s is corrupt: it has program headers of %d bytes", core->path,
 				    h->e_phentsize);
 	core->info.machine = h->e_machine;
 	return NULL;
@@ -129,8 +132,8 @@ static struct error *read_note_segment(struct core *core, const Elf64_Phdr *h)
 	if (core->notes || !size)
 		return NULL;
 	if (size > MAX_NOTES)
-		return error_format(ERROR_CORRUPT, "%s claims to have %lu MB of notes", core->path,
-				    size >> 20);
+		return error_format(ERROR_CORRUPT, "%s is corrupt: it claims %lu MB of notes",
+				    core->path, size >> 20);
 	core->notes = malloc(size);
 	if (!core->notes)
 		return &error_no_memory;
@@ -159,17 +162,17 @@ static struct error *read_headers(struct core *core, const Elf64_Ehdr *h)
 	struct error *err = NULL;
 
 	if (count > MAX_SEGMENTS)
-		return error_format(ERROR_CORRUPT, "%s claims to have %lu segments", core->path,
-				    count);
+		return error_format(ERROR_CORRUPT, "%s is corrupt: it claims %lu segments",
+				    core->path, count);
 	for (uint64_t i = 0; !err && i < count;) {
 		size_t n = count - i < SOME_HEADERS ? count - i : SOME_HEADERS;
 
 		if (!read_at(core, h->e_phoff + i * sizeof(*headers), headers,
 			     n * sizeof(*headers)))
-			return error_format(ERROR_CORRUPT,
-					    "%s is cut off within its table of contents (%lu "
-					    "bytes are there): nothing can be read from it",
-					    core->path, core->size);
+			return error_format(
+				ERROR_CORRUPT,
+				"%s is truncated within its program headers (it has %lu bytes), so nothing can be read from it",
+				core->path, core->size);
 		err = take_headers(core, headers, n);
 		i += n;
 	}
@@ -215,10 +218,10 @@ struct error *core_read_file(struct core *core)
 		core->info.truncated = true;
 	/* gcore writes the notes behind the memory: they may be what is cut off. */
 	if (!core->segment_count || (!core->thread_count && !core->info.truncated))
-		return error_format(ERROR_CORRUPT,
-				    "%s has no %s: it is cut off or was not written by the kernel, "
-				    "gcore or the like",
-				    core->path, core->segment_count ? "threads" : "memory");
+		return error_format(
+			ERROR_CORRUPT,
+			"%s has no %s: it is truncated, or neither the kernel nor gcore wrote it",
+			core->path, core->segment_count ? "threads" : "memory");
 	if (!ends_process(core->info.signal))
 		core->info.signal = core->info.code = core->info.sender = 0;
 	qsort(core->segments, core->segment_count, sizeof(*core->segments), compare_segments);

@@ -55,9 +55,10 @@ static struct error *open_temporary(struct unpacker *u, const char *path)
 	u->fd = door_temporary(&u->folder);
 	if (u->fd >= 0)
 		return NULL;
-	return error_errno(ERROR_FAILED, errno,
-			   "cannot unpack %s into %s; unpack it with `zstd -d`, or set TMPDIR",
-			   path, u->folder);
+	return error_errno(
+		ERROR_FAILED, errno,
+		"cannot decompress %s into %s; set TMPDIR, or decompress it with `zstd -d`", path,
+		u->folder);
 }
 
 /* Where the file ends that begins with these bytes: its tables, and the bytes of its segments.
@@ -98,10 +99,10 @@ static struct error *must_check look_at_room(struct unpacker *u, const char *pat
 	u->next_look = u->stored + LOOK_AT_ROOM;
 	if (fstatvfs(u->fd, &st) || st.f_bavail >= st.f_blocks / ROOM_SHARE)
 		return NULL;
-	return error_format(ERROR_FAILED,
-			    "cannot unpack %s into %s: less than a %uth of it would stay free; "
-			    "set TMPDIR to a folder with more room",
-			    path, u->folder, ROOM_SHARE);
+	return error_format(
+		ERROR_FAILED,
+		"cannot decompress %s into %s: less than 1/%u of that disk would stay free; set TMPDIR to a directory with more space",
+		path, u->folder, ROOM_SHARE);
 }
 
 static struct error *write_page(struct unpacker *u, const uint8_t *page, size_t size,
@@ -118,10 +119,10 @@ static struct error *write_page(struct unpacker *u, const uint8_t *page, size_t 
 		u->stored += PAGE;
 	}
 	if (n < 0 || (size_t)n != size)
-		return error_errno(ERROR_FAILED, n < 0 ? errno : ENOSPC,
-				   "cannot unpack %s into %s; set TMPDIR to a folder with more "
-				   "room",
-				   path, u->folder);
+		return error_errno(
+			ERROR_FAILED, n < 0 ? errno : ENOSPC,
+			"cannot decompress %s into %s; set TMPDIR to a directory with more space",
+			path, u->folder);
 	u->size += size;
 	return NULL;
 }
@@ -227,12 +228,13 @@ struct error *core_unpack(int fd, const char *path, int *ret_fd, bool *ret_cut)
 	if (!err)
 		err = unpack_all(&u, fd, path, ret_cut);
 	if (!err && u.too_wide)
-		err = error_format(ERROR_UNSUPPORTED,
-				   "%s asks for more memory than so small a file should need; if "
-				   "you trust it, unpack it with `zstd -d --long=31`",
-				   path);
+		err = error_format(
+			ERROR_UNSUPPORTED,
+			"%s needs more memory to decompress than its size justifies; if you trust it, decompress it with `zstd -d --long=31`",
+			path);
 	if (!err && ftruncate(u.fd, u.size))
-		err = error_errno(ERROR_FAILED, errno, "cannot unpack %s into %s", path, u.folder);
+		err = error_errno(ERROR_FAILED, errno, "cannot decompress %s into %s", path,
+				  u.folder);
 	if (err)
 		return err;
 	*ret_fd = u.fd;

@@ -133,21 +133,19 @@ static struct error *explain_yama(const struct access_question *q)
 	pid_t pid = q->object.pid;
 
 	if (q->yama >= 3)
-		return error_format(ERROR_DENIED,
-				    "may not read process %d: kernel.yama.ptrace_scope is 3, which "
-				    "forbids it to everybody until the next boot; boot with 2 or "
-				    "less",
-				    pid);
+		return error_format(
+			ERROR_DENIED,
+			"cannot read process %d: permission denied: kernel.yama.ptrace_scope is 3, which forbids it until the next boot; boot with 2 or less",
+			pid);
 	if (q->yama == 2)
-		return error_format(ERROR_DENIED,
-				    "may not read process %d: kernel.yama.ptrace_scope is 2, which "
-				    "allows it with CAP_SYS_PTRACE only; run gospect %s",
-				    pid, ptrace_remedy(q));
-	return error_format(ERROR_DENIED,
-			    "may not read process %d: kernel.yama.ptrace_scope is 1, which allows "
-			    "it to parent processes only; run gospect %s, or set it to 0 on the "
-			    "host",
-			    pid, ptrace_remedy(q));
+		return error_format(
+			ERROR_DENIED,
+			"cannot read process %d: permission denied: kernel.yama.ptrace_scope is 2, which requires CAP_SYS_PTRACE; run gospect %s",
+			pid, ptrace_remedy(q));
+	return error_format(
+		ERROR_DENIED,
+		"cannot read process %d: permission denied: kernel.yama.ptrace_scope is 1, which allows parent processes only; run gospect %s, or set it to 0 on the host",
+		pid, ptrace_remedy(q));
 }
 
 /* The files auxv and mem are readable by their owner alone (fs/proc/base.c). */
@@ -163,12 +161,10 @@ static struct error *explain_files(const struct access_question *q)
 {
 	char name[64];
 
-	return error_format(ERROR_DENIED,
-			    "may not read process %d: it belongs to %s, and gospect has "
-			    "CAP_SYS_PTRACE but not CAP_DAC_READ_SEARCH, which its files in /proc "
-			    "ask for; give it that too (sudo; docker run --cap-add "
-			    "DAC_READ_SEARCH)",
-			    q->object.pid, user_name(q->object.uids[1], name, sizeof(name)));
+	return error_format(
+		ERROR_DENIED,
+		"cannot read process %d: permission denied: it belongs to %s, and gospect has CAP_SYS_PTRACE but not CAP_DAC_READ_SEARCH, which the files in /proc require; add it (sudo; docker run --cap-add DAC_READ_SEARCH)",
+		q->object.pid, user_name(q->object.uids[1], name, sizeof(name)));
 }
 
 static struct error *explain_module(const struct access_question *q)
@@ -177,9 +173,7 @@ static struct error *explain_module(const struct access_question *q)
 
 	return error_format(
 		ERROR_DENIED,
-		"may not read process %d: a security module (SELinux, AppArmor, Landlock) "
-		"forbids it%s%s%s; allow it there (docker run --security-opt "
-		"apparmor=unconfined or label=disable), or run gospect on the host",
+		"cannot read process %d: permission denied: a security module (SELinux, AppArmor, Landlock) forbids it%s%s%s; allow it (docker run --security-opt apparmor=unconfined or label=disable), or run gospect on the host",
 		q->object.pid, *label ? " to '" : "", label, *label ? "'" : "");
 }
 
@@ -187,14 +181,11 @@ static struct error *explain_user_namespace(const struct access_question *q)
 {
 	bool have = has(q->self.capabilities, CAP_SYS_PTRACE);
 
-	return error_format(ERROR_DENIED,
-			    "may not read process %d: it is in another user namespace%s; run "
-			    "gospect with sudo on the host, or in the process's own user "
-			    "namespace (nsenter -t %d --user; docker run --userns=host)",
-			    q->object.pid,
-			    have ? ", where the CAP_SYS_PTRACE that gospect has does not count"
-				 : "",
-			    q->object.pid);
+	return error_format(
+		ERROR_DENIED,
+		"cannot read process %d: permission denied: it is in another user namespace%s; run gospect with sudo on the host, or in that namespace (nsenter -t %d --user; docker run --userns=host)",
+		q->object.pid, have ? ", where gospect's CAP_SYS_PTRACE has no effect" : "",
+		q->object.pid);
 }
 
 static struct error *explain_other_user(const struct access_question *q)
@@ -203,38 +194,38 @@ static struct error *explain_other_user(const struct access_question *q)
 	char name[64];
 
 	if (!q->self.uid)
-		return error_format(ERROR_DENIED,
-				    "may not read process %d: it belongs to %s, and gospect is "
-				    "root without CAP_SYS_PTRACE; run gospect %s",
-				    o->pid, user_name(o->uids[0], name, sizeof(name)),
-				    ptrace_remedy(q));
+		return error_format(
+			ERROR_DENIED,
+			"cannot read process %d: permission denied: it belongs to %s, and gospect is root without CAP_SYS_PTRACE; run gospect %s",
+			o->pid, user_name(o->uids[0], name, sizeof(name)), ptrace_remedy(q));
 	if (o->uids[0] == q->self.uid)
-		return error_format(ERROR_DENIED,
-				    "may not read process %d: it runs with other user or group "
-				    "ids (effective or saved) than gospect; run gospect %s",
-				    o->pid, ptrace_remedy(q));
+		return error_format(
+			ERROR_DENIED,
+			"cannot read process %d: permission denied: its effective or saved user or group ids differ from gospect's; run gospect %s",
+			o->pid, ptrace_remedy(q));
 	/* Yama would refuse that user as well. */
-	return error_format(ERROR_DENIED,
-			    "may not read process %d: it belongs to %s; run gospect %s%s", o->pid,
-			    user_name(o->uids[0], name, sizeof(name)),
-			    q->yama ? "" : "as that user or ", ptrace_remedy(q));
+	return error_format(
+		ERROR_DENIED,
+		"cannot read process %d: permission denied: it belongs to %s; run gospect %s%s",
+		o->pid, user_name(o->uids[0], name, sizeof(name)),
+		q->yama ? "" : "as that user or ", ptrace_remedy(q));
 }
 
 static struct error *explain_capabilities(const struct access_question *q, uint64_t missing)
 {
-	return error_format(ERROR_DENIED,
-			    "may not read process %d: it holds the capability CAP_%s%s, which "
-			    "gospect has not; run gospect %s",
-			    q->object.pid, first_capability(missing),
-			    missing & (missing - 1) ? " and others" : "", ptrace_remedy(q));
+	return error_format(
+		ERROR_DENIED,
+		"cannot read process %d: permission denied: it has the capability CAP_%s%s, which gospect lacks; run gospect %s",
+		q->object.pid, first_capability(missing),
+		missing & (missing - 1) ? " and others" : "", ptrace_remedy(q));
 }
 
 static struct error *explain_undumpable(const struct access_question *q)
 {
-	return error_format(ERROR_DENIED,
-			    "may not read process %d: it is undumpable (by prctl PR_SET_DUMPABLE, "
-			    "or by a change of its user or capabilities); run gospect %s",
-			    q->object.pid, ptrace_remedy(q));
+	return error_format(
+		ERROR_DENIED,
+		"cannot read process %d: permission denied: it is undumpable (prctl PR_SET_DUMPABLE, or a change of its user or capabilities); run gospect %s",
+		q->object.pid, ptrace_remedy(q));
 }
 
 /* In the kernel's order, but for what leaves no other remedy. */
@@ -270,22 +261,15 @@ struct error *access_explain_absent(const struct access_self *self, pid_t pid, b
 				    const char *hidepid)
 {
 	if (exists && *hidepid)
-		return error_format(ERROR_DENIED,
-				    "may not see process %d: it belongs to another user, and /proc "
-				    "is mounted with hidepid=%s; run gospect as its user or %s, or "
-				    "mount /proc without it (mount -o remount,hidepid=0 /proc)",
-				    pid, hidepid, access_remedy(self, CAP_SYS_PTRACE));
+		return error_format(
+			ERROR_DENIED,
+			"cannot see process %d: permission denied: it belongs to another user, and /proc is mounted with hidepid=%s; run gospect as that user or %s, or remount /proc (mount -o remount,hidepid=0 /proc)",
+			pid, hidepid, access_remedy(self, CAP_SYS_PTRACE));
 	if (self->inner_pid)
 		return error_format(
 			ERROR_GONE,
-			"there is no process %d in this pid namespace, and gospect "
-			"sees no other; run it on the host or join the container (docker "
-			"run --pid=container:ID; kubectl debug --target=CONTAINER; "
-			"shareProcessNamespace); `gospect ps` lists those that can be "
-			"looked at, by their ids here",
+			"no such process: %d is not in gospect's pid namespace; run gospect on the host or join the container (docker run --pid=container:ID; kubectl debug --target=CONTAINER; shareProcessNamespace); `gospect ps` lists the Go processes and their ids here",
 			pid);
-	return error_format(ERROR_GONE,
-			    "there is no process %d here; `gospect ps` lists those that can be "
-			    "looked at",
+	return error_format(ERROR_GONE, "no such process: %d; `gospect ps` lists the Go processes",
 			    pid);
 }

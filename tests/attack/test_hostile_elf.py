@@ -81,7 +81,7 @@ def assert_cheap(result):
     assert result.resident < RESIDENT, f"{result.resident >> 20} MB"
 
 
-NO_PROGRAM = r"truncated or broken: .*(holes|sections|overlap)|function table .*not found|not a Go"
+NO_PROGRAM = r"truncated or corrupt: .*(holes|sections|overlap)|without a function table|not a Go"
 
 
 @pytest.mark.alone

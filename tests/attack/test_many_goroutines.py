@@ -12,7 +12,7 @@ from lib import golang, hostile
 pytestmark = [hostile.NEEDS_ROOT, pytest.mark.alone]
 
 COUNT = 33_000_000
-CLAIM = rf"claims to have {COUNT} goroutines, more than its memory can hold"
+CLAIM = rf"claims {COUNT} goroutines, more than its memory can hold"
 
 
 @pytest.mark.parametrize("stride", [8, 448])

@@ -49,7 +49,7 @@ def device(tmp_path):
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 def test_the_file_itself(request, args, kind):
     line = gospect.run(*args, request.getfixturevalue(kind), seconds=5).fails(1)
-    assert "--diff" in args or "it is a pipe, a socket or a device; name a file" in line
+    assert "--diff" in args or "it is a pipe, a socket or a device; choose a regular file" in line
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])

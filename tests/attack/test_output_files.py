@@ -76,7 +76,7 @@ def test_a_partial_file_of_another_user_is_not_written(states, shared):
 def test_a_partial_file_with_a_second_name_is_not_written(states, shared, victim):
     (shared / "out.trace.partial").hardlink_to(victim)
     line = gospect.run(*TRACE, "-p", states.pid, "-o", shared / "out.trace").fails(1)
-    assert "not a file of yours" in line
+    assert "belongs to another user" in line
 
 
 @pytest.mark.parametrize("name", ["out.trace", "out.trace.partial"])

@@ -19,7 +19,7 @@ from lib import golang, gospect, terminal, tracing
 from lib.process import Program, status, wait_until
 from matrix import builds
 
-SAID = "truncated while it was read"
+SAID = "truncated while gospect read it"
 
 MAPPER = """
 import mmap, os, sys

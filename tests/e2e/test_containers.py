@@ -271,7 +271,7 @@ def test_without_perf_a_recording_is_made_and_says_so(targets, error):
 def test_another_users_process_names_that_user(targets, tool, folder):
     program = targets.start("states", args=("-only=chan",))
     line = denied(*as_user(NOBODY), pid=program.pid, binary=tool)
-    assert_says(line, f"may not read process {program.pid}", "belongs to root", "with sudo")
+    assert_says(line, f"cannot read process {program.pid}: permission denied", "belongs to root", "with sudo")
 
 
 def test_the_same_user_needs_nothing_more(targets, tool, folder):
@@ -337,7 +337,7 @@ def test_the_capability_to_read_files_is_needed_for_another_users_process(target
 def test_root_of_an_inner_user_namespace_is_told_so(targets, tool):
     program = targets.start("states", args=("-only=chan",))
     line = denied("unshare", "--user", "--map-root-user", pid=program.pid, binary=tool)
-    assert_says(line, "another user namespace", "does not count", "on the host")
+    assert_says(line, "another user namespace", "has no effect", "on the host")
 
 
 @pytest.mark.parametrize("other", ["process", "container"])
@@ -359,7 +359,7 @@ def test_hidepid_is_named(targets, tool, value):
     line = denied(*with_hidepid(value, *as_user(NOBODY)), pid=program.pid, binary=tool)
     assert_says(line, f"hidepid={value}", "with sudo", "remount")
     gone = denied(*with_hidepid(value, *as_user(NOBODY)), pid=0x3ffffffe, binary=tool)
-    assert_says(gone, "there is no process")
+    assert_says(gone, "no such process")
 
 
 def test_hidepid_does_not_hide_ones_own(targets, tool, folder):
@@ -372,7 +372,7 @@ def test_an_inner_pid_namespace_does_not_see_the_process(targets):
     program = targets.start("states", args=("-only=chan",))
     line = denied("unshare", "--pid", "--fork", "--mount-proc", pid=program.pid,
                   binary=gospect.BINARY)
-    assert_says(line, "there is no process", "pid namespace", "--pid=container:ID", "--target=",
+    assert_says(line, "no such process", "pid namespace", "--pid=container:ID", "--target=",
                 "shareProcessNamespace")
 
 
@@ -392,4 +392,4 @@ def test_a_proc_of_another_pid_namespace_is_not_believed(contained):
 def test_a_root_without_proc_is_said(folder):
     image_of(gospect.BINARY, folder)
     line = denied("chroot", str(folder), pid=1, binary=gospect.BINARY)
-    assert_says(line, "no /proc", "mount")
+    assert_says(line, "/proc is not mounted", "mount")

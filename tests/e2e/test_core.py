@@ -19,7 +19,7 @@ from lib.process import wait_until
 MODES = (golang.PLAIN, golang.STRIPPED, golang.PIE)
 # Who spins does so until the end: then it is a running goroutine that the core shows.
 ENVIRONMENT = {"GOTRACEBACK": "crash", "GODEBUG": "asyncpreemptoff=1", "GOMAXPROCS": "4"}
-NOT_IN_CORE = "\tgoroutine's stack is not in the core file, or broken; stack unavailable"
+NOT_IN_CORE = "\tgoroutine's stack is missing from the core file or corrupt; stack unavailable"
 PATTERN = pathlib.Path("/proc/sys/kernel/core_pattern").read_text().strip()
 
 
@@ -202,7 +202,7 @@ def test_a_missing_program_is_asked_for(tmp_path):
 
 @pytest.mark.parametrize("content,expected", [
     (b"", "empty"), (b"nothing of the kind", "not a core"), (b"\x1f\x8b\x08 packed", "gzip"),
-    (b"\x7fELF", "cut off")])
+    (b"\x7fELF", "truncated")])
 def test_what_is_no_core_is_refused(tmp_path, content, expected):
     (tmp_path / "core").write_bytes(content)
     assert expected in gospect.run("dump", "--core", tmp_path / "core").fails(1)
@@ -219,4 +219,4 @@ def test_record_wants_a_living_process(death):
 def test_program_of_another_processor_is_refused():
     message = gospect.run("dump", "--core", Fixture(golang.NEWEST, "arm64").core, "--exe",
                           golang.build("crash", golang.NEWEST)).fails(1)
-    assert "another kind of processor" in message
+    assert "another architecture" in message

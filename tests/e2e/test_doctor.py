@@ -112,7 +112,7 @@ def test_what_is_no_go_program_is_said():
 
 def test_a_process_that_is_not_there_is_said():
     found = doctor("-p", 2 ** 22 + 1)[f"process {2 ** 22 + 1}"]
-    assert not found["process"][0] and "there is no process" in found["process"][1]
+    assert not found["process"][0] and "no such process" in found["process"][1]
 
 
 def test_who_traces_it_is_said_and_only_trace_minds(states):

@@ -42,4 +42,4 @@ def test_it_is_known_where_frame_pointers_are_wrong(programs, version):
 def test_without_the_program_it_is_said(tmp_path):
     path = perf.FIXTURES / "go1.27.2-arm64-g.data"
     result = gospect.run("report", path).ok()
-    assert any("is not here" in line for line in result.words)
+    assert any("does not exist here" in line for line in result.words)

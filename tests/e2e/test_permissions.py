@@ -49,7 +49,7 @@ def may_dump(machine, program, who):
 def denied(machine, program, who):
     """What gospect says, the part behind the process."""
     line = machine.gospect("dump", "-p", program.pid, prefix=who).fails(1)
-    head = f"gospect: may not read process {program.pid}: "
+    head = f"gospect: cannot read process {program.pid}: permission denied: "
     assert line.startswith(head)
     return line[len(head):]
 
@@ -57,9 +57,9 @@ def denied(machine, program, who):
 # Yama
 
 @pytest.mark.parametrize("scope,cause,remedy", [
-    (1, "kernel.yama.ptrace_scope is 1, which allows it to parent processes only",
+    (1, "kernel.yama.ptrace_scope is 1, which allows parent processes only",
      "run gospect with sudo, or set it to 0 on the host"),
-    (2, "kernel.yama.ptrace_scope is 2, which allows it with CAP_SYS_PTRACE only",
+    (2, "kernel.yama.ptrace_scope is 2, which requires CAP_SYS_PTRACE",
      "run gospect with sudo")])
 def test_yama_is_named_to_the_programs_own_user(machine, program, scope, cause, remedy):
     may_dump(machine, program, ALICE)
@@ -99,7 +99,7 @@ def test_yama_2_refuses_a_parent(machine):
 def test_yama_3_refuses_everybody(closed_machine, who):
     machine, program = closed_machine
     assert denied(machine, program, who) == (
-        "kernel.yama.ptrace_scope is 3, which forbids it to everybody until the next boot; boot "
+        "kernel.yama.ptrace_scope is 3, which forbids it until the next boot; boot "
         "with 2 or less")
 
 
@@ -135,7 +135,7 @@ def test_root_without_cap_sys_ptrace_is_told_which_capability(machine, program):
     root = arm64.Program(machine, binary())
     try:
         assert denied(machine, root, ROOT_WITHOUT_PTRACE).startswith(
-            "it holds the capability CAP_SYS_PTRACE, which gospect has not; run gospect with ")
+            "it has the capability CAP_SYS_PTRACE, which gospect lacks; run gospect with ")
     finally:
         root.stop()
 
@@ -144,9 +144,9 @@ def test_root_without_cap_sys_ptrace_is_told_which_capability(machine, program):
 def test_hidepid_is_named_with_the_mount_to_change(machine, program, hidepid, name):
     machine.run(f"mount -o remount,hidepid={hidepid} /proc").ok()
     assert machine.gospect("dump", "-p", program.pid, prefix=BOB).fails(1) == (
-        f"gospect: may not see process {program.pid}: it belongs to another user, and /proc is "
-        f"mounted with hidepid={name}; run gospect as its user or with sudo, or mount /proc "
-        "without it (mount -o remount,hidepid=0 /proc)")
+        f"gospect: cannot see process {program.pid}: permission denied: it belongs to another user, and /proc is "
+        f"mounted with hidepid={name}; run gospect as that user or with sudo, or remount /proc "
+        "(mount -o remount,hidepid=0 /proc)")
     may_dump(machine, program, ALICE)
     may_dump(machine, program, "")
 
@@ -187,7 +187,7 @@ def test_record_works_without_perf_and_names_the_setting(machine, program, who, 
     set_to(machine, PERF, level)
     words, profile = record(machine, program, who)
     assert words == [
-        "gospect: stacks of what runs are not known: may not sample running threads: "
-        f"kernel.perf_event_paranoid is {level}, which asks for CAP_PERFMON; run gospect {remedy}, "
+        "gospect: stacks of what runs are not known: cannot sample running threads: permission denied: "
+        f"kernel.perf_event_paranoid is {level}, which requires CAP_PERFMON; run gospect {remedy}, "
         "or set it to 2 on the host"]
     assert "[running]" in profile

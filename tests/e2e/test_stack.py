@@ -269,7 +269,7 @@ def test_another_build_is_no_twin(targets):
     program = targets.keep("annotated", golang.NEWEST, golang.STRIPPED)
     other = golang.build("annotated", golang.NEWEST, golang.NOT_OPTIMIZED)
     message = gospect.run("stack", "-p", program.pid, "-g", 1, "--exe", other).fails(1)
-    assert "not the same build" in message
+    assert "not of the same build" in message
 
 
 @pytest.mark.time_limit(180)

@@ -98,7 +98,7 @@ def test_a_patch_release_that_moved_fields_is_not_believed_to_be_another(
                                   "go1.27-devel_0123456789", "go1.99-devel_0123456789-X:simd"])
 def test_a_development_version_is_refused_by_name(started, tmp_path, said, strip):
     program = started(build(golang.NEWEST, strip, said))
-    assert_refused(program, tmp_path, f'"{said}"', "no release")
+    assert_refused(program, tmp_path, f'"{said}"', "not a release")
 
 
 @builds_much

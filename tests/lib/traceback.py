@@ -17,7 +17,7 @@ CREATED = re.compile(r"^created by (?P<func>.*?)(?: in goroutine (?P<id>\d+))?$"
 ELIDED = re.compile(r"^\.\.\.(?P<count>\d+|additional) frames elided\.\.\.$")
 UNAVAILABLE = "\tgoroutine running on other thread; stack unavailable"
 # Gospect's alone, which reads stacks of what goes on running.
-NEVER_STILL = "\tgoroutine's stack changed at every try to read it; stack unavailable"
+NEVER_STILL = "\tgoroutine's stack changed during every attempt to read it; stack unavailable"
 
 # The runtime shows at most this many frames of a stack.
 MAX_FRAMES = 100

@@ -42,7 +42,7 @@ static void static_errors_survive_destroy_and_wrap(void **state)
 
 	assert_int_equal(err->code, ERROR_FAULT);
 	assert_true(error_dropped(&error_fault));
-	assert_string_equal(error_fault.message, "the target's memory cannot be read there");
+	assert_string_equal(error_fault.message, "cannot read that memory of the target");
 	assert_false(error_dropped(NULL));
 }
 
@@ -58,7 +58,7 @@ static void cursor_stops_at_the_end_and_stays_failed(void **state)
 	assert_int_equal(cursor_u8(&c), 0);
 	err = cursor_error(&c);
 	assert_non_null(err);
-	assert_string_equal(err->message, "five bytes ends or is broken at byte 4");
+	assert_string_equal(err->message, "five bytes is truncated or damaged at byte 4");
 }
 
 static void cursor_reads_varints_of_any_length(void **state)
@@ -448,7 +448,7 @@ static void a_new_outfile_replaces_nothing(void **state)
 	/* Somebody takes the name meanwhile. */
 	assert_int_equal(symlink("/dev/null", "result.x"), 0);
 	err = outfile_commit(&out);
-	assert_non_null(strstr(err->message, "it is there already"));
+	assert_non_null(strstr(err->message, "it exists already"));
 	error_destroy(err);
 	outfile_abandon(&out);
 	assert_int_equal(unlink("result.x"), 0);
@@ -456,7 +456,7 @@ static void a_new_outfile_replaces_nothing(void **state)
 	assert_null(outfile_commit(&out));
 	outfile_abandon(&out);
 	err = outfile_open_new("result.x", &rule, &out);
-	assert_non_null(strstr(err->message, "it is there already"));
+	assert_non_null(strstr(err->message, "it exists already"));
 	error_destroy(err);
 }
 
@@ -469,7 +469,7 @@ static void outfile_says_when_the_disk_is_full(void **state)
 	fputs("lost", out.stream);
 	err = outfile_commit(&out);
 	assert_non_null(err);
-	assert_non_null(strstr(err->message, "the disk is full"));
+	assert_non_null(strstr(err->message, "no space left on device"));
 }
 
 static void outfile_says_when_the_folder_is_missing(void **state)
@@ -478,7 +478,7 @@ static void outfile_says_when_the_folder_is_missing(void **state)
 	_cleanup_error_ struct error *err = outfile_open("no/such/folder/file", &out);
 
 	assert_non_null(err);
-	assert_non_null(strstr(err->message, "its folder does not exist"));
+	assert_non_null(strstr(err->message, "its directory does not exist"));
 }
 
 static void on_bus_error(int number, siginfo_t *info, void *context)
@@ -533,8 +533,8 @@ static void a_truncated_file_is_an_error_and_zeros(void **state)
 	assert_int_equal(ones_of(file), 3 * 4096 + 5);
 	err = mapped_file_check(file, error_format(ERROR_FAILED, "nonsense"));
 	assert_non_null(err);
-	assert_string_equal(err->message, "program was truncated while it was read; is it being "
-					  "rebuilt? Try again");
+	assert_string_equal(err->message, "program was truncated while gospect read it; if a build "
+					  "is running, try again after it");
 	assert_null(mapped_file_check(whole, NULL));
 	mapped_file_close(whole);
 	mapped_file_close(file);
@@ -626,8 +626,8 @@ static void without_a_permit_a_file_is_read_when_it_is_opened(void **state)
 	assert_int_equal(ones_of(late), 4096 + 5);
 	err = mapped_file_check(late, NULL);
 	assert_non_null(err);
-	assert_string_equal(err->message, "program was truncated while it was read; is it being "
-					  "rebuilt? Try again");
+	assert_string_equal(err->message, "program was truncated while gospect read it; if a build "
+					  "is running, try again after it");
 	mapped_file_close(late);
 }
 

@@ -82,20 +82,22 @@ static void other_versions_are_refused_by_name(void **state)
 	char newer[32], message[128];
 
 	snprintf(newer, sizeof(newer), "go1.%d.0", GOLAYOUT_MAX_MINOR + 1);
-	snprintf(message, sizeof(message), "%s, which is too new; gospect knows Go 1.17 to 1.%d",
-		 newer, GOLAYOUT_MAX_MINOR);
+	snprintf(message, sizeof(message),
+		 "%s, which is too new; this gospect supports Go 1.17 to 1.%d", newer,
+		 GOLAYOUT_MAX_MINOR);
 	assert_refused(newer, message);
-	assert_refused("go1.16.15", "go1.16.15, which is too old; gospect knows Go 1.17 to 1.");
+	assert_refused("go1.16.15", "go1.16.15, which is too old; gospect supports Go 1.17 to 1.");
 	assert_refused("go1.99rc1", "too new");
 	assert_refused("devel go1.28-abcdef Mon",
-		       "\"devel go1.28-abcdef Mon\", which is no release");
-	assert_refused("go1.27-devel_abcdef", "\"go1.27-devel_abcdef\", which is no release");
+		       "\"devel go1.28-abcdef Mon\", which is not a release");
+	assert_refused("go1.27-devel_abcdef", "\"go1.27-devel_abcdef\", which is not a release");
 }
 
 static void an_experiment_without_dwarf_is_refused(void **state)
 {
-	assert_refused("go1.24.4 X:staticlockranking", "an experiment may move");
-	assert_refused("go1.24.4 X:boringcrypto,staticlockranking", "an experiment may move");
+	assert_refused("go1.24.4 X:staticlockranking", "a GOEXPERIMENT, which may move");
+	assert_refused("go1.24.4 X:boringcrypto,staticlockranking",
+		       "a GOEXPERIMENT, which may move");
 }
 
 /* They get as far as to their function table, which this test's program does not have. */

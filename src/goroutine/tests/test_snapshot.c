@@ -116,7 +116,7 @@ static void who_is_not_there_is_refused(void **state)
 static void a_stack_pointer_outside_of_the_stack_is_refused(void **state)
 {
 	made_set_u64(&runtime, 3, runtime.lay.n.g_sched_sp, 0x1000);
-	refused(goid_of(3), "ran on");
+	refused(goid_of(3), "ran during every attempt");
 }
 
 static void a_stack_that_leads_nowhere_is_taken_as_far_as_it_is_known(void **state)

@@ -74,7 +74,7 @@ static void who_may_not_is_told_what_it_takes(void **state)
 	self.capabilities |= 1ull << CAP_PERFMON;
 	expect(bpf_explain(&self, EPERM), "security module", "");
 	self.filtered = true;
-	expect(bpf_explain(&self, EPERM), "seccomp", "without it");
+	expect(bpf_explain(&self, EPERM), "seccomp", "without the filter");
 	self = (struct access_self){.capabilities = ALL, .inner_user = true};
 	expect(bpf_explain(&self, EPERM), "user namespace", "on the host");
 }
@@ -84,9 +84,9 @@ static void a_kernel_without_it_is_told_from_a_filter(void **state)
 	struct access_self self = {.capabilities = ALL};
 
 	expect(bpf_explain(&self, ENOSYS), "no eBPF", "");
-	expect(bpf_explain(&self, EINVAL), "does not take the program", "");
+	expect(bpf_explain(&self, EINVAL), "rejects the eBPF program", "");
 	self.filtered = true;
-	expect(bpf_explain(&self, ENOSYS), "seccomp", "without it");
+	expect(bpf_explain(&self, ENOSYS), "seccomp", "without the filter");
 }
 
 #define BPF_TEST(f) cmocka_unit_test_setup(f, set_up)

@@ -51,7 +51,7 @@ static void a_capability_of_an_inner_user_namespace_does_not_count(void **state)
 {
 	struct access_self self = {.capabilities = ALL, .bounding = ALL, .inner_user = true};
 
-	expect(perf_explain(&self, 3, EACCES), "outside of this user namespace", "on the host");
+	expect(perf_explain(&self, 3, EACCES), "outside this user namespace", "on the host");
 }
 
 static void the_kernel_is_not_to_be_seen_at_level_2(void **state)

@@ -76,7 +76,7 @@ static void assert_processes(struct read *r)
 		assert_int_equal(p->samples[i].cpu_ns, 10000000);
 		assert_int_equal(p->samples[i].state, PROFILE_RUNNING);
 	}
-	assert_true(has_remark(r, "/nowhere/first (process 10, first) is not here"));
+	assert_true(has_remark(r, "/nowhere/first (process 10, first) does not exist here"));
 }
 
 static void samples_belong_to_the_process_of_their_time(void **state)
@@ -243,7 +243,7 @@ static void what_is_packed_twice_is_passed_by_and_said(void **state)
 	read_made(&f, f.size, &r);
 	assert_null(r.err);
 	assert_int_equal(r.file.profile->count, 1);
-	assert_true(has_remark(&r, "cut or broken"));
+	assert_true(has_remark(&r, "truncated or corrupt"));
 	read_release(&r);
 	free(f.bytes);
 }
@@ -261,7 +261,7 @@ static void mappings_without_end_are_left_out_and_said(void **state)
 	made_end(&f, "x86_64");
 	read_made(&f, f.size, &r);
 	assert_null(r.err);
-	assert_true(has_remark(&r, "7 mappings of code were left out"));
+	assert_true(has_remark(&r, "too many mappings of code: 7"));
 	read_release(&r);
 	free(f.bytes);
 }
@@ -282,7 +282,7 @@ static void a_process_that_ended_leaves_room_for_others(void **state)
 	made_end(&f, "x86_64");
 	read_made(&f, f.size, &r);
 	assert_null(r.err);
-	assert_false(has_remark(&r, "left out"));
+	assert_false(has_remark(&r, "ignore"));
 	read_release(&r);
 	free(f.bytes);
 }

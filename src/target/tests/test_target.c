@@ -140,7 +140,7 @@ static void no_such_process_is_said(void **state)
 
 	assert_non_null(err);
 	assert_int_equal(err->code, ERROR_GONE);
-	assert_non_null(strstr(err->message, "there is no process"));
+	assert_non_null(strstr(err->message, "no such process"));
 }
 
 static void maps_hold_our_own_code(void **state)

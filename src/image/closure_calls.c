@@ -1,7 +1,8 @@
 #include "image/closure_calls.h"
 
-#include <capstone/capstone.h>
 #include <string.h>
+
+#include "image/amd64.h"
 
 #define MAX_FUNCTION_SIZE (64u << 10)
 
@@ -29,77 +30,52 @@ static uint64_t closure_named_by(const struct image *img, uint64_t address)
 	return is_entry(img, word) ? word : 0;
 }
 
-/* LEA of an address relative to the pc; 0: it is no such instruction. */
-static uint64_t lea_target(const cs_insn *insn)
-{
-	const cs_x86_op *op = insn->detail->x86.operands;
-
-	if (insn->id != X86_INS_LEA || op[1].type != X86_OP_MEM || op[1].mem.base != X86_REG_RIP)
-		return 0;
-	return insn->address + insn->size + op[1].mem.disp;
-}
-
-static bool is_call_of(const cs_insn *insn, uint64_t callee)
-{
-	const cs_x86_op *op = insn->detail->x86.operands;
-
-	return insn->id == X86_INS_CALL && op[0].type == X86_OP_IMM &&
-	       (uint64_t)op[0].imm == callee;
-}
-
-/* The code that one function has. */
+/* The code that one function has, from an address on. */
 struct listing {
 	const uint8_t *code;
 	size_t size;
 	uint64_t address;
 };
 
-static size_t find_calls(const struct image *img, csh handle, cs_insn *insn, struct listing l,
-			 uint64_t callee, struct closure_call *ret, size_t max)
+static bool next(struct listing *l, struct amd64_insn *ret)
 {
-	uint64_t closure = 0;
-	size_t count = 0;
-
-	while (cs_disasm_iter(handle, &l.code, &l.size, &l.address, insn)) {
-		uint64_t named = lea_target(insn);
-
-		named = named ? closure_named_by(img, named) : 0;
-		if (named)
-			closure = named;
-		if (!is_call_of(insn, callee))
-			continue;
-		if (count < max)
-			ret[count] = (struct closure_call){insn->address + insn->size, closure};
-		closure = 0;
-		count++;
-	}
-	return count;
+	if (!amd64_decode(l->code, l->size, ret))
+		return false;
+	l->code += ret->length;
+	l->size -= ret->length;
+	l->address += ret->length;
+	return true;
 }
 
 size_t closure_calls_find(const struct image *img, uint64_t caller, uint64_t callee,
 			  struct closure_call *ret, size_t max)
 {
 	struct listing l = {.address = caller};
+	struct amd64_insn insn;
 	struct go_func f;
-	cs_insn *insn;
-	csh handle;
-	size_t n = 0;
+	uint64_t closure = 0;
+	size_t count = 0;
 
 	if (img->machine != MACHINE_AMD64 || !pclntab_find(&img->functions, caller, &f) ||
 	    f.entry != caller || f.end <= f.entry || f.end - f.entry > MAX_FUNCTION_SIZE)
 		return 0;
-	l.size = f.end - f.entry;
-	l.code = image_bytes(img, f.entry, l.size);
-	if (!l.code || cs_open(CS_ARCH_X86, CS_MODE_64, &handle) != CS_ERR_OK)
-		return 0;
-	cs_option(handle, CS_OPT_DETAIL, CS_OPT_ON);
-	insn = cs_malloc(handle);
-	if (insn) {
-		n = find_calls(img, handle, insn, l, callee, ret, max);
-		cs_free(insn, 1);
+	l.code = image_bytes(img, f.entry, f.end - f.entry);
+	l.size = l.code ? f.end - f.entry : 0;
+	while (next(&l, &insn)) {
+		uint64_t named = 0;
+
+		if (amd64_is_lea(&insn) && insn.base == AMD64_PC)
+			named = closure_named_by(img, l.address + insn.displacement);
+		if (named)
+			closure = named;
+		if (!amd64_is_call(&insn) || l.address + insn.relative != callee)
+			continue;
+		if (count < max)
+			ret[count] = (struct closure_call){l.address, closure};
+		closure = 0;
+		count++;
 	}
-	cs_close(&handle);
-	return n;
+	return count;
 }
 
 /* CALL rel32 */

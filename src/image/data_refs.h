@@ -1,7 +1,6 @@
 /*
  * The addresses of data that a function's code refers to, in order: how runtime variables are found
- * in a binary without symbols. amd64: operands relative to the pc; arm64: adrp pairs. Decoding is
- * Capstone's.
+ * in a binary without symbols. amd64: operands relative to the pc; arm64: adrp pairs.
  */
 #ifndef IMAGE_DATA_REFS_H
 #define IMAGE_DATA_REFS_H

@@ -1,144 +1,99 @@
 #include "perfdata/frame_record.h"
 
-#include <capstone/capstone.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
-#include "base/cleanup.h"
+#include "image/amd64.h"
+#include "image/arm64.h"
 
 /* A function longer than this is not decoded. */
 #define MAX_SIZE (1u << 20)
 
 struct scan {
-	csh handle;
-	cs_insn *insn;
-	enum machine machine;
+	const struct go_func *function;
+	uint64_t at; /* behind the instruction */
 	struct record_place place;
 	bool has_record; /* the function makes one */
 	bool jumped;     /* the instruction goes elsewhere for good */
 };
 
-static void scan_release(struct scan *s)
-{
-	if (s->insn)
-		cs_free(s->insn, 1);
-	if (s->handle)
-		cs_close(&s->handle);
-}
-
-static bool scan_init(struct scan *s, enum machine machine)
-{
-	bool amd64 = machine == MACHINE_AMD64;
-
-	s->machine = machine;
-	if (cs_open(amd64 ? CS_ARCH_X86 : CS_ARCH_ARM64, amd64 ? CS_MODE_64 : CS_MODE_ARM,
-		    &s->handle) != CS_ERR_OK)
-		return false;
-	cs_option(s->handle, CS_OPT_DETAIL, CS_OPT_ON);
-	s->insn = cs_malloc(s->handle);
-	return s->insn;
-}
-
-static bool is_memory_at_sp(const cs_x86_op *op)
-{
-	return op->type == X86_OP_MEM && op->mem.base == X86_REG_RSP;
-}
-
 /* The value that comes into RBP. */
-static enum record_owner owner_amd64(const struct scan *s, const cs_x86 *x)
+static enum record_owner owner_amd64(const struct scan *s, const struct amd64_insn *insn)
 {
-	const cs_x86_op *from = &x->operands[1];
-
-	if (s->insn->id == X86_INS_POP)
+	if (amd64_is_pop(insn))
 		return RECORD_CALLERS;
-	if (x->op_count < 2)
-		return RECORD_UNKNOWN;
-	if (s->insn->id == X86_INS_LEA && is_memory_at_sp(from))
-		return from->mem.disp < 0 ? RECORD_AHEAD : RECORD_OWN;
-	if (s->insn->id != X86_INS_MOV)
-		return RECORD_UNKNOWN;
-	if (from->type == X86_OP_MEM && from->mem.base == X86_REG_RBP &&
-	    s->place.owner == RECORD_AHEAD)
+	if (amd64_is_lea(insn) && insn->base == AMD64_RSP)
+		return insn->displacement < 0 ? RECORD_AHEAD : RECORD_OWN;
+	if (amd64_is_load(insn) && insn->base == AMD64_RBP && s->place.owner == RECORD_AHEAD)
 		return RECORD_OWN;
-	if (from->type == X86_OP_REG && from->reg == X86_REG_RSP)
+	if (amd64_is_copy_of(insn, AMD64_RSP))
 		return RECORD_OWN;
-	return is_memory_at_sp(from) ? RECORD_CALLERS : RECORD_UNKNOWN;
+	return amd64_is_load(insn) && insn->base == AMD64_RSP ? RECORD_CALLERS : RECORD_UNKNOWN;
 }
 
-static bool is_rbp(unsigned int reg)
+/* The bytes that stack pointers have been moved by behind the instruction. */
+static int32_t delta_behind(const struct scan *s)
 {
-	return reg == X86_REG_RBP || reg == X86_REG_EBP;
+	return pclntab_sp_delta(s->function, s->at);
 }
 
-static void visit_amd64(struct scan *s)
+/* Visits the instruction at s->at; false: it cannot be decoded. */
+static bool visit_amd64(struct scan *s, const uint8_t *code, size_t size)
 {
-	const cs_x86 *x = &s->insn->detail->x86;
+	struct amd64_insn insn;
 
-	s->jumped = s->insn->id == X86_INS_RET || s->insn->id == X86_INS_JMP ||
-		    s->insn->id == X86_INS_UD2;
-	if (!x->op_count || x->operands[0].type != X86_OP_REG || !is_rbp(x->operands[0].reg) ||
-	    !(x->operands[0].access & CS_AC_WRITE))
-		return;
-	s->place.owner = owner_amd64(s, x);
-}
-
-static bool writes(const cs_arm64 *a, unsigned int reg)
-{
-	for (int i = 0; i < a->op_count; i++)
-		if (a->operands[i].type == ARM64_OP_REG && a->operands[i].reg == reg &&
-		    a->operands[i].access & CS_AC_WRITE)
-			return true;
-	return false;
-}
-
-static bool is_load_from_sp(const struct scan *s, const cs_arm64 *a)
-{
-	unsigned int id = s->insn->id;
-
-	return (id == ARM64_INS_LDP || id == ARM64_INS_LDR || id == ARM64_INS_LDUR) &&
-	       a->operands[a->op_count - 1].type == ARM64_OP_MEM &&
-	       a->operands[a->op_count - 1].mem.base == ARM64_REG_SP;
+	if (!amd64_decode(code, size, &insn))
+		return false;
+	s->at += insn.length;
+	s->jumped = amd64_is_jump(&insn);
+	if (amd64_written(&insn) == AMD64_RBP)
+		s->place.owner = owner_amd64(s, &insn);
+	return true;
 }
 
 /* SUB $8, RSP, R29: whose record that is depends on whether SP was given back already. With $24
  * it is that of a call to come. */
-static bool is_set_from_sp(const struct scan *s, const cs_arm64 *a)
+static enum record_owner owner_arm64(const struct scan *s, uint32_t insn)
 {
-	return s->insn->id == ARM64_INS_SUB && a->op_count == 3 &&
-	       a->operands[1].type == ARM64_OP_REG && a->operands[1].reg == ARM64_REG_SP;
+	uint64_t constant;
+	uint32_t base;
+
+	if (!arm64_sub(insn, &base, &constant) || base != ARM64_SP)
+		return arm64_is_load_from_sp(insn) ? RECORD_CALLERS : RECORD_UNKNOWN;
+	if (constant > 8)
+		return RECORD_AHEAD;
+	return delta_behind(s) > 0 ? RECORD_OWN : RECORD_CALLERS;
 }
 
-static void visit_arm64(struct scan *s, int32_t next_delta)
+static bool visit_arm64(struct scan *s, const uint8_t *code, size_t size)
 {
-	const cs_arm64 *a = &s->insn->detail->arm64;
-	unsigned int id = s->insn->id;
+	uint32_t insn, written;
 
-	s->jumped = id == ARM64_INS_RET || id == ARM64_INS_BR || id == ARM64_INS_BRK ||
-		    (id == ARM64_INS_B && a->cc == ARM64_CC_INVALID);
-	if (id == ARM64_INS_BL || id == ARM64_INS_BLR)
+	if (size < sizeof(insn))
+		return false;
+	memcpy(&insn, code, sizeof(insn));
+	if (!arm64_is_instruction(insn))
+		return false;
+	s->at += sizeof(insn);
+	written = arm64_written(insn);
+	s->jumped = arm64_is_jump(insn);
+	if (arm64_is_call(insn))
 		s->place.lr_is_caller = false;
-	if (!a->op_count)
-		return;
-	if (writes(a, ARM64_REG_X30))
-		s->place.lr_is_caller = is_load_from_sp(s, a);
-	if (!writes(a, ARM64_REG_X29))
-		return;
-	if (is_set_from_sp(s, a) && a->operands[2].imm > 8)
-		s->place.owner = RECORD_AHEAD;
-	else if (is_set_from_sp(s, a))
-		s->place.owner = next_delta > 0 ? RECORD_OWN : RECORD_CALLERS;
-	else
-		s->place.owner = is_load_from_sp(s, a) ? RECORD_CALLERS : RECORD_UNKNOWN;
+	if (written >> ARM64_LR & 1)
+		s->place.lr_is_caller = arm64_is_load_from_sp(insn);
+	if (written >> ARM64_FP & 1)
+		s->place.owner = owner_arm64(s, insn);
+	return true;
 }
 
 /* Behind a jump the code is that of another way through the function. */
-static struct record_place place_behind_jump(const struct scan *s, int32_t delta)
+static struct record_place place_behind_jump(const struct scan *s)
 {
-	bool has_frame = delta > 0 && s->has_record;
+	int32_t delta = delta_behind(s);
 
 	return (struct record_place){
-		.owner = has_frame ? RECORD_OWN : RECORD_CALLERS,
+		.owner = delta > 0 && s->has_record ? RECORD_OWN : RECORD_CALLERS,
 		.lr_is_caller = delta <= 0,
 	};
 }
@@ -157,28 +112,25 @@ static bool same_place(struct record_place a, struct record_place b)
 }
 
 /* False when there is no memory. */
-static bool scan_function(struct scan *s, const struct image *img, const struct go_func *f,
-			  struct frame_records *r)
+static bool scan_function(struct scan *s, const struct image *img, struct frame_records *r)
 {
+	const struct go_func *f = s->function;
 	const uint8_t *code = image_bytes(img, f->entry, f->end - f->entry);
-	size_t left = code ? f->end - f->entry : 0;
-	uint64_t at = f->entry;
+	bool (*visit)(struct scan * s, const uint8_t *code, size_t size) =
+		img->machine == MACHINE_AMD64 ? visit_amd64 : visit_arm64;
+	struct record_place before = s->place;
 
-	if (left && !add_change(r, at, s->place))
+	if (!code)
+		return true;
+	if (!add_change(r, f->entry, s->place))
 		return false;
-	while (left && cs_disasm_iter(s->handle, &code, &left, &at, s->insn)) {
-		int32_t delta = pclntab_sp_delta(f, at);
-		struct record_place before = s->place;
-
-		if (s->machine == MACHINE_AMD64)
-			visit_amd64(s);
-		else
-			visit_arm64(s, delta);
+	while (s->at < f->end && visit(s, code + (s->at - f->entry), f->end - s->at)) {
 		s->has_record |= s->place.owner == RECORD_OWN;
 		if (s->jumped)
-			s->place = place_behind_jump(s, delta);
-		if (!same_place(before, s->place) && !add_change(r, at, s->place))
+			s->place = place_behind_jump(s);
+		if (!same_place(before, s->place) && !add_change(r, s->at, s->place))
 			return false;
+		before = s->place;
 	}
 	return true;
 }
@@ -195,17 +147,19 @@ static bool add_function(struct frame_records *r, const struct image *img, const
 {
 	static const struct record_place own = {.owner = RECORD_OWN},
 					 unknown = {.owner = RECORD_UNKNOWN};
-	_cleanup_(scan_release) struct scan s = {
+	struct scan s = {
+		.function = f,
+		.at = f->entry,
 		.place = {.owner = RECORD_CALLERS, .lr_is_caller = true},
 	};
 	bool done = true;
 
 	if (f->flags & FUNC_TOPFRAME || is_duff(f->name))
 		done = add_change(r, f->entry, own);
-	else if (f->end - f->entry > MAX_SIZE || !scan_init(&s, img->machine))
+	else if (f->end - f->entry > MAX_SIZE)
 		done = add_change(r, f->entry, unknown);
 	else
-		done = scan_function(&s, img, f, r);
+		done = scan_function(&s, img, r);
 	return done && add_change(r, f->end, unknown);
 }
 

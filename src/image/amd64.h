@@ -1,0 +1,61 @@
+/*
+ * Instructions of amd64, as far as they are asked for here: how long each is, and which register
+ * and which address it concerns. Who moves instructions to another place needs more (hooks).
+ *
+ * Source: Intel's Software Developer's Manual, volume 2, chapter 2 and the opcode maps of
+ * appendix A.
+ */
+#ifndef IMAGE_AMD64_H
+#define IMAGE_AMD64_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* As ModRM numbers them; the others have no name here. */
+enum amd64_register {
+	AMD64_RSP = 4,
+	AMD64_RBP = 5,
+	AMD64_PC = 16,
+	AMD64_NO_REGISTER,
+};
+
+/* Where the opcode stands: after no escape, 0f, 0f 38 or 0f 3a. */
+enum amd64_map { AMD64_ONE_BYTE, AMD64_0F, AMD64_0F38, AMD64_0F3A, AMD64_OTHER_MAP };
+
+struct amd64_insn {
+	size_t length;
+	enum amd64_map map;
+	uint8_t opcode;
+	bool is_vector; /* VEX or EVEX: registers may be those of vectors and masks */
+	bool repeats;   /* F3, which makes another instruction of some */
+	bool is_wide;   /* REX.W */
+	bool is_short;  /* 16 bits */
+	uint8_t rex;    /* R, X and B, as in a REX prefix */
+	bool has_modrm;
+	bool is_memory; /* ModRM names memory: `base` and `displacement` */
+	uint8_t reg;    /* of ModRM */
+	uint8_t rm;     /* of ModRM, when it is a register */
+	enum amd64_register base;
+	int32_t displacement;
+	int32_t relative; /* of a branch, from its end on */
+};
+
+/* False when there is no instruction, or not all of it is there. */
+bool amd64_decode(const uint8_t *code, size_t size, struct amd64_insn *ret);
+
+/* The register, of 16 bits or more, that it computes and names as its first operand. */
+enum amd64_register amd64_written(const struct amd64_insn *insn);
+
+/* CALL of an address that it names. */
+bool amd64_is_call(const struct amd64_insn *insn);
+/* The code behind it is reached from elsewhere, if at all: RET, JMP, UD2. */
+bool amd64_is_jump(const struct amd64_insn *insn);
+bool amd64_is_lea(const struct amd64_insn *insn);
+bool amd64_is_pop(const struct amd64_insn *insn);
+/* MOV from memory. */
+bool amd64_is_load(const struct amd64_insn *insn);
+/* MOV from this register to another. */
+bool amd64_is_copy_of(const struct amd64_insn *insn, enum amd64_register from);
+
+#endif

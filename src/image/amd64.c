@@ -87,20 +87,21 @@ static void set_rex(struct amd64_insn *insn, uint8_t bits)
 
 static void take_prefixes(struct bytes *b, struct amd64_insn *insn)
 {
-	static const uint8_t others[] = {0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x67, 0xf0, 0xf2};
+	static const uint8_t prefixes[] = {0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65,
+					   0x66, 0x67, 0xf0, 0xf2, 0xf3};
+	uint8_t rex = 0;
 
 	for (;; take(b)) {
 		uint8_t byte = peek(b);
+		bool is_rex = (byte & 0xf0) == 0x40;
 
-		if (byte == 0x66)
-			insn->is_short = true;
-		else if (byte == 0xf3)
-			insn->repeats = true;
-		else if (!byte || !memchr(others, byte, sizeof(others)))
+		if (!is_rex && !memchr(prefixes, byte, sizeof(prefixes)))
 			break;
+		rex = is_rex ? byte : 0; /* it counts only where the opcode follows */
+		insn->is_short |= byte == 0x66;
+		insn->repeats |= byte == 0xf3;
 	}
-	if ((peek(b) & 0xf0) == 0x40)
-		set_rex(insn, take(b));
+	set_rex(insn, rex);
 }
 
 /* C5, C4 or 62 is taken. R, X and B are stored inverted. */

@@ -2,12 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -392,6 +394,49 @@ static struct error *open_partial(struct outfile *out)
 struct error *outfile_open_growing(const char *path, struct outfile *ret)
 {
 	return open_with(path, open_partial, false, ret);
+}
+
+/*
+ * What has no name at any time.
+ */
+
+static int create_beside(const char *path)
+{
+	struct outfile out = {0};
+	int fd;
+
+	if (!strcmp(path, "-") || error_dropped(folder_open(path, &out.folder, &out.name)))
+		return -1;
+	fd = create_nameless(&out);
+	close(out.folder);
+	return fd;
+}
+
+/* Bytes that are free where the file is; 0 when that is memory. */
+static uint64_t free_beside(int fd)
+{
+	struct statfs fs;
+
+	if (fd < 0 || fstatfs(fd, &fs) || fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)
+		return 0;
+	return fs.f_bavail * (uint64_t)fs.f_bsize;
+}
+
+int outfile_open_scratch(const char *path, uint64_t *ret_free)
+{
+	int fd = create_beside(path);
+	const char *folder;
+
+	*ret_free = free_beside(fd);
+	if (*ret_free)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	fd = door_temporary(&folder);
+	*ret_free = free_beside(fd);
+	if (!*ret_free && fd >= 0)
+		close(fd);
+	return *ret_free ? fd : -1;
 }
 
 /*

@@ -11,6 +11,7 @@
 #define BASE_OUTFILE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/door.h"
@@ -33,6 +34,12 @@ struct error *outfile_open(const char *path, struct outfile *ret) must_check;
  * is replaced; a file of anybody else is refused.
  */
 struct error *outfile_open_growing(const char *path, struct outfile *ret) must_check;
+/*
+ * A file without a name in the folder of `path`, to write and read, for what is of use for a while
+ * only. Where the folder is in memory (tmpfs) or knows no such files, and for standard output, in a
+ * folder for temporary files. -1: there is no disk to be had. *ret_free: bytes that are free there.
+ */
+int outfile_open_scratch(const char *path, uint64_t *ret_free);
 /* Writes to its stream; a failure is remembered for outfile_commit(). */
 void outfile_write(struct outfile *out, const void *bytes, size_t size);
 /*

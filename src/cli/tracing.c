@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/abi.h"
 #include "base/cleanup.h"
@@ -17,9 +18,10 @@
 /* A pause that is expected to be longer is said before. */
 #define SAID_PAUSE_MS 5
 
-/* Decoding what was recorded by the end takes seconds on a slow machine; a hostile program may have
- * written what takes hours. */
+/* Decoding what was recorded by the end takes seconds on a slow machine, and for each byte of the
+ * file that it waits in at most so long; a hostile program may have written what takes hours. */
 #define REST_NS 60000000000ull
+#define REST_NS_OF_BYTE 100
 /* Events between two looks at the clock. */
 #define LOOK_EVENTS 256
 
@@ -44,6 +46,8 @@ void tracing_release(struct tracing *t)
 {
 	/* First of all the target is left alone. */
 	tracer_close(t->tracer);
+	if (t->spill_bytes)
+		close(t->spill);
 	stop_release();
 	trace_model_destroy(t->model);
 	if (t->writer)
@@ -89,6 +93,19 @@ static void begin_generation(struct tracing *t, uint64_t ns, size_t stated)
 	t->enough = stated + (room < stated ? stated : room);
 }
 
+/* What waits to be decoded may take as much as the trace itself, and half of what that leaves free
+ * on the disk. */
+static void open_spill(struct tracing *t)
+{
+	uint64_t most = t->options.max_size * (1 << 20), free = 0;
+
+	t->spill = outfile_open_scratch(t->options.path, &free);
+	free = free > most ? (free - most) / 2 : 0;
+	t->spill_bytes = free < most ? free : most;
+	if (!t->spill_bytes && t->spill >= 0)
+		close(t->spill);
+}
+
 struct error *tracing_open(struct tracing *t, const struct tracing_options *options)
 {
 	struct trace_file_options file = {
@@ -101,8 +118,10 @@ struct error *tracing_open(struct tracing *t, const struct tracing_options *opti
 
 	*t = (struct tracing){.options = *options};
 	begin_generation(t, 0, 0);
-	if (options->path)
+	if (options->path) {
+		open_spill(t);
 		return trace_file_open(&file, &t->file);
+	}
 	strbuf_add(options->bytes, file.header, file.header_size);
 	return options->bytes->failed ? &error_no_memory : NULL;
 }
@@ -142,7 +161,9 @@ struct error *tracing_begin(struct tracing *t, const struct subject *s)
 	struct tracer_options tracer = {.stack_depth = o->stack_depth,
 					.root = o->root,
 					.stop = &stop_requested,
-					.duration_ns = o->duration * 1e9};
+					.duration_ns = o->duration * 1e9,
+					.spill = t->spill,
+					.spill_bytes = t->spill_bytes};
 	struct trace_writer_options writer = {
 		.functions = &s->image->functions,
 		.depth = o->stack_depth,
@@ -190,7 +211,8 @@ static struct error *must_check new_generation(struct tracing *t, uint64_t ns)
 static bool is_given_up(struct tracing *t)
 {
 	if (t->stopped_ns)
-		t->given_up = clock_now() - tracer_start(t->tracer) - t->stopped_ns > REST_NS;
+		t->given_up = clock_now() - tracer_start(t->tracer) - t->stopped_ns >
+			      REST_NS + t->spill_bytes * REST_NS_OF_BYTE;
 	return t->given_up;
 }
 
@@ -234,15 +256,22 @@ static void forget_texts(struct tracing *t)
 	texts_sweep(texts);
 }
 
-static bool is_over(struct tracing *t, uint64_t began)
+static void tell(struct tracing *t, uint64_t began)
 {
 	uint64_t now = clock_now();
-	double seconds = (now - began) / 1e9;
 
-	if (now - t->told_ns >= PROGRESS_NS) {
-		say_progress("%.0f s, %lu events", seconds, trace_model_stats(t->model).events);
-		t->told_ns = now;
-	}
+	if (now - t->told_ns < PROGRESS_NS)
+		return;
+	say_progress("%.0f s, %lu events%s", (now - began) / 1e9,
+		     trace_model_stats(t->model).events,
+		     t->stopped_ns ? "; the program is not traced any more" : "");
+	t->told_ns = now;
+}
+
+static bool is_over(const struct tracing *t, uint64_t began)
+{
+	double seconds = (clock_now() - began) / 1e9;
+
 	return stop_requested || is_full(t) ||
 	       (t->options.duration > 0 && seconds >= t->options.duration);
 }
@@ -302,6 +331,7 @@ static struct error *take_all(struct tracing *t)
 
 	/* What comes behind a generation that did not fit has no place in the file. */
 	while (!err && !batch.last && !(t->stopped_ns && t->full) && !is_given_up(t)) {
+		tell(t, began);
 		if (!t->stopped_ns && is_over(t, began)) {
 			t->detach_failed = tracer_stop(t->tracer);
 			t->stopped_ns = clock_now() - tracer_start(t->tracer);
@@ -324,6 +354,14 @@ static void say_lost(const struct tracer_stats *stats)
 	if (stats->lost && stats->had_to_wait)
 		say("events were lost because gospect could not run in time: it has no right to a "
 		    "real-time priority; give it CAP_SYS_NICE (run it as root), or `ulimit -r 1`");
+}
+
+static void say_spill(const struct tracer_stats *stats)
+{
+	if (stats->spill_failed)
+		say("records that wait to be decoded could not be written to a temporary file: %s; "
+		    "more of them were decoded while the program ran, which slows it",
+		    strerror(stats->spill_failed));
 }
 
 static void say_labels(const struct tracer_stats *stats)
@@ -392,6 +430,7 @@ static void say_summary(const struct tracing *t)
 		    "missing, for the agent switches itself off",
 		    stats.absences);
 	say_lost(&stats);
+	say_spill(&stats);
 	say_labels(&stats);
 	say_texts(&stats);
 	say_limits(t);

@@ -30,6 +30,8 @@ struct tracing {
 	struct trace_model *model;
 	struct trace_writer *writer;
 	struct trace_file *file;
+	int spill;              /* a file for records that wait to be decoded */
+	uint64_t spill_bytes;   /* of it; 0: there is none */
 	uint64_t generation_ns; /* when it began */
 	size_t enough;          /* bytes with which it is complete */
 	uint64_t last_ns;       /* of the last event; then when the target was left alone */

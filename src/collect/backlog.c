@@ -2,13 +2,15 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
+#include "collect/spill.h"
 
 #define PAGE_BYTES 4096ul
 #define STRIDE ((sizeof(struct block) + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1))
@@ -17,12 +19,24 @@
 /* That are given back at once: it takes 0.1 ms. */
 #define TRIM_BLOCKS 16
 
-/* From one thread to another, in order. Has room for all blocks, so it is never full. */
+/* Of the memory: when more is in use, what comes goes to the file. */
+#define KEPT_SHARE 0.5
+/* Collections that wait at once, with a file. */
+#define MOST_WAITING (1u << 16)
+
+/* From one thread to another, in order. It is never full: it has room for all that there are. */
 struct handover {
-	struct block **items;
+	void **items;
 	size_t mask;
 	_Atomic size_t put;
 	_Atomic size_t taken;
+};
+
+/* A collection that waits. */
+struct waiting {
+	struct block *first;
+	uint64_t at; /* in the file */
+	_Atomic enum { IN_MEMORY, ON_ITS_WAY, IN_FILE } place;
 };
 
 /* Blocks of the thread that fills, the last one on top. */
@@ -36,54 +50,82 @@ struct backlog {
 	size_t blocks;
 	struct pile warm; /* in memory */
 	struct pile cold; /* not used so far, or given back */
-	struct handover filled;
+	struct waiting *waiting;
+	struct handover filled; /* of these */
 	struct handover freed;
 	_Atomic size_t in_use;
-	_Atomic uint64_t taken_ns; /* when the last one that was taken was collected */
 	atomic_bool awaited;
 	int wake; /* for who takes */
+	/* The file, and the thread that writes it. */
+	struct spill spill;
+	struct handover leaving;
+	struct handover left; /* blocks */
+	pthread_t writer;
+	bool writes;
+	atomic_bool quit;
+	int wake_writer;
 };
 
-static bool make_handover(struct handover *h, size_t blocks)
+static bool make_handover(struct handover *h, size_t count)
 {
 	size_t room = 1;
 
-	while (room < blocks)
+	while (room < count)
 		room *= 2;
 	h->mask = room - 1;
 	h->items = calloc(room, sizeof(h->items[0]));
 	return h->items;
 }
 
-static void hand_over(struct handover *h, struct block *block)
+static void hand_over(struct handover *h, void *item)
 {
 	size_t put = atomic_load_explicit(&h->put, memory_order_relaxed);
 
-	h->items[put & h->mask] = block;
+	h->items[put & h->mask] = item;
 	atomic_store_explicit(&h->put, put + 1, memory_order_release);
 }
 
-static struct block *take_over(struct handover *h)
+static size_t count_in(const struct handover *h)
+{
+	size_t taken = atomic_load(&h->taken);
+
+	return atomic_load(&h->put) - taken;
+}
+
+/* NULL: there is none. */
+static void *next_in(struct handover *h)
 {
 	size_t taken = atomic_load_explicit(&h->taken, memory_order_relaxed);
-	struct block *block;
 
 	if (taken == atomic_load_explicit(&h->put, memory_order_acquire))
 		return NULL;
-	block = h->items[taken & h->mask];
-	atomic_store_explicit(&h->taken, taken + 1, memory_order_release);
-	return block;
+	return h->items[taken & h->mask];
 }
 
-static bool is_empty(const struct handover *h)
+static void *take_over(struct handover *h)
 {
-	return atomic_load(&h->taken) == atomic_load(&h->put);
+	void *item = next_in(h);
+
+	if (item)
+		atomic_fetch_add_explicit(&h->taken, 1, memory_order_release);
+	return item;
 }
 
 static bool make_pile(struct pile *p, size_t blocks)
 {
 	p->items = calloc(blocks, sizeof(p->items[0]));
 	return p->items;
+}
+
+static bool make_waiting(struct backlog *b, size_t count)
+{
+	free(b->filled.items);
+	free(b->waiting);
+	b->waiting = NULL;
+	if (!make_handover(&b->filled, count))
+		return false;
+	b->waiting = calloc(b->filled.mask + 1, sizeof(b->waiting[0]));
+	return b->waiting;
 }
 
 struct error *backlog_create(size_t blocks, struct backlog **ret)
@@ -93,6 +135,8 @@ struct error *backlog_create(size_t blocks, struct backlog **ret)
 
 	if (!b)
 		return &error_no_memory;
+	spill_init(&b->spill, -1, 0);
+	b->wake_writer = -1;
 	b->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (b->wake < 0)
 		return error_errno(ERROR_FAILED, errno, "cannot wait for events");
@@ -102,9 +146,8 @@ struct error *backlog_create(size_t blocks, struct backlog **ret)
 		return &error_no_memory;
 	b->memory = memory;
 	b->blocks = blocks;
-	b->taken_ns = clock_now();
 	if (!make_pile(&b->warm, blocks) || !make_pile(&b->cold, blocks) ||
-	    !make_handover(&b->filled, blocks) || !make_handover(&b->freed, blocks))
+	    !make_waiting(b, blocks) || !make_handover(&b->freed, blocks))
 		return &error_no_memory;
 	for (size_t i = blocks; i-- > 0;)
 		b->cold.items[b->cold.count++] = (struct block *)(b->memory + i * STRIDE);
@@ -112,29 +155,110 @@ struct error *backlog_create(size_t blocks, struct backlog **ret)
 	return NULL;
 }
 
+static void stop_writer(struct backlog *b)
+{
+	if (!b->writes)
+		return;
+	atomic_store(&b->quit, true);
+	eventfd_write(b->wake_writer, 1);
+	pthread_join(b->writer, NULL);
+}
+
 void backlog_destroy(struct backlog *b)
 {
 	if (!b)
 		return;
+	stop_writer(b);
 	if (b->memory)
 		munmap(b->memory, b->blocks * STRIDE);
 	if (b->wake >= 0)
 		close(b->wake);
+	if (b->wake_writer >= 0)
+		close(b->wake_writer);
 	free(b->warm.items);
 	free(b->cold.items);
+	free(b->waiting);
 	free(b->filled.items);
 	free(b->freed.items);
+	free(b->leaving.items);
+	free(b->left.items);
 	free(b);
 }
 
 double backlog_fill(const struct backlog *b)
 {
-	return (double)atomic_load(&b->in_use) / (double)b->blocks;
+	double memory = (double)atomic_load(&b->in_use) / (double)b->blocks, file;
+
+	if (!b->writes || backlog_file_failed(b))
+		return memory;
+	/* What has room in the file does not count. */
+	memory = (memory - KEPT_SHARE) / (1 - KEPT_SHARE);
+	file = spill_fill(&b->spill);
+	return memory > file ? memory : file;
 }
 
-uint64_t backlog_age(const struct backlog *b)
+int backlog_file_failed(const struct backlog *b)
 {
-	return is_empty(&b->filled) ? 0 : clock_now() - atomic_load(&b->taken_ns);
+	return atomic_load(&b->spill.failed);
+}
+
+/* ---- the thread that writes the file ---- */
+
+static void release_to(struct backlog *b, struct handover *h, struct block *block)
+{
+	atomic_fetch_sub(&b->in_use, 1);
+	hand_over(h, block);
+}
+
+static void write_one(struct backlog *b, struct waiting *w)
+{
+	struct block *first = w->first;
+	bool written = spill_write(&b->spill, first, &w->at);
+
+	atomic_store(&w->place, written ? IN_FILE : IN_MEMORY);
+	for (struct block *block = first, *next; written && block; block = next) {
+		next = block->next;
+		release_to(b, &b->left, block);
+	}
+	eventfd_write(b->wake, 1);
+}
+
+static void *write_all(void *arg)
+{
+	struct backlog *b = arg;
+	struct waiting *w;
+	eventfd_t count;
+
+	while (!atomic_load(&b->quit)) {
+		while ((w = take_over(&b->leaving)))
+			write_one(b, w);
+		eventfd_read(b->wake_writer, &count);
+	}
+	return NULL;
+}
+
+struct error *backlog_use_file(struct backlog *b, int file, uint64_t most)
+{
+	sigset_t all, mask;
+	int err;
+
+	spill_init(&b->spill, file, most);
+	if (!b->spill.most)
+		return NULL;
+	b->wake_writer = eventfd(0, EFD_CLOEXEC);
+	if (b->wake_writer < 0)
+		return error_errno(ERROR_FAILED, errno, "cannot wait for events");
+	if (!make_waiting(b, b->blocks + MOST_WAITING) || !make_handover(&b->leaving, b->blocks) ||
+	    !make_handover(&b->left, b->blocks))
+		return &error_no_memory;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &mask);
+	err = pthread_create(&b->writer, NULL, write_all, b);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	if (err)
+		return error_errno(ERROR_FAILED, err, "cannot start a thread");
+	b->writes = true;
+	return NULL;
 }
 
 /* ---- filling ---- */
@@ -144,6 +268,8 @@ static void take_freed(struct backlog *b)
 	struct block *block;
 
 	while ((block = take_over(&b->freed)))
+		b->warm.items[b->warm.count++] = block;
+	while (b->writes && (block = take_over(&b->left)))
 		b->warm.items[b->warm.count++] = block;
 }
 
@@ -164,6 +290,7 @@ struct block *backlog_get(struct backlog *b)
 	block = pile->items[--pile->count];
 	block->next = NULL;
 	block->piece_count = block->used = block->left = 0;
+	block->in_heap = false;
 	atomic_fetch_add(&b->in_use, 1);
 	return block;
 }
@@ -173,16 +300,30 @@ bool backlog_is_awaited(const struct backlog *b)
 	return atomic_load(&b->awaited);
 }
 
+/* Those in memory always have room among those that wait. */
+static bool goes_to_file(const struct backlog *b)
+{
+	return b->writes && (double)atomic_load(&b->in_use) > KEPT_SHARE * (double)b->blocks &&
+	       count_in(&b->filled) < MOST_WAITING && !backlog_file_failed(b);
+}
+
 void backlog_put(struct backlog *b, struct block *first)
 {
-	hand_over(&b->filled, first);
-	eventfd_write(b->wake, 1);
+	struct waiting *w = &b->waiting[atomic_load(&b->filled.put) & b->filled.mask];
+	bool leaves = goes_to_file(b);
+
+	w->first = first;
+	atomic_store(&w->place, leaves ? ON_ITS_WAY : IN_MEMORY);
+	hand_over(&b->filled, w);
+	if (leaves)
+		hand_over(&b->leaving, w);
+	eventfd_write(leaves ? b->wake_writer : b->wake, 1);
 }
 
 void backlog_trim(struct backlog *b)
 {
 	take_freed(b);
-	if (!is_empty(&b->filled))
+	if (count_in(&b->filled))
 		return;
 	for (int i = 0; i < TRIM_BLOCKS && b->warm.count > SPARE_BLOCKS; i++) {
 		struct block *block = b->warm.items[--b->warm.count];
@@ -194,32 +335,48 @@ void backlog_trim(struct backlog *b)
 
 /* ---- taking ---- */
 
+/* NULL: there is none that can be taken. */
+static struct waiting *oldest(struct backlog *b)
+{
+	struct waiting *w = next_in(&b->filled);
+
+	return w && atomic_load(&w->place) != ON_ITS_WAY ? w : NULL;
+}
+
 void backlog_wait(struct backlog *b, uint64_t ns)
 {
 	struct timespec time = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
 	struct pollfd fd = {.fd = b->wake, .events = POLLIN};
 	eventfd_t count;
 
-	if (!is_empty(&b->filled))
+	if (oldest(b))
 		return;
-	atomic_store(&b->awaited, true);
+	atomic_store(&b->awaited, !count_in(&b->filled));
 	if (ppoll(&fd, 1, &time, NULL) > 0)
 		eventfd_read(b->wake, &count);
 }
 
-struct block *backlog_take(struct backlog *b)
+struct error *backlog_take(struct backlog *b, struct block **ret)
 {
-	struct block *first = take_over(&b->filled);
+	struct waiting *w = oldest(b);
+	struct error *err = NULL;
 
-	if (!first)
+	*ret = NULL;
+	if (!w)
 		return NULL;
+	if (atomic_load(&w->place) == IN_FILE)
+		err = spill_read(&b->spill, w->at, ret);
+	else
+		*ret = w->first;
+	take_over(&b->filled);
 	atomic_store(&b->awaited, false);
-	atomic_store(&b->taken_ns, first->about.ns);
-	return first;
+	return err;
 }
 
 void backlog_release(struct backlog *b, struct block *block)
 {
-	atomic_fetch_sub(&b->in_use, 1);
-	hand_over(&b->freed, block);
+	if (block->in_heap)
+		free(block);
+	else
+		release_to(b, &b->freed, block);
 }

@@ -6,6 +6,9 @@
  * Its memory is a fixed number of blocks, which go round. A collection is what was taken in one
  * look at all rings: some blocks, the first of which says what it is about. A block has pieces of
  * rings, each of one chunk.
+ *
+ * When half of the memory is in use, a third thread writes what comes to a file (collect/spill.h):
+ * who fills waits for no disk either. Collections come out in the order in which they went in.
  */
 #ifndef COLLECT_BACKLOG_H
 #define COLLECT_BACKLOG_H
@@ -36,7 +39,8 @@ struct piece {
 };
 
 struct collection {
-	uint64_t ns; /* when the rings were looked at (CLOCK_MONOTONIC) */
+	uint64_t ns;       /* when the rings were looked at (CLOCK_MONOTONIC) */
+	uint64_t taken_ns; /* a moment after all of it was there */
 	struct tick_pair clock;
 	uint64_t watermark; /* no record that is still to come has a tick before this */
 	bool last;          /* nothing will come any more */
@@ -50,6 +54,7 @@ struct block {
 	uint32_t piece_count;
 	uint32_t used; /* of `bytes` */
 	uint32_t left; /* pieces that are still to be decoded */
+	bool in_heap;  /* was read from the file */
 	struct piece pieces[BLOCK_PIECES];
 	uint8_t bytes[BLOCK_BYTES];
 };
@@ -58,12 +63,15 @@ struct backlog;
 
 /* Of that many blocks; their memory is taken when they are used. */
 struct error *backlog_create(size_t blocks, struct backlog **ret) must_check;
+/* From now on it has this file, too, for so many bytes; the descriptor stays the caller's. Nothing
+ * was put into it so far. */
+struct error *backlog_use_file(struct backlog *b, int file, uint64_t most) must_check;
 void backlog_destroy(struct backlog *b);
 
-/* For both threads: the share of its blocks that is in use, and how long ago that was collected
- * which was taken last; 0 when nothing waits. */
+/* For all threads: how near it is to having no room, from 0 to 1. */
 double backlog_fill(const struct backlog *b);
-uint64_t backlog_age(const struct backlog *b);
+/* Why nothing is written to the file any more, an errno; 0: it is, or there is none. */
+int backlog_file_failed(const struct backlog *b);
 
 /* ---- for who fills it ---- */
 
@@ -82,8 +90,8 @@ void backlog_trim(struct backlog *b);
 
 /* Waits until there is a collection, but only for so long, and less when a signal arrives. */
 void backlog_wait(struct backlog *b, uint64_t ns);
-/* The oldest collection; NULL: there is none. */
-struct block *backlog_take(struct backlog *b);
+/* The oldest collection; NULL: there is none, or it is being written to the file. */
+struct error *backlog_take(struct backlog *b, struct block **ret) must_check;
 /* One block is not needed any more. */
 void backlog_release(struct backlog *b, struct block *block);
 

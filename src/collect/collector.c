@@ -24,14 +24,10 @@
 #define MOST_UNTAKEN_NS 40000000ull
 #define COUNTERS_NS 10000000ull
 #define CHECK_NS 100000000ull /* how often we look whether the target is there */
-/* So much of the backlog, and for so long, may wait for a processor that nobody else wants. */
+/* So much of the backlog may wait for a processor that nobody else wants. */
 #define MAY_WAIT 0.5
-#define MAY_WAIT_NS 10000000000ull
-/* A rest, when nothing waits; shorter with what does, and none when so much of the backlog waits.
- * Shorter ones than the least are not worth the way to sleep and back. */
-#define REST_NS 300000
-#define LEAST_REST_NS 50000
-#define NO_REST 0.25
+/* Until we ask again whether there is one. */
+#define BUSY_NS 10000000
 
 struct collector {
 	struct collector_options options;
@@ -129,6 +125,7 @@ static bool collect(struct collector *c)
 			     ticks_of_ns(&c->ticks, COLLECTOR_MARGIN_NS), ended) &&
 	       ended;
 	first->about.last = last;
+	first->about.taken_ns = clock_now();
 	c->collected_ns = first->about.ns;
 	c->waiting = 0;
 	backlog_put(c->options.backlog, first);
@@ -152,7 +149,7 @@ static bool is_urgent(const struct collector *c)
 	const struct backlog *b = c->options.backlog;
 
 	return atomic_load(&c->ended) || clock_now() >= c->options.end_ns || is_signalled() ||
-	       backlog_fill(b) > MAY_WAIT || backlog_age(b) > MAY_WAIT_NS;
+	       backlog_fill(b) > MAY_WAIT;
 }
 
 static void set_pace(struct collector *c)
@@ -173,13 +170,14 @@ void collector_give_way(struct collector *c)
 		pace_raise(&c->pace);
 }
 
-void collector_rest(struct collector *c)
+bool collector_lets_go_on(struct collector *c)
 {
-	double left = 1 - backlog_fill(c->options.backlog) / NO_REST;
-	struct timespec time = {.tv_nsec = left > 0 ? left * REST_NS : 0};
+	struct timespec time = {.tv_nsec = BUSY_NS};
 
-	if (time.tv_nsec >= LEAST_REST_NS && !atomic_load(&c->urgent))
-		nanosleep(&time, NULL);
+	if (atomic_load(&c->urgent) || pace_is_free(&c->pace))
+		return true;
+	nanosleep(&time, NULL);
+	return false;
 }
 
 /* ---- the thread ---- */
@@ -272,6 +270,7 @@ void collector_destroy(struct collector *c)
 		pthread_join(c->thread, NULL);
 	}
 	pace_raise(&c->pace);
+	pace_release(&c->pace);
 	if (c->wake >= 0)
 		close(c->wake);
 	rings_destroy(c->rings);

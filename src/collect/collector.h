@@ -2,8 +2,8 @@
  * Takes what the agent writes out of the target's rings, before they are full: a thread of its own,
  * which goes before all others where that is permitted (collect/precedence.h). It does nothing that
  * takes long: every 1 to 10 ms, the sooner the more has come, it looks how much waits, and takes it
- * when that is enough. Decoding is the business of the thread that made it, whose pace it sets: the
- * lowest, as long as there is time.
+ * when that is enough. Decoding is the business of the thread that made it, whose pace it sets: as
+ * long as there is room for what waits, it decodes only where a processor is free.
  */
 #ifndef COLLECT_COLLECTOR_H
 #define COLLECT_COLLECTOR_H
@@ -37,8 +37,8 @@ struct collector_options {
 
 struct collector;
 
-/* It works when this returns. Keeps all that it is given but for `counters`, `ticks` and `pace`;
- * the target is read by both threads. */
+/* It works when this returns. Keeps all that it is given but for `counters` and `ticks`; `pace` is
+ * the collector's from now on, or from the failure; the target is read by both threads. */
 struct error *collector_start(const struct collector_options *options,
 			      struct collector **ret) must_check;
 /* Ends its thread, whatever is in the rings. */
@@ -47,10 +47,9 @@ void collector_destroy(struct collector *c);
 /* For the thread that made it: it need not hurry, unless the collector thinks otherwise. To be
  * said each time; in between, collector_hurry() and others may have made it urgent. */
 void collector_give_way(struct collector *c);
-/* In the midst of long work, a moment's sleep, unless it is urgent. On a processor that is never
- * idle Linux looks for threads that wait for another one only at its ticks, 4 ms apart: who works
- * there at the lowest priority keeps them waiting all the same. */
-void collector_rest(struct collector *c);
+/* Before each piece of long work: true when it is urgent, or a processor is free. Else it sleeps
+ * for 10 ms, less when a signal arrives. */
+bool collector_lets_go_on(struct collector *c);
 /* What has happened by now is wanted soon. */
 void collector_hurry(struct collector *c);
 /* Nobody writes any more, as when the target has ended: what is in the rings is taken, as there is

@@ -5,6 +5,11 @@
 
 #include "base/cleanup.h"
 
+/* When so many bytes wait because somebody is said to be making an earlier record, he is not
+ * awaited any more: 0.5 s of what two processors can do at most. It will come too late for its
+ * place. */
+#define MOST_HELD (128u << 20)
+
 /* One ring. */
 struct stream {
 	struct piece *first, *last; /* that are still to be read; NULL: none */
@@ -26,6 +31,8 @@ struct drain {
 	size_t heap_count;
 	bool given; /* the next record of heap[0] */
 	uint64_t watermark;
+	uint64_t limit; /* what may be had is before this: the watermark, or all */
+	uint64_t held;  /* bytes of pieces */
 	struct drain_stats stats;
 };
 
@@ -214,6 +221,7 @@ static void end_piece(struct drain *d, struct stream *s)
 	s->first = p->next;
 	begin_piece(s);
 	d->stats.bytes += p->size;
+	d->held -= p->size;
 	if (!--block->left)
 		backlog_release(d->backlog, block);
 }
@@ -293,6 +301,7 @@ static void add_piece(struct drain *d, struct piece *p)
 	struct stream *s = &d->streams[p->slot];
 
 	p->next = NULL;
+	d->held += p->size;
 	if (s->first) {
 		s->last->next = p;
 		s->last = p;
@@ -328,12 +337,13 @@ void drain_add(struct drain *d, struct block *first)
 	}
 	if (watermark > d->watermark)
 		d->watermark = watermark;
+	d->limit = d->held > MOST_HELD ? UINT64_MAX : d->watermark;
 }
 
 const struct drain_record *drain_next(struct drain *d)
 {
 	pass_given(d);
-	if (!d->heap_count || d->heap[0]->next.tick >= d->watermark)
+	if (!d->heap_count || d->heap[0]->next.tick >= d->limit)
 		return NULL;
 	d->stats.records++;
 	d->given = true;

@@ -6,6 +6,11 @@
  * Linux lets a thread leave SCHED_IDLE only where it might raise its priority (CAP_SYS_NICE, or
  * RLIMIT_NICE): where it does not, the thread never goes there. Nor does one that somebody has
  * given another policy than the usual one.
+ *
+ * That is not all: between sessions (sched_autogroup) and control groups Linux shares the
+ * processors by group, and the only thread of a group gets the group's whole share, SCHED_IDLE or
+ * not. So the thread also asks whether a processor is free, by the number of threads that run or
+ * wait for one (/proc/loadavg): it is when there are no more than processors.
  */
 #ifndef COLLECT_PACE_H
 #define COLLECT_PACE_H
@@ -15,7 +20,9 @@
 
 struct pace {
 	pid_t thread;
-	bool may_wait; /* and come back */
+	bool may_wait;   /* and come back */
+	int running;     /* /proc/loadavg; -1: it cannot be read */
+	long processors; /* that the thread may have */
 };
 
 /* Of the calling thread. */
@@ -25,5 +32,9 @@ void pace_init(struct pace *p);
 void pace_lower(struct pace *p);
 /* As it was before. By any thread. */
 void pace_raise(struct pace *p);
+/* The thread, which runs, takes a processor away from nobody; true where that is not known. It
+ * takes 2 us. */
+bool pace_is_free(const struct pace *p);
+void pace_release(struct pace *p);
 
 #endif

@@ -20,9 +20,11 @@
 
 /* Of which only what is unread takes memory: 0.1 s of what a processor can do at most. */
 #define RING_BYTES (16u << 20)
-/* What waits to be decoded takes 128 MB at most, and a quarter of what our cgroup has left; on
- * machines with very many processors so much that each has some. */
+/* What waits to be decoded takes so much memory at most, less where it may be in a file too, and a
+ * quarter of what our cgroup has left; on machines with very many processors so much that each has
+ * some. */
 #define BACKLOG_BYTES (128u << 20)
+#define BACKLOG_BYTES_BESIDE_FILE (64u << 20)
 #define BLOCKS_OF_SLOT 4
 /* Events given at once: few enough to stay in the processor's cache, and to be done in 0.2 ms. */
 #define BATCH_EVENTS 2048
@@ -89,13 +91,25 @@ static struct error *must_check attach(struct tracer *tr, const struct image *im
 	return inject_attach(tr->t, img, tr->lay, &in, &tr->injection);
 }
 
-static size_t backlog_blocks(const struct tracer *tr)
+static size_t backlog_blocks(const struct tracer *tr, bool has_file)
 {
 	size_t least = BLOCKS_OF_SLOT * (size_t)inject_layout(tr->injection)->slots;
 	uint64_t room = memory_room() / 4;
-	size_t blocks = (room < BACKLOG_BYTES ? room : BACKLOG_BYTES) / sizeof(struct block);
+	uint64_t most = has_file ? BACKLOG_BYTES_BESIDE_FILE : BACKLOG_BYTES;
+	size_t blocks = (room < most ? room : most) / sizeof(struct block);
 
 	return blocks > least ? blocks : least;
+}
+
+static struct error *must_check make_backlog(struct tracer *tr,
+					     const struct tracer_options *options)
+{
+	bool has_file = options->spill_bytes;
+	struct error *err = backlog_create(backlog_blocks(tr, has_file), &tr->backlog);
+
+	if (err || !has_file)
+		return err;
+	return backlog_use_file(tr->backlog, options->spill, options->spill_bytes);
 }
 
 static struct error *must_check start_collector(struct tracer *tr, const struct counters *counters,
@@ -106,16 +120,13 @@ static struct error *must_check start_collector(struct tracer *tr, const struct 
 		.t = tr->t,
 		.lay = tr->lay,
 		.injection = tr->injection,
+		.backlog = tr->backlog,
 		.counters = counters,
 		.ticks = &tr->ticks,
 		.pace = pace,
 		.end_ns = options->duration_ns ? tr->start_ns + options->duration_ns : NEVER,
 	};
-	struct error *err = backlog_create(backlog_blocks(tr), &tr->backlog);
 
-	if (err)
-		return err;
-	c.backlog = tr->backlog;
 	return collector_start(&c, &tr->collector);
 }
 
@@ -125,8 +136,10 @@ static struct error *must_check begin_collecting(struct tracer *tr, const struct
 {
 	struct precedence precedence;
 	struct pace pace;
-	struct error *err;
+	struct error *err = make_backlog(tr, options);
 
+	if (err)
+		return err;
 	pace_init(&pace);
 	precedence_take(&precedence);
 	err = start_collector(tr, counters, &pace, options);
@@ -336,33 +349,34 @@ static void set_pace(struct tracer *tr)
 /* The next collection, if there is one by now. */
 static struct error *must_check take_collection(struct tracer *tr)
 {
-	struct block *first = backlog_take(tr->backlog);
 	struct collection *about;
-	struct error *err;
+	struct block *first;
+	struct error *err = backlog_take(tr->backlog, &first);
 
-	if (!first)
-		return NULL;
+	if (err || !first)
+		return err;
 	about = &first->about;
 	ticks_add(&tr->ticks, &about->clock);
 	tr->collected_ns = about->ns - tr->start_ns - COLLECTOR_MARGIN_NS;
-	tr->taken_ns = clock_now() - tr->start_ns;
+	tr->taken_ns = about->taken_ns - tr->start_ns;
 	tr->last = about->last;
 	err = sample_counters(tr, about);
 	drain_add(tr->drain, first);
 	return err;
 }
 
+/* As long as nothing is wanted of us, what was collected waits for a processor that is free. */
 static struct error *must_check take(struct tracer *tr)
 {
 	struct error *err = NULL;
 
-	if (!tr->more && !tr->last) {
-		set_pace(tr);
+	set_pace(tr);
+	if (!tr->more && !tr->last)
 		backlog_wait(tr->backlog, WAIT_NS);
+	if (target_goes_first(tr) && !collector_lets_go_on(tr->collector))
+		return NULL;
+	if (!tr->more && !tr->last)
 		err = take_collection(tr);
-	} else if (target_goes_first(tr)) {
-		collector_rest(tr->collector);
-	}
 	return err ? err : fill_batch(tr);
 }
 
@@ -506,6 +520,7 @@ void tracer_stats(const struct tracer *tr, struct tracer_stats *ret)
 		.labels_cut = decoder_labels(tr->decoder)->cut,
 		.labels_lost = decoder_labels(tr->decoder)->dropped,
 		.absences = collector_absences(tr->collector),
+		.spill_failed = backlog_file_failed(tr->backlog),
 		.without_ring = inject_without_ring(tr->injection),
 		.bytes = drained.bytes,
 		.attach_pause_ns = inject_attach_ns(tr->injection),

@@ -6,8 +6,8 @@
  * it ends; in between it runs on by itself, whatever becomes of us. What is written to it is in
  * docs/internals/trace.md. What it tells is fetched by a thread of our own (collect/collector.h);
  * the one that calls the functions here, which is always the same, may take its time: it has the
- * lowest priority in tracer_next() and behind it, as long as nothing is urgent, and its own again
- * by tracer_stop() or tracer_close().
+ * lowest priority in tracer_next() and behind it, and decodes only where a processor is free, as
+ * long as nothing is urgent. It has its own priority again by tracer_stop() or tracer_close().
  */
 #ifndef COLLECT_TRACER_H
 #define COLLECT_TRACER_H
@@ -37,6 +37,10 @@ struct tracer_options {
 	/* When tracer_stop() will be called, since the beginning: by then the caller has its own
 	 * priority. 0: when a signal says so. */
 	uint64_t duration_ns;
+	/* A file without a name for what waits to be decoded, which the caller closes after the
+	 * tracer, and how many bytes it may have; 0: there is no file. */
+	int spill;
+	uint64_t spill_bytes;
 };
 
 struct tracer_stats {
@@ -49,6 +53,7 @@ struct tracer_stats {
 	uint64_t labels_cut;   /* labels that were cut or left out of their sets */
 	uint64_t labels_lost;  /* sets that are not known: too many, or in use no more */
 	uint64_t absences;     /* of ours, for seconds: what happened then is missing */
+	int spill_failed;      /* why nothing went to the file any more: an errno, or 0 */
 	uint64_t without_ring; /* processors of the program that had to share rings */
 	uint64_t bytes;        /* of records */
 	uint64_t attach_pause_ns; /* all threads stopped, to put the agent in */
@@ -84,9 +89,11 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
 /*
  * Waits for events, 40 ms, or less when a signal arrives; gives what is certain to be in order by
  * now, which may be none; it takes some 10 ms, whatever the target does. The first events of all
- * are the states of goroutines when tracing began, with ns 1. What was not yet given out waits in
- * memory, of which 128 MB are for it; what does not fit is lost, and counted. That the target ends
- * is no error.
+ * are the states of goroutines when tracing began, with ns 1. That the target ends is no error.
+ *
+ * What was not yet given out waits in 64 MB of memory, and then in the file; without one, in 128 MB
+ * of memory. While all processors are busy nothing is given out, until half of that is in use.
+ * What does not fit is lost, and counted.
  */
 struct error *tracer_next(struct tracer *tr, struct trace_batch *ret) must_check;
 

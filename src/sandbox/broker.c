@@ -29,9 +29,9 @@ static const char *const process_files[] = {
 static const char *const thread_files[] = {"status", "stat", "comm", "syscall", "uid_map"};
 
 static const char *const machine_files[] = {
-	"/proc/kallsyms",  "/proc/cpuinfo",        "/proc/stat",
-	"/proc/meminfo",   "/proc/self/status",    "/proc/self/cgroup",
-	"/proc/self/stat", "/proc/self/mountinfo", "/proc/self/uid_map",
+	"/proc/kallsyms",     "/proc/cpuinfo",     "/proc/stat",      "/proc/meminfo",
+	"/proc/self/status",  "/proc/self/cgroup", "/proc/self/stat", "/proc/self/mountinfo",
+	"/proc/self/uid_map", "/proc/loadavg",
 };
 
 static const char *const machine_folders[] = {"/proc/sys/", "/sys/", "/proc/self/attr/"};

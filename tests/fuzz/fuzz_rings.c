@@ -216,7 +216,8 @@ static void collect(struct rig *r, bool ended)
 	r->tick += 1000000;
 	rings_collect(r->rings, r->backlog, first, r->tick, 0, ended);
 	backlog_put(r->backlog, first);
-	drain_add(r->drain, backlog_take(r->backlog));
+	fuzz_require(!backlog_take(r->backlog, &first) && first);
+	drain_add(r->drain, first);
 	while ((record = drain_next(r->drain)))
 		take_record(r, record);
 }

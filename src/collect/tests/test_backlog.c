@@ -1,7 +1,11 @@
 /* The backlog between the thread that fills it and the one that takes from it. */
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/unit_test.h"
@@ -41,6 +45,14 @@ static bool put_numbered(struct backlog *b, uint64_t number)
 	return true;
 }
 
+static struct block *take(struct backlog *b)
+{
+	struct block *first;
+
+	assert_null(backlog_take(b, &first));
+	return first;
+}
+
 static void *put_all(void *arg)
 {
 	for (uint64_t i = 0; i < COLLECTIONS;)
@@ -67,7 +79,7 @@ static void what_one_thread_puts_the_other_takes_in_order(void **state)
 		struct block *first;
 
 		backlog_wait(b, 1000000000);
-		first = backlog_take(b);
+		first = take(b);
 		if (!first)
 			continue;
 		assert_int_equal(first->about.watermark, i);
@@ -94,7 +106,7 @@ static void when_all_blocks_are_in_use_there_is_none(void **state)
 	while (backlog_free(b))
 		assert_non_null(backlog_get(b));
 	assert_null(backlog_get(b));
-	release_all(b, backlog_take(b));
+	release_all(b, take(b));
 	assert_non_null(backlog_get(b));
 }
 
@@ -105,27 +117,141 @@ static void who_waits_for_nothing_waits_as_long_as_he_said(void **state)
 	assert_false(backlog_is_awaited(*state));
 	backlog_wait(*state, 2000000);
 	assert_true(clock_now() - began >= 2000000);
-	assert_null(backlog_take(*state));
+	assert_null(take(*state));
 	assert_true(backlog_is_awaited(*state));
 	put_numbered(*state, 0);
-	assert_non_null(backlog_take(*state));
+	assert_non_null(take(*state));
 	assert_false(backlog_is_awaited(*state));
 }
 
-static void age_is_that_of_what_was_taken_last(void **state)
+/* ---- with a file ---- */
+
+enum { FILE_BYTES = 64 << 20 };
+
+static int make_with_file(void **state)
+{
+	char folder[] = "/tmp/gospect-test-XXXXXX";
+	int file = mkstemp(folder);
+
+	unlink(folder);
+	return make(state) || file < 0 || error_dropped(backlog_use_file(*state, file, FILE_BYTES));
+}
+
+/* A full block, of two pieces. */
+static bool put_full(struct backlog *b, uint64_t number)
+{
+	struct block *first = backlog_free(b) ? backlog_get(b) : NULL;
+
+	if (!first)
+		return false;
+	first->about.watermark = number;
+	first->piece_count = 2;
+	first->used = BLOCK_BYTES;
+	memset(first->bytes, (int)number, BLOCK_BYTES);
+	for (uint32_t i = 0; i < 2; i++)
+		first->pieces[i] = (struct piece){.block = first,
+						  .bytes = first->bytes + i * BLOCK_BYTES / 2,
+						  .size = BLOCK_BYTES / 2,
+						  .slot = i};
+	backlog_put(b, first);
+	return true;
+}
+
+static void assert_full(struct block *block, uint64_t number)
+{
+	assert_int_equal(block->about.watermark, number);
+	assert_int_equal(block->used, BLOCK_BYTES);
+	assert_null(block->next);
+	for (uint32_t i = 0; i < 2; i++) {
+		const struct piece *p = &block->pieces[i];
+
+		assert_ptr_equal(p->block, block);
+		assert_ptr_equal(p->bytes, block->bytes + i * BLOCK_BYTES / 2);
+		assert_int_equal(p->slot, i);
+	}
+	assert_int_equal(block->bytes[0], (uint8_t)number);
+	assert_int_equal(block->bytes[BLOCK_BYTES - 1], (uint8_t)number);
+}
+
+static struct block *await(struct backlog *b)
+{
+	struct block *first = take(b);
+
+	for (int i = 0; !first && i < 1000; i++) {
+		backlog_wait(b, 10000000);
+		first = take(b);
+	}
+	assert_non_null(first);
+	return first;
+}
+
+/* More than the memory has, and in the second round behind what was read of the file. */
+static void what_memory_has_no_room_for_comes_out_of_the_file_in_order(void **state)
+{
+	enum { COUNT = BLOCKS + BLOCKS / 2 };
+	struct backlog *b = *state;
+	size_t read = 0;
+
+	for (int round = 0; round < 3; round++) {
+		for (uint64_t i = 0; i < COUNT;) {
+			if (put_full(b, i))
+				i++;
+			else
+				usleep(1000);
+		}
+		for (uint64_t i = 0; i < COUNT; i++) {
+			struct block *block = await(b);
+
+			assert_full(block, i);
+			read += block->in_heap;
+			backlog_release(b, block);
+		}
+		assert_null(take(b));
+	}
+	assert_true(read >= 3 * (COUNT - BLOCKS));
+	assert_int_equal(backlog_free(b), BLOCKS);
+	assert_int_equal(backlog_file_failed(b), 0);
+}
+
+static void what_a_full_disk_does_not_take_stays_in_memory(void **state)
 {
 	struct backlog *b = *state;
-	struct block *first = backlog_get(b);
+	int full = open("/dev/full", O_RDWR);
+	uint64_t n = 0;
 
-	assert_int_equal(backlog_age(b), 0);
-	first->about.ns = clock_now() - 5000000000;
-	backlog_put(b, first);
-	assert_in_range(backlog_age(b), 0, 4000000000);
-	put_numbered(b, 0);
-	assert_ptr_equal(backlog_take(b), first);
-	assert_true(backlog_age(b) >= 5000000000);
-	assert_non_null(backlog_take(b));
-	assert_int_equal(backlog_age(b), 0);
+	assert_null(backlog_use_file(b, full, FILE_BYTES));
+	while (put_full(b, n))
+		n++;
+	assert_int_equal(n, BLOCKS);
+	for (uint64_t i = 0; i < n; i++) {
+		struct block *block = await(b);
+
+		assert_full(block, i);
+		backlog_release(b, block);
+	}
+	assert_int_equal(backlog_file_failed(b), ENOSPC);
+	assert_true(backlog_fill(b) == 0);
+}
+
+static void a_file_that_is_full_takes_more_when_some_was_read(void **state)
+{
+	struct backlog *b = *state;
+	uint64_t put = 0, taken = 0;
+
+	while (put_full(b, put) || usleep(20000) || put_full(b, put))
+		put++;
+	assert_true(put > BLOCKS);
+	assert_true(backlog_fill(b) > 0.9);
+	for (; taken < put / 2; taken++)
+		backlog_release(b, await(b));
+	while (put_full(b, put) || usleep(20000) || put_full(b, put))
+		put++;
+	for (; taken < put; taken++) {
+		struct block *block = await(b);
+
+		assert_full(block, taken);
+		backlog_release(b, block);
+	}
 }
 
 static size_t resident_pages(struct block *const *blocks, size_t count)
@@ -161,6 +287,7 @@ static void memory_that_nobody_needs_any_more_goes_back_to_the_system(void **sta
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make, unmake)
+#define WITH_FILE(f) cmocka_unit_test_setup_teardown(f, make_with_file, unmake)
 
 int main(void)
 {
@@ -168,7 +295,9 @@ int main(void)
 		TEST(what_one_thread_puts_the_other_takes_in_order),
 		TEST(when_all_blocks_are_in_use_there_is_none),
 		TEST(who_waits_for_nothing_waits_as_long_as_he_said),
-		TEST(age_is_that_of_what_was_taken_last),
+		WITH_FILE(what_memory_has_no_room_for_comes_out_of_the_file_in_order),
+		TEST(what_a_full_disk_does_not_take_stays_in_memory),
+		WITH_FILE(a_file_that_is_full_takes_more_when_some_was_read),
 		TEST(memory_that_nobody_needs_any_more_goes_back_to_the_system),
 	};
 

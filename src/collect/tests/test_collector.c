@@ -129,7 +129,7 @@ static uint64_t count_records(struct collector *c, struct backlog *b, struct dra
 	while (!last) {
 		collector_give_way(c);
 		backlog_wait(b, 10000000);
-		first = backlog_take(b);
+		assert_null(backlog_take(b, &first));
 		if (!first)
 			continue;
 		last = first->about.last;

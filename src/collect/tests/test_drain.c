@@ -98,14 +98,15 @@ static void write_start(struct made *d, unsigned int i, uint8_t since, uint8_t g
 /* All that is in the rings; false: some was left there. */
 static bool collect(struct made *d, uint64_t now, uint64_t margin, bool ended)
 {
-	struct block *first = backlog_get(d->backlog);
+	struct block *first = backlog_get(d->backlog), *taken;
 	bool all;
 
 	if (!first)
 		return false;
 	all = rings_collect(d->rings, d->backlog, first, now, margin, ended);
 	backlog_put(d->backlog, first);
-	assert_ptr_equal(backlog_take(d->backlog), first);
+	assert_null(backlog_take(d->backlog, &taken));
+	assert_ptr_equal(taken, first);
 	drain_add(d->drain, first);
 	return all;
 }

@@ -100,8 +100,8 @@ def measure_size(programs, count, *options_and_rounds):
         "budget": options[1] if options else "1",
         "cpu": spread([number(r.words, r"gospect used ([0-9.]+) %") for r in runs]),
         "cpu_s": spread([r.cpu for r in runs]),
-        "told": spread([number(r.words, r"shares right within ([0-9.]+) %") for r in runs]),
+        "told": spread([number(r.words, r"accurate to ±([0-9.]+) points") for r in runs]),
         "wrong": spread([100 * e for e in errors]),
-        "looks": spread([number(r.words, r"looked at ([0-9.]+) times a second") for r in runs]),
+        "looks": spread([number(r.words, r"sampled ([0-9.]+) times a second") for r in runs]),
         "rss_mb": spread([r.rss_mb for r in runs]),
     }

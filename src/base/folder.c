@@ -91,7 +91,8 @@ static struct error *enter_link(struct walk *w, int link, const struct stat *st,
 	if (!folder_entry_is_ours(w->folder, st))
 		return error_format(
 			ERROR_FAILED,
-			"cannot write %s: '%s' is a symbolic link that another user can change; use the path that it points to",
+			"cannot write %s: '%s' is a symbolic link that another user can change; "
+			"use the path that it points to",
 			w->path, name);
 	if (is_proc(w->folder))
 		return enter(w, openat(w->folder, name, O_PATH | O_DIRECTORY | O_CLOEXEC));

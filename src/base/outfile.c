@@ -27,7 +27,8 @@ static struct error *cannot_write(const struct outfile *out, int err)
 	if (err == ENOSPC || err == EDQUOT)
 		return error_format(
 			ERROR_FAILED,
-			"cannot write %s: no space left on device; free some space or write to another disk",
+			"cannot write %s: no space left on device; free some space or write to "
+			"another disk",
 			name);
 	return error_errno(ERROR_FAILED, err, "cannot write %s", name);
 }
@@ -175,7 +176,8 @@ static struct error *open_in_place(struct outfile *out)
 	if (!ours)
 		return refused(
 			out,
-			"it is a pipe or a device of another user; remove it or choose another file");
+			"it is a pipe or a device of another user; remove it or choose another "
+			"file");
 	return open_special(out, seen, &st);
 }
 
@@ -283,13 +285,14 @@ static struct error *check_rule(const struct outfile_rule *rule, const char *pat
 	if (!is_folder)
 		return error_format(
 			ERROR_FAILED,
-			"cannot write %s: top creates files in the current directory, in /tmp or next to the file of -o only; choose one of these",
+			"cannot write %s: top creates files in the current directory, in /tmp or "
+			"next to the file of -o only; choose one of these",
 			path);
 	return is_name ? NULL
-		       : error_format(
-				 ERROR_FAILED,
-				 "cannot write %s: the file name has no known extension; use .pb.gz, .pprof, .folded, .json or .html",
-				 path);
+		       : error_format(ERROR_FAILED,
+				      "cannot write %s: the file name has no known extension; use "
+				      ".pb.gz, .pprof, .folded, .json or .html",
+				      path);
 }
 
 struct error *outfile_open_new(const char *path, const struct outfile_rule *rule,
@@ -319,7 +322,8 @@ static struct error *lock_orphan(const struct outfile *out, const char *name, in
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
 		return error_format(
 			ERROR_FAILED,
-			"cannot write %s: %s exists and belongs to another user; remove it or choose another file",
+			"cannot write %s: %s exists and belongs to another user; remove it or "
+			"choose another file",
 			out->path, name);
 	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
 		return NULL;
@@ -327,7 +331,8 @@ static struct error *lock_orphan(const struct outfile *out, const char *name, in
 		return is_taken(out);
 	return error_format(
 		ERROR_FAILED,
-		"cannot write %s: %s exists, and the file system has no file locks to tell whether another gospect is writing it; remove it or choose another file",
+		"cannot write %s: %s exists, and the file system has no file locks to tell "
+		"whether another gospect is writing it; remove it or choose another file",
 		out->path, name);
 }
 

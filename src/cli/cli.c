@@ -151,14 +151,15 @@ static struct error *explain(const struct argp *argp, const char *verb, int argc
 		o = find_option(argp, word + 2, length, is_long ? 0 : word[1]);
 		if (!o)
 			return error_format(ERROR_USAGE,
-					    "%s: there is no option '%s'; see `gospect %s --help`",
+					    "%s: unknown option '%s'; see `gospect %s --help`",
 					    verb, word, verb);
 		if (o->arg && !word[is_long ? 2 + length : 2] && ++i == argc)
 			return error_format(ERROR_USAGE,
-					    "%s: '%s' wants %s behind it; see `gospect %s --help`",
+					    "%s: option '%s' needs %s; see `gospect %s --help`",
 					    verb, word, o->arg, verb);
 	}
-	return error_format(ERROR_USAGE, "%s: wrong options; see `gospect %s --help`", verb, verb);
+	return error_format(ERROR_USAGE, "%s: invalid options; see `gospect %s --help`", verb,
+			    verb);
 }
 
 struct error *parse_options(const struct argp *argp, const char *verb, int argc, char **argv,
@@ -201,7 +202,7 @@ error_t parse_number_option(const char *arg, double least, double most, double *
 			    struct argp_state *state, const char *what)
 {
 	if (!parse_number(arg, least, most, ret))
-		return wrong_option(state, "'%s' is no %s (%g to %g)", arg, what, least, most);
+		return wrong_option(state, "invalid %s '%s' (%g to %g)", what, arg, least, most);
 	return 0;
 }
 

@@ -98,7 +98,7 @@ static struct error *must_check enter(const struct confinement *c, uint64_t memo
 	err = sandbox_enter(&options);
 	if (!err || err->code != ERROR_UNSUPPORTED)
 		return err;
-	say("%s: what reads the target is not confined; gospect goes on", err->message);
+	say("%s: gospect continues without its sandbox", err->message);
 	error_destroy(err);
 	return NULL;
 }

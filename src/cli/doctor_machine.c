@@ -24,8 +24,7 @@ struct error *doctor_trace_is_here(void)
 #if defined(__x86_64__)
 	return NULL;
 #else
-	return error_format(ERROR_UNSUPPORTED,
-			    "trace is for amd64 alone so far; record works here");
+	return error_format(ERROR_UNSUPPORTED, "trace supports amd64 only; use record here");
 #endif
 }
 
@@ -80,10 +79,10 @@ static void find_capabilities(const struct access_self *self)
 static const char *yama_meaning(int scope)
 {
 	static const char *const meanings[] = {
-		"users may read their own processes",
-		"a process may be read by its parent alone",
-		"processes may be read with CAP_SYS_PTRACE alone",
-		"no process may be read until the next boot",
+		"users can read their own processes",
+		"only its parent can read a process",
+		"only CAP_SYS_PTRACE can read processes",
+		"no process can be read until the next boot",
 	};
 
 	return meanings[scope < 0 ? 0 : scope > 3 ? 3 : scope];
@@ -106,10 +105,11 @@ static void find_yama(const struct access_self *self)
 		doctor_find(false, "yama ptrace_scope", "%d: %s; boot with 2 or less", scope,
 			    yama_meaning(scope));
 	else
-		doctor_find(false, "yama ptrace_scope",
-			    "%d: %s; run gospect %s, start the program by it (-- COMMAND), or set "
-			    "kernel.yama.ptrace_scope to 0",
-			    scope, yama_meaning(scope), access_remedy(self, CAP_SYS_PTRACE));
+		doctor_find(
+			false, "yama ptrace_scope",
+			"%d: %s; run gospect %s, start the program with it (-- COMMAND), or set "
+			"kernel.yama.ptrace_scope to 0",
+			scope, yama_meaning(scope), access_remedy(self, CAP_SYS_PTRACE));
 }
 
 static int read_number(const char *path, int otherwise)
@@ -128,11 +128,11 @@ static void find_perf_level(const struct access_self *self)
 	if (may)
 		doctor_find(true, "perf_event_paranoid", "%d%s", level,
 			    level == 2 && !has(self, CAP_PERFMON) && !has(self, CAP_SYS_ADMIN)
-				    ? ": own processes, without the time in the kernel"
+				    ? ": own processes, without time in the kernel"
 				    : "");
 	else
 		doctor_find(false, "perf_event_paranoid",
-			    "%d: asks for CAP_PERFMON; run gospect %s, or set "
+			    "%d: requires CAP_PERFMON; run gospect %s, or set "
 			    "kernel.perf_event_paranoid to 2",
 			    level, access_remedy(self, CAP_PERFMON));
 }
@@ -154,26 +154,25 @@ static void find_confinement(const struct access_self *self)
 
 	if (self->filtered)
 		doctor_find(true, "seccomp",
-			    "a filter decides on system calls; what it forbids is "
-			    "said below (docker run --security-opt "
-			    "seccomp=unconfined)");
+			    "a filter is active; the lines below show what it forbids (docker run "
+			    "--security-opt seccomp=unconfined)");
 	else
 		doctor_find(true, "seccomp", "no filter");
 	doctor_find(true, "security module", "%s", *self->confinement ? self->confinement : "none");
 	doctor_find(true, "user namespace",
 		    self->inner_user
-			    ? "an inner one: capabilities count for its own processes alone"
+			    ? "not the initial one: capabilities apply to its own processes only"
 			    : "the first");
 	doctor_find(true, "pid namespace",
-		    self->inner_pid ? "an inner one: processes outside of it are not seen"
+		    self->inner_pid ? "not the initial one: processes outside it are invisible"
 				    : "the first");
 	access_hidepid(hidepid, sizeof(hidepid));
 	if (!*hidepid || !strcmp(hidepid, "0") || !strcmp(hidepid, "off"))
 		doctor_find(true, "hidepid", "off: /proc shows all processes");
 	else
 		doctor_find(has(self, CAP_SYS_PTRACE), "hidepid",
-			    "%s: /proc hides the processes of others%s%s", hidepid,
-			    has(self, CAP_SYS_PTRACE) ? ", but from CAP_SYS_PTRACE"
+			    "%s: /proc hides processes of other users%s%s", hidepid,
+			    has(self, CAP_SYS_PTRACE) ? ", except from CAP_SYS_PTRACE"
 						      : "; run gospect ",
 			    has(self, CAP_SYS_PTRACE) ? "" : access_remedy(self, CAP_SYS_PTRACE));
 }
@@ -192,32 +191,35 @@ static struct error *reach(const struct access_self *self)
 
 	if (!yama_hinders(self))
 		return NULL;
-	return error_format(ERROR_DENIED,
-			    "kernel.yama.ptrace_scope is %d; only what gospect starts (-- COMMAND) "
-			    "can be looked at, else run it %s",
-			    scope, access_remedy(self, CAP_SYS_PTRACE));
+	return error_format(
+		ERROR_DENIED,
+		"kernel.yama.ptrace_scope is %d; gospect can read programs that it starts (-- "
+		"COMMAND) only, or run it %s",
+		scope, access_remedy(self, CAP_SYS_PTRACE));
 }
 
 static void find_verbs(struct doctor *d, const struct access_self *self, const struct error *memory,
 		       const struct error *perf, const struct error *ptrace)
 {
 	_cleanup_error_ struct error *far = reach(self), *no_agent = doctor_trace_is_here();
-	const char *whose = has(self, CAP_SYS_PTRACE)
-				    ? "reads the memory of any process"
-				    : "reads the memory of this user's processes; of others' with "
-				      "CAP_SYS_PTRACE";
+	const char *whose =
+		has(self, CAP_SYS_PTRACE)
+			? "reads the memory of any process"
+			: "reads the memory of this user's processes; other users' processes "
+			  "require CAP_SYS_PTRACE";
 	static const char *const readers[] = {"ps", "dump", "stack", "record", "top"};
 	const struct error *read = memory ? memory : far, *trace = no_agent ? no_agent : ptrace;
 
 	doctor_head("verbs");
 	for (size_t i = 0; i < sizeof(readers) / sizeof(*readers); i++)
 		doctor_find_verb(d, readers[i], whose, read);
-	doctor_find_verb(d, "record, what runs", "has the kernel sample it (perf_event_open)",
+	doctor_find_verb(d, "record, on-CPU",
+			 "the kernel samples running threads (perf_event_open)",
 			 read ? read : perf);
-	doctor_find_verb(d, "trace", "stops the program for a moment and writes to it (ptrace)",
+	doctor_find_verb(d, "trace", "stops the program briefly and writes to it (ptrace)",
 			 read ? read : trace);
 	doctor_find_verb(d, "offcpu",
-			 trace ? "samples, as record does; where trace works it is exact"
+			 trace ? "samples, as record does; exact where trace works"
 			       : "traces: exact times of each request",
 			 read);
 }
@@ -237,16 +239,17 @@ void doctor_look_at_machine(struct doctor *d)
 	find_perf_level(&self);
 	find_kernel_symbols();
 	find_confinement(&self);
-	memory = find_probe("reading", "the memory of an own child", probe_memory());
-	fast = find_probe("process_vm_readv", "works on an own child", probe_process_vm_readv());
+	memory = find_probe("reading", "the memory of a child process", probe_memory());
+	fast = find_probe("process_vm_readv", "works on a child process", probe_process_vm_readv());
 	if (fast && !memory)
-		doctor_find(true, "", "/proc/PID/mem is read instead, which takes more CPU time");
-	ptrace = find_probe("ptrace", "works on an own child", probe_ptrace());
-	perf = find_probe("perf_event_open", "samples an own child (cpu-clock)",
+		doctor_find(true, "",
+			    "gospect reads /proc/PID/mem instead, which takes more CPU time");
+	ptrace = find_probe("ptrace", "works on a child process", probe_ptrace());
+	perf = find_probe("perf_event_open", "samples a child process (cpu-clock)",
 			  probe_perf_events());
-	bpf = find_probe("bpf", "copies labels as each sample is taken (record)", probe_bpf());
+	bpf = find_probe("bpf", "copies labels when each sample is taken (record)", probe_bpf());
 	if (bpf)
 		doctor_find(true, "",
-			    "labels of what runs are read some milliseconds later instead");
+			    "labels of running goroutines are read some milliseconds late instead");
 	find_verbs(d, &self, memory, perf, ptrace);
 }

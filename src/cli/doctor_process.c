@@ -175,9 +175,10 @@ static struct error *must_check find_tracer(const struct patient *p)
 		doctor_find(true, "traced by", "nobody");
 		return NULL;
 	}
-	doctor_find(false, "traced by", "process %d; the other verbs do not mind", p->tracer);
+	doctor_find(false, "traced by", "process %d; the other verbs still work", p->tracer);
 	return error_format(ERROR_DENIED,
-			    "process %d traces it (a debugger, strace); end that first", p->tracer);
+			    "process %d traces it (a debugger or strace); stop that process first",
+			    p->tracer);
 }
 
 /* Only trace has the target make system calls. */
@@ -186,9 +187,8 @@ static struct error *must_check find_filters(const struct patient *p)
 	struct error *err = p->filtered ? probe_suspend_filters() : NULL;
 
 	if (p->filtered)
-		doctor_find(!err, "seccomp",
-			    "a filter decides on system calls of %zu of %zu threads", p->filtered,
-			    p->thread_count);
+		doctor_find(!err, "seccomp", "a filter is active on %zu of %zu threads",
+			    p->filtered, p->thread_count);
 	else
 		doctor_find(true, "seccomp", "no filter");
 	return err;
@@ -257,11 +257,9 @@ static struct error *must_check find_leftovers(const struct patient *p)
 	if (err && err->code != ERROR_UNSUPPORTED)
 		doctor_find(false, "leftovers", "%s", err->message);
 	else if (found)
-		doctor_find(true, "leftovers",
-			    "a trace that was killed had left its agent there; it "
-			    "is taken out now");
+		doctor_find(true, "leftovers", "removed the agent of a killed trace");
 	else
-		doctor_find(true, "leftovers", "none of a trace that was killed");
+		doctor_find(true, "leftovers", "no agent of a killed trace");
 	return err;
 }
 
@@ -272,12 +270,13 @@ static void find_verbs(struct doctor *d, const struct error *read, const struct 
 
 	for (size_t i = 0; i < sizeof(readers) / sizeof(*readers); i++)
 		doctor_find_verb(d, readers[i], "reads its memory", read);
-	doctor_find_verb(d, "record, what runs", "has the kernel sample it (perf_event_open)",
+	doctor_find_verb(d, "record, on-CPU",
+			 "the kernel samples running threads (perf_event_open)",
 			 read ? read : perf);
-	doctor_find_verb(d, "trace", "stops it for a moment and writes to it (ptrace)",
+	doctor_find_verb(d, "trace", "stops it briefly and writes to it (ptrace)",
 			 read ? read : trace);
 	doctor_find_verb(d, "offcpu",
-			 trace ? "samples it, as record does; where trace works it is exact"
+			 trace ? "samples it, as record does; exact where trace works"
 			       : "traces it: exact times of each request",
 			 read);
 }

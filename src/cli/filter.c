@@ -35,7 +35,8 @@ static error_t set_function(struct gospect_filter *f, const char *text, struct a
 
 	if (failed) {
 		regerror(failed, &regex, why, sizeof(why));
-		return wrong_option(state, "--func '%s' is no regular expression: %s", text, why);
+		return wrong_option(state, "--func: invalid regular expression '%s': %s", text,
+				    why);
 	}
 	regfree(&regex);
 	f->function = text;
@@ -53,27 +54,28 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_STATE:
 		if (!state_named(arg))
-			return wrong_option(state,
-					    "--state '%s' is none of running, runnable, syscall, "
-					    "waiting",
-					    arg);
+			return wrong_option(
+				state,
+				"--state: invalid state '%s'; use running, runnable, syscall or "
+				"waiting",
+				arg);
 		f->states = state_named(arg);
 		return 0;
 	case KEY_WAIT:
 		f->wait = arg;
 		return 0;
 	case KEY_FUNC:
-		return f->function ? wrong_option(state, "--func is given twice")
+		return f->function ? wrong_option(state, "--func can be given once only")
 				   : set_function(f, arg, state);
 	case KEY_LABEL:
 		if (!*arg || *arg == '=')
-			return wrong_option(state, "--label '%s' has no key; give KEY or KEY=VALUE",
+			return wrong_option(state, "--label: '%s' has no key; use KEY or KEY=VALUE",
 					    arg);
 		f->label = arg;
 		return 0;
 	case 'g':
 		if (!parse_id(arg, &id))
-			return wrong_option(state, "'%s' is no goroutine id", arg);
+			return wrong_option(state, "invalid goroutine id '%s'", arg);
 		f->goroutine = id;
 		return 0;
 	}

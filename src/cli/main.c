@@ -51,8 +51,8 @@ static int finish(struct error *err, int status)
 			say("%s", err->message);
 		error_destroy(err);
 	} else if (mapped_file_untold()) {
-		say("a program's file was truncated while it was read, so names of functions may be "
-		    "missing; is it being rebuilt? Try again");
+		say("a program file was truncated while gospect read it, so function names may be "
+		    "missing; if a build is running, try again after it");
 		status = EXIT_FAILED;
 	}
 	return check_output(status);
@@ -80,7 +80,7 @@ int main(int argc, char **argv)
 	gospect_process_permit(GOSPECT_PERMIT_LIMITS | GOSPECT_PERMIT_PRIORITY |
 			       GOSPECT_PERMIT_MAPPING);
 	if (argc < 2) {
-		say("no verb given; `gospect --help` lists them");
+		say("no verb given; `gospect --help` lists the verbs");
 		return EXIT_USAGE;
 	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
 	}
 	verb = find_verb(argv[1]);
 	if (!verb) {
-		say("there is no verb '%s'; `gospect --help` lists them", argv[1]);
+		say("unknown verb '%s'; `gospect --help` lists the verbs", argv[1]);
 		return EXIT_USAGE;
 	}
 	err = verb->run(argc - 1, argv + 1, &status);

@@ -16,7 +16,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'o':
 		if (!*arg)
-			return wrong_option(state, "-o wants the name of a file");
+			return wrong_option(state, "-o needs a file name");
 		o->path = arg;
 		return 0;
 	case 'f':

@@ -29,7 +29,7 @@ static struct error *start_child(pid_t *ret)
 		_exit(0);
 	}
 	if (pid < 0)
-		return error_errno(ERROR_FAILED, errno, "cannot start a child to try it on");
+		return error_errno(ERROR_FAILED, errno, "cannot start a child process to test it");
 	*ret = pid;
 	return NULL;
 }
@@ -61,7 +61,7 @@ static struct error *try_memory(pid_t pid)
 	if (!err)
 		err = target_read_u64(t, (uintptr_t)&token, &word);
 	if (!err && word != token)
-		err = error_format(ERROR_FAILED, "a child's memory reads as something else");
+		err = error_format(ERROR_FAILED, "the memory of a child process reads wrong");
 	return err;
 }
 
@@ -77,7 +77,7 @@ static struct error *try_readv(pid_t pid)
 
 	if (process_vm_readv(pid, &local, 1, &remote, 1, 0) == sizeof(word) && word == token)
 		return NULL;
-	return error_errno(ERROR_DENIED, errno, "process_vm_readv fails on an own child");
+	return error_errno(ERROR_DENIED, errno, "process_vm_readv fails on a child process");
 }
 
 struct error *probe_process_vm_readv(void)
@@ -92,7 +92,7 @@ static struct error *try_ptrace(pid_t pid)
 	if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) || ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) ||
 	    waitpid(pid, &status, __WALL) != pid || !WIFSTOPPED(status) ||
 	    ptrace(PTRACE_DETACH, pid, NULL, NULL))
-		return error_errno(ERROR_DENIED, errno, "ptrace fails on an own child");
+		return error_errno(ERROR_DENIED, errno, "ptrace fails on a child process");
 	return NULL;
 }
 
@@ -107,9 +107,8 @@ static struct error *try_suspend(pid_t pid)
 		return NULL;
 	return error_format(
 		ERROR_DENIED,
-		"it has a seccomp filter, which might kill it for the system calls that "
-		"trace has it make; run gospect as root outside the container, where the "
-		"filter can be suspended");
+		"its seccomp filter could kill it for the system calls of the agent; run gospect "
+		"as root outside the container, where it can suspend the filter");
 }
 
 struct error *probe_suspend_filters(void)

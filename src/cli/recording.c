@@ -4,14 +4,15 @@
 
 enum { KEY_BUDGET = 0x5100 };
 
-static const struct argp_option options[] = {
-	{NULL, 0, NULL, 0, "Recording:", 4},
-	{"duration", 'd', "SECONDS", 0, "Stop after this time (default: at an interrupt)", 4},
-	{"rate", 'r', "HZ", 0, "Sample this many times a second (100)", 4},
-	{"budget", KEY_BUDGET, "PERCENT", 0,
-	 "Use at most this share of one core (1); with too many goroutines, sample a random part of them at each tick; 100 means no limit",
-	 4},
-	{0}};
+static const struct argp_option options[] =
+	{{NULL, 0, NULL, 0, "Recording:", 4},
+	 {"duration", 'd', "SECONDS", 0, "Stop after this time (default: at an interrupt)", 4},
+	 {"rate", 'r', "HZ", 0, "Sample this many times a second (100)", 4},
+	 {"budget", KEY_BUDGET, "PERCENT", 0,
+	  "Use at most this share of one core (1); with too many goroutines, sample a random part "
+	  "of them at each tick; 100 means no limit",
+	  4},
+	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -44,9 +45,10 @@ static void progress(void *arg, double seconds, uint64_t looks)
 
 	subject_go_on(p->subject);
 	if (p->duration > 0)
-		say_progress("%.0f of %g s, %lu looks at goroutines", seconds, p->duration, looks);
+		say_progress("%.0f of %g s, %lu goroutine reads", seconds, p->duration, looks);
 	else
-		say_progress("%.0f s, %lu looks at goroutines; Ctrl-C ends it", seconds, looks);
+		say_progress("%.0f s, %lu goroutine reads; Ctrl-C ends the recording", seconds,
+			     looks);
 }
 
 struct error *recording_take(struct subject *subject, const struct gospect_record_options *given,
@@ -67,8 +69,9 @@ void recording_say(const struct gospect_profile *profile, const char *path)
 {
 	const struct gospect_profile_info *p = gospect_profile_info(profile);
 
-	say("%.1f s, %.0f goroutines (each looked at %.1f times a second), %lu samples at %.1f Hz, "
-	    "shares right within %.2g %%, %lu ticks missed, %lu reads dropped as torn, gospect "
+	say("%.1f s, %.0f goroutines (each sampled %.1f times a second), %lu samples at %.1f Hz, "
+	    "shares accurate to ±%.2g points (95 %% confidence), %lu ticks missed, %lu reads "
+	    "dropped as torn, gospect "
 	    "used %.1f %% of a core%s%s",
 	    p->duration_ns / 1e9, p->goroutines, p->looks, p->samples, p->rate, 100 * p->error,
 	    p->missed, p->torn, p->cpu_percent, path ? " -> " : "", path ? path : "");

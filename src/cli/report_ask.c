@@ -7,20 +7,22 @@
 
 enum { KEY_BY = 0x7100, KEY_ONLY, KEY_PER, KEY_ROOT };
 
-static const struct argp_option options[] = {
-	{NULL, 0, NULL, 0, "Table:", 5},
-	{"by", KEY_BY, "WHAT", 0,
-	 "Make a row for each root (start function), func, state, wait or label:KEY; of a trace also request (an HTTP or gRPC request)",
-	 5},
-	{"only", KEY_ONLY, "VALUE", 0,
-	 "With --by label:KEY: show this value only, by function or in the format of -f", 5},
-	{"root", KEY_ROOT, "REGEX", 0,
-	 "Of a trace: make a row for each time that a goroutine is inside a matching function", 5},
-	{"per", KEY_PER, "WHAT", 0,
-	 "Of a trace, with --by label:KEY or --root: print percentiles of request times for each value of label:KEY, or of all",
-	 5},
-	{"rows", 'n', "N", 0, "Print at most this many rows (30); 0 prints all", 5},
-	{0}};
+static const struct argp_option options[] =
+	{{NULL, 0, NULL, 0, "Table:", 5},
+	 {"by", KEY_BY, "WHAT", 0,
+	  "Make a row for each root (start function), func, state, wait or label:KEY; of a trace "
+	  "also request (an HTTP or gRPC request)",
+	  5},
+	 {"only", KEY_ONLY, "VALUE", 0,
+	  "With --by label:KEY: show this value only, by function or in the format of -f", 5},
+	 {"root", KEY_ROOT, "REGEX", 0,
+	  "Of a trace: make a row for each time that a goroutine is inside a matching function", 5},
+	 {"per", KEY_PER, "WHAT", 0,
+	  "Of a trace, with --by label:KEY or --root: print percentiles of request times for each "
+	  "value of label:KEY, or of all",
+	  5},
+	 {"rows", 'n', "N", 0, "Print at most this many rows (30); 0 prints all", 5},
+	 {0}};
 
 static error_t parse_by(struct report_ask *ask, const char *arg, struct argp_state *state)
 {
@@ -43,10 +45,11 @@ static error_t parse_by(struct report_ask *ask, const char *arg, struct argp_sta
 		return 0;
 	}
 	if (strncmp(arg, "label:", 6) || !arg[6])
-		return wrong_option(state,
-				    "--by knows root, func, state, wait, label:KEY and request, "
-				    "not '%s'",
-				    arg);
+		return wrong_option(
+			state,
+			"--by: invalid value '%s'; use root, func, state, wait, label:KEY or "
+			"request",
+			arg);
 	ask->table.key = GROUP_LABEL;
 	ask->table.label = arg + 6;
 	return 0;
@@ -55,7 +58,7 @@ static error_t parse_by(struct report_ask *ask, const char *arg, struct argp_sta
 static error_t parse_per(struct report_ask *ask, const char *arg, struct argp_state *state)
 {
 	if (strcmp(arg, "all") && (strncmp(arg, "label:", 6) || !arg[6]))
-		return wrong_option(state, "--per knows label:KEY and all, not '%s'", arg);
+		return wrong_option(state, "--per: invalid value '%s'; use label:KEY or all", arg);
 	ask->groups = true;
 	ask->per = strcmp(arg, "all") ? arg + 6 : NULL;
 	return 0;
@@ -80,7 +83,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'n':
 		if (!parse_number(arg, 0, 1e6, &rows))
-			return wrong_option(state, "'%s' is no number of rows", arg);
+			return wrong_option(state, "invalid number of rows '%s'", arg);
 		ask->table.rows = rows;
 		return 0;
 	}
@@ -103,13 +106,16 @@ static struct error *choose_format(struct report_ask *ask, const struct output_o
 	else if (to_file)
 		ask->format = profile_format_for_file(o->path);
 	if (o->format && !ask->format)
-		return error_format(ERROR_USAGE,
-				    "%s: there is no format '%s'; there are text, json, pprof, "
-				    "folded, speedscope and html",
-				    verb, o->format);
+		return error_format(
+			ERROR_USAGE,
+			"%s: unknown format '%s'; use text, json, pprof, folded, speedscope or "
+			"html",
+			verb, o->format);
 	if (ask->format && ask->format->binary && output_is_terminal(o))
-		return error_format(ERROR_USAGE, "%s: %s is not for a terminal; give -o FILE", verb,
-				    ask->format->name);
+		return error_format(
+			ERROR_USAGE,
+			"%s: %s is binary, and standard output is a terminal; use -o FILE", verb,
+			ask->format->name);
 	return NULL;
 }
 
@@ -118,7 +124,7 @@ static struct error *compile(struct report_ask *ask, const char *verb)
 	if (!ask->root)
 		return NULL;
 	if (regcomp(&ask->regex, ask->root, REG_EXTENDED | REG_NOSUB))
-		return error_format(ERROR_USAGE, "%s: '%s' is no regular expression", verb,
+		return error_format(ERROR_USAGE, "%s: invalid regular expression '%s'", verb,
 				    ask->root);
 	ask->has_regex = true;
 	return NULL;
@@ -131,20 +137,24 @@ struct error *report_ask_check(struct report_ask *ask, const struct output_optio
 	struct error *err;
 
 	if (ask->only && ask->compares)
-		return error_format(ERROR_USAGE, "%s: --only is for one file", verb);
+		return error_format(ERROR_USAGE, "%s: --only and --diff are mutually exclusive",
+				    verb);
 	if (ask->only && !labels)
-		return error_format(ERROR_USAGE, "%s: --only wants --by label:KEY", verb);
+		return error_format(ERROR_USAGE, "%s: --only needs --by label:KEY", verb);
 	if (ask->root && (labels || ask->compares))
 		return error_format(ERROR_USAGE,
-				    "%s: --root is for what has no labels: give it alone", verb);
-	if (ask->groups && !ask->root && !labels)
-		return error_format(ERROR_USAGE, "%s: --per wants --by label:KEY or --root", verb);
-	if (ask->groups && (ask->only || ask->compares))
-		return error_format(ERROR_USAGE, "%s: --per goes with all requests of one file",
+				    "%s: --root cannot be combined with --by label:KEY or --diff",
 				    verb);
+	if (ask->groups && !ask->root && !labels)
+		return error_format(ERROR_USAGE,
+				    "%s: --per needs --by label:KEY, --by request or --root", verb);
+	if (ask->groups && (ask->only || ask->compares))
+		return error_format(ERROR_USAGE,
+				    "%s: --per cannot be combined with --only or --diff", verb);
 	err = choose_format(ask, output, verb);
 	if (!err && ask->format && (ask->root || ask->groups))
-		return error_format(ERROR_USAGE, "%s: --root and --per print text and json only",
+		return error_format(ERROR_USAGE,
+				    "%s: --root and --per support the formats text and json only",
 				    verb);
 	return err ? err : compile(ask, verb);
 }
@@ -189,7 +199,7 @@ static struct error *keep_only(struct report_ask *ask, const struct report_file 
 	ask->table.key = GROUP_FUNC;
 	if (file->profile.profile->count)
 		return NULL;
-	return error_format(ERROR_FAILED, "nothing in %s has the label %s=%s", file->path,
+	return error_format(ERROR_FAILED, "no sample in %s has the label %s=%s", file->path,
 			    ask->table.label, ask->only);
 }
 

@@ -21,10 +21,11 @@ struct error *report_read_bytes(const char *path, uint8_t **ret, size_t *ret_siz
 	if (fd < 0 || fstat(fd, &st))
 		return error_errno(ERROR_FAILED, errno, "cannot read %s", path);
 	if (!S_ISREG(st.st_mode))
-		return error_format(ERROR_FAILED, "cannot read %s: it is no file", path);
+		return error_format(ERROR_FAILED, "cannot read %s: it is not a regular file", path);
 	bytes = malloc(st.st_size + 1);
 	if (!bytes)
-		return error_format(ERROR_NO_MEMORY, "%s is too large for the memory here", path);
+		return error_format(ERROR_NO_MEMORY,
+				    "cannot read %s: it is larger than the free memory", path);
 	while (n && size < (size_t)st.st_size) {
 		n = read(fd, bytes + size, st.st_size - size);
 		if (n < 0)
@@ -32,7 +33,7 @@ struct error *report_read_bytes(const char *path, uint8_t **ret, size_t *ret_siz
 		size += n;
 	}
 	if (!size)
-		return error_format(ERROR_CORRUPT, "%s is empty", path);
+		return error_format(ERROR_CORRUPT, "cannot read %s: it is empty", path);
 	*ret = take_ptr(bytes);
 	*ret_size = size;
 	return NULL;
@@ -59,11 +60,14 @@ static struct error *read_bytes(const uint8_t *bytes, size_t size, struct report
 	if (perf_file_is(bytes, size))
 		return read_perfdata(bytes, size, ret);
 	if (ret->wish.exe)
-		return error_format(ERROR_USAGE, "--exe is for perf.data; this is none");
+		return error_format(ERROR_USAGE,
+				    "--exe needs a perf.data file; this file is not one");
 	if (begins_with(bytes, size, "go 1."))
 		return report_read_trace(bytes, size, ret);
 	if (ret->wish.root || ret->wish.per)
-		return error_format(ERROR_USAGE, "--root and --per are for traces; this is none");
+		return error_format(
+			ERROR_USAGE,
+			"--root and --per need an execution trace; this file is not one");
 	return profile_read(bytes, size, &ret->profile);
 }
 
@@ -76,7 +80,7 @@ struct error *report_file_open(const char *path, struct report_file *ret)
 	if (err)
 		return err;
 	ret->path = path;
-	return error_wrap(read_bytes(bytes, size, ret), "cannot make anything of %s", path);
+	return error_wrap(read_bytes(bytes, size, ret), "cannot read %s", path);
 }
 
 void report_file_release(struct report_file *file)

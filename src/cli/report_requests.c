@@ -121,7 +121,7 @@ static void print_request(const struct report_file *file, const struct traced_re
 static void print_rest(size_t shown, size_t count, FILE *out)
 {
 	if (shown < count)
-		fprintf(out, "  ... and %zu more; -n says how many are shown\n", count - shown);
+		fprintf(out, "  ... and %zu more; -n sets the number of rows\n", count - shown);
 }
 
 static void print_group(const struct report_file *file, const struct request_group *g,
@@ -141,7 +141,7 @@ static void print_group(const struct report_file *file, const struct request_gro
 	else
 		strbuf_adds(&line, "all");
 	if (g->cut)
-		strbuf_addf(&line, " (and %lu that were under way when the trace began or ended)",
+		strbuf_addf(&line, " (and %lu that began before the trace or ended after it)",
 			    g->cut);
 	printable_write_line(&line, out);
 }
@@ -172,20 +172,20 @@ static struct error *check(const struct report_file *file)
 {
 	/* Few rows of a busy server would be taken for all that it did. */
 	if (file->requests.by_stacks)
-		say("a trace shows a handler where it waits, enters a system call or is stopped: "
-		    "calls without any of these are not among the rows, unless gospect traced it "
-		    "and could hook the function; labels find all");
+		say("a trace shows a call only if it blocks, makes a system call or is preempted; "
+		    "calls that do none of these are missing, unless gospect traced the program "
+		    "and hooked the function; labels show all requests");
 	if (file->requests.count)
 		return NULL;
 	if (file->wish.key)
-		return error_format(ERROR_FAILED,
-				    "no goroutine in %s has the label %s (labels are in traces "
-				    "that gospect has made)",
-				    file->path, file->wish.key);
-	return error_format(ERROR_FAILED,
-			    "nothing in %s is under a handler of net/http or gRPC, or under a "
-			    "function that --root matches",
-			    file->path);
+		return error_format(
+			ERROR_FAILED,
+			"no goroutine in %s has the label %s; only traces by gospect have labels",
+			file->path, file->wish.key);
+	return error_format(
+		ERROR_FAILED,
+		"no call in %s of an HTTP or gRPC handler, or of a function that --root matches",
+		file->path);
 }
 
 struct error *report_write_requests(const struct report_file *file,

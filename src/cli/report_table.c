@@ -73,7 +73,7 @@ static void print_group(const struct report_file *file, const struct groups *gro
 static void print_rest(size_t shown, size_t count, FILE *out)
 {
 	if (shown < count)
-		fprintf(out, "  ... and %zu more; -n says how many are shown\n", count - shown);
+		fprintf(out, "  ... and %zu more; -n sets the number of rows\n", count - shown);
 }
 
 static size_t rows_of(const struct report_table *table, size_t count)

@@ -169,7 +169,8 @@ struct error *report_read_trace(const void *bytes, size_t size, struct report_fi
 	if (err)
 		return err;
 	if (trace_reader_is_truncated(reader))
-		say("%s ends within a generation: this is what came before it", ret->path);
+		say("%s is truncated within a generation: the table covers the time before",
+		    ret->path);
 	summary_complete(&ret->summary);
 	requests_complete(&ret->requests, ret->duration_ns);
 	ret->profile.profile->duration_ns = ret->duration_ns;

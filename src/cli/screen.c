@@ -86,9 +86,10 @@ struct error *screen_prepare(void)
 	if (screen)
 		tcsetattr(STDIN_FILENO, TCSANOW, &modes);
 	if (!screen || !can_move_cursor())
-		return error_format(ERROR_FAILED,
-				    "this terminal (TERM) is not known, or cannot move its cursor; "
-				    "`gospect record` writes a profile to a file");
+		return error_format(
+			ERROR_FAILED,
+			"unknown terminal type (TERM), or one that cannot move its cursor; use "
+			"`gospect record`, which writes a file");
 	leave_text = terminal_text("rmcup");
 	show_cursor = terminal_text("cnorm");
 	sigaction(SIGTSTP, &stop_before, &stop_with_screen);

@@ -36,7 +36,7 @@ static void die_of(int number)
 {
 	if (restore)
 		restore();
-	complain(child ? "gospect: ended by a second signal; the command goes on\n"
+	complain(child ? "gospect: ended by a second signal; the command continues\n"
 		       : "gospect: aborted by a second signal; nothing more is written\n");
 	signal(number, SIG_DFL);
 	raise(number);

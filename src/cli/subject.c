@@ -52,10 +52,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			state->next = state->argc;
 			return 0;
 		}
-		return wrong_option(state,
-				    "do not understand '%s'; a process is given by -p PID, a "
-				    "command by -- COMMAND",
-				    arg);
+		return wrong_option(
+			state,
+			"unexpected argument '%s'; use -p PID for a process and -- COMMAND for a "
+			"command",
+			arg);
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -141,16 +142,17 @@ struct error *subject_check(const struct subject_options *o, const char *verb)
 			"%s: a core file is not a running process; use `gospect dump --core FILE`",
 			verb);
 	if (o->core && (o->pid || o->command))
-		return error_format(ERROR_USAGE,
-				    "%s: give either --core FILE or a process, not both", verb);
+		return error_format(ERROR_USAGE, "%s: --core and a process are mutually exclusive",
+				    verb);
 	if (o->pid && o->command)
-		return error_format(ERROR_USAGE, "%s: give either -p PID or -- COMMAND, not both",
+		return error_format(ERROR_USAGE, "%s: -p PID and -- COMMAND are mutually exclusive",
 				    verb);
 	if (!o->pid && !o->command && !o->core)
-		return error_format(ERROR_USAGE,
-				    "%s: no target; give -p PID or -- COMMAND ARGS... (`gospect "
-				    "ps` lists Go processes)",
-				    verb);
+		return error_format(
+			ERROR_USAGE,
+			"%s: no target; use -p PID or -- COMMAND ARGS... (`gospect ps` lists the "
+			"Go processes)",
+			verb);
 	return NULL;
 }
 

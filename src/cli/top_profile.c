@@ -15,10 +15,10 @@ static struct error *choose_format(const struct output_options *output,
 			      : profile_format_for_file(output->path);
 	if (*ret)
 		return NULL;
-	return error_format(ERROR_USAGE,
-			    "cannot tell the format from the name %s; end it in .pb.gz, .pprof, "
-			    ".folded, .json or .html",
-			    output->path);
+	return error_format(
+		ERROR_USAGE,
+		"unknown file extension of %s; use .pb.gz, .pprof, .folded, .json or .html",
+		output->path);
 }
 
 static struct error *add_totals(struct profile *p, const struct top_model *m,

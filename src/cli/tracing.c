@@ -145,12 +145,13 @@ static struct error *must_check check_pause(const struct tracing *t, struct targ
 	double ms = inject_expected_pause_ns(target, &threads) / 1e6;
 
 	if (t->options.max_pause > 0 && ms > t->options.max_pause * 1e3)
-		return error_format(ERROR_DENIED,
-				    "process %d has %zu threads, and would be stopped for about "
-				    "%.3g ms, twice; --max-pause permits %.3g ms",
-				    target_pid(target), threads, ms, t->options.max_pause * 1e3);
+		return error_format(
+			ERROR_DENIED,
+			"process %d has %zu threads, so tracing would stop it twice for about "
+			"%.3g ms; --max-pause allows %.3g ms",
+			target_pid(target), threads, ms, t->options.max_pause * 1e3);
 	if (ms > SAID_PAUSE_MS)
-		say("process %d has %zu threads, and will be stopped for about %.0f ms, twice",
+		say("process %d has %zu threads, so tracing stops it twice for about %.0f ms",
 		    target_pid(target), threads, ms);
 	return NULL;
 }
@@ -278,10 +279,11 @@ static bool is_over(const struct tracing *t, uint64_t began)
 
 static struct error *too_small(const struct tracing *t)
 {
-	return error_format(ERROR_FAILED,
-			    "nothing is written: what the program did within a second takes more "
-			    "than %g MB; give a larger --max-size",
-			    t->options.max_size);
+	return error_format(
+		ERROR_FAILED,
+		"no trace written: one second of this program needs more than %g MB; raise "
+		"--max-size",
+		t->options.max_size);
 }
 
 /* What is in memory, as it is now: a reader wants complete generations. That it cannot be written
@@ -295,9 +297,9 @@ static struct error *write_flight(struct tracing *t)
 		return err;
 	failed = trace_file_is_outgrown(t->file) ? too_small(t) : trace_file_write(t->file);
 	if (failed)
-		say("%s; the trace goes on, and SIGUSR1 tries again", failed->message);
+		say("%s; the trace continues, and SIGUSR1 tries again", failed->message);
 	else
-		say("the last %.1f s are in %s", (t->last_ns - trace_file_began(t->file)) / 1e9,
+		say("wrote the last %.1f s to %s", (t->last_ns - trace_file_began(t->file)) / 1e9,
 		    t->options.path);
 	error_destroy(failed);
 	return NULL;
@@ -352,8 +354,8 @@ static struct error *take_all(struct tracing *t)
 static void say_lost(const struct tracer_stats *stats)
 {
 	if (stats->lost && stats->had_to_wait)
-		say("events were lost because gospect could not run in time: it has no right to a "
-		    "real-time priority; give it CAP_SYS_NICE (run it as root), or `ulimit -r 1`");
+		say("events were lost because gospect did not get CPU time; let it use a "
+		    "real-time priority: run it as root, with CAP_SYS_NICE or with `ulimit -r 1`");
 }
 
 static void say_spill(const struct tracer_stats *stats)
@@ -367,20 +369,20 @@ static void say_spill(const struct tracer_stats *stats)
 static void say_labels(const struct tracer_stats *stats)
 {
 	if (stats->labels_cut)
-		say("%lu labels were cut or left out: a value is kept up to %d bytes, a set up to "
-		    "%d labels and %d bytes",
+		say("%lu labels were truncated or lost: the limits are %d bytes a value, and %d "
+		    "labels and %d bytes a set",
 		    stats->labels_cut, AGENT_MAX_LABEL, AGENT_MAX_LABELS, AGENT_LABEL_BYTES);
 	if (stats->labels_lost)
-		say("%lu times a goroutine's labels could not be had: there were too many sets to "
-		    "keep, or it had others by then",
+		say("%lu label sets were lost: the table of label sets was full, or the labels "
+		    "changed before gospect read them",
 		    stats->labels_lost);
 }
 
 static void say_texts(const struct tracer_stats *stats)
 {
 	if (stats->texts_lost)
-		say("%lu texts of tasks, regions, logs and labels are left out: at most %u texts, "
-		    "%u MB, are kept at once",
+		say("%lu strings of tasks, regions, logs and labels are left out: the limit is %u "
+		    "strings and %u MB at a time",
 		    stats->texts_lost, TEXTS_MAX, TEXTS_MAX_BYTES >> 20);
 }
 
@@ -391,23 +393,21 @@ static void say_limits(const struct tracing *t)
 	uint64_t tasks = left_out ? left_out(t->writer) : 0;
 
 	if (tasks)
-		say("%lu tasks are left out: no more than %u are shown at once", tasks,
+		say("%lu tasks are left out: the limit is %u tasks at a time", tasks,
 		    TRACE_MOST_TASKS);
 	if (refused)
-		say("%lu events are left out: they are of more goroutines, threads or open regions "
-		    "than gospect keeps at once",
+		say("%lu events are left out: the limit of goroutines, threads or open regions at "
+		    "a time is reached",
 		    refused);
 	if (t->given_up)
-		say("the trace ends early: what was recorded last is not decoded, as that takes "
-		    "too long");
+		say("the trace ends early: decoding the last events takes too long");
 }
 
 static void say_processors(const struct tracer_stats *stats)
 {
 	if (stats->without_ring)
-		say("%lu of the program's processors (GOMAXPROCS) have no ring of their own and "
-		    "share %d: events of theirs may be lost; GOMAXPROCS was raised during the "
-		    "trace, or is above %d",
+		say("%lu Ps (GOMAXPROCS) have no ring buffer of their own and share %d, so their "
+		    "events may be lost: GOMAXPROCS grew during the trace, or is above %d",
 		    stats->without_ring, AGENT_SPARE_SLOTS, AGENT_MOST_P_SLOTS);
 }
 
@@ -422,12 +422,11 @@ static void say_summary(const struct tracing *t)
 	pause = stats.attach_pause_ns > stats.detach_pause_ns ? stats.attach_pause_ns
 							      : stats.detach_pause_ns;
 	if (is_full(t))
-		say("the trace is as large as it may be, %g MB, and ended early; --max-size "
-		    "permits more",
+		say("the trace reached its maximum size, %g MB, and ended early; raise --max-size",
 		    t->options.max_size);
 	if (stats.absences)
-		say("gospect itself did not run for seconds, %lu times; what happened then is "
-		    "missing, for the agent switches itself off",
+		say("gospect got no CPU time for seconds, %lu times; the agent switched itself "
+		    "off, so the events of these times are missing",
 		    stats.absences);
 	say_lost(&stats);
 	say_spill(&stats);

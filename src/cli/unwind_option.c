@@ -26,8 +26,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		*method = i;
 		return 0;
 	}
-	return wrong_option(state, "there is no way '%s' to unwind; there are pcsp, fp and dwarf",
-			    arg);
+	return wrong_option(state, "unknown unwinding method '%s'; use pcsp, fp or dwarf", arg);
 }
 
 const struct argp unwind_argp = {.options = options, .parser = parse};

@@ -24,26 +24,27 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		*pid = id;
 		return 0;
 	case ARGP_KEY_ARG:
-		return wrong_option(state, "do not understand '%s'; a process is given by -p PID",
+		return wrong_option(state, "unexpected argument '%s'; use -p PID for a process",
 				    arg);
 	}
 	return ARGP_ERR_UNKNOWN;
 }
 
-static const struct argp argp = {
-	options,
-	parse,
-	"",
-	"Checks what works on this machine for this user, what each verb needs, and how to get what "
-	"is missing; with -p for one process.\v"
-	"Each line is one check, `ok` or `no`. The exit status is 0 if every verb works, else 1.\n"
-	"\n"
-	"Examples:\n"
-	"  gospect doctor\n"
-	"  gospect doctor -p 1234",
-	NULL,
-	NULL,
-	NULL};
+static const struct argp argp =
+	{options,
+	 parse,
+	 "",
+	 "Checks what works on this machine for this user, what each verb needs, and how to get "
+	 "what "
+	 "is missing; with -p for one process.\v"
+	 "Each line is one check, `ok` or `no`. The exit status is 0 if every verb works, else 1.\n"
+	 "\n"
+	 "Examples:\n"
+	 "  gospect doctor\n"
+	 "  gospect doctor -p 1234",
+	 NULL,
+	 NULL,
+	 NULL};
 
 static struct error *run(int argc, char **argv, int *ret)
 {

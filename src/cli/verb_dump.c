@@ -68,7 +68,7 @@ static const struct argp argp =
 	 NULL,
 	 NULL};
 
-#define RAW_FORMATS "dump: --raw writes text or pprof; give -f text or -f pprof"
+#define RAW_FORMATS "dump: --raw supports text and pprof only; use -f text or -f pprof"
 
 static struct error *choose_format(const struct dump_verb *v, enum gospect_format *ret)
 {
@@ -82,17 +82,20 @@ static struct error *choose_format(const struct dump_verb *v, enum gospect_forma
 		format = format_for_dump(path);
 	if (!format)
 		return error_format(ERROR_USAGE,
-				    "dump: there is no format '%s'; there are text, json, folded "
-				    "and pprof",
+				    "dump: unknown format '%s'; use text, json, folded or pprof",
 				    name);
 	if (raw && format != GOSPECT_TEXT && format != GOSPECT_PPROF)
 		return error_format(ERROR_USAGE, RAW_FORMATS);
 	if (v->flags & GOSPECT_WRITE_GROUPS && format != GOSPECT_TEXT && format != GOSPECT_JSON)
-		return error_format(ERROR_USAGE, "dump: --group is for the text; the other formats "
-						 "have equal stacks together anyway");
+		return error_format(
+			ERROR_USAGE,
+			"dump: --group supports text and json only; the other formats merge equal "
+			"stacks anyway");
 	if (format == GOSPECT_PPROF && output_is_terminal(&v->request.output))
-		return error_format(ERROR_USAGE, "dump: %s is not for a terminal; give -o FILE",
-				    format_name(format));
+		return error_format(
+			ERROR_USAGE,
+			"dump: %s is binary, and standard output is a terminal; use -o FILE",
+			format_name(format));
 	*ret = format;
 	return NULL;
 }

@@ -19,16 +19,18 @@ struct offcpu_verb {
 	bool sampled;
 };
 
-static const struct argp_option options[] = {
-	{"max-size", KEY_MAX_SIZE, "MB", 0,
-	 "Stop when the trace, which is in memory, has this size (256)", 4},
-	{"max-pause", KEY_MAX_PAUSE, "SECONDS", 0,
-	 "Refuse to trace when the expected pause of the target is longer; it grows by about 8 us a thread",
-	 4},
-	{"sampled", KEY_SAMPLED, NULL, 0,
-	 "Sample instead of tracing: this writes nothing to the target, and gospect prints the error of the times; -r and --budget apply",
-	 4},
-	{0}};
+static const struct argp_option options[] =
+	{{"max-size", KEY_MAX_SIZE, "MB", 0,
+	  "Stop when the trace, which is in memory, has this size (256)", 4},
+	 {"max-pause", KEY_MAX_PAUSE, "SECONDS", 0,
+	  "Refuse to trace when the expected pause of the target is longer; it grows by about 8 us "
+	  "a thread",
+	  4},
+	 {"sampled", KEY_SAMPLED, NULL, 0,
+	  "Sample instead of tracing: this writes nothing to the target, and gospect prints the "
+	  "error of the times; -r and --budget apply",
+	  4},
+	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -42,7 +44,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_MAX_SIZE:
 		if (!parse_number(arg, 1, 1e6, &v->max_size))
-			return wrong_option(state, "'%s' is no size in MB (1 to 1e+06)", arg);
+			return wrong_option(state, "invalid size in MB '%s' (1 to 1e+06)", arg);
 		return 0;
 	case KEY_MAX_PAUSE:
 		return parse_number_option(arg, 1e-6, 3600, &v->max_pause, state, "duration");
@@ -57,37 +59,41 @@ static const struct argp_child children[] = {{&request_without_filter_argp, 0, N
 					     {&recording_argp, 0, NULL, 0},
 					     {&report_ask_argp, 0, NULL, 0},
 					     {0}};
-static const struct argp argp = {
-	options,
-	parse,
-	"-p PID\n-- COMMAND ARGS...",
-	"Shows for each request how long it ran, was runnable, was in system calls and was blocked, "
-	"by wait reason and stack, the slowest first. A request is one value of a pprof label, or one "
-	"call of a handler. The times come from a trace, which writes to the target as `gospect "
-	"trace` does; if tracing is refused, offcpu samples.\v"
-	"Formats: text and json (a table); pprof, folded, speedscope and html (a profile).\n"
-	"\n"
-	"Examples:\n"
-	"  gospect offcpu -p 1234 -d 5 --by request\n"
-	"  gospect offcpu -p 1234 -d 5 --by label:trace_id --only 4f2a -o slow.html",
-	children,
-	NULL,
-	NULL};
+static const struct argp argp =
+	{options,
+	 parse,
+	 "-p PID\n-- COMMAND ARGS...",
+	 "Shows for each request how long it ran, was runnable, was in system calls and was "
+	 "blocked, "
+	 "by wait reason and stack, the slowest first. A request is one value of a pprof label, or "
+	 "one "
+	 "call of a handler. The times come from a trace, which writes to the target as `gospect "
+	 "trace` does; if tracing is refused, offcpu samples.\v"
+	 "Formats: text and json (a table); pprof, folded, speedscope and html (a profile).\n"
+	 "\n"
+	 "Examples:\n"
+	 "  gospect offcpu -p 1234 -d 5 --by request\n"
+	 "  gospect offcpu -p 1234 -d 5 --by label:trace_id --only 4f2a -o slow.html",
+	 children,
+	 NULL,
+	 NULL};
 
 static struct error *check(struct offcpu_verb *v)
 {
 	struct error *err = subject_check(&v->request.subject, "offcpu");
 
 	if (!err && v->ask.table.key != GROUP_LABEL && !v->ask.root)
-		return error_format(ERROR_USAGE,
-				    "offcpu: what is a request? Give --by label:KEY, --by request "
-				    "or --root REGEX");
+		return error_format(
+			ERROR_USAGE,
+			"offcpu: no requests chosen; use --by request, --by label:KEY or --root "
+			"REGEX");
 	if (!err)
 		err = report_ask_check(&v->ask, &v->request.output, "offcpu");
 	if (!err && v->sampled && (v->ask.root || v->ask.groups))
-		return error_format(ERROR_USAGE,
-				    "offcpu: samples do not tell one request without labels from "
-				    "the next, nor when each began and ended: leave out --sampled");
+		return error_format(
+			ERROR_USAGE,
+			"offcpu: --sampled cannot tell one request without a label from the next, "
+			"or when it began; omit --sampled");
 	return err;
 }
 
@@ -121,8 +127,8 @@ static struct error *trace(const struct offcpu_verb *v, struct subject *s, struc
 /* A row is a part of all time: that is what the error is of. */
 static void say_error(const struct gospect_profile_info *p)
 {
-	say("sampled: a row's time is right within %.3g ms, 19 times of 20, and what took less than "
-	    "%.3g ms may be missing",
+	say("sampled: the times are accurate to ±%.3g ms (95 %% confidence); requests shorter "
+	    "than %.3g ms may be missing",
 	    p->error * p->goroutines * p->duration_ns / 1e6, p->looks > 0 ? 1e3 / p->looks : 0);
 }
 
@@ -164,7 +170,7 @@ static struct error *measure(struct offcpu_verb *v, struct subject *s, struct re
 
 static struct error *run_offcpu(struct offcpu_verb *v, int *ret)
 {
-	_cleanup_report_file_ struct report_file file = {.path = "what was seen"};
+	_cleanup_report_file_ struct report_file file = {.path = "the recording"};
 	_cleanup_outfile_ struct outfile out = {0};
 	_cleanup_subject_ struct subject s = {0};
 	struct error *err = check(v);

@@ -184,7 +184,7 @@ static void say_denied(size_t count)
 
 	access_self_read(&self);
 	able = self.capabilities >> CAP_SYS_PTRACE & 1;
-	say("%zu more process%s could not be looked at%s%s", count, count == 1 ? "" : "es",
+	say("cannot read %zu more process%s%s%s", count, count == 1 ? "" : "es",
 	    able ? "" : "; run gospect ", able ? "" : access_remedy(&self, CAP_SYS_PTRACE));
 }
 
@@ -211,7 +211,7 @@ static struct error *run(int argc, char **argv, int *ret)
 	if (l.denied)
 		say_denied(l.denied);
 	else if (!l.shown)
-		say("there is no Go process here");
+		say("no Go process found");
 	return NULL;
 }
 

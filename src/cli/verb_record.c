@@ -16,18 +16,19 @@ struct record_verb {
 	enum gospect_format format;
 };
 
-static const struct argp_option options[] = {
-	{"on-cpu", KEY_ON_CPU, NULL, 0, "Record running goroutines only", 4},
-	{"off-cpu", KEY_OFF_CPU, NULL, 0, "Record goroutines that are not running only", 4},
-	{"raw", KEY_RAW, NULL, 0,
-	 "Write addresses only (pprof); gospect symbolize adds functions and lines", 4},
-	{"all", KEY_ALL, NULL, 0, "Show the runtime's own goroutines too", 4},
-	{"kernel", KEY_KERNEL, NULL, 0,
-	 "Show kernel functions too, as name_[k]; needs CAP_PERFMON and CAP_SYSLOG", 4},
-	{"run-queue", KEY_RUN_QUEUE, NULL, 0,
-	 "Record where threads wait for a CPU too; makes the split by function exact on a saturated machine; costs the target up to 1 us a context switch; needs CAP_PERFMON",
-	 4},
-	{0}};
+static const struct argp_option options[] =
+	{{"on-cpu", KEY_ON_CPU, NULL, 0, "Record running goroutines only", 4},
+	 {"off-cpu", KEY_OFF_CPU, NULL, 0, "Record goroutines that are not running only", 4},
+	 {"raw", KEY_RAW, NULL, 0,
+	  "Write addresses only (pprof); gospect symbolize adds functions and lines", 4},
+	 {"all", KEY_ALL, NULL, 0, "Show the runtime's own goroutines too", 4},
+	 {"kernel", KEY_KERNEL, NULL, 0,
+	  "Show kernel functions too, as name_[k]; needs CAP_PERFMON and CAP_SYSLOG", 4},
+	 {"run-queue", KEY_RUN_QUEUE, NULL, 0,
+	  "Record where threads wait for a CPU too; makes the split by function exact on a "
+	  "saturated machine; costs the target up to 1 us a context switch; needs CAP_PERFMON",
+	  4},
+	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -93,17 +94,18 @@ static struct error *check_flags(const struct record_verb *v)
 
 	if (off_cpu && has(v, GOSPECT_RECORD_ON_CPU))
 		return error_format(ERROR_USAGE,
-				    "record: --on-cpu and --off-cpu leave nothing together");
+				    "record: --on-cpu and --off-cpu are mutually exclusive");
 	if (off_cpu && has(v, GOSPECT_RECORD_KERNEL))
 		return error_format(ERROR_USAGE,
-				    "record: --kernel is for what runs; --off-cpu leaves that out");
+				    "record: --kernel and --off-cpu are mutually exclusive");
 	if (off_cpu && has(v, GOSPECT_RECORD_RUN_QUEUE))
-		return error_format(ERROR_USAGE, "record: --run-queue is for what runs; --off-cpu "
-						 "leaves that out");
-	if (has(v, GOSPECT_RECORD_KERNEL) && has(v, GOSPECT_RECORD_ADDRESSES))
 		return error_format(ERROR_USAGE,
-				    "record: --raw leaves out names, and the kernel's addresses "
-				    "mean nothing without; leave out --kernel");
+				    "record: --run-queue and --off-cpu are mutually exclusive");
+	if (has(v, GOSPECT_RECORD_KERNEL) && has(v, GOSPECT_RECORD_ADDRESSES))
+		return error_format(
+			ERROR_USAGE,
+			"record: --raw and --kernel are mutually exclusive: kernel addresses "
+			"cannot be symbolized later");
 	return NULL;
 }
 
@@ -126,20 +128,23 @@ static struct error *choose_format(struct record_verb *v)
 	else
 		v->format = GOSPECT_FOLDED;
 	if (!is_profiles(v->format) && o->format)
-		return error_format(ERROR_USAGE,
-				    "record: there is no format '%s'; there are pprof, folded, "
-				    "speedscope and html",
-				    o->format);
+		return error_format(
+			ERROR_USAGE,
+			"record: unknown format '%s'; use pprof, folded, speedscope or html",
+			o->format);
 	if (!v->format)
-		return error_format(ERROR_USAGE,
-				    "record: cannot tell the format from the name %s; end it in "
-				    ".pb.gz, .pprof, .folded, .json or .html, or give -f",
-				    o->path);
+		return error_format(
+			ERROR_USAGE,
+			"record: unknown file extension of %s; use .pb.gz, .pprof, .folded, .json "
+			"or .html, or -f FORMAT",
+			o->path);
 	if (has(v, GOSPECT_RECORD_ADDRESSES) && v->format != GOSPECT_PPROF)
-		return error_format(ERROR_USAGE, "record: --raw writes pprof; give -f pprof");
+		return error_format(ERROR_USAGE, "record: --raw supports pprof only; use -f pprof");
 	if (v->format == GOSPECT_PPROF && output_is_terminal(o))
-		return error_format(ERROR_USAGE, "record: %s is not for a terminal; give -o FILE",
-				    format_name(v->format));
+		return error_format(
+			ERROR_USAGE,
+			"record: %s is binary, and standard output is a terminal; use -o FILE",
+			format_name(v->format));
 	return NULL;
 }
 

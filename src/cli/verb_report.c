@@ -34,7 +34,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		if (v->path)
-			return wrong_option(state, "one file at a time: %s and %s", v->path, arg);
+			return wrong_option(state, "unexpected argument '%s'; give one file", arg);
 		v->path = arg;
 		return 0;
 	case KEY_EXE:
@@ -72,10 +72,10 @@ static struct error *check(struct report_verb *v)
 	struct error *err;
 
 	if (!v->path)
-		return error_format(ERROR_USAGE, "report: which file? gospect report FILE");
+		return error_format(ERROR_USAGE, "report: no file; use gospect report FILE");
 	err = report_ask_check(&v->ask, &v->output, "report");
 	if (!err && v->before && (v->ask.format || v->ask.json))
-		return error_format(ERROR_USAGE, "report: --diff prints text only");
+		return error_format(ERROR_USAGE, "report: --diff supports the format text only");
 	return err;
 }
 

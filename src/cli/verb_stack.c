@@ -31,7 +31,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'g':
 		return parse_id(arg, &v->goid)
 			       ? 0
-			       : wrong_option(state, "'%s' is no goroutine id", arg);
+			       : wrong_option(state, "invalid goroutine id '%s'", arg);
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -64,11 +64,11 @@ static struct error *check(struct stack_verb *v)
 	size_t n = o->path ? strlen(o->path) : 0;
 
 	if (!v->goid)
-		return error_format(ERROR_USAGE, "stack: no goroutine; give -g GOID (`gospect "
-						 "dump` lists them)");
+		return error_format(
+			ERROR_USAGE,
+			"stack: no goroutine; use -g GOID (`gospect dump` lists the goroutines)");
 	if (o->format && strcmp(o->format, "text") && strcmp(o->format, "json"))
-		return error_format(ERROR_USAGE,
-				    "stack: there is no format '%s'; there are text and json",
+		return error_format(ERROR_USAGE, "stack: unknown format '%s'; use text or json",
 				    o->format);
 	v->json = o->format ? !strcmp(o->format, "json")
 			    : n >= 5 && !strcmp(o->path + n - 5, ".json");

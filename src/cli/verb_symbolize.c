@@ -22,14 +22,15 @@ struct symbolize_verb {
 	enum gospect_format format; /* 0: not said */
 };
 
-static const struct argp_option options[] = {
-	{NULL, 0, NULL, 0, "Programs:", 4},
-	{"exe", KEY_EXE, "FILE", 0,
-	 "Take functions from this program or library if its build id is in the profile; repeatable",
-	 4},
-	{"debug-dir", KEY_DEBUG_DIR, "DIR", 0,
-	 "Look for such files in DIR and in DIR/.build-id/ab/cdef[.debug]; repeatable", 4},
-	{0}};
+static const struct argp_option options[] =
+	{{NULL, 0, NULL, 0, "Programs:", 4},
+	 {"exe", KEY_EXE, "FILE", 0,
+	  "Take functions from this program or library if its build id is in the profile; "
+	  "repeatable",
+	  4},
+	 {"debug-dir", KEY_DEBUG_DIR, "DIR", 0,
+	  "Look for such files in DIR and in DIR/.build-id/ab/cdef[.debug]; repeatable", 4},
+	 {0}};
 
 static error_t append(const char ***items, size_t *count, size_t *capacity, const char *arg)
 {
@@ -49,7 +50,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		if (v->path)
-			return wrong_option(state, "one file at a time: %s and %s", v->path, arg);
+			return wrong_option(state, "unexpected argument '%s'; give one file", arg);
 		v->path = arg;
 		return 0;
 	case KEY_EXE:
@@ -67,10 +68,12 @@ static const struct argp argp = {
 	"FILE",
 	"Adds functions, files and lines to the output of record --raw and dump --raw. It needs no "
 	"process: it runs on any machine that has the program.\v"
-	"gospect looks for the program and its libraries at the recorded paths and uses them if their "
+	"gospect looks for the program and its libraries at the recorded paths and uses them if "
+	"their "
 	"build ids match. A separate debug file names C functions; Go functions need the program "
 	"itself, which may be stripped.\n"
-	"Formats: pprof (.pb.gz, .pprof), folded (.folded), speedscope (.json), html (.html); text for "
+	"Formats: pprof (.pb.gz, .pprof), folded (.folded), speedscope (.json), html (.html); "
+	"text for "
 	"the text of a dump.\n"
 	"\n"
 	"Examples:\n"
@@ -85,13 +88,14 @@ static struct error *check(struct symbolize_verb *v)
 	const char *name = v->output.format;
 
 	if (!v->path)
-		return error_format(ERROR_USAGE, "symbolize: which file? gospect symbolize FILE");
+		return error_format(ERROR_USAGE, "symbolize: no file; use gospect symbolize FILE");
 	v->format = name ? format_named(name) : (enum gospect_format)0;
 	if (name && (!v->format || v->format == GOSPECT_JSON))
-		return error_format(ERROR_USAGE,
-				    "symbolize: there is no format '%s'; there are pprof, folded, "
-				    "speedscope and html, and text for a dump",
-				    name);
+		return error_format(
+			ERROR_USAGE,
+			"symbolize: unknown format '%s'; use pprof, folded, speedscope or html, "
+			"or text for a dump",
+			name);
 	return NULL;
 }
 
@@ -103,20 +107,21 @@ static struct error *choose_format(struct symbolize_verb *v)
 		v->format = o->path && strcmp(o->path, "-") ? format_for_profile(o->path)
 							    : GOSPECT_FOLDED;
 	if (v->format == GOSPECT_TEXT)
-		return error_format(ERROR_USAGE,
-				    "symbolize: %s is a profile, which has no text; "
-				    "give -f folded",
-				    v->path);
+		return error_format(
+			ERROR_USAGE,
+			"symbolize: %s is a profile, which has no text format; use -f folded",
+			v->path);
 	if (!v->format)
-		return error_format(ERROR_USAGE,
-				    "symbolize: cannot tell the format from the name %s; end it in "
-				    ".pb.gz, .pprof, .folded, .json or .html, or give -f",
-				    o->path);
+		return error_format(
+			ERROR_USAGE,
+			"symbolize: unknown file extension of %s; use .pb.gz, .pprof, .folded, "
+			".json or .html, or -f FORMAT",
+			o->path);
 	if (v->format == GOSPECT_PPROF && output_is_terminal(o))
-		return error_format(ERROR_USAGE,
-				    "symbolize: %s is not for a terminal; give -o "
-				    "FILE",
-				    format_name(v->format));
+		return error_format(
+			ERROR_USAGE,
+			"symbolize: %s is binary, and standard output is a terminal; use -o FILE",
+			format_name(v->format));
 	return NULL;
 }
 
@@ -137,8 +142,8 @@ static struct error *must_check explain(const struct symbolize_verb *v, struct g
 {
 	bool corrupt = err && gospect_error_code(err) == GOSPECT_ERROR_CORRUPT;
 
-	return error_wrap(library_error(err),
-			  corrupt ? "cannot make anything of %s" : "cannot symbolize %s", v->path);
+	return error_wrap(library_error(err), corrupt ? "cannot read %s" : "cannot symbolize %s",
+			  v->path);
 }
 
 static void drop_profile(struct gospect_profile **p)
@@ -152,10 +157,10 @@ static struct error *check_kind(const struct symbolize_verb *v, const uint8_t *b
 
 	if (size < strlen(trace) || memcmp(bytes, trace, strlen(trace)))
 		return NULL;
-	return error_format(ERROR_FAILED,
-			    "%s is an execution trace, which has its functions in it; "
-			    "`gospect report` reads it",
-			    v->path);
+	return error_format(
+		ERROR_FAILED,
+		"%s is an execution trace and has function names already; use `gospect report`",
+		v->path);
 }
 
 static struct error *symbolize_profile(struct symbolize_verb *v, const uint8_t *bytes, size_t size,
@@ -169,8 +174,7 @@ static struct error *symbolize_profile(struct symbolize_verb *v, const uint8_t *
 		err = explain(v, gospect_profile_read(bytes, size, &p));
 	if (!err && gospect_profile_info(p)->has_functions)
 		err = error_format(ERROR_FAILED,
-				   "%s has its functions in it already; `gospect report` reads it",
-				   v->path);
+				   "%s has function names already; use `gospect report`", v->path);
 	if (!err)
 		err = choose_format(v);
 	if (!err)
@@ -187,10 +191,11 @@ static struct error *symbolize_dump(struct symbolize_verb *v, const uint8_t *byt
 	struct error *err;
 
 	if (v->format && v->format != GOSPECT_TEXT)
-		return error_format(ERROR_USAGE,
-				    "symbolize: %s is the text of a dump; for %s take dump --raw "
-				    "-f pprof",
-				    v->path, format_name(v->format));
+		return error_format(
+			ERROR_USAGE,
+			"symbolize: %s is the text of a dump; for the format %s use dump --raw -f "
+			"pprof",
+			v->path, format_name(v->format));
 	err = explain(v, gospect_text_symbolize(bytes, size, &files, output_sink(out)));
 	return err ? err : outfile_commit(out);
 }

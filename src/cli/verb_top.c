@@ -38,13 +38,14 @@ struct top_verb {
 	bool all;
 };
 
-static const struct argp_option options[] = {
-	{NULL, 0, NULL, 0, "Recording:", 4},
-	{"budget", KEY_BUDGET, "PERCENT", 0,
-	 "Use at most this share of one core (1); with too many goroutines, sample a random part of them at each tick",
-	 4},
-	{"all", KEY_ALL, NULL, 0, "Show the runtime's own goroutines too", 4},
-	{0}};
+static const struct argp_option options[] =
+	{{NULL, 0, NULL, 0, "Recording:", 4},
+	 {"budget", KEY_BUDGET, "PERCENT", 0,
+	  "Use at most this share of one core (1); with too many goroutines, sample a random part "
+	  "of them at each tick",
+	  4},
+	 {"all", KEY_ALL, NULL, 0, "Show the runtime's own goroutines too", 4},
+	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -56,7 +57,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_BUDGET:
 		if (!parse_number(arg, 0.01, 100, &v->budget))
-			return wrong_option(state, "'%s' is no budget (0.01 to 100)", arg);
+			return wrong_option(state, "invalid budget '%s' (0.01 to 100)", arg);
 		return 0;
 	case KEY_ALL:
 		v->all = true;
@@ -285,7 +286,7 @@ static struct error *refresh_screen(struct session *s)
 static struct error *note_end(struct session *s, struct error *err)
 {
 	s->ended = err;
-	snprintf(s->alert, sizeof(s->alert), "%s; what was seen last stays here, q quits",
+	snprintf(s->alert, sizeof(s->alert), "%s; the last state stays on the screen, q quits",
 		 err->message);
 	s->now = clock_now();
 	s->clock = clock_read(CLOCK_REALTIME);
@@ -316,15 +317,15 @@ static void write_profile(struct session *s)
 
 	wall_sampler_pause(s->sampler);
 	if (!strcmp(output.path, "-"))
-		err = error_format(ERROR_USAGE, "standard output is this terminal; name a file");
+		err = error_format(ERROR_USAGE, "standard output is this terminal; choose a file");
 	else
 		err = top_profile_write(&s->model, s->sampler, s->subject, s->about, &output,
 					&s->verb->request.subject, s->clock, &ns);
 	if (err)
 		snprintf(s->view.message, sizeof(s->view.message), "%s", err->message);
 	else
-		snprintf(s->view.message, sizeof(s->view.message), "the last %.0f s are in %.200s",
-			 ns / 1e9, s->view.input);
+		snprintf(s->view.message, sizeof(s->view.message),
+			 "wrote the last %.0f s to %.200s", ns / 1e9, s->view.input);
 	error_destroy(err);
 }
 
@@ -425,8 +426,8 @@ static void say_left_out(const struct session *s)
 	uint64_t modules = modules_left_out(wall_sampler_modules(s->sampler));
 
 	if (stacks || labels || creators || modules)
-		say("the program has more than gospect keeps: not known were %lu times a stack, %lu "
-		    "labels, %lu a go statement, %lu a mapping of code",
+		say("the program exceeds gospect's limits: samples without their stack %lu, "
+		    "labels %lu, go statement %lu, code mapping %lu",
 		    stacks, labels, creators, modules);
 }
 
@@ -476,8 +477,7 @@ static struct error *top(struct top_verb *v, const struct subject *subject)
 	top_view_init(&s.view, s.file);
 	top_model_init(&s.model, s.view.window);
 	if (wall_sampler_result(s.sampler)->no_on_cpu)
-		snprintf(s.view.message, sizeof(s.view.message),
-			 "stacks of what runs are not known: %s",
+		snprintf(s.view.message, sizeof(s.view.message), "no on-CPU stacks: %s",
 			 wall_sampler_result(s.sampler)->no_on_cpu->message);
 	err = run_screen(&s);
 	say_left_out(&s);
@@ -531,8 +531,8 @@ static struct error *run_top(struct top_verb *v, int *ret)
 	if (!err && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)))
 		err = error_format(
 			ERROR_USAGE,
-			"top: wants a terminal as its input and output; `gospect record` "
-			"writes a profile to a file");
+			"top: standard input and output are not a terminal; use `gospect record`, "
+			"which writes a file");
 	if (err)
 		return err;
 	stop_on_signals();
@@ -544,7 +544,7 @@ static struct error *run_top(struct top_verb *v, int *ret)
 	if (!err)
 		err = top(v, &s);
 	if (s.child && s.target && !error_dropped(target_check(s.target)))
-		say("the command (pid %d) goes on; waiting for its end", s.child);
+		say("the command (pid %d) is still running; waiting for its end", s.child);
 	if (s.child)
 		*ret = subject_wait(&s);
 	return err;

@@ -19,22 +19,25 @@ struct trace_verb {
 	regex_t regex;    /* of it */
 };
 
-static const struct argp_option options[] = {
-	{NULL, 0, NULL, 0, "Trace:", 4},
-	{"duration", 'd', "SECONDS", 0, "Stop after this time (default: at an interrupt)", 4},
-	{"max-size", KEY_MAX_SIZE, "MB", 0, "Stop when the trace has this size (256)", 4},
-	{"flight", KEY_FLIGHT, "SECONDS", 0,
-	 "Keep only the last seconds, in memory; write them on SIGUSR1, on an interrupt and when the target exits",
-	 4},
-	{"stack-depth", KEY_STACK_DEPTH, "N", 0,
-	 "Record at most this many frames of a stack (32); 0 records none", 4},
-	{"max-pause", KEY_MAX_PAUSE, "SECONDS", 0,
-	 "Refuse to trace when the expected pause of the target is longer; it grows by about 8 us a thread",
-	 4},
-	{"root", KEY_ROOT, "REGEX", 0,
-	 "Record calls of matching functions too, as regions for report --root; HTTP and gRPC handlers are always recorded",
-	 4},
-	{0}};
+static const struct argp_option options[] =
+	{{NULL, 0, NULL, 0, "Trace:", 4},
+	 {"duration", 'd', "SECONDS", 0, "Stop after this time (default: at an interrupt)", 4},
+	 {"max-size", KEY_MAX_SIZE, "MB", 0, "Stop when the trace has this size (256)", 4},
+	 {"flight", KEY_FLIGHT, "SECONDS", 0,
+	  "Keep only the last seconds, in memory; write them on SIGUSR1, on an interrupt and when "
+	  "the target exits",
+	  4},
+	 {"stack-depth", KEY_STACK_DEPTH, "N", 0,
+	  "Record at most this many frames of a stack (32); 0 records none", 4},
+	 {"max-pause", KEY_MAX_PAUSE, "SECONDS", 0,
+	  "Refuse to trace when the expected pause of the target is longer; it grows by about 8 us "
+	  "a thread",
+	  4},
+	 {"root", KEY_ROOT, "REGEX", 0,
+	  "Record calls of matching functions too, as regions for report --root; HTTP and gRPC "
+	  "handlers are always recorded",
+	  4},
+	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -54,9 +57,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return parse_number_option(arg, 1e-6, 3600, &v->max_pause, state, "duration");
 	case KEY_ROOT:
 		if (v->root)
-			return wrong_option(state, "--root may be given once");
+			return wrong_option(state, "--root can be given once only");
 		if (regcomp(&v->regex, arg, REG_EXTENDED | REG_NOSUB))
-			return wrong_option(state, "'%s' is no regular expression", arg);
+			return wrong_option(state, "invalid regular expression '%s'", arg);
 		v->root = arg;
 		return 0;
 	case KEY_STACK_DEPTH:
@@ -106,23 +109,24 @@ static struct error *choose_format(struct trace_verb *v)
 	const struct output_options *o = &v->request.output;
 
 	if (output_is_terminal(o))
-		return error_format(ERROR_USAGE,
-				    "trace: a trace is not for a terminal; give -o FILE.trace");
+		return error_format(
+			ERROR_USAGE,
+			"trace: a trace is binary, and standard output is a terminal; use -o "
+			"FILE.trace");
 	if (v->flight > 0 && (!o->path || !strcmp(o->path, "-")))
-		return error_format(ERROR_USAGE, "trace: --flight wants a file: give -o FILE");
+		return error_format(ERROR_USAGE, "trace: --flight needs a file; use -o FILE");
 	if (!o->format && (!o->path || !strcmp(o->path, "-")))
 		v->format = &trace_format_go;
 	else
 		v->format = find_format(o);
 	if (!v->format && o->format)
-		return error_format(ERROR_USAGE,
-				    "trace: there is no format '%s'; there are go and perfetto",
+		return error_format(ERROR_USAGE, "trace: unknown format '%s'; use go or perfetto",
 				    o->format);
 	if (!v->format)
-		return error_format(ERROR_USAGE,
-				    "trace: cannot tell the format from the name %s; end it in "
-				    ".trace or .pftrace, or give -f",
-				    o->path);
+		return error_format(
+			ERROR_USAGE,
+			"trace: unknown file extension of %s; use .trace or .pftrace, or -f FORMAT",
+			o->path);
 	return NULL;
 }
 

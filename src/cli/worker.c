@@ -28,7 +28,7 @@ struct error *worker_start(struct worker *w, const struct worker_job *job, uint6
 	int ends[2];
 
 	if (pipe2(ends, O_CLOEXEC))
-		return error_errno(ERROR_FAILED, errno, "cannot make a pipe");
+		return error_errno(ERROR_FAILED, errno, "cannot create a pipe");
 	w->pid = fork();
 	if (!w->pid)
 		work(job, parent, ends[1]);
@@ -60,13 +60,13 @@ static bool read_result(const struct worker *w)
 static struct error *must_check blame(bool late, int status)
 {
 	if (late)
-		return error_format(ERROR_CORRUPT, "it takes too long to read: its program is "
-						   "damaged, or made to be slow");
-	if (WIFSIGNALED(status))
 		return error_format(ERROR_CORRUPT,
-				    "reading it failed (%s): its program or its memory is damaged, "
-				    "or made to harm",
-				    strsignal(WTERMSIG(status)));
+				    "reading it takes too long: its program is corrupt or hostile");
+	if (WIFSIGNALED(status))
+		return error_format(
+			ERROR_CORRUPT,
+			"reading it failed (%s): its program or memory is corrupt or hostile",
+			strsignal(WTERMSIG(status)));
 	return error_format(ERROR_CORRUPT, "reading it failed");
 }
 

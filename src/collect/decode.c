@@ -134,7 +134,8 @@ static struct error *must_check read_reasons(struct decoder *d, struct target *t
 			struct error *err = read_reason(t, lay, i, reason);
 
 			if (err)
-				return error_wrap(err, "cannot read the program's wait reasons");
+				return error_wrap(err,
+						  "cannot read the wait reasons of the runtime");
 			text = *reason ? trace_text(reason) : text;
 		}
 		d->reasons[i] = texts_add(&d->texts, text, strlen(text));

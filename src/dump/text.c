@@ -171,7 +171,8 @@ static const char *no_stack(const struct dump *dump, const struct dump_goroutine
 	if (!g->unknown)
 		return "\tgoroutine running on other thread; stack unavailable\n";
 	if (dump->core)
-		return "\tgoroutine's stack is missing from the core file or corrupt; stack unavailable\n";
+		return "\tgoroutine's stack is missing from the core file or corrupt; stack "
+		       "unavailable\n";
 	return "\tgoroutine's stack changed during every attempt to read it; stack unavailable\n";
 }
 

@@ -110,22 +110,26 @@ static struct error *check_version(const struct image *img)
 	if (!*version)
 		return error_format(
 			ERROR_UNSUPPORTED,
-			"%s is a Go program without a Go version: its build information was removed; build it again and keep .go.buildinfo",
+			"%s is a Go program without a Go version: its build information was "
+			"removed; build it again and keep .go.buildinfo",
 			name);
 	if (minor < 0)
 		return error_format(
 			ERROR_UNSUPPORTED,
-			"%s was built with Go version \"%s\", which is not a release; gospect supports the releases of Go 1.%d to 1.%d; build it with one of them",
+			"%s was built with Go version \"%s\", which is not a release; gospect "
+			"supports the releases of Go 1.%d to 1.%d; build it with one of them",
 			name, version, GOLAYOUT_MIN_MINOR, GOLAYOUT_MAX_MINOR);
 	if (minor < GOLAYOUT_MIN_MINOR)
 		return error_format(
 			ERROR_UNSUPPORTED,
-			"%s was built with %s, which is too old; gospect supports Go 1.%d to 1.%d; build it with one of them",
+			"%s was built with %s, which is too old; gospect supports Go 1.%d to "
+			"1.%d; build it with one of them",
 			name, version, GOLAYOUT_MIN_MINOR, GOLAYOUT_MAX_MINOR);
 	if (minor > GOLAYOUT_MAX_MINOR)
 		return error_format(
 			ERROR_UNSUPPORTED,
-			"%s was built with %s, which is too new; this gospect supports Go 1.%d to 1.%d; install a newer gospect",
+			"%s was built with %s, which is too new; this gospect supports Go 1.%d to "
+			"1.%d; install a newer gospect",
 			name, version, GOLAYOUT_MIN_MINOR, GOLAYOUT_MAX_MINOR);
 	return NULL;
 }
@@ -175,7 +179,8 @@ static struct error *must_check refuse_number(const struct image *img, const str
 {
 	return error_format(
 		ERROR_UNSUPPORTED,
-		"the DWARF of %s is wrong: it puts %s %s at offset %lld, and no Go version has more than %d bytes there; rebuild the program, or strip its DWARF",
+		"the DWARF of %s is wrong: it puts %s %s at offset %lld, and no Go version has "
+		"more than %d bytes there; rebuild the program, or strip its DWARF",
 		elf_file_name(img->elf), q->type, *q->path ? q->path : "(its end)",
 		(long long)q->value, limit_of_type(q->type));
 }
@@ -192,7 +197,9 @@ static struct error *take_answers(const struct image *img, const struct dwarf_qu
 		if (q->found != known)
 			return error_format(
 				ERROR_UNSUPPORTED,
-				"%s was built with %s, but its DWARF has %s %s.%s: its Go toolchain is not that release; build it with an official Go release",
+				"%s was built with %s, but its DWARF has %s %s.%s: its Go "
+				"toolchain is not that release; build it with an official Go "
+				"release",
 				elf_file_name(img->elf), img->info.version, known ? "no" : "a",
 				q->type, q->path);
 		if (q->found && (q->value < 0 || q->value > limit_of_type(q->type)))
@@ -214,7 +221,8 @@ static struct error *check_bounds(const struct image *img, const int32_t *number
 			continue;
 		return error_format(
 			ERROR_UNSUPPORTED,
-			"the DWARF of %s is wrong: it puts %s.%s at offset %d, outside the structure of %d bytes; rebuild the program, or strip its DWARF",
+			"the DWARF of %s is wrong: it puts %s.%s at offset %d, outside the "
+			"structure of %d bytes; rebuild the program, or strip its DWARF",
 			elf_file_name(img->elf), fields[i].type, fields[i].path, numbers[i], size);
 	}
 	return NULL;
@@ -224,7 +232,9 @@ static struct error *must_check refuse_experiment(const struct image *img)
 {
 	return error_format(
 		ERROR_UNSUPPORTED,
-		"%s was built with %s and a GOEXPERIMENT, which may move fields of the runtime, and it has no DWARF to tell where; name an unstripped file of the same build with --exe",
+		"%s was built with %s and a GOEXPERIMENT, which may move fields of the runtime, "
+		"and it has no DWARF to tell where; name an unstripped file of the same build "
+		"with --exe",
 		elf_file_name(img->elf), img->info.version);
 }
 

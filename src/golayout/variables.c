@@ -91,7 +91,8 @@ static struct error *find_one(const struct image *img, const struct variable *va
 	err->code = ERROR_UNSUPPORTED;
 	return error_wrap(
 		err,
-		"%s was built with %s and is stripped, and its code does not lead to %s; name an unstripped file of the same build with --exe",
+		"%s was built with %s and is stripped, and its code does not lead to %s; name an "
+		"unstripped file of the same build with --exe",
 		elf_file_name(img->elf), img->info.version, var->symbol);
 }
 
@@ -160,7 +161,8 @@ struct error *variables_find(const struct image *img, struct golayout *lay)
 	if (lay->v.wait_reason_count < 2)
 		return error_format(
 			ERROR_UNSUPPORTED,
-			"%s was built with %s, but it has no table of wait reasons at 0x%llx; report the Go version and how the program was built",
+			"%s was built with %s, but it has no table of wait reasons at 0x%llx; "
+			"report the Go version and how the program was built",
 			elf_file_name(img->elf), img->info.version,
 			(unsigned long long)lay->v.wait_reason_strings);
 	return NULL;

@@ -48,7 +48,8 @@ struct error *golayout_check_count(const struct golayout *lay, const struct targ
 		return NULL;
 	return error_format(
 		ERROR_CORRUPT,
-		"the target claims %lu goroutines, more than its memory can hold: its memory is corrupt",
+		"the target claims %lu goroutines, more than its memory can hold: its memory is "
+		"corrupt",
 		count);
 }
 

@@ -161,11 +161,14 @@ static struct error *explain(enum outcome outcome, struct target *t, uint64_t go
 		if (core)
 			return error_format(
 				ERROR_FAILED,
-				"goroutine %lu was running, and %s lacks the registers of its thread; take the core file with gcore in the program's pid namespace",
+				"goroutine %lu was running, and %s lacks the registers of its "
+				"thread; take the core file with gcore in the program's pid "
+				"namespace",
 				goid, core->path);
 		return error_format(
 			ERROR_FAILED,
-			"goroutine %lu is running, so its stack pointer is in a register; try again, or take a core file (gcore %d) and use --core",
+			"goroutine %lu is running, so its stack pointer is in a register; try "
+			"again, or take a core file (gcore %d) and use --core",
 			goid, target_pid(t));
 	case OUTCOME_UNREADABLE:
 		return error_format(ERROR_FAILED, "cannot read goroutine %lu: its memory is %s",
@@ -174,7 +177,8 @@ static struct error *explain(enum outcome outcome, struct target *t, uint64_t go
 		if (core)
 			return error_format(
 				ERROR_FAILED,
-				"the stack of goroutine %lu is missing from the core file or corrupt",
+				"the stack of goroutine %lu is missing from the core file or "
+				"corrupt",
 				goid);
 		return error_format(
 			ERROR_FAILED,

@@ -48,7 +48,8 @@ static struct error *write_bytes(struct outfile *out, const char *path, const vo
 		if (n < 0 && (errno == ENOSPC || errno == EDQUOT))
 			return error_format(
 				ERROR_FAILED,
-				"cannot write %s: no space left on device; free some space or write to another disk",
+				"cannot write %s: no space left on device; free some space or "
+				"write to another disk",
 				path);
 		if (n < 0)
 			return error_errno(ERROR_FAILED, errno, "cannot write %s", path);

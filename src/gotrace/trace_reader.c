@@ -98,7 +98,8 @@ struct error *trace_reader_create(const void *bytes, size_t size, struct trace_r
 	if (r->version < 22)
 		return error_format(
 			ERROR_UNSUPPORTED,
-			"it is a trace of Go 1.%u, and gospect reads traces of Go 1.22 and newer; use `go tool trace`",
+			"it is a trace of Go 1.%u, and gospect reads traces of Go 1.22 and newer; "
+			"use `go tool trace`",
 			r->version);
 	if (r->version > 26)
 		return error_format(

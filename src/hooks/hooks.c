@@ -84,10 +84,11 @@ static const struct hook_rule sweep_rules[] = {
 
 static struct error *must_check changed_code(const char *function)
 {
-	return error_format(ERROR_DENIED,
-			    "the code of %s in memory is not what is in the program's file: "
-			    "somebody else has changed it",
-			    function);
+	return error_format(
+		ERROR_DENIED,
+		"the code of %s in memory differs from the program's file: another tool has "
+		"patched it (debugger, uprobe); remove that tool first",
+		function);
 }
 
 /* The function's code, which is in memory as it is in the file. */
@@ -127,11 +128,13 @@ static struct error *must_check find_place(struct target *t, const struct image 
 	size_t size = 0;
 
 	if (!pclntab_find_name(&img->functions, rule->function, &f))
-		return rule->optional ? NULL
-				      : error_format(ERROR_UNSUPPORTED,
-						     "the program has no function %s, by which "
-						     "gospect traces Go 1.%d",
-						     rule->function, lay->minor);
+		return rule->optional
+			       ? NULL
+			       : error_format(
+					 ERROR_UNSUPPORTED,
+					 "cannot trace this program: it has no function %s, which "
+					 "tracing Go 1.%d needs",
+					 rule->function, lay->minor);
 	err = read_code(t, img, rule->function, &f, code, &size);
 	if (err)
 		return err;
@@ -212,7 +215,9 @@ static struct error *must_check find_reason(struct target *t, const struct golay
 			return NULL;
 		}
 	}
-	return error_format(ERROR_UNSUPPORTED, "the program has no wait reason \"%s\"", text);
+	return error_format(ERROR_UNSUPPORTED,
+			    "cannot trace this program: its runtime has no wait reason \"%s\"",
+			    text);
 }
 
 static void fill_ranges(const struct image *img, struct agent_config *c)
@@ -301,10 +306,11 @@ static struct error *must_check check_goids(struct target *t, const struct golay
 		for (unsigned int look = 0; !err && p && !ok && look < LOOKS; look++)
 			err = is_batch(t, lay, p, &ok);
 		if (!err && p && !ok)
-			return error_format(ERROR_UNSUPPORTED,
-					    "the program does not number its goroutines as gospect "
-					    "knows Go 1.%d to do",
-					    lay->minor);
+			return error_format(
+				ERROR_UNSUPPORTED,
+				"cannot trace this program: it does not assign goroutine ids as "
+				"Go 1.%d does",
+				lay->minor);
 	}
 	return err;
 }
@@ -328,9 +334,10 @@ struct error *hooks_config(struct target *t, const struct image *img, const stru
 	struct error *err = NULL;
 
 	if (!offsets_fit(&lay->n))
-		return error_format(ERROR_UNSUPPORTED,
-				    "the program's runtime.g and runtime.m are larger than any "
-				    "that gospect knows");
+		return error_format(
+			ERROR_UNSUPPORTED,
+			"cannot trace this program: its runtime.g and runtime.m are larger than "
+			"gospect supports");
 	*ret = (struct agent_config){.depth = depth,
 				     .dead_extra = lay->minor >= 26 ? 11 : 6,
 				     .goid_late = lay->minor <= 23,
@@ -343,9 +350,10 @@ struct error *hooks_config(struct target *t, const struct image *img, const stru
 	fill_offsets(&lay->n, ret);
 	fill_ranges(img, ret);
 	if (!ret->park_m.size || !ret->assist.size)
-		return error_format(ERROR_UNSUPPORTED,
-				    "the program has no functions runtime.park_m and "
-				    "runtime.gcAssistAlloc1, by which gospect tells waits apart");
+		return error_format(
+			ERROR_UNSUPPORTED,
+			"cannot trace this program: it has no functions runtime.park_m and "
+			"runtime.gcAssistAlloc1, which tracing needs");
 	if (ret->goid_late)
 		err = check_goids(t, lay);
 	return err ? err : fill_reasons(t, lay, ret);

@@ -111,7 +111,7 @@ static struct error *must_check write_code(const struct injection *in, struct pl
 
 	if (!stubs_write(&plan->head, &numbers, in->hooks.kinds, plan->pages))
 		return error_format(ERROR_UNSUPPORTED,
-				    "the program's code is too large to be traced");
+				    "cannot trace this program: its code is too large");
 	write_far_pages(plan);
 	return NULL;
 }
@@ -311,8 +311,8 @@ struct error *inject_attach(struct target *t, const struct image *img, const str
 	struct error *err;
 
 	if (!agent_blob_size || img->machine != MACHINE_AMD64)
-		return error_format(ERROR_UNSUPPORTED, "trace works on amd64 alone so far; record "
-						       "and dump work here too");
+		return error_format(ERROR_UNSUPPORTED,
+				    "trace supports amd64 only; use record or dump here");
 	err = create(t, img, lay, options->stop, &in);
 	if (!err)
 		err = attach(in, options);
@@ -416,11 +416,11 @@ static struct error *must_check check_in_place(const struct injection *in)
 	if (code && data && memfile_is(code, in->answer.code_file) &&
 	    memfile_is(data, in->answer.shared_file))
 		return NULL;
-	return error_format(ERROR_FAILED,
-			    "the agent is not in process %d any more: another gospect, or the "
-			    "process itself, has removed it; what happened since is not in the "
-			    "trace",
-			    target_pid(in->t));
+	return error_format(
+		ERROR_FAILED,
+		"the agent is gone from process %d: another gospect or the process itself removed "
+		"it; the trace ends there",
+		target_pid(in->t));
 }
 
 struct error *inject_detach(struct injection *in)

@@ -5,8 +5,8 @@
 
 static struct error *must_check refused(void)
 {
-	return error_format(ERROR_UNSUPPORTED, "trace works on amd64 alone so far; record and dump "
-					       "work here too");
+	return error_format(ERROR_UNSUPPORTED,
+			    "trace supports amd64 only; use record or dump here");
 }
 
 struct error *inject_attach(struct target *t, const struct image *img, const struct golayout *lay,

@@ -186,10 +186,11 @@ static void fill(const cs_insn *insn, struct place *ret)
 
 static struct error *must_check unknown_code(const char *name)
 {
-	return error_format(ERROR_UNSUPPORTED,
-			    "the code of %s is not as gospect knows it: there is no place for its "
-			    "hook (please report the Go version and how the program was built)",
-			    name);
+	return error_format(
+		ERROR_UNSUPPORTED,
+		"cannot patch %s: gospect does not know its code; report the Go version and how "
+		"the program was built",
+		name);
 }
 
 /* The place of the instruction; look->count when there is none. */
@@ -388,7 +389,7 @@ static size_t find_begin(const struct look *look, size_t first, size_t least, bo
 static struct error *must_check fill_end(const struct look *look, size_t i, struct place *ret)
 {
 	if (i + 1 >= look->count)
-		return unsuitable("is made in a way that gospect does not know");
+		return unsuitable("has unknown code");
 	fill(&look->items[i], ret);
 	if (ret->length < PLACE_JUMP_BYTES)
 		ret->bytes[ret->length] = look->items[i + 1].bytes[0];
@@ -400,14 +401,14 @@ static struct error *must_check find_begin_place(const struct look *look, struct
 	size_t first = behind_check(look), i = look->count;
 
 	if (!first)
-		return unsuitable("is assembly, or too small to need a frame of its own");
+		return unsuitable("is assembly or has no stack frame");
 	for (size_t least = PLACE_JUMP_BYTES; i == look->count && least >= 4; least--) {
 		i = find_begin(look, first, least, false);
 		if (i == look->count)
 			i = find_begin(look, first, least, true);
 	}
 	if (i == look->count)
-		return unsuitable("begins in a way that leaves no room for a hook");
+		return unsuitable("has no room for a hook at its entry");
 	return fill_end(look, i, ret);
 }
 
@@ -583,7 +584,7 @@ static struct error *must_check find_returns(const struct look *look, struct pla
 			continue;
 		at = find_return(look, i);
 		if (at == look->count)
-			return unsuitable("returns in a way that leaves no room for a hook");
+			return unsuitable("has no room for a hook at a return");
 		err = fill_end(look, at, &ret->returns[ret->return_count++]);
 	}
 	return err;
@@ -608,9 +609,9 @@ struct error *place_ends(uint64_t address, const uint8_t *code, size_t size, str
 		return err;
 	if (!look.count ||
 	    look.items[look.count - 1].address + look.items[look.count - 1].size != address + size)
-		return unsuitable("has instructions that gospect does not know");
+		return unsuitable("has unknown instructions");
 	if (leaves_by_jump(&look, address, size))
-		return unsuitable("ends in the call of another");
+		return unsuitable("ends with a tail call");
 	err = find_returns(&look, &ends);
 	if (err) {
 		free(ends.returns);

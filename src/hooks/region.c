@@ -54,7 +54,7 @@ struct error *region_choose(struct target *t, const struct image *img, uint64_t 
 		if (search(&maps, img, size, distance, ret))
 			return NULL;
 	return error_format(ERROR_UNSUPPORTED,
-			    "there is no free memory within 2 GB of the code of process %d",
+			    "no free address space within 2 GB of the code of process %d",
 			    target_pid(t));
 }
 

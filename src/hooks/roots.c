@@ -10,7 +10,7 @@
 
 enum { MAX_FRAMES = 16, MAX_NAME = 900, MAX_LINES = 20 };
 
-_Static_assert((int)ROOTS_MOST < AGENT_MAX_ROOTS, "there is room for handlers");
+_Static_assert((int)ROOTS_MOST < AGENT_MAX_ROOTS, "handlers fit");
 
 /* Each name is matched once; SAID: it is left out, and why. */
 enum { UNKNOWN, MATCHES_NOT, MATCHES, SAID };
@@ -64,10 +64,11 @@ static uint64_t *match(struct search *s, const char *name)
 static void leave_out(struct search *s, const char *name, const char *why, const char *into)
 {
 	if (s->lines++ < MAX_LINES)
-		strbuf_addf(&s->hooks->left_out,
-			    "%.*s %s%.*s: of such calls only those are seen that block or make a "
-			    "system call, and not exactly\n",
-			    MAX_NAME, name, why, MAX_NAME, into);
+		strbuf_addf(
+			&s->hooks->left_out,
+			"%.*s %s%.*s: its calls are found by sampling stacks, so only calls that "
+			"block or make a system call are shown, with inexact times\n",
+			MAX_NAME, name, why, MAX_NAME, into);
 }
 
 /* As stacks have it; NULL for what the compiler has put around a function. */
@@ -118,9 +119,9 @@ static const char *add_places(struct search *s, const struct go_func *f,
 	for (size_t i = 0; all && i < ends->return_count; i++)
 		all = add_place(s, f, &ends->returns[i], true);
 	if (!all)
-		why = "and those before it return in too many places";
+		why = "(with the functions before it) has too many return instructions";
 	else if (!far_take(&h->far, &s->maps, h->places + before, h->place_count - before))
-		why = "is where no memory is free for its hooks";
+		why = "has no free address space nearby for its hooks";
 	if (why) {
 		memset(h->places + before, 0, (h->place_count - before) * sizeof(h->places[0]));
 		h->place_count = before;
@@ -140,7 +141,7 @@ static struct error *must_check read_code(const struct search *s, const struct g
 	if (err)
 		return err;
 	if (!file || memcmp(file, code, size))
-		return error_format(ERROR_UNSUPPORTED, "has been changed by somebody else");
+		return error_format(ERROR_UNSUPPORTED, "was patched by another tool");
 	*ret = take_ptr(code);
 	return NULL;
 }
@@ -173,9 +174,9 @@ static struct error *must_check add_function(struct search *s, const struct go_f
 	if (s->hooks->root_count == AGENT_MAX_ROOTS)
 		return NULL;
 	if (is_runtime(name))
-		err = error_format(ERROR_UNSUPPORTED, "is the runtime's");
+		err = error_format(ERROR_UNSUPPORTED, "belongs to the runtime");
 	else if (strlen(name) > MAX_NAME)
-		err = error_format(ERROR_UNSUPPORTED, "has too long a name");
+		err = error_format(ERROR_UNSUPPORTED, "has a name that is too long");
 	else
 		err = hook(s, f);
 	if (!err || err->code != ERROR_UNSUPPORTED)
@@ -208,7 +209,7 @@ static void look_for_inlined(struct search *s, const struct go_func *f)
 			continue;
 		s->inlined++;
 		*known = SAID;
-		leave_out(s, name, "is inlined, for one into ", f->name);
+		leave_out(s, name, "is inlined, for example into ", f->name);
 	}
 }
 
@@ -230,14 +231,16 @@ static struct error *must_check look_at(struct search *s, const struct go_func *
 static struct error *must_check check_matched(const struct search *s)
 {
 	if (s->root && !s->matched && !s->inlined)
-		return error_format(ERROR_FAILED, "the program has no function that matches --root "
-						  "(`go tool nm` lists them), or it is inlined "
-						  "wherever it is called");
+		return error_format(
+			ERROR_FAILED,
+			"--root matches no function of the program, or it is inlined everywhere; "
+			"`go tool nm` lists the functions");
 	if (s->matched > ROOTS_MOST)
-		return error_format(ERROR_FAILED,
-				    "--root matches %zu functions, and no more than %d can be "
-				    "watched: say more of the name, as '^main\\.handle$'",
-				    s->matched, ROOTS_MOST);
+		return error_format(
+			ERROR_FAILED,
+			"--root matches %zu functions, and the limit is %d; use a more specific "
+			"regular expression, such as '^main\\.handle$'",
+			s->matched, ROOTS_MOST);
 	return NULL;
 }
 
@@ -252,7 +255,8 @@ static struct error *must_check look_at_all(struct search *s)
 	if (!err)
 		err = check_matched(s);
 	if (s->lines > MAX_LINES)
-		strbuf_addf(&s->hooks->left_out, "%zu more functions are left out likewise\n",
+		strbuf_addf(&s->hooks->left_out,
+			    "%zu more functions are left out for the same reasons\n",
 			    s->lines - MAX_LINES);
 	if (!err && s->hooks->left_out.failed)
 		err = &error_no_memory;

@@ -19,10 +19,11 @@ static struct error *must_check find_code(const struct image *img, const char *c
 			}
 		}
 	}
-	return error_format(ERROR_UNSUPPORTED,
-			    "the code of %s is not as gospect knows it: it is needed to make a "
-			    "thread of the target map memory",
-			    names[0]);
+	return error_format(
+		ERROR_UNSUPPORTED,
+		"cannot map memory in the target: gospect does not know the code of %s; report "
+		"the Go version and how the program was built",
+		names[0]);
 }
 
 static struct error *must_check find_codes(const struct image *img, struct survey *ret)

@@ -147,7 +147,8 @@ struct error *buildinfo_read(const struct elf_file *elf, struct buildinfo *ret)
 	if (blob.data[14] != 8 || blob.data[15] & FLAG_BIG_ENDIAN)
 		return error_format(
 			ERROR_UNSUPPORTED,
-			"%s was built with Go for another architecture; gospect supports amd64 and arm64",
+			"%s was built with Go for another architecture; gospect supports amd64 "
+			"and arm64",
 			elf_file_name(elf));
 	if (blob.data[15] & FLAG_INLINE_STRINGS) {
 		struct cursor c = cursor_of(blob.data, blob.size, "the Go build information");

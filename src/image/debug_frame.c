@@ -70,7 +70,8 @@ struct error *debug_frame_open(const struct image *img, struct debug_frame **ret
 	if (!original)
 		return error_format(
 			ERROR_UNSUPPORTED,
-			"%s has no .debug_frame (it has no DWARF), which --unwind dwarf needs; name an unstripped file of the same build with --exe, or omit --unwind",
+			"%s has no .debug_frame (it has no DWARF), which --unwind dwarf needs; "
+			"name an unstripped file of the same build with --exe, or omit --unwind",
 			elf_file_name(file));
 	f->machine = img->machine;
 	f->bias = img->bias;

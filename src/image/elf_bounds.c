@@ -45,7 +45,8 @@ static struct error *must_check check_kind(const Elf64_Ehdr *h, const char *name
 		return NULL;
 	return error_format(
 		ERROR_UNSUPPORTED,
-		"%s is built for another architecture (ELF machine %d); gospect supports amd64 and arm64",
+		"%s is built for another architecture (ELF machine %d); gospect supports amd64 "
+		"and arm64",
 		name, h->e_machine);
 }
 

@@ -348,7 +348,8 @@ struct error *functions_load(struct image *img, struct target *t, const struct i
 	if (!find_module(img, t, &m, &format))
 		return error_format(
 			ERROR_UNSUPPORTED,
-			"%s is a Go program without a function table (pclntab); if it is packed (UPX), name the unpacked program with --exe",
+			"%s is a Go program without a function table (pclntab); if it is packed "
+			"(UPX), name the unpacked program with --exe",
 			elf_file_name(img->elf));
 	table.data = elf_file_rest(img->elf, m.header, &table.size);
 	if (!table.data)

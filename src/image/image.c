@@ -28,7 +28,8 @@ static struct error *open_twin(struct image *img, const char *path)
 	if (!elf_file_same_build(img->elf, img->twin))
 		return error_format(
 			ERROR_FAILED,
-			"%s is not of the same build as %s (build id %s instead of %s); name the unstripped file of that build, or omit --exe",
+			"%s is not of the same build as %s (build id %s instead of %s); name the "
+			"unstripped file of that build, or omit --exe",
 			path, elf_file_name(img->elf), elf_file_build_id(img->twin),
 			elf_file_build_id(img->elf));
 	return NULL;
@@ -122,7 +123,8 @@ static struct error *check_core(struct image *img, struct target *t, const struc
 	if (core->machine != machine)
 		return error_format(
 			ERROR_FAILED,
-			"%s is built for another architecture than %s; name the program of the core file with --exe FILE",
+			"%s is built for another architecture than %s; name the program of the "
+			"core file with --exe FILE",
 			name, core->path);
 	if (start && !error_dropped(target_read(t, start, page, sizeof(page))))
 		elf_bytes_build_id(page, sizeof(page), theirs);
@@ -132,7 +134,8 @@ static struct error *check_core(struct image *img, struct target *t, const struc
 	if ((!img->unchecked && strcmp(ours, theirs)) || (img->bias && !elf_file_is_pie(img->elf)))
 		return error_format(
 			ERROR_FAILED,
-			"%s is not the program of %s (build id %s instead of %s); name the right one with --exe FILE",
+			"%s is not the program of %s (build id %s instead of %s); name the right "
+			"one with --exe FILE",
 			name, core->path, *ours ? ours : "unknown", *theirs ? theirs : "unknown");
 	return NULL;
 }

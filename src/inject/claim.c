@@ -109,7 +109,7 @@ static struct error *must_check map_page(struct step *step, struct remote *r)
 		return err;
 	step->claim->address = address;
 	fault_point("claim-mapped");
-	err = remote_must(r, "keep memory from its children", SYS_madvise,
+	err = remote_must(r, "exclude memory from its child processes", SYS_madvise,
 			  (uint64_t[6]){address, CLAIM_BYTES, MADV_DONTFORK}, &result);
 	if (!err)
 		err = memfile_check_mapped(step->way->t, ours, address, CLAIM_BYTES, 0);

@@ -69,11 +69,12 @@ static struct error *must_check check_filters(struct surgeon *s)
 	s->w.suspend_seccomp = can_suspend_filters();
 	if (s->w.suspend_seccomp || !any_is_filtered(target_pid(s->t)))
 		return NULL;
-	return error_format(ERROR_DENIED,
-			    "process %d has a seccomp filter, which might kill it for the system "
-			    "calls that trace has it make; run gospect as root outside the "
-			    "container, where the filter can be suspended",
-			    target_pid(s->t));
+	return error_format(
+		ERROR_DENIED,
+		"cannot trace process %d: its seccomp filter could kill it for the system calls "
+		"of the agent; run gospect as root outside the container, where it can suspend "
+		"the filter",
+		target_pid(s->t));
 }
 
 static struct error *must_check open_memory(struct surgeon *s)
@@ -83,10 +84,11 @@ static struct error *must_check open_memory(struct surgeon *s)
 	snprintf(path, sizeof(path), "/proc/%d/mem", process_living_thread(target_pid(s->t)));
 	s->memory = open(path, O_RDWR | O_CLOEXEC);
 	if (s->memory < 0)
-		return error_errno(ERROR_DENIED, errno,
-				   "cannot write to process %d's memory (run as root, or give "
-				   "gospect CAP_SYS_PTRACE)",
-				   target_pid(s->t));
+		return error_errno(
+			ERROR_DENIED, errno,
+			"cannot write to the memory of process %d; run gospect as root or with "
+			"CAP_SYS_PTRACE",
+			target_pid(s->t));
 	s->w = (struct withdrawal){.t = s->t,
 				   .survey = &s->survey,
 				   .originals = s->originals,

@@ -123,7 +123,7 @@ struct error *guardian_start(const struct surgeon *s)
 	if (guardian.pid)
 		return NULL;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
-		return error_errno(ERROR_FAILED, errno, "cannot make a socket");
+		return error_errno(ERROR_FAILED, errno, "cannot create a socket");
 	priority_prepare(s->pid);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &mask);

@@ -292,7 +292,7 @@ static struct error *must_check fork_holder(struct holder *h, pid_t child)
 	int ends[2];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
-		return error_errno(ERROR_FAILED, errno, "cannot make a socket");
+		return error_errno(ERROR_FAILED, errno, "cannot create a socket");
 	h->channel = ends[0];
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &mask);
@@ -319,7 +319,8 @@ struct error *holder_start(pid_t child, struct holder **ret)
 	if (err)
 		return err;
 	if (!receive(h, 5000, &what) || what != IS_TRACED)
-		return error_format(ERROR_DENIED, "process %d may not be traced", child);
+		return error_format(ERROR_DENIED,
+				    "cannot trace process %d: ptrace is not permitted", child);
 	*ret = take_ptr(h);
 	return NULL;
 }

@@ -23,7 +23,7 @@ static struct error *must_check write_at(const struct surgeon *s, uint64_t addre
 	if (done == (ssize_t)n)
 		return NULL;
 	if (!done || errno == ESRCH)
-		return error_format(ERROR_GONE, "process %d has ended", target_pid(s->t));
+		return error_format(ERROR_GONE, "process %d has exited", target_pid(s->t));
 	return error_errno(ERROR_DENIED, errno, "cannot write to the code of process %d",
 			   target_pid(s->t));
 }
@@ -51,7 +51,8 @@ static struct error *must_check write_jumps(struct surgeon *s)
 		if (!s->plan->head.places[i].address)
 			continue;
 		if (!code_jump(&s->plan->head.places[i], jump))
-			return error_format(ERROR_UNSUPPORTED, "the agent is out of reach");
+			return error_format(ERROR_UNSUPPORTED,
+					    "internal error: the agent is out of range of a jump");
 		err = write_at(s, s->plan->head.places[i].address, jump, sizeof(jump));
 		fault_point("jump-written");
 	}

@@ -32,10 +32,11 @@ bool leftovers_kept_page_alone(const struct leftovers *l)
 /* What bears our names is the target's to make: it may never have been ours. */
 static struct error *must_check forged(struct target *t, const char *why)
 {
-	return error_format(ERROR_DENIED,
-			    "process %d has memory named gospect that gospect has not made so: %s; "
-			    "gospect leaves it alone (restart the process to trace it)",
-			    target_pid(t), why);
+	return error_format(
+		ERROR_DENIED,
+		"process %d has memory named gospect that is not a valid agent: %s; gospect does "
+		"not touch it; restart the process to trace it",
+		target_pid(t), why);
 }
 
 static struct error *must_check add_range(struct target *t, struct leftovers *l,
@@ -68,17 +69,18 @@ static struct error *must_check read_head(struct target *t, const struct target_
 
 	memset(ret, 0, sizeof(*ret));
 	if (error_dropped(target_read(t, map->start, ret, fixed)))
-		return forged(t, "its head cannot be read");
+		return forged(t, "its header cannot be read");
 	if (ret->magic == CODE_MAGIC && ret->version != CODE_VERSION)
-		return error_format(ERROR_DENIED,
-				    "another version of gospect has left its agent in process %d; "
-				    "take it out with that one",
-				    target_pid(t));
+		return error_format(
+			ERROR_DENIED,
+			"process %d has the agent of another gospect version; remove it with that "
+			"version: gospect doctor -p PID",
+			target_pid(t));
 	if (!has_our_sizes(ret, map))
-		return forged(t, "the head of its code makes no sense");
+		return forged(t, "the header of its code is invalid");
 	if (error_dropped(
 		    target_read(t, map->start + fixed, ret->places, code_head_bytes(ret) - fixed)))
-		return forged(t, "its head cannot be read");
+		return forged(t, "its header cannot be read");
 	return NULL;
 }
 
@@ -138,7 +140,7 @@ static struct error *must_check forget_unmapped(struct target *t, struct leftove
 	for (unsigned int i = 0; i < CODE_FAR_PAGES; i++)
 		if (!p->far[i])
 			h->far[i] = 0;
-	return h->slots && !p->slots ? forged(t, "its slots are not in its memory") : NULL;
+	return h->slots && !p->slots ? forged(t, "its slots are outside its memory") : NULL;
 }
 
 /* Where a jump of ours leads: to a stub, or to a far page. */
@@ -167,7 +169,7 @@ static struct error *must_check look_at_places(struct target *t, const struct or
 		 * nothing while another gospect is at work. */
 		if (place->address && !originals_have(originals, place->address, place->bytes)) {
 			if (!l->holder)
-				return forged(t, "its places are not in the program's code");
+				return forged(t, "its patches are outside the program's code");
 			h->places[i].address = 0;
 		}
 	}
@@ -206,7 +208,7 @@ static struct error *must_check look_at_map(struct target *t, const struct targe
 		return map->start == own ? NULL : look_at_claim(t, map, l);
 	if (code && !map->offset) {
 		if (l->has_head)
-			return forged(t, "there are two heads");
+			return forged(t, "it has two headers");
 		err = read_head(t, map, &l->head);
 		l->has_head = !err;
 	}
@@ -294,10 +296,10 @@ struct error *leftovers_check_holder(struct target *t, const struct leftovers *l
 {
 	if (!l->holder)
 		return NULL;
-	return error_format(ERROR_DENIED,
-			    "process %d is being traced by gospect, process %d%s, already",
-			    target_pid(t), l->holder,
-			    l->holder_is_here ? "" : " of another pid namespace");
+	return error_format(
+		ERROR_DENIED,
+		"process %d is already traced by gospect process %d%s; wait until that ends",
+		target_pid(t), l->holder, l->holder_is_here ? "" : " of another pid namespace");
 }
 
 void leftovers_release(struct leftovers *l)

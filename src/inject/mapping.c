@@ -34,10 +34,10 @@ static struct error *must_check map_untouched(struct remote *r, size_t size, int
 		err = remote_must(r, "unlock memory", SYS_munlock, (uint64_t[6]){at, size},
 				  &result);
 	if (!err)
-		err = remote_must(r, "keep memory from its children", SYS_madvise,
+		err = remote_must(r, "exclude memory from its child processes", SYS_madvise,
 				  (uint64_t[6]){at, size, MADV_DONTFORK}, &result);
 	if (!err)
-		err = remote_must(r, "keep memory out of core files", SYS_madvise,
+		err = remote_must(r, "exclude memory from core files", SYS_madvise,
 				  (uint64_t[6]){at, size, MADV_DONTDUMP}, &result);
 	if (!err)
 		err = remote_must(r, "map memory", SYS_mprotect,
@@ -105,10 +105,11 @@ static struct error *must_check map_file(struct surgeon *s, struct remote *r, ui
 
 	fault_point("code-mapped");
 	if (!err && result != (int64_t)address)
-		err = error_format(ERROR_FAILED,
-				   "process %d uses the memory that was chosen for "
-				   "the agent; try again",
-				   target_pid(s->t));
+		err = error_format(
+			ERROR_FAILED,
+			"process %d uses the address range that gospect chose for the agent; try "
+			"again",
+			target_pid(s->t));
 	return err ? err : memfile_check_mapped(s->t, ours, address, size, offset);
 }
 
@@ -121,7 +122,7 @@ static struct error *must_check fill_file(const struct surgeon *s, int file)
 	if (pwrite(file, s->plan->pages, h->stub_bytes, 0) != (ssize_t)h->stub_bytes ||
 	    pwrite(file, agent_blob, agent_blob_size, h->stub_bytes) != (ssize_t)agent_blob_size ||
 	    pwrite(file, s->plan->pages + h->stub_bytes, far_bytes, h->code_bytes) != far_bytes)
-		return error_errno(ERROR_FAILED, errno, "cannot write the agent");
+		return error_errno(ERROR_FAILED, errno, "cannot write the agent to the target");
 	return NULL;
 }
 
@@ -152,7 +153,7 @@ static struct error *must_check map_code(struct surgeon *s, struct remote *r)
 				  &result);
 	fault_point("control-mapped");
 	if (!err)
-		err = remote_must(r, "hide memory from its children", SYS_madvise,
+		err = remote_must(r, "exclude memory from its child processes", SYS_madvise,
 				  (uint64_t[6]){h->control, CODE_PAGE_BYTES, MADV_WIPEONFORK},
 				  &result);
 	return err ? err : remote_close(r, theirs);

@@ -17,9 +17,10 @@
 
 static struct error *must_check swapped(void)
 {
-	return error_format(ERROR_DENIED,
-			    "the target has put another file in the place of the one that it made "
-			    "for the trace; nothing was written to it");
+	return error_format(
+		ERROR_DENIED,
+		"the target replaced the memory file of the trace by another file; gospect wrote "
+		"nothing to it");
 }
 
 /* All files in memory lie in one file system of the kernel's, which has no folders: so no file with
@@ -30,7 +31,7 @@ static struct error *must_check memory_device(dev_t *ret)
 	struct stat st;
 
 	if (file < 0 || fstat(file, &st))
-		return error_errno(ERROR_FAILED, errno, "cannot make a file in memory");
+		return error_errno(ERROR_FAILED, errno, "cannot create a memory file (memfd)");
 	*ret = st.st_dev;
 	return NULL;
 }
@@ -78,7 +79,8 @@ struct error *memfile_adopt(const char *path, const char *name, uid_t owner, int
 		return swapped();
 	file = open(link, O_RDWR | O_CLOEXEC);
 	if (file < 0)
-		return error_errno(ERROR_FAILED, errno, "cannot open the target's file in memory");
+		return error_errno(ERROR_FAILED, errno,
+				   "cannot open the target's memory file (memfd)");
 	if (!can_be_sealed(file))
 		return swapped();
 	*ret = file;
@@ -89,8 +91,8 @@ struct error *memfile_adopt(const char *path, const char *name, uid_t owner, int
 struct error *memfile_resize(int file, size_t size)
 {
 	if (ftruncate(file, size))
-		return error_errno(ERROR_FAILED, errno, "cannot make a file of %zu bytes in memory",
-				   size);
+		return error_errno(ERROR_FAILED, errno,
+				   "cannot create a memory file (memfd) of %zu bytes", size);
 	return NULL;
 }
 
@@ -101,11 +103,11 @@ struct error *memfile_seal(int file, size_t size, int also)
 
 	if (fcntl(file, F_ADD_SEALS, seals))
 		return error_errno(ERROR_DENIED, errno,
-				   "cannot seal the memory that is shared with the target");
+				   "cannot seal the memory shared with the target");
 	if (fstat(file, &st) || st.st_size != (off_t)size)
-		return error_format(ERROR_DENIED,
-				    "the target has changed the size of the memory that it shares "
-				    "with gospect");
+		return error_format(
+			ERROR_DENIED,
+			"the target changed the size of the memory shared with gospect");
 	return NULL;
 }
 

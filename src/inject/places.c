@@ -44,9 +44,11 @@ struct error *places_check(struct target *t, const struct code_head *head)
 
 		if (place->address &&
 		    (!now.known[i] || memcmp(place->bytes, now.bytes[i], code_place_bytes(place))))
-			err = error_format(ERROR_DENIED,
-					   "the code of process %d has changed meanwhile",
-					   target_pid(t));
+			err = error_format(
+				ERROR_DENIED,
+				"the code of process %d changed while gospect patched it; another "
+				"tool is active in it",
+				target_pid(t));
 	}
 	return err;
 }

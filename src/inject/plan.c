@@ -10,8 +10,7 @@
 static struct error *must_check refused(const char *why)
 {
 	return error_format(ERROR_CORRUPT,
-			    "the plan for the target is refused: %s (this should not happen; "
-			    "please report it)",
+			    "internal error: invalid plan for the target: %s; please report it",
 			    why);
 }
 
@@ -239,7 +238,7 @@ static struct error *must_check check_place(const struct code_head *h,
 	if (!is_stub(h, place->stub) || (!is_stub(h, place->jump) && !is_far_jump(h, place->jump)))
 		return refused("a jump does not lead to the agent");
 	if (!code_jump(place, jump))
-		return error_format(ERROR_UNSUPPORTED, "the agent is out of reach");
+		return error_format(ERROR_UNSUPPORTED, "the agent is out of range");
 	return NULL;
 }
 

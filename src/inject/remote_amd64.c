@@ -143,7 +143,7 @@ static struct error *must_check write_memory(struct remote *r, uint64_t address,
 					     size_t n)
 {
 	if (pwrite(r->memory, bytes, n, address) != (ssize_t)n)
-		return error_errno(ERROR_DENIED, errno, "cannot write to process %d's memory",
+		return error_errno(ERROR_DENIED, errno, "cannot write to the memory of process %d",
 				   r->pid);
 	return NULL;
 }
@@ -328,7 +328,7 @@ static struct error *must_check await_stop(struct remote *r, uint64_t ns, int *r
 			return &error_fault;
 	thread->stopped = !gone && WIFSTOPPED(*ret_status);
 	thread->gone = !thread->stopped;
-	return thread->stopped ? NULL : error_format(ERROR_GONE, "process %d has ended", r->pid);
+	return thread->stopped ? NULL : error_format(ERROR_GONE, "process %d has exited", r->pid);
 }
 
 /* It has not come to its system call. Where it can be stopped anew, it gets its registers back;
@@ -353,7 +353,7 @@ static struct error *must_check run_to_stop(struct remote *r, int *signal, bool 
 	int status;
 
 	if (ptrace(PTRACE_SYSCALL, id, NULL, (long)*signal))
-		return error_format(ERROR_GONE, "process %d has ended", r->pid);
+		return error_format(ERROR_GONE, "process %d has exited", r->pid);
 	err = await_stop(r, CALL_NS, &status);
 	if (err)
 		return err == &error_fault ? does_not_run(r) : err;
@@ -376,9 +376,11 @@ static struct error *must_check run_syscall(struct remote *r)
 			return err;
 		stops += syscall;
 		if (tries > 100)
-			return error_format(ERROR_FAILED,
-					    "process %d does not run: is it stopped by a signal?",
-					    r->pid);
+			return error_format(
+				ERROR_FAILED,
+				"process %d is stopped by a signal; resume it with kill -CONT and "
+				"try again",
+				r->pid);
 	}
 	return NULL;
 }
@@ -402,14 +404,14 @@ struct error *remote_call(struct remote *r, long number, const uint64_t a[6], in
 	u.r9 = a[5];
 	if (ptrace(PTRACE_SETREGS, id, NULL, &u) ||
 	    ptrace(PTRACE_SETSIGMASK, id, sizeof(all), &all))
-		return error_format(ERROR_GONE, "process %d has ended", r->pid);
+		return error_format(ERROR_GONE, "process %d has exited", r->pid);
 	fault_point("remote-registers-set");
 	err = run_syscall(r);
 	if (err)
 		return err;
 	fault_point("remote-call-done");
 	if (ptrace(PTRACE_GETREGS, id, NULL, &u))
-		return error_format(ERROR_GONE, "process %d has ended", r->pid);
+		return error_format(ERROR_GONE, "process %d has exited", r->pid);
 	*ret = (int64_t)u.rax;
 	return NULL;
 }

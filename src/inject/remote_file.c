@@ -14,13 +14,13 @@ static struct error *must_check refused(const struct remote *r, const char *what
 	const char *hint = "";
 
 	if (result == -EACCES || result == -EPERM)
-		hint = " (a policy forbids it: SELinux, systemd's MemoryDenyWriteExecute, or "
+		hint = " (a policy forbids it: SELinux, systemd's MemoryDenyWriteExecute or "
 		       "vm.memfd_noexec)";
 	else if (result == -ENOMEM)
-		hint = " (its limit of address space is reached)";
+		hint = " (its address space limit, ulimit -v, is reached)";
 	else if (result == -EAGAIN)
-		hint = " (it locks all its memory, and its limit for that, ulimit -l, is reached)";
-	return error_errno(ERROR_DENIED, (int)-result, "process %d may not %s%s", r->pid, what,
+		hint = " (its limit of locked memory, ulimit -l, is reached)";
+	return error_errno(ERROR_DENIED, (int)-result, "process %d cannot %s%s", r->pid, what,
 			   hint);
 }
 
@@ -49,7 +49,7 @@ static struct error *must_check create(struct remote *r, const char *name, unsig
 	if (!err && *ret == -EINVAL)
 		err = remote_call(r, SYS_memfd_create, (uint64_t[6]){text, flags}, ret);
 	if (!err && *ret < 0)
-		err = refused(r, "make a file in memory", *ret);
+		err = refused(r, "create a memory file (memfd)", *ret);
 	fault_point("file-made");
 	return err;
 }

@@ -167,9 +167,11 @@ static struct error *must_check see_some(struct target *t, const struct code_hea
 		thread->looked_at = true;
 		thread->sp = seen[n].u.rsp;
 		if (in_the_middle(head, seen[n++].u.rip))
-			return error_format(ERROR_FAILED,
-					    "a thread of process %d is where none can be",
-					    target_pid(t));
+			return error_format(
+				ERROR_FAILED,
+				"internal error: a thread of process %d is stopped inside a "
+				"patched instruction",
+				target_pid(t));
 	}
 	*ret_count = n;
 	return read_stacks(t, seen, n);

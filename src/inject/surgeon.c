@@ -36,7 +36,7 @@ struct error *surgeon_explain(struct target *t, struct error *err)
 		if (gone || process_is_dead(target_pid(t))) {
 			error_destroy(err);
 			return gone ? gone
-				    : error_format(ERROR_GONE, "process %d has ended",
+				    : error_format(ERROR_GONE, "process %d has exited",
 						   target_pid(t));
 		}
 		if (err->code != ERROR_FAILED && err->code != ERROR_DENIED)
@@ -139,7 +139,9 @@ void surgeon_destroy(struct surgeon *s)
 
 static struct error *must_check out_of_turn(void)
 {
-	return error_format(ERROR_FAILED, "gospect asks its surgeon for what is not due");
+	return error_format(
+		ERROR_FAILED,
+		"internal error: unexpected request to the process that patches the target");
 }
 
 /* The process that we were made for, and not another that has got its number since. */
@@ -255,7 +257,7 @@ static struct error *must_check switch_again(struct surgeon *s)
 		return out_of_turn();
 	at = s->plan->head.control + offsetof(struct code_control, enabled);
 	if (pwrite(s->memory, &enabled, sizeof(enabled), at) != sizeof(enabled))
-		return error_errno(ERROR_FAILED, errno, "cannot switch the agent on again");
+		return error_errno(ERROR_FAILED, errno, "cannot enable the agent again");
 	return NULL;
 }
 
@@ -267,8 +269,8 @@ static struct error *must_check hand_over(struct surgeon *s, struct error *err)
 
 	claim_end(&s->claim);
 	pid = guardian_take_over();
-	said = error_format(err->code, "%s; process %d, gospect's too, goes on trying",
-			    err->message, pid);
+	said = error_format(err->code, "%s; gospect-guard, process %d, keeps trying", err->message,
+			    pid);
 	error_destroy(err);
 	return said;
 }

@@ -98,7 +98,7 @@ static void *operate(void *arg)
 
 	sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority);
 	if (!start_waking(&timer)) {
-		op->err = error_errno(ERROR_FAILED, errno, "cannot make a timer");
+		op->err = error_errno(ERROR_FAILED, errno, "cannot create a timer");
 		return NULL;
 	}
 	op->err = op->step(op->arg);
@@ -172,10 +172,11 @@ static pid_t tracer_of(pid_t id)
 
 static struct error *must_check has_tracer(pid_t pid, pid_t tracer)
 {
-	return error_format(ERROR_DENIED,
-			    "process %d is traced by process %d, a debugger or strace; trace needs "
-			    "it for itself for a moment",
-			    pid, tracer);
+	return error_format(
+		ERROR_DENIED,
+		"process %d is traced by process %d (a debugger or strace); stop that process, "
+		"and try again",
+		pid, tracer);
 }
 
 struct error *threads_check_untraced(pid_t pid)
@@ -188,7 +189,7 @@ struct error *threads_check_untraced(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	dir = door_opendir(path);
 	if (!dir)
-		return error_format(ERROR_GONE, "process %d has ended", pid);
+		return error_format(ERROR_GONE, "process %d has exited", pid);
 	while (!tracer && (entry = readdir(dir)))
 		if (atoi(entry->d_name) > 0)
 			tracer = tracer_of(atoi(entry->d_name));
@@ -205,10 +206,11 @@ static struct error *must_check cannot_seize(pid_t pid, pid_t id, int err)
 		return &error_fault;
 	if (err == EPERM && tracer)
 		return has_tracer(pid, tracer);
-	return error_errno(err == EPERM ? ERROR_DENIED : ERROR_FAILED, err,
-			   "cannot stop thread %d of process %d by ptrace (run as root, or give "
-			   "gospect CAP_SYS_PTRACE; in a container, allow ptrace)",
-			   id, pid);
+	return error_errno(
+		err == EPERM ? ERROR_DENIED : ERROR_FAILED, err,
+		"cannot stop thread %d of process %d with ptrace; run gospect as root or with "
+		"CAP_SYS_PTRACE; in a container, allow ptrace",
+		id, pid);
 }
 
 static void forget(struct threads *t)
@@ -540,7 +542,7 @@ static struct error *must_check open_folder(struct threads *t)
 		return NULL;
 	snprintf(path, sizeof(path), "/proc/%d/task", t->pid);
 	t->folder = door_opendir(path);
-	return t->folder ? NULL : error_format(ERROR_GONE, "process %d has ended", t->pid);
+	return t->folder ? NULL : error_format(ERROR_GONE, "process %d has exited", t->pid);
 }
 
 /* `since`: when the others were told to stop. */
@@ -629,15 +631,16 @@ struct error *threads_stand(pid_t pid, pid_t id)
 				    "process %d is stopped (SIGSTOP); resume it with kill -CONT %d",
 				    pid, pid);
 	if (state == 'D')
-		return error_format(ERROR_FAILED,
-				    "thread %d of process %d is frozen (docker pause), or waits in "
-				    "the kernel for a disk or a child of vfork (state D); try "
-				    "again when it runs",
-				    id, pid);
-	return error_format(ERROR_FAILED,
-			    "process %d does not run when it is told to: it is frozen (docker "
-			    "pause), or has no processor; try again when it runs",
-			    pid);
+		return error_format(
+			ERROR_FAILED,
+			"thread %d of process %d does not stop: it is frozen (docker pause) or in "
+			"uninterruptible sleep (state D: disk, vfork); try again when it runs",
+			id, pid);
+	return error_format(
+		ERROR_FAILED,
+		"process %d does not resume: it is frozen (docker pause) or gets no CPU time; try "
+		"again when it runs",
+		pid);
 }
 
 static void resume(struct threads *t, bool asleep)

@@ -50,8 +50,8 @@ static struct error *must_check write_at(const struct withdrawal *w, uint64_t ad
 	if (done == (ssize_t)n)
 		return NULL;
 	if (!done || errno == ESRCH)
-		return error_format(ERROR_GONE, "process %d has ended", target_pid(w->t));
-	return error_errno(ERROR_DENIED, errno, "cannot write to process %d's memory",
+		return error_format(ERROR_GONE, "process %d has exited", target_pid(w->t));
+	return error_errno(ERROR_DENIED, errno, "cannot write to the memory of process %d",
 			   target_pid(w->t));
 }
 
@@ -251,13 +251,17 @@ struct error *withdraw_code(struct withdrawal *w, struct code_head *head)
 	pid_t pid = q.threads.pid;
 
 	if (err == &error_fault)
-		err = error_wrap(threads_stand(pid, q.threads.stuck ?: pid),
-				 "the agent is still in process %d", pid);
+		err = error_wrap(
+			threads_stand(pid, q.threads.stuck ?: pid),
+			"the agent remains in process %d; remove it with gospect doctor -p PID",
+			pid);
 	else if (!err && !is_quiet(&q))
-		err = error_format(ERROR_FAILED,
-				   "a thread of process %d has not left the agent for 5 s; its "
-				   "code is restored, the agent's memory is still there",
-				   pid);
+		err = error_format(
+			ERROR_FAILED,
+			"a thread of process %d is still in the agent after 5 s: the code is "
+			"restored, but the agent's memory remains; remove it with gospect doctor "
+			"-p PID",
+			pid);
 	threads_release(&q.threads);
 	free(q.suspects);
 	fault_point("code-restored");

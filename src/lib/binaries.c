@@ -29,11 +29,12 @@ static struct error *check_overlaps(const struct binaries *b)
 			const struct profile_mapping *x = &b->mappings[k], *y = &b->mappings[i];
 
 			if (x->start < y->end && y->start < x->end)
-				return error_format(ERROR_FAILED,
-						    "it has %s and %s at the same addresses, so it "
-						    "was put together from two processes; "
-						    "symbolize each before that",
-						    x->file, y->file);
+				return error_format(
+					ERROR_FAILED,
+					"it has %s and %s at the same addresses, so it was merged "
+					"from two processes; symbolize the parts before you merge "
+					"them",
+					x->file, y->file);
 		}
 	}
 	return NULL;
@@ -49,12 +50,12 @@ static struct error *check_named(const struct binaries *b)
 		for (size_t k = 0; k < b->count; k++)
 			wanted |= debug_file_is(file, b->mappings[k].build_id);
 		if (!wanted)
-			return error_format(ERROR_FAILED,
-					    "%s has build id %s, but the addresses are of %s with "
-					    "build id %s; give that program or an unstripped twin "
-					    "of it",
-					    file->path, shown_id(file->build_id),
-					    b->mappings[0].file, shown_id(b->mappings[0].build_id));
+			return error_format(
+				ERROR_FAILED,
+				"%s has build id %s, but the addresses are of %s with build id "
+				"%s; name that program or an unstripped file of the same build",
+				file->path, shown_id(file->build_id), b->mappings[0].file,
+				shown_id(b->mappings[0].build_id));
 	}
 	return NULL;
 }
@@ -82,24 +83,27 @@ static bool is_build(const struct elf_file *elf, const char *build_id)
 static struct error *must_check why_not(const struct profile_mapping *m)
 {
 	_cleanup_elf_file_ struct elf_file *elf = NULL;
-	const char *remedy = "give it, or an unstripped twin, with --exe FILE, or a folder that "
-			     "has it with --debug-dir DIR";
+	const char *remedy =
+		"name it, or an unstripped file of the same build, with --exe FILE, or its "
+		"directory with --debug-dir DIR";
 	int fd = regular_file_open(m->file);
 
 	if (!*m->build_id)
-		return error_format(ERROR_FAILED,
-				    "%s has no build id there, so that nothing tells which file is "
-				    "the same; if you know one that is, give it with --exe FILE",
-				    m->file);
+		return error_format(
+			ERROR_FAILED,
+			"the recording has no build id for %s, so gospect cannot identify its "
+			"file; if you know the file, name it with --exe FILE",
+			m->file);
 	if (fd < 0)
-		return error_format(ERROR_FAILED, "%s (build id %s) is not here (%s); %s", m->file,
+		return error_format(ERROR_FAILED, "cannot find %s (build id %s): %s; %s", m->file,
 				    m->build_id, strerror(errno), remedy);
 	if (!error_dropped(elf_file_open(fd, m->file, &elf)) &&
 	    elf_file_has_build_id(elf, m->build_id))
 		return NULL;
 	return error_format(ERROR_FAILED,
-			    "%s is not the file with build id %s any more (it has %s); %s", m->file,
-			    m->build_id, elf ? shown_id(elf_file_build_id(elf)) : "none", remedy);
+			    "%s was replaced: the recording has build id %s, the file has %s; %s",
+			    m->file, m->build_id, elf ? shown_id(elf_file_build_id(elf)) : "none",
+			    remedy);
 }
 
 /* The mapping's file as a Go program, understood; *ret_found is false when it is none. */
@@ -113,11 +117,11 @@ static struct error *try_image(struct binaries *b, const struct profile_mapping 
 	if (error_dropped(image_open_file(path, &img)) || !is_build(img->elf, m->build_id))
 		return NULL;
 	if (elf_file_section(img->elf, ".text", &text) && !text.bytes)
-		return error_format(ERROR_FAILED,
-				    "%s is a separate debug file of %s (build id %s), and Go's "
-				    "functions are named by the program's own tables; give the "
-				    "program, which may be stripped, with --exe FILE",
-				    path, m->file, m->build_id);
+		return error_format(
+			ERROR_FAILED,
+			"%s is a separate debug file of %s (build id %s), and Go functions need "
+			"the program itself; name the program, stripped or not, with --exe FILE",
+			path, m->file, m->build_id);
 	err = image_place(img, m->start, m->offset);
 	if (!err)
 		err = golayout_open(img, NULL, &b->layout);
@@ -151,8 +155,8 @@ static struct error *find_image(struct binaries *b)
 	if (b->image) {
 		if (!*elf_file_build_id(b->image->elf))
 			remark(&b->remark,
-			       "whether %s is the recorded program cannot be checked: neither has a "
-			       "build id",
+			       "cannot check that %s is the recorded program: neither has a build "
+			       "id",
 			       elf_file_name(b->image->elf));
 		error_destroy(reason);
 		return NULL;
@@ -160,15 +164,14 @@ static struct error *find_image(struct binaries *b)
 	for (size_t i = 0; i < b->count && !reason; i++)
 		reason = why_not(&b->mappings[i]);
 	return reason ? reason
-		      : error_format(ERROR_NOT_GO, "none of the files that its addresses are of is "
-						   "a Go program");
+		      : error_format(ERROR_NOT_GO, "none of its mapped files is a Go program");
 }
 
 static struct error *open_vdso(struct elf_file **ret)
 {
 	int fd = debug_file_own_vdso();
 
-	return fd < 0 ? error_format(ERROR_FAILED, "there is none") : elf_file_open(fd, VDSO, ret);
+	return fd < 0 ? error_format(ERROR_FAILED, "no such file") : elf_file_open(fd, VDSO, ret);
 }
 
 /* The mapping's file that knows most: one that is not stripped, else the first; NULL: none. */
@@ -201,13 +204,13 @@ static void remark_missing(const struct binaries *b, const struct profile_mappin
 
 	if (!strcmp(m->file, VDSO)) {
 		remark(&b->remark,
-		       "the functions of the kernel's vDSO (build id %s) are shown as [vdso]: the "
-		       "kernel here has another one",
+		       "functions of the vDSO (build id %s) are shown as [vdso]: the kernel here "
+		       "has another vDSO",
 		       shown_id(m->build_id));
 		return;
 	}
 	err = why_not(m);
-	remark(&b->remark, "the functions of %s are shown as [%s]: %s", m->file, base_name(m->file),
+	remark(&b->remark, "functions of %s are shown as [%s]: %s", m->file, base_name(m->file),
 	       err ? err->message : "it cannot be read");
 }
 
@@ -236,8 +239,9 @@ struct error *binaries_open(struct binaries *b)
 	if (!err)
 		err = check_named(b);
 	if (!err && !b->count)
-		err = error_format(ERROR_FAILED, "it does not say which files its addresses are of "
-						 "(it has no mappings)");
+		err = error_format(
+			ERROR_FAILED,
+			"it has no mappings, so nothing tells which files its addresses belong to");
 	if (!err)
 		err = find_image(b);
 	return err ? err : add_modules(b);

@@ -10,7 +10,7 @@ static void add_signal(struct strbuf *sb, const struct target_core *core)
 {
 	const char *name = sigabbrev_np(core->signal), *words = sigdescr_np(core->signal);
 
-	strbuf_addf(sb, "was ended by signal %d", core->signal);
+	strbuf_addf(sb, "was killed by signal %d", core->signal);
 	if (name)
 		strbuf_addf(sb, " (SIG%s: %s)", name, words ? words : "");
 	if (core->sender == core->pid && core->pid)
@@ -30,11 +30,11 @@ static void remark_end(const struct remark *to, const struct dump *dump)
 		strbuf_addf(&sb, "process %d, ", core->pid);
 	strbuf_addf(&sb, "%s, ", dump->exe);
 	if (!core->threads)
-		strbuf_adds(&sb, "ended or was looked at in a way that the core file lost");
+		strbuf_adds(&sb, "ended in a way that the core file does not record");
 	else if (core->signal > 0)
 		add_signal(&sb, core);
 	else
-		strbuf_adds(&sb, "lived when the core file was written");
+		strbuf_adds(&sb, "was running when the core file was written");
 	remark(to, "%s", sb.data);
 }
 
@@ -64,15 +64,15 @@ static void remark_truncated(const struct remark *to, const struct dump *dump)
 	for (size_t i = 0; i < dump->count; i++)
 		without += dump->items[i].unknown;
 	if (core->whole_size > core->size)
-		remark(to, "%s is truncated: %lu of %lu bytes are there", core->path, core->size,
+		remark(to, "%s is truncated: it has %lu of %lu bytes", core->path, core->size,
 		       core->whole_size);
 	else if (core->truncated)
-		remark(to, "%s is cut off: its compressed bytes end too soon or are broken",
+		remark(to, "%s is truncated or corrupt: its compressed data ends early",
 		       core->path);
 	if (missing || without)
 		remark(to,
-		       "%lu goroutines are missing, or were dead: the core file does not have them; "
-		       "%zu are shown without their stack",
+		       "%lu goroutines are missing from the core file or were dead; %zu are shown "
+		       "without a stack",
 		       missing, without);
 }
 
@@ -82,9 +82,7 @@ void core_remark(const struct remark *to, const struct dump *dump)
 	if (dump->panic)
 		remark_panic(to, dump->panic);
 	if (dump->img->unchecked)
-		remark(to,
-		       "%s does not show which build it is of: that %s is its program could not be "
-		       "checked",
+		remark(to, "%s has no build id: cannot check that %s is its program",
 		       dump->core->path, dump->exe);
 	remark_truncated(to, dump);
 }

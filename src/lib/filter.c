@@ -38,7 +38,7 @@ static struct error *must_check make_regex(struct filter *f)
 	if (!failed)
 		return NULL;
 	regerror(failed, &f->regex, why, sizeof(why));
-	return error_format(ERROR_USAGE, "'%s' is no regular expression: %s", f->want.function,
+	return error_format(ERROR_USAGE, "invalid regular expression '%s': %s", f->want.function,
 			    why);
 }
 
@@ -49,10 +49,10 @@ struct error *filter_init(struct filter *f, const struct gospect_filter *given)
 	*f = (struct filter){0};
 	err = options_take(given, &f->want, sizeof(f->want), "gospect_filter");
 	if (!err && f->want.states >> (GOSPECT_WAITING + 1))
-		err = error_format(ERROR_USAGE, "there is no state %u; see enum gospect_state",
+		err = error_format(ERROR_USAGE, "invalid state %u; see enum gospect_state",
 				   f->want.states);
 	if (!err && f->want.label && (!*f->want.label || *f->want.label == '='))
-		err = error_format(ERROR_USAGE, "label '%s' has no key; give KEY or KEY=VALUE",
+		err = error_format(ERROR_USAGE, "label '%s' has no key; use KEY or KEY=VALUE",
 				   f->want.label);
 	return !err && f->want.function ? make_regex(f) : err;
 }

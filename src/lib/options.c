@@ -16,15 +16,14 @@ struct error *options_take(const void *given, void *ret, size_t size, const char
 	memcpy(&theirs, given, sizeof(theirs));
 	if (theirs < sizeof(theirs) || theirs > MOST_BYTES)
 		return error_format(ERROR_USAGE,
-				    "struct %s does not begin with its size; set .size = "
-				    "sizeof(struct %s)",
+				    "struct %s has no valid size; set .size = sizeof(struct %s)",
 				    name, name);
 	for (size_t i = size; i < theirs; i++)
 		if (bytes[i])
 			return error_format(
 				ERROR_USAGE,
-				"struct %s asks for something that libgospect %s does not "
-				"know; use a newer libgospect",
+				"struct %s has a field that libgospect %s does not support; use a "
+				"newer libgospect",
 				name, GOSPECT_VERSION);
 	memcpy(ret, given, theirs < size ? theirs : size);
 	return NULL;

@@ -175,12 +175,15 @@ struct gospect_error *gospect_profile_write(const struct gospect_profile *p,
 	struct error *err;
 
 	if (!f)
-		return error_out(error_format(ERROR_USAGE, "a profile has no format %d", format));
-	if (!p->info.has_functions && f != &profile_format_pprof)
 		return error_out(error_format(ERROR_USAGE,
-					      "a profile of addresses is written as pprof only, "
-					      "not as %s; symbolize it",
-					      f->name));
+					      "invalid profile format %d; see enum gospect_format",
+					      format));
+	if (!p->info.has_functions && f != &profile_format_pprof)
+		return error_out(error_format(
+			ERROR_USAGE,
+			"cannot write a profile of addresses as %s: only pprof supports it; "
+			"symbolize the profile first",
+			f->name));
 	err = sink_open(&sink, &out);
 	if (!err)
 		err = sink_close(&out, f->write(p->profile, p->symbols, out.file));

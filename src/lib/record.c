@@ -51,14 +51,19 @@ static bool has(const struct recording *r, uint32_t flag)
 static struct error *must_check check_flags(uint32_t flags)
 {
 	if (flags & ~(uint32_t)ALL_FLAGS)
-		return error_format(ERROR_USAGE, "there is no way 0x%x to record", flags);
+		return error_format(ERROR_USAGE,
+				    "invalid recording flags 0x%x; see enum gospect_record_flags",
+				    flags);
 	if (flags & GOSPECT_RECORD_OFF_CPU &&
 	    flags & (GOSPECT_RECORD_ON_CPU | GOSPECT_RECORD_KERNEL | GOSPECT_RECORD_RUN_QUEUE))
-		return error_format(ERROR_USAGE, "GOSPECT_RECORD_OFF_CPU leaves out what runs, "
-						 "which ON_CPU, KERNEL and RUN_QUEUE are about");
+		return error_format(ERROR_USAGE,
+				    "GOSPECT_RECORD_OFF_CPU excludes GOSPECT_RECORD_ON_CPU, "
+				    "GOSPECT_RECORD_KERNEL and GOSPECT_RECORD_RUN_QUEUE");
 	if (flags & GOSPECT_RECORD_KERNEL && flags & GOSPECT_RECORD_ADDRESSES)
-		return error_format(ERROR_USAGE, "the kernel's addresses mean nothing elsewhere: "
-						 "KERNEL and ADDRESSES do not go together");
+		return error_format(
+			ERROR_USAGE,
+			"GOSPECT_RECORD_KERNEL and GOSPECT_RECORD_ADDRESSES are mutually "
+			"exclusive: kernel addresses cannot be symbolized later");
 	return NULL;
 }
 
@@ -79,10 +84,11 @@ static struct error *must_check take_options(const struct gospect_record_options
 	o->budget = o->budget == 0 ? 1 : o->budget;
 	if (!in_range(o->rate, 0.1, 10000) || !in_range(o->budget, 0.01, 100) ||
 	    !in_range(o->duration, 0, 1e7))
-		return error_format(ERROR_USAGE,
-				    "a recording of %g s at %g Hz with %g %% of a CPU cannot be "
-				    "had: up to 1e+07 s, 0.1 to 10000 Hz, 0.01 to 100 %%",
-				    o->duration, o->rate, o->budget);
+		return error_format(
+			ERROR_USAGE,
+			"invalid recording: %g s at %g Hz with %g %% of a core; the limits are "
+			"1e+07 s, 0.1 to 10000 Hz, 0.01 to 100 %%",
+			o->duration, o->rate, o->budget);
 	err = check_flags(o->flags);
 	return err ? err : filter_init(&r->filter, o->filter);
 }
@@ -104,8 +110,8 @@ static void remark_unseen(const struct recording *r)
 
 	if (unseen)
 		remark(&r->target->remark,
-		       "too many threads for the limit of open files: what %zu of them run is not "
-		       "seen; raise it (ulimit -n), up to %u",
+		       "too many open files: %zu threads are not sampled; raise the limit (ulimit "
+		       "-n), up to %u",
 		       unseen, PERF_MOST_EVENTS);
 }
 
@@ -134,7 +140,7 @@ static struct error *must_check open_recording(struct gospect_target *t,
 
 	r->target = t;
 	if (!err && target_core(t->target))
-		err = error_format(ERROR_USAGE, "a core file holds one moment; take a snapshot");
+		err = error_format(ERROR_USAGE, "cannot record a core file; take a snapshot of it");
 	if (!err)
 		err = unwind_open(o->unwind, t->image, &r->frames, &sample.unwind);
 	if (!err)
@@ -224,14 +230,13 @@ static struct error *must_check comment_goroutines(struct profile *p, const stru
 					  info->rate, rec->options.rate, info->missed);
 	if (!err)
 		err = profile_add_comment(p,
-					  "goroutines: %.0f seen, %.1f looked at in a tick, each "
+					  "goroutines: %.0f seen, %.1f sampled in a tick, each "
 					  "%.1f times a second",
 					  info->goroutines,
 					  wall_sampler_result(rec->sampler)->per_tick, info->looks);
 	if (!err)
 		err = profile_add_comment(p,
-					  "shares of all time are right within %.2g %%, 19 times "
-					  "of 20",
+					  "shares are accurate to ±%.2g points (95 %% confidence)",
 					  100 * info->error);
 	return err;
 }
@@ -251,19 +256,23 @@ static struct error *must_check comment_stacks(struct profile *p, struct gorouti
 	if (!err)
 		err = fill_unwinding(p, set);
 	if (!err && dropped)
-		err = profile_add_comment(p,
-					  "[other stacks]: there are more different ones than are "
-					  "kept; %lu times one was seen that is not",
-					  dropped);
+		err = profile_add_comment(
+			p,
+			"[other stacks]: the limit of distinct stacks was reached; %lu samples "
+			"have this stack instead of their own",
+			dropped);
 	if (!err && crowded)
 		err = profile_add_comment(
 			p,
-			"more different pairs of stack and labels than are kept: %lu "
-			"times one counts without labels",
+			"the limit of distinct pairs of stack and labels was reached; %lu samples "
+			"have lost their labels",
 			crowded);
 	if (!err && no_labels)
-		err = profile_add_comment(p, "labels: too many different ones, %lu times not kept",
-					  no_labels);
+		err = profile_add_comment(
+			p,
+			"labels: the limit of distinct label sets was reached; %lu samples have "
+			"lost their labels",
+			no_labels);
 	return err;
 }
 
@@ -277,11 +286,11 @@ static struct error *must_check comment_on_cpu(struct profile *p, const struct w
 	if (!err && r->on_cpu.period_ns)
 		err = profile_add_comment(
 			p,
-			"on-CPU stacks: %lu samples, %lu of no goroutine (scheduler), %lu unknown, "
-			"%lu truncated, %lu lost, %lu with labels read later%s",
+			"on-CPU stacks: %lu samples, %lu outside goroutines (scheduler), %lu "
+			"unknown, %lu truncated, %lu lost, %lu with labels read late%s",
 			r->on_cpu.samples, r->on_cpu.scheduler, r->on_cpu.unknown,
 			r->on_cpu.truncated, r->on_cpu.lost, r->on_cpu.labels_late,
-			r->on_cpu.sees_kernel ? "" : "; time in the kernel not seen");
+			r->on_cpu.sees_kernel ? "" : "; without time in the kernel");
 	if (!err)
 		err = profile_add_comment(p, "gospect used %.2f %% of one core", info->cpu_percent);
 	return err;
@@ -304,39 +313,37 @@ static void remark_missing(const struct recording *rec)
 	const struct remark *to = &rec->target->remark;
 
 	if (r->no_on_cpu)
-		remark(to, "stacks of what runs are not known: %s", r->no_on_cpu->message);
+		remark(to, "no on-CPU stacks: %s", r->no_on_cpu->message);
 	if (r->crowded)
 		remark(to,
-		       "the program has more different pairs of stack and labels than are kept: %lu "
-		       "times one counts without labels",
+		       "the limit of distinct pairs of stack and labels is reached: %lu samples "
+		       "have lost their labels",
 		       r->crowded);
 	if (r->on_cpu.crowded)
 		remark(to,
-		       "%lu samples of what runs are left out: there are too many different stacks "
-		       "with labels",
+		       "the limit of distinct stacks with labels is reached: %lu on-CPU samples "
+		       "are left out",
 		       r->on_cpu.crowded);
 	if (modules_left_out(wall_sampler_modules(rec->sampler)))
 		remark(to,
-		       "C code in some mappings is not known: the program has mapped code at more "
-		       "than %u places, one after the other",
+		       "some C frames are unknown: the program mapped code at more than %u "
+		       "addresses",
 		       MODULES_MOST);
 	if (r->no_moments && r->on_cpu.labels_late)
 		remark(to,
-		       "labels of what runs are read up to %.0f ms late, so CPU time of what is "
-		       "shorter may have others: %s",
+		       "labels of running goroutines are read up to %.0f ms late, so shorter CPU "
+		       "bursts may have wrong labels: %s",
 		       1e3 / rec->options.rate, r->no_moments->message);
 	if (has(rec, GOSPECT_RECORD_RUN_QUEUE) && !r->no_on_cpu && !r->on_cpu.sees_waits)
-		remark(to, "where threads wait for a processor is not known: that takes "
-			   "CAP_PERFMON (or kernel.perf_event_paranoid below 2), two files (ulimit "
-			   "-n) for each thread on each processor, and less than 10,000 switches a "
-			   "second");
-	if (r->on_cpu.lost)
 		remark(to,
-		       "%lu samples of what runs were lost; a lower rate (-r) or a larger --budget "
-		       "helps",
+		       "--run-queue is off: it needs CAP_PERFMON (or kernel.perf_event_paranoid "
+		       "below 2), two open files (ulimit -n) for each thread and CPU, and fewer "
+		       "than 10,000 context switches a second");
+	if (r->on_cpu.lost)
+		remark(to, "%lu on-CPU samples were lost; lower the rate (-r) or raise --budget",
 		       r->on_cpu.lost);
 	if (r->ended)
-		remark(to, "%s; what was seen until then is kept", r->ended->message);
+		remark(to, "%s; the recording up to there is kept", r->ended->message);
 }
 
 static struct error *must_check make_profile(struct recording *r, struct gospect_profile *p)
@@ -453,13 +460,14 @@ gospect_record_stream(struct gospect_target *t, const struct gospect_record_opti
 	struct error *err = open_recording(t, given, &r), *last = NULL;
 
 	if (!err && !in_range(interval, 0, 1e7))
-		err = error_format(ERROR_USAGE, "%g s is no interval (0 to 1e+07)", interval);
+		err = error_format(ERROR_USAGE, "invalid interval %g s; the range is 0 to 1e+07",
+				   interval);
 	if (!err)
 		err = run_stream(&r, (interval == 0 ? 1 : interval) * 1e9, &stream);
 	if (!err || err->code != ERROR_GONE || !r.sampler)
 		return error_out(err);
 	/* The target has ended: what was seen until then. */
-	remark(&t->remark, "%s; what was seen until then is kept", err->message);
+	remark(&t->remark, "%s; the recording up to there is kept", err->message);
 	error_destroy(err);
 	last = take_lap(&r, &stream);
 	return error_out(last);

@@ -71,7 +71,7 @@ static void remark_missing(const struct remark *to, const struct dump *dump)
 	for (size_t i = 0; dump->no_on_cpu && i < dump->count; i++) {
 		if (dump->items[i].status != G_RUNNING)
 			continue;
-		remark(to, "stacks of what runs are not known: %s", dump->no_on_cpu->message);
+		remark(to, "no on-CPU stacks: %s", dump->no_on_cpu->message);
 		return;
 	}
 }
@@ -316,15 +316,19 @@ static struct error *must_check write_raw(const struct gospect_snapshot *s, bool
 static struct error *must_check check_format(enum gospect_format format, uint32_t flags)
 {
 	if (format != GOSPECT_TEXT && format != GOSPECT_JSON && !profile_format_of(format))
-		return error_format(ERROR_USAGE, "a snapshot has no format %d", format);
-	if (flags & GOSPECT_WRITE_GROUPS && format != GOSPECT_TEXT)
-		return error_format(ERROR_USAGE, "groups are for GOSPECT_TEXT only");
-	if (flags & GOSPECT_WRITE_ADDRESSES && format != GOSPECT_TEXT && format != GOSPECT_PPROF)
 		return error_format(ERROR_USAGE,
-				    "addresses are for GOSPECT_TEXT and GOSPECT_PPROF only");
+				    "invalid snapshot format %d; see enum gospect_format", format);
+	if (flags & GOSPECT_WRITE_GROUPS && format != GOSPECT_TEXT)
+		return error_format(ERROR_USAGE,
+				    "GOSPECT_WRITE_GROUPS needs the format GOSPECT_TEXT");
+	if (flags & GOSPECT_WRITE_ADDRESSES && format != GOSPECT_TEXT && format != GOSPECT_PPROF)
+		return error_format(
+			ERROR_USAGE,
+			"GOSPECT_WRITE_ADDRESSES needs the format GOSPECT_TEXT or GOSPECT_PPROF");
 	if (flags & ~(uint32_t)(GOSPECT_WRITE_GROUPS | GOSPECT_WRITE_ADDRESSES))
-		return error_format(ERROR_USAGE, "a snapshot is not written with flags 0x%x",
-				    flags);
+		return error_format(
+			ERROR_USAGE,
+			"invalid write flags 0x%x; see enum gospect_snapshot_write_flags", flags);
 	return NULL;
 }
 

@@ -76,14 +76,14 @@ static struct error *must_check open_source(const struct gospect_target *t, stru
 	if (!err && !ret->variables && img->twin)
 		err = variables_open(img->twin, &ret->variables);
 	if (err && err->code == ERROR_CORRUPT) {
-		remark(&t->remark, "%s; arguments and variables are not shown", err->message);
+		remark(&t->remark, "%s; no arguments and variables", err->message);
 		error_destroy(err);
 		return NULL;
 	}
 	if (!err && !ret->variables)
 		remark(&t->remark,
-		       "%s has no DWARF: arguments and variables are not shown; --exe FILE names an "
-		       "unstripped file of the same build",
+		       "%s has no DWARF, so arguments and variables are missing; name an "
+		       "unstripped file of the same build with --exe FILE",
 		       elf_file_name(img->elf));
 	return err;
 }
@@ -93,17 +93,13 @@ static void remark_limits(const struct gospect_target *t, const struct goroutine
 	const struct target_core *core = target_core(t->target);
 
 	if (core && t->image->unchecked)
-		remark(&t->remark,
-		       "%s does not show which build it is of: that %s is its program could not be "
-		       "checked",
+		remark(&t->remark, "%s has no build id: cannot check that %s is its program",
 		       core->path, elf_file_name(t->image->elf));
 	if (!g->memory.whole)
-		remark(&t->remark,
-		       "the stack has %lu bytes; the %u MB that were used last are shown",
+		remark(&t->remark, "the stack has %lu bytes; the innermost %u MB are shown",
 		       g->stack_end - g->memory.sp, STACK_LIMIT >> 20);
 	else if (g->frames.end != FRAMES_WHOLE)
-		remark(&t->remark,
-		       "the frames above 0x%lx are not known: the stack cannot be unwound there",
+		remark(&t->remark, "cannot unwind the stack at 0x%lx: the frames above are unknown",
 		       g->frames.count ? g->frames.items[g->frames.count - 1].sp : g->memory.sp);
 }
 
@@ -163,8 +159,8 @@ static struct error *must_check annotate(const struct gospect_target *t,
 		remark_limits(t, g);
 	if (!err && source.variables && variables_given_up(source.variables))
 		remark(&t->remark,
-		       "the DWARF describes more than gospect looks at: variables may be missing at "
-		       "%zu addresses",
+		       "the DWARF exceeds gospect's limits: variables may be missing at %zu "
+		       "addresses",
 		       variables_given_up(source.variables));
 	m->goid = g->goid;
 	m->stack_end = g->stack_end;
@@ -294,8 +290,10 @@ struct gospect_error *gospect_stack_memory_write(const struct gospect_stack_memo
 	struct error *err;
 
 	if (format != GOSPECT_TEXT && format != GOSPECT_JSON)
-		return error_out(error_format(ERROR_USAGE, "the memory of a stack has no format %d",
-					      format));
+		return error_out(error_format(
+			ERROR_USAGE,
+			"invalid format %d for stack memory; use GOSPECT_TEXT or GOSPECT_JSON",
+			format));
 	err = sink_open(&sink, &out);
 	if (err)
 		return error_out(err);

@@ -73,7 +73,7 @@ struct gospect_error *gospect_profile_symbolize(struct gospect_profile *p,
 	struct error *err;
 
 	if (p->info.has_functions)
-		return error_out(error_format(ERROR_USAGE, "it has its functions in it already"));
+		return error_out(error_format(ERROR_USAGE, "it has function names already"));
 	err = symbolize(p, options);
 	if (err)
 		return error_out(err);

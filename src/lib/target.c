@@ -135,8 +135,8 @@ static struct error *must_check explain_cut(const struct gospect_target *t, stru
 
 	if (!err || !core || !core->truncated)
 		return err;
-	return error_wrap(err, "%s is truncated (%lu of %lu bytes are there)", core->path,
-			  core->size, core->whole_size > core->size ? core->whole_size : 0);
+	return error_wrap(err, "%s is truncated: it has %lu of %lu bytes", core->path, core->size,
+			  core->whole_size > core->size ? core->whole_size : 0);
 }
 
 static struct error *must_check open_core(struct gospect_target *t, const char *path,
@@ -243,7 +243,8 @@ static struct error *must_check open_lent(struct gospect_target *t,
 	bool starting;
 
 	if (!err && (!m.read || !m.exe))
-		err = error_format(ERROR_USAGE, "struct gospect_memory has to have read and exe");
+		err = error_format(ERROR_USAGE,
+				   "struct gospect_memory needs the callbacks read and exe");
 	if (!err)
 		err = target_open_lent(&(struct target_loan){m.read, m.arg, m.exe, m.entry},
 				       &t->target);

@@ -12,9 +12,7 @@ struct error *unwind_open(uint32_t method, const struct image *img, struct debug
 
 	if (method > UNWIND_DWARF)
 		return error_format(ERROR_USAGE,
-				    "there is no way %u to unwind; see enum "
-				    "gospect_unwind",
-				    method);
+				    "invalid unwinding method %u; see enum gospect_unwind", method);
 	if (method == UNWIND_DWARF)
 		err = debug_frame_open(img, ret_frames);
 	if (!err)
@@ -27,6 +25,6 @@ void unwind_remark(const struct remark *to, uint32_t method)
 	enum unwind_method by = (enum unwind_method)method;
 
 	if (by != UNWIND_PCSP)
-		remark(to, "stacks are found %s (--unwind %s)", unwind_method_words(by),
+		remark(to, "stacks are unwound %s (--unwind %s)", unwind_method_words(by),
 		       unwind_method_name(by));
 }

@@ -28,12 +28,12 @@ static struct error *explain_level(const struct access_self *self, int level)
 	if (self->inner_user)
 		return error_format(ERROR_DENIED,
 				    DENIED "kernel.perf_event_paranoid is %d, which requires "
-					    "CAP_PERFMON outside this user namespace; run "
-					    "gospect on the host, or set it to 2 there",
+					   "CAP_PERFMON outside this user namespace; run "
+					   "gospect on the host, or set it to 2 there",
 				    level);
 	return error_format(ERROR_DENIED,
 			    DENIED "kernel.perf_event_paranoid is %d, which requires CAP_PERFMON; "
-				    "run gospect %s, or set it to 2 on the host",
+				   "run gospect %s, or set it to 2 on the host",
 			    level, access_remedy(self, CAP_PERFMON));
 }
 
@@ -45,17 +45,17 @@ struct error *perf_explain(const struct access_self *self, int level, int err)
 	if (self->filtered && (err == EPERM || err == ENOSYS))
 		return error_format(ERROR_DENIED,
 				    DENIED "a seccomp filter forbids perf_event_open; run gospect "
-					    "without it or with CAP_PERFMON, which Docker's filter "
-					    "accepts (docker run --cap-add PERFMON, or "
-					    "--security-opt seccomp=unconfined; Kubernetes: "
-					    "seccompProfile Unconfined)");
+					   "without it or with CAP_PERFMON, which Docker's filter "
+					   "accepts (docker run --cap-add PERFMON, or "
+					   "--security-opt seccomp=unconfined; Kubernetes: "
+					   "seccompProfile Unconfined)");
 	if (err == ENOSYS)
 		return error_format(ERROR_UNSUPPORTED, "this kernel has no perf events");
 	if (level > 2 && !counts)
 		return explain_level(self, level);
 	return error_format(ERROR_DENIED,
 			    DENIED "the kernel or a security module forbids it (kernel."
-				    "perf_event_paranoid is %d); run gospect %s",
+				   "perf_event_paranoid is %d); run gospect %s",
 			    level, counts ? "on the host" : access_remedy(self, CAP_PERFMON));
 }
 
@@ -68,12 +68,14 @@ struct error *perf_explain_kernel(const struct access_self *self, int level, int
 	if (self->inner_user)
 		return error_format(
 			ERROR_DENIED,
-			"cannot sample the kernel: permission denied: kernel.perf_event_paranoid is 2, "
+			"cannot sample the kernel: permission denied: kernel.perf_event_paranoid "
+			"is 2, "
 			"which requires CAP_PERFMON outside this user namespace; run "
 			"gospect on the host, or set it to 1 there");
 	return error_format(
 		ERROR_DENIED,
-		"cannot sample the kernel: permission denied: kernel.perf_event_paranoid is 2, which "
+		"cannot sample the kernel: permission denied: kernel.perf_event_paranoid is 2, "
+		"which "
 		"requires CAP_PERFMON; run gospect %s, set it to 1 on the host, or omit "
 		"--kernel",
 		access_remedy(self, CAP_PERFMON));

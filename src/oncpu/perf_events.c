@@ -100,7 +100,8 @@ static struct error *open_failed(struct perf_event_attr *attr, int err)
 	case ENFILE:
 		return error_format(
 			ERROR_FAILED,
-			"too many open files: sampling needs a file for each thread; raise the limit (ulimit -n)");
+			"too many open files: sampling needs a file for each thread; raise the "
+			"limit (ulimit -n)");
 	default:
 		return error_errno(ERROR_FAILED, err, "cannot sample running threads");
 	}
@@ -149,7 +150,8 @@ static struct error *map_ring(struct perf_events *p, struct ring *ring, int fd)
 	if (page == MAP_FAILED && (errno == EPERM || errno == ENOMEM))
 		return error_format(
 			ERROR_DENIED,
-			"cannot lock enough memory for sampling; raise kernel.perf_event_mlock_kb or ulimit -l");
+			"cannot lock enough memory for sampling; raise kernel.perf_event_mlock_kb "
+			"or ulimit -l");
 	if (page == MAP_FAILED)
 		return error_errno(ERROR_FAILED, errno, "cannot map a perf ring buffer");
 	*ring = (struct ring){.fd = fd, .page = page};

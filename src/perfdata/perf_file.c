@@ -288,7 +288,8 @@ static struct error *check_magic(const void *bytes)
 	if (!memcmp(bytes, magic_big_endian, 8))
 		return error_format(
 			ERROR_UNSUPPORTED,
-			"it comes from a big-endian machine; gospect reads perf.data of amd64 and arm64");
+			"it comes from a big-endian machine; gospect reads perf.data of amd64 and "
+			"arm64");
 	if (!memcmp(bytes, magic_old, 8))
 		return error_format(
 			ERROR_UNSUPPORTED,

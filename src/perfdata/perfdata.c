@@ -417,7 +417,8 @@ static struct error *remark_defects(struct reading *r)
 	if (f->unfinished)
 		err = perfdata_remark(
 			r->remarks,
-			"perf did not finish this file: gospect reads what there is, without build ids to check programs");
+			"perf did not finish this file: gospect reads what there is, without "
+			"build ids to check programs");
 	else if (f->cut)
 		err = perfdata_remark(
 			r->remarks,
@@ -429,7 +430,8 @@ static struct error *remark_defects(struct reading *r)
 	if (!err && r->table.maps_left_out)
 		err = perfdata_remark(
 			r->remarks,
-			"too many mappings of code: %zu are ignored, and their code is shown as unknown",
+			"too many mappings of code: %zu are ignored, and their code is shown as "
+			"unknown",
 			r->table.maps_left_out);
 	if (!err && f->lost)
 		err = perfdata_remark(r->remarks, "perf lost %" PRIu64 " sample%s", f->lost,

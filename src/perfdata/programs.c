@@ -140,7 +140,8 @@ static struct error *load(struct programs *p, struct recorded_program *program,
 	    (program->bias && !elf_file_is_pie(program->image->elf)))
 		return error_format(
 			ERROR_FAILED,
-			"it is not the program that was recorded: the size or address of its code differs");
+			"it is not the program that was recorded: the size or address of its code "
+			"differs");
 	program->image->bias = program->bias;
 	return golayout_open(program->image, NULL, &program->layout);
 }

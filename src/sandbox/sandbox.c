@@ -118,7 +118,7 @@ static struct error *must_check start(const struct broker_policy *policy, const 
 	int sockets[2], nice = getpriority(PRIO_PROCESS, 0);
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets))
-		return error_errno(ERROR_FAILED, errno, "cannot make a socket");
+		return error_errno(ERROR_FAILED, errno, "cannot create a socket");
 	ret->pid = fork();
 	if (!ret->pid) {
 		close(sockets[0]); /* or it would not see the end of gospect */

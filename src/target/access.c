@@ -211,5 +211,7 @@ struct error *target_check_proc(void)
 				    "/proc is not mounted; mount it (mount -t proc proc /proc)");
 	return error_format(
 		ERROR_DENIED,
-		"/proc belongs to another pid namespace than gospect, so its process ids are wrong here; enter both namespaces (nsenter -t PID --mount --pid) or mount /proc again (mount -t proc proc /proc)");
+		"/proc belongs to another pid namespace than gospect, so its process ids are "
+		"wrong here; enter both namespaces (nsenter -t PID --mount --pid) or mount /proc "
+		"again (mount -t proc proc /proc)");
 }

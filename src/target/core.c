@@ -170,7 +170,8 @@ static struct error *core_open_exe(struct target *t, int *ret_fd)
 	if (!*t->exe_name)
 		return error_format(
 			ERROR_FAILED,
-			"%s does not name its program (its notes are missing); name the program with --exe FILE",
+			"%s does not name its program (its notes are missing); name the program "
+			"with --exe FILE",
 			core->path);
 	fd = regular_file_open(t->exe_name);
 	if (fd < 0 && core->exe)

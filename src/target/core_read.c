@@ -43,7 +43,8 @@ static struct error *not_a_core(const struct core *core, const uint8_t *start)
 		if (!memcmp(start, packers[i].magic, strlen(packers[i].magic)))
 			return error_format(
 				ERROR_FAILED,
-				"%s is compressed with %s; decompress it first (gospect decompresses zstd only)",
+				"%s is compressed with %s; decompress it first (gospect "
+				"decompresses zstd only)",
 				core->path, packers[i].name);
 	return error_format(ERROR_FAILED, "%s is not a core file", core->path);
 }
@@ -54,7 +55,8 @@ static struct error *read_header(struct core *core, Elf64_Ehdr *h)
 	if (!core->size)
 		return error_format(
 			ERROR_FAILED,
-			"%s is empty: the kernel did not write the core file (ulimit -c, disk full)",
+			"%s is empty: the kernel did not write the core file (ulimit -c, disk "
+			"full)",
 			core->path);
 	if (!read_at(core, 0, h, core->size < sizeof(*h) ? core->size : sizeof(*h)) ||
 	    memcmp(h->e_ident, ELFMAG, SELFMAG))
@@ -65,7 +67,8 @@ static struct error *read_header(struct core *core, Elf64_Ehdr *h)
 	if (h->e_type == ET_EXEC || h->e_type == ET_DYN)
 		return error_format(
 			ERROR_FAILED,
-			"%s is a program, not a core file; use --core for the core file and --exe for the program",
+			"%s is a program, not a core file; use --core for the core file and --exe "
+			"for the program",
 			core->path);
 	if (h->e_type != ET_CORE)
 		return not_a_core(core, h->e_ident);
@@ -73,7 +76,8 @@ static struct error *read_header(struct core *core, Elf64_Ehdr *h)
 	    (h->e_machine != EM_X86_64 && h->e_machine != EM_AARCH64))
 		return error_format(
 			ERROR_UNSUPPORTED,
-			"%s comes from another architecture (ELF machine %d); gospect supports amd64 and arm64",
+			"%s comes from another architecture (ELF machine %d); gospect supports "
+			"amd64 and arm64",
 			core->path, h->e_machine);
 	if (h->e_phentsize != sizeof(Elf64_Phdr))
 		return error_format(ERROR_CORRUPT,
@@ -171,7 +175,8 @@ static struct error *read_headers(struct core *core, const Elf64_Ehdr *h)
 			     n * sizeof(*headers)))
 			return error_format(
 				ERROR_CORRUPT,
-				"%s is truncated within its program headers (it has %lu bytes), so nothing can be read from it",
+				"%s is truncated within its program headers (it has %lu bytes), "
+				"so nothing can be read from it",
 				core->path, core->size);
 		err = take_headers(core, headers, n);
 		i += n;

@@ -101,7 +101,8 @@ static struct error *must_check look_at_room(struct unpacker *u, const char *pat
 		return NULL;
 	return error_format(
 		ERROR_FAILED,
-		"cannot decompress %s into %s: less than 1/%u of that disk would stay free; set TMPDIR to a directory with more space",
+		"cannot decompress %s into %s: less than 1/%u of that disk would stay free; set "
+		"TMPDIR to a directory with more space",
 		path, u->folder, ROOM_SHARE);
 }
 
@@ -230,7 +231,8 @@ struct error *core_unpack(int fd, const char *path, int *ret_fd, bool *ret_cut)
 	if (!err && u.too_wide)
 		err = error_format(
 			ERROR_UNSUPPORTED,
-			"%s needs more memory to decompress than its size justifies; if you trust it, decompress it with `zstd -d --long=31`",
+			"%s needs more memory to decompress than its size justifies; if you trust "
+			"it, decompress it with `zstd -d --long=31`",
 			path);
 	if (!err && ftruncate(u.fd, u.size))
 		err = error_errno(ERROR_FAILED, errno, "cannot decompress %s into %s", path,

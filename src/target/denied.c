@@ -135,16 +135,19 @@ static struct error *explain_yama(const struct access_question *q)
 	if (q->yama >= 3)
 		return error_format(
 			ERROR_DENIED,
-			"cannot read process %d: permission denied: kernel.yama.ptrace_scope is 3, which forbids it until the next boot; boot with 2 or less",
+			"cannot read process %d: permission denied: kernel.yama.ptrace_scope is "
+			"3, which forbids it until the next boot; boot with 2 or less",
 			pid);
 	if (q->yama == 2)
 		return error_format(
 			ERROR_DENIED,
-			"cannot read process %d: permission denied: kernel.yama.ptrace_scope is 2, which requires CAP_SYS_PTRACE; run gospect %s",
+			"cannot read process %d: permission denied: kernel.yama.ptrace_scope is "
+			"2, which requires CAP_SYS_PTRACE; run gospect %s",
 			pid, ptrace_remedy(q));
 	return error_format(
 		ERROR_DENIED,
-		"cannot read process %d: permission denied: kernel.yama.ptrace_scope is 1, which allows parent processes only; run gospect %s, or set it to 0 on the host",
+		"cannot read process %d: permission denied: kernel.yama.ptrace_scope is 1, which "
+		"allows parent processes only; run gospect %s, or set it to 0 on the host",
 		pid, ptrace_remedy(q));
 }
 
@@ -163,7 +166,9 @@ static struct error *explain_files(const struct access_question *q)
 
 	return error_format(
 		ERROR_DENIED,
-		"cannot read process %d: permission denied: it belongs to %s, and gospect has CAP_SYS_PTRACE but not CAP_DAC_READ_SEARCH, which the files in /proc require; add it (sudo; docker run --cap-add DAC_READ_SEARCH)",
+		"cannot read process %d: permission denied: it belongs to %s, and gospect has "
+		"CAP_SYS_PTRACE but not CAP_DAC_READ_SEARCH, which the files in /proc require; "
+		"add it (sudo; docker run --cap-add DAC_READ_SEARCH)",
 		q->object.pid, user_name(q->object.uids[1], name, sizeof(name)));
 }
 
@@ -173,7 +178,9 @@ static struct error *explain_module(const struct access_question *q)
 
 	return error_format(
 		ERROR_DENIED,
-		"cannot read process %d: permission denied: a security module (SELinux, AppArmor, Landlock) forbids it%s%s%s; allow it (docker run --security-opt apparmor=unconfined or label=disable), or run gospect on the host",
+		"cannot read process %d: permission denied: a security module (SELinux, AppArmor, "
+		"Landlock) forbids it%s%s%s; allow it (docker run --security-opt "
+		"apparmor=unconfined or label=disable), or run gospect on the host",
 		q->object.pid, *label ? " to '" : "", label, *label ? "'" : "");
 }
 
@@ -183,7 +190,9 @@ static struct error *explain_user_namespace(const struct access_question *q)
 
 	return error_format(
 		ERROR_DENIED,
-		"cannot read process %d: permission denied: it is in another user namespace%s; run gospect with sudo on the host, or in that namespace (nsenter -t %d --user; docker run --userns=host)",
+		"cannot read process %d: permission denied: it is in another user namespace%s; "
+		"run gospect with sudo on the host, or in that namespace (nsenter -t %d --user; "
+		"docker run --userns=host)",
 		q->object.pid, have ? ", where gospect's CAP_SYS_PTRACE has no effect" : "",
 		q->object.pid);
 }
@@ -196,12 +205,14 @@ static struct error *explain_other_user(const struct access_question *q)
 	if (!q->self.uid)
 		return error_format(
 			ERROR_DENIED,
-			"cannot read process %d: permission denied: it belongs to %s, and gospect is root without CAP_SYS_PTRACE; run gospect %s",
+			"cannot read process %d: permission denied: it belongs to %s, and gospect "
+			"is root without CAP_SYS_PTRACE; run gospect %s",
 			o->pid, user_name(o->uids[0], name, sizeof(name)), ptrace_remedy(q));
 	if (o->uids[0] == q->self.uid)
 		return error_format(
 			ERROR_DENIED,
-			"cannot read process %d: permission denied: its effective or saved user or group ids differ from gospect's; run gospect %s",
+			"cannot read process %d: permission denied: its effective or saved user "
+			"or group ids differ from gospect's; run gospect %s",
 			o->pid, ptrace_remedy(q));
 	/* Yama would refuse that user as well. */
 	return error_format(
@@ -215,7 +226,8 @@ static struct error *explain_capabilities(const struct access_question *q, uint6
 {
 	return error_format(
 		ERROR_DENIED,
-		"cannot read process %d: permission denied: it has the capability CAP_%s%s, which gospect lacks; run gospect %s",
+		"cannot read process %d: permission denied: it has the capability CAP_%s%s, which "
+		"gospect lacks; run gospect %s",
 		q->object.pid, first_capability(missing),
 		missing & (missing - 1) ? " and others" : "", ptrace_remedy(q));
 }
@@ -224,7 +236,8 @@ static struct error *explain_undumpable(const struct access_question *q)
 {
 	return error_format(
 		ERROR_DENIED,
-		"cannot read process %d: permission denied: it is undumpable (prctl PR_SET_DUMPABLE, or a change of its user or capabilities); run gospect %s",
+		"cannot read process %d: permission denied: it is undumpable (prctl "
+		"PR_SET_DUMPABLE, or a change of its user or capabilities); run gospect %s",
 		q->object.pid, ptrace_remedy(q));
 }
 
@@ -263,12 +276,17 @@ struct error *access_explain_absent(const struct access_self *self, pid_t pid, b
 	if (exists && *hidepid)
 		return error_format(
 			ERROR_DENIED,
-			"cannot see process %d: permission denied: it belongs to another user, and /proc is mounted with hidepid=%s; run gospect as that user or %s, or remount /proc (mount -o remount,hidepid=0 /proc)",
+			"cannot see process %d: permission denied: it belongs to another user, "
+			"and /proc is mounted with hidepid=%s; run gospect as that user or %s, or "
+			"remount /proc (mount -o remount,hidepid=0 /proc)",
 			pid, hidepid, access_remedy(self, CAP_SYS_PTRACE));
 	if (self->inner_pid)
 		return error_format(
 			ERROR_GONE,
-			"no such process: %d is not in gospect's pid namespace; run gospect on the host or join the container (docker run --pid=container:ID; kubectl debug --target=CONTAINER; shareProcessNamespace); `gospect ps` lists the Go processes and their ids here",
+			"no such process: %d is not in gospect's pid namespace; run gospect on "
+			"the host or join the container (docker run --pid=container:ID; kubectl "
+			"debug --target=CONTAINER; shareProcessNamespace); `gospect ps` lists the "
+			"Go processes and their ids here",
 			pid);
 	return error_format(ERROR_GONE, "no such process: %d; `gospect ps` lists the Go processes",
 			    pid);

@@ -266,12 +266,12 @@ static void add_row(struct top_page *page, const struct top_picture *p, size_t a
 static const char *why_empty(const struct top_picture *p)
 {
 	if (!top_model_lap(p->model, 0))
-		return " looking at all goroutines...";
+		return " reading all goroutines...";
 	if (*p->view->filter)
 		return " nothing matches the filter; Esc shows all";
 	if (p->view->table == TOP_LABELS)
 		return " no goroutine has labels";
-	return p->view->table == TOP_FUNCTIONS ? " nothing was seen" : " there are no goroutines";
+	return p->view->table == TOP_FUNCTIONS ? " no samples" : " there are no goroutines";
 }
 
 static void add_rows(struct top_page *page, const struct top_picture *p, size_t room)

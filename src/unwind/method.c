@@ -9,7 +9,7 @@ static const struct {
 	const char *words;
 } methods[] = {
 	[UNWIND_PCSP] = {"pcsp", "by Go's pcsp tables"},
-	[UNWIND_FP] = {"fp", "by frame pointers alone"},
+	[UNWIND_FP] = {"fp", "by frame pointers only"},
 	[UNWIND_DWARF] = {"dwarf", "by the program's .debug_frame"},
 };
 
@@ -26,7 +26,7 @@ const char *unwind_method_words(enum unwind_method method)
 void unwind_write_mark(enum unwind_method method, FILE *out)
 {
 	if (method != UNWIND_PCSP)
-		fprintf(out, "# stacks found %s (--unwind %s)\n\n", methods[method].words,
+		fprintf(out, "# stacks unwound %s (--unwind %s)\n\n", methods[method].words,
 			methods[method].name);
 }
 

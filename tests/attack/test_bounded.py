@@ -85,5 +85,5 @@ def test_a_recording_with_more_threads_than_files_says_so_before(states):
     result = gospect.run("record", "-p", states.pid, "-d", "0.5", "-o", "x.folded",
                          prefix=("prlimit", "--nofile=48:48"))
     assert result.status == 0, result.err
-    assert re.search(r"^gospect: too many threads for the limit of open files: what \d+ of them",
+    assert re.search(r"^gospect: too many open files: \d+ threads are not sampled",
                      result.err)

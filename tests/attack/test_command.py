@@ -87,7 +87,7 @@ def test_a_command_that_goes_on_does_not_hold_gospect(verb):
         assert process.wait(5) == -signal.SIGTERM
     finally:
         os.kill(pid, signal.SIGKILL)
-    assert b"second signal; the command goes on" in process.communicate(timeout=10)[1]
+    assert b"second signal; the command continues" in process.communicate(timeout=10)[1]
 
 
 @VERBS

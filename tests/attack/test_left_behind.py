@@ -113,7 +113,7 @@ def test_who_cannot_take_the_agent_out_says_so_and_leaves_it_to_the_guardian(pro
         _, err = traced.communicate(timeout=30)
         assert traced.returncode == 1
         text = err.decode()
-        assert f"process {os.getpid()}" in text and "goes on trying" in text, text
+        assert f"process {os.getpid()}" in text and "keeps trying" in text, text
         assert tracing.mappings(program.pid)
     tracing.assert_cleaned_soon(program)
 
@@ -173,5 +173,5 @@ def test_who_kills_the_surgeon_leaves_nothing_and_the_trace_is_kept(program, tmp
     tracing.assert_cleaned_soon(program)
     traced.process.send_signal(signal.SIGINT)
     _, err = traced.process.communicate(timeout=30)
-    assert traced.process.returncode == 1 and b"has ended" in err, err
+    assert traced.process.returncode == 1 and b"has exited" in err, err
     assert file.stat().st_size > 0

@@ -70,10 +70,10 @@ def test_a_flight_that_cannot_be_written_goes_on(targets, tmp_path):
         time.sleep(2)
         shutil.rmtree(folder)
         process.send_signal(signal.SIGUSR1)
-        wait_until(lambda: said("the trace goes on"), 20, "a word of what failed")
+        wait_until(lambda: said("the trace continues"), 20, "a word of what failed")
         folder.mkdir()
         process.send_signal(signal.SIGUSR1)
-        wait_until(lambda: said(f"s are in {file}"), 20, "a second attempt")
+        wait_until(lambda: said(f" s to {file}"), 20, "a second attempt")
         assert file.stat().st_size > 0
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0

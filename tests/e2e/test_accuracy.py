@@ -43,8 +43,8 @@ def shares(profile):
 
 def told_error(profile):
     """In percent."""
-    line = next(line for line in profile.comments if line.startswith("shares of all time"))
-    return float(re.search(r"within ([0-9.e+-]+) %", line)[1])
+    line = next(line for line in profile.comments if line.startswith("shares are accurate"))
+    return float(re.search(r"±([0-9.e+-]+) points", line)[1])
 
 
 def record(program, path, budget, seconds):

@@ -259,7 +259,7 @@ def test_without_perf_a_recording_is_made_and_says_so(targets, error):
     program = targets.start("states", args=("-only=chan", "-spin=1"))
     result = gospect.run("record", "-p", program.pid, "-d", "1", *gospect.BUDGET, "-o", "x.pb.gz",
                          prefix=forbidding("perf_event_open", error)).ok()
-    assert_says(result.words[0], "stacks of what runs are not known", "seccomp filter",
+    assert_says(result.words[0], "no on-CPU stacks", "seccomp filter",
                 "perf_event_open", "--cap-add PERFMON")
     profile = pprof.read(pathlib.Path("x.pb.gz"))
     assert profile.total("wall") > 5e9

@@ -124,7 +124,7 @@ def test_is_what_gos_own_profile_says(targets, tmp_path, name, version):
         assert right > 0.3e9
         assert wrong < 0.001 * right, examples
     keys = [leaf] if version == golang.NEWEST else []
-    if "labels of what runs are read" not in r.err:  # late, where the kernel does not permit eBPF
+    if "labels of running goroutines are read" not in r.err:  # late, where the kernel does not permit eBPF
         keys.append(work)
     found = {key: differences(r, key) for key in keys}
     if any(found.values()):

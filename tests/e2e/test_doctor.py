@@ -12,7 +12,7 @@ import pytest
 from lib import golang, gospect, tracing
 from lib.process import wait_until
 
-VERBS = ("ps", "dump", "stack", "record", "top", "record, what runs", "trace", "offcpu")
+VERBS = ("ps", "dump", "stack", "record", "top", "record, on-CPU", "trace", "offcpu")
 FACTS = ("kernel", "user", "capabilities", "yama ptrace_scope", "perf_event_paranoid",
          "kptr_restrict", "seccomp", "user namespace", "hidepid", "reading", "process_vm_readv",
          "ptrace", "perf_event_open", "bpf")
@@ -92,7 +92,7 @@ def test_nobody_may_look_at_the_processes_of_nobody(run_as_nobody):
                                                ("ptrace", "ptrace", "trace"),
                                                ("bpf", "bpf", None),
                                                ("perf_event_open", "perf_event_open",
-                                                "record, what runs")])
+                                                "record, on-CPU")])
 def test_a_forbidden_call_is_found_with_what_it_is_for(call, finding, verb):
     found = doctor(prefix=(sys.executable, str(SECCOMP), call, "EPERM"))
     facts = found["this machine and user"]
@@ -159,7 +159,7 @@ def test_what_a_killed_trace_left_is_taken_out(targets, tmp_path):
         trace.stderr.close()
     assert not during["leftovers"][0], "it is still at work"
     found = doctor("-p", program.pid)[f"process {program.pid}"]
-    assert found["leftovers"][0] and "taken out" in found["leftovers"][1]
+    assert found["leftovers"][0] and "removed the agent" in found["leftovers"][1]
     tracing.assert_untouched(program)
     again = doctor("-p", program.pid)[f"process {program.pid}"]
     assert again["leftovers"][1].startswith("none")

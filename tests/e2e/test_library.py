@@ -161,7 +161,7 @@ def test_a_core_file(targets, tmp_path):
                 goroutine.state = goroutine.state.removesuffix(" (durable)")
             assert not traceback.differences(inside, outside, golang.minor(golang.NEWEST),
                                              ignore=own)
-        assert any("lived when the core file was written" in line for line in target.remarks)
+        assert any("was running when the core file was written" in line for line in target.remarks)
         with pytest.raises(Failed) as failed:
             target.record(duration=1)
         assert failed.value.code == Code.INVALID
@@ -286,7 +286,7 @@ def test_a_target_that_ends_is_recorded_to_its_end(targets):
         with target.record(budget=100) as profile:
             assert 0.2 < profile.info.duration_ns / 1e9 < 5
             assert profile.samples()
-        assert any("what was seen until then is kept" in line for line in target.remarks)
+        assert any("the recording up to there is kept" in line for line in target.remarks)
         with pytest.raises(Failed) as failed:
             target.snapshot()
         assert failed.value.code == Code.GONE

@@ -187,7 +187,7 @@ def test_record_works_without_perf_and_names_the_setting(machine, program, who, 
     set_to(machine, PERF, level)
     words, profile = record(machine, program, who)
     assert words == [
-        "gospect: stacks of what runs are not known: cannot sample running threads: permission denied: "
+        "gospect: no on-CPU stacks: cannot sample running threads: permission denied: "
         f"kernel.perf_event_paranoid is {level}, which requires CAP_PERFMON; run gospect {remedy}, "
         "or set it to 2 on the host"]
     assert "[running]" in profile

@@ -82,7 +82,7 @@ def test_a_truncated_trace_is_used_as_far_as_it_goes(tmp_path):
     cut.write_bytes(whole.read_bytes()[:whole.stat().st_size * 2 // 3])
     result = gospect.run("report", cut).ok()
     assert "main.worker" in result.text
-    assert any("ends within a generation" in line for line in result.words)
+    assert any("is truncated within a generation" in line for line in result.words)
 
 
 @pytest.mark.parametrize("content, words", [

@@ -182,7 +182,7 @@ def test_a_recording_agrees_within_its_error(targets):
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    error = float(re.search(r"right within ([\d.e+]+) ms", err.decode())[1]) * 1e6
+    error = float(re.search(r"accurate to ±([\d.e+]+) ms", err.decode())[1]) * 1e6
     rows = {row["name"]: row for row in json.loads(out)}
     assert set(rows) == {"/fast", "/slow", "/with space=%"}
     for route in rows:
@@ -191,7 +191,7 @@ def test_a_recording_agrees_within_its_error(targets):
         child = sum(length(r["did"]["child"]) for r in requests
                     if r["route"] == route and r["children"])
         seen = rows[route]["wall_ns"]
-        # 19 times of 20, it says; twice as much, always.
+        # It says 95 % confidence; twice the error always holds.
         assert took - 2 * error < seen < took + child + 2 * error, (route, took, seen, error)
     program.assert_well()
 
@@ -232,7 +232,7 @@ def test_labels_that_are_meant_badly_are_cut_and_counted(targets, version, tmp_p
     assert sure <= set(rows), rows.keys()
     for kind in sure:
         assert rows[kind]["waits"].get("sleep", 0) > 0
-    assert "labels were cut or left out" in err, err
+    assert "labels were truncated or lost" in err, err
     text = report(file, "--by", "label:con\x1b[31mtrol\n").text
     assert "\x1b" not in text.split("\n", 1)[1] and "\\x1b]0;x\\x07 =%41" in text
     assert gotrace.tool_trace_takes("1.22.12", file) is None
@@ -281,7 +281,7 @@ def test_functions_whose_calls_were_not_told_are_found_by_their_stacks(targets, 
     (answer,), _ = trace(program, file, "http 200")
     result = report(file, "--root", r"^main\.doSleep$", "-n", 0, "-f", "json")
     rows = sorted(json.loads(result.out), key=lambda row: row["begin_ns"])
-    assert "calls without any of these are not among the rows" in result.err
+    assert "calls that do none of these are missing" in result.err
     for request, row in zip(json.loads(answer), rows, strict=True):
         took = length(request["did"]["sleep"])
         assert abs(row["waiting_ns"] + row["runnable_ns"] - took) < (
@@ -292,12 +292,12 @@ def test_functions_whose_calls_were_not_told_are_found_by_their_stacks(targets, 
 def test_wrong_usage_is_said(targets, tmp_path):
     program = targets.start("requests")
     for args, words in (
-            ((), "what is a request?"),
-            (("--by", "label:"), "--by knows"),
-            (("--root", "("), "no regular expression"),
-            (("--by", "request", "--sampled"), "leave out --sampled"),
-            (("--by", "label:a", "--per", "b"), "--per knows"),
-            (("--by", "label:a", "--root", "b"), "--root is for what has no labels")):
+            ((), "no requests chosen"),
+            (("--by", "label:"), "--by: invalid value"),
+            (("--root", "("), "invalid regular expression"),
+            (("--by", "request", "--sampled"), "omit --sampled"),
+            (("--by", "label:a", "--per", "b"), "--per: invalid value"),
+            (("--by", "label:a", "--root", "b"), "--root cannot be combined")):
         assert words in gospect.run("offcpu", "-p", program.pid, *args).fails(2)
     message = gospect.run("offcpu", "-p", program.pid, "-d", 0.1, "--by", "label:none")
     assert message.status == 1 and "no goroutine" in message.err
@@ -310,8 +310,8 @@ def test_where_it_cannot_trace_it_samples_and_says_so(targets):
     program.ask("labels early")
     with gospect_tracing(program):
         result = gospect.run("offcpu", "-p", program.pid, "-d", 0.5, "--by", "label:bad").ok()
-    assert re.search(r"is being traced by .*gospect.* already; sampling instead", result.err)
-    assert "right within" in result.err
+    assert re.search(r"is already traced by gospect process \d+.*; sampling instead", result.err)
+    assert "accurate to" in result.err
     assert re.search(r"early +sleep", result.text), result.text
 
 

@@ -13,7 +13,7 @@ from lib.params import every_build, every_version
 from lib.process import wait_until
 
 METHODS = ("pcsp", "fp", "dwarf")
-WORDS = {"fp": "by frame pointers alone", "dwarf": "by the program's .debug_frame"}
+WORDS = {"fp": "by frame pointers only", "dwarf": "by the program's .debug_frame"}
 
 
 def dump(*args, method):
@@ -21,8 +21,8 @@ def dump(*args, method):
     if method == "pcsp":
         assert not result.text.startswith("#")
     else:
-        assert result.text.startswith(f"# stacks found {WORDS[method]} (--unwind {method})\n\n")
-        assert f"gospect: stacks are found {WORDS[method]} (--unwind {method})" in result.words
+        assert result.text.startswith(f"# stacks unwound {WORDS[method]} (--unwind {method})\n\n")
+        assert f"gospect: stacks are unwound {WORDS[method]} (--unwind {method})" in result.words
     return traceback.parse(result.text)
 
 
@@ -80,9 +80,9 @@ def record(program, method, tmp_path, *args, seconds=2):
     result = gospect.run("record", "-p", program.pid, "-d", seconds, "-r", 499, "--budget", 20,
                          *args, "--unwind", method, "-o", out).ok()
     words = WORDS.get(method, "by Go's pcsp tables")
-    assert any("stacks are found" in w for w in result.words) == (method != "pcsp")
+    assert any("stacks are unwound" in w for w in result.words) == (method != "pcsp")
     profile = pprof.read(out)
-    assert f"stacks found {words}" in profile.comments
+    assert f"stacks unwound {words}" in profile.comments
     return profile
 
 
@@ -128,7 +128,7 @@ def test_a_parked_stack_is_the_same_word_by_word(targets, version, method):
     goid = goid_of(program.pid, "main.holdSelectTwo")
     exact = rows("-p", program.pid, "-g", goid)
     other = rows("-p", program.pid, "-g", goid, "--unwind", method)
-    assert other[0] == f"# stacks found {WORDS[method]} (--unwind {method})" and not other[1]
+    assert other[0] == f"# stacks unwound {WORDS[method]} (--unwind {method})" and not other[1]
     returns = [line for line in exact if "return addr" in line]
     assert len(returns) >= 3
     assert [line for line in other if "return addr" in line] == returns
@@ -154,7 +154,7 @@ def test_a_raw_dump_keeps_the_mark(states, tmp_path, method):
     gospect.run("dump", "-p", states.pid, "--raw", "--unwind", method, "-o", raw).ok()
     direct = gospect.run("dump", "-p", states.pid, "--unwind", method).ok().text
     text = gospect.run("symbolize", raw).ok().text
-    assert text.startswith(f"# stacks found {WORDS[method]}")
+    assert text.startswith(f"# stacks unwound {WORDS[method]}")
     assert text.count("\n\n") == direct.count("\n\n")
 
 
@@ -163,7 +163,7 @@ def test_a_raw_dump_keeps_the_mark(states, tmp_path, method):
 def test_another_method_is_wrong_usage(states, verb, value):
     args = ("-g", 1) if verb == "stack" else ()
     word = gospect.run(verb, "-p", states.pid, *args, f"--unwind={value}").fails(2)
-    assert "pcsp, fp and dwarf" in word
+    assert "pcsp, fp or dwarf" in word
 
 
 @pytest.mark.parametrize("verb", ("top", "trace", "doctor"))

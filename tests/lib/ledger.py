@@ -105,8 +105,8 @@ def compare_program(program, path, seconds, each, trace, args):
 
 
 def looks(line, seconds):
-    """How often each goroutine was looked at, by what a recording says at its end."""
-    return float(re.search(r"each looked at ([0-9.]+) times a second", line)[1]) * seconds
+    """How often each goroutine was sampled, by what a recording says at its end."""
+    return float(re.search(r"each sampled ([0-9.]+) times a second", line)[1]) * seconds
 
 
 def of_kind(profile, kind):

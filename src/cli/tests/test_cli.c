@@ -129,13 +129,13 @@ static void one_goroutine_is_matched_by_its_id(void **state)
 static void wrong_options_are_named(void **state)
 {
 	must_fail((char *)"--zork", NULL,
-		  "verb: there is no option '--zork'; see `gospect verb --help`");
+		  "verb: unknown option '--zork'; see `gospect verb --help`");
 	must_fail((char *)"--wait", NULL,
-		  "verb: '--wait' wants REASON behind it; see `gospect verb --help`");
+		  "verb: option '--wait' needs REASON; see `gospect verb --help`");
 	must_fail((char *)"--state", (char *)"dead",
-		  "verb: --state 'dead' is none of running, runnable, syscall, waiting");
+		  "verb: --state: invalid state 'dead'; use running, runnable, syscall or waiting");
 	must_fail((char *)"--func", (char *)"(",
-		  "verb: --func '(' is no regular expression: Unmatched ( or \\(");
+		  "verb: --func: invalid regular expression '(': Unmatched ( or \\(");
 }
 
 #define CLI_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)

@@ -73,16 +73,16 @@ static void what_cannot_be_hooked_is_refused(void **state)
 	uint8_t code[sizeof(new_small)];
 
 	memcpy(code, new_small, sizeof(code));
-	refuses(code + 6, 24, "too small to need a frame"); /* no check */
-	refuses(code, sizeof(code) - 1, "does not know");   /* cut within an instruction */
-	code[36] = 0x7d;                                    /* the last jump leads elsewhere */
-	refuses(code, sizeof(code), "ends in the call of another");
+	refuses(code + 6, 24, "has no stack frame");             /* no check */
+	refuses(code, sizeof(code) - 1, "unknown instructions"); /* cut within an instruction */
+	code[36] = 0x7d;                                         /* the last jump leads elsewhere */
+	refuses(code, sizeof(code), "ends with a tail call");
 	code[36] = (uint8_t)(28 - 37); /* to pop rbp: past the place */
-	refuses(code, sizeof(code), "returns in a way");
+	refuses(code, sizeof(code), "no room for a hook at a return");
 	code[36] = 0xdb;
 	code[27] = 0x90; /* pop rbp alone before the ret */
 	memset(code + 24, 0x90, 4);
-	refuses(code, sizeof(code), "returns in a way");
+	refuses(code, sizeof(code), "no room for a hook at a return");
 }
 
 /* A loop's beginning is run more than once. */

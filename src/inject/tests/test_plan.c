@@ -153,8 +153,8 @@ static void a_jump_elsewhere_than_to_the_agent_is_refused(void **state)
 	REFUSED("does not lead to the agent", p->head.places[0].stub = p->head.agent);
 	REFUSED("does not lead to the agent", p->head.places[0].jump = FAR + 4096 - 15);
 	REFUSED("does not lead to the agent", p->head.places[0].jump = FAR - 1);
-	REFUSED("out of reach", p->head.places[0].address = 0x7f0000000100);
-	REFUSED("out of reach", p->head.places[2].bytes[4] ^= 1);
+	REFUSED("out of range", p->head.places[0].address = 0x7f0000000100);
+	REFUSED("out of range", p->head.places[2].bytes[4] ^= 1);
 }
 
 static void giant_counts_and_sizes_are_refused(void **state)

@@ -361,8 +361,7 @@ static void say_lost(const struct tracer_stats *stats)
 static void say_spill(const struct tracer_stats *stats)
 {
 	if (stats->spill_failed)
-		say("records that wait to be decoded could not be written to a temporary file: %s; "
-		    "more of them were decoded while the program ran, which slows it",
+		say("cannot write trace records to a temporary file: %s; gospect decoded more while the program ran, which slows it down",
 		    strerror(stats->spill_failed));
 }
 

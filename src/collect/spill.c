@@ -113,7 +113,7 @@ static struct error *must_check read_block(const struct spill *s, uint64_t at, s
 	}
 	if (!whole)
 		return error_errno(ERROR_FAILED, EIO,
-				   "cannot read the records that wait in a temporary file");
+				   "cannot read back trace records from the temporary file");
 	find_pieces(block);
 	*ret = take_ptr(block);
 	return NULL;

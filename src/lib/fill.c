@@ -165,5 +165,5 @@ struct error *fill_unwinding(struct profile *p, struct goroutine_set *set)
 {
 	enum unwind_method method = stacks_unwinding(goroutine_set_stacks(set))->method;
 
-	return profile_add_comment(p, "stacks found %s", unwind_method_words(method));
+	return profile_add_comment(p, "stacks unwound %s", unwind_method_words(method));
 }

@@ -214,7 +214,7 @@ def test_who_names_too_much_or_nothing_is_told_so(handlers, tmp_path):
     assert "invalid regular expression" in line.fails(2)
     result = gospect.run("trace", "-p", program.pid, "-d", 0.1, "-o", "-", "-f", "go", "--root",
                          r"^(runtime\.newproc|internal/bytealg\.Count)$").ok()
-    assert "runtime.newproc is the runtime's" in result.err
+    assert "runtime.newproc belongs to the runtime" in result.err
     assert "internal/bytealg.Count " in result.err
 
 

@@ -213,7 +213,7 @@ def test_a_broken_debug_frame_is_refused_or_leaves_callers_out(targets, tmp_path
         file.write(b"\xa5" * (size // 3))
     result = gospect.run("dump", "-p", program.pid, "--exe", twin, "--unwind", "dwarf")
     if result.status:
-        assert ".debug_frame" in result.fails(1) or "unpacked" in result.fails(1)
+        assert ".debug_frame" in result.fails(1) or "decompress" in result.fails(1)
     else:
         assert len(traceback.parse(result.text)) == len(gospect.dump(program.pid))
 

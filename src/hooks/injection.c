@@ -19,6 +19,7 @@
 #include "inject/fault.h"
 #include "inject/leftovers.h"
 #include "inject/surgeon.h"
+#include "inject/threads.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -277,6 +278,8 @@ static struct error *must_check attach(struct injection *in, const struct inject
  * (bench/measure/pauses.py): nearly all of it is for letting go of them. */
 #define PAUSE_NS 300000ull
 #define PAUSE_PER_THREAD_NS 8000ull
+/* Two threads of ours let go of so many. */
+#define PAUSE_PER_THREAD_OF_MANY_NS 4500ull
 
 uint64_t inject_expected_pause_ns(struct target *t, size_t *ret_threads)
 {
@@ -285,7 +288,9 @@ uint64_t inject_expected_pause_ns(struct target *t, size_t *ret_threads)
 	*ret_threads = 0;
 	if (error_dropped(target_threads(t, &threads, ret_threads)))
 		return 0;
-	return PAUSE_NS + *ret_threads * PAUSE_PER_THREAD_NS;
+	return PAUSE_NS + *ret_threads * (*ret_threads < THREADS_MANY
+						  ? PAUSE_PER_THREAD_NS
+						  : PAUSE_PER_THREAD_OF_MANY_NS);
 }
 
 static struct error *must_check create(struct target *t, const struct image *img,

@@ -2,9 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ptrace.h>
-#include <sys/user.h>
-#include <unistd.h>
 
 #include "inject/interrupted.h"
 
@@ -48,8 +45,7 @@ struct stretch {
 /* What is read of one thread: of the stack that it is on, and of another, where it has called the
  * vDSO from, or that; its `at` is 0 when there is none. */
 struct seen {
-	pid_t thread;
-	struct user_regs_struct u;
+	struct thread_registers registers;
 	struct stretch own, other;
 };
 
@@ -64,11 +60,9 @@ static bool handler_returns_to(struct target *t, const struct standstill_functio
 			       const struct seen *s)
 {
 	const struct interrupted_place place = {is_a_function, functions};
-	uint64_t mask = 0;
+	const struct thread_registers *r = &s->registers;
 
-	if (ptrace(PTRACE_GETSIGMASK, s->thread, sizeof(mask), &mask))
-		return false;
-	return interrupted_look(t, s->u.rsp, s->u.fs_base, mask, HANDLER_BYTES, place) ==
+	return interrupted_look(t, r->sp, r->tls, r->mask, HANDLER_BYTES, place) ==
 	       INTERRUPTED_THERE;
 }
 
@@ -84,7 +78,7 @@ static bool frame_in(const struct stretch *s, uint64_t at, uint64_t ret[2])
 /* Where the thread's frames leave the stack that it is on, if that is among the first of them. */
 static uint64_t other_stack(const struct seen *s)
 {
-	uint64_t at = s->u.rbp, frame[2];
+	uint64_t at = s->registers.frame, frame[2];
 
 	for (int i = 0; i < VDSO_FRAMES && frame_in(&s->own, at, frame); i++)
 		at = frame[0];
@@ -116,7 +110,7 @@ static struct error *must_check read_stacks(struct target *t, struct seen *seen,
 
 	for (size_t i = 0; i < count; i++) {
 		stretches[i] = &seen[i].own;
-		seen[i].own.at = seen[i].u.rsp;
+		seen[i].own.at = seen[i].registers.sp;
 	}
 	err = read_stretches(t, stretches, count);
 	for (size_t i = 0; !err && i < count; i++) {
@@ -134,10 +128,10 @@ static struct error *must_check read_stacks(struct target *t, struct seen *seen,
  */
 static bool is_inside(const struct standstill_functions *functions, const struct seen *s)
 {
-	uint64_t at = s->u.rbp, frame[2];
+	uint64_t at = s->registers.frame, frame[2];
 	size_t count = functions->count;
 
-	if (has(functions, count, s->u.rip) || has(functions, count, s->own.words[0]))
+	if (has(functions, count, s->registers.pc) || has(functions, count, s->own.words[0]))
 		return true;
 	for (int i = 0; i < STACK_WORDS; i++) {
 		if (!frame_in(&s->own, at, frame) && !frame_in(&s->other, at, frame))
@@ -160,13 +154,11 @@ static struct error *must_check see_some(struct target *t, const struct code_hea
 	for (; *next < threads->count && n < SEEN_AT_ONCE; ++*next) {
 		struct stopped_thread *thread = &threads->items[*next];
 
-		seen[n].thread = thread->id;
-		if (!thread->stopped || thread->looked_at ||
-		    ptrace(PTRACE_GETREGS, thread->id, NULL, &seen[n].u))
+		if (!thread->is_read || thread->read_errno || thread->looked_at)
 			continue;
 		thread->looked_at = true;
-		thread->sp = seen[n].u.rsp;
-		if (in_the_middle(head, seen[n++].u.rip))
+		seen[n++].registers = thread->registers;
+		if (in_the_middle(head, thread->registers.pc))
 			return error_format(
 				ERROR_FAILED,
 				"internal error: a thread of process %d is stopped inside a "
@@ -185,6 +177,7 @@ struct error *standstill_look_asleep(struct target *t, const struct code_head *h
 	size_t next = 0, n = 0;
 
 	*ret_inside = false;
+	threads_read_registers(threads);
 	while (!err && next < threads->count) {
 		err = see_some(t, head, threads, &next, s->seen, &n);
 		for (size_t i = 0; !err && i < n; i++)
@@ -217,14 +210,14 @@ struct error *standstill_look(struct target *t, const struct code_head *head,
 			      const struct runtime_words *words, struct threads *threads,
 			      struct standstill *s, bool *ret_inside)
 {
-	struct error *err = switched_read(t, words, &s->switched);
+	struct error *err = switched_read(t, words, threads->second, &s->switched);
 
 	*ret_inside = false;
 	if (!err)
 		err = standstill_look_asleep(t, head, threads, s, ret_inside);
 	for (size_t i = 0; i < threads->count; i++)
 		if (threads->items[i].looked_at)
-			switched_is_back(words, &s->switched, threads->items[i].sp);
+			switched_is_back(words, &s->switched, threads->items[i].registers.sp);
 	*ret_inside |= has_switched(&s->functions, &s->switched);
 	return err;
 }

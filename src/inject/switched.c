@@ -41,34 +41,56 @@ static const uint8_t *curg_of(const struct switched *s, size_t i)
 	return s->g_bytes + i * s->g_size;
 }
 
-/* What cannot be read is 0. */
-static struct error *must_check read_goroutines(struct target *t, const struct runtime_words *words,
-						struct switched *s)
-{
-	struct error *err;
-	size_t n = 0;
+/* Both of our threads read half of them. */
+struct half_reads {
+	struct target *t;
+	const struct runtime_words *words;
+	struct switched *s;
+	size_t middle; /* where the second one begins */
+};
 
-	for (size_t i = 0; i < s->count; i++) {
+static struct error *must_check read_curgs(struct half_reads *r, size_t from, size_t to)
+{
+	struct switched *s = r->s;
+
+	for (size_t i = from; i < to; i++) {
 		struct switched_m *m = &s->items[i];
 
 		*m = (struct switched_m){.address = m->address};
-		s->ranges[i] = (struct target_range){m->address + words->m_curg, sizeof(m->curg),
+		s->ranges[i] = (struct target_range){m->address + r->words->m_curg, sizeof(m->curg),
 						     &m->curg};
 	}
-	err = target_read_each(t, s->ranges, s->count, s->ok);
-	if (err)
-		return err;
-	for (size_t i = 0; i < s->count; i++)
+	return target_read_each(r->t, s->ranges + from, to - from, s->ok + from);
+}
+
+static struct error *must_check read_goroutines(struct half_reads *r, size_t from, size_t to)
+{
+	struct switched *s = r->s;
+	struct error *err;
+	size_t n = from;
+
+	for (size_t i = from; i < to; i++) {
+		uint8_t *bytes = s->g_bytes + i * s->g_size;
+
+		memset(bytes, 0, s->g_size);
 		if (s->items[i].curg)
-			s->ranges[n++] = (struct target_range){s->items[i].curg, s->g_size,
-							       s->g_bytes + i * s->g_size};
-		else
-			memset(s->g_bytes + i * s->g_size, 0, s->g_size);
-	err = target_read_each(t, s->ranges, n, s->ok);
-	for (size_t i = 0; !err && i < n; i++)
+			s->ranges[n++] = (struct target_range){s->items[i].curg, s->g_size, bytes};
+	}
+	err = target_read_each(r->t, s->ranges + from, n - from, s->ok + from);
+	for (size_t i = from; !err && i < n; i++)
 		if (!s->ok[i])
 			memset(s->ranges[i].buffer, 0, s->g_size);
 	return err;
+}
+
+/* What cannot be read is 0. */
+static struct error *must_check read_half(void *arg, bool second)
+{
+	struct half_reads *r = arg;
+	size_t from = second ? r->middle : 0, to = second ? r->s->count : r->middle;
+	struct error *err = read_curgs(r, from, to);
+
+	return err ? err : read_goroutines(r, from, to);
 }
 
 /*
@@ -87,9 +109,11 @@ static uint64_t caller_at(const struct switched *s, const struct runtime_words *
 	return pc == s->systemstack_switch.start ? sp : runtime_word(g, words->g_sched_bp) + 8;
 }
 
-struct error *switched_read(struct target *t, const struct runtime_words *words, struct switched *s)
+struct error *switched_read(struct target *t, const struct runtime_words *words,
+			    struct second_hand *second, struct switched *s)
 {
-	struct error *err = read_goroutines(t, words, s);
+	struct half_reads reads = {t, words, s, second ? s->count / 2 : s->count};
+	struct error *err = second_hand_share(second, read_half, &reads);
 
 	s->caller_count = 0;
 	for (size_t i = 0; !err && i < s->count; i++) {

@@ -9,6 +9,7 @@
 
 #include "agent/abi.h"
 #include "base/error.h"
+#include "inject/hands.h"
 #include "inject/runtime_words.h"
 #include "target/target.h"
 
@@ -37,9 +38,10 @@ struct error *switched_prepare(struct target *t, const struct runtime_words *wor
 			       const struct agent_range *systemstack_switch,
 			       struct switched *s) must_check;
 
-/* Fills in the callers; mostly in two system calls. What cannot be read is as who did not call. */
+/* Fills in the callers; mostly in two system calls. What cannot be read is as who did not call.
+ * `second` may be NULL. */
 struct error *switched_read(struct target *t, const struct runtime_words *words,
-			    struct switched *s) must_check;
+			    struct second_hand *second, struct switched *s) must_check;
 
 /*
  * A thread has this stack pointer. Is that its goroutine's own stack, then what the goroutine has

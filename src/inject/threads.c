@@ -2,16 +2,14 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/user.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -24,10 +22,6 @@
 
 #ifndef PTRACE_O_SUSPEND_SECCOMP
 #define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
-#endif
-
-#ifndef sigev_notify_thread_id
-#define sigev_notify_thread_id _sigev_un._tid
 #endif
 
 /*
@@ -58,86 +52,6 @@
 #define SPARE 64
 /* As long as another gospect may have one of them, on a busy machine. */
 #define BORROWED_NS 300000000ull
-/* How often a wait that takes longer is woken up, to look at the time. */
-#define WAKE_NS 200000
-
-#define WAKE_SIGNAL (SIGRTMIN + 6)
-
-struct operation {
-	struct error *(*step)(void *arg);
-	void *arg;
-	struct error *err;
-};
-
-static void on_wake(int signal)
-{
-}
-
-/* From time to time this thread's waits are interrupted, for their deadlines. */
-static bool start_waking(timer_t *ret)
-{
-	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = WAKE_SIGNAL};
-	struct itimerspec often = {{.tv_nsec = WAKE_NS}, {.tv_nsec = WAKE_NS}};
-	sigset_t wake;
-
-	event.sigev_notify_thread_id = gettid();
-	sigemptyset(&wake);
-	sigaddset(&wake, WAKE_SIGNAL);
-	pthread_sigmask(SIG_UNBLOCK, &wake, NULL);
-	return !timer_create(CLOCK_MONOTONIC, &event, ret) && !timer_settime(*ret, 0, &often, NULL);
-}
-
-/* Before the threads that are lent one (inject/priority.h), which might not let go of theirs. */
-#define PRIORITY 2
-
-static void *operate(void *arg)
-{
-	struct operation *op = arg;
-	struct sched_param priority = {.sched_priority = PRIORITY};
-	timer_t timer;
-
-	sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority);
-	if (!start_waking(&timer)) {
-		op->err = error_errno(ERROR_FAILED, errno, "cannot create a timer");
-		return NULL;
-	}
-	op->err = op->step(op->arg);
-	timer_delete(timer);
-	return NULL;
-}
-
-/* A stop signal stops all of our threads, whichever takes it, and so would keep the target stopped
- * until somebody continues us: none takes it before the step is done. */
-static void block_job_control_and(const sigset_t *mask)
-{
-	sigset_t set = *mask;
-
-	sigaddset(&set, SIGTSTP);
-	sigaddset(&set, SIGTTIN);
-	sigaddset(&set, SIGTTOU);
-	pthread_sigmask(SIG_SETMASK, &set, NULL);
-}
-
-struct error *surgery(struct error *(*step)(void *arg), void *arg)
-{
-	struct operation op = {step, arg, NULL};
-	struct sigaction wake = {.sa_handler = on_wake}, before;
-	sigset_t all, mask;
-	pthread_t thread;
-	int err;
-
-	sigaction(WAKE_SIGNAL, &wake, &before);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &mask);
-	err = pthread_create(&thread, NULL, operate, &op);
-	block_job_control_and(&mask);
-	if (!err)
-		pthread_join(thread, NULL);
-	pthread_sigmask(SIG_SETMASK, &mask, NULL);
-	sigaction(WAKE_SIGNAL, &before, NULL);
-	return err ? error_errno(ERROR_FAILED, err, "cannot start a thread") : op.err;
-}
-
 const volatile sig_atomic_t *threads_end;
 
 bool threads_told_to_end(void)
@@ -305,14 +219,36 @@ static struct error *must_check add_new(struct threads *t)
 	return err;
 }
 
-static struct error *must_check seize_asleep(struct threads *t)
+static struct error *must_check seize_own_asleep(void *arg, bool second)
 {
 	struct error *err = NULL;
+	struct threads *t = arg;
 
 	for (size_t i = 0; !err && i < t->count; i++)
-		if (t->items[i].asleep)
+		if (t->items[i].asleep && t->items[i].second == second)
 			err = seize(t, &t->items[i]);
 	return err;
+}
+
+/* The second half of those that sleep, where they are many. */
+static void assign_second(struct threads *t)
+{
+	size_t asleep = 0, n = 0;
+
+	for (size_t i = 0; i < t->count; i++)
+		asleep += t->items[i].asleep;
+	if (asleep < THREADS_MANY)
+		return;
+	t->second = second_hand_start();
+	for (size_t i = 0; t->second && i < t->count; i++)
+		if (t->items[i].asleep)
+			t->items[i].second = ++n > asleep / 2;
+}
+
+static struct error *must_check seize_asleep(struct threads *t)
+{
+	assign_second(t);
+	return second_hand_share(t->second, seize_own_asleep, t);
 }
 
 static void take_back(struct stopped_thread *thread)
@@ -433,39 +369,52 @@ static void hurry(struct threads *t)
 
 /* Those that were told to. The last one first: when it has stopped most others have, and each that
  * we sleep for wakes us, who take a processor from those that are still to stop. */
-static bool wait_for_stops(struct threads *t, uint64_t since, uint64_t limit)
+static bool wait_for_stops(struct threads *t, bool second, uint64_t since, uint64_t limit)
 {
 	for (size_t i = t->count; i-- > 0;) {
 		struct stopped_thread *thread = &t->items[i];
 
-		if (is_awaited(thread) && !wait_for_stop(t, thread, since, limit))
+		if (thread->second == second && is_awaited(thread) &&
+		    !wait_for_stop(t, thread, since, limit))
 			return false;
 	}
 	return true;
 }
 
+static void tell_to_stop(struct stopped_thread *thread)
+{
+	thread->told = true;
+	ptrace(PTRACE_INTERRUPT, thread->id, NULL, NULL);
+}
+
 /* How many that were. */
-static size_t interrupt(struct threads *t, bool all)
+static size_t interrupt_others(struct threads *t)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < t->count; i++) {
 		struct stopped_thread *thread = &t->items[i];
 
-		if (thread->told || !thread->seized || (!all && !thread->asleep))
+		if (thread->told || !thread->seized)
 			continue;
-		thread->told = true;
-		ptrace(PTRACE_INTERRUPT, thread->id, NULL, NULL);
+		tell_to_stop(thread);
 		n++;
 	}
 	return n;
 }
 
 /* Who sleeps does not miss the processor. */
-static bool stop_asleep(struct threads *t)
+static struct error *must_check stop_own_asleep(void *arg, bool second)
 {
-	interrupt(t, false);
-	return wait_for_stops(t, clock_now(), ASLEEP_STOP_NS);
+	struct threads *t = arg;
+
+	for (size_t i = 0; i < t->count; i++) {
+		struct stopped_thread *thread = &t->items[i];
+
+		if (thread->second == second && thread->asleep && thread->seized)
+			tell_to_stop(thread);
+	}
+	return wait_for_stops(t, second, clock_now(), ASLEEP_STOP_NS) ? NULL : &error_fault;
 }
 
 /* For so many. On a machine that has far too much to do it grows with the time that was spent in
@@ -489,9 +438,10 @@ static struct error *must_check stop_others(struct threads *t, uint64_t since)
 
 	while (!err && known < t->count) {
 		known = t->count;
-		told += interrupt(t, true);
+		told += interrupt_others(t);
 		hurry(t);
-		err = wait_for_stops(t, since, stop_limit(t, told)) ? add_new(t) : &error_fault;
+		err = wait_for_stops(t, false, since, stop_limit(t, told)) ? add_new(t)
+									   : &error_fault;
 		if (!err && known < t->count)
 			err = seize_awake(t);
 	}
@@ -511,8 +461,9 @@ struct error *threads_stop_one(struct threads *t, pid_t id)
 		threads_resume(t);
 		return err;
 	}
-	interrupt(t, true);
-	if (!t->count || !wait_for_stops(t, clock_now(), ONE_STOP_NS) || !t->items[0].stopped) {
+	interrupt_others(t);
+	if (!t->count || !wait_for_stops(t, false, clock_now(), ONE_STOP_NS) ||
+	    !t->items[0].stopped) {
 		threads_resume(t);
 		return &error_fault;
 	}
@@ -584,8 +535,8 @@ struct error *threads_stop_asleep(struct threads *t)
 	err = find_all(t);
 	guardian_told(true);
 	t->told_ns = clock_now();
-	if (!err && (t->stuck || !stop_asleep(t)))
-		err = &error_fault;
+	if (!err)
+		err = t->stuck ? &error_fault : second_hand_share(t->second, stop_own_asleep, t);
 	return err ? stopped_in_vain(t, clock_now(), err) : NULL;
 }
 
@@ -643,27 +594,70 @@ struct error *threads_stand(pid_t pid, pid_t id)
 		pid);
 }
 
-static void resume(struct threads *t, bool asleep)
+static void read_registers(struct stopped_thread *thread)
+{
+	struct user_regs_struct u;
+	uint64_t mask;
+
+	thread->is_read = true;
+	thread->read_errno = 0;
+	if (ptrace(PTRACE_GETREGS, thread->id, NULL, &u) ||
+	    ptrace(PTRACE_GETSIGMASK, thread->id, sizeof(mask), &mask)) {
+		thread->read_errno = errno;
+		return;
+	}
+	thread->registers = (struct thread_registers){u.rip, u.rsp, u.rbp, u.fs_base, mask};
+}
+
+static struct error *must_check read_own_registers(void *arg, bool second)
+{
+	struct threads *t = arg;
+
+	for (size_t i = 0; i < t->count; i++) {
+		struct stopped_thread *thread = &t->items[i];
+
+		if (thread->second == second && thread->stopped && !thread->is_read)
+			read_registers(thread);
+	}
+	return NULL;
+}
+
+void threads_read_registers(struct threads *t)
+{
+	error_destroy(second_hand_share(t->second, read_own_registers, t));
+}
+
+static void resume(struct threads *t, bool second, bool asleep)
 {
 	for (size_t i = 0; i < t->count; i++) {
 		struct stopped_thread *thread = &t->items[i];
 
+		if (thread->second != second || thread->asleep != asleep)
+			continue;
 		take_back(thread);
-		if (thread->stopped && thread->asleep == asleep)
+		if (thread->stopped)
 			ptrace(PTRACE_DETACH, thread->id, NULL, (long)thread->signal);
 	}
 }
 
-/* Those that have not stopped cannot be told to go; they are let go when our thread ends. */
+static struct error *must_check resume_own_asleep(void *arg, bool second)
+{
+	resume(arg, second, true);
+	return NULL;
+}
+
+/* Those that have not stopped cannot be told to go; they are let go when our threads end. */
 uint64_t threads_resume(struct threads *t)
 {
 	uint64_t at;
 
-	resume(t, false);
-	resume(t, true);
+	resume(t, false, false);
+	error_destroy(second_hand_share(t->second, resume_own_asleep, t));
 	at = clock_now();
 	if (t->may_lend)
 		priority_settle();
+	second_hand_end(t->second);
+	t->second = NULL;
 	forget(t);
 	guardian_told(false);
 	return at;

@@ -1,9 +1,5 @@
-/*
- * Stopping a process's threads for a moment, by ptrace.
- *
- * All of it has to be done by one thread of ours: surgery() starts one for it, at real-time
- * priority where that is permitted, so that the first thread of the target that runs again does not
- * displace it. When that thread ends, or is killed with us, the kernel lets go of whatever it held.
+/* Stopping a process's threads for a moment, by ptrace: all of it in surgery(). Of thousands that
+ * sleep a second thread of ours traces half (inject/hands.h), from one stop to their next going on.
  */
 #ifndef INJECT_THREADS_H
 #define INJECT_THREADS_H
@@ -17,6 +13,16 @@
 
 #include "base/error.h"
 #include "base/map.h"
+#include "inject/hands.h"
+
+/* So many sleeping threads are worth a second thread of ours: one needs 5 ms to let go of them. */
+#define THREADS_MANY 1000
+
+struct thread_registers {
+	uint64_t pc, sp, frame; /* the last: RBP */
+	uint64_t tls;           /* the thread pointer */
+	uint64_t mask;          /* signals that it blocks */
+};
 
 struct stopped_thread {
 	pid_t id;
@@ -29,7 +35,10 @@ struct stopped_thread {
 	bool looked_at; /* by who wanted to, since it stopped */
 	int signal;     /* that it was about to take: given back when it goes on */
 	uint64_t slack; /* its timer slack (inject/priority.h); 0: unknown */
-	uint64_t sp;    /* when it was looked at */
+	bool second;    /* is traced by our second thread */
+	bool is_read;   /* its registers are, or cannot be */
+	int read_errno; /* why they cannot be, or 0 */
+	struct thread_registers registers;
 };
 
 struct threads {
@@ -38,9 +47,9 @@ struct threads {
 	struct stopped_thread *items;
 	size_t count;
 	size_t capacity;
-	struct map known;   /* their ids */
-	pid_t stuck;        /* why they could not be stopped: this one cannot be just now; or 0 */
-	unsigned int tries; /* in vain */
+	struct map known;    /* their ids */
+	_Atomic pid_t stuck; /* why they could not be stopped: this one cannot be just now; or 0 */
+	unsigned int tries;  /* in vain */
 	uint64_t first_try_ns;
 	uint64_t stood_ns; /* for how long they stood at the last of these */
 	uint64_t held_ns;  /* and those that slept */
@@ -48,11 +57,8 @@ struct threads {
 	uint64_t quota_ns; /* a period of our own quota (inject/quota.h); 0: there is none */
 	bool may_lend;     /* priorities, as of the stop at hand */
 	DIR *folder;       /* /proc/PID/task, once they have been stopped */
+	struct second_hand *second; /* NULL: they are few, or it cannot be had */
 };
-
-/* Runs `step` in a thread of its own, and waits for it. Job-control stops (Ctrl-Z) wait until it is
- * done: other threads than the caller have to block them. */
-struct error *surgery(struct error *(*step)(void *arg), void *arg) must_check;
 
 /* ERROR_DENIED when a debugger has one of the threads; it is named. */
 struct error *threads_check_untraced(pid_t pid) must_check;
@@ -73,6 +79,9 @@ struct error *threads_stop_asleep(struct threads *t) must_check;
 struct error *threads_stop_others(struct threads *t, uint64_t *ret_since) must_check;
 /* Both. */
 struct error *threads_stop_all(struct threads *t, uint64_t *ret_since) must_check;
+
+/* Reads the registers of those that have stopped since they were read. */
+void threads_read_registers(struct threads *t);
 
 /* They could not be stopped because another tracer has one of them, and we are not long at it: it
  * may be a gospect that comes just now, and takes a thread for a moment before it sees us. */

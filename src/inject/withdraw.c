@@ -77,15 +77,11 @@ static bool is_in_agent(const struct quiet *q, pid_t id)
 }
 
 /* In a handler, at least the signal itself is blocked. */
-static bool is_suspect(const struct quiet *q, pid_t id)
+static bool is_suspect(const struct quiet *q, const struct stopped_thread *thread)
 {
-	struct user_regs_struct u;
-	uint64_t mask = 0;
-
-	if (ptrace(PTRACE_GETREGS, id, NULL, &u) ||
-	    ptrace(PTRACE_GETSIGMASK, id, sizeof(mask), &mask))
-		return errno != ESRCH;
-	return mask || code_has(q->head, u.rip);
+	if (thread->read_errno)
+		return thread->read_errno != ESRCH;
+	return thread->registers.mask || code_has(q->head, thread->registers.pc);
 }
 
 /* Of those that have stopped, and were not looked at. */
@@ -93,13 +89,14 @@ static struct error *must_check note_suspects(struct quiet *q)
 {
 	if (!array_reserve(&q->suspects, &q->suspect_capacity, q->suspect_count + q->threads.count))
 		return &error_no_memory;
+	threads_read_registers(&q->threads);
 	for (size_t i = 0; i < q->threads.count; i++) {
 		struct stopped_thread *thread = &q->threads.items[i];
 
-		if (!thread->stopped || thread->looked_at)
+		if (!thread->is_read || thread->looked_at)
 			continue;
 		thread->looked_at = true;
-		if (is_suspect(q, thread->id))
+		if (is_suspect(q, thread))
 			q->suspects[q->suspect_count++] = thread->id;
 	}
 	return NULL;

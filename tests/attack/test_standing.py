@@ -4,6 +4,7 @@ holds up the others."""
 import contextlib
 import os
 import pathlib
+import re
 import signal
 import time
 
@@ -205,6 +206,30 @@ def test_ten_thousand_threads_are_stopped_and_go_on(held):
         tracing.assert_untouched(held)
         before = int(held.ask("rounds"))
         wait_until(lambda: int(held.ask("rounds")) > before, what="it to run on")
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_ten_thousand_threads_stand_for_50_ms_at_most(held, tmp_path):
+    """One thread of ours alone took at least 59 ms. The least of seven: a busy machine adds to the others."""
+    held.ask("threads 10000")
+    pauses = []
+    for _ in range(7):
+        result = gospect.run("trace", "-p", held.pid, "-d", "0.2", "-o", tmp_path / "t.trace").ok()
+        pauses.append(float(re.search(r"paused for ([0-9.]+) ms", result.err).group(1)))
+    assert min(pauses) <= 50, pauses
+
+
+@pytest.mark.parametrize("fault", ("all-stopped", "jump-written", "restored-one"))
+def test_killed_while_two_threads_of_ours_hold_them_all_of_them_go_on(held, fault):
+    held.ask("threads 1500")
+    tracing.probe(held.pid, 0.05, fault=fault, guarded=False)
+    before = int(held.ask("rounds"))
+    wait_until(lambda: int(held.ask("rounds")) > before, what="it to run on")
+    assert not any(int(status(tid)["TracerPid"]) or status(tid)["State"][0] in "tT"
+                   for tid in threads(held.pid))
+    tracing.probe(held.pid, 0.05).ok()
+    tracing.assert_untouched(held)
 
 
 @pytest.mark.parametrize("verb,options", (("trace", ()), ("offcpu", ("--by", "request"))))

@@ -20,7 +20,7 @@ static void read_switched(struct switched *s)
 	made_allm = (uint64_t)&ms[0];
 	assert_null(target_open_process(getpid(), &t));
 	assert_null(switched_prepare(t, &made_words, &made_switch, s));
-	assert_null(switched_read(t, &made_words, s));
+	assert_null(switched_read(t, &made_words, NULL, s));
 	target_close(t);
 	assert_int_equal(s->count, 3);
 }

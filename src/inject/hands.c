@@ -1,0 +1,195 @@
+#include "inject/hands.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+/* How often a wait that takes longer is woken up, to look at the time. */
+#define WAKE_NS 200000
+
+#define WAKE_SIGNAL (SIGRTMIN + 6)
+
+/* Before the threads that are lent one (inject/priority.h), which might not let go of theirs. */
+#define PRIORITY 2
+
+struct operation {
+	struct error *(*step)(void *arg);
+	void *arg;
+	struct error *err;
+};
+
+struct second_hand {
+	pthread_t thread;
+	sem_t asked, done;
+	struct error *(*job)(void *arg, bool second); /* NULL: end */
+	void *arg;
+	struct error *err;
+	bool can_work;
+};
+
+static void on_wake(int signal)
+{
+}
+
+/* From time to time this thread's waits are interrupted, for their deadlines. */
+static bool start_waking(timer_t *ret)
+{
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = WAKE_SIGNAL};
+	struct itimerspec often = {{.tv_nsec = WAKE_NS}, {.tv_nsec = WAKE_NS}};
+	sigset_t wake;
+
+	event.sigev_notify_thread_id = gettid();
+	sigemptyset(&wake);
+	sigaddset(&wake, WAKE_SIGNAL);
+	pthread_sigmask(SIG_UNBLOCK, &wake, NULL);
+	return !timer_create(CLOCK_MONOTONIC, &event, ret) && !timer_settime(*ret, 0, &often, NULL);
+}
+
+/* False: errno says why not. */
+static bool begin(timer_t *ret_timer)
+{
+	struct sched_param priority = {.sched_priority = PRIORITY};
+
+	sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority);
+	return start_waking(ret_timer);
+}
+
+static void *operate(void *arg)
+{
+	struct operation *op = arg;
+	timer_t timer;
+
+	if (!begin(&timer)) {
+		op->err = error_errno(ERROR_FAILED, errno, "cannot make a timer");
+		return NULL;
+	}
+	op->err = op->step(op->arg);
+	timer_delete(timer);
+	return NULL;
+}
+
+/* A stop signal stops all of our threads, whichever takes it, and so would keep the target stopped
+ * until somebody continues us: none takes it before the step is done. */
+static void block_job_control_and(const sigset_t *mask)
+{
+	sigset_t set = *mask;
+
+	sigaddset(&set, SIGTSTP);
+	sigaddset(&set, SIGTTIN);
+	sigaddset(&set, SIGTTOU);
+	pthread_sigmask(SIG_SETMASK, &set, NULL);
+}
+
+struct error *surgery(struct error *(*step)(void *arg), void *arg)
+{
+	struct operation op = {step, arg, NULL};
+	struct sigaction wake = {.sa_handler = on_wake}, before;
+	sigset_t all, mask;
+	pthread_t thread;
+	int err;
+
+	sigaction(WAKE_SIGNAL, &wake, &before);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &mask);
+	err = pthread_create(&thread, NULL, operate, &op);
+	block_job_control_and(&mask);
+	if (!err)
+		pthread_join(thread, NULL);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	sigaction(WAKE_SIGNAL, &before, NULL);
+	return err ? error_errno(ERROR_FAILED, err, "cannot start a thread") : op.err;
+}
+
+static void await(sem_t *semaphore)
+{
+	while (sem_wait(semaphore) && errno == EINTR) {
+	}
+}
+
+static void *work(void *arg)
+{
+	struct second_hand *hand = arg;
+	timer_t timer;
+
+	hand->can_work = begin(&timer);
+	sem_post(&hand->done);
+	if (!hand->can_work)
+		return NULL;
+	for (await(&hand->asked); hand->job; await(&hand->asked)) {
+		hand->err = hand->job(hand->arg, true);
+		sem_post(&hand->done);
+	}
+	timer_delete(timer);
+	return NULL;
+}
+
+static bool have_two_cpus(void)
+{
+	cpu_set_t cpus;
+
+	/* EINVAL: there are more CPUs than fit. */
+	return sched_getaffinity(0, sizeof(cpus), &cpus) ? errno == EINVAL : CPU_COUNT(&cpus) > 1;
+}
+
+struct second_hand *second_hand_start(void)
+{
+	struct second_hand *hand = have_two_cpus() ? calloc(1, sizeof(*hand)) : NULL;
+
+	if (!hand)
+		return NULL;
+	sem_init(&hand->asked, 0, 0);
+	sem_init(&hand->done, 0, 0);
+	if (pthread_create(&hand->thread, NULL, work, hand)) {
+		free(hand);
+		return NULL;
+	}
+	await(&hand->done);
+	if (hand->can_work)
+		return hand;
+	pthread_join(hand->thread, NULL);
+	free(hand);
+	return NULL;
+}
+
+static void ask(struct second_hand *hand, struct error *(*job)(void *arg, bool second), void *arg)
+{
+	hand->job = job;
+	hand->arg = arg;
+	sem_post(&hand->asked);
+}
+
+struct error *second_hand_share(struct second_hand *hand,
+				struct error *(*job)(void *arg, bool second), void *arg)
+{
+	struct error *err;
+
+	if (!hand)
+		return job(arg, false);
+	ask(hand, job, arg);
+	err = job(arg, false);
+	await(&hand->done);
+	if (!err)
+		return hand->err;
+	error_destroy(hand->err);
+	return err;
+}
+
+void second_hand_end(struct second_hand *hand)
+{
+	if (!hand)
+		return;
+	ask(hand, NULL, NULL);
+	pthread_join(hand->thread, NULL);
+	sem_destroy(&hand->asked);
+	sem_destroy(&hand->done);
+	free(hand);
+}

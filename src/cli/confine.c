@@ -6,8 +6,6 @@
 
 #include "base/cpus.h"
 #include "cli/cli.h"
-#include "cli/stop.h"
-#include "inject/surgeon.h"
 #include "oncpu/moment.h"
 #include "sandbox/sandbox.h"
 #include "target/access.h"
@@ -43,37 +41,12 @@ static uint64_t needed_capabilities(pid_t pid, bool samples)
 	return pid ? keep : 0;
 }
 
-/* The one process that may stop the target's threads and write to its memory. Where gospect is not
- * confined, it is gospect's own (hooks/injection.c). */
-static struct error *must_check make_surgeon(const struct confinement *c,
-					     struct sandbox_options *options)
-{
-	struct surgeon *surgeon;
-	struct error *err;
-
-	if (!sandbox_is_built())
-		return NULL;
-	err = surgeon_create(c->pid, NULL, &surgeon);
-	/* Where there is none, inject_attach() says so. */
-	if (err && err->code == ERROR_UNSUPPORTED) {
-		error_destroy(err);
-		return NULL;
-	}
-	if (err)
-		return err;
-	options->apart = (struct broker_service){surgeon_serve, surgeon};
-	options->apart_number = DOOR_SURGEON;
-	options->apart_name = "gospect-surgeon";
-	stop_share(surgeon_stop(surgeon));
-	return NULL;
-}
-
 static struct error *must_check enter(const struct confinement *c, uint64_t memory,
 				      uint64_t cpu_seconds)
 {
 	static struct sandbox_options options;
 	static struct outfile_service outputs;
-	struct error *err = NULL;
+	struct error *err;
 
 	options = (struct sandbox_options){
 		.policy = {.pid = c->pid,
@@ -81,6 +54,9 @@ static struct error *must_check enter(const struct confinement *c, uint64_t memo
 			   .services = {[DOOR_MOMENT] = {moment_program_serve, NULL},
 					[DOOR_USER] = {access_serve_user, NULL}},
 			   .keep = c->out && c->out->name ? c->out->folder : 0},
+		.apart = c->surgeon,
+		.apart_number = DOOR_SURGEON,
+		.apart_name = "gospect-surgeon",
 		.child = c->child,
 		.keep = needed_capabilities(c->pid, c->samples),
 		.memory = memory,
@@ -88,10 +64,6 @@ static struct error *must_check enter(const struct confinement *c, uint64_t memo
 	};
 	outputs = (struct outfile_service){c->path, c->names, c->out, {0}};
 	options.policy.services[DOOR_OUTFILE] = (struct broker_service){outfile_serve, &outputs};
-	if (c->traces)
-		err = make_surgeon(c, &options);
-	if (err)
-		return err;
 	/* What reads files that cannot be read afterwards. */
 	cpus_configured();
 	tzset();

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "base/outfile.h"
+#include "sandbox/broker.h"
 
 struct confinement {
 	pid_t pid;                 /* the process that it looks at; 0: none */
@@ -15,8 +16,10 @@ struct confinement {
 	struct outfile *out;       /* that it writes, and has open; NULL: none */
 	const char *path;          /* that it may open later to write; NULL: none */
 	struct outfile_rule names; /* of new files that the user may still name; empty: none */
-	bool traces;               /* it puts an agent into the process */
 	bool samples;              /* it has the kernel sample it; or it may */
+	/* Puts an agent into the process, in a process of its own (cli/surgeon_process.h). Without
+	 * a function: none is put there. */
+	struct broker_service surgeon;
 };
 
 /* Keeps what it is given. */

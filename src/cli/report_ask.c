@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "hooks/roots.h"
+#include "requests/handlers.h"
 
 enum { KEY_BY = 0x7100, KEY_ONLY, KEY_PER, KEY_ROOT };
 
@@ -41,7 +41,7 @@ static error_t parse_by(struct report_ask *ask, const char *arg, struct argp_sta
 		}
 	}
 	if (!strcmp(arg, "request")) {
-		ask->root = ask->root ?: ROOTS_OF_HANDLERS;
+		ask->root = ask->root ?: HANDLERS_REGEX;
 		return 0;
 	}
 	if (strncmp(arg, "label:", 6) || !arg[6])

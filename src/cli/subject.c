@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/confine.h"
 #include "cli/stop.h"
+#include "cli/surgeon_process.h"
 #include "lib/target_handle.h"
 
 /* How long what was started may take to load Go as a library, or to become Go by exec. */
@@ -165,8 +166,8 @@ static struct error *must_check give_up_privilege(const struct subject_options *
 				.out = o->out,
 				.path = o->path,
 				.names = o->names,
-				.traces = o->traces,
 				.samples = !o->reads_alone};
+	struct error *err;
 	size_t n = 0;
 
 	if (!o->confines)
@@ -177,7 +178,8 @@ static struct error *must_check give_up_privilege(const struct subject_options *
 		files[n++] = o->core;
 	if (child || o->pid)
 		c.pid = target_process_of(child ? child : o->pid);
-	return confine(&c);
+	err = o->traces ? surgeon_process_add(&c) : NULL;
+	return err ? err : confine(&c);
 }
 
 static struct error *must_check open_target(const struct subject_options *o, struct subject *s)

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/map.h"
 #include "image/pclntab.h"
+#include "requests/handlers.h"
 
 enum { MAX_FRAMES = 16, MAX_NAME = 900, MAX_LINES = 20 };
 
@@ -33,7 +34,7 @@ static bool is_match(const regex_t *regex, const char *name)
 	return regex && !regexec(regex, name, 0, NULL, 0);
 }
 
-/* As ROOTS_OF_HANDLERS end: there are 100,000 names, and a regular expression takes 3 us for each.
+/* As HANDLERS_REGEX end: there are 100,000 names, and a regular expression takes 3 us for each.
  */
 static bool may_be_handler(const char *name)
 {
@@ -269,7 +270,7 @@ struct error *roots_find(struct target *t, const struct image *img, const regex_
 	struct search s = {.t = t, .img = img, .root = root, .hooks = hooks};
 	struct error *err;
 
-	if (regcomp(&s.handlers, ROOTS_OF_HANDLERS, REG_EXTENDED | REG_NOSUB))
+	if (regcomp(&s.handlers, HANDLERS_REGEX, REG_EXTENDED | REG_NOSUB))
 		return &error_no_memory;
 	err = look_at_all(&s);
 	regfree(&s.handlers);

@@ -9,21 +9,12 @@
 
 #include "hooks/hooks.h"
 
-/*
- * Functions that are called once for a request, of net/http's servers, HTTP/1 and 2, and of gRPC's:
- * as a POSIX extended regular expression of their names.
- */
-#define ROOTS_OF_HANDLERS                                                                 \
-	"^net/http\\.serverHandler\\.ServeHTTP$|^(net/http\\.\\(\\*http2serverConn\\)|"   \
-	"(net/http/internal/http2|(.*/)?golang\\.org/x/net/http2)\\.\\(\\*serverConn\\))" \
-	"\\.runHandler$|^(.*/)?google\\.golang\\.org/grpc\\.\\(\\*Server\\)\\.handleStream$"
-
 enum { ROOTS_MOST = 32 };
 
 /*
- * Adds to `hooks` those of the handlers, and of functions that match `root` (NULL: none). One that
- * cannot be hooked, or calls of which are inlined, is left out, with a line in hooks->left_out.
- * ERROR_FAILED: nothing matches `root`, or more than ROOTS_MOST do.
+ * Adds to `hooks` those of requests/handlers.h, and of functions that match `root` (NULL: none).
+ * One that cannot be hooked, or calls of which are inlined, is left out, with a line in
+ * hooks->left_out. ERROR_FAILED: nothing matches `root`, or more than ROOTS_MOST do.
  */
 struct error *roots_find(struct target *t, const struct image *img, const regex_t *root,
 			 struct hooks *hooks) must_check;

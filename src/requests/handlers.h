@@ -1,0 +1,14 @@
+/* Functions that serve requests, of libraries that most programs use. */
+#ifndef REQUESTS_HANDLERS_H
+#define REQUESTS_HANDLERS_H
+
+/*
+ * Those that are called once for a request, of net/http's servers, HTTP/1 and 2, and of gRPC's: as
+ * a POSIX extended regular expression of their names.
+ */
+#define HANDLERS_REGEX                                                                    \
+	"^net/http\\.serverHandler\\.ServeHTTP$|^(net/http\\.\\(\\*http2serverConn\\)|"   \
+	"(net/http/internal/http2|(.*/)?golang\\.org/x/net/http2)\\.\\(\\*serverConn\\))" \
+	"\\.runHandler$|^(.*/)?google\\.golang\\.org/grpc\\.\\(\\*Server\\)\\.handleStream$"
+
+#endif

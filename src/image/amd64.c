@@ -148,7 +148,7 @@ static void take_memory(struct bytes *b, struct amd64_insn *insn, uint8_t mod, u
 	insn->is_memory = true;
 	insn->base = base | (insn->rex & REX_B ? 8 : 0);
 	if (has_no_base)
-		insn->base = rm == 4 ? AMD64_NO_REGISTER : AMD64_PC;
+		insn->base = rm == 4 ? MODRM_NONE : MODRM_PC;
 	if (mod == 1)
 		insn->displacement = take_signed(b, 1);
 	else if (mod == 2 || has_no_base)
@@ -212,7 +212,7 @@ bool amd64_decode(const uint8_t *code, size_t size, struct amd64_insn *ret)
 	struct bytes b = {code, size < 15 ? size : 15, false};
 	char form;
 
-	*ret = (struct amd64_insn){.base = AMD64_NO_REGISTER};
+	*ret = (struct amd64_insn){.base = MODRM_NONE};
 	take_prefixes(&b, ret);
 	take_opcode(&b, ret);
 	form = form_of(ret);
@@ -270,7 +270,7 @@ static bool writes_reg(const struct amd64_insn *insn)
 	}
 }
 
-enum amd64_register amd64_written(const struct amd64_insn *insn)
+enum modrm_register amd64_written(const struct amd64_insn *insn)
 {
 	uint8_t in_opcode = (insn->opcode & 7) | (insn->rex & REX_B ? 8 : 0);
 	uint8_t row = insn->opcode & 0xf8;
@@ -280,10 +280,10 @@ enum amd64_register amd64_written(const struct amd64_insn *insn)
 	if (insn->map == AMD64_0F && !insn->is_vector && row == 0xc8)
 		return in_opcode;
 	if (!insn->has_modrm)
-		return AMD64_NO_REGISTER;
+		return MODRM_NONE;
 	if (writes_reg(insn))
 		return insn->reg;
-	return writes_rm(insn) && !insn->is_memory ? insn->rm : AMD64_NO_REGISTER;
+	return writes_rm(insn) && !insn->is_memory ? insn->rm : MODRM_NONE;
 }
 
 static bool is_one_byte(const struct amd64_insn *insn, uint8_t opcode)
@@ -319,7 +319,7 @@ bool amd64_is_load(const struct amd64_insn *insn)
 	return is_one_byte(insn, 0x8b) && insn->is_memory;
 }
 
-bool amd64_is_copy_of(const struct amd64_insn *insn, enum amd64_register from)
+bool amd64_is_copy_of(const struct amd64_insn *insn, enum modrm_register from)
 {
 	return !insn->is_memory && ((is_one_byte(insn, 0x8b) && insn->rm == from) ||
 				    (is_one_byte(insn, 0x89) && insn->reg == from));

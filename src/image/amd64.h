@@ -13,11 +13,11 @@
 #include <stdint.h>
 
 /* As ModRM numbers them; the others have no name here. */
-enum amd64_register {
-	AMD64_RSP = 4,
-	AMD64_RBP = 5,
-	AMD64_PC = 16,
-	AMD64_NO_REGISTER,
+enum modrm_register {
+	MODRM_RSP = 4,
+	MODRM_RBP = 5,
+	MODRM_PC = 16,
+	MODRM_NONE,
 };
 
 /* Where the opcode stands: after no escape, 0f, 0f 38 or 0f 3a. */
@@ -36,7 +36,7 @@ struct amd64_insn {
 	bool is_memory; /* ModRM names memory: `base` and `displacement` */
 	uint8_t reg;    /* of ModRM */
 	uint8_t rm;     /* of ModRM, when it is a register */
-	enum amd64_register base;
+	enum modrm_register base;
 	int32_t displacement;
 	int32_t relative; /* of a branch, from its end on */
 };
@@ -45,7 +45,7 @@ struct amd64_insn {
 bool amd64_decode(const uint8_t *code, size_t size, struct amd64_insn *ret);
 
 /* The register, of 16 bits or more, that it computes and names as its first operand. */
-enum amd64_register amd64_written(const struct amd64_insn *insn);
+enum modrm_register amd64_written(const struct amd64_insn *insn);
 
 /* CALL of an address that it names. */
 bool amd64_is_call(const struct amd64_insn *insn);
@@ -56,6 +56,6 @@ bool amd64_is_pop(const struct amd64_insn *insn);
 /* MOV from memory. */
 bool amd64_is_load(const struct amd64_insn *insn);
 /* MOV from this register to another. */
-bool amd64_is_copy_of(const struct amd64_insn *insn, enum amd64_register from);
+bool amd64_is_copy_of(const struct amd64_insn *insn, enum modrm_register from);
 
 #endif

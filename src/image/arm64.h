@@ -1,6 +1,7 @@
 /*
  * Instructions of arm64, as far as they are asked for here: which registers each writes, and which
- * address it concerns. Registers are numbered as in the instruction; 31 is SP or none.
+ * address it concerns. Registers are numbered as in the instruction,
+ * and in image/registers.h; 31 is SP or none.
  *
  * Source: the Arm Architecture Reference Manual, chapter C4, A64 Instruction Set Encoding.
  */
@@ -11,7 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ARM64_FP = 29, ARM64_LR = 30, ARM64_SP = 31, ARM64_REGISTERS };
+#include "image/registers.h"
+
+enum { ARM64_REGISTERS = 32 };
 
 /* It has this encoding; what has none is data among the code. */
 bool arm64_is_instruction(uint32_t insn);

@@ -64,7 +64,7 @@ size_t closure_calls_find(const struct image *img, uint64_t caller, uint64_t cal
 	while (next(&l, &insn)) {
 		uint64_t named = 0;
 
-		if (amd64_is_lea(&insn) && insn.base == AMD64_PC)
+		if (amd64_is_lea(&insn) && insn.base == MODRM_PC)
 			named = closure_named_by(img, l.address + insn.displacement);
 		if (named)
 			closure = named;

@@ -25,7 +25,7 @@ static bool find_amd64(struct data_refs *r, const uint8_t *code, size_t size, ui
 	for (size_t at = 0; at < size; at += insn.length) {
 		if (!amd64_decode(code + at, size - at, &insn))
 			insn.length = 1;
-		else if (insn.base == AMD64_PC &&
+		else if (insn.base == MODRM_PC &&
 			 !add_ref(r, address + at + insn.length + insn.displacement))
 			return false;
 	}

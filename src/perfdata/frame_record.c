@@ -23,13 +23,13 @@ static enum record_owner owner_amd64(const struct scan *s, const struct amd64_in
 {
 	if (amd64_is_pop(insn))
 		return RECORD_CALLERS;
-	if (amd64_is_lea(insn) && insn->base == AMD64_RSP)
+	if (amd64_is_lea(insn) && insn->base == MODRM_RSP)
 		return insn->displacement < 0 ? RECORD_AHEAD : RECORD_OWN;
-	if (amd64_is_load(insn) && insn->base == AMD64_RBP && s->place.owner == RECORD_AHEAD)
+	if (amd64_is_load(insn) && insn->base == MODRM_RBP && s->place.owner == RECORD_AHEAD)
 		return RECORD_OWN;
-	if (amd64_is_copy_of(insn, AMD64_RSP))
+	if (amd64_is_copy_of(insn, MODRM_RSP))
 		return RECORD_OWN;
-	return amd64_is_load(insn) && insn->base == AMD64_RSP ? RECORD_CALLERS : RECORD_UNKNOWN;
+	return amd64_is_load(insn) && insn->base == MODRM_RSP ? RECORD_CALLERS : RECORD_UNKNOWN;
 }
 
 /* The bytes that stack pointers have been moved by behind the instruction. */
@@ -47,7 +47,7 @@ static bool visit_amd64(struct scan *s, const uint8_t *code, size_t size)
 		return false;
 	s->at += insn.length;
 	s->jumped = amd64_is_jump(&insn);
-	if (amd64_written(&insn) == AMD64_RBP)
+	if (amd64_written(&insn) == MODRM_RBP)
 		s->place.owner = owner_amd64(s, &insn);
 	return true;
 }

@@ -134,7 +134,7 @@ static bool leave_chain(struct running_walk *w, const struct step *step, uint64_
 
 	if (moved == MOVED_NOT)
 		return false;
-	chain_forget_goroutine(w);
+	moved_cut_chain(w);
 	if (moved == MOVED) {
 		running_move(w, pc, running_sp(w), w->in->moment->left_fp);
 		w->exact = false;
@@ -222,16 +222,4 @@ bool chain_proves(struct running_walk *w)
 			break;
 	}
 	return w->guard_chain && agrees(w, w->guard_chain, w->guard_n);
-}
-
-void chain_forget_goroutine(struct running_walk *w)
-{
-	w->chain_fp = 0;
-	for (size_t k = 0; k < w->chain_count; k++) {
-		const struct step *step = steps_at(&w->u->steps, w->in->chain[k]);
-
-		if (step && (step->stack_switch == SWITCH_SYSTEMSTACK ||
-			     step->stack_switch == SWITCH_MORESTACK))
-			w->chain_count = k + 1;
-	}
 }

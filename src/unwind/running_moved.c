@@ -75,6 +75,18 @@ bool moved_find_lender(struct running_walk *w, uint64_t fp)
 	return false;
 }
 
+void moved_cut_chain(struct running_walk *w)
+{
+	w->chain_fp = 0;
+	for (size_t k = 0; k < w->chain_count; k++) {
+		const struct step *step = steps_at(&w->u->steps, w->in->chain[k]);
+
+		if (step && (step->stack_switch == SWITCH_SYSTEMSTACK ||
+			     step->stack_switch == SWITCH_MORESTACK))
+			w->chain_count = k + 1;
+	}
+}
+
 bool moved_find_goroutine(struct running_walk *w)
 {
 	const struct goroutine_moment *m = moment_of(w);
@@ -85,6 +97,6 @@ bool moved_find_goroutine(struct running_walk *w)
 	} else if (!w->u->stacks_move || !moved_is_lent(w)) {
 		return false;
 	}
-	chain_forget_goroutine(w);
+	moved_cut_chain(w);
 	return m != NULL;
 }

@@ -1,4 +1,15 @@
-/* The walk of running.h under way: for the files of this room alone. */
+/*
+ * The walk of running.h under way: for the files of this room alone. Each needs those before it:
+ *
+ *	running_state.c, running_memory.c	where it stands, and the words that it reads
+ *	running_moved.c, running_systemstack.c	stacks that were moved; a caller without a frame
+ *	running_chain.c				the kernel's chain
+ *	running_guard.c				whether memory may be believed
+ *	running_switch.c			from stack to stack
+ *	running_frames.c			from frame to frame
+ *	running_method.c			by another method, to compare
+ *	running.c				a sample's stack
+ */
 #ifndef UNWIND_RUNNING_WALK_H
 #define UNWIND_RUNNING_WALK_H
 
@@ -106,7 +117,7 @@ static inline bool running_let_go(const struct running_walk *w)
 	return w->let_go_n && w->let_go_n <= w->n;
 }
 
-/* Sets pc, sp and fp; nothing else is known then. */
+/* running_state.c: sets pc, sp and fp; nothing else is known then. */
 void running_move(struct running_walk *w, uint64_t pc, uint64_t sp, uint64_t fp);
 bool running_push(struct running_walk *w, uint64_t word);
 /* Whether the frame at which the walk stands has its frame record set up, at its fp. */
@@ -117,7 +128,8 @@ bool running_word(void *walk, uint64_t address, uint64_t *ret);
 bool running_is_captured(const struct running_walk *w, uint64_t address);
 /* Where the goroutine was at the moment, or is now; false when g is none. */
 bool running_place_of(const struct running_walk *w, uint64_t g, struct goroutine_place *ret);
-/* Allows memory from here on, guarded by next_guard. */
+
+/* running_guard.c: allows memory from here on, guarded by next_guard. */
 void running_guard(struct running_walk *w, bool has_record);
 /* Whether what memory gave may be believed; also true when it was not needed. */
 bool running_guard_holds(struct running_walk *w);
@@ -143,9 +155,6 @@ bool chain_agrees(struct running_walk *w);
 /* Likewise, and the chain's place is known, and it leads nowhere but through Go: evidence by
  * itself. */
 bool chain_proves(struct running_walk *w);
-/* Behind the first call of systemstack or morestack it has gone astray. */
-void chain_forget_goroutine(struct running_walk *w);
-
 /* Pushes that frames are missing, then what the chain knows beyond. */
 enum walk_end chain_take_behind_gap(struct running_walk *w, size_t place);
 
@@ -170,6 +179,8 @@ bool moved_is_lent(struct running_walk *w);
 /* Without a moment: the goroutine that has lent its stack, when fp is still on it. Who lends it
  * keeps the g in its frame, outermost on the thread's own stack. */
 bool moved_find_lender(struct running_walk *w, uint64_t fp);
+/* Behind the first call of systemstack or morestack the chain has gone astray. */
+void moved_cut_chain(struct running_walk *w);
 /* What to do when the frame pointer leads to none of the goroutine's stack: then that was moved, or
  * may have been, and the chain does not count any more. True: the moment tells whose it is, and
  * where; that is in result.g and place now. */
@@ -180,13 +191,15 @@ bool moved_find_goroutine(struct running_walk *w);
  * far. */
 uint64_t systemstack_return_address(struct running_walk *w, uint64_t pc, uint64_t next);
 
+/* running_frames.c: walks to the end, and again without what memory should not have been believed
+ * for. */
+enum walk_end running_walk_all(struct running_walk *w);
+/* Pushes that frames are missing, and the function in which the goroutine began. */
+enum walk_end running_mark_cut(struct running_walk *w);
+
 /* running_method.c: the stack of the sample by the method that the stacks are of, in the place of
  * the one that the walk has found: whose it is, and whose time, remains. */
 struct error *running_show_by_method(const struct running_walk *w,
 				     struct running_stack *ret) must_check;
-
-/* running.c */
-enum walk_end running_walk_all(struct running_walk *w);
-enum walk_end running_mark_cut(struct running_walk *w);
 
 #endif

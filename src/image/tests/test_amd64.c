@@ -9,42 +9,42 @@ struct known {
 	const char *text;
 	size_t length;
 	const uint8_t code[16];
-	enum amd64_register written;
+	enum modrm_register written;
 };
 
-#define NONE AMD64_NO_REGISTER
+#define NONE MODRM_NONE
 
 static const struct known known[] = {
 	{"ret", 1, {0xc3}, NONE},
-	{"pop rbp", 1, {0x5d}, AMD64_RBP},
+	{"pop rbp", 1, {0x5d}, MODRM_RBP},
 	{"push rbp", 1, {0x55}, NONE},
-	{"mov rbp, rsp", 3, {0x48, 0x89, 0xe5}, AMD64_RBP},
+	{"mov rbp, rsp", 3, {0x48, 0x89, 0xe5}, MODRM_RBP},
 	{"mov [rsp+16], rbp", 5, {0x48, 0x89, 0x6c, 0x24, 0x10}, NONE},
-	{"lea rbp, [rsp+16]", 5, {0x48, 0x8d, 0x6c, 0x24, 0x10}, AMD64_RBP},
+	{"lea rbp, [rsp+16]", 5, {0x48, 0x8d, 0x6c, 0x24, 0x10}, MODRM_RBP},
 	{"mov r13, [rsp]", 4, {0x4c, 0x8b, 0x2c, 0x24}, 13},
-	{"mov rbp, [disp32]", 8, {0x48, 0x8b, 0x2c, 0x25, 0xf8, 0xff, 0xff, 0xff}, AMD64_RBP},
+	{"mov rbp, [disp32]", 8, {0x48, 0x8b, 0x2c, 0x25, 0xf8, 0xff, 0xff, 0xff}, MODRM_RBP},
 	{"mov rax, imm64", 10, {0x48, 0xb8}, 0},
-	{"mov ebp, imm32", 5, {0xbd}, AMD64_RBP},
+	{"mov ebp, imm32", 5, {0xbd}, MODRM_RBP},
 	{"mov ax, imm16", 4, {0x66, 0xb8}, 0},
 	{"movabs al, [moffs]", 9, {0xa0}, NONE},
 	{"test byte [rip+1], 1", 7, {0xf6, 0x05, 1, 0, 0, 0, 1}, NONE},
-	{"not rbp", 3, {0x48, 0xf7, 0xd5}, AMD64_RBP},
+	{"not rbp", 3, {0x48, 0xf7, 0xd5}, MODRM_RBP},
 	{"test ebp, imm32", 6, {0xf7, 0xc5}, NONE},
 	{"cmp rbp, imm8", 4, {0x48, 0x83, 0xfd, 1}, NONE},
-	{"add rbp, imm8", 4, {0x48, 0x83, 0xc5, 1}, AMD64_RBP},
+	{"add rbp, imm8", 4, {0x48, 0x83, 0xc5, 1}, MODRM_RBP},
 	{"cmp word [rax], imm16", 5, {0x66, 0x81, 0x38}, NONE},
 	{"lock cmpxchg [rip], rdx", 9, {0xf0, 0x48, 0x0f, 0xb1, 0x15}, NONE},
 	{"je rel32", 6, {0x0f, 0x84}, NONE},
 	{"call rel32 with a prefix", 6, {0x66, 0xe8}, NONE},
 	{"enter", 4, {0xc8}, NONE},
-	{"bswap ebp", 2, {0x0f, 0xcd}, AMD64_RBP},
-	{"movzx ebp, byte [r12]", 6, {0x41, 0x0f, 0xb6, 0x6c, 0x24, 0x08}, AMD64_RBP},
-	{"movq rbp, xmm1", 5, {0x66, 0x48, 0x0f, 0x7e, 0xcd}, AMD64_RBP},
+	{"bswap ebp", 2, {0x0f, 0xcd}, MODRM_RBP},
+	{"movzx ebp, byte [r12]", 6, {0x41, 0x0f, 0xb6, 0x6c, 0x24, 0x08}, MODRM_RBP},
+	{"movq rbp, xmm1", 5, {0x66, 0x48, 0x0f, 0x7e, 0xcd}, MODRM_RBP},
 	{"movq xmm5, xmm1", 4, {0xf3, 0x0f, 0x7e, 0xe9}, NONE},
 	{"palignr mm6, mm6, 8", 6, {0x45, 0x0f, 0x3a, 0x0f, 0xf6, 8}, NONE},
 	{"vzeroupper", 3, {0xc5, 0xf8, 0x77}, NONE},
 	{"vpshufb", 5, {0xc4, 0xe2, 0x7d, 0x00, 0xc1}, NONE},
-	{"rorx ebp, eax, 6", 6, {0xc4, 0xe3, 0x7b, 0xf0, 0xe8, 6}, AMD64_RBP},
+	{"rorx ebp, eax, 6", 6, {0xc4, 0xe3, 0x7b, 0xf0, 0xe8, 6}, MODRM_RBP},
 	{"vpermi2b zmm, [rip]", 10, {0x62, 0xf2, 0xfd, 0x48, 0x75, 0x05}, NONE},
 	{"vgf2p8affineqb zmm, 0", 7, {0x62, 0xf3, 0xfd, 0x48, 0xce, 0xc1, 0}, NONE},
 };
@@ -103,10 +103,10 @@ static void operands_are_told(void **state)
 	struct amd64_insn insn;
 
 	assert_true(amd64_decode(lea, sizeof(lea), &insn) && amd64_is_lea(&insn));
-	assert_int_equal(insn.base, AMD64_PC);
+	assert_int_equal(insn.base, MODRM_PC);
 	assert_int_equal(insn.displacement, 0x200);
 	assert_true(amd64_decode(load, sizeof(load), &insn) && amd64_is_load(&insn));
-	assert_int_equal(insn.base, AMD64_RSP);
+	assert_int_equal(insn.base, MODRM_RSP);
 	assert_int_equal(insn.displacement, -8);
 	assert_true(amd64_decode(call, sizeof(call), &insn) && amd64_is_call(&insn));
 	assert_int_equal(insn.relative, -5);

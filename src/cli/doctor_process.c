@@ -21,6 +21,7 @@
 #include "lib/program.h"
 #include "oncpu/perf_events.h"
 #include "target/access.h"
+#include "target/proc_status.h"
 
 /* More than any program takes that is what it says. */
 #define MEMORY (1ull << 30)
@@ -99,7 +100,7 @@ static void look_at_threads(const struct target_thread *threads, size_t count, s
 	p->thread_count = count;
 	p->filtered = access_filtered_threads(p->pid);
 	for (size_t i = 0; i < count && !p->tracer; i++)
-		p->tracer = access_tracer(threads[i].id);
+		p->tracer = thread_tracer(threads[i].id);
 }
 
 static void look_at(void *result, struct error *err)

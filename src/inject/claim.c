@@ -13,8 +13,8 @@
 #include "inject/leftovers.h"
 #include "inject/memfile.h"
 #include "inject/remote_file.h"
-#include "inject/status.h"
 #include "inject/threads.h"
+#include "target/proc_status.h"
 
 /* Of two who come at once both may give way: then each tries again, a moment later. */
 #define TRIES 10

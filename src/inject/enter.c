@@ -1,4 +1,3 @@
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -11,12 +10,11 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/door.h"
 #include "inject/guardian.h"
 #include "inject/leftovers.h"
 #include "inject/operation.h"
-#include "inject/status.h"
 #include "inject/threads.h"
+#include "target/proc_status.h"
 
 #ifndef PTRACE_O_SUSPEND_SECCOMP
 #define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
@@ -48,18 +46,13 @@ static bool can_suspend_filters(void)
 /* Each thread has filters of its own, or none. */
 static bool any_is_filtered(pid_t pid)
 {
-	struct dirent *entry;
-	bool filtered = false;
-	char path[64];
-	DIR *dir;
+	_cleanup_closedir_ DIR *folder = task_folder_open(pid);
+	pid_t id;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = door_opendir(path);
-	while (dir && !filtered && (entry = readdir(dir)))
-		filtered = atoi(entry->d_name) > 0 && thread_is_filtered(atoi(entry->d_name));
-	if (dir)
-		closedir(dir);
-	return filtered;
+	while (folder && (id = task_folder_next(folder)))
+		if (thread_is_filtered(id))
+			return true;
+	return false;
 }
 
 /* Where a filter decides about system calls, ours could get the target killed. A thread may put one

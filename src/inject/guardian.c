@@ -15,6 +15,7 @@
 #include "inject/operation.h"
 #include "inject/priority.h"
 #include "inject/threads.h"
+#include "target/proc_status.h"
 
 /* A stop of the target that takes longer is looked into. */
 #define HOLD_MS 20

@@ -69,7 +69,7 @@ static void *operate(void *arg)
 	timer_t timer;
 
 	if (!begin(&timer)) {
-		op->err = error_errno(ERROR_FAILED, errno, "cannot make a timer");
+		op->err = error_errno(ERROR_FAILED, errno, "cannot create a timer");
 		return NULL;
 	}
 	op->err = op->step(op->arg);

@@ -10,7 +10,7 @@
 #include "base/door.h"
 #include "inject/claim.h"
 #include "inject/places.h"
-#include "inject/status.h"
+#include "target/proc_status.h"
 
 bool leftovers_none(const struct leftovers *l)
 {

@@ -13,8 +13,8 @@
 #include "inject/memfile.h"
 #include "inject/operation.h"
 #include "inject/remote_file.h"
-#include "inject/status.h"
 #include "inject/threads.h"
+#include "target/proc_status.h"
 
 /*
  * None of it is the target's: a program that locks all it will ever map (mlockall with MCL_FUTURE)

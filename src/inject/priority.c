@@ -15,6 +15,7 @@
 #include "base/door.h"
 #include "inject/fault.h"
 #include "inject/threads.h"
+#include "target/proc_status.h"
 
 #define MOST_LENT 64
 #define POLICY_EXT 7 /* of a scheduler that was loaded into the kernel */

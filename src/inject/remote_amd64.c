@@ -1,10 +1,8 @@
 #include "inject/remote.h"
 
-#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -17,9 +15,8 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/door.h"
 #include "inject/fault.h"
-#include "inject/status.h"
+#include "target/proc_status.h"
 
 /* Where our frame lies on the signal stack: near its end, which a signal handler does not reach. */
 #define FRAME_OFFSET 1024
@@ -105,17 +102,8 @@ static struct error *must_check signal_stack(struct target *t, const struct runt
 /* It waits for something, and its system call can be interrupted without anybody noticing. */
 static bool sleeps(pid_t pid, pid_t id)
 {
-	char path[64];
-	long number = -1;
-	FILE *f;
+	long number = thread_syscall(pid, id);
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, id);
-	f = door_fopen(path);
-	if (!f)
-		return false;
-	if (fscanf(f, "%ld", &number) != 1)
-		number = -1;
-	fclose(f);
 	return number == SYS_futex || number == SYS_nanosleep || number == SYS_clock_nanosleep;
 }
 

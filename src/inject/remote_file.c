@@ -7,7 +7,7 @@
 
 #include "inject/fault.h"
 #include "inject/memfile.h"
-#include "inject/status.h"
+#include "target/proc_status.h"
 
 static struct error *must_check refused(const struct remote *r, const char *what, int64_t result)
 {

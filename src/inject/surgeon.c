@@ -11,8 +11,8 @@
 #include "base/cleanup.h"
 #include "inject/guardian.h"
 #include "inject/operation.h"
-#include "inject/status.h"
 #include "inject/threads.h"
+#include "target/proc_status.h"
 
 /* While threads of the target stand, they wait for us. */
 #define PRIORITY (-10)

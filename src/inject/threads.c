@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -13,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/door.h"
 #include "inject/guardian.h"
 #include "inject/priority.h"
 #include "inject/quota.h"
@@ -59,31 +58,6 @@ bool threads_told_to_end(void)
 	return threads_end && *threads_end;
 }
 
-char thread_state(pid_t pid, pid_t id)
-{
-	char path[64], fields[1024];
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d", pid, id);
-	return target_stat_fields(path, fields, sizeof(fields)) ? fields[1] : 0;
-}
-
-static pid_t tracer_of(pid_t id)
-{
-	char path[64], line[128];
-	int tracer = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", id);
-	f = door_fopen(path);
-	if (!f)
-		return 0;
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "TracerPid: %d", &tracer) == 1)
-			break;
-	fclose(f);
-	return tracer;
-}
-
 static struct error *must_check has_tracer(pid_t pid, pid_t tracer)
 {
 	return error_format(
@@ -95,25 +69,19 @@ static struct error *must_check has_tracer(pid_t pid, pid_t tracer)
 
 struct error *threads_check_untraced(pid_t pid)
 {
-	struct dirent *entry;
-	pid_t tracer = 0;
-	char path[64];
-	DIR *dir;
+	_cleanup_closedir_ DIR *folder = task_folder_open(pid);
+	pid_t tracer = 0, id;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = door_opendir(path);
-	if (!dir)
+	if (!folder)
 		return error_format(ERROR_GONE, "process %d has exited", pid);
-	while (!tracer && (entry = readdir(dir)))
-		if (atoi(entry->d_name) > 0)
-			tracer = tracer_of(atoi(entry->d_name));
-	closedir(dir);
+	while (!tracer && (id = task_folder_next(folder)))
+		tracer = thread_tracer(id);
 	return tracer ? has_tracer(pid, tracer) : NULL;
 }
 
 static struct error *must_check cannot_seize(pid_t pid, pid_t id, int err)
 {
-	pid_t tracer = tracer_of(id);
+	pid_t tracer = thread_tracer(id);
 
 	/* A thread of ours has told it to stop before, and it could not yet. */
 	if (tracer && !tgkill(getpid(), tracer, 0))
@@ -205,17 +173,13 @@ static bool has_all(const struct threads *t)
 static struct error *must_check add_new(struct threads *t)
 {
 	struct error *err = NULL;
-	struct dirent *entry;
+	pid_t id;
 
 	if (has_all(t))
 		return NULL;
 	rewinddir(t->folder);
-	while (!err && (entry = readdir(t->folder))) {
-		pid_t id = atoi(entry->d_name);
-
-		if (id > 0)
-			err = add(t, id);
-	}
+	while (!err && (id = task_folder_next(t->folder)))
+		err = add(t, id);
 	return err;
 }
 
@@ -487,12 +451,9 @@ static struct error *must_check make_room(struct threads *t)
 
 static struct error *must_check open_folder(struct threads *t)
 {
-	char path[64];
-
 	if (t->folder)
 		return NULL;
-	snprintf(path, sizeof(path), "/proc/%d/task", t->pid);
-	t->folder = door_opendir(path);
+	t->folder = task_folder_open(t->pid);
 	return t->folder ? NULL : error_format(ERROR_GONE, "process %d has exited", t->pid);
 }
 

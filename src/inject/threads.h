@@ -98,9 +98,6 @@ struct error *threads_stand(pid_t pid, pid_t id) must_check;
 extern const volatile sig_atomic_t *threads_end;
 bool threads_told_to_end(void);
 
-/* As /proc/PID/task/ID/stat has it: 'D' cannot be stopped; 0: there is no such thread. */
-char thread_state(pid_t pid, pid_t id);
-
 /*
  * Waits for a stop or the end of a thread that this thread traces; *ret_status as waitpid(2) has
  * it. False: a signal came first, or (*ret_gone) there is no such thread any more. A stop is looked

@@ -17,6 +17,7 @@
 #include "inject/interrupted.h"
 #include "inject/places.h"
 #include "inject/threads.h"
+#include "target/proc_status.h"
 
 /* How long we wait for threads that do not stop, or do not leave the agent. */
 #define PATIENCE_NS 5000000000ull

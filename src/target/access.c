@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/door.h"
 #include "target/ops.h"
+#include "target/proc_status.h"
 
 /* include/linux/proc_ns.h: what the first namespaces are called, on every kernel. */
 #define FIRST_USER "user:[4026531837]"
@@ -76,18 +77,14 @@ static bool is_filtered(pid_t id)
 
 size_t access_filtered_threads(pid_t pid)
 {
-	struct dirent *entry;
+	_cleanup_closedir_ DIR *folder = task_folder_open(pid);
 	size_t count = 0;
-	char path[32];
-	DIR *dir;
+	pid_t id;
 
-	snprintf(path, sizeof(path), pid ? "/proc/%d/task" : "/proc/self/task", pid);
-	dir = door_opendir(path);
-	if (!dir)
+	if (!folder)
 		return is_filtered(pid);
-	while ((entry = readdir(dir)))
-		count += atoi(entry->d_name) > 0 && is_filtered(atoi(entry->d_name));
-	closedir(dir);
+	while ((id = task_folder_next(folder)))
+		count += is_filtered(id);
 	return count;
 }
 
@@ -177,13 +174,6 @@ void access_hidepid(char *ret, size_t size)
 		else
 			*ret = '\0';
 	}
-}
-
-pid_t access_tracer(pid_t thread)
-{
-	long tracer = target_status_number(thread, "TracerPid");
-
-	return tracer > 0 ? (pid_t)tracer : 0;
 }
 
 struct error *target_absent(pid_t pid)

@@ -61,8 +61,6 @@ void access_hidepid(char *ret, size_t size);
 /* Of how many threads of this process a seccomp filter decides on the system calls: each has
  * filters of its own, or none. 0: of ours, as far as the door shows. */
 size_t access_filtered_threads(pid_t pid);
-/* Who traces this thread (a debugger, strace); 0: nobody. */
-pid_t access_tracer(pid_t thread);
 
 /* ERROR_DENIED with the rule and the remedy. */
 struct error *access_explain(const struct access_question *q) must_check;

@@ -34,18 +34,4 @@ struct error *target_absent(pid_t pid) must_check;
  * /proc and to system calls. */
 struct error *target_check_proc(void) must_check;
 
-/* The text behind "Name:" in /proc/PID/status, cut to fit; false when there is no such line. */
-bool target_status_line(pid_t pid, const char *name, char *value, size_t size);
-/* Its process or thread id in its own pid namespace. */
-pid_t target_inner_id(pid_t pid);
-/* Whether it is in another pid namespace than /proc, that is: inside of it. */
-bool target_is_nested(pid_t pid);
-/* The value of a line "Name:\tvalue" of /proc/PID/status as a number; -1 when there is none. */
-long target_status_number(pid_t pid, const char *name);
-
-/* The letter of its state ('S', 'Z' ...); 0 when there is no such process. */
-char target_state(pid_t pid);
-/* Whether it is a thread of the kernel, which has no program and never had one. */
-bool target_is_kernel_thread(pid_t pid);
-
 #endif

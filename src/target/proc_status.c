@@ -1,15 +1,17 @@
-/* /proc/PID/status, a line at a time. */
+#include "target/proc_status.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/door.h"
-#include "target/ops.h"
-#include "target/proc_status.h"
+#include "target/target.h"
 
 /* Of the flags that are the ninth field of /proc/PID/stat (Linux, include/linux/sched.h). */
 #define PF_KTHREAD 0x00200000
+
+/* ---- /proc/PID/status ---- */
 
 bool target_status_line(pid_t pid, const char *name, char *value, size_t size)
 {
@@ -53,31 +55,6 @@ char target_state(pid_t pid)
 	return target_status_line(pid, "State", value, sizeof(value)) ? value[0] : 0;
 }
 
-bool target_stat_fields(const char *folder, char *ret, size_t size)
-{
-	_cleanup_fclose_ FILE *f = NULL;
-	char path[64], *name_end;
-	size_t n;
-
-	snprintf(path, sizeof(path), "%s/stat", folder);
-	f = door_fopen(path);
-	n = f ? fread(ret, 1, size - 1, f) : 0;
-	ret[n] = '\0';
-	name_end = strrchr(ret, ')');
-	memmove(ret, name_end ? name_end + 1 : ret + n, name_end ? strlen(name_end) : 1);
-	return ret[0];
-}
-
-bool target_is_kernel_thread(pid_t pid)
-{
-	char path[32], fields[1024];
-	unsigned int flags;
-
-	snprintf(path, sizeof(path), "/proc/%d", pid);
-	return target_stat_fields(path, fields, sizeof(fields)) &&
-	       sscanf(fields, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & PF_KTHREAD;
-}
-
 /* Its ids in each pid namespace, the outermost first, behind one another with tabs. */
 static bool read_ids(pid_t pid, char *ret, size_t size)
 {
@@ -102,4 +79,141 @@ bool target_is_nested(pid_t pid)
 	char value[512];
 
 	return read_ids(pid, value, sizeof(value)) && strchr(value, '\t');
+}
+
+static bool has_ended(char state)
+{
+	return state == 'Z' || state == 'X';
+}
+
+bool process_is_dead(pid_t pid)
+{
+	char state = target_state(pid);
+
+	return !state || (has_ended(state) && target_status_number(pid, "Threads") < 2);
+}
+
+bool process_has_first_thread(pid_t pid)
+{
+	char state = target_state(pid);
+
+	return state && !has_ended(state);
+}
+
+pid_t thread_tracer(pid_t id)
+{
+	long tracer = target_status_number(id, "TracerPid");
+
+	return tracer > 0 ? (pid_t)tracer : 0;
+}
+
+bool thread_is_filtered(pid_t id)
+{
+	return target_status_number(id, "Seccomp") > 0;
+}
+
+uid_t thread_user(pid_t id)
+{
+	char users[256];
+	unsigned int user;
+
+	/* The real, the effective, the saved one and that of the file system. */
+	if (!target_status_line(id, "Uid", users, sizeof(users)))
+		return (uid_t)-1;
+	return sscanf(users, "%*u %*u %*u %u", &user) == 1 ? user : (uid_t)-1;
+}
+
+/* ---- /proc/PID/stat ---- */
+
+/* What FOLDER/stat has behind the name: " S 1 ...". `folder` is /proc/PID or /proc/PID/task/ID.
+ * false, and "": there is no such process. */
+static bool stat_fields(const char *folder, char *ret, size_t size)
+{
+	_cleanup_fclose_ FILE *f = NULL;
+	char path[64], *name_end;
+	size_t n;
+
+	snprintf(path, sizeof(path), "%s/stat", folder);
+	f = door_fopen(path);
+	n = f ? fread(ret, 1, size - 1, f) : 0;
+	ret[n] = '\0';
+	name_end = strrchr(ret, ')');
+	memmove(ret, name_end ? name_end + 1 : ret + n, name_end ? strlen(name_end) : 1);
+	return ret[0];
+}
+
+bool target_is_kernel_thread(pid_t pid)
+{
+	char path[32], fields[1024];
+	unsigned int flags;
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	return stat_fields(path, fields, sizeof(fields)) &&
+	       sscanf(fields, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & PF_KTHREAD;
+}
+
+uint64_t process_start(pid_t pid)
+{
+	unsigned long long start = 0;
+	char path[32], fields[1024];
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	if (!stat_fields(path, fields, sizeof(fields)))
+		return 0;
+	if (sscanf(fields,
+		   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
+		   "%*d %*d %llu",
+		   &start) != 1)
+		return 0;
+	return start;
+}
+
+char thread_state(pid_t pid, pid_t id)
+{
+	char path[64], fields[1024];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d", pid, id);
+	return stat_fields(path, fields, sizeof(fields)) ? fields[1] : 0;
+}
+
+/* ---- /proc/PID/task ---- */
+
+DIR *task_folder_open(pid_t pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), pid ? "/proc/%d/task" : "/proc/self/task", pid);
+	return door_opendir(path);
+}
+
+pid_t task_folder_next(DIR *folder)
+{
+	struct dirent *entry;
+
+	while ((entry = readdir(folder)))
+		if (atoi(entry->d_name) > 0)
+			return atoi(entry->d_name);
+	return 0;
+}
+
+pid_t process_living_thread(pid_t pid)
+{
+	_cleanup_closedir_ DIR *folder = task_folder_open(pid);
+	pid_t id;
+
+	while (folder && (id = task_folder_next(folder)))
+		if (process_has_first_thread(id))
+			return id;
+	return pid;
+}
+
+long thread_syscall(pid_t pid, pid_t id)
+{
+	_cleanup_fclose_ FILE *f = NULL;
+	char path[64];
+	long number;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, id);
+	f = door_fopen(path);
+	return f && fscanf(f, "%ld", &number) == 1 ? number : -1;
 }

@@ -1,12 +1,64 @@
-/* What the kernel writes of a process or thread in /proc. A name may have any byte in it. */
+/*
+ * What the kernel writes of a process or thread in /proc, and the one reader of it: status, stat,
+ * the lists of threads. Names in it may have any byte.
+ *
+ * A pid is taken for a process or one of its threads alike, where nothing else is said; 0 is the
+ * calling process.
+ */
 #ifndef TARGET_PROC_STATUS_H
 #define TARGET_PROC_STATUS_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 
-/* What FOLDER/stat has behind the name: " S 1 ...". `folder` is /proc/PID or /proc/PID/task/ID.
- * false, and "": there is no such process. */
-bool target_stat_fields(const char *folder, char *ret, size_t size);
+/* ---- /proc/PID/status ---- */
+
+/* The text behind "Name:", cut to fit; false when there is no such line. */
+bool target_status_line(pid_t pid, const char *name, char *value, size_t size);
+/* The value of a line "Name:\tvalue" as a number; -1 when there is none. */
+long target_status_number(pid_t pid, const char *name);
+
+/* The letter of its state ('S', 'Z' ...); 0 when there is no such process. */
+char target_state(pid_t pid);
+/* Its id in its own pid namespace. */
+pid_t target_inner_id(pid_t pid);
+/* Whether it is in another pid namespace than /proc, that is: inside of it. */
+bool target_is_nested(pid_t pid);
+
+/* It has ended, and is only waited for by its parent. Its first thread may have ended before others
+ * that run on. */
+bool process_is_dead(pid_t pid);
+bool process_has_first_thread(pid_t pid);
+
+/* Who traces it by ptrace(2); 0: nobody. */
+pid_t thread_tracer(pid_t id);
+/* A system call filter (seccomp) decides about this thread's system calls. */
+bool thread_is_filtered(pid_t id);
+/* To whom the files belong that this thread makes; (uid_t)-1: there is no such thread. */
+uid_t thread_user(pid_t id);
+
+/* ---- /proc/PID/stat ---- */
+
+/* Whether it is a thread of the kernel, which has no program and never had one. */
+bool target_is_kernel_thread(pid_t pid);
+/* When this process began, as field 22 has it; 0: there is none. */
+uint64_t process_start(pid_t pid);
+/* As /proc/PID/task/ID/stat has it: 'D' cannot be stopped; 0: there is no such thread. */
+char thread_state(pid_t pid, pid_t id);
+
+/* ---- /proc/PID/task ---- */
+
+/* NULL: there is no such process, or errno says why. To be closed by closedir(3). */
+DIR *task_folder_open(pid_t pid);
+/* The next thread; 0: there is no more. */
+pid_t task_folder_next(DIR *folder);
+
+/* The first of its threads that has not ended: only by that its memory can be opened. */
+pid_t process_living_thread(pid_t pid);
+/* The system call that it is in; -1: it is in none, or that is not to be seen. */
+long thread_syscall(pid_t pid, pid_t id);
 
 #endif

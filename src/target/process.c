@@ -24,6 +24,7 @@
 #include "base/cleanup.h"
 #include "base/door.h"
 #include "target/ops.h"
+#include "target/proc_status.h"
 
 /* An exec takes some milliseconds. */
 #define EXEC_TRIES 50
@@ -68,9 +69,7 @@ static bool is_without_first_thread(pid_t pid)
 
 static bool is_between_programs(pid_t pid)
 {
-	char state = target_state(pid);
-
-	return (state && state != 'Z' && state != 'X') || is_without_first_thread(pid);
+	return process_has_first_thread(pid) || is_without_first_thread(pid);
 }
 
 static struct error *process_gone(const struct process *p)
@@ -240,12 +239,6 @@ static struct error *read_maps(const struct process *p, const char *name, struct
 	return NULL;
 }
 
-static void cleanup_closedir(DIR **d)
-{
-	if (*d)
-		closedir(*d);
-}
-
 static struct error *must_check threads_failed(const struct process *p, int err)
 {
 	if (err == ENOENT || err == ESRCH)
@@ -257,11 +250,11 @@ static struct error *process_threads(struct target *t, struct target_thread **re
 				     size_t *ret_count)
 {
 	struct process *p = (struct process *)t;
-	__attribute__((cleanup(cleanup_closedir))) DIR *dir = NULL;
+	_cleanup_closedir_ DIR *dir = NULL;
 	_cleanup_free_ struct target_thread *threads = NULL;
 	size_t count = 0, capacity = 0;
-	struct dirent *entry;
 	int fd = open_of(p, "task", O_DIRECTORY);
+	pid_t id;
 
 	if (fd < 0)
 		return threads_failed(p, errno);
@@ -270,15 +263,13 @@ static struct error *process_threads(struct target *t, struct target_thread **re
 		close(fd);
 		return &error_no_memory;
 	}
-	while ((entry = readdir(dir))) {
-		if (entry->d_name[0] == '.')
-			continue;
+	while ((id = task_folder_next(dir))) {
 		if (!array_reserve(&threads, &capacity, count + 1))
 			return &error_no_memory;
-		threads[count].id = threads[count].inner = atoi(entry->d_name);
-		if (p->nested)
-			threads[count].inner = target_inner_id(threads[count].id);
-		count++;
+		threads[count++] = (struct target_thread){
+			.id = id,
+			.inner = p->nested ? target_inner_id(id) : id,
+		};
 	}
 	*ret = take_ptr(threads);
 	*ret_count = count;

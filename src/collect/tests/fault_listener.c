@@ -5,7 +5,6 @@
  * once; with GOSPECT_FAULT_UNGUARDED its guardian is killed before it. With GOSPECT_FAULT=list each
  * place says its name.
  */
-#include <dirent.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,9 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "inject/fault.h"
 #include "inject/guardian.h"
 #include "inject/threads.h"
+#include "target/proc_status.h"
 
 static pid_t first;
 
@@ -28,18 +29,12 @@ __attribute__((constructor)) static void remember_first(void)
 /* That of its threads which gospect holds, if there is one. */
 static void send_to(pid_t pid, int signal)
 {
-	char path[64];
-	struct dirent *entry;
-	pid_t held = pid;
-	DIR *dir;
+	_cleanup_closedir_ DIR *folder = task_folder_open(pid);
+	pid_t held = pid, id;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
-	while (dir && (entry = readdir(dir)))
-		if (thread_state(pid, atoi(entry->d_name)) == 't')
-			held = atoi(entry->d_name);
-	if (dir)
-		closedir(dir);
+	while (folder && (id = task_folder_next(folder)))
+		if (thread_state(pid, id) == 't')
+			held = id;
 	tgkill(pid, held, signal);
 }
 

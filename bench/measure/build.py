@@ -85,6 +85,9 @@ class Programs:
     def gaps(self):
         return self._target("gaps")
 
+    def echo(self):
+        return self._target("echo")
+
     @staticmethod
     def _cached(name):
         """A path in the cache, and whether it is there already."""
@@ -134,9 +137,10 @@ class Programs:
     def benchstat(self):
         return self._tool(BENCHSTAT)
 
-    def json_test(self):
+    def json_test(self, version=GO_VERSION):
         """encoding/json's own tests and benchmarks, and the folder that they run in."""
-        path = os.path.join(self.folder, "json.test")
+        path = os.path.join(self.folder, f"json-{version}.test")
         os.makedirs(self.folder, exist_ok=True)
-        self.go("test", "-c", "-o", path, "encoding/json", folder="/", GOFLAGS="")
-        return path, os.path.join(self.go("env", "GOROOT", folder="/").strip(), "src", "encoding", "json")
+        self.go("test", "-c", "-o", path, "encoding/json", folder="/", GOFLAGS="", GOTOOLCHAIN=version)
+        root = self.go("env", "GOROOT", folder="/", GOTOOLCHAIN=version).strip()
+        return path, os.path.join(root, "src", "encoding", "json")

@@ -11,10 +11,12 @@ class Meter:
     """core: it has that one for itself, and one processor of Go's. environment: for its process."""
 
     def __init__(self, program, parked, work="none", heap=64, core=None, **environment):
-        self.process = subprocess.Popen(
-            [*machine.on_core(core), program, "-parked", str(parked), "-work", work, "-heap", str(heap)],
-            env={**os.environ, **({} if core is None else {"GOMAXPROCS": "1"}), **environment},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._start([*machine.on_core(core), program, "-parked", str(parked), "-work", work, "-heap", str(heap)],
+                    **({} if core is None else {"GOMAXPROCS": "1"}), **environment)
+
+    def _start(self, command, **environment):
+        self.process = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
         self.about = self._answer()
         self.pid = self.process.pid
 
@@ -42,3 +44,10 @@ class Meter:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+class Service(Meter):
+    """The gRPC server of bench/targets/echo, with its client in a process of its own."""
+
+    def __init__(self, program):  # pylint: disable=super-init-not-called
+        self._start([program])

@@ -6,8 +6,9 @@ import subprocess
 import tempfile
 import time
 
-from .build import Failed, say
+from .build import GO_VERSION, Failed, say
 
+VERSIONS = (GO_VERSION, "go1.20.14")
 EACH = "100ms"
 RATE = "100"
 
@@ -37,10 +38,13 @@ def gospect_cpu(words):
 
 
 def measure(programs, quick):
+    return [measure_version(programs, version, 3 if quick else 10) for version in VERSIONS]
+
+
+def measure_version(programs, version, rounds):
     benchstat = programs.benchstat()
-    test, folder = programs.json_test()
-    rounds = 3 if quick else 10
-    say(f"encoding/json's own benchmarks, {rounds} times without and with gospect")
+    test, folder = programs.json_test(version)
+    say(f"encoding/json's own benchmarks of {version}, {rounds} times without and with gospect")
     used = []
     with tempfile.TemporaryDirectory(prefix="gospect-bench-") as results:
         files = {mode: os.path.join(results, mode) for mode in ("nothing", "again", "gospect")}
@@ -53,7 +57,7 @@ def measure(programs, quick):
                 if profile:
                     used.append(gospect_cpu(words))
         compared = {mode: compare(benchstat, files["nothing"], files[mode]) for mode in ("again", "gospect")}
-    return {"rounds": rounds, "each": EACH, "seconds": seconds, "own_cpu": sorted(used)[len(used) // 2],
+    return {"version": version, "rounds": rounds, "each": EACH, "seconds": seconds, "own_cpu": sorted(used)[len(used) // 2],
             **compared}
 
 

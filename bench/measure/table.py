@@ -115,13 +115,26 @@ def unwinding(r):
     yield line("  Go's newest, http", *(plain(100 * share) for share in r["labels"].values()))
 
 
-def standard(r):
-    yield line(f"encoding/json's benchmarks, n = {r['rounds']}", "time, geometric mean", "significantly slower",
-               "significantly faster", "its CPU: % of a core")
-    for name, key in (("nothing again", "again"), ("gospect 100 Hz (1 %)", "gospect")):
-        c = r[key]
-        yield line("  " + name, f"{100 * c['geomean']:+.2f} %", f"{c['slower']} of {c['benchmarks']}",
-                   f"{c['faster']} of {c['benchmarks']}", plain(r["own_cpu"]) if key == "gospect" else "")
+def standard(versions):
+    for r in versions:
+        yield line(f"encoding/json's benchmarks, {r['version']}, n = {r['rounds']}", "time, geometric mean",
+                   "significantly slower", "significantly faster", "its CPU: % of a core")
+        for name, key in (("nothing again", "again"), ("gospect 100 Hz (1 %)", "gospect")):
+            c = r[key]
+            yield line("  " + name, f"{100 * c['geomean']:+.2f} %", f"{c['slower']} of {c['benchmarks']}",
+                       f"{c['faster']} of {c['benchmarks']}", plain(r["own_cpu"]) if key == "gospect" else "")
+
+
+def services(r):
+    modes = r["modes"]
+    changed = [modes[m] for m in ("nothing again", "record", "trace")]
+    yield line(f"a gRPC service, n = {r['rounds']}", "nothing", "nothing again", "gospect record (1 %)", "gospect trace")
+    yield line("  calls a second", short(modes["nothing"]["throughput"][0]), *[change(m["throughput_change"]) for m in changed])
+    yield line("  CPU of the server a call, us", plain(modes["nothing"]["cpu_per_op"][0] / 1e3),
+               *[change(m["cpu_per_op_change"]) for m in changed])
+    for key in ("p50", "p99"):
+        yield line(f"  {key}, us", plain(modes["nothing"][f"{key}_us"][0]), *[change(m[f"{key}_us_change"]) for m in changed])
+    yield line("  events lost", "", "", "", modes["trace"]["lost"])
 
 
 def overhead(cases):
@@ -204,7 +217,7 @@ def pauses(cases):
 
 
 SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "many": many, "oncpu": oncpu, "unwinding": unwinding,
-            "standard": standard, "overhead": overhead, "tracing": tracing,
+            "standard": standard, "services": services, "overhead": overhead, "tracing": tracing,
             "hooks": hooks, "switched": lambda cases: hooks(cases, "an event, by a program that switches"),
             "uprobes": uprobes, "stops": stops, "pauses": pauses}
 

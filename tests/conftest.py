@@ -18,7 +18,7 @@ LIMIT = 120
 
 
 def pytest_configure(config):
-    # Who starts the tests may ignore these (nohup, a shell's background job): what they start would.
+    # A parent may ignore these (nohup, a background job), and all children would inherit that.
     for number in signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM:
         signal.signal(number, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

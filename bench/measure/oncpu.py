@@ -1,4 +1,4 @@
-"""Who called the function that runs: gospect, perf, and Go's own CPU profile, side by side.
+"""The caller of the running function, by gospect, by perf and by Go's own CPU profile.
 
 The program of golang/go#73753, tests/programs/callers: `leaf` has no frame of its own, and in
 runtime.duffcopy and in prologues the caller's frame is not yet, or no longer, in the chain.

@@ -507,9 +507,7 @@ static struct error *publish(struct outfile *out, int fd)
 	return err ? err : replace(out);
 }
 
-/*
- * Who gave up the privilege to name files asks the broker, which has this outfile, too.
- */
+/* A process without the privilege to name files asks the broker, which has this outfile too. */
 
 enum { CALL_PUBLISH, CALL_ABANDON, CALL_OPEN };
 
@@ -633,7 +631,7 @@ struct error *outfile_commit(struct outfile *out)
 
 void outfile_abandon(struct outfile *out)
 {
-	/* Whoever opened it knows whether it has another name. */
+	/* The caller that opened it knows whether it has another name. */
 	if (out->stream && out->name && door_is_brokered())
 		ask_to_abandon(out);
 	else if (out->temporary)

@@ -79,7 +79,7 @@ int backlog_file_failed(const struct backlog *b);
 size_t backlog_free(struct backlog *b);
 /* An empty one; NULL: none is free. */
 struct block *backlog_get(struct backlog *b);
-/* Whoever takes waits for another collection. */
+/* The thread that takes waits for another collection. */
 bool backlog_is_awaited(const struct backlog *b);
 /* A whole collection, by its first block. */
 void backlog_put(struct backlog *b, struct block *first);

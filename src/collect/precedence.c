@@ -41,7 +41,7 @@ void precedence_take(struct precedence *p)
 				 .cpu_ns = cpu_ns()};
 	if (p->nice > NICE)
 		setpriority(PRIO_PROCESS, 0, NICE);
-	/* Who was given another policy than the usual one keeps it. */
+	/* A thread with another policy than the default keeps it. */
 	p->may = p->has = p->policy == SCHED_OTHER && go_first();
 }
 

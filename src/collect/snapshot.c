@@ -269,8 +269,8 @@ static bool claim(struct map *map, uint64_t key)
 	return true;
 }
 
-/* Who runs without a processor is on its way into a system call, its processor given away already,
- * or out of one (from Go 1.26 on): there is no such state. */
+/* A running goroutine without a P is on its way into a system call, after its P was given away,
+ * or out of one (from Go 1.26 on). The trace has no such state. */
 static struct error *must_check add_state(struct states *s, const struct snapshot_goroutine *g)
 {
 	bool on_thread = g->status == TRACE_RUNNING || g->status == TRACE_IN_SYSCALL;

@@ -210,7 +210,7 @@ static struct error *take_answers(const struct image *img, const struct dwarf_qu
 	return NULL;
 }
 
-/* Whoever reads a structure whole reads its fields from the copy: each must lie within. */
+/* A caller that reads a whole structure takes its fields from the copy: each must lie within it. */
 static struct error *check_bounds(const struct image *img, const int32_t *numbers)
 {
 	for (size_t i = 0; i < FIELDS; i++) {

@@ -164,7 +164,7 @@ struct error *candidate_unwind(struct goroutine_set *set, struct candidate *c, c
 			       size_t size, size_t below) must_check;
 /* Ends a candidate's way: its record is what c->now says. */
 struct error *candidate_settle(struct goroutine_set *set, struct candidate *c) must_check;
-/* Who runs, or is just getting another stack, shows none; and neither do the dead. */
+/* A goroutine that runs, or is getting another stack, shows none. Dead ones show none either. */
 struct error *candidate_settle_without_stack(struct goroutine_set *set,
 					     struct candidate *c) must_check;
 

@@ -25,10 +25,10 @@ static bool add_candidate(struct goroutine_set *set, uint32_t index, const uint8
 }
 
 /*
- * Who moved at the last look may well be moving now, and would have moved on by the time that its
- * stack is read. It is looked at then, header and stack together; and not only if it turns out to
- * have moved: the moment at which a goroutine is seen must not depend on what it does at that
- * moment.
+ * A goroutine that moved in the last pass is probably moving now, and would be gone by the time
+ * gospect reads its stack. So header and stack are read together, later. That is decided before
+ * the header shows a move: the instant of a sample must not depend on what the goroutine does
+ * then.
  */
 static bool look_late(struct goroutine_set *set, uint32_t index, const uint8_t *header,
 		      const struct goroutine_record *now)

@@ -22,7 +22,7 @@
 
 enum { MAX_FRAMES = 128 };
 
-/* Who has lived for so long when a generation begins gets a track of its own. */
+/* A goroutine of this age at the start of a generation gets a track of its own. */
 #define LONG_NS 2000000000ull
 
 /* Interned numbers of event names, by where they come from: the lowest bits. */

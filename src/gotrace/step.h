@@ -81,7 +81,7 @@ struct trace_step {
  */
 const char *trace_op_arguments(unsigned int op);
 
-/* Who gets the steps, one after the other. */
+/* The receiver of the steps, one after the other. */
 struct trace_sink {
 	struct error *(*step)(void *arg, const struct trace_step *step);
 	/* A generation begins: the steps that follow first say the state of everything. */

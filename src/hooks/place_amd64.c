@@ -429,8 +429,8 @@ static size_t index_of(const struct look *look, uint64_t address)
 	return low < look->count && look->items[low].address == address ? low : look->count;
 }
 
-/* Whoever comes to the i-th instruction writes the register (bits) before reading it, or never
- * does. `seen` has a byte for each instruction. Calls keep it, for all that is known. */
+/* From the i-th instruction on, every path writes the register (bits) before reading it, or
+ * never reads it. `seen` has a byte for each instruction. Calls are assumed to preserve it. */
 static bool is_dead(const struct look *look, size_t i, unsigned int bits, uint8_t *seen)
 {
 	unsigned int read, written;

@@ -228,7 +228,7 @@ static struct error *must_check look_at(struct search *s, const struct go_func *
 	return add_function(s, f, name);
 }
 
-/* Whoever asks for functions by name learns that there are none, or too many. */
+/* A --root that matches no function, or too many, is an error. */
 static struct error *must_check check_matched(const struct search *s)
 {
 	if (s->root && !s->matched && !s->inlined)

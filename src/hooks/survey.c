@@ -60,7 +60,7 @@ struct error *survey_originals(struct target *t, const struct image *img, struct
 	struct code_head head;
 
 	ret->original_count = 0;
-	/* Who takes it out says what is wrong with it. */
+	/* The caller that removes it reports what is wrong with it. */
 	if (err || error_dropped(leftovers_read_head(t, &maps, &head)))
 		return err;
 	for (size_t i = 0; i < head.place_count; i++)

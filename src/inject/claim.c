@@ -151,8 +151,8 @@ static struct error *must_check take_step(void *arg)
 	return err;
 }
 
-/* Who began before our page was there is still at it, by a thread that it traces. Whoever comes now
- * sees us. */
+/* A gospect that began before our page existed is still at work, by a thread that it traces. A
+ * gospect that begins now sees us. */
 static struct error *must_check await_others(pid_t pid)
 {
 	uint64_t end = clock_now() + OTHERS_NS;

@@ -100,7 +100,7 @@ static struct error *must_check look_for_holder(struct surgeon *s, bool *ret_cle
 	return err ? err : leftovers_check_holder(s->t, &l);
 }
 
-/* Who takes out what a gospect has left that was killed just now is waited for. */
+/* Waits for a guard that is removing the agent of a gospect killed just now. */
 static struct error *must_check check_holder(struct surgeon *s)
 {
 	uint64_t end = clock_now() + CLAIM_CLEANING_NS;

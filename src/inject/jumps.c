@@ -126,7 +126,8 @@ static struct error *must_check write_jumps_stopped(void *arg)
 	return err;
 }
 
-/* Who was stopped has to wait for a processor anew: on a busy machine longer than at first. */
+/* A stopped thread must get a CPU again, which takes longer on a busy machine than the first
+ * stop. */
 static unsigned int patience_pause(unsigned int patience)
 {
 	unsigned int doubled = (PATIENCE - patience) / 8;

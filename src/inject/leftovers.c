@@ -179,7 +179,7 @@ static struct error *must_check look_at_places(struct target *t, const struct or
 	return err;
 }
 
-/* Whoever has it there is at work, or no more. */
+/* Its owner is at work, or has ended. */
 static struct error *must_check look_at_claim(struct target *t, const struct target_map *map,
 					      struct leftovers *l)
 {

@@ -95,7 +95,7 @@ void priority_prepare(pid_t target)
 		ledger->target = target;
 }
 
-/* Who has a limit of real-time computing would be sent a signal for what it did not ask for. */
+/* A process with a limit of real-time CPU would get a signal that it did not cause. */
 static bool has_time_limit(pid_t pid)
 {
 	struct rlimit limit;

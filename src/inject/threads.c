@@ -35,11 +35,11 @@
 #define PATIENT_SHARE 10
 #define STOP_MOST_NS 1000000000ull
 #define CANNOT_STOP_NS 10000000ull
-/* Who has a processor has stopped by then; who has not is lent a priority. */
+/* A thread on a CPU has stopped by then; another one gets a higher priority. */
 #define AT_ONCE_NS 30000ull
 /* One that sleeps, while all others run. */
 #define ONE_STOP_NS 100000000ull
-/* Who sleeps is stopped before, while the others run. */
+/* Sleeping threads are stopped first, while the others run. */
 #define ASLEEP_STOP_NS 1000000000ull
 /* After a stop in vain the target runs for so much longer than it stood. */
 #define RUN_FACTOR 50
@@ -367,7 +367,7 @@ static size_t interrupt_others(struct threads *t)
 	return n;
 }
 
-/* Who sleeps does not miss the processor. */
+/* A sleeping thread needs no CPU. */
 static struct error *must_check stop_own_asleep(void *arg, bool second)
 {
 	struct threads *t = arg;

@@ -188,7 +188,7 @@ static struct error *must_check stop_and_restore(void *arg)
 	return err;
 }
 
-/* Whoever cannot be stopped just now may be in there. */
+/* A thread that cannot be stopped now may be in there. */
 static bool is_out(struct quiet *q, pid_t id)
 {
 	bool out;

@@ -93,7 +93,7 @@ static struct error *must_check take_options(const struct gospect_record_options
 	return err ? err : filter_init(&r->filter, o->filter);
 }
 
-/* Who asks for the kernel's functions is told at once that there are none. */
+/* With --kernel, a missing permission is an error at the start. */
 static struct error *must_check open_kernel(struct recording *r)
 {
 	const struct error *denied = wall_sampler_result(r->sampler)->no_on_cpu;
@@ -391,7 +391,7 @@ struct gospect_error *gospect_record(struct gospect_target *t,
 	return NULL;
 }
 
-/* Who gets the samples of a stream. */
+/* The receiver of the samples of a stream. */
 struct stream {
 	int (*sample)(void *arg, const struct gospect_sample *sample);
 	void *arg;

@@ -1,4 +1,4 @@
-/* Who is told in words what a result lacks. */
+/* The receiver of remarks: what a result lacks, in words. */
 #ifndef LIB_REMARK_H
 #define LIB_REMARK_H
 

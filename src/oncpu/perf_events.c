@@ -165,7 +165,7 @@ static struct error *open_event(struct perf_events *p, pid_t tid, size_t cpu)
 	struct error *err;
 	int fd = door_perf_event(&p->attr, tid, cpu);
 
-	/* Who may not look into the kernel may still look at user code. */
+	/* Without permission for kernel samples, user code can still be sampled. */
 	if (fd < 0 && (errno == EACCES || errno == EPERM) && !p->attr.exclude_kernel &&
 	    p->attr.exclude_callchain_kernel) {
 		p->attr.exclude_kernel = 1;

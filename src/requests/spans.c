@@ -190,7 +190,7 @@ static void change(struct spans *s, uint64_t g, enum trace_status state, uint32_
 		return;
 	if (stack)
 		name(s, life, stack);
-	/* Had it had labels from the beginning on, that had been said before it ran. */
+	/* If it had had labels from its beginning, the trace would have said so before it ran. */
 	if (life->span.state == TRACE_RUNNING && !life->labels_known) {
 		life->labels_known = true;
 		settle(s, life);
@@ -225,7 +225,7 @@ static void end_life(struct spans *s, uint64_t g)
 	life_destroy(s, life);
 }
 
-/* Who is known already goes on with what it did; who is not has done it since the trace began. */
+/* A known goroutine continues its activity; an unknown one has done this since the trace began. */
 static void say_status(struct spans *s, const struct trace_step *step)
 {
 	struct life *life;
@@ -244,8 +244,8 @@ static uint32_t reason_of(struct spans *s, const struct trace_step *step)
 	return text(s, trace_reader_text(s->reader, step->arg[0]));
 }
 
-/* Who made the goroutine says what it has from its beginning on; so does who tells of one whose
- * beginning was not seen. */
+/* The labels that a goroutine has from its beginning come with the event of its creation, or
+ * with its first status if its creation was not seen. */
 static void labels_from_beginning(struct spans *s, struct life *life, uint32_t labels)
 {
 	for (size_t i = 0; i < life->held_count; i++)

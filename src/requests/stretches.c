@@ -221,7 +221,7 @@ struct error *stretches_add(struct stretches *s, const struct span_tables *table
 		life->request = life->request ?: s->requests->count;
 		return request_credit(&s->requests->items[life->request - 1], span);
 	}
-	/* Who was made within the trace was in no call before. */
+	/* A goroutine created within the trace was in no call before. */
 	life->outside |= !life->seen && span->begin;
 	life->seen = true;
 	if (span->moment)
@@ -237,7 +237,7 @@ struct error *stretches_add(struct stretches *s, const struct span_tables *table
 		return NULL;
 	}
 	root = root_of(s, tables, span->stack);
-	/* Such a call would have been told: it is about to be, or has just returned. */
+	/* A call that has a hook has its own events: it is about to begin, or has just returned. */
 	if (life->told && !life->request && root >= FIRST && is_told(s, root))
 		root = OUTSIDE;
 	err = pass(s, tables, life, root, span->g);

@@ -161,7 +161,7 @@ static void expand(struct estimate *e, double factor)
 		double more = factor * precision_net(&e->precision, i);
 
 		b->ns = fmax(b->ns + (more > 0 ? part * more : more), 0);
-		/* Who was looked at once only was idle, as far as was seen. */
+		/* A goroutine with one sample counts as idle. */
 		if (!e->rotations && may_be_idle(b->status))
 			b->idle_ns = b->ns;
 	}

@@ -453,7 +453,7 @@ static void sleep_until(struct wall_sampler *s, uint64_t moment)
 {
 	uint64_t now = clock_now();
 
-	/* Who stops it may be another thread, which no sleep notices. */
+	/* Another thread may stop it, and no sleep notices that. */
 	while (now < moment && !*s->options.stop) {
 		uint64_t until = moment - now > MOST_SLEEP_NS ? now + MOST_SLEEP_NS : moment;
 		struct timespec ts = {until / 1000000000, until % 1000000000};

@@ -48,9 +48,11 @@ static int open_of(const struct process *p, const char *name, int flags)
 	return door_openat(p->proc_fd, folder, name, flags);
 }
 
-/* Who is dying has lost its memory, and with it its program's name, before its state says so
- * (Linux, kernel/exit.c: do_exit); who called exec has the new memory before it leaves the old one
- * (fs/exec.c: exec_mmap). */
+/*
+ * A dying process loses its memory, and with it the name of its program, before its state
+ * changes (Linux, kernel/exit.c: do_exit). A process in exec has the new memory before it leaves
+ * the old one (fs/exec.c: exec_mmap).
+ */
 static bool has_program(const struct process *p)
 {
 	char byte;
@@ -376,7 +378,7 @@ static struct error *read_entry(struct process *p)
 			    p->base.pid);
 }
 
-/* Who dies has no program any more, a thread of the kernel never had one. */
+/* A dying process has no program any more; a kernel thread never had one. */
 static struct error *no_exe(const struct process *p)
 {
 	for (int i = 0; i < EXEC_TRIES && is_without_first_thread(p->base.pid); i++)

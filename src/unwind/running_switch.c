@@ -41,7 +41,7 @@ static void guard_next(struct running_walk *w, enum guard guard, uint64_t sp)
 {
 	w->next_guard = guard;
 	w->next_guard_sp = sp;
-	/* Who waits there, at a place that is known, has all that is further out wait as well. */
+	/* If it waits at a known place, all frames further out wait too. */
 	if (w->guard != GUARD_SAME_BYTES || w->beyond != GUARD_UNSET)
 		return;
 	w->beyond = guard;

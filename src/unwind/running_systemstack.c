@@ -1,10 +1,10 @@
 /*
- * Who called systemstack up to Go 1.20, when it makes itself no frame. Its caller's return address
- * lies where g.sched.sp points, on a stack that was not captured, and by the time that memory is
- * read the goroutine has mostly gone on. But the binary tells, as of the sampled moment: the chain
- * has the return address of systemstack's caller, the call before which says which function that
- * is; and in that function the call of systemstack is the one that hands over the closure which was
- * found running on the thread's stack. Where that is not one call alone, nothing is said.
+ * Finds the caller of systemstack up to Go 1.20, where systemstack makes no frame. The return
+ * address lies where g.sched.sp points, on a stack that was not captured, and memory has mostly
+ * changed by the time it is read. But the binary has the answer for the sampled instant. The
+ * callchain has the return address of systemstack's caller, and the call before it names that
+ * function. In that function one call of systemstack passes the closure that was running on the
+ * thread's stack. If more than one call does, the caller stays unknown.
  */
 #include <string.h>
 

@@ -114,7 +114,7 @@ def test_the_broker_ends_with_a_recording_that_is_killed(states, tmp_path):
 
 @needs_root
 def test_a_file_that_a_core_names_is_not_read_unless_it_is_a_program(tmp_path, states):
-    """Whoever made a core file says which program it is of: that must not be any file of root's."""
+    """A forged core file may name any program: it must not be a file of root's."""
     core = tmp_path / "core"
     subprocess.run(["gcore", "-o", core, str(states.pid)], check=True, capture_output=True)
     core = tmp_path / f"core.{states.pid}"
@@ -225,7 +225,7 @@ def test_who_parses_cannot_trace_and_who_traces_parses_nothing(untouched, tmp_pa
     assert parsed and min(parsed) > confined
     assert not [rest for i, rest in calls.of({calls.main}, "openat", "open")
                 if i > confined and "EPERM" not in rest]
-    # Who traces and writes is the surgeon alone, and he opens what the kernel writes, nothing else.
+    # Only the surgeon traces and writes, and it opens only files that the kernel writes.
     assert calls.of(surgeons, "ptrace") and not calls.of(others, "ptrace")
     assert not calls.of(others, "process_vm_writev")
     assert not [rest for _, rest in calls.of(others, "openat") if "/mem\"" in rest and "O_RDWR" in rest]

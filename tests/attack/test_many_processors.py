@@ -29,4 +29,4 @@ def test_processors_that_come_during_the_trace_are_told(untouched, tmp_path):
 def test_as_many_as_there_are_rings_need_no_word(untouched, tmp_path):
     program = hoarder(untouched, "8")
     result = gospect.run("trace", "-p", program.pid, "-d", 0.3, "-o", tmp_path / "o.trace").ok()
-    assert "processors" not in result.err
+    assert "GOMAXPROCS" not in result.err

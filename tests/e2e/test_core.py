@@ -17,7 +17,7 @@ from lib.params import every_build, every_version
 from lib.process import wait_until
 
 MODES = (golang.PLAIN, golang.STRIPPED, golang.PIE)
-# Who spins does so until the end: then it is a running goroutine that the core shows.
+# The spinning goroutine spins until the end, so the core has a running goroutine.
 ENVIRONMENT = {"GOTRACEBACK": "crash", "GODEBUG": "asyncpreemptoff=1", "GOMAXPROCS": "4"}
 NOT_IN_CORE = "\tgoroutine's stack is missing from the core file or corrupt; stack unavailable"
 PATTERN = pathlib.Path("/proc/sys/kernel/core_pattern").read_text().strip()
@@ -113,7 +113,7 @@ def test_gcore_is_what_the_living_program_shows(targets, tmp_path, version, mode
     dead, words = dump(gcore(program.pid, tmp_path))
     assert len(live) > 80
     assert not traceback.differences(live, dead, golang.minor(version), labels=True)
-    assert len(words) == 1 and "lived" in words[0]
+    assert len(words) == 1 and "was running" in words[0]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Who may not look at a program is told by which rule, and what to do.
+"""If gospect may not read a program, it names the rule and the remedy.
 
 In an emulated machine with Debian's kernel: it has Yama, and the level 3 of perf_event_paranoid.
 """

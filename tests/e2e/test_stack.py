@@ -419,7 +419,7 @@ def test_a_core_of_any_machine(tmp_path, version, arch):
             assert inner.value == outer.address
 
 
-# Who cannot be shown
+# Goroutines whose stack cannot be shown
 
 
 def test_a_running_goroutine_is_refused_after_a_moment(targets):

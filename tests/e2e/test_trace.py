@@ -261,8 +261,8 @@ def test_a_perfetto_trace_has_every_goroutine(targets, tmp_path):
 
 
 def test_what_cannot_be_written_is_said_before_the_target_is_touched(states):
-    assert "folder" in gospect.run("trace", "-p", states.pid, "-o", "/nowhere/t.trace").fails(1)
-    assert "format" in gospect.run("trace", "-p", states.pid, "-o", "t.txt").fails(2)
+    assert "directory" in gospect.run("trace", "-p", states.pid, "-o", "/nowhere/t.trace").fails(1)
+    assert "file extension" in gospect.run("trace", "-p", states.pid, "-o", "t.txt").fails(2)
     assert "core" in gospect.run("trace", "--core", "x", "-o", "t.trace").fails(2)
     assert "flight" in gospect.run("trace", "-p", states.pid, "--flight", "3").fails(2)
 

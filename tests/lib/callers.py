@@ -1,6 +1,6 @@
 """What is true of tests/programs/callers."""
 
-# Who calls whom.
+# The caller of each function.
 CALLER = {"main.leaf": "main.work", "main.framed": "main.work", "main.duff": "main.work",
           "main.tiny": "main.framed", "main.work": "main.burn", "runtime.duffcopy": "main.work",
           "runtime.duffzero": "main.work"}

@@ -259,7 +259,7 @@ static void each_record_becomes_its_event(void **state)
 
 		record.kind = kind;
 		record.thread = THREAD;
-		/* Who has no example has no number. */
+		/* A wait reason without an example has no number. */
 		assert_true(record.numbers[0]);
 		assert_null(decoder_events(d->decoder, &record, 1, events, &count));
 		assert_int_equal(count, !examples[kind].no_event);

@@ -1,4 +1,4 @@
-/* Who has called the system stack. */
+/* Goroutines that have switched to the system stack. */
 #include <unistd.h>
 
 #include "base/unit_test.h"

@@ -114,7 +114,7 @@ static void in_debt_no_time_is_lost(void **state)
 	}
 }
 
-/* Who may not look does not wake up for it. */
+/* A sampler in debt does not wake up for a tick. */
 static void in_debt_ticks_are_slept_through(void **state)
 {
 	struct rusage before, after;

@@ -239,7 +239,7 @@ static bool is_refused(const char *path, const struct outfile_rule *rule)
 	return refused;
 }
 
-/* Whoever parses hostile bytes says what he likes: with a rule of his own. */
+/* A process that parses hostile bytes may send any request, with a rule of its own. */
 static const char *const all_folders[] = {"", "sub", "/tmp", "link", NULL};
 static const char *const all_endings[] = {"", ".txt", ".folded", NULL};
 static const struct outfile_rule lax = {all_folders, all_endings};

@@ -80,7 +80,7 @@ struct error *confine(const struct confinement *c)
 	return enter(c, memory_limit(), 0);
 }
 
-struct error *confine_worker(pid_t pid, uint64_t memory, uint64_t cpu_seconds)
+struct error *confine_worker(const struct confinement *c, uint64_t memory, uint64_t cpu_seconds)
 {
-	return enter(&(struct confinement){.pid = pid, .samples = true}, memory, cpu_seconds);
+	return enter(c, memory, cpu_seconds);
 }

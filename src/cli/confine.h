@@ -27,6 +27,7 @@ struct error *confine(const struct confinement *c) must_check;
 
 /* The same for a process of its own that looks at one process and writes no file: with these
  * limits. */
-struct error *confine_worker(pid_t pid, uint64_t memory, uint64_t cpu_seconds) must_check;
+struct error *confine_worker(const struct confinement *c, uint64_t memory,
+			     uint64_t cpu_seconds) must_check;
 
 #endif

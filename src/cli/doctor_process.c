@@ -1,6 +1,6 @@
 /*
- * Only a worker (cli/worker.h) parses what the target has; where its names show what a trace has
- * left, and alone there, gospect itself reads the program, to take that out.
+ * Only workers (cli/worker.h) parse what the target has. Where its names show what a trace has
+ * left, a second one has that taken out, by a surgeon as trace has.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -123,6 +123,29 @@ static void look_at(void *result, struct error *err)
 	give_verdict(&p->perf, try_perf(&s, threads, count));
 }
 
+/* What a second worker has taken out. */
+struct cleaning {
+	pid_t pid;
+	bool found;
+	struct verdict verdict;
+};
+
+_Static_assert(sizeof(struct cleaning) <= WORKER_MAX_RESULT, "it is a worker's result");
+
+/* It reads the program; a surgeon writes to it. */
+static void clean(void *result, struct error *err)
+{
+	struct cleaning *c = result;
+	const struct subject_options options = {.pid = c->pid};
+	_cleanup_subject_ struct subject s = {0};
+
+	if (!err)
+		err = subject_open(&options, &s);
+	if (!err)
+		err = inject_clean(s.target, s.image, s.layout, &c->found);
+	give_verdict(&c->verdict, err);
+}
+
 /* ---- in gospect ---- */
 
 /* NULL: it was good. */
@@ -146,7 +169,12 @@ static void end_texts(struct patient *p)
 
 static struct error *must_check examine(pid_t pid, struct patient *p)
 {
-	const struct worker_job job = {pid, MEMORY, CPU_SECONDS, look_at, p, sizeof(*p)};
+	const struct worker_job job = {.target = pid,
+				       .memory = MEMORY,
+				       .cpu_seconds = CPU_SECONDS,
+				       .work = look_at,
+				       .result = p,
+				       .size = sizeof(*p)};
 	struct worker w;
 	struct error *err;
 
@@ -237,14 +265,26 @@ static struct error *must_check look_for_leftovers(pid_t pid, bool *ret)
 	return NULL;
 }
 
-/* With privilege, as trace would: it is written to. */
-static struct error *must_check clean(pid_t pid, bool *ret_found)
+static struct error *must_check have_it_cleaned(pid_t pid, bool *ret_found)
 {
-	const struct subject_options options = {.pid = pid};
-	_cleanup_subject_ struct subject s = {0};
-	struct error *err = subject_open(&options, &s);
+	struct cleaning c = {.pid = pid};
+	const struct worker_job job = {.target = pid,
+				       .cleans = true,
+				       .memory = MEMORY,
+				       .cpu_seconds = CPU_SECONDS,
+				       .work = clean,
+				       .result = &c,
+				       .size = sizeof(c)};
+	struct worker w;
+	struct error *err = worker_start(&w, &job, clock_now() + PATIENCE_NS);
 
-	return err ? err : inject_clean(s.target, s.image, s.layout, ret_found);
+	if (!err)
+		err = worker_wait(&w);
+	if (err)
+		return err;
+	c.verdict.message[sizeof(c.verdict.message) - 1] = '\0';
+	*ret_found = c.found;
+	return verdict_error(&c.verdict);
 }
 
 /* Not ERROR_UNSUPPORTED: there was never anything to leave. */
@@ -254,7 +294,7 @@ static struct error *must_check find_leftovers(const struct patient *p)
 	struct error *err = look_for_leftovers(p->pid, &seen);
 
 	if (!err && seen)
-		err = clean(p->pid, &found);
+		err = have_it_cleaned(p->pid, &found);
 	if (err && err->code != ERROR_UNSUPPORTED)
 		doctor_find(false, "leftovers", "%s", err->message);
 	else if (found)

@@ -136,7 +136,12 @@ struct error *ps_worker_start(struct ps_worker *w, struct ps_row *row, uint64_t 
 {
 	row->goroutines = -1;
 	w->row = row;
-	w->job = (struct worker_job){row->pid, MEMORY, CPU_SECONDS, work, row, sizeof(*row)};
+	w->job = (struct worker_job){.target = row->pid,
+				     .memory = MEMORY,
+				     .cpu_seconds = CPU_SECONDS,
+				     .work = work,
+				     .result = row,
+				     .size = sizeof(*row)};
 	return worker_start(&w->worker, &w->job, deadline_ns);
 }
 

@@ -14,11 +14,15 @@
 
 static _Noreturn void work(const struct worker_job *job, pid_t parent, int to)
 {
+	const struct confinement c = {.pid = job->target,
+				      .traces = job->cleans,
+				      .samples = !job->cleans};
+
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
-	job->work(job->result, confine_worker(job->target, job->memory, job->cpu_seconds));
+	job->work(job->result, confine_worker(&c, job->memory, job->cpu_seconds));
 	_exit(write(to, job->result, job->size) == (ssize_t)job->size ? 0 : 1);
 }
 

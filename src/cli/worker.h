@@ -17,6 +17,7 @@
 
 struct worker_job {
 	pid_t target;
+	bool cleans;                  /* it takes out what a trace has left; else it only reads */
 	uint64_t memory, cpu_seconds; /* limits of the worker */
 	/* Runs in the worker, on its copy of *result. `err`: it could not be confined; its to free.
 	 */

@@ -94,6 +94,23 @@ def test_doctor_itself_does_not_open_what_the_target_has(states, tmp_path):
 
 
 @needs_root
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is missing")
+def test_doctor_does_not_open_the_program_of_which_it_takes_leftovers_out(untouched, tmp_path):
+    """It parsed it with all capabilities."""
+    program = untouched(tracing.hectic(golang.NEWEST), "-calm", "-only=channels,births")
+    tracing.probe(program.pid, 0.05, fault="attached", guarded=False)
+    assert tracing.is_patched(program.pid)
+    log = tmp_path / "log"
+    result = gospect.run("doctor", "-p", program.pid,
+                         prefix=("strace", "-f", "-o", log, "-e", "trace=openat"))
+    assert "is taken out now" in result.text
+    calls = [line.split(None, 1) for line in log.read_text().splitlines()]
+    openers = {pid for pid, call in calls if re.search(r'openat\(\d+, "exe"', call)}
+    assert openers and calls[0][0] not in openers
+    tracing.assert_untouched(program)
+
+
+@needs_root
 def test_the_broker_ends_with_a_recording_that_is_killed(states, tmp_path):
     recording = gospect.start("record", "-p", states.pid, "-d", 30, "-o", tmp_path / "p.pb.gz")
     wait_until_confined(recording.pid)

@@ -79,9 +79,29 @@ def test_live_outputs(program):
         run("stack", "-p", program.pid, "-g", goid, "-f", form).ok()
 
 
+# As many bytes as a name has. The kernel writes it raw, in brackets, before the state in /proc/PID/stat.
+THREADS = (r"\x1b]0;x\x07\nforged", r"\u202e\u009b2J\xff\r\n5 ", r") D 1 1 1 1 1", r"a) Z 0 (", r"x\n) T 1 1 1\n")
+
+
+@pytest.mark.parametrize("name", THREADS)
+def test_names_of_threads(program, tmp_path, name):
+    """They are neither printed raw nor taken for the state that stands behind them."""
+    assert program.ask(f'threads "{name}"') == "ok"
+    for args in (["dump", "--all"], ["dump", "-f", "json"], ["record", "-d", 0.3, "-o", "-", "-f", "folded"],
+                 ["trace", "-d", 0.2, "-o", tmp_path / "t.trace"],
+                 ["trace", "-d", 0.2, "-f", "perfetto", "-o", tmp_path / "t.pftrace"],
+                 ["offcpu", "-d", 0.3, "--by", LABEL]):
+        run(*args, "-p", program.pid).ok()
+    run("report", tmp_path / "t.trace", "--by", "state").ok()
+    found = run("doctor", "-p", program.pid).text
+    assert re.search(r"^ok  trace  ", found, re.M), found
+    assert re.search(rf"^ *{program.pid}  go1", run("ps").ok().text, re.M)
+
+
 @pytest.mark.skipif(terminal.why_not() is not None, reason=str(terminal.why_not()))
 def test_top(program):
     """Each table, a goroutine's stack, a filter that is a name, and a message with the file's."""
+    program.ask(f'threads "{THREADS[0]}"')
     with terminal.Terminal(gospect.BINARY, "top", "-p", program.pid, width=150, height=40) as t:
         for keys, shown in ((["1"], "[1 functions]"), (["2"], "[2 goroutines]"),
                             (["Enter"], "goroutine "), (["Escape"], "[2 goroutines]"),

@@ -23,7 +23,7 @@ def _in_child():
 
 def status(pid):
     """/proc/PID/status as a dict."""
-    lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
     return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
 
 

@@ -6,6 +6,7 @@ target when trace got SIGQUIT, SIGUSR1, SIGALRM or SIGXCPU.
 
 import os
 import pathlib
+import random
 import resource
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import time
 import pytest
 
 from lib import golang, gospect, pprof, terminal, tracing
-from lib.process import wait_until
+from lib.process import Program, wait_until
 
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU,
           signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGPROF, signal.SIGRTMIN + 3]
@@ -46,6 +47,41 @@ def test_a_recording_ends_and_is_written(states, number):
     assert status == 0, err
     profile = pprof.read(pathlib.Path("cut.pb.gz"))
     assert 0.2 < profile.duration_ns / 1e9 < 10
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """A trace and a recording, for the verbs that read files."""
+    folder = tmp_path_factory.mktemp("recorded")
+    program = Program(tracing.hectic(golang.NEWEST), "-calm")
+    try:
+        gospect.run("trace", "-p", program.pid, "-d", "1", "-o", folder / "t.trace").ok()
+        gospect.run("record", "--raw", "-p", program.pid, "-d", "0.5", "-o", folder / "raw.pb.gz").ok()
+    finally:
+        program.stop()
+    return folder
+
+
+VERBS = {
+    "ps": [], "doctor": ["-p", "PID"], "dump": ["-p", "PID", "--all"], "stack": ["-p", "PID", "-g", "1"],
+    "record": ["-p", "PID", "-d", "60", "-o", "r.pb.gz"], "trace": ["-p", "PID", "-d", "60", "-o", "t.trace"],
+    "offcpu": ["-p", "PID", "-d", "60", "--by", "request"],
+    "report": ["RECORDED/t.trace"], "symbolize": ["RECORDED/raw.pb.gz"],
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_verb_ignores_a_signal_at_any_moment(untouched, recorded, verb):
+    """Before it handles signals, while it parses, attaches, records or writes."""
+    program = untouched(tracing.hectic(golang.NEWEST), "-calm", "-only=channels,births")
+    args = [a.replace("PID", str(program.pid)).replace("RECORDED", str(recorded)) for a in VERBS[verb]]
+    chance = random.Random(verb)
+    for i in range(20):
+        process = gospect.start(verb, *args)
+        time.sleep(chance.random() ** 2 * 0.5)
+        process.send_signal((signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[i % 3])
+        end(process, 5)  # longer is an error
+        tracing.assert_cleaned_soon(program)
 
 
 @pytest.mark.parametrize("number", ENDING, ids=str)

@@ -18,6 +18,7 @@
 #include "hooks/survey.h"
 #include "inject/fault.h"
 #include "inject/leftovers.h"
+#include "inject/presence.h"
 #include "inject/surgeon.h"
 #include "inject/threads.h"
 
@@ -360,7 +361,7 @@ static void switch_on_again(struct injection *in)
 
 bool inject_beat(struct injection *in)
 {
-	surgeon_say_present(in->shared);
+	presence_say(in->shared);
 	if (!__atomic_exchange_n(&in->shared->switched_off, 0, __ATOMIC_ACQ_REL))
 		return false;
 	switch_on_again(in);

@@ -3,7 +3,6 @@
 #include <linux/futex.h>
 #include <stddef.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -39,23 +38,6 @@ static void hold(struct claim_page *page)
 	syscall(SYS_set_robust_list, &robust.head, sizeof(robust.head));
 }
 
-static uint64_t pid_namespace(void)
-{
-	struct stat st;
-
-	return stat("/proc/self/ns/pid", &st) ? 0 : st.st_ino;
-}
-
-pid_t claim_holder(const struct claim_page *page, bool *ret_here)
-{
-	*ret_here = page->namespace == pid_namespace();
-	if (!(page->holder & FUTEX_TID_MASK) || page->holder & FUTEX_OWNER_DIED)
-		return 0;
-	if (*ret_here && process_is_dead((pid_t)page->pid))
-		return 0;
-	return (pid_t)(page->named ? page->named : page->pid);
-}
-
 struct step {
 	const struct claim_way *way;
 	struct claim *claim;
@@ -82,11 +64,9 @@ static struct error *must_check fill(const struct step *step, int file)
 
 	if (page == MAP_FAILED)
 		return error_format(ERROR_FAILED, "cannot map %d bytes", CLAIM_BYTES);
-	page->pid = (uint32_t)getpid();
-	page->namespace = pid_namespace();
 	page->cleans = step->way->cleans;
 	page->named = (uint32_t)step->way->named;
-	__atomic_store_n(&page->holder, (uint32_t)step->thread, __ATOMIC_RELEASE);
+	claim_page_sign(page, step->thread);
 	return NULL;
 }
 

@@ -17,22 +17,12 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "inject/claim_page.h"
 #include "inject/plan.h"
 #include "target/target.h"
 
-#define CLAIM_NAME "gospect-claim"
-#define CLAIM_BYTES 4096
 /* For another to take out what was left: it has to wait for a processor, too. */
 #define CLAIM_CLEANING_NS 2000000000ull
-
-/* What the page has. */
-struct claim_page {
-	uint32_t holder;    /* a thread's id, as FUTEX_* of linux/futex.h has it */
-	uint32_t pid;       /* of gospect, in its own pid namespace */
-	uint64_t namespace; /* which that is: the number of /proc/PID/ns/pid */
-	uint32_t cleans;    /* it takes out what another has left, and is gone in a moment */
-	uint32_t named;     /* the gospect that users know, if that is another process; or 0 */
-};
 
 struct claim {
 	struct claim_page *page; /* ours, mapped here; NULL: none */
@@ -62,9 +52,5 @@ void claim_release(const struct claim_way *way, struct claim *claim);
 /* The two halves of it: the page goes from the target, where it can; the claim ends. */
 void claim_unmap(const struct claim_way *way, struct claim *claim);
 void claim_end(struct claim *claim);
-
-/* The pid of the gospect that holds this page, as read from the target; 0: it has ended. *ret_here:
- * the pid is of our own pid namespace. */
-pid_t claim_holder(const struct claim_page *page, bool *ret_here);
 
 #endif

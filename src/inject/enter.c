@@ -10,7 +10,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "inject/guardian.h"
 #include "inject/leftovers.h"
 #include "inject/operation.h"
 #include "inject/threads.h"
@@ -133,15 +132,6 @@ static struct claim_way way_of(const struct surgeon *s)
 				  .named = s->named};
 }
 
-static struct error *must_check take_claim(struct surgeon *s)
-{
-	struct claim_way way = way_of(s);
-	struct error *err = claim_take(&way, &s->claim);
-
-	s->w.claim = s->claim.address;
-	return err;
-}
-
 void operation_leave(struct surgeon *s)
 {
 	struct claim_way way = way_of(s);
@@ -149,7 +139,7 @@ void operation_leave(struct surgeon *s)
 	claim_release(&way, &s->claim);
 }
 
-struct error *operation_enter(struct surgeon *s)
+struct error *operation_check(struct surgeon *s)
 {
 	struct error *err = open_memory(s);
 
@@ -159,11 +149,16 @@ struct error *operation_enter(struct surgeon *s)
 		err = check_holder(s);
 	if (!err)
 		err = threads_check_untraced(target_pid(s->t));
-	if (!err)
-		err = check_filters(s);
-	if (!err && s->is_guarded)
-		err = guardian_start(s);
-	return err ? err : take_claim(s);
+	return err ? err : check_filters(s);
+}
+
+struct error *operation_enter(struct surgeon *s)
+{
+	struct claim_way way = way_of(s);
+	struct error *err = claim_take(&way, &s->claim);
+
+	s->w.claim = s->claim.address;
+	return err;
 }
 
 bool operation_is_cleaned(const struct surgeon *dead)
@@ -184,8 +179,11 @@ bool operation_is_cleaned(const struct surgeon *dead)
 		return false;
 	if (leftovers_none(&l) || leftovers_kept_page_alone(&l) || l.holder)
 		return true;
-	err = operation_enter(&s);
-	err = err ? err : withdraw(&s.w);
+	err = operation_check(&s);
+	if (!err)
+		err = operation_enter(&s);
+	if (!err)
+		err = withdraw(&s.w);
 	operation_leave(&s);
 	cleanup_close(&s.memory);
 	return !error_dropped(err);

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "inject/guardian_line.h"
 #include "inject/operation.h"
 #include "inject/priority.h"
-#include "inject/threads.h"
 #include "target/proc_status.h"
 
 /* A stop of the target that takes longer is looked into. */
@@ -25,14 +25,6 @@
 /* A thread that was just to make a system call for gospect still makes it when gospect has died: it
  * needs a processor for that. */
 #define SETTLE_NS 500000000ull
-
-/* What gospect tells. */
-enum { LET_GO, HOLDS, DISMISSED };
-
-static struct {
-	pid_t pid;
-	int channel; /* its end is the end of gospect, too */
-} guardian = {0, -1};
 
 /* ---- the process ---- */
 
@@ -75,10 +67,10 @@ static bool watch(int channel, pid_t gospect)
 
 		if (n > 0 && read(channel, &told, 1) <= 0)
 			return holds;
-		if (n > 0 && told == DISMISSED)
+		if (n > 0 && told == GUARDIAN_DISMISSED)
 			_exit(0);
 		if (n > 0)
-			holds = told == HOLDS;
+			holds = told == GUARDIAN_HOLDS;
 		/* It is ours as long as it is our parent. */
 		if (!n && getppid() == gospect && thread_state(gospect, gospect) == 'T') {
 			continued = true;
@@ -121,7 +113,7 @@ struct error *guardian_start(const struct surgeon *s)
 	sigset_t all, mask;
 	int ends[2];
 
-	if (guardian.pid)
+	if (guardian_pid())
 		return NULL;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return error_errno(ERROR_FAILED, errno, "cannot create a socket");
@@ -137,45 +129,6 @@ struct error *guardian_start(const struct surgeon *s)
 		close(ends[1]);
 		return error_errno(ERROR_FAILED, errno, "cannot start a process");
 	}
-	guardian.pid = pid;
-	guardian.channel = ends[1];
+	guardian_line_open(pid, ends[1]);
 	return NULL;
-}
-
-void guardian_dismiss(void)
-{
-	char what = DISMISSED;
-	pid_t pid = guardian.pid;
-
-	if (!pid)
-		return;
-	(void)!send(guardian.channel, &what, 1, MSG_NOSIGNAL);
-	guardian_take_over();
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-}
-
-pid_t guardian_take_over(void)
-{
-	pid_t pid = guardian.pid;
-
-	if (guardian.channel >= 0)
-		close(guardian.channel);
-	guardian.pid = 0;
-	guardian.channel = -1;
-	return pid;
-}
-
-pid_t guardian_pid(void)
-{
-	return guardian.pid;
-}
-
-void guardian_told(bool holding)
-{
-	char what = holding ? HOLDS : LET_GO;
-
-	/* Where it has no room, or is gone, nobody waits for it. */
-	if (guardian.channel >= 0)
-		(void)!send(guardian.channel, &what, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

@@ -22,14 +22,5 @@
 
 /* Forks it. It goes by what the surgeon knows now, and by its originals as they are in the end. */
 struct error *guardian_start(const struct surgeon *s) must_check;
-/* Nothing is left in the target: ends it. Does nothing where there is none. */
-void guardian_dismiss(void);
-/* It begins now. Its pid; 0: there is none. */
-pid_t guardian_take_over(void);
-/* Its pid, until it was dismissed or has taken over; 0: there is none. */
-pid_t guardian_pid(void);
-
-/* Threads of the target are held from now on, or no more. Any thread may call it. */
-void guardian_told(bool holding);
 
 #endif

@@ -5,6 +5,7 @@
 #include "inject/fault.h"
 #include "inject/operation.h"
 #include "inject/places.h"
+#include "inject/presence.h"
 #include "inject/standstill.h"
 #include "inject/threads.h"
 
@@ -118,7 +119,7 @@ static struct error *must_check write_jumps_stopped(void *arg)
 	if (!err && tries_again(step, inside))
 		err = &error_fault;
 	s->answer.attached_at = clock_now();
-	surgeon_say_present(s->shared);
+	presence_say(s->shared);
 	if (!err)
 		err = write_jumps(s);
 	since = threads_resume(&step->threads) - since;

@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 #include "base/door.h"
-#include "inject/claim.h"
+#include "inject/claim_page.h"
 #include "inject/places.h"
 #include "target/proc_status.h"
 
@@ -189,7 +189,7 @@ static struct error *must_check look_at_claim(struct target *t, const struct tar
 
 	if (error_dropped(target_read(t, map->start, &page, sizeof(page))))
 		return add_range(t, l, map);
-	holder = claim_holder(&page, &here);
+	holder = claim_page_holder(&page, &here);
 	if (!holder)
 		return add_range(t, l, map);
 	l->holder = holder;

@@ -32,8 +32,9 @@ struct surgeon {
 	struct surgeon_answer answer;
 };
 
-/* Before anything is written; from here on we alone may trace the target, until operation_leave().
- */
+/* Before anything is written: whether we may, and whether the target lets us. */
+struct error *operation_check(struct surgeon *s) must_check;
+/* From here on we alone may trace the target, until operation_leave(). */
 struct error *operation_enter(struct surgeon *s) must_check;
 void operation_leave(struct surgeon *s);
 

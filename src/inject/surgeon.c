@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "inject/guardian.h"
+#include "inject/guardian_line.h"
 #include "inject/operation.h"
 #include "inject/threads.h"
 #include "target/proc_status.h"
@@ -44,14 +45,6 @@ struct error *surgeon_explain(struct target *t, struct error *err)
 		usleep(2000);
 	}
 	return err;
-}
-
-void surgeon_say_present(struct agent_shared *shared)
-{
-	uint32_t low, high;
-
-	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
-	__atomic_store_n(&shared->seen, (uint64_t)high << 32 | low, __ATOMIC_RELAXED);
 }
 
 /* ---- its life ---- */
@@ -191,6 +184,10 @@ static struct error *must_check enter(struct surgeon *s, const struct surgeon_re
 	err = open_target(s);
 	if (!err)
 		err = take_survey(s, r->survey);
+	if (!err)
+		err = operation_check(s);
+	if (!err && s->is_guarded)
+		err = guardian_start(s);
 	if (!err)
 		err = operation_enter(s);
 	if (!err)

@@ -87,8 +87,4 @@ struct error *surgeon_serve(void *arg, struct door_call *call) must_check;
 /* A process that was killed takes a moment to die, in which all sorts of things fail. */
 struct error *surgeon_explain(struct target *t, struct error *err) must_check;
 
-/* To be said every second at least, in the shared memory. An agent that does not hear it for some
- * seconds switches itself off. */
-void surgeon_say_present(struct agent_shared *shared);
-
 #endif

@@ -14,7 +14,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "inject/guardian.h"
+#include "inject/guardian_line.h"
 #include "inject/priority.h"
 #include "inject/quota.h"
 #include "target/proc_status.h"

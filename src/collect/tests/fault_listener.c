@@ -14,7 +14,7 @@
 
 #include "base/cleanup.h"
 #include "inject/fault.h"
-#include "inject/guardian.h"
+#include "inject/guardian_line.h"
 #include "inject/threads.h"
 #include "target/proc_status.h"
 

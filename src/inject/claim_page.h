@@ -1,0 +1,28 @@
+/* The page by which a gospect that is at work in a process is known: inject/claim.h. */
+#ifndef INJECT_CLAIM_PAGE_H
+#define INJECT_CLAIM_PAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define CLAIM_NAME "gospect-claim"
+#define CLAIM_BYTES 4096
+
+/* What the page has. */
+struct claim_page {
+	uint32_t holder;    /* a thread's id, as FUTEX_* of linux/futex.h has it */
+	uint32_t pid;       /* of gospect, in its own pid namespace */
+	uint64_t namespace; /* which that is: the number of /proc/PID/ns/pid */
+	uint32_t cleans;    /* it takes out what another has left, and is gone in a moment */
+	uint32_t named;     /* the gospect that users know, if that is another process; or 0 */
+};
+
+/* As this process's, held by this thread of it; the rest is filled by then. */
+void claim_page_sign(struct claim_page *page, pid_t thread);
+
+/* The pid of the gospect that holds this page, as read from the target; 0: it has ended. *ret_here:
+ * the pid is of our own pid namespace. */
+pid_t claim_page_holder(const struct claim_page *page, bool *ret_here);
+
+#endif

@@ -1,0 +1,24 @@
+/* What a surgeon tells its guardian (inject/guardian.h), which hears at the other end. */
+#ifndef INJECT_GUARDIAN_LINE_H
+#define INJECT_GUARDIAN_LINE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* A byte each. The end of the line is the end of the surgeon, too. */
+enum { GUARDIAN_LET_GO, GUARDIAN_HOLDS, GUARDIAN_DISMISSED };
+
+/* To this process, which was just forked; takes the descriptor. */
+void guardian_line_open(pid_t pid, int channel);
+
+/* Nothing is left in the target: ends it. Does nothing where there is none. */
+void guardian_dismiss(void);
+/* It begins now. Its pid; 0: there is none. */
+pid_t guardian_take_over(void);
+/* Its pid, until it was dismissed or has taken over; 0: there is none. */
+pid_t guardian_pid(void);
+
+/* Threads of the target are held from now on, or no more. Any thread may call it. */
+void guardian_told(bool holding);
+
+#endif

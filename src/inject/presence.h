@@ -1,0 +1,17 @@
+/* What the agent hears of us. */
+#ifndef INJECT_PRESENCE_H
+#define INJECT_PRESENCE_H
+
+#include "agent/abi.h"
+
+/* To be said every second at least, in the shared memory. An agent that does not hear it for some
+ * seconds switches itself off. */
+static inline void presence_say(struct agent_shared *shared)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	__atomic_store_n(&shared->seen, (uint64_t)high << 32 | low, __ATOMIC_RELAXED);
+}
+
+#endif

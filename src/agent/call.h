@@ -4,6 +4,7 @@
 #define AGENT_CALL_H
 
 #include "agent/abi.h"
+#include "golayout/status.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define NOINLINE static __attribute__((noinline))
@@ -11,8 +12,6 @@
 #define FREQUENT __attribute__((section(".text.frequent")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
-
-enum { G_RUNNABLE = 1, G_RUNNING, G_SYSCALL, G_WAITING, G_DEAD = 6, G_SCAN = 0x1000 };
 
 /* One call of the hook. */
 struct call {

@@ -1,5 +1,6 @@
 #include "collect/counters.h"
 
+#include "golayout/view.h"
 #include "image/data_refs.h"
 
 /* More than any program has: what was found is not the heap. */
@@ -40,16 +41,15 @@ size_t counters_read(struct counters *c, struct target *t, const struct golayout
 		     struct trace_event ret[COUNTERS_MAX_EVENTS])
 {
 	const struct golayout_numbers *n = &lay->n;
-	int32_t goal_field =
-		n->gc_percent_goal != GOLAYOUT_ABSENT ? n->gc_percent_goal : n->gc_heap_goal;
+	uint64_t goal_at = gc_at_percent_goal(n, c->controller);
 	uint32_t procs = 0;
 	uint64_t live = 0, goal = 0;
 	struct target_range ranges[] = {
 		{lay->v.gomaxprocs, sizeof(procs), &procs},
-		{c->controller + n->gc_heap_live, sizeof(live), &live},
-		{c->controller + goal_field, sizeof(goal), &goal},
+		{gc_at_heap_live(n, c->controller), sizeof(live), &live},
+		{goal_at ? goal_at : gc_at_heap_goal(n, c->controller), sizeof(goal), &goal},
 	};
-	size_t count = c->controller && goal_field != GOLAYOUT_ABSENT ? 3 : 1, done = 0, events;
+	size_t count = c->controller && ranges[2].address ? 3 : 1, done = 0, events;
 
 	if (error_dropped(target_read_ranges(t, ranges, count, &done)) || done < count)
 		return 0;

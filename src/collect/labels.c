@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/cursor.h"
 #include "base/strbuf.h"
+#include "golayout/view.h"
 #include "gotrace/label_text.h"
 
 struct error *labels_init(struct labels *l, struct target *t, const struct golayout *lay,
@@ -90,9 +91,10 @@ static struct error *must_check read_batch(struct labels *l, struct labelled *it
 
 	for (size_t i = 0; i < count; i++) {
 		pointers[i] = items[i].labels;
-		ranges[2 * i] = (struct target_range){items[i].g + l->lay->n.g_goid, 8, &now[i][0]};
+		ranges[2 * i] =
+			(struct target_range){g_at_goid(&l->lay->n, items[i].g), 8, &now[i][0]};
 		ranges[2 * i + 1] =
-			(struct target_range){items[i].g + l->lay->n.g_labels, 8, &now[i][1]};
+			(struct target_range){g_at_labels(&l->lay->n, items[i].g), 8, &now[i][1]};
 	}
 	err = label_sets_read(&l->sets, l->t, pointers, count, sets);
 	return err ? err : target_read_each(l->t, ranges, 2 * count, ok);

@@ -1,14 +1,12 @@
 #include "collect/living.h"
 
 #include "base/clock.h"
+#include "golayout/view.h"
 
 /* Goroutines that are read at once. */
 #define BATCH 256
 /* Longer lists are not a program's. */
 #define MAX_LIST (1ull << 25)
-
-/* As in runtime2.go; the bit says that its stack is being scanned. */
-enum { IDLE, DEAD = 6, SCAN = 0x1000 };
 
 static struct error *must_check read_goids(struct living *l, struct target *t,
 					   const struct golayout *lay, const uint64_t *gs,
@@ -21,16 +19,17 @@ static struct error *must_check read_goids(struct living *l, struct target *t,
 	struct error *err;
 
 	for (size_t i = 0; i < count; i++) {
-		ranges[2 * i] = (struct target_range){gs[i] + lay->n.g_goid, 8, &goids[i]};
-		ranges[2 * i + 1] = (struct target_range){gs[i] + lay->n.g_status, 4, &states[i]};
+		ranges[2 * i] = (struct target_range){g_at_goid(&lay->n, gs[i]), 8, &goids[i]};
+		ranges[2 * i + 1] =
+			(struct target_range){g_at_status(&lay->n, gs[i]), 4, &states[i]};
 	}
 	err = target_read_each(t, ranges, 2 * count, ok);
 	for (size_t i = 0; !err && i < count; i++) {
-		uint32_t state = states[i] & ~(uint32_t)SCAN;
+		uint32_t state = states[i] & ~G_SCAN;
 
 		if (!ok[2 * i] || !ok[2 * i + 1] || goids[i] == MAP_NO_KEY)
 			continue;
-		if (state != IDLE && state != DEAD && !map_at(&l->goids, goids[i]))
+		if (state != G_IDLE && state != G_DEAD && !map_at(&l->goids, goids[i]))
 			err = &error_no_memory;
 	}
 	return err;

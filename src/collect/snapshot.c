@@ -48,15 +48,16 @@ static void read_m(struct target *t, const struct golayout *lay, uint64_t m, uin
 	uint32_t id;
 
 	if (m && g->status == TRACE_WAITING) {
-		if (error_dropped(target_read_u64(t, m + lay->n.m_curg, &curg)) || curg != address)
+		if (error_dropped(target_read_u64(t, m_at_curg(&lay->n, m), &curg)) ||
+		    curg != address)
 			return;
 		g->status = TRACE_RUNNING;
 	}
-	if (!m || error_dropped(target_read_u64(t, m + lay->n.m_procid, &procid)) || !procid)
+	if (!m || error_dropped(target_read_u64(t, m_at_procid(&lay->n, m), &procid)) || !procid)
 		return;
 	g->m = procid;
-	if (!error_dropped(target_read_u64(t, m + lay->n.m_p, &p)) && p &&
-	    !error_dropped(target_read_u32(t, p + lay->n.p_id, &id)))
+	if (!error_dropped(target_read_u64(t, m_at_p(&lay->n, m), &p)) && p &&
+	    !error_dropped(target_read_u32(t, p_at_id(&lay->n, p), &id)))
 		g->p = id;
 }
 

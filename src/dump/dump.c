@@ -106,7 +106,8 @@ read_words(struct dump *dump, struct target *t,
 
 static uint64_t thread_address(const struct dump_goroutine *g, const struct golayout_numbers *n)
 {
-	return g->m && (g->status == G_RUNNING || g->status == G_SYSCALL) ? g->m + n->m_procid : 0;
+	return g->m && (g->status == G_RUNNING || g->status == G_SYSCALL) ? m_at_procid(n, g->m)
+									  : 0;
 }
 
 static void put_thread(struct dump_goroutine *g, uint64_t word)
@@ -142,7 +143,7 @@ static struct error *name_threads(struct dump *dump, struct target *t)
 /* Go 1.24's synctest groups have no number. */
 static uint64_t bubble_address(const struct dump_goroutine *g, const struct golayout_numbers *n)
 {
-	return g->bubble && n->bubble_id != GOLAYOUT_ABSENT ? g->bubble + n->bubble_id : 0;
+	return g->bubble ? bubble_at_id(n, g->bubble) : 0;
 }
 
 static void put_bubble(struct dump_goroutine *g, uint64_t word)

@@ -50,11 +50,11 @@ static uint64_t goroutine_of(struct target *t, const struct golayout *lay, pid_t
 	if (!read_word(t, lay->v.allm, &m))
 		return 0;
 	for (int i = 0; m && i < MAX_MACHINES; i++) {
-		if (!read_word(t, m + lay->n.m_procid, &procid))
+		if (!read_word(t, m_at_procid(&lay->n, m), &procid))
 			return 0;
 		if (procid == (uint64_t)thread)
-			return read_word(t, m + lay->n.m_curg, &g) ? g : 0;
-		if (!read_word(t, m + lay->n.m_alllink, &m))
+			return read_word(t, m_at_curg(&lay->n, m), &g) ? g : 0;
+		if (!read_word(t, m_at_alllink(&lay->n, m), &m))
 			return 0;
 	}
 	return 0;

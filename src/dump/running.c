@@ -64,7 +64,7 @@ static bool one_still_runs(struct target *t, const struct golayout *lay, const s
 
 	for (size_t i = 0; i < dump->count; i++)
 		if (is_wanted(&dump->items[i]) &&
-		    !error_dropped(target_read(t, dump->items[i].g + lay->n.g_status, &status,
+		    !error_dropped(target_read(t, g_at_status(&lay->n, dump->items[i].g), &status,
 					       sizeof(status))) &&
 		    (status & 0xff) == G_RUNNING)
 			return true;

@@ -136,11 +136,12 @@ static struct error *must_check check_processor_ids(struct check *c)
 
 		if (!c->processors[i])
 			continue;
-		err = read_object(c, "an entry of runtime.allp", c->processors[i] + n->p_id, &id,
+		err = read_object(c, "an entry of runtime.allp", p_at_id(n, c->processors[i]), &id,
 				  sizeof(id));
 		if (!err)
 			err = read_object(c, "an entry of runtime.allp",
-					  c->processors[i] + n->p_status, &status, sizeof(status));
+					  p_at_status(n, c->processors[i]), &status,
+					  sizeof(status));
 		if (err)
 			return err;
 		if (id != i)
@@ -264,7 +265,7 @@ static struct error *must_check check_goroutines(struct check *c)
 	if (!err)
 		err = read_objects(c, addresses, &count, c->g_bytes);
 	if (!err)
-		err = target_read_u64(c->t, c->lay->v.sched + n->sched_goidgen, &last_goid);
+		err = target_read_u64(c->t, sched_at_goidgen(n, c->lay->v.sched), &last_goid);
 	for (size_t i = 0; !err && i < count; i++)
 		err = check_goroutine(c, addresses[i], g_at(c, i), last_goid);
 	return err;
@@ -316,7 +317,7 @@ static struct error *must_check check_owned(const struct check *c, const char *w
 					    uint64_t m)
 {
 	uint64_t owner;
-	struct error *err = read_object(c, what, g + c->lay->n.g_m, &owner, sizeof(owner));
+	struct error *err = read_object(c, what, g_at_m(&c->lay->n, g), &owner, sizeof(owner));
 
 	return err || owner == m ? err : mismatch(c, what, "the address of the m", owner);
 }
@@ -379,7 +380,7 @@ static struct error *must_check look_at_current(const struct check *c, const uin
 		uint64_t m = addresses[i], g = 0;
 
 		if (!m_view_curg(m_at(c, i)) ||
-		    error_dropped(target_read_u64(c->t, m + n->m_curg, &g)) || !g)
+		    error_dropped(target_read_u64(c->t, m_at_curg(n, m), &g)) || !g)
 			continue;
 		error_destroy(err);
 		err = check_owned(c, "m.curg->m", g, m);

@@ -1,7 +1,9 @@
 /*
- * What the bytes of the runtime's g and m say. The target's DWARF decides where their fields are
- * and may say anything, so this is the only code that adds such an offset to bytes in gospect's own
- * memory.
+ * What the bytes of the runtime's g and m say, and where the fields of its structures are in the
+ * target. The target's DWARF decides the latter and may say anything, so this is the only code that
+ * adds such an offset, to bytes in gospect's own memory or to an address. Code that runs elsewhere
+ * is given the numbers: the agent, its stubs, the surgeon (inject/runtime_words.h), and the program
+ * in the kernel (oncpu/moment_program.c).
  *
  * Whoever makes a view has read golayout_g_bytes() or golayout_m_bytes() bytes. Every field ends
  * within them, and golayout_open() has refused what is larger than the limits below.
@@ -12,27 +14,11 @@
 #include <string.h>
 
 #include "golayout/golayout.h"
+#include "golayout/status.h"
 
 /* Of the structures of Go 1.17 to 1.27, g has 456 bytes at most and m 2,024. */
 #define GOLAYOUT_G_LIMIT 4096
 #define GOLAYOUT_M_LIMIT 8192
-
-/* g.atomicstatus: runtime/runtime2.go. */
-enum goroutine_status {
-	G_IDLE = 0,
-	G_RUNNABLE = 1,
-	G_RUNNING = 2,
-	G_SYSCALL = 3,
-	G_WAITING = 4,
-	G_DEAD = 6,
-	G_COPYSTACK = 8,
-	G_PREEMPTED = 9,
-	G_LEAKED = 10,
-	G_DEADEXTRA = 11,
-};
-
-/* A bit of it: the stack is being scanned. */
-#define G_SCAN 0x1000u
 
 /* How many bytes have to be read of a g, or an m: up to the end of the last field that fields.def
  * names. At most the limit of a golayout that golayout_open() has accepted. */
@@ -98,5 +84,45 @@ VIEW_FIELD(m, alllink, uint64_t)
 VIEW_FIELD(m, lockedg, uint64_t)
 
 #undef VIEW_FIELD
+
+/* The address of a field of the object at this address; 0: this version has no such field. */
+#define FIELD_ADDRESS(object, name)                                                             \
+	static inline uint64_t object##_at_##name(const struct golayout_numbers *n,             \
+						  uint64_t object)                              \
+	{                                                                                       \
+		return n->object##_##name == GOLAYOUT_ABSENT ? 0 : object + n->object##_##name; \
+	}
+
+FIELD_ADDRESS(g, goid)
+FIELD_ADDRESS(g, labels)
+FIELD_ADDRESS(g, m)
+FIELD_ADDRESS(g, sched_sp)
+FIELD_ADDRESS(g, stack_hi)
+FIELD_ADDRESS(g, stack_lo)
+FIELD_ADDRESS(g, status)
+FIELD_ADDRESS(g, tracking_seq)
+
+FIELD_ADDRESS(m, alllink)
+FIELD_ADDRESS(m, curg)
+FIELD_ADDRESS(m, g0)
+FIELD_ADDRESS(m, gsignal)
+FIELD_ADDRESS(m, p)
+FIELD_ADDRESS(m, procid)
+FIELD_ADDRESS(m, syscalltick)
+
+FIELD_ADDRESS(p, goidcache)
+FIELD_ADDRESS(p, goidcacheend)
+FIELD_ADDRESS(p, id)
+FIELD_ADDRESS(p, status)
+
+FIELD_ADDRESS(sched, goidgen)
+
+FIELD_ADDRESS(gc, heap_goal)
+FIELD_ADDRESS(gc, heap_live)
+FIELD_ADDRESS(gc, percent_goal)
+
+FIELD_ADDRESS(bubble, id)
+
+#undef FIELD_ADDRESS
 
 #endif

@@ -53,7 +53,7 @@ struct error *candidate_settle(struct goroutine_set *set, struct candidate *c)
 /* Of a goroutine that runs: right when it still has them afterwards. */
 static struct error *read_own_labels(struct goroutine_set *set, struct candidate *c)
 {
-	uint64_t address = set->g[c->index] + set->lay->n.g_labels, after;
+	uint64_t address = g_at_labels(&set->lay->n, set->g[c->index]), after;
 	struct error *err;
 
 	c->now.labels = LABELS_NONE;
@@ -158,5 +158,5 @@ void candidate_take_header(const struct goroutine_set *set, struct candidate *c,
 	c->has_m = g_view_m(g) != 0;
 	c->tick_address = 0;
 	if (record_needs_tick(set, &c->now) && c->has_m)
-		c->tick_address = g_view_m(g) + set->lay->n.m_syscalltick;
+		c->tick_address = m_at_syscalltick(&set->lay->n, g_view_m(g));
 }

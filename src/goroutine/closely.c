@@ -43,7 +43,7 @@ enum part { TICK, HEADER, STACK, STACK_AGAIN, HEADER_AGAIN, TICK_AGAIN, COUNTER,
 
 static uint64_t counter_address(const struct goroutine_set *set, const struct candidate *c)
 {
-	return set->g[c->index] + set->lay->n.g_tracking_seq;
+	return g_at_tracking_seq(&set->lay->n, set->g[c->index]);
 }
 
 /* Where the copy of its stack begins. */
@@ -391,7 +391,7 @@ static struct error *read_label_pointers(struct goroutine_set *set, const uint32
 	for (size_t i = 0; i < p->members; i++) {
 		const struct candidate *c = &set->candidates[who[i]];
 
-		p->items[i].address = set->g[c->index] + set->lay->n.g_labels;
+		p->items[i].address = g_at_labels(&set->lay->n, set->g[c->index]);
 		p->items[i].size = candidate_wants_labels(c) ? sizeof(uint64_t) : 0;
 	}
 	plan_reset(&set->confirm);

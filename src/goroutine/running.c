@@ -49,8 +49,8 @@ static bool read_word(struct goroutine_set *set, uint64_t address, uint64_t *ret
 
 static bool read_bounds(struct goroutine_set *set, uint64_t g, struct bounds *ret)
 {
-	return read_word(set, g + set->lay->n.g_stack_lo, &ret->lo) &&
-	       read_word(set, g + set->lay->n.g_stack_hi, &ret->hi) && ret->lo < ret->hi;
+	return read_word(set, g_at_stack_lo(&set->lay->n, g), &ret->lo) &&
+	       read_word(set, g_at_stack_hi(&set->lay->n, g), &ret->hi) && ret->lo < ret->hi;
 }
 
 static uint64_t word_at(const uint8_t *bytes, size_t at)
@@ -140,8 +140,8 @@ bool running_place(struct goroutine_set *set, const uint8_t *header, struct plac
 	uint64_t m = g_view_m(g), thread, gsignal;
 	struct place p = {.exact = true};
 
-	if (!m || !read_word(set, m + n->m_procid, &thread) ||
-	    !read_word(set, m + n->m_gsignal, &gsignal) ||
+	if (!m || !read_word(set, m_at_procid(n, m), &thread) ||
+	    !read_word(set, m_at_gsignal(n, m), &gsignal) ||
 	    !set->options.registers(set->options.registers_arg, thread, &p.registers) ||
 	    !leave_signal(set, gsignal, &p))
 		return false;

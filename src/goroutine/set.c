@@ -262,7 +262,7 @@ static struct error *read_counts(struct goroutine_set *set, uint64_t *ret_length
 {
 	const struct target_range both[] = {
 		{set->lay->v.allglen, sizeof(*ret_length), ret_length},
-		{set->lay->v.sched + set->lay->n.sched_goidgen, sizeof(*ret_goids), ret_goids},
+		{sched_at_goidgen(&set->lay->n, set->lay->v.sched), sizeof(*ret_goids), ret_goids},
 	};
 	size_t done;
 	struct error *err = target_read_ranges(set->t, both, ARRAY_SIZE(both), &done);

@@ -36,7 +36,7 @@ static bool read_header(struct goroutine_set *set, uint64_t address, struct read
 	r->tick_address = 0;
 	r->tick = r->tick_again = 0;
 	if (record_needs_tick(set, &r->before) && g_view_m(g))
-		r->tick_address = g_view_m(g) + set->lay->n.m_syscalltick;
+		r->tick_address = m_at_syscalltick(&set->lay->n, g_view_m(g));
 	return true;
 }
 

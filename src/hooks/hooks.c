@@ -4,6 +4,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "golayout/view.h"
 #include "hooks/range.h"
 
 #define MAX_CODE 8192
@@ -282,12 +283,12 @@ static struct error *must_check is_batch(struct target *t, const struct golayout
 					 bool *ret)
 {
 	uint64_t next, end, last;
-	struct error *err = target_read_u64(t, p + lay->n.p_goidcache, &next);
+	struct error *err = target_read_u64(t, p_at_goidcache(&lay->n, p), &next);
 
 	if (!err)
-		err = target_read_u64(t, p + lay->n.p_goidcacheend, &end);
+		err = target_read_u64(t, p_at_goidcacheend(&lay->n, p), &end);
 	if (!err)
-		err = target_read_u64(t, lay->v.sched + lay->n.sched_goidgen, &last);
+		err = target_read_u64(t, sched_at_goidgen(&lay->n, lay->v.sched), &last);
 	if (!err)
 		*ret = end - next <= AGENT_GOID_BATCH && end <= last + 1;
 	return err;
@@ -345,7 +346,7 @@ struct error *hooks_config(struct target *t, const struct image *img, const stru
 				     .worker_active_reason = AGENT_NO_REASON,
 				     .assist_reason = AGENT_NO_REASON,
 				     .label_maps = lay->minor <= 23,
-				     .goidgen = lay->v.sched + lay->n.sched_goidgen,
+				     .goidgen = sched_at_goidgen(&lay->n, lay->v.sched),
 				     .text = img->functions.text};
 	fill_offsets(&lay->n, ret);
 	fill_ranges(img, ret);

@@ -1,6 +1,7 @@
 #include "oncpu/go_threads.h"
 
 #include "base/cleanup.h"
+#include "golayout/view.h"
 
 #define MAX_THREADS 100000
 
@@ -46,13 +47,13 @@ static void read_all(struct go_threads *threads)
 	if (error_dropped(target_read_u64(threads->t, threads->lay->v.allm, &m)))
 		return;
 	for (size_t i = 0; m && i < MAX_THREADS; i++) {
-		if (error_dropped(target_read_u64(threads->t, m + n->m_procid, &procid)))
+		if (error_dropped(target_read_u64(threads->t, m_at_procid(n, m), &procid)))
 			return;
 		name = map_find(&names, procid);
 		place = name ? map_at(&threads->m, *name) : NULL;
 		if (place)
 			*place = m;
-		if (error_dropped(target_read_u64(threads->t, m + n->m_alllink, &m)))
+		if (error_dropped(target_read_u64(threads->t, m_at_alllink(n, m), &m)))
 			return;
 	}
 }
@@ -77,7 +78,7 @@ uint64_t go_threads_goroutine(struct go_threads *threads, pid_t tid)
 {
 	uint64_t m = go_threads_m(threads, tid), g;
 
-	if (!m || error_dropped(target_read_u64(threads->t, m + threads->lay->n.m_curg, &g)))
+	if (!m || error_dropped(target_read_u64(threads->t, m_at_curg(&threads->lay->n, m), &g)))
 		return 0;
 	return g;
 }
@@ -87,6 +88,6 @@ bool go_threads_own_sp(struct go_threads *threads, pid_t tid, uint64_t *ret)
 	const struct golayout_numbers *n = &threads->lay->n;
 	uint64_t m = go_threads_m(threads, tid), g0;
 
-	return m && !error_dropped(target_read_u64(threads->t, m + n->m_g0, &g0)) &&
-	       !error_dropped(target_read_u64(threads->t, g0 + n->g_sched_sp, ret));
+	return m && !error_dropped(target_read_u64(threads->t, m_at_g0(n, m), &g0)) &&
+	       !error_dropped(target_read_u64(threads->t, g_at_sched_sp(n, g0), ret));
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cgroup.h"
 #include "base/cleanup.h"
 #include "base/door.h"
 
@@ -77,37 +78,16 @@ static uint64_t room_upwards(const char *mounted, const char *group, const struc
 	}
 }
 
-/* "4:cpu,memory:/group": the controllers are in the middle; none are those of version 2. */
-static const struct names *names_of(const char *controllers)
-{
-	char list[256];
-
-	if (!*controllers)
-		return &v2;
-	snprintf(list, sizeof(list), ",%s,", controllers);
-	return strstr(list, ",memory,") ? &v1 : NULL;
-}
-
 uint64_t memory_room_in(const char *groups, const char *mounted)
 {
-	_cleanup_fclose_ FILE *f = door_fopen(groups);
-	uint64_t least = UINT64_MAX, room;
-	char line[PATH_MAX];
+	uint64_t of_v1 = UINT64_MAX, of_v2 = UINT64_MAX;
+	char group[PATH_MAX];
 
-	while (f && fgets(line, sizeof(line), f)) {
-		char *controllers = strchr(line, ':'), *group;
-		const struct names *n;
-
-		group = controllers ? strchr(controllers + 1, ':') : NULL;
-		if (!group)
-			continue;
-		*group++ = '\0';
-		group[strcspn(group, "\n")] = '\0';
-		n = names_of(controllers + 1);
-		room = n ? room_upwards(mounted, group, n) : UINT64_MAX;
-		least = room < least ? room : least;
-	}
-	return least;
+	if (cgroup_find(groups, "memory", group))
+		of_v1 = room_upwards(mounted, group, &v1);
+	if (cgroup_find(groups, NULL, group))
+		of_v2 = room_upwards(mounted, group, &v2);
+	return of_v1 < of_v2 ? of_v1 : of_v2;
 }
 
 uint64_t memory_room(void)

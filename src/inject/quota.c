@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/cgroup.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/door.h"
@@ -18,38 +19,6 @@ struct group {
 	char mount[PATH_MAX];
 	char path[PATH_MAX];
 };
-
-static bool has_word(const char *list, const char *word)
-{
-	size_t n = strlen(word);
-
-	for (const char *at = list; (at = strstr(at, word)); at += n)
-		if ((at == list || at[-1] == ',') && (!at[n] || at[n] == ','))
-			return true;
-	return false;
-}
-
-/* Of cgroup v2, or of the hierarchy of v1 that has the cpu controller. */
-static bool find_path(bool v2, char ret[PATH_MAX])
-{
-	_cleanup_fclose_ FILE *f = door_fopen("/proc/self/cgroup");
-	char line[PATH_MAX + 256];
-
-	while (f && fgets(line, sizeof(line), f)) {
-		char *controllers = strchr(line, ':'), *path;
-
-		path = controllers ? strchr(controllers + 1, ':') : NULL;
-		if (!path)
-			continue;
-		*path++ = '\0';
-		path[strcspn(path, "\n")] = '\0';
-		if (v2 ? controllers[1] : !has_word(controllers + 1, "cpu"))
-			continue;
-		snprintf(ret, PATH_MAX, "%s", path);
-		return true;
-	}
-	return false;
-}
 
 /* The mount may have its own root: then that is cut off our path. */
 static bool find_mount(bool v2, struct group *g)
@@ -65,7 +34,7 @@ static bool find_mount(bool v2, struct group *g)
 		    sscanf(behind, " - %63s %*s %1023s", type, options) != 2)
 			continue;
 		if (v2 ? strcmp(type, "cgroup2")
-		       : strcmp(type, "cgroup") || !has_word(options, "cpu"))
+		       : strcmp(type, "cgroup") || !cgroup_has_word(options, "cpu"))
 			continue;
 		n = strcmp(root, "/") ? strlen(root) : 0;
 		if (n && !strncmp(g->path, root, n))
@@ -107,7 +76,7 @@ static uint64_t longest_period_us(bool v2)
 	struct group g = {0};
 	uint64_t longest = 0;
 
-	if (!find_path(v2, g.path) || !find_mount(v2, &g))
+	if (!cgroup_find("/proc/self/cgroup", v2 ? NULL : "cpu", g.path) || !find_mount(v2, &g))
 		return 0;
 	for (;;) {
 		char *end = strrchr(g.path, '/');

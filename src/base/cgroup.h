@@ -1,0 +1,15 @@
+/* Which control groups a process is in, as the kernel writes it in /proc/PID/cgroup. */
+#ifndef BASE_CGROUP_H
+#define BASE_CGROUP_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+/* The path of the group in the hierarchy of a controller ("cpu", "memory") of version 1, or, with
+ * NULL, in that of version 2. `file` is such a file. False: it has none. */
+bool cgroup_find(const char *file, const char *controller, char ret[PATH_MAX]);
+
+/* "cpu,cpuacct" has the word "cpu". */
+bool cgroup_has_word(const char *list, const char *word);
+
+#endif

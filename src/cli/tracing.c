@@ -164,7 +164,8 @@ struct error *tracing_begin(struct tracing *t, const struct subject *s)
 					.stop = &stop_requested,
 					.duration_ns = o->duration * 1e9,
 					.spill = t->spill,
-					.spill_bytes = t->spill_bytes};
+					.spill_bytes = t->spill_bytes,
+					.most_waiting = o->max_size * (1 << 20)};
 	struct trace_writer_options writer = {
 		.functions = &s->image->functions,
 		.depth = o->stack_depth,

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "collect/spill.h"
 
 #define PAGE_BYTES 4096ul
@@ -54,6 +55,8 @@ struct backlog {
 	struct handover filled; /* of these */
 	struct handover freed;
 	_Atomic size_t in_use;
+	_Atomic uint64_t bytes;    /* that wait */
+	_Atomic uint64_t taken_ns; /* when the last one that was taken was collected */
 	atomic_bool awaited;
 	int wake; /* for who takes */
 	/* The file, and the thread that writes it. */
@@ -146,6 +149,7 @@ struct error *backlog_create(size_t blocks, struct backlog **ret)
 		return &error_no_memory;
 	b->memory = memory;
 	b->blocks = blocks;
+	b->taken_ns = clock_now();
 	if (!make_pile(&b->warm, blocks) || !make_pile(&b->cold, blocks) ||
 	    !make_waiting(b, blocks) || !make_handover(&b->freed, blocks))
 		return &error_no_memory;
@@ -195,6 +199,16 @@ double backlog_fill(const struct backlog *b)
 	memory = (memory - KEPT_SHARE) / (1 - KEPT_SHARE);
 	file = spill_fill(&b->spill);
 	return memory > file ? memory : file;
+}
+
+uint64_t backlog_bytes(const struct backlog *b)
+{
+	return atomic_load(&b->bytes);
+}
+
+uint64_t backlog_age(const struct backlog *b)
+{
+	return count_in(&b->filled) ? clock_now() - atomic_load(&b->taken_ns) : 0;
 }
 
 int backlog_file_failed(const struct backlog *b)
@@ -307,11 +321,21 @@ static bool goes_to_file(const struct backlog *b)
 	       count_in(&b->filled) < MOST_WAITING && !backlog_file_failed(b);
 }
 
+static uint64_t bytes_in(const struct block *first)
+{
+	uint64_t bytes = 0;
+
+	for (; first; first = first->next)
+		bytes += first->used;
+	return bytes;
+}
+
 void backlog_put(struct backlog *b, struct block *first)
 {
 	struct waiting *w = &b->waiting[atomic_load(&b->filled.put) & b->filled.mask];
 	bool leaves = goes_to_file(b);
 
+	atomic_fetch_add(&b->bytes, bytes_in(first));
 	w->first = first;
 	atomic_store(&w->place, leaves ? ON_ITS_WAY : IN_MEMORY);
 	hand_over(&b->filled, w);
@@ -370,7 +394,11 @@ struct error *backlog_take(struct backlog *b, struct block **ret)
 		*ret = w->first;
 	take_over(&b->filled);
 	atomic_store(&b->awaited, false);
-	return err;
+	if (err)
+		return err;
+	atomic_fetch_sub(&b->bytes, bytes_in(*ret));
+	atomic_store(&b->taken_ns, (*ret)->about.ns);
+	return NULL;
 }
 
 void backlog_release(struct backlog *b, struct block *block)

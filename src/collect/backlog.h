@@ -68,8 +68,11 @@ struct error *backlog_create(size_t blocks, struct backlog **ret) must_check;
 struct error *backlog_use_file(struct backlog *b, int file, uint64_t most) must_check;
 void backlog_destroy(struct backlog *b);
 
-/* For all threads: how near it is to having no room, from 0 to 1. */
+/* For all threads: how near it is to having no room, from 0 to 1; the bytes that wait to be taken;
+ * and how long ago that was collected which was taken last, 0 when nothing waits. */
 double backlog_fill(const struct backlog *b);
+uint64_t backlog_bytes(const struct backlog *b);
+uint64_t backlog_age(const struct backlog *b);
 /* Why nothing is written to the file any more, an errno; 0: it is, or there is none. */
 int backlog_file_failed(const struct backlog *b);
 

@@ -24,8 +24,10 @@
 #define MOST_UNTAKEN_NS 40000000ull
 #define COUNTERS_NS 10000000ull
 #define CHECK_NS 100000000ull /* how often we look whether the target is there */
-/* So much of the backlog may wait for a processor that nobody else wants. */
+/* So much of the backlog, and for so long, may wait for a processor that nobody else wants: when we
+ * are killed, it is lost. */
 #define MAY_WAIT 0.5
+#define MAY_WAIT_NS 60000000000ull
 /* Until we ask again whether there is one. */
 #define BUSY_NS 10000000
 
@@ -147,9 +149,11 @@ static bool is_signalled(void)
 static bool is_urgent(const struct collector *c)
 {
 	const struct backlog *b = c->options.backlog;
+	uint64_t most = c->options.most_waiting;
 
 	return atomic_load(&c->ended) || clock_now() >= c->options.end_ns || is_signalled() ||
-	       backlog_fill(b) > MAY_WAIT;
+	       backlog_fill(b) > MAY_WAIT || backlog_age(b) > MAY_WAIT_NS ||
+	       (most && (double)backlog_bytes(b) > MAY_WAIT * (double)most);
 }
 
 static void set_pace(struct collector *c)

@@ -32,6 +32,7 @@ struct collector_options {
 	const struct counters *counters;
 	const struct ticks *ticks; /* one pair was measured a moment ago */
 	const struct pace *pace;   /* of the thread that decodes, which is the caller */
+	uint64_t most_waiting;     /* bytes: with half of them it is urgent to decode; 0: any */
 	uint64_t end_ns; /* CLOCK_MONOTONIC: by then it is urgent; UINT64_MAX: nobody knows */
 };
 

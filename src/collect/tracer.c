@@ -121,6 +121,7 @@ static struct error *must_check start_collector(struct tracer *tr, const struct 
 		.lay = tr->lay,
 		.injection = tr->injection,
 		.backlog = tr->backlog,
+		.most_waiting = options->most_waiting,
 		.counters = counters,
 		.ticks = &tr->ticks,
 		.pace = pace,

@@ -41,6 +41,8 @@ struct tracer_options {
 	 * tracer, and how many bytes it may have; 0: there is no file. */
 	int spill;
 	uint64_t spill_bytes;
+	uint64_t most_waiting; /* bytes of records; above half of it they are decoded at once, even
+				  if nobody has a processor to spare. 0: any */
 };
 
 struct tracer_stats {
@@ -92,8 +94,8 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
  * are the states of goroutines when tracing began, with ns 1. That the target ends is no error.
  *
  * What was not yet given out waits in 64 MB of memory, and then in the file; without one, in 128 MB
- * of memory. While all processors are busy nothing is given out, until half of that is in use.
- * What does not fit is lost, and counted.
+ * of memory. While all processors are busy nothing is given out, until half of that, or
+ * of most_waiting, is in use, or for a minute. What does not fit is lost, and counted.
  */
 struct error *tracer_next(struct tracer *tr, struct trace_batch *ret) must_check;
 

@@ -124,6 +124,22 @@ static void who_waits_for_nothing_waits_as_long_as_he_said(void **state)
 	assert_false(backlog_is_awaited(*state));
 }
 
+static void age_is_that_of_what_was_taken_last(void **state)
+{
+	struct backlog *b = *state;
+	struct block *first = backlog_get(b);
+
+	assert_int_equal(backlog_age(b), 0);
+	first->about.ns = clock_now() - 5000000000;
+	backlog_put(b, first);
+	assert_in_range(backlog_age(b), 0, 4000000000);
+	put_numbered(b, 0);
+	assert_ptr_equal(take(b), first);
+	assert_true(backlog_age(b) >= 5000000000);
+	assert_non_null(take(b));
+	assert_int_equal(backlog_age(b), 0);
+}
+
 /* ---- with a file ---- */
 
 enum { FILE_BYTES = 64 << 20 };
@@ -207,6 +223,7 @@ static void what_memory_has_no_room_for_comes_out_of_the_file_in_order(void **st
 			backlog_release(b, block);
 		}
 		assert_null(take(b));
+		assert_int_equal(backlog_bytes(b), 0);
 	}
 	assert_true(read >= 3 * (COUNT - BLOCKS));
 	assert_int_equal(backlog_free(b), BLOCKS);
@@ -295,6 +312,7 @@ int main(void)
 		TEST(what_one_thread_puts_the_other_takes_in_order),
 		TEST(when_all_blocks_are_in_use_there_is_none),
 		TEST(who_waits_for_nothing_waits_as_long_as_he_said),
+		TEST(age_is_that_of_what_was_taken_last),
 		WITH_FILE(what_memory_has_no_room_for_comes_out_of_the_file_in_order),
 		TEST(what_a_full_disk_does_not_take_stays_in_memory),
 		WITH_FILE(a_file_that_is_full_takes_more_when_some_was_read),

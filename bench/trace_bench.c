@@ -156,13 +156,21 @@ static void begin_chunk(struct writer *w)
 	put_bytes(w, &chunk, sizeof(chunk));
 }
 
+/* As the agent writes it (agent/fast.h): so many bytes, whatever the number. */
+static size_t put_wide(uint8_t *to, uint64_t value, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		to[i] = (value >> 7 * i & 0x7f) | (i + 1 < bytes ? 0x80 : 0);
+	return bytes;
+}
+
 static size_t put_rest(uint8_t *to, const struct act *act)
 {
 	size_t n = 0;
 
 	switch (act->kind) {
 	case RECORD_BLOCK:
-		n = uvarint_put(to, act->stack);
+		n = put_wide(to, act->stack, 3);
 		return n + uvarint_put(to + n, 1);
 	case RECORD_CREATE:
 		n = uvarint_put(to, made_pc(MADE_ROOT, false) - MADE_TEXT);
@@ -177,7 +185,7 @@ static size_t put_rest(uint8_t *to, const struct act *act)
 	default:
 		return 0;
 	}
-	return n + uvarint_put(to + n, act->stack);
+	return n + put_wide(to + n, act->stack, 3);
 }
 
 static void write_act(struct bench *b, struct writer *w)
@@ -185,13 +193,15 @@ static void write_act(struct bench *b, struct writer *w)
 	struct group *group = &w->groups[w->turn];
 	const struct act *act = &b->work->acts[group->next];
 	uint8_t record[AGENT_MAX_RECORD];
+	uint64_t goid;
 	size_t n = 0;
 
 	if (act->kind == RECORD_CREATE)
 		group->goids[act->role] = ++b->last_goid;
+	goid = group->goids[act->role];
 	record[n++] = act->kind;
-	n += uvarint_put(record + n, TICKS);
-	n += uvarint_put(record + n, group->goids[act->role]);
+	n += put_wide(record + n, TICKS, 3);
+	n += put_wide(record + n, goid, goid < 1 << 14 ? 2 : 4);
 	n += put_rest(record + n, act);
 	w->tick += TICKS;
 	if (-w->slot->write % AGENT_CHUNK_BYTES <= AGENT_MAX_RECORD)

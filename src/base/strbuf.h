@@ -39,6 +39,11 @@ static inline size_t uvarint_put(uint8_t *to, uint64_t value)
 {
 	size_t n = 0;
 
+	if (value >= 0x80 && value < 1 << 14) {
+		to[0] = value | 0x80;
+		to[1] = value >> 7;
+		return 2;
+	}
 	for (; value >= 0x80; value >>= 7)
 		to[n++] = value | 0x80;
 	to[n++] = value;

@@ -68,7 +68,7 @@ static const struct tick_pair *pair_before(const struct ticks *t, uint64_t tick)
 	return &t->pairs[i];
 }
 
-uint64_t ticks_to_ns(const struct ticks *t, uint64_t tick)
+uint64_t ticks_to_any_ns(const struct ticks *t, uint64_t tick)
 {
 	const struct tick_pair *p = pair_before(t, tick);
 	double since = (double)(int64_t)(tick - p->tick) * p->slope, ns = (double)p->ns + since;

@@ -127,15 +127,13 @@ static struct batch *find_batch(struct trace_writer *t, uint64_t m)
 	return (struct batch *)(uintptr_t)*place;
 }
 
-/* The batch that a step of this thread goes into; NULL when there is no memory. */
-static struct batch *batch_of(struct trace_writer *t, const struct trace_step *step, uint64_t time)
+static struct batch *begin_batch(struct trace_writer *t, uint64_t m, uint64_t time)
 {
-	struct batch **recent = &t->recent[step->m % RECENT_BATCHES], *b = *recent;
+	struct batch *b = find_batch(t, m);
 
-	if (!b || b->m != step->m)
-		b = *recent = find_batch(t, step->m);
 	if (!b)
 		return NULL;
+	t->recent[m % RECENT_BATCHES] = b;
 	if (b->bytes.length > MAX_BATCH - MAX_RECORD)
 		flush_batch(t, b);
 	if (!b->bytes.length)
@@ -143,8 +141,20 @@ static struct batch *batch_of(struct trace_writer *t, const struct trace_step *s
 	return b;
 }
 
+/* The batch that a step of this thread goes into; NULL when there is no memory. */
+static inline struct batch *batch_of(struct trace_writer *t, const struct trace_step *step,
+				     uint64_t time)
+{
+	struct batch *b = t->recent[step->m % RECENT_BATCHES];
+	bool open = b && b->m == step->m && b->bytes.length &&
+		    b->bytes.length <= MAX_BATCH - MAX_RECORD;
+
+	return open ? b : begin_batch(t, step->m, time);
+}
+
 /* The number's id: in the order of their first use, so that what is used most has short ones. */
-static uint32_t use(struct trace_writer *t, struct used *used, uint32_t number, uint32_t *ids)
+static inline uint32_t use(struct trace_writer *t, struct used *used, uint32_t number,
+			   uint32_t *ids)
 {
 	uint32_t id = used_find(used, t->number, number);
 
@@ -277,21 +287,45 @@ static struct error *write_labels(struct trace_writer *t, const struct trace_ste
 	return t->failed ? &error_no_memory : NULL;
 }
 
-/* The step's bytes; how many. */
-static size_t put_step(struct trace_writer *t, uint8_t *to, const struct trace_step *step,
-		       uint64_t since)
+/* Of any operation, by what its arguments are. */
+static size_t put_arguments(struct trace_writer *t, uint8_t *to, const struct trace_step *step)
 {
 	const char *kinds = trace_op_arguments(step->op);
 	size_t n = 0;
 
-	to[n++] = step->op;
-	n += uvarint_put(to + n, since);
 	for (size_t i = 0; kinds[i]; i++) {
 		uint64_t value = step->arg[i];
 
 		n += uvarint_put(to + n, kinds[i] == 'n' ? value : id_of(t, kinds[i], value));
 	}
 	return n;
+}
+
+/* The step's bytes; how many. The most frequent operations without a look at what their arguments
+ * are. */
+static inline size_t put_step(struct trace_writer *t, uint8_t *to, const struct trace_step *step,
+			      uint64_t since)
+{
+	size_t n = 1;
+
+	to[0] = step->op;
+	n += uvarint_put(to + n, since);
+	switch (step->op) {
+	case OP_GO_START:
+		n += uvarint_put(to + n, step->arg[0]);
+		return n + uvarint_put(to + n, step->arg[1]);
+	case OP_GO_UNBLOCK:
+		n += uvarint_put(to + n, step->arg[0]);
+		n += uvarint_put(to + n, step->arg[1]);
+		return n + uvarint_put(to + n, stack_id(t, step->arg[2]));
+	case OP_GO_BLOCK:
+		n += uvarint_put(to + n, text_id(t, step->arg[0]));
+		return n + uvarint_put(to + n, stack_id(t, step->arg[1]));
+	case OP_GO_SYSCALL_END:
+		return n;
+	default:
+		return n + put_arguments(t, to + n, step);
+	}
 }
 
 static struct error *write_step(void *arg, const struct trace_step *step)

@@ -1,8 +1,6 @@
 #include "gotrace/step.h"
 
-#include <stddef.h>
-
-static const char *const arguments[OP_COUNT] = {
+const char *const trace_arguments[OP_COUNT] = {
 	[OP_PROCS_CHANGE] = "nk",
 	[OP_PROC_START] = "nn",
 	[OP_PROC_STOP] = "",
@@ -44,8 +42,3 @@ static const char *const arguments[OP_COUNT] = {
 	[OP_GO_CREATE_BLOCKED] = "nfk",
 	[OP_GO_STATUS_STACK] = "nnnk",
 };
-
-const char *trace_op_arguments(unsigned int op)
-{
-	return op < OP_COUNT ? arguments[op] : NULL;
-}

@@ -6,6 +6,7 @@
 #define GOTRACE_STEP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -79,7 +80,11 @@ struct trace_step {
  * The arguments of an operation, a letter each: n a number, t a text, k a stack, f the function at
  * a pc (in a file: its stack of one frame). NULL: there is no such operation.
  */
-const char *trace_op_arguments(unsigned int op);
+extern const char *const trace_arguments[OP_COUNT];
+static inline const char *trace_op_arguments(unsigned int op)
+{
+	return op < OP_COUNT ? trace_arguments[op] : NULL;
+}
 
 /* The receiver of the steps, one after the other. */
 struct trace_sink {

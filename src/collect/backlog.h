@@ -27,6 +27,7 @@
 #define BLOCK_BYTES AGENT_CHUNK_BYTES
 
 struct block;
+struct unread_set;
 
 /* Bytes that the agent has written into a ring, one behind the other. */
 struct piece {
@@ -42,8 +43,9 @@ struct collection {
 	uint64_t ns;       /* when the rings were looked at (CLOCK_MONOTONIC) */
 	uint64_t taken_ns; /* a moment after all of it was there */
 	struct tick_pair clock;
-	uint64_t watermark; /* no record that is still to come has a tick before this */
-	bool last;          /* nothing will come any more */
+	uint64_t watermark;        /* no record that is still to come has a tick before this */
+	bool last;                 /* nothing will come any more */
+	struct unread_set *unread; /* of who takes it */
 	size_t counter_count;
 	struct trace_event counters[COUNTERS_MAX_EVENTS];
 };

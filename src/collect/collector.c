@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "collect/pace.h"
 #include "collect/precedence.h"
+#include "collect/unread.h"
 
 /* Between two looks. What we aim at is that so much has come meanwhile: little enough to be in the
  * processor's cache still, and far less than a ring holds; but when nothing has come, it may begin
@@ -23,6 +24,9 @@
 /* What is less waits longer to be taken, and the counters are read so often. */
 #define MOST_UNTAKEN_NS 40000000ull
 #define COUNTERS_NS 10000000ull
+/* Of records that are searched for labels in one look, which takes 1 ms; a set counts as more. */
+#define MOST_UNREAD_BYTES (1u << 20)
+#define UNREAD_COST 2048
 #define CHECK_NS 100000000ull /* how often we look whether the target is there */
 /* So much of the backlog, and for so long, may wait for a processor that nobody else wants: when we
  * are killed, it is lost. */
@@ -45,7 +49,8 @@ struct collector {
 	uint64_t counted_ns;
 	uint64_t checked_ns;
 	atomic_uint_fast64_t absences;
-	uint64_t unread;              /* sets of labels that the agent could not read, so far */
+	struct unread unread;         /* sets of labels that the agent could not read */
+	bool was_unread;              /* since the agent was told what it may read */
 	struct precedence precedence; /* of the thread that collects */
 	atomic_bool goes_first;
 	pthread_t thread;
@@ -84,21 +89,49 @@ static void look(struct collector *c)
 	c->waiting = bytes;
 }
 
-/* Labels lie where the heap has grown to: from now on the agent may read that too. */
+/* Of one slot, in this block. False: that is enough for one look. */
+static bool read_unread_in(struct collector *c, const struct block *block, uint32_t slot,
+			   struct unread_set **list, size_t *left)
+{
+	for (uint32_t i = 0; i < block->piece_count && *left; i++) {
+		const struct piece *p = &block->pieces[i];
+		size_t cost = p->slot == slot ? p->size : 0;
+
+		if (cost)
+			cost += unread_read(&c->unread, p, list) * UNREAD_COST;
+		*left -= cost < *left ? cost : *left;
+	}
+	return *left;
+}
+
+/* Labels that the agent could not read are read at once. */
+static void read_unread(struct collector *c, struct block *first)
+{
+	size_t left = MOST_UNREAD_BYTES;
+
+	for (uint32_t slot = 0; slot < c->unread.slots; slot++) {
+		const struct block *block = first;
+
+		if (!unread_is_new(&c->unread, slot, rings_unread(c->rings, slot)))
+			continue;
+		c->was_unread = true;
+		while (block && read_unread_in(c, block, slot, &first->about.unread, &left))
+			block = block->next;
+	}
+}
+
+/* They lie where the heap has grown to: from now on the agent may read that too. */
 static void check_unread(struct collector *c)
 {
-	struct rings_stats stats;
-
-	rings_stats(c->rings, &stats);
-	if (stats.labels_unread == c->unread || atomic_load(&c->ended))
-		return;
-	c->unread = stats.labels_unread;
-	error_destroy(inject_update_readable(c->options.injection));
+	if (c->was_unread && !atomic_load(&c->ended))
+		error_destroy(inject_update_readable(c->options.injection));
+	c->was_unread = false;
 }
 
 static void describe(struct collector *c, struct collection *about, bool ended)
 {
 	about->last = false;
+	about->unread = NULL;
 	about->ns = clock_now();
 	about->counter_count = 0;
 	if (!ended && about->ns - c->counted_ns >= COUNTERS_NS) {
@@ -128,6 +161,7 @@ static bool collect(struct collector *c)
 	       ended;
 	first->about.last = last;
 	first->about.taken_ns = clock_now();
+	read_unread(c, first);
 	c->collected_ns = first->about.ns;
 	c->waiting = 0;
 	backlog_put(c->options.backlog, first);
@@ -242,6 +276,7 @@ static struct error *must_check start_thread(struct collector *c)
 struct error *collector_start(const struct collector_options *options, struct collector **ret)
 {
 	_cleanup_collector_ struct collector *c = calloc(1, sizeof(*c));
+	const struct agent_shared *layout = inject_layout(options->injection);
 	struct error *err;
 
 	if (!c)
@@ -254,8 +289,10 @@ struct error *collector_start(const struct collector_options *options, struct co
 	c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (c->wake < 0)
 		return error_errno(ERROR_FAILED, errno, "cannot wait for events");
-	err = rings_create(inject_shared(options->injection), inject_layout(options->injection),
-			   options->injection, &c->rings);
+	err = rings_create(inject_shared(options->injection), layout, options->injection,
+			   &c->rings);
+	if (!err && !unread_init(&c->unread, options->t, options->lay, layout->slots))
+		err = &error_no_memory;
 	if (!err)
 		err = start_thread(c);
 	if (err)
@@ -278,6 +315,7 @@ void collector_destroy(struct collector *c)
 	if (c->wake >= 0)
 		close(c->wake);
 	rings_destroy(c->rings);
+	unread_deinit(&c->unread);
 	free(c);
 }
 

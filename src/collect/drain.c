@@ -261,6 +261,22 @@ static inline bool next_in_piece(struct drain *d, struct stream *s)
 	return true;
 }
 
+size_t drain_find(const struct piece *p, enum agent_record kind,
+		  uint64_t (*ret)[RECORD_MAX_NUMBERS], size_t most)
+{
+	struct piece piece = *p;
+	struct stream s = {.first = &piece, .at = p->bytes, .end = p->bytes + p->size};
+	struct drain nobody = {0};
+	size_t count = 0;
+
+	if (!(p->at & (AGENT_CHUNK_BYTES - 1)))
+		begin_chunk(&nobody, &s);
+	while (count < most && s.at < s.end && next_in_piece(&nobody, &s))
+		if (s.next.kind == kind)
+			memcpy(ret[count++], s.next.numbers, sizeof(ret[0]));
+	return count;
+}
+
 /* The piece that is the first now. */
 static void begin_piece(struct stream *s)
 {

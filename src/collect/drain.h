@@ -64,6 +64,11 @@ struct drain_stats {
 };
 void drain_stats(const struct drain *d, struct drain_stats *ret);
 
+/* The numbers of all records of a kind in a piece, which is changed by nobody: how many, up to
+ * `most`. For any thread. */
+size_t drain_find(const struct piece *p, enum agent_record kind,
+		  uint64_t (*ret)[RECORD_MAX_NUMBERS], size_t most);
+
 #define DRAIN_STACK_WORDS (AGENT_MAX_DEPTH + 8)
 
 /* Copies the words of a stack (agent/abi.h) out of shared memory, each read once; they are whatever

@@ -20,6 +20,7 @@ struct error *labels_init(struct labels *l, struct target *t, const struct golay
 void labels_deinit(struct labels *l)
 {
 	label_sets_release(&l->sets);
+	unread_release(l->told);
 	free(l->known);
 }
 
@@ -82,8 +83,10 @@ static struct error *must_check text_of_set(struct labels *l, uint32_t id, uint3
 	return keep_text(l, pairs, set.count, ret);
 }
 
-static struct error *must_check read_batch(struct labels *l, struct labelled *items, size_t count,
-					   uint32_t *sets, uint64_t (*now)[2], bool *ok)
+static struct error *must_check read_batch(struct label_sets *sets, struct target *t,
+					   const struct golayout *lay, struct labelled *items,
+					   size_t count, uint32_t *ret, uint64_t (*now)[2],
+					   bool *ok)
 {
 	struct target_range ranges[2 * LABELS_BATCH];
 	uint64_t pointers[LABELS_BATCH] = {0};
@@ -92,41 +95,50 @@ static struct error *must_check read_batch(struct labels *l, struct labelled *it
 	for (size_t i = 0; i < count; i++) {
 		pointers[i] = items[i].labels;
 		ranges[2 * i] =
-			(struct target_range){g_at_goid(&l->lay->n, items[i].g), 8, &now[i][0]};
+			(struct target_range){g_at_goid(&lay->n, items[i].g), 8, &now[i][0]};
 		ranges[2 * i + 1] =
-			(struct target_range){g_at_labels(&l->lay->n, items[i].g), 8, &now[i][1]};
+			(struct target_range){g_at_labels(&lay->n, items[i].g), 8, &now[i][1]};
 	}
-	err = label_sets_read(&l->sets, l->t, pointers, count, sets);
-	return err ? err : target_read_each(l->t, ranges, 2 * count, ok);
+	err = label_sets_read(sets, t, pointers, count, ret);
+	return err ? err : target_read_each(t, ranges, 2 * count, ok);
 }
 
 /* Sets that were read from outside are kept only to be read faster again. */
-static void limit_sets(struct labels *l)
+static void limit_sets(struct label_sets *sets)
 {
-	bool maps = l->sets.maps;
+	bool maps = sets->maps;
 
-	if (l->sets.count < LABELS_MAX_SETS / 2 && l->sets.bytes < LABELS_MAX_BYTES / 2)
+	if (sets->count < LABELS_MAX_SETS / 2 && sets->bytes < LABELS_MAX_BYTES / 2)
 		return;
-	label_sets_release(&l->sets);
-	l->sets = (struct label_sets){.maps = maps};
+	label_sets_release(sets);
+	*sets = (struct label_sets){.maps = maps};
+}
+
+struct error *labels_read_sets(struct label_sets *sets, struct target *t,
+			       const struct golayout *lay, struct labelled *items, size_t count,
+			       uint32_t *ret)
+{
+	uint64_t now[LABELS_BATCH][2] = {0};
+	bool ok[2 * LABELS_BATCH];
+	struct error *err;
+
+	limit_sets(sets);
+	err = read_batch(sets, t, lay, items, count, ret, now, ok);
+	for (size_t i = 0; !err && i < count; i++)
+		if (!ok[2 * i] || !ok[2 * i + 1] || now[i][0] != items[i].goid ||
+		    now[i][1] != items[i].labels)
+			ret[i] = LABELS_TORN;
+	return err;
 }
 
 struct error *labels_read(struct labels *l, struct labelled *items, size_t count)
 {
 	uint32_t sets[LABELS_BATCH];
-	uint64_t now[LABELS_BATCH][2] = {0};
-	bool ok[2 * LABELS_BATCH];
-	struct error *err;
-
-	limit_sets(l);
-	err = read_batch(l, items, count, sets, now, ok);
+	struct error *err = labels_read_sets(&l->sets, l->t, l->lay, items, count, sets);
 
 	for (size_t i = 0; !err && i < count; i++) {
-		bool held = ok[2 * i] && ok[2 * i + 1] && now[i][0] == items[i].goid &&
-			    now[i][1] == items[i].labels;
-
 		items[i].text = 0;
-		if (held && sets[i] != LABELS_TORN)
+		if (sets[i] != LABELS_TORN)
 			err = text_of_set(l, sets[i], &items[i].text);
 		else
 			l->dropped++;
@@ -134,13 +146,43 @@ struct error *labels_read(struct labels *l, struct labelled *items, size_t count
 	return err;
 }
 
-/* It was made while the target was there, which may have ended since. */
+void labels_tell(struct labels *l, struct unread_set *list)
+{
+	struct unread_set **end = &l->told;
+
+	while (*end)
+		end = &(*end)->next;
+	*end = list;
+}
+
+/* Who has told of it, from then on no more. */
+static struct unread_set *take_told(struct labels *l, const struct drain_record *r)
+{
+	for (struct unread_set **at = &l->told; *at; at = &(*at)->next) {
+		struct unread_set *set = *at;
+
+		if (set->goid != r->numbers[0] || set->labels != r->numbers[2])
+			continue;
+		*at = set->next;
+		return set;
+	}
+	return NULL;
+}
+
+/* It was read when it was collected, or else now: then the target may have ended since. */
 static struct error *must_check read_one(struct labels *l, const struct drain_record *r,
 					 uint32_t *ret)
 {
 	struct labelled item = {.goid = r->numbers[0], .g = r->numbers[1], .labels = r->numbers[2]};
-	struct error *err = labels_read(l, &item, 1);
+	struct unread_set *told = take_told(l, r);
+	struct error *err;
 
+	if (told) {
+		err = decode(l, &(struct drain_text){told->bytes, told->size}, ret);
+		unread_free(told);
+		return err;
+	}
+	err = labels_read(l, &item, 1);
 	*ret = err ? 0 : item.text;
 	if (!err || err->code != ERROR_GONE)
 		return err;

@@ -7,6 +7,7 @@
 
 #include "agent/abi.h"
 #include "collect/drain.h"
+#include "collect/unread.h"
 #include "golayout/golayout.h"
 #include "gotrace/texts.h"
 #include "labels/label_sets.h"
@@ -21,6 +22,8 @@ struct labels {
 	uint32_t slots;
 	uint64_t cut;     /* labels that were longer than is kept, or too many */
 	uint64_t dropped; /* sets that are not known: no room, or they could not be read */
+	/* That were read when the agent might not, and whose records are still to come. */
+	struct unread_set *told;
 };
 
 /* Keeps what it is given. */
@@ -31,6 +34,9 @@ void labels_deinit(struct labels *l);
 /* The text of the set that a record of kind RECORD_LABELS ... is about; 0: none, or not known. */
 struct error *labels_of_record(struct labels *l, const struct drain_record *r,
 			       uint32_t *ret) must_check;
+
+/* Takes sets that were read when records were collected which are to come. */
+void labels_tell(struct labels *l, struct unread_set *list);
 
 /* Marks the sets that the agent may say by their numbers. */
 void labels_mark_texts(struct labels *l);
@@ -47,5 +53,9 @@ struct labelled {
  * not known. */
 #define LABELS_BATCH 256
 struct error *labels_read(struct labels *l, struct labelled *items, size_t count) must_check;
+/* The same, as sets of `sets`, which keeps those that were read; LABELS_TORN: not known. */
+struct error *labels_read_sets(struct label_sets *sets, struct target *t,
+			       const struct golayout *lay, struct labelled *items, size_t count,
+			       uint32_t *ret) must_check;
 
 #endif

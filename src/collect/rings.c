@@ -339,6 +339,11 @@ static uint64_t counted(const uint64_t *count)
 	return __atomic_load_n(count, __ATOMIC_RELAXED);
 }
 
+uint64_t rings_unread(const struct rings *r, uint32_t slot)
+{
+	return counted(&r->items[slot].slot->labels_unread);
+}
+
 void rings_stats(const struct rings *r, struct rings_stats *ret)
 {
 	*ret = (struct rings_stats){.corrupt = atomic_load(&r->corrupt)};

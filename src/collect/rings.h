@@ -41,6 +41,9 @@ void rings_destroy(struct rings *r);
 bool rings_collect(struct rings *r, struct backlog *b, struct block *first, uint64_t now,
 		   uint64_t margin, bool ended);
 
+/* How many sets of labels the agent could not read in a slot so far, as it says. */
+uint64_t rings_unread(const struct rings *r, uint32_t slot);
+
 /* How many bytes wait in the fullest. It is all that this looks at. */
 uint64_t rings_waiting(const struct rings *r);
 

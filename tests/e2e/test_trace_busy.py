@@ -48,7 +48,8 @@ def policies(process):
 def test_decoding_leaves_the_processors_to_others_until_the_end(targets, busy, tmp_path):
     program = targets.start("counted")
     t = Tracing(program.pid, tmp_path / "t.trace").has_begun()
-    wait_until(lambda: policies(t.process) == [(os.SCHED_IDLE, 0), (FIRST, -10)])
+    # Who decodes, who writes what waits to a file, who collects.
+    wait_until(lambda: policies(t.process) == [(os.SCHED_IDLE, 0), (os.SCHED_OTHER, -10), (FIRST, -10)])
     did = json.loads(program.ask("work"))
     t.end()
     assert t.lost == 0, t.err
@@ -109,7 +110,7 @@ def test_what_is_lost_for_lack_of_a_right_is_said_with_what_to_do(targets, tmp_p
         ["setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice", str(gospect.BINARY), "trace",
          "-p", str(program.pid), "-o", str(tmp_path / "t.trace")], stderr=subprocess.PIPE, text=True)
     wait_until(lambda: is_patched(program.pid), what="the hooks")
-    wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) == 2)
+    wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) == 3)
     program.send("burst 200000")
     for _ in range(20):  # others have the processor
         process.send_signal(signal.SIGSTOP)

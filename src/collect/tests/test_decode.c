@@ -298,6 +298,34 @@ static void a_worker_of_the_collector_has_a_label(void **state)
 	assert_text(d, events[1].text, "GC (dedicated)");
 }
 
+/* ---- labels that were read when they were collected ---- */
+
+static struct unread_set *make_told(uint64_t goid, uint64_t labels, const char *bytes)
+{
+	struct unread_set *set = malloc(sizeof(*set) + strlen(bytes));
+
+	*set = (struct unread_set){.goid = goid, .labels = labels, .size = strlen(bytes)};
+	memcpy(set->bytes, bytes, set->size);
+	return set;
+}
+
+static void what_was_told_of_labels_counts_once_and_for_its_set_alone(void **state)
+{
+	struct made *d = *state;
+	struct drain_record record = {.kind = RECORD_LABELS_UNREAD, .numbers = {GOID, 0, 0x1000}};
+	struct trace_event events[DECODE_MAX_EVENTS];
+	size_t count;
+
+	labels_tell(decoder_labels(d->decoder), make_told(OTHER, 0x1000, "\1a\1b"));
+	labels_tell(decoder_labels(d->decoder), make_told(GOID, 0x2000, "\1c\1d"));
+	labels_tell(decoder_labels(d->decoder), make_told(GOID, 0x1000, "\1k\1v"));
+	assert_null(decoder_events(d->decoder, &record, 1, events, &count));
+	assert_text(d, events[0].text, "k=v");
+	assert_null(decoder_events(d->decoder, &record, 1, events, &count));
+	assert_text(d, events[0].text, NULL);
+	assert_int_equal(decoder_labels(d->decoder)->dropped, 1);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make, unmake)
 
 int main(void)
@@ -309,6 +337,7 @@ int main(void)
 		TEST(each_record_becomes_its_event),
 		TEST(a_coroutine_that_ends_starts_the_next),
 		TEST(a_worker_of_the_collector_has_a_label),
+		TEST(what_was_told_of_labels_counts_once_and_for_its_set_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -392,6 +392,49 @@ who_is_stopped_while_he_makes_a_record_is_awaited_until_the_backlog_is_full(void
 	assert_true(backlog_fill(d->backlog) == 0);
 }
 
+static void records_of_a_kind_are_found_in_a_piece(void **state)
+{
+	static const uint8_t records[] = {RECORD_START,
+					  1,
+					  5,
+					  RECORD_LABELS_UNREAD,
+					  1,
+					  6,
+					  7,
+					  8,
+					  RECORD_LOG,
+					  1,
+					  5,
+					  6,
+					  0,
+					  2,
+					  'a',
+					  'b',
+					  0,
+					  RECORD_LABELS_UNREAD,
+					  1,
+					  9,
+					  10,
+					  11,
+					  RECORD_NONE};
+	struct agent_chunk chunk = {.tick = 1};
+	uint8_t bytes[sizeof(chunk) + sizeof(records)];
+	struct piece p = {.bytes = bytes, .size = sizeof(bytes)};
+	uint64_t found[3][RECORD_MAX_NUMBERS];
+
+	memcpy(bytes, &chunk, sizeof(chunk));
+	memcpy(bytes + sizeof(chunk), records, sizeof(records));
+	assert_int_equal(drain_find(&p, RECORD_LABELS_UNREAD, found, 3), 2);
+	assert_true(found[0][0] == 6 && found[0][1] == 7 && found[0][2] == 8);
+	assert_true(found[1][0] == 9 && found[1][1] == 10 && found[1][2] == 11);
+	assert_int_equal(drain_find(&p, RECORD_LABELS_UNREAD, found, 1), 1);
+	/* In the midst of a chunk there is no head. */
+	p.at = 1000;
+	p.bytes += sizeof(chunk);
+	p.size -= sizeof(chunk);
+	assert_int_equal(drain_find(&p, RECORD_LABELS_UNREAD, found, 3), 2);
+}
+
 static void stacks_that_cannot_be_are_none(void **state)
 {
 	struct made *d = *state;
@@ -435,6 +478,7 @@ int main(void)
 		TEST(a_chunk_is_found_where_its_writer_put_it),
 		TEST(what_the_backlog_has_no_room_for_comes_later_and_in_order),
 		TEST(who_is_stopped_while_he_makes_a_record_is_awaited_until_the_backlog_is_full),
+		TEST(records_of_a_kind_are_found_in_a_piece),
 		TEST(stacks_that_cannot_be_are_none),
 	};
 

@@ -88,6 +88,9 @@ class Programs:
     def echo(self):
         return self._target("echo")
 
+    def burst(self):
+        return self._build(os.path.join(ROOT, "tests", "programs", "burst"), ".", os.path.join(self.folder, "burst"))
+
     @staticmethod
     def _cached(name):
         """A path in the cache, and whether it is there already."""

@@ -186,6 +186,33 @@ def tracing(cases):
         yield line("    longest stop of the target: ms", "", spread(ours["pause_ms"]))
 
 
+def together(cases):
+    yield line("the machine, while traced", "nothing", "by gospect trace", "by its own runtime/trace")
+    for case in cases:
+        modes = case["modes"]
+        yield line(f"  {case['work']}, all processors busy")
+        yield line("    throughput: op/s", *(short(m["throughput"][0]) for m in modes.values()))
+        yield line("      change", "", *(change(modes[m]["throughput_change"]) for m in ("gospect", "own")))
+        yield line("    CPU per op, target and tool: ns", *(plain(m["cpu_per_op"][0]) for m in modes.values()))
+        yield line("      change", "", *(change(modes[m]["cpu_per_op_change"]) for m in ("gospect", "own")))
+        yield line("      of it gospect: ns", "", spread(modes["gospect"]["own_per_op"]))
+        yield line("    lost events", "", f"{case['lost']} of {case['events'] + case['lost']}")
+        yield line("    gospect's CPU to the end: ns per event", "", spread(case["to_the_end"]))
+
+
+def decoding(cases):
+    yield line("gospect's CPU for an event, up to here: ns", *(stage for stage in cases[0] if stage != "work"))
+    for case in cases:
+        yield line("  " + case["work"], *(spread(case[stage]) for stage in case if stage != "work"))
+
+
+def bursts(cases):
+    yield line("bursts of 1.4 million events", "events", "lost")
+    for case in cases:
+        yield line(f"  {case['bursts']} of them, a {'busy' if case['busy'] else 'quiet'} machine", str(case["events"]),
+                   str(case["lost"]))
+
+
 def hooks(cases, what="an event, by hooks that are switched"):
     yield line(what, "gospect", "its own runtime/trace", "share: %")
     for case in cases:
@@ -218,6 +245,7 @@ def pauses(cases):
 
 SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "many": many, "oncpu": oncpu, "unwinding": unwinding,
             "standard": standard, "services": services, "overhead": overhead, "tracing": tracing,
+            "together": together, "decoding": decoding, "bursts": bursts,
             "hooks": hooks, "switched": lambda cases: hooks(cases, "an event, by a program that switches"),
             "uprobes": uprobes, "stops": stops, "pauses": pauses}
 

@@ -1,0 +1,68 @@
+"""What a trace loses when a program suddenly does much: tests/programs/burst, on a quiet machine and on a busy one.
+
+Busy: four processes want gospect's processors, two of them in sessions of their own, and the program has precedence.
+"""
+import contextlib
+import os
+import subprocess
+import tempfile
+import time
+
+from .build import say
+from .tracing import Gospect
+
+ROUNDS = 100000  # 1.4 million events
+HOGS = 4
+PAUSE = 0.3
+
+
+class Burst:
+    def __init__(self, program):
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        start_new_session=True)
+        self.pid = int(self.process.stdout.readline().split()[1])
+
+    def burst(self):
+        self.process.stdin.write(f"burst {ROUNDS}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline()
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def crowd(program, busy):
+    hogs = [subprocess.Popen(["sh", "-c", "while :; do :; done"], start_new_session=bool(i % 2))
+            for i in range(HOGS if busy else 0)]
+    if busy:
+        with contextlib.suppress(OSError), open(f"/proc/{program.pid}/autogroup", "w", encoding="ascii") as group:
+            group.write("-20")
+    try:
+        yield
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+
+
+def measure_case(program, gospect, folder, busy, bursts):
+    say(f"bursts: {bursts}{', a busy machine' if busy else ''}")
+    target, tracer = Burst(program), Gospect(gospect, folder)
+    try:
+        with crowd(target, busy):
+            tracer.start(target)
+            for _ in range(bursts):
+                time.sleep(PAUSE)
+                target.burst()
+            found = tracer.stop(target)
+    finally:
+        target.end()
+    return {"busy": busy, "bursts": bursts, "events": int(found["events"]), "lost": int(found["lost"])}
+
+
+def measure(programs, quick):
+    program = programs.burst()
+    with tempfile.TemporaryDirectory(dir=programs.made) as folder:
+        return [measure_case(program, programs.gospect, folder, busy, 3 if quick else 10) for busy in (False, True)]

@@ -11,18 +11,21 @@
 
 #include "base/clock.h"
 #include "cli/confine.h"
+#include "cli/surgeon_process.h"
 
 static _Noreturn void work(const struct worker_job *job, pid_t parent, int to)
 {
-	const struct confinement c = {.pid = job->target,
-				      .traces = job->cleans,
-				      .samples = !job->cleans};
+	struct confinement c = {.pid = job->target, .samples = !job->cleans};
+	struct error *err;
 
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
-	job->work(job->result, confine_worker(&c, job->memory, job->cpu_seconds));
+	err = job->cleans ? surgeon_process_add(&c) : NULL;
+	if (!err)
+		err = confine_worker(&c, job->memory, job->cpu_seconds);
+	job->work(job->result, err);
 	_exit(write(to, job->result, job->size) == (ssize_t)job->size ? 0 : 1);
 }
 

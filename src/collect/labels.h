@@ -7,6 +7,7 @@
 
 #include "agent/abi.h"
 #include "collect/drain.h"
+#include "collect/label_reader.h"
 #include "collect/unread.h"
 #include "golayout/golayout.h"
 #include "gotrace/texts.h"
@@ -41,21 +42,7 @@ void labels_tell(struct labels *l, struct unread_set *list);
 /* Marks the sets that the agent may say by their numbers. */
 void labels_mark_texts(struct labels *l);
 
-/* A goroutine that had labels when it was looked at. */
-struct labelled {
-	uint64_t g; /* its address */
-	uint64_t goid;
-	uint64_t labels; /* g.labels */
-	uint32_t text;   /* to be found; 0: none, or not known */
-};
-
-/* Reads the sets of at most LABELS_BATCH goroutines; one that the goroutine has no more by now is
- * not known. */
-#define LABELS_BATCH 256
+/* Reads the sets of at most LABELS_BATCH goroutines into their texts. */
 struct error *labels_read(struct labels *l, struct labelled *items, size_t count) must_check;
-/* The same, as sets of `sets`, which keeps those that were read; LABELS_TORN: not known. */
-struct error *labels_read_sets(struct label_sets *sets, struct target *t,
-			       const struct golayout *lay, struct labelled *items, size_t count,
-			       uint32_t *ret) must_check;
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "collect/drain.h"
-#include "collect/labels.h"
+#include "collect/label_reader.h"
 
 /* Of all sets that wait. */
 #define MOST_HELD (16u << 20)
@@ -79,7 +79,7 @@ static void read_all(struct unread *u, struct labelled *items, size_t count,
 {
 	uint32_t sets[LABELS_BATCH];
 
-	if (error_dropped(labels_read_sets(&u->sets, u->t, u->lay, items, count, sets)))
+	if (error_dropped(label_reader_read(&u->sets, u->t, u->lay, items, count, sets)))
 		return;
 	for (size_t i = 0; i < count; i++) {
 		struct unread_set *set = NULL;

@@ -102,7 +102,7 @@ struct session {
 	uint64_t cost; /* CPU time of the last time */
 	bool skip_lap; /* it has the time in which all was frozen */
 	bool quit;
-	struct error *ended; /* why the target is gone; NULL: it is there */
+	struct error *ended; /* why it cannot be looked at any more; NULL: it can */
 	char alert[256];
 	char title[128];
 	char file[1024];
@@ -384,7 +384,8 @@ static struct error *step(struct session *s)
 	/* A step that may use no more CPU time does not notice it. */
 	if (!err && !s->ended)
 		err = target_check(s->subject->target);
-	if (err && err->code == ERROR_GONE)
+	/* ERROR_FAULT: it is there, and its list of goroutines is not (its file was truncated). */
+	if (err && (err->code == ERROR_GONE || err->code == ERROR_FAULT))
 		err = note_end(s, err);
 	if (!err)
 		err = press_all(s, resting ? REST_MS : 0);

@@ -111,6 +111,25 @@ def test_a_dump_is_right_or_refused(in_library):
 
 
 @pytest.mark.skipif(terminal.why_not() is not None, reason="tmux is not installed")
+def test_top_keeps_what_it_saw_when_the_list_of_goroutines_is_gone_too(in_library):
+    """Goroutines were made since its last look, so it read where the list is, in a page that was cut
+    off with the file, and ended."""
+    program, path = in_library
+    with terminal.Terminal(gospect.BINARY, "top", "-p", program.pid) as t:
+        t.wait_for("goroutines")
+        os.kill(t.pid, signal.SIGSTOP)
+        time.sleep(2)
+        stop(program)
+        os.truncate(path, 0x1000)
+        os.kill(t.pid, signal.SIGCONT)
+        time.sleep(1)
+        t.press("2")
+        t.wait_for("[2 goroutines]")
+        t.press("q")
+        assert t.status() == 1 and SAID in t.err()
+
+
+@pytest.mark.skipif(terminal.why_not() is not None, reason="tmux is not installed")
 def test_top_goes_on_and_says_so_at_its_end(in_library):
     program, path = in_library
     with terminal.Terminal(gospect.BINARY, "top", "-p", program.pid) as t:

@@ -139,6 +139,6 @@ def test_top_goes_on_and_says_so_at_its_end(in_library):
         for key in ("2", "Enter", "Escape", "3", "4", "w", "C-u", "all.folded", "Enter"):
             t.press(key)
             time.sleep(0.2)
-        t.wait_for("are in all.folded")
+        t.wait_for("s to all.folded")
         t.press("q")
         assert t.status() == 1 and SAID in t.err()

@@ -185,7 +185,7 @@ struct report_wish report_ask_wish(const struct report_ask *ask)
 static struct error *write_requests(const struct report_ask *ask, const struct report_file *file,
 				    FILE *out)
 {
-	struct report_requests how = {.heading = ask->root ? "UNDER" : ask->table.label,
+	struct report_requests how = {.heading = ask->root ? "FUNCTION" : ask->table.label,
 				      .groups = ask->groups,
 				      .rows = ask->table.rows};
 

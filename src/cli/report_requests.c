@@ -196,8 +196,8 @@ struct error *report_write_requests(const struct report_file *file,
 
 	if (err || how->groups)
 		return err ? err : write_groups(file, how, out);
-	printable_line(out, "%9s  %9s %9s %9s %9s %9s %5s  %s, AND WHERE IT WAS BLOCKED", "ELAPSED",
-		       "TIME", "RUNNING", "RUNNABLE", "SYSCALL", "BLOCKED", "GO", how->heading);
+	printable_line(out, "%9s  %9s %9s %9s %9s %9s %5s  %s AND WAITS", "ELAPSED", "TIME",
+		       "RUNNING", "RUNNABLE", "SYSCALL", "BLOCKED", "GO", how->heading);
 	for (size_t i = 0; i < rows; i++)
 		print_request(file, &file->requests.items[i], out);
 	print_rest(rows, file->requests.count, out);

@@ -84,7 +84,7 @@ static size_t rows_of(const struct report_table *table, size_t count)
 static const char *heading(const struct report_table *table)
 {
 	static const char *const headings[] = {
-		[GROUP_ROOT] = "GOROUTINES OF",
+		[GROUP_ROOT] = "START FUNCTION",
 		[GROUP_FUNC] = "FUNCTION",
 		[GROUP_STATE] = "STATE",
 		[GROUP_WAIT] = "WAIT REASON",
@@ -133,7 +133,7 @@ static struct error *write_summary(const struct report_file *file, const struct 
 	char t[5][16];
 
 	fprintf(out, "%10s %9s %9s %9s %9s %9s  %s\n", "GOROUTINES", "TIME", "RUNNING", "RUNNABLE",
-		"SYSCALL", "BLOCKED", "STARTED IN, AND WHY THEY WERE BLOCKED");
+		"SYSCALL", "BLOCKED", "START FUNCTION AND WAIT REASONS");
 	for (size_t i = 0; i < rows; i++) {
 		const struct summary_row *r = &s->rows[i];
 

@@ -49,7 +49,7 @@ def test_a_recording_of_what_is_always_new_says_what_it_does_not_keep(renewed):
     _, size, err = record(renewed.pid, 24)
     print(f"{size:.0f} MB")
     assert size < MOST_MB
-    found = re.search(r"more different pairs of stack and labels than are kept: (\d+) times", err)
+    found = re.search(r"distinct pairs of stack and labels is reached: (\d+) samples", err)
     assert found and int(found[1]) > 1000, err
 
 

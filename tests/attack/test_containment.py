@@ -103,7 +103,7 @@ def test_doctor_does_not_open_the_program_of_which_it_takes_leftovers_out(untouc
     log = tmp_path / "log"
     result = gospect.run("doctor", "-p", program.pid,
                          prefix=("strace", "-f", "-o", log, "-e", "trace=openat"))
-    assert "is taken out now" in result.text
+    assert "removed the agent" in result.text
     calls = [line.split(None, 1) for line in log.read_text().splitlines()]
     openers = {pid for pid, call in calls if re.search(r'openat\(\d+, "exe"', call)}
     assert openers and calls[0][0] not in openers

@@ -57,7 +57,7 @@ def test_a_mapping_of_a_raw_dump(request, tmp_path, kind):
     file = tmp_path / "raw.txt"
     file.write_text(raw_dump(request.getfixturevalue(kind)))
     result = gospect.run("symbolize", file, seconds=5)
-    assert result.status == 1 and "is not here" in result.err
+    assert result.status == 1 and "cannot find" in result.err
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])

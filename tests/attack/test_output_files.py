@@ -61,7 +61,7 @@ def test_a_symbolic_link_of_another_user_is_not_followed(states, shared, victim,
         result.ok()
         assert is_private(shared / name)
     else:
-        assert "out.trace.partial is there and not a file of yours" in result.fails(1)
+        assert "out.trace.partial exists and belongs to another user" in result.fails(1)
 
 
 def test_a_partial_file_of_another_user_is_not_written(states, shared):
@@ -69,7 +69,7 @@ def test_a_partial_file_of_another_user_is_not_written(states, shared):
     partial = shared / "out.trace.partial"
     nobody.run("sh", "-c", f"echo bait > {partial}; chmod 666 {partial}")
     line = gospect.run(*TRACE, "-p", states.pid, "-o", shared / "out.trace").fails(1)
-    assert "out.trace.partial is there and not a file of yours; remove it" in line
+    assert "out.trace.partial exists and belongs to another user; remove it" in line
     assert partial.read_text() == "bait\n"
 
 

@@ -310,7 +310,7 @@ def test_root_without_the_capability_is_told_which(targets, tool, folder):
     weak = without("sys_ptrace")
     ours = targets.start("states", args=("-only=chan",))
     line = denied(*weak, pid=ours.pid, binary=tool)
-    assert_says(line, "CAP_SYS_PTRACE, which gospect has not", "--cap-add SYS_PTRACE")
+    assert_says(line, "CAP_SYS_PTRACE, which gospect lacks", "--cap-add SYS_PTRACE")
     theirs = start_as(targets, NOBODY, folder)
     line = denied(*weak, pid=theirs.pid, binary=tool)
     assert_says(line, "belongs to nobody", "root without CAP_SYS_PTRACE", "--cap-add SYS_PTRACE")

@@ -196,7 +196,7 @@ def test_without_permission_a_running_goroutine_is_shown_as_such(targets):
         assert goroutine.available == (goroutine.state == "runnable")
     words = gospect.run("dump", "-p", program.pid, "--state", "running", prefix=refused).ok().words
     assert len(words) == 1
-    assert words[0].startswith("gospect: stacks of what runs are not known: ")
+    assert words[0].startswith("gospect: no on-CPU stacks: ")
     assert gospect.run("dump", "-p", program.pid, "--state", "waiting", prefix=refused).ok().err == ""
 
 

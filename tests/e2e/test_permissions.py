@@ -164,8 +164,8 @@ def record(machine, program, who):
 
 # Of goroutines with labels.
 LABELS_LATE = (
-    "gospect: labels of what runs are read up to 10 ms late, so CPU time of what is shorter may have "
-    "others: that takes CAP_BPF and CAP_PERFMON; run gospect with sudo")
+    "gospect: labels of running goroutines are read up to 10 ms late, so shorter CPU bursts may have "
+    "wrong labels: eBPF needs CAP_BPF and CAP_PERFMON; run gospect with sudo")
 
 
 @arm64.TAKES_TIME

@@ -164,7 +164,7 @@ def test_a_profile_of_the_last_minute(targets):
         t.press("w")
         t.wait_for(f"write to: top-{program.pid}-")
         t.press("Enter")
-        t.wait_for(f" s are in top-{program.pid}-")
+        t.wait_for(f" s to top-{program.pid}-")
         (path,) = pathlib.Path().glob(f"top-{program.pid}-*.pb.gz")
         profile = pprof.read(path)
         seconds = profile.duration_ns / 1e9
@@ -174,15 +174,15 @@ def test_a_profile_of_the_last_minute(targets):
         t.press("w", "C-u")
         t.type("/no/such/folder/x.folded")
         t.press("Enter")
-        t.wait_for("cannot write /no/such/folder/x.folded: a file that is named now is made in")
+        t.wait_for("cannot write /no/such/folder/x.folded: top creates files in")
         t.press("w", "C-u")
         t.type(path.name)
         t.press("Enter")
-        t.wait_for(f"cannot write {path.name}: it is there already")
+        t.wait_for(f"cannot write {path.name}: it exists already")
         t.press("w", "C-u")
         t.type("x.what")
         t.press("Enter")
-        t.wait_for("cannot tell the format from the name x.what")
+        t.wait_for("unknown file extension of x.what")
         t.press("q")
         assert t.status() == 0
         assert os.listdir() == [path.name]

@@ -36,10 +36,12 @@
  * A structure that the library gives out is reached by a pointer, and may grow at its end, too:
  * never copy one by its size, nor index an array of them but by the pointers that are given.
  *
- * Side effects. Nothing is written to the target and it is never stopped. In the process that uses
- * it the library prints nothing, never exits, and changes no signal's action, limit, priority,
- * umask or environment, unless gospect_process_permit() allows it to. It opens files of /proc,
- * programs and libraries, and perf events; all are closed on exec.
+ * Side effects. But for a trace (gospect/trace.h), nothing is written to the target and it is never
+ * stopped. In the process that uses it the library prints nothing, never exits, and changes no
+ * signal's action, limit, priority, umask or environment, unless gospect_process_permit() allows it
+ * to, or gospect_confine() is called. It opens files of /proc, programs and libraries, and perf
+ * events; all are closed on exec. What is stopped, held or not trusted is left to processes that it
+ * forks, and waits for.
  *
  * Text. Strings are UTF-8 as far as the target's are. They come from the target: whoever prints
  *them on a terminal has to escape what is not printable. Times are in nanoseconds, durations that
@@ -48,13 +50,18 @@
 #ifndef GOSPECT_GOSPECT_H
 #define GOSPECT_GOSPECT_H
 
+#include <gospect/confine.h>
 #include <gospect/error.h>
+#include <gospect/hold.h>
 #include <gospect/process.h>
 #include <gospect/profile.h>
+#include <gospect/recorded.h>
+#include <gospect/requests.h>
 #include <gospect/snapshot.h>
 #include <gospect/stack_memory.h>
 #include <gospect/symbolize.h>
 #include <gospect/target.h>
+#include <gospect/trace.h>
 #include <gospect/write.h>
 
 #endif

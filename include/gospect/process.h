@@ -21,7 +21,9 @@ enum gospect_permit {
 	/*
 	 * gospect_record() with a budget of at most 5 % may give the calling thread a real-time
 	 * priority (SCHED_FIFO 1) while it records, where the process may do that. Without it
-	 * samples come late on a machine that is busy.
+	 * samples come late on a machine that is busy. A trace may give a thread of its own that
+	 * priority, and the calling thread a lower or a higher one than it has. Without it events
+	 * may be lost there.
 	 */
 	GOSPECT_PERMIT_PRIORITY = 2,
 	/*

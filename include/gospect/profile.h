@@ -108,6 +108,44 @@ GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_profile_samples(struct gospect_profile *profile, const struct gospect_sample *const **ret,
 			size_t *ret_count);
 
+/* What samples have in common. */
+enum gospect_group_key {
+	GOSPECT_GROUP_ROOT = 0,     /* the function that the goroutine began in */
+	GOSPECT_GROUP_FUNCTION = 1, /* every function of the stack: its own time is in self_ns */
+	GOSPECT_GROUP_STATE = 2,
+	GOSPECT_GROUP_WAIT = 3,  /* the wait reason */
+	GOSPECT_GROUP_LABEL = 4, /* the value of a label */
+};
+
+struct gospect_wait {
+	const char *reason; /* "" when it is not known */
+	uint64_t ns;
+};
+
+struct gospect_group {
+	const char *name; /* "" where samples have none */
+	uint64_t count;   /* looks */
+	uint64_t total_ns;
+	uint64_t cpu_ns;
+	uint64_t self_ns;     /* of GOSPECT_GROUP_FUNCTION: where it is the innermost */
+	uint64_t state_ns[4]; /* by enum gospect_state */
+	uint64_t all_ns;      /* of the whole profile; 0: it has counts alone */
+	uint64_t all_count;
+	size_t wait_count;
+	const struct gospect_wait *const *waits; /* longest first */
+};
+
+/* Hands over each group, longest first, until group() returns anything but 0, which is no error.
+ * What it is given is valid during the call. `label` is for GOSPECT_GROUP_LABEL alone. */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_profile_groups(const struct gospect_profile *profile, enum gospect_group_key key,
+		       const char *label,
+		       int (*group)(void *arg, const struct gospect_group *group), void *arg);
+
+/* Drops all samples but those with this label and value; how many are left. */
+GOSPECT_API size_t gospect_profile_keep_label(struct gospect_profile *profile, const char *label,
+					      const char *value);
+
 /* GOSPECT_ERROR_INVALID: a format that profiles do not have, or, of addresses only, another one
  * than GOSPECT_PPROF. */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *

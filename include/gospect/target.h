@@ -8,6 +8,7 @@
 GOSPECT_BEGIN
 
 struct gospect_target;
+struct gospect_hold;
 
 struct gospect_target_options {
 	size_t size; /* of this structure */
@@ -26,6 +27,9 @@ struct gospect_target_options {
 	/* Seconds that a process may be no Go program yet: 1 for one that was just forked, and may
 	 * still call exec. Only with a child of this process. */
 	double exec_timeout;
+	/* That holds this process, which is opened once it stands where it begins; it stays the
+	 * caller's. NULL: it is not held. */
+	struct gospect_hold *hold;
 };
 
 /*

@@ -2,7 +2,7 @@
 #ifndef GOSPECT_WRITE_H
 #define GOSPECT_WRITE_H
 
-#include <gospect/api.h>
+#include <gospect/error.h>
 
 GOSPECT_BEGIN
 
@@ -39,6 +39,27 @@ gospect_sink_function(int (*write)(void *arg, const void *bytes, size_t size), v
 
 	return sink;
 }
+
+/*
+ * A file that appears whole or not at all: it has no name until it is committed, so that neither an
+ * error nor SIGKILL leaves a part of it. Only its owner may read it (mode 0600). A symbolic link
+ * with its name is replaced, not followed, unless it leads to a device or a pipe and only root and
+ * we can have made it. "-" is standard output, which cannot be taken back.
+ */
+struct gospect_output;
+
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_output_open(const char *path, struct gospect_output **ret);
+
+/* Writes to it. What could not be written is said by gospect_output_commit(). */
+GOSPECT_API struct gospect_sink gospect_output_sink(struct gospect_output *output);
+
+/* Gives the file its name, in place of what had it before; once. */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_output_commit(struct gospect_output *output);
+
+/* Removes what was not committed. Takes NULL as well. */
+GOSPECT_API void gospect_output_close(struct gospect_output *output);
 
 GOSPECT_END
 

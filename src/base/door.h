@@ -29,8 +29,8 @@
 enum door_service {
 	DOOR_OUTFILE, /* gives an output file its name: base/outfile.c */
 	DOOR_MOMENT,  /* loads the program that runs at samples: oncpu/moment_program.c */
-	DOOR_SURGEON, /* puts the agent into the target, and takes it out: inject/surgeon.c */
 	DOOR_USER,    /* names a user: target/denied.c */
+	DOOR_HELPER,  /* what a helper is there for: sandbox/helper.h */
 	DOOR_SERVICES
 };
 

@@ -29,6 +29,14 @@ void command_remember(void)
 	oom_score[n < 0 ? 0 : n] = 0;
 }
 
+void command_offer_to_be_killed(void)
+{
+	_cleanup_close_ int fd = open(OOM_FILE, O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+		(void)!write(fd, "1000", 4);
+}
+
 /* Gospect may have offered itself to the OOM killer, which is no reason to kill the command. */
 static void restore_oom_score(void)
 {
@@ -122,10 +130,9 @@ static struct error *must_check await_exec(const char *name, pid_t pid, int from
 	return error_errno(ERROR_FAILED, err, "cannot start %s", name);
 }
 
-struct error *command_start(char **command, struct holder **ret_holder, pid_t *ret)
+struct error *command_start(char **command, struct gospect_hold **ret_hold, pid_t *ret)
 {
 	_cleanup_close_ int from = -1, gate = -1, open_gate = -1;
-	_cleanup_holder_ struct holder *holder = NULL;
 	int pipes[2], gates[2];
 	struct error *err;
 	pid_t pid;
@@ -142,16 +149,15 @@ struct error *command_start(char **command, struct holder **ret_holder, pid_t *r
 	close(pipes[1]);
 	if (pid < 0)
 		return error_errno(ERROR_FAILED, errno, "cannot start %s", command[0]);
-	if (ret_holder && !would_gain_privilege(command[0]))
-		error_destroy(holder_start(pid, &holder));
+	if (ret_hold && !would_gain_privilege(command[0]))
+		gospect_error_destroy(gospect_hold_start(pid, ret_hold));
 	(void)!write(open_gate, "", 1);
 	err = await_exec(command[0], pid, from);
-	if (err)
-		return err;
-	if (ret_holder)
-		*ret_holder = take_ptr(holder);
-	*ret = pid;
-	return NULL;
+	if (err && ret_hold)
+		gospect_hold_release(take_ptr(*ret_hold));
+	if (!err)
+		*ret = pid;
+	return err;
 }
 
 int command_wait(pid_t pid)

@@ -3,6 +3,7 @@
  * left, a second one has that taken out, by a surgeon as trace has.
  */
 #include <dirent.h>
+#include <gospect/trace.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,6 @@
 #include "cli/probe.h"
 #include "cli/subject.h"
 #include "cli/worker.h"
-#include "hooks/injection.h"
 #include "lib/program.h"
 #include "oncpu/perf_events.h"
 #include "target/access.h"
@@ -103,7 +103,7 @@ static void look_at_threads(const struct target_thread *threads, size_t count, s
 		p->tracer = thread_tracer(threads[i].id);
 }
 
-static void look_at(void *result, struct error *err)
+static void look_at(void *result, struct gospect_surgeon *surgeon, struct error *err)
 {
 	struct patient *p = result;
 	const struct subject_options options = {.pid = p->pid};
@@ -126,14 +126,14 @@ static void look_at(void *result, struct error *err)
 /* What a second worker has taken out. */
 struct cleaning {
 	pid_t pid;
-	bool found;
+	int found;
 	struct verdict verdict;
 };
 
 _Static_assert(sizeof(struct cleaning) <= WORKER_MAX_RESULT, "it is a worker's result");
 
 /* It reads the program; a surgeon writes to it. */
-static void clean(void *result, struct error *err)
+static void clean(void *result, struct gospect_surgeon *surgeon, struct error *err)
 {
 	struct cleaning *c = result;
 	const struct subject_options options = {.pid = c->pid};
@@ -142,7 +142,7 @@ static void clean(void *result, struct error *err)
 	if (!err)
 		err = subject_open(&options, &s);
 	if (!err)
-		err = inject_clean(s.target, s.image, s.layout, &c->found);
+		err = library_error(gospect_trace_clean(s.handle, surgeon, &c->found));
 	give_verdict(&c->verdict, err);
 }
 

@@ -1,3 +1,4 @@
+#include <gospect/confine.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,6 @@
 #include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/stop.h"
-#include "sandbox/sandbox.h"
 
 static const struct verb *const verbs[] = {&verb_ps,     &verb_dump,  &verb_record,
 					   &verb_report, &verb_stack, &verb_symbolize,
@@ -97,6 +97,6 @@ int main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	err = verb->run(argc - 1, argv + 1, &status);
-	sandbox_leave();
+	gospect_confine_end();
 	return finish(err, status);
 }

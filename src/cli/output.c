@@ -1,5 +1,6 @@
 #include "cli/output.h"
 
+#include <gospect/confine.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -42,4 +43,14 @@ static int put(void *arg, const void *bytes, size_t size)
 struct gospect_sink output_sink(struct outfile *out)
 {
 	return gospect_sink_function(put, out);
+}
+
+struct error *output_confine(const char *const *files, struct outfile *out)
+{
+	const struct gospect_confine_options how = {.size = sizeof(how),
+						    .files = files,
+						    .output = output_handle(out),
+						    .remark = say_remark};
+
+	return library_error(gospect_confine(&how));
 }

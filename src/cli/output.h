@@ -22,4 +22,13 @@ bool output_is_terminal(const struct output_options *o);
  */
 struct gospect_sink output_sink(struct outfile *out);
 
+/* Gives up privilege: what reads these files, NULL-terminated, and writes that one is left. */
+struct error *output_confine(const char *const *files, struct outfile *out) must_check;
+
+/* A struct gospect_output is a struct outfile, seen from outside. NULL stays NULL. */
+static inline struct gospect_output *output_handle(struct outfile *out)
+{
+	return (struct gospect_output *)out;
+}
+
 #endif

@@ -116,7 +116,7 @@ static void look_at(struct ps_row *row)
 	explain(row, err);
 }
 
-static void work(void *result, struct error *err)
+static void work(void *result, struct gospect_surgeon *surgeon, struct error *err)
 {
 	struct ps_row *row = result;
 

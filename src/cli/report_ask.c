@@ -1,9 +1,11 @@
 #include "cli/report_ask.h"
 
+#include <errno.h>
+#include <regex.h>
 #include <string.h>
 
 #include "base/array.h"
-#include "requests/handlers.h"
+#include "cli/format.h"
 
 enum { KEY_BY = 0x7100, KEY_ONLY, KEY_PER, KEY_ROOT };
 
@@ -28,11 +30,11 @@ static error_t parse_by(struct report_ask *ask, const char *arg, struct argp_sta
 {
 	static const struct {
 		const char *name;
-		enum group_key key;
-	} keys[] = {{"root", GROUP_ROOT},
-		    {"func", GROUP_FUNC},
-		    {"state", GROUP_STATE},
-		    {"wait", GROUP_WAIT}};
+		enum gospect_group_key key;
+	} keys[] = {{"root", GOSPECT_GROUP_ROOT},
+		    {"func", GOSPECT_GROUP_FUNCTION},
+		    {"state", GOSPECT_GROUP_STATE},
+		    {"wait", GOSPECT_GROUP_WAIT}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		if (!strcmp(arg, keys[i].name)) {
@@ -41,16 +43,15 @@ static error_t parse_by(struct report_ask *ask, const char *arg, struct argp_sta
 		}
 	}
 	if (!strcmp(arg, "request")) {
-		ask->root = ask->root ?: HANDLERS_REGEX;
+		ask->by_function = true;
 		return 0;
 	}
 	if (strncmp(arg, "label:", 6) || !arg[6])
 		return wrong_option(
 			state,
-			"--by: invalid value '%s'; use root, func, state, wait, label:KEY or "
-			"request",
+			"--by: invalid value '%s'; use root, func, state, wait, label:KEY or request",
 			arg);
-	ask->table.key = GROUP_LABEL;
+	ask->table.key = GOSPECT_GROUP_LABEL;
 	ask->table.label = arg + 6;
 	return 0;
 }
@@ -79,7 +80,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return parse_per(ask, arg, state);
 	case KEY_ROOT:
 		ask->root = arg;
-		ask->asks_root = true;
+		ask->by_function = true;
 		return 0;
 	case 'n':
 		if (!parse_number(arg, 0, 1e6, &rows))
@@ -102,38 +103,39 @@ static struct error *choose_format(struct report_ask *ask, const struct output_o
 		return NULL;
 	}
 	if (o->format)
-		ask->format = profile_format_named(o->format);
+		ask->format = format_named(o->format);
 	else if (to_file)
-		ask->format = profile_format_for_file(o->path);
+		ask->format = format_for_profile(o->path);
 	if (o->format && !ask->format)
 		return error_format(
 			ERROR_USAGE,
-			"%s: unknown format '%s'; use text, json, pprof, folded, speedscope or "
-			"html",
+			"%s: unknown format '%s'; use text, json, pprof, folded, speedscope or html",
 			verb, o->format);
-	if (ask->format && ask->format->binary && output_is_terminal(o))
+	if (ask->format == GOSPECT_PPROF && output_is_terminal(o))
 		return error_format(
 			ERROR_USAGE,
 			"%s: %s is binary, and standard output is a terminal; use -o FILE", verb,
-			ask->format->name);
+			format_name(ask->format));
 	return NULL;
 }
 
-static struct error *compile(struct report_ask *ask, const char *verb)
+static struct error *check_regex(const struct report_ask *ask, const char *verb)
 {
+	regex_t regex;
+
 	if (!ask->root)
 		return NULL;
-	if (regcomp(&ask->regex, ask->root, REG_EXTENDED | REG_NOSUB))
+	if (regcomp(&regex, ask->root, REG_EXTENDED | REG_NOSUB))
 		return error_format(ERROR_USAGE, "%s: invalid regular expression '%s'", verb,
 				    ask->root);
-	ask->has_regex = true;
+	regfree(&regex);
 	return NULL;
 }
 
 struct error *report_ask_check(struct report_ask *ask, const struct output_options *output,
 			       const char *verb)
 {
-	bool labels = ask->table.key == GROUP_LABEL;
+	bool labels = ask->table.key == GOSPECT_GROUP_LABEL;
 	struct error *err;
 
 	if (ask->only && ask->compares)
@@ -141,87 +143,140 @@ struct error *report_ask_check(struct report_ask *ask, const struct output_optio
 				    verb);
 	if (ask->only && !labels)
 		return error_format(ERROR_USAGE, "%s: --only needs --by label:KEY", verb);
-	if (ask->root && (labels || ask->compares))
+	if (ask->by_function && (labels || ask->compares))
 		return error_format(ERROR_USAGE,
 				    "%s: --root cannot be combined with --by label:KEY or --diff",
 				    verb);
-	if (ask->groups && !ask->root && !labels)
+	if (ask->groups && !ask->by_function && !labels)
 		return error_format(ERROR_USAGE,
 				    "%s: --per needs --by label:KEY, --by request or --root", verb);
 	if (ask->groups && (ask->only || ask->compares))
 		return error_format(ERROR_USAGE,
 				    "%s: --per cannot be combined with --only or --diff", verb);
 	err = choose_format(ask, output, verb);
-	if (!err && ask->format && (ask->root || ask->groups))
+	if (!err && ask->format && (ask->by_function || ask->groups))
 		return error_format(ERROR_USAGE,
 				    "%s: --root and --per support the formats text and json only",
 				    verb);
-	return err ? err : compile(ask, verb);
+	return err ? err : check_regex(ask, verb);
 }
 
 /* Of a trace, rows of requests are exact. */
 static bool by_request(const struct report_ask *ask)
 {
-	return (ask->root || ask->table.key == GROUP_LABEL) && !ask->format && !ask->only &&
-	       !ask->compares;
+	return (ask->by_function || ask->table.key == GOSPECT_GROUP_LABEL) && !ask->format &&
+	       !ask->only && !ask->compares;
 }
 
-struct report_wish report_ask_wish(const struct report_ask *ask)
+static struct error *check_kind(const struct report_ask *ask, const struct report_file *file)
 {
-	struct report_wish wish = {.per = ask->per};
+	enum gospect_recorded_kind kind;
 
-	if (by_request(ask)) {
-		wish.key = ask->root ? NULL : ask->table.label;
-		wish.root = ask->root ? &ask->regex : NULL;
-		wish.no_profile = true;
-	} else {
-		wish.labels = ask->format || ask->table.key == GROUP_LABEL;
-		wish.label = ask->only ? ask->table.label : NULL;
-		wish.value = ask->only;
-	}
-	return wish;
+	if (!file->bytes)
+		return NULL;
+	kind = gospect_recorded_kind(file->bytes, file->size);
+	if (file->exe && kind != GOSPECT_RECORDED_PERF_DATA)
+		return error_format(ERROR_USAGE,
+				    "--exe needs a perf.data file; this file is not one");
+	if (kind == GOSPECT_RECORDED_PROFILE && by_request(ask) && (ask->by_function || ask->per))
+		return error_format(
+			ERROR_USAGE,
+			"--root and --per need an execution trace; this file is not one");
+	return NULL;
+}
+
+static struct error *read_requests(const struct report_ask *ask, const struct report_file *file,
+				   struct gospect_requests **ret)
+{
+	const struct gospect_requests_options how = {
+		.size = sizeof(how),
+		.label = ask->by_function ? NULL : ask->table.label,
+		.root = ask->root,
+		.per = ask->per,
+		.name = file->path,
+		.remark = say_remark,
+	};
+	struct error *err =
+		library_error(gospect_requests_read(file->bytes, file->size, &how, ret));
+
+	/* That there is none is no fault of the file. */
+	return err && err->code == ERROR_FAILED ? err : report_file_error(file, err);
 }
 
 static struct error *write_requests(const struct report_ask *ask, const struct report_file *file,
 				    FILE *out)
 {
-	struct report_requests how = {.heading = ask->root ? "FUNCTION" : ask->table.label,
+	struct report_requests how = {.heading = ask->by_function ? "FUNCTION" : ask->table.label,
+				      .per = ask->per,
+				      .by_function = ask->by_function,
 				      .groups = ask->groups,
 				      .rows = ask->table.rows};
+	struct gospect_requests *requests = NULL;
+	struct error *err = read_requests(ask, file, &requests);
 
-	return ask->json ? report_write_requests_json(file, &how, out)
-			 : report_write_requests(file, &how, out);
+	if (!err)
+		err = ask->json ? report_write_requests_json(requests, &how, out)
+				: report_write_requests(requests, &how, out);
+	gospect_requests_destroy(requests);
+	return err;
 }
 
 static struct error *keep_only(struct report_ask *ask, const struct report_file *file)
 {
-	profile_keep_label(file->profile.profile, ask->table.label, ask->only);
-	ask->table.key = GROUP_FUNC;
-	if (file->profile.profile->count)
+	size_t left = gospect_profile_keep_label(file->profile, ask->table.label, ask->only);
+
+	ask->table.key = GOSPECT_GROUP_FUNCTION;
+	if (left)
 		return NULL;
 	return error_format(ERROR_FAILED, "no sample in %s has the label %s=%s", file->path,
 			    ask->table.label, ask->only);
 }
 
-struct error *report_ask_write(struct report_ask *ask, const struct report_file *file, FILE *out)
+struct error *report_ask_read(const struct report_ask *ask, struct report_file *file)
 {
-	struct error *err = NULL;
+	bool labels = ask->format || ask->table.key == GOSPECT_GROUP_LABEL;
+	const struct gospect_recorded_options how = {
+		.label = ask->only ? ask->table.label : NULL,
+		.value = ask->only,
+		.flags = labels ? GOSPECT_RECORDED_LABELS : 0,
+	};
+	struct error *err = report_file_error(file, check_kind(ask, file));
 
-	if (file->is_trace && by_request(ask))
-		return write_requests(ask, file, out);
-	if (ask->only)
+	return err ? err : report_file_read(file, &how);
+}
+
+static int put(void *arg, const void *bytes, size_t size)
+{
+	return fwrite(bytes, 1, size, arg) == size ? 0 : errno;
+}
+
+static struct error *write_profile(struct report_ask *ask, struct report_file *file, FILE *out)
+{
+	struct error *err = report_ask_read(ask, file);
+
+	if (!err && ask->only)
 		err = keep_only(ask, file);
 	if (err)
 		return err;
 	if (ask->format)
-		return ask->format->write(file->profile.profile, file->profile.symbols, out);
+		return library_error(gospect_profile_write(file->profile, ask->format,
+							   gospect_sink_function(put, out)));
 	return ask->json ? report_write_json(file, &ask->table, out)
 			 : report_write_table(file, &ask->table, out);
 }
 
-void report_ask_release(struct report_ask *ask)
+struct error *report_ask_write(struct report_ask *ask, struct report_file *file, FILE *out)
 {
-	if (ask->has_regex)
-		regfree(&ask->regex);
-	ask->has_regex = false;
+	struct error *err = report_file_error(file, check_kind(ask, file));
+
+	if (err)
+		return err;
+	if (!report_file_is_trace(file))
+		return write_profile(ask, file, out);
+	if (by_request(ask))
+		return write_requests(ask, file, out);
+	if (ask->format || ask->only || ask->table.key != GOSPECT_GROUP_ROOT)
+		return write_profile(ask, file, out);
+	return ask->json ? report_write_json(file, &ask->table, out)
+			 : report_write_table(file, &ask->table, out);
 }

@@ -8,14 +8,12 @@
 
 struct report_ask {
 	struct report_table table;
-	bool asks_root;   /* --root was given */
-	const char *root; /* of --root, or by default: a regular expression; NULL: none */
-	regex_t regex;
-	bool has_regex;
-	bool groups;                         /* --per was given */
-	const char *per;                     /* of it: the label's key; NULL: all in one */
-	const char *only;                    /* of --only: the label's value */
-	const struct profile_format *format; /* NULL: a table, or JSON */
+	bool by_function;           /* a row is a request without labels */
+	const char *root;           /* of --root: a regular expression; NULL: handlers */
+	bool groups;                /* --per was given */
+	const char *per;            /* of it: the label's key; NULL: all in one */
+	const char *only;           /* of --only: the label's value */
+	enum gospect_format format; /* 0: a table, or JSON */
 	bool json;
 	bool compares; /* the verb's: two files */
 };
@@ -31,10 +29,10 @@ extern const struct argp report_ask_argp;
 /* What contradicts itself is ERROR_USAGE; decides the format. */
 struct error *report_ask_check(struct report_ask *ask, const struct output_options *output,
 			       const char *verb) must_check;
-/* The file is to be opened with this. */
-struct report_wish report_ask_wish(const struct report_ask *ask);
-struct error *report_ask_write(struct report_ask *ask, const struct report_file *file,
+/* Reads what is wanted of the file, and writes it. */
+struct error *report_ask_write(struct report_ask *ask, struct report_file *file,
 			       FILE *out) must_check;
-void report_ask_release(struct report_ask *ask);
+/* Reads what --diff wants. */
+struct error *report_ask_read(const struct report_ask *ask, struct report_file *file) must_check;
 
 #endif

@@ -8,7 +8,6 @@
 #include "base/cleanup.h"
 #include "base/regular_file.h"
 #include "cli/report.h"
-#include "perfdata/perfdata.h"
 
 struct error *report_read_bytes(const char *path, uint8_t **ret, size_t *ret_size)
 {
@@ -39,54 +38,46 @@ struct error *report_read_bytes(const char *path, uint8_t **ret, size_t *ret_siz
 	return NULL;
 }
 
-static bool begins_with(const uint8_t *bytes, size_t size, const char *text)
+struct error *report_file_open(const char *path, const char *exe, struct report_file *ret)
 {
-	return size >= strlen(text) && !memcmp(bytes, text, strlen(text));
-}
-
-static struct error *read_perfdata(const uint8_t *bytes, size_t size, struct report_file *ret)
-{
-	_cleanup_perfdata_remarks_ struct perfdata_remarks remarks = {0};
-	struct error *err = perfdata_read(bytes, size, ret->wish.exe, &ret->profile, &remarks);
-
-	for (size_t i = 0; !err && i < remarks.count; i++)
-		say("%s: %s", ret->path, remarks.lines[i]);
-	return err;
-}
-
-/* A file's kind is what its first bytes say, whatever its name is. */
-static struct error *read_bytes(const uint8_t *bytes, size_t size, struct report_file *ret)
-{
-	if (perf_file_is(bytes, size))
-		return read_perfdata(bytes, size, ret);
-	if (ret->wish.exe)
-		return error_format(ERROR_USAGE,
-				    "--exe needs a perf.data file; this file is not one");
-	if (begins_with(bytes, size, "go 1."))
-		return report_read_trace(bytes, size, ret);
-	if (ret->wish.root || ret->wish.per)
-		return error_format(
-			ERROR_USAGE,
-			"--root and --per need an execution trace; this file is not one");
-	return profile_read(bytes, size, &ret->profile);
-}
-
-struct error *report_file_open(const char *path, struct report_file *ret)
-{
-	_cleanup_free_ uint8_t *bytes = NULL;
-	size_t size = 0;
-	struct error *err = report_read_bytes(path, &bytes, &size);
+	struct error *err = report_read_bytes(path, &ret->read, &ret->size);
 
 	if (err)
 		return err;
+	ret->bytes = ret->read;
 	ret->path = path;
-	return error_wrap(read_bytes(bytes, size, ret), "cannot read %s", path);
+	ret->exe = exe;
+	return NULL;
+}
+
+bool report_file_is_trace(const struct report_file *file)
+{
+	return file->bytes &&
+	       gospect_recorded_kind(file->bytes, file->size) == GOSPECT_RECORDED_TRACE;
+}
+
+struct error *report_file_error(const struct report_file *file, struct error *err)
+{
+	return file->read ? error_wrap(err, "cannot read %s", file->path) : err;
+}
+
+struct error *report_file_read(struct report_file *file, const struct gospect_recorded_options *how)
+{
+	struct gospect_recorded_options o = how ? *how : (struct gospect_recorded_options){0};
+	struct gospect_error *err;
+
+	if (file->profile)
+		return NULL;
+	o.size = sizeof(o);
+	o.exe = file->exe;
+	o.name = file->path;
+	o.remark = say_remark;
+	err = gospect_recorded_profile(file->bytes, file->size, &o, &file->profile);
+	return report_file_error(file, library_error(err));
 }
 
 void report_file_release(struct report_file *file)
 {
-	profile_file_release(&file->profile);
-	span_tables_release(&file->tables);
-	summary_release(&file->summary);
-	requests_release(&file->requests);
+	gospect_profile_destroy(file->profile);
+	free(file->read);
 }

@@ -16,18 +16,6 @@ static const char *const machinery[] = {"runtime.",  "sync.",      "time.",    "
 					"io.",       "context.",   "runtime/", "net/http.",
 					"net/poll.", "crypto/tls."};
 
-static const char *state_name(enum trace_status state)
-{
-	static const char *const names[] = {
-		[TRACE_RUNNABLE] = "runnable",
-		[TRACE_RUNNING] = "running",
-		[TRACE_IN_SYSCALL] = "syscall",
-		[TRACE_WAITING] = "waiting",
-	};
-
-	return names[state];
-}
-
 /* The start of a long name, up to the end of a character. */
 static void add_name(struct strbuf *line, const char *name)
 {
@@ -38,16 +26,6 @@ static void add_name(struct strbuf *line, const char *name)
 	strbuf_adds(line, *name ? "" : "(none)");
 	strbuf_add(line, name, n);
 	strbuf_adds(line, name[n] ? "..." : "");
-}
-
-static const char *name_of(const struct report_file *file, uint32_t name)
-{
-	return intern_get(&file->requests.names, name);
-}
-
-static const char *text_of(const struct report_file *file, uint32_t text)
-{
-	return intern_get(&file->tables.texts, text);
 }
 
 static size_t rows_of(const struct report_requests *how, size_t count)
@@ -63,59 +41,52 @@ static bool is_machinery(const char *function)
 	return false;
 }
 
-/* The innermost frame that is the program's own, else the innermost. */
-static struct span_frame telling_frame(const struct report_file *file, uint32_t stack)
+/* The innermost frame that is the program's own, else the innermost; NULL: there is none. */
+static const struct gospect_frame *telling_frame(const struct gospect_stack *stack)
 {
-	size_t count;
-	const uint32_t *frames = span_stack(&file->tables, stack, &count);
-
-	for (size_t i = 0; i < count; i++) {
-		struct span_frame frame = span_frame(&file->tables, frames[i]);
-
-		if (!is_machinery(text_of(file, frame.function)))
-			return frame;
-	}
-	return count ? span_frame(&file->tables, frames[0]) : (struct span_frame){0};
+	for (size_t i = 0; i < stack->count; i++)
+		if (!is_machinery(stack->frames[i]->function))
+			return stack->frames[i];
+	return stack->count ? stack->frames[0] : NULL;
 }
 
-static void print_places(const struct report_file *file, const struct traced_request *r, FILE *out)
+static void print_places(const struct gospect_request *r, FILE *out)
 {
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 	char time[16];
 
 	for (size_t i = 0; i < r->place_count && i < MAX_PLACES; i++) {
-		const struct request_place *p = &r->places[i];
-		struct span_frame frame = telling_frame(file, p->stack);
-		bool waits = p->state == TRACE_WAITING && p->reason;
+		const struct gospect_request_place *p = r->places[i];
+		const struct gospect_frame *frame = telling_frame(p->stack);
 
 		strbuf_addf(&line, "%20s %9s  %s", "", report_time(p->ns, time),
-			    waits ? text_of(file, p->reason) : state_name(p->state));
-		if (frame.function)
-			strbuf_addf(&line, " in %s:%u", text_of(file, frame.function), frame.line);
+			    *p->wait_reason ? p->wait_reason : gospect_state_name(p->state));
+		if (frame && *frame->function)
+			strbuf_addf(&line, " in %s:%d", frame->function, frame->line);
 		if (p->count > 1)
 			strbuf_addf(&line, ", %lu times", p->count);
 		printable_write_line(&line, out);
 	}
 }
 
-static void print_request(const struct report_file *file, const struct traced_request *r, FILE *out)
+static void print_request(const struct gospect_request *r, bool by_function, FILE *out)
 {
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 	char t[6][16];
 
 	strbuf_addf(&line, "%9s%c %9s %9s %9s %9s %9s %5lu  ", report_time(r->elapsed_ns, t[0]),
-		    r->cut ? '+' : ' ', report_time(r->total_ns, t[1]),
-		    report_time(r->ns[TRACE_RUNNING], t[2]),
-		    report_time(r->ns[TRACE_RUNNABLE], t[3]),
-		    report_time(r->ns[TRACE_IN_SYSCALL], t[4]),
-		    report_time(r->ns[TRACE_WAITING], t[5]), r->goroutines);
-	add_name(&line, name_of(file, r->name));
-	if (file->wish.root)
-		strbuf_addf(&line, " (goroutine %lu at %s)", r->g, report_time(r->begin, t[0]));
-	if (r->edge_ns)
-		strbuf_addf(&line, " (%s of it uncertain)", report_time(r->edge_ns, t[1]));
+		    r->is_cut ? '+' : ' ', report_time(r->total_ns, t[1]),
+		    report_time(r->running_ns, t[2]), report_time(r->runnable_ns, t[3]),
+		    report_time(r->syscall_ns, t[4]), report_time(r->waiting_ns, t[5]),
+		    r->goroutines);
+	add_name(&line, r->name);
+	if (by_function)
+		strbuf_addf(&line, " (goroutine %lu at %s)", r->goroutine,
+			    report_time(r->begin_ns, t[0]));
+	if (r->uncertain_ns)
+		strbuf_addf(&line, " (%s of it uncertain)", report_time(r->uncertain_ns, t[1]));
 	printable_write_line(&line, out);
-	print_places(file, r, out);
+	print_places(r, out);
 }
 
 static void print_rest(size_t shown, size_t count, FILE *out)
@@ -124,85 +95,93 @@ static void print_rest(size_t shown, size_t count, FILE *out)
 		fprintf(out, "  ... and %zu more; -n sets the number of rows\n", count - shown);
 }
 
-static void print_group(const struct report_file *file, const struct request_group *g,
-			bool with_name, FILE *out)
+/* A table, or a list, while its rows come. */
+struct writing {
+	const struct report_requests *how;
+	FILE *out;
+	struct json_object *list; /* NULL: it is printed */
+	size_t count;             /* of rows so far, shown or not */
+};
+
+/* Whether the next row is one of those that are wanted. */
+static bool is_shown(struct writing *w)
+{
+	w->count++;
+	return w->count == rows_of(w->how, w->count);
+}
+
+static bool groups_are_named(const struct report_requests *how)
+{
+	return how->groups && (how->per || how->by_function);
+}
+
+static int print_group(void *arg, const struct gospect_request_group *g)
 {
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	struct writing *w = arg;
 	char t[4][16];
 	double all = g->total_ns ? g->total_ns / 100.0 : 1;
 
+	if (!is_shown(w))
+		return 0;
 	strbuf_addf(&line, "%9lu %9s %9s %9s %9s %8.1f%% %8.1f%% %8.1f%% %8.1f%%  ", g->count,
-		    report_time(g->p50, t[0]), report_time(g->p90, t[1]), report_time(g->p99, t[2]),
-		    report_time(g->max, t[3]), g->ns[TRACE_RUNNING] / all,
-		    g->ns[TRACE_RUNNABLE] / all, g->ns[TRACE_IN_SYSCALL] / all,
-		    g->ns[TRACE_WAITING] / all);
-	if (with_name)
-		add_name(&line, name_of(file, g->name));
+		    report_time(g->p50_ns, t[0]), report_time(g->p90_ns, t[1]),
+		    report_time(g->p99_ns, t[2]), report_time(g->max_ns, t[3]), g->running_ns / all,
+		    g->runnable_ns / all, g->syscall_ns / all, g->waiting_ns / all);
+	if (groups_are_named(w->how))
+		add_name(&line, g->name);
 	else
 		strbuf_adds(&line, "all");
 	if (g->cut)
 		strbuf_addf(&line, " (and %lu that began before the trace or ended after it)",
 			    g->cut);
-	printable_write_line(&line, out);
+	printable_write_line(&line, w->out);
+	return 0;
 }
 
-static struct error *write_groups(const struct report_file *file, const struct report_requests *how,
-				  FILE *out)
+static struct error *write_groups(const struct gospect_requests *requests,
+				  const struct report_requests *how, FILE *out)
 {
-	_cleanup_free_ struct request_group *groups = NULL;
-	bool named = how->groups && (file->wish.per || file->wish.root);
-	size_t count = 0, rows;
-	struct error *err = requests_group(&file->requests, &groups, &count);
+	struct writing w = {how, out, NULL, 0};
+	const char *named = how->per ? how->per : how->heading;
+	struct error *err;
 
-	if (err)
-		return err;
-	rows = rows_of(how, count);
 	printable_line(out, "%9s %9s %9s %9s %9s %9s %9s %9s %9s  %s", "REQUESTS", "P50", "P90",
 		       "P99", "MAX", "RUNNING", "RUNNABLE", "SYSCALL", "BLOCKED",
-		       !named           ? ""
-		       : file->wish.per ? file->wish.per
-					: how->heading);
-	for (size_t i = 0; i < rows; i++)
-		print_group(file, &groups[i], named, out);
-	print_rest(rows, count, out);
-	return NULL;
+		       groups_are_named(how) ? named : "");
+	err = library_error(gospect_requests_groups(requests, print_group, &w));
+	if (!err)
+		print_rest(rows_of(how, w.count), w.count, out);
+	return err;
 }
 
-static struct error *check(const struct report_file *file)
+static int write_request(void *arg, const struct gospect_request *r)
 {
-	/* Few rows of a busy server would be taken for all that it did. */
-	if (file->requests.by_stacks)
-		say("a trace shows a call only if it blocks, makes a system call or is preempted; "
-		    "calls that do none of these are missing, unless gospect traced the program "
-		    "and hooked the function; labels show all requests");
-	if (file->requests.count)
-		return NULL;
-	if (file->wish.key)
-		return error_format(
-			ERROR_FAILED,
-			"no goroutine in %s has the label %s; only traces by gospect have labels",
-			file->path, file->wish.key);
-	return error_format(
-		ERROR_FAILED,
-		"no call in %s of an HTTP or gRPC handler, or of a function that --root matches",
-		file->path);
+	struct writing *w = arg;
+
+	if (!is_shown(w))
+		return 1;
+	print_request(r, w->how->by_function, w->out);
+	return 0;
 }
 
-struct error *report_write_requests(const struct report_file *file,
+struct error *report_write_requests(const struct gospect_requests *requests,
 				    const struct report_requests *how, FILE *out)
 {
-	size_t rows = rows_of(how, file->requests.count);
-	struct error *err = check(file);
+	struct writing w = {how, out, NULL, 0};
+	size_t count = gospect_requests_count(requests);
+	struct error *err;
 
-	if (err || how->groups)
-		return err ? err : write_groups(file, how, out);
+	if (how->groups)
+		return write_groups(requests, how, out);
 	printable_line(out, "%9s  %9s %9s %9s %9s %9s %5s  %s AND WAITS", "ELAPSED", "TIME",
 		       "RUNNING", "RUNNABLE", "SYSCALL", "BLOCKED", "GO", how->heading);
-	for (size_t i = 0; i < rows; i++)
-		print_request(file, &file->requests.items[i], out);
-	print_rest(rows, file->requests.count, out);
+	err = library_error(gospect_requests_each(requests, write_request, &w));
+	if (err)
+		return err;
+	print_rest(rows_of(how, count), count, out);
 	fputc('\n', out);
-	return write_groups(file, how, out);
+	return write_groups(requests, how, out);
 }
 
 /* ---- JSON ---- */
@@ -217,114 +196,130 @@ static void add_number(struct json_object *o, const char *key, uint64_t value)
 	json_object_object_add(o, key, json_object_new_int64(value));
 }
 
-static void add_states(struct json_object *o, const uint64_t ns[TRACE_WAITING + 1], uint64_t total)
-{
-	add_number(o, "wall_ns", total);
-	add_number(o, "running_ns", ns[TRACE_RUNNING]);
-	add_number(o, "runnable_ns", ns[TRACE_RUNNABLE]);
-	add_number(o, "syscall_ns", ns[TRACE_IN_SYSCALL]);
-	add_number(o, "waiting_ns", ns[TRACE_WAITING]);
-}
+#define add_states(o, r)                                        \
+	do {                                                    \
+		add_number(o, "wall_ns", (r)->total_ns);        \
+		add_number(o, "running_ns", (r)->running_ns);   \
+		add_number(o, "runnable_ns", (r)->runnable_ns); \
+		add_number(o, "syscall_ns", (r)->syscall_ns);   \
+		add_number(o, "waiting_ns", (r)->waiting_ns);   \
+	} while (0)
 
-static struct json_object *frames_json(const struct report_file *file, uint32_t stack)
+static struct json_object *frames_json(const struct gospect_stack *stack)
 {
 	struct json_object *list = json_object_new_array();
-	size_t count;
-	const uint32_t *frames = span_stack(&file->tables, stack, &count);
 
-	for (size_t i = 0; i < count; i++) {
-		struct span_frame frame = span_frame(&file->tables, frames[i]);
+	for (size_t i = 0; i < stack->count; i++) {
+		const struct gospect_frame *frame = stack->frames[i];
 		struct json_object *o = json_object_new_object();
 
-		add_text(o, "func", text_of(file, frame.function));
-		add_text(o, "file", text_of(file, frame.file));
-		add_number(o, "line", frame.line);
+		add_text(o, "func", frame->function);
+		add_text(o, "file", frame->file);
+		add_number(o, "line", frame->line);
 		json_object_array_add(list, o);
 	}
 	return list;
 }
 
+static struct json_object *place_json(const struct gospect_request_place *p)
+{
+	struct json_object *o = json_object_new_object();
+
+	add_text(o, "state", gospect_state_name(p->state));
+	add_text(o, "wait", p->wait_reason);
+	add_number(o, "ns", p->ns);
+	add_number(o, "count", p->count);
+	json_object_object_add(o, "frames", frames_json(p->stack));
+	return o;
+}
+
 /* Where it was, and, by reason, for what it waited. */
-static void add_places(struct json_object *o, const struct report_file *file,
-		       const struct traced_request *r)
+static void add_places(struct json_object *o, const struct gospect_request *r)
 {
 	struct json_object *waits = json_object_new_object(), *list = json_object_new_array();
 
 	for (size_t i = 0; i < r->place_count; i++) {
-		const struct request_place *p = &r->places[i];
-		struct json_object *place = json_object_new_object(), *sum = NULL;
-		const char *reason = text_of(file, p->reason);
+		const struct gospect_request_place *p = r->places[i];
+		struct json_object *sum = NULL;
 
-		add_text(place, "state", state_name(p->state));
-		add_text(place, "wait", p->state == TRACE_WAITING ? reason : "");
-		add_number(place, "ns", p->ns);
-		add_number(place, "count", p->count);
-		json_object_object_add(place, "frames", frames_json(file, p->stack));
-		json_object_array_add(list, place);
-		if (p->state != TRACE_WAITING)
+		json_object_array_add(list, place_json(p));
+		if (p->state != GOSPECT_WAITING)
 			continue;
-		if (json_object_object_get_ex(waits, reason, &sum))
+		if (json_object_object_get_ex(waits, p->wait_reason, &sum))
 			json_object_set_int64(sum, json_object_get_int64(sum) + p->ns);
 		else
-			add_number(waits, reason, p->ns);
+			add_number(waits, p->wait_reason, p->ns);
 	}
 	json_object_object_add(o, "waits", waits);
 	json_object_object_add(o, "stacks", list);
 }
 
-static struct json_object *request_json(const struct report_file *file,
-					const struct traced_request *r)
+static struct json_object *request_json(const struct gospect_request *r,
+					const struct report_requests *how)
 {
 	struct json_object *o = json_object_new_object();
 
-	add_text(o, "name", name_of(file, r->name));
-	if (file->wish.per)
-		add_text(o, "per", name_of(file, r->per));
-	add_number(o, "goroutine", r->g);
+	add_text(o, "name", r->name);
+	if (how->per)
+		add_text(o, "per", r->per);
+	add_number(o, "goroutine", r->goroutine);
 	add_number(o, "goroutines", r->goroutines);
-	add_number(o, "begin_ns", r->begin);
-	add_number(o, "end_ns", r->end);
+	add_number(o, "begin_ns", r->begin_ns);
+	add_number(o, "end_ns", r->end_ns);
 	add_number(o, "elapsed_ns", r->elapsed_ns);
-	if (file->wish.root)
-		add_number(o, "uncertain_ns", r->edge_ns);
-	json_object_object_add(o, "whole", json_object_new_boolean(!r->cut));
-	add_states(o, r->ns, r->total_ns);
-	add_places(o, file, r);
+	if (how->by_function)
+		add_number(o, "uncertain_ns", r->uncertain_ns);
+	json_object_object_add(o, "whole", json_object_new_boolean(!r->is_cut));
+	add_states(o, r);
+	add_places(o, r);
 	return o;
 }
 
-static struct json_object *group_json(const struct report_file *file, const struct request_group *g)
+static struct json_object *group_json(const struct gospect_request_group *g)
 {
 	struct json_object *o = json_object_new_object();
 
-	add_text(o, "name", name_of(file, g->name));
+	add_text(o, "name", g->name);
 	add_number(o, "count", g->count);
 	add_number(o, "cut", g->cut);
-	add_number(o, "p50_ns", g->p50);
-	add_number(o, "p90_ns", g->p90);
-	add_number(o, "p99_ns", g->p99);
-	add_number(o, "max_ns", g->max);
-	add_states(o, g->ns, g->total_ns);
+	add_number(o, "p50_ns", g->p50_ns);
+	add_number(o, "p90_ns", g->p90_ns);
+	add_number(o, "p99_ns", g->p99_ns);
+	add_number(o, "max_ns", g->max_ns);
+	add_states(o, g);
 	return o;
 }
 
-struct error *report_write_requests_json(const struct report_file *file,
+static int add_request(void *arg, const struct gospect_request *r)
+{
+	struct writing *w = arg;
+
+	if (!is_shown(w))
+		return 1;
+	json_object_array_add(w->list, request_json(r, w->how));
+	return 0;
+}
+
+static int add_group(void *arg, const struct gospect_request_group *g)
+{
+	struct writing *w = arg;
+
+	if (!is_shown(w))
+		return 1;
+	json_object_array_add(w->list, group_json(g));
+	return 0;
+}
+
+struct error *report_write_requests_json(const struct gospect_requests *requests,
 					 const struct report_requests *how, FILE *out)
 {
-	_cleanup_free_ struct request_group *groups = NULL;
-	struct json_object *list;
-	size_t count = file->requests.count;
-	struct error *err = check(file);
+	struct writing w = {how, out, json_object_new_array(), 0};
+	struct error *err =
+		library_error(how->groups ? gospect_requests_groups(requests, add_group, &w)
+					  : gospect_requests_each(requests, add_request, &w));
 
-	if (!err && how->groups)
-		err = requests_group(&file->requests, &groups, &count);
-	if (err)
-		return err;
-	list = json_object_new_array();
-	for (size_t i = 0; i < rows_of(how, count); i++)
-		json_object_array_add(list, groups ? group_json(file, &groups[i])
-						   : request_json(file, &file->requests.items[i]));
-	report_write_json_list(list, out);
-	json_object_put(list);
-	return NULL;
+	if (!err)
+		report_write_json_list(w.list, out);
+	json_object_put(w.list);
+	return err;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/cleanup.h"
 #include "base/printable.h"
 #include "cli/report.h"
 
@@ -34,39 +35,35 @@ static const char *or_none(const char *name)
 	return *name ? name : "(none)";
 }
 
-static void add_waits(struct strbuf *line, const struct report_file *file, const struct group *g)
+static void add_waits(struct strbuf *line, const struct gospect_group *g)
 {
 	char time[16];
 
-	for (size_t i = 0; i < g->wait_count && i < MAX_WAITS; i++) {
-		const char *wait = intern_get(&file->profile.profile->strings, g->waits[i].wait);
-
-		strbuf_addf(line, "%s%s %s", i ? ", " : "", or_none(wait),
-			    report_time(g->waits[i].ns, time));
-	}
+	for (size_t i = 0; i < g->wait_count && i < MAX_WAITS; i++)
+		strbuf_addf(line, "%s%s %s", i ? ", " : "", or_none(g->waits[i]->reason),
+			    report_time(g->waits[i]->ns, time));
 	if (g->wait_count > MAX_WAITS)
 		strbuf_adds(line, ", ...");
 }
 
-static void print_group(const struct report_file *file, const struct groups *groups,
-			const struct group *g, bool with_self, FILE *out)
+static void print_group(const struct gospect_group *g, bool with_self, FILE *out)
 {
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 	char t[6][16];
 
-	if (!groups->total_ns) {
-		printable_line(out, "%6.2f %9lu  %s", percent(g->count, groups->total_count),
-			       g->count, or_none(g->name));
+	if (!g->all_ns) {
+		printable_line(out, "%6.2f %9lu  %s", percent(g->count, g->all_count), g->count,
+			       or_none(g->name));
 		return;
 	}
-	strbuf_addf(&line, "%6.2f %9s %9s %9s %9s %9s %9s  %-40s ",
-		    percent(g->total_ns, groups->total_ns), report_time(g->total_ns, t[0]),
+	strbuf_addf(&line, "%6.2f %9s %9s %9s %9s %9s %9s  %-40s ", percent(g->total_ns, g->all_ns),
+		    report_time(g->total_ns, t[0]),
 		    report_time(with_self ? g->self_ns : g->cpu_ns, t[1]),
-		    report_time(g->state_ns[PROFILE_RUNNING], t[2]),
-		    report_time(g->state_ns[PROFILE_RUNNABLE], t[3]),
-		    report_time(g->state_ns[PROFILE_SYSCALL], t[4]),
-		    report_time(g->state_ns[PROFILE_WAITING], t[5]), or_none(g->name));
-	add_waits(&line, file, g);
+		    report_time(g->state_ns[GOSPECT_RUNNING], t[2]),
+		    report_time(g->state_ns[GOSPECT_RUNNABLE], t[3]),
+		    report_time(g->state_ns[GOSPECT_SYSCALL], t[4]),
+		    report_time(g->state_ns[GOSPECT_WAITING], t[5]), or_none(g->name));
+	add_waits(&line, g);
 	printable_write_line(&line, out);
 }
 
@@ -76,87 +73,141 @@ static void print_rest(size_t shown, size_t count, FILE *out)
 		fprintf(out, "  ... and %zu more; -n sets the number of rows\n", count - shown);
 }
 
+/* A table, or a list, while its rows come. */
+struct writing {
+	const struct report_table *table;
+	FILE *out;
+	struct json_object *list; /* NULL: it is printed */
+	size_t count;             /* of rows so far, shown or not */
+};
+
 static size_t rows_of(const struct report_table *table, size_t count)
 {
 	return table->rows && table->rows < count ? table->rows : count;
 }
 
+/* Whether the next row is one of those that are wanted. */
+static bool is_shown(struct writing *w)
+{
+	w->count++;
+	return w->count == rows_of(w->table, w->count);
+}
+
 static const char *heading(const struct report_table *table)
 {
 	static const char *const headings[] = {
-		[GROUP_ROOT] = "START FUNCTION",
-		[GROUP_FUNC] = "FUNCTION",
-		[GROUP_STATE] = "STATE",
-		[GROUP_WAIT] = "WAIT REASON",
+		[GOSPECT_GROUP_ROOT] = "START FUNCTION",
+		[GOSPECT_GROUP_FUNCTION] = "FUNCTION",
+		[GOSPECT_GROUP_STATE] = "STATE",
+		[GOSPECT_GROUP_WAIT] = "WAIT REASON",
 	};
 
-	return table->key == GROUP_LABEL ? table->label : headings[table->key];
+	return table->key == GOSPECT_GROUP_LABEL ? table->label : headings[table->key];
+}
+
+static void print_heading(const struct report_table *table, bool timed, FILE *out)
+{
+	if (timed)
+		printable_line(out, "%6s %9s %9s %9s %9s %9s %9s  %-40s %s", "%", "TIME",
+			       table->key == GOSPECT_GROUP_FUNCTION ? "SELF" : "CPU", "RUNNING",
+			       "RUNNABLE", "SYSCALL", "WAITING", heading(table), "WAITED FOR");
+	else
+		printable_line(out, "%6s %9s  %s", "%", "COUNT", heading(table));
+}
+
+static int write_group(void *arg, const struct gospect_group *g)
+{
+	struct writing *w = arg;
+
+	if (!w->count)
+		print_heading(w->table, g->all_ns, w->out);
+	if (is_shown(w))
+		print_group(g, w->table->key == GOSPECT_GROUP_FUNCTION, w->out);
+	return 0;
 }
 
 static struct error *write_groups(const struct report_file *file, const struct report_table *table,
 				  FILE *out)
 {
-	_cleanup_groups_ struct groups groups = {0};
-	struct error *err = groups_make(file->profile.profile, file->profile.symbols, table->key,
-					table->label, &groups);
-	bool with_self = table->key == GROUP_FUNC;
-	size_t rows = rows_of(table, groups.count);
+	struct writing w = {table, out, NULL, 0};
+	struct error *err = library_error(
+		gospect_profile_groups(file->profile, table->key, table->label, write_group, &w));
 
 	if (err)
 		return err;
-	if (groups.total_ns)
-		printable_line(out, "%6s %9s %9s %9s %9s %9s %9s  %-40s %s", "%", "TIME",
-			       with_self ? "SELF" : "CPU", "RUNNING", "RUNNABLE", "SYSCALL",
-			       "WAITING", heading(table), "WAITED FOR");
-	else
-		printable_line(out, "%6s %9s  %s", "%", "COUNT", heading(table));
-	for (size_t i = 0; i < rows; i++)
-		print_group(file, &groups, &groups.items[i], with_self, out);
-	print_rest(rows, groups.count, out);
+	if (!w.count)
+		print_heading(table, false, out);
+	print_rest(rows_of(table, w.count), w.count, out);
 	return NULL;
 }
 
-static void print_reasons(const struct report_file *file, const struct summary_row *row, FILE *out)
+/* ---- what goroutines of a trace did ---- */
+
+static void print_starts_heading(FILE *out)
 {
-	char time[16];
-
-	for (size_t i = 0; i < row->reason_count; i++)
-		printable_line(out, "%50s %9s  %s", "", report_time(row->reasons[i].ns, time),
-			       or_none(intern_get(&file->tables.texts, row->reasons[i].reason)));
-}
-
-static struct error *write_summary(const struct report_file *file, const struct report_table *table,
-				   FILE *out)
-{
-	const struct summary *s = &file->summary;
-	size_t rows = rows_of(table, s->count);
-	char t[5][16];
-
 	fprintf(out, "%10s %9s %9s %9s %9s %9s  %s\n", "GOROUTINES", "TIME", "RUNNING", "RUNNABLE",
 		"SYSCALL", "BLOCKED", "START FUNCTION AND WAIT REASONS");
-	for (size_t i = 0; i < rows; i++) {
-		const struct summary_row *r = &s->rows[i];
+}
 
-		printable_line(out, "%10lu %9s %9s %9s %9s %9s  %s", r->goroutines,
-			       report_time(r->total_ns, t[0]),
-			       report_time(r->ns[TRACE_RUNNING], t[1]),
-			       report_time(r->ns[TRACE_RUNNABLE], t[2]),
-			       report_time(r->ns[TRACE_IN_SYSCALL], t[3]),
-			       report_time(r->ns[TRACE_WAITING], t[4]),
-			       or_none(intern_get(&file->tables.texts, r->start)));
-		print_reasons(file, r, out);
-	}
-	print_rest(rows, s->count, out);
+static int write_start(void *arg, const struct gospect_start *s)
+{
+	struct writing *w = arg;
+	char t[5][16];
+
+	if (!w->count)
+		print_starts_heading(w->out);
+	if (!is_shown(w))
+		return 0;
+	printable_line(w->out, "%10lu %9s %9s %9s %9s %9s  %s", s->goroutines,
+		       report_time(s->total_ns, t[0]), report_time(s->running_ns, t[1]),
+		       report_time(s->runnable_ns, t[2]), report_time(s->syscall_ns, t[3]),
+		       report_time(s->waiting_ns, t[4]), or_none(s->name));
+	for (size_t i = 0; i < s->wait_count; i++)
+		printable_line(w->out, "%50s %9s  %s", "", report_time(s->waits[i]->ns, t[0]),
+			       or_none(s->waits[i]->reason));
+	return 0;
+}
+
+static struct error *read_starts(const struct report_file *file,
+				 int (*start)(void *arg, const struct gospect_start *start),
+				 struct writing *w)
+{
+	const struct gospect_recorded_options how = {.size = sizeof(how),
+						     .name = file->path,
+						     .remark = say_remark};
+	struct gospect_error *err =
+		gospect_recorded_starts(file->bytes, file->size, &how, start, w);
+
+	return report_file_error(file, library_error(err));
+}
+
+static struct error *write_starts(const struct report_file *file, const struct report_table *table,
+				  FILE *out)
+{
+	struct writing w = {table, out, NULL, 0};
+	struct error *err = read_starts(file, write_start, &w);
+
+	if (err)
+		return err;
+	if (!w.count)
+		print_starts_heading(out);
+	print_rest(rows_of(table, w.count), w.count, out);
 	return NULL;
+}
+
+static bool is_of_starts(const struct report_file *file, const struct report_table *table)
+{
+	return table->key == GOSPECT_GROUP_ROOT && !file->profile && report_file_is_trace(file);
 }
 
 struct error *report_write_table(const struct report_file *file, const struct report_table *table,
 				 FILE *out)
 {
-	if (file->is_trace && table->key == GROUP_ROOT)
-		return write_summary(file, table, out);
-	return write_groups(file, table, out);
+	return is_of_starts(file, table) ? write_starts(file, table, out)
+					 : write_groups(file, table, out);
 }
+
+/* ---- JSON ---- */
 
 static struct json_object *text_json(const char *text)
 {
@@ -168,44 +219,59 @@ static void add_number(struct json_object *o, const char *key, uint64_t value)
 	json_object_object_add(o, key, json_object_new_int64(value));
 }
 
-static struct json_object *group_json(const struct report_file *file, const struct group *g)
+static struct json_object *waits_json(const struct gospect_wait *const *waits, size_t count)
 {
-	struct json_object *o = json_object_new_object(), *waits = json_object_new_object();
+	struct json_object *o = json_object_new_object();
 
+	for (size_t i = 0; i < count; i++)
+		add_number(o, waits[i]->reason, waits[i]->ns);
+	return o;
+}
+
+static int add_group(void *arg, const struct gospect_group *g)
+{
+	struct json_object *o = json_object_new_object();
+	struct writing *w = arg;
+
+	if (!is_shown(w)) {
+		json_object_put(o);
+		return 1;
+	}
 	json_object_object_add(o, "name", text_json(g->name));
 	add_number(o, "count", g->count);
 	add_number(o, "wall_ns", g->total_ns);
 	add_number(o, "cpu_ns", g->cpu_ns);
 	add_number(o, "self_ns", g->self_ns);
-	for (int i = 0; i < PROFILE_STATES; i++) {
+	for (int i = GOSPECT_RUNNING; i <= GOSPECT_WAITING; i++) {
 		char key[32];
 
-		snprintf(key, sizeof(key), "%s_ns", profile_state_name(i));
+		snprintf(key, sizeof(key), "%s_ns", gospect_state_name((enum gospect_state)i));
 		add_number(o, key, g->state_ns[i]);
 	}
-	for (size_t i = 0; i < g->wait_count; i++)
-		add_number(waits, intern_get(&file->profile.profile->strings, g->waits[i].wait),
-			   g->waits[i].ns);
-	json_object_object_add(o, "waits", waits);
-	return o;
+	json_object_object_add(o, "waits", waits_json(g->waits, g->wait_count));
+	json_object_array_add(w->list, o);
+	return 0;
 }
 
-static struct json_object *summary_json(const struct report_file *file, const struct summary_row *r)
+static int add_start(void *arg, const struct gospect_start *s)
 {
-	struct json_object *o = json_object_new_object(), *waits = json_object_new_object();
+	struct json_object *o = json_object_new_object();
+	struct writing *w = arg;
 
-	json_object_object_add(o, "name", text_json(intern_get(&file->tables.texts, r->start)));
-	add_number(o, "goroutines", r->goroutines);
-	add_number(o, "wall_ns", r->total_ns);
-	add_number(o, "running_ns", r->ns[TRACE_RUNNING]);
-	add_number(o, "runnable_ns", r->ns[TRACE_RUNNABLE]);
-	add_number(o, "syscall_ns", r->ns[TRACE_IN_SYSCALL]);
-	add_number(o, "waiting_ns", r->ns[TRACE_WAITING]);
-	for (size_t i = 0; i < r->reason_count; i++)
-		add_number(waits, intern_get(&file->tables.texts, r->reasons[i].reason),
-			   r->reasons[i].ns);
-	json_object_object_add(o, "waits", waits);
-	return o;
+	if (!is_shown(w)) {
+		json_object_put(o);
+		return 1;
+	}
+	json_object_object_add(o, "name", text_json(s->name));
+	add_number(o, "goroutines", s->goroutines);
+	add_number(o, "wall_ns", s->total_ns);
+	add_number(o, "running_ns", s->running_ns);
+	add_number(o, "runnable_ns", s->runnable_ns);
+	add_number(o, "syscall_ns", s->syscall_ns);
+	add_number(o, "waiting_ns", s->waiting_ns);
+	json_object_object_add(o, "waits", waits_json(s->waits, s->wait_count));
+	json_object_array_add(w->list, o);
+	return 0;
 }
 
 void report_write_json_list(struct json_object *list, FILE *out)
@@ -219,36 +285,59 @@ void report_write_json_list(struct json_object *list, FILE *out)
 struct error *report_write_json(const struct report_file *file, const struct report_table *table,
 				FILE *out)
 {
-	_cleanup_groups_ struct groups groups = {0};
-	struct json_object *list = json_object_new_array();
-	struct error *err = NULL;
+	struct writing w = {table, out, json_object_new_array(), 0};
+	struct error *err;
 
-	if (file->is_trace && table->key == GROUP_ROOT) {
-		for (size_t i = 0; i < rows_of(table, file->summary.count); i++)
-			json_object_array_add(list, summary_json(file, &file->summary.rows[i]));
-	} else {
-		err = groups_make(file->profile.profile, file->profile.symbols, table->key,
-				  table->label, &groups);
-		for (size_t i = 0; !err && i < rows_of(table, groups.count); i++)
-			json_object_array_add(list, group_json(file, &groups.items[i]));
-	}
+	if (is_of_starts(file, table))
+		err = read_starts(file, add_start, &w);
+	else
+		err = library_error(gospect_profile_groups(file->profile, table->key, table->label,
+							   add_group, &w));
 	if (!err)
-		report_write_json_list(list, out);
-	json_object_put(list);
+		report_write_json_list(w.list, out);
+	json_object_put(w.list);
 	return err;
 }
 
+/* ---- two profiles ---- */
+
 /* A row of both profiles; shares in percent. */
 struct difference {
-	const char *name;
+	char *name;
 	double before;
 	double after;
 };
 
-static double share(const struct groups *groups, const struct group *g)
+struct differences {
+	struct difference *rows;
+	size_t count;
+	size_t capacity;
+	bool is_after; /* the rows that come are of the second profile */
+};
+
+static void differences_release(struct differences *d)
 {
-	return groups->total_ns ? percent(g->total_ns, groups->total_ns)
-				: percent(g->count, groups->total_count);
+	for (size_t i = 0; i < d->count; i++)
+		free(d->rows[i].name);
+	free(d->rows);
+}
+#define _cleanup_differences_ _cleanup_(differences_release)
+
+/* Ends where there is no memory. */
+static int add_share(void *arg, const struct gospect_group *g)
+{
+	struct differences *d = arg;
+	double share =
+		g->all_ns ? percent(g->total_ns, g->all_ns) : percent(g->count, g->all_count);
+	char *name = strdup(g->name);
+
+	if (!name || !array_reserve(&d->rows, &d->capacity, d->count + 1)) {
+		free(name);
+		return 1;
+	}
+	d->rows[d->count++] =
+		(struct difference){name, d->is_after ? 0 : share, d->is_after ? share : 0};
+	return 0;
 }
 
 static int by_name(const void *a, const void *b)
@@ -264,52 +353,57 @@ static int by_difference(const void *a, const void *b)
 	return d > 0 ? 1 : d < 0 ? -1 : strcmp(x->name, y->name);
 }
 
-/* Rows of one name become one. */
+static void swap_rows(struct difference *a, struct difference *b)
+{
+	struct difference c = *a;
+
+	*a = *b;
+	*b = c;
+}
+
+/* Rows of one name become one; what is left over comes to lie behind them. */
 static size_t join_rows(struct difference *rows, size_t count)
 {
 	size_t n = 0;
 
+	if (!count)
+		return 0;
 	qsort(rows, count, sizeof(*rows), by_name);
 	for (size_t i = 0; i < count; i++) {
 		if (n && !strcmp(rows[n - 1].name, rows[i].name)) {
 			rows[n - 1].before += rows[i].before;
 			rows[n - 1].after += rows[i].after;
 		} else {
-			rows[n++] = rows[i];
+			swap_rows(&rows[n++], &rows[i]);
 		}
 	}
 	qsort(rows, n, sizeof(*rows), by_difference);
 	return n;
 }
 
+static void print_differences(const struct differences *d, size_t count,
+			      const struct report_table *table, FILE *out)
+{
+	printable_line(out, "%8s %8s %8s  %s", "BEFORE %", "AFTER %", "CHANGE", heading(table));
+	for (size_t i = 0; i < rows_of(table, count); i++)
+		printable_line(out, "%8.2f %8.2f %+8.2f  %s", d->rows[i].before, d->rows[i].after,
+			       d->rows[i].after - d->rows[i].before, or_none(d->rows[i].name));
+	print_rest(rows_of(table, count), count, out);
+}
+
 struct error *report_write_diff(const struct report_file *before, const struct report_file *after,
 				const struct report_table *table, FILE *out)
 {
-	_cleanup_groups_ struct groups a = {0}, b = {0};
-	struct difference *rows;
-	size_t count = 0;
+	_cleanup_differences_ struct differences d = {0};
 	struct error *err;
 
-	err = groups_make(before->profile.profile, before->profile.symbols, table->key,
-			  table->label, &a);
+	err = library_error(
+		gospect_profile_groups(before->profile, table->key, table->label, add_share, &d));
+	d.is_after = true;
 	if (!err)
-		err = groups_make(after->profile.profile, after->profile.symbols, table->key,
-				  table->label, &b);
-	if (err)
-		return err;
-	rows = calloc(a.count + b.count + 1, sizeof(*rows));
-	if (!rows)
-		return &error_no_memory;
-	for (size_t i = 0; i < a.count; i++)
-		rows[count++] = (struct difference){a.items[i].name, share(&a, &a.items[i]), 0};
-	for (size_t i = 0; i < b.count; i++)
-		rows[count++] = (struct difference){b.items[i].name, 0, share(&b, &b.items[i])};
-	count = join_rows(rows, count);
-	printable_line(out, "%8s %8s %8s  %s", "BEFORE %", "AFTER %", "CHANGE", heading(table));
-	for (size_t i = 0; i < rows_of(table, count); i++)
-		printable_line(out, "%8.2f %8.2f %+8.2f  %s", rows[i].before, rows[i].after,
-			       rows[i].after - rows[i].before, or_none(rows[i].name));
-	print_rest(rows_of(table, count), count, out);
-	free(rows);
-	return NULL;
+		err = library_error(gospect_profile_groups(after->profile, table->key, table->label,
+							   add_share, &d));
+	if (!err)
+		print_differences(&d, join_rows(d.rows, d.count), table, out);
+	return err;
 }

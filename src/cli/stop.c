@@ -22,7 +22,6 @@ static volatile sig_atomic_t first_number, is_terminals;
 
 static volatile sig_atomic_t held, abort_number;
 static volatile pid_t child;
-static volatile sig_atomic_t *volatile shared;
 static void (*volatile restore)(void);
 
 static void complain(const char *text)
@@ -56,8 +55,6 @@ static void on_stop(int number, siginfo_t *info, void *context)
 		first_number = number;
 		is_terminals = info->si_code == SI_KERNEL;
 		stop_requested = 1;
-		if (shared)
-			*shared = 1;
 		if (stop_cancel)
 			gospect_cancel_request(stop_cancel);
 		if (child && !is_terminals)
@@ -105,12 +102,6 @@ void stop_forget(void)
 	for (int number = 1; number < NSIG; number++)
 		if (handled[number])
 			sigaction(number, &before[number], NULL);
-}
-
-void stop_share(volatile sig_atomic_t *flag)
-{
-	shared = flag;
-	*flag = stop_requested;
 }
 
 void stop_hold(void)

@@ -29,10 +29,6 @@ void stop_on_signals(void);
  */
 void stop_forget(void);
 
-/* From now on this is 1, too, when stop_requested is: in memory that another process has as well.
- */
-void stop_share(volatile sig_atomic_t *flag);
-
 /* While it is held, a second signal waits: gospect's agent is in a target, or about to be. Does
  * nothing the second time. */
 void stop_hold(void);

@@ -1,21 +1,13 @@
 #include "cli/subject.h"
 
-#include <sys/wait.h>
-
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "cli/command.h"
-#include "cli/confine.h"
+#include "cli/output.h"
 #include "cli/stop.h"
-#include "cli/surgeon_process.h"
 #include "lib/target_handle.h"
 
 /* How long what was started may take to load Go as a library, or to become Go by exec. */
 #define EXEC_SECONDS 1
-/* How long its runtime may take to be set up; and how often it is looked whether it has loaded Go.
- */
-#define HOLD_MS 5000
-#define LOOK_MS 20
 
 enum { KEY_EXE = 0x2000, KEY_CORE };
 
@@ -71,70 +63,6 @@ static const struct argp_option core_options[] =
 const struct argp subject_argp = {.options = options, .parser = parse};
 const struct argp subject_core_argp = {.options = core_options, .parser = parse};
 
-static bool has_ended(pid_t child)
-{
-	siginfo_t info = {0};
-
-	return !waitid(P_PID, child, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid;
-}
-
-/* Of a Go program that has just called exec: where it is to be held; 0: nowhere. */
-static struct error *must_check find_beginning(pid_t pid, const char *exe, uint64_t *ret,
-					       bool *ret_library)
-{
-	_cleanup_target_ struct target *t = NULL;
-	_cleanup_image_ struct image *img = NULL;
-	struct golayout *lay = NULL;
-	struct go_func f;
-	struct error *err = target_open_process(pid, &t);
-
-	if (!err)
-		err = image_open(t, exe, &img);
-	if (!err)
-		err = golayout_open(img, t, &lay);
-	if (err)
-		return err;
-	golayout_close(lay);
-	*ret = pclntab_find_name(&img->functions, HOLDER_FUNCTION, &f) ? f.entry : 0;
-	*ret_library = img->library;
-	return NULL;
-}
-
-/* What was started is held as soon as it is a Go program; a shell may call exec first. What has
- * loaded Go as a library runs. What it was while it was no Go program; NULL: it was none. */
-static struct error *hold(const struct subject *s, const char *exe)
-{
-	uint64_t end = clock_now() + EXEC_SECONDS * 1000000000ull, address;
-	struct error *not_go = NULL;
-	bool known = false, library;
-
-	while (s->holder && !known && !stop_requested && clock_now() < end &&
-	       !has_ended(s->child)) {
-		bool execed = holder_await_exec(s->holder, LOOK_MS);
-		struct error *err = find_beginning(s->child, exe, &address, &library);
-
-		known = !err && (execed || library);
-		if (execed && !err && address && !library)
-			holder_hold(s->holder, address, HOLD_MS);
-		else if (execed)
-			holder_pass(s->holder);
-		if (err && err->code == ERROR_NOT_GO && !not_go)
-			not_go = err;
-		else
-			error_destroy(err);
-	}
-	return not_go;
-}
-
-/* Of a command that is no Go program in the end, what it was at first says most. */
-static struct error *choose_reason(struct error *first, struct error *last)
-{
-	bool use_first = first && last && last->code == ERROR_GONE;
-
-	error_destroy(use_first ? last : first);
-	return use_first ? first : last;
-}
-
 struct error *subject_check(const struct subject_options *o, const char *verb)
 {
 	if (o->core && !o->reads_cores)
@@ -157,17 +85,35 @@ struct error *subject_check(const struct subject_options *o, const char *verb)
 	return NULL;
 }
 
-/* Nothing of the target was read so far. */
-static struct error *must_check give_up_privilege(const struct subject_options *o, pid_t child)
+/* Where there is none for this architecture, gospect_trace_begin() says so. */
+static struct error *must_check start_surgeon(pid_t pid, struct subject *s)
 {
-	static const char *files[3];
-	struct confinement c = {.child = child,
-				.files = files,
-				.out = o->out,
-				.path = o->path,
-				.names = o->names,
-				.samples = !o->reads_alone};
 	struct error *err;
+
+	command_offer_to_be_killed();
+	err = library_error(gospect_surgeon_start(pid, stop_cancel, &s->surgeon));
+	if (!err || err->code != ERROR_UNSUPPORTED)
+		return err;
+	error_destroy(err);
+	return NULL;
+}
+
+/* Nothing of the target was read so far. */
+static struct error *must_check give_up_privilege(const struct subject_options *o,
+						  struct subject *s)
+{
+	const char *files[3] = {NULL};
+	struct gospect_confine_options c = {.size = sizeof(c),
+					    .child = s->child,
+					    .flags = o->reads_alone ? 0 : GOSPECT_CONFINE_SAMPLES,
+					    .files = files,
+					    .output = output_handle(o->out),
+					    .trace = o->trace,
+					    .path = o->path,
+					    .new_folders = o->names.folders,
+					    .new_endings = o->names.endings,
+					    .remark = say_remark};
+	struct error *err = NULL;
 	size_t n = 0;
 
 	if (!o->confines)
@@ -176,10 +122,11 @@ static struct error *must_check give_up_privilege(const struct subject_options *
 		files[n++] = o->exe;
 	if (o->core)
 		files[n++] = o->core;
-	if (child || o->pid)
-		c.pid = target_process_of(child ? child : o->pid);
-	err = o->traces ? surgeon_process_add(&c) : NULL;
-	return err ? err : confine(&c);
+	if (s->child || o->pid)
+		c.pid = s->child ? s->child : o->pid;
+	if (o->traces)
+		err = start_surgeon(c.pid, s);
+	return err ? err : library_error(gospect_confine(&c));
 }
 
 static struct error *must_check open_target(const struct subject_options *o, struct subject *s)
@@ -190,6 +137,7 @@ static struct error *must_check open_target(const struct subject_options *o, str
 		.cancel = o->completes ? NULL : stop_cancel,
 		.remark = say_remark,
 		.exec_timeout = s->child ? EXEC_SECONDS : 0,
+		.hold = s->hold,
 	};
 	struct gospect_error *err;
 
@@ -206,17 +154,15 @@ struct error *subject_open(const struct subject_options *o, struct subject *ret)
 	struct error *err = NULL;
 
 	if (o->command)
-		err = command_start(o->command, o->holds ? &s.holder : NULL, &s.child);
+		err = command_start(o->command, o->holds ? &s.hold : NULL, &s.child);
 	if (!err)
-		err = give_up_privilege(o, s.child);
-	if (!err) {
-		struct error *not_go = hold(&s, o->exe);
-
-		err = choose_reason(not_go, open_target(o, &s));
-	}
+		err = give_up_privilege(o, &s);
+	if (!err)
+		err = open_target(o, &s);
 	if (err) {
 		if (s.child)
 			subject_wait(&s);
+		gospect_surgeon_end(s.surgeon);
 		return err;
 	}
 	s.target = s.handle->target;
@@ -228,13 +174,14 @@ struct error *subject_open(const struct subject_options *o, struct subject *ret)
 
 void subject_go_on(struct subject *s)
 {
-	holder_release(take_ptr(s->holder));
+	gospect_hold_release(take_ptr(s->hold));
 }
 
 void subject_close(struct subject *s)
 {
 	subject_go_on(s);
 	gospect_target_close(s->handle);
+	gospect_surgeon_end(s->surgeon);
 	*s = (struct subject){.child = s->child};
 }
 

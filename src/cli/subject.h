@@ -3,6 +3,8 @@
 #ifndef CLI_SUBJECT_H
 #define CLI_SUBJECT_H
 
+#include <gospect/confine.h>
+#include <gospect/hold.h>
 #include <gospect/target.h>
 #include <sys/types.h>
 
@@ -10,7 +12,6 @@
 #include "cli/cli.h"
 #include "golayout/golayout.h"
 #include "image/image.h"
-#include "inject/holder.h"
 #include "target/target.h"
 
 struct subject_options {
@@ -20,13 +21,14 @@ struct subject_options {
 	char **command;   /* NULL-terminated; NULL: none was given */
 	bool reads_cores; /* the verb's: it needs no running process */
 	bool holds;       /* the verb's: it calls subject_go_on() */
-	bool confines;    /* the verb's: subject_open() gives up privilege, see cli/confine.h */
+	bool confines;    /* the verb's: subject_open() gives up privilege */
 	bool traces;      /* the verb's: it puts an agent into the target */
 	bool completes;   /* the verb's: it is soon done, and no first signal keeps it from that */
 	bool reads_alone; /* the verb's: it has the kernel sample nothing */
-	struct outfile *out;       /* what the verb will write then; NULL: none */
-	const char *path;          /* what it may open and write then; NULL: none */
-	struct outfile_rule names; /* and the new files that the user may name then */
+	struct gospect_trace *trace; /* the verb's, not begun yet; NULL: none */
+	struct outfile *out;         /* what the verb will write then; NULL: none */
+	const char *path;            /* what it may open and write then; NULL: none */
+	struct outfile_rule names;   /* and the new files that the user may name then */
 };
 
 /*
@@ -41,8 +43,9 @@ struct subject {
 	struct target *target;
 	struct image *image;
 	struct golayout *layout;
-	pid_t child;           /* the command that we started; 0: none */
-	struct holder *holder; /* that may have it stand before its first line; NULL: it runs */
+	pid_t child;               /* the command that we started; 0: none */
+	struct gospect_hold *hold; /* that may have it stand before its first line; NULL: it runs */
+	struct gospect_surgeon *surgeon; /* for who traces; NULL: there is none here */
 };
 
 /* ERROR_USAGE unless there is exactly one target, of a kind that the verb takes. */

@@ -1,12 +1,10 @@
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/outfile.h"
 #include "cli/recording.h"
 #include "cli/report_ask.h"
 #include "cli/request.h"
 #include "cli/tracing.h"
-#include "lib/profile_handle.h"
 
 enum { KEY_MAX_SIZE = 0x7200, KEY_SAMPLED, KEY_MAX_PAUSE };
 
@@ -82,53 +80,46 @@ static struct error *check(struct offcpu_verb *v)
 {
 	struct error *err = subject_check(&v->request.subject, "offcpu");
 
-	if (!err && v->ask.table.key != GROUP_LABEL && !v->ask.root)
+	if (!err && v->ask.table.key != GOSPECT_GROUP_LABEL && !v->ask.by_function)
 		return error_format(
 			ERROR_USAGE,
-			"offcpu: no requests chosen; use --by request, --by label:KEY or --root "
-			"REGEX");
+			"offcpu: no requests chosen; use --by request, --by label:KEY or --root REGEX");
 	if (!err)
 		err = report_ask_check(&v->ask, &v->request.output, "offcpu");
-	if (!err && v->sampled && (v->ask.root || v->ask.groups))
+	if (!err && v->sampled && (v->ask.by_function || v->ask.groups))
 		return error_format(
 			ERROR_USAGE,
-			"offcpu: --sampled cannot tell one request without a label from the next, "
-			"or when it began; omit --sampled");
+			"offcpu: --sampled cannot tell one request without a label from the next, or when it began; omit --sampled");
 	return err;
 }
 
-/* The trace is in memory: then it is read as one from a file would be. */
-static struct error *trace(const struct offcpu_verb *v, struct subject *s, struct strbuf *bytes,
-			   bool *ret_refused)
+/* The trace stays in memory, in *ret: it is read as one from a file would be. */
+static struct error *trace(const struct offcpu_verb *v, struct subject *s,
+			   struct gospect_trace **ret, bool *ret_refused)
 {
-	_cleanup_tracing_ struct tracing t = {0};
-	struct tracing_options o = {
-		.format = &trace_format_go,
+	const struct gospect_trace_options o = {
+		.size = sizeof(o),
 		.duration = v->recording.duration,
-		.max_size = v->max_size,
+		.max_bytes = v->max_size * (1 << 20),
 		.max_pause = v->max_pause,
 		/* The function that a request is under is far out. */
-		.stack_depth = v->ask.root ? TRACER_MAX_DEPTH : 32,
-		.bytes = bytes,
-		.root = v->ask.asks_root ? &v->ask.regex : NULL,
+		.stack_depth = v->ask.by_function ? GOSPECT_TRACE_MOST_DEPTH : 0,
+		.flags = GOSPECT_TRACE_IN_MEMORY,
+		.root = v->ask.root,
 	};
-	struct error *err = tracing_open(&t, &o);
+	struct error *err = tracing_create(&o, ret);
 
 	if (err)
 		return err;
-	err = tracing_begin(&t, s);
+	err = tracing_begin(*ret, s);
 	*ret_refused = err && (err->code == ERROR_UNSUPPORTED || err->code == ERROR_DENIED);
-	if (err)
-		return err;
-	subject_go_on(s);
-	return tracing_run(&t);
+	return err ? err : tracing_run(*ret, NULL);
 }
 
 /* A row is a part of all time: that is what the error is of. */
 static void say_error(const struct gospect_profile_info *p)
 {
-	say("sampled: the times are accurate to ±%.3g ms (95 %% confidence); requests shorter "
-	    "than %.3g ms may be missing",
+	say("sampled: the times are accurate to ±%.3g ms (95 %% confidence); requests shorter than %.3g ms may be missing",
 	    p->error * p->goroutines * p->duration_ns / 1e6, p->looks > 0 ? 1e3 / p->looks : 0);
 }
 
@@ -136,32 +127,29 @@ static struct error *sample(struct offcpu_verb *v, struct subject *s, struct rep
 {
 	const struct gospect_filter labelled = {.size = sizeof(labelled),
 						.label = v->ask.table.label};
-	_cleanup_profile_handle_ struct gospect_profile *p = NULL;
 	struct error *err;
 
 	v->recording.filter = &labelled;
-	err = recording_take(s, &v->recording, &p);
+	err = recording_take(s, &v->recording, &file->profile);
 	if (err)
 		return err;
-	recording_say(p, NULL);
-	say_error(gospect_profile_info(p));
-	file->profile.profile = take_ptr(p->profile);
-	file->profile.symbols = take_ptr(p->symbols);
+	recording_say(file->profile, NULL);
+	say_error(gospect_profile_info(file->profile));
 	return NULL;
 }
 
-static struct error *measure(struct offcpu_verb *v, struct subject *s, struct report_file *file)
+static struct error *measure(struct offcpu_verb *v, struct subject *s, struct report_file *file,
+			     struct gospect_trace **ret)
 {
-	_cleanup_strbuf_ struct strbuf bytes = STRBUF_INIT;
 	bool refused = false;
 	struct error *err;
 
 	if (v->sampled)
 		return sample(v, s, file);
-	err = trace(v, s, &bytes, &refused);
+	err = trace(v, s, ret, &refused);
 	if (!err)
-		return report_read_trace(bytes.data, bytes.length, file);
-	if (!refused || v->ask.root || v->ask.groups)
+		file->bytes = gospect_trace_bytes(*ret, &file->size);
+	if (!refused || v->ask.by_function || v->ask.groups)
 		return err;
 	say("%s; sampling instead", err->message);
 	error_destroy(err);
@@ -173,6 +161,7 @@ static struct error *run_offcpu(struct offcpu_verb *v, int *ret)
 	_cleanup_report_file_ struct report_file file = {.path = "the recording"};
 	_cleanup_outfile_ struct outfile out = {0};
 	_cleanup_subject_ struct subject s = {0};
+	_cleanup_trace_ struct gospect_trace *t = NULL;
 	struct error *err = check(v);
 
 	/* Opened first: a trace is not lost to a name that cannot be written. */
@@ -180,14 +169,13 @@ static struct error *run_offcpu(struct offcpu_verb *v, int *ret)
 		err = outfile_open(v->request.output.path ?: "-", &out);
 	if (err)
 		return err;
-	tracing_handle_signals(&(struct tracing_options){0});
-	file.wish = report_ask_wish(&v->ask);
+	tracing_handle_signals(false);
 	v->request.subject.out = &out;
 	v->request.subject.confines = v->request.subject.holds = true;
 	v->request.subject.traces = !v->sampled;
 	err = subject_open(&v->request.subject, &s);
 	if (!err)
-		err = measure(v, &s, &file);
+		err = measure(v, &s, &file, &t);
 	if (!err)
 		err = report_ask_write(&v->ask, &file, out.stream);
 	if (!err)
@@ -203,10 +191,7 @@ static struct error *run(int argc, char **argv, int *ret)
 	bool help;
 	struct error *err = parse_options(&argp, "offcpu", argc, argv, &v, &help);
 
-	if (!err && !help)
-		err = run_offcpu(&v, ret);
-	report_ask_release(&v.ask);
-	return err;
+	return err || help ? err : run_offcpu(&v, ret);
 }
 
 const struct verb verb_offcpu = {"offcpu", "why requests are slow: what each did and waited for",

@@ -2,7 +2,6 @@
 
 #include "base/cleanup.h"
 #include "base/outfile.h"
-#include "cli/confine.h"
 #include "cli/output.h"
 #include "cli/report_ask.h"
 
@@ -79,20 +78,15 @@ static struct error *check(struct report_verb *v)
 	return err;
 }
 
-static struct error *open_file(const struct report_verb *v, const char *path,
-			       struct report_file *ret)
-{
-	ret->wish = report_ask_wish(&v->ask);
-	ret->wish.exe = v->exe;
-	return report_file_open(path, ret);
-}
-
-static struct error *write_diff(const struct report_verb *v, const struct report_file *file,
-				FILE *out)
+static struct error *write_diff(const struct report_verb *v, struct report_file *file, FILE *out)
 {
 	_cleanup_report_file_ struct report_file before = {0};
-	struct error *err = open_file(v, v->before, &before);
+	struct error *err = report_ask_read(&v->ask, file);
 
+	if (!err)
+		err = report_file_open(v->before, v->exe, &before);
+	if (!err)
+		err = report_ask_read(&v->ask, &before);
 	return err ? err : report_write_diff(&before, file, &v->ask.table, out);
 }
 
@@ -106,9 +100,9 @@ static struct error *run_report(struct report_verb *v)
 	if (!err)
 		err = outfile_open(v->output.path ?: "-", &out);
 	if (!err)
-		err = confine(&(struct confinement){.files = files, .out = &out});
+		err = output_confine(files, &out);
 	if (!err)
-		err = open_file(v, v->path, &file);
+		err = report_file_open(v->path, v->exe, &file);
 	if (!err)
 		err = v->before ? write_diff(v, &file, out.stream)
 				: report_ask_write(&v->ask, &file, out.stream);
@@ -121,10 +115,7 @@ static struct error *run(int argc, char **argv, int *ret)
 	bool help;
 	struct error *err = parse_options(&argp, "report", argc, argv, &v, &help);
 
-	if (!err && !help)
-		err = run_report(&v);
-	report_ask_release(&v.ask);
-	return err;
+	return err || help ? err : run_report(&v);
 }
 
 const struct verb verb_report = {"report", "tables of a recorded profile or trace", run};

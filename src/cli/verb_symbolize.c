@@ -5,7 +5,6 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/outfile.h"
-#include "cli/confine.h"
 #include "cli/format.h"
 #include "cli/output.h"
 #include "cli/report.h"
@@ -211,7 +210,7 @@ static struct error *must_check give_up_privilege(const struct symbolize_verb *v
 	files[0] = v->path;
 	for (size_t i = 0; i < v->program_count; i++)
 		files[i + 1] = v->programs[i];
-	return confine(&(struct confinement){.files = files, .out = out});
+	return output_confine(files, out);
 }
 
 static struct error *run_symbolize(struct symbolize_verb *v)

@@ -9,14 +9,9 @@ enum { KEY_MAX_SIZE = 0x6000, KEY_FLIGHT, KEY_STACK_DEPTH, KEY_ROOT, KEY_MAX_PAU
 
 struct trace_verb {
 	struct request request;
-	const struct trace_format *format;
-	double duration;
+	struct gospect_trace_options options;
 	double max_size; /* MB */
-	double max_pause;
-	double flight; /* seconds; 0: the whole trace */
 	double stack_depth;
-	const char *root; /* --root */
-	regex_t regex;    /* of it */
 };
 
 static const struct argp_option options[] =
@@ -39,6 +34,16 @@ static const struct argp_option options[] =
 	  4},
 	 {0}};
 
+static bool check_regex(const char *text)
+{
+	regex_t regex;
+
+	if (regcomp(&regex, text, REG_EXTENDED | REG_NOSUB))
+		return false;
+	regfree(&regex);
+	return true;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct trace_verb *v = state->input;
@@ -48,22 +53,24 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &v->request;
 		return 0;
 	case 'd':
-		return parse_number_option(arg, 0.01, 1e7, &v->duration, state, "duration");
+		return parse_number_option(arg, 0.01, 1e7, &v->options.duration, state, "duration");
 	case KEY_MAX_SIZE:
 		return parse_number_option(arg, 1, 1e6, &v->max_size, state, "size in MB");
 	case KEY_FLIGHT:
-		return parse_number_option(arg, 0.1, 86400, &v->flight, state, "number of seconds");
+		return parse_number_option(arg, 0.1, 86400, &v->options.flight, state,
+					   "number of seconds");
 	case KEY_MAX_PAUSE:
-		return parse_number_option(arg, 1e-6, 3600, &v->max_pause, state, "duration");
+		return parse_number_option(arg, 1e-6, 3600, &v->options.max_pause, state,
+					   "duration");
 	case KEY_ROOT:
-		if (v->root)
+		if (v->options.root)
 			return wrong_option(state, "--root can be given once only");
-		if (regcomp(&v->regex, arg, REG_EXTENDED | REG_NOSUB))
-			return wrong_option(state, "invalid regular expression '%s'", arg);
-		v->root = arg;
-		return 0;
+		v->options.root = arg;
+		return check_regex(arg)
+			       ? 0
+			       : wrong_option(state, "invalid regular expression '%s'", arg);
 	case KEY_STACK_DEPTH:
-		return parse_number_option(arg, 0, TRACER_MAX_DEPTH, &v->stack_depth, state,
+		return parse_number_option(arg, 0, GOSPECT_TRACE_MOST_DEPTH, &v->stack_depth, state,
 					   "number of frames");
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -86,7 +93,13 @@ static const struct argp argp =
 	 NULL,
 	 NULL};
 
-static const struct trace_format *const formats[] = {&trace_format_go, &trace_format_perfetto};
+static const struct {
+	const char *name;
+	const char *suffix; /* of files */
+} formats[] = {
+	[GOSPECT_TRACE_GO] = {"go", ".trace"},
+	[GOSPECT_TRACE_PERFETTO] = {"perfetto", ".pftrace"},
+};
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -95,13 +108,16 @@ static bool ends_with(const char *text, const char *end)
 	return n > k && !strcmp(text + n - k, end);
 }
 
-static const struct trace_format *find_format(const struct output_options *o)
+static bool find_format(const struct output_options *o, uint32_t *ret)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
-		if (o->format ? !strcmp(o->format, formats[i]->name)
-			      : ends_with(o->path, formats[i]->suffix))
-			return formats[i];
-	return NULL;
+	for (uint32_t i = 0; i < ARRAY_SIZE(formats); i++) {
+		if (o->format ? strcmp(o->format, formats[i].name)
+			      : !ends_with(o->path, formats[i].suffix))
+			continue;
+		*ret = i;
+		return true;
+	}
+	return false;
 }
 
 static struct error *choose_format(struct trace_verb *v)
@@ -111,53 +127,43 @@ static struct error *choose_format(struct trace_verb *v)
 	if (output_is_terminal(o))
 		return error_format(
 			ERROR_USAGE,
-			"trace: a trace is binary, and standard output is a terminal; use -o "
-			"FILE.trace");
-	if (v->flight > 0 && (!o->path || !strcmp(o->path, "-")))
+			"trace: a trace is binary, and standard output is a terminal; use -o FILE.trace");
+	if (v->options.flight > 0 && (!o->path || !strcmp(o->path, "-")))
 		return error_format(ERROR_USAGE, "trace: --flight needs a file; use -o FILE");
 	if (!o->format && (!o->path || !strcmp(o->path, "-")))
-		v->format = &trace_format_go;
-	else
-		v->format = find_format(o);
-	if (!v->format && o->format)
+		return NULL;
+	if (find_format(o, &v->options.format))
+		return NULL;
+	if (o->format)
 		return error_format(ERROR_USAGE, "trace: unknown format '%s'; use go or perfetto",
 				    o->format);
-	if (!v->format)
-		return error_format(
-			ERROR_USAGE,
-			"trace: unknown file extension of %s; use .trace or .pftrace, or -f FORMAT",
-			o->path);
-	return NULL;
+	return error_format(
+		ERROR_USAGE,
+		"trace: unknown file extension of %s; use .trace or .pftrace, or -f FORMAT",
+		o->path);
 }
 
+static struct error *open_subject(struct trace_verb *v, struct gospect_trace *trace,
+				  struct subject *s)
+{
+	struct subject_options *o = &v->request.subject;
+
+	o->confines = o->traces = o->reads_alone = true;
+	o->trace = trace;
+	return subject_open(o, s);
+}
+
+/* The trace ends before its subject is closed. */
 static struct error *trace(struct trace_verb *v, struct subject *s)
 {
-	_cleanup_tracing_ struct tracing t = {0};
-	struct tracing_options o = {
-		.format = v->format,
-		.duration = v->duration,
-		.flight = v->flight,
-		.max_size = v->max_size,
-		.max_pause = v->max_pause,
-		.stack_depth = v->stack_depth,
-		.root = v->root ? &v->regex : NULL,
-		.path = v->request.output.path ?: "-",
-	};
-	struct error *err;
+	_cleanup_trace_ struct gospect_trace *t = NULL;
+	struct error *err = tracing_create(&v->options, &t);
 
-	tracing_handle_signals(&o);
-	err = tracing_open(&t, &o);
-	if (err)
-		return err;
-	v->request.subject.confines = v->request.subject.traces = true;
-	v->request.subject.reads_alone = true;
-	v->request.subject.out = trace_file_out(t.file);
-	v->request.subject.path = o.flight > 0 ? o.path : NULL;
-	err = subject_open(&v->request.subject, s);
 	if (!err)
-		err = tracing_begin(&t, s);
-	subject_go_on(s);
-	return err ? err : tracing_run(&t);
+		err = open_subject(v, t, s);
+	if (!err)
+		err = tracing_begin(t, s);
+	return err ? err : tracing_run(t, v->options.path);
 }
 
 static struct error *run_trace(struct trace_verb *v, int *ret)
@@ -169,6 +175,11 @@ static struct error *run_trace(struct trace_verb *v, int *ret)
 		err = choose_format(v);
 	if (err)
 		return err;
+	v->options.path = v->request.output.path ?: "-";
+	v->options.max_bytes = v->max_size * (1 << 20);
+	v->options.stack_depth = v->stack_depth;
+	v->options.flags = v->stack_depth < 1 ? GOSPECT_TRACE_NO_STACKS : 0;
+	tracing_handle_signals(v->options.flight > 0);
 	err = trace(v, &s);
 	if (s.child)
 		*ret = subject_wait(&s);
@@ -177,15 +188,14 @@ static struct error *run_trace(struct trace_verb *v, int *ret)
 
 static struct error *run(int argc, char **argv, int *ret)
 {
-	struct trace_verb v = {.max_size = 256, .stack_depth = 32, .request.subject.holds = true};
+	struct trace_verb v = {.max_size = 256,
+			       .stack_depth = 32,
+			       .options.size = sizeof(v.options),
+			       .request.subject.holds = true};
 	bool help;
 	struct error *err = parse_options(&argp, "trace", argc, argv, &v, &help);
 
-	if (!err && !help)
-		err = run_trace(&v, ret);
-	if (v.root)
-		regfree(&v.regex);
-	return err;
+	return err || help ? err : run_trace(&v, ret);
 }
 
 const struct verb verb_trace = {"trace", "an execution trace: what every goroutine does, and when",

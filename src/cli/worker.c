@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <gospect/confine.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -10,22 +11,35 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cli/confine.h"
-#include "cli/surgeon_process.h"
+#include "cli/cli.h"
+
+static struct error *must_check confine(const struct worker_job *job)
+{
+	const struct gospect_confine_options how = {.size = sizeof(how),
+						    .pid = job->target,
+						    .flags = job->cleans ? 0
+									 : GOSPECT_CONFINE_SAMPLES,
+						    .memory = job->memory,
+						    .cpu_seconds = job->cpu_seconds,
+						    .remark = say_remark};
+
+	return library_error(gospect_confine(&how));
+}
 
 static _Noreturn void work(const struct worker_job *job, pid_t parent, int to)
 {
-	struct confinement c = {.pid = job->target, .samples = !job->cleans};
-	struct error *err;
+	struct gospect_surgeon *surgeon = NULL;
+	struct error *err = NULL;
 
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
-	err = job->cleans ? surgeon_process_add(&c) : NULL;
+	if (job->cleans)
+		err = library_error(gospect_surgeon_start(job->target, NULL, &surgeon));
 	if (!err)
-		err = confine_worker(&c, job->memory, job->cpu_seconds);
-	job->work(job->result, err);
+		err = confine(job);
+	job->work(job->result, surgeon, err);
 	_exit(write(to, job->result, job->size) == (ssize_t)job->size ? 0 : 1);
 }
 

@@ -12,6 +12,8 @@
 
 #include "base/error.h"
 
+struct gospect_surgeon;
+
 /* What a pipe takes and gives in one piece. */
 #define WORKER_MAX_RESULT 4096
 
@@ -19,9 +21,10 @@ struct worker_job {
 	pid_t target;
 	bool cleans;                  /* it takes out what a trace has left; else it only reads */
 	uint64_t memory, cpu_seconds; /* limits of the worker */
-	/* Runs in the worker, on its copy of *result. `err`: it could not be confined; its to free.
+	/* Runs in the worker, on its copy of *result. `surgeon`: for who cleans. `err`: it could
+	 * not be confined; its to free.
 	 */
-	void (*work)(void *result, struct error *err);
+	void (*work)(void *result, struct gospect_surgeon *surgeon, struct error *err);
 	void *result;
 	size_t size; /* at most WORKER_MAX_RESULT */
 };

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/door.h"
+#include "base/permit.h"
 
 static bool set_policy(pid_t thread, int policy)
 {
@@ -39,7 +40,7 @@ void pace_init(struct pace *p)
 	*p = (struct pace){.thread = gettid(),
 			   .running = door_open("/proc/loadavg", 0),
 			   .processors = count_processors()};
-	if (sched_getscheduler(0) != SCHED_OTHER)
+	if (!permitted(PERMIT_PRIORITY) || sched_getscheduler(0) != SCHED_OTHER)
 		return;
 	if (!pthread_create(&thread, NULL, try_both_ways, &p->may_wait))
 		pthread_join(thread, NULL);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/permit.h"
 
 /* Of a thread's time; looked at so often. */
 #define MOST_SHARE 0.3
@@ -39,10 +40,12 @@ void precedence_take(struct precedence *p)
 				 .nice = getpriority(PRIO_PROCESS, 0),
 				 .ns = clock_now(),
 				 .cpu_ns = cpu_ns()};
+	if (!permitted(PERMIT_PRIORITY))
+		p->nice = NICE;
 	if (p->nice > NICE)
 		setpriority(PRIO_PROCESS, 0, NICE);
 	/* A thread with another policy than the default keeps it. */
-	p->may = p->has = p->policy == SCHED_OTHER && go_first();
+	p->may = p->has = permitted(PERMIT_PRIORITY) && p->policy == SCHED_OTHER && go_first();
 }
 
 void precedence_check(struct precedence *p)

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/memory_room.h"
+#include "base/permit.h"
 #include "collect/backlog.h"
 #include "collect/collector.h"
 #include "collect/counters.h"
@@ -73,6 +74,7 @@ struct tracer {
 	uint64_t lost;           /* records, when they were read last */
 	uint64_t reconciled_ns;  /* and when that was */
 	int priority;            /* ours before */
+	bool may;                /* change it */
 	bool more;               /* there was more than one batch holds */
 	bool last;               /* there are no more collections */
 	bool stopped;            /* the agent was taken out */
@@ -86,6 +88,7 @@ static struct error *must_check attach(struct tracer *tr, const struct image *im
 						     : options->stack_depth,
 				    .ring_bytes = RING_BYTES,
 				    .root = options->root,
+				    .surgeon = options->surgeon,
 				    .stop = options->stop};
 
 	return inject_attach(tr->t, img, tr->lay, &in, &tr->injection);
@@ -182,7 +185,8 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
 	tr->t = t;
 	tr->lay = lay;
 	tr->priority = getpriority(PRIO_PROCESS, 0);
-	if (tr->priority > PRIORITY)
+	tr->may = permitted(PERMIT_PRIORITY);
+	if (tr->may && tr->priority > PRIORITY)
 		setpriority(PRIO_PROCESS, 0, PRIORITY); /* where it is permitted */
 	err = open_all(tr, img, options);
 	if (err)
@@ -341,7 +345,7 @@ static bool target_goes_first(const struct tracer *tr)
 
 static void set_pace(struct tracer *tr)
 {
-	if (!tr->snapshot_ns && getpriority(PRIO_PROCESS, 0) != tr->priority)
+	if (tr->may && !tr->snapshot_ns && getpriority(PRIO_PROCESS, 0) != tr->priority)
 		setpriority(PRIO_PROCESS, 0, tr->priority);
 	if (target_goes_first(tr))
 		collector_give_way(tr->collector);
@@ -480,10 +484,11 @@ struct error *tracer_stop(struct tracer *tr)
 	tr->stopped = true;
 	tr->wanted_ns = NEVER;
 	/* While its threads stand still, they wait for us. */
-	if (tr->priority > PRIORITY)
+	if (tr->may && tr->priority > PRIORITY)
 		setpriority(PRIO_PROCESS, 0, PRIORITY);
 	err = inject_detach(tr->injection);
-	setpriority(PRIO_PROCESS, 0, tr->priority);
+	if (tr->may)
+		setpriority(PRIO_PROCESS, 0, tr->priority);
 	collector_finish(tr->collector);
 	return err;
 }
@@ -492,7 +497,8 @@ void tracer_close(struct tracer *tr)
 {
 	if (!tr)
 		return;
-	setpriority(PRIO_PROCESS, 0, tr->priority);
+	if (tr->may)
+		setpriority(PRIO_PROCESS, 0, tr->priority);
 	collector_destroy(tr->collector);
 	inject_destroy(tr->injection);
 	drain_destroy(tr->drain);

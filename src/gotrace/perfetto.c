@@ -78,6 +78,9 @@ struct life {
 };
 
 struct trace_writer {
+	/* What is written where there is no memory for a place; then `failed` is set. */
+	uint64_t nowhere;
+	struct life nobody;
 	struct trace_writer_options options;
 	struct trace_symbols symbols;
 	struct packets packets;
@@ -201,12 +204,11 @@ static uint64_t stack_value(struct trace_writer *w, uint64_t number)
 
 static uint64_t *at(struct trace_writer *w, struct map *map, uint64_t key)
 {
-	static uint64_t nowhere;
 	uint64_t *place = map_at(map, key);
 
-	nowhere = 0;
+	w->nowhere = 0;
 	w->failed |= !place;
-	return place ?: &nowhere;
+	return place ?: &w->nowhere;
 }
 
 /* The function where it begins; "" when that is not known. *ret_number is the same for the same. */
@@ -268,13 +270,12 @@ static struct life *new_life(struct trace_writer *w, uint64_t g)
 
 static struct life *life_of(struct trace_writer *w, uint64_t g)
 {
-	static struct life nobody;
 	uint64_t *place = at(w, &w->lives, g);
 
 	if (!*place)
 		*place = (uintptr_t)new_life(w, g);
-	nobody = (struct life){0};
-	return *place ? (struct life *)(uintptr_t)*place : &nobody;
+	w->nobody = (struct life){0};
+	return *place ? (struct life *)(uintptr_t)*place : &w->nobody;
 }
 
 /* ---- slices ---- */
@@ -365,13 +366,12 @@ static void take_lane(struct trace_writer *w, struct life *life, bool own)
 
 static struct track *states_of(struct trace_writer *w, struct life *life)
 {
-	static struct track nowhere;
 	struct track *track;
 
 	if (!life->lane)
 		take_lane(w, life, false);
 	if (!life->lane)
-		return &nowhere;
+		return &w->tracks.nowhere;
 	track = &life->lane->states;
 	if (track->described != w->tracks.generation)
 		tracks_states(&w->tracks, life->lane, goroutine_text(w, life));
@@ -383,12 +383,10 @@ static struct track *states_of(struct trace_writer *w, struct life *life)
 
 static struct track *regions_of(struct trace_writer *w, struct life *life)
 {
-	static struct track nowhere;
-
 	if (!life->lane)
 		take_lane(w, life, false);
 	if (!life->lane)
-		return &nowhere;
+		return &w->tracks.nowhere;
 	if (life->lane->regions.described == w->tracks.generation)
 		return &life->lane->regions;
 	return tracks_regions(&w->tracks, life->lane, goroutine_text(w, life));

@@ -113,7 +113,6 @@ static struct numbered *new_numbered(struct tracks *t)
  * number. */
 static struct track *find_numbered(struct tracks *t, struct map *map, uint64_t first, uint64_t id)
 {
-	static struct track nowhere;
 	uint64_t *place = map_at(map, id);
 
 	if (place && !*place) {
@@ -124,7 +123,7 @@ static struct track *find_numbered(struct tracks *t, struct map *map, uint64_t f
 		*place = (uintptr_t) new;
 	}
 	t->failed |= !place;
-	return place && *place ? &((struct numbered *)(uintptr_t)*place)->track : &nowhere;
+	return place && *place ? &((struct numbered *)(uintptr_t)*place)->track : &t->nowhere;
 }
 
 static struct track *describe_numbered(struct tracks *t, struct track *track, unsigned int over,

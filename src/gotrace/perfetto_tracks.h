@@ -68,6 +68,7 @@ struct lane_group {
 };
 
 struct tracks {
+	struct track nowhere; /* where there is no memory for one; then `failed` is set */
 	struct packets *packets;
 	uint64_t generation; /* from 1 on */
 	uint64_t next_uuid;

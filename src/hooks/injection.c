@@ -9,7 +9,6 @@
 
 #include "agent/blob.h"
 #include "base/cleanup.h"
-#include "base/door.h"
 #include "hooks/hooks.h"
 #include "hooks/readable.h"
 #include "hooks/region.h"
@@ -34,7 +33,7 @@ struct injection {
 	struct target *t;
 	const struct image *img;
 	const struct golayout *lay;
-	struct surgeon *surgeon; /* in this process; NULL: behind the door */
+	struct surgeon *surgeon;
 	bool entered;
 	pthread_mutex_t switching; /* who asks for the switch while `attached` holds it */
 	bool attached;
@@ -296,7 +295,7 @@ uint64_t inject_expected_pause_ns(struct target *t, size_t *ret_threads)
 
 static struct error *must_check create(struct target *t, const struct image *img,
 				       const struct golayout *lay,
-				       const volatile sig_atomic_t *stop, struct injection **ret)
+				       const struct inject_options *options, struct injection **ret)
 {
 	struct injection *in = calloc(1, sizeof(*in));
 
@@ -307,7 +306,8 @@ static struct error *must_check create(struct target *t, const struct image *img
 	in->t = t;
 	in->img = img;
 	in->lay = lay;
-	return door_is_brokered() ? NULL : surgeon_create(target_pid(t), stop, &in->surgeon);
+	return options->surgeon ? surgeon_call(*options->surgeon, &in->surgeon)
+				: surgeon_create(target_pid(t), options->stop, &in->surgeon);
 }
 
 struct error *inject_attach(struct target *t, const struct image *img, const struct golayout *lay,
@@ -319,7 +319,7 @@ struct error *inject_attach(struct target *t, const struct image *img, const str
 	if (!agent_blob_size || img->machine != MACHINE_AMD64)
 		return error_format(ERROR_UNSUPPORTED,
 				    "trace supports amd64 only; use record or dump here");
-	err = create(t, img, lay, options->stop, &in);
+	err = create(t, img, lay, options, &in);
 	if (!err)
 		err = attach(in, options);
 	if (err)
@@ -464,8 +464,9 @@ void inject_destroy(struct injection *in)
 }
 
 struct error *inject_clean(struct target *t, const struct image *img, const struct golayout *lay,
-			   bool *ret_found)
+			   const struct surgeon_line *surgeon, bool *ret_found)
 {
+	const struct inject_options options = {.surgeon = surgeon};
 	_cleanup_injection_ struct injection *in = NULL;
 	_cleanup_free_ struct originals *originals = calloc(1, sizeof(*originals));
 	_cleanup_leftovers_ struct leftovers l = {0};
@@ -484,6 +485,6 @@ struct error *inject_clean(struct target *t, const struct image *img, const stru
 	if (err || leftovers_none(&l) || leftovers_kept_page_alone(&l))
 		return err;
 	*ret_found = true;
-	err = create(t, img, lay, NULL, &in);
+	err = create(t, img, lay, &options, &in);
 	return err ? err : ask_to_enter(in, true);
 }

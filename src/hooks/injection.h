@@ -1,8 +1,7 @@
 /*
  * Putting the agent into a process, and taking it out again: what is to be done is planned here, by
  * who has parsed the program; a surgeon (inject/surgeon.h) does it, who has the privilege and
- * parses nothing. That is a process of its own, behind the door; where gospect is not confined it
- * is in this one.
+ * parses nothing. That is a process of its own, but in tests.
  *
  * In: everything is prepared by one thread of the target, which is stopped for a fraction of a
  * millisecond while the others run on; then all threads are stopped, once, for the jumps to be
@@ -30,11 +29,15 @@
 #include "image/image.h"
 #include "target/target.h"
 
+struct surgeon_line;
+
 struct inject_options {
 	uint32_t depth;      /* frames of a stack; 0: none */
 	uint32_t ring_bytes; /* of each slot; a power of two, at least four chunks */
 	/* Functions whose calls are to be told, besides those of hooks/roots.h; or NULL. */
 	const regex_t *root;
+	/* Leads to the surgeon in its own process; NULL: there is one in ours. */
+	const struct surgeon_line *surgeon;
 	/* When it is not 0, inject_attach() ends early: ERROR_STOPPED. NULL: it cannot. */
 	const volatile sig_atomic_t *stop;
 };
@@ -99,7 +102,7 @@ void inject_destroy(struct injection *in);
  * to restore, unmap or close. ERROR_DENIED: that gospect is still at work.
  */
 struct error *inject_clean(struct target *t, const struct image *img, const struct golayout *lay,
-			   bool *ret_found) must_check;
+			   const struct surgeon_line *surgeon, bool *ret_found) must_check;
 
 static inline void cleanup_injection(struct injection **in)
 {

@@ -87,7 +87,7 @@ void inject_destroy(struct injection *in)
 }
 
 struct error *inject_clean(struct target *t, const struct image *img, const struct golayout *lay,
-			   bool *ret_found)
+			   const struct surgeon_line *surgeon, bool *ret_found)
 {
 	*ret_found = false;
 	return NULL;

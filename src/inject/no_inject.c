@@ -19,9 +19,9 @@ void surgeon_destroy(struct surgeon *s)
 {
 }
 
-volatile sig_atomic_t *surgeon_stop(struct surgeon *s)
+struct error *surgeon_call(struct surgeon_line line, struct surgeon **ret)
 {
-	return NULL;
+	return refused();
 }
 
 struct error *surgeon_ask(struct surgeon *s, struct surgeon_request *request)

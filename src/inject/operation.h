@@ -15,6 +15,7 @@ struct surgeon {
 	pid_t named;                          /* the gospect that users know; 0: this process */
 	volatile sig_atomic_t *stop;          /* surgeon_stop() */
 	const volatile sig_atomic_t *watched; /* another instead; or NULL */
+	struct surgeon_line line;             /* to the one who does it; or nothing */
 	enum surgeon_state state;             /* what was begun, whether it succeeded or not */
 	struct target *t;
 	struct survey survey;

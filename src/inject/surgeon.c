@@ -85,14 +85,20 @@ struct error *surgeon_create(pid_t pid, const volatile sig_atomic_t *stop, struc
 		surgeon_destroy(s);
 		return &error_no_memory;
 	}
-	offer_ourselves_to_be_killed();
 	*ret = s;
 	return NULL;
 }
 
-volatile sig_atomic_t *surgeon_stop(struct surgeon *s)
+struct error *surgeon_call(struct surgeon_line line, struct surgeon **ret)
 {
-	return s->stop;
+	struct surgeon *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return &error_no_memory;
+	s->memory = -1;
+	s->line = line;
+	*ret = s;
+	return NULL;
 }
 
 static void let_go(struct surgeon *s)
@@ -120,7 +126,8 @@ void surgeon_destroy(struct surgeon *s)
 {
 	if (!s)
 		return;
-	error_destroy(leave(s));
+	if (!s->line.ask)
+		error_destroy(leave(s));
 	if (s->stop)
 		munmap((void *)s->stop, sizeof(*s->stop));
 	if (s->originals)
@@ -328,7 +335,7 @@ static struct error *must_check operate(struct surgeon *s, struct surgeon_reques
 	return err;
 }
 
-/* ---- over the door ---- */
+/* ---- in another process ---- */
 
 /* A request: of a survey, or of a part of the plan, the parts one behind the other. */
 struct asked {
@@ -343,8 +350,9 @@ enum {
 };
 _Static_assert(sizeof(struct asked) + MOST_BYTES <= DOOR_MAX_BYTES, "it fits into a request");
 
-static struct error *must_check send(uint32_t operation, size_t offset, const void *bytes,
-				     size_t size, struct door_call *ret)
+static struct error *must_check send(const struct surgeon_line *line, uint32_t operation,
+				     size_t offset, const void *bytes, size_t size,
+				     struct door_call *ret)
 {
 	const struct asked asked = {operation, offset};
 
@@ -352,10 +360,11 @@ static struct error *must_check send(uint32_t operation, size_t offset, const vo
 	memcpy(ret->bytes, &asked, sizeof(asked));
 	if (size)
 		memcpy(ret->bytes + sizeof(asked), bytes, size);
-	return door_call(DOOR_SURGEON, ret);
+	return line->ask(line->arg, ret);
 }
 
-static struct error *must_check send_plan(const struct surgeon_request *r)
+static struct error *must_check send_plan(const struct surgeon_line *line,
+					  const struct surgeon_request *r)
 {
 	struct error *err = NULL;
 	struct door_call call;
@@ -363,21 +372,22 @@ static struct error *must_check send_plan(const struct surgeon_request *r)
 
 	for (size_t at = 0; !err && at < r->plan_size; at += size) {
 		size = r->plan_size - at < PART_BYTES ? r->plan_size - at : PART_BYTES;
-		err = send(SEND_PART, at, (const uint8_t *)r->plan + at, size, &call);
+		err = send(line, SEND_PART, at, (const uint8_t *)r->plan + at, size, &call);
 		if (!err)
 			door_call_drop(&call);
 	}
 	return err;
 }
 
-static struct error *must_check ask_over_door(struct surgeon_request *r)
+static struct error *must_check ask_over(const struct surgeon_line *line, struct surgeon_request *r)
 {
-	struct error *err = r->operation == SURGEON_MAP ? send_plan(r) : NULL;
+	struct error *err = r->operation == SURGEON_MAP ? send_plan(line, r) : NULL;
 	struct door_call call;
 
 	r->shared = -1;
 	if (!err)
-		err = send(r->operation, 0, r->survey, r->survey ? sizeof(*r->survey) : 0, &call);
+		err = send(line, r->operation, 0, r->survey, r->survey ? sizeof(*r->survey) : 0,
+			   &call);
 	if (err)
 		return err;
 	if (call.size == sizeof(r->answer))
@@ -389,15 +399,18 @@ static struct error *must_check ask_over_door(struct surgeon_request *r)
 
 struct error *surgeon_ask(struct surgeon *s, struct surgeon_request *r)
 {
-	return s ? operate(s, r) : ask_over_door(r);
+	return s->line.ask ? ask_over(&s->line, r) : operate(s, r);
 }
 
 static struct surgeon *orphan;
 
 static void on_orphaned(int number)
 {
-	if (getppid() != orphan->named)
-		*orphan->stop = 1;
+	if (getppid() == orphan->named)
+		return;
+	*orphan->stop = 1;
+	if (threads_end)
+		threads_end = orphan->stop;
 }
 
 /* In its own process: what it does is another's, who may end meanwhile. */
@@ -409,6 +422,7 @@ static void begin(struct surgeon *s)
 		return;
 	s->named = getppid();
 	orphan = s;
+	offer_ourselves_to_be_killed();
 	sigaction(ORPHAN_SIGNAL, &end, NULL);
 	prctl(PR_SET_PDEATHSIG, ORPHAN_SIGNAL);
 	setpriority(PRIO_PROCESS, 0, PRIORITY); /* where it is permitted */

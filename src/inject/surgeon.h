@@ -4,10 +4,10 @@
  * the target it reads words at addresses that it is given, and what the kernel writes of it. It
  * acts on the one process that it was made for, as that was then, and on no other.
  *
- * gospect has it in a process of its own (sandbox/sandbox.h), which is forked before anything of
- * the target is parsed. It is not the broker: that opens files for whoever asks, programs among
+ * It has a process of its own (sandbox/helper.h), which is forked before anything of the target is
+ * parsed. It is not the broker: that opens files for whoever asks, programs among
  * them, and answers meanwhile; this one opens none, and nobody waits for a file until threads have
- * stopped. Who does not confine himself has a surgeon in his own process.
+ * stopped. Who wants none of that has a surgeon in his own process.
  *
  * Each operation is one request: while threads of the target stand, nobody is asked anything.
  *
@@ -30,16 +30,23 @@
 struct surgeon;
 
 /*
- * For this process, as it is now. Offers ours, and those forked later, to be killed where memory
- * runs out. An operation that waits ends early, with ERROR_STOPPED, when *stop is not 0; NULL: when
- * *surgeon_stop() is not, which lies in memory that is shared with processes that are forked later.
+ * For this process, as it is now. An operation that waits ends early, with ERROR_STOPPED, when
+ * *stop is not 0, which the surgeon's process has to see; NULL: it does not. In a process of its
+ * own the surgeon offers that to be killed where memory runs out.
  */
 struct error *surgeon_create(pid_t pid, const volatile sig_atomic_t *stop,
 			     struct surgeon **ret) must_check;
-/* Leaves the target, if it is in it; what it cannot take out is left to its guardian. */
-void surgeon_destroy(struct surgeon *s);
+/* What leads to the process of a surgeon: to its surgeon_serve(). */
+struct surgeon_line {
+	struct error *(*ask)(void *arg, struct door_call *call); /* NULL: there is none */
+	void *arg;
+};
 
-volatile sig_atomic_t *surgeon_stop(struct surgeon *s);
+/* For one in another process, who hears of requests by this line. */
+struct error *surgeon_call(struct surgeon_line line, struct surgeon **ret) must_check;
+/* Leaves the target, if it is in it; what it cannot take out is left to its guardian. One in
+ * another process is not touched. */
+void surgeon_destroy(struct surgeon *s);
 
 /* In this order, but for SURGEON_LEAVE, which may come at any time. */
 enum surgeon_operation {
@@ -79,9 +86,8 @@ struct surgeon_request {
 	int shared;                   /* SURGEON_MAP: the caller's to close; else -1 */
 };
 
-/* By this surgeon; NULL: by the one behind the door. */
 struct error *surgeon_ask(struct surgeon *s, struct surgeon_request *request) must_check;
-/* The other side: a service of the door (DOOR_SURGEON). `arg` is a struct surgeon. */
+/* The other side: a service of a helper (sandbox/helper.h). `arg` is a struct surgeon. */
 struct error *surgeon_serve(void *arg, struct door_call *call) must_check;
 
 /* A process that was killed takes a moment to die, in which all sorts of things fail. */

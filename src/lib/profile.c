@@ -6,7 +6,6 @@
 #include "lib/error.h"
 #include "lib/sink.h"
 #include "lib/stack.h"
-#include "profile/read.h"
 
 struct gospect_profile *profile_new(void)
 {
@@ -43,20 +42,26 @@ void profile_describe(struct gospect_profile *p, bool has_functions)
 		p->info.samples += from->samples[i].count;
 }
 
+struct error *profile_of_file(struct profile_file *file, struct gospect_profile **ret)
+{
+	struct gospect_profile *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return &error_no_memory;
+	p->profile = take_ptr(file->profile);
+	p->symbols = take_ptr(file->symbols);
+	profile_describe(p, !file->raw);
+	*ret = p;
+	return NULL;
+}
+
 struct gospect_error *gospect_profile_read(const void *bytes, size_t size,
 					   struct gospect_profile **ret)
 {
-	_cleanup_profile_handle_ struct gospect_profile *p = calloc(1, sizeof(*p));
 	_cleanup_profile_file_ struct profile_file file = {0};
-	struct error *err = p ? profile_read(bytes, size, &file) : &error_no_memory;
+	struct error *err = profile_read(bytes, size, &file);
 
-	if (err)
-		return error_out(err);
-	p->profile = take_ptr(file.profile);
-	p->symbols = take_ptr(file.symbols);
-	profile_describe(p, !file.raw);
-	*ret = take_ptr(p);
-	return NULL;
+	return error_out(err ? err : profile_of_file(&file, ret));
 }
 
 const struct gospect_profile_info *gospect_profile_info(const struct gospect_profile *p)

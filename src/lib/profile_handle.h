@@ -6,6 +6,7 @@
 
 #include "lib/given.h"
 #include "profile/profile.h"
+#include "profile/read.h"
 
 struct gospect_profile {
 	struct profile *profile;
@@ -26,6 +27,9 @@ static inline void cleanup_profile_handle(struct gospect_profile **p)
 
 /* Fills in what `info` says of any profile; once it is complete. */
 void profile_describe(struct gospect_profile *p, bool has_functions);
+
+/* Takes what is in the file. */
+struct error *profile_of_file(struct profile_file *file, struct gospect_profile **ret) must_check;
 
 /* The format of a profile; NULL: profiles do not have it. */
 const struct profile_format *profile_format_of(enum gospect_format format);

@@ -18,15 +18,26 @@ static int write_all(int fd, const char *bytes, size_t size)
 	return 0;
 }
 
+/* errno, or 0. */
+static int put_all(const struct gospect_sink *sink, const void *bytes, size_t size)
+{
+	return sink->write ? sink->write(sink->arg, bytes, size) : write_all(sink->fd, bytes, size);
+}
+
+struct error *sink_put(const struct gospect_sink *sink, const void *bytes, size_t size)
+{
+	int failed = put_all(sink, bytes, size);
+
+	return failed ? error_errno(ERROR_FAILED, failed, "cannot write the output") : NULL;
+}
+
 /* For fopencookie(): 0 is a failure there. */
 static ssize_t put(void *cookie, const char *bytes, size_t size)
 {
 	struct sink_stream *s = cookie;
 
-	if (!s->failed && s->sink.write)
-		s->failed = s->sink.write(s->sink.arg, bytes, size);
-	else if (!s->failed)
-		s->failed = write_all(s->sink.fd, bytes, size);
+	if (!s->failed)
+		s->failed = put_all(&s->sink, bytes, size);
 	errno = s->failed;
 	return s->failed ? 0 : (ssize_t)size;
 }

@@ -17,4 +17,7 @@ struct error *sink_open(const struct gospect_sink *sink, struct sink_stream *ret
 /* Closes it: `err` if there is one, else why something was not written. Consumes err. */
 struct error *sink_close(struct sink_stream *s, struct error *err) must_check;
 
+/* Writes to it at once, without a stream. */
+struct error *sink_put(const struct gospect_sink *sink, const void *bytes, size_t size) must_check;
+
 #endif

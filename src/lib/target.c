@@ -1,19 +1,21 @@
 #include "lib/target_handle.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "lib/cancel.h"
 #include "lib/error.h"
+#include "lib/hold.h"
 #include "lib/options.h"
 #include "lib/program.h"
 #include "lib/stack.h"
 #include "target/lent.h"
 
-/* How long a Go program may take to set up its runtime; then it is something else. */
+/* How long a Go program may take to set up its runtime; then it is something else. And how long
+ * what is held may take to become one. */
 #define START_SECONDS 5
+#define EXEC_SECONDS 1
 
 /* A pc has as many frames as calls were inlined there. */
 #define MAX_INLINED 64
@@ -80,13 +82,6 @@ static struct error *choose_reason(struct error *first, struct error *last)
 	return use_first ? first : last;
 }
 
-static bool has_ended(pid_t child)
-{
-	siginfo_t info = {0};
-
-	return !waitid(P_PID, child, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid;
-}
-
 /* What was started may be on its way to Go: a shell that has not yet called exec, or calls it while
  * it is opened, when it has no memory or auxv for a moment. */
 static bool may_exec(pid_t pid, const struct error *err, uint64_t passed, double timeout)
@@ -97,15 +92,24 @@ static bool may_exec(pid_t pid, const struct error *err, uint64_t passed, double
 		return true;
 	return (err->code == ERROR_GONE || err->code == ERROR_FAILED || err->code == ERROR_FAULT ||
 		err->code == ERROR_CORRUPT) &&
-	       !has_ended(pid);
+	       !child_has_ended(pid);
+}
+
+/* What it was while it was no Go program; NULL: it was none, or is not held. */
+static struct error *await_beginning(struct gospect_target *t,
+				     const struct gospect_target_options *o)
+{
+	double seconds = o->exec_timeout > 0 ? o->exec_timeout : EXEC_SECONDS;
+
+	return o->hold ? hold_where_it_begins(o->hold, o->exe, seconds, t->cancel) : NULL;
 }
 
 static struct error *must_check open_process(struct gospect_target *t, pid_t pid,
 					     const struct gospect_target_options *o)
 {
 	double patience = o->start_timeout > 0 ? o->start_timeout : START_SECONDS;
+	struct error *not_go = await_beginning(t, o);
 	uint64_t start = clock_now();
-	struct error *not_go = NULL;
 	bool starting;
 
 	for (;;) {
@@ -190,6 +194,7 @@ static struct error *must_check create(const struct gospect_target_options *give
 		return &error_no_memory;
 	t->build = (struct strbuf)STRBUF_INIT;
 	t->cancel = cancel_flag(options->cancel);
+	t->cancelled_by = options->cancel;
 	t->remark = (struct remark){options->remark, options->arg};
 	*ret = t;
 	return NULL;

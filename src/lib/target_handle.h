@@ -20,6 +20,7 @@ struct gospect_target {
 	struct strbuf build; /* info.build */
 	struct arena last;   /* what gospect_target_symbolize() gave out */
 	const atomic_int *cancel;
+	const struct gospect_cancel *cancelled_by; /* whose flag it is; NULL: nobody's */
 	struct remark remark;
 };
 

@@ -43,8 +43,10 @@ void broker_destroy(struct broker *b);
 /* Answers one request. False: the other end is closed, or sends nonsense. */
 bool broker_answer(struct broker *b, int socket);
 
-/* The other end: a door that leads through this socket, for as long as the process lives; requests
- * for the service `apart` go through the other, and wait for nobody else's. -1: there is none. */
-const struct door *broker_door(int socket, enum door_service apart, int other);
+/* The other end: a door that leads through this socket, for as long as the process lives. */
+const struct door *broker_door(int socket);
+
+/* One request for a service, over such a socket. */
+struct error *broker_ask(int socket, enum door_service service, struct door_call *call) must_check;
 
 #endif

@@ -9,29 +9,23 @@
 #include "sandbox/broker.h"
 #include "sandbox/message.h"
 
-/* One request at a time for each. */
-struct line {
-	int socket;
-	pthread_mutex_t lock;
-};
+static int broker = -1;
+/* One request at a time. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct line broker = {-1, PTHREAD_MUTEX_INITIALIZER};
-static struct line apart = {-1, PTHREAD_MUTEX_INITIALIZER};
-static enum door_service served_apart;
-
-static bool ask_at(struct line *line, struct message *m)
+static bool ask_at(int socket, struct message *m)
 {
-	bool done;
-
-	pthread_mutex_lock(&line->lock);
-	done = message_send(line->socket, m) && message_receive(line->socket, m);
-	pthread_mutex_unlock(&line->lock);
-	return done;
+	return message_send(socket, m) && message_receive(socket, m);
 }
 
 static bool ask(struct message *m)
 {
-	return ask_at(&broker, m);
+	bool done;
+
+	pthread_mutex_lock(&lock);
+	done = ask_at(broker, m);
+	pthread_mutex_unlock(&lock);
+	return done;
 }
 
 /* The one descriptor of the answer; -1 and errno. */
@@ -73,30 +67,43 @@ static int ask_for_temporary(unsigned int folder)
 	return take_descriptor(&m, ask(&m));
 }
 
+/* What came back; `asked`: something did. */
+static struct error *must_check take_answer(const struct message *m, bool asked,
+					    struct door_call *call)
+{
+	if (!asked)
+		return error_format(
+			ERROR_FAILED,
+			"the privileged process of gospect has exited; run gospect again");
+	if (m->a)
+		return error_format(m->b >= 0 && m->b <= ERROR_USAGE ? (enum error_code)m->b
+								     : ERROR_FAILED,
+				    "%.*s", (int)sizeof(m->call.bytes), (char *)m->call.bytes);
+	memcpy(call, &m->call, sizeof(*call));
+	return NULL;
+}
+
 static struct error *ask_for_service(enum door_service service, struct door_call *call)
 {
 	struct message m = {.kind = MESSAGE_SERVICE, .a = service};
 
 	memcpy(&m.call, call, sizeof(*call));
-	if (!ask_at(service == served_apart && apart.socket >= 0 ? &apart : &broker, &m))
-		return error_format(
-			ERROR_FAILED,
-			"the privileged process of gospect has exited; run gospect again");
-	if (m.a)
-		return error_format(m.b >= 0 && m.b <= ERROR_USAGE ? (enum error_code)m.b
-								   : ERROR_FAILED,
-				    "%.*s", (int)sizeof(m.call.bytes), (char *)m.call.bytes);
-	memcpy(call, &m.call, sizeof(*call));
-	return NULL;
+	return take_answer(&m, ask(&m), call);
 }
 
-const struct door *broker_door(int socket, enum door_service service, int other)
+struct error *broker_ask(int socket, enum door_service service, struct door_call *call)
+{
+	struct message m = {.kind = MESSAGE_SERVICE, .a = service};
+
+	memcpy(&m.call, call, sizeof(*call));
+	return take_answer(&m, ask_at(socket, &m), call);
+}
+
+const struct door *broker_door(int socket)
 {
 	static const struct door door = {ask_to_open, ask_for_perf_event, ask_for_temporary,
 					 ask_for_service};
 
-	broker.socket = socket;
-	apart.socket = other;
-	served_apart = service;
+	broker = socket;
 	return &door;
 }

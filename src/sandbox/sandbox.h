@@ -5,7 +5,8 @@
  * memory and files from elsewhere. sandbox_enter() splits it in two, as OpenSSH does:
  *
  * - The broker (sandbox/broker.h), a process of a few hundred lines, keeps the privilege. It opens
- *   files that its policy allows, and parses none of them.
+ *   files that its policy allows, and parses none of them. What else takes privilege has helpers
+ *   (sandbox/helper.h), which were started before.
  * - gospect itself, which goes on as the same process, keeps the capabilities that its options
  *   name, and runs under a seccomp filter from then on: it opens no file, makes no socket and no
  *   process, sends no signal, reads the memory of the one target, and writes to descriptors that
@@ -26,17 +27,10 @@
 
 struct sandbox_options {
 	struct broker_policy policy; /* of the broker that sandbox_enter() starts */
-	/*
-	 * A service with a process of its own, which opens nothing for anybody, and answers while
-	 * the broker is busy. Without a function: there is none.
-	 */
-	struct broker_service apart;
-	enum door_service apart_number;
-	const char *apart_name; /* of its process */
-	pid_t child;            /* that may be sent signals; 0: none */
-	uint64_t keep;          /* capabilities, by number; those that it has */
-	uint64_t memory;        /* bytes that may be allocated; 0: no limit of ours */
-	uint64_t cpu_seconds;   /* of processor time; 0: no limit of ours */
+	pid_t child;                 /* that may be sent signals; 0: none */
+	uint64_t keep;               /* capabilities, by number; those that it has */
+	uint64_t memory;             /* bytes that may be allocated; 0: no limit of ours */
+	uint64_t cpu_seconds;        /* of processor time; 0: no limit of ours */
 };
 
 /*

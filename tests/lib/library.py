@@ -14,6 +14,9 @@ WRITE_GROUPS, WRITE_ADDRESSES = 1, 2
 STATES = ("running", "runnable", "syscall", "waiting")
 LOCKED, SYSTEM, NO_STACK, TRUNCATED = 1, 2, 4, 8
 RECORD_OFF_CPU, RECORD_ADDRESSES = 2, 32
+TRACE_IN_MEMORY = 2
+RECORDED_LABELS = 1
+GROUP_ROOT, GROUP_FUNCTION, GROUP_STATE, GROUP_WAIT, GROUP_LABEL = range(5)
 PERMIT_LIMITS, PERMIT_PRIORITY, PERMIT_MAPPING = 1, 2, 4
 
 
@@ -83,6 +86,8 @@ PROGRESS = c.CFUNCTYPE(None, c.c_void_p, c.c_double, c.c_uint64)
 WRITE = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, c.c_size_t)
 READ = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_uint64, c.c_void_p, c.c_size_t)
 SAMPLE = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(Sample))
+DETACHED = c.CFUNCTYPE(None, c.c_void_p)
+FLIGHT = c.CFUNCTYPE(None, c.c_void_p, c.c_double, c.c_void_p)
 
 
 class Options(c.Structure):
@@ -95,7 +100,7 @@ class Options(c.Structure):
 class TargetOptions(Options):
     _fields_ = [("size", c.c_size_t), ("exe", c.c_char_p), ("cancel", c.c_void_p),
                 ("remark", REMARK), ("arg", c.c_void_p), ("start_timeout", c.c_double),
-                ("exec_timeout", c.c_double)]
+                ("exec_timeout", c.c_double), ("hold", c.c_void_p)]
 
 
 class Mapping(c.Structure):
@@ -136,6 +141,80 @@ class Sink(c.Structure):
     _fields_ = [("write", WRITE), ("arg", c.c_void_p), ("fd", c.c_int)]
 
 
+class TraceOptions(Options):
+    _fields_ = [("size", c.c_size_t), ("duration", c.c_double), ("flight", c.c_double),
+                ("max_bytes", c.c_uint64), ("max_pause", c.c_double), ("stack_depth", c.c_uint32),
+                ("format", c.c_uint32), ("flags", c.c_uint32), ("reserved", c.c_uint32),
+                ("root", c.c_char_p), ("path", c.c_char_p), ("sink", Sink),
+                ("progress", PROGRESS), ("detached", DETACHED), ("flight_written", FLIGHT),
+                ("arg", c.c_void_p)]
+
+
+class TraceStats(c.Structure):
+    _fields_ = [("duration_ns", c.c_uint64), ("events", c.c_uint64), ("lost", c.c_uint64),
+                ("stacks", c.c_uint64), ("stacks_lost", c.c_uint64), ("texts_lost", c.c_uint64),
+                ("pause_ns", c.c_uint64), ("is_full", c.c_uint32), ("reserved", c.c_uint32)]
+
+
+class ConfineOptions(Options):
+    _fields_ = [("size", c.c_size_t), ("pid", c.c_int32), ("child", c.c_int32),
+                ("flags", c.c_uint32), ("reserved", c.c_uint32),
+                ("files", c.POINTER(c.c_char_p)), ("output", c.c_void_p), ("trace", c.c_void_p),
+                ("path", c.c_char_p), ("new_folders", c.POINTER(c.c_char_p)),
+                ("new_endings", c.POINTER(c.c_char_p)), ("memory", c.c_uint64),
+                ("cpu_seconds", c.c_uint64), ("remark", REMARK), ("arg", c.c_void_p)]
+
+
+class RequestsOptions(Options):
+    _fields_ = [("size", c.c_size_t), ("label", c.c_char_p), ("root", c.c_char_p),
+                ("per", c.c_char_p), ("name", c.c_char_p), ("remark", REMARK), ("arg", c.c_void_p)]
+
+
+class RequestPlace(c.Structure):
+    _fields_ = [("ns", c.c_uint64), ("count", c.c_uint64), ("state", c.c_int),
+                ("reserved", c.c_uint32), ("wait_reason", c.c_char_p), ("stack", c.POINTER(Stack))]
+
+
+_STATES_NS = [(f"{name}_ns", c.c_uint64)
+              for name in ("total", "running", "runnable", "syscall", "waiting")]
+
+
+class Request(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("per", c.c_char_p), ("goroutine", c.c_uint64),
+                ("goroutines", c.c_uint64), ("begin_ns", c.c_uint64), ("end_ns", c.c_uint64),
+                ("elapsed_ns", c.c_uint64), *_STATES_NS, ("uncertain_ns", c.c_uint64),
+                ("is_cut", c.c_uint32), ("reserved", c.c_uint32), ("place_count", c.c_size_t),
+                ("places", c.POINTER(c.POINTER(RequestPlace)))]
+
+
+class RequestGroup(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("count", c.c_uint64), ("cut", c.c_uint64),
+                *((f"{name}_ns", c.c_uint64) for name in ("p50", "p90", "p99", "max")),
+                *_STATES_NS]
+
+
+class RecordedOptions(Options):
+    _fields_ = [("size", c.c_size_t), ("exe", c.c_char_p), ("name", c.c_char_p),
+                ("label", c.c_char_p), ("value", c.c_char_p), ("flags", c.c_uint32),
+                ("reserved", c.c_uint32), ("remark", REMARK), ("arg", c.c_void_p)]
+
+
+class Wait(c.Structure):
+    _fields_ = [("reason", c.c_char_p), ("ns", c.c_uint64)]
+
+
+class Start(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("goroutines", c.c_uint64), *_STATES_NS,
+                ("wait_count", c.c_size_t), ("waits", c.POINTER(c.POINTER(Wait)))]
+
+
+class Group(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("count", c.c_uint64), ("total_ns", c.c_uint64),
+                ("cpu_ns", c.c_uint64), ("self_ns", c.c_uint64), ("state_ns", c.c_uint64 * 4),
+                ("all_ns", c.c_uint64), ("all_count", c.c_uint64), ("wait_count", c.c_size_t),
+                ("waits", c.POINTER(c.POINTER(Wait)))]
+
+
 class Failed(Exception):
     def __init__(self, code, message):
         super().__init__(message)
@@ -154,10 +233,15 @@ _declare(c.c_void_p, "target_open_process", "target_open_core", "target_open_mem
          "target_count_goroutines", "target_symbolize", "snapshot_take", "snapshot_goroutines",
          "snapshot_write", "record", "record_stream", "profile_read", "profile_samples",
          "profile_write", "profile_symbolize", "text_symbolize", "stack_memory_take",
-         "stack_memory_write", "cancel_create")
+         "stack_memory_write", "cancel_create", "trace_create", "trace_begin", "trace_run",
+         "trace_clean",
+         "surgeon_start", "confine", "hold_start", "output_open", "output_commit", "trace_bytes",
+         "requests_read", "requests_each", "requests_groups", "recorded_profile",
+         "recorded_starts", "profile_groups")
 _declare(c.c_char_p, "version", "error_message", "state_name", "profile_comment")
-_declare(c.c_size_t, "snapshot_count")
+_declare(c.c_size_t, "snapshot_count", "requests_count", "profile_keep_label")
 _declare(c.POINTER(TargetInfo), "target_info")
+_declare(c.POINTER(TraceStats), "trace_stats")
 _declare(c.POINTER(ProfileInfo), "profile_info")
 _declare(c.POINTER(c.POINTER(StackWord)), "stack_memory_words")
 
@@ -287,10 +371,91 @@ class Profile(Handle):
     def written(self, format):
         return written(lib.gospect_profile_write, self.pointer, format)
 
+    def groups(self, key, what, label=None):
+        return _each(lib.gospect_profile_groups, Group, what, self.pointer, key, label)
+
+    def keep_label(self, label, value):
+        return lib.gospect_profile_keep_label(self.pointer, label, value)
+
     def symbolize(self, *files):
         names = (c.c_char_p * len(files))(*(str(file).encode() for file in files))
         check(lib.gospect_profile_symbolize(
             self.pointer, c.byref(SymbolizeOptions(files=names, file_count=len(files)))))
+
+
+class Trace(Handle):
+    """Has begun when it is made."""
+
+    def __init__(self, target, path=None, surgeon=None, **kwargs):
+        self.data = b""
+
+        def write(arg, data, size):
+            self.data += c.string_at(data, size)
+            return 0
+
+        self.options = TraceOptions(path=path and str(path).encode(),
+                                    sink=Sink(WRITE(write), None, -1), **kwargs)
+        super().__init__(*_made(lib.gospect_trace_create, lib.gospect_trace_destroy,
+                                c.byref(self.options)))
+        if target:
+            self.begin(target, surgeon)
+
+    def begin(self, target, surgeon=None):
+        try:
+            check(lib.gospect_trace_begin(self.pointer, target.pointer, surgeon))
+        except Failed:
+            lib.gospect_trace_destroy(self.pointer)
+            raise
+
+    def run(self):
+        check(lib.gospect_trace_run(self.pointer))
+        return self.stats
+
+    @property
+    def stats(self):
+        return lib.gospect_trace_stats(self.pointer).contents
+
+    def bytes(self):
+        size = c.c_size_t()
+        data = lib.gospect_trace_bytes(self.pointer, c.byref(size))
+        return c.string_at(data, size.value)
+
+
+def _each(function, kind, what, *args):
+    """What `what` makes of all that the function hands over."""
+    found = []
+
+    def take(arg, pointer):
+        found.append(what(pointer.contents))
+        return 0
+
+    check(function(*args, c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(kind))(take), None))
+    return found
+
+
+class Requests(Handle):
+    def __init__(self, data, **kwargs):
+        super().__init__(*_made(lib.gospect_requests_read, lib.gospect_requests_destroy, data,
+                                c.c_size_t(len(data)), c.byref(RequestsOptions(**kwargs))))
+
+    def count(self):
+        return lib.gospect_requests_count(self.pointer)
+
+    def each(self, what):
+        return _each(lib.gospect_requests_each, Request, what, self.pointer)
+
+    def groups(self, what):
+        return _each(lib.gospect_requests_groups, RequestGroup, what, self.pointer)
+
+
+def recorded_profile(data, **kwargs):
+    return Profile(*_made(lib.gospect_recorded_profile, lib.gospect_profile_destroy, data,
+                          c.c_size_t(len(data)), c.byref(RecordedOptions(**kwargs))))
+
+
+def recorded_starts(data, what, **kwargs):
+    return _each(lib.gospect_recorded_starts, Start, what, data, c.c_size_t(len(data)),
+                 c.byref(RecordedOptions(**kwargs)))
 
 
 def read_profile(data):

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/permit.h"
 #include "base/unit_test.h"
 #include "collect/collector.h"
 #include "collect/drain.h"
@@ -194,5 +195,6 @@ int main(void)
 		cmocka_unit_test(records_arrive_once_and_in_order),
 	};
 
+	permit_only(PERMIT_ALL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/permit.h"
 #include "base/unit_test.h"
 #include "collect/precedence.h"
 
@@ -62,14 +63,30 @@ static void another_policy_than_the_usual_one_is_kept(void **state)
 	sched_setscheduler(0, SCHED_OTHER, &none);
 }
 
+static void without_a_permit_nothing_changes(void **state)
+{
+	int nice = getpriority(PRIO_PROCESS, 0);
+	struct precedence p;
+
+	permit_only(0);
+	precedence_take(&p);
+	assert_int_equal(policy(), SCHED_OTHER);
+	assert_int_equal(getpriority(PRIO_PROCESS, 0), nice);
+	precedence_give_back(&p);
+	permit_only(PERMIT_ALL);
+	assert_int_equal(getpriority(PRIO_PROCESS, 0), nice);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			who_takes_a_processor_for_itself_goes_with_the_others_until_it_does_not),
 		cmocka_unit_test(all_is_as_before_in_the_end),
+		cmocka_unit_test(without_a_permit_nothing_changes),
 		cmocka_unit_test(another_policy_than_the_usual_one_is_kept),
 	};
 
+	permit_only(PERMIT_ALL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/map.h"
+#include "base/permit.h"
 #include "collect/tracer.h"
 #include "golayout/golayout.h"
 #include "hooks/injection.h"
@@ -194,7 +195,7 @@ static struct error *probe(pid_t pid, double seconds, uint32_t depth)
 	if (!err)
 		err = golayout_validate(lay, img, t, &starting);
 	if (!err && seconds < 0) {
-		err = inject_clean(t, img, lay, &found);
+		err = inject_clean(t, img, lay, NULL, &found);
 		if (!err)
 			printf("%s\n", found ? "cleaned" : "nothing to clean");
 		return err;
@@ -223,6 +224,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: trace_probe PID SECONDS [DEPTH]\n");
 		return 2;
 	}
+	permit_only(PERMIT_ALL);
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	err = probe(atoi(argv[1]), atof(argv[2]), argc > 3 ? atoi(argv[3]) : 32);

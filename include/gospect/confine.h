@@ -1,0 +1,83 @@
+/* Giving up privilege: for a program that runs as root, or with capabilities, beside programs that
+ * it does not trust. */
+#ifndef GOSPECT_CONFINE_H
+#define GOSPECT_CONFINE_H
+
+#include <gospect/error.h>
+#include <gospect/process.h>
+#include <gospect/write.h>
+
+GOSPECT_BEGIN
+
+struct gospect_trace;
+
+enum gospect_confine_flags {
+	GOSPECT_CONFINE_SAMPLES = 1, /* the kernel may be asked to sample the target */
+};
+
+struct gospect_confine_options {
+	size_t size;       /* of this structure */
+	int32_t pid;       /* the one process that is looked at from then on; 0: none */
+	int32_t child;     /* a child of this process that may be sent signals; 0: none */
+	uint32_t flags;    /* a sum of enum gospect_confine_flags */
+	uint32_t reserved; /* 0 */
+	/* Files and folders that may be read, besides those of the process; NULL-terminated, or
+	 * NULL. */
+	const char *const *files;
+	/* That is open, and is given its name later; NULL: none. */
+	struct gospect_output *output;
+	/* That was created, and not begun yet: its file is written. NULL: none. */
+	const struct gospect_trace *trace;
+	/* A file that may be opened later, to be written; NULL: none. */
+	const char *path;
+	/* New files that may be made later: directly in one of these folders, which are compared as
+	 * text, with one of these endings. Both are NULL-terminated. "" is the working folder.
+	 * NULL: none. */
+	const char *const *new_folders;
+	const char *const *new_endings;
+	uint64_t memory;      /* bytes that may be allocated; 0: half of the machine's, or 1 GB */
+	uint64_t cpu_seconds; /* of processor time; 0: any */
+	/* Told in one line when the kernel has no seccomp. NULL: nobody is told. */
+	void (*remark)(void *arg, const char *line);
+	void *arg; /* of remark() */
+};
+
+/*
+ * Changes the whole process, for ever: it is what gospect does before it reads anything of a
+ * target. A process is forked that keeps the privilege (the broker): it opens the files that
+ * reading the target takes, and parses none of them. This process goes on without capabilities, but
+ * those that reading the target's memory takes, and under a seccomp filter: it opens no file, makes
+ * no socket and no process, sends no signal, and writes to descriptors that it has. What is
+ * forbidden fails with EPERM.
+ *
+ * Once in a process, which has a single thread, before a target is opened. A trace needs a surgeon
+ * that was started before. After an error all is as it was.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_confine(const struct gospect_confine_options *options);
+
+/* Ends the broker and waits for it: nothing can be opened from then on. The process stays confined.
+ * Does nothing without one. */
+GOSPECT_API void gospect_confine_end(void);
+
+/*
+ * The surgeon: a process of its own that may stop one target's threads and write to its memory, as
+ * a trace takes it. It parses nothing; gospect_trace_begin() tells it what to do. A process that
+ * does not confine itself need not care: a trace starts one by itself.
+ */
+struct gospect_surgeon;
+
+/*
+ * For this process, as it is now. Once `cancel` is requested, which may be NULL, it begins nothing
+ * more; it takes out what it has begun. The surgeon is a child of this process, and ends with it.
+ * GOSPECT_ERROR_UNSUPPORTED: processes of this architecture are not traced.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_surgeon_start(int pid, const struct gospect_cancel *cancel, struct gospect_surgeon **ret);
+
+/* Waits for its end. Behind all traces that it was given to. Takes NULL as well. */
+GOSPECT_API void gospect_surgeon_end(struct gospect_surgeon *surgeon);
+
+GOSPECT_END
+
+#endif

@@ -1,0 +1,70 @@
+/* Files that were recorded: profiles, execution traces, and what Linux perf recorded. */
+#ifndef GOSPECT_RECORDED_H
+#define GOSPECT_RECORDED_H
+
+#include <gospect/profile.h>
+
+GOSPECT_BEGIN
+
+enum gospect_recorded_kind {
+	GOSPECT_RECORDED_PROFILE = 0,   /* pprof, or nothing that is known */
+	GOSPECT_RECORDED_TRACE = 1,     /* an execution trace, gospect's or Go's own */
+	GOSPECT_RECORDED_PERF_DATA = 2, /* perf record */
+};
+
+/* By the first bytes. */
+GOSPECT_API enum gospect_recorded_kind gospect_recorded_kind(const void *bytes, size_t size);
+
+enum gospect_recorded_flags {
+	GOSPECT_RECORDED_LABELS = 1, /* samples of a trace have their labels */
+};
+
+struct gospect_recorded_options {
+	size_t size;      /* of this structure */
+	const char *exe;  /* of perf.data: the program, where it is not at the path that it was
+			   * recorded at. NULL: it is there */
+	const char *name; /* how messages name the file; NULL: "the file" */
+	/* Of a trace: only what has this label with this value. NULL: all. */
+	const char *label;
+	const char *value;
+	uint32_t flags;    /* a sum of enum gospect_recorded_flags */
+	uint32_t reserved; /* 0 */
+	/* Told in one line what is strange about the file; NULL: nobody is told. */
+	void (*remark)(void *arg, const char *line);
+	void *arg; /* of remark() */
+};
+
+/*
+ * As a profile. That of a trace is exact to the nanosecond: a sample is a stretch of time in one
+ * state. A trace says where a goroutine stopped, not where it was while it ran: then only its start
+ * function is known. Stacks of Go programs in perf.data are made anew (perf record --call-graph
+ * dwarf,1024). The bytes may go. GOSPECT_ERROR_CORRUPT: what is wrong with them.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_recorded_profile(const void *bytes, size_t size,
+			 const struct gospect_recorded_options *options,
+			 struct gospect_profile **ret);
+
+/* What all goroutines did that began at one function. */
+struct gospect_start {
+	const char *name; /* of the function; "" when it is not known */
+	uint64_t goroutines;
+	uint64_t total_ns;
+	uint64_t running_ns;
+	uint64_t runnable_ns;
+	uint64_t syscall_ns;
+	uint64_t waiting_ns;
+	size_t wait_count;
+	const struct gospect_wait *const *waits; /* longest first */
+};
+
+/* Of a trace. Hands over each, longest first, until start() returns anything but 0, which is no
+ * error. What it is given is valid during the call. */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_recorded_starts(const void *bytes, size_t size,
+			const struct gospect_recorded_options *options,
+			int (*start)(void *arg, const struct gospect_start *start), void *arg);
+
+GOSPECT_END
+
+#endif

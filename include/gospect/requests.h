@@ -1,0 +1,116 @@
+/* What each request did, and what it waited for: exactly, from an execution trace. */
+#ifndef GOSPECT_REQUESTS_H
+#define GOSPECT_REQUESTS_H
+
+#include <gospect/snapshot.h>
+#include <gospect/trace.h>
+
+GOSPECT_BEGIN
+
+struct gospect_requests_options {
+	size_t size; /* of this structure */
+	/*
+	 * A request is what has one value of this label (runtime/pprof). NULL: a stretch in which a
+	 * goroutine was under a function that matches `root`.
+	 */
+	const char *label;
+	/* A POSIX extended regular expression. NULL: net/http's and gRPC's handlers. A trace that
+	 * was made with the same `root` tells of each call; any other one shows a function where it
+	 * waits, enters a system call or is stopped. */
+	const char *root;
+	const char *per; /* requests are grouped by this label; NULL: all are one group */
+	/* How messages name the trace; NULL: "the trace". */
+	const char *name;
+	/* Told in one line what is not seen; NULL: nobody is told. */
+	void (*remark)(void *arg, const char *line);
+	void *arg; /* of remark() */
+};
+
+struct gospect_requests;
+
+/*
+ * From the bytes of a trace, which may go then: gospect's or Go's own, in Go's format. A live
+ * target is traced in memory first:
+ *
+ *	options.flags = GOSPECT_TRACE_IN_MEMORY;
+ *	gospect_trace_create(&options, &trace);
+ *	gospect_trace_begin(trace, target, NULL);
+ *	gospect_trace_run(trace);
+ *	bytes = gospect_trace_bytes(trace, &size);
+ *	gospect_requests_read(bytes, size, &how, &requests);
+ *
+ * GOSPECT_ERROR_CORRUPT: they are no trace. GOSPECT_ERROR_FAILED: no request is in it.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_requests_read(const void *bytes, size_t size,
+		      const struct gospect_requests_options *options,
+		      struct gospect_requests **ret);
+
+/* Takes NULL as well. */
+GOSPECT_API void gospect_requests_destroy(struct gospect_requests *requests);
+
+/* Where a request was while it was in one state, for one reason. */
+struct gospect_request_place {
+	uint64_t ns;
+	uint64_t count; /* times */
+	enum gospect_state state;
+	uint32_t reserved;
+	const char *wait_reason;           /* "" when it did not wait */
+	const struct gospect_stack *stack; /* without addresses */
+};
+
+/* All times of goroutines together, but for elapsed_ns: one waits while another runs. */
+struct gospect_request {
+	const char *name;   /* the label's value, or the function */
+	const char *per;    /* the value of the other label, "" when it has none; or the function */
+	uint64_t goroutine; /* that it was seen in first */
+	uint64_t goroutines; /* that worked for it */
+	uint64_t begin_ns;   /* since the trace began */
+	uint64_t end_ns;
+	uint64_t elapsed_ns; /* in which one goroutine at least was at work on it */
+	uint64_t total_ns;   /* the sum of the next four */
+	uint64_t running_ns;
+	uint64_t runnable_ns;
+	uint64_t syscall_ns;
+	uint64_t waiting_ns;
+	uint64_t uncertain_ns; /* of running_ns: a part may lie before or behind the request */
+	uint32_t is_cut;       /* 1: it was under way when the trace began or ended */
+	uint32_t reserved;
+	size_t place_count;
+	const struct gospect_request_place *const *places; /* longest first */
+};
+
+/* How many there are. */
+GOSPECT_API size_t gospect_requests_count(const struct gospect_requests *requests);
+
+/* Hands over each, the slowest first, until request() returns anything but 0, which is no error.
+ * What it is given is valid during the call. The only error is GOSPECT_ERROR_NO_MEMORY. */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_requests_each(const struct gospect_requests *requests,
+		      int (*request)(void *arg, const struct gospect_request *request), void *arg);
+
+/* Requests that have one value of `per`; requests that were cut are in `cut` alone. */
+struct gospect_request_group {
+	const char *name; /* that value; with `root`: the function */
+	uint64_t count;
+	uint64_t cut;
+	uint64_t p50_ns; /* so many percent took no longer (elapsed_ns) */
+	uint64_t p90_ns;
+	uint64_t p99_ns;
+	uint64_t max_ns;
+	uint64_t total_ns;
+	uint64_t running_ns;
+	uint64_t runnable_ns;
+	uint64_t syscall_ns;
+	uint64_t waiting_ns;
+};
+
+/* Likewise, the group with the slowest requests (p99_ns) first. */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_requests_groups(const struct gospect_requests *requests,
+			int (*group)(void *arg, const struct gospect_request_group *group),
+			void *arg);
+
+GOSPECT_END
+
+#endif

@@ -1,0 +1,126 @@
+/* Execution traces: what every goroutine does, and when. */
+#ifndef GOSPECT_TRACE_H
+#define GOSPECT_TRACE_H
+
+#include <gospect/confine.h>
+#include <gospect/target.h>
+#include <gospect/write.h>
+
+GOSPECT_BEGIN
+
+enum gospect_trace_format {
+	GOSPECT_TRACE_GO = 0,       /* "go 1.22 trace", for go tool trace */
+	GOSPECT_TRACE_PERFETTO = 1, /* for ui.perfetto.dev */
+};
+
+enum gospect_trace_flags {
+	GOSPECT_TRACE_NO_STACKS = 1, /* events without stacks */
+	GOSPECT_TRACE_IN_MEMORY = 2, /* to no file and no sink: gospect_trace_bytes() has it */
+};
+
+/* Frames of a stack at most. */
+#define GOSPECT_TRACE_MOST_DEPTH 127
+
+struct gospect_trace_options {
+	size_t size;     /* of this structure */
+	double duration; /* seconds; 0: until it is cancelled or the target ends */
+	/* Keep only the last so many seconds, in memory; they are written by
+	 * gospect_trace_write_flight() and at the end. 0: all is written as it comes. */
+	double flight;
+	uint64_t max_bytes; /* of the file, or of what is kept in memory; 0: 256 MB */
+	/* Do not trace a program that is expected to be stopped for longer: seconds; 0: any. */
+	double max_pause;
+	uint32_t stack_depth; /* frames of a stack at most; 0: 32 */
+	uint32_t format;      /* an enum gospect_trace_format */
+	uint32_t flags;       /* a sum of enum gospect_trace_flags */
+	uint32_t reserved;    /* 0 */
+	/*
+	 * A POSIX extended regular expression: calls and returns of functions that match are
+	 * events, too, as regions. Those of net/http's and gRPC's handlers always are. NULL: no
+	 * others.
+	 */
+	const char *root;
+	/* The file: while it grows it is PATH.partial, and has its own name at the end. "-":
+	 * standard output. NULL: it goes to `sink`, which a flight cannot. */
+	const char *path;
+	struct gospect_sink sink;
+	/* Called some ten times a second, with the seconds that have passed and the events so far;
+	 * NULL: not called. */
+	void (*progress)(void *arg, double seconds, uint64_t events);
+	/* Called when the target is left alone: what follows is decoded from memory. NULL: not
+	 * called. */
+	void (*detached)(void *arg);
+	/* Called when gospect_trace_write_flight() has written, with how many seconds are in the
+	 * file; or why it could not be written, with which the trace goes on. NULL: not called. */
+	void (*flight_written)(void *arg, double seconds, const struct gospect_error *err);
+	void *arg; /* of these three */
+};
+
+struct gospect_trace;
+
+/*
+ * Opens the file, before the target is: no trace is lost to a name that cannot be written. The
+ * strings, the sink and what `arg` points to stay until the trace is destroyed.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_trace_create(const struct gospect_trace_options *options, struct gospect_trace **ret);
+
+/*
+ * Puts the agent into the target, which is stopped for it once: 0.2 ms, longer with thousands of
+ * threads; what is written to it is in docs/internals/trace.md. Tracing has begun when this
+ * returns. The target stays open until the trace is destroyed. Refused with nothing left in the
+ * target: GOSPECT_ERROR_UNSUPPORTED (code that is not known, another architecture), _DENIED (a
+ * debugger or another gospect is there; the pause would be too long; no right to), _GONE,
+ * _CANCELLED. What a gospect that was killed has left is taken out first. `surgeon`: the target's,
+ * which stays until the trace is destroyed; NULL: the trace starts one, and ends it.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_trace_begin(struct gospect_trace *trace, struct gospect_target *target,
+		    struct gospect_surgeon *surgeon);
+
+/*
+ * Takes what happens, until the duration is over, the target's calls are cancelled, the target
+ * ends, or the file is as large as it may be, none of which is an error. Then the agent is taken
+ * out, and the file completed. After an error, too, what was complete by then is kept. Remarks of
+ * the target say what the trace lacks.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *gospect_trace_run(struct gospect_trace *trace);
+
+/*
+ * Takes out what a gospect that was killed has left in the target; *ret_found is 1 when there was
+ * something, else 0. `surgeon` as in gospect_trace_begin(). GOSPECT_ERROR_DENIED: that gospect is
+ * still at work.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_trace_clean(struct gospect_target *target, struct gospect_surgeon *surgeon, int *ret_found);
+
+/* Asks gospect_trace_run() to write the flight now, as it is; may be called again. By any thread;
+ * async-signal-safe. */
+GOSPECT_API void gospect_trace_write_flight(struct gospect_trace *trace);
+
+struct gospect_trace_stats {
+	uint64_t duration_ns; /* of what is in the file */
+	uint64_t events;
+	uint64_t lost;        /* events that there was no room for, or no time */
+	uint64_t stacks;      /* different ones */
+	uint64_t stacks_lost; /* events without their stack: there were too many different ones */
+	uint64_t texts_lost;  /* texts of tasks, regions, logs and labels, likewise */
+	uint64_t pause_ns;    /* how long all threads of the target were stopped at once, at most */
+	uint32_t is_full;     /* 1: it ended early, as the file was as large as it may be */
+	uint32_t reserved;
+};
+
+/* Of a trace whose file is complete; NULL: it is not. Valid until it is destroyed. */
+GOSPECT_API const struct gospect_trace_stats *
+gospect_trace_stats(const struct gospect_trace *trace);
+
+/* With GOSPECT_TRACE_IN_MEMORY: the trace so far, valid until it is destroyed. */
+GOSPECT_API const void *gospect_trace_bytes(const struct gospect_trace *trace, size_t *ret_size);
+
+/* Takes the agent out, if that was not done, and removes what was not completed. Takes NULL as
+ * well. Before the target is closed. */
+GOSPECT_API void gospect_trace_destroy(struct gospect_trace *trace);
+
+GOSPECT_END
+
+#endif

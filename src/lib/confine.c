@@ -1,0 +1,108 @@
+/* How a process gives up its privilege (sandbox/sandbox.h), before it parses anything. */
+#include <gospect/confine.h>
+#include <linux/capability.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cpus.h"
+#include "lib/error.h"
+#include "lib/options.h"
+#include "lib/output.h"
+#include "lib/remark.h"
+#include "lib/trace.h"
+#include "oncpu/moment.h"
+#include "sandbox/sandbox.h"
+#include "target/access.h"
+#include "target/target.h"
+
+/* What one recording or file may take at most. */
+#define MEMORY_SHARE 2
+#define LEAST_MEMORY (1ull << 30)
+
+/* A part of the machine's. */
+static uint64_t memory_limit(void)
+{
+	uint64_t pages = sysconf(_SC_PHYS_PAGES), size = pages * sysconf(_SC_PAGESIZE);
+
+	return size / MEMORY_SHARE > LEAST_MEMORY ? size / MEMORY_SHARE : LEAST_MEMORY;
+}
+
+/*
+ * What reading the target's memory, its samples' rings and maps, and being on time still take.
+ * Without CAP_SYS_PTRACE we may read a process of our own that has no capability which we lack:
+ * then those of the target stay. The filter forbids what else they permit.
+ */
+static uint64_t needed_capabilities(pid_t pid, bool samples)
+{
+	uint64_t keep = 1ull << CAP_SYS_PTRACE | 1ull << CAP_SYS_NICE;
+	struct access_self self;
+
+	if (samples)
+		keep |= 1ull << CAP_IPC_LOCK | 1ull << CAP_BPF;
+
+	access_self_read(&self);
+	if (pid && !(self.capabilities >> CAP_SYS_PTRACE & 1))
+		keep |= access_permitted(pid);
+	return pid ? keep : 0;
+}
+
+/* What is still to be written: the broker gives it its name. */
+static struct outfile_service outputs_of(const struct gospect_confine_options *o)
+{
+	struct outfile_service outputs = {
+		.path = o->path,
+		.names = {o->new_folders, o->new_endings},
+		.out = output_file(o->output),
+	};
+
+	if (o->trace) {
+		outputs.out = trace_place(o->trace)->out;
+		outputs.path = trace_place(o->trace)->later;
+	}
+	return outputs;
+}
+
+static struct error *must_check enter(const struct gospect_confine_options *o)
+{
+	struct outfile_service outputs = outputs_of(o);
+	const struct outfile *out = outputs.out;
+	pid_t pid = o->pid ? target_process_of(o->pid) : 0;
+	const struct sandbox_options options = {
+		.policy = {.pid = pid,
+			   .named = o->files,
+			   .services = {[DOOR_MOMENT] = {moment_program_serve, NULL},
+					[DOOR_OUTFILE] = {outfile_serve, &outputs},
+					[DOOR_USER] = {access_serve_user, NULL}},
+			   .keep = out && out->name ? out->folder : 0},
+		.child = o->child,
+		.keep = needed_capabilities(pid, o->flags & GOSPECT_CONFINE_SAMPLES),
+		.memory = o->memory ? o->memory : memory_limit(),
+		.cpu_seconds = o->cpu_seconds,
+	};
+
+	/* What reads files that cannot be read afterwards. */
+	cpus_configured();
+	tzset();
+	return sandbox_enter(&options);
+}
+
+struct gospect_error *gospect_confine(const struct gospect_confine_options *given)
+{
+	struct gospect_confine_options o = {0};
+	struct error *err = options_take(given, &o, sizeof(o), "gospect_confine_options");
+	struct remark to;
+
+	if (!err)
+		err = enter(&o);
+	if (!err || err->code != ERROR_UNSUPPORTED)
+		return error_out(err);
+	to = (struct remark){o.remark, o.arg};
+	remark(&to, "%s: gospect continues without its sandbox", err->message);
+	error_destroy(err);
+	return NULL;
+}
+
+void gospect_confine_end(void)
+{
+	sandbox_leave();
+}

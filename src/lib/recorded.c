@@ -1,0 +1,282 @@
+/* What was recorded, as a profile: a trace's spans become samples. */
+#include <gospect/recorded.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/utf8.h"
+#include "gotrace/label_text.h"
+#include "lib/error.h"
+#include "lib/options.h"
+#include "lib/profile_handle.h"
+#include "lib/remark.h"
+#include "lib/trace_spans.h"
+#include "perfdata/perfdata.h"
+#include "profile/symbols.h"
+#include "requests/summary.h"
+
+/* Of a sample. */
+#define MAX_LABELS 256
+
+/* The words of stacks are numbers of frames, behind the pseudo words. */
+#define FIRST_WORD (STACK_PC_LAST_PSEUDO + 1)
+
+enum gospect_recorded_kind gospect_recorded_kind(const void *bytes, size_t size)
+{
+	static const char trace[] = "go 1.";
+
+	if (perf_file_is(bytes, size))
+		return GOSPECT_RECORDED_PERF_DATA;
+	if (size >= strlen(trace) && !memcmp(bytes, trace, strlen(trace)))
+		return GOSPECT_RECORDED_TRACE;
+	return GOSPECT_RECORDED_PROFILE;
+}
+
+static struct error *must_check take_options(const struct gospect_recorded_options *given,
+					     struct gospect_recorded_options *o)
+{
+	struct error *err = options_take(given, o, sizeof(*o), "gospect_recorded_options");
+
+	if (!err && o->flags & ~(uint32_t)GOSPECT_RECORDED_LABELS)
+		err = error_format(ERROR_USAGE, "there is no way 0x%x to read a file", o->flags);
+	if (!err && !o->label != !o->value)
+		err = error_format(ERROR_USAGE, "a label is given with its value");
+	o->name = o->name ? o->name : "the file";
+	return err;
+}
+
+/* ---- a trace, as a profile ---- */
+
+struct filling {
+	const struct gospect_recorded_options *options;
+	struct profile *profile;
+	struct span_tables *tables;
+	uint64_t *pcs;
+	size_t capacity;
+	struct profile_label labels[MAX_LABELS];
+};
+
+/* A trace says where a goroutine stood when it stopped, not where it was while it ran: then only
+ * its start function is known. */
+static struct error *must_check fill_stack(struct filling *f, const struct span *span,
+					   struct profile_sample *sample)
+{
+	size_t count;
+	const uint32_t *frames = span_stack(f->tables, span->stack, &count);
+	bool runs = span->state == TRACE_RUNNING;
+
+	if (!array_reserve(&f->pcs, &f->capacity, count + 2))
+		return &error_no_memory;
+	if (runs || !count)
+		f->pcs[sample->depth++] = runs ? STACK_PC_RUNNING : STACK_PC_UNKNOWN;
+	for (size_t i = runs && count ? count - 1 : 0; i < count; i++)
+		f->pcs[sample->depth++] = FIRST_WORD + frames[i];
+	sample->pcs = f->pcs;
+	return NULL;
+}
+
+/* *ret_wanted: it has the one that is wanted. */
+static struct error *must_check fill_labels(struct filling *f, const struct span *span,
+					    struct profile_sample *sample, bool *ret_wanted)
+{
+	_cleanup_strbuf_ struct strbuf key = STRBUF_INIT, value = STRBUF_INIT;
+	const char *line = intern_get(&f->tables->texts, span->labels);
+	const struct gospect_recorded_options *o = f->options;
+	struct intern *strings = &f->profile->strings;
+	struct profile_label *l = f->labels;
+
+	*ret_wanted = !o->label;
+	if (span_is_system(f->tables, span))
+		return NULL;
+	while (l < f->labels + MAX_LABELS && label_text_next(&line, &key, &value)) {
+		l->key = utf8_intern(strings, key.data, key.length);
+		l->value = utf8_intern(strings, value.data, value.length);
+		if (key.failed || value.failed || l->key == INTERN_FAILED ||
+		    l->value == INTERN_FAILED)
+			return &error_no_memory;
+		*ret_wanted |=
+			o->label && !strcmp(key.data, o->label) && !strcmp(value.data, o->value);
+		l++;
+	}
+	sample->labels = f->labels;
+	sample->label_count = l - f->labels;
+	return NULL;
+}
+
+static struct error *must_check add_sample(void *arg, const struct span *span)
+{
+	struct filling *f = arg;
+	struct profile *p = f->profile;
+	struct profile_sample sample = {
+		.state = (enum profile_state)span_state(span->state),
+		.count = 1,
+		.wall_ns = span->end - span->begin,
+	};
+	struct error *err = fill_stack(f, span, &sample);
+	bool wanted = true;
+
+	if (!err && f->options->flags & GOSPECT_RECORDED_LABELS)
+		err = fill_labels(f, span, &sample, &wanted);
+	if (err || !wanted)
+		return err;
+	sample.cpu_ns = span->state == TRACE_RUNNING ? sample.wall_ns : 0;
+	if (span->state == TRACE_WAITING)
+		sample.wait =
+			intern_string(&p->strings, intern_get(&f->tables->texts, span->reason));
+	if (sample.wait == INTERN_FAILED)
+		return &error_no_memory;
+	return profile_add(p, &sample);
+}
+
+static size_t frames_of(const void *functions, uint64_t word, struct go_frame *ret, size_t max)
+{
+	const struct span_tables *tables = functions;
+	struct span_frame frame = span_frame(tables, word - FIRST_WORD);
+
+	if (!max)
+		return 0;
+	ret[0] = (struct go_frame){.function = intern_get(&tables->texts, frame.function),
+				   .file = intern_get(&tables->texts, frame.file),
+				   .line = frame.line};
+	return 1;
+}
+
+static struct error *must_check read_trace(const void *bytes, size_t size,
+					   const struct gospect_recorded_options *o,
+					   struct profile_file *ret)
+{
+	_cleanup_span_tables_ struct span_tables tables = {0};
+	struct symbol_source source = {frames_of, &tables};
+	struct filling filling = {.options = o, .tables = &tables};
+	char header[32] = "";
+	const struct trace_spans_options how = {
+		.spans = {add_sample, &filling},
+		.name = o->name,
+		.remark = {o->remark, o->arg},
+		.header = header,
+	};
+	struct error *err;
+
+	ret->profile = filling.profile = profile_create();
+	if (!ret->profile)
+		return &error_no_memory;
+	err = trace_spans_read(bytes, size, &how, &tables, &ret->profile->duration_ns);
+	free(filling.pcs);
+	if (!err)
+		err = profile_add_comment(ret->profile, "gospect %s, from an execution trace (%s)",
+					  GOSPECT_VERSION, header);
+	return err ? err : symbols_create(ret->profile, &source, &ret->symbols);
+}
+
+/* ---- the others ---- */
+
+static struct error *must_check read_perfdata(const void *bytes, size_t size,
+					      const struct gospect_recorded_options *o,
+					      struct profile_file *ret)
+{
+	_cleanup_perfdata_remarks_ struct perfdata_remarks remarks = {0};
+	const struct remark to = {o->remark, o->arg};
+	struct error *err = perfdata_read(bytes, size, o->exe, ret, &remarks);
+
+	for (size_t i = 0; !err && i < remarks.count; i++)
+		remark(&to, "%s: %s", o->name, remarks.lines[i]);
+	return err;
+}
+
+static struct error *must_check read_any(const void *bytes, size_t size,
+					 const struct gospect_recorded_options *o,
+					 struct profile_file *ret)
+{
+	enum gospect_recorded_kind kind = gospect_recorded_kind(bytes, size);
+
+	if (kind == GOSPECT_RECORDED_PERF_DATA)
+		return read_perfdata(bytes, size, o, ret);
+	if (o->exe)
+		return error_format(ERROR_USAGE,
+				    "--exe needs a perf.data file; this file is not one");
+	return kind == GOSPECT_RECORDED_TRACE ? read_trace(bytes, size, o, ret)
+					      : profile_read(bytes, size, ret);
+}
+
+struct gospect_error *gospect_recorded_profile(const void *bytes, size_t size,
+					       const struct gospect_recorded_options *given,
+					       struct gospect_profile **ret)
+{
+	_cleanup_profile_file_ struct profile_file file = {0};
+	struct gospect_recorded_options o = {0};
+	struct error *err = take_options(given, &o);
+
+	if (!err)
+		err = read_any(bytes, size, &o, &file);
+	return error_out(err ? err : profile_of_file(&file, ret));
+}
+
+/* ---- what goroutines of a trace did, by where they began ---- */
+
+static struct error *must_check add_span(void *arg, const struct span *span)
+{
+	return summary_add(arg, span);
+}
+
+/* The waits stand behind the pointers to them. */
+static const struct gospect_wait *const *
+give_waits(const struct summary_row *row, const struct span_tables *tables, struct arena *arena)
+{
+	size_t count = row->reason_count;
+	struct gospect_wait *waits = given_take(arena, (count + 1) * sizeof(*waits));
+	const struct gospect_wait **pointers = given_take(arena, (count + 1) * sizeof(*pointers));
+
+	for (size_t i = 0; waits && pointers && i < count; i++) {
+		waits[i].reason = intern_get(&tables->texts, row->reasons[i].reason);
+		waits[i].ns = row->reasons[i].ns;
+		pointers[i] = &waits[i];
+	}
+	return waits ? pointers : NULL;
+}
+
+static struct gospect_start start_of(const struct summary_row *row,
+				     const struct span_tables *tables, struct arena *arena)
+{
+	return (struct gospect_start){
+		.name = intern_get(&tables->texts, row->start),
+		.goroutines = row->goroutines,
+		.total_ns = row->total_ns,
+		.running_ns = row->ns[TRACE_RUNNING],
+		.runnable_ns = row->ns[TRACE_RUNNABLE],
+		.syscall_ns = row->ns[TRACE_IN_SYSCALL],
+		.waiting_ns = row->ns[TRACE_WAITING],
+		.wait_count = row->reason_count,
+		.waits = give_waits(row, tables, arena),
+	};
+}
+
+struct gospect_error *
+gospect_recorded_starts(const void *bytes, size_t size,
+			const struct gospect_recorded_options *given,
+			int (*start)(void *arg, const struct gospect_start *start), void *arg)
+{
+	_cleanup_span_tables_ struct span_tables tables = {0};
+	_cleanup_summary_ struct summary summary = {0};
+	struct gospect_recorded_options o = {0};
+	struct trace_spans_options how = {.spans = {add_span, &summary}};
+	struct error *err = take_options(given, &o);
+	bool ended = false;
+	uint64_t duration;
+
+	how.name = o.name;
+	how.remark = (struct remark){o.remark, o.arg};
+	if (!err)
+		err = trace_spans_read(bytes, size, &how, &tables, &duration);
+	if (!err)
+		summary_complete(&summary);
+	for (size_t i = 0; !err && !ended && i < summary.count; i++) {
+		struct arena arena = {0};
+		struct gospect_start given_start = start_of(&summary.rows[i], &tables, &arena);
+
+		err = given_start.waits ? NULL : &error_no_memory;
+		ended = !err && start(arg, &given_start);
+		arena_release(&arena);
+	}
+	return error_out(err);
+}

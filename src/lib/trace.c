@@ -1,0 +1,708 @@
+/*
+ * A trace of a live process, from its beginning to its end: the tracer's events become a model's
+ * steps, a format makes generations of them, and they go to a file or a sink.
+ */
+#include "lib/trace.h"
+
+#include <regex.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/abi.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "collect/tracer.h"
+#include "gotrace/format.h"
+#include "gotrace/model.h"
+#include "gotrace/trace_file.h"
+#include "hooks/injection.h"
+#include "lib/error.h"
+#include "lib/options.h"
+#include "lib/sink.h"
+#include "lib/surgeon.h"
+#include "lib/target_handle.h"
+
+/* A generation is complete after so much time or so many bytes: what is lost when we are killed,
+ * and what a reader has to hold in memory. */
+#define GENERATION_NS 1000000000ull
+#define GENERATION_BYTES (8u << 20)
+#define PROGRESS_NS 100000000ull
+/* A pause that is expected to be longer is said before. */
+#define SAID_PAUSE_MS 5
+
+/* Decoding what was recorded by the end takes seconds on a slow machine, and for each byte of the
+ * file that it waits in at most so long; a hostile program may have written what takes hours. */
+#define REST_NS 60000000000ull
+#define REST_NS_OF_BYTE 100
+/* Events between two looks at the clock. */
+#define LOOK_EVENTS 256
+
+/* What is used where the options say 0. */
+#define DEFAULT_DEPTH 32
+#define DEFAULT_MAX_BYTES (256ull << 20)
+
+/* Stacks are as deep as the tracer can. */
+_Static_assert(GOSPECT_TRACE_MOST_DEPTH == TRACER_MAX_DEPTH, "one is handed on as the other");
+
+struct gospect_trace {
+	struct trace_place place; /* first: see lib/trace.h */
+	struct gospect_trace_options options;
+	const struct trace_format *format;
+	regex_t root; /* of options.root */
+	bool has_root;
+	struct gospect_target *target;   /* NULL: it has not begun */
+	struct gospect_surgeon *surgeon; /* our own; NULL: another's */
+	struct surgeon_line line;        /* to the one that is used */
+	struct tracer *tracer;
+	struct trace_model *model;
+	struct trace_writer *writer;
+	struct trace_file *file; /* NULL: to options.sink */
+	uint64_t written;        /* to that, so far */
+	struct strbuf bytes;     /* or here, with GOSPECT_TRACE_IN_MEMORY */
+	int spill;               /* a file for records that wait to be decoded */
+	uint64_t spill_bytes;    /* of it; 0: there is none */
+	uint64_t generation_ns;  /* when it began */
+	size_t enough;           /* bytes with which it is complete */
+	uint64_t last_ns;        /* of the last event; then when the target was left alone */
+	uint64_t asked_ns; /* what was before this is to be written now; 0: nothing is asked for */
+	uint64_t told_ns;  /* when it was last told how far it is */
+	uint64_t stopped_ns; /* when the agent was taken out; 0: it was not */
+	bool renewed;        /* a generation has ended whose texts are not yet forgotten */
+	bool full;
+	bool ran;                    /* gospect_trace_run() was called */
+	bool complete;               /* `stats` are known */
+	bool given_up;               /* the last of what was recorded is not decoded */
+	struct error *detach_failed; /* said at the end, for what was traced is complete */
+	atomic_bool write_requested; /* the flight */
+	struct gospect_trace_stats stats;
+};
+
+static void tell_detached(struct gospect_trace *t)
+{
+	if (t->options.detached)
+		t->options.detached(t->options.arg);
+}
+
+void gospect_trace_write_flight(struct gospect_trace *t)
+{
+	atomic_store(&t->write_requested, true);
+}
+
+void gospect_trace_destroy(struct gospect_trace *t)
+{
+	if (!t)
+		return;
+	/* First of all the target is left alone. */
+	tracer_close(t->tracer);
+	if (t->spill_bytes)
+		close(t->spill);
+	gospect_surgeon_end(t->surgeon);
+	trace_model_destroy(t->model);
+	if (t->writer)
+		t->format->destroy(t->writer);
+	trace_file_close(t->file);
+	strbuf_release(&t->bytes);
+	error_destroy(t->detach_failed);
+	if (t->has_root)
+		regfree(&t->root);
+	free(t);
+}
+
+static double megabytes(const struct gospect_trace *t)
+{
+	return t->options.max_bytes / (double)(1 << 20);
+}
+
+/* One more generation of this size would be too much. */
+static bool has_no_room(const struct gospect_trace *t, size_t size)
+{
+	if (t->file)
+		return trace_file_is_full(t->file, size);
+	return t->written + size > t->options.max_bytes;
+}
+
+static struct error *must_check put(struct gospect_trace *t, const void *bytes, size_t size)
+{
+	t->written += size;
+	if (!(t->options.flags & GOSPECT_TRACE_IN_MEMORY))
+		return sink_put(&t->options.sink, bytes, size);
+	strbuf_add(&t->bytes, bytes, size);
+	return t->bytes.failed ? &error_no_memory : NULL;
+}
+
+static struct error *add_generation(void *arg, const void *bytes, size_t size, uint64_t ns)
+{
+	struct gospect_trace *t = arg;
+
+	/* No gap: after one that was left out there are none. */
+	t->full |= has_no_room(t, size);
+	if (t->full)
+		return NULL;
+	if (t->file)
+		return trace_file_add(t->file, bytes, size, ns);
+	return put(t, bytes, size);
+}
+
+/*
+ * A generation begins with so many bytes that say what everybody was doing. Small ones when there
+ * is not much room: the one that does not fit any more is lost. But each says all of that anew:
+ * with a million goroutines that is 16 MB, and as much has to follow.
+ */
+static void begin_generation(struct gospect_trace *t, uint64_t ns, size_t stated)
+{
+	size_t part = t->options.max_bytes / 8;
+	size_t room = part < GENERATION_BYTES ? part : GENERATION_BYTES;
+
+	t->generation_ns = ns;
+	t->enough = stated + (room < stated ? stated : room);
+}
+
+/* What waits to be decoded may take as much as the trace itself, and half of what that leaves free
+ * on the disk. */
+static void open_spill(struct gospect_trace *t)
+{
+	uint64_t most = t->options.max_bytes, free = 0;
+
+	t->spill = outfile_open_scratch(t->options.path, &free);
+	free = free > most ? (free - most) / 2 : 0;
+	t->spill_bytes = free < most ? free : most;
+	if (!t->spill_bytes && t->spill >= 0)
+		close(t->spill);
+}
+
+static struct error *must_check open_file(struct gospect_trace *t)
+{
+	struct trace_file_options file = {
+		.path = t->options.path,
+		.header = t->format->header,
+		.header_size = t->format->header_size,
+		.max_bytes = t->options.max_bytes,
+		.flight_ns = t->options.flight * 1e9,
+	};
+
+	begin_generation(t, 0, 0);
+	if (t->options.path) {
+		open_spill(t);
+		return trace_file_open(&file, &t->file);
+	}
+	return put(t, file.header, file.header_size);
+}
+
+static struct error *must_check check_numbers(const struct gospect_trace_options *o)
+{
+	if (!(o->duration >= 0 && o->duration <= 1e7) || !(o->flight >= 0 && o->flight <= 86400) ||
+	    !(o->max_pause >= 0 && o->max_pause <= 3600))
+		return error_format(ERROR_USAGE,
+				    "a trace of %g s, a flight of %g s or a pause of %g s cannot "
+				    "be had: up to 1e+07, 86400 and 3600 s",
+				    o->duration, o->flight, o->max_pause);
+	if (o->stack_depth > GOSPECT_TRACE_MOST_DEPTH)
+		return error_format(ERROR_USAGE, "stacks have up to %d frames, not %u",
+				    GOSPECT_TRACE_MOST_DEPTH, o->stack_depth);
+	if (o->format > GOSPECT_TRACE_PERFETTO)
+		return error_format(ERROR_USAGE, "there is no format %u of traces", o->format);
+	if (o->flags & ~(uint32_t)(GOSPECT_TRACE_NO_STACKS | GOSPECT_TRACE_IN_MEMORY))
+		return error_format(ERROR_USAGE, "there is no way 0x%x to trace", o->flags);
+	return NULL;
+}
+
+static struct error *must_check take_options(struct gospect_trace *t,
+					     const struct gospect_trace_options *given)
+{
+	static const struct trace_format *const formats[] = {
+		[GOSPECT_TRACE_GO] = &trace_format_go,
+		[GOSPECT_TRACE_PERFETTO] = &trace_format_perfetto,
+	};
+	struct gospect_trace_options *o = &t->options;
+	struct error *err;
+
+	t->bytes = (struct strbuf)STRBUF_INIT;
+	err = options_take(given, o, sizeof(*o), "gospect_trace_options");
+
+	if (!err)
+		err = check_numbers(o);
+	if (err)
+		return err;
+	if (o->flight > 0 && (!o->path || !strcmp(o->path, "-")))
+		return error_format(ERROR_USAGE, "a flight is written to a file, which has to have "
+						 "a path");
+	if (o->path && o->flags & GOSPECT_TRACE_IN_MEMORY)
+		return error_format(ERROR_USAGE, "a trace goes to a file or stays in memory");
+	if (o->root && regcomp(&t->root, o->root, REG_EXTENDED | REG_NOSUB))
+		return error_format(ERROR_USAGE, "invalid regular expression '%s'", o->root);
+	t->has_root = o->root;
+	t->format = formats[o->format];
+	o->max_bytes = o->max_bytes ? o->max_bytes : DEFAULT_MAX_BYTES;
+	o->stack_depth = o->stack_depth ? o->stack_depth : DEFAULT_DEPTH;
+	if (o->flags & GOSPECT_TRACE_NO_STACKS)
+		o->stack_depth = 0;
+	return NULL;
+}
+
+struct gospect_error *gospect_trace_create(const struct gospect_trace_options *given,
+					   struct gospect_trace **ret)
+{
+	_cleanup_gospect_trace_ struct gospect_trace *t = calloc(1, sizeof(*t));
+	struct error *err = t ? take_options(t, given) : &error_no_memory;
+
+	if (!err)
+		err = open_file(t);
+	if (err)
+		return error_out(err);
+	t->place.out = t->file ? trace_file_out(t->file) : NULL;
+	t->place.later = t->options.flight > 0 ? t->options.path : NULL;
+	*ret = take_ptr(t);
+	return NULL;
+}
+
+static void remark_left_out(const struct gospect_trace *t)
+{
+	const char *line = tracer_left_out(t->tracer)->data;
+
+	while (*line) {
+		int length = (int)strcspn(line, "\n");
+
+		remark(&t->target->remark, "%.*s", length, line);
+		line += length + 1;
+	}
+}
+
+/* It grows with the threads: it is said before, where it is not short. */
+static struct error *must_check check_pause(const struct gospect_trace *t)
+{
+	struct target *target = t->target->target;
+	size_t threads;
+	double ms = inject_expected_pause_ns(target, &threads) / 1e6;
+
+	if (t->options.max_pause > 0 && ms > t->options.max_pause * 1e3)
+		return error_format(
+			ERROR_DENIED,
+			"process %d has %zu threads, so tracing would stop it twice for about %.3g ms; --max-pause allows %.3g ms",
+			target_pid(target), threads, ms, t->options.max_pause * 1e3);
+	if (ms > SAID_PAUSE_MS)
+		remark(&t->target->remark,
+		       "process %d has %zu threads, so tracing stops it twice for about %.0f ms",
+		       target_pid(target), threads, ms);
+	return NULL;
+}
+
+/* The caller's, or our own. */
+static struct error *must_check find_surgeon(struct gospect_trace *t,
+					     struct gospect_surgeon *surgeon)
+{
+	struct gospect_target *target = t->target;
+	struct gospect_error *err = NULL;
+
+	if (!surgeon)
+		err = gospect_surgeon_start(target_pid(target->target), target->cancelled_by,
+					    &t->surgeon);
+	if (!err)
+		t->line = surgeon_line_of(surgeon ? surgeon : t->surgeon);
+	return (struct error *)err;
+}
+
+static struct error *must_check open_tracer(struct gospect_trace *t)
+{
+	const struct gospect_trace_options *o = &t->options;
+	struct tracer_options tracer = {.stack_depth = o->stack_depth,
+					.root = t->has_root ? &t->root : NULL,
+					.surgeon = &t->line,
+					.duration_ns = o->duration * 1e9,
+					.spill = t->spill,
+					.spill_bytes = t->spill_bytes,
+					.most_waiting = o->max_bytes};
+	struct gospect_target *target = t->target;
+
+	return tracer_open(target->target, target->image, target->layout, &tracer, &t->tracer);
+}
+
+static struct error *must_check open_writer(struct gospect_trace *t)
+{
+	const struct gospect_trace_options *o = &t->options;
+	struct trace_writer_options writer = {
+		.functions = &t->target->image->functions,
+		.stacks = tracer_stacks(t->tracer),
+		.texts = tracer_texts(t->tracer),
+		.depth = o->stack_depth,
+		.separate = o->flight > 0,
+		.process = target_exe_name(t->target->target),
+		.pid = target_pid(t->target->target),
+		.generation = add_generation,
+		.arg = t,
+	};
+	struct trace_sink sink;
+	struct error *err = t->format->create(&writer, &t->writer);
+
+	if (err)
+		return err;
+	sink = t->format->sink(t->writer);
+	return trace_model_create(&sink, &t->model);
+}
+
+static struct error *must_check begin(struct gospect_trace *t, struct gospect_target *target,
+				      struct gospect_surgeon *surgeon)
+{
+	struct error *err;
+
+	if (t->target || !target_pid(target->target))
+		return error_format(ERROR_USAGE, "a trace is of one live process, once");
+	t->target = target;
+	err = check_pause(t);
+	if (!err)
+		err = find_surgeon(t, surgeon);
+	if (!err)
+		err = open_tracer(t);
+	if (err)
+		return err;
+	remark_left_out(t);
+	return open_writer(t);
+}
+
+struct gospect_error *gospect_trace_begin(struct gospect_trace *t, struct gospect_target *target,
+					  struct gospect_surgeon *surgeon)
+{
+	return error_out(begin(t, target, surgeon));
+}
+
+static struct error *must_check clean(struct gospect_target *t, struct gospect_surgeon *surgeon,
+				      bool *ret_found)
+{
+	_cleanup_gospect_surgeon_ struct gospect_surgeon *own = NULL;
+	struct gospect_error *err = NULL;
+	struct surgeon_line line;
+
+	if (!target_pid(t->target))
+		return error_format(ERROR_USAGE, "a trace is of one live process, once");
+	if (!surgeon)
+		err = gospect_surgeon_start(target_pid(t->target), t->cancelled_by, &own);
+	if (err)
+		return (struct error *)err;
+	line = surgeon_line_of(surgeon ? surgeon : own);
+	return inject_clean(t->target, t->image, t->layout, &line, ret_found);
+}
+
+struct gospect_error *gospect_trace_clean(struct gospect_target *t, struct gospect_surgeon *surgeon,
+					  int *ret_found)
+{
+	bool found = false;
+	struct error *err = clean(t, surgeon, &found);
+
+	*ret_found = found;
+	return error_out(err);
+}
+
+static bool is_complete(const struct gospect_trace *t, uint64_t ns)
+{
+	return ns - t->generation_ns >= GENERATION_NS || t->format->size(t->writer) >= t->enough;
+}
+
+static struct error *must_check new_generation(struct gospect_trace *t, uint64_t ns)
+{
+	struct error *err = trace_model_new_generation(t->model, ns);
+
+	begin_generation(t, ns, t->format->size(t->writer));
+	t->renewed = true;
+	return err;
+}
+
+/* What is left of a trace that has ended is not worth more time. */
+static bool is_given_up(struct gospect_trace *t)
+{
+	if (t->stopped_ns)
+		t->given_up = clock_now() - tracer_start(t->tracer) - t->stopped_ns >
+			      REST_NS + t->spill_bytes * REST_NS_OF_BYTE;
+	return t->given_up;
+}
+
+static struct error *add_events(struct gospect_trace *t, const struct trace_batch *batch)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < batch->count && !err && !t->full; i++) {
+		const struct trace_event *ev = &batch->events[i];
+
+		if (i % LOOK_EVENTS == 0 && is_given_up(t))
+			break;
+		t->last_ns = ev->ns;
+		if (is_complete(t, ev->ns))
+			err = new_generation(t, ev->ns);
+		if (!err)
+			err = trace_model_add(t->model, ev);
+	}
+	if (batch->living && !err && !t->full)
+		err = trace_model_bury(t->model, batch->living, batch->living_ns);
+	return err;
+}
+
+/* What is being written now counts as well. */
+static bool is_full(const struct gospect_trace *t)
+{
+	return t->full || has_no_room(t, t->format->size(t->writer));
+}
+
+/* Between two batches nobody else holds a text. */
+static void forget_texts(struct gospect_trace *t)
+{
+	struct texts *texts = tracer_texts(t->tracer);
+
+	if (!texts_are_due(texts) && !(t->renewed && texts_are_new(texts)))
+		return;
+	t->renewed = false;
+	tracer_mark_texts(t->tracer);
+	trace_model_mark_texts(t->model, texts);
+	t->format->mark_texts(t->writer, texts);
+	texts_sweep(texts);
+}
+
+static void tell(struct gospect_trace *t, uint64_t began)
+{
+	uint64_t now = clock_now();
+
+	if (now - t->told_ns < PROGRESS_NS)
+		return;
+	if (t->options.progress)
+		t->options.progress(t->options.arg, (now - began) / 1e9,
+				    trace_model_stats(t->model).events);
+	t->told_ns = now;
+}
+
+static bool is_over(const struct gospect_trace *t, uint64_t began)
+{
+	double seconds = (clock_now() - began) / 1e9;
+
+	return atomic_load(t->target->cancel) || is_full(t) ||
+	       (t->options.duration > 0 && seconds >= t->options.duration);
+}
+
+static struct error *too_small(const struct gospect_trace *t)
+{
+	return error_format(
+		ERROR_FAILED,
+		"no trace written: one second of this program needs more than %g MB; raise --max-size",
+		megabytes(t));
+}
+
+static void tell_written(struct gospect_trace *t, struct error *failed)
+{
+	double seconds = failed ? 0 : (t->last_ns - trace_file_began(t->file)) / 1e9;
+
+	if (t->options.flight_written)
+		t->options.flight_written(t->options.arg, seconds, error_out(failed));
+	error_destroy(failed);
+}
+
+/* What is in memory, as it is now: a reader wants complete generations. That it cannot be written
+ * now does not end the trace. */
+static struct error *must_check write_flight(struct gospect_trace *t)
+{
+	struct error *err = new_generation(t, t->last_ns);
+
+	t->asked_ns = 0;
+	if (err)
+		return err;
+	tell_written(t, trace_file_is_outgrown(t->file) ? too_small(t) : trace_file_write(t->file));
+	return NULL;
+}
+
+/* When it is asked for, it is to have what has happened by then. */
+static struct error *must_check check_flight(struct gospect_trace *t,
+					     const struct trace_batch *batch)
+{
+	if (t->options.flight > 0 && atomic_exchange(&t->write_requested, false)) {
+		t->asked_ns = clock_now() - tracer_start(t->tracer);
+		tracer_hurry(t->tracer);
+	}
+	return t->asked_ns && batch->until_ns >= t->asked_ns ? write_flight(t) : NULL;
+}
+
+/* The trace goes to this moment, whether something happens until then or not. */
+static struct error *extend(struct gospect_trace *t, uint64_t ns)
+{
+	if (t->full || ns <= t->last_ns)
+		return NULL;
+	t->last_ns = ns;
+	return trace_model_new_generation(t->model, ns);
+}
+
+static struct error *take_all(struct gospect_trace *t)
+{
+	uint64_t began = clock_now();
+	struct trace_batch batch = {0};
+	struct error *err = NULL;
+
+	/* What comes behind a generation that did not fit has no place in the file. */
+	while (!err && !batch.last && !(t->stopped_ns && t->full) && !is_given_up(t)) {
+		tell(t, began);
+		if (!t->stopped_ns && is_over(t, began)) {
+			t->detach_failed = tracer_stop(t->tracer);
+			t->stopped_ns = clock_now() - tracer_start(t->tracer);
+			tell_detached(t);
+		}
+		if (!err)
+			err = tracer_next(t->tracer, &batch);
+		if (!err)
+			err = add_events(t, &batch);
+		forget_texts(t);
+		if (!err)
+			err = check_flight(t, &batch);
+	}
+	return err || t->given_up ? err : extend(t, t->stopped_ns);
+}
+
+static void remark_lost(const struct remark *to, const struct tracer_stats *stats)
+{
+	if (stats->lost && stats->had_to_wait)
+		remark(to,
+		       "events were lost because gospect did not get CPU time; let it use a real-time priority: run it as root, with CAP_SYS_NICE or with `ulimit -r 1`");
+}
+
+static void remark_spill(const struct remark *to, const struct tracer_stats *stats)
+{
+	if (stats->spill_failed)
+		remark(to,
+		       "cannot write trace records to a temporary file: %s; gospect decoded more "
+		       "while the program ran, which slows it down",
+		       strerror(stats->spill_failed));
+}
+
+static void remark_labels(const struct remark *to, const struct tracer_stats *stats)
+{
+	if (stats->labels_cut)
+		remark(to,
+		       "%lu labels were truncated or lost: the limits are %d bytes a value, and %d labels and %d bytes a set",
+		       stats->labels_cut, AGENT_MAX_LABEL, AGENT_MAX_LABELS, AGENT_LABEL_BYTES);
+	if (stats->labels_lost)
+		remark(to,
+		       "%lu label sets were lost: the table of label sets was full, or the labels changed before gospect read them",
+		       stats->labels_lost);
+}
+
+static void remark_texts(const struct remark *to, const struct tracer_stats *stats)
+{
+	if (stats->texts_lost)
+		remark(to,
+		       "%lu strings of tasks, regions, logs and labels are left out: the limit is %u strings and %u MB at a time",
+		       stats->texts_lost, TEXTS_MAX, TEXTS_MAX_BYTES >> 20);
+}
+
+static void remark_limits(const struct gospect_trace *t)
+{
+	const struct remark *to = &t->target->remark;
+	uint64_t refused = trace_model_stats(t->model).refused;
+	uint64_t (*left_out)(const struct trace_writer *) = t->format->left_out;
+	uint64_t tasks = left_out ? left_out(t->writer) : 0;
+
+	if (tasks)
+		remark(to, "%lu tasks are left out: the limit is %u tasks at a time", tasks,
+		       TRACE_MOST_TASKS);
+	if (refused)
+		remark(to,
+		       "%lu events are left out: the limit of goroutines, threads or open regions at a time is reached",
+		       refused);
+	if (t->given_up)
+		remark(to, "the trace ends early: decoding the last events takes too long");
+}
+
+static void remark_processors(const struct remark *to, const struct tracer_stats *stats)
+{
+	if (stats->without_ring)
+		remark(to,
+		       "%lu Ps (GOMAXPROCS) have no ring buffer of their own and share %d, so their events may be lost: GOMAXPROCS grew during the trace, or is above %d",
+		       stats->without_ring, AGENT_SPARE_SLOTS, AGENT_MOST_P_SLOTS);
+}
+
+static void complete_stats(struct gospect_trace *t, const struct tracer_stats *from)
+{
+	uint64_t began = t->file ? trace_file_began(t->file) : 0;
+	bool longer = from->attach_pause_ns > from->detach_pause_ns;
+
+	t->complete = true;
+	t->stats = (struct gospect_trace_stats){
+		.duration_ns = t->last_ns - began,
+		.events = from->events,
+		.lost = from->lost,
+		.stacks = from->stacks,
+		.stacks_lost = from->stacks_lost,
+		.texts_lost = from->texts_lost,
+		.pause_ns = longer ? from->attach_pause_ns : from->detach_pause_ns,
+		.is_full = is_full(t),
+	};
+}
+
+static void remark_missing(struct gospect_trace *t)
+{
+	const struct remark *to = &t->target->remark;
+	struct tracer_stats stats;
+
+	tracer_stats(t->tracer, &stats);
+	complete_stats(t, &stats);
+	if (is_full(t))
+		remark(to,
+		       "the trace reached its maximum size, %g MB, and ended early; raise --max-size",
+		       megabytes(t));
+	if (stats.absences)
+		remark(to,
+		       "gospect got no CPU time for seconds, %lu times; the agent switched itself off, so the events of these times are missing",
+		       stats.absences);
+	remark_lost(to, &stats);
+	remark_spill(to, &stats);
+	remark_labels(to, &stats);
+	remark_texts(to, &stats);
+	remark_limits(t);
+	remark_processors(to, &stats);
+}
+
+/* What was complete is kept, whatever went wrong. */
+static struct error *end(struct gospect_trace *t, struct error *err)
+{
+	struct error *failed = NULL;
+	bool any;
+
+	if (!err)
+		err = t->format->finish(t->writer);
+	any = t->file && trace_file_began(t->file);
+	if (!err && t->file && !any && (t->full || trace_file_is_outgrown(t->file)))
+		err = too_small(t);
+	if (any)
+		failed = trace_file_commit(t->file);
+	if (err && !failed && any)
+		remark(&t->target->remark, "the trace up to there is kept");
+	if (!err && !failed)
+		remark_missing(t);
+	if (err)
+		error_destroy(failed);
+	return err ? err : failed;
+}
+
+const void *gospect_trace_bytes(const struct gospect_trace *t, size_t *ret_size)
+{
+	*ret_size = t->bytes.length;
+	return t->bytes.data;
+}
+
+/* Whatever went wrong, nothing stays in the target. */
+static void leave(struct gospect_trace *t)
+{
+	if (t->stopped_ns)
+		return;
+	t->detach_failed = tracer_stop(t->tracer);
+	tell_detached(t);
+}
+
+struct gospect_error *gospect_trace_run(struct gospect_trace *t)
+{
+	struct error *err;
+
+	if (!t->model || t->ran)
+		return error_out(error_format(ERROR_USAGE, "a trace runs once, when it has begun"));
+	t->ran = true;
+	err = take_all(t);
+	leave(t);
+	err = end(t, err);
+	return error_out(err ? err : take_ptr(t->detach_failed));
+}
+
+const struct gospect_trace_stats *gospect_trace_stats(const struct gospect_trace *t)
+{
+	return t->complete ? &t->stats : NULL;
+}

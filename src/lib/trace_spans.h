@@ -1,0 +1,30 @@
+/* The spans of a trace (requests/spans.h), from its bytes; and what they say, as it is given out.
+ */
+#ifndef LIB_TRACE_SPANS_H
+#define LIB_TRACE_SPANS_H
+
+#include <gospect/snapshot.h>
+
+#include "lib/given.h"
+#include "lib/remark.h"
+#include "requests/spans.h"
+
+struct trace_spans_options {
+	struct spans_options spans;
+	const char *name;     /* of the trace, in messages */
+	struct remark remark; /* told that the file ends early */
+	/* Of 32 bytes, or NULL: gets the header: "go 1.22 trace". */
+	char *header;
+};
+
+struct error *trace_spans_read(const void *bytes, size_t size,
+			       const struct trace_spans_options *options,
+			       struct span_tables *tables, uint64_t *ret_duration) must_check;
+
+enum gospect_state span_state(enum trace_status status);
+
+/* Its strings stay the tables'. NULL: no memory. */
+const struct gospect_stack *span_stack_of(struct arena *arena, const struct span_tables *tables,
+					  uint32_t stack);
+
+#endif

@@ -1,0 +1,81 @@
+#include "sandbox/half.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Readers of our output must see its end when gospect ends. */
+static void close_all_but(int a, int b)
+{
+	int first = a < b ? a : b, last = a < b ? b : a;
+	int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int fd = 0; fd < 3 && nothing >= 0; fd++)
+		if (fd != first && fd != last)
+			dup2(nothing, fd);
+	if (first > 3)
+		close_range(3, first - 1, 0);
+	if (last > first + 1 && first >= 3)
+		close_range(first + 1, last - 1, 0);
+	close_range(last + 1, ~0u, 0);
+}
+
+/* It ends when gospect does, and not before: a signal for all of a terminal's processes, or of a
+ * service's, is for gospect to act on. */
+static void ignore_signals(void)
+{
+	for (int number = 1; number < NSIG; number++)
+		if (number != SIGCHLD && number != SIGSEGV && number != SIGBUS &&
+		    number != SIGABRT && number != SIGSYS)
+			signal(number, SIG_IGN);
+	signal(SIGCHLD, SIG_DFL);
+}
+
+/* `nice` is gospect's, which is reset with a real-time priority that children do not get. */
+static _Noreturn void run_broker(const struct broker_policy *policy, const char *name, int socket,
+				 int nice)
+{
+	struct broker *b;
+
+	prctl(PR_SET_NAME, name);
+	setpriority(PRIO_PROCESS, 0, nice);
+	ignore_signals();
+	close_all_but(socket, policy->keep > 2 ? policy->keep : socket);
+	if (error_dropped(broker_create(policy, &b)))
+		_exit(1);
+	while (broker_answer(b, socket))
+		;
+	_exit(0);
+}
+
+struct error *half_start(const struct broker_policy *policy, const char *name, struct half *ret)
+{
+	int sockets[2], nice = getpriority(PRIO_PROCESS, 0);
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets))
+		return error_errno(ERROR_FAILED, errno, "cannot create a socket");
+	ret->pid = fork();
+	if (!ret->pid) {
+		close(sockets[0]); /* or it would not see the end of gospect */
+		run_broker(policy, name, sockets[1], nice);
+	}
+	close(sockets[1]);
+	ret->socket = sockets[0];
+	if (ret->pid < 0)
+		return error_errno(ERROR_FAILED, errno, "cannot start a process");
+	return NULL;
+}
+
+void half_end(struct half *half)
+{
+	if (half->socket >= 0)
+		close(half->socket);
+	while (half->pid > 0 && waitpid(half->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	*half = HALF_NONE;
+}

@@ -1,0 +1,21 @@
+/* A process that keeps its privilege and answers requests (sandbox/broker.h): the broker, or a
+ * helper. It ends when nobody has the other end of its socket any more. */
+#ifndef SANDBOX_HALF_H
+#define SANDBOX_HALF_H
+
+#include "sandbox/broker.h"
+
+struct half {
+	pid_t pid; /* 0: there is none */
+	int socket;
+};
+
+#define HALF_NONE ((struct half){0, -1})
+
+/* Keeps the policy. After an error half_end() is still due. */
+struct error *half_start(const struct broker_policy *policy, const char *name,
+			 struct half *ret) must_check;
+/* Waits for its end. Does nothing without one. */
+void half_end(struct half *half);
+
+#endif

@@ -1,0 +1,21 @@
+/*
+ * A process of its own that does one thing which takes privilege. It opens nothing for anybody, and
+ * answers while the broker is busy. Who gives up his privilege starts it before.
+ */
+#ifndef SANDBOX_HELPER_H
+#define SANDBOX_HELPER_H
+
+#include "sandbox/broker.h"
+
+struct helper;
+
+/* `name`: of its process. It has a copy of what `service` needs, as it is now. */
+struct error *helper_start(struct broker_service service, const char *name,
+			   struct helper **ret) must_check;
+/* Asks it, and waits. An error is the service's, or says that the helper has ended. For any
+ * thread. */
+struct error *helper_ask(struct helper *h, struct door_call *call) must_check;
+/* Ends it and waits for it. NULL is allowed. */
+void helper_end(struct helper *h);
+
+#endif

@@ -1,0 +1,133 @@
+"""Requests and recorded files by libgospect: by ctypes, against what the traced program knows."""
+
+import json
+import threading
+
+import pytest
+
+from lib import library
+from lib.library import Code, Failed, Requests, Target, Trace
+
+COUNT = 300
+
+
+@pytest.fixture
+def served(targets):
+    """What the program says of each of its requests, and the trace of them."""
+    program = targets.start("requests")
+    cancel = library.c.c_void_p(library.lib.gospect_cancel_create())
+    with Target(program.pid, cancel=cancel) as target, \
+            Trace(target, flags=library.TRACE_IN_MEMORY, stack_depth=127) as trace:
+        thread = threading.Thread(target=trace.run)
+        thread.start()
+        requests = json.loads(program.ask(f"serve {COUNT} 4"))
+        library.lib.gospect_cancel_request(cancel)
+        thread.join(30)
+        assert trace.stats.lost == 0
+        data = trace.bytes()
+    library.lib.gospect_cancel_destroy(cancel)
+    return requests, data
+
+
+def seen(request):
+    places = [request.places[i].contents for i in range(request.place_count)]
+    return {
+        "name": request.name.decode(), "elapsed": request.elapsed_ns, "cut": request.is_cut,
+        "total": request.total_ns, "goroutines": request.goroutines,
+        "states": (request.running_ns, request.runnable_ns, request.syscall_ns,
+                   request.waiting_ns),
+        "slept": sum(place.ns for place in places if place.wait_reason == b"sleep"
+                     and "main.doSleep" in place.stack.contents.functions()),
+        "places": sum(place.ns for place in places)}
+
+
+def test_requests_are_what_the_program_did(served):
+    said, data = served
+    with Requests(data, label=b"trace_id") as requests:
+        assert requests.count() == COUNT
+        rows = requests.each(seen)
+    assert [row["elapsed"] for row in rows] == sorted((r["elapsed"] for r in rows), reverse=True)
+    rows = {row["name"]: row for row in rows}
+    assert set(rows) == {request["id"] for request in said}
+    for request in said:
+        row = rows[request["id"]]
+        least = request["unset"][0] - request["set"][1]
+        assert not row["cut"] and row["goroutines"] == 1 + request["children"]
+        assert sum(row["states"]) == row["total"] >= row["places"] - row["states"][0]
+        assert row["elapsed"] >= least - max(20_000, least / 100)
+        if "sleep" in request["did"]:
+            began, ended = request["did"]["sleep"]
+            assert row["slept"] <= ended - began
+    # One that is preempted between its clock and its sleep may find that it is over.
+    slept = [request["did"]["sleep"] for request in said if "sleep" in request["did"]]
+    assert sum(row["slept"] for row in rows.values()) > 0.8 * sum(b - a for a, b in slept) > 0
+
+
+def test_groups_of_requests(served):
+    _, data = served
+    with Requests(data, label=b"trace_id", per=b"route") as requests:
+        groups = requests.groups(lambda g: (g.name.decode(), g.count, g.cut, g.p50_ns <= g.p90_ns
+                                            <= g.p99_ns <= g.max_ns))
+        first = requests.groups(lambda g: g.p99_ns)
+    assert sorted(groups) == [("/fast", 100, 0, True), ("/slow", 100, 0, True),
+                              ("/with space=%", 100, 0, True)]
+    assert first == sorted(first, reverse=True)
+
+
+def test_requests_under_a_function(served):
+    _, data = served
+    with Requests(data, label=b"trace_id") as requests:
+        slept = sum(row["slept"] > 0 for row in requests.each(seen))
+    with Requests(data, root=rb"^main\.doSleep$") as requests:
+        names = set(requests.each(lambda r: r.name))
+        assert names == {b"main.doSleep"}
+        assert requests.count() == slept > COUNT / 2
+
+
+def test_where_there_is_no_request(served):
+    _, data = served
+    for options in dict(label=b"nobody"), dict(root=b"^nobody$"), {}:
+        with pytest.raises(Failed, match="the trace") as failed:
+            Requests(data, **options)
+        assert failed.value.code == Code.FAILED
+    with pytest.raises(Failed) as failed:
+        Requests(b"no trace")
+    assert failed.value.code == Code.CORRUPT
+    for options in dict(label=b"a", root=b"b"), dict(root=b"("):
+        with pytest.raises(Failed) as failed:
+            Requests(data, **options)
+        assert failed.value.code == Code.INVALID
+
+
+def test_a_trace_as_a_profile_and_as_tables(served):
+    said, data = served
+    assert library.lib.gospect_recorded_kind(data, library.c.c_size_t(len(data))) == 1
+    with library.recorded_profile(data, flags=library.RECORDED_LABELS) as profile:
+        states = dict(profile.groups(library.GROUP_STATE, lambda g: (g.name.decode(), g.total_ns)))
+        assert set(states) == set(library.STATES)
+        routes = dict(profile.groups(library.GROUP_LABEL, lambda g: (g.name, g.total_ns),
+                                     b"route"))
+        assert {b"/fast", b"/slow", b"/with space=%"} <= set(routes)
+        all_ns = {g for g in profile.groups(library.GROUP_WAIT, lambda g: g.all_ns)}
+        assert all_ns == {sum(states.values())} == {sum(routes.values())}
+        assert profile.keep_label(b"route", b"/slow") > 0
+        kept = profile.groups(library.GROUP_LABEL, lambda g: (g.name, g.total_ns), b"route")
+        assert kept == [(b"/slow", routes[b"/slow"])]
+    starts = library.recorded_starts(data, lambda s: (s.name.decode(), s.goroutines, s.total_ns ==
+                                                      s.running_ns + s.runnable_ns +
+                                                      s.syscall_ns + s.waiting_ns))
+    assert all(sums for _, _, sums in starts)
+    assert "main.serveAll.func1" in [name for name, _, _ in starts]
+
+
+def test_a_profile_that_is_no_trace(states):
+    with Target(states.pid) as target, target.record(duration=0.5, budget=100) as profile:
+        data = profile.written(library.PPROF)
+        before = profile.groups(library.GROUP_ROOT, lambda g: (g.name, g.total_ns))
+    assert library.lib.gospect_recorded_kind(data, library.c.c_size_t(len(data))) == 0
+    with library.recorded_profile(data) as profile:
+        assert profile.groups(library.GROUP_ROOT, lambda g: (g.name, g.total_ns)) == before
+    with pytest.raises(Failed):
+        library.recorded_profile(data, exe=b"/bin/true")
+    with pytest.raises(Failed):
+        library.recorded_starts(data, lambda s: s)

@@ -2,7 +2,6 @@
  * Only workers (cli/worker.h) parse what the target has. Where its names show what a trace has
  * left, a second one has that taken out, by a surgeon as trace has.
  */
-#include <dirent.h>
 #include <gospect/trace.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +11,6 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/door.h"
 #include "base/strbuf.h"
 #include "cli/doctor.h"
 #include "cli/probe.h"
@@ -230,22 +228,13 @@ static bool is_named_as_ours(const char *path)
 
 static bool has_descriptor_of_ours(pid_t pid)
 {
-	struct dirent *entry;
-	bool found = false;
-	char path[64], to[64];
-	DIR *dir;
+	_cleanup_closedir_ DIR *folder = descriptor_folder_open(pid);
+	char to[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-	dir = door_opendir(path);
-	while (dir && !found && (entry = readdir(dir))) {
-		ssize_t n = readlinkat(dirfd(dir), entry->d_name, to, sizeof(to) - 1);
-
-		to[n < 0 ? 0 : n] = '\0';
-		found = is_named_as_ours(to);
-	}
-	if (dir)
-		closedir(dir);
-	return found;
+	while (folder && descriptor_folder_next(folder, to, sizeof(to)) >= 0)
+		if (is_named_as_ours(to))
+			return true;
+	return false;
 }
 
 /* By the names that inject/leftovers.h gives: nothing of the program is read. */

@@ -1,13 +1,10 @@
 #include "inject/leftovers.h"
 
-#include <dirent.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/array.h"
-#include "base/door.h"
+#include "base/cleanup.h"
 #include "inject/claim_page.h"
 #include "inject/places.h"
 #include "target/proc_status.h"
@@ -244,32 +241,21 @@ struct error *leftovers_read_head(struct target *t, const struct target_maps *ma
 
 static struct error *must_check look_at_descriptors(struct target *t, struct leftovers *l)
 {
-	struct error *err = NULL;
-	struct dirent *entry;
-	char path[64], to[64];
-	DIR *dir;
+	_cleanup_closedir_ DIR *folder = descriptor_folder_open(target_pid(t));
+	char to[64];
+	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd", process_living_thread(target_pid(t)));
-	dir = door_opendir(path);
-	while (dir && !err && (entry = readdir(dir))) {
-		ssize_t n = readlinkat(dirfd(dir), entry->d_name, to, sizeof(to) - 1);
-
-		if (n <= 0)
-			continue;
-		to[n] = '\0';
+	while (folder && (fd = descriptor_folder_next(folder, to, sizeof(to))) >= 0) {
 		if (!has_name(to, "gospect-"))
 			continue;
 		if (l->descriptor_count == MOST_DESCRIPTORS)
-			err = forged(t, "there are too many files");
-		else if (!array_reserve(&l->descriptors, &l->descriptor_capacity,
-					l->descriptor_count + 1))
-			err = &error_no_memory;
-		else
-			l->descriptors[l->descriptor_count++] = atoi(entry->d_name);
+			return forged(t, "there are too many files");
+		if (!array_reserve(&l->descriptors, &l->descriptor_capacity,
+				   l->descriptor_count + 1))
+			return &error_no_memory;
+		l->descriptors[l->descriptor_count++] = fd;
 	}
-	if (dir)
-		closedir(dir);
-	return err;
+	return NULL;
 }
 
 struct error *leftovers_find(struct target *t, const struct originals *originals, uint64_t own,

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/door.h"
@@ -216,4 +217,29 @@ long thread_syscall(pid_t pid, pid_t id)
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, id);
 	f = door_fopen(path);
 	return f && fscanf(f, "%ld", &number) == 1 ? number : -1;
+}
+
+/* ---- /proc/PID/fd ---- */
+
+DIR *descriptor_folder_open(pid_t pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", process_living_thread(pid));
+	return door_opendir(path);
+}
+
+int descriptor_folder_next(DIR *folder, char *to, size_t size)
+{
+	struct dirent *entry;
+
+	while ((entry = readdir(folder))) {
+		ssize_t n = readlinkat(dirfd(folder), entry->d_name, to, size - 1);
+
+		if (n <= 0)
+			continue;
+		to[n] = '\0';
+		return atoi(entry->d_name);
+	}
+	return -1;
 }

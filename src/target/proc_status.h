@@ -1,6 +1,6 @@
 /*
  * What the kernel writes of a process or thread in /proc, and the one reader of it: status, stat,
- * the lists of threads. Names in it may have any byte.
+ * the lists of threads and of descriptors. Names in it may have any byte.
  *
  * A pid is taken for a process or one of its threads alike, where nothing else is said; 0 is the
  * calling process.
@@ -60,5 +60,13 @@ pid_t task_folder_next(DIR *folder);
 pid_t process_living_thread(pid_t pid);
 /* The system call that it is in; -1: it is in none, or that is not to be seen. */
 long thread_syscall(pid_t pid, pid_t id);
+
+/* ---- /proc/PID/fd ---- */
+
+/* Of its first thread that has not ended. NULL: errno says why. To be closed by closedir(3). */
+DIR *descriptor_folder_open(pid_t pid);
+/* The number of the next descriptor that can be looked at, and what it leads to, as the kernel
+ * names that, cut to fit; -1: there is no more. */
+int descriptor_folder_next(DIR *folder, char *to, size_t size);
 
 #endif

@@ -2,7 +2,7 @@
  * The flame graph: one HTML file that needs no network. The page (page/) is built into gospect; the
  * profile goes into it as JSON with the text, and the numbers packed:
  *
- *   {"version":1, "command":, "go_version":, "gospect":, "time_ns":, "duration_ns":, "period_ns":,
+ *   {"version":2, "command":, "go_version":, "gospect":, "time_ns":, "duration_ns":, "period_ns":,
  *    "comments":[text...], "label_sets":[[key,value,...]...], "strings":[text...],
  *    "sizes":{"nodes":, "lines":, "samples":}, "packed":"base64 of zlib of the numbers"}
  *
@@ -10,8 +10,8 @@
  *
  *   lines    function, file (places in strings), line
  *   nodes    of a tree of stacks, node 0 (the root) left out: node - parent; its line
- *   samples  node, state, wait reason (in strings), label set, count, wall_ns, cpu_ns, idle_count,
- *            idle_ns
+ *   samples  node, state, wait reason (in strings), label set, 1 when it waits for work, count,
+ *            wall_ns, cpu_ns, idle_count, idle_ns
  *
  * Text comes from the target: json_text.h keeps it from ending the script element, the page shows
  * it as text only.
@@ -25,11 +25,15 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
+#include "profile/awaiting.h"
 #include "profile/json_text.h"
 #include "profile/page.h"
 #include "profile/profile.h"
 #include "profile/stack_tree.h"
 #include "profile/symbols.h"
+
+/* What waits for work waits near its start. */
+#define MAX_AWAITING_DEPTH 64
 
 struct page_data {
 	const struct profile *profile;
@@ -38,6 +42,7 @@ struct page_data {
 	uint32_t *leaves;       /* each sample's node */
 	uint32_t *waits;        /* each sample's wait reason, in strings */
 	uint32_t *label_sets;   /* each sample's set of labels, in sets */
+	bool *awaiting;         /* each sample's: waits for work */
 	struct intern strings;  /* functions, files and wait reasons */
 	struct intern sets;     /* the bytes of struct profile_label; 0 is no labels */
 	struct strbuf numbers;
@@ -49,9 +54,26 @@ static void page_data_release(struct page_data *d)
 	free(d->leaves);
 	free(d->waits);
 	free(d->label_sets);
+	free(d->awaiting);
 	intern_release(&d->strings);
 	intern_release(&d->sets);
 	strbuf_release(&d->numbers);
+}
+
+static bool sample_awaits_work(const struct page_data *d, const struct profile_sample *sample,
+			       const struct symbol_stack *stack)
+{
+	const struct intern *texts = &d->profile->strings;
+	const char *functions[MAX_AWAITING_DEPTH];
+	size_t count = stack->count;
+
+	if (count > MAX_AWAITING_DEPTH)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		functions[i] = d->symbols->frames[stack->frames[i]].function;
+	return awaits_work(sample->state,
+			   sample->wait < texts->count ? intern_get(texts, sample->wait) : "",
+			   functions, count);
 }
 
 static struct error *add_sample(struct page_data *d, size_t i, struct symbol_stack *stack)
@@ -66,6 +88,7 @@ static struct error *add_sample(struct page_data *d, size_t i, struct symbol_sta
 		if (!stack_tree_child(&d->tree, d->leaves[i], d->symbols->lines[stack->frames[j]],
 				      &d->leaves[i]))
 			return &error_no_memory;
+	d->awaiting[i] = sample_awaits_work(d, sample, stack);
 	d->label_sets[i] = intern_bytes(&d->sets, sample->labels,
 					sample->label_count * sizeof(*sample->labels));
 	if (sample->wait && sample->wait < texts->count)
@@ -85,7 +108,8 @@ static struct error *add_samples(struct page_data *d)
 	d->leaves = calloc(count, sizeof(*d->leaves));
 	d->waits = calloc(count, sizeof(*d->waits));
 	d->label_sets = calloc(count, sizeof(*d->label_sets));
-	if (!d->leaves || !d->waits || !d->label_sets)
+	d->awaiting = calloc(count, sizeof(*d->awaiting));
+	if (!d->leaves || !d->waits || !d->label_sets || !d->awaiting)
 		return &error_no_memory;
 	for (size_t i = 0; i < d->profile->count && !err; i++)
 		err = add_sample(d, i, &stack);
@@ -144,6 +168,8 @@ static void add_sample_columns(struct page_data *d)
 	for (size_t i = 0; i < count; i++)
 		add_number(d, d->label_sets[i]);
 	for (size_t i = 0; i < count; i++)
+		add_number(d, d->awaiting[i]);
+	for (size_t i = 0; i < count; i++)
 		add_number(d, s[i].count);
 	for (size_t i = 0; i < count; i++)
 		add_number(d, s[i].wall_ns);
@@ -199,7 +225,7 @@ static struct error *write_header(const struct profile *p, FILE *out)
 	struct error *err;
 
 	fprintf(out,
-		"{\"version\":1,\n\"time_ns\":%" PRIu64 ",\n\"duration_ns\":%" PRIu64
+		"{\"version\":2,\n\"time_ns\":%" PRIu64 ",\n\"duration_ns\":%" PRIu64
 		",\n\"period_ns\":%" PRIu64,
 		p->time_ns, p->duration_ns, p->period_ns);
 	err = write_member("gospect", GOSPECT_VERSION, out);

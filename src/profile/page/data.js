@@ -62,6 +62,7 @@ async function loadProfile(text) {
 	p.sampleState = words(samples);
 	p.sampleWait = words(samples);
 	p.sampleLabels = words(samples);
+	p.sampleAwaits = words(samples); /* 1: waits for work */
 	p.count = values();
 	p.wall = values();
 	p.cpu = values();

@@ -1,0 +1,150 @@
+#include "profile/awaiting.h"
+
+#include <string.h>
+
+/* A goroutine that waits within so many functions of its own from its start waits for work; and
+ * within so many when the function that waits is a loop by its name. */
+enum { SHALLOW = 2, LOOP = 4 };
+
+static const char *const known[] = {
+	"os/signal.signal_recv",
+	"os/signal.loop",
+	"net/http.(*connReader).backgroundRead",
+	"net/http.(*conn).readRequest",
+	"net/http.(*persistConn).readLoop",
+	"net/http.(*persistConn).writeLoop",
+	"google.golang.org/grpc/internal/transport.(*controlBuffer).get",
+	"google.golang.org/grpc/internal/transport.(*http2Client).keepalive",
+	"google.golang.org/grpc/internal/transport.(*http2Client).reader",
+	"google.golang.org/grpc/internal/transport.(*http2Server).HandleStreams",
+	"google.golang.org/grpc/internal/transport.(*http2Server).keepalive",
+};
+
+/* Of net/http, where they are internal or have a prefix, and of golang.org/x/net/http2. */
+static const char *const known_ends[] = {
+	".Accept",
+	".accept",
+	".AcceptTCP",
+	".(*serverConn).serve",
+	".(*serverConn).readFrames",
+	".(*http2serverConn).serve",
+	".(*http2serverConn).readFrames",
+	".(*ClientConn).readLoop",
+	".(*http2ClientConn).readLoop",
+};
+
+static const char *const reasons[] = {
+	"IO wait",        "chan receive",    "chan receive (nil chan)", "select",
+	"sleep",          "sync.Cond.Wait",  "select (no cases)",       "GC worker (idle)",
+	"finalizer wait", "force gc (idle)",
+};
+
+static const char *const entries[] = {
+	"net/http.serverHandler.ServeHTTP",
+	"google.golang.org/grpc.(*Server).processUnaryRPC",
+	"google.golang.org/grpc.(*Server).processStreamingRPC",
+	"google.golang.org/grpc.(*Server).handleStream",
+};
+
+/* The packages that a goroutine waits through: how it waits, and not what it does. */
+static const char *const plumbing[] = {
+	"runtime.", "internal/", "sync.",    "time.", "net.",     "io.",
+	"bufio.",   "crypto/",   "syscall.", "os.",   "context.",
+};
+
+static const char *const loops[] = {"loop",  "Loop",  "serve",  "Serve",  "run",  "Run",
+				    "watch", "Watch", "listen", "Listen", "poll", "Poll"};
+
+static bool is_one_of(const char *name, const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(name, names[i]))
+			return true;
+	return false;
+}
+
+static bool has_end(const char *name, const char *end)
+{
+	size_t length = strlen(name), wanted = strlen(end);
+
+	return length >= wanted && !strcmp(name + length - wanted, end);
+}
+
+#define IS_ONE_OF(name, names) is_one_of(name, names, sizeof(names) / sizeof(*(names)))
+
+bool is_request_entry(const char *function)
+{
+	return IS_ONE_OF(function, entries);
+}
+
+static bool is_known(const char *function)
+{
+	if (IS_ONE_OF(function, known))
+		return true;
+	for (size_t i = 0; i < sizeof(known_ends) / sizeof(*known_ends); i++)
+		if (has_end(function, known_ends[i]))
+			return true;
+	return false;
+}
+
+static bool is_plumbing(const char *function)
+{
+	for (size_t i = 0; i < sizeof(plumbing) / sizeof(*plumbing); i++)
+		if (!strncmp(function, plumbing[i], strlen(plumbing[i])))
+			return true;
+	return false;
+}
+
+/* A server reads the first byte of the next request so. */
+static bool awaits_request(const char *const *functions, size_t count)
+{
+	bool serves = false, peeks = false;
+
+	for (size_t i = 0; i < count; i++) {
+		serves |= !strcmp(functions[i], "net/http.(*conn).serve");
+		peeks |= !strcmp(functions[i], "bufio.(*Reader).Peek");
+	}
+	return serves && peeks;
+}
+
+static bool is_loop(const char *function)
+{
+	const char *dot = strrchr(function, '.');
+
+	for (size_t i = 0; dot && i < sizeof(loops) / sizeof(*loops); i++)
+		if (strstr(dot, loops[i]))
+			return true;
+	return false;
+}
+
+/* Its own functions are those between what it waits through and runtime.main. */
+static bool waits_near_its_start(const char *const *functions, size_t count)
+{
+	size_t first = 0;
+
+	while (first < count && is_plumbing(functions[first]))
+		first++;
+	while (count > first && is_plumbing(functions[count - 1]))
+		count--;
+	return count - first <= SHALLOW || (count - first <= LOOP && is_loop(functions[first]));
+}
+
+bool awaits_work(enum profile_state state, const char *wait, const char *const *functions,
+		 size_t count)
+{
+	bool is_waiting = state == PROFILE_WAITING;
+
+	for (size_t i = 0; i < count; i++)
+		if (is_request_entry(functions[i]))
+			return false;
+	if (!is_waiting && state != PROFILE_SYSCALL)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (is_known(functions[i]))
+			return true;
+	if (!is_waiting)
+		return false;
+	if (awaits_request(functions, count))
+		return true;
+	return IS_ONE_OF(wait, reasons) && waits_near_its_start(functions, count);
+}

@@ -1,0 +1,23 @@
+/*
+ * Which goroutines wait for work to do: for a connection, the next request on one, a job, a signal,
+ * the next tick. A view of a server hides them at first; nobody waits for them.
+ *
+ * It is told by the stack alone: functions of the standard library and of gRPC that are known to
+ * wait for work, and, for all others, a goroutine that waits for a channel, a timer or the network
+ * in the function that it began with, or in one that this calls. A goroutine that serves a request
+ * never waits for work, whatever it waits for.
+ */
+#ifndef PROFILE_AWAITING_H
+#define PROFILE_AWAITING_H
+
+#include "profile/profile.h"
+
+/* `functions`: names as in pclntab, innermost first, ended at the goroutine's start function.
+ * `wait` is the runtime's wait reason, "" for a goroutine that does not wait. */
+bool awaits_work(enum profile_state state, const char *wait, const char *const *functions,
+		 size_t count);
+
+/* A function that begins a request: an HTTP or gRPC handler's caller. */
+bool is_request_entry(const char *function);
+
+#endif

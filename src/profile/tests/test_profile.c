@@ -505,7 +505,7 @@ static void the_page_has_every_samples_time(void **state)
 						  json_object_get_string_len(packed), bytes)),
 			 Z_OK);
 	skip = 3 * json_object_get_int(member(sizes, "lines")) +
-	       2 * (json_object_get_int(member(sizes, "nodes")) - 1) + 5 * 5;
+	       2 * (json_object_get_int(member(sizes, "nodes")) - 1) + 6 * 5;
 	while (skip--)
 		next_number(&at);
 	for (size_t i = 0; i < 5; i++)

@@ -237,8 +237,8 @@ static bool has_descriptor_of_ours(pid_t pid)
 	return false;
 }
 
-/* By the names that inject/leftovers.h gives: nothing of the program is read. */
-static struct error *must_check look_for_leftovers(pid_t pid, bool *ret)
+/* By the names that inject/stale_agent.h gives: nothing of the program is read. */
+static struct error *must_check look_for_stale_agent(pid_t pid, bool *ret)
 {
 	_cleanup_target_ struct target *t = NULL;
 	_cleanup_maps_ struct target_maps maps = {0};
@@ -277,10 +277,10 @@ static struct error *must_check have_it_cleaned(pid_t pid, bool *ret_found)
 }
 
 /* Not ERROR_UNSUPPORTED: there was never anything to leave. */
-static struct error *must_check find_leftovers(const struct patient *p)
+static struct error *must_check find_stale_agent(const struct patient *p)
 {
 	bool seen = false, found = false;
-	struct error *err = look_for_leftovers(p->pid, &seen);
+	struct error *err = look_for_stale_agent(p->pid, &seen);
 
 	if (!err && seen)
 		err = have_it_cleaned(p->pid, &found);
@@ -315,7 +315,7 @@ void doctor_look_at_process(struct doctor *d, pid_t pid)
 {
 	struct patient p = {0};
 	_cleanup_error_ struct error *no_agent = doctor_trace_is_here();
-	_cleanup_error_ struct error *tracer = NULL, *leftovers = NULL, *ptrace = NULL,
+	_cleanup_error_ struct error *tracer = NULL, *stale_agent = NULL, *ptrace = NULL,
 				     *perf = NULL, *filters = NULL, *closed = examine(pid, &p);
 
 	doctor_head("process %d", pid);
@@ -328,7 +328,7 @@ void doctor_look_at_process(struct doctor *d, pid_t pid)
 	tracer = find_tracer(&p);
 	filters = find_filters(&p);
 	if (!tracer)
-		leftovers = find_leftovers(&p);
+		stale_agent = find_stale_agent(&p);
 	ptrace = probe_ptrace();
 	perf = verdict_error(&p.perf);
 	find_verbs(d, NULL, perf,
@@ -336,5 +336,5 @@ void doctor_look_at_process(struct doctor *d, pid_t pid)
 		   : tracer  ? tracer
 		   : ptrace  ? ptrace
 		   : filters ? filters
-			     : leftovers);
+			     : stale_agent);
 }

@@ -16,8 +16,8 @@
 #include "hooks/standing.h"
 #include "hooks/survey.h"
 #include "inject/fault.h"
-#include "inject/leftovers.h"
 #include "inject/presence.h"
+#include "inject/stale_agent.h"
 #include "inject/surgeon.h"
 #include "inject/threads.h"
 
@@ -469,7 +469,7 @@ struct error *inject_clean(struct target *t, const struct image *img, const stru
 	const struct inject_options options = {.surgeon = surgeon};
 	_cleanup_injection_ struct injection *in = NULL;
 	_cleanup_free_ struct originals *originals = calloc(1, sizeof(*originals));
-	_cleanup_leftovers_ struct leftovers l = {0};
+	_cleanup_stale_agent_ struct stale_agent l = {0};
 	struct survey survey = {0};
 	struct error *err;
 
@@ -481,8 +481,8 @@ struct error *inject_clean(struct target *t, const struct image *img, const stru
 		return err;
 	memcpy(originals->items, survey.originals, sizeof(survey.originals));
 	originals->count = survey.original_count;
-	err = leftovers_find(t, originals, 0, &l);
-	if (err || leftovers_none(&l) || leftovers_kept_page_alone(&l))
+	err = stale_agent_find(t, originals, 0, &l);
+	if (err || stale_agent_is_none(&l) || stale_agent_is_kept_page(&l))
 		return err;
 	*ret_found = true;
 	err = create(t, img, lay, &options, &in);

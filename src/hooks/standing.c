@@ -9,7 +9,7 @@
  */
 static const char *const parking[] = {"runtime.park_m", "runtime.preemptPark"};
 
-static void add(struct standstill_functions *functions, uint64_t start, uint64_t end)
+static void add(struct quiescence_functions *functions, uint64_t start, uint64_t end)
 {
 	functions->items[functions->count++] = (struct agent_range){start, end - start};
 }
@@ -33,7 +33,7 @@ static uint64_t last_call(const struct image *img, const struct go_func *f, uint
 }
 
 void standing_functions(const struct image *img, const struct code_head *head, bool goid_late,
-			struct standstill_functions *ret)
+			struct quiescence_functions *ret)
 {
 	struct go_func f, changes;
 

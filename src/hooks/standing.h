@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "image/image.h"
-#include "inject/standstill.h"
+#include "inject/quiescence.h"
 
 /*
  * Those that change the state of a goroutine or a processor, and have a hook. Who is in there when
@@ -14,6 +14,6 @@
  * goroutine is before it has its goid.
  */
 void standing_functions(const struct image *img, const struct code_head *head, bool goid_late,
-			struct standstill_functions *ret);
+			struct quiescence_functions *ret);
 
 #endif

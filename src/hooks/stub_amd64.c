@@ -315,7 +315,7 @@ static void go_on_by_common(struct code *c, const struct code_head *head, unsign
 	if (out)
 		land(c, out);
 	/* Else our address would be saved with the registers wherever a signal comes later, and
-	 * whoever takes us out looks for it (inject/withdraw.c). */
+	 * whoever takes us out looks for it (inject/detach.c). */
 	EMIT(c, 0x45, 0x31, 0xe4); /* xor r12d, r12d */
 	go_on(c, &head->places[hook]);
 }

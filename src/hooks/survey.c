@@ -1,6 +1,6 @@
 #include "hooks/survey.h"
 
-#include "inject/leftovers.h"
+#include "inject/stale_agent.h"
 
 static struct error *must_check find_code(const struct image *img, const char *const names[2],
 					  const uint8_t *bytes, size_t size, uint64_t *ret)
@@ -61,7 +61,7 @@ struct error *survey_originals(struct target *t, const struct image *img, struct
 
 	ret->original_count = 0;
 	/* The caller that removes it reports what is wrong with it. */
-	if (err || error_dropped(leftovers_read_head(t, &maps, &head)))
+	if (err || error_dropped(stale_agent_read_head(t, &maps, &head)))
 		return err;
 	for (size_t i = 0; i < head.place_count; i++)
 		if (head.places[i].address && is_original(img, &head.places[i])) {

@@ -9,9 +9,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "inject/fault.h"
-#include "inject/leftovers.h"
 #include "inject/memfile.h"
 #include "inject/remote_file.h"
+#include "inject/stale_agent.h"
 #include "inject/threads.h"
 #include "target/proc_status.h"
 
@@ -49,11 +49,11 @@ struct step {
 static struct error *must_check look(struct step *step, uint64_t own)
 {
 	const struct claim_way *way = step->way;
-	_cleanup_leftovers_ struct leftovers l = {0};
-	struct error *err = leftovers_find(way->t, way->originals, own, &l);
+	_cleanup_stale_agent_ struct stale_agent l = {0};
+	struct error *err = stale_agent_find(way->t, way->originals, own, &l);
 
 	step->waits = !err && l.holder && l.holder_cleans;
-	return err ? err : leftovers_check_holder(way->t, &l);
+	return err ? err : stale_agent_check_holder(way->t, &l);
 }
 
 /* Filled before it is seen, at the place where the kernel will look. */
@@ -167,7 +167,7 @@ struct error *claim_take(const struct claim_way *way, struct claim *ret)
 
 	for (int tries = 0; !err;) {
 		step.met = step.waits = false;
-		err = surgery(take_step, &step);
+		err = run_on_tracer_thread(take_step, &step);
 		if (step.met ? tries++ == TRIES : !step.waits || clock_now() > end)
 			break;
 		error_destroy(err);
@@ -202,7 +202,7 @@ void claim_unmap(const struct claim_way *way, struct claim *claim)
 	struct step step = {.way = way, .claim = claim};
 
 	if (claim->address && !error_dropped(target_check(way->t)))
-		error_destroy(surgery(release_step, &step));
+		error_destroy(run_on_tracer_thread(release_step, &step));
 	claim->address = 0;
 }
 

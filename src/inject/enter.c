@@ -10,8 +10,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "inject/leftovers.h"
 #include "inject/operation.h"
+#include "inject/stale_agent.h"
 #include "inject/threads.h"
 #include "target/proc_status.h"
 
@@ -81,7 +81,7 @@ static struct error *must_check open_memory(struct surgeon *s)
 			"cannot write to the memory of process %d; run gospect as root or with "
 			"CAP_SYS_PTRACE",
 			target_pid(s->t));
-	s->w = (struct withdrawal){.t = s->t,
+	s->w = (struct detachment){.t = s->t,
 				   .survey = &s->survey,
 				   .originals = s->originals,
 				   .memory = s->memory,
@@ -92,11 +92,11 @@ static struct error *must_check open_memory(struct surgeon *s)
 /* Most who come while another is at work need not touch the target to see that. */
 static struct error *must_check look_for_holder(struct surgeon *s, bool *ret_cleans)
 {
-	_cleanup_leftovers_ struct leftovers l = {0};
-	struct error *err = leftovers_find(s->t, s->originals, 0, &l);
+	_cleanup_stale_agent_ struct stale_agent l = {0};
+	struct error *err = stale_agent_find(s->t, s->originals, 0, &l);
 
 	*ret_cleans = l.holder_cleans;
-	return err ? err : leftovers_check_holder(s->t, &l);
+	return err ? err : stale_agent_check_holder(s->t, &l);
 }
 
 /* Waits for a guard that is removing the agent of a gospect killed just now. */
@@ -170,20 +170,20 @@ bool operation_is_cleaned(const struct surgeon *dead)
 			    .originals = dead->originals,
 			    .memory = -1,
 			    .cleans = true};
-	_cleanup_leftovers_ struct leftovers l = {0};
+	_cleanup_stale_agent_ struct stale_agent l = {0};
 	struct error *err = target_check(s.t);
 
 	if (err)
 		return error_dropped(err);
-	if (error_dropped(leftovers_find(s.t, s.originals, 0, &l)))
+	if (error_dropped(stale_agent_find(s.t, s.originals, 0, &l)))
 		return false;
-	if (leftovers_none(&l) || leftovers_kept_page_alone(&l) || l.holder)
+	if (stale_agent_is_none(&l) || stale_agent_is_kept_page(&l) || l.holder)
 		return true;
 	err = operation_check(&s);
 	if (!err)
 		err = operation_enter(&s);
 	if (!err)
-		err = withdraw(&s.w);
+		err = detach(&s.w);
 	operation_leave(&s);
 	cleanup_close(&s.memory);
 	return !error_dropped(err);

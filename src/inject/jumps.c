@@ -6,7 +6,7 @@
 #include "inject/operation.h"
 #include "inject/places.h"
 #include "inject/presence.h"
-#include "inject/standstill.h"
+#include "inject/quiescence.h"
 #include "inject/threads.h"
 
 /* For how long we try to stop all threads at once; a vfork in between takes as long as the exec
@@ -63,7 +63,7 @@ static struct error *must_check write_jumps(struct surgeon *s)
 struct attach_step {
 	struct surgeon *surgeon;
 	struct threads threads;
-	struct standstill standstill;
+	struct quiescence quiescence;
 	unsigned int patience; /* how often we may still let go of them to try again */
 };
 
@@ -86,8 +86,8 @@ static struct error *must_check stop_and_look(struct attach_step *step, uint64_t
 
 	if (err)
 		return err;
-	err = standstill_look_asleep(s->t, &s->plan->head, &step->threads, &step->standstill,
-				     &inside);
+	err = quiescence_check_asleep(s->t, &s->plan->head, &step->threads, &step->quiescence,
+				      &inside);
 	if (!err && tries_again(step, inside))
 		err = &error_fault;
 	if (err) {
@@ -106,7 +106,7 @@ static struct error *must_check write_jumps_stopped(void *arg)
 	struct error *err = places_check(s->t, &s->plan->head);
 
 	if (!err)
-		err = standstill_prepare(s->t, &s->survey.words, &step->standstill);
+		err = quiescence_prepare(s->t, &s->survey.words, &step->quiescence);
 	if (!err)
 		err = stop_and_look(step, &since);
 	if (step->threads.stood_ns > s->answer.attach_ns)
@@ -114,8 +114,8 @@ static struct error *must_check write_jumps_stopped(void *arg)
 	if (err)
 		return err;
 	fault_point("all-stopped");
-	err = standstill_look(s->t, &s->plan->head, &s->survey.words, &step->threads,
-			      &step->standstill, &inside);
+	err = quiescence_check(s->t, &s->plan->head, &s->survey.words, &step->threads,
+			       &step->quiescence, &inside);
 	if (!err && tries_again(step, inside))
 		err = &error_fault;
 	s->answer.attached_at = clock_now();
@@ -144,7 +144,7 @@ static struct error *must_check try_to_write_jumps(struct attach_step *step)
 	until = clock_now() + STOP_NS;
 	for (;;) {
 		unsigned int patience = step->patience;
-		struct error *err = surgery(write_jumps_stopped, step);
+		struct error *err = run_on_tracer_thread(write_jumps_stopped, step);
 
 		if (err != &error_fault && !threads_are_borrowed(err, start))
 			return err;
@@ -166,13 +166,13 @@ struct error *operation_switch_on(struct surgeon *s)
 	struct attach_step step = {s, {.pid = target_pid(s->t)}, .patience = PATIENCE};
 	struct error *err = write_at(s, s->plan->head.control, &control, sizeof(control));
 
-	step.standstill.functions = s->plan->functions;
+	step.quiescence.functions = s->plan->functions;
 	if (!err)
 		err = touch_code(s);
 	if (!err)
 		err = try_to_write_jumps(&step);
 	threads_release(&step.threads);
-	standstill_release(&step.standstill);
+	quiescence_release(&step.quiescence);
 	fault_point("attached");
 	return err;
 }

@@ -9,10 +9,10 @@
 #include "agent/blob.h"
 #include "base/cleanup.h"
 #include "inject/fault.h"
-#include "inject/leftovers.h"
 #include "inject/memfile.h"
 #include "inject/operation.h"
 #include "inject/remote_file.h"
+#include "inject/stale_agent.h"
 #include "inject/threads.h"
 #include "target/proc_status.h"
 
@@ -187,7 +187,7 @@ static struct error *must_check map_all(void *arg)
 struct error *operation_map(struct surgeon *s, int *ret_shared)
 {
 	struct map_step step = {s, -1};
-	struct error *err = surgery(map_all, &step);
+	struct error *err = run_on_tracer_thread(map_all, &step);
 
 	if (err)
 		cleanup_close(&step.shared);

@@ -4,8 +4,8 @@
 #define INJECT_OPERATION_H
 
 #include "inject/claim.h"
+#include "inject/detach.h"
 #include "inject/surgeon.h"
-#include "inject/withdraw.h"
 
 enum surgeon_state { SURGEON_OUT, SURGEON_IN, SURGEON_MAPPED, SURGEON_ON };
 
@@ -23,7 +23,7 @@ struct surgeon {
 	uint8_t *sent;               /* of a plan that comes in parts, so far */
 	size_t sent_size;
 	struct plan *plan; /* our own copy, which was checked */
-	struct withdrawal w;
+	struct detachment w;
 	struct claim claim;
 	int memory; /* /proc/PID/mem */
 	bool is_guarded;
@@ -40,7 +40,7 @@ struct error *operation_enter(struct surgeon *s) must_check;
 void operation_leave(struct surgeon *s);
 
 /* By s->plan. *ret_shared: a descriptor of the shared memory. What was mapped stays for
- * withdraw(). */
+ * detach(). */
 struct error *operation_map(struct surgeon *s, int *ret_shared) must_check;
 
 /* What was written stays, likewise. */

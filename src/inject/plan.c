@@ -168,10 +168,10 @@ static struct error *must_check check_shared(const struct plan *plan)
 	return NULL;
 }
 
-static struct error *must_check check_functions(const struct standstill_functions *f,
+static struct error *must_check check_functions(const struct quiescence_functions *f,
 						const struct target_maps *maps)
 {
-	if (f->count > STANDSTILL_FUNCTIONS || f->changing > f->count)
+	if (f->count > QUIESCENCE_FUNCTIONS || f->changing > f->count)
 		return refused("there are too many functions");
 	for (size_t i = 0; i < f->count; i++)
 		if (f->items[i].size && !is_code(maps, f->items[i].start, f->items[i].size))

@@ -16,8 +16,8 @@
 
 #include "base/error.h"
 #include "inject/code.h"
+#include "inject/quiescence.h"
 #include "inject/runtime_words.h"
-#include "inject/standstill.h"
 #include "target/target.h"
 
 /* What the program's file has at a place of its code: what may be put back there. */
@@ -65,7 +65,7 @@ struct plan {
 	uint64_t shared_bytes; /* of the memory that is shared with the agent */
 	uint64_t slots_offset; /* in it: agent/abi.h */
 	uint64_t slots;
-	struct standstill_functions functions;
+	struct quiescence_functions functions;
 	struct code_head head; /* but for what is known only later: tracer, slots */
 	/* Behind it: head.stub_bytes of code pages, which begin with room for the head, and the far
 	 * pages. */

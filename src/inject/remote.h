@@ -31,7 +31,7 @@ struct remote {
 	struct remote_registers *saved;
 };
 
-/* Finds a thread and stops it: to be called in surgery(). `survey` was checked. */
+/* Finds a thread and stops it: to be called in run_on_tracer_thread(). `survey` was checked. */
 struct error *remote_begin(struct remote *r, struct target *t, const struct survey *survey,
 			   int memory, bool suspend_seccomp) must_check;
 /* Its result, also an -errno; the error is that the thread is gone, or stopped for good. */

@@ -175,7 +175,7 @@ static struct error *must_check take_out_what_is_left(struct surgeon *s)
 
 	s->touched = true;
 	s->w.keep_code_page = s->cleans;
-	err = withdraw(&s->w);
+	err = detach(&s->w);
 	s->w.keep_code_page = true;
 	s->touched = err != NULL;
 	return err;
@@ -283,7 +283,7 @@ static struct error *must_check take_out(struct surgeon *s)
 {
 	struct error *err = target_check(s->t);
 
-	err = err ? err : withdraw(&s->w);
+	err = err ? err : detach(&s->w);
 	err = err ? surgeon_explain(s->t, err) : NULL;
 	s->touched = err && err->code != ERROR_GONE;
 	s->answer.detach_ns = s->w.stop_ns;

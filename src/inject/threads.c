@@ -203,7 +203,7 @@ static void assign_second(struct threads *t)
 		asleep += t->items[i].asleep;
 	if (asleep < THREADS_MANY)
 		return;
-	t->second = second_hand_start();
+	t->second = second_tracer_start();
 	for (size_t i = 0; t->second && i < t->count; i++)
 		if (t->items[i].asleep)
 			t->items[i].second = ++n > asleep / 2;
@@ -212,7 +212,7 @@ static void assign_second(struct threads *t)
 static struct error *must_check seize_asleep(struct threads *t)
 {
 	assign_second(t);
-	return second_hand_share(t->second, seize_own_asleep, t);
+	return second_tracer_share(t->second, seize_own_asleep, t);
 }
 
 static void take_back(struct stopped_thread *thread)
@@ -497,7 +497,7 @@ struct error *threads_stop_asleep(struct threads *t)
 	guardian_told(true);
 	t->told_ns = clock_now();
 	if (!err)
-		err = t->stuck ? &error_fault : second_hand_share(t->second, stop_own_asleep, t);
+		err = t->stuck ? &error_fault : second_tracer_share(t->second, stop_own_asleep, t);
 	return err ? stopped_in_vain(t, clock_now(), err) : NULL;
 }
 
@@ -585,7 +585,7 @@ static struct error *must_check read_own_registers(void *arg, bool second)
 
 void threads_read_registers(struct threads *t)
 {
-	error_destroy(second_hand_share(t->second, read_own_registers, t));
+	error_destroy(second_tracer_share(t->second, read_own_registers, t));
 }
 
 static void resume(struct threads *t, bool second, bool asleep)
@@ -613,11 +613,11 @@ uint64_t threads_resume(struct threads *t)
 	uint64_t at;
 
 	resume(t, false, false);
-	error_destroy(second_hand_share(t->second, resume_own_asleep, t));
+	error_destroy(second_tracer_share(t->second, resume_own_asleep, t));
 	at = clock_now();
 	if (t->may_lend)
 		priority_settle();
-	second_hand_end(t->second);
+	second_tracer_end(t->second);
 	t->second = NULL;
 	forget(t);
 	guardian_told(false);

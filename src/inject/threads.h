@@ -1,5 +1,6 @@
-/* Stopping a process's threads for a moment, by ptrace: all of it in surgery(). Of thousands that
- * sleep a second thread of ours traces half (inject/hands.h), from one stop to their next going on.
+/* Stopping a process's threads for a moment, by ptrace: all of it in run_on_tracer_thread(). Of
+ * thousands that sleep a second thread of ours traces half (inject/tracer_threads.h), from one stop
+ * to their next going on.
  */
 #ifndef INJECT_THREADS_H
 #define INJECT_THREADS_H
@@ -13,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/map.h"
-#include "inject/hands.h"
+#include "inject/tracer_threads.h"
 
 /* So many sleeping threads are worth a second thread of ours: one needs 5 ms to let go of them. */
 #define THREADS_MANY 1000
@@ -57,7 +58,7 @@ struct threads {
 	uint64_t quota_ns; /* a period of our own quota (inject/quota.h); 0: there is none */
 	bool may_lend;     /* priorities, as of the stop at hand */
 	DIR *folder;       /* /proc/PID/task, once they have been stopped */
-	struct second_hand *second; /* NULL: they are few, or it cannot be had */
+	struct second_tracer *second; /* NULL: they are few, or it cannot be had */
 };
 
 /* ERROR_DENIED when a debugger has one of the threads; it is named. */

@@ -95,7 +95,7 @@ def test_doctor_itself_does_not_open_what_the_target_has(states, tmp_path):
 
 @needs_root
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is missing")
-def test_doctor_does_not_open_the_program_of_which_it_takes_leftovers_out(untouched, tmp_path):
+def test_doctor_does_not_open_the_program_of_which_it_removes_the_agent(untouched, tmp_path):
     """It parsed it with all capabilities."""
     program = untouched(tracing.hectic(golang.NEWEST), "-calm", "-only=channels,births")
     tracing.probe(program.pid, 0.05, fault="attached", guarded=False)

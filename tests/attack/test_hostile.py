@@ -26,7 +26,7 @@ SECONDS = int(os.environ.get("HOSTILE_SECONDS", "30"))
 MOST_MB = 3000
 # Of one run; each asks for a second or less of the target's time.
 MOST_SECONDS = 60
-LIES = ["goroutines", "threads", "shared", "leftovers", "goroutines,threads,shared,leftovers"]
+LIES = ["goroutines", "threads", "shared", "stale_agent", "goroutines,threads,shared,stale_agent"]
 VERBS = [("ps",), ("dump",), ("dump", "-f", "json"), ("dump", "--unwind", "fp"), ("stack", "-g", "1"),
          ("record", "-d", "0.7", "-o", "x.pb.gz"), ("record", "-d", "0.7", "--budget", "100", "-f",
                                                     "html", "-o", "x.html", "--all"),

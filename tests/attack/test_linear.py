@@ -17,7 +17,7 @@ BUILD = gospect.BINARY.parent / "tests" / "fuzz"
 ROUNDS = 3
 # What reads what: an ELF file and its build information (buildinfo, layout), function tables, DWARF
 # types, variables and call frames, core files and their notes, recordings, traces, raw dumps, memory.
-TARGETS = ("buildinfo", "core", "dwarf", "fixture", "go_trace", "labels", "layout", "leftovers",
+TARGETS = ("buildinfo", "core", "dwarf", "fixture", "go_trace", "labels", "layout", "stale_agent",
            "liar", "pclntab", "perfdata", "places", "pprof", "raw", "rings", "stacks")
 # Capstone keeps 2 KB for an instruction, which may be of one byte; of a function 64 KB are decoded.
 BYTES = {"places": 3072}

@@ -1,4 +1,4 @@
-/* M's and goroutines in our own memory, as far as inject/switched.c reads them. */
+/* M's and goroutines in our own memory, as far as inject/on_systemstack.c reads them. */
 #ifndef INJECT_TESTS_MADE_M_H
 #define INJECT_TESTS_MADE_M_H
 

@@ -57,7 +57,7 @@ static struct plan *made(void)
 	plan->shared_bytes = 1 << 26;
 	plan->slots = 4 + AGENT_SPARE_SLOTS;
 	plan->slots_offset = 1 << 20;
-	plan->functions = (struct standstill_functions){{{TEXT + 0x80, 0x100}}, 1, 1};
+	plan->functions = (struct quiescence_functions){{{TEXT + 0x80, 0x100}}, 1, 1};
 	return plan;
 }
 
@@ -173,7 +173,7 @@ static void giant_counts_and_sizes_are_refused(void **state)
 	assert_refused_of(made(), PLAN_MOST_BYTES + 1, "as long as a plan is");
 	assert_refused_of(made(), SIZE_MAX, "as long as a plan is");
 	assert_refused_of(made(), size, "not as long as it says"); /* without the far page */
-	REFUSED("too many functions", p->functions.count = STANDSTILL_FUNCTIONS + 1);
+	REFUSED("too many functions", p->functions.count = QUIESCENCE_FUNCTIONS + 1);
 	REFUSED("too many functions", p->functions.count = UINT64_MAX);
 	REFUSED("too many functions", p->functions.changing = 2);
 }

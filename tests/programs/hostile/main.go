@@ -26,7 +26,7 @@ import (
 
 var (
 	seed = flag.Int64("seed", 1, "of what it makes up")
-	lies = flag.String("lies", "goroutines,threads,shared,leftovers", "what it lies about")
+	lies = flag.String("lies", "goroutines,threads,shared,stale_agent", "what it lies about")
 
 	edges = []uint64{0, 1, 7, 8, 127, 128, 255, 4096, 1 << 16, 1<<31 - 1, 1 << 32, 1<<47 - 8, 1 << 47,
 		1 << 60, 1 << 63, ^uint64(0), ^uint64(0) - 7}
@@ -197,8 +197,8 @@ func memfd(name string, size int64) uintptr {
 	return memory(uintptr(size), syscall.MAP_SHARED, fd)
 }
 
-// leftovers forges what a gospect that was killed leaves, for some time, with other numbers each time.
-func (l *liar) leftovers() {
+// staleAgent forges what a gospect that was killed leaves, for some time, with other numbers each time.
+func (l *liar) staleAgent() {
 	for {
 		code, data := memfd("gospect-code", 24576), memfd("gospect-data", 1<<16)
 		*word(code) = 0x65646f6374677367 // the head's magic number
@@ -236,7 +236,7 @@ func main() {
 	for i, lie := range strings.Split(*lies, ",") {
 		l := &liar{rand.New(rand.NewSource(*seed + int64(i))), at, own, at["runtime.text"]}
 		go map[string]func(){"goroutines": l.goroutines, "threads": l.threads, "shared": l.scribble,
-			"leftovers": l.leftovers}[lie]()
+			"stale_agent": l.staleAgent}[lie]()
 	}
 	time.Sleep(50 * time.Millisecond)
 	fmt.Println("ready", os.Getpid())

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/unit_test.h"
-#include "inject/standstill.h"
+#include "inject/quiescence.h"
 #include "inject/tests/made_m.h"
 #include "target/target.h"
 
@@ -59,7 +59,7 @@ static pid_t start(void (*function)(void))
 	return pid;
 }
 
-/* The child's: one M, or none, and its goroutine, which has called the system stack. */
+/* The child's: one M, or none, and its goroutine, which has called systemstack(). */
 static uint64_t frame[] = {0, MADE_CALLER};
 static struct made_g g = {0x1000, 0x2000, 0x1ff0, MADE_SWITCH + 8, (uint64_t)frame};
 static struct made_m m = {(uint64_t)&g, 0};
@@ -68,7 +68,7 @@ struct look {
 	struct threads threads;
 	struct target *t;
 	struct code_head head;
-	struct standstill standstill;
+	struct quiescence quiescence;
 	bool inside;
 };
 
@@ -80,7 +80,8 @@ static struct error *stop_and_look(void *arg)
 
 	if (err)
 		return err;
-	err = standstill_look(l->t, &l->head, &made_words, &l->threads, &l->standstill, &l->inside);
+	err = quiescence_check(l->t, &l->head, &made_words, &l->threads, &l->quiescence,
+			       &l->inside);
 	threads_resume(&l->threads);
 	return err;
 }
@@ -93,16 +94,16 @@ static struct error *look(void (*function)(void), struct look *l)
 
 	l->threads = (struct threads){.pid = start(function)};
 	assert_null(target_open_process(l->threads.pid, &l->t));
-	l->standstill.functions.systemstack_switch = made_switch;
-	assert_null(standstill_prepare(l->t, &made_words, &l->standstill));
+	l->quiescence.functions.systemstack_switch = made_switch;
+	assert_null(quiescence_prepare(l->t, &made_words, &l->quiescence));
 	/* It had no processor for some tries. */
-	while ((err = surgery(stop_and_look, l)) == &error_fault)
+	while ((err = run_on_tracer_thread(stop_and_look, l)) == &error_fault)
 		threads_let_run(&l->threads, 0);
 	target_close(l->t);
 	kill(l->threads.pid, SIGKILL);
 	assert_int_equal(waitpid(l->threads.pid, &status, 0), l->threads.pid);
 	threads_release(&l->threads);
-	standstill_release(&l->standstill);
+	quiescence_release(&l->quiescence);
 	return err;
 }
 
@@ -110,8 +111,8 @@ static bool is_inside(void (*function)(void), const void *from, const void *to, 
 {
 	struct look l = {0};
 
-	l.standstill.functions =
-		(struct standstill_functions){{{(uint64_t)from,
+	l.quiescence.functions =
+		(struct quiescence_functions){{{(uint64_t)from,
 						(const char *)to - (const char *)from}},
 					      1,
 					      changing};
@@ -137,7 +138,7 @@ static void who_was_called_by_it_is_found_without_a_frame_and_however_far_down(v
 	assert_false(is_inside(calls_other, calls_other, calls_other_end, 0));
 }
 
-static bool switched_is_inside(uint64_t function, size_t changing)
+static bool on_systemstack_is_inside(uint64_t function, size_t changing)
 {
 	return is_inside(calls_leaf, (const void *)function, (const char *)function + 0x20,
 			 changing);
@@ -147,15 +148,15 @@ static void who_waits_for_the_system_stack_is_found(void **state)
 {
 	struct made_g before = g;
 
-	assert_false(switched_is_inside(MADE_CALLER - 0x10, 1));
+	assert_false(on_systemstack_is_inside(MADE_CALLER - 0x10, 1));
 	made_allm = (uint64_t)&m;
-	assert_true(switched_is_inside(MADE_CALLER - 0x10, 1));
-	assert_false(switched_is_inside(MADE_CALLER - 0x10, 0));
-	assert_false(switched_is_inside(MADE_CALLER + 1, 1));
+	assert_true(on_systemstack_is_inside(MADE_CALLER - 0x10, 1));
+	assert_false(on_systemstack_is_inside(MADE_CALLER - 0x10, 0));
+	assert_false(on_systemstack_is_inside(MADE_CALLER + 1, 1));
 	/* The thread is on the goroutine's own stack. */
 	g.lo = 0;
 	g.hi = UINT64_MAX;
-	assert_false(switched_is_inside(MADE_CALLER - 0x10, 1));
+	assert_false(on_systemstack_is_inside(MADE_CALLER - 0x10, 1));
 	g = before;
 	made_allm = 0;
 }

@@ -1,4 +1,4 @@
-#include "inject/switched.h"
+#include "inject/on_systemstack.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #define MAX_MS 100000
 
-static struct error *must_check make_room(struct switched *s)
+static struct error *must_check make_room(struct on_systemstack *s)
 {
 	s->ranges = malloc((s->count + 1) * sizeof(s->ranges[0]));
 	s->ok = malloc(s->count + 1);
@@ -16,27 +16,28 @@ static struct error *must_check make_room(struct switched *s)
 	return s->ranges && s->ok && s->callers && s->g_bytes ? NULL : &error_no_memory;
 }
 
-struct error *switched_prepare(struct target *t, const struct runtime_words *words,
-			       const struct agent_range *systemstack_switch, struct switched *s)
+struct error *on_systemstack_prepare(struct target *t, const struct runtime_words *words,
+				     const struct agent_range *systemstack_switch,
+				     struct on_systemstack *s)
 {
 	struct error *err;
 	uint64_t m;
 
-	switched_release(s);
+	on_systemstack_release(s);
 	s->systemstack_switch = *systemstack_switch;
 	s->g_size = runtime_words_g_bytes(words);
 	err = target_read_u64(t, words->allm, &m);
 	while (!err && m && s->count < MAX_MS) {
 		if (!array_reserve(&s->items, &s->capacity, s->count + 1))
 			return &error_no_memory;
-		s->items[s->count++] = (struct switched_m){.address = m};
+		s->items[s->count++] = (struct on_systemstack_m){.address = m};
 		if (error_dropped(target_read_u64(t, m + words->m_alllink, &m)))
 			break; /* it has ended just now */
 	}
 	return err ? err : make_room(s);
 }
 
-static const uint8_t *curg_of(const struct switched *s, size_t i)
+static const uint8_t *curg_of(const struct on_systemstack *s, size_t i)
 {
 	return s->g_bytes + i * s->g_size;
 }
@@ -45,18 +46,18 @@ static const uint8_t *curg_of(const struct switched *s, size_t i)
 struct half_reads {
 	struct target *t;
 	const struct runtime_words *words;
-	struct switched *s;
+	struct on_systemstack *s;
 	size_t middle; /* where the second one begins */
 };
 
 static struct error *must_check read_curgs(struct half_reads *r, size_t from, size_t to)
 {
-	struct switched *s = r->s;
+	struct on_systemstack *s = r->s;
 
 	for (size_t i = from; i < to; i++) {
-		struct switched_m *m = &s->items[i];
+		struct on_systemstack_m *m = &s->items[i];
 
-		*m = (struct switched_m){.address = m->address};
+		*m = (struct on_systemstack_m){.address = m->address};
 		s->ranges[i] = (struct target_range){m->address + r->words->m_curg, sizeof(m->curg),
 						     &m->curg};
 	}
@@ -65,7 +66,7 @@ static struct error *must_check read_curgs(struct half_reads *r, size_t from, si
 
 static struct error *must_check read_goroutines(struct half_reads *r, size_t from, size_t to)
 {
-	struct switched *s = r->s;
+	struct on_systemstack *s = r->s;
 	struct error *err;
 	size_t n = from;
 
@@ -98,7 +99,7 @@ static struct error *must_check read_half(void *arg, bool second)
  * on it has a frame and pretends to be behind the beginning of systemstack_switch(), before that it
  * has none.
  */
-static uint64_t caller_at(const struct switched *s, const struct runtime_words *words,
+static uint64_t caller_at(const struct on_systemstack *s, const struct runtime_words *words,
 			  const uint8_t *g)
 {
 	uint64_t pc = runtime_word(g, words->g_sched_pc);
@@ -109,11 +110,11 @@ static uint64_t caller_at(const struct switched *s, const struct runtime_words *
 	return pc == s->systemstack_switch.start ? sp : runtime_word(g, words->g_sched_bp) + 8;
 }
 
-struct error *switched_read(struct target *t, const struct runtime_words *words,
-			    struct second_hand *second, struct switched *s)
+struct error *on_systemstack_read(struct target *t, const struct runtime_words *words,
+				  struct second_tracer *second, struct on_systemstack *s)
 {
 	struct half_reads reads = {t, words, s, second ? s->count / 2 : s->count};
-	struct error *err = second_hand_share(second, read_half, &reads);
+	struct error *err = second_tracer_share(second, read_half, &reads);
 
 	s->caller_count = 0;
 	for (size_t i = 0; !err && i < s->count; i++) {
@@ -128,10 +129,11 @@ struct error *switched_read(struct target *t, const struct runtime_words *words,
 }
 
 /* Those that have a caller are few, but when many threads are in C. */
-void switched_is_back(const struct runtime_words *words, struct switched *s, uint64_t sp)
+void on_systemstack_returned(const struct runtime_words *words, struct on_systemstack *s,
+			     uint64_t sp)
 {
 	for (size_t i = 0; i < s->caller_count; i++) {
-		struct switched_m *m = s->callers[i];
+		struct on_systemstack_m *m = s->callers[i];
 		const uint8_t *g = curg_of(s, m - s->items);
 
 		if (m->caller && sp >= runtime_word(g, words->g_stack_lo) &&
@@ -140,12 +142,12 @@ void switched_is_back(const struct runtime_words *words, struct switched *s, uin
 	}
 }
 
-void switched_release(struct switched *s)
+void on_systemstack_release(struct on_systemstack *s)
 {
 	free(s->items);
 	free(s->ranges);
 	free(s->ok);
 	free(s->callers);
 	free(s->g_bytes);
-	*s = (struct switched){0};
+	*s = (struct on_systemstack){0};
 }

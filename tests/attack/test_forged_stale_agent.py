@@ -1,6 +1,6 @@
 """A program pretends that a gospect that was killed has left its agent in it.
 
-gospect takes leftovers out by what the program's memory says of them. An older one looked at 2^44
+gospect removes a stale agent by what the program's memory says of it. An older one looked at 2^44
 slots while the program stood still, for ever; and wrote bytes of the program's choice to memory that
 the program itself may not write to.
 """

@@ -1,4 +1,4 @@
-#include "inject/withdraw.h"
+#include "inject/detach.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -35,7 +35,7 @@
  * by one, until they are.
  */
 struct quiet {
-	struct withdrawal *w;
+	struct detachment *w;
 	struct code_head *head;
 	struct threads threads;
 	bool is_restored;
@@ -43,7 +43,7 @@ struct quiet {
 	size_t suspect_count, suspect_capacity;
 };
 
-static struct error *must_check write_at(const struct withdrawal *w, uint64_t address,
+static struct error *must_check write_at(const struct detachment *w, uint64_t address,
 					 const void *bytes, size_t n)
 {
 	ssize_t done = pwrite(w->memory, bytes, n, address);
@@ -103,7 +103,7 @@ static struct error *must_check note_suspects(struct quiet *q)
 	return NULL;
 }
 
-static bool own_slots_are_free(const struct withdrawal *w)
+static bool own_slots_are_free(const struct detachment *w)
 {
 	const uint8_t *slot = (const uint8_t *)w->shared + w->slots_offset;
 
@@ -226,7 +226,8 @@ static struct error *must_check make_quiet(struct quiet *q)
 
 	for (;;) {
 		struct error *err =
-			surgery(q->is_restored ? look_at_suspects : stop_and_restore, q);
+			run_on_tracer_thread(q->is_restored ? look_at_suspects : stop_and_restore,
+					     q);
 		bool borrowed = threads_are_borrowed(err, start);
 
 		if (err && err != &error_fault && !borrowed)
@@ -242,7 +243,7 @@ static struct error *must_check make_quiet(struct quiet *q)
 	}
 }
 
-struct error *withdraw_code(struct withdrawal *w, struct code_head *head)
+struct error *detach_code(struct detachment *w, struct code_head *head)
 {
 	struct quiet q = {.w = w, .head = head, .threads = {.pid = target_pid(w->t)}};
 	struct error *err = make_quiet(&q);
@@ -274,7 +275,7 @@ static struct error *must_check call(struct remote *r, long number, uint64_t a, 
 }
 
 /* The code page goes last: it says what else there is. */
-struct error *withdraw_memory(struct withdrawal *w, struct remote *r, const struct leftovers *l)
+struct error *detach_memory(struct detachment *w, struct remote *r, const struct stale_agent *l)
 {
 	uint64_t kept = w->keep_code_page && l->has_head ? l->head.code : 0;
 	struct error *err = NULL;
@@ -294,26 +295,26 @@ struct error *withdraw_memory(struct withdrawal *w, struct remote *r, const stru
 }
 
 struct memory_step {
-	struct withdrawal *w;
-	const struct leftovers *l;
+	struct detachment *w;
+	const struct stale_agent *l;
 };
 
-static struct error *must_check withdraw_memory_step(void *arg)
+static struct error *must_check detach_memory_step(void *arg)
 {
 	struct memory_step *step = arg;
-	struct withdrawal *w = step->w;
+	struct detachment *w = step->w;
 	struct remote r;
 	struct error *err = remote_begin(&r, w->t, w->survey, w->memory, w->suspend_seccomp);
 
 	if (err)
 		return err;
-	err = withdraw_memory(w, &r, step->l);
+	err = detach_memory(w, &r, step->l);
 	remote_end(&r);
 	return err;
 }
 
 /* Nothing of it is used any more: whoever finds the page needs to know nothing but that. */
-static struct error *must_check clear_head(const struct withdrawal *w, const struct leftovers *l)
+static struct error *must_check clear_head(const struct detachment *w, const struct stale_agent *l)
 {
 	struct code_head head = l->head;
 
@@ -325,23 +326,23 @@ static struct error *must_check clear_head(const struct withdrawal *w, const str
 }
 
 /* There is nothing to do. */
-static bool is_clean(const struct withdrawal *w, const struct leftovers *l)
+static bool is_clean(const struct detachment *w, const struct stale_agent *l)
 {
-	return leftovers_none(l) || (w->keep_code_page && leftovers_kept_page_alone(l));
+	return stale_agent_is_none(l) || (w->keep_code_page && stale_agent_is_kept_page(l));
 }
 
-struct error *withdraw(struct withdrawal *w)
+struct error *detach(struct detachment *w)
 {
-	_cleanup_leftovers_ struct leftovers l = {0};
+	_cleanup_stale_agent_ struct stale_agent l = {0};
 	struct memory_step step = {w, &l};
-	struct error *err = leftovers_find(w->t, w->originals, w->claim, &l);
+	struct error *err = stale_agent_find(w->t, w->originals, w->claim, &l);
 
 	if (err || is_clean(w, &l))
 		return err;
 	if (l.has_head && (l.patched || (l.head.slots && !w->never_ran)))
-		err = withdraw_code(w, &l.head);
+		err = detach_code(w, &l.head);
 	if (!err)
-		err = surgery(withdraw_memory_step, &step);
+		err = run_on_tracer_thread(detach_memory_step, &step);
 	if (!err && l.has_head && w->keep_code_page)
 		err = clear_head(w, &l);
 	return err;

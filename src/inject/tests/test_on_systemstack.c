@@ -1,16 +1,16 @@
-/* Goroutines that have switched to the system stack. */
+/* Goroutines that have called systemstack(). */
 #include <unistd.h>
 
 #include "base/unit_test.h"
-#include "inject/switched.h"
+#include "inject/on_systemstack.h"
 #include "inject/tests/made_m.h"
 
 static struct made_m ms[3];
 static struct made_g g;
 static uint64_t stack[] = {1, MADE_CALLER, 2};
 
-/* Three M's; g is the second's. Needs switched_release(). */
-static void read_switched(struct switched *s)
+/* Three M's; g is the second's. Needs on_systemstack_release(). */
+static void read_on_systemstack(struct on_systemstack *s)
 {
 	struct target *t;
 
@@ -19,23 +19,23 @@ static void read_switched(struct switched *s)
 	ms[2] = (struct made_m){0x10, 0}; /* where nothing is */
 	made_allm = (uint64_t)&ms[0];
 	assert_null(target_open_process(getpid(), &t));
-	assert_null(switched_prepare(t, &made_words, &made_switch, s));
-	assert_null(switched_read(t, &made_words, NULL, s));
+	assert_null(on_systemstack_prepare(t, &made_words, &made_switch, s));
+	assert_null(on_systemstack_read(t, &made_words, NULL, s));
 	target_close(t);
 	assert_int_equal(s->count, 3);
 }
 
 static uint64_t caller(uint64_t pc, const uint64_t *sp, const uint64_t *bp)
 {
-	struct switched s = {0};
+	struct on_systemstack s = {0};
 	uint64_t ret;
 
 	g = (struct made_g){0x1000, 0x2000, (uint64_t)sp, pc, (uint64_t)bp};
-	read_switched(&s);
+	read_on_systemstack(&s);
 	assert_int_equal(s.items[0].caller, 0);
 	assert_int_equal(s.items[2].caller, 0);
 	ret = s.items[1].caller;
-	switched_release(&s);
+	on_systemstack_release(&s);
 	return ret;
 }
 
@@ -57,16 +57,16 @@ static void who_is_back_or_has_left_otherwise_has_not_called(void **state)
 
 static void who_is_on_the_goroutines_stack_is_back(void **state)
 {
-	struct switched s = {0};
+	struct on_systemstack s = {0};
 
 	g = (struct made_g){0x1000, 0x2000, (uint64_t)&stack[2], MADE_SWITCH + 8, (uint64_t)stack};
-	read_switched(&s);
-	switched_is_back(&made_words, &s, 0xfff);
-	switched_is_back(&made_words, &s, 0x2000);
+	read_on_systemstack(&s);
+	on_systemstack_returned(&made_words, &s, 0xfff);
+	on_systemstack_returned(&made_words, &s, 0x2000);
 	assert_int_equal(s.items[1].caller, MADE_CALLER);
-	switched_is_back(&made_words, &s, 0x1000);
+	on_systemstack_returned(&made_words, &s, 0x1000);
 	assert_int_equal(s.items[1].caller, 0);
-	switched_release(&s);
+	on_systemstack_release(&s);
 }
 
 int main(void)

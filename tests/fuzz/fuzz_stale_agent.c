@@ -1,11 +1,12 @@
-/* A process that shows what looks like the leftovers of a gospect: the head of the code, a claim.
+/* A process that shows what looks like the agent of a killed gospect: the head of the code, a
+ * claim.
  */
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "fuzz.h"
 #include "inject/claim.h"
-#include "inject/leftovers.h"
+#include "inject/stale_agent.h"
 
 #define CODE_AT 0x10000000ull
 #define DATA_AT 0x20000000ull
@@ -19,7 +20,7 @@ struct input {
 	struct code_head head;
 };
 
-static void check(const struct leftovers *l, const struct input *in)
+static void check(const struct stale_agent *l, const struct input *in)
 {
 	const struct code_head *h = &l->head;
 	uint64_t end = DATA_AT + in->data_bytes;
@@ -40,7 +41,7 @@ static void check(const struct leftovers *l, const struct input *in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	_cleanup_target_ struct target *t = NULL;
-	_cleanup_leftovers_ struct leftovers l = {0};
+	_cleanup_stale_agent_ struct stale_agent l = {0};
 	static const struct originals none;
 	struct input in = {0};
 	struct target_map items[MAPS];
@@ -59,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				       .path = "/memfd:" CODE_NAME};
 	items[5] = (struct target_map){1ull << 46, (1ull << 46) + 4096, .path = "/bin/true"};
 	fuzz_require(!target_open_memory(memory, 2, &t));
-	if (!error_dropped(leftovers_look_at_maps(t, &none, &maps, 0, &l)))
+	if (!error_dropped(stale_agent_find_in_maps(t, &none, &maps, 0, &l)))
 		check(&l, &in);
 	return 0;
 }

@@ -1,4 +1,4 @@
-#include "inject/standstill.h"
+#include "inject/quiescence.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static bool in_the_middle(const struct code_head *head, uint64_t pc)
 }
 
 /* Among the first so many. */
-static bool has(const struct standstill_functions *functions, size_t count, uint64_t pc)
+static bool has(const struct quiescence_functions *functions, size_t count, uint64_t pc)
 {
 	for (size_t i = 0; i < count; i++)
 		if (pc - functions->items[i].start < functions->items[i].size)
@@ -51,12 +51,12 @@ struct seen {
 
 static bool is_a_function(const void *functions, uint64_t pc)
 {
-	const struct standstill_functions *f = functions;
+	const struct quiescence_functions *f = functions;
 
 	return has(f, f->count, pc);
 }
 
-static bool handler_returns_to(struct target *t, const struct standstill_functions *functions,
+static bool handler_returns_to(struct target *t, const struct quiescence_functions *functions,
 			       const struct seen *s)
 {
 	const struct interrupted_place place = {is_a_function, functions};
@@ -126,7 +126,7 @@ static struct error *must_check read_stacks(struct target *t, struct seen *seen,
  * (osyield(), while the goroutine's stack is scanned); and may call others. But further up than the
  * caller, functions where one is parked do not count: the scheduler is called by them.
  */
-static bool is_inside(const struct standstill_functions *functions, const struct seen *s)
+static bool is_inside(const struct quiescence_functions *functions, const struct seen *s)
 {
 	uint64_t at = s->registers.frame, frame[2];
 	size_t count = functions->count;
@@ -169,9 +169,9 @@ static struct error *must_check see_some(struct target *t, const struct code_hea
 	return read_stacks(t, seen, n);
 }
 
-struct error *standstill_look_asleep(struct target *t, const struct code_head *head,
-				     struct threads *threads, struct standstill *s,
-				     bool *ret_inside)
+struct error *quiescence_check_asleep(struct target *t, const struct code_head *head,
+				      struct threads *threads, struct quiescence *s,
+				      bool *ret_inside)
 {
 	struct error *err = NULL;
 	size_t next = 0, n = 0;
@@ -187,7 +187,8 @@ struct error *standstill_look_asleep(struct target *t, const struct code_head *h
 	return err;
 }
 
-static bool has_switched(const struct standstill_functions *functions, const struct switched *s)
+static bool changing_on_systemstack(const struct quiescence_functions *functions,
+				    const struct on_systemstack *s)
 {
 	for (size_t i = 0; i < s->count; i++)
 		if (has(functions, functions->changing, s->items[i].caller))
@@ -195,36 +196,38 @@ static bool has_switched(const struct standstill_functions *functions, const str
 	return false;
 }
 
-struct error *standstill_prepare(struct target *t, const struct runtime_words *words,
-				 struct standstill *s)
+struct error *quiescence_prepare(struct target *t, const struct runtime_words *words,
+				 struct quiescence *s)
 {
 	if (!s->seen)
 		s->seen = malloc(SEEN_AT_ONCE * sizeof(s->seen[0]));
 	if (!s->seen)
 		return &error_no_memory;
 	memset(s->seen, 0, SEEN_AT_ONCE * sizeof(s->seen[0])); /* it is there now */
-	return switched_prepare(t, words, &s->functions.systemstack_switch, &s->switched);
+	return on_systemstack_prepare(t, words, &s->functions.systemstack_switch,
+				      &s->on_systemstack);
 }
 
-struct error *standstill_look(struct target *t, const struct code_head *head,
-			      const struct runtime_words *words, struct threads *threads,
-			      struct standstill *s, bool *ret_inside)
+struct error *quiescence_check(struct target *t, const struct code_head *head,
+			       const struct runtime_words *words, struct threads *threads,
+			       struct quiescence *s, bool *ret_inside)
 {
-	struct error *err = switched_read(t, words, threads->second, &s->switched);
+	struct error *err = on_systemstack_read(t, words, threads->second, &s->on_systemstack);
 
 	*ret_inside = false;
 	if (!err)
-		err = standstill_look_asleep(t, head, threads, s, ret_inside);
+		err = quiescence_check_asleep(t, head, threads, s, ret_inside);
 	for (size_t i = 0; i < threads->count; i++)
 		if (threads->items[i].looked_at)
-			switched_is_back(words, &s->switched, threads->items[i].registers.sp);
-	*ret_inside |= has_switched(&s->functions, &s->switched);
+			on_systemstack_returned(words, &s->on_systemstack,
+						threads->items[i].registers.sp);
+	*ret_inside |= changing_on_systemstack(&s->functions, &s->on_systemstack);
 	return err;
 }
 
-void standstill_release(struct standstill *s)
+void quiescence_release(struct quiescence *s)
 {
-	switched_release(&s->switched);
+	on_systemstack_release(&s->on_systemstack);
 	free(s->seen);
 	s->seen = NULL;
 }

@@ -1,4 +1,4 @@
-#include "inject/hands.h"
+#include "inject/tracer_threads.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -27,7 +27,7 @@ struct operation {
 	struct error *err;
 };
 
-struct second_hand {
+struct second_tracer {
 	pthread_t thread;
 	sem_t asked, done;
 	struct error *(*job)(void *arg, bool second); /* NULL: end */
@@ -89,7 +89,7 @@ static void block_job_control_and(const sigset_t *mask)
 	pthread_sigmask(SIG_SETMASK, &set, NULL);
 }
 
-struct error *surgery(struct error *(*step)(void *arg), void *arg)
+struct error *run_on_tracer_thread(struct error *(*step)(void *arg), void *arg)
 {
 	struct operation op = {step, arg, NULL};
 	struct sigaction wake = {.sa_handler = on_wake}, before;
@@ -117,16 +117,16 @@ static void await(sem_t *semaphore)
 
 static void *work(void *arg)
 {
-	struct second_hand *hand = arg;
+	struct second_tracer *second = arg;
 	timer_t timer;
 
-	hand->can_work = begin(&timer);
-	sem_post(&hand->done);
-	if (!hand->can_work)
+	second->can_work = begin(&timer);
+	sem_post(&second->done);
+	if (!second->can_work)
 		return NULL;
-	for (await(&hand->asked); hand->job; await(&hand->asked)) {
-		hand->err = hand->job(hand->arg, true);
-		sem_post(&hand->done);
+	for (await(&second->asked); second->job; await(&second->asked)) {
+		second->err = second->job(second->arg, true);
+		sem_post(&second->done);
 	}
 	timer_delete(timer);
 	return NULL;
@@ -140,56 +140,57 @@ static bool have_two_cpus(void)
 	return sched_getaffinity(0, sizeof(cpus), &cpus) ? errno == EINVAL : CPU_COUNT(&cpus) > 1;
 }
 
-struct second_hand *second_hand_start(void)
+struct second_tracer *second_tracer_start(void)
 {
-	struct second_hand *hand = have_two_cpus() ? calloc(1, sizeof(*hand)) : NULL;
+	struct second_tracer *second = have_two_cpus() ? calloc(1, sizeof(*second)) : NULL;
 
-	if (!hand)
+	if (!second)
 		return NULL;
-	sem_init(&hand->asked, 0, 0);
-	sem_init(&hand->done, 0, 0);
-	if (pthread_create(&hand->thread, NULL, work, hand)) {
-		free(hand);
+	sem_init(&second->asked, 0, 0);
+	sem_init(&second->done, 0, 0);
+	if (pthread_create(&second->thread, NULL, work, second)) {
+		free(second);
 		return NULL;
 	}
-	await(&hand->done);
-	if (hand->can_work)
-		return hand;
-	pthread_join(hand->thread, NULL);
-	free(hand);
+	await(&second->done);
+	if (second->can_work)
+		return second;
+	pthread_join(second->thread, NULL);
+	free(second);
 	return NULL;
 }
 
-static void ask(struct second_hand *hand, struct error *(*job)(void *arg, bool second), void *arg)
+static void ask(struct second_tracer *second, struct error *(*job)(void *arg, bool second),
+		void *arg)
 {
-	hand->job = job;
-	hand->arg = arg;
-	sem_post(&hand->asked);
+	second->job = job;
+	second->arg = arg;
+	sem_post(&second->asked);
 }
 
-struct error *second_hand_share(struct second_hand *hand,
-				struct error *(*job)(void *arg, bool second), void *arg)
+struct error *second_tracer_share(struct second_tracer *second,
+				  struct error *(*job)(void *arg, bool second), void *arg)
 {
 	struct error *err;
 
-	if (!hand)
+	if (!second)
 		return job(arg, false);
-	ask(hand, job, arg);
+	ask(second, job, arg);
 	err = job(arg, false);
-	await(&hand->done);
+	await(&second->done);
 	if (!err)
-		return hand->err;
-	error_destroy(hand->err);
+		return second->err;
+	error_destroy(second->err);
 	return err;
 }
 
-void second_hand_end(struct second_hand *hand)
+void second_tracer_end(struct second_tracer *second)
 {
-	if (!hand)
+	if (!second)
 		return;
-	ask(hand, NULL, NULL);
-	pthread_join(hand->thread, NULL);
-	sem_destroy(&hand->asked);
-	sem_destroy(&hand->done);
-	free(hand);
+	ask(second, NULL, NULL);
+	pthread_join(second->thread, NULL);
+	sem_destroy(&second->asked);
+	sem_destroy(&second->done);
+	free(second);
 }

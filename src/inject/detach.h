@@ -2,16 +2,16 @@
  * The way out of a process, for the gospect that came in and for one that finds what another has
  * left: the head of the code page says all that is needed.
  */
-#ifndef INJECT_WITHDRAW_H
-#define INJECT_WITHDRAW_H
+#ifndef INJECT_DETACH_H
+#define INJECT_DETACH_H
 
 #include "agent/abi.h"
 #include "inject/code.h"
-#include "inject/leftovers.h"
 #include "inject/remote.h"
+#include "inject/stale_agent.h"
 #include "target/target.h"
 
-struct withdrawal {
+struct detachment {
 	struct target *t;
 	const struct survey *survey;
 	const struct originals *originals;
@@ -27,13 +27,13 @@ struct withdrawal {
 };
 
 /* The original code again wherever one of our jumps is, and nobody in the agent any more. */
-struct error *withdraw_code(struct withdrawal *w, struct code_head *head) must_check;
+struct error *detach_code(struct detachment *w, struct code_head *head) must_check;
 
 /* Unmaps and closes what is listed, by a thread that is stopped for it. */
-struct error *withdraw_memory(struct withdrawal *w, struct remote *r,
-			      const struct leftovers *l) must_check;
+struct error *detach_memory(struct detachment *w, struct remote *r,
+			    const struct stale_agent *l) must_check;
 
 /* All of it. ERROR_GONE when the target has ended meanwhile. */
-struct error *withdraw(struct withdrawal *w) must_check;
+struct error *detach(struct detachment *w) must_check;
 
 #endif

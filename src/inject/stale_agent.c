@@ -1,4 +1,4 @@
-#include "inject/leftovers.h"
+#include "inject/stale_agent.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +9,12 @@
 #include "inject/places.h"
 #include "target/proc_status.h"
 
-bool leftovers_none(const struct leftovers *l)
+bool stale_agent_is_none(const struct stale_agent *l)
 {
 	return !l->range_count && !l->descriptor_count;
 }
 
-bool leftovers_kept_page_alone(const struct leftovers *l)
+bool stale_agent_is_kept_page(const struct stale_agent *l)
 {
 	return l->range_count == 1 && !l->descriptor_count && l->has_head && !l->head.tracer &&
 	       l->ranges[0].size == l->head.stub_bytes;
@@ -36,14 +36,14 @@ static struct error *must_check forged(struct target *t, const char *why)
 		target_pid(t), why);
 }
 
-static struct error *must_check add_range(struct target *t, struct leftovers *l,
+static struct error *must_check add_range(struct target *t, struct stale_agent *l,
 					  const struct target_map *map)
 {
 	if (l->range_count == MOST_RANGES)
 		return forged(t, "there are too many mappings");
 	if (!array_reserve(&l->ranges, &l->range_capacity, l->range_count + 1))
 		return &error_no_memory;
-	l->ranges[l->range_count++] = (struct leftover_range){map->start, map->end - map->start};
+	l->ranges[l->range_count++] = (struct stale_range){map->start, map->end - map->start};
 	return NULL;
 }
 
@@ -82,7 +82,7 @@ static struct error *must_check read_head(struct target *t, const struct target_
 }
 
 /* The page behind the agent that children forget: it has no name, but it lies in our mapping. */
-static bool is_control(const struct leftovers *l, const struct target_map *map)
+static bool is_control(const struct stale_agent *l, const struct target_map *map)
 {
 	return l->has_head && !map->path[0] && map->start == l->head.control &&
 	       map->end == map->start + CODE_PAGE_BYTES;
@@ -113,7 +113,8 @@ struct present {
 	bool far[CODE_FAR_PAGES];
 };
 
-static void note_present(const struct leftovers *l, const struct target_map *map, struct present *p)
+static void note_present(const struct stale_agent *l, const struct target_map *map,
+			 struct present *p)
 {
 	bool code = has_name(map->path, CODE_NAME), data = has_name(map->path, DATA_NAME);
 
@@ -125,7 +126,7 @@ static void note_present(const struct leftovers *l, const struct target_map *map
 }
 
 /* What the head says is there, and is not, may be the target's own by now. */
-static struct error *must_check forget_unmapped(struct target *t, struct leftovers *l,
+static struct error *must_check forget_unmapped(struct target *t, struct stale_agent *l,
 						const struct present *p)
 {
 	struct code_head *h = &l->head;
@@ -151,7 +152,7 @@ static bool is_our_jump(const struct code_head *h, uint64_t to)
 }
 
 static struct error *must_check look_at_places(struct target *t, const struct originals *originals,
-					       struct leftovers *l)
+					       struct stale_agent *l)
 {
 	struct code_head *h = &l->head;
 	struct places now;
@@ -178,7 +179,7 @@ static struct error *must_check look_at_places(struct target *t, const struct or
 
 /* Its owner is at work, or has ended. */
 static struct error *must_check look_at_claim(struct target *t, const struct target_map *map,
-					      struct leftovers *l)
+					      struct stale_agent *l)
 {
 	struct claim_page page = {0};
 	bool here;
@@ -196,7 +197,7 @@ static struct error *must_check look_at_claim(struct target *t, const struct tar
 }
 
 static struct error *must_check look_at_map(struct target *t, const struct target_map *map,
-					    uint64_t own, struct leftovers *l)
+					    uint64_t own, struct stale_agent *l)
 {
 	bool code = has_name(map->path, CODE_NAME), data = has_name(map->path, DATA_NAME);
 	struct error *err = NULL;
@@ -214,9 +215,9 @@ static struct error *must_check look_at_map(struct target *t, const struct targe
 	return err;
 }
 
-struct error *leftovers_look_at_maps(struct target *t, const struct originals *originals,
-				     const struct target_maps *maps, uint64_t own,
-				     struct leftovers *l)
+struct error *stale_agent_find_in_maps(struct target *t, const struct originals *originals,
+				       const struct target_maps *maps, uint64_t own,
+				       struct stale_agent *l)
 {
 	struct present present = {0};
 	struct error *err = NULL;
@@ -230,8 +231,8 @@ struct error *leftovers_look_at_maps(struct target *t, const struct originals *o
 	return err || !l->has_head ? err : look_at_places(t, originals, l);
 }
 
-struct error *leftovers_read_head(struct target *t, const struct target_maps *maps,
-				  struct code_head *ret)
+struct error *stale_agent_read_head(struct target *t, const struct target_maps *maps,
+				    struct code_head *ret)
 {
 	for (size_t i = 0; i < maps->count; i++)
 		if (has_name(maps->items[i].path, CODE_NAME) && !maps->items[i].offset)
@@ -239,7 +240,7 @@ struct error *leftovers_read_head(struct target *t, const struct target_maps *ma
 	return &error_fault;
 }
 
-static struct error *must_check look_at_descriptors(struct target *t, struct leftovers *l)
+static struct error *must_check look_at_descriptors(struct target *t, struct stale_agent *l)
 {
 	_cleanup_closedir_ DIR *folder = descriptor_folder_open(target_pid(t));
 	char to[64];
@@ -258,27 +259,27 @@ static struct error *must_check look_at_descriptors(struct target *t, struct lef
 	return NULL;
 }
 
-struct error *leftovers_find(struct target *t, const struct originals *originals, uint64_t own,
-			     struct leftovers *ret)
+struct error *stale_agent_find(struct target *t, const struct originals *originals, uint64_t own,
+			       struct stale_agent *ret)
 {
 	_cleanup_maps_ struct target_maps maps = {0};
-	struct leftovers l = {0};
+	struct stale_agent l = {0};
 	struct error *err = target_maps(t, &maps);
 
 	if (!err)
-		err = leftovers_look_at_maps(t, originals, &maps, own, &l);
+		err = stale_agent_find_in_maps(t, originals, &maps, own, &l);
 
 	if (!err)
 		err = look_at_descriptors(t, &l);
 	if (err) {
-		leftovers_release(&l);
+		stale_agent_release(&l);
 		return err;
 	}
 	*ret = l;
 	return NULL;
 }
 
-struct error *leftovers_check_holder(struct target *t, const struct leftovers *l)
+struct error *stale_agent_check_holder(struct target *t, const struct stale_agent *l)
 {
 	if (!l->holder)
 		return NULL;
@@ -288,9 +289,9 @@ struct error *leftovers_check_holder(struct target *t, const struct leftovers *l
 		target_pid(t), l->holder, l->holder_is_here ? "" : " of another pid namespace");
 }
 
-void leftovers_release(struct leftovers *l)
+void stale_agent_release(struct stale_agent *l)
 {
 	free(l->ranges);
 	free(l->descriptors);
-	*l = (struct leftovers){0};
+	*l = (struct stale_agent){0};
 }

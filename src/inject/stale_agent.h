@@ -2,8 +2,8 @@
  * What a gospect has put into a process: found by the names of the mappings and descriptors, and by
  * the head of the code page.
  */
-#ifndef INJECT_LEFTOVERS_H
-#define INJECT_LEFTOVERS_H
+#ifndef INJECT_STALE_AGENT_H
+#define INJECT_STALE_AGENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,16 +14,16 @@
 #include "inject/plan.h"
 #include "target/target.h"
 
-struct leftover_range {
+struct stale_range {
 	uint64_t address;
 	uint64_t size;
 };
 
-struct leftovers {
+struct stale_agent {
 	bool has_head; /* of a code page */
 	struct code_head head;
-	bool patched;                  /* a place has our jump */
-	struct leftover_range *ranges; /* to unmap */
+	bool patched;               /* a place has our jump */
+	struct stale_range *ranges; /* to unmap */
 	size_t range_count, range_capacity;
 	int *descriptors; /* to close, in the target */
 	size_t descriptor_count, descriptor_capacity;
@@ -38,24 +38,24 @@ struct leftovers {
  * places had before is among `originals`. ERROR_DENIED when something is not so. Without our
  * own claim (inject/claim.h), which is at `own`; 0: there is none yet.
  */
-struct error *leftovers_find(struct target *t, const struct originals *originals, uint64_t own,
-			     struct leftovers *ret) must_check;
+struct error *stale_agent_find(struct target *t, const struct originals *originals, uint64_t own,
+			       struct stale_agent *ret) must_check;
 /* The part of it that believes least: what lies in these mappings, added to *l. */
-struct error *leftovers_look_at_maps(struct target *t, const struct originals *originals,
-				     const struct target_maps *maps, uint64_t own,
-				     struct leftovers *l) must_check;
+struct error *stale_agent_find_in_maps(struct target *t, const struct originals *originals,
+				       const struct target_maps *maps, uint64_t own,
+				       struct stale_agent *l) must_check;
 /* The head of the first code page, for who finds out what its places had before. ERROR_FAULT: there
  * is none. */
-struct error *leftovers_read_head(struct target *t, const struct target_maps *maps,
-				  struct code_head *ret) must_check;
-void leftovers_release(struct leftovers *l);
-#define _cleanup_leftovers_ __attribute__((cleanup(leftovers_release)))
+struct error *stale_agent_read_head(struct target *t, const struct target_maps *maps,
+				    struct code_head *ret) must_check;
+void stale_agent_release(struct stale_agent *l);
+#define _cleanup_stale_agent_ __attribute__((cleanup(stale_agent_release)))
 
-bool leftovers_none(const struct leftovers *l);
+bool stale_agent_is_none(const struct stale_agent *l);
 /* The page that stays, and nothing else. */
-bool leftovers_kept_page_alone(const struct leftovers *l);
+bool stale_agent_is_kept_page(const struct stale_agent *l);
 
 /* ERROR_DENIED, with its pid, when a gospect is at work there. */
-struct error *leftovers_check_holder(struct target *t, const struct leftovers *l) must_check;
+struct error *stale_agent_check_holder(struct target *t, const struct stale_agent *l) must_check;
 
 #endif

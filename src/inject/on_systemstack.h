@@ -1,0 +1,59 @@
+/*
+ * The functions of goroutines that have called systemstack(), so that their threads are on g0: any
+ * number of calls may lie between such a function and where its thread is.
+ */
+#ifndef INJECT_ON_SYSTEMSTACK_H
+#define INJECT_ON_SYSTEMSTACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/abi.h"
+#include "base/error.h"
+#include "inject/runtime_words.h"
+#include "inject/tracer_threads.h"
+#include "target/target.h"
+
+struct on_systemstack_m {
+	uint64_t address;
+	uint64_t curg;
+	uint64_t caller; /* a pc in who called systemstack(); 0: nobody has */
+};
+
+struct on_systemstack {
+	struct agent_range systemstack_switch;
+	struct on_systemstack_m *items;
+	struct target_range *ranges;
+	bool *ok;
+	uint8_t *g_bytes; /* of each curg, g_size of them */
+	size_t g_size;
+	size_t count;
+	size_t capacity;
+	struct on_systemstack_m **callers; /* those that have one */
+	size_t caller_count;
+};
+
+/* Lists the M's, and makes room, before the threads are stopped; may be called again. An M that
+ * begins between this and that is not looked at. Needs on_systemstack_release(), also after an
+ * error. */
+struct error *on_systemstack_prepare(struct target *t, const struct runtime_words *words,
+				     const struct agent_range *systemstack_switch,
+				     struct on_systemstack *s) must_check;
+
+/* Fills in the callers; mostly in two system calls. What cannot be read is as who did not call.
+ * `second` may be NULL. */
+struct error *on_systemstack_read(struct target *t, const struct runtime_words *words,
+				  struct second_tracer *second,
+				  struct on_systemstack *s) must_check;
+
+/*
+ * A thread has this stack pointer. Is that its goroutine's own stack, then what the goroutine has
+ * left is of before: after a call of C it stays.
+ */
+void on_systemstack_returned(const struct runtime_words *words, struct on_systemstack *s,
+			     uint64_t sp);
+
+void on_systemstack_release(struct on_systemstack *s);
+
+#endif

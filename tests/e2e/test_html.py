@@ -15,6 +15,7 @@ from lib.process import wait_until
 webdriver = pytest.importorskip("selenium.webdriver", reason="python3-selenium is not installed")
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.actions.action_builder import ActionBuilder
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -65,25 +66,47 @@ class Page:
     def keys(self, *keys):
         ActionChains(self.driver).send_keys(*keys).perform()
 
-    def click(self, depth, share):
-        """On the box in this row, at this share of the width."""
-        canvas = self.id("canvas")
-        x, y = canvas.size["width"] * (share - 0.5), ROW * (depth + 0.5) - canvas.size["height"] / 2
-        ActionChains(self.driver).move_to_element_with_offset(canvas, round(x), round(y)).click().perform()
+    def point(self, depth, share, canvas="canvas"):
+        """The pointer goes to the box in this row, at this share of the width."""
+        box = self.driver.execute_script("""const box = arguments[0].getBoundingClientRect();
+            return [box.left, box.top, box.width]""", self.id(canvas))
+        actions = ActionBuilder(self.driver)
+        actions.pointer_action.move_to_location(round(box[0] + share * box[2]),
+                                                round(box[1] + ROW * (depth + 0.5)))
+        return actions
+
+    def click(self, depth, share, canvas="canvas"):
+        actions = self.point(depth, share, canvas)
+        actions.pointer_action.click()
+        actions.perform()
         time.sleep(0.3)  # it glides there
 
     def hover(self, depth, share):
-        canvas = self.id("canvas")
-        x, y = canvas.size["width"] * (share - 0.5), ROW * (depth + 0.5) - canvas.size["height"] / 2
-        ActionChains(self.driver).move_to_element_with_offset(canvas, round(x), round(y)).perform()
+        self.point(depth, share).perform()
         return self.text("tooltip")
 
     def search(self, expression):
         self.keys("/", expression, Keys.ENTER)
         return self.text("matched")
 
-    def chip(self, state):
-        return self.driver.find_element(By.CSS_SELECTOR, f'.chip[data-name="{state}"]')
+    def chip(self, kind):
+        return self.driver.find_element(By.CSS_SELECTOR, f'.chip[data-name="{kind}"]')
+
+    def pressed(self):
+        """The chips that are chosen."""
+        found = self.driver.find_elements(By.CSS_SELECTOR, '.chip[aria-pressed="true"]')
+        return {chip.get_attribute("data-name") for chip in found}
+
+    def type(self, name, text):
+        """Into this field, and Enter."""
+        field = self.id(name)
+        field.clear()
+        field.send_keys(text, Keys.ENTER)
+
+    def rows(self):
+        """The table's functions, from above."""
+        found = self.driver.find_elements(By.CSS_SELECTOR, "#rows tr")
+        return [" ".join(row.text.split()) for row in found]
 
     def check(self, facet, value):
         """Clicks the checkbox of this value."""
@@ -146,8 +169,9 @@ def page(tab):
 
 @pytest.fixture
 def small(page, made_up):
-    """main.main calls handler (9 s: query 7 s, compute 2 s) and worker (1 s: write 0.5 s)."""
-    return page.open(made_up("small"))
+    """main.main calls handler (9 s: query 7 s, compute 2 s) and worker (1 s: write 0.5 s), with what is
+    idle: 3 s of query."""
+    return page.open(made_up("small"), "#idle=show")
 
 
 def test_says_what_was_recorded(small):
@@ -158,16 +182,49 @@ def test_says_what_was_recorded(small):
     assert small.total() == small.visible() == 10000
 
 
-def test_splits_the_time_by_state(small):
+def test_opens_without_what_is_idle(page, made_up):
+    page.open(made_up("small"))
+    assert page.total() == 7000
+    assert "30 %" in page.chip("idle").text
+    page.chip("idle").click()
+    assert page.total() == 10000
+    assert page.pressed() == {"idle"}
+    page.chip("idle").click()
+    assert page.total() == 7000
+    page.keys("h")
+    assert page.total() == 10000
+    assert page.driver.execute_script("return location.hash") == "#idle=show"
+
+
+def test_opens_without_what_waits_for_work(page, made_up):
+    page.open(made_up("service"))
+    assert page.search("Accept|Peek|janitor|Pusher") == "0 %"
+    page.keys(Keys.ESCAPE, "h")
+    assert page.total() == 7862000
+    assert page.search("Accept|Peek|janitor|Pusher") == "36 %"
+
+
+def test_a_program_that_only_waits_is_shown(page, made_up):
+    page.open(made_up("idle"))
+    assert page.total() == 5000
+    assert page.id("all-idle").is_displayed()
+    page.chip("idle").click()
+    assert page.total() == 10
+    assert not page.id("all-idle").is_displayed()
+
+
+def test_splits_the_time_by_kind(small):
     times = {name: int(small.chip(name).get_attribute("data-time")) / MS
-             for name in ("running", "runnable", "syscall", "waiting")}
-    assert times == {"running": 2000, "runnable": 500, "syscall": 500, "waiting": 7000}
-    assert "70.0 %" in small.chip("waiting").text
+             for name in ("running", "runnable", "syscall", "blocked", "channels", "network")}
+    assert times == {"running": 2000, "runnable": 500, "syscall": 500, "blocked": 7000,
+                     "channels": 4000, "network": 3000}
+    assert "70 %" in small.chip("blocked").text and "7.00 s" in small.chip("blocked").text
+    assert not small.chip("locks").is_displayed()
 
 
 @pytest.mark.parametrize("expression,share", [
-    ("query", "70.0 %"), ("main\\.(query|compute)$", "90.0 %"), ("main", "100 %"), ("QUERY", "0 %"),
-    ("nothing", "0 %"), ("(", "0 %"), ("w", "10.0 %")])
+    ("query", "70 %"), ("main\\.(query|compute)$", "90 %"), ("main", "100 %"), ("QUERY", "0 %"),
+    ("nothing", "0 %"), ("(", "0 %"), ("w", "10 %")])
 def test_search_says_the_share_that_matches(small, expression, share):
     assert small.search(expression) == share
 
@@ -175,7 +232,7 @@ def test_search_says_the_share_that_matches(small, expression, share):
 def test_search_counts_what_is_zoomed(small):
     small.click(2, 0.4)
     assert small.visible() == 9000
-    assert small.search("compute") == "22.2 %"
+    assert small.search("compute") == "22 %"
 
 
 def test_click_zooms_and_backspace_goes_up(small):
@@ -192,40 +249,80 @@ def test_click_zooms_and_backspace_goes_up(small):
 
 def test_tooltip_tells_time_lines_and_shares(small):
     tip = small.hover(3, 0.3)
-    for part in ("main.query", "/src/db.go:7", "/src/db.go:9", "7.00 s · 70.0 %",
-                 "of its caller77.8 %", "0.70 goroutines"):
+    for part in ("main.query", "/src/db.go:7", "/src/db.go:9", "7.00 s · 70 %",
+                 "of its caller78 %", "0.70 goroutines"):
         assert part in tip, tip
 
 
-def test_states_are_switched_by_keys_and_buttons(small):
-    small.keys("4")
-    assert small.total() == 3000
+def test_the_tooltip_says_first_on_what_time_was_blocked(small):
+    assert small.hover(3, 0.3).startswith("main.queryblocked on chan receive57 %blocked on IO wait43 %")
+    assert small.hover(3, 0.8).startswith("main.computeon-CPU100 %")
+
+
+def test_a_chip_leaves_only_its_kind_and_another_is_added(small):
+    small.chip("channels").click()
+    assert small.total() == 4000
     small.chip("running").click()
-    assert small.total() == 1000
-    assert small.chip("running").get_attribute("aria-pressed") == "false"
-    small.keys("4")
-    assert small.total() == 8000
-
-
-def test_hides_what_was_idle_all_through(small):
-    assert small.text("idle-share") == "30.0 %"
-    small.id("idle").click()
-    assert small.total() == 7000
-    assert small.search("query") == "57.1 %"
-    small.keys(Keys.ESCAPE, "h")
+    assert small.total() == 6000
+    assert small.pressed() == {"channels", "running", "idle"}
+    small.chip("channels").click()
+    assert small.total() == 2000
+    small.chip("running").click()
     assert small.total() == 10000
 
 
+def test_the_chip_of_all_that_is_blocked_chooses_each_kind_of_it(small):
+    small.chip("blocked").click()
+    assert small.total() == 7000
+    assert small.pressed() >= {"blocked", "channels", "network"}
+    small.chip("network").click()
+    assert small.total() == 4000
+    assert "blocked" not in small.pressed()
+
+
+def test_keys_choose_kinds(small):
+    small.keys("5")
+    assert small.total() == 4000
+    small.keys("1")
+    assert small.total() == 6000
+    small.keys("1", "5")
+    assert small.total() == 10000
+
+
+def test_an_old_address_with_states_is_understood(page, made_up):
+    page.open(made_up("small"), "#states=running,waiting&idle=show&colour=state&fold=1")
+    assert page.total() == 9000
+    assert page.id("colour").get_attribute("value") == "wait"
+
+
+@pytest.mark.parametrize("wait,kind", [
+    ("sync.Mutex.Lock", "locks"), ("sync.RWMutex.RLock", "locks"), ("semacquire", "locks"),
+    ("sync", "locks"), ("chan receive", "channels"), ("chan send (nil chan)", "channels"),
+    ("select (no cases)", "channels"), ("sync.Cond.Wait", "channels"),
+    ("sync.(*Cond).Wait", "channels"), ("sync.WaitGroup.Wait", "channels"), ("IO wait", "network"),
+    ("network", "network"), ("sleep", "sleep"), ("system goroutine wait", "other"),
+    ("GC mark assist wait for work", "other"), ("GC worker (idle)", "other"), ("", "other")])
+def test_a_wait_reason_has_its_kind(page, made_up, wait, kind):
+    """Those of the runtime and those of Go's trace, in a profile with each of them for a second."""
+    page.open(made_up("waits"), "#idle=show")
+    page.driver.execute_script("""for (const only of document.querySelectorAll("#waits .only"))
+        if (only.ariaLabel === "only " + arguments[0]) { only.click(); break; }""", wait or "(none)")
+    assert page.total() == 1000
+    assert page.pressed() - {"idle", "blocked"} == {kind}
+
+
 def test_filters_by_wait_reason(small):
+    small.id("tab-filters").click()
     small.check("#waits", "IO wait")
     assert small.total() == 7000
     small.check("#waits", "IO wait")
     small.driver.execute_script('document.querySelector(\'[aria-label="only IO wait"]\').click()')
     assert small.total() == 3000
-    assert small.chip("running").get_attribute("aria-pressed") == "false"
+    assert small.pressed() == {"network", "idle"}
 
 
 def test_filters_by_label(small):
+    small.id("tab-filters").click()
     small.check('[data-key="user"]', "(none)")
     assert small.total() == 6000
     small.check('[data-key="user"]', "bob")
@@ -269,14 +366,14 @@ def test_arrows_walk_and_enter_zooms(small):
 
 
 def test_the_address_brings_the_view_back(small, made_up):
-    small.keys("3", "h")
+    small.keys("1", "5", "6", "h")
     small.click(2, 0.4)
     small.search("compute")
     address = small.driver.execute_script("return location.hash")
     small.open(made_up("small"), address)
-    assert small.total() == 6500
+    assert small.total() == 6000
     assert small.visible() == 6000
-    assert small.text("matched") == "33.3 %"
+    assert small.text("matched") == "33 %"
     assert small.id("search").get_attribute("value") == "compute"
 
 
@@ -285,30 +382,38 @@ def test_an_address_of_nonsense_is_harmless(page, made_up):
     assert page.text("command") == "small"
 
 
-def test_functions_are_listed_by_time(small):
-    small.keys("t")
-    rows = small.driver.find_elements(By.CSS_SELECTOR, "#rows tr")
-    assert [" ".join(row.text.split()) for row in rows][:3] == [
-        "7.00 s 70.0 % 7.00 s 70.0 % main.query", "2.00 s 20.0 % 2.00 s 20.0 % main.compute",
-        "500 ms 5.00 % 1.00 s 10.0 % main.worker"]
-    small.driver.find_element(By.CSS_SELECTOR, 'th[data-sort="total"] button').click()
-    assert "main.main" in small.driver.find_element(By.CSS_SELECTOR, "#rows tr").text
+def test_functions_are_listed_beside_the_graph(small):
+    assert small.id("canvas").is_displayed()
+    assert small.rows() == [
+        "100 % 10.0 s main.main", "90 % 9.00 s main.handler", "70 % 7.00 s 70 % 7.00 s main.query",
+        "20 % 2.00 s 20 % 2.00 s main.compute", "10 % 1.00 s 5.0 % 500 ms main.worker",
+        "5.0 % 500 ms 5.0 % 500 ms main.write"]
+    small.driver.find_element(By.CSS_SELECTOR, 'th[data-sort="self"] button').click()
+    assert "main.query" in small.rows()[0]
     small.search("write")
-    assert len(small.driver.find_elements(By.CSS_SELECTOR, "#rows tr")) == 1
+    assert len(small.rows()) == 1
+
+
+def test_the_table_begins_without_plumbing(page, made_up):
+    page.open(made_up("service"), "#fold=0")
+    names = [row.split()[-1] for row in page.rows()]
+    assert "runtime.gopark" not in names and "net/http.(*conn).serve" not in names
+    page.id("plumbing").click()
+    assert "runtime.gopark" in [row.split()[-1] for row in page.rows()]
 
 
 def test_runtime_frames_fold_into_their_caller(page, made_up):
-    page.open(made_up("service"))
-    assert page.search("gopark") == "96.2 %"
-    page.keys(Keys.ESCAPE, "r")
+    page.open(made_up("service"), "#idle=show")
     assert page.search("gopark") == "0 %"
+    page.keys(Keys.ESCAPE, "r")
+    assert page.search("gopark") == "96 %"
     assert page.total() == 7862000
 
 
-@pytest.mark.parametrize("colour", ["state", "wait", "package"])
+@pytest.mark.parametrize("colour", ["wait", "package"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_colours_and_themes_draw_without_error(page, made_up, colour, theme):
-    page.open(made_up("service"), f"#colour={colour}")
+    page.open(made_up("service"), f"#idle=show&colour={colour}")
     if page.driver.execute_script("return document.documentElement.dataset.theme") != theme:
         page.id("theme").click()
     page.hover(4, 0.2)
@@ -325,14 +430,27 @@ def test_colours_and_themes_draw_without_error(page, made_up, colour, theme):
     assert pixels > 50
 
 
-def test_nothing_left_is_said(small):
-    small.check("#waits", "IO wait")
-    small.check("#waits", "chan receive")
-    small.keys("1", "2", "3")
-    assert small.total() == 0
-    assert small.id("empty").is_displayed()
-    small.id("empty-reset").click()
-    assert small.total() == 10000
+def test_nothing_left_names_its_filters_and_undoes_each(page, made_up):
+    page.open(made_up("small"), "#kinds=network&label.user==ann")
+    assert page.total() == 0
+    rows = [row.text for row in page.driver.find_elements(By.CSS_SELECTOR, "#empty-filters li")]
+    assert rows == ["Idle goroutines are hidden. Show idle",
+                    "Only network. All kinds brings back 4.00 s",
+                    "Label user: only ann. All of user"]
+    page.driver.find_elements(By.CSS_SELECTOR, ".undo")[1].click()
+    assert page.total() == 4000
+    assert not page.id("empty").is_displayed()
+
+
+def test_all_filters_are_undone_at_once(page, made_up):
+    page.open(made_up("small"), "#kinds=network&label.user==ann")
+    page.id("empty-reset").click()
+    assert page.total() == 10000
+
+
+def test_a_profile_without_samples_says_why(page, made_up):
+    page.open(made_up("nothing"))
+    assert page.id("empty").text == "No goroutine matched --wait nosuch while gospect looked."
 
 
 def test_every_control_has_a_name(small):
@@ -344,16 +462,18 @@ def test_every_control_has_a_name(small):
 
 
 def test_fits_a_telephone(page, made_up):
-    page.resize(390, 844)
+    page.resize(400, 800)
     page.open(made_up("service"))
-    assert page.driver.execute_script("return document.documentElement.scrollWidth") <= 390
-    page.id("filters-open").click()
-    wait_until(lambda: page.id("idle").is_displayed(), what="the filters are open")
-    page.id("idle").click()
-    assert page.total() < 7862000
-    page.keys(Keys.ESCAPE)
+    assert page.driver.execute_script("return document.documentElement.scrollWidth") <= 400
+    assert not page.id("panel-table").is_displayed()
     page.click(2, 0.3)
     assert page.text("details-name") == "net/http.(*conn).serve"
+    page.id("tab-filters").click()
+    assert page.id("focus").is_displayed() and not page.id("canvas").is_displayed()
+    page.id("tab-table").click()
+    assert page.rows() and not page.id("focus").is_displayed()
+    page.id("tab-graph").click()
+    assert page.id("canvas").is_displayed()
 
 
 def test_names_of_a_hostile_target_are_only_text(page, made_up):
@@ -363,6 +483,7 @@ def test_names_of_a_hostile_target_are_only_text(page, made_up):
     page.click(1, 0.2)
     assert page.text("details-name") == "main.<script>alert(1)</script>"
     assert page.visible() == 600
+    page.id("tab-filters").click()
     page.check('[data-key="__proto__"]', "constructor")
     assert page.total() == 600
     page.keys("t")
@@ -375,7 +496,7 @@ def test_loads_a_hundred_thousand_stacks_quickly(page, made_up, record_property)
     page.open(path)
     load = int(page.body("loadMs"))
     took = page.driver.execute_script("""const began = performance.now();
-        document.querySelector('.chip[data-name="waiting"]').click();
+        document.querySelector('.chip[data-name="blocked"]').click();
         return performance.now() - began""")
     record_property("load_ms", load)
     record_property("switch_ms", round(took))
@@ -384,8 +505,8 @@ def test_loads_a_hundred_thousand_stacks_quickly(page, made_up, record_property)
     assert "100,000" in page.text("recording")
     assert load < 5000  # about 350 on an idle machine
     assert took < 2000
-    page.keys("4", "i")
-    assert page.search("gopark") != "0 %"
+    page.keys("i")
+    assert page.search("step1") != "0 %"
 
 
 @pytest.fixture(scope="module")

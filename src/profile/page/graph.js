@@ -6,100 +6,17 @@
 const ROW = 21;
 const MIN_WIDTH = 0.6;
 const PAD = 5;
-
-/* Colours of boxes: categories of time, or one of a function. */
-class Palette {
-	constructor(profile, trees) {
-		this.profile = profile;
-		this.mode = "state";
-		this.shades = new Map();
-		this.readTheme();
-		this.rankWaits();
-	}
-
-	readTheme() {
-		const style = getComputedStyle(document.documentElement);
-		const get = name => style.getPropertyValue(name).trim();
-		this.states = STATES.map(s => get("--box-" + s));
-		this.waits = Array.from({ length: 9 }, (_, i) => get("--wait-" + i));
-		this.text = get("--box-text");
-		this.ground = get("--panel");
-		this.rest = get("--box-rest");
-		this.root = get("--box-root");
-		this.rootText = get("--text");
-		this.mark = get("--mark");
-		this.markText = get("--mark-text");
-		this.focus = get("--focus");
-		this.packageLight = get("--package-light");
-		this.shades.clear();
-	}
-
-	/* The most frequent wait reasons have a colour each, the others share the last. */
-	rankWaits() {
-		const p = this.profile, sums = new Map();
-		for (let i = 0; i < p.samples; i++)
-			if (p.sampleState[i] === WAITING)
-				sums.set(p.sampleWait[i], (sums.get(p.sampleWait[i]) || 0) + p.count[i]);
-		const ranked = [...sums].sort((a, b) => b[1] - a[1]).map(([wait]) => wait);
-		this.waitRank = new Map(ranked.map((wait, rank) => [wait, Math.min(rank, 8)]));
-	}
-
-	waitColour(wait) {
-		return this.waits[this.waitRank.get(wait) ?? 8];
-	}
-
-	/* For each sample its category, and the number of categories. */
-	categories() {
-		const p = this.profile;
-		if (this.mode !== "wait")
-			return [p.sampleState, STATES.length];
-		return [p.sampleState.map((state, i) => state === WAITING ? 3 + this.waitRank.get(p.sampleWait[i]) : state), 12];
-	}
-
-	category(c) {
-		return c < 3 || this.mode !== "wait" ? this.states[c] : this.waits[c - 3];
-	}
-
-	/* A function's own shade of a colour, so that neighbours are told apart. */
-	shade(colour, func) {
-		const key = colour + func % 5;
-		let shade = this.shades.get(key);
-		if (!shade) {
-			const by = [0, 5, 10, -4, 15][func % 5];
-			shade = mixed(colour, by < 0 ? [0, 0, 0] : [255, 255, 255], Math.abs(by) / 100);
-			this.shades.set(key, shade);
-		}
-		return shade;
-	}
-
-	package(func) {
-		const name = packageOf(this.profile.strings[func]);
-		let colour = this.shades.get(name);
-		if (!colour) {
-			let hash = 7;
-			for (let i = 0; i < name.length; i++)
-				hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193);
-			const grey = name === "runtime" || name.startsWith("internal/");
-			colour = `hsl(${(hash >>> 8) % 360} ${grey ? 8 : 36}% ${this.packageLight})`;
-			this.shades.set(name, colour);
-		}
-		return colour;
-	}
-}
-
-function mixed(colour, with_, part) {
-	const rgb = [1, 3, 5].map(i => parseInt(colour.slice(i, i + 2), 16));
-	return `rgb(${rgb.map((c, i) => Math.round(c + (with_[i] - c) * part)).join(" ")})`;
-}
+const STRIP = 4;
 
 class Graph {
-	constructor(profile, palette, on) {
+	/* Into an element that scrolls, with a canvas in a spacer. */
+	constructor(profile, palette, scroller, on) {
 		this.profile = profile;
 		this.palette = palette;
 		this.on = on;
-		this.canvas = document.getElementById("canvas");
-		this.scroller = document.getElementById("scroller");
-		this.spacer = document.getElementById("spacer");
+		this.scroller = scroller;
+		this.spacer = scroller.firstElementChild;
+		this.canvas = scroller.querySelector("canvas");
 		this.context = this.canvas.getContext("2d");
 		this.widths = new Map();
 		this.names = profile.strings.map(() => null);
@@ -119,6 +36,7 @@ class Graph {
 		this.canvas.addEventListener("pointermove", e => this.hover(e));
 		this.canvas.addEventListener("pointerleave", () => this.unhover());
 		this.canvas.addEventListener("click", e => this.click(e));
+		this.canvas.addEventListener("focus", () => this.on.focus(this));
 	}
 
 	/* Shows this tree; its time must have been summed up. */
@@ -265,7 +183,7 @@ class Graph {
 		context.fillStyle = matches ? palette.mark : this.fill(box);
 		context.fillRect(box.left, y, w, h);
 		if (!box.rest && box.node && w > 10 && palette.mode !== "package")
-			this.paintStrip(box, y + h - 3, w);
+			this.paintStrip(box, y + h - STRIP, w);
 		context.globalAlpha = dim ? 0.6 : 1;
 		if (w > 22)
 			this.paintText(box, y, w, matches);
@@ -293,7 +211,7 @@ class Graph {
 		const func = tree.func[box.node];
 		if (palette.mode === "package")
 			return palette.package(func);
-		return palette.shade(palette.category(this.mainCategory(box.node)), func);
+		return palette.shade(palette.kinds[this.mainCategory(box.node)], func);
 	}
 
 	mainCategory(node) {
@@ -305,21 +223,16 @@ class Graph {
 		return best;
 	}
 
-	/* How a node's time divides, when it is not all of one kind. */
+	/* What of a node's time is not of its main kind: bars at the foot of its box. */
 	paintStrip(box, y, w) {
 		const { parts, categories, total } = this.tree, base = box.node * categories;
-		const all = total[box.node];
+		const all = total[box.node], main = this.mainCategory(box.node);
 		let x = box.left;
-		if (parts[base + this.mainCategory(box.node)] > 0.995 * all)
-			return;
 		for (let c = 0; c < categories; c++) {
 			const part = parts[base + c] / all * w;
-			if (part > 0) {
-				this.context.fillStyle = this.palette.ground;
-				this.context.fillRect(x, y - 1, part, 1);
-				this.context.fillStyle = this.palette.category(c);
-				this.context.fillRect(x, y, part, 3);
-			}
+			this.context.fillStyle = this.palette.strips[c];
+			if (part > 0.5 && c !== main)
+				this.context.fillRect(x, y, part, STRIP);
 			x += part;
 		}
 	}
@@ -331,7 +244,7 @@ class Graph {
 			return;
 		const onGround = !box.node || box.rest;
 		context.fillStyle = matches ? palette.markText : onGround ? palette.rootText : palette.text;
-		context.fillText(text, box.left + PAD, y + ROW / 2 - 0.5);
+		context.fillText(text, box.left + PAD, y + ROW / 2 - 1.5);
 	}
 
 	/* Names of a box from the longest to the shortest. */
@@ -379,25 +292,25 @@ class Graph {
 			this.requestPaint();
 		}
 		this.canvas.style.cursor = box ? "pointer" : "default";
-		this.on.hover(box, event);
+		this.on.hover(this, box, event);
 	}
 
 	unhover() {
 		this.hovered = null;
-		this.on.hover(null);
+		this.on.hover(this, null);
 		this.requestPaint();
 	}
 
 	click(event) {
 		const box = this.boxAt(event);
 		if (box)
-			this.on.zoom(box.node);
+			this.on.zoom(this, box.node);
 	}
 
 	select(node) {
 		this.selected = node;
 		this.reveal(node);
-		this.on.select(node);
+		this.on.select(this, node);
 	}
 
 	reveal(node) {

@@ -8,61 +8,54 @@ class FunctionTable {
 		this.on = on;
 		this.rows = [];
 		this.limit = ROWS_AT_ONCE;
-		this.body = document.getElementById("rows");
-		this.more = document.getElementById("more");
-		this.caption = document.getElementById("table-caption");
+		this.isPlumbing = profile.strings.map(isPlumbing);
 		for (const head of document.querySelectorAll("th[data-sort]"))
 			head.firstElementChild.addEventListener("click", () => on.sort(head.dataset.sort));
-		this.more.addEventListener("click", () => {
+		$("more").addEventListener("click", () => {
 			this.limit += ROWS_AT_ONCE;
 			this.draw();
 		});
+		$("plumbing").addEventListener("change", e => on.plumbing(e.target.checked));
 	}
 
-	show(rows, match, sort, total, format) {
+	/* `of` is the function that the sandwich shows, or undefined. */
+	show(rows, { match, sort, plumbing, total, format, of }) {
 		const names = this.profile.strings;
 		const orders = {
 			self: (a, b) => b.self - a.self || b.total - a.total,
 			total: (a, b) => b.total - a.total || b.self - a.self,
 			name: (a, b) => names[a.func] < names[b.func] ? -1 : 1,
 		};
-		this.rows = (match ? rows.filter(row => match[row.func]) : rows).sort(orders[sort]);
-		this.all = rows.length;
-		this.total = total;
-		this.format = format;
-		this.limit = ROWS_AT_ONCE;
+		const wanted = row => match ? match[row.func] : plumbing || !this.isPlumbing[row.func];
+		this.rows = rows.filter(wanted).sort(orders[sort]);
+		Object.assign(this, { all: rows.length, total, format, of, limit: ROWS_AT_ONCE });
+		$("plumbing").checked = plumbing;
 		for (const head of document.querySelectorAll("th[data-sort]"))
 			head.ariaSort = head.dataset.sort !== sort ? null : sort === "name" ? "ascending" : "descending";
 		this.draw();
 	}
 
 	draw() {
-		this.caption.textContent = this.rows.length === this.all ? `${this.all.toLocaleString("en")} functions` :
-			`${this.rows.length.toLocaleString("en")} of ${this.all.toLocaleString("en")} functions`;
-		this.body.replaceChildren(...this.rows.slice(0, this.limit).map(row => this.row(row)));
-		this.more.hidden = this.rows.length <= this.limit;
+		const shown = this.rows.length, all = formatCount(this.all, "function");
+		$("table-count").textContent = shown === this.all ? all : `${formatInteger(shown)} of ${all}`;
+		$("rows").replaceChildren(...this.rows.slice(0, this.limit).map(row => this.row(row)));
+		$("more").hidden = shown <= this.limit;
 	}
 
 	row(row) {
-		const tr = document.createElement("tr");
-		const name = document.createElement("button");
-		name.type = "button";
-		name.className = "link";
-		name.textContent = this.profile.strings[row.func];
-		name.title = "Show it in the flame graph";
-		name.addEventListener("click", () => this.on.find(row.func));
-		tr.append(this.cell(row.self), this.cell(row.total), document.createElement("td"));
-		tr.lastChild.append(name);
+		const name = this.profile.strings[row.func];
+		const open = element("button", { type: "button", className: "link", textContent: name, title: "Its callers and callees", onclick: () => this.on.open(row.func) });
+		const tr = element("tr", {}, this.cell(row.total), this.cell(row.self), element("td", {}, open));
+		if (row.func === this.of)
+			tr.ariaCurrent = "true";
 		return tr;
 	}
 
 	cell(value) {
-		const td = document.createElement("td");
-		const share = document.createElement("em");
-		td.className = "number";
+		const td = element("td", { className: "number" });
+		if (value)
+			td.append(formatShare(value, this.total), " ", element("em", { textContent: this.format(value) }));
 		td.style.setProperty("--part", (this.total ? 100 * value / this.total : 0) + "%");
-		share.textContent = formatShare(value, this.total);
-		td.append(this.format(value), " ", share);
 		return td;
 	}
 }

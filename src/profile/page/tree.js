@@ -68,6 +68,7 @@ class Tree {
 
 	sumUp(values) {
 		const { parent, self, total, leaves } = this;
+		this.values = values;
 		self.fill(0);
 		for (let i = 0; i < values.length; i++)
 			self[leaves[i]] += values[i];
@@ -148,20 +149,25 @@ function grown(array) {
 	return bigger;
 }
 
-/* The trees of a profile: callees from the goroutines' starts, callers from where they are. */
+/*
+ * The trees of a profile: callees from the goroutines' starts, callers from where they are. Frames of
+ * hidden functions are left out.
+ */
 class Trees {
-	constructor(profile) {
+	constructor(profile, hidden) {
 		this.profile = profile;
 		this.made = new Map();
 		this.isRuntime = profile.strings.map(s => s.startsWith("runtime."));
-		this.build();
+		this.build(hidden);
 	}
 
-	build() {
+	build(hidden) {
 		const p = this.profile, tree = new Tree(), n = p.nodeParent.length;
 		const merged = new Uint32Array(n);
-		for (let i = 1; i < n; i++)
-			merged[i] = tree.child(merged[p.nodeParent[i]], p.lineFunction[p.nodeLine[i]]);
+		for (let i = 1; i < n; i++) {
+			const func = p.lineFunction[p.nodeLine[i]], above = merged[p.nodeParent[i]];
+			merged[i] = hidden?.[func] ? above : tree.child(above, func);
+		}
 		this.merged = merged;
 		this.base = tree.finish(p.sampleNode.map(node => merged[node]));
 		this.plainLeaves = this.base.leaves;
@@ -187,6 +193,33 @@ class Trees {
 		return this.made.get(fold);
 	}
 
+	/*
+	 * One function: its callers, inverted, and its callees. The root of either is the function. A stack
+	 * that has it several times counts from the outermost. `has` says which samples have it.
+	 */
+	around(func) {
+		const { parent, count } = this.base, isOf = this.base.func;
+		const leaves = this.isRuntime[func] ? this.plainLeaves : this.base.leaves;
+		const callers = new Tree(), callees = new Tree();
+		const above = new Uint32Array(count), below = new Uint32Array(count), inside = new Uint8Array(count);
+		for (let i = 1; i < count; i++) {
+			if (inside[parent[i]])
+				[above[i], below[i]] = [above[parent[i]], callees.child(below[parent[i]], isOf[i])];
+			else if (isOf[i] === func)
+				above[i] = this.callersOf(parent[i], callers);
+			inside[i] = inside[parent[i]] || isOf[i] === func;
+		}
+		const ends = of => leaves.map(leaf => of[leaf]);
+		return { callers: callers.finish(ends(above)), callees: callees.finish(ends(below)), has: leaves.map(leaf => inside[leaf]) };
+	}
+
+	callersOf(node, tree) {
+		let at = 0;
+		for (; node; node = this.base.parent[node])
+			at = tree.child(at, this.base.func[node]);
+		return at;
+	}
+
 	invert() {
 		const { parent, func, leaves, count } = this.base;
 		const tree = new Tree(), inverted = new Uint32Array(count);
@@ -205,7 +238,7 @@ class Trees {
 	linesOf(node, values) {
 		const p = this.profile, times = this.lineTimes(values), sums = new Map();
 		for (let i = 1; i < this.merged.length; i++)
-			if (this.merged[i] === node && times[i] > 0)
+			if (this.merged[i] === node && times[i] > 0 && p.lineFunction[p.nodeLine[i]] === this.base.func[node])
 				sums.set(p.nodeLine[i], (sums.get(p.nodeLine[i]) || 0) + times[i]);
 		return [...sums].sort((a, b) => b[1] - a[1]);
 	}
@@ -244,95 +277,4 @@ class Trees {
 				rows.push({ func: f, self: selfOf[f], total: totalOf[f] });
 		return rows;
 	}
-}
-
-/* A choice of values: all but some, or some only. */
-class Choice {
-	constructor(only = false, values = []) {
-		this.only = only;
-		this.values = new Set(values);
-	}
-
-	has(value) {
-		return this.values.has(value) === this.only;
-	}
-
-	get isAll() {
-		return !this.only && !this.values.size;
-	}
-
-	toggle(value) {
-		if (!this.values.delete(value))
-			this.values.add(value);
-		return this.only && !this.values.size ? new Choice() : this;
-	}
-
-	toString() {
-		return (this.only ? "=" : "!") + [...this.values].map(encodeURIComponent).join(",");
-	}
-
-	static parse(text) {
-		const values = text.slice(1).split(",").map(decodeURIComponent);
-		return new Choice(text[0] === "=", text.length > 1 ? values : []);
-	}
-}
-
-const NO_VALUE = "(none)";
-
-/* The labels of a profile: for each key the value of each label set. */
-function labelKeys(profile) {
-	const keys = new Map();
-	profile.label_sets.forEach((set, index) => {
-		for (let i = 0; i < set.length; i += 2) {
-			if (!keys.has(set[i]))
-				keys.set(set[i], new Array(profile.label_sets.length).fill(NO_VALUE));
-			keys.get(set[i])[index] = set[i + 1];
-		}
-	});
-	return keys;
-}
-
-/*
- * What of each sample the filters let through, in `values`; and for each filter what its choices hold
- * with all other filters as they are: states[], waits (string -> time), labels (key -> value -> time),
- * idle.
- */
-function applyFilters(profile, keys, filter) {
-	const { sampleState, sampleWait, sampleLabels, samples, strings } = profile;
-	const time = profile[filter.metric];
-	const idle = { wall: profile.idleWall, count: profile.idleCount }[filter.metric];
-	const values = new Float64Array(samples);
-	const ret = { values, states: [0, 0, 0, 0], waits: new Map(), labels: new Map(), idle: 0, total: 0 };
-	const sets = profile.label_sets.map((_, i) =>
-		[...keys].filter(([key, of]) => filter.labels.has(key) && !filter.labels.get(key).has(of[i])).map(([key]) => key));
-	const setTime = new Map();
-
-	for (let i = 0; i < samples; i++) {
-		const state = sampleState[i], wait = sampleWait[i], failed = sets[sampleLabels[i]];
-		const idlePart = idle ? idle[i] : 0;
-		const value = time[i] - (filter.hideIdle ? idlePart : 0);
-		const stateOk = filter.states[state];
-		const waitOk = state !== WAITING || filter.waits.has(strings[wait]);
-		if (waitOk && !failed.length)
-			ret.states[state] += value;
-		if (state === WAITING && stateOk && !failed.length)
-			ret.waits.set(wait, (ret.waits.get(wait) || 0) + value);
-		if (stateOk && waitOk && failed.length < 2)
-			setTime.set(sampleLabels[i], (setTime.get(sampleLabels[i]) || 0) + value);
-		if (!stateOk || !waitOk || failed.length)
-			continue;
-		ret.idle += idlePart;
-		ret.total += value;
-		values[i] = value;
-	}
-	for (const [key, of] of keys) {
-		const sums = new Map();
-		for (const value of of)
-			sums.set(value, 0);
-		for (const [set, sum] of setTime)
-			if (!sets[set].length || sets[set][0] === key)
-				sums.set(of[set], sums.get(of[set]) + sum);
-		ret.labels.set(key, sums);
-	}
-	return ret;
 }

@@ -208,6 +208,49 @@ void made_up_small(struct made_up *m)
 		    "/src/io.go:5");
 }
 
+void made_up_waits(struct made_up *m)
+{
+	static const char *const waits[] = {
+		"sync.Mutex.Lock",
+		"sync.RWMutex.RLock",
+		"semacquire",
+		"sync",
+		"chan receive",
+		"chan send (nil chan)",
+		"select (no cases)",
+		"sync.Cond.Wait",
+		"sync.(*Cond).Wait",
+		"IO wait",
+		"sync.WaitGroup.Wait",
+		"GC mark assist wait for work",
+		"network",
+		"sleep",
+		"system goroutine wait",
+		"GC worker (idle)",
+		NULL,
+	};
+
+	made_up_init(m, "waits", 1000);
+	for (size_t i = 0; i < ARRAY_SIZE(waits); i++)
+		made_up_add(m, &(struct made_up_sample){PROFILE_WAITING, waits[i], NULL, 1000, 0},
+			    "main.main");
+}
+
+void made_up_idle(struct made_up *m)
+{
+	made_up_init(m, "idle", 1000);
+	made_up_add(m, &(struct made_up_sample){PROFILE_WAITING, "sleep", NULL, 4990, 0},
+		    "main.main /src/main.go:10;time.Sleep runtime/time.go:361");
+	made_up_add(m, &(struct made_up_sample){PROFILE_RUNNING, NULL, NULL, 10, 0},
+		    "main.main /src/main.go:11");
+}
+
+void made_up_nothing(struct made_up *m)
+{
+	made_up_init(m, "nothing", 1000);
+	must(!profile_add_comment(m->profile, "filter: --wait nosuch"));
+}
+
 void made_up_hostile(struct made_up *m)
 {
 	made_up_init(m, "</script><script>window.hacked=1</script>", 1000);

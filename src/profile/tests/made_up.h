@@ -45,6 +45,12 @@ struct profile_symbols *made_up_symbolize(const struct made_up *m);
 
 /* Five stacks with round numbers: 10 s in all. */
 void made_up_small(struct made_up *m);
+/* A second in each wait reason. */
+void made_up_waits(struct made_up *m);
+/* A program that sleeps: 5 s, of which 10 ms ran. */
+void made_up_idle(struct made_up *m);
+/* No sample; its filter is said in a comment. */
+void made_up_nothing(struct made_up *m);
 /* A web service with a database, a cache behind a mutex and background workers. */
 void made_up_service(struct made_up *m);
 /* The service, and as many other distinct stacks. */

@@ -1,20 +1,31 @@
-/* write_made_up_profile small|service|large|hostile FORMAT [raw] > FILE */
+/* write_made_up_profile small|service|waits|large|hostile|idle|nothing FORMAT [raw] > FILE */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "tests/made_up.h"
 
+static void made_up_hundred_thousand(struct made_up *m)
+{
+	made_up_large(m, 100000);
+}
+
 static bool make(struct made_up *m, const char *name)
 {
-	if (!strcmp(name, "small"))
-		made_up_small(m);
-	else if (!strcmp(name, "service"))
-		made_up_service(m);
-	else if (!strcmp(name, "large"))
-		made_up_large(m, 100000);
-	else if (!strcmp(name, "hostile"))
-		made_up_hostile(m);
+	static const struct {
+		const char *name;
+		void (*make)(struct made_up *m);
+	} profiles[] = {
+		{"small", made_up_small},     {"service", made_up_service},
+		{"waits", made_up_waits},     {"large", made_up_hundred_thousand},
+		{"hostile", made_up_hostile}, {"idle", made_up_idle},
+		{"nothing", made_up_nothing},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(profiles); i++)
+		if (!strcmp(name, profiles[i].name))
+			profiles[i].make(m);
 	return m->profile != NULL;
 }
 
@@ -26,7 +37,7 @@ int main(int argc, char **argv)
 	_cleanup_error_ struct error *err = NULL;
 
 	if (!format || !make(&m, argv[1])) {
-		fprintf(stderr, "write_made_up_profile small|service|large|hostile FORMAT [raw]\n");
+		fprintf(stderr, "write_made_up_profile NAME FORMAT [raw]\n");
 		return 2;
 	}
 	if (argc > 3)

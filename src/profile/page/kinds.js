@@ -1,0 +1,46 @@
+/*
+ * The kinds of what a goroutine does. A kind has the same colour in every page. It is told by the
+ * state and the wait reason, either the runtime's own words (runtime/runtime2.go, waitReasonStrings)
+ * or those of Go's trace (runtime/traceruntime.go, traceBlockReasonStrings).
+ */
+
+const KINDS = [
+	{ id: "running", title: "on-CPU", does: "executes Go code" },
+	{ id: "runnable", title: "runnable", does: "could run, waits for a CPU" },
+	{ id: "syscall", title: "syscall", does: "is in a system call (files, too) or in C" },
+	{ id: "locks", title: "locks", does: "waits for a mutex or a semaphore" },
+	{ id: "channels", title: "channels", does: "waits for a channel, select, Cond or WaitGroup" },
+	{ id: "network", title: "network", does: "waits for a connection" },
+	{ id: "sleep", title: "sleep", does: "waits for a timer" },
+	{ id: "other", title: "other", does: "waits for the garbage collector, and the like" },
+];
+const BLOCKED = [3, 4, 5, 6, 7]; /* kinds of the state "waiting" */
+const OTHER = 7;
+
+/* The first that matches tells the kind. */
+const WAIT_KINDS = [
+	[/^(sync\.(RW)?Mutex\.|semacquire$|sync$)/, 3],
+	[/^(chan |select\b|sync\.|coroutine$|synctest\.|forever$)/, 4],
+	[/^(IO wait|network)$/, 5],
+	[/^sleep$/, 6],
+];
+
+function kindOf(state, wait) {
+	if (state !== WAITING)
+		return state;
+	const found = WAIT_KINDS.find(([reason]) => reason.test(wait));
+	return found ? found[1] : OTHER;
+}
+
+/* Each sample's kind. */
+function kindsOfSamples(profile) {
+	const ofWait = new Map();
+	return Uint8Array.from(profile.sampleState, (state, i) => {
+		if (state !== WAITING)
+			return state;
+		const wait = profile.sampleWait[i];
+		if (!ofWait.has(wait))
+			ofWait.set(wait, kindOf(WAITING, profile.strings[wait]));
+		return ofWait.get(wait);
+	});
+}

@@ -1,0 +1,48 @@
+/* What was recorded, and what is said when nothing of it is to be seen. */
+
+function describeRecording(p) {
+	const seconds = p.duration_ns / 1e9, wall = p.wall.reduce((a, b) => a + b, 0), facts = [p.go_version];
+	document.title = (p.command || "profile") + " – gospect";
+	$("command").textContent = p.command || "gospect";
+	$("version").textContent = p.gospect;
+	if (seconds)
+		facts.push(formatTime(p.duration_ns) + (p.period_ns ? ` at ${Math.round(1e9 / p.period_ns)} Hz` : ""));
+	if (wall && seconds)
+		facts.push(`${digits(wall / p.duration_ns)} goroutines on average`);
+	$("facts").textContent = facts.filter(Boolean).join(" · ");
+	$("recording").replaceChildren(...recordingRows(p).flatMap(([name, value]) =>
+		[element("dt", { textContent: name }), element("dd", { textContent: value })]));
+}
+
+function recordingRows(p) {
+	const rows = [["command", p.command], ["began", p.time_ns ? new Date(p.time_ns / 1e6).toLocaleString() : ""],
+		["stacks", formatInteger(p.samples)]].filter(row => row[1]);
+	for (const comment of p.comments) {
+		const colon = comment.indexOf(": ");
+		rows.push(colon > 0 && colon < 40 ? [comment.slice(0, colon), comment.slice(colon + 2)] : ["", comment]);
+	}
+	return rows;
+}
+
+/* Which filters leave nothing, each with a button that undoes it and what comes back then. */
+function drawNothingLeft(page) {
+	const { profile, view, filters } = page, isEmpty = !page.filtered.total;
+	$("empty").hidden = !isEmpty;
+	if (!isEmpty)
+		return;
+	$("empty-why").textContent = profile.samples ? "These filters together leave nothing:" : whyNoSamples(profile);
+	const rows = profile.samples ? filters.active(view) : [];
+	$("empty-filters").replaceChildren(...rows.map(({ text, button: name, undo }) => {
+		const back = filters.apply({ ...view, ...undo }).total;
+		return element("li", {}, element("span", { textContent: text }), " ", button(name, () => page.change(undo), { className: "undo" }), " ",
+			element("em", { textContent: back ? `brings back ${page.format(back)}` : "" }));
+	}));
+	$("empty-reset").hidden = rows.length < 2;
+	$("empty-reset").onclick = () => page.change({ ...page.first(), tab: view.tab, showIdle: true }, true);
+}
+
+function whyNoSamples(profile) {
+	const filter = profile.comments.find(comment => comment.startsWith("filter: "));
+	return filter ? `No goroutine matched ${filter.slice(8)} while gospect looked.` :
+		"The profile is empty: gospect saw no goroutine. The program ended before the first look, or only the runtime's goroutines ran.";
+}

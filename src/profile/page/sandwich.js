@@ -1,0 +1,29 @@
+/* One function between its callers (above, the function at their bottom) and its callees (below). */
+
+class Sandwich {
+	constructor(profile, palette, on) {
+		this.profile = profile;
+		this.callers = new Graph(profile, palette, $("callers-scroller"), on);
+		this.callees = new Graph(profile, palette, $("callees-scroller"), on);
+		this.callers.flipped = this.callers.inverted = true;
+	}
+
+	get graphs() {
+		return [this.callers, this.callees];
+	}
+
+	/* What the filters left of the samples; trees that have the present fold and hidden frames. */
+	show(name, trees, values, match) {
+		const { profile } = this, func = profile.strings.indexOf(name), around = trees.around(func);
+		const left = values.map((value, i) => around.has[i] ? value : 0);
+		for (const [graph, tree] of [[this.callers, around.callers], [this.callees, around.callees]]) {
+			tree.sumUp(left);
+			tree.divide(left, KINDS.length, profile.sampleKind);
+			graph.rootTitle = name;
+			graph.match = match;
+			graph.show(tree, 0);
+		}
+		this.callers.scroller.scrollTop = this.callers.scroller.scrollHeight;
+		$("sandwich-name").textContent = name;
+	}
+}

@@ -2,9 +2,14 @@
 
 #include <string.h>
 
+#include "profile/symbols.h"
+
 /* A goroutine that waits within so many functions of its own from its start waits for work; and
  * within so many when the function that waits is a loop by its name. */
 enum { SHALLOW = 2, LOOP = 4 };
+
+/* What waits for work waits near its start. */
+#define MAX_AWAITING_DEPTH 64
 
 static const char *const known[] = {
 	"os/signal.signal_recv",
@@ -87,7 +92,7 @@ static bool is_known(const char *function)
 	return false;
 }
 
-static bool is_plumbing(const char *function)
+bool is_plumbing(const char *function)
 {
 	for (size_t i = 0; i < sizeof(plumbing) / sizeof(*plumbing); i++)
 		if (!strncmp(function, plumbing[i], strlen(plumbing[i])))
@@ -147,4 +152,17 @@ bool awaits_work(enum profile_state state, const char *wait, const char *const *
 	if (awaits_request(functions, count))
 		return true;
 	return IS_ONE_OF(wait, reasons) && waits_near_its_start(functions, count);
+}
+
+bool sample_awaits_work(const struct profile *p, const struct profile_symbols *symbols,
+			const struct profile_sample *sample, const struct symbol_stack *stack)
+{
+	const char *functions[MAX_AWAITING_DEPTH];
+	size_t count = stack->count;
+
+	if (count > MAX_AWAITING_DEPTH)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		functions[i] = symbols->frames[stack->frames[i]].function;
+	return awaits_work(sample->state, intern_get(&p->strings, sample->wait), functions, count);
 }

@@ -17,6 +17,14 @@
 bool awaits_work(enum profile_state state, const char *wait, const char *const *functions,
 		 size_t count);
 
+/* Likewise of a sample, whose stack this is. */
+struct symbol_stack;
+bool sample_awaits_work(const struct profile *p, const struct profile_symbols *symbols,
+			const struct profile_sample *sample, const struct symbol_stack *stack);
+
+/* A function that a goroutine waits through: how it waits, and not what it does. */
+bool is_plumbing(const char *function);
+
 /* A function that begins a request: an HTTP or gRPC handler's caller. */
 bool is_request_entry(const char *function);
 

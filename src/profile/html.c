@@ -3,8 +3,10 @@
  * profile goes into it as JSON with the text, and the numbers packed:
  *
  *   {"version":2, "command":, "go_version":, "gospect":, "time_ns":, "duration_ns":, "period_ns":,
- *    "comments":[text...], "label_sets":[[key,value,...]...], "strings":[text...],
- *    "sizes":{"nodes":, "lines":, "samples":}, "packed":"base64 of zlib of the numbers"}
+ *    "comments":[text...], "label_sets":[[key,value,...]...],
+ *    "stands_out":[{"text":, "focus":, "kinds":[...], "waits":[...], "idle":}...],
+ * "strings":[text...], "sizes":{"nodes":, "lines":, "samples":}, "packed":"base64 of zlib of the
+ * numbers"}
  *
  * Numbers are unsigned LEB128, column by column:
  *
@@ -30,10 +32,8 @@
 #include "profile/page.h"
 #include "profile/profile.h"
 #include "profile/stack_tree.h"
+#include "profile/stands_out.h"
 #include "profile/symbols.h"
-
-/* What waits for work waits near its start. */
-#define MAX_AWAITING_DEPTH 64
 
 struct page_data {
 	const struct profile *profile;
@@ -45,6 +45,7 @@ struct page_data {
 	bool *awaiting;         /* each sample's: waits for work */
 	struct intern strings;  /* functions, files and wait reasons */
 	struct intern sets;     /* the bytes of struct profile_label; 0 is no labels */
+	struct stands_out stands_out;
 	struct strbuf numbers;
 };
 
@@ -58,22 +59,7 @@ static void page_data_release(struct page_data *d)
 	intern_release(&d->strings);
 	intern_release(&d->sets);
 	strbuf_release(&d->numbers);
-}
-
-static bool sample_awaits_work(const struct page_data *d, const struct profile_sample *sample,
-			       const struct symbol_stack *stack)
-{
-	const struct intern *texts = &d->profile->strings;
-	const char *functions[MAX_AWAITING_DEPTH];
-	size_t count = stack->count;
-
-	if (count > MAX_AWAITING_DEPTH)
-		return false;
-	for (size_t i = 0; i < count; i++)
-		functions[i] = d->symbols->frames[stack->frames[i]].function;
-	return awaits_work(sample->state,
-			   sample->wait < texts->count ? intern_get(texts, sample->wait) : "",
-			   functions, count);
+	stands_out_release(&d->stands_out);
 }
 
 static struct error *add_sample(struct page_data *d, size_t i, struct symbol_stack *stack)
@@ -88,7 +74,7 @@ static struct error *add_sample(struct page_data *d, size_t i, struct symbol_sta
 		if (!stack_tree_child(&d->tree, d->leaves[i], d->symbols->lines[stack->frames[j]],
 				      &d->leaves[i]))
 			return &error_no_memory;
-	d->awaiting[i] = sample_awaits_work(d, sample, stack);
+	d->awaiting[i] = sample_awaits_work(d->profile, d->symbols, sample, stack);
 	d->label_sets[i] = intern_bytes(&d->sets, sample->labels,
 					sample->label_count * sizeof(*sample->labels));
 	if (sample->wait && sample->wait < texts->count)
@@ -291,12 +277,44 @@ static struct error *write_strings(const struct page_data *d, FILE *out)
 	return err;
 }
 
+static struct error *write_sentence(const struct sentence *s, FILE *out)
+{
+	struct error *err;
+
+	fputs("{\"text\":", out);
+	err = json_text_write(s->text, out);
+	fputs(",\"focus\":", out);
+	if (!err)
+		err = json_text_write(s->focus, out);
+	fprintf(out, ",\"kinds\":[%s%s%s],\"waits\":[", *s->kind ? "\"" : "", s->kind,
+		*s->kind ? "\"" : "");
+	if (!err && s->wait)
+		err = json_text_write(s->wait, out);
+	fprintf(out, "],\"idle\":%s}", s->idle ? "true" : "false");
+	return err;
+}
+
+static struct error *write_stands_out(const struct page_data *d, FILE *out)
+{
+	struct error *err = NULL;
+
+	fputs(",\n\"stands_out\":[", out);
+	for (size_t i = 0; i < d->stands_out.count && !err; i++) {
+		fputs(i ? ",\n" : "", out);
+		err = write_sentence(&d->stands_out.sentences[i], out);
+	}
+	fputc(']', out);
+	return err;
+}
+
 static struct error *write_data(const struct page_data *d, FILE *out)
 {
 	struct error *err = write_header(d->profile, out);
 
 	if (!err)
 		err = write_label_sets(d, out);
+	if (!err)
+		err = write_stands_out(d, out);
 	if (!err)
 		err = write_strings(d, out);
 	if (!err)
@@ -317,6 +335,8 @@ static struct error *html_write(const struct profile *p, const struct profile_sy
 
 	if (!err)
 		err = add_lines(&d);
+	if (!err)
+		err = stands_out_find(p, symbols, &d.stands_out);
 	if (err)
 		return err;
 	add_nodes(&d);

@@ -1,7 +1,9 @@
 """The flame graph's page in a real browser, on made-up profiles whose numbers are known."""
 
 import contextlib
+import itertools
 import json
+import math
 import shutil
 import subprocess
 import tempfile
@@ -410,6 +412,79 @@ def test_runtime_frames_fold_into_their_caller(page, made_up):
     assert page.total() == 7862000
 
 
+def test_what_stands_out_is_said_and_leads_there(page, made_up):
+    page.open(made_up("service"))
+    sentences = page.driver.find_elements(By.CSS_SELECTOR, "#sentences button")
+    assert sentences[1].text == ("21 % of request time waits for sync.Mutex.Lock in "
+                                 "shop/internal/cache.(*Cache[...]).Get")
+    sentences[1].click()
+    assert page.total() == 850000
+    assert page.text("details-name") == "shop/internal/web.(*API).traced.func1"
+    assert page.id("focus").get_attribute("value").endswith("Get$")
+    page.driver.back()
+    wait_until(lambda: page.total() == 4242000, what="Back returns to the first view")
+
+
+def test_nothing_stands_out_of_a_program_that_idles(page, made_up):
+    page.open(made_up("idle"))
+    assert not page.id("stands-out").is_displayed()
+
+
+def test_a_function_stands_between_its_callers_and_callees(small):
+    small.driver.find_elements(By.CSS_SELECTOR, "#rows .link")[1].click()
+    assert small.text("sandwich-name") == "main.handler"
+    assert small.visible() == 9000
+    small.click(1, 0.1, "callees")
+    assert small.text("details-name") == "main.query"
+    assert small.visible() == 7000
+    small.click(0, 0.1, "callers")
+    assert small.text("details-name") == "main.main"
+    assert small.visible() == 9000
+    small.chip("channels").click()
+    assert small.visible() == 4000
+    small.keys(Keys.ESCAPE)
+    assert not small.id("sandwich").is_displayed() and small.id("canvas").is_displayed()
+
+
+def test_a_key_opens_the_sandwich_of_the_frame_and_the_address_keeps_it(small, made_up):
+    small.click(3, 0.3)
+    small.keys("w")
+    assert small.text("sandwich-name") == "main.query"
+    small.open(made_up("small"), small.driver.execute_script("return location.hash"))
+    assert small.text("sandwich-name") == "main.query"
+    assert small.visible() == 7000
+    small.id("sandwich-close").click()
+    assert not small.id("sandwich").is_displayed()
+
+
+def test_recursion_counts_once_in_the_sandwich(page, made_up):
+    page.open(made_up("recursive"), "#of=main.walk")
+    assert page.visible() == 3000
+    page.click(1, 0.5, "callees")
+    assert page.text("details-name") == "main.walk"
+    assert page.visible() == 2000
+
+
+def test_focus_ignore_and_hide_take_expressions(small):
+    small.id("tab-filters").click()
+    small.type("focus", "query|write")
+    assert small.total() == 7500
+    small.type("ignore", "worker")
+    assert small.total() == 7000
+    small.type("hide", "handler$")
+    assert small.total() == 7000
+    assert small.text("tab-filters") == "Filters (3)"
+    small.click(2, 0.3)
+    assert small.text("details-name") == "main.query"
+
+
+def test_the_address_keeps_focus_ignore_and_hide(page, made_up):
+    page.open(made_up("small"), "#idle=show&focus=handler&ignore=compute&hide=main%5C.main")
+    assert page.total() == 7000
+    page.click(1, 0.3)
+    assert page.text("details-name") == "main.handler"
+
+
 @pytest.mark.parametrize("colour", ["wait", "package"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_colours_and_themes_draw_without_error(page, made_up, colour, theme):
@@ -428,6 +503,48 @@ def test_colours_and_themes_draw_without_error(page, made_up, colour, theme):
             done(seen.size);
         }))""")
     assert pixels > 50
+
+
+# Machado, Oliveira and Fernandes 2009, severity 1: what of linear RGB is left to the eye.
+SIGHT = {"all": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+         "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216),
+                        (-0.003882, -0.048116, 1.051998)),
+         "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413),
+                          (-0.011820, 0.042940, 0.968881))}
+
+
+def linear(colour):
+    parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+    return [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+
+
+def luminance(rgb):
+    return sum(part * c for part, c in zip((0.2126, 0.7152, 0.0722), rgb))
+
+
+def seen(colour, sight):
+    """In CIE Lab."""
+    r, g, b = [min(1, max(0, sum(m * c for m, c in zip(row, linear(colour))))) for row in SIGHT[sight]]
+    x, y, z = (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.95047, luminance((r, g, b)), \
+        (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.08883
+    fx, fy, fz = [t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116 for t in (x, y, z)]
+    return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
+
+
+@pytest.mark.parametrize("theme,apart", [("light", 24), ("dark", 15)])
+def test_kinds_are_told_apart_by_colour_blind_readers(small, theme, apart):
+    colours = small.driver.execute_script("""
+        document.documentElement.dataset.theme = arguments[0];
+        const style = getComputedStyle(document.documentElement);
+        return ["running", "runnable", "syscall", "locks", "channels", "network", "sleep", "other", "text"]
+            .map(name => style.getPropertyValue(name === "text" ? "--box-text" : "--kind-" + name))""", theme)
+    *kinds, text = colours
+    for sight in SIGHT:
+        for a, b in itertools.combinations(kinds, 2):
+            assert math.dist(seen(a, sight), seen(b, sight)) > apart, (sight, a, b)
+    for kind in kinds:
+        dark, light = sorted(luminance(linear(c)) for c in (kind, text))
+        assert (light + 0.05) / (dark + 0.05) >= 4.5, kind
 
 
 def test_nothing_left_names_its_filters_and_undoes_each(page, made_up):

@@ -40,6 +40,7 @@ class Chips {
 		kinds.forEach((time, i) => {
 			this.fill(this.chips[i], time, all, view.kinds.has(i), format);
 			this.parts[i].style.flexGrow = all ? time / all : 0;
+			this.parts[i].hidden = !time;
 			this.parts[i].classList.toggle("off", view.kinds.size > 0 && !view.kinds.has(i));
 		});
 		this.fill(this.blocked, sum, all, BLOCKED.every(i => view.kinds.has(i)), format);

@@ -182,7 +182,7 @@ class Graph {
 		context.globalAlpha = dim ? 0.28 : ancestor ? 0.6 : 1;
 		context.fillStyle = matches ? palette.mark : this.fill(box);
 		context.fillRect(box.left, y, w, h);
-		if (!box.rest && box.node && w > 10 && palette.mode !== "package")
+		if (!box.rest && (box.node || this.rootIsFunction) && w > 10 && palette.mode !== "package")
 			this.paintStrip(box, y + h - STRIP, w);
 		context.globalAlpha = dim ? 0.6 : 1;
 		if (w > 22)
@@ -206,7 +206,7 @@ class Graph {
 		const { palette, tree } = this;
 		if (box.rest)
 			return palette.rest;
-		if (!box.node)
+		if (!box.node && !this.rootIsFunction)
 			return palette.root;
 		const func = tree.func[box.node];
 		if (palette.mode === "package")
@@ -223,15 +223,17 @@ class Graph {
 		return best;
 	}
 
-	/* What of a node's time is not of its main kind: bars at the foot of its box. */
+	/* What of a node's time is not of its main kind: bars at the foot of its box, on the right. */
 	paintStrip(box, y, w) {
 		const { parts, categories, total } = this.tree, base = box.node * categories;
 		const all = total[box.node], main = this.mainCategory(box.node);
-		let x = box.left;
+		let x = box.left + parts[base + main] / all * w;
 		for (let c = 0; c < categories; c++) {
+			if (c === main)
+				continue;
 			const part = parts[base + c] / all * w;
 			this.context.fillStyle = this.palette.strips[c];
-			if (part > 0.5 && c !== main)
+			if (part > 0.5)
 				this.context.fillRect(x, y, part, STRIP);
 			x += part;
 		}
@@ -242,7 +244,7 @@ class Graph {
 		const text = this.fitted(this.title(box), w - 2 * PAD);
 		if (!text)
 			return;
-		const onGround = !box.node || box.rest;
+		const onGround = !box.node && !this.rootIsFunction || box.rest;
 		context.fillStyle = matches ? palette.markText : onGround ? palette.rootText : palette.text;
 		context.fillText(text, box.left + PAD, y + ROW / 2 - 1.5);
 	}
@@ -252,7 +254,7 @@ class Graph {
 		if (box.rest)
 			return [`${box.rest} more`, `+${box.rest}`];
 		if (!box.node)
-			return [this.rootTitle, "all"];
+			return this.rootIsFunction ? shorterNames(this.rootTitle) : [this.rootTitle, "all"];
 		const func = this.tree.func[box.node];
 		return (this.names[func] ??= shorterNames(this.profile.strings[func]));
 	}

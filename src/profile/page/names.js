@@ -21,7 +21,12 @@ function shorterNames(name) {
 /* How a goroutine runs or waits, and not what it does. */
 function isPlumbing(name) {
 	return /^(runtime|internal\/|syscall|reflect|bufio|net)\b/.test(name) && !/^net\//.test(name) ||
-		/^net\/http\.\(\*(Server|conn)\)\.|^net\/http\.serverHandler\.|\.gowrap\d+$/.test(name);
+		/^net\/http\.(\(\*(Server|conn|ServeMux)\)|serverHandler|HandlerFunc)\.|\.gowrap\d+$/.test(name);
+}
+
+/* The text with places where a line may break. */
+function breakable(name) {
+	return name.split(/(?<=[/.)])/).flatMap((part, i) => i ? [document.createElement("wbr"), part] : [part]);
 }
 
 function quotedExpression(text) {

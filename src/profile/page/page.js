@@ -27,7 +27,7 @@ class Page {
 		this.metrics = Object.keys(METRICS).filter(m => profile[m].some(v => v > 0));
 		describeRecording(profile);
 		describeKinds();
-		drawStandsOut(profile.stands_out ?? [], sentence => this.showSentence(sentence));
+		drawStandsOut(profile.stands_out, sentence => this.showSentence(sentence));
 		this.listen();
 		this.readAddress();
 	}
@@ -78,8 +78,8 @@ class Page {
 
 	showSentence(sentence) {
 		const { colour, flip, metric } = this.view;
-		this.change({ ...viewOfSentence(sentence, this.first()), colour, flip, metric });
-		this.change({ path: zoomOfSentence(this.tree, matches(this.profile.strings, sentence.focus)) }, true);
+		this.change({ ...viewOfSentence(sentence, this.first()), colour, flip, metric }, true);
+		this.change({ path: zoomOfSentence(this.tree, matches(this.profile.strings, sentence.focus)) });
 	}
 
 	/* ---- from what is chosen to what is seen ---- */
@@ -120,7 +120,7 @@ class Page {
 		graph.flipped = s.flip;
 		graph.inverted = s.callers;
 		graph.rootTitle = s.callers ? "everything, by what goroutines do" : "all goroutines";
-		if (this.shownTree !== this.tree)
+		if (this.shownTree !== this.tree || graph.zoomed !== zoomed)
 			graph.selected = zoomed;
 		this.shownTree = this.tree;
 		$("scroller").hidden = isSandwich;
@@ -263,7 +263,7 @@ class Page {
 		$("details-name").title = [name, ...this.teller.places(graph, node)].join("\n");
 		$("details-numbers").textContent = numbers;
 		$("details").dataset.time = Math.round(graph.tree.total[node]);
-		$("copy").disabled = $("find").disabled = $("around").disabled = !node;
+		$("copy").disabled = $("find").disabled = $("around").disabled = !node && !graph.rootIsFunction;
 		$("announce").textContent = node ? `${name}, ${numbers}` : "";
 	}
 
@@ -375,9 +375,9 @@ class Page {
 			i: () => this.change({ callers: !this.view.callers, path: [] }, true),
 			f: () => this.change({ flip: !this.view.flip }),
 			t: () => this.change({ tab: !$("panel-table").hidden && !WIDE.matches ? "graph" : "table" }),
-			c: () => active.selected && this.copy(),
-			s: () => active.selected && this.find(),
-			w: () => active.selected && this.showAround(),
+			c: () => !$("copy").disabled && this.copy(),
+			s: () => !$("find").disabled && this.find(),
+			w: () => !$("around").disabled && this.showAround(),
 			Enter: () => this.zoom(active, active.selected),
 			Backspace: () => active.zoomed && this.zoom(active, active.tree.parent[active.zoomed]),
 			ArrowUp: walk("ArrowUp"), ArrowDown: walk("ArrowDown"), ArrowLeft: walk("ArrowLeft"), ArrowRight: walk("ArrowRight"),

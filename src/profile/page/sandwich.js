@@ -6,6 +6,7 @@ class Sandwich {
 		this.callers = new Graph(profile, palette, $("callers-scroller"), on);
 		this.callees = new Graph(profile, palette, $("callees-scroller"), on);
 		this.callers.flipped = this.callers.inverted = true;
+		this.callers.rootIsFunction = this.callees.rootIsFunction = true;
 	}
 
 	get graphs() {
@@ -19,10 +20,13 @@ class Sandwich {
 		for (const [graph, tree] of [[this.callers, around.callers], [this.callees, around.callees]]) {
 			tree.sumUp(left);
 			tree.divide(left, KINDS.length, profile.sampleKind);
+			tree.func[0] = func;
 			graph.rootTitle = name;
 			graph.match = match;
 			graph.show(tree, 0);
 		}
+		/* Few callers leave the room to the callees. */
+		this.callers.scroller.style.flexBasis = this.callers.tree.depth() * ROW + 6 + "px";
 		this.callers.scroller.scrollTop = this.callers.scroller.scrollHeight;
 		$("sandwich-name").textContent = name;
 	}

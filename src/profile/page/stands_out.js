@@ -3,9 +3,7 @@
 function drawStandsOut(sentences, show) {
 	$("stands-out").hidden = !sentences.length;
 	$("sentences").replaceChildren(...sentences.map(sentence => {
-		const link = button("", () => show(sentence), { className: "link" });
-		/* What is in backquotes is a name of Go. */
-		link.append(...sentence.text.split("`").map((part, i) => i % 2 ? element("code", { textContent: part }) : part));
+		const link = button(sentence.text, () => show(sentence), { className: "link" });
 		return element("li", {}, link);
 	}));
 }

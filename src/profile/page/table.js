@@ -44,7 +44,7 @@ class FunctionTable {
 
 	row(row) {
 		const name = this.profile.strings[row.func];
-		const open = element("button", { type: "button", className: "link", textContent: name, title: "Its callers and callees", onclick: () => this.on.open(row.func) });
+		const open = element("button", { type: "button", className: "link", title: "Its callers and callees", onclick: () => this.on.open(row.func) }, ...breakable(name));
 		const tr = element("tr", {}, this.cell(row.total), this.cell(row.self), element("td", {}, open));
 		if (row.func === this.of)
 			tr.ariaCurrent = "true";

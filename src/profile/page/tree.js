@@ -105,6 +105,18 @@ class Tree {
 		return list;
 	}
 
+	/* Rows of those that have time left, the root's too. */
+	depth() {
+		const depths = new Uint32Array(this.count).fill(1);
+		let deepest = 1;
+		for (let i = 1; i < this.count; i++) {
+			depths[i] = depths[this.parent[i]] + 1;
+			if (this.total[i] > 0)
+				deepest = Math.max(deepest, depths[i]);
+		}
+		return deepest;
+	}
+
 	path(node) {
 		const path = [];
 		for (; node; node = this.parent[node])
@@ -157,7 +169,7 @@ class Trees {
 	constructor(profile, hidden) {
 		this.profile = profile;
 		this.made = new Map();
-		this.isRuntime = profile.strings.map(s => s.startsWith("runtime."));
+		this.isRuntime = profile.strings.map(s => /^(runtime\.|internal\/)/.test(s));
 		this.build(hidden);
 	}
 

@@ -245,6 +245,20 @@ void made_up_idle(struct made_up *m)
 		    "main.main /src/main.go:11");
 }
 
+void made_up_recursive(struct made_up *m)
+{
+	static const char *const stacks[] = {
+		"main.main;main.walk",
+		"main.main;main.walk;main.walk",
+		"main.main;main.walk;main.walk;main.walk;main.visit",
+	};
+
+	made_up_init(m, "recursive", 1000);
+	for (size_t i = 0; i < ARRAY_SIZE(stacks); i++)
+		made_up_add(m, &(struct made_up_sample){PROFILE_RUNNING, NULL, NULL, 1000, 0},
+			    stacks[i]);
+}
+
 void made_up_nothing(struct made_up *m)
 {
 	made_up_init(m, "nothing", 1000);

@@ -49,6 +49,8 @@ void made_up_small(struct made_up *m);
 void made_up_waits(struct made_up *m);
 /* A program that sleeps: 5 s, of which 10 ms ran. */
 void made_up_idle(struct made_up *m);
+/* A function that calls itself: a second at each depth from 1 to 3. */
+void made_up_recursive(struct made_up *m);
 /* No sample; its filter is said in a comment. */
 void made_up_nothing(struct made_up *m);
 /* A web service with a database, a cache behind a mutex and background workers. */

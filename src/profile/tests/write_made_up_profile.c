@@ -1,4 +1,5 @@
-/* write_made_up_profile small|service|waits|large|hostile|idle|nothing FORMAT [raw] > FILE */
+/* write_made_up_profile small|service|waits|large|hostile|idle|nothing|recursive FORMAT [raw] >
+ * FILE */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ static bool make(struct made_up *m, const char *name)
 		{"small", made_up_small},     {"service", made_up_service},
 		{"waits", made_up_waits},     {"large", made_up_hundred_thousand},
 		{"hostile", made_up_hostile}, {"idle", made_up_idle},
-		{"nothing", made_up_nothing},
+		{"nothing", made_up_nothing}, {"recursive", made_up_recursive},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(profiles); i++)

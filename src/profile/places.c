@@ -1,0 +1,210 @@
+#include "profile/places.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "profile/awaiting.h"
+
+static const char *const gc_roots[] = {
+	"[GC]",
+	"runtime.gcBgMarkWorker",
+	"runtime.gcAssistAlloc",
+	"runtime.bgsweep",
+	"runtime.bgscavenge",
+	"runtime.gcStart",
+};
+
+const char gc_functions[] = "^\\[GC\\]$|^runtime\\.(gcBgMarkWorker|gcAssistAlloc|bgsweep|"
+			    "bgscavenge|gcStart)$";
+
+static void places_release(struct places *p)
+{
+	map_release(&p->index);
+	free(p->items);
+}
+
+void tally_release(struct tally *t)
+{
+	places_release(&t->requests);
+	places_release(&t->locks);
+	places_release(&t->blocked);
+	places_release(&t->syscalls);
+	stack_tree_release(&t->cpu);
+}
+
+static bool places_add(struct places *p, const struct place *add)
+{
+	uint64_t *at = map_at(&p->index, (uint64_t)add->function << 32 | add->wait);
+
+	if (!at)
+		return false;
+	if (!*at) {
+		if (!array_reserve(&p->items, &p->capacity, p->count + 1))
+			return false;
+		p->items[p->count++] = (struct place){.function = add->function, .wait = add->wait};
+		*at = p->count;
+	}
+	p->items[*at - 1].time += add->time;
+	p->items[*at - 1].idle += add->idle;
+	return true;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->time != y->time)
+		return x->time < y->time ? 1 : -1;
+	return x->function < y->function ? -1 : x->function > y->function;
+}
+
+/* The index is of no use then. */
+static void places_sort(struct places *p)
+{
+	if (p->count)
+		qsort(p->items, p->count, sizeof(*p->items), by_time);
+}
+
+/* A sample and its stack, while it is added. */
+struct visit {
+	struct tally *tally;
+	const struct profile *profile;
+	const struct profile_symbols *symbols;
+	const struct profile_sample *sample;
+	struct symbol_stack stack;
+};
+
+static uint32_t function_at(const struct visit *v, size_t i)
+{
+	return v->symbols->source_lines[v->symbols->lines[v->stack.frames[i]]].function;
+}
+
+static const char *name_at(const struct visit *v, size_t i)
+{
+	return intern_get(&v->symbols->strings, function_at(v, i));
+}
+
+/* The number of frames within a request; all of them outside of one. */
+static size_t request_depth(const struct visit *v)
+{
+	for (size_t i = 0; i < v->stack.count; i++)
+		if (is_request_entry(name_at(v, i)))
+			return i;
+	return v->stack.count;
+}
+
+static uint32_t place_in(const struct visit *v, size_t depth)
+{
+	for (size_t i = 0; i < depth; i++)
+		if (!is_plumbing(name_at(v, i)))
+			return function_at(v, i);
+	return function_at(v, depth ? depth - 1 : 0);
+}
+
+static bool is_lock(const char *wait)
+{
+	return !strncmp(wait, "sync.Mutex", 10) || !strncmp(wait, "sync.RWMutex", 12) ||
+	       !strcmp(wait, "semacquire") || !strcmp(wait, "sync");
+}
+
+static bool is_gc(const struct visit *v)
+{
+	for (size_t i = 0; i < v->stack.count; i++)
+		for (size_t j = 0; j < ARRAY_SIZE(gc_roots); j++)
+			if (!strcmp(name_at(v, i), gc_roots[j]))
+				return true;
+	return false;
+}
+
+static bool add_cpu(const struct visit *v)
+{
+	struct tally *t = v->tally;
+	uint32_t node = 0;
+
+	t->cpu_ns += v->sample->cpu_ns;
+	if (is_gc(v)) {
+		t->gc_ns += v->sample->cpu_ns;
+		return true;
+	}
+	for (size_t i = v->stack.count; i-- > 0;)
+		if (!stack_tree_child(&t->cpu, node, function_at(v, i), &node))
+			return false;
+	t->cpu.nodes[node].self += v->sample->cpu_ns;
+	return true;
+}
+
+static bool add_blocked(const struct visit *v, uint64_t time, uint64_t idle)
+{
+	size_t depth = request_depth(v);
+	struct place place = {place_in(v, depth), v->sample->wait, time, idle};
+
+	if (!places_add(&v->tally->blocked, &place))
+		return false;
+	if (depth < v->stack.count)
+		return places_add(&v->tally->requests, &place);
+	return !is_lock(intern_get(&v->profile->strings, place.wait)) ||
+	       places_add(&v->tally->locks, &place);
+}
+
+static bool add_syscall(const struct visit *v, uint64_t time)
+{
+	struct place place = {place_in(v, v->stack.count), 0, time, 0};
+
+	v->tally->syscall += time;
+	return !time || places_add(&v->tally->syscalls, &place);
+}
+
+static bool add_visit(const struct visit *v)
+{
+	const struct profile_sample *s = v->sample;
+	struct tally *t = v->tally;
+	uint64_t time = t->timed ? s->wall_ns : s->count;
+	uint64_t idle = t->timed ? s->idle_ns : s->idle_count;
+
+	if (sample_awaits_work(v->profile, v->symbols, s, &v->stack))
+		idle = time;
+	t->total += time;
+	t->busy += time - idle;
+	t->request += request_depth(v) < v->stack.count ? time : 0;
+	t->running += s->state == PROFILE_RUNNING ? time : 0;
+	t->runnable += s->state == PROFILE_RUNNABLE ? time : 0;
+	if (s->cpu_ns && !add_cpu(v))
+		return false;
+	if (s->state == PROFILE_SYSCALL)
+		return add_syscall(v, time - idle);
+	return s->state != PROFILE_WAITING || add_blocked(v, time, idle);
+}
+
+static bool has_time(const struct profile *p)
+{
+	for (size_t i = 0; i < p->count; i++)
+		if (p->samples[i].wall_ns)
+			return p->duration_ns;
+	return false;
+}
+
+struct error *tally_make(const struct profile *p, const struct profile_symbols *symbols,
+			 struct tally *ret)
+{
+	_cleanup_tally_ struct tally t = {.timed = has_time(p)};
+	struct visit v = {.tally = &t, .profile = p, .symbols = symbols};
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < p->count && !err; i++) {
+		v.sample = &p->samples[i];
+		err = symbols_stack(symbols, v.sample, &v.stack);
+		if (!err && !add_visit(&v))
+			err = &error_no_memory;
+	}
+	symbol_stack_release(&v.stack);
+	if (err)
+		return err;
+	places_sort(&t.requests);
+	places_sort(&t.locks);
+	places_sort(&t.blocked);
+	places_sort(&t.syscalls);
+	*ret = t;
+	t = (struct tally){0};
+	return NULL;
+}

@@ -1,0 +1,52 @@
+/*
+ * Where a profile's time went, summed up for sentences: by place, which is the innermost function
+ * that is no plumbing and the wait reason. A profile without time, as of a dump, counts goroutines
+ * instead.
+ */
+#ifndef PROFILE_PLACES_H
+#define PROFILE_PLACES_H
+
+#include "profile/stack_tree.h"
+#include "profile/symbols.h"
+
+struct place {
+	uint32_t function; /* in the symbols' strings */
+	uint32_t wait;     /* in the profile's */
+	uint64_t time;
+	uint64_t idle; /* the part of it that a view hides at first */
+};
+
+struct places {
+	struct place *items; /* most time first */
+	size_t count;
+	size_t capacity;
+	struct map index; /* function and wait reason -> place in items + 1 */
+};
+
+struct tally {
+	bool timed;             /* time is nanoseconds, else goroutines */
+	struct places requests; /* where requests are blocked */
+	struct places locks;    /* where others wait for a lock */
+	struct places blocked;  /* where anybody is blocked */
+	struct places syscalls; /* without what is idle */
+	struct stack_tree cpu;  /* keys are functions, self is CPU time; without the GC's */
+	uint64_t total;
+	uint64_t busy; /* of it not idle */
+	uint64_t request;
+	uint64_t running;
+	uint64_t runnable;
+	uint64_t syscall; /* not idle */
+	uint64_t cpu_ns;
+	uint64_t gc_ns; /* of cpu_ns */
+};
+
+/* An expression for the functions under which CPU time is the garbage collector's. */
+extern const char gc_functions[];
+
+struct error *tally_make(const struct profile *p, const struct profile_symbols *symbols,
+			 struct tally *ret) must_check;
+void tally_release(struct tally *t);
+
+#define _cleanup_tally_ __attribute__((cleanup(tally_release)))
+
+#endif

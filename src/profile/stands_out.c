@@ -1,0 +1,378 @@
+#include "profile/stands_out.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "profile/places.h"
+
+/* From where on a sentence is worth reading: parts of the time that it speaks of, and numbers. */
+#define REQUEST_PART 0.10
+#define LOCK_PART 0.05
+#define LOCK_GOROUTINES 0.1
+#define BUSY_CORES 0.1
+#define CPU_PART 0.20
+#define RUNNABLE_PART 0.20
+#define RUNNABLE_GOROUTINES 0.2
+#define GC_PART 0.10
+#define CROWD 100
+#define CROWD_PART 0.30
+#define BIG_CROWD 1000
+#define SYSCALL_PART 0.10
+#define SYSCALL_GOROUTINES 0.1
+
+struct finder {
+	const struct profile *profile;
+	const struct profile_symbols *symbols;
+	struct tally tally;
+	struct stands_out *out;
+};
+
+static const char *name_of(const struct finder *f, uint32_t function)
+{
+	return intern_get(&f->symbols->strings, function);
+}
+
+/* That are there at the same time, on average. */
+static double goroutines(const struct finder *f, uint64_t time)
+{
+	return f->tally.timed ? (double)time / f->profile->duration_ns : time;
+}
+
+/* ---- words ---- */
+
+/* "64 %", "6.4 %"; what is nearly all is not 100 %. */
+static void add_share(struct strbuf *sb, uint64_t part, uint64_t whole)
+{
+	double percent = whole ? 100.0 * part / whole : 0;
+	bool nearly = percent >= 99 && percent < 99.95;
+
+	strbuf_addf(sb, "%.*f %%", nearly || percent < 9.95 ? 1 : 0, percent);
+}
+
+static void add_integer(struct strbuf *sb, unsigned long value)
+{
+	if (value >= 1000) {
+		add_integer(sb, value / 1000);
+		strbuf_addf(sb, ",%03lu", value % 1000);
+	} else {
+		strbuf_addf(sb, "%lu", value);
+	}
+}
+
+/* "0.85", "2.7", "12", "10,231" */
+static void add_amount(struct strbuf *sb, double amount)
+{
+	if (amount < 9.95)
+		strbuf_addf(sb, "%.*f", amount < 0.995 ? 2 : 1, amount);
+	else
+		add_integer(sb, (unsigned long)(amount + 0.5));
+}
+
+static void add_goroutines(struct strbuf *sb, const struct finder *f, uint64_t time)
+{
+	if (f->tally.timed)
+		add_amount(sb, goroutines(f, time));
+	else
+		add_integer(sb, time);
+	strbuf_adds(sb, !f->tally.timed && time == 1 ? " goroutine" : " goroutines");
+}
+
+static const char *wait_words(const char *wait)
+{
+	if (!strcmp(wait, "IO wait") || !strcmp(wait, "network"))
+		return "the network";
+	if (!strcmp(wait, "sleep"))
+		return "a timer (sleep)";
+	return *wait ? wait : "an unknown reason";
+}
+
+static void add_place(struct strbuf *sb, const struct finder *f, const struct place *p)
+{
+	strbuf_addf(sb, " %s in %s", wait_words(intern_get(&f->profile->strings, p->wait)),
+		    name_of(f, p->function));
+}
+
+/* An expression that matches this function alone. */
+static void add_focus(struct strbuf *sb, const char *name)
+{
+	strbuf_addc(sb, '^');
+	for (; *name; name++) {
+		if (strchr(".*+?^${}()|[]\\", *name))
+			strbuf_addc(sb, '\\');
+		strbuf_addc(sb, *name);
+	}
+	strbuf_addc(sb, '$');
+}
+
+/* Copies text and focus. */
+static struct error *say(struct finder *f, const struct strbuf *text, const struct strbuf *focus,
+			 struct sentence view)
+{
+	struct sentence *s = &f->out->sentences[f->out->count];
+
+	if (f->out->count == MAX_SENTENCES)
+		return NULL;
+	if (text->failed || focus->failed)
+		return &error_no_memory;
+	*s = view;
+	s->text = strdup(text->data);
+	s->focus = strdup(focus->data);
+	f->out->count++;
+	return s->text && s->focus ? NULL : &error_no_memory;
+}
+
+static struct error *say_place(struct finder *f, const struct strbuf *text, const struct place *p)
+{
+	_cleanup_strbuf_ struct strbuf focus = STRBUF_INIT;
+	struct sentence view = {.kind = "", .idle = p->idle > 0};
+
+	add_focus(&focus, name_of(f, p->function));
+	view.wait = intern_get(&f->profile->strings, p->wait);
+	return say(f, text, &focus, view);
+}
+
+/* ---- the sentences ---- */
+
+static struct error *say_requests(struct finder *f)
+{
+	const struct places *places = &f->tally.requests;
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < places->count && i < 2 && !err; i++) {
+		_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
+		const struct place *p = &places->items[i];
+
+		if (p->time < REQUEST_PART * f->tally.request)
+			break;
+		add_share(&sb, p->time, f->tally.request);
+		strbuf_adds(&sb, " of request time waits for");
+		add_place(&sb, f, p);
+		err = say_place(f, &sb, p);
+	}
+	return err;
+}
+
+static struct error *say_lock(struct finder *f)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
+	const struct place *p = f->tally.locks.items;
+
+	if (!p || p->time < LOCK_PART * f->tally.busy || goroutines(f, p->time) < LOCK_GOROUTINES)
+		return NULL;
+	add_goroutines(&sb, f, p->time);
+	strbuf_adds(&sb, " outside requests wait for");
+	add_place(&sb, f, p);
+	return say_place(f, &sb, p);
+}
+
+/* After this self is the time of a node with all below it. */
+static void sum_up(struct stack_tree *tree)
+{
+	for (size_t i = tree->count; i-- > 1;)
+		tree->nodes[tree->nodes[i].parent].self += tree->nodes[i].self;
+}
+
+static bool is_of_program(const char *name)
+{
+	return strncmp(name, "runtime.", 8) != 0 && *name != '[';
+}
+
+static uint32_t heaviest_callee(const struct finder *f, uint32_t node)
+{
+	const struct stack_tree *tree = &f->tally.cpu;
+	uint32_t best = 0;
+
+	for (uint32_t i = node + 1; i < tree->count; i++) {
+		const struct stack_node *n = &tree->nodes[i];
+
+		if (n->parent == node && n->self >= CPU_PART * f->tally.cpu_ns &&
+		    is_of_program(name_of(f, n->key)) &&
+		    (!best || n->self > tree->nodes[best].self))
+			best = i;
+	}
+	return best;
+}
+
+/* The length of "a/b" in "a/b.(*T).M[...]". */
+static size_t package_length(const char *name)
+{
+	size_t head = strcspn(name, "["), slash = head;
+
+	while (slash && name[slash - 1] != '/')
+		slash--;
+	return slash + strcspn(name + slash, ".[");
+}
+
+/* Of another package than main, and with a small letter. */
+static bool is_internal(const char *name)
+{
+	size_t package = package_length(name), head = package + strcspn(name + package, "[");
+	size_t last = head;
+
+	while (last > package && name[last - 1] != '.')
+		last--;
+	return strncmp(name, "main.", 5) != 0 && name[last] >= 'a' && name[last] <= 'z';
+}
+
+static bool is_same_package(const char *a, const char *b)
+{
+	size_t length = package_length(a);
+
+	return length == package_length(b) && !strncmp(a, b, length);
+}
+
+/* The deepest function that holds its part of the CPU time; of a package's internals their caller,
+ * when it has hardly more. INTERN_FAILED: there is none. */
+static uint32_t cpu_function(struct finder *f)
+{
+	const struct stack_node *nodes = f->tally.cpu.nodes;
+	uint32_t node = 0, next;
+
+	sum_up(&f->tally.cpu);
+	while ((next = heaviest_callee(f, node)))
+		node = next;
+	if (!node)
+		return INTERN_FAILED;
+	while ((next = nodes[node].parent) && is_internal(name_of(f, nodes[node].key)) &&
+	       is_same_package(name_of(f, nodes[node].key), name_of(f, nodes[next].key)) &&
+	       nodes[next].self < 1.5 * nodes[node].self)
+		node = next;
+	return nodes[node].key;
+}
+
+/* Of all its places in the tree; one within another counts once. */
+static uint64_t cpu_of(const struct stack_tree *tree, uint32_t function)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 1; i < tree->count; i++) {
+		uint32_t above = tree->nodes[i].parent;
+
+		if (tree->nodes[i].key != function)
+			continue;
+		while (above && tree->nodes[above].key != function)
+			above = tree->nodes[above].parent;
+		sum += above ? 0 : tree->nodes[i].self;
+	}
+	return sum;
+}
+
+static struct error *say_cpu(struct finder *f)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT, focus = STRBUF_INIT;
+	const struct tally *t = &f->tally;
+	double cores = t->timed ? (double)t->cpu_ns / f->profile->duration_ns : 0;
+	uint32_t function = cpu_function(f);
+
+	if (cores < BUSY_CORES)
+		return NULL;
+	add_amount(&sb, cores);
+	strbuf_adds(&sb, " cores busy");
+	if (function != INTERN_FAILED) {
+		strbuf_adds(&sb, "; ");
+		add_share(&sb, cpu_of(&t->cpu, function), t->cpu_ns);
+		strbuf_addf(&sb, " of CPU time in %s", name_of(f, function));
+		add_focus(&focus, name_of(f, function));
+	}
+	return say(f, &sb, &focus, (struct sentence){.kind = "running"});
+}
+
+static struct error *say_runnable(struct finder *f)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT, focus = STRBUF_INIT;
+	uint64_t ready = f->tally.running + f->tally.runnable;
+
+	if (!f->tally.timed || f->tally.runnable < RUNNABLE_PART * ready ||
+	    goroutines(f, f->tally.runnable) < RUNNABLE_GOROUTINES)
+		return NULL;
+	add_goroutines(&sb, f, f->tally.runnable);
+	strbuf_adds(&sb, " wait for a CPU, ");
+	add_share(&sb, f->tally.runnable, ready);
+	strbuf_adds(&sb, " of the time in which they could run");
+	return say(f, &sb, &focus, (struct sentence){.kind = "runnable"});
+}
+
+static struct error *say_gc(struct finder *f)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT, focus = STRBUF_INIT;
+
+	if (!f->tally.gc_ns || f->tally.gc_ns < GC_PART * f->tally.cpu_ns)
+		return NULL;
+	add_share(&sb, f->tally.gc_ns, f->tally.cpu_ns);
+	strbuf_adds(&sb, " of CPU time is garbage collection");
+	strbuf_adds(&focus, gc_functions);
+	return say(f, &sb, &focus, (struct sentence){.kind = "running"});
+}
+
+/* Connections that nobody uses are no news. */
+static bool is_crowd(const struct finder *f, const struct place *p)
+{
+	double count = goroutines(f, p->time);
+	const char *wait = intern_get(&f->profile->strings, p->wait);
+
+	if (p->idle == p->time && (!strcmp(wait, "IO wait") || !strcmp(wait, "network")))
+		return false;
+	return count >= BIG_CROWD || (count >= CROWD && p->time >= CROWD_PART * f->tally.total);
+}
+
+static struct error *say_crowd(struct finder *f)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
+	const struct places *blocked = &f->tally.blocked;
+	size_t i = 0;
+
+	while (i < blocked->count && !is_crowd(f, &blocked->items[i]))
+		i++;
+	if (i == blocked->count)
+		return NULL;
+	add_goroutines(&sb, f, blocked->items[i].time);
+	strbuf_adds(&sb, " wait for");
+	add_place(&sb, f, &blocked->items[i]);
+	return say_place(f, &sb, &blocked->items[i]);
+}
+
+static struct error *say_syscalls(struct finder *f)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT, focus = STRBUF_INIT;
+	const struct tally *t = &f->tally;
+
+	if (!t->syscall || t->syscall < SYSCALL_PART * t->busy ||
+	    goroutines(f, t->syscall) < SYSCALL_GOROUTINES)
+		return NULL;
+	add_goroutines(&sb, f, t->syscall);
+	strbuf_addf(&sb, " in system calls, most of them in %s",
+		    name_of(f, t->syscalls.items[0].function));
+	add_focus(&focus, name_of(f, t->syscalls.items[0].function));
+	return say(f, &sb, &focus, (struct sentence){.kind = "syscall"});
+}
+
+struct error *stands_out_find(const struct profile *p, const struct profile_symbols *symbols,
+			      struct stands_out *ret)
+{
+	static struct error *(*const sentences[])(struct finder *) = {
+		say_requests, say_lock, say_cpu, say_runnable, say_gc, say_crowd, say_syscalls,
+	};
+	_cleanup_stands_out_ struct stands_out out = {0};
+	struct finder f = {.profile = p, .symbols = symbols, .out = &out};
+	struct error *err = tally_make(p, symbols, &f.tally);
+
+	for (size_t i = 0; i < sizeof(sentences) / sizeof(*sentences) && !err; i++)
+		err = sentences[i](&f);
+	tally_release(&f.tally);
+	if (err)
+		return err;
+	*ret = out;
+	out.count = 0;
+	return NULL;
+}
+
+void stands_out_release(struct stands_out *s)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		free(s->sentences[i].text);
+		free(s->sentences[i].focus);
+	}
+	s->count = 0;
+}

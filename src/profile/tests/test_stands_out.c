@@ -1,0 +1,203 @@
+#include "base/unit_test.h"
+
+#include <string.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "profile/stands_out.h"
+#include "tests/made_up.h"
+
+static void find(const struct made_up *m, struct stands_out *ret)
+{
+	_cleanup_profile_symbols_ struct profile_symbols *symbols = made_up_symbolize(m);
+
+	assert_null(stands_out_find(m->profile, symbols, ret));
+}
+
+static void add(struct made_up *m, enum profile_state state, const char *wait, uint64_t ms,
+		const char *stack)
+{
+	made_up_add(m, &(struct made_up_sample){state, wait, NULL, ms, 0}, stack);
+}
+
+#define EXPECT(m, ...)                                                           \
+	do {                                                                     \
+		static const char *const expected[] = {__VA_ARGS__};             \
+		_cleanup_stands_out_ struct stands_out s;                        \
+                                                                                 \
+		find(m, &s);                                                     \
+		for (size_t i = 0; i < s.count && i < ARRAY_SIZE(expected); i++) \
+			assert_string_equal(s.sentences[i].text, expected[i]);   \
+		assert_int_equal(s.count, ARRAY_SIZE(expected));                 \
+	} while (0)
+
+#define EXPECT_NOTHING(m)                                 \
+	do {                                              \
+		_cleanup_stands_out_ struct stands_out s; \
+                                                          \
+		find(m, &s);                              \
+		assert_int_equal(s.count, 0);             \
+	} while (0)
+
+#define REQUEST "net/http.(*conn).serve;net/http.serverHandler.ServeHTTP;main.(*API).get;"
+
+static void a_service_waits_for_connections_and_locks(void **state)
+{
+	_cleanup_(made_up_deinit) struct made_up m;
+
+	(void)state;
+	made_up_service(&m);
+	EXPECT(&m, "50 % of request time waits for select in database/sql.(*DB).conn",
+	       "21 % of request time waits for sync.Mutex.Lock in "
+	       "shop/internal/cache.(*Cache[...]).Get",
+	       "17 cores busy; 57 % of CPU time in shop/internal/rank.(*Index).Score",
+	       "8.4 goroutines wait for a CPU, 33 % of the time in which they could run");
+}
+
+static void a_view_shows_what_a_sentence_speaks_of(void **state)
+{
+	_cleanup_(made_up_deinit) struct made_up m;
+	_cleanup_stands_out_ struct stands_out s;
+
+	(void)state;
+	made_up_service(&m);
+	find(&m, &s);
+	assert_string_equal(s.sentences[1].focus,
+			    "^shop/internal/cache\\.\\(\\*Cache\\[\\.\\.\\.\\]\\)\\.Get$");
+	assert_string_equal(s.sentences[1].wait, "sync.Mutex.Lock");
+	assert_false(s.sentences[1].idle);
+	assert_string_equal(s.sentences[2].kind, "running");
+	assert_null(s.sentences[2].wait);
+}
+
+static void a_lock_outside_requests_is_said(void **state)
+{
+	_cleanup_(made_up_deinit) struct made_up m;
+
+	(void)state;
+	made_up_init(&m, "x", 1000);
+	add(&m, PROFILE_WAITING, "sync.Mutex.Lock", 3240, "main.worker;sync.(*Mutex).Lock");
+	EXPECT(&m, "3.2 goroutines outside requests wait for sync.Mutex.Lock in main.worker");
+}
+
+static void cpu_time_is_told_by_the_deepest_function_that_holds_it(void **state)
+{
+	_cleanup_(made_up_deinit) struct made_up m;
+
+	(void)state;
+	made_up_init(&m, "x", 1000);
+	add(&m, PROFILE_RUNNING, NULL, 380,
+	    "runtime.main;main.main;main.send;encoding/json.Marshal;"
+	    "encoding/json.(*encodeState).marshal;encoding/json.(*encodeState).reflectValue");
+	add(&m, PROFILE_RUNNING, NULL, 100, "runtime.main;main.main;main.send");
+	add(&m, PROFILE_RUNNING, NULL, 520, "main.other;runtime.mallocgc");
+	EXPECT(&m, "1.0 cores busy; 52 % of CPU time in main.other");
+	made_up_deinit(&m);
+	made_up_init(&m, "x", 1000);
+	add(&m, PROFILE_RUNNING, NULL, 380,
+	    "main.main;main.send;encoding/json.Marshal;encoding/json.(*encodeState).marshal;"
+	    "encoding/json.(*encodeState).reflectValue");
+	add(&m, PROFILE_RUNNING, NULL, 120, "main.main;main.send");
+	EXPECT(&m, "0.50 cores busy; 76 % of CPU time in encoding/json.Marshal");
+}
+
+static void the_collector_is_said_from_a_tenth_of_cpu_time_on(void **state)
+{
+	_cleanup_(made_up_deinit) struct made_up m;
+
+	(void)state;
+	made_up_init(&m, "x", 1000);
+	add(&m, PROFILE_RUNNING, NULL, 180, "runtime.gcBgMarkWorker;runtime.gcDrain");
+	add(&m, PROFILE_RUNNING, NULL, 820, "main.main");
+	EXPECT(&m, "1.0 cores busy; 82 % of CPU time in main.main",
+	       "18 % of CPU time is garbage collection");
+}
+
+static void a_crowd_at_one_place_is_counted(void **state)
+{
+	_cleanup_(made_up_deinit) struct made_up m;
+
+	(void)state;
+	made_up_init(&m, "x", 10);
+	add(&m, PROFILE_WAITING, "chan receive", 102310, "main.leak.func1;runtime.chanrecv1");
+	EXPECT(&m, "10,231 goroutines wait for chan receive in main.leak.func1");
+}
+
+static void unused_connections_are_no_crowd(void **state)
+{
+	_cleanup_(made_up_deinit) struct made_up m;
+
+	(void)state;
+	made_up_init(&m, "x", 10);
+	add(&m, PROFILE_WAITING, "IO wait", 102310,
+	    "net/http.(*conn).serve;bufio.(*Reader).Peek;net.(*conn).Read");
+	EXPECT_NOTHING(&m);
+}
+
+/* Its view shows what is idle as well: a leaked goroutine stands still all through. */
+static void a_crowd_that_stands_still_is_shown(void **state)
+{
+	_cleanup_(made_up_deinit) struct made_up m;
+	_cleanup_stands_out_ struct stands_out s;
+
+	(void)state;
+	made_up_init(&m, "x", 1000);
+	made_up_add(&m, &(struct made_up_sample){PROFILE_WAITING, "chan send", NULL, 100000, 90000},
+		    "main.leak.func1;runtime.chansend1");
+	find(&m, &s);
+	assert_string_equal(s.sentences[0].text,
+			    "100 goroutines wait for chan send in main.leak.func1");
+	assert_true(s.sentences[0].idle);
+}
+
+static void system_calls_are_said_with_their_caller(void **state)
+{
+	_cleanup_(made_up_deinit) struct made_up m;
+
+	(void)state;
+	made_up_init(&m, "x", 1000);
+	add(&m, PROFILE_SYSCALL, NULL, 850, "main.log;os.(*File).Write;syscall.write");
+	EXPECT(&m, "0.85 goroutines in system calls, most of them in main.log");
+}
+
+static void a_dump_counts_goroutines(void **state)
+{
+	_cleanup_(made_up_deinit) struct made_up m;
+
+	(void)state;
+	made_up_init(&m, "x", 0);
+	add(&m, PROFILE_WAITING, "sync.Mutex.Lock", 500, "main.worker;sync.(*Mutex).Lock");
+	m.profile->samples[0].wall_ns = 0;
+	EXPECT(&m, "50 goroutines outside requests wait for sync.Mutex.Lock in main.worker");
+}
+
+static void nothing_is_said_of_a_program_that_idles(void **state)
+{
+	_cleanup_(made_up_deinit) struct made_up m;
+
+	(void)state;
+	made_up_idle(&m);
+	EXPECT_NOTHING(&m);
+	made_up_deinit(&m);
+	made_up_nothing(&m);
+	EXPECT_NOTHING(&m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_service_waits_for_connections_and_locks),
+		cmocka_unit_test(a_view_shows_what_a_sentence_speaks_of),
+		cmocka_unit_test(a_lock_outside_requests_is_said),
+		cmocka_unit_test(cpu_time_is_told_by_the_deepest_function_that_holds_it),
+		cmocka_unit_test(the_collector_is_said_from_a_tenth_of_cpu_time_on),
+		cmocka_unit_test(a_crowd_at_one_place_is_counted),
+		cmocka_unit_test(unused_connections_are_no_crowd),
+		cmocka_unit_test(a_crowd_that_stands_still_is_shown),
+		cmocka_unit_test(system_calls_are_said_with_their_caller),
+		cmocka_unit_test(a_dump_counts_goroutines),
+		cmocka_unit_test(nothing_is_said_of_a_program_that_idles),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -57,6 +57,21 @@ struct error *filter_init(struct filter *f, const struct gospect_filter *given)
 	return !err && f->want.function ? make_regex(f) : err;
 }
 
+void filter_words(const struct filter *f, struct strbuf *sb)
+{
+	if (f->want.goroutine)
+		strbuf_addf(sb, " --goid %lu", f->want.goroutine);
+	for (unsigned int state = 0; state <= GOSPECT_WAITING; state++)
+		if (f->want.states & 1u << state)
+			strbuf_addf(sb, " --state %s", gospect_state_name(state));
+	if (f->want.wait)
+		strbuf_addf(sb, " --wait '%s'", f->want.wait);
+	if (f->want.function)
+		strbuf_addf(sb, " --func '%s'", f->want.function);
+	if (f->want.label)
+		strbuf_addf(sb, " --label '%s'", f->want.label);
+}
+
 /* By its full name when there is such a reason in this Go version, else by a part of it. */
 static bool wait_matches(const struct filter *f, const struct goroutine_set *set, uint8_t reason)
 {

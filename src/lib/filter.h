@@ -6,6 +6,7 @@
 #include <regex.h>
 
 #include "base/map.h"
+#include "base/strbuf.h"
 #include "goroutine/goroutines.h"
 
 struct filter {
@@ -30,6 +31,8 @@ struct filter_subject {
 
 bool filter_matches(struct filter *f, const struct filter_subject *subject,
 		    struct goroutine_set *set, const struct image *img);
+/* Adds what is wanted as the command line says it, each with a space before: " --wait 'sleep'". */
+void filter_words(const struct filter *f, struct strbuf *sb);
 void filter_release(struct filter *f);
 #define _cleanup_filter_ __attribute__((cleanup(filter_release)))
 

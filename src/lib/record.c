@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/strbuf.h"
 #include "lib/error.h"
 #include "lib/fill.h"
 #include "lib/filter.h"
@@ -296,12 +297,29 @@ static struct error *must_check comment_on_cpu(struct profile *p, const struct w
 	return err;
 }
 
+/* What is not in the profile because nobody wanted it. */
+static struct error *must_check comment_filter(struct profile *p, const struct recording *r)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
+
+	if (has(r, GOSPECT_RECORD_ON_CPU))
+		strbuf_adds(&sb, " --on-cpu");
+	if (has(r, GOSPECT_RECORD_OFF_CPU))
+		strbuf_adds(&sb, " --off-cpu");
+	filter_words(&r->filter, &sb);
+	if (sb.failed)
+		return &error_no_memory;
+	return sb.length ? profile_add_comment(p, "filter:%s", sb.data) : NULL;
+}
+
 static struct error *must_check add_comments(struct profile *p, const struct recording *r,
 					     const struct gospect_profile_info *info)
 {
 	const struct wall_result *result = wall_sampler_result(r->sampler);
 	struct error *err = comment_goroutines(p, r, info);
 
+	if (!err)
+		err = comment_filter(p, r);
 	if (!err)
 		err = comment_stacks(p, wall_sampler_set(r->sampler), result->crowded);
 	return err ? err : comment_on_cpu(p, result, info);

@@ -250,6 +250,8 @@ def test_filters_choose_goroutines(split, tmp_path, args, inside, outside):
     profile = pprof.read(tmp_path / "some.pb.gz")
     assert profile.time_in(inside) > 0
     assert profile.time_in(outside) == 0
+    value = args[1] if args[0] == "--state" else f"'{args[1]}'"
+    assert f"filter: {args[0]} {value}" in profile.comments
 
 
 @pytest.mark.alone

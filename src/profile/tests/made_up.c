@@ -262,7 +262,7 @@ void made_up_recursive(struct made_up *m)
 void made_up_nothing(struct made_up *m)
 {
 	made_up_init(m, "nothing", 1000);
-	must(!profile_add_comment(m->profile, "filter: --wait nosuch"));
+	must(!profile_add_comment(m->profile, "filter: --wait 'nosuch'"));
 }
 
 void made_up_hostile(struct made_up *m)

@@ -36,7 +36,7 @@ class Page {
 
 	first() {
 		const metric = this.metrics[0] || "count";
-		return firstView(metric, this.filters.isNearlyAllIdle(metric));
+		return firstView(metric, (this.isIdle ??= this.filters.isNearlyAllIdle(metric)));
 	}
 
 	readAddress() {

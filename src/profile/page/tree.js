@@ -76,20 +76,21 @@ class Tree {
 		for (let i = this.count - 1; i > 0; i--)
 			total[parent[i]] += total[i];
 		this.sorted.clear();
-		this.parts = null;
 	}
 
-	/* Each node's time by category: parts[node * categories + category]. */
+	/* Each node's time by category, after sumUp(): parts[node * categories + category]. */
 	divide(values, categories, categoryOf) {
-		const parts = new Float64Array(this.count * categories);
+		const { parent, total, leaves, count } = this;
+		const parts = (this.parts ??= new Float64Array(count * categories)).fill(0);
 		for (let i = 0; i < values.length; i++)
-			parts[this.leaves[i] * categories + categoryOf[i]] += values[i];
-		for (let i = this.count - 1; i > 0; i--) {
-			const to = this.parent[i] * categories, from = i * categories;
+			parts[leaves[i] * categories + categoryOf[i]] += values[i];
+		for (let i = count - 1; i > 0; i--) {
+			if (!total[i])
+				continue;
+			const to = parent[i] * categories, from = i * categories;
 			for (let c = 0; c < categories; c++)
 				parts[to + c] += parts[from + c];
 		}
-		this.parts = parts;
 		this.categories = categories;
 	}
 

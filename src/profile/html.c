@@ -8,6 +8,8 @@
  * "strings":[text...], "sizes":{"nodes":, "lines":, "samples":}, "packed":"base64 of zlib of the
  * numbers"}
  *
+ * A page that compares has the data of the earlier profile in a second element, else that is empty.
+ *
  * Numbers are unsigned LEB128, column by column:
  *
  *   lines    function, file (places in strings), line
@@ -323,8 +325,8 @@ static struct error *write_data(const struct page_data *d, FILE *out)
 	return err;
 }
 
-static struct error *html_write(const struct profile *p, const struct profile_symbols *symbols,
-				FILE *out)
+static struct error *write_profile(const struct profile *p, const struct profile_symbols *symbols,
+				   FILE *out)
 {
 	_cleanup_(page_data_release) struct page_data d = {
 		.profile = p,
@@ -341,10 +343,29 @@ static struct error *html_write(const struct profile *p, const struct profile_sy
 		return err;
 	add_nodes(&d);
 	add_sample_columns(&d);
+	return write_data(&d, out);
+}
+
+struct error *html_write_diff(const struct profile *before,
+			      const struct profile_symbols *before_symbols,
+			      const struct profile *after,
+			      const struct profile_symbols *after_symbols, FILE *out)
+{
+	struct error *err;
+
 	fwrite(page_before_data, 1, page_before_data_size, out);
-	err = write_data(&d, out);
+	err = write_profile(after, after_symbols, out);
+	fwrite(page_between_data, 1, page_between_data_size, out);
+	if (!err && before)
+		err = write_profile(before, before_symbols, out);
 	fwrite(page_after_data, 1, page_after_data_size, out);
 	return err;
+}
+
+static struct error *html_write(const struct profile *p, const struct profile_symbols *symbols,
+				FILE *out)
+{
+	return html_write_diff(NULL, NULL, p, symbols, out);
 }
 
 static const char *const suffixes[] = {".html", NULL};

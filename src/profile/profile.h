@@ -139,6 +139,12 @@ extern const struct profile_format profile_format_folded;     /* .folded */
 extern const struct profile_format profile_format_speedscope; /* .json */
 extern const struct profile_format profile_format_html;       /* .html */
 
+/* The page of `after`, which shows what changed since `before`. */
+struct error *html_write_diff(const struct profile *before,
+			      const struct profile_symbols *before_symbols,
+			      const struct profile *after,
+			      const struct profile_symbols *after_symbols, FILE *out) must_check;
+
 /* NULL when there is none of this name, or for this file name. */
 const struct profile_format *profile_format_named(const char *name);
 const struct profile_format *profile_format_for_file(const char *path);

@@ -156,6 +156,18 @@ def made_up(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def changed(tmp_path_factory):
+    """The page of "grown" compared with "small": 10 s each, the one in 5 s and the other in 10 s.
+    Of "grown" query has 6 s, compute 1 s, and cache, which is new, 3 s; there is no worker."""
+    path = tmp_path_factory.mktemp("changed") / "diff.html"
+    if not WRITER.exists():
+        pytest.skip(f"{WRITER} is missing: built without unit tests")
+    with open(path, "wb") as out:
+        subprocess.run([WRITER, "diff", "small", "grown"], stdout=out, check=True)
+    return path
+
+
+@pytest.fixture(scope="module")
 def tab():
     with browser() as driver:
         yield Page(driver)
@@ -504,6 +516,91 @@ def test_colours_and_themes_draw_without_error(page, made_up, colour, theme):
             done(seen.size);
         }))""")
     assert pixels > 50
+
+
+# What changed since an earlier profile
+
+def test_a_comparison_lists_what_changed_most_with_its_sign(page, changed):
+    page.open(changed, "#idle=show")
+    assert "compared with small" in page.text("facts")
+    assert page.rows() == [
+        "+30 points 0 % 30 % main.cache", "+10 points 90 % 100 % main.handler",
+        "−10 points 70 % 60 % main.query", "−10 points 20 % 10 % main.compute",
+        "−10 points 10 % 0 % main.worker", "−5.0 points 5.0 % 0 % main.write",
+        "±0 points 100 % 100 % main.main"]
+
+
+def test_what_grew_and_what_shrank_is_a_click_away(page, changed):
+    page.open(changed, "#idle=show")
+    page.driver.find_element(By.CSS_SELECTOR, 'th[data-sort="change"] button').click()
+    assert [row.split()[-1] for row in page.rows()][:2] == ["main.cache", "main.handler"]
+    page.driver.find_element(By.CSS_SELECTOR, 'th[data-sort="change"] button').click()
+    assert page.rows()[-1].split()[-1] == "main.cache"
+
+
+@pytest.mark.parametrize("measure,row", [
+    ("rate", "+0.60 0 0.60 main.cache"), ("count", "+300 0 300 main.cache")])
+def test_a_comparison_is_by_time_a_second_or_by_count(page, changed, measure, row):
+    page.open(changed, f"#idle=show&measure={measure}")
+    assert row in page.rows()
+
+
+def test_the_graph_is_as_wide_as_the_larger_side(page, changed):
+    """Rows of leaves by share: query 70 % before, compute 20 % before, cache 30 % now, worker and
+    write 5 % before each: 130 % in all."""
+    page.open(changed, "#idle=show")
+    assert "before70 %after60 %change−10 points" in page.hover(3, 0.3)
+    page.click(3, 0.65)
+    assert page.text("details-name") == "main.cache"
+    assert page.text("details-numbers") == "before 0 %,  after 30 %,  change +30 points"
+    page.keys("w")
+    assert page.text("sandwich-name") == "main.cache"
+    assert "change +30 points" in page.text("details-numbers")
+
+
+def test_filters_apply_to_both_sides(page, changed):
+    page.open(changed, "#idle=show&kinds=channels")
+    assert sorted(page.rows()) == [f"±0 points 100 % 100 % main.{name}" for name in ("handler", "main", "query")]
+    page.open(changed, "#idle=show&kinds=channels&measure=rate")
+    assert page.rows()[0].startswith("+0.80 0.40 1.20 main.")
+
+
+def test_grown_is_red_and_shrunk_is_blue(page, changed):
+    page.open(changed, "#idle=show")
+    colours = page.driver.execute_script("""
+        const canvas = document.getElementById("canvas"), context = canvas.getContext("2d");
+        return arguments[0].map(share => [...context.getImageData(share * canvas.width, 3 * 21 + 3, 1, 1).data])""",
+                                         [0.645, 0.85])
+    assert colours[0][0] > colours[0][2] + 50, "cache is new"
+    assert colours[1][2] > colours[1][0] + 20, "compute shrank"
+
+
+def test_a_file_that_is_chosen_is_what_the_page_is_compared_with(page, made_up, changed):
+    page.open(changed, "#idle=show")
+    expected = page.rows()
+    page.open(made_up("grown"), "#idle=show")
+    page.id("compare-file").send_keys(str(made_up("small")))
+    wait_until(lambda: "compared with small" in page.text("facts"), what="the other file is read")
+    assert page.rows() == expected
+
+
+def test_a_file_that_is_dropped_is_what_the_page_is_compared_with(page, made_up):
+    page.open(made_up("grown"), "#idle=show")
+    page.driver.execute_script("""const files = new DataTransfer();
+        files.items.add(new File([arguments[0]], "small.html"));
+        dispatchEvent(new DragEvent("drop", { dataTransfer: files, cancelable: true }))""",
+                               made_up("small").read_text())
+    wait_until(lambda: "compared with small" in page.text("facts"), what="the other file is read")
+    assert page.rows()[0] == "+30 points 0 % 30 % main.cache"
+
+
+def test_a_file_of_another_kind_is_refused(page, made_up, tmp_path):
+    (tmp_path / "notes.html").write_text("<p>notes")
+    page.open(made_up("grown"), "#idle=show")
+    page.id("compare-file").send_keys(str(tmp_path / "notes.html"))
+    wait_until(lambda: page.text("facts") == "notes.html cannot be compared: it is not an HTML file "
+               "of gospect", what="the file is refused")
+    assert page.total() == 10000
 
 
 # Machado, Oliveira and Fernandes 2009, severity 1: what of linear RGB is left to the eye.

@@ -1,12 +1,12 @@
 /* A view: what is chosen on the page. The page's address holds what differs from the first view. */
 
-const TABS = ["graph", "table", "filters"], SORTS = ["total", "self", "name"], COLOURS = ["wait", "package"];
+const TABS = ["graph", "table", "filters"], SORTS = ["total", "self", "name", "change", "grown", "shrunk", "before", "after"], COLOURS = ["wait", "package", "change"];
 
 function firstView(metric, showIdle) {
 	return {
 		kinds: new Set(), waits: new Choice(), labels: new Map(), focus: "", ignore: "", hide: "", showIdle, fold: true,
 		metric, callers: false, flip: false, colour: "wait", tab: "graph", sort: "total", plumbing: false,
-		query: "", path: [], of: "",
+		query: "", path: [], of: "", measure: "share",
 	};
 }
 
@@ -35,6 +35,7 @@ function viewOfAddress(text, first, labels, metrics) {
 	s.plumbing = hash.has("plumbing");
 	s.metric = get("metric", metrics);
 	s.colour = get("colour", COLOURS);
+	s.measure = get("measure", Object.keys(MEASURES));
 	s.tab = get("tab", TABS);
 	s.sort = get("sort", SORTS);
 	s.query = hash.get("q") || "";
@@ -63,7 +64,7 @@ function addressOfView(s, first) {
 	for (const flag of ["flip", "plumbing"])
 		if (s[flag])
 			hash.set(flag, "1");
-	for (const name of ["metric", "colour", "tab", "sort"])
+	for (const name of ["metric", "colour", "measure", "tab", "sort"])
 		if (s[name] !== first[name])
 			hash.set(name, s[name]);
 	if (s.query)

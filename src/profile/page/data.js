@@ -69,5 +69,6 @@ async function loadProfile(text) {
 	p.idleWall = values();
 	p.samples = samples;
 	p.sampleKind = kindsOfSamples(p);
+	p.sampleSide = new Uint8Array(samples);
 	return p;
 }

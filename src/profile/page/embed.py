@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes page.c of the page's sources: style and scripts go into the HTML, which is then cut in two
-at the place of the data.
+"""Makes page.c of the page's sources: style and scripts go into the HTML, which is then cut in three
+at the places of the data: of the profile, and of an earlier one that it is compared with.
 
     embed.py flamegraph.html STYLE.css SCRIPT.js... > page.c
 """
@@ -21,9 +21,11 @@ def main(paths):
     if "</script" in script or "</style" in style:
         sys.exit("embed.py: a source closes its own element")
     html = page.read_text().replace("/*STYLE*/", style).replace("/*SCRIPT*/", script)
-    before, after = html.split("/*DATA*/")
+    before, rest = html.split("/*DATA*/")
+    between, after = rest.split("/*BEFORE*/")
     print('#include "profile/page.h"\n')
     print(c_array("page_before_data", before.encode()))
+    print(c_array("page_between_data", between.encode()))
     print(c_array("page_after_data", after.encode()))
 
 

@@ -108,7 +108,7 @@ class Filters {
 	/* A view without what is idle would be as good as empty. */
 	isNearlyAllIdle(metric) {
 		const sum = values => values.reduce((a, b) => a + b, 0);
-		return sum(this.profile[metric]) - sum(this.idleOf(metric)) < 0.005 * sum(this.profile[metric]);
+		return (this.isIdle ??= sum(this.profile[metric]) - sum(this.idleOf(metric)) < 0.005 * sum(this.profile[metric]));
 	}
 
 	/* For each set of labels the keys whose choice it fails. */
@@ -119,14 +119,15 @@ class Filters {
 
 	/*
 	 * What of each sample is left, in `values`; and for each filter what its choices hold with all other
-	 * filters as they are: kinds[], waits (string -> time), labels (key -> value -> time), idle.
+	 * filters as they are: kinds[], waits (string -> time), labels (key -> value -> time), idle. Of two
+	 * profiles the sums are the later one's.
 	 */
 	apply(s) {
-		const { sampleNode, sampleState, sampleKind, sampleWait, sampleLabels, samples, strings } = this.profile;
+		const { sampleNode, sampleState, sampleKind, sampleWait, sampleLabels, sampleSide, samples, strings } = this.profile;
 		const time = this.profile[s.metric], idle = this.idleOf(s.metric);
 		const focus = this.focus.get(s.focus), ignore = this.ignore.get(s.ignore);
 		const failed = this.failedLabels(s.labels), setTime = new Map();
-		const ret = { values: new Float64Array(samples), kinds: KINDS.map(() => 0), waits: new Map(), idle: 0, total: 0 };
+		const ret = { values: new Float64Array(samples), kinds: KINDS.map(() => 0), waits: new Map(), idle: 0, total: 0, before: 0 };
 
 		for (let i = 0; i < samples; i++) {
 			if (focus && !focus[sampleNode[i]] || ignore && ignore[sampleNode[i]])
@@ -135,6 +136,11 @@ class Filters {
 			const value = time[i] - (s.showIdle ? 0 : idle[i]);
 			const kindOk = !s.kinds.size || s.kinds.has(kind);
 			const waitOk = sampleState[i] !== WAITING || s.waits.has(strings[wait]);
+			if (sampleSide[i] === BEFORE) {
+				ret.values[i] = kindOk && waitOk && !labels ? value : 0;
+				ret.before += ret.values[i];
+				continue;
+			}
 			if (waitOk && !labels)
 				ret.kinds[kind] += value;
 			if (sampleState[i] === WAITING && kindOk && !labels)

@@ -30,6 +30,13 @@ class Graph {
 		this.listen();
 	}
 
+	use(profile) {
+		this.profile = profile;
+		this.names = profile.strings.map(() => null);
+		this.zoomed = this.selected = 0;
+		this.tree = null;
+	}
+
 	listen() {
 		new ResizeObserver(() => this.resize()).observe(this.scroller);
 		this.scroller.addEventListener("scroll", () => this.requestPaint());
@@ -182,7 +189,7 @@ class Graph {
 		context.globalAlpha = dim ? 0.28 : ancestor ? 0.6 : 1;
 		context.fillStyle = matches ? palette.mark : this.fill(box);
 		context.fillRect(box.left, y, w, h);
-		if (!box.rest && (box.node || this.rootIsFunction) && w > 10 && palette.mode !== "package")
+		if (!box.rest && (box.node || this.rootIsFunction) && w > 10 && palette.mode === "wait")
 			this.paintStrip(box, y + h - STRIP, w);
 		context.globalAlpha = dim ? 0.6 : 1;
 		if (w > 22)
@@ -211,6 +218,8 @@ class Graph {
 		const func = tree.func[box.node];
 		if (palette.mode === "package")
 			return palette.package(func);
+		if (palette.mode === "change")
+			return palette.change(changeOf(tree.before[box.node], tree.after[box.node]));
 		return palette.shade(palette.kinds[this.mainCategory(box.node)], func);
 	}
 

@@ -12,7 +12,6 @@ class Page {
 			focus: graph => { this.active = graph; },
 		};
 		this.profile = profile;
-		this.filters = new Filters(profile);
 		this.palette = new Palette(profile);
 		this.graph = new Graph(profile, this.palette, $("scroller"), on);
 		this.sandwich = new Sandwich(profile, this.palette, on);
@@ -24,19 +23,40 @@ class Page {
 			plumbing: plumbing => this.change({ plumbing }),
 			open: func => this.change({ of: profile.strings[func], tab: "graph" }, true),
 		});
-		this.metrics = Object.keys(METRICS).filter(m => profile[m].some(v => v > 0));
-		describeRecording(profile);
 		describeKinds();
-		drawStandsOut(profile.stands_out, sentence => this.showSentence(sentence));
 		this.listen();
+		this.use(profile);
+	}
+
+	/* Another profile: what is shown at first, or it compared with an earlier one. */
+	use(profile) {
+		this.profile = profile;
+		this.filters = new Filters(profile);
+		this.trees = null;
+		this.metrics = Object.keys(METRICS).filter(m => profile[m].some(v => v > 0));
+		for (const part of [this.palette, this.graph, this.sandwich, this.teller, this.table])
+			part.use(profile);
+		describeRecording(profile);
+		drawStandsOut(profile.stands_out, sentence => this.showSentence(sentence));
 		this.readAddress();
+	}
+
+	async compareWith(file) {
+		try {
+			this.use(comparedProfile(this.later ??= this.profile, await profileOfPage(await file.text())));
+		} catch (error) {
+			$("announce").textContent = $("facts").textContent = `${file.name} cannot be compared: ${error.message}`;
+		}
 	}
 
 	/* ---- what is chosen ---- */
 
 	first() {
 		const metric = this.metrics[0] || "count";
-		return firstView(metric, (this.isIdle ??= this.filters.isNearlyAllIdle(metric)));
+		const first = firstView(metric, this.filters.isNearlyAllIdle(metric));
+		if (this.profile.before)
+			Object.assign(first, { colour: "change", sort: "change", measure: this.profile.duration_ns ? "share" : "count" });
+		return first;
 	}
 
 	readAddress() {
@@ -62,8 +82,8 @@ class Page {
 	}
 
 	reset() {
-		const { colour, tab, flip, metric, sort } = this.view;
-		this.change({ ...this.first(), colour, tab, flip, metric, sort }, true);
+		const { colour, tab, flip, metric, sort, measure } = this.view;
+		this.change({ ...this.first(), colour, tab, flip, metric, sort, measure }, true);
 	}
 
 	toggleKinds(kinds) {
@@ -86,19 +106,29 @@ class Page {
 
 	refresh() {
 		const s = this.view;
-		this.filtered = this.filters.apply(s);
+		this.filtered = this.filters.apply(this.profile.before && s.measure === "count" ? { ...s, metric: "count" } : s);
 		if (!this.trees || this.hidden !== s.hide)
 			this.trees = new Trees(this.profile, matches(this.profile.strings, s.hide));
 		this.hidden = s.hide;
 		this.tree = this.trees.get(s.callers, s.fold);
-		this.tree.sumUp(this.filtered.values);
-		this.tree.divide(this.filtered.values, KINDS.length, this.profile.sampleKind);
+		this.comparison = this.profile.before ? new Comparison(this.profile, this.filtered, s) : null;
+		this.fill(this.tree);
 		this.palette.mode = s.colour;
 		this.search();
 		this.drawControls();
 		this.drawPanels();
 		this.drawGraphs();
 		this.drawTable();
+	}
+
+	/* The time that the filters leave, of all samples or of those that have something. */
+	fill(tree, has) {
+		const left = values => has ? values.map((value, i) => has[i] ? value : 0) : values;
+		if (this.comparison)
+			tree.compare(left(this.comparison.after), left(this.comparison.before));
+		else
+			tree.sumUp(left(this.filtered.values));
+		tree.divide(tree.values, KINDS.length, this.profile.sampleKind);
 	}
 
 	drawPanels() {
@@ -127,7 +157,7 @@ class Page {
 		$("sandwich").hidden = !isSandwich;
 		graph.show(this.tree, zoomed);
 		if (isSandwich)
-			this.sandwich.show(s.of, this.trees, this.filtered.values, this.match);
+			this.sandwich.show(s.of, this.trees, (tree, has) => this.fill(tree, has), this.match);
 		if (!isSandwich || this.active === graph || !this.active)
 			this.active = isSandwich ? this.sandwich.callees : graph;
 		this.afterZoom();
@@ -177,9 +207,14 @@ class Page {
 		if ($("panel-table").hidden)
 			return;
 		if (callers)
-			this.trees.get(false, fold).sumUp(this.filtered.values);
-		this.table.show(this.trees.functions(), {
-			match: this.match, sort, plumbing, total: this.filtered.total, format: v => this.format(v), of: this.profile.strings.indexOf(of),
+			this.fill(this.trees.get(false, fold));
+		const { comparison } = this, rows = this.trees.functions(comparison ? ["before", "after"] : ["total", "self"]);
+		for (const row of rows)
+			row.change = difference(row.before, row.after);
+		this.table.show(rows, {
+			match: this.match, sort, plumbing, of: this.profile.strings.indexOf(of),
+			cell: (td, row, name) => comparison ? fillChangeCell(td, row, name, comparison) :
+				fillTimeCell(td, row[name], this.filtered.total, v => this.format(v)),
 		});
 	}
 
@@ -197,6 +232,9 @@ class Page {
 		pressed("view-callers", s.callers);
 		pressed("flip", s.flip);
 		$("colour").value = s.colour;
+		$("colour-change").hidden = $("measure-row").hidden = !this.profile.before;
+		$("measure").value = s.measure;
+		$("measure-rate").hidden = !this.profile.duration_ns || !this.profile.before?.duration_ns;
 		$("fold").checked = s.fold;
 		$("metric-row").hidden = this.metrics.length < 2;
 		if (!$("metric").length)
@@ -285,13 +323,14 @@ class Page {
 		press("help-open", () => $("help").showModal());
 		press("help-close", () => $("help").close());
 		press("theme", () => this.setTheme(document.documentElement.dataset.theme !== "dark"));
-		for (const name of ["colour", "metric", "focus", "ignore", "hide"])
+		for (const name of ["colour", "metric", "measure", "focus", "ignore", "hide"])
 			$(name).addEventListener("change", e => this.change({ [name]: e.target.value }));
 		$("fold").addEventListener("change", e => this.change({ fold: e.target.checked }));
 		$("search").addEventListener("input", e => this.searchSoon(e.target.value));
 		addEventListener("hashchange", () => this.readAddress());
 		addEventListener("popstate", () => this.readAddress());
 		addEventListener("keydown", e => this.key(e));
+		listenForFiles(file => this.compareWith(file));
 		WIDE.addEventListener("change", () => this.fitControls());
 		this.fitControls();
 		matchMedia("(prefers-color-scheme: dark)").addEventListener("change", e => this.setTheme(e.matches));
@@ -404,9 +443,10 @@ class Page {
 async function start() {
 	const began = performance.now();
 	try {
-		const profile = await loadProfile($("profile").textContent);
+		const profile = await loadProfile($("profile").textContent), before = $("before").textContent.trim();
+		new Page(before ? comparedProfile(profile, await loadProfile(before)) : profile);
 		$("profile").remove();
-		new Page(profile);
+		$("before").remove();
 	} catch (error) {
 		$("command").textContent = "This profile cannot be shown";
 		$("facts").textContent = String(error && error.message || error);

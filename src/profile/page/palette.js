@@ -8,6 +8,11 @@ class Palette {
 		this.readTheme();
 	}
 
+	use(profile) {
+		this.profile = profile;
+		this.shades.clear();
+	}
+
 	readTheme() {
 		const style = getComputedStyle(document.documentElement);
 		const get = name => style.getPropertyValue(name).trim();
@@ -21,6 +26,9 @@ class Palette {
 		this.mark = get("--mark");
 		this.markText = get("--mark-text");
 		this.focus = get("--focus");
+		this.same = get("--same");
+		this.grown = rgbOf(get("--grown"));
+		this.shrunk = rgbOf(get("--shrunk"));
 		this.packageLight = get("--package-light");
 		this.shades.clear();
 	}
@@ -35,6 +43,11 @@ class Palette {
 			this.shades.set(key, shade);
 		}
 		return shade;
+	}
+
+	/* From -1, gone, to 1, new: the more of a colour. */
+	change(by) {
+		return mixed(this.same, by > 0 ? this.grown : this.shrunk, Math.abs(by) ** 0.7);
 	}
 
 	package(func) {
@@ -52,7 +65,10 @@ class Palette {
 	}
 }
 
+function rgbOf(colour) {
+	return [1, 3, 5].map(i => parseInt(colour.slice(i, i + 2), 16));
+}
+
 function mixed(colour, with_, part) {
-	const rgb = [1, 3, 5].map(i => parseInt(colour.slice(i, i + 2), 16));
-	return `rgb(${rgb.map((c, i) => Math.round(c + (with_[i] - c) * part)).join(" ")})`;
+	return `rgb(${rgbOf(colour).map((c, i) => Math.round(c + (with_[i] - c) * part)).join(" ")})`;
 }

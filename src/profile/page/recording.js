@@ -1,7 +1,7 @@
 /* What was recorded, and what is said when nothing of it is to be seen. */
 
 function describeRecording(p) {
-	const seconds = p.duration_ns / 1e9, wall = p.wall.reduce((a, b) => a + b, 0), facts = [p.go_version];
+	const seconds = p.duration_ns / 1e9, wall = p.wall.reduce((sum, value, i) => p.sampleSide[i] === BEFORE ? sum : sum + value, 0), facts = [p.go_version];
 	document.title = (p.command || "profile") + " – gospect";
 	$("command").textContent = p.command || "gospect";
 	$("version").textContent = p.gospect;
@@ -9,6 +9,8 @@ function describeRecording(p) {
 		facts.push(formatTime(p.duration_ns) + (p.period_ns ? ` at ${Math.round(1e9 / p.period_ns)} Hz` : ""));
 	if (wall && seconds)
 		facts.push(`${digits(wall / p.duration_ns)} goroutines on average`);
+	if (p.before)
+		facts.push(`compared with ${p.before.command || "another profile"}` + (p.before.time_ns ? ` of ${new Date(p.before.time_ns / 1e6).toLocaleString()}` : ""));
 	$("facts").textContent = facts.filter(Boolean).join(" · ");
 	$("recording").replaceChildren(...recordingRows(p).flatMap(([name, value]) =>
 		[element("dt", { textContent: name }), element("dd", { textContent: value })]));
@@ -26,7 +28,7 @@ function recordingRows(p) {
 
 /* Which filters leave nothing, each with a button that undoes it and what comes back then. */
 function drawNothingLeft(page) {
-	const { profile, view, filters } = page, isEmpty = !page.filtered.total;
+	const { profile, view, filters } = page, isEmpty = !page.filtered.total && !page.filtered.before;
 	$("empty").hidden = !isEmpty;
 	if (!isEmpty)
 		return;

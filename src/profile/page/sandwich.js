@@ -13,13 +13,16 @@ class Sandwich {
 		return [this.callers, this.callees];
 	}
 
-	/* What the filters left of the samples; trees that have the present fold and hidden frames. */
-	show(name, trees, values, match) {
-		const { profile } = this, func = profile.strings.indexOf(name), around = trees.around(func);
-		const left = values.map((value, i) => around.has[i] ? value : 0);
+	use(profile) {
+		this.profile = profile;
+		this.graphs.forEach(graph => graph.use(profile));
+	}
+
+	/* `fill` gives a tree the time of the samples that have the function. */
+	show(name, trees, fill, match) {
+		const func = this.profile.strings.indexOf(name), around = trees.around(func);
 		for (const [graph, tree] of [[this.callers, around.callers], [this.callees, around.callees]]) {
-			tree.sumUp(left);
-			tree.divide(left, KINDS.length, profile.sampleKind);
+			fill(tree, around.has);
 			tree.func[0] = func;
 			graph.rootTitle = name;
 			graph.match = match;

@@ -1,16 +1,25 @@
-/* The functions of a profile as a table, by their own time and by time with what they call. */
+/* The functions of a profile as a table, or of two with how they changed. */
 
 const ROWS_AT_ONCE = 200;
 
+/* Columns of numbers: a name, and what sorts by it: the first click, and the next. */
+const TIME_COLUMNS = [
+	{ name: "total", title: "Total", help: "Time of stacks with the function", sorts: ["total"] },
+	{ name: "self", title: "Self", help: "Time in the function itself", sorts: ["self"] },
+];
+const CHANGE_COLUMNS = [
+	{ name: "change", title: "Change", help: "What changed most, what grew, what shrank", sorts: ["change", "grown", "shrunk"] },
+	{ name: "before", title: "Before", help: "In the earlier profile", sorts: ["before"] },
+	{ name: "after", title: "After", help: "In the later profile", sorts: ["after"] },
+];
+const NAME_COLUMN = { name: "name", title: "Function", help: "By name", sorts: ["name"] };
+
 class FunctionTable {
 	constructor(profile, on) {
-		this.profile = profile;
 		this.on = on;
 		this.rows = [];
 		this.limit = ROWS_AT_ONCE;
-		this.isPlumbing = profile.strings.map(isPlumbing);
-		for (const head of document.querySelectorAll("th[data-sort]"))
-			head.firstElementChild.addEventListener("click", () => on.sort(head.dataset.sort));
+		this.use(profile);
 		$("more").addEventListener("click", () => {
 			this.limit += ROWS_AT_ONCE;
 			this.draw();
@@ -18,21 +27,48 @@ class FunctionTable {
 		$("plumbing").addEventListener("change", e => on.plumbing(e.target.checked));
 	}
 
-	/* `of` is the function that the sandwich shows, or undefined. */
-	show(rows, { match, sort, plumbing, total, format, of }) {
-		const names = this.profile.strings;
-		const orders = {
+	use(profile) {
+		this.profile = profile;
+		this.isPlumbing = profile.strings.map(isPlumbing);
+		this.columns = profile.before ? CHANGE_COLUMNS : TIME_COLUMNS;
+	}
+
+	/* `cell` fills a cell: (td, row, column); `of` is the function of the sandwich, or undefined. */
+	show(rows, { match, sort, plumbing, cell, of }) {
+		const wanted = row => match ? match[row.func] : plumbing || !this.isPlumbing[row.func];
+		const column = [...this.columns, NAME_COLUMN].find(c => c.sorts.includes(sort)) || this.columns[0];
+		const order = this.order(column.sorts.includes(sort) ? sort : column.sorts[0]);
+		this.rows = rows.filter(wanted).sort(order);
+		Object.assign(this, { all: rows.length, cell, of, limit: ROWS_AT_ONCE });
+		$("plumbing").checked = plumbing;
+		$("heads").replaceChildren(...[...this.columns, NAME_COLUMN].map(c => this.head(c, c === column ? sort : "")));
+		this.draw();
+	}
+
+	order(sort) {
+		const names = this.profile.strings, larger = row => Math.max(row.before, row.after);
+		const bySize = (a, b) => difference(Math.abs(a.change), Math.abs(b.change)) || larger(b) - larger(a);
+		return {
 			self: (a, b) => b.self - a.self || b.total - a.total,
 			total: (a, b) => b.total - a.total || b.self - a.self,
+			change: bySize,
+			grown: (a, b) => b.change - a.change,
+			shrunk: (a, b) => a.change - b.change,
+			before: (a, b) => b.before - a.before,
+			after: (a, b) => b.after - a.after,
 			name: (a, b) => names[a.func] < names[b.func] ? -1 : 1,
-		};
-		const wanted = row => match ? match[row.func] : plumbing || !this.isPlumbing[row.func];
-		this.rows = rows.filter(wanted).sort(orders[sort]);
-		Object.assign(this, { all: rows.length, total, format, of, limit: ROWS_AT_ONCE });
-		$("plumbing").checked = plumbing;
-		for (const head of document.querySelectorAll("th[data-sort]"))
-			head.ariaSort = head.dataset.sort !== sort ? null : sort === "name" ? "ascending" : "descending";
-		this.draw();
+		}[sort];
+	}
+
+	/* `sort` is the present one when it is by this column. */
+	head(column, sort) {
+		const { sorts } = column, next = sorts[(sorts.indexOf(sort) + 1) % sorts.length];
+		const th = element("th", { scope: "col", className: column === NAME_COLUMN ? "" : "number" },
+			button(column.title + ({ change: " ±", grown: " +", shrunk: " −" }[sort] || ""), () => this.on.sort(next), { title: column.help }));
+		th.dataset.sort = column.name;
+		if (sort)
+			th.ariaSort = sort === "name" || sort === "shrunk" ? "ascending" : "descending";
+		return th;
 	}
 
 	draw() {
@@ -43,19 +79,31 @@ class FunctionTable {
 	}
 
 	row(row) {
-		const name = this.profile.strings[row.func];
-		const open = element("button", { type: "button", className: "link", title: "Its callers and callees", onclick: () => this.on.open(row.func) }, ...breakable(name));
-		const tr = element("tr", {}, this.cell(row.total), this.cell(row.self), element("td", {}, open));
+		const open = element("button", { type: "button", className: "link", title: "Its callers and callees", onclick: () => this.on.open(row.func) },
+			...breakable(this.profile.strings[row.func]));
+		const cells = this.columns.map(column => {
+			const td = element("td", { className: "number" });
+			this.cell(td, row, column.name);
+			return td;
+		});
+		const tr = element("tr", {}, ...cells, element("td", {}, open));
 		if (row.func === this.of)
 			tr.ariaCurrent = "true";
 		return tr;
 	}
+}
 
-	cell(value) {
-		const td = element("td", { className: "number" });
-		if (value)
-			td.append(formatShare(value, this.total), " ", element("em", { textContent: this.format(value) }));
-		td.style.setProperty("--part", (this.total ? 100 * value / this.total : 0) + "%");
-		return td;
-	}
+/* A part of all time: as a share with a bar, and as time. */
+function fillTimeCell(td, value, total, format) {
+	td.style.setProperty("--part", (total ? 100 * value / total : 0) + "%");
+	if (value)
+		td.append(formatShare(value, total), " ", element("em", { textContent: format(value) }));
+}
+
+function fillChangeCell(td, row, name, comparison) {
+	if (name === "change")
+		td.classList.toggle("grown", row.change > 0);
+	if (name === "change")
+		td.classList.toggle("shrunk", row.change < 0);
+	td.append(name === "change" ? comparison.formatChange(row.before, row.after) : comparison.format(row[name]));
 }

@@ -6,6 +6,10 @@ class Teller {
 		this.profile = page.profile;
 	}
 
+	use(profile) {
+		this.profile = profile;
+	}
+
 	/* A word for the time of a node, by what it waits for: [kind, words, time], most first. */
 	division(tree, node) {
 		const { values } = tree, { sampleKind, sampleWait, strings } = this.profile;
@@ -26,7 +30,10 @@ class Teller {
 	}
 
 	numbers(graph, node) {
-		const { total, self, parent } = graph.tree, time = total[node], { page, profile } = this, whole = page.filtered.total;
+		const { total, self, parent, before, after } = graph.tree, { page, profile } = this;
+		if (page.comparison)
+			return page.comparison.rows(before[node], after[node]);
+		const time = total[node], whole = page.filtered.total;
 		const rows = [["time", `${page.format(time)} · ${formatShare(time, whole)}`]];
 		if (page.view.metric === "count")
 			rows[0][0] = "seen";
@@ -48,7 +55,7 @@ class Teller {
 			const line = p.lineFunction.indexOf(graph.tree.func[node]);
 			return line >= 0 && p.lineFile[line] ? [p.strings[p.lineFile[line]]] : [];
 		}
-		const lines = page.trees.linesOf(node, page.filtered.values), all = graph.tree.total[node];
+		const lines = page.trees.linesOf(node, page.filtered.values), all = lines.reduce((sum, [, time]) => sum + time, 0);
 		return lines.filter(([line]) => p.lineFile[line]).map(([line, time]) =>
 			`${p.strings[p.lineFile[line]]}:${p.lineNumber[line]}` + (lines.length > 1 ? `  ${formatShare(time, all)}` : ""));
 	}
@@ -58,7 +65,8 @@ class Teller {
 	}
 
 	frame(graph, node) {
-		const places = this.places(graph, node), division = this.division(graph.tree, node), all = graph.tree.total[node];
+		const places = this.places(graph, node), division = this.division(graph.tree, node);
+		const all = division.reduce((sum, [, , time]) => sum + time, 0);
 		const place = text => element("p", { className: "place", textContent: text });
 		const tip = [element("strong", { textContent: this.name(graph, node) })];
 		tip.push(...division.slice(0, 4).map(([kind, words, time]) => element("p", { className: "division" }, swatch(kind),

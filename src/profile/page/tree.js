@@ -78,6 +78,30 @@ class Tree {
 		this.sorted.clear();
 	}
 
+	/*
+	 * Two sides: before[] and after[] of each node. A leaf is as wide as the larger of the two, any other
+	 * node as its own part and its callees together.
+	 */
+	compare(after, before) {
+		const { parent, leaves, self, total, count } = this;
+		this.values = after;
+		this.after = new Float64Array(count);
+		this.before = new Float64Array(count);
+		for (let i = 0; i < after.length; i++) {
+			this.after[leaves[i]] += after[i];
+			this.before[leaves[i]] += before[i];
+		}
+		for (let i = 0; i < count; i++)
+			self[i] = Math.max(this.after[i], this.before[i]);
+		total.set(self);
+		for (let i = count - 1; i > 0; i--) {
+			total[parent[i]] += total[i];
+			this.after[parent[i]] += this.after[i];
+			this.before[parent[i]] += this.before[i];
+		}
+		this.sorted.clear();
+	}
+
 	/* Each node's time by category, after sumUp(): parts[node * categories + category]. */
 	divide(values, categories, categoryOf) {
 		const { parent, total, leaves, count } = this;
@@ -269,25 +293,26 @@ class Trees {
 		return this.times;
 	}
 
-	/* [function, self, total] of all functions that have time; recursion is counted once. */
-	functions() {
-		const { parent, func, self, total, count } = this.base;
-		const selfOf = new Float64Array(this.profile.strings.length);
-		const totalOf = new Float64Array(this.profile.strings.length);
+	/*
+	 * All functions that have time, with the sums of these columns of the tree. A column but self counts
+	 * recursion once.
+	 */
+	functions(columns) {
+		const { parent, func, total, count } = this.base, n = this.profile.strings.length;
+		const of = columns.map(name => this.base[name]), sums = columns.map(() => new Float64Array(n)), has = new Uint8Array(n);
 		for (let i = 1; i < count; i++) {
 			if (!total[i])
 				continue;
-			selfOf[func[i]] += self[i];
 			let above = parent[i];
 			while (above && func[above] !== func[i])
 				above = parent[above];
-			if (!above)
-				totalOf[func[i]] += total[i];
+			columns.forEach((name, c) => { sums[c][func[i]] += name === "self" || !above ? of[c][i] : 0; });
+			has[func[i]] = 1;
 		}
 		const rows = [];
-		for (let f = 0; f < totalOf.length; f++)
-			if (totalOf[f] > 0)
-				rows.push({ func: f, self: selfOf[f], total: totalOf[f] });
+		for (let f = 0; f < n; f++)
+			if (has[f])
+				rows.push({ func: f, ...Object.fromEntries(columns.map((name, c) => [name, sums[c][f]])) });
 		return rows;
 	}
 }

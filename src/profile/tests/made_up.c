@@ -208,6 +208,21 @@ void made_up_small(struct made_up *m)
 		    "/src/io.go:5");
 }
 
+void made_up_grown(struct made_up *m)
+{
+	made_up_init(m, "grown", 5000);
+	made_up_add(m,
+		    &(struct made_up_sample){PROFILE_WAITING, "chan receive", "user=ann", 6000, 0},
+		    "main.main /src/main.go:10;main.handler /src/main.go:20;main.query "
+		    "/src/db.go:7");
+	made_up_add(m, &(struct made_up_sample){PROFILE_RUNNING, NULL, "user=bob", 1000, 0},
+		    "main.main /src/main.go:10;main.handler /src/main.go:21;"
+		    "main.compute /src/cpu.go:3");
+	made_up_add(m, &(struct made_up_sample){PROFILE_RUNNING, NULL, NULL, 3000, 0},
+		    "main.main /src/main.go:10;main.handler /src/main.go:22;main.cache "
+		    "/src/cache.go:3");
+}
+
 void made_up_waits(struct made_up *m)
 {
 	static const char *const waits[] = {

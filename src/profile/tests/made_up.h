@@ -45,6 +45,8 @@ struct profile_symbols *made_up_symbolize(const struct made_up *m);
 
 /* Five stacks with round numbers: 10 s in all. */
 void made_up_small(struct made_up *m);
+/* The same program later, for half as long, and with a cache: 10 s as well. */
+void made_up_grown(struct made_up *m);
 /* A second in each wait reason. */
 void made_up_waits(struct made_up *m);
 /* A program that sleeps: 5 s, of which 10 ms ran. */

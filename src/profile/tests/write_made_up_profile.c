@@ -1,5 +1,5 @@
-/* write_made_up_profile small|service|waits|large|hostile|idle|nothing|recursive FORMAT [raw] >
- * FILE */
+/* write_made_up_profile NAME FORMAT [raw] > FILE; write_made_up_profile diff BEFORE AFTER >
+ * FILE.html */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,10 +18,11 @@ static bool make(struct made_up *m, const char *name)
 		const char *name;
 		void (*make)(struct made_up *m);
 	} profiles[] = {
-		{"small", made_up_small},     {"service", made_up_service},
-		{"waits", made_up_waits},     {"large", made_up_hundred_thousand},
-		{"hostile", made_up_hostile}, {"idle", made_up_idle},
-		{"nothing", made_up_nothing}, {"recursive", made_up_recursive},
+		{"small", made_up_small},         {"grown", made_up_grown},
+		{"service", made_up_service},     {"waits", made_up_waits},
+		{"hostile", made_up_hostile},     {"large", made_up_hundred_thousand},
+		{"idle", made_up_idle},           {"nothing", made_up_nothing},
+		{"recursive", made_up_recursive},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(profiles); i++)
@@ -30,22 +31,47 @@ static bool make(struct made_up *m, const char *name)
 	return m->profile != NULL;
 }
 
-int main(int argc, char **argv)
+static struct error *write_one(const char *name, const struct profile_format *format, bool raw)
 {
-	const struct profile_format *format = argc > 2 ? profile_format_named(argv[2]) : NULL;
 	_cleanup_profile_symbols_ struct profile_symbols *symbols = NULL;
 	_cleanup_(made_up_deinit) struct made_up m = {0};
-	_cleanup_error_ struct error *err = NULL;
+	struct error *err = NULL;
 
-	if (!format || !make(&m, argv[1])) {
-		fprintf(stderr, "write_made_up_profile NAME FORMAT [raw]\n");
-		return 2;
-	}
-	if (argc > 3)
+	if (!format || !make(&m, name))
+		return error_format(ERROR_USAGE, "no profile '%s', or no such format", name);
+	if (raw)
 		err = profile_symbolize(m.profile, NULL, &symbols);
 	else
 		symbols = made_up_symbolize(&m);
-	if (!err)
-		err = format->write(m.profile, symbols, stdout);
+	return err ? err : format->write(m.profile, symbols, stdout);
+}
+
+static struct error *write_diff(const char *before, const char *after)
+{
+	_cleanup_profile_symbols_ struct profile_symbols *x = NULL, *y = NULL;
+	_cleanup_(made_up_deinit) struct made_up a = {0}, b = {0};
+
+	if (!make(&a, before) || !make(&b, after))
+		return error_format(ERROR_USAGE, "no profile '%s' or '%s'", before, after);
+	x = made_up_symbolize(&a);
+	y = made_up_symbolize(&b);
+	return html_write_diff(a.profile, x, b.profile, y, stdout);
+}
+
+int main(int argc, char **argv)
+{
+	_cleanup_error_ struct error *err = NULL;
+
+	if (argc < 3) {
+		fprintf(stderr, "write_made_up_profile NAME FORMAT [raw]\n"
+				"write_made_up_profile diff BEFORE AFTER\n");
+		return 2;
+	}
+	if (!strcmp(argv[1], "diff") && argc > 3)
+		err = write_diff(argv[2], argv[3]);
+	else
+		err = write_one(argv[1], profile_format_named(argv[2]), argc > 3);
+	if (err)
+		fprintf(stderr, "%s\n", err->message);
 	return err || fflush(stdout) ? 1 : 0;
 }

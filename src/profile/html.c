@@ -2,7 +2,7 @@
  * The flame graph: one HTML file that needs no network. The page (page/) is built into gospect; the
  * profile goes into it as JSON with the text, and the numbers packed:
  *
- *   {"version":2, "command":, "go_version":, "gospect":, "time_ns":, "duration_ns":, "period_ns":,
+ *   {"version":3, "command":, "go_version":, "gospect":, "time_ns":, "duration_ns":, "period_ns":,
  *    "comments":[text...], "label_sets":[[key,value,...]...],
  *    "stands_out":[{"text":, "focus":, "kinds":[...], "waits":[...], "idle":}...],
  * "strings":[text...], "sizes":{"nodes":, "lines":, "samples":}, "packed":"base64 of zlib of the
@@ -213,7 +213,7 @@ static struct error *write_header(const struct profile *p, FILE *out)
 	struct error *err;
 
 	fprintf(out,
-		"{\"version\":2,\n\"time_ns\":%" PRIu64 ",\n\"duration_ns\":%" PRIu64
+		"{\"version\":3,\n\"time_ns\":%" PRIu64 ",\n\"duration_ns\":%" PRIu64
 		",\n\"period_ns\":%" PRIu64,
 		p->time_ns, p->duration_ns, p->period_ns);
 	err = write_member("gospect", GOSPECT_VERSION, out);

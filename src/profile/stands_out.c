@@ -1,5 +1,6 @@
 #include "profile/stands_out.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +68,7 @@ static void add_amount(struct strbuf *sb, double amount)
 	if (amount < 9.95)
 		strbuf_addf(sb, "%.*f", amount < 0.995 ? 2 : 1, amount);
 	else
-		add_integer(sb, (unsigned long)(amount + 0.5));
+		add_integer(sb, amount < 1e18 ? (unsigned long)(amount + 0.5) : ULONG_MAX);
 }
 
 static void add_goroutines(struct strbuf *sb, const struct finder *f, uint64_t time)
@@ -179,18 +180,19 @@ static bool is_of_program(const char *name)
 	return strncmp(name, "runtime.", 8) != 0 && *name != '[';
 }
 
-static uint32_t heaviest_callee(const struct finder *f, uint32_t node)
+/* Of each node its heaviest callee that holds its part of the CPU time, or 0. NULL: no memory. */
+static uint32_t *heaviest_callees(const struct finder *f)
 {
 	const struct stack_tree *tree = &f->tally.cpu;
-	uint32_t best = 0;
+	uint32_t *best = calloc(tree->count + 1, sizeof(*best));
 
-	for (uint32_t i = node + 1; i < tree->count; i++) {
+	for (uint32_t i = 1; best && i < tree->count; i++) {
 		const struct stack_node *n = &tree->nodes[i];
+		uint32_t *of = &best[n->parent];
 
-		if (n->parent == node && n->self >= CPU_PART * f->tally.cpu_ns &&
-		    is_of_program(name_of(f, n->key)) &&
-		    (!best || n->self > tree->nodes[best].self))
-			best = i;
+		if (n->self >= CPU_PART * f->tally.cpu_ns && is_of_program(name_of(f, n->key)) &&
+		    (!*of || n->self > tree->nodes[*of].self))
+			*of = i;
 	}
 	return best;
 }
@@ -225,21 +227,27 @@ static bool is_same_package(const char *a, const char *b)
 
 /* The deepest function that holds its part of the CPU time; of a package's internals their caller,
  * when it has hardly more. INTERN_FAILED: there is none. */
-static uint32_t cpu_function(struct finder *f)
+static struct error *cpu_function(struct finder *f, uint32_t *ret)
 {
 	const struct stack_node *nodes = f->tally.cpu.nodes;
+	_cleanup_free_ uint32_t *callees = NULL;
 	uint32_t node = 0, next;
 
 	sum_up(&f->tally.cpu);
-	while ((next = heaviest_callee(f, node)))
-		node = next;
+	callees = heaviest_callees(f);
+	if (!callees)
+		return &error_no_memory;
+	while (callees[node])
+		node = callees[node];
+	*ret = INTERN_FAILED;
 	if (!node)
-		return INTERN_FAILED;
+		return NULL;
 	while ((next = nodes[node].parent) && is_internal(name_of(f, nodes[node].key)) &&
 	       is_same_package(name_of(f, nodes[node].key), name_of(f, nodes[next].key)) &&
 	       nodes[next].self < 1.5 * nodes[node].self)
 		node = next;
-	return nodes[node].key;
+	*ret = nodes[node].key;
+	return NULL;
 }
 
 /* Of all its places in the tree; one within another counts once. */
@@ -264,10 +272,14 @@ static struct error *say_cpu(struct finder *f)
 	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT, focus = STRBUF_INIT;
 	const struct tally *t = &f->tally;
 	double cores = t->timed ? (double)t->cpu_ns / f->profile->duration_ns : 0;
-	uint32_t function = cpu_function(f);
+	uint32_t function;
+	struct error *err;
 
 	if (cores < BUSY_CORES)
 		return NULL;
+	err = cpu_function(f, &function);
+	if (err)
+		return err;
 	add_amount(&sb, cores);
 	strbuf_adds(&sb, " cores busy");
 	if (function != INTERN_FAILED) {

@@ -11,7 +11,7 @@
 #define MAX_SENTENCES 5
 
 struct sentence {
-	char *text;  /* UTF-8, without a full stop */
+	char *text;  /* without a full stop */
 	char *focus; /* a regular expression: only stacks with a function that matches; "" for all
 		      */
 	const char *kind; /* "running", "runnable", "syscall", or "" for all */

@@ -603,6 +603,14 @@ def test_a_file_of_another_kind_is_refused(page, made_up, tmp_path):
     assert page.total() == 10000
 
 
+def test_a_page_of_another_format_is_refused(page, made_up, tmp_path):
+    text = made_up("small").read_text().replace('{"version":3,', '{"version":2,')
+    (tmp_path / "old.html").write_text(text)
+    page.open(made_up("grown"), "#idle=show")
+    page.id("compare-file").send_keys(str(tmp_path / "old.html"))
+    wait_until(lambda: "it has format 2 and this page 3" in page.text("facts"), what="the file is refused")
+
+
 # Machado, Oliveira and Fernandes 2009, severity 1: what of linear RGB is left to the eye.
 SIGHT = {"all": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
          "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216),

@@ -2,6 +2,7 @@
 
 const STATES = ["running", "runnable", "syscall", "waiting"];
 const WAITING = 3;
+const FORMAT = 3;
 
 function bytesOfBase64(text) {
 	if (Uint8Array.fromBase64)
@@ -44,6 +45,8 @@ class Columns {
 
 async function loadProfile(text) {
 	const p = JSON.parse(text);
+	if (p.version !== FORMAT)
+		throw new Error(`it has format ${p.version} and this page ${FORMAT}; write both with the same gospect`);
 	const columns = new Columns(await inflate(bytesOfBase64(p.packed)));
 	const { nodes, lines, samples } = p.sizes;
 	const words = (n, from) => columns.read(new Uint32Array(n), from);

@@ -180,7 +180,7 @@ static bool has_time(const struct profile *p)
 {
 	for (size_t i = 0; i < p->count; i++)
 		if (p->samples[i].wall_ns)
-			return p->duration_ns;
+			return true;
 	return false;
 }
 

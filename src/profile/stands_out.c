@@ -35,10 +35,12 @@ static const char *name_of(const struct finder *f, uint32_t function)
 	return intern_get(&f->symbols->strings, function);
 }
 
-/* That are there at the same time, on average. */
+/* That are there at the same time, on average; 0 when it is not known for how long. */
 static double goroutines(const struct finder *f, uint64_t time)
 {
-	return f->tally.timed ? (double)time / f->profile->duration_ns : time;
+	if (!f->tally.timed)
+		return time;
+	return f->profile->duration_ns ? (double)time / f->profile->duration_ns : 0;
 }
 
 /* ---- words ---- */
@@ -145,7 +147,7 @@ static struct error *say_requests(struct finder *f)
 		_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
 		const struct place *p = &places->items[i];
 
-		if (p->time < REQUEST_PART * f->tally.request)
+		if (!p->time || p->time < REQUEST_PART * f->tally.request)
 			break;
 		add_share(&sb, p->time, f->tally.request);
 		strbuf_adds(&sb, " of request time waits for");
@@ -271,7 +273,7 @@ static struct error *say_cpu(struct finder *f)
 {
 	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT, focus = STRBUF_INIT;
 	const struct tally *t = &f->tally;
-	double cores = t->timed ? (double)t->cpu_ns / f->profile->duration_ns : 0;
+	double cores = t->timed ? goroutines(f, t->cpu_ns) : 0;
 	uint32_t function;
 	struct error *err;
 

@@ -171,6 +171,21 @@ static void a_dump_counts_goroutines(void **state)
 	EXPECT(&m, "50 goroutines outside requests wait for sync.Mutex.Lock in main.worker");
 }
 
+static void without_a_duration_only_shares_are_said(void **state)
+{
+	_cleanup_(made_up_deinit) struct made_up m;
+
+	(void)state;
+	made_up_service(&m);
+	m.profile->duration_ns = 0;
+	EXPECT(&m, "50 % of request time waits for select in database/sql.(*DB).conn",
+	       "21 % of request time waits for sync.Mutex.Lock in "
+	       "shop/internal/cache.(*Cache[...]).Get");
+	for (size_t i = 0; i < m.profile->count; i++)
+		m.profile->samples[i].wall_ns = m.profile->samples[i].count = 0;
+	EXPECT_NOTHING(&m);
+}
+
 static void nothing_is_said_of_a_program_that_idles(void **state)
 {
 	_cleanup_(made_up_deinit) struct made_up m;
@@ -196,6 +211,7 @@ int main(void)
 		cmocka_unit_test(a_crowd_that_stands_still_is_shown),
 		cmocka_unit_test(system_calls_are_said_with_their_caller),
 		cmocka_unit_test(a_dump_counts_goroutines),
+		cmocka_unit_test(without_a_duration_only_shares_are_said),
 		cmocka_unit_test(nothing_is_said_of_a_program_that_idles),
 	};
 

@@ -91,10 +91,20 @@ static const char *wait_words(const char *wait)
 	return *wait ? wait : "an unknown reason";
 }
 
+/* "a/b.(*T).M[a/c.T]" is "b.(*T).M[a/c.T]". */
+static const char *without_path(const char *name)
+{
+	size_t at = strcspn(name, "[");
+
+	while (at && name[at - 1] != '/')
+		at--;
+	return name + at;
+}
+
 static void add_place(struct strbuf *sb, const struct finder *f, const struct place *p)
 {
 	strbuf_addf(sb, " %s in %s", wait_words(intern_get(&f->profile->strings, p->wait)),
-		    name_of(f, p->function));
+		    without_path(name_of(f, p->function)));
 }
 
 /* An expression that matches this function alone. */
@@ -202,11 +212,9 @@ static uint32_t *heaviest_callees(const struct finder *f)
 /* The length of "a/b" in "a/b.(*T).M[...]". */
 static size_t package_length(const char *name)
 {
-	size_t head = strcspn(name, "["), slash = head;
+	const char *plain = without_path(name);
 
-	while (slash && name[slash - 1] != '/')
-		slash--;
-	return slash + strcspn(name + slash, ".[");
+	return plain - name + strcspn(plain, ".[");
 }
 
 /* Of another package than main, and with a small letter. */
@@ -287,7 +295,7 @@ static struct error *say_cpu(struct finder *f)
 	if (function != INTERN_FAILED) {
 		strbuf_adds(&sb, "; ");
 		add_share(&sb, cpu_of(&t->cpu, function), t->cpu_ns);
-		strbuf_addf(&sb, " of CPU time in %s", name_of(f, function));
+		strbuf_addf(&sb, " of CPU time in %s", without_path(name_of(f, function)));
 		add_focus(&focus, name_of(f, function));
 	}
 	return say(f, &sb, &focus, (struct sentence){.kind = "running"});
@@ -357,7 +365,7 @@ static struct error *say_syscalls(struct finder *f)
 		return NULL;
 	add_goroutines(&sb, f, t->syscall);
 	strbuf_addf(&sb, " in system calls, most of them in %s",
-		    name_of(f, t->syscalls.items[0].function));
+		    without_path(name_of(f, t->syscalls.items[0].function)));
 	add_focus(&focus, name_of(f, t->syscalls.items[0].function));
 	return say(f, &sb, &focus, (struct sentence){.kind = "syscall"});
 }

@@ -8,10 +8,15 @@ function packageOf(name) {
 	return dot > 0 ? head.slice(0, dot) : head;
 }
 
+/* "a/b.(*T).M[a/c.T]" is "b.(*T).M[a/c.T]". */
+function withoutPath(name) {
+	const head = name.includes("[") ? name.slice(0, name.indexOf("[")) : name;
+	return name.slice(head.lastIndexOf("/") + 1);
+}
+
 /* From the whole name to the barest: for boxes of any width. */
 function shorterNames(name) {
-	const slash = name.slice(0, (name.indexOf("[") + 1 || name.length + 1) - 1).lastIndexOf("/");
-	const plain = slash >= 0 ? name.slice(slash + 1) : name;
+	const plain = withoutPath(name);
 	const dot = plain.indexOf(".");
 	const bare = dot > 0 && !plain.startsWith("[") ? plain.slice(dot + 1) : plain;
 	const method = bare.startsWith("(*") && bare.includes(").") ? bare.slice(bare.indexOf(").") + 2) : bare;

@@ -79,8 +79,9 @@ class FunctionTable {
 	}
 
 	row(row) {
-		const open = element("button", { type: "button", className: "link", title: "Its callers and callees", onclick: () => this.on.open(row.func) },
-			...breakable(this.profile.strings[row.func]));
+		const name = this.profile.strings[row.func];
+		const open = element("button", { type: "button", className: "link", title: `${name}: its callers and callees`, onclick: () => this.on.open(row.func) },
+			...breakable(withoutPath(name)));
 		const cells = this.columns.map(column => {
 			const td = element("td", { className: "number" });
 			this.cell(td, row, column.name);

@@ -194,7 +194,7 @@ class Trees {
 	constructor(profile, hidden) {
 		this.profile = profile;
 		this.made = new Map();
-		this.isRuntime = profile.strings.map(s => /^(runtime\.|internal\/)/.test(s));
+		this.isRuntime = profile.strings.map(s => /^(runtime\.|internal\/|sync\.runtime_)/.test(s));
 		this.build(hidden);
 	}
 

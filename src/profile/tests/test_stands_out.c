@@ -47,10 +47,10 @@ static void a_service_waits_for_connections_and_locks(void **state)
 
 	(void)state;
 	made_up_service(&m);
-	EXPECT(&m, "50 % of request time waits for select in database/sql.(*DB).conn",
+	EXPECT(&m, "50 % of request time waits for select in sql.(*DB).conn",
 	       "21 % of request time waits for sync.Mutex.Lock in "
-	       "shop/internal/cache.(*Cache[...]).Get",
-	       "17 cores busy; 57 % of CPU time in shop/internal/rank.(*Index).Score",
+	       "cache.(*Cache[...]).Get",
+	       "17 cores busy; 57 % of CPU time in rank.(*Index).Score",
 	       "8.4 goroutines wait for a CPU, 33 % of the time in which they could run");
 }
 
@@ -98,7 +98,7 @@ static void cpu_time_is_told_by_the_deepest_function_that_holds_it(void **state)
 	    "main.main;main.send;encoding/json.Marshal;encoding/json.(*encodeState).marshal;"
 	    "encoding/json.(*encodeState).reflectValue");
 	add(&m, PROFILE_RUNNING, NULL, 120, "main.main;main.send");
-	EXPECT(&m, "0.50 cores busy; 76 % of CPU time in encoding/json.Marshal");
+	EXPECT(&m, "0.50 cores busy; 76 % of CPU time in json.Marshal");
 }
 
 static void the_collector_is_said_from_a_tenth_of_cpu_time_on(void **state)
@@ -178,9 +178,9 @@ static void without_a_duration_only_shares_are_said(void **state)
 	(void)state;
 	made_up_service(&m);
 	m.profile->duration_ns = 0;
-	EXPECT(&m, "50 % of request time waits for select in database/sql.(*DB).conn",
+	EXPECT(&m, "50 % of request time waits for select in sql.(*DB).conn",
 	       "21 % of request time waits for sync.Mutex.Lock in "
-	       "shop/internal/cache.(*Cache[...]).Get");
+	       "cache.(*Cache[...]).Get");
 	for (size_t i = 0; i < m.profile->count; i++)
 		m.profile->samples[i].wall_ns = m.profile->samples[i].count = 0;
 	EXPECT_NOTHING(&m);

@@ -175,7 +175,7 @@ static struct error *say_lock(struct finder *f)
 	if (!p || p->time < LOCK_PART * f->tally.busy || goroutines(f, p->time) < LOCK_GOROUTINES)
 		return NULL;
 	add_goroutines(&sb, f, p->time);
-	strbuf_adds(&sb, " outside requests wait for");
+	strbuf_adds(&sb, f->tally.request ? " outside requests wait for" : " wait for");
 	add_place(&sb, f, p);
 	return say_place(f, &sb, p);
 }

@@ -77,6 +77,8 @@ static void a_lock_outside_requests_is_said(void **state)
 	(void)state;
 	made_up_init(&m, "x", 1000);
 	add(&m, PROFILE_WAITING, "sync.Mutex.Lock", 3240, "main.worker;sync.(*Mutex).Lock");
+	EXPECT(&m, "3.2 goroutines wait for sync.Mutex.Lock in main.worker");
+	add(&m, PROFILE_RUNNABLE, NULL, 10, REQUEST "main.(*API).list");
 	EXPECT(&m, "3.2 goroutines outside requests wait for sync.Mutex.Lock in main.worker");
 }
 
@@ -168,7 +170,7 @@ static void a_dump_counts_goroutines(void **state)
 	made_up_init(&m, "x", 0);
 	add(&m, PROFILE_WAITING, "sync.Mutex.Lock", 500, "main.worker;sync.(*Mutex).Lock");
 	m.profile->samples[0].wall_ns = 0;
-	EXPECT(&m, "50 goroutines outside requests wait for sync.Mutex.Lock in main.worker");
+	EXPECT(&m, "50 goroutines wait for sync.Mutex.Lock in main.worker");
 }
 
 static void without_a_duration_only_shares_are_said(void **state)

@@ -554,7 +554,7 @@ def test_the_graph_is_as_wide_as_the_larger_side(page, changed):
     assert "before70 %after60 %change−10 points" in page.hover(3, 0.3)
     page.click(3, 0.65)
     assert page.text("details-name") == "main.cache"
-    assert page.text("details-numbers") == "before 0 %,  after 30 %,  change +30 points"
+    assert page.text("details-numbers") == "on-CPU 100 %,  before 0 %,  after 30 %,  change +30 points"
     page.keys("w")
     assert page.text("sandwich-name") == "main.cache"
     assert "change +30 points" in page.text("details-numbers")
@@ -677,6 +677,23 @@ def test_all_filters_are_undone_at_once(page, made_up):
 def test_a_profile_without_samples_says_why(page, made_up):
     page.open(made_up("nothing"))
     assert page.id("empty").text == "No goroutine matched --wait 'nosuch' while gospect looked."
+
+
+def test_arrows_go_from_tab_to_tab(page, made_up):
+    page.resize(400, 800)
+    page.open(made_up("small"))
+    page.driver.execute_script('document.getElementById("tab-graph").focus()')
+    page.keys(Keys.ARROW_RIGHT)
+    assert page.rows() and not page.id("canvas").is_displayed()
+    page.keys(Keys.ARROW_RIGHT)
+    assert page.id("focus").is_displayed()
+    page.keys(Keys.ARROW_RIGHT)
+    assert page.id("canvas").is_displayed()
+
+
+def test_a_screen_reader_is_told_the_frame_and_what_it_waited_for(small):
+    small.keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    assert small.text("announce").startswith("main.query, blocked on chan receive 57 %,  time 7.00 s")
 
 
 def test_every_control_has_a_name(small):

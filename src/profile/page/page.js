@@ -138,9 +138,11 @@ class Page {
 		$("panel-filters").hidden = tab !== "filters";
 		$("side").hidden = !wide && tab === "graph";
 		document.body.dataset.tab = wide ? "graph" : tab;
-		$("tab-graph").setAttribute("aria-selected", tab === "graph");
-		$("tab-table").setAttribute("aria-selected", wide ? tab !== "filters" : tab === "table");
-		$("tab-filters").setAttribute("aria-selected", tab === "filters");
+		const shown = wide && tab === "graph" ? "table" : tab;
+		for (const name of TABS) {
+			$("tab-" + name).setAttribute("aria-selected", name === shown);
+			$("tab-" + name).tabIndex = name === shown ? 0 : -1;
+		}
 		drawNothingLeft(this);
 	}
 
@@ -295,7 +297,7 @@ class Page {
 
 	describe(graph, node) {
 		const name = this.teller.name(graph, node);
-		const numbers = this.teller.numbers(graph, node).map(([what, value]) => `${what} ${value}`).join(",  ");
+		const numbers = this.teller.summary(graph, node);
 		this.active = graph;
 		$("details-name").textContent = name;
 		$("details-name").title = [name, ...this.teller.places(graph, node)].join("\n");
@@ -323,6 +325,7 @@ class Page {
 		press("help-open", () => $("help").showModal());
 		press("help-close", () => $("help").close());
 		press("theme", () => this.setTheme(document.documentElement.dataset.theme !== "dark"));
+		$("tabs").addEventListener("keydown", e => this.walkTabs(e));
 		for (const name of ["colour", "metric", "measure", "focus", "ignore", "hide"])
 			$(name).addEventListener("change", e => this.change({ [name]: e.target.value }));
 		$("fold").addEventListener("change", e => this.change({ fold: e.target.checked }));
@@ -334,6 +337,18 @@ class Page {
 		WIDE.addEventListener("change", () => this.fitControls());
 		this.fitControls();
 		matchMedia("(prefers-color-scheme: dark)").addEventListener("change", e => this.setTheme(e.matches));
+	}
+
+	/* As tabs do everywhere: arrows go from one to the next. */
+	walkTabs(event) {
+		const tabs = [...$("tabs").children].filter(tab => tab.offsetParent);
+		const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+		if (!by)
+			return;
+		const next = tabs[(tabs.indexOf(document.activeElement) + by + tabs.length) % tabs.length];
+		event.stopPropagation();
+		next.focus();
+		next.click();
 	}
 
 	/* On a wide screen the tabs are those of the side panel, else of the whole page. */

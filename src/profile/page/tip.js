@@ -46,6 +46,14 @@ class Teller {
 		return rows;
 	}
 
+	/* For one line: what most of the time was, then the numbers. */
+	summary(graph, node) {
+		const rows = this.numbers(graph, node), parts = node || graph.rootIsFunction ? this.division(graph.tree, node) : [];
+		const all = parts.reduce((sum, [, , time]) => sum + time, 0);
+		return [...parts.slice(0, 1).map(([, words, time]) => [words, formatShare(time, all)]), ...rows]
+			.map(([what, value]) => `${what} ${value}`).join(",  ");
+	}
+
 	/* Where in the source a frame stands: "file:line", most time first. */
 	places(graph, node) {
 		const p = this.profile, { page } = this;

@@ -64,7 +64,7 @@ class Comparison {
 
 	formatChange(before, after) {
 		const by = difference(before, after), size = this.format(Math.abs(by));
-		const words = this.measure === "share" ? size.replace("%", "points") : size;
+		const words = this.measure === "share" ? size.replace("< ", "<").replace("%", "points") : size;
 		return (by > 0 ? "+" : by < 0 ? "−" : "±") + words;
 	}
 

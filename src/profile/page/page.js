@@ -137,6 +137,7 @@ class Page {
 		$("panel-table").hidden = wide ? tab === "filters" : tab !== "table";
 		$("panel-filters").hidden = tab !== "filters";
 		$("side").hidden = !wide && tab === "graph";
+		document.body.classList.toggle("comparing", Boolean(this.comparison));
 		document.body.dataset.tab = wide ? "graph" : tab;
 		const shown = wide && tab === "graph" ? "table" : tab;
 		for (const name of TABS) {

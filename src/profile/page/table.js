@@ -102,9 +102,10 @@ function fillTimeCell(td, value, total, format) {
 }
 
 function fillChangeCell(td, row, name, comparison) {
-	if (name === "change")
-		td.classList.toggle("grown", row.change > 0);
-	if (name === "change")
-		td.classList.toggle("shrunk", row.change < 0);
-	td.append(name === "change" ? comparison.formatChange(row.before, row.after) : comparison.format(row[name]));
+	if (name !== "change")
+		return td.append(comparison.format(row[name]));
+	const [size, unit] = comparison.formatChange(row.before, row.after).split(" ");
+	td.classList.toggle("grown", row.change > 0);
+	td.classList.toggle("shrunk", row.change < 0);
+	td.append(size, " ", element("em", { textContent: unit ?? "" }));
 }

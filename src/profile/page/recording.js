@@ -32,7 +32,7 @@ function drawNothingLeft(page) {
 	$("empty").hidden = !isEmpty;
 	if (!isEmpty)
 		return;
-	$("empty-why").textContent = profile.samples ? "These filters together leave nothing:" : whyNoSamples(profile);
+	$("empty-why").textContent = profile.samples ? "No samples match these filters:" : whyNoSamples(profile);
 	const rows = profile.samples ? filters.active(view) : [];
 	$("empty-filters").replaceChildren(...rows.map(({ text, button: name, undo }) => {
 		const back = filters.apply({ ...view, ...undo }).total;

@@ -156,10 +156,11 @@ static inline struct batch *batch_of(struct trace_writer *t, const struct trace_
 static inline uint32_t use(struct trace_writer *t, struct used *used, uint32_t number,
 			   uint32_t *ids)
 {
-	uint32_t id = used_find(used, t->number, number);
+	uint32_t id = used_find(used, number);
 
-	if (!id)
-		id = used_add(used, t->number, number, ids);
+	if (id)
+		return id;
+	id = used_add(used, number, ids);
 	t->failed |= !id;
 	return id;
 }
@@ -447,7 +448,7 @@ static void add_used_strings(struct trace_writer *t, struct strbuf *batch, const
 	for (size_t i = 0; i < used->count; i++) {
 		uint32_t number = used->numbers[i];
 
-		add_string(t, batch, used->uses[number].id, intern_get(strings, number));
+		add_string(t, batch, used->ids[number], intern_get(strings, number));
 	}
 }
 
@@ -456,7 +457,7 @@ static void add_used_texts(struct trace_writer *t, struct strbuf *batch)
 	for (size_t i = 0; i < t->texts.count; i++) {
 		uint32_t number = t->texts.numbers[i];
 
-		add_string(t, batch, t->texts.uses[number].id, texts_get(t->options.texts, number));
+		add_string(t, batch, t->texts.ids[number], texts_get(t->options.texts, number));
 	}
 }
 
@@ -484,7 +485,10 @@ static void add_frequency(struct trace_writer *t)
 
 static void forget_generation(struct trace_writer *t)
 {
-	t->stacks.count = t->names.count = t->texts.count = t->used_messages.count = 0;
+	used_clear(&t->stacks);
+	used_clear(&t->names);
+	used_clear(&t->texts);
+	used_clear(&t->used_messages);
 	t->stack_ids = t->string_ids = 0;
 	map_release(&t->used_starts);
 	intern_release(&t->messages);

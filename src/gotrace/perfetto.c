@@ -137,9 +137,9 @@ static uint64_t fixed_name(struct trace_writer *w, enum fixed_name name)
 /* False: this generation has it already. */
 static bool is_new(struct trace_writer *w, struct used *used, uint32_t number)
 {
-	if (used_find(used, w->generation, number))
+	if (used_find(used, number))
 		return false;
-	w->failed |= !used_add(used, w->generation, number, &w->ids);
+	w->failed |= !used_add(used, number, &w->ids);
 	return true;
 }
 
@@ -798,7 +798,9 @@ static void forget_generation(struct trace_writer *w)
 {
 	packets_reset(&w->packets);
 	tracks_new_generation(&w->tracks);
-	w->names.count = w->values.count = w->stacks.count = 0;
+	used_clear(&w->names);
+	used_clear(&w->values);
+	used_clear(&w->stacks);
 	w->ids = 0;
 	trace_symbols_trim(&w->symbols);
 	w->first_ns = 0;

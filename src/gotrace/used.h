@@ -1,7 +1,6 @@
 /*
  * Which numbers (of texts, of stacks) a generation uses, and in which order it met them first: so
- * that a writer defines each once. Nothing is cleared between generations: each number remembers
- * the last one that used it.
+ * that a writer defines each once. Each number has one place, so finding its id takes no search.
  */
 #ifndef GOTRACE_USED_H
 #define GOTRACE_USED_H
@@ -11,26 +10,24 @@
 #include <stdint.h>
 
 struct used {
-	struct use {
-		uint64_t generation; /* that uses it, or used it last */
-		uint32_t id;
-	} * uses; /* by number */
-	size_t use_capacity;
-	uint32_t *numbers;
-	size_t count; /* of this generation: 0 when the next one begins */
+	uint32_t *ids; /* by number; 0: not used */
+	size_t id_capacity;
+	uint32_t *numbers; /* that are used, in the order of their first use */
+	size_t count;
 	size_t capacity;
 };
 
 /* In this generation for the first time; it gets *ids + 1. 0: no memory. */
-uint32_t used_add(struct used *used, uint64_t generation, uint32_t number, uint32_t *ids);
+uint32_t used_add(struct used *used, uint32_t number, uint32_t *ids);
 
 /* The id that the number has in this generation; 0: none yet. */
-static inline uint32_t used_find(const struct used *used, uint64_t generation, uint32_t number)
+static inline uint32_t used_find(const struct used *used, uint32_t number)
 {
-	if (number < used->use_capacity && used->uses[number].generation == generation)
-		return used->uses[number].id;
-	return 0;
+	return number < used->id_capacity ? used->ids[number] : 0;
 }
+
+/* Before the next generation; keeps the memory. */
+void used_clear(struct used *used);
 
 void used_release(struct used *used);
 

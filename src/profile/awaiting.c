@@ -57,8 +57,9 @@ static const char *const plumbing[] = {
 	"bufio.",   "crypto/",   "syscall.", "os.",   "context.",
 };
 
-static const char *const loops[] = {"loop",  "Loop",  "serve",  "Serve",  "run",  "Run",
-				    "watch", "Watch", "listen", "Listen", "poll", "Poll"};
+static const char *const loops[] = {"loop",  "Loop",  "serve",   "Serve",  "run",  "Run",
+				    "watch", "Watch", "listen",  "Listen", "poll", "Poll",
+				    "work",  "Work",  "consume", "Consume"};
 
 static bool is_one_of(const char *name, const char *const *names, size_t count)
 {

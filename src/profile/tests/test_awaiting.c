@@ -51,6 +51,9 @@ static void workers_and_loops_wait_for_work(void **state)
 	assert_true(awaits(PROFILE_WAITING, "chan receive",
 			   STACK(RECEIVE, "main.(*worker).run", "main.start.func1")));
 	assert_true(awaits(PROFILE_WAITING, "sleep", STACK("time.Sleep", "main.poll")));
+	assert_true(awaits(PROFILE_WAITING, "chan receive",
+			   STACK(RECEIVE, "shop/jobs.(*Mailer).work", "shop/jobs.Start.func1",
+				 "shop/jobs.(*Background).spawn.func1")));
 	assert_true(awaits(PROFILE_WAITING, "select", STACK(SELECT, "main.main", "runtime.main")));
 	assert_true(awaits(PROFILE_SYSCALL, "", STACK("os/signal.signal_recv", "os/signal.loop")));
 	assert_true(awaits(PROFILE_WAITING, "IO wait",

@@ -250,7 +250,7 @@ static struct error *must_check make_memory(struct bench *b)
 	l->rings_offset = l->slots_offset + SLOTS * AGENT_SLOT_BYTES;
 	l->size = l->rings_offset + SLOTS * RING;
 	l->config.text = MADE_TEXT;
-	l->places.root_entries[0] = MADE_TEXT + MADE_ROOT * MADE_SIZE;
+	l->sites.entry_points[0] = MADE_TEXT + MADE_ROOT * MADE_SIZE;
 	b->shared = mmap(NULL, l->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (b->shared == MAP_FAILED)
 		return &error_no_memory;

@@ -54,8 +54,8 @@ enum {
 	AGENT_MAX_READABLE = 32,
 	AGENT_NO_REASON = UINT8_MAX, /* no g.waitreason is that large */
 	AGENT_MAX_HEAP_RANGES = 64,
-	AGENT_MAX_ROOTS = 40,        /* functions that requests are under */
-	AGENT_MAX_ROOT_PLACES = 256, /* where these begin and return */
+	AGENT_MAX_ENTRY_POINTS = 40, /* request entry points */
+	AGENT_MAX_ENTRY_SITES = 256, /* where these begin and return */
 };
 
 /* Gospect is gone when it has not been there for so many ticks of the processor's clock: 2 to 4 s
@@ -68,7 +68,7 @@ struct agent_range {
 	uint64_t size; /* 0: there is none in this program */
 };
 
-/* The places in the target's code that are patched, one hook each: docs/internals/trace.md. */
+/* The probe sites in the target's code, one hook each: docs/internals/trace.md. */
 enum agent_hook {
 	HOOK_CASGSTATUS,
 	HOOK_PREEMPT_PARK,
@@ -122,9 +122,9 @@ struct agent_stack {
 	uint64_t offset; /* in the arena, + 1: a count, then so many words; 0: not yet written */
 };
 
-/* A place where a function that requests are under begins or returns: hook HOOKS + its number. */
-struct agent_root_place {
-	uint16_t root; /* in agent_places.root_entries */
+/* A probe site where a request entry point begins or returns: hook HOOKS + its number. */
+struct agent_entry_site {
+	uint16_t entry_point; /* in agent_sites.entry_points */
 	uint16_t returns;
 	uint32_t frame; /* bytes from SP, as it is there, to the return address */
 };
@@ -160,10 +160,10 @@ struct agent_config {
 _Static_assert(offsetof(struct agent_config, text) == 64, "what is frequent is in one line");
 
 /* Where the target's code is patched; written before the agent runs, too. */
-struct agent_places {
-	uint64_t addresses[HOOKS + AGENT_MAX_ROOT_PLACES]; /* of the instructions */
-	struct agent_root_place roots[AGENT_MAX_ROOT_PLACES];
-	uint64_t root_entries[AGENT_MAX_ROOTS]; /* where the functions begin; 0: no more */
+struct agent_sites {
+	uint64_t addresses[HOOKS + AGENT_MAX_ENTRY_SITES]; /* of the instructions */
+	struct agent_entry_site entry_sites[AGENT_MAX_ENTRY_SITES];
+	uint64_t entry_points[AGENT_MAX_ENTRY_POINTS]; /* where the functions begin; 0: no more */
 };
 
 /* Memory that is there for good. */
@@ -184,7 +184,7 @@ struct agent_shared {
 	uint64_t arena_offset;
 	uint64_t arena_words;
 	struct agent_config config;
-	struct agent_places places;
+	struct agent_sites sites;
 	/* Where the runtime keeps which addresses its heap has, as far as they are mapped
 	 * (mheap_.pages.inUse: a slice of {base, limit}); it takes none away. 0: not found. The
 	 * slice is read without the runtime's lock, while that stores length, capacity and array

@@ -392,7 +392,7 @@ FREQUENT int agent_status(struct agent_slot *s, uint64_t g, uint32_t change, uin
 	return 0;
 }
 
-/* ---- the other places ---- */
+/* ---- the other probe sites ---- */
 
 /* reentersyscall(pc, sp, bp), by a goroutine, from Go 1.26 on. */
 NOINLINE void on_syscall(const struct call *c, uint64_t pc, uint64_t bp)
@@ -603,16 +603,16 @@ NOINLINE void on_other(const struct call *c)
 	}
 }
 
-/* A function that requests are under has set up its frame, or is about to give it up. The frame is
+/* A request entry point has set up its frame, or is about to give it up. The frame is
  * as far from the stack's end wherever the stack is moved to. */
-NOINLINE void on_root(const struct call *c)
+NOINLINE void on_entry_point(const struct call *c)
 {
-	const struct agent_root_place *place = &c->shared->places.roots[c->hook - HOOKS];
-	uint64_t frame = word(c->g, c->config->g_stack_hi) - c->sp - place->frame;
+	const struct agent_entry_site *site = &c->shared->sites.entry_sites[c->hook - HOOKS];
+	uint64_t frame = word(c->g, c->config->g_stack_hi) - c->sp - site->frame;
 
 	if (c->g == word(c->m, c->config->m_curg))
-		record(c, place->returns ? RECORD_RETURN : RECORD_CALL, 3, goid(c, c->g),
-		       place->root, frame);
+		record(c, site->returns ? RECORD_RETURN : RECORD_CALL, 3, goid(c, c->g),
+		       site->entry_point, frame);
 }
 
 /*
@@ -629,12 +629,12 @@ NOINLINE void on_hook(struct agent_slot *s, const struct agent_registers *r, uin
 	volatile uint64_t *vdso_pc = (volatile uint64_t *)(c.m + k->m_vdso_pc);
 	volatile uint64_t *vdso_sp = (volatile uint64_t *)(c.m + k->m_vdso_sp);
 
-	*vdso_pc = sh->places.addresses[hook];
+	*vdso_pc = sh->sites.addresses[hook];
 	*vdso_sp = sp;
 	if (hook == HOOK_SYSCALL)
 		on_syscall(&c, r->rax, r->rcx);
 	else if (hook >= HOOKS)
-		on_root(&c);
+		on_entry_point(&c);
 	else
 		on_other(&c);
 	*vdso_sp = 0;

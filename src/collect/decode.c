@@ -83,7 +83,7 @@ struct decoder {
 	struct {
 		uint32_t text;
 		uint32_t stack;
-	} roots[AGENT_MAX_ROOTS];
+	} entry_points[AGENT_MAX_ENTRY_POINTS];
 	uint64_t *created;   /* of each slot: the goroutine that its last record made, or 0 */
 	uint64_t *coro_next; /* of each slot: who runs when the one that is there has ended */
 };
@@ -145,7 +145,7 @@ static struct error *must_check read_reasons(struct decoder *d, struct target *t
 	return NULL;
 }
 
-static struct error *must_check name_root(struct decoder *d, uint64_t entry, uint32_t *ret)
+static struct error *must_check name_entry_point(struct decoder *d, uint64_t entry, uint32_t *ret)
 {
 	struct go_frame frames[8];
 	size_t n = pclntab_frames(d->functions, entry | STACK_PC_EXACT, frames, ARRAY_SIZE(frames));
@@ -157,16 +157,16 @@ static struct error *must_check name_root(struct decoder *d, uint64_t entry, uin
 	return *ret == TEXTS_FAILED ? &error_no_memory : NULL;
 }
 
-static struct error *must_check name_roots(struct decoder *d, const uint64_t *entries)
+static struct error *must_check name_entry_points(struct decoder *d, const uint64_t *entries)
 {
 	struct error *err = NULL;
 
-	for (size_t i = 0; !err && i < AGENT_MAX_ROOTS && entries[i]; i++) {
+	for (size_t i = 0; !err && i < AGENT_MAX_ENTRY_POINTS && entries[i]; i++) {
 		uint64_t word = entries[i] | STACK_PC_EXACT;
 
-		err = name_root(d, entries[i], &d->roots[i].text);
+		err = name_entry_point(d, entries[i], &d->entry_points[i].text);
 		if (!err)
-			err = stacks_intern(d->stacks, &word, 1, &d->roots[i].stack);
+			err = stacks_intern(d->stacks, &word, 1, &d->entry_points[i].stack);
 	}
 	return err;
 }
@@ -202,7 +202,7 @@ struct error *decoder_create(struct target *t, const struct image *img, const st
 	if (!err)
 		err = read_reasons(d, t, lay);
 	if (!err)
-		err = name_roots(d, layout->places.root_entries);
+		err = name_entry_points(d, layout->sites.entry_points);
 	if (err)
 		return err;
 	texts_pin(&d->texts);
@@ -426,18 +426,18 @@ static struct error *must_check stw_begin(struct decoder *d, const struct drain_
 	return find_text(d, why, &ev->text);
 }
 
-/* Of a function that requests are under; what it says of one that there is not, is nonsense. */
+/* Of a request entry point. A number that no entry point has is nonsense. */
 static struct error *must_check call(struct decoder *d, const struct drain_record *r,
 				     struct trace_event *ev, size_t *ret_count)
 {
-	uint64_t root = r->numbers[1];
+	uint64_t entry_point = r->numbers[1];
 
-	if (root >= AGENT_MAX_ROOTS || !d->roots[root].text) {
+	if (entry_point >= AGENT_MAX_ENTRY_POINTS || !d->entry_points[entry_point].text) {
 		*ret_count = 0;
 		return NULL;
 	}
-	ev->text = d->roots[root].text;
-	ev->stack = d->roots[root].stack;
+	ev->text = d->entry_points[entry_point].text;
+	ev->stack = d->entry_points[entry_point].stack;
 	ev->arg = r->numbers[2] ?: 1;
 	return NULL;
 }

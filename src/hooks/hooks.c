@@ -21,34 +21,33 @@ struct hook_rule {
 	unsigned int arguments;
 	enum stub_p kind;
 	bool past_calls;
-	unsigned int
-		question; /* where it asks for the nth time whether to tell that it has swept */
+	unsigned int branch_guard; /* the nth branch on whether to report a sweep */
 };
 
 enum { OLDEST = GOLAYOUT_MIN_MINOR, NEWEST = GOLAYOUT_MAX_MINOR };
 
 /* docs/internals/trace.md has the table in words. */
 static const struct hook_rule rules[] = {
-	{HOOK_CASGSTATUS, "runtime.casgstatus", OLDEST, 25, false,
-	 PLACE_RAX | PLACE_RBX | PLACE_RCX, STUB_CASGSTATUS},
-	{HOOK_CASGSTATUS, "runtime.casgstatus", 26, NEWEST, false,
-	 PLACE_RAX | PLACE_RBX | PLACE_RCX, STUB_CASGSTATUS_NO_P_IN_SYSCALL},
-	{HOOK_PREEMPT_PARK, "runtime.casGToPreemptScan", OLDEST, NEWEST, false, PLACE_RAX,
+	{HOOK_CASGSTATUS, "runtime.casgstatus", OLDEST, 25, false, SITE_RAX | SITE_RBX | SITE_RCX,
+	 STUB_CASGSTATUS},
+	{HOOK_CASGSTATUS, "runtime.casgstatus", 26, NEWEST, false, SITE_RAX | SITE_RBX | SITE_RCX,
+	 STUB_CASGSTATUS_NO_P_IN_SYSCALL},
+	{HOOK_PREEMPT_PARK, "runtime.casGToPreemptScan", OLDEST, NEWEST, false, SITE_RAX,
 	 STUB_P_OF_THREAD},
-	{HOOK_CORO_SWITCH, "runtime.coroswitch_m", 22, NEWEST, true, PLACE_RAX, STUB_P_OF_THREAD},
-	{HOOK_SYSCALL, "runtime.reentersyscall", 26, NEWEST, false, PLACE_RAX | PLACE_RCX,
+	{HOOK_CORO_SWITCH, "runtime.coroswitch_m", 22, NEWEST, true, SITE_RAX, STUB_P_OF_THREAD},
+	{HOOK_SYSCALL, "runtime.reentersyscall", 26, NEWEST, false, SITE_RAX | SITE_RCX,
 	 STUB_SYSCALL},
 	{HOOK_SYSCALL_EXIT, "runtime.exitsyscall", 26, NEWEST, false, 0, STUB_SYSCALL_EXIT},
-	{HOOK_P_START, "runtime.wirep", OLDEST, NEWEST, false, PLACE_RAX, STUB_P_ARGUMENT},
+	{HOOK_P_START, "runtime.wirep", OLDEST, NEWEST, false, SITE_RAX, STUB_P_ARGUMENT},
 	{HOOK_P_STOP, "runtime.releasep", OLDEST, 21, false, 0, STUB_P_OF_THREAD},
 	{HOOK_P_STOP, "runtime.releasepNoTrace", 22, NEWEST, false, 0, STUB_P_OF_THREAD},
-	{HOOK_P_STEAL, "runtime.syscallingThread.releaseP", 26, NEWEST, false, PLACE_RCX,
+	{HOOK_P_STEAL, "runtime.syscallingThread.releaseP", 26, NEWEST, false, SITE_RCX,
 	 STUB_P_OF_THREAD},
-	{HOOK_P_HANDOFF, "runtime.handoffp", OLDEST, 25, false, PLACE_RAX, STUB_P_OF_THREAD},
+	{HOOK_P_HANDOFF, "runtime.handoffp", OLDEST, 25, false, SITE_RAX, STUB_P_OF_THREAD},
 	{HOOK_STW_BEGIN, "runtime.stopTheWorldWithSema", OLDEST, 20, false, 0, STUB_P_OF_THREAD},
 	/* In Go 1.21 a call of its own tracer comes first. */
 	{HOOK_STW_BEGIN, "runtime.stopTheWorldWithSema", 21, 21, false, 0, STUB_P_OF_THREAD, true},
-	{HOOK_STW_BEGIN, "runtime.stopTheWorldWithSema", 22, NEWEST, false, PLACE_RAX,
+	{HOOK_STW_BEGIN, "runtime.stopTheWorldWithSema", 22, NEWEST, false, SITE_RAX,
 	 STUB_P_OF_THREAD},
 	/* Compiled without optimisation, it begins with a call, too, up to Go 1.21. */
 	{HOOK_STW_END, "runtime.startTheWorldWithSema", OLDEST, NEWEST, false, 0, STUB_P_OF_THREAD,
@@ -57,30 +56,30 @@ static const struct hook_rule rules[] = {
 	 STUB_P_OF_THREAD},
 	{HOOK_GC_END, "runtime.gcSweep", OLDEST, NEWEST, false, 0, STUB_P_OF_THREAD},
 	{HOOK_TASK_BEGIN, "runtime/trace.userTaskCreate", OLDEST, NEWEST, true,
-	 PLACE_RAX | PLACE_RBX | PLACE_RCX | PLACE_RDI, STUB_P_OF_THREAD},
-	{HOOK_TASK_END, "runtime/trace.userTaskEnd", OLDEST, NEWEST, true, PLACE_RAX,
+	 SITE_RAX | SITE_RBX | SITE_RCX | SITE_RDI, STUB_P_OF_THREAD},
+	{HOOK_TASK_END, "runtime/trace.userTaskEnd", OLDEST, NEWEST, true, SITE_RAX,
 	 STUB_P_OF_THREAD},
 	{HOOK_REGION, "runtime/trace.userRegion", OLDEST, NEWEST, true,
-	 PLACE_RAX | PLACE_RBX | PLACE_RCX | PLACE_RDI, STUB_P_OF_THREAD},
+	 SITE_RAX | SITE_RBX | SITE_RCX | SITE_RDI, STUB_P_OF_THREAD},
 	{HOOK_LOG, "runtime/trace.userLog", OLDEST, NEWEST, true,
-	 PLACE_RAX | PLACE_RBX | PLACE_RCX | PLACE_RDI | PLACE_RSI, STUB_P_OF_THREAD},
+	 SITE_RAX | SITE_RBX | SITE_RCX | SITE_RDI | SITE_RSI, STUB_P_OF_THREAD},
 	/* It tests first whether the collector is to be told, and there are two ways then. */
 	{HOOK_LABELS, "runtime/pprof.runtime_setProfLabel", OLDEST, NEWEST, true,
-	 PLACE_RAX | PLACE_RELATIVE, STUB_P_OF_THREAD},
+	 SITE_RAX | SITE_RELATIVE, STUB_P_OF_THREAD},
 };
 
 /* All of them or none: a program whose code is not as we know it has no such events. */
 static const struct hook_rule sweep_rules[] = {
-	{HOOK_SWEEP_SPAN, "runtime.(*sweepLocked).sweep", OLDEST, NEWEST, false, PLACE_RAX,
+	{HOOK_SWEEP_SPAN, "runtime.(*sweepLocked).sweep", OLDEST, NEWEST, false, SITE_RAX,
 	 STUB_P_OF_THREAD},
 	{HOOK_SWEEP_DONE, "runtime.deductSweepCredit", OLDEST, NEWEST, false, 0, STUB_P_OF_THREAD,
-	 .question = 1},
+	 .branch_guard = 1},
 	{HOOK_SWEEP_DONE_FOUND, "runtime.(*mcentral).cacheSpan", OLDEST, NEWEST, false, 0,
-	 STUB_P_OF_THREAD, .question = 1},
+	 STUB_P_OF_THREAD, .branch_guard = 1},
 	{HOOK_SWEEP_DONE_NONE, "runtime.(*mcentral).cacheSpan", OLDEST, NEWEST, false, 0,
-	 STUB_P_OF_THREAD, .question = 2},
+	 STUB_P_OF_THREAD, .branch_guard = 2},
 	{HOOK_SWEEP_DONE_RECLAIM, "runtime.(*mheap).reclaim", OLDEST, NEWEST, false, 0,
-	 STUB_P_OF_THREAD, .question = 1},
+	 STUB_P_OF_THREAD, .branch_guard = 1},
 };
 
 static struct error *must_check changed_code(const char *function)
@@ -108,7 +107,7 @@ static struct error *must_check read_code(struct target *t, const struct image *
 }
 
 /* By what the runtime's own tracer is told; 0: there is none. */
-static uint64_t tells_of_sweeping(const struct image *img)
+static uint64_t reports_sweep(const struct image *img)
 {
 	struct go_func f;
 
@@ -118,12 +117,12 @@ static uint64_t tells_of_sweeping(const struct image *img)
 	return 0;
 }
 
-static struct error *must_check find_place(struct target *t, const struct image *img,
-					   const struct golayout *lay, const struct hook_rule *rule,
-					   struct code_place *ret)
+static struct error *must_check find_site(struct target *t, const struct image *img,
+					  const struct golayout *lay, const struct hook_rule *rule,
+					  struct code_site *ret)
 {
 	uint8_t code[MAX_CODE];
-	struct place place;
+	struct probe_site site;
 	struct go_func f;
 	struct error *err;
 	size_t size = 0;
@@ -140,29 +139,29 @@ static struct error *must_check find_place(struct target *t, const struct image 
 	if (err)
 		return err;
 	if (rule->hook == HOOK_SYSCALL_EXIT)
-		err = place_at_load(rule->function, f.entry, code, size, lay->n.m_oldp, &place);
-	else if (rule->question)
-		err = place_before_call(rule->function, f.entry, code, size, tells_of_sweeping(img),
-					rule->question, &place);
+		err = probe_site_at_load(rule->function, f.entry, code, size, lay->n.m_oldp, &site);
+	else if (rule->branch_guard)
+		err = probe_site_before_call(rule->function, f.entry, code, size,
+					     reports_sweep(img), rule->branch_guard, &site);
 	else
-		err = place_at_body(rule->function, f.entry, code, size, rule->arguments,
-				    rule->past_calls, &place);
+		err = probe_site_at_body(rule->function, f.entry, code, size, rule->arguments,
+					 rule->past_calls, &site);
 	if (err)
 		return err;
-	ret->address = place.address;
-	ret->length = place.length;
-	ret->relative = place.relative;
-	memcpy(ret->bytes, place.bytes, sizeof(ret->bytes));
+	ret->address = site.address;
+	ret->length = site.length;
+	ret->relative = site.relative;
+	memcpy(ret->bytes, site.bytes, sizeof(ret->bytes));
 	return NULL;
 }
 
-static struct error *must_check find_sweep_places(struct target *t, const struct image *img,
-						  const struct golayout *lay, struct hooks *ret)
+static struct error *must_check find_sweep_sites(struct target *t, const struct image *img,
+						 const struct golayout *lay, struct hooks *ret)
 {
-	struct code_place places[ARRAY_SIZE(sweep_rules)] = {0};
+	struct code_site sites[ARRAY_SIZE(sweep_rules)] = {0};
 
 	for (size_t i = 0; i < ARRAY_SIZE(sweep_rules); i++) {
-		struct error *err = find_place(t, img, lay, &sweep_rules[i], &places[i]);
+		struct error *err = find_site(t, img, lay, &sweep_rules[i], &sites[i]);
 
 		if (err && err->code != ERROR_UNSUPPORTED)
 			return err;
@@ -171,7 +170,7 @@ static struct error *must_check find_sweep_places(struct target *t, const struct
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(sweep_rules); i++) {
 		ret->kinds[sweep_rules[i].hook] = sweep_rules[i].kind;
-		ret->places[sweep_rules[i].hook] = places[i];
+		ret->sites[sweep_rules[i].hook] = sites[i];
 	}
 	return NULL;
 }
@@ -183,16 +182,16 @@ struct error *hooks_find(struct target *t, const struct image *img, const struct
 
 	memset(ret, 0, sizeof(*ret));
 	ret->left_out = (struct strbuf)STRBUF_INIT;
-	ret->place_count = HOOKS;
+	ret->site_count = HOOKS;
 	for (size_t i = 0; !err && i < ARRAY_SIZE(rules); i++) {
 		const struct hook_rule *rule = &rules[i];
 
 		if (lay->minor < rule->first || lay->minor > rule->last)
 			continue;
 		ret->kinds[rule->hook] = rule->kind;
-		err = find_place(t, img, lay, rule, &ret->places[rule->hook]);
+		err = find_site(t, img, lay, rule, &ret->sites[rule->hook]);
 	}
-	return err ? err : find_sweep_places(t, img, lay, ret);
+	return err ? err : find_sweep_sites(t, img, lay, ret);
 }
 
 /* The number of the wait reason, from the program's own table. */
@@ -360,10 +359,10 @@ struct error *hooks_config(struct target *t, const struct image *img, const stru
 	return err ? err : fill_reasons(t, lay, ret);
 }
 
-void hooks_places(const struct hooks *hooks, struct agent_places *ret)
+void hooks_sites(const struct hooks *hooks, struct agent_sites *ret)
 {
-	for (size_t i = 0; i < hooks->place_count; i++)
-		ret->addresses[i] = hooks->places[i].address;
-	memcpy(ret->roots, hooks->root_places, sizeof(ret->roots));
-	memcpy(ret->root_entries, hooks->root_entries, sizeof(ret->root_entries));
+	for (size_t i = 0; i < hooks->site_count; i++)
+		ret->addresses[i] = hooks->sites[i].address;
+	memcpy(ret->entry_sites, hooks->entry_sites, sizeof(ret->entry_sites));
+	memcpy(ret->entry_points, hooks->entry_points, sizeof(ret->entry_points));
 }

@@ -1,6 +1,6 @@
 /*
- * Which places of this program are patched, and what the hooks there have to know of the runtime.
- * Nothing is written here. ERROR_UNSUPPORTED when the code is not what gospect knows.
+ * Which probe sites of this program are patched, and what the hooks there have to know of the
+ * runtime. Nothing is written here. ERROR_UNSUPPORTED when the code is not what gospect knows.
  */
 #ifndef HOOKS_HOOKS_H
 #define HOOKS_HOOKS_H
@@ -8,20 +8,20 @@
 #include "agent/abi.h"
 #include "base/strbuf.h"
 #include "golayout/golayout.h"
-#include "hooks/far.h"
 #include "hooks/stub.h"
+#include "hooks/trampoline.h"
 #include "image/image.h"
 #include "target/target.h"
 
 struct hooks {
-	struct code_place places[CODE_MAX_PLACES]; /* address 0: not in this program */
-	size_t place_count;
+	struct code_site sites[CODE_MAX_SITES]; /* address 0: not in this program */
+	size_t site_count;
 	enum stub_p kinds[HOOKS];
-	/* Of hooks/roots.h. */
-	struct agent_root_place root_places[AGENT_MAX_ROOT_PLACES];
-	uint64_t root_entries[AGENT_MAX_ROOTS];
-	size_t root_count;
-	struct far far;
+	/* Of hooks/entry_points.h. */
+	struct agent_entry_site entry_sites[AGENT_MAX_ENTRY_SITES];
+	uint64_t entry_points[AGENT_MAX_ENTRY_POINTS];
+	size_t entry_point_count;
+	struct trampolines trampolines;
 	struct strbuf left_out; /* a line for each function: why it is not among them */
 };
 
@@ -32,6 +32,6 @@ struct error *hooks_config(struct target *t, const struct image *img, const stru
 			   uint32_t depth, struct agent_config *ret) must_check;
 
 /* Where they are, for the agent. */
-void hooks_places(const struct hooks *hooks, struct agent_places *ret);
+void hooks_sites(const struct hooks *hooks, struct agent_sites *ret);
 
 #endif

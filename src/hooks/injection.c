@@ -9,12 +9,12 @@
 
 #include "agent/blob.h"
 #include "base/cleanup.h"
+#include "hooks/entry_points.h"
 #include "hooks/hooks.h"
 #include "hooks/readable.h"
 #include "hooks/region.h"
-#include "hooks/roots.h"
-#include "hooks/standing.h"
 #include "hooks/survey.h"
+#include "hooks/unsafe_functions.h"
 #include "inject/fault.h"
 #include "inject/presence.h"
 #include "inject/stale_agent.h"
@@ -68,7 +68,7 @@ static struct error *must_check choose_layout(struct injection *in,
 	l->slots_offset = slots + AGENT_SLOT_OFFSET;
 	l->rings_offset = slots + (uint64_t)l->slots * AGENT_SLOT_BYTES;
 	l->size = l->rings_offset + (uint64_t)l->slots * l->ring_bytes;
-	hooks_places(&in->hooks, &l->places);
+	hooks_sites(&in->hooks, &l->sites);
 	return hooks_config(in->t, in->img, in->lay, options->depth, &l->config);
 }
 
@@ -78,26 +78,27 @@ static struct error *must_check choose_code(struct injection *in, struct code_he
 
 	h->magic = CODE_MAGIC;
 	h->version = CODE_VERSION;
-	h->place_count = in->hooks.place_count;
-	h->stub_bytes = stubs_size(h->place_count);
+	h->site_count = in->hooks.site_count;
+	h->stub_bytes = stubs_size(h->site_count);
 	h->code_bytes = h->stub_bytes + code_agent_bytes() + CODE_PAGE_BYTES;
-	memcpy(h->far, in->hooks.far.pages, sizeof(h->far));
-	memcpy(h->places, in->hooks.places, sizeof(h->places));
+	memcpy(h->trampolines, in->hooks.trampolines.pages, sizeof(h->trampolines));
+	memcpy(h->sites, in->hooks.sites, sizeof(h->sites));
 	err = region_choose(in->t, in->img, h->code_bytes, &h->code);
 	h->agent = h->code + h->stub_bytes;
 	h->control = h->agent + code_agent_bytes();
 	return err;
 }
 
-static void write_far_pages(struct plan *plan)
+static void write_trampolines(struct plan *plan)
 {
 	const struct code_head *h = &plan->head;
 	uint8_t *page = plan->pages + h->stub_bytes;
 
-	for (size_t k = 0; k < code_far_count(h); k++, page += CODE_PAGE_BYTES)
-		for (size_t i = 0; i < h->place_count; i++)
-			if (h->places[i].jump - h->far[k] < CODE_PAGE_BYTES)
-				far_jump_write(&h->places[i], page + h->places[i].jump - h->far[k]);
+	for (size_t k = 0; k < code_trampoline_count(h); k++, page += CODE_PAGE_BYTES)
+		for (size_t i = 0; i < h->site_count; i++)
+			if (h->sites[i].jump - h->trampolines[k] < CODE_PAGE_BYTES)
+				trampoline_write(&h->sites[i],
+						 page + h->sites[i].jump - h->trampolines[k]);
 }
 
 static struct error *must_check write_code(const struct injection *in, struct plan *plan)
@@ -113,7 +114,7 @@ static struct error *must_check write_code(const struct injection *in, struct pl
 	if (!stubs_write(&plan->head, &numbers, in->hooks.kinds, plan->pages))
 		return error_format(ERROR_UNSUPPORTED,
 				    "cannot trace this program: its code is too large");
-	write_far_pages(plan);
+	write_trampolines(plan);
 	return NULL;
 }
 
@@ -128,7 +129,7 @@ static struct error *must_check make_plan(struct injection *in,
 		return &error_no_memory;
 	err = hooks_find(in->t, in->img, in->lay, &in->hooks);
 	if (!err)
-		err = roots_find(in->t, in->img, options->root, &in->hooks);
+		err = entry_points_find(in->t, in->img, options->root, &in->hooks);
 	if (!err)
 		err = choose_layout(in, options);
 	if (!err)
@@ -137,7 +138,7 @@ static struct error *must_check make_plan(struct injection *in,
 		err = write_code(in, plan);
 	if (err)
 		return err;
-	standing_functions(in->img, &plan->head, in->layout.config.goid_late, &plan->functions);
+	unsafe_functions(in->img, &plan->head, in->layout.config.goid_late, &plan->functions);
 	plan->shared_bytes = in->layout.size;
 	plan->slots_offset = in->layout.slots_offset;
 	plan->slots = in->layout.slots;

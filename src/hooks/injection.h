@@ -34,7 +34,7 @@ struct surgeon_line;
 struct inject_options {
 	uint32_t depth;      /* frames of a stack; 0: none */
 	uint32_t ring_bytes; /* of each slot; a power of two, at least four chunks */
-	/* Functions whose calls are to be told, besides those of hooks/roots.h; or NULL. */
+	/* Functions whose calls are to be told, besides those of hooks/entry_points.h; or NULL. */
 	const regex_t *root;
 	/* Leads to the surgeon in its own process; NULL: there is one in ours. */
 	const struct surgeon_line *surgeon;

@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 
 /* Goroutines that say where the heap is. */
-#define WITNESSES 64
+#define KNOWN_ADDRESSES 64
 
 /* Memory without a file, as a heap is. Linux may show the name that Go gives it (Go 1.25). */
 static bool is_anonymous(const struct target_map *map)
@@ -16,8 +16,9 @@ static bool is_anonymous(const struct target_map *map)
 }
 
 /* Addresses of g's, from all of the list. */
-static struct error *must_check find_witnesses(struct target *t, const struct golayout *lay,
-					       uint64_t ret[WITNESSES], size_t *ret_count)
+static struct error *must_check find_known_addresses(struct target *t, const struct golayout *lay,
+						     uint64_t ret[KNOWN_ADDRESSES],
+						     size_t *ret_count)
 {
 	uint64_t count, at, step;
 	struct error *err = target_read_u64(t, lay->v.allglen, &count);
@@ -25,8 +26,8 @@ static struct error *must_check find_witnesses(struct target *t, const struct go
 	*ret_count = 0;
 	if (!err)
 		err = target_read_u64(t, lay->v.allgptr, &at);
-	step = err ? 1 : count / WITNESSES + 1;
-	for (uint64_t i = 0; !err && i < count && *ret_count < WITNESSES; i += step)
+	step = err ? 1 : count / KNOWN_ADDRESSES + 1;
+	for (uint64_t i = 0; !err && i < count && *ret_count < KNOWN_ADDRESSES; i += step)
 		err = target_read_u64(t, at + i * sizeof(at), &ret[(*ret_count)++]);
 	return err;
 }
@@ -42,7 +43,7 @@ static bool holds_one(const struct target_map *map, const uint64_t *addresses, s
 /* From the i-th mapping on: the heap, which may be several mappings side by side, or one of the
  * program's, with its variables that are 0 at first. `*i` is moved to the last. false: neither. */
 static bool take_range(const struct target_maps *maps, const struct target_map *text,
-		       const uint64_t *witnesses, size_t count, size_t *i,
+		       const uint64_t *known_heap_addresses, size_t count, size_t *i,
 		       struct agent_readable *ret)
 {
 	const struct target_map *map = &maps->items[*i];
@@ -53,11 +54,11 @@ static bool take_range(const struct target_maps *maps, const struct target_map *
 	if (!file && !is_anonymous(map))
 		return false;
 	*ret = (struct agent_readable){map->start, map->end};
-	heap = holds_one(map, witnesses, count);
+	heap = holds_one(map, known_heap_addresses, count);
 	while (*i + 1 < maps->count && maps->items[*i + 1].start == ret->end &&
 	       is_anonymous(&maps->items[*i + 1])) {
 		map = &maps->items[++*i];
-		heap |= holds_one(map, witnesses, count);
+		heap |= holds_one(map, known_heap_addresses, count);
 		ret->end = map->end;
 	}
 	return file || heap;
@@ -97,7 +98,7 @@ struct addr_ranges {
 
 struct search {
 	struct target *t;
-	const uint64_t *witnesses;
+	const uint64_t *known_heap_addresses;
 	size_t count;
 	uint64_t found; /* 0: not yet */
 };
@@ -114,8 +115,8 @@ static bool holds_all(const struct search *s, const struct agent_readable *range
 	for (size_t i = 0; i < s->count; i++) {
 		size_t k = 0;
 
-		while (k < n &&
-		       (s->witnesses[i] < ranges[k].start || s->witnesses[i] >= ranges[k].end))
+		while (k < n && (s->known_heap_addresses[i] < ranges[k].start ||
+				 s->known_heap_addresses[i] >= ranges[k].end))
 			k++;
 		if (k == n)
 			return false;
@@ -152,10 +153,12 @@ static void publish_heap(struct agent_shared *shared, const struct addr_ranges *
 
 /* The runtime may be changing the list just now: one that does not add up is left for the next
  * time. */
-static void update_heap(struct target *t, const uint64_t *witnesses, size_t count,
+static void update_heap(struct target *t, const uint64_t *known_heap_addresses, size_t count,
 			struct agent_shared *shared)
 {
-	const struct search s = {.t = t, .witnesses = witnesses, .count = count};
+	const struct search s = {.t = t,
+				 .known_heap_addresses = known_heap_addresses,
+				 .count = count};
 	struct addr_ranges a;
 
 	if (shared->heap_ranges &&
@@ -192,21 +195,21 @@ struct error *readable_update(struct target *t, const struct image *img, const s
 			      struct agent_shared *shared)
 {
 	_cleanup_maps_ struct target_maps maps = {0};
-	uint64_t witnesses[WITNESSES];
+	uint64_t known_heap_addresses[KNOWN_ADDRESSES];
 	const struct target_map *text;
 	struct agent_readable range;
 	size_t count = 0;
 	struct error *err = target_maps(t, &maps);
 
 	if (!err)
-		err = find_witnesses(t, lay, witnesses, &count);
+		err = find_known_addresses(t, lay, known_heap_addresses, &count);
 	if (err)
 		return err;
 	text = target_maps_find(&maps, img->functions.text);
 	for (size_t i = 0; text && i < maps.count; i++)
-		if (take_range(&maps, text, witnesses, count, &i, &range))
+		if (take_range(&maps, text, known_heap_addresses, count, &i, &range))
 			publish(shared, &range);
-	update_heap(t, witnesses, count, shared);
+	update_heap(t, known_heap_addresses, count, shared);
 	return NULL;
 }
 
@@ -214,13 +217,13 @@ struct error *readable_find_heap(struct target *t, const struct image *img,
 				 const struct golayout *lay, struct agent_shared *shared)
 {
 	_cleanup_maps_ struct target_maps maps = {0};
-	uint64_t witnesses[WITNESSES];
-	struct search s = {.t = t, .witnesses = witnesses};
+	uint64_t known_heap_addresses[KNOWN_ADDRESSES];
+	struct search s = {.t = t, .known_heap_addresses = known_heap_addresses};
 	const struct target_map *text;
 	struct error *err = target_maps(t, &maps);
 
 	if (!err)
-		err = find_witnesses(t, lay, witnesses, &s.count);
+		err = find_known_addresses(t, lay, known_heap_addresses, &s.count);
 	text = err ? NULL : target_maps_find(&maps, img->functions.text);
 	for (size_t i = 0; !err && text && i < maps.count && !s.found; i++) {
 		const struct target_map *map = &maps.items[i];
@@ -235,6 +238,6 @@ struct error *readable_find_heap(struct target *t, const struct image *img,
 	}
 	shared->heap_ranges = s.found;
 	if (!err)
-		update_heap(t, witnesses, s.count, shared);
+		update_heap(t, known_heap_addresses, s.count, shared);
 	return err;
 }

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "agent/abi.h"
-#include "hooks/place.h"
+#include "hooks/probe_site.h"
 #include "inject/code.h"
 
 enum stub_p {
@@ -28,17 +28,17 @@ struct stub_numbers {
 };
 
 /*
- * Writes the head and a stub for each place into the head->stub_bytes of `pages`, and fills in
- * head->places[].stub, and .jump where that is 0. `kinds` has one for each hook, those of roots
- * have STUB_P_OF_THREAD. false: it does not fit.
+ * Writes the head and a stub for each probe site into the head->stub_bytes of `pages`, and fills in
+ * head->sites[].stub, and .jump where that is 0. `kinds` has one for each hook, those of entry
+ * points have STUB_P_OF_THREAD. false: it does not fit.
  */
 bool stubs_write(struct code_head *head, const struct stub_numbers *numbers,
 		 const enum stub_p *kinds, uint8_t *pages);
 
-/* Whole pages that are enough for so many places. */
-size_t stubs_size(size_t places);
+/* Whole pages that are enough for so many probe sites. */
+size_t stubs_size(size_t sites);
 
-/* What is at place->jump, if that is on a far page. */
-void far_jump_write(const struct code_place *place, uint8_t ret[CODE_FAR_JUMP_BYTES]);
+/* What is at site->jump, if that is on a trampoline page. */
+void trampoline_write(const struct code_site *site, uint8_t ret[CODE_TRAMPOLINE_BYTES]);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * At a patched place R12, R13 and the flags are free, R14 is the g that runs, RBP the function's
- * frame (hooks/place.h). Nothing is written to the stack that the thread is on: goroutines have
- * little room. The thread's XMM registers are not touched.
+ * At a probe site R12, R13 and the flags are free, R14 is the g that runs, RBP the function's
+ * frame (hooks/probe_site.h). Nothing is written to the stack that the thread is on: goroutines
+ * have little room. The thread's XMM registers are not touched.
  */
 #include "hooks/stub.h"
 
@@ -53,14 +53,14 @@ static void emit_relative(struct code *c, uint64_t to, unsigned int behind)
 	emit32(c, (uint32_t)distance);
 }
 
-/* A jump whose displacement comes later: land() fills it in. */
-static size_t leap(struct code *c)
+/* A jump whose displacement comes later: patch_jump() fills it in. */
+static size_t emit_jump_placeholder(struct code *c)
 {
 	emit32(c, 0);
 	return c->at;
 }
 
-static void land(struct code *c, size_t from)
+static void patch_jump(struct code *c, size_t from)
 {
 	uint32_t distance = c->at - from;
 
@@ -74,23 +74,23 @@ static void emit_jump(struct code *c, uint64_t to)
 	emit_relative(c, to, 0);
 }
 
-/* The slot of the P in R13, marked as busy; leaps to where there is none. */
+/* The slot of the P in R13, marked as busy; jumps to where there is none. */
 static void take_slot(struct code *c, const struct code_head *head, const struct stub_numbers *n,
-		      size_t ret_leaps[3])
+		      size_t ret_jumps[3])
 {
 	EMIT(c, 0x4d, 0x85, 0xed, 0x0f, 0x84); /* test r13, r13; je */
-	ret_leaps[0] = leap(c);
+	ret_jumps[0] = emit_jump_placeholder(c);
 	EMIT(c, 0x45, 0x8b, 0xad); /* mov r13d, [r13 + p.id] */
 	emit32(c, n->p_id);
 	EMIT(c, 0x41, 0x81, 0xfd); /* cmp r13d, slots */
 	emit32(c, n->p_slots);
 	EMIT(c, 0x0f, 0x83); /* jae */
-	ret_leaps[1] = leap(c);
+	ret_jumps[1] = emit_jump_placeholder(c);
 	EMIT(c, 0x49, 0xc1, 0xe5, AGENT_SLOT_SHIFT); /* shl r13, shift */
 	EMIT(c, 0x4c, 0x03, 0x2d);                   /* add r13, [slots] */
 	emit_relative(c, head->control + offsetof(struct code_control, slots), 0);
 	EMIT(c, 0x41, 0x83, 0x7d, offsetof(struct agent_slot, busy), 0, 0x0f, 0x85); /* cmp; jne */
-	ret_leaps[2] = leap(c);
+	ret_jumps[2] = emit_jump_placeholder(c);
 	EMIT(c, 0x41, 0xc7, 0x45, offsetof(struct agent_slot, busy), 1, 0, 0, 0); /* busy = 1 */
 }
 
@@ -119,7 +119,7 @@ static size_t leave_when_disabled(struct code *c, const struct code_head *head)
 	EMIT(c, 0x83, 0x3d); /* cmp dword [enabled], 0 */
 	emit_relative(c, head->control + offsetof(struct code_control, enabled), 1);
 	EMIT(c, 0, 0x0f, 0x84); /* je */
-	return leap(c);
+	return emit_jump_placeholder(c);
 }
 
 /* R13 = getg().m.p */
@@ -151,36 +151,36 @@ static void release_slot(struct code *c)
 }
 
 /* What the jump replaced, and back to behind it. */
-static void go_on(struct code *c, const struct code_place *place)
+static void go_on(struct code *c, const struct code_site *site)
 {
 	int32_t distance;
 
-	emit(c, place->bytes, place->relative ?: place->length);
-	if (place->relative) {
-		size_t behind = place->length - place->relative - sizeof(distance);
+	emit(c, site->bytes, site->relative ?: site->length);
+	if (site->relative) {
+		size_t behind = site->length - site->relative - sizeof(distance);
 
-		memcpy(&distance, place->bytes + place->relative, sizeof(distance));
-		emit_relative(c, place->address + place->length + distance, behind);
-		emit(c, place->bytes + place->length - behind, behind);
+		memcpy(&distance, site->bytes + site->relative, sizeof(distance));
+		emit_relative(c, site->address + site->length + distance, behind);
+		emit(c, site->bytes + site->length - behind, behind);
 	}
-	emit_jump(c, place->address + place->length);
+	emit_jump(c, site->address + site->length);
 }
 
-/* R12 = getg().m, which will look as if it called the vDSO from the place; R13 = m.p */
-static void load_thread(struct code *c, const struct stub_numbers *n, uint64_t place)
+/* R12 = getg().m, which will look as if it called the vDSO from the probe site; R13 = m.p */
+static void load_thread(struct code *c, const struct stub_numbers *n, uint64_t site)
 {
 	EMIT(c, 0x4d, 0x8b, 0xa6); /* mov r12, [r14 + g.m] */
 	emit32(c, n->g_m);
-	EMIT(c, 0x4c, 0x8d, 0x2d); /* lea r13, [place] */
-	emit_relative(c, place, 0);
+	EMIT(c, 0x4c, 0x8d, 0x2d); /* lea r13, [probe site] */
+	emit_relative(c, site, 0);
 	EMIT(c, 0x4d, 0x89, 0xac, 0x24); /* mov [r12 + m.vdsoPC], r13 */
 	emit32(c, n->m_vdso_pc);
 	EMIT(c, 0x4d, 0x8b, 0xac, 0x24); /* mov r13, [r12 + m.p] */
 	emit32(c, n->m_p);
 }
 
-/* The thread, R12, looks so from here on; SP is still the place's. */
-static void pretend_vdso(struct code *c, const struct stub_numbers *n)
+/* The thread, R12, looks so from here on; SP is still the probe site's. */
+static void set_vdso_marker(struct code *c, const struct stub_numbers *n)
 {
 	EMIT(c, 0x49, 0x89, 0xa4, 0x24); /* mov [r12 + m.vdsoSP], rsp */
 	emit32(c, n->m_vdso_sp);
@@ -196,7 +196,7 @@ static void end_vdso(struct code *c, const struct stub_numbers *n)
 }
 
 /* (slot, RAX, RBX << 16 | RCX, thread, RBP, R14): of agent_status() and agent_change(). RAX
- * and RCX are as they were at the place. */
+ * and RCX are as they were at the probe site. */
 static void load_arguments(struct code *c, const struct stub_numbers *n)
 {
 	EMIT(c, 0x48, 0x89, 0xc6, 0x89, 0xda); /* mov rsi, rax; mov edx, ebx */
@@ -218,7 +218,7 @@ static size_t call_status(struct code *c, const struct code_head *head,
 	load_arguments(c, n);
 	emit_relative(c, head->agent + agent_blob_status, 0);
 	EMIT(c, 0x85, 0xc0, 0x0f, 0x84); /* test eax, eax; je */
-	more = leap(c);
+	more = emit_jump_placeholder(c);
 	return more;
 }
 
@@ -236,36 +236,36 @@ static void call_change(struct code *c, const struct code_head *head, const stru
 static void write_casgstatus(struct code *c, const struct code_head *head,
 			     const struct stub_numbers *n, bool check_syscall)
 {
-	size_t out, leaps[3], syscall = 0, dead = 0, have, more, back, done;
+	size_t out, jumps[3], syscall = 0, dead = 0, have, more, back, done;
 
 	out = leave_when_disabled(c, head);
-	load_thread(c, n, head->places[HOOK_CASGSTATUS].address);
+	load_thread(c, n, head->sites[HOOK_CASGSTATUS].address);
 	if (check_syscall) {
 		EMIT(c, 0x83, 0xfb, 3, 0x0f, 0x84); /* cmp ebx, _Gsyscall; je */
-		syscall = leap(c);
+		syscall = emit_jump_placeholder(c);
 		EMIT(c, 0x83, 0xfb, 11, 0x0f, 0x84); /* cmp ebx, _Gdeadextra; je */
-		dead = leap(c);
+		dead = emit_jump_placeholder(c);
 	}
-	take_slot(c, head, n, leaps);
+	take_slot(c, head, n, jumps);
 	have = c->at;
-	pretend_vdso(c, n);
+	set_vdso_marker(c, n);
 	more = call_status(c, head, n);
 	back = c->at;
 	EMIT(c, 0x58, 0x59, 0x4c, 0x89, 0xe4); /* pop them; mov rsp, r12 */
 	end_vdso(c, n);
 	release_slot(c);
-	land(c, out);
+	patch_jump(c, out);
 	done = c->at;
-	go_on(c, &head->places[HOOK_CASGSTATUS]);
+	go_on(c, &head->sites[HOOK_CASGSTATUS]);
 	for (unsigned int i = 0; i < 3; i++)
-		land(c, leaps[i]);
+		patch_jump(c, jumps[i]);
 	if (check_syscall) {
-		land(c, syscall);
-		land(c, dead);
+		patch_jump(c, syscall);
+		patch_jump(c, dead);
 	}
 	take_spare(c, head, have);
 	emit_jump(c, c->address + done);
-	land(c, more);
+	patch_jump(c, more);
 	call_change(c, head, n, back);
 }
 
@@ -276,15 +276,15 @@ static void write_casgstatus(struct code *c, const struct code_head *head,
 static void write_common(struct code *c, const struct code_head *head, const struct stub_numbers *n,
 			 uint64_t *ret_own_p, uint64_t *ret_p_in_rax)
 {
-	size_t leaps[3], have, join;
+	size_t jumps[3], have, join;
 
 	*ret_p_in_rax = c->address + c->at;
 	EMIT(c, 0x49, 0x89, 0xc5, 0xe9); /* mov r13, rax; jmp */
-	join = leap(c);
+	join = emit_jump_placeholder(c);
 	*ret_own_p = c->address + c->at;
 	load_p(c, n);
-	land(c, join);
-	take_slot(c, head, n, leaps);
+	patch_jump(c, join);
+	take_slot(c, head, n, jumps);
 	have = c->at;
 	EMIT(c, 0x4d, 0x89, 0x65, offsetof(struct agent_slot, resume)); /* mov [resume], r12 */
 	switch_stack(c);
@@ -300,7 +300,7 @@ static void write_common(struct code *c, const struct code_head *head, const str
 	release_slot(c);
 	EMIT(c, 0x41, 0xff, 0xe4); /* jmp r12 */
 	for (unsigned int i = 0; i < 3; i++)
-		land(c, leaps[i]);
+		patch_jump(c, jumps[i]);
 	take_spare(c, head, have);
 	EMIT(c, 0x41, 0xff, 0xe4); /* jmp r12 */
 }
@@ -313,11 +313,11 @@ static void go_on_by_common(struct code *c, const struct code_head *head, unsign
 	emit_jump(c, common);
 	emit32(c, hook);
 	if (out)
-		land(c, out);
+		patch_jump(c, out);
 	/* Else our address would be saved with the registers wherever a signal comes later, and
 	 * whoever takes us out looks for it (inject/detach.c). */
 	EMIT(c, 0x45, 0x31, 0xe4); /* xor r12d, r12d */
-	go_on(c, &head->places[hook]);
+	go_on(c, &head->sites[hook]);
 }
 
 static void write_stub(struct code *c, const struct code_head *head, unsigned int hook,
@@ -332,11 +332,11 @@ static void write_syscall(struct code *c, const struct code_head *head,
 			  const struct stub_numbers *n, unsigned int hook, size_t function,
 			  uint64_t common)
 {
-	size_t leaps[3], out = leave_when_disabled(c, head);
+	size_t jumps[3], out = leave_when_disabled(c, head);
 
-	load_thread(c, n, head->places[hook].address);
-	take_slot(c, head, n, leaps);
-	pretend_vdso(c, n);
+	load_thread(c, n, head->sites[hook].address);
+	take_slot(c, head, n, jumps);
+	set_vdso_marker(c, n);
 	switch_stack(c);
 	EMIT(c, 0x52, 0x41, 0x53, 0x41, 0x52, 0x41, 0x51, 0x41, 0x50); /* push rdx, r11 ... r8 */
 	EMIT(c, 0x56, 0x57, 0x51, 0x50, 0x50); /* rsi, rdi, rcx, rax twice */
@@ -349,10 +349,10 @@ static void write_syscall(struct code *c, const struct code_head *head,
 	     0x4c, 0x89, 0xe4); /* pop them; mov rsp, r12 */
 	end_vdso(c, n);
 	release_slot(c);
-	land(c, out);
-	go_on(c, &head->places[hook]);
+	patch_jump(c, out);
+	go_on(c, &head->sites[hook]);
 	for (unsigned int i = 0; i < 3; i++)
-		land(c, leaps[i]);
+		patch_jump(c, jumps[i]);
 	go_on_by_common(c, head, hook, common, 0);
 }
 
@@ -378,15 +378,15 @@ bool stubs_write(struct code_head *head, const struct stub_numbers *n, const enu
 	if (c.at > c.size)
 		return false;
 	write_common(&c, head, n, &commons[0], &commons[1]);
-	for (unsigned int i = 0; i < head->place_count && !c.failed; i++) {
+	for (unsigned int i = 0; i < head->site_count && !c.failed; i++) {
 		enum stub_p kind = i < HOOKS ? kinds[i] : STUB_P_OF_THREAD;
 
-		if (!head->places[i].address)
+		if (!head->sites[i].address)
 			continue;
 		c.at = (c.at + 15) & ~15ul;
 		c.failed |= c.at > c.size;
-		head->places[i].stub = c.address + c.at;
-		head->places[i].jump = head->places[i].jump ?: head->places[i].stub;
+		head->sites[i].stub = c.address + c.at;
+		head->sites[i].jump = head->sites[i].jump ?: head->sites[i].stub;
 		if (c.failed)
 			break;
 		write_hook(&c, head, n, i, kind, commons);
@@ -395,19 +395,19 @@ bool stubs_write(struct code_head *head, const struct stub_numbers *n, const enu
 	return !c.failed;
 }
 
-size_t stubs_size(size_t places)
+size_t stubs_size(size_t sites)
 {
-	size_t bytes = offsetof(struct code_head, places) + COMMON_BYTES +
-		       places * (sizeof(struct code_place) + STUB_BYTES);
+	size_t bytes = offsetof(struct code_head, sites) + COMMON_BYTES +
+		       sites * (sizeof(struct code_site) + STUB_BYTES);
 
 	return (bytes + CODE_PAGE_BYTES - 1) & ~(CODE_PAGE_BYTES - 1ul);
 }
 
-void far_jump_write(const struct code_place *place, uint8_t ret[CODE_FAR_JUMP_BYTES])
+void trampoline_write(const struct code_site *site, uint8_t ret[CODE_TRAMPOLINE_BYTES])
 {
 	static const uint8_t jump[] = {0xff, 0x25, 0, 0, 0, 0}; /* jmp [rip] */
 
-	memset(ret, 0xcc, CODE_FAR_JUMP_BYTES);
+	memset(ret, 0xcc, CODE_TRAMPOLINE_BYTES);
 	memcpy(ret, jump, sizeof(jump));
-	memcpy(ret + sizeof(jump), &place->stub, sizeof(place->stub));
+	memcpy(ret + sizeof(jump), &site->stub, sizeof(site->stub));
 }

@@ -44,13 +44,13 @@ static struct error *must_check find_codes(const struct image *img, struct surve
 }
 
 /* What is put back there is what the program's file has there, not what the target likes. */
-static bool is_original(const struct image *img, const struct code_place *place)
+static bool is_original(const struct image *img, const struct code_site *site)
 {
 	const uint8_t *file = NULL;
 
-	if (place->address >= img->functions.text && place->address < img->functions.etext)
-		file = image_bytes(img, place->address, PLACE_JUMP_BYTES);
-	return file && !memcmp(file, place->bytes, PLACE_JUMP_BYTES);
+	if (site->address >= img->functions.text && site->address < img->functions.etext)
+		file = image_bytes(img, site->address, SITE_JUMP_BYTES);
+	return file && !memcmp(file, site->bytes, SITE_JUMP_BYTES);
 }
 
 struct error *survey_originals(struct target *t, const struct image *img, struct survey *ret)
@@ -63,12 +63,12 @@ struct error *survey_originals(struct target *t, const struct image *img, struct
 	/* The caller that removes it reports what is wrong with it. */
 	if (err || error_dropped(stale_agent_read_head(t, &maps, &head)))
 		return err;
-	for (size_t i = 0; i < head.place_count; i++)
-		if (head.places[i].address && is_original(img, &head.places[i])) {
+	for (size_t i = 0; i < head.site_count; i++)
+		if (head.sites[i].address && is_original(img, &head.sites[i])) {
 			struct original *o = &ret->originals[ret->original_count++];
 
-			o->address = head.places[i].address;
-			memcpy(o->bytes, head.places[i].bytes, sizeof(o->bytes));
+			o->address = head.sites[i].address;
+			memcpy(o->bytes, head.sites[i].bytes, sizeof(o->bytes));
 		}
 	return NULL;
 }

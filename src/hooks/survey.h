@@ -12,8 +12,8 @@
 struct error *survey_make(struct target *t, const struct image *img, const struct golayout *lay,
 			  struct survey *ret) must_check;
 
-/* Its last part alone: each place that the head of a code page names, if what the head says of it
- * is what the program's file has there. */
+/* Its last part alone: each probe site that the head of a code page names, if what the head says of
+ * it is what the program's file has there. */
 struct error *survey_originals(struct target *t, const struct image *img,
 			       struct survey *ret) must_check;
 

@@ -1,15 +1,16 @@
 /*
- * The code page: what a patched place jumps to, and the head by which all of it is found again.
+ * The code page: what a probe site jumps to, and the head by which all of it is found again.
  *
  * The page is the one thing that stays in the target when tracing has ended, so that a thread that
  * was on its way out of a stub finds its way. It begins with a head that says what was changed and
  * where: from it, whoever comes later undoes what a gospect that was killed has left. With many
- * places it is several pages. What is in the stubs is the business of who makes them
+ * probe sites it is several pages. What is in the stubs is the business of who makes them
  * (hooks/stub.h).
  *
- * Far pages lead to stubs. Where the instruction has four bytes alone, the fifth of the jump is the
- * first of the next instruction, to which somebody may return: it has to stay what it is. It is the
- * highest byte of the jump's distance, so the jump leads to where that takes it, within 16 MB.
+ * Trampoline pages lead to stubs. Where the instruction has four bytes alone, the fifth of the jump
+ * is the first of the next instruction, to which somebody may return: it has to stay what it is. It
+ * is the highest byte of the jump's distance, so the jump leads to where that takes it, within 16
+ * MB.
  */
 #ifndef INJECT_CODE_H
 #define INJECT_CODE_H
@@ -22,28 +23,28 @@
 #include "agent/abi.h"
 #include "agent/blob.h"
 
-#define PLACE_MAX_BYTES 16
-#define PLACE_JUMP_BYTES 5
+#define SITE_MAX_BYTES 16
+#define SITE_JUMP_BYTES 5
 
 #define CODE_PAGE_BYTES 4096
 #define CODE_MAGIC 0x65646f6374677367ull /* "gsgtcode" */
 #define CODE_VERSION 4
-#define CODE_MAX_PLACES (HOOKS + AGENT_MAX_ROOT_PLACES)
-#define CODE_FAR_PAGES 8
-#define CODE_FAR_JUMP_BYTES 16 /* an instruction and the address of a stub */
+#define CODE_MAX_SITES (HOOKS + AGENT_MAX_ENTRY_SITES)
+#define CODE_TRAMPOLINE_PAGES 8
+#define CODE_TRAMPOLINE_BYTES 16 /* an instruction and the address of a stub */
 #define CODE_MAX_STUB_BYTES 65536
 
 /* Of the mappings; the kernel shows them as /memfd:NAME. */
 #define CODE_NAME "gospect-code"
 #define DATA_NAME "gospect-data"
 
-struct code_place {
-	uint64_t address; /* 0: this place is not used */
+struct code_site {
+	uint64_t address; /* 0: this probe site is not used */
 	uint64_t stub;
-	uint64_t jump; /* where the jump leads: to the stub, or on a far page */
+	uint64_t jump; /* where the jump leads: to the stub, or on a trampoline page */
 	uint16_t length;
 	uint16_t relative; /* in it: 32 bits that say where its operand is, from its end; 0: none */
-	uint8_t bytes[PLACE_MAX_BYTES]; /* the whole instruction, as it was */
+	uint8_t bytes[SITE_MAX_BYTES]; /* the whole instruction, as it was */
 };
 
 /* At the beginning of the page. Addresses are the target's. */
@@ -58,10 +59,11 @@ struct code_head {
 	uint64_t control; /* struct code_control, in a page that is 0 in children */
 	uint64_t slots;   /* the first slot of a P; 0: none is there any more */
 	uint64_t spare_slots;
-	uint64_t stub_bytes;          /* whole pages, with this head: what stays */
-	uint64_t far[CODE_FAR_PAGES]; /* where they are, the first ones in use; 0: no more */
-	uint64_t place_count;         /* by enum agent_hook, then those of roots */
-	struct code_place places[CODE_MAX_PLACES];
+	uint64_t stub_bytes;                         /* whole pages, with this head: what stays */
+	uint64_t trampolines[CODE_TRAMPOLINE_PAGES]; /* where they are, the first ones in use; 0: no
+							more */
+	uint64_t site_count; /* by enum agent_hook, then those of entry points */
+	struct code_site sites[CODE_MAX_SITES];
 };
 
 struct code_control {
@@ -70,10 +72,10 @@ struct code_control {
 	uint64_t lost;  /* calls that found no slot */
 };
 
-/* The head without the places that it has not. */
+/* The head without the probe sites that it has not. */
 static inline size_t code_head_bytes(const struct code_head *head)
 {
-	return offsetof(struct code_head, places) + head->place_count * sizeof(head->places[0]);
+	return offsetof(struct code_head, sites) + head->site_count * sizeof(head->sites[0]);
 }
 
 /* Whole pages for the agent. */
@@ -82,11 +84,11 @@ static inline size_t code_agent_bytes(void)
 	return (agent_blob_size + CODE_PAGE_BYTES - 1) & ~(CODE_PAGE_BYTES - 1ul);
 }
 
-static inline size_t code_far_count(const struct code_head *head)
+static inline size_t code_trampoline_count(const struct code_head *head)
 {
 	size_t n = 0;
 
-	while (n < CODE_FAR_PAGES && head->far[n])
+	while (n < CODE_TRAMPOLINE_PAGES && head->trampolines[n])
 		n++;
 	return n;
 }
@@ -96,26 +98,26 @@ static inline bool code_has(const struct code_head *head, uint64_t address)
 {
 	bool has = address - head->code < head->code_bytes;
 
-	for (unsigned int i = 0; i < CODE_FAR_PAGES; i++)
-		has |= head->far[i] && address - head->far[i] < CODE_PAGE_BYTES;
+	for (unsigned int i = 0; i < CODE_TRAMPOLINE_PAGES; i++)
+		has |= head->trampolines[i] && address - head->trampolines[i] < CODE_PAGE_BYTES;
 	return has;
 }
 
 /* So many bytes of it are looked at: the instruction, or the jump where that is longer. */
-static inline size_t code_place_bytes(const struct code_place *place)
+static inline size_t code_site_bytes(const struct code_site *site)
 {
-	return place->length < PLACE_JUMP_BYTES ? PLACE_JUMP_BYTES : place->length;
+	return site->length < SITE_JUMP_BYTES ? SITE_JUMP_BYTES : site->length;
 }
 
-/* The jump that is written at the place; false when it cannot lead there. */
-static inline bool code_jump(const struct code_place *place, uint8_t ret[PLACE_JUMP_BYTES])
+/* The jump that is written at the probe site; false when it cannot lead there. */
+static inline bool code_jump(const struct code_site *site, uint8_t ret[SITE_JUMP_BYTES])
 {
-	int64_t distance = (int64_t)(place->jump - (place->address + PLACE_JUMP_BYTES));
+	int64_t distance = (int64_t)(site->jump - (site->address + SITE_JUMP_BYTES));
 	int32_t near = (int32_t)distance;
 
 	ret[0] = 0xe9;
 	memcpy(ret + 1, &near, sizeof(near));
-	return near == distance && (place->length >= PLACE_JUMP_BYTES || ret[4] == place->bytes[4]);
+	return near == distance && (site->length >= SITE_JUMP_BYTES || ret[4] == site->bytes[4]);
 }
 
 #endif

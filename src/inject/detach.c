@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "inject/fault.h"
 #include "inject/interrupted.h"
-#include "inject/places.h"
+#include "inject/sites.h"
 #include "inject/threads.h"
 #include "target/proc_status.h"
 
@@ -133,16 +133,16 @@ static bool slots_are_free(const struct quiet *q)
 }
 
 /* Bytes that are not our jump are somebody else's business, or never were changed. */
-static struct error *must_check restore_code(const struct quiet *q, const struct places *now)
+static struct error *must_check restore_code(const struct quiet *q, const struct sites *now)
 {
 	static const uint32_t disabled = 0;
 	const struct code_head *head = q->head;
 	struct error *err = NULL;
 
-	for (unsigned int i = 0; !err && i < head->place_count; i++) {
-		if (places_is_jump(now, head, i))
-			err = write_at(q->w, head->places[i].address, head->places[i].bytes,
-				       PLACE_JUMP_BYTES);
+	for (unsigned int i = 0; !err && i < head->site_count; i++) {
+		if (sites_is_jump(now, head, i))
+			err = write_at(q->w, head->sites[i].address, head->sites[i].bytes,
+				       SITE_JUMP_BYTES);
 		fault_point("restored-one");
 	}
 	if (!err && head->control)
@@ -169,8 +169,8 @@ static struct error *must_check stop_and_restore(void *arg)
 {
 	struct quiet *q = arg;
 	uint64_t since, took;
-	struct places now;
-	struct error *err = places_read(q->w->t, q->head, &now);
+	struct sites now;
+	struct error *err = sites_read(q->w->t, q->head, &now);
 
 	if (!err)
 		err = stop_all(q, &since);
@@ -318,8 +318,8 @@ static struct error *must_check clear_head(const struct detachment *w, const str
 {
 	struct code_head head = l->head;
 
-	memset(head.places, 0, sizeof(head.places));
-	memset(head.far, 0, sizeof(head.far));
+	memset(head.sites, 0, sizeof(head.sites));
+	memset(head.trampolines, 0, sizeof(head.trampolines));
 	head.tracer = 0;
 	head.slots = head.spare_slots = head.control = 0;
 	return write_at(w, l->head.code, &head, code_head_bytes(&head));

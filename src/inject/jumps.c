@@ -4,9 +4,9 @@
 #include "base/clock.h"
 #include "inject/fault.h"
 #include "inject/operation.h"
-#include "inject/places.h"
 #include "inject/presence.h"
 #include "inject/quiescence.h"
+#include "inject/sites.h"
 #include "inject/threads.h"
 
 /* For how long we try to stop all threads at once; a vfork in between takes as long as the exec
@@ -34,10 +34,10 @@ static struct error *must_check touch_code(const struct surgeon *s)
 {
 	struct error *err = NULL;
 
-	for (unsigned int i = 0; !err && i < s->plan->head.place_count; i++)
-		if (s->plan->head.places[i].address)
-			err = write_at(s, s->plan->head.places[i].address,
-				       s->plan->head.places[i].bytes, PLACE_JUMP_BYTES);
+	for (unsigned int i = 0; !err && i < s->plan->head.site_count; i++)
+		if (s->plan->head.sites[i].address)
+			err = write_at(s, s->plan->head.sites[i].address,
+				       s->plan->head.sites[i].bytes, SITE_JUMP_BYTES);
 	return err;
 }
 
@@ -46,15 +46,15 @@ static struct error *must_check write_jumps(struct surgeon *s)
 	struct error *err = NULL;
 
 	s->w.never_ran = false;
-	for (unsigned int i = 0; !err && i < s->plan->head.place_count; i++) {
-		uint8_t jump[PLACE_JUMP_BYTES];
+	for (unsigned int i = 0; !err && i < s->plan->head.site_count; i++) {
+		uint8_t jump[SITE_JUMP_BYTES];
 
-		if (!s->plan->head.places[i].address)
+		if (!s->plan->head.sites[i].address)
 			continue;
-		if (!code_jump(&s->plan->head.places[i], jump))
+		if (!code_jump(&s->plan->head.sites[i], jump))
 			return error_format(ERROR_UNSUPPORTED,
 					    "internal error: the agent is out of range of a jump");
-		err = write_at(s, s->plan->head.places[i].address, jump, sizeof(jump));
+		err = write_at(s, s->plan->head.sites[i].address, jump, sizeof(jump));
 		fault_point("jump-written");
 	}
 	return err;
@@ -103,7 +103,7 @@ static struct error *must_check write_jumps_stopped(void *arg)
 	struct surgeon *s = step->surgeon;
 	uint64_t since;
 	bool inside;
-	struct error *err = places_check(s->t, &s->plan->head);
+	struct error *err = sites_check(s->t, &s->plan->head);
 
 	if (!err)
 		err = quiescence_prepare(s->t, &s->survey.words, &step->quiescence);

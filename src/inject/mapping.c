@@ -113,15 +113,16 @@ static struct error *must_check map_file(struct surgeon *s, struct remote *r, ui
 	return err ? err : memfile_check_mapped(s->t, ours, address, size, offset);
 }
 
-/* In the file: the code pages, the agent, the far pages. */
+/* In the file: the code pages, the agent, the trampoline pages. */
 static struct error *must_check fill_file(const struct surgeon *s, int file)
 {
 	const struct code_head *h = &s->plan->head;
-	ssize_t far_bytes = code_far_count(h) * CODE_PAGE_BYTES;
+	ssize_t trampoline_bytes = code_trampoline_count(h) * CODE_PAGE_BYTES;
 
 	if (pwrite(file, s->plan->pages, h->stub_bytes, 0) != (ssize_t)h->stub_bytes ||
 	    pwrite(file, agent_blob, agent_blob_size, h->stub_bytes) != (ssize_t)agent_blob_size ||
-	    pwrite(file, s->plan->pages + h->stub_bytes, far_bytes, h->code_bytes) != far_bytes)
+	    pwrite(file, s->plan->pages + h->stub_bytes, trampoline_bytes, h->code_bytes) !=
+		    trampoline_bytes)
 		return error_errno(ERROR_FAILED, errno, "cannot write the agent to the target");
 	return NULL;
 }
@@ -130,7 +131,7 @@ static struct error *must_check fill_file(const struct surgeon *s, int file)
 static struct error *must_check map_code(struct surgeon *s, struct remote *r)
 {
 	struct code_head *h = &s->plan->head;
-	size_t size = h->code_bytes + code_far_count(h) * CODE_PAGE_BYTES;
+	size_t size = h->code_bytes + code_trampoline_count(h) * CODE_PAGE_BYTES;
 	_cleanup_close_ int ours = -1;
 	int64_t theirs, result;
 	struct error *err = remote_file(r, CODE_NAME, MFD_EXEC, size, &theirs, &ours);
@@ -143,8 +144,8 @@ static struct error *must_check map_code(struct surgeon *s, struct remote *r)
 		return err;
 	s->answer.code_file = memfile_id(ours);
 	err = map_file(s, r, h->code, h->code_bytes, theirs, ours, 0);
-	for (size_t i = 0; !err && i < code_far_count(h); i++)
-		err = map_file(s, r, h->far[i], CODE_PAGE_BYTES, theirs, ours,
+	for (size_t i = 0; !err && i < code_trampoline_count(h); i++)
+		err = map_file(s, r, h->trampolines[i], CODE_PAGE_BYTES, theirs, ours,
 			       h->code_bytes + i * CODE_PAGE_BYTES);
 	if (!err)
 		err = remote_must(r, "map memory", SYS_mmap,

@@ -16,7 +16,7 @@ static struct error *must_check refused(const char *why)
 
 static bool is_same(const struct original *o, uint64_t address, const uint8_t *bytes)
 {
-	return o->address == address && !memcmp(o->bytes, bytes, PLACE_JUMP_BYTES);
+	return o->address == address && !memcmp(o->bytes, bytes, SITE_JUMP_BYTES);
 }
 
 bool originals_have(const struct originals *o, uint64_t address, const uint8_t *bytes)
@@ -36,7 +36,7 @@ bool originals_add(struct originals *o, uint64_t address, const uint8_t *bytes)
 	if (o->count >= ORIGINALS_MOST)
 		return false;
 	item->address = address;
-	memcpy(item->bytes, bytes, PLACE_JUMP_BYTES);
+	memcpy(item->bytes, bytes, SITE_JUMP_BYTES);
 	o->count++;
 	return true;
 }
@@ -124,11 +124,11 @@ struct error *survey_check(struct target *t, const struct survey *s)
 		return err;
 	if (!are_small(&s->words))
 		return refused("an offset in the runtime's structures is too large");
-	if (s->original_count > CODE_MAX_PLACES)
-		return refused("there are too many places");
+	if (s->original_count > CODE_MAX_SITES)
+		return refused("there are too many probe sites");
 	for (size_t i = 0; i < s->original_count; i++)
-		if (!is_code(&maps, s->originals[i].address, PLACE_JUMP_BYTES))
-			return refused("a place to restore is not in the target's code");
+		if (!is_code(&maps, s->originals[i].address, SITE_JUMP_BYTES))
+			return refused("a probe site to restore is not in the target's code");
 	return check_instructions(t, &maps, s);
 }
 
@@ -140,8 +140,8 @@ static struct error *must_check check_sizes(const struct plan *plan, size_t size
 
 	if (h->magic != CODE_MAGIC || h->version != CODE_VERSION)
 		return refused("it is of another version");
-	if (!h->place_count || h->place_count > CODE_MAX_PLACES)
-		return refused("there are too many places, or none");
+	if (!h->site_count || h->site_count > CODE_MAX_SITES)
+		return refused("there are too many probe sites, or none");
 	if (h->stub_bytes > CODE_MAX_STUB_BYTES || h->stub_bytes % CODE_PAGE_BYTES ||
 	    h->stub_bytes < code_head_bytes(h))
 		return refused("its code has the wrong size");
@@ -187,23 +187,24 @@ static bool touch(uint64_t a, uint64_t a_size, uint64_t b, uint64_t b_size)
 	return a < b + b_size && b < a + a_size;
 }
 
-/* Each far page is free, and by itself; behind the last there are no more. */
+/* Each trampoline page is free, and by itself; behind the last there are no more. */
 static struct error *must_check check_mappings(const struct code_head *h,
 					       const struct target_maps *maps)
 {
-	size_t count = code_far_count(h);
+	size_t count = code_trampoline_count(h);
 
 	if (!is_free(maps, h->code, h->code_bytes))
 		return refused("its code is where something is mapped");
-	for (size_t i = 0; i < CODE_FAR_PAGES; i++) {
-		if (i >= count && h->far[i])
-			return refused("its far pages are not one behind the other");
-		if (i < count && (!is_free(maps, h->far[i], CODE_PAGE_BYTES) ||
-				  touch(h->far[i], CODE_PAGE_BYTES, h->code, h->code_bytes)))
-			return refused("a far page is where something is mapped");
+	for (size_t i = 0; i < CODE_TRAMPOLINE_PAGES; i++) {
+		if (i >= count && h->trampolines[i])
+			return refused("its trampoline pages are not one behind the other");
+		if (i < count &&
+		    (!is_free(maps, h->trampolines[i], CODE_PAGE_BYTES) ||
+		     touch(h->trampolines[i], CODE_PAGE_BYTES, h->code, h->code_bytes)))
+			return refused("a trampoline page is where something is mapped");
 		for (size_t k = 0; k < i && i < count; k++)
-			if (h->far[i] == h->far[k])
-				return refused("two far pages are one");
+			if (h->trampolines[i] == h->trampolines[k])
+				return refused("two trampoline pages are one");
 	}
 	return NULL;
 }
@@ -216,48 +217,47 @@ static bool is_stub(const struct code_head *h, uint64_t address)
 	return at >= code_head_bytes(h) && at < h->stub_bytes;
 }
 
-static bool is_far_jump(const struct code_head *h, uint64_t address)
+static bool is_trampoline(const struct code_head *h, uint64_t address)
 {
-	for (size_t i = 0; i < code_far_count(h); i++)
-		if (address - h->far[i] <= CODE_PAGE_BYTES - CODE_FAR_JUMP_BYTES)
+	for (size_t i = 0; i < code_trampoline_count(h); i++)
+		if (address - h->trampolines[i] <= CODE_PAGE_BYTES - CODE_TRAMPOLINE_BYTES)
 			return true;
 	return false;
 }
 
-static struct error *must_check check_place(const struct code_head *h,
-					    const struct code_place *place,
-					    const struct target_maps *maps)
+static struct error *must_check check_site(const struct code_head *h, const struct code_site *site,
+					   const struct target_maps *maps)
 {
-	uint8_t jump[PLACE_JUMP_BYTES];
+	uint8_t jump[SITE_JUMP_BYTES];
 
-	if (place->length < PLACE_JUMP_BYTES - 1 || place->length > PLACE_MAX_BYTES ||
-	    (place->relative && place->relative + sizeof(uint32_t) > place->length))
+	if (site->length < SITE_JUMP_BYTES - 1 || site->length > SITE_MAX_BYTES ||
+	    (site->relative && site->relative + sizeof(uint32_t) > site->length))
 		return refused("an instruction has the wrong length");
-	if (!is_code(maps, place->address, code_place_bytes(place)))
-		return refused("a place is not in the target's code");
-	if (!is_stub(h, place->stub) || (!is_stub(h, place->jump) && !is_far_jump(h, place->jump)))
+	if (!is_code(maps, site->address, code_site_bytes(site)))
+		return refused("a probe site is not in the target's code");
+	if (!is_stub(h, site->stub) || (!is_stub(h, site->jump) && !is_trampoline(h, site->jump)))
 		return refused("a jump does not lead to the agent");
-	if (!code_jump(place, jump))
+	if (!code_jump(site, jump))
 		return error_format(ERROR_UNSUPPORTED, "the agent is out of range");
 	return NULL;
 }
 
-static struct error *must_check check_places(const struct code_head *h,
-					     const struct target_maps *maps)
+static struct error *must_check check_sites(const struct code_head *h,
+					    const struct target_maps *maps)
 {
 	struct error *err = NULL;
 
-	for (size_t i = 0; !err && i < h->place_count; i++) {
-		const struct code_place *place = &h->places[i];
+	for (size_t i = 0; !err && i < h->site_count; i++) {
+		const struct code_site *site = &h->sites[i];
 
-		if (!place->address)
+		if (!site->address)
 			continue;
-		err = check_place(h, place, maps);
+		err = check_site(h, site, maps);
 		for (size_t k = 0; !err && k < i; k++)
-			if (h->places[k].address &&
-			    touch(place->address, code_place_bytes(place), h->places[k].address,
-				  code_place_bytes(&h->places[k])))
-				err = refused("two places are one");
+			if (h->sites[k].address &&
+			    touch(site->address, code_site_bytes(site), h->sites[k].address,
+				  code_site_bytes(&h->sites[k])))
+				err = refused("two probe sites are one");
 	}
 	return err;
 }
@@ -275,5 +275,5 @@ struct error *plan_check(const struct plan *plan, size_t size, const struct targ
 		err = check_functions(&plan->functions, maps);
 	if (!err)
 		err = check_mappings(&plan->head, maps);
-	return err ? err : check_places(&plan->head, maps);
+	return err ? err : check_sites(&plan->head, maps);
 }

@@ -20,14 +20,14 @@
 #include "inject/runtime_words.h"
 #include "target/target.h"
 
-/* What the program's file has at a place of its code: what may be put back there. */
+/* What the program's file has at a probe site: what may be put back there. */
 struct original {
 	uint64_t address;
-	uint8_t bytes[PLACE_JUMP_BYTES];
+	uint8_t bytes[SITE_JUMP_BYTES];
 };
 
-/* Those of a gospect's own places, and those of what another has left. */
-#define ORIGINALS_MOST (2 * CODE_MAX_PLACES)
+/* Those of a gospect's own probe sites, and those of what another has left. */
+#define ORIGINALS_MOST (2 * CODE_MAX_SITES)
 
 struct originals {
 	uint64_t count;
@@ -58,7 +58,7 @@ struct survey {
 	uint64_t restore; /* of the runtime's sigreturn */
 	struct runtime_words words;
 	uint64_t original_count;
-	struct original originals[CODE_MAX_PLACES]; /* of what another has left */
+	struct original originals[CODE_MAX_SITES]; /* of what another has left */
 };
 
 struct plan {
@@ -67,22 +67,22 @@ struct plan {
 	uint64_t slots;
 	struct quiescence_functions functions;
 	struct code_head head; /* but for what is known only later: tracer, slots */
-	/* Behind it: head.stub_bytes of code pages, which begin with room for the head, and the far
-	 * pages. */
+	/* Behind it: head.stub_bytes of code pages, which begin with room for the head, and the
+	 * trampoline pages. */
 	uint8_t pages[];
 };
 
 #define PLAN_MOST_BYTES \
-	(sizeof(struct plan) + CODE_MAX_STUB_BYTES + CODE_FAR_PAGES * CODE_PAGE_BYTES)
+	(sizeof(struct plan) + CODE_MAX_STUB_BYTES + CODE_TRAMPOLINE_PAGES * CODE_PAGE_BYTES)
 
 /* Its instructions are there, as they have to be; its offsets are small. ERROR_CORRUPT,
  * ERROR_DENIED, ERROR_GONE. */
 struct error *survey_check(struct target *t, const struct survey *survey) must_check;
 
 /*
- * Of `size` bytes. All that it changes lies in executable mappings of the target, each place by
- * itself; all that it maps lies where nothing is, and has the sizes that ours have; its jumps lead
- * there. ERROR_CORRUPT says what is not so.
+ * Of `size` bytes. All that it changes lies in executable mappings of the target, each probe site
+ * by itself; all that it maps lies where nothing is, and has the sizes that ours have; its jumps
+ * lead there. ERROR_CORRUPT says what is not so.
  */
 struct error *plan_check(const struct plan *plan, size_t size,
 			 const struct target_maps *maps) must_check;
@@ -90,7 +90,8 @@ struct error *plan_check(const struct plan *plan, size_t size,
 /* With what is behind it, by the sizes in its head. */
 static inline size_t plan_bytes(const struct code_head *head)
 {
-	return sizeof(struct plan) + head->stub_bytes + code_far_count(head) * CODE_PAGE_BYTES;
+	return sizeof(struct plan) + head->stub_bytes +
+	       code_trampoline_count(head) * CODE_PAGE_BYTES;
 }
 
 #endif

@@ -16,12 +16,11 @@
 
 static bool in_the_middle(const struct code_head *head, uint64_t pc)
 {
-	for (unsigned int i = 0; i < head->place_count; i++) {
-		const struct code_place *place = &head->places[i];
-		uint64_t changed =
-			place->length < PLACE_JUMP_BYTES ? place->length : PLACE_JUMP_BYTES;
+	for (unsigned int i = 0; i < head->site_count; i++) {
+		const struct code_site *site = &head->sites[i];
+		uint64_t changed = site->length < SITE_JUMP_BYTES ? site->length : SITE_JUMP_BYTES;
 
-		if (place->address && pc > place->address && pc < place->address + changed)
+		if (site->address && pc > site->address && pc < site->address + changed)
 			return true;
 	}
 	return false;

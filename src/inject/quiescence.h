@@ -15,8 +15,8 @@
 #define QUIESCENCE_FUNCTIONS (HOOK_P_HANDOFF + 4)
 
 /*
- * Functions that nobody may be in when a place is patched. Those that change states have a hook:
- * who is in one when its hook is put in changes a state without telling.
+ * Functions that nobody may be in when a probe site is patched. Those that change states have a
+ * hook: who is in one when its hook is put in changes a state without telling.
  */
 struct quiescence_functions {
 	struct agent_range items[QUIESCENCE_FUNCTIONS];

@@ -6,7 +6,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "inject/claim_page.h"
-#include "inject/places.h"
+#include "inject/sites.h"
 #include "target/proc_status.h"
 
 bool stale_agent_is_none(const struct stale_agent *l)
@@ -50,19 +50,18 @@ static struct error *must_check add_range(struct target *t, struct stale_agent *
 /* Its sizes are as those that we make, and it is where it says. */
 static bool has_our_sizes(const struct code_head *h, const struct target_map *map)
 {
-	return h->magic == CODE_MAGIC && h->code == map->start &&
-	       h->place_count <= CODE_MAX_PLACES && h->stub_bytes <= CODE_MAX_STUB_BYTES &&
-	       !(h->stub_bytes % CODE_PAGE_BYTES) && h->stub_bytes <= map->end - map->start &&
-	       code_head_bytes(h) <= h->stub_bytes && h->code_bytes <= MOST_CODE_BYTES &&
-	       h->stub_bytes <= h->code_bytes && !(h->code_bytes % CODE_PAGE_BYTES) &&
-	       h->agent == h->code + h->stub_bytes &&
+	return h->magic == CODE_MAGIC && h->code == map->start && h->site_count <= CODE_MAX_SITES &&
+	       h->stub_bytes <= CODE_MAX_STUB_BYTES && !(h->stub_bytes % CODE_PAGE_BYTES) &&
+	       h->stub_bytes <= map->end - map->start && code_head_bytes(h) <= h->stub_bytes &&
+	       h->code_bytes <= MOST_CODE_BYTES && h->stub_bytes <= h->code_bytes &&
+	       !(h->code_bytes % CODE_PAGE_BYTES) && h->agent == h->code + h->stub_bytes &&
 	       (!h->control || h->control == h->code + h->code_bytes - CODE_PAGE_BYTES);
 }
 
 static struct error *must_check read_head(struct target *t, const struct target_map *map,
 					  struct code_head *ret)
 {
-	size_t fixed = offsetof(struct code_head, places);
+	size_t fixed = offsetof(struct code_head, sites);
 
 	memset(ret, 0, sizeof(*ret));
 	if (error_dropped(target_read(t, map->start, ret, fixed)))
@@ -76,7 +75,7 @@ static struct error *must_check read_head(struct target *t, const struct target_
 	if (!has_our_sizes(ret, map))
 		return forged(t, "the header of its code is invalid");
 	if (error_dropped(
-		    target_read(t, map->start + fixed, ret->places, code_head_bytes(ret) - fixed)))
+		    target_read(t, map->start + fixed, ret->sites, code_head_bytes(ret) - fixed)))
 		return forged(t, "its header cannot be read");
 	return NULL;
 }
@@ -110,7 +109,7 @@ static bool holds_slots(const struct target_map *map, const struct code_head *h)
 struct present {
 	bool control;
 	bool data, slots;
-	bool far[CODE_FAR_PAGES];
+	bool trampolines[CODE_TRAMPOLINE_PAGES];
 };
 
 static void note_present(const struct stale_agent *l, const struct target_map *map,
@@ -121,8 +120,8 @@ static void note_present(const struct stale_agent *l, const struct target_map *m
 	p->control |= is_control(l, map);
 	p->data |= data;
 	p->slots |= data && holds_slots(map, &l->head);
-	for (unsigned int i = 0; code && i < CODE_FAR_PAGES; i++)
-		p->far[i] |= map->start == l->head.far[i];
+	for (unsigned int i = 0; code && i < CODE_TRAMPOLINE_PAGES; i++)
+		p->trampolines[i] |= map->start == l->head.trampolines[i];
 }
 
 /* What the head says is there, and is not, may be the target's own by now. */
@@ -135,45 +134,45 @@ static struct error *must_check forget_unmapped(struct target *t, struct stale_a
 		h->control = 0;
 	if (!p->data)
 		h->slots = h->spare_slots = 0;
-	for (unsigned int i = 0; i < CODE_FAR_PAGES; i++)
-		if (!p->far[i])
-			h->far[i] = 0;
+	for (unsigned int i = 0; i < CODE_TRAMPOLINE_PAGES; i++)
+		if (!p->trampolines[i])
+			h->trampolines[i] = 0;
 	return h->slots && !p->slots ? forged(t, "its slots are outside its memory") : NULL;
 }
 
-/* Where a jump of ours leads: to a stub, or to a far page. */
+/* Where a jump of ours leads: to a stub, or to a trampoline page. */
 static bool is_our_jump(const struct code_head *h, uint64_t to)
 {
 	bool is = to - h->code < h->stub_bytes;
 
-	for (unsigned int i = 0; i < CODE_FAR_PAGES; i++)
-		is |= h->far[i] && to - h->far[i] < CODE_PAGE_BYTES;
+	for (unsigned int i = 0; i < CODE_TRAMPOLINE_PAGES; i++)
+		is |= h->trampolines[i] && to - h->trampolines[i] < CODE_PAGE_BYTES;
 	return is;
 }
 
-static struct error *must_check look_at_places(struct target *t, const struct originals *originals,
-					       struct stale_agent *l)
+static struct error *must_check look_at_sites(struct target *t, const struct originals *originals,
+					      struct stale_agent *l)
 {
 	struct code_head *h = &l->head;
-	struct places now;
+	struct sites now;
 	struct error *err;
 
-	for (unsigned int i = 0; i < h->place_count; i++) {
-		const struct code_place *place = &h->places[i];
+	for (unsigned int i = 0; i < h->site_count; i++) {
+		const struct code_site *site = &h->sites[i];
 
-		if (!is_our_jump(h, place->jump))
-			h->places[i].address = 0;
+		if (!is_our_jump(h, site->jump))
+			h->sites[i].address = 0;
 		/* What is put back is what the program's file has, not what the target likes; and
 		 * nothing while another gospect is at work. */
-		if (place->address && !originals_have(originals, place->address, place->bytes)) {
+		if (site->address && !originals_have(originals, site->address, site->bytes)) {
 			if (!l->holder)
 				return forged(t, "its patches are outside the program's code");
-			h->places[i].address = 0;
+			h->sites[i].address = 0;
 		}
 	}
-	err = places_read(t, h, &now);
-	for (unsigned int i = 0; !err && i < h->place_count; i++)
-		l->patched |= places_is_jump(&now, h, i);
+	err = sites_read(t, h, &now);
+	for (unsigned int i = 0; !err && i < h->site_count; i++)
+		l->patched |= sites_is_jump(&now, h, i);
 	return err;
 }
 
@@ -228,7 +227,7 @@ struct error *stale_agent_find_in_maps(struct target *t, const struct originals 
 		note_present(l, &maps->items[i], &present);
 	if (!err && l->has_head)
 		err = forget_unmapped(t, l, &present);
-	return err || !l->has_head ? err : look_at_places(t, originals, l);
+	return err || !l->has_head ? err : look_at_sites(t, originals, l);
 }
 
 struct error *stale_agent_read_head(struct target *t, const struct target_maps *maps,

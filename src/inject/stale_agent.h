@@ -22,7 +22,7 @@ struct stale_range {
 struct stale_agent {
 	bool has_head; /* of a code page */
 	struct code_head head;
-	bool patched;               /* a place has our jump */
+	bool patched;               /* a probe site has our jump */
 	struct stale_range *ranges; /* to unmap */
 	size_t range_count, range_capacity;
 	int *descriptors; /* to close, in the target */
@@ -35,7 +35,7 @@ struct stale_agent {
 /*
  * Whatever bears our names, the target may have made; nothing of the head is believed that gospect
  * could not have written: its sizes and addresses lie in mappings of those names, and what its
- * places had before is among `originals`. ERROR_DENIED when something is not so. Without our
+ * probe sites had before is among `originals`. ERROR_DENIED when something is not so. Without our
  * own claim (inject/claim.h), which is at `own`; 0: there is none yet.
  */
 struct error *stale_agent_find(struct target *t, const struct originals *originals, uint64_t own,
@@ -44,8 +44,8 @@ struct error *stale_agent_find(struct target *t, const struct originals *origina
 struct error *stale_agent_find_in_maps(struct target *t, const struct originals *originals,
 				       const struct target_maps *maps, uint64_t own,
 				       struct stale_agent *l) must_check;
-/* The head of the first code page, for who finds out what its places had before. ERROR_FAULT: there
- * is none. */
+/* The head of the first code page, for who finds out what its probe sites had before. ERROR_FAULT:
+ * there is none. */
 struct error *stale_agent_read_head(struct target *t, const struct target_maps *maps,
 				    struct code_head *ret) must_check;
 void stale_agent_release(struct stale_agent *l);

@@ -207,13 +207,13 @@ static struct error *must_check enter(struct surgeon *s, const struct surgeon_re
 }
 
 /* What the guardian may put back. */
-static struct error *must_check note_places(struct surgeon *s)
+static struct error *must_check note_sites(struct surgeon *s)
 {
 	const struct code_head *h = &s->plan->head;
 
-	for (size_t i = 0; i < h->place_count; i++)
-		if (h->places[i].address &&
-		    !originals_add(s->originals, h->places[i].address, h->places[i].bytes))
+	for (size_t i = 0; i < h->site_count; i++)
+		if (h->sites[i].address &&
+		    !originals_add(s->originals, h->sites[i].address, h->sites[i].bytes))
 			return &error_no_memory;
 	return NULL;
 }
@@ -234,7 +234,7 @@ static struct error *must_check map(struct surgeon *s, struct surgeon_request *r
 	if (!err)
 		err = plan_check(s->plan, r->plan_size, &maps);
 	if (!err)
-		err = note_places(s);
+		err = note_sites(s);
 	if (err) {
 		free(take_ptr(s->plan));
 		return err;

@@ -96,7 +96,7 @@ static void make_memory(struct rig *r)
 	l->rings_offset = l->slots_offset + SLOTS * AGENT_SLOT_BYTES;
 	l->size = l->rings_offset + (uint64_t)SLOTS * RING;
 	l->config.text = MADE_TEXT;
-	l->places.root_entries[0] = MADE_TEXT + MADE_ROOT * MADE_SIZE;
+	l->sites.entry_points[0] = MADE_TEXT + MADE_ROOT * MADE_SIZE;
 	r->shared = mmap(NULL, l->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	fuzz_require(r->shared != MAP_FAILED);
 }

@@ -16,7 +16,7 @@
 struct input {
 	struct claim_page claim;
 	uint64_t data_bytes;
-	uint64_t far;
+	uint64_t trampolines;
 	struct code_head head;
 };
 
@@ -34,8 +34,8 @@ static void check(const struct stale_agent *l, const struct input *in)
 	fuzz_require(!h->slots ||
 		     (h->slots >= DATA_AT && h->slots <= h->spare_slots && h->spare_slots < end &&
 		      end - h->spare_slots >= AGENT_SPARE_SLOTS * (uint64_t)AGENT_SLOT_BYTES));
-	for (unsigned int i = 0; i < h->place_count; i++)
-		fuzz_require(!h->places[i].address);
+	for (unsigned int i = 0; i < h->site_count; i++)
+		fuzz_require(!h->sites[i].address);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -56,8 +56,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	items[2] = (struct target_map){CODE_AT + 0x8000, CODE_AT + 0x9000, .path = ""};
 	items[3] =
 		(struct target_map){DATA_AT, DATA_AT + in.data_bytes, .path = "/memfd:" DATA_NAME};
-	items[4] = (struct target_map){in.far, in.far + CODE_PAGE_BYTES, .offset = 0x9000,
-				       .path = "/memfd:" CODE_NAME};
+	items[4] = (struct target_map){in.trampolines, in.trampolines + CODE_PAGE_BYTES,
+				       .offset = 0x9000, .path = "/memfd:" CODE_NAME};
 	items[5] = (struct target_map){1ull << 46, (1ull << 46) + 4096, .path = "/bin/true"};
 	fuzz_require(!target_open_memory(memory, 2, &t));
 	if (!error_dropped(stale_agent_find_in_maps(t, &none, &maps, 0, &l)))
@@ -65,9 +65,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-static struct input made(unsigned int places)
+static struct input made(unsigned int sites)
 {
-	struct input in = {.data_bytes = 64 << 20, .far = 0x60000000};
+	struct input in = {.data_bytes = 64 << 20, .trampolines = 0x60000000};
 	struct code_head *h = &in.head;
 
 	*h = (struct code_head){.magic = CODE_MAGIC,
@@ -80,19 +80,19 @@ static struct input made(unsigned int places)
 				.control = CODE_AT + 0x8000,
 				.slots = SLOTS_AT,
 				.spare_slots = SLOTS_AT + 16 * AGENT_SLOT_BYTES,
-				.far = {0x60000000},
-				.place_count = places};
-	for (unsigned int i = 0; i < places; i++)
-		h->places[i] = (struct code_place){.stub = CODE_AT + 4096,
-						   .jump = i & 1 ? CODE_AT + 4096 : in.far,
-						   .length = 5};
+				.trampolines = {0x60000000},
+				.site_count = sites};
+	for (unsigned int i = 0; i < sites; i++)
+		h->sites[i] = (struct code_site){.stub = CODE_AT + 4096,
+						 .jump = i & 1 ? CODE_AT + 4096 : in.trampolines,
+						 .length = 5};
 	return in;
 }
 
 void fuzz_seeds(fuzz_emit *emit, void *arg)
 {
-	for (unsigned int places = 0; places < 64; places += 21) {
-		struct input in = made(places);
+	for (unsigned int sites = 0; sites < 64; sites += 21) {
+		struct input in = made(sites);
 
 		emit(arg, &in, sizeof(in));
 	}

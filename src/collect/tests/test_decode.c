@@ -30,7 +30,7 @@ static int make(void **state)
 	l->arena_words = ARENA_WORDS;
 	l->size = l->arena_offset + ARENA_WORDS * sizeof(uint64_t);
 	l->config.text = MADE_TEXT;
-	l->places.root_entries[0] = MADE_TEXT + MADE_ROOT * MADE_SIZE;
+	l->sites.entry_points[0] = MADE_TEXT + MADE_ROOT * MADE_SIZE;
 	d->shared = mmap(NULL, l->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	*state = d;
 	if (d->shared == MAP_FAILED || error_dropped(drain_create(d->shared, l, none, &d->drain)))

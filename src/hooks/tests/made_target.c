@@ -107,7 +107,7 @@ void make_memory(struct made *d, void *at, const uint8_t *code, size_t size)
 	d->head.stub_bytes = CODE_PAGE_BYTES;
 }
 
-void make_stubs(struct made *d, const enum stub_p *kinds, unsigned int places)
+void make_stubs(struct made *d, const enum stub_p *kinds, unsigned int sites)
 {
 	struct code_control control = {.enabled = 1, .slots = d->head.slots};
 	struct stub_numbers numbers = {.g_m = G_M * 8,
@@ -117,7 +117,7 @@ void make_stubs(struct made *d, const enum stub_p *kinds, unsigned int places)
 				       .p_id = P_ID * 8,
 				       .p_slots = P_SLOTS};
 
-	d->head.place_count = places;
+	d->head.site_count = sites;
 	assert_true(stubs_write(&d->head, &numbers, kinds, d->memory + CODE));
 	assert_true(agent_blob_size <= CONTROL - AGENT);
 	memcpy(d->memory + AGENT, agent_blob, agent_blob_size);
@@ -128,26 +128,26 @@ void make_of(struct made *d, const uint8_t *code, size_t size, unsigned int argu
 	     enum agent_hook hook, enum stub_p kind)
 {
 	enum stub_p kinds[HOOKS] = {[HOOK_CASGSTATUS] = STUB_CASGSTATUS};
-	struct code_place *place = &d->head.places[hook];
+	struct code_site *site = &d->head.sites[hook];
 
 	make_memory(d, NULL, code, size);
-	assert_null(place_at_body("function", word_of(d->memory + FUNCTION), code, size, arguments,
-				  false, &d->place));
-	d->shared->places.addresses[hook] = d->place.address;
+	assert_null(probe_site_at_body("function", word_of(d->memory + FUNCTION), code, size,
+				       arguments, false, &d->site));
+	d->shared->sites.addresses[hook] = d->site.address;
 	kinds[hook] = kind;
-	place->address = d->place.address;
-	place->length = d->place.length;
-	place->relative = d->place.relative;
-	memcpy(place->bytes, d->place.bytes, PLACE_MAX_BYTES);
+	site->address = d->site.address;
+	site->length = d->site.length;
+	site->relative = d->site.relative;
+	memcpy(site->bytes, d->site.bytes, SITE_MAX_BYTES);
 	make_stubs(d, kinds, HOOKS);
-	assert_true(code_jump(place, d->memory + (d->place.address - word_of(d->memory))));
+	assert_true(code_jump(site, d->memory + (d->site.address - word_of(d->memory))));
 }
 
 void make(struct made *d, enum agent_hook hook, enum stub_p kind)
 {
-	make_of(d, made_function, sizeof(made_function), PLACE_RAX | PLACE_RBX | PLACE_RCX, hook,
+	make_of(d, made_function, sizeof(made_function), SITE_RAX | SITE_RBX | SITE_RCX, hook,
 		kind);
-	assert_int_equal(d->place.address, word_of(d->memory) + 8);
+	assert_int_equal(d->site.address, word_of(d->memory) + 8);
 }
 
 void unmake(struct made *d)
@@ -251,7 +251,7 @@ void assert_left_well(const struct made *d)
 		assert_int_equal(slot_of(d, i)->busy, 0);
 	assert_int_equal(d->m[M_VDSO_SP], 0);
 	assert_int_equal(d->m[M_VDSO_PC],
-			 slot_of(d, 1)->write || slot_of(d, P_SLOTS)->write ? d->place.address : 0);
+			 slot_of(d, 1)->write || slot_of(d, P_SLOTS)->write ? d->site.address : 0);
 }
 
 void assert_words(const struct made *d, uint32_t stack, const uint64_t *words, size_t n)

@@ -12,7 +12,7 @@
 
 #include "agent/abi.h"
 #include "base/unit_test.h"
-#include "hooks/place.h"
+#include "hooks/probe_site.h"
 #include "hooks/stub.h"
 
 enum {
@@ -41,7 +41,7 @@ struct made {
 	uint64_t g0[G_WORDS], g[G_WORDS], m[M_WORDS], p[P_WORDS];
 	uint64_t stack[STACK_WORDS]; /* of the goroutine */
 	struct code_head head;
-	struct place place;
+	struct probe_site site;
 };
 
 /* push rbp; mov rbp, rsp; sub rsp, 32; mov [rsp+16], rax; mov rax, [rsp+16]; add rsp, 32; pop; ret
@@ -71,8 +71,8 @@ static inline struct agent_slot *slot_of(const struct made *d, unsigned int i)
 
 /* Memory with this code, and with all that the agent looks at; at `at`, or anywhere. */
 void make_memory(struct made *d, void *at, const uint8_t *code, size_t size);
-/* The agent, and the stubs of the places that d->head has. */
-void make_stubs(struct made *d, const enum stub_p *kinds, unsigned int places);
+/* The agent, and the stubs of the probe sites that d->head has. */
+void make_stubs(struct made *d, const enum stub_p *kinds, unsigned int sites);
 /* Both, and the code patched by a hook of that kind. */
 void make_of(struct made *d, const uint8_t *code, size_t size, unsigned int arguments,
 	     enum agent_hook hook, enum stub_p kind);

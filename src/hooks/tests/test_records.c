@@ -436,7 +436,7 @@ static void a_ring_takes_memory_by_what_is_unread(void **state)
 		slot->read = slot->write;
 	}
 	assert_int_equal(slot->fresh, 2);
-	/* Two more, of which one has no place so far. */
+	/* Two more, of which one has no probe site so far. */
 	for (uint64_t end = slot->write + 2 * AGENT_CHUNK_BYTES; slot->write < end;) {
 		r = some_registers(&d, 2, 4);
 		call_function(&d, &r);

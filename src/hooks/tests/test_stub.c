@@ -28,7 +28,7 @@ static void an_instruction_that_is_relative_is_executed_elsewhere(void **state)
 	struct registers r;
 	uint64_t n[4];
 
-	make_of(&d, code, sizeof(code), PLACE_RAX | PLACE_RELATIVE, HOOK_LABELS, STUB_P_OF_THREAD);
+	make_of(&d, code, sizeof(code), SITE_RAX | SITE_RELATIVE, HOOK_LABELS, STUB_P_OF_THREAD);
 	for (uint32_t value = 6; value <= 8; value++) {
 		memcpy(d.memory + 0x100, &value, sizeof(value));
 		r = some_registers(&d, 0, 0);
@@ -115,35 +115,36 @@ static void go_to_pop(const struct made *d)
 }
 
 /* The function, its last add patched: somewhere low, for the jump leads 1.5 GB up. */
-static void make_return(struct made *d, uint8_t **ret_far)
+static void make_return(struct made *d, uint8_t **ret_trampolines)
 {
 	static const enum stub_p kinds[HOOKS];
-	struct code_place *place = &d->head.places[HOOKS];
+	struct code_site *site = &d->head.sites[HOOKS];
 
 	make_memory(d, (void *)0x20000000, made_function, sizeof(made_function));
-	*ret_far = mmap((void *)0x7d800000, CODE_PAGE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-	assert_ptr_not_equal(*ret_far, MAP_FAILED);
-	d->place.address = word_of(d->memory + FUNCTION + 18);
-	d->shared->places.addresses[HOOKS] = d->place.address;
-	d->shared->places.roots[0] = (struct agent_root_place){3, 1, 40};
-	*place = (struct code_place){.address = d->place.address,
-				     .jump = word_of(*ret_far + 32),
-				     .length = 4};
-	memcpy(place->bytes, made_function + 18, PLACE_JUMP_BYTES);
+	*ret_trampolines =
+		mmap((void *)0x7d800000, CODE_PAGE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	assert_ptr_not_equal(*ret_trampolines, MAP_FAILED);
+	d->site.address = word_of(d->memory + FUNCTION + 18);
+	d->shared->sites.addresses[HOOKS] = d->site.address;
+	d->shared->sites.entry_sites[0] = (struct agent_entry_site){3, 1, 40};
+	*site = (struct code_site){.address = d->site.address,
+				   .jump = word_of(*ret_trampolines + 32),
+				   .length = 4};
+	memcpy(site->bytes, made_function + 18, SITE_JUMP_BYTES);
 	make_stubs(d, kinds, HOOKS + 1);
-	far_jump_write(place, *ret_far + 32);
-	assert_true(code_jump(place, d->memory + FUNCTION + 18));
+	trampoline_write(site, *ret_trampolines + 32);
+	assert_true(code_jump(site, d->memory + FUNCTION + 18));
 }
 
 static void a_return_is_recorded_and_who_comes_back_behind_it_returns_as_ever(void **state)
 {
 	static struct made d;
 	struct registers before, after;
-	uint8_t *far;
+	uint8_t *trampolines;
 	uint64_t n[4], here = word_of(&before);
 
-	make_return(&d, &far);
+	make_return(&d, &trampolines);
 	assert_int_equal(d.memory[FUNCTION + 22], 0x5d);
 	go_to_pop(&d);
 	assert_int_equal(slot_of(&d, 1)->write, 0);
@@ -158,7 +159,7 @@ static void a_return_is_recorded_and_who_comes_back_behind_it_returns_as_ever(vo
 	assert_int_equal(n[1], 300);
 	assert_int_equal(n[2], 3);
 	assert_true(n[3] < 65536 || -n[3] < 65536); /* from the call to `before` */
-	munmap(far, CODE_PAGE_BYTES);
+	munmap(trampolines, CODE_PAGE_BYTES);
 	unmake(&d);
 }
 

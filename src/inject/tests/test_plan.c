@@ -26,17 +26,17 @@ static struct target_map items[] = {
 };
 static const struct target_maps maps = {items, 4, 4};
 
-static struct code_place place(uint64_t address, uint16_t length, uint64_t jump)
+static struct code_site site(uint64_t address, uint16_t length, uint64_t jump)
 {
-	return (struct code_place){.address = address,
-				   .stub = STUB,
-				   .jump = jump,
-				   .length = length,
-				   /* the highest byte of the jump's distance */
-				   .bytes = {0x48, 0x83, 0xec, 0x18, 0x05}};
+	return (struct code_site){.address = address,
+				  .stub = STUB,
+				  .jump = jump,
+				  .length = length,
+				  /* the highest byte of the jump's distance */
+				  .bytes = {0x48, 0x83, 0xec, 0x18, 0x05}};
 }
 
-/* As gospect makes them: two places, one of four bytes with its jump on a far page. */
+/* As gospect makes them: two probe sites, one of four bytes with its jump on a trampoline page. */
 static struct plan *made(void)
 {
 	struct plan *plan = calloc(1, PLAN_MOST_BYTES);
@@ -45,15 +45,15 @@ static struct plan *made(void)
 	assert_non_null(plan);
 	h->magic = CODE_MAGIC;
 	h->version = CODE_VERSION;
-	h->place_count = 3;
+	h->site_count = 3;
 	h->code = CODE;
 	h->stub_bytes = 4 * CODE_PAGE_BYTES;
 	h->code_bytes = h->stub_bytes + code_agent_bytes() + CODE_PAGE_BYTES;
 	h->agent = CODE + h->stub_bytes;
 	h->control = CODE + h->code_bytes - CODE_PAGE_BYTES;
-	h->far[0] = FAR;
-	h->places[0] = place(TEXT + 0x100, 7, STUB);
-	h->places[2] = place(TEXT + 0x200, 4, FAR);
+	h->trampolines[0] = FAR;
+	h->sites[0] = site(TEXT + 0x100, 7, STUB);
+	h->sites[2] = site(TEXT + 0x200, 4, FAR);
 	plan->shared_bytes = 1 << 26;
 	plan->slots = 4 + AGENT_SPARE_SLOTS;
 	plan->slots_offset = 1 << 20;
@@ -94,85 +94,85 @@ static void what_gospect_makes_is_accepted(void **state)
 {
 	struct plan *plan = made();
 
-	/* The far page is where the jump's last byte is the next instruction's first. */
-	plan->head.places[2].bytes[4] = (FAR - (TEXT + 0x205)) >> 24;
+	/* The trampoline page is where the jump's last byte is the next instruction's first. */
+	plan->head.sites[2].bytes[4] = (FAR - (TEXT + 0x205)) >> 24;
 	assert_accepted(plan);
 	/* At the end of one mapping of code, and into the next. */
-	plan->head.places[0].address = TEXT + TEXT_BYTES / 2 - 3;
+	plan->head.sites[0].address = TEXT + TEXT_BYTES / 2 - 3;
 	assert_accepted(plan);
-	plan->head.places[0].address = TEXT + TEXT_BYTES - 7;
+	plan->head.sites[0].address = TEXT + TEXT_BYTES - 7;
 	assert_accepted(plan);
 	free(plan);
 }
 
-#define REFUSED(why, ...)                                                  \
-	do {                                                               \
-		struct plan *p = made();                                   \
-                                                                           \
-		p->head.places[2].bytes[4] = (FAR - (TEXT + 0x205)) >> 24; \
-		__VA_ARGS__;                                               \
-		assert_refused(p, why);                                    \
+#define REFUSED(why, ...)                                                 \
+	do {                                                              \
+		struct plan *p = made();                                  \
+                                                                          \
+		p->head.sites[2].bytes[4] = (FAR - (TEXT + 0x205)) >> 24; \
+		__VA_ARGS__;                                              \
+		assert_refused(p, why);                                   \
 	} while (0)
 
-static void a_place_outside_the_targets_code_is_refused(void **state)
+static void a_probe_site_outside_the_targets_code_is_refused(void **state)
 {
-	REFUSED("not in the target's code", p->head.places[0].address = DATA + 0x100);
-	REFUSED("not in the target's code", p->head.places[0].address = TEXT - 3);
-	REFUSED("not in the target's code", p->head.places[0].address = TEXT + TEXT_BYTES - 6);
-	REFUSED("not in the target's code", p->head.places[0].address = UINT64_MAX - 2);
-	REFUSED("not in the target's code", p->head.places[0].address = 1ull << 63);
-	REFUSED("not in the target's code", p->head.places[0].address = 1);
+	REFUSED("not in the target's code", p->head.sites[0].address = DATA + 0x100);
+	REFUSED("not in the target's code", p->head.sites[0].address = TEXT - 3);
+	REFUSED("not in the target's code", p->head.sites[0].address = TEXT + TEXT_BYTES - 6);
+	REFUSED("not in the target's code", p->head.sites[0].address = UINT64_MAX - 2);
+	REFUSED("not in the target's code", p->head.sites[0].address = 1ull << 63);
+	REFUSED("not in the target's code", p->head.sites[0].address = 1);
 	/* Of the kernel's half is none, whatever its mappings say. */
-	REFUSED("not in the target's code", p->head.places[0].address = 0xffffffffff600000);
+	REFUSED("not in the target's code", p->head.sites[0].address = 0xffffffffff600000);
 }
 
-static void places_that_overlap_are_refused(void **state)
+static void probe_sites_that_overlap_are_refused(void **state)
 {
-	REFUSED("two places are one", p->head.places[1] = p->head.places[0]);
-	REFUSED("two places are one", p->head.places[1] = place(TEXT + 0x106, 5, STUB));
-	REFUSED("two places are one", p->head.places[1] = place(TEXT + 0xfc, 5, STUB));
+	REFUSED("two probe sites are one", p->head.sites[1] = p->head.sites[0]);
+	REFUSED("two probe sites are one", p->head.sites[1] = site(TEXT + 0x106, 5, STUB));
+	REFUSED("two probe sites are one", p->head.sites[1] = site(TEXT + 0xfc, 5, STUB));
 	/* The jump over four bytes takes the first of the next instruction. */
-	REFUSED("two places are one", p->head.places[1] = place(TEXT + 0x204, 5, STUB));
+	REFUSED("two probe sites are one", p->head.sites[1] = site(TEXT + 0x204, 5, STUB));
 }
 
 static void lengths_that_no_instruction_has_are_refused(void **state)
 {
-	REFUSED("wrong length", p->head.places[0].length = 0);
-	REFUSED("wrong length", p->head.places[0].length = 3);
-	REFUSED("wrong length", p->head.places[0].length = PLACE_MAX_BYTES + 1);
-	REFUSED("wrong length", p->head.places[0].length = UINT16_MAX);
-	REFUSED("wrong length", p->head.places[0].relative = 4);
-	REFUSED("wrong length", p->head.places[0].relative = UINT16_MAX);
+	REFUSED("wrong length", p->head.sites[0].length = 0);
+	REFUSED("wrong length", p->head.sites[0].length = 3);
+	REFUSED("wrong length", p->head.sites[0].length = SITE_MAX_BYTES + 1);
+	REFUSED("wrong length", p->head.sites[0].length = UINT16_MAX);
+	REFUSED("wrong length", p->head.sites[0].relative = 4);
+	REFUSED("wrong length", p->head.sites[0].relative = UINT16_MAX);
 }
 
 static void a_jump_elsewhere_than_to_the_agent_is_refused(void **state)
 {
-	REFUSED("does not lead to the agent", p->head.places[0].jump = TEXT);
-	REFUSED("does not lead to the agent", p->head.places[0].jump = CODE); /* the head */
-	REFUSED("does not lead to the agent", p->head.places[0].jump = p->head.agent);
-	REFUSED("does not lead to the agent", p->head.places[0].stub = p->head.agent);
-	REFUSED("does not lead to the agent", p->head.places[0].jump = FAR + 4096 - 15);
-	REFUSED("does not lead to the agent", p->head.places[0].jump = FAR - 1);
-	REFUSED("out of range", p->head.places[0].address = 0x7f0000000100);
-	REFUSED("out of range", p->head.places[2].bytes[4] ^= 1);
+	REFUSED("does not lead to the agent", p->head.sites[0].jump = TEXT);
+	REFUSED("does not lead to the agent", p->head.sites[0].jump = CODE); /* the head */
+	REFUSED("does not lead to the agent", p->head.sites[0].jump = p->head.agent);
+	REFUSED("does not lead to the agent", p->head.sites[0].stub = p->head.agent);
+	REFUSED("does not lead to the agent", p->head.sites[0].jump = FAR + 4096 - 15);
+	REFUSED("does not lead to the agent", p->head.sites[0].jump = FAR - 1);
+	REFUSED("out of range", p->head.sites[0].address = 0x7f0000000100);
+	REFUSED("out of range", p->head.sites[2].bytes[4] ^= 1);
 }
 
 static void giant_counts_and_sizes_are_refused(void **state)
 {
 	const size_t size = plan_bytes(&(struct code_head){.stub_bytes = 4 * CODE_PAGE_BYTES});
 
-	REFUSED("too many places", p->head.place_count = 0);
-	REFUSED("too many places", p->head.place_count = CODE_MAX_PLACES + 1);
-	REFUSED("too many places", p->head.place_count = UINT64_MAX);
-	REFUSED("too many places", p->head.place_count = UINT64_MAX / sizeof(struct code_place));
-	REFUSED("its code has the wrong size", p->head.place_count = CODE_MAX_PLACES;
+	REFUSED("too many probe sites", p->head.site_count = 0);
+	REFUSED("too many probe sites", p->head.site_count = CODE_MAX_SITES + 1);
+	REFUSED("too many probe sites", p->head.site_count = UINT64_MAX);
+	REFUSED("too many probe sites", p->head.site_count = UINT64_MAX / sizeof(struct code_site));
+	REFUSED("its code has the wrong size", p->head.site_count = CODE_MAX_SITES;
 		p->head.stub_bytes = CODE_PAGE_BYTES);
 	REFUSED("its code has the wrong size", p->head.stub_bytes = 0);
 	REFUSED("its code has the wrong size", p->head.stub_bytes += 1);
 	assert_refused_of(made(), sizeof(struct plan) - 1, "as long as a plan is");
 	assert_refused_of(made(), PLAN_MOST_BYTES + 1, "as long as a plan is");
 	assert_refused_of(made(), SIZE_MAX, "as long as a plan is");
-	assert_refused_of(made(), size, "not as long as it says"); /* without the far page */
+	assert_refused_of(made(), size, "not as long as it says"); /* without the trampoline page */
 	REFUSED("too many functions", p->functions.count = QUIESCENCE_FUNCTIONS + 1);
 	REFUSED("too many functions", p->functions.count = UINT64_MAX);
 	REFUSED("too many functions", p->functions.changing = 2);
@@ -199,11 +199,12 @@ static void the_agent_lies_behind_its_stubs_and_where_nothing_is(void **state)
 		p->head.control = TEXT + p->head.code_bytes - CODE_PAGE_BYTES);
 	REFUSED("where something is mapped", p->head.code += 8; p->head.agent += 8;
 		p->head.control += 8);
-	REFUSED("far page is where something", p->head.far[0] = TEXT);
-	REFUSED("far page is where something", p->head.far[0] = CODE + CODE_PAGE_BYTES);
-	REFUSED("far page is where something", p->head.far[0] = UINT64_MAX - 4095);
-	REFUSED("one behind the other", p->head.far[2] = FAR + 0x10000);
-	REFUSED("two far pages are one", p->head.far[1] = FAR);
+	REFUSED("trampoline page is where something", p->head.trampolines[0] = TEXT);
+	REFUSED("trampoline page is where something",
+		p->head.trampolines[0] = CODE + CODE_PAGE_BYTES);
+	REFUSED("trampoline page is where something", p->head.trampolines[0] = UINT64_MAX - 4095);
+	REFUSED("one behind the other", p->head.trampolines[2] = FAR + 0x10000);
+	REFUSED("two trampoline pages are one", p->head.trampolines[1] = FAR);
 }
 
 static void slots_lie_in_the_shared_memory(void **state)
@@ -286,17 +287,17 @@ static void a_survey_that_is_not_so_is_refused(void **state)
 	SURVEY_REFUSED("offset", s.words.g_sched_bp = UINT32_MAX);
 	SURVEY_REFUSED("offset", s.words.g_stack_lo = (uint32_t)INT32_MIN);
 	SURVEY_REFUSED("offset", s.words.allm = UINT64_MAX - 3);
-	SURVEY_REFUSED("too many places", s.original_count = CODE_MAX_PLACES + 1);
-	SURVEY_REFUSED("too many places", s.original_count = UINT64_MAX);
-	SURVEY_REFUSED("place to restore", s.originals[0].address = (uint64_t)data);
-	SURVEY_REFUSED("place to restore", s.originals[0].address = (uint64_t)code + 4092);
+	SURVEY_REFUSED("too many probe sites", s.original_count = CODE_MAX_SITES + 1);
+	SURVEY_REFUSED("too many probe sites", s.original_count = UINT64_MAX);
+	SURVEY_REFUSED("probe site to restore", s.originals[0].address = (uint64_t)data);
+	SURVEY_REFUSED("probe site to restore", s.originals[0].address = (uint64_t)code + 4092);
 	munmap(code, 4096);
 }
 
 static void originals_have_room_for_so_many_and_no_more(void **state)
 {
 	struct originals *o = calloc(1, sizeof(*o));
-	uint8_t bytes[PLACE_JUMP_BYTES] = {0};
+	uint8_t bytes[SITE_JUMP_BYTES] = {0};
 
 	assert_non_null(o);
 	for (uint64_t i = 0; i < ORIGINALS_MOST; i++)
@@ -313,8 +314,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_gospect_makes_is_accepted),
-		cmocka_unit_test(a_place_outside_the_targets_code_is_refused),
-		cmocka_unit_test(places_that_overlap_are_refused),
+		cmocka_unit_test(a_probe_site_outside_the_targets_code_is_refused),
+		cmocka_unit_test(probe_sites_that_overlap_are_refused),
 		cmocka_unit_test(lengths_that_no_instruction_has_are_refused),
 		cmocka_unit_test(a_jump_elsewhere_than_to_the_agent_is_refused),
 		cmocka_unit_test(giant_counts_and_sizes_are_refused),

@@ -168,15 +168,15 @@ static void the_scheduler_is_not_taken_for_who_parks(void **state)
 
 static void nobody_may_be_in_the_midst_of_an_instruction_that_is_replaced(void **state)
 {
-	struct look l = {.head = {.place_count = 1}};
+	struct look l = {.head = {.site_count = 1}};
 	struct error *err;
 
-	l.head.places[0] = (struct code_place){.address = (uint64_t)leaf - 1, .length = 7};
+	l.head.sites[0] = (struct code_site){.address = (uint64_t)leaf - 1, .length = 7};
 	err = look(calls_leaf, &l);
 	assert_non_null(err);
 	assert_int_equal(err->code, ERROR_FAILED);
 	error_destroy(err);
-	l.head.places[0].address = (uint64_t)inner;
+	l.head.sites[0].address = (uint64_t)inner;
 	assert_null(look(calls_leaf, &l));
 }
 

@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 
 #include "base/unit_test.h"
-#include "hooks/far.h"
-#include "hooks/place.h"
+#include "hooks/probe_site.h"
+#include "hooks/trampoline.h"
 
 #define AT 0x401000
 
@@ -28,39 +28,39 @@ static const uint8_t new_large[] = {CHECK(30), 0x55, 0x48, 0x89, 0xe5, 0x48, 0x8
 				    0,         0,    0,    0,    0x48, 0x81, 0xc4, 0,    1,
 				    0,         0,    0x5d, 0xc3, MORE, 0xd5};
 
-static void assert_place(const struct place *place, uint64_t offset, size_t length)
+static void assert_site(const struct probe_site *site, uint64_t offset, size_t length)
 {
-	assert_int_equal(place->address - AT, offset);
-	assert_int_equal(place->length, length);
+	assert_int_equal(site->address - AT, offset);
+	assert_int_equal(site->length, length);
 }
 
-static void both_ends_have_a_place(void **state)
+static void both_ends_have_a_probe_site(void **state)
 {
-	struct place_ends ends;
+	struct probe_site_ends ends;
 
-	assert_null(place_ends(AT, new_small, sizeof(new_small), &ends));
-	assert_place(&ends.begin, 14, 5);
+	assert_null(probe_site_ends(AT, new_small, sizeof(new_small), &ends));
+	assert_site(&ends.begin, 14, 5);
 	assert_int_equal(ends.return_count, 1);
-	assert_place(&ends.returns[0], 24, 4);
+	assert_site(&ends.returns[0], 24, 4);
 	assert_int_equal(ends.returns[0].bytes[4], 0x5d);
 	free(ends.returns);
 
-	assert_null(place_ends(AT, old_frame, sizeof(old_frame), &ends));
-	assert_place(&ends.begin, 10, 5);
+	assert_null(probe_site_ends(AT, old_frame, sizeof(old_frame), &ends));
+	assert_site(&ends.begin, 10, 5);
 	assert_int_equal(ends.return_count, 1);
-	assert_place(&ends.returns[0], 20, 5);
+	assert_site(&ends.returns[0], 20, 5);
 	free(ends.returns);
 
-	assert_null(place_ends(AT, new_large, sizeof(new_large), &ends));
-	assert_place(&ends.begin, 10, 7);
-	assert_place(&ends.returns[0], 27, 7);
+	assert_null(probe_site_ends(AT, new_large, sizeof(new_large), &ends));
+	assert_site(&ends.begin, 10, 7);
+	assert_site(&ends.returns[0], 27, 7);
 	free(ends.returns);
 }
 
 static void refuses(const uint8_t *code, size_t size, const char *why)
 {
-	struct place_ends ends;
-	struct error *err = place_ends(AT, code, size, &ends);
+	struct probe_site_ends ends;
+	struct error *err = probe_site_ends(AT, code, size, &ends);
 
 	assert_non_null(err);
 	assert_int_equal(err->code, ERROR_UNSUPPORTED);
@@ -77,7 +77,7 @@ static void what_cannot_be_hooked_is_refused(void **state)
 	refuses(code, sizeof(code) - 1, "unknown instructions"); /* cut within an instruction */
 	code[36] = 0x7d;                                         /* the last jump leads elsewhere */
 	refuses(code, sizeof(code), "ends with a tail call");
-	code[36] = (uint8_t)(28 - 37); /* to pop rbp: past the place */
+	code[36] = (uint8_t)(28 - 37); /* to pop rbp: past the probe site */
 	refuses(code, sizeof(code), "no room for a hook at a return");
 	code[36] = 0xdb;
 	code[27] = 0x90; /* pop rbp alone before the ret */
@@ -89,69 +89,69 @@ static void what_cannot_be_hooked_is_refused(void **state)
 static void where_a_jump_leads_to_nothing_begins(void **state)
 {
 	uint8_t code[sizeof(new_small)];
-	struct place_ends ends;
+	struct probe_site_ends ends;
 
 	memcpy(code, new_small, sizeof(code));
 	code[36] = (uint8_t)(14 - 37);
-	assert_null(place_ends(AT, code, sizeof(code), &ends));
-	assert_place(&ends.begin, 10, 4); /* sub rsp, 32 */
+	assert_null(probe_site_ends(AT, code, sizeof(code), &ends));
+	assert_site(&ends.begin, 10, 4); /* sub rsp, 32 */
 	free(ends.returns);
 }
 
 static char none[] = "", stack[] = "[stack]";
 
-static struct code_place four_bytes(uint64_t address, uint8_t next)
+static struct code_site four_bytes(uint64_t address, uint8_t next)
 {
-	return (struct code_place){.address = address, .length = 4, .bytes = {1, 2, 3, 4, next}};
+	return (struct code_site){.address = address, .length = 4, .bytes = {1, 2, 3, 4, next}};
 }
 
 static void a_jump_keeps_the_byte_behind_it(void **state)
 {
 	struct target_map there[] = {{.start = 0x400000, .end = 0x900000, .path = none}};
 	struct target_maps maps = {.items = there, .count = 1};
-	struct far far = {0};
-	struct code_place places[300];
-	uint8_t jump[PLACE_JUMP_BYTES];
+	struct trampolines trampolines = {0};
+	struct code_site sites[300];
+	uint8_t jump[SITE_JUMP_BYTES];
 
 	for (size_t i = 0; i < 300; i++)
-		places[i] = four_bytes(AT + i * 64, i % 3 ? 0x5d : 0x48);
-	places[7].length = 5;
-	assert_true(far_take(&far, &maps, places, 300));
-	assert_int_equal(far.used[0] + far.used[1] + far.used[2], 299);
-	assert_int_equal(far.pages[3], 0);
+		sites[i] = four_bytes(AT + i * 64, i % 3 ? 0x5d : 0x48);
+	sites[7].length = 5;
+	assert_true(trampolines_take(&trampolines, &maps, sites, 300));
+	assert_int_equal(trampolines.used[0] + trampolines.used[1] + trampolines.used[2], 299);
+	assert_int_equal(trampolines.pages[3], 0);
 	for (size_t i = 0; i < 300; i++) {
 		if (i == 7)
 			continue;
-		assert_true(code_jump(&places[i], jump));
-		assert_int_equal(jump[4], places[i].bytes[4]);
+		assert_true(code_jump(&sites[i], jump));
+		assert_int_equal(jump[4], sites[i].bytes[4]);
 		for (size_t k = 0; k < i; k++)
-			assert_true(k == 7 || places[k].jump != places[i].jump);
+			assert_true(k == 7 || sites[k].jump != sites[i].jump);
 	}
-	assert_int_equal(places[7].jump, 0);
+	assert_int_equal(sites[7].jump, 0);
 }
 
 static void where_nothing_is_free_nothing_is_taken(void **state)
 {
 	struct target_map there[] = {{.start = 0x400000, .end = 0x80000000, .path = none}};
 	struct target_maps maps = {.items = there, .count = 1};
-	struct code_place place = four_bytes(AT, 0x5d), low = four_bytes(AT, 0xe8);
-	struct far far = {0};
+	struct code_site site = four_bytes(AT, 0x5d), low = four_bytes(AT, 0xe8);
+	struct trampolines trampolines = {0};
 
-	assert_false(far_take(&far, &maps, &place, 1));
-	assert_false(far_take(&far, &maps, &low, 1));
-	assert_int_equal(far.pages[0], 0);
+	assert_false(trampolines_take(&trampolines, &maps, &site, 1));
+	assert_false(trampolines_take(&trampolines, &maps, &low, 1));
+	assert_int_equal(trampolines.pages[0], 0);
 	there[0].start = 0x5df00000;
 	there[0].path = stack;
-	assert_false(far_take(&far, &maps, &place, 1)); /* it may grow */
+	assert_false(trampolines_take(&trampolines, &maps, &site, 1)); /* it may grow */
 	there[0].path = none;
-	assert_true(far_take(&far, &maps, &place, 1));
-	assert_true(far.pages[0] < 0x5df00000 && far.pages[0] > 0x5d400000);
+	assert_true(trampolines_take(&trampolines, &maps, &site, 1));
+	assert_true(trampolines.pages[0] < 0x5df00000 && trampolines.pages[0] > 0x5d400000);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(both_ends_have_a_place),
+		cmocka_unit_test(both_ends_have_a_probe_site),
 		cmocka_unit_test(what_cannot_be_hooked_is_refused),
 		cmocka_unit_test(where_a_jump_leads_to_nothing_begins),
 		cmocka_unit_test(a_jump_keeps_the_byte_behind_it),

@@ -3,8 +3,8 @@
  * that no thread, wherever it stands or returns to, is ever inside; none that depends on where it
  * is, for it is executed elsewhere, unless it is asked for.
  */
-#ifndef HOOKS_PLACE_H
-#define HOOKS_PLACE_H
+#ifndef HOOKS_PROBE_SITE_H
+#define HOOKS_PROBE_SITE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,23 +13,23 @@
 #include "base/error.h"
 #include "inject/code.h"
 
-struct place {
+struct probe_site {
 	uint64_t address;
 	size_t length;   /* of the instruction; four: the jump must keep the byte behind it */
 	size_t relative; /* in it: 32 bits that say where its operand is, from its end; 0: none */
-	uint8_t bytes[PLACE_MAX_BYTES]; /* what is there: of the jump's length at least */
+	uint8_t bytes[SITE_MAX_BYTES]; /* what is there: of the jump's length at least */
 };
 
 /* Registers whose values at the function's entry the hook wants: bits of PLACE_*. */
 enum {
-	PLACE_RAX = 1,
-	PLACE_RBX = 2,
-	PLACE_RCX = 4,
-	PLACE_RDI = 8,
-	PLACE_RSI = 16,
+	SITE_RAX = 1,
+	SITE_RBX = 2,
+	SITE_RCX = 4,
+	SITE_RDI = 8,
+	SITE_RSI = 16,
 	/* Not a register: an instruction that says where its operand is relative to itself will do
 	 * too. */
-	PLACE_RELATIVE = 32,
+	SITE_RELATIVE = 32,
 };
 
 /*
@@ -38,39 +38,40 @@ enum {
  * where no arguments are left. `name` is for messages. ERROR_UNSUPPORTED: the code is not as it
  * should be.
  */
-struct error *place_at_body(const char *name, uint64_t address, const uint8_t *code, size_t size,
-			    unsigned int arguments, bool past_calls, struct place *ret) must_check;
+struct error *probe_site_at_body(const char *name, uint64_t address, const uint8_t *code,
+				 size_t size, unsigned int arguments, bool past_calls,
+				 struct probe_site *ret) must_check;
 
 /* The first such instruction that loads from `offset` behind a register; R12, R13 and the flags are
  * free there. */
-struct error *place_at_load(const char *name, uint64_t address, const uint8_t *code, size_t size,
-			    uint32_t offset, struct place *ret) must_check;
+struct error *probe_site_at_load(const char *name, uint64_t address, const uint8_t *code,
+				 size_t size, uint32_t offset, struct probe_site *ret) must_check;
 
 /*
  * Where the function asks whether to call `called` for the nth time, counted from 1: the last read
  * of a variable before that call, of one that it reads at another place as well. `code` is all of
  * it. R12, R13 and the flags are free there.
  */
-struct error *place_before_call(const char *name, uint64_t address, const uint8_t *code,
-				size_t size, uint64_t called, unsigned int nth,
-				struct place *ret) must_check;
+struct error *probe_site_before_call(const char *name, uint64_t address, const uint8_t *code,
+				     size_t size, uint64_t called, unsigned int nth,
+				     struct probe_site *ret) must_check;
 
 /* Where a function begins and returns. */
-struct place_ends {
-	struct place begin;
-	struct place *returns; /* free() it */
+struct probe_site_ends {
+	struct probe_site begin;
+	struct probe_site *returns; /* free() it */
 	size_t return_count;
 };
 
 /*
  * Of any function of the program's that Go's compiler made: `code` is all of it. A thread of it may
  * stand at any instruction, and come back to it. It begins behind the check for room on the stack,
- * so what that makes it repeat is seen once; R12, R13 and the flags are free at each place. Where
- * no instruction is large enough one of four bytes is taken.
+ * so what that makes it repeat is seen once; R12, R13 and the flags are free at each probe site.
+ * Where no instruction is large enough one of four bytes is taken.
  *
  * ERROR_UNSUPPORTED, in words that go on after the function's name: "is ...".
  */
-struct error *place_ends(uint64_t address, const uint8_t *code, size_t size,
-			 struct place_ends *ret) must_check;
+struct error *probe_site_ends(uint64_t address, const uint8_t *code, size_t size,
+			      struct probe_site_ends *ret) must_check;
 
 #endif

@@ -1,9 +1,9 @@
-/* Machine code in which places for hooks are looked for. */
+/* Machine code in which probe sites are looked for. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "fuzz.h"
-#include "hooks/place.h"
+#include "hooks/probe_site.h"
 
 #define AT 0x401000ull
 
@@ -16,21 +16,21 @@ struct header {
 	uint64_t called;
 };
 
-static void check(const struct place *place, size_t size)
+static void check(const struct probe_site *site, size_t size)
 {
-	uint64_t at = place->address - AT;
+	uint64_t at = site->address - AT;
 
 	fuzz_accepted++;
-	fuzz_require(at < size && place->length <= size - at);
-	fuzz_require(place->length >= PLACE_JUMP_BYTES - 1 && place->length <= PLACE_MAX_BYTES);
-	fuzz_require(!place->relative || place->relative + 4 <= place->length);
+	fuzz_require(at < size && site->length <= size - at);
+	fuzz_require(site->length >= SITE_JUMP_BYTES - 1 && site->length <= SITE_MAX_BYTES);
+	fuzz_require(!site->relative || site->relative + 4 <= site->length);
 }
 
 static void look_for_ends(const uint8_t *code, size_t size)
 {
-	struct place_ends ends = {0};
+	struct probe_site_ends ends = {0};
 
-	if (error_dropped(place_ends(AT, code, size, &ends)))
+	if (error_dropped(probe_site_ends(AT, code, size, &ends)))
 		return;
 	check(&ends.begin, size);
 	for (size_t i = 0; i < ends.return_count; i++)
@@ -41,19 +41,21 @@ static void look_for_ends(const uint8_t *code, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct header h;
-	struct place place;
+	struct probe_site site;
 
 	if (size < sizeof(h))
 		return 0;
 	memcpy(&h, data, sizeof(h));
 	data += sizeof(h);
 	size -= sizeof(h);
-	if (!error_dropped(place_at_body("f", AT, data, size, h.arguments, h.past_calls, &place)))
-		check(&place, size);
-	if (!error_dropped(place_at_load("f", AT, data, size, h.offset, &place)))
-		check(&place, size);
-	if (!error_dropped(place_before_call("f", AT, data, size, h.called, h.nth % 4 + 1, &place)))
-		check(&place, size);
+	if (!error_dropped(
+		    probe_site_at_body("f", AT, data, size, h.arguments, h.past_calls, &site)))
+		check(&site, size);
+	if (!error_dropped(probe_site_at_load("f", AT, data, size, h.offset, &site)))
+		check(&site, size);
+	if (!error_dropped(
+		    probe_site_before_call("f", AT, data, size, h.called, h.nth % 4 + 1, &site)))
+		check(&site, size);
 	look_for_ends(data, size);
 	return 0;
 }
@@ -73,13 +75,13 @@ static const uint8_t before[] = {0x49, 0x3b, 0x66, 0x10, 0x76, 0x1d, 0x48, 0x83,
 
 static void emit_code(fuzz_emit *emit, void *arg, const uint8_t *code, size_t size)
 {
-	struct header h = {.arguments = PLACE_RAX, .nth = 0, .offset = 16, .called = AT + 27};
+	struct header h = {.arguments = SITE_RAX, .nth = 0, .offset = 16, .called = AT + 27};
 	uint8_t seed[sizeof(h) + 64] = {0};
 
 	memcpy(seed, &h, sizeof(h));
 	memcpy(seed + sizeof(h), code, size);
 	emit(arg, seed, sizeof(h) + size);
-	seed[0] |= PLACE_RELATIVE;
+	seed[0] |= SITE_RELATIVE;
 	emit(arg, seed, sizeof(h) + size);
 }
 

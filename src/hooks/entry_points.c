@@ -1,4 +1,4 @@
-#include "hooks/roots.h"
+#include "hooks/entry_points.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { MAX_FRAMES = 16, MAX_NAME = 900, MAX_LINES = 20 };
 
-_Static_assert((int)ROOTS_MOST < AGENT_MAX_ROOTS, "handlers fit");
+_Static_assert((int)ENTRY_POINTS_MOST < AGENT_MAX_ENTRY_POINTS, "handlers fit");
 
 /* Each name is matched once; SAID: it is left out, and why. */
 enum { UNKNOWN, MATCHES_NOT, MATCHES, SAID };
@@ -89,43 +89,44 @@ static bool is_runtime(const char *name)
 	       !strncmp(name, "internal/runtime/", 17);
 }
 
-/* ---- places ---- */
+/* ---- probe sites ---- */
 
-static bool add_place(const struct search *s, const struct go_func *f, const struct place *place,
-		      bool returns)
+static bool add_site(const struct search *s, const struct go_func *f, const struct probe_site *site,
+		     bool returns)
 {
 	struct hooks *h = s->hooks;
-	size_t i = h->place_count - HOOKS;
-	int32_t frame = pclntab_sp_delta(f, place->address);
+	size_t i = h->site_count - HOOKS;
+	int32_t frame = pclntab_sp_delta(f, site->address);
 
-	if (i >= AGENT_MAX_ROOT_PLACES || frame < 0)
+	if (i >= AGENT_MAX_ENTRY_SITES || frame < 0)
 		return false;
-	h->root_places[i] = (struct agent_root_place){h->root_count, returns, frame};
-	h->places[h->place_count] = (struct code_place){.address = place->address,
-							.length = place->length,
-							.relative = place->relative};
-	memcpy(h->places[h->place_count++].bytes, place->bytes, sizeof(place->bytes));
+	h->entry_sites[i] = (struct agent_entry_site){h->entry_point_count, returns, frame};
+	h->sites[h->site_count] = (struct code_site){.address = site->address,
+						     .length = site->length,
+						     .relative = site->relative};
+	memcpy(h->sites[h->site_count++].bytes, site->bytes, sizeof(site->bytes));
 	return true;
 }
 
 /* All of them or none. */
-static const char *add_places(struct search *s, const struct go_func *f,
-			      const struct place_ends *ends)
+static const char *add_sites(struct search *s, const struct go_func *f,
+			     const struct probe_site_ends *ends)
 {
 	struct hooks *h = s->hooks;
-	size_t before = h->place_count;
-	bool all = add_place(s, f, &ends->begin, false);
+	size_t before = h->site_count;
+	bool all = add_site(s, f, &ends->begin, false);
 	const char *why = NULL;
 
 	for (size_t i = 0; all && i < ends->return_count; i++)
-		all = add_place(s, f, &ends->returns[i], true);
+		all = add_site(s, f, &ends->returns[i], true);
 	if (!all)
 		why = "(with the functions before it) has too many return instructions";
-	else if (!far_take(&h->far, &s->maps, h->places + before, h->place_count - before))
+	else if (!trampolines_take(&h->trampolines, &s->maps, h->sites + before,
+				   h->site_count - before))
 		why = "has no free address space nearby for its hooks";
 	if (why) {
-		memset(h->places + before, 0, (h->place_count - before) * sizeof(h->places[0]));
-		h->place_count = before;
+		memset(h->sites + before, 0, (h->site_count - before) * sizeof(h->sites[0]));
+		h->site_count = before;
 	}
 	return why;
 }
@@ -150,20 +151,20 @@ static struct error *must_check read_code(const struct search *s, const struct g
 static struct error *must_check hook(struct search *s, const struct go_func *f)
 {
 	_cleanup_free_ uint8_t *code = NULL;
-	struct place_ends ends = {0};
+	struct probe_site_ends ends = {0};
 	struct hooks *h = s->hooks;
 	struct error *err = read_code(s, f, &code);
 	const char *why;
 
 	if (!err)
-		err = place_ends(f->entry, code, f->end - f->entry, &ends);
+		err = probe_site_ends(f->entry, code, f->end - f->entry, &ends);
 	if (err)
 		return err;
-	why = add_places(s, f, &ends);
+	why = add_sites(s, f, &ends);
 	free(ends.returns);
 	if (why)
 		return error_format(ERROR_UNSUPPORTED, "%s", why);
-	h->root_entries[h->root_count++] = f->entry;
+	h->entry_points[h->entry_point_count++] = f->entry;
 	return NULL;
 }
 
@@ -172,7 +173,7 @@ static struct error *must_check add_function(struct search *s, const struct go_f
 {
 	struct error *err;
 
-	if (s->hooks->root_count == AGENT_MAX_ROOTS)
+	if (s->hooks->entry_point_count == AGENT_MAX_ENTRY_POINTS)
 		return NULL;
 	if (is_runtime(name))
 		err = error_format(ERROR_UNSUPPORTED, "belongs to the runtime");
@@ -190,7 +191,7 @@ static struct error *must_check add_function(struct search *s, const struct go_f
 /* ---- functions ---- */
 
 /* Handlers are called by what is in the same package: of other code it is not asked. */
-static bool may_inline_roots(const struct search *s, const struct go_func *f)
+static bool may_inline_entry_points(const struct search *s, const struct go_func *f)
 {
 	return s->root || !strncmp(f->name, "net/http", 8) || strstr(f->name, "golang.org/grpc.") ||
 	       strstr(f->name, "/http2.");
@@ -198,7 +199,7 @@ static bool may_inline_roots(const struct search *s, const struct go_func *f)
 
 static void look_for_inlined(struct search *s, const struct go_func *f)
 {
-	size_t count = may_inline_roots(s, f) ? pclntab_inlined_count(f) : 0;
+	size_t count = may_inline_entry_points(s, f) ? pclntab_inlined_count(f) : 0;
 
 	for (size_t i = 0; i < count; i++) {
 		const char *name = pclntab_inlined(f, i);
@@ -236,12 +237,12 @@ static struct error *must_check check_matched(const struct search *s)
 			ERROR_FAILED,
 			"--root matches no function of the program, or it is inlined everywhere; "
 			"`go tool nm` lists the functions");
-	if (s->matched > ROOTS_MOST)
+	if (s->matched > ENTRY_POINTS_MOST)
 		return error_format(
 			ERROR_FAILED,
 			"--root matches %zu functions, and the limit is %d; use a more specific "
 			"regular expression, such as '^main\\.handle$'",
-			s->matched, ROOTS_MOST);
+			s->matched, ENTRY_POINTS_MOST);
 	return NULL;
 }
 
@@ -264,8 +265,8 @@ static struct error *must_check look_at_all(struct search *s)
 	return err;
 }
 
-struct error *roots_find(struct target *t, const struct image *img, const regex_t *root,
-			 struct hooks *hooks)
+struct error *entry_points_find(struct target *t, const struct image *img, const regex_t *root,
+				struct hooks *hooks)
 {
 	struct search s = {.t = t, .img = img, .root = root, .hooks = hooks};
 	struct error *err;

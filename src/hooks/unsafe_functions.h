@@ -1,6 +1,6 @@
 /* Where no thread may stand when the hooks are put in. */
-#ifndef HOOKS_STANDING_H
-#define HOOKS_STANDING_H
+#ifndef HOOKS_UNSAFE_FUNCTIONS_H
+#define HOOKS_UNSAFE_FUNCTIONS_H
 
 #include <stdbool.h>
 
@@ -13,7 +13,7 @@
  * led. So are those where a goroutine is parked. `goid_late`: and the end of newproc1, where a
  * goroutine is before it has its goid.
  */
-void standing_functions(const struct image *img, const struct code_head *head, bool goid_late,
-			struct quiescence_functions *ret);
+void unsafe_functions(const struct image *img, const struct code_head *head, bool goid_late,
+		      struct quiescence_functions *ret);
 
 #endif

@@ -1,4 +1,4 @@
-#include "hooks/standing.h"
+#include "hooks/unsafe_functions.h"
 
 #include <string.h>
 
@@ -32,15 +32,15 @@ static uint64_t last_call(const struct image *img, const struct go_func *f, uint
 	return f->end;
 }
 
-void standing_functions(const struct image *img, const struct code_head *head, bool goid_late,
-			struct quiescence_functions *ret)
+void unsafe_functions(const struct image *img, const struct code_head *head, bool goid_late,
+		      struct quiescence_functions *ret)
 {
 	struct go_func f, changes;
 
 	ret->count = 0;
 	for (unsigned int i = 0; i <= HOOK_P_HANDOFF; i++)
-		if (i != HOOK_PREEMPT_PARK && head->places[i].address &&
-		    pclntab_find(&img->functions, head->places[i].address, &f))
+		if (i != HOOK_PREEMPT_PARK && head->sites[i].address &&
+		    pclntab_find(&img->functions, head->sites[i].address, &f))
 			add(ret, f.entry, f.end);
 	ret->changing = ret->count;
 	for (size_t i = 0; i < ARRAY_SIZE(parking); i++)

@@ -1,4 +1,4 @@
-#include "hooks/place.h"
+#include "hooks/probe_site.h"
 
 #include <capstone/capstone.h>
 #include <stdbool.h>
@@ -45,11 +45,11 @@ static unsigned int register_bit(unsigned int reg)
 	static const struct {
 		unsigned int bit, names[4];
 	} registers[] = {
-		{PLACE_RAX, {X86_REG_RAX, X86_REG_EAX, X86_REG_AX, X86_REG_AL}},
-		{PLACE_RBX, {X86_REG_RBX, X86_REG_EBX, X86_REG_BX, X86_REG_BL}},
-		{PLACE_RCX, {X86_REG_RCX, X86_REG_ECX, X86_REG_CX, X86_REG_CL}},
-		{PLACE_RDI, {X86_REG_RDI, X86_REG_EDI, X86_REG_DI, X86_REG_DIL}},
-		{PLACE_RSI, {X86_REG_RSI, X86_REG_ESI, X86_REG_SI, X86_REG_SIL}},
+		{SITE_RAX, {X86_REG_RAX, X86_REG_EAX, X86_REG_AX, X86_REG_AL}},
+		{SITE_RBX, {X86_REG_RBX, X86_REG_EBX, X86_REG_BX, X86_REG_BL}},
+		{SITE_RCX, {X86_REG_RCX, X86_REG_ECX, X86_REG_CX, X86_REG_CL}},
+		{SITE_RDI, {X86_REG_RDI, X86_REG_EDI, X86_REG_DI, X86_REG_DIL}},
+		{SITE_RSI, {X86_REG_RSI, X86_REG_ESI, X86_REG_SI, X86_REG_SIL}},
 		{0x100, {X86_REG_R12, X86_REG_R12D, X86_REG_R12W, X86_REG_R12B}},
 		{0x200, {X86_REG_R13, X86_REG_R13D, X86_REG_R13W, X86_REG_R13B}},
 		{0x400, {X86_REG_EFLAGS}},
@@ -134,7 +134,7 @@ static bool flags_are_free(const struct look *look, size_t i)
 /* The kernel writes page by page, and may be told to stop in between. */
 static bool crosses_page(const cs_insn *insn)
 {
-	return (insn->address & 4095) > 4096 - PLACE_JUMP_BYTES;
+	return (insn->address & 4095) > 4096 - SITE_JUMP_BYTES;
 }
 
 /* Where in the instruction it says how far its operand is; 0: nowhere, or not in 32 bits. */
@@ -151,7 +151,7 @@ static bool is_suitable_from(const struct look *look, size_t i, bool relative, s
 	unsigned int read, written;
 
 	accessed(look, insn, &read, &written);
-	return insn->size >= least && insn->size <= PLACE_MAX_BYTES && insn->id != X86_INS_NOP &&
+	return insn->size >= least && insn->size <= SITE_MAX_BYTES && insn->id != X86_INS_NOP &&
 	       !changes_flow(look, insn) &&
 	       (!depends_on_place(insn) || (relative && relative_part(insn))) &&
 	       !(read & SCRATCH) && flags_are_free(look, i);
@@ -159,7 +159,7 @@ static bool is_suitable_from(const struct look *look, size_t i, bool relative, s
 
 static bool is_suitable(const struct look *look, size_t i, bool relative)
 {
-	return is_suitable_from(look, i, relative, PLACE_JUMP_BYTES);
+	return is_suitable_from(look, i, relative, SITE_JUMP_BYTES);
 }
 
 /* mov rbp, rsp (Go 1.21 and later) or lea rbp, [rsp+n]: the frame is there behind it. */
@@ -176,11 +176,11 @@ static bool sets_frame(const cs_insn *insn)
 	       x->operands[1].mem.index == X86_REG_INVALID;
 }
 
-static void fill(const cs_insn *insn, struct place *ret)
+static void fill(const cs_insn *insn, struct probe_site *ret)
 {
-	*ret = (struct place){.address = insn->address,
-			      .length = insn->size,
-			      .relative = relative_part(insn)};
+	*ret = (struct probe_site){.address = insn->address,
+				   .length = insn->size,
+				   .relative = relative_part(insn)};
 	memcpy(ret->bytes, insn->bytes, insn->size);
 }
 
@@ -204,7 +204,7 @@ static size_t find_body(const struct look *look, unsigned int arguments, bool pa
 		const cs_insn *insn = &look->items[i];
 
 		if (frame && !(changed & (arguments | SCRATCH)) &&
-		    is_suitable(look, i, arguments & PLACE_RELATIVE) &&
+		    is_suitable(look, i, arguments & SITE_RELATIVE) &&
 		    (crossing || !crosses_page(insn)))
 			return i;
 		if (frame && changes_flow(look, insn) && !is_conditional(insn) &&
@@ -221,8 +221,9 @@ static size_t find_body(const struct look *look, unsigned int arguments, bool pa
 	return look->count;
 }
 
-struct error *place_at_body(const char *name, uint64_t address, const uint8_t *code, size_t size,
-			    unsigned int arguments, bool past_calls, struct place *ret)
+struct error *probe_site_at_body(const char *name, uint64_t address, const uint8_t *code,
+				 size_t size, unsigned int arguments, bool past_calls,
+				 struct probe_site *ret)
 {
 	_cleanup_look_ struct look look = {0};
 	struct error *err = look_at(address, code, size < LOOK_BYTES ? size : LOOK_BYTES, &look);
@@ -249,8 +250,8 @@ static bool loads_from(const cs_insn *insn, uint32_t offset)
 	       x->operands[1].mem.base != X86_REG_RSP && x->operands[1].mem.base != X86_REG_RBP;
 }
 
-struct error *place_at_load(const char *name, uint64_t address, const uint8_t *code, size_t size,
-			    uint32_t offset, struct place *ret)
+struct error *probe_site_at_load(const char *name, uint64_t address, const uint8_t *code,
+				 size_t size, uint32_t offset, struct probe_site *ret)
 {
 	_cleanup_look_ struct look look = {0};
 	struct error *err = look_at(address, code, size < LOOK_BYTES ? size : LOOK_BYTES, &look);
@@ -359,7 +360,7 @@ static bool leaves_by_jump(const struct look *look, uint64_t address, size_t siz
  */
 static bool leaves_good_byte(const struct look *look, size_t i)
 {
-	return look->items[i].size >= PLACE_JUMP_BYTES ||
+	return look->items[i].size >= SITE_JUMP_BYTES ||
 	       (i + 1 < look->count && look->items[i + 1].bytes[0] < 0x80);
 }
 
@@ -386,23 +387,23 @@ static size_t find_begin(const struct look *look, size_t first, size_t least, bo
 }
 
 /* What an instruction of four bytes leaves of the jump is the next one's. */
-static struct error *must_check fill_end(const struct look *look, size_t i, struct place *ret)
+static struct error *must_check fill_end(const struct look *look, size_t i, struct probe_site *ret)
 {
 	if (i + 1 >= look->count)
 		return unsuitable("has unknown code");
 	fill(&look->items[i], ret);
-	if (ret->length < PLACE_JUMP_BYTES)
+	if (ret->length < SITE_JUMP_BYTES)
 		ret->bytes[ret->length] = look->items[i + 1].bytes[0];
 	return NULL;
 }
 
-static struct error *must_check find_begin_place(const struct look *look, struct place *ret)
+static struct error *must_check find_begin_site(const struct look *look, struct probe_site *ret)
 {
 	size_t first = behind_check(look), i = look->count;
 
 	if (!first)
 		return unsuitable("is assembly or has no stack frame");
-	for (size_t least = PLACE_JUMP_BYTES; i == look->count && least >= 4; least--) {
+	for (size_t least = SITE_JUMP_BYTES; i == look->count && least >= 4; least--) {
 		i = find_begin(look, first, least, false);
 		if (i == look->count)
 			i = find_begin(look, first, least, true);
@@ -412,7 +413,7 @@ static struct error *must_check find_begin_place(const struct look *look, struct
 	return fill_end(look, i, ret);
 }
 
-/* ---- questions ---- */
+/* ---- branch guards ---- */
 
 static size_t index_of(const struct look *look, uint64_t address)
 {
@@ -487,7 +488,7 @@ static size_t reads_of(const struct look *look, uint64_t variable)
 	return n;
 }
 
-static size_t find_question(const struct look *look, uint64_t called, unsigned int nth)
+static size_t find_branch_guard(const struct look *look, uint64_t called, unsigned int nth)
 {
 	size_t i = 0;
 
@@ -503,8 +504,9 @@ static size_t find_question(const struct look *look, uint64_t called, unsigned i
 	return i;
 }
 
-struct error *place_before_call(const char *name, uint64_t address, const uint8_t *code,
-				size_t size, uint64_t called, unsigned int nth, struct place *ret)
+struct error *probe_site_before_call(const char *name, uint64_t address, const uint8_t *code,
+				     size_t size, uint64_t called, unsigned int nth,
+				     struct probe_site *ret)
 {
 	_cleanup_look_ struct look look = {0};
 	struct error *err;
@@ -513,7 +515,7 @@ struct error *place_before_call(const char *name, uint64_t address, const uint8_
 	if (size > MOST_BYTES)
 		return unknown_code(name);
 	err = look_at(address, code, size, &look);
-	i = err ? 0 : find_question(&look, called, nth);
+	i = err ? 0 : find_branch_guard(&look, called, nth);
 	if (err)
 		return err;
 	if (!i || i == look.count || reads_of(&look, variable_read(&look.items[i])) < 2 ||
@@ -548,8 +550,8 @@ static bool pops_bp(const cs_insn *insn)
 
 /*
  * Before the ret at `at`: up to Go 1.20 mov rbp, [rsp+n]; add rsp, n; later add rsp, n; pop rbp.
- * The first of the two is the place, and there is no other way to the ret. look->count: it is not
- * so.
+ * The first of the two is the probe site, and there is no other way to the ret. look->count: it is
+ * not so.
  */
 static size_t find_return(const struct look *look, size_t at)
 {
@@ -564,13 +566,13 @@ static size_t find_return(const struct look *look, size_t at)
 	if (!(restores_bp(&items[i]) && changes_sp(&items[i + 1])) &&
 	    !(changes_sp(&items[i]) && pops_bp(&items[i + 1])))
 		return look->count;
-	if (items[i].size < 4 || items[i].size > PLACE_MAX_BYTES ||
+	if (items[i].size < 4 || items[i].size > SITE_MAX_BYTES ||
 	    is_jumped_to(look, items[i].address + 1, items[at].address))
 		return look->count;
 	return i;
 }
 
-static struct error *must_check find_returns(const struct look *look, struct place_ends *ret)
+static struct error *must_check find_returns(const struct look *look, struct probe_site_ends *ret)
 {
 	struct error *err = NULL;
 
@@ -590,10 +592,11 @@ static struct error *must_check find_returns(const struct look *look, struct pla
 	return err;
 }
 
-struct error *place_ends(uint64_t address, const uint8_t *code, size_t size, struct place_ends *ret)
+struct error *probe_site_ends(uint64_t address, const uint8_t *code, size_t size,
+			      struct probe_site_ends *ret)
 {
 	_cleanup_look_ struct look look = {0};
-	struct place_ends ends = {0};
+	struct probe_site_ends ends = {0};
 	struct error *err;
 
 	if (size > MOST_BYTES)
@@ -604,7 +607,7 @@ struct error *place_ends(uint64_t address, const uint8_t *code, size_t size, str
 	err = look_at(address, code, size, &look);
 	if (err)
 		return err;
-	err = find_begin_place(&look, &ends.begin);
+	err = find_begin_site(&look, &ends.begin);
 	if (err)
 		return err;
 	if (!look.count ||

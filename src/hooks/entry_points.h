@@ -1,0 +1,22 @@
+/*
+ * Request entry points, and where each begins and returns: probe sites. Nothing
+ * is written here.
+ */
+#ifndef HOOKS_ENTRY_POINTS_H
+#define HOOKS_ENTRY_POINTS_H
+
+#include <regex.h>
+
+#include "hooks/hooks.h"
+
+enum { ENTRY_POINTS_MOST = 32 };
+
+/*
+ * Adds to `hooks` those of requests/handlers.h, and of functions that match `root` (NULL: none).
+ * One that cannot be hooked, or calls of which are inlined, is left out, with a line in
+ * hooks->left_out. ERROR_FAILED: nothing matches `root`, or more than ENTRY_POINTS_MOST do.
+ */
+struct error *entry_points_find(struct target *t, const struct image *img, const regex_t *root,
+				struct hooks *hooks) must_check;
+
+#endif

@@ -1,0 +1,23 @@
+/*
+ * Where the jumps lead that must keep their last byte (inject/code.h): pages of our own, chosen in
+ * memory that is free.
+ */
+#ifndef HOOKS_TRAMPOLINE_H
+#define HOOKS_TRAMPOLINE_H
+
+#include <stdbool.h>
+
+#include "hooks/stub.h"
+#include "target/target.h"
+
+struct trampolines {
+	uint64_t pages[CODE_TRAMPOLINE_PAGES]; /* 0: no more */
+	size_t used[CODE_TRAMPOLINE_PAGES];    /* jumps on them */
+};
+
+/* Finds room for each of the probe sites that wants it, and sets its `jump`. false: there is none
+ * for one of them, and nothing has changed in *all. */
+bool trampolines_take(struct trampolines *all, const struct target_maps *maps,
+		      struct code_site *sites, size_t count);
+
+#endif

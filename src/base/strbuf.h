@@ -39,7 +39,11 @@ static inline size_t uvarint_put(uint8_t *to, uint64_t value)
 {
 	size_t n = 0;
 
-	if (value >= 0x80 && value < 1 << 14) {
+	if (value < 0x80) {
+		to[0] = value;
+		return 1;
+	}
+	if (value < 1 << 14) {
 		to[0] = value | 0x80;
 		to[1] = value >> 7;
 		return 2;

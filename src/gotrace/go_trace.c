@@ -21,6 +21,8 @@
 
 /* No single record is longer. */
 enum { MAX_RECORD = 8 << 10, MAX_STEP = 1 + 5 * UVARINT_MAX };
+/* A batch of so many bytes gets no more. */
+enum { FULL_BATCH = MAX_BATCH - MAX_RECORD + 1 };
 
 #define NOT_TRACED "not traced"
 /* Bytes of a message, goid and all. */
@@ -32,6 +34,7 @@ struct batch {
 	uint64_t began;
 	uint64_t last;
 	struct strbuf bytes;
+	size_t room; /* with fewer bytes than this it takes one more step as it is; 0: empty */
 };
 
 /* Batches that are found without a search: most steps are of few threads. A power of two. */
@@ -106,6 +109,7 @@ static void flush_batch(struct trace_writer *t, struct batch *b)
 		add_batch(t, b->m, b->began, &b->bytes);
 	t->event_bytes -= b->bytes.length;
 	strbuf_reset(&b->bytes);
+	b->room = 0;
 }
 
 static struct batch *find_batch(struct trace_writer *t, uint64_t m)
@@ -127,29 +131,39 @@ static struct batch *find_batch(struct trace_writer *t, uint64_t m)
 	return (struct batch *)(uintptr_t)*place;
 }
 
-static struct batch *begin_batch(struct trace_writer *t, uint64_t m, uint64_t time)
+/* Each generation's first step comes here: there is no batch yet. */
+static struct batch *begin_batch(struct trace_writer *t, const struct trace_step *step,
+				 uint64_t time)
 {
-	struct batch *b = find_batch(t, m);
+	struct batch *b = find_batch(t, step->m);
 
 	if (!b)
 		return NULL;
-	t->recent[m % RECENT_BATCHES] = b;
-	if (b->bytes.length > MAX_BATCH - MAX_RECORD)
+	t->recent[step->m % RECENT_BATCHES] = b;
+	if (b->bytes.length >= FULL_BATCH)
 		flush_batch(t, b);
 	if (!b->bytes.length)
 		b->began = b->last = time;
+	if (!strbuf_reserve(&b->bytes, MAX_STEP))
+		return NULL;
+	b->room = b->bytes.capacity - MAX_STEP;
+	if (b->room > FULL_BATCH)
+		b->room = FULL_BATCH;
+	if (!t->first_ns) {
+		t->first_ns = step->ns;
+		t->first_time = time;
+	}
 	return b;
 }
 
-/* The batch that a step of this thread goes into; NULL when there is no memory. */
+/* The batch that a step of this thread goes into, with room for MAX_STEP bytes; NULL when there is
+ * no memory. */
 static inline struct batch *batch_of(struct trace_writer *t, const struct trace_step *step,
 				     uint64_t time)
 {
 	struct batch *b = t->recent[step->m % RECENT_BATCHES];
-	bool open = b && b->m == step->m && b->bytes.length &&
-		    b->bytes.length <= MAX_BATCH - MAX_RECORD;
 
-	return open ? b : begin_batch(t, step->m, time);
+	return b && b->m == step->m && b->bytes.length < b->room ? b : begin_batch(t, step, time);
 }
 
 /* The number's id: in the order of their first use, so that what is used most has short ones. */
@@ -183,22 +197,27 @@ static uint32_t message_id(struct trace_writer *t, const char *text, size_t leng
 						 : 0;
 }
 
-static uint32_t text_id(struct trace_writer *t, uint32_t text)
+static uint32_t new_text(struct trace_writer *t, uint32_t text)
 {
-	size_t before = t->texts.count;
-	uint32_t id;
-
 	if (text == TRACE_TEXT_LOST)
 		return message_id(t, NOT_TRACED, strlen(NOT_TRACED));
-	id = text ? use(t, &t->texts, text, &t->string_ids) : 0;
-	if (t->texts.count > before)
-		t->table_bytes += texts_length(t->options.texts, text) + UVARINT_MAX;
-	return id;
+	t->table_bytes += texts_length(t->options.texts, text) + UVARINT_MAX;
+	return use(t, &t->texts, text, &t->string_ids);
 }
 
-static uint32_t stack_id(struct trace_writer *t, uint64_t number)
+static inline uint32_t text_id(struct trace_writer *t, uint32_t text)
 {
-	return number && t->options.depth ? use(t, &t->stacks, number, &t->stack_ids) : 0;
+	return text ? used_find(&t->texts, text) ?: new_text(t, text) : 0;
+}
+
+static uint32_t new_stack(struct trace_writer *t, uint32_t number)
+{
+	return t->options.depth ? use(t, &t->stacks, number, &t->stack_ids) : 0;
+}
+
+static inline uint32_t stack_id(struct trace_writer *t, uint32_t number)
+{
+	return number ? used_find(&t->stacks, number) ?: new_stack(t, number) : 0;
 }
 
 static uint32_t start_id(struct trace_writer *t, uint64_t pc)
@@ -302,30 +321,33 @@ static size_t put_arguments(struct trace_writer *t, uint8_t *to, const struct tr
 	return n;
 }
 
-/* The step's bytes; how many. The most frequent operations without a look at what their arguments
- * are. */
-static inline size_t put_step(struct trace_writer *t, uint8_t *to, const struct trace_step *step,
-			      uint64_t since)
+static inline uint8_t *put(uint8_t *to, uint64_t value)
 {
-	size_t n = 1;
+	return to + uvarint_put(to, value);
+}
 
-	to[0] = step->op;
-	n += uvarint_put(to + n, since);
+/* The step's bytes; returns their end. The most frequent operations without a look at what their
+ * arguments are. */
+static inline uint8_t *put_step(struct trace_writer *t, uint8_t *to, const struct trace_step *step,
+				uint64_t since)
+{
+	*to++ = step->op;
+	to = put(to, since);
 	switch (step->op) {
 	case OP_GO_START:
-		n += uvarint_put(to + n, step->arg[0]);
-		return n + uvarint_put(to + n, step->arg[1]);
+		return put(put(to, step->arg[0]), step->arg[1]);
 	case OP_GO_UNBLOCK:
-		n += uvarint_put(to + n, step->arg[0]);
-		n += uvarint_put(to + n, step->arg[1]);
-		return n + uvarint_put(to + n, stack_id(t, step->arg[2]));
+		to = put(put(to, step->arg[0]), step->arg[1]);
+		return put(to, stack_id(t, step->arg[2]));
 	case OP_GO_BLOCK:
-		n += uvarint_put(to + n, text_id(t, step->arg[0]));
-		return n + uvarint_put(to + n, stack_id(t, step->arg[1]));
+		to = put(to, text_id(t, step->arg[0]));
+		return put(to, stack_id(t, step->arg[1]));
+	case OP_GO_SYSCALL_BEGIN:
+		return put(put(to, step->arg[0]), stack_id(t, step->arg[1]));
 	case OP_GO_SYSCALL_END:
-		return n;
+		return to;
 	default:
-		return n + put_arguments(t, to + n, step);
+		return to + put_arguments(t, to, step);
 	}
 }
 
@@ -334,18 +356,15 @@ static struct error *write_step(void *arg, const struct trace_step *step)
 	struct trace_writer *t = arg;
 	uint64_t time = time_of(t, step);
 	struct batch *b = batch_of(t, step, time);
-	char *to = b ? strbuf_reserve(&b->bytes, MAX_STEP) : NULL;
+	uint8_t *to;
 	size_t n;
 
-	if (!to)
+	if (!b)
 		return &error_no_memory;
-	if (!t->first_ns) {
-		t->first_ns = step->ns;
-		t->first_time = time;
-	}
 	if (step->op == OP_LABELS)
 		return write_labels(t, step, time);
-	n = put_step(t, (uint8_t *)to, step, time - b->last);
+	to = (uint8_t *)b->bytes.data + b->bytes.length;
+	n = put_step(t, to, step, time - b->last) - to;
 	b->bytes.length += n;
 	t->event_bytes += n;
 	b->last = time;

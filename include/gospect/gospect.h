@@ -54,6 +54,7 @@
 #include <gospect/error.h>
 #include <gospect/hold.h>
 #include <gospect/process.h>
+#include <gospect/processes.h>
 #include <gospect/profile.h>
 #include <gospect/recorded.h>
 #include <gospect/requests.h>

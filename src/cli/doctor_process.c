@@ -1,5 +1,5 @@
 /*
- * Only workers (cli/worker.h) parse what the target has. Where its names show what a trace has
+ * Only workers (lib/worker.h) parse what the target has. Where its names show what a trace has
  * left, a second one has that taken out, by a surgeon as trace has.
  */
 #include <gospect/trace.h>
@@ -15,8 +15,8 @@
 #include "cli/doctor.h"
 #include "cli/probe.h"
 #include "cli/subject.h"
-#include "cli/worker.h"
 #include "lib/program.h"
+#include "lib/worker.h"
 #include "oncpu/perf_events.h"
 #include "target/access.h"
 #include "target/proc_status.h"

@@ -180,6 +180,45 @@ def test_the_memory_of_a_stack(states):
             assert [w.explanation.decode() for w in words] == [row["explanation"] for row in rows]
 
 
+# ---- processes ----
+
+def test_processes_are_found_by_what_they_are(targets):
+    programs = [targets.keep("states", golang.NEWEST), targets.keep("states", golang.OLDEST)]
+    remarks = []
+    found, denied = library.processes(
+        lambda p: (p.pid, p.go_version.decode(), p.goroutines, p.threads, p.command.decode(),
+                   p.problem), remark=library.REMARK(lambda arg, line: remarks.append(line)))
+    rows = {row[0]: row[1:] for row in found}
+    assert list(rows) == sorted(rows) and os.getpid() not in rows
+    for program, version in zip(programs, (golang.NEWEST, golang.OLDEST)):
+        with Target(program.pid) as target:
+            count = target.count()
+        threads = len(os.listdir(f"/proc/{program.pid}/task"))
+        assert rows[program.pid][:3] == (f"go{version}", count, threads)
+        assert rows[program.pid][3].startswith(str(program.binary))
+        assert rows[program.pid][4] == b""
+    assert any(line.startswith(b"cannot read %d more" % denied) for line in remarks) == (denied > 0)
+
+
+def children():
+    task = pathlib.Path(f"/proc/self/task/{threading.get_native_id()}/children")
+    return set(task.read_text().split())
+
+
+def test_a_list_of_processes_ends_when_it_is_told(targets):
+    targets.keep("states", golang.NEWEST), targets.keep("states", golang.OLDEST)
+    before = children()
+    found, _ = library.processes(lambda p: p.pid, most=1)
+    assert len(found) == 1
+    cancel = c.c_void_p(library.lib.gospect_cancel_create())
+    library.lib.gospect_cancel_request(cancel)
+    with pytest.raises(Failed) as failed:
+        library.processes(lambda p: p.pid, cancel=cancel)
+    assert failed.value.code == Code.CANCELLED
+    library.lib.gospect_cancel_destroy(cancel)
+    assert children() == before
+
+
 # ---- profiles ----
 
 def shares(samples):
@@ -658,13 +697,11 @@ BELOW_THE_LIBRARY = {
     "doctor_machine.c": ["golayout", "image", "oncpu", "target"],
     "doctor_process.c": ["lib", "oncpu", "target"],
     "probe.c": ["oncpu", "target"],
-    "ps_row.c": ["golayout", "image", "lib", "target"],
     "screen.h": ["top"],
     "subject.c": ["lib"],
     "subject.h": ["golayout", "image", "target"],
     "top_profile.c": ["lib", "profile"],
     "top_profile.h": ["profile", "sample", "top"],
-    "verb_ps.c": ["target"],
     "verb_top.c": ["lib", "top"],
 }
 

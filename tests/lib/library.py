@@ -137,6 +137,17 @@ class SymbolizeOptions(Options):
                 ("remark", REMARK), ("arg", c.c_void_p)]
 
 
+class ProcessesOptions(Options):
+    _fields_ = [("size", c.c_size_t), ("cancel", c.c_void_p), ("remark", REMARK),
+                ("arg", c.c_void_p)]
+
+
+class GoProcess(c.Structure):
+    _fields_ = [("pid", c.c_int32), ("reserved", c.c_uint32), ("goroutines", c.c_int64),
+                ("threads", c.c_uint64), ("go_version", c.c_char_p), ("build", c.c_char_p),
+                ("command", c.c_char_p), ("problem", c.c_char_p)]
+
+
 class Sink(c.Structure):
     _fields_ = [("write", WRITE), ("arg", c.c_void_p), ("fd", c.c_int)]
 
@@ -237,7 +248,7 @@ _declare(c.c_void_p, "target_open_process", "target_open_core", "target_open_mem
          "trace_clean",
          "surgeon_start", "confine", "hold_start", "output_open", "output_commit", "trace_bytes",
          "requests_read", "requests_each", "requests_groups", "recorded_profile",
-         "recorded_starts", "profile_groups")
+         "recorded_starts", "profile_groups", "processes_each")
 _declare(c.c_char_p, "version", "error_message", "state_name", "profile_comment")
 _declare(c.c_size_t, "snapshot_count", "requests_count", "profile_keep_label")
 _declare(c.POINTER(TargetInfo), "target_info")
@@ -446,6 +457,20 @@ class Requests(Handle):
 
     def groups(self, what):
         return _each(lib.gospect_requests_groups, RequestGroup, what, self.pointer)
+
+
+def processes(what, most=None, **kwargs):
+    """What `what` makes of the first Go processes, and how many could not be read."""
+    found, denied = [], c.c_size_t()
+
+    def take(arg, pointer):
+        found.append(what(pointer.contents))
+        return len(found) == most
+
+    callback = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(GoProcess))(take)
+    check(lib.gospect_processes_each(c.byref(ProcessesOptions(**kwargs)), callback, None,
+                                     c.byref(denied)))
+    return found, denied.value
 
 
 def recorded_profile(data, **kwargs):

@@ -1,9 +1,9 @@
 /*
- * A process of its own that looks at one target, confined (sandbox/sandbox.h), and gives back a few
- * bytes. Whatever the target's file or memory does to it, the rest of gospect is safe.
+ * A process of its own that looks at one target, confined (gospect/confine.h), and gives back a few
+ * bytes. Whatever the target's file or memory does to it, the process that started it is safe.
  */
-#ifndef CLI_WORKER_H
-#define CLI_WORKER_H
+#ifndef LIB_WORKER_H
+#define LIB_WORKER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,8 +14,9 @@
 
 struct gospect_surgeon;
 
-/* What a pipe takes and gives in one piece. */
-#define WORKER_MAX_RESULT 4096
+/* With a remark it is what a pipe takes and gives in one piece. */
+#define WORKER_MAX_RESULT 3584
+#define WORKER_MAX_REMARK 512
 
 struct worker_job {
 	pid_t target;
@@ -34,6 +35,7 @@ struct worker {
 	int pipe;  /* can be read when it is done; -1: none is at work */
 	uint64_t deadline_ns;
 	const struct worker_job *job;
+	char remark[WORKER_MAX_REMARK]; /* of the finished worker: why it was not confined; "" */
 };
 
 /* Keeps the job until worker_finish(). */
@@ -46,5 +48,7 @@ struct error *worker_start(struct worker *w, const struct worker_job *job,
 struct error *worker_finish(struct worker *w) must_check;
 /* Waits for it, and then worker_finish(). */
 struct error *worker_wait(struct worker *w) must_check;
+/* Ends it, whatever it has done so far. */
+void worker_end(struct worker *w);
 
 #endif

@@ -1,4 +1,4 @@
-#include "cli/ps_row.h"
+#include "lib/process_row.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ static void read_command(pid_t pid, char *ret, size_t size)
 			ret[i] = ' ';
 }
 
-static void describe(const struct image *img, struct ps_row *row)
+static void describe(const struct image *img, struct process_row *row)
 {
 	_cleanup_strbuf_ struct strbuf build = STRBUF_INIT;
 	const char *version = *img->info.version ? img->info.version : "unknown";
@@ -48,7 +48,8 @@ static void describe(const struct image *img, struct ps_row *row)
 	snprintf(row->build, sizeof(row->build), "%s", build.data);
 }
 
-static struct error *must_check look_inside(struct target *t, struct image *img, struct ps_row *row)
+static struct error *must_check look_inside(struct target *t, struct image *img,
+					    struct process_row *row)
 {
 	_cleanup_golayout_ struct golayout *lay = NULL;
 	_cleanup_free_ struct target_thread *threads = NULL;
@@ -71,7 +72,7 @@ static struct error *must_check look_inside(struct target *t, struct image *img,
 
 /* Whether its program is Go's, as far as the file alone tells, for a process that we may not read.
  */
-static bool is_go_file(struct ps_row *row)
+static bool is_go_file(struct process_row *row)
 {
 	_cleanup_image_ struct image *img = NULL;
 	char path[64];
@@ -83,14 +84,14 @@ static bool is_go_file(struct ps_row *row)
 	return true;
 }
 
-static void explain(struct ps_row *row, struct error *err)
+static void explain(struct process_row *row, struct error *err)
 {
 	if (err)
 		snprintf(row->reason, sizeof(row->reason), "%s", err->message);
 	error_destroy(err);
 }
 
-static void look_at(struct ps_row *row)
+static void look_at(struct process_row *row)
 {
 	_cleanup_target_ struct target *t = NULL;
 	_cleanup_image_ struct image *img = NULL;
@@ -99,40 +100,41 @@ static void look_at(struct ps_row *row)
 
 	read_command(row->pid, row->command, sizeof(row->command));
 	if (denied && is_go_file(row)) {
-		row->kind = PS_GO;
+		row->kind = PROCESS_GO;
 		explain(row, err);
 		return;
 	}
 	if (!err)
 		err = image_open(t, NULL, &img);
 	if (err) {
-		row->kind = err->code == ERROR_DENIED ? PS_DENIED : PS_OTHER;
+		row->kind = err->code == ERROR_DENIED ? PROCESS_DENIED : PROCESS_OTHER;
 		error_destroy(err);
 		return;
 	}
 	describe(img, row);
 	err = image_check(img, look_inside(t, img, row));
-	row->kind = err && err->code == ERROR_GONE ? PS_OTHER : PS_GO;
+	row->kind = err && err->code == ERROR_GONE ? PROCESS_OTHER : PROCESS_GO;
 	explain(row, err);
 }
 
 static void work(void *result, struct gospect_surgeon *surgeon, struct error *err)
 {
-	struct ps_row *row = result;
+	struct process_row *row = result;
 
 	if (!err) {
 		look_at(row);
 		return;
 	}
-	row->kind = PS_GO;
+	row->kind = PROCESS_GO;
 	explain(row, err);
 }
 
-/* ---- in gospect ---- */
+/* ---- in the process that lists ---- */
 
-_Static_assert(sizeof(struct ps_row) <= WORKER_MAX_RESULT, "a row is a worker's result");
+_Static_assert(sizeof(struct process_row) <= WORKER_MAX_RESULT, "a row is a worker's result");
 
-struct error *ps_worker_start(struct ps_worker *w, struct ps_row *row, uint64_t deadline_ns)
+struct error *process_worker_start(struct process_worker *w, struct process_row *row,
+				   uint64_t deadline_ns)
 {
 	row->goroutines = -1;
 	w->row = row;
@@ -145,9 +147,9 @@ struct error *ps_worker_start(struct ps_worker *w, struct ps_row *row, uint64_t 
 	return worker_start(&w->worker, &w->job, deadline_ns);
 }
 
-void ps_worker_finish(struct ps_worker *w)
+void process_worker_finish(struct process_worker *w)
 {
-	struct ps_row *row = w->row;
+	struct process_row *row = w->row;
 	pid_t pid = row->pid;
 	struct error *err = worker_finish(&w->worker);
 
@@ -158,7 +160,7 @@ void ps_worker_finish(struct ps_worker *w)
 	row->reason[sizeof(row->reason) - 1] = '\0';
 	if (!err)
 		return;
-	row->kind = PS_GO;
+	row->kind = PROCESS_GO;
 	read_command(pid, row->command, sizeof(row->command));
 	explain(row, err);
 }

@@ -1,19 +1,30 @@
-#include "cli/worker.h"
+#include "lib/worker.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <gospect/confine.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cli/cli.h"
+#include "lib/error.h"
 
-static struct error *must_check confine(const struct worker_job *job)
+/* What a killed worker may take to be gone. */
+#define REAP_MS 1000
+
+static void keep_remark(void *arg, const char *line)
+{
+	snprintf(arg, WORKER_MAX_REMARK, "%s", line);
+}
+
+static struct error *must_check confine(const struct worker_job *job, char *remark)
 {
 	const struct gospect_confine_options how = {.size = sizeof(how),
 						    .pid = job->target,
@@ -21,13 +32,17 @@ static struct error *must_check confine(const struct worker_job *job)
 									 : GOSPECT_CONFINE_SAMPLES,
 						    .memory = job->memory,
 						    .cpu_seconds = job->cpu_seconds,
-						    .remark = say_remark};
+						    .remark = keep_remark,
+						    .arg = remark};
 
-	return library_error(gospect_confine(&how));
+	return error_in(gospect_confine(&how));
 }
 
 static _Noreturn void work(const struct worker_job *job, pid_t parent, int to)
 {
+	char remark[WORKER_MAX_REMARK] = "";
+	const struct iovec out[] = {{job->result, job->size}, {remark, sizeof(remark)}};
+	ssize_t size = job->size + sizeof(remark);
 	struct gospect_surgeon *surgeon = NULL;
 	struct error *err = NULL;
 
@@ -36,11 +51,11 @@ static _Noreturn void work(const struct worker_job *job, pid_t parent, int to)
 	if (getppid() != parent)
 		_exit(1);
 	if (job->cleans)
-		err = library_error(gospect_surgeon_start(job->target, NULL, &surgeon));
+		err = error_in(gospect_surgeon_start(job->target, NULL, &surgeon));
 	if (!err)
-		err = confine(job);
+		err = confine(job, remark);
 	job->work(job->result, surgeon, err);
-	_exit(write(to, job->result, job->size) == (ssize_t)job->size ? 0 : 1);
+	_exit(writev(to, out, 2) == size ? 0 : 1);
 }
 
 struct error *worker_start(struct worker *w, const struct worker_job *job, uint64_t deadline_ns)
@@ -62,18 +77,21 @@ struct error *worker_start(struct worker *w, const struct worker_job *job, uint6
 	w->pipe = ends[0];
 	w->job = job;
 	w->deadline_ns = deadline_ns;
+	w->remark[0] = '\0';
 	return NULL;
 }
 
 /* The result is of one write, which a pipe does not cut. */
-static bool read_result(const struct worker *w)
+static bool read_result(struct worker *w)
 {
-	uint8_t bytes[WORKER_MAX_RESULT];
-	size_t size = w->job->size;
+	uint8_t bytes[WORKER_MAX_RESULT + WORKER_MAX_REMARK];
+	size_t size = w->job->size, all = size + sizeof(w->remark);
 
-	if (clock_now() >= w->deadline_ns || read(w->pipe, bytes, size) != (ssize_t)size)
+	if (clock_now() >= w->deadline_ns || read(w->pipe, bytes, all) != (ssize_t)all)
 		return false;
 	memcpy(w->job->result, bytes, size);
+	memcpy(w->remark, bytes + size, sizeof(w->remark));
+	w->remark[sizeof(w->remark) - 1] = '\0';
 	return true;
 }
 
@@ -91,19 +109,47 @@ static struct error *must_check blame(bool late, int status)
 	return error_format(ERROR_CORRUPT, "reading it failed");
 }
 
+static bool is_gone(pid_t pid, int *status, int flags)
+{
+	pid_t got;
+
+	do
+		got = waitpid(pid, status, flags);
+	while (got < 0 && errno == EINTR);
+	return got;
+}
+
+/* A thread that the kernel does not let go of is left behind. */
+static void kill_worker(pid_t pid, int *status)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+
+	kill(-pid, SIGKILL);
+	for (int i = 0; i < REAP_MS && !is_gone(pid, status, WNOHANG); i++)
+		nanosleep(&pause, NULL);
+}
+
 struct error *worker_finish(struct worker *w)
 {
 	bool late = clock_now() >= w->deadline_ns, have = read_result(w);
 	int status = 0;
 
 	if (late)
-		kill(-w->pid, SIGKILL);
-	/* A thread that the kernel does not let go of is left behind. */
-	while (waitpid(w->pid, &status, late ? WNOHANG : 0) < 0 && errno == EINTR)
-		;
+		kill_worker(w->pid, &status);
+	else
+		is_gone(w->pid, &status, 0);
 	close(w->pipe);
 	w->pipe = -1;
 	return have ? NULL : blame(late, status);
+}
+
+void worker_end(struct worker *w)
+{
+	int status;
+
+	kill_worker(w->pid, &status);
+	close(w->pipe);
+	w->pipe = -1;
 }
 
 struct error *worker_wait(struct worker *w)

@@ -1,0 +1,50 @@
+/* The Go processes of this machine. */
+#ifndef GOSPECT_PROCESSES_H
+#define GOSPECT_PROCESSES_H
+
+#include <gospect/error.h>
+#include <gospect/process.h>
+
+GOSPECT_BEGIN
+
+struct gospect_processes_options {
+	size_t size; /* of this structure */
+	/* Stays until the call is over. NULL: it cannot be cancelled. */
+	const struct gospect_cancel *cancel;
+	/* Told in one line what the list lacks, and why; NULL: nobody is told. */
+	void (*remark)(void *arg, const char *line);
+	void *arg; /* of remark() */
+};
+
+/* What is known of one. Long strings of the process are cut. */
+struct gospect_go_process {
+	int32_t pid;
+	uint32_t reserved;
+	int64_t goroutines;     /* as runtime.NumGoroutine() counts them; -1: not known */
+	uint64_t threads;       /* 0: not known */
+	const char *go_version; /* "go1.27.2"; "" when it is not known */
+	const char *build;      /* "dynamic,pie,cgo,stripped": what applies */
+	const char *command;    /* its command line, with spaces between the arguments */
+	const char *problem;    /* why something is not known, and what helps; "" when all is */
+};
+
+/*
+ * Hands over each Go process but this one, in the order of their ids, until process() returns
+ * anything but 0, which is no error. What it is given is valid during the call. A process is found
+ * by its executable, not by its name. *ret_denied, which may be NULL, is how many may be Go
+ * processes, too, but may not be read; a remark says what permits it.
+ *
+ * A worker looks at each process: a child of this process, which is confined as by
+ * gospect_confine(). A hostile process can spoil its own entry and no other. It has 5 seconds at
+ * most; 20 seconds after the call began, the others have half a second each. Not for a process that
+ * is confined itself. No other thread should be inside the library when this is called: workers are
+ * forked.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_processes_each(const struct gospect_processes_options *options,
+		       int (*process)(void *arg, const struct gospect_go_process *process),
+		       void *arg, size_t *ret_denied);
+
+GOSPECT_END
+
+#endif

@@ -1,0 +1,235 @@
+/* The list of Go processes: eight workers at a time (lib/worker.h), and their rows in order. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <gospect/processes.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "lib/cancel.h"
+#include "lib/error.h"
+#include "lib/options.h"
+#include "lib/process_row.h"
+#include "lib/remark.h"
+#include "target/access.h"
+
+/* How many processes are looked at side by side. */
+#define WORKERS 8
+/* A process may take so long; less, once all together have taken so long. */
+#define PATIENCE_NS 5000000000ull
+#define ALL_PATIENCE_NS 20000000000ull
+#define LATE_PATIENCE_NS 500000000ull
+/* How soon it is seen that the call is cancelled. */
+#define CANCEL_NS 50000000ull
+
+struct list {
+	struct process_row *rows; /* by pid */
+	size_t count;
+	size_t started;
+	size_t given; /* rows that were looked at and handed over, or passed over */
+	bool *done;
+	size_t denied;
+	uint64_t began_ns;
+	struct process_worker workers[WORKERS];
+	int (*process)(void *arg, const struct gospect_go_process *process);
+	void *arg;
+	bool ended; /* process() wants no more */
+	bool told;  /* that workers are not confined */
+	const struct gospect_cancel *cancel;
+	struct remark remark;
+};
+
+static void cleanup_list(struct list *l)
+{
+	for (size_t i = 0; i < WORKERS; i++)
+		if (l->workers[i].worker.pipe >= 0)
+			worker_end(&l->workers[i].worker);
+	free(l->rows);
+	free(l->done);
+}
+#define _cleanup_list_ _cleanup_(cleanup_list)
+
+/* ---- handing over ---- */
+
+static void give_row(struct list *l, const struct process_row *row)
+{
+	const struct gospect_go_process given = {
+		.pid = row->pid,
+		.goroutines = row->goroutines,
+		.threads = row->threads,
+		.go_version = row->version,
+		.build = row->build,
+		.command = row->command,
+		.problem = row->reason,
+	};
+
+	l->denied += row->kind == PROCESS_DENIED;
+	if (row->kind == PROCESS_GO)
+		l->ended = l->process(l->arg, &given);
+}
+
+/* In order of their pids, as soon as all before them are known. */
+static void give_done(struct list *l)
+{
+	while (!l->ended && l->given < l->count && l->done[l->given])
+		give_row(l, &l->rows[l->given++]);
+}
+
+/* ---- looking ---- */
+
+static int compare_rows(const void *a, const void *b)
+{
+	return ((const struct process_row *)a)->pid - ((const struct process_row *)b)->pid;
+}
+
+/* A thread of the kernel has no program. */
+static bool has_program(pid_t pid)
+{
+	char path[32], byte;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return readlink(path, &byte, 1) >= 0 || errno == EACCES || errno == EPERM;
+}
+
+static struct error *must_check add_row(struct list *l, size_t *capacity, pid_t pid)
+{
+	if (pid <= 0 || pid == getpid() || !has_program(pid))
+		return NULL;
+	if (!array_reserve(&l->rows, capacity, l->count + 1))
+		return &error_no_memory;
+	l->rows[l->count++] = (struct process_row){.pid = pid};
+	return NULL;
+}
+
+static struct error *must_check list_processes(struct list *l)
+{
+	size_t capacity = 0;
+	DIR *proc = opendir("/proc");
+	struct error *err = NULL;
+	struct dirent *entry;
+
+	if (!proc)
+		return error_format(ERROR_FAILED, "cannot read /proc; is it mounted?");
+	while (!err && (entry = readdir(proc)))
+		if (isdigit((unsigned char)entry->d_name[0]))
+			err = add_row(l, &capacity, atoi(entry->d_name));
+	closedir(proc);
+	if (err)
+		return err;
+	if (l->count)
+		qsort(l->rows, l->count, sizeof(l->rows[0]), compare_rows);
+	l->done = calloc(l->count + 1, sizeof(l->done[0]));
+	return l->done ? NULL : &error_no_memory;
+}
+
+static struct error *must_check start_workers(struct list *l)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < WORKERS && l->started < l->count; i++) {
+		uint64_t now = clock_now();
+		bool late = now - l->began_ns > ALL_PATIENCE_NS;
+
+		if (l->workers[i].worker.pipe < 0)
+			err = process_worker_start(&l->workers[i], &l->rows[l->started++],
+						   now + (late ? LATE_PATIENCE_NS : PATIENCE_NS));
+	}
+	return err;
+}
+
+static void finish(struct list *l, struct process_worker *w)
+{
+	process_worker_finish(w);
+	l->done[w->row - l->rows] = true;
+	if (*w->worker.remark && !l->told)
+		remark(&l->remark, "%s", w->worker.remark);
+	l->told |= *w->worker.remark;
+}
+
+/* Until one has something to say, or is late. False: none is at work. */
+static bool wait_for_one(struct list *l)
+{
+	struct pollfd fds[WORKERS];
+	uint64_t now = clock_now(), next = UINT64_MAX;
+
+	for (size_t i = 0; i < WORKERS; i++) {
+		fds[i] = (struct pollfd){.fd = l->workers[i].worker.pipe, .events = POLLIN};
+		if (fds[i].fd >= 0 && l->workers[i].worker.deadline_ns < next)
+			next = l->workers[i].worker.deadline_ns;
+	}
+	if (next == UINT64_MAX)
+		return false;
+	if (l->cancel && next > now + CANCEL_NS)
+		next = now + CANCEL_NS;
+	poll(fds, WORKERS, next > now ? (next - now) / 1000000 + 1 : 0);
+	now = clock_now();
+	for (size_t i = 0; i < WORKERS; i++) {
+		struct process_worker *w = &l->workers[i];
+
+		if (w->worker.pipe < 0 || (!fds[i].revents && now < w->worker.deadline_ns))
+			continue;
+		finish(l, w);
+	}
+	return true;
+}
+
+static struct error *must_check look_at_all(struct list *l)
+{
+	struct error *err;
+
+	do {
+		err = start_workers(l);
+		give_done(l);
+		if (l->cancel && gospect_cancel_is_requested(l->cancel)) {
+			error_destroy(err);
+			return &error_stopped;
+		}
+	} while (!l->ended && (wait_for_one(l) || (!err && l->started < l->count)));
+	give_done(l);
+	return err;
+}
+
+static void remark_denied(const struct list *l)
+{
+	struct access_self self;
+	bool able;
+
+	access_self_read(&self);
+	able = self.capabilities >> CAP_SYS_PTRACE & 1;
+	remark(&l->remark, "cannot read %zu more process%s%s%s", l->denied,
+	       l->denied == 1 ? "" : "es", able ? "" : "; run gospect ",
+	       able ? "" : access_remedy(&self, CAP_SYS_PTRACE));
+}
+
+struct gospect_error *
+gospect_processes_each(const struct gospect_processes_options *given,
+		       int (*process)(void *arg, const struct gospect_go_process *process),
+		       void *arg, size_t *ret_denied)
+{
+	_cleanup_list_ struct list l = {.began_ns = clock_now(), .process = process, .arg = arg};
+	struct gospect_processes_options o = {0};
+	struct error *err = options_take(given, &o, sizeof(o), "gospect_processes_options");
+
+	l.cancel = o.cancel;
+	l.remark = (struct remark){o.remark, o.arg};
+	for (size_t i = 0; i < WORKERS; i++)
+		l.workers[i].worker.pipe = -1;
+	if (!err)
+		err = list_processes(&l);
+	if (!err)
+		err = look_at_all(&l);
+	if (err)
+		return error_out(err);
+	if (l.denied)
+		remark_denied(&l);
+	if (ret_denied)
+		*ret_denied = l.denied;
+	return NULL;
+}

@@ -51,6 +51,7 @@
 #define GOSPECT_GOSPECT_H
 
 #include <gospect/confine.h>
+#include <gospect/doctor.h>
 #include <gospect/error.h>
 #include <gospect/hold.h>
 #include <gospect/process.h>

@@ -1,8 +1,10 @@
+#include <gospect/doctor.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
+#include "base/printable.h"
 #include "cli/cli.h"
-#include "cli/doctor.h"
 
 static const struct argp_option options[] =
 	{{NULL, 0, NULL, 0, "Target:", 1},
@@ -46,21 +48,40 @@ static const struct argp argp =
 	 NULL,
 	 NULL};
 
+struct lines {
+	bool verbs_have_head; /* "verbs:", above the first of them */
+	bool verb_fails;
+};
+
+static void print_finding(void *arg, const struct gospect_finding *f)
+{
+	struct lines *l = arg;
+
+	if (f->kind == GOSPECT_FINDING_VERB && !l->verbs_have_head) {
+		puts("verbs:");
+		l->verbs_have_head = true;
+	}
+	printable_line(stdout, "%-3s %-20s %s", f->is_good ? "ok" : "no", f->name, f->text);
+	l->verb_fails |= f->kind == GOSPECT_FINDING_VERB && !f->is_good;
+}
+
 static struct error *run(int argc, char **argv, int *ret)
 {
-	struct doctor d = {0};
+	struct lines l = {0};
 	pid_t pid = 0;
 	bool help;
 	struct error *err = parse_options(&argp, "doctor", argc, argv, &pid, &help);
 
 	if (err || help)
 		return err;
-	doctor_look_at_machine(&d);
+	puts("this machine and user:");
+	gospect_doctor_machine(print_finding, &l);
 	if (pid) {
-		d.verb_fails = false;
-		doctor_look_at_process(&d, pid);
+		printf("process %d:\n", pid);
+		l.verb_fails = false;
+		gospect_doctor_process(pid, print_finding, &l);
 	}
-	*ret = d.verb_fails ? EXIT_FAILED : EXIT_DONE;
+	*ret = l.verb_fails ? EXIT_FAILED : EXIT_DONE;
 	return NULL;
 }
 

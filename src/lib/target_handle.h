@@ -27,4 +27,10 @@ struct gospect_target {
 /* ERROR_STOPPED when the caller's calls are cancelled. */
 struct error *target_check_cancel(const struct gospect_target *t) must_check;
 
+static inline void cleanup_gospect_target(struct gospect_target **t)
+{
+	gospect_target_close(*t);
+}
+#define _cleanup_gospect_target_ __attribute__((cleanup(cleanup_gospect_target)))
+
 #endif

@@ -219,6 +219,29 @@ def test_a_list_of_processes_ends_when_it_is_told(targets):
     assert children() == before
 
 
+# ---- doctor ----
+
+def test_findings_are_those_of_the_command(states):
+    before = children()
+    machine = library.findings(library.lib.gospect_doctor_machine)
+    process = library.findings(library.lib.gospect_doctor_process, states.pid)
+    assert children() == before
+    shown = [line.split(maxsplit=1)
+             for line in gospect.run("doctor", "-p", states.pid).text.splitlines()
+             if line[-1:] != ":"]
+    assert [[("no", "ok")[f.is_good], f"{f.name} {f.text}".strip()] for f in machine + process] == \
+        [[good, " ".join(rest.split())] for good, rest in shown]
+    verbs = {f.name: f.is_good for f in process if f.is_verb}
+    assert {"dump", "record", "trace"} <= verbs.keys() and verbs["dump"]
+    assert ("traced by", "nobody") in [(f.name, f.text) for f in process]
+
+
+def test_what_is_no_process_is_a_finding():
+    first, *verbs = library.findings(library.lib.gospect_doctor_process, 2**22)
+    assert (first.name, first.is_good) == ("process", 0) and "no such process" in first.text
+    assert verbs and not any(f.is_good for f in verbs) and all(f.is_verb for f in verbs)
+
+
 # ---- profiles ----
 
 def shares(samples):
@@ -694,9 +717,6 @@ ROOMS = {room.name for room in (gospect.ROOT / "src").iterdir() if room.is_dir()
 # Files of the command that reach below the library, and into what. It only shrinks: a file that
 # needs the library alone has only headers of <gospect/>, of its own room and of base.
 BELOW_THE_LIBRARY = {
-    "doctor_machine.c": ["golayout", "image", "oncpu", "target"],
-    "doctor_process.c": ["lib", "oncpu", "target"],
-    "probe.c": ["oncpu", "target"],
     "screen.h": ["top"],
     "subject.c": ["lib"],
     "subject.h": ["golayout", "image", "target"],

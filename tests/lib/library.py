@@ -3,6 +3,7 @@
 import ctypes as c
 import enum
 import pathlib
+import typing
 
 from lib import gospect, traceback
 
@@ -148,6 +149,18 @@ class GoProcess(c.Structure):
                 ("command", c.c_char_p), ("problem", c.c_char_p)]
 
 
+class GivenFinding(c.Structure):
+    _fields_ = [("kind", c.c_int), ("is_good", c.c_uint32), ("name", c.c_char_p),
+                ("text", c.c_char_p)]
+
+
+class Finding(typing.NamedTuple):
+    name: str
+    text: str
+    is_good: int
+    is_verb: int
+
+
 class Sink(c.Structure):
     _fields_ = [("write", WRITE), ("arg", c.c_void_p), ("fd", c.c_int)]
 
@@ -249,6 +262,7 @@ _declare(c.c_void_p, "target_open_process", "target_open_core", "target_open_mem
          "surgeon_start", "confine", "hold_start", "output_open", "output_commit", "trace_bytes",
          "requests_read", "requests_each", "requests_groups", "recorded_profile",
          "recorded_starts", "profile_groups", "processes_each")
+_declare(None, "doctor_machine", "doctor_process")
 _declare(c.c_char_p, "version", "error_message", "state_name", "profile_comment")
 _declare(c.c_size_t, "snapshot_count", "requests_count", "profile_keep_label")
 _declare(c.POINTER(TargetInfo), "target_info")
@@ -471,6 +485,18 @@ def processes(what, most=None, **kwargs):
     check(lib.gospect_processes_each(c.byref(ProcessesOptions(**kwargs)), callback, None,
                                      c.byref(denied)))
     return found, denied.value
+
+
+def findings(function, *args):
+    """All that a doctor's function hands over."""
+    found = []
+
+    def take(arg, pointer):
+        f = pointer.contents
+        found.append(Finding(f.name.decode(), f.text.decode(), f.is_good, f.kind))
+
+    function(*args, c.CFUNCTYPE(None, c.c_void_p, c.POINTER(GivenFinding))(take), None)
+    return found
 
 
 def recorded_profile(data, **kwargs):

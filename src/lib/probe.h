@@ -1,6 +1,6 @@
 /* What the kernel lets us do to a process of our own: tried on a child that does nothing else. */
-#ifndef CLI_PROBE_H
-#define CLI_PROBE_H
+#ifndef LIB_PROBE_H
+#define LIB_PROBE_H
 
 #include "base/error.h"
 

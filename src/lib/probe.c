@@ -1,4 +1,4 @@
-#include "cli/probe.h"
+#include "lib/probe.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -12,10 +12,11 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/strbuf.h"
-#include "cli/doctor.h"
-#include "cli/probe.h"
-#include "cli/subject.h"
+#include "lib/error.h"
+#include "lib/findings.h"
+#include "lib/probe.h"
 #include "lib/program.h"
+#include "lib/target_handle.h"
 #include "lib/worker.h"
 #include "oncpu/perf_events.h"
 #include "target/access.h"
@@ -63,7 +64,7 @@ static void give_verdict(struct verdict *v, struct error *err)
 	error_destroy(err);
 }
 
-static void read_program(const struct subject *s, struct patient *p)
+static void read_program(const struct gospect_target *s, struct patient *p)
 {
 	_cleanup_strbuf_ struct strbuf build = STRBUF_INIT;
 
@@ -75,7 +76,7 @@ static void read_program(const struct subject *s, struct patient *p)
 		     program_count_goroutines(s->target, s->image, s->layout, &p->goroutines));
 }
 
-static struct error *must_check try_perf(const struct subject *s,
+static struct error *must_check try_perf(const struct gospect_target *s,
 					 const struct target_thread *threads, size_t count)
 {
 	_cleanup_perf_events_ struct perf_events *events = NULL;
@@ -104,21 +105,20 @@ static void look_at_threads(const struct target_thread *threads, size_t count, s
 static void look_at(void *result, struct gospect_surgeon *surgeon, struct error *err)
 {
 	struct patient *p = result;
-	const struct subject_options options = {.pid = p->pid};
 	_cleanup_free_ struct target_thread *threads = NULL;
-	_cleanup_subject_ struct subject s = {0};
+	_cleanup_gospect_target_ struct gospect_target *s = NULL;
 	size_t count = 0;
 
 	if (!err)
-		err = subject_open(&options, &s);
+		err = error_in(gospect_target_open_process(p->pid, NULL, &s));
 	if (!err)
-		err = target_threads(s.target, &threads, &count);
+		err = target_threads(s->target, &threads, &count);
 	give_verdict(&p->open, err);
 	if (p->open.failed)
 		return;
-	read_program(&s, p);
+	read_program(s, p);
 	look_at_threads(threads, count, p);
-	give_verdict(&p->perf, try_perf(&s, threads, count));
+	give_verdict(&p->perf, try_perf(s, threads, count));
 }
 
 /* What a second worker has taken out. */
@@ -134,17 +134,16 @@ _Static_assert(sizeof(struct cleaning) <= WORKER_MAX_RESULT, "it is a worker's r
 static void clean(void *result, struct gospect_surgeon *surgeon, struct error *err)
 {
 	struct cleaning *c = result;
-	const struct subject_options options = {.pid = c->pid};
-	_cleanup_subject_ struct subject s = {0};
+	_cleanup_gospect_target_ struct gospect_target *s = NULL;
 
 	if (!err)
-		err = subject_open(&options, &s);
+		err = error_in(gospect_target_open_process(c->pid, NULL, &s));
 	if (!err)
-		err = library_error(gospect_trace_clean(s.handle, surgeon, &c->found));
+		err = error_in(gospect_trace_clean(s, surgeon, &c->found));
 	give_verdict(&c->verdict, err);
 }
 
-/* ---- in gospect ---- */
+/* ---- in the process that asks ---- */
 
 /* NULL: it was good. */
 static struct error *must_check verdict_error(const struct verdict *v)
@@ -165,7 +164,7 @@ static void end_texts(struct patient *p)
 	p->build[sizeof(p->build) - 1] = '\0';
 }
 
-static struct error *must_check examine(pid_t pid, struct patient *p)
+static struct error *must_check examine(const struct findings *to, pid_t pid, struct patient *p)
 {
 	const struct worker_job job = {.target = pid,
 				       .memory = MEMORY,
@@ -180,44 +179,46 @@ static struct error *must_check examine(pid_t pid, struct patient *p)
 	err = worker_start(&w, &job, clock_now() + PATIENCE_NS);
 	if (!err)
 		err = worker_wait(&w);
+	if (!err && *w.remark)
+		findings_add(to, false, "sandbox", "%s", w.remark);
 	p->pid = pid;
 	end_texts(p);
 	return err ? err : verdict_error(&p->open);
 }
 
-static void find_program(const struct patient *p)
+static void find_program(const struct findings *to, const struct patient *p)
 {
-	doctor_find(true, "program", "%s", p->program);
-	doctor_find(true, "Go", "%s, %s", p->version, p->build);
+	findings_add(to, true, "program", "%s", p->program);
+	findings_add(to, true, "Go", "%s, %s", p->version, p->build);
 	if (p->count.failed)
-		doctor_find(false, "goroutines", "%s", p->count.message);
+		findings_add(to, false, "goroutines", "%s", p->count.message);
 	else
-		doctor_find(true, "goroutines", "%ld, in %zu threads", p->goroutines,
-			    p->thread_count);
+		findings_add(to, true, "goroutines", "%ld, in %zu threads", p->goroutines,
+			     p->thread_count);
 }
 
-static struct error *must_check find_tracer(const struct patient *p)
+static struct error *must_check find_tracer(const struct findings *to, const struct patient *p)
 {
 	if (!p->tracer) {
-		doctor_find(true, "traced by", "nobody");
+		findings_add(to, true, "traced by", "nobody");
 		return NULL;
 	}
-	doctor_find(false, "traced by", "process %d; the other verbs still work", p->tracer);
+	findings_add(to, false, "traced by", "process %d; the other verbs still work", p->tracer);
 	return error_format(ERROR_DENIED,
 			    "process %d traces it (a debugger or strace); stop that process first",
 			    p->tracer);
 }
 
 /* Only trace has the target make system calls. */
-static struct error *must_check find_filters(const struct patient *p)
+static struct error *must_check find_filters(const struct findings *to, const struct patient *p)
 {
 	struct error *err = p->filtered ? probe_suspend_filters() : NULL;
 
 	if (p->filtered)
-		doctor_find(!err, "seccomp", "a filter is active on %zu of %zu threads",
-			    p->filtered, p->thread_count);
+		findings_add(to, !err, "seccomp", "a filter is active on %zu of %zu threads",
+			     p->filtered, p->thread_count);
 	else
-		doctor_find(true, "seccomp", "no filter");
+		findings_add(to, true, "seccomp", "no filter");
 	return err;
 }
 
@@ -277,7 +278,7 @@ static struct error *must_check have_it_cleaned(pid_t pid, bool *ret_found)
 }
 
 /* Not ERROR_UNSUPPORTED: there was never anything to leave. */
-static struct error *must_check find_stale_agent(const struct patient *p)
+static struct error *must_check find_stale_agent(const struct findings *to, const struct patient *p)
 {
 	bool seen = false, found = false;
 	struct error *err = look_for_stale_agent(p->pid, &seen);
@@ -285,56 +286,62 @@ static struct error *must_check find_stale_agent(const struct patient *p)
 	if (!err && seen)
 		err = have_it_cleaned(p->pid, &found);
 	if (err && err->code != ERROR_UNSUPPORTED)
-		doctor_find(false, "leftovers", "%s", err->message);
+		findings_add(to, false, "leftovers", "%s", err->message);
 	else if (found)
-		doctor_find(true, "leftovers", "removed the agent of a killed trace");
+		findings_add(to, true, "leftovers", "removed the agent of a killed trace");
 	else
-		doctor_find(true, "leftovers", "no agent of a killed trace");
+		findings_add(to, true, "leftovers", "no agent of a killed trace");
 	return err;
 }
 
-static void find_verbs(struct doctor *d, const struct error *read, const struct error *perf,
-		       const struct error *trace)
+static void find_verbs(const struct findings *to, const struct error *read,
+		       const struct error *perf, const struct error *trace)
 {
 	static const char *const readers[] = {"ps", "dump", "stack", "record", "top"};
 
 	for (size_t i = 0; i < sizeof(readers) / sizeof(*readers); i++)
-		doctor_find_verb(d, readers[i], "reads its memory", read);
-	doctor_find_verb(d, "record, on-CPU",
-			 "the kernel samples running threads (perf_event_open)",
-			 read ? read : perf);
-	doctor_find_verb(d, "trace", "stops it briefly and writes to it (ptrace)",
-			 read ? read : trace);
-	doctor_find_verb(d, "offcpu",
-			 trace ? "samples it, as record does; exact where trace works"
-			       : "traces it: exact times of each request",
-			 read);
+		findings_add_verb(to, readers[i], "reads its memory", read);
+	findings_add_verb(to, "record, on-CPU",
+			  "the kernel samples running threads (perf_event_open)",
+			  read ? read : perf);
+	findings_add_verb(to, "trace", "stops it briefly and writes to it (ptrace)",
+			  read ? read : trace);
+	findings_add_verb(to, "offcpu",
+			  trace ? "samples it, as record does; exact where trace works"
+				: "traces it: exact times of each request",
+			  read);
 }
 
-void doctor_look_at_process(struct doctor *d, pid_t pid)
+static void look_at_process(const struct findings *to, pid_t pid)
 {
 	struct patient p = {0};
-	_cleanup_error_ struct error *no_agent = doctor_trace_is_here();
+	_cleanup_error_ struct error *no_agent = findings_agent();
 	_cleanup_error_ struct error *tracer = NULL, *stale_agent = NULL, *ptrace = NULL,
-				     *perf = NULL, *filters = NULL, *closed = examine(pid, &p);
+				     *perf = NULL, *filters = NULL, *closed = examine(to, pid, &p);
 
-	doctor_head("process %d", pid);
 	if (closed) {
-		doctor_find(false, "process", "%s", closed->message);
-		find_verbs(d, closed, NULL, NULL);
+		findings_add(to, false, "process", "%s", closed->message);
+		find_verbs(to, closed, NULL, NULL);
 		return;
 	}
-	find_program(&p);
-	tracer = find_tracer(&p);
-	filters = find_filters(&p);
+	find_program(to, &p);
+	tracer = find_tracer(to, &p);
+	filters = find_filters(to, &p);
 	if (!tracer)
-		stale_agent = find_stale_agent(&p);
+		stale_agent = find_stale_agent(to, &p);
 	ptrace = probe_ptrace();
 	perf = verdict_error(&p.perf);
-	find_verbs(d, NULL, perf,
+	find_verbs(to, NULL, perf,
 		   no_agent  ? no_agent
 		   : tracer  ? tracer
 		   : ptrace  ? ptrace
 		   : filters ? filters
 			     : stale_agent);
+}
+
+void gospect_doctor_process(int pid,
+			    void (*finding)(void *arg, const struct gospect_finding *finding),
+			    void *arg)
+{
+	look_at_process(&(const struct findings){finding, arg}, pid);
 }

@@ -1,0 +1,45 @@
+#include "lib/findings.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+
+void findings_add(const struct findings *to, bool good, const char *name, const char *format, ...)
+{
+	_cleanup_free_ char *text = NULL;
+	struct gospect_finding f = {.is_good = good, .name = name};
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vasprintf(&text, format, args);
+	va_end(args);
+	if (n < 0)
+		text = NULL;
+	f.text = text ? text : "out of memory";
+	to->tell(to->arg, &f);
+}
+
+void findings_add_verb(const struct findings *to, const char *verb, const char *needs,
+		       const struct error *err)
+{
+	const struct gospect_finding f = {
+		.kind = GOSPECT_FINDING_VERB,
+		.is_good = !err,
+		.name = verb,
+		.text = err ? err->message : needs,
+	};
+
+	to->tell(to->arg, &f);
+}
+
+struct error *findings_agent(void)
+{
+#if defined(__x86_64__)
+	return NULL;
+#else
+	return error_format(ERROR_UNSUPPORTED, "trace supports amd64 only; use record here");
+#endif
+}

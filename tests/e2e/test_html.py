@@ -74,6 +74,7 @@ class Page:
         box = self.driver.execute_script("""const box = arguments[0].getBoundingClientRect();
             return [box.left, box.top, box.width]""", self.id(canvas))
         actions = ActionBuilder(self.driver)
+        actions.pointer_action.move_to_location(1, 1)  # where it stands already it does not move
         actions.pointer_action.move_to_location(round(box[0] + share * box[2]),
                                                 round(box[1] + ROW * (depth + 0.5)))
         return actions
@@ -409,6 +410,33 @@ def test_functions_are_listed_beside_the_graph(small):
     assert len(small.rows()) == 1
 
 
+@pytest.mark.parametrize("width,both", [(1100, True), (1099, False)])
+def test_functions_stand_beside_the_graph_where_there_is_room(page, made_up, width, both):
+    page.resize(width, 800)
+    page.open(made_up("small"))
+    assert page.id("canvas").is_displayed()
+    assert page.id("rows").is_displayed() == both
+    assert page.id("tab-graph").is_displayed() != both
+
+
+def test_one_sample_is_one_sample(page, made_up):
+    page.open(made_up("idle"), "#metric=count")
+    assert page.chip("running").text.endswith("1 sample")
+    assert page.chip("sleep").text.endswith("499 samples")
+
+
+def test_the_strip_of_other_kinds_does_not_underline_the_name(page, made_up):
+    page.open(made_up("service"))
+    foot, head = page.driver.execute_async_script("""
+        const [row, done] = arguments, canvas = document.getElementById("canvas");
+        const colours = y => Array.from({ length: 99 }, (_, i) =>
+            canvas.getContext("2d").getImageData(i * 0.0095 * canvas.width + 3, y, 1, 1).data.join());
+        requestAnimationFrame(() => requestAnimationFrame(() =>
+            done([colours(2 * row - 3), colours(row)])));""", ROW)
+    assert foot[:40] == head[:40], "under the name"
+    assert len(set(foot)) > 4, "kinds on the right"
+
+
 def test_the_table_begins_without_plumbing(page, made_up):
     page.open(made_up("service"), "#fold=0")
     names = [row.split()[-1] for row in page.rows()]
@@ -694,6 +722,16 @@ def test_arrows_go_from_tab_to_tab(page, made_up):
 def test_a_screen_reader_is_told_the_frame_and_what_it_waited_for(small):
     small.keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_DOWN)
     assert small.text("announce").startswith("main.query, blocked on chan receive 57 %,  time 7.00 s")
+
+
+@pytest.mark.parametrize("selector", ['#waits input', '[data-key="user"] input', "th button", "#rows button"])
+def test_a_control_keeps_the_focus_when_it_is_used(small, selector):
+    small.id("tab-filters" if "input" in selector else "tab-table").click()
+    control = small.driver.find_element(By.CSS_SELECTOR, selector)
+    focus = control.get_attribute("data-focus")
+    small.driver.execute_script("arguments[0].focus()", control)
+    small.keys(Keys.SPACE)
+    assert small.driver.switch_to.active_element.get_attribute("data-focus") == focus != None
 
 
 def test_every_control_has_a_name(small):

@@ -16,3 +16,11 @@ function swatch(colour) {
 function button(text, onclick, more = {}) {
 	return element("button", { type: "button", textContent: text, onclick, ...more });
 }
+
+/* Draws what is in the container anew; the control with the same data-focus has the focus then. */
+function keepingFocus(container, draw) {
+	const focused = container.contains(document.activeElement) ? document.activeElement.dataset.focus : undefined;
+	draw();
+	if (focused !== undefined)
+		[...container.querySelectorAll("[data-focus]")].find(e => e.dataset.focus === focused)?.focus();
+}

@@ -7,22 +7,20 @@ const FACET_ROWS = 25;
  */
 function drawFacet(facet, { title, kind = "", rows, choice, set, only }) {
 	const all = rows.reduce((sum, row) => sum + row.time, 0), shown = rows.slice(0, FACET_ROWS);
-	const focused = facet.contains(document.activeElement) ? document.activeElement.dataset.value : null;
 	const head = element("h3", {}, kind ? element("small", { textContent: kind + " " }) : "", title);
 	if (!choice.isAll)
 		head.append(button("all", () => set(new Choice()), { className: "link all" }));
 	facet.hidden = !rows.length;
-	facet.replaceChildren(head, ...shown.map(row => facetRow(row, all, choice, set, only)));
+	facet.replaceChildren(head, ...shown.map(row => facetRow(row, all, { title, choice, set, only })));
 	if (rows.length > shown.length)
 		facet.append(element("p", { className: "quiet", textContent: `and ${formatInteger(rows.length - shown.length)} more` }));
-	if (focused !== null)
-		[...facet.querySelectorAll("input")].find(i => i.dataset.value === focused)?.focus();
 }
 
-function facetRow(row, all, choice, set, only) {
+function facetRow(row, all, { title, choice, set, only }) {
 	const box = element("input", { type: "checkbox", checked: choice.has(row.value) });
 	const label = element("label", { className: "check", title: row.name }, box, " ");
 	box.dataset.value = row.value;
+	box.dataset.focus = `${title}=${row.value}`;
 	box.addEventListener("change", () => set(choice.toggled(row.value)));
 	if (row.colour !== undefined)
 		label.append(swatch(row.colour), " ");

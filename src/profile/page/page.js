@@ -250,8 +250,8 @@ class Page {
 		$("tab-filters").textContent = active ? `Filters (${active})` : "Filters";
 		$("all-idle").hidden = !s.showIdle || !this.first().showIdle;
 		this.chips.draw(this.filtered, s, v => this.format(v));
-		this.drawWaits();
-		this.drawLabels();
+		keepingFocus($("waits"), () => this.drawWaits());
+		keepingFocus($("labels"), () => this.drawLabels());
 	}
 
 	drawWaits() {

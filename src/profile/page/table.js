@@ -41,7 +41,8 @@ class FunctionTable {
 		this.rows = rows.filter(wanted).sort(order);
 		Object.assign(this, { all: rows.length, cell, of, limit: ROWS_AT_ONCE });
 		$("plumbing").checked = plumbing;
-		$("heads").replaceChildren(...[...this.columns, NAME_COLUMN].map(c => this.head(c, c === column ? sort : "")));
+		keepingFocus($("heads"), () =>
+			$("heads").replaceChildren(...[...this.columns, NAME_COLUMN].map(c => this.head(c, c === column ? sort : ""))));
 		this.draw();
 	}
 
@@ -65,7 +66,7 @@ class FunctionTable {
 		const { sorts } = column, next = sorts[(sorts.indexOf(sort) + 1) % sorts.length];
 		const th = element("th", { scope: "col", className: column === NAME_COLUMN ? "" : "number" },
 			button(column.title + ({ change: " ±", grown: " +", shrunk: " −" }[sort] || ""), () => this.on.sort(next), { title: column.help }));
-		th.dataset.sort = column.name;
+		th.dataset.sort = th.firstChild.dataset.focus = column.name;
 		if (sort)
 			th.ariaSort = sort === "name" || sort === "shrunk" ? "ascending" : "descending";
 		return th;
@@ -74,7 +75,7 @@ class FunctionTable {
 	draw() {
 		const shown = this.rows.length, all = formatCount(this.all, "function");
 		$("table-count").textContent = shown === this.all ? all : `${formatInteger(shown)} of ${all}`;
-		$("rows").replaceChildren(...this.rows.slice(0, this.limit).map(row => this.row(row)));
+		keepingFocus($("rows"), () => $("rows").replaceChildren(...this.rows.slice(0, this.limit).map(row => this.row(row))));
 		$("more").hidden = shown <= this.limit;
 	}
 
@@ -82,6 +83,7 @@ class FunctionTable {
 		const name = this.profile.strings[row.func];
 		const open = element("button", { type: "button", className: "link", title: `${name}: its callers and callees`, onclick: () => this.on.open(row.func) },
 			...breakable(withoutPath(name)));
+		open.dataset.focus = name;
 		const cells = this.columns.map(column => {
 			const td = element("td", { className: "number" });
 			this.cell(td, row, column.name);

@@ -35,7 +35,7 @@
 
 enum {
 	PROCESSORS = 2,
-	SLOTS = PROCESSORS + AGENT_SPARE_SLOTS,
+	SLOTS = PROCESSORS + AGENT_FALLBACK_SLOTS,
 	RING = 4 << 20,
 	BLOCKS = 64,
 	ARENA_WORDS = 1 << 16,
@@ -473,11 +473,11 @@ static struct error *must_check check(const struct bench *b)
 	struct drain_stats drained;
 
 	drain_stats(b->drain, &drained);
-	if (drained.records != made || model.dropped || model.repairs)
+	if (drained.records != made || model.dropped || model.reconciled)
 		return error_format(ERROR_FAILED,
 				    "%lu of %lu records came, %lu events were dropped, %lu steps "
 				    "were put in between",
-				    drained.records, made, model.dropped, model.repairs);
+				    drained.records, made, model.dropped, model.reconciled);
 	return NULL;
 }
 

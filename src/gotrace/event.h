@@ -2,7 +2,7 @@
  * What happened in the target, one event each: what the agent's records are decoded to, and what
  * the model makes a legal trace of.
  *
- * Events are in the order of their times, as far as clocks and losses permit: the model repairs
+ * Events are in the order of their times, as far as clocks and losses permit: the model reconciles
  * what does not fit. The sources of each are the hooks in docs/internals/trace.md.
  */
 #ifndef GOTRACE_EVENT_H
@@ -66,7 +66,7 @@ enum trace_kind {
 	TRACE_REGION_END,
 	TRACE_LOG, /* arg: the task's id; text: category; text2: message */
 
-	/* g has these labels from now on, or, as arg says, has had them all the time that is known
+	/* g has these labels from now on, or, by arg, has had them all the time that is known
 	 * of it. text: the set (gotrace/label_text.h), 0: none. Runs on m if it set them itself. */
 	TRACE_LABELS,
 
@@ -90,7 +90,7 @@ enum trace_status {
 	TRACE_WAITING = 4,
 };
 
-/* Of TRACE_LABELS: who says it. */
+/* Of TRACE_LABELS: who reports it. */
 enum trace_labels_by {
 	TRACE_LABELS_BY_ITSELF,
 	TRACE_LABELS_BY_ANOTHER, /* who made it, or, when tracing began, we */

@@ -78,8 +78,8 @@ static struct error *create(const struct trace_writer_options *options, struct t
 }
 
 /*
- * The time of a step, later than that of the step before. States said at once have one time: the
- * reader keeps their order, and where a million are said what follows is not late for it.
+ * The time of a step, later than that of the step before. States emitted at once have one time: the
+ * reader keeps their order, and where a million are emitted what follows is not late for it.
  */
 static uint64_t time_of(struct trace_writer *t, const struct trace_step *step)
 {

@@ -12,7 +12,7 @@
 #include "base/strbuf.h"
 
 /*
- * How Go's trace format tells of labels: as logs of the program would be, outside of any task. By
+ * How labels are in Go's trace format: as logs of the program would be, outside of any task. By
  * the goroutine itself, the line; by another, its goid, a space and the line. What does not fit a
  * string goes on in the thread's next one.
  */

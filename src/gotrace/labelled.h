@@ -1,6 +1,6 @@
 /*
- * Which labels the goroutines have, said as soon as it can be: a step needs a thread whose
- * goroutine runs, whoever it is about. For the model alone.
+ * Which labels the goroutines have, emitted as soon as possible: a step needs a thread whose
+ * goroutine runs, whichever goroutine it is about. For the model alone.
  */
 #ifndef GOTRACE_LABELLED_H
 #define GOTRACE_LABELLED_H
@@ -10,10 +10,10 @@
 /* Of TRACE_LABELS. False: of a goroutine that is not known. */
 bool labelled_set(struct state *s, struct state_m *m, const struct trace_event *ev);
 
-/* Says what is still to be said. */
-void labelled_say(struct state *s, struct state_m *m);
+/* Emits those that are pending. */
+void emit_pending_labels(struct state *s, struct state_m *m);
 
-/* All is to be said again. */
+/* All are pending again. */
 void labelled_repeat(struct state *s);
 
 #endif

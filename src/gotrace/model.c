@@ -295,7 +295,7 @@ static bool lose(struct state *s, struct state_m *m, const struct trace_event *e
 static const struct {
 	bool (*take)(struct state *s, struct state_m *m, const struct trace_event *ev);
 	bool on_thread;
-} moves[TRACE_KINDS] = {
+} transitions[TRACE_KINDS] = {
 	[TRACE_G_STATUS] = {initial_goroutine, false},
 	[TRACE_P_STATUS] = {initial_processor, false},
 	[TRACE_CREATE] = {create, false},
@@ -338,7 +338,7 @@ static const struct {
 
 static bool apply(struct state *s, struct state_m *m, const struct trace_event *ev)
 {
-	return (m || !moves[ev->kind].on_thread) && moves[ev->kind].take(s, m, ev);
+	return (m || !transitions[ev->kind].on_thread) && transitions[ev->kind].take(s, m, ev);
 }
 
 /* Kinds of which goroutine 0 is not one. */
@@ -382,12 +382,12 @@ struct error *trace_model_add(struct trace_model *model, const struct trace_even
 			return s->error;
 		}
 	}
-	if (s->gc_unsaid || s->counters_unsaid)
-		ranges_say_unsaid(s, m);
+	if (s->gc_pending || s->counters_pending)
+		ranges_emit_pending(s, m);
 	if (!apply(s, m, ev))
 		s->stats.dropped++;
-	if (s->unsaid_count)
-		labelled_say(s, m);
+	if (s->pending_labels_count)
+		emit_pending_labels(s, m);
 	return s->error;
 }
 
@@ -457,7 +457,7 @@ struct error *trace_model_new_generation(struct trace_model *model, uint64_t ns)
 	map_release(&s->ended);
 	s->now = ns;
 	s->error = s->sink.generation(s->sink.arg);
-	state_say_all(s);
+	emit_all_status(s);
 	ranges_new_generation(s);
 	if (s->sink.separate)
 		labelled_repeat(s);

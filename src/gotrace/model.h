@@ -21,12 +21,12 @@
 struct trace_model;
 
 struct trace_model_stats {
-	uint64_t events;  /* taken in */
-	uint64_t steps;   /* given out */
-	uint64_t repairs; /* steps for what was not seen */
-	uint64_t dropped; /* events that nothing could be made of */
-	uint64_t lost;    /* records that the target's buffers had no room for */
-	uint64_t refused; /* goroutines, threads and regions beyond what is kept at once */
+	uint64_t events;     /* taken in */
+	uint64_t steps;      /* given out */
+	uint64_t reconciled; /* steps for what was not seen */
+	uint64_t dropped;    /* events that nothing could be made of */
+	uint64_t lost;       /* records that the target's buffers had no room for */
+	uint64_t refused;    /* goroutines, threads and regions beyond what is kept at once */
 };
 
 /* Copies `sink`. */

@@ -144,7 +144,7 @@ static void leave_syscall(struct order *o, const struct trace_step *step)
 		change(o, &o->processors, step->p, PROC_RUNNING, false);
 }
 
-static void say_status(struct order *o, const struct trace_step *step)
+static void emit_status(struct order *o, const struct trace_step *step)
 {
 	uint64_t g = step->arg[0];
 
@@ -205,7 +205,7 @@ static void take_goroutine(struct order *o, const struct trace_step *step)
 		leave_syscall(o, step);
 		break;
 	default:
-		say_status(o, step);
+		emit_status(o, step);
 	}
 }
 

@@ -1,10 +1,10 @@
 /*
  * Perfetto's format: tracks of slices. Each goroutine has a track (gotrace/perfetto_tracks.h) that
- * says what it does (running, runnable, waiting and why), with an arrow from who woke it; each
- * processor and each thread has one that says which goroutine it runs; the collector, the heap and
+ * shows what it does (running, runnable, waiting and why), with an arrow from who woke it; each
+ * processor and each thread has one that shows which goroutine it runs; the GC, the heap and
  * the program's own tasks and regions have theirs.
  *
- * On a lane that goroutines share, a slice over the others says whose they are. Slices stay open
+ * On a lane that goroutines share, a slice over the others shows whose they are. Slices stay open
  * from one generation to the next where each follows the one before; where the first may be left
  * out, all are ended and begun anew.
  */
@@ -535,7 +535,7 @@ static void move(struct trace_writer *w, struct life *life)
 		change(w, life, state_again(w, state), 0, 0);
 }
 
-static void say_goroutine(struct trace_writer *w, const struct trace_step *step)
+static void emit_goroutine(struct trace_writer *w, const struct trace_step *step)
 {
 	static const enum fixed_name states[] = {
 		[TRACE_RUNNABLE] = RUNNABLE,
@@ -568,7 +568,7 @@ static void schedule(struct trace_writer *w, const struct trace_step *step)
 		wake(w, step, UNBLOCKS, step->arg[2]);
 		break;
 	case OP_GO_STATUS:
-		say_goroutine(w, step);
+		emit_goroutine(w, step);
 		break;
 	case OP_GO_START:
 		start(w, step);

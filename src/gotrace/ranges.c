@@ -4,14 +4,14 @@
  * nonsense; so when there are more, it does not matter that they are forgotten. */
 #define MAX_TASKS (1u << 14)
 
-static void say_gc(struct state *s, struct state_m *m)
+static void emit_gc(struct state *s, struct state_m *m)
 {
-	struct state_m *host = s->gc_unsaid ? state_host(s, m, false) : NULL;
+	struct state_m *host = s->gc_pending ? state_host(s, m, false) : NULL;
 
 	if (!host)
 		return;
 	state_emit(s, host, OP_GC_ACTIVE, ++s->gc_seq, 0, 0, 0);
-	s->gc_unsaid = false;
+	s->gc_pending = false;
 }
 
 /* The goroutine of the event runs on its thread, as it must for what follows. */
@@ -37,9 +37,9 @@ static bool gc_end(struct state *s, struct state_m *m, const struct trace_event 
 {
 	if (!s->gc_runs || !runs(s, m, ev))
 		return false;
-	say_gc(s, m);
+	emit_gc(s, m);
 	state_emit(s, m, OP_GC_END, ++s->gc_seq, 0, 0, 0);
-	s->gc_runs = s->gc_unsaid = false;
+	s->gc_runs = s->gc_pending = false;
 	return true;
 }
 
@@ -89,45 +89,47 @@ static bool sweep(struct state *s, struct state_m *m, const struct trace_event *
 }
 
 /* Any thread will do that has what the reader wants. */
-static void say_counter(struct state *s, struct state_m *m, struct state_counter *counter,
-			enum trace_op op)
+static void emit_counter(struct state *s, struct state_m *m, struct state_counter *counter,
+			 enum trace_op op)
 {
-	if (counter->unsaid)
+	if (counter->pending)
 		m = state_host(s, m, op != OP_PROCS_CHANGE);
-	if (!counter->unsaid || !m)
+	if (!counter->pending || !m)
 		return;
 	state_emit(s, m, op, counter->value, 0, 0, 0);
-	counter->unsaid = false;
+	counter->pending = false;
 }
 
-static void say_counters(struct state *s, struct state_m *m)
+static void emit_counters(struct state *s, struct state_m *m)
 {
-	say_counter(s, m, &s->gomaxprocs, OP_PROCS_CHANGE);
-	say_counter(s, m, &s->heap_alloc, OP_HEAP_ALLOC);
-	say_counter(s, m, &s->heap_goal, OP_HEAP_GOAL);
-	s->counters_unsaid = s->gomaxprocs.unsaid || s->heap_alloc.unsaid || s->heap_goal.unsaid;
+	emit_counter(s, m, &s->gomaxprocs, OP_PROCS_CHANGE);
+	emit_counter(s, m, &s->heap_alloc, OP_HEAP_ALLOC);
+	emit_counter(s, m, &s->heap_goal, OP_HEAP_GOAL);
+	s->counters_pending =
+		s->gomaxprocs.pending || s->heap_alloc.pending || s->heap_goal.pending;
 }
 
-void ranges_say_unsaid(struct state *s, struct state_m *m)
+void ranges_emit_pending(struct state *s, struct state_m *m)
 {
-	say_gc(s, m);
-	if (s->counters_unsaid)
-		say_counters(s, m);
+	emit_gc(s, m);
+	if (s->counters_pending)
+		emit_counters(s, m);
 }
 
 void ranges_new_generation(struct state *s)
 {
-	s->gomaxprocs.unsaid = s->gomaxprocs.known;
-	s->heap_alloc.unsaid = s->heap_alloc.known;
-	s->heap_goal.unsaid = s->heap_goal.known;
-	s->counters_unsaid = s->gomaxprocs.unsaid || s->heap_alloc.unsaid || s->heap_goal.unsaid;
+	s->gomaxprocs.pending = s->gomaxprocs.known;
+	s->heap_alloc.pending = s->heap_alloc.known;
+	s->heap_goal.pending = s->heap_goal.known;
+	s->counters_pending =
+		s->gomaxprocs.pending || s->heap_alloc.pending || s->heap_goal.pending;
 }
 
 static bool counter(struct state *s, struct state_m *m, struct state_counter *counter,
 		    uint64_t value)
 {
 	*counter = (struct state_counter){value, true, true};
-	say_counters(s, m);
+	emit_counters(s, m);
 	return true;
 }
 

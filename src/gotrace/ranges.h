@@ -12,12 +12,12 @@ bool ranges_runtime(struct state *s, struct state_m *m, const struct trace_event
 /* Kinds TRACE_TASK_BEGIN to TRACE_LOG. */
 bool ranges_user(struct state *s, struct state_m *m, const struct trace_event *ev);
 
-/* Says what was not said in this generation, where it can be: that the collector runs, and
+/* Emits what is pending in this generation, where a thread can: that the GC runs, and
  * counters.
  */
-void ranges_say_unsaid(struct state *s, struct state_m *m);
+void ranges_emit_pending(struct state *s, struct state_m *m);
 
-/* A generation begins: it says by itself how many processors there are, and how large the heap. */
+/* A generation begins: it emits by itself how many Ps there are, and how large the heap is. */
 void ranges_new_generation(struct state *s);
 
 #endif

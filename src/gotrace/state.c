@@ -81,10 +81,10 @@ void state_emit(struct state *s, const struct state_m *m, enum trace_op op, uint
 	s->error = s->sink.step(s->sink.arg, &step);
 }
 
-static void emit_repair(struct state *s, const struct state_m *m, enum trace_op op, uint64_t a,
-			uint64_t b, uint64_t c)
+static void emit_reconciling(struct state *s, const struct state_m *m, enum trace_op op, uint64_t a,
+			     uint64_t b, uint64_t c)
 {
-	s->stats.repairs++;
+	s->stats.reconciled++;
 	state_emit(s, m, op, a, b, c, 0);
 }
 
@@ -113,7 +113,7 @@ struct state_m *state_host(struct state *s, struct state_m *m, bool or_none)
 }
 
 /* The lowest idle processor; when there is none, one more than there are. */
-static uint32_t spare_processor(struct state *s)
+static uint32_t free_p(struct state *s)
 {
 	uint32_t next = 0, lowest = UINT32_MAX;
 
@@ -140,7 +140,7 @@ struct state_m *state_host_any(struct state *s, struct state_m *m)
 	host = state_thread(s, PSEUDO_M);
 	if (host) {
 		state_drop_g(s, host);
-		state_take_p(s, host, spare_processor(s));
+		state_take_p(s, host, free_p(s));
 	}
 	return host;
 }
@@ -188,7 +188,7 @@ struct state_g *state_introduce(struct state *s, struct state_m *m, uint64_t id,
 	host = state_host_any(s, m);
 	if (!host)
 		return NULL;
-	emit_repair(s, host, OP_GO_CREATE, id, 0, 0);
+	emit_reconciling(s, host, OP_GO_CREATE, id, 0, 0);
 	return state_add_goroutine(s, id, TRACE_RUNNABLE, NULL);
 }
 
@@ -212,7 +212,7 @@ void state_drop_g(struct state *s, struct state_m *m)
 		return;
 	if (m->g->status == TRACE_RUNNING) {
 		state_close_ranges(s, m->g);
-		emit_repair(s, m, OP_GO_STOP, TRACE_TEXT_LOST, 0, 0);
+		emit_reconciling(s, m, OP_GO_STOP, TRACE_TEXT_LOST, 0, 0);
 	} else {
 		state_drop_p(s, m);
 		state_emit(s, m, OP_GO_SYSCALL_END_BLOCKED, 0, 0, 0, 0);
@@ -239,7 +239,7 @@ void state_steal_p(struct state *s, struct state_m *m, struct state_p *p)
 	unbind_p(p);
 }
 
-/* A processor that is not known is idle: that can be said in every generation. */
+/* A processor that is not known is idle: every generation can say so. */
 static void know_p(struct state *s, struct state_m *m, struct state_p *p)
 {
 	if (p->known)
@@ -263,7 +263,7 @@ void state_take_p(struct state *s, struct state_m *m, uint32_t id)
 	if (p->m && p->status == PROC_IN_SYSCALL) {
 		state_steal_p(s, m, p);
 	} else if (p->m) {
-		s->stats.repairs++;
+		s->stats.reconciled++;
 		state_drop_p(s, p->m);
 	}
 	state_emit(s, m, OP_PROC_START, id, ++p->seq, 0, 0);
@@ -283,13 +283,13 @@ struct state_g *state_loosen(struct state *s, struct state_m *m, uint64_t goid,
 		return NULL;
 	if (g->m && want == TRACE_WAITING && g->status == TRACE_RUNNING) {
 		state_close_ranges(s, g);
-		emit_repair(s, g->m, OP_GO_BLOCK, TRACE_TEXT_LOST, 0, 0);
+		emit_reconciling(s, g->m, OP_GO_BLOCK, TRACE_TEXT_LOST, 0, 0);
 		unbind_g(g->m, TRACE_WAITING);
 	} else if (g->m) {
 		state_drop_g(s, g->m);
 	}
 	if (g->status == TRACE_WAITING && want == TRACE_RUNNABLE) {
-		emit_repair(s, m, OP_GO_UNBLOCK, goid, ++g->seq, 0);
+		emit_reconciling(s, m, OP_GO_UNBLOCK, goid, ++g->seq, 0);
 		g->status = TRACE_RUNNABLE;
 	}
 	return g;
@@ -399,7 +399,7 @@ void state_kill(struct state *s, struct state_m *m, struct state_g *g)
 {
 	struct state_m *host = g->m;
 
-	s->stats.repairs++;
+	s->stats.reconciled++;
 	if (host && g->status == TRACE_IN_SYSCALL) {
 		state_drop_p(s, host);
 		state_emit(s, host, OP_GO_DESTROY_SYSCALL, 0, 0, 0, 0);
@@ -428,7 +428,7 @@ uint64_t *state_ids(struct state *s, const struct map *map)
 	return ids;
 }
 
-static void say_processors(struct state *s)
+static void emit_processors(struct state *s)
 {
 	_cleanup_free_ uint64_t *ids = state_ids(s, &s->processors);
 
@@ -444,7 +444,7 @@ static void say_processors(struct state *s)
 	}
 }
 
-static void say_goroutines(struct state *s)
+static void emit_goroutines(struct state *s)
 {
 	_cleanup_free_ uint64_t *ids = state_ids(s, &s->goroutines);
 
@@ -476,12 +476,12 @@ void state_forget_threads(struct state *s)
 	}
 }
 
-void state_say_all(struct state *s)
+void emit_all_status(struct state *s)
 {
 	state_forget_threads(s);
-	say_processors(s);
-	say_goroutines(s);
-	s->gc_unsaid = s->gc_runs;
+	emit_processors(s);
+	emit_goroutines(s);
+	s->gc_pending = s->gc_runs;
 }
 
 static void release_items(struct map *map)
@@ -502,5 +502,5 @@ void state_release(struct state *s)
 	release_items(&s->processors);
 	map_release(&s->ended);
 	map_release(&s->tasks);
-	free(s->unsaid);
+	free(s->pending_labels);
 }

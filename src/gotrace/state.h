@@ -1,5 +1,5 @@
 /*
- * The state of a trace's threads, processors and goroutines, and the elementary moves between
+ * The state of a trace's threads, processors and goroutines, and the elementary transitions between
  * states: each is legal wherever it is made. For the files of the model alone.
  *
  * Invariants: m->p == p if and only if p->m == m; a processor in a system call has no goroutine on
@@ -23,7 +23,7 @@ struct region {
 };
 
 /* Events that need more than so much at once are dropped, and counted: a program has less, and a
- * hostile one may tell of any number. */
+ * hostile one may report any number. */
 #define STATE_MAX_GOROUTINES (1u << 22)
 #define STATE_MAX_THREADS (1u << 16)
 #define STATE_MAX_REGIONS (1u << 20)        /* open ones, of all goroutines */
@@ -39,7 +39,7 @@ struct state_g {
 	struct state_m *m; /* running or in a system call: where */
 	bool in_assist;
 	bool stops_world;
-	bool unsaid; /* its labels are in state.unsaid */
+	bool pending; /* its labels are in state.pending_labels */
 	struct region *regions;
 	size_t region_count;
 	size_t region_capacity;
@@ -68,7 +68,7 @@ struct state_m {
 struct state_counter {
 	uint64_t value;
 	bool known;
-	bool unsaid;
+	bool pending;
 };
 
 struct state {
@@ -91,13 +91,13 @@ struct state {
 	uint64_t put_off;        /* events for which a new generation has waited */
 	uint64_t gc_seq;
 	bool gc_runs;
-	uint64_t *unsaid; /* goroutines whose labels are still to be said */
-	size_t unsaid_count;
-	size_t unsaid_capacity;
-	bool gc_unsaid; /* this generation does not say yet that the collector runs */
-	/* Read from outside, when there may be no thread that can say it. */
+	uint64_t *pending_labels; /* goroutines whose labels are still to be emitted */
+	size_t pending_labels_count;
+	size_t pending_labels_capacity;
+	bool gc_pending; /* this generation does not have yet that the GC runs */
+	/* Read from outside, when there may be no thread that can emit it. */
 	struct state_counter gomaxprocs, heap_alloc, heap_goal;
-	bool counters_unsaid; /* one of them */
+	bool counters_pending; /* one of them */
 };
 
 /* What has this id; made when it is new. NULL when there are too many, or no memory, which is in
@@ -154,7 +154,7 @@ struct state_m *state_host(struct state *s, struct state_m *m, bool or_none);
 /* Likewise, but never NULL: borrows a processor for a thread that does not exist. */
 struct state_m *state_host_any(struct state *s, struct state_m *m);
 
-/* Moves that mend. */
+/* Transitions that reconcile what was not seen. */
 void state_drop_g(struct state *s, struct state_m *m); /* the thread has no goroutine */
 void state_drop_p(struct state *s, struct state_m *m); /* the thread has no processor */
 void state_take_p(struct state *s, struct state_m *m, uint32_t p);
@@ -194,13 +194,13 @@ static inline void state_close_ranges(struct state *s, struct state_g *g)
 		state_end_ranges(s, g);
 }
 
-/* The keys of one of its maps, lowest first: the order in which things are said is that of their
+/* The keys of one of its maps, lowest first: the order of emission is that of their
  * ids, whatever the maps' is. The caller's to free; NULL when there is none, or with s->error. */
 uint64_t *state_ids(struct state *s, const struct map *map);
 /* Forgets threads that have neither a goroutine nor a processor. */
 void state_forget_threads(struct state *s);
-/* Says the state of everything, as a generation begins. */
-void state_say_all(struct state *s);
+/* Emits the state of everything, as a generation begins. */
+void emit_all_status(struct state *s);
 
 void state_release(struct state *s);
 

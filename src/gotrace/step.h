@@ -55,7 +55,7 @@ enum trace_op {
 	OP_GO_CREATE_BLOCKED = 47, /* as OP_GO_CREATE */
 	OP_GO_STATUS_STACK = 48,   /* as OP_GO_STATUS; stack */
 	OP_COUNT,
-	/* In no file as it is: each format says it in its own way. The goroutine's id, its labels
+	/* In no file as it is: each format has its own form. The goroutine's id, its labels
 	 * (a text, 0: none), enum trace_labels_by (gotrace/event.h). */
 	OP_LABELS = 64,
 };
@@ -89,7 +89,7 @@ static inline const char *trace_op_arguments(unsigned int op)
 /* The receiver of the steps, one after the other. */
 struct trace_sink {
 	struct error *(*step)(void *arg, const struct trace_step *step);
-	/* A generation begins: the steps that follow first say the state of everything. */
+	/* A generation begins: the steps that follow first emit the state of everything. */
 	struct error *(*generation)(void *arg);
 	void *arg;
 	bool separate; /* who reads a generation does not know those before it */

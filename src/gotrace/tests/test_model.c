@@ -122,7 +122,7 @@ static void what_was_seen_whole_is_written_as_it_was(void **state)
 	happens(f, TRACE_P_STOP, 7, 0, 0, 0);
 	expect(f, "7:GoCreate 2\n7:GoBlock 0\n7:GoStart 2\n7:GoUnblock 1\n7:GoSyscallBegin 1\n"
 		  "7:GoSyscallEnd 0\n7:GoDestroy 0\n7:ProcStop 0\n");
-	assert_int_equal(trace_model_stats(f->model).repairs, 0);
+	assert_int_equal(trace_model_stats(f->model).reconciled, 0);
 	assert_int_equal(trace_model_stats(f->model).dropped, 0);
 }
 
@@ -138,7 +138,7 @@ static void a_processor_taken_in_a_system_call_is_stolen(void **state)
 	expect(f,
 	       "7:GoSyscallBegin 1\n8:ProcSteal 0\n8:ProcStart 0\n7:ProcStatus 1\n7:ProcStart 1\n"
 	       "7:GoSyscallEndBlocked 0\n7:GoStart 1\n");
-	assert_int_equal(trace_model_stats(f->model).repairs, 0);
+	assert_int_equal(trace_model_stats(f->model).reconciled, 0);
 }
 
 static void a_system_call_that_lost_its_processor_ends_with_the_next_one(void **state)
@@ -163,7 +163,7 @@ static void a_start_on_another_thread_takes_the_goroutine_from_the_one_before(vo
 	begin(f);
 	happens(f, TRACE_START, 8, 1, 1, 0);
 	expect(f, "8:ProcStatus 1\n8:ProcStart 1\n7:GoStop 4294967295\n8:GoStart 1\n");
-	assert_int_equal(trace_model_stats(f->model).repairs, 1);
+	assert_int_equal(trace_model_stats(f->model).reconciled, 1);
 }
 
 static void an_unknown_goroutine_has_a_status_first_and_later_is_created(void **state)

@@ -123,9 +123,9 @@ static struct error *write_trace(uint64_t seed, const struct trace_format *forma
 	if (!err)
 		err = format->finish(writer);
 	if (!err)
-		printf("%lu steps, %lu repairs, %lu dropped\n",
+		printf("%lu steps, %lu reconciled, %lu dropped\n",
 		       (unsigned long)trace_model_stats(model).steps,
-		       (unsigned long)trace_model_stats(model).repairs,
+		       (unsigned long)trace_model_stats(model).reconciled,
 		       (unsigned long)trace_model_stats(model).dropped);
 	format->destroy(writer);
 	texts_release(&texts);

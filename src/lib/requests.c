@@ -9,11 +9,11 @@
 #include "lib/remark.h"
 #include "lib/trace_spans.h"
 #include "requests/handlers.h"
-#include "requests/stretches.h"
+#include "requests/inferred_spans.h"
 
 struct gospect_requests {
 	struct requests inner;
-	struct stretches stretches; /* where a label does not tell */
+	struct inferred_spans inferred; /* where no label is given */
 	struct span_tables tables;
 	regex_t root;
 	bool has_root;
@@ -24,7 +24,7 @@ void gospect_requests_destroy(struct gospect_requests *r)
 	if (!r)
 		return;
 	requests_release(&r->inner);
-	stretches_release(&r->stretches);
+	inferred_spans_release(&r->inferred);
 	span_tables_release(&r->tables);
 	if (r->has_root)
 		regfree(&r->root);
@@ -44,8 +44,8 @@ static struct error *must_check compile(struct gospect_requests *r, const char *
 	if (regcomp(&r->root, text, REG_EXTENDED | REG_NOSUB))
 		return error_format(ERROR_USAGE, "invalid regular expression '%s'", text);
 	r->has_root = true;
-	r->stretches.root = &r->root;
-	r->stretches.requests = &r->inner;
+	r->inferred.root = &r->root;
+	r->inferred.requests = &r->inner;
 	return NULL;
 }
 
@@ -53,7 +53,7 @@ static struct error *must_check add_span(void *arg, const struct span *span)
 {
 	struct gospect_requests *r = arg;
 
-	return r->has_root ? stretches_add(&r->stretches, &r->tables, span)
+	return r->has_root ? inferred_spans_add(&r->inferred, &r->tables, span)
 			   : requests_add(&r->inner, &r->tables, span);
 }
 
@@ -72,7 +72,7 @@ static struct error *must_check read_all(struct gospect_requests *r, const void 
 	r->inner.per = o->per;
 	err = trace_spans_read(bytes, size, &how, &r->tables, &duration);
 	if (!err)
-		err = stretches_complete(&r->stretches);
+		err = inferred_spans_complete(&r->inferred);
 	if (!err)
 		requests_complete(&r->inner, duration);
 	return err;

@@ -1,6 +1,6 @@
 /*
  * What each request did, and for how long: spans added up by the value of a label, or by the
- * stretch in which a goroutine was under a function (requests/stretches.h).
+ * inferred span in which a goroutine was under a function (requests/inferred_spans.h).
  */
 #ifndef REQUESTS_REQUESTS_H
 #define REQUESTS_REQUESTS_H
@@ -49,13 +49,14 @@ struct traced_request {
 };
 
 struct requests {
-	const char *key;              /* of the label that tells requests apart */
+	const char *key;              /* of the label that distinguishes requests */
 	const char *per;              /* of the one by which they are grouped, or NULL */
 	struct traced_request *items; /* slowest first, once it is complete */
 	size_t count;
 	size_t capacity;
 	struct intern names;
-	bool by_stacks; /* some are of functions whose calls are not told (requests/stretches.h) */
+	bool by_stacks;        /* some are of functions whose calls are not recorded
+				  (requests/inferred_spans.h) */
 	struct map by_labels;  /* a span's labels -> place in items + 1, or UINT64_MAX - 1 */
 	struct map by_name;    /* name and group -> place in items + 1 */
 	struct map goroutines; /* hash of place and goroutine: those counted */

@@ -327,7 +327,7 @@ static void take_switch(struct spans *s, const struct trace_step *step)
 	change(s, step->arg[0], TRACE_RUNNING, 0, 0);
 }
 
-/* A call that is told; the program's own regions are passed over. */
+/* A call that is recorded; the program's own regions are passed over. */
 static void take_call(struct spans *s, const struct trace_step *step)
 {
 	const char *type = trace_reader_text(s->reader, step->arg[1]);

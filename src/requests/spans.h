@@ -1,5 +1,5 @@
 /*
- * What each goroutine of a trace did, and for how long: a span for every stretch of time in which
+ * What each goroutine of a trace did, and for how long: a span for every period of time in which
  * it was in one state.
  */
 #ifndef REQUESTS_SPANS_H
@@ -61,7 +61,7 @@ struct error *spans_read(struct trace_reader *reader, const struct spans_options
 const uint32_t *span_stack(const struct span_tables *tables, uint32_t stack, size_t *ret_count);
 struct span_frame span_frame(const struct span_tables *tables, uint32_t frame);
 
-/* It is of a goroutine of the runtime's own, as Go's tools tell them: what it does is nobody's
+/* It is of a goroutine of the runtime's own, as Go's tools define them: what it does is nobody's
  * work. Up to Go 1.19 those have the labels of whoever made them. */
 bool span_is_system(const struct span_tables *tables, const struct span *span);
 

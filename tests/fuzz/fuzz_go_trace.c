@@ -8,9 +8,9 @@
 #include "gotrace/format.h"
 #include "gotrace/model.h"
 #include "made_up_schedule.h"
+#include "requests/inferred_spans.h"
 #include "requests/requests.h"
 #include "requests/spans.h"
-#include "requests/stretches.h"
 #include "requests/summary.h"
 #include "tests/made_runtime.h"
 
@@ -18,13 +18,13 @@ struct report {
 	struct span_tables tables;
 	struct summary summary;
 	struct requests by_label, by_function;
-	struct stretches stretches;
+	struct inferred_spans inferred;
 };
 
 static struct error *take_span(void *arg, const struct span *span)
 {
 	struct report *r = arg;
-	struct error *err = stretches_add(&r->stretches, &r->tables, span);
+	struct error *err = inferred_spans_add(&r->inferred, &r->tables, span);
 
 	if (err || span->moment)
 		return err;
@@ -38,7 +38,7 @@ static void complete(struct report *r, uint64_t duration)
 	_cleanup_free_ struct request_group *groups = NULL;
 	size_t count;
 
-	fuzz_require(!stretches_complete(&r->stretches));
+	fuzz_require(!inferred_spans_complete(&r->inferred));
 	summary_complete(&r->summary);
 	requests_complete(&r->by_label, duration);
 	requests_complete(&r->by_function, duration);
@@ -57,11 +57,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (error_dropped(trace_reader_create(data, size, &reader)))
 		return 0;
 	fuzz_require(!regcomp(&root, "^main", REG_EXTENDED | REG_NOSUB));
-	r.stretches = (struct stretches){.root = &root, .requests = &r.by_function};
+	r.inferred = (struct inferred_spans){.root = &root, .requests = &r.by_function};
 	error_destroy(spans_read(reader, &options, &r.tables, &duration));
 	complete(&r, duration);
 	summary_release(&r.summary);
-	stretches_release(&r.stretches);
+	inferred_spans_release(&r.inferred);
 	requests_release(&r.by_label);
 	requests_release(&r.by_function);
 	span_tables_release(&r.tables);

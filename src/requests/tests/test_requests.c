@@ -5,7 +5,7 @@
 #include "base/strbuf.h"
 #include "base/unit_test.h"
 #include "gotrace/label_text.h"
-#include "requests/stretches.h"
+#include "requests/inferred_spans.h"
 
 static void labels_survive_being_a_line_of_text(void **state)
 {
@@ -147,7 +147,7 @@ static uint32_t stack(const char *inner, const char *outer)
 	return intern_bytes(&tables.stacks, numbers, sizeof(numbers));
 }
 
-static void stands(struct stretches *s, uint64_t begin, uint64_t end, enum trace_status state,
+static void stands(struct inferred_spans *s, uint64_t begin, uint64_t end, enum trace_status state,
 		   uint32_t where)
 {
 	struct span span = {.g = 1,
@@ -157,12 +157,12 @@ static void stands(struct stretches *s, uint64_t begin, uint64_t end, enum trace
 			    .stack = where,
 			    .start = text("http.serve")};
 
-	assert_null(stretches_add(s, &tables, &span));
+	assert_null(inferred_spans_add(s, &tables, &span));
 }
 
-static void a_stretch_is_between_what_was_seen_outside(void **state)
+static void an_inferred_span_is_between_what_was_seen_outside(void **state)
 {
-	struct stretches s = {.requests = &requests};
+	struct inferred_spans s = {.requests = &requests};
 	uint32_t outside = stack("read", "http.serve"), inside = stack("lock", "handle");
 	regex_t root;
 
@@ -181,7 +181,7 @@ static void a_stretch_is_between_what_was_seen_outside(void **state)
 	stands(&s, 500, 600, TRACE_WAITING, outside);
 	stands(&s, 600, 610, TRACE_RUNNING, outside);
 	stands(&s, 610, 700, TRACE_WAITING, inside); /* one that is under way */
-	assert_null(stretches_complete(&s));
+	assert_null(inferred_spans_complete(&s));
 	requests_complete(&requests, 700);
 	assert_int_equal(requests.count, 2);
 	assert_int_equal(requests.items[0].elapsed_ns, 220);
@@ -191,13 +191,13 @@ static void a_stretch_is_between_what_was_seen_outside(void **state)
 	assert_false(requests.items[0].cut);
 	assert_int_equal(requests.items[1].elapsed_ns, 100);
 	assert_true(requests.items[1].cut);
-	stretches_release(&s);
+	inferred_spans_release(&s);
 	regfree(&root);
 }
 
-static void a_goroutine_that_begins_in_the_function_is_one_stretch(void **state)
+static void a_goroutine_that_begins_in_the_function_is_one_inferred_span(void **state)
 {
-	struct stretches s = {.requests = &requests};
+	struct inferred_spans s = {.requests = &requests};
 	regex_t root;
 
 	assert_int_equal(regcomp(&root, "serve", REG_EXTENDED | REG_NOSUB), 0);
@@ -205,16 +205,17 @@ static void a_goroutine_that_begins_in_the_function_is_one_stretch(void **state)
 	stands(&s, 20, 30, TRACE_RUNNABLE, 0);
 	stands(&s, 30, 50, TRACE_RUNNING, 0);
 	stands(&s, 50, 60, TRACE_WAITING, stack("lock", "http.serve"));
-	assert_null(stretches_complete(&s));
+	assert_null(inferred_spans_complete(&s));
 	requests_complete(&requests, 700);
 	assert_int_equal(requests.count, 1);
 	assert_int_equal(requests.items[0].elapsed_ns, 40);
 	assert_int_equal(requests.items[0].edge_ns, 0);
-	stretches_release(&s);
+	inferred_spans_release(&s);
 	regfree(&root);
 }
 
-static void passes(struct stretches *s, uint64_t ns, enum span_moment moment, const char *function)
+static void passes(struct inferred_spans *s, uint64_t ns, enum span_moment moment,
+		   const char *function)
 {
 	struct span span = {.g = 1,
 			    .begin = ns,
@@ -224,12 +225,12 @@ static void passes(struct stretches *s, uint64_t ns, enum span_moment moment, co
 			    .moment = moment,
 			    .function = text(function)};
 
-	assert_null(stretches_add(s, &tables, &span));
+	assert_null(inferred_spans_add(s, &tables, &span));
 }
 
-static void what_is_told_of_calls_bounds_stretches_exactly(void **state)
+static void what_is_told_of_calls_bounds_inferred_spans_exactly(void **state)
 {
-	struct stretches s = {.requests = &requests};
+	struct inferred_spans s = {.requests = &requests};
 	uint32_t outside = stack("read", "http.serve"), inside = stack("lock", "handle");
 	regex_t root;
 
@@ -253,7 +254,7 @@ static void what_is_told_of_calls_bounds_stretches_exactly(void **state)
 	stands(&s, 230, 245, TRACE_RUNNING, inside);
 	passes(&s, 245, SPAN_RETURN, "handle");
 	stands(&s, 245, 300, TRACE_RUNNING, outside);
-	assert_null(stretches_complete(&s));
+	assert_null(inferred_spans_complete(&s));
 	requests_complete(&requests, 700);
 	assert_int_equal(requests.count, 3);
 	assert_int_equal(requests.items[0].elapsed_ns, 100);
@@ -264,13 +265,13 @@ static void what_is_told_of_calls_bounds_stretches_exactly(void **state)
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(requests.items[i].edge_ns, 0);
 	assert_false(requests.by_stacks);
-	stretches_release(&s);
+	inferred_spans_release(&s);
 	regfree(&root);
 }
 
 static void a_call_that_began_before_the_trace_is_cut(void **state)
 {
-	struct stretches s = {.requests = &requests};
+	struct inferred_spans s = {.requests = &requests};
 	regex_t root;
 
 	assert_int_equal(regcomp(&root, "^handle$", REG_EXTENDED | REG_NOSUB), 0);
@@ -280,20 +281,20 @@ static void a_call_that_began_before_the_trace_is_cut(void **state)
 	passes(&s, 60, SPAN_RETURN, "handle");
 	stands(&s, 60, 70, TRACE_RUNNING, 0);
 	passes(&s, 70, SPAN_RETURN, "handle"); /* its call was lost */
-	assert_null(stretches_complete(&s));
+	assert_null(inferred_spans_complete(&s));
 	requests_complete(&requests, 700);
 	assert_int_equal(requests.count, 2);
 	assert_true(requests.items[0].cut);
 	assert_int_equal(requests.items[0].edge_ns, 0);
 	assert_false(requests.items[1].cut);
 	assert_int_equal(requests.items[1].edge_ns, 10);
-	stretches_release(&s);
+	inferred_spans_release(&s);
 	regfree(&root);
 }
 
 static void who_was_stopped_at_a_calls_beginning_is_counted_from_the_call_on(void **state)
 {
-	struct stretches s = {.requests = &requests};
+	struct inferred_spans s = {.requests = &requests};
 	uint32_t inside = stack("morestack", "handle");
 	regex_t root;
 
@@ -305,13 +306,13 @@ static void who_was_stopped_at_a_calls_beginning_is_counted_from_the_call_on(voi
 	passes(&s, 51, SPAN_CALL, "handle");
 	stands(&s, 51, 60, TRACE_RUNNING, inside);
 	passes(&s, 60, SPAN_RETURN, "handle");
-	assert_null(stretches_complete(&s));
+	assert_null(inferred_spans_complete(&s));
 	requests_complete(&requests, 700);
 	assert_int_equal(requests.count, 1);
 	assert_int_equal(requests.items[0].elapsed_ns, 9);
 	assert_int_equal(requests.items[0].edge_ns, 0);
 	assert_false(requests.items[0].cut);
-	stretches_release(&s);
+	inferred_spans_release(&s);
 	regfree(&root);
 }
 
@@ -325,9 +326,9 @@ int main(void)
 		TEST(goroutines_with_one_value_add_up),
 		TEST(time_counts_once_in_whatever_order_it_comes),
 		TEST(percentiles_are_of_requests_that_were_seen_whole),
-		TEST(a_stretch_is_between_what_was_seen_outside),
-		TEST(a_goroutine_that_begins_in_the_function_is_one_stretch),
-		TEST(what_is_told_of_calls_bounds_stretches_exactly),
+		TEST(an_inferred_span_is_between_what_was_seen_outside),
+		TEST(a_goroutine_that_begins_in_the_function_is_one_inferred_span),
+		TEST(what_is_told_of_calls_bounds_inferred_spans_exactly),
 		TEST(a_call_that_began_before_the_trace_is_cut),
 		TEST(who_was_stopped_at_a_calls_beginning_is_counted_from_the_call_on),
 	};

@@ -1,4 +1,4 @@
-#include "requests/stretches.h"
+#include "requests/inferred_spans.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,17 +9,17 @@
 enum { UNKNOWN, OUTSIDE, CUT, FIRST };
 
 /* A goroutine. */
-struct stretch {
+struct inferred_span {
 	size_t request; /* + 1; 0: it is under none of the functions */
-	uint64_t calls; /* under way: those that were told */
+	uint64_t calls; /* under way: those that were recorded */
 	uint64_t root;  /* of a request that was found by stacks */
 	bool seen;
 	bool outside;    /* it was not in any call at some moment of the trace */
-	bool told;       /* of its calls: by stacks nothing more is to be learnt of them */
+	bool recorded;   /* of its calls: by stacks nothing more is to be learnt of them */
 	struct span ran; /* since it was seen last; state 0: it did not run */
 };
 
-static uint64_t find_root(const struct stretches *s, const struct span_tables *tables,
+static uint64_t find_root(const struct inferred_spans *s, const struct span_tables *tables,
 			  uint32_t stack)
 {
 	uint64_t found = OUTSIDE;
@@ -41,7 +41,7 @@ static uint64_t find_root(const struct stretches *s, const struct span_tables *t
 /* What is known of a function, in bits; 0: no memory. */
 enum { SEEN = 1, ROOT = 2, TOLD = 4, IN_STACKS = 8 };
 
-static uint64_t *function_of(struct stretches *s, const struct span_tables *tables,
+static uint64_t *function_of(struct inferred_spans *s, const struct span_tables *tables,
 			     uint32_t function)
 {
 	uint64_t *known = map_at(&s->functions, function);
@@ -53,14 +53,14 @@ static uint64_t *function_of(struct stretches *s, const struct span_tables *tabl
 	return known;
 }
 
-static bool is_root(struct stretches *s, const struct span_tables *tables, uint32_t function)
+static bool is_root(struct inferred_spans *s, const struct span_tables *tables, uint32_t function)
 {
 	const uint64_t *known = function_of(s, tables, function);
 
 	return known && *known & ROOT;
 }
 
-static uint64_t root_of(struct stretches *s, const struct span_tables *tables, uint32_t stack)
+static uint64_t root_of(struct inferred_spans *s, const struct span_tables *tables, uint32_t stack)
 {
 	uint64_t *place = stack ? map_at(&s->roots, stack) : NULL;
 
@@ -71,17 +71,18 @@ static uint64_t root_of(struct stretches *s, const struct span_tables *tables, u
 	return *place;
 }
 
-static struct stretch *stretch_of(struct stretches *s, uint64_t g)
+static struct inferred_span *inferred_span_of(struct inferred_spans *s, uint64_t g)
 {
 	uint64_t *place = map_at(&s->lives, g);
 
 	if (place && !*place)
-		*place = (uintptr_t)calloc(1, sizeof(struct stretch));
-	return place ? (struct stretch *)(uintptr_t)*place : NULL;
+		*place = (uintptr_t)calloc(1, sizeof(struct inferred_span));
+	return place ? (struct inferred_span *)(uintptr_t)*place : NULL;
 }
 
 /* What it ran counts to the request that is open. */
-static struct error *must_check credit_ran(struct stretches *s, struct stretch *life, bool edge)
+static struct error *must_check credit_ran(struct inferred_spans *s, struct inferred_span *life,
+					   bool edge)
 {
 	struct traced_request *item = &s->requests->items[life->request - 1];
 
@@ -92,8 +93,9 @@ static struct error *must_check credit_ran(struct stretches *s, struct stretch *
 	return request_credit(item, &life->ran);
 }
 
-static struct error *must_check open_request(struct stretches *s, const struct span_tables *tables,
-					     struct stretch *life, uint64_t root, uint64_t g)
+static struct error *must_check open_request(struct inferred_spans *s,
+					     const struct span_tables *tables,
+					     struct inferred_span *life, uint64_t root, uint64_t g)
 {
 	const char *name = intern_get(&tables->texts, root - FIRST);
 
@@ -105,8 +107,8 @@ static struct error *must_check open_request(struct stretches *s, const struct s
 }
 
 /* A moment at which it is known where it was: before this span. */
-static struct error *must_check pass(struct stretches *s, const struct span_tables *tables,
-				     struct stretch *life, uint64_t root, uint64_t g)
+static struct error *must_check pass(struct inferred_spans *s, const struct span_tables *tables,
+				     struct inferred_span *life, uint64_t root, uint64_t g)
 {
 	struct error *err = NULL;
 	uint64_t *known;
@@ -126,16 +128,17 @@ static struct error *must_check pass(struct stretches *s, const struct span_tabl
 	return err;
 }
 
-/* It was stopped before its frame was there: that is where the call is told. */
-static bool is_at_its_beginning(const struct stretches *s, const struct stretch *life,
+/* It was stopped before its frame was there: that is where the call is recorded. */
+static bool is_at_its_beginning(const struct inferred_spans *s, const struct inferred_span *life,
 				const struct span *span)
 {
 	return life->request && life->root == (uint64_t)span->function + FIRST &&
 	       s->requests->items[life->request - 1].begin;
 }
 
-static struct error *must_check begin_call(struct stretches *s, const struct span_tables *tables,
-					   struct stretch *life, const struct span *span)
+static struct error *must_check begin_call(struct inferred_spans *s,
+					   const struct span_tables *tables,
+					   struct inferred_span *life, const struct span *span)
 {
 	struct error *err = NULL;
 
@@ -157,8 +160,8 @@ static struct error *must_check begin_call(struct stretches *s, const struct spa
 	return err;
 }
 
-static struct error *must_check end_call(struct stretches *s, const struct span_tables *tables,
-					 struct stretch *life, const struct span *span)
+static struct error *must_check end_call(struct inferred_spans *s, const struct span_tables *tables,
+					 struct inferred_span *life, const struct span *span)
 {
 	uint64_t root = (uint64_t)span->function + FIRST;
 	bool began = life->calls || life->outside;
@@ -181,8 +184,9 @@ static struct error *must_check end_call(struct stretches *s, const struct span_
 }
 
 /* It calls a function, or returns. */
-static struct error *must_check pass_moment(struct stretches *s, const struct span_tables *tables,
-					    struct stretch *life, const struct span *span)
+static struct error *must_check pass_moment(struct inferred_spans *s,
+					    const struct span_tables *tables,
+					    struct inferred_span *life, const struct span *span)
 {
 	uint64_t *known = function_of(s, tables, span->function);
 
@@ -191,22 +195,22 @@ static struct error *must_check pass_moment(struct stretches *s, const struct sp
 	if (!(*known & ROOT))
 		return NULL;
 	*known |= TOLD;
-	life->told = true;
+	life->recorded = true;
 	return span->moment == SPAN_CALL ? begin_call(s, tables, life, span)
 					 : end_call(s, tables, life, span);
 }
 
-static bool is_told(const struct stretches *s, uint64_t root)
+static bool is_recorded(const struct inferred_spans *s, uint64_t root)
 {
 	const uint64_t *known = map_find(&s->functions, root - FIRST);
 
 	return known && *known & TOLD;
 }
 
-struct error *stretches_add(struct stretches *s, const struct span_tables *tables,
-			    const struct span *span)
+struct error *inferred_spans_add(struct inferred_spans *s, const struct span_tables *tables,
+				 const struct span *span)
 {
-	struct stretch *life = stretch_of(s, span->g);
+	struct inferred_span *life = inferred_span_of(s, span->g);
 	const char *start = intern_get(&tables->texts, span->start);
 	uint64_t root;
 	struct error *err;
@@ -238,7 +242,7 @@ struct error *stretches_add(struct stretches *s, const struct span_tables *table
 	}
 	root = root_of(s, tables, span->stack);
 	/* A call that has a hook has its own events: it is about to begin, or has just returned. */
-	if (life->told && !life->request && root >= FIRST && is_told(s, root))
+	if (life->recorded && !life->request && root >= FIRST && is_recorded(s, root))
 		root = OUTSIDE;
 	err = pass(s, tables, life, root, span->g);
 	if (err || !life->request)
@@ -246,13 +250,14 @@ struct error *stretches_add(struct stretches *s, const struct span_tables *table
 	return request_credit(&s->requests->items[life->request - 1], span);
 }
 
-struct error *stretches_complete(struct stretches *s)
+struct error *inferred_spans_complete(struct inferred_spans *s)
 {
 	_cleanup_free_ uint64_t *ids = map_sorted_keys(&s->lives);
 	struct error *err = ids || !s->lives.count ? NULL : &error_no_memory;
 
 	for (size_t i = 0; !err && i < s->lives.count; i++) {
-		struct stretch *life = (struct stretch *)(uintptr_t)*map_find(&s->lives, ids[i]);
+		struct inferred_span *life =
+			(struct inferred_span *)(uintptr_t)*map_find(&s->lives, ids[i]);
 
 		if (life && life->request)
 			err = credit_ran(s, life, true);
@@ -264,7 +269,7 @@ struct error *stretches_complete(struct stretches *s)
 	return err;
 }
 
-void stretches_release(struct stretches *s)
+void inferred_spans_release(struct inferred_spans *s)
 {
 	for (size_t i = 0; i < s->lives.capacity; i++)
 		if (s->lives.slots[i].key != MAP_NO_KEY)

@@ -26,10 +26,10 @@
 
 enum {
 	AGENT_CHUNK_BYTES = 65536,
-	AGENT_MAX_CHUNKS = 256, /* of a ring */
-	AGENT_MAX_RECORD = 96,  /* of those without text */
-	AGENT_MAX_TEXT = 1024,  /* bytes of a text of the program's; what is longer is cut */
-	AGENT_SPARE_SLOTS = 8,  /* for who holds no P */
+	AGENT_MAX_CHUNKS = 256,   /* of a ring */
+	AGENT_MAX_RECORD = 96,    /* of those without text */
+	AGENT_MAX_TEXT = 1024,    /* bytes of a text of the program's; what is longer is cut */
+	AGENT_FALLBACK_SLOTS = 8, /* for threads that hold no P */
 	AGENT_MOST_P_SLOTS = 1024,
 	/* Before each slot is its stack, on which its hooks run; the page in which that ends has
 	 * the slot's head, too. */
@@ -39,8 +39,8 @@ enum {
 	AGENT_MAX_DEPTH = 127,
 	AGENT_TABLE_SLOTS = 1 << 17,
 	AGENT_MAX_PROBES = 24,
-	AGENT_GUESSES = 256, /* a power of two; two of them for one key */
-	AGENT_GUESS_FRAMES = 52,
+	AGENT_CACHED_STACKS = 256, /* a power of two; two of them for one key */
+	AGENT_CACHED_FRAMES = 52,
 	AGENT_BLOCK_FRAMES = 4, /* that are looked at at once */
 	AGENT_MAX_LABELS = 128, /* of a set; those behind them are left out */
 	AGENT_MAX_LABEL =
@@ -176,7 +176,7 @@ struct agent_readable {
 struct agent_shared {
 	uint64_t magic;
 	uint64_t size;  /* of all of it */
-	uint32_t slots; /* those of Ps, then AGENT_SPARE_SLOTS */
+	uint32_t slots; /* those of Ps, then AGENT_FALLBACK_SLOTS */
 	uint32_t ring_bytes;
 	uint64_t slots_offset;
 	uint64_t rings_offset;
@@ -199,33 +199,34 @@ struct agent_shared {
 	uint64_t readable_count;
 	_Alignas(64) uint64_t arena_used; /* words */
 	uint64_t stacks;                  /* in the table */
-	/* When gospect was there last, in ticks, as it says itself. Who finds it gone switches all
-	 * hooks off, and says so; gospect, should it come back, switches them on again. */
+	/* When gospect was there last, in ticks, as it says itself. A hook that finds it gone
+	 * switches all hooks off, and sets switched_off; gospect, if it comes back, switches them
+	 * on again. */
 	_Alignas(64) uint64_t seen;
 	uint64_t enabled; /* address of the switch, 32 bits */
 	uint32_t switched_off;
 };
 
 /*
- * A stack that was walked, to be recognised: frames lie at the same distance from the stack's end
- * whenever the same functions have called each other, as the size of a frame depends on its pc
- * alone. So where the pcs are the same, one behind the other, the frames are; and none of the loads
- * waits for another. Most need the first of its two lines alone.
+ * An entry of the stack cache: a stack that was walked, to be recognised; frames lie at the same
+ * distance from the stack's end whenever the same functions have called each other, as the size of
+ * a frame depends on its pc alone. So where the pcs are the same, one behind the other, the frames
+ * are; and none of the loads waits for another. Most need the first of its two lines alone.
  */
-struct agent_guess {
+struct agent_cached_stack {
 	_Alignas(128) uint64_t hash; /* of the word before the frames, and of their pcs */
 	uint32_t height; /* words from the first frame to the stack's end; 0: there is none */
 	uint32_t pc;     /* of the word before the frames, its lower half */
 	uint32_t stack;  /* its number as LEB128 of three bytes */
 	uint32_t count;  /* of frames; a multiple of AGENT_BLOCK_FRAMES */
-	uint16_t at[AGENT_GUESS_FRAMES]; /* words from the first frame to each, and, where there are
-					    no more, 0 */
+	uint16_t at[AGENT_CACHED_FRAMES]; /* words from the first frame to each, and, where there
+					    are no more, 0 */
 };
-_Static_assert(sizeof(struct agent_guess) == 128, "a power of two");
-_Static_assert(AGENT_GUESS_FRAMES % AGENT_BLOCK_FRAMES == 0, "the last block is whole");
+_Static_assert(sizeof(struct agent_cached_stack) == 128, "a power of two");
+_Static_assert(AGENT_CACHED_FRAMES % AGENT_BLOCK_FRAMES == 0, "the last block is whole");
 _Static_assert(AGENT_TABLE_SLOTS < 1 << 21, "a stack's number has three bytes");
 
-/* One P's, or a spare one. Its stack is below it. */
+/* One P's, or a fallback slot. Its stack is below it. */
 struct agent_slot {
 	uint32_t busy;   /* somebody runs a hook here */
 	uint64_t resume; /* the stub's own: where it goes on */
@@ -244,12 +245,12 @@ struct agent_slot {
 	uint64_t sweeps;        /* RECORD_SWEEP_BEGIN was written, and not yet RECORD_SWEEP_END */
 	uint64_t swept;         /* bytes since */
 	_Alignas(64) uint64_t read; /* gospect's */
-	/* In guesses, by a hash; 0: in none. They are given out one behind the other, so that few
-	 * pages hold those that are in use, and the page of the head has the first of them. */
-	_Alignas(64) uint8_t guess_index[AGENT_GUESSES];
-	uint32_t guesses_used;
-	uint32_t guess_turn;                       /* which of two in the index goes next */
-	struct agent_guess guesses[AGENT_GUESSES]; /* the first is never used */
+	/* In stack_cache, by a hash; 0: in none. They are given out one behind the other, so that
+	 * few pages hold those that are in use, and the page of the head has the first of them. */
+	_Alignas(64) uint8_t stack_cache_index[AGENT_CACHED_STACKS];
+	uint32_t stack_cache_used;
+	uint32_t stack_cache_turn; /* which of two in the index goes next */
+	struct agent_cached_stack stack_cache[AGENT_CACHED_STACKS]; /* the first is never used */
 	uint64_t words[AGENT_MAX_DEPTH + 8];
 	uint64_t label_sets[AGENT_LABEL_SETS]; /* hashes, by number; 0: none yet */
 	uint8_t labels[AGENT_LABEL_BYTES + 16];
@@ -262,9 +263,10 @@ struct agent_slot {
 };
 _Static_assert(AGENT_SLOT_OFFSET + sizeof(struct agent_slot) <= AGENT_SLOT_BYTES,
 	       "a slot has room for its stack");
-_Static_assert(AGENT_SLOT_OFFSET % sizeof(struct agent_guess) == 0, "no guess lies in two pages");
-_Static_assert(AGENT_SLOT_OFFSET % 4096 + offsetof(struct agent_slot, guesses[2]) <= 4096,
-	       "the first guess in use is in the page of the head");
-_Static_assert(AGENT_GUESSES - 1 <= UINT8_MAX, "the index has bytes");
+_Static_assert(AGENT_SLOT_OFFSET % sizeof(struct agent_cached_stack) == 0,
+	       "no entry lies in two pages");
+_Static_assert(AGENT_SLOT_OFFSET % 4096 + offsetof(struct agent_slot, stack_cache[2]) <= 4096,
+	       "the first entry in use is in the page of the head");
+_Static_assert(AGENT_CACHED_STACKS - 1 <= UINT8_MAX, "the index has bytes");
 
 #endif

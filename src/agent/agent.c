@@ -167,7 +167,7 @@ INLINE uint64_t runner_goid(const struct call *c)
 
 /* ---- labels ---- */
 
-/* A set that this slot has not told, or not lately. */
+/* A set that this slot has not recorded, or not lately. */
 NOINLINE int record_set(const struct call *c, uint64_t g, uint32_t number,
 			const struct agent_label_set *set)
 {
@@ -284,7 +284,7 @@ NOINLINE void on_ready(const struct call *c, uint64_t g)
 }
 
 /* goschedImpl was called for runtime.Gosched. (A goroutine that calls that may be about to be
- * preempted, so its g.preempt does not tell.) */
+ * preempted, so its g.preempt does not show it.) */
 INLINE int by_itself(const struct call *c)
 {
 	uint64_t caller = word(word(c->bp, 0), 8);
@@ -509,7 +509,7 @@ NOINLINE void on_annotation(const struct call *c)
 
 /*
  * (*sweepLocked).sweep() was called by who needs memory, not by the background sweeper: the times
- * that the runtime's own tracer tells of. It may be called directly, or by what is between.
+ * that the runtime's own tracer records. It may be called directly, or by what is between.
  */
 NOINLINE int is_for_allocation(const struct call *c)
 {

@@ -68,7 +68,7 @@ INLINE int fast_record_now(struct agent_slot *s, enum agent_record kind, const u
 
 /*
  * What changes of all kinds have in common is here once: when a program has done something else
- * since the last one, code has to come from the next cache. A goroutine is all that this one says.
+ * since the last one, code has to come from the next cache. This record has a goroutine alone.
  */
 FREQUENT NOINLINE int fast_record_of(struct agent_slot *s, enum agent_record kind, uint64_t goid)
 {
@@ -91,7 +91,7 @@ FREQUENT NOINLINE int fast_record_with_stack(struct agent_slot *s, uint32_t what
 					     uint64_t pc, uint64_t bp, uint64_t high)
 {
 	uint8_t *at = put_goid(fast_body(s), goid);
-	uint32_t stack = guess_stack(s, pc, bp, high);
+	uint32_t stack = stack_cache_find(s, pc, bp, high);
 
 	if (UNLIKELY(!stack || !at))
 		return 0;

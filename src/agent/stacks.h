@@ -1,5 +1,5 @@
 /*
- * The stack of a goroutine as frame pointers tell it, and its number in the table that gospect
+ * The stack of a goroutine by frame pointers, and its number in the table that gospect
  * reads. Part of the agent: agent.c alone has it, all of it inline or its own.
  */
 #ifndef AGENT_STACKS_H
@@ -96,13 +96,13 @@ NOINLINE uint32_t walk(struct agent_slot *s, const struct agent_config *k, uint3
 }
 
 /* Of two in the index. */
-INLINE uint8_t *guess_numbers(struct agent_slot *s, uint64_t pc, uint64_t height)
+INLINE uint8_t *stack_cache_numbers(struct agent_slot *s, uint64_t pc, uint64_t height)
 {
-	return &s->guess_index[(pc ^ pc >> 8 ^ height >> 3) & (AGENT_GUESSES - 2)];
+	return &s->stack_cache_index[(pc ^ pc >> 8 ^ height >> 3) & (AGENT_CACHED_STACKS - 2)];
 }
 
 /* 0: it is what was kept of this key. */
-INLINE uint32_t key_differs(const struct agent_guess *e, uint64_t pc, uint64_t height)
+INLINE uint32_t key_differs(const struct agent_cached_stack *e, uint64_t pc, uint64_t height)
 {
 	return (e->pc ^ (uint32_t)pc) | (e->height ^ (uint32_t)(height / 8));
 }
@@ -114,9 +114,9 @@ INLINE uint64_t both(uint64_t first, uint64_t second)
 	return first ^ (second << 32 | second >> 32);
 }
 
-/* Of `pc` and of the return addresses where the guess has them, in the frames from bp on. Not a
+/* Of `pc` and of the return addresses where the entry has them, in the frames from bp on. Not a
  * branch for each, and no line but these is read. */
-INLINE uint64_t hash_of_frames(const struct agent_guess *e, uint64_t pc, uint64_t bp)
+INLINE uint64_t hash_of_frames(const struct agent_cached_stack *e, uint64_t pc, uint64_t bp)
 {
 	const uint64_t *returns = (const uint64_t *)(bp + 8);
 	const uint16_t *at = e->at, *end = at + e->count;
@@ -131,59 +131,63 @@ INLINE uint64_t hash_of_frames(const struct agent_guess *e, uint64_t pc, uint64_
 	return hash;
 }
 
-/* That it is this stack whose frames begin at bp, `pc` being the word before. The guess is for one
+/* That it is this stack whose frames begin at bp, `pc` being the word before. The entry is for one
  * of the same height, so none of its frames lies outside. */
-INLINE int guess_holds(const struct agent_guess *e, uint64_t pc, uint64_t bp, uint64_t high)
+INLINE int stack_cache_holds(const struct agent_cached_stack *e, uint64_t pc, uint64_t bp,
+			     uint64_t high)
 {
 	return LIKELY(!key_differs(e, pc, high - bp)) &&
 	       LIKELY(hash_of_frames(e, pc, bp) == e->hash);
 }
 
-FREQUENT NOINLINE uint32_t second_guess(struct agent_slot *s, uint64_t pc, uint64_t bp,
-					uint64_t high)
+FREQUENT NOINLINE uint32_t stack_cache_second(struct agent_slot *s, uint64_t pc, uint64_t bp,
+					      uint64_t high)
 {
-	const struct agent_guess *e = &s->guesses[guess_numbers(s, pc, high - bp)[1]];
+	const struct agent_cached_stack *e =
+		&s->stack_cache[stack_cache_numbers(s, pc, high - bp)[1]];
 
-	if (guess_holds(e, pc, bp, high))
+	if (stack_cache_holds(e, pc, bp, high))
 		return e->stack;
 	return s->config.depth ? 0 : three_bytes(0);
 }
 
-/* The stack whose frames begin at bp, on it, `pc` being the word before, as guesses have it: its
+/* The stack whose frames begin at bp, on it, `pc` being the word before, as the cache has it: its
  * number as LEB128 of three bytes. Without stacks that of none. 0: not known. */
-INLINE uint32_t guess_stack(struct agent_slot *s, uint64_t pc, uint64_t bp, uint64_t high)
+INLINE uint32_t stack_cache_find(struct agent_slot *s, uint64_t pc, uint64_t bp, uint64_t high)
 {
-	const struct agent_guess *e = &s->guesses[guess_numbers(s, pc, high - bp)[0]];
+	const struct agent_cached_stack *e =
+		&s->stack_cache[stack_cache_numbers(s, pc, high - bp)[0]];
 
-	return guess_holds(e, pc, bp, high) ? e->stack : second_guess(s, pc, bp, high);
+	return stack_cache_holds(e, pc, bp, high) ? e->stack : stack_cache_second(s, pc, bp, high);
 }
 
 /* The same, where that is not frequent. */
 NOINLINE uint32_t known_stack(struct agent_slot *s, uint64_t pc, uint64_t bp, uint64_t low,
 			      uint64_t high)
 {
-	return is_on_stack(bp, low, high) ? guess_stack(s, pc, bp, high) : 0;
+	return is_on_stack(bp, low, high) ? stack_cache_find(s, pc, bp, high) : 0;
 }
 
 /* What is kept next of this key: a new one, or, when all are in use, one of another's. */
-INLINE struct agent_guess *guess_to_keep(struct agent_slot *s, uint64_t pc, uint64_t height)
+INLINE struct agent_cached_stack *stack_cache_victim(struct agent_slot *s, uint64_t pc,
+						     uint64_t height)
 {
-	uint8_t *number = guess_numbers(s, pc, height) + (s->guess_turn++ & 1);
+	uint8_t *number = stack_cache_numbers(s, pc, height) + (s->stack_cache_turn++ & 1);
 
-	if (!*number && s->guesses_used < AGENT_GUESSES - 1)
-		*number = ++s->guesses_used;
+	if (!*number && s->stack_cache_used < AGENT_CACHED_STACKS - 1)
+		*number = ++s->stack_cache_used;
 	else if (!*number)
-		*number = 1 + s->guess_turn % (AGENT_GUESSES - 1);
-	return &s->guesses[*number];
+		*number = 1 + s->stack_cache_turn % (AGENT_CACHED_STACKS - 1);
+	return &s->stack_cache[*number];
 }
 
-/* So many frames from bp on fit into a guess, and end where the stack does: else they go on where
+/* So many frames from bp on fit into an entry, and end where the stack does: else they go on where
  * they cannot be followed, as those of a thread of C's that has called back. */
-INLINE int is_guessable(uint32_t count, uint64_t bp, uint64_t height)
+INLINE int is_cacheable(uint32_t count, uint64_t bp, uint64_t height)
 {
 	uint64_t at = bp;
 
-	if (!count || count > AGENT_GUESS_FRAMES || height / 8 > UINT32_MAX)
+	if (!count || count > AGENT_CACHED_FRAMES || height / 8 > UINT32_MAX)
 		return 0;
 	for (uint32_t i = 0; i < count; i++) {
 		if (at - bp > UINT16_MAX * 8ull)
@@ -193,7 +197,7 @@ INLINE int is_guessable(uint32_t count, uint64_t bp, uint64_t height)
 	return !at;
 }
 
-INLINE void guess_fill(struct agent_guess *e, uint32_t count, uint64_t bp)
+INLINE void stack_cache_fill(struct agent_cached_stack *e, uint32_t count, uint64_t bp)
 {
 	uint64_t at = bp;
 	uint32_t i = 0;
@@ -208,15 +212,15 @@ INLINE void guess_fill(struct agent_guess *e, uint32_t count, uint64_t bp)
 }
 
 /* Keeps what was walked from bp on: `count` frames, behind the word `pc`. */
-NOINLINE void guess_keep(struct agent_slot *s, uint64_t pc, uint32_t count, uint64_t bp,
-			 uint64_t height, uint32_t stack)
+NOINLINE void stack_cache_insert(struct agent_slot *s, uint64_t pc, uint32_t count, uint64_t bp,
+				 uint64_t height, uint32_t stack)
 {
-	struct agent_guess *e;
+	struct agent_cached_stack *e;
 
-	if (!is_guessable(count, bp, height))
+	if (!is_cacheable(count, bp, height))
 		return;
-	e = guess_to_keep(s, pc, height);
-	guess_fill(e, count, bp);
+	e = stack_cache_victim(s, pc, height);
+	stack_cache_fill(e, count, bp);
 	e->hash = hash_of_frames(e, pc, bp);
 	e->height = height / 8;
 	e->pc = pc;
@@ -236,7 +240,7 @@ INLINE uint32_t stack_from(struct agent_slot *s, struct agent_shared *sh, uint32
 	count = walk(s, k, n, bp, low, g);
 	stack = stack_intern(s, sh, count);
 	if (stack && !(s->words[count - 1] & AGENT_WORD_CUT))
-		guess_keep(s, s->words[n - 1], count - n, bp, height, stack);
+		stack_cache_insert(s, s->words[n - 1], count - n, bp, height, stack);
 	return stack;
 }
 

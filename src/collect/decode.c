@@ -79,7 +79,7 @@ struct decoder {
 	uint32_t reasons[MAX_REASONS];            /* texts */
 	uint32_t preempted, gosched;              /* likewise */
 	uint32_t stack_of[AGENT_TABLE_SLOTS + 1]; /* the agent's number -> ours; 0: not yet */
-	/* Functions whose calls are told: a string, and a stack of it alone. */
+	/* Functions whose calls are recorded: a string, and a stack of it alone. */
 	struct {
 		uint32_t text;
 		uint32_t stack;
@@ -182,7 +182,7 @@ struct error *decoder_create(struct target *t, const struct image *img, const st
 		return &error_no_memory;
 	d->functions = &img->functions;
 	d->drain = drain;
-	d->p_slots = layout->slots - AGENT_SPARE_SLOTS;
+	d->p_slots = layout->slots - AGENT_FALLBACK_SLOTS;
 	d->text = layout->config.text;
 	d->systemstack_switch = layout->config.systemstack_switch;
 	d->has_stw_reasons = lay->minor >= 22;
@@ -262,14 +262,14 @@ static bool is_hidden(const struct decoder *d, uint64_t pc)
 }
 
 /* A word where frames are missing becomes two. */
-#define REPAIRED_WORDS (2 * DRAIN_STACK_WORDS)
+#define CORRECTED_WORDS (2 * DRAIN_STACK_WORDS)
 
 /*
  * The words as the rest of gospect has them. A word from the stack pointer counts when the frame
  * before it was none; where a signal interrupted, the pc is not a return address.
  */
-static size_t repair_words(const struct decoder *d, const uint64_t *words, size_t count,
-			   uint64_t ret[REPAIRED_WORDS])
+static size_t correct_words(const struct decoder *d, const uint64_t *words, size_t count,
+			    uint64_t ret[CORRECTED_WORDS])
 {
 	const uint64_t bits = AGENT_WORD_AT_SP | AGENT_WORD_CUT;
 	size_t n = 0;
@@ -292,14 +292,14 @@ static size_t repair_words(const struct decoder *d, const uint64_t *words, size_
 
 static struct error *must_check intern_stack(struct decoder *d, uint64_t number, uint32_t *ret)
 {
-	uint64_t words[DRAIN_STACK_WORDS], repaired[REPAIRED_WORDS];
+	uint64_t words[DRAIN_STACK_WORDS], corrected[CORRECTED_WORDS];
 	size_t count = drain_stack(d->drain, number, words), skip = 0, n;
 
 	*ret = STACK_NONE;
-	n = repair_words(d, words, count, repaired);
-	while (skip + 1 < n && is_hidden(d, repaired[skip]))
+	n = correct_words(d, words, count, corrected);
+	while (skip + 1 < n && is_hidden(d, corrected[skip]))
 		skip++;
-	return n ? stacks_intern(d->stacks, repaired + skip, n - skip, ret) : NULL;
+	return n ? stacks_intern(d->stacks, corrected + skip, n - skip, ret) : NULL;
 }
 
 static struct error *must_check find_stack(struct decoder *d, uint64_t number, uint32_t *ret)

@@ -19,7 +19,7 @@ struct error *labels_init(struct labels *l, struct target *t, const struct golay
 void labels_deinit(struct labels *l)
 {
 	label_sets_release(&l->sets);
-	unread_release(l->told);
+	unread_release(l->read_early);
 	free(l->known);
 }
 
@@ -97,19 +97,19 @@ struct error *labels_read(struct labels *l, struct labelled *items, size_t count
 	return err;
 }
 
-void labels_tell(struct labels *l, struct unread_set *list)
+void labels_add_read(struct labels *l, struct unread_set *list)
 {
-	struct unread_set **end = &l->told;
+	struct unread_set **end = &l->read_early;
 
 	while (*end)
 		end = &(*end)->next;
 	*end = list;
 }
 
-/* Who has told of it, from then on no more. */
-static struct unread_set *take_told(struct labels *l, const struct drain_record *r)
+/* The set of this record, no longer in the list. */
+static struct unread_set *take_early(struct labels *l, const struct drain_record *r)
 {
-	for (struct unread_set **at = &l->told; *at; at = &(*at)->next) {
+	for (struct unread_set **at = &l->read_early; *at; at = &(*at)->next) {
 		struct unread_set *set = *at;
 
 		if (set->goid != r->numbers[0] || set->labels != r->numbers[2])
@@ -125,12 +125,12 @@ static struct error *must_check read_one(struct labels *l, const struct drain_re
 					 uint32_t *ret)
 {
 	struct labelled item = {.goid = r->numbers[0], .g = r->numbers[1], .labels = r->numbers[2]};
-	struct unread_set *told = take_told(l, r);
+	struct unread_set *early = take_early(l, r);
 	struct error *err;
 
-	if (told) {
-		err = decode(l, &(struct drain_text){told->bytes, told->size}, ret);
-		unread_free(told);
+	if (early) {
+		err = decode(l, &(struct drain_text){early->bytes, early->size}, ret);
+		unread_free(early);
 		return err;
 	}
 	err = labels_read(l, &item, 1);

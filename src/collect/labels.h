@@ -24,7 +24,7 @@ struct labels {
 	uint64_t cut;     /* labels that were longer than is kept, or too many */
 	uint64_t dropped; /* sets that are not known: no room, or they could not be read */
 	/* That were read when the agent might not, and whose records are still to come. */
-	struct unread_set *told;
+	struct unread_set *read_early;
 };
 
 /* Keeps what it is given. */
@@ -37,7 +37,7 @@ struct error *labels_of_record(struct labels *l, const struct drain_record *r,
 			       uint32_t *ret) must_check;
 
 /* Takes sets that were read when records were collected which are to come. */
-void labels_tell(struct labels *l, struct unread_set *list);
+void labels_add_read(struct labels *l, struct unread_set *list);
 
 /* Marks the sets that the agent may say by their numbers. */
 void labels_mark_texts(struct labels *l);

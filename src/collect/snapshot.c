@@ -198,9 +198,10 @@ void snapshot_release(struct snapshot *s)
 	*s = (struct snapshot){0};
 }
 
-/* ---- what events say of before ---- */
+/* ---- states before the first events ---- */
 
-/* The state of its goroutine that an event leads from; false: it did not exist, or none is told. */
+/* The state of its goroutine that an event leads from; false: it did not exist, or the event
+ * implies none. */
 static bool status_before(const struct trace_event *ev, enum trace_status *ret, bool *ret_known)
 {
 	*ret_known = true;
@@ -242,8 +243,8 @@ static bool status_before(const struct trace_event *ev, enum trace_status *ret, 
 struct states {
 	const struct snapshot *snapshot;
 	struct map read;    /* goid -> its place in the snapshot + 1 */
-	struct map told;    /* goids whose first event was seen */
-	struct map changed; /* goids whose labels are told of, or that were made, since */
+	struct map seen;    /* goids whose first event was seen */
+	struct map changed; /* goids whose labels were recorded, or that were made, since */
 	struct map threads; /* that run somebody */
 	struct map ps;      /* that are held */
 	struct trace_events *ret;
@@ -296,21 +297,22 @@ static struct error *must_check add_state(struct states *s, const struct snapsho
 	return err ? err : add(s, &ev);
 }
 
-/* What the first event of a goroutine says of it. */
-static struct error *must_check add_told(struct states *s, const struct trace_event *ev,
-					 uint64_t goid, bool existed, enum trace_status status)
+/* The state that the first event of a goroutine implies. */
+static struct error *must_check add_first_state(struct states *s, const struct trace_event *ev,
+						uint64_t goid, bool existed,
+						enum trace_status status)
 {
 	const uint64_t *read = map_find(&s->read, goid);
 	struct snapshot_goroutine g = {.goid = goid, .m = ev->m, .p = ev->p, .status = status};
 
-	if (!goid || !claim(&s->told, goid) || !existed)
+	if (!goid || !claim(&s->seen, goid) || !existed)
 		return NULL;
 	if (read)
 		g.start_pc = s->snapshot->items[*read - 1].start_pc;
 	return add_state(s, &g);
 }
 
-static struct error *must_check add_all_told(struct states *s, const struct trace_events *first)
+static struct error *must_check add_first_states(struct states *s, const struct trace_events *first)
 {
 	struct error *err = NULL;
 
@@ -320,9 +322,9 @@ static struct error *must_check add_all_told(struct states *s, const struct trac
 		bool known, existed = status_before(ev, &status, &known);
 
 		if (known)
-			err = add_told(s, ev, ev->g, existed, status);
+			err = add_first_state(s, ev, ev->g, existed, status);
 		if (!err && ev->kind == TRACE_CORO_SWITCH)
-			err = add_told(s, ev, ev->arg, true, TRACE_WAITING);
+			err = add_first_state(s, ev, ev->arg, true, TRACE_WAITING);
 	}
 	return err;
 }
@@ -359,7 +361,7 @@ static struct error *must_check add_all_read(struct states *s)
 	struct error *err = NULL;
 
 	for (size_t i = 0; !err && i < s->snapshot->count; i++)
-		if (!map_find(&s->told, s->snapshot->items[i].goid))
+		if (!map_find(&s->seen, s->snapshot->items[i].goid))
 			err = add_state(s, &s->snapshot->items[i]);
 	return err;
 }
@@ -379,13 +381,13 @@ struct error *snapshot_events(const struct snapshot *snapshot, const struct trac
 			*place = i + 1;
 	}
 	if (!err)
-		err = add_all_told(&s, first);
+		err = add_first_states(&s, first);
 	if (!err)
 		err = add_all_read(&s);
 	if (!err)
 		err = add_labels(&s, first);
 	map_release(&s.read);
-	map_release(&s.told);
+	map_release(&s.seen);
 	map_release(&s.changed);
 	map_release(&s.threads);
 	map_release(&s.ps);

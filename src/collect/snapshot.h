@@ -41,7 +41,8 @@ struct snapshot {
 	size_t labelled; /* items whose labels were read so far */
 };
 
-/* Reads for about `most_ns` at most: of who is left out, the first event tells. */
+/* Reads for about `most_ns` at most: the first event of a goroutine that is left out implies its
+ * state. */
 struct error *snapshot_read(struct target *t, const struct golayout *lay, uint64_t most_ns,
 			    struct snapshot *ret) must_check;
 /* Reads the labels of those that have them still, for about so long; call it until *ret_done. */

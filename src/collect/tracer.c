@@ -365,7 +365,7 @@ static struct error *must_check take_collection(struct tracer *tr)
 	tr->collected_ns = about->ns - tr->start_ns - COLLECTOR_MARGIN_NS;
 	tr->taken_ns = about->taken_ns - tr->start_ns;
 	tr->last = about->last;
-	labels_tell(decoder_labels(tr->decoder), about->unread);
+	labels_add_read(decoder_labels(tr->decoder), about->unread);
 	err = sample_counters(tr, about);
 	drain_add(tr->drain, first);
 	return err;

@@ -4,7 +4,7 @@
  *
  * This is what touches the target: it is stopped once, briefly, when tracing begins and once when
  * it ends; in between it runs on by itself, whatever becomes of us. What is written to it is in
- * docs/internals/trace.md. What it tells is fetched by a thread of our own (collect/collector.h);
+ * docs/internals/trace.md. What it records is fetched by a thread of our own (collect/collector.h);
  * the one that calls the functions here, which is always the same, may take its time: it has the
  * lowest priority in tracer_next() and behind it, and decodes only where a processor is free, as
  * long as nothing is urgent. It has its own priority again by tracer_stop() or tracer_close().
@@ -34,8 +34,8 @@ struct surgeon_line;
 
 struct tracer_options {
 	uint32_t stack_depth; /* frames of a stack that are kept, at most; 0: no stacks */
-	const regex_t
-		*root; /* whose calls are told, besides handlers' (hooks/entry_points.h); or NULL */
+	const regex_t *root;  /* whose calls are recorded, besides handlers' (hooks/entry_points.h);
+				 or NULL */
 	const struct surgeon_line *surgeon; /* inject_options.surgeon */
 	const volatile sig_atomic_t *stop;  /* tracer_open() ends early when it is not 0; or NULL */
 	/* When tracer_stop() will be called, since the beginning: by then the caller has its own
@@ -114,7 +114,7 @@ struct error *tracer_stop(struct tracer *tr) must_check;
 void tracer_close(struct tracer *tr);
 
 void tracer_stats(const struct tracer *tr, struct tracer_stats *ret);
-/* Functions whose calls are not told though it was asked for, and why: a line each. */
+/* Functions whose calls are not recorded though the user asked for it, and why: a line each. */
 const struct strbuf *tracer_left_out(const struct tracer *tr);
 /* CLOCK_MONOTONIC at ns 0 of the events. */
 uint64_t tracer_start(const struct tracer *tr);

@@ -63,7 +63,7 @@ static const struct hook_rule rules[] = {
 	 SITE_RAX | SITE_RBX | SITE_RCX | SITE_RDI, STUB_P_OF_THREAD},
 	{HOOK_LOG, "runtime/trace.userLog", OLDEST, NEWEST, true,
 	 SITE_RAX | SITE_RBX | SITE_RCX | SITE_RDI | SITE_RSI, STUB_P_OF_THREAD},
-	/* It tests first whether the collector is to be told, and there are two ways then. */
+	/* It tests first whether to notify the GC, and there are two ways then. */
 	{HOOK_LABELS, "runtime/pprof.runtime_setProfLabel", OLDEST, NEWEST, true,
 	 SITE_RAX | SITE_RELATIVE, STUB_P_OF_THREAD},
 };
@@ -106,7 +106,7 @@ static struct error *must_check read_code(struct target *t, const struct image *
 	return file && !memcmp(file, code, size) ? NULL : changed_code(name);
 }
 
-/* By what the runtime's own tracer is told; 0: there is none. */
+/* What reports to the runtime's own tracer; 0: there is none. */
 static uint64_t reports_sweep(const struct image *img)
 {
 	struct go_func f;

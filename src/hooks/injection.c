@@ -59,7 +59,7 @@ static struct error *must_check choose_layout(struct injection *in,
 	if (err)
 		return err;
 	l->magic = AGENT_MAGIC;
-	l->slots = p_count + AGENT_SPARE_SLOTS;
+	l->slots = p_count + AGENT_FALLBACK_SLOTS;
 	l->ring_bytes = options->ring_bytes;
 	l->table_offset = (sizeof(*l) + 4095) & ~4095ul;
 	l->arena_offset = l->table_offset + AGENT_TABLE_SLOTS * sizeof(struct agent_stack);
@@ -109,7 +109,7 @@ static struct error *must_check write_code(const struct injection *in, struct pl
 					     .m_vdso_sp = n->m_vdso_sp,
 					     .m_vdso_pc = n->m_vdso_pc,
 					     .p_id = n->p_id,
-					     .p_slots = in->layout.slots - AGENT_SPARE_SLOTS};
+					     .p_slots = in->layout.slots - AGENT_FALLBACK_SLOTS};
 
 	if (!stubs_write(&plan->head, &numbers, in->hooks.kinds, plan->pages))
 		return error_format(ERROR_UNSUPPORTED,
@@ -235,7 +235,7 @@ static void populate_first(const struct injection *in)
 	for (uint64_t i = 0; i < l->slots; i++) {
 		uint64_t slot = l->slots_offset + i * AGENT_SLOT_BYTES;
 
-		if (i >= in->p_now && i < l->slots - AGENT_SPARE_SLOTS)
+		if (i >= in->p_now && i < l->slots - AGENT_FALLBACK_SLOTS)
 			continue;
 		/* With what its stack needs at most times. */
 		inject_populate(in, slot - CODE_PAGE_BYTES,
@@ -403,7 +403,7 @@ uint64_t inject_detach_ns(const struct injection *in)
 /* GOMAXPROCS may have been raised meanwhile. */
 static void count_without_ring(struct injection *in)
 {
-	uint64_t rings = in->layout.slots - AGENT_SPARE_SLOTS, now;
+	uint64_t rings = in->layout.slots - AGENT_FALLBACK_SLOTS, now;
 
 	if (!error_dropped(region_p_count(in->t, in->lay, &now)))
 		in->without_ring = now > rings ? now - rings : 0;

@@ -34,7 +34,8 @@ struct surgeon_line;
 struct inject_options {
 	uint32_t depth;      /* frames of a stack; 0: none */
 	uint32_t ring_bytes; /* of each slot; a power of two, at least four chunks */
-	/* Functions whose calls are to be told, besides those of hooks/entry_points.h; or NULL. */
+	/* Functions whose calls are to be recorded, besides those of hooks/entry_points.h; or NULL.
+	 */
 	const regex_t *root;
 	/* Leads to the surgeon in its own process; NULL: there is one in ours. */
 	const struct surgeon_line *surgeon;
@@ -69,20 +70,21 @@ const struct agent_shared *inject_layout(const struct injection *in);
 void inject_populate(const struct injection *in, uint64_t offset, uint64_t size);
 /* The agent may read what has come to Go's heap since, for labels (agent/labels.h). */
 struct error *inject_update_readable(struct injection *in) must_check;
-/* A line for each function whose calls are not told though it was asked for, and why. */
+/* A line for each function whose calls are not recorded though the user asked for it, and why. */
 const struct strbuf *inject_left_out(const struct injection *in);
 /* Calls that found no slot, so far. */
 uint64_t inject_lost(const struct injection *in);
 
 /*
- * We are there: to be said every second at least, by any thread. An agent that does not hear it for
- * some seconds switches itself off. Then this switches it on again and is true: what happened in
- * between is not known.
+ * A sign of life: to be given every second at least, by any thread. An agent that does not hear it
+ * for some seconds switches itself off. Then this switches it on again and is true: what happened
+ * in between is not known.
  */
 bool inject_beat(struct injection *in);
 
 /* So many of the program's processors (Ps) have no ring of their own, as of the end: there are more
- * than when we came, or than get one. They share AGENT_SPARE_SLOTS, and what finds none is lost. */
+ * than when we came, or than get one. They share AGENT_FALLBACK_SLOTS, and what finds none is lost.
+ */
 uint64_t inject_without_ring(const struct injection *in);
 
 /* When the first record could be written (CLOCK_MONOTONIC). */

@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 
-/* Goroutines that say where the heap is. */
+/* Goroutines whose addresses show where the heap is. */
 #define KNOWN_ADDRESSES 64
 
 /* Memory without a file, as a heap is. Linux may show the name that Go gives it (Go 1.25). */
@@ -140,7 +140,7 @@ static bool is_heap(const struct search *s, const struct addr_ranges *a)
 	return sum == a->total_bytes && holds_all(s, ranges, a->length);
 }
 
-/* The array is told last, and taken back first: who finds it the same before and after has its
+/* The array is published last, and withdrawn first: who finds it the same before and after has its
  * capacity. */
 static void publish_heap(struct agent_shared *shared, const struct addr_ranges *a)
 {

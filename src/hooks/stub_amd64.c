@@ -94,14 +94,15 @@ static void take_slot(struct code *c, const struct code_head *head, const struct
 	EMIT(c, 0x41, 0xc7, 0x45, offsetof(struct agent_slot, busy), 1, 0, 0, 0); /* busy = 1 */
 }
 
-/* One of the spare slots; when all are taken, the call is counted as lost. R12 stays as it is. */
-static void take_spare(struct code *c, const struct code_head *head, size_t have)
+/* One of the fallback slots; when all are taken, the call is counted as lost. R12 stays as it is.
+ */
+static void take_fallback(struct code *c, const struct code_head *head, size_t have)
 {
 	uint64_t control = head->control;
 
-	EMIT(c, 0x4c, 0x8b, 0x2d); /* mov r13, [spare_slots] */
-	emit_relative(c, head->code + offsetof(struct code_head, spare_slots), 0);
-	for (unsigned int i = 0; i < AGENT_SPARE_SLOTS; i++) {
+	EMIT(c, 0x4c, 0x8b, 0x2d); /* mov r13, [fallback_slots] */
+	emit_relative(c, head->code + offsetof(struct code_head, fallback_slots), 0);
+	for (unsigned int i = 0; i < AGENT_FALLBACK_SLOTS; i++) {
 		/* lock bts dword [r13 + busy], 0; jnc have; add r13, bytes of a slot */
 		EMIT(c, 0xf0, 0x41, 0x0f, 0xba, 0x6d, offsetof(struct agent_slot, busy), 0);
 		EMIT(c, 0x0f, 0x83);
@@ -263,7 +264,7 @@ static void write_casgstatus(struct code *c, const struct code_head *head,
 		patch_jump(c, syscall);
 		patch_jump(c, dead);
 	}
-	take_spare(c, head, have);
+	take_fallback(c, head, have);
 	emit_jump(c, c->address + done);
 	patch_jump(c, more);
 	call_change(c, head, n, back);
@@ -301,7 +302,7 @@ static void write_common(struct code *c, const struct code_head *head, const str
 	EMIT(c, 0x41, 0xff, 0xe4); /* jmp r12 */
 	for (unsigned int i = 0; i < 3; i++)
 		patch_jump(c, jumps[i]);
-	take_spare(c, head, have);
+	take_fallback(c, head, have);
 	EMIT(c, 0x41, 0xff, 0xe4); /* jmp r12 */
 }
 

@@ -8,8 +8,8 @@
 #include "inject/quiescence.h"
 
 /*
- * Those that change the state of a goroutine or a processor, and have a hook. Who is in there when
- * the hook is put in changes it without telling: later it is found in a state to which nothing has
+ * Those that change the state of a goroutine or a P, and have a hook. Who is in there when
+ * the hook is put in changes it without a record: later it is found in a state to which nothing has
  * led. So are those where a goroutine is parked. `goid_late`: and the end of newproc1, where a
  * goroutine is before it has its goid.
  */

@@ -58,7 +58,7 @@ struct code_head {
 	uint64_t agent;
 	uint64_t control; /* struct code_control, in a page that is 0 in children */
 	uint64_t slots;   /* the first slot of a P; 0: none is there any more */
-	uint64_t spare_slots;
+	uint64_t fallback_slots;
 	uint64_t stub_bytes;                         /* whole pages, with this head: what stays */
 	uint64_t trampolines[CODE_TRAMPOLINE_PAGES]; /* where they are, the first ones in use; 0: no
 							more */

@@ -113,7 +113,7 @@ static bool own_slots_are_free(const struct detachment *w)
 	return true;
 }
 
-/* Slots that are in use, of any P or spare. */
+/* Slots that are in use, of any P or fallback. */
 static bool slots_are_free(const struct quiet *q)
 {
 	uint64_t at = q->head->slots;
@@ -123,7 +123,7 @@ static bool slots_are_free(const struct quiet *q)
 		return own_slots_are_free(q->w);
 	if (!at)
 		return true;
-	for (; at < q->head->spare_slots + AGENT_SPARE_SLOTS * (uint64_t)AGENT_SLOT_BYTES;
+	for (; at < q->head->fallback_slots + AGENT_FALLBACK_SLOTS * (uint64_t)AGENT_SLOT_BYTES;
 	     at += AGENT_SLOT_BYTES)
 		if (pread(q->w->memory, &slot.busy, sizeof(slot.busy),
 			  at + offsetof(struct agent_slot, busy)) == sizeof(slot.busy) &&
@@ -321,7 +321,7 @@ static struct error *must_check clear_head(const struct detachment *w, const str
 	memset(head.sites, 0, sizeof(head.sites));
 	memset(head.trampolines, 0, sizeof(head.trampolines));
 	head.tracer = 0;
-	head.slots = head.spare_slots = head.control = 0;
+	head.slots = head.fallback_slots = head.control = 0;
 	return write_at(w, l->head.code, &head, code_head_bytes(&head));
 }
 

@@ -59,18 +59,18 @@ static void close_others(const struct target *t, int channel)
 static bool watch(int channel, pid_t gospect)
 {
 	bool holds = false, continued = false;
-	char told;
+	char message;
 
 	for (;;) {
 		struct pollfd fd = {channel, POLLIN, 0};
 		int n = poll(&fd, 1, holds ? HOLD_MS : -1);
 
-		if (n > 0 && read(channel, &told, 1) <= 0)
+		if (n > 0 && read(channel, &message, 1) <= 0)
 			return holds;
-		if (n > 0 && told == GUARDIAN_DISMISSED)
+		if (n > 0 && message == GUARDIAN_DISMISSED)
 			_exit(0);
 		if (n > 0)
-			holds = told == GUARDIAN_HOLDS;
+			holds = message == GUARDIAN_HOLDS;
 		/* It is ours as long as it is our parent. */
 		if (!n && getppid() == gospect && thread_state(gospect, gospect) == 'T') {
 			continued = true;

@@ -1,4 +1,4 @@
-/* What a surgeon tells its guardian (inject/guardian.h), which hears at the other end. */
+/* What a surgeon sends to its guardian (inject/guardian.h), which reads the other end. */
 #ifndef INJECT_GUARDIAN_LINE_H
 #define INJECT_GUARDIAN_LINE_H
 

@@ -22,7 +22,7 @@
 #define BREAKPOINT 0xccu
 #define GO_ROUND "\xeb\xfe"
 
-/* What the holder tells, and is told. */
+/* What the holder reports, and the orders that it gets. */
 enum { IS_TRACED = 1, IS_DENIED, HAS_EXECED, IS_HELD, IS_LOST };
 enum { PASS = 1, HOLD, RELEASE };
 
@@ -46,7 +46,7 @@ struct hold {
 	bool held;    /* there is the jump */
 };
 
-static void tell(const struct hold *h, unsigned int what)
+static void report(const struct hold *h, unsigned int what)
 {
 	struct word w = {.what = what};
 
@@ -102,7 +102,7 @@ static void hold_here(struct hold *h, struct user_regs_struct *regs)
 	if (!h->held)
 		write_code(h, h->before, 2);
 	let_go(h);
-	tell(h, h->held ? IS_HELD : IS_LOST);
+	report(h, h->held ? IS_HELD : IS_LOST);
 }
 
 static bool is_at_breakpoint(const struct hold *h, int status, struct user_regs_struct *regs)
@@ -118,7 +118,7 @@ static void pass_on(struct hold *h, int status)
 	case PTRACE_EVENT_EXEC:
 		h->broken = false;
 		h->stopped = true;
-		tell(h, HAS_EXECED);
+		report(h, HAS_EXECED);
 		break;
 	case PTRACE_EVENT_STOP:
 		if (WSTOPSIG(status) == SIGTRAP)
@@ -142,7 +142,7 @@ static void look_at_child(struct hold *h)
 	while (h->traced && waitpid(h->child, &status, WNOHANG | __WALL) == h->child) {
 		if (!WIFSTOPPED(status)) {
 			h->traced = h->broken = false;
-			tell(h, IS_LOST);
+			report(h, IS_LOST);
 		} else if (is_at_breakpoint(h, status, &regs)) {
 			hold_here(h, &regs);
 		} else {
@@ -198,7 +198,7 @@ static bool obey(struct hold *h)
 	if (recv(h->channel, &w, sizeof(w), 0) != sizeof(w) || w.what == RELEASE)
 		return false;
 	if (w.what == HOLD && h->stopped && !set_breakpoint(h, w.address))
-		tell(h, IS_LOST);
+		report(h, IS_LOST);
 	if (h->stopped)
 		go_on(h, 0);
 	return true;
@@ -237,10 +237,10 @@ static _Noreturn void run(pid_t child, int channel)
 	close_all_but(channel);
 	h.signals = fds[1].fd = watch_children();
 	if (h.signals < 0 || !trace_child(&h, PTRACE_O_TRACEEXEC)) {
-		tell(&h, IS_DENIED);
+		report(&h, IS_DENIED);
 		_exit(0);
 	}
-	tell(&h, IS_TRACED);
+	report(&h, IS_TRACED);
 	for (;;) {
 		poll(fds, 2, -1);
 		while (read(h.signals, &info, sizeof(info)) > 0)
@@ -250,7 +250,7 @@ static _Noreturn void run(pid_t child, int channel)
 			break;
 	}
 	restore(&h);
-	tell(&h, IS_LOST);
+	report(&h, IS_LOST);
 	_exit(0);
 }
 

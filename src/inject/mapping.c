@@ -89,7 +89,7 @@ static void complete_head(struct surgeon *s)
 	h->tracer = getpid();
 	h->tracer_start = process_start(getpid());
 	h->slots = s->answer.shared_address + s->plan->slots_offset;
-	h->spare_slots = h->slots + (s->plan->slots - AGENT_SPARE_SLOTS) * AGENT_SLOT_BYTES;
+	h->fallback_slots = h->slots + (s->plan->slots - AGENT_FALLBACK_SLOTS) * AGENT_SLOT_BYTES;
 	memcpy(s->plan->pages, h, code_head_bytes(h));
 }
 

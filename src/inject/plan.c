@@ -159,8 +159,8 @@ static struct error *must_check check_shared(const struct plan *plan)
 	if (plan->shared_bytes > MOST_SHARED_BYTES || plan->shared_bytes % CODE_PAGE_BYTES ||
 	    plan->shared_bytes < sizeof(struct agent_shared))
 		return refused("the shared memory has the wrong size");
-	if (plan->slots < AGENT_SPARE_SLOTS ||
-	    plan->slots > AGENT_MOST_P_SLOTS + AGENT_SPARE_SLOTS ||
+	if (plan->slots < AGENT_FALLBACK_SLOTS ||
+	    plan->slots > AGENT_MOST_P_SLOTS + AGENT_FALLBACK_SLOTS ||
 	    plan->slots_offset > plan->shared_bytes || plan->slots_offset % 64 ||
 	    plan->slots_offset < sizeof(struct agent_shared) ||
 	    plan->slots * AGENT_SLOT_BYTES > room)

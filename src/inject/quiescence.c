@@ -36,7 +36,7 @@ static bool has(const struct quiescence_functions *functions, size_t count, uint
 }
 
 /* Some of a stack, from `at` on. What cannot be read is 0. */
-struct stretch {
+struct stack_piece {
 	uint64_t at;
 	uint64_t words[STACK_WORDS];
 };
@@ -45,7 +45,7 @@ struct stretch {
  * vDSO from, or that; its `at` is 0 when there is none. */
 struct seen {
 	struct thread_registers registers;
-	struct stretch own, other;
+	struct stack_piece own, other;
 };
 
 static bool is_a_function(const void *functions, uint64_t pc)
@@ -66,7 +66,7 @@ static bool handler_returns_to(struct target *t, const struct quiescence_functio
 }
 
 /* The frame: where the one before it is, and the return address. */
-static bool frame_in(const struct stretch *s, uint64_t at, uint64_t ret[2])
+static bool frame_in(const struct stack_piece *s, uint64_t at, uint64_t ret[2])
 {
 	if (!s->at || at < s->at || at - s->at > sizeof(s->words) - 16)
 		return false;
@@ -84,40 +84,40 @@ static uint64_t other_stack(const struct seen *s)
 	return frame_in(&s->own, at, frame) ? 0 : at;
 }
 
-static struct error *must_check read_stretches(struct target *t, struct stretch **stretches,
-					       size_t count)
+static struct error *must_check read_pieces(struct target *t, struct stack_piece **pieces,
+					    size_t count)
 {
 	struct target_range ranges[SEEN_AT_ONCE] = {0};
 	bool ok[SEEN_AT_ONCE];
 	struct error *err;
 
 	for (size_t i = 0; i < count; i++)
-		ranges[i] = (struct target_range){stretches[i]->at, sizeof(stretches[i]->words),
-						  stretches[i]->words};
+		ranges[i] = (struct target_range){pieces[i]->at, sizeof(pieces[i]->words),
+						  pieces[i]->words};
 	err = target_read_each(t, ranges, count, ok);
 	for (size_t i = 0; !err && i < count; i++)
 		if (!ok[i])
-			memset(stretches[i]->words, 0, sizeof(stretches[i]->words));
+			memset(pieces[i]->words, 0, sizeof(pieces[i]->words));
 	return err;
 }
 
 static struct error *must_check read_stacks(struct target *t, struct seen *seen, size_t count)
 {
-	struct stretch *stretches[SEEN_AT_ONCE];
+	struct stack_piece *pieces[SEEN_AT_ONCE];
 	struct error *err;
 	size_t n = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		stretches[i] = &seen[i].own;
+		pieces[i] = &seen[i].own;
 		seen[i].own.at = seen[i].registers.sp;
 	}
-	err = read_stretches(t, stretches, count);
+	err = read_pieces(t, pieces, count);
 	for (size_t i = 0; !err && i < count; i++) {
 		seen[i].other.at = other_stack(&seen[i]);
 		if (seen[i].other.at)
-			stretches[n++] = &seen[i].other;
+			pieces[n++] = &seen[i].other;
 	}
-	return err ? err : read_stretches(t, stretches, n);
+	return err ? err : read_pieces(t, pieces, n);
 }
 
 /*

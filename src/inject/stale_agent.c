@@ -98,11 +98,11 @@ static bool has_name(const char *path, const char *name)
 /* So many as region_p_slots() gives at most, one behind the other, in this mapping. */
 static bool holds_slots(const struct target_map *map, const struct code_head *h)
 {
-	uint64_t size = h->spare_slots - h->slots;
+	uint64_t size = h->fallback_slots - h->slots;
 
 	return h->slots >= map->start && h->slots < map->end && !(size % AGENT_SLOT_BYTES) &&
 	       size / AGENT_SLOT_BYTES <= AGENT_MOST_P_SLOTS &&
-	       size + AGENT_SPARE_SLOTS * (uint64_t)AGENT_SLOT_BYTES <= map->end - h->slots;
+	       size + AGENT_FALLBACK_SLOTS * (uint64_t)AGENT_SLOT_BYTES <= map->end - h->slots;
 }
 
 /* What lies there now, of what the head says; it may have been unmapped since. */
@@ -133,7 +133,7 @@ static struct error *must_check forget_unmapped(struct target *t, struct stale_a
 	if (!p->control)
 		h->control = 0;
 	if (!p->data)
-		h->slots = h->spare_slots = 0;
+		h->slots = h->fallback_slots = 0;
 	for (unsigned int i = 0; i < CODE_TRAMPOLINE_PAGES; i++)
 		if (!p->trampolines[i])
 			h->trampolines[i] = 0;

@@ -268,15 +268,15 @@ static struct error *must_check switch_again(struct surgeon *s)
 /* Somebody else may take the agent out from now on. */
 static struct error *must_check hand_over(struct surgeon *s, struct error *err)
 {
-	struct error *said;
+	struct error *wrapped;
 	pid_t pid;
 
 	claim_end(&s->claim);
 	pid = guardian_take_over();
-	said = error_format(err->code, "%s; gospect-guard, process %d, keeps trying", err->message,
-			    pid);
+	wrapped = error_format(err->code, "%s; gospect-guard, process %d, keeps trying",
+			       err->message, pid);
 	error_destroy(err);
-	return said;
+	return wrapped;
 }
 
 static struct error *must_check take_out(struct surgeon *s)

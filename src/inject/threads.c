@@ -293,7 +293,7 @@ static bool wait_for_stop(struct threads *t, struct stopped_thread *thread, uint
 
 static bool is_awaited(const struct stopped_thread *thread)
 {
-	return thread->told && !thread->stopped && !thread->gone;
+	return thread->interrupted && !thread->stopped && !thread->gone;
 }
 
 /* How many have not stopped yet. */
@@ -347,7 +347,7 @@ static bool wait_for_stops(struct threads *t, bool second, uint64_t since, uint6
 
 static void tell_to_stop(struct stopped_thread *thread)
 {
-	thread->told = true;
+	thread->interrupted = true;
 	ptrace(PTRACE_INTERRUPT, thread->id, NULL, NULL);
 }
 
@@ -359,7 +359,7 @@ static size_t interrupt_others(struct threads *t)
 	for (size_t i = 0; i < t->count; i++) {
 		struct stopped_thread *thread = &t->items[i];
 
-		if (thread->told || !thread->seized)
+		if (thread->interrupted || !thread->seized)
 			continue;
 		tell_to_stop(thread);
 		n++;
@@ -398,14 +398,14 @@ static uint64_t stop_limit(struct threads *t, size_t count)
 static struct error *must_check stop_others(struct threads *t, uint64_t since)
 {
 	struct error *err = NULL;
-	size_t known = 0, told = 0;
+	size_t known = 0, interrupted = 0;
 
 	while (!err && known < t->count) {
 		known = t->count;
-		told += interrupt_others(t);
+		interrupted += interrupt_others(t);
 		hurry(t);
-		err = wait_for_stops(t, false, since, stop_limit(t, told)) ? add_new(t)
-									   : &error_fault;
+		err = wait_for_stops(t, false, since, stop_limit(t, interrupted)) ? add_new(t)
+										  : &error_fault;
 		if (!err && known < t->count)
 			err = seize_awake(t);
 	}
@@ -462,7 +462,7 @@ static struct error *must_check stopped_in_vain(struct threads *t, uint64_t sinc
 						struct error *err)
 {
 	t->stood_ns = threads_resume(t) - since;
-	t->held_ns = clock_now() - t->told_ns;
+	t->held_ns = clock_now() - t->interrupt_ns;
 	t->tries++;
 	return err;
 }
@@ -495,7 +495,7 @@ struct error *threads_stop_asleep(struct threads *t)
 	t->stood_ns = t->held_ns = 0;
 	err = find_all(t);
 	guardian_told(true);
-	t->told_ns = clock_now();
+	t->interrupt_ns = clock_now();
 	if (!err)
 		err = t->stuck ? &error_fault : second_tracer_share(t->second, stop_own_asleep, t);
 	return err ? stopped_in_vain(t, clock_now(), err) : NULL;

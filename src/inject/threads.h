@@ -27,9 +27,9 @@ struct thread_registers {
 
 struct stopped_thread {
 	pid_t id;
-	bool asleep; /* when it was found */
-	bool seized; /* is traced by us */
-	bool told;   /* to stop */
+	bool asleep;      /* when it was found */
+	bool seized;      /* is traced by us */
+	bool interrupted; /* to stop */
 	bool stopped;
 	bool gone;
 	bool lent;      /* a priority, until it has stopped */
@@ -52,12 +52,12 @@ struct threads {
 	_Atomic pid_t stuck; /* why they could not be stopped: this one cannot be just now; or 0 */
 	unsigned int tries;  /* in vain */
 	uint64_t first_try_ns;
-	uint64_t stood_ns; /* for how long they stood at the last of these */
-	uint64_t held_ns;  /* and those that slept */
-	uint64_t told_ns;  /* when the first of those that sleep was told to stop */
-	uint64_t quota_ns; /* a period of our own quota (inject/quota.h); 0: there is none */
-	bool may_lend;     /* priorities, as of the stop at hand */
-	DIR *folder;       /* /proc/PID/task, once they have been stopped */
+	uint64_t stood_ns;     /* for how long they stood at the last of these */
+	uint64_t held_ns;      /* and those that slept */
+	uint64_t interrupt_ns; /* when the first of those that sleep was told to stop */
+	uint64_t quota_ns;     /* a period of our own quota (inject/quota.h); 0: there is none */
+	bool may_lend;         /* priorities, as of the stop at hand */
+	DIR *folder;           /* /proc/PID/task, once they have been stopped */
 	struct second_tracer *second; /* NULL: they are few, or it cannot be had */
 };
 

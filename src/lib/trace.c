@@ -608,7 +608,7 @@ static void remark_processors(const struct remark *to, const struct tracer_stats
 	if (stats->without_ring)
 		remark(to,
 		       "%lu Ps (GOMAXPROCS) have no ring buffer of their own and share %d, so their events may be lost: GOMAXPROCS grew during the trace, or is above %d",
-		       stats->without_ring, AGENT_SPARE_SLOTS, AGENT_MOST_P_SLOTS);
+		       stats->without_ring, AGENT_FALLBACK_SLOTS, AGENT_MOST_P_SLOTS);
 }
 
 static void complete_stats(struct gospect_trace *t, const struct tracer_stats *from)

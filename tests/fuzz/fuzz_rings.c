@@ -21,7 +21,7 @@
 #include "gotrace/trace_reader.h"
 #include "tests/made_runtime.h"
 
-enum { SLOTS = 2 + AGENT_SPARE_SLOTS, WRITTEN = 3, RING = 4 * AGENT_CHUNK_BYTES };
+enum { SLOTS = 2 + AGENT_FALLBACK_SLOTS, WRITTEN = 3, RING = 4 * AGENT_CHUNK_BYTES };
 enum { ARENA_WORDS = 1024, BLOCKS = 8, TEXT_MOST = 64 };
 
 /* What a step does; what it has behind it. */

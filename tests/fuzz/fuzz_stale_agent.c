@@ -31,9 +31,10 @@ static void check(const struct stale_agent *l, const struct input *in)
 	fuzz_accepted++;
 	fuzz_require(code_head_bytes(h) <= h->stub_bytes);
 	fuzz_require(!h->control || h->control - CODE_AT < h->code_bytes);
-	fuzz_require(!h->slots ||
-		     (h->slots >= DATA_AT && h->slots <= h->spare_slots && h->spare_slots < end &&
-		      end - h->spare_slots >= AGENT_SPARE_SLOTS * (uint64_t)AGENT_SLOT_BYTES));
+	fuzz_require(
+		!h->slots ||
+		(h->slots >= DATA_AT && h->slots <= h->fallback_slots && h->fallback_slots < end &&
+		 end - h->fallback_slots >= AGENT_FALLBACK_SLOTS * (uint64_t)AGENT_SLOT_BYTES));
 	for (unsigned int i = 0; i < h->site_count; i++)
 		fuzz_require(!h->sites[i].address);
 }
@@ -79,7 +80,7 @@ static struct input made(unsigned int sites)
 				.agent = CODE_AT + 0x8000,
 				.control = CODE_AT + 0x8000,
 				.slots = SLOTS_AT,
-				.spare_slots = SLOTS_AT + 16 * AGENT_SLOT_BYTES,
+				.fallback_slots = SLOTS_AT + 16 * AGENT_SLOT_BYTES,
 				.trampolines = {0x60000000},
 				.site_count = sites};
 	for (unsigned int i = 0; i < sites; i++)

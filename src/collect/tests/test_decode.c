@@ -7,7 +7,7 @@
 #include "collect/decode.h"
 #include "tests/made_runtime.h"
 
-enum { SLOTS = 1 + AGENT_SPARE_SLOTS, ARENA_WORDS = 1024 };
+enum { SLOTS = 1 + AGENT_FALLBACK_SLOTS, ARENA_WORDS = 1024 };
 
 struct made {
 	struct made_runtime runtime;
@@ -300,7 +300,7 @@ static void a_worker_of_the_collector_has_a_label(void **state)
 
 /* ---- labels that were read when they were collected ---- */
 
-static struct unread_set *make_told(uint64_t goid, uint64_t labels, const char *bytes)
+static struct unread_set *make_read(uint64_t goid, uint64_t labels, const char *bytes)
 {
 	struct unread_set *set = malloc(sizeof(*set) + strlen(bytes));
 
@@ -316,9 +316,9 @@ static void what_was_told_of_labels_counts_once_and_for_its_set_alone(void **sta
 	struct trace_event events[DECODE_MAX_EVENTS];
 	size_t count;
 
-	labels_tell(decoder_labels(d->decoder), make_told(OTHER, 0x1000, "\1a\1b"));
-	labels_tell(decoder_labels(d->decoder), make_told(GOID, 0x2000, "\1c\1d"));
-	labels_tell(decoder_labels(d->decoder), make_told(GOID, 0x1000, "\1k\1v"));
+	labels_add_read(decoder_labels(d->decoder), make_read(OTHER, 0x1000, "\1a\1b"));
+	labels_add_read(decoder_labels(d->decoder), make_read(GOID, 0x2000, "\1c\1d"));
+	labels_add_read(decoder_labels(d->decoder), make_read(GOID, 0x1000, "\1k\1v"));
 	assert_null(decoder_events(d->decoder, &record, 1, events, &count));
 	assert_text(d, events[0].text, "k=v");
 	assert_null(decoder_events(d->decoder, &record, 1, events, &count));

@@ -30,7 +30,7 @@ static const char *const names[TRACE_KINDS] = {
 };
 
 #define HISTORY 65536
-#define TOLD 12
+#define MOST_PRINTED 12
 
 struct probe {
 	struct trace_event history[HISTORY];
@@ -67,18 +67,18 @@ static const struct {
 };
 
 /* What the goroutine did before. */
-static void tell(const struct probe *p, uint64_t g)
+static void print_history(const struct probe *p, uint64_t g)
 {
-	int told = 0;
+	int printed = 0;
 
-	for (uint64_t i = p->seen; i && i + HISTORY > p->seen && told < TOLD; i--) {
+	for (uint64_t i = p->seen; i && i + HISTORY > p->seen && printed < MOST_PRINTED; i--) {
 		const struct trace_event *ev = &p->history[(i - 1) % HISTORY];
 
 		if (ev->g != g)
 			continue;
 		printf("  %s at %lu on %lu p %d stack %u text %s\n", names[ev->kind], ev->ns, ev->m,
 		       (int)ev->p, ev->stack, texts_get(tracer_texts(p->tracer), ev->text));
-		told++;
+		printed++;
 	}
 }
 
@@ -104,7 +104,7 @@ static void check(struct probe *p, const struct trace_event *ev)
 		if (p->shown++ < 20) {
 			printf("illegal: %s of goroutine %lu in state %lu at %lu on %lu p %d\n",
 			       names[ev->kind], ev->g, *state, ev->ns, ev->m, (int)ev->p);
-			tell(p, ev->g);
+			print_history(p, ev->g);
 		}
 	}
 	*state = rules[ev->kind].to;
@@ -131,7 +131,7 @@ static struct error *take(struct tracer *tr, struct probe *p, bool *ret_last)
 	return NULL;
 }
 
-static void say(const struct tracer *tr, const struct probe *p)
+static void print_results(const struct tracer *tr, const struct probe *p)
 {
 	struct tracer_stats stats;
 
@@ -206,7 +206,7 @@ static struct error *probe(pid_t pid, double seconds, uint32_t depth)
 	if (!err)
 		err = run(tr, seconds, &p);
 	if (!err)
-		say(tr, &p);
+		print_results(tr, &p);
 	if (!err && getenv("PROBE_STACKS"))
 		for (uint32_t i = 1; i <= stacks_count(tracer_stacks(tr)) && i <= 40; i++) {
 			printf("stack %u\n", i);

@@ -103,7 +103,7 @@ void make_memory(struct made *d, void *at, const uint8_t *code, size_t size)
 	d->shared->enabled = d->head.control;
 	d->shared->seen = __rdtsc();
 	d->head.slots = word_of(slot_of(d, 0));
-	d->head.spare_slots = word_of(slot_of(d, P_SLOTS));
+	d->head.fallback_slots = word_of(slot_of(d, P_SLOTS));
 	d->head.stub_bytes = CODE_PAGE_BYTES;
 }
 

@@ -186,7 +186,7 @@ static void times_of_any_length_are_told_as_they_are(void **state)
 
 /* The stack of this number: its words, innermost first, are put into `ret`. The size of a frame
  * depends on its pc. Those of one shape are alike but for a pc each; some have more frames than a
- * guess, or a pc far from the others. */
+ * cache entry, or a pc far from the others. */
 static size_t make_stack(struct made *d, unsigned int number, uint64_t *ret)
 {
 	unsigned int shape = number % 128, at = 20 + shape * 2;
@@ -222,7 +222,7 @@ static void stacks_of_all_kinds_are_told_as_they_are(void **state)
 		size_t count;
 		struct seen r;
 
-		/* Mostly one of few, and over time more than there are guesses. */
+		/* Mostly one of few, and over time more than the cache holds. */
 		number = i % 4 ? number % (1 + i / 2000) : number % 3000;
 		random = random * 1664525 + 1013904223;
 		if (i % 512 == 0)
@@ -232,12 +232,12 @@ static void stacks_of_all_kinds_are_told_as_they_are(void **state)
 		assert_int_equal(r.kind, RECORD_BLOCK);
 		assert_words(&d, r.others[0], words, count);
 	}
-	assert_int_equal(slot_of(&d, 1)->guesses_used, AGENT_GUESSES - 1);
+	assert_int_equal(slot_of(&d, 1)->stack_cache_used, AGENT_CACHED_STACKS - 1);
 	unmake(&d);
 }
 
 /* The second time it is not walked: words[1], the first frame, stays as it is. */
-static void a_stack_that_fits_into_a_guess_is_recognised(void **state)
+static void a_stack_that_fits_into_the_cache_is_recognised(void **state)
 {
 	static struct made d;
 	uint64_t words[64];
@@ -251,7 +251,7 @@ static void a_stack_that_fits_into_a_guess_is_recognised(void **state)
 		slot_of(&d, 1)->words[1] = 0;
 		assert_int_equal(change(&d, d.g, 2, 4).others[0], r.others[0]);
 		assert_words(&d, r.others[0], words, count);
-		assert_int_equal(!slot_of(&d, 1)->words[1], count - 1 <= AGENT_GUESS_FRAMES);
+		assert_int_equal(!slot_of(&d, 1)->words[1], count - 1 <= AGENT_CACHED_FRAMES);
 	}
 	unmake(&d);
 }
@@ -310,11 +310,11 @@ static void a_stack_that_goes_on_elsewhere_is_not_kept(void **state)
 	r = change(&d, d.g, 2, 4);
 	assert_int_equal(count, 3);
 	assert_words(&d, r.others[0], words, count - 1);
-	assert_int_equal(slot_of(&d, 1)->guesses_used, 0);
+	assert_int_equal(slot_of(&d, 1)->stack_cache_used, 0);
 	*(uint64_t *)d.g[G_BP] = 0;
 	r = change(&d, d.g, 2, 4);
 	assert_words(&d, r.others[0], words, count - 1);
-	assert_int_equal(slot_of(&d, 1)->guesses_used, 1);
+	assert_int_equal(slot_of(&d, 1)->stack_cache_used, 1);
 	unmake(&d);
 }
 
@@ -484,7 +484,7 @@ int main(void)
 		cmocka_unit_test(without_stacks_all_else_is_told),
 		cmocka_unit_test(times_of_any_length_are_told_as_they_are),
 		cmocka_unit_test(stacks_of_all_kinds_are_told_as_they_are),
-		cmocka_unit_test(a_stack_that_fits_into_a_guess_is_recognised),
+		cmocka_unit_test(a_stack_that_fits_into_the_cache_is_recognised),
 		cmocka_unit_test(of_two_stacks_that_look_alike_each_is_recognised),
 		cmocka_unit_test(whom_the_scheduler_unblocks_is_told_without_a_stack),
 		cmocka_unit_test(a_stack_that_goes_on_elsewhere_is_not_kept),

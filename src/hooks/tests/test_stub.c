@@ -46,7 +46,7 @@ static void an_instruction_that_is_relative_is_executed_elsewhere(void **state)
 	unmake(&d);
 }
 
-static void who_has_no_processor_takes_a_spare_slot(void **state)
+static void a_thread_without_a_p_takes_a_fallback_slot(void **state)
 {
 	static struct made d;
 	struct registers before, after;
@@ -168,7 +168,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(other_hooks_keep_every_register),
 		cmocka_unit_test(an_instruction_that_is_relative_is_executed_elsewhere),
-		cmocka_unit_test(who_has_no_processor_takes_a_spare_slot),
+		cmocka_unit_test(a_thread_without_a_p_takes_a_fallback_slot),
 		cmocka_unit_test(without_any_slot_the_call_is_counted_as_lost),
 		cmocka_unit_test(switched_off_it_touches_nothing),
 		cmocka_unit_test(a_return_is_recorded_and_who_comes_back_behind_it_returns_as_ever),

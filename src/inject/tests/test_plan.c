@@ -55,7 +55,7 @@ static struct plan *made(void)
 	h->sites[0] = site(TEXT + 0x100, 7, STUB);
 	h->sites[2] = site(TEXT + 0x200, 4, FAR);
 	plan->shared_bytes = 1 << 26;
-	plan->slots = 4 + AGENT_SPARE_SLOTS;
+	plan->slots = 4 + AGENT_FALLBACK_SLOTS;
 	plan->slots_offset = 1 << 20;
 	plan->functions = (struct quiescence_functions){{{TEXT + 0x80, 0x100}}, 1, 1};
 	return plan;
@@ -215,7 +215,7 @@ static void slots_lie_in_the_shared_memory(void **state)
 	REFUSED("shared memory has the wrong size", p->shared_bytes += 1);
 	REFUSED("slots are not in", p->slots = 0);
 	REFUSED("slots are not in", p->slots = UINT64_MAX);
-	REFUSED("slots are not in", p->slots = AGENT_MOST_P_SLOTS + AGENT_SPARE_SLOTS);
+	REFUSED("slots are not in", p->slots = AGENT_MOST_P_SLOTS + AGENT_FALLBACK_SLOTS);
 	REFUSED("slots are not in", p->slots_offset = p->shared_bytes - AGENT_SLOT_BYTES);
 	REFUSED("slots are not in", p->slots_offset = UINT64_MAX & ~63ull);
 	REFUSED("slots are not in", p->slots_offset = 0);

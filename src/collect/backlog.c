@@ -16,7 +16,7 @@
 #define PAGE_BYTES 4096ul
 #define STRIDE ((sizeof(struct block) + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1))
 /* Blocks that are kept although nobody needs them just now: 16 MB. */
-#define SPARE_BLOCKS 256
+#define RESIDENT_BLOCKS 256
 /* That are given back at once: it takes 0.1 ms. */
 #define TRIM_BLOCKS 16
 
@@ -26,7 +26,7 @@
 #define MOST_WAITING (1u << 16)
 
 /* From one thread to another, in order. It is never full: it has room for all that there are. */
-struct handover {
+struct queue {
 	void **items;
 	size_t mask;
 	_Atomic size_t put;
@@ -41,7 +41,7 @@ struct waiting {
 };
 
 /* Blocks of the thread that fills, the last one on top. */
-struct pile {
+struct free_list {
 	struct block **items;
 	size_t count;
 };
@@ -49,11 +49,11 @@ struct pile {
 struct backlog {
 	uint8_t *memory;
 	size_t blocks;
-	struct pile warm; /* in memory */
-	struct pile cold; /* not used so far, or given back */
+	struct free_list resident; /* in memory */
+	struct free_list released; /* not used so far, or given back */
 	struct waiting *waiting;
-	struct handover filled; /* of these */
-	struct handover freed;
+	struct queue filled; /* of these */
+	struct queue freed;
 	_Atomic size_t in_use;
 	_Atomic uint64_t bytes;    /* that wait */
 	_Atomic uint64_t taken_ns; /* when the last one that was taken was collected */
@@ -61,15 +61,15 @@ struct backlog {
 	int wake; /* for who takes */
 	/* The file, and the thread that writes it. */
 	struct spill spill;
-	struct handover leaving;
-	struct handover left; /* blocks */
+	struct queue leaving;
+	struct queue left; /* blocks */
 	pthread_t writer;
 	bool writes;
 	atomic_bool quit;
 	int wake_writer;
 };
 
-static bool make_handover(struct handover *h, size_t count)
+static bool make_queue(struct queue *h, size_t count)
 {
 	size_t room = 1;
 
@@ -80,7 +80,7 @@ static bool make_handover(struct handover *h, size_t count)
 	return h->items;
 }
 
-static void hand_over(struct handover *h, void *item)
+static void queue_push(struct queue *h, void *item)
 {
 	size_t put = atomic_load_explicit(&h->put, memory_order_relaxed);
 
@@ -88,7 +88,7 @@ static void hand_over(struct handover *h, void *item)
 	atomic_store_explicit(&h->put, put + 1, memory_order_release);
 }
 
-static size_t count_in(const struct handover *h)
+static size_t queue_count(const struct queue *h)
 {
 	size_t taken = atomic_load(&h->taken);
 
@@ -96,7 +96,7 @@ static size_t count_in(const struct handover *h)
 }
 
 /* NULL: there is none. */
-static void *next_in(struct handover *h)
+static void *queue_peek(struct queue *h)
 {
 	size_t taken = atomic_load_explicit(&h->taken, memory_order_relaxed);
 
@@ -105,16 +105,16 @@ static void *next_in(struct handover *h)
 	return h->items[taken & h->mask];
 }
 
-static void *take_over(struct handover *h)
+static void *queue_pop(struct queue *h)
 {
-	void *item = next_in(h);
+	void *item = queue_peek(h);
 
 	if (item)
 		atomic_fetch_add_explicit(&h->taken, 1, memory_order_release);
 	return item;
 }
 
-static bool make_pile(struct pile *p, size_t blocks)
+static bool make_free_list(struct free_list *p, size_t blocks)
 {
 	p->items = calloc(blocks, sizeof(p->items[0]));
 	return p->items;
@@ -125,7 +125,7 @@ static bool make_waiting(struct backlog *b, size_t count)
 	free(b->filled.items);
 	free(b->waiting);
 	b->waiting = NULL;
-	if (!make_handover(&b->filled, count))
+	if (!make_queue(&b->filled, count))
 		return false;
 	b->waiting = calloc(b->filled.mask + 1, sizeof(b->waiting[0]));
 	return b->waiting;
@@ -150,11 +150,11 @@ struct error *backlog_create(size_t blocks, struct backlog **ret)
 	b->memory = memory;
 	b->blocks = blocks;
 	b->taken_ns = clock_now();
-	if (!make_pile(&b->warm, blocks) || !make_pile(&b->cold, blocks) ||
-	    !make_waiting(b, blocks) || !make_handover(&b->freed, blocks))
+	if (!make_free_list(&b->resident, blocks) || !make_free_list(&b->released, blocks) ||
+	    !make_waiting(b, blocks) || !make_queue(&b->freed, blocks))
 		return &error_no_memory;
 	for (size_t i = blocks; i-- > 0;)
-		b->cold.items[b->cold.count++] = (struct block *)(b->memory + i * STRIDE);
+		b->released.items[b->released.count++] = (struct block *)(b->memory + i * STRIDE);
 	*ret = take_ptr(b);
 	return NULL;
 }
@@ -179,8 +179,8 @@ void backlog_destroy(struct backlog *b)
 		close(b->wake);
 	if (b->wake_writer >= 0)
 		close(b->wake_writer);
-	free(b->warm.items);
-	free(b->cold.items);
+	free(b->resident.items);
+	free(b->released.items);
 	free(b->waiting);
 	free(b->filled.items);
 	free(b->freed.items);
@@ -208,7 +208,7 @@ uint64_t backlog_bytes(const struct backlog *b)
 
 uint64_t backlog_age(const struct backlog *b)
 {
-	return count_in(&b->filled) ? clock_now() - atomic_load(&b->taken_ns) : 0;
+	return queue_count(&b->filled) ? clock_now() - atomic_load(&b->taken_ns) : 0;
 }
 
 int backlog_file_failed(const struct backlog *b)
@@ -218,10 +218,10 @@ int backlog_file_failed(const struct backlog *b)
 
 /* ---- the thread that writes the file ---- */
 
-static void release_to(struct backlog *b, struct handover *h, struct block *block)
+static void release_to(struct backlog *b, struct queue *h, struct block *block)
 {
 	atomic_fetch_sub(&b->in_use, 1);
-	hand_over(h, block);
+	queue_push(h, block);
 }
 
 static void write_one(struct backlog *b, struct waiting *w)
@@ -244,7 +244,7 @@ static void *write_all(void *arg)
 	eventfd_t count;
 
 	while (!atomic_load(&b->quit)) {
-		while ((w = take_over(&b->leaving)))
+		while ((w = queue_pop(&b->leaving)))
 			write_one(b, w);
 		eventfd_read(b->wake_writer, &count);
 	}
@@ -262,8 +262,8 @@ struct error *backlog_use_file(struct backlog *b, int file, uint64_t most)
 	b->wake_writer = eventfd(0, EFD_CLOEXEC);
 	if (b->wake_writer < 0)
 		return error_errno(ERROR_FAILED, errno, "cannot wait for events");
-	if (!make_waiting(b, b->blocks + MOST_WAITING) || !make_handover(&b->leaving, b->blocks) ||
-	    !make_handover(&b->left, b->blocks))
+	if (!make_waiting(b, b->blocks + MOST_WAITING) || !make_queue(&b->leaving, b->blocks) ||
+	    !make_queue(&b->left, b->blocks))
 		return &error_no_memory;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &mask);
@@ -281,27 +281,27 @@ static void take_freed(struct backlog *b)
 {
 	struct block *block;
 
-	while ((block = take_over(&b->freed)))
-		b->warm.items[b->warm.count++] = block;
-	while (b->writes && (block = take_over(&b->left)))
-		b->warm.items[b->warm.count++] = block;
+	while ((block = queue_pop(&b->freed)))
+		b->resident.items[b->resident.count++] = block;
+	while (b->writes && (block = queue_pop(&b->left)))
+		b->resident.items[b->resident.count++] = block;
 }
 
 size_t backlog_free(struct backlog *b)
 {
 	take_freed(b);
-	return b->warm.count + b->cold.count;
+	return b->resident.count + b->released.count;
 }
 
 struct block *backlog_get(struct backlog *b)
 {
-	struct pile *pile;
+	struct free_list *list;
 	struct block *block;
 
 	if (!backlog_free(b))
 		return NULL;
-	pile = b->warm.count ? &b->warm : &b->cold;
-	block = pile->items[--pile->count];
+	list = b->resident.count ? &b->resident : &b->released;
+	block = list->items[--list->count];
 	block->next = NULL;
 	block->piece_count = block->used = block->left = 0;
 	block->in_heap = false;
@@ -318,7 +318,7 @@ bool backlog_is_awaited(const struct backlog *b)
 static bool goes_to_file(const struct backlog *b)
 {
 	return b->writes && (double)atomic_load(&b->in_use) > KEPT_SHARE * (double)b->blocks &&
-	       count_in(&b->filled) < MOST_WAITING && !backlog_file_failed(b);
+	       queue_count(&b->filled) < MOST_WAITING && !backlog_file_failed(b);
 }
 
 static uint64_t bytes_in(const struct block *first)
@@ -338,22 +338,22 @@ void backlog_put(struct backlog *b, struct block *first)
 	atomic_fetch_add(&b->bytes, bytes_in(first));
 	w->first = first;
 	atomic_store(&w->place, leaves ? ON_ITS_WAY : IN_MEMORY);
-	hand_over(&b->filled, w);
+	queue_push(&b->filled, w);
 	if (leaves)
-		hand_over(&b->leaving, w);
+		queue_push(&b->leaving, w);
 	eventfd_write(leaves ? b->wake_writer : b->wake, 1);
 }
 
 void backlog_trim(struct backlog *b)
 {
 	take_freed(b);
-	if (count_in(&b->filled))
+	if (queue_count(&b->filled))
 		return;
-	for (int i = 0; i < TRIM_BLOCKS && b->warm.count > SPARE_BLOCKS; i++) {
-		struct block *block = b->warm.items[--b->warm.count];
+	for (int i = 0; i < TRIM_BLOCKS && b->resident.count > RESIDENT_BLOCKS; i++) {
+		struct block *block = b->resident.items[--b->resident.count];
 
 		madvise(block, STRIDE, MADV_DONTNEED);
-		b->cold.items[b->cold.count++] = block;
+		b->released.items[b->released.count++] = block;
 	}
 }
 
@@ -362,7 +362,7 @@ void backlog_trim(struct backlog *b)
 /* NULL: there is none that can be taken. */
 static struct waiting *oldest(struct backlog *b)
 {
-	struct waiting *w = next_in(&b->filled);
+	struct waiting *w = queue_peek(&b->filled);
 
 	return w && atomic_load(&w->place) != ON_ITS_WAY ? w : NULL;
 }
@@ -375,7 +375,7 @@ void backlog_wait(struct backlog *b, uint64_t ns)
 
 	if (oldest(b))
 		return;
-	atomic_store(&b->awaited, !count_in(&b->filled));
+	atomic_store(&b->awaited, !queue_count(&b->filled));
 	if (ppoll(&fd, 1, &time, NULL) > 0)
 		eventfd_read(b->wake, &count);
 }
@@ -392,7 +392,7 @@ struct error *backlog_take(struct backlog *b, struct block **ret)
 		err = spill_read(&b->spill, w->at, ret);
 	else
 		*ret = w->first;
-	take_over(&b->filled);
+	queue_pop(&b->filled);
 	atomic_store(&b->awaited, false);
 	if (err)
 		return err;

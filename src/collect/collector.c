@@ -199,7 +199,7 @@ static void set_pace(struct collector *c)
 		pace_raise(&c->pace);
 }
 
-void collector_give_way(struct collector *c)
+void collector_lower_priority(struct collector *c)
 {
 	if (!atomic_load(&c->urgent))
 		pace_lower(&c->pace);
@@ -319,7 +319,7 @@ void collector_destroy(struct collector *c)
 	free(c);
 }
 
-void collector_hurry(struct collector *c)
+void collector_flush_now(struct collector *c)
 {
 	pace_raise(&c->pace);
 	eventfd_write(c->wake, 1);
@@ -328,7 +328,7 @@ void collector_hurry(struct collector *c)
 void collector_finish(struct collector *c)
 {
 	atomic_store(&c->ended, true);
-	collector_hurry(c);
+	collector_flush_now(c);
 }
 
 bool collector_goes_first(const struct collector *c)

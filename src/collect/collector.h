@@ -45,16 +45,16 @@ struct error *collector_start(const struct collector_options *options,
 /* Ends its thread, whatever is in the rings. */
 void collector_destroy(struct collector *c);
 
-/* For the thread that made it: it need not hurry, unless the collector thinks otherwise. To be
- * said each time; in between, collector_hurry() and others may have made it urgent. */
-void collector_give_way(struct collector *c);
+/* For the thread that made it: its priority may be low, unless the collector is urgent. To be
+ * called each time; in between, collector_flush_now() and others may have made it urgent. */
+void collector_lower_priority(struct collector *c);
 /* Before each piece of long work: true when it is urgent, or a processor is free. Else it sleeps
  * for 10 ms, less when a signal arrives. */
 bool collector_lets_go_on(struct collector *c);
-/* What has happened by now is wanted soon. */
-void collector_hurry(struct collector *c);
+/* Records made by now are fetched and given out at once. */
+void collector_flush_now(struct collector *c);
 /* Nobody writes any more, as when the target has ended: what is in the rings is taken, as there is
- * room for it, and the last collection is told to be the last. */
+ * room for it, and the last collection is marked as the last. */
 void collector_finish(struct collector *c);
 
 /* It has a real-time priority, or may have. */

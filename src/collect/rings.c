@@ -22,7 +22,7 @@ struct ring {
 	uint64_t end; /* bytes that are there */
 	/* No record that was not there at the last look has a tick before this; and none that was
 	 * not taken at the last look when all were. */
-	uint64_t mark, taken_mark;
+	uint64_t mark, low_water;
 	uint64_t populated; /* bytes of the ring, from its beginning */
 	/* Of the chunk that begins at `at`, once head_of() has read it. */
 	struct agent_chunk head;
@@ -184,9 +184,9 @@ static uint64_t complete_to(const struct rings *r, struct ring *ring)
 	if (!bytes_in(ring))
 		return ring->mark;
 	if (!begins_chunk(ring))
-		return ring->taken_mark;
+		return ring->low_water;
 	tick = head_of(r, ring)->tick;
-	return tick > ring->taken_mark ? tick : ring->taken_mark;
+	return tick > ring->low_water ? tick : ring->low_water;
 }
 
 /* Where the next piece comes from; NULL: there is none. In times of need the oldest goes first, so
@@ -299,7 +299,7 @@ static uint64_t find_watermark(struct rings *r, bool *ret_all)
 		if (bytes_in(ring))
 			*ret_all = false;
 		else
-			ring->taken_mark = ring->mark;
+			ring->low_water = ring->mark;
 	}
 	return watermark;
 }

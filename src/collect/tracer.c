@@ -255,7 +255,7 @@ static struct error *must_check add_record(struct tracer *tr, const struct drain
 	struct error *err = add_sampled(tr, ns);
 
 	if (r->kind == RECORD_LABELS_UNREAD)
-		collector_hurry(tr->collector); /* for it reads the target */
+		collector_flush_now(tr->collector); /* for it reads the target */
 	if (!err && batch->capacity < batch->count + DECODE_MAX_EVENTS &&
 	    !array_reserve(&batch->items, &batch->capacity, batch->count + DECODE_MAX_EVENTS))
 		err = &error_no_memory;
@@ -348,7 +348,7 @@ static void set_pace(struct tracer *tr)
 	if (tr->may && !tr->snapshot_ns && getpriority(PRIO_PROCESS, 0) != tr->priority)
 		setpriority(PRIO_PROCESS, 0, tr->priority);
 	if (target_goes_first(tr))
-		collector_give_way(tr->collector);
+		collector_lower_priority(tr->collector);
 }
 
 /* The next collection, if there is one by now. */
@@ -428,7 +428,7 @@ static void read_living(struct tracer *tr)
 	/* Of what ends when nobody writes any more, nothing tells. */
 	if (tr->stopped || tr->last || tr->living_read_ns || !wants_living(tr))
 		return;
-	collector_hurry(tr->collector); /* for it reads the target */
+	collector_flush_now(tr->collector); /* for it reads the target */
 	if (error_dropped(living_read(&tr->living, tr->t, tr->lay, LIVING_SLICE_NS)))
 		living_release(&tr->living);
 	else if (tr->living.complete)
@@ -470,17 +470,17 @@ struct error *tracer_next(struct tracer *tr, struct trace_batch *ret)
 	return NULL;
 }
 
-void tracer_hurry(struct tracer *tr)
+void tracer_flush_now(struct tracer *tr)
 {
 	tr->wanted_ns = clock_now() - tr->start_ns;
-	collector_hurry(tr->collector);
+	collector_flush_now(tr->collector);
 }
 
 struct error *tracer_stop(struct tracer *tr)
 {
 	struct error *err;
 
-	collector_hurry(tr->collector);
+	collector_flush_now(tr->collector);
 	tr->stopped = true;
 	tr->wanted_ns = NEVER;
 	/* While its threads stand still, they wait for us. */

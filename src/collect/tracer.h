@@ -103,8 +103,8 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
  */
 struct error *tracer_next(struct tracer *tr, struct trace_batch *ret) must_check;
 
-/* What has happened by now is wanted soon: until it was given out, nothing else goes first. */
-void tracer_hurry(struct tracer *tr);
+/* Events up to now are given out at once, before anything else. */
+void tracer_flush_now(struct tracer *tr);
 
 /* Takes the agent out: then tracer_next() gives the rest, as fast as it can. Does nothing the
  * second time, or when the target has ended. */

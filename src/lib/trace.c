@@ -510,7 +510,7 @@ static struct error *must_check check_flight(struct gospect_trace *t,
 {
 	if (t->options.flight > 0 && atomic_exchange(&t->write_requested, false)) {
 		t->asked_ns = clock_now() - tracer_start(t->tracer);
-		tracer_hurry(t->tracer);
+		tracer_flush_now(t->tracer);
 	}
 	return t->asked_ns && batch->until_ns >= t->asked_ns ? write_flight(t) : NULL;
 }

@@ -128,7 +128,7 @@ static uint64_t count_records(struct collector *c, struct backlog *b, struct dra
 	struct block *first;
 
 	while (!last) {
-		collector_give_way(c);
+		collector_lower_priority(c);
 		backlog_wait(b, 10000000);
 		assert_null(backlog_take(b, &first));
 		if (!first)

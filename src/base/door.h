@@ -27,10 +27,10 @@
 /* What else takes privilege: done by a function of the room that wants it, here or by the broker.
  */
 enum door_service {
-	DOOR_OUTFILE, /* gives an output file its name: base/outfile.c */
-	DOOR_MOMENT,  /* loads the program that runs at samples: oncpu/moment_program.c */
-	DOOR_USER,    /* names a user: target/denied.c */
-	DOOR_HELPER,  /* what a helper is there for: sandbox/helper.h */
+	DOOR_OUTFILE,        /* gives an output file its name: base/outfile.c */
+	DOOR_SAMPLE_PROGRAM, /* loads the program that runs at samples: oncpu/sample_program.c */
+	DOOR_USER,           /* names a user: target/denied.c */
+	DOOR_HELPER,         /* what a helper is there for: sandbox/helper.h */
 	DOOR_SERVICES
 };
 

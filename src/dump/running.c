@@ -10,7 +10,7 @@
 /* Of CPU time of each thread: who has a processor is caught in the first millisecond. */
 #define SAMPLE_HZ 4000
 #define STEP_US 1000
-#define MOMENT_NS 20000000ull
+#define CPU_SAMPLE_NS 20000000ull
 /* For who runs, as the runtime sees it, and gets no processor. */
 #define PATIENCE_NS 200000000ull
 /* More threads than this are not all looked at: only those on which goroutines run. A goroutine
@@ -116,7 +116,7 @@ static struct error *wait_for_all(struct target *t, const struct golayout *lay, 
 		uint64_t passed = clock_now() - c->since;
 
 		if (passed > PATIENCE_NS ||
-		    (passed > MOMENT_NS && !one_still_runs(t, lay, c->dump)))
+		    (passed > CPU_SAMPLE_NS && !one_still_runs(t, lay, c->dump)))
 			break;
 		usleep(STEP_US);
 		err = oncpu_sampler_drain(c->dump->sampler);

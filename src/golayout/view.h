@@ -3,7 +3,7 @@
  * target. The target's DWARF decides the latter and may say anything, so this is the only code that
  * adds such an offset, to bytes in gospect's own memory or to an address. Code that runs elsewhere
  * is given the numbers: the agent, its stubs, the surgeon (inject/runtime_words.h), and the program
- * in the kernel (oncpu/moment_program.c).
+ * in the kernel (oncpu/sample_program.c).
  *
  * Whoever makes a view has read golayout_g_bytes() or golayout_m_bytes() bytes. Every field ends
  * within them, and golayout_open() has refused what is larger than the limits below.

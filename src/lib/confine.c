@@ -10,7 +10,7 @@
 #include "lib/output.h"
 #include "lib/remark.h"
 #include "lib/trace.h"
-#include "oncpu/moment.h"
+#include "oncpu/cpu_sample.h"
 #include "sandbox/sandbox.h"
 #include "target/access.h"
 #include "target/target.h"
@@ -70,7 +70,7 @@ static struct error *must_check enter(const struct gospect_confine_options *o)
 	const struct sandbox_options options = {
 		.policy = {.pid = pid,
 			   .named = o->files,
-			   .services = {[DOOR_MOMENT] = {moment_program_serve, NULL},
+			   .services = {[DOOR_SAMPLE_PROGRAM] = {sample_program_serve, NULL},
 					[DOOR_OUTFILE] = {outfile_serve, &outputs},
 					[DOOR_USER] = {access_serve_user, NULL}},
 			   .keep = out && out->name ? out->folder : 0},

@@ -6,8 +6,8 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/map.h"
+#include "oncpu/cpu_sample.h"
 #include "oncpu/go_threads.h"
-#include "oncpu/moment.h"
 #include "oncpu/perf_events.h"
 #include "oncpu/waits.h"
 #include "oncpu/work.h"
@@ -16,7 +16,7 @@
 /*
  * Bytes of the stack in a sample. From Go 1.21 on all frames of amd64 but the innermost have their
  * record, so the chain knows the rest exactly. Where C has frames without, or old assembly, it does
- * not; nor does .debug_frame know of the chain. Where stacks are moved and no moment tells so, a
+ * not; nor does .debug_frame know of the chain. Where stacks are moved and no snapshot shows it, a
  * thread's own stack is wanted up to its outermost frames, which are some 1.5 KB away when it
  * marks.
  */
@@ -34,7 +34,7 @@ struct oncpu_sampler {
 	const struct golayout *lay;
 	struct goroutine_set *set;
 	struct perf_events *events;
-	struct moment_program *program; /* NULL: the kernel does not run it */
+	struct sample_program *program; /* NULL: the kernel does not run it */
 	struct error *no_program;       /* why */
 	struct map told;                /* tid -> the m that the program was told of */
 	struct waits *waits;            /* NULL: these are not seen */
@@ -52,9 +52,9 @@ struct oncpu_sampler {
 	pid_t tid;
 	uint64_t g; /* whose bytes were read; 0: none were */
 	uint8_t g_bytes[GOLAYOUT_G_LIMIT];
-	size_t g_size;               /* golayout_g_bytes() */
-	const struct moment *moment; /* NULL: none */
-	struct goroutine_moment parked;
+	size_t g_size;                       /* golayout_g_bytes() */
+	const struct cpu_sample *cpu_sample; /* NULL: none */
+	struct sampled_goroutine parked;
 };
 
 static struct error *list_threads(struct target *t, pid_t **ret, size_t *ret_count)
@@ -119,7 +119,7 @@ static struct error *open_events(struct oncpu_sampler *s, const struct perf_opti
 				options, &s->events);
 }
 
-/* See running_moved.c. */
+/* See running_stale_stack.c. */
 static bool stacks_move(const struct golayout *lay)
 {
 	return lay->minor <= 25;
@@ -145,7 +145,7 @@ static void tell_program(struct oncpu_sampler *s, pid_t tid)
 	if (!told || *told == m)
 		return;
 	*told = m;
-	moment_program_tell(s->program, tid, m);
+	sample_program_set_m(s->program, tid, m);
 }
 
 /* Threads that come later are told when they were first sampled. */
@@ -154,7 +154,7 @@ static void open_program(struct oncpu_sampler *s)
 	_cleanup_free_ pid_t *tids = NULL;
 	size_t count = 0;
 
-	s->no_program = moment_program_open(s->lay, s->img->machine, &s->program);
+	s->no_program = sample_program_open(s->lay, s->img->machine, &s->program);
 	if (s->no_program || error_dropped(list_threads(s->t, &tids, &count)))
 		return;
 	for (size_t i = 0; i < count; i++)
@@ -166,12 +166,12 @@ static struct error *open_with_program(struct oncpu_sampler *s, struct perf_opti
 {
 	struct perf_program program;
 
-	if (s->options.moments)
+	if (s->options.sample_program)
 		open_program(s);
 	perf->stack_size = stack_bytes(s);
 	if (s->program) {
-		program = (struct perf_program){moment_program_fd(s->program),
-						moment_program_outputs(s->program)};
+		program = (struct perf_program){sample_program_fd(s->program),
+						sample_program_outputs(s->program)};
 		perf->program = &program;
 	}
 	return open_events(s, perf);
@@ -225,7 +225,7 @@ void oncpu_sampler_close(struct oncpu_sampler *s)
 	if (!s)
 		return;
 	perf_events_close(s->events);
-	moment_program_close(s->program);
+	sample_program_close(s->program);
 	error_destroy(s->no_program);
 	map_release(&s->told);
 	waits_destroy(s->waits);
@@ -328,17 +328,17 @@ static struct error *count(struct oncpu_sampler *s, const struct oncpu_bucket *b
 }
 
 /* What the kernel's program wrote of this sample, of a goroutine that is known. */
-static void take_moment(struct oncpu_sampler *s, const struct perf_sample *sample)
+static void take_cpu_sample(struct oncpu_sampler *s, const struct perf_sample *sample)
 {
-	const struct moment *m = sample->note;
+	const struct cpu_sample *m = sample->note;
 	size_t place, above;
 
-	s->moment = NULL;
-	if (!m || !moment_is_whole(m, sample->note_size) ||
+	s->cpu_sample = NULL;
+	if (!m || !cpu_sample_is_whole(m, sample->note_size) ||
 	    !goroutine_set_find(s->set, m->g, &place))
 		return;
-	s->moment = m;
-	s->parked = (struct goroutine_moment){
+	s->cpu_sample = m;
+	s->parked = (struct sampled_goroutine){
 		.g = m->g,
 		.place = {m->stack_lo, m->stack_hi, m->sched_pc, m->sched_sp, m->sched_lr,
 			  m->startpc, m->ran},
@@ -365,14 +365,15 @@ static struct error *unwind(struct oncpu_sampler *s, const struct perf_sample *s
 	};
 	size_t place;
 
-	take_moment(s, sample);
-	if (s->program && !s->moment)
+	take_cpu_sample(s, sample);
+	if (s->program && !s->cpu_sample)
 		tell_program(s, sample->tid);
-	in.moment = s->moment ? &s->parked : NULL;
+	in.sampled = s->cpu_sample ? &s->parked : NULL;
 	in.g = sample->regs.value[register_roles(s->img->machine)->g];
 	in.g_is_certain = goroutine_set_find(s->set, in.g, &place);
 	if (!in.g_is_certain)
-		in.g = s->moment ? s->moment->g : go_threads_goroutine(&s->threads, sample->tid);
+		in.g = s->cpu_sample ? s->cpu_sample->g
+				     : go_threads_goroutine(&s->threads, sample->tid);
 	s->tid = sample->tid;
 	s->g = 0;
 	return running_unwind(s->unwinder, &in, &source, ret);
@@ -486,23 +487,23 @@ static void tell(struct oncpu_sampler *s, const struct perf_sample *sample, uint
 		s->options.seen(s->options.arg, &sighting);
 }
 
-/* As it was at the sample's moment, where that is known. */
+/* As it was when the sample was taken, where that is known. */
 static bool identify(struct oncpu_sampler *s, uint64_t g, struct goroutine_identity *ret)
 {
 	const struct g_view own = {&s->lay->n, s->g_bytes};
-	struct target_range pieces[MOMENT_PIECES];
-	const struct moment *m = s->moment;
-	bool maps = goroutine_set_labels(s->set)->maps, is_of_moment = m && m->g == g, found;
+	struct target_range pieces[CPU_SAMPLE_PIECES];
+	const struct cpu_sample *m = s->cpu_sample;
+	bool maps = goroutine_set_labels(s->set)->maps, is_of_sample = m && m->g == g, found;
 	struct goroutine_copy copy;
 
-	if (is_of_moment)
+	if (is_of_sample)
 		copy = (struct goroutine_copy){m->goid, m->startpc, m->labels, pieces,
-					       moment_label_pieces(m, maps, pieces)};
+					       cpu_sample_label_pieces(m, maps, pieces)};
 	else if (g == s->g)
 		copy = (struct goroutine_copy){g_view_goid(own), g_view_startpc(own),
 					       g_view_labels(own), NULL, 0};
-	found = goroutine_set_identify(s->set, g, is_of_moment || g == s->g ? &copy : NULL, ret);
-	s->stats.labels_late += found && !is_of_moment && ret->labels != LABELS_NONE;
+	found = goroutine_set_identify(s->set, g, is_of_sample || g == s->g ? &copy : NULL, ret);
+	s->stats.labels_late += found && !is_of_sample && ret->labels != LABELS_NONE;
 	return found;
 }
 
@@ -627,7 +628,7 @@ size_t oncpu_sampler_buckets(const struct oncpu_sampler *s, const struct oncpu_b
 	return s->count;
 }
 
-const struct error *oncpu_sampler_no_moments(const struct oncpu_sampler *s)
+const struct error *oncpu_sampler_no_sample_program(const struct oncpu_sampler *s)
 {
 	return s->no_program ? s->no_program : perf_events_no_program(s->events);
 }

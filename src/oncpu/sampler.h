@@ -52,8 +52,8 @@ struct oncpu_options {
 	bool nobodys;     /* the time of threads that work for no goroutine is wanted, too */
 	bool mark_system; /* the runtime's own goroutines are wanted, marked */
 	bool kernel;      /* the kernel's frames, too; ERROR_DENIED when these are not permitted */
-	bool moments;     /* labels as of the sample's moment, where that can be had: moment.h */
-	bool waits;       /* where threads waited for a processor, too, where that can be had */
+	bool sample_program; /* labels as of the sample, where permitted: cpu_sample.h */
+	bool waits;          /* where threads waited for a processor, too, where that can be had */
 };
 
 struct oncpu_stats {
@@ -93,9 +93,9 @@ struct modules *oncpu_sampler_modules(const struct oncpu_sampler *s);
 
 size_t oncpu_sampler_buckets(const struct oncpu_sampler *s, const struct oncpu_bucket **ret);
 struct oncpu_stats oncpu_sampler_stats(const struct oncpu_sampler *s);
-/* Why labels are not those of the sample's moment; NULL: they are, or that was not wanted. It is
+/* Why labels are not those of the sample; NULL: they are, or that was not wanted. It is
  * the sampler's. */
-const struct error *oncpu_sampler_no_moments(const struct oncpu_sampler *s);
+const struct error *oncpu_sampler_no_sample_program(const struct oncpu_sampler *s);
 
 static inline void cleanup_oncpu_sampler(struct oncpu_sampler **s)
 {

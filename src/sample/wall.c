@@ -178,7 +178,7 @@ struct error *wall_sampler_open(struct target *t, const struct image *img,
 						   .nobodys = options->nobodys,
 						   .mark_system = options->mark_system,
 						   .kernel = options->kernel,
-						   .moments = true,
+						   .sample_program = true,
 						   .waits = options->run_queue,
 					   },
 					   &s->on_cpu);
@@ -597,7 +597,7 @@ static struct error *join(struct wall_sampler *s)
 		return NULL;
 	count = oncpu_sampler_buckets(s->on_cpu, &samples);
 	s->result.on_cpu = oncpu_sampler_stats(s->on_cpu);
-	s->result.no_moments = oncpu_sampler_no_moments(s->on_cpu);
+	s->result.no_moments = oncpu_sampler_no_sample_program(s->on_cpu);
 	return buckets_join(&s->estimate.buckets, s->set, samples, count,
 			    s->result.on_cpu.period_ns, s->options.system);
 }

@@ -6,10 +6,10 @@
  * stack to stack as the thread did: from the thread's own (g0) or the signal's to the goroutine's,
  * and, where C has called Go, back again. What the captured bytes do not hold comes from
  *
- * - what was copied at the same moment of the goroutine and its stack, where there is such a copy;
- * - the kernel's frame-pointer chain of the same moment, where the walk stands at a frame record
+ * - what was copied at the same instant of the goroutine and its stack, where there is such a copy;
+ * - the kernel's frame-pointer chain of the same instant, where the walk stands at a frame record
  *   that the chain went through: then it is exact;
- * - else memory, read after the moment. It is believed when the runtime says that the goroutine
+ * - else memory, read after the sample. It is believed when the runtime says that the goroutine
  *   still waits at the same place of its stack (and what was copied of it is as it was), or the
  *   captured bytes are still there, and when the chain, where there is one, agrees.
  *
@@ -40,7 +40,7 @@ struct goroutine_place {
 	uint64_t ran; /* another number when it has run, and left its processor, since */
 };
 
-struct goroutine_moment {
+struct sampled_goroutine {
 	uint64_t g;
 	struct goroutine_place place;
 	const uint8_t *bytes;
@@ -68,9 +68,9 @@ struct running_sample {
 	size_t chain_count;
 	uint64_t g; /* the goroutine that the thread works for: certain, or at a guess */
 	bool g_is_certain;
-	/* Where a goroutine was at this moment too, and what lay on its stack from place->sp on;
+	/* where a goroutine was at the sample too, and what lay on its stack from place->sp on;
 	 * NULL: only the source tells, later. */
-	const struct goroutine_moment *moment;
+	const struct sampled_goroutine *sampled;
 };
 
 struct running_stack {

@@ -90,30 +90,30 @@ static bool push_lost_caller(struct running_walk *w, const struct step *step, si
 }
 
 /* The thread works for nobody, and the walk would end here. */
-static bool is_nobodys(const struct step *step, bool let_go)
+static bool is_nobodys(const struct step *step, bool dropped_g)
 {
 	return step->stack_switch == SWITCH_SCHEDULER ||
-	       (step->stack_switch == SWITCH_MORESTACK && let_go);
+	       (step->stack_switch == SWITCH_MORESTACK && dropped_g);
 }
 
 bool chain_is_whole(struct running_walk *w, size_t place)
 {
-	bool let_go = running_let_go(w), lent = moved_is_lent(w);
-	enum moved moved;
+	bool dropped_g = running_dropped_g(w), borrowed = is_on_borrowed_stack(w);
+	enum stale stale;
 
 	for (size_t k = place; place && k < w->chain_count; k++) {
 		const struct step *step = steps_at(&w->u->steps, w->in->chain[k]);
 
 		if (!step)
 			return false;
-		let_go |= step->stack_switch == SWITCH_RESCHEDULE;
-		lent |= step->stack_switch == SWITCH_LENDS;
-		if (is_nobodys(step, let_go))
+		dropped_g |= step->stack_switch == SWITCH_RESCHEDULE;
+		borrowed |= step->stack_switch == SWITCH_BORROWS;
+		if (is_nobodys(step, dropped_g))
 			return true;
-		moved = step->stack_switch == SWITCH_SYSTEMSTACK ? moved_under_chain(w, lent)
-								 : MOVED_NOT;
-		if (moved != MOVED_NOT)
-			return moved == MOVED;
+		stale = step->stack_switch == SWITCH_SYSTEMSTACK ? stale_under_chain(w, borrowed)
+								 : STALE_NOT;
+		if (stale != STALE_NOT)
+			return stale == STALE;
 		if (!(step->flags & STEP_KNOWN) ||
 		    (loses_caller(step) && step->stack_switch != SWITCH_SYSTEMSTACK))
 			return false;
@@ -123,20 +123,20 @@ bool chain_is_whole(struct running_walk *w, size_t place)
 	return false;
 }
 
-/* Whether the chain has gone astray behind this systemstack. Then the walk goes on by the moment,
+/* Whether the chain has gone astray behind this systemstack. Then the walk goes on by the snapshot,
  * or ends. */
 static bool leave_chain(struct running_walk *w, const struct step *step, uint64_t pc,
 			enum walk_end *ret)
 {
-	enum moved moved = step->stack_switch == SWITCH_SYSTEMSTACK
-				   ? moved_under_chain(w, moved_is_lent(w))
-				   : MOVED_NOT;
+	enum stale stale = step->stack_switch == SWITCH_SYSTEMSTACK
+				   ? stale_under_chain(w, is_on_borrowed_stack(w))
+				   : STALE_NOT;
 
-	if (moved == MOVED_NOT)
+	if (stale == STALE_NOT)
 		return false;
-	moved_cut_chain(w);
-	if (moved == MOVED) {
-		running_move(w, pc, running_sp(w), w->in->moment->left_fp);
+	stale_truncate_chain(w);
+	if (stale == STALE) {
+		running_move(w, pc, running_sp(w), w->in->sampled->left_fp);
 		w->exact = false;
 		*ret = GO_ON;
 	} else {
@@ -164,8 +164,8 @@ enum walk_end chain_take(struct running_walk *w, size_t place)
 		if (!running_push(w, w->in->chain[k]))
 			return OUT_OF_MEMORY;
 		if (step.stack_switch == SWITCH_RESCHEDULE)
-			w->let_go_n = w->n;
-		if (is_nobodys(&step, running_let_go(w))) {
+			w->dropped_g_n = w->n;
+		if (is_nobodys(&step, running_dropped_g(w))) {
 			w->result.is_scheduler = true;
 			return AT_END;
 		}

@@ -1,4 +1,4 @@
-/* Whether memory that was read after the moment may be believed. */
+/* Whether memory that was read after the sample may be believed. */
 #include <string.h>
 
 #include "unwind/running_walk.h"
@@ -31,7 +31,7 @@ static bool bytes_are_same(struct running_walk *w)
  */
 static bool is_as_at_the_moment(const struct running_walk *w, const struct goroutine_place *now)
 {
-	const struct goroutine_moment *m = w->in->moment;
+	const struct sampled_goroutine *m = w->in->sampled;
 	uint8_t bytes[WINDOW_SIZE];
 
 	if (!m || m->g != w->result.g)

@@ -3,10 +3,10 @@
 
 #include "unwind/running_walk.h"
 
-/* NULL: that is not among what was copied at the moment. */
+/* NULL: that is not among what was copied at the sample. */
 static const uint8_t *captured(const struct running_walk *w, uint64_t address)
 {
-	const struct goroutine_moment *m = w->in->moment;
+	const struct sampled_goroutine *m = w->in->sampled;
 
 	if (address >= w->sp0 && address - w->sp0 < w->in->size &&
 	    w->in->size - (address - w->sp0) >= 8)
@@ -24,9 +24,9 @@ bool running_is_captured(const struct running_walk *w, uint64_t address)
 
 bool running_place_of(const struct running_walk *w, uint64_t g, struct goroutine_place *ret)
 {
-	if (!w->in->moment || w->in->moment->g != g)
+	if (!w->in->sampled || w->in->sampled->g != g)
 		return w->source->goroutine(w->source->arg, g, ret);
-	*ret = w->in->moment->place;
+	*ret = w->in->sampled->place;
 	return true;
 }
 

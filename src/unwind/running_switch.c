@@ -48,7 +48,7 @@ static void guard_next(struct running_walk *w, enum guard guard, uint64_t sp)
 	w->beyond_sp = sp;
 }
 
-/* Without a frame of its own: to its caller, as the binary tells of the sampled moment. */
+/* Without a frame of its own: to its caller, as the binary has it for the sampled pc. */
 static bool leave_by_code(struct running_walk *w, bool found)
 {
 	uint64_t fp = running_fp(w), return_address, sp;
@@ -88,9 +88,9 @@ static bool is_same_call(struct running_walk *w, uint64_t fp)
 	       record_of_sp(w, step, sp + 8) == fp;
 }
 
-static bool is_of_moment(const struct running_walk *w)
+static bool is_of_sample(const struct running_walk *w)
 {
-	return w->in->moment && w->in->moment->g == w->result.g;
+	return w->in->sampled && w->in->sampled->g == w->result.g;
 }
 
 /* Its last word may be one at which the walk goes on. */
@@ -117,13 +117,13 @@ static enum walk_end leave_systemstack(struct running_walk *w, const struct step
 				       bool *ret_moved)
 {
 	uint64_t fp = running_fp(w), sp;
-	bool found = switch_find_goroutine(w, fp) || moved_find_lender(w, fp);
+	bool found = switch_find_goroutine(w, fp) || borrowed_find_lender(w, fp);
 
-	if (!found && moved_find_goroutine(w)) {
+	if (!found && stale_find_goroutine(w)) {
 		go_to_sched(w, step);
 		return GO_ON;
 	}
-	if (!fp && found && is_of_moment(w))
+	if (!fp && found && is_of_sample(w))
 		fp = record_of_sp(w, step, w->place.sp);
 	if (has_frame(step)) {
 		sp = sp_of_record(w, step, fp);
@@ -147,12 +147,12 @@ static enum walk_end leave_morestack(struct running_walk *w, bool *ret_moved)
 	uint64_t fp = running_fp(w);
 	const struct step *step;
 
-	if (running_let_go(w)) {
+	if (running_dropped_g(w)) {
 		w->result.is_scheduler = true;
 		return AT_END;
 	}
 	/* morestack of Go 1.25 has cleared fp. */
-	if ((!switch_find_goroutine(w, fp) && !moved_find_goroutine(w)) || !w->place.sp)
+	if ((!switch_find_goroutine(w, fp) && !stale_find_goroutine(w)) || !w->place.sp)
 		return go_by_chain(w, fp, ret_moved);
 	step = steps_at(&w->u->steps, w->place.pc);
 	if (!step)
@@ -358,7 +358,7 @@ enum walk_end switch_follow(struct running_walk *w, const struct step *step, boo
 	case SWITCH_MORESTACK:
 		return leave_morestack(w, ret_moved);
 	case SWITCH_RESCHEDULE:
-		w->let_go_n = w->n;
+		w->dropped_g_n = w->n;
 		return GO_ON;
 	case SWITCH_SCHEDULER:
 		w->result.is_scheduler = true;
@@ -375,7 +375,7 @@ enum walk_end switch_follow(struct running_walk *w, const struct step *step, boo
 	case SWITCH_SIGNAL:
 	case SWITCH_SIGRETURN:
 		return leave_signal(w, step, ret_moved);
-	case SWITCH_LENDS:
+	case SWITCH_BORROWS:
 	case SWITCH_NONE:
 		break;
 	}

@@ -2,10 +2,9 @@
  * The walk of running.h under way: for the files of this room alone. Each needs those before it:
  *
  *	running_state.c, running_memory.c	where it stands, and the words that it reads
- *	running_moved.c, running_systemstack.c	stacks that were moved; a caller without a frame
- *	running_chain.c				the kernel's chain
- *	running_guard.c				whether memory may be believed
- *	running_switch.c			from stack to stack
+ *	running_stale_stack.c, running_systemstack.c	stacks that were moved; a caller without a
+ *frame running_chain.c				the kernel's chain running_guard.c
+ *whether memory may be believed running_switch.c			from stack to stack
  *	running_frames.c			from frame to frame
  *	running_method.c			by another method, to compare
  *	running.c				a sample's stack
@@ -30,12 +29,12 @@ struct running_unwinder {
 	size_t capacity;
 };
 
-/* Why memory that was read after the moment may be believed. */
+/* Why memory that was read after the sample may be believed. */
 enum guard {
 	GUARD_UNSET,      /* memory was not needed yet */
 	GUARD_NOTHING,    /* for no reason but the chain, should it agree */
 	GUARD_SAME_BYTES, /* the captured bytes are still there */
-	GUARD_PARKED,     /* g.sched.sp is still guard_sp, and all is as at the moment */
+	GUARD_PARKED,     /* g.sched.sp is still guard_sp, and all is as at the sample */
 	GUARD_THREAD,     /* g0.sched.sp is still guard_sp */
 };
 
@@ -53,7 +52,7 @@ struct running_walk {
 	size_t n;  /* words so far */
 	bool in_c; /* some of them are C's */
 	/* Of the one in which the thread let go of the goroutine under morestack; 0: of none. */
-	size_t let_go_n;
+	size_t dropped_g_n;
 	struct running_stack result;
 	struct goroutine_place place; /* of result.g */
 
@@ -111,10 +110,11 @@ static inline bool running_in_go(const struct running_walk *w, uint64_t pc)
 	return pc >= functions->text && pc < functions->etext;
 }
 
-/* What is under morestack is left by then, and the thread works for nobody. */
-static inline bool running_let_go(const struct running_walk *w)
+/* The thread has dropped its g (dropg()): it has left what is under morestack, and has no
+ * goroutine. */
+static inline bool running_dropped_g(const struct running_walk *w)
 {
-	return w->let_go_n && w->let_go_n <= w->n;
+	return w->dropped_g_n && w->dropped_g_n <= w->n;
 }
 
 /* running_state.c: sets pc, sp and fp; nothing else is known then. */
@@ -126,7 +126,7 @@ bool running_has_record(const struct running_walk *w, const struct step *step);
 /* running_memory.c: a word of a stack, captured, or, once a guard is set, from memory. */
 bool running_word(void *walk, uint64_t address, uint64_t *ret);
 bool running_is_captured(const struct running_walk *w, uint64_t address);
-/* Where the goroutine was at the moment, or is now; false when g is none. */
+/* Where the goroutine was at the sample, or is now; false when g is none. */
 bool running_place_of(const struct running_walk *w, uint64_t g, struct goroutine_place *ret);
 
 /* running_guard.c: allows memory from here on, guarded by next_guard. */
@@ -170,21 +170,21 @@ bool switch_find_goroutine(struct running_walk *w, uint64_t address);
 /* Whether it has switched, or, of the innermost frame, may have. */
 bool switch_is_done(const struct running_walk *w, const struct step *step);
 
-/* running_moved.c: whether the goroutine's stack, to which the chain goes on under systemstack, is
- * elsewhere by then. */
-enum moved { MOVED_NOT, MOVED, MOVED_PERHAPS };
-enum moved moved_under_chain(const struct running_walk *w, bool lent);
-/* Whether something so far lets the collector move that stack. */
-bool moved_is_lent(struct running_walk *w);
-/* Without a moment: the goroutine that has lent its stack, when fp is still on it. Who lends it
+/* running_stale_stack.c: whether the chain under systemstack goes on at a stale stack: memory that
+ * the goroutine has left for another stack. */
+enum stale { STALE_NOT, STALE, STALE_PERHAPS };
+enum stale stale_under_chain(const struct running_walk *w, bool borrowed);
+/* Whether something so far lets the GC move that stack. */
+bool is_on_borrowed_stack(struct running_walk *w);
+/* Without a snapshot: the goroutine whose stack is borrowed, when fp is still on it. It
  * keeps the g in its frame, outermost on the thread's own stack. */
-bool moved_find_lender(struct running_walk *w, uint64_t fp);
+bool borrowed_find_lender(struct running_walk *w, uint64_t fp);
 /* Behind the first call of systemstack or morestack the chain has gone astray. */
-void moved_cut_chain(struct running_walk *w);
+void stale_truncate_chain(struct running_walk *w);
 /* What to do when the frame pointer leads to none of the goroutine's stack: then that was moved, or
- * may have been, and the chain does not count any more. True: the moment tells whose it is, and
+ * may have been, and the chain does not count any more. True: the snapshot shows whose it is, and
  * where; that is in result.g and place now. */
-bool moved_find_goroutine(struct running_walk *w);
+bool stale_find_goroutine(struct running_walk *w);
 
 /* running_systemstack.c: the return address that systemstack has left on the goroutine's stack
  * under a function that returns to `next`; 0: not known. `pc` is systemstack's, the last word so

@@ -15,7 +15,7 @@ enum stack_switch {
 	 * thread lets go of it, as under mcall elsewhere. */
 	SWITCH_RESCHEDULE,
 	/* Under systemstack: lets the collector have the goroutine's stack meanwhile. */
-	SWITCH_LENDS,
+	SWITCH_BORROWS,
 	SWITCH_ASMCGOCALL,  /* C is called on the thread's stack */
 	SWITCH_CGOCALLBACK, /* C has called: it waits on the thread's stack */
 	SWITCH_CROSSCALL,   /* what C called: it has saved C's registers */

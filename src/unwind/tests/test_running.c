@@ -410,12 +410,12 @@ static void sample_arm64(struct made_sample *f, uint64_t pc, const uint64_t *wor
 	f->sample.g = G;
 }
 
-static void on_arm64_the_moment_tells_where_systemstack_was_called(void **state)
+static void on_arm64_the_snapshot_shows_where_systemstack_was_called(void **state)
 {
 	struct made_sample *f = *state;
 	const uint64_t words[] = {made_pc(SYSTEMSTACK, false), 1, 2, 3, 4};
 	const uint64_t goroutine[] = {made_pc(ROOT, false), END};
-	const struct goroutine_moment moment = {
+	const struct sampled_goroutine sample = {
 		.g = G,
 		.place = {G_LO, G_HI, .sp = G_HI - 16, .start_pc = START},
 		.bytes = (const uint8_t *)goroutine,
@@ -426,7 +426,7 @@ static void on_arm64_the_moment_tells_where_systemstack_was_called(void **state)
 	f->place.sp = G_HI - 512; /* it has gone on */
 	unwind_sample(f);
 	assert_true(f->result.truncated);
-	f->sample.moment = &moment;
+	f->sample.sampled = &sample;
 	unwind_sample(f);
 	ASSERT_PCS(f, EXACTLY(MIDDLE), made_pc(SYSTEMSTACK, false), made_pc(ROOT, false), END);
 	assert_int_equal(f->result.g, G);
@@ -501,7 +501,7 @@ int main(void)
 		RUNNING_TEST(who_arrives_on_a_stack_has_no_return_address_there),
 		RUNNING_TEST(arm64_needs_no_innermost_record_where_there_is_no_chain),
 		RUNNING_TEST(arm64_needs_no_innermost_record_where_the_chain_ends_early),
-		RUNNING_TEST(on_arm64_the_moment_tells_where_systemstack_was_called),
+		RUNNING_TEST(on_arm64_the_snapshot_shows_where_systemstack_was_called),
 		RUNNING_TEST(on_arm64_lr_leads_out_of_the_vdso),
 		RUNNING_TEST(a_pc_in_no_code_is_no_stack),
 	};

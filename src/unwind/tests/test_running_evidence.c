@@ -1,4 +1,4 @@
-/* What of a stack is of the sampled moment, and what was read later and is not believed. */
+/* What of a stack is of the sample, and what was read later and is not believed. */
 #include <string.h>
 
 #include "base/array.h"
@@ -90,25 +90,25 @@ static void a_deep_stack_that_changed_is_cut(void **state)
 /* What was copied of the goroutine when the sample was taken; by now all has changed. */
 static void go_on_after_a_copy(struct made_sample *f)
 {
-	static struct goroutine_moment moment;
+	static struct sampled_goroutine sample;
 	static uint8_t copy[sizeof(f->goroutine.words)];
 
-	moment = (struct goroutine_moment){G, f->place, copy, G_HI - f->goroutine.sp, 0};
-	memcpy(copy, stack_at(&f->goroutine, f->goroutine.sp), moment.size);
+	sample = (struct sampled_goroutine){G, f->place, copy, G_HI - f->goroutine.sp, 0};
+	memcpy(copy, stack_at(&f->goroutine, f->goroutine.sp), sample.size);
 	memset(f->goroutine.words, 0, sizeof(f->goroutine.words));
 	f->place.sp = 0;
-	f->sample.moment = &moment;
+	f->sample.sampled = &sample;
 }
 
 static void unwind_morestack_by_copy(struct made_sample *f)
 {
 	unwind_sample(f);
-	ASSERT_PCS(f, EXACTLY(MIDDLE), made_pc(MORESTACK, false), f->sample.moment->place.pc,
+	ASSERT_PCS(f, EXACTLY(MIDDLE), made_pc(MORESTACK, false), f->sample.sampled->place.pc,
 		   made_pc(MIDDLE, false), made_pc(ROOT, false), END);
 	assert_int_equal(f->result.g, G);
 }
 
-static void what_was_copied_at_the_moment_needs_no_memory(void **state)
+static void what_was_copied_at_the_sample_needs_no_memory(void **state)
 {
 	struct made_sample *f = *state;
 
@@ -133,14 +133,14 @@ static void what_was_copied_tells_who_called_systemstack(void **state)
 static void what_was_copied_of_another_goroutine_is_not_used(void **state)
 {
 	struct made_sample *f = *state;
-	struct goroutine_moment other;
+	struct sampled_goroutine other;
 
 	make_systemstack(f, OLD_SYSTEMSTACK);
 	go_on_after_a_copy(f);
-	other = *f->sample.moment;
+	other = *f->sample.sampled;
 	other.g = G + 512;
 	other.place.sp += 0x100000;
-	f->sample.moment = &other;
+	f->sample.sampled = &other;
 	unwind_sample(f);
 	assert_true(f->result.truncated);
 }
@@ -227,7 +227,7 @@ static void memory_that_has_not_all_of_the_chain_is_not_believed(void **state)
 #define OLD_STACK 0xc000020000u
 
 /* Leaf, called by what lends the stack, called by systemstack; fp leads to `fp`. */
-static void make_lent(struct made_sample *f, int systemstack, uint64_t fp)
+static void make_borrowed(struct made_sample *f, int systemstack, uint64_t fp)
 {
 	make_systemstack(f, systemstack);
 	f->thread.sp = THREAD_STACK;
@@ -253,14 +253,14 @@ static void make_stray_chain(struct made_sample *f, int systemstack)
 	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(ASSIST, false), made_pc(systemstack, false), \
 		   __VA_ARGS__)
 
-static void a_stack_that_was_moved_is_found_by_the_moment(void **state)
+static void a_stack_that_was_moved_is_found_by_the_snapshot(void **state)
 {
 	static const int systemstacks[] = {SYSTEMSTACK, OLD_SYSTEMSTACK};
 	struct made_sample *f = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(systemstacks); i++) {
 		f->goroutine.sp = G_HI;
-		make_lent(f, systemstacks[i], OLD_STACK);
+		make_borrowed(f, systemstacks[i], OLD_STACK);
 		make_stray_chain(f, systemstacks[i]);
 		go_on_after_a_copy(f);
 		unwind_sample(f);
@@ -284,30 +284,30 @@ static void so_is_one_under_morestack(void **state)
 static void a_chain_to_where_a_stack_was_is_left_at_systemstack(void **state)
 {
 	struct made_sample *f = *state;
-	struct goroutine_moment moment;
+	struct sampled_goroutine sample;
 
-	make_lent(f, SYSTEMSTACK, OLD_STACK);
+	make_borrowed(f, SYSTEMSTACK, OLD_STACK);
 	make_stray_chain(f, SYSTEMSTACK);
 	take_sample(f, &f->thread, 32, LEAF);
 	go_on_after_a_copy(f);
-	moment = *f->sample.moment;
-	f->sample.moment = &moment;
-	moment.left_fp = OLD_STACK;
+	sample = *f->sample.sampled;
+	f->sample.sampled = &sample;
+	sample.left_fp = OLD_STACK;
 	unwind_sample(f);
 	ASSERT_LENT(f, SYSTEMSTACK, made_pc(MIDDLE, false), made_pc(ROOT, false), END);
 	assert_int_equal(f->result.g, G);
 	assert_false(f->result.truncated || f->result.used_memory);
 	/* It is the goroutine's: then the chain is right. */
-	moment.left_fp = moment.place.sp;
+	sample.left_fp = sample.place.sp;
 	unwind_sample(f);
 	ASSERT_LENT(f, SYSTEMSTACK, made_pc(MIDDLE, false), made_pc(CLOSURE, false), END);
 }
 
-static void without_a_moment_a_chain_under_a_lent_stack_proves_nothing(void **state)
+static void without_a_snapshot_a_chain_under_a_borrowed_stack_proves_nothing(void **state)
 {
 	struct made_sample *f = *state;
 
-	make_lent(f, SYSTEMSTACK, OLD_STACK);
+	make_borrowed(f, SYSTEMSTACK, OLD_STACK);
 	make_stray_chain(f, SYSTEMSTACK);
 	running_unwinder_expect_moves(f->unwinder);
 	unwind_sample(f);
@@ -321,7 +321,7 @@ static void where_stacks_stay_the_chain_is_believed(void **state)
 {
 	struct made_sample *f = *state;
 
-	make_lent(f, SYSTEMSTACK, OLD_STACK);
+	make_borrowed(f, SYSTEMSTACK, OLD_STACK);
 	make_stray_chain(f, SYSTEMSTACK);
 	unwind_sample(f);
 	ASSERT_LENT(f, SYSTEMSTACK, made_pc(MIDDLE, false), made_pc(CLOSURE, false), END);
@@ -335,11 +335,11 @@ static void where_stacks_stay_the_chain_is_believed(void **state)
 }
 
 /* The thread works for another goroutine by now, but who lent its stack has its g in its frame. */
-static void who_lent_a_stack_that_was_not_moved_is_known(void **state)
+static void the_lender_of_a_stack_that_was_not_moved_is_known(void **state)
 {
 	struct made_sample *f = *state;
 
-	make_lent(f, SYSTEMSTACK, 0);
+	make_borrowed(f, SYSTEMSTACK, 0);
 	*stack_at(&f->thread, THREAD_STACK - 16) = f->goroutine.fp;
 	*stack_at(&f->thread, THREAD_STACK - 24) = G;
 	make_stray_chain(f, SYSTEMSTACK);
@@ -352,13 +352,13 @@ static void who_lent_a_stack_that_was_not_moved_is_known(void **state)
 }
 
 /* Of the goroutine's stack systemstack's own frame alone was copied; the rest is in memory. */
-static void make_short_copy(struct made_sample *f, struct goroutine_moment *moment,
+static void make_short_copy(struct made_sample *f, struct sampled_goroutine *sample,
 			    uint64_t copy[2])
 {
 	make_systemstack(f, SYSTEMSTACK);
 	memcpy(copy, stack_at(&f->goroutine, f->goroutine.sp), 16);
-	*moment = (struct goroutine_moment){G, f->place, (const uint8_t *)copy, 16, 0};
-	f->sample.moment = moment;
+	*sample = (struct sampled_goroutine){G, f->place, (const uint8_t *)copy, 16, 0};
+	f->sample.sampled = sample;
 	unwind_sample(f);
 	assert_false(f->result.truncated);
 	assert_true(f->result.used_memory);
@@ -367,10 +367,10 @@ static void make_short_copy(struct made_sample *f, struct goroutine_moment *mome
 static void who_ran_since_is_not_where_he_was(void **state)
 {
 	struct made_sample *f = *state;
-	struct goroutine_moment moment;
+	struct sampled_goroutine sample;
 	uint64_t copy[2];
 
-	make_short_copy(f, &moment, copy);
+	make_short_copy(f, &sample, copy);
 	f->place.ran++;
 	unwind_sample(f);
 	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(SYSTEMSTACK, false), made_pc(MIDDLE, false),
@@ -380,10 +380,10 @@ static void who_ran_since_is_not_where_he_was(void **state)
 static void what_was_copied_has_to_be_there_still(void **state)
 {
 	struct made_sample *f = *state;
-	struct goroutine_moment moment;
+	struct sampled_goroutine sample;
 	uint64_t copy[2];
 
-	make_short_copy(f, &moment, copy);
+	make_short_copy(f, &sample, copy);
 	*stack_at(&f->goroutine, f->goroutine.sp + 8) = made_pc(MIDDLE, true);
 	unwind_sample(f);
 	ASSERT_PCS(f, EXACTLY(LEAF), made_pc(SYSTEMSTACK, false), made_pc(MIDDLE, false),
@@ -434,19 +434,19 @@ int main(void)
 		RUNNING_TEST(memory_that_the_chain_contradicts_is_not_believed),
 		RUNNING_TEST(a_deep_stack_goes_on_in_memory),
 		RUNNING_TEST(a_deep_stack_that_changed_is_cut),
-		RUNNING_TEST(what_was_copied_at_the_moment_needs_no_memory),
+		RUNNING_TEST(what_was_copied_at_the_sample_needs_no_memory),
 		RUNNING_TEST(what_was_copied_tells_who_called_systemstack),
 		RUNNING_TEST(what_was_copied_of_another_goroutine_is_not_used),
 		RUNNING_TEST(another_call_of_systemstack_is_not_taken_for_it),
 		RUNNING_TEST(a_record_below_sp_shifts_the_chain_by_one),
 		RUNNING_TEST(memory_has_to_agree_with_a_chain_without_place),
 		RUNNING_TEST(memory_that_has_not_all_of_the_chain_is_not_believed),
-		RUNNING_TEST(a_stack_that_was_moved_is_found_by_the_moment),
+		RUNNING_TEST(a_stack_that_was_moved_is_found_by_the_snapshot),
 		RUNNING_TEST(so_is_one_under_morestack),
 		RUNNING_TEST(a_chain_to_where_a_stack_was_is_left_at_systemstack),
-		RUNNING_TEST(without_a_moment_a_chain_under_a_lent_stack_proves_nothing),
+		RUNNING_TEST(without_a_snapshot_a_chain_under_a_borrowed_stack_proves_nothing),
 		RUNNING_TEST(where_stacks_stay_the_chain_is_believed),
-		RUNNING_TEST(who_lent_a_stack_that_was_not_moved_is_known),
+		RUNNING_TEST(the_lender_of_a_stack_that_was_not_moved_is_known),
 		RUNNING_TEST(who_ran_since_is_not_where_he_was),
 		RUNNING_TEST(what_was_copied_has_to_be_there_still),
 		RUNNING_TEST(each_of_two_stacks_has_to_be_as_it_was),

@@ -4,7 +4,7 @@
  * nothing but a buffer of its processor and the ring; where memory is not there, it stops and says
  * what it has.
  *
- * Registers: 6 is the context, 7 the buffer (struct moment), 8 the m.
+ * Registers: 6 is the context, 7 the buffer (struct cpu_sample), 8 the m.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "base/cpus.h"
 #include "golayout/view.h"
 #include "oncpu/bpf.h"
-#include "oncpu/moment.h"
+#include "oncpu/cpu_sample.h"
 
 #define MAX_THREADS 8192 /* the least recently seen are forgotten */
 #define ALL_BITS (-1)
@@ -36,10 +36,10 @@ enum place {
 	STRINGS
 };
 
-#define ALL_BYTES ((int)sizeof(((struct moment *)0)->bytes))
-#define AT(field) ((int)offsetof(struct moment, field))
+#define ALL_BYTES ((int)sizeof(((struct cpu_sample *)0)->bytes))
+#define AT(field) ((int)offsetof(struct cpu_sample, field))
 
-struct moment_program {
+struct sample_program {
 	int program;
 	int buffers;
 	int threads;
@@ -86,7 +86,7 @@ static void look_up(struct bpf_code *c, int map, int key, int otherwise)
 	bpf_jump_if(c, BPF_JEQ, 0, 0, otherwise);
 }
 
-static void find_buffer(struct bpf_code *c, const struct moment_program *p)
+static void find_buffer(struct bpf_code *c, const struct sample_program *p)
 {
 	bpf_copy(c, CONTEXT, 1);
 	bpf_set(c, 1, 0);
@@ -94,7 +94,7 @@ static void find_buffer(struct bpf_code *c, const struct moment_program *p)
 	bpf_copy(c, BUFFER, 0);
 }
 
-static void find_m(struct bpf_code *c, const struct moment_program *p, const struct golayout *lay,
+static void find_m(struct bpf_code *c, const struct sample_program *p, const struct golayout *lay,
 		   enum machine machine)
 {
 	const struct interrupted *regs = &interrupted[machine];
@@ -175,8 +175,8 @@ static void read_stack(struct bpf_code *c)
 	set_field(c, AT(parked_size), 0);
 	bpf_load(c, 8, 3, BUFFER, AT(sched_sp));
 	bpf_jump_if(c, BPF_JEQ, 3, 0, LABELS);
-	read_bytes(c, AT(parked), MOMENT_PARKED, LABELS);
-	set_field(c, AT(parked_size), MOMENT_PARKED);
+	read_bytes(c, AT(parked), CPU_SAMPLE_PARKED, LABELS);
+	set_field(c, AT(parked_size), CPU_SAMPLE_PARKED);
 	bpf_place(c, LABELS);
 }
 
@@ -184,11 +184,11 @@ static void read_stack(struct bpf_code *c)
 static void read_slice(struct bpf_code *c)
 {
 	read_bytes(c, AT(head), 24, WITH_LABELS);
-	set_field(c, AT(stage), MOMENT_HEAD);
+	set_field(c, AT(stage), CPU_SAMPLE_HEAD);
 	bpf_load(c, 8, 2, BUFFER, AT(head) + 8);
 	bpf_jump_if(c, BPF_JEQ, 2, 0, WITH_LABELS);
-	bpf_jump_if(c, BPF_JLE, 2, MOMENT_LABELS, CLAMP);
-	bpf_set(c, 2, MOMENT_LABELS);
+	bpf_jump_if(c, BPF_JLE, 2, CPU_SAMPLE_LABELS, CLAMP);
+	bpf_set(c, 2, CPU_SAMPLE_LABELS);
 	bpf_place(c, CLAMP);
 	bpf_operate(c, BPF_LSH, 2, 5);
 	bpf_copy(c, MACHINE, 2); /* which is not needed any more */
@@ -197,7 +197,7 @@ static void read_slice(struct bpf_code *c)
 	bpf_add(c, 1, AT(bytes));
 	bpf_call(c, BPF_FUNC_probe_read_user);
 	bpf_jump_if(c, BPF_JNE, 0, 0, WITH_LABELS);
-	set_field(c, AT(stage), MOMENT_LIST);
+	set_field(c, AT(stage), CPU_SAMPLE_LIST);
 	bpf_store(c, 8, BUFFER, AT(used), MACHINE);
 }
 
@@ -208,12 +208,12 @@ static void read_map(struct bpf_code *c)
 	bpf_load(c, 8, 3, BUFFER, AT(head));
 	bpf_jump_if(c, BPF_JEQ, 3, 0, WITH_LABELS);
 	read_bytes(c, AT(head) + 8, 48, WITH_LABELS);
-	set_field(c, AT(stage), MOMENT_HEAD);
+	set_field(c, AT(stage), CPU_SAMPLE_HEAD);
 	bpf_load(c, 8, 3, BUFFER, AT(head) + 8 + 16);
 	bpf_jump_if(c, BPF_JEQ, 3, 0, WITH_LABELS);
-	read_bytes(c, AT(bytes), MOMENT_BUCKET, WITH_LABELS);
-	set_field(c, AT(stage), MOMENT_LIST);
-	set_field(c, AT(used), MOMENT_BUCKET);
+	read_bytes(c, AT(bytes), CPU_SAMPLE_BUCKET, WITH_LABELS);
+	set_field(c, AT(stage), CPU_SAMPLE_LIST);
+	set_field(c, AT(used), CPU_SAMPLE_BUCKET);
 }
 
 /* Appends the string whose pointer and length are at `at`, or its beginning. */
@@ -221,20 +221,20 @@ static void read_string(struct bpf_code *c, int at, int clamp, int clamped, int 
 {
 	bpf_load(c, 8, 2, BUFFER, at + 8);
 	bpf_jump_if(c, BPF_JEQ, 2, 0, next);
-	bpf_jump_if(c, BPF_JLE, 2, MOMENT_STRING, clamp);
-	bpf_set(c, 2, MOMENT_STRING);
+	bpf_jump_if(c, BPF_JLE, 2, CPU_SAMPLE_STRING, clamp);
+	bpf_set(c, 2, CPU_SAMPLE_STRING);
 	bpf_place(c, clamp);
 	bpf_load(c, 8, 3, BUFFER, at);
 	bpf_load(c, 8, 4, BUFFER, AT(used));
-	bpf_jump_if(c, BPF_JGT, 4, ALL_BYTES - MOMENT_STRING, WITH_LABELS);
+	bpf_jump_if(c, BPF_JGT, 4, ALL_BYTES - CPU_SAMPLE_STRING, WITH_LABELS);
 	bpf_copy(c, 1, BUFFER);
 	bpf_add(c, 1, AT(bytes));
 	bpf_add_register(c, 1, 4);
 	bpf_call(c, BPF_FUNC_probe_read_user);
 	bpf_jump_if(c, BPF_JNE, 0, 0, WITH_LABELS);
 	bpf_load(c, 8, 2, BUFFER, at + 8);
-	bpf_jump_if(c, BPF_JLE, 2, MOMENT_STRING, clamped);
-	bpf_set(c, 2, MOMENT_STRING);
+	bpf_jump_if(c, BPF_JLE, 2, CPU_SAMPLE_STRING, clamped);
+	bpf_set(c, 2, CPU_SAMPLE_STRING);
 	bpf_place(c, clamped);
 	bpf_load(c, 8, 1, BUFFER, AT(used));
 	bpf_add_register(c, 1, 2);
@@ -249,12 +249,12 @@ static int place_of_key(bool maps, int i)
 
 static int place_of_value(bool maps, int i)
 {
-	return place_of_key(maps, i) + (maps ? 16 * MOMENT_LABELS : 16);
+	return place_of_key(maps, i) + (maps ? 16 * CPU_SAMPLE_LABELS : 16);
 }
 
 static void read_strings(struct bpf_code *c, bool maps)
 {
-	for (int i = 0; i < MOMENT_LABELS; i++) {
+	for (int i = 0; i < CPU_SAMPLE_LABELS; i++) {
 		int first = STRINGS + 7 * i, skip = first + 6;
 
 		if (maps) {
@@ -270,7 +270,7 @@ static void read_strings(struct bpf_code *c, bool maps)
 	}
 }
 
-static void write_buffer(struct bpf_code *c, const struct moment_program *p)
+static void write_buffer(struct bpf_code *c, const struct sample_program *p)
 {
 	bpf_place(c, WITH_LABELS);
 	bpf_load(c, 8, 5, BUFFER, AT(used));
@@ -291,7 +291,7 @@ static void write_buffer(struct bpf_code *c, const struct moment_program *p)
 	bpf_exit(c);
 }
 
-static struct error *load(struct moment_program *p, const struct golayout *lay,
+static struct error *load(struct sample_program *p, const struct golayout *lay,
 			  enum machine machine)
 {
 	_cleanup_free_ struct bpf_code *c = calloc(1, sizeof(*c));
@@ -311,7 +311,7 @@ static struct error *load(struct moment_program *p, const struct golayout *lay,
 	else
 		set_field(c, AT(left_fp), 0);
 	read_stack(c);
-	set_field(c, AT(stage), MOMENT_NOTHING);
+	set_field(c, AT(stage), CPU_SAMPLE_NOTHING);
 	set_field(c, AT(used), 0);
 	bpf_load(c, 8, 3, BUFFER, AT(labels));
 	bpf_jump_if(c, BPF_JEQ, 3, 0, WITHOUT_LABELS);
@@ -324,10 +324,10 @@ static struct error *load(struct moment_program *p, const struct golayout *lay,
 	return bpf_program_open(c, BPF_PROG_TYPE_PERF_EVENT, &p->program);
 }
 
-static struct error *open_maps(struct moment_program *p)
+static struct error *open_maps(struct sample_program *p)
 {
-	struct error *err =
-		bpf_map_open(BPF_MAP_TYPE_PERCPU_ARRAY, 4, sizeof(struct moment), 1, &p->buffers);
+	struct error *err = bpf_map_open(BPF_MAP_TYPE_PERCPU_ARRAY, 4, sizeof(struct cpu_sample), 1,
+					 &p->buffers);
 
 	if (!err)
 		err = bpf_map_open(BPF_MAP_TYPE_LRU_HASH, 4, 8, MAX_THREADS, &p->threads);
@@ -338,32 +338,32 @@ static struct error *open_maps(struct moment_program *p)
 }
 
 /* What the broker is asked for, and the order of the descriptors that it gives back. */
-struct moment_request {
+struct cpu_sample_request {
 	struct golayout lay;
 	enum machine machine;
 };
 
 static struct error *must_check ask_for_program(const struct golayout *lay, enum machine machine,
-						struct moment_program *p)
+						struct sample_program *p)
 {
-	struct moment_request request = {*lay, machine};
+	struct cpu_sample_request request = {*lay, machine};
 	struct door_call call = {.size = sizeof(request)};
 	struct error *err;
 
 	memcpy(call.bytes, &request, sizeof(request));
-	err = door_call(DOOR_MOMENT, &call);
+	err = door_call(DOOR_SAMPLE_PROGRAM, &call);
 	if (err)
 		return err;
 	if (call.fd_count != 4)
 		return error_format(
 			ERROR_FAILED,
 			"cannot load the eBPF program: the privileged process did not receive it");
-	*p = (struct moment_program){call.fds[0], call.fds[1], call.fds[2], call.fds[3]};
+	*p = (struct sample_program){call.fds[0], call.fds[1], call.fds[2], call.fds[3]};
 	return NULL;
 }
 
 static struct error *must_check open_program(const struct golayout *lay, enum machine machine,
-					     struct moment_program *p)
+					     struct sample_program *p)
 {
 	struct error *err;
 
@@ -373,10 +373,10 @@ static struct error *must_check open_program(const struct golayout *lay, enum ma
 	return err ? err : load(p, lay, machine);
 }
 
-struct error *moment_program_serve(void *arg, struct door_call *call)
+struct error *sample_program_serve(void *arg, struct door_call *call)
 {
-	struct moment_program *p = NULL;
-	struct moment_request request;
+	struct sample_program *p = NULL;
+	struct cpu_sample_request request;
 	bool is_request = call->size == sizeof(request) && !call->fd_count;
 	struct error *err;
 
@@ -387,7 +387,7 @@ struct error *moment_program_serve(void *arg, struct door_call *call)
 	if (request.machine != MACHINE_AMD64 && request.machine != MACHINE_ARM64)
 		return error_format(ERROR_FAILED,
 				    "internal error: invalid request to load an eBPF program");
-	err = moment_program_open(&request.lay, request.machine, &p);
+	err = sample_program_open(&request.lay, request.machine, &p);
 	if (err)
 		return err;
 	call->size = 0;
@@ -398,10 +398,10 @@ struct error *moment_program_serve(void *arg, struct door_call *call)
 	return NULL;
 }
 
-struct error *moment_program_open(const struct golayout *lay, enum machine machine,
-				  struct moment_program **ret)
+struct error *sample_program_open(const struct golayout *lay, enum machine machine,
+				  struct sample_program **ret)
 {
-	struct moment_program *p;
+	struct sample_program *p;
 	struct error *err;
 
 	if (golayout_g_bytes(&lay->n) > ALL_BYTES)
@@ -411,17 +411,17 @@ struct error *moment_program_open(const struct golayout *lay, enum machine machi
 	p = malloc(sizeof(*p));
 	if (!p)
 		return &error_no_memory;
-	*p = (struct moment_program){-1, -1, -1, -1};
+	*p = (struct sample_program){-1, -1, -1, -1};
 	err = open_program(lay, machine, p);
 	if (err) {
-		moment_program_close(p);
+		sample_program_close(p);
 		return err;
 	}
 	*ret = p;
 	return NULL;
 }
 
-void moment_program_close(struct moment_program *p)
+void sample_program_close(struct sample_program *p)
 {
 	if (!p)
 		return;
@@ -432,18 +432,18 @@ void moment_program_close(struct moment_program *p)
 	free(p);
 }
 
-int moment_program_fd(const struct moment_program *p)
+int sample_program_fd(const struct sample_program *p)
 {
 	return p->program;
 }
 
-int moment_program_outputs(const struct moment_program *p)
+int sample_program_outputs(const struct sample_program *p)
 {
 	return p->outputs;
 }
 
 /* One that could not be told is found by its register. */
-void moment_program_tell(struct moment_program *p, pid_t tid, uint64_t m)
+void sample_program_set_m(struct sample_program *p, pid_t tid, uint64_t m)
 {
 	uint32_t key = tid;
 

@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/unit_test.h"
-#include "oncpu/moment.h"
+#include "oncpu/cpu_sample.h"
 #include "oncpu/perf_events.h"
 
 #if defined(__aarch64__)
@@ -22,23 +22,23 @@
 #define VALUE 0xc000400000ull
 #define SPACE 100000000u /* ns of CPU time: some 100 samples */
 
-static struct moment moment;
-static struct target_range pieces[MOMENT_PIECES];
+static struct cpu_sample snapshot;
+static struct target_range pieces[CPU_SAMPLE_PIECES];
 
 /* The set {key: value}, as the program copies a slice. */
 static size_t make_slice(const char *key, const char *value)
 {
 	size_t sizes[] = {strlen(key), strlen(value)};
 
-	memset(&moment, 0, sizeof(moment));
-	moment.labels = LABELS;
-	moment.stage = MOMENT_LIST;
-	memcpy(moment.head, (uint64_t[]){LIST, 1, 1}, 24);
-	memcpy(moment.bytes, (uint64_t[]){KEY, sizes[0], VALUE, sizes[1]}, 32);
-	memcpy(moment.bytes + 32, key, sizes[0]);
-	memcpy(moment.bytes + 32 + sizes[0], value, sizes[1]);
-	moment.used = 32 + sizes[0] + sizes[1];
-	return offsetof(struct moment, bytes) + moment.used;
+	memset(&snapshot, 0, sizeof(snapshot));
+	snapshot.labels = LABELS;
+	snapshot.stage = CPU_SAMPLE_LIST;
+	memcpy(snapshot.head, (uint64_t[]){LIST, 1, 1}, 24);
+	memcpy(snapshot.bytes, (uint64_t[]){KEY, sizes[0], VALUE, sizes[1]}, 32);
+	memcpy(snapshot.bytes + 32, key, sizes[0]);
+	memcpy(snapshot.bytes + 32 + sizes[0], value, sizes[1]);
+	snapshot.used = 32 + sizes[0] + sizes[1];
+	return offsetof(struct cpu_sample, bytes) + snapshot.used;
 }
 
 static void assert_piece(size_t i, uint64_t address, size_t size, const void *bytes)
@@ -52,10 +52,10 @@ static void a_slice_is_header_labels_and_strings(void **state)
 {
 	size_t size = make_slice("work", "list");
 
-	assert_true(moment_is_whole(&moment, size));
-	assert_int_equal(moment_label_pieces(&moment, false, pieces), 4);
-	assert_piece(0, LABELS, 24, moment.head);
-	assert_piece(1, LIST, 32, moment.bytes);
+	assert_true(cpu_sample_is_whole(&snapshot, size));
+	assert_int_equal(cpu_sample_label_pieces(&snapshot, false, pieces), 4);
+	assert_piece(0, LABELS, 24, snapshot.head);
+	assert_piece(1, LIST, 32, snapshot.bytes);
 	assert_piece(2, KEY, 4, "work");
 	assert_piece(3, VALUE, 4, "list");
 }
@@ -63,50 +63,50 @@ static void a_slice_is_header_labels_and_strings(void **state)
 static void strings_end_where_the_text_does(void **state)
 {
 	make_slice("work", "list");
-	moment.used = 32 + 7;
-	assert_int_equal(moment_label_pieces(&moment, false, pieces), 3);
-	moment.used = 32;
-	assert_int_equal(moment_label_pieces(&moment, false, pieces), 2);
-	moment.used = 31;
-	assert_int_equal(moment_label_pieces(&moment, false, pieces), 1);
-	moment.stage = MOMENT_HEAD;
-	assert_int_equal(moment_label_pieces(&moment, false, pieces), 1);
-	moment.stage = MOMENT_NOTHING;
-	assert_int_equal(moment_label_pieces(&moment, false, pieces), 0);
+	snapshot.used = 32 + 7;
+	assert_int_equal(cpu_sample_label_pieces(&snapshot, false, pieces), 3);
+	snapshot.used = 32;
+	assert_int_equal(cpu_sample_label_pieces(&snapshot, false, pieces), 2);
+	snapshot.used = 31;
+	assert_int_equal(cpu_sample_label_pieces(&snapshot, false, pieces), 1);
+	snapshot.stage = CPU_SAMPLE_HEAD;
+	assert_int_equal(cpu_sample_label_pieces(&snapshot, false, pieces), 1);
+	snapshot.stage = CPU_SAMPLE_NOTHING;
+	assert_int_equal(cpu_sample_label_pieces(&snapshot, false, pieces), 0);
 }
 
 static void what_lies_of_its_lengths_stays_inside(void **state)
 {
 	make_slice("work", "list");
-	moment.head[1] = UINT64_MAX;
-	memset(moment.bytes, 0xff, sizeof(moment.bytes));
-	moment.used = sizeof(moment.bytes);
-	assert_int_equal(moment_label_pieces(&moment, false, pieces),
-			 2 + MOMENT_TEXT / MOMENT_STRING);
-	moment.used = UINT64_MAX;
-	assert_false(moment_is_whole(&moment, sizeof(moment)));
-	moment.used = 0;
-	moment.parked_size = MOMENT_PARKED + 1;
-	assert_false(moment_is_whole(&moment, sizeof(moment)));
-	assert_false(moment_is_whole(&moment, 8));
+	snapshot.head[1] = UINT64_MAX;
+	memset(snapshot.bytes, 0xff, sizeof(snapshot.bytes));
+	snapshot.used = sizeof(snapshot.bytes);
+	assert_int_equal(cpu_sample_label_pieces(&snapshot, false, pieces),
+			 2 + CPU_SAMPLE_TEXT / CPU_SAMPLE_STRING);
+	snapshot.used = UINT64_MAX;
+	assert_false(cpu_sample_is_whole(&snapshot, sizeof(snapshot)));
+	snapshot.used = 0;
+	snapshot.parked_size = CPU_SAMPLE_PARKED + 1;
+	assert_false(cpu_sample_is_whole(&snapshot, sizeof(snapshot)));
+	assert_false(cpu_sample_is_whole(&snapshot, 8));
 }
 
 static void a_map_is_its_address_header_bucket_and_strings(void **state)
 {
-	memset(&moment, 0, sizeof(moment));
-	moment.labels = LABELS;
-	moment.stage = MOMENT_LIST;
-	memcpy(moment.head, (uint64_t[]){LIST, 1, 0, LIST + 4096}, 32);
-	moment.bytes[0] = 1; /* empty */
-	moment.bytes[3] = 200;
-	memcpy(moment.bytes + 8 + 16 * 3, (uint64_t[]){KEY, 4}, 16);
-	memcpy(moment.bytes + 8 + 16 * (8 + 3), (uint64_t[]){VALUE, 4}, 16);
-	memcpy(moment.bytes + MOMENT_BUCKET, "worklist", 8);
-	moment.used = MOMENT_BUCKET + 8;
-	assert_int_equal(moment_label_pieces(&moment, true, pieces), 5);
-	assert_piece(0, LABELS, 8, moment.head);
-	assert_piece(1, LIST, 48, moment.head + 1);
-	assert_piece(2, LIST + 4096, MOMENT_BUCKET, moment.bytes);
+	memset(&snapshot, 0, sizeof(snapshot));
+	snapshot.labels = LABELS;
+	snapshot.stage = CPU_SAMPLE_LIST;
+	memcpy(snapshot.head, (uint64_t[]){LIST, 1, 0, LIST + 4096}, 32);
+	snapshot.bytes[0] = 1; /* empty */
+	snapshot.bytes[3] = 200;
+	memcpy(snapshot.bytes + 8 + 16 * 3, (uint64_t[]){KEY, 4}, 16);
+	memcpy(snapshot.bytes + 8 + 16 * (8 + 3), (uint64_t[]){VALUE, 4}, 16);
+	memcpy(snapshot.bytes + CPU_SAMPLE_BUCKET, "worklist", 8);
+	snapshot.used = CPU_SAMPLE_BUCKET + 8;
+	assert_int_equal(cpu_sample_label_pieces(&snapshot, true, pieces), 5);
+	assert_piece(0, LABELS, 8, snapshot.head);
+	assert_piece(1, LIST, 48, snapshot.head + 1);
+	assert_piece(2, LIST + 4096, CPU_SAMPLE_BUCKET, snapshot.bytes);
 	assert_piece(3, KEY, 4, "work");
 	assert_piece(4, VALUE, 4, "list");
 }
@@ -163,18 +163,18 @@ static void make_goroutine(void)
 
 static struct error *take(void *arg, const struct perf_sample *sample)
 {
-	const struct moment *m = sample->note;
+	const struct cpu_sample *m = sample->note;
 
 	seen++;
-	if (!m || !moment_is_whole(m, sample->note_size) || m->g != (uintptr_t)made.g ||
+	if (!m || !cpu_sample_is_whole(m, sample->note_size) || m->g != (uintptr_t)made.g ||
 	    m->goid != 4711 || m->sched_sp != (uintptr_t)made.stack || m->ran != 200 ||
 	    m->left_fp != (HERE == MACHINE_AMD64 ? 0xc0de : 0) ||
-	    m->labels != (uintptr_t)made.slice || m->parked_size != MOMENT_PARKED ||
-	    memcmp(m->parked, made.stack, MOMENT_PARKED) != 0) {
+	    m->labels != (uintptr_t)made.slice || m->parked_size != CPU_SAMPLE_PARKED ||
+	    memcmp(m->parked, made.stack, CPU_SAMPLE_PARKED) != 0) {
 		wrong++;
 		return NULL;
 	}
-	wrong += moment_label_pieces(m, false, pieces) != 5 ||
+	wrong += cpu_sample_label_pieces(m, false, pieces) != 5 ||
 		 memcmp(pieces[3].buffer, "work", 4) != 0 || pieces[4].size != 4 ||
 		 memcmp(pieces[4].buffer, "list", 4) != 0;
 	return NULL;
@@ -205,7 +205,7 @@ static void skip_if_not_here(struct error *err)
 
 static void the_kernel_copies_goroutine_labels_and_stack_at_each_sample(void **state)
 {
-	struct moment_program *program = NULL;
+	struct sample_program *program = NULL;
 	struct perf_program in;
 	_cleanup_perf_events_ struct perf_events *events = NULL;
 	struct perf_options options = {.hz = 1000,
@@ -216,16 +216,16 @@ static void the_kernel_copies_goroutine_labels_and_stack_at_each_sample(void **s
 	struct error *err;
 
 	make_goroutine();
-	skip_if_not_here(moment_program_open(&lay, HERE, &program));
-	moment_program_tell(program, tid, (uintptr_t)made.m);
-	in = (struct perf_program){moment_program_fd(program), moment_program_outputs(program)};
+	skip_if_not_here(sample_program_open(&lay, HERE, &program));
+	sample_program_set_m(program, tid, (uintptr_t)made.m);
+	in = (struct perf_program){sample_program_fd(program), sample_program_outputs(program)};
 	err = perf_events_open(tid, &tid, 1, &options, &events);
 	if (err)
-		moment_program_close(program);
+		sample_program_close(program);
 	skip_if_not_here(err);
 	spend_cpu_time();
 	assert_null(perf_events_drain(events, take, NULL));
-	moment_program_close(program);
+	sample_program_close(program);
 	assert_null(perf_events_no_program(events));
 	assert_true(seen > 30);
 	assert_int_equal(wrong, 0);

@@ -1,5 +1,5 @@
 /*
- * Stacks that were moved under their goroutine.
+ * Stale stacks: the GC has moved a stack that was borrowed under systemstack.
  *
  * Up to Go 1.25 the collector may shrink the stack of a goroutine that waits under systemstack
  * while its thread helps to mark, stops the world or waits for all processors: runtime/stack.go,
@@ -11,14 +11,14 @@
 #include "unwind/running_walk.h"
 #include "unwind/switches.h"
 
-/* The frames of what has lent the stack and of the closure that called it: at most 216 bytes, Go
- * 1.17 to 1.25. */
+/* The frames of the function whose stack is borrowed and of the closure that called it: at most 216
+ * bytes, Go 1.17 to 1.25. */
 #define LENDER_BYTES 256
 
 /* Of the goroutine that the thread works for; NULL: there is none. */
-static const struct goroutine_moment *moment_of(const struct running_walk *w)
+static const struct sampled_goroutine *sampled_of(const struct running_walk *w)
 {
-	const struct goroutine_moment *m = w->in->moment;
+	const struct sampled_goroutine *m = w->in->sampled;
 
 	if (!m || m->g != (w->result.g ? w->result.g : w->in->g) ||
 	    !running_is_on(&m->place, m->place.sp))
@@ -26,16 +26,16 @@ static const struct goroutine_moment *moment_of(const struct running_walk *w)
 	return m;
 }
 
-enum moved moved_under_chain(const struct running_walk *w, bool lent)
+enum stale stale_under_chain(const struct running_walk *w, bool borrowed)
 {
-	const struct goroutine_moment *m = moment_of(w);
+	const struct sampled_goroutine *m = sampled_of(w);
 
 	if (m && m->left_fp)
-		return running_is_on(&m->place, m->left_fp) ? MOVED_NOT : MOVED;
-	return lent && w->u->stacks_move ? MOVED_PERHAPS : MOVED_NOT;
+		return running_is_on(&m->place, m->left_fp) ? STALE_NOT : STALE;
+	return borrowed && w->u->stacks_move ? STALE_PERHAPS : STALE_NOT;
 }
 
-bool moved_is_lent(struct running_walk *w)
+bool is_on_borrowed_stack(struct running_walk *w)
 {
 	for (size_t i = 0; i < w->n; i++) {
 		uint64_t word = w->u->words[i];
@@ -44,7 +44,7 @@ bool moved_is_lent(struct running_walk *w)
 		if (stack_pc_is_pseudo(word) || !running_in_go(w, stack_pc_address(word)))
 			continue;
 		step = steps_at(&w->u->steps, stack_pc_address(word));
-		if (step && step->stack_switch == SWITCH_LENDS)
+		if (step && step->stack_switch == SWITCH_BORROWS)
 			return true;
 	}
 	return false;
@@ -62,11 +62,11 @@ static bool is_lender(struct running_walk *w, uint64_t g, uint64_t fp)
 	return true;
 }
 
-bool moved_find_lender(struct running_walk *w, uint64_t fp)
+bool borrowed_find_lender(struct running_walk *w, uint64_t fp)
 {
 	uint64_t sp = running_sp(w), word;
 
-	if (w->in->moment || w->result.g || !w->u->stacks_move || !moved_is_lent(w))
+	if (w->in->sampled || w->result.g || !w->u->stacks_move || !is_on_borrowed_stack(w))
 		return false;
 	for (uint64_t at = sp - LENDER_BYTES; at < sp; at += 8)
 		if (running_is_captured(w, at) && running_word(w, at, &word) &&
@@ -75,7 +75,7 @@ bool moved_find_lender(struct running_walk *w, uint64_t fp)
 	return false;
 }
 
-void moved_cut_chain(struct running_walk *w)
+void stale_truncate_chain(struct running_walk *w)
 {
 	w->chain_fp = 0;
 	for (size_t k = 0; k < w->chain_count; k++) {
@@ -87,16 +87,16 @@ void moved_cut_chain(struct running_walk *w)
 	}
 }
 
-bool moved_find_goroutine(struct running_walk *w)
+bool stale_find_goroutine(struct running_walk *w)
 {
-	const struct goroutine_moment *m = moment_of(w);
+	const struct sampled_goroutine *m = sampled_of(w);
 
 	if (m) {
 		w->result.g = m->g;
 		w->place = m->place;
-	} else if (!w->u->stacks_move || !moved_is_lent(w)) {
+	} else if (!w->u->stacks_move || !is_on_borrowed_stack(w)) {
 		return false;
 	}
-	moved_cut_chain(w);
+	stale_truncate_chain(w);
 	return m != NULL;
 }

@@ -7,7 +7,7 @@
  * not run, and its stack is the same. Otherwise its stack is read, and then the header again: the
  * stack counts only when the header did not change, for a goroutine that ran in between has another
  * trackingSeq (proc.go, casgstatus). From Go 1.26 on system calls do not count there; m.syscalltick
- * does. Who moved is read again, more closely, a few times; then its stack is said to be unknown.
+ * does. Who moved is read again, by itself, a few times; then its stack is said to be unknown.
  *
  * Read-only: never writes to the target nor stops it. Not for several threads at once.
  */

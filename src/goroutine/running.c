@@ -151,7 +151,7 @@ bool running_place(struct goroutine_set *set, const uint8_t *header, struct plac
 	return is_within(&own, p.registers.sp) && is_code(set, p.registers.pc);
 }
 
-struct error *running_stack(struct goroutine_set *set, struct candidate *c)
+struct error *running_stack(struct goroutine_set *set, struct pending_read *c)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
 	struct stack_memory memory = {.start_pc = c->start_pc};

@@ -103,7 +103,7 @@ void goroutine_set_close(struct goroutine_set *set)
 	free(set->offsets);
 	free(set->units);
 	free(set->headers);
-	free(set->candidates);
+	free(set->pending_reads);
 	free(set->batch_bytes);
 	free(set->confirm_bytes);
 	free(set->batch_pieces);

@@ -7,7 +7,7 @@
 #include "target/read_plan.h"
 
 /* A goroutine whose record is not as before, on its way to a new one. */
-struct candidate {
+struct pending_read {
 	uint32_t index;              /* in the set */
 	const uint8_t *header;       /* in set->headers, set->again or set->batch_bytes */
 	const uint8_t *first_header; /* in set->headers: valid for the whole visit */
@@ -22,7 +22,7 @@ struct candidate {
 	bool has_m;
 	bool late; /* it is looked at only now, with its stack; `first` is not yet known */
 	bool truncated;
-	bool settled;
+	bool committed;
 };
 
 struct goroutine_set {
@@ -62,9 +62,9 @@ struct goroutine_set {
 	/* Of the visit under way. */
 	uint8_t *headers;
 	size_t headers_capacity;
-	struct candidate *candidates;
-	size_t candidate_count;
-	size_t candidate_capacity;
+	struct pending_read *pending_reads;
+	size_t pending_read_count;
+	size_t pending_read_capacity;
 	struct plan batch;
 	struct plan confirm;
 	uint8_t *confirm_bytes;
@@ -73,9 +73,9 @@ struct goroutine_set {
 	size_t batch_capacity;
 	struct plan_piece *batch_pieces;
 	size_t batch_piece_capacity;
-	uint32_t together; /* how many are read together in one call; 0: not yet known */
-	uint64_t call_ns;  /* what the last call took */
-	uint8_t *again;    /* headers of single retries */
+	uint32_t batched; /* how many are read batched in one call; 0: not yet known */
+	uint64_t call_ns; /* what the last call took */
+	uint8_t *again;   /* headers of single retries */
 };
 
 /* A header has set->header_size bytes. */
@@ -131,49 +131,49 @@ static inline bool record_is_coroutine(const struct goroutine_set *set,
 bool record_unchanged(const struct goroutine_set *set, const struct goroutine_record *before,
 		      const struct goroutine_record *now);
 
-/* Finds the stacks of set->candidates and hands each to options.changed. */
-struct error *candidates_settle(struct goroutine_set *set) must_check;
+/* Finds the stacks of set->pending_reads and hands each to options.changed. */
+struct error *pending_reads_commit(struct goroutine_set *set) must_check;
 
-/* How many goroutines are read closely at a time. */
+/* How many goroutines are read one by one in a call. */
 #define CLOSE_BATCH 64
 
 /*
- * Tries to settle at most CLOSE_BATCH. Those that moved stay unsettled and are packed to the front
+ * Tries to commit at most CLOSE_BATCH. Those that moved stay pending and are packed to the front
  * of `who`; *ret_left is how many.
  */
-struct error *try_closely(struct goroutine_set *set, uint32_t *who, size_t count,
-			  size_t *ret_left) must_check;
+struct error *try_one_by_one(struct goroutine_set *set, uint32_t *who, size_t count,
+			     size_t *ret_left) must_check;
 
-/* The same, cheaper, for those that are not expected to move: as many as together_count() says. */
-struct error *try_together(struct goroutine_set *set, uint32_t *who, size_t count,
-			   size_t *ret_left) must_check;
-uint32_t together_count(const struct goroutine_set *set);
+/* The same, cheaper, for those that are not expected to move: as many as batched_count() says. */
+struct error *try_batched(struct goroutine_set *set, uint32_t *who, size_t count,
+			  size_t *ret_left) must_check;
+uint32_t batched_count(const struct goroutine_set *set);
 
 /* What the header says is now what is known of it. */
-void candidate_take_header(const struct goroutine_set *set, struct candidate *c,
-			   const uint8_t *header);
+void pending_read_take_header(const struct goroutine_set *set, struct pending_read *c,
+			      const uint8_t *header);
 /* Whether it is, or may be, in the state that it has to be shown in. */
-bool candidate_is_right(const struct goroutine_set *set, const struct candidate *c);
+bool pending_read_is_right(const struct goroutine_set *set, const struct pending_read *c);
 /* Whether a stack of it can be read. */
-bool candidate_has_stack(const struct candidate *c);
+bool pending_read_has_stack(const struct pending_read *c);
 /* How much of it is read. */
-size_t candidate_stack_size(const struct goroutine_set *set, const struct candidate *c);
+size_t pending_read_stack_size(const struct goroutine_set *set, const struct pending_read *c);
 /* `bytes` are its stack from c->now.sp on, behind `below` more; c->now.stack is then STACK_NONE or
  * its number. */
-struct error *candidate_unwind(struct goroutine_set *set, struct candidate *c, const uint8_t *bytes,
-			       size_t size, size_t below) must_check;
-/* Ends a candidate's way: its record is what c->now says. */
-struct error *candidate_settle(struct goroutine_set *set, struct candidate *c) must_check;
+struct error *pending_read_unwind(struct goroutine_set *set, struct pending_read *c,
+				  const uint8_t *bytes, size_t size, size_t below) must_check;
+/* Ends a pending read: its record is what c->now says. */
+struct error *pending_read_commit(struct goroutine_set *set, struct pending_read *c) must_check;
 /* A goroutine that runs, or is getting another stack, shows none. Dead ones show none either. */
-struct error *candidate_settle_without_stack(struct goroutine_set *set,
-					     struct candidate *c) must_check;
+struct error *pending_read_commit_without_stack(struct goroutine_set *set,
+						struct pending_read *c) must_check;
 
 /* Whether it has labels, and a stack that is believed so far. */
-bool candidate_wants_labels(const struct candidate *c);
-bool candidates_have_labels(const struct goroutine_set *set, const uint32_t *who, size_t count);
+bool pending_read_wants_labels(const struct pending_read *c);
+bool pending_reads_have_labels(const struct goroutine_set *set, const uint32_t *who, size_t count);
 /* Their labels, at c->labels, in c->now.labels. */
-struct error *candidates_read_labels(struct goroutine_set *set, const uint32_t *who,
-				     size_t count) must_check;
+struct error *pending_reads_read_labels(struct goroutine_set *set, const uint32_t *who,
+					size_t count) must_check;
 
 /* Where a goroutine is that runs. */
 struct place {
@@ -189,10 +189,10 @@ bool running_place(struct goroutine_set *set, const uint8_t *header, struct plac
  * The stack of who runs, from the registers of its thread, in c->now.stack; STACK_NONE when they
  * are not known or do not lead to it.
  */
-struct error *running_stack(struct goroutine_set *set, struct candidate *c) must_check;
+struct error *running_stack(struct goroutine_set *set, struct pending_read *c) must_check;
 
 /* The stack of who has none to show: the pseudo word, then the start function. */
-struct error *made_stack(struct goroutine_set *set, enum stack_pc pseudo, uint64_t start_pc,
-			 uint32_t *ret) must_check;
+struct error *synthetic_stack(struct goroutine_set *set, enum stack_pc pseudo, uint64_t start_pc,
+			      uint32_t *ret) must_check;
 
 #endif

@@ -59,8 +59,8 @@ uint32_t goroutine_set_system_flag(struct goroutine_set *set, uint64_t start_pc,
 	}
 }
 
-struct error *made_stack(struct goroutine_set *set, enum stack_pc pseudo, uint64_t start_pc,
-			 uint32_t *ret)
+struct error *synthetic_stack(struct goroutine_set *set, enum stack_pc pseudo, uint64_t start_pc,
+			      uint32_t *ret)
 {
 	struct map *map = pseudo == STACK_PC_RUNNING ? &set->running : &set->unknown;
 	uint64_t pcs[2] = {pseudo, start_pc | STACK_PC_EXACT};

@@ -7,17 +7,18 @@
 #include "base/array.h"
 #include "goroutine/set.h"
 
-static bool add_candidate(struct goroutine_set *set, uint32_t index, const uint8_t *header,
-			  const struct goroutine_record *now, bool late)
+static bool add_pending_read(struct goroutine_set *set, uint32_t index, const uint8_t *header,
+			     const struct goroutine_record *now, bool late)
 {
-	struct candidate *c;
+	struct pending_read *c;
 
-	if (!array_reserve(&set->candidates, &set->candidate_capacity, set->candidate_count + 1))
+	if (!array_reserve(&set->pending_reads, &set->pending_read_capacity,
+			   set->pending_read_count + 1))
 		return false;
-	c = &set->candidates[set->candidate_count++];
-	*c = (struct candidate){.index = index, .header = header, .now = *now, .late = late};
+	c = &set->pending_reads[set->pending_read_count++];
+	*c = (struct pending_read){.index = index, .header = header, .now = *now, .late = late};
 	if (goroutine_is_alive(now))
-		candidate_take_header(set, c, header);
+		pending_read_take_header(set, c, header);
 	c->first_header = header;
 	c->first = c->now;
 	c->first_start_pc = c->start_pc;
@@ -34,7 +35,7 @@ static bool look_late(struct goroutine_set *set, uint32_t index, const uint8_t *
 		      const struct goroutine_record *now)
 {
 	return set->options.keep_state && set->records[index].flags & GOROUTINE_MOVED &&
-	       add_candidate(set, index, header, now, true);
+	       add_pending_read(set, index, header, now, true);
 }
 
 /*
@@ -74,7 +75,7 @@ static bool look(struct goroutine_set *set, struct goroutine_unit *unit, const u
 			continue;
 		if (!goroutine_is_alive(&now) && !goroutine_is_alive(&set->records[i]))
 			continue;
-		if (!add_candidate(set, i, header, &now, false))
+		if (!add_pending_read(set, i, header, &now, false))
 			return false;
 	}
 	set->stats.visits += unit->count;
@@ -194,7 +195,7 @@ struct error *goroutine_set_visit(struct goroutine_set *set, const uint32_t *uni
 	err = read_headers(set, units, count, &visited, &bytes);
 	if (err)
 		return err;
-	set->candidate_count = 0;
+	set->pending_read_count = 0;
 	for (size_t i = 0; i < visited; i++) {
 		struct goroutine_unit *u = &set->units[units[i]];
 
@@ -206,7 +207,7 @@ struct error *goroutine_set_visit(struct goroutine_set *set, const uint32_t *uni
 			return &error_no_memory;
 		at += u->bytes;
 	}
-	err = candidates_settle(set);
+	err = pending_reads_commit(set);
 	if (!err)
 		*ret_visited = visited;
 	return err;

@@ -13,7 +13,7 @@
  *   nanoseconds. Who has an m and does not run, as in a system call, has its counter read once
  *   more behind the last header, which both reads cannot hit.
  *
- * Who moves is read closely: its pieces one behind the other, which takes a microsecond, and a
+ * Who moves is read by itself: its pieces one behind the other, which takes a microsecond, and a
  * few goroutines in a call. Of the others, if they have no m, a call reads as many as there is time
  * for, all headers, all stacks, all headers: neighbours are merged, so that fewer pages are read.
  *
@@ -29,10 +29,10 @@
 
 /* The time in which nobody moves 256 times. */
 #define CALL_NS 20000
-/* How many goroutines a call reads closely, and how many together at first and at least. */
+/* How many goroutines a call reads one by one, and how many batched at first and at least. */
 #define CALL_COUNT 8
-#define TOGETHER_FIRST 32
-#define TOGETHER_LEAST 16
+#define BATCHED_FIRST 32
+#define BATCHED_LEAST 16
 /* A stack is read from a little below its pointer, within the page: who moved on may be there. */
 #define BELOW 256
 #define PAGE 4096u
@@ -41,23 +41,23 @@
 
 enum part { TICK, HEADER, STACK, STACK_AGAIN, HEADER_AGAIN, TICK_AGAIN, COUNTER, PARTS };
 
-static uint64_t counter_address(const struct goroutine_set *set, const struct candidate *c)
+static uint64_t counter_address(const struct goroutine_set *set, const struct pending_read *c)
 {
 	return g_at_tracking_seq(&set->lay->n, set->g[c->index]);
 }
 
 /* Where the copy of its stack begins. */
-static uint64_t stack_low(const struct goroutine_set *set, const struct candidate *c)
+static uint64_t stack_low(const struct goroutine_set *set, const struct pending_read *c)
 {
 	uint64_t page;
 
-	if (!candidate_has_stack(c))
+	if (!pending_read_has_stack(c))
 		return c->stack_end > USUAL_SIZE ? c->stack_end - USUAL_SIZE : c->stack_end;
 	page = c->now.sp & ~(uint64_t)(PAGE - 1);
 	return c->now.sp - page > BELOW ? c->now.sp - BELOW : page;
 }
 
-static void fill_pieces(const struct goroutine_set *set, const struct candidate *c, bool together,
+static void fill_pieces(const struct goroutine_set *set, const struct pending_read *c, bool batched,
 			struct plan_piece *pieces)
 {
 	uint64_t g = set->g[c->index], low = stack_low(set, c);
@@ -73,7 +73,7 @@ static void fill_pieces(const struct goroutine_set *set, const struct candidate 
 	if (!record_is_coroutine(set, &c->now))
 		pieces[STACK_AGAIN].size = 0;
 	pieces[COUNTER] =
-		(struct plan_piece){counter_address(set, c), together || !c->has_m ? 0 : 1, 0};
+		(struct plan_piece){counter_address(set, c), batched || !c->has_m ? 0 : 1, 0};
 }
 
 /* What a batch needs to know of each of its members. */
@@ -135,7 +135,7 @@ static bool plan_parts(struct plan *plan, const struct pieces *p)
 	return true;
 }
 
-static bool plan_closely(struct plan *plan, const struct pieces *p, struct close_look *looks)
+static bool plan_one_by_one(struct plan *plan, const struct pieces *p, struct close_look *looks)
 {
 	for (size_t i = 0; i < p->members; i++) {
 		looks[i].first_range = plan->count;
@@ -147,7 +147,7 @@ static bool plan_closely(struct plan *plan, const struct pieces *p, struct close
 }
 
 static struct error *plan_all(struct goroutine_set *set, const uint32_t *who, size_t count,
-			      bool together, struct close_look *looks)
+			      bool batched, struct close_look *looks)
 {
 	struct pieces p = {.parts = PARTS, .members = count};
 
@@ -156,9 +156,9 @@ static struct error *plan_all(struct goroutine_set *set, const uint32_t *who, si
 		return &error_no_memory;
 	p.items = set->batch_pieces;
 	for (size_t i = 0; i < count; i++)
-		fill_pieces(set, &set->candidates[who[i]], together, p.items + i * PARTS);
+		fill_pieces(set, &set->pending_reads[who[i]], batched, p.items + i * PARTS);
 	memset(looks, 0, count * sizeof(*looks));
-	if (!(together ? plan_parts(&set->batch, &p) : plan_closely(&set->batch, &p, looks)) ||
+	if (!(batched ? plan_parts(&set->batch, &p) : plan_one_by_one(&set->batch, &p, looks)) ||
 	    !array_reserve(&set->batch_bytes, &set->batch_capacity, set->batch.bytes))
 		return &error_no_memory;
 	return NULL;
@@ -184,7 +184,8 @@ static struct error *read_call(struct goroutine_set *set, size_t count, struct c
 	return err;
 }
 
-static struct error *read_closely(struct goroutine_set *set, size_t count, struct close_look *looks)
+static struct error *read_one_by_one(struct goroutine_set *set, size_t count,
+				     struct close_look *looks)
 {
 	struct error *err = NULL;
 
@@ -208,7 +209,7 @@ static bool same_state(const struct goroutine_record *a, const struct goroutine_
 	       goroutine_wait_reason(a) == goroutine_wait_reason(b);
 }
 
-bool candidate_is_right(const struct goroutine_set *set, const struct candidate *c)
+bool pending_read_is_right(const struct goroutine_set *set, const struct pending_read *c)
 {
 	return !set->options.keep_state || same_state(&c->now, &c->first);
 }
@@ -235,7 +236,7 @@ static bool has_counted(const struct goroutine_set *set, const struct close_look
 }
 
 /* Whether c->now, of the first header, was so up to the last; and with it the stack's copy. */
-static bool stood_still(const struct goroutine_set *set, const struct candidate *c,
+static bool stood_still(const struct goroutine_set *set, const struct pending_read *c,
 			const struct close_look *look, const struct plan_piece *pieces)
 {
 	const uint8_t *again = part_bytes(set, look, pieces, HEADER_AGAIN);
@@ -256,14 +257,14 @@ static bool stood_still(const struct goroutine_set *set, const struct candidate 
 }
 
 /* The stack of the state that c->now says, from the copy, if it is all in there. */
-static struct error *unwind_copy(struct goroutine_set *set, struct candidate *c,
+static struct error *unwind_copy(struct goroutine_set *set, struct pending_read *c,
 				 const struct close_look *look, const struct plan_piece *pieces)
 {
 	const uint8_t *bytes = part_bytes(set, look, pieces, STACK);
 	uint64_t low = pieces[STACK].address, end = low + pieces[STACK].size;
 
 	c->now.stack = STACK_NONE;
-	if (!bytes || !candidate_has_stack(c) || c->now.sp < low || c->now.sp >= end)
+	if (!bytes || !pending_read_has_stack(c) || c->now.sp < low || c->now.sp >= end)
 		return NULL;
 	if (end != c->stack_end && pieces[STACK].size != set->options.stack_limit)
 		return NULL;
@@ -272,80 +273,81 @@ static struct error *unwind_copy(struct goroutine_set *set, struct candidate *c,
 
 		memcpy(&c->now.tick, tick, 4);
 	}
-	return candidate_unwind(set, c, bytes + (c->now.sp - low), end - c->now.sp,
-				c->now.sp - low);
+	return pending_read_unwind(set, c, bytes + (c->now.sp - low), end - c->now.sp,
+				   c->now.sp - low);
 }
 
-/* The first look at a late one. True: it is settled, having not moved or having no stack. */
-static struct error *look_first(struct goroutine_set *set, struct candidate *c, bool *ret_settled)
+/* The first look at a late one. True: it is committed, having not moved or having no stack. */
+static struct error *look_first(struct goroutine_set *set, struct pending_read *c,
+				bool *ret_committed)
 {
 	struct goroutine_record *record = &set->records[c->index];
 
 	c->late = false;
 	c->first = c->now;
 	c->first_start_pc = c->start_pc;
-	*ret_settled = record_unchanged(set, record, &c->now) ||
-		       (!goroutine_is_alive(record) && !goroutine_is_alive(&c->now));
-	if (*ret_settled) {
+	*ret_committed = record_unchanged(set, record, &c->now) ||
+			 (!goroutine_is_alive(record) && !goroutine_is_alive(&c->now));
+	if (*ret_committed) {
 		record->flags &= ~GOROUTINE_MOVED;
-		c->settled = true;
+		c->committed = true;
 		return NULL;
 	}
 	if (goroutine_is_alive(&c->now) && goroutine_status(&c->now) != G_RUNNING)
 		return NULL;
-	*ret_settled = true;
-	return candidate_settle_without_stack(set, c);
+	*ret_committed = true;
+	return pending_read_commit_without_stack(set, c);
 }
 
 /* Judges a member: c->now.stack is its stack, or STACK_NONE. */
-static struct error *judge(struct goroutine_set *set, struct candidate *c, struct close_look *look,
-			   const struct plan_piece *pieces)
+static struct error *validate(struct goroutine_set *set, struct pending_read *c,
+			      struct close_look *look, const struct plan_piece *pieces)
 {
 	const uint8_t *header = part_bytes(set, look, pieces, HEADER);
 	const uint8_t *again = part_bytes(set, look, pieces, HEADER_AGAIN);
 	struct error *err = NULL;
-	bool settled;
+	bool committed;
 
 	c->now.stack = STACK_NONE;
 	if (!header)
 		return NULL;
 	c->header = header;
-	candidate_take_header(set, c, header);
+	pending_read_take_header(set, c, header);
 	if (c->late) {
-		err = look_first(set, c, &settled);
-		if (err || settled)
+		err = look_first(set, c, &committed);
+		if (err || committed)
 			return err;
 	}
-	if (candidate_is_right(set, c) && stood_still(set, c, look, pieces))
+	if (pending_read_is_right(set, c) && stood_still(set, c, look, pieces))
 		err = unwind_copy(set, c, look, pieces);
 	if (c->now.stack == STACK_NONE && again)
-		candidate_take_header(set, c, again);
+		pending_read_take_header(set, c, again);
 	return err;
 }
 
 /* Those that have a stack by now, and were not read in time: stack and header. */
 static bool plan_slow(struct goroutine_set *set, const uint32_t *who,
-		      const struct close_look *looks, bool together, const struct pieces *slow)
+		      const struct close_look *looks, bool batched, const struct pieces *slow)
 {
 	for (size_t i = 0; i < slow->members; i++) {
-		const struct candidate *c = &set->candidates[who[i]];
+		const struct pending_read *c = &set->pending_reads[who[i]];
 		struct plan_piece *mine = slow->items + 2 * i;
 
 		mine[0] = set->batch_pieces[i * PARTS + STACK];
 		mine[1] = set->batch_pieces[i * PARTS + HEADER];
-		if (looks[i].in_time || c->settled || c->now.stack == STACK_NONE)
+		if (looks[i].in_time || c->committed || c->now.stack == STACK_NONE)
 			mine[0].size = mine[1].size = 0;
 	}
 	plan_reset(&set->confirm);
-	if (together && !plan_parts(&set->confirm, slow))
+	if (batched && !plan_parts(&set->confirm, slow))
 		return false;
-	for (size_t i = 0; !together && i < slow->members; i++)
+	for (size_t i = 0; !batched && i < slow->members; i++)
 		if (!plan_one(&set->confirm, slow, i))
 			return false;
 	return array_reserve(&set->confirm_bytes, &set->confirm_capacity, set->confirm.bytes + 1);
 }
 
-static bool is_confirmed(const struct goroutine_set *set, const struct candidate *c,
+static bool is_confirmed(const struct goroutine_set *set, const struct pending_read *c,
 			 const struct plan_piece *first, const struct plan_piece *mine, size_t end)
 {
 	struct goroutine_record record;
@@ -361,20 +363,20 @@ static bool is_confirmed(const struct goroutine_set *set, const struct candidate
 
 /* Reads the stacks and the headers of those whose read took too long once more. */
 static struct error *confirm(struct goroutine_set *set, const uint32_t *who, size_t count,
-			     bool together, const struct close_look *looks)
+			     bool batched, const struct close_look *looks)
 {
 	struct plan_piece items[2 * CLOSE_BATCH];
 	const struct pieces slow = {items, 2, count};
 	size_t end = 0;
 	struct error *err;
 
-	if (!plan_slow(set, who, looks, together, &slow))
+	if (!plan_slow(set, who, looks, batched, &slow))
 		return &error_no_memory;
 	if (!set->confirm.count)
 		return NULL;
 	err = plan_read(&set->confirm, set->t, set->confirm_bytes, &end);
 	for (size_t i = 0; !err && i < count; i++) {
-		struct candidate *c = &set->candidates[who[i]];
+		struct pending_read *c = &set->pending_reads[who[i]];
 
 		if (items[2 * i].size &&
 		    !is_confirmed(set, c, set->batch_pieces + i * PARTS, &items[2 * i], end))
@@ -389,10 +391,10 @@ static struct error *read_label_pointers(struct goroutine_set *set, const uint32
 					 const struct pieces *p, size_t *ret_end)
 {
 	for (size_t i = 0; i < p->members; i++) {
-		const struct candidate *c = &set->candidates[who[i]];
+		const struct pending_read *c = &set->pending_reads[who[i]];
 
 		p->items[i].address = g_at_labels(&set->lay->n, set->g[c->index]);
-		p->items[i].size = candidate_wants_labels(c) ? sizeof(uint64_t) : 0;
+		p->items[i].size = pending_read_wants_labels(c) ? sizeof(uint64_t) : 0;
 	}
 	plan_reset(&set->confirm);
 	if (!plan_parts(&set->confirm, p) ||
@@ -408,13 +410,13 @@ static struct error *read_labels(struct goroutine_set *set, const uint32_t *who,
 	struct error *err;
 	size_t end;
 
-	if (!candidates_have_labels(set, who, count))
+	if (!pending_reads_have_labels(set, who, count))
 		return NULL;
-	err = candidates_read_labels(set, who, count);
+	err = pending_reads_read_labels(set, who, count);
 	if (!err)
 		err = read_label_pointers(set, who, &(struct pieces){items, 1, count}, &end);
 	for (size_t i = 0; !err && i < count; i++) {
-		struct candidate *c = &set->candidates[who[i]];
+		struct pending_read *c = &set->pending_reads[who[i]];
 
 		if (items[i].size &&
 		    (c->now.labels == LABELS_TORN || items[i].offset + sizeof(uint64_t) > end ||
@@ -425,20 +427,20 @@ static struct error *read_labels(struct goroutine_set *set, const uint32_t *who,
 	return err;
 }
 
-static struct error *settle_all(struct goroutine_set *set, uint32_t *who, size_t count,
+static struct error *commit_all(struct goroutine_set *set, uint32_t *who, size_t count,
 				size_t *ret_left)
 {
 	struct error *err = NULL;
 	size_t left = 0;
 
 	for (size_t i = 0; !err && i < count; i++) {
-		struct candidate *c = &set->candidates[who[i]];
+		struct pending_read *c = &set->pending_reads[who[i]];
 
-		if (c->settled)
+		if (c->committed)
 			continue;
 		if (c->now.stack != STACK_NONE) {
 			set->stats.truncated += c->truncated;
-			err = candidate_settle(set, c);
+			err = pending_read_commit(set, c);
 		} else {
 			set->stats.torn++;
 			c->header = c->first_header;
@@ -449,51 +451,52 @@ static struct error *settle_all(struct goroutine_set *set, uint32_t *who, size_t
 	return err;
 }
 
-/* What was read, `together` or closely, is judged, and who may be settled is. */
-static struct error *settle_read(struct goroutine_set *set, uint32_t *who, size_t count,
-				 bool together, struct close_look *looks, size_t *ret_left)
+/* What was read, `batched` or one by one, is validated, and committed where possible. */
+static struct error *commit_read(struct goroutine_set *set, uint32_t *who, size_t count,
+				 bool batched, struct close_look *looks, size_t *ret_left)
 {
 	struct error *err = NULL;
 
 	for (size_t i = 0; !err && i < count; i++)
-		err = judge(set, &set->candidates[who[i]], &looks[i],
-			    set->batch_pieces + i * PARTS);
+		err = validate(set, &set->pending_reads[who[i]], &looks[i],
+			       set->batch_pieces + i * PARTS);
 	if (!err)
-		err = confirm(set, who, count, together, looks);
+		err = confirm(set, who, count, batched, looks);
 	if (!err)
 		err = read_labels(set, who, count);
-	return err ? err : settle_all(set, who, count, ret_left);
+	return err ? err : commit_all(set, who, count, ret_left);
 }
 
-struct error *try_closely(struct goroutine_set *set, uint32_t *who, size_t count, size_t *ret_left)
+struct error *try_one_by_one(struct goroutine_set *set, uint32_t *who, size_t count,
+			     size_t *ret_left)
 {
 	struct close_look looks[CLOSE_BATCH];
 	struct error *err = plan_all(set, who, count, false, looks);
 
 	if (!err)
-		err = read_closely(set, count, looks);
-	return err ? err : settle_read(set, who, count, false, looks, ret_left);
+		err = read_one_by_one(set, count, looks);
+	return err ? err : commit_read(set, who, count, false, looks, ret_left);
 }
 
-uint32_t together_count(const struct goroutine_set *set)
+uint32_t batched_count(const struct goroutine_set *set)
 {
-	return set->together ? set->together : TOGETHER_FIRST;
+	return set->batched ? set->batched : BATCHED_FIRST;
 }
 
 /* As many as take three quarters of the time. */
-static void adjust_together(struct goroutine_set *set, size_t count)
+static void adjust_batched(struct goroutine_set *set, size_t count)
 {
-	uint32_t n = together_count(set);
+	uint32_t n = batched_count(set);
 
 	if (set->call_ns >= CALL_NS)
 		n -= n / 8;
 	else if (count == n && set->call_ns < CALL_NS / 4 * 3)
 		n++;
-	if (n >= TOGETHER_LEAST && n <= CLOSE_BATCH)
-		set->together = n;
+	if (n >= BATCHED_LEAST && n <= CLOSE_BATCH)
+		set->batched = n;
 }
 
-struct error *try_together(struct goroutine_set *set, uint32_t *who, size_t count, size_t *ret_left)
+struct error *try_batched(struct goroutine_set *set, uint32_t *who, size_t count, size_t *ret_left)
 {
 	struct close_look looks[CLOSE_BATCH];
 	struct error *err = plan_all(set, who, count, true, looks);
@@ -501,6 +504,6 @@ struct error *try_together(struct goroutine_set *set, uint32_t *who, size_t coun
 	if (!err)
 		err = read_call(set, count, looks, 0, count);
 	if (!err)
-		adjust_together(set, count);
-	return err ? err : settle_read(set, who, count, true, looks, ret_left);
+		adjust_batched(set, count);
+	return err ? err : commit_read(set, who, count, true, looks, ret_left);
 }

@@ -14,7 +14,7 @@ bool record_unchanged(const struct goroutine_set *set, const struct goroutine_re
 	       goroutine_status(now) != G_COPYSTACK && !(before->flags & GOROUTINE_UNKNOWN);
 }
 
-bool candidate_has_stack(const struct candidate *c)
+bool pending_read_has_stack(const struct pending_read *c)
 {
 	switch (goroutine_status(&c->now)) {
 	case G_RUNNABLE:
@@ -28,12 +28,12 @@ bool candidate_has_stack(const struct candidate *c)
 	}
 }
 
-struct error *candidate_settle(struct goroutine_set *set, struct candidate *c)
+struct error *pending_read_commit(struct goroutine_set *set, struct pending_read *c)
 {
 	struct goroutine_record *record = &set->records[c->index];
 	struct error *err = NULL;
 
-	c->settled = true;
+	c->committed = true;
 	c->now.owner_bucket = record->owner_bucket;
 	c->now.owner_since = record->owner_since;
 	c->now.owner_rotation = record->owner_rotation;
@@ -51,7 +51,7 @@ struct error *candidate_settle(struct goroutine_set *set, struct candidate *c)
 }
 
 /* Of a goroutine that runs: right when it still has them afterwards. */
-static struct error *read_own_labels(struct goroutine_set *set, struct candidate *c)
+static struct error *read_own_labels(struct goroutine_set *set, struct pending_read *c)
 {
 	uint64_t address = g_at_labels(&set->lay->n, set->g[c->index]), after;
 	struct error *err;
@@ -67,7 +67,7 @@ static struct error *read_own_labels(struct goroutine_set *set, struct candidate
 	return err;
 }
 
-struct error *candidate_settle_without_stack(struct goroutine_set *set, struct candidate *c)
+struct error *pending_read_commit_without_stack(struct goroutine_set *set, struct pending_read *c)
 {
 	bool runs = goroutine_status(&c->now) == G_RUNNING;
 	struct error *err = NULL;
@@ -78,28 +78,29 @@ struct error *candidate_settle_without_stack(struct goroutine_set *set, struct c
 	if (!err && c->now.stack != STACK_NONE)
 		c->now.flags |= GOROUTINE_ON_CPU;
 	else if (!err && goroutine_is_alive(&c->now))
-		err = made_stack(set, runs ? STACK_PC_RUNNING : STACK_PC_UNKNOWN, c->start_pc,
-				 &c->now.stack);
+		err = synthetic_stack(set, runs ? STACK_PC_RUNNING : STACK_PC_UNKNOWN, c->start_pc,
+				      &c->now.stack);
 	if (goroutine_is_alive(&c->now) && !runs)
 		c->now.flags |= GOROUTINE_UNKNOWN;
 	if (!err && runs)
 		err = read_own_labels(set, c);
-	return err ? err : candidate_settle(set, c);
+	return err ? err : pending_read_commit(set, c);
 }
 
-size_t candidate_stack_size(const struct goroutine_set *set, const struct candidate *c)
+size_t pending_read_stack_size(const struct goroutine_set *set, const struct pending_read *c)
 {
 	size_t size = c->stack_end - c->now.sp;
 
 	return size < set->options.stack_limit ? size : set->options.stack_limit;
 }
 
-bool candidate_wants_labels(const struct candidate *c)
+bool pending_read_wants_labels(const struct pending_read *c)
 {
-	return c->labels && !c->settled && c->now.stack != STACK_NONE;
+	return c->labels && !c->committed && c->now.stack != STACK_NONE;
 }
 
-struct error *candidates_read_labels(struct goroutine_set *set, const uint32_t *who, size_t count)
+struct error *pending_reads_read_labels(struct goroutine_set *set, const uint32_t *who,
+					size_t count)
 {
 	_cleanup_free_ uint64_t *pointers = calloc(count, sizeof(*pointers));
 	_cleanup_free_ uint32_t *ids = calloc(count, sizeof(*ids));
@@ -108,25 +109,25 @@ struct error *candidates_read_labels(struct goroutine_set *set, const uint32_t *
 	if (!pointers || !ids)
 		return &error_no_memory;
 	for (size_t i = 0; i < count; i++)
-		if (candidate_wants_labels(&set->candidates[who[i]]))
-			pointers[i] = set->candidates[who[i]].labels;
+		if (pending_read_wants_labels(&set->pending_reads[who[i]]))
+			pointers[i] = set->pending_reads[who[i]].labels;
 	err = label_sets_read(&set->labels, set->t, pointers, count, ids);
 	for (size_t i = 0; !err && i < count; i++)
 		if (pointers[i])
-			set->candidates[who[i]].now.labels = ids[i];
+			set->pending_reads[who[i]].now.labels = ids[i];
 	return err;
 }
 
-bool candidates_have_labels(const struct goroutine_set *set, const uint32_t *who, size_t count)
+bool pending_reads_have_labels(const struct goroutine_set *set, const uint32_t *who, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		if (candidate_wants_labels(&set->candidates[who[i]]))
+		if (pending_read_wants_labels(&set->pending_reads[who[i]]))
 			return true;
 	return false;
 }
 
-struct error *candidate_unwind(struct goroutine_set *set, struct candidate *c, const uint8_t *bytes,
-			       size_t size, size_t below)
+struct error *pending_read_unwind(struct goroutine_set *set, struct pending_read *c,
+				  const uint8_t *bytes, size_t size, size_t below)
 {
 	struct stack_memory memory = {
 		.pc = c->now.pc,
@@ -146,8 +147,8 @@ struct error *candidate_unwind(struct goroutine_set *set, struct candidate *c, c
 	return stacks_unwind(set->stacks, &memory, &c->now.stack);
 }
 
-void candidate_take_header(const struct goroutine_set *set, struct candidate *c,
-			   const uint8_t *header)
+void pending_read_take_header(const struct goroutine_set *set, struct pending_read *c,
+			      const uint8_t *header)
 {
 	struct g_view g = header_view(set, header);
 

@@ -1,8 +1,8 @@
 /*
- * The stacks of those that are not as they were, each proven untorn (closely.c).
+ * The stacks of those that are not as they were, each proven untorn (read_stack.c).
  *
  * Of many at once those that are not expected to move are read together. Who ran meanwhile, and
- * whoever is not read with many, is read closely, then alone.
+ * whoever is not read with many, is read by itself, then alone.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,24 +18,24 @@
 #define BATCH_BYTES (8u << 20)
 
 /* Reads a goroutine's header anew. False: it cannot be read. */
-static bool look_again(struct goroutine_set *set, struct candidate *c)
+static bool look_again(struct goroutine_set *set, struct pending_read *c)
 {
 	if (error_dropped(target_read(set->t, set->g[c->index], set->again, set->header_size)))
 		return false;
 	c->header = set->again;
-	candidate_take_header(set, c, set->again);
+	pending_read_take_header(set, c, set->again);
 	return true;
 }
 
 /* Its stack is not to be had. */
-static struct error *give_up(struct goroutine_set *set, struct candidate *c)
+static struct error *give_up(struct goroutine_set *set, struct pending_read *c)
 {
 	if (set->options.keep_state || !look_again(set, c)) {
 		c->now = c->first;
 		c->start_pc = c->first_start_pc;
 	}
 	c->now.labels = LABELS_NONE;
-	return candidate_settle_without_stack(set, c);
+	return pending_read_commit_without_stack(set, c);
 }
 
 /*
@@ -44,21 +44,21 @@ static struct error *give_up(struct goroutine_set *set, struct candidate *c)
  */
 static struct error *try_alone(struct goroutine_set *set, uint32_t who)
 {
-	struct candidate *c = &set->candidates[who];
+	struct pending_read *c = &set->pending_reads[who];
 
 	for (int i = 0; i < MAX_TRIES; i++) {
 		uint32_t one = who;
 		struct error *err;
 		size_t left;
 
-		if (!candidate_has_stack(c) && !look_again(set, c))
+		if (!pending_read_has_stack(c) && !look_again(set, c))
 			break;
-		if (candidate_is_right(set, c) &&
+		if (pending_read_is_right(set, c) &&
 		    (!goroutine_is_alive(&c->now) || goroutine_status(&c->now) == G_RUNNING))
-			return candidate_settle_without_stack(set, c);
-		if (!candidate_has_stack(c))
+			return pending_read_commit_without_stack(set, c);
+		if (!pending_read_has_stack(c))
 			continue;
-		err = try_closely(set, &one, 1, &left);
+		err = try_one_by_one(set, &one, 1, &left);
 		if (err || !left)
 			return err;
 	}
@@ -72,7 +72,7 @@ static size_t batch_length(const struct goroutine_set *set, const uint32_t *who,
 	size_t n = 0, bytes = 0;
 
 	while (n < count && n < most && (!n || bytes < BATCH_BYTES))
-		bytes += candidate_stack_size(set, &set->candidates[who[n++]]);
+		bytes += pending_read_stack_size(set, &set->pending_reads[who[n++]]);
 	return n;
 }
 
@@ -87,7 +87,7 @@ static struct error *try_in_batches(struct goroutine_set *set, uint32_t *who, si
 		struct error *err;
 
 		n = batch_length(set, who + i, count - i,
-				 try == try_together ? together_count(set) : CLOSE_BATCH);
+				 try == try_batched ? batched_count(set) : CLOSE_BATCH);
 		err = try(set, who + i, n, &moved);
 		if (err)
 			return err;
@@ -104,7 +104,7 @@ static size_t part_patient(const struct goroutine_set *set, uint32_t *who, size_
 	size_t n = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		const struct candidate *c = &set->candidates[who[i]];
+		const struct pending_read *c = &set->pending_reads[who[i]];
 		uint32_t swap = who[i];
 
 		if (c->late || record_is_coroutine(set, &c->now) ||
@@ -122,34 +122,34 @@ static struct error *try_many(struct goroutine_set *set, uint32_t *who, size_t *
 	struct error *err = NULL;
 
 	if (patient >= MERGE_FROM)
-		err = try_in_batches(set, who, patient, try_together, &left);
+		err = try_in_batches(set, who, patient, try_batched, &left);
 	memmove(who + left, who + patient, (*count - patient) * sizeof(*who));
 	*count -= patient - left;
 	return err;
 }
 
-struct error *candidates_settle(struct goroutine_set *set)
+struct error *pending_reads_commit(struct goroutine_set *set)
 {
-	_cleanup_free_ uint32_t *who = malloc((set->candidate_count + 1) * sizeof(*who));
+	_cleanup_free_ uint32_t *who = malloc((set->pending_read_count + 1) * sizeof(*who));
 	size_t count = 0;
 	struct error *err = NULL;
 
 	if (!who)
 		return &error_no_memory;
-	for (size_t i = 0; !err && i < set->candidate_count; i++) {
-		struct candidate *c = &set->candidates[i];
+	for (size_t i = 0; !err && i < set->pending_read_count; i++) {
+		struct pending_read *c = &set->pending_reads[i];
 
-		if (c->late || candidate_has_stack(c))
+		if (c->late || pending_read_has_stack(c))
 			who[count++] = i;
 		else if (!goroutine_is_alive(&c->now) || goroutine_status(&c->now) == G_RUNNING)
-			err = candidate_settle_without_stack(set, c);
+			err = pending_read_commit_without_stack(set, c);
 	}
 	if (!err && count >= MERGE_FROM)
 		err = try_many(set, who, &count);
 	if (!err && count)
-		err = try_in_batches(set, who, count, try_closely, &count);
-	for (size_t i = 0; !err && i < set->candidate_count; i++)
-		if (!set->candidates[i].settled)
+		err = try_in_batches(set, who, count, try_one_by_one, &count);
+	for (size_t i = 0; !err && i < set->pending_read_count; i++)
+		if (!set->pending_reads[i].committed)
 			err = try_alone(set, i);
 	return err;
 }

@@ -1,7 +1,7 @@
 /*
  * What was taken out of the target's rings and is still to be decoded. One thread fills it, another
  * takes from it, and neither ever waits for the other: who decodes may be of a priority for which
- * there is no processor for seconds, and must hold no lock then.
+ * there is no CPU for seconds, and must hold no lock then.
  *
  * Its memory is a fixed number of blocks, which go round. A collection is what was taken in one
  * look at all rings: some blocks, the first of which says what it is about. A block has pieces of

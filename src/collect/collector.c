@@ -16,7 +16,7 @@
 #include "collect/unread.h"
 
 /* Between two looks. What we aim at is that so much has come meanwhile: little enough to be in the
- * processor's cache still, and far less than a ring holds; but when nothing has come, it may begin
+ * CPU's cache still, and far less than a ring holds; but when nothing has come, it may begin
  * at any moment, as fast as it can. */
 #define LEAST_WAIT_NS 1000000ull
 #define MOST_WAIT_NS 10000000ull
@@ -28,7 +28,7 @@
 #define MOST_UNREAD_BYTES (1u << 20)
 #define UNREAD_COST 2048
 #define CHECK_NS 100000000ull /* how often we look whether the target is there */
-/* So much of the backlog, and for so long, may wait for a processor that nobody else wants: when we
+/* So much of the backlog, and for so long, may wait for a CPU that nobody else wants: when we
  * are killed, it is lost. */
 #define MAY_WAIT 0.5
 #define MAY_WAIT_NS 60000000000ull
@@ -172,7 +172,7 @@ static bool collect(struct collector *c)
 
 /* ---- the pace of who decodes ---- */
 
-/* A signal for all of us is the other thread's, which may be waiting for a processor. */
+/* A signal for all of us is the other thread's, which may be waiting for a CPU. */
 static bool is_signalled(void)
 {
 	sigset_t pending;

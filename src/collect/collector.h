@@ -3,7 +3,7 @@
  * which goes before all others where that is permitted (collect/precedence.h). It does nothing that
  * takes long: every 1 to 10 ms, the sooner the more has come, it looks how much waits, and takes it
  * when that is enough. Decoding is the business of the thread that made it, whose pace it sets: as
- * long as there is room for what waits, it decodes only where a processor is free.
+ * long as there is room for what waits, it decodes only where a CPU is free.
  */
 #ifndef COLLECT_COLLECTOR_H
 #define COLLECT_COLLECTOR_H
@@ -48,7 +48,7 @@ void collector_destroy(struct collector *c);
 /* For the thread that made it: its priority may be low, unless the collector is urgent. To be
  * called each time; in between, collector_flush_now() and others may have made it urgent. */
 void collector_lower_priority(struct collector *c);
-/* Before each piece of long work: true when it is urgent, or a processor is free. Else it sleeps
+/* Before each piece of long work: true when it is urgent, or a CPU is free. Else it sleeps
  * for 10 ms, less when a signal arrives. */
 bool collector_lets_go_on(struct collector *c);
 /* Records made by now are fetched and given out at once. */

@@ -7,7 +7,7 @@
 #include "base/strbuf.h"
 
 /* When so many bytes wait because somebody is said to be making an earlier record, he is not
- * awaited any more: 0.5 s of what two processors can do at most. It will come too late for its
+ * awaited any more: 0.5 s of what two CPUs can do at most. It will come too late for its
  * place. */
 #define MOST_HELD (128u << 20)
 

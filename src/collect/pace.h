@@ -1,6 +1,6 @@
 /*
  * How urgent a thread's work is. As long as it is not, it has the lowest priority that there is,
- * SCHED_IDLE: it runs when nobody else wants the processor, and does not delay the program that is
+ * SCHED_IDLE: it runs when nobody else wants the CPU, and does not delay the program that is
  * traced.
  *
  * Linux lets a thread leave SCHED_IDLE only where it might raise its priority (CAP_SYS_NICE, or
@@ -8,9 +8,9 @@
  * given another policy than the usual one.
  *
  * That is not all: between sessions (sched_autogroup) and control groups Linux shares the
- * processors by group, and the only thread of a group gets the group's whole share, SCHED_IDLE or
- * not. So the thread also asks whether a processor is free, by the number of threads that run or
- * wait for one (/proc/loadavg): it is when there are no more than processors.
+ * CPUs by group, and the only thread of a group gets the group's whole share, SCHED_IDLE or
+ * not. So the thread also asks whether a CPU is free, by the number of threads that run or
+ * wait for one (/proc/loadavg): it is when there are no more than CPUs.
  */
 #ifndef COLLECT_PACE_H
 #define COLLECT_PACE_H
@@ -32,7 +32,7 @@ void pace_init(struct pace *p);
 void pace_lower(struct pace *p);
 /* As it was before. By any thread. */
 void pace_raise(struct pace *p);
-/* The thread, which runs, takes a processor away from nobody; true where that is not known. It
+/* The thread, which runs, takes a CPU away from nobody; true where that is not known. It
  * takes 2 us. */
 bool pace_is_free(const struct pace *p);
 void pace_release(struct pace *p);

@@ -2,9 +2,9 @@
  * A thread that does little, often, and must not wait for others: it has a real-time priority where
  * that is permitted (CAP_SYS_NICE, RLIMIT_RTPRIO), and a high usual one elsewhere.
  *
- * Between sessions and control groups Linux shares the processors by group, and a nice value counts
+ * Between sessions and control groups Linux shares the CPUs by group, and a nice value counts
  * within one alone; a real-time priority counts for all. So it is for microseconds only: a thread
- * that takes more of a processor than MOST_SHARE, as when somebody floods it with work, is a usual
+ * that takes more of a CPU than MOST_SHARE, as when somebody floods it with work, is a usual
  * one until it takes less.
  *
  * For the thread whose it is.

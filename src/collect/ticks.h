@@ -1,5 +1,5 @@
 /*
- * From the processor's clock, which the agent reads, to CLOCK_MONOTONIC: by pairs of both that are
+ * From the CPU's clock, which the agent reads, to CLOCK_MONOTONIC: by pairs of both that are
  * measured from time to time; in between it is a straight line.
  */
 #ifndef COLLECT_TICKS_H
@@ -21,7 +21,7 @@ struct ticks {
 	size_t count;
 };
 
-/* The processor's clock now. */
+/* The CPU's clock now. */
 uint64_t ticks_now(void);
 struct tick_pair ticks_measure(void);
 /* One more pair; the first two are to be some milliseconds apart. */

@@ -19,15 +19,15 @@
 #include "collect/ticks.h"
 #include "hooks/injection.h"
 
-/* Of which only what is unread takes memory: 0.1 s of what a processor can do at most. */
+/* Of which only what is unread takes memory: 0.1 s of what a CPU can do at most. */
 #define RING_BYTES (16u << 20)
 /* What waits to be decoded takes so much memory at most, less where it may be in a file too, and a
- * quarter of what our cgroup has left; on machines with very many processors so much that each has
+ * quarter of what our cgroup has left; on machines with very many CPUs so much that each has
  * some. */
 #define BACKLOG_BYTES (128u << 20)
 #define BACKLOG_BYTES_BESIDE_FILE (64u << 20)
 #define BLOCKS_OF_SLOT 4
-/* Events given at once: few enough to stay in the processor's cache, and to be done in 0.2 ms. */
+/* Events given at once: few enough to stay in the CPU's cache, and to be done in 0.2 ms. */
 #define BATCH_EVENTS 2048
 /* How long we wait for a collection before there is a batch without events. */
 #define WAIT_NS 40000000ull
@@ -371,7 +371,7 @@ static struct error *must_check take_collection(struct tracer *tr)
 	return err;
 }
 
-/* As long as nothing is wanted of us, what was collected waits for a processor that is free. */
+/* As long as nothing is wanted of us, what was collected waits for a CPU that is free. */
 static struct error *must_check take(struct tracer *tr)
 {
 	struct error *err = NULL;

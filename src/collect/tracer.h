@@ -6,7 +6,7 @@
  * it ends; in between it runs on by itself, whatever becomes of us. What is written to it is in
  * docs/internals/trace.md. What it records is fetched by a thread of our own (collect/collector.h);
  * the one that calls the functions here, which is always the same, may take its time: it has the
- * lowest priority in tracer_next() and behind it, and decodes only where a processor is free, as
+ * lowest priority in tracer_next() and behind it, and decodes only where a CPU is free, as
  * long as nothing is urgent. It has its own priority again by tracer_stop() or tracer_close().
  */
 #ifndef COLLECT_TRACER_H
@@ -46,13 +46,13 @@ struct tracer_options {
 	int spill;
 	uint64_t spill_bytes;
 	uint64_t most_waiting; /* bytes of records; above half of it they are decoded at once, even
-				  if nobody has a processor to spare. 0: any */
+				  if no CPU is idle. 0: any */
 };
 
 struct tracer_stats {
 	uint64_t events;       /* that tracer_next() gave out */
 	uint64_t lost;         /* records that found their ring full, or no ring at all */
-	bool had_to_wait;      /* for a processor, behind others: no real-time priority */
+	bool had_to_wait;      /* for a CPU, behind others: no real-time priority */
 	uint64_t stacks;       /* different ones */
 	uint64_t stacks_lost;  /* events without their stack, because the table was full */
 	uint64_t texts_lost;   /* texts and labels that there was no room for (gotrace/texts.h) */
@@ -98,7 +98,7 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
  * are the states of goroutines when tracing began, with ns 1. That the target ends is no error.
  *
  * What was not yet given out waits in 64 MB of memory, and then in the file; without one, in 128 MB
- * of memory. While all processors are busy nothing is given out, until half of that, or
+ * of memory. While all CPUs are busy nothing is given out, until half of that, or
  * of most_waiting, is in use, or for a minute. What does not fit is lost, and counted.
  */
 struct error *tracer_next(struct tracer *tr, struct trace_batch *ret) must_check;

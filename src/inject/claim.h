@@ -21,7 +21,7 @@
 #include "inject/plan.h"
 #include "target/target.h"
 
-/* For another to take out what was left: it has to wait for a processor, too. */
+/* For another to take out what was left: it has to wait for a CPU, too. */
 #define CLAIM_CLEANING_NS 2000000000ull
 
 struct claim {

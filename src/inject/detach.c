@@ -22,7 +22,7 @@
 /* How long we wait for threads that do not stop, or do not leave the agent. */
 #define PATIENCE_NS 5000000000ull
 /* Between two looks: longer each time, for on a busy machine a thread that was stopped has to wait
- * for a processor before it can go on, and each look stops it again. */
+ * for a CPU before it can go on, and each look stops it again. */
 #define PAUSE_US 1000
 #define MOST_PAUSE_US 200000
 /* Of the stack of a thread that may be in a signal handler; it alone is stopped meanwhile. */

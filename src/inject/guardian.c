@@ -23,7 +23,7 @@
 #define RETRY_US 1000u
 #define MOST_RETRY_US 2000000u
 /* A thread that was just to make a system call for gospect still makes it when gospect has died: it
- * needs a processor for that. */
+ * needs a CPU for that. */
 #define SETTLE_NS 500000000ull
 
 /* ---- the process ---- */

@@ -14,7 +14,7 @@
 #define USER_CS 0x33
 /* asm/ucontext.h: UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS. */
 #define KNOWN_FLAGS 7
-/* With all of a processor's registers, and the red zone. */
+/* With all of a CPU's registers, and the red zone. */
 #define MAX_FRAME_BYTES 16384
 
 /* The kernel's struct ucontext (asm-generic/ucontext.h, asm/sigcontext.h). */

@@ -1,9 +1,9 @@
 /*
- * A processor for who has to stop.
+ * A CPU for who has to stop.
  *
- * A thread that is told to stop does so when it next has a processor. On a busy machine that takes
+ * A thread that is told to stop does so when it next has a CPU. On a busy machine that takes
  * milliseconds, for which all those stand that have stopped before. A thread that is lent a
- * real-time priority has a processor at once; it comes no further than its stop, and there it gets
+ * real-time priority has a CPU at once; it comes no further than its stop, and there it gets
  * back what it had: policy, nice value, slice, reset-on-fork and timer slack.
  *
  * What it had is noted, before it is changed, in memory that the guardian shares: should gospect be
@@ -33,7 +33,7 @@ void priority_take_back(pid_t id);
 /* All that is lent, and timer slacks: when no thread is held any more, or gospect has ended. */
 void priority_settle(void);
 
-/* For the guardian, which has to have a processor when somebody was lent one; and no more. */
+/* For the guardian, which has to have a CPU when somebody was lent one; and no more. */
 void priority_raise_own(void);
 void priority_drop_own(void);
 

@@ -24,9 +24,9 @@
 #endif
 
 /*
- * A thread that is told to stop needs a processor for that, and where the machine has much to do it
+ * A thread that is told to stop needs a CPU for that, and where the machine has much to do it
  * waits for one, with those that have stopped. So they get little time at first, and are let go and
- * tried again; in the end, where they never have all a processor at once, the most. Who is not
+ * tried again; in the end, where they never have all a CPU at once, the most. Who is not
  * stopped when this has passed, and cannot be, is not awaited.
  */
 #define FIRST_STOP_NS 500000ull
@@ -332,7 +332,7 @@ static void hurry(struct threads *t)
 }
 
 /* Those that were told to. The last one first: when it has stopped most others have, and each that
- * we sleep for wakes us, who take a processor from those that are still to stop. */
+ * we sleep for wakes us, who take a CPU from those that are still to stop. */
 static bool wait_for_stops(struct threads *t, bool second, uint64_t since, uint64_t limit)
 {
 	for (size_t i = t->count; i-- > 0;) {

@@ -70,11 +70,11 @@ struct error *threads_stop_one(struct threads *t, pid_t id) must_check;
 /*
  * Stopping all of them has two parts. In the first those stop that sleep, while the others run; who
  * wants may look at them then. In the second the others do, also those that are born meanwhile: in
- * *ret_since when they were told to. One that has no processor to stop on is lent a priority, where
+ * *ret_since when they were told to. One that has no CPU to stop on is lent a priority, where
  * that is permitted (inject/priority.h). Those are traced from then on only: a traced thread stops
  * when it takes a signal, and Go sends its threads many.
  * ERROR_FAULT, with nothing stopped: one is in uninterruptible sleep (state D: the wait of vfork, a
- * slow disk), or did not get a processor for that in half a millisecond; in more at later tries.
+ * slow disk), or did not get a CPU for that in half a millisecond; in more at later tries.
  */
 struct error *threads_stop_asleep(struct threads *t) must_check;
 struct error *threads_stop_others(struct threads *t, uint64_t *ret_since) must_check;

@@ -16,11 +16,10 @@ struct stream {
 	struct piece *first, *last; /* that are still to be read; NULL: none */
 	const uint8_t *at;          /* in the first */
 	const uint8_t *end;
-	uint64_t skip_to; /* bytes of the ring that are passed over */
-	uint64_t tick;
-	uint64_t thread;
+	const uint8_t *inside; /* numbers of records before this do not reach `end` */
+	uint64_t skip_to;      /* bytes of the ring that are passed over */
 	bool in_heap;
-	struct drain_record next;
+	struct drain_record next; /* its tick and thread are those of the place so far */
 };
 
 struct drain {
@@ -46,9 +45,9 @@ static const struct shape {
 #undef RECORD
 };
 
-/* Those that have numbers alone. */
-static const bool is_plain[RECORDS] = {
-#define RECORD(name, numbers, texts, ...) [RECORD_##name] = !(texts),
+/* Of those that have numbers alone: how many, and one more. */
+static const uint8_t plain_numbers[UINT8_MAX + 1] = {
+#define RECORD(name, numbers, texts, ...) [RECORD_##name] = (texts) ? 0 : (numbers) + 1,
 #include "agent/records.def"
 #undef RECORD
 };
@@ -180,6 +179,12 @@ static void skip_chunk(struct stream *s)
 	s->skip_to = chunk_end(s->first->at);
 }
 
+/* Records are next in the piece, and not the chunk's head. */
+static void begin_records(struct stream *s)
+{
+	s->inside = s->end - s->at > NUMBERS_BYTES ? s->end - NUMBERS_BYTES : s->at;
+}
+
 /* true when the chunk tells of a loss, which is then the next record. */
 static __attribute__((noinline)) bool begin_chunk(struct drain *d, struct stream *s)
 {
@@ -192,8 +197,9 @@ static __attribute__((noinline)) bool begin_chunk(struct drain *d, struct stream
 	}
 	memcpy(&chunk, s->at, sizeof(chunk));
 	s->at += sizeof(chunk);
-	s->tick = chunk.tick;
-	s->thread = chunk.thread;
+	s->next.tick = chunk.tick;
+	s->next.thread = chunk.thread;
+	begin_records(s);
 	if (!chunk.lost)
 		return false;
 	s->next.kind = RECORD_LOST;
@@ -205,7 +211,7 @@ static void read_record(struct stream *s, struct span *span, unsigned int kind)
 {
 	const struct shape *shape = &shapes[kind];
 
-	s->tick += next_number(span);
+	s->next.tick += next_number(span);
 	s->next.kind = kind;
 	for (unsigned int i = 0; i < shape->numbers; i++)
 		s->next.numbers[i] = next_number(span);
@@ -222,7 +228,7 @@ static __attribute__((noinline)) bool next_of_any(struct drain *d, struct stream
 		unsigned int kind = *span.at++;
 
 		if (kind == RECORD_M) {
-			s->thread = next_number(&span);
+			s->next.thread = next_number(&span);
 		} else if (kind > RECORD_M && kind < RECORDS) {
 			read_record(s, &span, kind);
 			if (span.bad)
@@ -241,24 +247,37 @@ static __attribute__((noinline)) bool next_of_any(struct drain *d, struct stream
 	return false;
 }
 
-/* The same. Most are records of numbers, and not the piece's last: no byte is asked for its place.
- */
-static inline bool next_in_piece(struct drain *d, struct stream *s)
+/* A record of numbers, and not one of the piece's last, as most are: no byte is asked for its
+ * place. False: it is another. */
+static inline bool next_inside(struct stream *s)
 {
 	const uint8_t *at = s->at;
-	unsigned int kind = *at++;
+	unsigned int kind, end;
 	uint64_t since;
 
-	if (s->end - at < NUMBERS_BYTES || kind >= RECORDS || !is_plain[kind] ||
-	    !whole_number(&at, &since))
-		return next_of_any(d, s);
-	for (unsigned int i = 0; i < shapes[kind].numbers; i++)
+	if (at >= s->inside)
+		return false;
+	kind = *at++;
+	end = plain_numbers[kind];
+	if (!end || !whole_number(&at, &since))
+		return false;
+	for (unsigned int i = 0; i + 1 < end; i++)
 		if (!whole_number(&at, &s->next.numbers[i]))
-			return next_of_any(d, s);
-	s->tick += since;
+			return false;
+	s->next.tick += since;
 	s->next.kind = kind;
 	s->at = at;
 	return true;
+}
+
+static bool next_in_piece(struct drain *d, struct stream *s)
+{
+	return next_inside(s) || next_of_any(d, s);
+}
+
+static bool begins_chunk(const struct piece *p)
+{
+	return !(p->at & (AGENT_CHUNK_BYTES - 1));
 }
 
 size_t drain_find(const struct piece *p, enum agent_record kind,
@@ -269,8 +288,10 @@ size_t drain_find(const struct piece *p, enum agent_record kind,
 	struct drain nobody = {0};
 	size_t count = 0;
 
-	if (!(p->at & (AGENT_CHUNK_BYTES - 1)))
+	if (begins_chunk(p))
 		begin_chunk(&nobody, &s);
+	else
+		begin_records(&s);
 	while (count < most && s.at < s.end && next_in_piece(&nobody, &s))
 		if (s.next.kind == kind)
 			memcpy(ret[count++], s.next.numbers, sizeof(ret[0]));
@@ -282,11 +303,13 @@ static void begin_piece(struct stream *s)
 {
 	const struct piece *p = s->first;
 
-	s->at = s->end = NULL;
+	s->at = s->end = s->inside = NULL;
 	if (!p)
 		return;
 	s->end = p->bytes + p->size;
 	s->at = p->at < s->skip_to ? s->end : p->bytes;
+	if (!begins_chunk(p))
+		begin_records(s);
 }
 
 static void end_piece(struct drain *d, struct stream *s)
@@ -303,20 +326,18 @@ static void end_piece(struct drain *d, struct stream *s)
 }
 
 /* To its next record; false: it has none so far. */
-static bool advance(struct drain *d, struct stream *s)
+static __attribute__((noinline)) bool advance(struct drain *d, struct stream *s)
 {
 	bool found = false;
 
 	while (!found && s->first) {
 		if (s->at == s->end)
 			end_piece(d, s);
-		else if (s->at == s->first->bytes && !(s->first->at & (AGENT_CHUNK_BYTES - 1)))
+		else if (s->at == s->first->bytes && begins_chunk(s->first))
 			found = begin_chunk(d, s);
 		else
 			found = next_in_piece(d, s);
 	}
-	s->next.tick = s->tick;
-	s->next.thread = s->thread;
 	return found;
 }
 
@@ -362,7 +383,7 @@ static void pass_given(struct drain *d)
 	if (!d->given)
 		return;
 	d->given = false;
-	if (advance(d, s)) {
+	if (next_inside(s) || advance(d, s)) {
 		sift_down(d, 0);
 		return;
 	}

@@ -309,12 +309,15 @@ static struct error *must_check find_stack(struct decoder *d, uint64_t number, u
 	*ret = STACK_NONE;
 	if (!number || number > AGENT_TABLE_SLOTS)
 		return NULL;
-	*ret = d->stack_of[number];
-	if (*ret != STACK_NONE)
-		return NULL;
 	err = intern_stack(d, number, ret);
 	d->stack_of[number] = *ret;
 	return err;
+}
+
+/* STACK_NONE: not met yet, or there is none. */
+static uint32_t known_stack(const struct decoder *d, uint64_t number)
+{
+	return number <= AGENT_TABLE_SLOTS ? d->stack_of[number] : STACK_NONE;
 }
 
 /* ---- events ---- */
@@ -495,11 +498,20 @@ static const struct rule {
 	[RECORD_LOST] = {lost, TRACE_LOST, 0},
 };
 
+/* Apart, so that events whose stacks are known do not pay for its calls. */
+static __attribute__((noinline)) struct error *must_check events_with_new_stack(
+	struct decoder *d, const struct drain_record *r, struct trace_event *ret, size_t *ret_count)
+{
+	const struct rule *rule = &rules[r->kind];
+	struct error *err = find_stack(d, r->numbers[rule->stack], &ret->stack);
+
+	return err ? err : rule->how(d, r, ret, ret_count);
+}
+
 struct error *decoder_events(struct decoder *d, const struct drain_record *r, uint64_t ns,
 			     struct trace_event ret[DECODE_MAX_EVENTS], size_t *ret_count)
 {
 	const struct rule *rule = &rules[r->kind];
-	struct error *err = NULL;
 
 	*ret = (struct trace_event){.kind = rule->event,
 				    .ns = ns,
@@ -509,7 +521,10 @@ struct error *decoder_events(struct decoder *d, const struct drain_record *r, ui
 	*ret_count = 1;
 	if (rule->event != TRACE_LABELS)
 		d->created[r->slot] = 0;
-	if (rule->stack)
-		err = find_stack(d, r->numbers[rule->stack], &ret->stack);
-	return err ? err : rule->how(d, r, ret, ret_count);
+	if (rule->stack) {
+		ret->stack = known_stack(d, r->numbers[rule->stack]);
+		if (ret->stack == STACK_NONE)
+			return events_with_new_stack(d, r, ret, ret_count);
+	}
+	return rule->how(d, r, ret, ret_count);
 }

@@ -37,7 +37,7 @@ static inline uint64_t ticks_to_ns(const struct ticks *t, uint64_t tick)
 
 	if (t->count < 2 || since >= 1ull << 40)
 		return ticks_to_any_ns(t, tick);
-	return last->ns + (uint64_t)((double)since * last->slope);
+	return last->ns + (int64_t)((double)(int64_t)since * last->slope);
 }
 /* So many ns, in ticks; while there are fewer than two pairs, as if a tick took 1 ns. */
 uint64_t ticks_of_ns(const struct ticks *t, uint64_t ns);

@@ -67,18 +67,21 @@ struct state_g *state_find_goroutine(const struct state *s, uint64_t id)
 void state_emit(struct state *s, const struct state_m *m, enum trace_op op, uint64_t a, uint64_t b,
 		uint64_t c, uint64_t d)
 {
-	struct trace_step step = {.m = m ? m->id : TRACE_NO_M,
-				  .op = op,
-				  .arg = {a, b, c, d},
-				  .g = m && m->g ? m->g->id : 0,
-				  .p = m && m->p ? m->p->id : TRACE_NO_P};
+	struct trace_step *step = &s->step;
 
 	if (s->error)
 		return;
-	step.ns = s->now > s->last ? s->now : s->last + 1;
-	s->last = step.ns;
+	step->ns = s->now > step->ns ? s->now : step->ns + 1;
+	step->m = m ? m->id : TRACE_NO_M;
+	step->op = op;
+	step->arg[0] = a;
+	step->arg[1] = b;
+	step->arg[2] = c;
+	step->arg[3] = d;
+	step->g = m && m->g ? m->g->id : 0;
+	step->p = m && m->p ? m->p->id : TRACE_NO_P;
 	s->stats.steps++;
-	s->error = s->sink.step(s->sink.arg, &step);
+	s->error = s->sink.step(s->sink.arg, step);
 }
 
 static void emit_reconciling(struct state *s, const struct state_m *m, enum trace_op op, uint64_t a,

@@ -84,8 +84,8 @@ struct state {
 	struct state_m *recent_threads[RECENT_THREADS];
 	struct state_g *recent_goroutines[RECENT_GOROUTINES];
 	bool first_generation;
-	uint64_t now; /* of the event that is being worked on */
-	uint64_t last;
+	uint64_t now;            /* of the event that is being worked on */
+	struct trace_step step;  /* the last that was given out */
 	uint64_t forgot_threads; /* the event before which threads were forgotten */
 	size_t regions;          /* that are open */
 	uint64_t put_off;        /* events for which a new generation has waited */

@@ -146,6 +146,23 @@ static void chosen_keys_do_not_meet(void **state)
 	map_release(&by_address);
 }
 
+/* Whatever the seed. */
+static void keys_in_a_row_do_not_meet(void **state)
+{
+	const struct hash_seed ours = hash_seed;
+
+	for (uint64_t seed = 1; seed <= 300; seed++) {
+		struct map map = {0};
+
+		hash_set_seed(seed);
+		for (uint64_t i = 0; i < 12000; i++)
+			*map_at(&map, 5000 + i) = i;
+		assert_true(mean_distance(&map) < 2);
+		map_release(&map);
+	}
+	hash_seed = ours;
+}
+
 /* As hash_bytes() of 16 bytes would be without a seed. */
 static uint64_t unseeded(uint64_t x)
 {
@@ -688,6 +705,7 @@ int main(void)
 		cmocka_unit_test(map_finds_what_was_put_through_growth),
 		cmocka_unit_test(chosen_keys_do_not_meet),
 		cmocka_unit_test(chosen_texts_do_not_meet),
+		cmocka_unit_test(keys_in_a_row_do_not_meet),
 		cmocka_unit_test(each_process_has_another_hash),
 		cmocka_unit_test(sorted_keys_are_in_order),
 		cmocka_unit_test(map_takes_every_key),

@@ -63,6 +63,7 @@
 #include <gospect/stack_memory.h>
 #include <gospect/symbolize.h>
 #include <gospect/target.h>
+#include <gospect/top.h>
 #include <gospect/trace.h>
 #include <gospect/write.h>
 

@@ -29,20 +29,21 @@ static int has_suffix(const char *s, const char *suffix)
 	return n >= m && !strcmp(s + n - m, suffix);
 }
 
+/* By place: what a suffix stands for. NULL ends them. */
+static const char *const suffixes[] = {".pb.gz", ".pprof", ".folded", ".json", ".html", NULL};
+static const enum gospect_format formats[] = {GOSPECT_PPROF, GOSPECT_PPROF, GOSPECT_FOLDED,
+					      GOSPECT_SPEEDSCOPE, GOSPECT_HTML};
+
+const char *const *format_profile_suffixes(void)
+{
+	return suffixes;
+}
+
 enum gospect_format format_for_profile(const char *path)
 {
-	static const struct {
-		const char *suffix;
-		enum gospect_format format;
-	} known[] = {{".pb.gz", GOSPECT_PPROF},
-		     {".pprof", GOSPECT_PPROF},
-		     {".folded", GOSPECT_FOLDED},
-		     {".json", GOSPECT_SPEEDSCOPE},
-		     {".html", GOSPECT_HTML}};
-
-	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-		if (has_suffix(path, known[i].suffix))
-			return known[i].format;
+	for (size_t i = 0; suffixes[i]; i++)
+		if (has_suffix(path, suffixes[i]))
+			return formats[i];
 	return (enum gospect_format)0;
 }
 

@@ -10,6 +10,8 @@ const char *format_name(enum gospect_format format);
 
 /* Of a profile: .pb.gz .pprof .folded .json .html; 0: the name does not say. */
 enum gospect_format format_for_profile(const char *path);
+/* All of them; NULL ends them. */
+const char *const *format_profile_suffixes(void);
 /* Of a dump: .json .folded .pb.gz .pprof. */
 enum gospect_format format_for_dump(const char *path);
 

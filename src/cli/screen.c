@@ -133,29 +133,29 @@ bool screen_is_ascii(void)
 	return ascii;
 }
 
-static attr_t attribute_of(enum top_style style)
+static attr_t attribute_of(enum gospect_top_style style)
 {
 	switch (style) {
-	case TOP_STYLE_BAR:
+	case GOSPECT_TOP_BAR:
 		return A_REVERSE;
-	case TOP_STYLE_SELECTED:
+	case GOSPECT_TOP_SELECTED:
 		return A_BOLD | A_REVERSE;
-	case TOP_STYLE_DIM:
+	case GOSPECT_TOP_DIM:
 		return A_DIM;
-	case TOP_STYLE_ALERT:
+	case GOSPECT_TOP_ALERT:
 		return A_BOLD | (has_colors() ? COLOR_PAIR(5) : 0);
-	case TOP_STYLE_PLAIN:
+	case GOSPECT_TOP_PLAIN:
 		return A_NORMAL;
 	default:
-		return has_colors() ? COLOR_PAIR(style - TOP_STYLE_RUNNING + 1) : A_NORMAL;
+		return has_colors() ? COLOR_PAIR(style - GOSPECT_TOP_RUNNING + 1) : A_NORMAL;
 	}
 }
 
 /* Some characters take two columns: what does not fit is left out. */
-static void show_line(int y, int width, const struct top_line *line)
+static void show_line(int y, int width, const struct gospect_top_line *line)
 {
-	const char *text = line->text.data;
-	size_t left = line->text.length, n;
+	const char *text = line->text;
+	size_t left = strlen(text), n;
 	int x = 0, columns;
 	uint32_t c;
 
@@ -172,7 +172,7 @@ static void show_line(int y, int width, const struct top_line *line)
 			break;
 		addnwstr(&wide, 1);
 	}
-	if (line->style == TOP_STYLE_BAR || line->style == TOP_STYLE_SELECTED)
+	if (line->style == GOSPECT_TOP_BAR || line->style == GOSPECT_TOP_SELECTED)
 		for (; x < width; x++)
 			addch(' ');
 	attrset(A_NORMAL);
@@ -180,14 +180,14 @@ static void show_line(int y, int width, const struct top_line *line)
 		clrtoeol();
 }
 
-void screen_show(const struct top_page *page)
+void screen_show(const struct gospect_top_page *page)
 {
 	int width, height;
 
 	getmaxyx(stdscr, height, width);
 	for (int y = 0; y < height; y++) {
 		if ((size_t)y < page->count) {
-			show_line(y, width, &page->lines[y]);
+			show_line(y, width, page->lines[y]);
 		} else {
 			move(y, 0);
 			clrtoeol();
@@ -201,11 +201,11 @@ static uint32_t press_of(wint_t key, bool is_function_key)
 	static const struct {
 		wint_t key;
 		uint32_t press;
-	} keys[] = {{KEY_UP, TOP_PRESS_UP},         {KEY_DOWN, TOP_PRESS_DOWN},
-		    {KEY_PPAGE, TOP_PRESS_PAGE_UP}, {KEY_NPAGE, TOP_PRESS_PAGE_DOWN},
-		    {KEY_HOME, TOP_PRESS_HOME},     {KEY_END, TOP_PRESS_END},
-		    {KEY_ENTER, TOP_PRESS_ENTER},   {KEY_BACKSPACE, TOP_PRESS_ERASE},
-		    {KEY_DC, TOP_PRESS_ERASE},      {KEY_BTAB, TOP_PRESS_BACK_TAB},
+	} keys[] = {{KEY_UP, GOSPECT_TOP_KEY_UP},         {KEY_DOWN, GOSPECT_TOP_KEY_DOWN},
+		    {KEY_PPAGE, GOSPECT_TOP_KEY_PAGE_UP}, {KEY_NPAGE, GOSPECT_TOP_KEY_PAGE_DOWN},
+		    {KEY_HOME, GOSPECT_TOP_KEY_HOME},     {KEY_END, GOSPECT_TOP_KEY_END},
+		    {KEY_ENTER, GOSPECT_TOP_KEY_ENTER},   {KEY_BACKSPACE, GOSPECT_TOP_KEY_ERASE},
+		    {KEY_DC, GOSPECT_TOP_KEY_ERASE},      {KEY_BTAB, GOSPECT_TOP_KEY_BACK_TAB},
 		    {KEY_RESIZE, SCREEN_RESIZED}};
 
 	for (size_t i = 0; is_function_key && i < ARRAY_SIZE(keys); i++)
@@ -219,14 +219,14 @@ static uint32_t press_of_character(wint_t c)
 	switch (c) {
 	case '\r':
 	case '\n':
-		return TOP_PRESS_ENTER;
+		return GOSPECT_TOP_KEY_ENTER;
 	case '\t':
-		return TOP_PRESS_TAB;
+		return GOSPECT_TOP_KEY_TAB;
 	case 0x1b:
-		return TOP_PRESS_ESCAPE;
+		return GOSPECT_TOP_KEY_ESCAPE;
 	case 0x7f:
 	case '\b':
-		return TOP_PRESS_ERASE;
+		return GOSPECT_TOP_KEY_ERASE;
 	default:
 		return press_of(c, false);
 	}

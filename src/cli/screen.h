@@ -2,12 +2,14 @@
 #ifndef CLI_SCREEN_H
 #define CLI_SCREEN_H
 
+#include <gospect/top.h>
+#include <stdbool.h>
+
 #include "base/error.h"
-#include "top/page.h"
 
 enum {
 	SCREEN_NO_PRESS = 0,
-	SCREEN_RESIZED = 0x120000, /* beyond enum top_press */
+	SCREEN_RESIZED = 0x120000, /* beyond enum gospect_top_key */
 	SCREEN_GONE,               /* nobody is at the terminal any more */
 };
 
@@ -21,8 +23,9 @@ void screen_close(void);
 void screen_size(size_t *ret_width, size_t *ret_height);
 /* It shows nothing but ASCII. */
 bool screen_is_ascii(void);
-void screen_show(const struct top_page *page);
-/* The next key, a character or one of enum top_press or of those above, waited for so long. */
+void screen_show(const struct gospect_top_page *page);
+/* The next key, a character or one of enum gospect_top_key or of those above, waited for so long.
+ */
 uint32_t screen_press(int milliseconds);
 
 #endif

@@ -4,7 +4,6 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/stop.h"
-#include "lib/target_handle.h"
 
 /* How long what was started may take to load Go as a library, or to become Go by exec. */
 #define EXEC_SECONDS 1
@@ -165,9 +164,6 @@ struct error *subject_open(const struct subject_options *o, struct subject *ret)
 		gospect_surgeon_end(s.surgeon);
 		return err;
 	}
-	s.target = s.handle->target;
-	s.image = s.handle->image;
-	s.layout = s.handle->layout;
 	*ret = s;
 	return NULL;
 }

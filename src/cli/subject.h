@@ -10,9 +10,6 @@
 
 #include "base/outfile.h"
 #include "cli/cli.h"
-#include "golayout/golayout.h"
-#include "image/image.h"
-#include "target/target.h"
 
 struct subject_options {
 	pid_t pid;
@@ -39,10 +36,6 @@ extern const struct argp subject_argp, subject_core_argp;
 
 struct subject {
 	struct gospect_target *handle;
-	/* What is in it, for the verbs that are not users of the library yet. */
-	struct target *target;
-	struct image *image;
-	struct golayout *layout;
 	pid_t child;               /* the command that we started; 0: none */
 	struct gospect_hold *hold; /* that may have it stand before its first line; NULL: it runs */
 	struct gospect_surgeon *surgeon; /* for who traces; NULL: there is none here */

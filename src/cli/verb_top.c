@@ -1,32 +1,19 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <gospect/top.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/cleanup.h"
-#include "base/clock.h"
+#include "cli/format.h"
 #include "cli/request.h"
 #include "cli/screen.h"
 #include "cli/stop.h"
-#include "cli/top_profile.h"
-#include "lib/cancel.h"
-#include "lib/fill.h"
-#include "lib/filter.h"
-#include "top/go_names.h"
-#include "top/page.h"
 
-/* As of a recording: see recording.c. */
-#define STACK_LIMIT (256u << 10)
-#define MAX_STACK_WORDS (3u << 18)
-/* The screen is made anew each second; when that costs more than half of the budget, less often,
- * but not less often than that. */
-#define REFRESH_NS 1000000000ull
-#define MAX_REFRESH_NS 15000000000ull
-#define SCREEN_SHARE 0.5
 /* While nothing is looked at. */
 #define REST_MS 500
 
@@ -85,283 +72,121 @@ static const struct argp argp = {options,
 
 struct session {
 	struct top_verb *verb;
-	const struct subject *subject;
-	struct wall_sampler *sampler;
-	struct profile *about; /* the process */
-	struct go_names names;
-	struct top_model model;
-	struct top_rows rows;
-	struct top_view view;
-	struct top_page page;
-	struct filter wanted_by;    /* the options of the command line */
-	struct wall_bucket *wanted; /* of a lap */
-	size_t wanted_capacity;
-	uint64_t now;   /* of what is shown: CLOCK_MONOTONIC */
-	uint64_t clock; /* and CLOCK_REALTIME */
-	uint64_t refresh_at;
-	uint64_t cost; /* CPU time of the last time */
-	bool skip_lap; /* it has the time in which all was frozen */
+	struct gospect_top *top;
+	pid_t pid;
 	bool quit;
-	struct error *ended; /* why it cannot be looked at any more; NULL: it can */
-	char alert[256];
-	char title[128];
-	char file[1024];
 };
 
-static bool is_wanted(struct session *s, const struct filter_subject *subject)
+static struct error *must_check draw(struct session *s)
 {
-	return filter_matches(&s->wanted_by, subject, wall_sampler_set(s->sampler),
-			      s->subject->image);
-}
-
-/* What of the lap the filters of the command line leave. */
-static struct error *filter_lap(struct session *s, struct wall_lap *lap)
-{
-	size_t kept = 0;
-
-	if (!array_reserve(&s->wanted, &s->wanted_capacity, lap->count + 1))
-		return &error_no_memory;
-	for (size_t i = 0; i < lap->count; i++) {
-		const struct wall_bucket *b = &lap->buckets[i];
-
-		if (is_wanted(s, &(struct filter_subject){b->status, b->wait_reason, b->stack,
-							  b->labels, 0}))
-			s->wanted[kept++] = *b;
-	}
-	lap->buckets = s->wanted;
-	lap->count = kept;
-	return NULL;
-}
-
-static struct error *take_lap(struct session *s)
-{
-	struct wall_lap lap;
-	struct error *err = wall_sampler_lap(s->sampler, &lap);
-
-	if (err)
-		return err;
-	if (lap.ns && s->skip_lap) {
-		s->skip_lap = false;
-		return NULL;
-	}
-	err = filter_lap(s, &lap);
-	return err ? err : top_model_add(&s->model, &lap);
-}
-
-static struct top_goroutine goroutine_of(const struct session *s, const struct goroutine_record *r)
-{
-	return (struct top_goroutine){
-		.goid = r->goid,
-		.since = wall_sampler_since(s->sampler, r),
-		.key = {r->stack, r->labels, r->owner_creator, goroutine_status(r),
-			goroutine_wait_reason(r)},
-	};
-}
-
-static struct error *add_goroutines(struct session *s)
-{
-	struct goroutine_set *set = wall_sampler_set(s->sampler);
-	const struct goroutine_record *records = goroutine_set_records(set);
-	struct error *err = NULL;
-
-	for (size_t i = 0; !err && i < goroutine_set_count(set); i++) {
-		const struct goroutine_record *r = &records[i];
-		struct top_goroutine g;
-
-		if (!wall_sampler_counts(r) ||
-		    !is_wanted(s, &(struct filter_subject){goroutine_status(r),
-							   goroutine_wait_reason(r), r->stack,
-							   r->labels, r->goid}))
-			continue;
-		g = goroutine_of(s, r);
-		err = top_rows_add_goroutine(&s->rows, &g);
-	}
-	return err;
-}
-
-static size_t rows_height(void)
-{
+	const struct gospect_top_page *page;
 	size_t width, height;
+	struct error *err;
 
 	screen_size(&width, &height);
-	return top_page_height(height);
-}
-
-static struct error *recount(struct session *s)
-{
-	struct error *err;
-
-	if (s->model.window != s->view.window)
-		top_model_set_window(&s->model, s->view.window);
-	s->rows.table = s->view.table;
-	s->rows.sort = top_view_column(&s->view);
-	s->rows.reverse = s->view.reverse[s->view.table];
-	s->rows.filter = s->view.filter;
-	s->rows.now = s->now;
-	err = top_rows_begin(&s->rows, &s->model, &s->names.names);
-	if (!err && top_rows_want_goroutines(&s->rows))
-		err = add_goroutines(s);
-	top_rows_finish(&s->rows);
-	top_view_settle(&s->view, &s->rows, rows_height());
-	return err;
-}
-
-static bool find_goroutine(const struct session *s, uint64_t goid, struct top_goroutine *ret)
-{
-	struct goroutine_set *set = wall_sampler_set(s->sampler);
-	const struct goroutine_record *records = goroutine_set_records(set);
-
-	for (size_t i = 0; i < goroutine_set_count(set); i++) {
-		if (records[i].goid != goid || !wall_sampler_counts(&records[i]))
-			continue;
-		*ret = goroutine_of(s, &records[i]);
-		return true;
-	}
-	return false;
-}
-
-static struct error *draw(struct session *s)
-{
-	struct top_goroutine goroutine;
-	struct top_picture picture = {
-		.model = &s->model,
-		.view = &s->view,
-		.rows = &s->rows,
-		.names = &s->names.names,
-		.title = s->title,
-		.alert = *s->alert ? s->alert : NULL,
-		.ascii = screen_is_ascii(),
-	};
-	struct error *err;
-
-	screen_size(&picture.width, &picture.height);
-	if (s->view.mode == TOP_SHOWS_STACK && find_goroutine(s, s->view.goid, &goroutine))
-		picture.goroutine = &goroutine;
-	err = top_page_make(&s->page, &picture);
-	if (err)
-		return err;
-	if (s->view.text_scroll > s->page.last_scroll)
-		s->view.text_scroll = s->page.last_scroll;
-	screen_show(&s->page);
-	return NULL;
-}
-
-static struct error *show(struct session *s)
-{
-	struct error *err = recount(s);
-
-	return err ? err : draw(s);
-}
-
-/* `cost`: CPU time of this one. What was costly once, as names that are new, does not delay. */
-static uint64_t until_next(struct session *s, uint64_t cost)
-{
-	uint64_t usual = cost < s->cost ? cost : s->cost;
-	double wanted = usual / (SCREEN_SHARE * s->verb->budget / 100);
-
-	s->cost = cost;
-	return wanted < REFRESH_NS       ? REFRESH_NS
-	       : wanted > MAX_REFRESH_NS ? MAX_REFRESH_NS
-					 : (uint64_t)wanted;
-}
-
-static struct error *refresh_screen(struct session *s)
-{
-	uint64_t cpu = clock_cpu();
-	struct error *err;
-
-	s->now = clock_now();
-	s->clock = clock_read(CLOCK_REALTIME);
-	/* The first is part of setting up: nearly all names are new. */
-	if (!s->cost)
-		wall_sampler_pause(s->sampler);
-	err = take_lap(s);
+	err = library_error(gospect_top_page(s->top, width, height, &page));
 	if (!err)
-		err = show(s);
-	s->refresh_at = s->now + until_next(s, clock_cpu() - cpu);
+		screen_show(page);
 	return err;
-}
-
-/* What was seen stays to be looked at. */
-static struct error *note_end(struct session *s, struct error *err)
-{
-	s->ended = err;
-	snprintf(s->alert, sizeof(s->alert), "%s; the last state stays on the screen, q quits",
-		 err->message);
-	s->now = clock_now();
-	s->clock = clock_read(CLOCK_REALTIME);
-	err = take_lap(s);
-	return err ? err : show(s);
 }
 
 static void name_file(struct session *s)
 {
-	const char *path = s->verb->request.output.path;
 	time_t now = time(NULL);
-	char moment[32];
+	char moment[32], name[80];
 	struct tm tm;
 
 	strftime(moment, sizeof(moment), "%Y%m%d-%H%M%S", localtime_r(&now, &tm));
-	if (path)
-		snprintf(s->file, sizeof(s->file), "%s", path);
-	else
-		snprintf(s->file, sizeof(s->file), "top-%d-%s.pb.gz",
-			 target_pid(s->subject->target), moment);
+	snprintf(name, sizeof(name), "top-%d-%s.pb.gz", s->pid, moment);
+	gospect_top_offer_file(s->top,
+			       s->verb->request.output.path ? s->verb->request.output.path : name);
 }
 
-static void write_profile(struct session *s)
+static struct error *must_check choose_format(const struct output_options *output,
+					      enum gospect_format *ret)
 {
-	struct output_options output = {s->view.input, s->verb->request.output.format};
-	uint64_t ns = 0;
-	struct error *err;
+	*ret = output->format ? format_named(output->format) : format_for_profile(output->path);
+	if (*ret)
+		return NULL;
+	return error_format(
+		ERROR_USAGE,
+		"unknown file extension of %s; use .pb.gz, .pprof, .folded, .json or .html",
+		output->path);
+}
 
-	wall_sampler_pause(s->sampler);
-	if (!strcmp(output.path, "-"))
-		err = error_format(ERROR_USAGE, "standard output is this terminal; choose a file");
-	else
-		err = top_profile_write(&s->model, s->sampler, s->subject, s->about, &output,
-					&s->verb->request.subject, s->clock, &ns);
+static struct error *must_check open_file(const char *path, const struct subject_options *named,
+					  struct outfile *ret)
+{
+	if (!strcmp(path, "-"))
+		return error_format(ERROR_USAGE, "standard output is this terminal; choose a file");
+	if (named->path && !strcmp(path, named->path))
+		return outfile_open(path, ret);
+	return outfile_open_new(path, &named->names, ret);
+}
+
+static void drop_profile(struct gospect_profile **p)
+{
+	gospect_profile_destroy(*p);
+}
+
+static struct error *must_check write_profile(struct session *s, const char *path, double *ret)
+{
+	struct output_options output = {path, s->verb->request.output.format};
+	_cleanup_(drop_profile) struct gospect_profile *p = NULL;
+	_cleanup_outfile_ struct outfile out = {0};
+	enum gospect_format format;
+	struct error *err = choose_format(&output, &format);
+
+	if (!err)
+		err = open_file(path, &s->verb->request.subject, &out);
+	if (!err)
+		err = library_error(gospect_top_profile(s->top, &p));
+	if (!err)
+		err = library_error(gospect_profile_write(p, format, output_sink(&out)));
 	if (err)
-		snprintf(s->view.message, sizeof(s->view.message), "%s", err->message);
+		return err;
+	*ret = gospect_profile_info(p)->duration_ns / 1e9;
+	return outfile_commit(&out);
+}
+
+static void write_and_say(struct session *s)
+{
+	const char *path = gospect_top_input(s->top);
+	double seconds = 0;
+	struct error *err = write_profile(s, path, &seconds);
+	char line[256];
+
+	if (err)
+		snprintf(line, sizeof(line), "%s", err->message);
 	else
-		snprintf(s->view.message, sizeof(s->view.message),
-			 "wrote the last %.0f s to %.200s", ns / 1e9, s->view.input);
+		snprintf(line, sizeof(line), "wrote the last %.0f s to %.200s", seconds, path);
+	gospect_top_say(s->top, line);
 	error_destroy(err);
 }
 
-static struct error *press(struct session *s, uint32_t key)
+static struct error *must_check press(struct session *s, uint32_t key)
 {
+	enum gospect_top_action action;
+	struct error *err;
+
 	if (key == SCREEN_GONE) {
 		s->quit = true;
 		return NULL;
 	}
 	if (key == SCREEN_RESIZED)
-		return show(s);
+		return draw(s);
 	if (key == 'w')
 		name_file(s);
-	switch (top_view_press(&s->view, &s->rows, rows_height(), key)) {
-	case TOP_NOTHING:
-		return NULL;
-	case TOP_QUIT:
-		s->quit = true;
-		return NULL;
-	case TOP_RECOUNT:
-		return show(s);
-	case TOP_FREEZE:
-		s->skip_lap = !s->view.frozen;
-		if (s->view.frozen)
-			wall_sampler_pause(s->sampler);
-		break;
-	case TOP_WRITE:
-		write_profile(s);
-		break;
-	case TOP_REDRAW:
-		break;
-	}
-	return draw(s);
+	err = library_error(gospect_top_press(s->top, key, &action));
+	if (err)
+		return err;
+	s->quit = action == GOSPECT_TOP_QUIT;
+	if (action == GOSPECT_TOP_WRITE)
+		write_and_say(s);
+	return action == GOSPECT_TOP_SHOW || action == GOSPECT_TOP_WRITE ? draw(s) : NULL;
 }
 
-static struct error *press_all(struct session *s, int milliseconds)
+static struct error *must_check press_all(struct session *s, int milliseconds)
 {
 	uint32_t key = screen_press(milliseconds);
 	struct error *err = NULL;
@@ -373,118 +198,69 @@ static struct error *press_all(struct session *s, int milliseconds)
 	return err;
 }
 
-/* Looks at the target, unless that is over or stopped for a while. */
-static struct error *step(struct session *s)
+static struct error *must_check step(struct session *s)
 {
-	bool resting = s->ended || s->view.frozen, more;
+	uint32_t state;
+	struct error *err = library_error(gospect_top_step(s->top, &state));
+
+	if (!err && state & GOSPECT_TOP_NEW_PAGE)
+		err = draw(s);
+	return err ? err : press_all(s, state & GOSPECT_TOP_RESTS ? REST_MS : 0);
+}
+
+static struct error *must_check run_screen(struct session *s)
+{
 	struct error *err = NULL;
 
-	if (!resting)
-		err = wall_sampler_step(s->sampler, &more);
-	/* A step that may use no more CPU time does not notice it. */
-	if (!err && !s->ended)
-		err = target_check(s->subject->target);
-	/* ERROR_FAULT: it is there, and its list of goroutines is not (its file was truncated). */
-	if (err && (err->code == ERROR_GONE || err->code == ERROR_FAULT))
-		err = note_end(s, err);
-	if (!err)
-		err = press_all(s, resting ? REST_MS : 0);
-	if (!err && !s->ended && !s->view.frozen && clock_now() >= s->refresh_at)
-		err = refresh_screen(s);
-	return err;
-}
-
-static void name_target(struct session *s)
-{
-	const char *path = target_exe_name(s->subject->target), *slash = strrchr(path, '/');
-
-	snprintf(s->title, sizeof(s->title), "%.60s (pid %d, %.30s)", slash ? slash + 1 : path,
-		 target_pid(s->subject->target), s->subject->image->info.version);
-}
-
-static struct error *run_screen(struct session *s)
-{
-	struct error *err;
-
 	screen_open();
-	wall_sampler_begin(s->sampler);
-	s->now = clock_now();
-	s->refresh_at = s->now + REFRESH_NS;
-	err = show(s);
 	while (!err && !s->quit && !stop_requested)
 		err = step(s);
 	screen_close();
 	return err;
 }
 
-/* What is kept for as long as the view lasts has limits. */
-static void say_left_out(const struct session *s)
+static struct error *must_check top(struct top_verb *v, const struct subject *subject)
 {
-	struct goroutine_set *set = wall_sampler_set(s->sampler);
-	uint64_t stacks = stacks_dropped(goroutine_set_stacks(set));
-	uint64_t labels = goroutine_set_labels(set)->dropped;
-	uint64_t creators = wall_sampler_result(s->sampler)->creators_left_out;
-	uint64_t modules = modules_left_out(wall_sampler_modules(s->sampler));
-
-	if (stacks || labels || creators || modules)
-		say("the program exceeds gospect's limits: samples without their stack %lu, "
-		    "labels %lu, go statement %lu, code mapping %lu",
-		    stacks, labels, creators, modules);
-}
-
-static void close_session(struct session *s)
-{
-	error_destroy(s->ended);
-	go_names_release(&s->names);
-	top_model_release(&s->model);
-	top_rows_release(&s->rows);
-	top_page_release(&s->page);
-	wall_sampler_close(s->sampler);
-	profile_destroy(s->about);
-	filter_release(&s->wanted_by);
-	free(s->wanted);
-}
-
-static struct error *top(struct top_verb *v, const struct subject *subject)
-{
-	_cleanup_(close_session) struct session s = {.verb = v, .subject = subject};
-	struct wall_options sample = {
-		.hz = 100,
-		.budget = v->budget >= 100 ? 0 : v->budget / 100,
-		.goid = v->request.filter.goroutine,
-		.system = v->all,
-		.stack_limit = STACK_LIMIT,
-		.on_cpu = true,
-		.nobodys = v->all,
-		.whole_first = true,
-		.creators = true,
-		.stop = cancel_flag(stop_cancel),
+	const struct gospect_top_options how = {
+		.size = sizeof(how),
+		.budget = v->budget,
+		.filter = &v->request.filter,
+		.flags = (v->all ? GOSPECT_TOP_SYSTEM : 0) |
+			 (screen_is_ascii() ? GOSPECT_TOP_ASCII : 0),
 	};
-	struct error *err;
+	struct session s = {.verb = v, .pid = gospect_target_info(subject->handle)->pid};
+	struct error *err = library_error(gospect_top_create(subject->handle, &how, &s.top));
 
-	name_target(&s);
-	s.about = profile_create();
-	err = s.about ? filter_init(&s.wanted_by, &v->request.filter) : &error_no_memory;
-	if (!err)
-		err = fill_process(s.about, subject->handle);
-	if (!err)
-		err = wall_sampler_open(subject->target, subject->image, subject->layout, &sample,
-					&s.sampler);
 	if (err)
 		return err;
-	stacks_limit(goroutine_set_stacks(wall_sampler_set(s.sampler)), MAX_STACK_WORDS);
-	go_names_init(&s.names, s.sampler,
-		      &(struct code){&subject->image->functions, wall_sampler_modules(s.sampler)});
-	top_view_init(&s.view, s.file);
-	top_model_init(&s.model, s.view.window);
-	if (wall_sampler_result(s.sampler)->no_on_cpu)
-		snprintf(s.view.message, sizeof(s.view.message), "no on-CPU stacks: %s",
-			 wall_sampler_result(s.sampler)->no_on_cpu->message);
 	err = run_screen(&s);
-	say_left_out(&s);
-	if (!err && s.ended)
-		say("%s", s.ended->message);
+	if (!err && gospect_top_ended(s.top))
+		say("%s", gospect_top_ended(s.top));
+	gospect_top_destroy(s.top);
 	return err;
+}
+
+/* Which files may be written: that of -o, and new ones that the user names later. */
+static struct error *must_check name_outputs(const struct output_options *output,
+					     struct subject_options *ret)
+{
+	static const char *folders[7] = {"", "/tmp", "/var/tmp"};
+	const char *temporary = getenv("TMPDIR");
+	const char *slash = output->path ? strrchr(output->path, '/') : NULL;
+	size_t count = 3;
+
+	folders[count] = getcwd(NULL, 0);
+	count += folders[count] != NULL;
+	if (temporary && *temporary)
+		folders[count++] = temporary;
+	if (slash) {
+		folders[count] = strndup(output->path, slash - output->path);
+		if (!folders[count])
+			return &error_no_memory;
+	}
+	ret->path = output->path;
+	ret->names = (struct outfile_rule){folders, format_profile_suffixes()};
+	return NULL;
 }
 
 /* A command would write into our screen, and read our keys. */
@@ -524,6 +300,15 @@ static struct error *open_target(const struct subject_options *o, struct subject
 	return err;
 }
 
+/* The command that we started: it has not exited. */
+static bool is_running(const struct subject *s)
+{
+	siginfo_t info = {0};
+
+	return s->child && s->handle &&
+	       !waitid(P_PID, s->child, &info, WEXITED | WNOWAIT | WNOHANG) && !info.si_pid;
+}
+
 static struct error *run_top(struct top_verb *v, int *ret)
 {
 	_cleanup_subject_ struct subject s = {0};
@@ -539,12 +324,12 @@ static struct error *run_top(struct top_verb *v, int *ret)
 	stop_on_signals();
 	err = screen_prepare();
 	if (!err)
-		err = top_profile_name_outputs(&v->request.output, &v->request.subject);
+		err = name_outputs(&v->request.output, &v->request.subject);
 	if (!err)
 		err = open_target(&v->request.subject, &s);
 	if (!err)
 		err = top(v, &s);
-	if (s.child && s.target && !error_dropped(target_check(s.target)))
+	if (is_running(&s))
 		say("the command (pid %d) is still running; waiting for its end", s.child);
 	if (s.child)
 		*ret = subject_wait(&s);

@@ -34,15 +34,3 @@ const struct profile_format *profile_format_for_file(const char *path)
 				return formats[i];
 	return NULL;
 }
-
-const char *const *profile_format_suffixes(void)
-{
-	static const char *all[16];
-	size_t count = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
-		for (const char *const *s = formats[i]->suffixes; *s; s++)
-			if (count + 1 < ARRAY_SIZE(all))
-				all[count++] = *s;
-	return all;
-}

@@ -148,8 +148,6 @@ struct error *html_write_diff(const struct profile *before,
 /* NULL when there is none of this name, or for this file name. */
 const struct profile_format *profile_format_named(const char *name);
 const struct profile_format *profile_format_for_file(const char *path);
-/* Of all formats, NULL at the end. */
-const char *const *profile_format_suffixes(void);
 
 static inline void cleanup_profile(struct profile **p)
 {

@@ -17,6 +17,8 @@ LOCKED, SYSTEM, NO_STACK, TRUNCATED = 1, 2, 4, 8
 RECORD_OFF_CPU, RECORD_ADDRESSES = 2, 32
 TRACE_IN_MEMORY = 2
 RECORDED_LABELS = 1
+TOP_NEW_PAGE, TOP_RESTS = 1, 2
+TOP_NOTHING, TOP_SHOW, TOP_WRITE, TOP_QUIT = range(4)
 GROUP_ROOT, GROUP_FUNCTION, GROUP_STATE, GROUP_WAIT, GROUP_LABEL = range(5)
 PERMIT_LIMITS, PERMIT_PRIORITY, PERMIT_MAPPING = 1, 2, 4
 
@@ -161,6 +163,19 @@ class Finding(typing.NamedTuple):
     is_verb: int
 
 
+class TopOptions(Options):
+    _fields_ = [("size", c.c_size_t), ("budget", c.c_double), ("filter", c.POINTER(Filter)),
+                ("flags", c.c_uint32), ("reserved", c.c_uint32)]
+
+
+class TopLine(c.Structure):
+    _fields_ = [("text", c.c_char_p), ("style", c.c_int), ("reserved", c.c_uint32)]
+
+
+class TopPage(c.Structure):
+    _fields_ = [("count", c.c_size_t), ("lines", c.POINTER(c.POINTER(TopLine)))]
+
+
 class Sink(c.Structure):
     _fields_ = [("write", WRITE), ("arg", c.c_void_p), ("fd", c.c_int)]
 
@@ -261,9 +276,10 @@ _declare(c.c_void_p, "target_open_process", "target_open_core", "target_open_mem
          "trace_clean",
          "surgeon_start", "confine", "hold_start", "output_open", "output_commit", "trace_bytes",
          "requests_read", "requests_each", "requests_groups", "recorded_profile",
-         "recorded_starts", "profile_groups", "processes_each")
+         "recorded_starts", "profile_groups", "processes_each",
+         "top_create", "top_step", "top_press", "top_profile", "top_page")
 _declare(None, "doctor_machine", "doctor_process")
-_declare(c.c_char_p, "version", "error_message", "state_name", "profile_comment")
+_declare(c.c_char_p, "top_ended", "top_input", "version", "error_message", "state_name", "profile_comment")
 _declare(c.c_size_t, "snapshot_count", "requests_count", "profile_keep_label")
 _declare(c.POINTER(TargetInfo), "target_info")
 _declare(c.POINTER(TraceStats), "trace_stats")
@@ -406,6 +422,36 @@ class Profile(Handle):
         names = (c.c_char_p * len(files))(*(str(file).encode() for file in files))
         check(lib.gospect_profile_symbolize(
             self.pointer, c.byref(SymbolizeOptions(files=names, file_count=len(files)))))
+
+
+class Top(Handle):
+    def __init__(self, target, **kwargs):
+        super().__init__(*_made(lib.gospect_top_create, lib.gospect_top_destroy, target.pointer,
+                                c.byref(TopOptions(**kwargs))))
+
+    def step(self):
+        state = c.c_uint32()
+        check(lib.gospect_top_step(self.pointer, c.byref(state)))
+        return state.value
+
+    def press(self, character):
+        action = c.c_int()
+        check(lib.gospect_top_press(self.pointer, c.c_uint32(ord(character)), c.byref(action)))
+        return action.value
+
+    def page(self, width, height):
+        """(text, style) of each line."""
+        page = c.POINTER(TopPage)()
+        check(lib.gospect_top_page(self.pointer, c.c_size_t(width), c.c_size_t(height),
+                                   c.byref(page)))
+        lines = [page.contents.lines[i].contents for i in range(page.contents.count)]
+        return [(line.text.decode(), line.style) for line in lines]
+
+    def ended(self):
+        return lib.gospect_top_ended(self.pointer)
+
+    def profile(self):
+        return Profile(*_made(lib.gospect_top_profile, lib.gospect_profile_destroy, self.pointer))
 
 
 class Trace(Handle):

@@ -1,0 +1,539 @@
+/* A live view: laps of a sampler (sample/wall.h), which src/top counts and shows. */
+#include <gospect/top.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "lib/error.h"
+#include "lib/fill.h"
+#include "lib/filter.h"
+#include "lib/options.h"
+#include "lib/target_handle.h"
+#include "lib/top_profile.h"
+#include "top/go_names.h"
+#include "top/page.h"
+
+_Static_assert((int)GOSPECT_TOP_KEY_UP == (int)TOP_PRESS_UP &&
+		       (int)GOSPECT_TOP_KEY_BACK_TAB == (int)TOP_PRESS_BACK_TAB &&
+		       (int)GOSPECT_TOP_ALERT == (int)TOP_STYLE_ALERT &&
+		       (int)GOSPECT_TOP_RUNNING == (int)TOP_STYLE_RUNNING,
+	       "one is handed on as the other");
+
+/* As of a recording: see record.c. */
+#define STACK_LIMIT (256u << 10)
+#define MAX_STACK_WORDS (3u << 18)
+/* The page is made anew each second; when that costs more than half of the budget, less often, but
+ * not less often than that. */
+#define REFRESH_NS 1000000000ull
+#define MAX_REFRESH_NS 15000000000ull
+#define PAGE_SHARE 0.5
+#define DEFAULT_BUDGET 1
+
+/* What is handed out; in `items` as long as the page is not made anew. */
+struct given_page {
+	struct gospect_top_page page;
+	struct gospect_top_line *items;
+	const struct gospect_top_line **lines;
+	size_t capacity, line_capacity;
+};
+
+struct gospect_top {
+	struct gospect_target *target;
+	struct wall_sampler *sampler;
+	struct profile *about; /* the process */
+	struct go_names names;
+	struct top_model model;
+	struct top_rows rows;
+	struct top_view view;
+	struct top_page page;
+	struct given_page given;
+	struct filter wanted_by;
+	struct wall_bucket *wanted; /* of a lap */
+	size_t wanted_capacity;
+	size_t height; /* of the last page */
+	double budget; /* percent */
+	bool ascii;
+	uint64_t now;   /* of what is shown: CLOCK_MONOTONIC */
+	uint64_t clock; /* and CLOCK_REALTIME */
+	uint64_t refresh_at;
+	uint64_t refresh_cpu; /* CPU time when the last refresh began; 0: its cost is known */
+	uint64_t cost;        /* CPU time of the last time */
+	bool begun;
+	bool skip_lap;       /* it has the time in which all was frozen */
+	struct error *ended; /* why it cannot be looked at any more; NULL: it can */
+	char alert[256];
+	char title[128];
+	char file[sizeof(((struct top_view *)0)->input)];
+};
+
+static bool is_wanted(struct gospect_top *t, const struct filter_subject *subject)
+{
+	return filter_matches(&t->wanted_by, subject, wall_sampler_set(t->sampler),
+			      t->target->image);
+}
+
+/* What of the lap the filters of the command line leave. */
+static struct error *filter_lap(struct gospect_top *t, struct wall_lap *lap)
+{
+	size_t kept = 0;
+
+	if (!array_reserve(&t->wanted, &t->wanted_capacity, lap->count + 1))
+		return &error_no_memory;
+	for (size_t i = 0; i < lap->count; i++) {
+		const struct wall_bucket *b = &lap->buckets[i];
+
+		if (is_wanted(t, &(struct filter_subject){b->status, b->wait_reason, b->stack,
+							  b->labels, 0}))
+			t->wanted[kept++] = *b;
+	}
+	lap->buckets = t->wanted;
+	lap->count = kept;
+	return NULL;
+}
+
+static struct error *take_lap(struct gospect_top *t)
+{
+	struct wall_lap lap;
+	struct error *err = wall_sampler_lap(t->sampler, &lap);
+
+	if (err)
+		return err;
+	if (lap.ns && t->skip_lap) {
+		t->skip_lap = false;
+		return NULL;
+	}
+	err = filter_lap(t, &lap);
+	return err ? err : top_model_add(&t->model, &lap);
+}
+
+static struct top_goroutine goroutine_of(const struct gospect_top *t,
+					 const struct goroutine_record *r)
+{
+	return (struct top_goroutine){
+		.goid = r->goid,
+		.since = wall_sampler_since(t->sampler, r),
+		.key = {r->stack, r->labels, r->owner_creator, goroutine_status(r),
+			goroutine_wait_reason(r)},
+	};
+}
+
+static struct error *add_goroutines(struct gospect_top *t)
+{
+	struct goroutine_set *set = wall_sampler_set(t->sampler);
+	const struct goroutine_record *records = goroutine_set_records(set);
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < goroutine_set_count(set); i++) {
+		const struct goroutine_record *r = &records[i];
+		struct top_goroutine g;
+
+		if (!wall_sampler_counts(r) ||
+		    !is_wanted(t, &(struct filter_subject){goroutine_status(r),
+							   goroutine_wait_reason(r), r->stack,
+							   r->labels, r->goid}))
+			continue;
+		g = goroutine_of(t, r);
+		err = top_rows_add_goroutine(&t->rows, &g);
+	}
+	return err;
+}
+
+static struct error *recount(struct gospect_top *t)
+{
+	struct error *err;
+
+	if (t->model.window != t->view.window)
+		top_model_set_window(&t->model, t->view.window);
+	t->rows.table = t->view.table;
+	t->rows.sort = top_view_column(&t->view);
+	t->rows.reverse = t->view.reverse[t->view.table];
+	t->rows.filter = t->view.filter;
+	t->rows.now = t->now;
+	err = top_rows_begin(&t->rows, &t->model, &t->names.names);
+	if (!err && top_rows_want_goroutines(&t->rows))
+		err = add_goroutines(t);
+	top_rows_finish(&t->rows);
+	top_view_settle(&t->view, &t->rows, top_page_height(t->height));
+	return err;
+}
+
+/* `cost`: CPU time of this one. What was costly once, as names that are new, does not delay. */
+static uint64_t until_next(struct gospect_top *t, uint64_t cost)
+{
+	uint64_t usual = cost < t->cost ? cost : t->cost;
+	double wanted = usual / (PAGE_SHARE * t->budget / 100);
+
+	t->cost = cost;
+	return wanted < REFRESH_NS       ? REFRESH_NS
+	       : wanted > MAX_REFRESH_NS ? MAX_REFRESH_NS
+					 : (uint64_t)wanted;
+}
+
+static struct error *must_check refresh(struct gospect_top *t)
+{
+	struct error *err;
+
+	t->refresh_cpu = clock_cpu();
+	t->now = clock_now();
+	t->clock = clock_read(CLOCK_REALTIME);
+	/* The first is part of setting up: nearly all names are new. */
+	if (!t->cost)
+		wall_sampler_pause(t->sampler);
+	err = take_lap(t);
+	return err ? err : recount(t);
+}
+
+/* What was seen stays to be looked at. */
+static struct error *must_check note_end(struct gospect_top *t, struct error *err)
+{
+	t->ended = err;
+	snprintf(t->alert, sizeof(t->alert), "%s; the last state stays on the screen, q quits",
+		 err->message);
+	t->now = clock_now();
+	t->clock = clock_read(CLOCK_REALTIME);
+	err = take_lap(t);
+	return err ? err : recount(t);
+}
+
+static struct error *must_check begin(struct gospect_top *t)
+{
+	wall_sampler_begin(t->sampler);
+	t->begun = true;
+	t->now = clock_now();
+	t->refresh_at = t->now + REFRESH_NS;
+	return recount(t);
+}
+
+/* Looks at it, unless that is over or stopped for a while. */
+static struct error *must_check look(struct gospect_top *t)
+{
+	struct error *err = NULL;
+	bool more;
+
+	if (!t->ended && !t->view.frozen)
+		err = wall_sampler_step(t->sampler, &more);
+	/* A step that may use no more CPU time does not notice it. */
+	if (!err && !t->ended)
+		err = target_check(t->target->target);
+	return err;
+}
+
+/* Showing the page is part of what it costs to make one. */
+static void settle_cost(struct gospect_top *t)
+{
+	if (t->refresh_cpu)
+		t->refresh_at = t->now + until_next(t, clock_cpu() - t->refresh_cpu);
+	t->refresh_cpu = 0;
+}
+
+static struct error *must_check step(struct gospect_top *t, bool *ret_new_page)
+{
+	struct error *err;
+
+	if (!t->begun) {
+		*ret_new_page = true;
+		return begin(t);
+	}
+	settle_cost(t);
+	err = look(t);
+	/* ERROR_FAULT: it is there, and its list of goroutines is not (its file was truncated). */
+	if (err && (err->code == ERROR_GONE || err->code == ERROR_FAULT)) {
+		*ret_new_page = true;
+		return note_end(t, err);
+	}
+	if (err || t->ended || t->view.frozen || clock_now() < t->refresh_at)
+		return err;
+	*ret_new_page = true;
+	return refresh(t);
+}
+
+struct gospect_error *gospect_top_step(struct gospect_top *t, uint32_t *ret)
+{
+	bool new_page = false;
+	struct error *err = step(t, &new_page);
+
+	if (err)
+		return error_out(err);
+	*ret = (new_page ? GOSPECT_TOP_NEW_PAGE : 0) |
+	       (t->ended || t->view.frozen ? GOSPECT_TOP_RESTS : 0);
+	return NULL;
+}
+
+const char *gospect_top_ended(const struct gospect_top *t)
+{
+	return t->ended ? t->ended->message : NULL;
+}
+
+/* ---- keys ---- */
+
+struct gospect_error *gospect_top_press(struct gospect_top *t, uint32_t key,
+					enum gospect_top_action *ret)
+{
+	struct error *err = NULL;
+
+	*ret = GOSPECT_TOP_SHOW;
+	switch (top_view_press(&t->view, &t->rows, top_page_height(t->height), key)) {
+	case TOP_NOTHING:
+		*ret = GOSPECT_TOP_NOTHING;
+		break;
+	case TOP_QUIT:
+		*ret = GOSPECT_TOP_QUIT;
+		break;
+	case TOP_WRITE:
+		*ret = GOSPECT_TOP_WRITE;
+		break;
+	case TOP_RECOUNT:
+		err = recount(t);
+		break;
+	case TOP_FREEZE:
+		t->skip_lap = !t->view.frozen;
+		if (t->view.frozen)
+			wall_sampler_pause(t->sampler);
+		break;
+	case TOP_REDRAW:
+		break;
+	}
+	return error_out(err);
+}
+
+void gospect_top_offer_file(struct gospect_top *t, const char *path)
+{
+	snprintf(t->file, sizeof(t->file), "%s", path);
+}
+
+const char *gospect_top_input(const struct gospect_top *t)
+{
+	return t->view.input;
+}
+
+void gospect_top_say(struct gospect_top *t, const char *line)
+{
+	snprintf(t->view.message, sizeof(t->view.message), "%s", line);
+}
+
+static struct code code_of(const struct gospect_top *t)
+{
+	return (struct code){&t->target->image->functions, wall_sampler_modules(t->sampler)};
+}
+
+struct gospect_error *gospect_top_profile(struct gospect_top *t, struct gospect_profile **ret)
+{
+	wall_sampler_pause(t->sampler);
+	return error_out(top_profile_make(&(const struct top_source){.model = &t->model,
+								     .sampler = t->sampler,
+								     .about = t->about,
+								     .code = code_of(t),
+								     .end = t->clock},
+					  ret));
+}
+
+/* ---- the page ---- */
+
+static bool find_goroutine(const struct gospect_top *t, uint64_t goid, struct top_goroutine *ret)
+{
+	struct goroutine_set *set = wall_sampler_set(t->sampler);
+	const struct goroutine_record *records = goroutine_set_records(set);
+
+	for (size_t i = 0; i < goroutine_set_count(set); i++) {
+		if (records[i].goid != goid || !wall_sampler_counts(&records[i]))
+			continue;
+		*ret = goroutine_of(t, &records[i]);
+		return true;
+	}
+	return false;
+}
+
+static struct error *must_check make_page(struct gospect_top *t, size_t width)
+{
+	struct top_goroutine goroutine;
+	struct top_picture picture = {
+		.model = &t->model,
+		.view = &t->view,
+		.rows = &t->rows,
+		.names = &t->names.names,
+		.title = t->title,
+		.alert = *t->alert ? t->alert : NULL,
+		.width = width,
+		.height = t->height,
+		.ascii = t->ascii,
+	};
+	struct error *err;
+
+	if (t->view.mode == TOP_SHOWS_STACK && find_goroutine(t, t->view.goid, &goroutine))
+		picture.goroutine = &goroutine;
+	err = top_page_make(&t->page, &picture);
+	if (!err && t->view.text_scroll > t->page.last_scroll)
+		t->view.text_scroll = t->page.last_scroll;
+	return err;
+}
+
+static struct error *must_check give_page(const struct top_page *from, struct given_page *to)
+{
+	if (!array_reserve(&to->items, &to->capacity, from->count + 1) ||
+	    !array_reserve(&to->lines, &to->line_capacity, from->count + 1))
+		return &error_no_memory;
+	for (size_t i = 0; i < from->count; i++) {
+		to->items[i] = (struct gospect_top_line){
+			.text = from->lines[i].text.data,
+			.style = (enum gospect_top_style)from->lines[i].style,
+		};
+		to->lines[i] = &to->items[i];
+	}
+	to->page = (struct gospect_top_page){from->count, to->lines};
+	return NULL;
+}
+
+struct gospect_error *gospect_top_page(struct gospect_top *t, size_t width, size_t height,
+				       const struct gospect_top_page **ret)
+{
+	struct error *err = NULL;
+
+	if (t->height != height) {
+		t->height = height;
+		top_view_settle(&t->view, &t->rows, top_page_height(height));
+	}
+	err = make_page(t, width);
+	if (!err)
+		err = give_page(&t->page, &t->given);
+	if (!err)
+		*ret = &t->given.page;
+	return error_out(err);
+}
+
+/* ---- from the beginning to the end ---- */
+
+static void name_target(struct gospect_top *t)
+{
+	const struct gospect_target_info *info = &t->target->info;
+	const char *slash = strrchr(info->exe, '/');
+
+	snprintf(t->title, sizeof(t->title), "%.60s (pid %d, %.30s)", slash ? slash + 1 : info->exe,
+		 info->pid, info->go_version);
+}
+
+static struct error *must_check open_sampler(struct gospect_top *t,
+					     const struct gospect_top_options *o)
+{
+	bool system = o->flags & GOSPECT_TOP_SYSTEM;
+	struct gospect_target *target = t->target;
+	const struct wall_options sample = {
+		.hz = 100,
+		.budget = t->budget >= 100 ? 0 : t->budget / 100,
+		.goid = t->wanted_by.want.goroutine,
+		.system = system,
+		.stack_limit = STACK_LIMIT,
+		.on_cpu = true,
+		.nobodys = system,
+		.whole_first = true,
+		.creators = true,
+		.stop = target->cancel,
+	};
+
+	return wall_sampler_open(target->target, target->image, target->layout, &sample,
+				 &t->sampler);
+}
+
+static void set_up(struct gospect_top *t)
+{
+	const struct code code = code_of(t);
+	const struct wall_result *result = wall_sampler_result(t->sampler);
+
+	stacks_limit(goroutine_set_stacks(wall_sampler_set(t->sampler)), MAX_STACK_WORDS);
+	go_names_init(&t->names, t->sampler, &code);
+	top_view_init(&t->view, t->file);
+	top_model_init(&t->model, t->view.window);
+	if (result->no_on_cpu)
+		snprintf(t->view.message, sizeof(t->view.message), "no on-CPU stacks: %s",
+			 result->no_on_cpu->message);
+}
+
+static struct error *must_check create(struct gospect_top *t, const struct gospect_top_options *o)
+{
+	struct error *err = target_check_cancel(t->target);
+
+	t->budget = o->budget ? o->budget : DEFAULT_BUDGET;
+	t->ascii = o->flags & GOSPECT_TOP_ASCII;
+	name_target(t);
+	if (!err && t->target->info.is_core)
+		err = error_format(ERROR_USAGE,
+				   "cannot show a core file live; take a snapshot of it");
+	if (!err && !(t->budget >= 0.01 && t->budget <= 100))
+		err = error_format(ERROR_USAGE, "invalid budget '%g' (0.01 to 100)", t->budget);
+	if (!err && !(t->about = profile_create()))
+		err = &error_no_memory;
+	if (!err)
+		err = filter_init(&t->wanted_by, o->filter);
+	if (!err)
+		err = fill_process(t->about, t->target);
+	if (!err)
+		err = open_sampler(t, o);
+	if (!err)
+		set_up(t);
+	return err;
+}
+
+static void release(struct gospect_top *t)
+{
+	error_destroy(t->ended);
+	go_names_release(&t->names);
+	top_model_release(&t->model);
+	top_rows_release(&t->rows);
+	top_page_release(&t->page);
+	wall_sampler_close(t->sampler);
+	profile_destroy(t->about);
+	filter_release(&t->wanted_by);
+	free(t->wanted);
+	free(t->given.items);
+	free(t->given.lines);
+	free(t);
+}
+
+struct gospect_error *gospect_top_create(struct gospect_target *target,
+					 const struct gospect_top_options *given,
+					 struct gospect_top **ret)
+{
+	struct gospect_top_options o = {0};
+	struct error *err = options_take(given, &o, sizeof(o), "gospect_top_options");
+	struct gospect_top *t;
+
+	if (err)
+		return error_out(err);
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return error_out(&error_no_memory);
+	t->target = target;
+	err = create(t, &o);
+	if (err)
+		release(t);
+	else
+		*ret = t;
+	return error_out(err);
+}
+
+/* What is kept for as long as the view lasts has limits. */
+static void remark_left_out(const struct gospect_top *t)
+{
+	struct goroutine_set *set = wall_sampler_set(t->sampler);
+	uint64_t stacks = stacks_dropped(goroutine_set_stacks(set));
+	uint64_t labels = goroutine_set_labels(set)->dropped;
+	uint64_t creators = wall_sampler_result(t->sampler)->creators_left_out;
+	uint64_t modules = modules_left_out(wall_sampler_modules(t->sampler));
+
+	if (stacks || labels || creators || modules)
+		remark(&t->target->remark,
+		       "the program exceeds gospect's limits: samples without their stack %lu, "
+		       "labels %lu, go statement %lu, code mapping %lu",
+		       stacks, labels, creators, modules);
+}
+
+void gospect_top_destroy(struct gospect_top *t)
+{
+	if (!t)
+		return;
+	remark_left_out(t);
+	release(t);
+}

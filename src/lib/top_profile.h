@@ -1,0 +1,21 @@
+/* The profile of a live view: what its model has of the last minute. */
+#ifndef LIB_TOP_PROFILE_H
+#define LIB_TOP_PROFILE_H
+
+#include "image/code.h"
+#include "lib/profile_handle.h"
+#include "sample/wall.h"
+#include "top/model.h"
+
+struct top_source {
+	struct top_model *model; /* its window is as before */
+	struct wall_sampler *sampler;
+	/* With nothing but what fill_process() says: the target may be gone by now. */
+	const struct profile *about;
+	struct code code;
+	uint64_t end; /* CLOCK_REALTIME of the last lap */
+};
+
+struct error *top_profile_make(const struct top_source *s, struct gospect_profile **ret) must_check;
+
+#endif

@@ -227,10 +227,7 @@ static struct error *folded_write(const struct profile *p, const struct profile_
 	return done ? NULL : &error_no_memory;
 }
 
-static const char *const suffixes[] = {".folded", NULL};
-
 const struct profile_format profile_format_folded = {
 	.name = "folded",
-	.suffixes = suffixes,
 	.write = folded_write,
 };

@@ -1,4 +1,4 @@
-/* Which format a name or a file is of. */
+/* Which format a name is of. */
 #include <string.h>
 
 #include "base/array.h"
@@ -16,21 +16,5 @@ const struct profile_format *profile_format_named(const char *name)
 	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
 		if (!strcmp(formats[i]->name, name))
 			return formats[i];
-	return NULL;
-}
-
-static bool has_suffix(const char *path, const char *suffix)
-{
-	size_t length = strlen(path), n = strlen(suffix);
-
-	return length > n && !strcmp(path + length - n, suffix);
-}
-
-const struct profile_format *profile_format_for_file(const char *path)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
-		for (const char *const *s = formats[i]->suffixes; *s; s++)
-			if (has_suffix(path, *s))
-				return formats[i];
 	return NULL;
 }

@@ -368,10 +368,7 @@ static struct error *html_write(const struct profile *p, const struct profile_sy
 	return html_write_diff(NULL, NULL, p, symbols, out);
 }
 
-static const char *const suffixes[] = {".html", NULL};
-
 const struct profile_format profile_format_html = {
 	.name = "html",
-	.suffixes = suffixes,
 	.write = html_write,
 };

@@ -390,11 +390,8 @@ static struct error *pprof_write(const struct profile *p, const struct profile_s
 	return pp.failed ? &error_no_memory : NULL;
 }
 
-static const char *const suffixes[] = {".pb.gz", ".pprof", NULL};
-
 const struct profile_format profile_format_pprof = {
 	.name = "pprof",
-	.suffixes = suffixes,
 	.binary = true,
 	.write = pprof_write,
 };

@@ -127,9 +127,8 @@ void profile_stack_frames(const struct profile_symbols *symbols,
 
 /* A format is one file that ends in one of these. */
 struct profile_format {
-	const char *name;            /* -f NAME */
-	const char *const *suffixes; /* of file names, NULL at the end */
-	bool binary;                 /* not for a terminal */
+	const char *name; /* -f NAME */
+	bool binary;      /* not for a terminal */
 	struct error *(*write)(const struct profile *p, const struct profile_symbols *symbols,
 			       FILE *out);
 };
@@ -145,9 +144,8 @@ struct error *html_write_diff(const struct profile *before,
 			      const struct profile *after,
 			      const struct profile_symbols *after_symbols, FILE *out) must_check;
 
-/* NULL when there is none of this name, or for this file name. */
+/* NULL when there is none of this name. */
 const struct profile_format *profile_format_named(const char *name);
-const struct profile_format *profile_format_for_file(const char *path);
 
 static inline void cleanup_profile(struct profile **p)
 {

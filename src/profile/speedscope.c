@@ -99,10 +99,7 @@ static struct error *speedscope_write(const struct profile *p,
 	return NULL;
 }
 
-static const char *const suffixes[] = {".json", NULL};
-
 const struct profile_format profile_format_speedscope = {
 	.name = "speedscope",
-	.suffixes = suffixes,
 	.write = speedscope_write,
 };

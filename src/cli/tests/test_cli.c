@@ -3,6 +3,7 @@
 
 #include "base/unit_test.h"
 #include "cli/filter.h"
+#include "cli/format.h"
 #include "lib/filter.h"
 #include "tests/made_runtime.h"
 
@@ -138,12 +139,26 @@ static void wrong_options_are_named(void **state)
 		  "verb: --func: invalid regular expression '(': Unmatched ( or \\(");
 }
 
+static void formats_are_found_by_name_and_by_suffix(void **state)
+{
+	assert_int_equal(format_named("pprof"), GOSPECT_PPROF);
+	assert_int_equal(format_named("flame"), 0);
+	assert_int_equal(format_for_profile("a/b.pb.gz"), GOSPECT_PPROF);
+	assert_int_equal(format_for_profile("b.pprof"), GOSPECT_PPROF);
+	assert_int_equal(format_for_profile("b.folded"), GOSPECT_FOLDED);
+	assert_int_equal(format_for_profile("x.html"), GOSPECT_HTML);
+	assert_int_equal(format_for_profile("x.json"), GOSPECT_SPEEDSCOPE);
+	assert_int_equal(format_for_profile("x.gz"), 0);
+	assert_int_equal(format_for_dump("x.json"), GOSPECT_JSON);
+}
+
 #define CLI_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_are_taken_whole),
+		cmocka_unit_test(formats_are_found_by_name_and_by_suffix),
 		CLI_TEST(no_filter_matches_all),
 		CLI_TEST(state_and_wait_reason_are_matched),
 		CLI_TEST(a_part_of_a_wait_reason_is_enough),

@@ -126,16 +126,9 @@ static void mappings_are_kept_by_address(void **state)
 	assert_string_equal(p->mappings[2].build_id, "");
 }
 
-static void formats_are_found_by_name_and_by_suffix(void **state)
+static void formats_are_found_by_name(void **state)
 {
 	assert_ptr_equal(profile_format_named("pprof"), &profile_format_pprof);
-	assert_ptr_equal(profile_format_for_file("a/b.pb.gz"), &profile_format_pprof);
-	assert_ptr_equal(profile_format_for_file("b.pprof"), &profile_format_pprof);
-	assert_ptr_equal(profile_format_for_file("b.folded"), &profile_format_folded);
-	assert_ptr_equal(profile_format_for_file("x.html"), &profile_format_html);
-	assert_ptr_equal(profile_format_for_file("x.json"), &profile_format_speedscope);
-	assert_null(profile_format_for_file("x.gz"));
-	assert_null(profile_format_for_file(".html"));
 	assert_null(profile_format_named("flame"));
 }
 
@@ -568,7 +561,7 @@ int main(void)
 		cmocka_unit_test(equal_samples_add_up),
 		cmocka_unit_test(samples_differ_by_state_wait_and_labels),
 		cmocka_unit_test(mappings_are_kept_by_address),
-		cmocka_unit_test(formats_are_found_by_name_and_by_suffix),
+		cmocka_unit_test(formats_are_found_by_name),
 		cmocka_unit_test(a_stack_is_shown_without_wrappers_and_goexit),
 		cmocka_unit_test(a_wrapper_that_panicked_is_shown),
 		cmocka_unit_test(a_wrapper_is_shown_that_has_not_run_yet),

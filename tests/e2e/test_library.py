@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from lib import golang, gospect, library, pprof, traceback
+from lib import golang, gospect, gotrace, library, pprof, traceback
 from lib.library import Code, Failed, Filter, RecordOptions, Target, TargetOptions
 from lib.params import every_version
 
@@ -670,6 +670,26 @@ def test_the_example_in_c(states, installation, tmp_path, kind):
                          env={**os.environ, "LD_LIBRARY_PATH": str(folder)})
     assert (run.returncode, run.stdout) == (1, "")
     assert run.stderr == "goroutines: invalid process id 0: it must be greater than 0\n"
+
+
+def test_the_example_of_a_trace_in_c(targets, installation, tmp_path):
+    # A trace leaves a page of code behind, which others look for.
+    program = targets.start("states", args=("-only", "chan"))
+    binary, file = tmp_path / "trace", tmp_path / "out.trace"
+    subprocess.run(["cc", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror",
+                    EXAMPLES / "trace.c", *flags(installation, "--cflags", "--libs"), "-o", binary],
+                   check=True)
+    folder = next(installation.rglob("libgospect.so.0")).parent
+    env = {**os.environ, "LD_LIBRARY_PATH": str(folder)}
+    run = subprocess.run([binary, str(program.pid), file], check=True, capture_output=True,
+                         text=True, timeout=30, env=env)
+    events = re.fullmatch(r"(\d+) events\n", run.stdout)
+    assert events and int(events[1]) > 0
+    assert gotrace.read_valid(file)["goroutines"]
+    run = subprocess.run([binary, "0", tmp_path / "none"], capture_output=True, text=True,
+                         timeout=30, env=env)
+    assert (run.returncode, run.stdout) == (1, "") and run.stderr.startswith("trace: ")
+    assert not list(tmp_path.glob("none*"))
 
 
 def test_the_example_in_python(waiting, tmp_path):

@@ -87,7 +87,7 @@ def test_sort_filter_and_the_stack_of_a_goroutine(targets):
         t.press("End", "Enter")
         screen = t.wait_for("goroutine ", "created in main.main")
         assert f"goroutine {ascending[0]} [chan receive, " in screen
-        assert re.search(r"main\.waitForChannel\n *\S*main\.go:\d+", screen)
+        assert re.search(r"main\.waitForChannel\n[< ]*\S*main\.go:\d+", screen)
         t.press("Escape", "Escape")
         t.wait_for("^goroutine", without=["filter:"])
         t.press("s")

@@ -347,13 +347,18 @@ static struct error *read_mappings(struct reading *r)
 	return err;
 }
 
-/* Only the pseudo words of a raw profile have functions. */
+/* Only the pseudo words of a raw profile have functions, and these have no address. A profile of
+ * another program may have functions without any address. */
 static bool is_raw(const Pprof__Profile *message)
 {
-	for (size_t i = 0; i < message->n_location; i++)
+	bool has_addresses = false;
+
+	for (size_t i = 0; i < message->n_location; i++) {
 		if (message->location[i]->n_line && message->location[i]->address)
 			return false;
-	return message->n_location;
+		has_addresses |= message->location[i]->address != 0;
+	}
+	return has_addresses;
 }
 
 static struct error *read_comment(struct reading *r, const char *comment)

@@ -134,9 +134,9 @@ def test_who_may_not_raise_a_priority_does_not_lower_it(targets, busy, tmp_path)
     process = subprocess.Popen(
         ["setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice", str(gospect.BINARY), "trace",
          "-p", str(program.pid), "-o", str(tmp_path / "t.trace")], stderr=subprocess.PIPE)
-    wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) == 2)
+    wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) == 3)
     program.ask("work")
-    assert policies(process) == [(os.SCHED_OTHER, 0), (os.SCHED_OTHER, 0)]
+    assert policies(process) == [(os.SCHED_OTHER, 0)] * 3
     process.send_signal(signal.SIGINT)
     _, words = process.communicate(timeout=30)
     assert process.returncode == 0, words

@@ -18,12 +18,17 @@ static const struct argp argp = {NULL,
 				 NULL,
 				 NULL};
 
+struct listing {
+	size_t shown;
+	int write_errno;
+};
+
 static int print_row(void *arg, const struct gospect_go_process *p)
 {
 	char goroutines[24] = "-", threads[24] = "-";
-	size_t *shown = arg;
+	struct listing *l = arg;
 
-	if (!(*shown)++)
+	if (!l->shown++)
 		printf("%7s  %-12s %-22s %10s %7s  %s\n", "PID", "GO", "BUILD", "GOROUTINES",
 		       "THREADS", "COMMAND");
 	if (p->goroutines >= 0)
@@ -35,26 +40,27 @@ static int print_row(void *arg, const struct gospect_go_process *p)
 		       p->command);
 	if (*p->problem)
 		printable_line(stdout, "%7s  %s", "", p->problem);
-	fflush(stdout);
-	return 0;
+	l->write_errno = fflush(stdout) ? errno : 0;
+	return l->write_errno;
 }
 
 static struct error *run(int argc, char **argv, int *ret)
 {
 	const struct gospect_processes_options how = {.size = sizeof(how), .remark = say_remark};
-	size_t shown = 0, denied = 0;
+	struct listing l = {0};
+	size_t denied = 0;
 	struct error *err;
 	bool help;
 
 	err = parse_options(&argp, "ps", argc, argv, NULL, &help);
 	if (err || help)
 		return err;
-	err = library_error(gospect_processes_each(&how, print_row, &shown, &denied));
+	err = library_error(gospect_processes_each(&how, print_row, &l, &denied));
 	if (err)
 		return err;
-	if (ferror(stdout) || fflush(stdout))
-		return error_errno(ERROR_FAILED, errno, "cannot write to standard output");
-	if (!denied && !shown)
+	if (l.write_errno)
+		return error_errno(ERROR_FAILED, l.write_errno, "cannot write to standard output");
+	if (!denied && !l.shown)
 		say("no Go process found");
 	return NULL;
 }

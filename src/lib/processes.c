@@ -227,7 +227,7 @@ gospect_processes_each(const struct gospect_processes_options *given,
 		err = look_at_all(&l);
 	if (err)
 		return error_out(err);
-	if (l.denied)
+	if (l.denied && !l.ended)
 		remark_denied(&l);
 	if (ret_denied)
 		*ret_denied = l.denied;

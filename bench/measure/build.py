@@ -89,7 +89,7 @@ class Programs:
         return self._target("echo")
 
     def burst(self):
-        return self._build(os.path.join(ROOT, "tests", "programs", "burst"), ".", os.path.join(self.folder, "burst"))
+        return self._build(os.path.join(ROOT, "tests", "programs", "burst"), "main.go", os.path.join(self.folder, "burst"))
 
     @staticmethod
     def _cached(name):

@@ -37,12 +37,21 @@ class Recording:
 IDLE = {"runtime.findRunnable", "runtime.stopm", "runtime.sysmon"}
 
 
+VDSO = ("__vdso", "[vdso]", "clock_gettime")
+
+
 def leaf(sample):
-    """The innermost function as both name it. Go's own profile has nothing of the vDSO; the signals
-    for a sample and for a preemption often come together, and then it is in asyncPreempt."""
-    for func in sample.stack:
-        if not func.startswith(("__vdso", "[vdso]", "clock_gettime", "runtime.asyncPreempt")):
-            return re.sub(r"\[.*\]", "[...]", func)
+    """The innermost function as both name it. In the vDSO Go's own profile begins with the caller of
+    the function that called the vDSO (nanotime1's caller). The signals for a sample and for a
+    preemption often come together, and then it is in asyncPreempt."""
+    stack = list(sample.stack)
+    if stack[0].startswith(VDSO):
+        while stack and stack[0].startswith(VDSO):
+            stack.pop(0)
+        stack = stack[1:]
+    while stack and stack[0].startswith("runtime.asyncPreempt"):
+        stack.pop(0)
+    return re.sub(r"\[.*\]", "[...]", stack[0]) if stack else None
 
 
 def counts(profile, key):

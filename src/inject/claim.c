@@ -102,7 +102,8 @@ static struct error *must_check unmap_page(struct claim *claim, struct remote *r
 	struct error *err =
 		remote_call(r, SYS_munmap, (uint64_t[6]){claim->address, CLAIM_BYTES}, &result);
 
-	claim->address = 0;
+	if (!err)
+		claim->address = 0;
 	return err;
 }
 
@@ -177,8 +178,6 @@ struct error *claim_take(const struct claim_way *way, struct claim *ret)
 	}
 	if (!err)
 		err = await_others(target_pid(way->t));
-	if (err)
-		claim_release(way, &claim);
 	*ret = claim;
 	return err;
 }
@@ -197,13 +196,17 @@ static struct error *must_check release_step(void *arg)
 	return err;
 }
 
-void claim_unmap(const struct claim_way *way, struct claim *claim)
+/* What was begun is undone, also after gospect was told to end. */
+static struct error *must_check unmap(const struct claim_way *way, struct claim *claim)
 {
+	const volatile sig_atomic_t *end = threads_end;
 	struct step step = {.way = way, .claim = claim};
+	struct error *err;
 
-	if (claim->address && !error_dropped(target_check(way->t)))
-		error_destroy(run_on_tracer_thread(release_step, &step));
-	claim->address = 0;
+	threads_end = NULL;
+	err = run_on_tracer_thread(release_step, &step);
+	threads_end = end;
+	return err;
 }
 
 void claim_end(struct claim *claim)
@@ -216,8 +219,11 @@ void claim_end(struct claim *claim)
 	*claim = (struct claim){0};
 }
 
-void claim_release(const struct claim_way *way, struct claim *claim)
+bool claim_release(const struct claim_way *way, struct claim *claim)
 {
-	claim_unmap(way, claim);
+	bool gone = !claim->address || error_dropped(target_check(way->t)) ||
+		    !error_dropped(unmap(way, claim));
+
 	claim_end(claim);
+	return gone;
 }

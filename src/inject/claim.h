@@ -41,16 +41,15 @@ struct claim_way {
 };
 
 /*
- * The process is ours. Who takes out what another has left is waited for. ERROR_DENIED when another
- * gospect is at work, whose pid is named. The calling thread holds the claim; it has to live until
- * claim_release(). One claim a process of ours.
+ * The process is ours. A gospect that takes out what another has left is waited for. ERROR_DENIED
+ * when another gospect is at work, whose pid is named. The calling thread holds the claim; it has
+ * to live until claim_release(), which follows in any case. One claim a process of ours.
  */
 struct error *claim_take(const struct claim_way *way, struct claim *ret) must_check;
 
-/* Others may come. The page is unmapped in the target, if that is there and no other error was. */
-void claim_release(const struct claim_way *way, struct claim *claim);
-/* The two halves of it: the page goes from the target, where it can; the claim ends. */
-void claim_unmap(const struct claim_way *way, struct claim *claim);
+/* Others may come. false: the page could not be unmapped in the target. */
+bool claim_release(const struct claim_way *way, struct claim *claim) must_check;
+/* Others may come; the page stays in the target. */
 void claim_end(struct claim *claim);
 
 #endif

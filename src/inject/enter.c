@@ -132,11 +132,11 @@ static struct claim_way way_of(const struct surgeon *s)
 				  .named = s->named};
 }
 
-void operation_leave(struct surgeon *s)
+bool operation_leave(struct surgeon *s)
 {
 	struct claim_way way = way_of(s);
 
-	claim_release(&way, &s->claim);
+	return claim_release(&way, &s->claim);
 }
 
 struct error *operation_check(struct surgeon *s)
@@ -161,7 +161,7 @@ struct error *operation_enter(struct surgeon *s)
 	return err;
 }
 
-bool operation_is_cleaned(const struct surgeon *dead)
+bool operation_finds_clean(const struct surgeon *dead)
 {
 	struct surgeon s = {.pid = dead->pid,
 			    .named = dead->named,
@@ -184,7 +184,8 @@ bool operation_is_cleaned(const struct surgeon *dead)
 		err = operation_enter(&s);
 	if (!err)
 		err = detach(&s.w);
-	operation_leave(&s);
+	(void)!operation_leave(&s);
 	cleanup_close(&s.memory);
-	return !error_dropped(err);
+	error_destroy(err);
+	return false;
 }

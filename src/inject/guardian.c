@@ -15,6 +15,7 @@
 #include "inject/guardian_line.h"
 #include "inject/operation.h"
 #include "inject/priority.h"
+#include "inject/threads.h"
 #include "target/proc_status.h"
 
 /* A stop of the target that takes longer is looked into. */
@@ -88,6 +89,8 @@ static _Noreturn void guard(const struct surgeon *s, int channel, pid_t gospect)
 	uint64_t settled = 0;
 
 	setsid();
+	/* What told gospect to end does not tell us. */
+	threads_end = NULL;
 	ignore_signals();
 	priority_raise_own();
 	prctl(PR_SET_NAME, "gospect-guard");
@@ -98,7 +101,7 @@ static _Noreturn void guard(const struct surgeon *s, int channel, pid_t gospect)
 		settled = clock_now() + SETTLE_NS;
 	priority_settle();
 	priority_drop_own();
-	while (!operation_is_cleaned(s) || clock_now() < settled) {
+	while (!operation_finds_clean(s) || clock_now() < settled) {
 		usleep(pause);
 		pause = pause < MOST_RETRY_US / 2 ? 2 * pause : MOST_RETRY_US;
 	}

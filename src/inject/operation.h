@@ -35,9 +35,10 @@ struct surgeon {
 
 /* Before anything is written: whether we may, and whether the target lets us. */
 struct error *operation_check(struct surgeon *s) must_check;
-/* From here on we alone may trace the target, until operation_leave(). */
+/* From here on we alone may trace the target, until operation_leave(), which follows in any case.
+ * false: something of it is left in the target. */
 struct error *operation_enter(struct surgeon *s) must_check;
-void operation_leave(struct surgeon *s);
+bool operation_leave(struct surgeon *s) must_check;
 
 /* By s->plan. *ret_shared: a descriptor of the shared memory. What was mapped stays for
  * detach(). */
@@ -46,8 +47,9 @@ struct error *operation_map(struct surgeon *s, int *ret_shared) must_check;
 /* What was written stays, likewise. */
 struct error *operation_switch_on(struct surgeon *s) must_check;
 
-/* For the guardian of a surgeon that has ended: nothing of it is in the target any more, which may
- * be gone, or another gospect cares for that. false: try again. */
-bool operation_is_cleaned(const struct surgeon *dead) must_check;
+/* For the guardian of a surgeon that has ended: whether nothing of it is in the target, or the
+ * target is gone, or another gospect cares for it. false: something was there; it was removed where
+ * that was possible, and is to be looked for again. */
+bool operation_finds_clean(const struct surgeon *dead) must_check;
 
 #endif

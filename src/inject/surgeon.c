@@ -103,8 +103,7 @@ struct error *surgeon_call(struct surgeon_line line, struct surgeon **ret)
 
 static void let_go(struct surgeon *s)
 {
-	operation_leave(s);
-	if (s->touched)
+	if (!operation_leave(s) || s->touched)
 		guardian_take_over();
 	else
 		guardian_dismiss();
@@ -173,7 +172,6 @@ static struct error *must_check take_out_what_is_left(struct surgeon *s)
 {
 	struct error *err;
 
-	s->touched = true;
 	s->w.keep_code_page = s->cleans;
 	err = detach(&s->w);
 	s->w.keep_code_page = true;
@@ -195,6 +193,7 @@ static struct error *must_check enter(struct surgeon *s, const struct surgeon_re
 		err = operation_check(s);
 	if (!err && s->is_guarded)
 		err = guardian_start(s);
+	s->touched = !err;
 	if (!err)
 		err = operation_enter(s);
 	if (!err)

@@ -77,11 +77,17 @@ def test_gos_own_programs_for_its_tracer_are_seen_as_they_see_themselves(name, v
 
 @every_version()
 def test_a_recording_of_what_lives_for_20_ms_has_samples(version, tmp_path):
-    result = gospect.run("record", "-o", tmp_path / "r.folded", "--",
-                         golang.build("brief", version), 5, 10)
-    assert result.status == 5, result.err
-    text = (tmp_path / "r.folded").read_text()
-    assert "main.main;time.Sleep" in text, (text, result.err)
+    """On a busy machine one half of it may pass between two looks: the sleep of 10 ms is seen in one
+    of five recordings, the program in each."""
+    for _ in range(5):
+        result = gospect.run("record", "-o", tmp_path / "r.folded", "--",
+                             golang.build("brief", version), 5, 10)
+        assert result.status == 5, result.err
+        text = (tmp_path / "r.folded").read_text()
+        assert "main.main;" in text, (text, result.err)
+        if "main.main;time.Sleep" in text:
+            return
+    raise AssertionError(text)
 
 
 def test_a_program_that_is_not_go_runs_untouched_and_one_line_says_so(tmp_path):

@@ -85,16 +85,27 @@ static bool read_parts(const struct spill *s, struct iovec *parts, int count, ui
 	return preadv(s->file, parts, count, (off_t)at) == (ssize_t)size;
 }
 
-/* Its pieces lie one behind the other, as they did. */
-static void find_pieces(struct block *block)
+static bool head_fits(const struct block *block)
 {
-	const uint8_t *bytes = block->bytes;
+	return block->piece_count <= BLOCK_PIECES && block->used <= BLOCK_BYTES &&
+	       block->about.counter_count <= COUNTERS_MAX_EVENTS;
+}
+
+/* Its pieces lie one behind the other, as they did. false: they are more than the block's bytes. */
+static bool find_pieces(struct block *block)
+{
+	uint32_t at = 0;
 
 	for (uint32_t i = 0; i < block->piece_count; i++) {
-		block->pieces[i].block = block;
-		block->pieces[i].bytes = bytes;
-		bytes += block->pieces[i].size;
+		struct piece *piece = &block->pieces[i];
+
+		if (piece->size > block->used - at)
+			return false;
+		piece->block = block;
+		piece->bytes = block->bytes + at;
+		at += piece->size;
 	}
+	return true;
 }
 
 static struct error *must_check read_block(const struct spill *s, uint64_t at, struct block **ret)
@@ -105,16 +116,15 @@ static struct error *must_check read_block(const struct spill *s, uint64_t at, s
 
 	if (!block)
 		return &error_no_memory;
-	whole = read_parts(s, parts, 1, at % s->most);
+	whole = read_parts(s, parts, 1, at % s->most) && head_fits(block);
 	if (whole) {
 		parts[0] = (struct iovec){block->pieces, pieces_bytes(block)};
 		parts[1] = (struct iovec){block->bytes, block->used};
-		whole = read_parts(s, parts, 2, at % s->most + HEAD_BYTES);
+		whole = read_parts(s, parts, 2, at % s->most + HEAD_BYTES) && find_pieces(block);
 	}
 	if (!whole)
 		return error_errno(ERROR_FAILED, EIO,
 				   "cannot read back trace records from the temporary file");
-	find_pieces(block);
 	*ret = take_ptr(block);
 	return NULL;
 }

@@ -43,9 +43,9 @@
  * events; all are closed on exec. What is stopped, held or not trusted is left to processes that it
  * forks, and waits for.
  *
- * Text. Strings are UTF-8 as far as the target's are. They come from the target: whoever prints
- *them on a terminal has to escape what is not printable. Times are in nanoseconds, durations that
- *the caller gives in seconds.
+ * Text. Strings are UTF-8 as far as the target's are. They come from the target: a program that
+ *prints them on a terminal has to escape what is not printable. Times are in nanoseconds, durations
+ *that the caller gives in seconds.
  */
 #ifndef GOSPECT_GOSPECT_H
 #define GOSPECT_GOSPECT_H

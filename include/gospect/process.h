@@ -28,7 +28,7 @@ enum gospect_permit {
 	GOSPECT_PERMIT_PRIORITY = 2,
 	/*
 	 * Programs' files may be mapped into memory instead of being read into it, which saves
-	 * memory of their size. Whoever permits it has a handler for SIGBUS that calls
+	 * memory of their size. A program that permits it needs a SIGBUS handler that calls
 	 * gospect_sigbus(): a file that is truncated while it is mapped raises it.
 	 */
 	GOSPECT_PERMIT_MAPPING = 4,

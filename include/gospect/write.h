@@ -54,7 +54,7 @@ gospect_output_open(const char *path, struct gospect_output **ret);
 /* Writes to it. What could not be written is said by gospect_output_commit(). */
 GOSPECT_API struct gospect_sink gospect_output_sink(struct gospect_output *output);
 
-/* Gives the file its name, in place of what had it before; once. */
+/* Renames the finished file to its name and replaces an older file of that name. Call it once. */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_output_commit(struct gospect_output *output);
 

@@ -2,9 +2,9 @@
  * What the agent, which runs inside the target, and gospect, which reads its records, share: the
  * layout of the shared memory and the format of the records.
  *
- * Each processor (P) of the target has a slot: whoever holds the P writes into the slot's ring,
- * nobody else, so no hook ever waits. Who holds none takes one of a few slots that are kept for
- * that. A ring is written by one and read by one: `write` and `read` count bytes and only grow.
+ * Each processor (P) of the target has a slot: only the thread that holds the P writes into the
+ * slot's ring, so no hook ever waits. A thread without a P takes one of a few slots that are kept
+ * for that. A ring is written by one and read by one: `write` and `read` count bytes and only grow.
  *
  * A ring consists of chunks, which are numbered from 0 on by the bytes before them. The writer puts
  * a chunk into the memory of the one that was given back last, so that a ring takes memory by what
@@ -14,7 +14,7 @@
  * RECORD_M, is the time since the record before it, in ticks of the processor's clock (TSC). What
  * the others are is in agent/records.def.
  *
- * All of it can be written to by the target: who reads it takes every number as hostile.
+ * The target can write to all of it: the reader takes every number as hostile.
  */
 #ifndef AGENT_ABI_H
 #define AGENT_ABI_H

@@ -233,7 +233,7 @@ NOINLINE void on_create(const struct call *c, uint64_t g)
 	uint64_t before = c->slot->write;
 
 	record_rare(c, RECORD_CREATE, 3, id, word(g, k->g_startpc) - k->text, stack_of_runner(c));
-	/* It has them of who makes it. They are behind the record of that, or not there. */
+	/* It inherits its creator's labels. Their record is behind the creation's, or missing. */
 	if (UNLIKELY(labels) && c->slot->write != before)
 		record_labels(c, id, g, labels);
 }
@@ -508,7 +508,7 @@ NOINLINE void on_annotation(const struct call *c)
 /* ---- sweeping ---- */
 
 /*
- * (*sweepLocked).sweep() was called by who needs memory, not by the background sweeper: the times
+ * (*sweepLocked).sweep() was called for an allocation, not by the background sweeper: the times
  * that the runtime's own tracer records. It may be called directly, or by what is between.
  */
 NOINLINE int is_for_allocation(const struct call *c)

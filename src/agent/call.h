@@ -19,7 +19,7 @@ struct call {
 	const struct agent_config *config;
 	struct agent_shared *shared;
 	const struct agent_registers *r;
-	uint64_t g; /* who runs: g0 or a goroutine */
+	uint64_t g; /* the running one: g0 or a goroutine */
 	uint64_t m;
 	uint64_t sp; /* at the patched place */
 	uint64_t bp; /* of the patched function's frame */

@@ -9,7 +9,7 @@ struct agent_registers {
 	uint64_t rax, rbx, rcx, rdi, rsi, r8, r9, r10, r11, rdx;
 };
 
-/* g: who runs (R14); sp, bp: at the patched place. At the beginning of the agent's bytes. */
+/* g: the running one (R14); sp, bp: at the patched place. At the beginning of the agent's bytes. */
 void agent_entry(struct agent_slot *s, const struct agent_registers *r, uint32_t hook, uint64_t g,
 		 uint64_t sp, uint64_t bp);
 

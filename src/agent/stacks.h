@@ -275,8 +275,8 @@ NOINLINE uint32_t preempted_words(uint64_t *words, const struct agent_config *k,
 	return 4;
 }
 
-/* Where the goroutine g left, whose stack pointer is `low`: the word before its frames. Where that
- * was by systemstack, it is who called that. */
+/* Where the goroutine g left, whose stack pointer is `low`: the word before its frames. Where it
+ * left by systemstack, it is a pc in the caller of that. */
 INLINE uint64_t parked_pc(const struct agent_config *k, uint64_t g, uint64_t low)
 {
 	uint64_t pc = steady(g, k->g_sched_pc);
@@ -318,7 +318,7 @@ NOINLINE uint32_t stack_of_caller(const struct call *c)
 	return stack_from(c->slot, c->shared, 1, word(c->bp, 0), c->sp, c->g);
 }
 
-/* Of who runs on this thread. */
+/* Of the goroutine that runs on this thread. */
 INLINE uint32_t stack_of_runner(const struct call *c)
 {
 	const struct agent_config *k = c->config;

@@ -5,7 +5,7 @@
  * privilege (sandbox/sandbox.h), it leads to the broker, which opens what its policy allows and
  * passes the descriptor. For any thread; door_set() only while there is one.
  *
- * Descriptors are for reading, close on exec, and never wait: who opens a FIFO gets an error or
+ * Descriptors are for reading, close on exec, and never wait: opening a FIFO gives an error or
  * end of file.
  */
 #ifndef BASE_DOOR_H

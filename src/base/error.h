@@ -1,10 +1,10 @@
 /*
  * Errors are objects; NULL is success.
  *
- * A function that can fail returns struct error * and is marked must_check. Who gets an error frees
- * it, returns it, or wraps it with what was being tried. Faults of the target's memory, running out
- * of memory and being told to stop are static objects, so that a read that races with the target
- * allocates nothing. error_destroy() takes static objects and NULL as well.
+ * A function that can fail returns struct error * and is marked must_check. The caller that gets an
+ * error frees it, returns it, or wraps it with what was being tried. Faults of the target's memory,
+ * running out of memory and being told to stop are static objects, so that a read that races with
+ * the target allocates nothing. error_destroy() takes static objects and NULL as well.
  *
  * A message is one line without a final full stop: what was tried, on what, and what to do.
  */

@@ -2,7 +2,7 @@
  * A file in memory. A file may become shorter while it is mapped, and to read what is gone is
  * SIGBUS. Here it is an ordinary error instead: the handler of SIGBUS calls mapped_file_mend(),
  * which puts zeros where the rest of the file was, and mapped_file_check() says what happened.
- * Whoever has read something and is about to rely on it asks that.
+ * Check that after a read, before its result is used.
  *
  * A process that has no such handler does not permit PERMIT_MAPPING (base/permit.h). Then files are
  * read when they are opened, and one that ends too soon meanwhile is the same error.

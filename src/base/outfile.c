@@ -336,8 +336,8 @@ static struct error *lock_orphan(const struct outfile *out, const char *name, in
 		out->path, name);
 }
 
-/* Removes what a gospect that was killed has left. A new file takes its place: who could read the
- * old one may still have it open. */
+/* Removes what a gospect that was killed has left. A new file takes its place: a user who could
+ * read the old one may still have it open. */
 static struct error *remove_orphan(const struct outfile *out, const char *name)
 {
 	_cleanup_close_ int fd =

@@ -56,7 +56,7 @@ static inline size_t uvarint_put(uint8_t *to, uint64_t value)
 /* Makes room for n more bytes and a NUL; false when there is none, or something has failed before.
  */
 bool strbuf_grow(struct strbuf *sb, size_t n);
-/* Room for n more bytes, to be written there and then counted in `length` by who wrote them, with a
+/* Room for n more bytes, to be written there and then counted in `length` by the caller, with a
  * NUL behind them where the string is to be one; NULL when there is none. */
 static inline char *strbuf_reserve(struct strbuf *sb, size_t n)
 {

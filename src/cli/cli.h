@@ -31,7 +31,7 @@ extern const struct verb verb_doctor, verb_dump, verb_offcpu, verb_ps, verb_reco
 
 /* A line "gospect: ..." on standard error, with what is not printable escaped. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Likewise, for who tells remarks: see gospect/target.h. */
+/* The same as a callback for remarks: gospect/target.h. */
 void say_remark(void *arg, const char *line);
 /* A line that the next one replaces, on a terminal; nothing elsewhere. NULL ends it. */
 void say_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));

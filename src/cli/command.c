@@ -60,8 +60,8 @@ static void run_command(char **command, const sigset_t *mask, int report, const 
 	stop_forget();
 	restore_oom_score();
 	sigprocmask(SIG_SETMASK, mask, NULL);
-	/* Yama lets a parent look, but not the parent's broker: who is named here and all that it
-	 * starts may. */
+	/* Yama permits a parent, but not the parent's broker: PR_SET_PTRACER permits a process and
+	 * all its children. */
 	prctl(PR_SET_PTRACER, getppid(), 0, 0, 0);
 	if (read(gate[0], &byte, 1) != 1)
 		_exit(127);

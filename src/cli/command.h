@@ -20,8 +20,8 @@ struct error *command_start(char **command, struct gospect_hold **ret_hold, pid_
  * would: 128 + N for signal N. */
 int command_wait(pid_t pid);
 
-/* Where memory runs out the kernel kills whoever has most, which is not to be the target: a command
- * that is started later does not have that. */
+/* When memory runs out the kernel is to kill gospect, not the target: oom_score_adj. A command that
+ * is started later does not inherit that. */
 void command_offer_to_be_killed(void);
 
 #endif

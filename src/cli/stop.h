@@ -16,7 +16,8 @@
 
 extern volatile sig_atomic_t stop_requested;
 
-/* Requested with it: for who takes a struct gospect_cancel. NULL: there was no memory for it. */
+/* Requested with it: for functions that take a struct gospect_cancel. NULL: there was no memory for
+ * it. */
 extern struct gospect_cancel *stop_cancel;
 
 /*

@@ -58,7 +58,7 @@ struct backlog {
 	_Atomic uint64_t bytes;    /* that wait */
 	_Atomic uint64_t taken_ns; /* when the last one that was taken was collected */
 	atomic_bool awaited;
-	int wake; /* for who takes */
+	int wake; /* for the taking thread */
 	/* The file, and the thread that writes it. */
 	struct spill spill;
 	struct queue leaving;

@@ -1,14 +1,14 @@
 /*
  * What was taken out of the target's rings and is still to be decoded. One thread fills it, another
- * takes from it, and neither ever waits for the other: who decodes may be of a priority for which
- * there is no CPU for seconds, and must hold no lock then.
+ * takes from it, and neither ever waits for the other: the decoding thread may get no CPU for
+ * seconds, at its low priority, and must hold no lock then.
  *
  * Its memory is a fixed number of blocks, which go round. A collection is what was taken in one
  * look at all rings: some blocks, the first of which says what it is about. A block has pieces of
  * rings, each of one chunk.
  *
- * When half of the memory is in use, a third thread writes what comes to a file (collect/spill.h):
- * who fills waits for no disk either. Collections come out in the order in which they went in.
+ * When half of the memory is in use, a third thread writes what comes to a file (collect/spill.h),
+ * so the filling thread waits for no disk. Collections come out in the order in which they went in.
  */
 #ifndef COLLECT_BACKLOG_H
 #define COLLECT_BACKLOG_H
@@ -31,7 +31,7 @@ struct unread_set;
 
 /* Bytes that the agent has written into a ring, one behind the other. */
 struct piece {
-	struct piece *next; /* for who decodes */
+	struct piece *next; /* for the decoding thread */
 	struct block *block;
 	const uint8_t *bytes;
 	uint64_t at; /* bytes that the ring has had before them */
@@ -45,7 +45,7 @@ struct collection {
 	struct tick_pair clock;
 	uint64_t watermark;        /* no record that is still to come has a tick before this */
 	bool last;                 /* nothing will come any more */
-	struct unread_set *unread; /* of who takes it */
+	struct unread_set *unread; /* of the taking thread */
 	size_t counter_count;
 	struct trace_event counters[COUNTERS_MAX_EVENTS];
 };
@@ -78,7 +78,7 @@ uint64_t backlog_age(const struct backlog *b);
 /* Why nothing is written to the file any more, an errno; 0: it is, or there is none. */
 int backlog_file_failed(const struct backlog *b);
 
-/* ---- for who fills it ---- */
+/* ---- for the thread that fills it ---- */
 
 /* How many blocks there are to get. */
 size_t backlog_free(struct backlog *b);
@@ -91,7 +91,7 @@ void backlog_put(struct backlog *b, struct block *first);
 /* Gives memory that was of use in worse times back to the system, some at a time. */
 void backlog_trim(struct backlog *b);
 
-/* ---- for who takes from it ---- */
+/* ---- for the thread that takes from it ---- */
 
 /* Waits until there is a collection, but only for so long, and less when a signal arrives. */
 void backlog_wait(struct backlog *b, uint64_t ns);

@@ -40,7 +40,7 @@ struct collector {
 	struct rings *rings;
 	struct counters counters;
 	struct ticks ticks;
-	struct pace pace; /* of who decodes */
+	struct pace pace; /* of the decoding thread */
 	uint64_t wait_ns;
 	uint64_t looked_ns; /* when we looked last at how much waits */
 	uint64_t waiting;   /* bytes in the fullest ring; 0 when they were taken */

@@ -85,7 +85,7 @@ struct decoder {
 		uint32_t stack;
 	} entry_points[AGENT_MAX_ENTRY_POINTS];
 	uint64_t *created;   /* of each slot: the goroutine that its last record made, or 0 */
-	uint64_t *coro_next; /* of each slot: who runs when the one that is there has ended */
+	uint64_t *coro_next; /* of each slot: that runs when the present one has ended */
 };
 
 static bool in_range(const struct agent_range *range, uint64_t pc)
@@ -467,7 +467,8 @@ static struct error *must_check log_line(struct decoder *d, const struct drain_r
 	return err ? err : take_text(d, &r->texts[1], &ev->text2);
 }
 
-/* By itself, unless it follows the goroutine's creation: who is known by its g, runs. */
+/* An event by itself, unless it follows the goroutine's creation: a goroutine known by its g runs.
+ */
 static struct error *must_check labels(struct decoder *d, const struct drain_record *r,
 				       struct trace_event *ev, size_t *ret_count)
 {

@@ -16,8 +16,8 @@
 struct living {
 	struct map goids;  /* of those that were seen alive */
 	uint64_t at;       /* in the program's list */
-	uint64_t began_ns; /* CLOCK_MONOTONIC; who was made before this and is not in `goids` when
-			      all was read has ended by then */
+	uint64_t began_ns; /* CLOCK_MONOTONIC; made before this and not in `goids` when all was
+			      read: ended */
 	bool complete;
 };
 

@@ -11,8 +11,8 @@
 #define AHEAD_TIMES 4
 #define LEAST_AHEAD_BYTES (256u << 10)
 #define MOST_AHEAD_BYTES (2u << 20)
-/* Taken in one look, which is a few milliseconds: who looks may be of a priority that keeps all
- * others waiting. */
+/* Taken in one pass, which is a few milliseconds: at its priority the collector may keep all others
+ * waiting. */
 #define MOST_BYTES (16u << 20)
 
 struct ring {
@@ -102,7 +102,7 @@ static void populate(const struct rings *r, struct ring *ring, uint64_t written)
 	ring->populated = want;
 }
 
-/* A writer who says that he wrote more than the ring holds is not believed. */
+/* A writer that claims to have written more than the ring holds is not believed. */
 static void look_at(struct rings *r, struct ring *ring)
 {
 	uint64_t write = __atomic_load_n(&ring->slot->write, __ATOMIC_ACQUIRE), written;
@@ -124,7 +124,7 @@ static void look(struct rings *r, uint64_t mark, bool ended)
 		struct ring *ring = &r->items[i];
 
 		ring->mark = mark;
-		/* Before the ring is looked at: who begins after this has a later time. */
+		/* Before the ring is read: a record that begins after this has a later time. */
 		if (!ended && __atomic_load_n(&ring->slot->busy, __ATOMIC_ACQUIRE)) {
 			uint64_t tick = __atomic_load_n(&ring->slot->tick, __ATOMIC_RELAXED);
 
@@ -221,7 +221,7 @@ static struct block *add_block(struct filling *f)
 	return block;
 }
 
-/* The next bytes, which go on to somebody who must not see other ones than we did. */
+/* The next bytes: the decoder must see the same ones as we did, so they are copied once. */
 static void take_bytes(const struct rings *r, struct ring *ring, uint8_t *to, size_t size)
 {
 	size_t n = 0;

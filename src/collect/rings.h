@@ -4,7 +4,7 @@
  *
  * All that is in shared memory is the target's, and may change between two instructions. So each
  * position, time and head of a chunk is loaded once, by an atomic load, and checked afterwards; the
- * bytes of records are copied once, unlooked at (who decodes the copy takes each as hostile:
+ * bytes of records are copied once, unchecked (the decoder takes each of the copy as hostile:
  * collect/drain.h). What is checked here and what is decoded there are the same bytes.
  *
  * For one thread, but for what is said to be for any.
@@ -35,7 +35,7 @@ void rings_destroy(struct rings *r);
  * latest first, and the collection is complete up to there. True: nothing was left.
  *
  * The backlog's last block is never filled, but tells of progress when all others wait for it. When
- * they wait for somebody who is stopped while he makes a record, that is not awaited any more: it
+ * they wait for a thread that is stopped inside a record, it is not awaited any more: its record
  * will come too late for its place.
  */
 bool rings_collect(struct rings *r, struct backlog *b, struct block *first, uint64_t now,

@@ -26,7 +26,7 @@ struct trace_events {
 struct snapshot_goroutine {
 	uint64_t goid;
 	uint64_t start_pc;
-	uint64_t m; /* thread of who runs, or is in a system call; TRACE_NO_M */
+	uint64_t m; /* its thread, when it runs or is in a system call; TRACE_NO_M */
 	uint32_t p;
 	enum trace_status status;
 	uint64_t address; /* of its g */

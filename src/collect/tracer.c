@@ -38,7 +38,7 @@
 #define LABELS_SLICE_NS 10000000ull
 #define LABELS_NS 3000000000ull
 #define LABELS_FILL 0.25
-/* After losses we look who is alive, so often at most, for so long at once. */
+/* After losses the live goroutines are listed, so often at most, for so long at once. */
 #define RECONCILE_NS 2000000000ull
 #define LIVING_SLICE_NS 5000000ull
 /* Events that wait for the states of the beginning: 128 MB. */
@@ -69,7 +69,7 @@ struct tracer {
 	uint64_t until_ns;     /* all before this was given out */
 	uint64_t wanted_ns;    /* all before this is wanted soon */
 	uint64_t events;
-	struct living living;    /* who is, since records were lost */
+	struct living living;    /* listed since records were lost */
 	uint64_t living_read_ns; /* when all were read; 0: they are not */
 	uint64_t lost;           /* records, when they were read last */
 	uint64_t reconciled_ns;  /* and when that was */
@@ -286,8 +286,8 @@ static struct error *must_check fill_batch(struct tracer *tr)
 	return add_sampled(tr, tr->last ? NEVER : tr->last_ns);
 }
 
-/* Meanwhile the backlog grows, and whoever is looked at may change: events that happened before the
- * last was read are looked at before any is given out. */
+/* Meanwhile the backlog grows, and the goroutines may change: events from before the last read are
+ * applied before any is given out. */
 static struct error *must_check read_labels(struct tracer *tr)
 {
 	struct labels *labels = decoder_labels(tr->decoder);
@@ -422,7 +422,7 @@ static bool wants_living(struct tracer *tr)
 	return true;
 }
 
-/* Reads some of who is alive; a target that cannot be read is not looked at. */
+/* Reads some of the live goroutines; errors of reading end the list. */
 static void read_living(struct tracer *tr)
 {
 	/* Of what ends when nobody writes any more, nothing tells. */
@@ -435,7 +435,8 @@ static void read_living(struct tracer *tr)
 		tr->living_read_ns = clock_now() - tr->start_ns;
 }
 
-/* All that had happened when they were read was given out: who is not among them has ended. */
+/* All that had happened when they were read was given out: goroutines that are not among them have
+ * ended. */
 static void give_living(struct tracer *tr, struct trace_batch *ret)
 {
 	if (tr->stopped || !tr->living_read_ns || tr->until_ns < tr->living_read_ns)

@@ -69,8 +69,8 @@ struct tracer_stats {
 struct trace_batch {
 	const struct trace_event *events; /* valid until the next call */
 	size_t count;
-	/* Behind the events, sometimes, when records were lost: who is alive; all others that were
-	 * made before `living_ns` have ended. Else NULL. */
+	/* Behind the events, sometimes, when records were lost: the live goroutines; all others
+	 * that were made before `living_ns` have ended. Else NULL. */
 	const struct map *living;
 	uint64_t living_ns;
 	/* All that had happened by then was given out, in ns as the events', but for what somebody
@@ -121,8 +121,8 @@ uint64_t tracer_start(const struct tracer *tr);
 /*
  * What the numbers in events mean. The words of a stack are those of pclntab_frames(), innermost
  * first, up to the goroutine's start function. A text is there until a sweep in which nobody marked
- * it: the caller sweeps, between two calls of tracer_next(), after all who hold numbers have marked
- * them; tracer_mark_texts() does that for those that events to come may have.
+ * it: the caller sweeps, between two calls of tracer_next(), after all holders of numbers have
+ * marked them; tracer_mark_texts() does that for those that events to come may have.
  */
 struct texts *tracer_texts(const struct tracer *tr);
 void tracer_mark_texts(struct tracer *tr);

@@ -3,9 +3,9 @@
  * traceback text, and JSON.
  *
  * "One moment" is as long as reading takes (0.5 ms for 1,000 goroutines, 70 ms for 100,000): the
- * target runs on. Each goroutine's own state and stack belong together. Who runs in a living
- * process has its stack from a sample of its thread (oncpu/sampler.h) taken in the 20 ms after the
- * look, or later if it runs all the time but gets no processor; who was not caught has none.
+ * target runs on. Each goroutine's own state and stack belong together. A goroutine that runs, in a
+ * live process, has its stack from a sample of its thread (oncpu/sampler.h) in the 20 ms after its
+ * header was read, or later if the thread gets no CPU; without a sample it has none.
  */
 #ifndef DUMP_DUMP_H
 #define DUMP_DUMP_H
@@ -22,7 +22,7 @@
 struct dump_goroutine {
 	uint64_t id;
 	uint64_t g;      /* address of its g */
-	uint64_t parent; /* who created it; 0: not known (Go 1.20 and older) */
+	uint64_t parent; /* that created it; 0: not known (Go 1.20 and older) */
 	uint64_t go_pc;  /* where it was created */
 	uint64_t start_pc;
 	uint64_t wait_since; /* CLOCK_MONOTONIC; 0: not known */

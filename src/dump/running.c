@@ -7,11 +7,11 @@
 #include "base/clock.h"
 #include "oncpu/sampler.h"
 
-/* Of CPU time of each thread: who has a processor is caught in the first millisecond. */
+/* Of CPU time of each thread: a thread on a CPU is sampled in the first millisecond. */
 #define SAMPLE_HZ 4000
 #define STEP_US 1000
 #define CPU_SAMPLE_NS 20000000ull
-/* For who runs, as the runtime sees it, and gets no processor. */
+/* For goroutines that run, as the runtime sees it, and get no CPU. */
 #define PATIENCE_NS 200000000ull
 /* More threads than this are not all looked at: only those on which goroutines run. A goroutine
  * that another thread takes over meanwhile is not seen then. */

@@ -5,7 +5,7 @@
  * is given the numbers: the agent, its stubs, the surgeon (inject/runtime_words.h), and the program
  * in the kernel (oncpu/sample_program.c).
  *
- * Whoever makes a view has read golayout_g_bytes() or golayout_m_bytes() bytes. Every field ends
+ * Read golayout_g_bytes() or golayout_m_bytes() bytes before a view is made. Every field ends
  * within them, and golayout_open() has refused what is larger than the limits below.
  */
 #ifndef GOLAYOUT_VIEW_H
@@ -26,7 +26,7 @@ size_t golayout_g_bytes(const struct golayout_numbers *n);
 size_t golayout_m_bytes(const struct golayout_numbers *n);
 
 /* ERROR_CORRUPT: a target cannot have so many goroutines, for their g's would not fit the memory
- * that it has. Whoever reads a list of them asks first. */
+ * that it has. Check before a list of them is read. */
 struct error *golayout_check_count(const struct golayout *lay, const struct target *t,
 				   uint64_t count) must_check;
 

@@ -1,8 +1,8 @@
 /*
- * The stacks of those that are not as they were, each proven untorn (read_stack.c).
+ * The stacks of goroutines that changed, each proven untorn (read_stack.c).
  *
- * Of many at once those that are not expected to move are read together. Who ran meanwhile, and
- * whoever is not read with many, is read by itself, then alone.
+ * Goroutines that are not expected to move are read in batches. The others, and those that ran
+ * meanwhile, are read one by one, in the end each in a call of its own.
  */
 #include <stdlib.h>
 #include <string.h>

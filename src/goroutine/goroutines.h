@@ -7,7 +7,7 @@
  * not run, and its stack is the same. Otherwise its stack is read, and then the header again: the
  * stack counts only when the header did not change, for a goroutine that ran in between has another
  * trackingSeq (proc.go, casgstatus). From Go 1.26 on system calls do not count there; m.syscalltick
- * does. Who moved is read again, by itself, a few times; then its stack is said to be unknown.
+ * does. A goroutine that moved is read again, by itself, a few times; then its stack is unknown.
  *
  * Read-only: never writes to the target nor stops it. Not for several threads at once.
  */
@@ -39,7 +39,7 @@ struct goroutine_record {
 	uint64_t goid;
 	uint32_t key;   /* status, wait reason and trackingSeq: goroutine_key_*() */
 	uint32_t tick;  /* m.syscalltick of a system call */
-	uint32_t stack; /* in set->stacks; for who runs or is unknown a made one */
+	uint32_t stack; /* in set->stacks; a made one for a goroutine that runs or is unknown */
 	uint32_t labels;
 	uint32_t flags;
 	/* The owner's, carried along and never looked at. */
@@ -105,8 +105,8 @@ struct goroutine_options {
 	 * that what moves often is not counted less. Else the newest state is shown. */
 	bool keep_state;
 	/* The registers of a thread, by its id in the target (m.procid), at the moment at which the
-	 * memory is read; false: not known. Who runs is then shown with its stack. NULL: nobody
-	 * knows any. */
+	 * memory is read; false: not known. With them a running goroutine has its stack. NULL:
+	 * there are none. */
 	bool (*registers)(void *arg, uint64_t thread, struct target_registers *ret);
 	void *registers_arg;
 	struct unwinding unwind; /* how frames are found */

@@ -6,16 +6,16 @@
  * - A call reads so few goroutines that none can move 256 times meanwhile: it takes 80 ns at least
  *   to move once. A call that takes longer proves nothing (the kernel gave the processor to
  *   somebody else in the middle of it, or the machine is slow); then stack and header are read
- *   once more, and have to be the same. Who moves fast enough shows another stack then.
+ *   once more, and have to be the same. A goroutine that moves fast shows another stack then.
  * - Between the change of state and the addition there are a few nanoseconds. As long as they last
  *   g.m is set, which parking takes away only afterwards (proc.go:park_m, goschedImpl) and which is
  *   set again before the goroutine runs (execute): a header without it is not of those
- *   nanoseconds. Who has an m and does not run, as in a system call, has its counter read once
- *   more behind the last header, which both reads cannot hit.
+ *   nanoseconds. Of a goroutine that has an m and does not run, as in a system call, the counter
+ *   is read once more behind the last header: both reads cannot hit those nanoseconds.
  *
- * Who moves is read by itself: its pieces one behind the other, which takes a microsecond, and a
- * few goroutines in a call. Of the others, if they have no m, a call reads as many as there is time
- * for, all headers, all stacks, all headers: neighbours are merged, so that fewer pages are read.
+ * A call reads only a few goroutines that move, the pieces of each one behind the other, which
+ * takes a microsecond. Of parked goroutines without an m a call reads as many as there is time for:
+ * all headers, all stacks, all headers. Neighbours are merged, so that fewer pages are read.
  *
  * The two sides of iter.Pull take turns without counting. Their stacks are read twice, and count
  * when both copies are the same.
@@ -33,7 +33,8 @@
 #define CALL_COUNT 8
 #define BATCHED_FIRST 32
 #define BATCHED_LEAST 16
-/* A stack is read from a little below its pointer, within the page: who moved on may be there. */
+/* A stack is read from a little below its pointer, within the page: the goroutine may have moved
+ * down by then. */
 #define BELOW 256
 #define PAGE 4096u
 /* Of a stack whose pointer is not known. */

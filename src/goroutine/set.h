@@ -35,10 +35,11 @@ struct goroutine_set {
 	struct label_sets labels;
 	char **wait_reasons;
 	size_t wait_reason_count;
-	size_t coroutine_reason; /* who waits so moves without a trace; SIZE_MAX: there is none */
+	size_t coroutine_reason; /* goroutines with this wait reason move without a trace; SIZE_MAX:
+				    none */
 	struct map start_kinds;  /* start pc -> enum start_kind + 1 */
-	struct map running;      /* start pc -> stack of who runs */
-	struct map unknown;      /* likewise, of who is unknown */
+	struct map running;      /* start pc -> stack of running ones */
+	struct map unknown;      /* start pc -> stack of unknown ones */
 
 	/* All known goroutines, by address. */
 	uint64_t *g;
@@ -186,12 +187,12 @@ struct place {
 bool running_place(struct goroutine_set *set, const uint8_t *header, struct place *ret);
 
 /*
- * The stack of who runs, from the registers of its thread, in c->now.stack; STACK_NONE when they
- * are not known or do not lead to it.
+ * The stack of a running goroutine, from the registers of its thread, in c->now.stack; STACK_NONE
+ * when they are not known or do not lead to it.
  */
 struct error *running_stack(struct goroutine_set *set, struct pending_read *c) must_check;
 
-/* The stack of who has none to show: the pseudo word, then the start function. */
+/* The stack of a goroutine that has none to show: the pseudo word, then the start function. */
 struct error *synthetic_stack(struct goroutine_set *set, enum stack_pc pseudo, uint64_t start_pc,
 			      uint32_t *ret) must_check;
 

@@ -23,8 +23,8 @@ struct goroutine_snapshot {
 };
 
 /*
- * The goroutine with this id. Who moves while it is read is read again, and who runs in a living
- * process is waited for, for up to a second; then, and when there is no such goroutine,
+ * The goroutine with this id. It is read again when it moves meanwhile. When it runs, in a live
+ * process, the call waits for up to a second; then, and when there is no such goroutine,
  * ERROR_FAILED says so. Frames that do not lead to the stack's end are no error: see frames.end.
  */
 struct error *goroutine_snapshot_take(struct goroutine_set *set, uint64_t goid,

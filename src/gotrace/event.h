@@ -25,12 +25,12 @@ enum trace_kind {
 	TRACE_P_STATUS,
 
 	/* The scheduler, on thread `m`, which holds `p`. */
-	TRACE_CREATE,      /* of g, by who runs on m; arg: pc of its start function */
+	TRACE_CREATE,      /* of g, by the goroutine on m; arg: pc of its start function */
 	TRACE_START,       /* g runs from now on */
 	TRACE_BLOCK,       /* g, which ran, waits; text: why */
 	TRACE_YIELD,       /* g, which ran, is runnable; text: "preempted" or "runtime.Gosched" */
 	TRACE_END,         /* g, which ran, has ended */
-	TRACE_UNBLOCK,     /* g is runnable; stack: of who woke it */
+	TRACE_UNBLOCK,     /* g is runnable; stack: of its waker */
 	TRACE_CORO_SWITCH, /* g waits, and goroutine arg runs at once in its place (iter.Pull) */
 
 	/* System calls of g on m. */
@@ -90,10 +90,10 @@ enum trace_status {
 	TRACE_WAITING = 4,
 };
 
-/* Of TRACE_LABELS: who reports it. */
+/* Of TRACE_LABELS: where it comes from. */
 enum trace_labels_by {
 	TRACE_LABELS_BY_ITSELF,
-	TRACE_LABELS_BY_ANOTHER, /* who made it, or, when tracing began, we */
+	TRACE_LABELS_BY_ANOTHER, /* its creator, or, when tracing began, gospect */
 };
 
 struct trace_event {
@@ -103,7 +103,7 @@ struct trace_event {
 	uint64_t arg;
 	uint64_t arg2;
 	uint32_t p;     /* the processor of the thread; TRACE_NO_P */
-	uint32_t stack; /* number of the stack of who did it; 0: none */
+	uint32_t stack; /* number of the acting goroutine's stack; 0: none */
 	uint32_t text;  /* number of a string (trace/strings); 0: none */
 	uint32_t text2;
 	enum trace_kind kind;

@@ -1,6 +1,6 @@
 /*
  * Perfetto's format: tracks of slices. Each goroutine has a track (gotrace/perfetto_tracks.h) that
- * shows what it does (running, runnable, waiting and why), with an arrow from who woke it; each
+ * shows what it does (running, runnable, waiting and why), with an arrow from its waker; each
  * processor and each thread has one that shows which goroutine it runs; the GC, the heap and
  * the program's own tasks and regions have theirs.
  *

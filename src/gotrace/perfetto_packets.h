@@ -69,7 +69,7 @@ struct packet_track {
 /* What is interned: field numbers of InternedData. */
 enum packet_table { TABLE_EVENT_NAMES = 2, TABLE_ARGUMENT_NAMES = 3, TABLE_TEXTS = 29 };
 
-/* A generation begins: whoever reads it need not know those before. */
+/* A generation begins, which can be read without those before it. */
 void packets_begin(struct packets *p, uint64_t ns);
 void packets_event(struct packets *p, const struct packet_event *ev);
 void packets_intern(struct packets *p, enum packet_table table, uint64_t number, const char *text,

@@ -17,14 +17,14 @@ enum trace_op {
 	OP_PROC_STOP = 11,
 	OP_PROC_STEAL = 12,        /* p, its sequence number, the thread that had it */
 	OP_PROC_STATUS = 13,       /* p, enum proc_status */
-	OP_GO_CREATE = 14,         /* goid, pc where it starts, stack of who made it */
+	OP_GO_CREATE = 14,         /* goid, pc where it starts, its creator's stack */
 	OP_GO_CREATE_SYSCALL = 15, /* goid */
 	OP_GO_START = 16,          /* goid, its sequence number */
 	OP_GO_DESTROY = 17,
 	OP_GO_DESTROY_SYSCALL = 18,
 	OP_GO_STOP = 19,          /* reason, stack */
 	OP_GO_BLOCK = 20,         /* reason, stack */
-	OP_GO_UNBLOCK = 21,       /* goid, its sequence number, stack of who did it */
+	OP_GO_UNBLOCK = 21,       /* goid, its sequence number, stack of the unblocking goroutine */
 	OP_GO_SYSCALL_BEGIN = 22, /* the processor's sequence number, stack */
 	OP_GO_SYSCALL_END = 23,
 	OP_GO_SYSCALL_END_BLOCKED = 24,
@@ -92,7 +92,7 @@ struct trace_sink {
 	/* A generation begins: the steps that follow first emit the state of everything. */
 	struct error *(*generation)(void *arg);
 	void *arg;
-	bool separate; /* who reads a generation does not know those before it */
+	bool separate; /* a generation is read without those before it */
 };
 
 #endif

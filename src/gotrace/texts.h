@@ -3,7 +3,7 @@
  * somebody needs it.
  *
  * A program may make new texts without end (a log with a request's id), and a trace may last for
- * days. So with each generation, and when there are many new ones, all who hold numbers of texts
+ * days. So with each generation, and when there are many new ones, all holders of numbers of texts
  * mark them, and the others are forgotten; their numbers are given to later texts. The bytes of
  * those that stay move into an arena of their own, and the one before goes back to the system as a
  * whole: what a trace keeps is all that it takes. What is kept at once has limits: a text beyond

@@ -10,7 +10,7 @@
 #include "base/outfile.h"
 
 /* Written at once. Kernels that are not preempted let nobody else run in between, and this file is
- * written by who has the lowest priority. */
+ * written by the thread of the lowest priority. */
 #define WRITE_BYTES (32u << 10)
 
 struct generation {

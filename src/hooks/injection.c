@@ -35,7 +35,8 @@ struct injection {
 	const struct golayout *lay;
 	struct surgeon *surgeon;
 	bool entered;
-	pthread_mutex_t switching; /* who asks for the switch while `attached` holds it */
+	pthread_mutex_t
+		switching; /* held by the caller that asks for the switch, while `attached` */
 	bool attached;
 	struct hooks hooks;
 	uint64_t code, control;     /* in the target: where what we have put there is */
@@ -212,8 +213,8 @@ static void init_slot(struct injection *in, uint32_t i)
 		     (uint64_t)i * in->layout.ring_bytes;
 }
 
-/* Memory is charged to who touches it first: to us, not to the target and its cgroup. The target
- * finds it in its own page tables, as we have read each page of it there. */
+/* Memory is charged to the process that touches it first: to gospect, not to the target and its
+ * cgroup. gospect has also read each page in the target, so it is in the target's page tables. */
 void inject_populate(const struct injection *in, uint64_t offset, uint64_t size)
 {
 	uint64_t first = offset & ~(CODE_PAGE_BYTES - 1ull);

@@ -1,7 +1,7 @@
 /*
- * Putting the agent into a process, and taking it out again: what is to be done is planned here, by
- * who has parsed the program; a surgeon (inject/surgeon.h) does it, who has the privilege and
- * parses nothing. That is a process of its own, but in tests.
+ * Putting the agent into a process, and taking it out again: the process that has parsed the
+ * program plans it here; the surgeon (inject/surgeon.h), a separate process except in tests, has
+ * the privilege, parses nothing, and carries it out.
  *
  * In: everything is prepared by one thread of the target, which is stopped for a fraction of a
  * millisecond while the others run on; then all threads are stopped, once, for the jumps to be
@@ -11,8 +11,8 @@
  * Out: all threads are stopped for the code to be restored. When none is in the agent any more, the
  * memory is unmapped, but for the code page (inject/code.h).
  *
- * Gospect may be killed at any moment: what it has written so far works without it, and whoever
- * comes next takes it out.
+ * Gospect may be killed at any moment: what it has written so far works without it, and the next
+ * gospect takes it out.
  */
 #ifndef HOOKS_INJECTION_H
 #define HOOKS_INJECTION_H

@@ -140,8 +140,8 @@ static bool is_heap(const struct search *s, const struct addr_ranges *a)
 	return sum == a->total_bytes && holds_all(s, ranges, a->length);
 }
 
-/* The array is published last, and withdrawn first: who finds it the same before and after has its
- * capacity. */
+/* The array is published last, and withdrawn first: a reader that finds the same array before and
+ * after has read its capacity. */
 static void publish_heap(struct agent_shared *shared, const struct addr_ranges *a)
 {
 	if (shared->heap_array == a->ranges && shared->heap_capacity == a->capacity)

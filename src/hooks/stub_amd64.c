@@ -315,8 +315,8 @@ static void go_on_by_common(struct code *c, const struct code_head *head, unsign
 	emit32(c, hook);
 	if (out)
 		patch_jump(c, out);
-	/* Else our address would be saved with the registers wherever a signal comes later, and
-	 * whoever takes us out looks for it (inject/detach.c). */
+	/* Otherwise a later signal saves our address with the registers, and the detach, which
+	 * looks for such addresses, would wait (inject/detach.c). */
 	EMIT(c, 0x45, 0x31, 0xe4); /* xor r12d, r12d */
 	go_on(c, &head->sites[hook]);
 }

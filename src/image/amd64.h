@@ -1,6 +1,6 @@
 /*
  * Instructions of amd64, as far as they are asked for here: how long each is, and which register
- * and which address it concerns. Who moves instructions to another place needs more (hooks).
+ * and which address it concerns. To move instructions to another place takes more (hooks).
  *
  * Source: Intel's Software Developer's Manual, volume 2, chapter 2 and the opcode maps of
  * appendix A.

@@ -1,6 +1,6 @@
 /*
  * An ELF file: what it is, its bytes by address, its symbols. Addresses here are the file's own
- * (p_vaddr); whoever knows where it was mapped adds the bias.
+ * (p_vaddr); callers that know where it was mapped add the bias.
  */
 #ifndef IMAGE_ELF_FILE_H
 #define IMAGE_ELF_FILE_H
@@ -35,7 +35,7 @@ struct elf_section {
  * ELF file; ERROR_UNSUPPORTED: neither amd64 nor arm64. */
 struct error *elf_file_open(int fd, const char *name, struct elf_file **ret) must_check;
 void elf_file_close(struct elf_file *elf);
-/* As mapped_file_check(): whoever has read much of it asks. */
+/* As mapped_file_check(): call it after much was read. */
 struct error *elf_file_check(const struct elf_file *elf, struct error *err) must_check;
 
 const char *elf_file_name(const struct elf_file *elf);

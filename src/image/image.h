@@ -51,7 +51,7 @@ struct error *image_open_file(const char *path, struct image **ret) must_check;
  * ERROR_CORRUPT: the file has no code at that offset. */
 struct error *image_place(struct image *img, uint64_t start, uint64_t offset) must_check;
 void image_close(struct image *img);
-/* As mapped_file_check(), for all its files: whoever has read much of them asks. */
+/* As mapped_file_check(), for all its files: call it after much was read. */
 struct error *image_check(const struct image *img, struct error *err) must_check;
 
 /* Finds the function table and moduledata, in the file; t, or NULL, is asked where the file's

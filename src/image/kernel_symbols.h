@@ -1,6 +1,7 @@
 /*
  * The names of the kernel's functions, of its modules too: /proc/kallsyms. Source: proc(5),
- * kernel/kallsyms.c (s_show, kallsyms_show_value): who may not know addresses reads zeros.
+ * kernel/kallsyms.c (s_show, kallsyms_show_value): a reader without the right to addresses reads
+ * zeros.
  */
 #ifndef IMAGE_KERNEL_SYMBOLS_H
 #define IMAGE_KERNEL_SYMBOLS_H

@@ -15,10 +15,10 @@
 #include "inject/threads.h"
 #include "target/proc_status.h"
 
-/* Of two who come at once both may give way: then each tries again, a moment later. */
+/* Of two that come at once both may give way: then each tries again, a moment later. */
 #define TRIES 10
 #define MOST_PAUSE_US 30000
-/* Between two looks at one who takes out what another has left. */
+/* Between two looks at a gospect that cleans up after another. */
 #define CLEANING_PAUSE_US 5000
 /* For another to be done with what it began before it could see us. */
 #define OTHERS_NS 1000000000ull
@@ -42,8 +42,8 @@ struct step {
 	const struct claim_way *way;
 	struct claim *claim;
 	pid_t thread;
-	bool met;   /* another who came at once */
-	bool waits; /* for another who is gone in a moment */
+	bool met;   /* another came at the same time */
+	bool waits; /* for another that is gone in a moment */
 };
 
 static struct error *must_check look(struct step *step, uint64_t own)
@@ -118,7 +118,7 @@ static struct error *must_check take_step(void *arg)
 		err = remote_begin(&r, w->t, w->survey, w->memory, w->suspend_seccomp);
 	if (err)
 		return err;
-	/* Again: whoever has a claim now waits until we have let go of the thread. */
+	/* Again: a gospect that has a claim now waits until we have let go of the thread. */
 	err = look(step, 0);
 	if (!err)
 		err = map_page(step, &r);

@@ -3,9 +3,8 @@
  *
  * The page is the one thing that stays in the target when tracing has ended, so that a thread that
  * was on its way out of a stub finds its way. It begins with a head that says what was changed and
- * where: from it, whoever comes later undoes what a gospect that was killed has left. With many
- * probe sites it is several pages. What is in the stubs is the business of who makes them
- * (hooks/stub.h).
+ * where: from it, a later gospect undoes what a killed one has left. With many probe sites it is
+ * several pages. The stubs are made, and described, in hooks/stub.h.
  *
  * Trampoline pages lead to stubs. Where the instruction has four bytes alone, the fifth of the jump
  * is the first of the next instruction, to which somebody may return: it has to stay what it is. It

@@ -30,9 +30,9 @@
 
 /*
  * Once the jumps are gone no thread comes into the agent that is not in it. So all threads are
- * stopped once, to restore the code and to see who may be in there: those that have their pc there,
- * and those that may be in a signal handler. The others are out for good; these are looked at one
- * by one, until they are.
+ * stopped once, to restore the code and to find threads that may be in there: those that have their
+ * pc there, and those that may be in a signal handler. The others are out for good; these are
+ * looked at one by one, until they are.
  */
 struct quiet {
 	struct detachment *w;
@@ -313,7 +313,7 @@ static struct error *must_check detach_memory_step(void *arg)
 	return err;
 }
 
-/* Nothing of it is used any more: whoever finds the page needs to know nothing but that. */
+/* Nothing of it is used any more, and the page says so to the next gospect. */
 static struct error *must_check clear_head(const struct detachment *w, const struct stale_agent *l)
 {
 	struct code_head head = l->head;

@@ -55,7 +55,8 @@ static bool any_is_filtered(pid_t pid)
 }
 
 /* Where a filter decides about system calls, ours could get the target killed. A thread may put one
- * on all others at any time (SECCOMP_FILTER_FLAG_TSYNC), so who can suspend them always does. */
+ * on all others at any time (SECCOMP_FILTER_FLAG_TSYNC), so they are suspended wherever that is
+ * possible. */
 static struct error *must_check check_filters(struct surgeon *s)
 {
 	s->w.suspend_seccomp = can_suspend_filters();
@@ -89,7 +90,7 @@ static struct error *must_check open_memory(struct surgeon *s)
 	return NULL;
 }
 
-/* Most who come while another is at work need not touch the target to see that. */
+/* Mostly another gospect at work is seen without touching the target. */
 static struct error *must_check look_for_holder(struct surgeon *s, bool *ret_cleans)
 {
 	_cleanup_stale_agent_ struct stale_agent l = {0};

@@ -1,13 +1,14 @@
 /*
- * Who takes the agent out when the surgeon cannot: a process of its own, forked before the target
- * is touched. It sleeps until the surgeon has ended, in whichever way, without having left the
- * target clean; then it takes the agent out. As long as the target lives and cannot be stopped - it
- * is frozen, a debugger has it, it waits for a disk - it tries again.
+ * The guardian takes the agent out when the surgeon cannot. It is a separate process, forked before
+ * the target is touched. It sleeps until the surgeon has ended, in whichever way, without having
+ * left the target clean; then it takes the agent out. As long as the target lives and cannot be
+ * stopped - it is frozen, a debugger has it, it waits for a disk - it tries again.
  *
  * It has a session of its own, ignores all signals, and has nothing open but what it needs to reach
- * the target: who reads gospect's output sees its end. It does the same for a surgeon that SIGSTOP
- * has stopped while it held the target's threads: that one goes on until it has let go of them. And
- * it gives back priorities that gospect had lent to threads of the target (inject/priority.h).
+ * the target, so readers of gospect's output see its end. It does the same for a surgeon that
+ * SIGSTOP has stopped while it held the target's threads: that one goes on until it has let go of
+ * them. And it gives back priorities that gospect had lent to threads of the target
+ * (inject/priority.h).
  *
  * There is one for the process.
  */

@@ -95,9 +95,9 @@ static struct error *must_check read_half(void *arg, bool second)
 }
 
 /*
- * The stack pointer that systemstack() has left is 0 when it is back. Who called it: from Go 1.21
- * on it has a frame and pretends to be behind the beginning of systemstack_switch(), before that it
- * has none.
+ * The stack pointer that systemstack() has left is 0 when it is back. Its caller: from Go 1.21 on
+ * systemstack() has a frame and pretends to be behind the beginning of systemstack_switch(), before
+ * that it has none.
  */
 static uint64_t caller_at(const struct on_systemstack *s, const struct runtime_words *words,
 			  const uint8_t *g)

@@ -18,7 +18,7 @@
 struct on_systemstack_m {
 	uint64_t address;
 	uint64_t curg;
-	uint64_t caller; /* a pc in who called systemstack(); 0: nobody has */
+	uint64_t caller; /* a pc in the caller of systemstack(); 0: none */
 };
 
 struct on_systemstack {
@@ -41,7 +41,7 @@ struct error *on_systemstack_prepare(struct target *t, const struct runtime_word
 				     const struct agent_range *systemstack_switch,
 				     struct on_systemstack *s) must_check;
 
-/* Fills in the callers; mostly in two system calls. What cannot be read is as who did not call.
+/* Fills in the callers; mostly in two system calls. Where memory cannot be read there is no caller.
  * `second` may be NULL. */
 struct error *on_systemstack_read(struct target *t, const struct runtime_words *words,
 				  struct second_tracer *second,

@@ -29,7 +29,7 @@ struct surgeon {
 	bool is_guarded;
 	bool cleans;
 	bool touched; /* something may be in the target, or may have been changed in it */
-	struct agent_shared *shared; /* the target writes to it, and so does who made the plan */
+	struct agent_shared *shared; /* written to by the target and by the plan's maker */
 	struct surgeon_answer answer;
 };
 

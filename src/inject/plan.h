@@ -1,9 +1,9 @@
 /*
- * What is to be done to a target, as plain bytes: made by who has parsed the target's program, and
- * has no privilege (hooks/), carried out by who has the privilege and parses nothing
- * (inject/surgeon.h). Whoever makes one may have been taken over by the program that he parsed, so
- * every number in it is hostile until plan_check() or survey_check() has seen it. There are no
- * pointers in it; addresses are the target's.
+ * What is to be done to a target, as plain bytes: made by the process that has parsed the target's
+ * program and has no privilege (hooks/), carried out by the process that has the privilege and
+ * parses nothing (inject/surgeon.h). The first may have been taken over by the program that it
+ * parsed, so every number in it is hostile until plan_check() or survey_check() has seen it. There
+ * are no pointers in it; addresses are the target's.
  *
  * A plan that is accepted may still do any harm to the target: it brings code that runs there. It
  * does none to the process that carries it out, and none to another process.

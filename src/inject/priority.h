@@ -1,14 +1,14 @@
 /*
- * A CPU for who has to stop.
+ * A real-time priority for threads that are told to stop.
  *
- * A thread that is told to stop does so when it next has a CPU. On a busy machine that takes
- * milliseconds, for which all those stand that have stopped before. A thread that is lent a
- * real-time priority has a CPU at once; it comes no further than its stop, and there it gets
- * back what it had: policy, nice value, slice, reset-on-fork and timer slack.
+ * A thread stops when it next gets a CPU. On a busy machine that takes milliseconds, and the
+ * threads that have stopped before it wait. gospect lends such a thread a real-time priority, so it
+ * gets a CPU at once. At its stop gospect restores its scheduling: policy, nice value, slice,
+ * reset-on-fork and timer slack.
  *
- * What it had is noted, before it is changed, in memory that the guardian shares: should gospect be
- * killed in between, the guardian gives it back. Where there is no guardian nothing is lent. Nor is
- * it to threads that have a real-time or deadline policy of their own.
+ * gospect saves the old scheduling first, in memory that it shares with the guardian. If gospect is
+ * killed in between, the guardian restores it. Without a guardian no priority is lent, and never to
+ * threads that have a real-time or deadline policy of their own.
  */
 #ifndef INJECT_PRIORITY_H
 #define INJECT_PRIORITY_H

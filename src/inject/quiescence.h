@@ -16,7 +16,7 @@
 
 /*
  * Functions that nobody may be in when a probe site is patched. Those that change states have a
- * hook: who is in one when its hook is put in changes a state without a record.
+ * hook: a thread inside one when its hook is installed changes a state without a record.
  */
 struct quiescence_functions {
 	struct agent_range items[QUIESCENCE_FUNCTIONS];

@@ -1,7 +1,7 @@
 /*
  * Which words of the target's memory tell where the stacks of its threads are: Go's list of M's,
- * and of each M and of its goroutines a few fields. Numbers alone, made by who has read the
- * program (hooks/survey.h).
+ * and of each M and of its goroutines a few fields. Numbers alone, from the process that has read
+ * the program (hooks/survey.h).
  */
 #ifndef INJECT_RUNTIME_WORDS_H
 #define INJECT_RUNTIME_WORDS_H

@@ -44,7 +44,7 @@ struct error *stale_agent_find(struct target *t, const struct originals *origina
 struct error *stale_agent_find_in_maps(struct target *t, const struct originals *originals,
 				       const struct target_maps *maps, uint64_t own,
 				       struct stale_agent *l) must_check;
-/* The head of the first code page, for who finds out what its probe sites had before. ERROR_FAULT:
+/* The head of the first code page, to find out which bytes its probe sites had before. ERROR_FAULT:
  * there is none. */
 struct error *stale_agent_read_head(struct target *t, const struct target_maps *maps,
 				    struct code_head *ret) must_check;

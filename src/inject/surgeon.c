@@ -49,8 +49,8 @@ struct error *surgeon_explain(struct target *t, struct error *err)
 
 /* ---- its life ---- */
 
-/* Where memory runs out the kernel kills whoever has most, which is not to be the target: the agent
- * does no harm without us. */
+/* When memory runs out the kernel is to kill us, not the target: the agent does no harm without us.
+ */
 static void offer_ourselves_to_be_killed(void)
 {
 	int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -412,7 +412,7 @@ static void on_orphaned(int number)
 		threads_end = orphan->stop;
 }
 
-/* In its own process: what it does is another's, who may end meanwhile. */
+/* In its own process: it works for another process, which may end meanwhile. */
 static void begin(struct surgeon *s)
 {
 	struct sigaction end = {.sa_handler = on_orphaned};

@@ -5,9 +5,9 @@
  * acts on the one process that it was made for, as that was then, and on no other.
  *
  * It has a process of its own (sandbox/helper.h), which is forked before anything of the target is
- * parsed. It is not the broker: that opens files for whoever asks, programs among
- * them, and answers meanwhile; this one opens none, and nobody waits for a file until threads have
- * stopped. Who wants none of that has a surgeon in his own process.
+ * parsed. It is not the broker: that opens files on request, programs among them, and answers
+ * meanwhile; this one opens none, and nobody waits for a file until threads have stopped. A caller
+ * that wants none of that has a surgeon in its own process.
  *
  * Each operation is one request: while threads of the target stand, nobody is asked anything.
  *
@@ -42,7 +42,7 @@ struct surgeon_line {
 	void *arg;
 };
 
-/* For one in another process, who hears of requests by this line. */
+/* For one in another process, which gets requests by this line. */
 struct error *surgeon_call(struct surgeon_line line, struct surgeon **ret) must_check;
 /* Leaves the target, if it is in it; what it cannot take out is left to its guardian. One in
  * another process is not touched. */

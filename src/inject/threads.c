@@ -26,8 +26,8 @@
 /*
  * A thread that is told to stop needs a CPU for that, and where the machine has much to do it
  * waits for one, with those that have stopped. So they get little time at first, and are let go and
- * tried again; in the end, where they never have all a CPU at once, the most. Who is not
- * stopped when this has passed, and cannot be, is not awaited.
+ * tried again; in the end, where they never all have a CPU at once, the most. A thread that has not
+ * stopped after that is not awaited.
  */
 #define FIRST_STOP_NS 500000ull
 #define STOP_EACH_NS 20000ull
@@ -119,7 +119,7 @@ static struct error *must_check seize(const struct threads *t, struct stopped_th
 	return thread->gone ? NULL : cannot_seize(t->pid, thread->id, err);
 }
 
-/* Those that were added before and are not traced yet: who was awake. */
+/* Those that were added before and are not traced yet: they were awake. */
 static struct error *must_check seize_awake(struct threads *t)
 {
 	struct error *err = NULL;
@@ -332,7 +332,7 @@ static void hurry(struct threads *t)
 }
 
 /* Those that were told to. The last one first: when it has stopped most others have, and each that
- * we sleep for wakes us, who take a CPU from those that are still to stop. */
+ * we sleep for wakes us, which takes a CPU from those that are still to stop. */
 static bool wait_for_stops(struct threads *t, bool second, uint64_t since, uint64_t limit)
 {
 	for (size_t i = t->count; i-- > 0;) {

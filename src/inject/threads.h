@@ -33,7 +33,7 @@ struct stopped_thread {
 	bool stopped;
 	bool gone;
 	bool lent;      /* a priority, until it has stopped */
-	bool looked_at; /* by who wanted to, since it stopped */
+	bool looked_at; /* by the caller, since it stopped */
 	int signal;     /* that it was about to take: given back when it goes on */
 	uint64_t slack; /* its timer slack (inject/priority.h); 0: unknown */
 	bool second;    /* is traced by our second thread */
@@ -68,13 +68,13 @@ struct error *threads_check_untraced(pid_t pid) must_check;
 struct error *threads_stop_one(struct threads *t, pid_t id) must_check;
 
 /*
- * Stopping all of them has two parts. In the first those stop that sleep, while the others run; who
- * wants may look at them then. In the second the others do, also those that are born meanwhile: in
- * *ret_since when they were told to. One that has no CPU to stop on is lent a priority, where
- * that is permitted (inject/priority.h). Those are traced from then on only: a traced thread stops
- * when it takes a signal, and Go sends its threads many.
- * ERROR_FAULT, with nothing stopped: one is in uninterruptible sleep (state D: the wait of vfork, a
- * slow disk), or did not get a CPU for that in half a millisecond; in more at later tries.
+ * Stopping all of them has two parts. In the first the sleeping threads stop while the others run,
+ * and the caller may look at them. In the second the others stop, new threads too; *ret_since is
+ * when they were told to. A thread without a CPU to stop on is lent a priority, where that is
+ * permitted (inject/priority.h). The second are traced only from then on: a traced thread stops
+ * when it takes a signal, and Go sends its threads many. ERROR_FAULT, with nothing stopped: one is
+ * in uninterruptible sleep (state D: the wait of vfork, a slow disk), or did not get a CPU for that
+ * in half a millisecond; in more at later tries.
  */
 struct error *threads_stop_asleep(struct threads *t) must_check;
 struct error *threads_stop_others(struct threads *t, uint64_t *ret_since) must_check;
@@ -89,21 +89,21 @@ void threads_read_registers(struct threads *t);
 bool threads_are_borrowed(const struct error *err, uint64_t since);
 
 /* After ERROR_FAULT, before the next try: for so long that the target is slowed by 2 % at most, and
- * until `until` or until who could not be stopped can be. */
+ * until `until`, or until the thread that could not be stopped can be. */
 void threads_let_run(const struct threads *t, uint64_t until);
 
 /* Why this thread, or any, could not be stopped or does not go on. */
 struct error *threads_stand(pid_t pid, pid_t id) must_check;
 
-/* When it is not 0, somebody wants to wait no more; NULL: nobody can. Of the process. */
+/* Not 0: waits end with ERROR_STOPPED; NULL: nothing ends them. One for the process. */
 extern const volatile sig_atomic_t *threads_end;
 bool threads_told_to_end(void);
 
 /*
  * Waits for a stop or the end of a thread that this thread traces; *ret_status as waitpid(2) has
  * it. False: a signal came first, or (*ret_gone) there is no such thread any more. A stop is looked
- * at and not taken: who takes it has in his hands, alone, the signal that the thread was about to
- * take, and should he be killed the target never gets it.
+ * at and not taken: a process that takes it alone holds the signal that the thread was about to
+ * take, and if it is killed then, the target never gets the signal.
  */
 bool threads_await(pid_t id, int *ret_status, bool *ret_gone);
 

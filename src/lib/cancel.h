@@ -1,4 +1,4 @@
-/* What a struct gospect_cancel is; for who has to hand its flag to a room. */
+/* What a struct gospect_cancel is, to hand its flag to a room. */
 #ifndef LIB_CANCEL_H
 #define LIB_CANCEL_H
 

@@ -104,7 +104,7 @@ static struct error *must_check open_kernel(struct recording *r)
 	return kernel_symbols_open(&r->kernel);
 }
 
-/* Before it begins: whoever waits for it may want to change that. */
+/* Before it begins: a caller that waits for it may want to change that. */
 static void remark_unseen(const struct recording *r)
 {
 	size_t unseen = wall_sampler_result(r->sampler)->on_cpu.threads_unseen;

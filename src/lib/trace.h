@@ -12,7 +12,7 @@ struct trace_place {
 	const char *later;   /* what it may open later, to write; NULL: nothing */
 };
 
-/* Without the rest of a trace: who only reads traces does not link what makes them. */
+/* Apart from the rest of a trace: programs that only read traces do not link what makes them. */
 static inline const struct trace_place *trace_place(const struct gospect_trace *t)
 {
 	return (const struct trace_place *)t;

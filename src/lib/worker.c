@@ -73,7 +73,7 @@ struct error *worker_start(struct worker *w, const struct worker_job *job, uint6
 		close(ends[0]);
 		return error_errno(ERROR_FAILED, errno, "cannot start a process");
 	}
-	setpgid(w->pid, w->pid); /* it does so, too: whoever comes first */
+	setpgid(w->pid, w->pid); /* it does so, too: one of both is first */
 	w->pipe = ends[0];
 	w->job = job;
 	w->deadline_ns = deadline_ns;

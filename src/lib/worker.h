@@ -22,7 +22,7 @@ struct worker_job {
 	pid_t target;
 	bool cleans;                  /* it takes out what a trace has left; else it only reads */
 	uint64_t memory, cpu_seconds; /* limits of the worker */
-	/* Runs in the worker, on its copy of *result. `surgeon`: for who cleans. `err`: it could
+	/* Runs in the worker, on its copy of *result. `surgeon`: for cleaning. `err`: it could
 	 * not be confined; its to free.
 	 */
 	void (*work)(void *result, struct gospect_surgeon *surgeon, struct error *err);

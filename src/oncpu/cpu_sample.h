@@ -6,7 +6,8 @@
  *
  * The program is told the m of each thread. Of a thread that it was not told of yet, it goes by the
  * g register, which C code uses as it likes: so what a snapshot shows is that the goroutine at `g`
- * was so, and not that the thread worked for it. Who knows the latter compares.
+ * was so, and not that the thread worked for it. A caller that knows the thread's goroutine
+ * compares.
  */
 #ifndef ONCPU_CPU_SAMPLE_H
 #define ONCPU_CPU_SAMPLE_H

@@ -27,7 +27,7 @@ enum perf_what {
 };
 
 /* A sample; what it points to is valid during the call that hands it over. LEFT, STOPPED and CAME
- * tell who and when, and no more. */
+ * only have the thread and the time. */
 struct perf_sample {
 	enum perf_what what;
 	pid_t pid;

@@ -555,7 +555,7 @@ static struct error *take_ran(struct oncpu_sampler *s, const struct perf_sample 
 	return err ? err : count(s, &b);
 }
 
-/* Memory has not seen running who was stopped in a system call. */
+/* A goroutine that was stopped in a system call was not running in any read of memory. */
 static struct error *take_wait(struct oncpu_sampler *s, const struct perf_sample *left, uint64_t ns)
 {
 	struct oncpu_bucket b = {.waits = 1, .waited_ns = ns};

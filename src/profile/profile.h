@@ -2,7 +2,7 @@
  * Samples aggregated by stack, and the formats that they are written in.
  *
  * A profile holds raw words of stacks (image/pclntab.h); they are symbolized once, when a format is
- * written. It knows nothing of sampling: whoever fills it says how much time a sample stands for.
+ * written. It knows nothing of sampling: its caller says how much time a sample stands for.
  */
 #ifndef PROFILE_PROFILE_H
 #define PROFILE_PROFILE_H
@@ -117,9 +117,9 @@ const struct profile_location *profile_symbols_of(const struct profile_symbols *
 /*
  * The frames of one sample's stack, innermost first, as a reader expects them: inlined calls
  * expanded, wrappers left out, ended at the goroutine's start function (runtime.goexit left out).
- * Who has not run yet is shown in the wrapper of its go statement. Room for `max`; *ret_count says
- * how many; what does not fit is left out at the outer end. A word that no function holds is
- * "0x<pc>"; a stack without any frame is "[unknown]".
+ * A goroutine that has not run yet is shown in the wrapper of its go statement. Room for `max`;
+ * *ret_count says how many; what does not fit is left out at the outer end. A word that no function
+ * holds is "0x<pc>"; a stack without any frame is "[unknown]".
  */
 void profile_stack_frames(const struct profile_symbols *symbols,
 			  const struct profile_sample *sample, struct go_frame *ret, size_t max,

@@ -30,7 +30,8 @@ struct spans {
 	uint64_t now;
 	struct map stack_ids; /* of this generation: the reader's number -> ours + 1 */
 	uint64_t generation;
-	/* The line of labels that was read last, which may go on: of whom, and who said it where.
+	/* The line of labels that was read last, which may continue: its goroutine, and where it
+	 * came from.
 	 */
 	struct strbuf line;
 	uint64_t line_g;

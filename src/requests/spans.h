@@ -62,7 +62,7 @@ const uint32_t *span_stack(const struct span_tables *tables, uint32_t stack, siz
 struct span_frame span_frame(const struct span_tables *tables, uint32_t frame);
 
 /* It is of a goroutine of the runtime's own, as Go's tools define them: what it does is nobody's
- * work. Up to Go 1.19 those have the labels of whoever made them. */
+ * work. Up to Go 1.19 those have their creator's labels. */
 bool span_is_system(const struct span_tables *tables, const struct span *span);
 
 void span_tables_release(struct span_tables *tables);

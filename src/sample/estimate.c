@@ -86,8 +86,8 @@ static void credit(struct estimate *e, const struct goroutine_record *before)
 	b->ns += e->credited - before->owner_since;
 }
 
-/* It is where it was, and did not leave it in between. Who runs saves its sp and pc now and then,
- * but trackingSeq tells when it stops. */
+/* It is where it was, and did not leave in between. A running goroutine saves its sp and pc now and
+ * then, but trackingSeq changes when it stops. */
 static bool stood_still(const struct goroutine_record *a, const struct goroutine_record *b)
 {
 	if (a->goid != b->goid || a->key != b->key || a->stack != b->stack ||

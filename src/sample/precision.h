@@ -59,7 +59,8 @@ struct precision {
 };
 
 /* A goroutine was in one bucket at the look before and is in the other now; BUCKET_NONE: it did not
- * exist or does not count. Not told of who did not run in between. False: no memory. */
+ * exist or does not count. Not called for goroutines that did not run in between. False: no memory.
+ */
 bool precision_look(struct precision *p, uint32_t before, uint32_t now) must_check;
 /* The looks since the last call were of one moment. */
 void precision_end_tick(struct precision *p);

@@ -342,10 +342,10 @@ static struct error *visit(struct wall_sampler *s, size_t count)
 }
 
 /*
- * A look at many who move costs more than one at few. Were there no look after a costly one until
- * it is paid, who moves would be seen before long gaps, and the gap be taken for more of the same.
- * So a look at all is made by chance, the rarer the larger the debt: what a single one has cost
- * changes next to nothing.
+ * A sample costs more when many goroutines move. If gospect simply paused after a costly sample,
+ * moving goroutines would be sampled just before long gaps, and the gap would count for them. So
+ * samples are made at random, the rarer the larger the debt: what a single one has cost changes
+ * next to nothing.
  */
 static bool draw_look(struct wall_sampler *s)
 {
@@ -516,9 +516,8 @@ static bool sleep_until_tick(struct wall_sampler *s, uint64_t end)
 /*
  * On a busy machine a look would come when others have had their turn: late, and just when the
  * threads of the target have stopped, so that it sees something else than it would have. And a
- * reader that is preempted holds the target's mmap_lock. Who may (CAP_SYS_NICE) is not kept
- * waiting; with a budget that is small, and after the first pass, nobody is hindered by that for
- * long.
+ * reader that is preempted holds the target's mmap_lock. With CAP_SYS_NICE gospect does not wait;
+ * with a budget that is small, and after the first pass, nobody is hindered by that for long.
  */
 static bool get_ahead(const struct wall_sampler *s)
 {

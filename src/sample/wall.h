@@ -47,7 +47,8 @@ struct wall_options {
 	/* Divide running time by where threads waited for a processor, too; each switch of theirs
 	 * costs the target up to 1 us. */
 	bool run_queue;
-	/* The first look is at all goroutines, at what it costs: for who shows them at once. */
+	/* The first sample is of all goroutines, whatever it costs: for callers that show them at
+	 * once. */
 	bool whole_first;
 	bool creators;          /* goroutines of different creators have different buckets */
 	const atomic_int *stop; /* ends it when it is not 0, within 50 ms; for any thread */
@@ -91,9 +92,9 @@ void wall_sampler_close(struct wall_sampler *s);
 struct error *wall_sampler_run(struct wall_sampler *s) must_check;
 
 /*
- * The same in steps, for who has other things to do between two ticks: begin once, then step, until
- * *ret_more is false or there is an error; ERROR_GONE says that the target ended. A step sleeps
- * until the next tick and makes its looks. There is no result but what laps say.
+ * The same in steps, for callers that have other things to do between two ticks: begin once, then
+ * step, until *ret_more is false or there is an error; ERROR_GONE says that the target ended. A
+ * step sleeps until the next tick and makes its looks. There is no result but what laps say.
  */
 void wall_sampler_begin(struct wall_sampler *s);
 struct error *wall_sampler_step(struct wall_sampler *s, bool *ret_more) must_check;

@@ -1,6 +1,6 @@
 /*
- * A process of its own that does one thing which takes privilege. It opens nothing for anybody, and
- * answers while the broker is busy. Who gives up his privilege starts it before.
+ * A separate process that does one thing which takes privilege. It opens no files, and answers
+ * while the broker is busy. Start it before the privilege is dropped.
  */
 #ifndef SANDBOX_HELPER_H
 #define SANDBOX_HELPER_H

@@ -19,8 +19,8 @@ struct message {
 	struct door_call call;
 };
 
-/* False: the other end is closed, or takes no more: who sends waits for the answer, so there is
- * room. */
+/* False: the other end is closed, or its buffer is full. Each sender waits for the answer before it
+ * sends again, so there is room. */
 bool message_send(int socket, const struct message *m);
 /* Waits. False: the other end is closed, or the packet is no message. Descriptors are
  * close-on-exec. */

@@ -88,8 +88,8 @@ size_t access_filtered_threads(pid_t pid)
 	return count;
 }
 
-/* The privilege that gospect was started with, also when it has given that up: "self" is whoever
- * opens files for it. */
+/* The privilege that gospect was started with, also after it has dropped that: "self" is the
+ * process that opens files for it. */
 void access_self_read(struct access_self *ret)
 {
 	const pid_t pid = 0;
@@ -107,9 +107,9 @@ void access_self_read(struct access_self *ret)
 	read_confinement(ret->confinement, sizeof(ret->confinement));
 }
 
-/* The link ns/user itself may be read by those only who may read the process. The map that it has
- * instead is shown as seen from the reader's namespace, so equal ones are of one namespace (but for
- * one that maps all ids to themselves). */
+/* Only a process that may read this one may read the link ns/user. The uid map is readable, as seen
+ * from the reader's namespace: equal maps mean one namespace (except a map of all ids to
+ * themselves). */
 static bool is_in_other_user_namespace(pid_t pid)
 {
 	char path[32], ours[1024], theirs[1024];

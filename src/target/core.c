@@ -1,7 +1,7 @@
 /*
  * A core file as a target: the memory that a process had when it died, or when somebody wrote it
  * down. The kernel and gcore leave out what is unchanged in files, the program's code above all;
- * whoever has the program's file supplies it.
+ * the caller supplies it from the program's file.
  */
 #include <elf.h>
 #include <errno.h>

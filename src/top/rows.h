@@ -69,8 +69,9 @@ struct top_rows {
 
 /*
  * Makes them: begin, then each goroutine (needed where top_rows_want_goroutines()), then finish.
- * Who matches the filter has its text, in whichever case, in a function of its stack, a label, the
- * creator, the state or the wait reason; or is, with = before it, the whole of one of these.
+ * A goroutine matches the filter when a function of its stack, a label, the creator, the state or
+ * the wait reason contains the text, in either case. After "=" the text has to be the whole of one
+ * of these.
  */
 struct error *top_rows_begin(struct top_rows *r, const struct top_model *m,
 			     struct top_names *names) must_check;

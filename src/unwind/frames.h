@@ -1,6 +1,6 @@
 /*
  * The frames of one stack, and where in its memory each of them lies: the same exact walk as in
- * stacks.h, for who wants to look at the memory itself.
+ * stacks.h, for callers that read the memory itself.
  */
 #ifndef UNWIND_FRAMES_H
 #define UNWIND_FRAMES_H

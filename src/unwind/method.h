@@ -19,7 +19,7 @@ enum unwind_method {
 
 struct unwinding {
 	enum unwind_method method;
-	const struct debug_frame *frames; /* for UNWIND_DWARF; outlives who uses it */
+	const struct debug_frame *frames; /* for UNWIND_DWARF; outlives its users */
 };
 
 /* "pcsp", "fp", "dwarf" */

@@ -45,8 +45,8 @@ struct sampled_goroutine {
 	struct goroutine_place place;
 	const uint8_t *bytes;
 	size_t size;
-	/* The goroutine's frame pointer, as whoever it called on the thread's own stack has put it
-	 * there; 0: that is not known. */
+	/* The goroutine's frame pointer, as saved by the function that it called on the thread's
+	 * own stack; 0: unknown. */
 	uint64_t left_fp;
 };
 

@@ -11,7 +11,7 @@ class Chips {
 		this.blocked = this.make("blocked", "blocked", "blocked: all that waits for something", () => on.blocked());
 		this.group = element("div", { className: "chip-group", role: "group", ariaLabel: "blocked, by what it waits for" },
 			this.blocked, ...BLOCKED.map(i => this.chips[i]));
-		this.idle = this.make("idle", "Idle", "Show or hide goroutines that wait for work, or stand at one place all through (key h)", () => on.idle());
+		this.idle = this.make("idle", "Idle", "Show or hide idle goroutines: those that wait for work, or stay at one place during the whole recording (key h)", () => on.idle());
 		this.idle.classList.add("idle");
 		$("chips").append(this.chips[0], this.chips[1], this.chips[2], this.group, this.idle);
 		this.parts = KINDS.map((kind, i) => element("i", { title: kind.title }));

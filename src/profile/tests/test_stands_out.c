@@ -136,7 +136,8 @@ static void unused_connections_are_no_crowd(void **state)
 	EXPECT_NOTHING(&m);
 }
 
-/* Its view shows what is idle as well: a leaked goroutine stands still all through. */
+/* A view that shows idle goroutines too: leaked goroutines stay at one place during the whole
+ * recording. */
 static void a_crowd_that_stands_still_is_shown(void **state)
 {
 	_cleanup_(made_up_deinit) struct made_up m;

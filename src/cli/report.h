@@ -4,7 +4,6 @@
 
 #include <gospect/recorded.h>
 #include <gospect/requests.h>
-#include <json-c/json_types.h>
 
 #include "cli/cli.h"
 
@@ -46,8 +45,6 @@ struct error *report_write_table(const struct report_file *file, const struct re
 				 FILE *out) must_check;
 struct error *report_write_json(const struct report_file *file, const struct report_table *table,
 				FILE *out) must_check;
-/* Writes the list, which stays the caller's. */
-void report_write_json_list(struct json_object *list, FILE *out);
 /* How the shares of two profiles differ, the greatest difference first. */
 struct error *report_write_diff(const struct report_file *before, const struct report_file *after,
 				const struct report_table *table, FILE *out) must_check;

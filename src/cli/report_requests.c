@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/printable.h"
 #include "cli/report.h"
+#include "cli/report_rows.h"
 
 /* Places of a request that are named in the table, and bytes of its name that are shown. */
 enum { MAX_PLACES = 3, MAX_NAME = 120 };
@@ -26,11 +27,6 @@ static void add_name(struct strbuf *line, const char *name)
 	strbuf_adds(line, *name ? "" : "(none)");
 	strbuf_add(line, name, n);
 	strbuf_adds(line, name[n] ? "..." : "");
-}
-
-static size_t rows_of(const struct report_requests *how, size_t count)
-{
-	return how->rows && how->rows < count ? how->rows : count;
 }
 
 static bool is_machinery(const char *function)
@@ -89,25 +85,15 @@ static void print_request(const struct gospect_request *r, bool by_function, FIL
 	print_places(r, out);
 }
 
-static void print_rest(size_t shown, size_t count, FILE *out)
-{
-	if (shown < count)
-		fprintf(out, "  ... and %zu more; -n sets the number of rows\n", count - shown);
-}
-
 /* A table, or a list, while its rows come. */
 struct writing {
 	const struct report_requests *how;
-	FILE *out;
-	struct json_object *list; /* NULL: it is printed */
-	size_t count;             /* of rows so far, shown or not */
+	struct report_rows rows;
 };
 
-/* Whether the next row is one of those that are wanted. */
-static bool is_shown(struct writing *w)
+static struct writing begin(const struct report_requests *how, FILE *out, struct json_object *list)
 {
-	w->count++;
-	return w->count == rows_of(w->how, w->count);
+	return (struct writing){how, {how->rows, out, list, 0}};
 }
 
 static bool groups_are_named(const struct report_requests *how)
@@ -122,7 +108,7 @@ static int print_group(void *arg, const struct gospect_request_group *g)
 	char t[4][16];
 	double all = g->total_ns ? g->total_ns / 100.0 : 1;
 
-	if (!is_shown(w))
+	if (!report_rows_next(&w->rows))
 		return 0;
 	strbuf_addf(&line, "%9lu %9s %9s %9s %9s %8.1f%% %8.1f%% %8.1f%% %8.1f%%  ", g->count,
 		    report_time(g->p50_ns, t[0]), report_time(g->p90_ns, t[1]),
@@ -135,14 +121,14 @@ static int print_group(void *arg, const struct gospect_request_group *g)
 	if (g->cut)
 		strbuf_addf(&line, " (and %lu that began before the trace or ended after it)",
 			    g->cut);
-	printable_write_line(&line, w->out);
+	printable_write_line(&line, w->rows.out);
 	return 0;
 }
 
 static struct error *write_groups(const struct gospect_requests *requests,
 				  const struct report_requests *how, FILE *out)
 {
-	struct writing w = {how, out, NULL, 0};
+	struct writing w = begin(how, out, NULL);
 	const char *named = how->per ? how->per : how->heading;
 	struct error *err;
 
@@ -151,7 +137,7 @@ static struct error *write_groups(const struct gospect_requests *requests,
 		       groups_are_named(how) ? named : "");
 	err = library_error(gospect_requests_groups(requests, print_group, &w));
 	if (!err)
-		print_rest(rows_of(how, w.count), w.count, out);
+		report_rows_end(&w.rows);
 	return err;
 }
 
@@ -159,17 +145,16 @@ static int write_request(void *arg, const struct gospect_request *r)
 {
 	struct writing *w = arg;
 
-	if (!is_shown(w))
+	if (!report_rows_next(&w->rows))
 		return 1;
-	print_request(r, w->how->by_function, w->out);
+	print_request(r, w->how->by_function, w->rows.out);
 	return 0;
 }
 
 struct error *report_write_requests(const struct gospect_requests *requests,
 				    const struct report_requests *how, FILE *out)
 {
-	struct writing w = {how, out, NULL, 0};
-	size_t count = gospect_requests_count(requests);
+	struct writing w = begin(how, out, NULL);
 	struct error *err;
 
 	if (how->groups)
@@ -179,30 +164,21 @@ struct error *report_write_requests(const struct gospect_requests *requests,
 	err = library_error(gospect_requests_each(requests, write_request, &w));
 	if (err)
 		return err;
-	print_rest(rows_of(how, count), count, out);
+	w.rows.count = gospect_requests_count(requests);
+	report_rows_end(&w.rows);
 	fputc('\n', out);
 	return write_groups(requests, how, out);
 }
 
 /* ---- JSON ---- */
 
-static void add_text(struct json_object *o, const char *key, const char *text)
-{
-	json_object_object_add(o, key, json_object_new_string(text));
-}
-
-static void add_number(struct json_object *o, const char *key, uint64_t value)
-{
-	json_object_object_add(o, key, json_object_new_int64(value));
-}
-
-#define add_states(o, r)                                        \
-	do {                                                    \
-		add_number(o, "wall_ns", (r)->total_ns);        \
-		add_number(o, "running_ns", (r)->running_ns);   \
-		add_number(o, "runnable_ns", (r)->runnable_ns); \
-		add_number(o, "syscall_ns", (r)->syscall_ns);   \
-		add_number(o, "waiting_ns", (r)->waiting_ns);   \
+#define add_states(o, r)                                               \
+	do {                                                           \
+		report_add_number(o, "wall_ns", (r)->total_ns);        \
+		report_add_number(o, "running_ns", (r)->running_ns);   \
+		report_add_number(o, "runnable_ns", (r)->runnable_ns); \
+		report_add_number(o, "syscall_ns", (r)->syscall_ns);   \
+		report_add_number(o, "waiting_ns", (r)->waiting_ns);   \
 	} while (0)
 
 static struct json_object *frames_json(const struct gospect_stack *stack)
@@ -213,9 +189,9 @@ static struct json_object *frames_json(const struct gospect_stack *stack)
 		const struct gospect_frame *frame = stack->frames[i];
 		struct json_object *o = json_object_new_object();
 
-		add_text(o, "func", frame->function);
-		add_text(o, "file", frame->file);
-		add_number(o, "line", frame->line);
+		report_add_text(o, "func", frame->function);
+		report_add_text(o, "file", frame->file);
+		report_add_number(o, "line", frame->line);
 		json_object_array_add(list, o);
 	}
 	return list;
@@ -225,10 +201,10 @@ static struct json_object *place_json(const struct gospect_request_place *p)
 {
 	struct json_object *o = json_object_new_object();
 
-	add_text(o, "state", gospect_state_name(p->state));
-	add_text(o, "wait", p->wait_reason);
-	add_number(o, "ns", p->ns);
-	add_number(o, "count", p->count);
+	report_add_text(o, "state", gospect_state_name(p->state));
+	report_add_text(o, "wait", p->wait_reason);
+	report_add_number(o, "ns", p->ns);
+	report_add_number(o, "count", p->count);
 	json_object_object_add(o, "frames", frames_json(p->stack));
 	return o;
 }
@@ -248,7 +224,7 @@ static void add_places(struct json_object *o, const struct gospect_request *r)
 		if (json_object_object_get_ex(waits, p->wait_reason, &sum))
 			json_object_set_int64(sum, json_object_get_int64(sum) + p->ns);
 		else
-			add_number(waits, p->wait_reason, p->ns);
+			report_add_number(waits, p->wait_reason, p->ns);
 	}
 	json_object_object_add(o, "waits", waits);
 	json_object_object_add(o, "stacks", list);
@@ -259,16 +235,16 @@ static struct json_object *request_json(const struct gospect_request *r,
 {
 	struct json_object *o = json_object_new_object();
 
-	add_text(o, "name", r->name);
+	report_add_text(o, "name", r->name);
 	if (how->per)
-		add_text(o, "per", r->per);
-	add_number(o, "goroutine", r->goroutine);
-	add_number(o, "goroutines", r->goroutines);
-	add_number(o, "begin_ns", r->begin_ns);
-	add_number(o, "end_ns", r->end_ns);
-	add_number(o, "elapsed_ns", r->elapsed_ns);
+		report_add_text(o, "per", r->per);
+	report_add_number(o, "goroutine", r->goroutine);
+	report_add_number(o, "goroutines", r->goroutines);
+	report_add_number(o, "begin_ns", r->begin_ns);
+	report_add_number(o, "end_ns", r->end_ns);
+	report_add_number(o, "elapsed_ns", r->elapsed_ns);
 	if (how->by_function)
-		add_number(o, "uncertain_ns", r->uncertain_ns);
+		report_add_number(o, "uncertain_ns", r->uncertain_ns);
 	json_object_object_add(o, "whole", json_object_new_boolean(!r->is_cut));
 	add_states(o, r);
 	add_places(o, r);
@@ -279,13 +255,13 @@ static struct json_object *group_json(const struct gospect_request_group *g)
 {
 	struct json_object *o = json_object_new_object();
 
-	add_text(o, "name", g->name);
-	add_number(o, "count", g->count);
-	add_number(o, "cut", g->cut);
-	add_number(o, "p50_ns", g->p50_ns);
-	add_number(o, "p90_ns", g->p90_ns);
-	add_number(o, "p99_ns", g->p99_ns);
-	add_number(o, "max_ns", g->max_ns);
+	report_add_text(o, "name", g->name);
+	report_add_number(o, "count", g->count);
+	report_add_number(o, "cut", g->cut);
+	report_add_number(o, "p50_ns", g->p50_ns);
+	report_add_number(o, "p90_ns", g->p90_ns);
+	report_add_number(o, "p99_ns", g->p99_ns);
+	report_add_number(o, "max_ns", g->max_ns);
 	add_states(o, g);
 	return o;
 }
@@ -294,9 +270,9 @@ static int add_request(void *arg, const struct gospect_request *r)
 {
 	struct writing *w = arg;
 
-	if (!is_shown(w))
+	if (!report_rows_next(&w->rows))
 		return 1;
-	json_object_array_add(w->list, request_json(r, w->how));
+	json_object_array_add(w->rows.list, request_json(r, w->how));
 	return 0;
 }
 
@@ -304,22 +280,22 @@ static int add_group(void *arg, const struct gospect_request_group *g)
 {
 	struct writing *w = arg;
 
-	if (!is_shown(w))
+	if (!report_rows_next(&w->rows))
 		return 1;
-	json_object_array_add(w->list, group_json(g));
+	json_object_array_add(w->rows.list, group_json(g));
 	return 0;
 }
 
 struct error *report_write_requests_json(const struct gospect_requests *requests,
 					 const struct report_requests *how, FILE *out)
 {
-	struct writing w = {how, out, json_object_new_array(), 0};
+	struct writing w = begin(how, out, json_object_new_array());
 	struct error *err =
 		library_error(how->groups ? gospect_requests_groups(requests, add_group, &w)
 					  : gospect_requests_each(requests, add_request, &w));
 
 	if (!err)
-		report_write_json_list(w.list, out);
-	json_object_put(w.list);
+		report_rows_write_list(&w.rows);
+	json_object_put(w.rows.list);
 	return err;
 }

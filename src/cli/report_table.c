@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/printable.h"
 #include "cli/report.h"
+#include "cli/report_rows.h"
 
 /* Wait reasons of a row that are named at most. */
 enum { MAX_WAITS = 3 };
@@ -67,30 +68,15 @@ static void print_group(const struct gospect_group *g, bool with_self, FILE *out
 	printable_write_line(&line, out);
 }
 
-static void print_rest(size_t shown, size_t count, FILE *out)
-{
-	if (shown < count)
-		fprintf(out, "  ... and %zu more; -n sets the number of rows\n", count - shown);
-}
-
 /* A table, or a list, while its rows come. */
 struct writing {
 	const struct report_table *table;
-	FILE *out;
-	struct json_object *list; /* NULL: it is printed */
-	size_t count;             /* of rows so far, shown or not */
+	struct report_rows rows;
 };
 
-static size_t rows_of(const struct report_table *table, size_t count)
+static struct writing begin(const struct report_table *table, FILE *out, struct json_object *list)
 {
-	return table->rows && table->rows < count ? table->rows : count;
-}
-
-/* Whether the next row is one of those that are wanted. */
-static bool is_shown(struct writing *w)
-{
-	w->count++;
-	return w->count == rows_of(w->table, w->count);
+	return (struct writing){table, {table->rows, out, list, 0}};
 }
 
 static const char *heading(const struct report_table *table)
@@ -119,25 +105,25 @@ static int write_group(void *arg, const struct gospect_group *g)
 {
 	struct writing *w = arg;
 
-	if (!w->count)
-		print_heading(w->table, g->all_ns, w->out);
-	if (is_shown(w))
-		print_group(g, w->table->key == GOSPECT_GROUP_FUNCTION, w->out);
+	if (!w->rows.count)
+		print_heading(w->table, g->all_ns, w->rows.out);
+	if (report_rows_next(&w->rows))
+		print_group(g, w->table->key == GOSPECT_GROUP_FUNCTION, w->rows.out);
 	return 0;
 }
 
 static struct error *write_groups(const struct report_file *file, const struct report_table *table,
 				  FILE *out)
 {
-	struct writing w = {table, out, NULL, 0};
+	struct writing w = begin(table, out, NULL);
 	struct error *err = library_error(
 		gospect_profile_groups(file->profile, table->key, table->label, write_group, &w));
 
 	if (err)
 		return err;
-	if (!w.count)
+	if (!w.rows.count)
 		print_heading(table, false, out);
-	print_rest(rows_of(table, w.count), w.count, out);
+	report_rows_end(&w.rows);
 	return NULL;
 }
 
@@ -153,17 +139,18 @@ static int write_start(void *arg, const struct gospect_start *s)
 {
 	struct writing *w = arg;
 	char t[5][16];
+	FILE *out = w->rows.out;
 
-	if (!w->count)
-		print_starts_heading(w->out);
-	if (!is_shown(w))
+	if (!w->rows.count)
+		print_starts_heading(out);
+	if (!report_rows_next(&w->rows))
 		return 0;
-	printable_line(w->out, "%10lu %9s %9s %9s %9s %9s  %s", s->goroutines,
+	printable_line(out, "%10lu %9s %9s %9s %9s %9s  %s", s->goroutines,
 		       report_time(s->total_ns, t[0]), report_time(s->running_ns, t[1]),
 		       report_time(s->runnable_ns, t[2]), report_time(s->syscall_ns, t[3]),
 		       report_time(s->waiting_ns, t[4]), or_none(s->name));
 	for (size_t i = 0; i < s->wait_count; i++)
-		printable_line(w->out, "%50s %9s  %s", "", report_time(s->waits[i]->ns, t[0]),
+		printable_line(out, "%50s %9s  %s", "", report_time(s->waits[i]->ns, t[0]),
 			       or_none(s->waits[i]->reason));
 	return 0;
 }
@@ -184,14 +171,14 @@ static struct error *read_starts(const struct report_file *file,
 static struct error *write_starts(const struct report_file *file, const struct report_table *table,
 				  FILE *out)
 {
-	struct writing w = {table, out, NULL, 0};
+	struct writing w = begin(table, out, NULL);
 	struct error *err = read_starts(file, write_start, &w);
 
 	if (err)
 		return err;
-	if (!w.count)
+	if (!w.rows.count)
 		print_starts_heading(out);
-	print_rest(rows_of(table, w.count), w.count, out);
+	report_rows_end(&w.rows);
 	return NULL;
 }
 
@@ -209,22 +196,12 @@ struct error *report_write_table(const struct report_file *file, const struct re
 
 /* ---- JSON ---- */
 
-static struct json_object *text_json(const char *text)
-{
-	return json_object_new_string(text);
-}
-
-static void add_number(struct json_object *o, const char *key, uint64_t value)
-{
-	json_object_object_add(o, key, json_object_new_int64(value));
-}
-
 static struct json_object *waits_json(const struct gospect_wait *const *waits, size_t count)
 {
 	struct json_object *o = json_object_new_object();
 
 	for (size_t i = 0; i < count; i++)
-		add_number(o, waits[i]->reason, waits[i]->ns);
+		report_add_number(o, waits[i]->reason, waits[i]->ns);
 	return o;
 }
 
@@ -233,23 +210,23 @@ static int add_group(void *arg, const struct gospect_group *g)
 	struct json_object *o = json_object_new_object();
 	struct writing *w = arg;
 
-	if (!is_shown(w)) {
+	if (!report_rows_next(&w->rows)) {
 		json_object_put(o);
 		return 1;
 	}
-	json_object_object_add(o, "name", text_json(g->name));
-	add_number(o, "count", g->count);
-	add_number(o, "wall_ns", g->total_ns);
-	add_number(o, "cpu_ns", g->cpu_ns);
-	add_number(o, "self_ns", g->self_ns);
+	report_add_text(o, "name", g->name);
+	report_add_number(o, "count", g->count);
+	report_add_number(o, "wall_ns", g->total_ns);
+	report_add_number(o, "cpu_ns", g->cpu_ns);
+	report_add_number(o, "self_ns", g->self_ns);
 	for (int i = GOSPECT_RUNNING; i <= GOSPECT_WAITING; i++) {
 		char key[32];
 
 		snprintf(key, sizeof(key), "%s_ns", gospect_state_name((enum gospect_state)i));
-		add_number(o, key, g->state_ns[i]);
+		report_add_number(o, key, g->state_ns[i]);
 	}
 	json_object_object_add(o, "waits", waits_json(g->waits, g->wait_count));
-	json_object_array_add(w->list, o);
+	json_object_array_add(w->rows.list, o);
 	return 0;
 }
 
@@ -258,34 +235,26 @@ static int add_start(void *arg, const struct gospect_start *s)
 	struct json_object *o = json_object_new_object();
 	struct writing *w = arg;
 
-	if (!is_shown(w)) {
+	if (!report_rows_next(&w->rows)) {
 		json_object_put(o);
 		return 1;
 	}
-	json_object_object_add(o, "name", text_json(s->name));
-	add_number(o, "goroutines", s->goroutines);
-	add_number(o, "wall_ns", s->total_ns);
-	add_number(o, "running_ns", s->running_ns);
-	add_number(o, "runnable_ns", s->runnable_ns);
-	add_number(o, "syscall_ns", s->syscall_ns);
-	add_number(o, "waiting_ns", s->waiting_ns);
+	report_add_text(o, "name", s->name);
+	report_add_number(o, "goroutines", s->goroutines);
+	report_add_number(o, "wall_ns", s->total_ns);
+	report_add_number(o, "running_ns", s->running_ns);
+	report_add_number(o, "runnable_ns", s->runnable_ns);
+	report_add_number(o, "syscall_ns", s->syscall_ns);
+	report_add_number(o, "waiting_ns", s->waiting_ns);
 	json_object_object_add(o, "waits", waits_json(s->waits, s->wait_count));
-	json_object_array_add(w->list, o);
+	json_object_array_add(w->rows.list, o);
 	return 0;
-}
-
-void report_write_json_list(struct json_object *list, FILE *out)
-{
-	const int how = JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED;
-
-	printable_write_json(json_object_to_json_string_ext(list, how), out);
-	fputc('\n', out);
 }
 
 struct error *report_write_json(const struct report_file *file, const struct report_table *table,
 				FILE *out)
 {
-	struct writing w = {table, out, json_object_new_array(), 0};
+	struct writing w = begin(table, out, json_object_new_array());
 	struct error *err;
 
 	if (is_of_starts(file, table))
@@ -294,8 +263,8 @@ struct error *report_write_json(const struct report_file *file, const struct rep
 		err = library_error(gospect_profile_groups(file->profile, table->key, table->label,
 							   add_group, &w));
 	if (!err)
-		report_write_json_list(w.list, out);
-	json_object_put(w.list);
+		report_rows_write_list(&w.rows);
+	json_object_put(w.rows.list);
 	return err;
 }
 
@@ -384,11 +353,15 @@ static size_t join_rows(struct difference *rows, size_t count)
 static void print_differences(const struct differences *d, size_t count,
 			      const struct report_table *table, FILE *out)
 {
+	struct report_rows rows = {.limit = table->rows, .out = out};
+
 	printable_line(out, "%8s %8s %8s  %s", "BEFORE %", "AFTER %", "CHANGE", heading(table));
-	for (size_t i = 0; i < rows_of(table, count); i++)
-		printable_line(out, "%8.2f %8.2f %+8.2f  %s", d->rows[i].before, d->rows[i].after,
-			       d->rows[i].after - d->rows[i].before, or_none(d->rows[i].name));
-	print_rest(rows_of(table, count), count, out);
+	for (size_t i = 0; i < count; i++)
+		if (report_rows_next(&rows))
+			printable_line(out, "%8.2f %8.2f %+8.2f  %s", d->rows[i].before,
+				       d->rows[i].after, d->rows[i].after - d->rows[i].before,
+				       or_none(d->rows[i].name));
+	report_rows_end(&rows);
 }
 
 struct error *report_write_diff(const struct report_file *before, const struct report_file *after,

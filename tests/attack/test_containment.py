@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from lib import golang, gospect, terminal, tracing
+from lib import golang, gospect, process, terminal, tracing
 from lib.process import wait_until
 
 CAP_IPC_LOCK, CAP_SYS_PTRACE, CAP_SYS_NICE, CAP_BPF = 14, 19, 23, 39
@@ -20,15 +20,10 @@ FEW = 1 << CAP_IPC_LOCK | 1 << CAP_SYS_PTRACE | 1 << CAP_SYS_NICE | 1 << CAP_BPF
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
-def status_of(pid):
-    lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
-    return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
-
-
 def wait_until_confined(pid, seconds=10):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        status = status_of(pid)
+        status = process.status(pid)
         if status["Seccomp"] == "2":
             return status
         time.sleep(0.01)
@@ -50,7 +45,7 @@ def test_a_recording_has_few_capabilities_and_a_filter(states, tmp_path):
         assert_confined(wait_until_confined(recording.pid))
         threads = list(pathlib.Path(f"/proc/{recording.pid}/task").iterdir())
         for thread in threads:
-            assert_confined(status_of(f"{recording.pid}/task/{thread.name}"))
+            assert_confined(process.status(f"{recording.pid}/task/{thread.name}"))
     finally:
         recording.terminate()
         recording.communicate(timeout=20)
@@ -64,7 +59,7 @@ def test_top_has_few_capabilities_and_a_filter(states):
     with terminal.Terminal(gospect.BINARY, "top", "-p", states.pid) as t:
         t.wait_for("goroutines")
         for thread in pathlib.Path(f"/proc/{t.pid}/task").iterdir():
-            assert_confined(status_of(f"{t.pid}/task/{thread.name}"))
+            assert_confined(process.status(f"{t.pid}/task/{thread.name}"))
         t.press("q")
         assert t.status() == 0
 
@@ -122,7 +117,7 @@ def test_the_broker_ends_with_a_recording_that_is_killed(states, tmp_path):
     assert (out, err) == (b"", b"")
     end = time.monotonic() + 5
     while pathlib.Path(f"/proc/{broker[0]}").exists():
-        if status_of(broker[0])["State"].startswith("Z"):
+        if process.status(broker[0])["State"].startswith("Z"):
             break
         assert time.monotonic() < end, "the broker outlives gospect"
         time.sleep(0.01)
@@ -154,8 +149,8 @@ def children(pid):
     found = {}
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            if int(status_of(folder.name)["PPid"]) == pid:
-                found[(folder / "comm").read_text().strip()] = int(folder.name)
+            if int(process.status(folder.name)["PPid"]) == pid:
+                found[process.comm(folder.name)] = int(folder.name)
     return found
 
 
@@ -170,7 +165,7 @@ def test_who_traces_has_few_capabilities_and_no_way_to_write_to_the_target(untou
         wait_until(lambda: tracing.is_patched(program.pid), what="the hooks")
         kept = 0
         for thread in pathlib.Path(f"/proc/{traced.pid}/task").iterdir():
-            status = status_of(f"{traced.pid}/task/{thread.name}")
+            status = process.status(f"{traced.pid}/task/{thread.name}")
             assert_confined(status)
             kept |= int(status["CapEff"], 16)
         assert verb != "trace" or kept & ~(1 << CAP_SYS_PTRACE | 1 << CAP_SYS_NICE) == 0

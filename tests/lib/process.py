@@ -21,6 +21,11 @@ def _in_child():
     _libc.prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0)
 
 
+def comm(pid):
+    """The name of a process, whatever bytes it is made of."""
+    return pathlib.Path(f"/proc/{pid}/comm").read_text(errors="replace").removesuffix("\n")
+
+
 def status(pid):
     """/proc/PID/status as a dict."""
     lines = pathlib.Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()

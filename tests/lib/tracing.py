@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 from lib import golang, gospect
-from lib.process import status, wait_until
+from lib.process import comm, status, wait_until
 
 PROBE = pathlib.Path(os.environ.get(
     "GOSPECT_TRACE_PROBE", gospect.BINARY.parent / "src" / "collect" / "trace_probe"))
@@ -179,7 +179,7 @@ def is_switched_on(pid):
 def is_surgeon_of(pid, gospect):
     """The process that puts the agent in and takes it out for this gospect."""
     try:
-        return pathlib.Path(f"/proc/{pid}/comm").read_text() == "gospect-surgeon\n" and \
+        return comm(pid) == "gospect-surgeon" and \
             int(status(pid)["PPid"]) == gospect
     except (FileNotFoundError, ProcessLookupError):
         return False
@@ -189,7 +189,7 @@ def guardian(gospect):
     """The process that takes the agent out for this gospect when that cannot: its own child, or its surgeon's."""
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            if (folder / "comm").read_text() == "gospect-guard\n":
+            if comm(folder.name) == "gospect-guard":
                 parent = int(status(folder.name)["PPid"])
                 if gospect in (parent, int(status(parent)["PPid"])):
                     return int(folder.name)
@@ -202,7 +202,7 @@ def is_guarded(pid):
     """Somebody is there who would take the agent out of this target."""
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            if (folder / "comm").read_text() == "gospect-guard\n" and any(
+            if comm(folder.name) == "gospect-guard" and any(
                     os.readlink(fd) == f"/proc/{pid}" for fd in (folder / "fd").iterdir()):
                 return True
         except (FileNotFoundError, ProcessLookupError):

@@ -1,6 +1,7 @@
 """`-- COMMAND`: a program that gospect starts is held before its first line, and nothing of it is missed."""
 
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -78,13 +79,13 @@ def test_gos_own_programs_for_its_tracer_are_seen_as_they_see_themselves(name, v
 @every_version()
 def test_a_recording_of_what_lives_for_20_ms_has_samples(version, tmp_path):
     """On a busy machine one half of it may pass between two looks: the sleep of 10 ms is seen in one
-    of five recordings, the program in each."""
+    of five recordings, the program in each, be it still at runtime.main without the stack of that moment."""
     for _ in range(5):
         result = gospect.run("record", "-o", tmp_path / "r.folded", "--",
                              golang.build("brief", version), 5, 10)
         assert result.status == 5, result.err
         text = (tmp_path / "r.folded").read_text()
-        assert "main.main;" in text, (text, result.err)
+        assert re.search(r"\bmain\.main;|^runtime\.main;\[running\] ", text, re.M), (text, result.err)
         if "main.main;time.Sleep" in text:
             return
     raise AssertionError(text)

@@ -23,7 +23,7 @@ def test_texts_that_never_come_twice_do_not_fill_memory(targets, tmp_path, suffi
     """Before texts were forgotten, memory grew by megabytes a second, and a Perfetto trace hung at
     its first generation, beyond SIGINT. When they were, but each lay in the heap by itself, gospect
     took 18 to 26 MB for a file of 8. tests/soak/trace does this for longer."""
-    program = targets.start("fresh", args=("-workers=40", "-pause=1ms"))
+    program = targets.start("fresh", args=("-workers=80", "-pause=1ms"))
     t = Tracing(program.pid, tmp_path / f"t.{suffix}", "--flight", 60, "--max-size", FLIGHT_MB)
     t.has_begun()
 

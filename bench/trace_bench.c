@@ -29,8 +29,8 @@
 #include "collect/drain.h"
 #include "collect/rings.h"
 #include "collect/ticks.h"
-#include "gotrace/format.h"
 #include "gotrace/model.h"
+#include "gotrace/trace_format.h"
 #include "tests/made_runtime.h"
 
 enum {

@@ -22,7 +22,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "goroutine/snapshot.h"
+#include "goroutine/goroutine_snapshot.h"
 #include "oncpu/sampler.h"
 
 #define UNIT_BYTES (256u << 10)

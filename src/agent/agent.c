@@ -10,9 +10,9 @@
  * This file is compiled without a C library into position-independent bytes without data of their
  * own (agent.lds). It uses no address but those it is given.
  */
+#include "agent/agent_labels.h"
 #include "agent/entry.h"
 #include "agent/fast.h"
-#include "agent/labels.h"
 
 /* ---- records ---- */
 

@@ -6,7 +6,7 @@
 #ifndef AGENT_FAST_H
 #define AGENT_FAST_H
 
-#include "agent/stacks.h"
+#include "agent/agent_stacks.h"
 
 INLINE uint8_t *put(uint8_t *at, uint64_t value)
 {

@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "image/dwarf_variables.h"
 #include "image/pclntab.h"
-#include "image/variables.h"
 #include "unwind/frames.h"
 
 struct annotate_input {

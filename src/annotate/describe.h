@@ -3,7 +3,7 @@
 #define ANNOTATE_DESCRIBE_H
 
 #include "base/strbuf.h"
-#include "image/variables.h"
+#include "image/dwarf_variables.h"
 
 /*
  * What of the variable lies in eight bytes that begin `at` bytes into it (negative: so many bytes

@@ -3,7 +3,7 @@
 #ifndef CLI_REPORT_ASK_H
 #define CLI_REPORT_ASK_H
 
-#include "cli/output.h"
+#include "cli/output_options.h"
 #include "cli/report.h"
 
 struct report_ask {

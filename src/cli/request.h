@@ -2,8 +2,8 @@
 #ifndef CLI_REQUEST_H
 #define CLI_REQUEST_H
 
-#include "cli/filter.h"
-#include "cli/output.h"
+#include "cli/filter_options.h"
+#include "cli/output_options.h"
 #include "cli/subject.h"
 
 struct request {

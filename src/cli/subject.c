@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "cli/command.h"
-#include "cli/output.h"
+#include "cli/output_options.h"
 #include "cli/stop.h"
 
 /* How long what was started may take to load Go as a library, or to become Go by exec. */

@@ -1,6 +1,6 @@
 #include "base/cleanup.h"
 #include "base/outfile.h"
-#include "cli/format.h"
+#include "cli/format_names.h"
 #include "cli/request.h"
 #include "cli/stop.h"
 #include "cli/unwind_option.h"

@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/outfile.h"
-#include "cli/format.h"
+#include "cli/format_names.h"
 #include "cli/recording.h"
 #include "cli/request.h"
 #include "cli/stop.h"

@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/outfile.h"
-#include "cli/output.h"
+#include "cli/output_options.h"
 #include "cli/report_ask.h"
 
 enum { KEY_DIFF = 0x7000, KEY_EXE };

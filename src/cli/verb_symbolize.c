@@ -5,8 +5,8 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/outfile.h"
-#include "cli/format.h"
-#include "cli/output.h"
+#include "cli/format_names.h"
+#include "cli/output_options.h"
 #include "cli/report.h"
 
 enum { KEY_EXE = 0x8000, KEY_DEBUG_DIR };

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "cli/format.h"
+#include "cli/format_names.h"
 #include "cli/request.h"
 #include "cli/screen.h"
 #include "cli/stop.h"

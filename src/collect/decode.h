@@ -8,7 +8,7 @@
 #include "agent/abi.h"
 #include "base/error.h"
 #include "collect/drain.h"
-#include "collect/labels.h"
+#include "collect/target_labels.h"
 #include "golayout/golayout.h"
 #include "gotrace/event.h"
 #include "gotrace/texts.h"

@@ -15,7 +15,7 @@
 #include "collect/drain.h"
 #include "collect/living.h"
 #include "collect/precedence.h"
-#include "collect/snapshot.h"
+#include "collect/states_at_start.h"
 #include "collect/ticks.h"
 #include "hooks/injection.h"
 

@@ -7,8 +7,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/map.h"
+#include "dump/on_cpu_stacks.h"
 #include "dump/panic.h"
-#include "dump/running.h"
 
 #define UNIT_BYTES (256u << 10)
 /* runtime.schedt.lastpoll, behind goidgen, in Go 1.17 to 1.27. */

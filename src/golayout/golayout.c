@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "golayout/variables.h"
+#include "golayout/runtime_variables.h"
 #include "golayout/view.h"
 #include "image/dwarf_types.h"
 

@@ -4,7 +4,7 @@
  *
  * Offsets come from the binary's DWARF, else from the generated table of its release
  * (generated/go1_NN.h), else the target is refused. Constants always come from the table. Variables
- * come from symbols, else from the rules in variables.c. Nothing is believed before
+ * come from symbols, else from the rules in runtime_variables.c. Nothing is believed before
  * golayout_validate() found the live process to agree.
  */
 #ifndef GOLAYOUT_GOLAYOUT_H

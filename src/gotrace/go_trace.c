@@ -1,4 +1,4 @@
-#include "gotrace/format.h"
+#include "gotrace/trace_format.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "gotrace/event.h"
 #include "gotrace/go_file.h"
 #include "gotrace/label_text.h"
-#include "gotrace/symbols.h"
+#include "gotrace/trace_symbols.h"
 #include "gotrace/used.h"
 
 /* Of the file's times, much as Go's own (64 ticks of the processor's clock): events that are 4 us

@@ -14,10 +14,10 @@
 
 #include "base/cleanup.h"
 #include "gotrace/event.h"
-#include "gotrace/format.h"
 #include "gotrace/perfetto_packets.h"
 #include "gotrace/perfetto_tracks.h"
-#include "gotrace/symbols.h"
+#include "gotrace/trace_format.h"
+#include "gotrace/trace_symbols.h"
 #include "gotrace/used.h"
 
 enum { MAX_FRAMES = 128 };

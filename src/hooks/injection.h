@@ -9,7 +9,7 @@
  * reverse order, when a later one fails.
  *
  * Out: all threads are stopped for the code to be restored. When none is in the agent any more, the
- * memory is unmapped, but for the code page (inject/code.h).
+ * memory is unmapped, but for the code page (inject/code_page.h).
  *
  * Gospect may be killed at any moment: what it has written so far works without it, and the next
  * gospect takes it out.
@@ -68,7 +68,7 @@ const struct agent_shared *inject_layout(const struct injection *in);
 /* Makes a part of it present, here and in the target, before that touches it: which would wait for
  * the kernel at each page, and be charged for it. */
 void inject_populate(const struct injection *in, uint64_t offset, uint64_t size);
-/* The agent may read what has come to Go's heap since, for labels (agent/labels.h). */
+/* The agent may read what has come to Go's heap since, for labels (agent/agent_labels.h). */
 struct error *inject_update_readable(struct injection *in) must_check;
 /* A line for each function whose calls are not recorded though the user asked for it, and why. */
 const struct strbuf *inject_left_out(const struct injection *in);

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "inject/code.h"
+#include "inject/code_page.h"
 
 struct probe_site {
 	uint64_t address;

@@ -1,6 +1,6 @@
 /*
- * The stubs of the code page (inject/code.h): for each hook one that takes a slot, calls the agent
- * on the slot's stack, executes the instruction that the jump has replaced, and goes back.
+ * The stubs of the code page (inject/code_page.h): for each hook one that takes a slot, calls the
+ * agent on the slot's stack, executes the instruction that the jump has replaced, and goes back.
  */
 #ifndef HOOKS_STUB_H
 #define HOOKS_STUB_H
@@ -11,7 +11,7 @@
 
 #include "agent/abi.h"
 #include "hooks/probe_site.h"
-#include "inject/code.h"
+#include "inject/code_page.h"
 
 enum stub_p {
 	STUB_P_OF_THREAD,

@@ -1,6 +1,6 @@
 /*
- * Where the jumps lead that must keep their last byte (inject/code.h): pages of our own, chosen in
- * memory that is free.
+ * Where the jumps lead that must keep their last byte (inject/code_page.h): pages of our own,
+ * chosen in memory that is free.
  */
 #ifndef HOOKS_TRAMPOLINE_H
 #define HOOKS_TRAMPOLINE_H

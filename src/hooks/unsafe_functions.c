@@ -5,7 +5,8 @@
 #include "base/array.h"
 #include "hooks/range.h"
 
-/* Here a goroutine waits, and is still its M's: as one that only pretends to (collect/snapshot.c).
+/* Here a goroutine waits, and is still its M's: as one that only pretends to
+ * (collect/states_at_start.c).
  */
 static const char *const parking[] = {"runtime.park_m", "runtime.preemptPark"};
 

@@ -6,7 +6,7 @@
 #define INJECT_DETACH_H
 
 #include "agent/abi.h"
-#include "inject/code.h"
+#include "inject/code_page.h"
 #include "inject/remote.h"
 #include "inject/stale_agent.h"
 #include "target/target.h"

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "inject/code.h"
+#include "inject/code_page.h"
 #include "inject/quiescence.h"
 #include "inject/runtime_words.h"
 #include "target/target.h"

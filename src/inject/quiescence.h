@@ -6,7 +6,7 @@
 
 #include "agent/abi.h"
 #include "base/error.h"
-#include "inject/code.h"
+#include "inject/code_page.h"
 #include "inject/on_systemstack.h"
 #include "inject/runtime_words.h"
 #include "inject/threads.h"

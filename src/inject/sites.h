@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "inject/code.h"
+#include "inject/code_page.h"
 #include "target/target.h"
 
 struct sites {

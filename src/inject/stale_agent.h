@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "inject/code.h"
+#include "inject/code_page.h"
 #include "inject/plan.h"
 #include "target/target.h"
 

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "base/cpus.h"
-#include "lib/error.h"
+#include "lib/error_api.h"
 #include "lib/options.h"
-#include "lib/output.h"
+#include "lib/output_api.h"
 #include "lib/remark.h"
 #include "lib/trace.h"
 #include "oncpu/cpu_sample.h"

@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/strbuf.h"
-#include "lib/error.h"
+#include "lib/error_api.h"
 #include "lib/findings.h"
 #include "lib/probe.h"
 #include "lib/program.h"

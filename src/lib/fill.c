@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "image/plugins.h"
-#include "lib/filter.h"
+#include "lib/goroutine_filter.h"
 
 _Static_assert((int)GOSPECT_RUNNING == (int)PROFILE_RUNNING &&
 		       (int)GOSPECT_RUNNABLE == (int)PROFILE_RUNNABLE &&

@@ -8,7 +8,7 @@
 #include "golayout/golayout.h"
 #include "image/image.h"
 #include "inject/holder.h"
-#include "lib/error.h"
+#include "lib/error_api.h"
 #include "target/target.h"
 
 /* How long its runtime may take to be set up; and how often it is looked whether it has loaded Go.

@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "lib/cancel.h"
-#include "lib/error.h"
+#include "lib/error_api.h"
 #include "lib/options.h"
 #include "lib/process_row.h"
 #include "lib/remark.h"

@@ -7,13 +7,13 @@
 #include "base/cleanup.h"
 #include "base/utf8.h"
 #include "gotrace/label_text.h"
-#include "lib/error.h"
+#include "lib/error_api.h"
 #include "lib/options.h"
 #include "lib/profile_handle.h"
 #include "lib/remark.h"
 #include "lib/trace_spans.h"
 #include "perfdata/perfdata.h"
-#include "profile/symbols.h"
+#include "profile/profile_symbols.h"
 #include "requests/summary.h"
 
 /* Of a sample. */

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "dump/raw.h"
+#include "dump/raw_dump.h"
 #include "lib/binaries.h"
-#include "lib/error.h"
+#include "lib/error_api.h"
 #include "lib/options.h"
 #include "lib/profile_handle.h"
 #include "lib/sink.h"

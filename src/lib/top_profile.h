@@ -5,7 +5,7 @@
 #include "image/code.h"
 #include "lib/profile_handle.h"
 #include "sample/wall.h"
-#include "top/model.h"
+#include "top/top_model.h"
 
 struct top_source {
 	struct top_model *model; /* its window is as before */

@@ -12,14 +12,14 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "collect/tracer.h"
-#include "gotrace/format.h"
 #include "gotrace/model.h"
 #include "gotrace/trace_file.h"
+#include "gotrace/trace_format.h"
 #include "hooks/injection.h"
-#include "lib/error.h"
+#include "lib/error_api.h"
 #include "lib/options.h"
 #include "lib/sink.h"
-#include "lib/surgeon.h"
+#include "lib/surgeon_api.h"
 #include "lib/target_handle.h"
 
 /* A generation is complete after so much time or so many bytes: what is lost when we are killed,

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "lib/error.h"
+#include "lib/error_api.h"
 
 /* What a killed worker may take to be gone. */
 #define REAP_MS 1000

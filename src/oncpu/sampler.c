@@ -11,7 +11,7 @@
 #include "oncpu/perf_events.h"
 #include "oncpu/waits.h"
 #include "oncpu/work.h"
-#include "unwind/running.h"
+#include "unwind/running_thread.h"
 
 /*
  * Bytes of the stack in a sample. From Go 1.21 on all frames of amd64 but the innermost have their

@@ -15,7 +15,7 @@
 #include "perfdata/chains.h"
 #include "perfdata/process_table.h"
 #include "perfdata/remarks.h"
-#include "profile/symbols.h"
+#include "profile/profile_symbols.h"
 
 /* The program's process is in the upper bits of a stack word, so that words of several differ; it
  * is 0 for the first that has samples: its words are its addresses. */

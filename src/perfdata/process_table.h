@@ -7,7 +7,7 @@
 #include "image/modules.h"
 #include "perfdata/perf_file.h"
 #include "perfdata/programs.h"
-#include "unwind/running.h"
+#include "unwind/running_thread.h"
 
 /* A process from its start, or from its exec, on. */
 struct recorded_process {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "profile/symbols.h"
+#include "profile/profile_symbols.h"
 
 /* A goroutine that waits within so many functions of its own from its start waits for work; and
  * within so many when the function that waits is a loop by its name. */

@@ -15,8 +15,8 @@
 #include "base/printable.h"
 #include "base/strbuf.h"
 #include "profile/profile.h"
+#include "profile/profile_symbols.h"
 #include "profile/stack_tree.h"
-#include "profile/symbols.h"
 
 #define MAX_LINE (1u << 20)
 #define MAX_BYTES (512ull << 20)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "profile/symbols.h"
+#include "profile/profile_symbols.h"
 
 struct grouping {
 	struct groups groups;

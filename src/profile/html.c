@@ -30,12 +30,12 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "profile/awaiting.h"
+#include "profile/flame_page.h"
 #include "profile/json_text.h"
-#include "profile/page.h"
 #include "profile/profile.h"
+#include "profile/profile_symbols.h"
 #include "profile/stack_tree.h"
 #include "profile/stands_out.h"
-#include "profile/symbols.h"
 
 struct page_data {
 	const struct profile *profile;

@@ -6,8 +6,8 @@
 #ifndef PROFILE_PLACES_H
 #define PROFILE_PLACES_H
 
+#include "profile/profile_symbols.h"
 #include "profile/stack_tree.h"
-#include "profile/symbols.h"
 
 struct place {
 	uint32_t function; /* in the symbols' strings */

@@ -19,8 +19,8 @@
 #include "profile.pb-c.h"
 #include "profile/gzip.h"
 #include "profile/profile.h"
-#include "profile/raw.h"
-#include "profile/symbols.h"
+#include "profile/profile_symbols.h"
+#include "profile/raw_profile.h"
 
 /* A function, known by its name and file, as ids in symbols->strings. */
 struct pprof_function {

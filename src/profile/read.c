@@ -8,8 +8,8 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "profile.pb-c.h"
-#include "profile/raw.h"
-#include "profile/symbols.h"
+#include "profile/profile_symbols.h"
+#include "profile/raw_profile.h"
 
 /*
  * A file of some KB can claim to hold a hundred million samples. So there is a limit, by the size

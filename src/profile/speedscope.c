@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "profile/json_text.h"
 #include "profile/profile.h"
-#include "profile/symbols.h"
+#include "profile/profile_symbols.h"
 
 static struct error *write_frame(const struct profile_symbols *symbols,
 				 const struct source_line *line, FILE *out)

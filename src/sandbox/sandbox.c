@@ -3,8 +3,8 @@
 #include <sys/resource.h>
 
 #include "sandbox/capabilities.h"
-#include "sandbox/filter.h"
 #include "sandbox/half.h"
+#include "sandbox/syscall_filter.h"
 
 static struct half broker = HALF_NONE;
 static bool entered;

@@ -5,7 +5,7 @@
 #ifndef TOP_PAGE_H
 #define TOP_PAGE_H
 
-#include "top/view.h"
+#include "top/top_view.h"
 
 enum top_style {
 	TOP_STYLE_PLAIN,

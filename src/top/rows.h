@@ -6,8 +6,8 @@
 #ifndef TOP_ROWS_H
 #define TOP_ROWS_H
 
-#include "top/model.h"
 #include "top/names.h"
+#include "top/top_model.h"
 
 enum top_table { TOP_FUNCTIONS, TOP_GOROUTINES, TOP_LABELS, TOP_CREATORS };
 #define TOP_TABLES 4

@@ -1,19 +1,21 @@
 /*
- * The walk of running.h under way: for the files of this room alone. Each needs those before it:
+ * The walk of running_thread.h under way: for the files of this room alone. Each needs those before
+ * it:
  *
- *	running_state.c, running_memory.c	where it stands, and the words that it reads
- *	running_stale_stack.c, running_systemstack.c	stacks that were moved; a caller without a
- *frame running_chain.c				the kernel's chain running_guard.c
- *whether memory may be believed running_switch.c			from stack to stack
- *	running_frames.c			from frame to frame
- *	running_method.c			by another method, to compare
- *	running.c				a sample's stack
+ * - running_state.c, running_memory.c: where it stands, and the words that it reads
+ * - running_stale_stack.c, running_systemstack.c: stacks that were moved; a caller without a frame
+ * - running_chain.c: the kernel's chain
+ * - running_guard.c: whether memory may be believed
+ * - running_switch.c: from stack to stack
+ * - running_frames.c: from frame to frame
+ * - running_method.c: by another method, to compare
+ * - running_thread.c: a sample's stack
  */
 #ifndef UNWIND_RUNNING_WALK_H
 #define UNWIND_RUNNING_WALK_H
 
 #include "base/map.h"
-#include "unwind/running.h"
+#include "unwind/running_thread.h"
 #include "unwind/steps.h"
 
 struct running_unwinder {

@@ -10,8 +10,8 @@
 #include "fuzz.h"
 #include "image/debug_frame.h"
 #include "image/dwarf_types.h"
+#include "image/dwarf_variables.h"
 #include "image/modules.h"
-#include "image/variables.h"
 #include "made_program.h"
 
 #define BASE 0x7f0000000000ull

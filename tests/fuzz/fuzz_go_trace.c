@@ -5,8 +5,8 @@
 
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "gotrace/format.h"
 #include "gotrace/model.h"
+#include "gotrace/trace_format.h"
 #include "made_up_schedule.h"
 #include "requests/inferred_spans.h"
 #include "requests/requests.h"

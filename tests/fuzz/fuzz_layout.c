@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "golayout/variables.h"
+#include "golayout/runtime_variables.h"
 #include "liar.h"
 #include "made_program.h"
 

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "dump/raw.h"
+#include "dump/raw_dump.h"
 #include "fuzz.h"
 #include "image/image.h"
 #include "made_program.h"

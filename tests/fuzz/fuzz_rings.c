@@ -16,8 +16,8 @@
 #include "collect/rings.h"
 #include "collect/ticks.h"
 #include "fuzz.h"
-#include "gotrace/format.h"
 #include "gotrace/model.h"
+#include "gotrace/trace_format.h"
 #include "gotrace/trace_reader.h"
 #include "tests/made_runtime.h"
 

@@ -8,7 +8,7 @@
 #include "base/array.h"
 #include "fuzz.h"
 #include "tests/made_functions.h"
-#include "unwind/running.h"
+#include "unwind/running_thread.h"
 #include "unwind/stacks.h"
 
 #define FUNCTIONS 8

@@ -155,7 +155,7 @@ def stubs_page(pid):
 
 def is_patched(pid):
     """The first function that is hooked begins with a jump: all threads stand still until the last
-    one does (inject/code.h: struct code_head)."""
+    one does (inject/code_page.h: struct code_head)."""
     head = stubs_page(pid)
     if head is None:
         return False
@@ -169,7 +169,7 @@ def is_patched(pid):
 
 
 def is_switched_on(pid):
-    """Hooks come to the agent (inject/code.h: struct code_head and code_control)."""
+    """Hooks come to the agent (inject/code_page.h: struct code_head and code_control)."""
     with open(f"/proc/{pid}/mem", "rb") as memory:
         memory.seek(stubs_page(pid) + 48)
         memory.seek(int.from_bytes(memory.read(8), "little"))

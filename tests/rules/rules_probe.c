@@ -12,7 +12,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "golayout/golayout.h"
-#include "golayout/variables.h"
+#include "golayout/runtime_variables.h"
 
 static const char *const numbers[] = {
 #define FIELD(name, type, path) #name,

@@ -17,7 +17,7 @@
 
 #include "base/array.h"
 #include "golayout/golayout.h"
-#include "unwind/running.h"
+#include "unwind/running_thread.h"
 
 #define MAX_STEPS 2000000
 #define PASSES 1

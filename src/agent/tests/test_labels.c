@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "agent/labels.h"
+#include "agent/agent_labels.h"
 #include "base/unit_test.h"
 
 enum { HEAP = 1 << 16 };

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "base/unit_test.h"
-#include "cli/filter.h"
-#include "cli/format.h"
-#include "lib/filter.h"
+#include "cli/filter_options.h"
+#include "cli/format_names.h"
+#include "lib/goroutine_filter.h"
 #include "tests/made_runtime.h"
 
 static struct made_runtime runtime;

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "base/unit_test.h"
-#include "collect/snapshot.h"
+#include "collect/states_at_start.h"
 #include "gotrace/step.h"
 
 enum { THREAD = 100, OTHER = 101, GOID = 7, P = 3 };

@@ -94,7 +94,7 @@ static void check(struct probe *p, const struct trace_event *ev)
 		*state = ev->arg;
 	if (!rules[ev->kind].from)
 		return;
-	/* See snapshot.c: one that was between two states when tracing began. */
+	/* See states_at_start.c: one that was between two states when tracing began. */
 	if (ev->kind == TRACE_SYSCALL && ev->p == TRACE_NO_P && *state == TRACE_IN_SYSCALL)
 		return;
 	if (ev->kind == TRACE_START && !*state) {

@@ -6,8 +6,8 @@
 
 #include "base/cleanup.h"
 #include "base/unit_test.h"
-#include "gotrace/format.h"
 #include "gotrace/model.h"
+#include "gotrace/trace_format.h"
 #include "tests/made_runtime.h"
 
 /* Goroutines that one after the other are born, work and end. */

@@ -6,8 +6,8 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "gotrace/format.h"
 #include "gotrace/model.h"
+#include "gotrace/trace_format.h"
 #include "made_up_schedule.h"
 #include "tests/made_functions.h"
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes page.c of the page's sources: style and scripts go into the HTML, which is then cut in three
+"""Makes flame_page.c of the page's sources: style and scripts go into the HTML, which is then cut in three
 at the places of the data: of the profile, and of an earlier one that it is compared with.
 
-    embed.py flamegraph.html STYLE.css SCRIPT.js... > page.c
+    embed.py flamegraph.html STYLE.css SCRIPT.js... > flame_page.c
 """
 import pathlib
 import sys
@@ -23,7 +23,7 @@ def main(paths):
     html = page.read_text().replace("/*STYLE*/", style).replace("/*SCRIPT*/", script)
     before, rest = html.split("/*DATA*/")
     between, after = rest.split("/*BEFORE*/")
-    print('#include "profile/page.h"\n')
+    print('#include "profile/flame_page.h"\n')
     print(c_array("page_before_data", before.encode()))
     print(c_array("page_between_data", between.encode()))
     print(c_array("page_after_data", after.encode()))

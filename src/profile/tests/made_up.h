@@ -5,7 +5,7 @@
 #ifndef PROFILE_TESTS_MADE_UP_H
 #define PROFILE_TESTS_MADE_UP_H
 
-#include "profile/symbols.h"
+#include "profile/profile_symbols.h"
 
 struct made_up_word {
 	struct go_frame frames[3];

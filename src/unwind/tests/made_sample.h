@@ -1,13 +1,13 @@
 /*
  * Samples of threads that do not exist, with their stacks, memory and chains: for tests of the walk
- * of running.h.
+ * of running_thread.h.
  */
 #ifndef UNWIND_TESTS_MADE_SAMPLE_H
 #define UNWIND_TESTS_MADE_SAMPLE_H
 
 #include "base/unit_test.h"
 #include "image/tests/made_functions.h"
-#include "unwind/running.h"
+#include "unwind/running_thread.h"
 
 enum {
 	LEAF,

@@ -5,7 +5,7 @@
 #include "base/unit_test.h"
 #include "tests/made_functions.h"
 #include "unwind/frames.h"
-#include "unwind/running.h"
+#include "unwind/running_thread.h"
 
 enum { LEAF, MIDDLE, ROOT, GOEXIT, FUNCTIONS };
 

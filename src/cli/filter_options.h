@@ -1,0 +1,13 @@
+/* Which goroutines are wanted: --state, --wait, --func, --label, -g. All that are given must match.
+ */
+#ifndef CLI_FILTER_OPTIONS_H
+#define CLI_FILTER_OPTIONS_H
+
+#include <gospect/snapshot.h>
+
+#include "cli/cli.h"
+
+/* A child parser whose input is struct gospect_filter, which is zero. */
+extern const struct argp filter_argp;
+
+#endif

@@ -1,0 +1,56 @@
+#include "cli/output_options.h"
+
+#include <gospect/confine.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct argp_option options[] =
+	{{NULL, 0, NULL, 0, "Output:", 2},
+	 {"output", 'o', "FILE", 0, "Write to this file, with mode 0600; - is standard output", 2},
+	 {"format", 'f', "FORMAT", 0, "Write this format; without -f the file's name decides", 2},
+	 {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct output_options *o = state->input;
+
+	switch (key) {
+	case 'o':
+		if (!*arg)
+			return wrong_option(state, "-o needs a file name");
+		o->path = arg;
+		return 0;
+	case 'f':
+		o->format = arg;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+const struct argp output_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
+
+bool output_is_terminal(const struct output_options *o)
+{
+	return (!o->path || !strcmp(o->path, "-")) && isatty(STDOUT_FILENO);
+}
+
+static int put(void *arg, const void *bytes, size_t size)
+{
+	outfile_write(arg, bytes, size);
+	return 0;
+}
+
+struct gospect_sink output_sink(struct outfile *out)
+{
+	return gospect_sink_function(put, out);
+}
+
+struct error *output_confine(const char *const *files, struct outfile *out)
+{
+	const struct gospect_confine_options how = {.size = sizeof(how),
+						    .files = files,
+						    .output = output_handle(out),
+						    .remark = say_remark};
+
+	return library_error(gospect_confine(&how));
+}

@@ -1,0 +1,34 @@
+/* Where a verb's data goes: -o FILE and -f FORMAT. */
+#ifndef CLI_OUTPUT_OPTIONS_H
+#define CLI_OUTPUT_OPTIONS_H
+
+#include <gospect/write.h>
+
+#include "base/outfile.h"
+#include "cli/cli.h"
+
+struct output_options {
+	const char *path;   /* NULL: standard output */
+	const char *format; /* NULL: by the file's name */
+};
+
+/* A child parser whose input is struct output_options. */
+extern const struct argp output_argp;
+
+/* Whether binary data would go to a terminal, which nobody wants. */
+bool output_is_terminal(const struct output_options *o);
+
+/* The file, for the library to write to. That it could not be written is said by outfile_commit().
+ */
+struct gospect_sink output_sink(struct outfile *out);
+
+/* Gives up privilege: what reads these files, NULL-terminated, and writes that one is left. */
+struct error *output_confine(const char *const *files, struct outfile *out) must_check;
+
+/* A struct gospect_output is a struct outfile, seen from outside. NULL stays NULL. */
+static inline struct gospect_output *output_handle(struct outfile *out)
+{
+	return (struct gospect_output *)out;
+}
+
+#endif

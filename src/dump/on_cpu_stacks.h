@@ -1,0 +1,15 @@
+/* The stacks of what runs in a living process: for the files of this room alone. */
+#ifndef DUMP_ON_CPU_STACKS_H
+#define DUMP_ON_CPU_STACKS_H
+
+#include "dump/dump.h"
+
+/*
+ * Samples the target's threads for a moment, and gives each goroutine of the dump that runs the
+ * first stack with which it was caught. That this is not permitted is no error: dump->no_on_cpu
+ * says why. The dump is sorted by id.
+ */
+struct error *running_collect(struct target *t, const struct golayout *lay,
+			      struct dump *dump) must_check;
+
+#endif

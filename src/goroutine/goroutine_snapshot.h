@@ -1,0 +1,35 @@
+/*
+ * One goroutine with the memory of its stack. As for many (goroutines.h), the stack counts only
+ * when the goroutine's header is the same before and after it was read.
+ */
+#ifndef GOROUTINE_GOROUTINE_SNAPSHOT_H
+#define GOROUTINE_GOROUTINE_SNAPSHOT_H
+
+#include "goroutine/goroutines.h"
+#include "unwind/frames.h"
+
+struct goroutine_snapshot {
+	uint64_t g;
+	uint64_t goid;
+	enum goroutine_status status;
+	uint8_t wait_reason;
+	uint64_t stack_end; /* stack.hi */
+	struct stack_memory memory;
+	uint8_t *bytes; /* what memory.bytes points to */
+	struct frames frames;
+	uint64_t fp;      /* the frame pointer register; 0: not known */
+	bool has_general; /* it ran: registers.general are those of frame 0 */
+	struct target_registers registers;
+};
+
+/*
+ * The goroutine with this id. It is read again when it moves meanwhile. When it runs, in a live
+ * process, the call waits for up to a second; then, and when there is no such goroutine,
+ * ERROR_FAILED says so. Frames that do not lead to the stack's end are no error: see frames.end.
+ */
+struct error *goroutine_snapshot_take(struct goroutine_set *set, uint64_t goid,
+				      struct goroutine_snapshot *ret) must_check;
+void goroutine_snapshot_release(struct goroutine_snapshot *s);
+#define _cleanup_goroutine_snapshot_ __attribute__((cleanup(goroutine_snapshot_release)))
+
+#endif

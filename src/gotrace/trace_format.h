@@ -1,0 +1,68 @@
+/*
+ * The formats that a trace is written in. A format turns the model's steps into bytes, a generation
+ * at a time: what is complete in itself, whatever comes after it or came before it.
+ */
+#ifndef GOTRACE_TRACE_FORMAT_H
+#define GOTRACE_TRACE_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gotrace/step.h"
+#include "gotrace/texts.h"
+#include "image/pclntab.h"
+#include "unwind/stacks.h"
+
+struct trace_writer_options {
+	const struct pclntab *functions;
+	const struct stacks *stacks; /* numbers of stacks in steps are of this set */
+	const struct texts *texts;   /* numbers of texts in steps are of this set */
+	unsigned int depth;          /* frames of a stack that are written at most; 0: no stacks */
+	bool separate;               /* the first generations may be left out */
+	const char *process;         /* its name, and number */
+	uint64_t pid;
+	/* Gets each generation when it is complete, and the time of its first event. */
+	struct error *(*generation)(void *arg, const void *bytes, size_t size, uint64_t ns);
+	void *arg;
+};
+
+/* Tasks that a format shows at once, at most, where it has a limit: there may be any number without
+ * an end. */
+#define TRACE_MOST_TASKS (1u << 14)
+
+/* Of a format's own kind. */
+struct trace_writer;
+
+struct trace_format {
+	const char *name;
+	const char *suffix; /* of files */
+	const char *header; /* what the file begins with */
+	size_t header_size;
+	struct error *(*create)(const struct trace_writer_options *options,
+				struct trace_writer **ret);
+	/* Where the model's steps go. */
+	struct trace_sink (*sink)(struct trace_writer *writer);
+	/* About how many bytes the generation has so far. */
+	size_t (*size)(const struct trace_writer *writer);
+	/* Marks the texts of steps that it needs still. */
+	void (*mark_texts)(const struct trace_writer *writer, struct texts *texts);
+	/* Tasks that there was no room for; NULL: it has no limit of its own. */
+	uint64_t (*left_out)(const struct trace_writer *writer);
+	/* Completes the last generation. */
+	struct error *(*finish)(struct trace_writer *writer);
+	void (*destroy)(struct trace_writer *writer);
+};
+
+/*
+ * "go 1.22 trace", which `go tool trace` reads from Go 1.22 on. Each generation begins with the
+ * state of everything and has its own tables of stacks and strings. So a trace that ends early is
+ * readable up to its last complete generation, and one that begins late likewise.
+ * Source: internal/trace/raw and internal/trace/tracev2 of Go 1.22 to 1.27.
+ */
+extern const struct trace_format trace_format_go;
+
+/* Perfetto's, for ui.perfetto.dev: protos/perfetto/trace of https://github.com/google/perfetto. */
+extern const struct trace_format trace_format_perfetto;
+
+#endif

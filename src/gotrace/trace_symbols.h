@@ -1,0 +1,47 @@
+/* The frames of stacks as a trace has them, each word symbolized once. */
+#ifndef GOTRACE_TRACE_SYMBOLS_H
+#define GOTRACE_TRACE_SYMBOLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/intern.h"
+#include "base/map.h"
+#include "image/pclntab.h"
+#include "unwind/stacks.h"
+
+struct trace_frame {
+	uint64_t pc;       /* its own: of the calls inlined at one address each has another */
+	uint32_t function; /* both in the names */
+	uint32_t file;
+	uint32_t line;
+	bool wrapper; /* hidden, unless it called a function that panics */
+};
+
+struct trace_symbols {
+	const struct pclntab *functions;
+	struct intern names;
+	struct map words; /* stack word -> place of its first frame << 8 | frames */
+	struct trace_frame *frames;
+	size_t count;
+	size_t capacity;
+};
+
+/*
+ * The frames of a stack, innermost first, at most `max`: without runtime.goexit, and without the
+ * runtime.main below main.main, as the runtime writes them: the outermost names the goroutine.
+ * *ret_count is 0 for an empty stack. False: no memory.
+ */
+bool trace_symbols_stack(struct trace_symbols *symbols, const struct stack *stack,
+			 struct trace_frame *ret, size_t max, size_t *ret_count);
+
+/* The function that begins at this address: one frame. */
+bool trace_symbols_function(struct trace_symbols *symbols, uint64_t entry, struct trace_frame *ret);
+
+/* Between two uses of names: forgets all when it has become much. */
+void trace_symbols_trim(struct trace_symbols *symbols);
+
+void trace_symbols_release(struct trace_symbols *symbols);
+
+#endif

@@ -1,0 +1,122 @@
+/*
+ * The code page: what a probe site jumps to, and the head by which all of it is found again.
+ *
+ * The page is the one thing that stays in the target when tracing has ended, so that a thread that
+ * was on its way out of a stub finds its way. It begins with a head that says what was changed and
+ * where: from it, a later gospect undoes what a killed one has left. With many probe sites it is
+ * several pages. The stubs are made, and described, in hooks/stub.h.
+ *
+ * Trampoline pages lead to stubs. Where the instruction has four bytes alone, the fifth of the jump
+ * is the first of the next instruction, to which somebody may return: it has to stay what it is. It
+ * is the highest byte of the jump's distance, so the jump leads to where that takes it, within 16
+ * MB.
+ */
+#ifndef INJECT_CODE_PAGE_H
+#define INJECT_CODE_PAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "agent/abi.h"
+#include "agent/blob.h"
+
+#define SITE_MAX_BYTES 16
+#define SITE_JUMP_BYTES 5
+
+#define CODE_PAGE_BYTES 4096
+#define CODE_MAGIC 0x65646f6374677367ull /* "gsgtcode" */
+#define CODE_VERSION 4
+#define CODE_MAX_SITES (HOOKS + AGENT_MAX_ENTRY_SITES)
+#define CODE_TRAMPOLINE_PAGES 8
+#define CODE_TRAMPOLINE_BYTES 16 /* an instruction and the address of a stub */
+#define CODE_MAX_STUB_BYTES 65536
+
+/* Of the mappings; the kernel shows them as /memfd:NAME. */
+#define CODE_NAME "gospect-code"
+#define DATA_NAME "gospect-data"
+
+struct code_site {
+	uint64_t address; /* 0: this probe site is not used */
+	uint64_t stub;
+	uint64_t jump; /* where the jump leads: to the stub, or on a trampoline page */
+	uint16_t length;
+	uint16_t relative; /* in it: 32 bits that say where its operand is, from its end; 0: none */
+	uint8_t bytes[SITE_MAX_BYTES]; /* the whole instruction, as it was */
+};
+
+/* At the beginning of the page. Addresses are the target's. */
+struct code_head {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t tracer;       /* gospect's pid */
+	uint64_t tracer_start; /* when that process began, as its /proc/PID/stat has it */
+	uint64_t code;         /* where this page is; the agent's bytes and the switch follow */
+	uint64_t code_bytes;   /* of all of them */
+	uint64_t agent;
+	uint64_t control; /* struct code_control, in a page that is 0 in children */
+	uint64_t slots;   /* the first slot of a P; 0: none is there any more */
+	uint64_t fallback_slots;
+	uint64_t stub_bytes;                         /* whole pages, with this head: what stays */
+	uint64_t trampolines[CODE_TRAMPOLINE_PAGES]; /* where they are, the first ones in use; 0: no
+							more */
+	uint64_t site_count; /* by enum agent_hook, then those of entry points */
+	struct code_site sites[CODE_MAX_SITES];
+};
+
+struct code_control {
+	uint32_t enabled;
+	uint64_t slots; /* as in the head, but in the line that every hook reads anyway */
+	uint64_t lost;  /* calls that found no slot */
+};
+
+/* The head without the probe sites that it has not. */
+static inline size_t code_head_bytes(const struct code_head *head)
+{
+	return offsetof(struct code_head, sites) + head->site_count * sizeof(head->sites[0]);
+}
+
+/* Whole pages for the agent. */
+static inline size_t code_agent_bytes(void)
+{
+	return (agent_blob_size + CODE_PAGE_BYTES - 1) & ~(CODE_PAGE_BYTES - 1ul);
+}
+
+static inline size_t code_trampoline_count(const struct code_head *head)
+{
+	size_t n = 0;
+
+	while (n < CODE_TRAMPOLINE_PAGES && head->trampolines[n])
+		n++;
+	return n;
+}
+
+/* Somebody with this pc is in our code. */
+static inline bool code_has(const struct code_head *head, uint64_t address)
+{
+	bool has = address - head->code < head->code_bytes;
+
+	for (unsigned int i = 0; i < CODE_TRAMPOLINE_PAGES; i++)
+		has |= head->trampolines[i] && address - head->trampolines[i] < CODE_PAGE_BYTES;
+	return has;
+}
+
+/* So many bytes of it are looked at: the instruction, or the jump where that is longer. */
+static inline size_t code_site_bytes(const struct code_site *site)
+{
+	return site->length < SITE_JUMP_BYTES ? SITE_JUMP_BYTES : site->length;
+}
+
+/* The jump that is written at the probe site; false when it cannot lead there. */
+static inline bool code_jump(const struct code_site *site, uint8_t ret[SITE_JUMP_BYTES])
+{
+	int64_t distance = (int64_t)(site->jump - (site->address + SITE_JUMP_BYTES));
+	int32_t near = (int32_t)distance;
+
+	ret[0] = 0xe9;
+	memcpy(ret + 1, &near, sizeof(near));
+	return near == distance && (site->length >= SITE_JUMP_BYTES || ret[4] == site->bytes[4]);
+}
+
+#endif

@@ -1,0 +1,253 @@
+/* The requests of a trace: from its bytes to what is handed out. */
+#include <gospect/requests.h>
+#include <regex.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "lib/error_api.h"
+#include "lib/options.h"
+#include "lib/remark.h"
+#include "lib/trace_spans.h"
+#include "requests/handlers.h"
+#include "requests/inferred_spans.h"
+
+struct gospect_requests {
+	struct requests inner;
+	struct inferred_spans inferred; /* where no label is given */
+	struct span_tables tables;
+	regex_t root;
+	bool has_root;
+};
+
+void gospect_requests_destroy(struct gospect_requests *r)
+{
+	if (!r)
+		return;
+	requests_release(&r->inner);
+	inferred_spans_release(&r->inferred);
+	span_tables_release(&r->tables);
+	if (r->has_root)
+		regfree(&r->root);
+	free(r);
+}
+
+static void cleanup_requests_handle(struct gospect_requests **r)
+{
+	gospect_requests_destroy(*r);
+}
+#define _cleanup_requests_handle_ _cleanup_(cleanup_requests_handle)
+
+static struct error *must_check compile(struct gospect_requests *r, const char *root)
+{
+	const char *text = root ? root : HANDLERS_REGEX;
+
+	if (regcomp(&r->root, text, REG_EXTENDED | REG_NOSUB))
+		return error_format(ERROR_USAGE, "invalid regular expression '%s'", text);
+	r->has_root = true;
+	r->inferred.root = &r->root;
+	r->inferred.requests = &r->inner;
+	return NULL;
+}
+
+static struct error *must_check add_span(void *arg, const struct span *span)
+{
+	struct gospect_requests *r = arg;
+
+	return r->has_root ? inferred_spans_add(&r->inferred, &r->tables, span)
+			   : requests_add(&r->inner, &r->tables, span);
+}
+
+static struct error *must_check read_all(struct gospect_requests *r, const void *bytes, size_t size,
+					 const struct gospect_requests_options *o)
+{
+	const struct trace_spans_options how = {
+		.spans = {add_span, r, .calls = r->has_root},
+		.name = o->name,
+		.remark = {o->remark, o->arg},
+	};
+	uint64_t duration = 0;
+	struct error *err;
+
+	r->inner.key = o->label;
+	r->inner.per = o->per;
+	err = trace_spans_read(bytes, size, &how, &r->tables, &duration);
+	if (!err)
+		err = inferred_spans_complete(&r->inferred);
+	if (!err)
+		requests_complete(&r->inner, duration);
+	return err;
+}
+
+static struct error *must_check check(const struct gospect_requests *r,
+				      const struct gospect_requests_options *o)
+{
+	const struct remark to = {o->remark, o->arg};
+
+	/* Few rows of a busy server would be taken for all that it did. */
+	if (r->inner.by_stacks)
+		remark(&to,
+		       "a trace shows a call only if it blocks, makes a system call or is preempted; calls that do none of these are missing, unless gospect traced the program and hooked the function; labels show all requests");
+	if (r->inner.count)
+		return NULL;
+	if (o->label)
+		return error_format(
+			ERROR_FAILED,
+			"no goroutine in %s has the label %s; only traces by gospect have labels",
+			o->name, o->label);
+	return error_format(
+		ERROR_FAILED,
+		"no call in %s of an HTTP or gRPC handler, or of a function that --root matches",
+		o->name);
+}
+
+/* What the caller's strings were used for is done. */
+static void forget_options(struct gospect_requests *r)
+{
+	r->inner.key = r->inner.per = NULL;
+}
+
+struct gospect_error *gospect_requests_read(const void *bytes, size_t size,
+					    const struct gospect_requests_options *given,
+					    struct gospect_requests **ret)
+{
+	_cleanup_requests_handle_ struct gospect_requests *r = calloc(1, sizeof(*r));
+	struct gospect_requests_options o = {0};
+	struct error *err = options_take(given, &o, sizeof(o), "gospect_requests_options");
+
+	if (!r)
+		return error_out(&error_no_memory);
+	o.name = o.name ? o.name : "the trace";
+	if (!err && o.label && o.root)
+		err = error_format(ERROR_USAGE,
+				   "requests are told apart by a label or by functions, not both");
+	if (!err && !o.label)
+		err = compile(r, o.root);
+	if (!err)
+		err = read_all(r, bytes, size, &o);
+	if (!err)
+		err = check(r, &o);
+	if (err)
+		return error_out(err);
+	forget_options(r);
+	*ret = take_ptr(r);
+	return NULL;
+}
+
+size_t gospect_requests_count(const struct gospect_requests *r)
+{
+	return r->inner.count;
+}
+
+/* ---- handing them out ---- */
+
+static const char *name_of(const struct gospect_requests *r, uint32_t name)
+{
+	return intern_get(&r->inner.names, name);
+}
+
+static bool give_place(const struct gospect_requests *r, const struct request_place *from,
+		       struct arena *arena, struct gospect_request_place *ret)
+{
+	bool waits = from->state == TRACE_WAITING;
+
+	*ret = (struct gospect_request_place){
+		.ns = from->ns,
+		.count = from->count,
+		.state = span_state(from->state),
+		.wait_reason = waits ? intern_get(&r->tables.texts, from->reason) : "",
+		.stack = span_stack_of(arena, &r->tables, from->stack),
+	};
+	return ret->stack;
+}
+
+static bool give_places(const struct gospect_requests *r, const struct traced_request *from,
+			struct arena *arena, struct gospect_request *ret)
+{
+	size_t count = from->place_count;
+	struct gospect_request_place *places = given_take(arena, (count + 1) * sizeof(*places));
+	const struct gospect_request_place **pointers =
+		given_take(arena, (count + 1) * sizeof(*pointers));
+
+	if (!places || !pointers)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		if (!give_place(r, &from->places[i], arena, &places[i]))
+			return false;
+		pointers[i] = &places[i];
+	}
+	ret->place_count = count;
+	ret->places = pointers;
+	return true;
+}
+
+static bool give_request(const struct gospect_requests *r, const struct traced_request *from,
+			 struct arena *arena, struct gospect_request *ret)
+{
+	*ret = (struct gospect_request){
+		.name = name_of(r, from->name),
+		.per = name_of(r, from->per),
+		.goroutine = from->g,
+		.goroutines = from->goroutines,
+		.begin_ns = from->begin,
+		.end_ns = from->end,
+		.elapsed_ns = from->elapsed_ns,
+		.total_ns = from->total_ns,
+		.running_ns = from->ns[TRACE_RUNNING],
+		.runnable_ns = from->ns[TRACE_RUNNABLE],
+		.syscall_ns = from->ns[TRACE_IN_SYSCALL],
+		.waiting_ns = from->ns[TRACE_WAITING],
+		.uncertain_ns = from->edge_ns,
+		.is_cut = from->cut,
+	};
+	return give_places(r, from, arena, ret);
+}
+
+struct gospect_error *
+gospect_requests_each(const struct gospect_requests *r,
+		      int (*request)(void *arg, const struct gospect_request *request), void *arg)
+{
+	bool failed = false, ended = false;
+
+	for (size_t i = 0; !failed && !ended && i < r->inner.count; i++) {
+		struct arena arena = {0};
+		struct gospect_request given;
+
+		failed = !give_request(r, &r->inner.items[i], &arena, &given);
+		if (!failed)
+			ended = request(arg, &given);
+		arena_release(&arena);
+	}
+	return error_out(failed ? &error_no_memory : NULL);
+}
+
+struct gospect_error *
+gospect_requests_groups(const struct gospect_requests *r,
+			int (*group)(void *arg, const struct gospect_request_group *group),
+			void *arg)
+{
+	_cleanup_free_ struct request_group *groups = NULL;
+	size_t count = 0;
+	struct error *err = requests_group(&r->inner, &groups, &count);
+	bool ended = false;
+
+	for (size_t i = 0; !err && !ended && i < count; i++) {
+		const struct request_group *g = &groups[i];
+		const struct gospect_request_group given = {
+			.name = name_of(r, g->name),
+			.count = g->count,
+			.cut = g->cut,
+			.p50_ns = g->p50,
+			.p90_ns = g->p90,
+			.p99_ns = g->p99,
+			.max_ns = g->max,
+			.total_ns = g->total_ns,
+			.running_ns = g->ns[TRACE_RUNNING],
+			.runnable_ns = g->ns[TRACE_RUNNABLE],
+			.syscall_ns = g->ns[TRACE_IN_SYSCALL],
+			.waiting_ns = g->ns[TRACE_WAITING],
+		};
+
+		ended = group(arg, &given);
+	}
+	return error_out(err);
+}

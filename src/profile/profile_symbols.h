@@ -1,0 +1,86 @@
+/*
+ * What profile_symbolize() makes; for the writers of this room and its tests.
+ *
+ * Frames are kept once per stack word, and the distinct (function, file, line) among them once for
+ * all, as small numbers, so that a writer compares and counts numbers. All text is valid UTF-8 and
+ * belongs to the symbols: the function table may go.
+ */
+#ifndef PROFILE_PROFILE_SYMBOLS_H
+#define PROFILE_PROFILE_SYMBOLS_H
+
+#include "profile/profile.h"
+
+/* A line of source; function and file are in profile_symbols.strings. */
+struct source_line {
+	uint32_t function;
+	uint32_t file;
+	uint32_t line;
+	uint32_t start_line; /* of the function; 0: not known */
+};
+
+struct symbol_word {
+	struct profile_location location;
+	uint64_t pc;
+	size_t first; /* its frames in profile_symbols.frames; without frames, its "0x<pc>" */
+};
+
+struct profile_symbols {
+	struct intern strings;
+	struct symbol_word *words;
+	size_t word_count;
+	size_t word_capacity;
+	struct map index; /* word -> place in words + 1 */
+	struct go_frame *frames;
+	size_t frame_count;
+	size_t frame_capacity;
+	uint32_t *lines; /* for each of frames its place in source_lines */
+	size_t lines_capacity;
+	struct source_line *source_lines;
+	size_t source_line_count;
+	size_t source_line_capacity;
+	struct map source_line_index;
+	bool with_functions;
+};
+
+/* Where the frames of a word come from: pclntab_frames() and its table, or a test's own. */
+struct symbol_source {
+	size_t (*frames)(const void *functions, uint64_t pc, struct go_frame *ret, size_t max);
+	const void *functions;
+};
+
+struct error *symbols_create(const struct profile *p, const struct symbol_source *source,
+			     struct profile_symbols **ret) must_check;
+
+const struct symbol_word *symbols_word(const struct profile_symbols *symbols, uint64_t pc);
+
+/*
+ * Which frames of this word a reader shall see, as bits, the innermost lowest. `callee` is the
+ * frame inside the word's innermost one; it is moved to the word's outermost. A word without frames
+ * is seen as its first.
+ */
+uint64_t symbols_shown(const struct profile_symbols *symbols, const struct symbol_word *word,
+		       const struct go_frame **callee);
+
+/*
+ * The word whose innermost frame alone is shown of a stack that has none to be seen. A goroutine
+ * that has not run yet is only in its start function, which for `go f(x)` is a wrapper: that one.
+ * Else "[unknown]".
+ */
+const struct symbol_word *symbols_lone(const struct profile_symbols *symbols,
+				       const struct profile_sample *sample);
+
+/* Places in profile_symbols.frames of a sample's stack, innermost first; never empty. */
+struct symbol_stack {
+	size_t *frames;
+	size_t count;
+	size_t capacity;
+};
+
+struct error *symbols_stack(const struct profile_symbols *symbols,
+			    const struct profile_sample *sample,
+			    struct symbol_stack *stack) must_check;
+void symbol_stack_release(struct symbol_stack *stack);
+
+#define _cleanup_symbol_stack_ __attribute__((cleanup(symbol_stack_release)))
+
+#endif

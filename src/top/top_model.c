@@ -1,0 +1,221 @@
+#include "top/top_model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/map.h"
+
+/* Keys of which nothing is left are forgotten when there are more of them than of others, and so
+ * many. */
+#define MANY_KEYS 4096
+
+enum top_state top_state_of(enum goroutine_status status)
+{
+	switch (status) {
+	case G_RUNNING:
+	case G_COPYSTACK:
+		return TOP_RUNNING;
+	case G_RUNNABLE:
+	case G_PREEMPTED:
+		return TOP_RUNNABLE;
+	case G_SYSCALL:
+		return TOP_SYSCALL;
+	default:
+		return TOP_WAITING;
+	}
+}
+
+const char *top_state_name(enum top_state state)
+{
+	static const char *const names[] = {"running", "runnable", "syscall", "waiting"};
+
+	return names[state];
+}
+
+void top_model_init(struct top_model *m, unsigned int window)
+{
+	*m = (struct top_model){.window = window};
+}
+
+void top_model_release(struct top_model *m)
+{
+	for (size_t i = 0; i < TOP_LAPS; i++)
+		free(m->laps[i].items);
+	free(m->keys);
+	free(m->totals);
+	map_release(&m->index);
+	*m = (struct top_model){0};
+}
+
+static uint64_t key_hash(const struct top_key *k)
+{
+	uint64_t hash = hash_u64((uint64_t)k->stack << 32 | k->labels);
+
+	return hash_u64(hash + ((uint64_t)k->creator << 16 | k->status << 8 | k->wait_reason)) >> 1;
+}
+
+static bool key_same(const struct top_key *a, const struct top_key *b)
+{
+	return a->stack == b->stack && a->labels == b->labels && a->creator == b->creator &&
+	       a->status == b->status && a->wait_reason == b->wait_reason;
+}
+
+/* 0: no memory. */
+static uint32_t key_id(struct top_model *m, const struct top_key *key)
+{
+	for (uint64_t hash = key_hash(key);; hash++) {
+		uint64_t *place = map_at(&m->index, hash);
+
+		if (!place)
+			return 0;
+		if (*place && key_same(&m->keys[*place], key))
+			return *place;
+		if (*place)
+			continue;
+		if (!array_reserve(&m->keys, &m->key_capacity, m->key_count + 2) ||
+		    !array_reserve(&m->totals, &m->total_capacity, m->key_count + 2))
+			return 0;
+		m->keys[++m->key_count] = *key;
+		m->totals[m->key_count] = (struct top_total){0};
+		return *place = m->key_count;
+	}
+}
+
+static struct top_lap *lap_at(struct top_model *m, uint64_t number)
+{
+	return &m->laps[number % TOP_LAPS];
+}
+
+const struct top_lap *top_model_lap(const struct top_model *m, size_t back)
+{
+	if (back >= TOP_LAPS || back >= m->lap_count)
+		return NULL;
+	return &m->laps[(m->lap_count - 1 - back) % TOP_LAPS];
+}
+
+double top_model_mean(const struct top_model *m, uint64_t ns)
+{
+	return m->window_ns ? (double)ns / m->window_ns : 0;
+}
+
+static void enter_window(struct top_model *m, const struct top_lap *lap)
+{
+	m->window_ns += lap->ns;
+	for (size_t i = 0; i < lap->count; i++) {
+		struct top_total *t = &m->totals[lap->items[i].key];
+
+		t->ns += lap->items[i].total.ns;
+		t->cpu_ns += lap->items[i].total.cpu_ns;
+		t->count += lap->items[i].total.count;
+	}
+}
+
+static void leave_window(struct top_model *m, const struct top_lap *lap)
+{
+	m->window_ns -= lap->ns;
+	for (size_t i = 0; i < lap->count; i++) {
+		struct top_total *t = &m->totals[lap->items[i].key];
+
+		t->ns -= lap->items[i].total.ns;
+		t->cpu_ns -= lap->items[i].total.cpu_ns;
+		t->count -= lap->items[i].total.count;
+	}
+}
+
+/* Laps are about a second: a window of one second is one lap. */
+static void shorten_window(struct top_model *m)
+{
+	while (m->first + 1 < m->lap_count &&
+	       m->window_ns - lap_at(m, m->first)->ns + 500000000u > m->window * 1000000000ull)
+		leave_window(m, lap_at(m, m->first++));
+}
+
+static void sum_up(struct top_model *m)
+{
+	uint64_t kept = m->lap_count < TOP_LAPS ? m->lap_count : TOP_LAPS;
+
+	if (m->totals)
+		memset(m->totals, 0, (m->key_count + 1) * sizeof(*m->totals));
+	m->window_ns = 0;
+	m->first = m->lap_count - kept;
+	for (uint64_t i = m->first; i < m->lap_count; i++)
+		enter_window(m, lap_at(m, i));
+	shorten_window(m);
+}
+
+void top_model_set_window(struct top_model *m, unsigned int seconds)
+{
+	m->window = seconds;
+	sum_up(m);
+}
+
+static struct error *add_bucket(struct top_model *m, struct top_lap *lap,
+				const struct wall_bucket *b)
+{
+	struct top_key key = {b->stack, b->labels, b->creator, b->status, b->wait_reason};
+	uint32_t id = key_id(m, &key);
+
+	if (!id || !array_reserve(&lap->items, &lap->capacity, lap->count + 1))
+		return &error_no_memory;
+	lap->items[lap->count++] = (struct top_amount){id, {b->ns, b->cpu_ns, b->count}};
+	lap->states[top_state_of(b->status)] += b->ns;
+	return NULL;
+}
+
+/* All keys anew: those of the laps. */
+static struct error *forget_keys(struct top_model *m)
+{
+	struct top_key *old = m->keys;
+	struct error *err = NULL;
+
+	map_release(&m->index);
+	m->keys = NULL;
+	m->key_count = m->key_capacity = 0;
+	for (size_t i = 0; !err && i < TOP_LAPS; i++) {
+		struct top_lap *lap = &m->laps[i];
+
+		for (size_t k = 0; !err && k < lap->count; k++) {
+			lap->items[k].key = key_id(m, &old[lap->items[k].key]);
+			err = lap->items[k].key ? NULL : &error_no_memory;
+		}
+	}
+	free(old);
+	if (!err)
+		sum_up(m);
+	return err;
+}
+
+static size_t count_amounts(const struct top_model *m)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < TOP_LAPS; i++)
+		count += m->laps[i].count;
+	return count;
+}
+
+struct error *top_model_add(struct top_model *m, const struct wall_lap *seen)
+{
+	struct top_lap *lap = lap_at(m, m->lap_count);
+	struct error *err = NULL;
+
+	if (!seen->ns)
+		return NULL;
+	if (m->lap_count >= TOP_LAPS && m->first == m->lap_count - TOP_LAPS)
+		leave_window(m, lap_at(m, m->first++));
+	lap->ns = seen->ns;
+	lap->count = 0;
+	memset(lap->states, 0, sizeof(lap->states));
+	for (size_t i = 0; !err && i < seen->count; i++)
+		if (seen->buckets[i].ns || seen->buckets[i].cpu_ns || seen->buckets[i].count)
+			err = add_bucket(m, lap, &seen->buckets[i]);
+	if (err)
+		return err;
+	m->lap_count++;
+	enter_window(m, lap);
+	shorten_window(m);
+	if (m->key_count > MANY_KEYS && m->key_count > 2 * count_amounts(m))
+		return forget_keys(m);
+	return NULL;
+}

@@ -1,0 +1,76 @@
+/*
+ * The last minute: what was seen in each second of it, and the sum over a window of it that ends
+ * now. Knows neither clock nor target: it is fed laps of the sampler.
+ */
+#ifndef TOP_TOP_MODEL_H
+#define TOP_TOP_MODEL_H
+
+#include "base/map.h"
+#include "sample/wall.h"
+
+#define TOP_LAPS 60
+#define TOP_STATES 4 /* running, runnable, syscall, waiting */
+
+enum top_state { TOP_RUNNING, TOP_RUNNABLE, TOP_SYSCALL, TOP_WAITING };
+
+enum top_state top_state_of(enum goroutine_status status);
+/* "running", "runnable", "syscall", "waiting" */
+const char *top_state_name(enum top_state state);
+
+/* What is counted apart. */
+struct top_key {
+	uint32_t stack;
+	uint32_t labels;
+	uint32_t creator;
+	enum goroutine_status status;
+	uint8_t wait_reason;
+};
+
+struct top_total {
+	uint64_t ns;
+	uint64_t cpu_ns;
+	uint64_t count;
+};
+
+struct top_amount {
+	uint32_t key;
+	struct top_total total;
+};
+
+struct top_lap {
+	uint64_t ns;
+	uint64_t states[TOP_STATES]; /* ns of goroutines */
+	struct top_amount *items;
+	size_t count;
+	size_t capacity;
+};
+
+struct top_model {
+	struct top_lap laps[TOP_LAPS]; /* a ring */
+	uint64_t lap_count;            /* of all that ever came */
+
+	struct top_key *keys; /* from 1 on */
+	struct top_total *totals;
+	size_t key_count;
+	size_t key_capacity, total_capacity;
+	struct map index; /* hash of a key -> its place */
+
+	unsigned int window; /* seconds */
+	uint64_t first;      /* lap of the window */
+	uint64_t window_ns;
+};
+
+void top_model_init(struct top_model *m, unsigned int window);
+void top_model_release(struct top_model *m);
+
+/* Adds a lap, and forgets the oldest. A lap of no time adds nothing. */
+struct error *top_model_add(struct top_model *m, const struct wall_lap *lap) must_check;
+/* Sums over the last so many seconds from now on, as far as there are laps. */
+void top_model_set_window(struct top_model *m, unsigned int seconds);
+
+/* The lap so many laps before the last; NULL when there is none. */
+const struct top_lap *top_model_lap(const struct top_model *m, size_t back);
+/* How many goroutines were in that state, on average over the window. */
+double top_model_mean(const struct top_model *m, uint64_t ns);
+
+#endif

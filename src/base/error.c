@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 
 struct error error_no_memory = {ERROR_NO_MEMORY, true, "out of memory"};
-struct error error_fault = {ERROR_FAULT, true, "cannot read that memory of the target"};
+struct error error_fault = {ERROR_FAULT, true, "cannot read the memory of the target"};
 struct error error_stopped = {ERROR_STOPPED, true, "stopped"};
 
 /* Takes the text, which came from malloc. */

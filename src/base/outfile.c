@@ -558,9 +558,11 @@ static struct error *serve_open(struct outfile_service *s, struct door_call *cal
 	struct error *err;
 
 	if (call->size < 2 || call->bytes[call->size - 1])
-		return error_format(ERROR_FAILED, "invalid file name");
+		return error_format(ERROR_FAILED,
+				    "cannot open the output file: its name is invalid");
 	if ((!s->path || strcmp(path, s->path)) && !s->names.folders)
-		return error_format(ERROR_FAILED, "not the output file");
+		return error_format(ERROR_FAILED,
+				    "cannot open this file: it is not the output file");
 	outfile_abandon(&s->again);
 	s->out = &s->again;
 	if (s->path && !strcmp(path, s->path))
@@ -598,8 +600,11 @@ struct error *outfile_serve(void *arg, struct door_call *call)
 		return serve_open(s, call);
 	}
 	if (what == CALL_PUBLISH && call->fd_count == 1 && out && out->name)
-		err = is_own(s, call->fds[0]) ? publish(out, call->fds[0])
-					      : error_format(ERROR_FAILED, "not the same file");
+		err = is_own(s, call->fds[0])
+			      ? publish(out, call->fds[0])
+			      : error_format(
+					ERROR_FAILED,
+					"cannot publish the output file: another file was passed");
 	else if (what == CALL_ABANDON && out == &s->again)
 		outfile_abandon(out);
 	else if (what == CALL_ABANDON && out && out->temporary)

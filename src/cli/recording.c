@@ -6,7 +6,7 @@ enum { KEY_BUDGET = 0x5100 };
 
 static const struct argp_option options[] =
 	{{NULL, 0, NULL, 0, "Recording:", 4},
-	 {"duration", 'd', "SECONDS", 0, "Stop after this time (default: at an interrupt)", 4},
+	 {"duration", 'd', "SECONDS", 0, "Stop after SECONDS (default: when interrupted)", 4},
 	 {"rate", 'r', "HZ", 0, "Sample this many times a second (100)", 4},
 	 {"budget", KEY_BUDGET, "PERCENT", 0,
 	  "Use at most this share of one core (1); with too many goroutines, sample a random part "

@@ -9,22 +9,21 @@
 
 enum { KEY_BY = 0x7100, KEY_ONLY, KEY_PER, KEY_ROOT };
 
-static const struct argp_option options[] =
-	{{NULL, 0, NULL, 0, "Table:", 5},
-	 {"by", KEY_BY, "WHAT", 0,
-	  "Make a row for each root (start function), func, state, wait or label:KEY; of a trace "
-	  "also request (an HTTP or gRPC request)",
-	  5},
-	 {"only", KEY_ONLY, "VALUE", 0,
-	  "With --by label:KEY: show this value only, by function or in the format of -f", 5},
-	 {"root", KEY_ROOT, "REGEX", 0,
-	  "Of a trace: make a row for each time that a goroutine is inside a matching function", 5},
-	 {"per", KEY_PER, "WHAT", 0,
-	  "Of a trace, with --by label:KEY or --root: print percentiles of request times for each "
-	  "value of label:KEY, or of all",
-	  5},
-	 {"rows", 'n', "N", 0, "Print at most this many rows (30); 0 prints all", 5},
-	 {0}};
+static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Table:", 5},
+	{"by", KEY_BY, "WHAT", 0,
+	 "Make a row for each root (start function), func, state, wait or label:KEY; of a trace "
+	 "also request (an HTTP or gRPC request)",
+	 5},
+	{"only", KEY_ONLY, "VALUE", 0,
+	 "With --by label:KEY: show this value only, by function or in the format of -f", 5},
+	{"root", KEY_ROOT, "REGEX", 0,
+	 "Traces only: make a row for each call of a matching function", 5},
+	{"per", KEY_PER, "WHAT", 0,
+	 "Traces only, with --by label:KEY or --root: print percentiles of request times, for each value of label:KEY or for all",
+	 5},
+	{"rows", 'n', "N", 0, "Print at most this many rows (30); 0 prints all", 5},
+	{0}};
 
 static error_t parse_by(struct report_ask *ask, const char *arg, struct argp_state *state)
 {

@@ -16,10 +16,10 @@ struct trace_verb {
 
 static const struct argp_option options[] =
 	{{NULL, 0, NULL, 0, "Trace:", 4},
-	 {"duration", 'd', "SECONDS", 0, "Stop after this time (default: at an interrupt)", 4},
+	 {"duration", 'd', "SECONDS", 0, "Stop after SECONDS (default: when interrupted)", 4},
 	 {"max-size", KEY_MAX_SIZE, "MB", 0, "Stop when the trace has this size (256)", 4},
 	 {"flight", KEY_FLIGHT, "SECONDS", 0,
-	  "Keep only the last seconds, in memory; write them on SIGUSR1, on an interrupt and when "
+	  "Keep only the last SECONDS, in memory; write them on SIGUSR1, on an interrupt and when "
 	  "the target exits",
 	  4},
 	 {"stack-depth", KEY_STACK_DEPTH, "N", 0,

@@ -179,8 +179,7 @@ static struct error *must_check refuse_number(const struct image *img, const str
 {
 	return error_format(
 		ERROR_UNSUPPORTED,
-		"the DWARF of %s is wrong: it puts %s %s at offset %lld, and no Go version has "
-		"more than %d bytes there; rebuild the program, or strip its DWARF",
+		"the DWARF of %s is wrong: it gives %s %s the offset %lld, above the limit of %d; rebuild the program, or strip its DWARF",
 		elf_file_name(img->elf), q->type, *q->path ? q->path : "(its end)",
 		(long long)q->value, limit_of_type(q->type));
 }

@@ -81,9 +81,10 @@ static struct error *find_one(const struct image *img, const struct variable *va
 	struct error *err = data_refs_of(img, var->function, &refs);
 
 	if (!err && !apply_rule(&refs, var, lock, ret))
-		err = error_format(ERROR_UNSUPPORTED,
-				   "%s refers to %zu addresses, and none of them matches",
-				   var->function, refs.count);
+		err = error_format(
+			ERROR_UNSUPPORTED,
+			"cannot find a variable of the Go runtime: %s refers to %zu addresses, and none matches; report the Go version and how the program was built",
+			var->function, refs.count);
 	if (err && err->code != ERROR_FAILED && err->code != ERROR_UNSUPPORTED)
 		return err;
 	if (!err)

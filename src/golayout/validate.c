@@ -50,8 +50,7 @@ static struct error *must_check mismatch(const struct check *c, const char *what
 {
 	return error_format(
 		ERROR_UNSUPPORTED,
-		"%s claims Go version %s, but its memory has another layout: %s should be %s, and "
-		"is 0x%llx; try again, and report it if it stays",
+		"%s claims Go version %s, but its memory does not match: %s should be %s, but is 0x%llx; try again, and report this if it persists",
 		elf_file_name(c->img->elf), c->img->info.version, what, expected,
 		(unsigned long long)found);
 }

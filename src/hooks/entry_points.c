@@ -67,8 +67,7 @@ static void leave_out(struct search *s, const char *name, const char *why, const
 	if (s->lines++ < MAX_LINES)
 		strbuf_addf(
 			&s->hooks->left_out,
-			"%.*s %s%.*s: its calls are found by sampling stacks, so only calls that "
-			"block or make a system call are shown, with inexact times\n",
+			"%.*s %s%.*s: cannot be hooked; calls are inferred from stacks, so calls that never block or make a system call are missing, and times are inexact\n",
 			MAX_NAME, name, why, MAX_NAME, into);
 }
 

@@ -107,11 +107,11 @@ static struct error *must_check check_instructions(struct target *t, const struc
 
 	if (!is_code(maps, s->syscall, sizeof(call)) ||
 	    !has_bytes(t, s->syscall, call, sizeof(call)))
-		return refused("there is no system call where it says");
+		return refused("no system call instruction at its address");
 	if (!is_code(maps, s->restore, sizeof(wide)) ||
 	    (!has_bytes(t, s->restore, wide, sizeof(wide)) &&
 	     !has_bytes(t, s->restore, narrow, sizeof(narrow))))
-		return refused("there is no sigreturn where it says");
+		return refused("no sigreturn at its address");
 	return NULL;
 }
 
@@ -125,10 +125,10 @@ struct error *survey_check(struct target *t, const struct survey *s)
 	if (!are_small(&s->words))
 		return refused("an offset in the runtime's structures is too large");
 	if (s->original_count > CODE_MAX_SITES)
-		return refused("there are too many probe sites");
+		return refused("too many probe sites");
 	for (size_t i = 0; i < s->original_count; i++)
 		if (!is_code(&maps, s->originals[i].address, SITE_JUMP_BYTES))
-			return refused("a probe site to restore is not in the target's code");
+			return refused("a probe site to restore lies outside the target's code");
 	return check_instructions(t, &maps, s);
 }
 
@@ -139,17 +139,17 @@ static struct error *must_check check_sizes(const struct plan *plan, size_t size
 	const struct code_head *h = &plan->head;
 
 	if (h->magic != CODE_MAGIC || h->version != CODE_VERSION)
-		return refused("it is of another version");
+		return refused("another version of the plan");
 	if (!h->site_count || h->site_count > CODE_MAX_SITES)
-		return refused("there are too many probe sites, or none");
+		return refused("invalid number of probe sites");
 	if (h->stub_bytes > CODE_MAX_STUB_BYTES || h->stub_bytes % CODE_PAGE_BYTES ||
 	    h->stub_bytes < code_head_bytes(h))
-		return refused("its code has the wrong size");
+		return refused("wrong size of the code");
 	if (h->code_bytes != h->stub_bytes + code_agent_bytes() + CODE_PAGE_BYTES ||
 	    h->agent != h->code + h->stub_bytes ||
 	    h->control != h->code + h->code_bytes - CODE_PAGE_BYTES)
-		return refused("the agent is not behind its code");
-	return size == plan_bytes(h) ? NULL : refused("it is not as long as it says");
+		return refused("the agent does not follow the stubs");
+	return size == plan_bytes(h) ? NULL : refused("wrong length");
 }
 
 static struct error *must_check check_shared(const struct plan *plan)
@@ -158,13 +158,13 @@ static struct error *must_check check_shared(const struct plan *plan)
 
 	if (plan->shared_bytes > MOST_SHARED_BYTES || plan->shared_bytes % CODE_PAGE_BYTES ||
 	    plan->shared_bytes < sizeof(struct agent_shared))
-		return refused("the shared memory has the wrong size");
+		return refused("wrong size of the shared memory");
 	if (plan->slots < AGENT_FALLBACK_SLOTS ||
 	    plan->slots > AGENT_MOST_P_SLOTS + AGENT_FALLBACK_SLOTS ||
 	    plan->slots_offset > plan->shared_bytes || plan->slots_offset % 64 ||
 	    plan->slots_offset < sizeof(struct agent_shared) ||
 	    plan->slots * AGENT_SLOT_BYTES > room)
-		return refused("its slots are not in the shared memory");
+		return refused("a slot lies outside the shared memory");
 	return NULL;
 }
 
@@ -172,13 +172,13 @@ static struct error *must_check check_functions(const struct quiescence_function
 						const struct target_maps *maps)
 {
 	if (f->count > QUIESCENCE_FUNCTIONS || f->changing > f->count)
-		return refused("there are too many functions");
+		return refused("too many functions");
 	for (size_t i = 0; i < f->count; i++)
 		if (f->items[i].size && !is_code(maps, f->items[i].start, f->items[i].size))
-			return refused("a function is not in the target's code");
+			return refused("a function lies outside the target's code");
 	if (f->systemstack_switch.size &&
 	    !is_code(maps, f->systemstack_switch.start, f->systemstack_switch.size))
-		return refused("a function is not in the target's code");
+		return refused("a function lies outside the target's code");
 	return NULL;
 }
 
@@ -194,17 +194,17 @@ static struct error *must_check check_mappings(const struct code_head *h,
 	size_t count = code_trampoline_count(h);
 
 	if (!is_free(maps, h->code, h->code_bytes))
-		return refused("its code is where something is mapped");
+		return refused("the address range of the code is in use");
 	for (size_t i = 0; i < CODE_TRAMPOLINE_PAGES; i++) {
 		if (i >= count && h->trampolines[i])
-			return refused("its trampoline pages are not one behind the other");
+			return refused("a gap in the list of trampoline pages");
 		if (i < count &&
 		    (!is_free(maps, h->trampolines[i], CODE_PAGE_BYTES) ||
 		     touch(h->trampolines[i], CODE_PAGE_BYTES, h->code, h->code_bytes)))
-			return refused("a trampoline page is where something is mapped");
+			return refused("the address range of a trampoline page is in use");
 		for (size_t k = 0; k < i && i < count; k++)
 			if (h->trampolines[i] == h->trampolines[k])
-				return refused("two trampoline pages are one");
+				return refused("two trampoline pages have the same address");
 	}
 	return NULL;
 }
@@ -234,9 +234,9 @@ static struct error *must_check check_site(const struct code_head *h, const stru
 	    (site->relative && site->relative + sizeof(uint32_t) > site->length))
 		return refused("an instruction has the wrong length");
 	if (!is_code(maps, site->address, code_site_bytes(site)))
-		return refused("a probe site is not in the target's code");
+		return refused("a probe site lies outside the target's code");
 	if (!is_stub(h, site->stub) || (!is_stub(h, site->jump) && !is_trampoline(h, site->jump)))
-		return refused("a jump does not lead to the agent");
+		return refused("a jump leaves the agent");
 	if (!code_jump(site, jump))
 		return error_format(ERROR_UNSUPPORTED, "the agent is out of range");
 	return NULL;
@@ -257,7 +257,7 @@ static struct error *must_check check_sites(const struct code_head *h,
 			if (h->sites[k].address &&
 			    touch(site->address, code_site_bytes(site), h->sites[k].address,
 				  code_site_bytes(&h->sites[k])))
-				err = refused("two probe sites are one");
+				err = refused("two probe sites overlap");
 	}
 	return err;
 }
@@ -267,7 +267,7 @@ struct error *plan_check(const struct plan *plan, size_t size, const struct targ
 	struct error *err;
 
 	if (size < sizeof(*plan) || size > PLAN_MOST_BYTES)
-		return refused("it is not as long as a plan is");
+		return refused("length out of range");
 	err = check_sizes(plan, size);
 	if (!err)
 		err = check_shared(plan);

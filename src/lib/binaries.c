@@ -31,9 +31,7 @@ static struct error *check_overlaps(const struct binaries *b)
 			if (x->start < y->end && y->start < x->end)
 				return error_format(
 					ERROR_FAILED,
-					"it has %s and %s at the same addresses, so it was merged "
-					"from two processes; symbolize the parts before you merge "
-					"them",
+					"%s and %s have the same addresses: the profile was merged from two processes; symbolize each before you merge them",
 					x->file, y->file);
 		}
 	}
@@ -101,7 +99,7 @@ static struct error *must_check why_not(const struct profile_mapping *m)
 	    elf_file_has_build_id(elf, m->build_id))
 		return NULL;
 	return error_format(ERROR_FAILED,
-			    "%s was replaced: the recording has build id %s, the file has %s; %s",
+			    "%s has changed since the recording: its build id was %s and is %s; %s",
 			    m->file, m->build_id, elf ? shown_id(elf_file_build_id(elf)) : "none",
 			    remedy);
 }

@@ -30,7 +30,7 @@ static void remark_end(const struct remark *to, const struct dump *dump)
 		strbuf_addf(&sb, "process %d, ", core->pid);
 	strbuf_addf(&sb, "%s, ", dump->exe);
 	if (!core->threads)
-		strbuf_adds(&sb, "ended in a way that the core file does not record");
+		strbuf_adds(&sb, "cause of the end unknown (the core file has no thread status)");
 	else if (core->signal > 0)
 		add_signal(&sb, core);
 	else
@@ -71,8 +71,7 @@ static void remark_truncated(const struct remark *to, const struct dump *dump)
 		       core->path);
 	if (missing || without)
 		remark(to,
-		       "%lu goroutines are missing from the core file or were dead; %zu are shown "
-		       "without a stack",
+		       "%lu goroutines are missing from the core file or had ended; %zu are shown without a stack",
 		       missing, without);
 }
 

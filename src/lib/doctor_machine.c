@@ -61,12 +61,12 @@ static void find_capabilities(const struct findings *to, const struct access_sel
 	if (enough)
 		findings_add(to, true, "capabilities", "%s", names.data);
 	else
-		findings_add(to, true, "capabilities",
-			     "%s (SYS_PTRACE reads the processes of others, "
-			     "PERFMON samples them: run gospect %s)",
-			     names.length ? names.data : "none",
-			     access_remedy(self, has(self, CAP_SYS_PTRACE) ? CAP_PERFMON
-									   : CAP_SYS_PTRACE));
+		findings_add(
+			to, true, "capabilities",
+			"%s (CAP_SYS_PTRACE reads other users' processes, CAP_PERFMON samples them; run gospect %s)",
+			names.length ? names.data : "none",
+			access_remedy(self,
+				      has(self, CAP_SYS_PTRACE) ? CAP_PERFMON : CAP_SYS_PTRACE));
 }
 
 static const char *yama_meaning(int scope)
@@ -138,7 +138,7 @@ static void find_kernel_symbols(const struct findings *to)
 	int level = read_number("/proc/sys/kernel/kptr_restrict", 0);
 
 	findings_add(to, !err, "kptr_restrict", "%d: %s", level,
-		     err ? err->message : "the kernel's functions have names (record --kernel)");
+		     err ? err->message : "kernel functions have names (record --kernel)");
 }
 
 static void find_confinement(const struct findings *to, const struct access_self *self)
@@ -146,17 +146,18 @@ static void find_confinement(const struct findings *to, const struct access_self
 	char hidepid[16];
 
 	if (self->filtered)
-		findings_add(to, true, "seccomp",
-			     "a filter is active; the lines below show what it forbids (docker run "
-			     "--security-opt seccomp=unconfined)");
+		findings_add(
+			to, true, "seccomp",
+			"a filter is active; the verbs below show what it forbids; remove it with docker run --security-opt seccomp=unconfined");
 	else
 		findings_add(to, true, "seccomp", "no filter");
 	findings_add(to, true, "security module", "%s",
 		     *self->confinement ? self->confinement : "none");
-	findings_add(to, true, "user namespace",
-		     self->inner_user
-			     ? "not the initial one: capabilities apply to its own processes only"
-			     : "the first");
+	findings_add(
+		to, true, "user namespace",
+		self->inner_user
+			? "not the initial one: capabilities of gospect apply only to processes in it"
+			: "the first");
 	findings_add(to, true, "pid namespace",
 		     self->inner_pid ? "not the initial one: processes outside it are invisible"
 				     : "the first");
@@ -213,10 +214,11 @@ static void find_verbs(const struct findings *to, const struct access_self *self
 			  read ? read : perf);
 	findings_add_verb(to, "trace", "stops the program briefly and writes to it (ptrace)",
 			  read ? read : trace);
-	findings_add_verb(to, "offcpu",
-			  trace ? "samples, as record does; exact where trace works"
-				: "traces: exact times of each request",
-			  read);
+	findings_add_verb(
+		to, "offcpu",
+		trace ? "samples goroutines like record; measures exactly where trace works"
+		      : "traces the program: exact times of each request",
+		read);
 }
 
 static void look_at_machine(const struct findings *to)

@@ -203,10 +203,13 @@ static struct error *must_check find_tracer(const struct findings *to, const str
 		findings_add(to, true, "traced by", "nobody");
 		return NULL;
 	}
-	findings_add(to, false, "traced by", "process %d; the other verbs still work", p->tracer);
-	return error_format(ERROR_DENIED,
-			    "process %d traces it (a debugger or strace); stop that process first",
-			    p->tracer);
+	findings_add(to, false, "traced by",
+		     "process %d (a debugger or strace): trace fails, the other verbs work",
+		     p->tracer);
+	return error_format(
+		ERROR_DENIED,
+		"process %d already traces this process (a debugger or strace); stop that tracer first",
+		p->tracer);
 }
 
 /* Only trace has the target make system calls. */
@@ -286,11 +289,11 @@ static struct error *must_check find_stale_agent(const struct findings *to, cons
 	if (!err && seen)
 		err = have_it_cleaned(p->pid, &found);
 	if (err && err->code != ERROR_UNSUPPORTED)
-		findings_add(to, false, "leftovers", "%s", err->message);
+		findings_add(to, false, "stale agent", "%s", err->message);
 	else if (found)
-		findings_add(to, true, "leftovers", "removed the agent of a killed trace");
+		findings_add(to, true, "stale agent", "removed the agent that a killed trace left");
 	else
-		findings_add(to, true, "leftovers", "no agent of a killed trace");
+		findings_add(to, true, "stale agent", "none");
 	return err;
 }
 
@@ -306,10 +309,11 @@ static void find_verbs(const struct findings *to, const struct error *read,
 			  read ? read : perf);
 	findings_add_verb(to, "trace", "stops it briefly and writes to it (ptrace)",
 			  read ? read : trace);
-	findings_add_verb(to, "offcpu",
-			  trace ? "samples it, as record does; exact where trace works"
-				: "traces it: exact times of each request",
-			  read);
+	findings_add_verb(
+		to, "offcpu",
+		trace ? "samples goroutines like record; measures exactly where trace works"
+		      : "traces the program: exact times of each request",
+		read);
 }
 
 static void look_at_process(const struct findings *to, pid_t pid)

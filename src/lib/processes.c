@@ -203,7 +203,7 @@ static void remark_denied(const struct list *l)
 
 	access_self_read(&self);
 	able = self.capabilities >> CAP_SYS_PTRACE & 1;
-	remark(&l->remark, "cannot read %zu more process%s%s%s", l->denied,
+	remark(&l->remark, "cannot read %zu other process%s: permission denied%s%s", l->denied,
 	       l->denied == 1 ? "" : "es", able ? "" : "; run gospect ",
 	       able ? "" : access_remedy(&self, CAP_SYS_PTRACE));
 }

@@ -349,19 +349,16 @@ static void remark_missing(const struct recording *rec)
 		       MODULES_MOST);
 	if (r->no_moments && r->on_cpu.labels_late)
 		remark(to,
-		       "labels of running goroutines are read up to %.0f ms late, so shorter CPU "
-		       "bursts may have wrong labels: %s",
+		       "labels of running goroutines are read up to %.0f ms late, so shorter CPU bursts may get wrong labels: %s",
 		       1e3 / rec->options.rate, r->no_moments->message);
 	if (has(rec, GOSPECT_RECORD_RUN_QUEUE) && !r->no_on_cpu && !r->on_cpu.sees_waits)
 		remark(to,
-		       "--run-queue is off: it needs CAP_PERFMON (or kernel.perf_event_paranoid "
-		       "below 2), two open files (ulimit -n) for each thread and CPU, and fewer "
-		       "than 10,000 context switches a second");
+		       "--run-queue had no effect: it needs CAP_PERFMON or kernel.perf_event_paranoid below 2, two open files (ulimit -n) for each thread and CPU, and fewer than 10,000 context switches a second");
 	if (r->on_cpu.lost)
 		remark(to, "%lu on-CPU samples were lost; lower the rate (-r) or raise --budget",
 		       r->on_cpu.lost);
 	if (r->ended)
-		remark(to, "%s; the recording up to there is kept", r->ended->message);
+		remark(to, "%s; the recording up to that error is kept", r->ended->message);
 }
 
 static struct error *must_check make_profile(struct recording *r, struct gospect_profile *p)
@@ -485,7 +482,7 @@ gospect_record_stream(struct gospect_target *t, const struct gospect_record_opti
 	if (!err || err->code != ERROR_GONE || !r.sampler)
 		return error_out(err);
 	/* The target has ended: what was seen until then. */
-	remark(&t->remark, "%s; the recording up to there is kept", err->message);
+	remark(&t->remark, "%s; the recording up to that error is kept", err->message);
 	error_destroy(err);
 	last = take_lap(&r, &stream);
 	return error_out(last);

@@ -39,9 +39,12 @@ static struct error *must_check take_options(const struct gospect_recorded_optio
 	struct error *err = options_take(given, o, sizeof(*o), "gospect_recorded_options");
 
 	if (!err && o->flags & ~(uint32_t)GOSPECT_RECORDED_LABELS)
-		err = error_format(ERROR_USAGE, "there is no way 0x%x to read a file", o->flags);
+		err = error_format(ERROR_USAGE,
+				   "invalid read flags 0x%x; see enum gospect_recorded_flags",
+				   o->flags);
 	if (!err && !o->label != !o->value)
-		err = error_format(ERROR_USAGE, "a label is given with its value");
+		err = error_format(ERROR_USAGE,
+				   ".label and .value need each other; set both or neither");
 	o->name = o->name ? o->name : "the file";
 	return err;
 }

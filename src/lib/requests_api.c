@@ -86,7 +86,7 @@ static struct error *must_check check(const struct gospect_requests *r,
 	/* Few rows of a busy server would be taken for all that it did. */
 	if (r->inner.by_stacks)
 		remark(&to,
-		       "a trace shows a call only if it blocks, makes a system call or is preempted; calls that do none of these are missing, unless gospect traced the program and hooked the function; labels show all requests");
+		       "calls that did not block, make a system call or get preempted are missing from this trace; to see all, record it with gospect trace --root, or use labels");
 	if (r->inner.count)
 		return NULL;
 	if (o->label)
@@ -118,8 +118,7 @@ struct gospect_error *gospect_requests_read(const void *bytes, size_t size,
 		return error_out(&error_no_memory);
 	o.name = o.name ? o.name : "the trace";
 	if (!err && o.label && o.root)
-		err = error_format(ERROR_USAGE,
-				   "requests are told apart by a label or by functions, not both");
+		err = error_format(ERROR_USAGE, ".label and .root are mutually exclusive");
 	if (!err && !o.label)
 		err = compile(r, o.root);
 	if (!err)

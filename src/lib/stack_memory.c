@@ -99,7 +99,8 @@ static void remark_limits(const struct gospect_target *t, const struct goroutine
 		remark(&t->remark, "the stack has %lu bytes; the innermost %u MB are shown",
 		       g->stack_end - g->memory.sp, STACK_LIMIT >> 20);
 	else if (g->frames.end != FRAMES_WHOLE)
-		remark(&t->remark, "cannot unwind the stack at 0x%lx: the frames above are unknown",
+		remark(&t->remark,
+		       "cannot unwind the stack above 0x%lx: callers from there on are not shown",
 		       g->frames.count ? g->frames.items[g->frames.count - 1].sp : g->memory.sp);
 }
 

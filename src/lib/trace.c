@@ -192,17 +192,22 @@ static struct error *must_check check_numbers(const struct gospect_trace_options
 {
 	if (!(o->duration >= 0 && o->duration <= 1e7) || !(o->flight >= 0 && o->flight <= 86400) ||
 	    !(o->max_pause >= 0 && o->max_pause <= 3600))
-		return error_format(ERROR_USAGE,
-				    "a trace of %g s, a flight of %g s or a pause of %g s cannot "
-				    "be had: up to 1e+07, 86400 and 3600 s",
-				    o->duration, o->flight, o->max_pause);
+		return error_format(
+			ERROR_USAGE,
+			"invalid trace: duration %g s, flight %g s, max_pause %g s; the limits are 1e+07, 86400 and 3600 s",
+			o->duration, o->flight, o->max_pause);
 	if (o->stack_depth > GOSPECT_TRACE_MOST_DEPTH)
-		return error_format(ERROR_USAGE, "stacks have up to %d frames, not %u",
+		return error_format(ERROR_USAGE,
+				    "invalid stack_depth: the limit is %d frames, not %u",
 				    GOSPECT_TRACE_MOST_DEPTH, o->stack_depth);
 	if (o->format > GOSPECT_TRACE_PERFETTO)
-		return error_format(ERROR_USAGE, "there is no format %u of traces", o->format);
+		return error_format(ERROR_USAGE,
+				    "invalid trace format %u; see enum gospect_trace_format",
+				    o->format);
 	if (o->flags & ~(uint32_t)(GOSPECT_TRACE_NO_STACKS | GOSPECT_TRACE_IN_MEMORY))
-		return error_format(ERROR_USAGE, "there is no way 0x%x to trace", o->flags);
+		return error_format(ERROR_USAGE,
+				    "invalid trace flags 0x%x; see enum gospect_trace_flags",
+				    o->flags);
 	return NULL;
 }
 
@@ -224,10 +229,10 @@ static struct error *must_check take_options(struct gospect_trace *t,
 	if (err)
 		return err;
 	if (o->flight > 0 && (!o->path || !strcmp(o->path, "-")))
-		return error_format(ERROR_USAGE, "a flight is written to a file, which has to have "
-						 "a path");
+		return error_format(ERROR_USAGE, "a flight recorder needs a file; set .path");
 	if (o->path && o->flags & GOSPECT_TRACE_IN_MEMORY)
-		return error_format(ERROR_USAGE, "a trace goes to a file or stays in memory");
+		return error_format(ERROR_USAGE,
+				    "GOSPECT_TRACE_IN_MEMORY and .path are mutually exclusive");
 	if (o->root && regcomp(&t->root, o->root, REG_EXTENDED | REG_NOSUB))
 		return error_format(ERROR_USAGE, "invalid regular expression '%s'", o->root);
 	t->has_root = o->root;
@@ -345,7 +350,9 @@ static struct error *must_check begin(struct gospect_trace *t, struct gospect_ta
 	struct error *err;
 
 	if (t->target || !target_pid(target->target))
-		return error_format(ERROR_USAGE, "a trace is of one live process, once");
+		return error_format(
+			ERROR_USAGE,
+			"cannot begin this trace: it has begun already, or its target is not a live process; create a new trace");
 	t->target = target;
 	err = check_pause(t);
 	if (!err)
@@ -372,7 +379,9 @@ static struct error *must_check clean(struct gospect_target *t, struct gospect_s
 	struct surgeon_line line;
 
 	if (!target_pid(t->target))
-		return error_format(ERROR_USAGE, "a trace is of one live process, once");
+		return error_format(
+			ERROR_USAGE,
+			"cannot begin this trace: it has begun already, or its target is not a live process; create a new trace");
 	if (!surgeon)
 		err = gospect_surgeon_start(target_pid(t->target), t->cancelled_by, &own);
 	if (err)
@@ -553,15 +562,14 @@ static void remark_lost(const struct remark *to, const struct tracer_stats *stat
 {
 	if (stats->lost && stats->had_to_wait)
 		remark(to,
-		       "events were lost because gospect did not get CPU time; let it use a real-time priority: run it as root, with CAP_SYS_NICE or with `ulimit -r 1`");
+		       "events were lost because gospect got too little CPU time; allow it a real-time priority: run it as root, with CAP_SYS_NICE or with `ulimit -r 1`");
 }
 
 static void remark_spill(const struct remark *to, const struct tracer_stats *stats)
 {
 	if (stats->spill_failed)
 		remark(to,
-		       "cannot write trace records to a temporary file: %s; gospect decoded more "
-		       "while the program ran, which slows it down",
+		       "cannot write trace records to a temporary file: %s; gospect decoded them during the trace instead, which takes CPU time from the program",
 		       strerror(stats->spill_failed));
 }
 
@@ -607,7 +615,7 @@ static void remark_processors(const struct remark *to, const struct tracer_stats
 {
 	if (stats->without_ring)
 		remark(to,
-		       "%lu Ps (GOMAXPROCS) have no ring buffer of their own and share %d, so their events may be lost: GOMAXPROCS grew during the trace, or is above %d",
+		       "%lu Ps have no ring buffer of their own and share %d, so events may be lost: GOMAXPROCS grew during the trace or exceeds %d; lower it, or trace again",
 		       stats->without_ring, AGENT_FALLBACK_SLOTS, AGENT_MOST_P_SLOTS);
 }
 
@@ -666,7 +674,7 @@ static struct error *end(struct gospect_trace *t, struct error *err)
 	if (any)
 		failed = trace_file_commit(t->file);
 	if (err && !failed && any)
-		remark(&t->target->remark, "the trace up to there is kept");
+		remark(&t->target->remark, "the trace up to that error is kept");
 	if (!err && !failed)
 		remark_missing(t);
 	if (err)
@@ -694,7 +702,9 @@ struct gospect_error *gospect_trace_run(struct gospect_trace *t)
 	struct error *err;
 
 	if (!t->model || t->ran)
-		return error_out(error_format(ERROR_USAGE, "a trace runs once, when it has begun"));
+		return error_out(error_format(
+			ERROR_USAGE,
+			"cannot run this trace: it has not begun, or has run already; create a new trace"));
 	t->ran = true;
 	err = take_all(t);
 	leave(t);

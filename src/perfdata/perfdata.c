@@ -443,12 +443,13 @@ static struct error *remark_defects(struct reading *r)
 	if (!err && r->strange)
 		err = perfdata_remark(r->remarks,
 				      "%" PRIu64
-				      " sample%s left out: not what the file's header says",
+				      " sample%s ignored: they do not match the header of the file",
 				      r->strange, plural(r->strange));
 	if (!err && r->files_not_said)
-		err = perfdata_remark(r->remarks,
-				      "%zu more programs are missing here or are other builds",
-				      r->files_not_said);
+		err = perfdata_remark(
+			r->remarks,
+			"%zu more programs are missing on this machine or are other builds; their functions have no names",
+			r->files_not_said);
 	if (!err && c->no_caller)
 		err = perfdata_remark(
 			r->remarks,
@@ -484,12 +485,10 @@ static struct error *add_comments(struct reading *r)
 	if (!err && c->doubled)
 		err = profile_add_comment(r->profile,
 					  "%" PRIu64
-					  " stacks had a caller twice, by the frame record "
-					  "of a call to come",
+					  " stacks showed a caller twice; gospect removed the copy",
 					  c->doubled);
 	if (!err && r->idle)
-		err = profile_add_comment(r->profile,
-					  "%" PRIu64 " samples of idle processors left out",
+		err = profile_add_comment(r->profile, "%" PRIu64 " samples of idle CPUs ignored",
 					  r->idle);
 	for (size_t i = 0; !err && i < r->remarks->count; i++)
 		err = profile_add_comment(r->profile, "%s", r->remarks->lines[i]);

@@ -197,8 +197,9 @@ struct error *target_check_proc(void)
 	if (atoi(self) == getpid())
 		return NULL;
 	if (statfs("/proc", &fs) || fs.f_type != PROC_SUPER_MAGIC)
-		return error_format(ERROR_FAILED,
-				    "/proc is not mounted; mount it (mount -t proc proc /proc)");
+		return error_format(
+			ERROR_FAILED,
+			"cannot find processes: /proc is not mounted; mount it (mount -t proc proc /proc)");
 	return error_format(
 		ERROR_DENIED,
 		"/proc belongs to another pid namespace than gospect, so its process ids are "

@@ -67,12 +67,12 @@ static struct error *memory_threads(struct target *t, struct target_thread **ret
 
 static struct error *memory_open_exe(struct target *t, int *ret_fd)
 {
-	return error_format(ERROR_FAILED, "a recording of memory has no program file");
+	return error_format(ERROR_FAILED, "memory given as bytes has no program file");
 }
 
 static struct error *memory_entry(struct target *t, uint64_t *ret)
 {
-	return error_format(ERROR_FAILED, "a recording of memory has no entry point");
+	return error_format(ERROR_FAILED, "memory given as bytes has no entry point");
 }
 
 static void memory_close(struct target *t)

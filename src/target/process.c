@@ -374,7 +374,7 @@ static struct error *read_entry(struct process *p)
 			return NULL;
 		}
 	}
-	return error_format(ERROR_GONE, "process %d has no program yet (it calls exec); try again",
+	return error_format(ERROR_GONE, "process %d is starting its program (exec); try again",
 			    p->base.pid);
 }
 

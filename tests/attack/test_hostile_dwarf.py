@@ -70,7 +70,7 @@ def test_a_goroutine_of_16_kb_is_refused(verb):
     with inventor(16384 - 8, 16000) as pid:
         result = gospect.run(*VERBS[verb](pid))
         said = result.ok().text + result.err if verb == "ps" else result.fails(1)
-        assert re.search(r"DWARF of .*inventor is wrong: it puts runtime.g .* at offset 16\d+", said), said
+        assert re.search(r"DWARF of .*inventor is wrong: it gives runtime.g .* the offset 16\d+", said), said
 
 
 def test_goroutine_ids_are_read_where_the_dwarf_says():

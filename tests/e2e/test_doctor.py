@@ -157,12 +157,12 @@ def test_what_a_killed_trace_left_is_taken_out(targets, tmp_path):
         tracing.kill_unguarded(trace)
         trace.stdout.close()
         trace.stderr.close()
-    assert not during["leftovers"][0], "it is still at work"
+    assert not during["stale agent"][0], "it is still at work"
     found = doctor("-p", program.pid)[f"process {program.pid}"]
-    assert found["leftovers"][0] and "removed the agent" in found["leftovers"][1]
+    assert found["stale agent"][0] and "removed the agent" in found["stale agent"][1]
     tracing.assert_untouched(program)
     again = doctor("-p", program.pid)[f"process {program.pid}"]
-    assert again["leftovers"][1].startswith("no agent")
+    assert again["stale agent"][1] == "none"
 
 
 @pytest.mark.parametrize("args,part", [(("-p", "x"), "invalid process id"), (("extra",), "extra")])

@@ -326,7 +326,7 @@ def test_another_build_is_refused(gone):
     assert str(other) in words and build_id in words
     shutil.copy(other, path)
     words = fails(raw)
-    assert path in words and build_id in words and "was replaced" in words
+    assert path in words and build_id in words and "has changed since the recording" in words
 
 
 def test_a_debug_file_of_the_program_alone_does_not_do(gone, tmp_path):

@@ -42,7 +42,7 @@ static void static_errors_survive_destroy_and_wrap(void **state)
 
 	assert_int_equal(err->code, ERROR_FAULT);
 	assert_true(error_dropped(&error_fault));
-	assert_string_equal(error_fault.message, "cannot read that memory of the target");
+	assert_string_equal(error_fault.message, "cannot read the memory of the target");
 	assert_false(error_dropped(NULL));
 }
 

@@ -190,7 +190,7 @@ static void the_layout_of_another_version_is_refused(void **state)
 		_cleanup_world_ struct world *w = world_create(pairs[i][0]);
 
 		w->lay.n = *golayout_table(pairs[i][1], 0);
-		assert_invalid(w, "its memory has another layout", false);
+		assert_invalid(w, "its memory does not match", false);
 	}
 }
 
@@ -200,9 +200,9 @@ static void the_layout_of_another_patch_release_is_refused(void **state)
 	_cleanup_world_ struct world *w = world_create(24);
 
 	w->lay.n = *golayout_table(24, 6);
-	assert_invalid(w, "the id of the last m by m.alllink should be 0, and is 0x1", false);
+	assert_invalid(w, "the id of the last m by m.alllink should be 0, but is 0x1", false);
 	set64(w, m_at(0) + w->lay.n.m_alllink, 0x1234567);
-	assert_invalid(w, "m.alllink should be the address of an m, and is 0x1234567", false);
+	assert_invalid(w, "m.alllink should be the address of an m, but is 0x1234567", false);
 }
 
 static void a_broken_goroutine_is_named(void **state)
@@ -211,7 +211,7 @@ static void a_broken_goroutine_is_named(void **state)
 	const struct golayout_numbers *n = &w->lay.n;
 
 	set64(w, g_at(1) + n->g_goid, 21);
-	assert_invalid(w, "g.goid should be between 1 and the last one given out, and is 0x15",
+	assert_invalid(w, "g.goid should be between 1 and the last one given out, but is 0x15",
 		       false);
 	make_goroutine(w, 1, 7, 12);
 	assert_invalid(w, "g.atomicstatus", false);
@@ -263,7 +263,7 @@ static void a_broken_machine_or_processor_is_named(void **state)
 	assert_invalid(w, "m.p should be 0 or one of runtime.allp", false);
 	set64(w, m_at(1) + n->m_p, 0);
 	set32(w, AT_P + STEP + n->p_id, 5);
-	assert_invalid(w, "p.id should be its place in runtime.allp, and is 0x5", false);
+	assert_invalid(w, "p.id should be its place in runtime.allp, but is 0x5", false);
 	set32(w, AT_GOMAXPROCS, 3);
 	assert_invalid(w, "runtime.gomaxprocs", false);
 }

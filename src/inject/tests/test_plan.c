@@ -116,23 +116,23 @@ static void what_gospect_makes_is_accepted(void **state)
 
 static void a_probe_site_outside_the_targets_code_is_refused(void **state)
 {
-	REFUSED("not in the target's code", p->head.sites[0].address = DATA + 0x100);
-	REFUSED("not in the target's code", p->head.sites[0].address = TEXT - 3);
-	REFUSED("not in the target's code", p->head.sites[0].address = TEXT + TEXT_BYTES - 6);
-	REFUSED("not in the target's code", p->head.sites[0].address = UINT64_MAX - 2);
-	REFUSED("not in the target's code", p->head.sites[0].address = 1ull << 63);
-	REFUSED("not in the target's code", p->head.sites[0].address = 1);
+	REFUSED("lies outside the target's code", p->head.sites[0].address = DATA + 0x100);
+	REFUSED("lies outside the target's code", p->head.sites[0].address = TEXT - 3);
+	REFUSED("lies outside the target's code", p->head.sites[0].address = TEXT + TEXT_BYTES - 6);
+	REFUSED("lies outside the target's code", p->head.sites[0].address = UINT64_MAX - 2);
+	REFUSED("lies outside the target's code", p->head.sites[0].address = 1ull << 63);
+	REFUSED("lies outside the target's code", p->head.sites[0].address = 1);
 	/* Of the kernel's half is none, whatever its mappings say. */
-	REFUSED("not in the target's code", p->head.sites[0].address = 0xffffffffff600000);
+	REFUSED("lies outside the target's code", p->head.sites[0].address = 0xffffffffff600000);
 }
 
 static void probe_sites_that_overlap_are_refused(void **state)
 {
-	REFUSED("two probe sites are one", p->head.sites[1] = p->head.sites[0]);
-	REFUSED("two probe sites are one", p->head.sites[1] = site(TEXT + 0x106, 5, STUB));
-	REFUSED("two probe sites are one", p->head.sites[1] = site(TEXT + 0xfc, 5, STUB));
+	REFUSED("two probe sites overlap", p->head.sites[1] = p->head.sites[0]);
+	REFUSED("two probe sites overlap", p->head.sites[1] = site(TEXT + 0x106, 5, STUB));
+	REFUSED("two probe sites overlap", p->head.sites[1] = site(TEXT + 0xfc, 5, STUB));
 	/* The jump over four bytes takes the first of the next instruction. */
-	REFUSED("two probe sites are one", p->head.sites[1] = site(TEXT + 0x204, 5, STUB));
+	REFUSED("two probe sites overlap", p->head.sites[1] = site(TEXT + 0x204, 5, STUB));
 }
 
 static void lengths_that_no_instruction_has_are_refused(void **state)
@@ -147,12 +147,12 @@ static void lengths_that_no_instruction_has_are_refused(void **state)
 
 static void a_jump_elsewhere_than_to_the_agent_is_refused(void **state)
 {
-	REFUSED("does not lead to the agent", p->head.sites[0].jump = TEXT);
-	REFUSED("does not lead to the agent", p->head.sites[0].jump = CODE); /* the head */
-	REFUSED("does not lead to the agent", p->head.sites[0].jump = p->head.agent);
-	REFUSED("does not lead to the agent", p->head.sites[0].stub = p->head.agent);
-	REFUSED("does not lead to the agent", p->head.sites[0].jump = FAR + 4096 - 15);
-	REFUSED("does not lead to the agent", p->head.sites[0].jump = FAR - 1);
+	REFUSED("a jump leaves the agent", p->head.sites[0].jump = TEXT);
+	REFUSED("a jump leaves the agent", p->head.sites[0].jump = CODE); /* the head */
+	REFUSED("a jump leaves the agent", p->head.sites[0].jump = p->head.agent);
+	REFUSED("a jump leaves the agent", p->head.sites[0].stub = p->head.agent);
+	REFUSED("a jump leaves the agent", p->head.sites[0].jump = FAR + 4096 - 15);
+	REFUSED("a jump leaves the agent", p->head.sites[0].jump = FAR - 1);
 	REFUSED("out of range", p->head.sites[0].address = 0x7f0000000100);
 	REFUSED("out of range", p->head.sites[2].bytes[4] ^= 1);
 }
@@ -161,18 +161,19 @@ static void giant_counts_and_sizes_are_refused(void **state)
 {
 	const size_t size = plan_bytes(&(struct code_head){.stub_bytes = 4 * CODE_PAGE_BYTES});
 
-	REFUSED("too many probe sites", p->head.site_count = 0);
-	REFUSED("too many probe sites", p->head.site_count = CODE_MAX_SITES + 1);
-	REFUSED("too many probe sites", p->head.site_count = UINT64_MAX);
-	REFUSED("too many probe sites", p->head.site_count = UINT64_MAX / sizeof(struct code_site));
-	REFUSED("its code has the wrong size", p->head.site_count = CODE_MAX_SITES;
+	REFUSED("invalid number of probe sites", p->head.site_count = 0);
+	REFUSED("invalid number of probe sites", p->head.site_count = CODE_MAX_SITES + 1);
+	REFUSED("invalid number of probe sites", p->head.site_count = UINT64_MAX);
+	REFUSED("invalid number of probe sites",
+		p->head.site_count = UINT64_MAX / sizeof(struct code_site));
+	REFUSED("wrong size of the code", p->head.site_count = CODE_MAX_SITES;
 		p->head.stub_bytes = CODE_PAGE_BYTES);
-	REFUSED("its code has the wrong size", p->head.stub_bytes = 0);
-	REFUSED("its code has the wrong size", p->head.stub_bytes += 1);
-	assert_refused_of(made(), sizeof(struct plan) - 1, "as long as a plan is");
-	assert_refused_of(made(), PLAN_MOST_BYTES + 1, "as long as a plan is");
-	assert_refused_of(made(), SIZE_MAX, "as long as a plan is");
-	assert_refused_of(made(), size, "not as long as it says"); /* without the trampoline page */
+	REFUSED("wrong size of the code", p->head.stub_bytes = 0);
+	REFUSED("wrong size of the code", p->head.stub_bytes += 1);
+	assert_refused_of(made(), sizeof(struct plan) - 1, "length out of range");
+	assert_refused_of(made(), PLAN_MOST_BYTES + 1, "length out of range");
+	assert_refused_of(made(), SIZE_MAX, "length out of range");
+	assert_refused_of(made(), size, "wrong length"); /* without the trampoline page */
 	REFUSED("too many functions", p->functions.count = QUIESCENCE_FUNCTIONS + 1);
 	REFUSED("too many functions", p->functions.count = UINT64_MAX);
 	REFUSED("too many functions", p->functions.changing = 2);
@@ -183,51 +184,50 @@ static void sizes_beyond_what_a_plan_has_room_for_are_refused(void **state)
 	struct plan *plan = made();
 
 	plan->head.stub_bytes = CODE_MAX_STUB_BYTES + CODE_PAGE_BYTES;
-	assert_refused_of(plan, PLAN_MOST_BYTES, "its code has the wrong size");
+	assert_refused_of(plan, PLAN_MOST_BYTES, "wrong size of the code");
 	plan = made();
 	plan->head.stub_bytes = UINT64_MAX & ~(CODE_PAGE_BYTES - 1ull);
-	assert_refused_of(plan, PLAN_MOST_BYTES, "its code has the wrong size");
+	assert_refused_of(plan, PLAN_MOST_BYTES, "wrong size of the code");
 }
 
 static void the_agent_lies_behind_its_stubs_and_where_nothing_is(void **state)
 {
-	REFUSED("not behind its code", p->head.agent += 16);
-	REFUSED("not behind its code", p->head.control -= CODE_PAGE_BYTES);
-	REFUSED("not behind its code", p->head.code_bytes += CODE_PAGE_BYTES);
-	REFUSED("not behind its code", p->head.code_bytes = 0);
-	REFUSED("where something is mapped", p->head.code = TEXT; p->head.agent = TEXT + 0x4000;
+	REFUSED("does not follow the stubs", p->head.agent += 16);
+	REFUSED("does not follow the stubs", p->head.control -= CODE_PAGE_BYTES);
+	REFUSED("does not follow the stubs", p->head.code_bytes += CODE_PAGE_BYTES);
+	REFUSED("does not follow the stubs", p->head.code_bytes = 0);
+	REFUSED("range of the code is in use", p->head.code = TEXT; p->head.agent = TEXT + 0x4000;
 		p->head.control = TEXT + p->head.code_bytes - CODE_PAGE_BYTES);
-	REFUSED("where something is mapped", p->head.code += 8; p->head.agent += 8;
+	REFUSED("range of the code is in use", p->head.code += 8; p->head.agent += 8;
 		p->head.control += 8);
-	REFUSED("trampoline page is where something", p->head.trampolines[0] = TEXT);
-	REFUSED("trampoline page is where something",
-		p->head.trampolines[0] = CODE + CODE_PAGE_BYTES);
-	REFUSED("trampoline page is where something", p->head.trampolines[0] = UINT64_MAX - 4095);
-	REFUSED("one behind the other", p->head.trampolines[2] = FAR + 0x10000);
-	REFUSED("two trampoline pages are one", p->head.trampolines[1] = FAR);
+	REFUSED("trampoline page is in use", p->head.trampolines[0] = TEXT);
+	REFUSED("trampoline page is in use", p->head.trampolines[0] = CODE + CODE_PAGE_BYTES);
+	REFUSED("trampoline page is in use", p->head.trampolines[0] = UINT64_MAX - 4095);
+	REFUSED("a gap in the list", p->head.trampolines[2] = FAR + 0x10000);
+	REFUSED("two trampoline pages have the same address", p->head.trampolines[1] = FAR);
 }
 
 static void slots_lie_in_the_shared_memory(void **state)
 {
-	REFUSED("shared memory has the wrong size", p->shared_bytes = 0);
-	REFUSED("shared memory has the wrong size", p->shared_bytes = 1ull << 40);
-	REFUSED("shared memory has the wrong size", p->shared_bytes = UINT64_MAX & ~4095ull);
-	REFUSED("shared memory has the wrong size", p->shared_bytes += 1);
-	REFUSED("slots are not in", p->slots = 0);
-	REFUSED("slots are not in", p->slots = UINT64_MAX);
-	REFUSED("slots are not in", p->slots = AGENT_MOST_P_SLOTS + AGENT_FALLBACK_SLOTS);
-	REFUSED("slots are not in", p->slots_offset = p->shared_bytes - AGENT_SLOT_BYTES);
-	REFUSED("slots are not in", p->slots_offset = UINT64_MAX & ~63ull);
-	REFUSED("slots are not in", p->slots_offset = 0);
-	REFUSED("slots are not in", p->slots_offset += 8);
+	REFUSED("wrong size of the shared memory", p->shared_bytes = 0);
+	REFUSED("wrong size of the shared memory", p->shared_bytes = 1ull << 40);
+	REFUSED("wrong size of the shared memory", p->shared_bytes = UINT64_MAX & ~4095ull);
+	REFUSED("wrong size of the shared memory", p->shared_bytes += 1);
+	REFUSED("a slot lies outside", p->slots = 0);
+	REFUSED("a slot lies outside", p->slots = UINT64_MAX);
+	REFUSED("a slot lies outside", p->slots = AGENT_MOST_P_SLOTS + AGENT_FALLBACK_SLOTS);
+	REFUSED("a slot lies outside", p->slots_offset = p->shared_bytes - AGENT_SLOT_BYTES);
+	REFUSED("a slot lies outside", p->slots_offset = UINT64_MAX & ~63ull);
+	REFUSED("a slot lies outside", p->slots_offset = 0);
+	REFUSED("a slot lies outside", p->slots_offset += 8);
 }
 
 static void functions_lie_in_the_targets_code(void **state)
 {
-	REFUSED("a function is not in", p->functions.items[0].start = DATA);
-	REFUSED("a function is not in", p->functions.items[0].size = UINT64_MAX);
-	REFUSED("a function is not in", p->functions.items[0].start = UINT64_MAX);
-	REFUSED("a function is not in",
+	REFUSED("a function lies outside", p->functions.items[0].start = DATA);
+	REFUSED("a function lies outside", p->functions.items[0].size = UINT64_MAX);
+	REFUSED("a function lies outside", p->functions.items[0].start = UINT64_MAX);
+	REFUSED("a function lies outside",
 		p->functions.systemstack_switch = (struct agent_range){DATA, 16});
 }
 

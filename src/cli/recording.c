@@ -1,12 +1,14 @@
 #include "cli/recording.h"
 
+#include "cli/duration.h"
 #include "cli/stop.h"
 
 enum { KEY_BUDGET = 0x5100 };
 
 static const struct argp_option options[] =
 	{{NULL, 0, NULL, 0, "Recording:", 4},
-	 {"duration", 'd', "SECONDS", 0, "Stop after SECONDS (default: when interrupted)", 4},
+	 {"duration", 'd', "DURATION", 0,
+	  "Stop after DURATION, as 10s, 500ms or 2m (default: when interrupted)", 4},
 	 {"rate", 'r', "HZ", 0, "Sample this many times a second (100)", 4},
 	 {"budget", KEY_BUDGET, "PERCENT", 0,
 	  "Use at most this share of one core (1); with too many goroutines, sample a random part "
@@ -23,7 +25,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->size = sizeof(*o);
 		return 0;
 	case 'd':
-		return parse_number_option(arg, 0.01, 1e7, &o->duration, state, "duration");
+		return parse_duration_option(arg, 0.01, 1e7, &o->duration, state);
 	case 'r':
 		return parse_number_option(arg, 0.1, 10000, &o->rate, state, "rate");
 	case KEY_BUDGET:

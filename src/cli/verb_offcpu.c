@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/outfile.h"
+#include "cli/duration.h"
 #include "cli/recording.h"
 #include "cli/report_ask.h"
 #include "cli/request.h"
@@ -20,7 +21,7 @@ struct offcpu_verb {
 static const struct argp_option options[] =
 	{{"max-size", KEY_MAX_SIZE, "MB", 0,
 	  "Stop when the trace, which is in memory, has this size (256)", 4},
-	 {"max-pause", KEY_MAX_PAUSE, "SECONDS", 0,
+	 {"max-pause", KEY_MAX_PAUSE, "DURATION", 0,
 	  "Refuse to trace when the expected pause of the target is longer; it grows by about 8 us "
 	  "a thread",
 	  4},
@@ -45,7 +46,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			return wrong_option(state, "invalid size in MB '%s' (1 to 1e+06)", arg);
 		return 0;
 	case KEY_MAX_PAUSE:
-		return parse_number_option(arg, 1e-6, 3600, &v->max_pause, state, "duration");
+		return parse_duration_option(arg, 1e-6, 3600, &v->max_pause, state);
 	case KEY_SAMPLED:
 		v->sampled = true;
 		return 0;

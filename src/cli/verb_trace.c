@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "cli/duration.h"
 #include "cli/request.h"
 #include "cli/tracing.h"
 
@@ -16,15 +17,16 @@ struct trace_verb {
 
 static const struct argp_option options[] =
 	{{NULL, 0, NULL, 0, "Trace:", 4},
-	 {"duration", 'd', "SECONDS", 0, "Stop after SECONDS (default: when interrupted)", 4},
+	 {"duration", 'd', "DURATION", 0,
+	  "Stop after DURATION, as 10s, 500ms or 2m (default: when interrupted)", 4},
 	 {"max-size", KEY_MAX_SIZE, "MB", 0, "Stop when the trace has this size (256)", 4},
-	 {"flight", KEY_FLIGHT, "SECONDS", 0,
-	  "Keep only the last SECONDS, in memory; write them on SIGUSR1, on an interrupt and when "
+	 {"flight", KEY_FLIGHT, "DURATION", 0,
+	  "Keep only the last DURATION, in memory; write them on SIGUSR1, on an interrupt and when "
 	  "the target exits",
 	  4},
 	 {"stack-depth", KEY_STACK_DEPTH, "N", 0,
 	  "Record at most this many frames of a stack (32); 0 records none", 4},
-	 {"max-pause", KEY_MAX_PAUSE, "SECONDS", 0,
+	 {"max-pause", KEY_MAX_PAUSE, "DURATION", 0,
 	  "Refuse to trace when the expected pause of the target is longer; it grows by about 8 us "
 	  "a thread",
 	  4},
@@ -53,15 +55,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &v->request;
 		return 0;
 	case 'd':
-		return parse_number_option(arg, 0.01, 1e7, &v->options.duration, state, "duration");
+		return parse_duration_option(arg, 0.01, 1e7, &v->options.duration, state);
 	case KEY_MAX_SIZE:
 		return parse_number_option(arg, 1, 1e6, &v->max_size, state, "size in MB");
 	case KEY_FLIGHT:
-		return parse_number_option(arg, 0.1, 86400, &v->options.flight, state,
-					   "number of seconds");
+		return parse_duration_option(arg, 0.1, 86400, &v->options.flight, state);
 	case KEY_MAX_PAUSE:
-		return parse_number_option(arg, 1e-6, 3600, &v->options.max_pause, state,
-					   "duration");
+		return parse_duration_option(arg, 1e-6, 3600, &v->options.max_pause, state);
 	case KEY_ROOT:
 		if (v->options.root)
 			return wrong_option(state, "--root can be given once only");

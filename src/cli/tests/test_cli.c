@@ -1,7 +1,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/unit_test.h"
+#include "cli/duration.h"
 #include "cli/filter_options.h"
 #include "cli/format_names.h"
 #include "lib/goroutine_filter.h"
@@ -139,6 +141,27 @@ static void wrong_options_are_named(void **state)
 		  "verb: --func: invalid regular expression '(': Unmatched ( or \\(");
 }
 
+static void durations_are_seconds_or_have_the_units_of_go(void **state)
+{
+	static const struct {
+		const char *text;
+		double seconds;
+	} durations[] = {{"10", 10},           {"0.5", 0.5},      {"10s", 10},
+			 {"500ms", 0.5},       {"2m", 120},       {"1h30m", 5400},
+			 {"1.5h", 5400},       {"1m30.5s", 90.5}, {"250us", 250e-6},
+			 {"7\xc2\xb5s", 7e-6}, {"100ns", 1e-7},   {"1e3", 1000}};
+	static const char *const wrong[] = {"10x",   "",    "s",   "10s5", "1h-5m", "-3s", "10 s",
+					    "1..5s", "inf", "nan", "5d",   "1h 5m", "-1"};
+	double value;
+
+	for (size_t i = 0; i < ARRAY_SIZE(durations); i++) {
+		assert_true(parse_duration(durations[i].text, &value));
+		assert_float_equal(value, durations[i].seconds, 1e-12);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
+		assert_false(parse_duration(wrong[i], &value));
+}
+
 static void formats_are_found_by_name_and_by_suffix(void **state)
 {
 	assert_int_equal(format_named("pprof"), GOSPECT_PPROF);
@@ -158,6 +181,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_are_taken_whole),
+		cmocka_unit_test(durations_are_seconds_or_have_the_units_of_go),
 		cmocka_unit_test(formats_are_found_by_name_and_by_suffix),
 		CLI_TEST(no_filter_matches_all),
 		CLI_TEST(state_and_wait_reason_are_matched),

@@ -1,4 +1,9 @@
 # bash completion for gospect
+# The ids and the names of the Go processes.
+_gospect_targets() {
+	gospect ps 2>/dev/null | awk '$1 ~ /^[0-9]+$/ { print $1; n = split($6, parts, "/"); print parts[n] }'
+}
+
 _gospect() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]}
 	local target='-p --pid --exe' output='-o --output -f --format'
@@ -6,7 +11,7 @@ _gospect() {
 
 	case $prev in
 	-p | --pid)
-		COMPREPLY=($(compgen -W "$(gospect ps 2>/dev/null | awk '$1 ~ /^[0-9]+$/ { print $1 }')" -- "$cur"))
+		COMPREPLY=($(compgen -W "$(_gospect_targets)" -- "$cur"))
 		return
 		;;
 	-o | --output | --core | --exe | --diff | --debug-dir)
@@ -30,6 +35,13 @@ _gospect() {
 		COMPREPLY=($(compgen -W 'ps dump stack record top trace offcpu report symbolize doctor --help --version' -- "$cur"))
 		return
 	fi
+	# What is no option is a target.
+	case $verb:$cur in
+	dump:[!-]* | stack:[!-]* | record:[!-]* | top:[!-]* | trace:[!-]* | offcpu:[!-]* | doctor:[!-]*)
+		COMPREPLY=($(compgen -W "$(_gospect_targets)" -- "$cur"))
+		return
+		;;
+	esac
 	case $verb in
 	dump)
 		COMPREPLY=($(compgen -W "$target --core $output $filter --all --group --raw --unwind -h --help" -- "$cur"))

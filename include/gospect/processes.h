@@ -7,6 +7,12 @@
 
 GOSPECT_BEGIN
 
+enum gospect_processes_flags {
+	/* Processes that may be Go's, but may not be read, are handed over, too: `go_version` is
+	 * "", and `problem` says why. */
+	GOSPECT_PROCESSES_DENIED = 1,
+};
+
 struct gospect_processes_options {
 	size_t size; /* of this structure */
 	/* Stays until the call is over. NULL: it cannot be cancelled. */
@@ -14,6 +20,11 @@ struct gospect_processes_options {
 	/* Told in one line what the list lacks, and why; NULL: nobody is told. */
 	void (*remark)(void *arg, const char *line);
 	void *arg; /* of remark() */
+	/* Only those whose program's file, without folders, or whose name (/proc/PID/comm) is this.
+	 * NULL: all. */
+	const char *name;
+	uint32_t flags;    /* a sum of enum gospect_processes_flags */
+	uint32_t reserved; /* 0 */
 };
 
 /* What is known of one. Long strings of the process are cut. */
@@ -26,6 +37,7 @@ struct gospect_go_process {
 	const char *build;      /* "dynamic,pie,cgo,stripped": what applies */
 	const char *command;    /* its command line, with spaces between the arguments */
 	const char *problem;    /* why something is not known, and what helps; "" when all is */
+	const char *name;       /* of its program's file, without folders; or of the process */
 };
 
 /*

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "cli/command.h"
+#include "cli/find.h"
 #include "cli/output_options.h"
 #include "cli/stop.h"
 
@@ -12,7 +13,10 @@ enum { KEY_EXE = 0x2000, KEY_CORE };
 
 static const struct argp_option options[] =
 	{{NULL, 0, NULL, 0, "Target:", 1},
-	 {"pid", 'p', "PID", 0, "Look at this process", 1},
+	 {"pid", 'p', "PID|NAME", 0,
+	  "Look at this process: its id, or the name of its program or of the process; -p may be "
+	  "omitted",
+	  1},
 	 {"exe", KEY_EXE, "FILE", 0,
 	  "Take symbols and DWARF from this file, an unstripped build with the target's build id",
 	  1},
@@ -22,16 +26,10 @@ static const struct argp_option options[] =
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct subject_options *o = state->input;
-	unsigned long pid;
 
 	switch (key) {
 	case 'p':
-		if (!parse_id(arg, &pid) || pid > INT32_MAX)
-			return wrong_option(
-				state,
-				"invalid process id '%s': it must be a number greater than 0", arg);
-		o->pid = pid;
-		return 0;
+		return parse_target(arg, &o->word, state);
 	case KEY_EXE:
 		o->exe = arg;
 		return 0;
@@ -44,11 +42,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			state->next = state->argc;
 			return 0;
 		}
-		return wrong_option(
-			state,
-			"unexpected argument '%s'; use -p PID for a process and -- COMMAND for a "
-			"command",
-			arg);
+		return parse_target(arg, &o->word, state);
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -62,26 +56,32 @@ static const struct argp_option core_options[] =
 const struct argp subject_argp = {.options = options, .parser = parse};
 const struct argp subject_core_argp = {.options = core_options, .parser = parse};
 
-struct error *subject_check(const struct subject_options *o, const char *verb)
+struct error *subject_check(struct subject_options *o, const char *verb)
 {
+	o->verb = verb;
 	if (o->core && !o->reads_cores)
 		return error_format(
 			ERROR_USAGE,
 			"%s: a core file is not a running process; use `gospect dump --core FILE`",
 			verb);
-	if (o->core && (o->pid || o->command))
+	if (o->core && (o->word || o->command))
 		return error_format(ERROR_USAGE, "%s: --core and a process are mutually exclusive",
 				    verb);
-	if (o->pid && o->command)
-		return error_format(ERROR_USAGE, "%s: -p PID and -- COMMAND are mutually exclusive",
-				    verb);
-	if (!o->pid && !o->command && !o->core)
+	if (o->word && o->command)
+		return error_format(ERROR_USAGE, "%s: two targets, '%s' and -- %s; give one", verb,
+				    o->word, o->command[0]);
+	if (!o->word && !o->command && !o->core)
 		return error_format(
 			ERROR_USAGE,
-			"%s: no target; use -p PID or -- COMMAND ARGS... (`gospect ps` lists the "
+			"%s: no target; use -p PID, -p NAME or -- COMMAND ARGS... (`gospect ps` lists the "
 			"Go processes)",
 			verb);
 	return NULL;
+}
+
+struct error *subject_find(struct subject_options *o)
+{
+	return o->word && !o->pid ? find_target(o->word, o->verb, &o->pid) : NULL;
 }
 
 /* Where there is none for this architecture, gospect_trace_begin() says so. */
@@ -147,12 +147,12 @@ static struct error *must_check open_target(const struct subject_options *o, str
 	return library_error(err);
 }
 
-struct error *subject_open(const struct subject_options *o, struct subject *ret)
+struct error *subject_open(struct subject_options *o, struct subject *ret)
 {
 	struct subject s = {0};
-	struct error *err = NULL;
+	struct error *err = subject_find(o);
 
-	if (o->command)
+	if (!err && o->command)
 		err = command_start(o->command, o->holds ? &s.hold : NULL, &s.child);
 	if (!err)
 		err = give_up_privilege(o, &s);

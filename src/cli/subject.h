@@ -1,5 +1,5 @@
-/* The target of a verb: given by -p PID, by -- COMMAND or by --core FILE, opened, understood and
- * validated. */
+/* The target of a verb: given as PID or NAME, by -- COMMAND or by --core FILE, opened, understood
+ * and validated. */
 #ifndef CLI_SUBJECT_H
 #define CLI_SUBJECT_H
 
@@ -12,7 +12,9 @@
 #include "cli/cli.h"
 
 struct subject_options {
-	pid_t pid;
+	const char *word; /* PID or NAME; NULL: none was given */
+	pid_t pid;        /* of it: subject_find() */
+	const char *verb; /* subject_check() notes it */
 	const char *exe;
 	const char *core;
 	char **command;   /* NULL-terminated; NULL: none was given */
@@ -29,7 +31,8 @@ struct subject_options {
 };
 
 /*
- * Child parsers whose input is struct subject_options: -p, --exe and a command after --; and
+ * Child parsers whose input is struct subject_options: -p, a bare PID or NAME, --exe and a command
+ * after --; and
  * --core, for the verbs that need no running process.
  */
 extern const struct argp subject_argp, subject_core_argp;
@@ -42,13 +45,15 @@ struct subject {
 };
 
 /* ERROR_USAGE unless there is exactly one target, of a kind that the verb takes. */
-struct error *subject_check(const struct subject_options *options, const char *verb) must_check;
+struct error *subject_check(struct subject_options *options, const char *verb) must_check;
+/* Which process a name means; before privilege is given up. subject_open() does it, too. */
+struct error *subject_find(struct subject_options *options) must_check;
 
 /*
  * Opens what the options name. A command is started, and waited for until its Go runtime is up;
  * likewise a process that is just starting.
  */
-struct error *subject_open(const struct subject_options *options, struct subject *ret) must_check;
+struct error *subject_open(struct subject_options *options, struct subject *ret) must_check;
 /* What was held runs on. */
 void subject_go_on(struct subject *s);
 /* Does not end the command; see subject_wait(). */

@@ -1,33 +1,25 @@
 #include <gospect/doctor.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 
 #include "base/printable.h"
 #include "cli/cli.h"
+#include "cli/find.h"
 
 static const struct argp_option options[] =
 	{{NULL, 0, NULL, 0, "Target:", 1},
-	 {"pid", 'p', "PID", 0,
+	 {"pid", 'p', "PID|NAME", 0,
 	  "Check what works on this process, and remove the agent of a killed trace from it", 1},
 	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	pid_t *pid = state->input;
-	unsigned long id;
+	const char **word = state->input;
 
 	switch (key) {
 	case 'p':
-		if (!parse_id(arg, &id) || id > INT32_MAX)
-			return wrong_option(
-				state,
-				"invalid process id '%s': it must be a number greater than 0", arg);
-		*pid = id;
-		return 0;
 	case ARGP_KEY_ARG:
-		return wrong_option(state, "unexpected argument '%s'; use -p PID for a process",
-				    arg);
+		return parse_target(arg, word, state);
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -35,15 +27,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp argp =
 	{options,
 	 parse,
-	 "",
+	 "[PID|NAME]",
 	 "Checks what works on this machine for this user, what each verb needs, and how to get "
 	 "what "
-	 "is missing; with -p for one process.\v"
+	 "is missing; with PID or NAME for one process.\v"
 	 "Each line is one check, `ok` or `no`. The exit status is 0 if every verb works, else 1.\n"
 	 "\n"
 	 "Examples:\n"
 	 "  gospect doctor\n"
-	 "  gospect doctor -p 1234",
+	 "  gospect doctor -p server",
 	 NULL,
 	 NULL,
 	 NULL};
@@ -68,10 +60,13 @@ static void print_finding(void *arg, const struct gospect_finding *f)
 static struct error *run(int argc, char **argv, int *ret)
 {
 	struct lines l = {0};
+	const char *word = NULL;
 	pid_t pid = 0;
 	bool help;
-	struct error *err = parse_options(&argp, "doctor", argc, argv, &pid, &help);
+	struct error *err = parse_options(&argp, "doctor", argc, argv, &word, &help);
 
+	if (!err && word)
+		err = find_target(word, "doctor", &pid);
 	if (err || help)
 		return err;
 	puts("this machine and user:");

@@ -55,14 +55,14 @@ static const struct argp_child children[] = {{&request_argp, 0, NULL, 0},
 static const struct argp argp =
 	{options,
 	 parse,
-	 "-p PID\n-- COMMAND ARGS...\n--core FILE",
+	 "PID|NAME\n-- COMMAND ARGS...\n--core FILE",
 	 "Prints every goroutine of a running Go program or of a core file. It does not stop the "
 	 "program.\v"
 	 "Formats: text (as the runtime prints it), json (.json), folded (.folded), pprof (.pb.gz, "
 	 ".pprof).\n"
 	 "\n"
 	 "Examples:\n"
-	 "  gospect dump -p 1234 --group\n"
+	 "  gospect dump server --group\n"
 	 "  gospect dump --core core.1234 --wait sync.Mutex.Lock",
 	 children,
 	 NULL,

@@ -61,7 +61,7 @@ static const struct argp_child children[] = {{&request_without_filter_argp, 0, N
 static const struct argp argp =
 	{options,
 	 parse,
-	 "-p PID\n-- COMMAND ARGS...",
+	 "PID|NAME\n-- COMMAND ARGS...",
 	 "Shows for each request how long it ran, was runnable, was in system calls and was "
 	 "blocked, "
 	 "by wait reason and stack, the slowest first. A request is one value of a pprof label, or "
@@ -71,8 +71,8 @@ static const struct argp argp =
 	 "Formats: text and json (a table); pprof, folded, speedscope and html (a profile).\n"
 	 "\n"
 	 "Examples:\n"
-	 "  gospect offcpu -p 1234 -d 5 --by request\n"
-	 "  gospect offcpu -p 1234 -d 5 --by label:trace_id --only 4f2a -o slow.html",
+	 "  gospect offcpu -p server -d 5s --by request\n"
+	 "  gospect offcpu -p 1234 -d 5s --by label:trace_id --only 4f2a -o slow.html",
 	 children,
 	 NULL,
 	 NULL};

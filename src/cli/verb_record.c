@@ -70,14 +70,14 @@ static const struct argp_child children[] = {{&request_argp, 0, NULL, 0},
 static const struct argp argp =
 	{options,
 	 parse,
-	 "-p PID\n-- COMMAND ARGS...",
+	 "PID|NAME\n-- COMMAND ARGS...",
 	 "Records a profile of where every goroutine of a Go program spends "
 	 "its time, running and waiting. It does not stop the program.\v"
 	 "Formats: pprof (.pb.gz, .pprof), folded (.folded), speedscope "
 	 "(.json), html (.html).\n"
 	 "\n"
 	 "Examples:\n"
-	 "  gospect record -p 1234 -d 10 -o profile.html\n"
+	 "  gospect record -p server -d 10s -o profile.html\n"
 	 "  gospect record -o profile.pb.gz -- ./program arg",
 	 children,
 	 NULL,

@@ -44,7 +44,7 @@ static const struct argp_child children[] = {{&request_without_filter_argp, 0, N
 static const struct argp argp =
 	{options,
 	 parse,
-	 "-g GOID -p PID\n-g GOID -- COMMAND ARGS...\n-g GOID --core FILE",
+	 "-g GOID PID|NAME\n-g GOID -- COMMAND ARGS...\n-g GOID --core FILE",
 	 "Prints the memory of one goroutine's stack and explains each word: return addresses, "
 	 "saved frame pointers, arguments and local variables. It does not stop the program.\v"
 	 "Formats: text, json (.json). Offsets count from the topmost word of the stack; values "
@@ -52,7 +52,7 @@ static const struct argp argp =
 	 "of the same build with --exe.\n"
 	 "\n"
 	 "Examples:\n"
-	 "  gospect stack -p 1234 -g 18\n"
+	 "  gospect stack -p server -g 18\n"
 	 "  gospect stack --core core.1234 -g 18 -f json",
 	 children,
 	 NULL,

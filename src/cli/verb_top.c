@@ -55,7 +55,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp argp = {options,
 				 parse,
-				 "-p PID\n-- COMMAND ARGS...",
+				 "PID|NAME\n-- COMMAND ARGS...",
 				 "Shows in the terminal what a Go program is doing: goroutines by "
 				 "state, the hottest functions, the longest waits, by label and by "
 				 "creator. Press ? for the keys and q to quit.\v"
@@ -64,7 +64,7 @@ static const struct argp argp = {options,
 				 "or next to FILE. It hides what COMMAND prints.\n"
 				 "\n"
 				 "Examples:\n"
-				 "  gospect top -p 1234\n"
+				 "  gospect top server\n"
 				 "  gospect top -p 1234 --label route=/pay -o minute.html",
 				 request_children,
 				 NULL,
@@ -288,7 +288,7 @@ static void show_terminal(int saved[3])
 	}
 }
 
-static struct error *open_target(const struct subject_options *o, struct subject *s)
+static struct error *open_target(struct subject_options *o, struct subject *s)
 {
 	int saved[3] = {-1, -1, -1};
 	struct error *err;

@@ -79,7 +79,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp argp =
 	{options,
 	 parse,
-	 "-p PID\n-- COMMAND ARGS...",
+	 "PID|NAME\n-- COMMAND ARGS...",
 	 "Records an execution trace of a Go program: creation, start, block and unblock of "
 	 "goroutines, system calls and garbage collection, with times and stacks. It writes to the "
 	 "target: it installs a small agent at the start and removes it at the end. Each stops the "
@@ -87,8 +87,8 @@ static const struct argp argp =
 	 "Formats: go (.trace) for go tool trace, perfetto (.pftrace) for ui.perfetto.dev.\n"
 	 "\n"
 	 "Examples:\n"
-	 "  gospect trace -p 1234 -d 5 -o out.trace && go tool trace out.trace\n"
-	 "  gospect trace -p 1234 --flight 10 -o incident.trace",
+	 "  gospect trace -p 1234 -d 5s -o out.trace && go tool trace out.trace\n"
+	 "  gospect trace -p server --flight 10s -o incident.trace",
 	 request_without_filter_children,
 	 NULL,
 	 NULL};

@@ -1,6 +1,7 @@
 #include "lib/process_row.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -108,7 +109,7 @@ static void look_at(struct process_row *row)
 		err = image_open(t, NULL, &img);
 	if (err) {
 		row->kind = err->code == ERROR_DENIED ? PROCESS_DENIED : PROCESS_OTHER;
-		error_destroy(err);
+		explain(row, err);
 		return;
 	}
 	describe(img, row);
@@ -151,9 +152,13 @@ void process_worker_finish(struct process_worker *w)
 {
 	struct process_row *row = w->row;
 	pid_t pid = row->pid;
-	struct error *err = worker_finish(&w->worker);
+	char name[sizeof(row->name)];
+	struct error *err;
 
+	memcpy(name, row->name, sizeof(name));
+	err = worker_finish(&w->worker);
 	row->pid = pid;
+	memcpy(row->name, name, sizeof(name));
 	row->version[sizeof(row->version) - 1] = '\0';
 	row->build[sizeof(row->build) - 1] = '\0';
 	row->command[sizeof(row->command) - 1] = '\0';

@@ -22,6 +22,7 @@ struct process_row {
 	enum process_kind kind;
 	int64_t goroutines; /* -1: not known */
 	uint64_t threads;
+	char name[64];
 	char version[64];
 	char build[96];
 	char command[160];

@@ -16,6 +16,7 @@
 #include "lib/cancel.h"
 #include "lib/error_api.h"
 #include "lib/options.h"
+#include "lib/process_name.h"
 #include "lib/process_row.h"
 #include "lib/remark.h"
 #include "target/access.h"
@@ -41,7 +42,9 @@ struct list {
 	int (*process)(void *arg, const struct gospect_go_process *process);
 	void *arg;
 	bool ended; /* process() wants no more */
-	bool told;  /* that workers are not confined */
+	const char *name;
+	uint32_t flags;
+	bool told; /* that workers are not confined */
 	const struct gospect_cancel *cancel;
 	struct remark remark;
 };
@@ -68,10 +71,12 @@ static void give_row(struct list *l, const struct process_row *row)
 		.build = row->build,
 		.command = row->command,
 		.problem = row->reason,
+		.name = row->name,
 	};
 
 	l->denied += row->kind == PROCESS_DENIED;
-	if (row->kind == PROCESS_GO)
+	if (row->kind == PROCESS_GO ||
+	    (row->kind == PROCESS_DENIED && l->flags & GOSPECT_PROCESSES_DENIED))
 		l->ended = l->process(l->arg, &given);
 }
 
@@ -89,22 +94,21 @@ static int compare_rows(const void *a, const void *b)
 	return ((const struct process_row *)a)->pid - ((const struct process_row *)b)->pid;
 }
 
-/* A thread of the kernel has no program. */
-static bool has_program(pid_t pid)
-{
-	char path[32], byte;
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	return readlink(path, &byte, 1) >= 0 || errno == EACCES || errno == EPERM;
-}
-
 static struct error *must_check add_row(struct list *l, size_t *capacity, pid_t pid)
 {
-	if (pid <= 0 || pid == getpid() || !has_program(pid))
+	struct process_name name;
+	struct process_row *row;
+
+	if (pid <= 0 || pid == getpid() || !process_name_read(pid, &name))
+		return NULL;
+	if (l->name && !process_name_is(&name, l->name))
 		return NULL;
 	if (!array_reserve(&l->rows, capacity, l->count + 1))
 		return &error_no_memory;
-	l->rows[l->count++] = (struct process_row){.pid = pid};
+	row = &l->rows[l->count++];
+	*row = (struct process_row){.pid = pid};
+	snprintf(row->name, sizeof(row->name), "%.*s", (int)sizeof(row->name) - 1,
+		 *name.program ? name.program : name.comm);
 	return NULL;
 }
 
@@ -218,9 +222,14 @@ gospect_processes_each(const struct gospect_processes_options *given,
 	struct error *err = options_take(given, &o, sizeof(o), "gospect_processes_options");
 
 	l.cancel = o.cancel;
+	l.name = o.name;
+	l.flags = o.flags;
 	l.remark = (struct remark){o.remark, o.arg};
 	for (size_t i = 0; i < WORKERS; i++)
 		l.workers[i].worker.pipe = -1;
+	if (!err && o.flags & ~(uint32_t)GOSPECT_PROCESSES_DENIED)
+		err = error_format(ERROR_USAGE,
+				   "invalid flags 0x%x; see enum gospect_processes_flags", o.flags);
 	if (!err)
 		err = list_processes(&l);
 	if (!err)

@@ -165,6 +165,6 @@ def test_what_a_killed_trace_left_is_taken_out(targets, tmp_path):
     assert again["stale agent"][1] == "none"
 
 
-@pytest.mark.parametrize("args,part", [(("-p", "x"), "invalid process id"), (("extra",), "extra")])
+@pytest.mark.parametrize("args,part", [(("-p", "0"), "invalid process id"), (("1", "extra"), "extra")])
 def test_wrong_options_are_usage(args, part):
     assert part in gospect.run("doctor", *args).fails(2)

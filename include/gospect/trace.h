@@ -66,13 +66,13 @@ GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_trace_create(const struct gospect_trace_options *options, struct gospect_trace **ret);
 
 /*
- * Puts the agent into the target, which is stopped for it once: 0.2 ms, longer with thousands of
- * threads; what is written to it is in docs/internals/trace.md. Tracing has begun when this
- * returns. The target stays open until the trace is destroyed. Refused with nothing left in the
- * target: GOSPECT_ERROR_UNSUPPORTED (code that is not known, another architecture), _DENIED (a
- * debugger or another gospect is there; the pause would be too long; no right to), _GONE,
- * _CANCELLED. What a gospect that was killed has left is taken out first. `surgeon`: the target's,
- * which stays until the trace is destroyed; NULL: the trace starts one, and ends it.
+ * Puts the agent into the target, and stops the target once for it: 0.2 ms, longer with thousands
+ * of threads. docs/reference/written-to-target.md lists what it writes. Tracing has begun when this
+ * returns. The target stays open until the trace is destroyed. On an error nothing is left in the
+ * target: GOSPECT_ERROR_UNSUPPORTED (unknown code, another architecture), _DENIED (a debugger or
+ * another gospect traces it; the pause would be too long; no permission), _GONE, _CANCELLED. The
+ * agent of a killed gospect is removed first. `surgeon`: the target's, which stays until the trace
+ * is destroyed; NULL: the trace starts one, and ends it.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_trace_begin(struct gospect_trace *trace, struct gospect_target *target,

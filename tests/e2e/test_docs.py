@@ -75,6 +75,24 @@ def test_a_message_is_put_together_as_the_compiler_does(check, tmp_path):
     assert set(found) == {'cannot read …: 100 % of …da "kind"', "no …"}
 
 
+def test_remarks_findings_and_both_texts_of_a_choice_are_messages(check, tmp_path):
+    (tmp_path / "cli").mkdir()
+    (tmp_path / "cli" / "one.c").write_text(
+        'remark(to, "%s ends early", name);\nsay("no such verb");\nsay_progress("%d s");\nerror_wrap(err, bad ? "cannot read %s" : "cannot show %s", path);'
+        'findings_add(to, true, "yama", "%d: %s", 1, "run gospect as root or so");\nfindings_add(to, true, "go", "none");'
+        'findings_add_verb(to, "trace", "stops the program briefly", err);'
+        'return refused("it is a directory, choose a file");')
+    assert set(check.messages(tmp_path)) == {"… ends early", "no such verb", "cannot read …", "cannot show …", "stops the program briefly"}
+    assert set(check.parts_of_messages(tmp_path)) == {"run gospect as root or so", "it is a directory, choose a file"}
+
+
+def test_the_words_in_the_place_of_a_value_stand_on_the_page(check, tmp_path):
+    (tmp_path / "one.c").write_text('error_format(CODE, "no stacks: %s", "the disk is full");')
+    assert not list(check.check_messages(tmp_path, "### no stacks: …\n\nPerhaps the disk is full.\n"))
+    found = list(check.check_messages(tmp_path, "### no stacks: …\n\nTry again.\n"))
+    assert len(found) == 1 and "the disk is full" in found[0]
+
+
 def test_a_message_that_has_changed_is_named_with_its_heading(check, tmp_path):
     (tmp_path / "one.c").write_text('error_format(CODE, "process %d has ended its life");')
     found = list(check.check_messages(tmp_path, "### process … has ended\n\nIt ended.\n"))

@@ -28,10 +28,8 @@
 #define MOST_UNREAD_BYTES (1u << 20)
 #define UNREAD_COST 2048
 #define CHECK_NS 100000000ull /* how often we look whether the target is there */
-/* So much of the backlog, and for so long, may wait for a CPU that nobody else wants: when we
- * are killed, it is lost. */
+/* The share of the backlog's room in which records wait for a CPU that nobody else wants. */
 #define MAY_WAIT 0.5
-#define MAY_WAIT_NS 60000000000ull
 /* Until we ask again whether there is one. */
 #define BUSY_NS 10000000
 
@@ -53,6 +51,7 @@ struct collector {
 	bool was_unread;              /* since the agent was told what it may read */
 	struct precedence precedence; /* of the thread that collects */
 	atomic_bool goes_first;
+	sigset_t others; /* signals that the decoding thread leaves to others */
 	pthread_t thread;
 	bool runs;
 	int wake;
@@ -172,22 +171,39 @@ static bool collect(struct collector *c)
 
 /* ---- the pace of who decodes ---- */
 
-/* A signal for all of us is the other thread's, which may be waiting for a CPU. */
-static bool is_signalled(void)
+/* A signal waits for the decoding thread, which may be waiting for a CPU. A signal that the thread
+ * blocks is for somebody else: sigwait(), or a signalfd. */
+static bool is_signalled(const struct collector *c)
 {
 	sigset_t pending;
 
-	return !sigpending(&pending) && !sigisemptyset(&pending);
+	if (sigpending(&pending))
+		return false;
+	for (int number = 1; number < NSIG; number++)
+		if (sigismember(&pending, number) > 0 && !sigismember(&c->others, number))
+			return true;
+	return false;
+}
+
+static bool is_wanted(const struct collector *c)
+{
+	return atomic_load(&c->ended) || atomic_load(c->options.cancel) ||
+	       clock_now() >= c->options.end_ns || is_signalled(c);
+}
+
+/* More waits, or for longer, than may. */
+static bool waits_too_much(const struct collector *c)
+{
+	const struct backlog *b = c->options.backlog;
+	const struct collector_limits *limits = &c->options.limits;
+
+	return backlog_fill(b) > MAY_WAIT || (limits->bytes && backlog_bytes(b) > limits->bytes) ||
+	       (limits->ns && backlog_age(b) > limits->ns);
 }
 
 static bool is_urgent(const struct collector *c)
 {
-	const struct backlog *b = c->options.backlog;
-	uint64_t most = c->options.most_waiting;
-
-	return atomic_load(&c->ended) || clock_now() >= c->options.end_ns || is_signalled() ||
-	       backlog_fill(b) > MAY_WAIT || backlog_age(b) > MAY_WAIT_NS ||
-	       (most && (double)backlog_bytes(b) > MAY_WAIT * (double)most);
+	return is_wanted(c) || waits_too_much(c);
 }
 
 static void set_pace(struct collector *c)
@@ -265,6 +281,7 @@ static struct error *must_check start_thread(struct collector *c)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &mask);
+	c->others = mask;
 	err = pthread_create(&c->thread, NULL, work, c);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	if (err)

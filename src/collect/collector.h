@@ -2,12 +2,14 @@
  * Takes what the agent writes out of the target's rings, before they are full: a thread of its own,
  * which goes before all others where that is permitted (collect/precedence.h). It does nothing that
  * takes long: every 1 to 10 ms, the sooner the more has come, it looks how much waits, and takes it
- * when that is enough. Decoding is the business of the thread that made it, whose pace it sets: as
- * long as there is room for what waits, it decodes only where a CPU is free.
+ * when that is enough. Decoding is the business of the thread that made it, whose pace it sets:
+ * that thread decodes only where a CPU is free, until it is urgent. It is when the trace is to end,
+ * when a signal that it does not block waits for that thread, and when the limits are reached.
  */
 #ifndef COLLECT_COLLECTOR_H
 #define COLLECT_COLLECTOR_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,6 +26,12 @@
 /* Records that others may be writing just now are left for the next look. */
 #define COLLECTOR_MARGIN_NS 100000ull
 
+/* Of what may wait while all CPUs are busy, besides half of the backlog's room; 0: any. */
+struct collector_limits {
+	uint64_t bytes;
+	uint64_t ns; /* since it was collected */
+};
+
 struct collector_options {
 	struct target *t;
 	const struct golayout *lay;
@@ -32,7 +40,8 @@ struct collector_options {
 	const struct counters *counters;
 	const struct ticks *ticks; /* one pair was measured a moment ago */
 	const struct pace *pace;   /* of the thread that decodes, which is the caller */
-	uint64_t most_waiting;     /* bytes: with half of them it is urgent to decode; 0: any */
+	struct collector_limits limits;
+	const atomic_int *cancel; /* not 0: it is urgent */
 	uint64_t end_ns; /* CLOCK_MONOTONIC: by then it is urgent; UINT64_MAX: nobody knows */
 };
 

@@ -124,7 +124,8 @@ static struct error *must_check start_collector(struct tracer *tr, const struct 
 		.lay = tr->lay,
 		.injection = tr->injection,
 		.backlog = tr->backlog,
-		.most_waiting = options->most_waiting,
+		.limits = options->limits,
+		.cancel = options->cancel,
 		.counters = counters,
 		.ticks = &tr->ticks,
 		.pace = pace,
@@ -510,6 +511,11 @@ void tracer_close(struct tracer *tr)
 	free(tr->batch.items);
 	free(tr->sampled.items);
 	free(tr);
+}
+
+uint64_t tracer_waiting(const struct tracer *tr)
+{
+	return backlog_bytes(tr->backlog);
 }
 
 void tracer_stats(const struct tracer *tr, struct tracer_stats *ret)

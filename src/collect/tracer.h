@@ -14,6 +14,7 @@
 
 #include <regex.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +22,7 @@
 #include "base/error.h"
 #include "base/map.h"
 #include "base/strbuf.h"
+#include "collect/collector.h"
 #include "golayout/golayout.h"
 #include "gotrace/event.h"
 #include "gotrace/texts.h"
@@ -45,8 +47,9 @@ struct tracer_options {
 	 * tracer, and how many bytes it may have; 0: there is no file. */
 	int spill;
 	uint64_t spill_bytes;
-	uint64_t most_waiting; /* bytes of records; above half of it they are decoded at once, even
-				  if no CPU is idle. 0: any */
+	/* When they are reached, records are decoded at once, even if no CPU is idle. */
+	struct collector_limits limits;
+	const atomic_int *cancel; /* likewise when it is not 0; never NULL */
 };
 
 struct tracer_stats {
@@ -98,8 +101,8 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
  * are the states of goroutines when tracing began, with ns 1. That the target ends is no error.
  *
  * What was not yet given out waits in 64 MB of memory, and then in the file; without one, in 128 MB
- * of memory. While all CPUs are busy nothing is given out, until half of that, or
- * of most_waiting, is in use, or for a minute. What does not fit is lost, and counted.
+ * of memory. While all CPUs are busy nothing is given out, until half of that is in use, or a limit
+ * of the options is reached. What does not fit is lost, and counted.
  */
 struct error *tracer_next(struct tracer *tr, struct trace_batch *ret) must_check;
 
@@ -112,6 +115,9 @@ struct error *tracer_stop(struct tracer *tr) must_check;
 
 /* Takes the agent out when that was not done. */
 void tracer_close(struct tracer *tr);
+
+/* Bytes of records that wait to be decoded. */
+uint64_t tracer_waiting(const struct tracer *tr);
 
 void tracer_stats(const struct tracer *tr, struct tracer_stats *ret);
 /* Functions whose calls are not recorded though the user asked for it, and why: a line each. */

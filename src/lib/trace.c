@@ -30,6 +30,11 @@
 /* A pause that is expected to be longer is said before. */
 #define SAID_PAUSE_MS 5
 
+/* A flight forgets what is old only when that is decoded: on a machine that is never idle, so much
+ * may wait. */
+#define FLIGHT_WAITS_SHARE 0.5
+#define FLIGHT_WAITS_NS 60000000000ull
+
 /* Decoding what was recorded by the end takes seconds on a slow machine, and for each byte of the
  * file that it waits in at most so long; a hostile program may have written what takes hours. */
 #define REST_NS 60000000000ull
@@ -68,6 +73,7 @@ struct gospect_trace {
 	uint64_t told_ns;  /* when it was last told how far it is */
 	uint64_t stopped_ns; /* when the agent was taken out; 0: it was not */
 	bool renewed;        /* a generation has ended whose texts are not yet forgotten */
+	bool filled;         /* it ended because too much waited to be decoded */
 	bool full;
 	bool ran;                    /* gospect_trace_run() was called */
 	bool complete;               /* `stats` are known */
@@ -157,14 +163,16 @@ static void begin_generation(struct gospect_trace *t, uint64_t ns, size_t stated
 	t->enough = stated + (room < stated ? stated : room);
 }
 
-/* What waits to be decoded may take as much as the trace itself, and half of what that leaves free
- * on the disk. */
+/* What waits to be decoded may take half of what the trace leaves free on the disk. Half of the
+ * room is as large as the trace: it ends before more waits. */
 static void open_spill(struct gospect_trace *t)
 {
 	uint64_t most = t->options.max_bytes, free = 0;
 
 	t->spill = outfile_open_scratch(t->options.path, &free);
 	free = free > most ? (free - most) / 2 : 0;
+	if (!(t->options.flight > 0))
+		most *= 2;
 	t->spill_bytes = free < most ? free : most;
 	if (!t->spill_bytes && t->spill >= 0)
 		close(t->spill);
@@ -306,6 +314,14 @@ static struct error *must_check find_surgeon(struct gospect_trace *t,
 	return (struct error *)err;
 }
 
+/* A trace that is no flight ends before too much waits (is_filled()). */
+static struct collector_limits limits_of(const struct gospect_trace_options *o)
+{
+	if (!(o->flight > 0))
+		return (struct collector_limits){0};
+	return (struct collector_limits){o->max_bytes * FLIGHT_WAITS_SHARE, FLIGHT_WAITS_NS};
+}
+
 static struct error *must_check open_tracer(struct gospect_trace *t)
 {
 	const struct gospect_trace_options *o = &t->options;
@@ -315,7 +331,8 @@ static struct error *must_check open_tracer(struct gospect_trace *t)
 					.duration_ns = o->duration * 1e9,
 					.spill = t->spill,
 					.spill_bytes = t->spill_bytes,
-					.most_waiting = o->max_bytes};
+					.limits = limits_of(o),
+					.cancel = t->target->cancel};
 	struct gospect_target *target = t->target;
 
 	return tracer_open(target->target, target->image, target->layout, &tracer, &t->tracer);
@@ -475,11 +492,21 @@ static void tell(struct gospect_trace *t, uint64_t began)
 	t->told_ns = now;
 }
 
-static bool is_over(const struct gospect_trace *t, uint64_t began)
+/* With what waits to be decoded, the trace will be as large as it may be. A record takes about as
+ * many bytes as its event; with the text of a log it takes more. */
+static bool is_filled(struct gospect_trace *t)
+{
+	if (!(t->options.flight > 0) &&
+	    has_no_room(t, t->format->size(t->writer) + tracer_waiting(t->tracer)))
+		t->filled = true;
+	return t->filled;
+}
+
+static bool is_over(struct gospect_trace *t, uint64_t began)
 {
 	double seconds = (clock_now() - began) / 1e9;
 
-	return atomic_load(t->target->cancel) || is_full(t) ||
+	return atomic_load(t->target->cancel) || is_filled(t) || is_full(t) ||
 	       (t->options.duration > 0 && seconds >= t->options.duration);
 }
 
@@ -633,7 +660,7 @@ static void complete_stats(struct gospect_trace *t, const struct tracer_stats *f
 		.stacks_lost = from->stacks_lost,
 		.texts_lost = from->texts_lost,
 		.pause_ns = longer ? from->attach_pause_ns : from->detach_pause_ns,
-		.is_full = is_full(t),
+		.is_full = t->filled || is_full(t),
 	};
 }
 
@@ -647,6 +674,11 @@ static void remark_missing(struct gospect_trace *t)
 	if (is_full(t))
 		remark(to,
 		       "the trace reached its maximum size, %g MB, and ended early; raise --max-size",
+		       megabytes(t));
+	else if (t->filled)
+		remark(to,
+		       "the trace reached its maximum size, %g MB, with the records that waited for "
+		       "an idle CPU, and ended early; raise --max-size",
 		       megabytes(t));
 	if (stats.absences)
 		remark(to,

@@ -18,19 +18,29 @@ from lib.traced import Tracing, tracing
 from lib.tracing import is_patched
 
 CAP_SYS_NICE = 23
+# The records of so many bursts of 100,000 rounds are more than half of a trace of this size: each has 16 MB.
+MAX_MB, BURSTS_OF_MAX_MB = 48, 2
 HOG = ("sh", "-c", "while :; do :; done")
 # What gospect's child processes do not get.
 FIRST = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
 
 
+@contextlib.contextmanager
+def hogs_beside():
+    hogs = [subprocess.Popen(HOG) for _ in range(os.cpu_count())]
+    try:
+        yield
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+
+
 @pytest.fixture
 def busy():
     """Every processor has something else to do."""
-    hogs = [subprocess.Popen(HOG) for _ in range(os.cpu_count())]
-    yield
-    for hog in hogs:
-        hog.kill()
-        hog.wait()
+    with hogs_beside():
+        yield
 
 
 def may_raise_priorities():
@@ -56,14 +66,63 @@ def test_decoding_leaves_the_processors_to_others_until_the_end(targets, busy, t
     assert set(did) <= set(gotrace.read_valid(t.file)["goroutines"])
 
 
-@pytest.fixture
-def crowded():
-    """Two processes beside gospect want its share of the processors, and two others have their own."""
-    hogs = [subprocess.Popen(HOG, start_new_session=i % 2) for i in range(4)]
-    yield
-    for hog in hogs:
-        hog.kill()
-        hog.wait()
+def decoder_seconds(t):
+    """The CPU time of the thread that decodes, which is the main one."""
+    return int(pathlib.Path(f"/proc/{t.process.pid}/task/{t.process.pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+@pytest.mark.alone
+def test_nothing_is_decoded_while_every_processor_is_busy(targets, tmp_path):
+    """More than half of --max-size waits by the end."""
+    program = targets.start("burst", session=True)
+    rounds = 0
+    with hogs_beside():
+        t = Tracing(program.pid, tmp_path / "t.trace", "--max-size", MAX_MB).has_begun()
+        time.sleep(1)  # what there is at the beginning is read
+        began, before = time.monotonic(), decoder_seconds(t)
+        for _ in range(BURSTS_OF_MAX_MB):
+            rounds += json.loads(program.ask("burst 100000"))["rounds"]
+        spent, passed = decoder_seconds(t) - before, time.monotonic() - began
+    t.end()
+    # It asks a hundred times a second whether a processor is free.
+    assert spent < 0.01 + 0.02 * passed, f"{spent} s in {passed} s"
+    assert t.lost == 0 and "ended early" not in t.err, t.err
+    assert t.events > 11 * rounds
+
+
+@pytest.mark.alone
+def test_a_trace_ends_undecoded_when_what_waits_would_fill_it(targets, tmp_path):
+    program = targets.start("burst", session=True)
+    with hogs_beside():
+        t = Tracing(program.pid, tmp_path / "t.trace", "--max-size", 8).has_begun()
+        time.sleep(1)
+        before = spent = now = decoder_seconds(t)
+        program.send("burst 500000")
+        while is_patched(program.pid):  # after it was read: the program was still traced then
+            spent, now = now, decoder_seconds(t)
+            time.sleep(0.01)
+    t.wait()
+    program.line()
+    assert "reached its maximum size, 8 MB, with the records that waited for an idle CPU" in t.err
+    assert spent - before < 0.05
+    # Each log's text is in its record, and once in the file.
+    assert 8 / 3 < t.file.stat().st_size / 2**20 <= 8
+    gotrace.read_valid(t.file)
+
+
+@contextlib.contextmanager
+def crowd(others):
+    """Four processes want the processors: so many in sessions of their own, the others in gospect's."""
+    hogs = [subprocess.Popen(HOG, start_new_session=i < others) for i in range(4)]
+    try:
+        yield
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+
+
+in_other_sessions = pytest.mark.parametrize("others", [4, 2])
 
 
 def has_precedence(program):
@@ -72,18 +131,24 @@ def has_precedence(program):
         pathlib.Path(f"/proc/{program.pid}/autogroup").write_text("-20")
 
 
-@pytest.mark.alone
-@pytest.mark.skipif(not may_raise_priorities(), reason="it takes CAP_SYS_NICE")
-def test_nothing_is_lost_when_a_program_suddenly_does_much(targets, crowded, tmp_path):
-    program = targets.start("burst", session=True)
+def trace_bursts(program, file, others, bursts):
     has_precedence(program)
     rounds = 0
-    with tracing(program, tmp_path / "t.trace") as t:
-        for _ in range(3):
+    with crowd(others), tracing(program, file) as t:
+        for _ in range(bursts):
             time.sleep(0.3)
             rounds += json.loads(program.ask("burst 100000"))["rounds"]
     assert t.lost == 0, t.err
-    trace = gotrace.read_valid(t.file)
+    assert t.events > 11 * rounds
+    return rounds
+
+
+@pytest.mark.alone
+@pytest.mark.skipif(not may_raise_priorities(), reason="it takes CAP_SYS_NICE")
+@in_other_sessions
+def test_nothing_is_lost_when_a_program_suddenly_does_much(targets, others, tmp_path):
+    rounds = trace_bursts(targets.start("burst", session=True), tmp_path / "t.trace", others, 3)
+    trace = gotrace.read_valid(tmp_path / "t.trace")
     assert trace["logs"] == {"burst=in the midst of a round": rounds}
     whole = [g for g in trace["goroutines"].values() if g["created"] > 0 and g["ended"] > 0]
     assert sum(g["name"] == "main.short" for g in whole) == rounds // 10
@@ -91,13 +156,23 @@ def test_nothing_is_lost_when_a_program_suddenly_does_much(targets, crowded, tmp
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 @pytest.mark.skipif(not may_raise_priorities(), reason="it takes CAP_SYS_NICE")
-def test_a_program_is_traced_from_the_beginning_on_a_busy_machine(targets, crowded, tmp_path):
+@in_other_sessions
+def test_nothing_is_lost_in_ten_bursts(targets, others, tmp_path):
+    trace_bursts(targets.start("burst", session=True), tmp_path / "t.trace", others, 10)
+
+
+@pytest.mark.alone
+@pytest.mark.skipif(not may_raise_priorities(), reason="it takes CAP_SYS_NICE")
+@in_other_sessions
+def test_a_program_is_traced_from_the_beginning_on_a_busy_machine(targets, others, tmp_path):
     """Between attaching and the first look at what it writes gospect has much to do."""
     program = targets.start("burst", session=True)
     has_precedence(program)
     program.send("burst 500000")
-    t = Tracing(program.pid, tmp_path / "t.trace", "-d", "0.1").has_begun().wait()
+    with crowd(others):
+        t = Tracing(program.pid, tmp_path / "t.trace", "-d", "0.1").has_begun().wait()
     assert t.lost == 0, t.err
     gotrace.read_valid(t.file)
     program.line()

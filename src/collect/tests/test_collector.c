@@ -1,11 +1,14 @@
 /* The collector's thread between one that writes rings, as the agent does, and one that decodes. */
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/permit.h"
 #include "base/unit_test.h"
 #include "collect/collector.h"
@@ -43,6 +46,8 @@ bool inject_beat(struct injection *in)
 {
 	return false;
 }
+
+static const atomic_int never;
 
 struct writer {
 	struct agent_slot *slot;
@@ -164,6 +169,7 @@ static void records_arrive_once_and_in_order(void **state)
 					    .counters = &counters,
 					    .ticks = &ticks,
 					    .pace = &pace,
+					    .cancel = &never,
 					    .end_ns = UINT64_MAX};
 	struct rings_stats stats;
 	struct collector *c;
@@ -189,10 +195,179 @@ static void records_arrive_once_and_in_order(void **state)
 	made_runtime_release(&runtime);
 }
 
+/* ---- the pace of the decoding thread, on a machine without a free CPU ---- */
+
+enum { MANY_BLOCKS = 1024, WAITING_BYTES = 1000, SOON_MS = 2000, A_WHILE_MS = 100 };
+
+/* As many threads want a CPU as this text of /proc/loadavg says. */
+static int made_loadavg(const char *text)
+{
+	int fd = memfd_create("loadavg", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	return fd;
+}
+
+static void a_cpu_is_free_when_no_more_threads_run_than_there_are_cpus(void **state)
+{
+	static const struct {
+		const char *text;
+		bool free;
+	} cases[] = {{"0.00 0.00 0.00 1/80 4711\n", true},     {"0.00 0.00 0.00 4/80 4711\n", true},
+		     {"0.00 0.00 0.00 5/80 4711\n", false},    {"9.99 9.99 9.99 3/80 4711\n", true},
+		     {"0.00 0.00 0.00 120/300 4711\n", false}, {"", true}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct pace pace = {.running = made_loadavg(cases[i].text), .processors = 4};
+
+		assert_int_equal(pace_is_free(&pace), cases[i].free);
+		pace_release(&pace);
+	}
+}
+
+struct paced {
+	struct made_runtime runtime;
+	struct injection in;
+	struct counters counters;
+	struct ticks ticks;
+	struct pace pace;
+	struct collector *c;
+	struct backlog *backlog;
+};
+
+/* With some bytes that wait. */
+static struct paced *start_paced(const struct collector_limits *limits, const atomic_int *cancel)
+{
+	struct paced *p = test_calloc(1, sizeof(*p));
+	struct tick_pair pair = ticks_measure();
+	struct collector_options options = {.t = &p->runtime.base,
+					    .lay = &p->runtime.lay,
+					    .injection = &p->in,
+					    .counters = &p->counters,
+					    .ticks = &p->ticks,
+					    .pace = &p->pace,
+					    .limits = *limits,
+					    .cancel = cancel,
+					    .end_ns = UINT64_MAX};
+	struct block *block;
+
+	made_runtime_init(&p->runtime, 27, 1);
+	p->pace = (struct pace){.running = made_loadavg("9 9 9 99/100 1\n"), .processors = 1};
+	make_memory(&p->in);
+	ticks_add(&p->ticks, &pair);
+	assert_null(backlog_create(MANY_BLOCKS, &p->backlog));
+	block = backlog_get(p->backlog);
+	block->used = WAITING_BYTES;
+	backlog_put(p->backlog, block);
+	options.backlog = p->backlog;
+	assert_null(collector_start(&options, &p->c));
+	return p;
+}
+
+static void end_paced(struct paced *p)
+{
+	collector_destroy(p->c);
+	backlog_destroy(p->backlog);
+	munmap(p->in.shared, p->in.layout.size);
+	made_runtime_release(&p->runtime);
+	test_free(p);
+}
+
+static bool goes_on_within(struct paced *p, uint64_t ms)
+{
+	uint64_t end = clock_now() + ms * 1000000;
+
+	while (clock_now() < end)
+		if (collector_lets_go_on(p->c))
+			return true;
+	return false;
+}
+
+static void nothing_is_decoded_while_no_cpu_is_free(void **state)
+{
+	struct paced *p = start_paced(&(struct collector_limits){0}, &never);
+
+	assert_false(goes_on_within(p, A_WHILE_MS));
+	collector_finish(p->c);
+	assert_true(goes_on_within(p, SOON_MS));
+	end_paced(p);
+}
+
+static void a_limit_of_what_waits_is_kept(void **state)
+{
+	static const struct {
+		struct collector_limits limits;
+		bool reached;
+	} cases[] = {{{.bytes = WAITING_BYTES - 1}, true},
+		     {{.bytes = WAITING_BYTES}, false},
+		     {{.ns = 10000000}, true},
+		     {{.ns = 10000000000}, false}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct paced *p = start_paced(&cases[i].limits, &never);
+		bool reached = cases[i].reached;
+
+		assert_int_equal(goes_on_within(p, reached ? SOON_MS : A_WHILE_MS), reached);
+		end_paced(p);
+	}
+}
+
+static void a_cancelled_trace_is_decoded_at_once(void **state)
+{
+	atomic_int cancel = 0;
+	struct paced *p = start_paced(&(struct collector_limits){0}, &cancel);
+
+	assert_false(goes_on_within(p, A_WHILE_MS));
+	atomic_store(&cancel, 1);
+	assert_true(goes_on_within(p, SOON_MS));
+	end_paced(p);
+}
+
+/* A program that uses the library waits for its signals by sigwait() or a signalfd. */
+static void a_signal_that_the_thread_blocks_does_not_hurry_it(void **state)
+{
+	sigset_t set, before;
+	struct paced *p;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	pthread_sigmask(SIG_BLOCK, &set, &before);
+	p = start_paced(&(struct collector_limits){0}, &never);
+	kill(getpid(), SIGUSR2);
+	assert_false(goes_on_within(p, A_WHILE_MS));
+	end_paced(p);
+	assert_int_equal(sigtimedwait(&set, NULL, &(struct timespec){0}), SIGUSR2);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void a_signal_that_waits_for_the_thread_hurries_it(void **state)
+{
+	struct paced *p = start_paced(&(struct collector_limits){0}, &never);
+	sigset_t set, before;
+
+	assert_false(goes_on_within(p, A_WHILE_MS));
+	/* From here on the thread does not get to it, as one without a CPU. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	pthread_sigmask(SIG_BLOCK, &set, &before);
+	kill(getpid(), SIGUSR2);
+	assert_true(goes_on_within(p, SOON_MS));
+	assert_int_equal(sigtimedwait(&set, NULL, &(struct timespec){0}), SIGUSR2);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	end_paced(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(records_arrive_once_and_in_order),
+		cmocka_unit_test(a_cpu_is_free_when_no_more_threads_run_than_there_are_cpus),
+		cmocka_unit_test(nothing_is_decoded_while_no_cpu_is_free),
+		cmocka_unit_test(a_limit_of_what_waits_is_kept),
+		cmocka_unit_test(a_cancelled_trace_is_decoded_at_once),
+		cmocka_unit_test(a_signal_that_the_thread_blocks_does_not_hurry_it),
+		cmocka_unit_test(a_signal_that_waits_for_the_thread_hurries_it),
 	};
 
 	permit_only(PERMIT_ALL);

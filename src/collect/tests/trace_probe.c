@@ -183,7 +183,8 @@ static struct error *probe(pid_t pid, double seconds, uint32_t depth)
 	_cleanup_image_ struct image *img = NULL;
 	_cleanup_golayout_ struct golayout *lay = NULL;
 	_cleanup_tracer_ struct tracer *tr = NULL;
-	struct tracer_options options = {.stack_depth = depth};
+	static const atomic_int never;
+	struct tracer_options options = {.stack_depth = depth, .cancel = &never};
 	static struct probe p;
 	bool starting, found;
 	struct error *err = target_open_process(pid, &t);

@@ -134,6 +134,7 @@ static struct error *must_check open_recording(struct gospect_target *t,
 		.mark_system = has(r, GOSPECT_RECORD_ON_CPU),
 		.kernel = has(r, GOSPECT_RECORD_KERNEL),
 		.run_queue = has(r, GOSPECT_RECORD_RUN_QUEUE),
+		.held = t->is_held,
 		.stop = t->cancel,
 		.progress = o->progress,
 		.arg = o->arg,
@@ -298,15 +299,20 @@ static struct error *must_check comment_on_cpu(struct profile *p, const struct w
 }
 
 /* What is not in the profile because nobody wanted it. */
+static void describe_filter(const struct recording *r, struct strbuf *sb)
+{
+	if (has(r, GOSPECT_RECORD_ON_CPU))
+		strbuf_adds(sb, " --on-cpu");
+	if (has(r, GOSPECT_RECORD_OFF_CPU))
+		strbuf_adds(sb, " --off-cpu");
+	filter_words(&r->filter, sb);
+}
+
 static struct error *must_check comment_filter(struct profile *p, const struct recording *r)
 {
 	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
 
-	if (has(r, GOSPECT_RECORD_ON_CPU))
-		strbuf_adds(&sb, " --on-cpu");
-	if (has(r, GOSPECT_RECORD_OFF_CPU))
-		strbuf_adds(&sb, " --off-cpu");
-	filter_words(&r->filter, &sb);
+	describe_filter(r, &sb);
 	if (sb.failed)
 		return &error_no_memory;
 	return sb.length ? profile_add_comment(p, "filter:%s", sb.data) : NULL;
@@ -361,6 +367,30 @@ static void remark_missing(const struct recording *rec)
 		remark(to, "%s; the recording up to that error is kept", r->ended->message);
 }
 
+/* Why there is nothing at all in it. */
+static void remark_empty(const struct recording *rec)
+{
+	_cleanup_strbuf_ struct strbuf filter = STRBUF_INIT;
+	const struct wall_result *r = wall_sampler_result(rec->sampler);
+	const struct remark *to = &rec->target->remark;
+
+	describe_filter(rec, &filter);
+	if (!r->ticks && r->ended)
+		remark(to, "no samples: the program ended before the first look at it; start it "
+			   "with gospect record -- COMMAND");
+	else if (!r->ticks)
+		remark(to, "no samples: the recording ended before the first look; record for "
+			   "longer (-d), or raise the rate (-r)");
+	else if (filter.length)
+		remark(to,
+		       "no samples: none of %.0f goroutines matches%s; record without it to see "
+		       "what there is",
+		       r->goroutines, filter.data);
+	else
+		remark(to, "no samples: the program has no goroutines of its own; record with "
+			   "--runtime, or for longer (-d)");
+}
+
 static struct error *must_check make_profile(struct recording *r, struct gospect_profile *p)
 {
 	const struct wall_result *result = wall_sampler_result(r->sampler);
@@ -401,6 +431,8 @@ struct gospect_error *gospect_record(struct gospect_target *t,
 	if (err)
 		return error_out(err);
 	remark_missing(&r);
+	if (!p->profile->count)
+		remark_empty(&r);
 	unwind_remark(&t->remark, r.options.unwind);
 	*ret = take_ptr(p);
 	return NULL;
@@ -450,10 +482,10 @@ static struct error *must_check run_stream(struct recording *r, uint64_t interva
 					   struct stream *stream)
 {
 	uint64_t due = clock_now() + interval_ns;
-	struct error *err = NULL;
+	struct error *err;
 	bool more = true;
 
-	wall_sampler_begin(r->sampler);
+	err = wall_sampler_begin(r->sampler);
 	while (!err && more && !stream->ended) {
 		err = wall_sampler_step(r->sampler, &more);
 		if (!err && (clock_now() >= due || !more)) {

@@ -195,6 +195,7 @@ static struct error *must_check create(const struct gospect_target_options *give
 	t->build = (struct strbuf)STRBUF_INIT;
 	t->cancel = cancel_flag(options->cancel);
 	t->cancelled_by = options->cancel;
+	t->is_held = options->hold;
 	t->remark = (struct remark){options->remark, options->arg};
 	*ret = t;
 	return NULL;

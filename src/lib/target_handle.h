@@ -19,6 +19,7 @@ struct gospect_target {
 	struct gospect_target_info info;
 	struct strbuf build; /* info.build */
 	struct arena last;   /* what gospect_target_symbolize() gave out */
+	bool is_held;        /* until somebody releases it: it stands where it begins */
 	const atomic_int *cancel;
 	const struct gospect_cancel *cancelled_by; /* whose flag it is; NULL: nobody's */
 	struct remark remark;

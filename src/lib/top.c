@@ -201,11 +201,12 @@ static struct error *must_check note_end(struct gospect_top *t, struct error *er
 
 static struct error *must_check begin(struct gospect_top *t)
 {
-	wall_sampler_begin(t->sampler);
+	struct error *err = wall_sampler_begin(t->sampler);
+
 	t->begun = true;
 	t->now = clock_now();
 	t->refresh_at = t->now + REFRESH_NS;
-	return recount(t);
+	return err ? err : recount(t);
 }
 
 /* Looks at it, unless that is over or stopped for a while. */

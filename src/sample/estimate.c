@@ -57,6 +57,11 @@ struct error *estimate_begin_rotation(struct estimate *e, uint64_t now, size_t u
 	return NULL;
 }
 
+void estimate_begin_at(struct estimate *e, uint64_t now)
+{
+	e->began = now;
+}
+
 void estimate_end_rotation(struct estimate *e, uint64_t now)
 {
 	if (now < e->began)

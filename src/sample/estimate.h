@@ -43,6 +43,8 @@ double estimate_random(struct estimate *e);
 struct error *estimate_begin_rotation(struct estimate *e, uint64_t now, size_t unit_count,
 				      bool shuffled) must_check;
 void estimate_end_rotation(struct estimate *e, uint64_t now);
+/* The first rotation's time begins only now, though there were looks in it: nothing ran so far. */
+void estimate_begin_at(struct estimate *e, uint64_t now);
 /* The units up to e->next were looked at; those since the last call at one moment. */
 void estimate_end_tick(struct estimate *e, size_t next);
 

@@ -70,6 +70,7 @@ struct wall_sampler {
 	bool drawn;      /* the next tick may look, see draw_look() */
 	uint64_t told;   /* when progress was told last */
 	bool ahead;      /* of others, see get_ahead() */
+	bool stepped;
 	bool paused;
 	struct lap lap;
 
@@ -537,12 +538,35 @@ static void tell_progress(struct wall_sampler *s, uint64_t now)
 			    goroutine_set_stats(s->set)->visits);
 }
 
-void wall_sampler_begin(struct wall_sampler *s)
+static void begin_time(struct wall_sampler *s)
 {
 	s->charged = clock_cpu();
 	s->started = s->last_tick = s->earned = s->told = clock_now();
 	s->result.start_ns = clock_read(CLOCK_REALTIME);
+}
+
+/* The look at what does not run yet stands for the time from now on: it may have ended before the
+ * first tick. */
+static struct error *must_check look_before(struct wall_sampler *s)
+{
+	struct error *err = tick(s, clock_now());
+
+	begin_time(s);
+	estimate_begin_at(&s->estimate, s->started);
+	return err;
+}
+
+struct error *wall_sampler_begin(struct wall_sampler *s)
+{
+	struct error *err = NULL;
+
 	s->rate = s->options.budget;
+	begin_time(s);
+	if (s->options.held)
+		err = look_before(s);
+	if (s->options.progress)
+		s->options.progress(s->options.arg, 0, goroutine_set_stats(s->set)->visits);
+	return err;
 }
 
 struct error *wall_sampler_step(struct wall_sampler *s, bool *ret_more)
@@ -563,8 +587,9 @@ struct error *wall_sampler_step(struct wall_sampler *s, bool *ret_more)
 	now = clock_now();
 	err = tick(s, now);
 	tell_progress(s, now);
-	if (s->result.ticks == 1 || s->paused)
+	if (!s->stepped || s->paused)
 		s->ahead = get_ahead(s);
+	s->stepped = true;
 	s->paused = false;
 	return err;
 }
@@ -577,7 +602,7 @@ void wall_sampler_pause(struct wall_sampler *s)
 
 static struct error *loop(struct wall_sampler *s)
 {
-	struct error *err = NULL;
+	struct error *err = wall_sampler_begin(s);
 	bool more = true;
 
 	while (!err && more)
@@ -624,9 +649,6 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 	uint64_t cpu = clock_cpu(), end;
 	struct error *err;
 
-	if (s->options.progress)
-		s->options.progress(s->options.arg, 0, 0);
-	wall_sampler_begin(s);
 	err = loop(s);
 	end = clock_now();
 	/* Whatever the target does to its memory: what was seen is not lost to it. */

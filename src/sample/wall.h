@@ -50,9 +50,12 @@ struct wall_options {
 	/* The first sample is of all goroutines, whatever it costs: for callers that show them at
 	 * once. */
 	bool whole_first;
-	bool creators;          /* goroutines of different creators have different buckets */
+	bool creators; /* goroutines of different creators have different buckets */
+	/* The program does not run before `progress` is called first: all goroutines are looked at
+	 * before, for it may end before the first tick. */
+	bool held;
 	const atomic_int *stop; /* ends it when it is not 0, within 50 ms; for any thread */
-	/* Called about once a second. */
+	/* Called when it begins, and then about once a second. */
 	void (*progress)(void *arg, double seconds, uint64_t samples);
 	void *arg;
 };
@@ -96,7 +99,7 @@ struct error *wall_sampler_run(struct wall_sampler *s) must_check;
  * step, until *ret_more is false or there is an error; ERROR_GONE says that the target ended. A
  * step sleeps until the next tick and makes its looks. There is no result but what laps say.
  */
-void wall_sampler_begin(struct wall_sampler *s);
+struct error *wall_sampler_begin(struct wall_sampler *s) must_check;
 struct error *wall_sampler_step(struct wall_sampler *s, bool *ret_more) must_check;
 /* What is done until the next step is long, and nothing of the sampler's: it is not charged to the
  * budget, and done at an ordinary priority. */

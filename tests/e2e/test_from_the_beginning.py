@@ -1,6 +1,7 @@
 """`-- COMMAND`: a program that gospect starts is held before its first line, and nothing of it is missed."""
 
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -89,6 +90,20 @@ def test_a_recording_of_what_lives_for_20_ms_has_samples(version, tmp_path):
         if "main.main;time.Sleep" in text:
             return
     raise AssertionError(text)
+
+
+def test_each_recording_of_what_lives_for_milliseconds_has_samples(tmp_path):
+    """Between its release and the first tick it may have ended."""
+    program = pathlib.Path(golang.go(golang.NEWEST, "env", "GOROOT").strip()) / "bin" / "go"
+    for _ in range(20):
+        began = time.monotonic()
+        result = gospect.run("record", "-o", tmp_path / "r.folded", "--", program, "version").ok()
+        passed = time.monotonic() - began
+        samples = int(re.search(r"(\d+) samples at", result.err)[1])
+        stacks = dict(line.rsplit(" ", 1) for line in (tmp_path / "r.folded").read_text().splitlines())
+        assert samples >= 1 and stacks, result.err
+        assert any("runtime.main" in stack for stack in stacks), stacks
+        assert 0 < sum(map(int, stacks.values())) < passed * 1e6 * 100, stacks
 
 
 def test_a_program_that_is_not_go_runs_untouched_and_one_line_says_so(tmp_path):

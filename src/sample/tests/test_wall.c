@@ -135,7 +135,7 @@ static void open_in_steps(void)
 
 	assert_null(
 		wall_sampler_open(&runtime.base, &runtime.img, &runtime.lay, &options, &sampler));
-	wall_sampler_begin(sampler);
+	assert_null(wall_sampler_begin(sampler));
 }
 
 static struct wall_lap lap_after(size_t steps)
@@ -210,7 +210,7 @@ static void go_statements_past_the_limit_are_counted(void **state)
 	assert_null(
 		wall_sampler_open(&runtime.base, &runtime.img, &runtime.lay, &options, &sampler));
 	r = wall_sampler_result(sampler);
-	wall_sampler_begin(sampler);
+	assert_null(wall_sampler_begin(sampler));
 	for (uint64_t step = 1; step < 1000 && !r->creators_left_out; step++) {
 		for (size_t i = 0; i < MADE_MAX; i++) {
 			uint64_t id = step * MADE_MAX + i;
@@ -230,6 +230,58 @@ static void one_goroutine_may_be_asked_for(void **state)
 	run(&(struct wall_options){.hz = 100, .duration = 0.05, .goid = 5});
 	r = wall_sampler_result(sampler);
 	assert_int_equal(total_of(G_WAITING).ns, r->duration_ns);
+}
+
+/* Once. */
+static void read_slowly(struct made_runtime *r, uint64_t address, size_t size)
+{
+	r->before_read = NULL;
+	nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+}
+
+static void end_at_once(void *arg, double seconds, uint64_t looks)
+{
+	*(uint64_t *)arg = looks;
+	stop_flag = 1;
+}
+
+static void what_was_held_is_seen_though_it_ends_at_once(void **state)
+{
+	uint64_t looks = 0;
+	struct wall_options options = {.hz = 10,
+				       .held = true,
+				       .progress = end_at_once,
+				       .arg = &looks};
+	const struct wall_result *r;
+	struct total waiting;
+
+	run(&options);
+	r = wall_sampler_result(sampler);
+	waiting = total_of(G_WAITING);
+	assert_int_equal(looks, MADE_MAX);
+	assert_int_equal(r->ticks, 1);
+	assert_int_equal(waiting.count, MADE_MAX);
+	assert_int_equal(waiting.ns, MADE_MAX * r->duration_ns);
+}
+
+/* What it was held for does not count as its time. */
+static void a_held_programs_time_begins_when_it_runs(void **state)
+{
+	uint64_t looks = 0;
+	struct wall_options options = {.hz = 10,
+				       .held = true,
+				       .progress = end_at_once,
+				       .arg = &looks,
+				       .stack_limit = 65536,
+				       .stop = &stop_flag};
+
+	assert_null(
+		wall_sampler_open(&runtime.base, &runtime.img, &runtime.lay, &options, &sampler));
+	runtime.before_read = read_slowly;
+	assert_null(wall_sampler_run(sampler));
+	assert_null(runtime.before_read);
+	assert_int_equal(looks, MADE_MAX);
+	assert_in_range(wall_sampler_result(sampler)->duration_ns, 0, 199999999);
 }
 
 static void a_recording_can_be_stopped(void **state)
@@ -252,6 +304,8 @@ int main(void)
 		WALL_TEST(a_lap_tells_what_was_seen_since_the_one_before),
 		WALL_TEST(a_goroutine_stands_since_it_came_there),
 		WALL_TEST(go_statements_past_the_limit_are_counted),
+		WALL_TEST(what_was_held_is_seen_though_it_ends_at_once),
+		WALL_TEST(a_held_programs_time_begins_when_it_runs),
 		WALL_TEST(one_goroutine_may_be_asked_for),
 		WALL_TEST(a_recording_can_be_stopped),
 	};

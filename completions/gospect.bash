@@ -44,16 +44,16 @@ _gospect() {
 	esac
 	case $verb in
 	dump)
-		COMPREPLY=($(compgen -W "$target --core $output $filter --all --group --raw --unwind -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target --core $output $filter --runtime --all --group --raw --unwind -h --help" -- "$cur"))
 		;;
 	stack)
 		COMPREPLY=($(compgen -W "$target --core $output -g --goid --unwind -h --help" -- "$cur"))
 		;;
 	record)
-		COMPREPLY=($(compgen -W "$target $output $filter -d --duration -r --rate --budget --on-cpu --off-cpu --raw --all --kernel --run-queue --unwind -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output $filter -d --duration -r --rate --budget --on-cpu --off-cpu --raw --runtime --all --kernel --run-queue --unwind -h --help" -- "$cur"))
 		;;
 	top)
-		COMPREPLY=($(compgen -W "$target $output $filter --budget --all -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output $filter --budget --runtime --all -h --help" -- "$cur"))
 		;;
 	trace)
 		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --stack-depth --max-pause --root -h --help" -- "$cur"))

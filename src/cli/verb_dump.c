@@ -5,7 +5,7 @@
 #include "cli/stop.h"
 #include "cli/unwind_option.h"
 
-enum { KEY_ALL = 0x4000, KEY_GROUP, KEY_RAW };
+enum { KEY_RUNTIME = 0x4000, KEY_GROUP, KEY_RAW };
 
 struct dump_verb {
 	struct request request;
@@ -16,9 +16,10 @@ struct dump_verb {
 
 static const struct argp_option options[] =
 	{{NULL, 0, NULL, 0, "Content:", 4},
-	 {"all", KEY_ALL, NULL, 0,
+	 {"runtime", KEY_RUNTIME, NULL, 0,
 	  "Show the runtime's goroutines and frames too, as SIGQUIT does with GOTRACEBACK=system",
 	  4},
+	 {"all", 0, NULL, OPTION_ALIAS, NULL, 4},
 	 {"group", KEY_GROUP, NULL, 0, "Merge equal stacks, most goroutines first", 4},
 	 {"raw", KEY_RAW, NULL, 0,
 	  "Write addresses only; gospect symbolize adds functions and lines", 4},
@@ -34,7 +35,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[1] = &v->request.subject;
 		state->child_inputs[2] = &v->unwind;
 		return 0;
-	case KEY_ALL:
+	case KEY_RUNTIME:
 		v->all = true;
 		return 0;
 	case KEY_GROUP:

@@ -8,7 +8,7 @@
 #include "cli/stop.h"
 #include "cli/unwind_option.h"
 
-enum { KEY_ON_CPU = 0x5000, KEY_OFF_CPU, KEY_RAW, KEY_ALL, KEY_KERNEL, KEY_RUN_QUEUE };
+enum { KEY_ON_CPU = 0x5000, KEY_OFF_CPU, KEY_RAW, KEY_RUNTIME, KEY_KERNEL, KEY_RUN_QUEUE };
 
 struct record_verb {
 	struct request request;
@@ -21,7 +21,8 @@ static const struct argp_option options[] =
 	 {"off-cpu", KEY_OFF_CPU, NULL, 0, "Record goroutines that are not running only", 4},
 	 {"raw", KEY_RAW, NULL, 0,
 	  "Write addresses only (pprof); gospect symbolize adds functions and lines", 4},
-	 {"all", KEY_ALL, NULL, 0, "Show the runtime's own goroutines too", 4},
+	 {"runtime", KEY_RUNTIME, NULL, 0, "Show the runtime's own goroutines too", 4},
+	 {"all", 0, NULL, OPTION_ALIAS, NULL, 4},
 	 {"kernel", KEY_KERNEL, NULL, 0,
 	  "Show kernel functions too, as name_[k]; needs CAP_PERFMON and CAP_SYSLOG", 4},
 	 {"run-queue", KEY_RUN_QUEUE, NULL, 0,
@@ -49,7 +50,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_RAW:
 		v->recording.flags |= GOSPECT_RECORD_ADDRESSES;
 		return 0;
-	case KEY_ALL:
+	case KEY_RUNTIME:
 		v->recording.flags |= GOSPECT_RECORD_SYSTEM;
 		return 0;
 	case KEY_RUN_QUEUE:

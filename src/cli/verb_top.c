@@ -17,7 +17,7 @@
 /* While nothing is looked at. */
 #define REST_MS 500
 
-enum { KEY_BUDGET = 0x8000, KEY_ALL };
+enum { KEY_BUDGET = 0x8000, KEY_RUNTIME };
 
 struct top_verb {
 	struct request request;
@@ -31,7 +31,8 @@ static const struct argp_option options[] =
 	  "Use at most this share of one core (1); with too many goroutines, sample a random part "
 	  "of them at each tick",
 	  4},
-	 {"all", KEY_ALL, NULL, 0, "Show the runtime's own goroutines too", 4},
+	 {"runtime", KEY_RUNTIME, NULL, 0, "Show the runtime's own goroutines too", 4},
+	 {"all", 0, NULL, OPTION_ALIAS, NULL, 4},
 	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -46,7 +47,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!parse_number(arg, 0.01, 100, &v->budget))
 			return wrong_option(state, "invalid budget '%s' (0.01 to 100)", arg);
 		return 0;
-	case KEY_ALL:
+	case KEY_RUNTIME:
 		v->all = true;
 		return 0;
 	}

@@ -89,6 +89,13 @@ def test_all_is_what_sigquit_prints(targets, tmp_path, version, mode):
     assert_same(inside, outside, version, ignore=ignore)
 
 
+def test_runtime_is_what_all_is(targets):
+    program = targets.keep("states", golang.NEWEST)
+    ids = [set(gospect.dump(program.pid, option)) for option in ("--runtime", "--all")]
+    usual = set(gospect.dump(program.pid))
+    assert ids[0] == ids[1] and usual < ids[0]
+
+
 @every_version()
 def test_shows_the_states_that_the_program_was_written_for(targets, version):
     program = targets.keep("states", version)

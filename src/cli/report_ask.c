@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "cli/format_names.h"
+#include "cli/no_match.h"
 
 enum { KEY_BY = 0x7100, KEY_ONLY, KEY_PER, KEY_ROOT };
 
@@ -184,6 +185,22 @@ static struct error *check_kind(const struct report_ask *ask, const struct repor
 	return NULL;
 }
 
+/* Says which labels there are: what was read may have the wanted ones alone. */
+static struct error *label_missing(const struct report_ask *ask, const struct report_file *file)
+{
+	const struct gospect_recorded_options how = {.flags = GOSPECT_RECORDED_LABELS};
+	struct report_file all = {.path = file->path,
+				  .exe = file->exe,
+				  .bytes = file->bytes,
+				  .size = file->size};
+	struct error *err = report_file_read(&all, &how);
+
+	if (!err)
+		err = no_label(all.profile, file->path, ask->table.label, ask->only);
+	gospect_profile_destroy(all.profile);
+	return err;
+}
+
 static struct error *read_requests(const struct report_ask *ask, const struct report_file *file,
 				   struct gospect_requests **ret)
 {
@@ -198,6 +215,10 @@ static struct error *read_requests(const struct report_ask *ask, const struct re
 	struct error *err =
 		library_error(gospect_requests_read(file->bytes, file->size, &how, ret));
 
+	if (err && err->code == ERROR_FAILED && !ask->by_function) {
+		error_destroy(err);
+		return label_missing(ask, file);
+	}
 	/* That there is none is no fault of the file. */
 	return err && err->code == ERROR_FAILED ? err : report_file_error(file, err);
 }
@@ -220,15 +241,36 @@ static struct error *write_requests(const struct report_ask *ask, const struct r
 	return err;
 }
 
-static struct error *keep_only(struct report_ask *ask, const struct report_file *file)
-{
-	size_t left = gospect_profile_keep_label(file->profile, ask->table.label, ask->only);
+struct wanted_value {
+	const char *name; /* NULL: any */
+	bool found;
+};
 
+static int find_value(void *arg, const struct gospect_group *g)
+{
+	struct wanted_value *w = arg;
+
+	w->found |= w->name ? !strcmp(g->name, w->name) : *g->name != 0;
+	return w->found;
+}
+
+/* A sample of the profile has the label; with the value of --only, if that was given. */
+static struct error *check_label(const struct report_ask *ask, const struct report_file *file)
+{
+	struct wanted_value w = {.name = ask->only};
+	struct error *err = library_error(gospect_profile_groups(file->profile, GOSPECT_GROUP_LABEL,
+								 ask->table.label, find_value, &w));
+
+	if (err || w.found)
+		return err;
+	return file->bytes ? label_missing(ask, file)
+			   : no_label(file->profile, file->path, ask->table.label, ask->only);
+}
+
+static void keep_only(struct report_ask *ask, const struct report_file *file)
+{
+	gospect_profile_keep_label(file->profile, ask->table.label, ask->only);
 	ask->table.key = GOSPECT_GROUP_FUNCTION;
-	if (left)
-		return NULL;
-	return error_format(ERROR_FAILED, "no sample in %s has the label %s=%s", file->path,
-			    ask->table.label, ask->only);
 }
 
 struct error *report_ask_read(const struct report_ask *ask, struct report_file *file)
@@ -253,8 +295,10 @@ static struct error *write_profile(struct report_ask *ask, struct report_file *f
 {
 	struct error *err = report_ask_read(ask, file);
 
+	if (!err && ask->table.key == GOSPECT_GROUP_LABEL)
+		err = check_label(ask, file);
 	if (!err && ask->only)
-		err = keep_only(ask, file);
+		keep_only(ask, file);
 	if (err)
 		return err;
 	if (ask->format)

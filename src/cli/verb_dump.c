@@ -1,6 +1,7 @@
 #include "base/cleanup.h"
 #include "base/outfile.h"
 #include "cli/format_names.h"
+#include "cli/no_match.h"
 #include "cli/request.h"
 #include "cli/stop.h"
 #include "cli/unwind_option.h"
@@ -120,9 +121,8 @@ static struct error *dump(const struct dump_verb *v, const struct subject *s,
 
 	if (err)
 		return err;
-	if (filter->goroutine && !gospect_snapshot_count(snapshot))
-		return error_format(ERROR_FAILED, "process %d has no goroutine %lu that matches",
-				    gospect_target_info(s->handle)->pid, filter->goroutine);
+	if (filter_is_set(filter) && !gospect_snapshot_count(snapshot))
+		return no_match(s->handle, filter, v->all);
 	/* JSON has every goroutine by itself. */
 	if (format == GOSPECT_JSON)
 		flags &= ~(uint32_t)GOSPECT_WRITE_GROUPS;

@@ -2,6 +2,7 @@
 
 #include "base/outfile.h"
 #include "cli/duration.h"
+#include "cli/no_match.h"
 #include "cli/recording.h"
 #include "cli/report_ask.h"
 #include "cli/request.h"
@@ -135,6 +136,8 @@ static struct error *sample(struct offcpu_verb *v, struct subject *s, struct rep
 	if (err)
 		return err;
 	recording_say(file->profile, NULL);
+	if (labelled.label && !gospect_profile_info(file->profile)->samples)
+		return no_match(s->handle, &labelled, false);
 	say_error(gospect_profile_info(file->profile));
 	return NULL;
 }

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/outfile.h"
 #include "cli/format_names.h"
+#include "cli/no_match.h"
 #include "cli/recording.h"
 #include "cli/request.h"
 #include "cli/stop.h"
@@ -168,6 +169,8 @@ static struct error *record(struct record_verb *v, struct subject *s, struct out
 		err = outfile_commit(out);
 	if (!err)
 		recording_say(p, path && strcmp(path, "-") ? path : NULL);
+	if (!err && !gospect_profile_info(p)->samples && filter_is_set(&v->request.filter))
+		err = no_match(s->handle, &v->request.filter, has(v, GOSPECT_RECORD_SYSTEM));
 	return err;
 }
 

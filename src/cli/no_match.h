@@ -1,0 +1,23 @@
+/* What is said when a filter left nothing: what there is. */
+#ifndef CLI_NO_MATCH_H
+#define CLI_NO_MATCH_H
+
+#include <gospect/profile.h>
+#include <gospect/snapshot.h>
+
+#include "cli/cli.h"
+
+/* Whether the filter leaves out anything. */
+bool filter_is_set(const struct gospect_filter *filter);
+
+/* ERROR_FAILED: "0 of 27 goroutines match --label user; labels are: zone". Looks at the target for
+ * what there is; a target that is gone has nothing. `system` as for a snapshot. */
+struct error *no_match(struct gospect_target *target, const struct gospect_filter *filter,
+		       bool system) must_check;
+
+/* ERROR_FAILED: no sample of the profile, which `path` names, has this label; with this value, or
+ * NULL: with any. Says which there are. */
+struct error *no_label(struct gospect_profile *profile, const char *path, const char *label,
+		       const char *value) must_check;
+
+#endif

@@ -3,7 +3,7 @@
  * process or a connection, names a file to read or write, or touches another process, but:
  * - memory of the target is read by process_vm_readv(2);
  * - signals: 0, those to the command that gospect started, and those to its own process (abort,
- *   Ctrl-Z);
+ *   Ctrl-Z). A descriptor's owner cannot be set: the kernel sends it signals with gospect's rights;
  * - names of files may be asked about (stat, readlink).
  * clone3(2) has its flags in memory, where no filter sees them: it fails with ENOSYS, and the C
  * library takes clone(2), which may make threads alone.
@@ -11,12 +11,14 @@
 #include "sandbox/syscall_filter.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -38,7 +40,6 @@ static const int allowed[] = {
 	SCMP_SYS(close),
 	SCMP_SYS(close_range),
 	SCMP_SYS(lseek),
-	SCMP_SYS(fcntl),
 	SCMP_SYS(dup),
 	SCMP_SYS(dup2),
 	SCMP_SYS(dup3),
@@ -166,6 +167,14 @@ static const struct {
 	{SCMP_SYS(ioctl), 1, PERF_EVENT_IOC_ID},
 	{SCMP_SYS(ioctl), 1, PERF_EVENT_IOC_SET_BPF},
 	{SCMP_SYS(ioctl), 1, PERF_EVENT_IOC_PAUSE_OUTPUT},
+	/* copies of descriptors, and their flags; not who gets signals about them (F_SETOWN) */
+	{SCMP_SYS(fcntl), 1, F_DUPFD},
+	{SCMP_SYS(fcntl), 1, F_DUPFD_CLOEXEC},
+	{SCMP_SYS(fcntl), 1, F_GETFD},
+	{SCMP_SYS(fcntl), 1, F_SETFD},
+	{SCMP_SYS(fcntl), 1, F_GETFL},
+	{SCMP_SYS(fcntl), 1, F_GET_SEALS},
+	{SCMP_SYS(fcntl), 1, F_ADD_SEALS},
 	/* maps that it was given; programs are the broker's */
 	{SCMP_SYS(bpf), 0, BPF_MAP_LOOKUP_ELEM},
 	{SCMP_SYS(bpf), 0, BPF_MAP_UPDATE_ELEM},
@@ -174,7 +183,6 @@ static const struct {
 	{SCMP_SYS(getpgid), 0, 0},
 	{SCMP_SYS(prlimit64), 0, 0},
 	{SCMP_SYS(sched_setscheduler), 0, 0},
-	{SCMP_SYS(setpriority), 1, 0},
 	{SCMP_SYS(kill), 1, 0},
 };
 
@@ -202,6 +210,11 @@ static int allow_some(scmp_filter_ctx ctx, pid_t pid, pid_t child)
 				   SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 	failed |= seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
 				   SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+	failed |= seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 2,
+				   SCMP_A1(SCMP_CMP_EQ, F_SETFL),
+				   SCMP_A2(SCMP_CMP_MASKED_EQ, O_ASYNC, 0));
+	failed |= seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(setpriority), 2,
+				   SCMP_A0(SCMP_CMP_EQ, PRIO_PROCESS), SCMP_A1(SCMP_CMP_EQ, 0));
 	failed |= seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
 				   SCMP_A0(SCMP_CMP_MASKED_EQ, thread, thread));
 	failed |= seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);

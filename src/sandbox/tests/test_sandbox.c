@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -56,6 +57,39 @@ static int confined(const struct sandbox_options *options, int (*act)(void))
 			return __LINE__; \
 	} while (0)
 
+/* The kernel sends a descriptor's owner the signal that it was given, with the rights of the one
+ * who set it. */
+static int forbidden_to_descriptors(void)
+{
+	struct f_owner_ex owner = {F_OWNER_PID, parent};
+	pid_t pid = parent;
+	int on = 1, ends[2];
+
+	EXPECT(!pipe2(ends, O_CLOEXEC));
+	EXPECT(fcntl(ends[0], F_SETOWN, parent) < 0 && errno == EPERM);
+	EXPECT(fcntl(ends[0], F_SETOWN_EX, &owner) < 0 && errno == EPERM);
+	EXPECT(fcntl(ends[0], F_SETSIG, SIGKILL) < 0 && errno == EPERM);
+	EXPECT(fcntl(ends[0], F_SETFL, O_ASYNC) < 0 && errno == EPERM);
+	EXPECT(fcntl(ends[0], F_SETFL, O_NONBLOCK | O_ASYNC) < 0 && errno == EPERM);
+	EXPECT(fcntl(ends[0], F_NOTIFY, DN_MODIFY) < 0 && errno == EPERM);
+	EXPECT(fcntl(ends[0], F_SETLEASE, F_RDLCK) < 0 && errno == EPERM);
+	EXPECT(ioctl(ends[0], FIOSETOWN, &pid) < 0 && errno == EPERM);
+	EXPECT(ioctl(ends[0], FIOASYNC, &on) < 0 && errno == EPERM);
+	return 0;
+}
+
+/* Of a user or of a process group there are others than this process. */
+static int forbidden_to_priorities(void)
+{
+	const struct sched_param param = {0};
+
+	EXPECT(setpriority(PRIO_USER, 0, 1) < 0 && errno == EPERM);
+	EXPECT(setpriority(PRIO_PGRP, 0, 1) < 0 && errno == EPERM);
+	EXPECT(setpriority(PRIO_PROCESS, parent, 1) < 0 && errno == EPERM);
+	EXPECT(sched_setscheduler(parent, SCHED_BATCH, &param) < 0 && errno == EPERM);
+	return 0;
+}
+
 static int forbidden(void)
 {
 	char byte = 0;
@@ -85,6 +119,11 @@ static int forbidden(void)
 	EXPECT(ioctl(0, TIOCSTI, "x") < 0 && errno == EPERM);
 	EXPECT(syscall(SYS_pidfd_open, parent, 0) < 0 && errno == EPERM);
 	EXPECT(syscall(SYS_io_uring_setup, 1, NULL) < 0 && errno == EPERM);
+	EXPECT(syscall(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0) < 0 && errno == EPERM);
+	EXPECT(syscall(SYS_rt_sigqueueinfo, parent, SIGCONT, NULL) < 0 && errno == EPERM);
+	EXPECT(syscall(SYS_tkill, parent, SIGCONT) < 0 && errno == EPERM);
+	EXPECT(syscall(SYS_process_madvise, 0, NULL, 0, 0, 0) < 0 && errno == EPERM);
+	EXPECT(syscall(SYS_personality, 0) < 0 && errno == EPERM);
 	EXPECT(unshare(CLONE_NEWUSER) < 0 && errno == EPERM);
 	EXPECT(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
 	       MAP_FAILED);
@@ -93,7 +132,11 @@ static int forbidden(void)
 
 static void what_is_needed_for_harm_is_forbidden(void **state)
 {
-	assert_int_equal(confined(&(struct sandbox_options){0}, forbidden), 0);
+	const struct sandbox_options options = {0};
+
+	assert_int_equal(confined(&options, forbidden), 0);
+	assert_int_equal(confined(&options, forbidden_to_descriptors), 0);
+	assert_int_equal(confined(&options, forbidden_to_priorities), 0);
 }
 
 static void *nothing(void *arg)
@@ -103,7 +146,7 @@ static void *nothing(void *arg)
 
 static int allowed(void)
 {
-	int pipes[2];
+	int pipes[2], fd;
 	char byte = 'x';
 	pthread_t thread;
 	void *result = NULL;
@@ -114,7 +157,13 @@ static int allowed(void)
 	EXPECT(!pthread_join(thread, &result) && result == &byte);
 	free(malloc(1 << 24));
 	EXPECT(!usleep(1));
-	EXPECT(memfd_create("x", MFD_CLOEXEC) >= 0);
+	EXPECT((fd = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING)) >= 0);
+	EXPECT(!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
+	EXPECT(fcntl(fd, F_GET_SEALS) == F_SEAL_SHRINK);
+	EXPECT(fcntl(fd, F_DUPFD, 10) >= 10 && fcntl(fd, F_DUPFD_CLOEXEC, 10) >= 10);
+	EXPECT(!fcntl(pipes[0], F_SETFL, fcntl(pipes[0], F_GETFL) | O_NONBLOCK));
+	EXPECT(!fcntl(fd, F_SETFD, 0) && !fcntl(fd, F_GETFD));
+	EXPECT(!setpriority(PRIO_PROCESS, 0, 1));
 	return 0;
 }
 

@@ -27,6 +27,8 @@
 #define MOST_PAUSE_US 200000
 /* Of the stack of a thread that may be in a signal handler; it alone is stopped meanwhile. */
 #define STACK_BYTES (64u << 20)
+/* Of all of them in one look: a target may have thousands of threads that block signals. */
+#define LOOK_BYTES (256u << 20)
 
 /*
  * Once the jumps are gone no thread comes into the agent that is not in it. So all threads are
@@ -41,6 +43,8 @@ struct quiet {
 	bool is_restored;
 	pid_t *suspects;
 	size_t suspect_count, suspect_capacity;
+	size_t next; /* the suspect that is looked at next */
+	uint64_t until;
 };
 
 static struct error *must_check write_at(const struct detachment *w, uint64_t address,
@@ -61,11 +65,13 @@ static bool is_in_code(const void *head, uint64_t pc)
 	return code_has(head, pc);
 }
 
-/* Whether it is, or may be. */
-static bool is_in_agent(const struct quiet *q, pid_t id)
+/* Whether it is, or may be. *left bounds the bytes of stacks that are read. */
+static bool is_in_agent(const struct quiet *q, pid_t id, size_t *left)
 {
+	size_t given = *left < STACK_BYTES ? *left : STACK_BYTES, rest = given;
 	const struct interrupted_place agent = {is_in_code, q->head};
 	struct user_regs_struct u;
+	enum interrupted interrupted;
 	uint64_t mask = 0;
 
 	if (ptrace(PTRACE_GETREGS, id, NULL, &u) ||
@@ -73,8 +79,9 @@ static bool is_in_agent(const struct quiet *q, pid_t id)
 		return errno != ESRCH;
 	if (code_has(q->head, u.rip))
 		return true;
-	return interrupted_look(q->w->t, u.rsp, u.fs_base, mask, STACK_BYTES, agent) !=
-	       INTERRUPTED_ELSEWHERE;
+	interrupted = interrupted_look(q->w->t, u.rsp, u.fs_base, mask, &rest, agent);
+	*left -= given - rest;
+	return interrupted != INTERRUPTED_ELSEWHERE;
 }
 
 /* In a handler, at least the signal itself is blocked. */
@@ -189,27 +196,32 @@ static struct error *must_check stop_and_restore(void *arg)
 }
 
 /* A thread that cannot be stopped now may be in there. */
-static bool is_out(struct quiet *q, pid_t id)
+static bool is_out(struct quiet *q, pid_t id, size_t *left)
 {
 	bool out;
 
 	if (!error_dropped(threads_stop_one(&q->threads, id))) {
-		out = !is_in_agent(q, id);
+		out = !is_in_agent(q, id, left);
 		threads_resume(&q->threads);
 		return out;
 	}
 	return !thread_state(q->threads.pid, id);
 }
 
+/* Those for which there is no time come first the next time. */
 static struct error *must_check look_at_suspects(void *arg)
 {
 	struct quiet *q = arg;
-	size_t n = 0;
+	size_t left = LOOK_BYTES;
 
-	for (size_t i = 0; i < q->suspect_count; i++)
-		if (!is_out(q, q->suspects[i]))
-			q->suspects[n++] = q->suspects[i];
-	q->suspect_count = n;
+	for (size_t n = q->suspect_count; n && left && clock_now() < q->until; n--) {
+		if (q->next >= q->suspect_count)
+			q->next = 0;
+		if (is_out(q, q->suspects[q->next], &left))
+			q->suspects[q->next] = q->suspects[--q->suspect_count];
+		else
+			q->next++;
+	}
 	return NULL;
 }
 
@@ -224,6 +236,7 @@ static struct error *must_check make_quiet(struct quiet *q)
 	uint64_t start = clock_now(), until = start + PATIENCE_NS;
 	unsigned int pause = PAUSE_US;
 
+	q->until = until;
 	for (;;) {
 		struct error *err =
 			run_on_tracer_thread(q->is_restored ? look_at_suspects : stop_and_restore,

@@ -36,7 +36,7 @@ struct walk {
 	struct target *t;
 	struct interrupted_place place;
 	uint64_t tls;
-	size_t left; /* bytes that may still be read */
+	size_t *left; /* bytes that may still be read */
 };
 
 static bool lies_above(uint64_t address, uint64_t at)
@@ -73,7 +73,7 @@ static size_t bytes_to_read(const struct walk *w, uint64_t at)
 
 	if (w->tls > at && w->tls - at < n)
 		n = w->tls - at;
-	return n < w->left ? n : w->left;
+	return n < *w->left ? n : *w->left;
 }
 
 /* What can be read of it; 0: nothing. */
@@ -81,7 +81,7 @@ static size_t read_piece(struct walk *w, uint64_t at, void *bytes)
 {
 	size_t n = bytes_to_read(w, at), first = PAGE_BYTES - at % PAGE_BYTES, done = 0;
 
-	w->left -= n;
+	*w->left -= n;
 	if (!error_dropped(target_read(w->t, at, bytes, n)))
 		return n;
 	/* Somewhere in it the mapping ends. */
@@ -141,14 +141,16 @@ static enum step search(struct walk *w, uint64_t *sp)
 }
 
 enum interrupted interrupted_look(struct target *t, uint64_t sp, uint64_t tls, uint64_t mask,
-				  size_t most, struct interrupted_place place)
+				  size_t *left, struct interrupted_place place)
 {
-	struct walk w = {t, place, tls, most};
-	enum step step = mask ? STEP_TO_STACK : STEP_END;
+	struct walk w = {t, place, tls, left};
+	enum step step = STEP_TO_STACK;
 
+	if (!mask)
+		return INTERRUPTED_ELSEWHERE;
 	for (int i = 0; i < MOST_STACKS && step == STEP_TO_STACK; i++)
 		step = search(&w, &sp);
 	if (step == STEP_THERE)
 		return INTERRUPTED_THERE;
-	return step == STEP_END && w.left ? INTERRUPTED_ELSEWHERE : INTERRUPTED_UNKNOWN;
+	return step == STEP_END && *left ? INTERRUPTED_ELSEWHERE : INTERRUPTED_UNKNOWN;
 }

@@ -31,9 +31,9 @@ struct interrupted_place {
 /*
  * Of a thread that is stopped, with this stack pointer and, as its thread pointer, `tls`. In a
  * handler at least the signal itself is blocked: `mask` is what the thread blocks, and where that
- * is nothing, nothing is read. `most` bounds the bytes that are.
+ * is nothing, nothing is read. *left bounds the bytes that are, and becomes what is left of it.
  */
 enum interrupted interrupted_look(struct target *t, uint64_t sp, uint64_t tls, uint64_t mask,
-				  size_t most, struct interrupted_place place);
+				  size_t *left, struct interrupted_place place);
 
 #endif

@@ -20,14 +20,19 @@ struct error *on_systemstack_prepare(struct target *t, const struct runtime_word
 				     const struct agent_range *systemstack_switch,
 				     struct on_systemstack *s)
 {
+	uint64_t m, earlier = 0; /* one that was passed: who comes to it again goes round */
+	size_t next_earlier = 1;
 	struct error *err;
-	uint64_t m;
 
 	on_systemstack_release(s);
 	s->systemstack_switch = *systemstack_switch;
 	s->g_size = runtime_words_g_bytes(words);
 	err = target_read_u64(t, words->allm, &m);
-	while (!err && m && s->count < MAX_MS) {
+	while (!err && m && m != earlier && s->count < MAX_MS) {
+		if (s->count == next_earlier) {
+			earlier = m;
+			next_earlier *= 2;
+		}
 		if (!array_reserve(&s->items, &s->capacity, s->count + 1))
 			return &error_no_memory;
 		s->items[s->count++] = (struct on_systemstack_m){.address = m};

@@ -9,6 +9,8 @@
 #define STACK_WORDS 256
 /* Of the stack of one that may be in a signal handler: all others stand meanwhile. */
 #define HANDLER_BYTES (1u << 20)
+/* And of all of them, for a target may have thousands that say so. */
+#define HANDLERS_BYTES (32u << 20)
 /* On the system stack, of a call of the vDSO. */
 #define VDSO_FRAMES 2
 /* Threads that are read at once. */
@@ -56,13 +58,15 @@ static bool is_a_function(const void *functions, uint64_t pc)
 }
 
 static bool handler_returns_to(struct target *t, const struct quiescence_functions *functions,
-			       const struct seen *s)
+			       const struct seen *s, size_t *left)
 {
 	const struct interrupted_place place = {is_a_function, functions};
 	const struct thread_registers *r = &s->registers;
+	size_t given = *left < HANDLER_BYTES ? *left : HANDLER_BYTES, rest = given;
+	bool there = interrupted_look(t, r->sp, r->tls, r->mask, &rest, place) == INTERRUPTED_THERE;
 
-	return interrupted_look(t, r->sp, r->tls, r->mask, HANDLER_BYTES, place) ==
-	       INTERRUPTED_THERE;
+	*left -= given - rest;
+	return there;
 }
 
 /* The frame: where the one before it is, and the return address. */
@@ -172,8 +176,8 @@ struct error *quiescence_check_asleep(struct target *t, const struct code_head *
 				      struct threads *threads, struct quiescence *s,
 				      bool *ret_inside)
 {
+	size_t next = 0, n = 0, left = HANDLERS_BYTES;
 	struct error *err = NULL;
-	size_t next = 0, n = 0;
 
 	*ret_inside = false;
 	threads_read_registers(threads);
@@ -181,7 +185,7 @@ struct error *quiescence_check_asleep(struct target *t, const struct code_head *
 		err = see_some(t, head, threads, &next, s->seen, &n);
 		for (size_t i = 0; !err && i < n; i++)
 			*ret_inside |= is_inside(&s->functions, &s->seen[i]) ||
-				       handler_returns_to(t, &s->functions, &s->seen[i]);
+				       handler_returns_to(t, &s->functions, &s->seen[i], &left);
 	}
 	return err;
 }

@@ -15,6 +15,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/map.h"
 #include "inject/fault.h"
 #include "target/proc_status.h"
 
@@ -70,30 +71,82 @@ enum { UC_FP_XSTATE = 1, UC_SIGCONTEXT_SS = 2, UC_STRICT_RESTORE_SS = 4 };
 /* linux/errno.h: a system call that was interrupted by the stop, and what the kernel does then. */
 enum { RESTART_FIRST = 512, RESTART_LAST = 514, RESTART_BLOCK = 516 };
 
-/* The signal stack of the M that runs on this thread; `inner` is what the target calls it. */
-static struct error *must_check signal_stack(struct target *t, const struct runtime_words *words,
-					     pid_t inner, uint64_t *low, uint64_t *high)
-{
-	uint64_t m, procid, g;
-	struct error *err = target_read_u64(t, words->allm, &m);
+/* Of the target's list, which may be a circle. */
+#define MAX_MS 100000
 
-	for (int i = 0; !err && m && i < 100000; i++) {
-		err = target_read_u64(t, m + words->m_procid, &procid);
-		if (!err && procid == (uint64_t)inner)
-			break;
-		if (!err)
-			err = target_read_u64(t, m + words->m_alllink, &m);
-	}
-	if (!err && !m)
-		err = &error_fault;
+/*
+ * A look for a thread, until a time. The target's list of M's is read once for all of its threads,
+ * as far as it is needed: which M runs on which thread, by what the target calls the thread.
+ */
+struct search {
+	struct remote *r;
+	struct target *t;
+	const struct runtime_words *words;
+	uint64_t until;
+	struct map ms;
+	uint64_t next; /* the M that comes next in the list; 0: there is none */
+	size_t read;
+};
+
+static bool is_over(const struct search *s)
+{
+	return threads_told_to_end() || clock_now() > s->until;
+}
+
+static struct error *must_check read_next_m(struct search *s)
+{
+	uint64_t m = s->next, procid, *at;
+	struct error *err = target_read_u64(s->t, m + s->words->m_procid, &procid);
+
+	s->next = 0;
 	if (!err)
-		err = target_read_u64(t, m + words->m_gsignal, &g);
+		err = target_read_u64(s->t, m + s->words->m_alllink, &s->next);
+	if (err)
+		return err;
+	s->read++;
+	at = map_at(&s->ms, procid);
+	if (!at)
+		return &error_no_memory;
+	if (!*at)
+		*at = m;
+	return NULL;
+}
+
+/* Its thread is stopped: an M that was on it when the list was read, and is not now, has ended. */
+static struct error *must_check find_m(struct search *s, pid_t inner, uint64_t *ret)
+{
+	const uint64_t *m = map_find(&s->ms, inner);
+	struct error *err = NULL;
+	uint64_t procid;
+
+	while (!err && !m && s->next && s->read < MAX_MS && !is_over(s)) {
+		err = read_next_m(s);
+		m = map_find(&s->ms, inner);
+	}
+	if (!m)
+		return err ? err : &error_fault;
+	error_destroy(err);
+	*ret = *m;
+	err = target_read_u64(s->t, *m + s->words->m_procid, &procid);
+	return err || procid == (uint64_t)inner ? err : &error_fault;
+}
+
+/* The signal stack of the M that runs on this thread; `inner` is what the target calls it. */
+static struct error *must_check signal_stack(struct search *s, pid_t inner, uint64_t *low,
+					     uint64_t *high)
+{
+	const struct runtime_words *words = s->words;
+	uint64_t m, g;
+	struct error *err = find_m(s, inner, &m);
+
+	if (!err)
+		err = target_read_u64(s->t, m + words->m_gsignal, &g);
 	if (!err && !g)
 		err = &error_fault;
 	if (!err)
-		err = target_read_u64(t, g + words->g_stack_lo, low);
+		err = target_read_u64(s->t, g + words->g_stack_lo, low);
 	if (!err)
-		err = target_read_u64(t, g + words->g_stack_hi, high);
+		err = target_read_u64(s->t, g + words->g_stack_hi, high);
 	if (!err && *high - *low < 8192)
 		err = &error_fault;
 	return err;
@@ -209,10 +262,9 @@ static struct error *must_check write_frame(struct remote *r, uint64_t low, uint
 }
 
 /* Takes the thread, which is stopped, if it is where we can use it, and may do what we want. */
-static struct error *must_check prepare(struct remote *r, struct target *t,
-					const struct runtime_words *words,
-					const struct target_thread *thread)
+static struct error *must_check prepare(struct search *s, const struct target_thread *thread)
 {
+	struct remote *r = s->r;
 	struct user_regs_struct *u = &r->saved->user;
 	uint64_t low, high;
 	struct error *err;
@@ -224,17 +276,16 @@ static struct error *must_check prepare(struct remote *r, struct target *t,
 	    !restart_syscall(u))
 		return &error_fault;
 	read_floats(thread->id, r->saved);
-	err = signal_stack(t, words, thread->inner, &low, &high);
+	err = signal_stack(s, thread->inner, &low, &high);
 	if (!err && u->rsp >= low && u->rsp <= high)
 		err = &error_fault;
 	return err ? err : write_frame(r, low, high);
 }
 
 /* ERROR_FAULT: this one does not do. */
-static struct error *must_check try_thread(struct remote *r, struct target *t,
-					   const struct runtime_words *words,
-					   const struct target_thread *thread)
+static struct error *must_check try_thread(struct search *s, const struct target_thread *thread)
 {
+	struct remote *r = s->r;
 	struct error *err;
 
 	if (!sleeps(r->pid, thread->id) || thread_state(r->pid, thread->id) == 'D')
@@ -242,42 +293,49 @@ static struct error *must_check try_thread(struct remote *r, struct target *t,
 	err = threads_stop_one(&r->threads, thread->id);
 	if (err)
 		return err;
-	err = prepare(r, t, words, thread);
+	err = prepare(s, thread);
 	if (err)
 		threads_resume(&r->threads);
 	return err;
 }
 
-static struct error *must_check try_threads(struct remote *r, struct target *t,
-					    const struct runtime_words *words)
+static struct error *must_check begin_list(struct search *s)
+{
+	map_clear(&s->ms);
+	s->read = 0;
+	return target_read_u64(s->t, s->words->allm, &s->next);
+}
+
+static struct error *must_check try_threads(struct search *s)
 {
 	_cleanup_free_ struct target_thread *threads = NULL;
 	size_t count;
-	struct error *err = target_threads(t, &threads, &count);
+	struct error *err = begin_list(s);
 
+	if (!err)
+		err = target_threads(s->t, &threads, &count);
 	if (err)
 		return err;
 	err = &error_fault;
 	/* A debugger may hold one of them; the others will do. */
-	for (size_t i = 0; i < count && err && (err == &error_fault || err->code == ERROR_DENIED);
+	for (size_t i = 0;
+	     i < count && err && (err == &error_fault || err->code == ERROR_DENIED) && !is_over(s);
 	     i++) {
 		error_destroy(err);
-		err = try_thread(r, t, words, &threads[i]);
+		err = try_thread(s, &threads[i]);
 	}
 	return err;
 }
 
-static struct error *must_check search(struct remote *r, struct target *t,
-				       const struct runtime_words *words)
+static struct error *must_check search(struct search *s)
 {
-	uint64_t start = clock_now();
 	struct error *err;
 
-	while ((err = try_threads(r, t, words)) == &error_fault) {
+	while ((err = try_threads(s)) == &error_fault) {
 		if (threads_told_to_end())
 			return &error_stopped;
-		if (clock_now() - start > SEARCH_NS)
-			return threads_stand(r->pid, r->pid);
+		if (is_over(s))
+			return threads_stand(s->r->pid, s->r->pid);
 		usleep(SEARCH_PAUSE_US);
 	}
 	return err;
@@ -286,6 +344,10 @@ static struct error *must_check search(struct remote *r, struct target *t,
 struct error *remote_begin(struct remote *r, struct target *t, const struct survey *survey,
 			   int memory, bool suspend_seccomp)
 {
+	struct search s = {.r = r,
+			   .t = t,
+			   .words = &survey->words,
+			   .until = clock_now() + SEARCH_NS};
 	struct error *err;
 
 	*r = (struct remote){.pid = target_pid(t),
@@ -297,7 +359,8 @@ struct error *remote_begin(struct remote *r, struct target *t, const struct surv
 	r->saved = calloc(1, sizeof(*r->saved));
 	if (!r->saved)
 		return &error_no_memory;
-	err = search(r, t, &survey->words);
+	err = search(&s);
+	map_release(&s.ms);
 	if (err)
 		remote_end(r);
 	return err;

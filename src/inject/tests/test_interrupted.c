@@ -24,6 +24,7 @@ extern const char spins_end[];
 
 #define DEEP 300000
 #define MOST (16u << 20)
+#define PIECE 32768
 
 static bool is_spins(const void *arg, uint64_t pc)
 {
@@ -110,7 +111,7 @@ static enum interrupted look(const struct handlers *h, size_t most)
 	assert_int_equal(waitpid(pid, &status, __WALL), pid);
 	assert_int_equal(ptrace(PTRACE_GETREGS, pid, NULL, &u), 0);
 	assert_int_equal(ptrace(PTRACE_GETSIGMASK, pid, sizeof(mask), &mask), 0);
-	ret = interrupted_look(t, u.rsp, u.fs_base, mask, most,
+	ret = interrupted_look(t, u.rsp, u.fs_base, mask, &most,
 			       (struct interrupted_place){is_spins, NULL});
 	target_close(t);
 	kill(pid, SIGKILL);
@@ -165,6 +166,31 @@ static void what_cannot_be_read_to_its_end_is_not_known(void **state)
 	assert_int_equal(look(&(struct handlers){{1, -1}, spins}, DEEP / 2), INTERRUPTED_UNKNOWN);
 }
 
+/* What is read of one thread is not there for the next. */
+static void the_bytes_that_may_be_read_are_counted(void **state)
+{
+	const struct interrupted_place nowhere = {is_spins, NULL};
+	size_t left = 3 * PIECE, before;
+	void *zeroes =
+		mmap(NULL, 8 * PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct target *t;
+
+	assert_true(zeroes != MAP_FAILED);
+	assert_null(target_open_process(getpid(), &t));
+	assert_int_equal(interrupted_look(t, (uint64_t)zeroes, 0, 1, &left, nowhere),
+			 INTERRUPTED_UNKNOWN);
+	assert_int_equal(left, 0);
+	assert_int_equal(interrupted_look(t, (uint64_t)zeroes, 0, 1, &left, nowhere),
+			 INTERRUPTED_UNKNOWN);
+	assert_int_equal(interrupted_look(t, (uint64_t)zeroes, 0, 0, &left, nowhere),
+			 INTERRUPTED_ELSEWHERE);
+	left = before = 64 * PIECE;
+	interrupted_look(t, (uint64_t)zeroes + 7 * PIECE, 0, 1, &left, nowhere);
+	assert_in_range(before - left, PIECE / 2, 64 * PIECE);
+	target_close(t);
+	munmap(zeroes, 8 * PIECE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -173,6 +199,7 @@ int main(void)
 		cmocka_unit_test(who_was_elsewhere_is_told_from_it),
 		cmocka_unit_test(who_blocks_signals_is_in_no_handler),
 		cmocka_unit_test(what_cannot_be_read_to_its_end_is_not_known),
+		cmocka_unit_test(the_bytes_that_may_be_read_are_counted),
 	};
 
 	in_handlers = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

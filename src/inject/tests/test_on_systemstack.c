@@ -69,12 +69,32 @@ static void who_is_on_the_goroutines_stack_is_back(void **state)
 	on_systemstack_release(&s);
 }
 
+static void a_list_that_is_a_circle_ends(void **state)
+{
+	struct on_systemstack s = {0};
+	struct target *t;
+
+	ms[0] = (struct made_m){0, (uint64_t)&ms[1]};
+	ms[1] = (struct made_m){0, (uint64_t)&ms[2]};
+	made_allm = (uint64_t)&ms[0];
+	assert_null(target_open_process(getpid(), &t));
+	for (size_t to = 0; to < 3; to++) {
+		ms[2] = (struct made_m){0, (uint64_t)&ms[to]};
+		assert_null(on_systemstack_prepare(t, &made_words, &made_switch, &s));
+		assert_in_range(s.count, 3, 8);
+		assert_null(on_systemstack_read(t, &made_words, NULL, &s));
+	}
+	target_close(t);
+	on_systemstack_release(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_called_is_found_with_a_frame_and_without),
 		cmocka_unit_test(who_is_back_or_has_left_otherwise_has_not_called),
 		cmocka_unit_test(who_is_on_the_goroutines_stack_is_back),
+		cmocka_unit_test(a_list_that_is_a_circle_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

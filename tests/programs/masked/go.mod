@@ -1,0 +1,3 @@
+module masked
+
+go 1.17

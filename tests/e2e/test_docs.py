@@ -23,7 +23,7 @@ def check():
     return module
 
 
-@pytest.mark.parametrize("name", ("links", "options", "figures", "messages", "records", "manuals"))
+@pytest.mark.parametrize("name", ("links", "options", "figures", "messages", "records", "files", "manuals"))
 def test_the_documents_are_those_of_the_program(name):
     done = subprocess.run([sys.executable, SCRIPT, "--only", name], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -43,6 +43,16 @@ def test_a_record_that_the_page_lacks_is_found(check):
     assert not list(check.check_records(table, page))
     assert any("`LOG`" in line for line in check.check_records(table, page.replace("runner, task", "runner")))
     assert any("`START`" in line for line in check.check_records(table, ""))
+
+
+def test_a_source_file_that_is_gone_is_found(check, tmp_path):
+    for folder, name in (("src/lib", "confine.c"), ("docs/internals", "map.md"), ("src/top", "model.h")):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / name).write_text("")
+    (tmp_path / "docs" / "internals" / "map.md").write_text(
+        "`lib/confine.c`, `src/lib/confine.c`, `model.h`, `runtime/proc.go`, `struct g`\n`cli/confine.c` and `gone.c`\n")
+    assert list(check.check_files(tmp_path)) == ["docs/internals/map.md:2: there is no cli/confine.c",
+                                                 "docs/internals/map.md:2: there is no gone.c"]
 
 
 def test_an_option_of_a_manual_is_what_stands_in_its_tags(check):

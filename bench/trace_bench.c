@@ -350,10 +350,10 @@ static struct error *must_check make_all(struct bench *b)
 	if (!err)
 		err = backlog_create(BLOCKS, &b->backlog);
 	if (!err)
-		err = drain_create(b->shared, &b->layout, b->backlog, &b->drain);
+		err = drain_create(&b->layout, b->backlog, &b->drain);
 	if (!err)
-		err = decoder_create(&b->runtime.base, &b->runtime.img, &b->runtime.lay, &b->layout,
-				     b->drain, &b->decoder);
+		err = decoder_create(&b->runtime.base, &b->runtime.img, &b->runtime.lay,
+				     &(struct stack_cache){b->shared, &b->layout}, &b->decoder);
 	if (!err)
 		err = make_file(b);
 	return err ? err : say_states(b);

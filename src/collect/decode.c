@@ -66,7 +66,7 @@ static const char *const worker_labels[] = {NULL, "GC (dedicated)", "GC (fractio
 
 struct decoder {
 	const struct pclntab *functions;
-	const struct drain *drain;
+	struct stack_cache cache;
 	uint32_t p_slots;
 	uint64_t text;
 	uint64_t systemstack_switch;
@@ -172,16 +172,16 @@ static struct error *must_check name_entry_points(struct decoder *d, const uint6
 }
 
 struct error *decoder_create(struct target *t, const struct image *img, const struct golayout *lay,
-			     const struct agent_shared *layout, const struct drain *drain,
-			     struct decoder **ret)
+			     const struct stack_cache *cache, struct decoder **ret)
 {
+	const struct agent_shared *layout = cache->layout;
 	_cleanup_decoder_ struct decoder *d = calloc(1, sizeof(*d));
 	struct error *err;
 
 	if (!d)
 		return &error_no_memory;
 	d->functions = &img->functions;
-	d->drain = drain;
+	d->cache = *cache;
 	d->p_slots = layout->slots - AGENT_FALLBACK_SLOTS;
 	d->text = layout->config.text;
 	d->systemstack_switch = layout->config.systemstack_switch;
@@ -262,7 +262,7 @@ static bool is_hidden(const struct decoder *d, uint64_t pc)
 }
 
 /* A word where frames are missing becomes two. */
-#define CORRECTED_WORDS (2 * DRAIN_STACK_WORDS)
+#define CORRECTED_WORDS (2 * STACK_CACHE_WORDS)
 
 /*
  * The words as the rest of gospect has them. A word from the stack pointer counts when the frame
@@ -292,8 +292,8 @@ static size_t correct_words(const struct decoder *d, const uint64_t *words, size
 
 static struct error *must_check intern_stack(struct decoder *d, uint64_t number, uint32_t *ret)
 {
-	uint64_t words[DRAIN_STACK_WORDS], corrected[CORRECTED_WORDS];
-	size_t count = drain_stack(d->drain, number, words), skip = 0, n;
+	uint64_t words[STACK_CACHE_WORDS], corrected[CORRECTED_WORDS];
+	size_t count = stack_cache_read(&d->cache, number, words), skip = 0, n;
 
 	*ret = STACK_NONE;
 	n = correct_words(d, words, count, corrected);

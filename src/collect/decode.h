@@ -8,6 +8,7 @@
 #include "agent/abi.h"
 #include "base/error.h"
 #include "collect/drain.h"
+#include "collect/stack_cache.h"
 #include "collect/target_labels.h"
 #include "golayout/golayout.h"
 #include "gotrace/event.h"
@@ -21,10 +22,9 @@
 
 struct decoder;
 
-/* `layout` as for drain_create(); all are kept. The target is asked for its wait reasons, now. */
+/* Keeps what it is given. The target is read now, for its wait reasons, and never again. */
 struct error *decoder_create(struct target *t, const struct image *img, const struct golayout *lay,
-			     const struct agent_shared *layout, const struct drain *drain,
-			     struct decoder **ret) must_check;
+			     const struct stack_cache *cache, struct decoder **ret) must_check;
 void decoder_destroy(struct decoder *d);
 
 /* Their times are `ns`. */

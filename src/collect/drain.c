@@ -23,7 +23,6 @@ struct stream {
 };
 
 struct drain {
-	const struct agent_shared *shared;
 	const struct agent_shared *layout;
 	struct backlog *backlog;
 	struct stream *streams;
@@ -52,14 +51,13 @@ static const uint8_t plain_numbers[UINT8_MAX + 1] = {
 #undef RECORD
 };
 
-struct error *drain_create(const struct agent_shared *shared, const struct agent_shared *layout,
-			   struct backlog *backlog, struct drain **ret)
+struct error *drain_create(const struct agent_shared *layout, struct backlog *backlog,
+			   struct drain **ret)
 {
 	_cleanup_drain_ struct drain *d = calloc(1, sizeof(*d));
 
 	if (!d)
 		return &error_no_memory;
-	d->shared = shared;
 	d->layout = layout;
 	d->backlog = backlog;
 	d->streams = calloc(layout->slots, sizeof(d->streams[0]));
@@ -455,24 +453,4 @@ uint64_t drain_watermark(const struct drain *d)
 void drain_stats(const struct drain *d, struct drain_stats *ret)
 {
 	*ret = d->stats;
-}
-
-size_t drain_stack(const struct drain *d, uint64_t number, uint64_t ret[DRAIN_STACK_WORDS])
-{
-	const uint8_t *base = (const uint8_t *)d->shared;
-	const struct agent_stack *table = (const void *)(base + d->layout->table_offset);
-	const uint64_t *arena = (const void *)(base + d->layout->arena_offset);
-	uint64_t offset, count;
-
-	if (!number || number > AGENT_TABLE_SLOTS)
-		return 0;
-	offset = __atomic_load_n(&table[number - 1].offset, __ATOMIC_ACQUIRE);
-	if (!offset || offset > d->layout->arena_words)
-		return 0;
-	count = __atomic_load_n(&arena[offset - 1], __ATOMIC_RELAXED);
-	if (count > DRAIN_STACK_WORDS || count > d->layout->arena_words - offset)
-		return 0;
-	for (uint64_t i = 0; i < count; i++)
-		ret[i] = __atomic_load_n(&arena[offset + i], __ATOMIC_RELAXED);
-	return count;
 }

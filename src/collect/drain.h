@@ -6,9 +6,7 @@
  * are complete. The bytes are the target's: what makes no sense is passed over to the next chunk,
  * and counted.
  *
- * Records are decoded from blocks, which are gospect's own memory. Only drain_stack() reads shared
- * memory: each word once, into memory of the caller's; a number counts when it was checked after
- * that. Nobody gets a pointer into shared memory.
+ * Records are read from blocks, which are gospect's own memory.
  */
 #ifndef COLLECT_DRAIN_H
 #define COLLECT_DRAIN_H
@@ -42,9 +40,9 @@ struct drain_record {
 
 struct drain;
 
-/* `layout` says how the shared memory was made; all are kept. */
-struct error *drain_create(const struct agent_shared *shared, const struct agent_shared *layout,
-			   struct backlog *backlog, struct drain **ret) must_check;
+/* `layout` says how the shared memory was made; both are kept. */
+struct error *drain_create(const struct agent_shared *layout, struct backlog *backlog,
+			   struct drain **ret) must_check;
 void drain_destroy(struct drain *d);
 
 /* Takes a collection, by its first block; its blocks go back to the backlog when all of their
@@ -68,12 +66,6 @@ void drain_stats(const struct drain *d, struct drain_stats *ret);
  * `most`. For any thread. */
 size_t drain_find(const struct piece *p, enum agent_record kind,
 		  uint64_t (*ret)[RECORD_MAX_NUMBERS], size_t most);
-
-#define DRAIN_STACK_WORDS (AGENT_MAX_DEPTH + 8)
-
-/* Copies the words of a stack (agent/abi.h) out of shared memory, each read once; they are whatever
- * the target put there. How many; 0: there is no stack of that number. */
-size_t drain_stack(const struct drain *d, uint64_t number, uint64_t ret[DRAIN_STACK_WORDS]);
 
 static inline void cleanup_drain(struct drain **d)
 {

@@ -120,26 +120,20 @@ static struct unread_set *take_early(struct labels *l, const struct drain_record
 	return NULL;
 }
 
-/* It was read when it was collected, or else now: then the target may have ended since. */
-static struct error *must_check read_one(struct labels *l, const struct drain_record *r,
-					 uint32_t *ret)
+/* It was read when it was collected, or is not known: by now the goroutine may have others. */
+static struct error *must_check text_of_unread(struct labels *l, const struct drain_record *r,
+					       uint32_t *ret)
 {
-	struct labelled item = {.goid = r->numbers[0], .g = r->numbers[1], .labels = r->numbers[2]};
 	struct unread_set *early = take_early(l, r);
 	struct error *err;
 
-	if (early) {
-		err = decode(l, &(struct drain_text){early->bytes, early->size}, ret);
-		unread_free(early);
-		return err;
+	if (!early) {
+		l->dropped++;
+		return NULL;
 	}
-	err = labels_read(l, &item, 1);
-	*ret = err ? 0 : item.text;
-	if (!err || err->code != ERROR_GONE)
-		return err;
-	error_destroy(err);
-	l->dropped++;
-	return NULL;
+	err = decode(l, &(struct drain_text){early->bytes, early->size}, ret);
+	unread_free(early);
+	return err;
 }
 
 struct error *labels_of_record(struct labels *l, const struct drain_record *r, uint32_t *ret)
@@ -158,7 +152,7 @@ struct error *labels_of_record(struct labels *l, const struct drain_record *r, u
 		*ret = known[r->numbers[1] % AGENT_LABEL_SETS];
 		return NULL;
 	case RECORD_LABELS_UNREAD:
-		return read_one(l, r, ret);
+		return text_of_unread(l, r, ret);
 	default:
 		return NULL;
 	}

@@ -156,6 +156,7 @@ static struct error *must_check open_all(struct tracer *tr, const struct image *
 					 const struct tracer_options *options)
 {
 	struct tick_pair first = ticks_measure();
+	struct stack_cache cache;
 	struct counters counters;
 	struct error *err;
 
@@ -165,13 +166,12 @@ static struct error *must_check open_all(struct tracer *tr, const struct image *
 	if (err)
 		return err;
 	tr->start_ns = inject_attached_at(tr->injection);
+	cache = (struct stack_cache){inject_shared(tr->injection), inject_layout(tr->injection)};
 	err = begin_collecting(tr, &counters, options);
 	if (!err)
-		err = drain_create(inject_shared(tr->injection), inject_layout(tr->injection),
-				   tr->backlog, &tr->drain);
+		err = drain_create(cache.layout, tr->backlog, &tr->drain);
 	if (!err)
-		err = decoder_create(tr->t, img, tr->lay, inject_layout(tr->injection), tr->drain,
-				     &tr->decoder);
+		err = decoder_create(tr->t, img, tr->lay, &cache, &tr->decoder);
 	return err ? err : snapshot_read(tr->t, tr->lay, SNAPSHOT_NS, &tr->snapshot);
 }
 
@@ -255,8 +255,6 @@ static struct error *must_check add_record(struct tracer *tr, const struct drain
 	size_t count = 0;
 	struct error *err = add_sampled(tr, ns);
 
-	if (r->kind == RECORD_LABELS_UNREAD)
-		collector_flush_now(tr->collector); /* for it reads the target */
 	if (!err && batch->capacity < batch->count + DECODE_MAX_EVENTS &&
 	    !array_reserve(&batch->items, &batch->capacity, batch->count + DECODE_MAX_EVENTS))
 		err = &error_no_memory;

@@ -111,9 +111,9 @@ static void open_rig(struct rig *r, bool separate)
 	ticks_add(&r->ticks, &pairs[1]);
 	fuzz_require(!rings_create(r->shared, &r->layout, NULL, &r->rings));
 	fuzz_require(!backlog_create(BLOCKS, &r->backlog));
-	fuzz_require(!drain_create(r->shared, &r->layout, r->backlog, &r->drain));
-	fuzz_require(!decoder_create(&r->runtime.base, &r->runtime.img, &r->runtime.lay, &r->layout,
-				     r->drain, &r->decoder));
+	fuzz_require(!drain_create(&r->layout, r->backlog, &r->drain));
+	fuzz_require(!decoder_create(&r->runtime.base, &r->runtime.img, &r->runtime.lay,
+				     &(struct stack_cache){r->shared, &r->layout}, &r->decoder));
 	r->outputs[0].format = &trace_format_go;
 	r->outputs[1].format = &trace_format_perfetto;
 	for (int i = 0; i < 2; i++)

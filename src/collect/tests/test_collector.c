@@ -180,7 +180,7 @@ static void records_arrive_once_and_in_order(void **state)
 	make_memory(&in);
 	ticks_add(&ticks, &pair);
 	assert_null(backlog_create(BLOCKS, &options.backlog));
-	assert_null(drain_create(in.shared, &in.layout, options.backlog, &d));
+	assert_null(drain_create(&in.layout, options.backlog, &d));
 	assert_null(collector_start(&options, &c));
 	start_writers(&in, writers, &ended);
 	assert_int_equal(count_records(c, options.backlog, d, &ended), SLOTS * RECORDS_OF_SLOT);

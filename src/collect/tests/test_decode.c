@@ -33,10 +33,10 @@ static int make(void **state)
 	l->sites.entry_points[0] = MADE_TEXT + MADE_ROOT * MADE_SIZE;
 	d->shared = mmap(NULL, l->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	*state = d;
-	if (d->shared == MAP_FAILED || error_dropped(drain_create(d->shared, l, none, &d->drain)))
+	if (d->shared == MAP_FAILED || error_dropped(drain_create(l, none, &d->drain)))
 		return -1;
-	return error_dropped(decoder_create(&d->runtime.base, &d->runtime.img, &d->runtime.lay, l,
-					    d->drain, &d->decoder));
+	return error_dropped(decoder_create(&d->runtime.base, &d->runtime.img, &d->runtime.lay,
+					    &(struct stack_cache){d->shared, l}, &d->decoder));
 }
 
 static int unmake(void **state)
@@ -78,13 +78,13 @@ static struct stack block_on(struct made *d, uint64_t stack)
 static void a_stack_of_nothing_but_missing_frames_is_twice_as_long(void **state)
 {
 	struct made *d = *state;
-	uint64_t *words = make_stack(d, 0, DRAIN_STACK_WORDS);
+	uint64_t *words = make_stack(d, 0, STACK_CACHE_WORDS);
 	struct stack stack;
 
-	for (size_t i = 0; i < DRAIN_STACK_WORDS; i++)
+	for (size_t i = 0; i < STACK_CACHE_WORDS; i++)
 		words[i] = AGENT_WORD_CUT | 0x424242420000 | i;
 	stack = block_on(d, 1);
-	assert_int_equal(stack.count, 2 * DRAIN_STACK_WORDS);
+	assert_int_equal(stack.count, 2 * STACK_CACHE_WORDS);
 	assert_true(stack.pcs[0] == STACK_PC_TRUNCATED);
 	assert_true(stack.pcs[1] == (0x424242420000 | STACK_PC_EXACT));
 }
@@ -326,6 +326,20 @@ static void what_was_told_of_labels_counts_once_and_for_its_set_alone(void **sta
 	assert_int_equal(decoder_labels(d->decoder)->dropped, 1);
 }
 
+static void labels_that_were_not_read_when_they_were_collected_are_lost(void **state)
+{
+	struct made *d = *state;
+	struct drain_record record = {.kind = RECORD_LABELS_UNREAD,
+				      .numbers = {GOID, d->runtime.allg[0], 0x1000}};
+	struct trace_event events[DECODE_MAX_EVENTS];
+	size_t reads = d->runtime.reads, count;
+
+	assert_null(decoder_events(d->decoder, &record, 1, events, &count));
+	assert_text(d, events[0].text, NULL);
+	assert_int_equal(decoder_labels(d->decoder)->dropped, 1);
+	assert_int_equal(d->runtime.reads, reads);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make, unmake)
 
 int main(void)
@@ -338,6 +352,7 @@ int main(void)
 		TEST(a_coroutine_that_ends_starts_the_next),
 		TEST(a_worker_of_the_collector_has_a_label),
 		TEST(what_was_told_of_labels_counts_once_and_for_its_set_alone),
+		TEST(labels_that_were_not_read_when_they_were_collected_are_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

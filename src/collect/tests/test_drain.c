@@ -34,7 +34,7 @@ static int make(void **state)
 	d->shared = mmap(NULL, l->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	*state = d;
 	return rings_create(d->shared, l, NULL, &d->rings) || backlog_create(BLOCKS, &d->backlog) ||
-			       drain_create(d->shared, l, d->backlog, &d->drain)
+			       drain_create(l, d->backlog, &d->drain)
 		       ? -1
 		       : 0;
 }
@@ -435,32 +435,6 @@ static void records_of_a_kind_are_found_in_a_piece(void **state)
 	assert_int_equal(drain_find(&p, RECORD_LABELS_UNREAD, found, 3), 2);
 }
 
-static void stacks_that_cannot_be_are_none(void **state)
-{
-	struct made *d = *state;
-	uint8_t *base = (uint8_t *)d->shared;
-	struct agent_stack *table = (void *)(base + d->layout.table_offset);
-	uint64_t *arena = (void *)(base + d->layout.arena_offset);
-	uint64_t words[DRAIN_STACK_WORDS];
-
-	arena[0] = 2;
-	arena[1] = 0x1001;
-	arena[2] = 0x1002;
-	table[4].offset = 1;
-	assert_int_equal(drain_stack(d->drain, 5, words), 2);
-	assert_int_equal(words[1], 0x1002);
-	assert_int_equal(drain_stack(d->drain, 0, words), 0);
-	assert_int_equal(drain_stack(d->drain, 6, words), 0);
-	assert_int_equal(drain_stack(d->drain, AGENT_TABLE_SLOTS + 1, words), 0);
-	table[5].offset = 1ull << 50;
-	assert_int_equal(drain_stack(d->drain, 6, words), 0);
-	table[5].offset = 511; /* its words would lie behind the arena */
-	arena[510] = 100;
-	assert_int_equal(drain_stack(d->drain, 6, words), 0);
-	arena[0] = DRAIN_STACK_WORDS + 1;
-	assert_int_equal(drain_stack(d->drain, 5, words), 0);
-}
-
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make, unmake)
 
 int main(void)
@@ -479,7 +453,6 @@ int main(void)
 		TEST(what_the_backlog_has_no_room_for_comes_later_and_in_order),
 		TEST(who_is_stopped_while_he_makes_a_record_is_awaited_until_the_backlog_is_full),
 		TEST(records_of_a_kind_are_found_in_a_piece),
-		TEST(stacks_that_cannot_be_are_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

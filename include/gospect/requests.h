@@ -2,6 +2,7 @@
 #ifndef GOSPECT_REQUESTS_H
 #define GOSPECT_REQUESTS_H
 
+#include <gospect/profile.h>
 #include <gospect/snapshot.h>
 #include <gospect/trace.h>
 
@@ -110,6 +111,13 @@ GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_requests_groups(const struct gospect_requests *requests,
 			int (*group)(void *arg, const struct gospect_request_group *group),
 			void *arg);
+
+/*
+ * All requests as one profile: their time by state, wait reason and stack, exact to the nanosecond.
+ * Each sample has the label `request`, which is the request's name. It may outlive the requests.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_requests_profile(const struct gospect_requests *requests, struct gospect_profile **ret);
 
 GOSPECT_END
 

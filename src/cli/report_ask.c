@@ -72,6 +72,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case KEY_BY:
+		ask->is_chosen = true;
 		return parse_by(ask, arg, state);
 	case KEY_ONLY:
 		ask->only = arg;
@@ -80,6 +81,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return parse_per(ask, arg, state);
 	case KEY_ROOT:
 		ask->root = arg;
+		ask->is_chosen = true;
 		ask->by_function = true;
 		return 0;
 	case 'n':
@@ -154,10 +156,9 @@ struct error *report_ask_check(struct report_ask *ask, const struct output_optio
 		return error_format(ERROR_USAGE,
 				    "%s: --per cannot be combined with --only or --diff", verb);
 	err = choose_format(ask, output, verb);
-	if (!err && ask->format && (ask->by_function || ask->groups))
+	if (!err && ask->format && ask->groups)
 		return error_format(ERROR_USAGE,
-				    "%s: --root and --per support the formats text and json only",
-				    verb);
+				    "%s: --per supports the formats text and json only", verb);
 	return err ? err : check_regex(ask, verb);
 }
 
@@ -178,7 +179,7 @@ static struct error *check_kind(const struct report_ask *ask, const struct repor
 	if (file->exe && kind != GOSPECT_RECORDED_PERF_DATA)
 		return error_format(ERROR_USAGE,
 				    "--exe needs a perf.data file; this file is not one");
-	if (kind == GOSPECT_RECORDED_PROFILE && by_request(ask) && (ask->by_function || ask->per))
+	if (kind == GOSPECT_RECORDED_PROFILE && (ask->by_function || (by_request(ask) && ask->per)))
 		return error_format(
 			ERROR_USAGE,
 			"--root and --per need an execution trace; this file is not one");
@@ -223,6 +224,24 @@ static struct error *read_requests(const struct report_ask *ask, const struct re
 	return err && err->code == ERROR_FAILED ? err : report_file_error(file, err);
 }
 
+static int put(void *arg, const void *bytes, size_t size)
+{
+	return fwrite(bytes, 1, size, arg) == size ? 0 : errno;
+}
+
+static struct error *write_request_profile(const struct report_ask *ask,
+					   const struct gospect_requests *requests, FILE *out)
+{
+	struct gospect_profile *profile = NULL;
+	struct error *err = library_error(gospect_requests_profile(requests, &profile));
+
+	if (!err)
+		err = library_error(gospect_profile_write(profile, ask->format,
+							  gospect_sink_function(put, out)));
+	gospect_profile_destroy(profile);
+	return err;
+}
+
 static struct error *write_requests(const struct report_ask *ask, const struct report_file *file,
 				    FILE *out)
 {
@@ -234,7 +253,9 @@ static struct error *write_requests(const struct report_ask *ask, const struct r
 	struct gospect_requests *requests = NULL;
 	struct error *err = read_requests(ask, file, &requests);
 
-	if (!err)
+	if (!err && ask->format)
+		err = write_request_profile(ask, requests, out);
+	else if (!err)
 		err = ask->json ? report_write_requests_json(requests, &how, out)
 				: report_write_requests(requests, &how, out);
 	gospect_requests_destroy(requests);
@@ -286,11 +307,6 @@ struct error *report_ask_read(const struct report_ask *ask, struct report_file *
 	return err ? err : report_file_read(file, &how);
 }
 
-static int put(void *arg, const void *bytes, size_t size)
-{
-	return fwrite(bytes, 1, size, arg) == size ? 0 : errno;
-}
-
 static struct error *write_profile(struct report_ask *ask, struct report_file *file, FILE *out)
 {
 	struct error *err = report_ask_read(ask, file);
@@ -308,18 +324,30 @@ static struct error *write_profile(struct report_ask *ask, struct report_file *f
 			 : report_write_table(file, &ask->table, out);
 }
 
+static struct error *write_trace(struct report_ask *ask, struct report_file *file, FILE *out)
+{
+	struct error *err;
+
+	if (by_request(ask) || ask->by_function) {
+		err = write_requests(ask, file, out);
+		if (!err || err->code != ERROR_FAILED || !ask->defaulted)
+			return err;
+		say("%s; here is each start function", err->message);
+		error_destroy(err);
+		ask->by_function = false;
+	}
+	if (ask->format || ask->only || ask->table.key != GOSPECT_GROUP_ROOT)
+		return write_profile(ask, file, out);
+	return ask->json ? report_write_json(file, &ask->table, out)
+			 : report_write_table(file, &ask->table, out);
+}
+
 struct error *report_ask_write(struct report_ask *ask, struct report_file *file, FILE *out)
 {
 	struct error *err = report_file_error(file, check_kind(ask, file));
 
 	if (err)
 		return err;
-	if (!report_file_is_trace(file))
-		return write_profile(ask, file, out);
-	if (by_request(ask))
-		return write_requests(ask, file, out);
-	if (ask->format || ask->only || ask->table.key != GOSPECT_GROUP_ROOT)
-		return write_profile(ask, file, out);
-	return ask->json ? report_write_json(file, &ask->table, out)
-			 : report_write_table(file, &ask->table, out);
+	return report_file_is_trace(file) ? write_trace(ask, file, out)
+					  : write_profile(ask, file, out);
 }

@@ -72,23 +72,38 @@ static const struct argp argp =
 	 "Formats: text and json (a table); pprof, folded, speedscope and html (a profile).\n"
 	 "\n"
 	 "Examples:\n"
-	 "  gospect offcpu -p server -d 5s --by request\n"
+	 "  gospect offcpu server -d 5s\n"
 	 "  gospect offcpu -p 1234 -d 5s --by label:trace_id --only 4f2a -o slow.html",
 	 children,
 	 NULL,
 	 NULL};
 
+/* Whether start functions may stand for the requests that were asked for. */
+static bool has_fallback(const struct report_ask *ask)
+{
+	return ask->by_function && !ask->root && !ask->groups;
+}
+
+/* Samples do not tell one call of a handler from the next. */
+static void fall_back(struct report_ask *ask)
+{
+	if (!ask->by_function)
+		return;
+	say("samples do not show where a request without labels begins and ends; here is each "
+	    "start function (--by label:KEY shows requests)");
+	ask->by_function = false;
+	ask->table.key = GOSPECT_GROUP_ROOT;
+}
+
 static struct error *check(struct offcpu_verb *v)
 {
 	struct error *err = subject_check(&v->request.subject, "offcpu");
 
-	if (!err && v->ask.table.key != GOSPECT_GROUP_LABEL && !v->ask.by_function)
-		return error_format(
-			ERROR_USAGE,
-			"offcpu: no requests chosen; use --by request, --by label:KEY or --root REGEX");
+	if (!err && !v->ask.is_chosen)
+		v->ask.by_function = v->ask.defaulted = true;
 	if (!err)
 		err = report_ask_check(&v->ask, &v->request.output, "offcpu");
-	if (!err && v->sampled && (v->ask.by_function || v->ask.groups))
+	if (!err && v->sampled && (v->ask.groups || (v->ask.by_function && !has_fallback(&v->ask))))
 		return error_format(
 			ERROR_USAGE,
 			"offcpu: --sampled cannot tell one request without a label from the next, or when it began; omit --sampled");
@@ -119,10 +134,15 @@ static struct error *trace(const struct offcpu_verb *v, struct subject *s,
 }
 
 /* A row is a part of all time: that is what the error is of. */
-static void say_error(const struct gospect_profile_info *p)
+static void say_error(const struct gospect_profile_info *p, bool requests)
 {
-	say("sampled: the times are accurate to ±%.3g ms (95 %% confidence); requests shorter than %.3g ms may be missing",
-	    p->error * p->goroutines * p->duration_ns / 1e6, p->looks > 0 ? 1e3 / p->looks : 0);
+	double ms = p->error * p->goroutines * p->duration_ns / 1e6;
+
+	if (requests)
+		say("sampled: the times are accurate to ±%.3g ms (95 %% confidence); requests shorter than %.3g ms may be missing",
+		    ms, p->looks > 0 ? 1e3 / p->looks : 0);
+	else
+		say("sampled: the times are accurate to ±%.3g ms (95 %% confidence)", ms);
 }
 
 static struct error *sample(struct offcpu_verb *v, struct subject *s, struct report_file *file)
@@ -131,6 +151,7 @@ static struct error *sample(struct offcpu_verb *v, struct subject *s, struct rep
 						.label = v->ask.table.label};
 	struct error *err;
 
+	fall_back(&v->ask);
 	v->recording.filter = &labelled;
 	err = recording_take(s, &v->recording, &file->profile);
 	if (err)
@@ -138,7 +159,7 @@ static struct error *sample(struct offcpu_verb *v, struct subject *s, struct rep
 	recording_say(file->profile, NULL);
 	if (labelled.label && !gospect_profile_info(file->profile)->samples)
 		return no_match(s->handle, &labelled, false);
-	say_error(gospect_profile_info(file->profile));
+	say_error(gospect_profile_info(file->profile), labelled.label);
 	return NULL;
 }
 
@@ -153,7 +174,7 @@ static struct error *measure(struct offcpu_verb *v, struct subject *s, struct re
 	err = trace(v, s, ret, &refused);
 	if (!err)
 		file->bytes = gospect_trace_bytes(*ret, &file->size);
-	if (!refused || v->ask.by_function || v->ask.groups)
+	if (!refused || v->ask.groups || (v->ask.by_function && !has_fallback(&v->ask)))
 		return err;
 	say("%s; sampling instead", err->message);
 	error_destroy(err);

@@ -19,9 +19,6 @@
 /* Of a sample. */
 #define MAX_LABELS 256
 
-/* The words of stacks are numbers of frames, behind the pseudo words. */
-#define FIRST_WORD (STACK_PC_LAST_PSEUDO + 1)
-
 enum gospect_recorded_kind gospect_recorded_kind(const void *bytes, size_t size)
 {
 	static const char trace[] = "go 1.";
@@ -60,25 +57,6 @@ struct filling {
 	struct profile_label labels[MAX_LABELS];
 };
 
-/* A trace says where a goroutine stood when it stopped, not where it was while it ran: then only
- * its start function is known. */
-static struct error *must_check fill_stack(struct filling *f, const struct span *span,
-					   struct profile_sample *sample)
-{
-	size_t count;
-	const uint32_t *frames = span_stack(f->tables, span->stack, &count);
-	bool runs = span->state == TRACE_RUNNING;
-
-	if (!array_reserve(&f->pcs, &f->capacity, count + 2))
-		return &error_no_memory;
-	if (runs || !count)
-		f->pcs[sample->depth++] = runs ? STACK_PC_RUNNING : STACK_PC_UNKNOWN;
-	for (size_t i = runs && count ? count - 1 : 0; i < count; i++)
-		f->pcs[sample->depth++] = FIRST_WORD + frames[i];
-	sample->pcs = f->pcs;
-	return NULL;
-}
-
 /* *ret_wanted: it has the one that is wanted. */
 static struct error *must_check fill_labels(struct filling *f, const struct span *span,
 					    struct profile_sample *sample, bool *ret_wanted)
@@ -116,10 +94,13 @@ static struct error *must_check add_sample(void *arg, const struct span *span)
 		.count = 1,
 		.wall_ns = span->end - span->begin,
 	};
-	struct error *err = fill_stack(f, span, &sample);
 	bool wanted = true;
+	struct error *err = NULL;
 
-	if (!err && f->options->flags & GOSPECT_RECORDED_LABELS)
+	if (!span_words(f->tables, span->stack, span->state == TRACE_RUNNING, &f->pcs, &f->capacity,
+			&sample))
+		return &error_no_memory;
+	if (f->options->flags & GOSPECT_RECORDED_LABELS)
 		err = fill_labels(f, span, &sample, &wanted);
 	if (err || !wanted)
 		return err;
@@ -132,25 +113,12 @@ static struct error *must_check add_sample(void *arg, const struct span *span)
 	return profile_add(p, &sample);
 }
 
-static size_t frames_of(const void *functions, uint64_t word, struct go_frame *ret, size_t max)
-{
-	const struct span_tables *tables = functions;
-	struct span_frame frame = span_frame(tables, word - FIRST_WORD);
-
-	if (!max)
-		return 0;
-	ret[0] = (struct go_frame){.function = intern_get(&tables->texts, frame.function),
-				   .file = intern_get(&tables->texts, frame.file),
-				   .line = frame.line};
-	return 1;
-}
-
 static struct error *must_check read_trace(const void *bytes, size_t size,
 					   const struct gospect_recorded_options *o,
 					   struct profile_file *ret)
 {
 	_cleanup_span_tables_ struct span_tables tables = {0};
-	struct symbol_source source = {frames_of, &tables};
+	struct symbol_source source = {span_word_frames, &tables};
 	struct filling filling = {.options = o, .tables = &tables};
 	char header[32] = "";
 	const struct trace_spans_options how = {

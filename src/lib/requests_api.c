@@ -2,12 +2,16 @@
 #include <gospect/requests.h>
 #include <regex.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
+#include "base/utf8.h"
 #include "lib/error_api.h"
 #include "lib/options.h"
+#include "lib/profile_handle.h"
 #include "lib/remark.h"
 #include "lib/trace_spans.h"
+#include "profile/profile_symbols.h"
 #include "requests/handlers.h"
 #include "requests/inferred_spans.h"
 
@@ -17,6 +21,7 @@ struct gospect_requests {
 	struct span_tables tables;
 	regex_t root;
 	bool has_root;
+	uint64_t duration_ns; /* of the trace */
 };
 
 void gospect_requests_destroy(struct gospect_requests *r)
@@ -65,16 +70,15 @@ static struct error *must_check read_all(struct gospect_requests *r, const void 
 		.name = o->name,
 		.remark = {o->remark, o->arg},
 	};
-	uint64_t duration = 0;
 	struct error *err;
 
 	r->inner.key = o->label;
 	r->inner.per = o->per;
-	err = trace_spans_read(bytes, size, &how, &r->tables, &duration);
+	err = trace_spans_read(bytes, size, &how, &r->tables, &r->duration_ns);
 	if (!err)
 		err = inferred_spans_complete(&r->inferred);
 	if (!err)
-		requests_complete(&r->inner, duration);
+		requests_complete(&r->inner, r->duration_ns);
 	return err;
 }
 
@@ -249,4 +253,109 @@ gospect_requests_groups(const struct gospect_requests *r,
 		ended = group(arg, &given);
 	}
 	return error_out(err);
+}
+
+/* ---- as a profile ---- */
+
+/* A word that stands for the function that a request is a call of: this, and its name's number. */
+#define FUNCTION_WORD (1ull << 40)
+
+/* What samples are made of, while they are. */
+struct request_samples {
+	const struct gospect_requests *requests;
+	struct profile *profile;
+	uint64_t *pcs;
+	size_t capacity;
+};
+
+static size_t request_frames(const void *requests, uint64_t word, struct go_frame *ret, size_t max)
+{
+	const struct gospect_requests *r = requests;
+
+	if (word < FUNCTION_WORD)
+		return span_word_frames(&r->tables, word, ret, max);
+	if (!max)
+		return 0;
+	ret[0] = (struct go_frame){.function = name_of(r, word - FUNCTION_WORD), .file = ""};
+	return 1;
+}
+
+static struct error *must_check add_place(struct request_samples *s,
+					  const struct request_place *place,
+					  const struct profile_label *label)
+{
+	const struct span_tables *tables = &s->requests->tables;
+	struct intern *strings = &s->profile->strings;
+	struct profile_sample sample = {
+		.state = (enum profile_state)span_state(place->state),
+		.count = place->count,
+		.wall_ns = place->ns,
+		.labels = label,
+		.label_count = 1,
+	};
+
+	if (place->state == TRACE_WAITING)
+		sample.wait = intern_string(strings, intern_get(&tables->texts, place->reason));
+	if (sample.wait == INTERN_FAILED ||
+	    !span_words(tables, place->stack, false, &s->pcs, &s->capacity, &sample))
+		return &error_no_memory;
+	return profile_add(s->profile, &sample);
+}
+
+/* Where it was while it ran, a trace does not say: under its own function. */
+static struct error *must_check add_running(struct request_samples *s,
+					    const struct traced_request *from,
+					    const struct profile_label *label)
+{
+	uint64_t pcs[] = {STACK_PC_RUNNING, FUNCTION_WORD + from->name};
+	const struct profile_sample sample = {
+		.state = PROFILE_RUNNING,
+		.count = 1,
+		.wall_ns = from->ns[TRACE_RUNNING],
+		.cpu_ns = from->ns[TRACE_RUNNING],
+		.pcs = pcs,
+		.depth = s->requests->has_root ? 2 : 1,
+		.labels = label,
+		.label_count = 1,
+	};
+
+	return sample.wall_ns ? profile_add(s->profile, &sample) : NULL;
+}
+
+static struct error *must_check add_request(struct request_samples *s,
+					    const struct traced_request *from)
+{
+	struct intern *strings = &s->profile->strings;
+	const char *name = name_of(s->requests, from->name);
+	const struct profile_label label = {intern_string(strings, "request"),
+					    utf8_intern(strings, name, strlen(name))};
+	struct error *err;
+
+	if (label.key == INTERN_FAILED || label.value == INTERN_FAILED)
+		return &error_no_memory;
+	err = add_running(s, from, &label);
+	for (size_t i = 0; !err && i < from->place_count; i++)
+		err = add_place(s, &from->places[i], &label);
+	return err;
+}
+
+struct gospect_error *gospect_requests_profile(const struct gospect_requests *r,
+					       struct gospect_profile **ret)
+{
+	_cleanup_profile_file_ struct profile_file file = {.profile = profile_create()};
+	struct request_samples samples = {.requests = r, .profile = file.profile};
+	struct symbol_source source = {request_frames, r};
+	struct error *err = file.profile ? NULL : &error_no_memory;
+
+	for (size_t i = 0; !err && i < r->inner.count; i++)
+		err = add_request(&samples, &r->inner.items[i]);
+	free(samples.pcs);
+	if (!err) {
+		file.profile->duration_ns = r->duration_ns;
+		err = profile_add_comment(file.profile, "gospect %s, %zu requests of a trace",
+					  GOSPECT_VERSION, r->inner.count);
+	}
+	if (!err)
+		err = symbols_create(file.profile, &source, &file.symbols);
+	return error_out(err ? err : profile_of_file(&file, ret));
 }

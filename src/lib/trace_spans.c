@@ -2,8 +2,13 @@
 
 #include <stdio.h>
 
+#include "base/array.h"
 #include "gotrace/trace_reader.h"
 #include "lib/stack.h"
+#include "profile/profile_symbols.h"
+
+/* The words of stacks are numbers of frames, behind the pseudo words. */
+#define FIRST_WORD (STACK_PC_LAST_PSEUDO + 1)
 
 struct error *trace_spans_read(const void *bytes, size_t size,
 			       const struct trace_spans_options *options,
@@ -56,4 +61,34 @@ const struct gospect_stack *span_stack_of(struct arena *arena, const struct span
 		};
 	}
 	return given;
+}
+
+bool span_words(const struct span_tables *tables, uint32_t stack, bool runs, uint64_t **pcs,
+		size_t *capacity, struct profile_sample *sample)
+{
+	size_t count;
+	const uint32_t *frames = span_stack(tables, stack, &count);
+
+	if (!array_reserve(pcs, capacity, count + 2))
+		return false;
+	sample->depth = 0;
+	if (runs || !count)
+		(*pcs)[sample->depth++] = runs ? STACK_PC_RUNNING : STACK_PC_UNKNOWN;
+	for (size_t i = runs && count ? count - 1 : 0; i < count; i++)
+		(*pcs)[sample->depth++] = FIRST_WORD + frames[i];
+	sample->pcs = *pcs;
+	return true;
+}
+
+size_t span_word_frames(const void *functions, uint64_t word, struct go_frame *ret, size_t max)
+{
+	const struct span_tables *tables = functions;
+	struct span_frame frame = span_frame(tables, word - FIRST_WORD);
+
+	if (!max)
+		return 0;
+	ret[0] = (struct go_frame){.function = intern_get(&tables->texts, frame.function),
+				   .file = intern_get(&tables->texts, frame.file),
+				   .line = frame.line};
+	return 1;
 }

@@ -11,7 +11,7 @@ import statistics
 
 import pytest
 
-from lib import golang, gospect, gotrace, grpc, perfetto, tracing
+from lib import golang, gospect, gotrace, grpc, perfetto, pprof, tracing
 from lib.params import every_version
 from lib.process import Program, wait_until
 
@@ -118,6 +118,47 @@ def test_a_handler_that_panics_ends_with_what_recovers_it(handlers, version, tmp
                for call, row in zip(calls, rows))
     assert statistics.median(row["elapsed_ns"] for row in rows) < 2e6
     assert gotrace.tool_trace_takes("1.27.2", file) is None
+
+
+def offcpu(program, command, *args):
+    """What offcpu shows of the program while it obeys; and its answer."""
+    process = gospect.start("offcpu", program.pid, "-n", 0, *args)
+    wait_until(lambda: tracing.is_patched(program.pid), 30, what="the agent")
+    answer = json.loads(program.ask(command))
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err.decode()
+    return answer, out.decode(), err.decode()
+
+
+def test_offcpu_shows_requests_unless_told_otherwise(handlers):
+    calls, out, _ = offcpu(handlers(), "serve http 50 1 100", "-f", "json")
+    rows = json.loads(out)
+    assert len(rows) == len(calls) == 50 and {row["name"] for row in rows} == {HANDLER}
+
+
+def test_offcpu_without_requests_shows_start_functions(targets):
+    program = targets.keep("states", golang.NEWEST)
+    for args, words in (((), "here is each start function"), (("--sampled",), "here is each start function")):
+        result = gospect.run("offcpu", program.pid, "-d", "500ms", "-n", 0, *args).ok()
+        assert words in result.err and "START FUNCTION" in result.text
+    assert " main." in result.text
+    result = gospect.run("offcpu", program.pid, "-d", "200ms", "--by", "request")
+    assert result.status == 1 and "no call in" in result.words[-1]
+
+
+def test_requests_as_a_profile_have_the_time_of_the_calls(handlers, tmp_path):
+    program = handlers()
+    calls, _ = trace(program, tmp_path / "out.trace", "serve http 50 1 500")
+    gospect.run("report", tmp_path / "out.trace", "--by", "request", "-o", tmp_path / "p.pb.gz").ok()
+    profile = pprof.read(tmp_path / "p.pb.gz")
+    took = sum(call["ended"] - call["began"] for call in calls)
+    wall = sum(sample.values["wall"] for sample in profile.samples)
+    assert took <= wall + 2000 * len(calls) and wall < took + sum(tolerance(500_000) for _ in calls) * 5
+    assert profile.total("cpu") > 0.9 * wall, "the handler computes"
+    assert {sample.labels["request"] for sample in profile.samples} == {HANDLER}
+    page = gospect.run("report", tmp_path / "out.trace", "--by", "request", "-f", "html").ok().text
+    assert "<html" in page and "ServeHTTP" in page
 
 
 @pytest.mark.alone

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/format_names.h"
+
 static const struct argp_option options[] =
 	{{NULL, 0, NULL, 0, "Output:", 2},
 	 {"output", 'o', "FILE", 0, "Write to this file, with mode 0600; - is standard output", 2},
@@ -32,6 +34,17 @@ const struct argp output_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
 bool output_is_terminal(const struct output_options *o)
 {
 	return (!o->path || !strcmp(o->path, "-")) && isatty(STDOUT_FILENO);
+}
+
+struct error *output_check(const struct output_options *o, const char *verb,
+			   enum gospect_format format)
+{
+	if ((format != GOSPECT_PPROF && format != GOSPECT_HTML) || !output_is_terminal(o))
+		return NULL;
+	return error_format(
+		ERROR_USAGE,
+		"%s: standard output is a terminal, which cannot show the format %s; use -o FILE",
+		verb, format_name(format));
 }
 
 static int put(void *arg, const void *bytes, size_t size)

@@ -17,6 +17,9 @@ extern const struct argp output_argp;
 
 /* Whether binary data would go to a terminal, which nobody wants. */
 bool output_is_terminal(const struct output_options *o);
+/* ERROR_USAGE when data of this format would go to a terminal that cannot show it. */
+struct error *output_check(const struct output_options *o, const char *verb,
+			   enum gospect_format format) must_check;
 
 /* The file, for the library to write to. That it could not be written is said by outfile_commit().
  */

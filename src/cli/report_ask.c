@@ -113,12 +113,7 @@ static struct error *choose_format(struct report_ask *ask, const struct output_o
 			ERROR_USAGE,
 			"%s: unknown format '%s'; use text, json, pprof, folded, speedscope or html",
 			verb, o->format);
-	if (ask->format == GOSPECT_PPROF && output_is_terminal(o))
-		return error_format(
-			ERROR_USAGE,
-			"%s: %s is binary, and standard output is a terminal; use -o FILE", verb,
-			format_name(ask->format));
-	return NULL;
+	return output_check(o, verb, ask->format);
 }
 
 static struct error *check_regex(const struct report_ask *ask, const char *verb)

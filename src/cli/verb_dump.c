@@ -54,21 +54,21 @@ static const struct argp_child children[] = {{&request_argp, 0, NULL, 0},
 					     {&unwind_argp, 0, NULL, 0},
 					     {0}};
 
-static const struct argp argp =
-	{options,
-	 parse,
-	 "PID|NAME\n-- COMMAND ARGS...\n--core FILE",
-	 "Prints every goroutine of a running Go program or of a core file. It does not stop the "
-	 "program.\v"
-	 "Formats: text (as the runtime prints it), json (.json), folded (.folded), pprof (.pb.gz, "
-	 ".pprof).\n"
-	 "\n"
-	 "Examples:\n"
-	 "  gospect dump server --group\n"
-	 "  gospect dump --core core.1234 --wait sync.Mutex.Lock",
-	 children,
-	 NULL,
-	 NULL};
+static const struct argp argp = {
+	options,
+	parse,
+	"PID|NAME\n-- COMMAND ARGS...\n--core FILE",
+	"Prints every goroutine of a running Go program or of a core file. It does not stop the "
+	"program.\v"
+	"Formats: text (as the runtime prints it), json (.json), html (.html, a flame graph), folded (.folded), pprof (.pb.gz, "
+	".pprof), speedscope.\n"
+	"\n"
+	"Examples:\n"
+	"  gospect dump server --group\n"
+	"  gospect dump --core core.1234 --wait sync.Mutex.Lock",
+	children,
+	NULL,
+	NULL};
 
 #define RAW_FORMATS "dump: --raw supports text and pprof only; use -f text or -f pprof"
 
@@ -84,7 +84,8 @@ static struct error *choose_format(const struct dump_verb *v, enum gospect_forma
 		format = format_for_dump(path);
 	if (!format)
 		return error_format(ERROR_USAGE,
-				    "dump: unknown format '%s'; use text, json, folded or pprof",
+				    "dump: unknown format '%s'; use text, json, folded, pprof, "
+				    "speedscope or html",
 				    name);
 	if (raw && format != GOSPECT_TEXT && format != GOSPECT_PPROF)
 		return error_format(ERROR_USAGE, RAW_FORMATS);
@@ -93,13 +94,8 @@ static struct error *choose_format(const struct dump_verb *v, enum gospect_forma
 			ERROR_USAGE,
 			"dump: --group supports text and json only; the other formats merge equal "
 			"stacks anyway");
-	if (format == GOSPECT_PPROF && output_is_terminal(&v->request.output))
-		return error_format(
-			ERROR_USAGE,
-			"dump: %s is binary, and standard output is a terminal; use -o FILE",
-			format_name(format));
 	*ret = format;
-	return NULL;
+	return output_check(&v->request.output, "dump", format);
 }
 
 static void cleanup_snapshot(struct gospect_snapshot **s)

@@ -142,12 +142,7 @@ static struct error *choose_format(struct record_verb *v)
 			o->path);
 	if (has(v, GOSPECT_RECORD_ADDRESSES) && v->format != GOSPECT_PPROF)
 		return error_format(ERROR_USAGE, "record: --raw supports pprof only; use -f pprof");
-	if (v->format == GOSPECT_PPROF && output_is_terminal(o))
-		return error_format(
-			ERROR_USAGE,
-			"record: %s is binary, and standard output is a terminal; use -o FILE",
-			format_name(v->format));
-	return NULL;
+	return output_check(o, "record", v->format);
 }
 
 static void drop_profile(struct gospect_profile **p)

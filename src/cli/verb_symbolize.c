@@ -116,12 +116,7 @@ static struct error *choose_format(struct symbolize_verb *v)
 			"symbolize: unknown file extension of %s; use .pb.gz, .pprof, .folded, "
 			".json or .html, or -f FORMAT",
 			o->path);
-	if (v->format == GOSPECT_PPROF && output_is_terminal(o))
-		return error_format(
-			ERROR_USAGE,
-			"symbolize: %s is binary, and standard output is a terminal; use -o FILE",
-			format_name(v->format));
-	return NULL;
+	return output_check(o, "symbolize", v->format);
 }
 
 static struct gospect_symbolize_options files_of(const struct symbolize_verb *v)

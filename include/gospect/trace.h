@@ -24,8 +24,8 @@ enum gospect_trace_flags {
 struct gospect_trace_options {
 	size_t size;     /* of this structure */
 	double duration; /* seconds; 0: until it is cancelled or the target ends */
-	/* Keep only the last so many seconds, in memory; they are written by
-	 * gospect_trace_write_flight() and at the end. 0: all is written as it comes. */
+	/* Keep only the last so many seconds, in memory; each gospect_trace_write_flight() and the
+	 * end write them to a file of their own. 0: all is written as it comes. */
 	double flight;
 	uint64_t max_bytes; /* of the file, or of what is kept in memory; 0: 256 MB */
 	/* Do not trace a program that is expected to be stopped for longer: seconds; 0: any. */
@@ -41,7 +41,11 @@ struct gospect_trace_options {
 	 */
 	const char *root;
 	/* The file: while it grows it is PATH.partial, and has its own name at the end. "-":
-	 * standard output. NULL: it goes to `sink`, which a flight cannot. */
+	 * standard output. NULL: it goes to `sink`, which a flight cannot.
+	 * A flight's NAME.trace is written as NAME-YYYYmmdd-HHMMSS-REASON.trace, in local time, and
+	 * never over another file: then there is a number, from 2 on, before REASON. The reasons
+	 * are "usr1" (gospect_trace_write_flight()), "interrupt" (the calls were cancelled),
+	 * "duration" (it is over), "exit" (the target ended) and "error". */
 	const char *path;
 	struct gospect_sink sink;
 	/* Called some ten times a second, with the seconds that have passed and the events so far;
@@ -53,7 +57,11 @@ struct gospect_trace_options {
 	/* Called when gospect_trace_write_flight() has written, with how many seconds are in the
 	 * file; or why it could not be written, with which the trace goes on. NULL: not called. */
 	void (*flight_written)(void *arg, double seconds, const struct gospect_error *err);
-	void *arg; /* of these three */
+	void *arg; /* of these */
+	/* As flight_written(), with the file's path, which is valid during the call and NULL after
+	 * an error. Called at the end too, unless that is an error. NULL: not called. */
+	void (*incident_written)(void *arg, const char *path, double seconds,
+				 const struct gospect_error *err);
 };
 
 struct gospect_trace;

@@ -19,6 +19,8 @@
 #define OWNER_ONLY 0600
 /* For names and orphans that others make faster than we. */
 #define TRIES_MOST 100
+/* Files of one name that have numbers. */
+#define NUMBERS_MOST 10000
 
 static struct error *cannot_write(const struct outfile *out, int err)
 {
@@ -219,15 +221,19 @@ static struct error *check_absent(const struct outfile *out)
 {
 	struct stat st;
 
+	if (out->number_at)
+		return NULL;
 	return fstatat(out->folder, out->name, &st, AT_SYMLINK_NOFOLLOW) ? NULL : is_there(out);
 }
 
-static struct error *open_with(const char *path, struct error *(*open_file)(struct outfile *),
-			       bool is_new, struct outfile *ret)
+/* What `path` is not yet: the name of a file that is open. */
+static struct error *open_as(const char *path, struct error *(*open_file)(struct outfile *),
+			     const struct outfile *how, struct outfile *ret)
 {
-	_cleanup_outfile_ struct outfile out = {.path = strdup(path), .is_new = is_new};
+	_cleanup_outfile_ struct outfile out = *how;
 	struct error *err = NULL;
 
+	out.path = strdup(path);
 	if (!out.path)
 		return &error_no_memory;
 	if (!strcmp(path, "-"))
@@ -237,7 +243,7 @@ static struct error *open_with(const char *path, struct error *(*open_file)(stru
 	if (!err && out.name && !*out.name)
 		err = refused(&out, "it is a directory; choose a file");
 	if (!err && out.name)
-		err = is_new ? check_absent(&out) : open_in_place(&out);
+		err = out.is_new ? check_absent(&out) : open_in_place(&out);
 	if (!err && out.name && out.stream)
 		close_folder(&out);
 	if (!err && !out.stream)
@@ -249,12 +255,18 @@ static struct error *open_with(const char *path, struct error *(*open_file)(stru
 	return NULL;
 }
 
-static struct error *ask_to_open(const char *path, struct outfile *ret);
+static struct error *open_with(const char *path, struct error *(*open_file)(struct outfile *),
+			       bool is_new, struct outfile *ret)
+{
+	return open_as(path, open_file, &(struct outfile){.is_new = is_new}, ret);
+}
+
+static struct error *ask_to_open(const char *path, size_t number_at, struct outfile *ret);
 
 struct error *outfile_open(const char *path, struct outfile *ret)
 {
 	if (door_is_brokered() && strcmp(path, "-"))
-		return ask_to_open(path, ret);
+		return ask_to_open(path, 0, ret);
 	return open_with(path, open_beside, false, ret);
 }
 
@@ -302,8 +314,21 @@ struct error *outfile_open_new(const char *path, const struct outfile_rule *rule
 
 	if (err)
 		return err;
-	return door_is_brokered() ? ask_to_open(path, ret)
+	return door_is_brokered() ? ask_to_open(path, 0, ret)
 				  : open_with(path, open_beside, true, ret);
+}
+
+struct error *outfile_open_numbered(const char *before, const char *after, struct outfile *ret)
+{
+	const struct outfile how = {.is_new = true, .number_at = strlen(before)};
+	_cleanup_free_ char *path = NULL;
+
+	if (asprintf(&path, "%s%s", before, after) < 0) {
+		path = NULL;
+		return &error_no_memory;
+	}
+	return door_is_brokered() ? ask_to_open(path, how.number_at, ret)
+				  : open_as(path, open_beside, &how, ret);
 }
 
 /*
@@ -475,28 +500,65 @@ static struct error *give_name(struct outfile *out, int fd)
 }
 
 /* What is complete is never removed because it cannot have its name. */
+static struct error *cannot_rename(struct outfile *out, int err)
+{
+	_cleanup_free_ char *left = take_ptr(out->temporary);
+
+	return error_format(ERROR_FAILED,
+			    "cannot rename %.*s%s to %s: %s; the temporary file is complete",
+			    (int)(out->name - out->path), out->path, left, out->path,
+			    strerror(err));
+}
+
 static struct error *replace(struct outfile *out)
 {
-	_cleanup_free_ char *left = NULL;
-
 	if (out->is_new ? rename_new(out)
-			: renameat(out->folder, out->temporary, out->folder, out->name)) {
-		int err = errno;
-
-		left = take_ptr(out->temporary);
-		return error_format(
-			ERROR_FAILED,
-			"cannot rename %.*s%s to %s: %s; the temporary file is complete",
-			(int)(out->name - out->path), out->path, left, out->path, strerror(err));
-	}
+			: renameat(out->folder, out->temporary, out->folder, out->name))
+		return cannot_rename(out, errno);
 	free(take_ptr(out->temporary));
 	return NULL;
+}
+
+/* The same name with this number; that is no part of the one before. */
+static struct error *set_number(struct outfile *out, const char *after, unsigned int number)
+{
+	size_t name_at = out->name - out->path;
+	char *path;
+
+	if (asprintf(&path, "%.*s-%u%s", (int)out->number_at, out->path, number, after) < 0)
+		return &error_no_memory;
+	free(out->path);
+	out->path = path;
+	out->name = path + name_at;
+	return NULL;
+}
+
+/* The first name that is free. It is taken in one step, so two that do this get one each. */
+static struct error *publish_numbered(struct outfile *out, int fd)
+{
+	_cleanup_free_ char *after = strdup(out->path + out->number_at);
+	struct error *err = after ? NULL : &error_no_memory;
+	unsigned int number = 1;
+
+	while (!err && (out->temporary ? rename_new(out) : link_as(out, out->name, fd))) {
+		if (errno == EEXIST && number < NUMBERS_MOST)
+			err = set_number(out, after, ++number);
+		else if (out->temporary)
+			err = cannot_rename(out, errno);
+		else
+			err = give_name(out, fd);
+	}
+	if (!err)
+		free(take_ptr(out->temporary));
+	return err;
 }
 
 static struct error *publish(struct outfile *out, int fd)
 {
 	struct error *err = NULL;
 
+	if (out->number_at)
+		return publish_numbered(out, fd);
 	if (out->is_new && !out->temporary && !link_as(out, out->name, fd))
 		return NULL;
 	if (out->is_new && !out->temporary && errno == EEXIST)
@@ -509,20 +571,37 @@ static struct error *publish(struct outfile *out, int fd)
 
 /* A process without the privilege to name files asks the broker, which has this outfile too. */
 
-enum { CALL_PUBLISH, CALL_ABANDON, CALL_OPEN };
+enum { CALL_PUBLISH, CALL_ABANDON, CALL_OPEN, CALL_OPEN_NUMBERED };
+
+/* A path behind the first byte; of one that gets numbers, behind where they go. */
+static bool put_path(struct door_call *call, const char *path, size_t number_at)
+{
+	uint16_t at = number_at;
+	size_t head = number_at ? 1 + sizeof(at) : 1;
+
+	call->size = head + strlen(path) + 1;
+	if (call->size > sizeof(call->bytes))
+		return false;
+	call->bytes[0] = number_at ? CALL_OPEN_NUMBERED : CALL_OPEN;
+	if (number_at)
+		memcpy(call->bytes + 1, &at, sizeof(at));
+	memcpy(call->bytes + head, path, strlen(path) + 1);
+	return true;
+}
 
 /* The broker opens it, if it is the one that it knows of. */
-static struct error *ask_to_open(const char *path, struct outfile *ret)
+static struct error *ask_to_open(const char *path, size_t number_at, struct outfile *ret)
 {
-	struct door_call call = {.bytes = {CALL_OPEN}, .size = strlen(path) + 2};
-	struct outfile out = {.path = strdup(path), .folder = -1};
+	struct outfile out = {.path = strdup(path), .folder = -1, .number_at = number_at};
+	struct door_call call = {0};
 	struct error *err = NULL;
 
-	if (call.size > sizeof(call.bytes))
+	if (!put_path(&call, path, number_at)) {
+		free(out.path);
 		return error_format(
 			ERROR_FAILED,
 			"the name of the output file is too long; choose a shorter one");
-	memcpy(call.bytes + 1, path, call.size - 1);
+	}
 	if (out.path)
 		err = door_call(DOOR_OUTFILE, &call);
 	if (out.path && !err && call.fd_count == 1)
@@ -540,9 +619,15 @@ static struct error *ask_to_publish(struct outfile *out, int fd)
 {
 	struct door_call call = {.bytes = {CALL_PUBLISH}, .size = 1, .fds = {fd}, .fd_count = 1};
 	struct error *err = door_call(DOOR_OUTFILE, &call);
+	bool is_named = !err && out->number_at && call.size > 1 && !call.bytes[call.size - 1];
 
 	free(take_ptr(out->temporary));
-	return err;
+	if (!is_named)
+		return err;
+	free(out->path);
+	out->path = strdup((const char *)call.bytes);
+	out->name = out->path;
+	return out->path ? NULL : &error_no_memory;
 }
 
 static void ask_to_abandon(struct outfile *out)
@@ -550,6 +635,14 @@ static void ask_to_abandon(struct outfile *out)
 	struct door_call call = {.bytes = {CALL_ABANDON}, .size = 1};
 
 	error_destroy(door_call(DOOR_OUTFILE, &call));
+}
+
+static struct error *answer_open(struct outfile_service *s, struct door_call *call)
+{
+	call->size = 0;
+	call->fds[0] = fcntl(fileno(s->again.stream), F_DUPFD_CLOEXEC, 3);
+	call->fd_count = call->fds[0] >= 0;
+	return NULL;
 }
 
 static struct error *serve_open(struct outfile_service *s, struct door_call *call)
@@ -569,12 +662,38 @@ static struct error *serve_open(struct outfile_service *s, struct door_call *cal
 		err = outfile_open(path, &s->again);
 	else
 		err = outfile_open_new(path, &s->names, &s->again);
-	if (err)
-		return err;
-	call->size = 0;
-	call->fds[0] = fcntl(fileno(s->again.stream), F_DUPFD_CLOEXEC, 3);
-	call->fd_count = call->fds[0] >= 0;
-	return NULL;
+	return err ? err : answer_open(s, call);
+}
+
+/* Behind the family's name comes no other folder. */
+static bool is_of_family(const char *family, const char *path, size_t number_at)
+{
+	size_t n = family ? strlen(family) : 0;
+
+	return n && number_at >= n && number_at <= strlen(path) && !strncmp(path, family, n) &&
+	       !strchr(path + n, '/');
+}
+
+static struct error *serve_open_numbered(struct outfile_service *s, struct door_call *call)
+{
+	struct outfile how = {.is_new = true};
+	const char *path;
+	uint16_t at;
+	struct error *err;
+
+	if (call->size < sizeof(at) + 2 || call->bytes[call->size - 1])
+		return error_format(ERROR_FAILED,
+				    "cannot open the output file: its name is invalid");
+	path = (const char *)call->bytes + 1 + sizeof(at);
+	memcpy(&at, call->bytes + 1, sizeof(at));
+	if (!is_of_family(s->family, path, at))
+		return error_format(ERROR_FAILED,
+				    "cannot open this file: it is not the output file");
+	how.number_at = at;
+	outfile_abandon(&s->again);
+	s->out = &s->again;
+	err = open_as(path, open_beside, &how, &s->again);
+	return err ? err : answer_open(s, call);
 }
 
 /* What the service opened is what it gives a name, and not a file of others. */
@@ -588,6 +707,25 @@ static bool is_own(const struct outfile_service *s, int fd)
 	       opened.st_dev == sent.st_dev && opened.st_ino == sent.st_ino;
 }
 
+/* Answers with the name of a file that may have got a number. */
+static struct error *serve_publish(struct outfile_service *s, struct door_call *call)
+{
+	struct outfile *out = s->out;
+	struct error *err;
+	size_t size;
+
+	if (!is_own(s, call->fds[0]))
+		return error_format(ERROR_FAILED,
+				    "cannot publish the output file: another file was passed");
+	err = publish(out, call->fds[0]);
+	size = strlen(out->path) + 1;
+	if (err || !out->number_at || size > sizeof(call->bytes))
+		return err;
+	memcpy(call->bytes, out->path, size);
+	call->size = size;
+	return NULL;
+}
+
 struct error *outfile_serve(void *arg, struct door_call *call)
 {
 	struct outfile_service *s = arg;
@@ -599,12 +737,12 @@ struct error *outfile_serve(void *arg, struct door_call *call)
 		door_call_drop(call);
 		return serve_open(s, call);
 	}
+	if (what == CALL_OPEN_NUMBERED) {
+		door_call_drop(call);
+		return serve_open_numbered(s, call);
+	}
 	if (what == CALL_PUBLISH && call->fd_count == 1 && out && out->name)
-		err = is_own(s, call->fds[0])
-			      ? publish(out, call->fds[0])
-			      : error_format(
-					ERROR_FAILED,
-					"cannot publish the output file: another file was passed");
+		err = serve_publish(s, call);
 	else if (what == CALL_ABANDON && out == &s->again)
 		outfile_abandon(out);
 	else if (what == CALL_ABANDON && out && out->temporary)

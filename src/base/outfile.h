@@ -21,6 +21,7 @@ struct outfile {
 	FILE *stream; /* where to write; never close it yourself */
 	bool is_new;  /* takes nobody's place */
 	char *path;
+	size_t number_at; /* in `path`: where a number goes when the name is taken; 0: nowhere */
 	const char *name; /* the end of `path`, in `folder`; NULL: written in place */
 	int folder;
 	char *temporary; /* in `folder`: its name before it has its own; NULL: none */
@@ -55,6 +56,13 @@ struct outfile_rule {
 struct error *outfile_open_new(const char *path, const struct outfile_rule *rule,
 			       struct outfile *ret) must_check;
 /*
+ * A file BEFORE + AFTER that replaces nothing: where something has that name when it is committed,
+ * it becomes BEFORE-2AFTER, and so on. From outfile_commit() to outfile_abandon() `path` is its
+ * name. Without privilege, BEFORE begins with the service's `family`.
+ */
+struct error *outfile_open_numbered(const char *before, const char *after,
+				    struct outfile *ret) must_check;
+/*
  * Flushes, checks that every write arrived, and gives the file its name. When the file cannot have
  * its own name it keeps a temporary one, and the error says which.
  */
@@ -67,6 +75,7 @@ void outfile_abandon(struct outfile *out);
 struct outfile_service {
 	const char *path;          /* that may be opened; NULL: none */
 	struct outfile_rule names; /* that may be new files; without folders: none */
+	const char *family;        /* of numbered files: what their names begin with; NULL: none */
 	struct outfile *out;       /* that is open; NULL: none. Its stream is not used */
 	struct outfile again;      /* that the service opened */
 };

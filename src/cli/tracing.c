@@ -1,6 +1,7 @@
 #include "cli/tracing.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/stop.h"
@@ -8,9 +9,9 @@
 /* Whose flight SIGUSR1 is about; NULL: it is still to be created. */
 static struct gospect_trace *volatile flying;
 static volatile sig_atomic_t asked_before;
-/* Of the flight. */
-static const char *flight_path;
 static bool is_detached;
+/* The flight's last file; NULL: none so far. */
+static char *last_incident;
 
 static void on_write_request(int number)
 {
@@ -42,12 +43,16 @@ static void detached(void *arg)
 	stop_release();
 }
 
-static void flight_written(void *arg, double seconds, const struct gospect_error *err)
+static void incident_written(void *arg, const char *path, double seconds,
+			     const struct gospect_error *err)
 {
-	if (err)
+	if (err) {
 		say("%s; the trace continues, and SIGUSR1 tries again", gospect_error_message(err));
-	else
-		say("wrote the last %.1f s to %s", seconds, flight_path);
+		return;
+	}
+	say("wrote the last %.1f s to %s", seconds, path);
+	free(last_incident);
+	last_incident = strdup(path);
 }
 
 struct error *tracing_create(const struct gospect_trace_options *options,
@@ -58,11 +63,10 @@ struct error *tracing_create(const struct gospect_trace_options *options,
 
 	o.progress = progress;
 	o.detached = detached;
-	o.flight_written = flight_written;
+	o.incident_written = incident_written;
 	err = library_error(gospect_trace_create(&o, ret));
 	if (err)
 		return err;
-	flight_path = o.path;
 	flying = *ret;
 	if (asked_before)
 		gospect_trace_write_flight(*ret);
@@ -100,6 +104,6 @@ struct error *tracing_run(struct gospect_trace *trace, const char *path)
 	say_progress(NULL);
 	flying = NULL;
 	if (stats)
-		say_summary(stats, path);
+		say_summary(stats, last_incident ?: path);
 	return err;
 }

@@ -21,8 +21,8 @@ static const struct argp_option options[] =
 	  "Stop after DURATION, as 10s, 500ms or 2m (default: when interrupted)", 4},
 	 {"max-size", KEY_MAX_SIZE, "MB", 0, "Stop when the trace has this size (256)", 4},
 	 {"flight", KEY_FLIGHT, "DURATION", 0,
-	  "Keep only the last DURATION, in memory; write them on SIGUSR1, on an interrupt and when "
-	  "the target exits",
+	  "Keep only the last DURATION, in memory; write them to a new file on SIGUSR1, on an "
+	  "interrupt and when the target exits",
 	  4},
 	 {"stack-depth", KEY_STACK_DEPTH, "N", 0,
 	  "Record at most this many frames of a stack (32); 0 records none", 4},

@@ -1,8 +1,10 @@
 #include "gotrace/trace_file.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -22,6 +24,9 @@ struct generation {
 struct trace_file {
 	struct trace_file_options options;
 	char *path;
+	char *family;       /* of a trace in memory: what names of files begin with */
+	const char *ending; /* and what they end with; within `path` */
+	char *incident;     /* the last of them */
 	void *header;
 	struct outfile out;
 	uint64_t size;  /* of what is complete */
@@ -85,10 +90,37 @@ static struct error *open_stream(struct trace_file *file)
 	return err || !strcmp(file->path, "-") ? err : append_header(file);
 }
 
+static const char *find_ending(const char *path, const char *const *endings)
+{
+	size_t n = strlen(path);
+
+	for (; endings && *endings; endings++) {
+		size_t k = strlen(*endings);
+
+		if (n > k && path[n - k - 1] != '/' && !strcmp(path + n - k, *endings))
+			return path + n - k;
+	}
+	return path + n;
+}
+
+/* That a name cannot be written is known before anything is recorded. */
+static struct error *must_check check_incidents(struct trace_file *file)
+{
+	_cleanup_outfile_ struct outfile out = {0};
+	const char *ending = find_ending(file->path, file->options.endings);
+
+	file->ending = ending;
+	if (asprintf(&file->family, "%.*s-", (int)(ending - file->path), file->path) < 0) {
+		file->family = NULL;
+		return &error_no_memory;
+	}
+	return outfile_open_numbered(file->family, ending, &out);
+}
+
 struct error *trace_file_open(const struct trace_file_options *options, struct trace_file **ret)
 {
 	_cleanup_trace_file_ struct trace_file *file = calloc(1, sizeof(*file));
-	struct error *err = NULL;
+	struct error *err;
 
 	if (!file)
 		return &error_no_memory;
@@ -98,8 +130,7 @@ struct error *trace_file_open(const struct trace_file_options *options, struct t
 	if (!file->path || !file->header)
 		return &error_no_memory;
 	memcpy(file->header, options->header, options->header_size);
-	if (!options->flight_ns)
-		err = open_stream(file);
+	err = options->flight_ns ? check_incidents(file) : open_stream(file);
 	if (!err)
 		*ret = take_ptr(file);
 	return err;
@@ -172,21 +203,46 @@ bool trace_file_is_full(const struct trace_file *file, size_t size)
 	return !file->options.flight_ns && file->size + size > file->options.max_bytes;
 }
 
-struct error *trace_file_write(struct trace_file *file)
+/* Of now. */
+static struct error *must_check open_incident(const struct trace_file *file, const char *reason,
+					      struct outfile *ret)
+{
+	_cleanup_free_ char *before = NULL, *after = NULL;
+	time_t now = time(NULL);
+	char when[32];
+	struct tm tm;
+
+	strftime(when, sizeof(when), "%Y%m%d-%H%M%S", localtime_r(&now, &tm));
+	if (asprintf(&before, "%s%s", file->family, when) < 0)
+		before = NULL;
+	if (asprintf(&after, "-%s%s", reason, file->ending) < 0)
+		after = NULL;
+	return before && after ? outfile_open_numbered(before, after, ret) : &error_no_memory;
+}
+
+struct error *trace_file_write(struct trace_file *file, const char *reason, const char **ret_path)
 {
 	_cleanup_outfile_ struct outfile out = {0};
-	struct error *err = outfile_open(file->path, &out);
+	struct error *err = open_incident(file, reason, &out);
+	size_t size = file->options.header_size;
 
 	if (!err)
-		err = write_bytes(&out, file->path, file->header, file->options.header_size);
+		err = write_bytes(&out, out.path, file->header, size);
 	for (size_t i = 0; !err && i < file->count; i++)
-		err = write_bytes(&out, file->path, file->items[i].bytes, file->items[i].size);
-	return err ? err : outfile_commit(&out);
+		err = write_bytes(&out, out.path, file->items[i].bytes, file->items[i].size);
+	if (!err)
+		err = outfile_commit(&out);
+	if (err)
+		return err;
+	free(file->incident);
+	file->incident = take_ptr(out.path);
+	*ret_path = file->incident;
+	return NULL;
 }
 
 struct error *trace_file_commit(struct trace_file *file)
 {
-	return file->options.flight_ns ? trace_file_write(file) : outfile_commit(&file->out);
+	return outfile_commit(&file->out);
 }
 
 bool trace_file_is_outgrown(const struct trace_file *file)
@@ -197,6 +253,11 @@ bool trace_file_is_outgrown(const struct trace_file *file)
 struct outfile *trace_file_out(struct trace_file *file)
 {
 	return file->options.flight_ns ? NULL : &file->out;
+}
+
+const char *trace_file_family(const struct trace_file *file)
+{
+	return file->family;
 }
 
 uint64_t trace_file_size(const struct trace_file *file)
@@ -217,6 +278,8 @@ void trace_file_close(struct trace_file *file)
 	outfile_abandon(&file->out);
 	free(file->items);
 	free(file->header);
+	free(file->incident);
+	free(file->family);
 	free(file->path);
 	free(file);
 }

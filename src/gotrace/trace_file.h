@@ -13,7 +13,10 @@
 #include "base/outfile.h"
 
 struct trace_file_options {
-	const char *path;   /* "-": standard output */
+	const char *path; /* "-": standard output. Of a trace in memory: trace_file_write() */
+	/* Of a trace in memory: endings of `path` that stay last in names, as ".trace";
+	 * NULL-terminated; NULL: none. */
+	const char *const *endings;
 	const char *header; /* before all generations; copied */
 	size_t header_size;
 	uint64_t max_bytes;
@@ -22,7 +25,7 @@ struct trace_file_options {
 
 struct trace_file;
 
-/* Opens the file, unless it is kept in memory: then only when it is written. */
+/* Opens the file. Of a trace in memory it only checks that one can be made. */
 struct error *trace_file_open(const struct trace_file_options *options,
 			      struct trace_file **ret) must_check;
 
@@ -38,15 +41,22 @@ bool trace_file_is_full(const struct trace_file *file, size_t size);
 /* A trace in memory has nothing, as its last generation alone was too much. */
 bool trace_file_is_outgrown(const struct trace_file *file);
 
-/* Writes what is in memory; it is kept there too. */
-struct error *trace_file_write(struct trace_file *file) must_check;
+/*
+ * Writes what is in memory to a new file: of the path NAME.trace, and now, this is
+ * NAME-YYYYmmdd-HHMMSS-REASON.trace in local time, or NAME-YYYYmmdd-HHMMSS-N-REASON.trace, N from 2
+ * on, where a file has that name. It is kept in memory too. *ret_path is valid until the next call.
+ */
+struct error *trace_file_write(struct trace_file *file, const char *reason,
+			       const char **ret_path) must_check;
 
-/* Gives the file its name; writes what is in memory. */
+/* Gives the file that grew its name. */
 struct error *trace_file_commit(struct trace_file *file) must_check;
 
-/* What is in it so far, and since when: ns of the first event; 0 when it is empty. */
 /* What is being written; NULL: nothing is open, as the trace is in memory. */
 struct outfile *trace_file_out(struct trace_file *file);
+/* What the names of all files begin with that trace_file_write() makes. */
+const char *trace_file_family(const struct trace_file *file);
+/* What is in it so far, and since when: ns of the first event; 0 when it is empty. */
 uint64_t trace_file_size(const struct trace_file *file);
 uint64_t trace_file_began(const struct trace_file *file);
 

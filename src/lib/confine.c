@@ -57,7 +57,7 @@ static struct outfile_service outputs_of(const struct gospect_confine_options *o
 
 	if (o->trace) {
 		outputs.out = trace_place(o->trace)->out;
-		outputs.path = trace_place(o->trace)->later;
+		outputs.family = trace_place(o->trace)->family;
 	}
 	return outputs;
 }

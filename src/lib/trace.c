@@ -6,6 +6,7 @@
 
 #include <regex.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/abi.h"
@@ -69,6 +70,9 @@ struct gospect_trace {
 	uint64_t generation_ns;  /* when it began */
 	size_t enough;           /* bytes with which it is complete */
 	uint64_t last_ns;        /* of the last event; then when the target was left alone */
+	const char *reason;      /* why it has ended; NULL: it has not */
+	const char *incident;    /* the last file of the flight; NULL: none */
+	bool is_news;            /* something happened that is in no file of the flight */
 	uint64_t asked_ns; /* what was before this is to be written now; 0: nothing is asked for */
 	uint64_t told_ns;  /* when it was last told how far it is */
 	uint64_t stopped_ns; /* when the agent was taken out; 0: it was not */
@@ -178,17 +182,38 @@ static void open_spill(struct gospect_trace *t)
 		close(t->spill);
 }
 
+/* New files come beside it: in /dev they are not meant. */
+static struct error *must_check check_name(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) || S_ISREG(st.st_mode))
+		return NULL;
+	return error_format(
+		ERROR_FAILED,
+		"cannot write %s: a flight is written to new regular files of similar names, and "
+		"this is a directory, a pipe or a device; choose another name",
+		path);
+}
+
 static struct error *must_check open_file(struct gospect_trace *t)
 {
+	static const char *const endings[] = {".trace", ".pftrace", NULL};
 	struct trace_file_options file = {
 		.path = t->options.path,
+		.endings = endings,
 		.header = t->format->header,
 		.header_size = t->format->header_size,
 		.max_bytes = t->options.max_bytes,
 		.flight_ns = t->options.flight * 1e9,
 	};
+	struct error *err = NULL;
 
 	begin_generation(t, 0, 0);
+	if (t->options.flight > 0)
+		err = check_name(t->options.path);
+	if (err)
+		return err;
 	if (t->options.path) {
 		open_spill(t);
 		return trace_file_open(&file, &t->file);
@@ -263,7 +288,7 @@ struct gospect_error *gospect_trace_create(const struct gospect_trace_options *g
 	if (err)
 		return error_out(err);
 	t->place.out = t->file ? trace_file_out(t->file) : NULL;
-	t->place.later = t->options.flight > 0 ? t->options.path : NULL;
+	t->place.family = t->file ? trace_file_family(t->file) : NULL;
 	*ret = take_ptr(t);
 	return NULL;
 }
@@ -450,6 +475,7 @@ static struct error *add_events(struct gospect_trace *t, const struct trace_batc
 		if (i % LOOK_EVENTS == 0 && is_given_up(t))
 			break;
 		t->last_ns = ev->ns;
+		t->is_news |= ev->kind != TRACE_HEAP_ALLOC && ev->kind != TRACE_HEAP_GOAL;
 		if (is_complete(t, ev->ns))
 			err = new_generation(t, ev->ns);
 		if (!err)
@@ -506,8 +532,11 @@ static bool is_over(struct gospect_trace *t, uint64_t began)
 {
 	double seconds = (clock_now() - began) / 1e9;
 
-	return atomic_load(t->target->cancel) || is_filled(t) || is_full(t) ||
-	       (t->options.duration > 0 && seconds >= t->options.duration);
+	if (atomic_load(t->target->cancel))
+		t->reason = "interrupt";
+	else if (t->options.duration > 0 && seconds >= t->options.duration)
+		t->reason = "duration";
+	return t->reason || is_filled(t) || is_full(t);
 }
 
 static struct error *too_small(const struct gospect_trace *t)
@@ -518,13 +547,24 @@ static struct error *too_small(const struct gospect_trace *t)
 		megabytes(t));
 }
 
-static void tell_written(struct gospect_trace *t, struct error *failed)
+static double seconds_kept(const struct gospect_trace *t)
 {
-	double seconds = failed ? 0 : (t->last_ns - trace_file_began(t->file)) / 1e9;
+	return (t->last_ns - trace_file_began(t->file)) / 1e9;
+}
 
-	if (t->options.flight_written)
-		t->options.flight_written(t->options.arg, seconds, error_out(failed));
-	error_destroy(failed);
+static struct error *must_check write_incident(struct gospect_trace *t, const char *reason)
+{
+	struct error *err;
+
+	if (trace_file_is_outgrown(t->file))
+		return too_small(t);
+	err = trace_file_write(t->file, reason, &t->incident);
+	if (err)
+		return err;
+	t->is_news = false;
+	if (t->options.incident_written)
+		t->options.incident_written(t->options.arg, t->incident, seconds_kept(t), NULL);
+	return NULL;
 }
 
 /* What is in memory, as it is now: a reader wants complete generations. That it cannot be written
@@ -536,7 +576,25 @@ static struct error *must_check write_flight(struct gospect_trace *t)
 	t->asked_ns = 0;
 	if (err)
 		return err;
-	tell_written(t, trace_file_is_outgrown(t->file) ? too_small(t) : trace_file_write(t->file));
+	err = write_incident(t, "usr1");
+	if (err && t->options.incident_written)
+		t->options.incident_written(t->options.arg, NULL, 0, error_out(err));
+	if (t->options.flight_written)
+		t->options.flight_written(t->options.arg, err ? 0 : seconds_kept(t),
+					  error_out(err));
+	error_destroy(err);
+	return NULL;
+}
+
+/* What was written already is not written again, unless something happened since. */
+static struct error *must_check write_last(struct gospect_trace *t, bool failed)
+{
+	const char *reason = failed ? "error" : t->reason ?: "exit";
+
+	if (!t->incident || t->is_news)
+		return write_incident(t, reason);
+	remark(&t->target->remark, "nothing happened since %s, so it is the last file",
+	       t->incident);
 	return NULL;
 }
 
@@ -704,7 +762,7 @@ static struct error *end(struct gospect_trace *t, struct error *err)
 	if (!err && t->file && !any && (t->full || trace_file_is_outgrown(t->file)))
 		err = too_small(t);
 	if (any)
-		failed = trace_file_commit(t->file);
+		failed = t->options.flight > 0 ? write_last(t, err) : trace_file_commit(t->file);
 	if (err && !failed && any)
 		remark(&t->target->remark, "the trace up to that error is kept");
 	if (!err && !failed)

@@ -9,7 +9,7 @@
 /* Where a trace goes: what a struct gospect_trace begins with. */
 struct trace_place {
 	struct outfile *out; /* what it is writing; NULL: nothing is open */
-	const char *later;   /* what it may open later, to write; NULL: nothing */
+	const char *family;  /* what begins the names of files that it may make later; NULL: none */
 };
 
 /* Apart from the rest of a trace: programs that only read traces do not link what makes them. */

@@ -5,6 +5,7 @@ import ctypes as c
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ import pytest
 from lib import golang, gospect, gotrace, library, perfetto
 from lib.library import Code, Failed, Target, Trace
 from lib.process import wait_until
-from lib.traced import Tracing
+from lib.traced import Tracing, incidents
 from lib.tracing import is_patched, kill_unguarded
 
 lib = library.lib
@@ -98,19 +99,24 @@ def test_a_trace_in_perfettos_format(counted):
 def test_a_flight_is_written_when_another_thread_asks(targets, tmp_path):
     program = targets.start("counted")
     file = tmp_path / "f.trace"
-    written = []
+    written, paths = [], []
     told = library.FLIGHT(lambda arg, seconds, err: written.append((seconds, err)))
+    named = library.INCIDENT(lambda arg, path, seconds, err: paths.append(
+        (path.decode(), seconds, err)))
     with cancel() as stop, Target(program.pid, cancel=stop) as target, \
-            Trace(target, file, flight=1, flight_written=told) as trace:
+            Trace(target, file, flight=1, flight_written=told,
+                  incident_written=named) as trace:
         with running(trace, stop):
             did = json.loads(program.ask("work"))
-            assert not file.exists()
             lib.gospect_trace_write_flight(trace.pointer)
             wait_until(lambda: written, what="the flight")
-            assert file.exists() and is_patched(program.pid)
+            assert incidents(file) and is_patched(program.pid)
         (seconds, err), = written
         assert seconds > 0 and not err
-    assert set(did) & set(gotrace.read_valid(file)["goroutines"])
+    assert [pathlib.Path(path) for path, _, _ in paths] == incidents(file)
+    assert all(seconds > 0 and not err for _, seconds, err in paths)
+    assert re.search(r"-usr1\.trace$", paths[0][0])
+    assert set(did) & set(gotrace.read_valid(incidents(file)[0])["goroutines"])
 
 
 def test_a_trace_ends_when_its_time_is_over_or_its_file_is_full(targets):

@@ -11,6 +11,7 @@ import pytest
 from lib import golang, gospect, gotrace, tracing
 from lib.params import every_version
 from lib.process import wait_until
+from lib.traced import incidents
 
 REQUESTS, WORKERS = 10000, 8
 # What only waits; asking another goroutine, or making one, is work as well.
@@ -208,7 +209,7 @@ def test_labels_from_before_the_trace_are_known(targets, tmp_path):
     t = Traced("trace", "-p", program.pid, "-o", flight, "--flight", 1, pid=program.pid)
     time.sleep(3)
     t.end()
-    rows = {row["name"]: row for row in rows_of(flight, "--by", "label:bad")}
+    rows = {row["name"]: row for row in rows_of(*incidents(flight), "--by", "label:bad")}
     assert set(rows) == {"early", "late"}
     assert all(row["begin_ns"] < 20e6 and row["elapsed_ns"] > 0.8e9 for row in rows.values())
 

@@ -2,6 +2,8 @@
 
 import html
 import json
+import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -12,7 +14,7 @@ import pytest
 from lib import golang, gospect, gotrace, perfetto, pprof
 from lib.params import every_version
 from lib.process import wait_until
-from lib.traced import SUMMARY, Tracing, tracing
+from lib.traced import SUMMARY, Tracing, incidents, tracing
 from lib.tracing import kill_unguarded
 
 # Go's tracer of these versions writes what our reader of traces reads.
@@ -200,22 +202,77 @@ def test_a_trace_ends_when_it_is_as_large_as_it_may_be(targets, tmp_path):
     gotrace.read_valid(t.file)
 
 
-def test_flight_keeps_the_last_seconds(targets, tmp_path):
+def local_time(path):
+    """When an incident was, by its name."""
+    stamp = re.search(r"-(\d{8}-\d{6})(?=-)", path.name)[1]
+    return time.mktime(time.strptime(stamp, "%Y%m%d-%H%M%S"))
+
+
+def test_flight_keeps_the_last_seconds_of_each_incident(targets, tmp_path):
+    """The second one took the first one's name, and its place."""
     program = targets.start("counted")
     file = tmp_path / "t.trace"
     t = Tracing(program.pid, file, "--flight", "1").has_begun()
     end = time.monotonic() + 4
     while time.monotonic() < end:
         program.ask("work")
-    assert not file.exists()
-    t.process.send_signal(signal.SIGUSR1)
-    wait_until(file.exists, what="the flight recorder's file")
-    first = gotrace.read_valid(file)
-    assert 0.5e9 < first["last"] - first["first"] < 3.5e9
+    assert not list(tmp_path.iterdir())
+    written = []
+    for reason, number in (("usr1", signal.SIGUSR1), ("usr1", signal.SIGUSR1),
+                           ("interrupt", signal.SIGINT)):
+        began = time.time()
+        t.process.send_signal(number)
+        wait_until(lambda: len(incidents(file)) > len(written), what="an incident's file")
+        new, = set(incidents(file)) - {path for path, _ in written}
+        assert re.fullmatch(rf"t-\d{{8}}-\d{{6}}(-[2-9])?-{reason}\.trace", new.name)
+        assert int(began) <= local_time(new) <= time.time()
+        written.append((new, new.read_bytes()))
+        program.ask("work")
+    t.wait()
+    assert [path for path, _ in written] == incidents(file) and not file.exists()
+    for path, bytes_of_then in written:
+        assert path.read_bytes() == bytes_of_then
+        assert f" s to {path}\n" in t.err
+        read = gotrace.read_valid(path)
+        assert 0.5e9 < read["last"] - read["first"] < 3.5e9
+    assert t.file == written[-1][0]
+
+
+def test_the_end_of_a_flight_writes_what_happened_since_an_incident(targets, tmp_path):
+    """Nothing: then no second file has the same again."""
+    program = targets.start("counted")
+    file = tmp_path / "t.trace"
+    t = Tracing(program.pid, file, "--flight", "5").has_begun()
     program.ask("work")
-    t.process.send_signal(signal.SIGINT)
-    assert t.process.wait(30) == 0
-    gotrace.read_valid(file)
+    time.sleep(1)
+    t.process.send_signal(signal.SIGUSR1)
+    wait_until(lambda: incidents(file), what="an incident's file")
+    only, = incidents(file)
+    t.end()
+    if "nothing happened since" in t.err:
+        assert incidents(file) == [only] == [t.file]
+    else:  # The runtime's own goroutines may have done something.
+        last, = set(incidents(file)) - {only}
+        gotrace.read_valid(last)
+    gotrace.read_valid(only)
+
+
+def test_the_reason_of_a_flights_end_is_in_its_name(tmp_path):
+    for name, args, reason in (("d", ("-d", "0.5"), "duration"), ("e", (), "exit")):
+        file = tmp_path / f"{name}.pftrace"
+        result = gospect.run("trace", "-o", file, "--flight", "9", *args, "--",
+                             golang.build("split", golang.NEWEST), "-for", "1s")
+        assert result.status == 3, result.err  # the program's own
+        only, = incidents(file)
+        assert only.name.endswith(f"-{reason}.pftrace") and f"-> {only}" in result.err
+
+
+@pytest.mark.parametrize("name", ["/dev/null", "fifo"])
+def test_a_flight_is_not_written_beside_what_is_no_file(states, tmp_path, name):
+    os.mkfifo(tmp_path / "fifo")
+    line = gospect.run("trace", "-p", states.pid, "-o", tmp_path / name, "-f", "go",
+                       "--flight", "1", "-d", "0.1").fails(1)
+    assert "choose another name" in line and not list(pathlib.Path("/dev").glob("null-*"))
 
 
 def test_a_killed_gospect_leaves_what_was_complete(targets, tmp_path):
@@ -283,5 +340,31 @@ def test_a_full_disk_keeps_what_was_complete(targets, tmp_path):
         assert t.process.returncode == 1
         assert "no space left on device" in err
         gotrace.read_valid(small / "t.trace")
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+def test_a_full_disk_leaves_the_incidents_before(targets, tmp_path):
+    """What does not fit is said, and leaves no part of a file; the trace goes on."""
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small])
+    if mounted.returncode != 0:
+        pytest.skip("no file system of our own can be mounted here")
+    try:
+        program = targets.start("counted")
+        file = small / "t.trace"
+        t = Tracing(program.pid, file, "--flight", "60").has_begun()
+        program.ask("work")
+        t.process.send_signal(signal.SIGUSR1)
+        wait_until(lambda: incidents(file), what="an incident's file")
+        first, = incidents(file)
+        (small / "filler").write_bytes(bytes(os.statvfs(small).f_bavail * 4096))
+        program.ask("work")
+        t.process.send_signal(signal.SIGINT)
+        err = t.process.communicate(timeout=30)[1].decode()
+        assert t.process.returncode == 1 and "no space left on device" in err
+        assert set(small.iterdir()) == {first, small / "filler"}
+        gotrace.read_valid(first)
     finally:
         subprocess.run(["umount", small], check=True)

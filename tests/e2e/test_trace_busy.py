@@ -14,7 +14,7 @@ import pytest
 
 from lib import gospect, gotrace
 from lib.process import status, wait_until
-from lib.traced import Tracing, tracing
+from lib.traced import Tracing, incidents, tracing
 from lib.tracing import is_patched
 
 CAP_SYS_NICE = 23
@@ -237,7 +237,7 @@ def test_a_flight_has_what_happened_before_the_signal(targets, busy, tmp_path):
     while time.monotonic() < end:
         did = json.loads(program.ask("work"))
     t.process.send_signal(signal.SIGUSR1)
-    wait_until(file.exists, what="the flight recorder's file")
-    assert set(did) <= set(gotrace.read_valid(file)["goroutines"])
+    wait_until(lambda: incidents(file), what="the flight recorder's file")
+    assert set(did) <= set(gotrace.read_valid(incidents(file)[0])["goroutines"])
     t.process.send_signal(signal.SIGINT)
     assert t.process.wait(30) == 0

@@ -91,6 +91,7 @@ READ = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_uint64, c.c_void_p, c.c_size_t)
 SAMPLE = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(Sample))
 DETACHED = c.CFUNCTYPE(None, c.c_void_p)
 FLIGHT = c.CFUNCTYPE(None, c.c_void_p, c.c_double, c.c_void_p)
+INCIDENT = c.CFUNCTYPE(None, c.c_void_p, c.c_char_p, c.c_double, c.c_void_p)
 
 
 class Options(c.Structure):
@@ -186,7 +187,7 @@ class TraceOptions(Options):
                 ("format", c.c_uint32), ("flags", c.c_uint32), ("reserved", c.c_uint32),
                 ("root", c.c_char_p), ("path", c.c_char_p), ("sink", Sink),
                 ("progress", PROGRESS), ("detached", DETACHED), ("flight_written", FLIGHT),
-                ("arg", c.c_void_p)]
+                ("arg", c.c_void_p), ("incident_written", INCIDENT)]
 
 
 class TraceStats(c.Structure):

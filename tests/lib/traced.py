@@ -1,6 +1,7 @@
 """`gospect trace` of a program while the test makes that do something."""
 
 import contextlib
+import pathlib
 import re
 import signal
 
@@ -10,6 +11,12 @@ from lib.tracing import is_patched
 
 SUMMARY = re.compile(r"gospect: ([\d.]+) s, (\d+) events, (\d+) lost, (\d+) stacks"
                      r".*, the target paused for ([\d.]+) ms at most -> (\S+)")
+
+
+def incidents(file, reason="*"):
+    """What a flight whose name is `file` has written, oldest first."""
+    found = file.parent.glob(f"{file.stem}-[0-9]*-{reason}{file.suffix}")
+    return sorted(found, key=lambda path: path.stat().st_mtime_ns)
 
 
 class Tracing:
@@ -31,6 +38,8 @@ class Tracing:
         assert found, self.err
         self.seconds, self.events, self.lost, self.stacks, self.pause = (
             float(found[1]), int(found[2]), int(found[3]), int(found[4]), float(found[5]))
+        if "--flight" in self.process.args:
+            self.file = self.file.parent / pathlib.Path(found[6]).name
         return self
 
     def has_begun(self):

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -23,7 +24,9 @@ static void assert_file(const char *path, const char *expected)
 
 static struct trace_file *open_file(uint64_t flight_ns, uint64_t max_bytes)
 {
-	struct trace_file_options options = {.path = "t",
+	static const char *const endings[] = {".trace", NULL};
+	struct trace_file_options options = {.path = flight_ns ? "t.trace" : "t",
+					     .endings = endings,
 					     .header = "head|",
 					     .header_size = 5,
 					     .flight_ns = flight_ns,
@@ -55,6 +58,49 @@ static void a_file_says_when_it_is_full(void **state)
 	assert_true(trace_file_is_full(file, 16));
 }
 
+static const char *write_file(struct trace_file *file)
+{
+	const char *path = NULL;
+
+	assert_null(trace_file_write(file, "usr1", &path));
+	return path;
+}
+
+/* As "t-20261124-160824-2-usr1.trace", of a time between these two. */
+static void assert_name(const char *name, time_t from, time_t to, const char *end)
+{
+	struct tm tm = {.tm_isdst = -1};
+	const char *rest = strptime(name, "t-%Y%m%d-%H%M%S", &tm);
+	time_t when = mktime(&tm);
+
+	assert_non_null(rest);
+	assert_string_equal(rest, end);
+	assert_true(from <= when && when <= to);
+}
+
+static void an_incident_takes_no_others_name(void **state)
+{
+	_cleanup_trace_file_ struct trace_file *file = open_file(100, 1000);
+	time_t from = time(NULL);
+	char first[64], second[64], next[64];
+
+	assert_null(trace_file_add(file, "one|", 4, 1));
+	do {
+		from = time(NULL);
+		snprintf(first, sizeof(first), "%s", write_file(file));
+		/* A link of anybody's to a file of ours has the next name. */
+		snprintf(next, sizeof(next), "%.17s-2-usr1.trace", first);
+		assert_int_equal(symlink("victim", next), 0);
+		assert_null(trace_file_add(file, "two|", 4, 2));
+		snprintf(second, sizeof(second), "%s", write_file(file));
+	} while (time(NULL) != from);
+	assert_name(first, from, from, "-usr1.trace");
+	assert_name(second, from, from, "-3-usr1.trace");
+	assert_file(first, "head|one|");
+	assert_file(second, "head|one|two|");
+	assert_int_not_equal(access("victim", F_OK), 0);
+}
+
 static void the_last_seconds_are_kept(void **state)
 {
 	_cleanup_trace_file_ struct trace_file *file = open_file(100, 1000);
@@ -65,12 +111,10 @@ static void the_last_seconds_are_kept(void **state)
 		snprintf(text, sizeof(text), "%lu|", (unsigned long)ns);
 		assert_null(trace_file_add(file, text, strlen(text), ns));
 	}
-	assert_int_not_equal(access("t", F_OK), 0);
-	assert_null(trace_file_write(file));
-	assert_file("t", "head|300|350|400|");
+	assert_file(write_file(file), "head|300|350|400|");
 	assert_null(trace_file_add(file, "450|", 4, 450));
-	assert_null(trace_file_commit(file));
-	assert_file("t", "head|350|400|450|");
+	assert_file(write_file(file), "head|350|400|450|");
+	assert_int_not_equal(access("t.trace", F_OK), 0);
 }
 
 static void what_is_kept_is_bounded(void **state)
@@ -93,8 +137,7 @@ static void one_generation_that_is_too_much_leaves_nothing(void **state)
 	assert_int_equal(trace_file_began(file), 0);
 	assert_null(trace_file_add(file, "efgh", 4, 3));
 	assert_false(trace_file_is_outgrown(file));
-	assert_null(trace_file_write(file));
-	assert_file("t", "head|efgh");
+	assert_file(write_file(file), "head|efgh");
 }
 
 static struct error *write_to_output(void)
@@ -160,6 +203,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST_IN_FOLDER(a_file_grows_generation_by_generation),
 		TEST_IN_FOLDER(a_file_says_when_it_is_full),
+		TEST_IN_FOLDER(an_incident_takes_no_others_name),
 		TEST_IN_FOLDER(the_last_seconds_are_kept),
 		TEST_IN_FOLDER(what_is_kept_is_bounded),
 		TEST_IN_FOLDER(one_generation_that_is_too_much_leaves_nothing),

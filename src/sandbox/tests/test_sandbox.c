@@ -366,6 +366,46 @@ static void files_that_the_user_names_later_are_new_and_nothing_else(void **stat
 	assert_int_not_equal(access("sub/x.folded", F_OK), 0);
 }
 
+/* Has no name before it is published, and then one that nobody has. */
+static int make_numbered_files(void)
+{
+	struct outfile out = {0};
+
+	for (int i = 0; i < 2; i++) {
+		EXPECT(!outfile_open_numbered("sub/t-1", "-x.trace", &out));
+		EXPECT(fputs("new", out.stream) >= 0);
+		EXPECT(!outfile_commit(&out));
+		EXPECT(!strcmp(out.path, i ? "sub/t-1-4-x.trace" : "sub/t-1-2-x.trace"));
+		outfile_abandon(&out);
+	}
+	EXPECT(error_dropped(outfile_open_numbered("sub/u-1", "-x.trace", &out)));
+	EXPECT(error_dropped(outfile_open_numbered("sub/t-/../../t", "-x.trace", &out)));
+	EXPECT(error_dropped(outfile_open_numbered("sub/t", "-1.trace", &out)));
+	EXPECT(error_dropped(outfile_open_numbered("", "sub/t-1-x.trace", &out)));
+	EXPECT(is_refused("sub/t-1.folded", &lax));
+	return 0;
+}
+
+static void numbered_files_replace_nothing_and_are_of_one_family(void **state)
+{
+	static struct outfile_service outputs = {.family = "sub/t-"};
+	const struct sandbox_options options = {
+		.policy.services[DOOR_OUTFILE] = {outfile_serve, &outputs}};
+	FILE *f;
+
+	assert_int_equal(mkdir("sub", 0700), 0);
+	f = fopen("sub/t-1-x.trace", "we");
+	assert_non_null(f);
+	fputs("mine", f);
+	fclose(f);
+	assert_int_equal(symlink("victim", "sub/t-1-3-x.trace"), 0);
+	assert_int_equal(confined(&options, make_numbered_files), 0);
+	assert_content("sub/t-1-x.trace", "mine");
+	assert_content("sub/t-1-2-x.trace", "new");
+	assert_content("sub/t-1-4-x.trace", "new");
+	assert_int_not_equal(access("sub/victim", F_OK), 0);
+}
+
 static int make_any_file(void)
 {
 	EXPECT(is_refused("new.folded", &lax));
@@ -440,6 +480,7 @@ int main(void)
 		TEST_IN_FOLDER(the_broker_opens_what_its_policy_allows),
 		cmocka_unit_test(one_process_can_be_looked_at),
 		TEST_IN_FOLDER(files_that_the_user_names_later_are_new_and_nothing_else),
+		TEST_IN_FOLDER(numbered_files_replace_nothing_and_are_of_one_family),
 		TEST_IN_FOLDER(without_a_rule_no_file_is_made_later),
 		cmocka_unit_test(memory_is_limited),
 		cmocka_unit_test(processor_time_is_limited),

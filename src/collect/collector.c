@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/memory_room.h"
 #include "collect/pace.h"
 #include "collect/precedence.h"
 #include "collect/unread.h"
@@ -307,7 +308,7 @@ struct error *collector_start(const struct collector_options *options, struct co
 	if (c->wake < 0)
 		return error_errno(ERROR_FAILED, errno, "cannot wait for events");
 	err = rings_create(inject_shared(options->injection), layout, options->injection,
-			   &c->rings);
+			   memory_room(), &c->rings);
 	if (!err && !unread_init(&c->unread, options->t, options->lay, layout->slots))
 		err = &error_no_memory;
 	if (!err)

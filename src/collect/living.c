@@ -5,8 +5,6 @@
 
 /* Goroutines that are read at once. */
 #define BATCH 256
-/* Longer lists are not a program's. */
-#define MAX_LIST (1ull << 25)
 
 static struct error *must_check read_goids(struct living *l, struct target *t,
 					   const struct golayout *lay, const uint64_t *gs,
@@ -42,10 +40,13 @@ static struct error *must_check read_some(struct living *l, struct target *t,
 	uint64_t gs[BATCH], count, list;
 	struct error *err = target_read_u64(t, lay->v.allglen, &count);
 
+	if (!err && count > l->checked)
+		err = golayout_check_count(lay, t, count);
 	if (!err)
 		err = target_read_u64(t, lay->v.allgptr, &list);
 	if (err)
 		return err;
+	l->checked = count > l->checked ? count : l->checked;
 	l->complete = l->at >= count;
 	if (l->complete)
 		return NULL;
@@ -63,7 +64,7 @@ struct error *living_read(struct living *l, struct target *t, const struct golay
 
 	if (!l->at)
 		l->began_ns = began;
-	while (!err && !l->complete && l->at < MAX_LIST && clock_now() - began < ns)
+	while (!err && !l->complete && clock_now() - began < ns)
 		err = read_some(l, t, lay);
 	return err;
 }

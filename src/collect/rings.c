@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 
@@ -11,6 +12,11 @@
 #define AHEAD_TIMES 4
 #define LEAST_AHEAD_BYTES (256u << 10)
 #define MOST_AHEAD_BYTES (2u << 20)
+/* Present of all rings at most, beside what was unread in them at once: twice the most that is
+ * before the writers of 64 busy rings. Beyond it a writer touches its memory itself. */
+#define MOST_POPULATED (256ull << 20)
+/* And with that, of the memory that there is. */
+#define ROOM_SHARE 4
 /* Taken in one pass, which is a few milliseconds: at its priority the collector may keep all others
  * waiting. */
 #define MOST_BYTES (16u << 20)
@@ -24,6 +30,7 @@ struct ring {
 	 * not taken at the last look when all were. */
 	uint64_t mark, low_water;
 	uint64_t populated; /* bytes of the ring, from its beginning */
+	uint64_t unread;    /* the most that was found at once */
 	/* Of the chunk that begins at `at`, once head_of() has read it. */
 	struct agent_chunk head;
 	bool has_head;
@@ -33,6 +40,9 @@ struct rings {
 	const struct agent_shared *layout;
 	const struct injection *injection;
 	struct ring *items;
+	uint64_t room; /* what may be made present of all of them */
+	uint64_t unread;
+	_Atomic uint64_t populated;
 	_Atomic uint64_t corrupt;
 };
 
@@ -43,8 +53,13 @@ struct filling {
 	uint64_t bytes;
 };
 
+static uint64_t machine_memory(void)
+{
+	return (uint64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+}
+
 struct error *rings_create(struct agent_shared *shared, const struct agent_shared *layout,
-			   const struct injection *in, struct rings **ret)
+			   const struct injection *in, uint64_t room, struct rings **ret)
 {
 	_cleanup_rings_ struct rings *r = calloc(1, sizeof(*r));
 	uint8_t *base = (uint8_t *)shared;
@@ -53,6 +68,7 @@ struct error *rings_create(struct agent_shared *shared, const struct agent_share
 		return &error_no_memory;
 	r->layout = layout;
 	r->injection = in;
+	r->room = (room < machine_memory() ? room : machine_memory()) / ROOM_SHARE;
 	r->items = calloc(layout->slots, sizeof(r->items[0]));
 	if (!r->items)
 		return &error_no_memory;
@@ -85,21 +101,56 @@ static uint64_t ahead_of(uint64_t written)
 	return ahead < MOST_AHEAD_BYTES ? ahead : MOST_AHEAD_BYTES;
 }
 
-/* Of a ring in use, what will be written next: what was in use so far will be so again, and then
- * comes what is behind it. */
-static void populate(const struct rings *r, struct ring *ring, uint64_t written)
+/*
+ * Places that were in use: as the writer says, and no more than it needed. A place is taken again
+ * when what was in it was read, so there are as many as what was unread at once has begun.
+ */
+static uint64_t places_in_use(const struct ring *ring)
 {
 	uint64_t used = __atomic_load_n(&ring->slot->fresh, __ATOMIC_RELAXED);
-	uint64_t want = used * AGENT_CHUNK_BYTES + ahead_of(written);
+	uint64_t needed = ring->unread / AGENT_CHUNK_BYTES + 2;
 
+	return used < needed ? used : needed;
+}
+
+/* Of all rings there is no more present than this. */
+static uint64_t most_populated(const struct rings *r)
+{
+	uint64_t most = MOST_POPULATED + r->unread;
+
+	return most < r->room ? most : r->room;
+}
+
+/* Of a ring in use, what will be written next: what was in use so far will be so again, and then
+ * comes what is behind it. */
+static void populate(struct rings *r, struct ring *ring, uint64_t written)
+{
+	uint64_t want = places_in_use(ring) * AGENT_CHUNK_BYTES + ahead_of(written);
+	uint64_t all = atomic_load(&r->populated), left = most_populated(r);
+
+	left = left > all ? left - all : 0;
 	want = want < r->layout->ring_bytes ? want : r->layout->ring_bytes;
-	if (!r->injection || want <= ring->populated)
+	if (!r->injection || want <= ring->populated || !left)
 		return;
+	if (want - ring->populated > left)
+		want = ring->populated + left;
 	inject_populate(r->injection,
 			r->layout->rings_offset + (ring - r->items) * r->layout->ring_bytes +
 				ring->populated,
 			want - ring->populated);
+	atomic_fetch_add(&r->populated, want - ring->populated);
 	ring->populated = want;
+}
+
+/* What was unread at once, of each ring and of all. */
+static void note_unread(struct rings *r, struct ring *ring)
+{
+	uint64_t unread = ring->end - ring->at;
+
+	if (unread <= ring->unread)
+		return;
+	r->unread += unread - ring->unread;
+	ring->unread = unread;
 }
 
 /* A writer that claims to have written more than the ring holds is not believed. */
@@ -115,6 +166,7 @@ static void look_at(struct rings *r, struct ring *ring)
 		return;
 	written = write - ring->end;
 	ring->end = write;
+	note_unread(r, ring);
 	populate(r, ring, written);
 }
 
@@ -346,7 +398,8 @@ uint64_t rings_unread(const struct rings *r, uint32_t slot)
 
 void rings_stats(const struct rings *r, struct rings_stats *ret)
 {
-	*ret = (struct rings_stats){.corrupt = atomic_load(&r->corrupt)};
+	*ret = (struct rings_stats){.corrupt = atomic_load(&r->corrupt),
+				    .populated = atomic_load(&r->populated)};
 	for (uint32_t i = 0; i < r->layout->slots; i++) {
 		const struct agent_slot *slot = r->items[i].slot;
 

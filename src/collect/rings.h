@@ -23,9 +23,12 @@
 
 struct rings;
 
-/* `layout` says how the memory was made, and `in` makes it present (NULL: it is); all are kept. */
+/* `layout` says how the memory was made, and `in` makes it present (NULL: it is); all are kept.
+ * `room` is how much memory there is (base/memory_room.h), of which a quarter may be made present.
+ */
 struct error *rings_create(struct agent_shared *shared, const struct agent_shared *layout,
-			   const struct injection *in, struct rings **ret) must_check;
+			   const struct injection *in, uint64_t room,
+			   struct rings **ret) must_check;
 void rings_destroy(struct rings *r);
 
 /*
@@ -53,6 +56,7 @@ struct rings_stats {
 	uint64_t stacks_lost;
 	uint64_t labels_unread; /* sets that it could not read */
 	uint64_t corrupt;       /* positions that made no sense */
+	uint64_t populated;     /* bytes of all rings that were made present */
 };
 void rings_stats(const struct rings *r, struct rings_stats *ret);
 

@@ -64,17 +64,18 @@ static bool take_range(const struct target_maps *maps, const struct target_map *
 	return file || heap;
 }
 
-/* What the agent sees is whole at every moment. */
+/* What the agent sees is whole at every moment. The target may write there, too: each word is
+ * loaded once, and that is what is checked and used. */
 static void publish(struct agent_shared *shared, const struct agent_readable *range)
 {
-	uint64_t n = shared->readable_count;
+	uint64_t n = __atomic_load_n(&shared->readable_count, __ATOMIC_RELAXED);
 
 	for (uint64_t i = 0; i < n && i < AGENT_MAX_READABLE; i++) {
 		struct agent_readable *known = &shared->readable[i];
 
-		if (known->start != range->start)
+		if (__atomic_load_n(&known->start, __ATOMIC_RELAXED) != range->start)
 			continue;
-		if (known->end < range->end)
+		if (__atomic_load_n(&known->end, __ATOMIC_RELAXED) < range->end)
 			__atomic_store_n(&known->end, range->end, __ATOMIC_RELAXED);
 		return;
 	}
@@ -144,7 +145,8 @@ static bool is_heap(const struct search *s, const struct addr_ranges *a)
  * after has read its capacity. */
 static void publish_heap(struct agent_shared *shared, const struct addr_ranges *a)
 {
-	if (shared->heap_array == a->ranges && shared->heap_capacity == a->capacity)
+	if (__atomic_load_n(&shared->heap_array, __ATOMIC_RELAXED) == a->ranges &&
+	    __atomic_load_n(&shared->heap_capacity, __ATOMIC_RELAXED) == a->capacity)
 		return;
 	__atomic_store_n(&shared->heap_array, 0, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&shared->heap_capacity, a->capacity, __ATOMIC_SEQ_CST);
@@ -159,10 +161,10 @@ static void update_heap(struct target *t, const uint64_t *known_heap_addresses, 
 	const struct search s = {.t = t,
 				 .known_heap_addresses = known_heap_addresses,
 				 .count = count};
+	uint64_t list = __atomic_load_n(&shared->heap_ranges, __ATOMIC_RELAXED);
 	struct addr_ranges a;
 
-	if (shared->heap_ranges &&
-	    !error_dropped(target_read(t, shared->heap_ranges, &a, sizeof(a))) && is_heap(&s, &a))
+	if (list && !error_dropped(target_read(t, list, &a, sizeof(a))) && is_heap(&s, &a))
 		publish_heap(shared, &a);
 }
 
@@ -236,7 +238,7 @@ struct error *readable_find_heap(struct target *t, const struct image *img,
 			end = maps.items[++i].end;
 		err = search_in(&s, start, end);
 	}
-	shared->heap_ranges = s.found;
+	__atomic_store_n(&shared->heap_ranges, s.found, __ATOMIC_RELAXED);
 	if (!err)
 		update_heap(t, known_heap_addresses, s.count, shared);
 	return err;

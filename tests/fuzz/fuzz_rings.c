@@ -43,10 +43,22 @@ struct output {
 	struct strbuf bytes;
 };
 
+/* What is injected here, in place of the room `inject`: memory that is to be made present. */
+struct injection {
+	const struct agent_shared *layout;
+};
+
+void inject_populate(const struct injection *in, uint64_t offset, uint64_t size)
+{
+	fuzz_require(offset >= in->layout->rings_offset && size);
+	fuzz_require(offset <= in->layout->size && size <= in->layout->size - offset);
+}
+
 struct rig {
 	struct made_runtime runtime;
 	struct agent_shared *shared;
 	struct agent_shared layout;
+	struct injection injection;
 	struct rings *rings;
 	struct backlog *backlog;
 	struct drain *drain;
@@ -107,9 +119,10 @@ static void open_rig(struct rig *r, bool separate)
 
 	made_runtime_init(&r->runtime, 27, 4);
 	make_memory(r);
+	r->injection.layout = &r->layout;
 	ticks_add(&r->ticks, &pairs[0]);
 	ticks_add(&r->ticks, &pairs[1]);
-	fuzz_require(!rings_create(r->shared, &r->layout, NULL, &r->rings));
+	fuzz_require(!rings_create(r->shared, &r->layout, &r->injection, UINT64_MAX, &r->rings));
 	fuzz_require(!backlog_create(BLOCKS, &r->backlog));
 	fuzz_require(!drain_create(&r->layout, r->backlog, &r->drain));
 	fuzz_require(!decoder_create(&r->runtime.base, &r->runtime.img, &r->runtime.lay,

@@ -33,7 +33,8 @@ static int make(void **state)
 	l->size = l->rings_offset + SLOTS * RING;
 	d->shared = mmap(NULL, l->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	*state = d;
-	return rings_create(d->shared, l, NULL, &d->rings) || backlog_create(BLOCKS, &d->backlog) ||
+	return rings_create(d->shared, l, NULL, UINT64_MAX, &d->rings) ||
+			       backlog_create(BLOCKS, &d->backlog) ||
 			       drain_create(l, d->backlog, &d->drain)
 		       ? -1
 		       : 0;

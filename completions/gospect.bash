@@ -68,10 +68,10 @@ _gospect() {
 		COMPREPLY=($(compgen -f -W "$output --exe --debug-dir -h --help" -- "$cur"))
 		;;
 	doctor)
-		COMPREPLY=($(compgen -W '-p --pid -h --help' -- "$cur"))
+		COMPREPLY=($(compgen -W '-p --pid -f --format -h --help' -- "$cur"))
 		;;
 	ps)
-		COMPREPLY=($(compgen -W '-h --help' -- "$cur"))
+		COMPREPLY=($(compgen -W '-f --format -h --help' -- "$cur"))
 		;;
 	esac
 }

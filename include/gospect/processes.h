@@ -8,8 +8,8 @@
 GOSPECT_BEGIN
 
 enum gospect_processes_flags {
-	/* Processes that may be Go's, but may not be read, are handed over, too: `go_version` is
-	 * "", and `problem` says why. */
+	/* Processes that may be Go's, but may not be read, are handed over, too: `problem` says
+	 * why. No remark counts them then. */
 	GOSPECT_PROCESSES_DENIED = 1,
 };
 
@@ -30,7 +30,7 @@ struct gospect_processes_options {
 /* What is known of one. Long strings of the process are cut. */
 struct gospect_go_process {
 	int32_t pid;
-	uint32_t reserved;
+	uint32_t is_denied;     /* 1: it may be a Go process, and may not be read */
 	int64_t goroutines;     /* as runtime.NumGoroutine() counts them; -1: not known */
 	uint64_t threads;       /* 0: not known */
 	const char *go_version; /* "go1.27.2"; "" when it is not known */

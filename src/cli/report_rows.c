@@ -29,7 +29,8 @@ void report_add_number(struct json_object *o, const char *key, uint64_t value)
 
 void report_rows_write_list(const struct report_rows *rows)
 {
-	const int how = JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED;
+	const int how =
+		JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE;
 
 	printable_write_json(json_object_to_json_string_ext(rows->list, how), rows->out);
 	fputc('\n', rows->out);

@@ -98,6 +98,15 @@ static struct error *frames_json(const struct dump *dump, const struct dump_goro
 	return err;
 }
 
+/* With the digits that nanoseconds have, and no more. */
+static struct json_object *seconds_json(uint64_t ns)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%.9g", ns / 1e9);
+	return json_object_new_double_s(ns / 1e9, text);
+}
+
 static struct error *goroutine_json(const struct dump *dump, const struct dump_goroutine *g,
 				    bool all, struct json_object *o)
 {
@@ -110,7 +119,7 @@ static struct error *goroutine_json(const struct dump *dump, const struct dump_g
 	json_object_object_add(o, "wait_reason", *reason ? json_text(reason) : NULL);
 	if (known)
 		json_object_object_add(o, "wait_seconds",
-				       json_object_new_double((dump->taken - g->wait_since) / 1e9));
+				       seconds_json(dump->taken - g->wait_since));
 	json_object_object_add(o, "labels", labels_json(dump, g->labels));
 	json_object_object_add(o, "created_by", creator_json(dump, g));
 	json_object_object_add(o, "thread", g->thread ? json_object_new_int(g->thread) : NULL);

@@ -83,6 +83,14 @@ struct error *kernel_symbols_explain(const struct access_self *self, int restric
 				    DENIED "kernel.kptr_restrict is %d, which hides kernel "
 					   "addresses from every process; set it to 1 on the host",
 				    restrict_level);
+	/* kallsyms_show_value() (Linux 6.6, kernel/ksyms_common.c): at 0 everybody may see them
+	 * where perf may be used for the kernel. */
+	if (restrict_level <= 0)
+		return error_format(ERROR_DENIED,
+				    DENIED "kernel.perf_event_paranoid is above 1, which hides "
+					   "kernel addresses from processes without CAP_SYSLOG; "
+					   "run gospect %s",
+				    access_remedy(self, CAP_SYSLOG));
 	return error_format(ERROR_DENIED,
 			    DENIED "kernel.kptr_restrict is %d, which hides kernel addresses "
 				   "from processes without CAP_SYSLOG; run gospect %s",

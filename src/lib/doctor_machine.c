@@ -152,7 +152,10 @@ static void find_confinement(const struct findings *to, const struct access_self
 	else
 		findings_add(to, true, "seccomp", "no filter");
 	findings_add(to, true, "security module", "%s",
-		     *self->confinement ? self->confinement : "none");
+		     *self->confinement
+			     ? self->confinement
+			     : "none that shows itself; Landlock and others may forbid a process "
+			       "all the same");
 	findings_add(
 		to, true, "user namespace",
 		self->inner_user

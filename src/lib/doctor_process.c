@@ -190,6 +190,11 @@ static void find_program(const struct findings *to, const struct patient *p)
 {
 	findings_add(to, true, "program", "%s", p->program);
 	findings_add(to, true, "Go", "%s, %s", p->version, p->build);
+	if (target_state(p->pid) == 'T')
+		findings_add(to, false, "state", "stopped (SIGSTOP): kill -CONT %d resumes it",
+			     p->pid);
+	else
+		findings_add(to, true, "state", "not stopped");
 	if (p->count.failed)
 		findings_add(to, false, "goroutines", "%s", p->count.message);
 	else

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/door.h"
+#include "target/proc_status.h"
 
 /* What the kernel appends to the path of a file that was removed (d_path()). */
 #define DELETED " (deleted)"
@@ -45,7 +46,7 @@ bool process_name_read(pid_t pid, struct process_name *ret)
 	*ret = (struct process_name){0};
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
 	n = readlink(path, target, sizeof(target) - 1);
-	if (n < 0 && errno != EACCES && errno != EPERM)
+	if (n < 0 && ((errno != EACCES && errno != EPERM) || target_is_kernel_thread(pid)))
 		return false;
 	if (n >= 0) {
 		target[n] = 0;

@@ -65,6 +65,7 @@ static void give_row(struct list *l, const struct process_row *row)
 {
 	const struct gospect_go_process given = {
 		.pid = row->pid,
+		.is_denied = row->kind == PROCESS_DENIED,
 		.goroutines = row->goroutines,
 		.threads = row->threads,
 		.go_version = row->version,
@@ -236,7 +237,7 @@ gospect_processes_each(const struct gospect_processes_options *given,
 		err = look_at_all(&l);
 	if (err)
 		return error_out(err);
-	if (l.denied && !l.ended)
+	if (l.denied && !l.ended && !(l.flags & GOSPECT_PROCESSES_DENIED))
 		remark_denied(&l);
 	if (ret_denied)
 		*ret_denied = l.denied;

@@ -11,6 +11,7 @@
 #include "lib/program.h"
 #include "lib/stack.h"
 #include "target/lent.h"
+#include "target/proc_status.h"
 
 /* How long a Go program may take to set up its runtime; then it is something else. And how long
  * what is held may take to become one. */
@@ -132,6 +133,19 @@ static struct error *must_check open_process(struct gospect_target *t, pid_t pid
 	}
 }
 
+/* Nothing in it runs, and nothing that it waits for comes. */
+static void remark_stopped(const struct gospect_target *t, pid_t pid)
+{
+	char state = t->is_held ? 0 : target_state(pid);
+
+	if (state == 'T')
+		remark(&t->remark, "process %d is stopped (SIGSTOP); kill -CONT %d resumes it", pid,
+		       pid);
+	else if (state == 't')
+		remark(&t->remark, "process %d is stopped by process %d, a debugger", pid,
+		       thread_tracer(pid));
+}
+
 /* A truncated core may lack what is needed to begin with: then that is why. */
 static struct error *must_check explain_cut(const struct gospect_target *t, struct error *err)
 {
@@ -225,6 +239,8 @@ struct gospect_error *gospect_target_open_process(int pid,
 				   pid);
 	if (!err)
 		err = open_process(t, pid, &options);
+	if (!err)
+		remark_stopped(t, pid);
 	return hand_over(&t, err, ret);
 }
 

@@ -1,5 +1,6 @@
 """gospect doctor: what works here, what does not, and what to do about that."""
 
+import json
 import os
 import re
 import signal
@@ -16,26 +17,22 @@ VERBS = ("ps", "dump", "stack", "record", "top", "record, on-CPU", "trace", "off
 FACTS = ("kernel", "user", "capabilities", "yama ptrace_scope", "perf_event_paranoid",
          "kptr_restrict", "seccomp", "user namespace", "hidepid", "reading", "process_vm_readv",
          "ptrace", "perf_event_open", "bpf")
-LINE = re.compile(r"^(ok|no)  (.{20}) (\S.*)$")
 SECCOMP = gospect.ROOT / "tests" / "lib" / "seccomp.py"
 
 
 def parts(result):
     """Each part of what it said: {name: (works, text)} by the part's head."""
     assert result.err == ""
-    found = {}
-    for line in result.text.splitlines():
-        if line.endswith(":") and not LINE.match(line):
-            part = found.setdefault(line[:-1], {})
-            continue
-        match = LINE.match(line)
-        assert match, f"a strange line: {line!r}"
-        part[match[2].strip()] = (match[1] == "ok", match[3])
+    found = {"this machine and user": {}}
+    heads = {"machine": "this machine and user", "process": "process"}
+    for line in json.loads(result.text):
+        about = "verbs" if line["kind"] == "verb" and line["about"] == "machine" else heads[line["about"]]
+        found.setdefault(about, {})[line["name"]] = (line["ok"], line["text"])
     return found
 
 
 def doctor(*args, run=gospect.run, status=None, **kwargs):
-    result = run("doctor", *args, **kwargs)
+    result = run("doctor", "-f", "json", *args, **kwargs)
     found = parts(result)
     last = list(found.values())[-1]
     works = all(ok for verb, (ok, _) in last.items() if verb in VERBS)
@@ -60,7 +57,7 @@ def test_it_says_what_there_is_here():
 
 
 def test_a_process_of_ours_is_in_order(states):
-    found = doctor("-p", states.pid)[f"process {states.pid}"]
+    found = doctor("-p", states.pid)["process"]
     assert all(ok for ok, _ in found.values()), found
     assert found["program"][1] == str(states.binary)
     assert found["Go"][1].startswith(f"go{golang.NEWEST}, static")
@@ -70,11 +67,34 @@ def test_a_process_of_ours_is_in_order(states):
     assert found["traced by"][1] == "nobody"
 
 
+def test_what_holds_for_several_verbs_is_one_line(states, run_as_nobody):
+    text = gospect.run("doctor").ok().text
+    assert len(set(text.splitlines())) == len(text.splitlines())
+    assert re.search(r"^ok  ps, dump, stack, record, top: reads the memory of ", text, re.M)
+    text = run_as_nobody("doctor", states.pid).text
+    about = text.split(f"process {states.pid}:\n")[1].splitlines()
+    assert len(about) == 2 and about[1].endswith("offcpu: for the reason above")
+
+
+def test_a_stopped_process_is_said(targets):
+    program = targets.start("states", args=("-only=chan",))
+    os.kill(program.pid, signal.SIGSTOP)
+    wait_until(lambda: open(f"/proc/{program.pid}/stat").read().split(")")[1].split()[0] == "T")
+    try:
+        assert not doctor(program.pid)["process"]["state"][0]
+        for verb in (("dump",), ("record", "-d", "100ms", "-o", "p.pb.gz")):
+            assert f"kill -CONT {program.pid}" in gospect.run(verb[0], program.pid, *verb[1:]).ok().err
+    finally:
+        os.kill(program.pid, signal.SIGCONT)
+    assert doctor(program.pid)["process"]["state"][0]
+    assert not gospect.run("dump", program.pid).ok().err
+
+
 def test_nobody_is_told_whose_it_is_and_what_helps(states, run_as_nobody):
     found = doctor("-p", states.pid, run=run_as_nobody)
     assert found["this machine and user"]["user"][1].startswith("nobody")
     assert found["this machine and user"]["capabilities"][1].startswith("none")
-    process = found[f"process {states.pid}"]
+    process = found["process"]
     ok, why = process["process"]
     assert not ok and "belongs to root" in why and "run gospect" in why
     assert not any(process[verb][0] for verb in VERBS)
@@ -104,14 +124,14 @@ def test_a_forbidden_call_is_found_with_what_it_is_for(call, finding, verb):
 def test_what_is_no_go_program_is_said():
     with subprocess.Popen(["sleep", "100"]) as process:
         try:
-            found = doctor("-p", process.pid)[f"process {process.pid}"]
+            found = doctor("-p", process.pid)["process"]
         finally:
             process.kill()
     assert "not a Go program" in found["process"][1]
 
 
 def test_a_process_that_is_not_there_is_said():
-    found = doctor("-p", 2 ** 22 + 1)[f"process {2 ** 22 + 1}"]
+    found = doctor("-p", 2 ** 22 + 1)["process"]
     assert not found["process"][0] and "no such process" in found["process"][1]
 
 
@@ -124,7 +144,7 @@ def test_who_traces_it_is_said_and_only_trace_minds(states):
                               stdout=subprocess.PIPE)
     try:
         assert tracer.stdout.readline() == b"traced\n"
-        found = doctor("-p", states.pid)[f"process {states.pid}"]
+        found = doctor("-p", states.pid)["process"]
     finally:
         tracer.kill()
         tracer.wait()
@@ -136,12 +156,12 @@ def test_who_traces_it_is_said_and_only_trace_minds(states):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may suspend filters")
 def test_a_filter_of_one_thread_is_found_and_hinders_who_may_not_suspend_it(targets):
     program = targets.start("sandboxed", args=("errno",))
-    found = doctor("-p", program.pid)[f"process {program.pid}"]
+    found = doctor("-p", program.pid)["process"]
     assert re.match(r"a filter is active on 3 of \d+ threads", found["seccomp"][1])
     assert found["seccomp"][0] and found["trace"][0]
     found = doctor("-p", program.pid, prefix=(
         "setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"))
-    found = found[f"process {program.pid}"]
+    found = found["process"]
     assert not found["trace"][0] and "seccomp filter" in found["trace"][1]
     assert [verb for verb in VERBS if not found[verb][0]] == ["trace"]
 
@@ -152,16 +172,16 @@ def test_what_a_killed_trace_left_is_taken_out(targets, tmp_path):
     try:
         wait_until(lambda: tracing.mappings(program.pid), what="the agent")
         time.sleep(0.3)
-        during = doctor("-p", program.pid)[f"process {program.pid}"]
+        during = doctor("-p", program.pid)["process"]
     finally:
         tracing.kill_unguarded(trace)
         trace.stdout.close()
         trace.stderr.close()
     assert not during["stale agent"][0], "it is still at work"
-    found = doctor("-p", program.pid)[f"process {program.pid}"]
+    found = doctor("-p", program.pid)["process"]
     assert found["stale agent"][0] and "removed the agent" in found["stale agent"][1]
     tracing.assert_untouched(program)
-    again = doctor("-p", program.pid)[f"process {program.pid}"]
+    again = doctor("-p", program.pid)["process"]
     assert again["stale agent"][1] == "none"
 
 

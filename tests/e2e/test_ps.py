@@ -1,6 +1,8 @@
 """gospect ps finds Go programs by what they are."""
 
+import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -79,7 +81,36 @@ def test_another_users_program_is_left_out_or_explained(states, run_as_nobody):
         assert "denied" in line or "permission" in line.lower() or "root" in line
 
 
+def test_json_has_what_the_table_has(states):
+    rows = json.loads(gospect.run("ps", "-f", "json").ok().text)
+    (row,) = [row for row in rows if row["pid"] == states.pid]
+    (line,) = ps(states.pid)
+    assert row["name"] == "states" and row["go_version"] == line.split()[1] and row["problem"] == ""
+    assert str(row["goroutines"]) in line and str(row["threads"]) in line and row["command"] in line
+
+
+def test_who_may_not_read_is_told_which_processes_and_why(states, run_as_nobody):
+    with subprocess.Popen(["sleep", "100"]) as process:
+        try:
+            rows = json.loads(run_as_nobody("ps", "-f", "json").ok().text)
+        finally:
+            process.kill()
+    (row,) = [row for row in rows if row["pid"] == process.pid]
+    assert row["name"] == "sleep" and "belongs to root" in row["problem"] and "run gospect" in row["problem"]
+    words = run_as_nobody("ps").ok().words
+    assert any(re.match(r"gospect: cannot read \d+ \(.*\).*: permission denied: it belongs to root", line) for line in words)
+
+
 def test_sudo_is_advised_where_it_helps_alone(states, run_as_nobody):
-    assert run_as_nobody("ps").ok().words[-1].endswith("run gospect with sudo")
-    (words,) = run_as_nobody("ps", more=("--no-new-privs",)).ok().words
+    assert run_as_nobody("ps").ok().words[-1].endswith("with sudo")
+    words = run_as_nobody("ps", more=("--no-new-privs",)).ok().words[-1]
     assert "sudo" not in words and "CAP_SYS_PTRACE" in words
+
+
+def test_numbers_of_json_have_the_digits_that_they_have(states, tmp_path):
+    text = gospect.run("dump", states.pid, "-f", "json").ok().text
+    seconds = re.findall(r'"wait_seconds": ?([\d.e-]+)', text)
+    assert seconds and all(len(number.replace(".", "").lstrip("0")) <= 9 for number in seconds), seconds
+    gospect.run("record", states.pid, "-d", "200ms", "-o", tmp_path / "p.pb.gz").ok()
+    text += gospect.run("report", tmp_path / "p.pb.gz", "--by", "func", "-f", "json").ok().text
+    assert "/" in text and "\\/" not in text

@@ -1,0 +1,93 @@
+#include "cli/terminal.h"
+
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/printable.h"
+#include "base/utf8.h"
+
+/* Narrower ones show lines that are cut too early to be of use. */
+enum { MIN_WIDTH = 20 };
+
+size_t terminal_width(FILE *out)
+{
+	struct winsize size;
+	int fd = fileno(out);
+
+	if (fd < 0 || !isatty(fd) || ioctl(fd, TIOCGWINSZ, &size))
+		return 0;
+	return size.ws_col && size.ws_col < MIN_WIDTH ? MIN_WIDTH : size.ws_col;
+}
+
+/* Where `columns` characters of the text end: their bytes. */
+static size_t bytes_of(const char *text, size_t length, size_t columns)
+{
+	size_t at = 0;
+	uint32_t character;
+
+	for (; columns && at < length; columns--) {
+		size_t n = utf8_decode(text + at, length - at, &character);
+
+		at += n ? n : 1;
+	}
+	return at;
+}
+
+void terminal_write_line(struct strbuf *line, FILE *out)
+{
+	_cleanup_strbuf_ struct strbuf shown = STRBUF_INIT;
+	size_t width = terminal_width(out), fits;
+
+	printable_add(&shown, line->data, line->length);
+	fits = width ? bytes_of(shown.data, shown.length, width) : shown.length;
+	if (fits < shown.length)
+		fprintf(out, "%.*s...\n", (int)bytes_of(shown.data, shown.length, width - 3),
+			shown.data);
+	else
+		fprintf(out, "%s\n", shown.data);
+	strbuf_reset(line);
+}
+
+/* How much of the text stands in one line: up to a space, if there is one. */
+static size_t line_length(const char *text, size_t length, size_t columns)
+{
+	size_t fits = bytes_of(text, length, columns), at = fits;
+
+	if (fits == length)
+		return length;
+	while (at && text[at] != ' ')
+		at--;
+	return at ? at : fits;
+}
+
+void terminal_write_words(FILE *out, const char *head, const char *text, size_t indent)
+{
+	_cleanup_strbuf_ struct strbuf shown = STRBUF_INIT;
+	size_t width = terminal_width(out), at, n;
+
+	printable_adds(&shown, head);
+	printable_adds(&shown, text);
+	if (!width || width < 2 * indent) {
+		fprintf(out, "%s\n", shown.data);
+		return;
+	}
+	n = line_length(shown.data, shown.length, width);
+	fprintf(out, "%.*s\n", (int)n, shown.data);
+	for (at = n; at < shown.length; at += n) {
+		at += shown.data[at] == ' ';
+		n = line_length(shown.data + at, shown.length - at, width - indent);
+		fprintf(out, "%*s%.*s\n", (int)indent, "", (int)n, shown.data + at);
+	}
+}
+
+const char *short_function(const char *name)
+{
+	const char *from = name;
+
+	/* A type parameter has a path, too: that is behind a bracket. */
+	for (const char *c = name; *c && *c != '[' && *c != '('; c++)
+		if (*c == '/')
+			from = c + 1;
+	return from;
+}

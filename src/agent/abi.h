@@ -28,7 +28,7 @@ enum {
 	AGENT_CHUNK_BYTES = 65536,
 	AGENT_MAX_CHUNKS = 256,   /* of a ring */
 	AGENT_MAX_RECORD = 96,    /* of those without text */
-	AGENT_MAX_TEXT = 1024,    /* bytes of a text of the program's; what is longer is cut */
+	AGENT_MAX_TEXT = 1024,    /* bytes of a text of the program; a longer one is truncated */
 	AGENT_FALLBACK_SLOTS = 8, /* for threads that hold no P */
 	AGENT_MOST_P_SLOTS = 1024,
 	/* Before each slot is its stack, on which its hooks run; the page in which that ends has
@@ -44,7 +44,7 @@ enum {
 	AGENT_BLOCK_FRAMES = 4, /* that are looked at at once */
 	AGENT_MAX_LABELS = 128, /* of a set; those behind them are left out */
 	AGENT_MAX_LABEL =
-		1024, /* bytes of a value; what is longer is cut. A longer key is left out */
+		1024, /* bytes of a value; a longer one is truncated. A longer key is left out */
 	AGENT_LABEL_BYTES = 4096, /* of a set */
 	AGENT_MAX_BUCKETS = 256,  /* of a map that is a set; those behind them are left out */
 	AGENT_LABEL_SETS = 64,    /* that a slot knows again; a power of two */
@@ -65,7 +65,7 @@ enum {
 /* A function's code. */
 struct agent_range {
 	uint64_t start;
-	uint64_t size; /* 0: there is none in this program */
+	uint64_t size; /* 0: this program has none */
 };
 
 /* The probe sites in the target's code, one hook each: docs/internals/trace.md. */
@@ -113,8 +113,9 @@ struct agent_chunk {
 };
 
 /* Bits of a stack's words; the rest is an address. */
-#define AGENT_WORD_AT_SP (1ull << 62) /* the caller, if the frame before it had none of its own */
-#define AGENT_WORD_CUT (1ull << 61)   /* frames are missing; where the goroutine began */
+#define AGENT_WORD_AT_SP \
+	(1ull << 62)                /* the caller, if the previous frame had no record of its own */
+#define AGENT_WORD_CUT (1ull << 61) /* frames are missing; where the goroutine began */
 
 /* A stack in the table: its number is its place + 1. */
 struct agent_stack {
@@ -130,9 +131,9 @@ struct agent_entry_site {
 };
 
 /*
- * Field offsets and whatever else the hooks have to know; written before the agent runs. Each slot
- * has a copy beside its head: what a hook reads lies in few lines and pages. First what the
- * frequent changes of state need.
+ * Field offsets and other facts that the hooks need; written before the agent runs. Each slot has a
+ * copy beside its head, so that a hook reads few cache lines and pages. The fields for the frequent
+ * state changes come first.
  */
 struct agent_config {
 	uint16_t g_status, g_goid, g_waitreason, g_sched_pc, g_sched_sp, g_sched_bp, g_stack_hi;
@@ -185,16 +186,16 @@ struct agent_shared {
 	uint64_t arena_words;
 	struct agent_config config;
 	struct agent_sites sites;
-	/* Where the runtime keeps which addresses its heap has, as far as they are mapped
-	 * (mheap_.pages.inUse: a slice of {base, limit}); it takes none away. 0: not found. The
-	 * slice is read without the runtime's lock, while that stores length, capacity and array
-	 * one behind the other: so an array counts only when gospect has seen it, with its
-	 * capacity, in a slice that was whole. */
+	/* The address ranges that the runtime has mapped for its heap (mheap_.pages.inUse: a slice
+	 * of {base, limit}); the runtime removes none. 0: not found. The agent reads the slice
+	 * without the runtime's lock, while the runtime stores length, capacity and array in this
+	 * order. So an array counts only when gospect has seen it, with its capacity, in a
+	 * consistent slice. */
 	uint64_t heap_ranges;
 	uint64_t heap_array; /* 0: none */
 	uint64_t heap_capacity;
-	/* The program's data and constants, and what its heap had when gospect looked: gospect adds
-	 * to them, and takes none away. */
+	/* The program's data and constants, and its heap when gospect looked. gospect adds ranges
+	 * and removes none. */
 	struct agent_readable readable[AGENT_MAX_READABLE];
 	uint64_t readable_count;
 	_Alignas(64) uint64_t arena_used; /* words */
@@ -208,14 +209,14 @@ struct agent_shared {
 };
 
 /*
- * An entry of the stack cache: a stack that was walked, to be recognised; frames lie at the same
- * distance from the stack's end whenever the same functions have called each other, as the size of
- * a frame depends on its pc alone. So where the pcs are the same, one behind the other, the frames
- * are; and none of the loads waits for another. Most need the first of its two lines alone.
+ * An entry of the stack cache: a stack that was unwound before. The size of a frame depends on its
+ * pc alone, so frames lie at the same distance from the stack's end whenever the same functions
+ * called each other: equal pcs in sequence mean equal frames. No load depends on another. Most
+ * lookups need the first of the two cache lines alone.
  */
 struct agent_cached_stack {
 	_Alignas(128) uint64_t hash; /* of the word before the frames, and of their pcs */
-	uint32_t height; /* words from the first frame to the stack's end; 0: there is none */
+	uint32_t height; /* words from the first frame to the stack's end; 0: empty entry */
 	uint32_t pc;     /* of the word before the frames, its lower half */
 	uint32_t stack;  /* its number as LEB128 of three bytes */
 	uint32_t count;  /* of frames; a multiple of AGENT_BLOCK_FRAMES */
@@ -228,7 +229,7 @@ _Static_assert(AGENT_TABLE_SLOTS < 1 << 21, "a stack's number has three bytes");
 
 /* One P's, or a fallback slot. Its stack is below it. */
 struct agent_slot {
-	uint32_t busy;   /* somebody runs a hook here */
+	uint32_t busy;   /* a thread runs a hook with this slot */
 	uint64_t resume; /* the stub's own: where it goes on */
 	uint64_t write;  /* bytes; all before it may be read */
 	uint64_t limit;  /* of the chunk that is being written */
@@ -245,11 +246,12 @@ struct agent_slot {
 	uint64_t sweeps;        /* RECORD_SWEEP_BEGIN was written, and not yet RECORD_SWEEP_END */
 	uint64_t swept;         /* bytes since */
 	_Alignas(64) uint64_t read; /* gospect's */
-	/* In stack_cache, by a hash; 0: in none. They are given out one behind the other, so that
-	 * few pages hold those that are in use, and the page of the head has the first of them. */
+	/* Numbers of entries in stack_cache, by a hash; 0: none. Entries are handed out in
+	 * sequence, so that few pages hold those in use. The page of the head holds the first of
+	 * them. */
 	_Alignas(64) uint8_t stack_cache_index[AGENT_CACHED_STACKS];
 	uint32_t stack_cache_used;
-	uint32_t stack_cache_turn; /* which of two in the index goes next */
+	uint32_t stack_cache_turn; /* which of the two candidates in the index is replaced next */
 	struct agent_cached_stack stack_cache[AGENT_CACHED_STACKS]; /* the first is never used */
 	uint64_t words[AGENT_MAX_DEPTH + 8];
 	uint64_t label_sets[AGENT_LABEL_SETS]; /* hashes, by number; 0: none yet */
@@ -257,7 +259,7 @@ struct agent_slot {
 	/* Of chunk n, at [n % chunks of the ring]: its place in the ring, less n. */
 	uint16_t moved[AGENT_MAX_CHUNKS];
 	uint32_t fresh;    /* places that were in use so far: the first ones */
-	uint32_t returned; /* chunks that were given back so far, and whose places are in `free` */
+	uint32_t returned; /* chunks that were given back so far; `free` has their places */
 	uint32_t free_count;
 	uint16_t free[AGENT_MAX_CHUNKS]; /* places, the last one on top */
 };

@@ -1,5 +1,5 @@
 /*
- * What runs inside the target, on the thread that came to a patched place.
+ * The agent: code inside the target, called by the thread that reached a patched instruction.
  *
  * The stub (hooks/stub_amd64.c) has taken a slot, so this is its only user; has switched to the
  * slot's own stack; and has saved the registers. Here a record is made and put into the slot's
@@ -64,7 +64,7 @@ NOINLINE int next_chunk(struct agent_slot *s, uint32_t ring_bytes, uint64_t now,
 	return 1;
 }
 
-/* Nobody reads what we write, nor takes us out: from now on no hook comes here. */
+/* gospect is gone: nothing reads the records or removes the agent. Switches all hooks off. */
 NOINLINE void switch_off(struct agent_slot *s, struct agent_shared *sh)
 {
 	s->lost++;
@@ -508,8 +508,8 @@ NOINLINE void on_annotation(const struct call *c)
 /* ---- sweeping ---- */
 
 /*
- * (*sweepLocked).sweep() was called for an allocation, not by the background sweeper: the times
- * that the runtime's own tracer records. It may be called directly, or by what is between.
+ * (*sweepLocked).sweep() was called for an allocation, not by the background sweeper. The runtime's
+ * own tracer records these calls only. The caller may be direct or indirect.
  */
 NOINLINE int is_for_allocation(const struct call *c)
 {
@@ -640,7 +640,7 @@ NOINLINE void on_hook(struct agent_slot *s, const struct agent_registers *r, uin
 	*vdso_sp = 0;
 }
 
-/* A jump alone, for the rest of its page is for what is frequent. */
+/* A jump alone: the rest of this page is for frequent code. */
 __attribute__((section(".text.entry"))) void agent_entry(struct agent_slot *s,
 							 const struct agent_registers *r,
 							 uint32_t hook, uint64_t g, uint64_t sp,

@@ -21,10 +21,10 @@ struct copy {
 };
 
 /*
- * The runtime's own list, as it is now. Its arrays are never freed, and no more is read of one than
- * it has; while the runtime inserts a range, another may be read with the end of its neighbour, and
- * what lies between them is no goroutine's. An array that has just replaced another is not known
- * until gospect has looked.
+ * The runtime's own list of heap ranges. Its arrays are never freed, and the agent reads no more of
+ * an array than it has. While the runtime inserts a range, the agent may read a range with the end
+ * of its neighbour; what lies between them belongs to no goroutine. A new array counts only after
+ * gospect has looked at it.
  */
 static int in_heap(const struct agent_shared *sh, uint64_t address, uint64_t size)
 {
@@ -68,7 +68,7 @@ static const void *readable(struct copy *c, uint64_t address, uint64_t size)
 	return 0;
 }
 
-/* Likewise; what the runtime has there begins at a whole word. */
+/* The same, for a structure of the runtime, which begins at a whole word. */
 static const void *structure(struct copy *c, uint64_t address, uint64_t size)
 {
 	if (!(address % sizeof(uint64_t)))

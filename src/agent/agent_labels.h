@@ -12,8 +12,8 @@ struct agent_label_set {
 };
 
 /*
- * Copies the set at g.labels' value into slot->labels. Nothing outside of shared->readable is read,
- * and of what is there at most so much as the limits in agent/abi.h say, whatever it is.
+ * Copies the set at g.labels' value into slot->labels. The function reads nothing outside of
+ * shared->readable, and no more than the limits in agent/abi.h permit.
  *
  * Go 1.17 to 1.23: a pointer to a map[string]string (runtime/map.go: hmap, bmap); from 1.24 on to a
  * slice of {key, value} (internal/runtime/pprof/label). A goroutine's set is not changed, only

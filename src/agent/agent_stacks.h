@@ -95,13 +95,13 @@ NOINLINE uint32_t walk(struct agent_slot *s, const struct agent_config *k, uint3
 	return n;
 }
 
-/* Of two in the index. */
+/* The two index entries of this key. */
 INLINE uint8_t *stack_cache_numbers(struct agent_slot *s, uint64_t pc, uint64_t height)
 {
 	return &s->stack_cache_index[(pc ^ pc >> 8 ^ height >> 3) & (AGENT_CACHED_STACKS - 2)];
 }
 
-/* 0: it is what was kept of this key. */
+/* 0: the entry has this key. */
 INLINE uint32_t key_differs(const struct agent_cached_stack *e, uint64_t pc, uint64_t height)
 {
 	return (e->pc ^ (uint32_t)pc) | (e->height ^ (uint32_t)(height / 8));
@@ -131,8 +131,8 @@ INLINE uint64_t hash_of_frames(const struct agent_cached_stack *e, uint64_t pc, 
 	return hash;
 }
 
-/* That it is this stack whose frames begin at bp, `pc` being the word before. The entry is for one
- * of the same height, so none of its frames lies outside. */
+/* Whether the entry is the stack whose frames begin at bp; `pc` is the word before. The entry has
+ * the same height, so none of its frames lies outside the stack. */
 INLINE int stack_cache_holds(const struct agent_cached_stack *e, uint64_t pc, uint64_t bp,
 			     uint64_t high)
 {
@@ -151,8 +151,8 @@ FREQUENT NOINLINE uint32_t stack_cache_second(struct agent_slot *s, uint64_t pc,
 	return s->config.depth ? 0 : three_bytes(0);
 }
 
-/* The stack whose frames begin at bp, on it, `pc` being the word before, as the cache has it: its
- * number as LEB128 of three bytes. Without stacks that of none. 0: not known. */
+/* Looks up the stack whose frames begin at bp; `pc` is the word before. Returns its number as
+ * LEB128 of three bytes; that of the empty stack when stacks are off; 0: not in the cache. */
 INLINE uint32_t stack_cache_find(struct agent_slot *s, uint64_t pc, uint64_t bp, uint64_t high)
 {
 	const struct agent_cached_stack *e =
@@ -168,7 +168,7 @@ NOINLINE uint32_t known_stack(struct agent_slot *s, uint64_t pc, uint64_t bp, ui
 	return is_on_stack(bp, low, high) ? stack_cache_find(s, pc, bp, high) : 0;
 }
 
-/* What is kept next of this key: a new one, or, when all are in use, one of another's. */
+/* The entry that this key overwrites: an unused one, or that of another key when all are in use. */
 INLINE struct agent_cached_stack *stack_cache_victim(struct agent_slot *s, uint64_t pc,
 						     uint64_t height)
 {
@@ -211,7 +211,7 @@ INLINE void stack_cache_fill(struct agent_cached_stack *e, uint32_t count, uint6
 	e->count = i;
 }
 
-/* Keeps what was walked from bp on: `count` frames, behind the word `pc`. */
+/* Inserts a stack that was walked from bp on: `count` frames behind the word `pc`. */
 NOINLINE void stack_cache_insert(struct agent_slot *s, uint64_t pc, uint32_t count, uint64_t bp,
 				 uint64_t height, uint32_t stack)
 {
@@ -227,7 +227,7 @@ NOINLINE void stack_cache_insert(struct agent_slot *s, uint64_t pc, uint32_t cou
 	e->stack = three_bytes(stack);
 }
 
-/* The number of the stack whose first `n` words are there, and whose frames begin at bp. */
+/* The number of the stack whose first `n` words are given and whose frames begin at bp. */
 INLINE uint32_t stack_from(struct agent_slot *s, struct agent_shared *sh, uint32_t n, uint64_t bp,
 			   uint64_t low, uint64_t g)
 {
@@ -275,8 +275,8 @@ NOINLINE uint32_t preempted_words(uint64_t *words, const struct agent_config *k,
 	return 4;
 }
 
-/* Where the goroutine g left, whose stack pointer is `low`: the word before its frames. Where it
- * left by systemstack, it is a pc in the caller of that. */
+/* The pc at which the goroutine g parked; `low` is its stack pointer. If it parked by systemstack,
+ * a pc in the caller of systemstack. */
 INLINE uint64_t parked_pc(const struct agent_config *k, uint64_t g, uint64_t low)
 {
 	uint64_t pc = steady(g, k->g_sched_pc);
@@ -284,7 +284,7 @@ INLINE uint64_t parked_pc(const struct agent_config *k, uint64_t g, uint64_t low
 	return LIKELY(pc != k->systemstack_switch) ? pc : word(low, 0) | AGENT_WORD_AT_SP;
 }
 
-/* Of the goroutine g, which is not running any more but for the scheduler: from where it left. */
+/* The stack of the goroutine g, which runs only the scheduler now: from where it parked. */
 NOINLINE uint32_t stack_of_parked(struct agent_slot *s, struct agent_shared *sh, uint64_t g)
 {
 	const struct agent_config *k = &s->config;
@@ -311,14 +311,14 @@ NOINLINE uint32_t stack_of_preempted(struct agent_slot *s, struct agent_shared *
 	return stack_intern(s, sh, walk(s, k, n, bp, word(g, k->g_sched_sp), g));
 }
 
-/* Of the goroutine that called the patched function itself. */
+/* The stack of the goroutine that called the patched function itself. */
 NOINLINE uint32_t stack_of_caller(const struct call *c)
 {
 	c->slot->words[0] = return_address(c);
 	return stack_from(c->slot, c->shared, 1, word(c->bp, 0), c->sp, c->g);
 }
 
-/* Of the goroutine that runs on this thread. */
+/* The stack of the goroutine that runs on this thread. */
 INLINE uint32_t stack_of_runner(const struct call *c)
 {
 	const struct agent_config *k = c->config;

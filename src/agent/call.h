@@ -31,7 +31,7 @@ INLINE uint64_t word(uint64_t base, uint32_t offset)
 	return *(const volatile uint64_t *)(base + offset);
 }
 
-/* A word that nobody changes while the hook is at work: it may be read at any time, or twice. */
+/* A word that does not change while the hook runs: it may be read at any time, or twice. */
 INLINE uint64_t steady(uint64_t base, uint32_t offset)
 {
 	typedef uint64_t __attribute__((may_alias)) any_word;

@@ -4,7 +4,7 @@
 
 #include "agent/abi.h"
 
-/* What the registers held at the patched place. */
+/* The registers at the patched instruction. */
 struct agent_registers {
 	uint64_t rax, rbx, rcx, rdi, rsi, r8, r9, r10, r11, rdx;
 };
@@ -17,8 +17,8 @@ void agent_entry(struct agent_slot *s, const struct agent_registers *r, uint32_t
 
 /*
  * casgstatus(g, from, to), called by the thread m, on which `runner` runs; bp: at the patched
- * place, whose address and SP are in m.vdsoPC and m.vdsoSP. agent_status() does what is frequent
- * and returns 0 where that is not enough: then nothing is done, and agent_change() does it. At
+ * place, whose address and SP are in m.vdsoPC and m.vdsoSP. agent_status() handles the frequent
+ * changes. It returns 0, having done nothing, for the others, and agent_change() handles these. At
  * agent_blob_status and agent_blob_change in the agent's bytes.
  */
 int agent_status(struct agent_slot *s, uint64_t g, uint32_t change, uint64_t m, uint64_t bp,

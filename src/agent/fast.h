@@ -1,7 +1,7 @@
 /*
- * The changes of state that are by far the most frequent: a goroutine is made, is started, blocks,
- * is unblocked, ends. What is common is done here, with few instructions; all else is left to
- * agent.c: 0 says so, and nothing was done. Part of the agent: agent.c alone has it.
+ * The most frequent state changes: a goroutine is created, starts, blocks, is unblocked, ends.
+ * These functions handle the common case with few instructions. They return 0, having done nothing,
+ * for all others, which agent.c handles. Part of the agent: agent.c alone includes it.
  */
 #ifndef AGENT_FAST_H
 #define AGENT_FAST_H
@@ -50,8 +50,9 @@ INLINE void prefetch_line_behind(const uint8_t *at)
 }
 
 /*
- * The record, of now. The processor does nothing behind rdtsc before that is done, while what is
- * before goes on beside it: so all else is. 0: it is too long since the record before.
+ * Begins a record with the current time. rdtsc delays the instructions after it until it is done,
+ * but not those before it: so all other work comes first. 0: too much time passed since the last
+ * record.
  */
 INLINE int fast_record_now(struct agent_slot *s, enum agent_record kind, const uint8_t *end)
 {
@@ -67,8 +68,8 @@ INLINE int fast_record_now(struct agent_slot *s, enum agent_record kind, const u
 }
 
 /*
- * What changes of all kinds have in common is here once: when a program has done something else
- * since the last one, code has to come from the next cache. This record has a goroutine alone.
+ * The common part of all changes exists once: after the program has run other code, the agent's
+ * code comes from the next level of cache. This record has a goroutine alone.
  */
 FREQUENT NOINLINE int fast_record_of(struct agent_slot *s, enum agent_record kind, uint64_t goid)
 {
@@ -77,15 +78,15 @@ FREQUENT NOINLINE int fast_record_of(struct agent_slot *s, enum agent_record kin
 	return end && fast_record_now(s, kind, end);
 }
 
-/* RECORD_BLOCK, and what is behind its stack: a byte. */
+/* RECORD_BLOCK with the byte that follows its stack. */
 INLINE uint32_t block_for(uint32_t reason)
 {
 	return RECORD_BLOCK | 1 << 8 | reason << 24;
 }
 
 /*
- * A goroutine, and the stack whose frames begin at bp and that ends at `high`, `pc` being the word
- * before; `what` is a kind, or block_for().
+ * Records a goroutine and the stack whose frames begin at bp and that ends at `high`; `pc` is the
+ * word before. `what` is a kind, or block_for().
  */
 FREQUENT NOINLINE int fast_record_with_stack(struct agent_slot *s, uint32_t what, uint64_t goid,
 					     uint64_t pc, uint64_t bp, uint64_t high)
@@ -99,7 +100,7 @@ FREQUENT NOINLINE int fast_record_with_stack(struct agent_slot *s, uint32_t what
 	return fast_record_now(s, what & 0xff, at + 3 + (what >> 8 & 0xff));
 }
 
-/* Of the goroutine g, which stands where it has called the scheduler. */
+/* Records the goroutine g with the stack at its call of the scheduler. */
 INLINE int fast_record_parked(struct agent_slot *s, const struct agent_config *k, uint32_t what,
 			      uint64_t goid, uint64_t g)
 {
@@ -111,8 +112,8 @@ INLINE int fast_record_parked(struct agent_slot *s, const struct agent_config *k
 	return fast_record_with_stack(s, what, goid, pc, bp, high);
 }
 
-/* One of the collector's, which wait as nobody else does. What p.gcMarkWorkerMode says is in a page
- * that otherwise nobody reads. */
+/* Whether it is a GC worker; these park in a way of their own. p.gcMarkWorkerMode is in a page that
+ * nothing else reads. */
 INLINE int is_worker(const struct agent_config *k, uint64_t g)
 {
 	uint32_t reason = byte(g, k->g_waitreason);
@@ -142,7 +143,7 @@ INLINE int is_caller(const struct agent_config *k, uint64_t curg, uint64_t runne
 	return curg && curg != runner && half(curg, k->g_status) == G_RUNNING;
 }
 
-/* By nobody: the scheduler itself, as for the network. */
+/* Unblocked by no goroutine: by the scheduler itself, as for the network. */
 INLINE int fast_ready_by_nobody(struct agent_slot *s, uint64_t goid)
 {
 	uint8_t *at = put_goid(fast_body(s), goid);
@@ -166,7 +167,7 @@ INLINE int fast_ready(struct agent_slot *s, const struct agent_config *k, uint64
 					  : 0;
 }
 
-/* Of a goroutine that enters a system call: it will be at pc then, in the frame at bp. */
+/* Records that a goroutine enters a system call at pc, in the frame at bp. */
 INLINE int fast_syscall(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t pc,
 			uint64_t bp, uint64_t sp)
 {
@@ -197,8 +198,8 @@ INLINE int fast_syscall_exit_status(struct agent_slot *s, const struct agent_con
 	return !k->syscall_is_hook && fast_of_one(s, k, RECORD_SYSCALL_EXIT, g);
 }
 
-/* Of one without labels. The least frequent, and large: elsewhere, so that the others are in one
- * page. */
+/* Records the creation of a goroutine without labels. It is rare and large, so it lies apart and
+ * the frequent functions share one page. */
 NOINLINE int fast_create(struct agent_slot *s, const struct agent_config *k, uint64_t g, uint64_t m,
 			 uint64_t runner)
 {

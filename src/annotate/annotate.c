@@ -153,7 +153,7 @@ static void add_note(struct annotation *a, const struct note *note, uint64_t add
 	}
 }
 
-/* Of a word that no variable covers. */
+/* Describes a word that no variable covers. */
 static void add_guess(struct annotation *a, uint64_t value)
 {
 	const char *before = " ";

@@ -1,7 +1,7 @@
 /*
- * What each word of a goroutine's stack is: return addresses and saved frame pointers, by exact
- * unwinding; arguments and local variables, where the program's DWARF tells; pointers into the
- * stack itself. It works on a copy of the stack and knows nothing of the process.
+ * Explains each word of a goroutine's stack: return addresses and saved frame pointers, by exact
+ * unwinding; arguments and local variables, by the program's DWARF; pointers into the stack itself.
+ * It works on a copy of the stack and knows nothing of the process.
  */
 #ifndef ANNOTATE_ANNOTATE_H
 #define ANNOTATE_ANNOTATE_H
@@ -37,7 +37,7 @@ struct annotate_row {
 	uint64_t value;
 	bool is_sp; /* the stack pointer points here */
 	bool is_fp; /* the frame pointer register does */
-	/* Of a variable that is in a register, which has no address: the register; else NULL. */
+	/* The register of a variable that has no address; else NULL. */
 	const char *in_register;
 	const char *text; /* "?" when nothing is known; valid until the next call */
 };

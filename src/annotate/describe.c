@@ -50,7 +50,7 @@ static void collect_members(struct leaves *l, const struct go_type *type, uint64
 	}
 }
 
-/* Elements smaller than a word are told together. */
+/* Elements smaller than a word are described together. */
 static void collect_elements(struct leaves *l, const struct go_type *type, uint64_t at,
 			     const char *path, int depth)
 {
@@ -138,7 +138,7 @@ static void add_value(struct strbuf *sb, const struct go_type *type, uint64_t bi
 	}
 }
 
-/* Of what is not whole in this word no value is said. */
+/* Values that this word holds in part are not printed. */
 static void add_leaf_value(struct strbuf *sb, const struct leaf *leaf, int64_t at, uint64_t word)
 {
 	int64_t begin = (int64_t)leaf->at - at;

@@ -6,11 +6,11 @@
 #include "image/dwarf_variables.h"
 
 /*
- * What of the variable lies in eight bytes that begin `at` bytes into it (negative: so many bytes
- * before it). The first word of a variable says its name and type, "arg a int", and what is in this
- * word, if that is not all; the others say which part they are, "arg s.len int". Values are said
- * where the word itself does not show them: what is smaller, negative, or no integer. *ret_pointer
- * is whether the word is one pointer.
+ * Describes the part of the variable that lies in eight bytes, `at` bytes into it (negative: so
+ * many bytes before it). The first word of a variable has its name and type, "arg a int", and the
+ * part, if this word is not all of it. The others name the part, "arg s.len int". A value is
+ * printed where the word does not show it: smaller, negative or not an integer. *ret_pointer is
+ * whether the word is one pointer.
  */
 void describe_variable(struct strbuf *sb, const struct variable *v, int64_t at, uint64_t word,
 		       bool *ret_pointer);

@@ -78,8 +78,8 @@ static bool leads_outward(const uint64_t *outer, size_t count, uint64_t value)
 	return !count && !value;
 }
 
-/* In the middle of a prologue the slot may hold what an earlier call left there: the register then
- * tells. */
+/* In the middle of a prologue the slot may hold a value of an earlier call. The register decides.
+ */
 static bool is_set_up(const struct annotate_input *in, size_t i, uint64_t slot)
 {
 	bool interrupted = in->frames->items[i].word & STACK_PC_EXACT;

@@ -1,6 +1,6 @@
 /*
- * What is known of places in a stack: collected first, then looked up row by row. For the files of
- * this room alone.
+ * Facts about places in a stack: collected first, then looked up row by row. For the files of this
+ * room alone.
  */
 #ifndef ANNOTATE_NOTES_H
 #define ANNOTATE_NOTES_H

@@ -1,11 +1,10 @@
 /*
- * Storage for many small things that end together. It is mapped for them alone, in pieces of up to
- * 256 KB, and goes back to the system when they end: what was interleaved with them on the heap
- * does not keep it.
+ * Storage for many small objects that are freed together. It is mapped for them alone, in pieces of
+ * up to 256 KB, and goes back to the system when they are freed, whatever else the heap holds.
  *
- * Taken one by one from the heap, the strings of a second's trace leave gaps between what outlives
- * them, into which the next second's do not fit exactly, and a process that keeps no more than
- * before grows all the same.
+ * With malloc(), the strings of one second of a trace leave gaps between longer-lived objects. The
+ * strings of the next second do not fit these gaps exactly, so the process grows although it keeps
+ * no more than before.
  */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H

@@ -6,8 +6,8 @@
 /* From so many bytes on malloc() maps an array for itself. */
 #define LARGE_BYTES (256u << 10)
 
-/* What nobody touches of a large array takes no memory: calloc() does not write to it. Else one
- * that grows by half takes half as much more at once. */
+/* Untouched pages of a large array take no memory, because calloc() does not write to them.
+ * Otherwise an array that grows by half would take that half at once. */
 static void *grow_large(void *items, size_t size, size_t bytes)
 {
 	void *grown = calloc(1, bytes);

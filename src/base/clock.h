@@ -19,7 +19,7 @@ static inline uint64_t clock_now(void)
 	return clock_read(CLOCK_MONOTONIC);
 }
 
-/* CPU time of this thread: what others do in the process is not charged to a recording. */
+/* CPU time of this thread. A recording is not charged for other threads of the process. */
 static inline uint64_t clock_cpu(void)
 {
 	return clock_read(CLOCK_THREAD_CPUTIME_ID);

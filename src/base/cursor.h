@@ -1,8 +1,8 @@
 /*
- * The one way to read bytes that came from outside: every read is checked against the end. After
- * the first read past the end the cursor is `failed`, every later read gives 0, and cursor_error()
- * says what was read and where it broke; so a parser checks once, before it believes what it read.
- * Little-endian, as all that we read is.
+ * The one way to read bytes from outside: every read is checked against the end. After the first
+ * read past the end the cursor is `failed`, every later read returns 0, and cursor_error() says
+ * what was read and where it failed. So a parser checks once, before it uses what it read. All
+ * formats are little-endian.
  */
 #ifndef BASE_CURSOR_H
 #define BASE_CURSOR_H

@@ -1,12 +1,12 @@
 /*
- * How gospect opens what is not its own: the files of /proc, programs, recordings.
+ * How gospect opens files of others: those of /proc, programs, recordings.
  *
  * Every room opens through this door. At first it leads to open(2). Once gospect has given up its
  * privilege (sandbox/sandbox.h), it leads to the broker, which opens what its policy allows and
  * passes the descriptor. For any thread; door_set() only while there is one.
  *
- * Descriptors are for reading, close on exec, and never wait: opening a FIFO gives an error or
- * end of file.
+ * Descriptors are for reading, close on exec, and never wait: opening a FIFO gives an error or end
+ * of file.
  */
 #ifndef BASE_DOOR_H
 #define BASE_DOOR_H
@@ -30,11 +30,11 @@ enum door_service {
 	DOOR_OUTFILE,        /* gives an output file its name: base/outfile.c */
 	DOOR_SAMPLE_PROGRAM, /* loads the program that runs at samples: oncpu/sample_program.c */
 	DOOR_USER,           /* names a user: target/denied.c */
-	DOOR_HELPER,         /* what a helper is there for: sandbox/helper.h */
+	DOOR_HELPER,         /* the service of a helper: sandbox/helper.h */
 	DOOR_SERVICES
 };
 
-/* What a service is sent, and then what it gives back. Descriptors are the caller's to close. */
+/* The arguments of a service, and then its result. The caller closes the descriptors. */
 struct door_call {
 	uint8_t bytes[DOOR_MAX_BYTES];
 	size_t size;
@@ -70,12 +70,12 @@ int door_perf_event(const struct perf_event_attr *attr, pid_t thread, int cpu);
  * that was tried last. */
 int door_temporary(const char **ret_folder);
 
-/* Whether somebody else has the privilege; then door_call() asks for it. */
+/* Whether another process has the privilege; then door_call() asks it. */
 bool door_is_brokered(void);
 struct error *door_call(enum door_service service, struct door_call *call) must_check;
 
-/* `name` in a folder that was opened: `folder` is its descriptor and `path` its name. Without
- * privilege the name counts, which the broker binds to the same process. */
+/* `name` in an open directory: `folder` is its descriptor and `path` its name. Without privilege
+ * the broker uses the name, which it binds to the same process. */
 int door_openat(int folder, const char *path, const char *name, int flags);
 
 #endif

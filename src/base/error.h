@@ -3,8 +3,8 @@
  *
  * A function that can fail returns struct error * and is marked must_check. The caller that gets an
  * error frees it, returns it, or wraps it with what was being tried. Faults of the target's memory,
- * running out of memory and being told to stop are static objects, so that a read that races with
- * the target allocates nothing. error_destroy() takes static objects and NULL as well.
+ * lack of memory and a request to stop are static objects, so that a read that races with the
+ * target allocates nothing. error_destroy() takes static objects and NULL as well.
  *
  * A message is one line without a final full stop: what was tried, on what, and what to do.
  */
@@ -24,7 +24,7 @@ enum error_code {
 	ERROR_NOT_GO,      /* the target is not a Go program */
 	ERROR_UNSUPPORTED, /* a Go program that we do not know how to read */
 	ERROR_CORRUPT,     /* bytes that do not mean what they should */
-	ERROR_STOPPED,     /* the user told us to stop */
+	ERROR_STOPPED,     /* the user asked gospect to stop */
 	ERROR_USAGE,       /* the command line is wrong */
 };
 
@@ -51,7 +51,8 @@ struct error *error_wrap(struct error *err, const char *format, ...) must_check
 
 void error_destroy(struct error *err);
 
-/* Frees err and tells whether there was one: for where a failure is an ordinary answer. */
+/* Frees err and returns whether there was one: for callers to which a failure is an ordinary
+ * answer. */
 bool error_dropped(struct error *err);
 
 static inline void cleanup_error(struct error **err)

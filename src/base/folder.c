@@ -14,8 +14,9 @@
 
 struct walk {
 	const char *path;
-	char *text;     /* what is walked: the path, or a link's text and what followed the link */
-	const char *at; /* in `text`: still to go, from `folder` on */
+	char *text; /* the text to walk: the path, or the text of a link and what followed the link
+		     */
+	const char *at; /* the rest in `text`, relative to `folder` */
 	int folder;
 	int links;
 };
@@ -67,7 +68,7 @@ static bool is_proc(int folder)
 	return fstatfs(folder, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
-/* Goes on with the link's text, and then with what is still to go. */
+/* Continues with the text of the link, and then with the rest of the path. */
 static struct error *follow(struct walk *w, int link)
 {
 	char target[PATH_MAX];

@@ -32,7 +32,7 @@ struct hash_seed {
 };
 /* Drawn before main(). */
 extern struct hash_seed hash_seed;
-/* For what has to be the same in each run: fuzzers. There is no map yet. */
+/* Makes hashes the same in each run, for fuzzers. To be called before the first map exists. */
 void hash_set_seed(uint64_t seed);
 
 /* Both halves of the product count: the lower half of the low bits alone would say nothing of the
@@ -78,8 +78,8 @@ static inline const uint64_t *map_find(const struct map *map, uint64_t key)
 
 	return slot && slot->key != MAP_NO_KEY ? &slot->value : NULL;
 }
-/* The keys, lowest first, for what is done to all of them in an order that is seen; the caller's to
- * free. NULL: there is no memory, or no key. */
+/* The keys in ascending order, for output that depends on the order; the caller frees them. NULL:
+ * no memory, or no key. */
 uint64_t *map_sorted_keys(const struct map *map);
 /* Places of other keys change. */
 void map_remove(struct map *map, uint64_t key);

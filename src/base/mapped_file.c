@@ -137,7 +137,8 @@ struct error *mapped_file_check(struct mapped_file *file, struct error *err)
 		file->name);
 }
 
-/* The rest of the file from the page of this address on: what was read before stays. */
+/* Replaces the rest of the file from the page of this address on; bytes that were read before stay.
+ */
 static bool mend(struct mapped_file *file, uintptr_t address)
 {
 	uintptr_t page = address - address % sysconf(_SC_PAGESIZE);

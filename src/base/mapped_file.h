@@ -1,5 +1,5 @@
 /*
- * A file in memory. A file may become shorter while it is mapped, and to read what is gone is
+ * A file in memory. A file may become shorter while it is mapped, and a read beyond its end raises
  * SIGBUS. Here it is an ordinary error instead: the handler of SIGBUS calls mapped_file_mend(),
  * which puts zeros where the rest of the file was, and mapped_file_check() says what happened.
  * Check that after a read, before its result is used.

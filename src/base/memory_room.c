@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/door.h"
 
-/* What one version calls the files of a group. */
+/* The names of a group's files in one version of cgroups. */
 struct names {
 	const char *folder, *limit, *usage, *spare;
 };
@@ -57,8 +57,8 @@ static uint64_t room_of(const char *group, const struct names *n)
 	return limit > usage ? limit - usage : 0;
 }
 
-/* Of the group and all around it. In a container its own may be what is mounted, under another name
- * than it has here: then that is the last of them. */
+/* The least room of the group and its ancestors. In a container the mount may show the process's
+ * own group as the root, under another name: then that is the last one. */
 static uint64_t room_upwards(const char *mounted, const char *group, const struct names *n)
 {
 	uint64_t least = UINT64_MAX, room;

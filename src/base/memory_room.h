@@ -1,4 +1,4 @@
-/* How much memory we may still take before the kernel has to kill somebody of our cgroup. */
+/* How much memory gospect may still take before the kernel kills a process of its cgroup. */
 #ifndef BASE_MEMORY_ROOM_H
 #define BASE_MEMORY_ROOM_H
 

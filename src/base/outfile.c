@@ -41,7 +41,7 @@ static struct error *refused(const struct outfile *out, const char *why)
 }
 
 /*
- * What is done to names, all of it relative to the folder, which was opened once.
+ * Operations on names, relative to the directory, which was opened once.
  */
 
 static int create(const struct outfile *out, const char *name)
@@ -99,7 +99,7 @@ static int take_name(struct outfile *out, int fd, int (*take)(struct outfile *ou
 	return result;
 }
 
-/* As rename, but takes nobody's name. Some file systems know only how to do it in two steps. */
+/* Like rename(), but never replaces a file. Some file systems need two steps for it. */
 static int rename_new(const struct outfile *out)
 {
 	int folder = out->folder;
@@ -125,7 +125,7 @@ static int link_temporary(struct outfile *out, int fd)
 }
 
 /*
- * What is there already.
+ * ---- existing files ----
  */
 
 /* A device or a pipe is written in place: there is nothing to rename over. It is the one that was
@@ -153,7 +153,7 @@ static bool is_standard_output(const struct stat *st)
 	       ours.st_ino == st->st_ino;
 }
 
-/* Opens what is not a file to be replaced; else leaves the stream NULL. */
+/* Opens a device or a pipe in place; else leaves the stream NULL. */
 static struct error *open_in_place(struct outfile *out)
 {
 	_cleanup_close_ int seen = openat(out->folder, out->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -184,7 +184,7 @@ static struct error *open_in_place(struct outfile *out)
 }
 
 /*
- * What is new.
+ * ---- new files ----
  */
 
 static struct error *set_stream(struct outfile *out, int fd)
@@ -361,8 +361,8 @@ static struct error *lock_orphan(const struct outfile *out, const char *name, in
 		out->path, name);
 }
 
-/* Removes what a gospect that was killed has left. A new file takes its place: a user who could
- * read the old one may still have it open. */
+/* Removes the file that a killed gospect left. A new file takes its place: a user who could read
+ * the old one may still have it open. */
 static struct error *remove_orphan(const struct outfile *out, const char *name)
 {
 	_cleanup_close_ int fd =
@@ -427,7 +427,7 @@ struct error *outfile_open_growing(const char *path, struct outfile *ret)
 }
 
 /*
- * What has no name at any time.
+ * ---- files without a name ----
  */
 
 static int create_beside(const char *path)
@@ -499,7 +499,7 @@ static struct error *give_name(struct outfile *out, int fd)
 	return take_name(out, fd, link_temporary) ? copy_to_temporary(out, fd) : NULL;
 }
 
-/* What is complete is never removed because it cannot have its name. */
+/* A complete file is never removed because a rename failed. */
 static struct error *cannot_rename(struct outfile *out, int err)
 {
 	_cleanup_free_ char *left = take_ptr(out->temporary);
@@ -696,7 +696,7 @@ static struct error *serve_open_numbered(struct outfile_service *s, struct door_
 	return err ? err : answer_open(s, call);
 }
 
-/* What the service opened is what it gives a name, and not a file of others. */
+/* The service renames only the file that it opened itself. */
 static bool is_own(const struct outfile_service *s, int fd)
 {
 	struct stat opened, sent;

@@ -19,40 +19,40 @@
 
 struct outfile {
 	FILE *stream; /* where to write; never close it yourself */
-	bool is_new;  /* takes nobody's place */
+	bool is_new;  /* replaces no file */
 	char *path;
 	size_t number_at; /* in `path`: where a number goes when the name is taken; 0: nowhere */
-	const char *name; /* the end of `path`, in `folder`; NULL: written in place */
+	const char *name; /* the last component of `path`, in `folder`; NULL: written in place */
 	int folder;
-	char *temporary; /* in `folder`: its name before it has its own; NULL: none */
+	char *temporary; /* its temporary name in `folder`; NULL: none */
 	int failed;      /* errno of the first outfile_write() that failed; 0: none */
 };
 
 struct error *outfile_open(const char *path, struct outfile *ret) must_check;
 /*
- * A file that is of use before it is complete: while it grows it is PATH.partial, which stays when
- * we are killed. Refused while another process writes it. What a gospect of the same user has left
- * is replaced; a file of anybody else is refused.
+ * A file that is useful before it is complete: while it grows it is PATH.partial, which stays if
+ * gospect is killed. Refused while another process writes it. A file that another gospect of the
+ * same user left is replaced; a file of another user is refused.
  */
 struct error *outfile_open_growing(const char *path, struct outfile *ret) must_check;
 /*
- * A file without a name in the folder of `path`, to write and read, for what is of use for a while
- * only. Where the folder is in memory (tmpfs) or knows no such files, and for standard output, in a
- * folder for temporary files. -1: there is no disk to be had. *ret_free: bytes that are free there.
+ * A temporary file without a name, to write and read, in the directory of `path`. If that directory
+ * is in memory (tmpfs) or cannot have such files, and for standard output, it lies in a directory
+ * for temporary files. -1: no disk available. *ret_free: bytes that are free there.
  */
 int outfile_open_scratch(const char *path, uint64_t *ret_free);
 /* Writes to its stream; a failure is remembered for outfile_commit(). */
 void outfile_write(struct outfile *out, const void *bytes, size_t size);
 /*
- * Which names a user may still give when gospect has no privilege any more: directly in one of
- * these folders, which are compared as text, with one of these endings. Both are NULL-terminated.
- * "" is the working folder.
+ * Which names a user may still give after gospect has dropped its privilege: directly in one of
+ * these directories, compared as text, with one of these endings. Both arrays are NULL-terminated.
+ * "" is the working directory.
  */
 struct outfile_rule {
 	const char *const *folders;
 	const char *const *endings;
 };
-/* A file that keeps to the rule and that is not there yet, nor in the end: it replaces nothing. */
+/* Opens a new file that satisfies the rule. It replaces no file, at the commit either. */
 struct error *outfile_open_new(const char *path, const struct outfile_rule *rule,
 			       struct outfile *ret) must_check;
 /*
@@ -67,7 +67,7 @@ struct error *outfile_open_numbered(const char *before, const char *after,
  * its own name it keeps a temporary one, and the error says which.
  */
 struct error *outfile_commit(struct outfile *out) must_check;
-/* Removes what was not committed. Also after outfile_commit(), where it does nothing. */
+/* Removes an uncommitted file. Does nothing after outfile_commit(). */
 void outfile_abandon(struct outfile *out);
 
 /* The broker's part: a service of the door (DOOR_OUTFILE), which publishes the file that is open

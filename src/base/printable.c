@@ -41,7 +41,7 @@ static void add_escape(struct strbuf *sb, uint32_t c)
 		strbuf_addf(sb, c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
 }
 
-/* The bytes of what is printable, from the start on. */
+/* The number of printable bytes at the beginning. */
 static size_t count_printable(const char *bytes, size_t length)
 {
 	size_t at = 0, n;

@@ -1,8 +1,8 @@
 /*
  * Text from outside on its way to a terminal or to a file of lines: names, labels, paths and
- * messages can hold whatever bytes a hostile program chose. Control characters, what is not valid
- * UTF-8, and what would turn, hide or break the text around it become escape sequences, as Go
- * writes them: \n, \x1b, \u202e. What is printable stays as it is.
+ * messages can hold whatever bytes a hostile program chose. Control characters, invalid UTF-8, and
+ * characters that would reverse, hide or break the text around them become escape sequences, as Go
+ * writes them: \n, \x1b, \u202e. Printable characters stay.
  */
 #ifndef BASE_PRINTABLE_H
 #define BASE_PRINTABLE_H
@@ -26,7 +26,7 @@ void printable_vline(FILE *out, const char *format, va_list args);
 /* Likewise a line that was put together, which is empty afterwards. */
 void printable_write_line(struct strbuf *line, FILE *out);
 
-/* Writes JSON of any number of lines. Its strings keep their values: what is not printable becomes
+/* Writes JSON of any number of lines. Its strings keep their values: unprintable characters become
  * JSON's own \u202e. */
 void printable_write_json(const char *json, FILE *out);
 

@@ -3,9 +3,9 @@
 #define BASE_REGULAR_FILE_H
 
 /*
- * Opens it for reading when it is a file or a folder; -1 and errno otherwise, EMEDIUMTYPE when it
- * is a device, a pipe or a socket. These are not even opened: a pipe would make us wait, and some
- * devices do something when root opens them.
+ * Opens it for reading if it is a file or a directory. Otherwise -1 and errno, EMEDIUMTYPE for a
+ * device, a pipe or a socket. These are not even opened: opening a pipe blocks, and some devices
+ * act when root opens them.
  */
 int regular_file_open(const char *path);
 

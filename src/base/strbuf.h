@@ -53,11 +53,10 @@ static inline size_t uvarint_put(uint8_t *to, uint64_t value)
 	to[n++] = value;
 	return n;
 }
-/* Makes room for n more bytes and a NUL; false when there is none, or something has failed before.
- */
+/* Makes room for n more bytes and a NUL. False: no memory, or an earlier call failed. */
 bool strbuf_grow(struct strbuf *sb, size_t n);
-/* Room for n more bytes, to be written there and then counted in `length` by the caller, with a
- * NUL behind them where the string is to be one; NULL when there is none. */
+/* Room for n more bytes, which the caller writes and then counts in `length`, with a NUL behind
+ * them if the result is used as a string. NULL: no memory. */
 static inline char *strbuf_reserve(struct strbuf *sb, size_t n)
 {
 	bool room = sb->capacity > sb->length + n && !sb->failed;

@@ -1,4 +1,5 @@
-/* A unit test in an empty folder of its own, which goes when the test ends. For unit tests only. */
+/* A unit test in an empty directory of its own, which is removed when the test ends. For unit tests
+ * only. */
 #ifndef BASE_TEST_FOLDER_H
 #define BASE_TEST_FOLDER_H
 

@@ -29,14 +29,14 @@ struct verb {
 extern const struct verb verb_doctor, verb_dump, verb_offcpu, verb_ps, verb_record, verb_report,
 	verb_stack, verb_symbolize, verb_top, verb_trace;
 
-/* A line "gospect: ..." on standard error, with what is not printable escaped. */
+/* Prints a line "gospect: ..." on standard error; unprintable characters are escaped. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same as a callback for remarks: gospect/target.h. */
 void say_remark(void *arg, const char *line);
 /* A line that the next one replaces, on a terminal; nothing elsewhere. NULL ends it. */
 void say_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What the library returned, as an error of the verb. Consumes err; NULL stays NULL. */
+/* An error of the library as an error of the verb. Consumes err; NULL stays NULL. */
 struct error *library_error(struct gospect_error *err) must_check;
 
 /*

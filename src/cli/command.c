@@ -95,8 +95,8 @@ static bool has_privilege(const char *path)
 		getxattr(path, "security.capability", NULL, 0) > 0);
 }
 
-/* What exec gives privilege to, it does not when somebody without traces it: that would be another
- * run than without gospect. */
+/* exec gives no privilege (setuid) to a program whose tracer has none. The program would run
+ * otherwise than without gospect. */
 static bool would_gain_privilege(const char *name)
 {
 	const char *folders = getenv("PATH");

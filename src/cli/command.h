@@ -8,12 +8,13 @@
 
 #include "base/error.h"
 
-/* Notes what a command gets back: for main(), before anything is changed. */
+/* Saves what a command must get back (signals, limits). main() calls it before it changes anything.
+ */
 void command_remember(void);
 
-/* NULL-terminated; ERROR_FAILED: exec says why. From here on stop_on_signals() is in force. With
- * ret_hold, what is started stands where it begins, and that has it; NULL there: it runs, for it
- * cannot be held. */
+/* `command` is NULL-terminated. ERROR_FAILED has the reason of exec. From here on stop_on_signals()
+ * is in force. With ret_hold, the program is held where it begins, and *ret_hold controls it; NULL
+ * there: it could not be held and runs. */
 struct error *command_start(char **command, struct gospect_hold **ret_hold, pid_t *ret) must_check;
 
 /* Waits for its end; a signal that would end gospect goes to it. Gives its exit status as a shell

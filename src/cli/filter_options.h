@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 
-/* A child parser whose input is struct gospect_filter, which is zero. */
+/* A child parser; its input is a zeroed struct gospect_filter. */
 extern const struct argp filter_argp;
 
 #endif

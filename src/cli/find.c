@@ -25,7 +25,7 @@ error_t parse_target(const char *arg, const char **word, struct argp_state *stat
 	return 0;
 }
 
-/* Processes that are called so; what is known of the last of them. */
+/* Processes of this name; the details are those of the last. */
 struct found {
 	struct strbuf list; /* "4711 (./shop -load 40), 4712 (shop)" */
 	size_t count;

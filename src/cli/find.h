@@ -6,13 +6,13 @@
 
 #include "cli/cli.h"
 
-/* From inside a parser: PID or NAME. *word is what was given before, or NULL; two are an error. */
+/* For a parser: PID or NAME. *word is the one given before, or NULL; two are an error. */
 error_t parse_target(const char *arg, const char **word, struct argp_state *state);
 
 /*
- * The process id: of a name that of the one Go process that is called so. Looks at processes, and
- * so before gospect gives up its privilege. ERROR_USAGE: there are several, which are listed;
- * ERROR_FAILED: there is none.
+ * The process id of a PID or NAME. For a name it is that of the one Go process of that name. It
+ * reads processes, so call it before gospect drops its privilege. ERROR_USAGE: several match, and
+ * they are listed; ERROR_FAILED: none matches.
  */
 struct error *find_target(const char *word, const char *verb, pid_t *ret) must_check;
 

@@ -29,7 +29,7 @@ static int has_suffix(const char *s, const char *suffix)
 	return n >= m && !strcmp(s + n - m, suffix);
 }
 
-/* By place: what a suffix stands for. NULL ends them. */
+/* The format of each suffix, by index. NULL ends the list. */
 static const char *const suffixes[] = {".pb.gz", ".pprof", ".folded", ".json", ".html", NULL};
 static const enum gospect_format formats[] = {GOSPECT_PPROF, GOSPECT_PPROF, GOSPECT_FOLDED,
 					      GOSPECT_SPEEDSCOPE, GOSPECT_HTML};

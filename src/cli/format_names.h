@@ -1,18 +1,18 @@
-/* -f FORMAT, and what a file's name says of its format. */
+/* -f FORMAT, and the format that a file's name implies. */
 #ifndef CLI_FORMAT_NAMES_H
 #define CLI_FORMAT_NAMES_H
 
 #include <gospect/write.h>
 
-/* The format of this name; 0: there is none. */
+/* The format of this name; 0: unknown. */
 enum gospect_format format_named(const char *name);
 const char *format_name(enum gospect_format format);
 
-/* Of a profile: .pb.gz .pprof .folded .json .html; 0: the name does not say. */
+/* For a profile: .pb.gz .pprof .folded .json .html; 0: the name implies none. */
 enum gospect_format format_for_profile(const char *path);
 /* All of them; NULL ends them. */
 const char *const *format_profile_suffixes(void);
-/* Of a dump: .json .folded .pb.gz .pprof. */
+/* For a dump: .json .folded .pb.gz .pprof. */
 enum gospect_format format_for_dump(const char *path);
 
 #endif

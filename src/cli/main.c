@@ -33,7 +33,7 @@ static const struct verb *find_verb(const char *name)
 	return NULL;
 }
 
-/* Data that nobody got is no success. */
+/* Output that could not be written is a failure. */
 static int check_output(int status)
 {
 	if (!ferror(stdout) && !fflush(stdout))
@@ -59,9 +59,9 @@ static int finish(struct error *err, int status)
 }
 
 /*
- * What is large is mapped for itself and goes back to the system when it is freed, however long we
- * run. Left alone, malloc() takes ever larger blocks from the heap, where small ones come to lie
- * between them, and those that come and go each second (a generation of a trace) leave gaps.
+ * Maps each large allocation by itself, so that it goes back to the system when it is freed,
+ * however long gospect runs. By default malloc() takes ever larger blocks from the heap. Small
+ * objects come to lie between them, and those of each second (a generation of a trace) leave gaps.
  */
 static void keep_heap_small(void)
 {

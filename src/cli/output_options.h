@@ -12,10 +12,10 @@ struct output_options {
 	const char *format; /* NULL: by the file's name */
 };
 
-/* A child parser whose input is struct output_options. */
+/* A child parser; its input is struct output_options. */
 extern const struct argp output_argp;
 
-/* Whether binary data would go to a terminal, which nobody wants. */
+/* Whether binary data would go to a terminal. */
 bool output_is_terminal(const struct output_options *o);
 /* ERROR_USAGE when data of this format would go to a terminal that cannot show it. */
 struct error *output_check(const struct output_options *o, const char *verb,
@@ -25,7 +25,8 @@ struct error *output_check(const struct output_options *o, const char *verb,
  */
 struct gospect_sink output_sink(struct outfile *out);
 
-/* Gives up privilege: what reads these files, NULL-terminated, and writes that one is left. */
+/* Drops privilege: from now on gospect can read these files (NULL-terminated) and write the output
+ * only. */
 struct error *output_confine(const char *const *files, struct outfile *out) must_check;
 
 /* A struct gospect_output is a struct outfile, seen from outside. NULL stays NULL. */

@@ -1,4 +1,4 @@
-/* What verbs share that make a recording: its options, its progress and its summary. */
+/* The options, progress and summary that verbs share which make a recording. */
 #ifndef CLI_RECORDING_H
 #define CLI_RECORDING_H
 
@@ -6,8 +6,7 @@
 
 #include "cli/subject.h"
 
-/* -d, -r and --budget: a child parser whose input is struct gospect_record_options, zero at first.
- */
+/* -d, -r and --budget: a child parser; its input is a zeroed struct gospect_record_options. */
 extern const struct argp recording_argp;
 
 /* gospect_record(), with its progress shown on a terminal. A command that is held runs on when all

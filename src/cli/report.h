@@ -26,14 +26,14 @@ void report_file_release(struct report_file *file);
 
 /* False of a profile without bytes. */
 bool report_file_is_trace(const struct report_file *file);
-/* Makes the profile, if it is not there; `how` has what is special about it, NULL for nothing. What
- * is strange about the file is said. */
+/* Makes the profile, unless it exists. `how` has options of symbolization; NULL: none. Remarks
+ * about the file are printed. */
 struct error *report_file_read(struct report_file *file,
 			       const struct gospect_recorded_options *how) must_check;
-/* What went wrong with what a file holds. Consumes err; NULL stays NULL. */
+/* An error in the contents of a file, with its name. Consumes err; NULL stays NULL. */
 struct error *report_file_error(const struct report_file *file, struct error *err) must_check;
 
-/* A profile's time by what its samples have in common. */
+/* A profile's time, grouped by a property of its samples. */
 struct report_table {
 	enum gospect_group_key key;
 	const char *label; /* of GOSPECT_GROUP_LABEL */
@@ -51,9 +51,9 @@ struct error *report_write_diff(const struct report_file *before, const struct r
 
 /* The requests of a trace, the slowest first; or, with --per, their groups. */
 struct report_requests {
-	const char *heading; /* what tells them apart */
+	const char *heading; /* the heading of the groups */
 	const char *per;     /* the label of their groups, or NULL */
-	bool by_function;    /* no label tells them apart */
+	bool by_function;    /* groups by function, not by a label */
 	bool groups;
 	size_t rows; /* at most; 0: all */
 };

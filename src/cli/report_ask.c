@@ -157,7 +157,7 @@ struct error *report_ask_check(struct report_ask *ask, const struct output_optio
 	return err ? err : check_regex(ask, verb);
 }
 
-/* Of a trace, rows of requests are exact. */
+/* For a trace, rows of requests are exact. */
 static bool by_request(const struct report_ask *ask)
 {
 	return (ask->by_function || ask->table.key == GOSPECT_GROUP_LABEL) && !ask->format &&
@@ -215,7 +215,7 @@ static struct error *read_requests(const struct report_ask *ask, const struct re
 		error_destroy(err);
 		return label_missing(ask, file);
 	}
-	/* That there is none is no fault of the file. */
+	/* A file without requests is not an invalid file. */
 	return err && err->code == ERROR_FAILED ? err : report_file_error(file, err);
 }
 

@@ -1,5 +1,5 @@
-/* What somebody wants to know of a recorded file, and in which format: shared by the verbs that
- * print tables. */
+/* The question that the user asks of a recorded file, and the output format: shared by the verbs
+ * that print tables. */
 #ifndef CLI_REPORT_ASK_H
 #define CLI_REPORT_ASK_H
 
@@ -25,13 +25,13 @@ struct report_ask {
 		.table.rows = 30 \
 	}
 
-/* --by, --root, --per, --only, -n: a child parser whose input is struct report_ask. */
+/* --by, --root, --per, --only, -n: a child parser; its input is struct report_ask. */
 extern const struct argp report_ask_argp;
 
-/* What contradicts itself is ERROR_USAGE; decides the format. */
+/* Decides the format. ERROR_USAGE: options that contradict each other. */
 struct error *report_ask_check(struct report_ask *ask, const struct output_options *output,
 			       const char *verb) must_check;
-/* Reads what is wanted of the file, and writes it. */
+/* Reads the requested data of the file, and writes it. */
 struct error *report_ask_write(struct report_ask *ask, struct report_file *file,
 			       FILE *out) must_check;
 /* Reads what --diff wants. */

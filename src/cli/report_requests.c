@@ -37,7 +37,7 @@ static bool is_machinery(const char *function)
 	return false;
 }
 
-/* The innermost frame that is the program's own, else the innermost; NULL: there is none. */
+/* The innermost frame of the program's own code, else the innermost; NULL: no frames. */
 static const struct gospect_frame *telling_frame(const struct gospect_stack *stack)
 {
 	for (size_t i = 0; i < stack->count; i++)
@@ -209,7 +209,7 @@ static struct json_object *place_json(const struct gospect_request_place *p)
 	return o;
 }
 
-/* Where it was, and, by reason, for what it waited. */
+/* Where it was, and what it waited for, by reason. */
 static void add_places(struct json_object *o, const struct gospect_request *r)
 {
 	struct json_object *waits = json_object_new_object(), *list = json_object_new_array();

@@ -1,5 +1,4 @@
-/* What the tables and lists of `gospect report` have in common: how many rows are shown, and JSON.
- */
+/* What the tables and lists of `gospect report` share: the number of rows, and JSON. */
 #ifndef CLI_REPORT_ROWS_H
 #define CLI_REPORT_ROWS_H
 

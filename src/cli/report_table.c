@@ -127,7 +127,7 @@ static struct error *write_groups(const struct report_file *file, const struct r
 	return NULL;
 }
 
-/* ---- what goroutines of a trace did ---- */
+/* ---- goroutines of a trace ---- */
 
 static void print_starts_heading(FILE *out)
 {
@@ -330,7 +330,7 @@ static void swap_rows(struct difference *a, struct difference *b)
 	*b = c;
 }
 
-/* Rows of one name become one; what is left over comes to lie behind them. */
+/* Merges rows of one name; the unused rows end up behind them. */
 static size_t join_rows(struct difference *rows, size_t count)
 {
 	size_t n = 0;

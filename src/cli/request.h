@@ -12,7 +12,7 @@ struct request {
 	struct gospect_filter filter;
 };
 
-/* Child parsers whose input is struct request: all of it, or all but the filter. */
+/* Child parsers; their input is struct request. The second lacks the filter. */
 extern const struct argp request_argp, request_without_filter_argp;
 
 /* The children of a verb's own parser that has one of them and nothing else. */

@@ -24,7 +24,7 @@ extern char *tigetstr(const char *name);
 static SCREEN *screen;
 static bool ascii;
 
-/* For a sudden end, in which ncurses cannot be called: what it had changed. */
+/* For an abort, in which ncurses must not be called: the terminal modes to restore. */
 static struct termios modes;
 static const char *leave_text = "", *show_cursor = "";
 
@@ -62,7 +62,7 @@ static bool can_move_cursor(void)
 	return *terminal_text("cup");
 }
 
-/* The C library loads what it needs to write characters of this locale with the first one. */
+/* The C library loads its tables for this locale at the first character that it writes. */
 static void prepare_characters(void)
 {
 	mbstate_t state = {0};
@@ -75,8 +75,8 @@ static void prepare_characters(void)
 		ascii = true;
 }
 
-/* newterm() changes the terminal's modes, and stops it in its own way: not as long as nothing is
- * shown. What it writes it keeps until then. */
+/* newterm() changes the terminal's modes and the handler of SIGTSTP. Both are restored until
+ * something is shown. ncurses buffers its output until then. */
 struct error *screen_prepare(void)
 {
 	prepare_characters();
@@ -151,7 +151,7 @@ static attr_t attribute_of(enum gospect_top_style style)
 	}
 }
 
-/* Some characters take two columns: what does not fit is left out. */
+/* Some characters take two columns: those that do not fit are left out. */
 static void show_line(int y, int width, const struct gospect_top_line *line)
 {
 	const char *text = line->text;

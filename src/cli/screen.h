@@ -10,7 +10,7 @@
 enum {
 	SCREEN_NO_PRESS = 0,
 	SCREEN_RESIZED = 0x120000, /* beyond enum gospect_top_key */
-	SCREEN_GONE,               /* nobody is at the terminal any more */
+	SCREEN_GONE,               /* the terminal is gone */
 };
 
 /* Reads all there is to read about the terminal, which standard input and output must be, and about

@@ -6,7 +6,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 
-/* What comes so soon is the same request, sent once more. */
+/* Signals that follow so soon count as one request. */
 #define REPEAT_NS 1000000000ull
 
 volatile sig_atomic_t stop_requested;
@@ -16,7 +16,7 @@ struct gospect_cancel *stop_cancel;
 static struct sigaction before[NSIG];
 static bool handled[NSIG];
 
-/* Of the first signal. The handler alone writes these, and it is never interrupted by itself. */
+/* State of the first signal. Only the handler writes it, and it never interrupts itself. */
 static volatile uint64_t first_ns;
 static volatile sig_atomic_t first_number, is_terminals;
 

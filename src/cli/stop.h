@@ -2,9 +2,9 @@
  * Signals: how a verb ends before its time.
  *
  * A capture is never lost to a signal. The first one that would end gospect sets stop_requested:
- * the verb ends its capture and writes what there is. timeout(1), ssh and terminals send theirs to
- * a process and to its group: what follows within a second is the same request. A later SIGINT,
- * SIGTERM, SIGHUP or SIGQUIT aborts, with a line that says so and by the signal's own action.
+ * the verb ends its capture and writes it. timeout(1), ssh and terminals signal a process and its
+ * group: further signals within a second are the same request. A later SIGINT, SIGTERM, SIGHUP or
+ * SIGQUIT aborts, with a line that says so and by the signal's own action.
  */
 #ifndef CLI_STOP_H
 #define CLI_STOP_H
@@ -36,17 +36,18 @@ void stop_hold(void);
 void stop_release(void);
 
 /*
- * From now on the first signal goes to this process as well, our child; one that has come already
- * goes to it now. But for those of the terminal, which sends them to both. 0: to nobody any more.
+ * From now on the first signal goes to this child process too; one that came before goes to it now.
+ * Signals of the terminal are not forwarded, because the terminal sends them to both. 0: stops
+ * forwarding.
  */
 void stop_forward(pid_t pid);
 
-/* What gospect's sudden end needs before it, async-signal-safe: a terminal is given back. Called
- * when a signal aborts, and when gospect crashes. NULL: nothing. */
+/* Sets what runs before an abort or a crash, such as restoring the terminal. It must be
+ * async-signal-safe. NULL: nothing. */
 void stop_before_death(void (*restore)(void));
 
-/* Faults: one in a mapped file that was truncated goes on (base/mapped_file.h), any other crashes
- * as it would have, but after what stop_before_death() was told. For main(). */
+/* Handles faults. One in a mapped file that was truncated continues (base/mapped_file.h). Any other
+ * crashes as usual, after the function of stop_before_death(). For main(). */
 void stop_on_faults(void);
 
 #endif

@@ -6,7 +6,8 @@
 #include "cli/output_options.h"
 #include "cli/stop.h"
 
-/* How long what was started may take to load Go as a library, or to become Go by exec. */
+/* How long a started program may take to load Go as a library, or to become a Go program by exec.
+ */
 #define EXEC_SECONDS 1
 
 enum { KEY_EXE = 0x2000, KEY_CORE };
@@ -84,7 +85,7 @@ struct error *subject_find(struct subject_options *o)
 	return o->word && !o->pid ? find_target(o->word, o->verb, &o->pid) : NULL;
 }
 
-/* Where there is none for this architecture, gospect_trace_begin() says so. */
+/* If this architecture has no surgeon, gospect_trace_begin() reports it. */
 static struct error *must_check start_surgeon(pid_t pid, struct subject *s)
 {
 	struct error *err;

@@ -25,15 +25,14 @@ struct subject_options {
 	bool completes;   /* the verb's: it is soon done, and no first signal keeps it from that */
 	bool reads_alone; /* the verb's: it has the kernel sample nothing */
 	struct gospect_trace *trace; /* the verb's, not begun yet; NULL: none */
-	struct outfile *out;         /* what the verb will write then; NULL: none */
-	const char *path;            /* what it may open and write then; NULL: none */
+	struct outfile *out;         /* the output that the verb writes later; NULL: none */
+	const char *path;            /* a file that the verb opens and writes later; NULL: none */
 	struct outfile_rule names;   /* and the new files that the user may name then */
 };
 
 /*
- * Child parsers whose input is struct subject_options: -p, a bare PID or NAME, --exe and a command
- * after --; and
- * --core, for the verbs that need no running process.
+ * Child parsers; their input is struct subject_options: -p, a bare PID or NAME, --exe and a command
+ * after --; the second also --core, for verbs that need no running process.
  */
 extern const struct argp subject_argp, subject_core_argp;
 
@@ -41,7 +40,7 @@ struct subject {
 	struct gospect_target *handle;
 	pid_t child;               /* the command that we started; 0: none */
 	struct gospect_hold *hold; /* that may have it stand before its first line; NULL: it runs */
-	struct gospect_surgeon *surgeon; /* for who traces; NULL: there is none here */
+	struct gospect_surgeon *surgeon; /* for verbs that trace; NULL: none on this architecture */
 };
 
 /* ERROR_USAGE unless there is exactly one target, of a kind that the verb takes. */
@@ -50,11 +49,11 @@ struct error *subject_check(struct subject_options *options, const char *verb) m
 struct error *subject_find(struct subject_options *options) must_check;
 
 /*
- * Opens what the options name. A command is started, and waited for until its Go runtime is up;
- * likewise a process that is just starting.
+ * Opens the target that the options name. Starts a command and waits until its Go runtime is up;
+ * waits likewise for a process that is just starting.
  */
 struct error *subject_open(struct subject_options *options, struct subject *ret) must_check;
-/* What was held runs on. */
+/* Resumes the held program. */
 void subject_go_on(struct subject *s);
 /* Does not end the command; see subject_wait(). */
 void subject_close(struct subject *s);

@@ -6,7 +6,7 @@
 
 #include "cli/stop.h"
 
-/* Whose flight SIGUSR1 is about; NULL: it is still to be created. */
+/* The flight that SIGUSR1 writes; NULL: not created yet. */
 static struct gospect_trace *volatile flying;
 static volatile sig_atomic_t asked_before;
 static bool is_detached;

@@ -6,12 +6,12 @@
 
 #include "cli/subject.h"
 
-/* stop_on_signals(), and SIGUSR1 for a flight. However often we are told to stop: the agent is
- * taken out first. */
+/* stop_on_signals(), and SIGUSR1 for a flight. No number of signals prevents the removal of the
+ * agent. */
 void tracing_handle_signals(bool flight);
 
-/* gospect_trace_create(), with progress and what is written of a flight shown; from now on SIGUSR1
- * is about this trace. */
+/* gospect_trace_create(), with progress and with lines about written flights. From now on SIGUSR1
+ * applies to this trace. */
 struct error *tracing_create(const struct gospect_trace_options *options,
 			     struct gospect_trace **ret) must_check;
 /* gospect_trace_begin(); a command that is held runs on. */

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 
-/* A child parser whose input is uint32_t: an enum gospect_unwind. */
+/* A child parser; its input is uint32_t: an enum gospect_unwind. */
 extern const struct argp unwind_argp;
 
 #endif

@@ -133,7 +133,7 @@ static struct error *trace(const struct offcpu_verb *v, struct subject *s,
 	return err ? err : tracing_run(*ret, NULL);
 }
 
-/* A row is a part of all time: that is what the error is of. */
+/* A row is a share of all time, and the error applies to that share. */
 static void say_error(const struct gospect_profile_info *p, bool requests)
 {
 	double ms = p->error * p->goroutines * p->duration_ns / 1e6;

@@ -131,7 +131,7 @@ static struct gospect_symbolize_options files_of(const struct symbolize_verb *v)
 	};
 }
 
-/* Whose fault it is that it cannot be symbolized: the file's, or that of what it needs. */
+/* Names what failed: the file itself, or the program that it needs. */
 static struct error *must_check explain(const struct symbolize_verb *v, struct gospect_error *err)
 {
 	bool corrupt = err && gospect_error_code(err) == GOSPECT_ERROR_CORRUPT;

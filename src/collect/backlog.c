@@ -15,17 +15,18 @@
 
 #define PAGE_BYTES 4096ul
 #define STRIDE ((sizeof(struct block) + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1))
-/* Blocks that are kept although nobody needs them just now: 16 MB. */
+/* Blocks that stay resident when they are unused: 16 MB. */
 #define RESIDENT_BLOCKS 256
 /* That are given back at once: it takes 0.1 ms. */
 #define TRIM_BLOCKS 16
 
-/* Of the memory: when more is in use, what comes goes to the file. */
+/* Above this share of memory in use, new records go to the file. */
 #define KEPT_SHARE 0.5
 /* Collections that wait at once, with a file. */
 #define MOST_WAITING (1u << 16)
 
-/* From one thread to another, in order. It is never full: it has room for all that there are. */
+/* Passes blocks from one thread to another, in order. It is never full: it has room for all blocks.
+ */
 struct queue {
 	void **items;
 	size_t mask;
@@ -95,7 +96,7 @@ static size_t queue_count(const struct queue *h)
 	return atomic_load(&h->put) - taken;
 }
 
-/* NULL: there is none. */
+/* NULL: the queue is empty. */
 static void *queue_peek(struct queue *h)
 {
 	size_t taken = atomic_load_explicit(&h->taken, memory_order_relaxed);
@@ -195,7 +196,7 @@ double backlog_fill(const struct backlog *b)
 
 	if (!b->writes || backlog_file_failed(b))
 		return memory;
-	/* What has room in the file does not count. */
+	/* Blocks that fit into the file do not count. */
 	memory = (memory - KEPT_SHARE) / (1 - KEPT_SHARE);
 	file = spill_fill(&b->spill);
 	return memory > file ? memory : file;
@@ -359,7 +360,7 @@ void backlog_trim(struct backlog *b)
 
 /* ---- taking ---- */
 
-/* NULL: there is none that can be taken. */
+/* NULL: none is ready. */
 static struct waiting *oldest(struct backlog *b)
 {
 	struct waiting *w = queue_peek(&b->filled);

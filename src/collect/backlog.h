@@ -1,7 +1,7 @@
 /*
- * What was taken out of the target's rings and is still to be decoded. One thread fills it, another
- * takes from it, and neither ever waits for the other: the decoding thread may get no CPU for
- * seconds, at its low priority, and must hold no lock then.
+ * Records that were fetched from the target's rings and are not yet decoded. One thread fills it,
+ * another takes from it, and neither ever waits for the other: the decoding thread has a low
+ * priority, may get no CPU for seconds, and so must hold no lock.
  *
  * Its memory is a fixed number of blocks, which go round. A collection is what was taken in one
  * look at all rings: some blocks, the first of which says what it is about. A block has pieces of
@@ -29,7 +29,7 @@
 struct block;
 struct unread_set;
 
-/* Bytes that the agent has written into a ring, one behind the other. */
+/* Consecutive bytes that the agent wrote into a ring. */
 struct piece {
 	struct piece *next; /* for the decoding thread */
 	struct block *block;
@@ -63,7 +63,7 @@ struct block {
 
 struct backlog;
 
-/* Of that many blocks; their memory is taken when they are used. */
+/* A backlog of that many blocks, whose memory is taken when they are used. */
 struct error *backlog_create(size_t blocks, struct backlog **ret) must_check;
 /* From now on it has this file, too, for so many bytes; the descriptor stays the caller's. Nothing
  * was put into it so far. */
@@ -75,7 +75,8 @@ void backlog_destroy(struct backlog *b);
 double backlog_fill(const struct backlog *b);
 uint64_t backlog_bytes(const struct backlog *b);
 uint64_t backlog_age(const struct backlog *b);
-/* Why nothing is written to the file any more, an errno; 0: it is, or there is none. */
+/* The errno of the failed write after which the file is not used any more; 0: no failure, or no
+ * file. */
 int backlog_file_failed(const struct backlog *b);
 
 /* ---- for the thread that fills it ---- */
@@ -95,7 +96,7 @@ void backlog_trim(struct backlog *b);
 
 /* Waits until there is a collection, but only for so long, and less when a signal arrives. */
 void backlog_wait(struct backlog *b, uint64_t ns);
-/* The oldest collection; NULL: there is none, or it is being written to the file. */
+/* The oldest collection; NULL: none, or it is being written to the file. */
 struct error *backlog_take(struct backlog *b, struct block **ret) must_check;
 /* One block is not needed any more. */
 void backlog_release(struct backlog *b, struct block *block);

@@ -22,7 +22,7 @@
 #define LEAST_WAIT_NS 1000000ull
 #define MOST_WAIT_NS 10000000ull
 #define AIM_BYTES (256u << 10)
-/* What is less waits longer to be taken, and the counters are read so often. */
+/* Less than this much waits longer before it is fetched; the interval of the counters. */
 #define MOST_UNTAKEN_NS 40000000ull
 #define COUNTERS_NS 10000000ull
 /* Of records that are searched for labels in one look, which takes 1 ms; a set counts as more. */
@@ -44,12 +44,12 @@ struct collector {
 	uint64_t looked_ns; /* when we looked last at how much waits */
 	uint64_t waiting;   /* bytes in the fullest ring; 0 when they were taken */
 	uint64_t collected_ns;
-	bool woken; /* somebody wants what there is */
+	bool woken; /* the decoder was woken */
 	uint64_t counted_ns;
 	uint64_t checked_ns;
 	atomic_uint_fast64_t absences;
 	struct unread unread;         /* sets of labels that the agent could not read */
-	bool was_unread;              /* since the agent was told what it may read */
+	bool was_unread;              /* the list of readable ranges was updated for the agent */
 	struct precedence precedence; /* of the thread that collects */
 	atomic_bool goes_first;
 	sigset_t others; /* signals that the decoding thread leaves to others */
@@ -57,7 +57,7 @@ struct collector {
 	bool runs;
 	int wake;
 	atomic_bool urgent;
-	atomic_bool ended; /* nobody writes any more */
+	atomic_bool ended; /* the agent writes no more */
 	atomic_bool quit;
 };
 
@@ -74,7 +74,7 @@ static void check_target(struct collector *c)
 		atomic_store(&c->ended, true);
 }
 
-/* How much waits, and, by what has come since the last look, when to look again. */
+/* Measures how much waits, and sets the time of the next look by how much came since the last. */
 static void look(struct collector *c)
 {
 	uint64_t now = clock_now(), bytes = rings_waiting(c->rings), wait = MOST_WAIT_NS;
@@ -89,7 +89,7 @@ static void look(struct collector *c)
 	c->waiting = bytes;
 }
 
-/* Of one slot, in this block. False: that is enough for one look. */
+/* The unread labels of one slot, in this block. False: enough for one look. */
 static bool read_unread_in(struct collector *c, const struct block *block, uint32_t slot,
 			   struct unread_set **list, size_t *left)
 {
@@ -170,7 +170,7 @@ static bool collect(struct collector *c)
 	return last;
 }
 
-/* ---- the pace of who decodes ---- */
+/* ---- the decoder's pace ---- */
 
 /* A signal waits for the decoding thread, which may be waiting for a CPU. A signal that the thread
  * blocks is for somebody else: sigwait(), or a signalfd. */

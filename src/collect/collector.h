@@ -42,13 +42,14 @@ struct collector_options {
 	const struct pace *pace;   /* of the thread that decodes, which is the caller */
 	struct collector_limits limits;
 	const atomic_int *cancel; /* not 0: it is urgent */
-	uint64_t end_ns; /* CLOCK_MONOTONIC: by then it is urgent; UINT64_MAX: nobody knows */
+	uint64_t end_ns; /* CLOCK_MONOTONIC: from then on it is urgent; UINT64_MAX: unknown */
 };
 
 struct collector;
 
-/* It works when this returns. Keeps all that it is given but for `counters` and `ticks`; `pace` is
- * the collector's from now on, or from the failure; the target is read by both threads. */
+/* The collector runs when this returns. It keeps pointers to its arguments except `counters` and
+ * `ticks`. `pace` belongs to the collector from now on, also after a failure. Both threads read the
+ * target. */
 struct error *collector_start(const struct collector_options *options,
 			      struct collector **ret) must_check;
 /* Ends its thread, whatever is in the rings. */
@@ -62,8 +63,8 @@ void collector_lower_priority(struct collector *c);
 bool collector_lets_go_on(struct collector *c);
 /* Records made by now are fetched and given out at once. */
 void collector_flush_now(struct collector *c);
-/* Nobody writes any more, as when the target has ended: what is in the rings is taken, as there is
- * room for it, and the last collection is marked as the last. */
+/* The agent writes no more, as after the end of the target. Fetches the rest of the rings, as far
+ * as there is room, and marks the last collection. */
 void collector_finish(struct collector *c);
 
 /* It has a real-time priority, or may have. */

@@ -3,7 +3,7 @@
 #include "golayout/view.h"
 #include "image/data_refs.h"
 
-/* More than any program has: what was found is not the heap. */
+/* No program has such a large heap: the address found is not the heap's. */
 #define MOST_HEAP (1ull << 46)
 
 /*

@@ -1,6 +1,6 @@
 /*
- * What no hook sees: the heap and GOMAXPROCS, read from outside from time to time. Each is an event
- * when it has changed.
+ * Counters that no hook sees: heap size and GOMAXPROCS, read from outside at intervals. A change is
+ * an event.
  */
 #ifndef COLLECT_COUNTERS_H
 #define COLLECT_COUNTERS_H

@@ -79,7 +79,7 @@ struct decoder {
 	uint32_t reasons[MAX_REASONS];            /* texts */
 	uint32_t preempted, gosched;              /* likewise */
 	uint32_t stack_of[AGENT_TABLE_SLOTS + 1]; /* the agent's number -> ours; 0: not yet */
-	/* Functions whose calls are recorded: a string, and a stack of it alone. */
+	/* Functions whose calls are recorded: each has a string and a stack. */
 	struct {
 		uint32_t text;
 		uint32_t stack;
@@ -314,7 +314,7 @@ static struct error *must_check find_stack(struct decoder *d, uint64_t number, u
 	return err;
 }
 
-/* STACK_NONE: not met yet, or there is none. */
+/* STACK_NONE: not seen yet, or no stack. */
 static uint32_t known_stack(const struct decoder *d, uint64_t number)
 {
 	return number <= AGENT_TABLE_SLOTS ? d->stack_of[number] : STACK_NONE;
@@ -329,7 +329,7 @@ static struct error *must_check take_text(struct decoder *d, const struct drain_
 	return *ret == TEXTS_FAILED ? &error_no_memory : NULL;
 }
 
-/* What is special to some records, when the event has its kind, goroutine and stack. */
+/* Decodes what is special to some records; the event has its kind, goroutine and stack already. */
 
 static struct error *must_check plain(struct decoder *d, const struct drain_record *r,
 				      struct trace_event *ev, size_t *ret_count)
@@ -429,7 +429,7 @@ static struct error *must_check stw_begin(struct decoder *d, const struct drain_
 	return find_text(d, why, &ev->text);
 }
 
-/* Of a request entry point. A number that no entry point has is nonsense. */
+/* A call of a request entry point. An unknown number is invalid. */
 static struct error *must_check call(struct decoder *d, const struct drain_record *r,
 				     struct trace_event *ev, size_t *ret_count)
 {
@@ -490,7 +490,7 @@ static const struct rule {
 	struct error *(*how)(struct decoder *d, const struct drain_record *r,
 			     struct trace_event *ev, size_t *ret_count);
 	enum trace_kind event;
-	uint8_t stack; /* which of the numbers; 0: none */
+	uint8_t stack; /* the index of the number; 0: none */
 } rules[RECORDS + 1] = {
 #define RECORD(name, numbers, texts, stack, event, how, what) \
 	[RECORD_##name] = {how, TRACE_##event, stack},
@@ -499,7 +499,7 @@ static const struct rule {
 	[RECORD_LOST] = {lost, TRACE_LOST, 0},
 };
 
-/* Apart, so that events whose stacks are known do not pay for its calls. */
+/* A function of its own, so that events with known stacks do not pay for its calls. */
 static __attribute__((noinline)) struct error *must_check events_with_new_stack(
 	struct decoder *d, const struct drain_record *r, struct trace_event *ret, size_t *ret_count)
 {

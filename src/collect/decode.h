@@ -32,7 +32,7 @@ struct error *decoder_events(struct decoder *d, const struct drain_record *r, ui
 			     struct trace_event ret[DECODE_MAX_EVENTS],
 			     size_t *ret_count) must_check;
 
-/* What the numbers in events mean. */
+/* The texts that numbers in events refer to. */
 struct texts *decoder_texts(struct decoder *d);
 struct stacks *decoder_stacks(struct decoder *d);
 struct labels *decoder_labels(struct decoder *d);

@@ -6,9 +6,9 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 
-/* When so many bytes wait because somebody is said to be making an earlier record, he is not
- * awaited any more: 0.5 s of what two CPUs can do at most. It will come too late for its
- * place. */
+/* When so many bytes wait for a thread that is said to be writing an earlier record, the thread is
+ * not awaited any more: 0.5 s of the highest rate of two CPUs. Its record will appear out of order.
+ */
 #define MOST_HELD (128u << 20)
 
 /* One ring. */
@@ -30,7 +30,7 @@ struct drain {
 	size_t heap_count;
 	bool given; /* the next record of heap[0] */
 	uint64_t watermark;
-	uint64_t limit; /* what may be had is before this: the watermark, or all */
+	uint64_t limit; /* records before this are complete: the watermark, or all */
 	uint64_t held;  /* bytes of pieces */
 	struct drain_stats stats;
 };
@@ -44,7 +44,7 @@ static const struct shape {
 #undef RECORD
 };
 
-/* Of those that have numbers alone: how many, and one more. */
+/* For records with numbers only: their count, plus one. */
 static const uint8_t plain_numbers[UINT8_MAX + 1] = {
 #define RECORD(name, numbers, texts, ...) [RECORD_##name] = (texts) ? 0 : (numbers) + 1,
 #include "agent/records.def"
@@ -81,7 +81,7 @@ void drain_destroy(struct drain *d)
 
 /* ---- one ring ---- */
 
-/* What is left of a piece. */
+/* The rest of a piece. */
 struct span {
 	const uint8_t *at, *end;
 	bool bad;
@@ -170,7 +170,7 @@ static uint64_t chunk_end(uint64_t at)
 	return (at | (AGENT_CHUNK_BYTES - 1)) + 1;
 }
 
-/* Passes over what is left of the chunk, also in pieces that are still to come. */
+/* Skips the rest of the chunk, also in later pieces. */
 static void skip_chunk(struct stream *s)
 {
 	s->at = s->end;
@@ -183,7 +183,7 @@ static void begin_records(struct stream *s)
 	s->inside = s->end - s->at > NUMBERS_BYTES ? s->end - NUMBERS_BYTES : s->at;
 }
 
-/* true when the chunk tells of a loss, which is then the next record. */
+/* True: the chunk reports a loss, which is the next record. */
 static __attribute__((noinline)) bool begin_chunk(struct drain *d, struct stream *s)
 {
 	struct agent_chunk chunk;

@@ -2,8 +2,8 @@
  * The agent's records out of what the collector has taken from the rings, in the order of their
  * times over all rings.
  *
- * A record may be had when no earlier one can come any more: the collections say up to where they
- * are complete. The bytes are the target's: what makes no sense is passed over to the next chunk,
+ * A record is available when no earlier one can come any more: each collection says up to which
+ * time it is complete. The bytes are the target's: invalid ones are skipped up to the next chunk,
  * and counted.
  *
  * Records are read from blocks, which are gospect's own memory.
@@ -45,11 +45,10 @@ struct error *drain_create(const struct agent_shared *layout, struct backlog *ba
 			   struct drain **ret) must_check;
 void drain_destroy(struct drain *d);
 
-/* Takes a collection, by its first block; its blocks go back to the backlog when all of their
- * records were had. */
+/* Takes a collection, by its first block. Its blocks go back to the backlog when all of their
+ * records were read. */
 void drain_add(struct drain *d, struct block *first);
-/* The next record, until the next call of either; NULL: none can be had before another collection
- * is there. */
+/* The next record, valid until the next call of either; NULL: none until the next collection. */
 const struct drain_record *drain_next(struct drain *d);
 
 /* No record that is still to come has a tick before this. */
@@ -62,8 +61,8 @@ struct drain_stats {
 };
 void drain_stats(const struct drain *d, struct drain_stats *ret);
 
-/* The numbers of all records of a kind in a piece, which is changed by nobody: how many, up to
- * `most`. For any thread. */
+/* The numbers of all records of a kind in a piece that does not change: how many, up to `most`. For
+ * any thread. */
 size_t drain_find(const struct piece *p, enum agent_record kind,
 		  uint64_t (*ret)[RECORD_MAX_NUMBERS], size_t most);
 

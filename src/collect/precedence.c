@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/permit.h"
 
-/* Of a thread's time; looked at so often. */
+/* The largest share of a CPU, and how often it is measured. */
 #define MOST_SHARE 0.3
 #define WINDOW_NS 100000000ull
 /* Where real-time priorities are not permitted. */
@@ -21,7 +21,8 @@ static uint64_t cpu_ns(void)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
-/* The lowest of real time: above all usual threads, below what an administrator has given one. */
+/* The lowest real-time priority: above all normal threads, below those that an administrator has
+ * raised. */
 static bool go_first(void)
 {
 	struct sched_param lowest = {.sched_priority = 1};

@@ -3,9 +3,9 @@
  * that is permitted (CAP_SYS_NICE, RLIMIT_RTPRIO), and a high usual one elsewhere.
  *
  * Between sessions and control groups Linux shares the CPUs by group, and a nice value counts
- * within one alone; a real-time priority counts for all. So it is for microseconds only: a thread
- * that takes more of a CPU than MOST_SHARE, as when somebody floods it with work, is a usual
- * one until it takes less.
+ * within one alone; a real-time priority counts for all. So it must be used for microseconds only:
+ * a thread that takes more of a CPU than MOST_SHARE, for example in a flood of events, loses the
+ * priority until it takes less.
  *
  * For the thread whose it is.
  */

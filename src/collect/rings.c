@@ -7,8 +7,8 @@
 
 #include "base/cleanup.h"
 
-/* How far before its writer a ring's memory is made present: some times what it wrote between two
- * looks, and these at least and at most. */
+/* How far ahead of its writer a ring's memory is populated: a multiple of what was written between
+ * two looks, within these limits. */
 #define AHEAD_TIMES 4
 #define LEAST_AHEAD_BYTES (256u << 10)
 #define MOST_AHEAD_BYTES (2u << 20)
@@ -31,7 +31,7 @@ struct ring {
 	uint64_t mark, low_water;
 	uint64_t populated; /* bytes of the ring, from its beginning */
 	uint64_t unread;    /* the most that was found at once */
-	/* Of the chunk that begins at `at`, once head_of() has read it. */
+	/* The chunk at `at`, after head_of() has read it. */
 	struct agent_chunk head;
 	bool has_head;
 };
@@ -121,8 +121,8 @@ static uint64_t most_populated(const struct rings *r)
 	return most < r->room ? most : r->room;
 }
 
-/* Of a ring in use, what will be written next: what was in use so far will be so again, and then
- * comes what is behind it. */
+/* Populates the memory of a ring that is in use: first the part that was used before, then the part
+ * behind it. */
 static void populate(struct rings *r, struct ring *ring, uint64_t written)
 {
 	uint64_t want = places_in_use(ring) * AGENT_CHUNK_BYTES + ahead_of(written);
@@ -213,7 +213,7 @@ static uint64_t bytes_in(const struct ring *ring)
 	return begins_chunk(ring) && n < sizeof(struct agent_chunk) ? 0 : n;
 }
 
-/* Of the chunk that begins here: what it said when it was looked at first. */
+/* The head of the chunk that begins here, as it was at the first look. */
 static const struct agent_chunk *head_of(const struct rings *r, struct ring *ring)
 {
 	const struct agent_chunk *shared = (const void *)ring_at(r, ring);
@@ -241,8 +241,8 @@ static uint64_t complete_to(const struct rings *r, struct ring *ring)
 	return tick > ring->low_water ? tick : ring->low_water;
 }
 
-/* Where the next piece comes from; NULL: there is none. In times of need the oldest goes first, so
- * that what is taken can be used. */
+/* The ring of the next piece; NULL: none. When memory is short the oldest goes first, so that the
+ * collection is usable. */
 static struct ring *next_ring(const struct rings *r, struct ring *from, bool oldest)
 {
 	struct ring *best = NULL, *end = r->items + r->layout->slots;

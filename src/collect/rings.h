@@ -2,10 +2,10 @@
  * The rings that the agent writes, from outside: what is new in them is copied into a backlog, and
  * its room given back at once.
  *
- * All that is in shared memory is the target's, and may change between two instructions. So each
- * position, time and head of a chunk is loaded once, by an atomic load, and checked afterwards; the
- * bytes of records are copied once, unchecked (the decoder takes each of the copy as hostile:
- * collect/drain.h). What is checked here and what is decoded there are the same bytes.
+ * The target can change shared memory between two instructions. So each position, time and head of
+ * a chunk is loaded once, by an atomic load, and checked afterwards; the bytes of records are
+ * copied once, unchecked (the decoder takes each of the copy as hostile: collect/drain.h). What is
+ * checked here and what is decoded there are the same bytes.
  *
  * For one thread, but for what is said to be for any.
  */
@@ -32,10 +32,10 @@ struct error *rings_create(struct agent_shared *shared, const struct agent_share
 void rings_destroy(struct rings *r);
 
 /*
- * Puts what there is into the collection that begins with this empty block, and says in it up to
- * where the records are complete: `now` - `margin` ticks, less when somebody is making one, and all
- * when `ended`. What there is no room for, or is too much for one look, stays where it is, the
- * latest first, and the collection is complete up to there. True: nothing was left.
+ * Copies new records into the collection that begins with this empty block, and notes up to which
+ * time they are complete: `now` - `margin` ticks, less while a thread is writing a record, and all
+ * when `ended`. Records beyond the room, or too many for one look, stay in the rings, the latest
+ * first, and the collection is complete up to them. True: nothing was left.
  *
  * The backlog's last block is never filled, but tells of progress when all others wait for it. When
  * they wait for a thread that is stopped inside a record, it is not awaited any more: its record
@@ -47,7 +47,7 @@ bool rings_collect(struct rings *r, struct backlog *b, struct block *first, uint
 /* How many sets of labels the agent could not read in a slot so far, as it says. */
 uint64_t rings_unread(const struct rings *r, uint32_t slot);
 
-/* How many bytes wait in the fullest. It is all that this looks at. */
+/* The number of bytes in the fullest ring. It looks at nothing else. */
 uint64_t rings_waiting(const struct rings *r);
 
 /* As the agent counts them, so far. For any thread. */

@@ -10,7 +10,8 @@
 #include "base/cleanup.h"
 #include "collect/backlog.h"
 
-/* What is written of a block: what is before its pieces, those in use, and the bytes in use. */
+/* The part of a block that is written: the fields before its pieces, the pieces in use, and the
+ * bytes in use. */
 #define HEAD_BYTES offsetof(struct block, pieces)
 
 void spill_init(struct spill *s, int file, uint64_t most)
@@ -91,7 +92,7 @@ static bool head_fits(const struct block *block)
 	       block->about.counter_count <= COUNTERS_MAX_EVENTS;
 }
 
-/* Its pieces lie one behind the other, as they did. false: they are more than the block's bytes. */
+/* Locates its pieces, which are contiguous. False: they exceed the block's bytes. */
 static bool find_pieces(struct block *block)
 {
 	uint32_t at = 0;
@@ -140,7 +141,7 @@ struct error *spill_read(struct spill *s, uint64_t at, struct block **ret)
 			break;
 		at += bytes_of(*next);
 		(*next)->in_heap = true;
-		/* What it was: whether there is a next one. */
+		/* The old value said whether there is a next one. */
 		next = &(*next)->next;
 	} while (*next);
 	if (err) {

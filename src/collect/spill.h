@@ -1,6 +1,6 @@
 /*
- * A file without a name for collections that memory has no room for: they lie in it one behind the
- * other, and it is used in a circle. One thread writes, and another reads what was written first.
+ * A file without a name for collections that do not fit into memory. They are contiguous in it, and
+ * it is used as a ring. One thread writes, another reads in the same order.
  */
 #ifndef COLLECT_SPILL_H
 #define COLLECT_SPILL_H

@@ -38,8 +38,8 @@ static bool status_of(uint32_t state, enum trace_status *ret)
 }
 
 /*
- * The thread and the processor of an M; what cannot be read is not known. A goroutine that waits
- * and is still its M's only pretends to, while its stack is scanned or the world stopped.
+ * The thread and the P of an M; unreadable ones are unknown. A goroutine that waits but is still
+ * its M's current one only pretends to wait: its stack is being scanned, or the world is stopped.
  */
 static void read_m(struct target *t, const struct golayout *lay, uint64_t m, uint64_t address,
 		   struct snapshot_goroutine *g)
@@ -243,9 +243,9 @@ static bool status_before(const struct trace_event *ev, enum trace_status *ret, 
 struct states {
 	const struct snapshot *snapshot;
 	struct map read;    /* goid -> its place in the snapshot + 1 */
-	struct map seen;    /* goids whose first event was seen */
-	struct map changed; /* goids whose labels were recorded, or that were made, since */
-	struct map threads; /* that run somebody */
+	struct map seen;    /* goids whose first event has been seen */
+	struct map changed; /* goids that were created, or whose labels were recorded, since */
+	struct map threads; /* threads that run a goroutine */
 	struct map ps;      /* that are held */
 	struct trace_events *ret;
 };
@@ -329,7 +329,7 @@ static struct error *must_check add_first_states(struct states *s, const struct 
 	return err;
 }
 
-/* Whose labels have changed while they were read is left out: one or the other may be meant. */
+/* Leaves out goroutines whose labels changed while they were read: either set could be right. */
 static struct error *must_check add_labels(struct states *s, const struct trace_events *first)
 {
 	struct error *err = NULL;

@@ -1,7 +1,7 @@
 /*
- * What every goroutine was doing when tracing began. It is read while the program runs on, which
- * takes a while; so what has an event meanwhile was in the state from which that event leads, and
- * what has none is in the state that was read.
+ * The state of every goroutine when tracing began. It is read while the program runs, which takes a
+ * while. A goroutine that has an event meanwhile was in the state from which that event leads; the
+ * others were in the state that was read.
  */
 #ifndef COLLECT_STATES_AT_START_H
 #define COLLECT_STATES_AT_START_H
@@ -38,7 +38,7 @@ struct snapshot {
 	struct snapshot_goroutine *items;
 	size_t count;
 	size_t capacity;
-	size_t labelled; /* items whose labels were read so far */
+	size_t labelled; /* items whose labels have been read */
 };
 
 /* Reads for about `most_ns` at most: the first event of a goroutine that is left out implies its

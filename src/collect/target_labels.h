@@ -23,11 +23,11 @@ struct labels {
 	uint32_t slots;
 	uint64_t cut;     /* labels that were longer than is kept, or too many */
 	uint64_t dropped; /* sets that are not known: no room, or they could not be read */
-	/* That were read when the agent might not, and whose records are still to come. */
+	/* Sets that gospect read for the agent, and whose records are still to come. */
 	struct unread_set *read_early;
 };
 
-/* Keeps what it is given. */
+/* Keeps its arguments. */
 struct error *labels_init(struct labels *l, struct target *t, const struct golayout *lay,
 			  uint32_t slots, struct texts *texts) must_check;
 void labels_deinit(struct labels *l);

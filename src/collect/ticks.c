@@ -5,7 +5,7 @@
 #include "base/clock.h"
 
 #define TRIES 8
-/* Centuries: what is later is nonsense, and no int64_t. */
+/* Centuries: later times are invalid, and exceed int64_t. */
 #define MOST_NS (1ull << 62)
 
 #if defined(__x86_64__)
@@ -20,7 +20,7 @@ uint64_t ticks_now(void)
 }
 #endif
 
-/* The one of several tries between whose two readings least time passed. */
+/* Of several tries, the one with the least time between its two readings. */
 struct tick_pair ticks_measure(void)
 {
 	struct tick_pair best = {0};
@@ -58,7 +58,7 @@ void ticks_add(struct ticks *t, const struct tick_pair *pair)
 		find_slope(&t->pairs[t->count - 2]);
 }
 
-/* Of the first of two pairs; with fewer, the only one's, which has no slope. */
+/* The first of the two pairs around this time. With a single pair, that one, which has no slope. */
 static const struct tick_pair *pair_before(const struct ticks *t, uint64_t tick)
 {
 	size_t i = t->count < 2 ? 0 : t->count - 2;

@@ -19,11 +19,10 @@
 #include "collect/ticks.h"
 #include "hooks/injection.h"
 
-/* Of which only what is unread takes memory: 0.1 s of what a CPU can do at most. */
+/* Only the unread part takes memory: 0.1 s at the highest rate of a CPU. */
 #define RING_BYTES (16u << 20)
-/* What waits to be decoded takes so much memory at most, less where it may be in a file too, and a
- * quarter of what our cgroup has left; on machines with very many CPUs so much that each has
- * some. */
+/* Limit of memory for undecoded records: less if a file takes them too, and at most a quarter of
+ * what the cgroup has left. On machines with very many CPUs it is larger, so that each has some. */
 #define BACKLOG_BYTES (128u << 20)
 #define BACKLOG_BYTES_BESIDE_FILE (64u << 20)
 #define BLOCKS_OF_SLOT 4
@@ -64,8 +63,8 @@ struct tracer {
 	bool labels_wait;     /* those of its goroutines are still to be read */
 	uint64_t start_ns;
 	uint64_t last_ns;      /* time of the last event */
-	uint64_t collected_ns; /* when what is being given out was collected */
-	uint64_t taken_ns;     /* a moment after all that was collected */
+	uint64_t collected_ns; /* when the collection that is being decoded was fetched */
+	uint64_t taken_ns;     /* shortly after the last fetch */
 	uint64_t until_ns;     /* all before this was given out */
 	uint64_t wanted_ns;    /* all before this is wanted soon */
 	uint64_t events;
@@ -135,7 +134,7 @@ static struct error *must_check start_collector(struct tracer *tr, const struct 
 	return collector_start(&c, &tr->collector);
 }
 
-/* Until the collector is there, nobody takes what the agent writes. */
+/* Until the collector runs, nothing fetches the agent's records. */
 static struct error *must_check begin_collecting(struct tracer *tr, const struct counters *counters,
 						 const struct tracer_options *options)
 {
@@ -320,7 +319,7 @@ static bool states_are_seen(const struct tracer *tr)
 	return !tr->more && (tr->last || seen >= tr->start_ns + tr->snapshot_ns);
 }
 
-/* Before the first events go out, they tell what was before them. */
+/* The first events define the states before them. */
 static struct error *must_check add_states(struct tracer *tr)
 {
 	struct trace_events all = {0};
@@ -370,7 +369,7 @@ static struct error *must_check take_collection(struct tracer *tr)
 	return err;
 }
 
-/* As long as nothing is wanted of us, what was collected waits for a CPU that is free. */
+/* While nothing is urgent, collected records wait for a CPU that is free. */
 static struct error *must_check take(struct tracer *tr)
 {
 	struct error *err = NULL;
@@ -424,7 +423,7 @@ static bool wants_living(struct tracer *tr)
 /* Reads some of the live goroutines; errors of reading end the list. */
 static void read_living(struct tracer *tr)
 {
-	/* Of what ends when nobody writes any more, nothing tells. */
+	/* A goroutine that ends after the last record leaves no event. */
 	if (tr->stopped || tr->last || tr->living_read_ns || !wants_living(tr))
 		return;
 	collector_flush_now(tr->collector); /* for it reads the target */

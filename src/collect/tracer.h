@@ -2,12 +2,11 @@
  * Tracing a live process: puts the agent into it, and gives what happens there as events in the
  * order of their times.
  *
- * This is what touches the target: it is stopped once, briefly, when tracing begins and once when
- * it ends; in between it runs on by itself, whatever becomes of us. What is written to it is in
- * docs/internals/trace.md. What it records is fetched by a thread of our own (collect/collector.h);
- * the one that calls the functions here, which is always the same, may take its time: it has the
- * lowest priority in tracer_next() and behind it, and decodes only where a CPU is free, as
- * long as nothing is urgent. It has its own priority again by tracer_stop() or tracer_close().
+ * The target is stopped twice, briefly: when tracing begins and when it ends. In between it runs by
+ * itself, even if gospect is killed. docs/reference/written-to-target.md lists what is written to
+ * it. A thread of gospect (collect/collector.h) fetches the records. One other thread calls the
+ * functions here. It has the lowest priority from tracer_next() on, and decodes only where a CPU is
+ * free, as long as nothing is urgent. tracer_stop() and tracer_close() restore its priority.
  */
 #ifndef COLLECT_TRACER_H
 #define COLLECT_TRACER_H
@@ -40,11 +39,11 @@ struct tracer_options {
 				 or NULL */
 	const struct surgeon_line *surgeon; /* inject_options.surgeon */
 	const volatile sig_atomic_t *stop;  /* tracer_open() ends early when it is not 0; or NULL */
-	/* When tracer_stop() will be called, since the beginning: by then the caller has its own
-	 * priority. 0: when a signal says so. */
+	/* When tracer_stop() will be called, since the beginning; the caller then has its own
+	 * priority. 0: at a signal. */
 	uint64_t duration_ns;
-	/* A file without a name for what waits to be decoded, which the caller closes after the
-	 * tracer, and how many bytes it may have; 0: there is no file. */
+	/* A file without a name for undecoded records, which the caller closes after the tracer,
+	 * and the number of bytes that it may take; 0: no file. */
 	int spill;
 	uint64_t spill_bytes;
 	/* When they are reached, records are decoded at once, even if no CPU is idle. */
@@ -76,21 +75,21 @@ struct trace_batch {
 	 * that were made before `living_ns` have ended. Else NULL. */
 	const struct map *living;
 	uint64_t living_ns;
-	/* All that had happened by then was given out, in ns as the events', but for what somebody
-	 * was still making. */
+	/* All events before this time, in ns as the events', were returned, except records that a
+	 * thread was still writing. */
 	uint64_t until_ns;
-	/* Nothing will come any more: the target has ended, or tracer_stop() was called and all
-	 * that had happened was given out. */
+	/* No more events will come: the target has ended, or tracer_stop() was called and all
+	 * events were returned. */
 	bool last;
 };
 
 struct tracer;
 
 /*
- * Tracing has begun when this returns. Refused with a reason, and with nothing left in the target:
- * ERROR_UNSUPPORTED (code that is not what we know, another architecture), ERROR_DENIED (a debugger
- * or another gospect is there, by its pid; seccomp, SELinux, no right to), ERROR_GONE. What a
- * gospect that died has left behind is removed first. Keeps all that it is given.
+ * Tracing has begun when this returns. On an error, nothing is left in the target:
+ * ERROR_UNSUPPORTED (unknown code, another architecture), ERROR_DENIED (a debugger or another
+ * gospect, with its pid; seccomp, SELinux, no permission), ERROR_GONE. It first removes the agent
+ * of a killed gospect. Keeps its arguments.
  */
 struct error *tracer_open(struct target *t, const struct image *img, const struct golayout *lay,
 			  const struct tracer_options *options, struct tracer **ret) must_check;
@@ -120,15 +119,16 @@ void tracer_close(struct tracer *tr);
 uint64_t tracer_waiting(const struct tracer *tr);
 
 void tracer_stats(const struct tracer *tr, struct tracer_stats *ret);
-/* Functions whose calls are not recorded though the user asked for it, and why: a line each. */
+/* Functions that the user named but that cannot be hooked, and why: a line each. */
 const struct strbuf *tracer_left_out(const struct tracer *tr);
 /* CLOCK_MONOTONIC at ns 0 of the events. */
 uint64_t tracer_start(const struct tracer *tr);
 /*
- * What the numbers in events mean. The words of a stack are those of pclntab_frames(), innermost
- * first, up to the goroutine's start function. A text is there until a sweep in which nobody marked
- * it: the caller sweeps, between two calls of tracer_next(), after all holders of numbers have
- * marked them; tracer_mark_texts() does that for those that events to come may have.
+ * The texts and stacks that numbers in events refer to. The words of a stack are those of
+ * pclntab_frames(), innermost first, up to the goroutine's start function. A text is there until a
+ * sweep in which nobody marked it: the caller sweeps, between two calls of tracer_next(), after all
+ * holders of numbers have marked them; tracer_mark_texts() does that for those that events to come
+ * may have.
  */
 struct texts *tracer_texts(const struct tracer *tr);
 void tracer_mark_texts(struct tracer *tr);

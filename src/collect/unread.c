@@ -9,7 +9,7 @@
 #include "collect/drain.h"
 #include "collect/label_reader.h"
 
-/* Of all sets that wait. */
+/* The limit for all waiting sets together. */
 #define MOST_HELD (16u << 20)
 /* A set counts as so many more: there are few enough to search through. */
 #define LEAST_HELD 4096
@@ -73,7 +73,7 @@ static struct unread_set *make_set(const struct label_sets *sets, uint32_t id,
 	return set;
 }
 
-/* What cannot be read is not known. */
+/* Sets that cannot be read are unknown. */
 static void read_all(struct unread *u, struct labelled *items, size_t count,
 		     struct unread_set **list)
 {

@@ -15,7 +15,7 @@
 
 struct piece;
 
-/* What a goroutine had, as in RECORD_LABELS. */
+/* The labels of a goroutine, as in RECORD_LABELS. */
 struct unread_set {
 	struct unread_set *next;
 	uint64_t goid;
@@ -32,14 +32,14 @@ struct unread {
 	uint64_t *seen; /* of each slot: how many it had, as the agent counts them */
 };
 
-/* Keeps what it is given; false: no memory. */
+/* Keeps its arguments; false: no memory. */
 bool unread_init(struct unread *u, struct target *t, const struct golayout *lay, uint32_t slots);
 void unread_deinit(struct unread *u);
 
 /* A slot has had so many so far: true when that is news. */
 bool unread_is_new(struct unread *u, uint32_t slot, uint64_t count);
-/* Adds those of a piece of its ring to *list, as far as they can be had; 16 MB of all lists at
- * once. Returns how many there were, of which it looks at UNREAD_MOST. */
+/* Adds the sets that a piece of its ring mentions to *list, as far as they can be read; 16 MB in
+ * all lists. Returns how many sets the piece has, of which it reads UNREAD_MOST. */
 #define UNREAD_MOST 256
 size_t unread_read(struct unread *u, const struct piece *p, struct unread_set **list);
 

@@ -61,7 +61,7 @@ static int compare_id(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-/* A goroutine that died and whose g was used again meanwhile may have been seen twice. */
+/* A goroutine that died, and whose g was reused during the pass, may occur twice. */
 static void sort(struct dump *dump)
 {
 	size_t n = 0;
@@ -75,7 +75,7 @@ static void sort(struct dump *dump)
 	dump->count = n;
 }
 
-/* Of the goroutines that `from` is true for, the word at from's address. */
+/* Reads the word at from's address, for the goroutines that `from` is true for. */
 static struct error *
 read_words(struct dump *dump, struct target *t,
 	   uint64_t (*address_of)(const struct dump_goroutine *g, const struct golayout_numbers *n),
@@ -152,8 +152,8 @@ static void put_bubble(struct dump_goroutine *g, uint64_t word)
 }
 
 /*
- * Of a core file that is cut off each goroutine is looked at alone, so that those that are there
- * are not lost with their neighbours.
+ * In a truncated core file each goroutine is read alone, so that a missing one does not hide its
+ * neighbours.
  */
 static struct error *visit_all(struct goroutine_set *set, const struct target_core *core)
 {

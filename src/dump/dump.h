@@ -48,9 +48,9 @@ struct dump {
 	const char *exe;                /* the program's name; the target's string */
 	uint64_t taken;                 /* CLOCK_MONOTONIC; 0: not known */
 	const struct target_core *core; /* NULL: a live process */
-	struct oncpu_sampler *sampler;  /* knows the C code in stacks of what runs; or NULL */
-	struct error *no_on_cpu;        /* why there are no stacks of what runs; NULL: there are, or
-					   nothing ran */
+	struct oncpu_sampler *sampler; /* for the C code in stacks of running goroutines; or NULL */
+	struct error *no_on_cpu;       /* why there are no stacks of what runs; NULL: there are, or
+					  nothing ran */
 	char *panic; /* the message of the panic that ended the process; NULL: none is known */
 	struct dump_goroutine *items; /* by id */
 	size_t count;
@@ -79,7 +79,7 @@ struct error *dump_collect(struct target *t, const struct image *img, const stru
 			   const struct dump_options *options, struct dump **ret) must_check;
 void dump_destroy(struct dump *dump);
 
-/* "running", "chan receive" ...: what the runtime prints in brackets. */
+/* "running", "chan receive" ...: the text that the runtime prints in brackets. */
 const char *dump_state(const struct dump *dump, const struct dump_goroutine *g);
 /* "running", "runnable", "syscall", "waiting", "preempted" ... */
 const char *dump_status(const struct dump_goroutine *g);

@@ -10,7 +10,7 @@
 #include "dump/raw_dump.h"
 #include "dump/traceback.h"
 
-/* Of the text. */
+/* A part of the text. */
 struct place {
 	size_t start;
 	size_t length;
@@ -21,7 +21,7 @@ struct texts {
 	const struct dump *dump;
 	bool all;
 	bool raw;
-	struct strbuf text;  /* all of them, one behind the other */
+	struct strbuf text;  /* all texts, concatenated */
 	struct map stacks;   /* stack -> its place in `places`, and one; 0: not made yet */
 	struct map creators; /* go_pc -> likewise: the function, NUL, the place */
 	struct place *places;
@@ -88,7 +88,7 @@ static void add_labels(struct strbuf *sb, const struct dump *dump, uint32_t id)
 		strbuf_addc(sb, '}');
 }
 
-/* runtime2.go:isIdleInSynctest, for reasons whose name does not say so. */
+/* runtime2.go:isIdleInSynctest, for reasons whose name does not tell. */
 static bool is_durable(const char *reason)
 {
 	static const char *const names[] = {
@@ -150,7 +150,7 @@ static struct error *make_stack(struct texts *texts, struct stack stack)
 	return err;
 }
 
-/* What the text has from `start` on becomes a place of its own. */
+/* Makes a place of the text from `start` on. */
 static struct error *keep_place(struct texts *texts, size_t start, uint64_t *ret)
 {
 	if (texts->text.failed ||

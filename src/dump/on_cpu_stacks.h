@@ -1,4 +1,4 @@
-/* The stacks of what runs in a living process: for the files of this room alone. */
+/* The stacks of running goroutines in a living process. For the files of this room alone. */
 #ifndef DUMP_ON_CPU_STACKS_H
 #define DUMP_ON_CPU_STACKS_H
 

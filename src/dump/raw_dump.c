@@ -13,7 +13,7 @@
 #define CREATED_BY "created by 0x"
 /* Longer than a line with an address is. */
 #define MAX_ADDRESS_LINE 64
-/* A path, and what is before it. */
+/* A path, and the text before it. */
 #define MAX_HEAD_LINE 8192
 
 static const char *pseudo_name(uint64_t word)
@@ -163,7 +163,7 @@ void dump_raw_release(struct dump_raw *raw)
 	*raw = (struct dump_raw){0};
 }
 
-/* What is made of the body: lines that have no addresses stay as they are. */
+/* Replaces the body; lines without addresses stay. */
 struct filling {
 	const struct dump_raw *raw;
 	const struct image *img;

@@ -189,8 +189,8 @@ bool traceback_creator(const struct image *img, const struct dump_goroutine *g, 
 	n = pclntab_frames(&img->functions, g->go_pc, frames, MAX_INLINED);
 	if (!n)
 		return false;
-	/* The runtime names the function that the code belongs to, and the line of what is inlined.
-	 */
+	/* The runtime prints the function that the code belongs to, with the line of the inlined
+	 * call. */
 	*ret = (struct shown_frame){frames[n - 1], g->go_pc};
 	ret->frame.file = frames[0].file;
 	ret->frame.line = frames[0].line;

@@ -17,7 +17,7 @@ struct traceback {
 	struct shown_frame *frames; /* innermost first */
 	size_t count;
 	size_t capacity;
-	/* Behind the first `head` frames this many are left out; -1: nobody knows how many. */
+	/* After the first `head` frames this many are left out; -1: an unknown number. */
 	size_t head;
 	long elided;
 };
@@ -32,7 +32,7 @@ struct error *traceback_of(const struct image *img, struct stack stack, bool all
 void traceback_release(struct traceback *tb);
 #define _cleanup_traceback_ __attribute__((cleanup(traceback_release)))
 
-/* For each frame "main.worker(...)\n\t/src/worker.go:41 +0x1d\n", and what is left out. */
+/* For each frame "main.worker(...)\n\t/src/worker.go:41 +0x1d\n", and a line for those left out. */
 void traceback_add(struct strbuf *sb, const struct traceback *tb);
 
 /* Where a goroutine was created; false when the runtime would not say. */

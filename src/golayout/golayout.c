@@ -92,7 +92,7 @@ static bool moves_fields(const char *version)
 	return false;
 }
 
-/* 4 of "go1.24.4 (vendor)"; 0 when there is none. */
+/* 4 of "go1.24.4 (vendor)"; 0 without a patch release. */
 static int patch_of(const char *version)
 {
 	const char *minor = strchr(version, '.');
@@ -144,7 +144,7 @@ static size_t first_of(const char *type)
 	return i;
 }
 
-/* The answers of the binary's DWARF, or of its twin's. Broken DWARF is as good as none. */
+/* Asks the DWARF of the binary, or of its unstripped file. Broken DWARF counts as none. */
 static bool ask_dwarf(const struct image *img, struct dwarf_query *queries, size_t count)
 {
 	const struct elf_file *files[] = {img->elf, img->twin};

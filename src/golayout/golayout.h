@@ -68,10 +68,10 @@ struct error *golayout_open(struct image *img, struct target *t, struct golayout
 void golayout_close(struct golayout *lay);
 
 /*
- * Holds what golayout_open() found against the live process (the rules of plausibility in
- * docs/internals/go-runtime.md): ERROR_UNSUPPORTED says what was expected and what was found.
- * ERROR_FAULT or a count of 0 goroutines while the program is only starting: *ret_starting is true,
- * try again later.
+ * Checks the result of golayout_open() against the live process (the rules of plausibility in
+ * docs/internals/go-runtime.md): ERROR_UNSUPPORTED names the expected and the found value.
+ * ERROR_FAULT or a count of 0 goroutines while the program is starting: *ret_starting is true, try
+ * again later.
  */
 struct error *golayout_validate(const struct golayout *lay, const struct image *img,
 				struct target *t, bool *ret_starting) must_check;

@@ -1,6 +1,6 @@
 /*
- * Runtime variables in a stripped binary: each is what one small function of the runtime refers to,
- * in the order of its code. The functions are known by name, which strip does not remove.
+ * Runtime variables in a stripped binary: one small function of the runtime refers to each, in a
+ * known order. The functions are known by name, which strip does not remove.
  *
  * The order is that of the statements in the runtime's source; tests/rules holds these rules
  * against the symbol tables of all versions, architectures and build modes.
@@ -126,9 +126,9 @@ static bool is_reason(const struct image *img, const uint64_t string[2])
 }
 
 /*
- * The table is an array of Go strings {pointer, length}; entry 0 is the empty string. Its size is
- * not written anywhere but in symbols, so it ends where there are no more such strings. What lies
- * behind it may look like one: a few entries too many do no harm, the runtime never names them.
+ * The table is an array of Go strings {pointer, length}; entry 0 is the empty string. Only symbols
+ * have its size, so it ends at the first invalid string. Bytes behind it may look like strings: a
+ * few extra entries do no harm, because the runtime never uses their numbers.
  */
 static uint64_t count_wait_reasons(const struct image *img, uint64_t table)
 {

@@ -4,8 +4,8 @@
 
 #include "golayout/golayout.h"
 
-/* Fills lay->v; the numbers must be decided and the functions loaded. ERROR_UNSUPPORTED names what
- * was not found. */
+/* Fills lay->v; the numbers must be decided and the functions loaded. ERROR_UNSUPPORTED names the
+ * missing variable. */
 struct error *variables_find(const struct image *img, struct golayout *lay) must_check;
 
 /* The same by the rules alone, whatever symbols there are: for tests of the rules. */

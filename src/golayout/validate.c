@@ -1,6 +1,5 @@
 /*
- * Holds what is believed of a process against the process: docs/internals/go-runtime.md,
- * "Plausibility".
+ * Checks the assumed layout against the process: docs/internals/go-runtime.md, "Plausibility".
  *
  * The process runs meanwhile, so any single reading may be torn or outdated. A pass of all checks
  * is therefore repeated a few times; what is wrong about the layout is wrong every time. A pass is
@@ -55,7 +54,7 @@ static struct error *must_check mismatch(const struct check *c, const char *what
 		(unsigned long long)found);
 }
 
-/* A core file that is cut off lacks what the runtime points to, and is right all the same. */
+/* A truncated core file lacks objects of the runtime, and its layout is right all the same. */
 static bool is_cut(const struct check *c)
 {
 	const struct target_core *core = target_core(c->t);
@@ -63,7 +62,8 @@ static bool is_cut(const struct check *c)
 	return core && core->truncated;
 }
 
-/* What the runtime points to can be read; only its own variables may be missing, at the start. */
+/* Reads an object that the runtime points to. Only the runtime's own variables may be unreadable,
+ * at the start. */
 static struct error *must_check read_object(const struct check *c, const char *what,
 					    uint64_t address, void *buffer, size_t size)
 {
@@ -419,7 +419,7 @@ static struct error *must_check check_machines(struct check *c)
 	return err ? err : check_threads(c, count);
 }
 
-/* What is missing because the target is cut off proves nothing. */
+/* Missing memory of a truncated core file proves nothing. */
 static struct error *must_check forgive(const struct check *c, struct error *err)
 {
 	if (!err || err->code != ERROR_FAULT || !is_cut(c))

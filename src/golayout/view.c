@@ -32,7 +32,7 @@ static size_t bytes_of(const char *type, const struct golayout_numbers *n)
 	return size;
 }
 
-/* More than this is not a count of goroutines but garbage; fewer than that cost nobody much. */
+/* A larger count is garbage; smaller ones cost little. */
 #define MAX_GOROUTINES (1ull << 25)
 #define ALWAYS_FINE (1ull << 18)
 

@@ -1,9 +1,9 @@
 /*
- * What the bytes of the runtime's g and m say, and where the fields of its structures are in the
- * target. The target's DWARF decides the latter and may say anything, so this is the only code that
- * adds such an offset, to bytes in gospect's own memory or to an address. Code that runs elsewhere
- * is given the numbers: the agent, its stubs, the surgeon (inject/runtime_words.h), and the program
- * in the kernel (oncpu/sample_program.c).
+ * Decodes the bytes of the runtime's g and m, and gives the addresses of fields in the target. The
+ * target's DWARF decides the latter and may say anything, so this is the only code that adds such
+ * an offset, to bytes in gospect's own memory or to an address. Code that runs elsewhere is given
+ * the numbers: the agent, its stubs, the surgeon (inject/runtime_words.h), and the program in the
+ * kernel (oncpu/sample_program.c).
  *
  * Read golayout_g_bytes() or golayout_m_bytes() bytes before a view is made. Every field ends
  * within them, and golayout_open() has refused what is larger than the limits below.
@@ -16,7 +16,7 @@
 #include "golayout/golayout.h"
 #include "golayout/status.h"
 
-/* Of the structures of Go 1.17 to 1.27, g has 456 bytes at most and m 2,024. */
+/* In Go 1.17 to 1.27, g has 456 bytes at most and m 2,024. */
 #define GOLAYOUT_G_LIMIT 4096
 #define GOLAYOUT_M_LIMIT 8192
 

@@ -14,7 +14,7 @@
 /* From so many on it pays to read them together. */
 #define MERGE_FROM 256
 #define MAX_TRIES 8
-/* What the stacks of one batch have together at most, but for a single larger one. */
+/* The most bytes of stacks in one batch, except for a single larger stack. */
 #define BATCH_BYTES (8u << 20)
 
 /* Reads a goroutine's header anew. False: it cannot be read. */
@@ -27,7 +27,7 @@ static bool look_again(struct goroutine_set *set, struct pending_read *c)
 	return true;
 }
 
-/* Its stack is not to be had. */
+/* Its stack cannot be read. */
 static struct error *give_up(struct goroutine_set *set, struct pending_read *c)
 {
 	if (set->options.keep_state || !look_again(set, c)) {
@@ -65,7 +65,7 @@ static struct error *try_alone(struct goroutine_set *set, uint32_t who)
 	return give_up(set, c);
 }
 
-/* How many of `who` make the next batch. */
+/* How many of `who` form the next batch. */
 static size_t batch_length(const struct goroutine_set *set, const uint32_t *who, size_t count,
 			   size_t most)
 {
@@ -98,7 +98,7 @@ static struct error *try_in_batches(struct goroutine_set *set, uint32_t *who, si
 	return NULL;
 }
 
-/* Moves to the front of `who` those that may be read with many others; gives how many. */
+/* Moves those that may be read in a batch to the front of `who`; returns how many. */
 static size_t part_patient(const struct goroutine_set *set, uint32_t *who, size_t count)
 {
 	size_t n = 0;

@@ -12,7 +12,7 @@
 #define PATIENCE_NS 1000000000ull
 #define PAUSE_US 500u
 
-/* What one try led to. */
+/* The result of one try. */
 enum outcome { OUTCOME_TAKEN, OUTCOME_RUNS, OUTCOME_MOVED, OUTCOME_GONE, OUTCOME_UNREADABLE };
 
 /* A stack as one read shall find it. */
@@ -45,7 +45,7 @@ static bool is_on_stack(const struct goroutine_set *set, const struct reading *r
 	return sp > g_view_stack_lo(header_view(set, r->header)) && sp < r->stack_end && !(sp & 7);
 }
 
-/* Room for the stack from sp on; what has no room at its upper end is left out. */
+/* Makes room for the stack from sp on; the outer end that does not fit is left out. */
 static struct error *make_room(const struct goroutine_set *set, const struct reading *r,
 			       struct goroutine_snapshot *ret)
 {
@@ -220,7 +220,7 @@ struct error *goroutine_snapshot_take(struct goroutine_set *set, uint64_t goid,
 	const struct target_core *core = target_core(set->t);
 	struct goroutine_snapshot s = {0};
 	uint64_t g;
-	/* Of a core file that is cut off each goroutine is looked at alone. */
+	/* In a truncated core file each goroutine is read alone. */
 	struct error *err =
 		goroutine_set_locate(set, core && core->truncated ? 1 : UNIT_BYTES, goid, &g);
 

@@ -23,9 +23,9 @@ struct goroutine_snapshot {
 };
 
 /*
- * The goroutine with this id. It is read again when it moves meanwhile. When it runs, in a live
- * process, the call waits for up to a second; then, and when there is no such goroutine,
- * ERROR_FAILED says so. Frames that do not lead to the stack's end are no error: see frames.end.
+ * Takes the goroutine with this id, and reads it again when it moves meanwhile. If it runs, in a
+ * live process, the call waits for up to a second. ERROR_FAILED: it still runs, or there is no such
+ * goroutine. Frames that do not lead to the stack's end are no error: see frames.end.
  */
 struct error *goroutine_snapshot_take(struct goroutine_set *set, uint64_t goid,
 				      struct goroutine_snapshot *ret) must_check;

@@ -5,9 +5,10 @@
  * A goroutine's g never moves and is never freed. Its header (the fields up to the labels) is
  * compared with what was seen before; when (goid, status, sp, pc, trackingSeq) are the same, it did
  * not run, and its stack is the same. Otherwise its stack is read, and then the header again: the
- * stack counts only when the header did not change, for a goroutine that ran in between has another
- * trackingSeq (proc.go, casgstatus). From Go 1.26 on system calls do not count there; m.syscalltick
- * does. A goroutine that moved is read again, by itself, a few times; then its stack is unknown.
+ * stack counts only when the header did not change, because a goroutine that ran in between has
+ * another trackingSeq (proc.go, casgstatus). From Go 1.26 on system calls do not count there;
+ * m.syscalltick does. A goroutine that moved is read again, by itself, a few times; then its stack
+ * is unknown.
  *
  * Read-only: never writes to the target nor stops it. Not for several threads at once.
  */
@@ -32,7 +33,7 @@ enum {
 	GOROUTINE_MOVED = 8,   /* it was not at the last look where it was before: the set's own */
 };
 
-/* What was seen of a goroutine at the last look. */
+/* A goroutine's state at the last look. */
 struct goroutine_record {
 	uint64_t sp; /* where its stack begins; of a system call: where it was entered */
 	uint64_t pc;
@@ -59,7 +60,7 @@ static inline uint8_t goroutine_wait_reason(const struct goroutine_record *r)
 	return r->key >> 8 & 0xff;
 }
 
-/* It exists: neither dead nor not yet born. */
+/* It exists: neither dead nor newly allocated. */
 bool goroutine_is_alive(const struct goroutine_record *r);
 
 /* The fields that only some need, from a header. */
@@ -75,7 +76,7 @@ struct goroutine_details {
 	uint64_t bubble; /* synctest: address of its bubble or group; else 0 */
 };
 
-/* A run of goroutines that are next to each other in memory: what a visit visits. */
+/* A run of goroutines that are adjacent in memory: the unit of a visit. */
 struct goroutine_unit {
 	uint32_t first;
 	uint32_t count;
@@ -101,8 +102,8 @@ struct goroutine_stats {
 
 struct goroutine_options {
 	size_t stack_limit; /* bytes of a stack that are read at most */
-	/* A goroutine that moved while it was read keeps the state in which it was first seen, so
-	 * that what moves often is not counted less. Else the newest state is shown. */
+	/* Keeps the first state of a goroutine that moved while it was read, so that goroutines
+	 * that move often are not undercounted. Otherwise the newest state is shown. */
 	bool keep_state;
 	/* The registers of a thread, by its id in the target (m.procid), at the moment at which the
 	 * memory is read; false: not known. With them a running goroutine has its stack. NULL:
@@ -146,24 +147,24 @@ struct error *goroutine_set_visit(struct goroutine_set *set, const uint32_t *uni
 /* Whether this address is that of a goroutine's g; its place among the records, if so. */
 bool goroutine_set_find(const struct goroutine_set *set, uint64_t g, size_t *ret);
 
-/* What is known of the goroutine whose g this is; false when it cannot be read, or is none. */
+/* The identity of the goroutine with this g; false when it cannot be read, or is no goroutine. */
 struct goroutine_identity {
 	uint64_t goid;
 	uint64_t start_pc;
 	uint32_t labels; /* their number in the set, LABELS_NONE when they were changing */
 };
 
-/* What was read before. */
+/* Bytes that were read before. */
 struct goroutine_copy {
 	uint64_t goid;
 	uint64_t start_pc;
 	uint64_t labels; /* g.labels */
-	/* Of these, of the same moment; NULL: they are read now. See label_sets_read_copied(). */
+	/* Pieces copied at the same time; NULL: they are read now. See label_sets_read_copied(). */
 	const struct target_range *pieces;
 	size_t piece_count;
 };
 
-/* `copy` is NULL when there is none: it is read now. */
+/* `copy` is NULL when nothing was read before: it is read now. */
 bool goroutine_set_identify(struct goroutine_set *set, uint64_t g,
 			    const struct goroutine_copy *copy, struct goroutine_identity *ret);
 

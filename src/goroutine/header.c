@@ -1,4 +1,4 @@
-/* What the bytes of a g say. */
+/* Decodes the bytes of a g. */
 #include "goroutine/set.h"
 
 struct goroutine_record record_of(const struct goroutine_set *set, const uint8_t *header)

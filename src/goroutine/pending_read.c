@@ -1,4 +1,4 @@
-/* A goroutine whose record is not as before, from its header to its new record. */
+/* A goroutine that changed, from its header to its new record. */
 #include <stdlib.h>
 
 #include "base/array.h"
@@ -50,7 +50,7 @@ struct error *pending_read_commit(struct goroutine_set *set, struct pending_read
 	return err;
 }
 
-/* Of a goroutine that runs: right when it still has them afterwards. */
+/* The labels of a running goroutine: right if it still has them afterwards. */
 static struct error *read_own_labels(struct goroutine_set *set, struct pending_read *c)
 {
 	uint64_t address = g_at_labels(&set->lay->n, set->g[c->index]), after;

@@ -27,7 +27,7 @@
 #include "base/clock.h"
 #include "goroutine/set.h"
 
-/* The time in which nobody moves 256 times. */
+/* In this time no goroutine moves 256 times. */
 #define CALL_NS 20000
 /* How many goroutines a call reads one by one, and how many batched at first and at least. */
 #define CALL_COUNT 8
@@ -37,7 +37,7 @@
  * down by then. */
 #define BELOW 256
 #define PAGE 4096u
-/* Of a stack whose pointer is not known. */
+/* For a stack whose pointer is unknown. */
 #define USUAL_SIZE 2048
 
 enum part { TICK, HEADER, STACK, STACK_AGAIN, HEADER_AGAIN, TICK_AGAIN, COUNTER, PARTS };
@@ -77,7 +77,7 @@ static void fill_pieces(const struct goroutine_set *set, const struct pending_re
 		(struct plan_piece){counter_address(set, c), batched || !c->has_m ? 0 : 1, 0};
 }
 
-/* What a batch needs to know of each of its members. */
+/* The data of a batch for each of its members. */
 struct close_look {
 	size_t first_range;
 	size_t first_byte;
@@ -225,7 +225,7 @@ static bool same_part(const struct goroutine_set *set, const struct close_look *
 	       !memcmp(a, b, pieces[part].size);
 }
 
-/* Whether what the last header counts is all that there is to count. */
+/* Whether the counter in the last header includes every move. */
 static bool has_counted(const struct goroutine_set *set, const struct close_look *look,
 			const struct plan_piece *pieces, const uint8_t *again)
 {
@@ -362,7 +362,7 @@ static bool is_confirmed(const struct goroutine_set *set, const struct pending_r
 	return record_same(&record, &c->now);
 }
 
-/* Reads the stacks and the headers of those whose read took too long once more. */
+/* Reads the stacks and headers again for those whose first read took too long. */
 static struct error *confirm(struct goroutine_set *set, const uint32_t *who, size_t count,
 			     bool batched, const struct close_look *looks)
 {
@@ -452,7 +452,7 @@ static struct error *commit_all(struct goroutine_set *set, uint32_t *who, size_t
 	return err;
 }
 
-/* What was read, `batched` or one by one, is validated, and committed where possible. */
+/* Validates the reads, `batched` or one by one, and commits the valid ones. */
 static struct error *commit_read(struct goroutine_set *set, uint32_t *who, size_t count,
 				 bool batched, struct close_look *looks, size_t *ret_left)
 {

@@ -92,8 +92,8 @@ static struct place place_of(const struct goroutine_set *set, const uint8_t *uco
 }
 
 /*
- * The frame of the signal is the one whose uc_stack names this very stack; of signals within
- * signals the first, which lies highest.
+ * The frame of the signal has a uc_stack that names this very stack. Of nested signals it is the
+ * first, which lies highest.
  */
 static bool find_interrupted(const struct goroutine_set *set, const struct bounds *b,
 			     const uint8_t *bytes, size_t size, struct place *ret)
@@ -109,8 +109,7 @@ static bool find_interrupted(const struct goroutine_set *set, const struct bound
 	return false;
 }
 
-/* When the thread handles a signal, *p becomes what it interrupted. False: that is not to be found.
- */
+/* When the thread handles a signal, *p becomes the interrupted place. False: it cannot be found. */
 static bool leave_signal(struct goroutine_set *set, uint64_t gsignal, struct place *p)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;

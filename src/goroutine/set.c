@@ -9,7 +9,7 @@
 /* Entries of the list that are read at once. */
 #define LIST_PIECE (1u << 16)
 #define MAX_WAIT_REASONS 128
-/* Of an address, sorted by at once: places for them fit the first cache. */
+/* Bits of an address that are sorted by at once: the table fits the first cache. */
 #define SORT_BITS 11
 /* So many births, and such a share of the goroutines that rest, are a burst. */
 enum { BURST_SHARE = 4, BURST_LEAST = 1000 };
@@ -193,7 +193,7 @@ static bool merge(struct goroutine_set *set, uint64_t **all_fresh, size_t fresh_
 	return true;
 }
 
-/* An entry of allgs is never 0 nor unaligned; a target that lies gets none looked at. */
+/* An entry of allgs is never 0 or unaligned. Invalid entries of a hostile target are dropped. */
 static size_t drop_garbage(uint64_t *g, size_t count)
 {
 	size_t n = 0;
@@ -204,8 +204,8 @@ static size_t drop_garbage(uint64_t *g, size_t count)
 	return n;
 }
 
-/* What a truncated core file has of a piece of the list; the rest is 0 and is dropped as garbage
- * is. ERROR_FAULT when it has nothing. */
+/* Reads the part of a piece of the list that a truncated core file has; the rest is 0 and is
+ * dropped as garbage. ERROR_FAULT when nothing of it is there. */
 static struct error *read_remains(struct goroutine_set *set, uint64_t address, uint64_t *list,
 				  size_t count)
 {
@@ -256,7 +256,7 @@ static size_t drop_known(const struct goroutine_set *set, uint64_t *g, size_t co
 	return n;
 }
 
-/* The length of the list, and how many ids were given out so far; 0 when that is not to be had. */
+/* The length of the list, and the number of ids given out; 0 when unreadable. */
 static struct error *read_counts(struct goroutine_set *set, uint64_t *ret_length,
 				 uint64_t *ret_goids)
 {
@@ -288,7 +288,8 @@ static void notice_births(struct goroutine_set *set, uint64_t goids)
 	set->goids = goids;
 }
 
-/* allglen is stored after allgptr, so it is read before it: runtime/proc.go:atomicAllG. */
+/* allglen is read before allgptr, because the runtime stores it after allgptr:
+ * runtime/proc.go:atomicAllG. */
 struct error *goroutine_set_refresh(struct goroutine_set *set)
 {
 	_cleanup_free_ uint64_t *fresh = NULL, *room = NULL;

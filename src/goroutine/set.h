@@ -6,13 +6,13 @@
 #include "goroutine/goroutines.h"
 #include "target/read_plan.h"
 
-/* A goroutine whose record is not as before, on its way to a new one. */
+/* A goroutine that changed, on its way to a new record. */
 struct pending_read {
 	uint32_t index;              /* in the set */
 	const uint8_t *header;       /* in set->headers, set->again or set->batch_bytes */
 	const uint8_t *first_header; /* in set->headers: valid for the whole visit */
 	struct goroutine_record now;
-	/* As it was when it was looked at: what is kept with options.keep_state. */
+	/* Its state at the first look, kept with options.keep_state. */
 	struct goroutine_record first;
 	uint64_t first_start_pc;
 	uint64_t stack_end;    /* stack.hi */
@@ -60,7 +60,7 @@ struct goroutine_set {
 	size_t planned; /* bytes of a unit of this plan */
 	uint64_t goids; /* that were given out up to the last refresh */
 
-	/* Of the visit under way. */
+	/* For the current visit. */
 	uint8_t *headers;
 	size_t headers_capacity;
 	struct pending_read *pending_reads;
@@ -75,7 +75,7 @@ struct goroutine_set {
 	struct plan_piece *batch_pieces;
 	size_t batch_piece_capacity;
 	uint32_t batched; /* how many are read batched in one call; 0: not yet known */
-	uint64_t call_ns; /* what the last call took */
+	uint64_t call_ns; /* duration of the last call */
 	uint8_t *again;   /* headers of single retries */
 };
 
@@ -88,8 +88,8 @@ static inline struct g_view header_view(const struct goroutine_set *set, const u
 /* Where the goroutine left its stack, as g.sched has it. */
 struct target_registers sched_of(const struct goroutine_set *set, const uint8_t *header);
 
-/* The registers that a parked goroutine left in its g; fp is 0 where they do not belong to `r`,
- * which is what the header says. */
+/* The registers that a parked goroutine left in its g; fp is 0 where they do not belong to `r`, the
+ * decoded header. */
 struct target_registers parked_registers(const struct goroutine_set *set, const uint8_t *header,
 					 const struct goroutine_record *r);
 
@@ -99,7 +99,7 @@ static inline size_t bytes_below(const struct goroutine_set *set, uint64_t sp)
 	return set->img->machine == MACHINE_ARM64 && sp % 4096 >= 16 ? 16 : 0;
 }
 
-/* What the header says; stack, labels, tick and flags are left at 0. */
+/* The decoded header; stack, labels, tick and flags are 0. */
 struct goroutine_record record_of(const struct goroutine_set *set, const uint8_t *header);
 
 /* Whether both are of the same goroutine, which did not run in between. */
@@ -108,8 +108,8 @@ static inline bool record_same(const struct goroutine_record *a, const struct go
 	return a->sp == b->sp && a->pc == b->pc && a->goid == b->goid && a->key == b->key;
 }
 
-/* The g of the living goroutine with this id, by a look at all headers in reads of about so many
- * bytes; 0 when there is none. */
+/* The g of the living goroutine with this id, found by reading all headers in pieces of about so
+ * many bytes; 0 if it does not exist. */
 struct error *goroutine_set_locate(struct goroutine_set *set, size_t unit_bytes, uint64_t goid,
 				   uint64_t *ret) must_check;
 
@@ -139,8 +139,8 @@ struct error *pending_reads_commit(struct goroutine_set *set) must_check;
 #define CLOSE_BATCH 64
 
 /*
- * Tries to commit at most CLOSE_BATCH. Those that moved stay pending and are packed to the front
- * of `who`; *ret_left is how many.
+ * Tries to commit at most CLOSE_BATCH. Those that moved stay pending and are packed to the front of
+ * `who`; *ret_left is their number.
  */
 struct error *try_one_by_one(struct goroutine_set *set, uint32_t *who, size_t count,
 			     size_t *ret_left) must_check;
@@ -150,7 +150,7 @@ struct error *try_batched(struct goroutine_set *set, uint32_t *who, size_t count
 			  size_t *ret_left) must_check;
 uint32_t batched_count(const struct goroutine_set *set);
 
-/* What the header says is now what is known of it. */
+/* Makes the header the goroutine's known state. */
 void pending_read_take_header(const struct goroutine_set *set, struct pending_read *c,
 			      const uint8_t *header);
 /* Whether it is, or may be, in the state that it has to be shown in. */

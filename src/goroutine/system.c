@@ -1,4 +1,4 @@
-/* What the runtime hides, and stacks for those that have none to show. */
+/* Which goroutines the runtime hides, and synthetic stacks for those without one. */
 #include <string.h>
 
 #include "base/array.h"
@@ -26,8 +26,8 @@ static enum start_kind start_kind(const struct pclntab *functions, uint64_t pc)
 	return START_SYSTEM;
 }
 
-/* The runtime has a flag for "runs a finalizer now"; from outside it is seen by the stack, in which
- * there is then a function of somebody else. */
+/* The runtime has a flag for "runs a finalizer now". From outside the stack shows it: a function
+ * outside the runtime is on it. */
 static bool runs_user_code(const struct goroutine_set *set, uint32_t id)
 {
 	struct stack stack = stacks_get(set->stacks, id);

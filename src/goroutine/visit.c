@@ -27,9 +27,8 @@ static bool add_pending_read(struct goroutine_set *set, uint32_t index, const ui
 
 /*
  * A goroutine that moved in the last pass is probably moving now, and would be gone by the time
- * gospect reads its stack. So header and stack are read together, later. That is decided before
- * the header shows a move: the instant of a sample must not depend on what the goroutine does
- * then.
+ * gospect reads its stack. So header and stack are read together, later. That is decided before the
+ * header shows a move: the instant of a sample must not depend on the goroutine's state then.
  */
 static bool look_late(struct goroutine_set *set, uint32_t index, const uint8_t *header,
 		      const struct goroutine_record *now)
@@ -39,10 +38,10 @@ static bool look_late(struct goroutine_set *set, uint32_t index, const uint8_t *
 }
 
 /*
- * A g is never freed: after a burst of goroutines the dead remain, and are used again, the latest
- * first. A unit in which all have been dead for some looks is passed over, up to PAUSE_MASK times,
- * by chance, so that not all come at once. What is born there is seen so much later; a burst is
- * noticed by the ids that were given out.
+ * A g is never freed: after a burst of goroutines the dead remain, and the runtime reuses the
+ * latest first. A unit in which all have been dead for some looks is skipped, up to PAUSE_MASK
+ * times, at random, so that units come back at different times. A goroutine that is born there is
+ * seen later by as much; the ids given out reveal a burst.
  */
 enum { DEAD_LOOKS = 2, PAUSE_MASK = 63 };
 

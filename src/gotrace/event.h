@@ -1,6 +1,6 @@
 /*
- * What happened in the target, one event each: what the agent's records are decoded to, and what
- * the model makes a legal trace of.
+ * An event in the target. The agent's records are decoded to events, and the model makes a legal
+ * trace of them.
  *
  * Events are in the order of their times, as far as clocks and losses permit: the model reconciles
  * what does not fit. The sources of each are the hooks in docs/internals/trace.md.
@@ -13,7 +13,7 @@
 #define TRACE_NO_P UINT32_MAX
 #define TRACE_NO_M UINT64_MAX
 
-/* In files calls are regions of the goroutine, whose type begins so. */
+/* In trace files calls are regions of the goroutine, whose type begins with this. */
 #define TRACE_CALL_PREFIX "gospect.call "
 
 enum trace_kind {
@@ -57,7 +57,7 @@ enum trace_kind {
 	TRACE_HEAP_ALLOC, /* arg: bytes */
 	TRACE_HEAP_GOAL,  /* arg: bytes */
 	TRACE_GOMAXPROCS, /* arg: how many */
-	TRACE_LABEL,      /* of what runs on m; text: "GC (dedicated)" ... */
+	TRACE_LABEL,      /* for the goroutine on m; text: "GC (dedicated)" ... */
 
 	/* The program's own: runtime/trace. */
 	TRACE_TASK_BEGIN,   /* arg: its id; arg2: its parent's; text: its type */
@@ -70,9 +70,9 @@ enum trace_kind {
 	 * of it. text: the set (gotrace/label_text.h), 0: none. Runs on m if it set them itself. */
 	TRACE_LABELS,
 
-	/* g has called a function that requests are under, or is about to return from it; arg: its
-	 * frame, by the distance from the stack's end, not 0; text: TRACE_CALL_PREFIX and its name.
-	 * Frames of a panic's way, and of what was lost, have no end. */
+	/* g has called an entry point of requests, or is about to return from it; arg: its frame,
+	 * by the distance from the stack's end, not 0; text: TRACE_CALL_PREFIX and its name. Frames
+	 * that a panic unwinds, or whose return was lost, have no end. */
 	TRACE_CALL,
 	TRACE_RETURN,
 

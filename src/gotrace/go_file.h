@@ -1,6 +1,6 @@
 /*
- * What a file of Go's execution trace is made of, for its writer and its reader: "go 1.22 trace"
- * and what Go 1.23 to 1.27 added. Source: internal/trace/tracev2.
+ * The parts of a file of Go's execution trace, for its writer and its reader: "go 1.22 trace" and
+ * the additions of Go 1.23 to 1.27. Source: internal/trace/tracev2.
  */
 #ifndef GOTRACE_GO_FILE_H
 #define GOTRACE_GO_FILE_H

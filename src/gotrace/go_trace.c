@@ -14,9 +14,9 @@
 #include "gotrace/trace_symbols.h"
 #include "gotrace/used.h"
 
-/* Of the file's times, much as Go's own (64 ticks of the processor's clock): events that are 4 us
- * apart have one byte for that. No two have the same time, so more than 31 million events a second
- * would be late; gospect cannot follow those. */
+/* The unit of times in the file, much as Go's own (64 ticks of the TSC): events that are 4 us apart
+ * take one byte for the time. No two events have the same time. So beyond 31 million events a
+ * second times would be late; gospect cannot record that many. */
 #define TIME_UNIT_NS 32
 
 /* No single record is longer. */
@@ -28,7 +28,7 @@ enum { FULL_BATCH = MAX_BATCH - MAX_RECORD + 1 };
 /* Bytes of a message, goid and all. */
 #define LABELS_PART 1000
 
-/* What has been written of a thread's events since its last complete batch. */
+/* A thread's events since its last complete batch. */
 struct batch {
 	uint64_t m;
 	uint64_t began;
@@ -50,7 +50,7 @@ struct trace_writer {
 	struct strbuf bytes;
 	size_t event_bytes;                   /* in batches that are not complete */
 	struct map batches;                   /* thread -> struct batch * */
-	struct batch *recent[RECENT_BATCHES]; /* of threads whose ids end so; or NULL */
+	struct batch *recent[RECENT_BATCHES]; /* by the low bits of the thread's id; or NULL */
 	struct used stacks;
 	struct used names; /* of functions and files */
 	struct used texts;
@@ -78,8 +78,8 @@ static struct error *create(const struct trace_writer_options *options, struct t
 }
 
 /*
- * The time of a step, later than that of the step before. States emitted at once have one time: the
- * reader keeps their order, and where a million are emitted what follows is not late for it.
+ * The time of a step, later than that of the last step. States emitted together have one time: the
+ * reader keeps their order, and the events after a million of them are not late.
  */
 static uint64_t time_of(struct trace_writer *t, const struct trace_step *step)
 {
@@ -166,7 +166,7 @@ static inline struct batch *batch_of(struct trace_writer *t, const struct trace_
 	return b && b->m == step->m && b->bytes.length < b->room ? b : begin_batch(t, step, time);
 }
 
-/* The number's id: in the order of their first use, so that what is used most has short ones. */
+/* The number's id, in the order of first use, so that frequent ones tend to be short. */
 static inline uint32_t use(struct trace_writer *t, struct used *used, uint32_t number,
 			   uint32_t *ids)
 {
@@ -307,7 +307,7 @@ static struct error *write_labels(struct trace_writer *t, const struct trace_ste
 	return t->failed ? &error_no_memory : NULL;
 }
 
-/* Of any operation, by what its arguments are. */
+/* Writes the arguments of any operation, by their kinds. */
 static size_t put_arguments(struct trace_writer *t, uint8_t *to, const struct trace_step *step)
 {
 	const char *kinds = trace_op_arguments(step->op);
@@ -491,8 +491,8 @@ static void add_strings(struct trace_writer *t)
 	flush_table(t, &batch, BATCH_STRINGS, 1);
 }
 
-/* Times are in whole nanoseconds: the reader cuts off what is less after each event, so that ticks
- * would drift apart. */
+/* Times are in whole nanoseconds: the reader truncates the remainder after each event, so finer
+ * units would drift apart between threads. */
 static void add_frequency(struct trace_writer *t)
 {
 	_cleanup_strbuf_ struct strbuf batch = STRBUF_INIT;

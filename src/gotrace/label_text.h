@@ -1,7 +1,6 @@
 /*
  * A set of labels as one line of text, as a trace has it: "key=value key=value", sorted by key. In
- * both, bytes that would be taken for something else are written %XX: spaces and controls, '=' and
- * '%'. What is no UTF-8 is U+FFFD.
+ * both, spaces, control characters, '=' and '%' are written %XX. Invalid UTF-8 becomes U+FFFD.
  */
 #ifndef GOTRACE_LABEL_TEXT_H
 #define GOTRACE_LABEL_TEXT_H
@@ -12,9 +11,9 @@
 #include "base/strbuf.h"
 
 /*
- * How labels are in Go's trace format: as logs of the program would be, outside of any task. By
- * the goroutine itself, the line; by another, its goid, a space and the line. What does not fit a
- * string goes on in the thread's next one.
+ * How labels are stored in Go's trace format: as logs of the program, outside of any task. Logged
+ * by the goroutine itself, it is the line; by another, its goid, a space and the line. A line that
+ * exceeds a string continues in the thread's next log.
  */
 #define LABELS_BY_ITSELF "gospect.labels"
 #define LABELS_BY_ANOTHER "gospect.labels.of"
@@ -30,8 +29,8 @@ struct label_pair {
 /* Adds the line; sorts the pairs. Of several with one key the first counts. */
 void label_text_add(struct strbuf *sb, struct label_pair *pairs, size_t count);
 
-/* The next label of a line: *text is moved behind it; false when there is none. Key and value are
- * put into the two, as they were. */
+/* Parses the next label of a line, and moves *text behind it; false at the end. `key` and `value`
+ * get the original bytes. */
 bool label_text_next(const char **text, struct strbuf *key, struct strbuf *value);
 
 /* The value that the line has for the key; false when it has none. */

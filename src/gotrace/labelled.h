@@ -1,6 +1,6 @@
 /*
- * Which labels the goroutines have, emitted as soon as possible: a step needs a thread whose
- * goroutine runs, whichever goroutine it is about. For the model alone.
+ * The labels of goroutines, emitted as soon as possible: a step needs a thread with a running
+ * goroutine, whichever goroutine it is about. For the model alone.
  */
 #ifndef GOTRACE_LABELLED_H
 #define GOTRACE_LABELLED_H

@@ -8,7 +8,7 @@
 #include "gotrace/ranges.h"
 #include "gotrace/state.h"
 
-/* More than any program has; what names one above it is nonsense. */
+/* No program has so many Ps; an event with a higher number is invalid. */
 #define MAX_P (1u << 16)
 
 struct trace_model {
@@ -49,8 +49,7 @@ static bool initial_goroutine(struct state *s, struct state_m *m, const struct t
 		return false;
 	if (ev->arg < TRACE_RUNNABLE || ev->arg > TRACE_WAITING || (bound && (!m || m->g)))
 		return false;
-	/* One that runs has a processor; one in a system call whose processor is not its own any
-	 * more has none. */
+	/* A running goroutine has a P; one in a system call that lost its P has none. */
 	if (ev->arg == TRACE_RUNNING && !m->p)
 		return false;
 	g = state_add_goroutine(s, ev->g, ev->arg, NULL);
@@ -129,7 +128,7 @@ static bool leave(struct state *s, struct state_m *m, const struct trace_event *
 {
 	struct state_g *g = m->g;
 
-	/* Out of a system call whose processor was lost, and none to be had. */
+	/* Leaves a system call whose P was lost, and no other is available. */
 	if (ev->kind == TRACE_YIELD && ev->p == TRACE_NO_P && g && g->id == ev->g &&
 	    g->status == TRACE_IN_SYSCALL) {
 		state_drop_g(s, m);
@@ -193,7 +192,7 @@ static bool enter_syscall(struct state *s, struct state_m *m, const struct trace
 	return true;
 }
 
-/* From Go 1.26 on it says so before it has a processor: with P_START it runs. */
+/* From Go 1.26 on the event comes before the goroutine has a P: with P_START it runs. */
 static bool exit_syscall(struct state *s, struct state_m *m, const struct trace_event *ev)
 {
 	bool runs = state_run(s, m, ev->p, ev->g);
@@ -291,7 +290,7 @@ static bool lose(struct state *s, struct state_m *m, const struct trace_event *e
 	return true;
 }
 
-/* What makes something of each kind; false: it could not. Some only ever happen on a thread. */
+/* The handler of each kind; false: it could not handle the event. Some kinds need a thread. */
 static const struct {
 	bool (*take)(struct state *s, struct state_m *m, const struct trace_event *ev);
 	bool on_thread;
@@ -422,8 +421,8 @@ void trace_model_mark_texts(const struct trace_model *model, struct texts *texts
 	}
 }
 
-/* Events of others while the world stops: those that have not noticed yet. A program that says so
- * many more is not believed. */
+/* Events of other threads while the world stops: these have not noticed yet. Beyond this many, the
+ * stop is not believed. */
 #define MOST_PUT_OFF (1u << 20)
 
 /* Whether a stop of the world keeps a generation from ending. */

@@ -23,10 +23,10 @@ struct trace_model;
 struct trace_model_stats {
 	uint64_t events;     /* taken in */
 	uint64_t steps;      /* given out */
-	uint64_t reconciled; /* steps for what was not seen */
+	uint64_t reconciled; /* transitions inserted for missing events */
 	uint64_t dropped;    /* events that nothing could be made of */
 	uint64_t lost;       /* records that the target's buffers had no room for */
-	uint64_t refused;    /* goroutines, threads and regions beyond what is kept at once */
+	uint64_t refused;    /* goroutines, threads and regions beyond the limits */
 };
 
 /* Copies `sink`. */
@@ -41,8 +41,8 @@ struct error *trace_model_add(struct trace_model *model, const struct trace_even
  * do. One that does not end for very many calls is ended. */
 struct error *trace_model_new_generation(struct trace_model *model, uint64_t ns) must_check;
 
-/* Ends all goroutines that are known since before this moment and are not among these, whose ends
- * were lost. */
+/* Ends all goroutines that are known since before this time and are not in the list: their end
+ * events were lost. */
 struct error *trace_model_bury(struct trace_model *model, const struct map *living,
 			       uint64_t before_ns) must_check;
 

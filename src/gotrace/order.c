@@ -4,7 +4,7 @@
 
 /* A state and a sequence number in one word of a map. */
 enum { STATE_BITS = 4, STATE_MASK = (1 << STATE_BITS) - 1 };
-/* Of a processor: its goroutine left while it was in a system call. */
+/* State of a P: its goroutine left while it was in a system call. */
 enum { PROC_ABANDONED = 4 };
 
 static uint64_t find(const struct map *map, uint64_t key)

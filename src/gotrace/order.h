@@ -1,7 +1,7 @@
 /*
  * Whether a step of a trace can be taken now: its sequence number follows the last one of that
- * goroutine or processor, which is in the state that it needs. What is illegal otherwise is not
- * noticed: this is for readers, which want an order and no proof.
+ * goroutine or P, which is in the required state. Other illegal steps are not detected: readers
+ * want an order and no proof.
  */
 #ifndef GOTRACE_ORDER_H
 #define GOTRACE_ORDER_H
@@ -24,7 +24,7 @@ struct order {
 
 bool order_permits(const struct order *o, const struct trace_step *step);
 
-/* Takes the step. step->g and step->p are made what the thread had before it. */
+/* Takes the step. Sets step->g and step->p to those of the thread before it. */
 void order_take(struct order *o, struct trace_step *step);
 
 void order_release(struct order *o);

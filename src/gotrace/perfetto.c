@@ -1,12 +1,12 @@
 /*
  * Perfetto's format: tracks of slices. Each goroutine has a track (gotrace/perfetto_tracks.h) that
  * shows what it does (running, runnable, waiting and why), with an arrow from its waker; each
- * processor and each thread has one that shows which goroutine it runs; the GC, the heap and
- * the program's own tasks and regions have theirs.
+ * processor and each thread has one that shows which goroutine it runs; the GC, the heap and the
+ * program's own tasks and regions have theirs.
  *
- * On a lane that goroutines share, a slice over the others shows whose they are. Slices stay open
- * from one generation to the next where each follows the one before; where the first may be left
- * out, all are ended and begun anew.
+ * On a shared lane, a slice above the others names the goroutine. Slices stay open from one
+ * generation to the next where each follows the one before; where the first may be left out, all
+ * are ended and begun anew.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,10 +63,10 @@ static const char *const fixed_names[FIXED_NAMES] = {
 	[ASSISTS] = "GC mark assist",
 };
 
-/* What is known of a goroutine; kept while it lives. */
+/* A goroutine's state; kept while it lives. */
 struct life {
 	uint64_t g;
-	uint64_t number; /* no other has had it: an id may come again, of another function */
+	uint64_t number; /* unique: an id may be reused, for another function */
 	uint64_t start_pc;
 	uint64_t since_ns;
 	uint64_t named; /* the generation that has its name */
@@ -78,7 +78,7 @@ struct life {
 };
 
 struct trace_writer {
-	/* What is written where there is no memory for a place; then `failed` is set. */
+	/* Written to when there is no memory for a place; then `failed` is set. */
 	uint64_t nowhere;
 	struct life nobody;
 	struct trace_writer_options options;
@@ -353,7 +353,7 @@ static void count(struct trace_writer *w, unsigned int number, uint64_t value)
 					     .value = value});
 }
 
-/* ---- what goroutines do ---- */
+/* ---- goroutines ---- */
 
 static void take_lane(struct trace_writer *w, struct life *life, bool own)
 {
@@ -392,7 +392,7 @@ static struct track *regions_of(struct trace_writer *w, struct life *life)
 	return tracks_regions(&w->tracks, life->lane, goroutine_text(w, life));
 }
 
-/* What a goroutine does from now on. */
+/* Changes the goroutine's state. */
 static void change(struct trace_writer *w, struct life *life, uint64_t state, uint64_t stack,
 		   uint64_t flow_to)
 {
@@ -417,7 +417,7 @@ static void leave_lane(struct trace_writer *w, struct life *life)
 	life->state = 0;
 }
 
-/* What it does from now on has them among its details; the moment has its own mark. */
+/* Its later slices have the labels among their details; the time of the change has its own mark. */
 static void label(struct trace_writer *w, const struct trace_step *step)
 {
 	struct life *life = life_of(w, step->arg[0]);
@@ -782,7 +782,7 @@ static void leave_task(struct trace_writer *w, void *item)
 	tracks_leave_lane(&w->tracks, lane);
 }
 
-/* The next generation begins them again, if it is there; but for tasks. */
+/* Ends all slices except tasks. The next generation, if any, begins them again. */
 static void end_all(struct trace_writer *w)
 {
 	each(w, &w->lives, end_life);

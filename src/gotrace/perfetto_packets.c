@@ -4,7 +4,7 @@
 #include <string.h>
 #include <zlib.h>
 
-/* What is compressed at once. */
+/* Bytes compressed at once. */
 #define PIECE_BYTES (64u << 10)
 /* No more than one in four is left of it, as a rule. */
 #define USUAL_RATIO 4
@@ -105,7 +105,7 @@ static size_t number_size(uint64_t value)
 	return size;
 }
 
-/* Of a field of bytes. */
+/* The size of a field of bytes. */
 static size_t bytes_size(unsigned int field, size_t size)
 {
 	return number_size(TAG(field, BYTES)) + number_size(size) + size;

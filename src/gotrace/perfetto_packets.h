@@ -1,7 +1,7 @@
 /*
- * The bytes of Perfetto's format: protos/perfetto/trace of https://github.com/google/perfetto, of
- * which this is what we write. The file is a message whose field 1, repeated, is a packet. All of
- * ours are of one sequence:
+ * The bytes of Perfetto's format: a part of protos/perfetto/trace of
+ * https://github.com/google/perfetto. The file is a message whose field 1, repeated, is a packet.
+ * All packets are of one sequence:
  *
  * - Names and texts are interned: defined once a generation, by a number that is then used.
  * - The time of a packet is that since the packet before it, in ns: a clock of the sequence's own,
@@ -26,7 +26,7 @@ struct packets {
 	struct strbuf raw;    /* that are not compressed yet */
 	struct strbuf packed; /* of this generation */
 	struct z_stream_s *deflate;
-	uint64_t last_ns; /* what the next time counts from */
+	uint64_t last_ns; /* the base of the next time */
 	bool failed;      /* no memory */
 };
 
@@ -66,7 +66,7 @@ struct packet_track {
 	uint64_t rank; /* 0: none */
 };
 
-/* What is interned: field numbers of InternedData. */
+/* Interned data: field numbers of InternedData. */
 enum packet_table { TABLE_EVENT_NAMES = 2, TABLE_ARGUMENT_NAMES = 3, TABLE_TEXTS = 29 };
 
 /* A generation begins, which can be read without those before it. */

@@ -8,7 +8,7 @@
 /* Regions lie below what their goroutine does. */
 #define REGIONS_BEHIND 1
 
-/* Tracks whose numbers are made of ids; those of lanes count up from below. */
+/* Tracks whose numbers are made from ids; those of lanes count up from 1. */
 #define TRACKS_ID_MASK ((1ull << 48) - 1)
 #define FIRST_PROCESSOR (1ull << 50)
 #define FIRST_THREAD (2ull << 50)
@@ -54,7 +54,7 @@ void tracks_release(struct tracks *t)
 	strbuf_release(&t->text);
 }
 
-/* Storage for what stays as long as the tracks do, zeroed. */
+/* Zeroed storage with the lifetime of the tracks. */
 static void *keep(struct tracks *t, size_t size)
 {
 	size_t align = _Alignof(max_align_t);
@@ -166,7 +166,7 @@ static void describe_group(struct tracks *t, struct lane_group *group)
 								 .ordered = true});
 }
 
-/* "main.worker 3", or the name of the goroutine whose own it is. */
+/* "main.worker 3", or the name of the goroutine that owns the lane. */
 static struct track *describe_lane(struct tracks *t, struct lane *lane, struct track *track,
 				   const char *own, const char *what)
 {

@@ -1,5 +1,5 @@
 /*
- * Which track of Perfetto's a goroutine, a task, a processor or a thread has.
+ * The Perfetto track of a goroutine, a task, a P or a thread.
  *
  * Goroutines are grouped by the function that they began in. Within a group they share lanes: a
  * goroutine takes a free one, so that ten thousand that came one after the other are one line, and
@@ -44,7 +44,7 @@ struct track {
 	uint32_t open;      /* slices */
 };
 
-/* Of a processor or a thread. */
+/* The tracks of a P or a thread. */
 struct numbered {
 	struct track track;
 	struct numbered *next; /* that is spare */
@@ -53,7 +53,7 @@ struct numbered {
 struct lane_group;
 
 struct lane {
-	struct track states; /* what its goroutine does; or a task */
+	struct track states; /* states of its goroutine; or a task */
 	struct track regions;
 	struct lane_group *group;
 	struct lane *next; /* that is free */

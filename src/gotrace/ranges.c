@@ -1,7 +1,7 @@
 #include "gotrace/ranges.h"
 
-/* Whose ids are remembered, so that none begins twice. No program does that, but records may be
- * nonsense; so when there are more, it does not matter that they are forgotten. */
+/* The number of ids remembered, so that no task begins twice. Real programs stay below; with
+ * invalid records it does no harm to forget ids. */
 #define MAX_TASKS (1u << 14)
 
 static void emit_gc(struct state *s, struct state_m *m)
@@ -14,7 +14,7 @@ static void emit_gc(struct state *s, struct state_m *m)
 	s->gc_pending = false;
 }
 
-/* The goroutine of the event runs on its thread, as it must for what follows. */
+/* Whether the goroutine of the event runs on its thread, as the next step requires. */
 static bool runs(struct state *s, struct state_m *m, const struct trace_event *ev)
 {
 	if (!m)
@@ -88,7 +88,7 @@ static bool sweep(struct state *s, struct state_m *m, const struct trace_event *
 	return true;
 }
 
-/* Any thread will do that has what the reader wants. */
+/* Any thread in the state that the reader requires will do. */
 static void emit_counter(struct state *s, struct state_m *m, struct state_counter *counter,
 			 enum trace_op op)
 {
@@ -198,8 +198,8 @@ static bool region_begin(struct state *s, struct state_m *m, const struct trace_
 	return true;
 }
 
-/* Ends those inside it first, whose ends were not seen. One that began before the trace did is
- * ended only where nothing else is open. */
+/* First ends the regions inside it, whose ends were lost. A region that began before the trace is
+ * ended only when no other is open. */
 static bool region_end(struct state *s, struct state_m *m, const struct trace_event *ev)
 {
 	struct state_g *g = m->g;

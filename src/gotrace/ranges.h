@@ -1,5 +1,5 @@
-/* What lasts for a while and has a beginning and an end: of the collector, and the program's own
- * regions and tasks. For the model alone. */
+/* Ranges with a beginning and an end: those of the GC, and the program's own regions and tasks. For
+ * the model alone. */
 #ifndef GOTRACE_RANGES_H
 #define GOTRACE_RANGES_H
 
@@ -12,9 +12,7 @@ bool ranges_runtime(struct state *s, struct state_m *m, const struct trace_event
 /* Kinds TRACE_TASK_BEGIN to TRACE_LOG. */
 bool ranges_user(struct state *s, struct state_m *m, const struct trace_event *ev);
 
-/* Emits what is pending in this generation, where a thread can: that the GC runs, and
- * counters.
- */
+/* Emits the pending items of this generation where a thread can: the running GC, and counters. */
 void ranges_emit_pending(struct state *s, struct state_m *m);
 
 /* A generation begins: it emits by itself how many Ps there are, and how large the heap is. */

@@ -115,7 +115,7 @@ struct state_m *state_host(struct state *s, struct state_m *m, bool or_none)
 	return lowest ? lowest->m : NULL;
 }
 
-/* The lowest idle processor; when there is none, one more than there are. */
+/* The lowest idle P; a new one when there is none. */
 static uint32_t free_p(struct state *s)
 {
 	uint32_t next = 0, lowest = UINT32_MAX;
@@ -298,7 +298,7 @@ struct state_g *state_loosen(struct state *s, struct state_m *m, uint64_t goid,
 	return g;
 }
 
-/* A processor whose thread was in a system call with no goroutine that we knew. */
+/* A P whose thread was in a system call with an unknown goroutine. */
 static void reclaim(struct state *s, struct state_m *m)
 {
 	uint32_t p = m->p->id;

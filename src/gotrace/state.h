@@ -80,7 +80,7 @@ struct state {
 	struct map processors; /* id -> struct state_p * */
 	struct map ended;      /* goids that ended in the first generation */
 	struct map tasks;      /* ids of open tasks */
-	/* Of those whose ids end so, the last that was looked for; or NULL. */
+	/* By the low bits of the id, the last one looked up; or NULL. */
 	struct state_m *recent_threads[RECENT_THREADS];
 	struct state_g *recent_goroutines[RECENT_GOROUTINES];
 	bool first_generation;
@@ -91,7 +91,7 @@ struct state {
 	uint64_t put_off;        /* events for which a new generation has waited */
 	uint64_t gc_seq;
 	bool gc_runs;
-	uint64_t *pending_labels; /* goroutines whose labels are still to be emitted */
+	uint64_t *pending_labels; /* goroutines whose labels are pending */
 	size_t pending_labels_count;
 	size_t pending_labels_capacity;
 	bool gc_pending; /* this generation does not have yet that the GC runs */
@@ -100,8 +100,7 @@ struct state {
 	bool counters_pending; /* one of them */
 };
 
-/* What has this id; made when it is new. NULL when there are too many, or no memory, which is in
- * state.error. */
+/* Finds or makes the item with this id. NULL: too many, or no memory, which is in state.error. */
 struct state_m *state_find_thread(struct state *s, uint64_t id);
 struct state_p *state_processor(struct state *s, uint32_t id);
 /* NULL when it is not known. */
@@ -148,13 +147,12 @@ struct state_g *state_add_goroutine(struct state *s, uint64_t id, enum trace_sta
 /* Forgets it. */
 void state_remove_goroutine(struct state *s, struct state_g *g);
 
-/* A thread with a processor whose goroutine runs, or, with `or_none`, that has none. NULL: no such.
- */
+/* A thread with a P whose goroutine runs, or, with `or_none`, that has no goroutine. NULL: none. */
 struct state_m *state_host(struct state *s, struct state_m *m, bool or_none);
 /* Likewise, but never NULL: borrows a processor for a thread that does not exist. */
 struct state_m *state_host_any(struct state *s, struct state_m *m);
 
-/* Transitions that reconcile what was not seen. */
+/* Transitions that reconcile missing events. */
 void state_drop_g(struct state *s, struct state_m *m); /* the thread has no goroutine */
 void state_drop_p(struct state *s, struct state_m *m); /* the thread has no processor */
 void state_take_p(struct state *s, struct state_m *m, uint32_t p);
@@ -182,7 +180,7 @@ static inline bool state_run(struct state *s, struct state_m *m, uint32_t p, uin
 void state_start(struct state *s, struct state_m *m, struct state_g *g);
 /* A goroutine that is no more, whatever it is thought to be doing. */
 void state_kill(struct state *s, struct state_m *m, struct state_g *g);
-/* Ends what must not be open when its goroutine ends. */
+/* Ends the ranges that must not outlive their goroutine. */
 void state_end_ranges(struct state *s, struct state_g *g);
 /* Ends a goroutine's regions from the i-th on, the innermost first; it runs. */
 void state_end_regions(struct state *s, struct state_g *g, size_t i);
@@ -194,10 +192,10 @@ static inline void state_close_ranges(struct state *s, struct state_g *g)
 		state_end_ranges(s, g);
 }
 
-/* The keys of one of its maps, lowest first: the order of emission is that of their
- * ids, whatever the maps' is. The caller's to free; NULL when there is none, or with s->error. */
+/* The keys of one of its maps in ascending order: emission is in the order of ids, not of the map.
+ * The caller frees them; NULL when empty, or with s->error. */
 uint64_t *state_ids(struct state *s, const struct map *map);
-/* Forgets threads that have neither a goroutine nor a processor. */
+/* Forgets threads that have neither a goroutine nor a P. */
 void state_forget_threads(struct state *s);
 /* Emits the state of everything, as a generation begins. */
 void emit_all_status(struct state *s);

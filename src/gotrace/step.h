@@ -15,7 +15,7 @@ enum trace_op {
 	OP_PROCS_CHANGE = 9, /* count, stack */
 	OP_PROC_START = 10,  /* p, its sequence number */
 	OP_PROC_STOP = 11,
-	OP_PROC_STEAL = 12,        /* p, its sequence number, the thread that had it */
+	OP_PROC_STEAL = 12,        /* p, its sequence number, the thread that it is taken from */
 	OP_PROC_STATUS = 13,       /* p, enum proc_status */
 	OP_GO_CREATE = 14,         /* goid, pc where it starts, its creator's stack */
 	OP_GO_CREATE_SYSCALL = 15, /* goid */
@@ -49,7 +49,7 @@ enum trace_op {
 	OP_REGION_BEGIN = 42, /* id of the task, type, stack */
 	OP_REGION_END = 43,   /* id of the task, type, stack */
 	OP_LOG = 44,          /* id of the task, category, message, stack */
-	/* Go's own, from 1.23 on; the model makes none of them. */
+	/* Go's own, from 1.23 on; the model does not make them. */
 	OP_GO_SWITCH = 45, /* goid, its sequence number */
 	OP_GO_SWITCH_DESTROY = 46,
 	OP_GO_CREATE_BLOCKED = 47, /* as OP_GO_CREATE */
@@ -70,8 +70,7 @@ struct trace_step {
 	uint64_t m;  /* the thread on which it happens; TRACE_NO_M */
 	enum trace_op op;
 	uint64_t arg[4];
-	/* What the thread had before the step: its goroutine, 0 when none; its processor,
-	 * TRACE_NO_P. */
+	/* The thread's state before the step: its goroutine, 0 for none; its P, TRACE_NO_P. */
 	uint64_t g;
 	uint32_t p;
 };

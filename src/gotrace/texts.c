@@ -8,7 +8,7 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 
-/* What a text takes beside its bytes. */
+/* The size of a text without its bytes. */
 #define ITEM_BYTES (sizeof(struct text) + 32)
 /* Between two sweeps come at least so many. */
 #define LEAST_DUE (1u << 16)

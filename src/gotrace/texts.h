@@ -1,6 +1,6 @@
 /*
- * The texts of a trace's events, valid UTF-8, each kept once and known by a number as long as
- * somebody needs it.
+ * The texts of a trace's events, valid UTF-8, each kept once and identified by a number while it is
+ * in use.
  *
  * A program may make new texts without end (a log with a request's id), and a trace may last for
  * days. So with each generation, and when there are many new ones, all holders of numbers of texts
@@ -39,7 +39,7 @@ struct texts {
 	uint32_t free; /* the first free number; 0: none */
 	size_t used;   /* numbers that are not free, without the empty one */
 	size_t bytes;
-	struct arena arena; /* what the texts lie in */
+	struct arena arena; /* storage of the texts */
 	size_t swept_used;  /* that the last sweep has left */
 	/* When it is time to sweep. */
 	size_t due_used;
@@ -48,10 +48,10 @@ struct texts {
 	uint64_t refused; /* texts beyond the limits, so far */
 };
 
-/* The number of these bytes, with U+FFFD for what is not UTF-8; TEXTS_FAILED: no memory. */
+/* The number of these bytes, with U+FFFD for invalid UTF-8; TEXTS_FAILED: no memory. */
 uint32_t texts_add(struct texts *t, const char *bytes, size_t length);
 
-/* "" when there is none of that number. Valid until the next sweep. */
+/* "" for an unknown number. Valid until the next sweep. */
 static inline const char *texts_get(const struct texts *t, uint32_t number)
 {
 	return number && number < t->count && t->items[number].data ? t->items[number].data : "";
@@ -61,7 +61,7 @@ static inline uint32_t texts_length(const struct texts *t, uint32_t number)
 	return number < t->count ? t->items[number].length : 0;
 }
 
-/* What is there now stays for ever. */
+/* The current texts stay forever. */
 void texts_pin(struct texts *t);
 
 /* So many came since the last sweep that it is time for one. */

@@ -11,8 +11,8 @@
 #include "base/cleanup.h"
 #include "base/outfile.h"
 
-/* Written at once. Kernels that are not preempted let nobody else run in between, and this file is
- * written by the thread of the lowest priority. */
+/* Bytes written at once. Kernels without preemption run no other thread during a write, and the
+ * thread of the lowest priority writes this file. */
 #define WRITE_BYTES (32u << 10)
 
 struct generation {
@@ -29,7 +29,7 @@ struct trace_file {
 	char *incident;     /* the last of them */
 	void *header;
 	struct outfile out;
-	uint64_t size;  /* of what is complete */
+	uint64_t size;  /* of the complete part */
 	uint64_t began; /* ns of the first event */
 	bool outgrown;  /* the last generation alone was more than is kept in memory */
 	/* In memory, oldest first. */
@@ -47,7 +47,7 @@ static struct error *write_bytes(struct outfile *out, const char *path, const vo
 	while (size) {
 		ssize_t n = write(fileno(out->stream), p, size < WRITE_BYTES ? size : WRITE_BYTES);
 
-		/* One signal asks for an end, two mean that nobody reads. */
+		/* One signal asks for an end; two mean that the reader is gone. */
 		if (n < 0 && errno == EINTR && !interrupted++)
 			continue;
 		if (n < 0 && (errno == ENOSPC || errno == EDQUOT))
@@ -64,8 +64,8 @@ static struct error *write_bytes(struct outfile *out, const char *path, const vo
 	return NULL;
 }
 
-/* What is in the file is complete up to here: what was begun behind it is taken back. Standard
- * output is not ours to cut: there may be something of the user's before the trace (>>). */
+/* The file is complete up to here: a partial generation behind it is removed. Standard output is
+ * not truncated: the user's own data may precede the trace (>>). */
 static struct error *append(struct trace_file *file, const void *bytes, size_t size)
 {
 	struct error *err = write_bytes(&file->out, file->path, bytes, size);
@@ -147,7 +147,7 @@ static void forget_oldest(struct trace_file *file, size_t n)
 		memmove(file->items, file->items + n, file->count * sizeof(*file->items));
 }
 
-/* All that began before the seconds that are kept, but for the one that reaches into them. */
+/* The generations before the seconds that are kept, except the one that reaches into them. */
 static size_t count_old(const struct trace_file *file)
 {
 	uint64_t now = file->items[file->count - 1].ns;

@@ -29,9 +29,9 @@ struct trace_file;
 struct error *trace_file_open(const struct trace_file_options *options,
 			      struct trace_file **ret) must_check;
 
-/* Takes a complete generation whose first event was at `ns`. When it cannot be written, what was
- * complete before it stays. A trace in memory forgets its oldest,
- * and all when one generation alone is too much. */
+/* Takes a complete generation whose first event was at `ns`. If it cannot be written, the complete
+ * part before it stays. A trace in memory drops its oldest generations, and all when one generation
+ * alone is too large. */
 struct error *trace_file_add(struct trace_file *file, const void *bytes, size_t size,
 			     uint64_t ns) must_check;
 
@@ -52,15 +52,15 @@ struct error *trace_file_write(struct trace_file *file, const char *reason,
 /* Gives the file that grew its name. */
 struct error *trace_file_commit(struct trace_file *file) must_check;
 
-/* What is being written; NULL: nothing is open, as the trace is in memory. */
+/* The open output; NULL: the trace is in memory. */
 struct outfile *trace_file_out(struct trace_file *file);
 /* What the names of all files begin with that trace_file_write() makes. */
 const char *trace_file_family(const struct trace_file *file);
-/* What is in it so far, and since when: ns of the first event; 0 when it is empty. */
+/* The size of the trace so far, and the ns of its first event; 0 when it is empty. */
 uint64_t trace_file_size(const struct trace_file *file);
 uint64_t trace_file_began(const struct trace_file *file);
 
-/* Removes what was not committed. */
+/* Removes an uncommitted file. */
 void trace_file_close(struct trace_file *file);
 
 static inline void cleanup_trace_file(struct trace_file **file)

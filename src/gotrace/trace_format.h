@@ -1,6 +1,6 @@
 /*
- * The formats that a trace is written in. A format turns the model's steps into bytes, a generation
- * at a time: what is complete in itself, whatever comes after it or came before it.
+ * The formats that a trace is written in. A format turns the model's steps into bytes, one
+ * generation at a time. A generation is complete in itself, whatever precedes or follows it.
  */
 #ifndef GOTRACE_TRACE_FORMAT_H
 #define GOTRACE_TRACE_FORMAT_H
@@ -31,13 +31,13 @@ struct trace_writer_options {
  * an end. */
 #define TRACE_MOST_TASKS (1u << 14)
 
-/* Of a format's own kind. */
+/* Private to the format. */
 struct trace_writer;
 
 struct trace_format {
 	const char *name;
 	const char *suffix; /* of files */
-	const char *header; /* what the file begins with */
+	const char *header; /* the first bytes of the file */
 	size_t header_size;
 	struct error *(*create)(const struct trace_writer_options *options,
 				struct trace_writer **ret);

@@ -53,7 +53,7 @@ struct trace_reader {
 	struct order order;
 	uint64_t generations; /* so far */
 
-	/* Of the generation. */
+	/* For the current generation. */
 	uint64_t number;
 	uint64_t frequency;
 	struct batch *batches;
@@ -63,8 +63,8 @@ struct trace_reader {
 	size_t thread_count;
 	size_t thread_capacity;
 	struct map threads_index; /* m -> place in threads + 1 */
-	/* Threads whose step waits, as a heap: the earliest first. Behind `waiting` are those whose
-	 * step cannot be taken yet. */
+	/* A heap of threads with a waiting step: the earliest first. Behind `waiting` are those
+	 * whose step cannot be taken yet. */
 	size_t *heap;
 	size_t heap_capacity;
 	size_t waiting;
@@ -432,7 +432,7 @@ static void heap_sink(struct trace_reader *r, size_t i)
 	}
 }
 
-/* Takes in what is at the heap's end. */
+/* Moves the last item of the heap to its place. */
 static void heap_rise(struct trace_reader *r)
 {
 	size_t i = r->waiting++;
@@ -455,7 +455,7 @@ static struct error *check_refusals(const struct trace_reader *r)
 			    "the trace is corrupt: its threads wait for each other in a cycle");
 }
 
-/* The thread whose step is the next one; NULL in *ret: there is none. It is at the heap's end. */
+/* The thread of the next step, moved to the heap's end; NULL in *ret: none. */
 static struct error *choose(struct trace_reader *r, struct thread **ret)
 {
 	size_t all = r->waiting;

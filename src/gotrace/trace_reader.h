@@ -4,8 +4,8 @@
  * own reader makes (internal/trace/order.go): by time, but for steps that have to wait for another
  * thread's, as their sequence numbers say.
  *
- * A generation is in memory at a time. Every byte is taken as hostile: memory and time are in
- * proportion to the file's size, whatever is in it.
+ * A generation is in memory at a time. Every byte is hostile: memory and time are in proportion to
+ * the file's size, whatever it contains.
  */
 #ifndef GOTRACE_TRACE_READER_H
 #define GOTRACE_TRACE_READER_H
@@ -33,8 +33,8 @@ struct error *trace_reader_create(const void *bytes, size_t size,
 void trace_reader_destroy(struct trace_reader *reader);
 
 /*
- * The next step; false in *ret_more: there is none. Texts and stacks in it are numbers for the
- * functions below, valid until the next step. ns are since the trace began.
+ * The next step; false in *ret_more: the end. Texts and stacks in it are numbers for the functions
+ * below, valid until the next step. ns are since the trace began.
  */
 struct error *trace_reader_next(struct trace_reader *reader, struct trace_step *ret,
 				bool *ret_more) must_check;

@@ -71,7 +71,7 @@ static void leave_out(struct search *s, const char *name, const char *why, const
 			MAX_NAME, name, why, MAX_NAME, into);
 }
 
-/* As stacks have it; NULL for what the compiler has put around a function. */
+/* The name in stacks; NULL for a wrapper that the compiler generated. */
 static const char *name_of(const struct search *s, const struct go_func *f)
 {
 	struct go_frame frames[MAX_FRAMES];
@@ -189,7 +189,7 @@ static struct error *must_check add_function(struct search *s, const struct go_f
 
 /* ---- functions ---- */
 
-/* Handlers are called by what is in the same package: of other code it is not asked. */
+/* Handlers are called by code of the same package, so other code is not examined. */
 static bool may_inline_entry_points(const struct search *s, const struct go_func *f)
 {
 	return s->root || !strncmp(f->name, "net/http", 8) || strstr(f->name, "golang.org/grpc.") ||

@@ -10,7 +10,7 @@
 #define MAX_CODE 8192
 #define MAX_REASONS AGENT_NO_REASON
 #define MAX_REASON_LENGTH 64
-#define MAX_BATCHES 64 /* Ps whose goids are looked at */
+#define MAX_BATCHES 64 /* Ps whose goids are read */
 #define LOOKS 1000
 
 struct hook_rule {
@@ -68,7 +68,7 @@ static const struct hook_rule rules[] = {
 	 SITE_RAX | SITE_RELATIVE, STUB_P_OF_THREAD},
 };
 
-/* All of them or none: a program whose code is not as we know it has no such events. */
+/* All of them or none: a program with unknown code has no such events. */
 static const struct hook_rule sweep_rules[] = {
 	{HOOK_SWEEP_SPAN, "runtime.(*sweepLocked).sweep", OLDEST, NEWEST, false, SITE_RAX,
 	 STUB_P_OF_THREAD},
@@ -106,7 +106,7 @@ static struct error *must_check read_code(struct target *t, const struct image *
 	return file && !memcmp(file, code, size) ? NULL : changed_code(name);
 }
 
-/* What reports to the runtime's own tracer; 0: there is none. */
+/* The function that reports to the runtime's own tracer; 0: none. */
 static uint64_t reports_sweep(const struct image *img)
 {
 	struct go_func f;
@@ -269,7 +269,7 @@ static void fill_offsets(const struct golayout_numbers *n, struct agent_config *
 	c->g_labels = n->g_labels;
 }
 
-/* What the agent reads often it knows in 16 bits. The program's own DWARF may say anything. */
+/* The agent stores frequent offsets in 16 bits. A hostile program's DWARF may exceed them. */
 static bool offsets_fit(const struct golayout_numbers *n)
 {
 	return (n->g_stack_hi | n->g_sched_sp | n->g_sched_pc | n->g_sched_bp | n->g_status |

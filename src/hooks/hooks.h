@@ -1,6 +1,6 @@
 /*
- * Which probe sites of this program are patched, and what the hooks there have to know of the
- * runtime. Nothing is written here. ERROR_UNSUPPORTED when the code is not what gospect knows.
+ * Which probe sites of this program are patched, and which facts about the runtime the hooks need.
+ * This code writes nothing. ERROR_UNSUPPORTED: unknown code.
  */
 #ifndef HOOKS_HOOKS_H
 #define HOOKS_HOOKS_H

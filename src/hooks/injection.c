@@ -25,7 +25,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Of the shared memory, what is used at first. */
+/* The part of the shared memory that is used at first. */
 #define FIRST_STACK_BYTES 262144
 #define FIRST_RING_BYTES 262144
 
@@ -149,7 +149,7 @@ static struct error *must_check make_plan(struct injection *in,
 	return NULL;
 }
 
-/* ---- what the surgeon does ---- */
+/* ---- requests to the surgeon ---- */
 
 static struct error *must_check ask(struct injection *in, struct surgeon_request *r)
 {
@@ -214,7 +214,7 @@ static void init_slot(struct injection *in, uint32_t i)
 }
 
 /* Memory is charged to the process that touches it first: to gospect, not to the target and its
- * cgroup. gospect has also read each page in the target, so it is in the target's page tables. */
+ * cgroup. gospect has also read each page in the target, so the target's page tables have it. */
 void inject_populate(const struct injection *in, uint64_t offset, uint64_t size)
 {
 	uint64_t first = offset & ~(CODE_PAGE_BYTES - 1ull);
@@ -238,14 +238,14 @@ static void populate_first(const struct injection *in)
 
 		if (i >= in->p_now && i < l->slots - AGENT_FALLBACK_SLOTS)
 			continue;
-		/* With what its stack needs at most times. */
+		/* With the part of its stack that it usually needs. */
 		inject_populate(in, slot - CODE_PAGE_BYTES,
 				sizeof(struct agent_slot) + CODE_PAGE_BYTES);
 		inject_populate(in, l->rings_offset + i * l->ring_bytes, FIRST_RING_BYTES);
 	}
 }
 
-/* What the agent has to find there. */
+/* Fills the fields that the agent reads. */
 static struct error *must_check fill_shared(struct injection *in)
 {
 	struct error *err;
@@ -410,7 +410,7 @@ static void count_without_ring(struct injection *in)
 		in->without_ring = now > rings ? now - rings : 0;
 }
 
-/* What was mapped is still there, and not another file that has its name. */
+/* Checks that the mapped files are still those, and not other files of the same name. */
 static struct error *must_check check_in_place(const struct injection *in)
 {
 	_cleanup_maps_ struct target_maps maps = {0};

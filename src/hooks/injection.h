@@ -11,8 +11,8 @@
  * Out: all threads are stopped for the code to be restored. When none is in the agent any more, the
  * memory is unmapped, but for the code page (inject/code_page.h).
  *
- * Gospect may be killed at any moment: what it has written so far works without it, and the next
- * gospect takes it out.
+ * Gospect may be killed at any time: the hooks written so far work without it, and the next gospect
+ * removes them.
  */
 #ifndef HOOKS_INJECTION_H
 #define HOOKS_INJECTION_H
@@ -34,7 +34,7 @@ struct surgeon_line;
 struct inject_options {
 	uint32_t depth;      /* frames of a stack; 0: none */
 	uint32_t ring_bytes; /* of each slot; a power of two, at least four chunks */
-	/* Functions whose calls are to be recorded, besides those of hooks/entry_points.h; or NULL.
+	/* More functions whose calls are recorded, besides those of hooks/entry_points.h; or NULL.
 	 */
 	const regex_t *root;
 	/* Leads to the surgeon in its own process; NULL: there is one in ours. */
@@ -68,9 +68,10 @@ const struct agent_shared *inject_layout(const struct injection *in);
 /* Makes a part of it present, here and in the target, before that touches it: which would wait for
  * the kernel at each page, and be charged for it. */
 void inject_populate(const struct injection *in, uint64_t offset, uint64_t size);
-/* The agent may read what has come to Go's heap since, for labels (agent/agent_labels.h). */
+/* Lets the agent read the memory that Go's heap has gained since, for labels
+ * (agent/agent_labels.h). */
 struct error *inject_update_readable(struct injection *in) must_check;
-/* A line for each function whose calls are not recorded though the user asked for it, and why. */
+/* A line for each function that the user named but that cannot be hooked, and why. */
 const struct strbuf *inject_left_out(const struct injection *in);
 /* Calls that found no slot, so far. */
 uint64_t inject_lost(const struct injection *in);
@@ -82,8 +83,8 @@ uint64_t inject_lost(const struct injection *in);
  */
 bool inject_beat(struct injection *in);
 
-/* So many of the program's processors (Ps) have no ring of their own, as of the end: there are more
- * than when we came, or than get one. They share AGENT_FALLBACK_SLOTS, and what finds none is lost.
+/* The number of Ps that have no ring of their own, at the end: the program has more than at the
+ * attach, or than the limit. They share AGENT_FALLBACK_SLOTS; events that find none free are lost.
  */
 uint64_t inject_without_ring(const struct injection *in);
 
@@ -100,8 +101,8 @@ struct error *inject_detach(struct injection *in) must_check;
 void inject_destroy(struct injection *in);
 
 /*
- * Takes out what a gospect that is no more has left in the process; *ret_found: there was something
- * to restore, unmap or close. ERROR_DENIED: that gospect is still at work.
+ * Removes the agent of a killed gospect; *ret_found: there was something to restore, unmap or
+ * close. ERROR_DENIED: that gospect still runs.
  */
 struct error *inject_clean(struct target *t, const struct image *img, const struct golayout *lay,
 			   const struct surgeon_line *surgeon, bool *ret_found) must_check;

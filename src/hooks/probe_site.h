@@ -17,10 +17,10 @@ struct probe_site {
 	uint64_t address;
 	size_t length;   /* of the instruction; four: the jump must keep the byte behind it */
 	size_t relative; /* in it: 32 bits that say where its operand is, from its end; 0: none */
-	uint8_t bytes[SITE_MAX_BYTES]; /* what is there: of the jump's length at least */
+	uint8_t bytes[SITE_MAX_BYTES]; /* the original bytes: at least as long as the jump */
 };
 
-/* Registers whose values at the function's entry the hook wants: bits of PLACE_*. */
+/* Registers whose values at the function's entry the hook needs: bits of PLACE_*. */
 enum {
 	SITE_RAX = 1,
 	SITE_RBX = 2,

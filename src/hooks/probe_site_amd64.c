@@ -131,7 +131,7 @@ static bool flags_are_free(const struct look *look, size_t i)
 	return false;
 }
 
-/* The kernel writes page by page, and may be told to stop in between. */
+/* The kernel writes page by page, and may be interrupted in between. */
 static bool crosses_page(const cs_insn *insn)
 {
 	return (insn->address & 4095) > 4096 - SITE_JUMP_BYTES;
@@ -193,7 +193,7 @@ static struct error *must_check unknown_code(const char *name)
 		name);
 }
 
-/* The place of the instruction; look->count when there is none. */
+/* The index of the instruction; look->count when there is none. */
 static size_t find_body(const struct look *look, unsigned int arguments, bool past_calls,
 			bool crossing)
 {
@@ -364,8 +364,8 @@ static bool leaves_good_byte(const struct look *look, size_t i)
 	       (i + 1 < look->count && look->items[i + 1].bytes[0] < 0x80);
 }
 
-/* The first of at least so many bytes in what is run once, and at once, when it begins; look->count
- * when there is none. */
+/* The first instruction of at least so many bytes in the code that runs once at the function's
+ * entry; look->count when there is none. */
 static size_t find_begin(const struct look *look, size_t first, size_t least, bool crossing)
 {
 	size_t end = first + (has_indirect_jump(look) ? FRAME_INSNS : BEGIN_INSNS);
@@ -386,7 +386,8 @@ static size_t find_begin(const struct look *look, size_t first, size_t least, bo
 	return look->count;
 }
 
-/* What an instruction of four bytes leaves of the jump is the next one's. */
+/* If the instruction has four bytes, the last byte of the jump is the first of the next
+ * instruction. */
 static struct error *must_check fill_end(const struct look *look, size_t i, struct probe_site *ret)
 {
 	if (i + 1 >= look->count)
@@ -601,7 +602,7 @@ struct error *probe_site_ends(uint64_t address, const uint8_t *code, size_t size
 
 	if (size > MOST_BYTES)
 		return unsuitable("is larger than 64 KB");
-	/* What is behind the code of the last function is no instruction. */
+	/* The padding behind the last function is no instruction. */
 	while (size && code[size - 1] == 0xcc)
 		size--;
 	err = look_at(address, code, size, &look);

@@ -5,7 +5,7 @@
 #include "agent/abi.h"
 #include "image/pclntab.h"
 
-/* Of size 0 when there is none of that name. */
+/* Its size is 0 when the function does not exist. */
 static inline struct agent_range range_of(const struct pclntab *functions, const char *name)
 {
 	struct go_func f;

@@ -87,11 +87,11 @@ static void publish(struct agent_shared *shared, const struct agent_readable *ra
 
 /* ---- the runtime's own list ---- */
 
-#define CHUNK_BYTES (4ull << 20) /* pallocChunkBytes: what a heap grows by */
+#define CHUNK_BYTES (4ull << 20) /* pallocChunkBytes: the step in which a heap grows */
 #define SCAN_BYTES (1u << 20)
 #define SCAN_MOST (256ull << 20)
 
-/* runtime.addrRanges, but for its last word. */
+/* runtime.addrRanges, without its last word. */
 struct addr_ranges {
 	uint64_t ranges, length, capacity;
 	uint64_t total_bytes;

@@ -5,11 +5,11 @@
 
 #define REACH 0x78000000ull /* 1.9 GB: 32-bit displacements, and some way to go in the code */
 #define STEP 0x100000ull
-#define DISTANCE 0x4000000ull /* from what is mapped; of the first try */
+#define DISTANCE 0x4000000ull /* from other mappings, at the first try */
 #define LOWEST 0x100000ull    /* above vm.mmap_min_addr */
 #define P_SLOTS_LEAST 16
 
-/* Nothing is mapped there, nor `distance` below and above. */
+/* Whether nothing is mapped there, or within `distance` of it. */
 static bool is_free(const struct target_maps *maps, uint64_t start, uint64_t size,
 		    uint64_t distance)
 {

@@ -9,8 +9,8 @@
 #include "image/image.h"
 #include "target/target.h"
 
-/* A free address for so many bytes that jumps to and from the program's code reach, far from
- * what is mapped: the heap of C grows. ERROR_UNSUPPORTED: there is none. */
+/* A free address for so many bytes within reach of jumps to and from the program's code, far from
+ * other mappings, because the heap of C grows. ERROR_UNSUPPORTED: none. */
 struct error *region_choose(struct target *t, const struct image *img, uint64_t size,
 			    uint64_t *ret) must_check;
 

@@ -38,7 +38,7 @@ bool stubs_write(struct code_head *head, const struct stub_numbers *numbers,
 /* Whole pages that are enough for so many probe sites. */
 size_t stubs_size(size_t sites);
 
-/* What is at site->jump, if that is on a trampoline page. */
+/* The bytes at site->jump, if that is on a trampoline page. */
 void trampoline_write(const struct code_site *site, uint8_t ret[CODE_TRAMPOLINE_BYTES]);
 
 #endif

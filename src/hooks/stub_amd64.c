@@ -10,8 +10,8 @@
 
 #include "agent/blob.h"
 
-/* No stub takes more; and what they share, with what the larger ones of casgstatus and of system
- * calls take beyond that. */
+/* The largest stub; and the size of the common code, with the excess of the larger stubs of
+ * casgstatus and system calls. */
 #define STUB_BYTES 64
 #define COMMON_BYTES 1264
 
@@ -44,7 +44,7 @@ static void emit32(struct code *c, uint32_t value)
 	emit(c, &value, sizeof(value));
 }
 
-/* A 32-bit displacement, the last `behind` bytes of whose instruction follow it. */
+/* Emits a 32-bit displacement; `behind` more bytes of the instruction follow it. */
 static void emit_relative(struct code *c, uint64_t to, unsigned int behind)
 {
 	int64_t distance = (int64_t)(to - (c->address + c->at + 4 + behind));
@@ -53,7 +53,7 @@ static void emit_relative(struct code *c, uint64_t to, unsigned int behind)
 	emit32(c, (uint32_t)distance);
 }
 
-/* A jump whose displacement comes later: patch_jump() fills it in. */
+/* Emits a jump whose displacement patch_jump() fills in later. */
 static size_t emit_jump_placeholder(struct code *c)
 {
 	emit32(c, 0);
@@ -74,7 +74,7 @@ static void emit_jump(struct code *c, uint64_t to)
 	emit_relative(c, to, 0);
 }
 
-/* The slot of the P in R13, marked as busy; jumps to where there is none. */
+/* Takes the slot of the P in R13 and marks it busy; jumps ahead if there is none. */
 static void take_slot(struct code *c, const struct code_head *head, const struct stub_numbers *n,
 		      size_t ret_jumps[3])
 {
@@ -132,7 +132,7 @@ static void load_p(struct code *c, const struct stub_numbers *n)
 	emit32(c, n->m_p);
 }
 
-/* The agent's arguments but for the hook's number, and the call; RSP is the slot's stack. */
+/* Sets the agent's arguments except the hook's number, and calls it; RSP is the slot's stack. */
 static void call_agent(struct code *c, const struct code_head *head)
 {
 	EMIT(c, 0x4c, 0x89, 0xef, 0x48, 0x89, 0xe6); /* mov rdi, r13; mov rsi, rsp */
@@ -151,7 +151,7 @@ static void release_slot(struct code *c)
 	EMIT(c, 0x41, 0xc7, 0x45, offsetof(struct agent_slot, busy), 0, 0, 0, 0); /* busy = 0 */
 }
 
-/* What the jump replaced, and back to behind it. */
+/* The replaced instruction, and the jump back behind it. */
 static void go_on(struct code *c, const struct code_site *site)
 {
 	int32_t distance;
@@ -271,8 +271,8 @@ static void write_casgstatus(struct code *c, const struct code_head *head,
 }
 
 /*
- * What the stubs of all other hooks share; R12 is where to go on, and the hook's number is before
- * it. Two entries: with the P of the thread, and with the P in RAX.
+ * The code that the stubs of all other hooks share; R12 is where to continue, and the hook's number
+ * precedes that. Two entries: with the P of the thread, and with the P in RAX.
  */
 static void write_common(struct code *c, const struct code_head *head, const struct stub_numbers *n,
 			 uint64_t *ret_own_p, uint64_t *ret_p_in_rax)
@@ -306,7 +306,7 @@ static void write_common(struct code *c, const struct code_head *head, const str
 	EMIT(c, 0x41, 0xff, 0xe4); /* jmp r12 */
 }
 
-/* By what the stubs share, and on. */
+/* Continues by the common code. */
 static void go_on_by_common(struct code *c, const struct code_head *head, unsigned int hook,
 			    uint64_t common, size_t out)
 {
@@ -327,8 +327,8 @@ static void write_stub(struct code *c, const struct code_head *head, unsigned in
 	go_on_by_common(c, head, hook, common, leave_when_disabled(c, head));
 }
 
-/* System calls are frequent, too, from Go 1.26 on: the stub is in one piece, but where the P's slot
- * is not to be had. */
+/* System calls are frequent too, from Go 1.26 on: their stub is in one piece, except for the case
+ * that the P's slot is unavailable. */
 static void write_syscall(struct code *c, const struct code_head *head,
 			  const struct stub_numbers *n, unsigned int hook, size_t function,
 			  uint64_t common)

@@ -43,7 +43,7 @@ static struct error *must_check find_codes(const struct image *img, struct surve
 	return find_code(img, restore, narrow, sizeof(narrow), &ret->restore);
 }
 
-/* What is put back there is what the program's file has there, not what the target likes. */
+/* gospect restores the bytes of the program's file, not bytes that the target chooses. */
 static bool is_original(const struct image *img, const struct code_site *site)
 {
 	const uint8_t *file = NULL;
@@ -60,7 +60,7 @@ struct error *survey_originals(struct target *t, const struct image *img, struct
 	struct code_head head;
 
 	ret->original_count = 0;
-	/* The caller that removes it reports what is wrong with it. */
+	/* The caller that removes it reports the error. */
 	if (err || error_dropped(stale_agent_read_head(t, &maps, &head)))
 		return err;
 	for (size_t i = 0; i < head.site_count; i++)

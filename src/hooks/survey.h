@@ -1,5 +1,5 @@
-/* What is known of a target before its hooks are: how its threads are made to make system calls,
- * and what its code was before another gospect has changed it (inject/plan.h). */
+/* The facts about a target before it has hooks: how its threads can be made to make system calls,
+ * and the original code at probe sites of an earlier gospect (inject/plan.h). */
 #ifndef HOOKS_SURVEY_H
 #define HOOKS_SURVEY_H
 
@@ -12,8 +12,8 @@
 struct error *survey_make(struct target *t, const struct image *img, const struct golayout *lay,
 			  struct survey *ret) must_check;
 
-/* Its last part alone: each probe site that the head of a code page names, if what the head says of
- * it is what the program's file has there. */
+/* The last part alone: each probe site in the head of a code page, if the original bytes in the
+ * head are those of the program's file. */
 struct error *survey_originals(struct target *t, const struct image *img,
 			       struct survey *ret) must_check;
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #define STEP 0x10000ull
-#define DISTANCE 0x100000ull /* from what is mapped */
+#define DISTANCE 0x100000ull /* from other mappings */
 #define STACK_ROOM 0x40000000ull
 #define LOWEST 0x100000ull /* above vm.mmap_min_addr */
 #define HIGHEST (1ull << 47)

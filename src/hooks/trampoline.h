@@ -15,8 +15,8 @@ struct trampolines {
 	size_t used[CODE_TRAMPOLINE_PAGES];    /* jumps on them */
 };
 
-/* Finds room for each of the probe sites that wants it, and sets its `jump`. false: there is none
- * for one of them, and nothing has changed in *all. */
+/* Finds room for each of the probe sites that needs it, and sets its `jump`. False: there is none
+ * for one of them, and *all is unchanged. */
 bool trampolines_take(struct trampolines *all, const struct target_maps *maps,
 		      struct code_site *sites, size_t count);
 

@@ -15,7 +15,7 @@ static void add(struct quiescence_functions *functions, uint64_t start, uint64_t
 	functions->items[functions->count++] = (struct agent_range){start, end - start};
 }
 
-/* The last call of `called` in the function; its end: there is none. */
+/* The last call of `called` in the function; its end if there is none. */
 static uint64_t last_call(const struct image *img, const struct go_func *f, uint64_t called)
 {
 	enum { CALL = 0xe8, CALL_BYTES = 5 };

@@ -187,7 +187,7 @@ static void skip(struct bytes *b, size_t size)
 		take(b);
 }
 
-/* What is behind the opcode and ModRM. */
+/* The bytes behind the opcode and ModRM. */
 static void take_operand(struct bytes *b, struct amd64_insn *insn, char form)
 {
 	size_t operand = insn->is_short && !insn->is_wide ? 2 : 4;
@@ -223,7 +223,7 @@ bool amd64_decode(const uint8_t *code, size_t size, struct amd64_insn *ret)
 	return form != 'x' && !b.failed;
 }
 
-/* Groups and opcodes whose first operand is the register, or memory, of ModRM.rm. */
+/* Groups and opcodes that write the operand ModRM.rm. */
 static bool writes_rm(const struct amd64_insn *insn)
 {
 	uint8_t op = insn->opcode, group = insn->reg & 7;

@@ -63,7 +63,7 @@ static bool is_single(uint32_t insn)
 	return is(insn, 0x38000000, 0x38000000);
 }
 
-/* Of an address in a register, a constant and nothing else. */
+/* An address of a register plus a constant. */
 static bool is_scaled(uint32_t insn)
 {
 	return is_single(insn) && bits(insn, 24, 1);
@@ -74,7 +74,7 @@ static bool is_unscaled(uint32_t insn)
 	return is_single(insn) && is(insn, 0x01200000, 0);
 }
 
-/* Atomic operations, which load what was there. */
+/* Atomic operations, which load the old value. */
 static bool is_atomic(uint32_t insn)
 {
 	return is_single(insn) && is(insn, 0x01200c00, 0x00200000);

@@ -16,7 +16,7 @@
 
 enum { ARM64_REGISTERS = 32 };
 
-/* It has this encoding; what has none is data among the code. */
+/* Whether it is a valid encoding; the others are data among the code. */
 bool arm64_is_instruction(uint32_t insn);
 
 /* General registers that it computes or loads, as bits; not a base that it moves. SP is none. */

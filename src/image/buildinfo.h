@@ -1,6 +1,7 @@
 /*
- * What the Go linker wrote into every program: the version of Go and the module information. It
- * survives strip. Source: cmd/link/internal/ld/data.go:buildinfo, debug/buildinfo.
+ * The build information that the Go linker writes into every program: the version of Go and the
+ * module information. It survives strip. Source: cmd/link/internal/ld/data.go:buildinfo,
+ * debug/buildinfo.
  */
 #ifndef IMAGE_BUILDINFO_H
 #define IMAGE_BUILDINFO_H
@@ -21,8 +22,7 @@ struct buildinfo {
 struct error *buildinfo_read(const struct elf_file *elf, struct buildinfo *ret) must_check;
 /* As buildinfo_read(), for a version string known otherwise (runtime.buildVersion). */
 struct error *buildinfo_of_version(const char *version, struct buildinfo *ret) must_check;
-/* The value of a line "build\tKEY=...", copied up to its end; NULL when there is none. The caller
- * frees it. */
+/* A copy of the value of a line "build\tKEY=..."; NULL without such a line. The caller frees it. */
 char *buildinfo_setting(const struct buildinfo *info, const char *key);
 /* A copy of the Go string whose header {pointer, length} is at this address of the file; NULL when
  * the file has none there. The caller frees it. */

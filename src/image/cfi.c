@@ -139,7 +139,8 @@ static bool evaluate_one(struct evaluation *e, const Dwarf_Op *op)
 	return evaluate_constant(e, op);
 }
 
-/* False also for what is not of frames: then nothing is believed. */
+/* Returns false also for operations that frames do not have: then the whole expression is rejected.
+ */
 static bool evaluate(struct evaluation *e, const Dwarf_Op *ops, size_t count, uint64_t *ret)
 {
 	for (size_t i = 0; i < count; i++)
@@ -160,7 +161,7 @@ static bool find_cfa(Dwarf_Frame *frame, const struct registers *regs,
 
 enum rule { RULE_FOUND, RULE_UNDEFINED, RULE_FAILED };
 
-/* What the caller has in this register. */
+/* The caller's rule for this register. */
 static enum rule find_register(Dwarf_Frame *frame, int number, uint64_t cfa,
 			       const struct registers *regs, const struct stack_reader *stack,
 			       uint64_t *ret)

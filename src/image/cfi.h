@@ -26,8 +26,8 @@ enum cfi_result {
 };
 
 /*
- * *regs becomes those of the caller. `address` is what is looked up: the pc less `bias`, and less 1
- * for a return address. *ret_exact: the caller was interrupted by a signal, its pc is exact.
+ * *regs becomes those of the caller. `address` is the key: the pc less `bias`, and less 1 for a
+ * return address. *ret_exact: a signal interrupted the caller, so its pc is exact.
  */
 enum cfi_result cfi_step(Dwarf_CFI *cfi, uint64_t address, enum machine machine,
 			 const struct stack_reader *stack, struct registers *regs, bool *ret_exact);

@@ -25,7 +25,7 @@ static uint64_t closure_named_by(const struct image *img, uint64_t address)
 	if (!bytes)
 		return 0;
 	memcpy(&word, bytes, sizeof(word));
-	/* Of a position-independent program the file has the word elsewhere. */
+	/* In a position-independent program the word is a relocation. */
 	elf_file_relocate(img->elf, address - img->bias, &word, sizeof(word), img->bias);
 	return is_entry(img, word) ? word : 0;
 }

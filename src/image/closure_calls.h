@@ -9,7 +9,7 @@
 struct closure_call {
 	uint64_t return_address;
 	/* The function of the closure that the code named last before the call, by its code or by a
-	 * constant closure of it; 0: there is none, or it is not to be seen in the file. */
+	 * constant closure of it; 0: none, or not visible in the file. */
 	uint64_t closure;
 };
 
@@ -18,7 +18,7 @@ struct closure_call {
 size_t closure_calls_find(const struct image *img, uint64_t caller, uint64_t callee,
 			  struct closure_call *ret, size_t max);
 
-/* Where the direct call before this return address goes; 0: there is none. */
+/* The target of the direct call before this return address; 0: none. */
 uint64_t call_target(const struct image *img, uint64_t return_address);
 
 #endif

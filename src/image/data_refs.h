@@ -17,7 +17,7 @@ struct data_refs {
 	size_t capacity;
 };
 
-/* Of the function of this name in the function table; ERROR_FAILED when there is none. */
+/* For the function of this name in the function table; ERROR_FAILED when there is none. */
 struct error *data_refs_of(const struct image *img, const char *function,
 			   struct data_refs *ret) must_check;
 void data_refs_release(struct data_refs *refs);

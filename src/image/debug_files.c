@@ -37,7 +37,7 @@ bool debug_file_is(const struct debug_file *file, const char *build_id)
 	       (*build_id && !strcmp(file->go_build_id, build_id));
 }
 
-/* Never waits: what is in a folder may be a pipe. */
+/* Never blocks: a file in a directory may be a pipe. */
 static struct error *open_elf(const char *path, struct elf_file **ret)
 {
 	int fd = regular_file_open(path);
@@ -55,7 +55,7 @@ struct error *debug_files_add(struct debug_files *files, const char *path)
 	return err ? err : append(files, path, elf);
 }
 
-/* A file of a folder: what has no build id, or is no such file, is passed over. */
+/* Tries a file of a directory; one without a build id, or that is no ELF file, is skipped. */
 static struct error *try_file(struct debug_files *files, const char *path, const char *wanted)
 {
 	_cleanup_elf_file_ struct elf_file *elf = NULL;

@@ -28,8 +28,8 @@ struct debug_files {
 /* A file named by the user; an error when it is none that could have symbols. */
 struct error *debug_files_add(struct debug_files *files, const char *path) must_check;
 /*
- * A folder: all ELF files that lie in it, and those that it has by their build ids, as
- * FOLDER/.build-id/ab/cdef.debug and, for whole programs, FOLDER/.build-id/ab/cdef.
+ * A directory: all ELF files in it, and those by build id, as DIRECTORY/.build-id/ab/cdef.debug
+ * and, for whole programs, DIRECTORY/.build-id/ab/cdef.
  */
 struct error *debug_files_add_folder(struct debug_files *files, const char *path) must_check;
 /* Looks into the folders for this build id. */
@@ -39,7 +39,7 @@ bool debug_file_is(const struct debug_file *file, const char *build_id);
 void debug_files_release(struct debug_files *files);
 #define _cleanup_debug_files_ __attribute__((cleanup(debug_files_release)))
 
-/* The vDSO of the kernel that runs here, as a file; -1 when there is none. */
+/* The vDSO of the running kernel, as a file; -1 when there is none. */
 int debug_file_own_vdso(void);
 
 #endif

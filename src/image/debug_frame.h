@@ -11,7 +11,7 @@
 
 struct debug_frame;
 
-/* Of the program's file, else of its unstripped twin; neither is needed afterwards.
+/* Reads it from the program's file, else from its unstripped file; neither is needed afterwards.
  * ERROR_UNSUPPORTED: they have none. ERROR_CORRUPT: it cannot be read. */
 struct error *debug_frame_open(const struct image *img, struct debug_frame **ret) must_check;
 void debug_frame_close(struct debug_frame *f);

@@ -82,7 +82,7 @@ bool debug_section_unpack(const struct debug_section *p, uint8_t *ret)
 	       (uncompress(ret, &size, p->data, p->size) == Z_OK && size == p->unpacked_size);
 }
 
-/* What the file is made of, while its size is computed and while it is written. */
+/* The parts of the file, while its size is computed and while it is written. */
 struct plan {
 	struct debug_section found[DEBUG_SECTIONS_MAX + 2];
 	Elf64_Shdr headers[DEBUG_SECTIONS_MAX + 2]; /* the first is empty, the second the names */

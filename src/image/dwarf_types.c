@@ -212,7 +212,7 @@ static bool is_entry(struct debug_file *f, size_t at, int tag, Dwarf_Die *ret)
 	       dwarf_formstring(&attr) == (const char *)f->info + at;
 }
 
-/* Searches one name, `n` bytes of it, from `from` on in what is unpacked. */
+/* Searches one name, `n` bytes of it, from `from` on in the decompressed part. */
 static bool search_name(struct debug_file *f, struct entry *e, const char *name, size_t n,
 			size_t from)
 {

@@ -1,5 +1,5 @@
 /*
- * libdw reads the entries; which of them counts, and what their locations mean, is decided here.
+ * libdw reads the entries. This file decides which of them counts, and evaluates their locations.
  * Go's compilers describe places by the frame's CFA and by registers alone
  * (cmd/internal/dwarf/dwarf.go, cmd/compile/internal/ssa/debug.go).
  */
@@ -170,12 +170,12 @@ void variables_close(struct variables *v)
 	free(v);
 }
 
-/* What is being collected: the variables of one address. */
+/* The variables of one address, while they are collected. */
 struct search {
 	struct variables *v;
 	struct scope *scope;
 	uint64_t address;    /* inside the instruction */
-	uint64_t behind;     /* of a call: what follows it; else 0 */
+	uint64_t behind;     /* for a call: the address behind it; else 0 */
 	size_t steps;        /* that were gone */
 	bool has_cfa;        /* the function's frame base is its CFA */
 	const char *inlined; /* the inlined call that we are in */
@@ -311,8 +311,8 @@ static uint64_t bytes_on_stack(const struct search *s, struct expression e, uint
 
 /*
  * The expression that holds at the address; empty when there is none. Go's compilers write single
- * ones as blocks, which from DWARF 4 on libdw does not take for expressions; a short block is read
- * as DW_FORM_exprloc all the same.
+ * ones as blocks. From DWARF 4 on libdw does not accept blocks as expressions, so a short block is
+ * read as DW_FORM_exprloc.
  */
 static struct expression find_expression(struct search *s, Dwarf_Die *die, unsigned int name,
 					 uint64_t address)
@@ -336,9 +336,9 @@ static struct expression find_expression(struct search *s, Dwarf_Die *die, unsig
 }
 
 /*
- * Go's location lists let a variable that lives on after a call go from its register to the stack
- * at the return address (cmd/compile/internal/ssa/debug.go): where it was saved before. What is on
- * the stack for the call itself counts all the same, as it may end there.
+ * In Go's location lists a variable that outlives a call moves from its register to the stack at
+ * the return address (cmd/compile/internal/ssa/debug.go): to where it was saved before. A place on
+ * the stack that holds for the call itself counts too, because its range may end there.
  */
 static struct expression find_place(struct search *s, Dwarf_Die *die, uint64_t size)
 {
@@ -432,7 +432,7 @@ static bool collect(struct variables *v, uint64_t pc, bool is_return, struct sco
 	struct search s = {.v = v, .scope = ret, .address = address, .behind = is_return ? pc : 0};
 	size_t claims = 0;
 
-	/* These are cheap, but for each address there may be all of them. */
+	/* These are cheap, but an address may need all of them. */
 	v->steps += v->range_count / 32;
 	for (size_t i = 0;
 	     i < v->range_count && !ret->count && claims < MAX_CLAIMS && v->steps < MAX_ALL_STEPS;

@@ -19,7 +19,7 @@
 struct variable {
 	const char *name;
 	const struct go_type *type;
-	const char *inlined; /* the function whose call was inlined, if it is of that; else NULL */
+	const char *inlined; /* for a variable of an inlined call: its function, else NULL */
 	bool is_argument;    /* or a result */
 	bool in_register;
 	uint8_t number; /* of the register, DWARF's */
@@ -30,16 +30,16 @@ struct variable {
 
 struct variables;
 
-/* *ret is NULL when the file has no DWARF. ERROR_CORRUPT: it is broken. Unpacks all that is needed
- * of it: 0.3 s for a program of 150 MB. `elf` has to live as long. */
+/* *ret is NULL when the file has no DWARF. ERROR_CORRUPT: it is broken. Decompresses the needed
+ * parts: 0.3 s for a program of 150 MB. `elf` must outlive it. */
 struct error *variables_open(const struct elf_file *elf, struct variables **ret) must_check;
 void variables_close(struct variables *v);
 
 /*
  * The variables that exist at a pc of the file, of the function there and of the calls inlined
- * there; valid until variables_close(). Of a return address they are those of the call before it;
- * what was in a register then is where the code behind the call expects it, for a call spoils all
- * registers. The only error is ERROR_NO_MEMORY: what is broken is left out.
+ * there; valid until variables_close(). For a return address they are those of the call before it.
+ * A variable in a register is then where the code behind the call expects it, because a call spoils
+ * all registers. The only error is ERROR_NO_MEMORY: broken entries are left out.
  */
 struct error *variables_at(struct variables *v, uint64_t pc, bool is_return,
 			   const struct variable **ret, size_t *ret_count) must_check;

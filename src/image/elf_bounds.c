@@ -55,7 +55,7 @@ static bool is_within(uint64_t offset, uint64_t count, size_t each, size_t size)
 	return offset <= size && count <= (size - offset) / each;
 }
 
-/* Adds up what is not nonsense by itself: that is refused where it is used. */
+/* Adds up valid sizes; invalid ones are refused where they are used. */
 static void add(uint64_t *sum, uint64_t size)
 {
 	if (__builtin_add_overflow(*sum, size, sum))
@@ -85,8 +85,7 @@ static struct error *must_check check_segments(const uint8_t *bytes, size_t size
 	return notes > MAX_NOTES ? refuse(name, "it has more than 1 MB of notes") : NULL;
 }
 
-/* A file whose section headers are cut off, or of which there are only the first bytes, is read
- * without them: libelf sees to that. */
+/* A file whose section headers are missing is read without them, by libelf. */
 static struct error *must_check check_sections(const uint8_t *bytes, size_t size,
 					       const Elf64_Ehdr *h, const char *name)
 {

@@ -1,8 +1,8 @@
 /*
- * Holds an ELF file's headers against its size before anything believes them. libelf allocates
- * memory for each section that a header claims, and every segment is searched: so what lies twice
- * in the file, or not in it at all, would cost more than the file is worth. A file that passes
- * costs time and memory in proportion to its bytes on disk.
+ * Checks an ELF file's headers against its size before they are used. libelf allocates memory for
+ * each section that a header claims, and every segment is searched: so ranges that overlap or lie
+ * outside the file would cost more than the file's size. A file that passes costs time and memory
+ * in proportion to its bytes on disk.
  */
 #ifndef IMAGE_ELF_BOUNDS_H
 #define IMAGE_ELF_BOUNDS_H
@@ -20,7 +20,7 @@
  * long as the file is there. */
 struct error *elf_bounds_check_holes(int fd, const char *name) must_check;
 
-/* To be asked before elf_memory(). ERROR_NOT_GO: no ELF file; ERROR_UNSUPPORTED: neither amd64 nor
+/* To be called before elf_memory(). ERROR_NOT_GO: no ELF file; ERROR_UNSUPPORTED: neither amd64 nor
  * arm64; ERROR_CORRUPT: its tables are larger than any program's, or overlap. */
 struct error *elf_bounds_check(const uint8_t *bytes, size_t size, const char *name) must_check;
 

@@ -19,7 +19,7 @@
 
 #define PAGE 4096
 
-/* "" where there is none. */
+/* "" for a missing one. */
 struct build_ids {
 	char gnu[ELF_BUILD_ID_SIZE];
 	char go[ELF_BUILD_ID_SIZE];

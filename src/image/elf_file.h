@@ -1,5 +1,5 @@
 /*
- * An ELF file: what it is, its bytes by address, its symbols. Addresses here are the file's own
+ * An ELF file: its kind, its bytes by address, its symbols. Addresses here are the file's own
  * (p_vaddr); callers that know where it was mapped add the bias.
  */
 #ifndef IMAGE_ELF_FILE_H
@@ -44,21 +44,21 @@ enum machine elf_file_machine(const struct elf_file *elf);
 bool elf_file_is_pie(const struct elf_file *elf);
 /* It has a program interpreter or needs shared libraries. */
 bool elf_file_is_dynamic(const struct elf_file *elf);
-/* It has neither symbols nor DWARF. */
+/* Whether it has neither symbols nor DWARF. */
 bool elf_file_is_stripped(const struct elf_file *elf);
 /* Lower-case hexadecimal of the GNU build id, else the Go linker's own id, else "". */
 const char *elf_file_build_id(const struct elf_file *elf);
-/* Go's own; "" when there is none. */
+/* Go's own build id; "" when there is none. */
 const char *elf_file_go_build_id(const struct elf_file *elf);
 /* Whether it is one of its build ids; a file that lost its section headers keeps only Go's. */
 bool elf_file_has_build_id(const struct elf_file *elf, const char *build_id);
-/* false also when nothing tells. */
+/* False also when neither has a build id. */
 bool elf_file_same_build(const struct elf_file *a, const struct elf_file *b);
 
 /* Room for a build id as elf_file_build_id() gives it, with its NUL. */
 #define ELF_BUILD_ID_SIZE (2 * 128 + 1)
 /* The build id in the first bytes of a program, as a core file has them; "" when it is not among
- * them. Of a program of Go's it may be the linker's own though there is a GNU one. */
+ * them. For a Go program it may be the linker's own although there is a GNU one. */
 void elf_bytes_build_id(const void *bytes, size_t size, char ret[ELF_BUILD_ID_SIZE]);
 
 /* The address where the program starts. */
@@ -88,7 +88,7 @@ uint64_t elf_file_symbol(const struct elf_file *elf, const char *name);
 bool elf_file_each_relocation(const struct elf_file *elf,
 			      bool (*visit)(void *arg, uint64_t place, uint64_t address),
 			      void *arg);
-/* Does to a copy of the bytes at `address` what the loader does: puts address + bias wherever a
+/* Relocates a copy of the bytes at `address` as the loader does: puts address + bias wherever a
  * relative relocation says so. */
 void elf_file_relocate(const struct elf_file *elf, uint64_t address, void *buffer, size_t size,
 		       uint64_t bias);

@@ -94,10 +94,10 @@ static bool is_moduledata(const struct image *img, struct target *t, struct modu
 }
 
 /*
- * The search, where no section is named. What looks like a header may be anything's: a program may
- * embed other programs. So all that do are noted first; then a single pass over the relocations and
- * one over the writable data look for the address of any of them. That takes time in proportion to
- * the file's size, whatever it holds.
+ * The search for a file without section names. A header may belong to an embedded program, so all
+ * candidates are noted first. Then a single pass over the relocations and one over the writable
+ * data look for the address of any of them. That takes time in proportion to the file's size,
+ * whatever it holds.
  */
 #define MAX_HEADERS 1024
 #define MAX_TRIES 1024 /* words that hold the address of one, and are no moduledata's */

@@ -7,7 +7,7 @@
 /* As image_load_functions(), without plugins. */
 struct error *functions_load(struct image *img, struct target *t,
 			     const struct image_layout *layout) must_check;
-/* The same for a file that is mapped where its bias says, and whose moduledata is known. */
+/* The same for a file whose bias and moduledata are known. */
 struct error *functions_load_mapped(struct image *img, struct target *t, uint64_t moduledata,
 				    const struct image_layout *layout) must_check;
 void functions_drop(struct image *img);

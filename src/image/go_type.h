@@ -1,6 +1,6 @@
 /*
- * The types of variables, as their bytes lie in memory: trees whose leaves are what is one value.
- * Pointers are leaves.
+ * The types of variables by their layout in memory: trees whose leaves are single values. Pointers
+ * are leaves.
  */
 #ifndef IMAGE_GO_TYPE_H
 #define IMAGE_GO_TYPE_H

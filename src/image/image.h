@@ -58,7 +58,8 @@ struct error *image_check(const struct image *img, struct error *err) must_check
  * relocations do not tell, and for plugins: then it must live as long as the image. */
 struct error *image_load_functions(struct image *img, struct target *t,
 				   const struct image_layout *layout) must_check;
-/* The address in the target of a symbol of the file or its twin; 0 when there is none. */
+/* The address in the target of a symbol of the file or its unstripped file; 0 when there is none.
+ */
 uint64_t image_symbol(const struct image *img, const char *name);
 
 /* The binary's own bytes at an address of the target (code, read-only data), or NULL. */

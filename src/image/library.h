@@ -1,5 +1,5 @@
 /*
- * Go as a shared library (-buildmode=c-shared) in a process whose program is not Go's.
+ * Go as a shared library (-buildmode=c-shared) in a process whose program is not Go.
  */
 #ifndef IMAGE_LIBRARY_H
 #define IMAGE_LIBRARY_H
@@ -9,8 +9,8 @@
 
 /*
  * The first file mapped with code, by address, that Go's linker wrote. The caller closes *ret_fd
- * and frees *ret_name; *ret_start is where the file's first byte would lie, by its lowest mapping.
- * *ret_fd is -1 when there is none, and in what is not a live process.
+ * and frees *ret_name; *ret_start is the address of the file's first byte, by its lowest mapping.
+ * *ret_fd is -1 when there is none, and for a target that is no live process.
  */
 struct error *library_find(struct target *t, int *ret_fd, char **ret_name,
 			   uint64_t *ret_start) must_check;

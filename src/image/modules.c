@@ -1,8 +1,8 @@
 /*
- * A process may have tens of thousands of mappings, and make new ones where it had others: all that
- * were ever seen are kept, and of two at one address the newer counts. To find one takes no longer
- * for it: starts and ends cut the addresses into pieces (struct piece), sorted, of which each knows
- * its module. They are made anew for every few hundred modules.
+ * A process may have tens of thousands of mappings, and replace them by others. All mappings ever
+ * seen are kept, and of two at one address the newer counts. A look-up stays fast: starts and ends
+ * cut the addresses into pieces (struct piece), sorted, of which each knows its module. They are
+ * made anew for every few hundred modules.
  */
 #include "image/modules.h"
 
@@ -138,7 +138,8 @@ static uint32_t skip_owned(struct piece *pieces, uint32_t i)
 	return end;
 }
 
-/* Each module takes what no newer one has. The last piece, at the end of all, has no owner. */
+/* Each module takes the pieces that no newer one has. The last piece, at the end of all, has no
+ * owner. */
 static void give_pieces(const struct modules *m, struct piece *pieces, size_t count)
 {
 	for (size_t i = m->count; i-- > 0;) {
@@ -227,8 +228,7 @@ static struct error *add_module(struct modules *m, const struct target_map *map)
 	return new->path ? NULL : &error_no_memory;
 }
 
-/* Those of one moment are at different addresses, so that what is found among those before is
- * enough. */
+/* Mappings of one time do not overlap, so a search among the older ones suffices. */
 static struct error *read_maps(struct modules *m)
 {
 	bool *known;

@@ -18,8 +18,8 @@
 
 struct modules;
 
-/* All that were ever mapped are kept, for what was met of them is named at the end. A program that
- * maps code anew all the time has more than so many: those are not known. */
+/* All mappings ever seen are kept, because their addresses are named at the end. A program that
+ * maps code again and again may exceed this: the excess is unknown. */
 #define MODULES_MOST (1u << 14)
 
 /* A stretch of code of a file. */
@@ -28,16 +28,15 @@ struct module_range {
 	uint64_t end;
 	uint64_t offset;      /* in the file */
 	const char *path;     /* "[vdso]" for the kernel's */
-	const char *build_id; /* hexadecimal; "" when there is none */
+	const char *build_id; /* hexadecimal; "" without one */
 };
 
 struct error *modules_open(struct target *t, enum machine machine, struct modules **ret) must_check;
 /* Without a process: of files that are given by modules_add_file(). */
 struct error *modules_of_files(enum machine machine, struct modules **ret) must_check;
 /*
- * A mapping that some process had, and its file, which is taken also when it fails. NULL: there is
- * none, so that its code is known by the name of the mapping. ERROR_CORRUPT: the file has no code
- * at that offset.
+ * Adds a mapping of some process and its file, which it takes also when it fails. NULL: no file, so
+ * its code is named by the mapping. ERROR_CORRUPT: the file has no code at that offset.
  */
 struct error *modules_add_file(struct modules *m, const struct module_range *range,
 			       struct elf_file *file) must_check;
@@ -46,10 +45,10 @@ void modules_close(struct modules *m);
 /* How often a mapping was met that was one too many. NULL: never. */
 uint64_t modules_left_out(const struct modules *m);
 
-/* Whether there is code at this address. Mappings are read anew, at most once after each
- * modules_stale(), when the address is in none of them. */
+/* Whether there is code at this address. If no mapping has it, mappings are read anew, at most once
+ * after each modules_stale(). */
 bool modules_have(struct modules *m, uint64_t address);
-/* Time has passed: what was mapped may have changed. */
+/* Mappings may have changed since. */
 void modules_stale(struct modules *m);
 
 /*

@@ -4,9 +4,9 @@
 #include <string.h>
 
 /*
- * Fields of runtime._func that moved between formats, as offsets in it; args follows the name. What
- * follows the fixed
- * part: u32 pcdata[npcdata], then funcdata[nfuncdata] (u32 offsets; Go 1.17: addresses, 8-aligned).
+ * Fields of runtime._func that moved between formats, as offsets in it; args follows the name. The
+ * fixed part is followed by u32 pcdata[npcdata], then funcdata[nfuncdata] (u32 offsets; Go 1.17:
+ * addresses, 8-aligned).
  */
 static const struct func_layout {
 	uint8_t name, pcsp, pcfile, pcln, npcdata, cu_offset, func_id, flags, nfuncdata, size;
@@ -232,7 +232,7 @@ static bool funcdata_word(const struct pclntab *tab, const struct go_func *f, ui
 	return true;
 }
 
-/* The bytes of a funcdata, up to the end of what the file holds there. */
+/* The bytes of a funcdata, up to the end of the file's data there. */
 static bool funcdata(const struct pclntab *tab, const struct go_func *f, uint32_t which,
 		     struct bytes *ret)
 {
@@ -437,7 +437,7 @@ bool go_frame_hidden(const struct go_frame *frame, const struct go_frame *callee
 {
 	if (!frame->wrapper)
 		return false;
-	/* Behind "[running]" it is all that is known. */
+	/* A frame "[running]" is followed by the start function alone. */
 	if (callee && callee->function[0] == '[')
 		return false;
 	return !callee || (strcmp(callee->function, "runtime.gopanic") &&

@@ -20,8 +20,8 @@ enum pclntab_format { PCLNTAB_GO116, PCLNTAB_GO118, PCLNTAB_GO120 };
 /*
  * A word of a stack. Most are return addresses and are looked up as the call before them; one with
  * STACK_PC_EXACT set is the address of the instruction itself (interrupted there by a signal, or
- * sampled while it ran). Small values stand for what has no address. STACK_PC_IN_KERNEL is set in
- * all addresses of the kernel, and in no other; their bit 63 is known, so it can tell the same.
+ * sampled while it ran). Small values stand for pseudo frames. STACK_PC_IN_KERNEL is set in all
+ * addresses of the kernel, and in no other; their bit 63 is known, so it can tell the same.
  */
 #define STACK_PC_EXACT (1ull << 63)
 #define STACK_PC_IN_KERNEL (1ull << 62)
@@ -81,13 +81,13 @@ struct pclntab {
 	struct bytes gofunc;    /* what funcdata offsets are relative to */
 	uint64_t funcs_address; /* where `funcs` begins */
 	uint64_t gofunc_base;   /* Go 1.17, where funcdata are addresses: where `gofunc` begins */
-	/* Names whose type arguments were shortened to [...], as the runtime prints them; the
-	 * caller's memory. */
+	/* Names with type arguments shortened to [...], as the runtime prints them; the caller's
+	 * memory. */
 	struct intern *short_names;
 	/* The table of the next module of the process: a plugin's. Appended to while others read.
 	 */
 	struct pclntab *next;
-	/* Of the first: asked where no module holds a pc; true when there is one more. */
+	/* For the first table: called when no module holds a pc; true when there is one more. */
 	bool (*more)(void *arg, uint64_t pc);
 	void *more_arg;
 };
@@ -150,13 +150,13 @@ const char *pclntab_inlined(const struct go_func *f, size_t i);
  * runtime/trace.go: startPCForTrace); `entry` itself when it is no such wrapper. */
 uint64_t pclntab_wrapped(const struct pclntab *tab, uint64_t entry);
 
-/* Go 1.17: the address of some function's inline tree, which tells where they all are; or 0. */
+/* Go 1.17: the address of some function's inline tree, from which the addresses of all follow; or
+ * 0. */
 uint64_t pclntab_any_funcdata(const struct pclntab *tab);
 
 /*
- * As the runtime does (traceback.go:elideWrapperCalling): a wrapper is left out of a stack unless
- * the frame inside it, `callee` (NULL when there is none), is one that starts a panic, or a
- * pseudo frame.
+ * As in the runtime (traceback.go:elideWrapperCalling), a wrapper is hidden unless the frame inside
+ * it, `callee` (NULL: none), starts a panic or is a pseudo frame.
  */
 bool go_frame_hidden(const struct go_frame *frame, const struct go_frame *callee);
 

@@ -63,7 +63,7 @@ static struct error *must_check open_mapped(struct target *t, const struct targe
 	return err;
 }
 
-/* By what the file has at the place of moduledata: a core lacks the mappings of code. */
+/* Uses the file's bytes at the moduledata: a core file lacks the mappings of code. */
 static bool find_bias(struct image *img, const struct target_map *map, uint64_t moduledata)
 {
 	uint64_t offset = map->offset + (moduledata - map->start);

@@ -11,8 +11,8 @@
 
 struct plugins;
 
-/* Follows the list from the image's moduledata on, now and later; `t` must live as long. A module
- * whose file is not to be had is left out. */
+/* Follows the list from the image's moduledata on, now and later; `t` must outlive it. A module
+ * whose file is unavailable is left out. */
 struct error *plugins_open(struct image *img, struct target *t, const struct image_layout *layout,
 			   struct plugins **ret) must_check;
 void plugins_close(struct plugins *p);

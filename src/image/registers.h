@@ -34,7 +34,8 @@ enum {
 
 struct registers {
 	uint64_t value[REGISTERS_MAX];
-	uint64_t known; /* bit n: value[n] is right; what a callee may have overwritten is not */
+	uint64_t known; /* bit n: value[n] is right; registers that a callee may overwrite are
+			   unknown */
 };
 
 /* Where a processor keeps what unwinding is about. */

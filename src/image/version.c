@@ -20,7 +20,7 @@ bool version_is_go(const struct elf_file *elf)
 	return false;
 }
 
-/* The string whose header is at this address of the file, when it reads as a version. */
+/* The string whose header is at this address of the file, if it is a valid version. */
 static char *version_at(const struct elf_file *elf, uint64_t address)
 {
 	_cleanup_free_ char *text = buildinfo_string(elf, address);

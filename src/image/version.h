@@ -12,10 +12,10 @@
 bool version_is_go(const struct elf_file *elf);
 
 /*
- * Fills img->info of an image that has nothing else yet: by the symbol, else by the code of
- * runtime.schedinit, which refers to the variable in every version (runtime/proc.go: "This code
- * just serves to ensure runtime·buildVersion is kept in the resulting binary"). The version is ""
- * when nothing tells it. ERROR_NOT_GO: no sign of Go at all.
+ * Fills img->info of a new image: by the symbol, else by the code of runtime.schedinit, which
+ * refers to the variable in every version (runtime/proc.go: "This code just serves to ensure
+ * runtime·buildVersion is kept in the resulting binary"). The version is "" when it cannot be
+ * found. ERROR_NOT_GO: no sign of Go at all.
  */
 struct error *version_recover(struct image *img) must_check;
 

@@ -15,15 +15,15 @@
 #include "inject/threads.h"
 #include "target/proc_status.h"
 
-/* Of two that come at once both may give way: then each tries again, a moment later. */
+/* Two gospects that start at once may both give way: then each tries again a little later. */
 #define TRIES 10
 #define MOST_PAUSE_US 30000
 /* Between two looks at a gospect that cleans up after another. */
 #define CLEANING_PAUSE_US 5000
-/* For another to be done with what it began before it could see us. */
+/* Time for another gospect to finish what it began before it could see this claim. */
 #define OTHERS_NS 1000000000ull
 
-/* What the kernel looks at when the thread ends: a list with one entry, in memory of our own; the
+/* The kernel reads this when the thread ends: a list with one entry, in memory of gospect; the
  * number itself is at a distance from the entry, in the page. */
 static struct {
 	struct robust_list_head head;
@@ -196,7 +196,7 @@ static struct error *must_check release_step(void *arg)
 	return err;
 }
 
-/* What was begun is undone, also after gospect was told to end. */
+/* Undoes the mapping, also after gospect was asked to end. */
 static struct error *must_check unmap(const struct claim_way *way, struct claim *claim)
 {
 	const volatile sig_atomic_t *end = threads_end;

@@ -4,8 +4,8 @@
  * gospect marks a process that it traces by a page (a memfd) that both have mapped. The page holds
  * the id of one of gospect's threads. When that thread ends in any way, the kernel clears the id,
  * as it does for a robust mutex (set_robust_list(2)). So every process that may read the target can
- * see whether its gospect lives, from any namespace. A process that may not trace the target cannot
- * forge the page. The target itself can; then it is not traced.
+ * see whether that gospect lives, from any namespace. A process that may not trace the target
+ * cannot forge the page. The target itself can; then it is not traced.
  *
  * Each gospect maps its own page first, then looks for others. Of two that start at once, at least
  * one sees the other and gives way.
@@ -21,7 +21,7 @@
 #include "inject/plan.h"
 #include "target/target.h"
 
-/* For another to take out what was left: it has to wait for a CPU, too. */
+/* Time for another gospect to remove a stale agent: it has to wait for a CPU, too. */
 #define CLAIM_CLEANING_NS 2000000000ull
 
 struct claim {
@@ -41,9 +41,9 @@ struct claim_way {
 };
 
 /*
- * The process is ours. A gospect that takes out what another has left is waited for. ERROR_DENIED
- * when another gospect is at work, whose pid is named. The calling thread holds the claim; it has
- * to live until claim_release(), which follows in any case. One claim a process of ours.
+ * Claims the process. Waits for a gospect that removes a stale agent. ERROR_DENIED when another
+ * gospect traces it, whose pid is named. The calling thread holds the claim and must live until
+ * claim_release(), which follows in any case. A process of gospect has one claim.
  */
 struct error *claim_take(const struct claim_way *way, struct claim *ret) must_check;
 

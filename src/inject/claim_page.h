@@ -9,7 +9,7 @@
 #define CLAIM_NAME "gospect-claim"
 #define CLAIM_BYTES 4096
 
-/* What the page has. */
+/* The contents of the page. */
 struct claim_page {
 	uint32_t holder;    /* a thread's id, as FUTEX_* of linux/futex.h has it */
 	uint32_t pid;       /* of gospect, in its own pid namespace */

@@ -33,7 +33,7 @@
 #define CODE_TRAMPOLINE_BYTES 16 /* an instruction and the address of a stub */
 #define CODE_MAX_STUB_BYTES 65536
 
-/* Of the mappings; the kernel shows them as /memfd:NAME. */
+/* Name of the mappings, which the kernel shows as /memfd:NAME. */
 #define CODE_NAME "gospect-code"
 #define DATA_NAME "gospect-data"
 
@@ -58,7 +58,7 @@ struct code_head {
 	uint64_t control; /* struct code_control, in a page that is 0 in children */
 	uint64_t slots;   /* the first slot of a P; 0: none is there any more */
 	uint64_t fallback_slots;
-	uint64_t stub_bytes;                         /* whole pages, with this head: what stays */
+	uint64_t stub_bytes; /* whole pages, with this head: the part that stays */
 	uint64_t trampolines[CODE_TRAMPOLINE_PAGES]; /* where they are, the first ones in use; 0: no
 							more */
 	uint64_t site_count; /* by enum agent_hook, then those of entry points */

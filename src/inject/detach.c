@@ -25,9 +25,10 @@
  * for a CPU before it can go on, and each look stops it again. */
 #define PAUSE_US 1000
 #define MOST_PAUSE_US 200000
-/* Of the stack of a thread that may be in a signal handler; it alone is stopped meanwhile. */
+/* The largest stack that is searched in a thread that may be in a signal handler; only that thread
+ * is stopped meanwhile. */
 #define STACK_BYTES (64u << 20)
-/* Of all of them in one look: a target may have thousands of threads that block signals. */
+/* The limit for all threads in one look: a target may have thousands that block signals. */
 #define LOOK_BYTES (256u << 20)
 
 /*
@@ -92,7 +93,7 @@ static bool is_suspect(const struct quiet *q, const struct stopped_thread *threa
 	return thread->registers.mask || code_has(q->head, thread->registers.pc);
 }
 
-/* Of those that have stopped, and were not looked at. */
+/* Notes threads that have stopped and were not examined. */
 static struct error *must_check note_suspects(struct quiet *q)
 {
 	if (!array_reserve(&q->suspects, &q->suspect_capacity, q->suspect_count + q->threads.count))
@@ -139,7 +140,7 @@ static bool slots_are_free(const struct quiet *q)
 	return true;
 }
 
-/* Bytes that are not our jump are somebody else's business, or never were changed. */
+/* Bytes that are not gospect's jump belong to another tool, or were never changed. */
 static struct error *must_check restore_code(const struct quiet *q, const struct sites *now)
 {
 	static const uint32_t disabled = 0;
@@ -326,7 +327,7 @@ static struct error *must_check detach_memory_step(void *arg)
 	return err;
 }
 
-/* Nothing of it is used any more, and the page says so to the next gospect. */
+/* The agent is unused now; the page tells the next gospect. */
 static struct error *must_check clear_head(const struct detachment *w, const struct stale_agent *l)
 {
 	struct code_head head = l->head;

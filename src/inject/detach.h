@@ -1,6 +1,6 @@
 /*
- * The way out of a process, for the gospect that came in and for one that finds what another has
- * left: the head of the code page says all that is needed.
+ * Removes the agent, for the gospect that installed it and for one that finds a stale agent: the
+ * head of the code page has all facts that it needs.
  */
 #ifndef INJECT_DETACH_H
 #define INJECT_DETACH_H
@@ -19,17 +19,17 @@ struct detachment {
 	bool suspend_seccomp;
 	uint64_t claim; /* where ours is in the target (inject/claim.h): it stays */
 	bool keep_code_page;
-	bool never_ran;                    /* no jump was written: nobody can be in the agent */
+	bool never_ran;                    /* no jump was written: no thread can be in the agent */
 	const struct agent_shared *shared; /* the agent's memory, if it is mapped here; or NULL */
 	uint64_t slots_offset;
 	uint32_t slots;
 	uint64_t stop_ns; /* the longest stop of all threads */
 };
 
-/* The original code again wherever one of our jumps is, and nobody in the agent any more. */
+/* Restores the original code wherever gospect's jumps are, until no thread is in the agent. */
 struct error *detach_code(struct detachment *w, struct code_head *head) must_check;
 
-/* Unmaps and closes what is listed, by a thread that is stopped for it. */
+/* Unmaps and closes the listed items, by a thread that is stopped for it. */
 struct error *detach_memory(struct detachment *w, struct remote *r,
 			    const struct stale_agent *l) must_check;
 

@@ -1,6 +1,6 @@
 /*
- * Named places where a test has gospect killed, to see what is left of it in the target. Gospect
- * itself has nobody who listens; the test's program has (collect/tests/fault_listener.c).
+ * Named places where a test kills gospect, to check what remains in the target. gospect itself has
+ * no listener; the test's program has (collect/tests/fault_listener.c).
  */
 #ifndef INJECT_FAULT_H
 #define INJECT_FAULT_H

@@ -89,7 +89,7 @@ static _Noreturn void guard(const struct surgeon *s, int channel, pid_t gospect)
 	uint64_t settled = 0;
 
 	setsid();
-	/* What told gospect to end does not tell us. */
+	/* The request that ended gospect is not for the guardian. */
 	threads_end = NULL;
 	ignore_signals();
 	priority_raise_own();

@@ -1,8 +1,8 @@
 /*
  * The guardian takes the agent out when the surgeon cannot. It is a separate process, forked before
- * the target is touched. It sleeps until the surgeon has ended, in whichever way, without having
- * left the target clean; then it takes the agent out. As long as the target lives and cannot be
- * stopped - it is frozen, a debugger has it, it waits for a disk - it tries again.
+ * the target is touched. It sleeps until the surgeon has ended without a clean detach; then it
+ * removes the agent. While the target lives but cannot be stopped (frozen, under a debugger,
+ * waiting for a disk), it tries again.
  *
  * It has a session of its own, ignores all signals, and has nothing open but what it needs to reach
  * the target, so readers of gospect's output see its end. It does the same for a surgeon that
@@ -21,7 +21,7 @@
 #include "base/error.h"
 #include "inject/surgeon.h"
 
-/* Forks it. It goes by what the surgeon knows now, and by its originals as they are in the end. */
+/* Forks it. It knows what the surgeon knows now, and sees the final originals. */
 struct error *guardian_start(const struct surgeon *s) must_check;
 
 #endif

@@ -49,7 +49,7 @@ void guardian_told(bool holding)
 {
 	char what = holding ? GUARDIAN_HOLDS : GUARDIAN_LET_GO;
 
-	/* Where it has no room, or is gone, nobody waits for it. */
+	/* If the guardian has no room, or is gone, gospect does not wait. */
 	if (line.channel >= 0)
 		(void)!send(line.channel, &what, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

@@ -22,7 +22,7 @@
 #define BREAKPOINT 0xccu
 #define GO_ROUND "\xeb\xfe"
 
-/* What the holder reports, and the orders that it gets. */
+/* The holder's reports, and its orders. */
 enum { IS_TRACED = 1, IS_DENIED, HAS_EXECED, IS_HELD, IS_LOST };
 enum { PASS = 1, HOLD, RELEASE };
 
@@ -39,7 +39,7 @@ struct hold {
 	int signals;
 	int memory; /* of the child */
 	uint64_t address;
-	uint8_t before[2]; /* what was there */
+	uint8_t before[2]; /* the original bytes */
 	bool traced;
 	bool stopped; /* for exec: it waits for us */
 	bool broken;  /* there is a breakpoint */
@@ -111,7 +111,7 @@ static bool is_at_breakpoint(const struct hold *h, int status, struct user_regs_
 	       !ptrace(PTRACE_GETREGS, h->child, NULL, regs) && regs->rip == h->address + 1;
 }
 
-/* What a tracer sees of a thread that it leaves alone. */
+/* Passes a stop on to a thread that is not held. */
 static void pass_on(struct hold *h, int status)
 {
 	switch (status >> 16) {
@@ -213,7 +213,7 @@ static int watch_children(void)
 	return signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* What others wait for the end of is not open here. */
+/* Closes descriptors at whose end other processes wait. */
 static void close_all_but(int channel)
 {
 	int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);

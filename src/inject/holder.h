@@ -1,6 +1,6 @@
 /*
- * Holding a program that was just started at the one place where it is whole and has not begun:
- * its runtime is set up, and no code of the program's own has run.
+ * Holds a program that was just started at the one place where its runtime is set up and none of
+ * its own code has run.
  *
  * A process of its own does it, the holder, for gospect may give up its privilege meanwhile. It
  * traces the child (ptrace) from before exec on and parses nothing: when the child has called exec,
@@ -22,14 +22,14 @@
 
 #include "base/error.h"
 
-/* The function in whose first instruction a program is held: it is called by runtime.main, once,
- * when the runtime has a second thread, before any init() of the program's. */
+/* The function in whose first instruction a program is held: runtime.main calls it once, when the
+ * runtime has a second thread, before any init() of the program. */
 #define HOLDER_FUNCTION "runtime.gcenable"
 
 struct holder;
 
-/* Of a child of ours that has not called exec yet. ERROR_DENIED, ERROR_UNSUPPORTED: it is not held,
- * and nothing was changed. */
+/* For a child process that has not called exec yet. ERROR_DENIED, ERROR_UNSUPPORTED: it is not
+ * held, and nothing was changed. */
 struct error *holder_start(pid_t child, struct holder **ret) must_check;
 
 /* Waits until the child has called exec, and stands where it begins: for `ms` at most. */
@@ -39,7 +39,7 @@ void holder_pass(struct holder *h);
 /* It runs on to this address, and is held there: true. Waits for `ms` at most; false: it ended,
  * called exec, or was let go. */
 bool holder_hold(struct holder *h, uint64_t address, int ms);
-/* It runs on from wherever it is, and is traced by nobody. NULL is allowed. */
+/* Resumes it from wherever it is, untraced. NULL is allowed. */
 void holder_release(struct holder *h);
 
 static inline void cleanup_holder(struct holder **h)

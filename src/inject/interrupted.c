@@ -65,8 +65,8 @@ static bool is_whole(const struct frame *f, uint64_t at)
 	return f->flags <= KNOWN_FLAGS && !f->link && (!f->fpstate || lies_above(f->fpstate, at));
 }
 
-/* Up to the end of the thread's stack, as far as that is known: above it is what the C library
- * keeps of the thread. */
+/* Up to the end of the thread's stack, as far as that is known: above it is the C library's data of
+ * the thread. */
 static size_t bytes_to_read(const struct walk *w, uint64_t at)
 {
 	size_t n = PIECE_BYTES - at % PAGE_BYTES;
@@ -76,7 +76,7 @@ static size_t bytes_to_read(const struct walk *w, uint64_t at)
 	return n < *w->left ? n : *w->left;
 }
 
-/* What can be read of it; 0: nothing. */
+/* Reads as much as is readable; 0: nothing. */
 static size_t read_piece(struct walk *w, uint64_t at, void *bytes)
 {
 	size_t n = bytes_to_read(w, at), first = PAGE_BYTES - at % PAGE_BYTES, done = 0;
@@ -96,11 +96,11 @@ static size_t read_piece(struct walk *w, uint64_t at, void *bytes)
 
 enum step { STEP_ON, STEP_TO_STACK, STEP_END, STEP_THERE };
 
-/* What the bytes at `at` say, if they are such a frame. */
+/* Decides whether the bytes at `at` are such a frame. */
 static enum step judge(const struct walk *w, const struct frame *f, uint64_t at, uint64_t sp)
 {
-	/* The first of these also tells it from a function's frame: a frame pointer, and behind it
-	 * where the function returns to. */
+	/* The first condition also rules out a function's frame: a frame pointer, and behind it the
+	 * return address. */
 	if (f->cs != USER_CS || !is_being_handled(f, at, sp))
 		return STEP_ON;
 	if (w->place.has(w->place.arg, f->pc))

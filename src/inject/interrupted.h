@@ -1,5 +1,5 @@
 /*
- * Where a thread goes on when the signal handlers that it is in have returned.
+ * Where a thread continues after the signal handlers that it is in.
  *
  * The kernel puts a frame on the handler's stack before it calls it: the registers of what was
  * interrupted, its signal mask, and which signal stack the thread has. A handler may be interrupted
@@ -22,16 +22,16 @@ enum interrupted {
 	INTERRUPTED_UNKNOWN, /* the end was not found in so many bytes */
 };
 
-/* What one looks for: whether a pc is one of those. */
+/* The question: whether a pc is in one of those ranges. */
 struct interrupted_place {
 	bool (*has)(const void *arg, uint64_t pc);
 	const void *arg;
 };
 
 /*
- * Of a thread that is stopped, with this stack pointer and, as its thread pointer, `tls`. In a
- * handler at least the signal itself is blocked: `mask` is what the thread blocks, and where that
- * is nothing, nothing is read. *left bounds the bytes that are, and becomes what is left of it.
+ * Of a thread that is stopped, with this stack pointer and, as its thread pointer, `tls`. A handler
+ * blocks at least its own signal: `mask` is the set of blocked signals, and if it is empty, nothing
+ * is read. *left bounds the bytes to read, and is reduced by those read.
  */
 enum interrupted interrupted_look(struct target *t, uint64_t sp, uint64_t tls, uint64_t mask,
 				  size_t *left, struct interrupted_place place);

@@ -12,7 +12,7 @@
 /* For how long we try to stop all threads at once; a vfork in between takes as long as the exec
  * behind it. */
 #define STOP_NS 10000000000ull
-/* So often because a thread is where what it does would be told of by half. */
+/* The number of tries while a thread is at a place where its event would be recorded by half. */
 #define PATIENCE 50
 #define PATIENCE_PAUSE_US 2000 /* at first: twice as long after each eight times, 0.8 s in all */
 

@@ -17,9 +17,9 @@
 #include "target/proc_status.h"
 
 /*
- * None of it is the target's: a program that locks all it will ever map (mlockall with MCL_FUTURE)
- * would make each page present at once, and be charged for them. What may not be accessed is not
- * made present; so it is unlocked first. It is in no core file, and children do not have it.
+ * The memory must not be charged to the target: a program that locks all its future mappings
+ * (mlockall with MCL_FUTURE) would make each page present at once. Inaccessible pages are not made
+ * present, so the mapping is unlocked first. It is in no core file, and children do not have it.
  */
 static struct error *must_check map_untouched(struct remote *r, size_t size, int64_t theirs,
 					      uint64_t *ret)
@@ -81,7 +81,7 @@ static struct error *must_check map_shared(struct surgeon *s, struct remote *r, 
 	return NULL;
 }
 
-/* What the plan could not know. */
+/* Fields that the plan could not know. */
 static void complete_head(struct surgeon *s)
 {
 	struct code_head *h = &s->plan->head;

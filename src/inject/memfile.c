@@ -23,8 +23,8 @@ static struct error *must_check swapped(void)
 		"nothing to it");
 }
 
-/* All files in memory lie in one file system of the kernel's, which has no folders: so no file with
- * a name, of anybody's, is in it. */
+/* All files in memory lie in one file system of the kernel, which has no directories: so no file
+ * with a name is in it. */
 static struct error *must_check memory_device(dev_t *ret)
 {
 	_cleanup_close_ int file = memfd_create("gospect", MFD_CLOEXEC);
@@ -48,7 +48,7 @@ static bool has_name(const char *link, const char *name)
 	return !strcmp(found, expected);
 }
 
-/* `file` is an O_PATH descriptor of our own: what it is does not change any more. */
+/* `file` is an O_PATH descriptor of gospect: it always refers to the same file. */
 static bool is_new(int file, const char *link, const char *name, uid_t owner, dev_t device)
 {
 	struct stat st;

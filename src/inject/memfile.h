@@ -1,12 +1,12 @@
 /*
  * A file in memory (memfd) that a thread of the target has made for us, and our descriptor of it.
  *
- * The target makes it, so that it belongs to the target's user and security context, whose policies
- * let that map it. But its other threads run meanwhile, and may put any file in the descriptor's
- * place by dup2(), also one that the target may not open: an O_PATH descriptor of it is enough. So
- * the descriptor is first taken without opening the file (O_PATH), and what was taken is looked at;
- * then that very file is opened, by our own descriptor. Nothing is opened, truncated or written
- * through a name that the target can change.
+ * The target makes it, so that it has the target's user and security context, whose policies permit
+ * the mapping. But other threads of the target run meanwhile. They may replace the descriptor by
+ * any file with dup2(), even one that the target may not open: an O_PATH descriptor of it is
+ * enough. So the descriptor is first taken without opening the file (O_PATH), and what was taken is
+ * looked at; then that very file is opened, by our own descriptor. Nothing is opened, truncated or
+ * written through a name that the target can change.
  *
  * Reading a mapped file that was truncated is SIGBUS, so gospect seals the size before it maps the
  * file.
@@ -23,17 +23,17 @@
 #include "target/target.h"
 
 /*
- * Opens what the descriptor at `path` (/proc/PID/fd/N) is, for reading and writing, if it is a new
- * memfd: empty, without a name in any folder, of that name and that owner, and with no seal that
- * keeps us from more. Else ERROR_DENIED, and nothing was opened.
+ * Opens the file of the descriptor at `path` (/proc/PID/fd/N) for reading and writing, if it is a
+ * new memfd: empty, without a name in any directory, with that name and owner, and without a seal
+ * that prevents more. Else ERROR_DENIED, and nothing was opened.
  */
 struct error *memfile_adopt(const char *path, const char *name, uid_t owner, int *ret) must_check;
 
 /* Makes it so large. */
 struct error *memfile_resize(int file, size_t size) must_check;
 
-/* Nobody can change its size any more, nor take that back; `also`: other seals (F_SEAL_WRITE).
- * ERROR_DENIED when it was changed meanwhile, or cannot be sealed. */
+/* Seals its size for good; `also`: other seals (F_SEAL_WRITE). ERROR_DENIED when it was changed
+ * meanwhile, or cannot be sealed. */
 struct error *memfile_seal(int file, size_t size, int also) must_check;
 
 /* Which file of all, as mappings say it. */

@@ -1,4 +1,4 @@
-/* Where there is no agent for this architecture: nobody stops any process. */
+/* For architectures without an agent: no process is ever stopped. */
 #include "inject/holder.h"
 #include "inject/surgeon.h"
 

@@ -20,7 +20,7 @@ struct error *on_systemstack_prepare(struct target *t, const struct runtime_word
 				     const struct agent_range *systemstack_switch,
 				     struct on_systemstack *s)
 {
-	uint64_t m, earlier = 0; /* one that was passed: who comes to it again goes round */
+	uint64_t m, earlier = 0; /* an M of the list; if it occurs again, the list is a circle */
 	size_t next_earlier = 1;
 	struct error *err;
 
@@ -89,7 +89,7 @@ static struct error *must_check read_goroutines(struct half_reads *r, size_t fro
 	return err;
 }
 
-/* What cannot be read is 0. */
+/* Unreadable memory counts as 0. */
 static struct error *must_check read_half(void *arg, bool second)
 {
 	struct half_reads *r = arg;

@@ -48,8 +48,8 @@ struct error *on_systemstack_read(struct target *t, const struct runtime_words *
 				  struct on_systemstack *s) must_check;
 
 /*
- * A thread has this stack pointer. Is that its goroutine's own stack, then what the goroutine has
- * left is of before: after a call of C it stays.
+ * For a thread with this stack pointer. If it is on its goroutine's own stack, the saved state of
+ * the goroutine is an old one: it stays after a call of C.
  */
 void on_systemstack_returned(const struct runtime_words *words, struct on_systemstack *s,
 			     uint64_t sp);

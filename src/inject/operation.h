@@ -1,5 +1,5 @@
-/* What a surgeon knows of its work, and the steps of that: for the files that take them. Everybody
- * else has inject/surgeon.h. */
+/* The state of a surgeon and the steps of its work, for the files that implement them. Other code
+ * includes inject/surgeon.h. */
 #ifndef INJECT_OPERATION_H
 #define INJECT_OPERATION_H
 
@@ -15,8 +15,8 @@ struct surgeon {
 	pid_t named;                          /* the gospect that users know; 0: this process */
 	volatile sig_atomic_t *stop;          /* surgeon_stop() */
 	const volatile sig_atomic_t *watched; /* another instead; or NULL */
-	struct surgeon_line line;             /* to the one who does it; or nothing */
-	enum surgeon_state state;             /* what was begun, whether it succeeded or not */
+	struct surgeon_line line;             /* to the process that does the work; or nothing */
+	enum surgeon_state state; /* the steps that were begun, whether they succeeded or not */
 	struct target *t;
 	struct survey survey;
 	struct originals *originals; /* shared with the guardian */
@@ -40,11 +40,11 @@ struct error *operation_check(struct surgeon *s) must_check;
 struct error *operation_enter(struct surgeon *s) must_check;
 bool operation_leave(struct surgeon *s) must_check;
 
-/* By s->plan. *ret_shared: a descriptor of the shared memory. What was mapped stays for
- * detach(). */
+/* Maps as s->plan says. *ret_shared: a descriptor of the shared memory. On an error the mappings
+ * stay for detach(). */
 struct error *operation_map(struct surgeon *s, int *ret_shared) must_check;
 
-/* What was written stays, likewise. */
+/* On an error the written jumps stay likewise. */
 struct error *operation_switch_on(struct surgeon *s) must_check;
 
 /* For the guardian of a surgeon that has ended: whether nothing of it is in the target, or the

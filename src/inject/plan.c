@@ -3,8 +3,8 @@
 /* The user's half of the address space, on amd64. */
 #define LOWEST 0x10000ull
 #define HIGHEST (1ull << 47)
-/* Of the shared memory: a table of stacks and 1,032 rings take 4.4 GB, of which little is touched.
- */
+/* Limit of the shared memory: a table of stacks and 1,032 rings take 4.4 GB, of which little is
+ * touched. */
 #define MOST_SHARED_BYTES (1ull << 36)
 
 static struct error *must_check refused(const char *why)
@@ -90,7 +90,7 @@ static bool are_small(const struct runtime_words *w)
 	return is_range(w->allm, sizeof(uint64_t));
 }
 
-/* What the target has there now. */
+/* Compares the target's memory. */
 static bool has_bytes(struct target *t, uint64_t address, const uint8_t *bytes, size_t size)
 {
 	uint8_t now[16];

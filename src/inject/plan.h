@@ -1,9 +1,9 @@
 /*
- * What is to be done to a target, as plain bytes: made by the process that has parsed the target's
- * program and has no privilege (hooks/), carried out by the process that has the privilege and
- * parses nothing (inject/surgeon.h). The first may have been taken over by the program that it
- * parsed, so every number in it is hostile until plan_check() or survey_check() has seen it. There
- * are no pointers in it; addresses are the target's.
+ * A plan of changes to a target, as plain bytes. The process that parsed the target's program and
+ * has no privilege (hooks/) makes it. The process that has the privilege and parses nothing
+ * (inject/surgeon.h) carries it out. The parsed program may have taken over the first, so every
+ * number in a plan is hostile until plan_check() or survey_check() has checked it. There are no
+ * pointers in it; addresses are the target's.
  *
  * A plan that is accepted may still do any harm to the target: it brings code that runs there. It
  * does none to the process that carries it out, and none to another process.
@@ -20,7 +20,7 @@
 #include "inject/runtime_words.h"
 #include "target/target.h"
 
-/* What the program's file has at a probe site: what may be put back there. */
+/* The bytes of the program's file at a probe site, which may be restored. */
 struct original {
 	uint64_t address;
 	uint8_t bytes[SITE_JUMP_BYTES];
@@ -38,7 +38,7 @@ struct originals {
 bool originals_add(struct originals *o, uint64_t address, const uint8_t *bytes);
 bool originals_have(const struct originals *o, uint64_t address, const uint8_t *bytes);
 
-/* What has to be at these addresses: syscall; ret. mov rax, 15; syscall, in two ways. */
+/* The instructions at these addresses: syscall; ret. mov rax, 15; syscall, in two encodings. */
 #define SURVEY_SYSCALL_RET       \
 	{                        \
 		0x0f, 0x05, 0xc3 \
@@ -66,7 +66,7 @@ struct plan {
 	uint64_t slots_offset; /* in it: agent/abi.h */
 	uint64_t slots;
 	struct quiescence_functions functions;
-	struct code_head head; /* but for what is known only later: tracer, slots */
+	struct code_head head; /* without the fields that are known later: tracer, slots */
 	/* Behind it: head.stub_bytes of code pages, which begin with room for the head, and the
 	 * trampoline pages. */
 	uint8_t pages[];
@@ -80,14 +80,14 @@ struct plan {
 struct error *survey_check(struct target *t, const struct survey *survey) must_check;
 
 /*
- * Of `size` bytes. All that it changes lies in executable mappings of the target, each probe site
- * by itself; all that it maps lies where nothing is, and has the sizes that ours have; its jumps
- * lead there. ERROR_CORRUPT says what is not so.
+ * Checks a plan of `size` bytes. It may change executable mappings of the target only, each probe
+ * site once; it may map only at free addresses, with gospect's sizes; its jumps lead there.
+ * ERROR_CORRUPT names the violation.
  */
 struct error *plan_check(const struct plan *plan, size_t size,
 			 const struct target_maps *maps) must_check;
 
-/* With what is behind it, by the sizes in its head. */
+/* With the trailing data, by the sizes in its head. */
 static inline size_t plan_bytes(const struct code_head *head)
 {
 	return sizeof(struct plan) + head->stub_bytes +

@@ -1,4 +1,4 @@
-/* What the agent hears of us. */
+/* How gospect shows the agent that it is alive. */
 #ifndef INJECT_PRESENCE_H
 #define INJECT_PRESENCE_H
 

@@ -74,8 +74,8 @@ static bool is_fair(const struct attributes *a)
 	       a->policy == POLICY_EXT;
 }
 
-/* The kernel says the slice of every thread, also where it is nobody's choice; to set that would
- * make it one. */
+/* The kernel reports a slice for every thread, also for one that never set it; setting it would
+ * make it fixed. */
 static void leave_usual_slice(struct attributes *a)
 {
 	struct attributes own;
@@ -163,7 +163,7 @@ bool priority_lend(pid_t id, uint64_t slack)
 	return false;
 }
 
-/* It is still the target's thread, and somebody else has not given it another one meanwhile. */
+/* If it is still the target's thread, and nobody has changed its priority meanwhile. */
 static void give_back(const struct lent *entry)
 {
 	struct attributes now;

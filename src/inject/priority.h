@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Makes what is shared, before the guardian is forked. Where that fails nothing is lent. */
+/* Maps the shared memory, before the guardian is forked. On failure no priority is lent. */
 void priority_prepare(pid_t target);
 
 /* Whether anything may be lent in the stop that is to come; reads /proc. */
@@ -33,7 +33,7 @@ void priority_take_back(pid_t id);
 /* All that is lent, and timer slacks: when no thread is held any more, or gospect has ended. */
 void priority_settle(void);
 
-/* For the guardian, which has to have a CPU when somebody was lent one; and no more. */
+/* For the guardian, which needs a CPU while a priority is lent; and only then. */
 void priority_raise_own(void);
 void priority_drop_own(void);
 

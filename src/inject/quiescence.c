@@ -5,9 +5,9 @@
 
 #include "inject/interrupted.h"
 
-/* Of a stack, from the stack pointer on: more than the scheduler's functions take. */
+/* Words of a stack from the stack pointer on: more than the scheduler's functions take. */
 #define STACK_WORDS 256
-/* Of the stack of one that may be in a signal handler: all others stand meanwhile. */
+/* Bytes of a stack with signal handlers: all other threads are stopped meanwhile. */
 #define HANDLER_BYTES (1u << 20)
 /* And of all of them, for a target may have thousands that say so. */
 #define HANDLERS_BYTES (32u << 20)
@@ -37,14 +37,14 @@ static bool has(const struct quiescence_functions *functions, size_t count, uint
 	return false;
 }
 
-/* Some of a stack, from `at` on. What cannot be read is 0. */
+/* A part of a stack, from `at` on. Unreadable words are 0. */
 struct stack_piece {
 	uint64_t at;
 	uint64_t words[STACK_WORDS];
 };
 
-/* What is read of one thread: of the stack that it is on, and of another, where it has called the
- * vDSO from, or that; its `at` is 0 when there is none. */
+/* The memory read for one thread: of its current stack, and of the stack from which it called the
+ * vDSO or systemstack; `at` is 0 without one. */
 struct seen {
 	struct thread_registers registers;
 	struct stack_piece own, other;
@@ -125,9 +125,9 @@ static struct error *must_check read_stacks(struct target *t, struct seen *seen,
 }
 
 /*
- * It runs one of them, or what one of them calls. What is called may have no frame, or none yet
- * (osyield(), while the goroutine's stack is scanned); and may call others. But further up than the
- * caller, functions where one is parked do not count: the scheduler is called by them.
+ * Whether it runs one of them, or a callee of one. A callee may have no frame, or none yet
+ * (osyield(), while the goroutine's stack is scanned), and may call others. Functions further up
+ * than the caller do not count if a goroutine parks in them: they call the scheduler.
  */
 static bool is_inside(const struct quiescence_functions *functions, const struct seen *s)
 {

@@ -1,4 +1,4 @@
-/* What is looked at while all threads of the target stand still, before the jumps are written. */
+/* The checks made while all threads of the target are stopped, before the jumps are written. */
 #ifndef INJECT_QUIESCENCE_H
 #define INJECT_QUIESCENCE_H
 
@@ -31,11 +31,11 @@ struct seen;
 struct quiescence {
 	struct quiescence_functions functions;
 	struct on_systemstack on_systemstack;
-	struct seen *seen; /* room for what is read while the threads stand */
+	struct seen *seen; /* buffers for memory that is read while the threads are stopped */
 };
 
-/* What can be done before the threads are stopped; may be called again. The functions are set by
- * then. Needs quiescence_release(), also after an error. */
+/* Prepares before the threads are stopped; may be called again. The functions must be set. Needs
+ * quiescence_release(), also after an error. */
 struct error *quiescence_prepare(struct target *t, const struct runtime_words *words,
 				 struct quiescence *s) must_check;
 
@@ -48,9 +48,9 @@ struct error *quiescence_check_asleep(struct target *t, const struct code_head *
 				      bool *ret_inside) must_check;
 
 /*
- * No thread is inside an instruction that will be replaced, else ERROR_FAILED. *ret_inside: one is
- * in one of the functions, or in what one of them calls, or in a signal handler there; or one of
- * those that change states has called systemstack(), and waits for what is done there.
+ * ERROR_FAILED: a thread is inside an instruction that will be replaced. *ret_inside: a thread is
+ * in one of the functions, in a callee of one, or in a signal handler there; or one that changes
+ * states has called systemstack() and waits for it.
  */
 struct error *quiescence_check(struct target *t, const struct code_head *head,
 			       const struct runtime_words *words, struct threads *threads,

@@ -26,12 +26,12 @@
 #define FLOAT_OFFSET 2048
 #define FLOAT_ALIGNMENT 64
 #define MAX_FLOAT_BYTES 16384
-/* What is left of the signal stack above all that, at least. */
+/* The least room of the signal stack above all that. */
 #define LEAST_LEFT 4096
 /* For how long we look for a thread that sleeps. */
 #define SEARCH_NS 2000000000ull
 #define SEARCH_PAUSE_US 500
-/* A system call that takes longer is not awaited, nor that it can be taken back. */
+/* gospect does not wait longer for a system call, or for its undoing. */
 #define CALL_NS 2000000000ull
 #define UNDO_NS 500000000ull
 
@@ -68,15 +68,16 @@ struct signal_frame {
 
 enum { UC_FP_XSTATE = 1, UC_SIGCONTEXT_SS = 2, UC_STRICT_RESTORE_SS = 4 };
 
-/* linux/errno.h: a system call that was interrupted by the stop, and what the kernel does then. */
+/* linux/errno.h: results of a system call that the stop interrupted, and how the kernel resumes it.
+ */
 enum { RESTART_FIRST = 512, RESTART_LAST = 514, RESTART_BLOCK = 516 };
 
-/* Of the target's list, which may be a circle. */
+/* Limit of the target's list, which may be a circle. */
 #define MAX_MS 100000
 
 /*
- * A look for a thread, until a time. The target's list of M's is read once for all of its threads,
- * as far as it is needed: which M runs on which thread, by what the target calls the thread.
+ * A search for a thread, until a time. The target's list of Ms is read once for all threads, as far
+ * as needed: it shows which M runs on which thread, by the target's number of the thread.
  */
 struct search {
 	struct remote *r;
@@ -84,7 +85,7 @@ struct search {
 	const struct runtime_words *words;
 	uint64_t until;
 	struct map ms;
-	uint64_t next; /* the M that comes next in the list; 0: there is none */
+	uint64_t next; /* the next M of the list; 0: the end */
 	size_t read;
 };
 
@@ -131,7 +132,7 @@ static struct error *must_check find_m(struct search *s, pid_t inner, uint64_t *
 	return err || procid == (uint64_t)inner ? err : &error_fault;
 }
 
-/* The signal stack of the M that runs on this thread; `inner` is what the target calls it. */
+/* The signal stack of the M that runs on this thread; `inner` is the target's number of it. */
 static struct error *must_check signal_stack(struct search *s, pid_t inner, uint64_t *low,
 					     uint64_t *high)
 {
@@ -152,7 +153,7 @@ static struct error *must_check signal_stack(struct search *s, pid_t inner, uint
 	return err;
 }
 
-/* It waits for something, and its system call can be interrupted without anybody noticing. */
+/* Whether it waits in a system call that can be interrupted without an effect. */
 static bool sleeps(pid_t pid, pid_t id)
 {
 	long number = thread_syscall(pid, id);
@@ -189,7 +190,7 @@ static struct error *must_check write_memory(struct remote *r, uint64_t address,
 	return NULL;
 }
 
-/* ptrace gives it in the form in which signal frames have it, but for what says its size. */
+/* ptrace gives the form of signal frames, except for the fields with its size. */
 static void read_floats(pid_t id, struct remote_registers *saved)
 {
 	struct iovec to = {saved->floats, MAX_FLOAT_BYTES};

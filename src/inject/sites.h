@@ -1,5 +1,5 @@
-/* What is in the target's memory at the probe sites that are patched, or will be. It is read just
- * before its threads are stopped, not while they wait for that. */
+/* The target's memory at the probe sites that are or will be patched. It is read just before the
+ * threads are stopped, not while they are. */
 #ifndef INJECT_SITES_H
 #define INJECT_SITES_H
 
@@ -15,8 +15,8 @@ struct sites {
 	uint8_t bytes[CODE_MAX_SITES][SITE_MAX_BYTES];
 };
 
-/* Of each probe site that is in use, as many bytes as a jump changes or the instruction has.
- * ERROR_GONE, ERROR_DENIED. */
+/* For each probe site in use, as many bytes as a jump changes or the instruction has. ERROR_GONE,
+ * ERROR_DENIED. */
 struct error *sites_read(struct target *t, const struct code_head *head,
 			 struct sites *ret) must_check;
 

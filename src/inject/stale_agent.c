@@ -26,7 +26,7 @@ bool stale_agent_is_kept_page(const struct stale_agent *l)
 /* The agent's code has some 15 KB. */
 #define MOST_CODE_BYTES (CODE_MAX_STUB_BYTES + (1u << 20))
 
-/* What bears our names is the target's to make: it may never have been ours. */
+/* The target can make mappings of these names: this one may never have been gospect's. */
 static struct error *must_check forged(struct target *t, const char *why)
 {
 	return error_format(
@@ -95,7 +95,7 @@ static bool has_name(const char *path, const char *name)
 	return !strncmp(path, prefix, n) && !strncmp(path + n, name, strlen(name));
 }
 
-/* So many as region_p_slots() gives at most, one behind the other, in this mapping. */
+/* Whether this mapping holds at most region_p_slots() contiguous slots. */
 static bool holds_slots(const struct target_map *map, const struct code_head *h)
 {
 	uint64_t size = h->fallback_slots - h->slots;
@@ -105,7 +105,7 @@ static bool holds_slots(const struct target_map *map, const struct code_head *h)
 	       size + AGENT_FALLBACK_SLOTS * (uint64_t)AGENT_SLOT_BYTES <= map->end - h->slots;
 }
 
-/* What lies there now, of what the head says; it may have been unmapped since. */
+/* The parts that the head names and that exist; some may have been unmapped since. */
 struct present {
 	bool control;
 	bool data, slots;
@@ -124,7 +124,7 @@ static void note_present(const struct stale_agent *l, const struct target_map *m
 		p->trampolines[i] |= map->start == l->head.trampolines[i];
 }
 
-/* What the head says is there, and is not, may be the target's own by now. */
+/* A part that the head names and that is gone may be the target's own by now. */
 static struct error *must_check forget_unmapped(struct target *t, struct stale_agent *l,
 						const struct present *p)
 {
@@ -162,8 +162,8 @@ static struct error *must_check look_at_sites(struct target *t, const struct ori
 
 		if (!is_our_jump(h, site->jump))
 			h->sites[i].address = 0;
-		/* What is put back is what the program's file has, not what the target likes; and
-		 * nothing while another gospect is at work. */
+		/* gospect restores only bytes of the program's file, not bytes that the target
+		 * chooses; and none while another gospect is tracing. */
 		if (site->address && !originals_have(originals, site->address, site->bytes)) {
 			if (!l->holder)
 				return forged(t, "its patches are outside the program's code");

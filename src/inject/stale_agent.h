@@ -1,6 +1,6 @@
 /*
- * What a gospect has put into a process: found by the names of the mappings and descriptors, and by
- * the head of the code page.
+ * A stale agent in a process, found by the names of mappings and descriptors, and by the head of
+ * the code page.
  */
 #ifndef INJECT_STALE_AGENT_H
 #define INJECT_STALE_AGENT_H
@@ -33,19 +33,19 @@ struct stale_agent {
 };
 
 /*
- * Whatever bears our names, the target may have made; nothing of the head is believed that gospect
- * could not have written: its sizes and addresses lie in mappings of those names, and what its
- * probe sites had before is among `originals`. ERROR_DENIED when something is not so. Without our
- * own claim (inject/claim.h), which is at `own`; 0: there is none yet.
+ * The target may have made mappings of these names, so the head is checked against what gospect
+ * could have written: its sizes and addresses lie in mappings of those names, and what its probe
+ * sites had before is among `originals`. ERROR_DENIED when something is not so. Without our own
+ * claim (inject/claim.h), which is at `own`; 0: there is none yet.
  */
 struct error *stale_agent_find(struct target *t, const struct originals *originals, uint64_t own,
 			       struct stale_agent *ret) must_check;
-/* The part of it that believes least: what lies in these mappings, added to *l. */
+/* The part of it that trusts nothing: adds what lies in these mappings to *l. */
 struct error *stale_agent_find_in_maps(struct target *t, const struct originals *originals,
 				       const struct target_maps *maps, uint64_t own,
 				       struct stale_agent *l) must_check;
-/* The head of the first code page, to find out which bytes its probe sites had before. ERROR_FAULT:
- * there is none. */
+/* Reads the head of the first code page, to learn the original bytes of its probe sites.
+ * ERROR_FAULT: there is none. */
 struct error *stale_agent_read_head(struct target *t, const struct target_maps *maps,
 				    struct code_head *ret) must_check;
 void stale_agent_release(struct stale_agent *l);

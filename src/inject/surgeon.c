@@ -167,7 +167,7 @@ static struct error *must_check take_survey(struct surgeon *s, const struct surv
 	return err;
 }
 
-/* Also the page that is kept: nobody is in it any more, and ours comes. */
+/* Also removes the page that was kept: no thread is in it any more, and a new one follows. */
 static struct error *must_check take_out_what_is_left(struct surgeon *s)
 {
 	struct error *err;
@@ -205,7 +205,7 @@ static struct error *must_check enter(struct surgeon *s, const struct surgeon_re
 	return err;
 }
 
-/* What the guardian may put back. */
+/* Notes the probe sites that the guardian may restore. */
 static struct error *must_check note_sites(struct surgeon *s)
 {
 	const struct code_head *h = &s->plan->head;
@@ -336,7 +336,7 @@ static struct error *must_check operate(struct surgeon *s, struct surgeon_reques
 
 /* ---- in another process ---- */
 
-/* A request: of a survey, or of a part of the plan, the parts one behind the other. */
+/* A request: a survey, or a part of the plan; the parts are sent in sequence. */
 struct asked {
 	uint32_t operation;
 	uint32_t offset; /* of the part */
@@ -427,7 +427,7 @@ static void begin(struct surgeon *s)
 	setpriority(PRIO_PROCESS, 0, PRIORITY); /* where it is permitted */
 }
 
-/* Behind what was sent before; nothing of it is looked at before all is there. */
+/* Appends a part; the plan is checked when all parts are there. */
 static struct error *must_check take_part(struct surgeon *s, size_t offset, const uint8_t *bytes,
 					  size_t size)
 {

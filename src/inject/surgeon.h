@@ -7,7 +7,7 @@
  * It has a process of its own (sandbox/helper.h), which is forked before anything of the target is
  * parsed. It is not the broker: that opens files on request, programs among them, and answers
  * meanwhile; this one opens none, and nobody waits for a file until threads have stopped. A caller
- * that wants none of that has a surgeon in its own process.
+ * may also have a surgeon in its own process.
  *
  * Each operation is one request: while threads of the target stand, nobody is asked anything.
  *
@@ -36,33 +36,33 @@ struct surgeon;
  */
 struct error *surgeon_create(pid_t pid, const volatile sig_atomic_t *stop,
 			     struct surgeon **ret) must_check;
-/* What leads to the process of a surgeon: to its surgeon_serve(). */
+/* The connection to the process of a surgeon: to its surgeon_serve(). */
 struct surgeon_line {
-	struct error *(*ask)(void *arg, struct door_call *call); /* NULL: there is none */
+	struct error *(*ask)(void *arg, struct door_call *call); /* NULL: in this process */
 	void *arg;
 };
 
 /* For one in another process, which gets requests by this line. */
 struct error *surgeon_call(struct surgeon_line line, struct surgeon **ret) must_check;
-/* Leaves the target, if it is in it; what it cannot take out is left to its guardian. One in
- * another process is not touched. */
+/* Detaches if necessary; leaves a failed removal to its guardian. A surgeon in another process is
+ * not touched. */
 void surgeon_destroy(struct surgeon *s);
 
-/* In this order, but for SURGEON_LEAVE, which may come at any time. */
+/* In this order; SURGEON_LEAVE may come at any time. */
 enum surgeon_operation {
 	/*
-	 * Takes the claim (inject/claim.h), starts the guardian, and takes out what another has
-	 * left. ERROR_DENIED when somebody traces the target already, or its memory may not be
-	 * written to, or its seccomp filter might kill it.
+	 * Takes the claim (inject/claim.h), starts the guardian, and removes a stale agent.
+	 * ERROR_DENIED when another process traces the target, its memory is not writable, or its
+	 * seccomp filter might kill it.
 	 */
 	SURGEON_ENTER,
 	SURGEON_CLEAN, /* the same, to take that out and no more: then SURGEON_LEAVE follows */
-	/* One thread of the target maps what the plan wants, while the others run. Gives the shared
-	 * memory, which is empty. */
+	/* One thread of the target makes the mappings of the plan, while the others run. Returns
+	 * the shared memory, which is empty. */
 	SURGEON_MAP,
 	SURGEON_SWITCH_ON,    /* writes the jumps while all threads stand where that is safe */
 	SURGEON_SWITCH_AGAIN, /* the agent has switched itself off, as it heard nothing of us */
-	/* Takes all out; when that fails the guardian goes on, whose pid the message has. */
+	/* Removes the agent. If that fails the guardian continues; the message has its pid. */
 	SURGEON_LEAVE,
 	SURGEON_OPERATIONS
 };
@@ -72,7 +72,7 @@ struct surgeon_answer {
 	uint64_t attached_at;    /* CLOCK_MONOTONIC: the first record could be written then */
 	/* How long all threads were stopped at once, at most: to attach, and to detach. */
 	uint64_t attach_ns, detach_ns;
-	/* What is mapped there, as long as the agent is. */
+	/* The mapped files, while the agent exists. */
 	struct memfile_id code_file, shared_file;
 };
 
@@ -81,7 +81,7 @@ struct surgeon_request {
 	const struct survey *survey; /* SURGEON_ENTER, SURGEON_CLEAN */
 	const struct plan *plan;     /* SURGEON_MAP */
 	size_t plan_size;
-	/* What comes back. */
+	/* The answer. */
 	struct surgeon_answer answer; /* as far as it is known */
 	int shared;                   /* SURGEON_MAP: the caller's to close; else -1 */
 };

@@ -24,10 +24,9 @@
 #endif
 
 /*
- * A thread that is told to stop needs a CPU for that, and where the machine has much to do it
- * waits for one, with those that have stopped. So they get little time at first, and are let go and
- * tried again; in the end, where they never all have a CPU at once, the most. A thread that has not
- * stopped after that is not awaited.
+ * A thread needs a CPU to stop. On a busy machine it waits for one, and the stopped threads wait
+ * with it. So the first try is short; then all threads are resumed and stopped again, with more
+ * time in each try. After the longest try gospect gives up.
  */
 #define FIRST_STOP_NS 500000ull
 #define STOP_EACH_NS 20000ull
@@ -83,7 +82,7 @@ static struct error *must_check cannot_seize(pid_t pid, pid_t id, int err)
 {
 	pid_t tracer = thread_tracer(id);
 
-	/* A thread of ours has told it to stop before, and it could not yet. */
+	/* A thread of gospect has asked it to stop before, and it could not yet. */
 	if (tracer && !tgkill(getpid(), tracer, 0))
 		return &error_fault;
 	if (err == EPERM && tracer)
@@ -158,8 +157,8 @@ static uint64_t folder_links(const struct threads *t)
 	return fstat(dirfd(t->folder), &st) ? 0 : st.st_nlink;
 }
 
-/* The folder of the threads has so many links, and two. Each that we have counts until we are told
- * of its end; so when there are as many, there is no other. */
+/* The link count of the directory of threads is their number plus two. A counted thread stays
+ * counted until its end is reported; so when the numbers agree, there is no other. */
 static bool has_all(const struct threads *t)
 {
 	size_t alive = 0;
@@ -331,8 +330,8 @@ static void hurry(struct threads *t)
 	}
 }
 
-/* Those that were told to. The last one first: when it has stopped most others have, and each that
- * we sleep for wakes us, which takes a CPU from those that are still to stop. */
+/* Waits for the requested stops. The last one first: when it has stopped most others have, and each
+ * that we sleep for wakes us, which takes a CPU from those that are still to stop. */
 static bool wait_for_stops(struct threads *t, bool second, uint64_t since, uint64_t limit)
 {
 	for (size_t i = t->count; i-- > 0;) {
@@ -434,8 +433,8 @@ struct error *threads_stop_one(struct threads *t, pid_t id)
 	return NULL;
 }
 
-/* Room for all of them, so that none has to be made while some are stopped; the map's is made by
- * what is put into it. */
+/* Reserves room for all of them, so that none is allocated while some are stopped. Inserting makes
+ * that of the map. */
 static struct error *must_check make_room(struct threads *t)
 {
 	size_t n = folder_links(t) + SPARE;
@@ -457,7 +456,7 @@ static struct error *must_check open_folder(struct threads *t)
 	return t->folder ? NULL : error_format(ERROR_GONE, "process %d has exited", t->pid);
 }
 
-/* `since`: when the others were told to stop. */
+/* `since`: when the other threads were asked to stop. */
 static struct error *must_check stopped_in_vain(struct threads *t, uint64_t since,
 						struct error *err)
 {
@@ -467,7 +466,7 @@ static struct error *must_check stopped_in_vain(struct threads *t, uint64_t sinc
 	return err;
 }
 
-/* What takes long is done before the first of them stops. */
+/* Does all slow work before the first of them stops. */
 static struct error *must_check find_all(struct threads *t)
 {
 	bool first = !t->folder;
@@ -607,7 +606,8 @@ static struct error *must_check resume_own_asleep(void *arg, bool second)
 	return NULL;
 }
 
-/* Those that have not stopped cannot be told to go; they are let go when our threads end. */
+/* Threads that have not stopped cannot be resumed; the kernel detaches them when gospect's threads
+ * end. */
 uint64_t threads_resume(struct threads *t)
 {
 	uint64_t at;

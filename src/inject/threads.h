@@ -54,23 +54,23 @@ struct threads {
 	uint64_t first_try_ns;
 	uint64_t stood_ns;     /* for how long they stood at the last of these */
 	uint64_t held_ns;      /* and those that slept */
-	uint64_t interrupt_ns; /* when the first of those that sleep was told to stop */
-	uint64_t quota_ns;     /* a period of our own quota (inject/quota.h); 0: there is none */
+	uint64_t interrupt_ns; /* when the first of the sleeping threads was asked to stop */
+	uint64_t quota_ns;     /* the period of gospect's own quota (inject/quota.h); 0: no quota */
 	bool may_lend;         /* priorities, as of the stop at hand */
 	DIR *folder;           /* /proc/PID/task, once they have been stopped */
-	struct second_tracer *second; /* NULL: they are few, or it cannot be had */
+	struct second_tracer *second; /* NULL: few threads, or it could not be started */
 };
 
 /* ERROR_DENIED when a debugger has one of the threads; it is named. */
 struct error *threads_check_untraced(pid_t pid) must_check;
 
-/* Stops this thread. ERROR_DENIED: it is traced by somebody else, or we may not; ERROR_GONE. */
+/* Stops this thread. ERROR_DENIED: another process traces it, or gospect may not; ERROR_GONE. */
 struct error *threads_stop_one(struct threads *t, pid_t id) must_check;
 
 /*
  * Stopping all of them has two parts. In the first the sleeping threads stop while the others run,
  * and the caller may look at them. In the second the others stop, new threads too; *ret_since is
- * when they were told to. A thread without a CPU to stop on is lent a priority, where that is
+ * the time of the request. A thread without a CPU to stop on is lent a priority, where that is
  * permitted (inject/priority.h). The second are traced only from then on: a traced thread stops
  * when it takes a signal, and Go sends its threads many. ERROR_FAULT, with nothing stopped: one is
  * in uninterruptible sleep (state D: the wait of vfork, a slow disk), or did not get a CPU for that
@@ -107,7 +107,7 @@ bool threads_told_to_end(void);
  */
 bool threads_await(pid_t id, int *ret_status, bool *ret_gone);
 
-/* Lets them go on, untraced: first those that ran. Tells when the last was. */
+/* Resumes them, untraced: first those that ran. Returns the time of the last. */
 uint64_t threads_resume(struct threads *t);
 void threads_release(struct threads *t);
 

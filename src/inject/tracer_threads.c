@@ -77,8 +77,8 @@ static void *operate(void *arg)
 	return NULL;
 }
 
-/* A stop signal stops all of our threads, whichever takes it, and so would keep the target stopped
- * until somebody continues us: none takes it before the step is done. */
+/* A stop signal stops all of gospect's threads, whichever takes it, and would keep the target
+ * stopped until somebody continues gospect: so all block it until the step is done. */
 static void block_job_control_and(const sigset_t *mask)
 {
 	sigset_t set = *mask;

@@ -29,7 +29,7 @@ struct error *second_tracer_share(struct second_tracer *second,
 				  struct error *(*job)(void *arg, bool second),
 				  void *arg) must_check;
 
-/* Ends it. The kernel lets go of what it still traces. NULL is fine. */
+/* Ends it. The kernel detaches the threads that it still traces. NULL is allowed. */
 void second_tracer_end(struct second_tracer *second);
 
 #endif

@@ -14,7 +14,7 @@ struct known_labels {
 	uint32_t id;
 	uint32_t pieces;
 	uint32_t bytes;
-	/* Of the check under way. */
+	/* For the current check. */
 	bool checked;
 	bool differs;
 	uint8_t rest[] __attribute__((aligned(8))); /* the pieces, then their bytes */

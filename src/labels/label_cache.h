@@ -19,7 +19,7 @@ enum { LABEL_TRAIL_PIECES = 24, LABEL_TRAIL_BYTES = 1024 };
 /* Sets that are kept at most; of those that share a slot the latest. */
 #define LABEL_CACHE_SLOTS 4096u
 
-/* What a set was read from. */
+/* The memory that a set was read from. */
 struct label_trail {
 	uint32_t pieces;
 	uint32_t bytes;
@@ -28,12 +28,12 @@ struct label_trail {
 		uint64_t address;
 		uint32_t size;
 	} piece[LABEL_TRAIL_PIECES];
-	uint8_t memory[LABEL_TRAIL_BYTES]; /* of all pieces, one behind the other */
+	uint8_t memory[LABEL_TRAIL_BYTES]; /* the bytes of all pieces, concatenated */
 };
 
 struct label_cache {
-	struct known_labels **slots; /* LABEL_CACHE_SLOTS, or NULL while there is none */
-	/* Of the check under way. */
+	struct known_labels **slots; /* LABEL_CACHE_SLOTS of them, or NULL while empty */
+	/* For the current check. */
 	struct label_check *checks;
 	size_t check_count;
 	size_t check_capacity;
@@ -50,8 +50,8 @@ void label_trail_add(struct label_trail *trail, uint64_t address, const void *by
 void label_cache_keep(struct label_cache *cache, uint64_t pointer, const struct label_trail *trail,
 		      uint32_t id);
 
-/* Which of the sets at these addresses are what they were, and their numbers: ret_known[i], and
- * then ret[i]. In one read, in the order of addresses. */
+/* Which of the sets at these addresses are unchanged, and their numbers: ret_known[i], and then
+ * ret[i]. In one read, in the order of addresses. */
 struct error *label_cache_check(struct label_cache *cache, struct target *t,
 				const uint64_t *pointers, size_t count, uint32_t *ret,
 				bool *ret_known) must_check;

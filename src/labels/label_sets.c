@@ -18,7 +18,7 @@ struct incoming {
 	size_t count;
 	size_t capacity;
 	bool torn;
-	struct label_trail *trail; /* what was read */
+	struct label_trail *trail; /* the memory read */
 };
 
 enum { MAX_B = 7, MAX_BUCKETS = 512 };
@@ -159,7 +159,7 @@ static void cut_strings(struct incoming *in)
 	}
 }
 
-/* The bytes of all strings, one behind the other in *ret. */
+/* The bytes of all strings, concatenated in *ret. */
 static struct error *read_strings(struct target *t, struct incoming *in, size_t count, char **ret)
 {
 	_cleanup_free_ struct target_range *ranges = NULL;
@@ -370,7 +370,7 @@ static struct error *read_sets(struct label_sets *sets, struct target *t, const 
 	return err;
 }
 
-/* What a set was read from is kept when it is a set, and has a number. */
+/* Caches the memory of a set, if it is valid and has a number. */
 static void keep(struct label_sets *sets, const uint64_t *pointers, size_t count,
 		 const struct incoming *in, const uint32_t *ids)
 {

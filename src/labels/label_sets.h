@@ -2,9 +2,9 @@
  * The labels of goroutines (runtime/pprof), each distinct set kept once and known by a small
  * number.
  *
- * Go 1.17 to 1.23: g.labels -> *map[string]string; 1.24 on: -> a slice of {key, value}, sorted.
- * A set is never changed once a goroutine has it, only replaced; so it is right when the goroutine
- * did not run while it was read, which the caller checks. Sources: runtime/pprof/label.go,
+ * Go 1.17 to 1.23: g.labels -> *map[string]string; 1.24 on: -> a slice of {key, value}, sorted. A
+ * set is never changed once a goroutine has it, only replaced; so a read is right if the goroutine
+ * did not run meanwhile, which the caller checks. Sources: runtime/pprof/label.go,
  * internal/runtime/pprof/label, runtime/map.go (hmap, bmap).
  */
 #ifndef LABELS_LABEL_SETS_H
@@ -55,8 +55,7 @@ struct label_sets {
 };
 
 /* Reads `count` sets at g.labels' values, in few system calls; in one, when they were read before.
- * A pointer of 0 is LABELS_NONE; what
- * is no set of labels (any more) is LABELS_TORN. */
+ * A pointer of 0 is LABELS_NONE; LABELS_TORN: no valid set (any more). */
 struct error *label_sets_read(struct label_sets *sets, struct target *t, const uint64_t *pointers,
 			      size_t count, uint32_t *ret) must_check;
 /*

@@ -112,7 +112,7 @@ def test_a_gospect_on_the_host_sees_the_one_beside_the_program(nested, tmp_path)
 
 
 @pytest.mark.parametrize("attempt", range(3))
-def test_of_many_that_come_at_once_one_traces_it(hectic, tmp_path, attempt):
+def test_one_of_many_concurrent_traces_wins(hectic, tmp_path, attempt):
     traces = [start_trace(hectic.pid, 3, tmp_path / f"{i}.trace") for i in range(6)]
     errors = [process.communicate(timeout=40)[1] for process in traces]
     won = [process for process in traces if process.returncode == 0]
@@ -148,7 +148,7 @@ def disown(pid):
         page.write(bytes(4))
 
 
-def test_who_finds_its_agent_gone_says_so_and_keeps_the_trace(hectic, tmp_path):
+def test_removed_agent_is_reported_and_the_trace_kept(hectic, tmp_path):
     path = tmp_path / "first.trace"
     first = start_trace(hectic.pid, 3, path)
     wait_until(lambda: tracing.is_patched(hectic.pid))

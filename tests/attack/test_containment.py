@@ -156,7 +156,7 @@ def children(pid):
 
 @needs_root
 @pytest.mark.parametrize("verb", TRACES)
-def test_who_traces_has_few_capabilities_and_no_way_to_write_to_the_target(untouched, tmp_path, verb):
+def test_tracing_process_has_few_capabilities_and_cannot_write_to_the_target(untouched, tmp_path, verb):
     program = untouched(tracing.hectic(golang.NEWEST), "-calm", "-only=channels,births")
     name, *args = TRACES[verb]
     traced = gospect.start(name, "-p", program.pid, "-d", 30, *args, cwd=tmp_path)
@@ -213,7 +213,7 @@ class Calls:
 @needs_root
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
 @pytest.mark.parametrize("verb", TRACES)
-def test_who_parses_cannot_trace_and_who_traces_parses_nothing(untouched, tmp_path, verb):
+def test_parser_cannot_trace_and_tracer_parses_nothing(untouched, tmp_path, verb):
     """The program was parsed by root with all capabilities, who then traced it."""
     program = untouched(tracing.hectic(golang.NEWEST), "-calm", "-only=channels,births")
     log = tmp_path / "calls"

@@ -13,7 +13,7 @@ from lib import golang, gospect, hostile
 @hostile.NEEDS_ROOT
 @pytest.mark.parametrize("pause,tries", [
     (15, 20), pytest.param(1, 150, marks=pytest.mark.slow)])
-def test_who_calls_exec_is_not_said_to_have_exited(pause, tries):
+def test_exec_is_not_reported_as_exit(pause, tries):
     said = collections.Counter()
     with hostile.folder() as folder:
         binary = folder / "execer"

@@ -37,7 +37,7 @@ def forger():
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("verb", ("trace", "doctor"))
-def test_what_is_forged_is_refused_at_once(forger, kind, verb, tmp_path):
+def test_forged_agent_is_refused_at_once(forger, kind, verb, tmp_path):
     program = forger(kind)
     args = ("-d", "0.1", "-o", tmp_path / "o.trace") if verb == "trace" else ()
     began = time.monotonic()

@@ -78,7 +78,7 @@ def test_its_imports_are_bound_at_start_and_then_read_only(file):
     assert "GNU_RELRO" in dict(segments(file))
 
 
-def test_no_memory_is_both_written_and_run(file):
+def test_memory_is_never_writable_and_executable(file):
     found = segments(file)
     assert dict(found)["GNU_STACK"] == "RW "
     assert not [s for s in found if "W" in s[1] and "E" in s[1]], found

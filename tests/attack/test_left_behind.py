@@ -64,7 +64,7 @@ def test_a_limit_of_the_files_size_ends_a_trace_well(program, tmp_path):
     tracing.assert_untouched(program)
 
 
-def test_who_kills_gospect_leaves_nothing(program, traced):
+def test_killed_gospect_leaves_no_agent(program, traced):
     """The agent stayed until somebody ran gospect again."""
     traced.kill()
     traced.wait()
@@ -107,7 +107,7 @@ class debugged:
         _libc.ptrace(PTRACE_DETACH, self.pid, 0, 0)
 
 
-def test_who_cannot_take_the_agent_out_says_so_and_leaves_it_to_the_guardian(program, traced):
+def test_failed_removal_is_reported_and_left_to_the_guardian(program, traced):
     with debugged(program.pid):
         traced.send_signal(signal.SIGINT)
         _, err = traced.communicate(timeout=30)
@@ -130,7 +130,7 @@ def test_a_guardian_ends_with_the_program(tmp_path):
 
 
 @pytest.mark.parametrize("kinds", ("channels,births", "timers", "files"))
-def test_when_all_of_gospect_is_killed_the_agent_switches_itself_off(untouched, kinds):
+def test_agent_switches_itself_off_when_all_of_gospect_is_killed(untouched, kinds):
     program = untouched(tracing.hectic(golang.NEWEST), "-calm", f"-only={kinds}")
     process = tracing.start(program.pid, 60)
     assert tracing.is_switched_on(program.pid)
@@ -140,7 +140,7 @@ def test_when_all_of_gospect_is_killed_the_agent_switches_itself_off(untouched, 
     assert tracing.clean(program.pid) == "cleaned"
 
 
-def test_when_gospect_comes_back_the_agent_goes_on(program, tmp_path):
+def test_agent_resumes_when_gospect_does(program, tmp_path):
     """It was stopped, as a container is paused."""
     traced = Tracing(program.pid, tmp_path / "t.trace").has_begun()
     traced.process.send_signal(signal.SIGSTOP)
@@ -164,7 +164,7 @@ def test_sigstop_does_not_stop_the_target_with_gospect(program, point):
     assert process.returncode == 0, err
 
 
-def test_who_kills_the_surgeon_leaves_nothing_and_the_trace_is_kept(program, tmp_path):
+def test_killed_surgeon_leaves_no_agent_and_keeps_the_trace(program, tmp_path):
     file = tmp_path / "t.trace"
     traced = Tracing(program.pid, file).has_begun()
     surgeon = next(int(pid) for pid in os.listdir("/proc") if pid.isdigit()

@@ -61,7 +61,7 @@ def lend(program, **kwargs):
     raise AssertionError("nothing was lent")
 
 
-def test_what_is_lent_is_given_back(program):
+def test_lent_priority_is_restored(program):
     before = scheduling.all_of(program.pid)
     with busy_machine():
         for _ in range(4):
@@ -101,7 +101,7 @@ def without_guardian(program):
     return process.communicate(timeout=60)[1].decode()
 
 
-def test_where_nobody_would_give_it_back_nothing_is_lent(program):
+def test_priority_is_not_lent_without_a_guardian(program):
     """The guardian was killed."""
     with busy_machine():
         lend(program, fault="list").ok()
@@ -110,7 +110,7 @@ def test_where_nobody_would_give_it_back_nothing_is_lent(program):
     tracing.clean(program.pid)
 
 
-def test_who_has_a_real_time_priority_of_its_own_keeps_it(program):
+def test_own_real_time_priority_is_kept(program):
     """One of them: more would leave the machine to nobody else."""
     thread = scheduling.threads(program.pid)[-1]
     scheduling.set_to(thread, scheduling.FIFO, priority=3)

@@ -10,7 +10,7 @@ def hoarder(untouched, processors):
     return untouched(golang.build("hoarder", golang.NEWEST), 1, env={"GOMAXPROCS": processors})
 
 
-def test_more_processors_than_ever_get_a_ring_are_told(untouched, tmp_path):
+def test_excess_ps_are_reported(untouched, tmp_path):
     program = hoarder(untouched, "1030")
     result = gospect.run("trace", "-p", program.pid, "-d", 0.3, "-o", tmp_path / "o.trace").ok()
     assert "6 Ps (GOMAXPROCS) have no ring buffer" in result.err
@@ -26,7 +26,7 @@ def test_processors_that_come_during_the_trace_are_told(untouched, tmp_path):
     assert trace.returncode == 0 and b"Ps (GOMAXPROCS) have no ring buffer" in error, error
 
 
-def test_as_many_as_there_are_rings_need_no_word(untouched, tmp_path):
+def test_ps_with_rings_are_not_reported(untouched, tmp_path):
     program = hoarder(untouched, "8")
     result = gospect.run("trace", "-p", program.pid, "-d", 0.3, "-o", tmp_path / "o.trace").ok()
     assert "GOMAXPROCS" not in result.err

@@ -145,7 +145,7 @@ def killed_while_it_writes(states, file):
     return partial
 
 
-def test_what_a_killed_gospect_left_is_replaced(targets, shared):
+def test_partial_file_of_a_killed_gospect_is_replaced(targets, shared):
     program = targets.start("states")
     partial = killed_while_it_writes(program, shared / "out.trace")
     partial.chmod(0o644)
@@ -176,7 +176,7 @@ def test_a_file_system_without_links_loses_no_recording(states, tmp_path, error)
 
 @pytest.mark.parametrize("verb,calls", [(("dump",), "renameat"), (("dump",), "renameat,linkat"),
                                         (TRACE, "renameat")])
-def test_what_cannot_be_renamed_is_left_and_named(states, tmp_path, verb, calls):
+def test_failed_rename_keeps_and_names_the_file(states, tmp_path, verb, calls):
     result = gospect.run(*verb, "-p", states.pid, "-o", tmp_path / "out.trace",
                          prefix=(sys.executable, SECCOMP, calls, "EPERM"))
     assert result.status == 1

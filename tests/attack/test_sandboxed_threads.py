@@ -24,7 +24,7 @@ def test_a_thread_with_a_filter_survives_traces(untouched, action):
 
 
 @pytest.mark.parametrize("action", ("kill", "trap"))
-def test_who_may_not_suspend_the_filter_refuses(untouched, action):
+def test_trace_without_cap_sys_admin_refuses_a_seccomp_filter(untouched, action):
     program = untouched(golang.build("sandboxed", golang.NEWEST), action)
     for _ in range(6):
         refused = tracing.probe(program.pid, 0.1, prefix=WITHOUT_ADMIN).refused()

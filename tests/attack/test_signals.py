@@ -71,7 +71,7 @@ VERBS = {
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_no_verb_ignores_a_signal_at_any_moment(untouched, recorded, verb):
+def test_every_verb_obeys_a_signal_at_any_time(untouched, recorded, verb):
     """Before it handles signals, while it parses, attaches, records or writes."""
     program = untouched(tracing.hectic(golang.NEWEST), "-calm", "-only=channels,births")
     args = [a.replace("PID", str(program.pid)).replace("RECORDED", str(recorded)) for a in VERBS[verb]]
@@ -105,7 +105,7 @@ def test_timeout_signals_twice_and_nothing_is_lost(states, verb, name):
     assert done.returncode == 124 and os.path.getsize(name) > 100, done.stderr
 
 
-def test_many_signals_within_a_second_are_one(states):
+def test_signals_within_a_second_count_as_one(states):
     process = start("record", states.pid, "-o", "cut.folded")
     time.sleep(0.5)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):

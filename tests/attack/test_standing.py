@@ -144,7 +144,7 @@ def test_the_others_run_while_one_cannot_be_stopped(held, tmp_path):
 
 
 @pytest.mark.slow
-def test_who_cannot_be_stopped_for_long_is_a_reason_to_refuse(held, tmp_path):
+def test_unstoppable_thread_refuses_the_trace(held, tmp_path):
     held.ask("vfork 15000")
     time.sleep(0.1)
     began = time.monotonic()
@@ -191,7 +191,7 @@ def limited_processor(percent):
 
 
 @pytest.mark.slow
-def test_who_has_a_tenth_of_a_processor_traces_and_leaves_nothing(held, tmp_path):
+def test_throttled_gospect_traces_and_leaves_nothing(held, tmp_path):
     held.ask("threads 300")
     with limited_processor(10) as group:
         for _ in range(3):

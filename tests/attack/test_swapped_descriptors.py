@@ -78,7 +78,7 @@ def test_root_does_not_write_to_a_file_that_the_target_may_not_open(swapper, vic
 
 
 @every_file
-def test_nor_to_one_that_it_has_open(swapper, tmp_path, name):
+def test_root_does_not_write_to_a_file_that_the_target_has_open(swapper, tmp_path, name):
     file = swapper.folder / "own"
     file.write_bytes(SECRET)
     os.chown(file, USER, USER)
@@ -97,7 +97,7 @@ def test_shared_memory_that_the_target_makes_shorter_does_not_kill_gospect(swapp
     assert_nothing_left(swapper)
 
 
-def test_nor_does_memory_that_it_makes_as_long_as_it_likes(swapper, tmp_path):
+def test_memory_that_the_target_enlarges_does_no_harm(swapper, tmp_path):
     for name in FILES:
         result = swapped(swapper, "grow", name, "/dev/null", tmp_path)
         assert result is None or result.status in (0, 1), result.err

@@ -84,7 +84,7 @@ def test_version():
 # Not a target
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_no_such_process(verb):
+def test_missing_process_is_reported(verb):
     gone = subprocess.Popen(["true"])
     gone.wait()
     assert str(gone.pid) in refuse(*on(verb, gone.pid))

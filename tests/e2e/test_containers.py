@@ -94,7 +94,7 @@ def test_a_container_is_one(contained):
     assert os.listdir(f"/proc/{contained.pid}/root/app") == ["states"]
 
 
-def test_is_dumped_from_the_host(contained):
+def test_host_dumps_a_container(contained):
     outside = gospect.dump(contained.pid)
     inside = traceback.parse(contained.stack())
     ignore = {g.id for func in ("main.control", "main.spin")
@@ -103,7 +103,7 @@ def test_is_dumped_from_the_host(contained):
     assert traceback.differences(inside, outside, golang.minor(golang.NEWEST), ignore=ignore) == []
 
 
-def test_is_listed_from_the_host(contained):
+def test_host_lists_a_container(contained):
     rows = gospect.run("ps").ok().text.splitlines()
     row = next(row.split() for row in rows if row.split()[0] == str(contained.pid))
     assert row[1] == f"go{golang.NEWEST}" and int(row[3]) > 5
@@ -121,7 +121,7 @@ def assert_runs_in(path, program):
     assert {file for _, _, file, _ in profile.mappings} == {program.path}
 
 
-def test_is_recorded_from_the_host(contained):
+def test_host_records_a_container(contained):
     gospect.run("record", "-p", contained.pid, "-d", "1", *gospect.BUDGET, "-o", "x.pb.gz").ok()
     assert_runs_in("x.pb.gz", contained)
 
@@ -131,24 +131,24 @@ def beside(program, *more):
     return ("nsenter", "-t", str(program.pid), "--pid", *more, "unshare", "--mount-proc")
 
 
-def test_is_dumped_and_recorded_from_a_sidecar(contained):
+def test_sidecar_dumps_and_records(contained):
     assert holds_channels(dump(*beside(contained), pid=contained.inner, binary=gospect.BINARY))
     gospect.run("record", "-p", contained.inner, "-d", "1", *gospect.BUDGET, "-o", "x.pb.gz",
                 prefix=beside(contained)).ok()
     assert_runs_in("x.pb.gz", contained)
 
 
-def test_is_dumped_from_a_sidecar_in_its_user_namespace(contained, tool):
+def test_sidecar_in_the_user_namespace_dumps(contained, tool):
     prefix = beside(contained, "--user")
     assert holds_channels(dump(*prefix, pid=contained.inner, binary=tool))
 
 
-def test_is_dumped_from_the_host_in_its_user_namespace(contained, tool):
+def test_host_dumps_a_user_namespace(contained, tool):
     prefix = ("nsenter", "-t", str(contained.pid), "--user")
     assert holds_channels(dump(*prefix, pid=contained.pid, binary=tool))
 
 
-def test_is_dumped_by_the_user_who_made_the_container(contained, tool):
+def test_owner_of_a_container_dumps_it(contained, tool):
     prefix = as_user(container.HOST_USER)
     assert holds_channels(dump(*prefix, pid=contained.pid, binary=tool))
 
@@ -173,7 +173,7 @@ def image_of(binary, folder):
         shutil.copy(path, to)
 
 
-def test_is_dumped_and_recorded_from_a_debug_container(contained, folder):
+def test_debug_container_dumps_and_records(contained, folder):
     prefix = debug_container(contained, folder, "sys_ptrace")
     assert holds_channels(dump(*prefix, pid=contained.inner, binary=gospect.BINARY))
     (folder / "out").mkdir()
@@ -238,7 +238,7 @@ def test_the_filter_forbids_what_it_should(error):
 
 
 @pytest.mark.parametrize("error", ["EPERM", "ENOSYS", "EACCES", "EINVAL"])
-def test_without_process_vm_readv_memory_is_read_from_proc(states, error):
+def test_dump_without_process_vm_readv_reads_proc(states, error):
     prefix = forbidding("process_vm_readv", error)
     outside = dump(*prefix, pid=states.pid, binary=gospect.BINARY)
     inside = traceback.parse(states.stack())
@@ -247,7 +247,7 @@ def test_without_process_vm_readv_memory_is_read_from_proc(states, error):
     assert traceback.differences(inside, outside, golang.minor(golang.NEWEST), ignore=ignore) == []
 
 
-def test_without_process_vm_readv_a_recording_is_whole(targets):
+def test_recording_without_process_vm_readv_is_complete(targets):
     program = targets.start("states", args=("-only=chan", "-spin=1"))
     gospect.run("record", "-p", program.pid, "-d", "1", *gospect.BUDGET, "-o", "x.pb.gz",
                 prefix=forbidding("process_vm_readv")).ok()
@@ -255,7 +255,7 @@ def test_without_process_vm_readv_a_recording_is_whole(targets):
 
 
 @pytest.mark.parametrize("error", ["EPERM", "ENOSYS"])
-def test_without_perf_a_recording_is_made_and_says_so(targets, error):
+def test_recording_without_perf_says_so(targets, error):
     program = targets.start("states", args=("-only=chan", "-spin=1"))
     result = gospect.run("record", "-p", program.pid, "-d", "1", *gospect.BUDGET, "-o", "x.pb.gz",
                          prefix=forbidding("perf_event_open", error)).ok()

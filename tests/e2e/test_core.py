@@ -203,7 +203,7 @@ def test_a_missing_program_is_asked_for(tmp_path):
 @pytest.mark.parametrize("content,expected", [
     (b"", "empty"), (b"nothing of the kind", "not a core"), (b"\x1f\x8b\x08 packed", "gzip"),
     (b"\x7fELF", "truncated")])
-def test_what_is_no_core_is_refused(tmp_path, content, expected):
+def test_file_that_is_no_core_is_refused(tmp_path, content, expected):
     (tmp_path / "core").write_bytes(content)
     assert expected in gospect.run("dump", "--core", tmp_path / "core").fails(1)
 

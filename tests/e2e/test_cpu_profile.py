@@ -122,7 +122,7 @@ def work(sample):
 # Up to Go 1.23 labels are a map, up to 1.20 crypto/sha256 uses the g register.
 @pytest.mark.parametrize("name, version", [*((name, golang.NEWEST) for name in PROGRAMS),
                                            ("http", "1.20.14")])
-def test_is_what_gos_own_profile_says(targets, tmp_path, name, version):
+def test_on_cpu_profile_equals_gos_own(targets, tmp_path, name, version):
     """The time of functions, and of labels. On a quiet machine nothing was off by more than three
     standard errors (ping-pong, nine recordings), where much else runs one in three was by four: so
     what is wrong has to be wrong twice, in the same direction."""
@@ -143,7 +143,7 @@ def test_is_what_gos_own_profile_says(targets, tmp_path, name, version):
             assert not same, deviations(counts(again.profile, key), counts(again.own, key), 30)
 
 
-def test_who_may_not_load_programs_is_told_that_labels_are_late(targets, tmp_path):
+def test_denied_ebpf_reports_late_labels(targets, tmp_path):
     program = targets.start("profiled", golang.NEWEST, args=("http",))
     result = gospect.run("record", "-p", program.pid, "-d", 1, "-o", tmp_path / "p.pb.gz",
                          prefix=(sys.executable, str(SECCOMP), "bpf", "EPERM")).ok()

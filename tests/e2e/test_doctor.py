@@ -46,7 +46,7 @@ def status_of_self(name):
     return next(line.split()[1] for line in lines if line.startswith(name + ":"))
 
 
-def test_it_says_what_there_is_here():
+def test_doctor_reports_this_machine():
     facts = doctor()["this machine and user"]
     assert set(FACTS) <= set(facts)
     assert os.uname().release in facts["kernel"][1]
@@ -121,7 +121,7 @@ def test_a_forbidden_call_is_found_with_what_it_is_for(call, finding, verb):
     assert [name for name, (ok, _) in found["verbs"].items() if not ok] == ([verb] if verb else [])
 
 
-def test_what_is_no_go_program_is_said():
+def test_doctor_reports_a_program_that_is_not_go():
     with subprocess.Popen(["sleep", "100"]) as process:
         try:
             found = doctor("-p", process.pid)["process"]
@@ -135,7 +135,7 @@ def test_a_process_that_is_not_there_is_said():
     assert not found["process"][0] and "no such process" in found["process"][1]
 
 
-def test_who_traces_it_is_said_and_only_trace_minds(states):
+def test_doctor_names_the_tracer_and_refuses_trace_only(states):
     code = ("import ctypes, sys, time\n"
             "libc = ctypes.CDLL(None, use_errno=True)\n"
             "assert not libc.ptrace(0x4206, int(sys.argv[1]), None, None)\n"
@@ -166,7 +166,7 @@ def test_a_filter_of_one_thread_is_found_and_hinders_who_may_not_suspend_it(targ
     assert [verb for verb in VERBS if not found[verb][0]] == ["trace"]
 
 
-def test_what_a_killed_trace_left_is_taken_out(targets, tmp_path):
+def test_doctor_removes_a_stale_agent(targets, tmp_path):
     program = targets.start("states", golang.NEWEST)
     trace = gospect.start("trace", "-p", program.pid, "-d", "60", "-o", tmp_path / "x.trace")
     try:

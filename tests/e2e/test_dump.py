@@ -36,18 +36,18 @@ def compare_with_own_stack(program, version):
 
 
 @every_build()
-def test_is_what_runtime_stack_says(targets, version, mode):
+def test_dump_equals_runtime_stack(targets, version, mode):
     compare_with_own_stack(targets.keep("states", version, mode), version)
 
 
 @every_build(modes=[golang.PIE], versions=[golang.OLDEST, golang.NEWEST])
-def test_is_right_for_position_independent_programs(targets, version, mode):
+def test_dump_reads_position_independent_programs(targets, version, mode):
     compare_with_own_stack(targets.keep("states", version, mode), version)
 
 
 @every_version(["1.18.10", "1.19.13", "1.20.14", "1.21.13", "1.23.12", "1.24.13", "1.25.11",
                 "1.26.8"])
-def test_is_right_for_every_other_version(targets, version):
+def test_dump_reads_every_other_version(targets, version):
     compare_with_own_stack(targets.start("states", version, golang.LDFLAGS_SW), version)
 
 
@@ -72,7 +72,7 @@ def dies_of_sigquit(program, tmp_path):
 
 
 @every_build()
-def test_all_is_what_sigquit_prints(targets, tmp_path, version, mode):
+def test_dump_all_equals_sigquit(targets, tmp_path, version, mode):
     with open(tmp_path / "stderr", "wb") as stderr:
         program = targets.start("states", version, mode, env={"GOTRACEBACK": "system"},
                                 stderr=stderr)
@@ -196,7 +196,7 @@ def test_json_has_the_frames_of_what_runs(targets):
             assert all(frame["line"] and frame["file"] for frame in goroutine["frames"])
 
 
-def test_without_permission_a_running_goroutine_is_shown_as_such(targets):
+def test_dump_without_perf_shows_running_goroutines_without_a_stack(targets):
     program = targets.start("states", args=("-only=chan", "-spin=2"), env={"GOMAXPROCS": "4"})
     refused = (sys.executable, SECCOMP, "perf_event_open", "EPERM")
     for goroutine in spinning(program.pid, prefix=refused):

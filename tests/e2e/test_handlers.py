@@ -231,7 +231,7 @@ def test_calls_are_slices_in_perfetto(handlers, tmp_path):
     assert min(took) > 49_000
 
 
-def test_what_is_lost_leaves_a_trace_that_is_legal(handlers, tmp_path):
+def test_lost_events_leave_a_legal_trace(handlers, tmp_path):
     """Calls without returns, and returns without calls."""
     program = handlers()
     program.send("storm")
@@ -243,7 +243,7 @@ def test_what_is_lost_leaves_a_trace_that_is_legal(handlers, tmp_path):
     assert gotrace.tool_trace_takes("1.27.2", file) is None
 
 
-def test_who_names_too_much_or_nothing_is_told_so(handlers, tmp_path):
+def test_root_that_matches_too_many_or_none_is_refused(handlers, tmp_path):
     program = handlers()
     for root, words in ((r"^net/http\.", r"matches \d+ functions, and the limit is 32"),
                         (r"^main\.no$", "--root matches no function")):

@@ -419,7 +419,7 @@ def test_functions_stand_beside_the_graph_where_there_is_room(page, made_up, wid
     assert page.id("tab-graph").is_displayed() != both
 
 
-def test_one_sample_is_one_sample(page, made_up):
+def test_single_sample_is_counted_in_the_singular(page, made_up):
     page.open(made_up("idle"), "#metric=count")
     assert page.chip("running").text.endswith("1 sample")
     assert page.chip("sleep").text.endswith("499 samples")
@@ -455,7 +455,7 @@ def test_runtime_frames_fold_into_their_caller(page, made_up):
     assert page.total() == 7862000
 
 
-def test_what_stands_out_is_said_and_leads_there(page, made_up):
+def test_page_lists_findings_that_select_their_frames(page, made_up):
     page.open(made_up("service"))
     sentences = page.driver.find_elements(By.CSS_SELECTOR, "#sentences button")
     assert sentences[1].text == \
@@ -560,7 +560,7 @@ def test_a_comparison_lists_what_changed_most_with_its_sign(page, changed):
         "±0 points 100 % 100 % main.main"]
 
 
-def test_what_grew_and_what_shrank_is_a_click_away(page, changed):
+def test_diff_view_shows_growth_and_shrinkage(page, changed):
     page.open(changed, "#idle=show")
     page.driver.find_element(By.CSS_SELECTOR, 'th[data-sort="change"] button').click()
     assert [row.split()[-1] for row in page.rows()][:2] == ["main.cache", "main.handler"]
@@ -696,7 +696,7 @@ def test_nothing_left_names_its_filters_and_undoes_each(page, made_up):
     assert not page.id("empty").is_displayed()
 
 
-def test_all_filters_are_undone_at_once(page, made_up):
+def test_reset_clears_all_filters(page, made_up):
     page.open(made_up("small"), "#kinds=network&label.user==ann")
     page.id("empty-reset").click()
     assert page.total() == 10000

@@ -57,13 +57,13 @@ def test_kernel_frames_are_inside_the_functions_that_entered_it(targets, tmp_pat
     assert reading > 0.6 * profile.total("cpu")
 
 
-def test_what_computes_has_hardly_any(targets, tmp_path):
+def test_computing_goroutine_has_few_kernel_frames(targets, tmp_path):
     profile = recorded(targets.start("callers"), tmp_path / "p.pb.gz")
     assert sum(s.values["cpu"] for s in in_kernel(profile)) < 0.1 * profile.total("cpu")
     assert profile.total("cpu") > 0.2e9
 
 
-def test_all_formats_name_them(targets, tmp_path):
+def test_every_format_names_kernel_frames(targets, tmp_path):
     program = targets.start("switches", args=("zero",))
     recorded(program, tmp_path / "p.pb.gz")
     for name in "p.folded", "p.html", "p.json":
@@ -71,7 +71,7 @@ def test_all_formats_name_them(targets, tmp_path):
         assert "vfs_read_[k]" in (tmp_path / name).read_text()
 
 
-def test_without_perf_nothing_is_recorded(targets, tmp_path):
+def test_kernel_option_without_perf_fails(targets, tmp_path):
     program = targets.start("callers")
     result = record(program, tmp_path / "p.pb.gz",
                     prefix=(sys.executable, SECCOMP, "perf_event_open", "EPERM"))

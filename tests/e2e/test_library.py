@@ -77,7 +77,7 @@ def test_a_filter_leaves_what_matches(states):
             assert [g.id for g in snapshot.goroutines()] == [one]
 
 
-def test_how_long_goroutines_wait_is_known_after_a_collection(targets):
+def test_wait_times_are_known_after_a_collection(targets):
     program = targets.start("states")
     program.ask("gc")
     begun = time.monotonic()
@@ -236,7 +236,7 @@ def test_findings_are_those_of_the_command(states):
     assert ("traced by", "nobody") in [(f.name, f.text) for f in process]
 
 
-def test_what_is_no_process_is_a_finding():
+def test_missing_process_is_a_finding():
     first, *verbs = library.findings(library.lib.gospect_doctor_process, 2**22)
     assert (first.name, first.is_good) == ("process", 0) and "no such process" in first.text
     assert verbs and not any(f.is_good for f in verbs) and all(f.is_verb for f in verbs)
@@ -501,7 +501,7 @@ assert not open("/proc/self/task/%d/children" % os.getpid()).read()
 """
 
 
-def test_it_changes_nothing_in_the_process_that_uses_it(targets):
+def test_library_changes_nothing_in_its_process(targets):
     # A trace leaves a page of code behind, which others look for.
     program = targets.start("states")
     script = SIDE_EFFECTS.format(tests=str(gospect.ROOT / "tests"), pid=program.pid)

@@ -84,7 +84,7 @@ def test_requests_under_a_function(served):
         assert requests.count() == slept > COUNT / 2
 
 
-def test_where_there_is_no_request(served):
+def test_trace_without_requests_is_reported(served):
     _, data = served
     for options in dict(label=b"nobody"), dict(root=b"^nobody$"), {}:
         with pytest.raises(Failed, match="the trace") as failed:

@@ -161,7 +161,7 @@ def test_nothing_is_left_where_a_trace_is_refused(targets):
             assert failed.value.code == Code.INVALID
 
 
-def test_what_a_gospect_has_left_that_was_killed_is_taken_out(targets, tmp_path):
+def test_library_removes_a_stale_agent(targets, tmp_path):
     program = targets.start("counted")
     kill_unguarded(Tracing(program.pid, tmp_path / "t.trace").has_begun().process)
     assert is_patched(program.pid)

@@ -54,7 +54,7 @@ def test_every_caller_is_right(targets, tmp_path, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_frame_pointers_lose_is_marked(targets, tmp_path, version):
+def test_report_marks_callers_that_frame_pointers_lose(targets, tmp_path, version):
     """perf's own stacks lack the caller of each sample in a leaf."""
     program = targets.start("callers", version)
     path = perf.record(tmp_path / "perf.data", "-g", "-p", program.pid)
@@ -89,7 +89,7 @@ def test_what_frame_pointers_lose_is_marked(targets, tmp_path, version):
 
 
 @pytest.mark.parametrize("how", [("-o", "-"), ("-z",)], ids=["pipe", "packed"])
-def test_what_went_through_a_pipe_or_was_packed(targets, tmp_path, how):
+def test_piped_and_compressed_recordings_are_read(targets, tmp_path, how):
     program = targets.start("callers")
     path = perf.record(tmp_path / "perf.data", *DWARF, *how, "-p", program.pid)
     right, wrong = callers.judge(read(path, tmp_path)[0])
@@ -203,7 +203,7 @@ def test_a_truncated_file_is_used_as_far_as_it_goes(recording, tmp_path):
     assert samples == sorted(samples) and samples[0] < samples[-1]
 
 
-def test_what_perf_did_not_finish_is_used(recording, tmp_path):
+def test_unfinished_recording_is_read(recording, tmp_path):
     """A perf that was killed has not filled in the size of its data."""
     path, _ = recording(golang.NEWEST)
     data = bytearray(path.read_bytes())
@@ -235,7 +235,7 @@ def test_a_damaged_file_is_read_or_refused(recording, tmp_path):
     (b"2ELIFREP" + bytes(200), "big-endian"),
     (b"PERFFILE" + bytes(200), "newer"),
 ])
-def test_what_is_no_recording_is_refused(content, words, tmp_path):
+def test_file_that_is_no_recording_is_refused(content, words, tmp_path):
     (tmp_path / "file").write_bytes(content)
     assert words in gospect.run("report", tmp_path / "file").fails(1)
 

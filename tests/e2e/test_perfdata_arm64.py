@@ -33,13 +33,13 @@ def test_every_caller_is_right(programs, tmp_path, version, kind):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_it_is_known_where_frame_pointers_are_wrong(programs, version):
+def test_report_marks_wrong_frame_pointers(programs, version):
     samples, wrong = perf.probe_records(perf.FIXTURES / f"go{version}-arm64-dwarf.data",
                                         programs[version])
     assert samples > 100 and not wrong
 
 
-def test_without_the_program_it_is_said(tmp_path):
+def test_missing_program_is_reported(tmp_path):
     path = perf.FIXTURES / "go1.27.2-arm64-g.data"
     result = gospect.run("report", path).ok()
     assert any("does not exist here" in line for line in result.words)

@@ -92,7 +92,7 @@ def test_a_truncated_trace_is_used_as_far_as_it_goes(tmp_path):
     (b"hello, this is no profile", "not a pprof profile"),
     (b"\x1f\x8bnot really gzip", "corrupt"),
 ])
-def test_what_is_no_profile_is_refused(content, words, tmp_path):
+def test_file_that_is_no_profile_is_refused(content, words, tmp_path):
     (tmp_path / "file").write_bytes(content)
     assert words in gospect.run("report", tmp_path / "file").fails(1)
 
@@ -141,7 +141,7 @@ def test_wrong_usage_is_said():
     assert "cannot read" in gospect.run("report", "nowhere.trace").fails(1)
 
 
-def test_one_value_of_a_label_is_looked_at_alone(profile, tmp_path):
+def test_only_selects_one_label_value(profile, tmp_path):
     rows = {row["name"]: row for row in report(profile, "--by", "label:tenant") if row["name"]}
     value, row = next(iter(rows.items()))
     gospect.run("report", profile, "--by", "label:tenant", "--only", value, "-o", "one.pb.gz").ok()

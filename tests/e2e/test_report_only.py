@@ -25,7 +25,7 @@ def test_a_room_that_touches_processes_is_not_linked(room):
     assert of_room & symbols(gospect.BINARY, "--defined-only")
 
 
-def test_neither_ptrace_nor_a_disassembler_is_called():
+def test_report_only_build_needs_no_ptrace_or_disassembler():
     def wanted(path):
         return {s for s in symbols(path, "-u") if s == "ptrace" or s.startswith("cs_")}
 

@@ -155,7 +155,7 @@ def test_offcpu_needs_no_file(targets):
     program.assert_well()
 
 
-def test_one_request_becomes_a_flame_graph(targets, tmp_path):
+def test_one_request_makes_a_flame_graph(targets, tmp_path):
     program = targets.start("requests")
     file, page, profile = (tmp_path / name for name in ("out.trace", "one.html", "all.pb.gz"))
     trace(program, file, "serve 100 4")
@@ -255,7 +255,7 @@ def test_a_flood_of_labels_costs_no_more_than_time(targets, version, tmp_path):
 
 @pytest.mark.alone
 @every_version((golang.OLDEST, golang.NEWEST))
-def test_what_a_handler_waited_for_is_within_its_call(targets, version, tmp_path):
+def test_waits_of_a_handler_lie_within_its_call(targets, version, tmp_path):
     program = targets.start("requests", version)
     file = tmp_path / "out.trace"
     (answer,), _ = trace(program, file, "http 200")
@@ -305,7 +305,7 @@ def test_wrong_usage_is_said(targets, tmp_path):
     program.assert_well()
 
 
-def test_where_it_cannot_trace_it_samples_and_says_so(targets):
+def test_offcpu_samples_when_it_cannot_trace(targets):
     program = targets.start("requests")
     program.ask("labels early")
     with gospect_tracing(program):

@@ -431,7 +431,7 @@ def test_a_running_goroutine_is_refused_after_a_moment(targets):
     assert time.monotonic() - begin < 10
 
 
-def test_who_is_not_there_is_refused(targets):
+def test_missing_goroutine_is_refused(targets):
     program = targets.keep("annotated", golang.NEWEST)
     assert "no goroutine 123456" in gospect.run("stack", "-p", program.pid, "-g",
                                                 123456).fails(1)

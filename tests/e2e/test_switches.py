@@ -132,7 +132,7 @@ def is_written_in(closure, caller):
                                            (golang.OLDEST, "1.20.14", golang.MIDDLE,
                                             golang.NEWEST)]
                          + [(golang.OLDEST, golang.PIE), ("1.20.14", golang.STRIPPED)])
-def test_who_called_systemstack_is_there(targets, tmp_path, version, mode):
+def test_systemstack_caller_is_shown(targets, tmp_path, version, mode):
     program = targets.start("switches", version, mode, args=("alloc",))
     profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
     under = [s for s in profile.samples if "runtime.systemstack" in s.stack]
@@ -160,7 +160,7 @@ def test_deep_stacks_are_whole(targets, tmp_path, version, what, depth):
             assert sample.stack.count("main.fall") == depth
 
 
-def test_what_the_scheduler_uses_is_marked(targets, tmp_path):
+def test_scheduler_time_is_marked(targets, tmp_path):
     program = targets.start("switches", args=("pingpong",))
     profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
     roots = {s.stack[-1] for s in profile.samples}
@@ -170,7 +170,7 @@ def test_what_the_scheduler_uses_is_marked(targets, tmp_path):
             assert sample.stack[-1] == "[idle]"
 
 
-def test_what_the_collector_uses_is_marked(targets, tmp_path):
+def test_gc_time_is_marked(targets, tmp_path):
     program = targets.start("switches", args=("alloc",))
     profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
     workers = [s for s in profile.samples if "runtime.gcBgMarkWorker" in s.stack]

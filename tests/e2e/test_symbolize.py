@@ -289,7 +289,7 @@ def fails(*args):
     return gospect.run("symbolize", *args, "-f", "pprof", "-o", "out").fails(1)
 
 
-def test_without_the_program_it_says_which_and_what_to_do(gone):
+def test_missing_program_is_named_with_a_remedy(gone):
     _, raw = gone
     _, _, path, build_id = pprof.read(raw).mappings[0]
     words = fails(raw)
@@ -337,7 +337,7 @@ def test_a_debug_file_of_the_program_alone_does_not_do(gone, tmp_path):
     assert pprof.read(raw).mappings[0][3] in fails(raw, "--exe", debug)
 
 
-def test_without_a_build_id_only_a_named_file_is_believed(states, tmp_path):
+def test_mapping_without_a_build_id_needs_a_named_file(states, tmp_path):
     _, raw = dump_both_ways(states, tmp_path)
     raw.write_bytes(rawpprof.with_mappings(raw.read_bytes(), lambda n, v: 0 if n == 6 else v))
     assert "has no build id" in fails(raw)
@@ -352,13 +352,13 @@ def test_two_processes_in_one_file_are_refused(states, tmp_path):
     assert "two processes" in fails(raw)
 
 
-def test_what_has_functions_already_is_not_symbolized(states, tmp_path):
+def test_profile_with_functions_is_refused(states, tmp_path):
     direct, _ = dump_both_ways(states, tmp_path)
     assert "already" in fails(direct)
 
 
 @pytest.mark.parametrize("data", [b"", b"nonsense", b"\x1f\x8b" + bytes(20)])
-def test_what_is_no_profile_is_refused(tmp_path, data):
+def test_file_that_is_no_profile_is_refused(tmp_path, data):
     path = tmp_path / "broken"
     path.write_bytes(data)
     assert str(path) in fails(path)

@@ -120,7 +120,7 @@ def test_labels_and_the_goroutines_that_have_one(targets):
         assert t.status() == 0
 
 
-def test_what_is_frozen_stays(targets):
+def test_frozen_view_does_not_change(targets):
     program = targets.start("ledger")
     with top("-p", program.pid) as t:
         t.wait_for("main.", "max")
@@ -273,7 +273,7 @@ def test_a_commands_exit_status_is_passed_on(tmp_path):
     os.close(held)
 
 
-def test_without_a_terminal_record_is_named(states):
+def test_top_without_a_terminal_suggests_record(states):
     assert "gospect record" in gospect.run("top", "-p", states.pid).fails(2)
     with top("-p", states.pid, env={"TERM": "nonsense"}) as t:
         assert t.status() == 1

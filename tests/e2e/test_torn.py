@@ -61,7 +61,7 @@ def test_record_never_counts_a_torn_stack(targets, tmp_path, version):
 @pytest.mark.parametrize("version", ["1.19.13", "1.25.11"])
 @pytest.mark.parametrize("args", [("-workers=64",), ("-workers=8", "-life=5", "-grow=40")],
                          ids=["many", "short-lived"])
-def test_what_runs_is_never_shown_torn(targets, tmp_path, version, args):
+def test_running_goroutine_is_never_shown_torn(targets, tmp_path, version, args):
     """Deep recursion, in duffzero too, the scheduler's switches, and the collector's assistants."""
     program = targets.start("churn", version, args=args)
     result = gospect.run("record", "-p", program.pid, "-d", SECONDS, "-r", 5000, "--budget", 60,

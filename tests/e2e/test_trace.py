@@ -42,7 +42,7 @@ EXACT = {  # what a kind of goroutine counts, and how a trace shows it
 
 
 @every_version()
-def test_what_a_program_counts_is_in_its_trace(targets, version, tmp_path):
+def test_trace_has_as_many_events_as_the_program_counts(targets, version, tmp_path):
     program = targets.start("counted", version)
     did, trace, _ = traced_work(program, tmp_path / "t.trace")
     goroutines = trace["goroutines"]
@@ -318,7 +318,7 @@ def test_a_perfetto_trace_has_every_goroutine(targets, tmp_path):
     assert sum(name == "sleep" for s in sleepers for name, _, _ in s.slices) == 800
 
 
-def test_what_cannot_be_written_is_said_before_the_target_is_touched(states):
+def test_unwritable_output_fails_before_the_target_is_touched(states):
     assert "directory" in gospect.run("trace", "-p", states.pid, "-o", "/nowhere/t.trace").fails(1)
     assert "file extension" in gospect.run("trace", "-p", states.pid, "-o", "t.txt").fails(2)
     assert "core" in gospect.run("trace", "--core", "x", "-o", "t.trace").fails(2)

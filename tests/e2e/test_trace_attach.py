@@ -283,7 +283,7 @@ def test_a_program_under_a_debugger_is_refused_by_the_debuggers_pid(hectic, debu
     tracing.assert_untouched(program)
 
 
-def test_what_was_mapped_is_unmapped_when_the_last_step_fails(hectic, debugger):
+def test_failed_attach_unmaps_the_agent(hectic, debugger):
     program = hectic(args=("-calm", "-only=channels,births,files,garbage"))
     process = tracing.start_until(program.pid, "all-mapped")
     assert sum(tracing.mappings(program.pid)) > 1 << 20

@@ -179,7 +179,7 @@ def test_a_program_is_traced_from_the_beginning_on_a_busy_machine(targets, other
 
 
 @pytest.mark.alone
-def test_what_is_lost_for_lack_of_a_right_is_said_with_what_to_do(targets, tmp_path):
+def test_loss_without_real_time_priority_names_the_remedy(targets, tmp_path):
     program = targets.start("burst")
     process = subprocess.Popen(
         ["setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice", str(gospect.BINARY), "trace",
@@ -204,7 +204,7 @@ def test_what_is_lost_for_lack_of_a_right_is_said_with_what_to_do(targets, tmp_p
 
 
 @pytest.mark.alone
-def test_who_may_not_raise_a_priority_does_not_lower_it(targets, busy, tmp_path):
+def test_decoder_without_cap_sys_nice_keeps_its_priority(targets, busy, tmp_path):
     program = targets.start("counted")
     process = subprocess.Popen(
         ["setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice", str(gospect.BINARY), "trace",

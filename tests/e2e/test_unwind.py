@@ -87,7 +87,7 @@ def record(program, method, tmp_path, *args, seconds=2):
 
 
 @every_version(golang.SLOW_VERSIONS)
-def test_of_what_runs_frame_pointers_lose_the_caller_of_a_leaf(targets, tmp_path, version):
+def test_frame_pointers_lose_the_caller_of_a_running_leaf(targets, tmp_path, version):
     """golang/go#73753: main.leaf has no frame, so the register leads to its caller's record, and
     that to the caller's caller. The other two have main.work."""
     program = targets.start("callers", version)
@@ -104,7 +104,7 @@ def test_of_what_runs_frame_pointers_lose_the_caller_of_a_leaf(targets, tmp_path
 
 
 @every_version(golang.SLOW_VERSIONS)
-def test_whose_time_it_is_does_not_depend_on_the_method(targets, tmp_path, version):
+def test_unwinding_method_does_not_change_times(targets, tmp_path, version):
     """main.burn's goroutine is there all the time: all of that is in stacks that begin there."""
     program = targets.start("callers", version)
     for method in METHODS:
@@ -226,7 +226,7 @@ def core_of(pid, folder):
 @pytest.mark.time_limit(120)
 @every_version()
 @pytest.mark.skipif(not shutil.which("gcore"), reason="there is no gcore (gdb)")
-def test_of_a_core_who_runs_has_its_registers(targets, tmp_path, version):
+def test_running_goroutine_in_a_core_uses_its_registers(targets, tmp_path, version):
     program = targets.start("states", version, args=("-spin", "1"))
     wait_until(lambda: traceback.having(gospect.dump(program.pid), "main.spin"), what="main.spin")
     core = core_of(program.pid, tmp_path)

@@ -8,7 +8,7 @@
 
 enum { HEAP = 1 << 16 };
 
-/* A heap, and who copies from it. */
+/* A heap, and the slot that copies from it. */
 struct fixture {
 	_Alignas(16) uint8_t heap[HEAP];
 	size_t used;
@@ -149,7 +149,7 @@ static void a_chain_without_end_is_left(void **state)
 	assert_int_equal(f->set.cut, AGENT_MAX_BUCKETS - AGENT_MAX_LABELS);
 }
 
-static void what_is_too_long_is_cut_and_what_is_too_many_is_left_out(void **state)
+static void long_labels_are_truncated_and_excess_labels_dropped(void **state)
 {
 	struct fixture *f = make(false);
 	static char megabyte[HEAP / 2];
@@ -198,8 +198,8 @@ static void nothing_is_read_elsewhere(void **state)
 	munmap(forbidden, 4096);
 }
 
-/* runtime/mranges.go: addrRanges.add() stores the length, then the capacity, then the array: who
- * reads in between finds a length that the array does not have. */
+/* runtime/mranges.go: addrRanges.add() stores the length, then the capacity, then the array. A
+ * reader in between finds a length that the array does not have. */
 static void a_list_of_ranges_that_is_being_changed_is_not_read_beyond_its_array(void **state)
 {
 	struct fixture *f = make(false);
@@ -222,7 +222,7 @@ static void a_list_of_ranges_that_is_being_changed_is_not_read_beyond_its_array(
 	slice[1] = 3;
 	copy(f, set);
 	assert_int_equal(f->set.unread, 1);
-	slice[0] = 0x1000; /* nobody has looked at this one */
+	slice[0] = 0x1000; /* gospect has not looked at this one */
 	copy(f, set);
 	assert_int_equal(f->set.unread, 1);
 	munmap(pages, 8192);
@@ -254,7 +254,7 @@ int main(void)
 		cmocka_unit_test(equal_sets_have_equal_hashes_wherever_they_are),
 		cmocka_unit_test(a_growing_map_is_copied_from_both_of_its_halves),
 		cmocka_unit_test(a_chain_without_end_is_left),
-		cmocka_unit_test(what_is_too_long_is_cut_and_what_is_too_many_is_left_out),
+		cmocka_unit_test(long_labels_are_truncated_and_excess_labels_dropped),
 		cmocka_unit_test(nothing_is_read_elsewhere),
 		cmocka_unit_test(
 			a_list_of_ranges_that_is_being_changed_is_not_read_beyond_its_array),

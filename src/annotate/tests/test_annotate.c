@@ -137,7 +137,7 @@ static void explain(struct fixture *f)
 	explain_from(f, MACHINE_AMD64, made_pc(LEAF, false), false);
 }
 
-/* What was said of a word. */
+/* The text of a word. */
 static const char *text_of(const struct fixture *f, size_t word)
 {
 	for (size_t i = 0; i < f->row_count; i++)
@@ -332,7 +332,7 @@ static void variables_in_registers_come_last_where_those_are_known(void **state)
 	assert_int_equal(f->row_count, 15);
 }
 
-static void without_variables_pointers_and_code_are_known(void **state)
+static void annotation_without_dwarf_names_pointers_and_code(void **state)
 {
 	struct fixture *f = *state;
 
@@ -384,7 +384,7 @@ static void arm64_keeps_the_lr_of_who_was_interrupted(void **state)
 	assert_string_equal(text_of(f, 4), "return addr to runtime.goexit (lr saved by main.root)");
 }
 
-static void what_does_not_unwind_is_not_explained(void **state)
+static void annotation_stops_where_unwinding_fails(void **state)
 {
 	struct fixture *f = *state;
 
@@ -438,10 +438,10 @@ int main(void)
 		ANNOTATE_TEST(structures_and_arrays_are_taken_apart),
 		ANNOTATE_TEST(a_part_of_a_variable_is_said_as_such),
 		ANNOTATE_TEST(variables_in_registers_come_last_where_those_are_known),
-		ANNOTATE_TEST(without_variables_pointers_and_code_are_known),
+		ANNOTATE_TEST(annotation_without_dwarf_names_pointers_and_code),
 		ANNOTATE_TEST(arm64_has_lr_at_sp_and_x29_below),
 		ANNOTATE_TEST(arm64_keeps_the_lr_of_who_was_interrupted),
-		ANNOTATE_TEST(what_does_not_unwind_is_not_explained),
+		ANNOTATE_TEST(annotation_stops_where_unwinding_fails),
 		ANNOTATE_TEST(nonsense_ends),
 	};
 

@@ -111,8 +111,8 @@ static double mean_distance(const struct map *map)
 	return (double)sum / map->count;
 }
 
-/* The key whose hash would be `hash`, were there no seed: of x ^ x >> 32 times a constant, then h ^
- * h >> 29. */
+/* The key whose hash is `hash` without a seed: of x ^ x >> 32 times a constant, then h ^ h >> 29.
+ */
 static uint64_t key_of_hash(uint64_t hash)
 {
 	uint64_t constant = 0x9e3779b97f4a7c15ull, inverse = constant;
@@ -330,7 +330,7 @@ static void strbuf_grows_and_formats(void **state)
 	strbuf_release(&sb);
 }
 
-static void what_is_not_printable_is_escaped(void **state)
+static void unprintable_bytes_are_escaped(void **state)
 {
 	static const struct {
 		const char *text, *expected;
@@ -624,7 +624,7 @@ static void a_truncation_that_nobody_was_told_is_remembered(void **state)
 }
 
 /* Without a handler: it would be SIGBUS to touch a mapping of the file. */
-static void without_a_permit_a_file_is_read_when_it_is_opened(void **state)
+static void file_without_a_sigbus_handler_is_read_at_open(void **state)
 {
 	_cleanup_error_ struct error *err = NULL;
 	_cleanup_close_ int fd = make_file("program");
@@ -714,7 +714,7 @@ int main(void)
 		cmocka_unit_test(intern_gives_equal_strings_one_number),
 		cmocka_unit_test(uvarints_are_read_as_they_were_written),
 		cmocka_unit_test(strbuf_grows_and_formats),
-		cmocka_unit_test(what_is_not_printable_is_escaped),
+		cmocka_unit_test(unprintable_bytes_are_escaped),
 		cmocka_unit_test(a_line_and_json_keep_their_form),
 		TEST_IN_FOLDER(outfile_appears_only_when_committed),
 		TEST_IN_FOLDER(outfile_leaves_nothing_when_abandoned),
@@ -727,7 +727,7 @@ int main(void)
 		TEST_IN_FOLDER(a_truncated_file_is_an_error_and_zeros),
 		TEST_IN_FOLDER(a_fault_outside_of_all_files_is_not_mended),
 		TEST_IN_FOLDER(two_threads_read_truncated_files),
-		TEST_IN_FOLDER(without_a_permit_a_file_is_read_when_it_is_opened),
+		TEST_IN_FOLDER(file_without_a_sigbus_handler_is_read_at_open),
 		TEST_IN_FOLDER(a_truncation_that_nobody_was_told_is_remembered),
 		TEST_IN_FOLDER(room_for_memory_is_that_of_the_fullest_group_around),
 		TEST_IN_FOLDER(room_for_memory_in_a_container_is_that_of_what_is_mounted),

@@ -93,7 +93,7 @@ static void numbers_are_taken_whole(void **state)
 	assert_false(parse_id("99999999999999999999", &id));
 }
 
-static void no_filter_matches_all(void **state)
+static void empty_filter_matches_everything(void **state)
 {
 	assert_true(matches(G_RUNNING, 0, STACK_PC_RUNNING, 1));
 }
@@ -122,7 +122,7 @@ static void functions_are_matched_by_expression(void **state)
 	assert_false(matches(G_WAITING, 1, made_pc(MADE_SYSTEM, false), 1));
 }
 
-static void one_goroutine_is_matched_by_its_id(void **state)
+static void filter_matches_a_goroutine_by_id(void **state)
 {
 	must_parse((char *)"-g7");
 	assert_true(matches(G_WAITING, 1, made_pc(MADE_LEAF, false), 7));
@@ -183,11 +183,11 @@ int main(void)
 		cmocka_unit_test(numbers_are_taken_whole),
 		cmocka_unit_test(durations_are_seconds_or_have_the_units_of_go),
 		cmocka_unit_test(formats_are_found_by_name_and_by_suffix),
-		CLI_TEST(no_filter_matches_all),
+		CLI_TEST(empty_filter_matches_everything),
 		CLI_TEST(state_and_wait_reason_are_matched),
 		CLI_TEST(a_part_of_a_wait_reason_is_enough),
 		CLI_TEST(functions_are_matched_by_expression),
-		CLI_TEST(one_goroutine_is_matched_by_its_id),
+		CLI_TEST(filter_matches_a_goroutine_by_id),
 		CLI_TEST(wrong_options_are_named),
 	};
 

@@ -68,7 +68,7 @@ static void release_all(struct backlog *b, struct block *block)
 	}
 }
 
-static void what_one_thread_puts_the_other_takes_in_order(void **state)
+static void queue_keeps_the_order_between_threads(void **state)
 {
 	struct backlog *b = *state;
 	pthread_t thread;
@@ -95,7 +95,7 @@ static void what_one_thread_puts_the_other_takes_in_order(void **state)
 	assert_int_equal(backlog_free(b), BLOCKS);
 }
 
-static void when_all_blocks_are_in_use_there_is_none(void **state)
+static void exhausted_blocks_yield_none(void **state)
 {
 	struct backlog *b = *state;
 	uint64_t n = 0;
@@ -110,7 +110,7 @@ static void when_all_blocks_are_in_use_there_is_none(void **state)
 	assert_non_null(backlog_get(b));
 }
 
-static void who_waits_for_nothing_waits_as_long_as_he_said(void **state)
+static void empty_queue_waits_until_the_timeout(void **state)
 {
 	uint64_t began = clock_now();
 
@@ -201,8 +201,8 @@ static struct block *await(struct backlog *b)
 	return first;
 }
 
-/* More than the memory has, and in the second round behind what was read of the file. */
-static void what_memory_has_no_room_for_comes_out_of_the_file_in_order(void **state)
+/* More than memory holds; in the second round, behind the part of the file that was read. */
+static void spilled_records_return_in_order(void **state)
 {
 	enum { COUNT = BLOCKS + BLOCKS / 2 };
 	struct backlog *b = *state;
@@ -230,7 +230,7 @@ static void what_memory_has_no_room_for_comes_out_of_the_file_in_order(void **st
 	assert_int_equal(backlog_file_failed(b), 0);
 }
 
-static void what_a_full_disk_does_not_take_stays_in_memory(void **state)
+static void full_disk_keeps_records_in_memory(void **state)
 {
 	struct backlog *b = *state;
 	int full = open("/dev/full", O_RDWR);
@@ -309,12 +309,12 @@ static void memory_that_nobody_needs_any_more_goes_back_to_the_system(void **sta
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(what_one_thread_puts_the_other_takes_in_order),
-		TEST(when_all_blocks_are_in_use_there_is_none),
-		TEST(who_waits_for_nothing_waits_as_long_as_he_said),
+		TEST(queue_keeps_the_order_between_threads),
+		TEST(exhausted_blocks_yield_none),
+		TEST(empty_queue_waits_until_the_timeout),
 		TEST(age_is_that_of_what_was_taken_last),
-		WITH_FILE(what_memory_has_no_room_for_comes_out_of_the_file_in_order),
-		TEST(what_a_full_disk_does_not_take_stays_in_memory),
+		WITH_FILE(spilled_records_return_in_order),
+		TEST(full_disk_keeps_records_in_memory),
 		WITH_FILE(a_file_that_is_full_takes_more_when_some_was_read),
 		TEST(memory_that_nobody_needs_any_more_goes_back_to_the_system),
 	};

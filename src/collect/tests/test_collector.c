@@ -17,7 +17,7 @@
 
 enum { SLOTS = 2, RING = 4 * AGENT_CHUNK_BYTES, BLOCKS = 64, RECORDS_OF_SLOT = 200000 };
 
-/* What is injected here, in place of the room `inject`: shared memory without a process. */
+/* Stands in for the room `inject`: shared memory without a process. */
 struct injection {
 	struct agent_shared *shared;
 	struct agent_shared layout;

@@ -134,7 +134,7 @@ struct example {
 	const char *text, *text2;
 };
 
-/* One of each record, in their order: what one leaves behind the next may need. */
+/* One of each record, in their order: a record may depend on the one before it. */
 static const struct example examples[RECORDS] = {
 	[RECORD_START] = {{.numbers = {GOID}}, TRACE_START},
 	[RECORD_START_WORKER] = {{.numbers = {GOID, 0}}, TRACE_START},
@@ -309,7 +309,7 @@ static struct unread_set *make_read(uint64_t goid, uint64_t labels, const char *
 	return set;
 }
 
-static void what_was_told_of_labels_counts_once_and_for_its_set_alone(void **state)
+static void label_records_apply_once_to_their_set(void **state)
 {
 	struct made *d = *state;
 	struct drain_record record = {.kind = RECORD_LABELS_UNREAD, .numbers = {GOID, 0, 0x1000}};
@@ -351,7 +351,7 @@ int main(void)
 		TEST(each_record_becomes_its_event),
 		TEST(a_coroutine_that_ends_starts_the_next),
 		TEST(a_worker_of_the_collector_has_a_label),
-		TEST(what_was_told_of_labels_counts_once_and_for_its_set_alone),
+		TEST(label_records_apply_once_to_their_set),
 		TEST(labels_that_were_not_read_when_they_were_collected_are_lost),
 	};
 

@@ -62,7 +62,7 @@ static uint8_t *ring_of(struct made *d, unsigned int i)
 	return (uint8_t *)d->shared + d->layout.rings_offset + i * RING;
 }
 
-/* Where what is written next goes. */
+/* Where the next byte goes. */
 static uint8_t *place_of(struct made *d, unsigned int i)
 {
 	struct agent_slot *slot = slot_of(d, i);
@@ -88,7 +88,7 @@ static void begin_chunk(struct made *d, unsigned int i, uint64_t tick, uint64_t 
 	write_bytes(d, i, &chunk, sizeof(chunk));
 }
 
-/* A goroutine starts, so many ticks (less than 128) after what was before. */
+/* A goroutine starts, so many ticks (less than 128) after the last record. */
 static void write_start(struct made *d, unsigned int i, uint8_t since, uint8_t goid)
 {
 	uint8_t record[] = {RECORD_START, since, goid};
@@ -146,7 +146,7 @@ static void records_of_all_rings_come_in_the_order_of_their_times(void **state)
 	assert_none(d);
 }
 
-static void what_may_still_be_preceded_waits(void **state)
+static void record_that_may_have_predecessors_waits(void **state)
 {
 	struct made *d = *state;
 
@@ -332,7 +332,7 @@ static uint64_t take_in_order(struct made *d, uint64_t *last)
 	return count;
 }
 
-static void what_the_backlog_has_no_room_for_comes_later_and_in_order(void **state)
+static void full_backlog_delays_records_in_order(void **state)
 {
 	struct made *d = *state;
 	uint64_t taken = 0, last = 0;
@@ -442,7 +442,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(records_of_all_rings_come_in_the_order_of_their_times),
-		TEST(what_may_still_be_preceded_waits),
+		TEST(record_that_may_have_predecessors_waits),
 		TEST(the_last_moments_wait_until_the_end),
 		TEST(another_thread_on_the_processor_is_noticed),
 		TEST(a_loss_is_told_where_it_happened),
@@ -451,7 +451,7 @@ int main(void)
 		TEST(nonsense_costs_the_rest_of_its_chunk_alone),
 		TEST(positions_that_cannot_be_are_not_believed),
 		TEST(a_chunk_is_found_where_its_writer_put_it),
-		TEST(what_the_backlog_has_no_room_for_comes_later_and_in_order),
+		TEST(full_backlog_delays_records_in_order),
 		TEST(who_is_stopped_while_he_makes_a_record_is_awaited_until_the_backlog_is_full),
 		TEST(records_of_a_kind_are_found_in_a_piece),
 	};

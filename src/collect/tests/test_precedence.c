@@ -15,7 +15,7 @@ static int policy(void)
 	return sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
 }
 
-static void who_takes_a_processor_for_itself_goes_with_the_others_until_it_does_not(void **state)
+static void collector_that_takes_a_cpu_loses_its_priority(void **state)
 {
 	uint64_t end = clock_now() + LIMIT_NS;
 	struct precedence p;
@@ -38,7 +38,7 @@ static void who_takes_a_processor_for_itself_goes_with_the_others_until_it_does_
 	assert_int_equal(policy(), SCHED_OTHER);
 }
 
-static void all_is_as_before_in_the_end(void **state)
+static void precedence_restores_the_scheduling_policy(void **state)
 {
 	int nice = getpriority(PRIO_PROCESS, 0);
 	struct precedence p;
@@ -63,7 +63,7 @@ static void another_policy_than_the_usual_one_is_kept(void **state)
 	sched_setscheduler(0, SCHED_OTHER, &none);
 }
 
-static void without_a_permit_nothing_changes(void **state)
+static void precedence_without_permission_changes_nothing(void **state)
 {
 	int nice = getpriority(PRIO_PROCESS, 0);
 	struct precedence p;
@@ -80,10 +80,9 @@ static void without_a_permit_nothing_changes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			who_takes_a_processor_for_itself_goes_with_the_others_until_it_does_not),
-		cmocka_unit_test(all_is_as_before_in_the_end),
-		cmocka_unit_test(without_a_permit_nothing_changes),
+		cmocka_unit_test(collector_that_takes_a_cpu_loses_its_priority),
+		cmocka_unit_test(precedence_restores_the_scheduling_policy),
+		cmocka_unit_test(precedence_without_permission_changes_nothing),
 		cmocka_unit_test(another_policy_than_the_usual_one_is_kept),
 	};
 

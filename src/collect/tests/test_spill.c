@@ -1,4 +1,4 @@
-/* The file for what memory has no room for: what was written, and what was damaged since. */
+/* The file for collections that do not fit into memory: written, and damaged since. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static int unmake(void **state)
 	return 0;
 }
 
-static void what_was_written_is_read(void **state)
+static void spilled_block_reads_back_equal(void **state)
 {
 	struct made *m = *state;
 	struct block *block;
@@ -59,12 +59,12 @@ static void assert_refused(struct made *m, size_t offset, uint32_t number)
 	assert_true(error_dropped(spill_read(&m->spill, m->at, &block)));
 }
 
-static void more_pieces_than_a_block_has_are_refused(void **state)
+static void spill_refuses_excess_pieces(void **state)
 {
 	assert_refused(*state, offsetof(struct block, piece_count), BLOCK_PIECES + 1);
 }
 
-static void more_bytes_than_a_block_has_are_refused(void **state)
+static void spill_refuses_excess_bytes(void **state)
 {
 	assert_refused(*state, offsetof(struct block, used), BLOCK_BYTES + 1);
 }
@@ -74,7 +74,7 @@ static void pieces_that_are_longer_than_the_block_are_refused(void **state)
 	assert_refused(*state, offsetof(struct block, pieces) + offsetof(struct piece, size), USED);
 }
 
-static void more_counters_than_there_are_are_refused(void **state)
+static void spill_refuses_excess_counters(void **state)
 {
 	assert_refused(*state, offsetof(struct block, about.counter_count),
 		       COUNTERS_MAX_EVENTS + 1);
@@ -85,11 +85,11 @@ static void more_counters_than_there_are_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(what_was_written_is_read),
-		TEST(more_pieces_than_a_block_has_are_refused),
-		TEST(more_bytes_than_a_block_has_are_refused),
+		TEST(spilled_block_reads_back_equal),
+		TEST(spill_refuses_excess_pieces),
+		TEST(spill_refuses_excess_bytes),
 		TEST(pieces_that_are_longer_than_the_block_are_refused),
-		TEST(more_counters_than_there_are_are_refused),
+		TEST(spill_refuses_excess_counters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* What is said of goroutines that were there when tracing began. */
+/* States of goroutines that existed when tracing began. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ static struct trace_events states_of(struct snapshot_goroutine *items, size_t co
 	return ret;
 }
 
-static void who_runs_has_a_processor(void **state)
+static void running_goroutine_has_a_p(void **state)
 {
 	struct snapshot_goroutine g = {.goid = GOID, .m = THREAD, .p = P, .status = TRACE_RUNNING};
 	struct trace_events e = states_of(&g, 1, NULL, 0);
@@ -31,7 +31,7 @@ static void who_runs_has_a_processor(void **state)
 	free(e.items);
 }
 
-static void who_runs_without_one_is_at_the_edge_of_a_system_call(void **state)
+static void running_goroutine_without_a_p_is_at_a_system_call(void **state)
 {
 	struct snapshot_goroutine g = {.goid = GOID,
 				       .m = THREAD,
@@ -54,7 +54,7 @@ static void who_runs_without_one_is_at_the_edge_of_a_system_call(void **state)
 	}
 }
 
-static void what_an_event_tells_goes_before_what_was_read(void **state)
+static void event_overrides_the_state_read_from_memory(void **state)
 {
 	struct snapshot_goroutine items[] =
 		{{.goid = GOID, .m = THREAD, .p = P, .status = TRACE_RUNNING},
@@ -70,7 +70,7 @@ static void what_an_event_tells_goes_before_what_was_read(void **state)
 	free(e.items);
 }
 
-static void who_was_made_since_has_no_state(void **state)
+static void goroutine_created_later_has_no_state(void **state)
 {
 	struct snapshot_goroutine g = {.goid = GOID,
 				       .m = TRACE_NO_M,
@@ -130,7 +130,7 @@ static struct snapshot_goroutine read_made(int minor, uint64_t status, uint64_t 
 	return ret;
 }
 
-static void who_runs_before_its_system_call_has_ended_is_in_it(void **state)
+static void running_goroutine_is_still_in_its_system_call(void **state)
 {
 	enum { RUNNING = 2, SYSCALL = 3 };
 	struct snapshot_goroutine g = read_made(26, RUNNING, 0x1000);
@@ -148,11 +148,11 @@ static void who_runs_before_its_system_call_has_ended_is_in_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_runs_has_a_processor),
-		cmocka_unit_test(who_runs_without_one_is_at_the_edge_of_a_system_call),
-		cmocka_unit_test(who_runs_before_its_system_call_has_ended_is_in_it),
-		cmocka_unit_test(what_an_event_tells_goes_before_what_was_read),
-		cmocka_unit_test(who_was_made_since_has_no_state),
+		cmocka_unit_test(running_goroutine_has_a_p),
+		cmocka_unit_test(running_goroutine_without_a_p_is_at_a_system_call),
+		cmocka_unit_test(running_goroutine_is_still_in_its_system_call),
+		cmocka_unit_test(event_overrides_the_state_read_from_memory),
+		cmocka_unit_test(goroutine_created_later_has_no_state),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

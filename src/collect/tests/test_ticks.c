@@ -4,7 +4,7 @@
 
 static void before_there_are_two_pairs_all_ticks_are_at_the_first(void **state)
 {
-	/* What lies before it must not be looked at. */
+	/* The code must not read before this. */
 	struct {
 		struct tick_pair before[4];
 		struct ticks ticks;

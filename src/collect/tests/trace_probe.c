@@ -1,8 +1,8 @@
 /*
- * Traces a process and says what came, a line each: how many events of each kind, and whether each
- * goroutine's were such as can follow one another.
+ * Traces a process and prints a line for each kind of event with its count, and whether the events
+ * of each goroutine form a legal sequence.
  *
- *	trace_probe PID SECONDS [DEPTH]
+ * 	trace_probe PID SECONDS [DEPTH]
  */
 #include <signal.h>
 #include <stdio.h>
@@ -66,7 +66,7 @@ static const struct {
 	[TRACE_THREAD_LEAVE] = {1 << TRACE_IN_SYSCALL, 7},
 };
 
-/* What the goroutine did before. */
+/* Prints the goroutine's earlier events. */
 static void print_history(const struct probe *p, uint64_t g)
 {
 	int printed = 0;

@@ -51,7 +51,7 @@ static void text_is_the_runtimes_own(void **state)
 				  "created by main.root\n\t/src/2.go:21 +0xc\n");
 }
 
-static void all_shows_the_runtimes_frames(void **state)
+static void option_all_shows_runtime_frames(void **state)
 {
 	_cleanup_free_ char *text = NULL;
 
@@ -167,7 +167,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		DUMP_TEST(text_is_the_runtimes_own),
-		DUMP_TEST(all_shows_the_runtimes_frames),
+		DUMP_TEST(option_all_shows_runtime_frames),
 		DUMP_TEST(the_creator_is_named_with_its_goroutine),
 		DUMP_TEST(states_are_as_the_runtime_prints_them),
 		DUMP_TEST(equal_stacks_make_a_group),

@@ -194,7 +194,7 @@ static void the_layout_of_another_version_is_refused(void **state)
 	}
 }
 
-/* Go 1.24.6 moved what is behind m.incgo. */
+/* Go 1.24.6 moved the fields behind m.incgo. */
 static void the_layout_of_another_patch_release_is_refused(void **state)
 {
 	_cleanup_world_ struct world *w = world_create(24);
@@ -234,7 +234,7 @@ static void a_broken_goroutine_is_named(void **state)
 }
 
 /* Dead goroutines keep anything in their fields; a thread that C made has no start. */
-static void what_need_not_hold_is_not_asked(void **state)
+static void optional_invariants_are_not_checked(void **state)
 {
 	_cleanup_world_ struct world *w = world_create(27);
 	const struct golayout_numbers *n = &w->lay.n;
@@ -289,7 +289,7 @@ int main(void)
 		cmocka_unit_test(the_layout_of_another_version_is_refused),
 		cmocka_unit_test(the_layout_of_another_patch_release_is_refused),
 		cmocka_unit_test(a_broken_goroutine_is_named),
-		cmocka_unit_test(what_need_not_hold_is_not_asked),
+		cmocka_unit_test(optional_invariants_are_not_checked),
 		cmocka_unit_test(a_broken_machine_or_processor_is_named),
 		cmocka_unit_test(a_program_that_is_starting_is_told_apart),
 	};

@@ -19,7 +19,7 @@ static const struct named {
 #undef CONSTANT
 };
 
-/* Go 1.27, but for one field that is far behind the others. */
+/* Go 1.27, with one field far behind the others. */
 static struct golayout_numbers with_far(const struct named *f)
 {
 	struct golayout_numbers n = *golayout_table(27, 0);

@@ -65,7 +65,7 @@ static void move_once(struct made_runtime *r, uint64_t address, size_t size)
 		made_park(r, 3, true);
 }
 
-static void who_moves_is_read_again(void **state)
+static void snapshot_retries_a_moving_goroutine(void **state)
 {
 	moves = 0;
 	runtime.before_read = move_once;
@@ -85,7 +85,7 @@ static void refused(uint64_t goid, const char *words)
 	assert_null(taken.bytes);
 }
 
-static void who_runs_is_waited_for_and_then_refused(void **state)
+static void snapshot_of_a_running_goroutine_times_out(void **state)
 {
 	made_set_status(&runtime, 3, G_RUNNING);
 	refused(goid_of(3), "is running");
@@ -97,7 +97,7 @@ static void stop_running(struct made_runtime *r, uint64_t address, size_t size)
 		made_park(r, 3, false);
 }
 
-static void who_runs_and_then_parks_is_taken(void **state)
+static void snapshot_waits_until_the_goroutine_parks(void **state)
 {
 	moves = 0;
 	made_set_status(&runtime, 3, G_RUNNING);
@@ -106,7 +106,7 @@ static void who_runs_and_then_parks_is_taken(void **state)
 	assert_int_equal(taken.frames.count, 3);
 }
 
-static void who_is_not_there_is_refused(void **state)
+static void snapshot_of_a_missing_goroutine_fails(void **state)
 {
 	refused(123456, "there is no goroutine 123456");
 	made_set_status(&runtime, 3, G_DEAD);
@@ -135,10 +135,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SNAPSHOT_TEST(a_parked_goroutine_comes_with_its_memory_and_frames),
-		SNAPSHOT_TEST(who_moves_is_read_again),
-		SNAPSHOT_TEST(who_runs_is_waited_for_and_then_refused),
-		SNAPSHOT_TEST(who_runs_and_then_parks_is_taken),
-		SNAPSHOT_TEST(who_is_not_there_is_refused),
+		SNAPSHOT_TEST(snapshot_retries_a_moving_goroutine),
+		SNAPSHOT_TEST(snapshot_of_a_running_goroutine_times_out),
+		SNAPSHOT_TEST(snapshot_waits_until_the_goroutine_parks),
+		SNAPSHOT_TEST(snapshot_of_a_missing_goroutine_fails),
 		SNAPSHOT_TEST(a_stack_pointer_outside_of_the_stack_is_refused),
 		SNAPSHOT_TEST(a_stack_that_leads_nowhere_is_taken_as_far_as_it_is_known),
 	};

@@ -114,7 +114,7 @@ static void every_goroutine_is_seen_with_its_stack(void **state)
 	assert_string_equal(goroutine_set_wait_reason(set, 200), "unknown wait reason");
 }
 
-static void who_did_not_run_is_not_read_again(void **state)
+static void unchanged_goroutine_is_not_read_again(void **state)
 {
 	start(27, 40, false);
 	look();
@@ -128,7 +128,7 @@ static void who_did_not_run_is_not_read_again(void **state)
 	assert_string_equal(function_of(seen[0].stack, 0), "main.other");
 }
 
-static void who_ran_and_came_back_is_seen_as_changed(void **state)
+static void goroutine_that_ran_in_between_is_changed(void **state)
 {
 	start(27, 3, false);
 	look();
@@ -186,7 +186,7 @@ static void long_dead_ones_are_looked_at_rarely(void **state)
 	assert_true(goroutine_set_stats(set)->visits - before >= 16); /* its unit */
 }
 
-static void who_runs_has_a_made_stack(void **state)
+static void running_goroutine_gets_a_synthetic_stack(void **state)
 {
 	start(27, 2, false);
 	made_set_status(&runtime, 1, G_RUNNING | 0x1000);
@@ -220,7 +220,7 @@ static void disturb(struct made_runtime *r, uint64_t address, size_t size)
 	memset(r->stack[0], 0x41, 100);
 }
 
-static void who_moves_while_it_is_read_is_read_again(void **state)
+static void goroutine_moving_during_a_read_is_read_again(void **state)
 {
 	start(27, 5, false);
 	runtime.before_read = disturb;
@@ -233,7 +233,7 @@ static void who_moves_while_it_is_read_is_read_again(void **state)
 		assert_string_equal(function_of(seen[i].stack, 0), "main.leaf");
 }
 
-static void who_never_stands_still_has_no_stack(void **state)
+static void goroutine_moving_in_every_read_has_no_stack(void **state)
 {
 	start(27, 2, true);
 	runtime.before_read = disturb;
@@ -247,7 +247,7 @@ static void who_never_stands_still_has_no_stack(void **state)
 	assert_string_equal(function_of(seen[1].stack, 0), "[unknown]");
 }
 
-static void many_are_read_together(void **state)
+static void batch_reads_many_goroutines(void **state)
 {
 	start(27, 400, false);
 	made_time = true; /* how many at once depends on how long they take */
@@ -284,7 +284,7 @@ static void change_stack_0(struct made_runtime *r, bool back)
 	memcpy(r->stack[0] + 2048 - 40 + 16, &other, 8);
 }
 
-static void who_moves_among_many_is_read_again(void **state)
+static void goroutine_moving_during_a_batch_is_read_again(void **state)
 {
 	start(27, 400, true);
 	runtime.before_read = disturb;
@@ -296,8 +296,8 @@ static void who_moves_among_many_is_read_again(void **state)
 	assert_string_equal(function_of(seen_with(1)->stack, 0), "main.leaf");
 }
 
-/* Goroutine 0 runs while its stack is read, and has parked when its header is read again: to the
- * last thing that parking does but for counting and for leaving its m. Then it does these too. */
+/* Goroutine 0 runs while its stack is read. When its header is read again, it has parked but has
+ * not yet counted its move and left its m. Then it does both. */
 static void park_without_counting(struct made_runtime *r, uint64_t address, size_t size)
 {
 	uint64_t m = MADE_M;
@@ -316,7 +316,7 @@ static void park_without_counting(struct made_runtime *r, uint64_t address, size
 	}
 }
 
-static void who_has_not_yet_counted_is_read_again(void **state)
+static void goroutine_with_an_old_counter_is_read_again(void **state)
 {
 	start(27, 400, false);
 	runtime.before_read = park_without_counting;
@@ -342,7 +342,7 @@ static void move_256_times(struct made_runtime *r, uint64_t address, size_t size
 	}
 }
 
-static void who_moved_256_times_is_read_again(void **state)
+static void goroutine_with_a_wrapped_counter_is_read_again(void **state)
 {
 	start(27, 400, false);
 	runtime.before_read = move_256_times;
@@ -455,19 +455,19 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RUNTIME_TEST(every_goroutine_is_seen_with_its_stack),
-		RUNTIME_TEST(who_did_not_run_is_not_read_again),
-		RUNTIME_TEST(who_ran_and_came_back_is_seen_as_changed),
+		RUNTIME_TEST(unchanged_goroutine_is_not_read_again),
+		RUNTIME_TEST(goroutine_that_ran_in_between_is_changed),
 		RUNTIME_TEST(new_goroutines_are_found),
 		RUNTIME_TEST(the_dead_are_told_once),
 		RUNTIME_TEST(long_dead_ones_are_looked_at_rarely),
-		RUNTIME_TEST(who_runs_has_a_made_stack),
+		RUNTIME_TEST(running_goroutine_gets_a_synthetic_stack),
 		RUNTIME_TEST(system_goroutines_are_marked),
-		RUNTIME_TEST(who_moves_while_it_is_read_is_read_again),
-		RUNTIME_TEST(who_never_stands_still_has_no_stack),
-		RUNTIME_TEST(many_are_read_together),
-		RUNTIME_TEST(who_moves_among_many_is_read_again),
-		RUNTIME_TEST(who_has_not_yet_counted_is_read_again),
-		RUNTIME_TEST(who_moved_256_times_is_read_again),
+		RUNTIME_TEST(goroutine_moving_during_a_read_is_read_again),
+		RUNTIME_TEST(goroutine_moving_in_every_read_has_no_stack),
+		RUNTIME_TEST(batch_reads_many_goroutines),
+		RUNTIME_TEST(goroutine_moving_during_a_batch_is_read_again),
+		RUNTIME_TEST(goroutine_with_an_old_counter_is_read_again),
+		RUNTIME_TEST(goroutine_with_a_wrapped_counter_is_read_again),
 		RUNTIME_TEST(a_system_call_is_known_by_its_tick),
 		RUNTIME_TEST(garbage_in_the_list_is_left_out),
 		RUNTIME_TEST(an_absurd_count_is_refused),

@@ -4,7 +4,7 @@
 #include "base/unit_test.h"
 #include "tests/made_runtime.h"
 
-#define SIGNAL 50 /* the goroutine whose place in memory is the gsignal's */
+#define SIGNAL 50 /* the goroutine at whose place in memory the gsignal is */
 #define SIGNAL_LO (MADE_STACK + SIGNAL * 8192ull)
 #define SIGNAL_SIZE 2048u
 #define THREAD 4711
@@ -108,7 +108,7 @@ static void on_its_own_stack_it_is_where_the_thread_is(void **state)
 	assert_stack(look(), made_pc(MADE_OTHER, false) | STACK_PC_EXACT);
 }
 
-static void in_a_prologue_the_frame_is_not_there_yet(void **state)
+static void prologue_has_no_frame_yet(void **state)
 {
 	registers.pc = MADE_TEXT + MADE_OTHER * MADE_SIZE;
 	registers.sp = OWN_SP + 16;
@@ -122,7 +122,7 @@ static void on_the_threads_stack_it_is_where_it_left_its_own(void **state)
 	assert_stack(look(), made_pc(MADE_LEAF, false));
 }
 
-static void in_a_signal_handler_it_is_where_the_signal_found_it(void **state)
+static void signal_handler_shows_the_interrupted_function(void **state)
 {
 	registers = (struct target_registers){.pc = MADE_TEXT, .sp = SIGNAL_LO + 256};
 	put_signal_frame(1024, made_pc(MADE_OTHER, false), OWN_SP);
@@ -139,13 +139,13 @@ static void a_signal_on_the_threads_stack_leads_to_where_it_left_its_own(void **
 	assert_stack(look(), made_pc(MADE_LEAF, false));
 }
 
-static void without_a_signal_frame_it_is_unknown(void **state)
+static void missing_signal_frame_leaves_the_stack_unknown(void **state)
 {
 	registers = (struct target_registers){.pc = MADE_TEXT, .sp = SIGNAL_LO + 256};
 	assert_unknown(look());
 }
 
-static void without_registers_it_is_unknown(void **state)
+static void missing_registers_leave_the_stack_unknown(void **state)
 {
 	known = false;
 	assert_unknown(look());
@@ -177,12 +177,12 @@ int main(void)
 #define RUNNING_TEST(f) cmocka_unit_test_setup_teardown(f, start, stop)
 	const struct CMUnitTest tests[] = {
 		RUNNING_TEST(on_its_own_stack_it_is_where_the_thread_is),
-		RUNNING_TEST(in_a_prologue_the_frame_is_not_there_yet),
+		RUNNING_TEST(prologue_has_no_frame_yet),
 		RUNNING_TEST(on_the_threads_stack_it_is_where_it_left_its_own),
-		RUNNING_TEST(in_a_signal_handler_it_is_where_the_signal_found_it),
+		RUNNING_TEST(signal_handler_shows_the_interrupted_function),
 		RUNNING_TEST(a_signal_on_the_threads_stack_leads_to_where_it_left_its_own),
-		RUNNING_TEST(without_a_signal_frame_it_is_unknown),
-		RUNNING_TEST(without_registers_it_is_unknown),
+		RUNNING_TEST(missing_signal_frame_leaves_the_stack_unknown),
+		RUNNING_TEST(missing_registers_leave_the_stack_unknown),
 		RUNNING_TEST(registers_that_lead_nowhere_leave_it_unknown),
 		RUNNING_TEST(gsignal_that_lies_is_not_followed),
 	};

@@ -107,7 +107,7 @@ static void begin(struct fixture *f)
 	expect(f, "7:ProcStatus 0\n7:GoStatus 1\n");
 }
 
-static void what_was_seen_whole_is_written_as_it_was(void **state)
+static void complete_events_are_written_unchanged(void **state)
 {
 	struct fixture *f = *state;
 
@@ -209,7 +209,7 @@ static void counters_wait_for_a_thread_and_are_in_every_generation(void **state)
 	expect(f, "7:ProcsChange 2\n7:HeapAlloc 8192\n7:GoBlock 0\n");
 }
 
-static void no_generation_begins_while_the_world_stops(void **state)
+static void generation_waits_for_the_world_to_start(void **state)
 {
 	struct fixture *f = *state;
 
@@ -453,7 +453,7 @@ static void a_generation_on_its_own_tells_labels_again(void **state)
 		  "7:Labels 1 6 told\n");
 }
 
-static void what_means_nothing_is_dropped(void **state)
+static void meaningless_events_are_dropped(void **state)
 {
 	struct fixture *f = *state;
 
@@ -501,14 +501,14 @@ static void any_schedule_makes_a_trace(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(what_was_seen_whole_is_written_as_it_was),
+		TEST(complete_events_are_written_unchanged),
 		TEST(a_processor_taken_in_a_system_call_is_stolen),
 		TEST(a_system_call_that_lost_its_processor_ends_with_the_next_one),
 		TEST(a_start_on_another_thread_takes_the_goroutine_from_the_one_before),
 		TEST(an_unknown_goroutine_has_a_status_first_and_later_is_created),
 		TEST(a_generation_begins_with_the_state_of_all),
 		TEST(counters_wait_for_a_thread_and_are_in_every_generation),
-		TEST(no_generation_begins_while_the_world_stops),
+		TEST(generation_waits_for_the_world_to_start),
 		TEST(ranges_are_closed_before_their_goroutine_stops),
 		TEST(a_region_ends_those_inside_it_whose_ends_were_lost),
 		TEST(regions_and_calls_end_with_their_goroutine),
@@ -522,7 +522,7 @@ int main(void)
 		TEST(a_thread_of_c_comes_and_goes),
 		TEST(labels_are_told_once_and_by_somebody_who_runs),
 		TEST(a_generation_on_its_own_tells_labels_again),
-		TEST(what_means_nothing_is_dropped),
+		TEST(meaningless_events_are_dropped),
 		TEST(any_schedule_makes_a_trace),
 	};
 

@@ -37,7 +37,7 @@ static void a_text_is_kept_once(void **state)
 	assert_string_equal(texts_get(t, 1000), "");
 }
 
-static void what_is_not_utf8_is_replaced(void **state)
+static void invalid_utf8_is_replaced(void **state)
 {
 	struct texts *t = *state;
 
@@ -96,7 +96,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_text_is_kept_once),
-		TEST(what_is_not_utf8_is_replaced),
+		TEST(invalid_utf8_is_replaced),
 		TEST(a_sweep_forgets_what_nobody_marked),
 		TEST(past_the_limit_texts_are_none_until_others_are_forgotten),
 	};

@@ -117,7 +117,7 @@ static void the_last_seconds_are_kept(void **state)
 	assert_int_not_equal(access("t.trace", F_OK), 0);
 }
 
-static void what_is_kept_is_bounded(void **state)
+static void kept_generations_are_bounded(void **state)
 {
 	_cleanup_trace_file_ struct trace_file *file = open_file(1000000, 15);
 
@@ -126,7 +126,7 @@ static void what_is_kept_is_bounded(void **state)
 	assert_int_equal(trace_file_size(file), 8);
 }
 
-static void one_generation_that_is_too_much_leaves_nothing(void **state)
+static void oversized_generation_leaves_no_file(void **state)
 {
 	_cleanup_trace_file_ struct trace_file *file = open_file(1000000, 15);
 
@@ -160,7 +160,7 @@ static struct error *write_to_output(void)
 	return err;
 }
 
-static void what_is_before_a_trace_in_a_file_of_the_users_stays(void **state)
+static void existing_bytes_of_the_output_file_stay(void **state)
 {
 	int fd = open("t", O_CREAT | O_WRONLY | O_APPEND, 0600), output = dup(STDOUT_FILENO);
 	struct error *err;
@@ -179,7 +179,7 @@ static void what_is_before_a_trace_in_a_file_of_the_users_stays(void **state)
 }
 
 /* The size limit of files stands for a full disk. */
-static void what_was_complete_stays_when_the_disk_is_full(void **state)
+static void full_disk_keeps_complete_generations(void **state)
 {
 	_cleanup_trace_file_ struct trace_file *file = open_file(0, 1000);
 	struct rlimit before, limit;
@@ -205,10 +205,10 @@ int main(void)
 		TEST_IN_FOLDER(a_file_says_when_it_is_full),
 		TEST_IN_FOLDER(an_incident_takes_no_others_name),
 		TEST_IN_FOLDER(the_last_seconds_are_kept),
-		TEST_IN_FOLDER(what_is_kept_is_bounded),
-		TEST_IN_FOLDER(one_generation_that_is_too_much_leaves_nothing),
-		TEST_IN_FOLDER(what_is_before_a_trace_in_a_file_of_the_users_stays),
-		TEST_IN_FOLDER(what_was_complete_stays_when_the_disk_is_full),
+		TEST_IN_FOLDER(kept_generations_are_bounded),
+		TEST_IN_FOLDER(oversized_generation_leaves_no_file),
+		TEST_IN_FOLDER(existing_bytes_of_the_output_file_stay),
+		TEST_IN_FOLDER(full_disk_keeps_complete_generations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,8 +138,8 @@ static void live(struct made *d, uint64_t i)
 	d->ns += ROUND_NS;
 }
 
-/* What is taken of the system, whoever has it: the heap, and what is mapped. AddressSanitizer keeps
- * what was freed, so that nothing can be said with it. */
+/* Memory taken from the system, heap and mappings. AddressSanitizer keeps freed memory, so the test
+ * means nothing with it. */
 static size_t anonymous_bytes(void)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -187,7 +187,7 @@ static void a_long_trace_takes_no_more_memory_than_a_short_one(void **state)
 	assert_int_equal(d->texts.refused, 0);
 }
 
-static void what_ends_without_a_beginning_does_not_keep_a_generation_from_ending(void **state)
+static void unmatched_end_does_not_block_the_generation(void **state)
 {
 	struct made *d = *state;
 
@@ -225,7 +225,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST_BOTH(a_long_trace_takes_no_more_memory_than_a_short_one),
-		TEST_BOTH(what_ends_without_a_beginning_does_not_keep_a_generation_from_ending),
+		TEST_BOTH(unmatched_end_does_not_block_the_generation),
 		TEST(tasks_past_the_limit_are_counted, perfetto),
 	};
 

@@ -1,5 +1,5 @@
-/* Writes the trace of a made-up schedule: write_made_up_trace SEED FILE. The seed decides also what
- * is lost, late or nonsense, and how many generations there are. */
+/* Writes the trace of a made-up schedule: write_made_up_trace SEED FILE. The seed also decides
+ * which events are lost, late or invalid, and the number of generations. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -48,7 +48,7 @@ struct made {
  */
 extern const uint8_t made_function[24];
 
-/* What a caller finds in the registers afterwards: as it left them. */
+/* The caller's registers, which must be preserved. */
 struct registers {
 	uint64_t rax, rbx, rcx, rdx, rdi, rsi, r8, r9, r10, r11, r14;
 };
@@ -69,7 +69,7 @@ static inline struct agent_slot *slot_of(const struct made *d, unsigned int i)
 	return (void *)((uint8_t *)d->shared + d->shared->slots_offset + i * AGENT_SLOT_BYTES);
 }
 
-/* Memory with this code, and with all that the agent looks at; at `at`, or anywhere. */
+/* Memory with this code and all data that the agent reads; at `at`, or anywhere. */
 void make_memory(struct made *d, void *at, const uint8_t *code, size_t size);
 /* The agent, and the stubs of the probe sites that d->head has. */
 void make_stubs(struct made *d, const enum stub_p *kinds, unsigned int sites);

@@ -1,4 +1,5 @@
-/* Where functions of the program begin and return, and what leads from there to the stubs. */
+/* Entry points and returns of functions of the program, and the trampolines from there to the
+ * stubs. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -34,7 +35,7 @@ static void assert_site(const struct probe_site *site, uint64_t offset, size_t l
 	assert_int_equal(site->length, length);
 }
 
-static void both_ends_have_a_probe_site(void **state)
+static void entry_and_return_have_probe_sites(void **state)
 {
 	struct probe_site_ends ends;
 
@@ -68,7 +69,7 @@ static void refuses(const uint8_t *code, size_t size, const char *why)
 	error_destroy(err);
 }
 
-static void what_cannot_be_hooked_is_refused(void **state)
+static void function_without_a_probe_site_is_refused(void **state)
 {
 	uint8_t code[sizeof(new_small)];
 
@@ -86,7 +87,7 @@ static void what_cannot_be_hooked_is_refused(void **state)
 }
 
 /* A loop's beginning is run more than once. */
-static void where_a_jump_leads_to_nothing_begins(void **state)
+static void probe_site_avoids_jump_targets(void **state)
 {
 	uint8_t code[sizeof(new_small)];
 	struct probe_site_ends ends;
@@ -130,7 +131,7 @@ static void a_jump_keeps_the_byte_behind_it(void **state)
 	assert_int_equal(sites[7].jump, 0);
 }
 
-static void where_nothing_is_free_nothing_is_taken(void **state)
+static void full_address_space_yields_no_page(void **state)
 {
 	struct target_map there[] = {{.start = 0x400000, .end = 0x80000000, .path = none}};
 	struct target_maps maps = {.items = there, .count = 1};
@@ -151,11 +152,11 @@ static void where_nothing_is_free_nothing_is_taken(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(both_ends_have_a_probe_site),
-		cmocka_unit_test(what_cannot_be_hooked_is_refused),
-		cmocka_unit_test(where_a_jump_leads_to_nothing_begins),
+		cmocka_unit_test(entry_and_return_have_probe_sites),
+		cmocka_unit_test(function_without_a_probe_site_is_refused),
+		cmocka_unit_test(probe_site_avoids_jump_targets),
 		cmocka_unit_test(a_jump_keeps_the_byte_behind_it),
-		cmocka_unit_test(where_nothing_is_free_nothing_is_taken),
+		cmocka_unit_test(full_address_space_yields_no_page),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

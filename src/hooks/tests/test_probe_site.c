@@ -38,7 +38,7 @@ static void the_probe_site_is_behind_the_frame(void **state)
 	assert_int_equal(offset, 8);
 }
 
-static void what_depends_on_its_place_is_passed_over(void **state)
+static void probe_site_skips_position_dependent_instructions(void **state)
 {
 	/* push rbp; mov rbp, rsp; lea rdx, [rip+5]; mov [rsp+16], rax */
 	static const uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x8d, 0x15, 5,   0,
@@ -49,7 +49,7 @@ static void what_depends_on_its_place_is_passed_over(void **state)
 	assert_int_equal(offset, 11);
 }
 
-static void what_depends_on_its_place_may_be_asked_for(void **state)
+static void probe_site_accepts_position_dependent_instructions_on_request(void **state)
 {
 	/* push rbp; mov rbp, rsp; cmp dword [rip+256], 7; mov [rsp+16], rax */
 	static const uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0x83, 0x3d, 0,    1,   0,
@@ -202,8 +202,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_probe_site_is_behind_the_frame),
-		cmocka_unit_test(what_depends_on_its_place_is_passed_over),
-		cmocka_unit_test(what_depends_on_its_place_may_be_asked_for),
+		cmocka_unit_test(probe_site_skips_position_dependent_instructions),
+		cmocka_unit_test(probe_site_accepts_position_dependent_instructions_on_request),
 		cmocka_unit_test(flags_that_are_still_wanted_forbid_a_probe_site),
 		cmocka_unit_test(a_changed_argument_forbids_a_probe_site),
 		cmocka_unit_test(behind_a_call_there_are_no_arguments),

@@ -1,4 +1,4 @@
-/* What the agent records, and the stacks in it; by the hooks of casgstatus and of system calls. */
+/* The agent's records and the stacks in them, by the hooks of casgstatus and of system calls. */
 #include <x86intrin.h>
 
 #include "hooks/tests/made_target.h"
@@ -59,14 +59,14 @@ static void a_stack_seen_before_has_the_same_number_and_a_changed_one_another(vo
 	unmake(&d);
 }
 
-static void who_is_started_is_told_as_what_it_is(void **state)
+static void started_goroutine_record_names_its_kind(void **state)
 {
 	static struct made d;
 	struct seen r;
 
 	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
 	for (unsigned int i = 0; i < 3; i++) { /* also not as the first record of a chunk */
-		d.p[P_MODE] = 3;               /* of who ran before */
+		d.p[P_MODE] = 3;               /* of the previous goroutine */
 		d.g[G_REASON] = 9;
 		r = change(&d, d.g, 1, 2);
 		assert_int_equal(r.kind, RECORD_START);
@@ -84,7 +84,7 @@ static void who_is_started_is_told_as_what_it_is(void **state)
 	unmake(&d);
 }
 
-static void who_is_made_and_ends_is_recorded_with_all_that_is_known(void **state)
+static void create_and_end_records_have_all_fields(void **state)
 {
 	static struct made d;
 	struct seen first, r;
@@ -131,7 +131,7 @@ static void goids_and_reasons_of_any_size_are_written_as_they_are(void **state)
 }
 
 /* By the frequent way, which writes three bytes for a stack, and as many for a time. */
-static void without_stacks_all_else_is_told(void **state)
+static void depth_zero_records_everything_but_stacks(void **state)
 {
 	static struct made d;
 	struct seen r;
@@ -184,9 +184,9 @@ static void times_of_any_length_are_told_as_they_are(void **state)
 	unmake(&d);
 }
 
-/* The stack of this number: its words, innermost first, are put into `ret`. The size of a frame
- * depends on its pc. Those of one shape are alike but for a pc each; some have more frames than a
- * cache entry, or a pc far from the others. */
+/* Puts the words of the stack with this number into `ret`, innermost first. The size of a frame
+ * depends on its pc. Stacks of one shape differ in a single pc; some have more frames than a cache
+ * entry, or a pc far from the others. */
 static size_t make_stack(struct made *d, unsigned int number, uint64_t *ret)
 {
 	unsigned int shape = number % 128, at = 20 + shape * 2;
@@ -257,7 +257,7 @@ static void a_stack_that_fits_into_the_cache_is_recognised(void **state)
 }
 
 /* They have the same key, for only the outermost caller is another. */
-static void of_two_stacks_that_look_alike_each_is_recognised(void **state)
+static void stack_cache_distinguishes_similar_stacks(void **state)
 {
 	static struct made d;
 	uint32_t stacks[2];
@@ -278,7 +278,7 @@ static void of_two_stacks_that_look_alike_each_is_recognised(void **state)
 	unmake(&d);
 }
 
-static void whom_the_scheduler_unblocks_is_told_without_a_stack(void **state)
+static void unblock_by_the_scheduler_has_no_stack(void **state)
 {
 	static const uint64_t goids[] = {1, 300, 20000, 1ull << 30};
 	static struct made d;
@@ -447,7 +447,7 @@ static void a_ring_takes_memory_by_what_is_unread(void **state)
 }
 
 /* It is looked for when a chunk is begun. */
-static void who_finds_gospect_gone_switches_the_agent_off(void **state)
+static void hook_switches_the_agent_off_when_gospect_is_gone(void **state)
 {
 	static struct made d;
 	struct code_control control;
@@ -478,22 +478,22 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_wait_is_recorded_with_its_stack),
 		cmocka_unit_test(a_stack_seen_before_has_the_same_number_and_a_changed_one_another),
-		cmocka_unit_test(who_is_started_is_told_as_what_it_is),
-		cmocka_unit_test(who_is_made_and_ends_is_recorded_with_all_that_is_known),
+		cmocka_unit_test(started_goroutine_record_names_its_kind),
+		cmocka_unit_test(create_and_end_records_have_all_fields),
 		cmocka_unit_test(goids_and_reasons_of_any_size_are_written_as_they_are),
-		cmocka_unit_test(without_stacks_all_else_is_told),
+		cmocka_unit_test(depth_zero_records_everything_but_stacks),
 		cmocka_unit_test(times_of_any_length_are_told_as_they_are),
 		cmocka_unit_test(stacks_of_all_kinds_are_told_as_they_are),
 		cmocka_unit_test(a_stack_that_fits_into_the_cache_is_recognised),
-		cmocka_unit_test(of_two_stacks_that_look_alike_each_is_recognised),
-		cmocka_unit_test(whom_the_scheduler_unblocks_is_told_without_a_stack),
+		cmocka_unit_test(stack_cache_distinguishes_similar_stacks),
+		cmocka_unit_test(unblock_by_the_scheduler_has_no_stack),
 		cmocka_unit_test(a_stack_that_goes_on_elsewhere_is_not_kept),
 		cmocka_unit_test(a_system_call_is_told_with_its_stack),
 		cmocka_unit_test(the_end_of_a_system_call_is_told),
 		cmocka_unit_test(system_calls_that_change_the_state_are_told),
 		cmocka_unit_test(a_full_ring_loses_and_counts_until_there_is_room),
 		cmocka_unit_test(a_ring_takes_memory_by_what_is_unread),
-		cmocka_unit_test(who_finds_gospect_gone_switches_the_agent_off),
+		cmocka_unit_test(hook_switches_the_agent_off_when_gospect_is_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* The stubs: what they keep, whose slot they take, and where they go on. */
+/* The stubs: the registers they preserve, the slot they take, and where they continue. */
 #include "hooks/tests/made_target.h"
 
 static void other_hooks_keep_every_register(void **state)
@@ -17,8 +17,8 @@ static void other_hooks_keep_every_register(void **state)
 	unmake(&d);
 }
 
-/* What refers to memory from where it is refers to the same from elsewhere; and labels that lie
- * where nothing may be read are told by their address. */
+/* An instruction that refers to memory by its own address refers to the same memory after its move;
+ * labels in unreadable memory are reported by their address. */
 static void an_instruction_that_is_relative_is_executed_elsewhere(void **state)
 {
 	/* push rbp; mov rbp, rsp; cmp dword [rip+0xf5], 7; sete bl; pop rbp; ret */
@@ -54,7 +54,7 @@ static void a_thread_without_a_p_takes_a_fallback_slot(void **state)
 
 	make(&d, HOOK_CASGSTATUS, STUB_CASGSTATUS);
 	d.m[M_P] = 0;
-	slot_of(&d, P_SLOTS)->busy = 1; /* somebody else is there */
+	slot_of(&d, P_SLOTS)->busy = 1; /* another thread uses it */
 	before = after = some_registers(&d, 1, 2);
 	call_function(&d, &after);
 	assert_three_kept(&before, &after);
@@ -65,7 +65,7 @@ static void a_thread_without_a_p_takes_a_fallback_slot(void **state)
 	unmake(&d);
 }
 
-static void without_any_slot_the_call_is_counted_as_lost(void **state)
+static void call_without_a_slot_counts_as_lost(void **state)
 {
 	static struct made d;
 	struct registers r;
@@ -102,7 +102,7 @@ static void switched_off_it_touches_nothing(void **state)
 	unmake(&d);
 }
 
-/* Into the function's last but one instruction, as one returns who was stopped before it. */
+/* Jumps to the function's last instruction but one, as a thread does that was stopped before it. */
 static void go_to_pop(const struct made *d)
 {
 	register const uint8_t *at __asm__("r15") = d->memory + FUNCTION + 22;
@@ -169,7 +169,7 @@ int main(void)
 		cmocka_unit_test(other_hooks_keep_every_register),
 		cmocka_unit_test(an_instruction_that_is_relative_is_executed_elsewhere),
 		cmocka_unit_test(a_thread_without_a_p_takes_a_fallback_slot),
-		cmocka_unit_test(without_any_slot_the_call_is_counted_as_lost),
+		cmocka_unit_test(call_without_a_slot_counts_as_lost),
 		cmocka_unit_test(switched_off_it_touches_nothing),
 		cmocka_unit_test(a_return_is_recorded_and_who_comes_back_behind_it_returns_as_ever),
 	};

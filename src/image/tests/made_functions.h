@@ -1,6 +1,5 @@
 /*
- * A function table of a program that does not exist, in any of the three formats: for tests of what
- * reads function tables.
+ * A function table of a made-up program, in any of the three formats, for tests of its readers.
  */
 #ifndef IMAGE_TESTS_MADE_FUNCTIONS_H
 #define IMAGE_TESTS_MADE_FUNCTIONS_H

@@ -69,7 +69,7 @@ static int close_capstone(void **state)
 	return cs_close(&b->capstone) == CS_ERR_OK ? 0 : -1;
 }
 
-static void all_code_here_has_the_same_lengths(void **state)
+static void instruction_lengths_equal_capstones(void **state)
 {
 	struct both *b = *state;
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -92,7 +92,7 @@ static void all_code_here_has_the_same_lengths(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(all_code_here_has_the_same_lengths, open_capstone,
+		cmocka_unit_test_setup_teardown(instruction_lengths_equal_capstones, open_capstone,
 						close_capstone),
 	};
 

@@ -107,7 +107,7 @@ static void there_may_be_more_than_there_is_room_for(void **state)
 	assert_int_equal(calls[1].return_address, 7);
 }
 
-static void what_is_no_function_has_no_calls(void **state)
+static void address_outside_functions_has_no_calls(void **state)
 {
 	struct fixture *f = *state;
 	struct closure_call call;
@@ -131,7 +131,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(each_call_has_the_closure_that_was_named_before_it, set_up),
 		cmocka_unit_test_setup(there_may_be_more_than_there_is_room_for, set_up),
-		cmocka_unit_test_setup(what_is_no_function_has_no_calls, set_up),
+		cmocka_unit_test_setup(address_outside_functions_has_no_calls, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

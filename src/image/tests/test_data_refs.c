@@ -27,7 +27,7 @@ static const uint32_t arm64_code[] = {
 	0xd65f03c0, /* ret */
 };
 
-/* The references of main.second, whose code this is, as offsets from TEXT. */
+/* Compares the references of main.second, which has this code, as offsets from TEXT. */
 static void assert_refs(int machine, const void *code, size_t code_size, const uint64_t *expected,
 			size_t count)
 {

@@ -60,7 +60,7 @@ static void each_instruction_has_its_distance(void **state)
 	assert_int_equal(delta_at(f, 31), 24);
 }
 
-static void what_is_not_counted_from_sp_is_not_known(void **state)
+static void frame_not_based_on_sp_is_unknown(void **state)
 {
 	_cleanup_debug_frame_ struct debug_frame *f = NULL;
 
@@ -101,7 +101,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_instruction_has_its_distance),
-		cmocka_unit_test(what_is_not_counted_from_sp_is_not_known),
+		cmocka_unit_test(frame_not_based_on_sp_is_unknown),
 		cmocka_unit_test(a_program_without_is_refused),
 		cmocka_unit_test(broken_bytes_harm_nothing),
 	};

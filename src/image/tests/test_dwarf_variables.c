@@ -19,7 +19,7 @@ struct pair {
 
 typedef struct pair pair_alias;
 
-/* What a function found out about itself. */
+/* The facts that a function found out about itself. */
 struct self {
 	uintptr_t pc;
 	char *cfa;
@@ -248,7 +248,7 @@ static size_t count_siblings(Dwarf *dwarf)
 	return n;
 }
 
-static void no_entry_says_where_its_sibling_is(void **state)
+static void entries_without_sibling_references_are_read(void **state)
 {
 	static const char *const names[] = {"info", "abbrev", "str", "line_str"};
 	_cleanup_free_ uint8_t *bytes = NULL;
@@ -296,7 +296,7 @@ int main(void)
 		cmocka_unit_test(a_name_for_a_structure_is_that_structure),
 		cmocka_unit_test(elsewhere_there_are_no_variables),
 		cmocka_unit_test(lists_that_all_functions_share_are_looked_at_in_bounds),
-		cmocka_unit_test(no_entry_says_where_its_sibling_is),
+		cmocka_unit_test(entries_without_sibling_references_are_read),
 		cmocka_unit_test(abbreviations_that_are_cut_short_end),
 		cmocka_unit_test(broken_dwarf_gives_less_and_harms_nothing),
 	};

@@ -71,7 +71,7 @@ static void sections_that_overlap_are_refused(void **state)
 	assert_refused("its sections overlap");
 }
 
-static void more_segments_than_linux_runs_are_refused(void **state)
+static void excess_segments_are_refused(void **state)
 {
 	file.header.e_phnum = 1171;
 	assert_refused("more than 1,170 segments");
@@ -156,7 +156,7 @@ int main(void)
 		cmocka_unit_test_setup(sections_by_extended_numbering_are_refused, make),
 		cmocka_unit_test_setup(segments_that_overlap_are_refused, make),
 		cmocka_unit_test_setup(sections_that_overlap_are_refused, make),
-		cmocka_unit_test_setup(more_segments_than_linux_runs_are_refused, make),
+		cmocka_unit_test_setup(excess_segments_are_refused, make),
 		cmocka_unit_test_setup(long_notes_are_refused, make),
 		cmocka_unit_test_setup(program_headers_outside_of_the_file_are_refused, make),
 		cmocka_unit_test_setup(a_name_without_an_end_is_none, make),

@@ -51,8 +51,8 @@ static void assert_all_found(struct modules *m, const struct given *given, size_
 	}
 }
 
-/* Empty ones, and such as begin or end where others do, too. */
-static void of_those_at_one_address_the_newest_is_found(void **state)
+/* Empty ranges, and ranges that share a beginning or an end. */
+static void newest_piece_at_an_address_wins(void **state)
 {
 	enum { COUNT = 1500, END = 20000 };
 	struct given *given = calloc(COUNT, sizeof(*given));
@@ -96,7 +96,7 @@ static void thousands_are_found_as_fast_as_few(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(of_those_at_one_address_the_newest_is_found),
+		cmocka_unit_test(newest_piece_at_an_address_wins),
 		cmocka_unit_test(thousands_are_found_as_fast_as_few),
 	};
 

@@ -7,7 +7,7 @@
 #include "agent/abi.h"
 #include "inject/runtime_words.h"
 
-/* Where systemstack_switch() is, and who has called systemstack(): of no code that there is. */
+/* The address of systemstack_switch(), and a caller of systemstack(): no code exists there. */
 #define MADE_SWITCH 0x401000
 #define MADE_SWITCH_BYTES 32
 #define MADE_CALLER 0x402010

@@ -31,7 +31,7 @@ static bool is_spins(const void *arg, uint64_t pc)
 	return pc >= (uint64_t)spins && pc < (uint64_t)spins_end;
 }
 
-/* What the child says: how many handlers it is in, all of them as deep as they go. */
+/* The child's report: the number of handlers it is in, all as deep as possible. */
 static volatile sig_atomic_t *in_handlers;
 
 static void wait_deep(int signal)
@@ -119,20 +119,20 @@ static enum interrupted look(const struct handlers *h, size_t most)
 	return ret;
 }
 
-static void who_interrupted_it_in_a_deep_handler_is_found(void **state)
+static void interrupted_function_is_found_below_a_deep_handler(void **state)
 {
 	assert_int_equal(look(&(struct handlers){{1, -1}, spins}, MOST), INTERRUPTED_THERE);
 	assert_int_equal(look(&(struct handlers){{0, -1}, spins}, MOST), INTERRUPTED_THERE);
 }
 
-static void who_interrupted_it_in_handlers_of_handlers_is_found(void **state)
+static void interrupted_function_is_found_below_nested_handlers(void **state)
 {
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(look(&(struct handlers){{i & 1, i >> 1}, spins}, MOST),
 				 INTERRUPTED_THERE);
 }
 
-static void who_was_elsewhere_is_told_from_it(void **state)
+static void interruption_elsewhere_is_distinguished(void **state)
 {
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(look(&(struct handlers){{i & 1, i >> 1}, spins_too}, MOST),
@@ -155,18 +155,18 @@ static void blocks_signals(void)
 	calls();
 }
 
-static void who_blocks_signals_is_in_no_handler(void **state)
+static void thread_that_blocks_signals_is_in_no_handler(void **state)
 {
 	assert_int_equal(look(&(struct handlers){{-1, -1}, blocks_signals}, MOST),
 			 INTERRUPTED_ELSEWHERE);
 }
 
-static void what_cannot_be_read_to_its_end_is_not_known(void **state)
+static void truncated_signal_stack_is_unknown(void **state)
 {
 	assert_int_equal(look(&(struct handlers){{1, -1}, spins}, DEEP / 2), INTERRUPTED_UNKNOWN);
 }
 
-/* What is read of one thread is not there for the next. */
+/* The limit of bytes counts over all threads. */
 static void the_bytes_that_may_be_read_are_counted(void **state)
 {
 	const struct interrupted_place nowhere = {is_spins, NULL};
@@ -194,11 +194,11 @@ static void the_bytes_that_may_be_read_are_counted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_interrupted_it_in_a_deep_handler_is_found),
-		cmocka_unit_test(who_interrupted_it_in_handlers_of_handlers_is_found),
-		cmocka_unit_test(who_was_elsewhere_is_told_from_it),
-		cmocka_unit_test(who_blocks_signals_is_in_no_handler),
-		cmocka_unit_test(what_cannot_be_read_to_its_end_is_not_known),
+		cmocka_unit_test(interrupted_function_is_found_below_a_deep_handler),
+		cmocka_unit_test(interrupted_function_is_found_below_nested_handlers),
+		cmocka_unit_test(interruption_elsewhere_is_distinguished),
+		cmocka_unit_test(thread_that_blocks_signals_is_in_no_handler),
+		cmocka_unit_test(truncated_signal_stack_is_unknown),
 		cmocka_unit_test(the_bytes_that_may_be_read_are_counted),
 	};
 

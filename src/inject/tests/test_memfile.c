@@ -73,7 +73,7 @@ static void any_other_file_is_refused(void **state)
 	assert_denied(1000);
 }
 
-/* What the link says of a file that was deleted is its name, which anybody may choose. */
+/* The link of a deleted file shows its name, which anybody may choose. */
 static void a_deleted_file_of_that_name_is_refused(void **state)
 {
 	char folder[] = "/tmp/memfile.XXXXXX", path[64];

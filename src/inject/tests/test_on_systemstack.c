@@ -39,14 +39,14 @@ static uint64_t caller(uint64_t pc, const uint64_t *sp, const uint64_t *bp)
 	return ret;
 }
 
-static void who_called_is_found_with_a_frame_and_without(void **state)
+static void systemstack_caller_is_found_with_and_without_a_frame(void **state)
 {
 	assert_int_equal(caller(MADE_SWITCH + 8, &stack[2], &stack[0]),
 			 MADE_CALLER); /* from Go 1.21 on */
 	assert_int_equal(caller(MADE_SWITCH, &stack[1], &stack[2]), MADE_CALLER);
 }
 
-static void who_is_back_or_has_left_otherwise_has_not_called(void **state)
+static void goroutine_that_returned_is_no_systemstack_caller(void **state)
 {
 	assert_int_equal(caller(MADE_SWITCH + 8, NULL, &stack[0]), 0);
 	assert_int_equal(caller(MADE_SWITCH, NULL, &stack[0]), 0);
@@ -55,7 +55,7 @@ static void who_is_back_or_has_left_otherwise_has_not_called(void **state)
 	assert_int_equal(caller(MADE_SWITCH, (uint64_t *)0x10, &stack[0]), 0);
 }
 
-static void who_is_on_the_goroutines_stack_is_back(void **state)
+static void thread_on_the_goroutine_stack_has_returned(void **state)
 {
 	struct on_systemstack s = {0};
 
@@ -91,9 +91,9 @@ static void a_list_that_is_a_circle_ends(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_called_is_found_with_a_frame_and_without),
-		cmocka_unit_test(who_is_back_or_has_left_otherwise_has_not_called),
-		cmocka_unit_test(who_is_on_the_goroutines_stack_is_back),
+		cmocka_unit_test(systemstack_caller_is_found_with_and_without_a_frame),
+		cmocka_unit_test(goroutine_that_returned_is_no_systemstack_caller),
+		cmocka_unit_test(thread_on_the_goroutine_stack_has_returned),
 		cmocka_unit_test(a_list_that_is_a_circle_ends),
 	};
 

@@ -1,4 +1,4 @@
-/* Plans made by who may have been taken over by the program that he parsed: what is refused. */
+/* Plans by a process that the parsed program may have taken over: which are refused. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +90,7 @@ static void assert_refused(struct plan *plan, const char *why)
 	assert_refused_of(plan, size_of(plan), why);
 }
 
-static void what_gospect_makes_is_accepted(void **state)
+static void plan_of_gospect_is_accepted(void **state)
 {
 	struct plan *plan = made();
 
@@ -122,7 +122,7 @@ static void a_probe_site_outside_the_targets_code_is_refused(void **state)
 	REFUSED("lies outside the target's code", p->head.sites[0].address = UINT64_MAX - 2);
 	REFUSED("lies outside the target's code", p->head.sites[0].address = 1ull << 63);
 	REFUSED("lies outside the target's code", p->head.sites[0].address = 1);
-	/* Of the kernel's half is none, whatever its mappings say. */
+	/* No address of the kernel's half is accepted, whatever the mappings say. */
 	REFUSED("lies outside the target's code", p->head.sites[0].address = 0xffffffffff600000);
 }
 
@@ -313,7 +313,7 @@ static void originals_have_room_for_so_many_and_no_more(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_gospect_makes_is_accepted),
+		cmocka_unit_test(plan_of_gospect_is_accepted),
 		cmocka_unit_test(a_probe_site_outside_the_targets_code_is_refused),
 		cmocka_unit_test(probe_sites_that_overlap_are_refused),
 		cmocka_unit_test(lengths_that_no_instruction_has_are_refused),

@@ -1,5 +1,5 @@
-/* Whether a stopped thread is in a function that it must not be in: of a child of ours, which
- * stands where it is told to. */
+/* Whether a stopped thread is in a forbidden function: for a child process that waits where the
+ * test sends it. */
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -12,8 +12,8 @@
 #include "inject/tests/made_m.h"
 #include "target/target.h"
 
-/* calls_leaf() calls what has no frame; calls_two() what calls one more, both with frames, and
- * calls_other() what does so on another stack. */
+/* calls_leaf() calls a function without a frame; calls_two() calls one that calls another, both
+ * with frames, and calls_other() does so on another stack. */
 __asm__(".text\n"
 	"calls_leaf: push %rbp; mov %rsp, %rbp; call leaf; pop %rbp; ret\n"
 	"calls_leaf_end:\n"
@@ -86,7 +86,7 @@ static struct error *stop_and_look(void *arg)
 	return err;
 }
 
-/* Of a child in `function`: one of these, the first so many of which change states. */
+/* Examines a child in `function`: one of these, the first so many of which change states. */
 static struct error *look(void (*function)(void), struct look *l)
 {
 	struct error *err;
@@ -120,14 +120,14 @@ static bool is_inside(void (*function)(void), const void *from, const void *to, 
 	return l.inside;
 }
 
-static void who_is_in_the_function_is_found(void **state)
+static void thread_inside_the_function_is_found(void **state)
 {
 	assert_true(is_inside(calls_leaf, leaf, (const char *)calls_two, 1));
 	assert_true(is_inside(calls_two, inner, inner_end, 0));
 	assert_false(is_inside(calls_two, calls_leaf, leaf, 1));
 }
 
-static void who_was_called_by_it_is_found_without_a_frame_and_however_far_down(void **state)
+static void callee_of_the_function_is_found_at_any_depth(void **state)
 {
 	assert_true(is_inside(calls_leaf, calls_leaf, calls_leaf_end, 1));
 	assert_true(is_inside(calls_leaf, calls_leaf, calls_leaf_end, 0));
@@ -144,7 +144,7 @@ static bool on_systemstack_is_inside(uint64_t function, size_t changing)
 			 changing);
 }
 
-static void who_waits_for_the_system_stack_is_found(void **state)
+static void systemstack_caller_is_not_quiescent(void **state)
 {
 	struct made_g before = g;
 
@@ -183,10 +183,9 @@ static void nobody_may_be_in_the_midst_of_an_instruction_that_is_replaced(void *
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_is_in_the_function_is_found),
-		cmocka_unit_test(
-			who_was_called_by_it_is_found_without_a_frame_and_however_far_down),
-		cmocka_unit_test(who_waits_for_the_system_stack_is_found),
+		cmocka_unit_test(thread_inside_the_function_is_found),
+		cmocka_unit_test(callee_of_the_function_is_found_at_any_depth),
+		cmocka_unit_test(systemstack_caller_is_not_quiescent),
 		cmocka_unit_test(the_scheduler_is_not_taken_for_who_parks),
 		cmocka_unit_test(nobody_may_be_in_the_midst_of_an_instruction_that_is_replaced),
 	};

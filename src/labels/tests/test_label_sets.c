@@ -78,7 +78,7 @@ static void slices_are_read(void **state)
 	assert_int_equal(read_one(BASE), id);
 }
 
-static void no_labels_are_the_empty_set(void **state)
+static void missing_labels_are_the_empty_set(void **state)
 {
 	assert_int_equal(read_one(0), LABELS_NONE);
 	put_slice(0, 10, 0);
@@ -309,7 +309,7 @@ static void a_copied_set_needs_no_memory(void **state)
 	assert_label(read_copied(pieces, count), 0, "work", "list");
 }
 
-static void what_was_not_copied_is_read_as_long_as_the_rest_is_there(void **state)
+static void uncopied_labels_are_read_while_the_set_is_unchanged(void **state)
 {
 	static char value[601];
 	struct target_range pieces[4];
@@ -355,7 +355,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		LABEL_TEST(slices_are_read),
-		LABEL_TEST(no_labels_are_the_empty_set),
+		LABEL_TEST(missing_labels_are_the_empty_set),
 		LABEL_TEST(garbage_is_torn),
 		LABEL_TEST(long_strings_are_cut),
 		LABEL_TEST(a_known_set_is_shown_only_as_long_as_all_of_it_is_the_same),
@@ -366,7 +366,7 @@ int main(void)
 		LABEL_TEST(a_known_map_is_shown_only_as_long_as_all_of_it_is_the_same),
 		LABEL_TEST(maps_that_lie_end),
 		LABEL_TEST(a_copied_set_needs_no_memory),
-		LABEL_TEST(what_was_not_copied_is_read_as_long_as_the_rest_is_there),
+		LABEL_TEST(uncopied_labels_are_read_while_the_set_is_unchanged),
 		LABEL_TEST(a_flood_of_sets_ends),
 	};
 

@@ -62,7 +62,7 @@ static void expect(struct error *err, const char *cause, const char *remedy)
 		fail_msg("'%s' and '%s' should be in: %s", cause, remedy, owned->message);
 }
 
-static void who_may_not_is_told_what_it_takes(void **state)
+static void denied_load_names_the_capabilities(void **state)
 {
 	struct access_self self = {.uid = 1000, .bounding = ALL};
 
@@ -97,7 +97,7 @@ int main(void)
 		BPF_TEST(jumps_lead_to_the_instruction_behind_their_place),
 		BPF_TEST(a_jump_to_nowhere_is_wrong),
 		BPF_TEST(a_program_that_is_too_long_is_wrong),
-		BPF_TEST(who_may_not_is_told_what_it_takes),
+		BPF_TEST(denied_load_names_the_capabilities),
 		BPF_TEST(a_kernel_without_it_is_told_from_a_filter),
 	};
 

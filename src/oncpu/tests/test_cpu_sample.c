@@ -75,7 +75,7 @@ static void strings_end_where_the_text_does(void **state)
 	assert_int_equal(cpu_sample_label_pieces(&snapshot, false, pieces), 0);
 }
 
-static void what_lies_of_its_lengths_stays_inside(void **state)
+static void forged_lengths_stay_in_bounds(void **state)
 {
 	make_slice("work", "list");
 	snapshot.head[1] = UINT64_MAX;
@@ -236,7 +236,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_slice_is_header_labels_and_strings),
 		cmocka_unit_test(strings_end_where_the_text_does),
-		cmocka_unit_test(what_lies_of_its_lengths_stays_inside),
+		cmocka_unit_test(forged_lengths_stay_in_bounds),
 		cmocka_unit_test(a_map_is_its_address_header_bucket_and_strings),
 		cmocka_unit_test(the_kernel_copies_goroutine_labels_and_stack_at_each_sample),
 	};

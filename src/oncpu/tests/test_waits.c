@@ -67,7 +67,7 @@ static void sleep_is_no_wait(void **state)
 	assert_int_equal(come(1, 1900 * MS), 0);
 }
 
-static void who_was_not_seen_leaving_did_not_wait(void **state)
+static void arrival_without_a_departure_is_no_wait(void **state)
 {
 	assert_int_equal(come(1, 100 * MS), 0);
 	leave(1, 200 * MS, true);
@@ -75,7 +75,7 @@ static void who_was_not_seen_leaving_did_not_wait(void **state)
 	assert_int_equal(come(1, 900 * MS), 0);
 }
 
-static void what_was_lost_is_forgotten(void **state)
+static void lost_records_reset_open_waits(void **state)
 {
 	leave(1, 100 * MS, true);
 	leave(1, 500 * MS, true);
@@ -155,8 +155,8 @@ int main(void)
 		WAITS_TEST(each_20_ms_of_waiting_is_a_draw),
 		WAITS_TEST(waits_of_different_threads_overlap),
 		WAITS_TEST(sleep_is_no_wait),
-		WAITS_TEST(who_was_not_seen_leaving_did_not_wait),
-		WAITS_TEST(what_was_lost_is_forgotten),
+		WAITS_TEST(arrival_without_a_departure_is_no_wait),
+		WAITS_TEST(lost_records_reset_open_waits),
 		WAITS_TEST(a_wait_has_a_copy_of_the_sample),
 		WAITS_TEST(draws_are_as_time_is),
 		WAITS_TEST(a_crowd_has_no_more_draws_than_can_be_unwound),

@@ -201,7 +201,7 @@ static void assert_refused(const struct made_file *f, const char *why)
 	read_release(&r);
 }
 
-static void what_cannot_be_used_is_refused(void **state)
+static void unusable_recording_is_refused(void **state)
 {
 	struct made_file f;
 
@@ -227,7 +227,7 @@ static void what_cannot_be_used_is_refused(void **state)
 	free(f.bytes);
 }
 
-static void what_is_packed_twice_is_passed_by_and_said(void **state)
+static void nested_compression_is_skipped_and_reported(void **state)
 {
 	struct made_file f;
 	struct read r;
@@ -374,7 +374,7 @@ static void mutate(struct made_file *f, uint64_t *seed)
 	}
 }
 
-static void no_byte_does_harm(void **state)
+static void damaged_bytes_are_harmless(void **state)
 {
 	uint64_t seed = 73753;
 	size_t from, read = 0;
@@ -409,12 +409,12 @@ int main(void)
 		cmocka_unit_test(an_unfinished_file_is_used_as_far_as_it_goes),
 		cmocka_unit_test(every_truncation_is_read_or_refused),
 		cmocka_unit_test(lost_samples_are_said),
-		cmocka_unit_test(what_cannot_be_used_is_refused),
-		cmocka_unit_test(what_is_packed_twice_is_passed_by_and_said),
+		cmocka_unit_test(unusable_recording_is_refused),
+		cmocka_unit_test(nested_compression_is_skipped_and_reported),
 		cmocka_unit_test(mappings_without_end_are_left_out_and_said),
 		cmocka_unit_test(a_process_that_ended_leaves_room_for_others),
 		cmocka_unit_test(lists_of_mappings_are_what_was_mapped),
-		cmocka_unit_test(no_byte_does_harm),
+		cmocka_unit_test(damaged_bytes_are_harmless),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -199,7 +199,7 @@ static void an_empty_stack_is_unknown(void **state)
 	assert_string_equal(text, "[unknown]");
 }
 
-static void without_functions_a_word_is_its_address(void **state)
+static void profile_without_functions_shows_addresses(void **state)
 {
 	_cleanup_profile_symbols_ struct profile_symbols *symbols = NULL;
 	_cleanup_made_up_ struct made_up m;
@@ -566,7 +566,7 @@ int main(void)
 		cmocka_unit_test(a_wrapper_that_panicked_is_shown),
 		cmocka_unit_test(a_wrapper_is_shown_that_has_not_run_yet),
 		cmocka_unit_test(an_empty_stack_is_unknown),
-		cmocka_unit_test(without_functions_a_word_is_its_address),
+		cmocka_unit_test(profile_without_functions_shows_addresses),
 		cmocka_unit_test(folded_stacks_are_merged_and_sorted),
 		cmocka_unit_test(folded_names_cannot_break_a_line),
 		cmocka_unit_test(a_profile_without_time_is_folded_by_count),

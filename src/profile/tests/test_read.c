@@ -52,7 +52,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void what_was_written_is_read_back(void **state)
+static void written_profile_reads_back_equal(void **state)
 {
 	struct fixture *f = *state;
 	_cleanup_profile_file_ struct profile_file file = {0};
@@ -148,7 +148,7 @@ static void assert_raw_becomes_direct(struct profile *p, const struct profile_fo
 	assert_memory_equal(completed, direct, size);
 }
 
-static void what_is_raw_becomes_the_direct_one_in_every_format(void **state)
+static void symbolized_raw_profile_equals_the_direct_one(void **state)
 {
 	static void (*const make[])(struct made_up *) = {made_up_small, made_up_service,
 							 made_up_hostile};
@@ -260,9 +260,9 @@ static void functions_have_their_own_time_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_was_written_is_read_back),
+		cmocka_unit_test(written_profile_reads_back_equal),
 		cmocka_unit_test(a_profile_without_functions_is_raw),
-		cmocka_unit_test(what_is_raw_becomes_the_direct_one_in_every_format),
+		cmocka_unit_test(symbolized_raw_profile_equals_the_direct_one),
 		cmocka_unit_test(a_damaged_profile_is_read_or_refused),
 		cmocka_unit_test(a_file_that_is_no_profile_is_refused),
 		cmocka_unit_test(groups_hold_all_time),

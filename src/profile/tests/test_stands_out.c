@@ -174,7 +174,7 @@ static void a_dump_counts_goroutines(void **state)
 	EXPECT(&m, "50 goroutines wait for sync.Mutex.Lock in main.worker");
 }
 
-static void without_a_duration_only_shares_are_said(void **state)
+static void findings_without_a_duration_have_shares_only(void **state)
 {
 	_cleanup_(made_up_deinit) struct made_up m;
 
@@ -214,7 +214,7 @@ int main(void)
 		cmocka_unit_test(a_crowd_that_stands_still_is_shown),
 		cmocka_unit_test(system_calls_are_said_with_their_caller),
 		cmocka_unit_test(a_dump_counts_goroutines),
-		cmocka_unit_test(without_a_duration_only_shares_are_said),
+		cmocka_unit_test(findings_without_a_duration_have_shares_only),
 		cmocka_unit_test(nothing_is_said_of_a_program_that_idles),
 	};
 

@@ -228,7 +228,7 @@ static void passes(struct inferred_spans *s, uint64_t ns, enum span_moment momen
 	assert_null(inferred_spans_add(s, &tables, &span));
 }
 
-static void what_is_told_of_calls_bounds_inferred_spans_exactly(void **state)
+static void recorded_calls_bound_inferred_spans(void **state)
 {
 	struct inferred_spans s = {.requests = &requests};
 	uint32_t outside = stack("read", "http.serve"), inside = stack("lock", "handle");
@@ -292,7 +292,7 @@ static void a_call_that_began_before_the_trace_is_cut(void **state)
 	regfree(&root);
 }
 
-static void who_was_stopped_at_a_calls_beginning_is_counted_from_the_call_on(void **state)
+static void span_starts_at_the_call_of_a_stopped_goroutine(void **state)
 {
 	struct inferred_spans s = {.requests = &requests};
 	uint32_t inside = stack("morestack", "handle");
@@ -328,9 +328,9 @@ int main(void)
 		TEST(percentiles_are_of_requests_that_were_seen_whole),
 		TEST(an_inferred_span_is_between_what_was_seen_outside),
 		TEST(a_goroutine_that_begins_in_the_function_is_one_inferred_span),
-		TEST(what_is_told_of_calls_bounds_inferred_spans_exactly),
+		TEST(recorded_calls_bound_inferred_spans),
 		TEST(a_call_that_began_before_the_trace_is_cut),
-		TEST(who_was_stopped_at_a_calls_beginning_is_counted_from_the_call_on),
+		TEST(span_starts_at_the_call_of_a_stopped_goroutine),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -355,7 +355,7 @@ static void shares_are_right_on_average_and_within_the_error_told(void **state)
 	for_all(expect_right);
 }
 
-static void who_never_moves_has_no_error(void **state)
+static void unchanging_goroutines_have_no_error(void **state)
 {
 	for (size_t i = 0; i < 4; i++) {
 		run_all(&models[0], &budgets[i]);
@@ -372,7 +372,7 @@ static void the_error_says_something(void **state)
 	assert_true(mean_error() < 0.05);
 }
 
-static void of_one_look_nothing_is_known(void **state)
+static void single_pass_gives_no_estimate(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(models); i++) {
 		run_all(&models[i], &budgets[ARRAY_SIZE(budgets) - 1]);
@@ -386,9 +386,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shares_are_right_on_average_and_within_the_error_told),
-		cmocka_unit_test(who_never_moves_has_no_error),
+		cmocka_unit_test(unchanging_goroutines_have_no_error),
 		cmocka_unit_test(the_error_says_something),
-		cmocka_unit_test(of_one_look_nothing_is_known),
+		cmocka_unit_test(single_pass_gives_no_estimate),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

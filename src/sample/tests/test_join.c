@@ -99,7 +99,7 @@ static void running_time_is_shared_as_waits_are_too(void **state)
 	assert_int_equal(find(G_RUNNING, b)->cpu_ns, PERIOD);
 }
 
-static void who_has_waited_alone_has_no_cpu_time(void **state)
+static void waiting_goroutine_gets_no_cpu_time(void **state)
 {
 	uint32_t a = stack_of(made_pc(MADE_LEAF, false), 1);
 	struct oncpu_bucket samples[] =
@@ -112,7 +112,7 @@ static void who_has_waited_alone_has_no_cpu_time(void **state)
 	assert_int_equal(find(G_RUNNING, a)->cpu_ns, 0);
 }
 
-static void what_has_no_sample_stays_running(void **state)
+static void goroutine_without_a_cpu_sample_stays_running(void **state)
 {
 	uint32_t a = stack_of(made_pc(MADE_LEAF, false), 1);
 	struct oncpu_bucket samples[] = {{.start_pc = START, .stack = a, .count = 3}};
@@ -174,7 +174,7 @@ static void time_in_a_system_call_goes_where_it_was_spent(void **state)
 	assert_int_equal(find(G_SYSCALL, r.stack)->count, 14);
 }
 
-static void what_is_marked_is_shown(void **state)
+static void marked_stack_is_shown(void **state)
 {
 	uint32_t a = stack_of(made_pc(MADE_LEAF, false), STACK_PC_GC);
 	struct oncpu_bucket samples[] = {
@@ -225,12 +225,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		JOIN_TEST(running_time_is_shared_as_samples_are),
 		JOIN_TEST(running_time_is_shared_as_waits_are_too),
-		JOIN_TEST(who_has_waited_alone_has_no_cpu_time),
-		JOIN_TEST(what_has_no_sample_stays_running),
+		JOIN_TEST(waiting_goroutine_gets_no_cpu_time),
+		JOIN_TEST(goroutine_without_a_cpu_sample_stays_running),
 		JOIN_TEST(a_system_call_that_memory_has_not_seen_brings_cpu_time_alone),
 		JOIN_TEST(the_runtimes_own_goroutines_stay_hidden),
 		JOIN_TEST(time_in_a_system_call_goes_where_it_was_spent),
-		JOIN_TEST(what_is_marked_is_shown),
+		JOIN_TEST(marked_stack_is_shown),
 		JOIN_TEST(a_bucket_that_is_kept_is_found_when_there_are_too_many),
 		JOIN_TEST(there_are_not_more_buckets_than_are_kept),
 	};

@@ -55,7 +55,7 @@ static struct total total_of(enum goroutine_status status)
 	return t;
 }
 
-static void all_time_that_passed_is_credited_once(void **state)
+static void sampler_credits_all_time_once(void **state)
 {
 	const struct wall_result *r;
 	struct total waiting;
@@ -98,7 +98,7 @@ static void a_change_ends_the_time_of_what_was(void **state)
 
 /* Whatever the budget, all of the time is accounted for: what was seen last stands until there is
  * CPU time to look again. */
-static void in_debt_no_time_is_lost(void **state)
+static void sampler_over_budget_loses_no_time(void **state)
 {
 	static const double budgets[] = {0.00001, 0.0001, 0.001, 0.01};
 
@@ -115,7 +115,7 @@ static void in_debt_no_time_is_lost(void **state)
 }
 
 /* A sampler in debt does not wake up for a tick. */
-static void in_debt_ticks_are_slept_through(void **state)
+static void sampler_over_budget_skips_ticks(void **state)
 {
 	struct rusage before, after;
 
@@ -223,7 +223,7 @@ static void go_statements_past_the_limit_are_counted(void **state)
 	assert_in_range(r->creators_left_out, 1, MADE_MAX);
 }
 
-static void one_goroutine_may_be_asked_for(void **state)
+static void sampler_accepts_one_goroutine_id(void **state)
 {
 	const struct wall_result *r;
 
@@ -245,7 +245,7 @@ static void end_at_once(void *arg, double seconds, uint64_t looks)
 	stop_flag = 1;
 }
 
-static void what_was_held_is_seen_though_it_ends_at_once(void **state)
+static void held_program_is_seen_even_if_it_ends_at_once(void **state)
 {
 	uint64_t looks = 0;
 	struct wall_options options = {.hz = 10,
@@ -297,16 +297,16 @@ static void a_recording_can_be_stopped(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WALL_TEST(all_time_that_passed_is_credited_once),
+		WALL_TEST(sampler_credits_all_time_once),
 		WALL_TEST(a_change_ends_the_time_of_what_was),
-		WALL_TEST(in_debt_no_time_is_lost),
-		WALL_TEST(in_debt_ticks_are_slept_through),
+		WALL_TEST(sampler_over_budget_loses_no_time),
+		WALL_TEST(sampler_over_budget_skips_ticks),
 		WALL_TEST(a_lap_tells_what_was_seen_since_the_one_before),
 		WALL_TEST(a_goroutine_stands_since_it_came_there),
 		WALL_TEST(go_statements_past_the_limit_are_counted),
-		WALL_TEST(what_was_held_is_seen_though_it_ends_at_once),
+		WALL_TEST(held_program_is_seen_even_if_it_ends_at_once),
 		WALL_TEST(a_held_programs_time_begins_when_it_runs),
-		WALL_TEST(one_goroutine_may_be_asked_for),
+		WALL_TEST(sampler_accepts_one_goroutine_id),
 		WALL_TEST(a_recording_can_be_stopped),
 	};
 

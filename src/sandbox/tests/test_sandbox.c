@@ -130,7 +130,7 @@ static int forbidden(void)
 	return 0;
 }
 
-static void what_is_needed_for_harm_is_forbidden(void **state)
+static void filter_forbids_harmful_system_calls(void **state)
 {
 	const struct sandbox_options options = {0};
 
@@ -167,7 +167,7 @@ static int allowed(void)
 	return 0;
 }
 
-static void what_parsing_takes_is_allowed(void **state)
+static void filter_allows_the_calls_of_a_parser(void **state)
 {
 	assert_int_equal(confined(&(struct sandbox_options){0}, allowed), 0);
 }
@@ -270,7 +270,7 @@ static int look_at_process(void)
 	return 0;
 }
 
-static void one_process_can_be_looked_at(void **state)
+static void sandbox_reads_one_process_only(void **state)
 {
 	const struct sandbox_options look = {.policy.pid = parent, .keep = 1ull << CAP_SYS_PTRACE};
 
@@ -412,7 +412,7 @@ static int make_any_file(void)
 	return 0;
 }
 
-static void without_a_rule_no_file_is_made_later(void **state)
+static void broker_without_a_rule_creates_no_file(void **state)
 {
 	static struct outfile_service outputs;
 	const struct sandbox_options options = {
@@ -474,14 +474,14 @@ static void a_reader_sees_the_end_of_a_process_that_was_killed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_needed_for_harm_is_forbidden),
-		cmocka_unit_test(what_parsing_takes_is_allowed),
+		cmocka_unit_test(filter_forbids_harmful_system_calls),
+		cmocka_unit_test(filter_allows_the_calls_of_a_parser),
 		cmocka_unit_test(capabilities_are_given_up_for_good),
 		TEST_IN_FOLDER(the_broker_opens_what_its_policy_allows),
-		cmocka_unit_test(one_process_can_be_looked_at),
+		cmocka_unit_test(sandbox_reads_one_process_only),
 		TEST_IN_FOLDER(files_that_the_user_names_later_are_new_and_nothing_else),
 		TEST_IN_FOLDER(numbered_files_replace_nothing_and_are_of_one_family),
-		TEST_IN_FOLDER(without_a_rule_no_file_is_made_later),
+		TEST_IN_FOLDER(broker_without_a_rule_creates_no_file),
 		cmocka_unit_test(memory_is_limited),
 		cmocka_unit_test(processor_time_is_limited),
 		cmocka_unit_test(a_reader_sees_the_end_of_a_process_that_was_killed),

@@ -300,7 +300,7 @@ static void wrong_bytes_do_no_harm(void **state)
 	}
 }
 
-static void many_segments_are_counted_by_the_section_or_the_notes(void **state)
+static void segment_count_comes_from_the_section_or_the_notes(void **state)
 {
 	struct made_core m;
 	Elf64_Ehdr *h = (Elf64_Ehdr *)m.bytes;
@@ -409,7 +409,7 @@ static void zstd_may_not_ask_for_any_memory(void **state)
 	assert_non_null(strstr(err->message, "more memory to decompress than its size justifies"));
 }
 
-static void what_is_no_core_is_named(void **state)
+static void file_that_is_not_a_core_is_reported(void **state)
 {
 	static const struct {
 		const char *bytes;
@@ -456,13 +456,13 @@ int main(void)
 		cmocka_unit_test(maps_have_the_names_of_files),
 		cmocka_unit_test(truncated_gives_what_is_there_or_an_error),
 		cmocka_unit_test(wrong_bytes_do_no_harm),
-		cmocka_unit_test(many_segments_are_counted_by_the_section_or_the_notes),
+		cmocka_unit_test(segment_count_comes_from_the_section_or_the_notes),
 		cmocka_unit_test(zstd_is_unpacked_and_cut_off_counts_as_truncated),
 		cmocka_unit_test(zstd_may_not_ask_for_any_memory),
 		cmocka_unit_test(zstd_is_unpacked_as_far_as_the_headers_tell),
 		cmocka_unit_test(zstd_of_no_core_is_not_unpacked),
 		cmocka_unit_test(a_fifo_is_no_core_file),
-		cmocka_unit_test(what_is_no_core_is_named),
+		cmocka_unit_test(file_that_is_not_a_core_is_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

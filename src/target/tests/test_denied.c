@@ -56,7 +56,7 @@ static void yama_is_named_with_its_level(void **state)
 	expect_denied(access_explain(&q), "ptrace_scope is 1", "--cap-add SYS_PTRACE");
 }
 
-static void no_remedy_is_named_that_yama_takes_away(void **state)
+static void remedies_omit_what_yama_forbids(void **state)
 {
 	struct access_question q = ordinary();
 
@@ -184,7 +184,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(yama_is_named_with_its_level),
-		cmocka_unit_test(no_remedy_is_named_that_yama_takes_away),
+		cmocka_unit_test(remedies_omit_what_yama_forbids),
 		cmocka_unit_test(yama_is_not_blamed_for_what_it_does_not_forbid),
 		cmocka_unit_test(another_user_of_a_container_needs_the_capability),
 		cmocka_unit_test(sudo_is_no_remedy_where_it_does_not_work),

@@ -133,7 +133,7 @@ static void process_that_calls_exec_is_gone_too(void **state)
 	end_child(pid);
 }
 
-static void no_such_process_is_said(void **state)
+static void missing_process_is_reported(void **state)
 {
 	_cleanup_target_ struct target *t = NULL;
 	_cleanup_error_ struct error *err = target_open_process(0x3ffffffe, &t);
@@ -197,7 +197,7 @@ int main(void)
 		cmocka_unit_test(process_that_ends_is_gone),
 		cmocka_unit_test(process_that_is_dying_has_not_called_exec),
 		cmocka_unit_test(process_that_calls_exec_is_gone_too),
-		cmocka_unit_test(no_such_process_is_said),
+		cmocka_unit_test(missing_process_is_reported),
 		cmocka_unit_test(maps_hold_our_own_code),
 		cmocka_unit_test(threads_hold_the_main_thread),
 		cmocka_unit_test(memory_gives_only_what_it_holds),

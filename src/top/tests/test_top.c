@@ -188,7 +188,7 @@ static void a_minute_is_kept(void **state)
 }
 
 /* As of a label that is another one for each request: memory does not grow with them. */
-static void what_was_seen_long_ago_takes_no_memory(void **state)
+static void old_samples_release_their_memory(void **state)
 {
 	struct fixture *f = *state;
 
@@ -337,7 +337,7 @@ static void keys_lead_from_a_function_to_its_goroutines_and_back(void **state)
 	assert_int_equal(press(f, 'q'), TOP_QUIT);
 }
 
-static void what_is_typed_can_be_corrected(void **state)
+static void backspace_corrects_the_search_text(void **state)
 {
 	struct fixture *f = *state;
 
@@ -379,7 +379,7 @@ static void a_profile_is_written_into_the_file_that_is_named(void **state)
 	assert_int_equal(press(f, TOP_PRESS_ENTER), TOP_REDRAW);
 }
 
-static void what_is_selected_stays_on_the_screen(void **state)
+static void selected_row_stays_on_the_screen(void **state)
 {
 	struct fixture *f = *state;
 
@@ -579,16 +579,16 @@ int main(void)
 		TOP_TEST(a_functions_time_is_its_own_and_that_of_what_it_calls),
 		TOP_TEST(the_window_forgets_what_is_older),
 		TOP_TEST(a_minute_is_kept),
-		TOP_TEST(what_was_seen_long_ago_takes_no_memory),
+		TOP_TEST(old_samples_release_their_memory),
 		TOP_TEST(a_lap_without_time_is_no_second),
 		TOP_TEST(labels_and_creators_have_their_goroutines),
 		TOP_TEST(a_filter_matches_any_case_and_any_of_what_is_known),
 		TOP_TEST(the_longest_waits_come_first),
 		TOP_TEST(a_label_has_its_longest_wait),
 		TOP_TEST(keys_lead_from_a_function_to_its_goroutines_and_back),
-		TOP_TEST(what_is_typed_can_be_corrected),
+		TOP_TEST(backspace_corrects_the_search_text),
 		TOP_TEST(a_profile_is_written_into_the_file_that_is_named),
-		TOP_TEST(what_is_selected_stays_on_the_screen),
+		TOP_TEST(selected_row_stays_on_the_screen),
 		TOP_TEST(each_table_can_be_sorted_by_each_of_its_columns),
 		TOP_TEST(a_page_fits_any_terminal),
 		TOP_TEST(a_page_shows_states_over_time_and_the_table),

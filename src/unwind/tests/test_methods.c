@@ -95,7 +95,7 @@ static void records_lead_to_the_end(void **state)
 	ASSERT_STACK(f->stacks, unwind(f), made_pc(MIDDLE, false), made_pc(ROOT, false), END);
 }
 
-static void whose_frame_has_no_record_loses_its_caller(void **state)
+static void frame_pointers_lose_the_caller_of_a_frameless_leaf(void **state)
 {
 	struct fixture *f = *state;
 
@@ -115,7 +115,7 @@ static void the_same_addresses_on_another_way_are_another_stack(void **state)
 	assert_int_equal(unwind(f), whole);
 }
 
-static void without_a_frame_pointer_only_the_ends_are_known(void **state)
+static void missing_frame_pointer_leaves_both_ends(void **state)
 {
 	struct fixture *f = *state;
 
@@ -232,7 +232,7 @@ static struct running_stack unwind_running(struct fixture *f, const uint64_t *ch
 	return ret;
 }
 
-static void what_runs_has_the_kernels_chain(void **state)
+static void running_goroutine_uses_the_kernels_chain(void **state)
 {
 	struct fixture *f = *state;
 	const uint64_t chain[] = {made_pc(LEAF, false), made_pc(ROOT, false), END};
@@ -261,7 +261,7 @@ static void a_chain_that_ends_early_is_cut(void **state)
 		     STACK_PC_TRUNCATED, START | STACK_PC_EXACT);
 }
 
-static void who_has_only_begun_is_whole(void **state)
+static void new_goroutine_has_a_whole_stack(void **state)
 {
 	struct fixture *f = *state;
 	const uint64_t recursion[] = {made_pc(LEAF, false), made_pc(ROOT, false)};
@@ -295,15 +295,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		METHOD_TEST(records_lead_to_the_end),
-		METHOD_TEST(whose_frame_has_no_record_loses_its_caller),
+		METHOD_TEST(frame_pointers_lose_the_caller_of_a_frameless_leaf),
 		METHOD_TEST(the_same_addresses_on_another_way_are_another_stack),
-		METHOD_TEST(without_a_frame_pointer_only_the_ends_are_known),
+		METHOD_TEST(missing_frame_pointer_leaves_both_ends),
 		METHOD_TEST(frame_pointers_that_lead_astray_are_not_followed),
 		METHOD_TEST(frames_reach_from_record_to_record),
 		METHOD_TEST(arm64_begins_below_sp),
-		METHOD_TEST(what_runs_has_the_kernels_chain),
+		METHOD_TEST(running_goroutine_uses_the_kernels_chain),
 		METHOD_TEST(a_chain_that_ends_early_is_cut),
-		METHOD_TEST(who_has_only_begun_is_whole),
+		METHOD_TEST(new_goroutine_has_a_whole_stack),
 		cmocka_unit_test(methods_have_names),
 	};
 

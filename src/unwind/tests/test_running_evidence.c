@@ -108,7 +108,7 @@ static void unwind_morestack_by_copy(struct made_sample *f)
 	assert_int_equal(f->result.g, G);
 }
 
-static void what_was_copied_at_the_sample_needs_no_memory(void **state)
+static void cpu_sample_needs_no_target_memory(void **state)
 {
 	struct made_sample *f = *state;
 
@@ -118,7 +118,7 @@ static void what_was_copied_at_the_sample_needs_no_memory(void **state)
 	assert_false(f->result.used_memory || f->result.truncated);
 }
 
-static void what_was_copied_tells_who_called_systemstack(void **state)
+static void cpu_sample_identifies_the_systemstack_caller(void **state)
 {
 	struct made_sample *f = *state;
 
@@ -130,7 +130,7 @@ static void what_was_copied_tells_who_called_systemstack(void **state)
 	assert_false(f->result.used_memory || f->result.truncated);
 }
 
-static void what_was_copied_of_another_goroutine_is_not_used(void **state)
+static void cpu_sample_of_another_goroutine_is_ignored(void **state)
 {
 	struct made_sample *f = *state;
 	struct sampled_goroutine other;
@@ -303,7 +303,7 @@ static void a_chain_to_where_a_stack_was_is_left_at_systemstack(void **state)
 	ASSERT_LENT(f, SYSTEMSTACK, made_pc(MIDDLE, false), made_pc(CLOSURE, false), END);
 }
 
-static void without_a_snapshot_a_chain_under_a_borrowed_stack_proves_nothing(void **state)
+static void chain_under_a_borrowed_stack_needs_a_snapshot(void **state)
 {
 	struct made_sample *f = *state;
 
@@ -317,7 +317,7 @@ static void without_a_snapshot_a_chain_under_a_borrowed_stack_proves_nothing(voi
 	ASSERT_LENT(f, SYSTEMSTACK, STACK_PC_TRUNCATED);
 }
 
-static void where_stacks_stay_the_chain_is_believed(void **state)
+static void chain_is_trusted_where_stacks_do_not_move(void **state)
 {
 	struct made_sample *f = *state;
 
@@ -364,7 +364,7 @@ static void make_short_copy(struct made_sample *f, struct sampled_goroutine *sam
 	assert_true(f->result.used_memory);
 }
 
-static void who_ran_since_is_not_where_he_was(void **state)
+static void goroutine_that_ran_since_has_a_stale_stack(void **state)
 {
 	struct made_sample *f = *state;
 	struct sampled_goroutine sample;
@@ -377,7 +377,7 @@ static void who_ran_since_is_not_where_he_was(void **state)
 		   STACK_PC_TRUNCATED, START | STACK_PC_EXACT);
 }
 
-static void what_was_copied_has_to_be_there_still(void **state)
+static void copied_stack_must_match_memory(void **state)
 {
 	struct made_sample *f = *state;
 	struct sampled_goroutine sample;
@@ -434,9 +434,9 @@ int main(void)
 		RUNNING_TEST(memory_that_the_chain_contradicts_is_not_believed),
 		RUNNING_TEST(a_deep_stack_goes_on_in_memory),
 		RUNNING_TEST(a_deep_stack_that_changed_is_cut),
-		RUNNING_TEST(what_was_copied_at_the_sample_needs_no_memory),
-		RUNNING_TEST(what_was_copied_tells_who_called_systemstack),
-		RUNNING_TEST(what_was_copied_of_another_goroutine_is_not_used),
+		RUNNING_TEST(cpu_sample_needs_no_target_memory),
+		RUNNING_TEST(cpu_sample_identifies_the_systemstack_caller),
+		RUNNING_TEST(cpu_sample_of_another_goroutine_is_ignored),
 		RUNNING_TEST(another_call_of_systemstack_is_not_taken_for_it),
 		RUNNING_TEST(a_record_below_sp_shifts_the_chain_by_one),
 		RUNNING_TEST(memory_has_to_agree_with_a_chain_without_place),
@@ -444,11 +444,11 @@ int main(void)
 		RUNNING_TEST(a_stack_that_was_moved_is_found_by_the_snapshot),
 		RUNNING_TEST(so_is_one_under_morestack),
 		RUNNING_TEST(a_chain_to_where_a_stack_was_is_left_at_systemstack),
-		RUNNING_TEST(without_a_snapshot_a_chain_under_a_borrowed_stack_proves_nothing),
-		RUNNING_TEST(where_stacks_stay_the_chain_is_believed),
+		RUNNING_TEST(chain_under_a_borrowed_stack_needs_a_snapshot),
+		RUNNING_TEST(chain_is_trusted_where_stacks_do_not_move),
 		RUNNING_TEST(the_lender_of_a_stack_that_was_not_moved_is_known),
-		RUNNING_TEST(who_ran_since_is_not_where_he_was),
-		RUNNING_TEST(what_was_copied_has_to_be_there_still),
+		RUNNING_TEST(goroutine_that_ran_since_has_a_stale_stack),
+		RUNNING_TEST(copied_stack_must_match_memory),
 		RUNNING_TEST(each_of_two_stacks_has_to_be_as_it_was),
 		RUNNING_TEST(a_chain_that_leaves_the_code_proves_nothing),
 	};

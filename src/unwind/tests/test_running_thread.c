@@ -5,7 +5,7 @@
 #include "tests/fake_program.h"
 #include "unwind/tests/made_sample.h"
 
-static void what_was_captured_needs_nothing_else(void **state)
+static void captured_registers_and_stack_suffice(void **state)
 {
 	struct made_sample *f = *state;
 
@@ -120,7 +120,7 @@ static void morestack_leads_to_who_needs_the_stack(void **state)
 }
 
 /* gopreempt_m, called by newstack. */
-static void who_lets_go_of_its_goroutine_under_morestack_schedules(void **state)
+static void dropg_under_morestack_is_the_scheduler(void **state)
 {
 	struct made_sample *f = *state;
 
@@ -218,7 +218,7 @@ static void a_signal_whose_handler_has_returned_as_well(void **state)
 
 /* What was interrupted is on a stack that is not to be had, so its caller is lost, but the chain
  * goes on. In the handler g is nobody's. */
-static void where_a_goroutine_began_is_known_behind_a_gap(void **state)
+static void start_function_is_known_beyond_a_gap(void **state)
 {
 	struct made_sample *f = *state;
 
@@ -273,7 +273,7 @@ static void unwind_by_code(struct made_sample *f, uint8_t *code, const uint64_t 
 	elf_file_close(program.elf);
 }
 
-static void what_called_systemstack_is_known_by_the_code(void **state)
+static void code_identifies_the_systemstack_caller(void **state)
 {
 	struct made_sample *f = *state;
 	const uint64_t chain[] = {made_pc(LEAF, false), made_pc(OLD_SYSTEMSTACK, false),
@@ -292,7 +292,7 @@ static void what_called_systemstack_is_known_by_the_code(void **state)
 	assert_false(f->result.truncated);
 }
 
-static void of_two_calls_that_could_be_it_none_is_taken(void **state)
+static void ambiguous_calls_yield_no_caller(void **state)
 {
 	struct made_sample *f = *state;
 	const uint64_t chain[] = {made_pc(LEAF, false), made_pc(OLD_SYSTEMSTACK, false),
@@ -325,7 +325,7 @@ static void a_call_through_a_register_tells_nothing(void **state)
 }
 
 /* Nobody has called who began the goroutine: its closure's name tells who it is. */
-static void where_a_goroutine_began_is_known_by_the_closures_name(void **state)
+static void closure_name_identifies_the_start_function(void **state)
 {
 	struct made_sample *f = *state;
 	const uint64_t chain[] = {made_pc(CLOSURE, false), made_pc(OLD_SYSTEMSTACK, false), END};
@@ -346,7 +346,7 @@ static void where_a_goroutine_began_is_known_by_the_closures_name(void **state)
 }
 
 /* gogo has set SP to the stack to which it goes, and has not jumped there. */
-static void who_arrives_on_a_stack_has_no_return_address_there(void **state)
+static void switched_stack_has_no_return_address_yet(void **state)
 {
 	struct made_sample *f = *state;
 
@@ -481,7 +481,7 @@ static void a_pc_in_no_code_is_no_stack(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		RUNNING_TEST(what_was_captured_needs_nothing_else),
+		RUNNING_TEST(captured_registers_and_stack_suffice),
 		RUNNING_TEST(assembly_may_use_the_g_register),
 		RUNNING_TEST(systemstack_leads_to_its_caller),
 		RUNNING_TEST(before_go_1_21_as_well),
@@ -489,16 +489,16 @@ int main(void)
 		RUNNING_TEST(c_leads_to_the_goroutine_that_called_it),
 		RUNNING_TEST(a_thread_that_has_left_its_goroutine_schedules),
 		RUNNING_TEST(morestack_leads_to_who_needs_the_stack),
-		RUNNING_TEST(who_lets_go_of_its_goroutine_under_morestack_schedules),
+		RUNNING_TEST(dropg_under_morestack_is_the_scheduler),
 		RUNNING_TEST(the_chain_tells_it_as_well),
 		RUNNING_TEST(a_signal_leads_to_what_it_interrupted),
-		RUNNING_TEST(where_a_goroutine_began_is_known_behind_a_gap),
+		RUNNING_TEST(start_function_is_known_beyond_a_gap),
 		RUNNING_TEST(a_signal_whose_handler_has_returned_as_well),
-		RUNNING_TEST(what_called_systemstack_is_known_by_the_code),
-		RUNNING_TEST(of_two_calls_that_could_be_it_none_is_taken),
+		RUNNING_TEST(code_identifies_the_systemstack_caller),
+		RUNNING_TEST(ambiguous_calls_yield_no_caller),
 		RUNNING_TEST(a_call_through_a_register_tells_nothing),
-		RUNNING_TEST(where_a_goroutine_began_is_known_by_the_closures_name),
-		RUNNING_TEST(who_arrives_on_a_stack_has_no_return_address_there),
+		RUNNING_TEST(closure_name_identifies_the_start_function),
+		RUNNING_TEST(switched_stack_has_no_return_address_yet),
 		RUNNING_TEST(arm64_needs_no_innermost_record_where_there_is_no_chain),
 		RUNNING_TEST(arm64_needs_no_innermost_record_where_the_chain_ends_early),
 		RUNNING_TEST(on_arm64_the_snapshot_shows_where_systemstack_was_called),

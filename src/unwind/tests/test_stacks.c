@@ -140,7 +140,7 @@ static void the_same_stack_has_the_same_number(void **state)
 	assert_int_equal(stacks_count(f->stacks), 2);
 }
 
-static void in_the_prologue_there_is_no_frame_yet(void **state)
+static void unwinding_in_a_prologue_finds_the_caller(void **state)
 {
 	struct made_stack s = {.count = 0};
 	struct stack_memory m;
@@ -155,7 +155,7 @@ static void in_the_prologue_there_is_no_frame_yet(void **state)
 	assert_int_equal(stack.pcs[1], made_pc(ROOT, false));
 }
 
-static void what_a_signal_interrupted_is_exact(void **state)
+static void unwinding_through_a_signal_is_exact(void **state)
 {
 	struct made_stack s = {.count = 0};
 	struct stack_memory m;
@@ -337,8 +337,8 @@ int main(void)
 		STACK_TEST(a_whole_stack_ends_at_goexit),
 		STACK_TEST(the_same_stack_has_the_same_number),
 		STACK_TEST(past_the_limit_only_known_stacks_have_a_number_of_their_own),
-		STACK_TEST(in_the_prologue_there_is_no_frame_yet),
-		STACK_TEST(what_a_signal_interrupted_is_exact),
+		STACK_TEST(unwinding_in_a_prologue_finds_the_caller),
+		STACK_TEST(unwinding_through_a_signal_is_exact),
 		STACK_TEST(bytes_that_lead_nowhere_are_no_stack),
 		STACK_TEST(a_stack_cut_short_keeps_its_start_function),
 		STACK_TEST(nobody_unwinds_past_a_function_that_moves_sp),

@@ -8,8 +8,7 @@
 
 #include "base/error.h"
 
-/* Saves what a command must get back (signals, limits). main() calls it before it changes anything.
- */
+/* Saves the OOM score, which a command gets back. main() calls it before it changes anything. */
 void command_remember(void);
 
 /* `command` is NULL-terminated. ERROR_FAILED has the reason of exec. From here on stop_on_signals()

@@ -49,7 +49,7 @@ struct collector {
 	uint64_t checked_ns;
 	atomic_uint_fast64_t absences;
 	struct unread unread;         /* sets of labels that the agent could not read */
-	bool was_unread;              /* the list of readable ranges was updated for the agent */
+	bool was_unread;              /* unread labels came since the agent's ranges were updated */
 	struct precedence precedence; /* of the thread that collects */
 	atomic_bool goes_first;
 	sigset_t others; /* signals that the decoding thread leaves to others */

@@ -139,11 +139,12 @@ static struct error *fill_labels(struct profile *p, const struct label_sets *set
 
 struct error *fill_sample(struct profile *p, struct goroutine_set *set, uint32_t stack_id,
 			  uint32_t labels_id, enum goroutine_status status, uint8_t wait_reason,
-			  struct profile_sample *sample)
+			  struct profile_sample *sample, uint32_t *ret_place)
 {
 	struct stack stack = stacks_get(goroutine_set_stacks(set), stack_id);
 	_cleanup_free_ struct profile_label *labels = NULL;
 	struct error *err;
+	uint32_t place;
 
 	err = fill_labels(p, goroutine_set_labels(set), labels_id, &labels, &sample->label_count);
 	if (err)
@@ -158,7 +159,7 @@ struct error *fill_sample(struct profile *p, struct goroutine_set *set, uint32_t
 			intern_string(&p->strings, goroutine_set_wait_reason(set, wait_reason));
 	if (sample->wait == INTERN_FAILED)
 		return &error_no_memory;
-	return profile_add(p, sample);
+	return profile_add_at(p, sample, ret_place ? ret_place : &place);
 }
 
 struct error *fill_unwinding(struct profile *p, struct goroutine_set *set)

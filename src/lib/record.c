@@ -3,6 +3,7 @@
  * profile of each interval. The profile says how well it is known, and what it lacks is remarked.
  */
 #include <gospect/profile.h>
+#include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -12,6 +13,7 @@
 #include "lib/goroutine_filter.h"
 #include "lib/options.h"
 #include "lib/profile_handle.h"
+#include "lib/recording_times.h"
 #include "lib/target_handle.h"
 #include "lib/unwind.h"
 #include "oncpu/perf_events.h"
@@ -33,6 +35,7 @@ struct recording {
 	struct wall_sampler *sampler;
 	struct kernel_symbols *kernel; /* NULL: not asked for */
 	struct debug_frame *frames;    /* of options.unwind */
+	struct recording_times times;
 };
 
 static void recording_release(struct recording *r)
@@ -40,6 +43,7 @@ static void recording_release(struct recording *r)
 	wall_sampler_close(r->sampler);
 	kernel_symbols_close(r->kernel);
 	debug_frame_close(r->frames);
+	recording_times_release(&r->times);
 	filter_release(&r->filter);
 }
 #define _cleanup_recording_ _cleanup_(recording_release)
@@ -116,9 +120,10 @@ static void remark_unseen(const struct recording *r)
 		       unseen, PERF_MOST_EVENTS);
 }
 
+/* `is_stream`: what it sees is handed over in laps. */
 static struct error *must_check open_recording(struct gospect_target *t,
 					       const struct gospect_record_options *given,
-					       struct recording *r)
+					       bool is_stream, struct recording *r)
 {
 	const struct gospect_record_options *o = &r->options;
 	struct error *err = take_options(given, r);
@@ -136,6 +141,8 @@ static struct error *must_check open_recording(struct gospect_target *t,
 		.run_queue = has(r, GOSPECT_RECORD_RUN_QUEUE),
 		.held = t->is_held,
 		.stop = t->cancel,
+		.part = is_stream ? NULL : recording_times_take,
+		.part_arg = &r->times,
 		.progress = o->progress,
 		.arg = o->arg,
 	};
@@ -170,24 +177,30 @@ static bool is_wanted(struct recording *r, const struct wall_bucket *b)
 	return filter_matches(&r->filter, &subject, wall_sampler_set(r->sampler), r->target->image);
 }
 
+/* places[i] becomes the place of bucket i in the profile's samples, or TIMELINE_NO_ROW. */
 static struct error *must_check add_buckets(struct recording *r, const struct wall_bucket *buckets,
-					    size_t count, struct profile *p)
+					    size_t count, struct profile *p, uint32_t *places)
 {
 	struct error *err = NULL;
 
 	for (size_t i = 0; !err && i < count; i++) {
 		const struct wall_bucket *b = &buckets[i];
+		uint32_t place = TIMELINE_NO_ROW;
 		struct profile_sample sample = {
 			.count = b->count,
 			.wall_ns = b->ns,
 			.cpu_ns = b->cpu_ns,
 			.idle_count = b->idle_count,
 			.idle_ns = b->idle_ns,
+			.longest_ns = b->longest_ns,
+			.longest_goroutine = b->longest_goroutine,
 		};
 
 		if (is_wanted(r, b))
 			err = fill_sample(p, wall_sampler_set(r->sampler), b->stack, b->labels,
-					  b->status, b->wait_reason, &sample);
+					  b->status, b->wait_reason, &sample, &place);
+		if (places)
+			places[i] = place;
 	}
 	return err;
 }
@@ -397,7 +410,12 @@ static struct error *must_check make_profile(struct recording *r, struct gospect
 	struct profile *inner = p->profile;
 	const struct wall_bucket *buckets;
 	size_t count = wall_sampler_buckets(r->sampler, &buckets);
-	struct error *err = add_buckets(r, buckets, count, inner);
+	_cleanup_free_ uint32_t *places = calloc(count + 1, sizeof(*places));
+	struct error *err =
+		places ? add_buckets(r, buckets, count, inner, places) : &error_no_memory;
+
+	if (!err)
+		err = recording_times_give(&r->times, r->sampler, places, inner);
 
 	inner->time_ns = result->start_ns;
 	inner->duration_ns = result->duration_ns;
@@ -419,7 +437,7 @@ struct gospect_error *gospect_record(struct gospect_target *t,
 {
 	_cleanup_profile_handle_ struct gospect_profile *p = profile_new();
 	_cleanup_recording_ struct recording r = {0};
-	struct error *err = p ? open_recording(t, given, &r) : &error_no_memory;
+	struct error *err = p ? open_recording(t, given, false, &r) : &error_no_memory;
 
 	/* It may have ended when the recording does. */
 	if (!err)
@@ -471,7 +489,7 @@ static struct error *must_check take_lap(struct recording *r, struct stream *str
 	struct error *err = p ? wall_sampler_lap(r->sampler, &lap) : &error_no_memory;
 
 	if (!err)
-		err = add_buckets(r, lap.buckets, lap.count, p);
+		err = add_buckets(r, lap.buckets, lap.count, p, NULL);
 	if (!err)
 		err = symbolize(r, p, &symbols);
 	wall_sampler_pause(r->sampler);
@@ -504,7 +522,7 @@ gospect_record_stream(struct gospect_target *t, const struct gospect_record_opti
 {
 	_cleanup_recording_ struct recording r = {0};
 	struct stream stream = {sample, arg, false};
-	struct error *err = open_recording(t, given, &r), *last = NULL;
+	struct error *err = open_recording(t, given, true, &r), *last = NULL;
 
 	if (!err && !in_range(interval, 0, 1e7))
 		err = error_format(ERROR_USAGE, "invalid interval %g s; the range is 0 to 1e+07",

@@ -48,6 +48,12 @@ static struct error *must_check take_options(const struct gospect_recorded_optio
 
 /* ---- a trace, as a profile ---- */
 
+/* A wait that began before the trace. */
+struct early {
+	uint32_t place; /* of its sample */
+	uint64_t end;
+};
+
 struct filling {
 	const struct gospect_recorded_options *options;
 	struct profile *profile;
@@ -55,6 +61,10 @@ struct filling {
 	uint64_t *pcs;
 	size_t capacity;
 	struct profile_label labels[MAX_LABELS];
+	/* Those that ended last of all, so far. */
+	struct early *earlies;
+	size_t early_count;
+	size_t early_capacity;
 };
 
 /* *ret_wanted: it has the one that is wanted. */
@@ -85,6 +95,47 @@ static struct error *must_check fill_labels(struct filling *f, const struct span
 	return NULL;
 }
 
+/* A goroutine that stands at one place from the beginning to the end is idle; which time is the end
+ * is known only there. */
+static struct error *must_check note_early(struct filling *f, const struct span *span,
+					   uint32_t place)
+{
+	bool stands = span->state == TRACE_WAITING || span->state == TRACE_IN_SYSCALL;
+
+	if (!stands || span->begin || (f->early_count && span->end < f->earlies[0].end))
+		return NULL;
+	if (f->early_count && span->end > f->earlies[0].end)
+		f->early_count = 0;
+	if (!array_reserve(&f->earlies, &f->early_capacity, f->early_count + 1))
+		return &error_no_memory;
+	f->earlies[f->early_count++] = (struct early){place, span->end};
+	return NULL;
+}
+
+static void mark_idle(const struct filling *f)
+{
+	for (size_t i = 0; i < f->early_count; i++) {
+		struct profile_sample *sample = &f->profile->samples[f->earlies[i].place];
+
+		if (f->earlies[i].end < f->profile->duration_ns)
+			return;
+		sample->idle_ns += f->earlies[i].end;
+		sample->idle_count++;
+	}
+}
+
+static struct error *must_check add_times(struct filling *f, const struct span *span,
+					  const struct profile_sample *sample)
+{
+	uint32_t place;
+	struct error *err = profile_add_at(f->profile, sample, &place);
+
+	if (!err)
+		err = timeline_add(&f->profile->timeline, place, span->begin, span->end,
+				   sample->wall_ns);
+	return err ? err : note_early(f, span, place);
+}
+
 static struct error *must_check add_sample(void *arg, const struct span *span)
 {
 	struct filling *f = arg;
@@ -93,6 +144,8 @@ static struct error *must_check add_sample(void *arg, const struct span *span)
 		.state = (enum profile_state)span_state(span->state),
 		.count = 1,
 		.wall_ns = span->end - span->begin,
+		.longest_ns = span->end - span->begin,
+		.longest_goroutine = span->g,
 	};
 	bool wanted = true;
 	struct error *err = NULL;
@@ -110,7 +163,7 @@ static struct error *must_check add_sample(void *arg, const struct span *span)
 			intern_string(&p->strings, intern_get(&f->tables->texts, span->reason));
 	if (sample.wait == INTERN_FAILED)
 		return &error_no_memory;
-	return profile_add(p, &sample);
+	return add_times(f, span, &sample);
 }
 
 static struct error *must_check read_trace(const void *bytes, size_t size,
@@ -133,7 +186,10 @@ static struct error *must_check read_trace(const void *bytes, size_t size,
 	if (!ret->profile)
 		return &error_no_memory;
 	err = trace_spans_read(bytes, size, &how, &tables, &ret->profile->duration_ns);
+	if (!err)
+		mark_idle(&filling);
 	free(filling.pcs);
+	free(filling.earlies);
 	if (!err)
 		err = profile_add_comment(ret->profile, "gospect %s, from an execution trace (%s)",
 					  GOSPECT_VERSION, header);

@@ -268,7 +268,7 @@ static struct error *must_check fill_profile(const struct gospect_snapshot *s, s
 		struct profile_sample sample = {.count = 1};
 
 		err = fill_sample(p, s->dump->set, g->stack, g->labels, g->status, g->wait_reason,
-				  &sample);
+				  &sample, NULL);
 	}
 	return err;
 }

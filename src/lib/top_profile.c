@@ -22,7 +22,7 @@ static struct error *add_totals(struct profile *p, const struct top_model *m,
 
 		if (sample.count || sample.wall_ns || sample.cpu_ns)
 			err = fill_sample(p, set, key->stack, key->labels, key->status,
-					  key->wait_reason, &sample);
+					  key->wait_reason, &sample, NULL);
 	}
 	return err;
 }

@@ -38,10 +38,24 @@ static const char *const known_ends[] = {
 	".(*http2ClientConn).readLoop",
 };
 
+/* The runtime's words (runtime/runtime2.go, waitReasonStrings), and those of Go's trace
+ * (runtime/traceruntime.go, traceBlockReasonStrings). */
 static const char *const reasons[] = {
-	"IO wait",        "chan receive",    "chan receive (nil chan)", "select",
-	"sleep",          "sync.Cond.Wait",  "select (no cases)",       "GC worker (idle)",
-	"finalizer wait", "force gc (idle)",
+	"IO wait",
+	"chan receive",
+	"chan receive (nil chan)",
+	"select",
+	"sleep",
+	"sync.Cond.Wait",
+	"select (no cases)",
+	"GC worker (idle)",
+	"finalizer wait",
+	"force gc (idle)",
+	"network",
+	"sync.(*Cond).Wait",
+	"forever",
+	"system goroutine wait",
+	"GC background sweeper wait",
 };
 
 static const char *const entries[] = {

@@ -2,11 +2,13 @@
  * The flame graph: one HTML file that needs no network. The page (page/) is built into gospect; the
  * profile goes into it as JSON with the text, and the numbers packed:
  *
- *   {"version":3, "command":, "go_version":, "gospect":, "time_ns":, "duration_ns":, "period_ns":,
+ *   {"version":4, "command":, "go_version":, "gospect":, "time_ns":, "duration_ns":, "period_ns":,
  *    "comments":[text...], "label_sets":[[key,value,...]...],
  *    "stands_out":[{"text":, "focus":, "kinds":[...], "waits":[...], "idle":}...],
- * "strings":[text...], "sizes":{"nodes":, "lines":, "samples":}, "packed":"base64 of zlib of the
- * numbers"}
+ *    "sources":[{"file":text, "first":number of its first line here, "lines":[text...]}...],
+ *    "timeline":{"width_ns": of a column, "columns":},
+ *    "strings":[text...], "sizes":{"nodes":, "lines":, "samples":, "steps":},
+ *    "packed":"base64 of zlib of the numbers"}
  *
  * A page that compares has the data of the earlier profile in a second element, else that is empty.
  *
@@ -15,7 +17,8 @@
  *   lines    function, file (places in strings), line
  *   nodes    of a tree of stacks, node 0 (the root) left out: node - parent; its line
  *   samples  node, state, wait reason (in strings), label set, 1 when it waits for work, count,
- *            wall_ns, cpu_ns, idle_count, idle_ns
+ *            wall_ns, cpu_ns, idle_count, idle_ns, longest_ns, longest_goroutine
+ *   steps    (timeline.h) sample - that of the step before, column, microseconds
  *
  * Text comes from the target: json_text.h keeps it from ending the script element, the page shows
  * it as text only.
@@ -48,6 +51,8 @@ struct page_data {
 	struct intern strings;  /* functions, files and wait reasons */
 	struct intern sets;     /* the bytes of struct profile_label; 0 is no labels */
 	struct stands_out stands_out;
+	struct timeline_step *steps;
+	size_t step_count;
 	struct strbuf numbers;
 };
 
@@ -58,6 +63,7 @@ static void page_data_release(struct page_data *d)
 	free(d->waits);
 	free(d->label_sets);
 	free(d->awaiting);
+	free(d->steps);
 	intern_release(&d->strings);
 	intern_release(&d->sets);
 	strbuf_release(&d->numbers);
@@ -167,6 +173,20 @@ static void add_sample_columns(struct page_data *d)
 		add_number(d, s[i].idle_count);
 	for (size_t i = 0; i < count; i++)
 		add_number(d, s[i].idle_ns);
+	for (size_t i = 0; i < count; i++)
+		add_number(d, s[i].longest_ns);
+	for (size_t i = 0; i < count; i++)
+		add_number(d, s[i].longest_goroutine);
+}
+
+static void add_steps(struct page_data *d)
+{
+	for (size_t i = 0; i < d->step_count; i++)
+		add_number(d, d->steps[i].row - (i ? d->steps[i - 1].row : 0));
+	for (size_t i = 0; i < d->step_count; i++)
+		add_number(d, d->steps[i].column);
+	for (size_t i = 0; i < d->step_count; i++)
+		add_number(d, (d->steps[i].ns + 500) / 1000);
 }
 
 static void write_base64(const uint8_t *bytes, size_t size, FILE *out)
@@ -213,7 +233,7 @@ static struct error *write_header(const struct profile *p, FILE *out)
 	struct error *err;
 
 	fprintf(out,
-		"{\"version\":3,\n\"time_ns\":%" PRIu64 ",\n\"duration_ns\":%" PRIu64
+		"{\"version\":4,\n\"time_ns\":%" PRIu64 ",\n\"duration_ns\":%" PRIu64
 		",\n\"period_ns\":%" PRIu64,
 		p->time_ns, p->duration_ns, p->period_ns);
 	err = write_member("gospect", GOSPECT_VERSION, out);
@@ -274,8 +294,8 @@ static struct error *write_strings(const struct page_data *d, FILE *out)
 		err = json_text_write_bytes(d->strings.strings[i].data,
 					    d->strings.strings[i].length, out);
 	}
-	fprintf(out, "],\n\"sizes\":{\"nodes\":%zu,\"lines\":%zu,\"samples\":%zu}", d->tree.count,
-		d->symbols->source_line_count, d->profile->count);
+	fprintf(out, "],\n\"sizes\":{\"nodes\":%zu,\"lines\":%zu,\"samples\":%zu,\"steps\":%zu}",
+		d->tree.count, d->symbols->source_line_count, d->profile->count, d->step_count);
 	return err;
 }
 
@@ -317,6 +337,10 @@ static struct error *write_data(const struct page_data *d, FILE *out)
 		err = write_label_sets(d, out);
 	if (!err)
 		err = write_stands_out(d, out);
+	fprintf(out,
+		",\n\"sources\":[],\n\"timeline\":{\"width_ns\":%" PRIu64 ",\"columns\":%" PRIu32
+		"}",
+		d->profile->timeline.width_ns, d->profile->timeline.columns);
 	if (!err)
 		err = write_strings(d, out);
 	if (!err)
@@ -339,10 +363,13 @@ static struct error *write_profile(const struct profile *p, const struct profile
 		err = add_lines(&d);
 	if (!err)
 		err = stands_out_find(p, symbols, &d.stands_out);
+	if (!err)
+		err = timeline_steps(&p->timeline, &d.steps, &d.step_count);
 	if (err)
 		return err;
 	add_nodes(&d);
 	add_sample_columns(&d);
+	add_steps(&d);
 	return write_data(&d, out);
 }
 

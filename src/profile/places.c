@@ -30,12 +30,14 @@ void tally_release(struct tally *t)
 	places_release(&t->locks);
 	places_release(&t->blocked);
 	places_release(&t->syscalls);
+	places_release(&t->starts);
+	free(t->blocked_at);
 	stack_tree_release(&t->cpu);
 }
 
 static bool places_add(struct places *p, const struct place *add)
 {
-	uint64_t *at = map_at(&p->index, (uint64_t)add->function << 32 | add->wait);
+	uint64_t *at = map_at(&p->index, place_key(add));
 
 	if (!at)
 		return false;
@@ -141,10 +143,24 @@ static bool add_blocked(const struct visit *v, uint64_t time, uint64_t idle)
 
 	if (!places_add(&v->tally->blocked, &place))
 		return false;
+	if (idle < time)
+		v->tally->blocked_at[v->sample - v->profile->samples] = place_key(&place);
 	if (depth < v->stack.count)
 		return places_add(&v->tally->requests, &place);
 	return !is_lock(intern_get(&v->profile->strings, place.wait)) ||
 	       places_add(&v->tally->locks, &place);
+}
+
+/* The loop that it is, by name: its outermost function that is not the runtime's. */
+static bool add_start(const struct visit *v, uint64_t time, uint64_t idle)
+{
+	size_t i = v->stack.count - 1;
+	struct place place = {.time = time, .idle = idle};
+
+	while (i && !strncmp(name_at(v, i), "runtime.", 8))
+		i--;
+	place.function = function_at(v, i);
+	return places_add(&v->tally->starts, &place);
 }
 
 static bool add_syscall(const struct visit *v, uint64_t time)
@@ -162,8 +178,11 @@ static bool add_visit(const struct visit *v)
 	uint64_t time = t->timed ? s->wall_ns : s->count;
 	uint64_t idle = t->timed ? s->idle_ns : s->idle_count;
 
-	if (sample_awaits_work(v->profile, v->symbols, s, &v->stack))
-		idle = time;
+	bool awaits = sample_awaits_work(v->profile, v->symbols, s, &v->stack);
+
+	idle = awaits ? time : idle;
+	if (!add_start(v, time, awaits ? time : 0))
+		return false;
 	t->total += time;
 	t->busy += time - idle;
 	t->request += request_depth(v) < v->stack.count ? time : 0;
@@ -191,6 +210,9 @@ struct error *tally_make(const struct profile *p, const struct profile_symbols *
 	struct visit v = {.tally = &t, .profile = p, .symbols = symbols};
 	struct error *err = NULL;
 
+	t.blocked_at = calloc(p->count + 1, sizeof(*t.blocked_at));
+	if (!t.blocked_at)
+		return &error_no_memory;
 	for (size_t i = 0; i < p->count && !err; i++) {
 		v.sample = &p->samples[i];
 		err = symbols_stack(symbols, v.sample, &v.stack);
@@ -204,6 +226,7 @@ struct error *tally_make(const struct profile *p, const struct profile_symbols *
 	places_sort(&t.locks);
 	places_sort(&t.blocked);
 	places_sort(&t.syscalls);
+	places_sort(&t.starts);
 	*ret = t;
 	t = (struct tally){0};
 	return NULL;

@@ -37,8 +37,18 @@ struct tally {
 	uint64_t runnable;
 	uint64_t syscall; /* not idle */
 	uint64_t cpu_ns;
-	uint64_t gc_ns; /* of cpu_ns */
+	uint64_t gc_ns;       /* of cpu_ns */
+	struct places starts; /* by the function that goroutines began in; idle: they await work */
+	/* Of each sample that is blocked and not idle its place, function and wait reason; else 0.
+	 */
+	uint64_t *blocked_at;
 };
+
+/* As in tally.blocked_at. */
+static inline uint64_t place_key(const struct place *p)
+{
+	return (uint64_t)p->function << 32 | p->wait;
+}
 
 /* An expression for the functions under which CPU time is the garbage collector's. */
 extern const char gc_functions[];

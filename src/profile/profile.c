@@ -42,6 +42,7 @@ void profile_destroy(struct profile *p)
 	free(p->command);
 	free(p->go_version);
 	map_release(&p->index);
+	timeline_release(&p->timeline);
 	intern_release(&p->strings);
 	free(p);
 }
@@ -128,16 +129,28 @@ static void add_values(struct profile_sample *sum, const struct profile_sample *
 	sum->cpu_ns += sample->cpu_ns;
 	sum->idle_count += sample->idle_count;
 	sum->idle_ns += sample->idle_ns;
+	if (sample->longest_ns > sum->longest_ns) {
+		sum->longest_ns = sample->longest_ns;
+		sum->longest_goroutine = sample->longest_goroutine;
+	}
 }
 
-struct error *profile_add(struct profile *p, const struct profile_sample *sample)
+struct error *profile_add_at(struct profile *p, const struct profile_sample *sample, uint32_t *ret)
 {
 	struct profile_sample *sum = sample_of_kind(p, sample);
 
 	if (!sum)
 		return &error_no_memory;
 	add_values(sum, sample);
+	*ret = sum - p->samples;
 	return NULL;
+}
+
+struct error *profile_add(struct profile *p, const struct profile_sample *sample)
+{
+	uint32_t place;
+
+	return profile_add_at(p, sample, &place);
 }
 
 struct error *profile_append(struct profile *p, const struct profile_sample *sample)
@@ -196,21 +209,39 @@ static bool has_label(const struct profile_sample *s, uint32_t key, uint32_t val
 	return false;
 }
 
-void profile_keep_label(struct profile *p, const char *key, const char *value)
+/* Of each sample of the label its new place; TIMELINE_NO_ROW of the others. */
+static void keep_samples(struct profile *p, uint32_t key, uint32_t value, uint32_t *places)
 {
-	/* INTERN_FAILED, when nobody has it, is no label's. */
-	uint32_t k = intern_find(&p->strings, key, strlen(key));
-	uint32_t v = intern_find(&p->strings, value, strlen(value));
 	size_t kept = 0;
 
 	for (size_t i = 0; i < p->count; i++) {
-		if (has_label(&p->samples[i], k, v))
+		bool keeps = has_label(&p->samples[i], key, value);
+
+		if (places)
+			places[i] = keeps ? kept : TIMELINE_NO_ROW;
+		if (keeps)
 			p->samples[kept++] = p->samples[i];
 		else
 			free((void *)p->samples[i].pcs);
 	}
 	p->count = kept;
 	map_release(&p->index);
+}
+
+void profile_keep_label(struct profile *p, const char *key, const char *value)
+{
+	/* INTERN_FAILED, when nobody has it, is no label's. */
+	uint32_t k = intern_find(&p->strings, key, strlen(key));
+	uint32_t v = intern_find(&p->strings, value, strlen(value));
+	_cleanup_free_ uint32_t *places = calloc(p->count + 1, sizeof(*places));
+	_cleanup_timeline_ struct timeline old = p->timeline;
+	size_t count = p->count;
+
+	p->timeline = (struct timeline){0};
+	keep_samples(p, k, v, places);
+	/* Without memory for it there is no timeline. */
+	if (places && old.width_ns)
+		error_destroy(timeline_add_all(&p->timeline, &old, places, count));
 }
 
 void profile_totals(const struct profile *p, uint64_t *ret_count, uint64_t *ret_wall_ns)

@@ -16,6 +16,7 @@
 #include "base/intern.h"
 #include "base/map.h"
 #include "image/code.h"
+#include "profile/timeline.h"
 
 enum profile_state { PROFILE_RUNNING, PROFILE_RUNNABLE, PROFILE_SYSCALL, PROFILE_WAITING };
 #define PROFILE_STATES 4
@@ -42,6 +43,8 @@ struct profile_sample {
 	uint64_t idle_count; /* the part of it by goroutines that stood there all through the
 				recording */
 	uint64_t idle_ns;
+	uint64_t longest_ns;        /* that a goroutine stood there at a stretch; 0: not known */
+	uint64_t longest_goroutine; /* its id */
 };
 
 struct profile_mapping {
@@ -73,6 +76,7 @@ struct profile {
 	struct profile_mapping *mappings;
 	size_t mapping_count;
 	size_t mapping_capacity;
+	struct timeline timeline; /* rows are places of samples; empty: not known */
 };
 
 struct profile *profile_create(void); /* NULL: no memory */
@@ -80,6 +84,9 @@ void profile_destroy(struct profile *p);
 /* Adds to the sample with the same stack, state, wait and labels, or makes it. Copies the words and
  * the labels; their strings must be in p->strings. */
 struct error *profile_add(struct profile *p, const struct profile_sample *sample) must_check;
+/* Likewise; *ret is its place in p->samples. */
+struct error *profile_add_at(struct profile *p, const struct profile_sample *sample,
+			     uint32_t *ret) must_check;
 /* Likewise, but always makes a sample of its own. */
 struct error *profile_append(struct profile *p, const struct profile_sample *sample) must_check;
 struct error *profile_add_comment(struct profile *p, const char *format, ...) must_check

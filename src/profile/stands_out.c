@@ -1,12 +1,15 @@
 #include "profile/stands_out.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "profile/places.h"
+#include "profile/rhythm.h"
 
 /* From where on a sentence is worth reading: parts of the time that it speaks of, and numbers. */
 #define REQUEST_PART 0.10
@@ -22,12 +25,20 @@
 #define BIG_CROWD 1000
 #define SYSCALL_PART 0.10
 #define SYSCALL_GOROUTINES 0.1
+#define GROWTH 10
+#define GROWTH_PART 0.25
+/* Loops that are named: so many, and with so much of what waits for work. */
+#define LOOPS 3
+#define LOOP_PART 0.1
+#define LEAST_LONGEST_NS 1000000u
 
 struct finder {
 	const struct profile *profile;
 	const struct profile_symbols *symbols;
 	struct tally tally;
 	struct stands_out *out;
+	size_t most;          /* sentences */
+	struct rhythm rhythm; /* period_ns is 0: none */
 };
 
 static const char *name_of(const struct finder *f, uint32_t function)
@@ -125,7 +136,7 @@ static struct error *say(struct finder *f, const struct strbuf *text, const stru
 {
 	struct sentence *s = &f->out->sentences[f->out->count];
 
-	if (f->out->count == MAX_SENTENCES)
+	if (f->out->count == f->most)
 		return NULL;
 	if (text->failed || focus->failed)
 		return &error_no_memory;
@@ -370,18 +381,209 @@ static struct error *say_syscalls(struct finder *f)
 	return say(f, &sb, &focus, (struct sentence){.kind = "syscall"});
 }
 
+static void add_time(struct strbuf *sb, uint64_t ns)
+{
+	double s = ns / 1e9;
+
+	if (ns < 1000000)
+		strbuf_addf(sb, "%.2g ms", s * 1e3);
+	else if (s < 0.995)
+		strbuf_addf(sb, "%.0f ms", s * 1e3);
+	else if (s < 9.95)
+		strbuf_addf(sb, "%.1f s", s);
+	else
+		strbuf_addf(sb, "%.0f s", s);
+}
+
+static struct error *say_rhythm(struct finder *f)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
+	const struct rhythm *r = &f->rhythm;
+
+	if (!r->period_ns)
+		return NULL;
+	strbuf_adds(&sb, "Every ");
+	add_time(&sb, r->period_ns);
+	strbuf_adds(&sb, ", for ");
+	add_time(&sb, r->burst_ns);
+	strbuf_adds(&sb, ", ");
+	add_amount(&sb, r->goroutines);
+	strbuf_adds(&sb, " goroutines wait for");
+	add_place(&sb, f, &r->place);
+	return say_place(f, &sb, &r->place);
+}
+
+static struct error *say_growth(struct finder *f)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT, focus = STRBUF_INIT;
+	double first, last;
+	struct error *err = rhythm_growth(f->profile, &first, &last);
+	double by = last > first ? last - first : first - last;
+
+	if (err || by < GROWTH || by < GROWTH_PART * first)
+		return err;
+	strbuf_addf(&sb, "The number of goroutines %s from ", last > first ? "grows" : "falls");
+	add_amount(&sb, first);
+	strbuf_adds(&sb, " to ");
+	add_amount(&sb, last);
+	return say(f, &sb, &focus, (struct sentence){.kind = "", .idle = true});
+}
+
+/* ---- what any profile has ---- */
+
+static int by_idle(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	return (x->idle < y->idle) - (x->idle > y->idle);
+}
+
+/* The share that waits for work, with the loops that have most of it. */
+static struct error *say_awaiting(struct finder *f)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT, focus = STRBUF_INIT;
+	const struct places *starts = &f->tally.starts;
+	uint64_t idle = 0;
+
+	for (size_t i = 0; i < starts->count; i++)
+		idle += starts->items[i].idle;
+	if (!idle)
+		return NULL;
+	qsort(starts->items, starts->count, sizeof(*starts->items), by_idle);
+	add_share(&sb, idle, f->tally.total);
+	strbuf_adds(&sb, f->tally.timed ? " of all time waits for work: "
+					: " of all goroutines wait for work: ");
+	for (size_t i = 0; i < starts->count && i < LOOPS; i++) {
+		const struct place *p = &starts->items[i];
+
+		if (i && p->idle < LOOP_PART * idle)
+			break;
+		strbuf_adds(&sb, i ? ", " : "");
+		add_share(&sb, p->idle, f->tally.total);
+		strbuf_addf(&sb, " in %s", without_path(name_of(f, p->function)));
+		strbuf_adds(&focus, i ? "|" : "");
+		add_focus(&focus, name_of(f, p->function));
+	}
+	return say(f, &sb, &focus, (struct sentence){.kind = "", .idle = true});
+}
+
+static struct error *say_count(struct finder *f)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT, focus = STRBUF_INIT;
+	const struct places *starts = &f->tally.starts;
+	const struct place *most = starts->items;
+
+	if (!starts->count || !goroutines(f, f->tally.total))
+		return NULL;
+	for (size_t i = 1; i < starts->count; i++)
+		if (starts->items[i].time > most->time)
+			most = &starts->items[i];
+	add_goroutines(&sb, f, f->tally.total);
+	strbuf_adds(&sb, f->tally.timed ? " on average, " : ", ");
+	add_share(&sb, most->time, f->tally.total);
+	strbuf_addf(&sb, " of them in %s", without_path(name_of(f, most->function)));
+	add_focus(&focus, name_of(f, most->function));
+	return say(f, &sb, &focus, (struct sentence){.kind = "", .idle = true});
+}
+
+static struct place place_of_key(uint64_t key)
+{
+	return (struct place){.function = key >> 32, .wait = (uint32_t)key};
+}
+
+static struct error *say_longest(struct finder *f)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
+	const struct profile_sample *longest = NULL;
+	struct place place;
+
+	for (size_t i = 0; i < f->profile->count; i++) {
+		const struct profile_sample *s = &f->profile->samples[i];
+
+		if (!f->tally.blocked_at[i] || s->longest_ns < LEAST_LONGEST_NS)
+			continue;
+		if (longest && s->longest_ns <= longest->longest_ns)
+			continue;
+		longest = s;
+		place = place_of_key(f->tally.blocked_at[i]);
+	}
+	if (!longest)
+		return NULL;
+	strbuf_adds(&sb, "The longest wait: ");
+	add_time(&sb, longest->longest_ns);
+	strbuf_addf(&sb, ", goroutine %" PRIu64 ", for", longest->longest_goroutine);
+	add_place(&sb, f, &place);
+	return say_place(f, &sb, &place);
+}
+
+static bool is_said(const struct finder *f, const struct strbuf *focus, const char *wait)
+{
+	for (size_t i = 0; i < f->out->count; i++) {
+		const struct sentence *s = &f->out->sentences[i];
+
+		if (s->wait && !strcmp(s->focus, focus->data) && !strcmp(s->wait, wait))
+			return true;
+	}
+	return false;
+}
+
+static struct error *say_largest(struct finder *f)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT, focus = STRBUF_INIT;
+	const struct places *blocked = &f->tally.blocked;
+	const struct place *largest = NULL;
+
+	for (size_t i = 0; i < blocked->count; i++) {
+		const struct place *p = &blocked->items[i];
+
+		if (p->time > p->idle &&
+		    (!largest || p->time - p->idle > largest->time - largest->idle))
+			largest = p;
+	}
+	if (!largest)
+		return NULL;
+	add_focus(&focus, name_of(f, largest->function));
+	if (!focus.failed && is_said(f, &focus, intern_get(&f->profile->strings, largest->wait)))
+		return NULL;
+	strbuf_adds(&sb, "Of what is not idle, ");
+	add_share(&sb, largest->time - largest->idle, f->tally.busy);
+	strbuf_adds(&sb, " waits for");
+	add_place(&sb, f, largest);
+	return say_place(f, &sb,
+			 &(struct place){largest->function, largest->wait, largest->time, 0});
+}
+
+static struct error *say_all(struct finder *f, struct error *(*const *makers)(struct finder *),
+			     size_t count)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < count && !err; i++)
+		err = makers[i](f);
+	return err;
+}
+
 struct error *stands_out_find(const struct profile *p, const struct profile_symbols *symbols,
 			      struct stands_out *ret)
 {
-	static struct error *(*const sentences[])(struct finder *) = {
-		say_requests, say_lock, say_cpu, say_runnable, say_gc, say_crowd, say_syscalls,
+	static struct error *(*const grave[])(struct finder *) = {
+		say_requests, say_lock, say_rhythm, say_growth,   say_cpu,
+		say_runnable, say_gc,   say_crowd,  say_syscalls,
 	};
+	static struct error *(*const always[])(struct finder *) = {say_awaiting, say_count,
+								   say_longest, say_largest};
 	_cleanup_stands_out_ struct stands_out out = {0};
-	struct finder f = {.profile = p, .symbols = symbols, .out = &out};
+	struct finder f = {.profile = p, .symbols = symbols, .out = &out, .most = MAX_GRAVE};
 	struct error *err = tally_make(p, symbols, &f.tally);
 
-	for (size_t i = 0; i < sizeof(sentences) / sizeof(*sentences) && !err; i++)
-		err = sentences[i](&f);
+	if (!err)
+		err = rhythm_find(p, &f.tally, &f.rhythm);
+	if (!err)
+		err = say_all(&f, grave, ARRAY_SIZE(grave));
+	out.grave = out.count;
+	f.most = MAX_SENTENCES;
+	if (!err)
+		err = say_all(&f, always, ARRAY_SIZE(always));
 	tally_release(&f.tally);
 	if (err)
 		return err;

@@ -1,7 +1,9 @@
 /*
- * What stands out in a profile, as sentences: what requests wait for, locks, CPU, the garbage
- * collector, crowds of goroutines, system calls. Each is made only above a threshold, the gravest
- * comes first. With each sentence comes the view of the profile that shows it.
+ * What stands out in a profile, as sentences: what requests wait for, locks, what happens at
+ * regular intervals, growth, CPU, the garbage collector, crowds of goroutines, system calls. Each
+ * is made only above a threshold, the gravest comes first. What any profile has follows: what waits
+ * for work, and in which loops, how many goroutines there are, the longest wait, the largest part.
+ * With each sentence comes the view of the profile that shows it.
  */
 #ifndef PROFILE_STANDS_OUT_H
 #define PROFILE_STANDS_OUT_H
@@ -9,6 +11,8 @@
 #include "profile/profile.h"
 
 #define MAX_SENTENCES 5
+/* One place is left for what waits for work. */
+#define MAX_GRAVE (MAX_SENTENCES - 1)
 
 struct sentence {
 	char *text;  /* without a full stop */
@@ -22,6 +26,7 @@ struct sentence {
 struct stands_out {
 	struct sentence sentences[MAX_SENTENCES];
 	size_t count;
+	size_t grave; /* so many of them, from the first, are above a threshold */
 };
 
 /* The result is valid as long as the profile is. */

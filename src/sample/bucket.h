@@ -2,6 +2,7 @@
 #ifndef SAMPLE_BUCKET_H
 #define SAMPLE_BUCKET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "goroutine/goroutines.h"
@@ -20,8 +21,17 @@ struct wall_bucket {
 	uint64_t idle_count; /* the part by goroutines that stood there from the first look to the
 				last */
 	uint64_t idle_ns;
+	uint64_t longest_ns; /* that a goroutine stood there at a stretch */
+	uint64_t longest_goroutine;
 	double variance; /* of ns, in ns^2 */
 	double grain;    /* of ns: the time that a single draw stands for */
+};
+
+/* What one bucket was given in a part of the time. */
+struct wall_part {
+	uint32_t bucket; /* its place in the result; of samples of what runs: in theirs */
+	bool is_sampled; /* see wall_sampler_sampled() */
+	uint64_t ns;
 };
 
 #endif

@@ -79,6 +79,14 @@ void estimate_end_tick(struct estimate *e, size_t next)
 	e->next = next;
 }
 
+static void note_stay(struct wall_bucket *b, const struct goroutine_record *r, uint64_t ns)
+{
+	if (ns <= b->longest_ns)
+		return;
+	b->longest_ns = ns;
+	b->longest_goroutine = r->goid;
+}
+
 /* Ends what `before` stood for, at the beginning of this rotation. */
 static void credit(struct estimate *e, const struct goroutine_record *before)
 {
@@ -89,6 +97,7 @@ static void credit(struct estimate *e, const struct goroutine_record *before)
 	b = &e->buckets.items[before->owner_bucket];
 	b->count += e->rotations - before->owner_rotation;
 	b->ns += e->credited - before->owner_since;
+	note_stay(b, before, e->credited - before->owner_since);
 }
 
 /* It is where it was, and did not leave in between. A running goroutine saves its sp and pc now and
@@ -140,6 +149,7 @@ static void finish_record(struct estimate *e, const struct goroutine_record *r, 
 	count = e->rotations - r->owner_rotation + visited;
 	b->ns += ns;
 	b->count += count;
+	note_stay(b, r, ns);
 	if (!r->owner_rotation && may_be_idle(goroutine_status(r))) {
 		b->idle_ns += ns;
 		b->idle_count += count;

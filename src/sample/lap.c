@@ -51,24 +51,52 @@ static struct error *add_difference(struct lap *lap, const struct wall_bucket *b
 	return NULL;
 }
 
-struct error *lap_take(struct lap *lap, const struct estimate *e,
-		       const struct goroutine_record *records, size_t count, uint64_t *ret_ns)
+static struct error *add_part(struct lap *lap, struct wall_part part)
+{
+	if (!array_reserve(&lap->parts, &lap->part_capacity, lap->part_count + 1))
+		return &error_no_memory;
+	lap->parts[lap->part_count++] = part;
+	return NULL;
+}
+
+static struct error *add_looks(struct lap *lap, size_t i)
+{
+	return add_part(lap, (struct wall_part){i, false, lap->now[i].ns - lap->before[i].ns});
+}
+
+static struct error *take(struct lap *lap, const struct estimate *e,
+			  const struct goroutine_record *records, size_t count, bool in_parts,
+			  uint64_t *ret_ns)
 {
 	struct error *err = NULL;
 
 	buckets_clear(&lap->seen);
+	lap->part_count = 0;
 	*ret_ns = e->credited - lap->credited;
 	if (!*ret_ns)
 		return NULL;
 	err = total_up(lap, e, records, count);
 	for (size_t i = 1; !err && i < e->buckets.count; i++)
 		if (lap->now[i].ns != lap->before[i].ns)
-			err = add_difference(lap, &e->buckets.items[i], i);
+			err = in_parts ? add_looks(lap, i)
+				       : add_difference(lap, &e->buckets.items[i], i);
 	if (err)
 		return err;
 	memcpy(lap->before, lap->now, e->buckets.count * sizeof(*lap->now));
 	lap->credited = e->credited;
 	return NULL;
+}
+
+struct error *lap_take(struct lap *lap, const struct estimate *e,
+		       const struct goroutine_record *records, size_t count, uint64_t *ret_ns)
+{
+	return take(lap, e, records, count, false, ret_ns);
+}
+
+struct error *lap_take_parts(struct lap *lap, const struct estimate *e,
+			     const struct goroutine_record *records, size_t count, uint64_t *ret_ns)
+{
+	return take(lap, e, records, count, true, ret_ns);
 }
 
 /* What was counted since `before`, if there is something. Waits may have been dropped. */
@@ -98,6 +126,23 @@ struct error *lap_take_samples(struct lap *lap, const struct oncpu_bucket *sampl
 	return NULL;
 }
 
+struct error *lap_add_samples(struct lap *lap, const struct oncpu_bucket *samples, size_t count,
+			      uint64_t period_ns)
+{
+	struct error *err = NULL;
+
+	if (!array_reserve(&lap->counted, &lap->counted_capacity, count + 1))
+		return &error_no_memory;
+	for (size_t i = 0; !err && i < count; i++) {
+		uint64_t fresh = samples[i].count - lap->counted[i].count;
+
+		if (fresh)
+			err = add_part(lap, (struct wall_part){i, true, fresh * period_ns});
+		lap->counted[i] = samples[i];
+	}
+	return err;
+}
+
 void lap_release(struct lap *lap)
 {
 	buckets_release(&lap->seen);
@@ -105,4 +150,5 @@ void lap_release(struct lap *lap)
 	free(lap->now);
 	free(lap->counted);
 	free(lap->fresh);
+	free(lap->parts);
 }

@@ -21,6 +21,10 @@ struct lap {
 	struct oncpu_bucket *fresh;
 	size_t counted_capacity, fresh_capacity;
 	size_t fresh_count;
+	/* What of each bucket is new: of a lap that is taken in parts. */
+	struct wall_part *parts;
+	size_t part_capacity;
+	size_t part_count;
 };
 
 /* What the looks have seen, in lap->seen; *ret_ns is the time that it stands for. When that is 0,
@@ -28,9 +32,16 @@ struct lap {
 struct error *lap_take(struct lap *lap, const struct estimate *e,
 		       const struct goroutine_record *records, size_t count,
 		       uint64_t *ret_ns) must_check;
+/* Likewise, but in lap->parts, by the estimate's own buckets. */
+struct error *lap_take_parts(struct lap *lap, const struct estimate *e,
+			     const struct goroutine_record *records, size_t count,
+			     uint64_t *ret_ns) must_check;
 /* The samples that came since the last call, in lap->fresh. */
 struct error *lap_take_samples(struct lap *lap, const struct oncpu_bucket *samples,
 			       size_t count) must_check;
+/* Adds what came of them since the last call to lap->parts. */
+struct error *lap_add_samples(struct lap *lap, const struct oncpu_bucket *samples, size_t count,
+			      uint64_t period_ns) must_check;
 void lap_release(struct lap *lap);
 
 #endif

@@ -41,6 +41,9 @@ enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 }
 #define MOST_CREATORS (1u << 16)
 /* Then it is looked at whether the recording was stopped. */
 #define MOST_SLEEP_NS 50000000u
+/* Parts of the time are told no more often, and for no more than this part of the budget. */
+#define LEAST_PART_NS 10000000u
+#define PART_OF_BUDGET 0.05
 /* CPU time that is enough for any look; the next tick takes away what is left of it. */
 #define ENOUGH_NS 1e15
 
@@ -73,6 +76,7 @@ struct wall_sampler {
 	bool stepped;
 	bool paused;
 	struct lap lap;
+	uint64_t part_due; /* when a part of the time is told next */
 
 	/* Go statements by their number, from 1 on. */
 	uint64_t *creators;
@@ -600,13 +604,53 @@ void wall_sampler_pause(struct wall_sampler *s)
 	s->paused = true;
 }
 
+/* What was seen of the time since the last part. The last part ends with the last rotation. */
+static struct error *tell_part(struct wall_sampler *s)
+{
+	uint64_t begin = s->lap.credited, ns;
+	struct error *err = lap_take_parts(&s->lap, &s->estimate, goroutine_set_records(s->set),
+					   goroutine_set_count(s->set), &ns);
+	const struct oncpu_bucket *samples;
+	size_t count;
+
+	if (err || !ns)
+		return err;
+	if (s->on_cpu) {
+		count = oncpu_sampler_buckets(s->on_cpu, &samples);
+		err = lap_add_samples(&s->lap, samples, count,
+				      oncpu_sampler_stats(s->on_cpu).period_ns);
+	}
+	return err ? err
+		   : s->options.part(s->options.part_arg, begin, begin + ns, s->lap.parts,
+				     s->lap.part_count);
+}
+
+static struct error *tell_part_if_due(struct wall_sampler *s)
+{
+	uint64_t cpu, pause = LEAST_PART_NS;
+	struct error *err;
+
+	if (!s->options.part || clock_now() < s->part_due ||
+	    s->estimate.credited == s->lap.credited)
+		return NULL;
+	cpu = clock_cpu();
+	err = tell_part(s);
+	if (!unlimited(s))
+		pause = fmax(pause, (clock_cpu() - cpu) / (PART_OF_BUDGET * s->options.budget));
+	s->part_due = clock_now() + pause;
+	return err;
+}
+
 static struct error *loop(struct wall_sampler *s)
 {
 	struct error *err = wall_sampler_begin(s);
 	bool more = true;
 
-	while (!err && more)
+	while (!err && more) {
 		err = wall_sampler_step(s, &more);
+		if (!err)
+			err = tell_part_if_due(s);
+	}
 	fall_back(s);
 	return err;
 }
@@ -655,6 +699,9 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 	if (err && err->code != ERROR_GONE && !s->result.ticks)
 		return err;
 	s->result.ended = err;
+	err = s->options.part ? tell_part(s) : NULL;
+	if (err)
+		return err;
 	estimate_finish(&s->estimate, end, goroutine_set_records(s->set), s->units);
 	s->result.goroutines = end > s->started ? total_ns(s) / (end - s->started) : 0;
 	err = join(s);
@@ -693,6 +740,20 @@ struct error *wall_sampler_lap(struct wall_sampler *s, struct wall_lap *ret)
 	lap.count = s->lap.seen.count;
 	*ret = lap;
 	return NULL;
+}
+
+bool wall_sampler_sampled(const struct wall_sampler *s, uint32_t bucket, struct wall_bucket *ret)
+{
+	const struct oncpu_bucket *samples;
+
+	if (!s->on_cpu || bucket >= oncpu_sampler_buckets(s->on_cpu, &samples))
+		return false;
+	*ret = (struct wall_bucket){
+		.stack = samples[bucket].stack,
+		.labels = samples[bucket].labels,
+		.status = samples[bucket].in_syscall ? G_SYSCALL : G_RUNNING,
+	};
+	return true;
 }
 
 bool wall_sampler_counts(const struct goroutine_record *r)

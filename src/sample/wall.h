@@ -57,7 +57,12 @@ struct wall_options {
 	const atomic_int *stop; /* ends it when it is not 0, within 50 ms; for any thread */
 	/* Called when it begins, and then about once a second. */
 	void (*progress)(void *arg, double seconds, uint64_t samples);
-	void *arg;
+	/* Called now and then by wall_sampler_run() with what was seen since the last time, as
+	 * often as a small part of the budget allows. It must not take long. */
+	struct error *(*part)(void *arg, uint64_t begin, uint64_t end,
+			      const struct wall_part *parts, size_t count);
+	void *part_arg;
+	void *arg; /* of progress() */
 };
 
 struct wall_result {
@@ -117,6 +122,9 @@ struct wall_lap {
 /* What was seen since the lap before, or since the beginning; between two steps. Without a complete
  * rotation ns is 0, and what was seen is for the next lap. Valid until that. */
 struct error *wall_sampler_lap(struct wall_sampler *s, struct wall_lap *ret) must_check;
+
+/* What a part's bucket of samples is: stack, labels and status; false: there is none. */
+bool wall_sampler_sampled(const struct wall_sampler *s, uint32_t bucket, struct wall_bucket *ret);
 
 /* Whether a goroutine is among what is counted: alive, and wanted. */
 bool wall_sampler_counts(const struct goroutine_record *r);

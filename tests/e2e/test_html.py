@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from lib import gospect
+from lib import golang, gospect
 from lib.process import wait_until
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="python3-selenium is not installed")
@@ -468,8 +468,126 @@ def test_page_lists_findings_that_select_their_frames(page, made_up):
     wait_until(lambda: page.total() == 4242000, what="Back returns to the first view")
 
 
-def test_nothing_stands_out_of_a_program_that_idles(page, made_up):
-    page.open(made_up("idle"))
+def drag(page, begin, end):
+    """Over the time axis, from one share of its width to another."""
+    left, top, width = page.driver.execute_script("""const box = arguments[0].getBoundingClientRect();
+        return [box.left, box.top, box.width]""", page.id("heat"))
+    actions = ActionBuilder(page.driver)
+    actions.pointer_action.move_to_location(round(left + begin * width), round(top + 6))
+    actions.pointer_action.pointer_down()
+    actions.pointer_action.move_to_location(round(left + (begin + end) / 2 * width), round(top + 6))
+    actions.pointer_action.move_to_location(round(left + end * width), round(top + 6))
+    actions.pointer_action.pointer_up()
+    actions.perform()
+
+
+@pytest.fixture
+def bursts(page, made_up):
+    """Ten goroutines wait for a lock from 0.5 to 1 s, 2.5 to 3 s and so on, one computes in all other
+    time but from 0.5 to 1 s and so on, one waits for work: 10 s."""
+    return page.open(made_up("bursts"))
+
+
+def test_a_range_of_time_is_chosen_by_dragging_and_all_follows(bursts):
+    assert bursts.id("heat").is_displayed()
+    assert bursts.total() == 32500
+    drag(bursts, 0.25, 0.30)  # 2.5 to 3 s
+    assert bursts.total() == pytest.approx(5000, rel=0.02)
+    assert not bursts.chip("running").is_displayed()
+    assert "main.compute" not in " ".join(bursts.rows())
+    assert bursts.text("heat-range-text") == "2.50 s to 3.00 s"
+    assert "on average 10" in bursts.text("details-numbers")
+    drag(bursts, 0.12, 0.24)  # 1.2 to 2.4 s: only main.compute, and not from 2 s on idle
+    assert bursts.total() == pytest.approx(1200, rel=0.02)
+    assert bursts.id("chips").text.split("\n")[0] == "on-CPU"
+    bursts.id("heat-all").click()
+    assert bursts.total() == 32500
+
+
+def test_the_time_axis_has_a_row_for_each_kind(bursts):
+    assert bursts.id("heat-kinds").text.split() == ["on-CPU", "locks"]
+    colours = bursts.driver.execute_script("""
+        const heat = document.getElementById("heat"), context = heat.getContext("2d");
+        const at = (ms, row) => [...context.getImageData(Math.round(ms / 10000 * heat.width), row * 12 + 8, 1, 1).data.slice(0, 3)];
+        return [[750, 1], [2750, 1], [8750, 1], [1500, 1], [5500, 1], [1500, 0], [750, 0]].map(([ms, row]) => at(ms, row).join())""")
+    assert len(set(colours[:3])) == 1 and len(set(colours[3:5])) == 1
+    assert colours[0] != colours[3] and colours[5] != colours[6]
+
+
+def test_keys_choose_a_range_of_time_and_the_address_keeps_it(bursts, made_up):
+    bursts.keys("x", Keys.HOME)
+    assert bursts.text("heat-range-text") == "0 to 500 ms"
+    assert bursts.total() == pytest.approx(500, rel=0.01)
+    for _ in range(5):
+        bursts.keys(Keys.ARROW_RIGHT)
+    assert bursts.text("heat-range-text") == "500 ms to 1.00 s"
+    assert bursts.total() == pytest.approx(5000, rel=0.01)
+    assert bursts.id("heat").get_attribute("aria-valuetext") == "from 500 ms to 1.00 s"
+    ActionChains(bursts.driver).key_down(Keys.SHIFT).send_keys(Keys.ARROW_RIGHT).key_up(Keys.SHIFT).perform()
+    assert bursts.text("heat-range-text") == "500 ms to 1.10 s"
+    address = bursts.driver.execute_script("return location.hash")
+    assert "time=0.5-1.1" in address
+    bursts.open(made_up("bursts"), address)
+    assert bursts.total() == pytest.approx(5100, rel=0.01)
+    bursts.keys("x", Keys.ESCAPE)
+    assert bursts.total() == 32500
+
+
+def test_a_profile_without_times_has_no_time_axis(small):
+    assert not small.id("heat").is_displayed()
+
+
+def test_a_filter_applies_to_the_time_axis(bursts):
+    bursts.chip("locks").click()
+    assert bursts.id("heat-kinds").text.split() == ["locks"]
+
+
+def test_what_happens_every_two_seconds_stands_out(bursts):
+    [link] = [button for button in bursts.driver.find_elements(By.CSS_SELECTOR, "#sentences button")
+              if button.text.startswith("Every 2.0 s, for 500 ms, 10 goroutines")]
+    link.click()
+    assert bursts.total() == 25000
+    assert bursts.text("details-name") == "main.store"
+
+
+def test_an_hour_has_a_time_axis(page, made_up):
+    page.open(made_up("hour"))
+    drag(page, 0.5, 0.6)
+    # (10 + s / 36) goroutines from 1,800 to 2,160 s
+    assert page.total() == pytest.approx(360 * 1000 * 64.5, rel=0.02)
+
+
+def test_a_trace_has_exact_times_and_hides_what_stands_still(page, tmp_path):
+    path = tmp_path / "stands.trace"
+    said = subprocess.run([golang.build("stands", golang.NEWEST), path], capture_output=True, check=True)
+    begin, end = map(int, said.stdout.split())
+    gospect.run("report", path, "-o", tmp_path / "t.html").ok()
+    stalled, parked = "#kinds=locks&focus=main.stalled", "#focus=main.parked"
+    page.open(tmp_path / "t.html", stalled)
+    assert page.total() == pytest.approx(end - begin, abs=40)
+    inside = f"&time={begin / 1000 + 0.1}-{begin / 1000 + 0.2}"
+    page.open(tmp_path / "t.html", stalled + inside)
+    assert page.total() == pytest.approx(100, abs=3)
+    page.open(tmp_path / "t.html", f"{stalled}&time=0-{(begin - 50) / 1000}")
+    assert page.total() < 1
+    page.open(tmp_path / "t.html", parked)
+    assert page.total() == 0
+    page.open(tmp_path / "t.html", parked + "&idle=show")
+    assert page.total() == pytest.approx(1000, abs=100)
+
+
+def test_of_a_program_that_idles_that_stands_out(page, made_up):
+    page.open(made_up("idle"), "#idle=hide")
+    texts = [row.text for row in page.driver.find_elements(By.CSS_SELECTOR, "#sentences button")]
+    assert texts == ["99.8 % of all time waits for work: 99.8 % in main.main",
+                     "5.0 goroutines on average, 100 % of them in main.main"]
+    assert page.total() == 10
+    page.driver.find_element(By.CSS_SELECTOR, "#sentences button").click()
+    assert page.total() == 5000
+
+
+def test_nothing_stands_out_of_an_empty_profile(page, made_up):
+    page.open(made_up("nothing"))
     assert not page.id("stands-out").is_displayed()
 
 
@@ -635,11 +753,11 @@ def test_a_file_of_another_kind_is_refused(page, made_up, tmp_path):
 
 
 def test_a_page_of_another_format_is_refused(page, made_up, tmp_path):
-    text = made_up("small").read_text().replace('{"version":3,', '{"version":2,')
+    text = made_up("small").read_text().replace('{"version":4,', '{"version":3,')
     (tmp_path / "old.html").write_text(text)
     page.open(made_up("grown"), "#idle=show")
     page.id("compare-file").send_keys(str(tmp_path / "old.html"))
-    wait_until(lambda: "it has format 2 and this page 3" in page.text("facts"), what="the file is refused")
+    wait_until(lambda: "it has format 3 and this page 4" in page.text("facts"), what="the file is refused")
 
 
 # Machado, Oliveira and Fernandes 2009, severity 1: what of linear RGB is left to the eye.

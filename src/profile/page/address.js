@@ -6,7 +6,7 @@ function firstView(metric, showIdle) {
 	return {
 		kinds: new Set(), waits: new Choice(), labels: new Map(), focus: "", ignore: "", hide: "", showIdle, fold: true,
 		metric, callers: false, flip: false, colour: "wait", tab: "graph", sort: "total", plumbing: false,
-		query: "", path: [], of: "", measure: "share",
+		query: "", path: [], of: "", measure: "share", time: null,
 	};
 }
 
@@ -15,6 +15,12 @@ function kindsOfAddress(hash) {
 	const ids = (hash.get("kinds") || "").split(","), states = (hash.get("states") || "").split(",");
 	const kinds = new Set(KINDS.map((_, i) => i).filter(i => ids.includes(KINDS[i].id) || states.includes(STATES[Math.min(i, WAITING)])));
 	return kinds.size === KINDS.length ? new Set() : kinds;
+}
+
+/* "2.1-2.4", in seconds. */
+function rangeOfAddress(text) {
+	const range = (text || "").split("-").map(part => parseFloat(part) * 1e9);
+	return range.length === 2 && range[0] >= 0 && range[1] > range[0] ? range : null;
 }
 
 function viewOfAddress(text, first, labels, metrics) {
@@ -38,6 +44,7 @@ function viewOfAddress(text, first, labels, metrics) {
 	s.measure = get("measure", Object.keys(MEASURES));
 	s.tab = get("tab", TABS);
 	s.sort = get("sort", SORTS);
+	s.time = rangeOfAddress(hash.get("time"));
 	s.query = hash.get("q") || "";
 	s.path = (hash.get("zoom") || "").split(".").filter(Boolean).map(f => parseInt(f, 36));
 	return s;
@@ -67,6 +74,8 @@ function addressOfView(s, first) {
 	for (const name of ["metric", "colour", "measure", "tab", "sort"])
 		if (s[name] !== first[name])
 			hash.set(name, s[name]);
+	if (s.time)
+		hash.set("time", s.time.map(ns => +(ns / 1e9).toFixed(4)).join("-"));
 	if (s.query)
 		hash.set("q", s.query);
 	if (s.path.length)

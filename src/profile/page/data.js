@@ -2,7 +2,7 @@
 
 const STATES = ["running", "runnable", "syscall", "waiting"];
 const WAITING = 3;
-const FORMAT = 3;
+const FORMAT = 4;
 
 function bytesOfBase64(text) {
 	if (Uint8Array.fromBase64)
@@ -48,7 +48,7 @@ async function loadProfile(text) {
 	if (p.version !== FORMAT)
 		throw new Error(`it has format ${p.version} and this page ${FORMAT}; write both with the same gospect`);
 	const columns = new Columns(await inflate(bytesOfBase64(p.packed)));
-	const { nodes, lines, samples } = p.sizes;
+	const { nodes, lines, samples, steps } = p.sizes;
 	const words = (n, from) => columns.read(new Uint32Array(n), from);
 	const values = () => columns.read(new Float64Array(samples));
 
@@ -70,6 +70,13 @@ async function loadProfile(text) {
 	p.cpu = values();
 	p.idleCount = values();
 	p.idleWall = values();
+	p.longest = values();
+	p.longestGoroutine = values();
+	p.stepRow = words(steps);
+	for (let i = 1; i < steps; i++)
+		p.stepRow[i] += p.stepRow[i - 1];
+	p.stepColumn = words(steps);
+	p.stepTime = columns.read(new Float64Array(steps)); /* in microseconds */
 	p.samples = samples;
 	p.sampleKind = kindsOfSamples(p);
 	p.sampleSide = new Uint8Array(samples);

@@ -99,6 +99,7 @@ class Filters {
 		this.focus = new StackMatches(profile);
 		this.ignore = new StackMatches(profile);
 		this.idle = {};
+		this.timeline = new Timeline(profile);
 	}
 
 	idleOf(metric) {
@@ -126,14 +127,14 @@ class Filters {
 		const { sampleNode, sampleState, sampleKind, sampleWait, sampleLabels, sampleSide, samples, strings } = this.profile;
 		const time = this.profile[s.metric], idle = this.idleOf(s.metric);
 		const focus = this.focus.get(s.focus), ignore = this.ignore.get(s.ignore);
-		const failed = this.failedLabels(s.labels), setTime = new Map();
+		const failed = this.failedLabels(s.labels), setTime = new Map(), parts = this.timeline.parts(s.time);
 		const ret = { values: new Float64Array(samples), kinds: KINDS.map(() => 0), waits: new Map(), idle: 0, total: 0, before: 0 };
 
 		for (let i = 0; i < samples; i++) {
 			if (focus && !focus[sampleNode[i]] || ignore && ignore[sampleNode[i]])
 				continue;
 			const kind = sampleKind[i], wait = sampleWait[i], labels = failed[sampleLabels[i]].length;
-			const value = time[i] - (s.showIdle ? 0 : idle[i]);
+			const part = parts ? parts[i] : 1, value = part * (time[i] - (s.showIdle ? 0 : idle[i]));
 			const kindOk = !s.kinds.size || s.kinds.has(kind);
 			const waitOk = sampleState[i] !== WAITING || s.waits.has(strings[wait]);
 			if (sampleSide[i] === BEFORE) {
@@ -149,7 +150,7 @@ class Filters {
 				setTime.set(sampleLabels[i], (setTime.get(sampleLabels[i]) || 0) + value);
 			if (!kindOk || !waitOk || labels)
 				continue;
-			ret.idle += idle[i];
+			ret.idle += part * idle[i];
 			ret.total += value;
 			ret.values[i] = value;
 		}
@@ -176,6 +177,8 @@ class Filters {
 		const add = (text, button, undo) => rows.push({ text, button, undo });
 		if (!s.showIdle)
 			add("Idle goroutines are hidden.", "Show idle", { showIdle: true });
+		if (s.time)
+			add(`Only the time from ${formatTime(s.time[0])} to ${formatTime(s.time[1])}.`, "All of the time", { time: null });
 		if (s.kinds.size)
 			add(`Only ${[...s.kinds].map(kind => KINDS[kind].title).join(", ")}.`, "All kinds", { kinds: new Set() });
 		if (!s.waits.isAll)

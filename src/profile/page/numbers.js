@@ -32,3 +32,8 @@ function formatShare(part, whole) {
 function formatCount(count, noun) {
 	return `${formatInteger(count)} ${noun}${Math.round(count) === 1 ? "" : "s"}`;
 }
+
+/* "2.70 goroutines", "1 goroutine" */
+function formatAmount(x, noun) {
+	return x === 1 ? `1 ${noun}` : `${digits(x)} ${noun}s`;
+}

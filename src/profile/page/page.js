@@ -23,6 +23,10 @@ class Page {
 			plumbing: plumbing => this.change({ plumbing }),
 			open: func => this.change({ of: profile.strings[func], tab: "graph" }, true),
 		});
+		this.heat = new HeatMap({
+			range: time => this.change({ time }, true),
+			hover: (box, event) => this.tooltip.showText(box, event),
+		});
 		describeKinds();
 		this.listen();
 		this.use(profile);
@@ -110,6 +114,7 @@ class Page {
 		if (!this.trees || this.hidden !== s.hide)
 			this.trees = new Trees(this.profile, matches(this.profile.strings, s.hide));
 		this.hidden = s.hide;
+		this.drawHeat();
 		this.tree = this.trees.get(s.callers, s.fold);
 		this.comparison = this.profile.before ? new Comparison(this.profile, this.filtered, s) : null;
 		this.fill(this.tree);
@@ -129,6 +134,24 @@ class Page {
 		else
 			tree.sumUp(left(this.filtered.values));
 		tree.divide(tree.values, KINDS.length, this.profile.sampleKind);
+	}
+
+	/* The time on average, in nanoseconds, of a recording or of what of it is chosen. */
+	get duration() {
+		const { time } = this.view;
+		return time && this.filters.timeline.isKnown ? time[1] - time[0] : this.profile.duration_ns;
+	}
+
+	drawHeat() {
+		const { timeline } = this.filters, s = this.view;
+		$("times").hidden = !timeline.isKnown;
+		if (!timeline.isKnown)
+			return;
+		const key = JSON.stringify([[...s.kinds], String(s.waits), [...s.labels].map(String), s.focus, s.ignore, s.showIdle]);
+		if (this.heatOf !== key || this.heat.timeline !== timeline)
+			this.heatValues = this.filters.apply({ ...s, metric: "wall", time: null }).values;
+		this.heatOf = key;
+		this.heat.show({ timeline, values: this.heatValues, range: s.time, palette: this.palette, format: count => formatAmount(count, "goroutine") });
 	}
 
 	drawPanels() {
@@ -319,6 +342,7 @@ class Page {
 		press("view-callers", () => this.change({ callers: true, path: [] }, true));
 		press("flip", () => this.change({ flip: !this.view.flip }));
 		press("reset", () => this.reset());
+		press("heat-all", () => this.change({ time: null }, true));
 		press("copy", () => this.copy());
 		press("find", () => this.find());
 		press("around", () => this.showAround());
@@ -429,6 +453,7 @@ class Page {
 			r: () => this.change({ fold: !this.view.fold }),
 			i: () => this.change({ callers: !this.view.callers, path: [] }, true),
 			f: () => this.change({ flip: !this.view.flip }),
+			x: () => $("heat").focus(),
 			t: () => this.change({ tab: !$("panel-table").hidden && !WIDE.matches ? "graph" : "table" }),
 			c: () => !$("copy").disabled && this.copy(),
 			s: () => !$("find").disabled && this.find(),
@@ -448,8 +473,12 @@ class Page {
 			$("search").blur();
 		} else if (this.view.of) {
 			this.change({ of: "" }, true);
+		} else if (this.view.time && document.activeElement === $("heat")) {
+			this.change({ time: null }, true);
 		} else if (this.graph.zoomed) {
 			this.zoom(this.graph, 0);
+		} else if (this.view.time) {
+			this.change({ time: null }, true);
 		} else {
 			this.reset();
 		}

@@ -30,7 +30,7 @@ class Teller {
 	}
 
 	numbers(graph, node) {
-		const { total, self, parent, before, after } = graph.tree, { page, profile } = this;
+		const { total, self, parent, before, after } = graph.tree, { page } = this;
 		if (page.comparison)
 			return page.comparison.rows(before[node], after[node]);
 		const time = total[node], whole = page.filtered.total;
@@ -41,8 +41,8 @@ class Teller {
 			rows.push([graph.inverted ? "of its callee" : "of its caller", formatShare(time, total[parent[node]])]);
 		if (!graph.inverted)
 			rows.push(["self", `${page.format(self[node])} · ${formatShare(self[node], whole)}`]);
-		if (page.view.metric === "wall" && profile.duration_ns)
-			rows.push(["on average", `${digits(time / profile.duration_ns)} goroutines`]);
+		if (page.view.metric === "wall" && page.duration)
+			rows.push(["on average", formatAmount(time / page.duration, "goroutine")]);
 		return rows;
 	}
 
@@ -100,14 +100,29 @@ class Tooltip {
 	}
 
 	show(graph, box, event) {
+		const text = () => box.rest ? this.teller.rest(box) : this.teller.frame(graph, box.node);
+		if (this.begin(box, event) && this.box !== box)
+			this.tip.replaceChildren(...text());
+		this.box = box;
+		this.place(event);
+	}
+
+	showText(box, event) {
+		if (this.begin(box, event))
+			this.tip.replaceChildren(...box.text);
+		this.box = null;
+		this.place(event);
+	}
+
+	begin(box, event) {
+		this.tip.hidden = !box || event.pointerType === "touch";
+		return !this.tip.hidden;
+	}
+
+	place(event) {
 		const { tip } = this;
-		tip.hidden = !box || event.pointerType === "touch";
 		if (tip.hidden)
 			return;
-		if (this.box !== box) {
-			this.box = box;
-			tip.replaceChildren(...(box.rest ? this.teller.rest(box) : this.teller.frame(graph, box.node)));
-		}
 		const { clientX: x, clientY: y } = event, { offsetWidth: w, offsetHeight: h } = tip;
 		tip.style.left = Math.max(8, Math.min(x + 14, innerWidth - w - 8)) + "px";
 		tip.style.top = (y + 18 + h > innerHeight - 8 ? Math.max(8, y - h - 12) : y + 18) + "px";

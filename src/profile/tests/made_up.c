@@ -139,10 +139,11 @@ static uint32_t parse_labels(struct made_up *m, const char *text, struct profile
 	return n;
 }
 
-void made_up_add(struct made_up *m, const struct made_up_sample *sample, const char *stack)
+static uint32_t add(struct made_up *m, const struct made_up_sample *sample, const char *stack)
 {
 	struct profile_label labels[8];
 	uint64_t pcs[256];
+	uint32_t place;
 	struct profile_sample s = {
 		.pcs = &pcs[ARRAY_SIZE(pcs)],
 		.state = sample->state,
@@ -152,6 +153,8 @@ void made_up_add(struct made_up *m, const struct made_up_sample *sample, const c
 		.cpu_ns = sample->state == PROFILE_RUNNING ? sample->wall_ms * 1000000 : 0,
 		.idle_count = sample->idle_ms / TICK_MS,
 		.idle_ns = sample->idle_ms * 1000000,
+		.longest_ns = sample->longest_ms * 1000000,
+		.longest_goroutine = sample->longest_ms ? 18 : 0,
 	};
 
 	s.label_count = parse_labels(m, sample->labels, labels);
@@ -165,7 +168,22 @@ void made_up_add(struct made_up *m, const struct made_up_sample *sample, const c
 		stack += length + (stack[length] == ';');
 	}
 	s.pcs -= s.depth;
-	must(!profile_add(m->profile, &s));
+	must(!profile_add_at(m->profile, &s, &place));
+	return place;
+}
+
+void made_up_add(struct made_up *m, const struct made_up_sample *sample, const char *stack)
+{
+	add(m, sample, stack);
+}
+
+void made_up_add_from(struct made_up *m, const struct made_up_sample *sample, uint64_t from_ms,
+		      uint64_t to_ms, const char *stack)
+{
+	uint32_t place = add(m, sample, stack);
+
+	must(!timeline_add(&m->profile->timeline, place, from_ms * 1000000, to_ms * 1000000,
+			   sample->wall_ms * 1000000));
 }
 
 static size_t frames_of_word(const void *functions, uint64_t pc, struct go_frame *ret, size_t max)
@@ -272,6 +290,42 @@ void made_up_recursive(struct made_up *m)
 	for (size_t i = 0; i < ARRAY_SIZE(stacks); i++)
 		made_up_add(m, &(struct made_up_sample){PROFILE_RUNNING, NULL, NULL, 1000, 0},
 			    stacks[i]);
+}
+
+void made_up_bursts(struct made_up *m)
+{
+	static const char works[] = "main.main;main.compute /src/cpu.go:3";
+
+	made_up_init(m, "bursts", 10000);
+	made_up_add_from(m, &(struct made_up_sample){PROFILE_WAITING, "select", NULL, 10000, 10000},
+			 0, 10000, "main.janitor;runtime.selectgo;runtime.gopark");
+	for (uint64_t ms = 0; ms < 10000; ms += 2000) {
+		made_up_add_from(m, &(struct made_up_sample){PROFILE_RUNNING, NULL, NULL, 500, 0},
+				 ms, ms + 500, works);
+		made_up_add_from(m,
+				 &(struct made_up_sample){PROFILE_WAITING, "sync.Mutex.Lock",
+							  "user=ann", 5000, 0, 480},
+				 ms + 500, ms + 1000,
+				 "main.main;main.handler /src/main.go:20;main.store "
+				 "/src/store.go:7;sync.(*Mutex).Lock");
+		made_up_add_from(m, &(struct made_up_sample){PROFILE_RUNNING, NULL, NULL, 1000, 0},
+				 ms + 1000, ms + 2000, works);
+	}
+}
+
+void made_up_hour(struct made_up *m)
+{
+	made_up_init(m, "hour", 3600000);
+	for (uint64_t s = 0; s < 3600; s++) {
+		char stack[128];
+
+		snprintf(stack, sizeof(stack), "main.main;main.leak;main.part%u",
+			 (unsigned int)(s / 72));
+		made_up_add_from(m,
+				 &(struct made_up_sample){PROFILE_WAITING, "chan send", NULL,
+							  1000 * (10 + s / 36), 0},
+				 s * 1000, s * 1000 + 1000, stack);
+	}
 }
 
 void made_up_nothing(struct made_up *m)

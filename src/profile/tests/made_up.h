@@ -28,6 +28,7 @@ struct made_up_sample {
 	const char *labels; /* "key=value key=value", sorted, or NULL */
 	uint64_t wall_ms;
 	uint64_t idle_ms;
+	uint64_t longest_ms; /* of goroutine 18 */
 };
 
 /* All abort() when there is no memory: they are for tests. */
@@ -40,6 +41,10 @@ void made_up_deinit(struct made_up *m);
  * frame that begins with '~' is a wrapper; "[running]" and the like are pseudo words.
  */
 void made_up_add(struct made_up *m, const struct made_up_sample *sample, const char *stack);
+
+/* Likewise, from one moment to another, by so many goroutines. */
+void made_up_add_from(struct made_up *m, const struct made_up_sample *sample, uint64_t from_ms,
+		      uint64_t to_ms, const char *stack);
 
 struct profile_symbols *made_up_symbolize(const struct made_up *m);
 
@@ -57,6 +62,11 @@ void made_up_recursive(struct made_up *m);
 void made_up_nothing(struct made_up *m);
 /* A web service with a database, a cache behind a mutex and background workers. */
 void made_up_service(struct made_up *m);
+/* 10 s in which ten goroutines wait for a lock from 0.5 s to 1 s, 2.5 s to 3 s and so on; one
+ * computes in the rest of the time, and one waits for work. */
+void made_up_bursts(struct made_up *m);
+/* An hour, in which the number of goroutines grows. */
+void made_up_hour(struct made_up *m);
 /* The service, and as many other distinct stacks. */
 void made_up_large(struct made_up *m, size_t stacks);
 /* Names, labels and reasons that want to break out of every format. */

@@ -34,6 +34,25 @@ static void a_server_waits_for_connections_and_requests(void **state)
 			   STACK(READ, "net/http.(*connReader).backgroundRead")));
 }
 
+static void a_trace_has_words_of_its_own(void **state)
+{
+	(void)state;
+	assert_true(awaits(PROFILE_WAITING, "network",
+			   STACK(READ, "net/http.(*connReader).Read", "bufio.(*Reader).fill",
+				 "bufio.(*Reader).Peek", "net/http.(*conn).serve")));
+	assert_true(awaits(PROFILE_WAITING, "network",
+			   STACK(READ, "example.com/server.(*client).readLoop",
+				 "example.com/server.(*Server).start.func1")));
+	assert_true(awaits(PROFILE_WAITING, "sync.(*Cond).Wait",
+			   STACK("runtime.gopark", "sync.runtime_notifyListWait",
+				 "sync.(*Cond).Wait", "example.com/server.(*client).writeLoop")));
+	assert_true(awaits(PROFILE_WAITING, "forever", STACK("runtime.gopark", "main.main")));
+	assert_true(awaits(PROFILE_WAITING, "system goroutine wait",
+			   STACK("runtime.gopark", "runtime.runfinq")));
+	assert_false(awaits(PROFILE_WAITING, "sync",
+			    STACK("runtime.gopark", "sync.(*Mutex).Lock", "main.worker")));
+}
+
 static void a_request_never_waits_for_work(void **state)
 {
 	(void)state;
@@ -88,6 +107,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_server_waits_for_connections_and_requests),
+		cmocka_unit_test(a_trace_has_words_of_its_own),
 		cmocka_unit_test(a_request_never_waits_for_work),
 		cmocka_unit_test(workers_and_loops_wait_for_work),
 		cmocka_unit_test(a_job_that_waits_is_work),

@@ -26,9 +26,9 @@ static void add(struct made_up *m, enum profile_state state, const char *wait, u
 		_cleanup_stands_out_ struct stands_out s;                        \
                                                                                  \
 		find(m, &s);                                                     \
-		for (size_t i = 0; i < s.count && i < ARRAY_SIZE(expected); i++) \
+		for (size_t i = 0; i < s.grave && i < ARRAY_SIZE(expected); i++) \
 			assert_string_equal(s.sentences[i].text, expected[i]);   \
-		assert_int_equal(s.count, ARRAY_SIZE(expected));                 \
+		assert_int_equal(s.grave, ARRAY_SIZE(expected));                 \
 	} while (0)
 
 #define EXPECT_NOTHING(m)                                 \
@@ -36,7 +36,7 @@ static void add(struct made_up *m, enum profile_state state, const char *wait, u
 		_cleanup_stands_out_ struct stands_out s; \
                                                           \
 		find(m, &s);                              \
-		assert_int_equal(s.count, 0);             \
+		assert_int_equal(s.grave, 0);             \
 	} while (0)
 
 #define REQUEST "net/http.(*conn).serve;net/http.serverHandler.ServeHTTP;main.(*API).get;"
@@ -201,6 +201,100 @@ static void nothing_is_said_of_a_program_that_idles(void **state)
 	EXPECT_NOTHING(&m);
 }
 
+/* What any profile has comes behind what is grave. */
+static void expect_rest(const struct made_up *m, const char *const *expected, size_t count)
+{
+	_cleanup_stands_out_ struct stands_out s;
+
+	find(m, &s);
+	for (size_t i = 0; i < count && s.grave + i < s.count; i++)
+		assert_string_equal(s.sentences[s.grave + i].text, expected[i]);
+	assert_int_equal(s.count - s.grave, count);
+}
+
+#define EXPECT_REST(m, ...)                                \
+	expect_rest(m, (const char *const[]){__VA_ARGS__}, \
+		    ARRAY_SIZE(((const char *const[]){__VA_ARGS__})))
+
+static void what_any_profile_has_is_said_as_well(void **state)
+{
+	_cleanup_(made_up_deinit) struct made_up m;
+
+	(void)state;
+	made_up_service(&m);
+	EXPECT_REST(
+		&m,
+		"46 % of all time waits for work: 34 % in http.(*Server).Serve.gowrap3, 10 % in "
+		"main.startWorkers.func1");
+	made_up_deinit(&m);
+	made_up_idle(&m);
+	EXPECT_REST(&m, "99.8 % of all time waits for work: 99.8 % in main.main",
+		    "5.0 goroutines on average, 100 % of them in main.main");
+	made_up_deinit(&m);
+	made_up_small(&m);
+	EXPECT_REST(&m, "1.0 goroutines on average, 100 % of them in main.main",
+		    "Of what is not idle, 57 % waits for chan receive in main.query");
+}
+
+static void what_happens_every_two_seconds_is_said(void **state)
+{
+	_cleanup_(made_up_deinit) struct made_up m;
+	_cleanup_stands_out_ struct stands_out found;
+
+	(void)state;
+	made_up_bursts(&m);
+	EXPECT(&m, "2.5 goroutines wait for sync.Mutex.Lock in main.store",
+	       "Every 2.0 s, for 500 ms, 10 goroutines wait for sync.Mutex.Lock in main.store",
+	       "0.75 cores busy; 100 % of CPU time in main.compute");
+	EXPECT_REST(&m, "24 % of all time waits for work: 24 % in main.janitor",
+		    "4.2 goroutines on average, 76 % of them in main.main");
+	find(&m, &found);
+	assert_string_equal(found.sentences[1].focus, "^main\\.store$");
+	assert_string_equal(found.sentences[1].wait, "sync.Mutex.Lock");
+}
+
+static void irregular_bursts_are_no_rhythm(void **state)
+{
+	static const uint64_t begins[] = {100, 400, 2900, 3300, 7000, 9100};
+	_cleanup_(made_up_deinit) struct made_up m;
+	_cleanup_stands_out_ struct stands_out s;
+
+	(void)state;
+	made_up_init(&m, "x", 10000);
+	for (size_t i = 0; i < ARRAY_SIZE(begins); i++)
+		made_up_add_from(&m,
+				 &(struct made_up_sample){PROFILE_WAITING, "sync.Mutex.Lock", NULL,
+							  1000, 0},
+				 begins[i], begins[i] + 200, "main.main;main.a;main.b;main.c");
+	find(&m, &s);
+	for (size_t i = 0; i < s.count; i++)
+		assert_null(strstr(s.sentences[i].text, "Every"));
+}
+
+static void growth_is_said_with_both_numbers(void **state)
+{
+	_cleanup_(made_up_deinit) struct made_up m;
+
+	(void)state;
+	made_up_hour(&m);
+	EXPECT(&m, "The number of goroutines grows from 14 to 105");
+}
+
+static void the_longest_wait_is_said_with_its_goroutine(void **state)
+{
+	_cleanup_(made_up_deinit) struct made_up m;
+
+	(void)state;
+	made_up_init(&m, "x", 10000);
+	made_up_add(&m, &(struct made_up_sample){PROFILE_WAITING, "sleep", NULL, 9000, 0, 9000},
+		    "main.poll;time.Sleep");
+	made_up_add(&m, &(struct made_up_sample){PROFILE_WAITING, "chan send", NULL, 900, 0, 480},
+		    "main.main;main.a;main.b;main.c");
+	EXPECT_REST(&m, "91 % of all time waits for work: 91 % in main.poll",
+		    "0.99 goroutines on average, 91 % of them in main.poll",
+		    "The longest wait: 480 ms, goroutine 18, for chan send in main.c");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -216,6 +310,11 @@ int main(void)
 		cmocka_unit_test(a_dump_counts_goroutines),
 		cmocka_unit_test(findings_without_a_duration_have_shares_only),
 		cmocka_unit_test(nothing_is_said_of_a_program_that_idles),
+		cmocka_unit_test(what_any_profile_has_is_said_as_well),
+		cmocka_unit_test(what_happens_every_two_seconds_is_said),
+		cmocka_unit_test(irregular_bursts_are_no_rhythm),
+		cmocka_unit_test(growth_is_said_with_both_numbers),
+		cmocka_unit_test(the_longest_wait_is_said_with_its_goroutine),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,7 +22,8 @@ static bool make(struct made_up *m, const char *name)
 		{"service", made_up_service},     {"waits", made_up_waits},
 		{"hostile", made_up_hostile},     {"large", made_up_hundred_thousand},
 		{"idle", made_up_idle},           {"nothing", made_up_nothing},
-		{"recursive", made_up_recursive},
+		{"recursive", made_up_recursive}, {"bursts", made_up_bursts},
+		{"hour", made_up_hour},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(profiles); i++)

@@ -1,0 +1,172 @@
+#include "profile/timeline.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+
+static uint64_t key_of(uint32_t row, uint32_t column)
+{
+	return (uint64_t)row << 32 | column;
+}
+
+/* `by` may be negative: differences wrap around. */
+static bool change(struct map *cells, uint32_t row, uint64_t column, uint64_t by)
+{
+	uint64_t *cell = by ? map_at(cells, key_of(row, column)) : NULL;
+
+	if (cell)
+		*cell += by;
+	return cell || !by;
+}
+
+/*
+ * Two columns become one. The sum of columns 2j and 2j+1 differs from that of the two before by the
+ * differences at 2j-1, at 2j (twice) and at 2j+1.
+ */
+static bool add_wider(struct map *cells, const struct map_slot *slot)
+{
+	uint32_t row = slot->key >> 32, column = (uint32_t)slot->key;
+	uint64_t by = slot->value;
+
+	if (column % 2 == 0)
+		return change(cells, row, column / 2, 2 * by);
+	return change(cells, row, column / 2, by) && change(cells, row, column / 2 + 1, by);
+}
+
+/* Without the cells that make no difference; `wider`: with columns of twice the width. */
+static struct error *rebuild(struct timeline *t, bool wider)
+{
+	_cleanup_map_ struct map cells = {0};
+	struct map swap = t->cells;
+
+	for (size_t i = 0; i < t->cells.capacity; i++) {
+		const struct map_slot *slot = &t->cells.slots[i];
+		bool ok;
+
+		if (slot->key == MAP_NO_KEY || !slot->value)
+			continue;
+		ok = wider ? add_wider(&cells, slot)
+			   : change(&cells, slot->key >> 32, (uint32_t)slot->key, slot->value);
+		if (!ok)
+			return &error_no_memory;
+	}
+	t->cells = cells;
+	cells = swap;
+	if (wider) {
+		t->width_ns *= 2;
+		t->columns = (t->columns + 1) / 2;
+	}
+	return NULL;
+}
+
+static struct error *make_room(struct timeline *t, uint64_t end)
+{
+	struct error *err = NULL;
+
+	t->width_ns = t->width_ns ? t->width_ns : TIMELINE_WIDTH_NS;
+	while (!err && end > TIMELINE_MOST_COLUMNS * t->width_ns)
+		err = rebuild(t, true);
+	if (!err && t->cells.count + 4 > TIMELINE_MOST_CELLS)
+		err = rebuild(t, false);
+	/* A program with more samples than that has few columns in the end. */
+	while (!err && t->cells.count > TIMELINE_MOST_CELLS / 2 && t->columns > 1)
+		err = rebuild(t, true);
+	return err;
+}
+
+struct error *timeline_add(struct timeline *t, uint32_t row, uint64_t begin, uint64_t end,
+			   uint64_t ns)
+{
+	struct error *err = NULL;
+	uint64_t first, last;
+	uint64_t head, body, tail;
+	double rate;
+
+	if (!ns || ns >= 1ull << 62 || end >= 1ull << 62 || begin > end)
+		return NULL;
+	end += begin == end;
+	err = make_room(t, end);
+	if (err)
+		return err;
+	first = begin / t->width_ns;
+	last = (end - 1) / t->width_ns;
+	if (t->columns <= last)
+		t->columns = last + 1;
+	if (first == last)
+		return change(&t->cells, row, first, ns) && change(&t->cells, row, first + 1, -ns)
+			       ? NULL
+			       : &error_no_memory;
+	rate = (double)ns / (double)(end - begin);
+	head = rate * (double)((first + 1) * t->width_ns - begin);
+	body = last > first + 1 ? rate * (double)t->width_ns : 0;
+	tail = rate * (double)(end - last * t->width_ns);
+	return change(&t->cells, row, first, head) &&
+			       change(&t->cells, row, first + 1, body - head) &&
+			       change(&t->cells, row, last, tail - body) &&
+			       change(&t->cells, row, last + 1, -tail)
+		       ? NULL
+		       : &error_no_memory;
+}
+
+static struct error *make_as_wide(struct timeline *a, struct timeline *b)
+{
+	struct error *err = NULL;
+
+	a->width_ns = a->width_ns ? a->width_ns : b->width_ns;
+	while (!err && a->width_ns != b->width_ns)
+		err = rebuild(a->width_ns < b->width_ns ? a : b, true);
+	return err;
+}
+
+struct error *timeline_add_all(struct timeline *t, struct timeline *from, const uint32_t *rows,
+			       size_t count)
+{
+	struct error *err = from->width_ns ? make_as_wide(t, from) : NULL;
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < from->cells.capacity; i++) {
+		const struct map_slot *slot = &from->cells.slots[i];
+		uint32_t row = slot->key >> 32;
+
+		if (slot->key == MAP_NO_KEY || row >= count || rows[row] == TIMELINE_NO_ROW)
+			continue;
+		if (!change(&t->cells, rows[row], (uint32_t)slot->key, slot->value))
+			return &error_no_memory;
+	}
+	if (t->columns < from->columns)
+		t->columns = from->columns;
+	return NULL;
+}
+
+struct error *timeline_steps(const struct timeline *t, struct timeline_step **ret,
+			     size_t *ret_count)
+{
+	_cleanup_free_ uint64_t *keys = map_sorted_keys(&t->cells);
+	_cleanup_free_ struct timeline_step *steps = calloc(t->cells.count + 1, sizeof(*steps));
+	size_t count = 0;
+	uint64_t sum = 0;
+
+	if (!steps || (t->cells.count && !keys))
+		return &error_no_memory;
+	for (size_t i = 0; i < t->cells.count; i++) {
+		uint32_t row = keys[i] >> 32;
+		uint64_t by = *map_find(&t->cells, keys[i]);
+
+		if (!i || row != (uint32_t)(keys[i - 1] >> 32))
+			sum = 0;
+		sum += by;
+		if (by)
+			steps[count++] = (struct timeline_step){row, (uint32_t)keys[i],
+								(int64_t)sum > 0 ? sum : 0};
+	}
+	*ret = take_ptr(steps);
+	*ret_count = count;
+	return NULL;
+}
+
+void timeline_release(struct timeline *t)
+{
+	map_release(&t->cells);
+	*t = (struct timeline){0};
+}

@@ -1,0 +1,3 @@
+module stands
+
+go 1.17

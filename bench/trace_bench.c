@@ -346,7 +346,7 @@ static struct error *must_check make_all(struct bench *b)
 		return err;
 	for (unsigned int i = 0; i < PROCESSORS; i++)
 		make_writer(b, i);
-	err = rings_create(b->shared, &b->layout, NULL, &b->rings);
+	err = rings_create(b->shared, &b->layout, NULL, UINT64_MAX, &b->rings);
 	if (!err)
 		err = backlog_create(BLOCKS, &b->backlog);
 	if (!err)

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/cpu_limit.h"
+
 #include "cli/format_names.h"
 
 static const struct argp_option options[] =
@@ -63,6 +65,7 @@ struct error *output_confine(const char *const *files, struct outfile *out)
 	const struct gospect_confine_options how = {.size = sizeof(how),
 						    .files = files,
 						    .output = output_handle(out),
+						    .cpu_seconds = cpu_limit(files),
 						    .remark = say_remark};
 
 	return library_error(gospect_confine(&how));

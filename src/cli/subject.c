@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "cli/command.h"
+#include "cli/cpu_limit.h"
 #include "cli/find.h"
 #include "cli/output_options.h"
 #include "cli/stop.h"
@@ -124,6 +125,8 @@ static struct error *must_check give_up_privilege(const struct subject_options *
 		files[n++] = o->core;
 	if (s->child || o->pid)
 		c.pid = s->child ? s->child : o->pid;
+	if (o->core)
+		c.cpu_seconds = cpu_limit(files);
 	if (o->traces)
 		err = start_surgeon(c.pid, s);
 	return err ? err : library_error(gospect_confine(&c));

@@ -6,6 +6,8 @@
 #include "sandbox/half.h"
 #include "sandbox/syscall_filter.h"
 
+#define CPU_GRACE 2 /* seconds between SIGXCPU and SIGKILL */
+
 static struct half broker = HALF_NONE;
 static bool entered;
 
@@ -36,6 +38,20 @@ static void limit(int resource, uint64_t value)
 	setrlimit(resource, &now);
 }
 
+/* SIGXCPU comes first, for whoever says why it ends; then there is a little time for that. */
+static void limit_cpu(uint64_t seconds)
+{
+	struct rlimit now;
+
+	if (getrlimit(RLIMIT_CPU, &now))
+		return;
+	if (now.rlim_cur > seconds)
+		now.rlim_cur = seconds;
+	if (now.rlim_max > seconds + CPU_GRACE)
+		now.rlim_max = seconds + CPU_GRACE;
+	setrlimit(RLIMIT_CPU, &now);
+}
+
 static struct error *must_check confine(const struct sandbox_options *o)
 {
 	struct error *err = capabilities_keep(o->keep);
@@ -43,7 +59,7 @@ static struct error *must_check confine(const struct sandbox_options *o)
 	if (o->memory)
 		limit(RLIMIT_DATA, o->memory);
 	if (o->cpu_seconds)
-		limit(RLIMIT_CPU, o->cpu_seconds);
+		limit_cpu(o->cpu_seconds);
 	limit(RLIMIT_CORE, 0);
 	if (!err)
 		err = filter_install(o->policy.pid, o->child);

@@ -17,27 +17,28 @@ enum gospect_confine_flags {
 
 struct gospect_confine_options {
 	size_t size;       /* of this structure */
-	int32_t pid;       /* the one process that is looked at from then on; 0: none */
-	int32_t child;     /* a child of this process that may be sent signals; 0: none */
+	int32_t pid;       /* the only process that may be read afterwards; 0: none */
+	int32_t child;     /* the only child that may be sent signals afterwards; 0: none */
 	uint32_t flags;    /* a sum of enum gospect_confine_flags */
 	uint32_t reserved; /* 0 */
-	/* Files and folders that may be read, besides those of the process; NULL-terminated, or
-	 * NULL. */
+	/* Files and folders that this process may still read, besides those of `pid`. The list ends
+	 * with NULL; NULL: none. */
 	const char *const *files;
-	/* That is open, and is given its name later; NULL: none. */
+	/* An output that is open: this process may still commit it. NULL: none. */
 	struct gospect_output *output;
-	/* That was created, and not begun yet: its file is written. NULL: none. */
+	/* A trace that was created and has not begun: this process may still write its file. NULL:
+	 * none. */
 	const struct gospect_trace *trace;
-	/* A file that may be opened later, to be written; NULL: none. */
+	/* A file that this process may still open to write it. NULL: none. */
 	const char *path;
-	/* New files that may be made later: directly in one of these folders, which are compared as
-	 * text, with one of these endings. Both are NULL-terminated. "" is the working folder.
-	 * NULL: none. */
+	/* This process may still create files in these folders, but not in folders below them,
+	 * whose names have one of these endings. Folders are compared as text; "" is the working
+	 * folder. Both lists end with NULL. NULL: no new files. */
 	const char *const *new_folders;
 	const char *const *new_endings;
 	uint64_t memory;      /* bytes that may be allocated; 0: half of the machine's, or 1 GB */
 	uint64_t cpu_seconds; /* of processor time; 0: any */
-	/* Told in one line when the kernel has no seccomp. NULL: nobody is told. */
+	/* Called with one line when the kernel has no seccomp. NULL: no callback. */
 	void (*remark)(void *arg, const char *line);
 	void *arg; /* of remark() */
 };

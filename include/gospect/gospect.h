@@ -21,7 +21,7 @@
  *
  * Errors. A function that can fail returns a struct gospect_error *, NULL for success, and then
  * sets what its `ret` points to; when it fails, it leaves that alone. The caller destroys the
- *error.
+ * error.
  *
  * Ownership. Every _open, _take, _read and gospect_record() has a _close or _destroy, which takes
  * NULL as well. An object that was made from a target is destroyed before the target is closed; a
@@ -44,8 +44,8 @@
  * forks, and waits for.
  *
  * Text. Strings are UTF-8 as far as the target's are. They come from the target: a program that
- *prints them on a terminal has to escape what is not printable. Times are in nanoseconds, durations
- *that the caller gives in seconds.
+ * prints them on a terminal has to escape what is not printable. Times are in nanoseconds,
+ *durations that the caller gives in seconds.
  */
 #ifndef GOSPECT_GOSPECT_H
 #define GOSPECT_GOSPECT_H

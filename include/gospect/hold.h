@@ -1,4 +1,4 @@
-/* A program that was just started, held before its first line. */
+/* Holds a program that was just started before its first line runs. */
 #ifndef GOSPECT_HOLD_H
 #define GOSPECT_HOLD_H
 
@@ -7,26 +7,26 @@
 GOSPECT_BEGIN
 
 /*
- * A child stands at the one place where it is whole and has not begun: the runtime is set up, and
- * no code of the program's own has run. So nothing of what it does is missed.
+ * A hold stops a child process when its Go runtime is set up and none of the program's own code has
+ * run. A trace or a recording that begins there has all that the program does.
  *
- *	fork(); the child waits for a byte from a pipe before it calls exec;
- *	gospect_hold_start(child, &hold);       the byte is written;
- *	options.hold = hold;
- *	gospect_target_open_process(child, &options, &target);
- *	gospect_trace_begin(trace, target);     or a recording, whose progress() is called then
- *	gospect_hold_release(hold);
+ *	1. fork(). The child waits for a byte from a pipe, and then calls exec.
+ *	2. gospect_hold_start(child, &hold). Write the byte.
+ *	3. options.hold = hold;
+ *	   gospect_target_open_process(child, &options, &target) returns when the child is held.
+ *	4. gospect_trace_begin(trace, target, NULL), then gospect_hold_release(hold). Or call
+ *	   gospect_record(), and release the child when it calls progress() first.
  */
 struct gospect_hold;
 
-/* Of a child of this process that has not called exec yet. A process is forked that traces it
- * (ptrace) until it stands there. GOSPECT_ERROR_DENIED, _UNSUPPORTED: it is not held, and nothing
- * was changed. */
+/* Holds a child of this process that has not called exec yet. A forked process traces the child
+ * (ptrace) until the child is held. GOSPECT_ERROR_DENIED, _UNSUPPORTED: the child is not held, and
+ * nothing is changed. */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *gospect_hold_start(int child,
 									struct gospect_hold **ret);
 
-/* It runs on from wherever it is, and is traced by nobody. It does so when this process ends, too.
- * Takes NULL as well. */
+/* Lets the child run on, wherever it is, and stops tracing it. The end of this process does the
+ * same. Takes NULL as well. */
 GOSPECT_API void gospect_hold_release(struct gospect_hold *hold);
 
 GOSPECT_END

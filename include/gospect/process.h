@@ -44,10 +44,14 @@ GOSPECT_API void gospect_process_permit(uint32_t permits);
 GOSPECT_API int gospect_sigbus(const void *address);
 
 /*
- * Cancelling. A cancel object is passed in options (struct gospect_target_options) and outlives
- * what it is passed to; several targets may share one. Once it is requested, a recording ends
- * within 50 ms and gives what it has; any other call fails with GOSPECT_ERROR_CANCELLED, or, being
- * nearly done, succeeds. It stays requested until it is reset.
+ * Cancelling. A cancel object is passed in options and outlives what it is passed to: a target, or
+ * a call. Several may share one. Once it is requested, a recording ends within 50 ms and gives what
+ * it has; any other call fails with GOSPECT_ERROR_CANCELLED, or, being nearly done, succeeds. It
+ * stays requested until it is reset.
+ *
+ * What was recorded is written although its target is cancelled. A sink cancels the writing: its
+ * write() returns ECANCELED. gospect_profile_read() is not cancelled, but
+ * gospect_recorded_profile() is, which reads the same files.
  */
 struct gospect_cancel;
 

@@ -17,7 +17,7 @@ struct gospect_processes_options {
 	size_t size; /* of this structure */
 	/* Stays until the call is over. NULL: it cannot be cancelled. */
 	const struct gospect_cancel *cancel;
-	/* Told in one line what the list lacks, and why; NULL: nobody is told. */
+	/* Called with one line for each thing that the list lacks, and why. NULL: no callback. */
 	void (*remark)(void *arg, const char *line);
 	void *arg; /* of remark() */
 	/* Only those whose program's file, without folders, or whose name (/proc/PID/comm) is this.

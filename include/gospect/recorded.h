@@ -29,9 +29,12 @@ struct gospect_recorded_options {
 	const char *value;
 	uint32_t flags;    /* a sum of enum gospect_recorded_flags */
 	uint32_t reserved; /* 0 */
-	/* Told in one line what is strange about the file; NULL: nobody is told. */
+	/* Called with one line for each thing that the file lacks, or that is wrong with it. NULL:
+	 * no callback. */
 	void (*remark)(void *arg, const char *line);
 	void *arg; /* of remark() */
+	/* Stays until the call is over. NULL: it cannot be cancelled. */
+	const struct gospect_cancel *cancel;
 };
 
 /*

@@ -11,20 +11,24 @@ GOSPECT_BEGIN
 struct gospect_requests_options {
 	size_t size; /* of this structure */
 	/*
-	 * A request is what has one value of this label (runtime/pprof). NULL: a stretch in which a
-	 * goroutine was under a function that matches `root`.
+	 * All goroutines that have the same value of this label (runtime/pprof) work for one
+	 * request. NULL: each call of a function that matches `root` is a request.
 	 */
 	const char *label;
-	/* A POSIX extended regular expression. NULL: net/http's and gRPC's handlers. A trace that
-	 * was made with the same `root` tells of each call; any other one shows a function where it
-	 * waits, enters a system call or is stopped. */
+	/* A POSIX extended regular expression for names of functions. NULL: the handlers of
+	 * net/http and gRPC. A trace that was made with the same `root` has all calls of these
+	 * functions. Any other trace has the calls that block, enter a system call or are
+	 * preempted. */
 	const char *root;
 	const char *per; /* requests are grouped by this label; NULL: all are one group */
 	/* How messages name the trace; NULL: "the trace". */
 	const char *name;
-	/* Told in one line what is not seen; NULL: nobody is told. */
+	/* Called with one line for each thing that the trace does not show, and why. NULL: no
+	 * callback. */
 	void (*remark)(void *arg, const char *line);
 	void *arg; /* of remark() */
+	/* Stays until the call is over. NULL: it cannot be cancelled. */
+	const struct gospect_cancel *cancel;
 };
 
 struct gospect_requests;

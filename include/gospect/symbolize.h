@@ -15,9 +15,12 @@ struct gospect_symbolize_options {
 	const char *const
 		*folders; /* of such files: those in it, and FOLDER/.build-id/ab/cdef[.debug] */
 	size_t folder_count;
-	/* Told in one line what has no names, and why. NULL: nobody is told. */
+	/* Called with one line for each file whose functions get no names, and why. NULL: no
+	 * callback. */
 	void (*remark)(void *arg, const char *line);
 	void *arg;
+	/* Stays until the call is over. NULL: it cannot be cancelled. */
+	const struct gospect_cancel *cancel;
 };
 
 /* Completes a profile of addresses. GOSPECT_ERROR_INVALID: it has its functions already. After an

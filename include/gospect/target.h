@@ -18,17 +18,17 @@ struct gospect_target_options {
 	const char *exe;
 	/* Stays until the target is closed. NULL: the target's calls cannot be cancelled. */
 	const struct gospect_cancel *cancel;
-	/* Told in one line what a result lacks, and why; by the thread that uses the target, during
-	 * its calls. It must not use the target. NULL: nobody is told. */
+	/* Called with one line for each thing that a result lacks, and why: by the thread that uses
+	 * the target, during a call. The callback must not use the target. NULL: no callback. */
 	void (*remark)(void *arg, const char *line);
 	void *arg; /* of remark() */
 	/* Seconds that a process may take to set up its Go runtime; 0: 5. */
 	double start_timeout;
-	/* Seconds that a process may be no Go program yet: 1 for one that was just forked, and may
-	 * still call exec. Only with a child of this process. */
+	/* Seconds to wait until a child of this process calls exec and becomes a Go program: 1 for
+	 * a child that was just forked. 0: do not wait. */
 	double exec_timeout;
-	/* That holds this process, which is opened once it stands where it begins; it stays the
-	 * caller's. NULL: it is not held. */
+	/* The hold of this process: the call returns when the process is held. The caller still
+	 * releases the hold. NULL: the process is not held. */
 	struct gospect_hold *hold;
 };
 

@@ -24,24 +24,27 @@ struct gospect_top_options {
 
 struct gospect_top;
 
-/* A view of this target, which looks at nothing yet. It is destroyed before the target is closed.
- */
+/* Creates a view of this target. gospect_top_step() looks at the target. Destroy the view before
+ * the target is closed. */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_top_create(struct gospect_target *target, const struct gospect_top_options *options,
 		   struct gospect_top **ret);
 
-/* A remark says what it left out because of its limits. Takes NULL as well. */
+/* Destroys the view. Remarks of the target say what the view left out because of its limits. Takes
+ * NULL as well. */
 GOSPECT_API void gospect_top_destroy(struct gospect_top *top);
 
 enum gospect_top_state {
 	GOSPECT_TOP_NEW_PAGE = 1, /* the page shows something else now: gospect_top_page() */
-	GOSPECT_TOP_RESTS = 2,    /* it is frozen, or the target has ended: wait before the next */
+	/* The view is frozen, or the target has ended: the call did not wait for a tick. The caller
+	 * waits before the next call. */
+	GOSPECT_TOP_RESTS = 2,
 };
 
 /*
- * Looks at the target; to be called again and again. It waits for the next tick, about 10 ms. The
- * page is made anew each second, or less often where that would take half of the budget. *ret is a
- * sum of enum gospect_top_state. The target's end is no error: what was seen stays.
+ * Waits for the next tick, about 10 ms, and looks at the target. Call it in a loop. It makes a new
+ * page each second, or less often where pages would take half of the budget. *ret is a sum of enum
+ * gospect_top_state. The end of the target is no error: the last page stays.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *gospect_top_step(struct gospect_top *top,
 								      uint32_t *ret);

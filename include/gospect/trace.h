@@ -27,7 +27,8 @@ struct gospect_trace_options {
 	/* Keep only the last so many seconds, in memory; each gospect_trace_write_flight() and the
 	 * end write them to a file of their own. 0: all is written as it comes. */
 	double flight;
-	uint64_t max_bytes; /* of the file, or of what is kept in memory; 0: 256 MB */
+	/* Of the file, with what waits to be decoded, or of what is kept in memory; 0: 256 MB. */
+	uint64_t max_bytes;
 	/* Do not trace a program that is expected to be stopped for longer: seconds; 0: any. */
 	double max_pause;
 	uint32_t stack_depth; /* frames of a stack at most; 0: 32 */
@@ -48,14 +49,14 @@ struct gospect_trace_options {
 	 * "duration" (it is over), "exit" (the target ended) and "error". */
 	const char *path;
 	struct gospect_sink sink;
-	/* Called some ten times a second, with the seconds that have passed and the events so far;
-	 * NULL: not called. */
+	/* Called about ten times a second, with the seconds that have passed and the number of
+	 * events so far. NULL: no callback. */
 	void (*progress)(void *arg, double seconds, uint64_t events);
-	/* Called when the target is left alone: what follows is decoded from memory. NULL: not
-	 * called. */
+	/* Called when the agent is removed; decoding goes on. NULL: no callback. */
 	void (*detached)(void *arg);
-	/* Called when gospect_trace_write_flight() has written, with how many seconds are in the
-	 * file; or why it could not be written, with which the trace goes on. NULL: not called. */
+	/* Called after each gospect_trace_write_flight(): `seconds` is the length of the trace in
+	 * the file. `err` says why the file was not written, else it is NULL; the trace goes on.
+	 * NULL: no callback. */
 	void (*flight_written)(void *arg, double seconds, const struct gospect_error *err);
 	void *arg; /* of these */
 	/* As flight_written(), with the file's path, which is valid during the call and NULL after
@@ -87,17 +88,17 @@ gospect_trace_begin(struct gospect_trace *trace, struct gospect_target *target,
 		    struct gospect_surgeon *surgeon);
 
 /*
- * Takes what happens, until the duration is over, the target's calls are cancelled, the target
- * ends, or the file is as large as it may be, none of which is an error. Then the agent is taken
- * out, and the file completed. After an error, too, what was complete by then is kept. Remarks of
- * the target say what the trace lacks.
+ * Records events until one of these happens, none of which is an error: the duration is over, the
+ * target's cancel object is requested, the target ends, or the trace has its maximum size. Then it
+ * removes the agent, decodes what is left, and completes the file. After an error the file has all
+ * events up to it. Remarks of the target say what the trace lacks.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *gospect_trace_run(struct gospect_trace *trace);
 
 /*
- * Takes out what a gospect that was killed has left in the target; *ret_found is 1 when there was
- * something, else 0. `surgeon` as in gospect_trace_begin(). GOSPECT_ERROR_DENIED: that gospect is
- * still at work.
+ * Removes the agent that a killed gospect has left in the target. Sets *ret_found to 1 when it
+ * found an agent, else to 0. `surgeon` is used as by gospect_trace_begin(). GOSPECT_ERROR_DENIED:
+ * the other gospect still runs.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_trace_clean(struct gospect_target *target, struct gospect_surgeon *surgeon, int *ret_found);

@@ -18,7 +18,8 @@ enum gospect_format {
 
 /* Where output goes, in pieces and in order. It is passed by value. */
 struct gospect_sink {
-	/* Writes all of it; 0, or an errno value, with which the writing fails. NULL: to `fd`. */
+	/* Writes all of it; 0, or an errno value, with which the writing fails: ECANCELED is
+	 * GOSPECT_ERROR_CANCELLED. NULL: to `fd`. */
 	int (*write)(void *arg, const void *bytes, size_t size);
 	void *arg;
 	int fd; /* stays open; where it is a pipe, a reader that is gone is SIGPIPE, as for write(2)

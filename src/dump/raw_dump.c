@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/cancel.h"
 #include "base/cleanup.h"
 #include "base/printable.h"
 #include "dump/traceback.h"
@@ -273,14 +274,17 @@ static struct error *flush(struct filling *f, FILE *out)
 	return NULL;
 }
 
-struct error *dump_raw_symbolize(const struct dump_raw *raw, const struct image *img, FILE *out)
+struct error *dump_raw_symbolize(const struct dump_raw *raw, const struct image *img,
+				 const atomic_int *cancel, FILE *out)
 {
 	struct filling f = {.raw = raw, .img = img, .text = STRBUF_INIT};
 	struct lines l = {.at = raw->body, .end = raw->body + raw->size};
 	struct error *err = NULL;
 
 	while (!err && next_line(&l)) {
-		err = fill_line(&f, &l);
+		err = cancel_check(cancel);
+		if (!err)
+			err = fill_line(&f, &l);
 		if (!err)
 			err = flush(&f, out);
 	}

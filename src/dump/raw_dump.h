@@ -18,6 +18,7 @@
 #ifndef DUMP_RAW_DUMP_H
 #define DUMP_RAW_DUMP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -45,7 +46,7 @@ bool dump_raw_is(const void *bytes, size_t size);
 struct error *dump_raw_read(const void *bytes, size_t size, struct dump_raw *ret) must_check;
 /* Writes the text that the dump would have been. */
 struct error *dump_raw_symbolize(const struct dump_raw *raw, const struct image *img,
-				 FILE *out) must_check;
+				 const atomic_int *cancel, FILE *out) must_check;
 void dump_raw_release(struct dump_raw *raw);
 #define _cleanup_dump_raw_ __attribute__((cleanup(dump_raw_release)))
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/cleanup.h"
 #include "base/regular_file.h"
 
@@ -219,8 +220,12 @@ static struct error *add_modules(struct binaries *b)
 	for (size_t i = 0; !err && i < b->count; i++) {
 		const struct profile_mapping *m = &b->mappings[i];
 		struct module_range range = {m->start, m->end, m->offset, m->file, m->build_id};
-		struct elf_file *elf = best_file(b, m);
+		struct elf_file *elf;
 
+		err = cancel_check(b->cancel);
+		if (err)
+			break;
+		elf = best_file(b, m);
 		if (!elf)
 			remark_missing(b, m);
 		err = modules_add_file(b->modules, &range, elf);
@@ -232,8 +237,11 @@ struct error *binaries_open(struct binaries *b)
 {
 	struct error *err = check_overlaps(b);
 
-	for (size_t i = 0; !err && i < b->count; i++)
-		err = debug_files_look_up(&b->given, b->mappings[i].build_id);
+	for (size_t i = 0; !err && i < b->count; i++) {
+		err = cancel_check(b->cancel);
+		if (!err)
+			err = debug_files_look_up(&b->given, b->mappings[i].build_id);
+	}
 	if (!err)
 		err = check_named(b);
 	if (!err && !b->count)

@@ -22,6 +22,7 @@ struct binaries {
 	struct golayout *layout;
 	struct modules *modules; /* the C code of all mappings */
 	struct remark remark;
+	const atomic_int *cancel; /* ERROR_STOPPED when it is not 0; or NULL */
 };
 
 /*

@@ -59,7 +59,7 @@ struct gospect_error *gospect_profile_read(const void *bytes, size_t size,
 					   struct gospect_profile **ret)
 {
 	_cleanup_profile_file_ struct profile_file file = {0};
-	struct error *err = profile_read(bytes, size, &file);
+	struct error *err = profile_read(bytes, size, NULL, &file);
 
 	return error_out(err ? err : profile_of_file(&file, ret));
 }

@@ -212,7 +212,7 @@ static struct error *must_check symbolize(const struct recording *r, const struc
 			    r->kernel};
 
 	return has(r, GOSPECT_RECORD_ADDRESSES) ? profile_symbolize(p, NULL, ret)
-						: profile_symbolize_code(p, &code, ret);
+						: profile_symbolize_code(p, &code, NULL, ret);
 }
 
 /* What the result says beside the profile's own. */

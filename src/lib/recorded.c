@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/utf8.h"
 #include "gotrace/label_text.h"
+#include "lib/cancel.h"
 #include "lib/error_api.h"
 #include "lib/options.h"
 #include "lib/profile_handle.h"
@@ -175,7 +176,7 @@ static struct error *must_check read_trace(const void *bytes, size_t size,
 	struct filling filling = {.options = o, .tables = &tables};
 	char header[32] = "";
 	const struct trace_spans_options how = {
-		.spans = {add_sample, &filling},
+		.spans = {add_sample, &filling, .cancel = cancel_flag(o->cancel)},
 		.name = o->name,
 		.remark = {o->remark, o->arg},
 		.header = header,
@@ -204,7 +205,8 @@ static struct error *must_check read_perfdata(const void *bytes, size_t size,
 {
 	_cleanup_perfdata_remarks_ struct perfdata_remarks remarks = {0};
 	const struct remark to = {o->remark, o->arg};
-	struct error *err = perfdata_read(bytes, size, o->exe, ret, &remarks);
+	struct error *err =
+		perfdata_read(bytes, size, o->exe, cancel_flag(o->cancel), ret, &remarks);
 
 	for (size_t i = 0; !err && i < remarks.count; i++)
 		remark(&to, "%s: %s", o->name, remarks.lines[i]);
@@ -222,8 +224,9 @@ static struct error *must_check read_any(const void *bytes, size_t size,
 	if (o->exe)
 		return error_format(ERROR_USAGE,
 				    "--exe needs a perf.data file; this file is not one");
-	return kind == GOSPECT_RECORDED_TRACE ? read_trace(bytes, size, o, ret)
-					      : profile_read(bytes, size, ret);
+	return kind == GOSPECT_RECORDED_TRACE
+		       ? read_trace(bytes, size, o, ret)
+		       : profile_read(bytes, size, cancel_flag(o->cancel), ret);
 }
 
 struct gospect_error *gospect_recorded_profile(const void *bytes, size_t size,
@@ -291,6 +294,7 @@ gospect_recorded_starts(const void *bytes, size_t size,
 	bool ended = false;
 	uint64_t duration;
 
+	how.spans.cancel = cancel_flag(o.cancel);
 	how.name = o.name;
 	how.remark = (struct remark){o.remark, o.arg};
 	if (!err)

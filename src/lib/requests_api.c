@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/utf8.h"
+#include "lib/cancel.h"
 #include "lib/error_api.h"
 #include "lib/options.h"
 #include "lib/profile_handle.h"
@@ -66,7 +67,7 @@ static struct error *must_check read_all(struct gospect_requests *r, const void 
 					 const struct gospect_requests_options *o)
 {
 	const struct trace_spans_options how = {
-		.spans = {add_span, r, .calls = r->has_root},
+		.spans = {add_span, r, .calls = r->has_root, .cancel = cancel_flag(o->cancel)},
 		.name = o->name,
 		.remark = {o->remark, o->arg},
 	};

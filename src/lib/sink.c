@@ -24,11 +24,17 @@ static int put_all(const struct gospect_sink *sink, const void *bytes, size_t si
 	return sink->write ? sink->write(sink->arg, bytes, size) : write_all(sink->fd, bytes, size);
 }
 
+static struct error *must_check explain(int failed)
+{
+	return failed == ECANCELED ? &error_stopped
+				   : error_errno(ERROR_FAILED, failed, "cannot write the output");
+}
+
 struct error *sink_put(const struct gospect_sink *sink, const void *bytes, size_t size)
 {
 	int failed = put_all(sink, bytes, size);
 
-	return failed ? error_errno(ERROR_FAILED, failed, "cannot write the output") : NULL;
+	return failed ? explain(failed) : NULL;
 }
 
 /* For fopencookie(): 0 is a failure there. */
@@ -53,6 +59,6 @@ struct error *sink_close(struct sink_stream *s, struct error *err)
 {
 	fclose(s->file);
 	if (!err && s->failed)
-		return error_errno(ERROR_FAILED, s->failed, "cannot write the output");
+		return explain(s->failed);
 	return err;
 }

@@ -287,7 +287,7 @@ static struct error *must_check write_profile(const struct gospect_snapshot *s,
 
 	if (!err)
 		err = addresses ? profile_symbolize(p, NULL, &symbols)
-				: profile_symbolize_code(p, &code, &symbols);
+				: profile_symbolize_code(p, &code, NULL, &symbols);
 	if (!err)
 		err = fill_modules(p, code.modules);
 	return err ? err : format->write(p, symbols, out);

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "dump/raw_dump.h"
 #include "lib/binaries.h"
+#include "lib/cancel.h"
 #include "lib/error_api.h"
 #include "lib/options.h"
 #include "lib/profile_handle.h"
@@ -16,6 +17,7 @@ static struct error *must_check take_given(const struct gospect_symbolize_option
 	struct error *err = options_take(given, &o, sizeof(o), "gospect_symbolize_options");
 
 	b->remark = (struct remark){o.remark, o.arg};
+	b->cancel = cancel_flag(o.cancel);
 	for (size_t i = 0; !err && i < o.file_count; i++)
 		err = debug_files_add(&b->given, o.files[i]);
 	b->named = b->given.count;
@@ -59,7 +61,7 @@ static struct error *must_check symbolize(struct gospect_profile *p,
 	if (err)
 		return err;
 	code = (struct code){&b.image->functions, b.modules};
-	err = profile_symbolize_code(p->profile, &code, &symbols);
+	err = profile_symbolize_code(p->profile, &code, b.cancel, &symbols);
 	if (err)
 		return err;
 	profile_symbols_destroy(p->symbols);
@@ -120,6 +122,6 @@ struct gospect_error *gospect_text_symbolize(const void *bytes, size_t size,
 	if (!err)
 		err = sink_open(&sink, &out);
 	if (!err)
-		err = sink_close(&out, dump_raw_symbolize(&raw, b.image, out.file));
+		err = sink_close(&out, dump_raw_symbolize(&raw, b.image, b.cancel, out.file));
 	return error_out(err);
 }

@@ -79,7 +79,7 @@ struct error *top_profile_make(const struct top_source *s, struct gospect_profil
 	err = fill(p->profile, s);
 	top_model_set_window(s->model, window);
 	if (!err)
-		err = profile_symbolize_code(p->profile, &s->code, &p->symbols);
+		err = profile_symbolize_code(p->profile, &s->code, NULL, &p->symbols);
 	if (!err)
 		err = fill_modules(p->profile, s->code.modules);
 	if (err)

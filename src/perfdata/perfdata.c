@@ -8,6 +8,7 @@
 #include <sys/utsname.h>
 
 #include "base/array.h"
+#include "base/cancel.h"
 #include "base/cleanup.h"
 #include "base/regular_file.h"
 #include "image/code.h"
@@ -27,6 +28,7 @@
 #define MAX_UNWINDERS 1024
 
 struct reading {
+	const atomic_int *cancel; /* or NULL */
 	const struct perf_file *file;
 	struct profile *profile;
 	struct perfdata_remarks *remarks;
@@ -355,6 +357,9 @@ static struct error *take_all(struct reading *r)
 	for (size_t i = 0; !err && i < r->file->count; i++) {
 		const struct perf_record *record = &r->file->records[i];
 
+		err = cancel_check(r->cancel);
+		if (err)
+			break;
 		if (record->type == PERF_RECORD_SAMPLE)
 			err = take_sample(r, record);
 		else
@@ -524,7 +529,7 @@ static struct error *describe(struct reading *r)
 
 static struct error *read_samples(struct reading *r, struct profile_file *ret)
 {
-	const struct symbol_source source = {frames_of, r};
+	const struct symbol_source source = {frames_of, r, r->cancel};
 	struct error *err = take_all(r);
 
 	if (!err && !r->chains.counts.samples)
@@ -541,10 +546,13 @@ static struct error *read_samples(struct reading *r, struct profile_file *ret)
 }
 
 struct error *perfdata_read(const void *bytes, size_t size, const char *exe,
-			    struct profile_file *ret, struct perfdata_remarks *remarks)
+			    const atomic_int *cancel, struct profile_file *ret,
+			    struct perfdata_remarks *remarks)
 {
 	_cleanup_perf_file_ struct perf_file file = {0};
-	_cleanup_(reading_release) struct reading r = {.file = &file, .remarks = remarks};
+	_cleanup_(reading_release) struct reading r = {.file = &file,
+						       .remarks = remarks,
+						       .cancel = cancel};
 	struct error *err = perf_file_read(bytes, size, &file);
 
 	if (!err)

@@ -22,9 +22,11 @@ struct perfdata_remarks {
  * `exe`, or NULL, is a program's file for where it is not at its path, as when the recording comes
  * from another machine: used for what has its build id, or, where the recording has none, its name.
  * ERROR_CORRUPT, ERROR_UNSUPPORTED: nothing of the recording can be used, and why.
+ * ERROR_STOPPED when *cancel is not 0, which may be NULL.
  */
 struct error *perfdata_read(const void *bytes, size_t size, const char *exe,
-			    struct profile_file *ret, struct perfdata_remarks *remarks) must_check;
+			    const atomic_int *cancel, struct profile_file *ret,
+			    struct perfdata_remarks *remarks) must_check;
 void perfdata_remarks_release(struct perfdata_remarks *remarks);
 #define _cleanup_perfdata_remarks_ __attribute__((cleanup(perfdata_remarks_release)))
 

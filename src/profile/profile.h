@@ -7,6 +7,7 @@
 #ifndef PROFILE_PROFILE_H
 #define PROFILE_PROFILE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -115,6 +116,7 @@ struct error *profile_symbolize(const struct profile *p, const struct pclntab *f
 				struct profile_symbols **ret) must_check;
 /* Likewise, with the functions of C code too. */
 struct error *profile_symbolize_code(const struct profile *p, const struct code *code,
+				     const atomic_int *cancel,
 				     struct profile_symbols **ret) must_check;
 void profile_symbols_destroy(struct profile_symbols *symbols);
 /* NULL for a word that is in none of the profile's stacks. */

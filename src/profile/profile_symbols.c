@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/cancel.h"
 #include "base/cleanup.h"
 #include "base/utf8.h"
 
@@ -120,19 +121,32 @@ static bool symbolize_word(struct profile_symbols *symbols, const struct symbol_
 	return true;
 }
 
-static bool symbolize_all(struct profile_symbols *symbols, const struct profile *p,
-			  const struct symbol_source *source)
+static bool symbolize_sample(struct profile_symbols *symbols, const struct symbol_source *source,
+			     const struct profile_sample *sample)
 {
+	for (uint32_t j = 0; j < sample->depth; j++)
+		if (!symbolize_word(symbols, source, sample->pcs[j]))
+			return false;
+	return true;
+}
+
+static struct error *must_check symbolize_all(struct profile_symbols *symbols,
+					      const struct profile *p,
+					      const struct symbol_source *source)
+{
+	struct error *err = NULL;
+
 	if (!symbolize_word(symbols, source, STACK_PC_UNKNOWN))
-		return false;
-	for (size_t i = 0; i < p->count; i++)
-		for (uint32_t j = 0; j < p->samples[i].depth; j++)
-			if (!symbolize_word(symbols, source, p->samples[i].pcs[j]))
-				return false;
+		return &error_no_memory;
+	for (size_t i = 0; !err && i < p->count; i++) {
+		err = cancel_check(source->cancel);
+		if (!err && !symbolize_sample(symbols, source, &p->samples[i]))
+			err = &error_no_memory;
+	}
 	/* Only now do the frames stay where they are. */
 	for (size_t i = 0; i < symbols->word_count; i++)
 		symbols->words[i].location.frames = symbols->frames + symbols->words[i].first;
-	return true;
+	return err;
 }
 
 struct error *symbols_create(const struct profile *p, const struct symbol_source *source,
@@ -140,8 +154,10 @@ struct error *symbols_create(const struct profile *p, const struct symbol_source
 {
 	_cleanup_profile_symbols_ struct profile_symbols *symbols = calloc(1, sizeof(*symbols));
 
-	if (!symbols || !symbolize_all(symbols, p, source))
-		return &error_no_memory;
+	struct error *err = symbols ? symbolize_all(symbols, p, source) : &error_no_memory;
+
+	if (err)
+		return err;
 	symbols->with_functions = source->functions != NULL;
 	*ret = take_ptr(symbols);
 	return NULL;
@@ -161,9 +177,9 @@ static size_t frames_of_code(const void *code, uint64_t pc, struct go_frame *ret
 }
 
 struct error *profile_symbolize_code(const struct profile *p, const struct code *code,
-				     struct profile_symbols **ret)
+				     const atomic_int *cancel, struct profile_symbols **ret)
 {
-	struct symbol_source source = {frames_of_code, code};
+	struct symbol_source source = {frames_of_code, code, cancel};
 
 	return symbols_create(p, &source, ret);
 }

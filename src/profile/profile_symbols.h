@@ -8,6 +8,8 @@
 #ifndef PROFILE_PROFILE_SYMBOLS_H
 #define PROFILE_PROFILE_SYMBOLS_H
 
+#include <stdatomic.h>
+
 #include "profile/profile.h"
 
 /* A line of source; function and file are in profile_symbols.strings. */
@@ -46,6 +48,7 @@ struct profile_symbols {
 struct symbol_source {
 	size_t (*frames)(const void *functions, uint64_t pc, struct go_frame *ret, size_t max);
 	const void *functions;
+	const atomic_int *cancel; /* ERROR_STOPPED when it is not 0; or NULL */
 };
 
 struct error *symbols_create(const struct profile *p, const struct symbol_source *source,

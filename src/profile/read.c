@@ -6,6 +6,7 @@
 #include <zlib.h>
 
 #include "base/array.h"
+#include "base/cancel.h"
 #include "base/cleanup.h"
 #include "profile.pb-c.h"
 #include "profile/profile_symbols.h"
@@ -29,6 +30,7 @@
 
 struct budget {
 	size_t left;
+	const atomic_int *cancel;
 };
 
 static bool spend(struct budget *b, size_t bytes)
@@ -384,8 +386,11 @@ static struct error *read_all(struct reading *r)
 	err = index_functions(r);
 	for (size_t i = 0; i < m->n_location && !err; i++)
 		err = add_location(r, i);
-	for (size_t i = 0; i < m->n_sample && !err; i++)
-		err = read_sample(r, m->sample[i]);
+	for (size_t i = 0; i < m->n_sample && !err; i++) {
+		err = cancel_check(r->work.cancel);
+		if (!err)
+			err = read_sample(r, m->sample[i]);
+	}
 	if (!err)
 		err = read_mappings(r);
 	for (size_t i = 0; i < m->n_comment && !err; i++)
@@ -410,13 +415,13 @@ static size_t frames_of(const void *functions, uint64_t word, struct go_frame *r
 	return count;
 }
 
-static struct error *read_message(const Pprof__Profile *message, size_t budget,
+static struct error *read_message(const Pprof__Profile *message, const struct budget *budget,
 				  struct profile_file *ret)
 {
 	_cleanup_(reading_release) struct reading r = {.message = message,
 						       .raw = is_raw(message),
-						       .work = {budget}};
-	struct symbol_source source = {frames_of, &r};
+						       .work = *budget};
+	struct symbol_source source = {frames_of, &r, budget->cancel};
 	struct profile_symbols *symbols;
 	struct error *err;
 
@@ -433,8 +438,12 @@ static struct error *read_message(const Pprof__Profile *message, size_t budget,
 	return NULL;
 }
 
-static void *allocate(void *budget, size_t size)
+static void *allocate(void *arg, size_t size)
 {
+	struct budget *budget = arg;
+
+	if (error_dropped(cancel_check(budget->cancel)))
+		return NULL;
 	return spend(budget, size + COST_ALLOCATION) ? malloc(size) : NULL;
 }
 
@@ -443,22 +452,28 @@ static void release(void *budget, void *memory)
 	free(memory);
 }
 
-static struct error *unpack(const void *bytes, size_t size, size_t budget, Pprof__Profile **ret)
+static struct error *unpack(const void *bytes, size_t size, const struct budget *budget,
+			    Pprof__Profile **ret)
 {
-	struct budget memory = {budget};
+	struct budget memory = *budget;
 	ProtobufCAllocator allocator = {allocate, release, &memory};
+	struct error *err;
 
 	*ret = pprof__profile__unpack(&allocator, size, bytes);
-	if (!*ret && !memory.left)
-		return too_large();
-	return *ret ? NULL : corrupt("it is truncated or corrupt");
+	if (*ret)
+		return NULL;
+	err = cancel_check(budget->cancel);
+	if (err)
+		return err;
+	return memory.left ? corrupt("it is truncated or corrupt") : too_large();
 }
 
-struct error *profile_read(const void *bytes, size_t size, struct profile_file *ret)
+struct error *profile_read(const void *bytes, size_t size, const atomic_int *cancel,
+			   struct profile_file *ret)
 {
 	static const uint8_t gzip[] = {0x1f, 0x8b};
 	_cleanup_free_ uint8_t *inflated = NULL;
-	size_t budget = BUDGET_BASE + BUDGET_PER_BYTE * size;
+	const struct budget budget = {BUDGET_BASE + BUDGET_PER_BYTE * size, cancel};
 	Pprof__Profile *message;
 	struct error *err;
 
@@ -470,10 +485,10 @@ struct error *profile_read(const void *bytes, size_t size, struct profile_file *
 			return err;
 		bytes = inflated;
 	}
-	err = unpack(bytes, size, budget, &message);
+	err = unpack(bytes, size, &budget, &message);
 	if (err)
 		return err;
-	err = read_message(message, budget, ret);
+	err = read_message(message, &budget, ret);
 	pprof__profile__free_unpacked(message, NULL);
 	return err;
 }

@@ -5,6 +5,8 @@
 #ifndef PROFILE_READ_H
 #define PROFILE_READ_H
 
+#include <stdatomic.h>
+
 #include "profile/profile.h"
 
 struct profile_file {
@@ -13,8 +15,10 @@ struct profile_file {
 	bool raw; /* addresses only: nothing in it has a function */
 };
 
-/* gzip or plain. Every byte is taken as hostile; ERROR_CORRUPT says what is wrong with it. */
-struct error *profile_read(const void *bytes, size_t size, struct profile_file *ret) must_check;
+/* gzip or plain. Every byte is taken as hostile; ERROR_CORRUPT says what is wrong with it.
+ * ERROR_STOPPED when *cancel is not 0, which may be NULL. */
+struct error *profile_read(const void *bytes, size_t size, const atomic_int *cancel,
+			   struct profile_file *ret) must_check;
 void profile_file_release(struct profile_file *file);
 #define _cleanup_profile_file_ __attribute__((cleanup(profile_file_release)))
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/cancel.h"
 #include "base/map.h"
 #include "base/strbuf.h"
 #include "gotrace/label_text.h"
@@ -426,7 +427,9 @@ struct error *spans_read(struct trace_reader *reader, const struct spans_options
 	bool more = true;
 
 	while (!s.error) {
-		err = trace_reader_next(reader, &step, &more);
+		err = cancel_check(options->cancel);
+		if (!err)
+			err = trace_reader_next(reader, &step, &more);
 		if (err || !more)
 			break;
 		s.now = step.ns;

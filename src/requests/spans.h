@@ -5,6 +5,7 @@
 #ifndef REQUESTS_SPANS_H
 #define REQUESTS_SPANS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,6 +51,7 @@ struct spans_options {
 	struct error *(*span)(void *arg, const struct span *span);
 	void *arg;
 	bool calls; /* also moments (TRACE_CALL_PREFIX), each of which divides a time */
+	const atomic_int *cancel; /* ERROR_STOPPED when it is not 0; or NULL */
 };
 
 /* Reads the trace to its end. Spans that have no end there end with it; that began before it, begin

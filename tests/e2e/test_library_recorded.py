@@ -1,5 +1,6 @@
 """Requests and recorded files by libgospect: by ctypes, against what the traced program knows."""
 
+import errno
 import json
 import threading
 
@@ -118,6 +119,66 @@ def test_a_trace_as_a_profile_and_as_tables(served):
                                                       s.syscall_ns + s.waiting_ns))
     assert all(sums for _, _, sums in starts)
     assert "main.serveAll.func1" in [name for name, _, _ in starts]
+
+
+def options_of(kind, **kwargs):
+    return library.c.byref(kind(**kwargs))
+
+
+def test_every_reading_of_a_file_can_be_cancelled(served, states):
+    _, trace = served
+    lib, size = library.lib, library.c.c_size_t
+    with Target(states.pid) as target:
+        with target.record(duration=0.3, budget=100, flags=library.RECORD_ADDRESSES) as profile:
+            raw = profile.written(library.PPROF)
+        with target.snapshot() as snapshot:
+            text = snapshot.written(library.TEXT, library.WRITE_ADDRESSES)
+    files = (library.c.c_char_p * 1)(str(states.binary).encode())
+    cancel = library.c.c_void_p(lib.gospect_cancel_create())
+
+    def symbolized(profile):
+        library.check(lib.gospect_profile_symbolize(profile.pointer, options_of(
+            library.SymbolizeOptions, files=files, file_count=1, cancel=cancel)))
+
+    def text_symbolized():
+        return library.written(lambda data, sink: lib.gospect_text_symbolize(
+            data, size(len(text)), options_of(library.SymbolizeOptions, cancel=cancel), sink), text)
+
+    calls = [lambda: Requests(trace, label=b"trace_id", cancel=cancel),
+             lambda: library.recorded_profile(trace, cancel=cancel),
+             lambda: library.recorded_profile(raw, cancel=cancel),
+             lambda: library.recorded_starts(trace, lambda s: s, cancel=cancel),
+             text_symbolized]
+    with library.read_profile(raw) as profile:
+        calls.append(lambda: symbolized(profile))
+        for call in calls:
+            lib.gospect_cancel_request(cancel)
+            assert lib.gospect_cancel_is_requested(cancel) == 1
+            with pytest.raises(Failed) as failed:
+                call()
+            assert failed.value.code == Code.CANCELLED
+            lib.gospect_cancel_reset(cancel)
+            assert lib.gospect_cancel_is_requested(cancel) == 0
+            call()
+    lib.gospect_cancel_destroy(cancel)
+
+
+def test_a_sink_cancels_the_writing(served):
+    _, trace = served
+    pieces = []
+
+    def write(arg, data, size):
+        pieces.append(size)
+        return errno.ECANCELED
+
+    sink = library.Sink(library.WRITE(write), None, -1)
+    with library.recorded_profile(trace) as profile:
+        for kind in library.PPROF, library.FOLDED, library.SPEEDSCOPE, library.HTML:
+            pieces.clear()
+            with pytest.raises(Failed) as failed:
+                library.check(library.lib.gospect_profile_write(profile.pointer, kind, sink))
+            assert failed.value.code == Code.CANCELLED
+            assert len(pieces) == 1
 
 
 def test_a_profile_that_is_no_trace(states):

@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	_cleanup_perfdata_remarks_ struct perfdata_remarks remarks = {0};
 	_cleanup_profile_file_ struct profile_file file = {0};
 
-	if (error_dropped(perfdata_read(data, size, NULL, &file, &remarks)))
+	if (error_dropped(perfdata_read(data, size, NULL, NULL, &file, &remarks)))
 		return 0;
 	fuzz_accepted++;
 	fuzz_require(file.profile->count && file.symbols);

@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	_cleanup_profile_file_ struct profile_file file = {0};
 
-	if (error_dropped(profile_read(data, size, &file)))
+	if (error_dropped(profile_read(data, size, NULL, &file)))
 		return 0;
 	fuzz_accepted++;
 	for (int key = GROUP_ROOT; key <= GROUP_LABEL; key++)

@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!dump_raw_is(data, size) || error_dropped(dump_raw_read(data, size, &raw)))
 		return 0;
 	out = open_memstream(&text, &length);
-	fuzz_accepted += !error_dropped(dump_raw_symbolize(&raw, the_image(), out));
+	fuzz_accepted += !error_dropped(dump_raw_symbolize(&raw, the_image(), NULL, out));
 	fclose(out);
 	check_text(text, length);
 	return 0;

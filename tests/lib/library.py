@@ -19,6 +19,7 @@ TRACE_IN_MEMORY = 2
 RECORDED_LABELS = 1
 TOP_NEW_PAGE, TOP_RESTS = 1, 2
 TOP_NOTHING, TOP_SHOW, TOP_WRITE, TOP_QUIT = range(4)
+TOP_KEY_ENTER = 0x110006
 GROUP_ROOT, GROUP_FUNCTION, GROUP_STATE, GROUP_WAIT, GROUP_LABEL = range(5)
 PERMIT_LIMITS, PERMIT_PRIORITY, PERMIT_MAPPING = 1, 2, 4
 
@@ -138,7 +139,7 @@ class RecordOptions(Options):
 class SymbolizeOptions(Options):
     _fields_ = [("size", c.c_size_t), ("files", c.POINTER(c.c_char_p)), ("file_count", c.c_size_t),
                 ("folders", c.POINTER(c.c_char_p)), ("folder_count", c.c_size_t),
-                ("remark", REMARK), ("arg", c.c_void_p)]
+                ("remark", REMARK), ("arg", c.c_void_p), ("cancel", c.c_void_p)]
 
 
 class ProcessesOptions(Options):
@@ -207,7 +208,8 @@ class ConfineOptions(Options):
 
 class RequestsOptions(Options):
     _fields_ = [("size", c.c_size_t), ("label", c.c_char_p), ("root", c.c_char_p),
-                ("per", c.c_char_p), ("name", c.c_char_p), ("remark", REMARK), ("arg", c.c_void_p)]
+                ("per", c.c_char_p), ("name", c.c_char_p), ("remark", REMARK), ("arg", c.c_void_p),
+                ("cancel", c.c_void_p)]
 
 
 class RequestPlace(c.Structure):
@@ -236,7 +238,7 @@ class RequestGroup(c.Structure):
 class RecordedOptions(Options):
     _fields_ = [("size", c.c_size_t), ("exe", c.c_char_p), ("name", c.c_char_p),
                 ("label", c.c_char_p), ("value", c.c_char_p), ("flags", c.c_uint32),
-                ("reserved", c.c_uint32), ("remark", REMARK), ("arg", c.c_void_p)]
+                ("reserved", c.c_uint32), ("remark", REMARK), ("arg", c.c_void_p), ("cancel", c.c_void_p)]
 
 
 class Wait(c.Structure):

@@ -20,7 +20,7 @@ static void read_made(const struct made_file *f, size_t size, struct read *ret)
 
 	memcpy(copy, f->bytes, size);
 	*ret = (struct read){0};
-	ret->err = perfdata_read(copy, size, NULL, &ret->file, &ret->remarks);
+	ret->err = perfdata_read(copy, size, NULL, NULL, &ret->file, &ret->remarks);
 	free(copy);
 }
 

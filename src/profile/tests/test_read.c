@@ -58,7 +58,7 @@ static void written_profile_reads_back_equal(void **state)
 	_cleanup_profile_file_ struct profile_file file = {0};
 	_cleanup_free_ char *before = NULL, *after = NULL;
 
-	assert_null(profile_read(f->packed, f->size, &file));
+	assert_null(profile_read(f->packed, f->size, NULL, &file));
 	assert_false(file.raw);
 	assert_int_equal(file.profile->duration_ns, f->made.profile->duration_ns);
 	assert_int_equal(file.profile->comment_count, f->made.profile->comment_count);
@@ -77,7 +77,7 @@ static void a_profile_without_functions_is_raw(void **state)
 
 	assert_null(profile_symbolize(f->made.profile, NULL, &none));
 	size = write_as(f->made.profile, none, &profile_format_pprof, &packed);
-	assert_null(profile_read(packed, size, &file));
+	assert_null(profile_read(packed, size, NULL, &file));
 	assert_true(file.raw);
 	size_again = write_as(file.profile, file.symbols, &profile_format_pprof, &again);
 	assert_int_equal(size, size_again);
@@ -139,7 +139,7 @@ static void assert_raw_becomes_direct(struct profile *p, const struct profile_fo
 
 	assert_null(profile_symbolize(p, NULL, &none));
 	size = write_as(p, none, &profile_format_pprof, &raw);
-	assert_null(profile_read(raw, size, &file));
+	assert_null(profile_read(raw, size, NULL, &file));
 	assert_true(file.raw);
 	file.profile->go_version = strdup(p->go_version);
 	later = name_all(file.profile);
@@ -196,7 +196,7 @@ static void a_damaged_profile_is_read_or_refused(void **state)
 		uint8_t before = bytes[at];
 
 		bytes[at] = random >> 24;
-		if (error_dropped(profile_read(bytes, i % 4 ? size : at, &file)))
+		if (error_dropped(profile_read(bytes, i % 4 ? size : at, NULL, &file)))
 			refused++;
 		else
 			assert_null(
@@ -210,11 +210,11 @@ static void a_file_that_is_no_profile_is_refused(void **state)
 {
 	struct fixture *f = *state;
 	struct profile_file file;
-	struct error *err = profile_read("hello, world", 12, &file);
+	struct error *err = profile_read("hello, world", 12, NULL, &file);
 
 	assert_int_equal(err->code, ERROR_CORRUPT);
 	error_destroy(err);
-	err = profile_read(f->packed, f->size / 2, &file);
+	err = profile_read(f->packed, f->size / 2, NULL, &file);
 	assert_int_equal(err->code, ERROR_CORRUPT);
 	error_destroy(err);
 }

@@ -230,10 +230,55 @@ static void times_that_are_no_times_are_bounded(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make, unmake)
 
+struct cancelling {
+	atomic_int cancel;
+	int spans;
+};
+
+static struct error *cancel_at_the_third(void *arg, const struct span *span)
+{
+	struct cancelling *c = arg;
+
+	if (++c->spans == 3)
+		atomic_store(&c->cancel, 1);
+	return NULL;
+}
+
+static void a_reading_ends_when_it_is_cancelled(void **state)
+{
+	_cleanup_strbuf_ struct strbuf data = STRBUF_INIT;
+	_cleanup_trace_reader_ struct trace_reader *reader = NULL;
+	struct strbuf *file = *state;
+	struct cancelling c = {0};
+	struct spans_options options = {.span = cancel_at_the_third,
+					.arg = &c,
+					.cancel = &c.cancel};
+	struct span_tables tables = {0};
+	struct error *err;
+	uint64_t duration;
+
+	add_frequency(file);
+	add_large_stack(file);
+	STEP(&data, OP_GO_STATUS, 1, 5, TRACE_RUNNING);
+	for (uint64_t i = 1; i < 1000; i++) {
+		STEP(&data, OP_GO_BLOCK, 1, 1);
+		STEP(&data, OP_GO_UNBLOCK, 1, 2 * i - 1, 0);
+		STEP(&data, OP_GO_START, 1, 2 * i);
+	}
+	add_batch(file, 5, &data);
+	assert_null(trace_reader_create(file->data, file->length, &reader));
+	err = spans_read(reader, &options, &tables, &duration);
+	assert_ptr_equal(err, &error_stopped);
+	/* The goroutine that was under way ends with it. */
+	assert_in_range(c.spans, 3, 4);
+	span_tables_release(&tables);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(threads_that_wait_for_each_other_are_given_up),
+		TEST(a_reading_ends_when_it_is_cancelled),
 		TEST(a_large_stack_is_looked_at_once),
 		TEST(very_many_reasons_are_no_search),
 		TEST(a_text_longer_than_any_that_go_writes_is_refused),

@@ -1,6 +1,7 @@
 """What a trace loses when a program suddenly does much: tests/programs/burst, on a quiet machine and on a busy one.
 
-Busy: four processes want gospect's processors, two of them in sessions of their own, and the program has precedence.
+Busy: four processes of other sessions want the processors, or two of other sessions and two of gospect's own, and the
+program has precedence.
 """
 import contextlib
 import os
@@ -13,6 +14,8 @@ from .tracing import Gospect
 
 ROUNDS = 100000  # 1.4 million events
 HOGS = 4
+# Of them, in sessions of their own; None: there are no hogs.
+CASES = (None, 4, 2)
 PAUSE = 0.3
 
 
@@ -33,10 +36,10 @@ class Burst:
 
 
 @contextlib.contextmanager
-def crowd(program, busy):
-    hogs = [subprocess.Popen(["sh", "-c", "while :; do :; done"], start_new_session=bool(i % 2))
-            for i in range(HOGS if busy else 0)]
-    if busy:
+def crowd(program, others):
+    hogs = [subprocess.Popen(["sh", "-c", "while :; do :; done"], start_new_session=i < others)
+            for i in range(HOGS if others is not None else 0)]
+    if hogs:
         with contextlib.suppress(OSError), open(f"/proc/{program.pid}/autogroup", "w", encoding="ascii") as group:
             group.write("-20")
     try:
@@ -47,11 +50,12 @@ def crowd(program, busy):
             hog.wait()
 
 
-def measure_case(program, gospect, folder, busy, bursts):
-    say(f"bursts: {bursts}{', a busy machine' if busy else ''}")
+def measure_case(program, gospect, folder, others, bursts):
+    busy = others is not None
+    say(f"bursts: {bursts}{f', {HOGS} busy processes, {others} of other sessions' if busy else ''}")
     target, tracer = Burst(program), Gospect(gospect, folder)
     try:
-        with crowd(target, busy):
+        with crowd(target, others):
             tracer.start(target)
             for _ in range(bursts):
                 time.sleep(PAUSE)
@@ -59,10 +63,11 @@ def measure_case(program, gospect, folder, busy, bursts):
             found = tracer.stop(target)
     finally:
         target.end()
-    return {"busy": busy, "bursts": bursts, "events": int(found["events"]), "lost": int(found["lost"])}
+    return {"busy": busy, "others": others, "bursts": bursts, "events": int(found["events"]), "lost": int(found["lost"])}
 
 
 def measure(programs, quick):
     program = programs.burst()
     with tempfile.TemporaryDirectory(dir=programs.made) as folder:
-        return [measure_case(program, programs.gospect, folder, busy, 3 if quick else 10) for busy in (False, True)]
+        return [measure_case(program, programs.gospect, folder, others, 3 if quick else 10)
+                for others in CASES]

@@ -12,7 +12,7 @@ from .numbers import spread
 from .tracing import Gospect
 
 # Threads that sleep, and whether the machine is busy.
-CASES = ((8, False), (8, True), (1000, False), (9000, False))
+CASES = ((10, False), (10, True), (1000, False), (10000, False))
 HOGS = 2
 SECONDS = "0.2"
 

@@ -209,7 +209,8 @@ def decoding(cases):
 def bursts(cases):
     yield line("bursts of 1.4 million events", "events", "lost")
     for case in cases:
-        yield line(f"  {case['bursts']} of them, a {'busy' if case['busy'] else 'quiet'} machine", str(case["events"]),
+        beside = f"4 busy processes, {case['others']} of other sessions" if case["busy"] else "a quiet machine"
+        yield line(f"  {case['bursts']} of them, {beside}", str(case["events"]),
                    str(case["lost"]))
 
 

@@ -23,7 +23,7 @@ def check():
     return module
 
 
-@pytest.mark.parametrize("name", ("links", "options", "figures", "messages", "records", "files", "manuals"))
+@pytest.mark.parametrize("name", ("links", "options", "figures", "messages", "records", "library", "files", "manuals"))
 def test_the_documents_are_those_of_the_program(name):
     done = subprocess.run([sys.executable, SCRIPT, "--only", name], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -53,6 +53,15 @@ def test_a_source_file_that_is_gone_is_found(check, tmp_path):
         "`lib/confine.c`, `src/lib/confine.c`, `model.h`, `runtime/proc.go`, `struct g`\n`cli/confine.c` and `gone.c`\n")
     assert list(check.check_files(tmp_path)) == ["docs/internals/map.md:2: there is no cli/confine.c",
                                                  "docs/internals/map.md:2: there is no gone.c"]
+
+
+def test_a_function_that_the_page_lacks_is_found(check):
+    headers = "/* gospect_no(1) */ GOSPECT_API int gospect_a_open(int x);\nint gospect_a_close(void);\nint gospect_b(void);"
+    page = "| `gospect_a_open`, `_close` | `gospect_b()` |"
+    assert not list(check.check_library(headers, page))
+    assert list(check.check_library(headers, page.replace(", `_close`", ""))) == ["library.md lacks gospect_a_close()"]
+    assert list(check.check_library("int gospect_b(void);", "`gospect_b`, `gospect_c`")) == [
+        "library.md names gospect_c(), which no header declares"]
 
 
 def test_an_option_of_a_manual_is_what_stands_in_its_tags(check):

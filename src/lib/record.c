@@ -233,44 +233,67 @@ static void describe(const struct recording *rec, struct gospect_profile_info *i
 	info->cpu_percent = 100.0 * r->cpu_ns / (r->duration_ns ? r->duration_ns : 1);
 }
 
+/* Three lines, that tools show above their tables: what made it, how exact it is, and of what. */
 static struct error *must_check comment_goroutines(struct profile *p, const struct recording *rec,
 						   const struct gospect_profile_info *info)
 {
-	struct error *err;
-
-	err = profile_add_comment(p, "gospect %s, wall clock of goroutines, %s", GOSPECT_VERSION,
-				  p->go_version);
-	if (!err)
-		err = profile_add_comment(p, "rate: %.1f Hz achieved of %g, %lu ticks missed",
-					  info->rate, rec->options.rate, info->missed);
-	if (!err)
-		err = profile_add_comment(p,
-					  "goroutines: %.0f seen, %.1f sampled in a tick, each "
-					  "%.1f times a second",
-					  info->goroutines,
-					  wall_sampler_result(rec->sampler)->per_tick, info->looks);
-	if (!err)
-		err = profile_add_comment(p,
-					  "shares are accurate to ±%.2g points (95 %% confidence)",
-					  100 * info->error);
-	return err;
-}
-
-static struct error *must_check comment_stacks(struct profile *p, struct goroutine_set *set,
-					       uint64_t crowded)
-{
-	const struct goroutine_stats *stats = goroutine_set_stats(set);
-	uint64_t dropped = stacks_dropped(goroutine_set_stacks(set));
-	uint64_t no_labels = goroutine_set_labels(set)->dropped;
+	double sampled = info->rate > 0 ? info->looks * info->goroutines / info->rate : 0;
 	struct error *err;
 
 	err = profile_add_comment(p,
-				  "stacks: %lu read, %lu dropped as torn, %lu unknown, %lu "
-				  "truncated",
-				  stats->stacks, stats->torn, stats->unknown, stats->truncated);
+				  "gospect %s, wall clock of goroutines, %s; gospect used %.2f %% "
+				  "of one core",
+				  GOSPECT_VERSION, p->go_version, info->cpu_percent);
 	if (!err)
-		err = fill_unwinding(p, set);
-	if (!err && dropped)
+		err = profile_add_comment(
+			p,
+			"rate: %.1f Hz achieved of %g, %lu ticks missed; goroutines: %.0f seen, "
+			"%.1f sampled in a tick, each %.1f times a second; shares are accurate to "
+			"±%.2g points (95 %% confidence)",
+			info->rate, rec->options.rate, info->missed, info->goroutines,
+			sampled < info->goroutines ? sampled : info->goroutines, info->looks,
+			100 * info->error);
+	return err;
+}
+
+static void describe_on_cpu(const struct wall_result *r, struct strbuf *sb)
+{
+	if (r->no_on_cpu)
+		strbuf_addf(sb, "; on-CPU stacks: none, %s", r->no_on_cpu->message);
+	if (r->on_cpu.period_ns)
+		strbuf_addf(sb,
+			    "; on-CPU stacks: %lu samples, %lu outside goroutines (scheduler), %lu "
+			    "unknown, %lu truncated, %lu lost, %lu with labels read late%s",
+			    r->on_cpu.samples, r->on_cpu.scheduler, r->on_cpu.unknown,
+			    r->on_cpu.truncated, r->on_cpu.lost, r->on_cpu.labels_late,
+			    r->on_cpu.sees_kernel ? "" : ", without time in the kernel");
+}
+
+static struct error *must_check comment_stacks(struct profile *p, struct goroutine_set *set,
+					       const struct wall_result *r)
+{
+	const struct goroutine_stats *stats = goroutine_set_stats(set);
+	enum unwind_method method = stacks_unwinding(goroutine_set_stacks(set))->method;
+	_cleanup_strbuf_ struct strbuf on_cpu = STRBUF_INIT;
+
+	describe_on_cpu(r, &on_cpu);
+	return profile_add_comment(
+		p,
+		"stacks: %lu read, %lu dropped as torn, %lu unknown, %lu truncated, unwound %s, "
+		"%.1f headers read in a tick%s",
+		stats->stacks, stats->torn, stats->unknown, stats->truncated,
+		unwind_method_words(method), r->per_tick, on_cpu.data);
+}
+
+/* What the profile lacks because it was too much. */
+static struct error *must_check comment_limits(struct profile *p, struct goroutine_set *set,
+					       uint64_t crowded)
+{
+	uint64_t dropped = stacks_dropped(goroutine_set_stacks(set));
+	uint64_t no_labels = goroutine_set_labels(set)->dropped;
+	struct error *err = NULL;
+
+	if (dropped)
 		err = profile_add_comment(
 			p,
 			"[other stacks]: the limit of distinct stacks was reached; %lu samples "
@@ -288,26 +311,6 @@ static struct error *must_check comment_stacks(struct profile *p, struct gorouti
 			"labels: the limit of distinct label sets was reached; %lu samples have "
 			"lost their labels",
 			no_labels);
-	return err;
-}
-
-static struct error *must_check comment_on_cpu(struct profile *p, const struct wall_result *r,
-					       const struct gospect_profile_info *info)
-{
-	struct error *err = NULL;
-
-	if (r->no_on_cpu)
-		err = profile_add_comment(p, "on-CPU stacks: none, %s", r->no_on_cpu->message);
-	if (!err && r->on_cpu.period_ns)
-		err = profile_add_comment(
-			p,
-			"on-CPU stacks: %lu samples, %lu outside goroutines (scheduler), %lu "
-			"unknown, %lu truncated, %lu lost, %lu with labels read late%s",
-			r->on_cpu.samples, r->on_cpu.scheduler, r->on_cpu.unknown,
-			r->on_cpu.truncated, r->on_cpu.lost, r->on_cpu.labels_late,
-			r->on_cpu.sees_kernel ? "" : "; without time in the kernel");
-	if (!err)
-		err = profile_add_comment(p, "gospect used %.2f %% of one core", info->cpu_percent);
 	return err;
 }
 
@@ -335,13 +338,14 @@ static struct error *must_check add_comments(struct profile *p, const struct rec
 					     const struct gospect_profile_info *info)
 {
 	const struct wall_result *result = wall_sampler_result(r->sampler);
+	struct goroutine_set *set = wall_sampler_set(r->sampler);
 	struct error *err = comment_goroutines(p, r, info);
 
 	if (!err)
-		err = comment_filter(p, r);
+		err = comment_stacks(p, set, result);
 	if (!err)
-		err = comment_stacks(p, wall_sampler_set(r->sampler), result->crowded);
-	return err ? err : comment_on_cpu(p, result, info);
+		err = comment_filter(p, r);
+	return err ? err : comment_limits(p, set, result->crowded);
 }
 
 static void remark_missing(const struct recording *rec)

@@ -43,7 +43,7 @@ def shares(profile):
 
 def told_error(profile):
     """In percent."""
-    line = next(line for line in profile.comments if line.startswith("shares are accurate"))
+    line = next(line for line in profile.comments if "shares are accurate" in line)
     return float(re.search(r"±([0-9.e+-]+) points", line)[1])
 
 

@@ -107,6 +107,9 @@ def test_a_pprof_profile_says_what_it_is(split, tmp_path):
     comments = "\n".join(profile.comments)
     for part in (f"go{golang.NEWEST}", "rate", "missed", "goroutines", "torn", "truncated"):
         assert part in comments, part
+    assert len(profile.comments) == 3, "tools print them above each table"
+    seen, sampled = map(float, re.search(r"goroutines: (\d+) seen, ([\d.]+) sampled in a tick", comments).groups())
+    assert 0 < sampled <= seen
     assert not any(func.startswith("runtime.goexit") for func, _, _ in profile.lines)
     assert any(file.endswith("main.go") and line > 0 for _, file, line in profile.lines)
 

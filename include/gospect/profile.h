@@ -152,6 +152,12 @@ GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_profile_write(const struct gospect_profile *profile, enum gospect_format format,
 		      struct gospect_sink sink);
 
+/* GOSPECT_HTML of `after`, which shows what changed since `before`: by share, by time and by count.
+ * GOSPECT_ERROR_INVALID: one of them has addresses only. */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_profile_write_diff(const struct gospect_profile *before,
+			   const struct gospect_profile *after, struct gospect_sink sink);
+
 GOSPECT_END
 
 #endif

@@ -45,9 +45,12 @@ struct error *report_write_table(const struct report_file *file, const struct re
 				 FILE *out) must_check;
 struct error *report_write_json(const struct report_file *file, const struct report_table *table,
 				FILE *out) must_check;
-/* How the shares of two profiles differ, the greatest difference first. */
+/* What the rows are of: "START FUNCTION". */
+const char *report_heading(const struct report_table *table);
+
+/* How two profiles differ, the greatest difference first; as JSON, or as a table. */
 struct error *report_write_diff(const struct report_file *before, const struct report_file *after,
-				const struct report_table *table, FILE *out) must_check;
+				const struct report_table *table, bool json, FILE *out) must_check;
 
 /* The requests of a trace, the slowest first; or, with --per, their groups. */
 struct report_requests {

@@ -27,6 +27,14 @@ void report_add_number(struct json_object *o, const char *key, uint64_t value)
 	json_object_object_add(o, key, json_object_new_int64(value));
 }
 
+void report_add_double(struct json_object *o, const char *key, double value)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%.9g", value);
+	json_object_object_add(o, key, json_object_new_double_s(value, text));
+}
+
 void report_rows_write_list(const struct report_rows *rows)
 {
 	const int how =

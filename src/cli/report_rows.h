@@ -23,6 +23,8 @@ void report_rows_end(const struct report_rows *rows);
 
 void report_add_text(struct json_object *o, const char *key, const char *text);
 void report_add_number(struct json_object *o, const char *key, uint64_t value);
+/* With nine digits. */
+void report_add_double(struct json_object *o, const char *key, double value);
 /* Writes rows->list, which stays the caller's. */
 void report_rows_write_list(const struct report_rows *rows);
 

@@ -79,7 +79,7 @@ static struct writing begin(const struct report_table *table, FILE *out, struct 
 	return (struct writing){table, {table->rows, out, list, 0}};
 }
 
-static const char *heading(const struct report_table *table)
+const char *report_heading(const struct report_table *table)
 {
 	static const char *const headings[] = {
 		[GOSPECT_GROUP_ROOT] = "START FUNCTION",
@@ -96,9 +96,10 @@ static void print_heading(const struct report_table *table, bool timed, FILE *ou
 	if (timed)
 		printable_line(out, "%6s %9s %9s %9s %9s %9s %9s  %-40s %s", "%", "TIME",
 			       table->key == GOSPECT_GROUP_FUNCTION ? "SELF" : "CPU", "RUNNING",
-			       "RUNNABLE", "SYSCALL", "WAITING", heading(table), "WAITED FOR");
+			       "RUNNABLE", "SYSCALL", "WAITING", report_heading(table),
+			       "WAITED FOR");
 	else
-		printable_line(out, "%6s %9s  %s", "%", "COUNT", heading(table));
+		printable_line(out, "%6s %9s  %s", "%", "COUNT", report_heading(table));
 }
 
 static int write_group(void *arg, const struct gospect_group *g)
@@ -265,118 +266,5 @@ struct error *report_write_json(const struct report_file *file, const struct rep
 	if (!err)
 		report_rows_write_list(&w.rows);
 	json_object_put(w.rows.list);
-	return err;
-}
-
-/* ---- two profiles ---- */
-
-/* A row of both profiles; shares in percent. */
-struct difference {
-	char *name;
-	double before;
-	double after;
-};
-
-struct differences {
-	struct difference *rows;
-	size_t count;
-	size_t capacity;
-	bool is_after; /* the rows that come are of the second profile */
-};
-
-static void differences_release(struct differences *d)
-{
-	for (size_t i = 0; i < d->count; i++)
-		free(d->rows[i].name);
-	free(d->rows);
-}
-#define _cleanup_differences_ _cleanup_(differences_release)
-
-/* Ends where there is no memory. */
-static int add_share(void *arg, const struct gospect_group *g)
-{
-	struct differences *d = arg;
-	double share =
-		g->all_ns ? percent(g->total_ns, g->all_ns) : percent(g->count, g->all_count);
-	char *name = strdup(g->name);
-
-	if (!name || !array_reserve(&d->rows, &d->capacity, d->count + 1)) {
-		free(name);
-		return 1;
-	}
-	d->rows[d->count++] =
-		(struct difference){name, d->is_after ? 0 : share, d->is_after ? share : 0};
-	return 0;
-}
-
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(((const struct difference *)a)->name, ((const struct difference *)b)->name);
-}
-
-static int by_difference(const void *a, const void *b)
-{
-	const struct difference *x = a, *y = b;
-	double d = fabs(y->after - y->before) - fabs(x->after - x->before);
-
-	return d > 0 ? 1 : d < 0 ? -1 : strcmp(x->name, y->name);
-}
-
-static void swap_rows(struct difference *a, struct difference *b)
-{
-	struct difference c = *a;
-
-	*a = *b;
-	*b = c;
-}
-
-/* Merges rows of one name; the unused rows end up behind them. */
-static size_t join_rows(struct difference *rows, size_t count)
-{
-	size_t n = 0;
-
-	if (!count)
-		return 0;
-	qsort(rows, count, sizeof(*rows), by_name);
-	for (size_t i = 0; i < count; i++) {
-		if (n && !strcmp(rows[n - 1].name, rows[i].name)) {
-			rows[n - 1].before += rows[i].before;
-			rows[n - 1].after += rows[i].after;
-		} else {
-			swap_rows(&rows[n++], &rows[i]);
-		}
-	}
-	qsort(rows, n, sizeof(*rows), by_difference);
-	return n;
-}
-
-static void print_differences(const struct differences *d, size_t count,
-			      const struct report_table *table, FILE *out)
-{
-	struct report_rows rows = {.limit = table->rows, .out = out};
-
-	printable_line(out, "%8s %8s %8s  %s", "BEFORE %", "AFTER %", "CHANGE", heading(table));
-	for (size_t i = 0; i < count; i++)
-		if (report_rows_next(&rows))
-			printable_line(out, "%8.2f %8.2f %+8.2f  %s", d->rows[i].before,
-				       d->rows[i].after, d->rows[i].after - d->rows[i].before,
-				       or_none(d->rows[i].name));
-	report_rows_end(&rows);
-}
-
-struct error *report_write_diff(const struct report_file *before, const struct report_file *after,
-				const struct report_table *table, FILE *out)
-{
-	_cleanup_differences_ struct differences d = {0};
-	struct error *err;
-
-	err = library_error(
-		gospect_profile_groups(before->profile, table->key, table->label, add_share, &d));
-	d.is_after = true;
-	if (!err)
-		err = library_error(gospect_profile_groups(after->profile, table->key, table->label,
-							   add_share, &d));
-	if (!err)
-		print_differences(&d, join_rows(d.rows, d.count), table, out);
 	return err;
 }

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -61,7 +62,7 @@ static const struct argp argp =
 	 "\n"
 	 "Examples:\n"
 	 "  gospect report out.trace --by label:trace_id --per label:route\n"
-	 "  gospect report --diff before.pb.gz after.pb.gz",
+	 "  gospect report --diff before.pb.gz after.pb.gz -o diff.html",
 	 children,
 	 NULL,
 	 NULL};
@@ -73,9 +74,15 @@ static struct error *check(struct report_verb *v)
 	if (!v->path)
 		return error_format(ERROR_USAGE, "report: no file; use gospect report FILE");
 	err = report_ask_check(&v->ask, &v->output, "report");
-	if (!err && v->before && (v->ask.format || v->ask.json))
-		return error_format(ERROR_USAGE, "report: --diff supports the format text only");
+	if (!err && v->before && v->ask.format && v->ask.format != GOSPECT_HTML)
+		return error_format(ERROR_USAGE,
+				    "report: --diff supports the formats text, json and html only");
 	return err;
+}
+
+static int put(void *arg, const void *bytes, size_t size)
+{
+	return fwrite(bytes, 1, size, arg) == size ? 0 : errno;
 }
 
 static struct error *write_diff(const struct report_verb *v, struct report_file *file, FILE *out)
@@ -87,7 +94,12 @@ static struct error *write_diff(const struct report_verb *v, struct report_file 
 		err = report_file_open(v->before, v->exe, &before);
 	if (!err)
 		err = report_ask_read(&v->ask, &before);
-	return err ? err : report_write_diff(&before, file, &v->ask.table, out);
+	if (!err && v->ask.format)
+		err = library_error(gospect_profile_write_diff(before.profile, file->profile,
+							       gospect_sink_function(put, out)));
+	else if (!err)
+		err = report_write_diff(&before, file, &v->ask.table, v->ask.json, out);
+	return err;
 }
 
 static struct error *run_report(struct report_verb *v)

@@ -172,6 +172,24 @@ const struct profile_format *profile_format_of(enum gospect_format format)
 	}
 }
 
+struct gospect_error *gospect_profile_write_diff(const struct gospect_profile *before,
+						 const struct gospect_profile *after,
+						 struct gospect_sink sink)
+{
+	struct sink_stream out;
+	struct error *err;
+
+	if (!before->info.has_functions || !after->info.has_functions)
+		return error_out(error_format(
+			ERROR_USAGE,
+			"cannot compare profiles of addresses; symbolize both profiles first"));
+	err = sink_open(&sink, &out);
+	if (!err)
+		err = sink_close(&out, html_write_diff(before->profile, before->symbols,
+						       after->profile, after->symbols, out.file));
+	return error_out(err);
+}
+
 struct gospect_error *gospect_profile_write(const struct gospect_profile *p,
 					    enum gospect_format format, struct gospect_sink sink)
 {

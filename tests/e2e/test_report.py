@@ -133,6 +133,24 @@ def test_two_equal_profiles_do_not_differ(profile):
     assert all("+0.00" in line for line in lines[1:] if "..." not in line)
 
 
+def test_a_leak_is_counted(targets, tmp_path):
+    program = targets.start("states", args=("-only=chan", "-extra=30"))
+    more = targets.start("states", args=("-only=chan", "-extra=130"))
+    for name, one in (("before", program), ("after", more)):
+        gospect.run("dump", one.pid, "-o", tmp_path / f"{name}.pb.gz").ok()
+    args = ("report", "--diff", tmp_path / "before.pb.gz", tmp_path / "after.pb.gz")
+    grown = json.loads(gospect.run(*args, "-f", "json").ok().text)[0]
+    assert grown["change_goroutines"] == 100 == grown["after_goroutines"] - grown["before_goroutines"]
+    first = gospect.run(*args).ok().text.splitlines()[1]
+    assert "+100 " in first and first.endswith(grown["name"])
+    gospect.run("report", "--diff", *args[:1:-1], "-o", tmp_path / "shrunk.html").ok()
+    fewer = json.loads(gospect.run("report", "--diff", args[3], args[2], "-f", "json").ok().text)[0]
+    assert fewer["change_goroutines"] == -100 and fewer["name"] == grown["name"]
+    page = (tmp_path / "shrunk.html").read_text()
+    assert page.startswith("<!doctype html>") or page.startswith("<!DOCTYPE html>")
+    assert page.count('"label_sets"') == 2, "both profiles are in it"
+
+
 def test_wrong_usage_is_said():
     gospect.run("report").fails(2)
     gospect.run("report", "x", "--by", "colour").fails(2)

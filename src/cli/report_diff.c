@@ -1,0 +1,225 @@
+/* Two profiles in one table: shares, and how many goroutines that is. */
+#include <json-c/json.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "cli/report.h"
+#include "cli/report_rows.h"
+#include "cli/terminal.h"
+
+/* What is said of one side of a row. */
+struct side {
+	double percent;
+	double amount; /* goroutines, or seconds where the profile does not say how long it took */
+};
+
+struct difference {
+	char *name;
+	struct side before;
+	struct side after;
+};
+
+struct differences {
+	struct difference *rows;
+	size_t count;
+	size_t capacity;
+	bool is_after;   /* the rows that come are of the second profile */
+	double seconds;  /* how long its profile took; 0: not known */
+	bool comparable; /* amounts are of goroutines, in both */
+};
+
+static void differences_release(struct differences *d)
+{
+	for (size_t i = 0; i < d->count; i++)
+		free(d->rows[i].name);
+	free(d->rows);
+}
+#define _cleanup_differences_ _cleanup_(differences_release)
+
+static struct side side_of(const struct gospect_group *g, double seconds)
+{
+	if (!g->all_ns)
+		return (struct side){g->all_count ? 100.0 * g->count / g->all_count : 0, g->count};
+	return (struct side){100.0 * g->total_ns / g->all_ns,
+			     g->total_ns / 1e9 / (seconds > 0 ? seconds : 1)};
+}
+
+/* Ends where there is no memory. */
+static int add_side(void *arg, const struct gospect_group *g)
+{
+	struct differences *d = arg;
+	char *name = strdup(*g->name ? g->name : "(none)");
+	struct difference *row;
+
+	if (!name || !array_reserve(&d->rows, &d->capacity, d->count + 1)) {
+		free(name);
+		return 1;
+	}
+	row = &d->rows[d->count++];
+	*row = (struct difference){.name = name};
+	*(d->is_after ? &row->after : &row->before) = side_of(g, d->seconds);
+	d->comparable &= !g->all_ns || d->seconds > 0;
+	return 0;
+}
+
+static struct error *must_check add_profile(struct differences *d, const struct report_file *file,
+					    const struct report_table *table)
+{
+	d->seconds = gospect_profile_info(file->profile)->duration_ns / 1e9;
+	return library_error(
+		gospect_profile_groups(file->profile, table->key, table->label, add_side, d));
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct difference *)a)->name, ((const struct difference *)b)->name);
+}
+
+static int compare(const struct difference *x, const struct difference *y, double d)
+{
+	return d > 0 ? 1 : d < 0 ? -1 : strcmp(x->name, y->name);
+}
+
+static int by_percent(const void *a, const void *b)
+{
+	const struct difference *x = a, *y = b;
+
+	return compare(x, y,
+		       fabs(y->after.percent - y->before.percent) -
+			       fabs(x->after.percent - x->before.percent));
+}
+
+/* A leak changes no share where all is of one function. */
+static int by_amount(const void *a, const void *b)
+{
+	const struct difference *x = a, *y = b;
+
+	return compare(x, y,
+		       fabs(y->after.amount - y->before.amount) -
+			       fabs(x->after.amount - x->before.amount));
+}
+
+static void add(struct side *to, const struct side *from)
+{
+	to->percent += from->percent;
+	to->amount += from->amount;
+}
+
+/* Rows of one name become one; what is left over comes to lie behind them, and keeps its name. */
+static size_t join_rows(struct differences *d)
+{
+	struct difference *rows = d->rows;
+	size_t n = 0;
+
+	if (!d->count)
+		return 0;
+	qsort(rows, d->count, sizeof(*rows), by_name);
+	for (size_t i = 0; i < d->count; i++) {
+		if (n && !strcmp(rows[n - 1].name, rows[i].name)) {
+			add(&rows[n - 1].before, &rows[i].before);
+			add(&rows[n - 1].after, &rows[i].after);
+		} else {
+			struct difference row = rows[n];
+
+			rows[n++] = rows[i];
+			rows[i] = row;
+		}
+	}
+	qsort(rows, n, sizeof(*rows), d->comparable ? by_amount : by_percent);
+	return n;
+}
+
+/* "372", "12.5": goroutines that are there, or were on average. */
+static const char *amount_text(double amount, bool sign, char text[static 24])
+{
+	bool whole = fabs(amount - round(amount)) < 1e-9 || fabs(amount) >= 1000;
+
+	snprintf(text, 24,
+		 !amount ? "%.0f"
+		 : whole ? (sign ? "%+.0f" : "%.0f")
+			 : (sign ? "%+.3g" : "%.3g"),
+		 amount);
+	return text;
+}
+
+static void print_row(const struct differences *d, const struct difference *row, FILE *out)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	char t[3][24];
+
+	strbuf_addf(&line, "%8.2f %8.2f %+8.2f ", row->before.percent, row->after.percent,
+		    row->after.percent - row->before.percent);
+	if (d->comparable)
+		strbuf_addf(&line, " %8s %8s %10s ", amount_text(row->before.amount, false, t[0]),
+			    amount_text(row->after.amount, false, t[1]),
+			    amount_text(row->after.amount - row->before.amount, true, t[2]));
+	strbuf_addf(&line, " %s", terminal_width(out) ? short_function(row->name) : row->name);
+	terminal_write_line(&line, out);
+}
+
+static void print_rows(const struct differences *d, size_t count, const struct report_table *table,
+		       FILE *out)
+{
+	struct report_rows rows = {.limit = table->rows, .out = out};
+
+	fprintf(out, "%8s %8s %8s ", "BEFORE %", "AFTER %", "CHANGE");
+	if (d->comparable)
+		fprintf(out, " %8s %8s %10s ", "BEFORE", "AFTER", "GOROUTINES");
+	fprintf(out, " %s\n", report_heading(table));
+	for (size_t i = 0; i < count; i++)
+		if (report_rows_next(&rows))
+			print_row(d, &d->rows[i], out);
+	report_rows_end(&rows);
+}
+
+static void add_side_json(struct json_object *o, const char *percent, const char *goroutines,
+			  const struct side *side, bool comparable)
+{
+	report_add_double(o, percent, side->percent);
+	if (comparable)
+		report_add_double(o, goroutines, side->amount);
+}
+
+static void write_json(const struct differences *d, size_t count, const struct report_table *table,
+		       FILE *out)
+{
+	struct report_rows rows = {table->rows, out, json_object_new_array(), 0};
+
+	for (size_t i = 0; i < count && report_rows_next(&rows); i++) {
+		const struct difference *row = &d->rows[i];
+		const struct side change = {row->after.percent - row->before.percent,
+					    row->after.amount - row->before.amount};
+		struct json_object *o = json_object_new_object();
+
+		report_add_text(o, "name", row->name);
+		add_side_json(o, "before_percent", "before_goroutines", &row->before,
+			      d->comparable);
+		add_side_json(o, "after_percent", "after_goroutines", &row->after, d->comparable);
+		add_side_json(o, "change_percent", "change_goroutines", &change, d->comparable);
+		json_object_array_add(rows.list, o);
+	}
+	report_rows_write_list(&rows);
+	json_object_put(rows.list);
+}
+
+struct error *report_write_diff(const struct report_file *before, const struct report_file *after,
+				const struct report_table *table, bool json, FILE *out)
+{
+	_cleanup_differences_ struct differences d = {.comparable = true};
+	struct error *err = add_profile(&d, before, table);
+
+	d.is_after = true;
+	if (!err)
+		err = add_profile(&d, after, table);
+	if (err)
+		return err;
+	if (json)
+		write_json(&d, join_rows(&d), table, out);
+	else
+		print_rows(&d, join_rows(&d), table, out);
+	return NULL;
+}

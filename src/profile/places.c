@@ -30,7 +30,7 @@ void tally_release(struct tally *t)
 	places_release(&t->locks);
 	places_release(&t->blocked);
 	places_release(&t->syscalls);
-	places_release(&t->starts);
+	places_release(&t->loops);
 	free(t->blocked_at);
 	stack_tree_release(&t->cpu);
 }
@@ -151,16 +151,22 @@ static bool add_blocked(const struct visit *v, uint64_t time, uint64_t idle)
 	       places_add(&v->tally->locks, &place);
 }
 
-/* The loop that it is, by name: its outermost function that is not the runtime's. */
-static bool add_start(const struct visit *v, uint64_t time, uint64_t idle)
+/* How a server's loop reads, and not which loop it is. */
+static bool is_reader(const char *name)
 {
-	size_t i = v->stack.count - 1;
-	struct place place = {.time = time, .idle = idle};
+	return is_plumbing(name) || !strcmp(name, "net/http.(*connReader).Read");
+}
 
-	while (i && !strncmp(name_at(v, i), "runtime.", 8))
-		i--;
+/* The loop that it is, by name: its innermost function that is no plumbing. */
+static bool add_loop(const struct visit *v, uint64_t time, uint64_t idle)
+{
+	struct place place = {.time = time, .idle = idle};
+	size_t i = 0;
+
+	while (i + 1 < v->stack.count && is_reader(name_at(v, i)))
+		i++;
 	place.function = function_at(v, i);
-	return places_add(&v->tally->starts, &place);
+	return places_add(&v->tally->loops, &place);
 }
 
 static bool add_syscall(const struct visit *v, uint64_t time)
@@ -181,7 +187,7 @@ static bool add_visit(const struct visit *v)
 	bool awaits = sample_awaits_work(v->profile, v->symbols, s, &v->stack);
 
 	idle = awaits ? time : idle;
-	if (!add_start(v, time, awaits ? time : 0))
+	if (!add_loop(v, time, awaits ? time : 0))
 		return false;
 	t->total += time;
 	t->busy += time - idle;
@@ -226,7 +232,7 @@ struct error *tally_make(const struct profile *p, const struct profile_symbols *
 	places_sort(&t.locks);
 	places_sort(&t.blocked);
 	places_sort(&t.syscalls);
-	places_sort(&t.starts);
+	places_sort(&t.loops);
 	*ret = t;
 	t = (struct tally){0};
 	return NULL;

@@ -37,8 +37,8 @@ struct tally {
 	uint64_t runnable;
 	uint64_t syscall; /* not idle */
 	uint64_t cpu_ns;
-	uint64_t gc_ns;       /* of cpu_ns */
-	struct places starts; /* by the function that goroutines began in; idle: they await work */
+	uint64_t gc_ns;      /* of cpu_ns */
+	struct places loops; /* by innermost function; idle: the part that awaits work */
 	/* Of each sample that is blocked and not idle its place, function and wait reason; else 0.
 	 */
 	uint64_t *blocked_at;

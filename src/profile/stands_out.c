@@ -442,19 +442,19 @@ static int by_idle(const void *a, const void *b)
 static struct error *say_awaiting(struct finder *f)
 {
 	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT, focus = STRBUF_INIT;
-	const struct places *starts = &f->tally.starts;
+	const struct places *loops = &f->tally.loops;
 	uint64_t idle = 0;
 
-	for (size_t i = 0; i < starts->count; i++)
-		idle += starts->items[i].idle;
+	for (size_t i = 0; i < loops->count; i++)
+		idle += loops->items[i].idle;
 	if (!idle)
 		return NULL;
-	qsort(starts->items, starts->count, sizeof(*starts->items), by_idle);
+	qsort(loops->items, loops->count, sizeof(*loops->items), by_idle);
 	add_share(&sb, idle, f->tally.total);
 	strbuf_adds(&sb, f->tally.timed ? " of all time waits for work: "
 					: " of all goroutines wait for work: ");
-	for (size_t i = 0; i < starts->count && i < LOOPS; i++) {
-		const struct place *p = &starts->items[i];
+	for (size_t i = 0; i < loops->count && i < LOOPS; i++) {
+		const struct place *p = &loops->items[i];
 
 		if (i && p->idle < LOOP_PART * idle)
 			break;
@@ -470,14 +470,14 @@ static struct error *say_awaiting(struct finder *f)
 static struct error *say_count(struct finder *f)
 {
 	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT, focus = STRBUF_INIT;
-	const struct places *starts = &f->tally.starts;
-	const struct place *most = starts->items;
+	const struct places *loops = &f->tally.loops;
+	const struct place *most = loops->items;
 
-	if (!starts->count || !goroutines(f, f->tally.total))
+	if (!loops->count || !goroutines(f, f->tally.total))
 		return NULL;
-	for (size_t i = 1; i < starts->count; i++)
-		if (starts->items[i].time > most->time)
-			most = &starts->items[i];
+	for (size_t i = 1; i < loops->count; i++)
+		if (loops->items[i].time > most->time)
+			most = &loops->items[i];
 	add_goroutines(&sb, f, f->tally.total);
 	strbuf_adds(&sb, f->tally.timed ? " on average, " : ", ");
 	add_share(&sb, most->time, f->tally.total);

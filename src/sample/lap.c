@@ -99,6 +99,23 @@ struct error *lap_take_parts(struct lap *lap, const struct estimate *e,
 	return take(lap, e, records, count, true, ret_ns);
 }
 
+struct error *lap_take_rest(struct lap *lap, const struct estimate *e)
+{
+	struct error *err = NULL;
+	size_t n = e->buckets.count;
+
+	lap->part_count = 0;
+	if (!array_reserve(&lap->before, &lap->before_capacity, n + 1))
+		return &error_no_memory;
+	for (size_t i = 1; !err && i < n; i++) {
+		uint64_t ns = e->buckets.items[i].ns;
+
+		if (ns > lap->before[i].ns)
+			err = add_part(lap, (struct wall_part){i, false, ns - lap->before[i].ns});
+	}
+	return err;
+}
+
 /* What was counted since `before`, if there is something. Waits may have been dropped. */
 static bool add_fresh(struct oncpu_bucket *fresh, const struct oncpu_bucket *before,
 		      const struct oncpu_bucket *now)

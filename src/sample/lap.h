@@ -39,6 +39,8 @@ struct error *lap_take_parts(struct lap *lap, const struct estimate *e,
 /* The samples that came since the last call, in lap->fresh. */
 struct error *lap_take_samples(struct lap *lap, const struct oncpu_bucket *samples,
 			       size_t count) must_check;
+/* After estimate_finish(), in lap->parts: what it added to each bucket. */
+struct error *lap_take_rest(struct lap *lap, const struct estimate *e) must_check;
 /* Adds what came of them since the last call to lap->parts. */
 struct error *lap_add_samples(struct lap *lap, const struct oncpu_bucket *samples, size_t count,
 			      uint64_t period_ns) must_check;

@@ -15,6 +15,7 @@
 #include "sample/estimate.h"
 #include "sample/join.h"
 #include "sample/lap.h"
+#include "sample/parts.h"
 
 /* Bytes of headers in a unit: large where all are read in order; small where few can be read at all
  * and many places count more than many goroutines (sampled at random, neighbours are alike). */
@@ -76,6 +77,7 @@ struct wall_sampler {
 	bool stepped;
 	bool paused;
 	struct lap lap;
+	struct parts parts;
 	uint64_t part_due; /* when a part of the time is told next */
 
 	/* Go statements by their number, from 1 on. */
@@ -168,6 +170,8 @@ struct error *wall_sampler_open(struct target *t, const struct image *img,
 		return &error_no_memory;
 	s->t = t;
 	s->options = *options;
+	s->parts.part = options->part;
+	s->parts.arg = options->part_arg;
 	if (getrandom(&seed, sizeof(seed), 0) < 0 || !seed)
 		seed = clock_now() | 1;
 	estimate_init(&s->estimate, seed);
@@ -202,6 +206,7 @@ void wall_sampler_close(struct wall_sampler *s)
 	goroutine_set_close(s->set);
 	estimate_release(&s->estimate);
 	lap_release(&s->lap);
+	lap_release(&s->parts.lap);
 	map_release(&s->creator_ids);
 	map_release(&s->waits);
 	free(s->creators);
@@ -604,37 +609,15 @@ void wall_sampler_pause(struct wall_sampler *s)
 	s->paused = true;
 }
 
-/* What was seen of the time since the last part. The last part ends with the last rotation. */
-static struct error *tell_part(struct wall_sampler *s)
-{
-	uint64_t begin = s->lap.credited, ns;
-	struct error *err = lap_take_parts(&s->lap, &s->estimate, goroutine_set_records(s->set),
-					   goroutine_set_count(s->set), &ns);
-	const struct oncpu_bucket *samples;
-	size_t count;
-
-	if (err || !ns)
-		return err;
-	if (s->on_cpu) {
-		count = oncpu_sampler_buckets(s->on_cpu, &samples);
-		err = lap_add_samples(&s->lap, samples, count,
-				      oncpu_sampler_stats(s->on_cpu).period_ns);
-	}
-	return err ? err
-		   : s->options.part(s->options.part_arg, begin, begin + ns, s->lap.parts,
-				     s->lap.part_count);
-}
-
 static struct error *tell_part_if_due(struct wall_sampler *s)
 {
-	uint64_t cpu, pause = LEAST_PART_NS;
+	uint64_t cpu, pause = LEAST_PART_NS, now = clock_now();
 	struct error *err;
 
-	if (!s->options.part || clock_now() < s->part_due ||
-	    s->estimate.credited == s->lap.credited)
+	if (!s->parts.part || now < s->part_due)
 		return NULL;
 	cpu = clock_cpu();
-	err = tell_part(s);
+	err = parts_tell(&s->parts, &s->estimate, s->set, s->on_cpu, now - s->started);
 	if (!unlimited(s))
 		pause = fmax(pause, (clock_cpu() - cpu) / (PART_OF_BUDGET * s->options.budget));
 	s->part_due = clock_now() + pause;
@@ -699,10 +682,13 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 	if (err && err->code != ERROR_GONE && !s->result.ticks)
 		return err;
 	s->result.ended = err;
-	err = s->options.part ? tell_part(s) : NULL;
+	err = parts_tell(&s->parts, &s->estimate, s->set, s->on_cpu, end - s->started);
 	if (err)
 		return err;
 	estimate_finish(&s->estimate, end, goroutine_set_records(s->set), s->units);
+	err = parts_tell_rest(&s->parts, &s->estimate, end - s->started);
+	if (err)
+		return err;
 	s->result.goroutines = end > s->started ? total_ns(s) / (end - s->started) : 0;
 	err = join(s);
 	if (err)

@@ -557,6 +557,17 @@ def test_an_hour_has_a_time_axis(page, made_up):
     assert page.total() == pytest.approx(360 * 1000 * 64.5, rel=0.02)
 
 
+@pytest.mark.parametrize("budget", ["0.5", "5"])
+def test_a_recording_has_all_goroutines_in_each_part_of_the_time(page, targets, tmp_path, budget):
+    """Also with a budget that does not allow a look at all of them in a second."""
+    count, seconds = 20000, 3
+    program = targets.start("crowd", args=(f"-goroutines={count}",))
+    gospect.run("record", "-p", program.pid, "-d", seconds, "--budget", budget, "-o", tmp_path / "c.html").ok()
+    for begin in range(0, seconds * 2):
+        page.open(tmp_path / "c.html", f"#idle=show&time={begin / 2}-{begin / 2 + 0.5}")
+        assert page.total() == pytest.approx(count * 500, rel=0.1), begin
+
+
 def test_a_trace_has_exact_times_and_hides_what_stands_still(page, tmp_path):
     path = tmp_path / "stands.trace"
     said = subprocess.run([golang.build("stands", golang.NEWEST), path], capture_output=True, check=True)

@@ -1,0 +1,43 @@
+#include "sample/parts.h"
+
+static struct error *hand_over(struct parts *p, uint64_t begin, uint64_t end)
+{
+	struct error *err = p->part(p->arg, begin, end, p->lap.parts, p->lap.part_count);
+
+	p->lap.part_count = 0;
+	return err;
+}
+
+static struct error *tell_samples(struct parts *p, struct oncpu_sampler *on_cpu, uint64_t now)
+{
+	const struct oncpu_bucket *samples;
+	size_t count = oncpu_sampler_buckets(on_cpu, &samples);
+	struct error *err =
+		lap_add_samples(&p->lap, samples, count, oncpu_sampler_stats(on_cpu).period_ns);
+	uint64_t begin = p->samples_end;
+
+	p->samples_end = now;
+	return err ? err : hand_over(p, begin, now);
+}
+
+struct error *parts_tell(struct parts *p, const struct estimate *e, struct goroutine_set *set,
+			 struct oncpu_sampler *on_cpu, uint64_t now)
+{
+	uint64_t begin = p->lap.credited, ns;
+	struct error *err;
+
+	if (!p->part)
+		return NULL;
+	err = lap_take_parts(&p->lap, e, goroutine_set_records(set), goroutine_set_count(set), &ns);
+	if (!err && ns)
+		err = hand_over(p, begin, begin + ns);
+	return err || !on_cpu ? err : tell_samples(p, on_cpu, now);
+}
+
+struct error *parts_tell_rest(struct parts *p, const struct estimate *e, uint64_t end)
+{
+	uint64_t begin = p->lap.credited;
+	struct error *err = p->part ? lap_take_rest(&p->lap, e) : NULL;
+
+	return err || !p->part ? err : hand_over(p, begin, end);
+}

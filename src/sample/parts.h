@@ -1,0 +1,24 @@
+/* Telling what was seen of a part of the time: see wall_options.part. For this room alone. */
+#ifndef SAMPLE_PARTS_H
+#define SAMPLE_PARTS_H
+
+#include "sample/lap.h"
+
+struct parts {
+	struct error *(*part)(void *arg, uint64_t begin, uint64_t end,
+			      const struct wall_part *parts,
+			      size_t count); /* NULL: nobody is told */
+	void *arg;
+	struct lap lap;
+	uint64_t samples_end; /* ns since the beginning: up to there samples were told */
+};
+
+/* What looks have seen up to the last rotation, and the samples up to `now`, in ns since the
+ * beginning: they come in each tick, however long a rotation is. `on_cpu` may be NULL. */
+struct error *parts_tell(struct parts *parts, const struct estimate *e, struct goroutine_set *set,
+			 struct oncpu_sampler *on_cpu, uint64_t now) must_check;
+/* After estimate_finish(): what the estimate made of the rotation that the end cut short. */
+struct error *parts_tell_rest(struct parts *parts, const struct estimate *e,
+			      uint64_t end) must_check;
+
+#endif

@@ -21,9 +21,9 @@ struct group {
 };
 
 /* The mount may have its own root: then that is cut off our path. */
-static bool find_mount(bool v2, struct group *g)
+static bool find_mount(const char *mounts, bool v2, struct group *g)
 {
-	_cleanup_fclose_ FILE *f = door_fopen("/proc/self/mountinfo");
+	_cleanup_fclose_ FILE *f = door_fopen(mounts);
 	char line[4 * PATH_MAX], root[PATH_MAX], type[64], options[1024];
 
 	while (f && fgets(line, sizeof(line), f)) {
@@ -71,12 +71,12 @@ static uint64_t period_us(const struct group *g, bool v2)
 	return quota > 0 ? period : 0;
 }
 
-static uint64_t longest_period_us(bool v2)
+static uint64_t longest_period_us(const char *groups, const char *mounts, bool v2)
 {
 	struct group g = {0};
 	uint64_t longest = 0;
 
-	if (!cgroup_find("/proc/self/cgroup", v2 ? NULL : "cpu", g.path) || !find_mount(v2, &g))
+	if (!cgroup_find(groups, v2 ? NULL : "cpu", g.path) || !find_mount(mounts, v2, &g))
 		return 0;
 	for (;;) {
 		char *end = strrchr(g.path, '/');
@@ -89,11 +89,17 @@ static uint64_t longest_period_us(bool v2)
 	}
 }
 
+uint64_t quota_period_in(const char *groups, const char *mounts)
+{
+	uint64_t us =
+		longest_period_us(groups, mounts, true) ?: longest_period_us(groups, mounts, false);
+
+	return us < MOST_PERIOD_NS / 1000 ? us * 1000 : MOST_PERIOD_NS;
+}
+
 uint64_t quota_period_ns(void)
 {
-	uint64_t us = longest_period_us(true) ?: longest_period_us(false);
-
-	return us * 1000 < MOST_PERIOD_NS ? us * 1000 : MOST_PERIOD_NS;
+	return quota_period_in("/proc/self/cgroup", "/proc/self/mountinfo");
 }
 
 void quota_await_period(uint64_t period_ns)

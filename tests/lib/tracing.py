@@ -73,8 +73,11 @@ class Probed:
 
 
 def probe(pid, seconds, *args, fault=None, victim=None, guarded=True, sent=None,
-          timeout=50, prefix=()):
+          timeout=50, prefix=(), surgeon=False):
+    """surgeon: it has a process of its own, in which the places of `fault` are."""
     env = dict(os.environ)
+    if surgeon:
+        env["PROBE_SURGEON"] = "1"
     if sent:
         env["GOSPECT_FAULT_SIGNAL"] = str(int(sent))
     if fault:

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -24,6 +25,17 @@ static pid_t first;
 __attribute__((constructor)) static void remember_first(void)
 {
 	first = getpid();
+}
+
+/* This process, or its surgeon, where that has a process of its own. */
+static bool may_be_killed(void)
+{
+	char name[16] = "";
+
+	if (getpid() == first)
+		return true;
+	prctl(PR_GET_NAME, name);
+	return getppid() == first && !strcmp(name, "gospect-surgeon");
 }
 
 /* That of its threads which gospect holds, if there is one. */
@@ -46,7 +58,7 @@ void fault_reached(const char *name)
 	const char *number = getenv("GOSPECT_FAULT_SIGNAL");
 	size_t n = strlen(name);
 
-	if (getpid() != first)
+	if (!may_be_killed())
 		return;
 	if (wanted && !strcmp(wanted, "list"))
 		fprintf(stderr, "fault-point %s\n", name);

@@ -3,6 +3,9 @@
  * of each goroutine form a legal sequence.
  *
  * 	trace_probe PID SECONDS [DEPTH]
+ *
+ * The surgeon is in this process, for tests to kill both at once; with PROBE_SURGEON it has one of
+ * its own, as gospect's has.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +18,8 @@
 #include "golayout/golayout.h"
 #include "hooks/injection.h"
 #include "image/image.h"
+#include "inject/surgeon.h"
+#include "sandbox/helper.h"
 #include "target/target.h"
 
 static const char *const names[TRACE_KINDS] = {
@@ -177,14 +182,40 @@ static struct error *run(struct tracer *tr, double seconds, struct probe *p)
 	return err;
 }
 
-static struct error *probe(pid_t pid, double seconds, uint32_t depth)
+static struct error *ask_helper(void *helper, struct door_call *call)
+{
+	return helper_ask(helper, call);
+}
+
+/* *ret is NULL where none is wanted. */
+static struct error *start_surgeon(pid_t pid, struct helper **ret)
+{
+	struct broker_service service = {surgeon_serve, NULL};
+	struct surgeon *inner;
+	struct error *err;
+
+	if (!getenv("PROBE_SURGEON"))
+		return NULL;
+	err = surgeon_create(pid, NULL, &inner);
+	if (err)
+		return err;
+	service.arg = inner;
+	err = helper_start(service, "gospect-surgeon", ret);
+	surgeon_destroy(inner);
+	return err;
+}
+
+static struct error *probe(pid_t pid, double seconds, uint32_t depth,
+			   const struct surgeon_line *surgeon)
 {
 	_cleanup_target_ struct target *t = NULL;
 	_cleanup_image_ struct image *img = NULL;
 	_cleanup_golayout_ struct golayout *lay = NULL;
 	_cleanup_tracer_ struct tracer *tr = NULL;
 	static const atomic_int never;
-	struct tracer_options options = {.stack_depth = depth, .cancel = &never};
+	struct tracer_options options = {.stack_depth = depth,
+					 .cancel = &never,
+					 .surgeon = surgeon};
 	static struct probe p;
 	bool starting, found;
 	struct error *err = target_open_process(pid, &t);
@@ -196,7 +227,7 @@ static struct error *probe(pid_t pid, double seconds, uint32_t depth)
 	if (!err)
 		err = golayout_validate(lay, img, t, &starting);
 	if (!err && seconds < 0) {
-		err = inject_clean(t, img, lay, NULL, &found);
+		err = inject_clean(t, img, lay, surgeon, &found);
 		if (!err)
 			printf("%s\n", found ? "cleaned" : "nothing to clean");
 		return err;
@@ -220,6 +251,8 @@ static struct error *probe(pid_t pid, double seconds, uint32_t depth)
 int main(int argc, char **argv)
 {
 	_cleanup_error_ struct error *err = NULL;
+	struct helper *helper = NULL;
+	struct surgeon_line line;
 
 	if (argc < 3) {
 		fprintf(stderr, "usage: trace_probe PID SECONDS [DEPTH]\n");
@@ -228,7 +261,12 @@ int main(int argc, char **argv)
 	permit_only(PERMIT_ALL);
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
-	err = probe(atoi(argv[1]), atof(argv[2]), argc > 3 ? atoi(argv[3]) : 32);
+	err = start_surgeon(atoi(argv[1]), &helper);
+	line = (struct surgeon_line){ask_helper, helper};
+	if (!err)
+		err = probe(atoi(argv[1]), atof(argv[2]), argc > 3 ? atoi(argv[3]) : 32,
+			    helper ? &line : NULL);
+	helper_end(helper);
 	if (err)
 		fprintf(stderr, "trace_probe: %s\n", err->message);
 	return err ? 1 : 0;

@@ -6,7 +6,6 @@ the program itself may not write to.
 """
 
 import os
-import re
 import signal
 import time
 
@@ -18,7 +17,18 @@ from lib.process import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="it is root who must not be fooled")
 
-KINDS = ("slots", "place", "control", "code", "heads", "mappings", "files", "version", "noise")
+# Why each is refused: one that fails another check first does not show that its own is made.
+REASONS = {
+    "slots": "its slots are outside its memory",
+    "place": "its patches are outside the program's code",
+    "control": "the header of its code is invalid",
+    "code": "the header of its code is invalid",
+    "heads": "it has two headers",
+    "mappings": "there are too many mappings",
+    "files": "there are too many files",
+    "version": "has the agent of another gospect version",
+    "noise": "the header of its code is invalid",
+}
 SECONDS = 5
 
 
@@ -35,7 +45,7 @@ def forger():
         program.stop()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", REASONS)
 @pytest.mark.parametrize("verb", ("trace", "doctor"))
 def test_forged_agent_is_refused_at_once(forger, kind, verb, tmp_path):
     program = forger(kind)
@@ -43,7 +53,7 @@ def test_forged_agent_is_refused_at_once(forger, kind, verb, tmp_path):
     began = time.monotonic()
     result = gospect.run(verb, "-p", program.pid, *args, seconds=60)
     assert time.monotonic() - began < SECONDS
-    assert re.search("memory named gospect|another gospect version", result.err + result.text)
+    assert REASONS[kind] in result.err + result.text
     assert verb == "doctor" or result.status == 1
     program.assert_well()  # and what is not to be written to is as before
 

@@ -12,7 +12,7 @@
 //	mappings   there are 10,000
 //	files      it has 500 open
 //	version    the head is of another version
-//	noise      the head is random
+//	noise      the head is random, but for its version
 //	claim      a gospect is at work
 //	nothing
 //
@@ -165,7 +165,7 @@ func forge(kind string) (watched []byte) {
 	case "version":
 		le.PutUint32(h[atVersion:], version+1)
 	case "noise":
-		rand.Read(h[8:])
+		rand.Read(h[atVersion+4:])
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from lib import golang, gospect
-from lib.process import wait_until
+from lib.process import status, wait_until
 
 FILES = {"record": "x.folded", "trace": "x.trace"}
 VERBS = pytest.mark.parametrize("verb", FILES)
@@ -37,6 +37,12 @@ def begun(process):
     line = process.stdout.readline()
     assert re.fullmatch(rb"ready \d+\n", line), line
     return int(line.split()[1])
+
+
+def recording(pid):
+    """Until gospect has opened the command, and a moment longer."""
+    wait_until(lambda: status(pid)["Seccomp"] == "2", 30, "gospect to be confined")
+    time.sleep(0.5)
 
 
 @VERBS
@@ -66,7 +72,10 @@ def test_a_signal_ends_the_command_too(verb, number, moment):
     process = gospect.start(verb, "-d", "0.5" if moment == "after" else "60", "-o", FILES[verb],
                             "--", golang.build("ending", golang.NEWEST))
     begun(process)
-    time.sleep(1.5 if moment == "after" else 0.5)
+    if moment == "after":
+        wait_until(lambda: os.path.exists(FILES[verb]), 30, "the recording to be written")
+    else:
+        recording(process.pid)
     process.send_signal(number)
     out, err = process.communicate(timeout=20)
     assert process.returncode == 41, (process.returncode, out, err)
@@ -78,7 +87,7 @@ def test_a_command_that_goes_on_does_not_hold_gospect(verb):
     process = run(verb, golang.build("ending", golang.NEWEST), "-stay")
     pid = begun(process)
     try:
-        time.sleep(1)
+        wait_until(lambda: os.path.exists(FILES[verb]), 30, "the recording to be written")
         process.send_signal(signal.SIGTERM)
         assert process.stdout.readline() == b"terminated\n"
         time.sleep(1.2)
@@ -96,10 +105,13 @@ def test_the_terminals_interrupt_reaches_the_command_once(verb):
     pid, tty = pty.fork()
     if not pid:
         os.execv(gospect.BINARY, ["gospect", verb, "-o", FILES[verb], "--", binary])
-    time.sleep(1.5)
+    said = b""
+    while b"ready" not in said:
+        said += os.read(tty, 10000)
+    recording(pid)
     os.write(tty, b"\x03")
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    assert status == 41, os.read(tty, 10000)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert code == 41, os.read(tty, 10000)
     os.close(tty)
     assert os.path.getsize(FILES[verb]) > 0
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -53,8 +54,9 @@ def assert_as_before(program, before):
 
 
 def lend(program, **kwargs):
-    """Traces until something was lent; how it ended."""
-    for _ in range(20):
+    """Traces until something was lent; how it ended. Now and then every thread has a CPU at once."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
         probed = tracing.probe(program.pid, 0.05, **kwargs)
         if probed.status or "priority-lent" in probed.err:
             return probed

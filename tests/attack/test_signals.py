@@ -4,18 +4,21 @@ An older gospect lost a recording to SIGHUP, SIGQUIT and timeout(1), and left it
 target when trace got SIGQUIT, SIGUSR1, SIGALRM or SIGXCPU.
 """
 
+import array
+import fcntl
 import os
 import pathlib
 import random
 import resource
 import signal
 import subprocess
+import termios
 import time
 
 import pytest
 
 from lib import golang, gospect, pprof, terminal, tracing
-from lib.process import Program, wait_until
+from lib.process import Program, status, wait_until
 
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU,
           signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGPROF, signal.SIGRTMIN + 3]
@@ -43,8 +46,8 @@ def test_a_recording_ends_and_is_written(states, number):
     process = start("record", states.pid, "-o", "cut.pb.gz")
     time.sleep(0.7)
     process.send_signal(number)
-    status, err = end(process)
-    assert status == 0, err
+    code, err = end(process)
+    assert code == 0, err
     profile = pprof.read(pathlib.Path("cut.pb.gz"))
     assert 0.2 < profile.duration_ns / 1e9 < 10
 
@@ -91,8 +94,8 @@ def test_a_trace_ends_is_written_and_leaves_the_target(untouched, number):
     wait_until(lambda: tracing.is_patched(program.pid))
     program.ask("work")
     process.send_signal(number)
-    status, err = end(process)
-    assert status == 0, err
+    code, err = end(process)
+    assert code == 0, err
     assert os.path.getsize("cut.trace") > 1000
     tracing.assert_untouched(program)
 
@@ -111,8 +114,14 @@ def test_signals_within_a_second_count_as_one(states):
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         process.send_signal(number)
         time.sleep(0.01)
-    status, err = end(process)
-    assert status == 0 and os.path.exists("cut.folded"), err
+    code, err = end(process)
+    assert code == 0 and os.path.exists("cut.folded"), err
+
+
+def waiting_bytes(pipe):
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
@@ -120,9 +129,11 @@ def test_a_later_signal_aborts_and_says_so(states, number):
     """Writing waits for a reader who never reads."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     process = start("record", states.pid, "-f", "html")
+    wait_until(lambda: status(process.pid)["Seccomp"] == "2", 30, "gospect to be confined")
     time.sleep(0.5)
     process.send_signal(signal.SIGTERM)
-    time.sleep(1.5)
+    wait_until(lambda: waiting_bytes(process.stdout) > 32768, 30, "the pipe to be full")
+    time.sleep(1.2)
     assert process.poll() is None
     process.send_signal(number)
     assert process.wait(5) == -number
@@ -137,8 +148,8 @@ def test_a_recording_that_nohup_started_goes_on(states):
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     wait_until(lambda: catches(process.pid, signal.SIGTERM))
     process.send_signal(signal.SIGHUP)
-    status, err = end(process)
-    assert status == 0, err
+    code, err = end(process)
+    assert code == 0, err
     assert pprof.read(pathlib.Path("x.pb.gz")).duration_ns > 1.9e9
 
 
@@ -164,8 +175,8 @@ def test_a_dump_into_a_file_outlives_the_terminal(targets):
     program = targets.start("crowd", args=("-goroutines", "100000"))
     process = start("dump", program.pid, "-o", "all.txt")
     process.send_signal(signal.SIGHUP)
-    status, err = end(process)
-    assert status == 0, err
+    code, err = end(process)
+    assert code == 0, err
     with open("all.txt", encoding="utf-8") as file:
         assert sum(line.startswith("goroutine ") for line in file) > 100000
 

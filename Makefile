@@ -6,7 +6,7 @@ MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 SOURCES = $(shell find include examples src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
-.PHONY: attack hostile tsan test-arm64 all arm64 demo test matrix soak fuzz check check-docs check-format accuracy bench install clean
+.PHONY: attack cycles hostile tsan test-arm64 all arm64 demo test matrix soak fuzz check check-docs check-format accuracy bench install clean
 
 all: build/build.ninja
 	@ninja -C build
@@ -69,11 +69,16 @@ matrix: all
 	@tools/gen-layout --check
 	@tests/matrix/run --write
 
-# What two threads share, under ThreadSanitizer.
+# What two threads share, under ThreadSanitizer: then whole traces.
 tsan: build-tsan/build.ninja
-	@ninja -C build-tsan src/collect/test_backlog src/collect/test_collector src/lib/two_targets
+	@ninja -C build-tsan src/collect/test_backlog src/collect/test_collector src/lib/two_targets src/collect/trace_probe
 	@$(MESON) test -C build-tsan --no-rebuild --print-errorlogs backlog collector
 	@tests/run -k two_targets_in_two_threads
+	@tests/run --slow -k whole_traces_have_no_race
+
+# Attaching and detaching 2,000 times, on the oldest, a middle and the newest Go: an hour.
+cycles: all
+	@TRACE_CYCLES=2000 ALL_VERSIONS=1 tests/run --slow -k 'many_times or settings'
 
 # All fuzz targets at once, each for FUZZ_SECONDS (an hour), then one table.
 fuzz: build-fuzz/build.ninja

@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from lib import cgo, golang, tracing
+from lib import cgo, golang, gospect, tracing
 from lib.params import every_version
 from lib.process import Program, status, wait_until
 from matrix import builds
@@ -361,3 +361,20 @@ def test_tracebacks_of_a_traced_program_begin_in_go(hectic, tmp_path):
     assert re.search(r"^goroutine 1 .*\[", text, re.M) and "SIGQUIT: quit" in text, text
     assert "unexpected return pc" not in text
     assert all(int(pc, 16) & -4096 == stubs for pc in re.findall(r"unknown pc (\w+)", text)), text
+
+
+TSAN = gospect.ROOT / "build-tsan" / "src" / "collect" / "trace_probe"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not TSAN.exists(), reason="there is no build-tsan: make tsan")
+@pytest.mark.parametrize("surgeon", [False, True])
+def test_whole_traces_have_no_race(untouched, monkeypatch, surgeon):
+    """Between the thread that collects and the one that decodes, and the two that stop many threads."""
+    monkeypatch.setattr(tracing, "PROBE", TSAN)
+    monkeypatch.setenv("TSAN_OPTIONS", "halt_on_error=0 exitcode=66 die_after_fork=0")
+    program = untouched(tracing.hectic(golang.NEWEST), "-calm")
+    for _ in range(3):
+        probed = tracing.probe(program.pid, 2, surgeon=surgeon, timeout=100)
+        assert "ThreadSanitizer" not in probed.err, probed.err
+        probed.sound()

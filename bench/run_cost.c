@@ -1,12 +1,11 @@
 /*
- * Runs a command and says what it cost, from its start to its end.
+ * Runs a command and reports its cost, from its start to its end.
  *
- *	run_cost FILE COMMAND [ARGUMENT...]
+ * 	run_cost FILE COMMAND [ARGUMENT...]
  *
  * writes one line of JSON to FILE: when it started (since 1970), wall and CPU time, all in
- * nanoseconds, and the largest resident set (what
- * /proc/PID/status calls VmHWM) in KB. The exit status is the command's; SIGINT and SIGTERM are
- * passed on.
+ * nanoseconds, and the largest resident set (what /proc/PID/status calls VmHWM) in KB. The exit
+ * status is the command's; SIGINT and SIGTERM are passed on.
  *
  * The kernel counts to a process what it had before exec, too: started by an interpreter, anything
  * small would seem to have the interpreter's memory.

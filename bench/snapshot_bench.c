@@ -80,7 +80,7 @@ static void fill_caches(struct bench *b)
 		b->evict[i]++;
 }
 
-/* Brings about what a look of this kind finds. */
+/* Sets the state that a look of this kind needs. */
 static struct error *prepare(struct bench *b, enum kind kind)
 {
 	struct error *err = NULL;
@@ -121,7 +121,7 @@ static struct error *measure_rounds(struct bench *b, int rounds)
 	return NULL;
 }
 
-/* From nothing to the first look: what a dump needs before it prints. */
+/* The time from the start to the first look, which a dump needs before it prints. */
 static struct error *bench_open(struct bench *b, pid_t pid)
 {
 	struct goroutine_options options = {.stack_limit = STACK_LIMIT};

@@ -1,16 +1,16 @@
 /*
- * What gospect itself takes for an event of a trace: from the agent's records, which are made up
+ * The CPU time of gospect for an event of a trace: from the agent's records, which are synthetic
  * here, to the bytes of the file.
  *
- *	trace_bench WORK [FILE]
+ * 	trace_bench WORK [FILE]
  *
  * WORK is pingpong, flood or http: goroutines do in turn what those of bench/targets/meter do,
  * with as many events of each kind, on two processors. Prints a line of JSON: CPU time in ns an
  * event, the median of the rounds,
- *	collect	copying what is in the rings
- *	read	that, and taking the records out of it, in order
- *	decode	that, and making events of them
- *	write	that, and the model's and the format's part: all that becomes of an event
+ * 	collect	copying what is in the rings
+ * 	read	that, and taking the records out of it, in order
+ * 	decode	that, and making events of them
+ * 	write	that, and the model's and the format's part: all that becomes of an event
  * FILE gets the trace of one round, as Perfetto's where the name ends so, and is the same whenever
  * gospect writes the same. The memory that a trace's first seconds take is there already. Beside a
  * program that needs the caches it takes longer; and a real trace is written to a disk.
@@ -55,7 +55,7 @@ enum {
 	FIRST_TICK = 1 << 20,
 };
 
-/* What the goroutine of a group's role does next: a record. */
+/* The next record of a goroutine, by its group's role. */
 struct act {
 	enum agent_record kind;
 	uint8_t role;
@@ -106,7 +106,7 @@ struct group {
 	size_t next; /* act */
 };
 
-/* Who writes into the ring of a processor. */
+/* The writer of one P's ring. */
 struct writer {
 	struct agent_slot *slot;
 	uint8_t *ring;
@@ -137,7 +137,7 @@ struct bench {
 /* How far an event comes. */
 enum stage { COLLECT, READ, DECODE, WRITE, STAGES };
 
-/* ---- what the agent would write ---- */
+/* ---- the agent's output ---- */
 
 static void put_bytes(struct writer *w, const void *bytes, size_t n)
 {
@@ -219,7 +219,7 @@ static void write_acts(struct bench *b)
 			write_act(b, &b->writers[p]);
 }
 
-/* ---- what is there before ---- */
+/* ---- the state before ---- */
 
 static void make_stack(struct bench *b, unsigned int number)
 {
@@ -373,7 +373,7 @@ static void release(struct bench *b)
 	made_runtime_release(&b->runtime);
 }
 
-/* ---- what is measured ---- */
+/* ---- measurements ---- */
 
 static struct error *must_check write_events(struct bench *b, const struct trace_event *events,
 					     size_t count)
@@ -403,7 +403,7 @@ static struct error *must_check take_record(struct bench *b, const struct drain_
 	return err || stage < WRITE ? err : write_events(b, events, count);
 }
 
-/* What the collector's thread does in one look. */
+/* The work of the collector's thread in one look. */
 static struct block *collect(struct bench *b)
 {
 	struct block *first = backlog_get(b->backlog);

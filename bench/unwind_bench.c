@@ -43,7 +43,7 @@ struct bench {
 	struct goroutine_snapshot snapshots[MAX_SNAPSHOTS];
 	size_t count;
 	size_t frame_count; /* of all of them */
-	/* Of the sampling under way. */
+	/* For the current sampling. */
 	struct stacks *stacks;
 	struct outcomes outcomes;
 };
@@ -171,7 +171,7 @@ static struct error *sample_all(struct bench *b, double seconds, double hz)
 	return NULL;
 }
 
-/* The stacks of those that stand still; who runs is left out. */
+/* The stacks of parked goroutines; running ones are left out. */
 static struct error *take_snapshots(struct bench *b)
 {
 	_cleanup_goroutine_set_ struct goroutine_set *set = NULL;
@@ -195,8 +195,8 @@ static struct error *take_snapshots(struct bench *b)
 	return err;
 }
 
-/* Unwinds all once. A stack with a link register is not recognised, but walked: where there is none
- * in truth, any number will do. */
+/* Unwinds all stacks once. A stack with a link register is walked, not recognised: without a real
+ * one, any number will do. */
 static struct error *unwind_all(struct bench *b, struct stacks *stacks, bool walk)
 {
 	struct error *err = NULL;
@@ -259,7 +259,7 @@ static double time_lookup(const struct bench *b, enum unwind_method method)
 	return (double)passed / done;
 }
 
-/* From record to record, without a look at what the addresses are; how many there are. */
+/* Follows the frame records without checking the addresses; returns their number. */
 static size_t follow_chain(const struct stack_memory *m)
 {
 	uint64_t fp = m->fp, record[2];

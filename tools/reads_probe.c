@@ -1,11 +1,11 @@
 /*
- * Runs `dump --all` on a core file and says which bytes of the core and of its program were read:
- * what a recorded fixture has to have. tools/record-fixture runs it.
+ * Runs `dump --all` on a core file and prints which bytes of the core and of its program it reads:
+ * a recorded fixture needs these. tools/record-fixture runs it.
  *
  * The core is read by pread(), so those calls are noted. The program's file is mapped and read in
- * place, so the mapping is closed (PROT_NONE): each access faults, is noted, is let through for
- * one instruction (the processor's trap flag), and the mapping is closed again. Hence amd64 only.
- * A load takes at most 64 bytes; of a string instruction every round is an instruction.
+ * place, so the mapping is closed (PROT_NONE): each access faults, is noted, is let through for one
+ * instruction (the processor's trap flag), and the mapping is closed again. Hence amd64 only. A
+ * load takes at most 64 bytes; of a string instruction every round is an instruction.
  */
 #include <errno.h>
 #include <stdint.h>

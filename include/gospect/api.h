@@ -1,4 +1,4 @@
-/* What the other headers of libgospect begin with. */
+/* The declarations that all other headers of libgospect include. */
 #ifndef GOSPECT_API_H
 #define GOSPECT_API_H
 

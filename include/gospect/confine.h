@@ -57,21 +57,21 @@ struct gospect_confine_options {
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_confine(const struct gospect_confine_options *options);
 
-/* Ends the broker and waits for it: nothing can be opened from then on. The process stays confined.
- * Does nothing without one. */
+/* Ends the broker and waits for it: no file can be opened from then on. The process stays confined.
+ * Does nothing without a broker. */
 GOSPECT_API void gospect_confine_end(void);
 
 /*
  * The surgeon: a process of its own that may stop one target's threads and write to its memory, as
  * a trace takes it. It parses nothing; gospect_trace_begin() tells it what to do. A process that
- * does not confine itself need not care: a trace starts one by itself.
+ * does not confine itself needs none: a trace starts one by itself.
  */
 struct gospect_surgeon;
 
 /*
- * For this process, as it is now. Once `cancel` is requested, which may be NULL, it begins nothing
- * more; it takes out what it has begun. The surgeon is a child of this process, and ends with it.
- * GOSPECT_ERROR_UNSUPPORTED: processes of this architecture are not traced.
+ * Starts a surgeon for this process in its present state. Once `cancel` (may be NULL) is requested,
+ * it begins nothing more and removes what it has begun. The surgeon is a child of this process, and
+ * ends with it. GOSPECT_ERROR_UNSUPPORTED: processes of this architecture cannot be traced.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_surgeon_start(int pid, const struct gospect_cancel *cancel, struct gospect_surgeon **ret);

@@ -1,4 +1,4 @@
-/* What works on this machine for this user, and what to do for the rest. */
+/* What works on this machine for this user, and how to get the rest. */
 #ifndef GOSPECT_DOCTOR_H
 #define GOSPECT_DOCTOR_H
 
@@ -17,13 +17,13 @@ struct gospect_finding {
 	/* "ptrace", or a verb: "record". "record, on-CPU" is a part of one. "": it goes on about
 	 * the one before. */
 	const char *name;
-	const char *text; /* what was found; what is missing and what to do about it */
+	const char *text; /* what was found; what is missing, and the remedy */
 };
 
 /*
  * Hands over what this machine and this user permit, and then whether each verb works. It tries
- * what it says: it reads, traces and samples a child of this process, which it starts and ends.
- * What finding() is given is valid during the call. Every cause is a finding, so there is no error.
+ * each: it reads, traces and samples a child of this process, which it starts and ends. The
+ * argument of finding() is valid during the call. Every cause is a finding, so there is no error.
  */
 GOSPECT_API void gospect_doctor_machine(void (*finding)(void *arg,
 							const struct gospect_finding *finding),

@@ -1,4 +1,4 @@
-/* The process that uses libgospect: what the library may do to it, and how a call is cancelled. */
+/* The process that uses libgospect: what the library may do to it, and how to cancel a call. */
 #ifndef GOSPECT_PROCESS_H
 #define GOSPECT_PROCESS_H
 
@@ -9,7 +9,7 @@ GOSPECT_BEGIN
 /* The version of the library that is in use: "0.1.0". */
 GOSPECT_API const char *gospect_version(void);
 
-/* Side effects on the whole process, or on the calling thread. Without a permit there is none. */
+/* Side effects on the whole process, or on the calling thread. Without a permit there are none. */
 enum gospect_permit {
 	/*
 	 * gospect_record() and gospect_snapshot_take() may raise the soft limit of open files

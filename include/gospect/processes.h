@@ -20,24 +20,24 @@ struct gospect_processes_options {
 	/* Called with one line for each thing that the list lacks, and why. NULL: no callback. */
 	void (*remark)(void *arg, const char *line);
 	void *arg; /* of remark() */
-	/* Only those whose program's file, without folders, or whose name (/proc/PID/comm) is this.
-	 * NULL: all. */
+	/* Only processes with this name: that of the executable, without directories, or
+	 * /proc/PID/comm. NULL: all. */
 	const char *name;
 	uint32_t flags;    /* a sum of enum gospect_processes_flags */
 	uint32_t reserved; /* 0 */
 };
 
-/* What is known of one. Long strings of the process are cut. */
+/* The facts about one process. Long strings of the process are truncated. */
 struct gospect_go_process {
 	int32_t pid;
 	uint32_t is_denied;     /* 1: it may be a Go process, and may not be read */
 	int64_t goroutines;     /* as runtime.NumGoroutine() counts them; -1: not known */
 	uint64_t threads;       /* 0: not known */
 	const char *go_version; /* "go1.27.2"; "" when it is not known */
-	const char *build;      /* "dynamic,pie,cgo,stripped": what applies */
+	const char *build;      /* "dynamic,pie,cgo,stripped": the properties that apply */
 	const char *command;    /* its command line, with spaces between the arguments */
-	const char *problem;    /* why something is not known, and what helps; "" when all is */
-	const char *name;       /* of its program's file, without folders; or of the process */
+	const char *problem; /* why some facts are unknown, and the remedy; "" when all are known */
+	const char *name;    /* of its program's file, without folders; or of the process */
 };
 
 /*

@@ -7,8 +7,8 @@
 GOSPECT_BEGIN
 
 enum gospect_record_flags {
-	GOSPECT_RECORD_ON_CPU = 1,  /* only what runs */
-	GOSPECT_RECORD_OFF_CPU = 2, /* only what does not */
+	GOSPECT_RECORD_ON_CPU = 1,  /* running goroutines only */
+	GOSPECT_RECORD_OFF_CPU = 2, /* goroutines that are not running only */
 	GOSPECT_RECORD_SYSTEM = 4,  /* the runtime's own goroutines too */
 	GOSPECT_RECORD_KERNEL =
 		8, /* the kernel's functions too; _DENIED where that is not permitted */
@@ -38,13 +38,13 @@ struct gospect_profile;
 
 /*
  * Records until the duration is over, the recording is cancelled, or the target ends, which is no
- * error. Remarks say what the profile lacks. The time of a sample is the time that really passed.
+ * error. Remarks say what the profile lacks. A sample's time is the time that really passed.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_record(struct gospect_target *target, const struct gospect_record_options *options,
 	       struct gospect_profile **ret);
 
-/* What was seen of goroutines with one stack, state, wait reason and set of labels. */
+/* The total of goroutines with one stack, state, wait reason and set of labels. */
 struct gospect_sample {
 	uint64_t count;   /* looks */
 	uint64_t wall_ns; /* time that they stand for */
@@ -59,9 +59,9 @@ struct gospect_sample {
 };
 
 /*
- * Records as gospect_record(), and hands over what was seen each `interval` seconds (0: 1): one
- * call for each sample, which is valid during the call; `idle_ns` is 0. It ends as a recording
- * does, or when sample() returns anything but 0, which is no error. Memory stays bounded, for ever.
+ * Records as gospect_record(), and hands over the samples of each `interval` seconds (0: 1): one
+ * call for each, valid during the call; `idle_ns` is 0. It ends as a recording does, or when
+ * sample() returns anything but 0, which is no error. Memory stays bounded.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_record_stream(struct gospect_target *target, const struct gospect_record_options *options,
@@ -69,7 +69,7 @@ gospect_record_stream(struct gospect_target *target, const struct gospect_record
 		      int (*sample)(void *arg, const struct gospect_sample *sample), void *arg);
 
 /* A pprof file, gzipped or plain: one of gospect's, or of Go's CPU, goroutine, mutex and block
- * profiles. GOSPECT_ERROR_CORRUPT: what is wrong with it. The bytes may go. */
+ * profiles. GOSPECT_ERROR_CORRUPT says what is wrong with it. The bytes may be freed. */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_profile_read(const void *bytes, size_t size, struct gospect_profile **ret);
 
@@ -108,7 +108,7 @@ GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_profile_samples(struct gospect_profile *profile, const struct gospect_sample *const **ret,
 			size_t *ret_count);
 
-/* What samples have in common. */
+/* The property by which samples are grouped. */
 enum gospect_group_key {
 	GOSPECT_GROUP_ROOT = 0,     /* the function that the goroutine began in */
 	GOSPECT_GROUP_FUNCTION = 1, /* every function of the stack: its own time is in self_ns */
@@ -136,7 +136,7 @@ struct gospect_group {
 };
 
 /* Hands over each group, longest first, until group() returns anything but 0, which is no error.
- * What it is given is valid during the call. `label` is for GOSPECT_GROUP_LABEL alone. */
+ * Its argument is valid during the call. `label` is for GOSPECT_GROUP_LABEL alone. */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_profile_groups(const struct gospect_profile *profile, enum gospect_group_key key,
 		       const char *label,

@@ -24,7 +24,7 @@ struct gospect_recorded_options {
 	const char *exe;  /* of perf.data: the program, where it is not at the path that it was
 			   * recorded at. NULL: it is there */
 	const char *name; /* how messages name the file; NULL: "the file" */
-	/* Of a trace: only what has this label with this value. NULL: all. */
+	/* Traces only: the goroutines with this label and value. NULL: all. */
 	const char *label;
 	const char *value;
 	uint32_t flags;    /* a sum of enum gospect_recorded_flags */
@@ -38,10 +38,11 @@ struct gospect_recorded_options {
 };
 
 /*
- * As a profile. That of a trace is exact to the nanosecond: a sample is a stretch of time in one
- * state. A trace says where a goroutine stopped, not where it was while it ran: then only its start
- * function is known. Stacks of Go programs in perf.data are made anew (perf record --call-graph
- * dwarf,1024). The bytes may go. GOSPECT_ERROR_CORRUPT: what is wrong with them.
+ * Returns the file as a profile. That of a trace is exact to the nanosecond: a sample is a period
+ * in one state. A trace has a goroutine's stack where it stopped, not where it ran: then only its
+ * start function is known. Stacks of Go programs in perf.data are computed anew (perf record
+ * --call-graph dwarf,1024). The bytes may be freed. GOSPECT_ERROR_CORRUPT says what is wrong with
+ * them.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_recorded_profile(const void *bytes, size_t size,
@@ -61,8 +62,8 @@ struct gospect_start {
 	const struct gospect_wait *const *waits; /* longest first */
 };
 
-/* Of a trace. Hands over each, longest first, until start() returns anything but 0, which is no
- * error. What it is given is valid during the call. */
+/* Traces only. Hands over each, longest first, until start() returns anything but 0, which is no
+ * error. Its argument is valid during the call. */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_recorded_starts(const void *bytes, size_t size,
 			const struct gospect_recorded_options *options,

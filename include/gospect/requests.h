@@ -1,4 +1,4 @@
-/* What each request did, and what it waited for: exactly, from an execution trace. */
+/* The times and waits of each request, exactly, from an execution trace. */
 #ifndef GOSPECT_REQUESTS_H
 #define GOSPECT_REQUESTS_H
 
@@ -64,7 +64,7 @@ struct gospect_request_place {
 	const struct gospect_stack *stack; /* without addresses */
 };
 
-/* All times of goroutines together, but for elapsed_ns: one waits while another runs. */
+/* Times of all goroutines added up, except elapsed_ns: one waits while another runs. */
 struct gospect_request {
 	const char *name;   /* the label's value, or the function */
 	const char *per;    /* the value of the other label, "" when it has none; or the function */
@@ -89,7 +89,7 @@ struct gospect_request {
 GOSPECT_API size_t gospect_requests_count(const struct gospect_requests *requests);
 
 /* Hands over each, the slowest first, until request() returns anything but 0, which is no error.
- * What it is given is valid during the call. The only error is GOSPECT_ERROR_NO_MEMORY. */
+ * Its argument is valid during the call. The only error is GOSPECT_ERROR_NO_MEMORY. */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_requests_each(const struct gospect_requests *requests,
 		      int (*request)(void *arg, const struct gospect_request *request), void *arg);

@@ -24,7 +24,7 @@ enum gospect_unwind {
 	GOSPECT_UNWIND_DWARF = 2, /* by .debug_frame, to compare */
 };
 
-/* Which goroutines are wanted: those that match all that is given. */
+/* Which goroutines are wanted: those that match all members. */
 struct gospect_filter {
 	size_t size;          /* of this structure */
 	uint64_t goroutine;   /* only the one with this id; 0: all */
@@ -58,7 +58,7 @@ gospect_snapshot_take(struct gospect_target *target, const struct gospect_snapsh
 /* Before the target is closed. Takes NULL as well. */
 GOSPECT_API void gospect_snapshot_destroy(struct gospect_snapshot *snapshot);
 
-/* What a goroutine has that is no plain value. */
+/* Properties of a goroutine. */
 enum gospect_goroutine_flags {
 	GOSPECT_GOROUTINE_LOCKED = 1, /* to its thread */
 	GOSPECT_GOROUTINE_SYSTEM = 2, /* the runtime's own */

@@ -9,10 +9,10 @@ GOSPECT_BEGIN
 struct gospect_stack_memory;
 
 /*
- * The stack of the goroutine with this id. One that moves while it is read is read again, and one
- * that runs in a live process is waited for, for up to a second; then, and when there is none with
- * this id, GOSPECT_ERROR_FAILED says so. Arguments and variables need the program's DWARF: a remark
- * says when there is none. `unwind` is an enum gospect_unwind.
+ * The stack of the goroutine with this id. The call reads a moving goroutine again, and waits for a
+ * running one in a live process for up to a second. GOSPECT_ERROR_FAILED: it still runs, or does
+ * not exist. Arguments and variables need the program's DWARF: a remark says when it has none.
+ * `unwind` is an enum gospect_unwind.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_stack_memory_take(struct gospect_target *target, uint64_t goroutine, uint32_t unwind,

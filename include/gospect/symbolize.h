@@ -1,5 +1,5 @@
-/* Functions and lines for what was recorded as addresses, without the process, on any machine that
- * has the program. Files are known by their build ids, so none is mistaken for another. */
+/* Functions and lines for recorded addresses, without the process, on any machine that has the
+ * program. Build ids identify files, so none is mistaken for another. */
 #ifndef GOSPECT_SYMBOLIZE_H
 #define GOSPECT_SYMBOLIZE_H
 

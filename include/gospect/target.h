@@ -1,4 +1,4 @@
-/* A Go program to look at: a live process, a core file, or memory that somebody else reads. */
+/* A Go program to look at: a live process, a core file, or memory that the caller reads. */
 #ifndef GOSPECT_TARGET_H
 #define GOSPECT_TARGET_H
 
@@ -33,10 +33,9 @@ struct gospect_target_options {
 };
 
 /*
- * A live process. Its program is read, and its runtime's structures are held against what is known
- * of that Go version; takes 5 to 50 ms. GOSPECT_ERROR_GONE: no such process; _DENIED: its memory
- * may not be read, with what would permit it; _NOT_GO; _UNSUPPORTED: a Go version that is not
- * known.
+ * A live process. Reads its program, and validates its runtime's structures against those of that
+ * Go version; takes 5 to 50 ms. GOSPECT_ERROR_GONE: no such process; _DENIED: its memory may not be
+ * read, with the remedy; _NOT_GO; _UNSUPPORTED: an unknown Go version.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_target_open_process(int pid, const struct gospect_target_options *options,
@@ -62,7 +61,7 @@ struct gospect_mapping {
 struct gospect_memory {
 	size_t size; /* of this structure */
 	/* Reads all of [address, address + size), or returns anything but 0. Called by the thread
-	 * that uses the target, during its calls. What runs meanwhile is detected as in a live
+	 * that uses the target, during its calls. Changes during a read are detected as in a live
 	 * process. */
 	int (*read)(void *arg, uint64_t address, void *buffer, size_t size);
 	void *arg;
@@ -83,14 +82,14 @@ gospect_target_open_memory(const struct gospect_memory *memory,
 /* Takes NULL as well. */
 GOSPECT_API void gospect_target_close(struct gospect_target *target);
 
-/* What is known of the program; valid until the target is closed. */
+/* The facts about the program; valid until the target is closed. */
 struct gospect_target_info {
 	int32_t pid;            /* 0: not a live process, or a core file that does not say */
 	uint32_t is_core;       /* 1: it is a core file */
 	const char *exe;        /* the path of the program */
 	const char *go_version; /* "go1.27.2" */
-	const char *build;      /* "dynamic,pie,cgo,stripped": what applies */
-	const char *build_id;   /* the ELF build id in hexadecimal; "" when there is none */
+	const char *build;      /* "dynamic,pie,cgo,stripped": the properties that apply */
+	const char *build_id;   /* the ELF build id in hexadecimal; "" without one */
 	const char *machine;    /* "amd64", "arm64" */
 };
 

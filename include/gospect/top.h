@@ -74,19 +74,19 @@ enum gospect_top_action {
 	GOSPECT_TOP_QUIT = 3,
 };
 
-/* What a key does: a character, or one of enum gospect_top_key. gospect-top(1) has the keys.
- * *ret is what is left to the caller. */
+/* Handles a key: a character, or one of enum gospect_top_key. gospect-top(1) has the keys. *ret is
+ * the action left to the caller. */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_top_press(struct gospect_top *top, uint32_t key, enum gospect_top_action *ret);
 
 /* The file name that the key w offers from now on; cut at 1,023 bytes. */
 GOSPECT_API void gospect_top_offer_file(struct gospect_top *top, const char *path);
-/* What the user has typed; valid until the next key. */
+/* The user's input; valid until the next key. */
 GOSPECT_API const char *gospect_top_input(const struct gospect_top *top);
 /* A line for the user, which the next key removes. */
 GOSPECT_API void gospect_top_say(struct gospect_top *top, const char *line);
 
-/* What was seen in the last minute, also after the target's end. It is symbolized. */
+/* The samples of the last minute, also after the target's end. It is symbolized. */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_top_profile(struct gospect_top *top, struct gospect_profile **ret);
 
@@ -113,8 +113,8 @@ struct gospect_top_page {
 	const struct gospect_top_line *const *lines; /* from the first on; each fits the width */
 };
 
-/* What a screen of this size shows, in columns and lines. *ret is valid until the next page is made
- * or the view is destroyed. */
+/* The contents of a screen of this size, in columns and lines. *ret is valid until the next page is
+ * made or the view is destroyed. */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_top_page(struct gospect_top *top, size_t width, size_t height,
 		 const struct gospect_top_page **ret);

@@ -108,7 +108,7 @@ gospect_trace_clean(struct gospect_target *target, struct gospect_surgeon *surge
 GOSPECT_API void gospect_trace_write_flight(struct gospect_trace *trace);
 
 struct gospect_trace_stats {
-	uint64_t duration_ns; /* of what is in the file */
+	uint64_t duration_ns; /* of the trace in the file */
 	uint64_t events;
 	uint64_t lost;        /* events that there was no room for, or no time */
 	uint64_t stacks;      /* different ones */
@@ -119,15 +119,15 @@ struct gospect_trace_stats {
 	uint32_t reserved;
 };
 
-/* Of a trace whose file is complete; NULL: it is not. Valid until it is destroyed. */
+/* For a trace with a complete file; NULL: incomplete. Valid until it is destroyed. */
 GOSPECT_API const struct gospect_trace_stats *
 gospect_trace_stats(const struct gospect_trace *trace);
 
 /* With GOSPECT_TRACE_IN_MEMORY: the trace so far, valid until it is destroyed. */
 GOSPECT_API const void *gospect_trace_bytes(const struct gospect_trace *trace, size_t *ret_size);
 
-/* Takes the agent out, if that was not done, and removes what was not completed. Takes NULL as
- * well. Before the target is closed. */
+/* Removes the agent, if necessary, and an incomplete file. Takes NULL as well. Before the target is
+ * closed. */
 GOSPECT_API void gospect_trace_destroy(struct gospect_trace *trace);
 
 GOSPECT_END

@@ -44,8 +44,8 @@ gospect_sink_function(int (*write)(void *arg, const void *bytes, size_t size), v
 /*
  * A file that appears whole or not at all: it has no name until it is committed, so that neither an
  * error nor SIGKILL leaves a part of it. Only its owner may read it (mode 0600). A symbolic link
- * with its name is replaced, not followed, unless it leads to a device or a pipe and only root and
- * we can have made it. "-" is standard output, which cannot be taken back.
+ * with its name is replaced, not followed, unless it leads to a device or a pipe and only root or
+ * this user can have made it. "-" is standard output, which cannot be taken back.
  */
 struct gospect_output;
 
@@ -59,7 +59,7 @@ GOSPECT_API struct gospect_sink gospect_output_sink(struct gospect_output *outpu
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_output_commit(struct gospect_output *output);
 
-/* Removes what was not committed. Takes NULL as well. */
+/* Removes an uncommitted file. Takes NULL as well. */
 GOSPECT_API void gospect_output_close(struct gospect_output *output);
 
 GOSPECT_END

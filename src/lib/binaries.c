@@ -22,7 +22,7 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Two programs at one address: nobody can tell whose an address is. */
+/* Two programs at one address: an address there could belong to either. */
 static struct error *check_overlaps(const struct binaries *b)
 {
 	for (size_t i = 0; i < b->count; i++) {

@@ -26,9 +26,9 @@ struct binaries {
 };
 
 /*
- * Fills image, layout and modules of what has mappings and given files. A library that is not here
- * is remarked, with what its functions are shown as; without the Go program it is an error. Both
- * name the file and its build id.
+ * Fills image, layout and modules for the mappings and given files. A missing library is a remark
+ * that says how its functions are shown; a missing Go program is an error. Both name the file and
+ * its build id.
  */
 struct error *binaries_open(struct binaries *b) must_check;
 void binaries_release(struct binaries *b);

@@ -1,4 +1,4 @@
-/* What a struct gospect_cancel is, to hand its flag to a room. */
+/* The definition of struct gospect_cancel, to pass its flag to a room. */
 #ifndef LIB_CANCEL_H
 #define LIB_CANCEL_H
 

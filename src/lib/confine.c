@@ -15,7 +15,7 @@
 #include "target/access.h"
 #include "target/target.h"
 
-/* What one recording or file may take at most. */
+/* The most that one recording or file may take. */
 #define MEMORY_SHARE 2
 #define LEAST_MEMORY (1ull << 30)
 
@@ -46,7 +46,7 @@ static uint64_t needed_capabilities(pid_t pid, bool samples)
 	return pid ? keep : 0;
 }
 
-/* What is still to be written: the broker gives it its name. */
+/* The files still to be written: the broker renames them. */
 static struct outfile_service outputs_of(const struct gospect_confine_options *o)
 {
 	struct outfile_service outputs = {
@@ -80,7 +80,7 @@ static struct error *must_check enter(const struct gospect_confine_options *o)
 		.cpu_seconds = o->cpu_seconds,
 	};
 
-	/* What reads files that cannot be read afterwards. */
+	/* Libraries read these files now, because they cannot later. */
 	cpus_configured();
 	tzset();
 	return sandbox_enter(&options);

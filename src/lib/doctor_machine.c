@@ -43,7 +43,7 @@ static void find_user(const struct findings *to, const struct access_self *self)
 		findings_add(to, true, "user", "uid %u, gid %u", self->uid, self->gid);
 }
 
-/* The ones that matter here come first in what is said: with them everything works. */
+/* The capabilities that matter here come first: with them everything works. */
 static void find_capabilities(const struct findings *to, const struct access_self *self)
 {
 	bool enough =
@@ -175,7 +175,7 @@ static void find_confinement(const struct findings *to, const struct access_self
 			     has(self, CAP_SYS_PTRACE) ? "" : access_remedy(self, CAP_SYS_PTRACE));
 }
 
-/* An attempt on an own child; the caller frees what it gives. */
+/* Tries an operation on a child process; the caller frees the result. */
 static struct error *must_check find_probe(const struct findings *to, const char *name,
 					   const char *works, struct error *err)
 {
@@ -183,7 +183,7 @@ static struct error *must_check find_probe(const struct findings *to, const char
 	return err;
 }
 
-/* The verbs for processes that are not our children: what a child does not tell. */
+/* Whether verbs reach processes that are not children, which a child cannot show. */
 static struct error *reach(const struct access_self *self)
 {
 	int scope = access_yama_scope();

@@ -1,6 +1,6 @@
 /*
- * Only workers (lib/worker.h) parse what the target has. Where its names show what a trace has
- * left, a second one has that taken out, by a surgeon as trace has.
+ * Only workers (lib/worker.h) parse the target's data. If names in it show a stale agent, a second
+ * worker has a surgeon remove it.
  */
 #include <gospect/trace.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 #include "target/access.h"
 #include "target/proc_status.h"
 
-/* More than any program takes that is what it says. */
+/* More than any genuine program takes. */
 #define MEMORY (1ull << 30)
 #define CPU_SECONDS 20
 #define PATIENCE_NS 30000000000ull
@@ -121,7 +121,7 @@ static void look_at(void *result, struct gospect_surgeon *surgeon, struct error 
 	give_verdict(&p->perf, try_perf(s, threads, count));
 }
 
-/* What a second worker has taken out. */
+/* The result of a second worker, which removes a stale agent. */
 struct cleaning {
 	pid_t pid;
 	int found;

@@ -12,7 +12,7 @@ static inline struct gospect_error *error_out(struct error *err)
 	return (struct gospect_error *)err;
 }
 
-/* Of a function of the library that the library itself calls. */
+/* For an error of a library function that the library itself calls. */
 static inline struct error *error_in(struct gospect_error *err)
 {
 	return (struct error *)err;

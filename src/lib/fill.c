@@ -16,7 +16,7 @@ _Static_assert((int)GOSPECT_RUNNING == (int)PROFILE_RUNNING &&
 		       (int)GOSPECT_WAITING == (int)PROFILE_WAITING,
 	       "one is handed on as the other");
 
-/* A core file tells mappings by their paths alone, if it does. */
+/* A core file identifies mappings by their paths alone, if at all. */
 static bool same_file(const struct target_map *a, const struct target_map *b)
 {
 	if (a->inode)

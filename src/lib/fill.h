@@ -1,4 +1,4 @@
-/* From what was seen to a profile: shared by all that make one. */
+/* Converts the sampler's data to a profile; all recordings share it. */
 #ifndef LIB_FILL_H
 #define LIB_FILL_H
 
@@ -6,7 +6,7 @@
 #include "lib/target_handle.h"
 #include "profile/profile.h"
 
-/* What the profile is of: program, Go version, mappings. */
+/* Fills in the profile's program, Go version and mappings. */
 struct error *fill_process(struct profile *p, const struct gospect_target *s) must_check;
 
 /* The mappings of the C code that the profile's stacks lead through, besides the program's own.

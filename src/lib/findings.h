@@ -14,8 +14,8 @@ struct findings {
 
 void findings_add(const struct findings *to, bool good, const char *name, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
-/* Of a verb. Without an error it works, and `needs` says what it uses; else why not, and the
- * remedy. */
+/* Adds the finding for a verb. Without an error it works, and `needs` says what it uses; else the
+ * error says why not, and the remedy. */
 void findings_add_verb(const struct findings *to, const char *verb, const char *needs,
 		       const struct error *err);
 

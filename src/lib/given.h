@@ -1,4 +1,5 @@
-/* What the library hands out with an object lives in an arena of that object (base/arena.h). */
+/* Memory that the library hands out with an object lives in an arena of that object (base/arena.h).
+ */
 #ifndef LIB_GIVEN_H
 #define LIB_GIVEN_H
 

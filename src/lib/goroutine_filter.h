@@ -1,4 +1,4 @@
-/* Which goroutines are wanted: what matches all of a struct gospect_filter. */
+/* Which goroutines are wanted: those that match all parts of a struct gospect_filter. */
 #ifndef LIB_GOROUTINE_FILTER_H
 #define LIB_GOROUTINE_FILTER_H
 
@@ -31,7 +31,7 @@ struct filter_subject {
 
 bool filter_matches(struct filter *f, const struct filter_subject *subject,
 		    struct goroutine_set *set, const struct image *img);
-/* Adds what is wanted as the command line says it, each with a space before: " --wait 'sleep'". */
+/* Adds the filter as command line options, each with a space before: " --wait 'sleep'". */
 void filter_words(const struct filter *f, struct strbuf *sb);
 void filter_release(struct filter *f);
 #define _cleanup_filter_ __attribute__((cleanup(filter_release)))

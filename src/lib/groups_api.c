@@ -1,4 +1,4 @@
-/* A profile's time by what its samples have in common, as it is handed out. */
+/* A profile's time, grouped by a property of its samples, as the library hands it out. */
 #include "base/cleanup.h"
 #include "lib/error_api.h"
 #include "lib/profile_handle.h"
@@ -73,7 +73,7 @@ gospect_profile_groups(const struct gospect_profile *p, enum gospect_group_key k
 size_t gospect_profile_keep_label(struct gospect_profile *p, const char *label, const char *value)
 {
 	profile_keep_label(p->profile, label, value);
-	/* What was given out is of samples that may be gone. */
+	/* Memory handed out before refers to samples that may be gone. */
 	arena_release(&p->given);
 	p->samples = NULL;
 	profile_describe(p, p->info.has_functions);

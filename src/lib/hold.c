@@ -50,7 +50,7 @@ bool child_has_ended(pid_t child)
 	return !waitid(P_PID, child, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid;
 }
 
-/* Of a Go program that has just called exec: where it is to be held; 0: nowhere. */
+/* The address at which a Go program that has just called exec is to be held; 0: nowhere. */
 static struct error *must_check find_beginning(pid_t pid, const char *exe, uint64_t *ret,
 					       bool *ret_library)
 {
@@ -83,8 +83,8 @@ struct error *hold_where_it_begins(struct gospect_hold *hold, const char *exe, d
 		bool execed = holder_await_exec(hold->holder, LOOK_MS);
 		struct error *err = find_beginning(hold->child, exe, &address, &library);
 
-		/* What was read while it called exec may look like a library: that is seen twice.
-		 */
+		/* A program that is read while it calls exec may look like a library: so it must
+		 * look so twice. */
 		known = !err && (execed || (library && was_library));
 		was_library = !err && library;
 		if (execed && !err && address && !library)

@@ -10,14 +10,15 @@
 #include "base/error.h"
 
 /*
- * The child is held as soon as it is a Go program; a shell may call exec first. What has loaded Go
- * as a library runs. Gives up after `seconds`, or when *cancel is not 0. What it was while it was
- * no Go program; NULL: it was none. `exe` as in gospect_target_options.
+ * Holds the child as soon as it is a Go program; a shell may call exec first. A program that has
+ * loaded Go as a library runs. Gives up after `seconds`, or when *cancel is not 0. The error says
+ * what it was before it was a Go program; NULL: it was always one. `exe` as in
+ * gospect_target_options.
  */
 struct error *hold_where_it_begins(struct gospect_hold *hold, const char *exe, double seconds,
 				   const atomic_int *cancel);
 
-/* A child of ours that nobody has waited for. */
+/* Whether the child, which has not been waited for, has ended. */
 bool child_has_ended(pid_t child);
 
 #endif

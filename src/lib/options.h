@@ -7,8 +7,8 @@
 #include "base/error.h"
 
 /*
- * Copies them into ret, of `size` bytes, which is zero. `given` begins with its own size, or is
- * NULL. What it is too short for stays 0; what it has besides has to be 0: ERROR_USAGE.
+ * Copies the options into ret, of `size` bytes, which is zero. `given` begins with its own size, or
+ * is NULL. Members beyond its size stay 0; members beyond `size` have to be 0: else ERROR_USAGE.
  */
 struct error *options_take(const void *given, void *ret, size_t size, const char *name) must_check;
 

@@ -137,7 +137,7 @@ struct error *probe_perf_events(void)
 	return on_child(try_perf);
 }
 
-/* A program that could read the target's memory, were it ever run. */
+/* Loads a program that could read the target's memory, but never runs it. */
 struct error *probe_bpf(void)
 {
 	_cleanup_free_ struct bpf_code *c = calloc(1, sizeof(*c));

@@ -1,4 +1,5 @@
-/* What the kernel lets us do to a process of our own: tried on a child that does nothing else. */
+/* What the kernel permits gospect to do to its own processes: tried on a child that does nothing
+ * else. */
 #ifndef LIB_PROBE_H
 #define LIB_PROBE_H
 
@@ -10,6 +11,6 @@ struct error *probe_process_vm_readv(void) must_check; /* the fast way */
 struct error *probe_ptrace(void) must_check;
 struct error *probe_suspend_filters(void) must_check; /* seccomp's, while it is traced */
 struct error *probe_perf_events(void) must_check;     /* the event cpu-clock, as record uses it */
-struct error *probe_bpf(void) must_check;             /* of ourselves: what it takes for labels */
+struct error *probe_bpf(void) must_check; /* of gospect itself: the rights that labels need */
 
 #endif

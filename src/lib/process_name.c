@@ -11,7 +11,7 @@
 #include "base/door.h"
 #include "target/proc_status.h"
 
-/* What the kernel appends to the path of a file that was removed (d_path()). */
+/* The suffix that the kernel appends to the path of a removed file (d_path()). */
 #define DELETED " (deleted)"
 
 static void set_program(char *path, struct process_name *ret)

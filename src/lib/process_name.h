@@ -1,4 +1,4 @@
-/* What a process is called: the names that `-p NAME` may have. */
+/* The names of a process that `-p NAME` accepts. */
 #ifndef LIB_PROCESS_NAME_H
 #define LIB_PROCESS_NAME_H
 

@@ -12,7 +12,7 @@
 #include "lib/program.h"
 #include "target/target.h"
 
-/* More than any program takes that is what it says. */
+/* More than any genuine program takes. */
 #define MEMORY (512ull << 20)
 #define CPU_SECONDS 5
 
@@ -71,8 +71,7 @@ static struct error *must_check look_inside(struct target *t, struct image *img,
 	return err;
 }
 
-/* Whether its program is Go's, as far as the file alone tells, for a process that we may not read.
- */
+/* Whether the program is Go's, by the file alone, for a process that gospect may not read. */
 static bool is_go_file(struct process_row *row)
 {
 	_cleanup_image_ struct image *img = NULL;

@@ -1,5 +1,5 @@
-/* What a list of processes has of one, each by a worker of its own: whatever a target does to that,
- * the others' rows are safe. */
+/* One process in a list of processes, read by a worker of its own: a hostile target spoils no other
+ * row. */
 #ifndef LIB_PROCESS_ROW_H
 #define LIB_PROCESS_ROW_H
 

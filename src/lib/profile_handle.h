@@ -1,4 +1,4 @@
-/* What a struct gospect_profile is. */
+/* The definition of struct gospect_profile. */
 #ifndef LIB_PROFILE_HANDLE_H
 #define LIB_PROFILE_HANDLE_H
 
@@ -28,7 +28,7 @@ static inline void cleanup_profile_handle(struct gospect_profile **p)
 /* Fills in what `info` says of any profile; once it is complete. */
 void profile_describe(struct gospect_profile *p, bool has_functions);
 
-/* Takes what is in the file. */
+/* Takes over the contents of the file. */
 struct error *profile_of_file(struct profile_file *file, struct gospect_profile **ret) must_check;
 
 /* The format of a profile; NULL: profiles do not have it. */

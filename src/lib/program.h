@@ -1,4 +1,4 @@
-/* What a user is told of a Go program, whatever the verb. */
+/* The facts about a Go program that every verb may print. */
 #ifndef LIB_PROGRAM_H
 #define LIB_PROGRAM_H
 

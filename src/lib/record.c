@@ -1,6 +1,6 @@
 /*
- * A recording: from options to what the sampler saw, and on to a profile; or, as a stream, to the
- * profile of each interval. The profile says how well it is known, and what it lacks is remarked.
+ * A recording: from options to the sampler's result, and on to a profile; or, as a stream, to the
+ * profile of each interval. The profile states its precision; remarks say what it lacks.
  */
 #include <gospect/profile.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 
 /* Deeper stacks are cut: their innermost frames and their start function remain. */
 #define STACK_LIMIT (256u << 10)
-/* Of all different stacks together: 6 MB, which is 30,000 of 25 frames. */
+/* Of all distinct stacks together: 6 MB, which is 30,000 stacks of 25 frames. */
 #define MAX_STACK_WORDS (3u << 18)
 
 #define ALL_FLAGS                                                                 \
@@ -215,7 +215,7 @@ static struct error *must_check symbolize(const struct recording *r, const struc
 						: profile_symbolize_code(p, &code, NULL, ret);
 }
 
-/* What the result says beside the profile's own. */
+/* Adds gospect's own comments to the result. */
 static void describe(const struct recording *rec, struct gospect_profile_info *info)
 {
 	const struct wall_result *r = wall_sampler_result(rec->sampler);
@@ -314,7 +314,7 @@ static struct error *must_check comment_limits(struct profile *p, struct gorouti
 	return err;
 }
 
-/* What is not in the profile because nobody wanted it. */
+/* Notes the filter, so that readers know what the profile leaves out. */
 static void describe_filter(const struct recording *r, struct strbuf *sb)
 {
 	if (has(r, GOSPECT_RECORD_ON_CPU))
@@ -484,7 +484,7 @@ static struct error *must_check hand_over(struct stream *stream, const struct pr
 	return failed ? &error_no_memory : NULL;
 }
 
-/* What was seen since the last time. The caller's code is none of the recording's cost. */
+/* The samples since the last lap. The caller's code is not charged to the recording. */
 static struct error *must_check take_lap(struct recording *r, struct stream *stream)
 {
 	_cleanup_profile_symbols_ struct profile_symbols *symbols = NULL;
@@ -535,7 +535,7 @@ gospect_record_stream(struct gospect_target *t, const struct gospect_record_opti
 		err = run_stream(&r, (interval == 0 ? 1 : interval) * 1e9, &stream);
 	if (!err || err->code != ERROR_GONE || !r.sampler)
 		return error_out(err);
-	/* The target has ended: what was seen until then. */
+	/* The target has ended: the profile covers the time until then. */
 	remark(&t->remark, "%s; the recording up to that error is kept", err->message);
 	error_destroy(err);
 	last = take_lap(&r, &stream);

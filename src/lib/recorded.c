@@ -1,4 +1,4 @@
-/* What was recorded, as a profile: a trace's spans become samples. */
+/* A recorded file as a profile: a trace's spans become samples. */
 #include <gospect/recorded.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "profile/profile_symbols.h"
 #include "requests/summary.h"
 
-/* Of a sample. */
+/* Labels of one sample. */
 #define MAX_LABELS 256
 
 enum gospect_recorded_kind gospect_recorded_kind(const void *bytes, size_t size)
@@ -242,7 +242,7 @@ struct gospect_error *gospect_recorded_profile(const void *bytes, size_t size,
 	return error_out(err ? err : profile_of_file(&file, ret));
 }
 
-/* ---- what goroutines of a trace did, by where they began ---- */
+/* ---- goroutines of a trace, by start function ---- */
 
 static struct error *must_check add_span(void *arg, const struct span *span)
 {

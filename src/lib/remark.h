@@ -1,9 +1,9 @@
-/* The receiver of remarks: what a result lacks, in words. */
+/* The receiver of remarks: one line for each shortcoming of a result. */
 #ifndef LIB_REMARK_H
 #define LIB_REMARK_H
 
 struct remark {
-	void (*tell)(void *arg, const char *line); /* NULL: nobody */
+	void (*tell)(void *arg, const char *line); /* NULL: no receiver */
 	void *arg;
 };
 

@@ -1,4 +1,4 @@
-/* The requests of a trace: from its bytes to what is handed out. */
+/* The requests of a trace: from its bytes to the objects that are handed out. */
 #include <gospect/requests.h>
 #include <regex.h>
 #include <stdlib.h>
@@ -88,7 +88,7 @@ static struct error *must_check check(const struct gospect_requests *r,
 {
 	const struct remark to = {o->remark, o->arg};
 
-	/* Few rows of a busy server would be taken for all that it did. */
+	/* The user might take few rows of a busy server for all of its requests. */
 	if (r->inner.by_stacks)
 		remark(&to,
 		       "calls that did not block, make a system call or get preempted are missing from this trace; to see all, record it with gospect trace --root, or use labels");
@@ -105,7 +105,7 @@ static struct error *must_check check(const struct gospect_requests *r,
 		o->name);
 }
 
-/* What the caller's strings were used for is done. */
+/* The caller's strings are not needed any more. */
 static void forget_options(struct gospect_requests *r)
 {
 	r->inner.key = r->inner.per = NULL;
@@ -261,7 +261,7 @@ gospect_requests_groups(const struct gospect_requests *r,
 /* A word that stands for the function that a request is a call of: this, and its name's number. */
 #define FUNCTION_WORD (1ull << 40)
 
-/* What samples are made of, while they are. */
+/* The state while samples are made. */
 struct request_samples {
 	const struct gospect_requests *requests;
 	struct profile *profile;

@@ -1,6 +1,6 @@
 /*
- * A snapshot is a dump whose goroutines are handed out one by one. Their stacks are symbolized when
- * they are asked for, each distinct one once; the writers of formats do that by themselves.
+ * A snapshot is a dump that hands out its goroutines one by one. A stack is symbolized at the first
+ * request, each distinct one once; the writers of formats do that by themselves.
  */
 #include <gospect/snapshot.h>
 #include <stdlib.h>
@@ -256,7 +256,7 @@ struct gospect_error *gospect_snapshot_goroutines(struct gospect_snapshot *s,
 	return NULL;
 }
 
-/* Each goroutine is a sample of its own, without a time: how long it stands there nobody knows. */
+/* Each goroutine is a sample of its own, without a time: its duration is unknown. */
 static struct error *must_check fill_profile(const struct gospect_snapshot *s, struct profile *p)
 {
 	struct error *err = p ? fill_process(p, s->target) : &error_no_memory;

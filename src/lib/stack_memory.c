@@ -15,7 +15,7 @@
 #include "lib/unwind.h"
 #include "profile/json_text.h"
 
-/* What is above in a deeper stack is left out. */
+/* The outer end of a deeper stack is left out. */
 #define STACK_LIMIT (64u << 20)
 
 struct gospect_stack_memory {
@@ -47,7 +47,7 @@ static bool registers_of(void *arg, uint64_t thread, struct target_registers *re
 	return thread <= INT32_MAX && target_registers(arg, (pid_t)thread, ret);
 }
 
-/* What is known of the program's variables. */
+/* The source of the program's variables. */
 struct source {
 	struct variables *variables;
 	uint64_t bias;
@@ -66,7 +66,7 @@ static struct error *variables_of(void *arg, uint64_t pc, bool is_return,
 	return variables_at(s->variables, pc - s->bias, is_return, ret, ret_count);
 }
 
-/* Broken DWARF takes nothing from what is known without it. */
+/* Broken DWARF removes only what needs DWARF. */
 static struct error *must_check open_source(const struct gospect_target *t, struct source *ret)
 {
 	const struct image *img = t->image;
@@ -210,7 +210,7 @@ gospect_stack_memory_words(const struct gospect_stack_memory *m, size_t *ret_cou
 	return m->words;
 }
 
-/* Hexadecimal digits that are needed, but for leading zeroes. */
+/* The number of hexadecimal digits without leading zeroes. */
 static int digits(uint64_t bits, int least)
 {
 	while (least < 16 && bits >> (4 * least))
@@ -218,7 +218,7 @@ static int digits(uint64_t bits, int least)
 	return least;
 }
 
-/* Of the widest value in memory. */
+/* The digits of the widest value in memory. */
 static int value_digits(const struct gospect_stack_memory *m, int least)
 {
 	uint64_t all = 0;
@@ -228,7 +228,7 @@ static int value_digits(const struct gospect_stack_memory *m, int least)
 	return digits(all, least);
 }
 
-/* The columns grow with what is in them. */
+/* The columns are as wide as their contents. */
 static void write_text(const struct gospect_stack_memory *m, FILE *out)
 {
 	int address = digits(m->stack_end, 10), value = value_digits(m, 12);

@@ -1,4 +1,4 @@
-/* What a struct gospect_surgeon is. */
+/* The definition of struct gospect_surgeon. */
 #ifndef LIB_SURGEON_API_H
 #define LIB_SURGEON_API_H
 
@@ -6,7 +6,7 @@
 
 #include "inject/surgeon.h"
 
-/* What leads to it; valid until it is ended. */
+/* The connection to it; valid until it is ended. */
 struct surgeon_line surgeon_line_of(struct gospect_surgeon *s);
 
 static inline void cleanup_gospect_surgeon(struct gospect_surgeon **s)

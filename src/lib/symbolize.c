@@ -36,7 +36,7 @@ static struct error *must_check find_binaries(const struct gospect_symbolize_opt
 	return err ? err : binaries_open(b);
 }
 
-/* What the raw file does not say. */
+/* Adds the titles that the raw file lacks. */
 static struct error *must_check fill_titles(struct profile *p, const struct binaries *b)
 {
 	const char *path = b->mappings[b->main].file, *slash = strrchr(path, '/');

@@ -13,8 +13,8 @@
 #include "target/lent.h"
 #include "target/proc_status.h"
 
-/* How long a Go program may take to set up its runtime; then it is something else. And how long
- * what is held may take to become one. */
+/* How long a Go program may take to set up its runtime, after which it counts as something else;
+ * and how long a held program may take to become a Go program. */
 #define START_SECONDS 5
 #define EXEC_SECONDS 1
 
@@ -74,7 +74,7 @@ static struct error *must_check try_process(struct gospect_target *t, pid_t pid,
 	return err && t->target ? target_explain(t->target, err) : err;
 }
 
-/* Of a command that is no Go program in the end, what it was at first says most. */
+/* For a command that never became a Go program, the first error tells most. */
 static struct error *choose_reason(struct error *first, struct error *last)
 {
 	bool use_first = first && (last->code == ERROR_NOT_GO || last->code == ERROR_GONE);
@@ -83,8 +83,8 @@ static struct error *choose_reason(struct error *first, struct error *last)
 	return use_first ? first : last;
 }
 
-/* What was started may be on its way to Go: a shell that has not yet called exec, or calls it while
- * it is opened, when it has no memory or auxv for a moment. */
+/* Whether a started program may still become a Go program: a shell that has not yet called exec, or
+ * calls it while it is opened, when it has no memory or auxv for a moment. */
 static bool may_exec(pid_t pid, const struct error *err, uint64_t passed, double timeout)
 {
 	if (passed >= timeout * 1e9)
@@ -96,7 +96,8 @@ static bool may_exec(pid_t pid, const struct error *err, uint64_t passed, double
 	       !child_has_ended(pid);
 }
 
-/* What it was while it was no Go program; NULL: it was none, or is not held. */
+/* The error says what it was before it was a Go program; NULL: it was always one, or is not held.
+ */
 static struct error *await_beginning(struct gospect_target *t,
 				     const struct gospect_target_options *o)
 {
@@ -146,7 +147,7 @@ static void remark_stopped(const struct gospect_target *t, pid_t pid)
 		       thread_tracer(pid));
 }
 
-/* A truncated core may lack what is needed to begin with: then that is why. */
+/* A truncated core file may lack essential parts: then the error says so. */
 static struct error *must_check explain_cut(const struct gospect_target *t, struct error *err)
 {
 	const struct target_core *core = t->target ? target_core(t->target) : NULL;

@@ -1,4 +1,4 @@
-/* What a struct gospect_target is: a target that was opened, understood and validated. */
+/* The definition of struct gospect_target: an open target with a validated layout. */
 #ifndef LIB_TARGET_HANDLE_H
 #define LIB_TARGET_HANDLE_H
 
@@ -19,9 +19,9 @@ struct gospect_target {
 	struct gospect_target_info info;
 	struct strbuf build; /* info.build */
 	struct arena last;   /* what gospect_target_symbolize() gave out */
-	bool is_held;        /* until somebody releases it: it stands where it begins */
+	bool is_held;        /* until it is released: it waits where it begins */
 	const atomic_int *cancel;
-	const struct gospect_cancel *cancelled_by; /* whose flag it is; NULL: nobody's */
+	const struct gospect_cancel *cancelled_by; /* the owner of the flag; NULL: none */
 	struct remark remark;
 };
 

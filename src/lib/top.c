@@ -33,7 +33,7 @@ _Static_assert((int)GOSPECT_TOP_KEY_UP == (int)TOP_PRESS_UP &&
 #define PAGE_SHARE 0.5
 #define DEFAULT_BUDGET 1
 
-/* What is handed out; in `items` as long as the page is not made anew. */
+/* The page handed out; `items` is valid until the next page. */
 struct given_page {
 	struct gospect_top_page page;
 	struct gospect_top_line *items;
@@ -57,7 +57,7 @@ struct gospect_top {
 	size_t height; /* of the last page */
 	double budget; /* percent */
 	bool ascii;
-	uint64_t now;   /* of what is shown: CLOCK_MONOTONIC */
+	uint64_t now;   /* the time that is shown: CLOCK_MONOTONIC */
 	uint64_t clock; /* and CLOCK_REALTIME */
 	uint64_t refresh_at;
 	uint64_t refresh_cpu; /* CPU time when the last refresh began; 0: its cost is known */
@@ -161,7 +161,7 @@ static struct error *recount(struct gospect_top *t)
 	return err;
 }
 
-/* `cost`: CPU time of this one. What was costly once, as names that are new, does not delay. */
+/* `cost`: CPU time of this page. One-time costs, such as new names, delay nothing. */
 static uint64_t until_next(struct gospect_top *t, uint64_t cost)
 {
 	uint64_t usual = cost < t->cost ? cost : t->cost;
@@ -187,7 +187,7 @@ static struct error *must_check refresh(struct gospect_top *t)
 	return err ? err : recount(t);
 }
 
-/* What was seen stays to be looked at. */
+/* The samples stay available. */
 static struct error *must_check note_end(struct gospect_top *t, struct error *err)
 {
 	t->ended = err;
@@ -223,7 +223,7 @@ static struct error *must_check look(struct gospect_top *t)
 	return err;
 }
 
-/* Showing the page is part of what it costs to make one. */
+/* The cost of a page includes showing it. */
 static void settle_cost(struct gospect_top *t)
 {
 	if (t->refresh_cpu)
@@ -515,7 +515,7 @@ struct gospect_error *gospect_top_create(struct gospect_target *target,
 	return error_out(err);
 }
 
-/* What is kept for as long as the view lasts has limits. */
+/* Data that lives as long as the view has limits. */
 static void remark_left_out(const struct gospect_top *t)
 {
 	struct goroutine_set *set = wall_sampler_set(t->sampler);

@@ -1,4 +1,4 @@
-/* The profile of a live view: what its model has of the last minute. */
+/* The profile of a live view: the last minute of its model. */
 #ifndef LIB_TOP_PROFILE_H
 #define LIB_TOP_PROFILE_H
 

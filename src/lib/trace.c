@@ -23,27 +23,27 @@
 #include "lib/surgeon_api.h"
 #include "lib/target_handle.h"
 
-/* A generation is complete after so much time or so many bytes: what is lost when we are killed,
- * and what a reader has to hold in memory. */
+/* A generation is complete after this time or this many bytes: so much is lost if gospect is
+ * killed, and so much a reader holds in memory. */
 #define GENERATION_NS 1000000000ull
 #define GENERATION_BYTES (8u << 20)
 #define PROGRESS_NS 100000000ull
 /* A pause that is expected to be longer is said before. */
 #define SAID_PAUSE_MS 5
 
-/* A flight forgets what is old only when that is decoded: on a machine that is never idle, so much
- * may wait. */
+/* A flight drops old records only when they are decoded: on a machine that is never idle, this
+ * share may wait. */
 #define FLIGHT_WAITS_SHARE 0.5
 #define FLIGHT_WAITS_NS 60000000000ull
 
-/* Decoding what was recorded by the end takes seconds on a slow machine, and for each byte of the
- * file that it waits in at most so long; a hostile program may have written what takes hours. */
+/* Limit of decoding at the end, and for each byte of the temporary file. It takes seconds on a slow
+ * machine; a hostile program may have written enough for hours. */
 #define REST_NS 60000000000ull
 #define REST_NS_OF_BYTE 100
 /* Events between two looks at the clock. */
 #define LOOK_EVENTS 256
 
-/* What is used where the options say 0. */
+/* The defaults for options that are 0. */
 #define DEFAULT_DEPTH 32
 #define DEFAULT_MAX_BYTES (256ull << 20)
 
@@ -66,23 +66,23 @@ struct gospect_trace {
 	uint64_t written;        /* to that, so far */
 	struct strbuf bytes;     /* or here, with GOSPECT_TRACE_IN_MEMORY */
 	int spill;               /* a file for records that wait to be decoded */
-	uint64_t spill_bytes;    /* of it; 0: there is none */
+	uint64_t spill_bytes;    /* its size; 0: no file */
 	uint64_t generation_ns;  /* when it began */
 	size_t enough;           /* bytes with which it is complete */
 	uint64_t last_ns;        /* of the last event; then when the target was left alone */
 	const char *reason;      /* why it has ended; NULL: it has not */
 	const char *incident;    /* the last file of the flight; NULL: none */
 	bool is_news;            /* something happened that is in no file of the flight */
-	uint64_t asked_ns; /* what was before this is to be written now; 0: nothing is asked for */
-	uint64_t told_ns;  /* when it was last told how far it is */
-	uint64_t stopped_ns; /* when the agent was taken out; 0: it was not */
-	bool renewed;        /* a generation has ended whose texts are not yet forgotten */
-	bool filled;         /* it ended because too much waited to be decoded */
+	uint64_t asked_ns;       /* records before this are to be written now; 0: no request */
+	uint64_t told_ns;        /* when progress was last reported */
+	uint64_t stopped_ns;     /* when the agent was taken out; 0: it was not */
+	bool renewed;            /* a generation has ended, and its texts have not been swept yet */
+	bool filled;             /* it ended because too much waited to be decoded */
 	bool full;
 	bool ran;                    /* gospect_trace_run() was called */
 	bool complete;               /* `stats` are known */
-	bool given_up;               /* the last of what was recorded is not decoded */
-	struct error *detach_failed; /* said at the end, for what was traced is complete */
+	bool given_up;               /* the last records were not decoded */
+	struct error *detach_failed; /* reported at the end, because the trace is complete */
 	atomic_bool write_requested; /* the flight */
 	struct gospect_trace_stats stats;
 };
@@ -167,8 +167,8 @@ static void begin_generation(struct gospect_trace *t, uint64_t ns, size_t stated
 	t->enough = stated + (room < stated ? stated : room);
 }
 
-/* What waits to be decoded may take half of what the trace leaves free on the disk. Half of the
- * room is as large as the trace: it ends before more waits. */
+/* Undecoded records may take half of the disk space that the trace leaves. Half of the room is as
+ * large as the trace: it ends before more waits. */
 static void open_spill(struct gospect_trace *t)
 {
 	uint64_t most = t->options.max_bytes, free = 0;
@@ -182,7 +182,7 @@ static void open_spill(struct gospect_trace *t)
 		close(t->spill);
 }
 
-/* New files come beside it: in /dev they are not meant. */
+/* New files are created beside it, which /dev is not for. */
 static struct error *must_check check_name(const char *path)
 {
 	struct stat st;
@@ -456,7 +456,7 @@ static struct error *must_check new_generation(struct gospect_trace *t, uint64_t
 	return err;
 }
 
-/* What is left of a trace that has ended is not worth more time. */
+/* Decoding the rest is not worth more time. */
 static bool is_given_up(struct gospect_trace *t)
 {
 	if (t->stopped_ns)
@@ -486,13 +486,13 @@ static struct error *add_events(struct gospect_trace *t, const struct trace_batc
 	return err;
 }
 
-/* What is being written now counts as well. */
+/* The current generation counts as well. */
 static bool is_full(const struct gospect_trace *t)
 {
 	return t->full || has_no_room(t, t->format->size(t->writer));
 }
 
-/* Between two batches nobody else holds a text. */
+/* Between two batches only the writer holds texts. */
 static void forget_texts(struct gospect_trace *t)
 {
 	struct texts *texts = tracer_texts(t->tracer);
@@ -518,8 +518,8 @@ static void tell(struct gospect_trace *t, uint64_t began)
 	t->told_ns = now;
 }
 
-/* With what waits to be decoded, the trace will be as large as it may be. A record takes about as
- * many bytes as its event; with the text of a log it takes more. */
+/* Whether the trace, with its undecoded records, reaches its limit. A record takes about as many
+ * bytes as its event; with the text of a log it takes more. */
 static bool is_filled(struct gospect_trace *t)
 {
 	if (!(t->options.flight > 0) &&
@@ -567,8 +567,8 @@ static struct error *must_check write_incident(struct gospect_trace *t, const ch
 	return NULL;
 }
 
-/* What is in memory, as it is now: a reader wants complete generations. That it cannot be written
- * now does not end the trace. */
+/* Writes the generations in memory, with the current one completed first. A write error does not
+ * end the trace. */
 static struct error *must_check write_flight(struct gospect_trace *t)
 {
 	struct error *err = new_generation(t, t->last_ns);
@@ -586,7 +586,7 @@ static struct error *must_check write_flight(struct gospect_trace *t)
 	return NULL;
 }
 
-/* What was written already is not written again, unless something happened since. */
+/* Writes at the end only what happened since the last write. */
 static struct error *must_check write_last(struct gospect_trace *t, bool failed)
 {
 	const char *reason = failed ? "error" : t->reason ?: "exit";
@@ -598,7 +598,7 @@ static struct error *must_check write_last(struct gospect_trace *t, bool failed)
 	return NULL;
 }
 
-/* When it is asked for, it is to have what has happened by then. */
+/* A requested file must include everything up to the request. */
 static struct error *must_check check_flight(struct gospect_trace *t,
 					     const struct trace_batch *batch)
 {
@@ -624,7 +624,7 @@ static struct error *take_all(struct gospect_trace *t)
 	struct trace_batch batch = {0};
 	struct error *err = NULL;
 
-	/* What comes behind a generation that did not fit has no place in the file. */
+	/* Records behind a generation that did not fit have no place in the file. */
 	while (!err && !batch.last && !(t->stopped_ns && t->full) && !is_given_up(t)) {
 		tell(t, began);
 		if (!t->stopped_ns && is_over(t, began)) {
@@ -750,7 +750,7 @@ static void remark_missing(struct gospect_trace *t)
 	remark_processors(to, &stats);
 }
 
-/* What was complete is kept, whatever went wrong. */
+/* Complete generations are kept after any error. */
 static struct error *end(struct gospect_trace *t, struct error *err)
 {
 	struct error *failed = NULL;

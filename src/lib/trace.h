@@ -1,4 +1,4 @@
-/* What other files of the library need of a struct gospect_trace. */
+/* Members of struct gospect_trace that other files of the library need. */
 #ifndef LIB_TRACE_H
 #define LIB_TRACE_H
 
@@ -6,13 +6,13 @@
 
 #include "base/outfile.h"
 
-/* Where a trace goes: what a struct gospect_trace begins with. */
+/* The output of a trace: the first member of struct gospect_trace. */
 struct trace_place {
-	struct outfile *out; /* what it is writing; NULL: nothing is open */
-	const char *family;  /* what begins the names of files that it may make later; NULL: none */
+	struct outfile *out; /* the file being written; NULL: none open */
+	const char *family;  /* the beginning of the names of later files; NULL: none */
 };
 
-/* Apart from the rest of a trace: programs that only read traces do not link what makes them. */
+/* Separate from the rest of a trace: programs that only read traces do not link the tracer. */
 static inline const struct trace_place *trace_place(const struct gospect_trace *t)
 {
 	return (const struct trace_place *)t;

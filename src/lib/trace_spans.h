@@ -13,7 +13,7 @@
 struct trace_spans_options {
 	struct spans_options spans;
 	const char *name;     /* of the trace, in messages */
-	struct remark remark; /* told that the file ends early */
+	struct remark remark; /* receives the remark that the file ends early */
 	/* Of 32 bytes, or NULL: gets the header: "go 1.22 trace". */
 	char *header;
 };

@@ -1,4 +1,4 @@
-/* enum gospect_unwind, and what a way to unwind needs. */
+/* enum gospect_unwind, and the data that a method needs. */
 #ifndef LIB_UNWIND_H
 #define LIB_UNWIND_H
 
@@ -8,12 +8,12 @@
 #include "lib/remark.h"
 #include "unwind/method.h"
 
-/* What the method needs of the program; the caller closes *ret_frames, which is NULL but for
- * UNWIND_DWARF, once *ret is no longer used. ERROR_USAGE: there is no such method. */
+/* Opens the data that the method needs; the caller closes *ret_frames, which is NULL except for
+ * UNWIND_DWARF, when *ret is no longer used. ERROR_USAGE: unknown method. */
 struct error *unwind_open(uint32_t method, const struct image *img, struct debug_frame **ret_frames,
 			  struct unwinding *ret) must_check;
 
-/* Remarks that the stacks are not what gospect usually shows, if so. */
+/* Remarks that the stacks are not by the default method, if so. */
 void unwind_remark(const struct remark *to, uint32_t method);
 
 #endif

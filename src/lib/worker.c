@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "lib/error_api.h"
 
-/* What a killed worker may take to be gone. */
+/* How long a killed worker may take to end. */
 #define REAP_MS 1000
 
 static void keep_remark(void *arg, const char *line)

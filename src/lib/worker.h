@@ -14,13 +14,13 @@
 
 struct gospect_surgeon;
 
-/* With a remark it is what a pipe takes and gives in one piece. */
+/* With a remark it fits into a pipe and is written in one piece. */
 #define WORKER_MAX_RESULT 3584
 #define WORKER_MAX_REMARK 512
 
 struct worker_job {
 	pid_t target;
-	bool cleans;                  /* it takes out what a trace has left; else it only reads */
+	bool cleans;                  /* it removes a stale agent; else it only reads */
 	uint64_t memory, cpu_seconds; /* limits of the worker */
 	/* Runs in the worker, on its copy of *result. `surgeon`: for cleaning. `err`: it could
 	 * not be confined; its to free.
@@ -42,8 +42,8 @@ struct worker {
 struct error *worker_start(struct worker *w, const struct worker_job *job,
 			   uint64_t deadline_ns) must_check;
 /*
- * When its pipe can be read or its deadline has passed. Ends whatever is left of it. Without an
- * error job->result is what the worker made of it, to be taken as hostile; else it is as it was.
+ * Call it when its pipe is readable or its deadline has passed. It ends the worker. Without an
+ * error job->result is the worker's, and hostile; else it is unchanged.
  */
 struct error *worker_finish(struct worker *w) must_check;
 /* Waits for it, and then worker_finish(). */

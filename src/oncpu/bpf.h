@@ -44,7 +44,7 @@ void bpf_place(struct bpf_code *c, int place);
 void bpf_call(struct bpf_code *c, int helper);
 void bpf_exit(struct bpf_code *c);
 
-/* The caller closes what it gets. ERROR_DENIED says what would permit it. */
+/* The caller closes the result. ERROR_DENIED says what would permit it. */
 struct error *bpf_map_open(enum bpf_map_type type, size_t key, size_t value, size_t entries,
 			   int *ret) must_check;
 struct error *bpf_map_put(int fd, const void *key, const void *value) must_check;

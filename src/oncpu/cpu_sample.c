@@ -38,7 +38,7 @@ static bool add_list(struct pieces *p, uint64_t address, size_t size)
 	return true;
 }
 
-/* The one whose pointer and length lie there. */
+/* Adds the string whose pointer and length lie there. */
 static void add_string(struct pieces *p, size_t where)
 {
 	uint64_t string[2];

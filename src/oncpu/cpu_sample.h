@@ -1,8 +1,8 @@
 /*
- * What a thread's goroutine was at the very moment of a sample: its g, its labels, and where it had
- * left its stack. A small program that the kernel runs at each sample (eBPF) copies that from the
- * target's memory, some hundred bytes; read when the sample is taken out of its ring, a tick later,
- * they may be another request's.
+ * The state of a thread's goroutine at the time of a sample: its g, its labels, and its stack
+ * pointer. A small program that the kernel runs at each sample (eBPF) copies that from the target's
+ * memory, some hundred bytes; read when the sample is taken out of its ring, a tick later, they may
+ * be another request's.
  *
  * The program is told the m of each thread. Of a thread that it was not told of yet, it goes by the
  * g register, which C code uses as it likes: so what a snapshot shows is that the goroutine at `g`
@@ -22,9 +22,8 @@
 #include "golayout/golayout.h"
 #include "target/target.h"
 
-/* On arm64 the kernel's chain does not lead from a stack to one below (arch/arm64,
- * perf_callchain.c), so what a goroutine has called on the system stack is known by these bytes
- * alone. */
+/* On arm64 the kernel's chain does not lead from one stack to the next (arch/arm64,
+ * perf_callchain.c). So only these bytes show what a goroutine called on the system stack. */
 #ifdef __aarch64__
 enum { CPU_SAMPLE_PARKED = 1024 };
 #else
@@ -74,7 +73,7 @@ struct cpu_sample {
 
 struct sample_program;
 
-/* ERROR_DENIED, ERROR_UNSUPPORTED: why it cannot be had here. */
+/* ERROR_DENIED, ERROR_UNSUPPORTED: why it cannot be loaded here. */
 struct error *sample_program_open(const struct golayout *lay, enum machine machine,
 				  struct sample_program **ret) must_check;
 void sample_program_close(struct sample_program *p);
@@ -84,7 +83,7 @@ struct error *sample_program_serve(void *arg, struct door_call *call) must_check
 /* To be run at each sample; and the map that wants, for each processor, the event to write to. */
 int sample_program_fd(const struct sample_program *p);
 int sample_program_outputs(const struct sample_program *p);
-/* Of this thread (as we call it) this is the m. */
+/* Sets the m of this thread (the number is gospect's). */
 void sample_program_set_m(struct sample_program *p, pid_t tid, uint64_t m);
 
 /* Whether these bytes, that come from such a program, are a whole snapshot. */

@@ -15,7 +15,7 @@ void go_threads_stale(struct go_threads *threads)
 	threads->are_fresh = false;
 }
 
-/* What the target calls this thread -> what we call it. */
+/* Maps the target's number of a thread to gospect's. */
 static void name_threads(struct go_threads *threads, struct map *names)
 {
 	_cleanup_free_ struct target_thread *list = NULL;
@@ -40,7 +40,7 @@ static void read_all(struct go_threads *threads)
 	const uint64_t *name;
 
 	threads->are_fresh = true;
-	/* Ever new threads: of those that ended, what was sampled last is not needed for ever. */
+	/* A program may create threads without end: threads that ended are dropped. */
 	if (threads->m.count > 2 * MAX_THREADS)
 		map_release(&threads->m);
 	name_threads(threads, &names);

@@ -1,6 +1,6 @@
 /*
- * The threads of a Go program as the runtime knows them (runtime.m): for whom each works. Read from
- * memory now; by the time a sample is looked at it may have changed.
+ * The threads of a Go program as the runtime knows them (runtime.m), and the goroutine of each.
+ * Read from memory now; it may have changed since the sample.
  */
 #ifndef ONCPU_GO_THREADS_H
 #define ONCPU_GO_THREADS_H

@@ -10,7 +10,7 @@
  * where the kernel has no such call. */
 struct error *perf_explain(const struct access_self *self, int level, int err) must_check;
 
-/* Likewise for what runs in the kernel, which is not permitted at level 2 either. */
+/* The same for kernel samples, which level 2 does not permit either. */
 struct error *perf_explain_kernel(const struct access_self *self, int level, int err) must_check;
 
 /* kernel.perf_event_paranoid. */

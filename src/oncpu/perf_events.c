@@ -38,7 +38,7 @@ struct ring {
 	struct perf_event_mmap_page *page;
 	uint64_t tail; /* while it is drained */
 	uint64_t head;
-	uint64_t *note; /* what the program wrote of the sample that comes next */
+	uint64_t *note; /* the program's output for the next sample */
 	size_t note_size;
 	pid_t note_tid;
 };
@@ -204,7 +204,7 @@ static size_t raise_file_limit(size_t want)
 	return limit.rlim_cur > SPARE_FILES ? limit.rlim_cur - SPARE_FILES : 0;
 }
 
-/* False: it cannot be had. */
+/* False: not available. */
 static bool open_switch(struct perf_events *p, struct perf_event_attr *attr, pid_t tid, size_t cpu)
 {
 	struct ring *ring = &p->rings[cpu];
@@ -282,7 +282,7 @@ static struct error *open_output(struct perf_events *p, const struct perf_progra
 	return bpf_map_put(program->outputs, &cpu, &fd);
 }
 
-/* What was opened before something failed stays, and nothing writes to it. */
+/* Parts opened before a failure stay, and nothing writes to them. */
 static struct error *open_program(struct perf_events *p, const struct perf_program *program)
 {
 	size_t events = p->fd_count;
@@ -466,7 +466,7 @@ static bool parse_sample(const struct perf_events *p, const struct perf_event_he
 	size = word(&w);
 	values = take_words(&w, size / 8);
 	ret->stack = (const uint8_t *)values;
-	ret->stack_size = size ? word(&w) : 0; /* what was really copied */
+	ret->stack_size = size ? word(&w) : 0; /* the bytes really copied */
 	return !w.failed && ret->stack_size <= size && ret->pid == p->pid;
 }
 

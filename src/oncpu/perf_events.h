@@ -1,7 +1,7 @@
 /*
- * perf_event_open on all threads of a process: where each is that runs, with its user registers and
- * a piece of its stack. Threads that are born later are covered by inheritance. Source:
- * perf_event_open(2), include/uapi/linux/perf_event.h.
+ * perf_event_open on all threads of a process: samples of running threads, with user registers and
+ * a piece of the stack. Later threads inherit the events. Source: perf_event_open(2),
+ * include/uapi/linux/perf_event.h.
  *
  * The kernel interrupts a running thread, hz times a second of its CPU time, as for any perf. What
  * is asked for is the software event cpu-clock, which every machine has.
@@ -26,8 +26,8 @@ enum perf_what {
 	PERF_CAME,    /* to a processor */
 };
 
-/* A sample; what it points to is valid during the call that hands it over. LEFT, STOPPED and CAME
- * only have the thread and the time. */
+/* A sample; its pointers are valid during the call that hands it over. LEFT, STOPPED and CAME only
+ * have the thread and the time. */
 struct perf_sample {
 	enum perf_what what;
 	pid_t pid;
@@ -44,7 +44,7 @@ struct perf_sample {
 	/* Likewise in the kernel, from where it was interrupted; with options.kernel. */
 	const uint64_t *kernel;
 	size_t kernel_count;
-	/* What options.program wrote of it, aligned to 8; NULL: nothing. */
+	/* The output of options.program for it, aligned to 8; NULL: none. */
 	const void *note;
 	size_t note_size;
 };
@@ -61,8 +61,7 @@ struct perf_options {
 	enum machine machine; /* must be this machine's */
 	size_t stack_size;    /* bytes of stack in a sample, a multiple of 8 below 65528 */
 	bool kernel;          /* the kernel's frames; ERROR_DENIED when these are not permitted */
-	/* Where threads leave their processors, too, and when they come back, where that may be
-	 * had. */
+	/* Report also when threads leave their CPUs and return, where permitted. */
 	bool switches;
 	const struct perf_program *program; /* NULL: none */
 };
@@ -79,7 +78,7 @@ struct error *perf_events_open(pid_t pid, const pid_t *tids, size_t count,
 			       struct perf_events **ret) must_check;
 void perf_events_close(struct perf_events *p);
 
-/* NULL when options.program runs, or there is none; else why it does not. */
+/* NULL when options.program runs, or there is none; else why it does not run. */
 const struct error *perf_events_no_program(const struct perf_events *p);
 
 /* Hands over what came since the last call, in the order of time; stops at the first error of
@@ -88,9 +87,8 @@ struct error *perf_events_drain(struct perf_events *p,
 				struct error *(*take)(void *arg, const struct perf_sample *sample),
 				void *arg) must_check;
 
-/* Whether it is told, and was all the time, when threads leave their processors: not without
- * permission for the kernel, nor when there may not be twice as many descriptors, and no longer
- * once threads left 10000 times in a second. */
+/* Whether switches were reported the whole time. They are not without permission for the kernel or
+ * twice as many descriptors, and stop once threads left 10000 times in a second. */
 bool perf_events_see_switches(const struct perf_events *p);
 
 /* Samples that the kernel had no room for, so far. */

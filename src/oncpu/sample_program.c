@@ -1,8 +1,7 @@
 /*
  * The program that the kernel runs at each sample. It has the offsets of this target's Go version
- * as constants, so it is made for each target anew. It takes no loop and no lock, and writes to
- * nothing but a buffer of its processor and the ring; where memory is not there, it stops and says
- * what it has.
+ * as constants, so it is made for each target anew. It has no loop and no lock, and writes only to
+ * a buffer of its CPU and to the ring. At unreadable memory it stops and returns what it has.
  *
  * Registers: 6 is the context, 7 the buffer (struct cpu_sample), 8 the m.
  */
@@ -75,7 +74,7 @@ static void set_field(struct bpf_code *c, int field, int32_t value)
 	bpf_store(c, 8, BUFFER, field, 1);
 }
 
-/* R0 points to what the map has for the 4 bytes of register `key`. */
+/* R0 points to the map's value for the 4 bytes of register `key`. */
 static void look_up(struct bpf_code *c, int map, int key, int otherwise)
 {
 	bpf_store(c, 4, FRAME, -4, key);
@@ -337,7 +336,7 @@ static struct error *open_maps(struct sample_program *p)
 	return err;
 }
 
-/* What the broker is asked for, and the order of the descriptors that it gives back. */
+/* The request to the broker, and the order of the descriptors that it returns. */
 struct cpu_sample_request {
 	struct golayout lay;
 	enum machine machine;
@@ -442,7 +441,7 @@ int sample_program_outputs(const struct sample_program *p)
 	return p->outputs;
 }
 
-/* One that could not be told is found by its register. */
+/* If this fails, the thread's m is found by its register. */
 void sample_program_set_m(struct sample_program *p, pid_t tid, uint64_t m)
 {
 	uint32_t key = tid;

@@ -14,15 +14,14 @@
 #include "unwind/running_thread.h"
 
 /*
- * Bytes of the stack in a sample. From Go 1.21 on all frames of amd64 but the innermost have their
- * record, so the chain knows the rest exactly. Where C has frames without, or old assembly, it does
- * not; nor does .debug_frame know of the chain. Where stacks are moved and no snapshot shows it, a
- * thread's own stack is wanted up to its outermost frames, which are some 1.5 KB away when it
+ * Bytes of the stack in a sample. From Go 1.21 on all frames of amd64 except the innermost have a
+ * frame record, so the chain has the rest exactly. With C frames without a record, or old assembly,
+ * it has not; and .debug_frame does not use the chain. Where stacks are moved and no snapshot shows
+ * it, a thread's own stack is wanted up to its outermost frames, which are some 1.5 KB away when it
  * marks.
  */
 enum { STACK_BYTES_GO = 1024, STACK_BYTES_OWN = 2048, STACK_BYTES_ANY = 8192 };
-/* Of samples; what a program that has new stacks and labels all the time has more is left out. 25
- * MB.
+/* Limit of buckets, 25 MB; the rest of a program that always has new stacks and labels is left out.
  */
 #define MOST_BUCKETS (1u << 18)
 /* A program that makes threads all the time is not waited for any longer. */
@@ -36,7 +35,7 @@ struct oncpu_sampler {
 	struct perf_events *events;
 	struct sample_program *program; /* NULL: the kernel does not run it */
 	struct error *no_program;       /* why */
-	struct map told;                /* tid -> the m that the program was told of */
+	struct map told;                /* tid -> the m that the program has for it */
 	struct waits *waits;            /* NULL: these are not seen */
 	struct oncpu_options options;
 	struct oncpu_stats stats;
@@ -48,9 +47,9 @@ struct oncpu_sampler {
 	struct go_threads threads;
 	struct modules *modules;
 	struct running_unwinder *unwinder;
-	/* Of the sample that is being unwound. */
+	/* For the sample being unwound. */
 	pid_t tid;
-	uint64_t g; /* whose bytes were read; 0: none were */
+	uint64_t g; /* the goroutine whose bytes were read; 0: none */
 	uint8_t g_bytes[GOLAYOUT_G_LIMIT];
 	size_t g_size;                       /* golayout_g_bytes() */
 	const struct cpu_sample *cpu_sample; /* NULL: none */
@@ -136,7 +135,7 @@ static size_t stack_bytes(const struct oncpu_sampler *s)
 	return stacks_move(s->lay) && !s->program ? STACK_BYTES_OWN : STACK_BYTES_GO;
 }
 
-/* It keeps what it is told, so it is told once. */
+/* The program keeps each m, so it is set once. */
 static void tell_program(struct oncpu_sampler *s, pid_t tid)
 {
 	uint64_t m = go_threads_m(&s->threads, tid);
@@ -148,7 +147,7 @@ static void tell_program(struct oncpu_sampler *s, pid_t tid)
 	sample_program_set_m(s->program, tid, m);
 }
 
-/* Threads that come later are told when they were first sampled. */
+/* Later threads are added when they are first sampled. */
 static void open_program(struct oncpu_sampler *s)
 {
 	_cleanup_free_ pid_t *tids = NULL;
@@ -161,7 +160,7 @@ static void open_program(struct oncpu_sampler *s)
 		tell_program(s, tids[i]);
 }
 
-/* The events, with the program where that can be had. */
+/* Opens the events, with the program where permitted. */
 static struct error *open_with_program(struct oncpu_sampler *s, struct perf_options *perf)
 {
 	struct perf_program program;
@@ -327,7 +326,7 @@ static struct error *count(struct oncpu_sampler *s, const struct oncpu_bucket *b
 	return NULL;
 }
 
-/* What the kernel's program wrote of this sample, of a goroutine that is known. */
+/* Takes the program's output for this sample, for a known goroutine. */
 static void take_cpu_sample(struct oncpu_sampler *s, const struct perf_sample *sample)
 {
 	const struct cpu_sample *m = sample->note;
@@ -351,7 +350,8 @@ static void take_cpu_sample(struct oncpu_sampler *s, const struct perf_sample *s
 		s->parked.size = above;
 }
 
-/* In Go code the g register tells, except on a system stack, where it is g0 or gsignal. */
+/* In Go code the g register has the goroutine, except on a system stack, where it is g0 or gsignal.
+ */
 static struct error *unwind(struct oncpu_sampler *s, const struct perf_sample *sample,
 			    struct running_stack *ret)
 {
@@ -379,7 +379,7 @@ static struct error *unwind(struct oncpu_sampler *s, const struct perf_sample *s
 	return running_unwind(s->unwinder, &in, &source, ret);
 }
 
-/* What a stack says of its goroutine's state; its innermost function that tells decides. */
+/* The goroutine's state by its stack; the innermost function with a known meaning decides. */
 enum stack_kind { STACK_UNDECIDED, STACK_PLAIN, STACK_IN_SYSCALL };
 
 /* Around these the goroutine is in state syscall, unless C has called back. Raw system calls are
@@ -449,7 +449,7 @@ static void count_result(struct oncpu_sampler *s, const struct running_stack *st
 	s->stats.by_memory += stack->used_memory;
 }
 
-/* Of a thread that works for no goroutine. */
+/* Takes a sample of a thread that works for no goroutine. */
 static struct error *take_nobodys(struct oncpu_sampler *s, const struct running_stack *stack)
 {
 	struct stacks *stacks = goroutine_set_stacks(s->set);
@@ -464,7 +464,7 @@ static struct error *take_nobodys(struct oncpu_sampler *s, const struct running_
 	return err ? err : count(s, &b);
 }
 
-/* The runtime's own goroutines, where they are to be told from others. */
+/* Marks the runtime's own goroutines, if they are to be distinguished. */
 static struct error *mark_system(struct oncpu_sampler *s, uint32_t exact, struct oncpu_bucket *b)
 {
 	struct stacks *stacks = goroutine_set_stacks(s->set);

@@ -26,8 +26,8 @@ struct oncpu_bucket {
 	/* In a system call or in C code: memory sees the goroutine in state syscall meanwhile, and
 	 * its time there. */
 	bool in_syscall;
-	/* Its root frame says for what it is: the runtime's own work, or nobody's; start_pc is 0
-	 * when it is of no goroutine. */
+	/* Its root frame names its purpose: the runtime's own work, or none; start_pc is 0 without
+	 * a goroutine. */
 	bool is_marked;
 };
 
@@ -45,7 +45,7 @@ struct oncpu_options {
 	/* These alone, and those that they make; NULL: all. Not needed after opening. */
 	const pid_t *threads;
 	size_t thread_count;
-	/* Told of each goroutine's stack; NULL: nobody is. */
+	/* Called with each goroutine's stack; NULL: not called. */
 	void (*seen)(void *arg, const struct oncpu_sighting *sighting);
 	void *arg;
 	uint64_t goid;    /* this goroutine alone; 0: all */
@@ -53,7 +53,7 @@ struct oncpu_options {
 	bool mark_system; /* the runtime's own goroutines are wanted, marked */
 	bool kernel;      /* the kernel's frames, too; ERROR_DENIED when these are not permitted */
 	bool sample_program; /* labels as of the sample, where permitted: cpu_sample.h */
-	bool waits;          /* where threads waited for a processor, too, where that can be had */
+	bool waits;          /* record also where threads waited for a CPU, if available */
 };
 
 struct oncpu_stats {
@@ -76,8 +76,8 @@ struct oncpu_stats {
 struct oncpu_sampler;
 
 /*
- * `set` gives stacks and labels their
- * numbers. ERROR_DENIED, ERROR_UNSUPPORTED: no samples can be had here, and why.
+ * `set` numbers stacks and labels. ERROR_DENIED, ERROR_UNSUPPORTED: no samples available here, and
+ * why.
  */
 struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 				 const struct golayout *lay, struct goroutine_set *set,
@@ -85,7 +85,7 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 				 struct oncpu_sampler **ret) must_check;
 void oncpu_sampler_close(struct oncpu_sampler *s);
 
-/* Takes in what the kernel has sampled since the last time. */
+/* Reads the kernel's samples since the last time. */
 struct error *oncpu_sampler_drain(struct oncpu_sampler *s) must_check;
 
 /* The files that hold the C code in its stacks; they live as long as the sampler. */

@@ -13,7 +13,7 @@
 
 struct stopped {
 	struct perf_sample sample;
-	uint8_t *bytes; /* what the sample points to */
+	uint8_t *bytes; /* the memory of the sample's pointers */
 	size_t capacity;
 	bool could_run;
 	size_t next_free; /* its place + 1 */
@@ -73,7 +73,7 @@ static struct stopped *find(struct waits *w, pid_t tid)
 	return place ? &w->stopped[*place - 1] : NULL;
 }
 
-/* What it holds is good until the next thread leaves. */
+/* Its contents are valid until the next thread leaves. */
 static void forget(struct waits *w, struct stopped *s)
 {
 	size_t place = s - w->stopped + 1;

@@ -1,6 +1,6 @@
 /*
- * CPU time that is not a user's goroutine's: what it is for. Such stacks get a root frame that says
- * so.
+ * The purpose of CPU time outside the user's goroutines. Such stacks get a root frame that names
+ * it.
  */
 #ifndef ONCPU_WORK_H
 #define ONCPU_WORK_H

@@ -124,8 +124,8 @@ static struct error *place_of(struct chains *c, const struct recorded_program *p
 	return frame_records_at(&c->records, program->image, program->number, pc, ret);
 }
 
-/* What a frame-pointer chain does not know: the caller of the function at a pc that is exact, where
- * that has no frame record of its own there. */
+/* The caller that a frame-pointer chain lacks: that of the function at an exact pc where the
+ * function has no frame record of its own. */
 static struct error *push_lost_caller(struct chains *c, struct record_place place,
 				      const struct recorded_sample *s, bool *lost)
 {

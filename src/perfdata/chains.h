@@ -6,7 +6,7 @@
 #include "perfdata/perf_sample.h"
 #include "perfdata/process_table.h"
 
-/* What came out of stacks; of Go programs that are here, but for `samples`. */
+/* Counts of stacks; all but `samples` for Go programs whose files are available. */
 struct chain_counts {
 	uint64_t samples;
 	uint64_t whole; /* walked to the function where the goroutine, or the thread, began */
@@ -30,7 +30,7 @@ struct chains {
 	struct frame_records records;
 };
 
-/* Whether a sample has what an unwinder walks: registers and bytes of stack. */
+/* Whether a sample has the registers and bytes of stack that an unwinder needs. */
 bool chains_unwind(const struct chains *c, const struct recorded_sample *s);
 /* Fills c->words. The process has an unwinder where the sample needs one. */
 struct error *chains_make(struct chains *c, struct recorded_process *p,

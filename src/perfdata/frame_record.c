@@ -52,8 +52,8 @@ static bool visit_amd64(struct scan *s, const uint8_t *code, size_t size)
 	return true;
 }
 
-/* SUB $8, RSP, R29: whose record that is depends on whether SP was given back already. With $24
- * it is that of a call to come. */
+/* SUB $8, RSP, R29: the owner of the record depends on whether SP was restored already. With $24 it
+ * is the record of the next call. */
 static enum record_owner owner_arm64(const struct scan *s, uint32_t insn)
 {
 	uint64_t constant;
@@ -135,14 +135,14 @@ static bool scan_function(struct scan *s, const struct image *img, struct frame_
 	return true;
 }
 
-/* Their callers make a record for them. (Where they are called by assembly there is none: that is
- * nowhere but in the runtime's own tests.) */
+/* Their callers make a record for them. (Assembly callers do not, but exist only in the runtime's
+ * own tests.) */
 static bool is_duff(const char *name)
 {
 	return !strcmp(name, "runtime.duffcopy") || !strcmp(name, "runtime.duffzero");
 }
 
-/* Adds the changes of a function; behind what was decoded nothing is known. */
+/* Adds the changes of a function; behind the decoded part the owner is unknown. */
 static bool add_function(struct frame_records *r, const struct image *img, const struct go_func *f)
 {
 	static const struct record_place own = {.owner = RECORD_OWN},

@@ -1,7 +1,7 @@
 /*
- * Whose frame record the frame pointer leads to at a pc of Go code: where it is still, or already,
- * that of the caller, a chain of frame pointers lacks the caller's own caller's address, that is,
- * one frame: the caller (golang/go#73753). Found by decoding the function up to the pc.
+ * The owner of the frame record that the frame pointer leads to at a pc of Go code. If the caller
+ * owns it, still or already, a chain of frame pointers lacks one frame: the caller
+ * (golang/go#73753). Found by decoding the function up to the pc.
  *
  * Source: cmd/internal/obj/x86/obj6.go and arm64/obj7.go, preprocess().
  */
@@ -19,7 +19,7 @@ enum record_owner {
 	RECORD_OWN,     /* the chain is right */
 	RECORD_CALLERS, /* the chain lacks the caller */
 	RECORD_AHEAD, /* that of a call to come (runtime.duffcopy): the chain has a word too many */
-	RECORD_UNKNOWN, /* the register is used for something else, or the code is not to be had */
+	RECORD_UNKNOWN, /* the register has another use, or the code is unavailable */
 };
 
 struct record_place {

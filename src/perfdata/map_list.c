@@ -35,7 +35,7 @@ static bool copy_items(const struct map_list *from, struct map_list *to)
 	return true;
 }
 
-/* Makes it a list that nobody else uses. */
+/* Makes it an unshared list. */
 static bool make_own(struct map_list **list)
 {
 	struct map_list *old = *list, *own;
@@ -94,7 +94,7 @@ static bool compact(struct map_list *l, size_t *seen)
 	return true;
 }
 
-/* Takes out of the order what the mapping covers, and puts it there. */
+/* Inserts the mapping, and removes those that it covers. */
 static void put_in_order(struct map_list *l, const struct recorded_map *map, uint32_t number)
 {
 	size_t from = first_behind(l, map->start), to = from;

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* No process has more stretches of code: what a caller is to keep to. */
+/* No process has more ranges of code: callers must not exceed it. */
 #define MAP_LIST_MOST 65536u
 
 /* A stretch of code. */

@@ -35,7 +35,7 @@ struct reader {
 	uint64_t last_time;
 	size_t most_records;
 	bool is_pipe;
-	bool is_unpacked; /* what is read now */
+	bool is_unpacked; /* the records come from the unpacked data */
 };
 
 bool perf_file_is(const void *bytes, size_t size)

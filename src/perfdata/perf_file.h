@@ -15,7 +15,7 @@
 #include "base/map.h"
 #include "image/elf_file.h"
 
-/* What was asked of the kernel: an event, and what its samples hold. */
+/* An event that was recorded, and the contents of its samples. */
 struct perf_attr {
 	uint32_t type; /* PERF_TYPE_* */
 	uint64_t config;
@@ -31,7 +31,7 @@ struct perf_attr {
 struct perf_record {
 	uint32_t type; /* PERF_RECORD_* */
 	uint16_t misc;
-	uint64_t time; /* 0 when it is not known: of what was there before the recording */
+	uint64_t time; /* 0: unknown, as for mappings from before the recording */
 	const uint8_t *body;
 	size_t size;
 };

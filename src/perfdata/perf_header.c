@@ -1,4 +1,4 @@
-/* What stands before and behind the records: attrs, event ids, features. */
+/* The parts before and behind the records: attrs, event ids, features. */
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { FEATURES = 256 };
 
 #define FILE_HEADER_SIZE 104
 #define PIPE_HEADER_SIZE 16
-/* Of an id's section behind an attr in the header. */
+/* Size of the id section behind an attr in the header. */
 #define SECTION_SIZE 16
 #define MAX_ATTRS 65536
 #define HAS_SIZE (1u << 15) /* PERF_RECORD_MISC_BUILD_ID_SIZE */

@@ -8,7 +8,7 @@
 /* perf_header.c: an event's attr, as the kernel has it, in exactly these bytes, and the ids of its
  * events. */
 struct error *perf_read_attr(struct perf_file *f, struct bytes attr, struct bytes ids) must_check;
-/* What is in front of the data, and where that is. */
+/* The parts in front of the data, and the place of the data. */
 struct error *perf_read_header(struct perf_file *f, struct bytes file, struct bytes *ret_data,
 			       bool *ret_is_pipe) must_check;
 /* What perf learned of the machine, by its number (HEADER_*). */
@@ -16,7 +16,7 @@ struct error *perf_read_feature(struct perf_file *f, unsigned int number,
 				struct bytes bytes) must_check;
 struct error *perf_read_build_id(struct perf_file *f, uint16_t misc, struct bytes body) must_check;
 
-/* perf_unpack.c: appends what a packed record holds, up to a limit by the size of the file. */
+/* perf_unpack.c: appends the contents of a packed record, up to a limit by the size of the file. */
 struct perf_unpacker;
 struct perf_unpacker *perf_unpacker_create(size_t file_size);
 struct error *perf_unpack(struct perf_unpacker *u, struct bytes packed) must_check;

@@ -79,7 +79,7 @@ static void take_registers(struct cursor *c, uint64_t mask, enum machine machine
 	}
 }
 
-/* Room for so many bytes was reserved; the last word says how many the stack had. */
+/* So many bytes were reserved; the last word is the true size of the stack. */
 static void take_stack(struct cursor *c, struct recorded_sample *s)
 {
 	uint64_t size = cursor_u64(c), used;

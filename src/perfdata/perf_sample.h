@@ -1,4 +1,4 @@
-/* What a sample of a perf file says. */
+/* The contents of a sample of a perf file. */
 #ifndef PERFDATA_PERF_SAMPLE_H
 #define PERFDATA_PERF_SAMPLE_H
 
@@ -26,7 +26,7 @@ static inline uint64_t recorded_chain(const struct recorded_sample *s, size_t i)
 	return value;
 }
 
-/* False when it is not what its attr says. */
+/* False when it does not match its attr. */
 bool perf_sample_parse(const struct perf_attr *attr, enum machine machine,
 		       const struct perf_record *record, struct recorded_sample *ret);
 

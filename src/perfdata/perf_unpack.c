@@ -1,5 +1,5 @@
-/* `perf record -z`: one stream of zstd, whose pieces are the bodies of records; the records in it
- * go across the pieces' ends. */
+/* `perf record -z`: one zstd stream in pieces, which are the bodies of records; the records in it
+ * cross the ends of pieces. */
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>

@@ -43,7 +43,7 @@ struct reading {
 	uint64_t first_time, last_time;
 	uint64_t timed;   /* samples of events that count time */
 	uint64_t idle;    /* of processors that had nothing to do */
-	uint64_t strange; /* not what the header says */
+	uint64_t strange; /* samples that do not match the header */
 	size_t files_said;
 	size_t files_not_said;
 };
@@ -257,7 +257,7 @@ static struct error *meet(struct reading *r, struct recorded_process *p)
 	return modules_of_files(r->programs.machine, &p->modules);
 }
 
-/* Before a sample of the process: what it has mapped until now. */
+/* Before a sample of the process: its mappings so far. */
 static struct error *prepare(struct reading *r, struct recorded_process *p)
 {
 	const struct recorded_program *before = p->program;
@@ -310,8 +310,8 @@ static struct error *add_sample(struct reading *r, const struct recorded_process
 	return err ? err : profile_add(r->profile, &sample);
 }
 
-/* The one whose mappings a sample of the process is seen through: all that are too many have one
- * together, without any. */
+/* The process whose mappings apply to a sample. Processes beyond the limit share one without
+ * mappings. */
 static struct recorded_process *mapped_process(struct reading *r, struct recorded_process *p)
 {
 	if (p->met || r->tag_count < MAX_TAG)
@@ -412,7 +412,7 @@ static const char *plural(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
-/* What cannot be trusted, or is missing. */
+/* Remarks on parts that are missing or cannot be trusted. */
 static struct error *remark_defects(struct reading *r)
 {
 	const struct perf_file *f = r->file;

@@ -1,9 +1,9 @@
 /*
- * What `perf record` recorded, as a profile. Stacks of Go programs are made anew from the
- * registers and the bytes of stack in the samples (--call-graph dwarf), by the tables of the
- * program's file; those of other programs by their call frame information. Where a file has perf's
- * frame-pointer chains alone (-g), they stay as they are; where such a chain is known to lack a
- * caller, it says so (STACK_PC_NO_CALLER), but for arm64, where perf has recorded LR, which is it.
+ * What `perf record` recorded, as a profile. Stacks of Go programs are made anew from the registers
+ * and the bytes of stack in the samples (--call-graph dwarf), by the tables of the program's file;
+ * those of other programs by their call frame information. Frame-pointer chains of perf (-g) stay
+ * as they are. A chain that is known to lack a caller is marked (STACK_PC_NO_CALLER). On arm64 the
+ * recorded LR is that caller.
  */
 #ifndef PERFDATA_PERFDATA_H
 #define PERFDATA_PERFDATA_H
@@ -11,7 +11,7 @@
 #include "perfdata/perf_file.h"
 #include "profile/read.h"
 
-/* What the user should know. */
+/* Remarks for the user. */
 struct perfdata_remarks {
 	char **lines;
 	size_t count;

@@ -146,7 +146,7 @@ static struct error *take_comm(struct process_table *t, const struct perf_record
 	return NULL;
 }
 
-/* Of a process, or of a thread of one. */
+/* A new process, or a new thread of one. */
 static struct error *take_fork(struct process_table *t, const struct perf_record *record)
 {
 	struct cursor c = cursor_of(record->body, record->size, "a fork");
@@ -169,7 +169,7 @@ static struct error *take_fork(struct process_table *t, const struct perf_record
 	return NULL;
 }
 
-/* With its last thread a process goes; nobody asks for the mappings of one without samples. */
+/* A process ends with its last thread; mappings of a process without samples are not needed. */
 static struct error *take_exit(struct process_table *t, const struct perf_record *record)
 {
 	struct cursor c = cursor_of(record->body, record->size, "an exit");

@@ -17,8 +17,8 @@ struct recorded_process {
 	struct map_list *maps; /* NULL: none. Paths are the table's. */
 	size_t maps_seen;      /* of them, which were looked at */
 	const char *file;      /* the first that was mapped: its program; NULL: none */
-	size_t threads;        /* of it that have not ended, as far as the recording tells */
-	/* Of those that have samples. */
+	size_t threads;        /* its threads that have not ended, as far as the recording shows */
+	/* For processes with samples. */
 	const struct recorded_program *program; /* Go's, or NULL */
 	struct modules *modules;
 	struct stacks *stacks;
@@ -38,7 +38,7 @@ struct process_table {
 	size_t maps_left_out; /* there were more than are kept */
 };
 
-/* Takes in what a record other than a sample says. */
+/* Takes a record other than a sample. */
 struct error *process_table_take(struct process_table *t,
 				 const struct perf_record *record) must_check;
 /* The process that has this id now, made when it is new; NULL: no memory. */

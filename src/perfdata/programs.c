@@ -26,7 +26,7 @@ static bool is_known(const char *id)
 	return id && id[strspn(id, "0")];
 }
 
-/* Opens it and looks whether it is what was recorded. */
+/* Opens it and compares it with the recorded build. */
 static enum file_state try_file(struct recorded_file *file, const char *path, const char *id)
 {
 	_cleanup_elf_file_ struct elf_file *elf = NULL;

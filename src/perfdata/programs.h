@@ -26,7 +26,7 @@ struct recorded_file {
 	bool said;
 };
 
-/* A Go program or library, at the place where a process had it mapped. */
+/* A Go program or library, at its address in a process. */
 struct recorded_program {
 	struct recorded_file *file;
 	uint64_t bias;

@@ -8,7 +8,7 @@
  * within so many when the function that waits is a loop by its name. */
 enum { SHALLOW = 2, LOOP = 4 };
 
-/* What waits for work waits near its start. */
+/* A goroutine that waits for work is near its start function. */
 #define MAX_AWAITING_DEPTH 64
 
 static const char *const known[] = {
@@ -65,7 +65,7 @@ static const char *const entries[] = {
 	"google.golang.org/grpc.(*Server).handleStream",
 };
 
-/* The packages that a goroutine waits through: how it waits, and not what it does. */
+/* Packages that goroutines wait through: they show how a goroutine waits, not what it does. */
 static const char *const plumbing[] = {
 	"runtime.", "internal/", "sync.",    "time.", "net.",     "io.",
 	"bufio.",   "crypto/",   "syscall.", "os.",   "context.",
@@ -137,7 +137,7 @@ static bool is_loop(const char *function)
 	return false;
 }
 
-/* Its own functions are those between what it waits through and runtime.main. */
+/* Its own functions are those between these packages and runtime.main. */
 static bool waits_near_its_start(const char *const *functions, size_t count)
 {
 	size_t first = 0;

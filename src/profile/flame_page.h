@@ -1,6 +1,6 @@
 /*
- * The flame graph's page, made from page/ by page/embed.py: what comes before its data, between
- * that and the data of an earlier profile, and after both.
+ * The parts of the flame graph's page, made from page/ by page/embed.py: before its data, between
+ * the data and that of an earlier profile, and after both.
  */
 #ifndef PROFILE_FLAME_PAGE_H
 #define PROFILE_FLAME_PAGE_H

@@ -3,9 +3,8 @@
  * sorted. The weight is wall time in microseconds, rounded; a profile without time (a dump) has the
  * count instead. In a name, ';' becomes ':' and what is not printable is escaped.
  *
- * A stack is written once for each that ends in it: of stacks of 30,000 frames, a file of 1 MB
- * could make hundreds of GB. So a line has a limit, as has the file; what is beyond is still
- * counted, in a line that says so.
+ * Each stack has a line of its own: with stacks of 30,000 frames, an input of 1 MB could make
+ * hundreds of GB. So a line and the file have limits; one line counts the rest.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -157,7 +156,7 @@ static void print_line(struct walk *w, const char *stack, const char *behind, ui
 				      (unsigned long)((weight + 500) / 1000));
 }
 
-/* What ends in the node; where its line is too long, also what ends above it. */
+/* Prints the weight that ends in the node; if its line is too long, also that above it. */
 static void print_node(struct walk *w, struct folded *f, uint32_t node, FILE *out)
 {
 	bool is_long = w->line.length > MAX_LINE;
@@ -192,7 +191,7 @@ static bool walk_all(struct walk *w, struct folded *f, FILE *out)
 	return true;
 }
 
-/* What ends in each node and above it: a child has a larger number than its parent. */
+/* Adds up the weight in and above each node: a child has a larger number than its parent. */
 static struct error *must_check add_up(struct folded *f)
 {
 	f->whole = calloc(f->tree.count, sizeof(*f->whole));

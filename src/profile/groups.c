@@ -11,7 +11,7 @@ struct grouping {
 	const struct profile *profile;
 	const struct profile_symbols *symbols;
 	enum group_key key;
-	uint32_t label;            /* in the profile's strings; INTERN_FAILED: nobody has it */
+	uint32_t label;            /* in the profile's strings; INTERN_FAILED: no sample has it */
 	struct map index;          /* number of the name -> place in groups + 1 */
 	struct map waits;          /* place in groups << 32 | wait -> place in its waits + 1 */
 	struct symbol_stack stack; /* of the sample */

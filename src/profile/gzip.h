@@ -16,7 +16,7 @@ struct gzip {
 /* After success, gzip_close() must be called. Whether the bytes arrived, the file knows. */
 struct error *gzip_open(struct gzip *gz, FILE *out) must_check;
 void gzip_write(struct gzip *gz, const void *bytes, size_t size);
-/* Writes what is left and gives the memory back. */
+/* Writes the rest and frees the memory. */
 void gzip_close(struct gzip *gz);
 
 #endif

@@ -8,8 +8,9 @@
 #include "base/error.h"
 
 /*
- * Writes the string with its quotes, invalid UTF-8 replaced, what is not printable escaped. No '<'
- * is in it: within HTML's script element it can neither end the element nor open a comment.
+ * Writes the string with quotes; invalid UTF-8 is replaced, and unprintable characters are escaped.
+ * It contains no '<': within HTML's script element it can neither end the element nor open a
+ * comment.
  */
 struct error *json_text_write(const char *text, FILE *out) must_check;
 struct error *json_text_write_bytes(const char *bytes, size_t length, FILE *out) must_check;

@@ -27,8 +27,8 @@ struct tally {
 	bool timed;             /* time is nanoseconds, else goroutines */
 	struct places requests; /* where requests are blocked */
 	struct places locks;    /* where others wait for a lock */
-	struct places blocked;  /* where anybody is blocked */
-	struct places syscalls; /* without what is idle */
+	struct places blocked;  /* where goroutines are blocked */
+	struct places syscalls; /* without idle goroutines */
 	struct stack_tree cpu;  /* keys are functions, self is CPU time; without the GC's */
 	uint64_t total;
 	uint64_t busy; /* of it not idle */

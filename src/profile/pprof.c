@@ -5,8 +5,8 @@
  * Each sample has the labels `state` and `wait`; a label of the goroutine's own that has one of
  * these names is written as `label.state` or `label.wait`, so that -tagfocus=state=... means what
  * it says. A stack's word is one Location at the address that is looked up, inlined calls are its
- * Lines. A word whose innermost frame is a wrapper that is hidden in some stacks only is two
- * Locations. A profile without time (a dump) has `samples` as its default.
+ * Lines. A word whose innermost frame is a wrapper that only some stacks hide is two Locations. A
+ * profile without time (a dump) has `samples` as its default.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -162,7 +162,8 @@ static void emit_location(struct pprof *pp, uint64_t id, const struct symbol_wor
 	emit(pp, &piece);
 }
 
-/* Of a word's frames only the innermost may be shown here and hidden there: by its callee. */
+/* Only the innermost frame of a word may be shown in one stack and hidden in another, by its
+ * callee. */
 static uint64_t location_id(struct pprof *pp, const struct symbol_word *word, uint64_t shown)
 {
 	uint64_t *place = map_at(&pp->locations, (word - pp->symbols->words) << 1 | (shown & 1));
@@ -232,7 +233,7 @@ static void add_number(struct pprof *pp, size_t *n, const char *key, int64_t num
 	++*n;
 }
 
-/* To readers, a label without text is the number 0: so only what is raw has one. */
+/* Readers take a label without text for the number 0: so only raw files have such labels. */
 static void add_own_label(struct pprof *pp, size_t *n, const struct profile_label *label)
 {
 	if (!label->value && pp->symbols->with_functions)

@@ -71,7 +71,7 @@ static bool same_kind(const struct profile_sample *a, const struct profile_sampl
 	       same_bytes(a->labels, b->labels, a->label_count * sizeof(*a->labels));
 }
 
-/* A copy of what makes the sample one of its kind, in one block that begins with the words. */
+/* A copy of the sample's key, in one block that begins with the words. */
 static bool append_kind(struct profile *p, const struct profile_sample *s)
 {
 	size_t pcs_size = s->depth * sizeof(*s->pcs);
@@ -230,7 +230,7 @@ static void keep_samples(struct profile *p, uint32_t key, uint32_t value, uint32
 
 void profile_keep_label(struct profile *p, const char *key, const char *value)
 {
-	/* INTERN_FAILED, when nobody has it, is no label's. */
+	/* INTERN_FAILED means that no sample has the label. */
 	uint32_t k = intern_find(&p->strings, key, strlen(key));
 	uint32_t v = intern_find(&p->strings, value, strlen(value));
 	_cleanup_free_ uint32_t *places = calloc(p->count + 1, sizeof(*places));

@@ -30,7 +30,7 @@ struct profile_label {
 	uint32_t value;
 };
 
-/* What was seen of goroutines with this stack, state, wait reason and labels. */
+/* The total of goroutines with this stack, state, wait reason and labels. */
 struct profile_sample {
 	const uint64_t *pcs; /* words of a stack, innermost first */
 	uint32_t depth;
@@ -62,9 +62,9 @@ struct profile {
 	struct profile_sample *samples;
 	size_t count;
 	size_t capacity;
-	struct map index; /* hash of what makes a sample one of its kind -> its place + 1 */
+	struct map index; /* hash of a sample's key -> its place + 1 */
 
-	/* What it is a profile of; the strings belong to the profile. */
+	/* The profile's subject; the strings belong to the profile. */
 	char *command;    /* of the target, for titles */
 	char *go_version; /* "go1.27.2" */
 	uint64_t time_ns; /* wall clock time of its start, since 1970 */
@@ -107,9 +107,8 @@ struct profile_location {
 };
 
 /*
- * Each distinct word of a profile's stacks, symbolized once. Without functions (--raw, NULL) a word
- * has no frames, but for the pseudo words. All text of it is valid UTF-8 and its own: the function
- * table may go.
+ * Each distinct word of a profile's stacks, symbolized once. Without functions (--raw, NULL) only
+ * pseudo words have frames. Its text is valid UTF-8 and its own: the function table may be freed.
  */
 struct profile_symbols;
 struct error *profile_symbolize(const struct profile *p, const struct pclntab *functions,
@@ -119,16 +118,16 @@ struct error *profile_symbolize_code(const struct profile *p, const struct code 
 				     const atomic_int *cancel,
 				     struct profile_symbols **ret) must_check;
 void profile_symbols_destroy(struct profile_symbols *symbols);
-/* NULL for a word that is in none of the profile's stacks. */
+/* NULL for a word that no stack of the profile has. */
 const struct profile_location *profile_symbols_of(const struct profile_symbols *symbols,
 						  uint64_t pc);
 
 /*
  * The frames of one sample's stack, innermost first, as a reader expects them: inlined calls
- * expanded, wrappers left out, ended at the goroutine's start function (runtime.goexit left out).
- * A goroutine that has not run yet is shown in the wrapper of its go statement. Room for `max`;
- * *ret_count says how many; what does not fit is left out at the outer end. A word that no function
- * holds is "0x<pc>"; a stack without any frame is "[unknown]".
+ * expanded, wrappers and runtime.goexit left out, ended at the goroutine's start function. A
+ * goroutine that has not run yet shows the wrapper of its go statement. Room for `max`; *ret_count
+ * is their number; the outer end that does not fit is left out. A word outside all functions is
+ * "0x<pc>"; a stack without frames is "[unknown]".
  */
 void profile_stack_frames(const struct profile_symbols *symbols,
 			  const struct profile_sample *sample, struct go_frame *ret, size_t max,
@@ -153,7 +152,7 @@ struct error *html_write_diff(const struct profile *before,
 			      const struct profile *after,
 			      const struct profile_symbols *after_symbols, FILE *out) must_check;
 
-/* NULL when there is none of this name. */
+/* NULL: unknown name. */
 const struct profile_format *profile_format_named(const char *name);
 
 static inline void cleanup_profile(struct profile **p)

@@ -65,9 +65,9 @@ uint64_t symbols_shown(const struct profile_symbols *symbols, const struct symbo
 		       const struct go_frame **callee);
 
 /*
- * The word whose innermost frame alone is shown of a stack that has none to be seen. A goroutine
- * that has not run yet is only in its start function, which for `go f(x)` is a wrapper: that one.
- * Else "[unknown]".
+ * The word whose innermost frame alone stands for a stack without visible frames. A goroutine that
+ * has not run yet is only in its start function, which for `go f(x)` is a wrapper: that one. Else
+ * "[unknown]".
  */
 const struct symbol_word *symbols_lone(const struct profile_symbols *symbols,
 				       const struct profile_sample *sample);

@@ -1,6 +1,6 @@
 /*
- * What a raw pprof file has beside its addresses, so that all formats can be made of it once it is
- * symbolized; a file with functions has none of it. For the writer and the reader alone.
+ * The additional data of a raw pprof file, from which all formats can be made once it is
+ * symbolized; a file with functions has none. For the writer and the reader alone.
  */
 #ifndef PROFILE_RAW_PROFILE_H
 #define PROFILE_RAW_PROFILE_H

@@ -13,10 +13,9 @@
 #include "profile/raw_profile.h"
 
 /*
- * A file of some KB can claim to hold a hundred million samples. So there is a limit, by the size
- * of the file as it lies on the disk, for what it is uncompressed, for the memory that its messages
- * take, and for the bytes that are copied and compared because of it: each of them several times
- * what the largest and best compressed profiles need.
+ * A file of some KB can claim to hold a hundred million samples. So the size of the file on disk
+ * limits its uncompressed size, the memory of its messages, and the bytes copied and compared for
+ * it. Each limit is several times the need of the largest and best compressed profiles.
  */
 #define MAX_SIZE (1ull << 30)
 #define INFLATED_BASE (128ull << 20)
@@ -124,7 +123,7 @@ static const char *text(const struct reading *r, int64_t number)
 		       : "";
 }
 
-/* What the values of a sample are. */
+/* Which values of a sample are used. */
 static void choose_values(struct reading *r)
 {
 	r->count_at = r->wall_at = r->cpu_at = SIZE_MAX;

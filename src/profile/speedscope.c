@@ -1,7 +1,7 @@
 /*
  * speedscope's file format (speedscope.app/file-format-schema.json): one "sampled" profile whose
  * samples are stacks, root first, and whose weights are nanoseconds of wall time; a profile without
- * time (a dump) has counts and the unit "none". Written piece by piece: a stack needs no memory.
+ * time (a dump) has counts and the unit "none". Written piece by piece, so stacks need no memory.
  */
 #include <inttypes.h>
 #include <json-c/json.h>

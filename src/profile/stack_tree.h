@@ -1,6 +1,6 @@
 /*
  * Stacks as a tree of common callers: node 0 is the root above all stacks, a node's parent has a
- * smaller number than the node. What a key is, the caller says: a function, or a line of source.
+ * smaller number than the node. The caller chooses the keys: functions, or lines of source.
  */
 #ifndef PROFILE_STACK_TREE_H
 #define PROFILE_STACK_TREE_H

@@ -56,7 +56,7 @@ static double goroutines(const struct finder *f, uint64_t time)
 
 /* ---- words ---- */
 
-/* "64 %", "6.4 %"; what is nearly all is not 100 %. */
+/* "64 %", "6.4 %"; nearly all is never shown as 100 %. */
 static void add_share(struct strbuf *sb, uint64_t part, uint64_t whole)
 {
 	double percent = whole ? 100.0 * part / whole : 0;
@@ -203,7 +203,8 @@ static bool is_of_program(const char *name)
 	return strncmp(name, "runtime.", 8) != 0 && *name != '[';
 }
 
-/* Of each node its heaviest callee that holds its part of the CPU time, or 0. NULL: no memory. */
+/* For each node its heaviest callee that accounts for its share of the CPU time, or 0. NULL: no
+ * memory. */
 static uint32_t *heaviest_callees(const struct finder *f)
 {
 	const struct stack_tree *tree = &f->tally.cpu;
@@ -246,8 +247,8 @@ static bool is_same_package(const char *a, const char *b)
 	return length == package_length(b) && !strncmp(a, b, length);
 }
 
-/* The deepest function that holds its part of the CPU time; of a package's internals their caller,
- * when it has hardly more. INTERN_FAILED: there is none. */
+/* The deepest function that accounts for its share of the CPU time; for internals of a package
+ * their caller, if it has hardly more. INTERN_FAILED: none. */
 static struct error *cpu_function(struct finder *f, uint32_t *ret)
 {
 	const struct stack_node *nodes = f->tally.cpu.nodes;
@@ -271,7 +272,7 @@ static struct error *cpu_function(struct finder *f, uint32_t *ret)
 	return NULL;
 }
 
-/* Of all its places in the tree; one within another counts once. */
+/* The CPU time of all its places in the tree; one within another counts once. */
 static uint64_t cpu_of(const struct stack_tree *tree, uint32_t function)
 {
 	uint64_t sum = 0;
@@ -339,7 +340,7 @@ static struct error *say_gc(struct finder *f)
 	return say(f, &sb, &focus, (struct sentence){.kind = "running"});
 }
 
-/* Connections that nobody uses are no news. */
+/* Idle connections are no finding. */
 static bool is_crowd(const struct finder *f, const struct place *p)
 {
 	double count = goroutines(f, p->time);

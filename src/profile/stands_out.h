@@ -20,7 +20,7 @@ struct sentence {
 		      */
 	const char *kind; /* "running", "runnable", "syscall", or "" for all */
 	const char *wait; /* the only wait reason, in the profile's strings; or NULL */
-	bool idle;        /* what is idle belongs to it */
+	bool idle;        /* includes idle goroutines */
 };
 
 struct stands_out {

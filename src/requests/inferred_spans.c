@@ -5,12 +5,12 @@
 
 #include "base/cleanup.h"
 
-/* What a stack is under, where it is no function: not known yet; nothing; frames are missing. */
+/* Results for a stack that are no function: not known yet; under none; frames are missing. */
 enum { UNKNOWN, OUTSIDE, CUT, FIRST };
 
 /* A goroutine. */
 struct inferred_span {
-	size_t request; /* + 1; 0: it is under none of the functions */
+	size_t request; /* + 1; 0: under none of the functions */
 	uint64_t calls; /* under way: those that were recorded */
 	uint64_t root;  /* of a request that was found by stacks */
 	bool seen;
@@ -38,7 +38,7 @@ static uint64_t find_root(const struct inferred_spans *s, const struct span_tabl
 	return found;
 }
 
-/* What is known of a function, in bits; 0: no memory. */
+/* Properties of a function, in bits; 0: no memory. */
 enum { SEEN = 1, ROOT = 2, TOLD = 4, IN_STACKS = 8 };
 
 static uint64_t *function_of(struct inferred_spans *s, const struct span_tables *tables,
@@ -80,7 +80,7 @@ static struct inferred_span *inferred_span_of(struct inferred_spans *s, uint64_t
 	return place ? (struct inferred_span *)(uintptr_t)*place : NULL;
 }
 
-/* What it ran counts to the request that is open. */
+/* Credits its running time to the open request. */
 static struct error *must_check credit_ran(struct inferred_spans *s, struct inferred_span *life,
 					   bool edge)
 {
@@ -150,7 +150,7 @@ static struct error *must_check begin_call(struct inferred_spans *s,
 		life->ran.state = 0;
 		return NULL;
 	}
-	/* What was under way has ended, unseen. */
+	/* The open request has ended, unseen. */
 	if (life->request)
 		err = credit_ran(s, life, true);
 	life->ran.state = 0;
@@ -233,7 +233,7 @@ struct error *inferred_spans_add(struct inferred_spans *s, const struct span_tab
 	if (life->calls)
 		return request_credit(&s->requests->items[life->request - 1], span);
 	if (span->state == TRACE_RUNNING) {
-		/* Behind a change that is none of its place, as of its labels, it goes on. */
+		/* A change that does not move it, such as of its labels, does not end the run. */
 		if (life->ran.state)
 			life->ran.end = span->end;
 		else

@@ -7,13 +7,13 @@
  * One whose return is not recorded ends with what the goroutine calls next at its place or further
  * out, or with the goroutine. One whose call is not recorded began before the trace did.
  *
- * Of other functions a trace has a goroutine's stack where it blocked, entered a system call or was
- * stopped, and not while it ran. So an inferred span reaches from the first such moment inside the
- * function to the last, without one that is not. What the goroutine ran before the first and behind
- * the last, since it was seen elsewhere, is counted to it and reported as request.edge_ns: the
- * function was called, and returned, somewhere within that. A call that neither blocks nor enters a
- * system call is not seen at all. A goroutine that began in such a function is one inferred span,
- * and its bounds are exact.
+ * For other functions a trace has a goroutine's stack where it blocked, entered a system call or
+ * was stopped, and not while it ran. So an inferred span reaches from the first such stack inside
+ * the function to the last, with no other in between. The running time before the first and after
+ * the last, up to the next stack elsewhere, counts to the span and is reported as request.edge_ns:
+ * the call and the return lie somewhere within it. A call that neither blocks nor enters a system
+ * call is not seen at all. A goroutine that began in such a function is one inferred span, and its
+ * bounds are exact.
  */
 #ifndef REQUESTS_INFERRED_SPANS_H
 #define REQUESTS_INFERRED_SPANS_H
@@ -26,7 +26,7 @@ struct inferred_spans {
 	const regex_t *root;       /* functions' names */
 	struct requests *requests; /* where they go */
 	struct map lives;          /* goid -> struct inferred_span * */
-	struct map functions;      /* a name, in the spans' texts -> what is known of it */
+	struct map functions; /* a name, in the spans' texts -> the properties of the function */
 	struct map roots; /* stack -> what it is under: a function in the spans' texts + 3, or less:
 			     requests/inferred_spans.c */
 };

@@ -103,7 +103,7 @@ struct error *requests_add(struct requests *r, const struct span_tables *tables,
 	return count_goroutine(r, item, span->g) ? request_credit(item, span) : &error_no_memory;
 }
 
-/* ---- what a request is made of ---- */
+/* ---- the parts of a request ---- */
 
 static int by_begin(const void *a, const void *b)
 {

@@ -83,7 +83,7 @@ void requests_release(struct requests *r);
 struct request_group {
 	uint32_t name; /* in requests.names */
 	uint64_t count;
-	uint64_t cut;                /* not counted, nor in what follows */
+	uint64_t cut;                /* not counted; the following parts are not, either */
 	uint64_t p50, p90, p99, max; /* of elapsed_ns: so many percent took no longer */
 	uint64_t ns[TRACE_WAITING + 1];
 	uint64_t total_ns;

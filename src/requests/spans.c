@@ -17,7 +17,7 @@ struct life {
 	struct span span;
 	bool named;        /* by a stack that has its start function; or it will not be */
 	bool labels_known; /* those from the beginning on */
-	bool labelled;     /* somebody has said which labels it has */
+	bool labelled;     /* its labels are known */
 	struct span *held; /* until both are so */
 	size_t held_count;
 	size_t held_capacity;
@@ -133,7 +133,7 @@ static void give(struct spans *s, const struct span *span)
 		s->error = s->options.span(s->options.arg, span);
 }
 
-/* What was held gets the name that is known now. */
+/* Gives held time the name that is known now. */
 static void give_held(struct spans *s, struct life *life)
 {
 	life->named = life->labels_known = true;
@@ -440,7 +440,7 @@ struct error *spans_read(struct trace_reader *reader, const struct spans_options
 			take(&s, &step);
 		}
 	}
-	/* What a broken trace has so far counts as well. */
+	/* The spans of a broken trace up to the error count as well. */
 	end_line(&s);
 	end_all(&s);
 	strbuf_release(&s.line);

@@ -63,7 +63,7 @@ struct error *spans_read(struct trace_reader *reader, const struct spans_options
 const uint32_t *span_stack(const struct span_tables *tables, uint32_t stack, size_t *ret_count);
 struct span_frame span_frame(const struct span_tables *tables, uint32_t frame);
 
-/* It is of a goroutine of the runtime's own, as Go's tools define them: what it does is nobody's
+/* Whether it belongs to a goroutine of the runtime, as Go's tools define them, which is no user's
  * work. Up to Go 1.19 those have their creator's labels. */
 bool span_is_system(const struct span_tables *tables, const struct span *span);
 

@@ -1,4 +1,4 @@
-/* What the goroutines of each function did, in all: spans added up by start function. */
+/* The total of each start function's goroutines: spans added up. */
 #ifndef REQUESTS_SUMMARY_H
 #define REQUESTS_SUMMARY_H
 

@@ -1,4 +1,4 @@
-/* What a recording counts: the time of goroutines that were seen in one way. */
+/* A counter of a recording: the time of goroutines with one state, stack and labels. */
 #ifndef SAMPLE_BUCKET_H
 #define SAMPLE_BUCKET_H
 

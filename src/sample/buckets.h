@@ -1,10 +1,10 @@
-/* What the wall-clock sampler counts: for the files of this room alone. */
+/* The counters of the wall-clock sampler. For the files of this room alone. */
 #ifndef SAMPLE_BUCKETS_H
 #define SAMPLE_BUCKETS_H
 
 #include "sample/bucket.h"
 
-/* No bucket: what is not counted. */
+/* No bucket: not counted. */
 #define BUCKET_NONE 0u
 
 /* A recording may go on for ever, and a program have new stacks and labels all the time: past so
@@ -21,10 +21,9 @@ struct buckets {
 	uint64_t crowded;  /* times that one was wanted which is not kept */
 };
 
-/* Makes it empty and keeps the memory, and what was crowded. */
+/* Empties it; keeps the memory, and the record of crowded buckets. */
 void buckets_clear(struct buckets *b);
-/* The bucket for what the record shows, or for less of it when there are too many; BUCKET_NONE when
- * there is no memory. */
+/* The bucket for the record, or for less of it when there are too many; BUCKET_NONE: no memory. */
 uint32_t buckets_of(struct buckets *b, const struct goroutine_record *r);
 void buckets_release(struct buckets *b);
 

@@ -157,8 +157,8 @@ static void finish_record(struct estimate *e, const struct goroutine_record *r, 
 }
 
 /*
- * The change that was seen in the part that was looked at, for the part that was not: `factor` ns a
- * goroutine. What that would bring below 0 is missing from what it adds.
+ * Applies the change seen in the sampled part to the rest: `factor` ns a goroutine. An amount that
+ * would go below 0 is missing from the sum.
  */
 static void expand(struct estimate *e, double factor)
 {

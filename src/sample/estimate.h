@@ -1,5 +1,5 @@
 /*
- * From looks at goroutines to times: what the wall-clock sampler estimates, without clock and
+ * From looks at goroutines to times: the estimator of the wall-clock sampler, without clock and
  * memory of a target, so that it can be simulated.
  *
  * Looks come in rotations: all units of goroutines once, in a random order, at one moment or over

@@ -159,7 +159,7 @@ static bool share_seen(struct buckets *b, const struct stacks *stacks,
 	return true;
 }
 
-/* Of a goroutine that was never seen running. */
+/* The gain of a goroutine that was never seen running. */
 static struct gain gain_of_cpu(const struct oncpu_bucket *sample, uint64_t period_ns)
 {
 	uint64_t ns = sample->count * period_ns;

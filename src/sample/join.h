@@ -6,18 +6,17 @@
 #include "sample/buckets.h"
 
 /*
- * Gives what ran its stacks: the time of each bucket whose stack is [running] goes to buckets with
- * the stacks of its samples, in proportion to their CPU time and their waits for a processor.
- * Samples of goroutines that were never seen running count as the CPU
- * time that they stand for, those in a
- * system call take the time that memory has seen there; those of the runtime's own
- * goroutines only if `system`.
+ * Gives running goroutines their stacks: the time of each bucket whose stack is [running] goes to
+ * buckets with the stacks of its samples, in proportion to their CPU time and their waits for a
+ * processor. Samples of goroutines that were never seen running count as the CPU time that they
+ * stand for, those in a system call take the time that memory has seen there; those of the
+ * runtime's own goroutines only if `system`.
  */
 struct error *buckets_join(struct buckets *b, struct goroutine_set *set,
 			   const struct oncpu_bucket *samples, size_t count, uint64_t period_ns,
 			   bool system) must_check;
 
-/* What a sample brings to its bucket. */
+/* A sample's contribution to its bucket. */
 struct gain {
 	uint64_t ns;
 	uint64_t count;
@@ -27,7 +26,7 @@ struct gain {
 	uint32_t creator;
 };
 
-/* Of a sample in a system call: taken from the bucket in which memory has seen that call. */
+/* For a sample in a system call: takes time from the bucket in which memory showed that call. */
 struct gain buckets_take_syscall(struct buckets *b, const struct stacks *stacks,
 				 const struct oncpu_bucket *sample, uint64_t period_ns);
 

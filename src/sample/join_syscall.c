@@ -8,8 +8,8 @@
 #include "sample/join.h"
 
 /*
- * Memory's stack begins where the system call was entered (g.syscallpc), the sample's further
- * inside; what called that function is the same in both. Of a stack that was cut where it began is
+ * The stack in memory begins where the system call was entered (g.syscallpc), the sample's further
+ * inside; the callers of that function are the same in both. For a truncated stack its start is
  * known.
  */
 static bool is_caller(const struct stack *memory, const struct stack *sample, uint64_t start_pc)

@@ -116,7 +116,7 @@ struct error *lap_take_rest(struct lap *lap, const struct estimate *e)
 	return err;
 }
 
-/* What was counted since `before`, if there is something. Waits may have been dropped. */
+/* Adds the counts since `before`, if any. Waits may have been dropped. */
 static bool add_fresh(struct oncpu_bucket *fresh, const struct oncpu_bucket *before,
 		      const struct oncpu_bucket *now)
 {

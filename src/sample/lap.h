@@ -1,4 +1,4 @@
-/* What was seen since the last time: see wall_sampler_lap(). For the files of this room alone. */
+/* The samples since the last lap: see wall_sampler_lap(). For the files of this room alone. */
 #ifndef SAMPLE_LAP_H
 #define SAMPLE_LAP_H
 
@@ -12,11 +12,11 @@ struct lap_total {
 
 struct lap {
 	struct buckets seen;
-	/* Of each bucket of the estimate, since the beginning: at the last lap, and now. */
+	/* For each bucket of the estimate, totals since the beginning: at the last lap, and now. */
 	struct lap_total *before, *now;
 	size_t before_capacity, now_capacity;
 	uint64_t credited; /* at the last lap */
-	/* Likewise of each bucket of samples, with room for what is new of them. */
+	/* The same for each bucket of samples, with room for new ones. */
 	struct oncpu_bucket *counted;
 	struct oncpu_bucket *fresh;
 	size_t counted_capacity, fresh_capacity;
@@ -27,8 +27,8 @@ struct lap {
 	size_t part_count;
 };
 
-/* What the looks have seen, in lap->seen; *ret_ns is the time that it stands for. When that is 0,
- * nothing is taken. */
+/* Puts the result of the looks into lap->seen; *ret_ns is the time that it stands for. When that is
+ * 0, nothing is taken. */
 struct error *lap_take(struct lap *lap, const struct estimate *e,
 		       const struct goroutine_record *records, size_t count,
 		       uint64_t *ret_ns) must_check;

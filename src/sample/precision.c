@@ -63,9 +63,9 @@ void precision_end_tick(struct precision *p)
 }
 
 /*
- * What a squared difference says of the variance of a look. Two looks differ by twice the variance
- * of one. But those that a rotation has at many moments may each differ from the mean of all, if
- * goroutines are in step.
+ * The variance of a look by a squared difference. Two looks differ by twice the variance of one.
+ * But looks of one rotation at different times may each differ from the mean, if goroutines are in
+ * step.
  */
 static double variance_of_square(const struct precision *p)
 {
@@ -158,8 +158,8 @@ static double total_ns(const struct buckets *b)
 	return total;
 }
 
-/* The time that one draw of what moves stands for. When nobody was looked at twice, all may move.
- */
+/* The time that one draw of moving goroutines stands for. If no goroutine was seen twice, all may
+ * move. */
 static double grain_of(const struct precision *p, double total)
 {
 	double again = total - p->first_ns * p->first_looks;

@@ -12,15 +12,15 @@
  * The first rotation has no look before it: it varies as the others did, or, when they are too few,
  * as its ticks do among themselves.
  *
- * What no tick has met leaves no variance. n draws that did not meet it allow it a share of about
- * 3 / n of what moved; that is the least error, and all of it when the draws are few.
+ * A place that no tick has met has no variance. n draws without it permit a share of about 3 / n of
+ * the moving time. That is the least error, and all of it when the draws are few.
  */
 #ifndef SAMPLE_PRECISION_H
 #define SAMPLE_PRECISION_H
 
 #include "sample/buckets.h"
 
-/* Of one bucket. */
+/* The tally of one bucket. */
 struct tally {
 	double delta;          /* goroutines that came, less those that left; in this tick */
 	double net;            /* in this rotation */
@@ -64,7 +64,7 @@ struct precision {
 bool precision_look(struct precision *p, uint32_t before, uint32_t now) must_check;
 /* The looks since the last call were of one moment. */
 void precision_end_tick(struct precision *p);
-/* All units were looked at; what was seen stands for that time. */
+/* All units were looked at; the samples stand for that time. */
 void precision_end_rotation(struct precision *p, double ns);
 /* Only one in `scale` of the goroutines was looked at in that time. */
 void precision_cut_rotation(struct precision *p, double ns, double scale);

@@ -21,22 +21,22 @@
  * and many places count more than many goroutines (sampled at random, neighbours are alike). */
 enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 };
 
-/* What a first look at a goroutine costs, about, with its stack read and unwound. */
+/* The approximate cost of a first look at a goroutine, with its stack read and unwound. */
 #define FIRST_LOOK_NS 800.0
-/* What the first pass costs besides: function tables come from the page cache, nothing is known. */
+/* The additional cost of the first pass: function tables come from the page cache, and nothing is
+ * known. */
 #define FIRST_PASS_NS 5e6
-/* With a larger budget than this nobody is pushed aside. */
+/* With a larger budget than this gospect does not raise its priority. */
 #define MOST_URGENT 0.05
 /* The first look is not later. */
 #define MOST_DELAY_NS 100000000u
-/* What a recording costs once is paid off over its duration, or that is taken to be so many
- * seconds. */
+/* One-time costs are paid off over the recording's duration, or over this many seconds. */
 #define LEAST_HORIZON 3.0
 #define MOST_HORIZON 10.0
 /* The debt of so many ticks stops looks; a larger one is paid off beside them. */
 #define DEBT_TICKS 5
-/* Samples of what runs are taken out after so many ticks: their ring is full in half a second, and
- * memory that belongs to them goes on. */
+/* On-CPU samples are read after this many ticks: their ring is full in half a second, and the
+ * target's memory changes meanwhile. */
 #define MOST_LEFT_OUT 4
 /* Go statements; more are of a program that makes them up. */
 #define MOST_CREATORS (1u << 16)
@@ -45,7 +45,7 @@ enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 }
 /* Parts of the time are told no more often, and for no more than this part of the budget. */
 #define LEAST_PART_NS 10000000u
 #define PART_OF_BUDGET 0.05
-/* CPU time that is enough for any look; the next tick takes away what is left of it. */
+/* CPU time that suffices for any look; the next tick removes the rest. */
 #define ENOUGH_NS 1e15
 
 struct wall_sampler {
@@ -64,7 +64,7 @@ struct wall_sampler {
 	double tokens;    /* ns of CPU that may be used now */
 	double arrears;   /* that were used and are paid off slowly, see defer_debt() */
 	double rate;      /* ns of CPU that a ns of time adds */
-	double unit_ns;   /* what a unit cost lately */
+	double unit_ns;   /* the recent cost of a unit */
 	double usual_ns;  /* likewise, whatever single ones cost */
 	uint64_t charged; /* CPU time of this process that was taken from the tokens */
 
@@ -72,7 +72,7 @@ struct wall_sampler {
 	uint64_t earned; /* until when tokens were earned */
 	int left_out;    /* ticks that were slept through, one after the other */
 	bool drawn;      /* the next tick may look, see draw_look() */
-	uint64_t told;   /* when progress was told last */
+	uint64_t told;   /* time of the last progress report */
 	bool ahead;      /* of others, see get_ahead() */
 	bool stepped;
 	bool paused;
@@ -117,7 +117,7 @@ static uint32_t creator_id(struct wall_sampler *s, uint64_t go_pc)
 	return *id;
 }
 
-/* What is known of a goroutine that is met. */
+/* Notes details of a newly met goroutine. */
 static void note_details(struct wall_sampler *s, struct goroutine_record *now,
 			 const uint8_t *header)
 {
@@ -227,16 +227,16 @@ static double horizon(const struct wall_sampler *s)
 	return duration > 0 ? fmin(fmax(duration, LEAST_HORIZON), MOST_HORIZON) : MOST_HORIZON;
 }
 
-/* What was used before it was earned, in seconds, is missing from what is earned until the horizon;
- * but for half of it, or ticks would use up all that is left, and there would be no looks. */
+/* CPU time spent in advance, in seconds, is deducted from later earnings until the horizon; but
+ * only up to half of these, otherwise ticks would use up the rest and no looks would be made. */
 static void repay(struct wall_sampler *s, double cost)
 {
 	s->rate = fmax(s->rate - cost / horizon(s), s->options.budget / 2);
 }
 
-/* The first pass reads every stack. It may take at once half of what the whole recording may use,
- * when that is enough for all; then the rest has so much less. Were it more, there would be looks
- * at one moment alone, and nothing known of all others. */
+/* The first pass reads every stack. It may take at once half of the whole recording's budget, if
+ * that suffices for all; the rest then has so much less. With more, all looks would be of one time,
+ * and nothing would be known of others. */
 static bool take_burst(struct wall_sampler *s)
 {
 	double cost = (FIRST_PASS_NS + goroutine_set_count(s->set) * FIRST_LOOK_NS) / 1e9, budget;
@@ -322,7 +322,7 @@ static size_t affordable(const struct wall_sampler *s)
 	return n < 1 ? 1 : n < left ? (size_t)n : left;
 }
 
-/* Takes from the tokens what this process used since the last time; gives that. */
+/* Deducts from the tokens the CPU time of this process since the last call; returns it. */
 static uint64_t charge(struct wall_sampler *s)
 {
 	uint64_t now = clock_cpu(), used = now - s->charged;
@@ -354,8 +354,8 @@ static struct error *visit(struct wall_sampler *s, size_t count)
 /*
  * A sample costs more when many goroutines move. If gospect simply paused after a costly sample,
  * moving goroutines would be sampled just before long gaps, and the gap would count for them. So
- * samples are made at random, the rarer the larger the debt: what a single one has cost changes
- * next to nothing.
+ * samples are made at random, the rarer the larger the debt: the cost of a single one changes next
+ * to nothing.
  */
 static bool draw_look(struct wall_sampler *s)
 {
@@ -420,12 +420,11 @@ static struct error *tick(struct wall_sampler *s, uint64_t now)
 }
 
 /*
- * What a tick costs is known beforehand, within a unit. Now and then one costs many times that,
- * which no plan could avoid: the first that meets new code, a virtual machine that was not given
- * its processor. Were it all a debt like others, nothing would be looked at for seconds, and what
- * was seen last be taken for all that time. So what is more than the debt of some ticks is paid
- * with half of what is earned, and looks go on. Nothing is forgiven, and more than half of what the
- * recording may use is never put off.
+ * The cost of a tick is known beforehand, within a unit. Now and then a tick costs many times that,
+ * which no plan could avoid: the first one that meets new code, or a virtual machine without its
+ * CPU. As an ordinary debt, it would stop all looks for seconds, and the last state would stand for
+ * all that time. So the part beyond the debt of some ticks is paid with half of the earnings, and
+ * looks continue. All of it is paid, and at most half of the recording's budget is deferred.
  */
 static void defer_debt(struct wall_sampler *s)
 {
@@ -437,7 +436,7 @@ static void defer_debt(struct wall_sampler *s)
 	s->tokens = least;
 }
 
-/* Takes from what was earned what it pays of the arrears. */
+/* Deducts the payment of arrears from the earnings. */
 static double pay_arrears(struct wall_sampler *s, double earned)
 {
 	bool too_much = s->arrears > s->rate * horizon(s) * 1e9 / 2;
@@ -495,15 +494,15 @@ static void leave_out(struct wall_sampler *s)
 	s->left_out++;
 }
 
-/* Sleeps until the tick of the next period or a later one, at a random moment of it; those that are
- * over by now are left out. False: there is none. */
+/* Sleeps until the tick of the next period or a later one, at a random time in it; ticks that are
+ * over are left out. False: there is none. */
 static bool sleep_until_tick(struct wall_sampler *s, uint64_t end)
 {
 	uint64_t length = 1e9 / s->options.hz, now = clock_now(), moment;
 
 	for (;; s->period++) {
 		uint64_t from = s->started + s->period * length;
-		/* The first does not keep anybody waiting. */
+		/* The first one need not wait. */
 		uint64_t room = s->period || length < MOST_DELAY_NS ? length : MOST_DELAY_NS;
 
 		if (from >= end) {
@@ -524,10 +523,9 @@ static bool sleep_until_tick(struct wall_sampler *s, uint64_t end)
 }
 
 /*
- * On a busy machine a look would come when others have had their turn: late, and just when the
- * threads of the target have stopped, so that it sees something else than it would have. And a
- * reader that is preempted holds the target's mmap_lock. With CAP_SYS_NICE gospect does not wait;
- * with a budget that is small, and after the first pass, nobody is hindered by that for long.
+ * On a busy machine a look would come late, after the target's threads have run, and would see
+ * another state. A preempted reader also holds the target's mmap_lock. With CAP_SYS_NICE gospect
+ * does not wait. The budget is small, so after the first pass this delays no other thread for long.
  */
 static bool get_ahead(const struct wall_sampler *s)
 {
@@ -554,7 +552,7 @@ static void begin_time(struct wall_sampler *s)
 	s->result.start_ns = clock_read(CLOCK_REALTIME);
 }
 
-/* The look at what does not run yet stands for the time from now on: it may have ended before the
+/* The look at a program that is still held stands for the time from now on: it may end before the
  * first tick. */
 static struct error *must_check look_before(struct wall_sampler *s)
 {
@@ -638,7 +636,7 @@ static struct error *loop(struct wall_sampler *s)
 	return err;
 }
 
-/* Without samples what runs stays [running]. */
+/* Without on-CPU samples running goroutines stay [running]. */
 static struct error *join(struct wall_sampler *s)
 {
 	const struct oncpu_bucket *samples;
@@ -678,7 +676,7 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 
 	err = loop(s);
 	end = clock_now();
-	/* Whatever the target does to its memory: what was seen is not lost to it. */
+	/* An error in the target's memory does not lose the samples so far. */
 	if (err && err->code != ERROR_GONE && !s->result.ticks)
 		return err;
 	s->result.ended = err;

@@ -1,5 +1,5 @@
 /*
- * The wall-clock sampler: where every goroutine is, at each tick, for as long as it is told.
+ * The wall-clock sampler: where every goroutine is, at each tick, until the end of the recording.
  *
  * All goroutines are looked at once a rotation. When that fits into a tick's budget, a rotation is
  * a tick. Else it takes several, units of goroutines come in a new random order each time, and what
@@ -39,11 +39,11 @@ struct wall_options {
 	uint64_t goid;      /* only this goroutine; 0: all */
 	bool system;        /* the runtime's own goroutines too */
 	size_t stack_limit; /* bytes of a stack that are read at most */
-	bool on_cpu;        /* find the stacks of what runs, where the kernel permits it */
+	bool on_cpu;        /* find the stacks of running goroutines, where the kernel permits it */
 	/* The CPU time of no goroutine, too, and of the runtime's own; its stacks are marked. */
 	bool nobodys, mark_system;
 	struct unwinding unwind; /* how frames are found */
-	bool kernel;             /* the kernel's frames in the stacks of what runs */
+	bool kernel;             /* the kernel's frames in the stacks of running goroutines */
 	/* Divide running time by where threads waited for a processor, too; each switch of theirs
 	 * costs the target up to 1 us. */
 	bool run_queue;
@@ -76,14 +76,14 @@ struct wall_result {
 	double goroutines;  /* that were counted, mean over the time */
 	double per_tick;    /* looked at in a tick, mean */
 	double error; /* all stacks' shares of all time are right within this, 19 times of 20 */
-	struct error *no_on_cpu; /* why the stacks of what runs are not known, or NULL */
+	struct error *no_on_cpu; /* why the stacks of running goroutines are unknown, or NULL */
 	struct oncpu_stats on_cpu;
 	/* Times that a goroutine counted without its labels, or its stack: there were too many
 	 * different ones. */
 	uint64_t crowded;
 	/* Times that a goroutine's go statement was one too many. */
 	uint64_t creators_left_out;
-	/* Why labels of what runs are read later; NULL: they are not. The sampler's. */
+	/* Why labels of running goroutines are read later; NULL: they are not. The sampler's. */
 	const struct error *no_moments;
 	struct error *ended; /* why it ended early: ERROR_GONE, or memory that was not readable any
 				more; or NULL */
@@ -96,21 +96,21 @@ struct error *wall_sampler_open(struct target *t, const struct image *img,
 				struct wall_sampler **ret) must_check;
 void wall_sampler_close(struct wall_sampler *s);
 
-/* Samples until it is done; that the target ends is no error, but told in the result. */
+/* Samples until the end; the end of the target is no error, but noted in the result. */
 struct error *wall_sampler_run(struct wall_sampler *s) must_check;
 
 /*
- * The same in steps, for callers that have other things to do between two ticks: begin once, then
- * step, until *ret_more is false or there is an error; ERROR_GONE says that the target ended. A
- * step sleeps until the next tick and makes its looks. There is no result but what laps say.
+ * The same in steps, for callers with other work between two ticks: begin once, then step, until
+ * *ret_more is false or there is an error; ERROR_GONE: the target ended. A step sleeps until the
+ * next tick and makes its looks. The only results are the laps.
  */
 struct error *wall_sampler_begin(struct wall_sampler *s) must_check;
 struct error *wall_sampler_step(struct wall_sampler *s, bool *ret_more) must_check;
-/* What is done until the next step is long, and nothing of the sampler's: it is not charged to the
- * budget, and done at an ordinary priority. */
+/* The caller's work until the next step is long: it is not charged to the budget, and runs at
+ * normal priority. */
 void wall_sampler_pause(struct wall_sampler *s);
 
-/* What was seen in a part of the time. */
+/* The samples of a part of the time. */
 struct wall_lap {
 	uint64_t ns; /* that it stands for: up to the last complete rotation */
 	/* As of a recording of that time alone, but idle times and errors; only
@@ -119,14 +119,14 @@ struct wall_lap {
 	size_t count;
 };
 
-/* What was seen since the lap before, or since the beginning; between two steps. Without a complete
- * rotation ns is 0, and what was seen is for the next lap. Valid until that. */
+/* The samples since the last lap, or since the beginning; between two steps. Without a complete
+ * rotation ns is 0, and the samples are left to the next lap. Valid until then. */
 struct error *wall_sampler_lap(struct wall_sampler *s, struct wall_lap *ret) must_check;
 
 /* What a part's bucket of samples is: stack, labels and status; false: there is none. */
 bool wall_sampler_sampled(const struct wall_sampler *s, uint32_t bucket, struct wall_bucket *ret);
 
-/* Whether a goroutine is among what is counted: alive, and wanted. */
+/* Whether a goroutine is counted: alive, and wanted. */
 bool wall_sampler_counts(const struct goroutine_record *r);
 /* Since when it stands where it was last seen, at least (CLOCK_MONOTONIC): since it was seen coming
  * there; if it stood there at the first look, since when the runtime says (g.waitsince, which a
@@ -140,7 +140,7 @@ const struct wall_result *wall_sampler_result(const struct wall_sampler *s);
 struct goroutine_set *wall_sampler_set(struct wall_sampler *s);
 /* The files that hold the C code in its stacks, or NULL; they live as long as the sampler. */
 struct modules *wall_sampler_modules(const struct wall_sampler *s);
-/* Buckets whose count is 0 may be among them. */
+/* Some buckets may have a count of 0. */
 size_t wall_sampler_buckets(const struct wall_sampler *s, const struct wall_bucket **ret);
 
 static inline void cleanup_wall_sampler(struct wall_sampler **s)

@@ -17,10 +17,10 @@
 
 struct broker {
 	const struct broker_policy *policy;
-	int process; /* the folder /proc/PID; -1: none */
+	int process; /* the directory /proc/PID; -1: none */
 };
 
-/* Of the target, by name: what the kernel writes. */
+/* Files of the target, by name, that the kernel writes. */
 static const char *const process_files[] = {
 	"maps", "mem", "auxv", "status", "stat", "comm", "cgroup", "cmdline", "limits", "uid_map",
 };
@@ -59,7 +59,7 @@ void broker_destroy(struct broker *b)
 	free(b);
 }
 
-/* ---- what a path may be ---- */
+/* ---- permitted paths ---- */
 
 static bool is_one_of(const char *name, const char *const *names, size_t count)
 {
@@ -87,7 +87,7 @@ static bool is_of_machine(const char *path)
 	return is_one_of(path, machine_files, ARRAY_SIZE(machine_files));
 }
 
-/* What follows /proc/N/, or NULL; *ret_id is N. */
+/* The rest behind /proc/N/, or NULL; *ret_id is N. */
 static const char *of_process(const char *path, long *ret_id)
 {
 	char *end;
@@ -111,7 +111,7 @@ static bool is_of_thread(const char *rest)
 	return is_one_of(end + 1, thread_files, ARRAY_SIZE(thread_files));
 }
 
-/* Of one of the target's threads: the target's own. */
+/* Whether it is the maps of one of the target's threads. */
 static bool is_maps_of_thread(const char *rest)
 {
 	char *end;
@@ -122,7 +122,7 @@ static bool is_maps_of_thread(const char *rest)
 
 /* ---- opening ---- */
 
-/* Looks at what it is before it opens it: opening a device may do something. */
+/* Checks the kind of file before it opens it: opening a device may have effects. */
 static int open_checked(int folder, const char *path, int flags, bool any_content)
 {
 	_cleanup_close_ int handle =
@@ -201,7 +201,7 @@ static int open_asked(const struct broker *b, const struct message *m)
 	return is_text ? open_path(b, path, m->a) : -EINVAL;
 }
 
-/* Only of the target's threads; and what a program of ours writes to, which no thread has. */
+/* Permits the target's threads; and the output of gospect's eBPF program, which has no thread. */
 static int open_perf_event(const struct broker *b, const struct message *m)
 {
 	struct perf_event_attr attr;

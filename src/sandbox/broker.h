@@ -20,7 +20,8 @@
 #include "base/door.h"
 #include "base/error.h"
 
-/* Answers with what it leaves in *call; an error becomes the caller's. Closes what it was sent. */
+/* Answers with the contents of *call; an error becomes the caller's. Closes the descriptors that
+ * were sent. */
 struct broker_service {
 	struct error *(*serve)(void *arg, struct door_call *call);
 	void *arg;
@@ -29,10 +30,10 @@ struct broker_service {
 struct broker_policy {
 	pid_t pid;                /* 0: no process */
 	const char *const *named; /* paths that the user gave; NULL-terminated, or NULL */
-	struct broker_service services[DOOR_SERVICES]; /* without a function: there is none */
+	struct broker_service services[DOOR_SERVICES]; /* without a function: no service */
 	int keep; /* a descriptor that services need, at least 3; 0: none. The broker's process
 		   * closes all others */
-	bool serves_alone; /* it does what its services do, and opens nothing */
+	bool serves_alone; /* offers its services only, and opens no file */
 };
 
 struct broker;

@@ -1,12 +1,12 @@
 /* A process that keeps its privilege and answers requests (sandbox/broker.h): the broker, or a
- * helper. It ends when nobody has the other end of its socket any more. */
+ * helper. It ends when the other end of its socket is closed. */
 #ifndef SANDBOX_HALF_H
 #define SANDBOX_HALF_H
 
 #include "sandbox/broker.h"
 
 struct half {
-	pid_t pid; /* 0: there is none */
+	pid_t pid; /* 0: none */
 	int socket;
 };
 

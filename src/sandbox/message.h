@@ -1,4 +1,4 @@
-/* What goes over the broker's socket: a message a packet, at most four descriptors with it. */
+/* The messages on the broker's socket: one packet each, with at most four descriptors. */
 #ifndef SANDBOX_MESSAGE_H
 #define SANDBOX_MESSAGE_H
 
@@ -12,9 +12,9 @@ enum message_kind { MESSAGE_OPEN, MESSAGE_PERF_EVENT, MESSAGE_TEMPORARY, MESSAGE
 
 struct message {
 	uint32_t kind;
-	/* A request: open's flags; a perf event's thread and processor; the number of
-	 * a folder or a service.
-	 * An answer: an errno, or an enum error_code and, in the bytes, its text; 0: done. */
+	/* A request: open's flags; a perf event's thread and CPU; the number of a directory or a
+	 * service. An answer: an errno, or an enum error_code and, in the bytes, its text; 0: done.
+	 */
 	int32_t a, b;
 	struct door_call call;
 };

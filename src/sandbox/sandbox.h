@@ -12,8 +12,8 @@
  *   process, sends no signal, reads the memory of the one target, and writes to descriptors that
  *   it has. It can gain nothing back (no_new_privs).
  *
- * What is forbidden fails with EPERM, so a system call that was overlooked is an error, not a
- * crash. For the only thread of a process.
+ * Forbidden calls fail with EPERM, so an overlooked system call is an error, not a crash. For the
+ * only thread of a process.
  */
 #ifndef SANDBOX_SANDBOX_H
 #define SANDBOX_SANDBOX_H
@@ -34,9 +34,9 @@ struct sandbox_options {
 };
 
 /*
- * Starts the broker, opens the door to it, and lets go. What was open stays open.
+ * Starts the broker, opens the door to it, and drops privilege. Open descriptors stay open.
  * ERROR_UNSUPPORTED: there is no seccomp here, and all but the filter is done. Any other error
- * leaves all as it was.
+ * leaves everything unchanged.
  */
 struct error *sandbox_enter(const struct sandbox_options *options) must_check;
 

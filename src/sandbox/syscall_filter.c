@@ -77,7 +77,7 @@ static const int allowed[] = {
 	SCMP_SYS(waitid),
 	SCMP_SYS(sched_yield),
 	SCMP_SYS(restart_syscall),
-	/* its own memory; pages to run are told apart below */
+	/* its own memory; executable pages are handled below */
 	SCMP_SYS(brk),
 	SCMP_SYS(munmap),
 	SCMP_SYS(mremap),
@@ -103,7 +103,7 @@ static const int allowed[] = {
 	SCMP_SYS(rseq),
 	SCMP_SYS(gettid),
 	SCMP_SYS(arch_prctl),
-	/* what it is */
+	/* its own identity */
 	SCMP_SYS(getpid),
 	SCMP_SYS(getppid),
 	SCMP_SYS(getpgrp),
@@ -167,7 +167,7 @@ static const struct {
 	{SCMP_SYS(ioctl), 1, PERF_EVENT_IOC_ID},
 	{SCMP_SYS(ioctl), 1, PERF_EVENT_IOC_SET_BPF},
 	{SCMP_SYS(ioctl), 1, PERF_EVENT_IOC_PAUSE_OUTPUT},
-	/* copies of descriptors, and their flags; not who gets signals about them (F_SETOWN) */
+	/* copies of descriptors, and their flags; not their signal owner (F_SETOWN) */
 	{SCMP_SYS(fcntl), 1, F_DUPFD},
 	{SCMP_SYS(fcntl), 1, F_DUPFD_CLOEXEC},
 	{SCMP_SYS(fcntl), 1, F_GETFD},

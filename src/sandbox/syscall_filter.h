@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 
-/* Installs the filter for all threads of this process, for good. `pid` is the process whose memory
- * process_vm_readv(2) may read, `child` the process that kill(2) may signal; 0 means none.
- * ERROR_UNSUPPORTED: the kernel, or a filter that is already there, does not permit it. */
+/* Installs the filter for all threads of this process, for good. process_vm_readv(2) may read the
+ * process `pid`, and kill(2) may signal `child`; 0: none. ERROR_UNSUPPORTED: the kernel, or an
+ * existing filter, does not permit it. */
 struct error *filter_install(pid_t pid, pid_t child) must_check;
 
 #endif

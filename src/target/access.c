@@ -1,4 +1,4 @@
-/* Gathers what access.h explains. All of these files are open to everybody. */
+/* Gathers the facts that access.h explains. All of these files are world-readable. */
 #include "target/access.h"
 
 #include <dirent.h>
@@ -18,7 +18,7 @@
 #include "target/ops.h"
 #include "target/proc_status.h"
 
-/* include/linux/proc_ns.h: what the first namespaces are called, on every kernel. */
+/* include/linux/proc_ns.h: the names of the initial namespaces, on every kernel. */
 #define FIRST_USER "user:[4026531837]"
 #define FIRST_PID "pid:[4026531836]"
 

@@ -1,8 +1,8 @@
 /*
- * Whose permission it takes to read a process, and which rule of the kernel withholds it. What is
- * known is gathered first, then explained, so that rules which this kernel lacks can be tested.
- * Sources: ptrace(2), kernel/ptrace.c (__ptrace_may_access), security/commoncap.c
- * (cap_ptrace_access_check), security/yama/yama_lsm.c, fs/proc/root.c (hidepid).
+ * Which permission reading a process needs, and which rule of the kernel denies it. The facts are
+ * gathered first, then explained, so that rules which this kernel lacks can be tested. Sources:
+ * ptrace(2), kernel/ptrace.c (__ptrace_may_access), security/commoncap.c (cap_ptrace_access_check),
+ * security/yama/yama_lsm.c, fs/proc/root.c (hidepid).
  */
 #ifndef TARGET_ACCESS_H
 #define TARGET_ACCESS_H
@@ -24,7 +24,7 @@ struct access_self {
 	bool no_new_privs;    /* sudo does not work */
 	bool filtered;        /* a seccomp filter decides on system calls of any of our threads */
 	bool inner_user;      /* we are not in the first user namespace */
-	bool inner_pid;       /* nor in the first pid namespace */
+	bool inner_pid;       /* not in the initial pid namespace either */
 	char confinement[80]; /* by a security module; "" for none */
 };
 
@@ -52,7 +52,7 @@ uint64_t access_permitted(pid_t pid);
 /* The broker's part: a service of the door (DOOR_USER), the name of a uid. `arg` is not used. */
 struct error *access_serve_user(void *arg, struct door_call *call) must_check;
 
-/* "SYS_PTRACE" for CAP_SYS_PTRACE; NULL for what is newer than this program. */
+/* "SYS_PTRACE" for CAP_SYS_PTRACE; NULL for one that is newer than this program. */
 const char *access_capability_name(int capability);
 /* kernel.yama.ptrace_scope; 0 also without Yama. */
 int access_yama_scope(void);
@@ -65,7 +65,7 @@ size_t access_filtered_threads(pid_t pid);
 /* ERROR_DENIED with the rule and the remedy. */
 struct error *access_explain(const struct access_question *q) must_check;
 
-/* How to be able to do what this capability (CAP_*, by number) permits. */
+/* How to obtain this capability (CAP_*, by number). */
 const char *access_remedy(const struct access_self *self, int capability);
 
 /* Why /proc/PID is not there or may not be opened. `exists`: there is such a process all the same;

@@ -1,7 +1,7 @@
 /*
- * A core file as a target: the memory that a process had when it died, or when somebody wrote it
- * down. The kernel and gcore leave out what is unchanged in files, the program's code above all;
- * the caller supplies it from the program's file.
+ * A core file as a target: the memory of a process when it died or was dumped. The kernel and gcore
+ * leave out unchanged pages of files, above all the program's code; the caller supplies them from
+ * the program's file.
  */
 #include <elf.h>
 #include <errno.h>
@@ -63,7 +63,7 @@ static size_t read_supplied(const struct core *core, uint64_t address, void *buf
 	return 0;
 }
 
-/* A range may lie in several segments, one behind the other. */
+/* A range may span several adjacent segments. */
 static bool read_range(const struct core *core, uint64_t address, char *buffer, size_t size)
 {
 	while (size) {
@@ -237,7 +237,7 @@ static char *read_exec_name(const struct core *core)
 	return strdup(name);
 }
 
-/* What is mapped where the program began; its name had this behind it when it was deleted. */
+/* The file that is mapped at the program's start; a deleted file has this suffix. */
 static char *program_name(const struct core *core)
 {
 	static const char deleted[] = " (deleted)";

@@ -52,7 +52,7 @@ struct core {
 	size_t supplied_capacity;
 };
 
-/* Reads what the ELF header, the program headers and the notes say. */
+/* Reads the ELF header, the program headers and the notes. */
 struct error *core_read_file(struct core *core) must_check;
 
 /* Takes in the notes of one PT_NOTE segment; bytes without meaning are passed over. The paths in
@@ -60,9 +60,9 @@ struct error *core_read_file(struct core *core) must_check;
 struct error *core_read_notes(struct core *core, const void *bytes, size_t size) must_check;
 
 /*
- * When the file is compressed by zstd: its bytes in a temporary file without a name, which is gone
- * with its descriptor, however we end. *ret_fd is then not `fd`. What comes behind a broken place
- * is missing, as in a truncated core: *ret_cut.
+ * For a file compressed by zstd: its bytes in a temporary file without a name, which disappears
+ * with its descriptor, however gospect ends. *ret_fd is then not `fd`. The part behind an error is
+ * missing, as in a truncated core: *ret_cut.
  */
 struct error *core_unpack(int fd, const char *path, int *ret_fd, bool *ret_cut) must_check;
 

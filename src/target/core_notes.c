@@ -1,5 +1,5 @@
 /*
- * What the notes of a core file say. Structures: Linux, include/linux/elfcore.h (elf_prstatus,
+ * The notes of a core file. Structures: Linux, include/linux/elfcore.h (elf_prstatus,
  * elf_prpsinfo), arch/x86/include/uapi/asm/ptrace.h and arch/arm64/include/uapi/asm/ptrace.h (the
  * order of registers), fs/binfmt_elf.c (NT_FILE). They are read by their offsets, so that a core of
  * one machine is read on any other.

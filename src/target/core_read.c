@@ -221,7 +221,7 @@ struct error *core_read_file(struct core *core)
 	core->info.size = core->size;
 	if (core->info.whole_size > core->size)
 		core->info.truncated = true;
-	/* gcore writes the notes behind the memory: they may be what is cut off. */
+	/* gcore writes the notes behind the memory: a truncated file may lack them. */
 	if (!core->segment_count || (!core->thread_count && !core->info.truncated))
 		return error_format(
 			ERROR_CORRUPT,

@@ -17,13 +17,12 @@
 
 #define PAGE 4096u
 #define OUT_PAGES 256u
-/* As much memory as a file may ask for: 128 MB, zstd's own limit; for what is large itself (a
- * thousandth of that) up to the 2 GB that `zstd --long=31` needs. */
+/* The memory that a file may demand: 128 MB, zstd's own limit; for a large file (by a thousandth)
+ * up to the 2 GB that `zstd --long=31` needs. */
 #define WINDOW_LOG 27
 #define MAX_WINDOW_LOG 31
 #define WINDOW_PER_BYTE 1024
-/* A share of the folder's file system stays free; it is looked at each time that so much is stored.
- */
+/* A share of the file system stays free; it is checked each time that so much was stored. */
 #define ROOM_SHARE 20u
 #define LOOK_AT_ROOM (16u << 20)
 
@@ -33,7 +32,7 @@ struct unpacker {
 	uint8_t *out; /* OUT_PAGES pages, filled before they are written */
 	size_t filled;
 	uint64_t size; /* written so far */
-	uint64_t end;  /* of what the core's headers tell of; 0: not yet known */
+	uint64_t end;  /* the end of the core by its headers; 0: not yet known */
 	uint64_t stored;
 	uint64_t next_look; /* at the room that is left, when so much is stored */
 	int fd;
@@ -61,9 +60,8 @@ static struct error *open_temporary(struct unpacker *u, const char *path)
 		u->folder);
 }
 
-/* Where the file ends that begins with these bytes: its tables, and the bytes of its segments.
- * Where there are too many segments to count in the header, the kernel says so behind all of them.
- */
+/* The end of the file that begins with these bytes: its tables, and the bytes of its segments. If
+ * there are too many segments for the header, the kernel stores their number behind all of them. */
 static uint64_t declared_end(const uint8_t *bytes, size_t size)
 {
 	uint64_t end, last;
@@ -89,7 +87,7 @@ static uint64_t declared_end(const uint8_t *bytes, size_t size)
 	return end;
 }
 
-/* The folder is others' as well. */
+/* Other processes use the directory as well. */
 static struct error *must_check look_at_room(struct unpacker *u, const char *path)
 {
 	struct statvfs st;
@@ -143,13 +141,14 @@ static struct error *flush_out(struct unpacker *u, const char *path)
 	return err;
 }
 
-/* All that the headers tell of is there: what follows is nothing of a core, and may have no end. */
+/* Whether all parts that the headers name are there: the rest is not part of the core, and may have
+ * no end. */
 static bool is_whole(const struct unpacker *u)
 {
 	return u->end && u->size >= u->end;
 }
 
-/* Unpacks what was read; *ret_rest: 0 when a frame ended there. */
+/* Decompresses the bytes read; *ret_rest: 0 when a frame ended there. */
 static struct error *unpack_piece(struct unpacker *u, ZSTD_inBuffer *in, const char *path,
 				  size_t *ret_rest)
 {

@@ -241,7 +241,7 @@ static struct error *explain_undumpable(const struct access_question *q)
 		q->object.pid, ptrace_remedy(q));
 }
 
-/* In the kernel's order, but for what leaves no other remedy. */
+/* In the kernel's order, except that rules without another remedy come first. */
 struct error *access_explain(const struct access_question *q)
 {
 	uint64_t missing = q->object.capabilities & ~q->self.capabilities;

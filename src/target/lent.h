@@ -1,5 +1,5 @@
-/* Memory that somebody else reads: a debugger lends its target. It is no live process to us, so
- * nothing asks /proc or the kernel about it. */
+/* Memory that another program reads: a debugger lends its target. gospect does not treat it as a
+ * live process, so nothing asks /proc or the kernel about it. */
 #ifndef TARGET_LENT_H
 #define TARGET_LENT_H
 

@@ -1,12 +1,12 @@
-/* What a kind of target is made of; for the files of this room alone. */
+/* The operations of a kind of target; for the files of this room alone. */
 #ifndef TARGET_OPS_H
 #define TARGET_OPS_H
 
 #include "target/target.h"
 
 struct target_ops {
-	/* As target_read_ranges(). Exactly one of `packed` (all bytes one behind the other) and
-	 * each range's own buffer is filled. */
+	/* As target_read_ranges(). Exactly one of `packed` (all bytes concatenated) and each
+	 * range's own buffer is filled. */
 	struct error *(*read)(struct target *t, const struct target_range *ranges, size_t count,
 			      void *packed, size_t *ret_done);
 	struct error *(*check)(struct target *t);
@@ -25,8 +25,8 @@ struct target {
 	char *exe_name;
 };
 
-/* Why the kernel refused to let us read this process, and what to do about it. `looked`: we may
- * read what asks for PTRACE_MODE_READ, and were refused what asks for PTRACE_MODE_ATTACH. */
+/* Why the kernel denies reading this process, and the remedy. `looked`: PTRACE_MODE_READ was
+ * permitted, and PTRACE_MODE_ATTACH was denied. */
 struct error *target_denied(pid_t pid, bool looked) must_check;
 /* Why /proc/PID cannot be opened. */
 struct error *target_absent(pid_t pid) must_check;

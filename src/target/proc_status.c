@@ -9,7 +9,7 @@
 #include "base/door.h"
 #include "target/target.h"
 
-/* Of the flags that are the ninth field of /proc/PID/stat (Linux, include/linux/sched.h). */
+/* Flags in the ninth field of /proc/PID/stat (Linux, include/linux/sched.h). */
 #define PF_KTHREAD 0x00200000
 
 /* ---- /proc/PID/status ---- */
@@ -126,8 +126,8 @@ uid_t thread_user(pid_t id)
 
 /* ---- /proc/PID/stat ---- */
 
-/* What FOLDER/stat has behind the name: " S 1 ...". `folder` is /proc/PID or /proc/PID/task/ID.
- * false, and "": there is no such process. */
+/* The part of DIRECTORY/stat behind the name: " S 1 ...". `folder` is /proc/PID or
+ * /proc/PID/task/ID. False, and "": no such process. */
 static bool stat_fields(const char *folder, char *ret, size_t size)
 {
 	_cleanup_fclose_ FILE *f = NULL;

@@ -1,6 +1,6 @@
 /*
- * What the kernel writes of a process or thread in /proc, and the one reader of it: status, stat,
- * the lists of threads and of descriptors. Names in it may have any byte.
+ * The reader of the kernel's files about a process or thread in /proc: status, stat, the lists of
+ * threads and of descriptors. Names in it may have any byte.
  *
  * A pid is taken for a process or one of its threads alike, where nothing else is said; 0 is the
  * calling process.
@@ -18,7 +18,7 @@
 
 /* The text behind "Name:", cut to fit; false when there is no such line. */
 bool target_status_line(pid_t pid, const char *name, char *value, size_t size);
-/* The value of a line "Name:\tvalue" as a number; -1 when there is none. */
+/* The value of a line "Name:\tvalue" as a number; -1 without such a line. */
 long target_status_number(pid_t pid, const char *name);
 
 /* The letter of its state ('S', 'Z' ...); 0 when there is no such process. */
@@ -33,18 +33,18 @@ bool target_is_nested(pid_t pid);
 bool process_is_dead(pid_t pid);
 bool process_has_first_thread(pid_t pid);
 
-/* Who traces it by ptrace(2); 0: nobody. */
+/* The process that traces it by ptrace(2); 0: none. */
 pid_t thread_tracer(pid_t id);
 /* A system call filter (seccomp) decides about this thread's system calls. */
 bool thread_is_filtered(pid_t id);
-/* To whom the files belong that this thread makes; (uid_t)-1: there is no such thread. */
+/* The owner of files that this thread creates; (uid_t)-1: no such thread. */
 uid_t thread_user(pid_t id);
 
 /* ---- /proc/PID/stat ---- */
 
 /* Whether it is a thread of the kernel, which has no program and never had one. */
 bool target_is_kernel_thread(pid_t pid);
-/* When this process began, as field 22 has it; 0: there is none. */
+/* The start time of this process, as field 22 has it; 0: no such process. */
 uint64_t process_start(pid_t pid);
 /* As /proc/PID/task/ID/stat has it: 'D' cannot be stopped; 0: there is no such thread. */
 char thread_state(pid_t pid, pid_t id);
@@ -65,8 +65,8 @@ long thread_syscall(pid_t pid, pid_t id);
 
 /* Of its first thread that has not ended. NULL: errno says why. To be closed by closedir(3). */
 DIR *descriptor_folder_open(pid_t pid);
-/* The number of the next descriptor that can be looked at, and what it leads to, as the kernel
- * names that, cut to fit; -1: there is no more. */
+/* The number of the next readable descriptor, and the kernel's name of its file, truncated to fit;
+ * -1: the end. */
 int descriptor_folder_next(DIR *folder, char *to, size_t size);
 
 #endif

@@ -32,11 +32,11 @@
 
 struct process {
 	struct target base;
-	int proc_fd; /* the folder /proc/PID */
+	int proc_fd; /* the directory /proc/PID */
 	int mem_fd;
 	bool nested;         /* in another pid namespace than ours */
 	atomic_bool use_mem; /* process_vm_readv is forbidden */
-	bool looked;         /* what asks for PTRACE_MODE_READ was allowed */
+	bool looked;         /* access by PTRACE_MODE_READ was permitted */
 	uint64_t entry;      /* an address that is mapped as long as the program is */
 };
 
@@ -173,7 +173,7 @@ static struct error *process_read(struct target *t, const struct target_range *r
 	return NULL;
 }
 
-/* What the kernel says behind the name of a file that was deleted or replaced. */
+/* The kernel's suffix of the name of a file that was deleted or replaced. */
 static void cut_deleted(char *path)
 {
 	static const char said[] = " (deleted)";

@@ -1,7 +1,7 @@
 /*
- * How to read many small pieces of memory in few large reads. What a read costs is the page (300
- * ns) and the call (1.5 us), not the byte: pieces in address order are merged when the gap between
- * them is at most a page, and merged ranges share a call.
+ * How to read many small pieces of memory in few large reads. Pages (300 ns) and calls (1.5 us)
+ * cost time, bytes hardly any: pieces in address order are merged when the gap between them is at
+ * most a page, and merged ranges share a call.
  */
 #ifndef TARGET_READ_PLAN_H
 #define TARGET_READ_PLAN_H
@@ -13,7 +13,7 @@
 #include "target/target.h"
 
 #define PLAN_GAP 4096
-/* What one call reads at most: larger leaves the processor's cache, and holds the target's
+/* The most bytes of one call: a larger call leaves the CPU's cache, and holds the target's
  * mmap_lock longer. */
 #define PLAN_CALL_BYTES (1u << 20)
 

@@ -82,8 +82,8 @@ struct error *target_read_ranges(struct target *t, const struct target_range *ra
 				 size_t *ret_done) must_check;
 
 /*
- * As target_read_ranges(), but the bytes of all ranges arrive one behind the other in one buffer:
- * for the kernel a single destination is cheaper.
+ * As target_read_ranges(), but the bytes of all ranges are concatenated in one buffer: a single
+ * destination is cheaper for the kernel.
  */
 struct error *target_read_packed(struct target *t, const struct target_range *ranges, size_t count,
 				 void *buffer, size_t *ret_done) must_check;
@@ -111,8 +111,8 @@ struct error *target_check(struct target *t) must_check;
 bool target_has_descriptor(const struct target *t, int fd);
 
 /*
- * What a read that failed, or that gave nonsense, comes from: ERROR_GONE when the target is gone,
- * which then replaces `err`; else err. With NULL it is target_check().
+ * Explains a failed or nonsensical read: ERROR_GONE when the target is gone, which then replaces
+ * `err`; else err. With NULL it is target_check().
  */
 struct error *target_explain(struct target *t, struct error *err) must_check;
 
@@ -122,15 +122,15 @@ void target_maps_release(struct target_maps *maps);
 /* The mapping that holds the address, or NULL. */
 const struct target_map *target_maps_find(const struct target_maps *maps, uint64_t address);
 
-/* The address of the program's entry point (AT_ENTRY), which tells where the program was mapped. */
+/* The address of the program's entry point (AT_ENTRY), which shows where the program is mapped. */
 struct error *target_entry(struct target *t, uint64_t *ret) must_check;
 
 struct target_thread {
 	pid_t id;
-	pid_t inner; /* in the target's own pid namespace: what the target calls it */
+	pid_t inner; /* the target's number, in its own pid namespace */
 };
 
-/* The threads of a process; ERROR_GONE when there is none. The caller frees *ret. */
+/* The threads of a process; ERROR_GONE when it does not exist. The caller frees *ret. */
 struct error *target_threads(struct target *t, struct target_thread **ret,
 			     size_t *ret_count) must_check;
 
@@ -141,7 +141,7 @@ struct error *target_threads(struct target *t, struct target_thread **ret,
 struct error *target_open_exe(struct target *t, int *ret_fd) must_check;
 const char *target_exe_name(const struct target *t);
 
-/* What a core file says of its process. Strings are the target's. */
+/* The facts about its process in a core file. Strings are the target's. */
 struct target_core {
 	const char *path;    /* of the core file */
 	const char *command; /* at most 15 bytes of the thread's name; "" when it is not said */
@@ -150,7 +150,7 @@ struct target_core {
 	pid_t thread;        /* that took the signal */
 	int signal;          /* 0: none, the process lived on */
 	int code;            /* siginfo's si_code */
-	pid_t sender;        /* of a signal that somebody sent; 0: not known */
+	pid_t sender;        /* of a signal from a process; 0: unknown */
 	uint64_t fault_address;
 	size_t threads;
 	uint64_t size; /* of the file, unpacked */

@@ -16,7 +16,7 @@ struct go_names_stack {
 	uint32_t place;
 };
 
-/* What waiting is made of, by which nobody is told apart. */
+/* Functions of waiting, which do not distinguish goroutines. */
 static bool is_plumbing(const char *function)
 {
 	static const char *const begins[] = {"runtime.", "runtime/",   "internal/", "sync.",
@@ -63,8 +63,8 @@ static struct stack stack_of(const struct go_names *n, uint32_t id)
 	return stacks_get(goroutine_set_stacks(wall_sampler_set(n->sampler)), id);
 }
 
-/* Of the wrapper of a go statement, which shows when what it calls is not known, the function that
- * it calls. */
+/* For the wrapper of a go statement, which shows when its callee is unknown, the function that it
+ * calls. */
 static void unwrap(const struct go_names *n, struct go_frame *frame)
 {
 	uint64_t entry = frame->wrapper ? pclntab_wrapped(n->code.functions, frame->entry) : 0;

@@ -1,4 +1,4 @@
-/* The names of a Go program: of what its sampler has seen. Each stack is symbolized once. */
+/* The names of a Go program, for the stacks of its sampler. Each stack is symbolized once. */
 #ifndef TOP_GO_NAMES_H
 #define TOP_GO_NAMES_H
 
@@ -9,10 +9,10 @@
 struct wall_sampler;
 
 struct go_names {
-	struct top_names names; /* first: what callbacks are given */
+	struct top_names names; /* first member: the argument of callbacks */
 	struct wall_sampler *sampler;
 	struct code code;
-	/* Of each stack that was asked for, its functions in `functions`. */
+	/* The functions of each requested stack, in `functions`. */
 	struct map stacks; /* stack -> its place in `known` + 1 */
 	struct go_names_stack *known;
 	size_t known_count, known_capacity;

@@ -1,6 +1,6 @@
 /*
- * Names for what the model counts, which knows numbers only: an interface, so that it is tested
- * without a program. Names are numbers in `text`.
+ * Names for the model, which knows numbers only: an interface, so that it is tested without a
+ * program. Names are numbers in `text`.
  */
 #ifndef TOP_NAMES_H
 #define TOP_NAMES_H

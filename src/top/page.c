@@ -181,7 +181,7 @@ static void add_blanks(struct strbuf *sb, size_t count)
 		strbuf_addc(sb, ' ');
 }
 
-/* Puts a cell into its column; the last takes what is left of the line. */
+/* Puts a cell into its column; the last takes the rest of the line. */
 static void add_cell(struct strbuf *sb, const struct column *c, const char *text, size_t *left,
 		     bool ascii)
 {

@@ -35,7 +35,8 @@ struct top_picture {
 	struct top_names *names;
 	const char *title;
 	const char *alert; /* stays in the last line: that the target ended; or NULL */
-	const struct top_goroutine *goroutine; /* whose stack is shown; NULL: it is gone */
+	const struct top_goroutine
+		*goroutine; /* the goroutine whose stack is shown; NULL: it is gone */
 	size_t width;
 	size_t height;
 	bool ascii; /* the terminal shows nothing else */
@@ -46,8 +47,8 @@ size_t top_page_height(size_t height);
 struct error *top_page_make(struct top_page *page, const struct top_picture *picture) must_check;
 void top_page_release(struct top_page *page);
 
-/* At most so many characters of the text, those at its end when there are more, or those at its
- * start; what is no plain character is '?'. Gives how many. */
+/* At most so many characters of the text, from its end or from its start; unprintable characters
+ * become '?'. Returns their number. */
 size_t top_add_text(struct strbuf *sb, const char *text, size_t columns, bool ascii);
 size_t top_add_start(struct strbuf *sb, const char *text, size_t columns, bool ascii);
 /* "350ms", "12.3s", "12m34s", "5h03m", "12d03h" */

@@ -5,7 +5,7 @@
 #include "base/utf8.h"
 #include "top/page.h"
 
-/* The character there, and its bytes; '?' for what is not shown. */
+/* The next character and its bytes; '?' for an unprintable one. */
 static size_t next_character(const char *text, size_t left, bool ascii, uint32_t *ret)
 {
 	size_t n = utf8_decode(text, left, ret);

@@ -30,7 +30,7 @@ const enum top_column *top_columns(enum top_table table, size_t *ret_count)
 	}
 }
 
-/* Most first, but for names and the like. */
+/* Largest first, except for names and the like. */
 static int compare_numbers(double a, double b)
 {
 	return (a < b) - (a > b);
@@ -243,7 +243,7 @@ bool top_rows_want_goroutines(const struct top_rows *r)
 	return r->table != TOP_FUNCTIONS;
 }
 
-/* Keeps the first so many, now and then; what is behind them need not be added any more. */
+/* Keeps the first rows, now and then; later rows need not be added any more. */
 static void cut(struct top_rows *r)
 {
 	if (r->count)

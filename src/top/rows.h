@@ -12,7 +12,7 @@
 enum top_table { TOP_FUNCTIONS, TOP_GOROUTINES, TOP_LABELS, TOP_CREATORS };
 #define TOP_TABLES 4
 
-/* What rows are sorted by; not each table has each. */
+/* Sort keys of rows; not each table has each. */
 enum top_column {
 	TOP_BY_SELF,
 	TOP_BY_RUNNING,
@@ -25,7 +25,7 @@ enum top_column {
 	TOP_BY_NAME,
 };
 
-/* Of a table, the one that it is sorted by at first in front; *ret_count of them. */
+/* The columns of a table, the default one first; *ret_count of them. */
 const enum top_column *top_columns(enum top_table table, size_t *ret_count);
 
 /* No more goroutines than that are in the table: the first by its order. */

@@ -1,6 +1,6 @@
 /*
- * The last minute: what was seen in each second of it, and the sum over a window of it that ends
- * now. Knows neither clock nor target: it is fed laps of the sampler.
+ * The last minute: the samples of each second, and their sum over a window that ends now. It knows
+ * neither clock nor target: its input is the laps of the sampler.
  */
 #ifndef TOP_TOP_MODEL_H
 #define TOP_TOP_MODEL_H
@@ -17,7 +17,7 @@ enum top_state top_state_of(enum goroutine_status status);
 /* "running", "runnable", "syscall", "waiting" */
 const char *top_state_name(enum top_state state);
 
-/* What is counted apart. */
+/* The key of a counter. */
 struct top_key {
 	uint32_t stack;
 	uint32_t labels;
@@ -47,7 +47,7 @@ struct top_lap {
 
 struct top_model {
 	struct top_lap laps[TOP_LAPS]; /* a ring */
-	uint64_t lap_count;            /* of all that ever came */
+	uint64_t lap_count;            /* number of laps ever added */
 
 	struct top_key *keys; /* from 1 on */
 	struct top_total *totals;

@@ -1,4 +1,4 @@
-/* What the user looks at, and what keys do to it. Knows no terminal. */
+/* The state of the view, and the effect of keys on it. Knows no terminal. */
 #ifndef TOP_TOP_VIEW_H
 #define TOP_TOP_VIEW_H
 
@@ -46,9 +46,9 @@ struct top_view {
 	char filter[1024];
 	unsigned int window; /* seconds */
 	bool frozen;
-	uint64_t goid;      /* whose stack is shown */
+	uint64_t goid;      /* the goroutine whose stack is shown */
 	size_t text_scroll; /* at most page.last_scroll, which its owner sees to */
-	char input[1024];   /* what is typed */
+	char input[1024];   /* the user's input */
 	const char *file;   /* that is offered for a profile */
 	char message[256];
 };
@@ -59,7 +59,7 @@ enum top_column top_view_column(const struct top_view *v);
 /* `height`: how many rows are shown at a time. */
 enum top_action top_view_press(struct top_view *v, const struct top_rows *rows, size_t height,
 			       uint32_t press);
-/* Keeps what is selected among the rows, and on the screen. */
+/* Keeps the selected row among the rows, and on the screen. */
 void top_view_settle(struct top_view *v, const struct top_rows *rows, size_t height);
 
 #endif

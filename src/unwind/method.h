@@ -1,6 +1,6 @@
 /*
- * How the frames of a stack are found. pcsp is right wherever a goroutine stands; the other two are
- * what profilers and debuggers go by that do not know Go's tables, for comparing
+ * How the frames of a stack are found. pcsp is right at every instruction. The other two are the
+ * methods of profilers and debuggers that do not know Go's tables, for comparison
  * (docs/internals/unwinding.md).
  */
 #ifndef UNWIND_METHOD_H
@@ -11,9 +11,10 @@
 #include "image/debug_frame.h"
 
 enum unwind_method {
-	UNWIND_PCSP,  /* Go's table of stack pointer offsets; stacks are followed where they switch
-		       */
-	UNWIND_FP,    /* the chain of saved frame pointers; of what runs, as the kernel went it */
+	UNWIND_PCSP, /* Go's table of stack pointer offsets; stacks are followed where they switch
+		      */
+	UNWIND_FP,   /* the chain of saved frame pointers; for running goroutines the kernel's chain
+		      */
 	UNWIND_DWARF, /* .debug_frame; ends where stacks switch */
 };
 
@@ -26,9 +27,9 @@ struct unwinding {
 const char *unwind_method_name(enum unwind_method method);
 /* In words: "by frame pointers alone" */
 const char *unwind_method_words(enum unwind_method method);
-/* Text with stacks that are not found by pcsp begins with a line that says so. */
+/* Text with stacks by another method than pcsp begins with a line that says so. */
 void unwind_write_mark(enum unwind_method method, FILE *out);
-/* False: there is none of this name. */
+/* False: unknown name. */
 bool unwind_method_named(const char *name, enum unwind_method *ret);
 
 #endif

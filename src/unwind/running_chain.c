@@ -1,7 +1,7 @@
 /*
  * The kernel's frame-pointer chain: return addresses without their places. Within the captured
- * bytes we go the same way as the kernel did, from record to record, so that we know which of the
- * addresses belongs to the first record beyond them.
+ * bytes the walk follows the same records as the kernel, so it knows which address belongs to the
+ * first record beyond them.
  */
 #include "unwind/running_walk.h"
 #include "unwind/switches.h"
@@ -89,7 +89,7 @@ static bool push_lost_caller(struct running_walk *w, const struct step *step, si
 	return running_push(w, caller ? caller : STACK_PC_TRUNCATED);
 }
 
-/* The thread works for nobody, and the walk would end here. */
+/* The thread works for no goroutine, and the walk ends here. */
 static bool is_nobodys(const struct step *step, bool dropped_g)
 {
 	return step->stack_switch == SWITCH_SCHEDULER ||

@@ -2,7 +2,7 @@
 #include "unwind/running_walk.h"
 #include "unwind/switches.h"
 
-/* To the caller of a Go function; false when a word of it is not to be had. */
+/* Steps to the caller of a Go function; false when a word of it is unavailable. */
 static bool step_amd64(struct running_walk *w, const struct step *step)
 {
 	uint64_t at = running_sp(w) + step->delta, pc, fp = running_fp(w);
@@ -73,7 +73,7 @@ static enum walk_end beyond_captured(struct running_walk *w, const struct step *
 }
 
 /*
- * gogo has set SP to where the goroutine goes on, but not the pc yet: what lies there is no return
+ * gogo has set SP to the goroutine's stack, but not the pc yet: the word there is no return
  * address.
  */
 static bool is_arriving(const struct running_walk *w)

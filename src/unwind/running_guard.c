@@ -27,8 +27,7 @@ static bool bytes_are_same(struct running_walk *w)
 	       !memcmp(now, w->in->bytes + from, size);
 }
 
-/* Where there is a copy: it is at the same place, has not run since, and what was copied is there.
- */
+/* With a copy: it is at the same place, has not run since, and the copied bytes are still there. */
 static bool is_as_at_the_moment(const struct running_walk *w, const struct goroutine_place *now)
 {
 	const struct sampled_goroutine *m = w->in->sampled;

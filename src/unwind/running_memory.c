@@ -3,7 +3,7 @@
 
 #include "unwind/running_walk.h"
 
-/* NULL: that is not among what was copied at the sample. */
+/* NULL: not among the bytes copied at the sample. */
 static const uint8_t *captured(const struct running_walk *w, uint64_t address)
 {
 	const struct sampled_goroutine *m = w->in->sampled;

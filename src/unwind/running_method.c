@@ -1,4 +1,4 @@
-/* Stacks of what runs by the methods that are there for comparing. */
+/* Stacks of running goroutines by the methods for comparison. */
 #include "unwind/running_walk.h"
 
 static bool is_code(const struct running_walk *w, uint64_t pc)

@@ -3,19 +3,19 @@
  *
  * Up to Go 1.25 the collector may shrink the stack of a goroutine that waits under systemstack
  * while its thread helps to mark, stops the world or waits for all processors: runtime/stack.go,
- * isShrinkStackSafe. What runs on the thread's own stack is not told. The frame pointer that it has
- * saved leads to where the stack was, and so does the kernel's chain: to memory that is free, or,
- * from its outermost frames on, another goroutine's. Some such chains are a whole stack, and a mix
- * of two. g.sched is the one that is put right.
+ * isShrinkStackSafe. Code on the thread's own stack keeps the old frame pointer. It leads to the
+ * stack's old place, and so does the kernel's chain: to free memory or, from its outermost frames
+ * on, to another goroutine's stack. Some such chains look like a whole stack and are a mix of two.
+ * Only g.sched is updated.
  */
 #include "unwind/running_walk.h"
 #include "unwind/switches.h"
 
-/* The frames of the function whose stack is borrowed and of the closure that called it: at most 216
- * bytes, Go 1.17 to 1.25. */
+/* The frames of the function whose stack is borrowed and of its calling closure: at most 216 bytes,
+ * Go 1.17 to 1.25. */
 #define LENDER_BYTES 256
 
-/* Of the goroutine that the thread works for; NULL: there is none. */
+/* The goroutine that the thread works for; NULL: none. */
 static const struct sampled_goroutine *sampled_of(const struct running_walk *w)
 {
 	const struct sampled_goroutine *m = w->in->sampled;
@@ -50,7 +50,7 @@ bool is_on_borrowed_stack(struct running_walk *w)
 	return false;
 }
 
-/* The goroutine whose address this is, when its stack has fp. */
+/* The goroutine with this address, if its stack has fp. */
 static bool is_lender(struct running_walk *w, uint64_t g, uint64_t fp)
 {
 	struct goroutine_place place;

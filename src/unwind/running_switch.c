@@ -110,8 +110,8 @@ static void go_to_sched(struct running_walk *w, const struct step *step)
 
 /*
  * fp is the goroutine's: up to Go 1.20 that of systemstack's caller, later systemstack's own
- * record, which tells its SP. Before, only the code or g.sched knows it; the latter as well when,
- * on arm64, fp itself was not captured.
+ * record, which determines its SP. Before 1.21 only the code or g.sched determines it; the latter
+ * as well when, on arm64, fp itself was not captured.
  */
 static enum walk_end leave_systemstack(struct running_walk *w, const struct step *step,
 				       bool *ret_moved)
@@ -169,7 +169,8 @@ static enum walk_end leave_morestack(struct running_walk *w, bool *ret_moved)
 /*
  * asmcgocall has put the goroutine and the depth of its stack at its SP: runtime/asm_*.s; the
  * places differ by version, and another's may hold old words that look alike. The right ones agree
- * with what the goroutine says now, or, when it has moved on since, with whom the thread works for.
+ * with the goroutine's present state or, if it has run since, with the goroutine that the thread
+ * works for.
  */
 static bool find_caller_of_c(struct running_walk *w, uint64_t *ret_sp)
 {

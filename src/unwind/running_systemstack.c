@@ -43,7 +43,7 @@ static uint64_t caller_of(const struct running_unwinder *u, const struct go_func
 				       : call_target(u->program, next);
 }
 
-/* The one call that hands over this closure, or may do so; 0: there is none, or more. */
+/* The only call that passes this closure, or may do so; 0: none, or several. */
 static uint64_t call_with(const struct closure_call *calls, size_t count, uint64_t closure)
 {
 	uint64_t found = 0;

@@ -41,8 +41,8 @@ void running_unwinder_destroy(struct running_unwinder *u)
 	free(u);
 }
 
-/* The function where a goroutine began whose g is not known: the one outside all others. Frames may
- * be missing further in; where the outer ones are, nothing is known of it. */
+/* The start function of a goroutine whose g is unknown: the outermost frame. Inner frames may be
+ * missing; if the outer ones are, it is unknown. */
 static uint64_t start_of(const struct running_walk *w)
 {
 	struct go_func f;

@@ -50,7 +50,7 @@ struct sampled_goroutine {
 	uint64_t left_fp;
 };
 
-/* How to learn of what is not in the sample. All of it may have changed since. */
+/* The source of data that is not in the sample. All of it may have changed since. */
 struct running_source {
 	bool (*read)(void *arg, uint64_t address, void *buffer, size_t size);
 	/* False when g is no goroutine. */
@@ -68,17 +68,17 @@ struct running_sample {
 	size_t chain_count;
 	uint64_t g; /* the goroutine that the thread works for: certain, or at a guess */
 	bool g_is_certain;
-	/* where a goroutine was at the sample too, and what lay on its stack from place->sp on;
-	 * NULL: only the source tells, later. */
+	/* the goroutine's place at the sample, and its stack from place->sp on; NULL: only the
+	 * source has it, later. */
 	const struct sampled_goroutine *sampled;
 };
 
 struct running_stack {
 	uint32_t stack;    /* STACK_NONE: the sample leads nowhere */
-	uint32_t exact;    /* by pcsp, however `stack` was found: what it is judged by */
-	uint64_t g;        /* whose stack it is; 0: nobody's, or it is not known whose */
+	uint32_t exact;    /* by pcsp, whatever the method of `stack`: used for decisions */
+	uint64_t g;        /* the owner of the stack; 0: none, or unknown */
 	uint64_t start_pc; /* of that goroutine, also where it is not known; 0: likewise */
-	bool is_scheduler; /* the thread works for nobody */
+	bool is_scheduler; /* the thread works for no goroutine */
 	bool truncated;    /* frames are missing */
 	bool used_chain;   /* frames come from the kernel's chain */
 	bool used_memory;  /* from memory read later */
@@ -90,9 +90,10 @@ struct running_unwinder;
 struct running_unwinder *running_unwinder_create(struct stacks *stacks,
 						 const struct pclntab *functions,
 						 enum machine machine, struct modules *modules);
-/* Tells it the program's code, for what stands in no table; keeps it. */
+/* Gives it the program's code, for facts that no table has; keeps it. */
 void running_unwinder_read_code(struct running_unwinder *u, const struct image *program);
-/* Tells it that stacks may be moved while their goroutine is under systemstack: up to Go 1.25. */
+/* Makes it expect that stacks are moved while their goroutine is under systemstack: up to Go 1.25.
+ */
 void running_unwinder_expect_moves(struct running_unwinder *u);
 void running_unwinder_destroy(struct running_unwinder *u);
 

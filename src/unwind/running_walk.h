@@ -53,7 +53,7 @@ struct running_walk {
 	bool exact;
 	size_t n;  /* words so far */
 	bool in_c; /* some of them are C's */
-	/* Of the one in which the thread let go of the goroutine under morestack; 0: of none. */
+	/* The guard at which the thread dropped its goroutine under morestack; 0: none. */
 	size_t dropped_g_n;
 	struct running_stack result;
 	struct goroutine_place place; /* of result.g */
@@ -72,8 +72,8 @@ struct running_walk {
 	/* What will guard the memory of the stack that the walk is on. */
 	enum guard next_guard;
 	uint64_t next_guard_sp;
-	/* Of the one that it went on to when memory was needed already, and only the captured bytes
-	 * spoke for that. */
+	/* The guard that it continued to when memory was needed already, and only the captured
+	 * bytes supported it. */
 	enum guard beyond;
 	uint64_t beyond_sp;
 	bool from_c; /* the frame before is C's */
@@ -112,7 +112,7 @@ static inline bool running_in_go(const struct running_walk *w, uint64_t pc)
 	return pc >= functions->text && pc < functions->etext;
 }
 
-/* The thread has dropped its g (dropg()): it has left what is under morestack, and has no
+/* The thread has dropped its g (dropg()): the stack under morestack is not its own, and it has no
  * goroutine. */
 static inline bool running_dropped_g(const struct running_walk *w)
 {
@@ -151,19 +151,19 @@ size_t chain_place(const struct running_walk *w, uint64_t fp);
 /* Pushes the chain's words from that place on; AT_END when they lead to where stacks end. */
 enum walk_end chain_take(struct running_walk *w, size_t place);
 bool chain_is_whole(struct running_walk *w, size_t place);
-/* Whether the words since the guard was set hold all that the chain has from there on; where that
- * is not known, all words all of it. */
+/* Whether the words since the guard was set contain the whole chain from there on; if that is
+ * unknown, all words contain all of it. */
 bool chain_agrees(struct running_walk *w);
 /* Likewise, and the chain's place is known, and it leads nowhere but through Go: evidence by
  * itself. */
 bool chain_proves(struct running_walk *w);
-/* Pushes that frames are missing, then what the chain knows beyond. */
+/* Pushes a gap, then the rest of the chain. */
 enum walk_end chain_take_behind_gap(struct running_walk *w, size_t place);
 
 /*
- * running_switch.c: moves to the stack from which this function, whose frame the walk is at, has
- * switched. GO_ON: the walk is at the same function on its other stack, or where it need not move;
- * *ret_moved: at another frame already, whose word is not pushed yet.
+ * running_switch.c: moves to the stack from which this function, at whose frame the walk is, has
+ * switched. GO_ON: the walk is at the same function on its other stack, or need not move;
+ * *ret_moved: it is at another frame already, whose word is not pushed yet.
  */
 enum walk_end switch_follow(struct running_walk *w, const struct step *step, bool *ret_moved);
 /* The goroutine that the thread works for now, when this address (0: where it has left it) is on
@@ -178,14 +178,14 @@ enum stale { STALE_NOT, STALE, STALE_PERHAPS };
 enum stale stale_under_chain(const struct running_walk *w, bool borrowed);
 /* Whether something so far lets the GC move that stack. */
 bool is_on_borrowed_stack(struct running_walk *w);
-/* Without a snapshot: the goroutine whose stack is borrowed, when fp is still on it. It
- * keeps the g in its frame, outermost on the thread's own stack. */
+/* Without a snapshot: the goroutine whose stack is borrowed, if fp is still on it. It keeps the g
+ * in its frame, outermost on the thread's own stack. */
 bool borrowed_find_lender(struct running_walk *w, uint64_t fp);
 /* Behind the first call of systemstack or morestack the chain has gone astray. */
 void stale_truncate_chain(struct running_walk *w);
-/* What to do when the frame pointer leads to none of the goroutine's stack: then that was moved, or
- * may have been, and the chain does not count any more. True: the snapshot shows whose it is, and
- * where; that is in result.g and place now. */
+/* For a frame pointer outside the goroutine's stack: the stack was moved, or may have been, and the
+ * chain does not count any more. True: the snapshot shows the goroutine and its place, which are in
+ * result.g and place now. */
 bool stale_find_goroutine(struct running_walk *w);
 
 /* running_systemstack.c: the return address that systemstack has left on the goroutine's stack
@@ -199,8 +199,8 @@ enum walk_end running_walk_all(struct running_walk *w);
 /* Pushes that frames are missing, and the function in which the goroutine began. */
 enum walk_end running_mark_cut(struct running_walk *w);
 
-/* running_method.c: the stack of the sample by the method that the stacks are of, in the place of
- * the one that the walk has found: whose it is, and whose time, remains. */
+/* running_method.c: replaces the walk's stack by that of the chosen method; the owner and its time
+ * stay. */
 struct error *running_show_by_method(const struct running_walk *w,
 				     struct running_stack *ret) must_check;
 

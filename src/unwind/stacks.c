@@ -15,8 +15,8 @@
 /* Longer chains are other goroutines' business: it is cheaper to walk. */
 #define MAX_CHAIN 64
 #define BLOCK_WORDS (1u << 16)
-/* A hostile target can show us any number of long stacks: past this many words (1 GB) there are no
- * new ones, but for the short ones that we make ourselves. stacks_limit() sets less. */
+/* A hostile target can produce any number of long stacks: beyond this many words (1 GB) only short
+ * synthetic stacks are added. stacks_limit() sets less. */
 #define MAX_WORDS (1u << 27)
 #define SHORT_STACK 3
 
@@ -28,7 +28,7 @@ struct entry {
 	bool truncated;
 };
 
-/* What a stack looks like that begins at `pc` and has `size` bytes in use. */
+/* The layout of a stack that begins at `pc` and has `size` bytes in use. */
 struct template
 {
 	uint64_t pc;
@@ -51,7 +51,7 @@ struct stacks {
 	size_t capacity;
 	uint32_t *buckets;
 	size_t bucket_count;
-	uint64_t **blocks; /* what the entries' pcs lie in */
+	uint64_t **blocks; /* storage of the entries' pcs */
 	size_t block_count;
 	size_t block_capacity;
 	size_t block_used;
@@ -163,7 +163,7 @@ static bool has_truncation(const uint64_t *pcs, size_t count)
 	return false;
 }
 
-/* What stands for a stack that is not kept: only where it began is known. */
+/* The substitute for a stack that is not kept: only its start function is known. */
 static struct error *intern_other(struct stacks *s, const uint64_t *pcs, size_t count,
 				  uint32_t *ret)
 {
@@ -171,7 +171,7 @@ static struct error *intern_other(struct stacks *s, const uint64_t *pcs, size_t 
 
 	s->dropped++;
 	*ret = STACK_NONE;
-	/* A program has few functions where goroutines start, but for one that lies. */
+	/* A genuine program has few functions where goroutines start. */
 	return s->words > 2 * s->most_words ? NULL : stacks_intern(s, words, SHORT_STACK, ret);
 }
 
@@ -369,7 +369,7 @@ struct error *stacks_unwind(struct stacks *s, const struct stack_memory *m, uint
 	if (err || !pcs)
 		return err;
 	err = stacks_intern(s, s->pcs, pcs, ret);
-	/* What lies in a register is not in the template's key; nor are frame pointers. */
+	/* Registers and frame pointers are not in the template's key. */
 	if (!err && *ret != STACK_NONE && s->entries[*ret].count == pcs && chain < MAX_CHAIN &&
 	    !m->lr && !m->exact_pc && s->by.method != UNWIND_FP)
 		template_add(s, m, marks, *ret);

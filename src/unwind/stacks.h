@@ -6,9 +6,9 @@
  * copy of the stack's memory and knows nothing of the process.
  *
  * Most stacks are recognised rather than unwound. A template is keyed by the innermost pc and the
- * number of bytes in use, and lists where the return addresses lie and what they are. When all of
- * them are the same in another stack, the walk would be the same: each step depends on the pc
- * alone. No chain of loads, no lookup by pc: 2 ns a frame.
+ * number of bytes in use, and lists the places and values of the return addresses. When all of them
+ * are the same in another stack, the walk would be the same: each step depends on the pc alone. No
+ * chain of loads, no lookup by pc: 2 ns a frame.
  */
 #ifndef UNWIND_STACKS_H
 #define UNWIND_STACKS_H

@@ -4,7 +4,7 @@
 
 #include "base/array.h"
 
-/* "runtime.asmcgocall.abi0" is what the linker calls one that is there for both ABIs. */
+/* The linker's name of a function with both ABIs is "runtime.asmcgocall.abi0". */
 static size_t plain_length(const char *function)
 {
 	size_t length = strlen(function);

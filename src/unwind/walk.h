@@ -1,6 +1,6 @@
 /*
- * One walk up a stack, a frame at a time: for the files of this room alone. What differs between
- * processors is in walk_amd64.c and walk_arm64.c.
+ * One walk up a stack, a frame at a time: for the files of this room alone. The parts for each
+ * architecture are in walk_amd64.c and walk_arm64.c.
  */
 #ifndef UNWIND_WALK_H
 #define UNWIND_WALK_H
@@ -53,7 +53,7 @@ static inline struct walk walk_begin(const struct stack_memory *m, enum unwind_m
 /* A frame is known, and the walk goes on, ends or cannot go on; or the bytes are no stack. */
 enum walk_result { WALK_NEXT, WALK_LAST, WALK_CUT, WALK_TORN, WALK_NO_MEMORY };
 
-/* Goes from frame number `depth` to its caller. *ret_word is the frame's stack word, but for
+/* Goes from frame number `depth` to its caller. *ret_word is the frame's stack word, except for
  * WALK_TORN and WALK_NO_MEMORY. */
 enum walk_result walk_frame(struct walk *w, struct steps *steps, walk_step *step_to_caller,
 			    size_t depth, uint64_t *ret_word);

@@ -1,5 +1,5 @@
-/* What the fuzz target `dwarf` begins with: a library of C with frames, variables and structures.
- * Its names are short, so that they are in .debug_info itself, as Go's are. */
+/* The seed of the fuzz target `dwarf`: a C library with frames, variables and structures. Its names
+ * are short, so that they are in .debug_info itself, as Go's are. */
 typedef struct abd {
 	long x, y;
 } abd;

@@ -27,7 +27,7 @@ void fuzz_seeds(fuzz_emit *emit, void *arg);
  */
 void fuzz_change_words(uint8_t *data, size_t size, uint32_t seed);
 
-/* For what must never fail in a target that works; says it and aborts. */
+/* For conditions that hold on any working target; prints the condition and aborts. */
 #define fuzz_require(condition) \
 	((condition) ? (void)0 : fuzz_failed(#condition, __FILE__, __LINE__))
 _Noreturn void fuzz_failed(const char *condition, const char *file, int line);

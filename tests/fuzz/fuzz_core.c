@@ -49,7 +49,7 @@ static void dump_core(const char *path, const char *program)
 	if (error_dropped(target_open_core(path, program, &t)) ||
 	    error_dropped(image_open(t, NULL, &img)) || error_dropped(golayout_open(img, t, &lay)))
 		return;
-	/* Refused or not: what follows must stand it. */
+	/* Refused or not: the code below must withstand it. */
 	error_destroy(golayout_validate(lay, img, t, &starting));
 	fuzz_accepted += show(t, img, lay) > 0;
 }

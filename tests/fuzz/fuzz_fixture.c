@@ -1,7 +1,7 @@
 /*
- * Recorded deaths of real Go programs (tests/fixtures): their memory lies at each read, or their
- * core files have other words in some places. The input's first bytes say which program and which
- * of the two; the rest is lies (liar.h) or places and words.
+ * Recorded core files of real Go programs (tests/fixtures): either their memory changes at each
+ * read, or words of them are replaced. The input's first bytes choose the program and one of the
+ * two; the rest is lies (liar.h), or places and words.
  */
 #include <fcntl.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* A file that says to be a Go execution trace: its reader, the order of its steps, and all that
- * `report` makes of it. */
+/* A file that claims to be a Go execution trace: its reader, the order of its steps, and every
+ * output of `report`. */
 #include <regex.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /*
- * A process that lies, now so, now so, in any word of its memory: through everything that `gospect
- * dump` does, twice, so that also what is remembered of the first look is met by other lies. The
- * input is the lies; the first byte says of which process.
+ * A process whose memory changes at each read, in any word: through all of `gospect dump`, twice,
+ * so that data remembered from the first pass meets other values. The input is the changes; the
+ * first byte chooses the process.
  */
 #include <string.h>
 #include <unistd.h>

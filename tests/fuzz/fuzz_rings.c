@@ -24,7 +24,7 @@
 enum { SLOTS = 2 + AGENT_FALLBACK_SLOTS, WRITTEN = 3, RING = 4 * AGENT_CHUNK_BYTES };
 enum { ARENA_WORDS = 1024, BLOCKS = 8, TEXT_MOST = 64 };
 
-/* What a step does; what it has behind it. */
+/* The kind of a step; its arguments follow. */
 enum {
 	STEP_WRITE,   /* slot, length (2 bytes), bytes: into its ring */
 	STEP_CHUNK,   /* slot, tick (8), lost (1): a chunk begins */
@@ -43,7 +43,7 @@ struct output {
 	struct strbuf bytes;
 };
 
-/* What is injected here, in place of the room `inject`: memory that is to be made present. */
+/* Stands in for the room `inject`: memory that is to be populated. */
 struct injection {
 	const struct agent_shared *layout;
 };
@@ -149,7 +149,7 @@ static void close_rig(struct rig *r)
 	free(r);
 }
 
-/* ---- what the target does ---- */
+/* ---- the target's actions ---- */
 
 static uint8_t *memory(struct rig *r, uint64_t offset)
 {
@@ -202,7 +202,7 @@ static void step_poke(struct rig *r, struct cursor *c)
 	memcpy(memory(r, place * 8), &word, sizeof(word));
 }
 
-/* ---- what gospect does ---- */
+/* ---- gospect's actions ---- */
 
 static void take_record(struct rig *r, const struct drain_record *record)
 {

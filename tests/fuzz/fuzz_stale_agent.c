@@ -1,6 +1,4 @@
-/* A process that shows what looks like the agent of a killed gospect: the head of the code, a
- * claim.
- */
+/* A process with a forged stale agent: the head of the code, a claim. */
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -1,6 +1,6 @@
 /*
- * Memory that lies: a target whose words are what a picture of memory says until the input has
- * something to say, which it does anew at each read. So two reads of one address differ.
+ * A target with a memory image whose words the input may replace anew at each read. So two reads of
+ * one address differ.
  */
 #ifndef FUZZ_LIAR_H
 #define FUZZ_LIAR_H

@@ -135,7 +135,7 @@ static void add_code(struct builder *b, struct strbuf *sb)
 	}
 }
 
-/* Puts a slice of moduledata to what is added now. */
+/* Points a slice of moduledata to the data that is added now. */
 static void add_slice(struct builder *b, struct strbuf *sb, size_t word, const struct strbuf *bytes,
 		      size_t item)
 {
@@ -222,7 +222,7 @@ static void fill_reasons(struct made_program *p)
 	}
 }
 
-/* What the loader would have to do: the words of moduledata and of the wait reasons. */
+/* The relocations that the loader would apply: the words of moduledata and of the wait reasons. */
 static void add_relocations(const struct made_program *p, struct strbuf *sb)
 {
 	uint32_t type = p->machine == MACHINE_AMD64 ? R_X86_64_RELATIVE : R_AARCH64_RELATIVE;

@@ -1,7 +1,7 @@
 /*
- * A Go program that does not exist, as an ELF file of a few KB: build information, function table,
+ * A synthetic Go program, as an ELF file of a few KB: build information, function table,
  * moduledata, and code from which the runtime's variables are found; and the memory of a process of
- * it, a few goroutines with labels and stacks. What a seed is made of.
+ * it, a few goroutines with labels and stacks. Seeds are made of it.
  */
 #ifndef FUZZ_MADE_PROGRAM_H
 #define FUZZ_MADE_PROGRAM_H
@@ -30,11 +30,11 @@ struct made_program {
 	uint64_t running_pc, running_sp; /* of thread PROGRAM_THREAD */
 };
 
-/* Makes the file and the memory of what the first members say; abort()s without memory. */
+/* Makes the file and the memory that the first members describe; aborts without memory. */
 void made_program_init(struct made_program *p);
 void made_program_release(struct made_program *p);
 
-/* A descriptor of a file with these bytes; abort()s when there is none to be had. */
+/* A descriptor of a file with these bytes; aborts on failure. */
 int bytes_to_fd(const void *bytes, size_t size);
 
 /* A core file of it. */

@@ -24,7 +24,7 @@
 #include "base/clock.h"
 #include "fuzz.h"
 
-/* Of one input. An input is some KB, so this is far more than it can ask for in good faith. */
+/* The time limit of one input. An input is some KB, and needs far less. */
 #define MAX_SECONDS 10
 #define MAX_MEGABYTES 1024
 
@@ -181,7 +181,7 @@ static uint64_t processor_time(void)
 	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
 
-/* In a process of its own; `size` 0: what it takes without an input. */
+/* Measures in a process of its own; `size` 0: the cost without an input. */
 static bool measure(const uint8_t *bytes, size_t size, struct taken *ret)
 {
 	static uint64_t *ns;
@@ -216,9 +216,8 @@ static bool measure(const uint8_t *bytes, size_t size, struct taken *ret)
 	return ret->accepted || (WIFEXITED(status) && !WEXITSTATUS(status));
 }
 
-/* A seed of which a part is there again and again, so that it has the size. Most are small, as
- * records are. Of each other one some words are changed, too: counts, that say how many there are.
- */
+/* Repeats a part of a seed, mostly a small one, as records are, until it has the size. In every
+ * other input some words are changed too: counts. */
 static void grow(const struct seed *seed, uint32_t number, uint8_t *ret, size_t size)
 {
 	static const uint32_t longest[] = {16, 64, 256, 4096};

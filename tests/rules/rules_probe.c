@@ -1,7 +1,7 @@
 /*
- * Says what gospect finds out about one Go program: the release, where the numbers come from, where
- * they differ from the generated table, the runtime's variables by symbol and by rule, and, with a
- * pid, whether the process agrees. tests/rules/run compares.
+ * Prints what gospect finds out about one Go program: the release, where the numbers come from,
+ * where they differ from the generated table, the runtime's variables by symbol and by rule, and,
+ * with a pid, whether the process agrees. tests/rules/run compares.
  */
 #include <inttypes.h>
 #include <stdio.h>

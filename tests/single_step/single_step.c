@@ -42,7 +42,7 @@ struct stepper {
 	uint8_t bytes[STACK_BYTES];
 	uint64_t calls[MAX_DEPTH]; /* return addresses, the outermost first */
 	size_t depth;
-	uint64_t base[64]; /* who called main.steps */
+	uint64_t base[64]; /* the callers of main.steps */
 	size_t base_count;
 	size_t before_growth; /* depth when a function found its stack too small */
 	uint64_t functions[256];
@@ -140,7 +140,7 @@ static struct stack unwind(struct stepper *s, const struct user_regs_struct *r)
 	return stacks_get(s->stacks, result.stack);
 }
 
-/* Without the chain the exact walk would not know it from what it would be by frame pointers. */
+/* Without the chain the exact walk would equal the one by frame pointers. */
 static struct stack unwind_by(struct stepper *s, struct method *m, const struct user_regs_struct *r)
 {
 	const struct running_source source = {nothing_read, no_goroutine, no_thread_sp, s};
@@ -218,7 +218,7 @@ static void compare(struct stepper *s, const struct user_regs_struct *r)
 	const char *name = function_at(s, r->rip, &entry);
 	struct stack stack;
 
-	/* A stack grows on the thread's own, whose callers are not those of main.steps. */
+	/* A stack grows on the thread's own stack, whose callers are not those of main.steps. */
 	if (!is_compared(name) || s->before_growth != SIZE_MAX)
 		return;
 	stack = unwind(s, r);
@@ -247,7 +247,7 @@ static bool is_call(const uint8_t *code)
 	return code[0] == 0xe8 || (code[0] == 0xff && (code[1] >> 3 & 7) == 2);
 }
 
-/* What the instruction did to the stack of calls. */
+/* The effect of the instruction on the call stack. */
 static void follow(struct stepper *s, const uint8_t *code, uint64_t from,
 		   const struct user_regs_struct *now)
 {

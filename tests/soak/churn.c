@@ -28,7 +28,7 @@ static const struct {
 	{"chan send", 1u << SERVE | 1u << ANSWER},
 };
 
-/* What a function stands for: a digit, a leaf, or nothing. */
+/* The code of a function: a digit, a leaf, or none. */
 enum { CODE_OTHER = 1, CODE_DIGIT = 2, CODE_LEAF = CODE_DIGIT + 16 };
 
 struct spelled {

@@ -1,7 +1,7 @@
 /*
- * What a stack of the program churn (tests/programs/churn) says of itself: the names of twelve
- * functions spell the goroutine's id, the round that it is in and a checksum over both and over the
- * way that it waits. A mix of two moments spells nonsense.
+ * Decodes a stack of the program churn (tests/programs/churn): the names of twelve functions spell
+ * the goroutine's id, its round, and a checksum over both and its way to wait. A mix of two times
+ * fails the checksum.
  */
 #ifndef SOAK_CHURN_H
 #define SOAK_CHURN_H
@@ -17,7 +17,7 @@ enum { CHURN_DEPTH = 12 };
 
 struct churn {
 	const struct pclntab *functions;
-	struct map codes;  /* a stack word -> what its function stands for */
+	struct map codes;  /* a stack word -> the code of its function */
 	struct map rounds; /* goid -> the round that it was last seen in */
 	uint64_t fresh;    /* stacks of a round that its goroutine was not seen in before */
 };
@@ -25,7 +25,7 @@ struct churn {
 /* How many digits the stack spells; 0: it is not of a goroutine that walks. */
 unsigned int churn_digits(struct churn *c, struct stack stack);
 
-/* NULL, or what is wrong with it. `wait_reason` is "" of who does not wait. */
+/* NULL, or the defect. `wait_reason` is "" for a goroutine that does not wait. */
 const char *churn_wrong(struct churn *c, struct stack stack, uint64_t goid,
 			const char *wait_reason);
 

@@ -28,7 +28,7 @@ static void leave(pid_t tid, uint64_t time, bool could_run)
 	waits_left(waits, tid, could_run);
 }
 
-/* What it stands for; 0: it was not drawn. */
+/* The time that it stands for; 0: it was not drawn. */
 static uint64_t come(pid_t tid, uint64_t time)
 {
 	uint64_t ns = 0;
@@ -62,7 +62,7 @@ static void sleep_is_no_wait(void **state)
 {
 	leave(1, 100 * MS, false);
 	assert_int_equal(come(1, 900 * MS), 0);
-	/* Nor is it when it is not known how it left. */
+	/* A thread that left in an unknown way is not drawn either. */
 	assert_true(waits_leave(waits, &(struct perf_sample){.tid = 1, .time = 1000 * MS}));
 	assert_int_equal(come(1, 1900 * MS), 0);
 }

@@ -82,7 +82,7 @@ void made_record(struct made_file *f, uint32_t type, uint16_t misc, const void *
 	made_add(f, body, size);
 }
 
-/* What records other than samples end with. */
+/* The trailing fields of records other than samples. */
 static void add_ids(struct made_file *body, uint32_t pid, uint64_t time)
 {
 	made_u32(body, pid);

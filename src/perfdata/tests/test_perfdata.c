@@ -15,7 +15,7 @@ struct read {
 
 static void read_made(const struct made_file *f, size_t size, struct read *ret)
 {
-	/* Of exactly that size, so that a sanitizer sees what lies behind. */
+	/* Exactly of that size, so that a sanitizer detects reads beyond it. */
 	uint8_t *copy = malloc(size ? size : 1);
 
 	memcpy(copy, f->bytes, size);
@@ -296,7 +296,7 @@ static uint64_t next_random(uint64_t *state)
 	return *state;
 }
 
-/* What lies at each of some addresses: the number of the mapping, or 0. */
+/* The number of the mapping at some addresses, or 0. */
 enum { LISTS = 3, PLACES = 64 };
 
 static void assert_lies_there(const struct map_list *l, const uint64_t *expected)

@@ -21,7 +21,7 @@ struct made_up {
 	uint64_t random;
 };
 
-/* What a sample is of; times in milliseconds, at 100 Hz. */
+/* The key and values of a sample; times in milliseconds, at 100 Hz. */
 struct made_up_sample {
 	enum profile_state state;
 	const char *wait;   /* or NULL */
@@ -37,8 +37,8 @@ void made_up_deinit(struct made_up *m);
 
 /*
  * Adds a sample with the stack "root;...;leaf". A frame is "function", "function file:line", and
- * with " <- " several frames of one word: what is before it was inlined into what is behind it. A
- * frame that begins with '~' is a wrapper; "[running]" and the like are pseudo words.
+ * with " <- " several frames of one word: the left one was inlined into the right one. A frame that
+ * begins with '~' is a wrapper; "[running]" and the like are pseudo words.
  */
 void made_up_add(struct made_up *m, const struct made_up_sample *sample, const char *stack);
 

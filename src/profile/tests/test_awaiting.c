@@ -91,7 +91,7 @@ static void a_job_that_waits_is_work(void **state)
 	assert_false(awaits(PROFILE_RUNNABLE, "", STACK("main.(*worker).run")));
 }
 
-/* What somebody else has to give back is no work that may come. */
+/* Waiting for another goroutine to release something is no waiting for work. */
 static void locks_and_full_channels_are_no_wait_for_work(void **state)
 {
 	static const char *const no_work[] = {"sync.Mutex.Lock", "chan send", "semacquire",

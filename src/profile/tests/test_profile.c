@@ -15,7 +15,7 @@
 
 static const struct made_up_sample waits = {PROFILE_WAITING, "chan receive", NULL, 10, 0};
 
-/* What a format makes of a profile; the caller frees *ret. */
+/* Writes a profile in a format; the caller frees *ret. */
 static size_t written(const struct made_up *m, const struct profile_format *format,
 		      struct profile_symbols *symbols, char **ret)
 {

@@ -276,7 +276,7 @@ static void a_call_that_began_before_the_trace_is_cut(void **state)
 
 	assert_int_equal(regcomp(&root, "^handle$", REG_EXTENDED | REG_NOSUB), 0);
 	s.root = &root;
-	stands(&s, 0, 50, TRACE_WAITING, 0); /* who knows where */
+	stands(&s, 0, 50, TRACE_WAITING, 0); /* place unknown */
 	stands(&s, 50, 60, TRACE_RUNNING, 0);
 	passes(&s, 60, SPAN_RETURN, "handle");
 	stands(&s, 60, 70, TRACE_RUNNING, 0);

@@ -12,7 +12,8 @@
 #include "requests/summary.h"
 
 enum { BATCH = 1, STACKS = 2, STACK = 3, STRINGS = 4, STRING = 5, FREQUENCY = 8 };
-/* Of processor time, on a slow machine under sanitizers: what was quadratic took some 20,000. */
+/* Limits of CPU time, on a slow machine under sanitizers: the quadratic version took some 20,000.
+ */
 enum { NS_OF_BYTE = 5000, NS_OF_FILE = 100000000, SIZE = 1 << 20 };
 
 static int make(void **state)

@@ -122,7 +122,7 @@ static void goroutine_without_a_cpu_sample_stays_running(void **state)
 	assert_int_equal(find(G_RUNNING, stack_of(STACK_PC_RUNNING, OTHER_START | STACK_PC_EXACT))
 				 ->ns,
 			 1000);
-	/* And who was never seen running counts as its CPU time. */
+	/* A goroutine that was never seen running counts as its CPU time. */
 	assert_int_equal(find(G_RUNNING, a)->ns, 3 * PERIOD);
 }
 
@@ -186,7 +186,7 @@ static void marked_stack_is_shown(void **state)
 
 #define JOIN_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
-/* Of a program whose stacks and labels are always new. */
+/* A program whose stacks and labels are always new. */
 static void there_are_not_more_buckets_than_are_kept(void **state)
 {
 	uint64_t ns = 0;

@@ -96,8 +96,8 @@ static void a_change_ends_the_time_of_what_was(void **state)
 	assert_int_equal(total_of(G_WAITING).idle_ns, (MADE_MAX - 1) * r->duration_ns);
 }
 
-/* Whatever the budget, all of the time is accounted for: what was seen last stands until there is
- * CPU time to look again. */
+/* Whatever the budget, all time is accounted for: the last state stands until there is CPU time for
+ * the next look. */
 static void sampler_over_budget_loses_no_time(void **state)
 {
 	static const double budgets[] = {0.00001, 0.0001, 0.001, 0.01};
@@ -196,7 +196,7 @@ static void a_goroutine_stands_since_it_came_there(void **state)
 	assert_int_equal(wall_sampler_since(sampler, &records[1]), since);
 }
 
-/* What a program that lies about them may have: one for each byte of its code. */
+/* A hostile program may have one for each byte of its code. */
 static void go_statements_past_the_limit_are_counted(void **state)
 {
 	struct wall_options options = {.hz = 5000,
@@ -264,7 +264,7 @@ static void held_program_is_seen_even_if_it_ends_at_once(void **state)
 	assert_int_equal(waiting.ns, MADE_MAX * r->duration_ns);
 }
 
-/* What it was held for does not count as its time. */
+/* The time for which it was held does not count. */
 static void a_held_programs_time_begins_when_it_runs(void **state)
 {
 	uint64_t looks = 0;

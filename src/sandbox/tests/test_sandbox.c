@@ -1,4 +1,4 @@
-/* What a process may do before and after it gives up its privilege; each case in a child. */
+/* The rights of a process before and after it drops privilege; each case in a child. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -57,8 +57,8 @@ static int confined(const struct sandbox_options *options, int (*act)(void))
 			return __LINE__; \
 	} while (0)
 
-/* The kernel sends a descriptor's owner the signal that it was given, with the rights of the one
- * who set it. */
+/* The kernel sends a descriptor's owner its signal with the rights of the process that set the
+ * owner. */
 static int forbidden_to_descriptors(void)
 {
 	struct f_owner_ex owner = {F_OWNER_PID, parent};
@@ -78,7 +78,7 @@ static int forbidden_to_descriptors(void)
 	return 0;
 }
 
-/* Of a user or of a process group there are others than this process. */
+/* A user or a process group has other processes, too. */
 static int forbidden_to_priorities(void)
 {
 	const struct sched_param param = {0};
@@ -209,14 +209,14 @@ static int open_files(void)
 	char byte;
 	int fd;
 
-	/* What the user named, whatever it is; programs; what the kernel says of the machine. */
+	/* The user's file, whatever it is; programs; the kernel's facts about the machine. */
 	fd = door_open("text", 0);
 	EXPECT(fd >= 0 && read(fd, &byte, 1) == 1 && byte == 't');
 	EXPECT(write(fd, "x", 1) < 0);
 	EXPECT(door_open("/bin/true", 0) >= 0);
 	EXPECT(door_open("/bin", O_DIRECTORY) >= 0);
 	EXPECT(door_open("/proc/sys/kernel/osrelease", 0) >= 0);
-	/* Not what is no program, nor what is none of the target's. */
+	/* Refused: files that are no program, and files of other processes. */
 	EXPECT(door_open("/etc/passwd", 0) < 0 && errno == EACCES);
 	EXPECT(door_open("/proc/sys/../../etc/passwd", 0) < 0 && errno == EACCES);
 	EXPECT(door_open("link", 0) < 0 && errno == EACCES);
@@ -322,7 +322,7 @@ static int make_files(void)
 	EXPECT(!publish(fd));
 	EXPECT(!outfile_commit(&out));
 	outfile_abandon(&out);
-	/* Nor has any other file of that name been replaced. */
+	/* No other file of that name has been replaced. */
 	EXPECT(is_refused("new.folded", &lax));
 	EXPECT(!outfile_open_new("late.folded", &lax, &out));
 	return 0;
@@ -366,7 +366,7 @@ static void files_that_the_user_names_later_are_new_and_nothing_else(void **stat
 	assert_int_not_equal(access("sub/x.folded", F_OK), 0);
 }
 
-/* Has no name before it is published, and then one that nobody has. */
+/* It has no name before it is published, and then a new one. */
 static int make_numbered_files(void)
 {
 	struct outfile out = {0};
@@ -448,7 +448,7 @@ static void processor_time_is_limited(void **state)
 	assert_true(status == 1000 + SIGXCPU || status == 1000 + SIGKILL);
 }
 
-/* The broker must not hold what a reader waits for the end of. */
+/* The broker must not hold a descriptor at whose end a reader waits. */
 static void a_reader_sees_the_end_of_a_process_that_was_killed(void **state)
 {
 	int ends[2];

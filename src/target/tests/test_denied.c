@@ -1,5 +1,5 @@
-/* Each of the kernel's rules against reading a process, those of kernels with Yama, SELinux or
- * AppArmor included, is told from the others, with a remedy that works where gospect is. */
+/* Each of the kernel's rules against reading a process, including those of Yama, SELinux and
+ * AppArmor, is distinguished from the others, with a remedy that works where gospect runs. */
 #include <linux/capability.h>
 #include <string.h>
 

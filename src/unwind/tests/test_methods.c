@@ -1,4 +1,4 @@
-/* Stacks by frame pointers: of what is parked, and of what runs. */
+/* Stacks by frame pointers: of parked and of running goroutines. */
 #include <string.h>
 
 #include "base/array.h"

@@ -1,4 +1,4 @@
-/* What of a stack is of the sample, and what was read later and is not believed. */
+/* Which parts of a stack belong to the sample, and which were read later and are rejected. */
 #include <string.h>
 
 #include "base/array.h"
@@ -87,7 +87,7 @@ static void a_deep_stack_that_changed_is_cut(void **state)
 		   START | STACK_PC_EXACT);
 }
 
-/* What was copied of the goroutine when the sample was taken; by now all has changed. */
+/* The copy of the goroutine at the sample; all has changed since. */
 static void go_on_after_a_copy(struct made_sample *f)
 {
 	static struct sampled_goroutine sample;
@@ -226,7 +226,7 @@ static void memory_that_has_not_all_of_the_chain_is_not_believed(void **state)
  */
 #define OLD_STACK 0xc000020000u
 
-/* Leaf, called by what lends the stack, called by systemstack; fp leads to `fp`. */
+/* Leaf, called by the lender of the stack, called by systemstack; fp leads to `fp`. */
 static void make_borrowed(struct made_sample *f, int systemstack, uint64_t fp)
 {
 	make_systemstack(f, systemstack);
@@ -325,7 +325,7 @@ static void chain_is_trusted_where_stacks_do_not_move(void **state)
 	make_stray_chain(f, SYSTEMSTACK);
 	unwind_sample(f);
 	ASSERT_LENT(f, SYSTEMSTACK, made_pc(MIDDLE, false), made_pc(CLOSURE, false), END);
-	/* Nor does it move when nobody has lent it. */
+	/* It does not move without a lender. */
 	running_unwinder_expect_moves(f->unwinder);
 	make_systemstack(f, SYSTEMSTACK);
 	make_chain(f);
@@ -334,7 +334,8 @@ static void chain_is_trusted_where_stacks_do_not_move(void **state)
 	assert_false(f->result.truncated);
 }
 
-/* The thread works for another goroutine by now, but who lent its stack has its g in its frame. */
+/* The thread works for another goroutine by now, but the lender of its stack has its g in its
+ * frame. */
 static void the_lender_of_a_stack_that_was_not_moved_is_known(void **state)
 {
 	struct made_sample *f = *state;
@@ -351,7 +352,7 @@ static void the_lender_of_a_stack_that_was_not_moved_is_known(void **state)
 	assert_int_equal(f->result.g, G);
 }
 
-/* Of the goroutine's stack systemstack's own frame alone was copied; the rest is in memory. */
+/* Only systemstack's own frame of the goroutine's stack was copied; the rest is in memory. */
 static void make_short_copy(struct made_sample *f, struct sampled_goroutine *sample,
 			    uint64_t copy[2])
 {

@@ -139,7 +139,7 @@ static void dropg_under_morestack_is_the_scheduler(void **state)
 	assert_int_equal(f->result.g, 0);
 }
 
-/* Of the stack of g0 only so much is captured that the chain tells the rest. */
+/* The captured bytes of g0's stack lack the part that the chain has. */
 static void the_chain_tells_it_as_well(void **state)
 {
 	struct made_sample *f = *state;
@@ -172,7 +172,7 @@ static void push_context(struct made_sample *f, uint64_t pc)
 	*stack_at(&f->thread, f->thread.sp + 168) = pc;
 }
 
-/* Leaf, called by the signal's handler on the thread's stack, whose frame has been pushed there. */
+/* Leaf, called by the signal handler on the thread's stack, whose frame has been pushed there. */
 static void unwind_handler(struct made_sample *f)
 {
 	const uint64_t chain[] = {made_pc(LEAF, false), made_pc(SIGTRAMP, false), 0x7fff00000000,
@@ -216,8 +216,8 @@ static void a_signal_whose_handler_has_returned_as_well(void **state)
 	assert_int_equal(f->result.g, G);
 }
 
-/* What was interrupted is on a stack that is not to be had, so its caller is lost, but the chain
- * goes on. In the handler g is nobody's. */
+/* The interrupted function is on an unavailable stack, so its caller is lost, but the chain
+ * continues. In the handler g belongs to no goroutine. */
 static void start_function_is_known_beyond_a_gap(void **state)
 {
 	struct made_sample *f = *state;
@@ -257,8 +257,8 @@ static void put_call(uint8_t *code, int caller, bool half, int callee, int closu
 	put_instruction(code, end - 5, 0xe8, MADE_TEXT + callee * MADE_SIZE);
 }
 
-/* Go 1.20: root has called middle, which has called systemstack with leaf, and all has gone on
- * since. The code is what the program has. */
+/* Go 1.20: root has called middle, which has called systemstack with leaf, and all have run on
+ * since. Only the program has the code. */
 static void unwind_by_code(struct made_sample *f, uint8_t *code, const uint64_t *chain,
 			   size_t count)
 {
@@ -324,7 +324,7 @@ static void a_call_through_a_register_tells_nothing(void **state)
 	assert_true(f->result.truncated);
 }
 
-/* Nobody has called who began the goroutine: its closure's name tells who it is. */
+/* The start function has no caller: its closure's name identifies it. */
 static void closure_name_identifies_the_start_function(void **state)
 {
 	struct made_sample *f = *state;
@@ -359,8 +359,8 @@ static void switched_stack_has_no_return_address_yet(void **state)
 	ASSERT_PCS(f, EXACTLY(GOGO), STACK_PC_TRUNCATED, START | STACK_PC_EXACT);
 }
 
-/* middle, called by root: each has its record right below its SP, the innermost one below what was
- * captured. */
+/* middle, called by root: each has its record right below its SP, the innermost one below the
+ * captured bytes. */
 static void unwind_arm64(struct made_sample *f, const uint64_t *chain, size_t count)
 {
 	const uint64_t words[] = {made_pc(ROOT, false), 1, 2, 3, G_LO + 64 + 48, END, 0};
@@ -397,7 +397,7 @@ static void arm64_needs_no_innermost_record_where_the_chain_ends_early(void **st
 	assert_false(f->result.truncated || f->result.used_memory);
 }
 
-/* A sample of the thread whose innermost frame has no record that was captured. */
+/* A sample of the thread whose innermost frame has no captured record. */
 static void sample_arm64(struct made_sample *f, uint64_t pc, const uint64_t *words, size_t size)
 {
 	running_unwinder_destroy(f->unwinder);
@@ -433,7 +433,7 @@ static void on_arm64_the_snapshot_shows_where_systemstack_was_called(void **stat
 	assert_false(f->result.truncated || f->result.used_memory);
 }
 
-/* Code of ours stands for the vDSO's: it is in a module, and what it is does not matter. */
+/* Code of the test stands for the vDSO's: it is in a module, and its instructions do not matter. */
 static void on_arm64_lr_leads_out_of_the_vdso(void **state)
 {
 	struct made_sample *f = *state;

@@ -1,4 +1,4 @@
-/* A C program that loads a Go library and runs what it has for a main. */
+/* A C program that loads a Go library and runs its main function. */
 #include <dlfcn.h>
 #include <stdio.h>
 

@@ -4,8 +4,11 @@
 #include <string.h>
 #include <zlib.h>
 
+/* Events that come in no order at all take up to 3 times as many bytes as in Go's format. With
+ * zlib's fastest level they take 3.6 times as many, in two thirds of the time. */
+#define COMPRESSION 5
 /* Bytes compressed at once. */
-#define PIECE_BYTES (64u << 10)
+#define PIECE_BYTES (512u << 10)
 /* No more than one in four is left of it, as a rule. */
 #define USUAL_RATIO 4
 /* An event without its length. */
@@ -353,7 +356,7 @@ void packets_init(struct packets *p)
 {
 	*p = (struct packets){.raw = STRBUF_INIT, .packed = STRBUF_INIT};
 	p->deflate = calloc(1, sizeof(*p->deflate));
-	p->failed = !p->deflate || deflateInit(p->deflate, Z_BEST_SPEED) != Z_OK;
+	p->failed = !p->deflate || deflateInit(p->deflate, COMPRESSION) != Z_OK;
 }
 
 void packets_release(struct packets *p)

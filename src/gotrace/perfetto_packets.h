@@ -6,7 +6,7 @@
  * - Names and texts are interned: defined once a generation, by a number that is then used.
  * - The time of a packet is that since the packet before it, in ns: a clock of the sequence's own,
  *   which each generation sets.
- * - Packets are gathered up to 64 KB and compressed (zlib) into one packet that holds them: slices
+ * - Packets are gathered up to 512 KB and compressed (zlib) into one packet that holds them: slices
  *   that repeat take a tenth. What reads Perfetto's files reads that.
  *
  * They are written by hand as they are few and come by the million: nothing is allocated for one.

@@ -50,19 +50,19 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target --core $output -g --goid --unwind -h --help" -- "$cur"))
 		;;
 	record)
-		COMPREPLY=($(compgen -W "$target $output $filter -d --duration -r --rate --budget --on-cpu --off-cpu --raw --runtime --all --kernel --run-queue --unwind -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output $filter -d --duration -r --rate --budget --on-cpu --off-cpu --raw --runtime --all --kernel --run-queue --unwind -v --verbose -h --help" -- "$cur"))
 		;;
 	top)
 		COMPREPLY=($(compgen -W "$target $output $filter --budget --runtime --all -h --help" -- "$cur"))
 		;;
 	trace)
-		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --stack-depth --max-pause --root -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --stack-depth --max-pause --root -v --verbose -h --help" -- "$cur"))
 		;;
 	report)
 		COMPREPLY=($(compgen -f -W "$output --by --only --root --per -n --rows --diff --exe -h --help" -- "$cur"))
 		;;
 	offcpu)
-		COMPREPLY=($(compgen -W "$target $output -d --duration --by --only --root --per -n --rows --sampled -r --rate --budget --max-size --max-pause -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output -d --duration --by --only --root --per -n --rows --sampled -r --rate --budget --max-size --max-pause -v --verbose -h --help" -- "$cur"))
 		;;
 	symbolize)
 		COMPREPLY=($(compgen -f -W "$output --exe --debug-dir -h --help" -- "$cur"))

@@ -100,4 +100,4 @@ echo
 echo "what the clients saw:"
 sed -n '/^route/,$ { /^[a-z]/p }' "$work/log" | sed 's/^/  /'
 echo
-echo "the whole picture: demo.html"
+echo "the whole picture: file://$(pwd | sed 's/%/%25/g; s/ /%20/g')/demo.html"

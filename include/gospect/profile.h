@@ -152,6 +152,23 @@ GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_profile_write(const struct gospect_profile *profile, enum gospect_format format,
 		      struct gospect_sink sink);
 
+/* What stands out in a profile, in words. */
+struct gospect_sentence {
+	const char *text;     /* without a full stop */
+	const char *function; /* a regular expression: it is about stacks with a function that
+				 matches; "" for all */
+	const char *wait;     /* it is about this wait reason alone; "" for all */
+	uint32_t is_grave;    /* 1: worth a look; 0: what any profile has */
+	uint32_t is_idle;     /* 1: about goroutines that wait for work */
+};
+
+/* Hands over each sentence, the gravest first, five at most, until sentence() returns anything but
+ * 0, which is no error. What it is given is valid during the call. */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_profile_stands_out(const struct gospect_profile *profile,
+			   int (*sentence)(void *arg, const struct gospect_sentence *sentence),
+			   void *arg);
+
 /* GOSPECT_HTML of `after`, which shows what changed since `before`: by share, by time and by count.
  * GOSPECT_ERROR_INVALID: one of them has addresses only. */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *

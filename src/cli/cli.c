@@ -52,6 +52,32 @@ void say_remark(void *arg, const char *line)
 	say("%s", line);
 }
 
+static bool all_said;
+
+void say_all(void)
+{
+	all_said = true;
+}
+
+bool says_all(void)
+{
+	return all_said || !isatty(STDERR_FILENO);
+}
+
+const char *count_text(unsigned long count, char text[static 32])
+{
+	char digits[24];
+	size_t n = snprintf(digits, sizeof(digits), "%lu", count), at = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (i && (n - i) % 3 == 0)
+			text[at++] = ',';
+		text[at++] = digits[i];
+	}
+	text[at] = 0;
+	return text;
+}
+
 struct error *library_error(struct gospect_error *err)
 {
 	struct error *ret;

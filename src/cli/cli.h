@@ -36,6 +36,13 @@ void say_remark(void *arg, const char *line);
 /* A line that the next one replaces, on a terminal; nothing elsewhere. NULL ends it. */
 void say_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Summaries have all their numbers: off a terminal always, on one with -v. */
+void say_all(void);
+bool says_all(void);
+
+/* "10,961", as people read it. */
+const char *count_text(unsigned long count, char text[static 32]);
+
 /* An error of the library as an error of the verb. Consumes err; NULL stays NULL. */
 struct error *library_error(struct gospect_error *err) must_check;
 

@@ -1,7 +1,13 @@
 #include "cli/recording.h"
 
+#include <math.h>
+
 #include "cli/duration.h"
 #include "cli/stop.h"
+
+/* From which error on a larger budget is named, and which. */
+#define LARGE_ERROR 0.02
+#define LARGER_BUDGET 5
 
 enum { KEY_BUDGET = 0x5100 };
 
@@ -14,6 +20,7 @@ static const struct argp_option options[] =
 	  "Use at most this share of one core (1); with too many goroutines, sample a random part "
 	  "of them at each tick; 100 means no limit",
 	  4},
+	 {"verbose", 'v', NULL, 0, "Print all numbers of the summary on a terminal too", 4},
 	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -28,6 +35,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return parse_duration_option(arg, 0.01, 1e7, &o->duration, state);
 	case 'r':
 		return parse_number_option(arg, 0.1, 10000, &o->rate, state, "rate");
+	case 'v':
+		say_all();
+		return 0;
 	case KEY_BUDGET:
 		return parse_number_option(arg, 0.01, 100, &o->budget, state, "budget");
 	}
@@ -67,14 +77,34 @@ struct error *recording_take(struct subject *subject, const struct gospect_recor
 	return library_error(err);
 }
 
-void recording_say(const struct gospect_profile *profile, const char *path)
+/* A goroutine that was not looked at in each tick would be with a larger budget. */
+static void say_budget(const struct gospect_profile_info *p, const struct gospect_record_options *o)
+{
+	double budget = o->budget > 0 ? o->budget : 1, more = LARGER_BUDGET / budget;
+	double most = p->looks > 0 ? p->rate / p->looks : 1;
+
+	if (p->error < LARGE_ERROR || more <= 1 || most < 1.5)
+		return;
+	/* The error of a mean goes with the root of how many looks it is of. */
+	say("--budget %d would make the shares accurate to about ±%.1g points", LARGER_BUDGET,
+	    100 * p->error / sqrt(more < most ? more : most));
+}
+
+void recording_say(const struct gospect_profile *profile,
+		   const struct gospect_record_options *given, const char *path)
 {
 	const struct gospect_profile_info *p = gospect_profile_info(profile);
+	const char *arrow = path ? " -> " : "";
+	char samples[32];
 
-	say("%.1f s, %.0f goroutines (each sampled %.1f times a second), %lu samples at %.1f Hz, "
-	    "shares accurate to ±%.2g points (95 %% confidence), %lu ticks missed, %lu reads "
-	    "dropped as torn, gospect "
-	    "used %.1f %% of a core%s%s",
-	    p->duration_ns / 1e9, p->goroutines, p->looks, p->samples, p->rate, 100 * p->error,
-	    p->missed, p->torn, p->cpu_percent, path ? " -> " : "", path ? path : "");
+	say_budget(p, given);
+	if (says_all())
+		say("%.1f s, %.0f goroutines (each sampled %.1f times a second), %lu samples at "
+		    "%.1f Hz, shares accurate to ±%.2g points (95 %% confidence), %lu ticks "
+		    "missed, %lu reads dropped as torn, gospect used %.1f %% of a core%s%s",
+		    p->duration_ns / 1e9, p->goroutines, p->looks, p->samples, p->rate,
+		    100 * p->error, p->missed, p->torn, p->cpu_percent, arrow, path ?: "");
+	else
+		say("%.1f s, %.0f goroutines, %s samples%s%s", p->duration_ns / 1e9, p->goroutines,
+		    count_text(p->samples, samples), arrow, path ?: "");
 }

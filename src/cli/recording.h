@@ -16,6 +16,7 @@ struct error *recording_take(struct subject *subject, const struct gospect_recor
 
 /* One line: how long, how much, how exact, and at what cost; `path` where it was written, NULL for
  * standard output. */
-void recording_say(const struct gospect_profile *profile, const char *path);
+void recording_say(const struct gospect_profile *profile,
+		   const struct gospect_record_options *given, const char *path);
 
 #endif

@@ -89,7 +89,14 @@ struct error *tracing_begin(struct gospect_trace *trace, struct subject *s)
 static void say_summary(const struct gospect_trace_stats *stats, const char *path)
 {
 	bool named = path && strcmp(path, "-");
+	char events[32];
 
+	if (!says_all() && !stats->lost && !stats->stacks_lost) {
+		say("%.1f s, %s events, the target paused for %.2f ms at most%s%s",
+		    stats->duration_ns / 1e9, count_text(stats->events, events),
+		    stats->pause_ns / 1e6, named ? " -> " : "", named ? path : "");
+		return;
+	}
 	say("%.1f s, %lu events, %lu lost, %lu stacks%s, the target paused for %.2f ms at most%s%s",
 	    stats->duration_ns / 1e9, stats->events, stats->lost, stats->stacks,
 	    stats->stacks_lost ? " (too many to keep all)" : "", stats->pause_ns / 1e6,

@@ -156,7 +156,7 @@ static struct error *sample(struct offcpu_verb *v, struct subject *s, struct rep
 	err = recording_take(s, &v->recording, &file->profile);
 	if (err)
 		return err;
-	recording_say(file->profile, NULL);
+	recording_say(file->profile, &v->recording, NULL);
 	if (labelled.label && !gospect_profile_info(file->profile)->samples)
 		return no_match(s->handle, &labelled, false);
 	say_error(gospect_profile_info(file->profile), labelled.label);

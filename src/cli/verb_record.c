@@ -4,6 +4,7 @@
 #include "base/outfile.h"
 #include "cli/format_names.h"
 #include "cli/no_match.h"
+#include "cli/record_page.h"
 #include "cli/recording.h"
 #include "cli/request.h"
 #include "cli/stop.h"
@@ -15,6 +16,7 @@ struct record_verb {
 	struct request request;
 	struct gospect_record_options recording;
 	enum gospect_format format;
+	bool answers; /* at a terminal: what stands out */
 };
 
 static const struct argp_option options[] =
@@ -76,7 +78,8 @@ static const struct argp argp =
 	 "Records a profile of where every goroutine of a Go program spends "
 	 "its time, running and waiting. It does not stop the program.\v"
 	 "Formats: pprof (.pb.gz, .pprof), folded (.folded), speedscope "
-	 "(.json), html (.html).\n"
+	 "(.json), html (.html). At a terminal, without -o and -f, record writes NAME-PID.html and "
+	 "prints what stands out.\n"
 	 "\n"
 	 "Examples:\n"
 	 "  gospect record -p server -d 10s -o profile.html\n"
@@ -145,6 +148,20 @@ static struct error *choose_format(struct record_verb *v)
 	return output_check(o, "record", v->format);
 }
 
+/* At a terminal, without a word about the output: a page, and the answer on the terminal. */
+static struct error *choose_page(struct record_verb *v, char **ret_path)
+{
+	struct output_options *o = &v->request.output;
+	struct error *err;
+
+	if (o->path || o->format || has(v, GOSPECT_RECORD_ADDRESSES) || !output_is_terminal(o))
+		return NULL;
+	err = record_page_name(&v->request.subject, ret_path);
+	o->path = *ret_path;
+	v->answers = true;
+	return err;
+}
+
 static void drop_profile(struct gospect_profile **p)
 {
 	gospect_profile_destroy(*p);
@@ -162,8 +179,10 @@ static struct error *record(struct record_verb *v, struct subject *s, struct out
 		err = library_error(gospect_profile_write(p, v->format, output_sink(out)));
 	if (!err)
 		err = outfile_commit(out);
+	if (!err && v->answers)
+		err = record_page_say(p, path);
 	if (!err)
-		recording_say(p, path && strcmp(path, "-") ? path : NULL);
+		recording_say(p, &v->recording, path && strcmp(path, "-") ? path : NULL);
 	if (!err && !gospect_profile_info(p)->samples && filter_is_set(&v->request.filter))
 		err = no_match(s->handle, &v->request.filter, has(v, GOSPECT_RECORD_SYSTEM));
 	return err;
@@ -173,8 +192,11 @@ static struct error *run_record(struct record_verb *v, int *ret)
 {
 	_cleanup_outfile_ struct outfile out = {0};
 	_cleanup_subject_ struct subject s = {0};
+	_cleanup_free_ char *page = NULL;
 	struct error *err = subject_check(&v->request.subject, "record");
 
+	if (!err)
+		err = choose_page(v, &page);
 	if (!err)
 		err = choose_format(v);
 

@@ -34,6 +34,7 @@ static const struct argp_option options[] =
 	  "Record calls of matching functions too, as regions for report --root; HTTP and gRPC "
 	  "handlers are always recorded",
 	  4},
+	 {"verbose", 'v', NULL, 0, "Print all numbers of the summary on a terminal too", 4},
 	 {0}};
 
 static bool check_regex(const char *text)
@@ -53,6 +54,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &v->request;
+		return 0;
+	case 'v':
+		say_all();
 		return 0;
 	case 'd':
 		return parse_duration_option(arg, 0.01, 1e7, &v->options.duration, state);

@@ -6,6 +6,7 @@
 #include "lib/error_api.h"
 #include "lib/sink.h"
 #include "lib/stack.h"
+#include "profile/stands_out.h"
 
 struct gospect_profile *profile_new(void)
 {
@@ -170,6 +171,30 @@ const struct profile_format *profile_format_of(enum gospect_format format)
 	default:
 		return NULL;
 	}
+}
+
+struct gospect_error *
+gospect_profile_stands_out(const struct gospect_profile *p,
+			   int (*sentence)(void *arg, const struct gospect_sentence *sentence),
+			   void *arg)
+{
+	_cleanup_stands_out_ struct stands_out found = {0};
+	struct error *err = stands_out_find(p->profile, p->symbols, &found);
+	bool ended = false;
+
+	for (size_t i = 0; !err && !ended && i < found.count; i++) {
+		const struct sentence *s = &found.sentences[i];
+		const struct gospect_sentence given = {
+			.text = s->text,
+			.function = s->focus,
+			.wait = s->wait ? s->wait : "",
+			.is_grave = i < found.grave,
+			.is_idle = s->idle,
+		};
+
+		ended = sentence(arg, &given);
+	}
+	return error_out(err);
 }
 
 struct gospect_error *gospect_profile_write_diff(const struct gospect_profile *before,

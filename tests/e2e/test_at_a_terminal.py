@@ -1,0 +1,67 @@
+"""What gospect prints at a terminal, and where nobody looks."""
+
+import fcntl
+import os
+import pathlib
+import pty
+import re
+import struct
+import subprocess
+import termios
+import urllib.parse
+
+import pytest
+
+from lib import gospect
+
+
+def at_terminal(*args, columns=80, status=0, **kwargs):
+    """What a terminal of this width shows of gospect, without lines that were replaced."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen([gospect.BINARY, *map(str, args)], stdin=subprocess.DEVNULL,
+                               stdout=theirs, stderr=theirs, **kwargs)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(ours, 65536)
+        except OSError:  # EIO: nobody has the other side any more
+            break
+    os.close(ours)
+    assert process.wait(30) == status, shown
+    text = re.sub(r"gospect: [^\n]*?\r\x1b\[K", "", shown.decode().replace("\r\n", "\n"))
+    return text.replace("\r\x1b[K", "").splitlines()
+
+
+def test_record_writes_a_page_and_says_what_stands_out(states, tmp_path):
+    lines = at_terminal("record", states.pid, "-d", "1s", cwd=tmp_path)
+    page = tmp_path / f"states-{states.pid}.html"
+    (url,) = [line for line in lines if line.startswith("file://")]
+    assert pathlib.Path(urllib.parse.unquote(url[7:])) == page.resolve()
+    assert "<html" in page.read_text()
+    assert 5 <= len(lines) <= 16 and any("wait: " in line for line in lines)
+    goroutines = len(gospect.dump(states.pid))
+    assert re.fullmatch(rf"gospect: 1\.\d s, {goroutines} goroutines, [\d,]+ samples -> {page.name}", lines[-1])
+
+
+def test_a_second_page_does_not_replace_the_first(states, tmp_path):
+    for _ in range(2):
+        at_terminal("record", states.pid, "-d", "200ms", cwd=tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"states-{states.pid}-2.html",
+                                                                f"states-{states.pid}.html"]
+
+
+def test_verbose_and_a_pipe_have_all_numbers(states, tmp_path):
+    lines = at_terminal("record", states.pid, "-d", "200ms", "-v", "-o", "p.pb.gz", cwd=tmp_path)
+    piped = gospect.run("record", states.pid, "-d", "200ms", "-o", tmp_path / "q.pb.gz").ok().words
+    for line in (lines[-1], piped[-1]):
+        for part in ("goroutines", "samples at", "Hz", "ticks missed", "dropped as torn", "% of a core"):
+            assert part in line
+    assert "dropped" not in at_terminal("record", states.pid, "-d", "200ms", "-o", "p.pb.gz", cwd=tmp_path)[-1]
+
+
+@pytest.mark.parametrize("args", [("dump", "-f", "html"), ("dump", "-f", "pprof"), ("record", "-d", "1s", "-f", "html")], ids=" ".join)
+def test_a_page_is_not_shown_on_a_terminal(states, args):
+    lines = at_terminal(*args, "-p", states.pid, status=2)
+    assert len(lines) == 1 and "use -o FILE" in lines[0]

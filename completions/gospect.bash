@@ -56,7 +56,7 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target $output $filter --budget --runtime --all -h --help" -- "$cur"))
 		;;
 	trace)
-		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --stack-depth --max-pause --root -v --verbose -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --stack-depth --max-pause --root --wire -v --verbose -h --help" -- "$cur"))
 		;;
 	report)
 		COMPREPLY=($(compgen -f -W "$output --by --only --root --per -n --rows --diff --exe -h --help" -- "$cur"))

@@ -9,7 +9,7 @@
 GOSPECT_BEGIN
 
 enum gospect_trace_format {
-	GOSPECT_TRACE_GO = 0,       /* "go 1.22 trace", for go tool trace */
+	GOSPECT_TRACE_GO = 0,       /* "go 1.22 trace", or of `wire`, for go tool trace */
 	GOSPECT_TRACE_PERFETTO = 1, /* for ui.perfetto.dev */
 };
 
@@ -63,6 +63,11 @@ struct gospect_trace_options {
 	 * an error. Called at the end too, unless that is an error. NULL: not called. */
 	void (*incident_written)(void *arg, const char *path, double seconds,
 				 const struct gospect_error *err);
+	/* Of Go's format the version 1.`wire`: 22, 23 or 25; older readers than that cannot read
+	 * it. From 23 on `go tool trace` has the stacks of goroutines that wait all through, and
+	 * from 25 on the time of day. 0: 22. */
+	uint32_t wire;
+	uint32_t reserved2; /* 0 */
 };
 
 struct gospect_trace;

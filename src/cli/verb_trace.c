@@ -6,7 +6,7 @@
 #include "cli/request.h"
 #include "cli/tracing.h"
 
-enum { KEY_MAX_SIZE = 0x6000, KEY_FLIGHT, KEY_STACK_DEPTH, KEY_ROOT, KEY_MAX_PAUSE };
+enum { KEY_MAX_SIZE = 0x6000, KEY_FLIGHT, KEY_STACK_DEPTH, KEY_ROOT, KEY_MAX_PAUSE, KEY_WIRE };
 
 struct trace_verb {
 	struct request request;
@@ -15,27 +15,31 @@ struct trace_verb {
 	double stack_depth;
 };
 
-static const struct argp_option options[] =
-	{{NULL, 0, NULL, 0, "Trace:", 4},
-	 {"duration", 'd', "DURATION", 0,
-	  "Stop after DURATION, as 10s, 500ms or 2m (default: when interrupted)", 4},
-	 {"max-size", KEY_MAX_SIZE, "MB", 0, "Stop when the trace has this size (256)", 4},
-	 {"flight", KEY_FLIGHT, "DURATION", 0,
-	  "Keep only the last DURATION, in memory; write them to a new file on SIGUSR1, on an "
-	  "interrupt and when the target exits",
-	  4},
-	 {"stack-depth", KEY_STACK_DEPTH, "N", 0,
-	  "Record at most this many frames of a stack (32); 0 records none", 4},
-	 {"max-pause", KEY_MAX_PAUSE, "DURATION", 0,
-	  "Refuse to trace when the expected pause of the target is longer; it grows by about 8 us "
-	  "a thread",
-	  4},
-	 {"root", KEY_ROOT, "REGEX", 0,
-	  "Record calls of matching functions too, as regions for report --root; HTTP and gRPC "
-	  "handlers are always recorded",
-	  4},
-	 {"verbose", 'v', NULL, 0, "Print all numbers of the summary on a terminal too", 4},
-	 {0}};
+static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Trace:", 4},
+	{"duration", 'd', "DURATION", 0,
+	 "Stop after DURATION, as 10s, 500ms or 2m (default: when interrupted)", 4},
+	{"max-size", KEY_MAX_SIZE, "MB", 0, "Stop when the trace has this size (256)", 4},
+	{"flight", KEY_FLIGHT, "DURATION", 0,
+	 "Keep only the last DURATION, in memory; write them to a new file on SIGUSR1, on an "
+	 "interrupt and when the target exits",
+	 4},
+	{"stack-depth", KEY_STACK_DEPTH, "N", 0,
+	 "Record at most this many frames of a stack (32); 0 records none", 4},
+	{"max-pause", KEY_MAX_PAUSE, "DURATION", 0,
+	 "Refuse to trace when the expected pause of the target is longer; it grows by about 8 us "
+	 "a thread",
+	 4},
+	{"root", KEY_ROOT, "REGEX", 0,
+	 "Record calls of matching functions too, as regions for report --root; HTTP and gRPC "
+	 "handlers are always recorded",
+	 4},
+	{"wire", KEY_WIRE, "VERSION", 0,
+	 "Write the trace format of Go 1.22 (the default), 1.23 or 1.25; with 1.23 and 1.25, which "
+	 "older tools cannot read, go tool trace shows the stacks of goroutines that never run",
+	 4},
+	{"verbose", 'v', NULL, 0, "Print all numbers of the summary on a terminal too", 4},
+	{0}};
 
 static bool check_regex(const char *text)
 {
@@ -45,6 +49,22 @@ static bool check_regex(const char *text)
 		return false;
 	regfree(&regex);
 	return true;
+}
+
+static bool parse_wire(const char *text, uint32_t *ret)
+{
+	static const struct {
+		const char *name;
+		uint32_t wire;
+	} versions[] = {{"1.22", 22}, {"1.23", 23}, {"1.25", 25}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
+		if (strcmp(text, versions[i].name))
+			continue;
+		*ret = versions[i].wire;
+		return true;
+	}
+	return false;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -73,6 +93,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return check_regex(arg)
 			       ? 0
 			       : wrong_option(state, "invalid regular expression '%s'", arg);
+	case KEY_WIRE:
+		return parse_wire(arg, &v->options.wire)
+			       ? 0
+			       : wrong_option(state,
+					      "invalid trace format '%s': use 1.22, 1.23 or 1.25",
+					      arg);
 	case KEY_STACK_DEPTH:
 		return parse_number_option(arg, 0, GOSPECT_TRACE_MOST_DEPTH, &v->stack_depth, state,
 					   "number of frames");

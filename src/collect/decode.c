@@ -290,16 +290,34 @@ static size_t correct_words(const struct decoder *d, const uint64_t *words, size
 	return n;
 }
 
+static struct error *must_check intern_words(struct decoder *d, const uint64_t *words, size_t n,
+					     uint32_t *ret)
+{
+	size_t skip = 0;
+
+	*ret = STACK_NONE;
+	while (skip + 1 < n && is_hidden(d, words[skip]))
+		skip++;
+	return n ? stacks_intern(d->stacks, words + skip, n - skip, ret) : NULL;
+}
+
 static struct error *must_check intern_stack(struct decoder *d, uint64_t number, uint32_t *ret)
 {
 	uint64_t words[STACK_CACHE_WORDS], corrected[CORRECTED_WORDS];
-	size_t count = stack_cache_read(&d->cache, number, words), skip = 0, n;
+	size_t count = stack_cache_read(&d->cache, number, words);
 
-	*ret = STACK_NONE;
-	n = correct_words(d, words, count, corrected);
-	while (skip + 1 < n && is_hidden(d, corrected[skip]))
-		skip++;
-	return n ? stacks_intern(d->stacks, corrected + skip, n - skip, ret) : NULL;
+	return intern_words(d, corrected, correct_words(d, words, count, corrected), ret);
+}
+
+struct error *decoder_parked_stack(struct decoder *d, const uint64_t *words, size_t count,
+				   uint32_t *ret)
+{
+	return intern_words(d, words, count, ret);
+}
+
+uint32_t decoder_reason(const struct decoder *d, uint8_t reason)
+{
+	return d->reasons[reason % MAX_REASONS];
 }
 
 static struct error *must_check find_stack(struct decoder *d, uint64_t number, uint32_t *ret)

@@ -32,6 +32,12 @@ struct error *decoder_events(struct decoder *d, const struct drain_record *r, ui
 			     struct trace_event ret[DECODE_MAX_EVENTS],
 			     size_t *ret_count) must_check;
 
+/* A stack as it is in the target's memory, as events have it; STACK_NONE: there is no room. */
+struct error *decoder_parked_stack(struct decoder *d, const uint64_t *words, size_t count,
+				   uint32_t *ret) must_check;
+/* The text of one of the runtime's wait reasons. */
+uint32_t decoder_reason(const struct decoder *d, uint8_t reason);
+
 /* The texts that numbers in events refer to. */
 struct texts *decoder_texts(struct decoder *d);
 struct stacks *decoder_stacks(struct decoder *d);

@@ -271,6 +271,20 @@ static bool claim(struct map *map, uint64_t key)
 	return true;
 }
 
+static struct error *must_check add_parked(struct states *s, const struct snapshot_goroutine *g)
+{
+	struct trace_event ev = {.ns = 1,
+				 .m = TRACE_NO_M,
+				 .g = g->goid,
+				 .p = TRACE_NO_P,
+				 .arg = g->waited_ns,
+				 .stack = g->stack,
+				 .text = g->reason,
+				 .kind = TRACE_PARKED};
+
+	return add(s, &ev);
+}
+
 /* A running goroutine without a P is on its way into a system call, after its P was given away,
  * or out of one (from Go 1.26 on). The trace has no such state. */
 static struct error *must_check add_state(struct states *s, const struct snapshot_goroutine *g)
@@ -294,7 +308,25 @@ static struct error *must_check add_state(struct states *s, const struct snapsho
 	ev.g = g->goid;
 	ev.arg = on_thread && !runs ? TRACE_IN_SYSCALL : g->status;
 	ev.arg2 = g->start_pc;
-	return err ? err : add(s, &ev);
+	ev.stack = g->stack;
+	if (!err)
+		err = add(s, &ev);
+	return err || !g->stack ? err : add_parked(s, g);
+}
+
+/* Times of events are those of another clock, by as much. */
+#define MARGIN_NS 100000
+
+/* A stack that was read before the goroutine's first event is that of the state before it. */
+static void take_read(struct snapshot_goroutine *g, const struct snapshot_goroutine *read,
+		      uint64_t event_ns)
+{
+	g->start_pc = read->start_pc;
+	if (!read->stood_ns || read->stood_ns + MARGIN_NS > event_ns || read->status != g->status)
+		return;
+	g->stack = read->stack;
+	g->reason = read->reason;
+	g->waited_ns = read->waited_ns;
 }
 
 /* The state that the first event of a goroutine implies. */
@@ -308,7 +340,7 @@ static struct error *must_check add_first_state(struct states *s, const struct t
 	if (!goid || !claim(&s->seen, goid) || !existed)
 		return NULL;
 	if (read)
-		g.start_pc = s->snapshot->items[*read - 1].start_pc;
+		take_read(&g, &s->snapshot->items[*read - 1], ev->ns);
 	return add_state(s, &g);
 }
 

@@ -32,6 +32,11 @@ struct snapshot_goroutine {
 	uint64_t address; /* of its g */
 	uint64_t labels;  /* g.labels */
 	uint32_t text;    /* of these, once snapshot_read_labels() was called; 0: none */
+	/* Once its stack was read (collect/stacks_at_start.h); stood_ns 0: it was not. */
+	uint32_t stack;
+	uint32_t reason;    /* a text; 0: none */
+	uint64_t waited_ns; /* before tracing began, at least; 0: not known */
+	uint64_t stood_ns;  /* of the trace, up to which it is known to have stood there */
 };
 
 struct snapshot {

@@ -15,6 +15,7 @@
 #include "collect/drain.h"
 #include "collect/living.h"
 #include "collect/precedence.h"
+#include "collect/stacks_at_start.h"
 #include "collect/states_at_start.h"
 #include "collect/ticks.h"
 #include "hooks/injection.h"
@@ -37,6 +38,8 @@
 #define LABELS_SLICE_NS 10000000ull
 #define LABELS_NS 3000000000ull
 #define LABELS_FILL 0.25
+/* The stacks of those that do not run are read behind them, for so long at most. */
+#define STACKS_NS 3000000000ull
 /* After losses the live goroutines are listed, so often at most, for so long at once. */
 #define RECONCILE_NS 2000000000ull
 #define LIVING_SLICE_NS 5000000ull
@@ -61,6 +64,9 @@ struct tracer {
 	struct snapshot snapshot;
 	uint64_t snapshot_ns; /* when it was read; 0 once it was given out */
 	bool labels_wait;     /* those of its goroutines are still to be read */
+	bool stacks_wait;     /* likewise; once that has begun in: */
+	struct stacks_at_start *at_start;
+	const struct image *img;
 	uint64_t start_ns;
 	uint64_t last_ns;      /* time of the last event */
 	uint64_t collected_ns; /* when the collection that is being decoded was fetched */
@@ -184,6 +190,7 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
 		return &error_no_memory;
 	tr->t = t;
 	tr->lay = lay;
+	tr->img = img;
 	tr->priority = getpriority(PRIO_PROCESS, 0);
 	tr->may = permitted(PERMIT_PRIORITY);
 	if (tr->may && tr->priority > PRIORITY)
@@ -193,6 +200,7 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
 		return err;
 	tr->snapshot_ns = clock_now() - tr->start_ns;
 	tr->labels_wait = true;
+	tr->stacks_wait = options->stack_depth;
 	*ret = take_ptr(tr);
 	return NULL;
 }
@@ -309,6 +317,35 @@ static struct error *must_check read_labels(struct tracer *tr)
 	return NULL;
 }
 
+static struct error *must_check read_some_stacks(struct tracer *tr, bool *ret_done)
+{
+	struct error *err = NULL;
+
+	if (!tr->at_start)
+		err = stacks_at_start_open(tr->t, tr->img, tr->lay, tr->decoder, &tr->snapshot,
+					   tr->start_ns, &tr->at_start);
+	return err ? err : stacks_at_start_read(tr->at_start, LABELS_SLICE_NS, ret_done);
+}
+
+/* As of labels. A trace goes on without them. */
+static struct error *must_check read_stacks(struct tracer *tr)
+{
+	uint64_t now = clock_now() - tr->start_ns;
+	struct error *err = NULL;
+	bool done = now - tr->snapshot_ns > STACKS_NS || backlog_fill(tr->backlog) >= LABELS_FILL;
+
+	if (!done)
+		err = read_some_stacks(tr, &done);
+	if (err && err->code == ERROR_NO_MEMORY)
+		return err;
+	if (!error_dropped(err) && !done)
+		return NULL;
+	tr->stacks_wait = false;
+	tr->snapshot_ns = clock_now() - tr->start_ns;
+	stacks_at_start_close(take_ptr(tr->at_start));
+	return NULL;
+}
+
 /* All that happened while the goroutines were read is there, or as much as there is room for. */
 static bool states_are_seen(const struct tracer *tr)
 {
@@ -387,10 +424,15 @@ static struct error *must_check take(struct tracer *tr)
 /* Nothing is given out before the states are; the events so far stay in the batch. */
 static struct error *must_check begin(struct tracer *tr, struct trace_batch *ret)
 {
-	struct error *err = tr->labels_wait ? read_labels(tr) : take(tr);
+	bool reads = tr->labels_wait || tr->stacks_wait;
+	struct error *err;
 
+	if (tr->labels_wait)
+		err = read_labels(tr);
+	else
+		err = tr->stacks_wait ? read_stacks(tr) : take(tr);
 	*ret = (struct trace_batch){0};
-	return err || tr->labels_wait || !states_are_seen(tr) ? err : add_states(tr);
+	return err || reads || !states_are_seen(tr) ? err : add_states(tr);
 }
 
 static uint64_t lost_so_far(const struct tracer *tr)
@@ -503,6 +545,7 @@ void tracer_close(struct tracer *tr)
 	drain_destroy(tr->drain);
 	decoder_destroy(tr->decoder);
 	backlog_destroy(tr->backlog);
+	stacks_at_start_close(tr->at_start);
 	snapshot_release(&tr->snapshot);
 	living_release(&tr->living);
 	free(tr->batch.items);
@@ -566,6 +609,8 @@ void tracer_mark_texts(struct tracer *tr)
 	}
 	for (size_t i = 0; i < tr->snapshot.count; i++)
 		texts_mark(texts, tr->snapshot.items[i].text);
+	for (size_t i = 0; i < tr->snapshot.count; i++)
+		texts_mark(texts, tr->snapshot.items[i].reason);
 }
 
 const struct stacks *tracer_stacks(const struct tracer *tr)

@@ -18,8 +18,11 @@
 
 enum trace_kind {
 	/* Goroutine `g` was in a state when tracing began; arg: enum trace_status; arg2: pc of its
-	 * start function, or 0. */
+	 * start function, or 0; stack: where it stood, 0: not known. */
 	TRACE_G_STATUS,
+	/* Where g, which has its status, has waited since before tracing began; text: why, 0: not
+	 * known; arg: for so many ns at least, 0: not known. */
+	TRACE_PARKED,
 	/* Thread `m` held `p` when tracing began; arg: PROC_RUNNING or PROC_IN_SYSCALL
 	 * (gotrace/step.h). Before the status of the goroutine on that thread. */
 	TRACE_P_STATUS,

@@ -28,6 +28,10 @@ enum { FULL_BATCH = MAX_BATCH - MAX_RECORD + 1 };
 /* Bytes of a message, goid and all. */
 #define LABELS_PART 1000
 
+/* Bytes of ids in a message, and of the reason. */
+#define PARKED_IDS 700
+#define PARKED_REASON 200
+
 /* A thread's events since its last complete batch. */
 struct batch {
 	uint64_t m;
@@ -42,6 +46,7 @@ struct batch {
 
 struct trace_writer {
 	struct trace_writer_options options;
+	unsigned int wire; /* the format is that of Go 1.`wire` */
 	struct trace_symbols symbols;
 	uint64_t number;   /* of the generation */
 	uint64_t first_ns; /* of its first event; 0: none yet */
@@ -60,21 +65,52 @@ struct trace_writer {
 	struct used used_messages;
 	uint32_t string_ids; /* to names, texts and messages */
 	size_t table_bytes;  /* of texts and messages, about */
+	/* Goroutines that are parked at one place, as one message; see write_parked(). */
+	struct trace_step parked; /* the first of them; op 0: there is none */
+	uint64_t parked_last;     /* the last one's id */
+	struct strbuf parked_ids;
 	bool failed;
 };
 
-static struct error *create(const struct trace_writer_options *options, struct trace_writer **ret)
+static struct error *create_of(const struct trace_writer_options *options, unsigned int wire,
+			       struct trace_writer **ret)
 {
 	struct trace_writer *t = calloc(1, sizeof(*t));
 
 	if (!t)
 		return &error_no_memory;
 	t->options = *options;
+	t->wire = wire;
 	t->symbols.functions = options->functions;
 	t->number = 1;
 	t->bytes = (struct strbuf)STRBUF_INIT;
+	t->parked_ids = (struct strbuf)STRBUF_INIT;
 	*ret = t;
 	return NULL;
+}
+
+static struct error *create(const struct trace_writer_options *options, struct trace_writer **ret)
+{
+	return create_of(options, 22, ret);
+}
+
+static struct error *create_123(const struct trace_writer_options *options,
+				struct trace_writer **ret)
+{
+	return create_of(options, 23, ret);
+}
+
+static struct error *create_125(const struct trace_writer_options *options,
+				struct trace_writer **ret)
+{
+	return create_of(options, 25, ret);
+}
+
+/* It is emitted for very many at once, and says nothing of its moment. */
+static bool is_state(const struct trace_step *step)
+{
+	return step->op == OP_GO_STATUS || step->op == OP_PROC_STATUS || step->op == OP_PARKED ||
+	       (step->op == OP_LABELS && step->arg[2] != TRACE_LABELS_BY_ITSELF);
 }
 
 /*
@@ -84,10 +120,9 @@ static struct error *create(const struct trace_writer_options *options, struct t
 static uint64_t time_of(struct trace_writer *t, const struct trace_step *step)
 {
 	uint64_t time = step->ns / TIME_UNIT_NS + 1; /* none is 0 */
-	bool state = step->op == OP_GO_STATUS || step->op == OP_PROC_STATUS;
 
 	if (time <= t->last_time)
-		time = t->last_time + !state;
+		time = t->last_time + !is_state(step);
 	t->last_time = time;
 	return time;
 }
@@ -264,7 +299,7 @@ static size_t part_of(const char *text, size_t most)
 }
 
 static void write_log(struct trace_writer *t, struct batch *b, uint64_t time, const char *category,
-		      uint64_t message)
+		      uint64_t message, uint32_t stack)
 {
 	uint8_t record[MAX_STEP];
 	size_t n = 0;
@@ -274,7 +309,7 @@ static void write_log(struct trace_writer *t, struct batch *b, uint64_t time, co
 	record[n++] = 0;
 	n += uvarint_put(record + n, message_id(t, category, strlen(category)));
 	n += uvarint_put(record + n, message);
-	record[n++] = 0;
+	n += uvarint_put(record + n, stack_id(t, stack));
 	strbuf_add(&b->bytes, record, n);
 	t->event_bytes += n;
 	b->last = time;
@@ -299,12 +334,58 @@ static struct error *write_labels(struct trace_writer *t, const struct trace_ste
 			return &error_no_memory;
 		n = part_of(text, LABELS_PART - begin);
 		memcpy(part + begin, text, n);
-		write_log(t, b, time, category, message_id(t, part, begin + n));
+		write_log(t, b, time, category, message_id(t, part, begin + n), 0);
 		text += n;
 		begin = 0;
 		category = LABELS_MORE;
 	} while (*text);
 	return t->failed ? &error_no_memory : NULL;
+}
+
+/* The message that was begun is complete. */
+static struct error *must_check end_parked(struct trace_writer *t)
+{
+	const struct trace_step *step = &t->parked;
+	const char *reason = texts_get(t->options.texts, step->arg[1]);
+	struct batch *b = batch_of(t, step, t->last_time);
+	_cleanup_strbuf_ struct strbuf message = STRBUF_INIT;
+
+	if (!b)
+		return &error_no_memory;
+	strbuf_addf(&message, "%lu %s ", (unsigned long)step->arg[2], t->parked_ids.data);
+	strbuf_add(&message, reason, part_of(reason, PARKED_REASON));
+	t->failed |= message.failed | t->parked_ids.failed;
+	if (!t->failed)
+		write_log(t, b, t->last_time, PARKED_CATEGORY,
+			  message_id(t, message.data, message.length), step->arg[3]);
+	t->parked.op = 0;
+	return t->failed ? &error_no_memory : NULL;
+}
+
+static bool parked_alike(const struct trace_step *a, const struct trace_step *b)
+{
+	return a->op == b->op && a->m == b->m && a->arg[1] == b->arg[1] && a->arg[2] == b->arg[2] &&
+	       a->arg[3] == b->arg[3];
+}
+
+/* 100,000 that wait at one place take 2 bytes each: the first one's id, and how much larger each
+ * is than the one before. */
+static struct error *must_check write_parked(struct trace_writer *t, const struct trace_step *step)
+{
+	struct error *err = NULL;
+
+	if (t->parked.op && (!parked_alike(&t->parked, step) || step->arg[0] <= t->parked_last ||
+			     t->parked_ids.length > PARKED_IDS))
+		err = end_parked(t);
+	if (!t->parked.op) {
+		t->parked = *step;
+		strbuf_reset(&t->parked_ids);
+		t->parked_last = 0;
+	}
+	strbuf_addf(&t->parked_ids, "%s%lu", t->parked_last ? "+" : "",
+		    (unsigned long)(step->arg[0] - t->parked_last));
+	t->parked_last = step->arg[0];
+	return err;
 }
 
 /* Writes the arguments of any operation, by their kinds. */
@@ -326,11 +407,24 @@ static inline uint8_t *put(uint8_t *to, uint64_t value)
 	return to + uvarint_put(to, value);
 }
 
+/* Go 1.22 has no status with a stack. */
+static uint8_t *put_status_stack(struct trace_writer *t, uint8_t *to, const struct trace_step *step,
+				 uint64_t since)
+{
+	*to++ = OP_GO_STATUS_STACK;
+	to = put(to, since);
+	for (size_t i = 0; i < 3; i++)
+		to = put(to, step->arg[i]);
+	return put(to, stack_id(t, step->stack));
+}
+
 /* The step's bytes; returns their end. The most frequent operations without a look at what their
  * arguments are. */
 static inline uint8_t *put_step(struct trace_writer *t, uint8_t *to, const struct trace_step *step,
 				uint64_t since)
 {
+	if (step->stack && t->wire >= 23)
+		return put_status_stack(t, to, step, since);
 	*to++ = step->op;
 	to = put(to, since);
 	switch (step->op) {
@@ -354,13 +448,16 @@ static inline uint8_t *put_step(struct trace_writer *t, uint8_t *to, const struc
 static struct error *write_step(void *arg, const struct trace_step *step)
 {
 	struct trace_writer *t = arg;
+	struct error *err = t->parked.op && step->op != OP_PARKED ? end_parked(t) : NULL;
 	uint64_t time = time_of(t, step);
-	struct batch *b = batch_of(t, step, time);
+	struct batch *b = err ? NULL : batch_of(t, step, time);
 	uint8_t *to;
 	size_t n;
 
 	if (!b)
-		return &error_no_memory;
+		return err ? err : &error_no_memory;
+	if (step->op == OP_PARKED)
+		return write_parked(t, step);
 	if (step->op == OP_LABELS)
 		return write_labels(t, step, time);
 	to = (uint8_t *)b->bytes.data + b->bytes.length;
@@ -491,14 +588,30 @@ static void add_strings(struct trace_writer *t)
 	flush_table(t, &batch, BATCH_STRINGS, 1);
 }
 
+/* The clocks of the target's machine at the generation's first event. */
+static void add_clocks(const struct trace_writer *t, struct strbuf *batch)
+{
+	uint64_t wall = t->options.wall_ns + t->first_ns;
+
+	strbuf_addc(batch, CLOCK_SNAPSHOT);
+	strbuf_add_uvarint(batch, 0);
+	strbuf_add_uvarint(batch, t->options.monotonic_ns + t->first_ns);
+	strbuf_add_uvarint(batch, wall / 1000000000);
+	strbuf_add_uvarint(batch, wall % 1000000000);
+}
+
 /* Times are in whole nanoseconds: the reader truncates the remainder after each event, so finer
  * units would drift apart between threads. */
 static void add_frequency(struct trace_writer *t)
 {
 	_cleanup_strbuf_ struct strbuf batch = STRBUF_INIT;
 
+	if (t->wire >= 25)
+		strbuf_addc(&batch, SYNC);
 	strbuf_addc(&batch, FREQUENCY);
 	strbuf_add_uvarint(&batch, 1000000000 / TIME_UNIT_NS);
+	if (t->wire >= 25)
+		add_clocks(t, &batch);
 	add_batch(t, TRACE_NO_M, t->first_time, &batch);
 }
 
@@ -523,6 +636,9 @@ static struct error *finish(struct trace_writer *t)
 
 	if (!t->first_ns)
 		return NULL;
+	err = t->parked.op ? end_parked(t) : NULL;
+	if (err)
+		return err;
 	flush_events(t);
 	add_stacks(t);
 	add_strings(t);
@@ -545,7 +661,8 @@ static struct trace_sink sink(struct trace_writer *t)
 	return (struct trace_sink){.step = write_step,
 				   .generation = next_generation,
 				   .arg = t,
-				   .separate = t->options.separate};
+				   .separate = t->options.separate,
+				   .logs_run = true};
 }
 
 /* The texts of this generation, which are written at its end. */
@@ -571,19 +688,18 @@ static void destroy(struct trace_writer *t)
 	used_release(&t->texts);
 	used_release(&t->used_messages);
 	strbuf_release(&t->bytes);
+	strbuf_release(&t->parked_ids);
 	trace_symbols_release(&t->symbols);
 	free(t);
 }
 
-const struct trace_format trace_format_go = {
-	.name = "go",
-	.suffix = ".trace",
-	.header = "go 1.22 trace\0\0\0",
-	.header_size = 16,
-	.create = create,
-	.sink = sink,
-	.size = size,
-	.mark_texts = mark_texts,
-	.finish = finish,
-	.destroy = destroy,
-};
+#define FORMAT(version, creates)                                                          \
+	{                                                                                 \
+		.name = "go", .suffix = ".trace", .header = "go " version " trace\0\0\0", \
+		.header_size = 16, .create = creates, .sink = sink, .size = size,         \
+		.mark_texts = mark_texts, .finish = finish, .destroy = destroy,           \
+	}
+
+const struct trace_format trace_format_go = FORMAT("1.22", create);
+const struct trace_format trace_format_go_123 = FORMAT("1.23", create_123);
+const struct trace_format trace_format_go_125 = FORMAT("1.25", create_125);

@@ -19,6 +19,11 @@
 #define LABELS_BY_ANOTHER "gospect.labels.of"
 #define LABELS_MORE "gospect.labels.more"
 
+/* Of goroutines that have waited at this log's stack since before the trace: for how many ns at
+ * least before it began (0: not known), a space, the first one's goid and what each is more than
+ * the one before it ("17+1+4"), a space, and why. */
+#define PARKED_CATEGORY "gospect.parked"
+
 struct label_pair {
 	const char *key;
 	size_t key_length;

@@ -1,5 +1,6 @@
 /*
- * The labels of goroutines, emitted as soon as possible: a step needs a thread with a running
+ * What the format has no event for: the labels of goroutines, and where goroutines have waited
+ * since before the trace. Emitted as soon as possible: a step needs a thread with a running
  * goroutine, whichever goroutine it is about. For the model alone.
  */
 #ifndef GOTRACE_LABELLED_H
@@ -10,8 +11,15 @@
 /* Of TRACE_LABELS. False: of a goroutine that is not known. */
 bool labelled_set(struct state *s, struct state_m *m, const struct trace_event *ev);
 
-/* Emits those that are pending. */
+/* Of TRACE_PARKED. False: of a goroutine that is not known, or has no stack. */
+bool labelled_park(struct state *s, struct state_m *m, const struct trace_event *ev);
+
+/* Emits those that are pending, if a goroutine runs. */
 void emit_pending_labels(struct state *s, struct state_m *m);
+
+/* Emits those that are pending. Where no goroutine runs, one is made up for that
+ * (TRACE_HELPER_GOID). */
+void labelled_emit_all(struct state *s);
 
 /* All are pending again. */
 void labelled_repeat(struct state *s);

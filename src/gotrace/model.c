@@ -55,13 +55,12 @@ static bool initial_goroutine(struct state *s, struct state_m *m, const struct t
 	g = state_add_goroutine(s, ev->g, ev->arg, NULL);
 	if (!g)
 		return false;
-	state_emit(s, bound ? m : NULL, OP_GO_STATUS, ev->g, bound ? m->id : TRACE_NO_M, ev->arg,
-		   ev->arg2);
 	g->start_pc = ev->arg2;
-	if (bound) {
-		g->m = m;
+	g->parked.stack = ev->stack;
+	g->m = bound ? m : NULL;
+	state_emit_status(s, g);
+	if (bound)
 		m->g = g;
-	}
 	return true;
 }
 
@@ -161,6 +160,7 @@ static bool unblock(struct state *s, struct state_m *m, const struct trace_event
 		return g;
 	state_emit(s, m, OP_GO_UNBLOCK, g->id, ++g->seq, ev->stack, 0);
 	g->status = TRACE_RUNNABLE;
+	g->parked.stack = 0;
 	return true;
 }
 
@@ -296,6 +296,7 @@ static const struct {
 	bool on_thread;
 } transitions[TRACE_KINDS] = {
 	[TRACE_G_STATUS] = {initial_goroutine, false},
+	[TRACE_PARKED] = {labelled_park, false},
 	[TRACE_P_STATUS] = {initial_processor, false},
 	[TRACE_CREATE] = {create, false},
 	[TRACE_START] = {begin_to_run, true},
@@ -343,7 +344,7 @@ static bool apply(struct state *s, struct state_m *m, const struct trace_event *
 /* Kinds of which goroutine 0 is not one. */
 static bool is_about_goroutine(enum trace_kind kind)
 {
-	return kind == TRACE_G_STATUS || kind == TRACE_LABELS ||
+	return kind == TRACE_G_STATUS || kind == TRACE_PARKED || kind == TRACE_LABELS ||
 	       (kind >= TRACE_CREATE && kind <= TRACE_THREAD_LEAVE);
 }
 
@@ -351,6 +352,19 @@ static bool is_sane(const struct trace_event *ev)
 {
 	return ev->kind < TRACE_KINDS && ev->g != MAP_NO_KEY &&
 	       (ev->p == TRACE_NO_P || ev->p < MAX_P) && (ev->g || !is_about_goroutine(ev->kind));
+}
+
+static bool is_of_beginning(enum trace_kind kind)
+{
+	return kind == TRACE_G_STATUS || kind == TRACE_P_STATUS || kind == TRACE_PARKED ||
+	       kind == TRACE_LABELS;
+}
+
+/* What is known of the beginning is emitted before anything happens. */
+static void begin(struct state *s)
+{
+	s->has_begun = true;
+	labelled_emit_all(s);
 }
 
 /* Now and then, as it takes long when all of them have something. */
@@ -373,6 +387,8 @@ struct error *trace_model_add(struct trace_model *model, const struct trace_even
 		return s->error;
 	}
 	s->now = ev->ns;
+	if (!s->has_begun && !is_of_beginning(ev->kind))
+		begin(s);
 	if (ev->m != TRACE_NO_M) {
 		m = state_thread(s, ev->m);
 		if (!m) {
@@ -416,6 +432,8 @@ void trace_model_mark_texts(const struct trace_model *model, struct texts *texts
 		if (all->slots[i].key == MAP_NO_KEY)
 			continue;
 		texts_mark(texts, g->labels);
+		if (g->parked.stack)
+			texts_mark(texts, g->parked.reason);
 		for (size_t k = 0; k < g->region_count; k++)
 			texts_mark(texts, g->regions[k].type);
 	}
@@ -452,6 +470,8 @@ struct error *trace_model_new_generation(struct trace_model *model, uint64_t ns)
 
 	if (s->error || world_stops(s))
 		return s->error;
+	if (!s->has_begun)
+		begin(s);
 	s->first_generation = false;
 	map_release(&s->ended);
 	s->now = ns;
@@ -460,5 +480,6 @@ struct error *trace_model_new_generation(struct trace_model *model, uint64_t ns)
 	ranges_new_generation(s);
 	if (s->sink.separate)
 		labelled_repeat(s);
+	labelled_emit_all(s);
 	return s->error;
 }

@@ -72,6 +72,7 @@ struct life {
 	uint64_t named; /* the generation that has its name */
 	uint64_t flow;  /* that ends when it starts; 0: none */
 	uint64_t state; /* the name of the slice that is open */
+	uint64_t first; /* of one whose stack is still to come: its state's name */
 	struct lane *lane;
 	struct life *next; /* that is free */
 	uint32_t labels;   /* a text; 0: none */
@@ -431,6 +432,16 @@ static void label(struct trace_writer *w, const struct trace_step *step)
 							  .labels = value});
 }
 
+/* The slice that began with the trace has the name and the stack of a block. */
+static void park(struct trace_writer *w, const struct trace_step *step)
+{
+	struct life *life = life_of(w, step->arg[0]);
+	uint64_t name = step->arg[1] ? text_name(w, step->arg[1]) : life->first;
+
+	if (!life->state)
+		change(w, life, name, step->arg[3], 0);
+}
+
 /* The goroutine runs on a thread and its processor. */
 static void occupy(struct trace_writer *w, const struct trace_step *step, struct life *life)
 {
@@ -553,7 +564,10 @@ static void emit_goroutine(struct trace_writer *w, const struct trace_step *step
 		move(w, life);
 	if (life->state)
 		return;
-	change(w, life, fixed_name(w, states[step->arg[2]] ?: NOT_KNOWN), 0, 0);
+	life->first = fixed_name(w, states[step->arg[2]] ?: NOT_KNOWN);
+	if (step->stack)
+		return; /* OP_PARKED follows, with more */
+	change(w, life, life->first, 0, 0);
 	if (step->arg[2] == TRACE_RUNNING)
 		occupy(w, step, life);
 }
@@ -737,6 +751,8 @@ static struct error *write_step(void *arg, const struct trace_step *step)
 		assist(w, step);
 	else if (step->op == OP_LABELS)
 		label(w, step);
+	else if (step->op == OP_PARKED)
+		park(w, step);
 	else
 		program(w, step);
 	return has_failed(w) ? &error_no_memory : NULL;

@@ -84,6 +84,14 @@ void state_emit(struct state *s, const struct state_m *m, enum trace_op op, uint
 	s->error = s->sink.step(s->sink.arg, step);
 }
 
+void state_emit_status(struct state *s, const struct state_g *g)
+{
+	s->step.stack = g->parked.stack;
+	state_emit(s, g->m, OP_GO_STATUS, g->id, g->m ? g->m->id : TRACE_NO_M, g->status,
+		   g->start_pc);
+	s->step.stack = 0;
+}
+
 static void emit_reconciling(struct state *s, const struct state_m *m, enum trace_op op, uint64_t a,
 			     uint64_t b, uint64_t c)
 {
@@ -148,6 +156,12 @@ struct state_m *state_host_any(struct state *s, struct state_m *m)
 	return host;
 }
 
+void state_return_host(struct state *s, struct state_m *m)
+{
+	if (m->id == PSEUDO_M && !m->g)
+		state_drop_p(s, m);
+}
+
 struct state_g *state_add_goroutine(struct state *s, uint64_t id, enum trace_status status,
 				    struct state_m *m)
 {
@@ -198,6 +212,7 @@ struct state_g *state_introduce(struct state *s, struct state_m *m, uint64_t id,
 static void unbind_g(struct state_m *m, enum trace_status status)
 {
 	m->g->status = status;
+	m->g->parked.stack = 0;
 	m->g->m = NULL;
 	m->g = NULL;
 }
@@ -293,6 +308,7 @@ struct state_g *state_loosen(struct state *s, struct state_m *m, uint64_t goid,
 	}
 	if (g->status == TRACE_WAITING && want == TRACE_RUNNABLE) {
 		emit_reconciling(s, m, OP_GO_UNBLOCK, goid, ++g->seq, 0);
+		g->parked.stack = 0;
 		g->status = TRACE_RUNNABLE;
 	}
 	return g;
@@ -332,6 +348,7 @@ static bool leave_syscall(struct state *s, struct state_m *m, uint32_t p, struct
 		state_emit(s, m, OP_GO_SYSCALL_END, 0, 0, 0, 0);
 		m->p->status = PROC_RUNNING;
 		g->status = TRACE_RUNNING;
+		g->parked.stack = 0;
 		return true;
 	}
 	if (p != TRACE_NO_P)
@@ -455,8 +472,7 @@ static void emit_goroutines(struct state *s)
 		struct state_g *g = state_find_goroutine(s, ids[i]);
 
 		g->seq = 0;
-		state_emit(s, g->m, OP_GO_STATUS, g->id, g->m ? g->m->id : TRACE_NO_M, g->status,
-			   g->start_pc);
+		state_emit_status(s, g);
 		if (g->in_assist)
 			state_emit(s, g->m, OP_ASSIST_ACTIVE, g->id, 0, 0, 0);
 	}

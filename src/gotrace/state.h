@@ -29,6 +29,14 @@ struct region {
 #define STATE_MAX_REGIONS (1u << 20)        /* open ones, of all goroutines */
 #define STATE_MAX_REGIONS_OF_ONE (1u << 10) /* and of one */
 
+/* Where a goroutine has been since before the trace, as long as it has not moved; stack 0: nowhere
+ * that is known. */
+struct parked {
+	uint64_t waited_ns;
+	uint32_t stack;
+	uint32_t reason; /* a text; 0: not known */
+};
+
 struct state_g {
 	uint64_t id;
 	uint64_t start_pc; /* 0: not known */
@@ -39,7 +47,9 @@ struct state_g {
 	struct state_m *m; /* running or in a system call: where */
 	bool in_assist;
 	bool stops_world;
-	bool pending; /* its labels are in state.pending_labels */
+	struct parked parked;
+	bool pending;        /* its labels are in state.pending_labels */
+	bool parked_pending; /* likewise of `parked` */
 	struct region *regions;
 	size_t region_count;
 	size_t region_capacity;
@@ -98,6 +108,8 @@ struct state {
 	/* Read from outside, when there may be no thread that can emit it. */
 	struct state_counter gomaxprocs, heap_alloc, heap_goal;
 	bool counters_pending; /* one of them */
+	bool has_begun;        /* there was something else than the states of the beginning */
+	uint64_t helpers;      /* goroutines that were made up to log */
 };
 
 /* Finds or makes the item with this id. NULL: too many, or no memory, which is in state.error. */
@@ -129,6 +141,9 @@ static inline struct state_g *state_goroutine(struct state *s, uint64_t id)
 void state_emit(struct state *s, const struct state_m *m, enum trace_op op, uint64_t a, uint64_t b,
 		uint64_t c, uint64_t d);
 
+/* OP_GO_STATUS of a goroutine, with its stack where that is known. */
+void state_emit_status(struct state *s, const struct state_g *g);
+
 /* A goroutine that is not known, unbound; by GoStatus in the first generation, by GoCreate later.
  */
 struct state_g *state_introduce(struct state *s, struct state_m *m, uint64_t id,
@@ -151,6 +166,9 @@ void state_remove_goroutine(struct state *s, struct state_g *g);
 struct state_m *state_host(struct state *s, struct state_m *m, bool or_none);
 /* Likewise, but never NULL: borrows a processor for a thread that does not exist. */
 struct state_m *state_host_any(struct state *s, struct state_m *m);
+
+/* Gives back a processor that state_host_any() has borrowed. */
+void state_return_host(struct state *s, struct state_m *m);
 
 /* Transitions that reconcile missing events. */
 void state_drop_g(struct state *s, struct state_m *m); /* the thread has no goroutine */

@@ -58,7 +58,15 @@ enum trace_op {
 	/* In no file as it is: each format has its own form. The goroutine's id, its labels
 	 * (a text, 0: none), enum trace_labels_by (gotrace/event.h). */
 	OP_LABELS = 64,
+	/* Likewise: the goroutine's id, why it waits (a text, 0: not known), for how many ns it has
+	 * waited since before the trace (0: not known), stack. It has done so since the trace
+	 * began. */
+	OP_PARKED = 65,
 };
+
+/* Goroutines from this id on are none of the program's: one does what takes a goroutine that runs
+ * where none does. It ends at once. */
+#define TRACE_HELPER_GOID (1ull << 62)
 
 /* A text: what happened between two events was not seen. */
 #define TRACE_TEXT_LOST UINT32_MAX
@@ -73,6 +81,7 @@ struct trace_step {
 	/* The thread's state before the step: its goroutine, 0 for none; its P, TRACE_NO_P. */
 	uint64_t g;
 	uint32_t p;
+	uint32_t stack; /* of OP_GO_STATUS: where it stands; 0: not known */
 };
 
 /*
@@ -92,6 +101,7 @@ struct trace_sink {
 	struct error *(*generation)(void *arg);
 	void *arg;
 	bool separate; /* a generation is read without those before it */
+	bool logs_run; /* OP_LABELS and OP_PARKED happen on a thread whose goroutine runs */
 };
 
 #endif

@@ -22,6 +22,9 @@ struct trace_writer_options {
 	bool separate;               /* the first generations may be left out */
 	const char *process;         /* its name, and number */
 	uint64_t pid;
+	/* When ns of steps were 0, by CLOCK_MONOTONIC and since 1970. */
+	uint64_t monotonic_ns;
+	uint64_t wall_ns;
 	/* Gets each generation when it is complete, and the time of its first event. */
 	struct error *(*generation)(void *arg, const void *bytes, size_t size, uint64_t ns);
 	void *arg;
@@ -61,6 +64,9 @@ struct trace_format {
  * Source: internal/trace/raw and internal/trace/tracev2 of Go 1.22 to 1.27.
  */
 extern const struct trace_format trace_format_go;
+/* "go 1.23 trace" and "go 1.25 trace": the first status of a goroutine that waits has its stack.
+ * Generations of the latter have the time of the monotonic and of the wall clock. */
+extern const struct trace_format trace_format_go_123, trace_format_go_125;
 
 /* Perfetto's, for ui.perfetto.dev: protos/perfetto/trace of https://github.com/google/perfetto. */
 extern const struct trace_format trace_format_perfetto;

@@ -7,6 +7,7 @@
 #include <regex.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/abi.h"
@@ -244,13 +245,27 @@ static struct error *must_check check_numbers(const struct gospect_trace_options
 	return NULL;
 }
 
+static struct error *must_check choose_format(const struct gospect_trace_options *o,
+					      const struct trace_format **ret)
+{
+	if (o->format == GOSPECT_TRACE_PERFETTO && o->wire)
+		return error_format(ERROR_USAGE, "--wire is of Go's format; leave it out for "
+						 "Perfetto's");
+	if (o->wire && o->wire != 22 && o->wire != 23 && o->wire != 25)
+		return error_format(ERROR_USAGE,
+				    "invalid trace format 1.%u: use 1.22, 1.23 or 1.25", o->wire);
+	if (o->format == GOSPECT_TRACE_PERFETTO)
+		*ret = &trace_format_perfetto;
+	else if (o->wire == 25)
+		*ret = &trace_format_go_125;
+	else
+		*ret = o->wire == 23 ? &trace_format_go_123 : &trace_format_go;
+	return NULL;
+}
+
 static struct error *must_check take_options(struct gospect_trace *t,
 					     const struct gospect_trace_options *given)
 {
-	static const struct trace_format *const formats[] = {
-		[GOSPECT_TRACE_GO] = &trace_format_go,
-		[GOSPECT_TRACE_PERFETTO] = &trace_format_perfetto,
-	};
 	struct gospect_trace_options *o = &t->options;
 	struct error *err;
 
@@ -269,7 +284,9 @@ static struct error *must_check take_options(struct gospect_trace *t,
 	if (o->root && regcomp(&t->root, o->root, REG_EXTENDED | REG_NOSUB))
 		return error_format(ERROR_USAGE, "invalid regular expression '%s'", o->root);
 	t->has_root = o->root;
-	t->format = formats[o->format];
+	err = choose_format(o, &t->format);
+	if (err)
+		return err;
 	o->max_bytes = o->max_bytes ? o->max_bytes : DEFAULT_MAX_BYTES;
 	o->stack_depth = o->stack_depth ? o->stack_depth : DEFAULT_DEPTH;
 	if (o->flags & GOSPECT_TRACE_NO_STACKS)
@@ -363,6 +380,15 @@ static struct error *must_check open_tracer(struct gospect_trace *t)
 	return tracer_open(target->target, target->image, target->layout, &tracer, &t->tracer);
 }
 
+/* Since 1970, when CLOCK_MONOTONIC was so. */
+static uint64_t wall_clock_at(uint64_t monotonic)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec - (clock_now() - monotonic);
+}
+
 static struct error *must_check open_writer(struct gospect_trace *t)
 {
 	const struct gospect_trace_options *o = &t->options;
@@ -374,6 +400,8 @@ static struct error *must_check open_writer(struct gospect_trace *t)
 		.separate = o->flight > 0,
 		.process = target_exe_name(t->target->target),
 		.pid = target_pid(t->target->target),
+		.monotonic_ns = tracer_start(t->tracer),
+		.wall_ns = wall_clock_at(tracer_start(t->tracer)),
 		.generation = add_generation,
 		.arg = t,
 	};

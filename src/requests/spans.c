@@ -15,6 +15,7 @@ enum { MAX_FRAMES = 255, MAX_HELD = 256, MAX_LINE = 64 << 10 };
 /* A goroutine: the span that it is in. */
 struct life {
 	struct span span;
+	bool since_start;  /* its state is the one that it had when the trace began */
 	bool named;        /* by a stack that has its start function; or it will not be */
 	bool labels_known; /* those from the beginning on */
 	bool labelled;     /* its labels are known */
@@ -30,6 +31,7 @@ struct spans {
 	struct map lives; /* goid -> struct life * */
 	uint64_t now;
 	struct map stack_ids; /* of this generation: the reader's number -> ours + 1 */
+	struct map messages;  /* of this generation, about goroutines that are parked: taken */
 	uint64_t generation;
 	/* The line of labels that was read last, which may continue: its goroutine, and where it
 	 * came from.
@@ -77,15 +79,21 @@ static uint32_t make_stack(struct spans *s, uint64_t number)
 	return 0;
 }
 
+static void begin_generation(struct spans *s)
+{
+	if (s->generation == trace_reader_generation(s->reader))
+		return;
+	map_release(&s->stack_ids);
+	map_release(&s->messages);
+	s->generation = trace_reader_generation(s->reader);
+}
+
 /* A stack is made once in a generation: a step of few bytes may name a large one. */
 static uint32_t add_stack(struct spans *s, uint64_t number)
 {
 	uint64_t *place;
 
-	if (s->generation != trace_reader_generation(s->reader)) {
-		map_release(&s->stack_ids);
-		s->generation = trace_reader_generation(s->reader);
-	}
+	begin_generation(s);
 	place = number == MAP_NO_KEY ? NULL : map_at(&s->stack_ids, number);
 	if (!place) {
 		s->error = s->error ?: (number == MAP_NO_KEY ? NULL : &error_no_memory);
@@ -107,11 +115,12 @@ static uint32_t start_of(struct spans *s, uint64_t number)
 
 static struct life *life_of(struct spans *s, uint64_t g)
 {
-	uint64_t *place = g && g != MAP_NO_KEY ? map_at(&s->lives, g) : NULL;
+	bool is_one = g && g < TRACE_HELPER_GOID;
+	uint64_t *place = is_one ? map_at(&s->lives, g) : NULL;
 	struct life *life;
 
 	if (!place) {
-		s->error = s->error ?: (g && g != MAP_NO_KEY ? &error_no_memory : NULL);
+		s->error = s->error ?: (is_one ? &error_no_memory : NULL);
 		return NULL;
 	}
 	if (*place)
@@ -198,6 +207,7 @@ static void change(struct spans *s, uint64_t g, enum trace_status state, uint32_
 		settle(s, life);
 	}
 	end_span(s, life);
+	life->since_start = false;
 	life->span.state = state;
 	life->span.reason = reason;
 	if (stack)
@@ -237,8 +247,10 @@ static void say_status(struct spans *s, const struct trace_step *step)
 		return;
 	change(s, step->arg[0], step->arg[2], 0, step->op == OP_GO_STATUS_STACK ? step->arg[3] : 0);
 	life = life_of(s, step->arg[0]);
-	if (life)
-		life->span.begin = 0;
+	if (!life)
+		return;
+	life->span.begin = 0;
+	life->since_start = true;
 }
 
 static uint32_t reason_of(struct spans *s, const struct trace_step *step)
@@ -301,6 +313,60 @@ static void begin_line(struct spans *s, const struct trace_step *step, const cha
 	strbuf_adds(&s->line, end ? end + (*end == ' ') : message);
 }
 
+/* Where it has been since the trace began; also of what was held because its labels changed. */
+static void park(struct spans *s, uint64_t g, uint64_t stack, uint32_t reason, uint64_t waited_ns)
+{
+	struct life *life = map_find(&s->lives, g) ? life_of(s, g) : NULL;
+
+	if (!life || !life->since_start)
+		return;
+	life->since_start = false;
+	life->span.stack = add_stack(s, stack);
+	life->span.reason = reason;
+	for (size_t i = 0; i < life->held_count; i++) {
+		life->held[i].stack = life->span.stack;
+		life->held[i].reason = reason;
+	}
+	name(s, life, stack);
+	s->tables->parked.count++;
+	if (waited_ns > s->tables->parked.longest_ns)
+		s->tables->parked.longest_ns = waited_ns;
+}
+
+/* Each message counts once in a generation: many steps of few bytes may name a long one. */
+static bool is_new_message(struct spans *s, uint64_t number)
+{
+	uint64_t *place;
+
+	begin_generation(s);
+	place = number == MAP_NO_KEY ? NULL : map_at(&s->messages, number);
+	if (!place || *place)
+		return false;
+	*place = 1;
+	return true;
+}
+
+/* See PARKED_CATEGORY. */
+static void take_parked(struct spans *s, const struct trace_step *step)
+{
+	const char *message = trace_reader_text(s->reader, step->arg[2]);
+	char *at, *space;
+	uint64_t waited, g = 0;
+	uint32_t reason;
+
+	if (!is_new_message(s, step->arg[2]))
+		return;
+	waited = strtoull(message, &at, 10);
+	space = *at == ' ' ? strchr(at + 1, ' ') : NULL;
+	if (!space)
+		return;
+	reason = text(s, space + 1);
+	do {
+		g += strtoull(at + 1, &at, 10);
+		park(s, g, step->arg[3], reason, waited);
+	} while (*at == '+');
+}
+
 /* Labels; the program's own logs are passed over. */
 static void take_log(struct spans *s, const struct trace_step *step)
 {
@@ -311,6 +377,8 @@ static void take_log(struct spans *s, const struct trace_step *step)
 	if (!strcmp(category, LABELS_MORE)) {
 		if (s->line_waits && step->m == s->line_m && s->line.length < MAX_LINE)
 			strbuf_adds(&s->line, message);
+	} else if (!strcmp(category, PARKED_CATEGORY)) {
+		take_parked(s, step);
 	} else {
 		end_line(s);
 		if (by_itself || !strcmp(category, LABELS_BY_ANOTHER))
@@ -445,6 +513,7 @@ struct error *spans_read(struct trace_reader *reader, const struct spans_options
 	end_all(&s);
 	strbuf_release(&s.line);
 	map_release(&s.stack_ids);
+	map_release(&s.messages);
 	*ret_duration = s.now;
 	return err ? err : s.error;
 }

@@ -20,6 +20,10 @@ struct span_tables {
 	struct intern texts;
 	struct intern frames; /* of struct span_frame */
 	struct intern stacks; /* of uint32_t: numbers of frames, innermost first */
+	struct {
+		uint64_t count;      /* goroutines that waited already when the trace began */
+		uint64_t longest_ns; /* before, at least; 0: not known */
+	} parked;
 };
 
 struct span_frame {

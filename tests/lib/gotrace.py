@@ -50,10 +50,11 @@ def checker(version=golang.NEWEST):
     return folder / "gotrace"
 
 
-def read(*files, newer=False):
+def read(*files, newer=False, wire=None):
     """What Go's reader makes of each file, as gotrace/main.go says it. `newer`: not a trace of
-    ours, so its header may be newer than Go 1.22's."""
-    env = {**golang.environment(golang.NEWEST), **({"NEWER": "1"} if newer else {})}
+    ours, so its header may be newer than Go 1.22's. `wire`: ours, with the header of Go 1.`wire`."""
+    env = {**golang.environment(golang.NEWEST), **({"NEWER": "1"} if newer else {}),
+           **({"WIRE": str(wire)} if wire else {})}
     result = subprocess.run([checker(), *files], env=env, capture_output=True, check=True)
     return [json.loads(line) for line in result.stdout.splitlines()]
 

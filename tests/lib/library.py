@@ -188,7 +188,8 @@ class TraceOptions(Options):
                 ("format", c.c_uint32), ("flags", c.c_uint32), ("reserved", c.c_uint32),
                 ("root", c.c_char_p), ("path", c.c_char_p), ("sink", Sink),
                 ("progress", PROGRESS), ("detached", DETACHED), ("flight_written", FLIGHT),
-                ("arg", c.c_void_p), ("incident_written", INCIDENT)]
+                ("arg", c.c_void_p), ("incident_written", INCIDENT),
+                ("wire", c.c_uint32), ("reserved2", c.c_uint32)]
 
 
 class TraceStats(c.Structure):

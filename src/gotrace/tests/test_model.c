@@ -48,11 +48,15 @@ static struct error *write_down(void *arg, const struct trace_step *step)
 
 	assert_true(step->ns > f->last);
 	f->last = step->ns;
-	assert_true(step->op < OP_COUNT || step->op == OP_LABELS);
+	assert_true(step->op < OP_COUNT || step->op == OP_LABELS || step->op == OP_PARKED);
 	if (step->op == OP_LABELS)
 		strbuf_addf(&f->text, "%ld:Labels %lu %lu%s\n", (long)step->m,
 			    (unsigned long)step->arg[0], (unsigned long)step->arg[1],
 			    step->arg[2] == TRACE_LABELS_BY_ITSELF ? "" : " told");
+	else if (step->op == OP_PARKED)
+		strbuf_addf(&f->text, "%ld:Parked %lu for %lu at %lu\n", (long)step->m,
+			    (unsigned long)step->arg[0], (unsigned long)step->arg[2],
+			    (unsigned long)step->arg[3]);
 	else
 		strbuf_addf(&f->text, "%ld:%s %lu\n", (long)step->m, names[step->op] ?: "?",
 			    (unsigned long)step->arg[0]);
@@ -449,8 +453,58 @@ static void a_generation_on_its_own_tells_labels_again(void **state)
 	has_labels(f, 7, 1, 6, TRACE_LABELS_BY_ITSELF);
 	assert_null(trace_model_new_generation(f->model, f->last));
 	happens(f, TRACE_CREATE, 7, 0, 3, 0);
-	expect(f, "7:Labels 1 6\n--\n7:ProcStatus 0\n7:GoStatus 1\n7:GoCreate 3\n"
-		  "7:Labels 1 6 told\n");
+	expect(f, "7:Labels 1 6\n--\n7:ProcStatus 0\n7:GoStatus 1\n7:Labels 1 6 told\n"
+		  "7:GoCreate 3\n");
+}
+
+static void is_parked(struct fixture *f, uint64_t g, uint32_t stack, uint64_t ns)
+{
+	struct trace_event ev = {.ns = f->last + 100,
+				 .m = TRACE_NO_M,
+				 .p = TRACE_NO_P,
+				 .g = g,
+				 .arg = TRACE_WAITING,
+				 .stack = stack,
+				 .kind = TRACE_G_STATUS};
+
+	assert_null(trace_model_add(f->model, &ev));
+	ev.kind = TRACE_PARKED;
+	ev.arg = ns;
+	assert_null(trace_model_add(f->model, &ev));
+}
+
+#define BEGIN_HELPER(goid) \
+	"2147483632:ProcStart 0\n2147483632:GoCreate " goid "\n2147483632:GoStart " goid "\n"
+#define BY_HELPER                                                              \
+	"2147483632:Labels 2 6 told\n2147483632:Parked 2 for 0 at 4\n"         \
+	"2147483632:Parked 1 for 700 at 5\n2147483632:Parked 3 for 700 at 5\n" \
+	"2147483632:GoDestroy 0\n2147483632:ProcStop 0\n"
+
+/* Go's readers want a log to be of a goroutine that runs. */
+static void where_none_runs_one_is_made_up_to_log(void **state)
+{
+	struct fixture *f = *state;
+	struct trace_sink sink = {write_down, begin_generation, f, .separate = true,
+				  .logs_run = true};
+
+	trace_model_destroy(f->model);
+	assert_null(trace_model_create(&sink, &f->model));
+	is_parked(f, 3, 5, 700);
+	is_parked(f, 2, 4, 0);
+	is_parked(f, 1, 5, 700);
+	has_labels(f, TRACE_NO_M, 2, 6, TRACE_LABELS_BY_ANOTHER);
+	expect(f, "-1:GoStatus 3\n-1:GoStatus 2\n-1:GoStatus 1\n");
+	assert_null(trace_model_new_generation(f->model, f->last));
+	expect(f, "2147483632:ProcStatus 0\n" BEGIN_HELPER("4611686018427387904") BY_HELPER
+	       "--\n-1:ProcStatus 0\n-1:GoStatus 1\n-1:GoStatus 2\n-1:GoStatus 3\n" BEGIN_HELPER(
+		       "4611686018427387905") BY_HELPER);
+	/* Once one has moved, it is no longer where it was. */
+	happens(f, TRACE_START, 7, 1, 3, 0);
+	strbuf_reset(&f->text);
+	assert_null(trace_model_new_generation(f->model, f->last));
+	assert_non_null(strstr(f->text.data, "7:Parked 1 for 700 at 5\n"));
+	assert_null(strstr(f->text.data, "Parked 3"));
+	strbuf_reset(&f->text);
 }
 
 static void meaningless_events_are_dropped(void **state)
@@ -522,6 +576,7 @@ int main(void)
 		TEST(a_thread_of_c_comes_and_goes),
 		TEST(labels_are_told_once_and_by_somebody_who_runs),
 		TEST(a_generation_on_its_own_tells_labels_again),
+		TEST(where_none_runs_one_is_made_up_to_log),
 		TEST(meaningless_events_are_dropped),
 		TEST(any_schedule_makes_a_trace),
 	};

@@ -10,6 +10,7 @@ import (
 	"internal/trace/version"
 	"io"
 	"os"
+	"strconv"
 	"time"
 )
 
@@ -44,12 +45,14 @@ type result struct {
 	Reasons    map[string]int        `json:"reasons"`
 	Stacks     map[string][]string   `json:"stacks"` // one by kind of transition and reason
 	Switches   map[string]int        `json:"switches"`
+	Stood      map[uint64][]string   `json:"stood"` // where goroutines were from the beginning on
+	Clocks     [][2]int64            `json:"clocks"` // monotonic, and since 1970
 }
 
 func newResult(file string) *result {
 	return &result{File: file, Goroutines: map[uint64]*goroutine{}, Procs: map[string]int{}, Ranges: map[string]int{},
 		Metrics: map[string]int{}, Labels: map[string]int{}, Tasks: map[string]int{}, Regions: map[string]int{},
-		Logs: map[string]int{}, Reasons: map[string]int{}, Stacks: map[string][]string{}, Switches: map[string]int{}}
+		Logs: map[string]int{}, Reasons: map[string]int{}, Stacks: map[string][]string{}, Switches: map[string]int{}, Stood: map[uint64][]string{}}
 }
 
 func (r *result) goroutine(id trace.GoID) *goroutine {
@@ -77,6 +80,9 @@ func (r *result) transition(ev *trace.Event) {
 		if from == to {
 			return // said again, where a generation begins
 		}
+		if from == trace.GoUndetermined && st.Stack != trace.NoStack {
+			r.Stood[uint64(st.Resource.Goroutine())] = frames(st.Stack)
+		}
 		name := fmt.Sprintf("%v->%v", from, to)
 
 		key := name
@@ -102,6 +108,10 @@ func (r *result) event(ev *trace.Event) {
 	r.Last = int64(ev.Time())
 	r.Events++
 	switch ev.Kind() {
+	case trace.EventSync:
+		if clocks := ev.Sync().ClockSnapshot; clocks != nil {
+			r.Clocks = append(r.Clocks, [2]int64{int64(clocks.Mono), clocks.Wall.UnixNano()})
+		}
 	case trace.EventStateTransition:
 		r.transition(ev)
 	case trace.EventRangeBegin, trace.EventRangeActive:
@@ -150,6 +160,9 @@ func (r *result) read(file string) error {
 	validator.GoVersion = version.Go122
 	if os.Getenv("NEWER") != "" {
 		validator.GoVersion = version.Current
+	}
+	if wire, err := strconv.Atoi(os.Getenv("WIRE")); err == nil {
+		validator.GoVersion = version.Version(wire)
 	}
 	summarizer := trace.NewSummarizer()
 	for {

@@ -1,0 +1,164 @@
+"""Traces know where goroutines wait that have waited since before, against the program's own dump."""
+
+import collections
+import json
+import signal
+import time
+
+import pytest
+
+from lib import golang, gospect, gotrace, perfetto, pprof, traceback
+from lib.process import Program
+from lib.traced import Tracing, incidents
+
+VERSIONS = ("1.17.13", "1.22.12", golang.NEWEST)
+COUNT = 50
+# As a trace calls the wait reasons, and the runtime in its dump.
+REASONS = {"sync": ("semacquire", "sync.Mutex.Lock"), "chan receive": ("chan receive",),
+           "select": ("select",), "sync.(*Cond).Wait": ("sync.Cond.Wait",)}
+
+
+@pytest.fixture(params=VERSIONS, ids=[f"go{v}" for v in VERSIONS])
+def stuck(request, tmp_path):
+    """A program all of whose goroutines wait, and what it says of them as it dies of SIGQUIT."""
+    with open(tmp_path / "stderr", "w+b") as err:
+        program = Program(golang.build("stuck", request.param), COUNT, stderr=err,
+                          env={"GOTRACEBACK": "all"})
+
+        def dies():
+            program.process.send_signal(signal.SIGQUIT)
+            program.process.wait(20)
+            text = (tmp_path / "stderr").read_text()
+            return [g for g in traceback.parse(text[text.index("\ngoroutine ") + 1:]).values()
+                    if "main.main.func1" in g.functions()]
+
+        program.dies = dies
+        yield program
+        program.process.kill()
+        program.process.wait()
+
+
+def traced(program, file, *args):
+    return gospect.run("trace", "-p", program.pid, "-d", 0.5, "-o", file, *args).ok()
+
+
+def report(file, *args):
+    return json.loads(gospect.run("report", file, "-f", "json", "-n", "0", *args).ok().text)
+
+
+def is_ours(function):
+    return function.startswith("main.")
+
+
+def assert_said(requests, dump):
+    """Each goroutine waits where the program says, and for that."""
+    said = {row["goroutine"]: row for row in requests}
+    assert set(said) == {g.id for g in dump}
+    for g in dump:
+        reason, = said[g.id]["waits"]
+        stack, = said[g.id]["stacks"]
+        assert g.state in REASONS[reason] and stack["wait"] == reason, g
+        assert [(f["func"], f["line"]) for f in stack["frames"] if is_ours(f["func"])] == [
+            (f.func, f.line) for f in g.frames if is_ours(f.func)], g
+
+
+def test_a_program_that_hangs_is_named_in_full(stuck, tmp_path):
+    """(none), (none) was all that there was, and that no goroutine has the label w."""
+    file = tmp_path / "t.trace"
+    traced(stuck, file)
+    rows = report(file)
+    requests = report(file, "--root", "^main.main.func1$")
+    labelled = report(file, "--by", "label:w")
+    dump = stuck.dies()
+    assert len(dump) == COUNT and rows[0]["name"] == "main.main.func1"
+    assert all(row["name"] and row["waits"] or row["syscall_ns"] for row in rows), rows
+    each = rows[0]["waiting_ns"] / COUNT
+    reasons = collections.Counter(key for g in dump for key, of in REASONS.items() if g.state in of)
+    assert 0.4e9 < each and rows[0]["goroutines"] == COUNT
+    assert rows[0]["waits"] == {
+        key: pytest.approx(count * each, rel=0.01) for key, count in reasons.items()}
+    assert_said(requests, dump)
+    assert {row["name"] for row in labelled} == {str(i) for i in range(COUNT)}
+    assert_said(labelled, dump)
+    read = gotrace.read_valid(file)
+    assert not read["procs"].get("Running->Running")
+
+
+@pytest.mark.parametrize("reader", ("1.22.12", "1.24.13", golang.NEWEST))
+def test_readers_of_every_version_take_a_trace_without_events(stuck, tmp_path, reader):
+    file = tmp_path / "t.trace"
+    traced(stuck, file)
+    assert gotrace.tool_trace_takes(reader, file) is None
+
+
+@pytest.mark.parametrize("wire,readers", [("1.23", ("1.24.13", golang.NEWEST)),
+                                          ("1.25", ("1.25.11", golang.NEWEST))])
+def test_gos_own_tools_know_who_waits_from_1_23_on(stuck, tmp_path, wire, readers):
+    file = tmp_path / "t.trace"
+    began = time.time_ns(), time.monotonic_ns()
+    traced(stuck, file, "--wire", wire)
+    assert file.read_bytes().startswith(f"go {wire} trace\0\0\0".encode())
+    for reader in readers:
+        assert gotrace.tool_trace_takes(reader, file) is None
+    read, = gotrace.read(file, wire=int(wire[2:]))
+    assert "error" not in read, read["error"]
+    dump = stuck.dies()
+    for g in dump:
+        assert read["goroutines"][str(g.id)]["name"] == "main.main.func1"
+        assert [f for f in read["stood"][str(g.id)] if is_ours(f)] == [
+            f for f in g.functions() if is_ours(f)]
+    assert_said(report(file, "--root", "^main.main.func1$"), dump)
+    assert bool(read["clocks"]) == (wire == "1.25")
+    for monotonic, wall in read["clocks"] or []:
+        assert 0 < monotonic - began[1] < 20e9
+        assert monotonic - began[1] == pytest.approx(wall - began[0], abs=5e6)
+
+
+def test_each_file_of_a_flight_knows_who_waits(stuck, tmp_path):
+    file = tmp_path / "t.trace"
+    t = Tracing(stuck.pid, file, "--flight", "1").has_begun()
+    for _ in range(64):
+        time.sleep(0.05)
+        stuck.ask("check")
+    t.end()
+    requests = report(incidents(file)[0], "--root", "^main.main.func1$")
+    gotrace.read_valid(incidents(file)[0])
+    assert_said(requests, stuck.dies())
+    assert all(row["wall_ns"] < 2.5e9 for row in requests)
+
+
+def test_offcpu_shows_what_waits_all_through(stuck):
+    rows = json.loads(gospect.run("offcpu", "-p", stuck.pid, "-d", "0.5", "--root",
+                                  "^main.main.func1$", "-f", "json", "-n", "0").ok().text)
+    assert_said(rows, stuck.dies())
+
+
+def test_a_flame_graph_of_a_program_that_hangs_has_its_stacks(stuck, tmp_path):
+    file, profile = tmp_path / "t.trace", tmp_path / "t.pb.gz"
+    traced(stuck, file)
+    gospect.run("report", file, "-o", profile).ok()
+    shown = collections.Counter()
+    for sample in pprof.read(profile).samples:
+        functions = sample.stack
+        if "main.main.func1" in functions:
+            shown[next(f for f in functions if is_ours(f))] += sample.values["wall"]
+    whole = sum(shown.values())
+    expected = collections.Counter(next(f.func for f in g.frames if is_ours(f.func))
+                                   for g in stuck.dies())
+    assert shown == {f: pytest.approx(n / COUNT * whole, rel=0.01) for f, n in expected.items()}
+
+
+def test_perfetto_shows_why_and_where_from_the_first_slice_on(stuck, tmp_path):
+    if not perfetto.protos():
+        pytest.skip("the package perfetto cannot be had from PyPI")
+    file = tmp_path / "t.pftrace"
+    traced(stuck, file)
+    trace = perfetto.Trace(file.read_bytes())
+    assert not trace.wrong, trace.wrong[:3]
+    names = {g.id: next(k for k, of in REASONS.items() if g.state in of) for g in stuck.dies()}
+    # What is still so at the end of the trace has no end.
+    states = {track.name: track.open[0][0] for track in trace.tracks.values()
+              if track.open and track.name.endswith(" main.main.func1")}
+    assert states == {f"G{goid} main.main.func1": reason for goid, reason in names.items()}
+    assert sum(trace.stacks.values()) >= COUNT
+    assert not [name for name in trace.goroutines if name.startswith("G46116860")]

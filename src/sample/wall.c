@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/permit.h"
+#include "sample/budget.h"
 #include "sample/estimate.h"
 #include "sample/join.h"
 #include "sample/lap.h"
@@ -21,20 +22,10 @@
  * and many places count more than many goroutines (sampled at random, neighbours are alike). */
 enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 };
 
-/* The approximate cost of a first look at a goroutine, with its stack read and unwound. */
-#define FIRST_LOOK_NS 800.0
-/* The additional cost of the first pass: function tables come from the page cache, and nothing is
- * known. */
-#define FIRST_PASS_NS 5e6
 /* With a larger budget than this gospect does not raise its priority. */
 #define MOST_URGENT 0.05
 /* The first look is not later. */
 #define MOST_DELAY_NS 100000000u
-/* One-time costs are paid off over the recording's duration, or over this many seconds. */
-#define LEAST_HORIZON 3.0
-#define MOST_HORIZON 10.0
-/* The debt of so many ticks stops looks; a larger one is paid off beside them. */
-#define DEBT_TICKS 5
 /* On-CPU samples are read after this many ticks: their ring is full in half a second, and the
  * target's memory changes meanwhile. */
 #define MOST_LEFT_OUT 4
@@ -45,8 +36,6 @@ enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 }
 /* Parts of the time are told no more often, and for no more than this part of the budget. */
 #define LEAST_PART_NS 10000000u
 #define PART_OF_BUDGET 0.05
-/* CPU time that suffices for any look; the next tick removes the rest. */
-#define ENOUGH_NS 1e15
 
 struct wall_sampler {
 	struct target *t;
@@ -61,11 +50,7 @@ struct wall_sampler {
 	uint64_t rotation_tick; /* in which this rotation began */
 	uint64_t last_tick;     /* when something was looked at last */
 
-	double tokens;    /* ns of CPU that may be used now */
-	double arrears;   /* that were used and are paid off slowly, see defer_debt() */
-	double rate;      /* ns of CPU that a ns of time adds */
-	double unit_ns;   /* the recent cost of a unit */
-	double usual_ns;  /* likewise, whatever single ones cost */
+	struct budget budget;
 	uint64_t charged; /* CPU time of this process that was taken from the tokens */
 
 	uint64_t period; /* the next tick's */
@@ -172,6 +157,7 @@ struct error *wall_sampler_open(struct target *t, const struct image *img,
 	s->options = *options;
 	s->parts.part = options->part;
 	s->parts.arg = options->part_arg;
+	budget_init(&s->budget, options->budget, options->hz, options->duration);
 	if (getrandom(&seed, sizeof(seed), 0) < 0 || !seed)
 		seed = clock_now() | 1;
 	estimate_init(&s->estimate, seed);
@@ -217,51 +203,24 @@ void wall_sampler_close(struct wall_sampler *s)
 
 static bool unlimited(const struct wall_sampler *s)
 {
-	return s->options.budget <= 0;
+	return budget_is_unlimited(&s->budget);
 }
 
-static double horizon(const struct wall_sampler *s)
+/* What this process used since the last time. */
+static uint64_t used(struct wall_sampler *s)
 {
-	double duration = s->options.duration;
+	uint64_t now = clock_cpu(), since = s->charged;
 
-	return duration > 0 ? fmin(fmax(duration, LEAST_HORIZON), MOST_HORIZON) : MOST_HORIZON;
-}
-
-/* CPU time spent in advance, in seconds, is deducted from later earnings until the horizon; but
- * only up to half of these, otherwise ticks would use up the rest and no looks would be made. */
-static void repay(struct wall_sampler *s, double cost)
-{
-	s->rate = fmax(s->rate - cost / horizon(s), s->options.budget / 2);
-}
-
-/* The first pass reads every stack. It may take at once half of the whole recording's budget, if
- * that suffices for all; the rest then has so much less. With more, all looks would be of one time,
- * and nothing would be known of others. */
-static bool take_burst(struct wall_sampler *s)
-{
-	double cost = (FIRST_PASS_NS + goroutine_set_count(s->set) * FIRST_LOOK_NS) / 1e9, budget;
-
-	if (s->options.whole_first) {
-		s->tokens = ENOUGH_NS;
-		return true;
-	}
-	budget = s->options.budget * horizon(s);
-	if (cost > budget / 2)
-		return false;
-	repay(s, cost);
-	s->tokens = cost * 1e9;
-	return true;
-}
-
-/* Finding all goroutines is paid off evenly, too: with a million of them, and 1 % of a core,
- * nothing would be looked at for seconds. And there is a first look, however small the budget. */
-static void charge_set_up(struct wall_sampler *s)
-{
-	uint64_t now = clock_cpu();
-
-	repay(s, (now - s->charged) / 1e9);
 	s->charged = now;
-	s->tokens = fmax(s->tokens, 1);
+	return now - since;
+}
+
+static bool may_read_all(struct wall_sampler *s)
+{
+	if (!s->options.whole_first)
+		return budget_borrow(&s->budget, goroutine_set_count(s->set));
+	budget_give_all(&s->budget);
+	return true;
 }
 
 static size_t unit_size(struct wall_sampler *s, bool at_once)
@@ -269,7 +228,7 @@ static size_t unit_size(struct wall_sampler *s, bool at_once)
 	if (unlimited(s))
 		return UNIT_ORDERED;
 	if (!s->result.ticks)
-		return take_burst(s) ? UNIT_ORDERED : UNIT_SCARCE;
+		return may_read_all(s) ? UNIT_ORDERED : UNIT_SCARCE;
 	return at_once ? UNIT_ORDERED : UNIT_RANDOM;
 }
 
@@ -305,63 +264,35 @@ static struct error *begin_with_tick(struct wall_sampler *s, uint64_t now)
 	struct error *err = begin_rotation(s, tick_begins(s, now), at_once);
 
 	if (!s->result.ticks)
-		charge_set_up(s);
+		budget_add_set_up(&s->budget, used(s));
 	return err;
 }
 
-/* How many units may be visited now, by what they cost lately. */
+/* How many units may be visited now. */
 static size_t affordable(const struct wall_sampler *s)
 {
 	size_t left = s->estimate.unit_count - s->next;
-	double n = s->unit_ns > 0 ? s->tokens / s->unit_ns : 1;
 
-	if (unlimited(s) || s->estimate.unit_count == 1)
-		return left;
-	if (s->tokens <= 0)
-		return 0;
-	return n < 1 ? 1 : n < left ? (size_t)n : left;
-}
-
-/* Deducts from the tokens the CPU time of this process since the last call; returns it. */
-static uint64_t charge(struct wall_sampler *s)
-{
-	uint64_t now = clock_cpu(), used = now - s->charged;
-
-	s->tokens -= used;
-	s->charged = now;
-	return used;
+	return s->estimate.unit_count == 1 ? left : budget_affords(&s->budget, left);
 }
 
 static struct error *visit(struct wall_sampler *s, size_t count)
 {
 	size_t visited;
-	double each;
 	struct error *err;
 
-	charge(s);
+	budget_use(&s->budget, used(s));
 	err = goroutine_set_visit(s->set, s->estimate.order + s->next, count, &visited);
 	if (err)
 		return err;
 	s->next += visited;
-	each = (double)charge(s) / visited;
-	s->unit_ns = s->unit_ns > 0 ? 0.8 * s->unit_ns + 0.2 * each : each;
-	if (s->usual_ns > 0)
-		each = fmin(each, 4 * s->usual_ns);
-	s->usual_ns = s->usual_ns > 0 ? 0.8 * s->usual_ns + 0.2 * each : each;
+	budget_use_for_units(&s->budget, used(s), visited);
 	return NULL;
 }
 
-/*
- * A sample costs more when many goroutines move. If gospect simply paused after a costly sample,
- * moving goroutines would be sampled just before long gaps, and the gap would count for them. So
- * samples are made at random, the rarer the larger the debt: the cost of a single one changes next
- * to nothing.
- */
 static bool draw_look(struct wall_sampler *s)
 {
-	double most = 2 * DEBT_TICKS * s->rate * 1e9 / s->options.hz;
-
-	return s->tokens > 0 || estimate_random(&s->estimate) * most < most + s->tokens;
+	return s->budget.tokens > 0 || budget_draw(&s->budget, estimate_random(&s->estimate));
 }
 
 /* In debt a rotation that is complete stands until the next can begin. */
@@ -371,7 +302,7 @@ static bool may_begin(struct wall_sampler *s)
 		return false;
 	if (!s->result.ticks || unlimited(s))
 		return true;
-	return s->estimate.unit_count == 1 ? s->drawn || draw_look(s) : s->tokens > 0;
+	return s->estimate.unit_count == 1 ? s->drawn || draw_look(s) : s->budget.tokens > 0;
 }
 
 static struct error *visit_affordable(struct wall_sampler *s)
@@ -391,8 +322,8 @@ static struct error *visit_affordable(struct wall_sampler *s)
  */
 static struct error *begin_within_tick(struct wall_sampler *s, uint64_t now, double visited)
 {
-	double more = s->unit_ns > 0 ? s->tokens / s->unit_ns : 1;
-	double part = visited / (visited + fmin(more, s->estimate.unit_count));
+	double more = fmin(budget_units(&s->budget), s->estimate.unit_count);
+	double part = visited / (visited + more);
 
 	return begin_rotation(s, tick_begins(s, now) + part * 1e9 / s->options.hz, false);
 }
@@ -419,45 +350,6 @@ static struct error *tick(struct wall_sampler *s, uint64_t now)
 	return target_explain(s->t, err);
 }
 
-/*
- * The cost of a tick is known beforehand, within a unit. Now and then a tick costs many times that,
- * which no plan could avoid: the first one that meets new code, or a virtual machine without its
- * CPU. As an ordinary debt, it would stop all looks for seconds, and the last state would stand for
- * all that time. So the part beyond the debt of some ticks is paid with half of the earnings, and
- * looks continue. All of it is paid, and at most half of the recording's budget is deferred.
- */
-static void defer_debt(struct wall_sampler *s)
-{
-	double least = -DEBT_TICKS * s->rate * 1e9 / s->options.hz - 2 * s->usual_ns;
-
-	if (unlimited(s) || s->tokens >= least)
-		return;
-	s->arrears += least - s->tokens;
-	s->tokens = least;
-}
-
-/* Deducts the payment of arrears from the earnings. */
-static double pay_arrears(struct wall_sampler *s, double earned)
-{
-	bool too_much = s->arrears > s->rate * horizon(s) * 1e9 / 2;
-	double part = too_much ? 1 : s->tokens >= 0 ? 0.5 : 0;
-	double paid = fmin(earned * part, s->arrears);
-
-	s->arrears -= paid;
-	return earned - paid;
-}
-
-/* Adds the CPU time that may be used, up to that of 20 ticks. */
-static void earn(struct wall_sampler *s, uint64_t passed, uint64_t period)
-{
-	double most;
-
-	if (s->earned - s->started > horizon(s) * 1e9)
-		s->rate = s->options.budget;
-	most = 20 * s->rate * period;
-	s->tokens = fmin(s->tokens + pay_arrears(s, s->rate * passed), most);
-}
-
 static void sleep_until(struct wall_sampler *s, uint64_t moment)
 {
 	uint64_t now = clock_now();
@@ -478,7 +370,7 @@ static void sleep_until(struct wall_sampler *s, uint64_t moment)
  */
 static bool is_worth_waking(struct wall_sampler *s, uint64_t moment)
 {
-	earn(s, moment - s->earned, 1e9 / s->options.hz);
+	budget_earn(&s->budget, moment - s->earned);
 	s->earned = moment;
 	/* Switches fill the ring many times as fast as samples do. */
 	if (unlimited(s) || !s->result.ticks || s->left_out == MOST_LEFT_OUT ||
@@ -567,7 +459,6 @@ struct error *wall_sampler_begin(struct wall_sampler *s)
 {
 	struct error *err = NULL;
 
-	s->rate = s->options.budget;
 	begin_time(s);
 	if (s->options.held)
 		err = look_before(s);
@@ -585,8 +476,8 @@ struct error *wall_sampler_step(struct wall_sampler *s, bool *ret_more)
 
 	if (s->paused)
 		s->charged = clock_cpu();
-	charge(s);
-	defer_debt(s);
+	budget_use(&s->budget, used(s));
+	budget_defer(&s->budget);
 	*ret_more = !*s->options.stop && sleep_until_tick(s, end) && !*s->options.stop;
 	if (!*ret_more)
 		return NULL;

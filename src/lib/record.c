@@ -14,10 +14,10 @@
 #include "lib/options.h"
 #include "lib/profile_handle.h"
 #include "lib/recording_times.h"
+#include "lib/running_stacks.h"
 #include "lib/target_handle.h"
 #include "lib/unwind.h"
 #include "oncpu/perf_events.h"
-#include "sample/wall.h"
 
 /* Deeper stacks are cut: their innermost frames and their start function remain. */
 #define STACK_LIMIT (256u << 10)
@@ -33,6 +33,7 @@ struct recording {
 	struct gospect_record_options options;
 	struct filter filter;
 	struct wall_sampler *sampler;
+	struct running_stacks running;
 	struct kernel_symbols *kernel; /* NULL: not asked for */
 	struct debug_frame *frames;    /* of options.unwind */
 	struct recording_times times;
@@ -40,6 +41,7 @@ struct recording {
 
 static void recording_release(struct recording *r)
 {
+	running_stacks_close(&r->running);
 	wall_sampler_close(r->sampler);
 	kernel_symbols_close(r->kernel);
 	debug_frame_close(r->frames);
@@ -98,10 +100,29 @@ static struct error *must_check take_options(const struct gospect_record_options
 	return err ? err : filter_init(&r->filter, o->filter);
 }
 
+/* Where the kernel does not permit it, what runs stays [running]. */
+static void open_running(struct recording *r)
+{
+	struct gospect_target *t = r->target;
+	const struct oncpu_options options = {
+		.hz = r->options.rate,
+		.goid = r->filter.want.goroutine,
+		.nobodys = has(r, GOSPECT_RECORD_ON_CPU) || has(r, GOSPECT_RECORD_SYSTEM),
+		.mark_system = has(r, GOSPECT_RECORD_ON_CPU),
+		.kernel = has(r, GOSPECT_RECORD_KERNEL),
+		.sample_program = true,
+		.waits = has(r, GOSPECT_RECORD_RUN_QUEUE),
+	};
+
+	if (!has(r, GOSPECT_RECORD_OFF_CPU) && target_pid(t->target))
+		running_stacks_open(&r->running, t->target, t->image, t->layout, &options,
+				    r->sampler);
+}
+
 /* With --kernel, a missing permission is an error at the start. */
 static struct error *must_check open_kernel(struct recording *r)
 {
-	const struct error *denied = wall_sampler_result(r->sampler)->no_on_cpu;
+	const struct error *denied = r->running.denied;
 
 	if (denied)
 		return error_format(denied->code, "%s", denied->message);
@@ -111,7 +132,7 @@ static struct error *must_check open_kernel(struct recording *r)
 /* Before it begins: a caller that waits for it may want to change that. */
 static void remark_unseen(const struct recording *r)
 {
-	size_t unseen = wall_sampler_result(r->sampler)->on_cpu.threads_unseen;
+	size_t unseen = running_stacks_stats(&r->running).threads_unseen;
 
 	if (unseen)
 		remark(&r->target->remark,
@@ -134,11 +155,6 @@ static struct error *must_check open_recording(struct gospect_target *t,
 		.goid = r->filter.want.goroutine,
 		.system = has(r, GOSPECT_RECORD_SYSTEM),
 		.stack_limit = STACK_LIMIT,
-		.on_cpu = !has(r, GOSPECT_RECORD_OFF_CPU) && target_pid(t->target),
-		.nobodys = has(r, GOSPECT_RECORD_ON_CPU) || has(r, GOSPECT_RECORD_SYSTEM),
-		.mark_system = has(r, GOSPECT_RECORD_ON_CPU),
-		.kernel = has(r, GOSPECT_RECORD_KERNEL),
-		.run_queue = has(r, GOSPECT_RECORD_RUN_QUEUE),
 		.held = t->is_held,
 		.stop = t->cancel,
 		.part = is_stream ? NULL : recording_times_take,
@@ -154,6 +170,8 @@ static struct error *must_check open_recording(struct gospect_target *t,
 		err = unwind_open(o->unwind, t->image, &r->frames, &sample.unwind);
 	if (!err)
 		err = wall_sampler_open(t->target, t->image, t->layout, &sample, &r->sampler);
+	if (!err)
+		open_running(r);
 	if (!err && has(r, GOSPECT_RECORD_KERNEL))
 		err = open_kernel(r);
 	if (err)
@@ -208,7 +226,7 @@ static struct error *must_check add_buckets(struct recording *r, const struct wa
 static struct error *must_check symbolize(const struct recording *r, const struct profile *p,
 					  struct profile_symbols **ret)
 {
-	struct code code = {&r->target->image->functions, wall_sampler_modules(r->sampler),
+	struct code code = {&r->target->image->functions, running_stacks_modules(&r->running),
 			    r->kernel};
 
 	return has(r, GOSPECT_RECORD_ADDRESSES) ? profile_symbolize(p, NULL, ret)
@@ -256,33 +274,36 @@ static struct error *must_check comment_goroutines(struct profile *p, const stru
 	return err;
 }
 
-static void describe_on_cpu(const struct wall_result *r, struct strbuf *sb)
+static void describe_on_cpu(const struct running_stacks *r, struct strbuf *sb)
 {
-	if (r->no_on_cpu)
-		strbuf_addf(sb, "; on-CPU stacks: none, %s", r->no_on_cpu->message);
-	if (r->on_cpu.period_ns)
+	struct oncpu_stats stats = running_stacks_stats(r);
+
+	if (r->denied)
+		strbuf_addf(sb, "; on-CPU stacks: none, %s", r->denied->message);
+	if (stats.period_ns)
 		strbuf_addf(sb,
 			    "; on-CPU stacks: %lu samples, %lu outside goroutines (scheduler), %lu "
 			    "unknown, %lu truncated, %lu lost, %lu with labels read late%s",
-			    r->on_cpu.samples, r->on_cpu.scheduler, r->on_cpu.unknown,
-			    r->on_cpu.truncated, r->on_cpu.lost, r->on_cpu.labels_late,
-			    r->on_cpu.sees_kernel ? "" : ", without time in the kernel");
+			    stats.samples, stats.scheduler, stats.unknown, stats.truncated,
+			    stats.lost, stats.labels_late,
+			    stats.sees_kernel ? "" : ", without time in the kernel");
 }
 
-static struct error *must_check comment_stacks(struct profile *p, struct goroutine_set *set,
-					       const struct wall_result *r)
+static struct error *must_check comment_stacks(struct profile *p, const struct recording *r)
 {
+	struct goroutine_set *set = wall_sampler_set(r->sampler);
 	const struct goroutine_stats *stats = goroutine_set_stats(set);
 	enum unwind_method method = stacks_unwinding(goroutine_set_stacks(set))->method;
 	_cleanup_strbuf_ struct strbuf on_cpu = STRBUF_INIT;
 
-	describe_on_cpu(r, &on_cpu);
+	describe_on_cpu(&r->running, &on_cpu);
 	return profile_add_comment(
 		p,
 		"stacks: %lu read, %lu dropped as torn, %lu unknown, %lu truncated, unwound %s, "
 		"%.1f headers read in a tick%s",
 		stats->stacks, stats->torn, stats->unknown, stats->truncated,
-		unwind_method_words(method), r->per_tick, on_cpu.data);
+		unwind_method_words(method), wall_sampler_result(r->sampler)->per_tick,
+		on_cpu.data);
 }
 
 /* What the profile lacks because it was too much. */
@@ -342,7 +363,7 @@ static struct error *must_check add_comments(struct profile *p, const struct rec
 	struct error *err = comment_goroutines(p, r, info);
 
 	if (!err)
-		err = comment_stacks(p, set, result);
+		err = comment_stacks(p, r);
 	if (!err)
 		err = comment_filter(p, r);
 	return err ? err : comment_limits(p, set, result->crowded);
@@ -351,35 +372,38 @@ static struct error *must_check add_comments(struct profile *p, const struct rec
 static void remark_missing(const struct recording *rec)
 {
 	const struct wall_result *r = wall_sampler_result(rec->sampler);
+	const struct error *late = running_stacks_labels_late(&rec->running);
+	const struct error *denied = rec->running.denied;
+	struct oncpu_stats on_cpu = running_stacks_stats(&rec->running);
 	const struct remark *to = &rec->target->remark;
 
-	if (r->no_on_cpu)
-		remark(to, "no on-CPU stacks: %s", r->no_on_cpu->message);
+	if (denied)
+		remark(to, "no on-CPU stacks: %s", denied->message);
 	if (r->crowded)
 		remark(to,
 		       "the limit of distinct pairs of stack and labels is reached: %lu samples "
 		       "have lost their labels",
 		       r->crowded);
-	if (r->on_cpu.crowded)
+	if (on_cpu.crowded)
 		remark(to,
 		       "the limit of distinct stacks with labels is reached: %lu on-CPU samples "
 		       "are left out",
-		       r->on_cpu.crowded);
-	if (modules_left_out(wall_sampler_modules(rec->sampler)))
+		       on_cpu.crowded);
+	if (modules_left_out(running_stacks_modules(&rec->running)))
 		remark(to,
 		       "some C frames are unknown: the program mapped code at more than %u "
 		       "addresses",
 		       MODULES_MOST);
-	if (r->no_moments && r->on_cpu.labels_late)
+	if (late && on_cpu.labels_late)
 		remark(to,
 		       "labels of running goroutines are read up to %.0f ms late, so shorter CPU bursts may get wrong labels: %s",
-		       1e3 / rec->options.rate, r->no_moments->message);
-	if (has(rec, GOSPECT_RECORD_RUN_QUEUE) && !r->no_on_cpu && !r->on_cpu.sees_waits)
+		       1e3 / rec->options.rate, late->message);
+	if (has(rec, GOSPECT_RECORD_RUN_QUEUE) && !denied && !on_cpu.sees_waits)
 		remark(to,
 		       "--run-queue had no effect: it needs CAP_PERFMON or kernel.perf_event_paranoid below 2, two open files (ulimit -n) for each thread and CPU, and fewer than 10,000 context switches a second");
-	if (r->on_cpu.lost)
+	if (on_cpu.lost)
 		remark(to, "%lu on-CPU samples were lost; lower the rate (-r) or raise --budget",
-		       r->on_cpu.lost);
+		       on_cpu.lost);
 	if (r->ended)
 		remark(to, "%s; the recording up to that error is kept", r->ended->message);
 }
@@ -430,7 +454,7 @@ static struct error *must_check make_profile(struct recording *r, struct gospect
 	if (!err)
 		err = symbolize(r, inner, &p->symbols);
 	if (!err)
-		err = fill_modules(inner, wall_sampler_modules(r->sampler));
+		err = fill_modules(inner, running_stacks_modules(&r->running));
 	profile_describe(p, !has(r, GOSPECT_RECORD_ADDRESSES));
 	return err;
 }

@@ -12,6 +12,7 @@
 #include "lib/fill.h"
 #include "lib/goroutine_filter.h"
 #include "lib/options.h"
+#include "lib/running_stacks.h"
 #include "lib/target_handle.h"
 #include "lib/top_profile.h"
 #include "top/go_names.h"
@@ -44,6 +45,7 @@ struct given_page {
 struct gospect_top {
 	struct gospect_target *target;
 	struct wall_sampler *sampler;
+	struct running_stacks running;
 	struct profile *about; /* the process */
 	struct go_names names;
 	struct top_model model;
@@ -318,7 +320,7 @@ void gospect_top_say(struct gospect_top *t, const char *line)
 
 static struct code code_of(const struct gospect_top *t)
 {
-	return (struct code){&t->target->image->functions, wall_sampler_modules(t->sampler)};
+	return (struct code){&t->target->image->functions, running_stacks_modules(&t->running)};
 }
 
 struct gospect_error *gospect_top_profile(struct gospect_top *t, struct gospect_profile **ret)
@@ -326,6 +328,7 @@ struct gospect_error *gospect_top_profile(struct gospect_top *t, struct gospect_
 	wall_sampler_pause(t->sampler);
 	return error_out(top_profile_make(&(const struct top_source){.model = &t->model,
 								     .sampler = t->sampler,
+								     .running = &t->running,
 								     .about = t->about,
 								     .code = code_of(t),
 								     .end = t->clock},
@@ -427,29 +430,36 @@ static struct error *must_check open_sampler(struct gospect_top *t,
 		.goid = t->wanted_by.want.goroutine,
 		.system = system,
 		.stack_limit = STACK_LIMIT,
-		.on_cpu = true,
-		.nobodys = system,
 		.whole_first = true,
 		.creators = true,
 		.stop = target->cancel,
 	};
 
-	return wall_sampler_open(target->target, target->image, target->layout, &sample,
-				 &t->sampler);
+	const struct oncpu_options running = {.hz = sample.hz,
+					      .goid = sample.goid,
+					      .nobodys = system,
+					      .sample_program = true};
+	struct error *err;
+
+	err = wall_sampler_open(target->target, target->image, target->layout, &sample,
+				&t->sampler);
+	if (!err)
+		running_stacks_open(&t->running, target->target, target->image, target->layout,
+				    &running, t->sampler);
+	return err;
 }
 
 static void set_up(struct gospect_top *t)
 {
 	const struct code code = code_of(t);
-	const struct wall_result *result = wall_sampler_result(t->sampler);
 
 	stacks_limit(goroutine_set_stacks(wall_sampler_set(t->sampler)), MAX_STACK_WORDS);
 	go_names_init(&t->names, t->sampler, &code);
 	top_view_init(&t->view, t->file);
 	top_model_init(&t->model, t->view.window);
-	if (result->no_on_cpu)
+	if (t->running.denied)
 		snprintf(t->view.message, sizeof(t->view.message), "no on-CPU stacks: %s",
-			 result->no_on_cpu->message);
+			 t->running.denied->message);
 }
 
 static struct error *must_check create(struct gospect_top *t, const struct gospect_top_options *o)
@@ -484,6 +494,7 @@ static void release(struct gospect_top *t)
 	top_model_release(&t->model);
 	top_rows_release(&t->rows);
 	top_page_release(&t->page);
+	running_stacks_close(&t->running);
 	wall_sampler_close(t->sampler);
 	profile_destroy(t->about);
 	filter_release(&t->wanted_by);
@@ -522,7 +533,7 @@ static void remark_left_out(const struct gospect_top *t)
 	uint64_t stacks = stacks_dropped(goroutine_set_stacks(set));
 	uint64_t labels = goroutine_set_labels(set)->dropped;
 	uint64_t creators = wall_sampler_result(t->sampler)->creators_left_out;
-	uint64_t modules = modules_left_out(wall_sampler_modules(t->sampler));
+	uint64_t modules = modules_left_out(running_stacks_modules(&t->running));
 
 	if (stacks || labels || creators || modules)
 		remark(&t->target->remark,

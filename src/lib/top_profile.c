@@ -27,7 +27,7 @@ static struct error *add_totals(struct profile *p, const struct top_model *m,
 	return err;
 }
 
-static struct error *add_comments(struct profile *p, const struct wall_result *r)
+static struct error *add_comments(struct profile *p, const struct running_stacks *r)
 {
 	struct error *err;
 
@@ -36,8 +36,8 @@ static struct error *add_comments(struct profile *p, const struct wall_result *r
 	if (!err)
 		err = profile_add_comment(p, "the last %.1f seconds of gospect top",
 					  p->duration_ns / 1e9);
-	if (!err && r->no_on_cpu)
-		err = profile_add_comment(p, "on-CPU stacks: none, %s", r->no_on_cpu->message);
+	if (!err && r->denied)
+		err = profile_add_comment(p, "on-CPU stacks: none, %s", r->denied->message);
 	return err;
 }
 
@@ -64,7 +64,7 @@ static struct error *fill(struct profile *p, const struct top_source *s)
 	p->period_ns = 10000000;
 	if (!err)
 		err = add_totals(p, m, wall_sampler_set(s->sampler));
-	return err ? err : add_comments(p, wall_sampler_result(s->sampler));
+	return err ? err : add_comments(p, s->running);
 }
 
 struct error *top_profile_make(const struct top_source *s, struct gospect_profile **ret)

@@ -4,12 +4,13 @@
 
 #include "image/code.h"
 #include "lib/profile_handle.h"
-#include "sample/wall.h"
+#include "lib/running_stacks.h"
 #include "top/top_model.h"
 
 struct top_source {
 	struct top_model *model; /* its window is as before */
 	struct wall_sampler *sampler;
+	const struct running_stacks *running;
 	/* With nothing but what fill_process() says: the target may be gone by now. */
 	const struct profile *about;
 	struct code code;

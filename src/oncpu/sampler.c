@@ -39,7 +39,7 @@ struct oncpu_sampler {
 	struct waits *waits;            /* NULL: these are not seen */
 	struct oncpu_options options;
 	struct oncpu_stats stats;
-	struct oncpu_bucket *buckets;
+	struct cpu_bucket *buckets;
 	size_t count;
 	size_t capacity;
 	struct map index; /* hash of a bucket -> its place + 1 */
@@ -278,17 +278,17 @@ static bool read_thread_sp(void *arg, uint64_t *ret)
 	return go_threads_own_sp(&s->threads, s->tid, ret);
 }
 
-static uint64_t bucket_hash(const struct oncpu_bucket *b)
+static uint64_t bucket_hash(const struct cpu_bucket *b)
 {
 	return hash_u64(hash_u64(b->start_pc ^ (uint64_t)b->labels << 32) + b->stack) >> 1;
 }
 
 /* NULL: no memory. Its place + 1 is there, or 0 for a new one, with its key. */
-static uint64_t *place_of(struct oncpu_sampler *s, const struct oncpu_bucket *b, uint64_t *ret_key)
+static uint64_t *place_of(struct oncpu_sampler *s, const struct cpu_bucket *b, uint64_t *ret_key)
 {
 	for (*ret_key = bucket_hash(b);; ++*ret_key) {
 		uint64_t *place = map_at(&s->index, *ret_key);
-		const struct oncpu_bucket *have;
+		const struct cpu_bucket *have;
 
 		if (!place || !*place)
 			return place;
@@ -300,10 +300,10 @@ static uint64_t *place_of(struct oncpu_sampler *s, const struct oncpu_bucket *b,
 }
 
 /* Adds up the buckets of one place. */
-static struct error *count(struct oncpu_sampler *s, const struct oncpu_bucket *b)
+static struct error *count(struct oncpu_sampler *s, const struct cpu_bucket *b)
 {
 	uint64_t key, *place = place_of(s, b, &key);
-	struct oncpu_bucket *have;
+	struct cpu_bucket *have;
 
 	if (!place)
 		return &error_no_memory;
@@ -454,7 +454,7 @@ static struct error *take_nobodys(struct oncpu_sampler *s, const struct running_
 {
 	struct stacks *stacks = goroutine_set_stacks(s->set);
 	struct stack words = stacks_get(stacks, stack->exact);
-	struct oncpu_bucket b = {.count = 1, .is_marked = true};
+	struct cpu_bucket b = {.count = 1, .is_marked = true};
 	struct error *err;
 
 	s->stats.scheduler++;
@@ -465,7 +465,7 @@ static struct error *take_nobodys(struct oncpu_sampler *s, const struct running_
 }
 
 /* Marks the runtime's own goroutines, if they are to be distinguished. */
-static struct error *mark_system(struct oncpu_sampler *s, uint32_t exact, struct oncpu_bucket *b)
+static struct error *mark_system(struct oncpu_sampler *s, uint32_t exact, struct cpu_bucket *b)
 {
 	struct stacks *stacks = goroutine_set_stacks(s->set);
 	struct stack words = stacks_get(stacks, exact);
@@ -509,7 +509,7 @@ static bool identify(struct oncpu_sampler *s, uint64_t g, struct goroutine_ident
 
 /* The bucket of a goroutine's stack; false: that is not wanted. */
 static bool find_bucket(struct oncpu_sampler *s, const struct running_stack *stack,
-			struct oncpu_bucket *b, uint64_t *ret_goid)
+			struct cpu_bucket *b, uint64_t *ret_goid)
 {
 	struct goroutine_identity who = {0};
 
@@ -532,7 +532,7 @@ static bool is_nobodys(const struct running_stack *stack)
 
 static struct error *take_ran(struct oncpu_sampler *s, const struct perf_sample *sample)
 {
-	struct oncpu_bucket b = {.count = 1};
+	struct cpu_bucket b = {.count = 1};
 	struct running_stack stack;
 	struct error *err;
 	uint64_t goid;
@@ -558,7 +558,7 @@ static struct error *take_ran(struct oncpu_sampler *s, const struct perf_sample 
 /* A goroutine that was stopped in a system call was not running in any read of memory. */
 static struct error *take_wait(struct oncpu_sampler *s, const struct perf_sample *left, uint64_t ns)
 {
-	struct oncpu_bucket b = {.waits = 1, .waited_ns = ns};
+	struct cpu_bucket b = {.waits = 1, .waited_ns = ns};
 	struct running_stack stack;
 	struct error *err = unwind(s, left, &stack);
 	uint64_t goid;
@@ -622,7 +622,7 @@ struct modules *oncpu_sampler_modules(const struct oncpu_sampler *s)
 	return s->modules;
 }
 
-size_t oncpu_sampler_buckets(const struct oncpu_sampler *s, const struct oncpu_bucket **ret)
+size_t oncpu_sampler_buckets(const struct oncpu_sampler *s, const struct cpu_bucket **ret)
 {
 	*ret = s->buckets;
 	return s->count;

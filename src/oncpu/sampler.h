@@ -14,22 +14,7 @@
 
 #include "base/error.h"
 #include "goroutine/goroutines.h"
-
-/* Samples of goroutines that began at one function, with one set of labels, at one place. */
-struct oncpu_bucket {
-	uint64_t start_pc;
-	uint32_t labels;
-	uint32_t stack;
-	uint64_t count;
-	uint64_t waits; /* for a processor: draws, see waits.h */
-	uint64_t waited_ns;
-	/* In a system call or in C code: memory sees the goroutine in state syscall meanwhile, and
-	 * its time there. */
-	bool in_syscall;
-	/* Its root frame names its purpose: the runtime's own work, or none; start_pc is 0 without
-	 * a goroutine. */
-	bool is_marked;
-};
+#include "sample/cpu_source.h"
 
 /* A goroutine's stack, at a moment at which it ran. */
 struct oncpu_sighting {
@@ -91,7 +76,7 @@ struct error *oncpu_sampler_drain(struct oncpu_sampler *s) must_check;
 /* The files that hold the C code in its stacks; they live as long as the sampler. */
 struct modules *oncpu_sampler_modules(const struct oncpu_sampler *s);
 
-size_t oncpu_sampler_buckets(const struct oncpu_sampler *s, const struct oncpu_bucket **ret);
+size_t oncpu_sampler_buckets(const struct oncpu_sampler *s, const struct cpu_bucket **ret);
 struct oncpu_stats oncpu_sampler_stats(const struct oncpu_sampler *s);
 /* Why labels are not those of the sample; NULL: they are, or that was not wanted. It is
  * the sampler's. */

@@ -2,19 +2,19 @@
 
 #include <math.h>
 
-/* What a first look at a goroutine costs, about, with its stack read and unwound. */
+/* The approximate cost of a first look at a goroutine, with its stack read and unwound. */
 #define FIRST_LOOK_NS 800.0
-/* What the first pass costs besides: function tables come from the page cache, nothing is known. */
+/* The additional cost of the first pass: function tables come from the page cache, and nothing is
+ * known. */
 #define FIRST_PASS_NS 5e6
-/* What a recording costs once is paid off over its duration, or that is taken to be so many
- * seconds. */
+/* One-time costs are paid off over the recording's duration, or over this many seconds. */
 #define LEAST_HORIZON 3.0
 #define MOST_HORIZON 10.0
 /* The debt of so many ticks stops looks; a larger one is paid off beside them. */
 #define DEBT_TICKS 5
 /* Tokens of so many ticks are kept. */
 #define KEPT_TICKS 20
-/* CPU time that is enough for any look; the next tick takes away what is left of it. */
+/* CPU time that suffices for any look; the next tick removes the rest. */
 #define ENOUGH_NS 1e15
 
 void budget_init(struct budget *b, double share, double hz, double duration)
@@ -29,8 +29,8 @@ bool budget_is_unlimited(const struct budget *b)
 	return b->share <= 0;
 }
 
-/* What was used before it was earned, in seconds, is missing from what is earned until the horizon;
- * but for half of it, or ticks would use up all that is left, and there would be no looks. */
+/* CPU time spent in advance, in seconds, is deducted from later earnings until the horizon; but
+ * only up to half of these, otherwise ticks would use up the rest and no looks would be made. */
 static void repay(struct budget *b, double cost)
 {
 	b->rate = fmax(b->rate - cost / b->horizon, b->share / 2);

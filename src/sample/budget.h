@@ -69,7 +69,7 @@ double budget_units(const struct budget *b);
  * Whether there is a look, by a random number from 0 to 1. A sample costs more when many goroutines
  * move. If gospect simply paused after a costly sample, moving goroutines would be sampled just
  * before long gaps, and the gap would count for them. So samples are made at random, the rarer the
- * larger the debt: what a single one has cost changes next to nothing.
+ * larger the debt: the cost of a single one changes next to nothing.
  */
 bool budget_draw(const struct budget *b, double random);
 

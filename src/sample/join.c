@@ -8,7 +8,7 @@
 
 static int compare_samples(const void *a, const void *b)
 {
-	const struct oncpu_bucket *x = a, *y = b;
+	const struct cpu_bucket *x = a, *y = b;
 
 	if (x->in_syscall != y->in_syscall)
 		return x->in_syscall - y->in_syscall;
@@ -25,17 +25,17 @@ struct group {
 	uint64_t ns; /* of CPU time and of waits */
 };
 
-static uint64_t draws_of(const struct oncpu_bucket *sample)
+static uint64_t draws_of(const struct cpu_bucket *sample)
 {
 	return sample->count + sample->waits;
 }
 
-static uint64_t ns_of(const struct oncpu_bucket *sample, uint64_t period_ns)
+static uint64_t ns_of(const struct cpu_bucket *sample, uint64_t period_ns)
 {
 	return sample->count * period_ns + sample->waited_ns;
 }
 
-static struct group group_at(const struct oncpu_bucket *samples, size_t count, size_t first,
+static struct group group_at(const struct cpu_bucket *samples, size_t count, size_t first,
 			     uint64_t period_ns)
 {
 	struct group g = {first, first, 0, 0};
@@ -47,10 +47,10 @@ static struct group group_at(const struct oncpu_bucket *samples, size_t count, s
 	return g;
 }
 
-static struct group find_group(const struct oncpu_bucket *samples, size_t count, uint64_t start_pc,
+static struct group find_group(const struct cpu_bucket *samples, size_t count, uint64_t start_pc,
 			       uint32_t labels, uint64_t period_ns)
 {
-	struct oncpu_bucket key = {.start_pc = start_pc, .labels = labels};
+	struct cpu_bucket key = {.start_pc = start_pc, .labels = labels};
 	size_t lo = 0, hi = count;
 
 	while (lo < hi) {
@@ -66,7 +66,7 @@ static struct group find_group(const struct oncpu_bucket *samples, size_t count,
 	return (struct group){0};
 }
 
-static bool add(struct buckets *b, const struct oncpu_bucket *sample, uint32_t creator,
+static bool add(struct buckets *b, const struct cpu_bucket *sample, uint32_t creator,
 		const struct gain *gain)
 {
 	struct goroutine_record r = {
@@ -99,7 +99,7 @@ static double share_variance(const struct wall_bucket *of, double part, double s
  * The time of bucket `from` to the stacks of its samples: as they used a processor, and waited for
  * one.
  */
-static bool share(struct buckets *b, size_t from, const struct oncpu_bucket *samples,
+static bool share(struct buckets *b, size_t from, const struct cpu_bucket *samples,
 		  const struct group *g, uint64_t period_ns)
 {
 	struct wall_bucket all = b->items[from];
@@ -138,7 +138,7 @@ static bool is_running(const struct wall_bucket *b, const struct stacks *stacks,
 }
 
 static bool share_seen(struct buckets *b, const struct stacks *stacks,
-		       const struct oncpu_bucket *samples, size_t count, uint64_t period_ns,
+		       const struct cpu_bucket *samples, size_t count, uint64_t period_ns,
 		       bool *used)
 {
 	size_t old = b->count;
@@ -160,7 +160,7 @@ static bool share_seen(struct buckets *b, const struct stacks *stacks,
 }
 
 /* The gain of a goroutine that was never seen running. */
-static struct gain gain_of_cpu(const struct oncpu_bucket *sample, uint64_t period_ns)
+static struct gain gain_of_cpu(const struct cpu_bucket *sample, uint64_t period_ns)
 {
 	uint64_t ns = sample->count * period_ns;
 
@@ -168,7 +168,7 @@ static struct gain gain_of_cpu(const struct oncpu_bucket *sample, uint64_t perio
 }
 
 static bool add_sample(struct buckets *b, struct goroutine_set *set,
-		       const struct oncpu_bucket *sample, uint64_t period_ns, bool system)
+		       const struct cpu_bucket *sample, uint64_t period_ns, bool system)
 {
 	struct gain gain;
 
@@ -185,10 +185,10 @@ static bool add_sample(struct buckets *b, struct goroutine_set *set,
 }
 
 struct error *buckets_join(struct buckets *b, struct goroutine_set *set,
-			   const struct oncpu_bucket *samples, size_t count, uint64_t period_ns,
+			   const struct cpu_bucket *samples, size_t count, uint64_t period_ns,
 			   bool system)
 {
-	_cleanup_free_ struct oncpu_bucket *sorted = calloc(count + 1, sizeof(*sorted));
+	_cleanup_free_ struct cpu_bucket *sorted = calloc(count + 1, sizeof(*sorted));
 	_cleanup_free_ bool *used = calloc(count + 1, sizeof(*used));
 
 	if (!sorted || !used)

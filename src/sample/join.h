@@ -2,8 +2,8 @@
 #ifndef SAMPLE_JOIN_H
 #define SAMPLE_JOIN_H
 
-#include "oncpu/sampler.h"
 #include "sample/buckets.h"
+#include "sample/cpu_source.h"
 
 /*
  * Gives running goroutines their stacks: the time of each bucket whose stack is [running] goes to
@@ -13,7 +13,7 @@
  * runtime's own goroutines only if `system`.
  */
 struct error *buckets_join(struct buckets *b, struct goroutine_set *set,
-			   const struct oncpu_bucket *samples, size_t count, uint64_t period_ns,
+			   const struct cpu_bucket *samples, size_t count, uint64_t period_ns,
 			   bool system) must_check;
 
 /* A sample's contribution to its bucket. */
@@ -28,6 +28,6 @@ struct gain {
 
 /* For a sample in a system call: takes time from the bucket in which memory showed that call. */
 struct gain buckets_take_syscall(struct buckets *b, const struct stacks *stacks,
-				 const struct oncpu_bucket *sample, uint64_t period_ns);
+				 const struct cpu_bucket *sample, uint64_t period_ns);
 
 #endif

@@ -26,7 +26,7 @@ static bool is_caller(const struct stack *memory, const struct stack *sample, ui
 
 /* The one with the most time left. */
 static struct wall_bucket *find_caller(struct buckets *b, const struct stacks *stacks,
-				       const struct oncpu_bucket *sample)
+				       const struct cpu_bucket *sample)
 {
 	struct stack inner = stacks_get(stacks, sample->stack);
 	struct wall_bucket *found = NULL;
@@ -44,7 +44,7 @@ static struct wall_bucket *find_caller(struct buckets *b, const struct stacks *s
 }
 
 struct gain buckets_take_syscall(struct buckets *b, const struct stacks *stacks,
-				 const struct oncpu_bucket *sample, uint64_t period_ns)
+				 const struct cpu_bucket *sample, uint64_t period_ns)
 {
 	struct gain gain = {.cpu_ns = sample->count * period_ns};
 	struct wall_bucket *from = find_caller(b, stacks, sample);

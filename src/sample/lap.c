@@ -117,8 +117,8 @@ struct error *lap_take_rest(struct lap *lap, const struct estimate *e)
 }
 
 /* Adds the counts since `before`, if any. Waits may have been dropped. */
-static bool add_fresh(struct oncpu_bucket *fresh, const struct oncpu_bucket *before,
-		      const struct oncpu_bucket *now)
+static bool add_fresh(struct cpu_bucket *fresh, const struct cpu_bucket *before,
+		      const struct cpu_bucket *now)
 {
 	*fresh = *now;
 	fresh->count -= before->count;
@@ -127,14 +127,14 @@ static bool add_fresh(struct oncpu_bucket *fresh, const struct oncpu_bucket *bef
 	return fresh->count || fresh->waits;
 }
 
-struct error *lap_take_samples(struct lap *lap, const struct oncpu_bucket *samples, size_t count)
+struct error *lap_take_samples(struct lap *lap, const struct cpu_bucket *samples, size_t count)
 {
 	lap->fresh_count = 0;
 	if (!array_reserve(&lap->counted, &lap->counted_capacity, count + 1) ||
 	    !array_reserve(&lap->fresh, &lap->fresh_capacity, count + 1))
 		return &error_no_memory;
 	for (size_t i = 0; i < count; i++) {
-		struct oncpu_bucket *before = &lap->counted[i];
+		struct cpu_bucket *before = &lap->counted[i];
 
 		if (add_fresh(&lap->fresh[lap->fresh_count], before, &samples[i]))
 			lap->fresh_count++;
@@ -143,7 +143,7 @@ struct error *lap_take_samples(struct lap *lap, const struct oncpu_bucket *sampl
 	return NULL;
 }
 
-struct error *lap_add_samples(struct lap *lap, const struct oncpu_bucket *samples, size_t count,
+struct error *lap_add_samples(struct lap *lap, const struct cpu_bucket *samples, size_t count,
 			      uint64_t period_ns)
 {
 	struct error *err = NULL;

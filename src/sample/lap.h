@@ -2,7 +2,7 @@
 #ifndef SAMPLE_LAP_H
 #define SAMPLE_LAP_H
 
-#include "oncpu/sampler.h"
+#include "sample/cpu_source.h"
 #include "sample/estimate.h"
 
 struct lap_total {
@@ -17,8 +17,8 @@ struct lap {
 	size_t before_capacity, now_capacity;
 	uint64_t credited; /* at the last lap */
 	/* The same for each bucket of samples, with room for new ones. */
-	struct oncpu_bucket *counted;
-	struct oncpu_bucket *fresh;
+	struct cpu_bucket *counted;
+	struct cpu_bucket *fresh;
 	size_t counted_capacity, fresh_capacity;
 	size_t fresh_count;
 	/* What of each bucket is new: of a lap that is taken in parts. */
@@ -37,12 +37,12 @@ struct error *lap_take_parts(struct lap *lap, const struct estimate *e,
 			     const struct goroutine_record *records, size_t count,
 			     uint64_t *ret_ns) must_check;
 /* The samples that came since the last call, in lap->fresh. */
-struct error *lap_take_samples(struct lap *lap, const struct oncpu_bucket *samples,
+struct error *lap_take_samples(struct lap *lap, const struct cpu_bucket *samples,
 			       size_t count) must_check;
 /* After estimate_finish(), in lap->parts: what it added to each bucket. */
 struct error *lap_take_rest(struct lap *lap, const struct estimate *e) must_check;
 /* Adds what came of them since the last call to lap->parts. */
-struct error *lap_add_samples(struct lap *lap, const struct oncpu_bucket *samples, size_t count,
+struct error *lap_add_samples(struct lap *lap, const struct cpu_bucket *samples, size_t count,
 			      uint64_t period_ns) must_check;
 void lap_release(struct lap *lap);
 

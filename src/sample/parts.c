@@ -8,12 +8,11 @@ static struct error *hand_over(struct parts *p, uint64_t begin, uint64_t end)
 	return err;
 }
 
-static struct error *tell_samples(struct parts *p, struct oncpu_sampler *on_cpu, uint64_t now)
+static struct error *tell_samples(struct parts *p, const struct cpu_source *cpu, uint64_t now)
 {
-	const struct oncpu_bucket *samples;
-	size_t count = oncpu_sampler_buckets(on_cpu, &samples);
-	struct error *err =
-		lap_add_samples(&p->lap, samples, count, oncpu_sampler_stats(on_cpu).period_ns);
+	const struct cpu_bucket *samples;
+	size_t count = cpu->buckets(cpu->arg, &samples);
+	struct error *err = lap_add_samples(&p->lap, samples, count, cpu->period_ns);
 	uint64_t begin = p->samples_end;
 
 	p->samples_end = now;
@@ -21,7 +20,7 @@ static struct error *tell_samples(struct parts *p, struct oncpu_sampler *on_cpu,
 }
 
 struct error *parts_tell(struct parts *p, const struct estimate *e, struct goroutine_set *set,
-			 struct oncpu_sampler *on_cpu, uint64_t now)
+			 const struct cpu_source *cpu, uint64_t now)
 {
 	uint64_t begin = p->lap.credited, ns;
 	struct error *err;
@@ -31,7 +30,7 @@ struct error *parts_tell(struct parts *p, const struct estimate *e, struct gorou
 	err = lap_take_parts(&p->lap, e, goroutine_set_records(set), goroutine_set_count(set), &ns);
 	if (!err && ns)
 		err = hand_over(p, begin, begin + ns);
-	return err || !on_cpu ? err : tell_samples(p, on_cpu, now);
+	return err || !cpu->buckets ? err : tell_samples(p, cpu, now);
 }
 
 struct error *parts_tell_rest(struct parts *p, const struct estimate *e, uint64_t end)

@@ -14,9 +14,9 @@ struct parts {
 };
 
 /* What looks have seen up to the last rotation, and the samples up to `now`, in ns since the
- * beginning: they come in each tick, however long a rotation is. `on_cpu` may be NULL. */
+ * beginning: they come in each tick, however long a rotation is. `cpu` may be all zero. */
 struct error *parts_tell(struct parts *parts, const struct estimate *e, struct goroutine_set *set,
-			 struct oncpu_sampler *on_cpu, uint64_t now) must_check;
+			 const struct cpu_source *cpu, uint64_t now) must_check;
 /* After estimate_finish(): what the estimate made of the rotation that the end cut short. */
 struct error *parts_tell_rest(struct parts *parts, const struct estimate *e,
 			      uint64_t end) must_check;

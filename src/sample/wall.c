@@ -40,7 +40,7 @@ enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 }
 struct wall_sampler {
 	struct target *t;
 	struct goroutine_set *set;
-	struct oncpu_sampler *on_cpu; /* NULL: not wanted, or not permitted */
+	struct cpu_source cpu; /* all zero: there is none */
 	struct wall_options options;
 	struct wall_result result;
 	uint64_t started;
@@ -164,21 +164,6 @@ struct error *wall_sampler_open(struct target *t, const struct image *img,
 	err = goroutine_set_open(t, img, lay, &goroutines, &s->set);
 	if (err)
 		return err;
-	if (options->on_cpu)
-		s->result.no_on_cpu =
-			oncpu_sampler_open(t, img, lay, s->set,
-					   &(struct oncpu_options){
-						   .hz = options->hz,
-						   .goid = options->goid,
-						   .nobodys = options->nobodys,
-						   .mark_system = options->mark_system,
-						   .kernel = options->kernel,
-						   .sample_program = true,
-						   .waits = options->run_queue,
-					   },
-					   &s->on_cpu);
-	if (s->on_cpu)
-		s->result.on_cpu = oncpu_sampler_stats(s->on_cpu);
 	*ret = take_ptr(s);
 	return NULL;
 }
@@ -188,7 +173,6 @@ void wall_sampler_close(struct wall_sampler *s)
 	if (!s)
 		return;
 	fall_back(s);
-	oncpu_sampler_close(s->on_cpu);
 	goroutine_set_close(s->set);
 	estimate_release(&s->estimate);
 	lap_release(&s->lap);
@@ -196,9 +180,13 @@ void wall_sampler_close(struct wall_sampler *s)
 	map_release(&s->creator_ids);
 	map_release(&s->waits);
 	free(s->creators);
-	error_destroy(s->result.no_on_cpu);
 	error_destroy(s->result.ended);
 	free(s);
+}
+
+void wall_sampler_use(struct wall_sampler *s, const struct cpu_source *source)
+{
+	s->cpu = *source;
 }
 
 static bool unlimited(const struct wall_sampler *s)
@@ -344,8 +332,8 @@ static struct error *tick(struct wall_sampler *s, uint64_t now)
 	}
 	if (looked)
 		s->last_tick = now;
-	if (!err && s->on_cpu)
-		err = oncpu_sampler_drain(s->on_cpu);
+	if (!err && s->cpu.drain)
+		err = s->cpu.drain(s->cpu.arg);
 	s->result.ticks++;
 	return target_explain(s->t, err);
 }
@@ -373,8 +361,7 @@ static bool is_worth_waking(struct wall_sampler *s, uint64_t moment)
 	budget_earn(&s->budget, moment - s->earned);
 	s->earned = moment;
 	/* Switches fill the ring many times as fast as samples do. */
-	if (unlimited(s) || !s->result.ticks || s->left_out == MOST_LEFT_OUT ||
-	    s->options.run_queue)
+	if (unlimited(s) || !s->result.ticks || s->left_out == MOST_LEFT_OUT || s->cpu.fills_fast)
 		return true;
 	s->drawn = may_begin(s);
 	return s->drawn || (s->next < s->estimate.unit_count && affordable(s));
@@ -506,7 +493,7 @@ static struct error *tell_part_if_due(struct wall_sampler *s)
 	if (!s->parts.part || now < s->part_due)
 		return NULL;
 	cpu = clock_cpu();
-	err = parts_tell(&s->parts, &s->estimate, s->set, s->on_cpu, now - s->started);
+	err = parts_tell(&s->parts, &s->estimate, s->set, &s->cpu, now - s->started);
 	if (!unlimited(s))
 		pause = fmax(pause, (clock_cpu() - cpu) / (PART_OF_BUDGET * s->options.budget));
 	s->part_due = clock_now() + pause;
@@ -530,16 +517,14 @@ static struct error *loop(struct wall_sampler *s)
 /* Without on-CPU samples running goroutines stay [running]. */
 static struct error *join(struct wall_sampler *s)
 {
-	const struct oncpu_bucket *samples;
+	const struct cpu_bucket *samples;
 	size_t count;
 
-	if (!s->on_cpu)
+	if (!s->cpu.buckets)
 		return NULL;
-	count = oncpu_sampler_buckets(s->on_cpu, &samples);
-	s->result.on_cpu = oncpu_sampler_stats(s->on_cpu);
-	s->result.no_moments = oncpu_sampler_no_sample_program(s->on_cpu);
-	return buckets_join(&s->estimate.buckets, s->set, samples, count,
-			    s->result.on_cpu.period_ns, s->options.system);
+	count = s->cpu.buckets(s->cpu.arg, &samples);
+	return buckets_join(&s->estimate.buckets, s->set, samples, count, s->cpu.period_ns,
+			    s->options.system);
 }
 
 static double total_ns(const struct wall_sampler *s)
@@ -571,7 +556,7 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 	if (err && err->code != ERROR_GONE && !s->result.ticks)
 		return err;
 	s->result.ended = err;
-	err = parts_tell(&s->parts, &s->estimate, s->set, s->on_cpu, end - s->started);
+	err = parts_tell(&s->parts, &s->estimate, s->set, &s->cpu, end - s->started);
 	if (err)
 		return err;
 	estimate_finish(&s->estimate, end, goroutine_set_records(s->set), s->units);
@@ -598,16 +583,15 @@ struct error *wall_sampler_lap(struct wall_sampler *s, struct wall_lap *ret)
 	struct wall_lap lap = {0};
 	struct error *err = lap_take(&s->lap, &s->estimate, goroutine_set_records(s->set),
 				     goroutine_set_count(s->set), &lap.ns);
-	const struct oncpu_bucket *samples;
+	const struct cpu_bucket *samples;
 	size_t count;
 
-	if (!err && lap.ns && s->on_cpu) {
-		count = oncpu_sampler_buckets(s->on_cpu, &samples);
+	if (!err && lap.ns && s->cpu.buckets) {
+		count = s->cpu.buckets(s->cpu.arg, &samples);
 		err = lap_take_samples(&s->lap, samples, count);
 		if (!err)
 			err = buckets_join(&s->lap.seen, s->set, s->lap.fresh, s->lap.fresh_count,
-					   oncpu_sampler_stats(s->on_cpu).period_ns,
-					   s->options.system);
+					   s->cpu.period_ns, s->options.system);
 	}
 	if (err)
 		return err;
@@ -619,9 +603,9 @@ struct error *wall_sampler_lap(struct wall_sampler *s, struct wall_lap *ret)
 
 bool wall_sampler_sampled(const struct wall_sampler *s, uint32_t bucket, struct wall_bucket *ret)
 {
-	const struct oncpu_bucket *samples;
+	const struct cpu_bucket *samples;
 
-	if (!s->on_cpu || bucket >= oncpu_sampler_buckets(s->on_cpu, &samples))
+	if (!s->cpu.buckets || bucket >= s->cpu.buckets(s->cpu.arg, &samples))
 		return false;
 	*ret = (struct wall_bucket){
 		.stack = samples[bucket].stack,
@@ -656,11 +640,6 @@ const struct wall_result *wall_sampler_result(const struct wall_sampler *s)
 struct goroutine_set *wall_sampler_set(struct wall_sampler *s)
 {
 	return s->set;
-}
-
-struct modules *wall_sampler_modules(const struct wall_sampler *s)
-{
-	return s->on_cpu ? oncpu_sampler_modules(s->on_cpu) : NULL;
 }
 
 size_t wall_sampler_buckets(const struct wall_sampler *s, const struct wall_bucket **ret)

@@ -7,9 +7,9 @@
  * each rotation, so the estimate is unbiased, whatever the budget.
  *
  * What runs has its stack in registers, so memory tells only that it runs, and since when. Where it
- * is comes from the on-CPU sampler, and is given the time that memory saw: goroutines that began at
- * the same function, with the same labels, share their running time as their samples are shared. So
- * no goroutine counts twice in an instant.
+ * is comes from a source of CPU samples, and is given the time that memory saw: goroutines that
+ * began at the same function, with the same labels, share their running time as their samples are
+ * shared. So no goroutine counts twice in an instant.
  *
  * What is not known is where a goroutine that ran between two looks was in between, and what a
  * rotation cut short did not come to. The result says the error that this makes (precision.h).
@@ -29,8 +29,8 @@
 
 #include "base/error.h"
 #include "goroutine/goroutines.h"
-#include "oncpu/sampler.h"
 #include "sample/bucket.h"
+#include "sample/cpu_source.h"
 
 struct wall_options {
 	double hz;
@@ -39,14 +39,7 @@ struct wall_options {
 	uint64_t goid;      /* only this goroutine; 0: all */
 	bool system;        /* the runtime's own goroutines too */
 	size_t stack_limit; /* bytes of a stack that are read at most */
-	bool on_cpu;        /* find the stacks of running goroutines, where the kernel permits it */
-	/* The CPU time of no goroutine, too, and of the runtime's own; its stacks are marked. */
-	bool nobodys, mark_system;
 	struct unwinding unwind; /* how frames are found */
-	bool kernel;             /* the kernel's frames in the stacks of running goroutines */
-	/* Divide running time by where threads waited for a processor, too; each switch of theirs
-	 * costs the target up to 1 us. */
-	bool run_queue;
 	/* The first sample is of all goroutines, whatever it costs: for callers that show them at
 	 * once. */
 	bool whole_first;
@@ -76,15 +69,11 @@ struct wall_result {
 	double goroutines;  /* that were counted, mean over the time */
 	double per_tick;    /* looked at in a tick, mean */
 	double error; /* all stacks' shares of all time are right within this, 19 times of 20 */
-	struct error *no_on_cpu; /* why the stacks of running goroutines are unknown, or NULL */
-	struct oncpu_stats on_cpu;
 	/* Times that a goroutine counted without its labels, or its stack: there were too many
 	 * different ones. */
 	uint64_t crowded;
 	/* Times that a goroutine's go statement was one too many. */
 	uint64_t creators_left_out;
-	/* Why labels of running goroutines are read later; NULL: they are not. The sampler's. */
-	const struct error *no_moments;
 	struct error *ended; /* why it ended early: ERROR_GONE, or memory that was not readable any
 				more; or NULL */
 };
@@ -95,6 +84,10 @@ struct error *wall_sampler_open(struct target *t, const struct image *img,
 				const struct golayout *lay, const struct wall_options *options,
 				struct wall_sampler **ret) must_check;
 void wall_sampler_close(struct wall_sampler *s);
+
+/* Before it begins; `arg` lives as long as it runs. Without a source, running
+ * goroutines have the stack [running]. */
+void wall_sampler_use(struct wall_sampler *s, const struct cpu_source *source);
 
 /* Samples until the end; the end of the target is no error, but noted in the result. */
 struct error *wall_sampler_run(struct wall_sampler *s) must_check;
@@ -138,8 +131,6 @@ uint64_t wall_sampler_creator(const struct wall_sampler *s, uint32_t creator);
 const struct wall_result *wall_sampler_result(const struct wall_sampler *s);
 /* Stacks and labels of the buckets are this set's. */
 struct goroutine_set *wall_sampler_set(struct wall_sampler *s);
-/* The files that hold the C code in its stacks, or NULL; they live as long as the sampler. */
-struct modules *wall_sampler_modules(const struct wall_sampler *s);
 /* Some buckets may have a count of 0. */
 size_t wall_sampler_buckets(const struct wall_sampler *s, const struct wall_bucket **ret);
 

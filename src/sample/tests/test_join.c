@@ -60,7 +60,7 @@ static const struct wall_bucket *find(enum goroutine_status status, uint32_t sta
 	return &buckets.items[place];
 }
 
-static void join(const struct oncpu_bucket *samples, size_t count)
+static void join(const struct cpu_bucket *samples, size_t count)
 {
 	assert_null(buckets_join(&buckets, set, samples, count, PERIOD, false));
 }
@@ -69,8 +69,8 @@ static void running_time_is_shared_as_samples_are(void **state)
 {
 	uint32_t a = stack_of(made_pc(MADE_LEAF, false), 1),
 		 b = stack_of(made_pc(MADE_LEAF, true), 1);
-	struct oncpu_bucket samples[] = {{.start_pc = START, .stack = a, .count = 3},
-					 {.start_pc = START, .stack = b, .count = 1}};
+	struct cpu_bucket samples[] = {{.start_pc = START, .stack = a, .count = 3},
+				       {.start_pc = START, .stack = b, .count = 1}};
 
 	add_running(START, 1000, 8);
 	join(samples, 2);
@@ -87,7 +87,7 @@ static void running_time_is_shared_as_waits_are_too(void **state)
 {
 	uint32_t a = stack_of(made_pc(MADE_LEAF, false), 1),
 		 b = stack_of(made_pc(MADE_LEAF, true), 1);
-	struct oncpu_bucket samples[] =
+	struct cpu_bucket samples[] =
 		{{.start_pc = START, .stack = a, .count = 1, .waits = 2, .waited_ns = 3 * PERIOD},
 		 {.start_pc = START, .stack = b, .count = 1}};
 
@@ -102,7 +102,7 @@ static void running_time_is_shared_as_waits_are_too(void **state)
 static void waiting_goroutine_gets_no_cpu_time(void **state)
 {
 	uint32_t a = stack_of(made_pc(MADE_LEAF, false), 1);
-	struct oncpu_bucket samples[] =
+	struct cpu_bucket samples[] =
 		{{.start_pc = START, .stack = a, .waits = 1, .waited_ns = 2 * PERIOD},
 		 {.start_pc = OTHER_START, .stack = a, .waits = 1, .waited_ns = 2 * PERIOD}};
 
@@ -115,7 +115,7 @@ static void waiting_goroutine_gets_no_cpu_time(void **state)
 static void goroutine_without_a_cpu_sample_stays_running(void **state)
 {
 	uint32_t a = stack_of(made_pc(MADE_LEAF, false), 1);
-	struct oncpu_bucket samples[] = {{.start_pc = START, .stack = a, .count = 3}};
+	struct cpu_bucket samples[] = {{.start_pc = START, .stack = a, .count = 3}};
 
 	add_running(OTHER_START, 1000, 8);
 	join(samples, 1);
@@ -129,7 +129,7 @@ static void goroutine_without_a_cpu_sample_stays_running(void **state)
 static void a_system_call_that_memory_has_not_seen_brings_cpu_time_alone(void **state)
 {
 	uint32_t a = stack_of(made_pc(MADE_LEAF, false), 1);
-	struct oncpu_bucket samples[] = {
+	struct cpu_bucket samples[] = {
 		{.start_pc = START, .stack = a, .count = 2, .in_syscall = true}};
 
 	add_running(START, 1000, 8);
@@ -143,7 +143,7 @@ static void a_system_call_that_memory_has_not_seen_brings_cpu_time_alone(void **
 static void the_runtimes_own_goroutines_stay_hidden(void **state)
 {
 	uint32_t a = stack_of(made_pc(MADE_LEAF, false), 1);
-	struct oncpu_bucket samples[] = {{.start_pc = SYSTEM_START, .stack = a, .count = 2}};
+	struct cpu_bucket samples[] = {{.start_pc = SYSTEM_START, .stack = a, .count = 2}};
 
 	join(samples, 1);
 	assert_int_equal(find(G_RUNNING, a)->cpu_ns, 0);
@@ -158,7 +158,7 @@ static void time_in_a_system_call_goes_where_it_was_spent(void **state)
 			    made_pc(MADE_ROOT, false)};
 	uint64_t entered[] = {made_pc(MADE_LEAF, false), made_pc(MADE_ROOT, false)};
 	struct goroutine_record r = {.key = G_SYSCALL};
-	struct oncpu_bucket sample = {.start_pc = START, .count = 3, .in_syscall = true};
+	struct cpu_bucket sample = {.start_pc = START, .count = 3, .in_syscall = true};
 	uint32_t place;
 
 	assert_null(stacks_intern(goroutine_set_stacks(set), inner, 3, &sample.stack));
@@ -177,7 +177,7 @@ static void time_in_a_system_call_goes_where_it_was_spent(void **state)
 static void marked_stack_is_shown(void **state)
 {
 	uint32_t a = stack_of(made_pc(MADE_LEAF, false), STACK_PC_GC);
-	struct oncpu_bucket samples[] = {
+	struct cpu_bucket samples[] = {
 		{.start_pc = SYSTEM_START, .stack = a, .count = 2, .is_marked = true}};
 
 	join(samples, 1);

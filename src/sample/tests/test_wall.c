@@ -292,6 +292,65 @@ static void a_recording_can_be_stopped(void **state)
 	assert_int_equal(total_of(G_WAITING).ns, 0);
 }
 
+/* Samples of goroutine 0, all at one place. */
+struct made_source {
+	struct cpu_bucket bucket;
+	size_t drained;
+};
+
+static struct error *drain_made(void *arg)
+{
+	struct made_source *source = arg;
+	struct goroutine_set *set = wall_sampler_set(sampler);
+	const uint64_t word = MADE_TEXT + MADE_OTHER * MADE_SIZE + 1;
+
+	source->drained++;
+	source->bucket.start_pc = MADE_TEXT + MADE_ROOT * MADE_SIZE;
+	source->bucket.count++;
+	return stacks_intern(goroutine_set_stacks(set), &word, 1, &source->bucket.stack);
+}
+
+static size_t made_buckets(void *arg, const struct cpu_bucket **ret)
+{
+	*ret = &((struct made_source *)arg)->bucket;
+	return 1;
+}
+
+static uint64_t ns_at(uint32_t stack)
+{
+	const struct wall_bucket *buckets;
+	size_t n = wall_sampler_buckets(sampler, &buckets);
+	uint64_t ns = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (buckets[i].stack == stack && buckets[i].status == G_RUNNING)
+			ns += buckets[i].ns;
+	return ns;
+}
+
+static void a_source_of_samples_is_drained_at_each_tick_and_says_what_ran(void **state)
+{
+	const struct wall_options options = {.hz = 200,
+					     .duration = 0.2,
+					     .stack_limit = 65536,
+					     .stop = &stop_flag};
+	struct made_source source = {0};
+	const struct cpu_source used = {.arg = &source,
+					.drain = drain_made,
+					.buckets = made_buckets,
+					.period_ns = 5000000};
+
+	made_set_status(&runtime, 0, G_RUNNING);
+	assert_null(
+		wall_sampler_open(&runtime.base, &runtime.img, &runtime.lay, &options, &sampler));
+	wall_sampler_use(sampler, &used);
+	assert_null(wall_sampler_run(sampler));
+	assert_true(source.drained > 0);
+	assert_int_equal(source.drained, wall_sampler_result(sampler)->ticks);
+	assert_true(total_of(G_RUNNING).ns > 0);
+	assert_int_equal(ns_at(source.bucket.stack), total_of(G_RUNNING).ns);
+}
+
 #define WALL_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -308,6 +367,7 @@ int main(void)
 		WALL_TEST(a_held_programs_time_begins_when_it_runs),
 		WALL_TEST(sampler_accepts_one_goroutine_id),
 		WALL_TEST(a_recording_can_be_stopped),
+		WALL_TEST(a_source_of_samples_is_drained_at_each_tick_and_says_what_ran),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

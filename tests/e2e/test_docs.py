@@ -23,7 +23,7 @@ def check():
     return module
 
 
-@pytest.mark.parametrize("name", ("links", "options", "figures", "messages", "records", "library", "files", "manuals"))
+@pytest.mark.parametrize("name", ("links", "options", "figures", "counts", "messages", "records", "library", "files", "manuals"))
 def test_the_documents_are_those_of_the_program(name):
     done = subprocess.run([sys.executable, SCRIPT, "--only", name], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -85,6 +85,38 @@ def test_a_figure_that_was_not_measured_is_found(check):
     table = "## Figures\n| dump | 31.7 ms, 394 ms |\n\n## Next\n99 ms\n"
     assert not list(check.check_figures("It takes 31.7 ms.\n", table))
     assert len(list(check.check_figures("It takes 31.8 ms, or 99 ms.\n", table))) == 2
+
+
+def test_a_figure_of_another_claim_is_found(check):
+    table = "## Figures\n| dump of 10,000 goroutines | 31.7 ms |\n| an event of a trace | 20.6 ns |\n\n## Next\n"
+    assert not list(check.check_figures("A dump of 10,000 goroutines takes 31.7 ms.\n", table, []))
+    assert len(list(check.check_figures("A dump of 10,000 goroutines takes 20.6 ns.\n", table, []))) == 1
+
+
+def test_a_figure_of_the_guide_is_measured_or_printed(check, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("It takes 987.6 ms, or 12.3 KB. Others say 55.5 us. <!-- not measured here -->\n```console\n$ x\n987.6 ms\n```\n")
+    assert not list(check.check_figures_of_guide([page]))
+    page.write_text("It takes 987.6 ms of `12.3 KB` for 40 s.\n")
+    assert len(list(check.check_figures_of_guide([page]))) == 1
+
+
+def test_a_stale_count_is_found(tmp_path):
+    folder = tmp_path / "scripts"
+    folder.mkdir()
+    (folder / "count-tests").write_text((gospect.ROOT / "scripts" / "count-tests").read_text())
+    (tmp_path / "docs" / "internals").mkdir(parents=True)
+    page = tmp_path / "docs" / "internals" / "testing.md"
+    page.write_text((gospect.ROOT / "docs" / "internals" / "testing.md").read_text())
+    (tmp_path / "tests" / "fuzz").mkdir(parents=True)
+    (tmp_path / "tests" / "fuzz" / "fuzz_one.c").write_text("int LLVMFuzzerTestOneInput(void);\n")
+    subprocess.run("git init -q && git add -A", shell=True, cwd=tmp_path, check=True)
+    count = [sys.executable, folder / "count-tests"]
+    done = subprocess.run(count, capture_output=True, text=True)
+    assert done.returncode == 1 and "fuzz targets" in done.stdout
+    subprocess.run([*count, "--write"], check=True)
+    assert "| fuzz targets | 1 |" in page.read_text()
+    assert subprocess.run(count, capture_output=True, text=True).stdout == ""
 
 
 def test_a_message_is_put_together_as_the_compiler_does(check, tmp_path):

@@ -833,7 +833,7 @@ def test_reset_clears_all_filters(page, made_up):
 
 def test_a_profile_without_samples_says_why(page, made_up):
     page.open(made_up("nothing"))
-    assert page.id("empty").text == "No goroutine matched --wait 'nosuch' while gospect looked."
+    assert page.id("empty").text == "No goroutine matched --wait 'nosuch' during the recording."
 
 
 def test_arrows_go_from_tab_to_tab(page, made_up):

@@ -1,23 +1,23 @@
 /*
- * The kinds of what a goroutine does. A kind has the same colour in every page. It is told by the
- * state and the wait reason, either the runtime's own words (runtime/runtime2.go, waitReasonStrings)
+ * The kinds of a goroutine's time. A kind has the same colour in every page. It follows from the
+ * state and the wait reason, in the runtime's own words (runtime/runtime2.go, waitReasonStrings)
  * or those of Go's trace (runtime/traceruntime.go, traceBlockReasonStrings).
  */
 
 const KINDS = [
 	{ id: "running", title: "on-CPU", does: "executes Go code" },
-	{ id: "runnable", title: "runnable", does: "could run, waits for a CPU" },
-	{ id: "syscall", title: "syscall", does: "is in a system call (files, too) or in C" },
+	{ id: "runnable", title: "runnable", does: "is ready to run and waits for a CPU" },
+	{ id: "syscall", title: "syscall", does: "is in a system call (file I/O, too) or in C code" },
 	{ id: "locks", title: "locks", does: "waits for a mutex or a semaphore" },
 	{ id: "channels", title: "channels", does: "waits for a channel, select, Cond or WaitGroup" },
 	{ id: "network", title: "network", does: "waits for a connection" },
 	{ id: "sleep", title: "sleep", does: "waits for a timer" },
-	{ id: "other", title: "other", does: "waits for the garbage collector, and the like" },
+	{ id: "other", title: "other", does: "waits for the garbage collector or the like" },
 ];
 const BLOCKED = [3, 4, 5, 6, 7]; /* kinds of the state "waiting" */
 const OTHER = 7;
 
-/* The first that matches tells the kind. */
+/* The first match decides. */
 const WAIT_KINDS = [
 	[/^(sync\.(RW)?Mutex\.|semacquire$|sync$)/, 3],
 	[/^(chan |select\b|sync\.|coroutine$|synctest\.|forever$)/, 4],

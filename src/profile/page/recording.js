@@ -45,6 +45,6 @@ function drawNothingLeft(page) {
 
 function whyNoSamples(profile) {
 	const filter = profile.comments.find(comment => comment.startsWith("filter: "));
-	return filter ? `No goroutine matched ${filter.slice(8)} while gospect looked.` :
-		"The profile is empty: gospect saw no goroutine. The program ended before the first look, or only the runtime's goroutines ran.";
+	return filter ? `No goroutine matched ${filter.slice(8)} during the recording.` :
+		"The profile is empty: the program ended before the first sample, or only the runtime's own goroutines ran.";
 }

@@ -24,6 +24,7 @@ struct perf_attr {
 	uint64_t read_format;
 	uint64_t branch_type;
 	uint64_t registers;  /* of the user: which */
+	uint32_t stack_size; /* bytes of the user's stack that a sample has at most */
 	bool ids_everywhere; /* sample_id_all: also other records end with time and ids */
 };
 

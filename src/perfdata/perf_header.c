@@ -76,6 +76,7 @@ struct error *perf_read_attr(struct perf_file *f, struct bytes attr, struct byte
 		.read_format = u64_at(attr, 32),
 		.branch_type = u64_at(attr, 72),
 		.registers = u64_at(attr, 80),
+		.stack_size = u64_at(attr, 88) & UINT32_MAX,
 		.ids_everywhere = flags >> 18 & 1,
 	};
 	return add_ids(f, ids);

@@ -412,6 +412,29 @@ static const char *plural(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
+/* Truncated stacks of this part are worth a remark: many callers are missing. */
+#define TRUNCATED_PART 0.05
+/* What perf record accepts at most (PERF_SAMPLE_STACK_USER: 16 bits, in words of 8 bytes). */
+#define MOST_STACK 65528
+
+/* The size of stacks that would do: 8 KB, perf's own default, or four times what was too little. */
+static struct error *must_check remark_truncated(struct reading *r)
+{
+	const struct chain_counts *c = &r->chains.counts;
+	uint64_t all = c->whole + c->truncated, size = 0, enough;
+
+	for (size_t i = 0; i < r->file->attr_count; i++)
+		if (r->file->attrs[i].stack_size > size)
+			size = r->file->attrs[i].stack_size;
+	if (!size || size >= MOST_STACK || c->truncated <= TRUNCATED_PART * all)
+		return NULL;
+	enough = size < 8192 ? 8192 : 4 * size > MOST_STACK ? MOST_STACK : 4 * size;
+	return perfdata_remark(r->remarks,
+			       "%lu of %lu Go stacks are truncated: perf recorded %lu bytes of "
+			       "each; record with perf record --call-graph dwarf,%lu",
+			       c->truncated, all, size, enough);
+}
+
 /* Remarks on parts that are missing or cannot be trusted. */
 static struct error *remark_defects(struct reading *r)
 {
@@ -463,7 +486,7 @@ static struct error *remark_defects(struct reading *r)
 			"as [caller unknown]; perf record --call-graph dwarf,1024 has "
 			"it",
 			c->no_caller, c->by_chain);
-	return err;
+	return err ? err : remark_truncated(r);
 }
 
 /* All that is remarked is a comment of the profile as well. */

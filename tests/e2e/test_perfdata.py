@@ -2,6 +2,7 @@
 
 import collections
 import os
+import re
 import shutil
 import subprocess
 
@@ -86,6 +87,15 @@ def test_report_marks_callers_that_frame_pointers_lose(targets, tmp_path, versio
     assert ended <= unread + unframed and unread <= 0.02 * len(chains)
     assert any(f"{marked} of " in line and "lack their innermost caller" in line for line in words)
     assert any(f"{marked} of " in comment for comment in profile.comments)
+
+
+def test_truncated_stacks_are_said_with_the_size_that_would_do(targets, tmp_path):
+    program = targets.start("callers")
+    path = perf.record(tmp_path / "perf.data", "--call-graph", "dwarf,64", "-p", program.pid, seconds=1)
+    profile, words = read(path, tmp_path)
+    whole, truncated = map(int, re.search(r"stacks of Go: (\d+) whole, (\d+) truncated", "\n".join(profile.comments)).groups())
+    assert truncated > 0.05 * whole
+    assert any(f"{truncated} of {whole + truncated} Go stacks are truncated" in line and "dwarf,8192" in line for line in words)
 
 
 @pytest.mark.parametrize("how", [("-o", "-"), ("-z",)], ids=["pipe", "packed"])

@@ -156,6 +156,11 @@ static uint32_t creator_name(struct go_names *n, uint32_t creator)
 		return intern_string(&n->names.text, "(not known)");
 	if (!code_frames(&n->code, pc, frames, MAX_INLINED))
 		return intern_string(&n->names.text, "[unknown]");
+	/* The first goroutine's: the runtime's own start calls newproc (rt0_go, Go 1.27,
+	 * runtime/asm_amd64.s). */
+	if (!strcmp(frames[0].function, "runtime.newproc") ||
+	    !strncmp(frames[0].function, "runtime.rt0_go", strlen("runtime.rt0_go")))
+		return intern_string(&n->names.text, "(program start)");
 	return utf8_intern(&n->names.text, frames[0].function, strlen(frames[0].function));
 }
 

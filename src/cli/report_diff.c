@@ -165,11 +165,13 @@ static void print_rows(const struct differences *d, size_t count, const struct r
 		       FILE *out)
 {
 	struct report_rows rows = {.limit = table->rows, .out = out};
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
-	fprintf(out, "%8s %8s %8s ", "BEFORE %", "AFTER %", "CHANGE");
+	strbuf_addf(&line, "%8s %8s %8s ", "BEFORE %", "AFTER %", "CHANGE");
 	if (d->comparable)
-		fprintf(out, " %8s %8s %10s ", "BEFORE", "AFTER", "GOROUTINES");
-	fprintf(out, " %s\n", report_heading(table));
+		strbuf_addf(&line, " %8s %8s %10s ", "BEFORE", "AFTER", "GOROUTINES");
+	strbuf_addf(&line, " %s", report_heading(table));
+	terminal_write_line(&line, out);
 	for (size_t i = 0; i < count; i++)
 		if (report_rows_next(&rows))
 			print_row(d, &d->rows[i], out);

@@ -7,6 +7,7 @@
 #include "base/printable.h"
 #include "cli/report.h"
 #include "cli/report_rows.h"
+#include "cli/terminal.h"
 
 /* Places of a request that are named in the table, and bytes of its name that are shown. */
 enum { MAX_PLACES = 3, MAX_NAME = 120 };
@@ -61,27 +62,30 @@ static void print_places(const struct gospect_request *r, FILE *out)
 			strbuf_addf(&line, " in %s:%d", frame->function, frame->line);
 		if (p->count > 1)
 			strbuf_addf(&line, ", %lu times", p->count);
-		printable_write_line(&line, out);
+		terminal_write_line(&line, out);
 	}
 }
 
 static void print_request(const struct gospect_request *r, bool by_function, FILE *out)
 {
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	bool narrow = terminal_is_narrow(out);
 	char t[6][16];
 
-	strbuf_addf(&line, "%9s%c %9s %9s %9s %9s %9s %5lu  ", report_time(r->elapsed_ns, t[0]),
+	strbuf_addf(&line, "%9s%c %9s %9s ", report_time(r->elapsed_ns, t[0]),
 		    r->is_cut ? '+' : ' ', report_time(r->total_ns, t[1]),
-		    report_time(r->running_ns, t[2]), report_time(r->runnable_ns, t[3]),
-		    report_time(r->syscall_ns, t[4]), report_time(r->waiting_ns, t[5]),
-		    r->goroutines);
-	add_name(&line, r->name);
+		    report_time(r->running_ns, t[2]));
+	if (!narrow)
+		strbuf_addf(&line, "%9s %9s ", report_time(r->runnable_ns, t[3]),
+			    report_time(r->syscall_ns, t[4]));
+	strbuf_addf(&line, "%9s %5lu  ", report_time(r->waiting_ns, t[5]), r->goroutines);
+	add_name(&line, by_function && narrow ? short_function(r->name) : r->name);
 	if (by_function)
 		strbuf_addf(&line, " (goroutine %lu at %s)", r->goroutine,
 			    report_time(r->begin_ns, t[0]));
 	if (r->uncertain_ns)
 		strbuf_addf(&line, " (%s of it uncertain)", report_time(r->uncertain_ns, t[1]));
-	printable_write_line(&line, out);
+	terminal_write_line(&line, out);
 	print_places(r, out);
 }
 
@@ -110,10 +114,12 @@ static int print_group(void *arg, const struct gospect_request_group *g)
 
 	if (!report_rows_next(&w->rows))
 		return 0;
-	strbuf_addf(&line, "%9lu %9s %9s %9s %9s %8.1f%% %8.1f%% %8.1f%% %8.1f%%  ", g->count,
-		    report_time(g->p50_ns, t[0]), report_time(g->p90_ns, t[1]),
-		    report_time(g->p99_ns, t[2]), report_time(g->max_ns, t[3]), g->running_ns / all,
-		    g->runnable_ns / all, g->syscall_ns / all, g->waiting_ns / all);
+	strbuf_addf(&line, "%9lu %9s %9s %9s %9s %8.1f%% ", g->count, report_time(g->p50_ns, t[0]),
+		    report_time(g->p90_ns, t[1]), report_time(g->p99_ns, t[2]),
+		    report_time(g->max_ns, t[3]), g->running_ns / all);
+	if (!terminal_is_narrow(w->rows.out))
+		strbuf_addf(&line, "%8.1f%% %8.1f%% ", g->runnable_ns / all, g->syscall_ns / all);
+	strbuf_addf(&line, "%8.1f%%  ", g->waiting_ns / all);
 	if (groups_are_named(w->how))
 		add_name(&line, g->name);
 	else
@@ -121,7 +127,7 @@ static int print_group(void *arg, const struct gospect_request_group *g)
 	if (g->cut)
 		strbuf_addf(&line, " (and %lu that began before the trace or ended after it)",
 			    g->cut);
-	printable_write_line(&line, w->rows.out);
+	terminal_write_line(&line, w->rows.out);
 	return 0;
 }
 
@@ -132,9 +138,9 @@ static struct error *write_groups(const struct gospect_requests *requests,
 	const char *named = how->per ? how->per : how->heading;
 	struct error *err;
 
-	printable_line(out, "%9s %9s %9s %9s %9s %9s %9s %9s %9s  %s", "REQUESTS", "P50", "P90",
-		       "P99", "MAX", "RUNNING", "RUNNABLE", "SYSCALL", "BLOCKED",
-		       groups_are_named(how) ? named : "");
+	terminal_line(out, "%9s %9s %9s %9s %9s %9s %s%9s  %s", "REQUESTS", "P50", "P90", "P99",
+		      "MAX", "RUNNING", terminal_is_narrow(out) ? "" : " RUNNABLE   SYSCALL ",
+		      "BLOCKED", groups_are_named(how) ? named : "");
 	err = library_error(gospect_requests_groups(requests, print_group, &w));
 	if (!err)
 		report_rows_end(&w.rows);
@@ -159,8 +165,9 @@ struct error *report_write_requests(const struct gospect_requests *requests,
 
 	if (how->groups)
 		return write_groups(requests, how, out);
-	printable_line(out, "%9s  %9s %9s %9s %9s %9s %5s  %s AND WAITS", "ELAPSED", "TIME",
-		       "RUNNING", "RUNNABLE", "SYSCALL", "BLOCKED", "GO", how->heading);
+	terminal_line(out, "%9s  %9s %9s %s%9s %5s  %s AND WAITS", "ELAPSED", "TIME", "RUNNING",
+		      terminal_is_narrow(out) ? "" : " RUNNABLE   SYSCALL ", "BLOCKED", "GO",
+		      how->heading);
 	err = library_error(gospect_requests_each(requests, write_request, &w));
 	if (err)
 		return err;

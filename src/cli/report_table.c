@@ -8,6 +8,7 @@
 #include "base/printable.h"
 #include "cli/report.h"
 #include "cli/report_rows.h"
+#include "cli/terminal.h"
 
 /* Wait reasons of a row that are named at most. */
 enum { MAX_WAITS = 3 };
@@ -47,25 +48,80 @@ static void add_waits(struct strbuf *line, const struct gospect_group *g)
 		strbuf_adds(line, ", ...");
 }
 
+/*
+ * What a line has room for. A narrow terminal shows fewer columns, and functions without the
+ * folders of their packages; a file has all.
+ */
+struct layout {
+	bool is_narrow; /* no RUNNABLE and SYSCALL */
+	bool has_waits;
+	bool is_short; /* names of functions */
+	int name;      /* columns of the name */
+};
+
+enum { WIDE_COLUMNS = 66, NARROW_COLUMNS = 46, NAME = 40, LEAST_WAITS = 24 };
+
+static struct layout layout_of(FILE *out)
+{
+	size_t width = terminal_width(out);
+	struct layout l = {.is_narrow = terminal_is_narrow(out),
+			   .has_waits = true,
+			   .is_short = width,
+			   .name = NAME};
+	int left = (int)width - (l.is_narrow ? NARROW_COLUMNS : WIDE_COLUMNS) - 3;
+
+	if (!width)
+		return l;
+	l.has_waits = left >= NAME + LEAST_WAITS;
+	l.name = left < NAME ? (left < 1 ? 1 : left) : NAME;
+	return l;
+}
+
+static void add_columns(struct strbuf *line, const struct layout *l, const char *const text[7])
+{
+	for (size_t i = 0; i < 7; i++) {
+		if (l->is_narrow && (i == 4 || i == 5))
+			continue;
+		strbuf_addf(line, i ? " %9s" : "%6s", text[i]);
+	}
+	strbuf_adds(line, "  ");
+}
+
+static void add_group_name(struct strbuf *line, const struct layout *l, const char *name)
+{
+	const char *shown = or_none(l->is_short ? short_function(name) : name);
+
+	if (l->has_waits)
+		strbuf_addf(line, "%-*s ", l->name, shown);
+	else
+		strbuf_adds(line, shown);
+}
+
 static void print_group(const struct gospect_group *g, bool with_self, FILE *out)
 {
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
-	char t[6][16];
+	const struct layout l = layout_of(out);
+	char t[6][16], share[16];
 
+	snprintf(share, sizeof(share), "%.2f",
+		 g->all_ns ? percent(g->total_ns, g->all_ns) : percent(g->count, g->all_count));
 	if (!g->all_ns) {
-		printable_line(out, "%6.2f %9lu  %s", percent(g->count, g->all_count), g->count,
-			       or_none(g->name));
+		strbuf_addf(&line, "%6s %9lu  %s", share, g->count,
+			    or_none(l.is_short ? short_function(g->name) : g->name));
+		terminal_write_line(&line, out);
 		return;
 	}
-	strbuf_addf(&line, "%6.2f %9s %9s %9s %9s %9s %9s  %-40s ", percent(g->total_ns, g->all_ns),
-		    report_time(g->total_ns, t[0]),
-		    report_time(with_self ? g->self_ns : g->cpu_ns, t[1]),
-		    report_time(g->state_ns[GOSPECT_RUNNING], t[2]),
-		    report_time(g->state_ns[GOSPECT_RUNNABLE], t[3]),
-		    report_time(g->state_ns[GOSPECT_SYSCALL], t[4]),
-		    report_time(g->state_ns[GOSPECT_WAITING], t[5]), or_none(g->name));
-	add_waits(&line, g);
-	printable_write_line(&line, out);
+	add_columns(&line, &l,
+		    (const char *const[7]){share, report_time(g->total_ns, t[0]),
+					   report_time(with_self ? g->self_ns : g->cpu_ns, t[1]),
+					   report_time(g->state_ns[GOSPECT_RUNNING], t[2]),
+					   report_time(g->state_ns[GOSPECT_RUNNABLE], t[3]),
+					   report_time(g->state_ns[GOSPECT_SYSCALL], t[4]),
+					   report_time(g->state_ns[GOSPECT_WAITING], t[5])});
+	add_group_name(&line, &l, g->name);
+	if (l.has_waits)
+		add_waits(&line, g);
+	terminal_write_line(&line, out);
 }
 
 /* A table, or a list, while its rows come. */
@@ -93,13 +149,20 @@ const char *report_heading(const struct report_table *table)
 
 static void print_heading(const struct report_table *table, bool timed, FILE *out)
 {
-	if (timed)
-		printable_line(out, "%6s %9s %9s %9s %9s %9s %9s  %-40s %s", "%", "TIME",
-			       table->key == GOSPECT_GROUP_FUNCTION ? "SELF" : "CPU", "RUNNING",
-			       "RUNNABLE", "SYSCALL", "WAITING", report_heading(table),
-			       "WAITED FOR");
-	else
-		printable_line(out, "%6s %9s  %s", "%", "COUNT", report_heading(table));
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	const struct layout l = layout_of(out);
+	const char *own = table->key == GOSPECT_GROUP_FUNCTION ? "SELF" : "CPU";
+
+	if (timed) {
+		add_columns(&line, &l,
+			    (const char *const[7]){"%", "TIME", own, "RUNNING", "RUNNABLE",
+						   "SYSCALL", "WAITING"});
+		add_group_name(&line, &l, report_heading(table));
+		strbuf_adds(&line, l.has_waits ? "WAITED FOR" : "");
+	} else {
+		strbuf_addf(&line, "%6s %9s  %s", "%", "COUNT", report_heading(table));
+	}
+	terminal_write_line(&line, out);
 }
 
 static int write_group(void *arg, const struct gospect_group *g)
@@ -132,8 +195,8 @@ static struct error *write_groups(const struct report_file *file, const struct r
 
 static void print_starts_heading(FILE *out)
 {
-	fprintf(out, "%10s %9s %9s %9s %9s %9s  %s\n", "GOROUTINES", "TIME", "RUNNING", "RUNNABLE",
-		"SYSCALL", "BLOCKED", "START FUNCTION AND WAIT REASONS");
+	terminal_line(out, "%10s %9s %9s %9s %9s %9s  %s", "GOROUTINES", "TIME", "RUNNING",
+		      "RUNNABLE", "SYSCALL", "BLOCKED", "START FUNCTION AND WAIT REASONS");
 }
 
 static int write_start(void *arg, const struct gospect_start *s)
@@ -146,13 +209,13 @@ static int write_start(void *arg, const struct gospect_start *s)
 		print_starts_heading(out);
 	if (!report_rows_next(&w->rows))
 		return 0;
-	printable_line(out, "%10lu %9s %9s %9s %9s %9s  %s", s->goroutines,
-		       report_time(s->total_ns, t[0]), report_time(s->running_ns, t[1]),
-		       report_time(s->runnable_ns, t[2]), report_time(s->syscall_ns, t[3]),
-		       report_time(s->waiting_ns, t[4]), or_none(s->name));
+	terminal_line(out, "%10lu %9s %9s %9s %9s %9s  %s", s->goroutines,
+		      report_time(s->total_ns, t[0]), report_time(s->running_ns, t[1]),
+		      report_time(s->runnable_ns, t[2]), report_time(s->syscall_ns, t[3]),
+		      report_time(s->waiting_ns, t[4]), or_none(s->name));
 	for (size_t i = 0; i < s->wait_count; i++)
-		printable_line(out, "%50s %9s  %s", "", report_time(s->waits[i]->ns, t[0]),
-			       or_none(s->waits[i]->reason));
+		terminal_line(out, "%50s %9s  %s", "", report_time(s->waits[i]->ns, t[0]),
+			      or_none(s->waits[i]->reason));
 	return 0;
 }
 

@@ -1,14 +1,17 @@
 #include "cli/terminal.h"
 
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/printable.h"
 #include "base/utf8.h"
 
 /* Narrower ones show lines that are cut too early to be of use. */
-enum { MIN_WIDTH = 20 };
+enum { MIN_WIDTH = 20, NARROW = 120 };
 
 size_t terminal_width(FILE *out)
 {
@@ -47,6 +50,27 @@ void terminal_write_line(struct strbuf *line, FILE *out)
 	else
 		fprintf(out, "%s\n", shown.data);
 	strbuf_reset(line);
+}
+
+void terminal_line(FILE *out, const char *format, ...)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	_cleanup_free_ char *text = NULL;
+	va_list args;
+
+	va_start(args, format);
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
+	va_end(args);
+	strbuf_adds(&line, text ? text : "");
+	terminal_write_line(&line, out);
+}
+
+bool terminal_is_narrow(FILE *out)
+{
+	size_t width = terminal_width(out);
+
+	return width && width < NARROW;
 }
 
 /* How much of the text stands in one line: up to a space, if there is one. */

@@ -122,9 +122,11 @@ static void print_row(struct listing *l, const struct gospect_go_process *p)
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 	char goroutines[24] = "-", threads[24] = "-";
 
-	if (!l->shown++)
-		printf("%7s  %-12s %-22s %10s %7s  %s\n", "PID", "GO", "BUILD", "GOROUTINES",
-		       "THREADS", "COMMAND");
+	if (!l->shown++) {
+		strbuf_addf(&line, "%7s  %-12s %-22s %10s %7s  %s", "PID", "GO", "BUILD",
+			    "GOROUTINES", "THREADS", "COMMAND");
+		terminal_write_line(&line, stdout);
+	}
 	if (p->goroutines >= 0)
 		snprintf(goroutines, sizeof(goroutines), "%ld", p->goroutines);
 	if (p->threads)

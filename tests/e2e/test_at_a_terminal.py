@@ -65,3 +65,14 @@ def test_verbose_and_a_pipe_have_all_numbers(states, tmp_path):
 def test_a_page_is_not_shown_on_a_terminal(states, args):
     lines = at_terminal(*args, "-p", states.pid, status=2)
     assert len(lines) == 1 and "use -o FILE" in lines[0]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_tables_fit_the_terminal(states, tmp_path, columns):
+    gospect.run("record", states.pid, "-d", "300ms", "-o", tmp_path / "p.pb.gz").ok()
+    for args in (("ps",), ("doctor",), ("doctor", states.pid), ("report", tmp_path / "p.pb.gz"),
+                 ("report", tmp_path / "p.pb.gz", "--by", "func"),
+                 ("report", "--diff", tmp_path / "p.pb.gz", tmp_path / "p.pb.gz")):
+        lines = at_terminal(*args, columns=columns)
+        words = [line for line in lines if not line.startswith("gospect: ")]
+        assert words and max(map(len, words)) <= columns, max(words, key=len)

@@ -226,11 +226,9 @@ def test_findings_are_those_of_the_command(states):
     machine = library.findings(library.lib.gospect_doctor_machine)
     process = library.findings(library.lib.gospect_doctor_process, states.pid)
     assert children() == before
-    shown = [line.split(maxsplit=1)
-             for line in gospect.run("doctor", "-p", states.pid).text.splitlines()
-             if line[-1:] != ":"]
-    assert [[("no", "ok")[f.is_good], f"{f.name} {f.text}".strip()] for f in machine + process] == \
-        [[good, " ".join(rest.split())] for good, rest in shown]
+    shown = json.loads(gospect.run("doctor", "-p", states.pid, "-f", "json").text)
+    assert [(bool(f.is_good), f.name, f.text) for f in machine + process] == \
+        [(finding["ok"], finding["name"], finding["text"]) for finding in shown]
     verbs = {f.name: f.is_good for f in process if f.is_verb}
     assert {"dump", "record", "trace"} <= verbs.keys() and verbs["dump"]
     assert ("traced by", "nobody") in [(f.name, f.text) for f in process]

@@ -136,7 +136,7 @@ def states(targets):
 
 @pytest.fixture(scope="session", autouse=True)
 def started_early(request, all_targets):
-    """`states`, at rest since the first test, so that nobody has to wait for its waits to be long."""
+    """`states`, at rest since the first test, so that its waits are long already."""
     if not any("resting" in item.fixturenames for item in request.session.items):
         return None
     program = Program(golang.build("states", golang.NEWEST))

@@ -1,4 +1,4 @@
-"""What a trace loses when a program suddenly does much: tests/programs/burst, on a quiet machine and on a busy one.
+"""Events that a trace loses in a burst:  tests/programs/burst, on a quiet machine and on a busy one.
 
 Busy: four processes of other sessions want the processors, or two of other sessions and two of gospect's own, and the
 program has precedence.

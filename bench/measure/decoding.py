@@ -1,4 +1,4 @@
-"""What gospect itself takes for an event, from the ring to the trace: bench/trace_bench.c, without a target."""
+"""The CPU time of gospect for an event, from the ring to the trace:  bench/trace_bench.c, without a target."""
 import json
 import os
 import subprocess

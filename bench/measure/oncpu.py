@@ -118,7 +118,7 @@ def right_shares(samples):
 
 
 def caller_of(stack, functions):
-    """Of the outermost function of the group: duff is called by work, runtime.duffcopy by either."""
+    """For the outermost function of the group: work calls duff, and both call runtime.duffcopy."""
     for func in stack:
         if func not in functions:
             return func

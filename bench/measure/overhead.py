@@ -1,4 +1,4 @@
-"""What the target pays for being profiled."""
+"""The cost of a profile to the target."""
 import os
 import random
 import re

@@ -1,4 +1,4 @@
-"""What a gRPC service pays for being recorded, and for being traced."""
+"""The cost of a recording and of a trace to a gRPC service."""
 import random
 import tempfile
 

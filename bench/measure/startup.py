@@ -30,7 +30,7 @@ def prometheus(binary, folder, port):
 
 
 def telegraf(binary, folder, port):
-    """Listens for measurements that nobody sends."""
+    """Listens for measurements that never come."""
     config = os.path.join(folder, "telegraf.conf")
     with open(config, "w", encoding="utf-8") as out:
         out.write(f'[[inputs.http_listener_v2]]\n  service_address = "tcp://127.0.0.1:{port}"\n'

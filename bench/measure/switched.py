@@ -26,7 +26,7 @@ class Switcher:
         self.pid = int(self.process.stdout.readline().split()[1])
 
     def result(self):
-        """What it says when it has run."""
+        """Its output at the end."""
         line = self.process.stdout.readline()
         if not line:
             raise Failed("the switcher ended, see above")

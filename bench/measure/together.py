@@ -1,4 +1,4 @@
-"""What a trace costs the machine: target and gospect on the same two processors, which the target takes all of.
+"""The cost of a trace to the machine:  target and gospect on the same two processors, which the target takes all of.
 
 Each slice of a round is with another tracer, in random order. CPU is that of the target and of gospect's threads while
 the slice lasts; what gospect decodes afterwards is a column of its own.
@@ -20,7 +20,7 @@ SLICE_MS = {"pingpong": 1500, "http": 4000}
 
 
 def cpu_ns(pid):
-    """Of all threads of a process, so far."""
+    """The sum over all threads of a process, so far."""
     total = 0
     for thread in os.listdir(f"/proc/{pid}/task"):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as stat:

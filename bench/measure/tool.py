@@ -7,7 +7,7 @@ from .build import Failed
 
 
 class Run:
-    """What a command used from its start to its end."""
+    """The resources that a command used from its start to its end."""
 
     def __init__(self, used, words):
         self.start_ns, self.wall, self.cpu = used["start_ns"], used["wall_ns"] / 1e9, used["cpu_ns"] / 1e9

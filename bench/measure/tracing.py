@@ -1,4 +1,4 @@
-"""What the target pays for an execution trace: by gospect, and by its own runtime."""
+"""The cost of an execution trace to the target: by gospect, and by its own runtime."""
 import os
 import random
 import re
@@ -78,7 +78,7 @@ class Gospect:
 
     @staticmethod
     def summary(words):
-        """Of what it says at the end."""
+        """Parses its summary."""
         found = re.search(SUMMARY, words)
         if not found:
             raise Failed(f"gospect trace said: {words}")
@@ -100,7 +100,7 @@ def take_slice(meter, tracer, milliseconds):
 
 
 def bytes_per_event(meter, tracer, milliseconds):
-    """Of a trace in a file, by the events that Go's own reader finds there."""
+    """Counts of a trace in a file, by the events that Go's own reader finds there."""
     take_slice(meter, tracer, milliseconds)
     found, = gotrace.read(tracer.out, newer=True)
     if "error" in found:

@@ -56,7 +56,7 @@ def cost(programs, version):
 
 
 def kept_labels(programs, seconds):
-    """Of the CPU time under pprof.Do, the share that has the label it sets."""
+    """The share of the CPU time under pprof.Do that has the label it sets."""
     say(f"labels, {len(LABEL_HZ)} times {seconds} s")
     program = Program(golang.build("profiled", golang.NEWEST), "http")
     shares = {}

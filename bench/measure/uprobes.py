@@ -1,4 +1,4 @@
-"""What a call costs while something is attached to the function: a uprobe, or a hook of gospect.
+"""The cost of a call while something is attached to the function:  a uprobe, or a hook of gospect.
 
 A uprobe on an instruction that the kernel cannot emulate is single-stepped; most of Go's functions begin with one.
 The uprobe counts and does no more, so this is the least that a tool on uprobes pays. gospect records each call and

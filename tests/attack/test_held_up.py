@@ -1,4 +1,4 @@
-"""A program makes everything that gospect does to its threads slow, and gospect still ends when it is told.
+"""A program makes everything that gospect does to its threads slow, and gospect still ends at a signal.
 
 It looked at each of 2,000 threads, and for each of them went through a list that has no end, or through
 64 MB of stack: for minutes, deaf to every signal.

@@ -38,7 +38,7 @@ def place_of(text, entry, attribute):
 
 
 def copy_with_far_goid(binary, path, size, goid):
-    """A copy whose DWARF says that a g has `size` bytes, and its goid at `goid`."""
+    """A copy with a DWARF that gives a g `size` bytes, and the goid the offset `goid`."""
     subprocess.run(["objcopy", "--decompress-debug-sections", binary, path], check=True)
     text = subprocess.run(["readelf", "--debug-dump=info", path], capture_output=True, text=True,
                           check=True).stdout.splitlines()

@@ -28,7 +28,7 @@ def many_sections(path):
 
 
 def many_heads(path):
-    """What could be the heads of function tables, 4 MB of them, which are nobody's."""
+    """4 MB of heads of function tables that belong to no program."""
     size = 4 << 20
     heads = struct.pack("<IHBBQ", 0xFFFFFFF1, 0, 1, 8, 1000) * (size // 16)
     data = madeelf.build_information() + heads

@@ -84,7 +84,7 @@ def test_killed_when_something_is_lent_gospect_leaves_it_to_its_guardian(program
 
 
 def without_guardian(program):
-    """What a probe says of the places that it comes to after its guardian was killed."""
+    """The places that a probe reports after its guardian was killed."""
     process = subprocess.Popen([tracing.PROBE, str(program.pid), "0.05"], stderr=subprocess.PIPE,
                                stdout=subprocess.DEVNULL,
                                env={**os.environ, "GOSPECT_FAULT": "list"})
@@ -113,7 +113,7 @@ def test_priority_is_not_lent_without_a_guardian(program):
 
 
 def test_own_real_time_priority_is_kept(program):
-    """One of them: more would leave the machine to nobody else."""
+    """One of them: more would take all of the machine."""
     thread = scheduling.threads(program.pid)[-1]
     scheduling.set_to(thread, scheduling.FIFO, priority=3)
     before = scheduling.get(thread)

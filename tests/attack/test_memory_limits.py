@@ -72,7 +72,7 @@ def test_gospect_in_the_targets_cgroup_is_killed_before_it(group, hoarder, tmp_p
 
 
 def memory_flags(pid):
-    """Of the mappings that gospect has made there, by their names."""
+    """The mappings that gospect has made there, by their names."""
     text = pathlib.Path(f"/proc/{pid}/smaps").read_text()
     return re.findall(r"/memfd:(gospect-\w+)[^\n]*\n(?:(?!VmFlags|[0-9a-f]+-)[^\n]*\n)*VmFlags:([^\n]*)",
                       text)

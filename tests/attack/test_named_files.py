@@ -1,4 +1,4 @@
-"""Files name other files: a pipe there makes nobody wait, and a device is not opened.
+"""Files name other files: gospect does not wait at a pipe and does not open a device.
 
 An older gospect waited for ever at a pipe that the user named, and opened the device.
 """
@@ -30,7 +30,7 @@ def pipe(tmp_path):
 
 @pytest.fixture
 def device(tmp_path):
-    """One that nobody may have opened when the test ends."""
+    """A file that no process may have open when the test ends."""
     path = tmp_path / "device"
     try:
         os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 3))

@@ -29,7 +29,7 @@ def shared(tmp_path):
 
 @pytest.fixture
 def victim(tmp_path):
-    """A file of root's that nobody may read; it has to stay as it is."""
+    """A file of root that others may not read; it has to stay unchanged."""
     file = tmp_path / "victim"
     file.write_text("precious\n")
     file.chmod(0o600)

@@ -90,7 +90,7 @@ def packed(name, pieces):
 
 
 def read_bounded(*args):
-    """What gospect takes, which is more than this process, for a child's peak begins with ours."""
+    """The peak of gospect's memory. It is at least that of this process, because a child's peak begins with its parent's."""
     begin = time.monotonic()
     process = subprocess.Popen([gospect.BINARY, *args], stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE)

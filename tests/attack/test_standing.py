@@ -167,7 +167,7 @@ def test_a_thread_that_gospect_has_borrowed_keeps_its_floating_point_settings(he
 
 @contextlib.contextmanager
 def limited_processor(percent):
-    """What is added to the file that this gives has so much of a processor, in periods of 0.1 s."""
+    """The file of a control group: processes added to it get so much of a CPU, in periods of 0.1 s."""
     folder = pathlib.Path(f"/sys/fs/cgroup/cpu/gospect-test-{os.getpid()}")
     v2 = not folder.parent.exists()
     if v2:
@@ -256,7 +256,7 @@ def threads(pid):
 
 
 def assert_untouched_by_thread(program):
-    """As tracing.assert_untouched(), for one whose first thread has ended: /proc shows it empty."""
+    """As tracing.assert_untouched(), for a process without its first thread: /proc shows it empty."""
     living = next(tid for tid in threads(program.pid) if status(tid)["State"][0] != "Z")
     wait_until(lambda: tracing.mappings(living) in ([4096], [8192]), what="the agent to be gone")
     program.pid, first = living, program.pid
@@ -270,7 +270,7 @@ def assert_untouched_by_thread(program):
 
 @pytest.fixture
 def leaving(targets):
-    """Its first thread ends when it is told to; what shows a program unharmed reads that."""
+    """Its first thread ends on request; the checks of an unharmed program read that thread."""
     program = Program(cgo.program(golang.NEWEST, "held"))
     yield program
     program.process.kill()

@@ -32,7 +32,7 @@ def swapper():
 
 @pytest.fixture
 def victim(tmp_path):
-    """A file that nobody may open for writing, and not even for reading."""
+    """A file that others may open neither for writing nor for reading."""
     path = tmp_path / "victim"
     path.write_bytes(SECRET)
     path.chmod(0o600)

@@ -1,4 +1,4 @@
-"""What a hostile program calls its functions, files, labels and itself never controls a terminal.
+"""No name of a hostile program (functions, files, labels, itself) controls a terminal.
 
 The program "escapes" is patched: escape sequences, C1 controls, newlines and U+202E stand in names
 that a compiler would refuse. An older gospect failed all but two of these tests.
@@ -123,7 +123,7 @@ def test_top(program):
 
 
 def test_ps(program, binary, tmp_path):
-    """One whose version is hostile is there, too."""
+    """The list also has a program with a hostile version."""
     version = f"go{golang.NEWEST}"
     other = spoil.copy_with_version(binary, tmp_path / "other", version,
                                     "go1\x1b[2J\n" + "x" * (len(version) - 8))
@@ -157,7 +157,7 @@ def test_recorded_outputs(program, binary):
 
 
 def test_exact_strings_stay_exact(program):
-    """What is escaped in JSON means the same bytes, but for those that are not UTF-8."""
+    """Escapes in JSON stand for the original bytes, except invalid UTF-8."""
     found = gospect.dump_json(program.pid)["goroutines"]
     functions = {frame["func"] for g in found for frame in g["frames"]}
     expected = (b"main.sleeper" + NASTY).decode("utf-8", "replace")

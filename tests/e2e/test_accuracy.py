@@ -1,4 +1,4 @@
-"""What a recording says, against programs that know where their time went.
+"""Recordings, compared with programs that know where their time went.
 
 A minute of it, a saturated machine, a drifting clock and the program's own execution trace are in
 `make accuracy`.

@@ -105,7 +105,7 @@ def test_a_goroutine_that_spins_is_running_or_shown_where_it_was(arm64_machine, 
 # record
 
 def spent_until(times, moment):
-    """What the program had spent where by then, in a straight line between two times it told."""
+    """The program's time in each place until then, interpolated between two of its reports."""
     before, after = next(pair for pair in zip(times, times[1:]) if pair[1]["now"] >= moment)
     part = (moment - before["now"]) / (after["now"] - before["now"])
     return {place: before.get(place, 0) + part * (after[place] - before.get(place, 0))

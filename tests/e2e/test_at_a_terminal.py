@@ -1,4 +1,4 @@
-"""What gospect prints at a terminal, and where nobody looks."""
+"""The output of gospect at a terminal, and without one."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ from lib import gospect
 
 
 def at_terminal(*args, columns=80, status=0, **kwargs):
-    """What a terminal of this width shows of gospect, without lines that were replaced."""
+    """The lines that a terminal of this width shows at the end."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     process = subprocess.Popen([gospect.BINARY, *map(str, args)], stdin=subprocess.DEVNULL,

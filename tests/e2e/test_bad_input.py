@@ -1,4 +1,4 @@
-"""What cannot be done is said in one clear line, with the right exit status, and harms nobody."""
+"""A failure is one clear line with the right exit status, and harms no process."""
 
 import os
 import random

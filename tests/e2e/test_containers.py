@@ -283,7 +283,7 @@ def test_the_same_user_needs_nothing_more(targets, tool, folder):
 
 @pytest.fixture
 def undumpable():
-    """A process of nobody's that does not want to be looked at."""
+    """A process of the user nobody that is undumpable."""
     code = ("import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); print('ready', flush=True);"
             "input()")
     process = subprocess.Popen([*as_user(NOBODY), container.PYTHON, "-c", code],

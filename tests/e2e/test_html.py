@@ -59,11 +59,11 @@ class Page:
         return self.driver.execute_script("return document.body.dataset[arguments[0]]", name)
 
     def total(self):
-        """What the filters leave, in milliseconds."""
+        """The time that passes the filters, in milliseconds."""
         return int(self.body("total")) / MS
 
     def visible(self):
-        """What the zoomed frame has, in milliseconds."""
+        """The time of the zoomed frame, in milliseconds."""
         return int(self.body("visible")) / MS
 
     def keys(self, *keys):

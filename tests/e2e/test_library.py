@@ -110,7 +110,7 @@ def test_an_address_is_symbolized_as_in_the_stack(states):
 
 
 def test_memory_that_somebody_else_reads(states):
-    """As a debugger would lend its target: the library is not told that there is a process."""
+    """As a debugger would lend its target: the library does not know of a process."""
     maps = pathlib.Path(f"/proc/{states.pid}/maps").read_text().splitlines()
     auxv = pathlib.Path(f"/proc/{states.pid}/auxv").read_bytes()
     entry = dict(zip(*[iter(memoryview(auxv).cast("Q"))] * 2))[9]
@@ -484,7 +484,7 @@ def test_options_that_make_no_sense_are_refused(states, options):
 
 
 class LaterOptions(library.Options):
-    """Of a version that is still to come."""
+    """For a future version."""
     _fields_ = [*TargetOptions._fields_, ("news", c.c_uint64)]
 
 

@@ -14,7 +14,7 @@ COUNT = 300
 
 @pytest.fixture
 def served(targets):
-    """What the program says of each of its requests, and the trace of them."""
+    """The program's own report of each request, and the trace of them."""
     program = targets.start("requests")
     cancel = library.c.c_void_p(library.lib.gospect_cancel_create())
     with Target(program.pid, cancel=cancel) as target, \

@@ -48,7 +48,7 @@ def running(trace, cancelled):
 
 
 def work(program, file=None, **kwargs):
-    """What the program says it did, and the trace of it."""
+    """The program's own report, and its trace."""
     with cancel() as stop, Target(program.pid, cancel=stop) as target, \
             Trace(target, file, **kwargs) as trace:
         assert is_patched(program.pid)

@@ -47,7 +47,7 @@ def may_dump(machine, program, who):
 
 
 def denied(machine, program, who):
-    """What gospect says, the part behind the process."""
+    """The part of gospect's message behind the process."""
     line = machine.gospect("dump", "-p", program.pid, prefix=who).fails(1)
     head = f"gospect: cannot read process {program.pid}: permission denied: "
     assert line.startswith(head)
@@ -154,7 +154,7 @@ def test_hidepid_is_named_with_the_mount_to_change(machine, program, hidepid, na
 # perf
 
 def record(machine, program, who):
-    """The words on standard error but for the summary, and the profile."""
+    """Standard error without the summary, and the profile."""
     result = machine.run(
         f"{who} gospect record -p {program.pid} -d 2 --budget 50 -o /tmp/p.folded; status=$?; "
         "cat /tmp/p.folded; rm -f /tmp/p.folded; exit $status").ok()

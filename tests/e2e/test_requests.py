@@ -25,7 +25,7 @@ def tolerance(ns):
 
 
 class Traced:
-    """gospect, in a process of its own, is at work on a program until it is told to end."""
+    """gospect, in a process of its own, works on a program until the block ends."""
 
     def __init__(self, *args, pid):
         self.process = gospect.start(*args)
@@ -74,7 +74,7 @@ def length(interval):
 
 
 def wrong_with(request, row):
-    """What the row says and the request knows better. A request's clock is read around what it
+    """Checks a row against the request's own times. A request's clock is read around what it
     does, so it has in it what is run to begin and to end a wait, and whatever interrupts that:
     the trace tells it as running, of which the request knows what it meant to."""
     least = request["unset"][0] - request["set"][1]

@@ -1,4 +1,4 @@
-"""What gospect writes of the same input is the same in each process, though each has another hash."""
+"""The output for one input is the same in each process, although each has another hash seed."""
 
 import hashlib
 import subprocess
@@ -12,7 +12,7 @@ RUNS = 4
 
 
 def assert_same(make):
-    """Of all of its runs."""
+    """Every run makes the same output."""
     made = {hashlib.sha256(make()).hexdigest() for _ in range(RUNS)}
     assert len(made) == 1
 

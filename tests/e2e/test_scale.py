@@ -21,7 +21,7 @@ sys.exit(status)
 
 
 def peak_memory(*args):
-    """What gospect had at most, in bytes: its largest resident set."""
+    """The largest resident set of gospect, in bytes."""
     result = gospect.run(*args, prefix=(sys.executable, "-c", MEASURE), seconds=120).ok()
     return int(result.text) * 1024
 

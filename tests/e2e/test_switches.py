@@ -36,8 +36,7 @@ def plain(func):
 
 
 def share(profile, wanted):
-    """Of the CPU time in stacks that begin in wanted[0], how much is in stacks that are all wanted;
-    and one that is not."""
+    """The share of the CPU time below wanted[0] that is in stacks with all wanted frames; and one stack without."""
     right = total = 0
     other = None
     for sample in profile.samples:

@@ -115,7 +115,7 @@ def test_a_raw_text_dump_becomes_the_direct_one(targets, tmp_path, version, mode
 
 
 def test_a_core_file_dumped_raw_becomes_the_direct_dump(targets, tmp_path):
-    """Of what ran it has registers: the addresses of instructions, not of calls."""
+    """For running goroutines it has registers: addresses of instructions, not of calls."""
     if not shutil.which("gcore"):
         pytest.skip("gcore is missing: install gdb")
     program = targets.start("states", golang.NEWEST, golang.PIE,

@@ -117,7 +117,7 @@ def in_class(sample, starts):
 @pytest.mark.alone
 @pytest.mark.parametrize("version", [golang.OLDEST, golang.NEWEST])
 def test_busy_goroutines_are_not_counted_less(targets, tmp_path, version):
-    """Those whose stacks tear most are busy half of the time, and know for how long."""
+    """The goroutines with the most torn stacks are busy half of the time, and know for how long."""
     program = targets.start("churn", version,
                             args=("-workers=0", "-pairs=4", "-nappers=8", "-rest=20ms"))
     before = json.loads(program.ask("times"))

@@ -1,7 +1,7 @@
 """Whatever happens while a program is traced, the program is unharmed.
 
 The program hectic does everything at once that a tracer could disturb, and checks its own results.
-After every test it runs on, nobody's tracee, with its own code, without our memory.
+After every test it runs on, untraced,  with its own code, without our memory.
 """
 
 import ctypes
@@ -92,7 +92,7 @@ def test_settings_of_the_runtime_make_no_difference(hectic, env):
 
 @every_version([golang.OLDEST, golang.NEWEST])
 def test_copies_of_a_traced_program_do_not_know_of_it(hectic, version):
-    """Children of fork that become nobody else: the agent is in their code, its memory is not."""
+    """Children of fork without exec: the agent is in their code, its memory is not."""
     program = hectic(version, tracing.CGO, args=("-only=copies,births,garbage",))
     process = tracing.start(program.pid, 60)
     before = json.loads(program.ask("counts"))["copies"]

@@ -48,7 +48,7 @@ def may_raise_priorities():
 
 
 def policies(process):
-    """Of its threads: how the kernel schedules them, and their nice values."""
+    """The scheduling policy and nice value of each of its threads."""
     threads = sorted(map(int, os.listdir(f"/proc/{process.pid}/task")))
     return [(os.sched_getscheduler(t), os.getpriority(os.PRIO_PROCESS, t)) for t in threads]
 

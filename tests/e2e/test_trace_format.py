@@ -32,7 +32,7 @@ def test_any_schedule_makes_a_valid_trace(made_up):
 
 
 def test_a_lossless_schedule_loses_nothing(made_up):
-    """What is written is what the reader finds: seeds of no losses have no invented stop."""
+    """The reader finds the events written: schedules without losses have no inserted stop."""
     results = gotrace.read(*made_up[0::24])
     for result in results:
         assert "not traced" not in result["reasons"], result["file"]
@@ -67,7 +67,7 @@ def test_a_perfetto_trace_is_at_most_three_times_as_large_as_go_s(targets, progr
 
 
 def test_a_goroutine_that_lives_for_seconds_moves_to_a_track_of_its_own(targets, tmp_path):
-    """What it does goes on there, by a name that the generation has to define anew."""
+    """The open slice continues there, with a name that the generation defines anew."""
     if not perfetto.protos():
         pytest.skip("the package perfetto cannot be had from PyPI")
     program = targets.start("fresh", args=("-workers=20", "-pause=2500ms", "-wait"))

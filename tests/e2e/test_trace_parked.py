@@ -20,7 +20,7 @@ REASONS = {"sync": ("semacquire", "sync.Mutex.Lock"), "chan receive": ("chan rec
 
 @pytest.fixture(params=VERSIONS, ids=[f"go{v}" for v in VERSIONS])
 def stuck(request, tmp_path):
-    """A program all of whose goroutines wait, and what it says of them as it dies of SIGQUIT."""
+    """A program with waiting goroutines only, and its traceback at SIGQUIT."""
     with open(tmp_path / "stderr", "w+b") as err:
         program = Program(golang.build("stuck", request.param), COUNT, stderr=err,
                           env={"GOTRACEBACK": "all"})

@@ -42,7 +42,7 @@ def assert_cut(found, whole, what):
 
 
 def compare(whole, found, version, method, ignore=(), may_be_cut=()):
-    """All is the same to the last frame, but for those that lose callers by nature; how many."""
+    """Compares all frames, except of stacks that lose callers by their method; returns the number."""
     cut = set()
     for goid, g in whole.items() if method == "fp" else ():
         if goid not in ignore and (goid in may_be_cut or is_in_a_system_call(g, version)) \

@@ -1,4 +1,4 @@
-"""What a program says of its Go version, and whether gospect believes it: patch releases and
+"""The Go version that a program claims, and whether gospect accepts it:  patch releases and
 experiments that gospect was not made with, development versions. tests/matrix/run has the builds
 of all releases."""
 

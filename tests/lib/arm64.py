@@ -115,7 +115,7 @@ def make_initramfs():
 
 
 class Machine:
-    """Boots; `folder` is /share in it. What a command prints is there when it has ended."""
+    """Boots the machine; `folder` is /share in it. The output of a command is there when it has ended."""
 
     def __init__(self, share=None, processors=2, memory=1024):
         self.temporary = pathlib.Path(tempfile.mkdtemp(dir="/tmp", prefix="arm64."))
@@ -266,7 +266,7 @@ class Program(process.Program):
         return found[:-1]
 
     def stderr(self):
-        """What it wrote there so far."""
+        """Its output so far."""
         return self._cried.read_text()
 
     def idle(self):

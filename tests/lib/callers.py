@@ -1,4 +1,4 @@
-"""What is true of tests/programs/callers."""
+"""The known facts about tests/programs/callers."""
 
 # The caller of each function.
 CALLER = {"main.leaf": "main.work", "main.framed": "main.work", "main.duff": "main.work",
@@ -7,7 +7,7 @@ CALLER = {"main.leaf": "main.work", "main.framed": "main.work", "main.duff": "ma
 
 
 def judge(profile):
-    """CPU time whose caller is right, in ns, and the stacks where it is not."""
+    """CPU time with the right caller, in ns, and the stacks with a wrong one."""
     right, wrong = 0, []
     for sample in profile.samples:
         leaf, caller = sample.stack[0], sample.stack[1] if len(sample.stack) > 1 else None

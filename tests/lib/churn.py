@@ -1,4 +1,4 @@
-"""What the program churn's stacks say of themselves, as tests/soak/churn.c reads them."""
+"""Decodes the stacks of the program churn, as tests/soak/churn.c does."""
 
 import collections
 

@@ -1,4 +1,4 @@
-"""What a dying Go program says of its goroutines (GOTRACEBACK=crash), against gospect's word."""
+"""The traceback of a dying Go program (GOTRACEBACK=crash), compared with gospect's output."""
 
 import re
 

@@ -42,14 +42,14 @@ def running(*command, ready=True):
 
 @contextlib.contextmanager
 def folder(where="/tmp"):
-    """A new folder that nobody may enter."""
+    """A new directory that others may not enter."""
     with tempfile.TemporaryDirectory(dir=where) as path:
         os.chmod(path, 0o755)
         yield pathlib.Path(path)
 
 
 class Measured(gospect.Result):
-    """What gospect answered, and what that took: seconds, CPU seconds, resident bytes at most."""
+    """The answer of gospect, and its cost: seconds, CPU seconds, peak resident bytes."""
 
     def __init__(self, completed, seconds, usage):
         super().__init__(completed)

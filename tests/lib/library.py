@@ -301,7 +301,7 @@ def check(error):
 
 
 def written(function, handle, *args):
-    """What it writes to a sink that is a function."""
+    """The bytes that it writes to a sink function."""
     pieces = []
 
     def write(arg, data, size):

@@ -1,4 +1,4 @@
-"""Another user of the machine, who means harm: nobody, without any group."""
+"""A hostile user of the machine: nobody, without any group."""
 
 import contextlib
 import os

@@ -41,7 +41,7 @@ def chains(path):
 
 
 def periods(path):
-    """Of each sample, in events: of cpu-clock, nanoseconds."""
+    """The period of each sample, in events: nanoseconds of cpu-clock."""
     script = subprocess.run(["perf", "script", "-i", path, "-G", "-F", "period"],
                             capture_output=True, text=True, check=True).stdout
     return [int(word) for word in script.split()]

@@ -13,7 +13,7 @@ REQUIREMENTS = ("perfetto==0.59.1", "protobuf>=6.31.1,<7")
 
 @functools.cache
 def protos():
-    """The module of Perfetto's messages; None when the package cannot be had."""
+    """The module of Perfetto's messages; None when the package is unavailable."""
     folder = golang.CACHE / "pypi-perfetto"
     with golang.building(folder):
         if not (folder / "perfetto").exists():
@@ -39,7 +39,7 @@ class Track:
 
 
 class Goroutine:
-    """What is told of one, on whichever tracks."""
+    """The slices of one, on any track."""
 
     def __init__(self):
         self.slices = []  # (name, begin, end)
@@ -48,7 +48,7 @@ class Goroutine:
 
 
 class Trace:
-    """What a viewer makes of the packets; what is not as the format wants it is in `wrong`."""
+    """Reads the packets as a viewer does; violations of the format are in `wrong`."""
 
     def __init__(self, data):
         self.tracks = collections.defaultdict(Track)

@@ -93,7 +93,7 @@ class Program:
         time.sleep(0.1)
 
     def cpu_seconds(self):
-        """Of all its threads so far, user and system."""
+        """The CPU time of all its threads so far, user and system."""
         fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -101,7 +101,7 @@ class Program:
         return self.process.poll() is None
 
     def assert_well(self):
-        """Alive, nobody's tracee, not stopped, and still computing what it computed at first."""
+        """Alive, untraced,  not stopped, and still computing what it computed at first."""
         assert self.running(), f"{self.binary.name} died with {self.process.returncode}"
         fields = status(self.pid)
         assert fields["TracerPid"] == "0", "it is being traced"

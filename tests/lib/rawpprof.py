@@ -21,7 +21,7 @@ def encode(number, value):
 
 
 def rebuild(data, change):
-    """The message, of whose fields `change` gives others: a list of values."""
+    """The message with the fields of `change` replaced: a list of values."""
     return b"".join(encode(number, other) for number, value in pprof.fields(data)
                     for other in change(number, value))
 

@@ -56,7 +56,7 @@ def function_tables(binary, version):
 
 
 def writable_ranges(pid):
-    """What the program has written to so far: [(start, size)], at most 1 MB of each mapping."""
+    """The memory that the program has written to so far:  [(start, size)], at most 1 MB of each mapping."""
     ranges = []
     for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
         span, permissions, *rest = line.split(maxsplit=5)

@@ -47,7 +47,7 @@ class Terminal:
 
     @property
     def pid(self):
-        """Of the command."""
+        """The pid of the command."""
         children = pathlib.Path(f"/proc/{self.shell}/task/{self.shell}/children")
         return int(children.read_text().split()[0])
 

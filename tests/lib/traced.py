@@ -14,13 +14,13 @@ SUMMARY = re.compile(r"gospect: ([\d.]+) s, (\d+) events, (\d+) lost, (\d+) stac
 
 
 def incidents(file, reason="*"):
-    """What a flight whose name is `file` has written, oldest first."""
+    """The files of the flight `file`, oldest first."""
     found = file.parent.glob(f"{file.stem}-[0-9]*-{reason}{file.suffix}")
     return sorted(found, key=lambda path: path.stat().st_mtime_ns)
 
 
 class Tracing:
-    """gospect traces a program until it is told to end."""
+    """gospect traces a program until the block ends."""
 
     def __init__(self, pid, file, *args):
         self.file = file

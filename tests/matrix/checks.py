@@ -1,4 +1,4 @@
-"""What has to be true of every build: see tests/matrix/run."""
+"""The checks of every build: see tests/matrix/run."""
 
 import collections
 import os

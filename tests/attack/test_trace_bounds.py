@@ -12,6 +12,7 @@ from lib.traced import Tracing, incidents
 
 FORMATS = ("trace", "pftrace")
 FLIGHT_MB = 8
+MOST_LOST = 0.05  # of all records
 # Goroutines of the program fresh: each has more than 40 bytes in either format.
 FILLS_IT = (FLIGHT_MB << 20) // 40
 
@@ -34,8 +35,10 @@ def test_texts_that_never_come_twice_do_not_fill_memory(targets, tmp_path, suffi
     samples = growth.sample(t.process.pid, lambda: has_ended(2 * FILLS_IT))
     first, last = growth.of_tenths(samples)
     t.end()
-    print(f"{first} kB, {last} kB, {max(samples)} kB at most")
+    print(f"{first} kB, {last} kB, {max(samples)} kB at most, {t.lost} of {t.events} lost")
     assert last <= 1.1 * first, (first, last)
+    # What is not kept takes no memory.
+    assert t.events > FILLS_IT and t.lost <= MOST_LOST * (t.events + t.lost), (t.events, t.lost)
     # What is kept, and a generation, an eighth of that, with its texts while it is made.
     assert max(samples) <= 2 * FLIGHT_MB << 10
     assert t.file.stat().st_size <= FLIGHT_MB << 20

@@ -3,6 +3,7 @@ runs; and that it finds what it is there to find."""
 
 import importlib.machinery
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -167,3 +168,22 @@ def test_a_command_goes_with_the_lines_below_it(check):
 def test_a_long_sentence_is_found(check):
     assert not list(check.long_ones("One two three. " * 30, "page", 20))
     assert len(list(check.long_ones("word " * 21, "page", 20))) == 1
+
+
+def test_the_tests_that_the_table_of_attacks_names_exist():
+    """One that is renamed must not leave its finding without a test."""
+    page = (gospect.ROOT / "tests" / "attack" / "README.md").read_text()
+    sources = {path.name: path.read_text() for folder in ("src", "tests")
+               for path in (gospect.ROOT / folder).rglob("test_*") if path.suffix in (".c", ".py")}
+    named = 0
+    for line in page.splitlines():
+        file = None
+        for text in re.findall(r"`([^`]+)`", line.split("|")[2] if line.startswith("| ") else ""):
+            if text.startswith("tests/"):
+                assert (gospect.ROOT / text).exists(), text
+                continue
+            if ": " in text:
+                file, text = text.split(": ")
+            assert re.search(rf"\b{text}\(", sources[file]), (file, text)
+            named += 1
+    assert named > 50

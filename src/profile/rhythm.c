@@ -34,7 +34,7 @@ struct burst {
 
 static size_t columns_of_bin(const struct timeline *t)
 {
-	return t->width_ns < BIN_NS ? BIN_NS / t->width_ns : 1;
+	return t->width_ns && t->width_ns < BIN_NS ? BIN_NS / t->width_ns : 1;
 }
 
 /* The last bin may be cut by the end, and is left out. */

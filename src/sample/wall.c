@@ -454,10 +454,18 @@ struct error *wall_sampler_begin(struct wall_sampler *s)
 	return err;
 }
 
+/* A duration may be longer than a clock has room for. */
+static uint64_t end_of(const struct wall_sampler *s)
+{
+	double ns = s->options.duration * 1e9;
+
+	return ns > 0 && ns < (double)(UINT64_MAX - s->started) ? s->started + (uint64_t)ns
+								: UINT64_MAX;
+}
+
 struct error *wall_sampler_step(struct wall_sampler *s, bool *ret_more)
 {
-	uint64_t end =
-		s->options.duration > 0 ? s->started + s->options.duration * 1e9 : UINT64_MAX;
+	uint64_t end = end_of(s);
 	struct error *err;
 	uint64_t now;
 

@@ -1,6 +1,6 @@
 // Program hostile lies about itself while it is looked at: its list of goroutines, their headers,
-// stacks and labels, its list of threads, what it shares with `gospect trace`, and what a gospect
-// that was killed has left in it, are other ones all the time.
+// stacks and labels, its list of threads, what it shares with `gospect trace` and the head of that, and
+// what a gospect that was killed has left in it, are other ones all the time.
 //
 // It prints "ready PID". It may crash by what it does to itself.
 package main
@@ -26,7 +26,7 @@ import (
 
 var (
 	seed = flag.Int64("seed", 1, "of what it makes up")
-	lies = flag.String("lies", "goroutines,threads,shared,stale_agent", "what it lies about")
+	lies = flag.String("lies", "goroutines,threads,shared,head,stale_agent", "what it lies about")
 
 	edges = []uint64{0, 1, 7, 8, 127, 128, 255, 4096, 1 << 16, 1<<31 - 1, 1 << 32, 1<<47 - 8, 1 << 47,
 		1 << 60, 1 << 63, ^uint64(0), ^uint64(0) - 7}
@@ -186,6 +186,21 @@ func (l *liar) scribble() {
 	}
 }
 
+// head changes a word at a time of the first page of what it shares: all others are as gospect made them.
+func (l *liar) head() {
+	for {
+		from, _ := shared()
+		for end := time.Now().Add(20 * time.Millisecond); from != 0 && time.Now().Before(end); {
+			at := word(from + uintptr(8*l.Intn(512)))
+			truth := *at
+			*at = l.value()
+			time.Sleep(time.Duration(l.Intn(500)) * time.Microsecond)
+			*at = truth
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
 func memfd(name string, size int64) uintptr {
 	bytes := append([]byte(name), 0)
 	fd, _, e := syscall.Syscall(319, uintptr(unsafe.Pointer(&bytes[0])), 0, 0)
@@ -206,11 +221,27 @@ func (l *liar) staleAgent() {
 		for at := uintptr(16); at < 400; at += 8 {
 			*word(code + at) = []uint64{uint64(code), uint64(data), l.value(), 0}[l.Intn(4)]
 		}
+		if l.Intn(2) == 0 {
+			l.soundHead(code)
+		}
 		time.Sleep(time.Duration(l.Intn(1500)) * time.Millisecond)
 		syscall.Syscall(syscall.SYS_MUNMAP, code, 24576, 0)
 		syscall.Syscall(syscall.SYS_MUNMAP, data, 1<<16, 0)
 		time.Sleep(time.Duration(l.Intn(1500)) * time.Millisecond)
 	}
+}
+
+// soundHead is one that gospect could have made, but for a word.
+func (l *liar) soundHead(code uintptr) {
+	for at := uintptr(16); at < 400; at += 8 {
+		*word(code + at) = 0
+	}
+	*word(code + 8) = 4 // the version
+	*word(code + 24) = uint64(code)
+	*word(code + 32) = 24576 // bytes of code
+	*word(code + 40) = uint64(code) + 4096
+	*word(code + 72) = 4096 // bytes of stubs
+	*word(code + uintptr(8*l.Intn(50))) = l.value()
 }
 
 // work gives a trace something to tell.
@@ -236,7 +267,7 @@ func main() {
 	for i, lie := range strings.Split(*lies, ",") {
 		l := &liar{rand.New(rand.NewSource(*seed + int64(i))), at, own, at["runtime.text"]}
 		go map[string]func(){"goroutines": l.goroutines, "threads": l.threads, "shared": l.scribble,
-			"stale_agent": l.staleAgent}[lie]()
+			"head": l.head, "stale_agent": l.staleAgent}[lie]()
 	}
 	time.Sleep(50 * time.Millisecond)
 	fmt.Println("ready", os.Getpid())

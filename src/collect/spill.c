@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "collect/backlog.h"
 
 /* The part of a block that is written: the fields before its pieces, the pieces in use, and the
  * bytes in use. */

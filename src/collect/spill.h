@@ -10,8 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-
-struct block;
+#include "collect/block.h"
 
 struct spill {
 	int file;

@@ -6,8 +6,8 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/map.h"
+#include "image/handlers.h"
 #include "image/pclntab.h"
-#include "requests/handlers.h"
 
 enum { MAX_FRAMES = 16, MAX_NAME = 900, MAX_LINES = 20 };
 

@@ -12,7 +12,7 @@
 enum { ENTRY_POINTS_MOST = 32 };
 
 /*
- * Adds to `hooks` those of requests/handlers.h, and of functions that match `root` (NULL: none).
+ * Adds to `hooks` those of image/handlers.h, and of functions that match `root` (NULL: none).
  * One that cannot be hooked, or calls of which are inlined, is left out, with a line in
  * hooks->left_out. ERROR_FAILED: nothing matches `root`, or more than ENTRY_POINTS_MOST do.
  */

@@ -14,7 +14,6 @@
 #include "base/cleanup.h"
 #include "base/door.h"
 #include "inject/fault.h"
-#include "inject/threads.h"
 #include "target/proc_status.h"
 
 #define MOST_LENT 64

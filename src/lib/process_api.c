@@ -1,4 +1,4 @@
-#include "lib/cancel.h"
+#include "lib/cancel_api.h"
 
 #include <sys/mman.h>
 

@@ -13,7 +13,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "lib/cancel.h"
+#include "lib/cancel_api.h"
 #include "lib/error_api.h"
 #include "lib/options.h"
 #include "lib/process_name.h"

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/utf8.h"
 #include "gotrace/label_text.h"
-#include "lib/cancel.h"
+#include "lib/cancel_api.h"
 #include "lib/error_api.h"
 #include "lib/options.h"
 #include "lib/profile_handle.h"

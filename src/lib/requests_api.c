@@ -6,14 +6,14 @@
 
 #include "base/cleanup.h"
 #include "base/utf8.h"
-#include "lib/cancel.h"
+#include "image/handlers.h"
+#include "lib/cancel_api.h"
 #include "lib/error_api.h"
 #include "lib/options.h"
 #include "lib/profile_handle.h"
 #include "lib/remark.h"
 #include "lib/trace_spans.h"
 #include "profile/profile_symbols.h"
-#include "requests/handlers.h"
 #include "requests/inferred_spans.h"
 
 struct gospect_requests {

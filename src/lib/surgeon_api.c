@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "lib/cancel.h"
+#include "lib/cancel_api.h"
 #include "lib/error_api.h"
 #include "sandbox/helper.h"
 #include "target/target.h"

@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "dump/raw_dump.h"
 #include "lib/binaries.h"
-#include "lib/cancel.h"
+#include "lib/cancel_api.h"
 #include "lib/error_api.h"
 #include "lib/options.h"
 #include "lib/profile_handle.h"

@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "lib/cancel.h"
+#include "lib/cancel_api.h"
 #include "lib/error_api.h"
 #include "lib/hold.h"
 #include "lib/options.h"

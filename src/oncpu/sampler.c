@@ -10,8 +10,8 @@
 #include "oncpu/go_threads.h"
 #include "oncpu/perf_events.h"
 #include "oncpu/waits.h"
-#include "oncpu/work.h"
 #include "unwind/running_thread.h"
+#include "unwind/thread_work.h"
 
 /*
  * Bytes of the stack in a sample. From Go 1.21 on all frames of amd64 except the innermost have a

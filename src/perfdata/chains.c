@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "oncpu/work.h"
+#include "unwind/thread_work.h"
 
 /* Below this nothing is mapped; such words would stand for something else. */
 #define LOWEST_ADDRESS 4096

@@ -1,6 +1,6 @@
 /* Functions that serve requests, of libraries that most programs use. */
-#ifndef REQUESTS_HANDLERS_H
-#define REQUESTS_HANDLERS_H
+#ifndef IMAGE_HANDLERS_H
+#define IMAGE_HANDLERS_H
 
 /*
  * Those that are called once for a request, of net/http's servers, HTTP/1 and 2, and of gRPC's: as

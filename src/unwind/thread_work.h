@@ -2,10 +2,11 @@
  * The purpose of CPU time outside the user's goroutines. Such stacks get a root frame that names
  * it.
  */
-#ifndef ONCPU_WORK_H
-#define ONCPU_WORK_H
+#ifndef UNWIND_THREAD_WORK_H
+#define UNWIND_THREAD_WORK_H
 
-#include "goroutine/goroutines.h"
+#include "image/pclntab.h"
+#include "unwind/stacks.h"
 
 /* The root of the stack of a thread that works for no goroutine: STACK_PC_IDLE where it looks for
  * work, STACK_PC_SCHEDULER elsewhere in the runtime, STACK_PC_OUTSIDE when it is not Go's. */

@@ -1,4 +1,4 @@
-#include "oncpu/work.h"
+#include "unwind/thread_work.h"
 
 #include <stdlib.h>
 #include <string.h>

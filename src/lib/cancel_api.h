@@ -1,6 +1,6 @@
 /* The definition of struct gospect_cancel, to pass its flag to a room. */
-#ifndef LIB_CANCEL_H
-#define LIB_CANCEL_H
+#ifndef LIB_CANCEL_API_H
+#define LIB_CANCEL_API_H
 
 #include <gospect/process.h>
 #include <stdatomic.h>

@@ -1,16 +1,68 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/printable.h"
 
-static bool progress_shown;
+static volatile sig_atomic_t progress_shown;
+
+/* Of say_work(): what the signal's handler shows. */
+static char work_text[120];
+static size_t work_length;
+static volatile sig_atomic_t work_seconds;
+
+/* Each second; async-signal-safe. */
+static void show_work(int number)
+{
+	char line[sizeof(work_text) + 40] = "\r\x1b[Kgospect: ", digits[12];
+	size_t at = strlen(line), n = 0;
+
+	if (!work_length)
+		return;
+	memcpy(line + at, work_text, work_length);
+	at += work_length;
+	for (int left = ++work_seconds; left && n < sizeof(digits); left /= 10)
+		digits[n++] = '0' + left % 10;
+	line[at++] = ',';
+	line[at++] = ' ';
+	while (n)
+		line[at++] = digits[--n];
+	line[at++] = ' ';
+	line[at++] = 's';
+	progress_shown = 1;
+	(void)!write(STDERR_FILENO, line, at);
+}
+
+void say_work(const char *what)
+{
+	struct itimerval each = {{1, 0}, {1, 0}}, never = {{0, 0}, {0, 0}};
+	struct sigaction action = {.sa_handler = show_work, .sa_flags = SA_RESTART};
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	if (!what) {
+		if (work_length)
+			setitimer(ITIMER_REAL, &never, NULL);
+		work_length = 0;
+		say_progress(NULL);
+		return;
+	}
+	if (!isatty(STDERR_FILENO))
+		return;
+	printable_adds(&text, what);
+	work_length = text.length < sizeof(work_text) ? text.length : sizeof(work_text);
+	memcpy(work_text, text.data, work_length);
+	work_seconds = 0;
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &each, NULL);
+}
 
 void say(const char *format, ...)
 {
@@ -45,6 +97,14 @@ void say_progress(const char *format, ...)
 	printable_adds(&line, text ? text : "");
 	fprintf(stderr, "gospect: %s", line.data);
 	fflush(stderr);
+}
+
+void say_work_on(const char *verb, const char *path)
+{
+	_cleanup_strbuf_ struct strbuf text = STRBUF_INIT;
+
+	strbuf_addf(&text, "%s %s", verb, path);
+	say_work(text.data);
 }
 
 void say_remark(void *arg, const char *line)

@@ -36,6 +36,12 @@ void say_remark(void *arg, const char *line);
 /* A line that the next one replaces, on a terminal; nothing elsewhere. NULL ends it. */
 void say_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* From one second on, a line "gospect: WHAT, N s" on a terminal, until say_work(NULL) or until data
+ * or words are printed. It goes on after gospect has given up its privilege. */
+void say_work(const char *what);
+/* say_work("VERB FILE"). */
+void say_work_on(const char *verb, const char *path);
+
 /* Summaries have all their numbers: off a terminal always, on one with -v. */
 void say_all(void);
 bool says_all(void);

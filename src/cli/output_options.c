@@ -51,6 +51,7 @@ struct error *output_check(const struct output_options *o, const char *verb,
 
 static int put(void *arg, const void *bytes, size_t size)
 {
+	say_work(NULL);
 	outfile_write(arg, bytes, size);
 	return 0;
 }

@@ -221,6 +221,7 @@ static struct error *read_requests(const struct report_ask *ask, const struct re
 
 static int put(void *arg, const void *bytes, size_t size)
 {
+	say_work(NULL);
 	return fwrite(bytes, 1, size, arg) == size ? 0 : errno;
 }
 

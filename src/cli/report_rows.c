@@ -3,6 +3,7 @@
 #include <json-c/json.h>
 
 #include "base/printable.h"
+#include "cli/cli.h"
 
 bool report_rows_next(struct report_rows *rows)
 {
@@ -40,6 +41,7 @@ void report_rows_write_list(const struct report_rows *rows)
 	const int how =
 		JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE;
 
+	say_work(NULL);
 	printable_write_json(json_object_to_json_string_ext(rows->list, how), rows->out);
 	fputc('\n', rows->out);
 }

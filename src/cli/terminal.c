@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/printable.h"
 #include "base/utf8.h"
+#include "cli/cli.h"
 
 /* Narrower ones show lines that are cut too early to be of use. */
 enum { MIN_WIDTH = 20, NARROW = 120 };
@@ -42,6 +43,7 @@ void terminal_write_line(struct strbuf *line, FILE *out)
 	_cleanup_strbuf_ struct strbuf shown = STRBUF_INIT;
 	size_t width = terminal_width(out), fits;
 
+	say_work(NULL);
 	printable_add(&shown, line->data, line->length);
 	fits = width ? bytes_of(shown.data, shown.length, width) : shown.length;
 	if (fits < shown.length)

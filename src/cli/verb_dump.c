@@ -142,9 +142,14 @@ static struct error *run_dump(struct dump_verb *v)
 	/* A moment until it is written: that is not lost to a signal. */
 	if (path)
 		stop_on_signals();
+	if (!err && v->request.subject.core)
+		say_work_on("reading", v->request.subject.core);
 	if (!err)
 		err = subject_open(&v->request.subject, &s);
-	return err ? err : dump(v, &s, format, &out);
+	if (!err)
+		err = dump(v, &s, format, &out);
+	say_work(NULL);
+	return err;
 }
 
 static struct error *run(int argc, char **argv, int *ret)

@@ -82,6 +82,7 @@ static struct error *check(struct report_verb *v)
 
 static int put(void *arg, const void *bytes, size_t size)
 {
+	say_work(NULL);
 	return fwrite(bytes, 1, size, arg) == size ? 0 : errno;
 }
 
@@ -112,12 +113,15 @@ static struct error *run_report(struct report_verb *v)
 	if (!err)
 		err = outfile_open(v->output.path ?: "-", &out);
 	if (!err)
+		say_work_on("reading", v->path);
+	if (!err)
 		err = output_confine(files, &out);
 	if (!err)
 		err = report_file_open(v->path, v->exe, &file);
 	if (!err)
 		err = v->before ? write_diff(v, &file, out.stream)
 				: report_ask_write(&v->ask, &file, out.stream);
+	say_work(NULL);
 	return err ? err : outfile_commit(&out);
 }
 

@@ -218,13 +218,17 @@ static struct error *run_symbolize(struct symbolize_verb *v)
 	if (!err)
 		err = outfile_open(v->output.path ?: "-", &out);
 	if (!err)
+		say_work_on("reading", v->path);
+	if (!err)
 		err = give_up_privilege(v, &out);
 	if (!err)
 		err = report_read_bytes(v->path, &bytes, &size);
-	if (err)
-		return err;
-	return gospect_text_has_addresses(bytes, size) ? symbolize_dump(v, bytes, size, &out)
-						       : symbolize_profile(v, bytes, size, &out);
+	if (!err)
+		err = gospect_text_has_addresses(bytes, size)
+			      ? symbolize_dump(v, bytes, size, &out)
+			      : symbolize_profile(v, bytes, size, &out);
+	say_work(NULL);
+	return err;
 }
 
 static struct error *run(int argc, char **argv, int *ret)

@@ -5,14 +5,17 @@ import os
 import pathlib
 import pty
 import re
+import signal
 import struct
 import subprocess
 import termios
+import time
 import urllib.parse
 
 import pytest
 
 from lib import gospect
+from lib.process import wait_until
 
 
 def at_terminal(*args, columns=80, status=0, **kwargs):
@@ -76,3 +79,29 @@ def test_tables_fit_the_terminal(states, tmp_path, columns):
         lines = at_terminal(*args, columns=columns)
         words = [line for line in lines if not line.startswith("gospect: ")]
         assert words and max(map(len, words)) <= columns, max(words, key=len)
+
+
+def test_long_work_shows_one_line_that_is_gone_at_the_end(states, tmp_path):
+    text = gospect.run("dump", states.pid, "--raw", "--all").ok().out
+    (tmp_path / "dump.txt").write_bytes(text * (8_000_000 // len(text)))
+    ours, theirs = pty.openpty()
+    with open(tmp_path / "out", "wb") as out:
+        process = subprocess.Popen([gospect.BINARY, "symbolize", tmp_path / "dump.txt"], stdin=subprocess.DEVNULL,
+                                   stdout=out, stderr=theirs)
+    os.close(theirs)
+    wait_until(lambda: "Seccomp:\t2" in open(f"/proc/{process.pid}/status").read(), what="confinement")
+    process.send_signal(signal.SIGSTOP)  # it works for more than a second
+    time.sleep(1.2)
+    process.send_signal(signal.SIGCONT)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(ours, 65536)
+        except OSError:
+            break
+    os.close(ours)
+    assert process.wait(60) == 0, shown
+    assert re.search(rb"\r\x1b\[Kgospect: reading .*dump\.txt, \d+ s", shown), shown
+    assert shown.endswith(b"\r\x1b[K"), shown
+    quiet = gospect.run("symbolize", tmp_path / "dump.txt", seconds=60, stdout=subprocess.DEVNULL)
+    assert quiet.status == 0 and quiet.err == ""

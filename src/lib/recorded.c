@@ -15,6 +15,7 @@
 #include "lib/trace_spans.h"
 #include "perfdata/perfdata.h"
 #include "profile/profile_symbols.h"
+#include "profile/read_any.h"
 #include "requests/summary.h"
 
 /* Labels of one sample. */
@@ -226,7 +227,7 @@ static struct error *must_check read_any(const void *bytes, size_t size,
 				    "--exe needs a perf.data file; this file is not one");
 	return kind == GOSPECT_RECORDED_TRACE
 		       ? read_trace(bytes, size, o, ret)
-		       : profile_read(bytes, size, cancel_flag(o->cancel), ret);
+		       : profile_read_any(bytes, size, cancel_flag(o->cancel), ret);
 }
 
 struct gospect_error *gospect_recorded_profile(const void *bytes, size_t size,

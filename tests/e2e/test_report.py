@@ -2,6 +2,7 @@
 
 import collections
 import json
+import pathlib
 import subprocess
 
 import pytest
@@ -169,3 +170,46 @@ def test_only_selects_one_label_value(profile, tmp_path):
     assert "has the label" in gospect.run("report", profile, "--by", "label:tenant", "--only",
                                           "nobody").fails(1)
     gospect.run("report", profile, "--only", value).fails(2)
+
+
+@pytest.mark.parametrize("name,kind", [("t.html", "html"), ("t.folded", "folded"), ("t.json", "speedscope")])
+def test_a_report_of_its_own_files_says_the_same(name, kind, tmp_path):
+    """The times by start function: of the pprof file that was made of a trace, and of the other file."""
+    trace = trace_made_up(12, tmp_path)
+    gospect.run("report", trace, "-o", name).ok()
+    gospect.run("report", trace, "-o", "t.pb.gz").ok()
+    exact = {row["name"]: row for row in report("t.pb.gz", "--by", "root")}
+    again = {row["name"]: row for row in report(name, "--by", "root")}
+    assert set(again) == set(exact)
+    for root, row in exact.items():
+        # Folded stacks have whole microseconds.
+        assert again[root]["wall_ns"] == pytest.approx(row["wall_ns"], rel=1e-3, abs=1000), root
+        if kind == "html":
+            assert again[root] == row
+
+
+def test_a_page_of_a_page_is_the_same_page(tmp_path):
+    """With states, wait reasons, labels and times."""
+    trace = trace_made_up(12, tmp_path)
+    gospect.run("report", trace, "-o", "a.html").ok()
+    gospect.run("report", "a.html", "-o", "b.html").ok()
+    gospect.run("report", "b.html", "-o", "c.html").ok()
+    assert (tmp_path / "b.html").read_bytes() == (tmp_path / "c.html").read_bytes()
+
+
+def test_a_report_of_a_dump_as_json_counts_its_goroutines(targets):
+    program = targets.start("states")
+    gospect.run("dump", "-p", program.pid, "-f", "json", "-o", "d.json").ok()
+    goroutines = json.loads(pathlib.Path("d.json").read_text())["goroutines"]
+    rows = report("d.json", "--by", "wait")
+    assert sum(row["count"] for row in rows) == len(goroutines)
+    said = collections.Counter(g["wait_reason"] for g in goroutines if g["state"] == "waiting")
+    for row in rows:
+        if row["name"] in said:
+            assert row["count"] == said[row["name"]]
+
+
+@pytest.mark.parametrize("text", [b"<!DOCTYPE html><p>", b"{", b"{}", b'{"goroutines":[{"frames":[{}]}]}', b"main.main 5\nmain.main\n"])
+def test_a_damaged_file_of_its_own_is_refused(text, tmp_path):
+    (tmp_path / "x").write_bytes(text)
+    gospect.run("report", tmp_path / "x").fails(1)

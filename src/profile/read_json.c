@@ -1,0 +1,194 @@
+/*
+ * JSON of gospect: a speedscope file (speedscope.c) whose profile is "sampled", and what dump
+ * writes (dump/json_dump.c).
+ */
+#include <json-c/json.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/cancel.h"
+#include "base/cleanup.h"
+#include "profile/rebuild.h"
+
+/* json-c takes some 100 bytes for each value: 12 GB for a file of the largest size. */
+#define MOST_BYTES (128u << 20)
+#define DEEPEST 16
+#define MOST_NUMBER 0x1p62
+
+static void put(struct json_object **object)
+{
+	json_object_put(*object);
+}
+
+bool json_is(const void *bytes, size_t size)
+{
+	const char *text = bytes;
+	size_t i = 0;
+
+	while (i < size && strchr(" \t\r\n", text[i]) && text[i])
+		i++;
+	return i < size && text[i] == '{';
+}
+
+/* NULL: it has none, or of another type. */
+static struct json_object *member(struct json_object *of, const char *name, enum json_type type)
+{
+	struct json_object *ret = NULL;
+
+	if (!json_object_is_type(of, json_type_object) ||
+	    !json_object_object_get_ex(of, name, &ret))
+		return NULL;
+	return json_object_is_type(ret, type) ? ret : NULL;
+}
+
+static const char *text_of(struct json_object *of, const char *name)
+{
+	struct json_object *text = member(of, name, json_type_string);
+
+	return text ? json_object_get_string(text) : "";
+}
+
+static uint64_t number_of(struct json_object *value)
+{
+	double number = json_object_get_double(value);
+
+	return number > 0 && number < MOST_NUMBER ? number : 0;
+}
+
+static size_t length_of(struct json_object *array)
+{
+	return array ? json_object_array_length(array) : 0;
+}
+
+static struct error *add_frame(struct rebuild *r, struct json_object *frame, const char *name)
+{
+	struct json_object *function = member(frame, name, json_type_string);
+	struct json_object *line = member(frame, "line", json_type_int);
+	uint64_t number = line ? number_of(line) : 0;
+
+	if (!function)
+		return rebuild_corrupt("one of its frames has no function");
+	return rebuild_frame(r, json_object_get_string(function),
+			     json_object_get_string_len(function), text_of(frame, "file"),
+			     number <= INT_MAX ? number : 0);
+}
+
+/* ---- speedscope ---- */
+
+static struct error *add_stack(struct rebuild *r, struct json_object *frames,
+			       struct json_object *stack)
+{
+	struct error *err = NULL;
+
+	if (!json_object_is_type(stack, json_type_array))
+		return rebuild_corrupt("one of its samples is no stack");
+	for (size_t i = length_of(stack); !err && i-- > 0;) {
+		struct json_object *index = json_object_array_get_idx(stack, i);
+		int64_t at = json_object_get_int64(index);
+
+		if (!json_object_is_type(index, json_type_int) || at < 0 ||
+		    (size_t)at >= length_of(frames))
+			return rebuild_corrupt("one of its stacks has a frame that is not there");
+		err = add_frame(r, json_object_array_get_idx(frames, at), "name");
+	}
+	return err;
+}
+
+static struct error *read_speedscope(struct rebuild *r, struct json_object *root,
+				     const atomic_int *cancel)
+{
+	struct json_object *frames =
+		member(member(root, "shared", json_type_object), "frames", json_type_array);
+	struct json_object *all = member(root, "profiles", json_type_array);
+	struct json_object *profile = length_of(all) ? json_object_array_get_idx(all, 0) : NULL;
+	struct json_object *samples = member(profile, "samples", json_type_array);
+	struct json_object *weights = member(profile, "weights", json_type_array);
+	bool timed = !strcmp(text_of(profile, "unit"), "nanoseconds");
+	struct error *err = NULL;
+
+	if (!frames || !samples || length_of(samples) != length_of(weights))
+		return rebuild_corrupt("it is no speedscope file with a sampled profile");
+	for (size_t i = 0; !err && i < length_of(samples); i++) {
+		uint64_t weight = number_of(json_object_array_get_idx(weights, i));
+		struct profile_sample sample = {.state = PROFILE_RUNNING,
+						.count = timed ? 1 : weight,
+						.wall_ns = timed ? weight : 0};
+
+		err = cancel_check(cancel);
+		if (!err)
+			err = add_stack(r, frames, json_object_array_get_idx(samples, i));
+		if (!err)
+			err = rebuild_sample(r, &sample);
+	}
+	return err ? err
+		   : profile_add_comment(r->profile,
+					 "from a speedscope file: states are not known");
+}
+
+/* ---- a dump ---- */
+
+static enum profile_state state_named(const char *name)
+{
+	for (int state = 0; state < PROFILE_STATES; state++)
+		if (!strcmp(name, profile_state_name(state)))
+			return state;
+	return PROFILE_WAITING;
+}
+
+static struct error *add_goroutine(struct rebuild *r, struct json_object *goroutine)
+{
+	struct json_object *frames = member(goroutine, "frames", json_type_array);
+	struct profile_sample sample = {.state = state_named(text_of(goroutine, "state")),
+					.count = 1};
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < length_of(frames); i++)
+		err = add_frame(r, json_object_array_get_idx(frames, i), "func");
+	if (!err && sample.state == PROFILE_WAITING)
+		sample.wait = rebuild_string(r, text_of(goroutine, "wait_reason"));
+	if (!err && sample.wait == INTERN_FAILED)
+		return &error_no_memory;
+	return err ? err : rebuild_sample(r, &sample);
+}
+
+static struct error *read_dump(struct rebuild *r, struct json_object *goroutines,
+			       const atomic_int *cancel)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < length_of(goroutines); i++) {
+		err = cancel_check(cancel);
+		if (!err)
+			err = add_goroutine(r, json_object_array_get_idx(goroutines, i));
+	}
+	return err;
+}
+
+static struct json_object *parse(const void *bytes, size_t size)
+{
+	struct json_tokener *tokener = json_tokener_new_ex(DEEPEST);
+	struct json_object *root = tokener ? json_tokener_parse_ex(tokener, bytes, size) : NULL;
+
+	if (tokener)
+		json_tokener_free(tokener);
+	return root;
+}
+
+struct error *json_read(const void *bytes, size_t size, const atomic_int *cancel,
+			struct profile_file *ret)
+{
+	_cleanup_(put) struct json_object *root = size > MOST_BYTES ? NULL : parse(bytes, size);
+	_cleanup_rebuild_ struct rebuild r;
+	struct error *err = rebuild_init(&r);
+	struct json_object *goroutines;
+
+	if (!err && !root)
+		err = rebuild_corrupt(size > MOST_BYTES ? "it is too large for JSON"
+							: "its JSON is not valid");
+	if (err)
+		return err;
+	goroutines = member(root, "goroutines", json_type_array);
+	err = goroutines ? read_dump(&r, goroutines, cancel) : read_speedscope(&r, root, cancel);
+	return err ? err : rebuild_finish(&r, ret);
+}

@@ -120,6 +120,9 @@ enum gospect_group_key {
 struct gospect_wait {
 	const char *reason; /* "" when it is not known */
 	uint64_t ns;
+	/* Of a trace: the longest that a goroutine had waited when it began, at least; 0: not
+	 * known. */
+	uint64_t waited_ns;
 };
 
 struct gospect_group {

@@ -62,6 +62,9 @@ struct gospect_request_place {
 	uint32_t reserved;
 	const char *wait_reason;           /* "" when it did not wait */
 	const struct gospect_stack *stack; /* without addresses */
+	/* The longest that a goroutine had been there when the trace began, at least; 0: not
+	 * known. */
+	uint64_t waited_ns;
 };
 
 /* Times of all goroutines added up, except elapsed_ns: one waits while another runs. */

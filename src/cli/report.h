@@ -5,6 +5,7 @@
 #include <gospect/recorded.h>
 #include <gospect/requests.h>
 
+#include "base/strbuf.h"
 #include "cli/cli.h"
 
 /* A recording, of whatever kind: its bytes, or a profile that is there already. */
@@ -68,5 +69,7 @@ struct error *report_write_requests_json(const struct gospect_requests *requests
 
 /* "12.3 s", "45 ms": at most 8 characters. */
 const char *report_time(uint64_t ns, char text[static 16]);
+/* Adds for how long it has been so before the trace, from a minute on, as the runtime does. */
+void report_add_before(struct strbuf *line, uint64_t waited_ns);
 
 #endif

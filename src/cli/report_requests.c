@@ -62,6 +62,7 @@ static void print_places(const struct gospect_request *r, FILE *out)
 			strbuf_addf(&line, " in %s:%d", frame->function, frame->line);
 		if (p->count > 1)
 			strbuf_addf(&line, ", %lu times", p->count);
+		report_add_before(&line, p->waited_ns);
 		terminal_write_line(&line, out);
 	}
 }
@@ -212,6 +213,8 @@ static struct json_object *place_json(const struct gospect_request_place *p)
 	report_add_text(o, "wait", p->wait_reason);
 	report_add_number(o, "ns", p->ns);
 	report_add_number(o, "count", p->count);
+	if (p->waited_ns)
+		report_add_number(o, "waited_before_ns", p->waited_ns);
 	json_object_object_add(o, "frames", frames_json(p->stack));
 	return o;
 }

@@ -13,6 +13,9 @@
 /* Wait reasons of a row that are named at most. */
 enum { MAX_WAITS = 3 };
 
+/* A wait before the trace that is said. */
+#define SAID_WAIT_NS 60000000000ull
+
 const char *report_time(uint64_t ns, char text[static 16])
 {
 	static const struct {
@@ -25,6 +28,14 @@ const char *report_time(uint64_t ns, char text[static 16])
 		i++;
 	snprintf(text, 16, "%.3g %s", ns / units[i].ns, units[i].unit);
 	return ns ? text : "-";
+}
+
+void report_add_before(struct strbuf *line, uint64_t waited_ns)
+{
+	char time[16];
+
+	if (waited_ns >= SAID_WAIT_NS)
+		strbuf_addf(line, ", since %s before the trace", report_time(waited_ns, time));
 }
 
 static double percent(uint64_t part, uint64_t whole)
@@ -213,9 +224,13 @@ static int write_start(void *arg, const struct gospect_start *s)
 		      report_time(s->total_ns, t[0]), report_time(s->running_ns, t[1]),
 		      report_time(s->runnable_ns, t[2]), report_time(s->syscall_ns, t[3]),
 		      report_time(s->waiting_ns, t[4]), or_none(s->name));
-	for (size_t i = 0; i < s->wait_count; i++)
-		terminal_line(out, "%50s %9s  %s", "", report_time(s->waits[i]->ns, t[0]),
-			      or_none(s->waits[i]->reason));
+	for (size_t i = 0; i < s->wait_count; i++) {
+		_cleanup_strbuf_ struct strbuf before = STRBUF_INIT;
+
+		report_add_before(&before, s->waits[i]->waited_ns);
+		terminal_line(out, "%50s %9s  %s%s", "", report_time(s->waits[i]->ns, t[0]),
+			      or_none(s->waits[i]->reason), before.data);
+	}
 	return 0;
 }
 
@@ -269,6 +284,16 @@ static struct json_object *waits_json(const struct gospect_wait *const *waits, s
 	return o;
 }
 
+static struct json_object *waited_json(const struct gospect_wait *const *waits, size_t count)
+{
+	struct json_object *o = json_object_new_object();
+
+	for (size_t i = 0; i < count; i++)
+		if (waits[i]->waited_ns)
+			report_add_number(o, waits[i]->reason, waits[i]->waited_ns);
+	return o;
+}
+
 static int add_group(void *arg, const struct gospect_group *g)
 {
 	struct json_object *o = json_object_new_object();
@@ -311,6 +336,7 @@ static int add_start(void *arg, const struct gospect_start *s)
 	report_add_number(o, "syscall_ns", s->syscall_ns);
 	report_add_number(o, "waiting_ns", s->waiting_ns);
 	json_object_object_add(o, "waits", waits_json(s->waits, s->wait_count));
+	json_object_object_add(o, "waited_before_ns", waited_json(s->waits, s->wait_count));
 	json_object_array_add(w->rows.list, o);
 	return 0;
 }

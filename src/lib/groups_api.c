@@ -23,6 +23,7 @@ static bool give_waits(const struct profile *p, const struct group *from, struct
 	for (size_t i = 0; i < count; i++) {
 		waits[i].reason = intern_get(&p->strings, from->waits[i].wait);
 		waits[i].ns = from->waits[i].ns;
+		waits[i].waited_ns = 0;
 		pointers[i] = &waits[i];
 	}
 	ret->wait_count = count;

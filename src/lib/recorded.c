@@ -261,6 +261,7 @@ give_waits(const struct summary_row *row, const struct span_tables *tables, stru
 	for (size_t i = 0; waits && pointers && i < count; i++) {
 		waits[i].reason = intern_get(&tables->texts, row->reasons[i].reason);
 		waits[i].ns = row->reasons[i].ns;
+		waits[i].waited_ns = row->reasons[i].waited_ns;
 		pointers[i] = &waits[i];
 	}
 	return waits ? pointers : NULL;

@@ -160,6 +160,7 @@ static bool give_place(const struct gospect_requests *r, const struct request_pl
 		.state = span_state(from->state),
 		.wait_reason = waits ? intern_get(&r->tables.texts, from->reason) : "",
 		.stack = span_stack_of(arena, &r->tables, from->stack),
+		.waited_ns = from->waited_ns,
 	};
 	return ret->stack;
 }

@@ -186,7 +186,7 @@ static struct request_place *new_place(struct traced_request *item, const struct
 	if (!array_reserve(&item->places, &item->place_capacity, item->place_count + 1))
 		return NULL;
 	item->places[item->place_count++] =
-		(struct request_place){span->state, span->reason, span->stack, 0, 0};
+		(struct request_place){span->state, span->reason, span->stack, 0, 0, 0};
 	if (item->place_count == SEARCHED_PLACES)
 		for (size_t i = 0; i < SEARCHED_PLACES; i++)
 			indexed &= index_place(item, i);
@@ -207,6 +207,8 @@ static bool add_place(struct traced_request *item, const struct span *span)
 		return false;
 	p->ns += span->end - span->begin;
 	p->count++;
+	if (span->waited_ns > p->waited_ns)
+		p->waited_ns = span->waited_ns;
 	return true;
 }
 

@@ -18,6 +18,7 @@ struct request_place {
 	uint32_t stack;  /* of the spans' stacks */
 	uint64_t ns;
 	uint64_t count;
+	uint64_t waited_ns; /* the longest of its spans' */
 };
 
 struct request_interval {

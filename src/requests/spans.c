@@ -208,6 +208,7 @@ static void change(struct spans *s, uint64_t g, enum trace_status state, uint32_
 	}
 	end_span(s, life);
 	life->since_start = false;
+	life->span.waited_ns = 0;
 	life->span.state = state;
 	life->span.reason = reason;
 	if (stack)
@@ -323,14 +324,13 @@ static void park(struct spans *s, uint64_t g, uint64_t stack, uint32_t reason, u
 	life->since_start = false;
 	life->span.stack = add_stack(s, stack);
 	life->span.reason = reason;
+	life->span.waited_ns = waited_ns;
 	for (size_t i = 0; i < life->held_count; i++) {
 		life->held[i].stack = life->span.stack;
 		life->held[i].reason = reason;
+		life->held[i].waited_ns = waited_ns;
 	}
 	name(s, life, stack);
-	s->tables->parked.count++;
-	if (waited_ns > s->tables->parked.longest_ns)
-		s->tables->parked.longest_ns = waited_ns;
 }
 
 /* Each message counts once in a generation: many steps of few bytes may name a long one. */

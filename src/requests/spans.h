@@ -20,10 +20,6 @@ struct span_tables {
 	struct intern texts;
 	struct intern frames; /* of struct span_frame */
 	struct intern stacks; /* of uint32_t: numbers of frames, innermost first */
-	struct {
-		uint64_t count;      /* goroutines that waited already when the trace began */
-		uint64_t longest_ns; /* before, at least; 0: not known */
-	} parked;
 };
 
 struct span_frame {
@@ -47,6 +43,8 @@ struct span {
 	 * it. */
 	enum span_moment moment;
 	uint32_t function;
+	/* Of a wait that began before the trace: for so long before it, at least; 0: not known. */
+	uint64_t waited_ns;
 };
 
 struct spans_options {

@@ -19,19 +19,23 @@ static struct summary_row *row_of(struct summary *s, uint32_t start)
 	return &s->rows[*place - 1];
 }
 
-static bool add_reason(struct summary *s, struct summary_row *row, uint32_t reason, uint64_t ns)
+static bool add_reason(struct summary *s, struct summary_row *row, const struct span *span)
 {
-	uint64_t *place = map_at(&s->reasons, (uint64_t)(row - s->rows) << 32 | reason);
+	uint64_t *place = map_at(&s->reasons, (uint64_t)(row - s->rows) << 32 | span->reason);
+	struct summary_reason *reason;
 
 	if (!place)
 		return false;
 	if (!*place) {
 		if (!array_reserve(&row->reasons, &row->reason_capacity, row->reason_count + 1))
 			return false;
-		row->reasons[row->reason_count] = (struct summary_reason){reason, 0};
+		row->reasons[row->reason_count] = (struct summary_reason){span->reason, 0, 0};
 		*place = ++row->reason_count;
 	}
-	row->reasons[*place - 1].ns += ns;
+	reason = &row->reasons[*place - 1];
+	reason->ns += span->end - span->begin;
+	if (span->waited_ns > reason->waited_ns)
+		reason->waited_ns = span->waited_ns;
 	return true;
 }
 
@@ -60,7 +64,7 @@ struct error *summary_add(struct summary *s, const struct span *span)
 		return &error_no_memory;
 	row->ns[span->state] += ns;
 	row->total_ns += ns;
-	if (span->state == TRACE_WAITING && !add_reason(s, row, span->reason, ns))
+	if (span->state == TRACE_WAITING && !add_reason(s, row, span))
 		return &error_no_memory;
 	return NULL;
 }

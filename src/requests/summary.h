@@ -8,6 +8,7 @@
 struct summary_reason {
 	uint32_t reason; /* in the spans' texts */
 	uint64_t ns;
+	uint64_t waited_ns; /* the longest of its spans' */
 };
 
 /* Goroutines that began at one function. */

@@ -84,6 +84,20 @@ def test_a_program_that_hangs_is_named_in_full(stuck, tmp_path):
     assert not read["procs"].get("Running->Running")
 
 
+def test_how_long_they_have_waited_before_is_known(stuck, tmp_path):
+    file = tmp_path / "t.trace"
+    time.sleep(0.2)
+    _, least = map(int, stuck.ask("since").split())
+    traced(stuck, file)
+    most, _ = map(int, stuck.ask("since").split())
+    row = report(file)[0]
+    assert set(row["waited_before_ns"]) == set(row["waits"]) == set(REASONS)
+    for request in report(file, "--root", "^main.main.func1$"):
+        stack, = request["stacks"]
+        assert least <= stack["waited_before_ns"] <= most
+        assert stack["waited_before_ns"] <= row["waited_before_ns"][stack["wait"]] <= most
+
+
 @pytest.mark.parametrize("reader", ("1.22.12", "1.24.13", golang.NEWEST))
 def test_readers_of_every_version_take_a_trace_without_events(stuck, tmp_path, reader):
     file = tmp_path / "t.trace"

@@ -215,7 +215,8 @@ class RequestsOptions(Options):
 
 class RequestPlace(c.Structure):
     _fields_ = [("ns", c.c_uint64), ("count", c.c_uint64), ("state", c.c_int),
-                ("reserved", c.c_uint32), ("wait_reason", c.c_char_p), ("stack", c.POINTER(Stack))]
+                ("reserved", c.c_uint32), ("wait_reason", c.c_char_p), ("stack", c.POINTER(Stack)),
+                ("waited_ns", c.c_uint64)]
 
 
 _STATES_NS = [(f"{name}_ns", c.c_uint64)
@@ -243,7 +244,7 @@ class RecordedOptions(Options):
 
 
 class Wait(c.Structure):
-    _fields_ = [("reason", c.c_char_p), ("ns", c.c_uint64)]
+    _fields_ = [("reason", c.c_char_p), ("ns", c.c_uint64), ("waited_ns", c.c_uint64)]
 
 
 class Start(c.Structure):

@@ -5,6 +5,7 @@
 // It prints "ready PID" and obeys lines on standard input:
 //
 //	check  "ok N"
+//	since  for how many ns all of them have waited at most, and at least
 package main
 
 import (
@@ -71,11 +72,17 @@ func main() {
 	begun.Wait()
 	time.Sleep(100 * time.Millisecond)
 	// The second garbage collection notes the first one's time as that since when they wait.
+	before := time.Now()
 	runtime.GC()
+	after := time.Now()
 	runtime.GC()
 	fmt.Println("ready", os.Getpid())
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		fmt.Println("ok", n)
+		if lines.Text() == "since" {
+			fmt.Println(int64(time.Since(before)), int64(time.Since(after)))
+		} else {
+			fmt.Println("ok", n)
+		}
 	}
 }

@@ -73,6 +73,9 @@ static int by_time(const void *a, const void *b)
 {
 	const struct summary_row *x = a, *y = b;
 
+	/* A start function that is not known tells least. */
+	if (!x->start != !y->start)
+		return !x->start - !y->start;
 	return x->total_ns < y->total_ns ? 1 : x->total_ns > y->total_ns ? -1 : 0;
 }
 

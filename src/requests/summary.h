@@ -23,7 +23,7 @@ struct summary_row {
 };
 
 struct summary {
-	struct summary_row *rows; /* longest first, once it is complete */
+	struct summary_row *rows; /* longest first, unknown start functions last, once complete */
 	size_t count;
 	size_t capacity;
 	struct map reasons;    /* row << 32 | reason -> its place in the row + 1 */

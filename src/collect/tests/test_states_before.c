@@ -145,6 +145,39 @@ static void running_goroutine_is_still_in_its_system_call(void **state)
 	assert_int_equal(read_made(25, RUNNING, 0x1000).status, TRACE_RUNNING);
 }
 
+/* What has an event since may have waited elsewhere when its stack was read. */
+static void stack_counts_if_it_was_read_before_the_first_event(void **state)
+{
+	enum { READ = 1000000, STACK = 5, REASON = 6, WAITED = 7 };
+	struct snapshot_goroutine g = {.goid = GOID,
+				       .m = TRACE_NO_M,
+				       .p = TRACE_NO_P,
+				       .status = TRACE_WAITING,
+				       .stack = STACK,
+				       .reason = REASON,
+				       .waited_ns = WAITED,
+				       .stood_ns = READ};
+	struct trace_event wake = {.ns = READ - 1, .m = THREAD, .g = GOID, .kind = TRACE_UNBLOCK};
+
+	for (size_t events = 0; events < 3; events++) {
+		bool known = events != 1;
+		struct trace_events e;
+
+		wake.ns = events == 1 ? READ - 1 : 2 * READ;
+		e = states_of(&g, 1, &wake, events > 0);
+		assert_int_equal(e.count, 1 + known);
+		assert_int_equal(e.items[0].kind, TRACE_G_STATUS);
+		assert_int_equal(e.items[0].arg, TRACE_WAITING);
+		assert_int_equal(e.items[0].stack, known ? STACK : 0);
+		if (known) {
+			assert_int_equal(e.items[1].kind, TRACE_PARKED);
+			assert_int_equal(e.items[1].text, REASON);
+			assert_int_equal(e.items[1].arg, WAITED);
+		}
+		free(e.items);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -153,6 +186,7 @@ int main(void)
 		cmocka_unit_test(running_goroutine_is_still_in_its_system_call),
 		cmocka_unit_test(event_overrides_the_state_read_from_memory),
 		cmocka_unit_test(goroutine_created_later_has_no_state),
+		cmocka_unit_test(stack_counts_if_it_was_read_before_the_first_event),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

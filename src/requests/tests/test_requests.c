@@ -2,10 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/strbuf.h"
 #include "base/unit_test.h"
 #include "gotrace/label_text.h"
 #include "requests/inferred_spans.h"
+#include "requests/summary.h"
 
 static void labels_survive_being_a_line_of_text(void **state)
 {
@@ -318,9 +320,35 @@ static void span_starts_at_the_call_of_a_stopped_goroutine(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+static void goroutines_of_an_unknown_function_come_last(void **state)
+{
+	struct summary s = {0};
+	struct span spans[] =
+		{{.g = 1, .end = 900, .state = TRACE_WAITING},
+		 {.g = 2, .end = 5, .state = TRACE_WAITING, .start = text("little")},
+		 {.g = 3, .end = 50, .state = TRACE_WAITING, .start = text("much"), .waited_ns = 7},
+		 {.g = 4,
+		  .end = 50,
+		  .state = TRACE_WAITING,
+		  .start = text("much"),
+		  .waited_ns = 3}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(spans); i++)
+		assert_null(summary_add(&s, &spans[i]));
+	summary_complete(&s);
+	assert_int_equal(s.count, 3);
+	assert_int_equal(s.rows[0].start, text("much"));
+	assert_int_equal(s.rows[0].total_ns, 100);
+	assert_int_equal(s.rows[0].reasons[0].waited_ns, 7);
+	assert_int_equal(s.rows[1].start, text("little"));
+	assert_int_equal(s.rows[2].start, 0);
+	summary_release(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(goroutines_of_an_unknown_function_come_last),
 		TEST(labels_survive_being_a_line_of_text),
 		TEST(any_line_is_read),
 		TEST(goroutines_with_one_value_add_up),

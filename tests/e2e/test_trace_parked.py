@@ -176,3 +176,18 @@ def test_perfetto_shows_why_and_where_from_the_first_slice_on(stuck, tmp_path):
     assert states == {f"G{goid} main.main.func1": reason for goid, reason in names.items()}
     assert sum(trace.stacks.values()) >= COUNT
     assert not [name for name in trace.goroutines if name.startswith("G46116860")]
+
+
+def test_each_goroutine_at_one_place_takes_few_bytes(targets, tmp_path):
+    """A log names all that wait at one place, so that 100,000 add no more than 0.4 MB."""
+    program = targets.start("stuck", args=("20000",))
+    sizes = []
+    for depth in (0, 32):
+        file = tmp_path / f"{depth}.trace"
+        result = traced(program, file, "--stack-depth", depth)
+        assert "label sets were lost" not in result.err
+        sizes.append(file.stat().st_size)
+    assert 20000 < sizes[1] - sizes[0] < 4 * 20000
+    row = report(file)[0]
+    assert row["name"] == "main.main.func1" and row["goroutines"] == 20000
+    assert sum(row["waits"].values()) == pytest.approx(row["wall_ns"], rel=0.01)

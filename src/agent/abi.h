@@ -1,18 +1,18 @@
 /*
- * What the agent, which runs inside the target, and gospect, which reads its records, share: the
- * layout of the shared memory and the format of the records.
+ * The interface of the agent, which runs inside the target, and gospect, which reads its records:
+ * the layout of the shared memory and the format of the records.
  *
  * Each processor (P) of the target has a slot: only the thread that holds the P writes into the
  * slot's ring, so no hook ever waits. A thread without a P takes one of a few slots that are kept
  * for that. A ring is written by one and read by one: `write` and `read` count bytes and only grow.
  *
  * A ring consists of chunks, which are numbered from 0 on by the bytes before them. The writer puts
- * a chunk into the memory of the one that was given back last, so that a ring takes memory by what
- * nobody has read yet, and not by its size; `moved` says where each chunk is. A chunk begins with a
+ * a chunk into the memory of the one that was given back last, so that a ring takes as much memory
+ * as is unread, and not its whole size; `moved` says where each chunk is. A chunk begins with a
  * struct agent_chunk; records follow, up to a RECORD_NONE or the chunk's end, and none goes over
  * the end. A record is a byte, its kind, and numbers as unsigned LEB128. The first of them, but in
- * RECORD_M, is the time since the record before it, in ticks of the processor's clock (TSC). What
- * the others are is in agent/records.def.
+ * RECORD_M, is the time since the record before it, in ticks of the processor's clock (TSC).
+ * agent/records.def describes the others.
  *
  * The target can write to all of it: the reader takes every number as hostile.
  */
@@ -256,7 +256,7 @@ struct agent_slot {
 	uint64_t words[AGENT_MAX_DEPTH + 8];
 	uint64_t label_sets[AGENT_LABEL_SETS]; /* hashes, by number; 0: none yet */
 	uint8_t labels[AGENT_LABEL_BYTES + 16];
-	/* Of chunk n, at [n % chunks of the ring]: its place in the ring, less n. */
+	/* For chunk n, at [n % chunks of the ring]: its place in the ring, less n. */
 	uint16_t moved[AGENT_MAX_CHUNKS];
 	uint32_t fresh;    /* places that were in use so far: the first ones */
 	uint32_t returned; /* chunks that were given back so far; `free` has their places */

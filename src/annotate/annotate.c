@@ -192,7 +192,7 @@ static void update_active(struct annotation *a, uint64_t address)
 	}
 }
 
-/* What unwinding knows is certain: a variable that is said to be there as well is not. */
+/* The results of unwinding are certain: a variable that is said to be there as well is not. */
 static void add_notes(struct annotation *a, uint64_t address, uint64_t value)
 {
 	bool certain = false;

@@ -24,8 +24,8 @@
 #define DOOR_MAX_BYTES 8192
 #define DOOR_MAX_FDS 4
 
-/* What else takes privilege: done by a function of the room that wants it, here or by the broker.
- */
+/* Other operations that need privilege: done by a function of the room that wants it, here or by
+ * the broker. */
 enum door_service {
 	DOOR_OUTFILE,        /* gives an output file its name: base/outfile.c */
 	DOOR_SAMPLE_PROGRAM, /* loads the program that runs at samples: oncpu/sample_program.c */

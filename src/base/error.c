@@ -37,7 +37,7 @@ struct error *error_format(enum error_code code, const char *format, ...)
 	return n < 0 ? &error_no_memory : error_new(code, message);
 }
 
-/* What regular_file_open() has no other errno for. */
+/* A cause for which regular_file_open() has no other errno. */
 static const char *errno_text(int errnum)
 {
 	return errnum == EMEDIUMTYPE ? "it is a pipe, a socket or a device; choose a regular file"

@@ -226,7 +226,7 @@ static struct error *check_absent(const struct outfile *out)
 	return fstatat(out->folder, out->name, &st, AT_SYMLINK_NOFOLLOW) ? NULL : is_there(out);
 }
 
-/* What `path` is not yet: the name of a file that is open. */
+/* For a `path` that does not exist yet: the name of a file that is open. */
 static struct error *open_as(const char *path, struct error *(*open_file)(struct outfile *),
 			     const struct outfile *how, struct outfile *ret)
 {

@@ -23,7 +23,7 @@ void printable_adds(struct strbuf *sb, const char *s);
 /* Writes one line: whatever its arguments hold, its only newline is the one that ends it. */
 void printable_line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void printable_vline(FILE *out, const char *format, va_list args);
-/* Likewise a line that was put together, which is empty afterwards. */
+/* The same for a line in a strbuf, which is empty afterwards. */
 void printable_write_line(struct strbuf *line, FILE *out);
 
 /* Writes JSON of any number of lines. Its strings keep their values: unprintable characters become

@@ -150,7 +150,7 @@ struct error *library_error(struct gospect_error *err)
 	return ret;
 }
 
-/* What argp itself has to say about wrong options, instead of its own lines. */
+/* Replaces argp's own lines about wrong options. */
 struct parse {
 	void *input;
 	struct error *err;

@@ -18,7 +18,7 @@
 
 static char text[256];
 
-/* What was interrupted does not go on: it may never end. */
+/* The interrupted code does not continue: it may never end. */
 static void on_limit(int number)
 {
 	if (write(STDERR_FILENO, text, strlen(text)) < 0)

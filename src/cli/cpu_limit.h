@@ -6,8 +6,8 @@
 
 /*
  * For the whole process, by the size of these files, NULL-terminated: seconds, for
- * gospect_confine(). When they are over gospect says so and ends with status 1. What cannot be
- * looked at has no size.
+ * gospect_confine(). When they are over gospect says so and ends with status 1. An unreadable file
+ * counts as empty.
  */
 uint64_t cpu_limit(const char *const *files);
 

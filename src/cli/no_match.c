@@ -26,7 +26,7 @@ static void cleanup_tally(struct tally *t)
 }
 #define _cleanup_tally_ _cleanup_(cleanup_tally)
 
-/* Few names are different: wait reasons, labels. What there is no memory for is not listed. */
+/* Few names are different: wait reasons, labels. Values without memory for them are not listed. */
 static void tally_add(struct tally *t, const char *name)
 {
 	for (size_t i = 0; i < t->count; i++) {
@@ -135,7 +135,7 @@ static const char *start_function(const struct gospect_goroutine *g)
 	return s && s->count ? s->frames[s->count - 1]->function : "";
 }
 
-/* What there is, for each thing that was asked for. */
+/* The existing values, for each filter. */
 static void describe_all(const struct gospect_goroutine *const *all, size_t count,
 			 const struct gospect_filter *f, struct strbuf *to)
 {

@@ -1,4 +1,4 @@
-/* What is said when a filter left nothing: what there is. */
+/* The message when a filter matches nothing: what there is. */
 #ifndef CLI_NO_MATCH_H
 #define CLI_NO_MATCH_H
 

@@ -125,7 +125,7 @@ static void print_busiest(const struct busiest *b)
 	}
 }
 
-/* What a browser takes: RFC 8089. */
+/* The arguments of a browser: RFC 8089. */
 static void print_url(const char *path)
 {
 	_cleanup_free_ char *whole = realpath(path, NULL);

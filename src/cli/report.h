@@ -1,4 +1,4 @@
-/* What `gospect report` reads, and the tables that it prints. */
+/* The files that `gospect report` reads, and the tables that it prints. */
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 
@@ -46,7 +46,7 @@ struct error *report_write_table(const struct report_file *file, const struct re
 				 FILE *out) must_check;
 struct error *report_write_json(const struct report_file *file, const struct report_table *table,
 				FILE *out) must_check;
-/* What the rows are of: "START FUNCTION". */
+/* The kind of rows: "START FUNCTION". */
 const char *report_heading(const struct report_table *table);
 
 /* How two profiles differ, the greatest difference first; as JSON, or as a table. */

@@ -8,13 +8,13 @@
 
 struct report_ask {
 	struct report_table table;
-	bool is_chosen;             /* --by or --root was given */
-	bool by_function;           /* a row is a request without labels */
-	const char *root;           /* of --root: a regular expression; NULL: handlers */
-	bool defaulted;             /* nobody asked for requests: without any, start functions do */
-	bool groups;                /* --per was given */
-	const char *per;            /* of it: the label's key; NULL: all in one */
-	const char *only;           /* of --only: the label's value */
+	bool is_chosen;   /* --by or --root was given */
+	bool by_function; /* a row is a request without labels */
+	const char *root; /* of --root: a regular expression; NULL: handlers */
+	bool defaulted;   /* the user did not ask for requests: without any, start functions do */
+	bool groups;      /* --per was given */
+	const char *per;  /* of it: the label's key; NULL: all in one */
+	const char *only; /* of --only: the label's value */
 	enum gospect_format format; /* 0: a table, or JSON */
 	bool json;
 	bool compares; /* the verb's: two files */

@@ -11,7 +11,7 @@
 #include "cli/report_rows.h"
 #include "cli/terminal.h"
 
-/* What is said of one side of a row. */
+/* The text of one side of a row. */
 struct side {
 	double percent;
 	double amount; /* goroutines, or seconds where the profile does not say how long it took */

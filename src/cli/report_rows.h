@@ -1,4 +1,4 @@
-/* What the tables and lists of `gospect report` share: the number of rows, and JSON. */
+/* Common parts of the tables and lists of `gospect report`: the number of rows, and JSON. */
 #ifndef CLI_REPORT_ROWS_H
 #define CLI_REPORT_ROWS_H
 

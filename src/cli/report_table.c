@@ -60,7 +60,7 @@ static void add_waits(struct strbuf *line, const struct gospect_group *g)
 }
 
 /*
- * What a line has room for. A narrow terminal shows fewer columns, and functions without the
+ * The parts of a line that fit. A narrow terminal shows fewer columns, and functions without the
  * folders of their packages; a file has all.
  */
 struct layout {

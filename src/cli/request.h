@@ -1,4 +1,4 @@
-/* What most verbs are asked: which target, where to write, and which goroutines. */
+/* The options of most verbs: which target, where to write, and which goroutines. */
 #ifndef CLI_REQUEST_H
 #define CLI_REQUEST_H
 

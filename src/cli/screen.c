@@ -28,7 +28,7 @@ static bool ascii;
 static struct termios modes;
 static const char *leave_text = "", *show_cursor = "";
 
-/* What Ctrl-Z does without the screen, and with it. */
+/* The action of Ctrl-Z without the screen, and with it. */
 static struct sigaction stop_before, stop_with_screen;
 
 static void restore_terminal(void)

@@ -1,4 +1,4 @@
-/* What a terminal asks of text: that a line fits its width. */
+/* Fits text to a terminal: that a line fits its width. */
 #ifndef CLI_TERMINAL_H
 #define CLI_TERMINAL_H
 
@@ -19,7 +19,7 @@ void terminal_line(FILE *out, const char *format, ...) __attribute__((format(pri
 /* Whether tables leave out columns that the reader can do without. */
 bool terminal_is_narrow(FILE *out);
 /* Writes `head`, then `text`: on a terminal in lines that end between words, and begin with
- * `indent` spaces but for the first. */
+ * `indent` spaces, except the first. */
 void terminal_write_words(FILE *out, const char *head, const char *text, size_t indent);
 
 /* A function without the folders of its package: "server.(*Server).Run" of

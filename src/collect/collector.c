@@ -16,20 +16,21 @@
 #include "collect/precedence.h"
 #include "collect/unread.h"
 
-/* Between two looks. What we aim at is that so much has come meanwhile: little enough to be in the
- * CPU's cache still, and far less than a ring holds; but when nothing has come, it may begin
- * at any moment, as fast as it can. */
+/* Between two looks. The aim is that so much has come meanwhile: little enough to be in the CPU's
+ * cache still, and far less than a ring holds; but when nothing has come, it may begin at any
+ * moment, as fast as it can. */
 #define LEAST_WAIT_NS 1000000ull
 #define MOST_WAIT_NS 10000000ull
 #define AIM_BYTES (256u << 10)
 /* Less than this much waits longer before it is fetched; the interval of the counters. */
 #define MOST_UNTAKEN_NS 40000000ull
 #define COUNTERS_NS 10000000ull
-/* Of records that are searched for labels in one look, which takes 1 ms; a set counts as more. */
+/* Limit of the records that are searched for labels in one look, which takes 1 ms; a set counts as
+ * more. */
 #define MOST_UNREAD_BYTES (1u << 20)
 #define UNREAD_COST 2048
 #define CHECK_NS 100000000ull /* how often we look whether the target is there */
-/* The share of the backlog's room in which records wait for a CPU that nobody else wants. */
+/* The share of the backlog's room in which records wait for an idle CPU. */
 #define MAY_WAIT 0.5
 /* Until we ask again whether there is one. */
 #define BUSY_NS 10000000
@@ -173,7 +174,7 @@ static bool collect(struct collector *c)
 /* ---- the decoder's pace ---- */
 
 /* A signal waits for the decoding thread, which may be waiting for a CPU. A signal that the thread
- * blocks is for somebody else: sigwait(), or a signalfd. */
+ * blocks is for another thread: sigwait(), or a signalfd. */
 static bool is_signalled(const struct collector *c)
 {
 	sigset_t pending;

@@ -26,7 +26,8 @@
 /* Records that others may be writing just now are left for the next look. */
 #define COLLECTOR_MARGIN_NS 100000ull
 
-/* Of what may wait while all CPUs are busy, besides half of the backlog's room; 0: any. */
+/* Another limit of undecoded records while all CPUs are busy, besides half of the backlog's room;
+ * 0: any. */
 struct collector_limits {
 	uint64_t bytes;
 	uint64_t ns; /* since it was collected */

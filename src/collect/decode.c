@@ -18,7 +18,7 @@ static const char *const hidden_names[] = {
 	"runtime.asyncPreempt", "runtime.asyncPreempt2", "runtime.systemstack_switch",
 };
 
-/* What execution traces call a wait, where it is not the wait reason. */
+/* The name of a wait in execution traces, where it is not the wait reason. */
 static const struct {
 	const char *reason, *text;
 } renamed[] = {

@@ -3,8 +3,8 @@
  * it runs when no other thread wants the CPU, and does not delay the traced program.
  *
  * Linux lets a thread leave SCHED_IDLE only where it might raise its priority (CAP_SYS_NICE, or
- * RLIMIT_NICE): where it does not, the thread never goes there. Nor does one that somebody has
- * given another policy than the usual one.
+ * RLIMIT_NICE): where it does not, the thread never goes there. A thread with another policy than
+ * the usual one keeps it.
  *
  * That is not all: between sessions (sched_autogroup) and control groups Linux shares the CPUs by
  * group, and the only thread of a group gets the group's whole share, SCHED_IDLE or not. So the

@@ -113,7 +113,7 @@ static uint64_t places_in_use(const struct ring *ring)
 	return used < needed ? used : needed;
 }
 
-/* Of all rings there is no more present than this. */
+/* The limit of present memory of all rings. */
 static uint64_t most_populated(const struct rings *r)
 {
 	uint64_t most = MOST_POPULATED + r->unread;
@@ -142,7 +142,7 @@ static void populate(struct rings *r, struct ring *ring, uint64_t written)
 	ring->populated = want;
 }
 
-/* What was unread at once, of each ring and of all. */
+/* The most bytes that were unread at once, in each ring and in all. */
 static void note_unread(struct rings *r, struct ring *ring)
 {
 	uint64_t unread = ring->end - ring->at;

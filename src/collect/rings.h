@@ -4,10 +4,10 @@
  *
  * The target can change shared memory between two instructions. So each position, time and head of
  * a chunk is loaded once, by an atomic load, and checked afterwards; the bytes of records are
- * copied once, unchecked (the decoder takes each of the copy as hostile: collect/drain.h). What is
- * checked here and what is decoded there are the same bytes.
+ * copied once, unchecked (the decoder takes each of the copy as hostile: collect/drain.h). So the
+ * bytes that are checked are those that are decoded.
  *
- * For one thread, but for what is said to be for any.
+ * For one thread, except functions that say "for any thread".
  */
 #ifndef COLLECT_RINGS_H
 #define COLLECT_RINGS_H

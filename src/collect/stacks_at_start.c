@@ -60,7 +60,7 @@ static struct error *must_check translate(struct stacks_at_start *s, uint32_t nu
 	return err;
 }
 
-/* Of a goroutine that was seen in the state that the snapshot has of it. */
+/* For a goroutine that still had the state of the snapshot. */
 static struct error *take(void *arg, const struct goroutine_record *before,
 			  struct goroutine_record *now, const uint8_t *header)
 {

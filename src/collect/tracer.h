@@ -99,9 +99,9 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
  * now, which may be none; it takes some 10 ms, whatever the target does. The first events of all
  * are the states of goroutines when tracing began, with ns 1. That the target ends is no error.
  *
- * What was not yet given out waits in 64 MB of memory, and then in the file; without one, in 128 MB
- * of memory. While all CPUs are busy nothing is given out, until half of that is in use, or a limit
- * of the options is reached. What does not fit is lost, and counted.
+ * Undelivered records wait in 64 MB of memory, and then in the file; without one, in 128 MB of
+ * memory. While all CPUs are busy nothing is given out, until half of that is in use, or a limit of
+ * the options is reached. Records beyond that are lost, and counted.
  */
 struct error *tracer_next(struct tracer *tr, struct trace_batch *ret) must_check;
 
@@ -125,10 +125,10 @@ const struct strbuf *tracer_left_out(const struct tracer *tr);
 uint64_t tracer_start(const struct tracer *tr);
 /*
  * The texts and stacks that numbers in events refer to. The words of a stack are those of
- * pclntab_frames(), innermost first, up to the goroutine's start function. A text is there until a
- * sweep in which nobody marked it: the caller sweeps, between two calls of tracer_next(), after all
- * holders of numbers have marked them; tracer_mark_texts() does that for those that events to come
- * may have.
+ * pclntab_frames(), innermost first, up to the goroutine's start function. A text exists until a
+ * sweep in which it was not marked: the caller sweeps, between two calls of tracer_next(), after
+ * all holders of numbers have marked them; tracer_mark_texts() does that for those that events to
+ * come may have.
  */
 struct texts *tracer_texts(const struct tracer *tr);
 void tracer_mark_texts(struct tracer *tr);

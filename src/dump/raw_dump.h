@@ -1,16 +1,16 @@
 /*
  * A dump without functions: the text of a dump with an address in the place of each frame, and
- * before it the mappings that they lie in. What it becomes with the program's file at hand is the
- * text of the dump, byte for byte.
+ * before it the mappings that they lie in. With the program's file, it becomes the text of the
+ * dump, byte for byte.
  *
- *	gospect raw dump 1
- *	frames shown                     (or: all, of dump --all)
- *	mapping 400000-551000 0 9ed6c9fd... /usr/bin/service
+ * 	gospect raw dump 1
+ * 	frames shown                     (or: all, of dump --all)
+ * 	mapping 400000-551000 0 9ed6c9fd... /usr/bin/service
  *
- *	goroutine 18 [chan receive, 3 minutes]:
- *		0x48d1f2
- *		0x46e0a1 exact
- *	created by 0x48d0c5 in goroutine 1
+ * 	goroutine 18 [chan receive, 3 minutes]:
+ * 		0x48d1f2
+ * 		0x46e0a1 exact
+ * 	created by 0x48d0c5 in goroutine 1
  *
  * A mapping is its addresses, the offset in the file, the build id or "-", and the file. An address
  * is a return address or, "exact", that of an instruction; [truncated] and its like are by name.

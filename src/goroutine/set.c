@@ -244,7 +244,7 @@ static struct error *read_list(struct goroutine_set *set, uint64_t address, uint
 	return err;
 }
 
-/* Of sorted addresses those that are new: in a target that lies they may come twice, or overlap. */
+/* Finds the new ones of sorted addresses: in a target that lies they may come twice, or overlap. */
 static size_t drop_known(const struct goroutine_set *set, uint64_t *g, size_t count)
 {
 	size_t n = 0, place;

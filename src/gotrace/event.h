@@ -85,7 +85,7 @@ enum trace_kind {
 	TRACE_KINDS
 };
 
-/* Of TRACE_G_STATUS: as in the file. */
+/* For TRACE_G_STATUS: as in the file. */
 enum trace_status {
 	TRACE_RUNNABLE = 1,
 	TRACE_RUNNING = 2,
@@ -93,7 +93,7 @@ enum trace_status {
 	TRACE_WAITING = 4,
 };
 
-/* Of TRACE_LABELS: where it comes from. */
+/* For TRACE_LABELS: where it comes from. */
 enum trace_labels_by {
 	TRACE_LABELS_BY_ITSELF,
 	TRACE_LABELS_BY_ANOTHER, /* its creator, or, when tracing began, gospect */

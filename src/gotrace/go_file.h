@@ -20,7 +20,7 @@ enum {
 	END_OF_GENERATION = 52,
 };
 
-/* What Go's own reader accepts at most: bytes of a batch, frames of a stack, bytes of a string. */
+/* The limits of Go's own reader: bytes of a batch, frames of a stack, bytes of a string. */
 enum { MAX_BATCH = 64 << 10, MAX_FRAMES = 128, MAX_STRING = 1024 };
 
 #endif

@@ -19,7 +19,7 @@
 #define LABELS_BY_ANOTHER "gospect.labels.of"
 #define LABELS_MORE "gospect.labels.more"
 
-/* Of goroutines that have waited at this log's stack since before the trace: for how many ns at
+/* A log for goroutines that have waited at its stack since before the trace: for how many ns at
  * least before it began (0: not known), a space, the first one's goid and what each is more than
  * the one before it ("17+1+4"), a space, and why. */
 #define PARKED_CATEGORY "gospect.parked"
@@ -31,7 +31,7 @@ struct label_pair {
 	size_t value_length;
 };
 
-/* Adds the line; sorts the pairs. Of several with one key the first counts. */
+/* Adds the line; sorts the pairs. The first of several with one key counts. */
 void label_text_add(struct strbuf *sb, struct label_pair *pairs, size_t count);
 
 /* Parses the next label of a line, and moves *text behind it; false at the end. `key` and `value`

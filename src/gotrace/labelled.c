@@ -64,7 +64,7 @@ bool labelled_park(struct state *s, struct state_m *m, const struct trace_event 
 	return true;
 }
 
-/* Those that wait at one place are one behind the other, which some formats merge. */
+/* Those that wait at one place come in sequence, which some formats merge. */
 static int by_place(const void *a, const void *b)
 {
 	const struct state_g *x = *(const struct state_g *const *)a;

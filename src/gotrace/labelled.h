@@ -1,6 +1,6 @@
 /*
- * What the format has no event for: the labels of goroutines, and where goroutines have waited
- * since before the trace. Emitted as soon as possible: a step needs a thread with a running
+ * Facts for which the format has no event: the labels of goroutines, and where goroutines have
+ * waited since before the trace. Emitted as soon as possible: a step needs a thread with a running
  * goroutine, whichever goroutine it is about. For the model alone.
  */
 #ifndef GOTRACE_LABELLED_H
@@ -8,10 +8,10 @@
 
 #include "gotrace/state.h"
 
-/* Of TRACE_LABELS. False: of a goroutine that is not known. */
+/* Handles TRACE_LABELS. False: of a goroutine that is not known. */
 bool labelled_set(struct state *s, struct state_m *m, const struct trace_event *ev);
 
-/* Of TRACE_PARKED. False: of a goroutine that is not known, or has no stack. */
+/* Handles TRACE_PARKED. False: of a goroutine that is not known, or has no stack. */
 bool labelled_park(struct state *s, struct state_m *m, const struct trace_event *ev);
 
 /* Emits those that are pending, if a goroutine runs. */

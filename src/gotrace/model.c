@@ -360,7 +360,7 @@ static bool is_of_beginning(enum trace_kind kind)
 	       kind == TRACE_LABELS;
 }
 
-/* What is known of the beginning is emitted before anything happens. */
+/* The states at the beginning are emitted before the first event. */
 static void begin(struct state *s)
 {
 	s->has_begun = true;

@@ -7,7 +7,7 @@
  * - The time of a packet is that since the packet before it, in ns: a clock of the sequence's own,
  *   which each generation sets.
  * - Packets are gathered up to 512 KB and compressed (zlib) into one packet that holds them: slices
- *   that repeat take a tenth. What reads Perfetto's files reads that.
+ *   that repeat take a tenth. Readers of Perfetto files read that.
  *
  * They are written by hand as they are few and come by the million: nothing is allocated for one.
  */

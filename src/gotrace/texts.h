@@ -6,7 +6,7 @@
  * days. So with each generation, and when there are many new ones, all holders of numbers of texts
  * mark them, and the others are forgotten; their numbers are given to later texts. The bytes of
  * those that stay move into an arena of their own, and the one before goes back to the system as a
- * whole: what a trace keeps is all that it takes. What is kept at once has limits: a text beyond
+ * whole: what a trace keeps is all that it takes. The texts kept at once have limits: a text beyond
  * them is 0, the empty text, and counted.
  */
 #ifndef GOTRACE_TEXTS_H

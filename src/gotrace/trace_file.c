@@ -203,7 +203,7 @@ bool trace_file_is_full(const struct trace_file *file, size_t size)
 	return !file->options.flight_ns && file->size + size > file->options.max_bytes;
 }
 
-/* Of now. */
+/* For the present time. */
 static struct error *must_check open_incident(const struct trace_file *file, const char *reason,
 					      struct outfile *ret)
 {

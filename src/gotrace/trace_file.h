@@ -25,7 +25,7 @@ struct trace_file_options {
 
 struct trace_file;
 
-/* Opens the file. Of a trace in memory it only checks that one can be made. */
+/* Opens the file. For a trace in memory it only checks that a file can be made. */
 struct error *trace_file_open(const struct trace_file_options *options,
 			      struct trace_file **ret) must_check;
 
@@ -54,7 +54,7 @@ struct error *trace_file_commit(struct trace_file *file) must_check;
 
 /* The open output; NULL: the trace is in memory. */
 struct outfile *trace_file_out(struct trace_file *file);
-/* What the names of all files begin with that trace_file_write() makes. */
+/* The beginning of the names of all files that trace_file_write() makes. */
 const char *trace_file_family(const struct trace_file *file);
 /* The size of the trace so far, and the ns of its first event; 0 when it is empty. */
 uint64_t trace_file_size(const struct trace_file *file);

@@ -529,7 +529,7 @@ struct error *trace_reader_next(struct trace_reader *r, struct trace_step *ret, 
 		return err;
 	order_take(&r->order, &t->step);
 	*ret = t->step;
-	/* What waited for another thread happened after it. */
+	/* A step that waited for another thread's happened after that. */
 	if (ret->ns < r->last_ns)
 		ret->ns = r->last_ns;
 	r->last_ns = ret->ns;

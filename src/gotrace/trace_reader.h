@@ -1,8 +1,8 @@
 /*
  * Reads Go execution traces: those of gospect and those of Go 1.22 and later (headers "go 1.22
  * trace" to "go 1.26 trace"), as steps in the order in which they happened. That order is what Go's
- * own reader makes (internal/trace/order.go): by time, but for steps that have to wait for another
- * thread's, as their sequence numbers say.
+ * own reader makes (internal/trace/order.go): by time, except that a step may have to wait for
+ * another thread's, by its sequence number.
  *
  * A generation is in memory at a time. Every byte is hostile: memory and time are in proportion to
  * the file's size, whatever it contains.

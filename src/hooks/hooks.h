@@ -17,7 +17,7 @@ struct hooks {
 	struct code_site sites[CODE_MAX_SITES]; /* address 0: not in this program */
 	size_t site_count;
 	enum stub_p kinds[HOOKS];
-	/* Of hooks/entry_points.h. */
+	/* See hooks/entry_points.h. */
 	struct agent_entry_site entry_sites[AGENT_MAX_ENTRY_SITES];
 	uint64_t entry_points[AGENT_MAX_ENTRY_POINTS];
 	size_t entry_point_count;

@@ -8,8 +8,8 @@
  * written; they are whole instructions, so no thread can be inside one. Each step is undone, in
  * reverse order, when a later one fails.
  *
- * Out: all threads are stopped for the code to be restored. When none is in the agent any more, the
- * memory is unmapped, but for the code page (inject/code_page.h).
+ * Out: all threads are stopped for the code to be restored. When no thread is in the agent any
+ * more, the memory is unmapped, except the code page (inject/code_page.h).
  *
  * Gospect may be killed at any time: the hooks written so far work without it, and the next gospect
  * removes them.
@@ -63,7 +63,7 @@ struct error *inject_attach(struct target *t, const struct image *img, const str
  * becomes of the target. Its layout is as we made it; its contents may be anything.
  */
 struct agent_shared *inject_shared(const struct injection *in);
-/* What to believe of its layout. */
+/* Which parts of its layout are trusted. */
 const struct agent_shared *inject_layout(const struct injection *in);
 /* Makes a part of it present, here and in the target, before that touches it: which would wait for
  * the kernel at each page, and be charged for it. */

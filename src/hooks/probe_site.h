@@ -64,10 +64,10 @@ struct probe_site_ends {
 };
 
 /*
- * Of any function of the program's that Go's compiler made: `code` is all of it. A thread of it may
- * stand at any instruction, and come back to it. It begins behind the check for room on the stack,
- * so what that makes it repeat is seen once; R12, R13 and the flags are free at each probe site.
- * Where no instruction is large enough one of four bytes is taken.
+ * For any function that Go's compiler made: `code` is all of it. A thread of it may stand at any
+ * instruction, and come back to it. It begins behind the check for room on the stack, so what that
+ * makes it repeat is seen once; R12, R13 and the flags are free at each probe site. Where no
+ * instruction is large enough one of four bytes is taken.
  *
  * ERROR_UNSUPPORTED, in words that go on after the function's name: "is ...".
  */

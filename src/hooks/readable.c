@@ -168,7 +168,7 @@ static void update_heap(struct target *t, const uint64_t *known_heap_addresses, 
 		publish_heap(shared, &a);
 }
 
-/* Of several the first: pages.inUse is before the scavenger's copy of it (Go 1.17 and 1.18). */
+/* The first of several: pages.inUse is before the scavenger's copy of it (Go 1.17 and 1.18). */
 static struct error *must_check search_in(struct search *s, uint64_t start, uint64_t end)
 {
 	_cleanup_free_ uint8_t *bytes = malloc(SCAN_BYTES);

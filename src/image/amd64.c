@@ -3,7 +3,7 @@
 #include <string.h>
 
 /*
- * What follows the opcode:
+ * The bytes after the opcode:
  *   .  nothing                     m  ModRM
  *   1  a byte                      b  ModRM and a byte
  *   2  two bytes                   z  ModRM and an operand: 4 bytes, or 2

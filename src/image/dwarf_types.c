@@ -6,7 +6,7 @@
  * .debug_abbrev and a .debug_info that is filled from its start on as far as it is needed: the
  * names are searched in what is there, and where one is found libdw reads the entry.
  *
- * What this relies on (cmd/link/internal/ld/dwarf.go, Go 1.17 to 1.27): names are inline
+ * The assumptions (cmd/link/internal/ld/dwarf.go, Go 1.17 to 1.27): names are inline
  * (DW_FORM_string), the first attribute of their entry, behind an abbreviation code of one byte;
  * all types are in one unit, one of those of package runtime, and these come early (units are
  * sorted by address). So when the unit that holds the first of the types is through, what was not

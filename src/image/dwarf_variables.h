@@ -44,8 +44,8 @@ void variables_close(struct variables *v);
 struct error *variables_at(struct variables *v, uint64_t pc, bool is_return,
 			   const struct variable **ret, size_t *ret_count) must_check;
 
-/* Of how many addresses not all variables were looked for: DWARF may make each cost any amount of
- * time. */
+/* The number of addresses for which the search for variables was cut short: DWARF may make each
+ * cost any amount of time. */
 size_t variables_given_up(const struct variables *v);
 
 static inline void cleanup_variables(struct variables **v)

@@ -15,9 +15,8 @@ struct go_types {
 };
 
 /*
- * The type of an entry that has one (a variable, a member). What DWARF does not say, or says in
- * circles, is a type named "?" of kind GO_UNKNOWN; a broken tree may lead back to itself. NULL: no
- * memory.
+ * The type of an entry that has one (a variable, a member). A missing or circular type is named "?"
+ * and is of kind GO_UNKNOWN; a broken tree may lead back to itself. NULL: no memory.
  */
 const struct go_type *go_types_of(struct go_types *types, Dwarf_Die *entry);
 void go_types_release(struct go_types *types);

@@ -36,7 +36,7 @@ enum stack_pc {
 	STACK_PC_SCHEDULER = 7, /* "[scheduler]" */
 	STACK_PC_IDLE = 8,      /* "[idle]": looks for something to do */
 	STACK_PC_RUNTIME = 9,   /* "[runtime]": another of its goroutines */
-	/* Of recordings by perf. */
+	/* For recordings by perf. */
 	STACK_PC_KERNEL = 10, /* "[kernel]" */
 	STACK_PC_NO_CALLER =
 		11, /* "[caller unknown]": between two of which one did not call the other */

@@ -7,9 +7,9 @@
  * several pages. The stubs are made, and described, in hooks/stub.h.
  *
  * Trampoline pages lead to stubs. Where the instruction has four bytes alone, the fifth of the jump
- * is the first of the next instruction, to which somebody may return: it has to stay what it is. It
- * is the highest byte of the jump's distance, so the jump leads to where that takes it, within 16
- * MB.
+ * is the first of the next instruction, to which a function may return: it has to stay what it is.
+ * It is the highest byte of the jump's distance, so the jump leads to where that takes it, within
+ * 16 MB.
  */
 #ifndef INJECT_CODE_PAGE_H
 #define INJECT_CODE_PAGE_H

@@ -5,9 +5,9 @@
  * A process of its own does it, the holder, for gospect may give up its privilege meanwhile. It
  * traces the child (ptrace) from before exec on and parses nothing: when the child has called exec,
  * gospect looks what program that is, and says at which address it is to be held. There the holder
- * has it stop, and puts a jump to itself (two bytes) in the place of the instruction. Then nobody
- * traces it: the thread goes round, so that the agent can be put in, or samples be taken. Letting
- * it go is to put the instruction back, while the thread is stopped.
+ * has it stop, and puts a jump to itself (two bytes) in the place of the instruction. Then it is
+ * untraced: the thread goes round, so that the agent can be put in, or samples be taken. Letting it
+ * go is to put the instruction back, while the thread is stopped.
  *
  * The place is one to which only the process's first thread comes. A program that exec has made of
  * something else than Go runs on, and the holder waits for the next exec. When gospect ends,

@@ -29,9 +29,9 @@ struct interrupted_place {
 };
 
 /*
- * Of a thread that is stopped, with this stack pointer and, as its thread pointer, `tls`. A handler
- * blocks at least its own signal: `mask` is the set of blocked signals, and if it is empty, nothing
- * is read. *left bounds the bytes to read, and is reduced by those read.
+ * For a stopped thread with this stack pointer and the thread pointer `tls`. A handler blocks at
+ * least its own signal: `mask` is the set of blocked signals, and if it is empty, nothing is read.
+ * *left bounds the bytes to read, and is reduced by those read.
  */
 enum interrupted interrupted_look(struct target *t, uint64_t sp, uint64_t tls, uint64_t mask,
 				  size_t *left, struct interrupted_place place);

@@ -1,5 +1,5 @@
 /*
- * A real-time priority for threads that are told to stop.
+ * A real-time priority for threads that are asked to stop.
  *
  * A thread stops when it next gets a CPU. On a busy machine that takes milliseconds, and the
  * threads that have stopped before it wait. gospect lends such a thread a real-time priority, so it

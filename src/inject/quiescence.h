@@ -15,7 +15,7 @@
 #define QUIESCENCE_FUNCTIONS (HOOK_P_HANDOFF + 4)
 
 /*
- * Functions that nobody may be in when a probe site is patched. Those that change states have a
+ * Functions in which no thread may be when a probe site is patched. Those that change states have a
  * hook: a thread inside one when its hook is installed changes a state without a record.
  */
 struct quiescence_functions {
@@ -40,8 +40,8 @@ struct error *quiescence_prepare(struct target *t, const struct runtime_words *w
 				 struct quiescence *s) must_check;
 
 /*
- * What of quiescence_check() can be done while only those threads have stopped that sleep, and the
- * others run: what these are in. It need not be looked at again.
+ * The part of quiescence_check() that is possible while only the sleeping threads are stopped, and
+ * the others run: what these are in. It need not be looked at again.
  */
 struct error *quiescence_check_asleep(struct target *t, const struct code_head *head,
 				      struct threads *threads, struct quiescence *s,

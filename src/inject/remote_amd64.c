@@ -54,7 +54,7 @@ struct float_software {
 	uint32_t bytes;
 };
 
-/* What rt_sigreturn takes: arch/x86/include/asm/sigframe.h. */
+/* The arguments of rt_sigreturn: arch/x86/include/asm/sigframe.h. */
 struct signal_frame {
 	uint64_t restore;
 	uint64_t flags, link;

@@ -6,10 +6,11 @@
  *
  * It has a process of its own (sandbox/helper.h), which is forked before anything of the target is
  * parsed. It is not the broker: that opens files on request, programs among them, and answers
- * meanwhile; this one opens none, and nobody waits for a file until threads have stopped. A caller
- * may also have a surgeon in its own process.
+ * meanwhile; the surgeon opens none, and stopped threads never wait for a file. A caller may also
+ * have a surgeon in its own process.
  *
- * Each operation is one request: while threads of the target stand, nobody is asked anything.
+ * Each operation is one request: while threads of the target are stopped, the surgeon sends no
+ * request.
  *
  * When gospect ends without a word, the surgeon ends, and leaves the rest to its guardian
  * (inject/guardian.h).

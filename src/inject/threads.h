@@ -1,7 +1,6 @@
-/* Stopping a process's threads for a moment, by ptrace: all of it in run_on_tracer_thread(). Of
- * thousands that sleep a second thread of ours traces half (inject/tracer_threads.h), from one stop
- * to their next going on.
- */
+/* Stopping a process's threads for a moment, by ptrace: all of it in run_on_tracer_thread(). With
+ * thousands of sleeping threads a second thread of gospect traces half of them
+ * (inject/tracer_threads.h), from a stop until they are resumed. */
 #ifndef INJECT_THREADS_H
 #define INJECT_THREADS_H
 

@@ -1,10 +1,10 @@
 /*
  * The threads of gospect that stop the target's.
  *
- * What ptrace does to a thread it does for that thread of ours alone which traces it.
- * run_on_tracer_thread() starts one for that, at real-time priority where that is permitted, so
- * that the first thread of the target that runs again does not displace it. When it ends, or is
- * killed with us, the kernel lets go of whatever it held.
+ * ptrace acts on a thread only for the one thread of gospect that traces it. run_on_tracer_thread()
+ * starts one for that, at real-time priority where that is permitted, so that the first thread of
+ * the target that runs again does not displace it. When it ends, or is killed with us, the kernel
+ * lets go of whatever it held.
  */
 #ifndef INJECT_TRACER_THREADS_H
 #define INJECT_TRACER_THREADS_H

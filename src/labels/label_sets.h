@@ -60,7 +60,7 @@ struct error *label_sets_read(struct label_sets *sets, struct target *t, const u
 			      size_t count, uint32_t *ret) must_check;
 /*
  * The set that was at this pointer at a moment that has passed, when these pieces of its memory
- * were copied. What they do not hold is read now, and believed when all of them are still there;
+ * were copied. Missing pieces are read now, and trusted if all given pieces are unchanged;
  * LABELS_TORN when not.
  */
 struct error *label_sets_read_copied(struct label_sets *sets, struct target *t, uint64_t pointer,

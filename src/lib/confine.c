@@ -28,9 +28,10 @@ static uint64_t memory_limit(void)
 }
 
 /*
- * What reading the target's memory, its samples' rings and maps, and being on time still take.
- * Without CAP_SYS_PTRACE we may read a process of our own that has no capability which we lack:
- * then those of the target stay. The filter forbids what else they permit.
+ * The capabilities that are still needed: for the target's memory, the rings and maps of samples,
+ * and real-time priority. Without CAP_SYS_PTRACE we may read a process of our own that has no
+ * capability which we lack: then those of the target stay. The filter forbids what else they
+ * permit.
  */
 static uint64_t needed_capabilities(pid_t pid, bool samples)
 {

@@ -130,7 +130,7 @@ static void find_perf_level(const struct findings *to, const struct access_self 
 			     level, access_remedy(self, CAP_PERFMON));
 }
 
-/* What record --kernel needs, and nothing else. */
+/* Needed by record --kernel alone. */
 static void find_kernel_symbols(const struct findings *to)
 {
 	_cleanup_kernel_symbols_ struct kernel_symbols *symbols = NULL;

@@ -34,8 +34,8 @@ struct verdict {
 	char message[600];
 };
 
-/* What there is to say of a process, by a worker that reads it. Strings are the target's, cut to
- * their room. */
+/* The findings about a process, by a worker that reads it. Strings are the target's, cut to their
+ * room. */
 struct patient {
 	pid_t pid;
 	struct verdict open; /* whether there is anything else */

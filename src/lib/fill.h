@@ -16,8 +16,8 @@ struct error *fill_modules(struct profile *p, const struct modules *modules) mus
 /* A comment that says how the stacks were found. */
 struct error *fill_unwinding(struct profile *p, struct goroutine_set *set) must_check;
 
-/* What was seen of goroutines that were alike; times and counts are in `sample`, which is completed
- * and added; *ret_place (or NULL) is its place in the profile's samples. */
+/* The total of goroutines that were alike; times and counts are in `sample`, which is completed and
+ * added; *ret_place (or NULL) is its place in the profile's samples. */
 struct error *fill_sample(struct profile *p, struct goroutine_set *set, uint32_t stack,
 			  uint32_t labels, enum goroutine_status status, uint8_t wait_reason,
 			  struct profile_sample *sample, uint32_t *ret_place) must_check;

@@ -20,7 +20,7 @@ struct filter {
 /* `given` may be NULL; its strings stay in use. ERROR_USAGE: it makes no sense. */
 struct error *filter_init(struct filter *f, const struct gospect_filter *given) must_check;
 
-/* What of a goroutine is looked at. */
+/* The properties of a goroutine that a filter reads. */
 struct filter_subject {
 	enum goroutine_status status;
 	uint8_t wait_reason;

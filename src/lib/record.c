@@ -306,7 +306,7 @@ static struct error *must_check comment_stacks(struct profile *p, const struct r
 		on_cpu.data);
 }
 
-/* What the profile lacks because it was too much. */
+/* Remarks on samples that exceed the limits. */
 static struct error *must_check comment_limits(struct profile *p, struct goroutine_set *set,
 					       uint64_t crowded)
 {

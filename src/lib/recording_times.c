@@ -24,7 +24,8 @@ static uint64_t identity(const struct wall_bucket *b)
 	return (uint64_t)b->stack << 32 | b->labels;
 }
 
-/* What runs has its place by its stack and its labels; [0] in Go code, [1] in a system call. */
+/* A running goroutine's place follows from its stack and labels; [0] in Go code, [1] in a system
+ * call. */
 static struct error *must_check find_running(const struct wall_sampler *sampler,
 					     const uint32_t *places, struct map ret[2])
 {

@@ -78,7 +78,7 @@ static bool is_wanted(struct gospect_top *t, const struct filter_subject *subjec
 			      t->target->image);
 }
 
-/* What of the lap the filters of the command line leave. */
+/* The part of the lap that passes the filters of the command line. */
 static struct error *filter_lap(struct gospect_top *t, struct wall_lap *lap)
 {
 	size_t kept = 0;

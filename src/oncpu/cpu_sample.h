@@ -4,10 +4,9 @@
  * memory, some hundred bytes; read when the sample is taken out of its ring, a tick later, they may
  * be another request's.
  *
- * The program is told the m of each thread. Of a thread that it was not told of yet, it goes by the
- * g register, which C code uses as it likes: so what a snapshot shows is that the goroutine at `g`
- * was so, and not that the thread worked for it. A caller that knows the thread's goroutine
- * compares.
+ * gospect gives the program the m of each thread. For an unknown thread it uses the g register,
+ * which C code may overwrite: so what a snapshot shows is that the goroutine at `g` was so, and not
+ * that the thread worked for it. A caller that knows the thread's goroutine compares.
  */
 #ifndef ONCPU_CPU_SAMPLE_H
 #define ONCPU_CPU_SAMPLE_H

@@ -57,7 +57,7 @@ struct perf_events {
 	/* Events of the processors' switches were opened last: their ids are the largest. 0: there
 	 * are none. Threads that are made later tell the ids of those that they inherit. */
 	uint64_t first_switch_id;
-	/* Likewise those to which the program writes, one a processor. */
+	/* The same for those to which the program writes, one for each CPU. */
 	uint64_t first_output_id;
 	uint64_t last_output_id;
 	struct error *no_program;

@@ -3,8 +3,8 @@
  * a piece of the stack. Later threads inherit the events. Source: perf_event_open(2),
  * include/uapi/linux/perf_event.h.
  *
- * The kernel interrupts a running thread, hz times a second of its CPU time, as for any perf. What
- * is asked for is the software event cpu-clock, which every machine has.
+ * The kernel interrupts a running thread, hz times a second of its CPU time, as for any perf. The
+ * event is the software event cpu-clock, which every machine has.
  */
 #ifndef ONCPU_PERF_EVENTS_H
 #define ONCPU_PERF_EVENTS_H
@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "image/registers.h"
 
-/* What happened to a thread. */
+/* The event of a thread. */
 enum perf_what {
 	PERF_RAN,     /* for another period of CPU time */
 	PERF_LEAVES,  /* its processor; LEFT or STOPPED follows */
@@ -41,7 +41,7 @@ struct perf_sample {
 	/* Return addresses that the kernel found by frame pointers, innermost first. */
 	const uint64_t *chain;
 	size_t chain_count;
-	/* Likewise in the kernel, from where it was interrupted; with options.kernel. */
+	/* The same in the kernel, from the interrupted place; with options.kernel. */
 	const uint64_t *kernel;
 	size_t kernel_count;
 	/* The output of options.program for it, aligned to 8; NULL: none. */

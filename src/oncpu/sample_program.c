@@ -152,8 +152,8 @@ static void read_goroutine(struct bpf_code *c, const struct golayout_numbers *n)
 }
 
 /*
- * What systemstack calls begins at g0.sched.sp: under its return address it saves the frame pointer
- * of the goroutine. Where it cannot be read the kernel leaves 0.
+ * The callee of systemstack begins at g0.sched.sp: under its return address it saves the frame
+ * pointer of the goroutine. Where it cannot be read the kernel leaves 0.
  */
 static void read_left_fp(struct bpf_code *c, const struct golayout_numbers *n)
 {

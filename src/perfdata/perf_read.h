@@ -11,7 +11,7 @@ struct error *perf_read_attr(struct perf_file *f, struct bytes attr, struct byte
 /* The parts in front of the data, and the place of the data. */
 struct error *perf_read_header(struct perf_file *f, struct bytes file, struct bytes *ret_data,
 			       bool *ret_is_pipe) must_check;
-/* What perf learned of the machine, by its number (HEADER_*). */
+/* A fact about the machine in perf's header, by its number (HEADER_*). */
 struct error *perf_read_feature(struct perf_file *f, unsigned int number,
 				struct bytes bytes) must_check;
 struct error *perf_read_build_id(struct perf_file *f, uint16_t misc, struct bytes body) must_check;

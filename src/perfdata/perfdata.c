@@ -414,7 +414,7 @@ static const char *plural(uint64_t n)
 
 /* Truncated stacks of this part are worth a remark: many callers are missing. */
 #define TRUNCATED_PART 0.05
-/* What perf record accepts at most (PERF_SAMPLE_STACK_USER: 16 bits, in words of 8 bytes). */
+/* The limit of perf record (PERF_SAMPLE_STACK_USER: 16 bits, in words of 8 bytes). */
 #define MOST_STACK 65528
 
 /* The size of stacks that would do: 8 KB, perf's own default, or four times what was too little. */

@@ -1,5 +1,5 @@
 /*
- * What `perf record` recorded, as a profile. Stacks of Go programs are made anew from the registers
+ * A recording of `perf record` as a profile. Stacks of Go programs are made anew from the registers
  * and the bytes of stack in the samples (--call-graph dwarf), by the tables of the program's file;
  * those of other programs by their call frame information. Frame-pointer chains of perf (-g) stay
  * as they are. A chain that is known to lack a caller is marked (STACK_PC_NO_CALLER). On arm64 the

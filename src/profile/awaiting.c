@@ -25,7 +25,8 @@ static const char *const known[] = {
 	"google.golang.org/grpc/internal/transport.(*http2Server).keepalive",
 };
 
-/* Of net/http, where they are internal or have a prefix, and of golang.org/x/net/http2. */
+/* HTTP/2 functions of net/http, where they are internal or have a prefix, and of
+ * golang.org/x/net/http2. */
 static const char *const known_ends[] = {
 	".Accept",
 	".accept",

@@ -1,6 +1,6 @@
 /*
  * Which goroutines wait for work to do: for a connection, the next request on one, a job, a signal,
- * the next tick. A view of a server hides them at first; nobody waits for them.
+ * the next tick. A view of a server hides them at first; no request waits for them.
  *
  * The stack alone decides: functions of the standard library and of gRPC that are known to wait for
  * work, and, for all others, a goroutine that waits for a channel, a timer or the network in the

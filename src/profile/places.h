@@ -39,8 +39,7 @@ struct tally {
 	uint64_t cpu_ns;
 	uint64_t gc_ns;      /* of cpu_ns */
 	struct places loops; /* by innermost function; idle: the part that awaits work */
-	/* Of each sample that is blocked and not idle its place, function and wait reason; else 0.
-	 */
+	/* For each blocked sample that is not idle its place, function and wait reason; else 0. */
 	uint64_t *blocked_at;
 };
 

@@ -209,7 +209,7 @@ static bool has_label(const struct profile_sample *s, uint32_t key, uint32_t val
 	return false;
 }
 
-/* Of each sample of the label its new place; TIMELINE_NO_ROW of the others. */
+/* The new place of each sample with the label; TIMELINE_NO_ROW of the others. */
 static void keep_samples(struct profile *p, uint32_t key, uint32_t value, uint32_t *places)
 {
 	size_t kept = 0;

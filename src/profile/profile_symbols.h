@@ -1,5 +1,5 @@
 /*
- * What profile_symbolize() makes; for the writers of this room and its tests.
+ * The result of profile_symbolize(); for the writers of this room and its tests.
  *
  * Frames are kept once per stack word, and the distinct (function, file, line) among them once for
  * all, as small numbers, so that a writer compares and counts numbers. All text is valid UTF-8 and

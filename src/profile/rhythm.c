@@ -127,7 +127,7 @@ static bool is_like(double period, double usual, double bin)
 	return by <= larger(JITTER * usual, bin);
 }
 
-/* What is cut by the beginning or the end says nothing of the length of a burst. */
+/* A burst cut by the beginning or the end has no known length. */
 static void measure(const struct series *s, const struct burst *bursts, size_t count,
 		    struct rhythm *ret)
 {

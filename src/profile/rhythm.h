@@ -1,4 +1,4 @@
-/* What a profile's timeline says: what happens at regular intervals, and growth. */
+/* Findings from a profile's timeline: what happens at regular intervals, and growth. */
 #ifndef PROFILE_RHYTHM_H
 #define PROFILE_RHYTHM_H
 

@@ -229,7 +229,7 @@ static size_t package_length(const char *name)
 	return plain - name + strcspn(plain, ".[");
 }
 
-/* Of another package than main, and with a small letter. */
+/* An unexported function of another package than main. */
 static bool is_internal(const char *name)
 {
 	size_t package = package_length(name), head = package + strcspn(name + package, "[");

@@ -1,9 +1,9 @@
 /*
- * What stands out in a profile, as sentences: what requests wait for, locks, what happens at
- * regular intervals, growth, CPU, the garbage collector, crowds of goroutines, system calls. Each
- * is made only above a threshold, the gravest comes first. What any profile has follows: what waits
- * for work, and in which loops, how many goroutines there are, the longest wait, the largest part.
- * With each sentence comes the view of the profile that shows it.
+ * The findings of a profile, as sentences: what requests wait for, locks, what happens at regular
+ * intervals, growth, CPU, the garbage collector, crowds of goroutines, system calls. Each is made
+ * only above a threshold, the gravest comes first. Facts about any profile follow: what waits for
+ * work, and in which loops, how many goroutines there are, the longest wait, the largest part. With
+ * each sentence comes the view of the profile that shows it.
  */
 #ifndef PROFILE_STANDS_OUT_H
 #define PROFILE_STANDS_OUT_H

@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/map.h"
 
-/* Of a column, at first: 10 ms. */
+/* Of a column, initially: 10 ms. */
 #define TIMELINE_WIDTH_NS 10000000u
 /* An hour has columns of 640 ms. */
 #define TIMELINE_MOST_COLUMNS 6000u
@@ -30,7 +30,8 @@ struct timeline {
 };
 
 /* Time that passed evenly from `begin` to `end`, in ns since the profile began; `ns` of it, which
- * is more than that when several goroutines spent it. What begins after 2^62 is left out. */
+ * is more than that when several goroutines spent it. Samples that begin after 2^62 are left out.
+ */
 struct error *timeline_add(struct timeline *t, uint32_t row, uint64_t begin, uint64_t end,
 			   uint64_t ns) must_check;
 

@@ -1,5 +1,5 @@
 /*
- * What each request did, and for how long: spans added up by the value of a label, or by the
+ * The states of each request, and their times: spans added up by the value of a label, or by the
  * inferred span in which a goroutine was under a function (requests/inferred_spans.h).
  */
 #ifndef REQUESTS_REQUESTS_H

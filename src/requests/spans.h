@@ -1,6 +1,6 @@
 /*
- * What each goroutine of a trace did, and for how long: a span for every period of time in which
- * it was in one state.
+ * The states of each goroutine of a trace, and their times: a span for every period of time in
+ * which it was in one state.
  */
 #ifndef REQUESTS_SPANS_H
 #define REQUESTS_SPANS_H

@@ -27,7 +27,7 @@ struct wall_bucket {
 	double grain;    /* of ns: the time that a single draw stands for */
 };
 
-/* What one bucket was given in a part of the time. */
+/* The gain of one bucket in a part of the time. */
 struct wall_part {
 	uint32_t bucket; /* its place in the result; of samples of what runs: in theirs */
 	bool is_sampled; /* see wall_sampler_sampled() */

@@ -58,7 +58,7 @@ void budget_add_set_up(struct budget *b, uint64_t used_ns)
 	b->tokens = fmax(b->tokens, 1);
 }
 
-/* What so many ticks earn. */
+/* The earnings of so many ticks. */
 static double earned_in(const struct budget *b, double ticks)
 {
 	return ticks * b->rate * 1e9 / b->hz;

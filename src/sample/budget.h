@@ -2,7 +2,7 @@
  * The CPU time that a sampler may use: how many units it may look at, and when it may begin.
  *
  * It is a token bucket. Time earns tokens, which are ns of CPU, at the budget's rate; looks take
- * them. Three costs are not known before they are paid. What a recording costs once is paid off
+ * them. Three costs are not known before they are paid. One-time costs of a recording are paid off
  * over its duration. The first pass reads every stack, and may borrow half of what the recording
  * will earn. A look that costs many times the usual is an arrear, and is paid beside other looks.
  *
@@ -29,7 +29,7 @@ struct budget {
 	uint64_t age_ns; /* of time that has earned tokens */
 };
 
-/* `duration` in seconds, 0: nobody knows. */
+/* `duration` in seconds, 0: unknown. */
 void budget_init(struct budget *b, double share, double hz, double duration);
 bool budget_is_unlimited(const struct budget *b);
 
@@ -41,7 +41,7 @@ bool budget_is_unlimited(const struct budget *b);
 bool budget_borrow(struct budget *b, size_t goroutines);
 /* The first pass is done at once, whatever it costs; later ticks pay for it. */
 void budget_give_all(struct budget *b);
-/* What finding all goroutines took is paid off evenly: with a million of them, and 1 % of a core,
+/* The cost of finding all goroutines is paid off evenly: with a million of them, and 1 % of a core,
  * nothing would be looked at for seconds. And there is a first look, however small the budget. */
 void budget_add_set_up(struct budget *b, uint64_t used_ns);
 
@@ -52,7 +52,7 @@ void budget_use(struct budget *b, uint64_t used_ns);
 void budget_use_for_units(struct budget *b, uint64_t used_ns, size_t units);
 
 /*
- * What a tick costs is known beforehand, within a unit. Now and then one costs many times that,
+ * The cost of a tick is known beforehand, within a unit. Now and then one costs many times that,
  * which no plan could avoid: the first that meets new code, a virtual machine that was not given
  * its processor. Were it all a debt like others, nothing would be looked at for seconds, and what
  * was seen last be taken for all that time. So what is more than the debt of some ticks is paid

@@ -1,4 +1,4 @@
-/* What samples of running threads have counted, and where it comes from. */
+/* The counts of on-CPU samples, and their source. */
 #ifndef SAMPLE_CPU_SOURCE_H
 #define SAMPLE_CPU_SOURCE_H
 

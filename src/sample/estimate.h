@@ -3,9 +3,9 @@
  * memory of a target, so that it can be simulated.
  *
  * Looks come in rotations: all units of goroutines once, in a random order, at one moment or over
- * several ticks. What a look sees stands for the time of its rotation. A rotation that is cut short
- * has looked at a random part: the rest is taken to be as it was before, but for the change that
- * was seen in that part.
+ * several ticks. The result of a look stands for the time of its rotation. A rotation that is cut
+ * short has looked at a random part: the rest is assumed unchanged, apart from the change seen in
+ * that part.
  *
  * For the files of this room alone.
  */

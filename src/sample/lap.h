@@ -21,7 +21,7 @@ struct lap {
 	struct cpu_bucket *fresh;
 	size_t counted_capacity, fresh_capacity;
 	size_t fresh_count;
-	/* What of each bucket is new: of a lap that is taken in parts. */
+	/* The new part of each bucket: of a lap that is taken in parts. */
 	struct wall_part *parts;
 	size_t part_capacity;
 	size_t part_count;

@@ -185,7 +185,7 @@ void precision_tell(const struct precision *p, struct buckets *b)
 
 /*
  * How probable it is that a stack's time is off by more than `error`, by the normal distribution.
- * Of rare draws the true variance is more than the one seen: as much as `grain` a time more.
+ * The true variance of rare draws exceeds the one seen: as much as `grain` a time more.
  */
 static double miss(double variance, double grain, double error)
 {

@@ -1,7 +1,7 @@
 /*
  * How far off the shares of a recording may be, from the recording itself.
  *
- * What a goroutine did between two looks is not known when it ran meanwhile. The looks of one tick
+ * The state of a goroutine between two looks is unknown if it ran meanwhile. The looks of one tick
  * are one moment: goroutines may well do the same in step. So a tick is what counts as one draw,
  * and its goroutines that came to a place, less those that left it since the look before, tell how
  * much that place's draws vary: the variance by successive differences, which is that of stratified

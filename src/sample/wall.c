@@ -33,7 +33,7 @@ enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 }
 #define MOST_CREATORS (1u << 16)
 /* Then it is looked at whether the recording was stopped. */
 #define MOST_SLEEP_NS 50000000u
-/* Parts of the time are told no more often, and for no more than this part of the budget. */
+/* The shortest interval of parts, and their largest share of the budget. */
 #define LEAST_PART_NS 10000000u
 #define PART_OF_BUDGET 0.05
 
@@ -63,7 +63,7 @@ struct wall_sampler {
 	bool paused;
 	struct lap lap;
 	struct parts parts;
-	uint64_t part_due; /* when a part of the time is told next */
+	uint64_t part_due; /* when the next part is delivered */
 
 	/* Go statements by their number, from 1 on. */
 	uint64_t *creators;
@@ -194,7 +194,7 @@ static bool unlimited(const struct wall_sampler *s)
 	return budget_is_unlimited(&s->budget);
 }
 
-/* What this process used since the last time. */
+/* The CPU time of this process since the last call. */
 static uint64_t used(struct wall_sampler *s)
 {
 	uint64_t now = clock_cpu(), since = s->charged;

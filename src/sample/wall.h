@@ -6,13 +6,13 @@
  * a visit sees stands for the time of its rotation: each goroutine is seen at a random moment of
  * each rotation, so the estimate is unbiased, whatever the budget.
  *
- * What runs has its stack in registers, so memory tells only that it runs, and since when. Where it
- * is comes from a source of CPU samples, and is given the time that memory saw: goroutines that
- * began at the same function, with the same labels, share their running time as their samples are
- * shared. So no goroutine counts twice in an instant.
+ * A running goroutine has its stack pointer in a register, so memory shows only that it runs, and
+ * since when. Where it is comes from a source of CPU samples, and is given the time that memory
+ * saw: goroutines that began at the same function, with the same labels, share their running time
+ * as their samples are shared. So no goroutine counts twice in an instant.
  *
- * What is not known is where a goroutine that ran between two looks was in between, and what a
- * rotation cut short did not come to. The result says the error that this makes (precision.h).
+ * Unknown are the places of a goroutine that ran between two looks, and the goroutines that a
+ * shortened rotation did not reach. The result says the error that this makes (precision.h).
  *
  * The time credited is the time that really passed. A goroutine that did not run between two looks
  * costs a comparison, and its time is exact.
@@ -116,7 +116,7 @@ struct wall_lap {
  * rotation ns is 0, and the samples are left to the next lap. Valid until then. */
 struct error *wall_sampler_lap(struct wall_sampler *s, struct wall_lap *ret) must_check;
 
-/* What a part's bucket of samples is: stack, labels and status; false: there is none. */
+/* The bucket of a part's samples: stack, labels and status; false: there is none. */
 bool wall_sampler_sampled(const struct wall_sampler *s, uint32_t bucket, struct wall_bucket *ret);
 
 /* Whether a goroutine is counted: alive, and wanted. */

@@ -25,7 +25,7 @@ static const char *const process_files[] = {
 	"maps", "mem", "auxv", "status", "stat", "comm", "cgroup", "cmdline", "limits", "uid_map",
 };
 
-/* Of any thread: everybody may read these. */
+/* For any thread: everybody may read these. */
 static const char *const thread_files[] = {"status", "stat", "comm", "syscall", "uid_map"};
 
 static const char *const machine_files[] = {

@@ -67,7 +67,7 @@ static int ask_for_temporary(unsigned int folder)
 	return take_descriptor(&m, ask(&m));
 }
 
-/* What came back; `asked`: something did. */
+/* The answer; `asked`: something did. */
 static struct error *must_check take_answer(const struct message *m, bool asked,
 					    struct door_call *call)
 {

@@ -5,7 +5,7 @@
  * memory and files from elsewhere. sandbox_enter() splits it in two, as OpenSSH does:
  *
  * - The broker (sandbox/broker.h), a process of a few hundred lines, keeps the privilege. It opens
- *   files that its policy allows, and parses none of them. What else takes privilege has helpers
+ *   files that its policy allows, and parses none of them. Other privileged work has helpers
  *   (sandbox/helper.h), which were started before.
  * - gospect itself, which goes on as the same process, keeps the capabilities that its options
  *   name, and runs under a seccomp filter from then on: it opens no file, makes no socket and no

@@ -15,7 +15,7 @@
 #include "base/door.h"
 #include "base/error.h"
 
-/* What we are. Capabilities are bits, as in /proc/PID/status. */
+/* The rights of gospect itself. Capabilities are bits, as in /proc/PID/status. */
 struct access_self {
 	uid_t uid;
 	gid_t gid;
@@ -58,8 +58,8 @@ const char *access_capability_name(int capability);
 int access_yama_scope(void);
 /* hidepid= of the mount on /proc, "" when it hides nothing. */
 void access_hidepid(char *ret, size_t size);
-/* Of how many threads of this process a seccomp filter decides on the system calls: each has
- * filters of its own, or none. 0: of ours, as far as the door shows. */
+/* The number of this process's threads with a seccomp filter: each has filters of its own, or none.
+ * 0: of ours, as far as the door shows. */
 size_t access_filtered_threads(pid_t pid);
 
 /* ERROR_DENIED with the rule and the remedy. */

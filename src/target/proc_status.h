@@ -63,7 +63,7 @@ long thread_syscall(pid_t pid, pid_t id);
 
 /* ---- /proc/PID/fd ---- */
 
-/* Of its first thread that has not ended. NULL: errno says why. To be closed by closedir(3). */
+/* For its first thread that has not ended. NULL: errno says why. To be closed by closedir(3). */
 DIR *descriptor_folder_open(pid_t pid);
 /* The number of the next readable descriptor, and the kernel's name of its file, truncated to fit;
  * -1: the end. */

@@ -57,8 +57,8 @@ struct error *target_open_memory(const struct target_range *segments, size_t cou
  * The file that a dead process left: from the kernel, from Go's own crash (GOTRACEBACK=crash), from
  * gcore; plain or compressed by zstd (then it is unpacked into a temporary file that has no name);
  * of amd64 or arm64, whatever this machine is; a truncated one as far as it goes. `exe` names the
- * program's file; NULL: the path in the core. Bytes that the core left out are ERROR_FAULT, but for
- * those that target_supply() brought.
+ * program's file; NULL: the path in the core. Bytes that the core left out are ERROR_FAULT, except
+ * those from target_supply().
  */
 struct error *target_open_core(const char *path, const char *exe, struct target **ret) must_check;
 

@@ -69,7 +69,7 @@ static int compare_column(const struct top_rows *r, const struct top_row *a,
 	return 0;
 }
 
-/* Of equal ones, those with more of anything come first, so that rows do not jump about. */
+/* Among equals, rows with larger other values come first, so that rows do not jump about. */
 static int compare(const void *x, const void *y, void *arg)
 {
 	const struct top_row *a = x, *b = y;

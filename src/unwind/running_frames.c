@@ -182,8 +182,7 @@ static enum walk_end walk(struct running_walk *w)
 	return end == GO_ON ? CUT_OFF : end;
 }
 
-/* What memory gave is not of the sample: the chain, as far as that goes, takes its place.
- */
+/* The memory read now is newer than the sample: the chain, as far as that goes, takes its place. */
 static enum walk_end take_back(struct running_walk *w)
 {
 	w->n = w->guard_n;

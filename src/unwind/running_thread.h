@@ -15,8 +15,8 @@
  *
  * Where neither holds, the stack says that frames are missing.
  *
- * When the stacks are of another method (stacks_unwind_by()), the stack is then found by that:
- * whose it is, and whose time, is told by the walk all the same.
+ * When the stacks are of another method (stacks_unwind_by()), the stack is then found by that: the
+ * walk still determines the goroutine, and whose time it is.
  */
 #ifndef UNWIND_RUNNING_THREAD_H
 #define UNWIND_RUNNING_THREAD_H

@@ -69,7 +69,7 @@ struct running_walk {
 	size_t guard_n;     /* words before memory was needed */
 	size_t guard_chain; /* where the chain stood then; 0: elsewhere */
 	bool guard_record;  /* at the record of the frame itself, not of one of its callers */
-	/* What will guard the memory of the stack that the walk is on. */
+	/* The guard of the memory of the walk's current stack. */
 	enum guard next_guard;
 	uint64_t next_guard_sp;
 	/* The guard that it continued to when memory was needed already, and only the captured

@@ -1,4 +1,5 @@
-/* What unwinding needs to know of a pc, found once and kept: for the files of this room alone. */
+/* The facts about a pc that unwinding needs, found once and kept: for the files of this room alone.
+ */
 #ifndef UNWIND_STEPS_H
 #define UNWIND_STEPS_H
 

@@ -122,7 +122,7 @@ static void a_growing_map_is_copied_from_both_of_its_halves(void **state)
 	struct fixture *f = make(true);
 	struct bucket over = {.top = {0, 9}, .keys = {{0}, put_text(f, "c")}};
 	struct bucket now[2] = {{.top = {7}, .keys = {put_text(f, "a")}}};
-	/* Of its two one was moved already. */
+	/* One of its two has moved already. */
 	struct bucket old = {.top = {3, 8},
 			     .keys = {put_text(f, "a"), put_text(f, "b")},
 			     .values = {{0}, put_text(f, "two")},

@@ -1,4 +1,4 @@
-/* What gospect makes present of memory that it shares with a target, whatever that says. */
+/* Which part of the shared memory gospect populates, whatever the target claims. */
 #include <sys/mman.h>
 
 #include "base/unit_test.h"
@@ -63,7 +63,7 @@ static void say(struct made *m, unsigned int slot, uint64_t write, uint32_t fres
 	s->fresh = fresh;
 }
 
-/* What is made present of a look. */
+/* The memory that a look populates. */
 static uint64_t look(struct made *m)
 {
 	uint64_t before = m->in.populated;

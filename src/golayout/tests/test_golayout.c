@@ -50,8 +50,8 @@ static void every_field_lies_in_its_structure(void **state)
 	}
 }
 
-/* What golayout_open() says of a binary that claims to be built by this version; this test's own
- * program serves as the binary, which has no Go in it. */
+/* The result of golayout_open() for a binary that claims this version; this test's own program
+ * serves as the binary, which has no Go in it. */
 static struct error *open_version(const char *version)
 {
 	_cleanup_image_ struct image *img = calloc(1, sizeof(*img));

@@ -520,8 +520,8 @@ static void meaningless_events_are_dropped(void **state)
 	assert_int_equal(trace_model_stats(f->model).dropped, 5);
 }
 
-/* What they mean is for Go's reader to say (tests/e2e/test_trace_format.py); here, that times grow
- * and nothing is read that was freed. */
+/* Go's reader checks their meaning (tests/e2e/test_trace_format.py); here, that times grow and
+ * nothing is read that was freed. */
 static void any_schedule_makes_a_trace(void **state)
 {
 	struct fixture *f = *state;

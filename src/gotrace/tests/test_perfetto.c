@@ -1,4 +1,4 @@
-/* What Perfetto's format costs: allocations, bytes and lanes, for schedules that are made up. */
+/* The cost of Perfetto's format: allocations, bytes and lanes, for schedules that are made up. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -278,7 +278,7 @@ static void inflate_all(const struct strbuf *file, struct strbuf *to)
 	assert_false(to->failed);
 }
 
-/* Of the function's tracks, which are named "main.root 1" and so on. */
+/* The function's tracks, which are named "main.root 1" and so on. */
 static uint64_t count_lanes(const struct strbuf *packets, bool *seen, size_t most)
 {
 	static const char name[] = "main.root ";

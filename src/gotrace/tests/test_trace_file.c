@@ -88,7 +88,7 @@ static void an_incident_takes_no_others_name(void **state)
 	do {
 		from = time(NULL);
 		snprintf(first, sizeof(first), "%s", write_file(file));
-		/* A link of anybody's to a file of ours has the next name. */
+		/* The next name is a symbolic link to a file of the test. */
 		snprintf(next, sizeof(next), "%.17s-2-usr1.trace", first);
 		assert_int_equal(symlink("victim", next), 0);
 		assert_null(trace_file_add(file, "two|", 4, 2));

@@ -30,7 +30,7 @@ enum {
 
 enum { WORKER_REASON = 11 };
 
-/* Of made structures: one word each. */
+/* Synthetic structures: one word each. */
 enum { G_M, G_HI, G_SP, G_PC, G_BP, G_STATUS, G_GOID, G_REASON, G_START, G_LABELS, G_WORDS };
 enum { M_PROCID, M_CURG, M_P, M_VDSO_SP, M_VDSO_PC, M_WORDS };
 enum { P_ID, P_MODE, P_WORDS };

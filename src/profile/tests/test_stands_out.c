@@ -201,7 +201,7 @@ static void nothing_is_said_of_a_program_that_idles(void **state)
 	EXPECT_NOTHING(&m);
 }
 
-/* What any profile has comes behind what is grave. */
+/* Facts about any profile come after the grave findings. */
 static void expect_rest(const struct made_up *m, const char *const *expected, size_t count)
 {
 	_cleanup_stands_out_ struct stands_out s;

@@ -67,8 +67,7 @@ static void time_is_spread_over_its_columns(void **state)
 	assert_int_equal(t.columns, 4);
 }
 
-/* What goes on evenly costs two cells, however long it takes and in however many pieces it comes.
- */
+/* A steady state costs two cells, however long it lasts and however many pieces it has. */
 static void what_stands_still_takes_no_memory(void **state)
 {
 	_cleanup_timeline_ struct timeline t = {0};

@@ -69,7 +69,7 @@ int made_sample_tear_down(void **state);
 void make_goroutine(struct made_sample *f);
 /* On the thread's stack leaf runs, called by this systemstack; its record is the goroutine's. */
 void make_systemstack(struct made_sample *f, int function);
-/* Likewise middle, called by morestack; on the goroutine's stack leaf has no frame yet. */
+/* The same with middle, called by morestack; on the goroutine's stack leaf has no frame yet. */
 void make_morestack(struct made_sample *f);
 /* A sample of the thread in this function, with so many bytes of this stack. */
 void take_sample(struct made_sample *f, const struct made_stack *s, size_t size, int function);

@@ -207,9 +207,9 @@ def decoding(cases):
 
 
 def bursts(cases):
-    yield line("bursts of 1.4 million events", "events", "lost")
+    yield line("bursts of 1.2 million events", "events", "lost")
     for case in cases:
-        beside = f"4 busy processes, {case['others']} of other sessions" if case["busy"] else "a quiet machine"
+        beside = f"{case['others']} of 4 hogs elsewhere" if case["busy"] else "a quiet machine"
         yield line(f"  {case['bursts']} of them, {beside}", str(case["events"]),
                    str(case["lost"]))
 

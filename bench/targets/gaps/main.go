@@ -54,14 +54,11 @@ func read() {
 	}
 }
 
-func sleep() {
+// All wait for one pipe, which nobody writes to: 10,000 threads need no more files than one.
+func sleep(pipe int) {
 	runtime.LockOSThread()
-	var ends [2]int
-	if err := syscall.Pipe(ends[:]); err != nil {
-		panic(err)
-	}
 	for {
-		syscall.Read(ends[0], make([]byte, 1))
+		syscall.Read(pipe, make([]byte, 1))
 	}
 }
 
@@ -72,10 +69,12 @@ func main() {
 	debug.SetMaxThreads(20000)
 	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(*readers + 2)
-	limit := syscall.Rlimit{Cur: 1 << 17, Max: 1 << 17}
-	syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
+	var ends [2]int
+	if err := syscall.Pipe(ends[:]); err != nil {
+		panic(err)
+	}
 	for i := 0; i < *sleepers; i++ {
-		go sleep()
+		go sleep(ends[0])
 	}
 	for i := 0; i < *readers; i++ {
 		go read()

@@ -8,6 +8,7 @@ import time
 
 from .build import GO_VERSION, Failed, say
 
+# Go 1.20.14 is the last of the version in which the benchmark was asked for.
 VERSIONS = (GO_VERSION, "go1.20.14")
 EACH = "100ms"
 RATE = "100"
@@ -83,4 +84,6 @@ def read_csv(text):
     mean = named.pop("geomean")
     changes = [row[5] for row in named.values()]
     return {"benchmarks": len(named), "geomean": float(mean[3]) / float(mean[1]) - 1,
-            "slower": sum(c.startswith("+") for c in changes), "faster": sum(c.startswith("-") for c in changes)}
+            "slower": sum(c.startswith("+") for c in changes), "faster": sum(c.startswith("-") for c in changes),
+            "rows": {name: {"before": float(row[1]), "after": float(row[3]), "change": row[5]}
+                     for name, row in named.items()}}

@@ -1,6 +1,6 @@
 """The one table."""
 
-WIDTHS = (38, 27, 27, 32, 32, 27)
+WIDTHS = (38, 27, 27, 32, 32, 27, 0)
 
 
 def line(*cells):
@@ -123,6 +123,10 @@ def standard(versions):
             c = r[key]
             yield line("  " + name, f"{100 * c['geomean']:+.2f} %", f"{c['slower']} of {c['benchmarks']}",
                        f"{c['faster']} of {c['benchmarks']}", plain(r["own_cpu"]) if key == "gospect" else "")
+        yield line("  each", "nothing: us", "gospect 100 Hz: us", "change (~: p >= 0.05)", "nothing again")
+        for name, row in r["gospect"]["rows"].items():
+            yield line("    " + name, plain(row["before"] * 1e6), plain(row["after"] * 1e6), row["change"],
+                       r["again"]["rows"][name]["change"])
 
 
 def services(r):
@@ -229,12 +233,13 @@ def uprobes(found):
 
 
 def stops(cases):
-    yield line("the world stands still", "times a second", "ms a second", "longest: ms")
+    yield line("the world stands still", "times a second", "ms a second", "one: ms", "until all stood: ms", "longest: ms", "who asked")
     for case in cases:
         for mode, rows in case["modes"].items():
             yield line(f"  http, {count(case['parked'])} parked, {mode}")
             for reason, row in sorted(rows.items()):
-                yield line("    " + reason, *(spread(row[key]) for key in ("count", "total", "longest")))
+                yield line("    " + reason, *(spread(row[key]) for key in ("count", "total", "median", "until_all", "longest")),
+                           row["who"])
 
 
 def pauses(cases):

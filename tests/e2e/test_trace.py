@@ -275,6 +275,7 @@ def test_a_flight_is_not_written_beside_what_is_no_file(states, tmp_path, name):
     assert "choose another name" in line and not list(pathlib.Path("/dev").glob("null-*"))
 
 
+@pytest.mark.alone  # beside other tests hardly a CPU is free, and nothing is decoded
 def test_a_killed_gospect_leaves_what_was_complete(targets, tmp_path):
     program = targets.start("counted")
     file = tmp_path / "t.trace"
@@ -325,6 +326,7 @@ def test_unwritable_output_fails_before_the_target_is_touched(states):
     assert "flight" in gospect.run("trace", "-p", states.pid, "--flight", "3").fails(2)
 
 
+@pytest.mark.alone  # beside other tests hardly a CPU is free, and nothing is decoded
 def test_a_full_disk_keeps_what_was_complete(targets, tmp_path):
     small = tmp_path / "small"
     small.mkdir()

@@ -2,7 +2,6 @@
 #ifndef CLI_NO_MATCH_H
 #define CLI_NO_MATCH_H
 
-#include <gospect/profile.h>
 #include <gospect/snapshot.h>
 
 #include "cli/cli.h"
@@ -14,10 +13,5 @@ bool filter_is_set(const struct gospect_filter *filter);
  * what there is; a target that is gone has nothing. `system` as for a snapshot. */
 struct error *no_match(struct gospect_target *target, const struct gospect_filter *filter,
 		       bool system) must_check;
-
-/* ERROR_FAILED: no sample of the profile, which `path` names, has this label; with this value, or
- * NULL: with any. Says which there are. */
-struct error *no_label(struct gospect_profile *profile, const char *path, const char *label,
-		       const char *value) must_check;
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 #include "cli/format_names.h"
-#include "cli/no_match.h"
+#include "cli/name_tally.h"
 
 enum { KEY_BY = 0x7100, KEY_ONLY, KEY_PER, KEY_ROOT };
 

@@ -23,9 +23,9 @@
 
 struct ring {
 	struct agent_slot *slot;
-	const uint8_t *bytes;
-	uint64_t at;  /* bytes that were taken */
-	uint64_t end; /* bytes that are there */
+	uint64_t begin; /* of its bytes, in the shared memory */
+	uint64_t at;    /* bytes that were taken */
+	uint64_t end;   /* bytes that are there */
 	/* No record that was not there at the last look has a tick before this; and none that was
 	 * not taken at the last look when all were. */
 	uint64_t mark, low_water;
@@ -37,6 +37,7 @@ struct ring {
 };
 
 struct rings {
+	const uint8_t *base;
 	const struct agent_shared *layout;
 	const struct injection *injection;
 	struct ring *items;
@@ -66,6 +67,7 @@ struct error *rings_create(struct agent_shared *shared, const struct agent_share
 
 	if (!r)
 		return &error_no_memory;
+	r->base = base;
 	r->layout = layout;
 	r->injection = in;
 	r->room = (room < machine_memory() ? room : machine_memory()) / ROOM_SHARE;
@@ -76,7 +78,7 @@ struct error *rings_create(struct agent_shared *shared, const struct agent_share
 		struct ring *ring = &r->items[i];
 
 		ring->slot = (void *)(base + layout->slots_offset + (size_t)i * AGENT_SLOT_BYTES);
-		ring->bytes = base + layout->rings_offset + (size_t)i * layout->ring_bytes;
+		ring->begin = layout->rings_offset + (uint64_t)i * layout->ring_bytes;
 	}
 	*ret = take_ptr(r);
 	return NULL;
@@ -134,10 +136,7 @@ static void populate(struct rings *r, struct ring *ring, uint64_t written)
 		return;
 	if (want - ring->populated > left)
 		want = ring->populated + left;
-	inject_populate(r->injection,
-			r->layout->rings_offset + (ring - r->items) * r->layout->ring_bytes +
-				ring->populated,
-			want - ring->populated);
+	inject_populate(r->injection, ring->begin + ring->populated, want - ring->populated);
 	atomic_fetch_add(&r->populated, want - ring->populated);
 	ring->populated = want;
 }
@@ -189,15 +188,25 @@ static void look(struct rings *r, uint64_t mark, bool ended)
 /* ---- copying ---- */
 
 /* Wherever the target says that the chunk is, that is in the ring. */
-static const uint8_t *ring_at(const struct rings *r, const struct ring *ring)
+static uint64_t ring_at(const struct rings *r, const struct ring *ring)
 {
 	uint32_t chunks = r->layout->ring_bytes / AGENT_CHUNK_BYTES;
 	uint32_t n = ring->at / AGENT_CHUNK_BYTES;
 	uint32_t place =
 		n + __atomic_load_n(&ring->slot->moved[n & (chunks - 1)], __ATOMIC_RELAXED);
 
-	return ring->bytes + (uint64_t)(place & (chunks - 1)) * AGENT_CHUNK_BYTES +
+	return ring->begin + (uint64_t)(place & (chunks - 1)) * AGENT_CHUNK_BYTES +
 	       (ring->at & (AGENT_CHUNK_BYTES - 1));
+}
+
+/* A writer may claim bytes that it never wrote. To look at those through the mapping would take
+ * memory for them, up to the size of all rings. */
+static void copy_from(const struct rings *r, uint64_t at, void *to, size_t size)
+{
+	if (r->injection)
+		inject_read(r->injection, at, to, size);
+	else
+		memcpy(to, r->base + at, size);
 }
 
 static bool begins_chunk(const struct ring *ring)
@@ -216,14 +225,8 @@ static uint64_t bytes_in(const struct ring *ring)
 /* The head of the chunk that begins here, as it was at the first look. */
 static const struct agent_chunk *head_of(const struct rings *r, struct ring *ring)
 {
-	const struct agent_chunk *shared = (const void *)ring_at(r, ring);
-
 	if (!ring->has_head)
-		ring->head = (struct agent_chunk){
-			.tick = __atomic_load_n(&shared->tick, __ATOMIC_RELAXED),
-			.thread = __atomic_load_n(&shared->thread, __ATOMIC_RELAXED),
-			.lost = __atomic_load_n(&shared->lost, __ATOMIC_RELAXED),
-		};
+		copy_from(r, ring_at(r, ring), &ring->head, sizeof(ring->head));
 	ring->has_head = true;
 	return &ring->head;
 }
@@ -282,7 +285,7 @@ static void take_bytes(const struct rings *r, struct ring *ring, uint8_t *to, si
 		memcpy(to, head_of(r, ring), sizeof(ring->head));
 		n = sizeof(ring->head);
 	}
-	memcpy(to + n, ring_at(r, ring) + n, size - n);
+	copy_from(r, ring_at(r, ring) + n, to + n, size - n);
 	ring->at += size;
 	ring->has_head = false;
 }

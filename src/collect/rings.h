@@ -2,10 +2,10 @@
  * The rings that the agent writes, from outside: what is new in them is copied into a backlog, and
  * its room given back at once.
  *
- * The target can change shared memory between two instructions. So each position, time and head of
- * a chunk is loaded once, by an atomic load, and checked afterwards; the bytes of records are
- * copied once, unchecked (the decoder takes each of the copy as hostile: collect/drain.h). So the
- * bytes that are checked are those that are decoded.
+ * The target can change shared memory between two instructions. So each position is loaded once, by
+ * an atomic load, and the head of a chunk is copied once, and checked afterwards; the bytes of
+ * records are copied once, unchecked (the decoder takes each of the copy as hostile:
+ * collect/drain.h). So the bytes that are checked are those that are decoded.
  *
  * For one thread, except functions that say "for any thread".
  */

@@ -45,6 +45,7 @@ struct injection {
 	uint64_t p_now; /* processors that there are, and have a slot */
 	uint64_t without_ring;
 	struct agent_shared *shared;
+	int shared_file;
 	uint64_t lost;
 };
 
@@ -185,8 +186,8 @@ static struct error *must_check ask_to_map(struct injection *in, const struct pl
 
 	if (err)
 		return err;
+	in->shared_file = r.shared;
 	memory = mmap(NULL, in->layout.size, PROT_READ | PROT_WRITE, MAP_SHARED, r.shared, 0);
-	cleanup_close(&r.shared);
 	if (memory == MAP_FAILED)
 		return error_errno(ERROR_FAILED, errno, "cannot map %lu bytes", in->layout.size);
 	in->shared = memory;
@@ -215,6 +216,11 @@ static void init_slot(struct injection *in, uint32_t i)
 
 /* Memory is charged to the process that touches it first: to gospect, not to the target and its
  * cgroup. gospect has also read each page in the target, so the target's page tables have it. */
+void inject_read(const struct injection *in, uint64_t offset, void *ret, size_t size)
+{
+	memfile_read(in->shared_file, offset, ret, size);
+}
+
 void inject_populate(const struct injection *in, uint64_t offset, uint64_t size)
 {
 	uint64_t first = offset & ~(CODE_PAGE_BYTES - 1ull);
@@ -308,6 +314,7 @@ static struct error *must_check create(struct target *t, const struct image *img
 	in->t = t;
 	in->img = img;
 	in->lay = lay;
+	in->shared_file = -1;
 	return options->surgeon ? surgeon_call(*options->surgeon, &in->surgeon)
 				: surgeon_create(target_pid(t), options->stop, &in->surgeon);
 }
@@ -460,6 +467,7 @@ void inject_destroy(struct injection *in)
 	surgeon_destroy(in->surgeon);
 	if (in->shared)
 		munmap(in->shared, in->layout.size);
+	cleanup_close(&in->shared_file);
 	pthread_mutex_destroy(&in->switching);
 	strbuf_release(&in->hooks.left_out);
 	free(in);

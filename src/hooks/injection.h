@@ -65,6 +65,8 @@ struct error *inject_attach(struct target *t, const struct image *img, const str
 struct agent_shared *inject_shared(const struct injection *in);
 /* Which parts of its layout are trusted. */
 const struct agent_shared *inject_layout(const struct injection *in);
+/* Copies a part of it. What the target never wrote is zeros, and takes no memory. */
+void inject_read(const struct injection *in, uint64_t offset, void *ret, size_t size);
 /* Makes a part of it present, here and in the target, before that touches it: which would wait for
  * the kernel at each page, and be charged for it. */
 void inject_populate(const struct injection *in, uint64_t offset, uint64_t size);

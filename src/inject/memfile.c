@@ -111,6 +111,21 @@ struct error *memfile_seal(int file, size_t size, int also)
 	return NULL;
 }
 
+void memfile_read(int file, uint64_t offset, void *ret, size_t size)
+{
+	uint8_t *to = ret;
+	ssize_t n;
+
+	for (; size; to += n, offset += n, size -= n) {
+		n = pread(file, to, size, offset);
+		if (n < 0 && errno == EINTR)
+			n = 0;
+		else if (n <= 0)
+			break;
+	}
+	memset(to, 0, size);
+}
+
 struct memfile_id memfile_id(int file)
 {
 	struct stat st;

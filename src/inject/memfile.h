@@ -36,6 +36,10 @@ struct error *memfile_resize(int file, size_t size) must_check;
  * meanwhile, or cannot be sealed. */
 struct error *memfile_seal(int file, size_t size, int also) must_check;
 
+/* Copies a part of it; what was never written is zeros, and stays without memory: a look through a
+ * mapping would take a page for it. */
+void memfile_read(int file, uint64_t offset, void *ret, size_t size);
+
 /* Which file of all, as mappings say it. */
 struct memfile_id {
 	dev_t device;

@@ -46,7 +46,15 @@ struct output {
 /* Stands in for the room `inject`: memory that is to be populated. */
 struct injection {
 	const struct agent_shared *layout;
+	const struct agent_shared *shared;
 };
+
+void inject_read(const struct injection *in, uint64_t offset, void *ret, size_t size)
+{
+	fuzz_require(offset >= in->layout->rings_offset);
+	fuzz_require(offset <= in->layout->size && size <= in->layout->size - offset);
+	memcpy(ret, (const uint8_t *)in->shared + offset, size);
+}
 
 void inject_populate(const struct injection *in, uint64_t offset, uint64_t size)
 {
@@ -120,6 +128,7 @@ static void open_rig(struct rig *r, bool separate)
 	made_runtime_init(&r->runtime, 27, 4);
 	make_memory(r);
 	r->injection.layout = &r->layout;
+	r->injection.shared = r->shared;
 	ticks_add(&r->ticks, &pairs[0]);
 	ticks_add(&r->ticks, &pairs[1]);
 	fuzz_require(!rings_create(r->shared, &r->layout, &r->injection, UINT64_MAX, &r->rings));

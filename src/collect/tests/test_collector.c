@@ -33,6 +33,11 @@ const struct agent_shared *inject_layout(const struct injection *in)
 	return &in->layout;
 }
 
+void inject_read(const struct injection *in, uint64_t offset, void *ret, size_t size)
+{
+	memcpy(ret, (const uint8_t *)in->shared + offset, size);
+}
+
 void inject_populate(const struct injection *in, uint64_t offset, uint64_t size)
 {
 }

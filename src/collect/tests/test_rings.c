@@ -1,5 +1,7 @@
 /* Which part of the shared memory gospect populates, whatever the target claims. */
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/unit_test.h"
 #include "collect/backlog.h"
@@ -14,7 +16,13 @@ enum { SLOTS = 1024, BLOCKS = 64 };
 struct injection {
 	struct agent_shared layout;
 	uint64_t populated;
+	int file;
 };
+
+void inject_read(const struct injection *in, uint64_t offset, void *ret, size_t size)
+{
+	assert_int_equal(pread(in->file, ret, size, offset), size);
+}
 
 void inject_populate(const struct injection *in, uint64_t offset, uint64_t size)
 {
@@ -39,8 +47,10 @@ static void make(struct made *m, uint64_t room)
 	l->slots_offset = 4096;
 	l->rings_offset = l->slots_offset + SLOTS * AGENT_SLOT_BYTES;
 	l->size = l->rings_offset + SLOTS * RING;
-	m->shared = mmap(NULL, l->size, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	m->in.file = memfd_create("rings", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(m->in.file, l->size), 0);
+	m->shared = mmap(NULL, l->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+			 m->in.file, 0);
 	assert_true(m->shared != MAP_FAILED);
 	assert_null(rings_create(m->shared, l, &m->in, room, &m->rings));
 	assert_null(backlog_create(BLOCKS, &m->backlog));
@@ -51,6 +61,7 @@ static void release(struct made *m)
 	rings_destroy(m->rings);
 	backlog_destroy(m->backlog);
 	munmap(m->shared, m->in.layout.size);
+	close(m->in.file);
 }
 
 /* The target's words of a slot: bytes that it wrote, places that it used. */
@@ -124,12 +135,40 @@ static void what_was_unread_is_made_present(void **state)
 	release(&m);
 }
 
+static uint64_t present(const struct made *m)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(m->in.file, &st), 0);
+	return st.st_blocks * 512;
+}
+
+/* The words of slots are memory, the rings that nobody wrote are none. */
+static void claims_of_what_was_never_written_take_no_memory(void **state)
+{
+	struct made m;
+	uint64_t before;
+
+	make(&m, UINT64_MAX);
+	for (unsigned int i = 0; i < SLOTS; i++)
+		say(&m, i, 0, UINT32_MAX);
+	look(&m);
+	before = present(&m);
+	for (unsigned int i = 0; i < SLOTS; i++)
+		say(&m, i, RING, UINT32_MAX);
+	for (unsigned int round = 0; round < 8; round++)
+		look(&m);
+	assert_in_range(present(&m), before, before + SLOTS * 4096);
+	release(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_target_that_claims_all_rings_gets_a_part),
 		cmocka_unit_test(what_is_present_is_not_more_than_a_part_of_the_room),
 		cmocka_unit_test(what_was_unread_is_made_present),
+		cmocka_unit_test(claims_of_what_was_never_written_take_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

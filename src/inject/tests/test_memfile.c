@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -128,6 +129,30 @@ static void a_part_that_is_mapped_elsewhere_or_is_anothers_is_refused(void **sta
 	munmap((void *)at, SIZE);
 }
 
+static uint64_t present(int file)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(file, &st), 0);
+	return st.st_blocks * 512;
+}
+
+static void reading_what_was_never_written_takes_no_memory(void **state)
+{
+	_cleanup_close_ int file = made(NAME, MFD_ALLOW_SEALING);
+	uint8_t bytes[SIZE];
+
+	assert_int_equal(ftruncate(file, SIZE), 0);
+	assert_int_equal(pwrite(file, "x", 1, 4097), 1);
+	assert_int_equal(present(file), 4096);
+	memset(bytes, 0xff, sizeof(bytes));
+	memfile_read(file, 1, bytes, SIZE);
+	assert_int_equal(bytes[0], 0);
+	assert_int_equal(bytes[4096], 'x');
+	assert_int_equal(bytes[SIZE - 1], 0); /* behind the end */
+	assert_int_equal(present(file), 4096);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -137,6 +162,7 @@ int main(void)
 		cmocka_unit_test(a_file_of_another_user_is_refused),
 		cmocka_unit_test(a_size_that_was_changed_before_the_seal_is_refused),
 		cmocka_unit_test(a_part_that_is_mapped_elsewhere_or_is_anothers_is_refused),
+		cmocka_unit_test(reading_what_was_never_written_takes_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

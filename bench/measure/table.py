@@ -249,11 +249,19 @@ def pauses(cases):
         yield line(f"  {case['sleepers']} threads sleep, 2 run{busy}", spread(case["said"]), spread(case["seen"]))
 
 
+def page(cases):
+    yield line("the page, in headless Chromium", "size: MB", "open: ms", "another range of time: ms", "a frame while it zooms: ms",
+               "frames a second")
+    for case in cases:
+        yield line("  " + case["name"], plain(case["mb"]), *(spread(case[key]) for key in ("open_ms", "choose_ms", "frame_ms")),
+                   plain(case["frames_a_second"]))
+
+
 SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "many": many, "oncpu": oncpu, "unwinding": unwinding,
             "standard": standard, "services": services, "overhead": overhead, "tracing": tracing,
             "together": together, "decoding": decoding, "bursts": bursts,
             "hooks": hooks, "switched": lambda cases: hooks(cases, "an event, by a program that switches"),
-            "uprobes": uprobes, "stops": stops, "pauses": pauses}
+            "uprobes": uprobes, "stops": stops, "pauses": pauses, "page": page}
 
 
 def render(results):

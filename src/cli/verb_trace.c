@@ -1,3 +1,4 @@
+#include <gospect/recorded.h>
 #include <regex.h>
 #include <string.h>
 
@@ -13,6 +14,8 @@ struct trace_verb {
 	struct gospect_trace_options options;
 	double max_size; /* MB */
 	double stack_depth;
+	bool makes_page;    /* HTML, of a trace in memory */
+	struct outfile out; /* the page */
 };
 
 static const struct argp_option options[] = {
@@ -114,7 +117,8 @@ static const struct argp argp =
 	 "goroutines, system calls and garbage collection, with times and stacks. It writes to the "
 	 "target: it installs a small agent at the start and removes it at the end. Each stops the "
 	 "target for a fraction of a millisecond, longer with thousands of threads.\v"
-	 "Formats: go (.trace) for go tool trace, perfetto (.pftrace) for ui.perfetto.dev.\n"
+	 "Formats: go (.trace) for go tool trace, perfetto (.pftrace) for ui.perfetto.dev, html "
+	 "(.html), a flame graph with a time axis.\n"
 	 "\n"
 	 "Examples:\n"
 	 "  gospect trace -p 1234 -d 5s -o out.trace && go tool trace out.trace\n"
@@ -150,6 +154,13 @@ static bool find_format(const struct output_options *o, uint32_t *ret)
 	return false;
 }
 
+static bool is_page(const struct output_options *o)
+{
+	if (o->format)
+		return !strcmp(o->format, "html");
+	return o->path && ends_with(o->path, ".html");
+}
+
 static struct error *choose_format(struct trace_verb *v)
 {
 	const struct output_options *o = &v->request.output;
@@ -162,14 +173,20 @@ static struct error *choose_format(struct trace_verb *v)
 		return error_format(ERROR_USAGE, "trace: --flight needs a file; use -o FILE");
 	if (!o->format && (!o->path || !strcmp(o->path, "-")))
 		return NULL;
-	if (find_format(o, &v->options.format))
+	v->makes_page = is_page(o);
+	if (v->makes_page && v->options.flight > 0)
+		return error_format(ERROR_USAGE,
+				    "trace: --flight writes traces only; use gospect report "
+				    "FILE.trace -o FILE.html afterwards");
+	if (v->makes_page || find_format(o, &v->options.format))
 		return NULL;
 	if (o->format)
-		return error_format(ERROR_USAGE, "trace: unknown format '%s'; use go or perfetto",
+		return error_format(ERROR_USAGE,
+				    "trace: unknown format '%s'; use go, perfetto or html",
 				    o->format);
 	return error_format(
 		ERROR_USAGE,
-		"trace: unknown file extension of %s; use .trace or .pftrace, or -f FORMAT",
+		"trace: unknown file extension of %s; use .trace, .pftrace or .html, or -f FORMAT",
 		o->path);
 }
 
@@ -183,6 +200,25 @@ static struct error *open_subject(struct trace_verb *v, struct gospect_trace *tr
 	return subject_open(o, s);
 }
 
+static struct error *write_page(struct trace_verb *v, const struct gospect_trace *trace)
+{
+	const struct gospect_recorded_options how = {
+		.size = sizeof(how),
+		.name = "the trace",
+		.flags = GOSPECT_RECORDED_LABELS,
+		.remark = say_remark,
+	};
+	struct gospect_profile *p = NULL;
+	size_t size;
+	const void *bytes = gospect_trace_bytes(trace, &size);
+	struct error *err = library_error(gospect_recorded_profile(bytes, size, &how, &p));
+
+	if (!err)
+		err = library_error(gospect_profile_write(p, GOSPECT_HTML, output_sink(&v->out)));
+	gospect_profile_destroy(p);
+	return err ? err : outfile_commit(&v->out);
+}
+
 /* The trace ends before its subject is closed. */
 static struct error *trace(struct trace_verb *v, struct subject *s)
 {
@@ -193,7 +229,9 @@ static struct error *trace(struct trace_verb *v, struct subject *s)
 		err = open_subject(v, t, s);
 	if (!err)
 		err = tracing_begin(t, s);
-	return err ? err : tracing_run(t, v->options.path);
+	if (!err)
+		err = tracing_run(t, v->request.output.path ?: "-");
+	return err || !v->makes_page ? err : write_page(v, t);
 }
 
 static struct error *run_trace(struct trace_verb *v, int *ret)
@@ -203,14 +241,21 @@ static struct error *run_trace(struct trace_verb *v, int *ret)
 
 	if (!err)
 		err = choose_format(v);
+	if (!err && v->makes_page)
+		err = outfile_open(v->request.output.path ?: "-", &v->out);
 	if (err)
 		return err;
-	v->options.path = v->request.output.path ?: "-";
+	if (v->makes_page)
+		v->request.subject.out = &v->out;
+	else
+		v->options.path = v->request.output.path ?: "-";
 	v->options.max_bytes = v->max_size * (1 << 20);
 	v->options.stack_depth = v->stack_depth;
-	v->options.flags = v->stack_depth < 1 ? GOSPECT_TRACE_NO_STACKS : 0;
+	v->options.flags = (v->stack_depth < 1 ? GOSPECT_TRACE_NO_STACKS : 0) |
+			   (v->makes_page ? GOSPECT_TRACE_IN_MEMORY : 0);
 	tracing_handle_signals(v->options.flight > 0);
 	err = trace(v, &s);
+	outfile_abandon(&v->out);
 	if (s.child)
 		*ret = subject_wait(&s);
 	return err;

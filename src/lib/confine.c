@@ -56,7 +56,8 @@ static struct outfile_service outputs_of(const struct gospect_confine_options *o
 		.out = output_file(o->output),
 	};
 
-	if (o->trace) {
+	/* A trace in memory has no file. */
+	if (o->trace && trace_place(o->trace)->out) {
 		outputs.out = trace_place(o->trace)->out;
 		outputs.family = trace_place(o->trace)->family;
 	}

@@ -11,7 +11,7 @@
 /* A burst begins and ends at these parts of what most goroutines there are. */
 #define BEGINS 0.35
 #define ENDS 0.15
-#define LEAST_BURSTS 3u
+#define LEAST_BURSTS 4u
 #define MOST_BURSTS 1024u
 /* Periods are alike within this part of their median, most of them. */
 #define JITTER 0.2

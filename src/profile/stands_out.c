@@ -97,6 +97,8 @@ static const char *wait_words(const char *wait)
 {
 	if (!strcmp(wait, "IO wait") || !strcmp(wait, "network"))
 		return "the network";
+	if (!strcmp(wait, "sync"))
+		return "a lock (sync)";
 	if (!strcmp(wait, "sleep"))
 		return "a timer (sleep)";
 	return *wait ? wait : "an unknown reason";

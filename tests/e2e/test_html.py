@@ -587,6 +587,16 @@ def test_a_trace_has_exact_times_and_hides_what_stands_still(page, tmp_path):
     assert page.total() == pytest.approx(1000, abs=100)
 
 
+def test_trace_writes_a_page(page, targets, tmp_path):
+    program = targets.start("states", args=("-only=chan", "-extra=0"))
+    done = gospect.run("trace", "-p", program.pid, "-d", "1", "-o", tmp_path / "t.html").ok()
+    assert "events" in done.err
+    page.open(tmp_path / "t.html", "#idle=show")
+    assert "execution trace" in page.text("recording")
+    assert page.total() > 900
+    assert gospect.run("trace", "-p", program.pid, "--flight", "1", "-o", tmp_path / "f.html").fails(2)
+
+
 def test_of_a_program_that_idles_that_stands_out(page, made_up):
     page.open(made_up("idle"), "#idle=hide")
     texts = [row.text for row in page.driver.find_elements(By.CSS_SELECTOR, "#sentences button")]

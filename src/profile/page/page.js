@@ -149,7 +149,7 @@ class Page {
 			return;
 		const key = JSON.stringify([[...s.kinds], String(s.waits), [...s.labels].map(String), s.focus, s.ignore, s.showIdle]);
 		if (this.heatOf !== key || this.heat.timeline !== timeline)
-			this.heatValues = this.filters.apply({ ...s, metric: "wall", time: null }).values;
+			this.heatValues = s.time || s.metric !== "wall" ? this.filters.apply({ ...s, metric: "wall", time: null }).values : this.filtered.values;
 		this.heatOf = key;
 		this.heat.show({ timeline, values: this.heatValues, range: s.time, palette: this.palette, format: count => formatAmount(count, "goroutine") });
 	}

@@ -165,6 +165,7 @@ static void add_random_stack(struct made_up *m)
 	};
 	char stack[4096] = SERVE;
 	size_t length = strlen(stack);
+	unsigned int begin;
 
 	for (unsigned int i = 0, depth = 3 + draw(m, 8); i < depth; i++) {
 		unsigned int function = draw(m, 1 + draw(m, 24));
@@ -178,7 +179,8 @@ static void add_random_stack(struct made_up *m)
 	if (sample.state == PROFILE_WAITING)
 		sample.wait = waits[kind];
 	snprintf(stack + length, sizeof(stack) - length, "%s", tails[kind]);
-	made_up_add(m, &sample, stack);
+	begin = draw(m, 59000);
+	made_up_add_from(m, &sample, begin, begin + sample.wall_ms, stack);
 }
 
 void made_up_large(struct made_up *m, size_t stacks)

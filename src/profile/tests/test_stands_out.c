@@ -270,6 +270,16 @@ static void irregular_bursts_are_no_rhythm(void **state)
 		assert_null(strstr(s.sentences[i].text, "Every"));
 }
 
+static void a_lock_of_a_trace_is_called_so(void **state)
+{
+	_cleanup_(made_up_deinit) struct made_up m;
+
+	(void)state;
+	made_up_init(&m, "x", 1000);
+	add(&m, PROFILE_WAITING, "sync", 3240, "main.worker;sync.(*Mutex).Lock");
+	EXPECT(&m, "3.2 goroutines wait for a lock (sync) in main.worker");
+}
+
 static void growth_is_said_with_both_numbers(void **state)
 {
 	_cleanup_(made_up_deinit) struct made_up m;
@@ -312,6 +322,7 @@ int main(void)
 		cmocka_unit_test(what_any_profile_has_is_said_as_well),
 		cmocka_unit_test(what_happens_every_two_seconds_is_said),
 		cmocka_unit_test(irregular_bursts_are_no_rhythm),
+		cmocka_unit_test(a_lock_of_a_trace_is_called_so),
 		cmocka_unit_test(growth_is_said_with_both_numbers),
 		cmocka_unit_test(the_longest_wait_is_said_with_its_goroutine),
 	};

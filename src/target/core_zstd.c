@@ -22,7 +22,8 @@
 #define WINDOW_LOG 27
 #define MAX_WINDOW_LOG 31
 #define WINDOW_PER_BYTE 1024
-/* A share of the file system stays free; it is checked each time that so much was stored. */
+/* A share of the file system stays free. It is checked each time that so much was stored, and more
+ * often when there is little more. */
 #define ROOM_SHARE 20u
 #define LOOK_AT_ROOM (16u << 20)
 
@@ -91,12 +92,20 @@ static uint64_t declared_end(const uint8_t *bytes, size_t size)
 static struct error *must_check look_at_room(struct unpacker *u, const char *path)
 {
 	struct statvfs st;
+	uint64_t keep, half;
 
 	if (u->stored < u->next_look)
 		return NULL;
 	u->next_look = u->stored + LOOK_AT_ROOM;
-	if (fstatvfs(u->fd, &st) || st.f_bavail >= st.f_blocks / ROOM_SHARE)
+	if (fstatvfs(u->fd, &st))
 		return NULL;
+	keep = st.f_blocks / ROOM_SHARE;
+	if (st.f_bavail >= keep) {
+		half = (st.f_bavail - keep) * st.f_frsize / 2;
+		if (half < LOOK_AT_ROOM)
+			u->next_look = u->stored + half;
+		return NULL;
+	}
 	return error_format(
 		ERROR_FAILED,
 		"cannot decompress %s into %s: less than 1/%u of that disk would stay free; set "

@@ -3,9 +3,11 @@
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
@@ -142,6 +144,40 @@ def test_zstd_is_unpacked_and_leaves_nothing_behind(death, tmp_path, monkeypatch
     (tmp_path / "cut.zst").write_bytes(packed[:len(packed) * 9 // 10])
     gospect.run("dump", "--core", tmp_path / "cut.zst")
     assert list(folder.iterdir()) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", folder]).returncode:
+        pytest.skip("no file system of our own can be mounted here")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def pages_of_a_core(count):
+    """The beginning of a core of one segment, and its pages: none is empty, all are the same."""
+    size = count * 4096
+    segment = struct.pack("<IIQQQQQQ", 1, 6, 4096, 0x10000, 0, size, size, 4096)
+    head = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 4, 62, 1, 0, 64, 0, 0, 64, 56, 1, 0,
+                       0, 0)
+    yield (head + segment).ljust(4096, b"\0")
+    for _ in range(count):
+        yield b"x" * 4096
+
+
+@pytest.mark.skipif(not shutil.which("zstd"), reason="zstd is missing")
+def test_a_packed_core_does_not_fill_the_disk(tmp_path, small_disk, monkeypatch):
+    packed = tmp_path / "core.zst"
+    with subprocess.Popen(["zstd", "-q", "-o", packed], stdin=subprocess.PIPE) as zstd:
+        for page in pages_of_a_core(16384):
+            zstd.stdin.write(page)
+    assert packed.stat().st_size < 1 << 20
+    monkeypatch.setenv("TMPDIR", str(small_disk))
+    said = gospect.run("dump", "--core", packed).fails(1)
+    assert re.search("less than 1/20 of that disk would stay free; set TMPDIR", said), said
+    assert list(small_disk.iterdir()) == []
 
 
 def test_truncated_is_read_as_far_as_it_goes(death, tmp_path):

@@ -16,8 +16,12 @@
 #include "base/clock.h"
 #include "lib/error_api.h"
 
-/* How long a killed worker may take to end. */
+/* How long a worker may take to end that has said all that it will; and a killed one. */
+#define LEAVE_MS 5000
 #define REAP_MS 1000
+/* Between two looks at whether it has ended: most end at once. */
+#define FIRST_PAUSE_NS 20000
+#define LAST_PAUSE_NS 1000000
 
 static void keep_remark(void *arg, const char *line)
 {
@@ -119,14 +123,26 @@ static bool is_gone(pid_t pid, int *status, int flags)
 	return got;
 }
 
+static bool reap(pid_t pid, int *status, int ms)
+{
+	uint64_t deadline = clock_now() + ms * 1000000ull;
+	struct timespec pause = {.tv_nsec = FIRST_PAUSE_NS};
+
+	while (!is_gone(pid, status, WNOHANG)) {
+		if (clock_now() >= deadline)
+			return false;
+		nanosleep(&pause, NULL);
+		if (pause.tv_nsec < LAST_PAUSE_NS)
+			pause.tv_nsec *= 2;
+	}
+	return true;
+}
+
 /* A thread that the kernel does not let go of is left behind. */
 static void kill_worker(pid_t pid, int *status)
 {
-	const struct timespec pause = {.tv_nsec = 1000000};
-
 	kill(-pid, SIGKILL);
-	for (int i = 0; i < REAP_MS && !is_gone(pid, status, WNOHANG); i++)
-		nanosleep(&pause, NULL);
+	reap(pid, status, REAP_MS);
 }
 
 struct error *worker_finish(struct worker *w)
@@ -134,10 +150,9 @@ struct error *worker_finish(struct worker *w)
 	bool late = clock_now() >= w->deadline_ns, have = read_result(w);
 	int status = 0;
 
-	if (late)
+	/* A worker may close its pipe and stay, or somebody stops it there. */
+	if (late || !reap(w->pid, &status, LEAVE_MS))
 		kill_worker(w->pid, &status);
-	else
-		is_gone(w->pid, &status, 0);
 	close(w->pipe);
 	w->pipe = -1;
 	return have ? NULL : blame(late, status);

@@ -16,6 +16,15 @@ bool cgroup_has_word(const char *list, const char *word)
 	return false;
 }
 
+bool cgroup_leave(char *path, size_t root)
+{
+	char *end = strlen(path) > root ? strrchr(path, '/') : NULL;
+
+	if (end)
+		*end = '\0';
+	return end;
+}
+
 /* "4:cpu,memory:/group": the controllers are in the middle; none are those of version 2. */
 bool cgroup_find(const char *file, const char *controller, char ret[PATH_MAX])
 {

@@ -4,10 +4,16 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* The path of the group in the hierarchy of a controller ("cpu", "memory") of version 1, or, with
  * NULL, in that of version 2. `file` is such a file. False: it has none. */
 bool cgroup_find(const char *file, const char *controller, char ret[PATH_MAX]);
+
+/* From a group to the one around it: cuts the last name off its path. False: it is the outermost,
+ * whose path has `root` bytes. In a container that may be the process's own group, under another
+ * name. */
+bool cgroup_leave(char *path, size_t root);
 
 /* "cpu,cpuacct" has the word "cpu". */
 bool cgroup_has_word(const char *list, const char *word);

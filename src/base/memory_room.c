@@ -64,18 +64,14 @@ static uint64_t room_upwards(const char *mounted, const char *group, const struc
 	uint64_t least = UINT64_MAX, room;
 	char path[PATH_MAX];
 	size_t root = strlen(mounted) + strlen(n->folder);
-	char *end;
 
 	if (snprintf(path, sizeof(path), "%s%s%s", mounted, n->folder, group) >= (int)sizeof(path))
 		return UINT64_MAX;
-	for (;;) {
+	do {
 		room = room_of(path, n);
 		least = room < least ? room : least;
-		end = strrchr(path, '/');
-		if (strlen(path) <= root || !end)
-			return least;
-		*end = '\0';
-	}
+	} while (cgroup_leave(path, root));
+	return least;
 }
 
 uint64_t memory_room_in(const char *groups, const char *mounted)

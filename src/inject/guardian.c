@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "inject/guardian_line.h"
 #include "inject/operation.h"
@@ -39,19 +40,18 @@ static void ignore_signals(void)
 
 static void close_others(const struct target *t, int channel)
 {
-	DIR *dir = opendir("/proc/self/fd");
-	struct dirent *entry;
+	_cleanup_closedir_ DIR *folder = descriptor_folder_open(0);
+	char to[64];
+	int fd;
 
-	while (dir && (entry = readdir(dir))) {
-		int fd = atoi(entry->d_name);
-
-		if (entry->d_name[0] != '.' && fd != dirfd(dir) && fd != channel &&
-		    !target_has_descriptor(t, fd))
+	while (folder && (fd = descriptor_folder_next(folder, to, sizeof(to))) >= 0)
+		if (fd != dirfd(folder) && fd != channel && !target_has_descriptor(t, fd))
 			close(fd);
-	}
-	if (dir)
-		closedir(dir);
-	/* The three that everybody expects, so that no other file gets their numbers. */
+}
+
+/* The three that everybody expects, so that no other file gets their numbers. */
+static void open_standard(void)
+{
 	for (int fd = open("/dev/null", O_RDWR); fd >= 0 && fd < 2;)
 		fd = dup(fd);
 }
@@ -97,6 +97,7 @@ static _Noreturn void guard(const struct surgeon *s, int channel, pid_t gospect)
 	if (chdir("/"))
 		_exit(1);
 	close_others(s->t, channel);
+	open_standard();
 	if (watch(channel, gospect))
 		settled = clock_now() + SETTLE_NS;
 	priority_settle();

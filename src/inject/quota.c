@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/door.h"
+#include "base/mountinfo.h"
 
 #define MOST_PERIOD_NS 1000000000ull
 
@@ -24,20 +25,16 @@ struct group {
 static bool find_mount(const char *mounts, bool v2, struct group *g)
 {
 	_cleanup_fclose_ FILE *f = door_fopen(mounts);
-	char line[4 * PATH_MAX], root[PATH_MAX], type[64], options[1024];
+	struct mount_entry m;
 
-	while (f && fgets(line, sizeof(line), f)) {
-		const char *behind = strstr(line, " - ");
-		size_t n;
+	while (f && mountinfo_next(f, &m)) {
+		size_t n = strcmp(m.root, "/") ? strlen(m.root) : 0;
 
-		if (!behind || sscanf(line, "%*s %*s %*s %4095s %4095s", root, g->mount) != 2 ||
-		    sscanf(behind, " - %63s %*s %1023s", type, options) != 2)
+		if (v2 ? strcmp(m.type, "cgroup2")
+		       : strcmp(m.type, "cgroup") || !cgroup_has_word(m.options, "cpu"))
 			continue;
-		if (v2 ? strcmp(type, "cgroup2")
-		       : strcmp(type, "cgroup") || !cgroup_has_word(options, "cpu"))
-			continue;
-		n = strcmp(root, "/") ? strlen(root) : 0;
-		if (n && !strncmp(g->path, root, n))
+		strcpy(g->mount, m.point);
+		if (n && !strncmp(g->path, m.root, n))
 			memmove(g->path, g->path + n, strlen(g->path + n) + 1);
 		return true;
 	}
@@ -78,15 +75,12 @@ static uint64_t longest_period_us(const char *groups, const char *mounts, bool v
 
 	if (!cgroup_find(groups, v2 ? NULL : "cpu", g.path) || !find_mount(mounts, v2, &g))
 		return 0;
-	for (;;) {
-		char *end = strrchr(g.path, '/');
+	do {
 		uint64_t us = period_us(&g, v2);
 
 		longest = us > longest ? us : longest;
-		if (!end)
-			return longest;
-		*end = '\0';
-	}
+	} while (cgroup_leave(g.path, 0));
+	return longest;
 }
 
 uint64_t quota_period_in(const char *groups, const char *mounts)

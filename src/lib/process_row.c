@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/door.h"
 #include "base/strbuf.h"
 #include "golayout/golayout.h"
 #include "image/image.h"
 #include "lib/program.h"
+#include "target/proc_status.h"
 #include "target/target.h"
 
 /* More than any genuine program takes. */
@@ -17,27 +17,6 @@
 #define CPU_SECONDS 5
 
 /* ---- in the worker ---- */
-
-/* The command line, with spaces for the NULs. */
-static void read_command(pid_t pid, char *ret, size_t size)
-{
-	char path[64];
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-	fd = door_open(path, 0);
-	n = fd < 0 ? 0 : read(fd, ret, size - 1);
-	if (fd >= 0)
-		close(fd);
-	n = n < 0 ? 0 : n;
-	while (n > 0 && !ret[n - 1])
-		n--;
-	ret[n] = '\0';
-	for (ssize_t i = 0; i < n; i++)
-		if (!ret[i])
-			ret[i] = ' ';
-}
 
 static void describe(const struct image *img, struct process_row *row)
 {
@@ -75,9 +54,9 @@ static struct error *must_check look_inside(struct target *t, struct image *img,
 static bool is_go_file(struct process_row *row)
 {
 	_cleanup_image_ struct image *img = NULL;
-	char path[64];
+	char path[PROCESS_EXE_PATH];
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", row->pid);
+	process_exe_path(row->pid, path);
 	if (error_dropped(image_open_file(path, &img)))
 		return false;
 	describe(img, row);
@@ -98,7 +77,7 @@ static void look_at(struct process_row *row)
 	struct error *err = target_open_process(row->pid, &t);
 	bool denied = err && err->code == ERROR_DENIED;
 
-	read_command(row->pid, row->command, sizeof(row->command));
+	process_command(row->pid, row->command, sizeof(row->command));
 	if (denied && is_go_file(row)) {
 		row->kind = PROCESS_GO;
 		explain(row, err);
@@ -165,6 +144,6 @@ void process_worker_finish(struct process_worker *w)
 	if (!err)
 		return;
 	row->kind = PROCESS_GO;
-	read_command(pid, row->command, sizeof(row->command));
+	process_command(pid, row->command, sizeof(row->command));
 	explain(row, err);
 }

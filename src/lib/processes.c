@@ -1,6 +1,4 @@
 /* The list of Go processes: eight workers at a time (lib/worker.h), and their rows in order. */
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <gospect/processes.h>
 #include <linux/capability.h>
@@ -20,6 +18,7 @@
 #include "lib/process_row.h"
 #include "lib/remark.h"
 #include "target/access.h"
+#include "target/proc_status.h"
 
 /* How many processes are looked at side by side. */
 #define WORKERS 8
@@ -116,16 +115,14 @@ static struct error *must_check add_row(struct list *l, size_t *capacity, pid_t 
 static struct error *must_check list_processes(struct list *l)
 {
 	size_t capacity = 0;
-	DIR *proc = opendir("/proc");
+	_cleanup_closedir_ DIR *folder = process_folder_open();
 	struct error *err = NULL;
-	struct dirent *entry;
+	pid_t pid;
 
-	if (!proc)
+	if (!folder)
 		return error_format(ERROR_FAILED, "cannot read /proc; is it mounted?");
-	while (!err && (entry = readdir(proc)))
-		if (isdigit((unsigned char)entry->d_name[0]))
-			err = add_row(l, &capacity, atoi(entry->d_name));
-	closedir(proc);
+	while (!err && (pid = process_folder_next(folder)))
+		err = add_row(l, &capacity, pid);
 	if (err)
 		return err;
 	if (l->count)

@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/door.h"
+#include "base/mountinfo.h"
 #include "target/ops.h"
 #include "target/proc_status.h"
 
@@ -160,19 +161,16 @@ struct error *target_denied(pid_t pid, bool looked)
 void access_hidepid(char *ret, size_t size)
 {
 	_cleanup_fclose_ FILE *f = door_fopen("/proc/self/mountinfo");
-	_cleanup_free_ char *line = NULL;
-	size_t room = 0;
+	struct mount_entry m;
+	const char *option;
 
 	*ret = '\0';
-	while (f && getline(&line, &room, f) > 0) {
-		char *option = strstr(line, "hidepid=");
-
-		if (!strstr(line, " /proc ") || !strstr(line, " - proc "))
+	while (f && mountinfo_next(f, &m)) {
+		if (strcmp(m.point, "/proc") || strcmp(m.type, "proc"))
 			continue;
-		if (option)
-			snprintf(ret, size, "%.*s", (int)strcspn(option + 8, ",\n "), option + 8);
-		else
-			*ret = '\0';
+		option = strstr(m.options, "hidepid=");
+		option = option ? option + strlen("hidepid=") : "";
+		snprintf(ret, size, "%.*s", (int)strcspn(option, ","), option);
 	}
 }
 

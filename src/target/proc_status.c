@@ -12,6 +12,80 @@
 /* Flags in the ninth field of /proc/PID/stat (Linux, include/linux/sched.h). */
 #define PF_KTHREAD 0x00200000
 
+/* ---- /proc ---- */
+
+/* Every user may list it, so this needs no door. */
+DIR *process_folder_open(void)
+{
+	return opendir("/proc");
+}
+
+/* The next entry whose name is a number. */
+static pid_t next_id(DIR *folder)
+{
+	struct dirent *entry;
+
+	while ((entry = readdir(folder)))
+		if (atoi(entry->d_name) > 0)
+			return atoi(entry->d_name);
+	return 0;
+}
+
+pid_t process_folder_next(DIR *folder)
+{
+	return next_id(folder);
+}
+
+/* ---- /proc/PID/cmdline, comm, exe ---- */
+
+static size_t read_file(pid_t pid, const char *name, char *ret, size_t size)
+{
+	_cleanup_close_ int fd = -1;
+	char path[64];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	fd = door_open(path, 0);
+	n = fd < 0 ? 0 : read(fd, ret, size - 1);
+	n = n < 0 ? 0 : n;
+	ret[n] = '\0';
+	return n;
+}
+
+void process_command(pid_t pid, char *ret, size_t size)
+{
+	size_t n = read_file(pid, "cmdline", ret, size);
+
+	while (n > 0 && !ret[n - 1])
+		n--;
+	for (size_t i = 0; i < n; i++)
+		if (!ret[i])
+			ret[i] = ' ';
+}
+
+void process_comm(pid_t pid, char ret[16])
+{
+	read_file(pid, "comm", ret, 16);
+	ret[strcspn(ret, "\n")] = '\0';
+}
+
+void process_exe_path(pid_t pid, char ret[PROCESS_EXE_PATH])
+{
+	snprintf(ret, PROCESS_EXE_PATH, "/proc/%d/exe", pid);
+}
+
+bool process_exe(pid_t pid, char ret[PATH_MAX])
+{
+	char path[PROCESS_EXE_PATH];
+	ssize_t n;
+
+	process_exe_path(pid, path);
+	n = readlink(path, ret, PATH_MAX - 1);
+	if (n >= 0)
+		ret[n] = '\0';
+	return n >= 0;
+}
+
 /* ---- /proc/PID/status ---- */
 
 bool target_status_line(pid_t pid, const char *name, char *value, size_t size)
@@ -189,12 +263,7 @@ DIR *task_folder_open(pid_t pid)
 
 pid_t task_folder_next(DIR *folder)
 {
-	struct dirent *entry;
-
-	while ((entry = readdir(folder)))
-		if (atoi(entry->d_name) > 0)
-			return atoi(entry->d_name);
-	return 0;
+	return next_id(folder);
 }
 
 pid_t process_living_thread(pid_t pid)
@@ -225,6 +294,8 @@ DIR *descriptor_folder_open(pid_t pid)
 {
 	char path[64];
 
+	if (!pid)
+		return opendir("/proc/self/fd");
 	snprintf(path, sizeof(path), "/proc/%d/fd", process_living_thread(pid));
 	return door_opendir(path);
 }

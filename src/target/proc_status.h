@@ -1,6 +1,6 @@
 /*
- * The reader of the kernel's files about a process or thread in /proc: status, stat, the lists of
- * threads and of descriptors. Names in it may have any byte.
+ * The reader of the kernel's files about a process or thread in /proc: status, stat, names,
+ * the lists of processes, threads and descriptors. Names in it may have any byte.
  *
  * A pid is taken for a process or one of its threads alike, where nothing else is said; 0 is the
  * calling process.
@@ -9,10 +9,30 @@
 #define TARGET_PROC_STATUS_H
 
 #include <dirent.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+/* ---- /proc ---- */
+
+/* NULL: there is no /proc. To be closed by closedir(3). */
+DIR *process_folder_open(void);
+/* The next process, in no order; 0: the end. */
+pid_t process_folder_next(DIR *folder);
+
+/* ---- /proc/PID/cmdline, comm, exe ---- */
+
+/* The command line, with spaces for the NULs, cut to fit; "" when there is none. */
+void process_command(pid_t pid, char *ret, size_t size);
+/* The name of its first thread: at most 15 bytes. */
+void process_comm(pid_t pid, char ret[16]);
+/* The path of its program, as the kernel has it; false: errno says why. */
+bool process_exe(pid_t pid, char ret[PATH_MAX]);
+/* The path that opens its program, also after the file was removed. */
+#define PROCESS_EXE_PATH 32
+void process_exe_path(pid_t pid, char ret[PROCESS_EXE_PATH]);
 
 /* ---- /proc/PID/status ---- */
 
@@ -63,7 +83,8 @@ long thread_syscall(pid_t pid, pid_t id);
 
 /* ---- /proc/PID/fd ---- */
 
-/* For its first thread that has not ended. NULL: errno says why. To be closed by closedir(3). */
+/* For its first thread that has not ended, or the calling process. NULL: errno says why. To be
+ * closed by closedir(3). */
 DIR *descriptor_folder_open(pid_t pid);
 /* The number of the next readable descriptor, and the kernel's name of its file, truncated to fit;
  * -1: the end. */

@@ -13,12 +13,14 @@
 
 #include "base/arena.h"
 #include "base/array.h"
+#include "base/cgroup.h"
 #include "base/cleanup.h"
 #include "base/cursor.h"
 #include "base/intern.h"
 #include "base/map.h"
 #include "base/mapped_file.h"
 #include "base/memory_room.h"
+#include "base/mountinfo.h"
 #include "base/outfile.h"
 #include "base/permit.h"
 #include "base/printable.h"
@@ -683,6 +685,39 @@ static void room_for_memory_is_that_of_the_fullest_group_around(void **state)
 	assert_int_equal(memory_room_in("groups", "."), 0);
 }
 
+static void mounts_are_read_whatever_stands_between_their_fields(void **state)
+{
+	struct mount_entry m;
+	_cleanup_fclose_ FILE *f = NULL;
+
+	put_file("mounts", "22 1 0:20 / /proc rw,noexec - proc proc rw,hidepid=2\n"
+			   "no mount at all\n"
+			   "33 24 0:28 /a\\040b /c\\040d rw shared:9 master:1 - cgroup2 none rw\n");
+	f = fopen("mounts", "re");
+	assert_true(mountinfo_next(f, &m));
+	assert_string_equal(m.point, "/proc");
+	assert_string_equal(m.type, "proc");
+	assert_string_equal(m.options, "rw,hidepid=2");
+	assert_true(mountinfo_next(f, &m));
+	assert_string_equal(m.root, "/a\\040b");
+	assert_string_equal(m.point, "/c\\040d");
+	assert_string_equal(m.type, "cgroup2");
+	assert_false(mountinfo_next(f, &m));
+}
+
+static void a_group_is_left_up_to_the_outermost(void **state)
+{
+	char path[] = "/sys/a/b", outermost[] = "/";
+
+	assert_true(cgroup_leave(path, 4));
+	assert_string_equal(path, "/sys/a");
+	assert_true(cgroup_leave(path, 4));
+	assert_string_equal(path, "/sys");
+	assert_false(cgroup_leave(path, 4));
+	assert_true(cgroup_leave(outermost, 0));
+	assert_false(cgroup_leave(outermost, 0));
+}
+
 static void room_for_memory_in_a_container_is_that_of_what_is_mounted(void **state)
 {
 	put_file("groups", "5:cpu,memory:/docker/4711\n4:memoryless:/\n");
@@ -731,6 +766,8 @@ int main(void)
 		TEST_IN_FOLDER(a_truncation_that_nobody_was_told_is_remembered),
 		TEST_IN_FOLDER(room_for_memory_is_that_of_the_fullest_group_around),
 		TEST_IN_FOLDER(room_for_memory_in_a_container_is_that_of_what_is_mounted),
+		TEST_IN_FOLDER(mounts_are_read_whatever_stands_between_their_fields),
+		cmocka_unit_test(a_group_is_left_up_to_the_outermost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/unit_test.h"
+#include "target/proc_status.h"
 #include "target/target.h"
 
 static char known[] = "known bytes of the parent and its child";
@@ -173,6 +174,60 @@ static void threads_hold_the_main_thread(void **state)
 	assert_int_equal(threads[0].inner, getpid());
 }
 
+/* A child with this command line. */
+static pid_t start_sleep(void)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		execl("/bin/sleep", "a name", "100", (char *)NULL);
+		_exit(1);
+	}
+	return pid;
+}
+
+static void a_process_is_named_by_its_files(void **state)
+{
+	char command[64] = "", comm[16], exe[PATH_MAX], path[PROCESS_EXE_PATH], real[PATH_MAX];
+	pid_t pid = start_sleep();
+
+	assert_non_null(realpath("/bin/sleep", real));
+	/* Until it has called exec, it is a copy of this test. */
+	for (int i = 0; i < 1000 && strncmp(command, "a name", 6); i++) {
+		usleep(10000);
+		process_command(pid, command, sizeof(command));
+	}
+	process_comm(pid, comm);
+	process_exe_path(pid, path);
+	assert_string_equal(command, "a name 100");
+	assert_string_equal(comm, "sleep");
+	assert_true(process_exe(pid, exe));
+	assert_string_equal(exe, real);
+	assert_int_equal(access(path, X_OK), 0);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	process_command(pid, command, sizeof(command));
+	assert_string_equal(command, "");
+	assert_false(process_exe(pid, exe));
+}
+
+static void lists_have_this_process_and_its_descriptors(void **state)
+{
+	_cleanup_closedir_ DIR *processes = process_folder_open();
+	_cleanup_closedir_ DIR *descriptors = descriptor_folder_open(0);
+	int fd = dup(0), found;
+	char to[64];
+	pid_t pid;
+
+	while ((pid = process_folder_next(processes)) && pid != getpid())
+		;
+	assert_int_equal(pid, getpid());
+	while ((found = descriptor_folder_next(descriptors, to, sizeof(to))) >= 0 && found != fd)
+		;
+	assert_int_equal(found, fd);
+	close(fd);
+}
+
 static void memory_gives_only_what_it_holds(void **state)
 {
 	_cleanup_target_ struct target *t = NULL;
@@ -200,6 +255,8 @@ int main(void)
 		cmocka_unit_test(missing_process_is_reported),
 		cmocka_unit_test(maps_hold_our_own_code),
 		cmocka_unit_test(threads_hold_the_main_thread),
+		cmocka_unit_test(a_process_is_named_by_its_files),
+		cmocka_unit_test(lists_have_this_process_and_its_descriptors),
 		cmocka_unit_test(memory_gives_only_what_it_holds),
 	};
 

@@ -69,9 +69,10 @@ GOSPECT_API void gospect_confine_end(void);
 struct gospect_surgeon;
 
 /*
- * Starts a surgeon for this process in its present state. Once `cancel` (may be NULL) is requested,
- * it begins nothing more and removes what it has begun. The surgeon is a child of this process, and
- * ends with it. GOSPECT_ERROR_UNSUPPORTED: processes of this architecture cannot be traced.
+ * Starts a surgeon for the target `pid`, and for no later process with that id. Once `cancel` (may
+ * be NULL) is requested, it begins nothing more and removes what it has begun. The surgeon is a
+ * child of the calling process, and ends with it. GOSPECT_ERROR_UNSUPPORTED: processes of this
+ * architecture cannot be traced.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_surgeon_start(int pid, const struct gospect_cancel *cancel, struct gospect_surgeon **ret);

@@ -24,7 +24,7 @@ struct gospect_recorded_options {
 	const char *exe;  /* of perf.data: the program, where it is not at the path that it was
 			   * recorded at. NULL: it is there */
 	const char *name; /* how messages name the file; NULL: "the file" */
-	/* Traces only: the goroutines with this label and value. NULL: all. */
+	/* Traces only: the time in which goroutines have this label and value. NULL: all. */
 	const char *label;
 	const char *value;
 	uint32_t flags;    /* a sum of enum gospect_recorded_flags */

@@ -9,10 +9,10 @@ GOSPECT_BEGIN
 struct gospect_stack_memory;
 
 /*
- * The stack of the goroutine with this id. The call reads a moving goroutine again, and waits for a
- * running one in a live process for up to a second. GOSPECT_ERROR_FAILED: it still runs, or does
- * not exist. Arguments and variables need the program's DWARF: a remark says when it has none.
- * `unwind` is an enum gospect_unwind.
+ * The stack of the goroutine with this id. If the stack moves while it is read, the call reads it
+ * again. In a live process it waits up to a second for a running goroutine. GOSPECT_ERROR_FAILED:
+ * the goroutine still runs or moves, or does not exist. Arguments and variables need the program's
+ * DWARF: a remark says when it has none. `unwind` is an enum gospect_unwind.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_stack_memory_take(struct gospect_target *target, uint64_t goroutine, uint32_t unwind,

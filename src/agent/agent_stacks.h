@@ -284,7 +284,7 @@ INLINE uint64_t parked_pc(const struct agent_config *k, uint64_t g, uint64_t low
 	return LIKELY(pc != k->systemstack_switch) ? pc : word(low, 0) | AGENT_WORD_AT_SP;
 }
 
-/* The stack of the goroutine g, which runs only the scheduler now: from where it parked. */
+/* The stack of the goroutine g, from where it was left: its thread is now on another stack. */
 NOINLINE uint32_t stack_of_parked(struct agent_slot *s, struct agent_shared *sh, uint64_t g)
 {
 	const struct agent_config *k = &s->config;

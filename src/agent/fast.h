@@ -112,8 +112,8 @@ INLINE int fast_record_parked(struct agent_slot *s, const struct agent_config *k
 	return fast_record_with_stack(s, what, goid, pc, bp, high);
 }
 
-/* Whether it is a GC worker; these park in a way of their own. p.gcMarkWorkerMode is in a page that
- * nothing else reads. */
+/* Whether it is a GC worker: only these have such wait reasons. p.gcMarkWorkerMode would say it
+ * too, but is in a page that nothing else reads. */
 INLINE int is_worker(const struct agent_config *k, uint64_t g)
 {
 	uint32_t reason = byte(g, k->g_waitreason);

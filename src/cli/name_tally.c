@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 
-/* Names that a message lists at most, and bytes of each. */
+/* The most names in a message, and the most bytes of a name. */
 enum { MAX_LISTED = 10, MAX_NAME = 60 };
 
 void cleanup_tally(struct tally *t)
@@ -21,7 +21,7 @@ void tally_add(struct tally *t, const char *name)
 		t->items[i].count++;
 		return;
 	}
-	/* A hostile target may have a label a goroutine. */
+	/* A hostile target may have a different label in each goroutine. */
 	if (t->count < 1000 && array_reserve(&t->items, &t->capacity, t->count + 1))
 		t->items[t->count++] = (struct counted){name, 1};
 }
@@ -49,7 +49,7 @@ void tally_describe(struct tally *t, const char *what, struct strbuf *to)
 		strbuf_addf(to, " and %zu more", t->count - MAX_LISTED);
 }
 
-/* The key of "key=value", or all of it. */
+/* Whether the filter, "KEY=VALUE" or "KEY", has this key. */
 static bool is_key(const char *key, const char *filter)
 {
 	size_t n = strcspn(filter, "=");

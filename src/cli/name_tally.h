@@ -1,4 +1,4 @@
-/* Which names there are, most frequent first: for messages that say what there is. */
+/* Counts names and lists the most frequent ones, for messages about a filter without a match. */
 #ifndef CLI_NAME_TALLY_H
 #define CLI_NAME_TALLY_H
 
@@ -8,7 +8,7 @@
 #include "base/strbuf.h"
 #include "cli/cli.h"
 
-/* Different names and how often each was seen; the names are somebody else's. */
+/* Counts of distinct names. The names are not copied. */
 struct tally {
 	struct counted {
 		const char *name;
@@ -21,19 +21,19 @@ struct tally {
 void cleanup_tally(struct tally *t);
 #define _cleanup_tally_ _cleanup_(cleanup_tally)
 
-/* Few names are different: wait reasons, labels. Values without memory for them are not
- * listed. */
+/* Counts a name. Distinct names are few (wait reasons, labels), so a linear search suffices.
+ * Without memory a new name is left out. */
 void tally_add(struct tally *t, const char *name);
-/* "; WHAT are: a, b and 7 more", most frequent first; "; there are no WHAT". */
+/* Adds "; WHAT are: a, b and 7 more", most frequent first, or "; there are no WHAT". */
 void tally_describe(struct tally *t, const char *what, struct strbuf *to);
 
-/* Likewise the values of the wanted key, if `filter` is "key=value" and somebody has the key; else
- * the keys. */
+/* Adds such a list: the values of the filter's key if the filter is "KEY=VALUE" and some label has
+ * the key, otherwise the keys. */
 void describe_labels(const struct gospect_label *const *labels, size_t count, const char *filter,
 		     struct strbuf *to);
 
-/* ERROR_FAILED: no sample of the profile, which `path` names, has this label; with this value, or
- * NULL: with any. Says which there are. */
+/* ERROR_FAILED: no sample of the profile in `path` has this label with this value (NULL: any).
+ * Lists the labels or values that exist. */
 struct error *no_label(struct gospect_profile *profile, const char *path, const char *label,
 		       const char *value) must_check;
 

@@ -13,7 +13,7 @@ bool filter_is_set(const struct gospect_filter *f)
 	return f->goroutine || f->wait || f->function || f->label || f->states;
 }
 
-/* As the user gave it. */
+/* Adds the options of the filter, as the user typed them. */
 static void describe_filter(const struct gospect_filter *f, struct strbuf *to)
 {
 	if (f->goroutine)
@@ -49,7 +49,7 @@ static const char *start_function(const struct gospect_goroutine *g)
 	return s && s->count ? s->frames[s->count - 1]->function : "";
 }
 
-/* The existing values, for each filter. */
+/* Lists the existing values for each option of the filter. */
 static void describe_all(const struct gospect_goroutine *const *all, size_t count,
 			 const struct gospect_filter *f, struct strbuf *to)
 {

@@ -11,10 +11,12 @@
 #include "base/strbuf.h"
 #include "cli/terminal.h"
 
-/* Wait reasons, and functions that run, that are shown. */
+/* Limits of the wait reasons and running functions in the summary, and of the names that are tried.
+ */
 enum { MAX_WAITS = 3, MAX_FUNCTIONS = 2, MAX_FILES = 1000 };
 
-/* A name of a file that needs no quotes, whatever the program is called. */
+/* Adds the program's base name as a file name that a shell needs no quotes for: other characters
+ * become '_'. */
 static void add_name(struct strbuf *sb, const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -29,6 +31,7 @@ static void add_name(struct strbuf *sb, const char *path)
 		strbuf_adds(sb, "process");
 }
 
+/* Adds NAME-PID. */
 static void add_process(struct strbuf *sb, pid_t pid)
 {
 	char link[32], path[PATH_MAX];
@@ -88,7 +91,7 @@ static int print_wait(void *arg, const struct gospect_group *g)
 	return !--*left;
 }
 
-/* The functions that use most CPU time themselves, with their parts of all time in percent. */
+/* The functions with the most CPU time of their own, and their shares of all time in percent. */
 struct busiest {
 	char names[MAX_FUNCTIONS][256];
 	double shares[MAX_FUNCTIONS];
@@ -125,7 +128,7 @@ static void print_busiest(const struct busiest *b)
 	}
 }
 
-/* The arguments of a browser: RFC 8089. */
+/* Prints a file URL (RFC 8089), which a terminal opens in a browser. */
 static void print_url(const char *path)
 {
 	_cleanup_free_ char *whole = realpath(path, NULL);

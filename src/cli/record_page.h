@@ -1,4 +1,4 @@
-/* `gospect record` at a terminal: the page gets a name, and the terminal the answer. */
+/* `gospect record NAME` at a terminal: chooses the name of the HTML page and prints a summary. */
 #ifndef CLI_RECORD_PAGE_H
 #define CLI_RECORD_PAGE_H
 
@@ -6,11 +6,12 @@
 
 #include "cli/subject.h"
 
-/* NAME-PID.html, or NAME-PID-2.html and so on: a name that no file has. NAME.html of a command. The
- * caller frees *ret. Looks at the target's name, and so before privilege is given up. */
+/* Chooses NAME-PID.html, or NAME-PID-2.html and so on: the first name that no file has. For a
+ * command it is NAME.html. Must run before gospect gives up its privilege, because it reads
+ * /proc/PID/exe. The caller frees *ret. */
 struct error *record_page_name(struct subject_options *subject, char **ret) must_check;
 
-/* Prints what stands out, what goroutines wait for, and the URL of the page. */
+/* Prints the findings, the longest wait reasons, the busiest functions, and the URL of the page. */
 struct error *record_page_say(const struct gospect_profile *profile, const char *path) must_check;
 
 #endif

@@ -10,10 +10,10 @@
 #include "cli/report_rows.h"
 #include "cli/terminal.h"
 
-/* Wait reasons of a row that are named at most. */
+/* The most wait reasons in a row. */
 enum { MAX_WAITS = 3 };
 
-/* A wait before the trace that is said. */
+/* A longer wait before the trace is printed. */
 #define SAID_WAIT_NS 60000000000ull
 
 const char *report_time(uint64_t ns, char text[static 16])
@@ -60,8 +60,8 @@ static void add_waits(struct strbuf *line, const struct gospect_group *g)
 }
 
 /*
- * The parts of a line that fit. A narrow terminal shows fewer columns, and functions without the
- * folders of their packages; a file has all.
+ * The columns that fit into the width. A narrow terminal gets fewer, and functions without the path
+ * of their package; a file gets all.
  */
 struct layout {
 	bool is_narrow; /* no RUNNABLE and SYSCALL */
@@ -135,7 +135,7 @@ static void print_group(const struct gospect_group *g, bool with_self, FILE *out
 	terminal_write_line(&line, out);
 }
 
-/* A table, or a list, while its rows come. */
+/* The state of a table or a list while its rows are written. */
 struct writing {
 	const struct report_table *table;
 	struct report_rows rows;

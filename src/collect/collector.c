@@ -22,9 +22,9 @@
 #define LEAST_WAIT_NS 1000000ull
 #define MOST_WAIT_NS 10000000ull
 #define AIM_BYTES (256u << 10)
-/* Less than this much waits longer before it is fetched; the interval of the counters. */
+/* Less than half of AIM_BYTES waits at most this long before it is fetched. */
 #define MOST_UNTAKEN_NS 40000000ull
-#define COUNTERS_NS 10000000ull
+#define COUNTERS_NS 10000000ull /* the interval at which the counters are read */
 /* Limit of the records that are searched for labels in one look, which takes 1 ms; a set counts as
  * more. */
 #define MOST_UNREAD_BYTES (1u << 20)
@@ -42,10 +42,10 @@ struct collector {
 	struct ticks ticks;
 	struct pace pace; /* of the decoding thread */
 	uint64_t wait_ns;
-	uint64_t looked_ns; /* when we looked last at how much waits */
+	uint64_t looked_ns; /* the time of the last look at how much waits */
 	uint64_t waiting;   /* bytes in the fullest ring; 0 when they were taken */
 	uint64_t collected_ns;
-	bool woken; /* the decoder was woken */
+	bool woken; /* the last wait ended early: records are to be fetched at once */
 	uint64_t counted_ns;
 	uint64_t checked_ns;
 	atomic_uint_fast64_t absences;

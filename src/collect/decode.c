@@ -85,7 +85,8 @@ struct decoder {
 		uint32_t stack;
 	} entry_points[AGENT_MAX_ENTRY_POINTS];
 	uint64_t *created;   /* of each slot: the goroutine that its last record made, or 0 */
-	uint64_t *coro_next; /* of each slot: that runs when the present one has ended */
+	uint64_t *coro_next; /* of each slot: the goroutine that runs when the present one has ended
+			      */
 };
 
 static bool in_range(const struct agent_range *range, uint64_t pc)

@@ -93,7 +93,8 @@ static bool is_suspect(const struct quiet *q, const struct stopped_thread *threa
 	return thread->registers.mask || code_has(q->head, thread->registers.pc);
 }
 
-/* Notes threads that have stopped and were not examined. */
+/* Examines the threads that have stopped since the last call, and notes those that may be in the
+ * agent. */
 static struct error *must_check note_suspects(struct quiet *q)
 {
 	if (!array_reserve(&q->suspects, &q->suspect_capacity, q->suspect_count + q->threads.count))

@@ -26,7 +26,8 @@ struct detachment {
 	uint64_t stop_ns; /* the longest stop of all threads */
 };
 
-/* Restores the original code wherever gospect's jumps are, until no thread is in the agent. */
+/* Restores the original code wherever gospect's jumps are, and waits until no thread is in the
+ * agent. ERROR_FAILED: one still is after 5 s. */
 struct error *detach_code(struct detachment *w, struct code_head *head) must_check;
 
 /* Unmaps and closes the listed items, by a thread that is stopped for it. */

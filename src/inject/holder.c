@@ -111,7 +111,7 @@ static bool is_at_breakpoint(const struct hold *h, int status, struct user_regs_
 	       !ptrace(PTRACE_GETREGS, h->child, NULL, regs) && regs->rip == h->address + 1;
 }
 
-/* Passes a stop on to a thread that is not held. */
+/* Handles a stop elsewhere than at the breakpoint: reports an exec, passes a signal on. */
 static void pass_on(struct hold *h, int status)
 {
 	switch (status >> 16) {

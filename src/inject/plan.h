@@ -80,9 +80,9 @@ struct plan {
 struct error *survey_check(struct target *t, const struct survey *survey) must_check;
 
 /*
- * Checks a plan of `size` bytes. It may change executable mappings of the target only, each probe
- * site once; it may map only at free addresses, with gospect's sizes; its jumps lead there.
- * ERROR_CORRUPT names the violation.
+ * Checks a plan of `size` bytes. It may change only executable mappings of the target, and no two
+ * probe sites overlap. It may map only at free addresses, with gospect's sizes; its jumps lead
+ * there. ERROR_CORRUPT names the violation.
  */
 struct error *plan_check(const struct plan *plan, size_t size,
 			 const struct target_maps *maps) must_check;

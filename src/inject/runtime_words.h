@@ -32,7 +32,7 @@ static inline size_t runtime_words_g_bytes(const struct runtime_words *w)
 	return most + sizeof(uint64_t);
 }
 
-/* The size of each in bytes. */
+/* The word at this offset, of the bytes of a g that were read. */
 static inline uint64_t runtime_word(const uint8_t *g, uint32_t offset)
 {
 	uint64_t word;

@@ -95,7 +95,7 @@ static bool has_name(const char *path, const char *name)
 	return !strncmp(path, prefix, n) && !strncmp(path + n, name, strlen(name));
 }
 
-/* Whether this mapping holds at most region_p_slots() contiguous slots. */
+/* Whether the slots that the head names are whole, not too many, and all in this mapping. */
 static bool holds_slots(const struct target_map *map, const struct code_head *h)
 {
 	uint64_t size = h->fallback_slots - h->slots;
@@ -124,7 +124,8 @@ static void note_present(const struct stale_agent *l, const struct target_map *m
 		p->trampolines[i] |= map->start == l->head.trampolines[i];
 }
 
-/* A part that the head names and that is gone may be the target's own by now. */
+/* Forgets the parts that the head names and that are gone: the target may have other memory at
+ * their addresses by now. */
 static struct error *must_check forget_unmapped(struct target *t, struct stale_agent *l,
 						const struct present *p)
 {

@@ -31,9 +31,10 @@
 struct surgeon;
 
 /*
- * For this process, as it is now. An operation that waits ends early, with ERROR_STOPPED, when
- * *stop is not 0, which the surgeon's process has to see; NULL: it does not. In a process of its
- * own the surgeon offers that to be killed where memory runs out.
+ * A surgeon for the target `pid`, and for no later process with that id. An operation that waits
+ * ends early, with ERROR_STOPPED, when *stop is not 0, which the surgeon's process has to see;
+ * NULL: it does not. In a process of its own the surgeon offers that to be killed where memory runs
+ * out.
  */
 struct error *surgeon_create(pid_t pid, const volatile sig_atomic_t *stop,
 			     struct surgeon **ret) must_check;

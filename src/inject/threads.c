@@ -25,8 +25,8 @@
 
 /*
  * A thread needs a CPU to stop. On a busy machine it waits for one, and the stopped threads wait
- * with it. So the first try is short; then all threads are resumed and stopped again, with more
- * time in each try. After the longest try gospect gives up.
+ * with it. So the first tries are short; later ones get more time, at most STOP_MOST_NS. Between
+ * two tries all threads run. The caller decides how often to try.
  */
 #define FIRST_STOP_NS 500000ull
 #define STOP_EACH_NS 20000ull

@@ -4,23 +4,24 @@
 
 #include "base/cleanup.h"
 
-/* Places that are looked at, those with most time. */
+/* Only the places with the most blocked time are examined. */
 #define MOST_PLACES 24
-/* Bursts are looked for in bins of this width, or of a column's. */
+/* The width of a bin; a wider column of the timeline is a bin by itself. */
 #define BIN_NS 50000000u
-/* A burst begins and ends at these parts of what most goroutines there are. */
+/* A burst begins above, and ends below, these shares of the largest bin. */
 #define BEGINS 0.35
 #define ENDS 0.15
 #define LEAST_BURSTS 4u
 #define MOST_BURSTS 1024u
-/* Periods are alike within this part of their median, most of them. */
+/* A period may differ from the median by JITTER of it; the share ALIKE of the periods must not
+ * differ more. */
 #define JITTER 0.2
 #define ALIKE 0.75
-/* Between bursts there is less than this part of what is within. */
+/* The mean between bursts is less than this share of the mean within them. */
 #define QUIET 0.2
 #define LEAST_GOROUTINES 0.3
 
-/* Goroutines, by time. */
+/* The mean number of goroutines in each bin of time. */
 struct series {
 	double *bins;
 	size_t count;
@@ -37,7 +38,7 @@ static size_t columns_of_bin(const struct timeline *t)
 	return t->width_ns && t->width_ns < BIN_NS ? BIN_NS / t->width_ns : 1;
 }
 
-/* The last bin may be cut by the end, and is left out. */
+/* The number of whole bins: a last bin that the end of the recording cuts is left out. */
 static size_t bins_of(const struct profile *p)
 {
 	const struct timeline *t = &p->timeline;
@@ -98,7 +99,7 @@ static size_t find_bursts(const struct series *s, struct burst *ret)
 	return count;
 }
 
-/* The mean within bursts, or 0 when there is too much in between. */
+/* The mean within bursts, or 0 if the mean between them is too large. */
 static double level_of(const struct series *s, const struct burst *bursts, size_t count)
 {
 	double inside = 0, outside = 0, length = 0;
@@ -127,7 +128,7 @@ static bool is_like(double period, double usual, double bin)
 	return by <= larger(JITTER * usual, bin);
 }
 
-/* A burst cut by the beginning or the end has no known length. */
+/* Sets the median period and length. period_ns is 0 if the periods differ too much. */
 static void measure(const struct series *s, const struct burst *bursts, size_t count,
 		    struct rhythm *ret)
 {
@@ -145,7 +146,7 @@ static void measure(const struct series *s, const struct burst *bursts, size_t c
 		ret->period_ns = 0;
 }
 
-/* period_ns is 0 when it has none. */
+/* period_ns is 0: no rhythm. */
 static struct rhythm rhythm_of(const struct series *s)
 {
 	struct burst bursts[MOST_BURSTS];
@@ -182,7 +183,7 @@ static bool open_series(const struct profile *p, struct series *s, size_t count)
 	return true;
 }
 
-/* Each step goes to the series of its sample's place. */
+/* Adds each step to the series of its sample's place. */
 static void fill(const struct profile *p, const struct tally *tally, size_t places,
 		 const struct timeline_step *steps, size_t count, struct series *series)
 {

@@ -11,7 +11,7 @@
 #include "profile/places.h"
 #include "profile/rhythm.h"
 
-/* From where on a sentence is worth reading: parts of the time that it speaks of, and numbers. */
+/* The thresholds of findings: shares of time, and numbers of goroutines or cores. */
 #define REQUEST_PART 0.10
 #define LOCK_PART 0.05
 #define LOCK_GOROUTINES 0.1
@@ -27,7 +27,7 @@
 #define SYSCALL_GOROUTINES 0.1
 #define GROWTH 10
 #define GROWTH_PART 0.25
-/* Loops that are named: so many, and with so much of what waits for work. */
+/* The most loops in a sentence, and the least share of the time that waits for work in each. */
 #define LOOPS 3
 #define LOOP_PART 0.1
 #define LEAST_LONGEST_NS 1000000u
@@ -46,7 +46,8 @@ static const char *name_of(const struct finder *f, uint32_t function)
 	return intern_get(&f->symbols->strings, function);
 }
 
-/* That are there at the same time, on average; 0 when it is not known for how long. */
+/* The mean number of goroutines that spend this time; 0 if the duration is unknown. A profile
+ * without times has counts instead. */
 static double goroutines(const struct finder *f, uint64_t time)
 {
 	if (!f->tally.timed)
@@ -432,7 +433,7 @@ static struct error *say_growth(struct finder *f)
 	return say(f, &sb, &focus, (struct sentence){.kind = "", .idle = true});
 }
 
-/* ---- what any profile has ---- */
+/* ---- facts about any profile ---- */
 
 static int by_idle(const void *a, const void *b)
 {
@@ -441,7 +442,7 @@ static int by_idle(const void *a, const void *b)
 	return (x->idle < y->idle) - (x->idle > y->idle);
 }
 
-/* The share that waits for work, with the loops that have most of it. */
+/* The share that waits for work, and the loops with most of it. */
 static struct error *say_awaiting(struct finder *f)
 {
 	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT, focus = STRBUF_INIT;

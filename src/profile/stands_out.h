@@ -1,9 +1,9 @@
 /*
- * The findings of a profile, as sentences: what requests wait for, locks, what happens at regular
- * intervals, growth, CPU, the garbage collector, crowds of goroutines, system calls. Each is made
- * only above a threshold, the gravest comes first. Facts about any profile follow: what waits for
- * work, and in which loops, how many goroutines there are, the longest wait, the largest part. With
- * each sentence comes the view of the profile that shows it.
+ * The findings of a profile, as sentences. They are about waits of requests, locks, waits at
+ * regular intervals, growth, CPU, the garbage collector, crowds of goroutines and system calls. A
+ * finding is made only above a threshold; the gravest comes first. Facts about any profile follow:
+ * the share that waits for work and its loops, the number of goroutines, the longest wait, the
+ * largest share. Each sentence has the view of the profile that shows it.
  */
 #ifndef PROFILE_STANDS_OUT_H
 #define PROFILE_STANDS_OUT_H
@@ -11,7 +11,7 @@
 #include "profile/profile.h"
 
 #define MAX_SENTENCES 5
-/* One place is left for what waits for work. */
+/* One place is left for the share that waits for work. */
 #define MAX_GRAVE (MAX_SENTENCES - 1)
 
 struct sentence {
@@ -26,7 +26,7 @@ struct sentence {
 struct stands_out {
 	struct sentence sentences[MAX_SENTENCES];
 	size_t count;
-	size_t grave; /* so many of them, from the first, are above a threshold */
+	size_t grave; /* how many of them, from the first on, are above a threshold */
 };
 
 /* The result is valid as long as the profile is. */

@@ -9,7 +9,7 @@ static uint64_t key_of(uint32_t row, uint32_t column)
 	return (uint64_t)row << 32 | column;
 }
 
-/* `by` may be negative: differences wrap around. */
+/* Adds `by` to a cell. It may be negative: differences wrap around. */
 static bool change(struct map *cells, uint32_t row, uint64_t column, uint64_t by)
 {
 	uint64_t *cell = by ? map_at(cells, key_of(row, column)) : NULL;
@@ -20,8 +20,8 @@ static bool change(struct map *cells, uint32_t row, uint64_t column, uint64_t by
 }
 
 /*
- * Two columns become one. The sum of columns 2j and 2j+1 differs from that of the two before by the
- * differences at 2j-1, at 2j (twice) and at 2j+1.
+ * Adds a cell to columns of twice the width. The sum of columns 2j and 2j+1 exceeds that of the two
+ * columns before by the differences at 2j-1, at 2j (twice) and at 2j+1.
  */
 static bool add_wider(struct map *cells, const struct map_slot *slot)
 {
@@ -33,7 +33,7 @@ static bool add_wider(struct map *cells, const struct map_slot *slot)
 	return change(cells, row, column / 2, by) && change(cells, row, column / 2 + 1, by);
 }
 
-/* Without the cells that make no difference; `wider`: with columns of twice the width. */
+/* Drops cells of 0; `wider`: also doubles the width of columns. */
 static struct error *rebuild(struct timeline *t, bool wider)
 {
 	_cleanup_map_ struct map cells = {0};
@@ -59,6 +59,7 @@ static struct error *rebuild(struct timeline *t, bool wider)
 	return NULL;
 }
 
+/* Widens columns until `end` fits, and the cells of another sample. */
 static struct error *make_room(struct timeline *t, uint64_t end)
 {
 	struct error *err = NULL;
@@ -68,7 +69,7 @@ static struct error *make_room(struct timeline *t, uint64_t end)
 		err = rebuild(t, true);
 	if (!err && t->cells.count + 4 > TIMELINE_MOST_CELLS)
 		err = rebuild(t, false);
-	/* A program with more samples than that has few columns in the end. */
+	/* Dropping did not suffice: columns are widened until half of the cells are free. */
 	while (!err && t->cells.count > TIMELINE_MOST_CELLS / 2 && t->columns > 1)
 		err = rebuild(t, true);
 	return err;

@@ -381,7 +381,7 @@ static bool sleep_until_tick(struct wall_sampler *s, uint64_t end)
 
 	for (;; s->period++) {
 		uint64_t from = s->started + s->period * length;
-		/* The first one need not wait. */
+		/* The first look comes within MOST_DELAY_NS. */
 		uint64_t room = s->period || length < MOST_DELAY_NS ? length : MOST_DELAY_NS;
 
 		if (from >= end) {

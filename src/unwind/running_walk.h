@@ -53,7 +53,7 @@ struct running_walk {
 	bool exact;
 	size_t n;  /* words so far */
 	bool in_c; /* some of them are C's */
-	/* The guard at which the thread dropped its goroutine under morestack; 0: none. */
+	/* `n` at the frame in which the thread dropped its goroutine under morestack; 0: none. */
 	size_t dropped_g_n;
 	struct running_stack result;
 	struct goroutine_place place; /* of result.g */
@@ -72,8 +72,8 @@ struct running_walk {
 	/* The guard of the memory of the walk's current stack. */
 	enum guard next_guard;
 	uint64_t next_guard_sp;
-	/* The guard that it continued to when memory was needed already, and only the captured
-	 * bytes supported it. */
+	/* The guard of the next stack, when memory was needed already and only the captured bytes
+	 * vouch for it. */
 	enum guard beyond;
 	uint64_t beyond_sp;
 	bool from_c; /* the frame before is C's */
@@ -112,8 +112,8 @@ static inline bool running_in_go(const struct running_walk *w, uint64_t pc)
 	return pc >= functions->text && pc < functions->etext;
 }
 
-/* The thread has dropped its g (dropg()): the stack under morestack is not its own, and it has no
- * goroutine. */
+/* The thread has dropped its g (dropg()): it has no goroutine, and the stack under morestack
+ * belongs to one that it no longer runs. */
 static inline bool running_dropped_g(const struct running_walk *w)
 {
 	return w->dropped_g_n && w->dropped_g_n <= w->n;

@@ -17,8 +17,8 @@ static const struct argp_option options[] =
 	  "Stop after DURATION, as 10s, 500ms or 2m (default: when interrupted)", 4},
 	 {"rate", 'r', "HZ", 0, "Sample this many times a second (100)", 4},
 	 {"budget", KEY_BUDGET, "PERCENT", 0,
-	  "Use at most this share of one core (1); with too many goroutines, sample a random part "
-	  "of them at each tick; 100 means no limit",
+	  "Use at most this share of one core (1); 100 means no limit. With too many goroutines "
+	  "gospect samples a random part of them",
 	  4},
 	 {"verbose", 'v', NULL, 0, "Print all numbers of the summary on a terminal too", 4},
 	 {0}};

@@ -13,15 +13,16 @@ enum { KEY_BY = 0x7100, KEY_ONLY, KEY_PER, KEY_ROOT };
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Table:", 5},
 	{"by", KEY_BY, "WHAT", 0,
-	 "Make a row for each root (start function), func, state, wait or label:KEY; of a trace "
-	 "also request (an HTTP or gRPC request)",
+	 "Make a row for each root (start function), func, state, wait or label:KEY. Traces "
+	 "also have request (an HTTP or gRPC request)",
 	 5},
 	{"only", KEY_ONLY, "VALUE", 0,
-	 "With --by label:KEY: show this value only, by function or in the format of -f", 5},
+	 "With --by label:KEY: show only this value, by function or in the format of -f", 5},
 	{"root", KEY_ROOT, "REGEX", 0,
 	 "Traces only: make a row for each call of a matching function", 5},
 	{"per", KEY_PER, "WHAT", 0,
-	 "Traces only, with --by label:KEY or --root: print percentiles of request times, for each value of label:KEY or for all",
+	 "Print percentiles of request times, for each value of label:KEY or for all. Traces only, "
+	 "with --by label:KEY or --root",
 	 5},
 	{"rows", 'n', "N", 0, "Print at most this many rows (30); 0 prints all", 5},
 	{0}};

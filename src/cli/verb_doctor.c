@@ -45,8 +45,7 @@ static const struct argp argp =
 	 parse,
 	 "[PID|NAME]",
 	 "Checks what works on this machine for this user, what each verb needs, and how to get "
-	 "what "
-	 "is missing; with PID or NAME for one process.\v"
+	 "the rest. With PID or NAME it also checks one process.\v"
 	 "Each line is one check, `ok` or `no`. The exit status is 0 if every verb works, else 1.\n"
 	 "\n"
 	 "Examples:\n"

@@ -27,8 +27,8 @@ static const struct argp_option options[] =
 	  "a thread",
 	  4},
 	 {"sampled", KEY_SAMPLED, NULL, 0,
-	  "Sample instead of tracing: this writes nothing to the target, and gospect prints the "
-	  "error of the times; -r and --budget apply",
+	  "Sample instead of tracing, with -r and --budget. This writes nothing to the target. "
+	  "gospect prints the error of the times",
 	  4},
 	 {0}};
 
@@ -59,24 +59,22 @@ static const struct argp_child children[] = {{&request_without_filter_argp, 0, N
 					     {&recording_argp, 0, NULL, 0},
 					     {&report_ask_argp, 0, NULL, 0},
 					     {0}};
-static const struct argp argp =
-	{options,
-	 parse,
-	 "PID|NAME\n-- COMMAND ARGS...",
-	 "Shows for each request how long it ran, was runnable, was in system calls and was "
-	 "blocked, "
-	 "by wait reason and stack, the slowest first. A request is one value of a pprof label, or "
-	 "one "
-	 "call of a handler. The times come from a trace, which writes to the target as `gospect "
-	 "trace` does; if tracing is refused, offcpu samples.\v"
-	 "Formats: text and json (a table); pprof, folded, speedscope and html (a profile).\n"
-	 "\n"
-	 "Examples:\n"
-	 "  gospect offcpu server -d 5s\n"
-	 "  gospect offcpu -p 1234 -d 5s --by label:trace_id --only 4f2a -o slow.html",
-	 children,
-	 NULL,
-	 NULL};
+static const struct argp argp = {
+	options,
+	parse,
+	"PID|NAME\n-- COMMAND ARGS...",
+	"Shows for each request its time running, runnable, in system calls and blocked, the "
+	"slowest first. Blocked time is split by wait reason and stack. A request is one value of a "
+	"pprof label, or one call of a handler. The times come from a trace, which writes to the target as `gospect "
+	"trace` does; if tracing is refused, offcpu samples.\v"
+	"Formats: text and json (a table); pprof, folded, speedscope and html (a profile).\n"
+	"\n"
+	"Examples:\n"
+	"  gospect offcpu server -d 5s\n"
+	"  gospect offcpu -p 1234 -d 5s --by label:trace_id --only 4f2a -o slow.html",
+	children,
+	NULL,
+	NULL};
 
 /* Whether start functions may stand for the requests that were asked for. */
 static bool has_fallback(const struct report_ask *ask)

@@ -20,8 +20,8 @@ struct record_verb {
 };
 
 static const struct argp_option options[] =
-	{{"on-cpu", KEY_ON_CPU, NULL, 0, "Record running goroutines only", 4},
-	 {"off-cpu", KEY_OFF_CPU, NULL, 0, "Record goroutines that are not running only", 4},
+	{{"on-cpu", KEY_ON_CPU, NULL, 0, "Record only running goroutines", 4},
+	 {"off-cpu", KEY_OFF_CPU, NULL, 0, "Record only goroutines that are not running", 4},
 	 {"raw", KEY_RAW, NULL, 0,
 	  "Write addresses only (pprof); gospect symbolize adds functions and lines", 4},
 	 {"runtime", KEY_RUNTIME, NULL, 0, "Show the runtime's own goroutines too", 4},
@@ -29,8 +29,8 @@ static const struct argp_option options[] =
 	 {"kernel", KEY_KERNEL, NULL, 0,
 	  "Show kernel functions too, as name_[k]; needs CAP_PERFMON and CAP_SYSLOG", 4},
 	 {"run-queue", KEY_RUN_QUEUE, NULL, 0,
-	  "Record where threads wait for a CPU too; makes the split by function exact on a "
-	  "saturated machine; costs the target up to 1 us a context switch; needs CAP_PERFMON",
+	  "Record where threads wait for a CPU too. The split by function becomes exact on a "
+	  "saturated machine. Costs the target up to 1 us a context switch. Needs CAP_PERFMON",
 	  4},
 	 {0}};
 

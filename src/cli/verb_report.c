@@ -55,9 +55,9 @@ static const struct argp argp =
 	{options,
 	 parse,
 	 "FILE",
-	 "Prints a table of a pprof profile, of an execution trace (by gospect or by Go), of a "
-	 "perf.data file or of any other file that gospect writes. For perf record "
-	 "--call-graph dwarf,1024, gospect unwinds the Go stacks itself.\v"
+	 "Prints a table of a pprof profile, an execution trace (by gospect or by Go) or a "
+	 "perf.data file. It reads all other files that gospect writes, too. It unwinds the Go "
+	 "stacks of perf record --call-graph dwarf,1024 itself.\v"
 	 "Formats: text and json (a table); pprof, folded, speedscope and html (a profile).\n"
 	 "\n"
 	 "Examples:\n"

@@ -28,8 +28,8 @@ struct top_verb {
 static const struct argp_option options[] =
 	{{NULL, 0, NULL, 0, "Recording:", 4},
 	 {"budget", KEY_BUDGET, "PERCENT", 0,
-	  "Use at most this share of one core (1); with too many goroutines, sample a random part "
-	  "of them at each tick",
+	  "Use at most this share of one core (1). With too many goroutines gospect samples a "
+	  "random part of them",
 	  4},
 	 {"runtime", KEY_RUNTIME, NULL, 0, "Show the runtime's own goroutines too", 4},
 	 {"all", 0, NULL, OPTION_ALIAS, NULL, 4},
@@ -57,12 +57,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {options,
 				 parse,
 				 "PID|NAME\n-- COMMAND ARGS...",
-				 "Shows in the terminal what a Go program is doing: goroutines by "
-				 "state, the hottest functions, the longest waits, by label and by "
-				 "creator. Press ? for the keys and q to quit.\v"
-				 "Key w writes a profile of the last minute to FILE (-o), or to a "
-				 "new file whose name it asks for: in the current folder, in /tmp "
-				 "or next to FILE. It hides what COMMAND prints.\n"
+				 "Shows in the terminal what the goroutines of a Go program do, by "
+				 "state, function, wait, label and creator. Press ? for the keys "
+				 "and q to quit.\v"
+				 "Key w writes a profile of the last minute. It asks for the name "
+				 "and offers FILE (-o). Another name must be new, in the working "
+				 "directory, in /tmp or beside FILE. The output of COMMAND is "
+				 "hidden.\n"
 				 "\n"
 				 "Examples:\n"
 				 "  gospect top server\n"

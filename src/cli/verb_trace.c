@@ -18,31 +18,31 @@ struct trace_verb {
 	struct outfile out; /* the page */
 };
 
-static const struct argp_option options[] = {
-	{NULL, 0, NULL, 0, "Trace:", 4},
-	{"duration", 'd', "DURATION", 0,
-	 "Stop after DURATION, as 10s, 500ms or 2m (default: when interrupted)", 4},
-	{"max-size", KEY_MAX_SIZE, "MB", 0, "Stop when the trace has this size (256)", 4},
-	{"flight", KEY_FLIGHT, "DURATION", 0,
-	 "Keep only the last DURATION, in memory; write them to a new file on SIGUSR1, on an "
-	 "interrupt and when the target exits",
-	 4},
-	{"stack-depth", KEY_STACK_DEPTH, "N", 0,
-	 "Record at most this many frames of a stack (32); 0 records none", 4},
-	{"max-pause", KEY_MAX_PAUSE, "DURATION", 0,
-	 "Refuse to trace when the expected pause of the target is longer; it grows by about 8 us "
-	 "a thread",
-	 4},
-	{"root", KEY_ROOT, "REGEX", 0,
-	 "Record calls of matching functions too, as regions for report --root; HTTP and gRPC "
-	 "handlers are always recorded",
-	 4},
-	{"wire", KEY_WIRE, "VERSION", 0,
-	 "Write the trace format of Go 1.22 (the default), 1.23 or 1.25; with 1.23 and 1.25, which "
-	 "older tools cannot read, go tool trace shows the stacks of goroutines that never run",
-	 4},
-	{"verbose", 'v', NULL, 0, "Print all numbers of the summary on a terminal too", 4},
-	{0}};
+static const struct argp_option options[] =
+	{{NULL, 0, NULL, 0, "Trace:", 4},
+	 {"duration", 'd', "DURATION", 0,
+	  "Stop after DURATION, as 10s, 500ms or 2m (default: when interrupted)", 4},
+	 {"max-size", KEY_MAX_SIZE, "MB", 0, "Stop when the trace has this size (256)", 4},
+	 {"flight", KEY_FLIGHT, "DURATION", 0,
+	  "Keep only the last DURATION, in memory. SIGUSR1, an interrupt and the end of the target "
+	  "write it to a new file",
+	  4},
+	 {"stack-depth", KEY_STACK_DEPTH, "N", 0,
+	  "Record at most this many frames of a stack (32); 0 records none", 4},
+	 {"max-pause", KEY_MAX_PAUSE, "DURATION", 0,
+	  "Refuse to trace when the expected pause of the target is longer; it grows by about 8 us "
+	  "a thread",
+	  4},
+	 {"root", KEY_ROOT, "REGEX", 0,
+	  "Record calls of matching functions too, as regions for report --root; HTTP and gRPC "
+	  "handlers are always recorded",
+	  4},
+	 {"wire", KEY_WIRE, "VERSION", 0,
+	  "Write the trace format of Go 1.22 (the default), 1.23 or 1.25. Older tools cannot read "
+	  "1.23 and 1.25. They also have the stacks of goroutines that never run",
+	  4},
+	 {"verbose", 'v', NULL, 0, "Print all numbers of the summary on a terminal too", 4},
+	 {0}};
 
 static bool check_regex(const char *text)
 {
@@ -113,10 +113,10 @@ static const struct argp argp =
 	{options,
 	 parse,
 	 "PID|NAME\n-- COMMAND ARGS...",
-	 "Records an execution trace of a Go program: creation, start, block and unblock of "
-	 "goroutines, system calls and garbage collection, with times and stacks. It writes to the "
-	 "target: it installs a small agent at the start and removes it at the end. Each stops the "
-	 "target for a fraction of a millisecond, longer with thousands of threads.\v"
+	 "Records an execution trace of a Go program. Its events are creation, start, block and "
+	 "unblock of goroutines, system calls and garbage collection, with times and stacks. It "
+	 "writes to the target: it installs a small agent at the start and removes it at the end. "
+	 "Each stops the target, for about 0.4 ms with 10 threads and 6 ms with 1,000.\v"
 	 "Formats: go (.trace) for go tool trace, perfetto (.pftrace) for ui.perfetto.dev, html "
 	 "(.html), a flame graph with a time axis.\n"
 	 "\n"

@@ -231,8 +231,8 @@ static struct error *must_check refuse_experiment(const struct image *img)
 {
 	return error_format(
 		ERROR_UNSUPPORTED,
-		"%s was built with %s and a GOEXPERIMENT, which may move fields of the runtime, "
-		"and it has no DWARF to tell where; name an unstripped file of the same build "
+		"%s was built with %s and a GOEXPERIMENT, which may move fields of the runtime; "
+		"it has no DWARF to tell where; name an unstripped file of the same build "
 		"with --exe",
 		elf_file_name(img->elf), img->info.version);
 }

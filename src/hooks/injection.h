@@ -3,10 +3,10 @@
  * program plans it here; the surgeon (inject/surgeon.h), a separate process except in tests, has
  * the privilege, parses nothing, and carries it out.
  *
- * In: everything is prepared by one thread of the target, which is stopped for a fraction of a
- * millisecond while the others run on; then all threads are stopped, once, for the jumps to be
- * written; they are whole instructions, so no thread can be inside one. Each step is undone, in
- * reverse order, when a later one fails.
+ * In: one thread of the target, which is stopped for less than 1 ms, prepares everything while the
+ * others run. Then all threads are stopped, once, and the jumps are written. They replace whole
+ * instructions, so no thread can be inside one. If a step fails, the earlier ones are undone, in
+ * reverse order.
  *
  * Out: all threads are stopped for the code to be restored. When no thread is in the agent any
  * more, the memory is unmapped, except the code page (inject/code_page.h).

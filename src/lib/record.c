@@ -400,7 +400,7 @@ static void remark_missing(const struct recording *rec)
 		       1e3 / rec->options.rate, late->message);
 	if (has(rec, GOSPECT_RECORD_RUN_QUEUE) && !denied && !on_cpu.sees_waits)
 		remark(to,
-		       "--run-queue had no effect: it needs CAP_PERFMON or kernel.perf_event_paranoid below 2, two open files (ulimit -n) for each thread and CPU, and fewer than 10,000 context switches a second");
+		       "--run-queue had no effect; it needs CAP_PERFMON or kernel.perf_event_paranoid below 2; two open files (ulimit -n) for each thread and CPU; fewer than 10,000 context switches a second");
 	if (on_cpu.lost)
 		remark(to, "%lu on-CPU samples were lost; lower the rate (-r) or raise --budget",
 		       on_cpu.lost);

@@ -192,8 +192,8 @@ static struct error *must_check check_name(const char *path)
 		return NULL;
 	return error_format(
 		ERROR_FAILED,
-		"cannot write %s: a flight is written to new regular files of similar names, and "
-		"this is a directory, a pipe or a device; choose another name",
+		"cannot write %s: it is a directory, a pipe or a device, and --flight writes new files "
+		"beside it; choose another name",
 		path);
 }
 

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/array.h"
 #include "base/strbuf.h"
@@ -110,6 +111,55 @@ static void time_counts_once_in_whatever_order_it_comes(void **state)
 		spends(i, spans[i][0], spans[i][1], TRACE_RUNNABLE, "id=a");
 	requests_complete(&requests, 1000);
 	assert_int_equal(requests.items[0].elapsed_ns, 60 + 9 + 3);
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/* The nanoseconds of adding spans of one request, each at two stacks in turn of so many. */
+static uint64_t stands_at(uint32_t stacks)
+{
+	struct span span = {.g = 1,
+			    .state = TRACE_WAITING,
+			    .labels = text("id=a"),
+			    .reason = text("x")};
+	uint64_t began = cpu_ns();
+
+	for (uint32_t i = 0; i < 2 * stacks; i++) {
+		span.begin = i * 10ull;
+		span.end = span.begin + 1 + i % stacks;
+		span.stack = i % stacks + 1;
+		assert_null(requests_add(&requests, &tables, &span));
+	}
+	return cpu_ns() - began;
+}
+
+static void a_request_that_stood_at_many_places_is_added_up_in_time(void **state)
+{
+	enum { FEW = 8000, TIMES = 8 };
+	uint64_t few = UINT64_MAX, ns;
+	const struct traced_request *r;
+
+	for (int i = 0; i < 3; i++) {
+		ns = stands_at(FEW);
+		few = ns < few ? ns : few;
+		tear_down(state);
+		set_up(state);
+	}
+	ns = stands_at(TIMES * FEW);
+	assert_true(ns < 3 * TIMES * few);
+	r = &requests.items[0];
+	assert_int_equal(r->place_count, TIMES * FEW);
+	for (uint32_t i = 0; i < TIMES * FEW; i++) {
+		assert_int_equal(r->places[i].stack, i + 1);
+		assert_int_equal(r->places[i].count, 2);
+		assert_int_equal(r->places[i].ns, 2 * (1 + i));
+	}
 }
 
 static void percentiles_are_of_requests_that_were_seen_whole(void **state)
@@ -353,6 +403,7 @@ int main(void)
 		TEST(any_line_is_read),
 		TEST(goroutines_with_one_value_add_up),
 		TEST(time_counts_once_in_whatever_order_it_comes),
+		TEST(a_request_that_stood_at_many_places_is_added_up_in_time),
 		TEST(percentiles_are_of_requests_that_were_seen_whole),
 		TEST(an_inferred_span_is_between_what_was_seen_outside),
 		TEST(a_goroutine_that_begins_in_the_function_is_one_inferred_span),

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -239,6 +240,79 @@ static void maps_have_the_names_of_files(void **state)
 	assert_string_equal(target_maps_find(&maps, STACK)->path, "");
 }
 
+/* A core of a thread, and that many segments, each of two pages of a file. */
+static struct error *open_many(uint32_t count, struct target **ret)
+{
+	size_t names = 16 + count * 24ull, file = names + count * 2;
+	size_t tables = sizeof(Elf64_Ehdr) + (count + 1ull) * sizeof(Elf64_Phdr);
+	_cleanup_free_ uint8_t *bytes = calloc(1, tables + NOTES + file);
+	uint32_t head[] = {5, file, NT_FILE};
+	uint64_t list[] = {count, 0x1000};
+	uint8_t *at = bytes + tables;
+	Elf64_Phdr *p = (void *)(bytes + sizeof(Elf64_Ehdr));
+	struct made_core m;
+
+	made_core_init(&m, EM_X86_64);
+	((Elf64_Ehdr *)m.bytes)->e_phnum = count + 1;
+	memcpy(bytes, m.bytes, sizeof(Elf64_Ehdr));
+	m.note_end = NOTES;
+	put_thread(&m, EM_X86_64, 1, TEXT);
+	memcpy(at, m.bytes + NOTES, m.note_end - NOTES);
+	at += m.note_end - NOTES;
+	memcpy(at, head, sizeof(head));
+	memcpy(at + 12, "CORE", 5);
+	at += 20;
+	memcpy(at, list, sizeof(list));
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t start = TEXT + i * 0x3000, mapped[] = {start, start + 0x2000, i};
+
+		p[i + 1] = (Elf64_Phdr){PT_LOAD, PF_R, tables, start, 0, 0, 0x2000, 0x1000};
+		memcpy(at + 16 + 24 * i, mapped, sizeof(mapped));
+		at[names + 2 * i] = 'a' + i % 26;
+	}
+	at += file;
+	p[0] = (Elf64_Phdr){PT_NOTE, 0, tables, 0, 0, at - bytes - tables, 0, 4};
+	return open_bytes(bytes, at - bytes, ret);
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/* The CPU time of listing the maps, at best; all have their file. */
+static uint64_t maps_ns(uint32_t count)
+{
+	_cleanup_target_ struct target *t = NULL;
+	uint64_t least = UINT64_MAX;
+
+	assert_null(open_many(count, &t));
+	for (int round = 0; round < 3; round++) {
+		_cleanup_maps_ struct target_maps maps = {0};
+		uint64_t ns = cpu_ns();
+
+		assert_null(target_maps(t, &maps));
+		ns = cpu_ns() - ns;
+		least = ns < least ? ns : least;
+		assert_int_equal(maps.count, count);
+		for (uint32_t i = 0; i < count; i++) {
+			assert_int_equal(maps.items[i].path[0], 'a' + i % 26);
+			assert_int_equal(maps.items[i].offset, i * 0x1000ull);
+		}
+	}
+	return least;
+}
+
+static void maps_of_many_segments_are_listed_in_time(void **state)
+{
+	uint64_t few = maps_ns(8000);
+
+	assert_true(maps_ns(64000) < 3 * 8 * few);
+}
+
 /* Reads a core that may be wrong wherever it says that it has something. */
 static void look_at_everything(struct target *t)
 {
@@ -453,6 +527,7 @@ int main(void)
 		cmocka_unit_test(registers_of_amd64_are_where_they_are),
 		cmocka_unit_test(registers_of_arm64_are_where_they_are),
 		cmocka_unit_test(notes_tell_who_died_and_of_what),
+		cmocka_unit_test(maps_of_many_segments_are_listed_in_time),
 		cmocka_unit_test(maps_have_the_names_of_files),
 		cmocka_unit_test(truncated_gives_what_is_there_or_an_error),
 		cmocka_unit_test(wrong_bytes_do_no_harm),

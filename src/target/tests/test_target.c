@@ -1,7 +1,9 @@
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -228,6 +230,38 @@ static void lists_have_this_process_and_its_descriptors(void **state)
 	close(fd);
 }
 
+/* A process that has no descriptors left does not take the target for one that is gone. */
+static void threads_without_descriptors_are_not_a_process_that_is_gone(void **state)
+{
+	const struct rlimit few = {.rlim_cur = 64, .rlim_max = 64};
+	_cleanup_target_ struct target *t = NULL;
+	pid_t pid = start_child(), lister;
+	int status, last = -1, fd;
+
+	lister = fork();
+	if (!lister) {
+		struct target_thread *threads;
+		struct error *err = target_open_process(pid, &t);
+		size_t count;
+
+		if (err || setrlimit(RLIMIT_NOFILE, &few))
+			_exit(1);
+		while ((fd = open("/dev/null", O_RDONLY)) >= 0)
+			last = fd;
+		for (int i = 0; i < 2; i++) {
+			err = target_threads(t, &threads, &count);
+			if (!err || err->code != ERROR_FAILED ||
+			    !strstr(err->message, "cannot list the threads") ||
+			    !strstr(err->message, "Too many open files"))
+				_exit(2);
+		}
+		_exit(!close(last) && !target_threads(t, &threads, &count) ? 0 : 3);
+	}
+	waitpid(lister, &status, 0);
+	end_child(pid);
+	assert_int_equal(status, 0);
+}
+
 static void memory_gives_only_what_it_holds(void **state)
 {
 	_cleanup_target_ struct target *t = NULL;
@@ -257,6 +291,7 @@ int main(void)
 		cmocka_unit_test(threads_hold_the_main_thread),
 		cmocka_unit_test(a_process_is_named_by_its_files),
 		cmocka_unit_test(lists_have_this_process_and_its_descriptors),
+		cmocka_unit_test(threads_without_descriptors_are_not_a_process_that_is_gone),
 		cmocka_unit_test(memory_gives_only_what_it_holds),
 	};
 

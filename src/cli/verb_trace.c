@@ -38,8 +38,8 @@ static const struct argp_option options[] =
 	  "handlers are always recorded",
 	  4},
 	 {"wire", KEY_WIRE, "VERSION", 0,
-	  "Write the trace format of Go 1.22 (the default), 1.23 or 1.25. Older tools cannot read "
-	  "1.23 and 1.25. They also have the stacks of goroutines that never run",
+	  "Write the trace format of Go 1.22 (the default), 1.23 or 1.25. The newer two need "
+	  "tools of that version. They also have the stacks of goroutines that never run",
 	  4},
 	 {"verbose", 'v', NULL, 0, "Print all numbers of the summary on a terminal too", 4},
 	 {0}};

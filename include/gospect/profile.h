@@ -73,6 +73,23 @@ gospect_record_stream(struct gospect_target *target, const struct gospect_record
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_profile_read(const void *bytes, size_t size, struct gospect_profile **ret);
 
+/* An empty profile, for gospect_profile_add(); `command` is its title. */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_profile_create(const char *command, struct gospect_profile **ret);
+
+/*
+ * Adds the samples, mappings and comments of another program's profile `from`, which may be
+ * destroyed afterwards. `profile` is of gospect_profile_create(). All samples of `from` get these
+ * labels; one of their own that has the same key becomes "label.KEY". `name` is the outermost frame
+ * in formats without labels, and stands before the comments. The times within the recording are
+ * left out: a page of it has no time axis. After an error the profile has a part of `from`.
+ * GOSPECT_ERROR_INVALID: `from` has addresses only.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_profile_add(struct gospect_profile *profile, const char *name,
+		    const struct gospect_label *labels, size_t label_count,
+		    const struct gospect_profile *from);
+
 /* Takes NULL as well. A profile may outlive its target. */
 GOSPECT_API void gospect_profile_destroy(struct gospect_profile *profile);
 

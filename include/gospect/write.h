@@ -14,6 +14,9 @@ enum gospect_format {
 	GOSPECT_FOLDED = 4,     /* a line a stack, as flamegraph.pl and inferno take it */
 	GOSPECT_SPEEDSCOPE = 5, /* JSON, for www.speedscope.app */
 	GOSPECT_HTML = 6,       /* a flame graph in one file that needs no network */
+	/* Of profiles: GOSPECT_PPROF, and each sample's `idle_ns`, as numeric labels. For
+	 * gospect_profile_read(), in this process or in another one. */
+	GOSPECT_PPROF_IDLE = 7,
 };
 
 /* Where output goes, in pieces and in order. It is passed by value. */

@@ -1,11 +1,13 @@
 #include "lib/profile_handle.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "lib/error_api.h"
 #include "lib/sink.h"
 #include "lib/stack.h"
+#include "profile/merge.h"
 #include "profile/stands_out.h"
 
 struct gospect_profile *profile_new(void)
@@ -63,6 +65,46 @@ struct gospect_error *gospect_profile_read(const void *bytes, size_t size,
 	struct error *err = profile_read(bytes, size, NULL, &file);
 
 	return error_out(err ? err : profile_of_file(&file, ret));
+}
+
+struct gospect_error *gospect_profile_create(const char *command, struct gospect_profile **ret)
+{
+	_cleanup_profile_handle_ struct gospect_profile *p = profile_new();
+	struct error *err = p ? merge_begin(p->profile, &p->symbols) : &error_no_memory;
+
+	if (!err)
+		p->profile->command = strdup(command);
+	if (!err && !p->profile->command)
+		err = &error_no_memory;
+	if (err)
+		return error_out(err);
+	p->is_merged = true;
+	profile_describe(p, true);
+	*ret = take_ptr(p);
+	return NULL;
+}
+
+struct gospect_error *gospect_profile_add(struct gospect_profile *p, const char *name,
+					  const struct gospect_label *labels, size_t label_count,
+					  const struct gospect_profile *from)
+{
+	_cleanup_free_ struct merge_label *given = calloc(label_count + 1, sizeof(*given));
+	const struct merge_program program = {name, given, label_count};
+	struct error *err = given ? NULL : &error_no_memory;
+
+	if (!p->is_merged || p == from || !from->info.has_functions)
+		return error_out(error_format(
+			ERROR_USAGE,
+			"gospect_profile_add() adds a profile with functions to one that "
+			"gospect_profile_create() made"));
+	for (size_t i = 0; !err && i < label_count; i++)
+		given[i] = (struct merge_label){labels[i].key, labels[i].value};
+	if (!err)
+		err = merge_add(p->profile, p->symbols, &program, from->profile, from->symbols);
+	arena_release(&p->given);
+	p->samples = NULL;
+	profile_describe(p, true);
+	return error_out(err);
 }
 
 const struct gospect_profile_info *gospect_profile_info(const struct gospect_profile *p)
@@ -162,6 +204,8 @@ const struct profile_format *profile_format_of(enum gospect_format format)
 	switch (format) {
 	case GOSPECT_PPROF:
 		return &profile_format_pprof;
+	case GOSPECT_PPROF_IDLE:
+		return &profile_format_pprof_whole;
 	case GOSPECT_FOLDED:
 		return &profile_format_folded;
 	case GOSPECT_SPEEDSCOPE:
@@ -226,7 +270,7 @@ struct gospect_error *gospect_profile_write(const struct gospect_profile *p,
 		return error_out(error_format(ERROR_USAGE,
 					      "invalid profile format %d; see enum gospect_format",
 					      format));
-	if (!p->info.has_functions && f != &profile_format_pprof)
+	if (!p->info.has_functions && !f->binary)
 		return error_out(error_format(
 			ERROR_USAGE,
 			"cannot write a profile of addresses as %s: only pprof supports it; "

@@ -12,6 +12,7 @@ struct gospect_profile {
 	struct profile *profile;
 	struct profile_symbols *symbols;
 	struct gospect_profile_info info;
+	bool is_merged;                              /* of gospect_profile_create() */
 	struct arena given;                          /* what gospect_profile_samples() gave out */
 	const struct gospect_sample *const *samples; /* NULL: not asked for yet */
 };

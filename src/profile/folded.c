@@ -40,7 +40,7 @@ static struct error *add_sample(struct folded *f, const struct profile_sample *s
 				uint64_t weight, struct symbol_stack *stack)
 {
 	const struct profile_symbols *symbols = f->symbols;
-	struct error *err = symbols_stack(symbols, sample, stack);
+	struct error *err = symbols_stack_of_program(symbols, sample, stack);
 	uint32_t node = 0;
 
 	if (err)

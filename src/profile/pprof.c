@@ -46,6 +46,7 @@ struct pprof {
 	size_t label_capacity;
 	size_t label_pointer_capacity;
 	bool *mapping_has_functions;
+	bool whole;  /* with what formats but pprof show, too */
 	bool failed; /* no memory */
 };
 
@@ -118,20 +119,6 @@ static uint64_t function_id(struct pprof *pp, const struct source_line *line)
 	return function.id;
 }
 
-/* The id of the mapping that holds the address, or 0. */
-static uint64_t mapping_id(struct pprof *pp, uint64_t address, bool has_functions)
-{
-	const struct profile *p = pp->profile;
-
-	for (size_t i = 0; i < p->mapping_count; i++) {
-		if (address < p->mappings[i].start || address >= p->mappings[i].end)
-			continue;
-		pp->mapping_has_functions[i] |= has_functions;
-		return i + 1;
-	}
-	return 0;
-}
-
 static void emit_location(struct pprof *pp, uint64_t id, const struct symbol_word *word,
 			  uint64_t shown)
 {
@@ -142,8 +129,12 @@ static void emit_location(struct pprof *pp, uint64_t id, const struct symbol_wor
 	location.id = id;
 	location.line = pointers;
 	if (!stack_pc_is_pseudo(word->pc)) {
-		location.address = stack_pc_lookup(word->pc);
-		location.mapping_id = mapping_id(pp, location.address, word->location.count > 0);
+		struct profile_word at = profile_word_of(pp->profile, word->pc);
+
+		location.address = at.address;
+		location.mapping_id = at.mapping;
+		if (at.mapping)
+			pp->mapping_has_functions[at.mapping - 1] |= word->location.count > 0;
 	}
 	for (size_t i = 0; i < word->location.count; i++) {
 		const struct profile_symbols *s = pp->symbols;
@@ -258,7 +249,7 @@ static size_t sample_labels(struct pprof *pp, const struct profile_sample *sampl
 	add_label(pp, &n, string_id(pp, "wait"), interned_id(pp, sample->wait));
 	for (uint32_t i = 0; i < sample->label_count; i++)
 		add_own_label(pp, &n, &sample->labels[i]);
-	if (!pp->symbols->with_functions) {
+	if (pp->whole) {
 		add_number(pp, &n, RAW_IDLE_COUNT, sample->idle_count);
 		add_number(pp, &n, RAW_IDLE_NS, sample->idle_ns);
 	}
@@ -369,10 +360,12 @@ static void emit_strings(struct pprof *pp)
 	}
 }
 
-static struct error *pprof_write(const struct profile *p, const struct profile_symbols *symbols,
-				 FILE *out)
+static struct error *must_check write_all(const struct profile *p,
+					  const struct profile_symbols *symbols, bool whole,
+					  FILE *out)
 {
-	_cleanup_(pprof_release) struct pprof pp = {.profile = p, .symbols = symbols};
+	_cleanup_(
+		pprof_release) struct pprof pp = {.profile = p, .symbols = symbols, .whole = whole};
 	struct error *err;
 
 	pp.mapping_has_functions = calloc(p->mapping_count + 1, sizeof(bool));
@@ -390,6 +383,24 @@ static struct error *pprof_write(const struct profile *p, const struct profile_s
 	gzip_close(&pp.gz);
 	return pp.failed ? &error_no_memory : NULL;
 }
+
+static struct error *pprof_write(const struct profile *p, const struct profile_symbols *symbols,
+				 FILE *out)
+{
+	return write_all(p, symbols, !symbols->with_functions, out);
+}
+
+static struct error *pprof_write_whole(const struct profile *p,
+				       const struct profile_symbols *symbols, FILE *out)
+{
+	return write_all(p, symbols, true, out);
+}
+
+const struct profile_format profile_format_pprof_whole = {
+	.name = "pprof",
+	.binary = true,
+	.write = pprof_write_whole,
+};
 
 const struct profile_format profile_format_pprof = {
 	.name = "pprof",

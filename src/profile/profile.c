@@ -39,6 +39,7 @@ void profile_destroy(struct profile *p)
 	free(p->samples);
 	free(p->comments);
 	free(p->mappings);
+	free(p->words);
 	free(p->command);
 	free(p->go_version);
 	map_release(&p->index);
@@ -49,7 +50,7 @@ void profile_destroy(struct profile *p)
 
 static uint64_t sample_hash(const struct profile_sample *s)
 {
-	uint64_t h = hash_u64(s->state ^ (uint64_t)s->wait << 8);
+	uint64_t h = hash_u64(s->state ^ (uint64_t)s->wait << 8 ^ (uint64_t)s->program << 40);
 
 	if (s->depth)
 		h ^= hash_bytes(s->pcs, s->depth * sizeof(*s->pcs));
@@ -65,8 +66,8 @@ static bool same_bytes(const void *a, const void *b, size_t size)
 
 static bool same_kind(const struct profile_sample *a, const struct profile_sample *b)
 {
-	return a->state == b->state && a->wait == b->wait && a->depth == b->depth &&
-	       a->label_count == b->label_count &&
+	return a->state == b->state && a->wait == b->wait && a->program == b->program &&
+	       a->depth == b->depth && a->label_count == b->label_count &&
 	       same_bytes(a->pcs, b->pcs, a->depth * sizeof(*a->pcs)) &&
 	       same_bytes(a->labels, b->labels, a->label_count * sizeof(*a->labels));
 }
@@ -96,6 +97,7 @@ static bool append_kind(struct profile *p, const struct profile_sample *s)
 		.state = s->state,
 		.labels = (const struct profile_label *)(block + pcs_size),
 		.label_count = s->label_count,
+		.program = s->program,
 	};
 	return true;
 }
@@ -180,18 +182,16 @@ struct error *profile_add_comment(struct profile *p, const char *format, ...)
 	return NULL;
 }
 
-struct error *profile_add_mapping(struct profile *p, const struct profile_mapping *mapping)
+static struct error *must_check insert_mapping(struct profile *p, size_t at,
+					       const struct profile_mapping *mapping)
 {
 	_cleanup_free_ char *file = strdup(mapping->file ? mapping->file : "");
 	_cleanup_free_ char *build_id = strdup(mapping->build_id ? mapping->build_id : "");
 	struct profile_mapping *m;
-	size_t at = p->mapping_count;
 
 	if (!file || !build_id ||
 	    !array_reserve(&p->mappings, &p->mapping_capacity, p->mapping_count + 1))
 		return &error_no_memory;
-	while (at && p->mappings[at - 1].start > mapping->start)
-		at--;
 	m = &p->mappings[at];
 	memmove(m + 1, m, (p->mapping_count - at) * sizeof(*m));
 	*m = *mapping;
@@ -199,6 +199,33 @@ struct error *profile_add_mapping(struct profile *p, const struct profile_mappin
 	m->build_id = take_ptr(build_id);
 	p->mapping_count++;
 	return NULL;
+}
+
+struct error *profile_append_mapping(struct profile *p, const struct profile_mapping *mapping)
+{
+	return insert_mapping(p, p->mapping_count, mapping);
+}
+
+struct error *profile_add_mapping(struct profile *p, const struct profile_mapping *mapping)
+{
+	size_t at = p->mapping_count;
+
+	while (at && p->mappings[at - 1].start > mapping->start)
+		at--;
+	return insert_mapping(p, at, mapping);
+}
+
+struct profile_word profile_word_of(const struct profile *p, uint64_t pc)
+{
+	uint64_t number = pc - STACK_PC_LAST_PSEUDO - 1;
+	struct profile_word word = {.address = stack_pc_lookup(pc)};
+
+	if (p->words)
+		return number < p->word_count ? p->words[number] : (struct profile_word){0};
+	for (size_t i = 0; !word.mapping && i < p->mapping_count; i++)
+		if (word.address >= p->mappings[i].start && word.address < p->mappings[i].end)
+			word.mapping = i + 1;
+	return word;
 }
 
 static bool has_label(const struct profile_sample *s, uint32_t key, uint32_t value)

@@ -46,6 +46,7 @@ struct profile_sample {
 	uint64_t idle_ns;
 	uint64_t longest_ns;        /* that a goroutine stood there at a stretch; 0: not known */
 	uint64_t longest_goroutine; /* its id */
+	uint32_t program;           /* of a merged profile: its frame in the symbols + 1; 0: none */
 };
 
 struct profile_mapping {
@@ -54,6 +55,12 @@ struct profile_mapping {
 	uint64_t offset; /* in the file */
 	char *file;
 	char *build_id; /* hexadecimal, "" when the file has none */
+};
+
+/* What a word of a merged profile stands for. */
+struct profile_word {
+	uint64_t address; /* that is looked up */
+	uint32_t mapping; /* its place in profile->mappings + 1; 0: none */
 };
 
 struct profile {
@@ -78,6 +85,11 @@ struct profile {
 	size_t mapping_count;
 	size_t mapping_capacity;
 	struct timeline timeline; /* rows are places of samples; empty: not known */
+	/* Of several programs (profile/merge.h): words are numbers behind the pseudo words, and
+	 * these are what they stand for. Empty: words are addresses. */
+	struct profile_word *words;
+	size_t word_count;
+	size_t word_capacity;
 };
 
 struct profile *profile_create(void); /* NULL: no memory */
@@ -95,6 +107,11 @@ struct error *profile_add_comment(struct profile *p, const char *format, ...) mu
 /* Copies the strings of the mapping. */
 struct error *profile_add_mapping(struct profile *p,
 				  const struct profile_mapping *mapping) must_check;
+/* Likewise, but behind all others, in whatever order their addresses are. */
+struct error *profile_append_mapping(struct profile *p,
+				     const struct profile_mapping *mapping) must_check;
+/* Of a word that is not a pseudo word. */
+struct profile_word profile_word_of(const struct profile *p, uint64_t pc);
 /* Leaves only the samples that have this label; nothing can be added afterwards. */
 void profile_keep_label(struct profile *p, const char *key, const char *value);
 /* The total over all samples. */
@@ -141,7 +158,9 @@ struct profile_format {
 			       FILE *out);
 };
 
-extern const struct profile_format profile_format_pprof;      /* .pb.gz .pprof */
+extern const struct profile_format profile_format_pprof; /* .pb.gz .pprof */
+/* Likewise, with the idle time of each sample: for profile_read(). Not known by its name. */
+extern const struct profile_format profile_format_pprof_whole;
 extern const struct profile_format profile_format_folded;     /* .folded */
 extern const struct profile_format profile_format_speedscope; /* .json */
 extern const struct profile_format profile_format_html;       /* .html */

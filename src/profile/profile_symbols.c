@@ -130,15 +130,14 @@ static bool symbolize_sample(struct profile_symbols *symbols, const struct symbo
 	return true;
 }
 
-static struct error *must_check symbolize_all(struct profile_symbols *symbols,
-					      const struct profile *p,
-					      const struct symbol_source *source)
+struct error *symbols_extend(struct profile_symbols *symbols, const struct profile *p, size_t first,
+			     const struct symbol_source *source)
 {
 	struct error *err = NULL;
 
 	if (!symbolize_word(symbols, source, STACK_PC_UNKNOWN))
 		return &error_no_memory;
-	for (size_t i = 0; !err && i < p->count; i++) {
+	for (size_t i = first; !err && i < p->count; i++) {
 		err = cancel_check(source->cancel);
 		if (!err && !symbolize_sample(symbols, source, &p->samples[i]))
 			err = &error_no_memory;
@@ -149,12 +148,20 @@ static struct error *must_check symbolize_all(struct profile_symbols *symbols,
 	return err;
 }
 
+struct error *symbols_add_frame(struct profile_symbols *symbols, const char *function, size_t *ret)
+{
+	*ret = symbols->frame_count;
+	return append_frame(symbols, (struct go_frame){.function = function, .file = ""})
+		       ? NULL
+		       : &error_no_memory;
+}
+
 struct error *symbols_create(const struct profile *p, const struct symbol_source *source,
 			     struct profile_symbols **ret)
 {
 	_cleanup_profile_symbols_ struct profile_symbols *symbols = calloc(1, sizeof(*symbols));
 
-	struct error *err = symbols ? symbolize_all(symbols, p, source) : &error_no_memory;
+	struct error *err = symbols ? symbols_extend(symbols, p, 0, source) : &error_no_memory;
 
 	if (err)
 		return err;
@@ -266,6 +273,15 @@ struct error *symbols_stack(const struct profile_symbols *symbols,
 		}
 	}
 	return stack->count ? NULL : push_frame(stack, symbols_lone(symbols, sample)->first);
+}
+
+struct error *symbols_stack_of_program(const struct profile_symbols *symbols,
+				       const struct profile_sample *sample,
+				       struct symbol_stack *stack)
+{
+	struct error *err = symbols_stack(symbols, sample, stack);
+
+	return err || !sample->program ? err : push_frame(stack, sample->program - 1);
 }
 
 void symbol_stack_release(struct symbol_stack *stack)

@@ -54,6 +54,13 @@ struct symbol_source {
 struct error *symbols_create(const struct profile *p, const struct symbol_source *source,
 			     struct profile_symbols **ret) must_check;
 
+/* Adds the words of the profile's samples from the place `first` on. */
+struct error *symbols_extend(struct profile_symbols *symbols, const struct profile *p, size_t first,
+			     const struct symbol_source *source) must_check;
+/* Adds a frame that no word has; *ret is its place. Before symbols_extend(), which completes it. */
+struct error *symbols_add_frame(struct profile_symbols *symbols, const char *function,
+				size_t *ret) must_check;
+
 const struct symbol_word *symbols_word(const struct profile_symbols *symbols, uint64_t pc);
 
 /*
@@ -82,6 +89,10 @@ struct symbol_stack {
 struct error *symbols_stack(const struct profile_symbols *symbols,
 			    const struct profile_sample *sample,
 			    struct symbol_stack *stack) must_check;
+/* Likewise, and at the outer end the program of a merged profile, for formats without labels. */
+struct error *symbols_stack_of_program(const struct profile_symbols *symbols,
+				       const struct profile_sample *sample,
+				       struct symbol_stack *stack) must_check;
 void symbol_stack_release(struct symbol_stack *stack);
 
 #define _cleanup_symbol_stack_ __attribute__((cleanup(symbol_stack_release)))

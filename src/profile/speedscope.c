@@ -49,7 +49,7 @@ static struct error *write_stacks(const struct profile *p, const struct profile_
 
 	fputs("\"samples\":[", out);
 	for (size_t i = 0; i < p->count && !err; i++) {
-		err = symbols_stack(symbols, &p->samples[i], &stack);
+		err = symbols_stack_of_program(symbols, &p->samples[i], &stack);
 		fputs(i ? ",\n[" : "\n[", out);
 		for (size_t j = stack.count; j-- > 0;)
 			fprintf(out, "%" PRIu32 "%s", symbols->lines[stack.frames[j]],

@@ -1,0 +1,34 @@
+/*
+ * A profile of several programs. Their addresses overlap, so its words are numbers
+ * (profile->words), and its mappings are in the order of the programs.
+ */
+#ifndef PROFILE_MERGE_H
+#define PROFILE_MERGE_H
+
+#include "profile/profile.h"
+
+struct merge_label {
+	const char *key;
+	const char *value;
+};
+
+/* Which program it is. */
+struct merge_program {
+	const char *name; /* the outermost frame in formats without labels; before its comments */
+	const struct merge_label *labels; /* of all its samples */
+	size_t label_count;
+};
+
+/* The symbols of an empty profile, to which programs are added. */
+struct error *merge_begin(const struct profile *p, struct profile_symbols **ret) must_check;
+
+/*
+ * Adds the samples, mappings and comments of `from`, with functions. A label of its own that has
+ * the key of one of the program's becomes "label.KEY". Its timeline is left out: the programs'
+ * recordings began at different times. After an error both have a part of it.
+ */
+struct error *merge_add(struct profile *p, struct profile_symbols *symbols,
+			const struct merge_program *program, const struct profile *from,
+			const struct profile_symbols *from_symbols) must_check;
+
+#endif

@@ -82,6 +82,14 @@ def test_commands_are_found_in_text_blocks_and_behind_others(check):
     assert found == [("ps", []), ("record", ["-d", "1"]), ("dump", ["-p", "PID", "--nonsense"])]
 
 
+def test_a_command_runs_on_a_terminal_where_the_page_says_so(check, tmp_path):
+    page = "<!-- terminal -->\n```console\n$ a\n```\n```console\n$ b\n```\n"
+    assert [block.terminal for block in check.parse(page)[0]] == [True, False]
+    command = r"test -t 1 && printf 'one\rtwo\033[Kthree\nfour\n'; exit 3"
+    assert check.run_step(command, 1, tmp_path, True) == (3, ["three", "four"])
+    assert check.run_step(command, 1, tmp_path) == (3, [])
+
+
 def test_a_figure_that_was_not_measured_is_found(check):
     table = "## Figures\n| dump | 31.7 ms, 394 ms |\n\n## Next\n99 ms\n"
     assert not list(check.check_figures("It takes 31.7 ms.\n", table))

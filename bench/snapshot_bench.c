@@ -58,9 +58,9 @@ static struct error *bench_plan(struct bench *b)
 
 static struct error *look_at_all(struct bench *b)
 {
-	for (size_t at = 0, visited; at < b->unit_count; at += visited) {
+	for (size_t at = 0, scanned; at < b->unit_count; at += scanned) {
 		struct error *err =
-			goroutine_set_visit(b->set, b->order + at, b->unit_count - at, &visited);
+			goroutine_set_scan(b->set, b->order + at, b->unit_count - at, &scanned);
 
 		if (err)
 			return err;

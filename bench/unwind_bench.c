@@ -83,7 +83,7 @@ static struct error *look_at_all(struct goroutine_set *set)
 {
 	_cleanup_free_ uint32_t *order = NULL;
 	const struct goroutine_unit *units;
-	size_t count, visited;
+	size_t count, scanned;
 	struct error *err = goroutine_set_plan(set, UNIT_BYTES, &units, &count);
 
 	if (err)
@@ -93,8 +93,8 @@ static struct error *look_at_all(struct goroutine_set *set)
 		return &error_no_memory;
 	for (size_t i = 0; i < count; i++)
 		order[i] = i;
-	for (size_t at = 0; !err && at < count; at += visited)
-		err = goroutine_set_visit(set, order + at, count - at, &visited);
+	for (size_t at = 0; !err && at < count; at += scanned)
+		err = goroutine_set_scan(set, order + at, count - at, &scanned);
 	return err;
 }
 

@@ -16,7 +16,7 @@ struct mapped_file {
 	uint8_t *bytes;
 	size_t size;
 	_Atomic bool truncated;
-	bool told; /* by mapped_file_check() */
+	bool reported; /* by mapped_file_check() */
 	bool is_copy;
 	char name[];
 };
@@ -114,7 +114,7 @@ void mapped_file_close(struct mapped_file *file)
 	if (!file)
 		return;
 	forget(file);
-	if (file->truncated && !file->told)
+	if (file->truncated && !file->reported)
 		untold = true;
 	munmap(file->bytes, file->size);
 	free(file);
@@ -129,7 +129,7 @@ struct error *mapped_file_check(struct mapped_file *file, struct error *err)
 {
 	if (!file || !file->truncated)
 		return err;
-	file->told = true;
+	file->reported = true;
 	error_destroy(err);
 	return error_format(
 		ERROR_CORRUPT,
@@ -139,7 +139,7 @@ struct error *mapped_file_check(struct mapped_file *file, struct error *err)
 
 /* Replaces the rest of the file from the page of this address on; bytes that were read before stay.
  */
-static bool mend(struct mapped_file *file, uintptr_t address)
+static bool repair_mapping(struct mapped_file *file, uintptr_t address)
 {
 	uintptr_t page = address - address % sysconf(_SC_PAGESIZE);
 	uintptr_t end = (uintptr_t)file->bytes + file->size;
@@ -151,23 +151,23 @@ static bool mend(struct mapped_file *file, uintptr_t address)
 	return true;
 }
 
-bool mapped_file_mend(const void *address)
+bool mapped_file_repair(const void *address)
 {
 	struct mapped_file *file;
 	int saved = errno;
-	bool mended;
+	bool repaired;
 
 	take_lock();
 	file = files;
 	while (file && (uintptr_t)address - (uintptr_t)file->bytes >= file->size)
 		file = file->next;
-	mended = file && mend(file, (uintptr_t)address);
+	repaired = file && repair_mapping(file, (uintptr_t)address);
 	drop_lock();
 	errno = saved;
-	return mended;
+	return repaired;
 }
 
-bool mapped_file_untold(void)
+bool mapped_file_unreported(void)
 {
 	return untold;
 }

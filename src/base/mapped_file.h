@@ -1,6 +1,6 @@
 /*
  * A file in memory. A file may become shorter while it is mapped, and a read beyond its end raises
- * SIGBUS. Here it is an ordinary error instead: the handler of SIGBUS calls mapped_file_mend(),
+ * SIGBUS. Here it is an ordinary error instead: the handler of SIGBUS calls mapped_file_repair(),
  * which puts zeros where the rest of the file was, and mapped_file_check() says what happened.
  * Check that after a read, before its result is used.
  *
@@ -34,8 +34,8 @@ struct error *mapped_file_check(struct mapped_file *file, struct error *err) mus
 
 /* From the handler of a SIGBUS at this address: true when a file is mapped there, and is readable
  * now. */
-bool mapped_file_mend(const void *address);
+bool mapped_file_repair(const void *address);
 /* Whether a file was truncated, and closed without a mapped_file_check() that said so. */
-bool mapped_file_untold(void);
+bool mapped_file_unreported(void);
 
 #endif

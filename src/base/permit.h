@@ -12,7 +12,7 @@
 enum permit {
 	PERMIT_LIMITS = 1,   /* raises RLIMIT_NOFILE, RLIMIT_MEMLOCK */
 	PERMIT_PRIORITY = 2, /* gives the calling thread a real-time priority for a while */
-	PERMIT_MAPPING = 4,  /* maps files; SIGBUS is handled by mapped_file_mend() */
+	PERMIT_MAPPING = 4,  /* maps files; SIGBUS is handled by mapped_file_repair() */
 	PERMIT_ALL = 7,
 };
 

@@ -50,7 +50,7 @@ static int finish(struct error *err, int status)
 		if (err->code != ERROR_STOPPED)
 			say("%s", err->message);
 		error_destroy(err);
-	} else if (mapped_file_untold()) {
+	} else if (mapped_file_unreported()) {
 		say("a program file was truncated while gospect read it, so function names may be "
 		    "missing; if a build is running, try again after it");
 		status = EXIT_FAILED;

@@ -47,17 +47,17 @@ static void add_process(struct strbuf *sb, pid_t pid)
 	strbuf_addf(sb, "-%d", pid);
 }
 
-struct error *record_page_name(struct subject_options *subject, char **ret)
+struct error *record_page_name(struct target_options *target, char **ret)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, path = STRBUF_INIT;
-	struct error *err = subject_find(subject);
+	struct error *err = target_options_find(target);
 
 	if (err)
 		return err;
-	if (subject->pid)
-		add_process(&name, subject->pid);
+	if (target->pid)
+		add_process(&name, target->pid);
 	else
-		add_name(&name, subject->command[0]);
+		add_name(&name, target->command[0]);
 	for (int i = 1; i < MAX_FILES; i++) {
 		strbuf_reset(&path);
 		strbuf_adds(&path, name.data);

@@ -47,7 +47,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 const struct argp recording_argp = {.options = options, .parser = parse};
 
 struct progress {
-	struct subject *subject;
+	struct cli_target *target;
 	double duration;
 };
 
@@ -55,7 +55,7 @@ static void progress(void *arg, double seconds, uint64_t looks)
 {
 	const struct progress *p = arg;
 
-	subject_go_on(p->subject);
+	cli_target_go_on(p->target);
 	if (p->duration > 0)
 		say_progress("%.0f of %g s, %lu goroutine reads", seconds, p->duration, looks);
 	else
@@ -63,16 +63,16 @@ static void progress(void *arg, double seconds, uint64_t looks)
 			     looks);
 }
 
-struct error *recording_take(struct subject *subject, const struct gospect_record_options *given,
+struct error *recording_take(struct cli_target *target, const struct gospect_record_options *given,
 			     struct gospect_profile **ret)
 {
-	struct progress p = {subject, given->duration};
+	struct progress p = {target, given->duration};
 	struct gospect_record_options o = *given;
 	struct gospect_error *err;
 
 	o.progress = progress;
 	o.arg = &p;
-	err = gospect_record(subject->handle, &o, ret);
+	err = gospect_record(target->handle, &o, ret);
 	say_progress(NULL);
 	return library_error(err);
 }

@@ -4,14 +4,14 @@
 
 #include <gospect/profile.h>
 
-#include "cli/subject.h"
+#include "cli/target_options.h"
 
 /* -d, -r and --budget: a child parser; its input is a zeroed struct gospect_record_options. */
 extern const struct argp recording_argp;
 
 /* gospect_record(), with its progress shown on a terminal. A command that is held runs on when all
  * is ready. */
-struct error *recording_take(struct subject *subject, const struct gospect_record_options *given,
+struct error *recording_take(struct cli_target *target, const struct gospect_record_options *given,
 			     struct gospect_profile **ret) must_check;
 
 /* One line: how long, how much, how exact, and at what cost; `path` where it was written, NULL for

@@ -73,7 +73,7 @@ struct error *tracing_create(const struct gospect_trace_options *options,
 	return NULL;
 }
 
-struct error *tracing_begin(struct gospect_trace *trace, struct subject *s)
+struct error *tracing_begin(struct gospect_trace *trace, struct cli_target *s)
 {
 	struct error *err;
 
@@ -82,7 +82,7 @@ struct error *tracing_begin(struct gospect_trace *trace, struct subject *s)
 	if (err)
 		stop_release();
 	else
-		subject_go_on(s);
+		cli_target_go_on(s);
 	return err;
 }
 

@@ -4,7 +4,7 @@
 
 #include <gospect/trace.h>
 
-#include "cli/subject.h"
+#include "cli/target_options.h"
 
 /* stop_on_signals(), and SIGUSR1 for a flight. No number of signals prevents the removal of the
  * agent. */
@@ -15,7 +15,7 @@ void tracing_handle_signals(bool flight);
 struct error *tracing_create(const struct gospect_trace_options *options,
 			     struct gospect_trace **ret) must_check;
 /* gospect_trace_begin(); a command that is held runs on. */
-struct error *tracing_begin(struct gospect_trace *trace, struct subject *s) must_check;
+struct error *tracing_begin(struct gospect_trace *trace, struct cli_target *s) must_check;
 /* gospect_trace_run(), and one line that says what came of it; `path` where it was written, NULL
  * for nowhere in particular. */
 struct error *tracing_run(struct gospect_trace *trace, const char *path) must_check;

@@ -1,15 +1,15 @@
 #include "base/cleanup.h"
 #include "base/outfile.h"
+#include "cli/common_options.h"
 #include "cli/format_names.h"
 #include "cli/no_match.h"
-#include "cli/request.h"
 #include "cli/stop.h"
 #include "cli/unwind_option.h"
 
 enum { KEY_RUNTIME = 0x4000, KEY_GROUP, KEY_RAW };
 
 struct dump_verb {
-	struct request request;
+	struct common_options request;
 	uint32_t unwind; /* enum gospect_unwind */
 	uint32_t flags;  /* enum gospect_snapshot_write_flags */
 	bool all;
@@ -33,7 +33,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &v->request;
-		state->child_inputs[1] = &v->request.subject;
+		state->child_inputs[1] = &v->request.target;
 		state->child_inputs[2] = &v->unwind;
 		return 0;
 	case KEY_RUNTIME:
@@ -49,8 +49,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-static const struct argp_child children[] = {{&request_argp, 0, NULL, 0},
-					     {&subject_core_argp, 0, NULL, 0},
+static const struct argp_child children[] = {{&common_options_argp, 0, NULL, 0},
+					     {&target_options_core_argp, 0, NULL, 0},
 					     {&unwind_argp, 0, NULL, 0},
 					     {0}};
 
@@ -103,7 +103,7 @@ static void cleanup_snapshot(struct gospect_snapshot **s)
 	gospect_snapshot_destroy(*s);
 }
 
-static struct error *dump(const struct dump_verb *v, const struct subject *s,
+static struct error *dump(const struct dump_verb *v, const struct cli_target *s,
 			  enum gospect_format format, struct outfile *out)
 {
 	const struct gospect_filter *filter = &v->request.filter;
@@ -130,22 +130,22 @@ static struct error *run_dump(struct dump_verb *v)
 {
 	const char *path = v->request.output.path;
 	_cleanup_outfile_ struct outfile out = {0};
-	_cleanup_subject_ struct subject s = {0};
+	_cleanup_cli_target_ struct cli_target s = {0};
 	enum gospect_format format = GOSPECT_TEXT;
-	struct error *err = subject_check(&v->request.subject, "dump");
+	struct error *err = target_options_check(&v->request.target, "dump");
 
 	if (!err)
 		err = choose_format(v, &format);
 	if (!err)
 		err = outfile_open(path ? path : "-", &out);
-	v->request.subject.out = &out;
+	v->request.target.out = &out;
 	/* A moment until it is written: that is not lost to a signal. */
 	if (path)
 		stop_on_signals();
-	if (!err && v->request.subject.core)
-		say_work_on("reading", v->request.subject.core);
+	if (!err && v->request.target.core)
+		say_work_on("reading", v->request.target.core);
 	if (!err)
-		err = subject_open(&v->request.subject, &s);
+		err = cli_target_open(&v->request.target, &s);
 	if (!err)
 		err = dump(v, &s, format, &out);
 	say_work(NULL);
@@ -155,7 +155,7 @@ static struct error *run_dump(struct dump_verb *v)
 static struct error *run(int argc, char **argv, int *ret)
 {
 	struct dump_verb v = {
-		.request.subject = {.reads_cores = true, .confines = true, .completes = true}};
+		.request.target = {.reads_cores = true, .confines = true, .completes = true}};
 	bool help;
 	struct error *err = parse_options(&argp, "dump", argc, argv, &v, &help);
 

@@ -1,17 +1,17 @@
 #include <string.h>
 
 #include "base/outfile.h"
+#include "cli/common_options.h"
 #include "cli/duration.h"
 #include "cli/no_match.h"
 #include "cli/recording.h"
 #include "cli/report_ask.h"
-#include "cli/request.h"
 #include "cli/tracing.h"
 
 enum { KEY_MAX_SIZE = 0x7200, KEY_SAMPLED, KEY_MAX_PAUSE };
 
 struct offcpu_verb {
-	struct request request;
+	struct common_options request;
 	struct report_ask ask;
 	struct gospect_record_options recording; /* its duration is the trace's too */
 	double max_size;                         /* MB */
@@ -55,7 +55,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-static const struct argp_child children[] = {{&request_without_filter_argp, 0, NULL, 0},
+static const struct argp_child children[] = {{&common_options_without_filter_argp, 0, NULL, 0},
 					     {&recording_argp, 0, NULL, 0},
 					     {&report_ask_argp, 0, NULL, 0},
 					     {0}};
@@ -95,7 +95,7 @@ static void fall_back(struct report_ask *ask)
 
 static struct error *check(struct offcpu_verb *v)
 {
-	struct error *err = subject_check(&v->request.subject, "offcpu");
+	struct error *err = target_options_check(&v->request.target, "offcpu");
 
 	if (!err && !v->ask.is_chosen)
 		v->ask.by_function = v->ask.defaulted = true;
@@ -109,7 +109,7 @@ static struct error *check(struct offcpu_verb *v)
 }
 
 /* The trace stays in memory, in *ret: it is read as one from a file would be. */
-static struct error *trace(const struct offcpu_verb *v, struct subject *s,
+static struct error *trace(const struct offcpu_verb *v, struct cli_target *s,
 			   struct gospect_trace **ret, bool *ret_refused)
 {
 	const struct gospect_trace_options o = {
@@ -143,7 +143,7 @@ static void say_error(const struct gospect_profile_info *p, bool requests)
 		say("sampled: the times are accurate to ±%.3g ms (95 %% confidence)", ms);
 }
 
-static struct error *sample(struct offcpu_verb *v, struct subject *s, struct report_file *file)
+static struct error *sample(struct offcpu_verb *v, struct cli_target *s, struct report_file *file)
 {
 	const struct gospect_filter labelled = {.size = sizeof(labelled),
 						.label = v->ask.table.label};
@@ -161,7 +161,7 @@ static struct error *sample(struct offcpu_verb *v, struct subject *s, struct rep
 	return NULL;
 }
 
-static struct error *measure(struct offcpu_verb *v, struct subject *s, struct report_file *file,
+static struct error *measure(struct offcpu_verb *v, struct cli_target *s, struct report_file *file,
 			     struct gospect_trace **ret)
 {
 	bool refused = false;
@@ -183,7 +183,7 @@ static struct error *run_offcpu(struct offcpu_verb *v, int *ret)
 {
 	_cleanup_report_file_ struct report_file file = {.path = "the recording"};
 	_cleanup_outfile_ struct outfile out = {0};
-	_cleanup_subject_ struct subject s = {0};
+	_cleanup_cli_target_ struct cli_target s = {0};
 	_cleanup_trace_ struct gospect_trace *t = NULL;
 	struct error *err = check(v);
 
@@ -193,10 +193,10 @@ static struct error *run_offcpu(struct offcpu_verb *v, int *ret)
 	if (err)
 		return err;
 	tracing_handle_signals(false);
-	v->request.subject.out = &out;
-	v->request.subject.confines = v->request.subject.holds = true;
-	v->request.subject.traces = !v->sampled;
-	err = subject_open(&v->request.subject, &s);
+	v->request.target.out = &out;
+	v->request.target.confines = v->request.target.holds = true;
+	v->request.target.traces = !v->sampled;
+	err = cli_target_open(&v->request.target, &s);
 	if (!err)
 		err = measure(v, &s, &file, &t);
 	if (!err)
@@ -204,7 +204,7 @@ static struct error *run_offcpu(struct offcpu_verb *v, int *ret)
 	if (!err)
 		err = outfile_commit(&out);
 	if (s.child)
-		*ret = subject_wait(&s);
+		*ret = cli_target_wait(&s);
 	return err;
 }
 

@@ -2,18 +2,18 @@
 
 #include "base/cleanup.h"
 #include "base/outfile.h"
+#include "cli/common_options.h"
 #include "cli/format_names.h"
 #include "cli/no_match.h"
 #include "cli/record_page.h"
 #include "cli/recording.h"
-#include "cli/request.h"
 #include "cli/stop.h"
 #include "cli/unwind_option.h"
 
 enum { KEY_ON_CPU = 0x5000, KEY_OFF_CPU, KEY_RAW, KEY_RUNTIME, KEY_KERNEL, KEY_RUN_QUEUE };
 
 struct record_verb {
-	struct request request;
+	struct common_options request;
 	struct gospect_record_options recording;
 	enum gospect_format format;
 	bool answers; /* at a terminal: what stands out */
@@ -66,7 +66,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-static const struct argp_child children[] = {{&request_argp, 0, NULL, 0},
+static const struct argp_child children[] = {{&common_options_argp, 0, NULL, 0},
 					     {&recording_argp, 0, NULL, 0},
 					     {&unwind_argp, 0, NULL, 0},
 					     {0}};
@@ -156,7 +156,7 @@ static struct error *choose_page(struct record_verb *v, char **ret_path)
 
 	if (o->path || o->format || has(v, GOSPECT_RECORD_ADDRESSES) || !output_is_terminal(o))
 		return NULL;
-	err = record_page_name(&v->request.subject, ret_path);
+	err = record_page_name(&v->request.target, ret_path);
 	o->path = *ret_path;
 	v->answers = true;
 	return err;
@@ -167,7 +167,7 @@ static void drop_profile(struct gospect_profile **p)
 	gospect_profile_destroy(*p);
 }
 
-static struct error *record(struct record_verb *v, struct subject *s, struct outfile *out)
+static struct error *record(struct record_verb *v, struct cli_target *s, struct outfile *out)
 {
 	const char *path = v->request.output.path;
 	_cleanup_(drop_profile) struct gospect_profile *p = NULL;
@@ -191,9 +191,9 @@ static struct error *record(struct record_verb *v, struct subject *s, struct out
 static struct error *run_record(struct record_verb *v, int *ret)
 {
 	_cleanup_outfile_ struct outfile out = {0};
-	_cleanup_subject_ struct subject s = {0};
+	_cleanup_cli_target_ struct cli_target s = {0};
 	_cleanup_free_ char *page = NULL;
-	struct error *err = subject_check(&v->request.subject, "record");
+	struct error *err = target_options_check(&v->request.target, "record");
 
 	if (!err)
 		err = choose_page(v, &page);
@@ -206,18 +206,18 @@ static struct error *run_record(struct record_verb *v, int *ret)
 	if (err)
 		return err;
 	stop_on_signals();
-	v->request.subject.out = &out;
-	err = subject_open(&v->request.subject, &s);
+	v->request.target.out = &out;
+	err = cli_target_open(&v->request.target, &s);
 	if (!err)
 		err = record(v, &s, &out);
 	if (s.child)
-		*ret = subject_wait(&s);
+		*ret = cli_target_wait(&s);
 	return err;
 }
 
 static struct error *run(int argc, char **argv, int *ret)
 {
-	struct record_verb v = {.request.subject = {.confines = true, .holds = true}};
+	struct record_verb v = {.request.target = {.confines = true, .holds = true}};
 	bool help;
 	struct error *err = parse_options(&argp, "record", argc, argv, &v, &help);
 

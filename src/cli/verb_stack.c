@@ -3,11 +3,11 @@
 
 #include "base/cleanup.h"
 #include "base/outfile.h"
-#include "cli/request.h"
+#include "cli/common_options.h"
 #include "cli/unwind_option.h"
 
 struct stack_verb {
-	struct request request;
+	struct common_options request;
 	uint32_t unwind; /* enum gospect_unwind */
 	unsigned long goid;
 	bool json;
@@ -25,7 +25,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &v->request;
-		state->child_inputs[1] = &v->request.subject;
+		state->child_inputs[1] = &v->request.target;
 		state->child_inputs[2] = &v->unwind;
 		return 0;
 	case 'g':
@@ -36,8 +36,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-static const struct argp_child children[] = {{&request_without_filter_argp, 0, NULL, 0},
-					     {&subject_core_argp, 0, NULL, 0},
+static const struct argp_child children[] = {{&common_options_without_filter_argp, 0, NULL, 0},
+					     {&target_options_core_argp, 0, NULL, 0},
 					     {&unwind_argp, 0, NULL, 0},
 					     {0}};
 
@@ -72,7 +72,7 @@ static struct error *check(struct stack_verb *v)
 				    o->format);
 	v->json = o->format ? !strcmp(o->format, "json")
 			    : n >= 5 && !strcmp(o->path + n - 5, ".json");
-	return subject_check(&v->request.subject, "stack");
+	return target_options_check(&v->request.target, "stack");
 }
 
 static void cleanup_memory(struct gospect_stack_memory **m)
@@ -80,7 +80,7 @@ static void cleanup_memory(struct gospect_stack_memory **m)
 	gospect_stack_memory_destroy(*m);
 }
 
-static struct error *take_and_write(const struct stack_verb *v, const struct subject *s,
+static struct error *take_and_write(const struct stack_verb *v, const struct cli_target *s,
 				    struct outfile *out)
 {
 	_cleanup_(cleanup_memory) struct gospect_stack_memory *memory = NULL;
@@ -98,26 +98,26 @@ static struct error *run_stack(struct stack_verb *v, int *ret)
 {
 	const char *path = v->request.output.path;
 	_cleanup_outfile_ struct outfile out = {0};
-	_cleanup_subject_ struct subject s = {0};
+	_cleanup_cli_target_ struct cli_target s = {0};
 	struct error *err = check(v);
 
 	if (!err)
 		err = outfile_open(path ? path : "-", &out);
-	v->request.subject.out = &out;
+	v->request.target.out = &out;
 	if (!err)
-		err = subject_open(&v->request.subject, &s);
+		err = cli_target_open(&v->request.target, &s);
 	if (!err)
 		err = take_and_write(v, &s, &out);
 	if (!err)
 		err = outfile_commit(&out);
 	if (s.child)
-		*ret = subject_wait(&s);
+		*ret = cli_target_wait(&s);
 	return err;
 }
 
 static struct error *run(int argc, char **argv, int *ret)
 {
-	struct stack_verb v = {.request.subject = {.reads_cores = true, .confines = true}};
+	struct stack_verb v = {.request.target = {.reads_cores = true, .confines = true}};
 	bool help;
 	struct error *err = parse_options(&argp, "stack", argc, argv, &v, &help);
 

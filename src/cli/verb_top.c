@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "cli/common_options.h"
 #include "cli/format_names.h"
-#include "cli/request.h"
 #include "cli/screen.h"
 #include "cli/stop.h"
 
@@ -20,7 +20,7 @@
 enum { KEY_BUDGET = 0x8000, KEY_RUNTIME };
 
 struct top_verb {
-	struct request request;
+	struct common_options request;
 	double budget; /* percent */
 	bool all;
 };
@@ -68,7 +68,7 @@ static const struct argp argp = {options,
 				 "Examples:\n"
 				 "  gospect top server\n"
 				 "  gospect top -p 1234 --label route=/pay -o minute.html",
-				 request_children,
+				 common_options_children,
 				 NULL,
 				 NULL};
 
@@ -116,7 +116,7 @@ static struct error *must_check choose_format(const struct output_options *outpu
 		output->path);
 }
 
-static struct error *must_check open_file(const char *path, const struct subject_options *named,
+static struct error *must_check open_file(const char *path, const struct target_options *named,
 					  struct outfile *ret)
 {
 	if (!strcmp(path, "-"))
@@ -140,7 +140,7 @@ static struct error *must_check write_profile(struct session *s, const char *pat
 	struct error *err = choose_format(&output, &format);
 
 	if (!err)
-		err = open_file(path, &s->verb->request.subject, &out);
+		err = open_file(path, &s->verb->request.target, &out);
 	if (!err)
 		err = library_error(gospect_top_profile(s->top, &p));
 	if (!err)
@@ -221,7 +221,7 @@ static struct error *must_check run_screen(struct session *s)
 	return err;
 }
 
-static struct error *must_check top(struct top_verb *v, const struct subject *subject)
+static struct error *must_check top(struct top_verb *v, const struct cli_target *target)
 {
 	const struct gospect_top_options how = {
 		.size = sizeof(how),
@@ -230,8 +230,8 @@ static struct error *must_check top(struct top_verb *v, const struct subject *su
 		.flags = (v->all ? GOSPECT_TOP_SYSTEM : 0) |
 			 (screen_is_ascii() ? GOSPECT_TOP_ASCII : 0),
 	};
-	struct session s = {.verb = v, .pid = gospect_target_info(subject->handle)->pid};
-	struct error *err = library_error(gospect_top_create(subject->handle, &how, &s.top));
+	struct session s = {.verb = v, .pid = gospect_target_info(target->handle)->pid};
+	struct error *err = library_error(gospect_top_create(target->handle, &how, &s.top));
 
 	if (err)
 		return err;
@@ -244,7 +244,7 @@ static struct error *must_check top(struct top_verb *v, const struct subject *su
 
 /* Which files may be written: that of -o, and new ones that the user names later. */
 static struct error *must_check name_outputs(const struct output_options *output,
-					     struct subject_options *ret)
+					     struct target_options *ret)
 {
 	static const char *folders[7] = {"", "/tmp", "/var/tmp"};
 	const char *temporary = getenv("TMPDIR");
@@ -290,20 +290,20 @@ static void show_terminal(int saved[3])
 	}
 }
 
-static struct error *open_target(struct subject_options *o, struct subject *s)
+static struct error *open_target(struct target_options *o, struct cli_target *s)
 {
 	int saved[3] = {-1, -1, -1};
 	struct error *err;
 
 	if (o->command)
 		hide_terminal(saved);
-	err = subject_open(o, s);
+	err = cli_target_open(o, s);
 	show_terminal(saved);
 	return err;
 }
 
 /* The command that we started: it has not exited. */
-static bool is_running(const struct subject *s)
+static bool is_running(const struct cli_target *s)
 {
 	siginfo_t info = {0};
 
@@ -313,8 +313,8 @@ static bool is_running(const struct subject *s)
 
 static struct error *run_top(struct top_verb *v, int *ret)
 {
-	_cleanup_subject_ struct subject s = {0};
-	struct error *err = subject_check(&v->request.subject, "top");
+	_cleanup_cli_target_ struct cli_target s = {0};
+	struct error *err = target_options_check(&v->request.target, "top");
 
 	if (!err && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)))
 		err = error_format(
@@ -326,21 +326,21 @@ static struct error *run_top(struct top_verb *v, int *ret)
 	stop_on_signals();
 	err = screen_prepare();
 	if (!err)
-		err = name_outputs(&v->request.output, &v->request.subject);
+		err = name_outputs(&v->request.output, &v->request.target);
 	if (!err)
-		err = open_target(&v->request.subject, &s);
+		err = open_target(&v->request.target, &s);
 	if (!err)
 		err = top(v, &s);
 	if (is_running(&s))
 		say("the command (pid %d) is still running; waiting for its end", s.child);
 	if (s.child)
-		*ret = subject_wait(&s);
+		*ret = cli_target_wait(&s);
 	return err;
 }
 
 static struct error *run(int argc, char **argv, int *ret)
 {
-	struct top_verb v = {.budget = 1, .request.subject.confines = true};
+	struct top_verb v = {.budget = 1, .request.target.confines = true};
 	bool help;
 	struct error *err = parse_options(&argp, "top", argc, argv, &v, &help);
 

@@ -3,14 +3,14 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "cli/common_options.h"
 #include "cli/duration.h"
-#include "cli/request.h"
 #include "cli/tracing.h"
 
 enum { KEY_MAX_SIZE = 0x6000, KEY_FLIGHT, KEY_STACK_DEPTH, KEY_ROOT, KEY_MAX_PAUSE, KEY_WIRE };
 
 struct trace_verb {
-	struct request request;
+	struct common_options request;
 	struct gospect_trace_options options;
 	double max_size; /* MB */
 	double stack_depth;
@@ -123,7 +123,7 @@ static const struct argp argp =
 	 "Examples:\n"
 	 "  gospect trace -p 1234 -d 5s -o out.trace && go tool trace out.trace\n"
 	 "  gospect trace -p server --flight 10s -o incident.trace",
-	 request_without_filter_children,
+	 common_options_without_filter_children,
 	 NULL,
 	 NULL};
 
@@ -190,14 +190,14 @@ static struct error *choose_format(struct trace_verb *v)
 		o->path);
 }
 
-static struct error *open_subject(struct trace_verb *v, struct gospect_trace *trace,
-				  struct subject *s)
+static struct error *open_target(struct trace_verb *v, struct gospect_trace *trace,
+				 struct cli_target *s)
 {
-	struct subject_options *o = &v->request.subject;
+	struct target_options *o = &v->request.target;
 
 	o->confines = o->traces = o->reads_alone = true;
 	o->trace = trace;
-	return subject_open(o, s);
+	return cli_target_open(o, s);
 }
 
 static struct error *write_page(struct trace_verb *v, const struct gospect_trace *trace)
@@ -219,14 +219,14 @@ static struct error *write_page(struct trace_verb *v, const struct gospect_trace
 	return err ? err : outfile_commit(&v->out);
 }
 
-/* The trace ends before its subject is closed. */
-static struct error *trace(struct trace_verb *v, struct subject *s)
+/* The trace ends before its target is closed. */
+static struct error *trace(struct trace_verb *v, struct cli_target *s)
 {
 	_cleanup_trace_ struct gospect_trace *t = NULL;
 	struct error *err = tracing_create(&v->options, &t);
 
 	if (!err)
-		err = open_subject(v, t, s);
+		err = open_target(v, t, s);
 	if (!err)
 		err = tracing_begin(t, s);
 	if (!err)
@@ -236,8 +236,8 @@ static struct error *trace(struct trace_verb *v, struct subject *s)
 
 static struct error *run_trace(struct trace_verb *v, int *ret)
 {
-	_cleanup_subject_ struct subject s = {0};
-	struct error *err = subject_check(&v->request.subject, "trace");
+	_cleanup_cli_target_ struct cli_target s = {0};
+	struct error *err = target_options_check(&v->request.target, "trace");
 
 	if (!err)
 		err = choose_format(v);
@@ -246,7 +246,7 @@ static struct error *run_trace(struct trace_verb *v, int *ret)
 	if (err)
 		return err;
 	if (v->makes_page)
-		v->request.subject.out = &v->out;
+		v->request.target.out = &v->out;
 	else
 		v->options.path = v->request.output.path ?: "-";
 	v->options.max_bytes = v->max_size * (1 << 20);
@@ -257,7 +257,7 @@ static struct error *run_trace(struct trace_verb *v, int *ret)
 	err = trace(v, &s);
 	outfile_abandon(&v->out);
 	if (s.child)
-		*ret = subject_wait(&s);
+		*ret = cli_target_wait(&s);
 	return err;
 }
 
@@ -266,7 +266,7 @@ static struct error *run(int argc, char **argv, int *ret)
 	struct trace_verb v = {.max_size = 256,
 			       .stack_depth = 32,
 			       .options.size = sizeof(v.options),
-			       .request.subject.holds = true};
+			       .request.target.holds = true};
 	bool help;
 	struct error *err = parse_options(&argp, "trace", argc, argv, &v, &help);
 

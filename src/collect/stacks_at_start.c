@@ -24,7 +24,7 @@ struct stacks_at_start {
 	struct map stacks; /* the set's number -> the decoder's + 1 */
 	uint32_t *order;   /* of the units */
 	size_t units;
-	size_t visited;
+	size_t scanned;
 };
 
 static bool status_of(const struct goroutine_record *r, enum trace_status *ret)
@@ -156,14 +156,14 @@ struct error *stacks_at_start_read(struct stacks_at_start *s, uint64_t ns, bool 
 	uint64_t began = clock_now();
 	struct error *err = NULL;
 
-	while (!err && s->visited < s->units && clock_now() - began < ns) {
-		size_t visited = 0;
+	while (!err && s->scanned < s->units && clock_now() - began < ns) {
+		size_t scanned = 0;
 
-		err = goroutine_set_visit(s->set, s->order + s->visited, s->units - s->visited,
-					  &visited);
-		s->visited += visited;
+		err = goroutine_set_scan(s->set, s->order + s->scanned, s->units - s->scanned,
+					 &scanned);
+		s->scanned += scanned;
 	}
-	*ret_done = s->visited == s->units;
+	*ret_done = s->scanned == s->units;
 	return err;
 }
 

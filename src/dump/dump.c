@@ -155,12 +155,12 @@ static void put_bubble(struct dump_goroutine *g, uint64_t word)
  * In a truncated core file each goroutine is read alone, so that a missing one does not hide its
  * neighbours.
  */
-static struct error *visit_all(struct goroutine_set *set, const struct target_core *core)
+static struct error *scan_all(struct goroutine_set *set, const struct target_core *core)
 {
 	bool alone = core && core->truncated;
 	_cleanup_free_ uint32_t *order = NULL;
 	const struct goroutine_unit *units;
-	size_t count, visited = 0;
+	size_t count, scanned = 0;
 	struct error *err = goroutine_set_refresh(set);
 
 	if (!err)
@@ -172,8 +172,8 @@ static struct error *visit_all(struct goroutine_set *set, const struct target_co
 		return &error_no_memory;
 	for (size_t i = 0; i < count; i++)
 		order[i] = i;
-	for (size_t i = 0; !err && i < count; i += visited)
-		err = goroutine_set_visit(set, order + i, alone ? 1 : count - i, &visited);
+	for (size_t i = 0; !err && i < count; i += scanned)
+		err = goroutine_set_scan(set, order + i, alone ? 1 : count - i, &scanned);
 	return err;
 }
 
@@ -222,7 +222,7 @@ struct error *dump_collect(struct target *t, const struct image *img, const stru
 	dump->exe = target_exe_name(t);
 	err = goroutine_set_open(t, img, lay, &goroutines, &dump->set);
 	if (!err)
-		err = visit_all(dump->set, dump->core);
+		err = scan_all(dump->set, dump->core);
 	if (!err && dump->core)
 		err = panic_read(t, lay, dump);
 	if (err)

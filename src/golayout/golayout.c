@@ -147,7 +147,7 @@ static size_t first_of(const char *type)
 /* Asks the DWARF of the binary, or of its unstripped file. Broken DWARF counts as none. */
 static bool ask_dwarf(const struct image *img, struct dwarf_query *queries, size_t count)
 {
-	const struct elf_file *files[] = {img->elf, img->twin};
+	const struct elf_file *files[] = {img->elf, img->unstripped};
 	bool has_dwarf = false;
 
 	for (size_t i = 0; i < count; i++)

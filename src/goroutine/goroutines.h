@@ -45,7 +45,7 @@ struct goroutine_record {
 	uint32_t flags;
 	/* The owner's, carried along and never looked at. */
 	uint32_t owner_bucket;
-	uint32_t owner_rotation;
+	uint32_t owner_pass;
 	uint32_t owner_creator;
 	uint64_t owner_since;
 };
@@ -76,7 +76,7 @@ struct goroutine_details {
 	uint64_t bubble; /* synctest: address of its bubble or group; else 0 */
 };
 
-/* A run of goroutines that are adjacent in memory: the unit of a visit. */
+/* A run of goroutines that are adjacent in memory: the unit of a scan. */
 struct goroutine_unit {
 	uint32_t first;
 	uint32_t count;
@@ -85,18 +85,18 @@ struct goroutine_unit {
 	uint32_t bytes;
 	/* The set's own. */
 	uint16_t dead_looks; /* in a row, at which all of them were dead */
-	uint16_t pause;      /* visits that pass it over from now on */
-	bool left_out;       /* of the visit under way */
+	uint16_t pause;      /* scans that pass it over from now on */
+	bool left_out;       /* of the scan under way */
 };
 
 struct goroutine_stats {
-	uint64_t visits;    /* headers looked at; those of long dead ones are looked at rarely */
+	uint64_t scans;     /* headers looked at; those of long dead ones are looked at rarely */
 	uint64_t changed;   /* that were not as before, or could not be known to be */
 	uint64_t stacks;    /* read */
 	uint64_t torn;      /* dropped because the goroutine ran meanwhile, or did not unwind */
 	uint64_t unknown;   /* still torn after all tries */
 	uint64_t truncated; /* stacks longer than the limit */
-	uint64_t faults;    /* visits that could not be read */
+	uint64_t faults;    /* scans that could not be read */
 	uint64_t missing;   /* of a core file: entries of allgs that are not in it */
 };
 
@@ -126,7 +126,7 @@ struct error *goroutine_set_open(struct target *t, const struct image *img,
 				 struct goroutine_set **ret) must_check;
 void goroutine_set_close(struct goroutine_set *set);
 
-/* Learns of goroutines that are new since the last call; call it between visits. */
+/* Learns of goroutines that are new since the last call; call it between scans. */
 struct error *goroutine_set_refresh(struct goroutine_set *set) must_check;
 
 /* All that were ever known, dead ones too; records are in the order of their addresses. */
@@ -138,11 +138,11 @@ struct error *goroutine_set_plan(struct goroutine_set *set, size_t unit_bytes,
 				 const struct goroutine_unit **ret, size_t *ret_count) must_check;
 
 /*
- * Looks at the goroutines of these units, named by their place in the plan. *ret_visited is how
+ * Looks at the goroutines of these units, named by their place in the plan. *ret_scanned is how
  * many units, from the first on, went into this call: as many as fit one read.
  */
-struct error *goroutine_set_visit(struct goroutine_set *set, const uint32_t *units, size_t count,
-				  size_t *ret_visited) must_check;
+struct error *goroutine_set_scan(struct goroutine_set *set, const uint32_t *units, size_t count,
+				 size_t *ret_scanned) must_check;
 
 /* Whether this address is that of a goroutine's g; its place among the records, if so. */
 bool goroutine_set_find(const struct goroutine_set *set, uint64_t g, size_t *ret);

@@ -36,7 +36,7 @@ struct error *pending_read_commit(struct goroutine_set *set, struct pending_read
 	c->committed = true;
 	c->now.owner_bucket = record->owner_bucket;
 	c->now.owner_since = record->owner_since;
-	c->now.owner_rotation = record->owner_rotation;
+	c->now.owner_pass = record->owner_pass;
 	c->now.owner_creator = record->owner_creator;
 	if (goroutine_is_alive(&c->now))
 		c->now.flags |= goroutine_set_system_flag(set, c->start_pc, c->now.stack);

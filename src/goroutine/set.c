@@ -272,7 +272,7 @@ static struct error *read_counts(struct goroutine_set *set, uint64_t *ret_length
 	return !err && !done ? &error_fault : err;
 }
 
-/* Has units of long dead goroutines visited again when many were born since the last time; `goids`
+/* Has units of long dead goroutines scanned again when many were born since the last time; `goids`
  * were given out so far, 0: not known. */
 static void notice_births(struct goroutine_set *set, uint64_t goids)
 {

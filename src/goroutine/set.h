@@ -10,7 +10,7 @@
 struct pending_read {
 	uint32_t index;              /* in the set */
 	const uint8_t *header;       /* in set->headers, set->again or set->batch_bytes */
-	const uint8_t *first_header; /* in set->headers: valid for the whole visit */
+	const uint8_t *first_header; /* in set->headers: valid for the whole scan */
 	struct goroutine_record now;
 	/* Its state at the first look, kept with options.keep_state. */
 	struct goroutine_record first;
@@ -60,7 +60,7 @@ struct goroutine_set {
 	size_t planned; /* bytes of a unit of this plan */
 	uint64_t goids; /* that were given out up to the last refresh */
 
-	/* For the current visit. */
+	/* For the current scan. */
 	uint8_t *headers;
 	size_t headers_capacity;
 	struct pending_read *pending_reads;

@@ -65,8 +65,8 @@ struct error *debug_frame_open(const struct image *img, struct debug_frame **ret
 
 	if (!f)
 		return &error_no_memory;
-	if (!original && img->twin)
-		original = open_with_section(file = img->twin);
+	if (!original && img->unstripped)
+		original = open_with_section(file = img->unstripped);
 	if (!original)
 		return error_format(
 			ERROR_UNSUPPORTED,

@@ -428,7 +428,7 @@ void image_release(struct image *img)
 		return;
 	functions_drop(img);
 	elf_file_close(img->elf);
-	elf_file_close(img->twin);
+	elf_file_close(img->unstripped);
 	buildinfo_release(&img->info);
 	free(img);
 }

@@ -22,15 +22,15 @@ static struct error *open_twin(struct image *img, const char *path)
 
 	if (fd < 0)
 		return error_errno(ERROR_FAILED, errno, "cannot open %s", path);
-	err = elf_file_open(fd, path, &img->twin);
+	err = elf_file_open(fd, path, &img->unstripped);
 	if (err)
 		return err;
-	if (!elf_file_same_build(img->elf, img->twin))
+	if (!elf_file_same_build(img->elf, img->unstripped))
 		return error_format(
 			ERROR_FAILED,
 			"%s is not of the same build as %s (build id %s instead of %s); name the "
 			"unstripped file of that build, or omit --exe",
-			path, elf_file_name(img->elf), elf_file_build_id(img->twin),
+			path, elf_file_name(img->elf), elf_file_build_id(img->unstripped),
 			elf_file_build_id(img->elf));
 	return NULL;
 }

@@ -25,7 +25,7 @@ struct plugins;
 
 struct image {
 	struct elf_file *elf;
-	struct elf_file *twin; /* an unstripped file of the same build (--exe), or NULL */
+	struct elf_file *unstripped; /* an unstripped file of the same build (--exe), or NULL */
 	struct buildinfo info;
 	enum machine machine;
 	uint64_t bias;       /* address in the target minus address in the file */
@@ -39,10 +39,10 @@ struct image {
 
 /*
  * The main program of a target, or the first Go library in it when the program is not Go's. `exe`
- * names an unstripped twin or is NULL; its build id must match. ERROR_NOT_GO when there is no Go in
- * it. The version is "" when the program is Go's and does not tell its version. The program of a
- * core file is held against the core as far as that goes, and supplies it with the bytes that a
- * core leaves out.
+ * names an unstripped build of it or is NULL; its build id must match. ERROR_NOT_GO when there is
+ * no Go in it. The version is "" when the program is Go's and does not tell its version. The
+ * program of a core file is held against the core as far as that goes, and supplies it with the
+ * bytes that a core leaves out.
  */
 struct error *image_open(struct target *t, const char *exe, struct image **ret) must_check;
 /* A program's file without a process; its bias is 0. */

@@ -12,15 +12,15 @@ struct error *image_place(struct image *img, uint64_t start, uint64_t offset)
 struct error *image_check(const struct image *img, struct error *err)
 {
 	err = elf_file_check(img->elf, err);
-	return img->twin ? elf_file_check(img->twin, err) : err;
+	return img->unstripped ? elf_file_check(img->unstripped, err) : err;
 }
 
 uint64_t image_symbol(const struct image *img, const char *name)
 {
 	uint64_t value = elf_file_symbol(img->elf, name);
 
-	if (!value && img->twin)
-		value = elf_file_symbol(img->twin, name);
+	if (!value && img->unstripped)
+		value = elf_file_symbol(img->unstripped, name);
 	return value ? value + img->bias : 0;
 }
 

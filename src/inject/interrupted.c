@@ -97,7 +97,7 @@ static size_t read_piece(struct walk *w, uint64_t at, void *bytes)
 enum step { STEP_ON, STEP_TO_STACK, STEP_END, STEP_THERE };
 
 /* Decides whether the bytes at `at` are such a frame. */
-static enum step judge(const struct walk *w, const struct frame *f, uint64_t at, uint64_t sp)
+static enum step classify(const struct walk *w, const struct frame *f, uint64_t at, uint64_t sp)
 {
 	/* The first condition also rules out a function's frame: a frame pointer, and behind it the
 	 * return address. */
@@ -129,7 +129,7 @@ static enum step search(struct walk *w, uint64_t *sp)
 			enum step step;
 
 			memcpy(&f, bytes + i, sizeof(f));
-			step = judge(w, &f, at + i, *sp);
+			step = classify(w, &f, at + i, *sp);
 			if (step == STEP_TO_STACK)
 				*sp = f.sp;
 			if (step != STEP_ON)

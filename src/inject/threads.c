@@ -313,7 +313,7 @@ static size_t note_stops(struct threads *t)
 	return n;
 }
 
-static void hurry(struct threads *t)
+static void raise_priorities(struct threads *t)
 {
 	uint64_t start = clock_now();
 	size_t left = note_stops(t);
@@ -402,7 +402,7 @@ static struct error *must_check stop_others(struct threads *t, uint64_t since)
 	while (!err && known < t->count) {
 		known = t->count;
 		interrupted += interrupt_others(t);
-		hurry(t);
+		raise_priorities(t);
 		err = wait_for_stops(t, false, since, stop_limit(t, interrupted)) ? add_new(t)
 										  : &error_fault;
 		if (!err && known < t->count)

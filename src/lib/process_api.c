@@ -22,7 +22,7 @@ void gospect_process_permit(uint32_t permits)
 
 int gospect_sigbus(const void *address)
 {
-	return mapped_file_mend(address);
+	return mapped_file_repair(address);
 }
 
 struct gospect_cancel *gospect_cancel_create(void)

@@ -107,7 +107,7 @@ static void open_running(struct recording *r)
 	const struct oncpu_options options = {
 		.hz = r->options.rate,
 		.goid = r->filter.want.goroutine,
-		.nobodys = has(r, GOSPECT_RECORD_ON_CPU) || has(r, GOSPECT_RECORD_SYSTEM),
+		.no_goroutine = has(r, GOSPECT_RECORD_ON_CPU) || has(r, GOSPECT_RECORD_SYSTEM),
 		.mark_system = has(r, GOSPECT_RECORD_ON_CPU),
 		.kernel = has(r, GOSPECT_RECORD_KERNEL),
 		.sample_program = true,
@@ -141,7 +141,7 @@ static void remark_unseen(const struct recording *r)
 		       unseen, PERF_MOST_EVENTS);
 }
 
-/* `is_stream`: what it sees is handed over in laps. */
+/* `is_stream`: what it sees is handed over in intervals. */
 static struct error *must_check open_recording(struct gospect_target *t,
 					       const struct gospect_record_options *given,
 					       bool is_stream, struct recording *r)
@@ -508,16 +508,16 @@ static struct error *must_check hand_over(struct stream *stream, const struct pr
 	return failed ? &error_no_memory : NULL;
 }
 
-/* The samples since the last lap. The caller's code is not charged to the recording. */
-static struct error *must_check take_lap(struct recording *r, struct stream *stream)
+/* The samples since the last interval. The caller's code is not charged to the recording. */
+static struct error *must_check take_interval(struct recording *r, struct stream *stream)
 {
 	_cleanup_profile_symbols_ struct profile_symbols *symbols = NULL;
 	_cleanup_profile_ struct profile *p = profile_create();
-	struct wall_lap lap;
-	struct error *err = p ? wall_sampler_lap(r->sampler, &lap) : &error_no_memory;
+	struct wall_interval interval;
+	struct error *err = p ? wall_sampler_interval(r->sampler, &interval) : &error_no_memory;
 
 	if (!err)
-		err = add_buckets(r, lap.buckets, lap.count, p, NULL);
+		err = add_buckets(r, interval.buckets, interval.count, p, NULL);
 	if (!err)
 		err = symbolize(r, p, &symbols);
 	wall_sampler_pause(r->sampler);
@@ -535,7 +535,7 @@ static struct error *must_check run_stream(struct recording *r, uint64_t interva
 	while (!err && more && !stream->ended) {
 		err = wall_sampler_step(r->sampler, &more);
 		if (!err && (clock_now() >= due || !more)) {
-			err = take_lap(r, stream);
+			err = take_interval(r, stream);
 			due += interval_ns;
 		}
 	}
@@ -562,6 +562,6 @@ gospect_record_stream(struct gospect_target *t, const struct gospect_record_opti
 	/* The target has ended: the profile covers the time until then. */
 	remark(&t->remark, "%s; the recording up to that error is kept", err->message);
 	error_destroy(err);
-	last = take_lap(&r, &stream);
+	last = take_interval(&r, &stream);
 	return error_out(last);
 }

@@ -73,8 +73,8 @@ static struct error *must_check open_source(const struct gospect_target *t, stru
 	struct error *err = variables_open(img->elf, &ret->variables);
 
 	ret->bias = img->bias;
-	if (!err && !ret->variables && img->twin)
-		err = variables_open(img->twin, &ret->variables);
+	if (!err && !ret->variables && img->unstripped)
+		err = variables_open(img->unstripped, &ret->variables);
 	if (err && err->code == ERROR_CORRUPT) {
 		remark(&t->remark, "%s; no arguments and variables", err->message);
 		error_destroy(err);

@@ -10,7 +10,7 @@
 #include "lib/options.h"
 #include "lib/program.h"
 #include "lib/stack.h"
-#include "target/lent.h"
+#include "target/callback_memory.h"
 #include "target/proc_status.h"
 
 /* How long a Go program may take to set up its runtime, after which it counts as something else;
@@ -258,8 +258,8 @@ struct gospect_error *gospect_target_open_core(const char *path,
 	return hand_over(&t, err, ret);
 }
 
-static struct error *must_check open_lent(struct gospect_target *t,
-					  const struct gospect_memory *given, const char *exe)
+static struct error *must_check open_callback(struct gospect_target *t,
+					      const struct gospect_memory *given, const char *exe)
 {
 	struct gospect_memory m = {0};
 	struct error *err = options_take(given, &m, sizeof(m), "gospect_memory");
@@ -269,19 +269,20 @@ static struct error *must_check open_lent(struct gospect_target *t,
 		err = error_format(ERROR_USAGE,
 				   "struct gospect_memory needs the callbacks read and exe");
 	if (!err)
-		err = target_open_lent(&(struct target_loan){m.read, m.arg, m.exe, m.entry},
-				       &t->target);
+		err = target_open_callback(&(struct target_callbacks){m.read, m.arg, m.exe,
+								      m.entry},
+					   &t->target);
 	for (size_t i = 0; !err && i < m.mapping_count; i++) {
 		const struct gospect_mapping *from = &m.mappings[i];
 
-		err = target_lent_map(t->target,
-				      &(struct target_map){.start = from->start,
-							   .end = from->end,
-							   .offset = from->offset,
-							   .readable = from->access & 1,
-							   .writable = from->access & 2,
-							   .executable = from->access & 4,
-							   .path = (char *)from->path});
+		err = target_callback_map(t->target,
+					  &(struct target_map){.start = from->start,
+							       .end = from->end,
+							       .offset = from->offset,
+							       .readable = from->access & 1,
+							       .writable = from->access & 2,
+							       .executable = from->access & 4,
+							       .path = (char *)from->path});
 	}
 	return err ? err : understand(t, exe, &starting);
 }
@@ -295,7 +296,7 @@ struct gospect_error *gospect_target_open_memory(const struct gospect_memory *me
 	struct error *err = create(given, &options, &t);
 
 	if (!err)
-		err = open_lent(t, memory, options.exe);
+		err = open_callback(t, memory, options.exe);
 	return hand_over(&t, err, ret);
 }
 

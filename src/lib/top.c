@@ -1,4 +1,4 @@
-/* A live view: laps of a sampler (sample/wall.h), which src/top counts and shows. */
+/* A live view: intervals of a sampler (sample/wall.h), which src/top counts and shows. */
 #include <gospect/top.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ struct gospect_top {
 	struct top_page page;
 	struct given_page given;
 	struct filter wanted_by;
-	struct wall_bucket *wanted; /* of a lap */
+	struct wall_bucket *wanted; /* of an interval */
 	size_t wanted_capacity;
 	size_t height; /* of the last page */
 	double budget; /* percent */
@@ -65,7 +65,7 @@ struct gospect_top {
 	uint64_t refresh_cpu; /* CPU time when the last refresh began; 0: its cost is known */
 	uint64_t cost;        /* CPU time of the last time */
 	bool begun;
-	bool skip_lap;       /* it has the time in which all was frozen */
+	bool skip_interval;  /* it has the time in which all was frozen */
 	struct error *ended; /* why it cannot be looked at any more; NULL: it can */
 	char alert[256];
 	char title[128];
@@ -78,38 +78,38 @@ static bool is_wanted(struct gospect_top *t, const struct filter_subject *subjec
 			      t->target->image);
 }
 
-/* The part of the lap that passes the filters of the command line. */
-static struct error *filter_lap(struct gospect_top *t, struct wall_lap *lap)
+/* The part of the interval that passes the filters of the command line. */
+static struct error *filter_interval(struct gospect_top *t, struct wall_interval *interval)
 {
 	size_t kept = 0;
 
-	if (!array_reserve(&t->wanted, &t->wanted_capacity, lap->count + 1))
+	if (!array_reserve(&t->wanted, &t->wanted_capacity, interval->count + 1))
 		return &error_no_memory;
-	for (size_t i = 0; i < lap->count; i++) {
-		const struct wall_bucket *b = &lap->buckets[i];
+	for (size_t i = 0; i < interval->count; i++) {
+		const struct wall_bucket *b = &interval->buckets[i];
 
 		if (is_wanted(t, &(struct filter_subject){b->status, b->wait_reason, b->stack,
 							  b->labels, 0}))
 			t->wanted[kept++] = *b;
 	}
-	lap->buckets = t->wanted;
-	lap->count = kept;
+	interval->buckets = t->wanted;
+	interval->count = kept;
 	return NULL;
 }
 
-static struct error *take_lap(struct gospect_top *t)
+static struct error *take_interval(struct gospect_top *t)
 {
-	struct wall_lap lap;
-	struct error *err = wall_sampler_lap(t->sampler, &lap);
+	struct wall_interval interval;
+	struct error *err = wall_sampler_interval(t->sampler, &interval);
 
 	if (err)
 		return err;
-	if (lap.ns && t->skip_lap) {
-		t->skip_lap = false;
+	if (interval.ns && t->skip_interval) {
+		t->skip_interval = false;
 		return NULL;
 	}
-	err = filter_lap(t, &lap);
-	return err ? err : top_model_add(&t->model, &lap);
+	err = filter_interval(t, &interval);
+	return err ? err : top_model_add(&t->model, &interval);
 }
 
 static struct top_goroutine goroutine_of(const struct gospect_top *t,
@@ -159,7 +159,7 @@ static struct error *recount(struct gospect_top *t)
 	if (!err && top_rows_want_goroutines(&t->rows))
 		err = add_goroutines(t);
 	top_rows_finish(&t->rows);
-	top_view_settle(&t->view, &t->rows, top_page_height(t->height));
+	top_view_fit(&t->view, &t->rows, top_page_height(t->height));
 	return err;
 }
 
@@ -185,7 +185,7 @@ static struct error *must_check refresh(struct gospect_top *t)
 	/* The first is part of setting up: nearly all names are new. */
 	if (!t->cost)
 		wall_sampler_pause(t->sampler);
-	err = take_lap(t);
+	err = take_interval(t);
 	return err ? err : recount(t);
 }
 
@@ -197,7 +197,7 @@ static struct error *must_check note_end(struct gospect_top *t, struct error *er
 		 err->message);
 	t->now = clock_now();
 	t->clock = clock_read(CLOCK_REALTIME);
-	err = take_lap(t);
+	err = take_interval(t);
 	return err ? err : recount(t);
 }
 
@@ -226,7 +226,7 @@ static struct error *must_check look(struct gospect_top *t)
 }
 
 /* The cost of a page includes showing it. */
-static void settle_cost(struct gospect_top *t)
+static void adapt_refresh(struct gospect_top *t)
 {
 	if (t->refresh_cpu)
 		t->refresh_at = t->now + until_next(t, clock_cpu() - t->refresh_cpu);
@@ -241,7 +241,7 @@ static struct error *must_check step(struct gospect_top *t, bool *ret_new_page)
 		*ret_new_page = true;
 		return begin(t);
 	}
-	settle_cost(t);
+	adapt_refresh(t);
 	err = look(t);
 	/* ERROR_FAULT: it is there, and its list of goroutines is not (its file was truncated). */
 	if (err && (err->code == ERROR_GONE || err->code == ERROR_FAULT)) {
@@ -293,7 +293,7 @@ struct gospect_error *gospect_top_press(struct gospect_top *t, uint32_t key,
 		err = recount(t);
 		break;
 	case TOP_FREEZE:
-		t->skip_lap = !t->view.frozen;
+		t->skip_interval = !t->view.frozen;
 		if (t->view.frozen)
 			wall_sampler_pause(t->sampler);
 		break;
@@ -398,7 +398,7 @@ struct gospect_error *gospect_top_page(struct gospect_top *t, size_t width, size
 
 	if (t->height != height) {
 		t->height = height;
-		top_view_settle(&t->view, &t->rows, top_page_height(height));
+		top_view_fit(&t->view, &t->rows, top_page_height(height));
 	}
 	err = make_page(t, width);
 	if (!err)
@@ -437,7 +437,7 @@ static struct error *must_check open_sampler(struct gospect_top *t,
 
 	const struct oncpu_options running = {.hz = sample.hz,
 					      .goid = sample.goid,
-					      .nobodys = system,
+					      .no_goroutine = system,
 					      .sample_program = true};
 	struct error *err;
 

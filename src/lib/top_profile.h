@@ -14,7 +14,7 @@ struct top_source {
 	/* With nothing but what fill_process() says: the target may be gone by now. */
 	const struct profile *about;
 	struct code code;
-	uint64_t end; /* CLOCK_REALTIME of the last lap */
+	uint64_t end; /* CLOCK_REALTIME of the last interval */
 };
 
 struct error *top_profile_make(const struct top_source *s, struct gospect_profile **ret) must_check;

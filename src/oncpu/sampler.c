@@ -35,7 +35,7 @@ struct oncpu_sampler {
 	struct perf_events *events;
 	struct sample_program *program; /* NULL: the kernel does not run it */
 	struct error *no_program;       /* why */
-	struct map told;                /* tid -> the m that the program has for it */
+	struct map known_threads;       /* tid -> the m that the program has for it */
 	struct waits *waits;            /* NULL: these are not seen */
 	struct oncpu_options options;
 	struct oncpu_stats stats;
@@ -136,14 +136,14 @@ static size_t stack_bytes(const struct oncpu_sampler *s)
 }
 
 /* The program keeps each m, so it is set once. */
-static void tell_program(struct oncpu_sampler *s, pid_t tid)
+static void update_program(struct oncpu_sampler *s, pid_t tid)
 {
 	uint64_t m = go_threads_m(&s->threads, tid);
-	uint64_t *told = m ? map_at(&s->told, tid) : NULL;
+	uint64_t *known = m ? map_at(&s->known_threads, tid) : NULL;
 
-	if (!told || *told == m)
+	if (!known || *known == m)
 		return;
-	*told = m;
+	*known = m;
 	sample_program_set_m(s->program, tid, m);
 }
 
@@ -157,7 +157,7 @@ static void open_program(struct oncpu_sampler *s)
 	if (s->no_program || error_dropped(list_threads(s->t, &tids, &count)))
 		return;
 	for (size_t i = 0; i < count; i++)
-		tell_program(s, tids[i]);
+		update_program(s, tids[i]);
 }
 
 /* Opens the events, with the program where permitted. */
@@ -226,7 +226,7 @@ void oncpu_sampler_close(struct oncpu_sampler *s)
 	perf_events_close(s->events);
 	sample_program_close(s->program);
 	error_destroy(s->no_program);
-	map_release(&s->told);
+	map_release(&s->known_threads);
 	waits_destroy(s->waits);
 	free(s->buckets);
 	map_release(&s->index);
@@ -367,7 +367,7 @@ static struct error *unwind(struct oncpu_sampler *s, const struct perf_sample *s
 
 	take_cpu_sample(s, sample);
 	if (s->program && !s->cpu_sample)
-		tell_program(s, sample->tid);
+		update_program(s, sample->tid);
 	in.sampled = s->cpu_sample ? &s->parked : NULL;
 	in.g = sample->regs.value[register_roles(s->img->machine)->g];
 	in.g_is_certain = goroutine_set_find(s->set, in.g, &place);
@@ -450,7 +450,7 @@ static void count_result(struct oncpu_sampler *s, const struct running_stack *st
 }
 
 /* Takes a sample of a thread that works for no goroutine. */
-static struct error *take_nobodys(struct oncpu_sampler *s, const struct running_stack *stack)
+static struct error *take_no_goroutine(struct oncpu_sampler *s, const struct running_stack *stack)
 {
 	struct stacks *stacks = goroutine_set_stacks(s->set);
 	struct stack words = stacks_get(stacks, stack->exact);
@@ -458,7 +458,7 @@ static struct error *take_nobodys(struct oncpu_sampler *s, const struct running_
 	struct error *err;
 
 	s->stats.scheduler++;
-	if (!s->options.nobodys || s->options.goid)
+	if (!s->options.no_goroutine || s->options.goid)
 		return NULL;
 	err = work_mark(stacks, stack->stack, work_of_thread(&s->img->functions, &words), &b.stack);
 	return err ? err : count(s, &b);
@@ -547,7 +547,7 @@ static struct error *take_ran(struct oncpu_sampler *s, const struct perf_sample 
 	if (stack.stack == STACK_NONE)
 		return NULL;
 	if (is_nobodys(&stack))
-		return take_nobodys(s, &stack);
+		return take_no_goroutine(s, &stack);
 	if (!find_bucket(s, &stack, &b, &goid))
 		return NULL;
 	tell(s, sample, goid, &stack);

@@ -33,10 +33,10 @@ struct oncpu_options {
 	/* Called with each goroutine's stack; NULL: not called. */
 	void (*seen)(void *arg, const struct oncpu_sighting *sighting);
 	void *arg;
-	uint64_t goid;    /* this goroutine alone; 0: all */
-	bool nobodys;     /* the time of threads that work for no goroutine is wanted, too */
-	bool mark_system; /* the runtime's own goroutines are wanted, marked */
-	bool kernel;      /* the kernel's frames, too; ERROR_DENIED when these are not permitted */
+	uint64_t goid;     /* this goroutine alone; 0: all */
+	bool no_goroutine; /* the time of threads that work for no goroutine is wanted, too */
+	bool mark_system;  /* the runtime's own goroutines are wanted, marked */
+	bool kernel;       /* the kernel's frames, too; ERROR_DENIED when these are not permitted */
 	bool sample_program; /* labels as of the sample, where permitted: cpu_sample.h */
 	bool waits;          /* record also where threads waited for a CPU, if available */
 };

@@ -113,7 +113,7 @@ static int by_begin(const void *a, const void *b)
 }
 
 /* In order, and those that touch made one. */
-static void settle_intervals(struct traced_request *item)
+static void merge_intervals(struct traced_request *item)
 {
 	struct request_interval *in = item->intervals;
 	size_t n = 0;
@@ -141,7 +141,7 @@ static bool add_interval(struct traced_request *item, uint64_t begin, uint64_t e
 		return true;
 	}
 	if (item->interval_count == item->interval_capacity)
-		settle_intervals(item);
+		merge_intervals(item);
 	if (!array_reserve(&item->intervals, &item->interval_capacity,
 			   2 * item->interval_count + 1))
 		return false;
@@ -266,7 +266,7 @@ void requests_complete(struct requests *r, uint64_t duration)
 		struct traced_request *item = &r->items[i];
 
 		map_release(&item->place_index);
-		settle_intervals(item);
+		merge_intervals(item);
 		for (size_t k = 0; k < item->interval_count; k++)
 			item->elapsed_ns += item->intervals[k].end - item->intervals[k].begin;
 		item->cut = item->before || !item->begin || item->end >= duration;

@@ -153,7 +153,7 @@ static void give_held(struct spans *s, struct life *life)
 	life->held_count = 0;
 }
 
-static void settle(struct spans *s, struct life *life)
+static void give_held_if_known(struct spans *s, struct life *life)
 {
 	if (life->named && life->labels_known)
 		give_held(s, life);
@@ -180,7 +180,7 @@ static void name(struct spans *s, struct life *life, uint64_t stack)
 		return;
 	life->span.start = start_of(s, stack);
 	life->named = life->span.start;
-	settle(s, life);
+	give_held_if_known(s, life);
 }
 
 static void life_destroy(struct spans *s, struct life *life)
@@ -204,7 +204,7 @@ static void change(struct spans *s, uint64_t g, enum trace_status state, uint32_
 	/* If it had had labels from its beginning, the trace would have said so before it ran. */
 	if (life->span.state == TRACE_RUNNING && !life->labels_known) {
 		life->labels_known = true;
-		settle(s, life);
+		give_held_if_known(s, life);
 	}
 	end_span(s, life);
 	life->since_start = false;
@@ -267,7 +267,7 @@ static void labels_from_beginning(struct spans *s, struct life *life, uint32_t l
 		life->held[i].labels = labels;
 	life->span.labels = labels;
 	life->labelled = life->labels_known = true;
-	settle(s, life);
+	give_held_if_known(s, life);
 }
 
 static void set_labels(struct spans *s)
@@ -282,7 +282,7 @@ static void set_labels(struct spans *s)
 		return;
 	}
 	life->labelled = life->labels_known = true;
-	settle(s, life);
+	give_held_if_known(s, life);
 	end_span(s, life);
 	life->span.labels = labels;
 }

@@ -41,8 +41,8 @@ static void shuffle(struct estimate *e)
 	}
 }
 
-struct error *estimate_begin_rotation(struct estimate *e, uint64_t now, size_t unit_count,
-				      bool shuffled)
+struct error *estimate_begin_pass(struct estimate *e, uint64_t now, size_t unit_count,
+				  bool shuffled)
 {
 	if (!array_reserve(&e->order, &e->order_capacity, unit_count))
 		return &error_no_memory;
@@ -62,13 +62,13 @@ void estimate_begin_at(struct estimate *e, uint64_t now)
 	e->began = now;
 }
 
-void estimate_end_rotation(struct estimate *e, uint64_t now)
+void estimate_end_pass(struct estimate *e, uint64_t now)
 {
 	if (now < e->began)
 		now = e->began;
-	precision_end_rotation(&e->precision, now - e->began);
+	precision_end_pass(&e->precision, now - e->began);
 	e->credited += now - e->began;
-	e->rotations++;
+	e->passes++;
 	e->began = now;
 }
 
@@ -87,7 +87,7 @@ static void note_stay(struct wall_bucket *b, const struct goroutine_record *r, u
 	b->longest_goroutine = r->goid;
 }
 
-/* Ends what `before` stood for, at the beginning of this rotation. */
+/* Ends what `before` stood for, at the beginning of this pass. */
 static void credit(struct estimate *e, const struct goroutine_record *before)
 {
 	struct wall_bucket *b;
@@ -95,7 +95,7 @@ static void credit(struct estimate *e, const struct goroutine_record *before)
 	if (before->owner_bucket == BUCKET_NONE)
 		return;
 	b = &e->buckets.items[before->owner_bucket];
-	b->count += e->rotations - before->owner_rotation;
+	b->count += e->passes - before->owner_pass;
 	b->ns += e->credited - before->owner_since;
 	note_stay(b, before, e->credited - before->owner_since);
 }
@@ -119,7 +119,7 @@ struct error *estimate_see(struct estimate *e, const struct goroutine_record *be
 	credit(e, before);
 	now->owner_bucket = BUCKET_NONE;
 	now->owner_since = e->credited;
-	now->owner_rotation = e->rotations;
+	now->owner_pass = e->passes;
 	if (wanted) {
 		now->owner_bucket = buckets_of(&e->buckets, now);
 		if (now->owner_bucket == BUCKET_NONE)
@@ -136,7 +136,7 @@ static bool may_be_idle(enum goroutine_status status)
 }
 
 /* The rest of a goroutine's time, and whether it was idle all through. */
-static void finish_record(struct estimate *e, const struct goroutine_record *r, bool visited,
+static void finish_record(struct estimate *e, const struct goroutine_record *r, bool scanned,
 			  uint64_t rest)
 {
 	struct wall_bucket *b;
@@ -146,11 +146,11 @@ static void finish_record(struct estimate *e, const struct goroutine_record *r, 
 		return;
 	b = &e->buckets.items[r->owner_bucket];
 	ns = e->credited - r->owner_since + rest;
-	count = e->rotations - r->owner_rotation + visited;
+	count = e->passes - r->owner_pass + scanned;
 	b->ns += ns;
 	b->count += count;
 	note_stay(b, r, ns);
-	if (!r->owner_rotation && may_be_idle(goroutine_status(r))) {
+	if (!r->owner_pass && may_be_idle(goroutine_status(r))) {
 		b->idle_ns += ns;
 		b->idle_count += count;
 	}
@@ -177,7 +177,7 @@ static void expand(struct estimate *e, double factor)
 
 		b->ns = fmax(b->ns + (more > 0 ? part * more : more), 0);
 		/* A goroutine with one sample counts as idle. */
-		if (!e->rotations && may_be_idle(b->status))
+		if (!e->passes && may_be_idle(b->status))
 			b->idle_ns = b->ns;
 	}
 }
@@ -198,21 +198,21 @@ void estimate_finish(struct estimate *e, uint64_t now, const struct goroutine_re
 	if (now < e->began)
 		now = e->began;
 	if (e->unit_count && !cut)
-		estimate_end_rotation(e, now);
+		estimate_end_pass(e, now);
 	rest = cut ? now - e->began : 0;
 	for (size_t i = 0; i < e->unit_count; i++) {
 		const struct goroutine_unit *u = &units[e->order[i]];
 
 		all += u->count;
 		seen += i < e->next ? u->count : 0;
-		if (!e->rotations && i >= e->next)
+		if (!e->passes && i >= e->next)
 			continue; /* never looked at */
 		for (uint32_t k = u->first; k < u->first + u->count; k++)
 			finish_record(e, &records[k], cut && i < e->next, rest);
 	}
 	if (cut && seen) {
 		expand(e, rest * (all / seen - 1));
-		precision_cut_rotation(&e->precision, rest, all / seen);
+		precision_cut_pass(&e->precision, rest, all / seen);
 	}
 	tell_cpu(&e->buckets);
 	precision_tell(&e->precision, &e->buckets);

@@ -2,8 +2,8 @@
  * From looks at goroutines to times: the estimator of the wall-clock sampler, without clock and
  * memory of a target, so that it can be simulated.
  *
- * Looks come in rotations: all units of goroutines once, in a random order, at one moment or over
- * several ticks. The result of a look stands for the time of its rotation. A rotation that is cut
+ * Looks come in passes: all units of goroutines once, in a random order, at one moment or over
+ * several ticks. The result of a look stands for the time of its pass. A pass that is cut
  * short has looked at a random part: the rest is assumed unchanged, apart from the change seen in
  * that part.
  *
@@ -20,15 +20,15 @@ struct estimate {
 	struct precision precision;
 	uint64_t random;
 
-	/* The rotation under way. */
+	/* The pass under way. */
 	uint32_t *order; /* of units */
 	size_t order_capacity;
 	size_t unit_count;
 	size_t next; /* in order: the first that was not looked at */
 	uint64_t began;
 
-	uint64_t rotations; /* complete ones */
-	uint64_t credited;  /* ns that they stand for */
+	uint64_t passes;   /* complete ones */
+	uint64_t credited; /* ns that they stand for */
 };
 
 /* `seed` is not 0. */
@@ -38,12 +38,12 @@ void estimate_release(struct estimate *e);
 /* From 0 up to 1. */
 double estimate_random(struct estimate *e);
 
-/* A rotation's time goes from its beginning to its end; the next begins where it ends. No moment
+/* A pass's time goes from its beginning to its end; the next begins where it ends. No moment
  * is taken to be before the one said last. */
-struct error *estimate_begin_rotation(struct estimate *e, uint64_t now, size_t unit_count,
-				      bool shuffled) must_check;
-void estimate_end_rotation(struct estimate *e, uint64_t now);
-/* The first rotation's time begins only now, though there were looks in it: nothing ran so far. */
+struct error *estimate_begin_pass(struct estimate *e, uint64_t now, size_t unit_count,
+				  bool shuffled) must_check;
+void estimate_end_pass(struct estimate *e, uint64_t now);
+/* The first pass's time begins only now, though there were looks in it: nothing ran so far. */
 void estimate_begin_at(struct estimate *e, uint64_t now);
 /* The units up to e->next were looked at; those since the last call at one moment. */
 void estimate_end_tick(struct estimate *e, size_t next);

@@ -2,9 +2,9 @@
 
 static struct error *hand_over(struct parts *p, uint64_t begin, uint64_t end)
 {
-	struct error *err = p->part(p->arg, begin, end, p->lap.parts, p->lap.part_count);
+	struct error *err = p->part(p->arg, begin, end, p->interval.parts, p->interval.part_count);
 
-	p->lap.part_count = 0;
+	p->interval.part_count = 0;
 	return err;
 }
 
@@ -12,7 +12,7 @@ static struct error *tell_samples(struct parts *p, const struct cpu_source *cpu,
 {
 	const struct cpu_bucket *samples;
 	size_t count = cpu->buckets(cpu->arg, &samples);
-	struct error *err = lap_add_samples(&p->lap, samples, count, cpu->period_ns);
+	struct error *err = interval_add_samples(&p->interval, samples, count, cpu->period_ns);
 	uint64_t begin = p->samples_end;
 
 	p->samples_end = now;
@@ -22,12 +22,13 @@ static struct error *tell_samples(struct parts *p, const struct cpu_source *cpu,
 struct error *parts_tell(struct parts *p, const struct estimate *e, struct goroutine_set *set,
 			 const struct cpu_source *cpu, uint64_t now)
 {
-	uint64_t begin = p->lap.credited, ns;
+	uint64_t begin = p->interval.credited, ns;
 	struct error *err;
 
 	if (!p->part)
 		return NULL;
-	err = lap_take_parts(&p->lap, e, goroutine_set_records(set), goroutine_set_count(set), &ns);
+	err = interval_take_parts(&p->interval, e, goroutine_set_records(set),
+				  goroutine_set_count(set), &ns);
 	if (!err && ns)
 		err = hand_over(p, begin, begin + ns);
 	return err || !cpu->buckets ? err : tell_samples(p, cpu, now);
@@ -35,8 +36,8 @@ struct error *parts_tell(struct parts *p, const struct estimate *e, struct gorou
 
 struct error *parts_tell_rest(struct parts *p, const struct estimate *e, uint64_t end)
 {
-	uint64_t begin = p->lap.credited;
-	struct error *err = p->part ? lap_take_rest(&p->lap, e) : NULL;
+	uint64_t begin = p->interval.credited;
+	struct error *err = p->part ? interval_take_rest(&p->interval, e) : NULL;
 
 	return err || !p->part ? err : hand_over(p, begin, end);
 }

@@ -2,21 +2,21 @@
 #ifndef SAMPLE_PARTS_H
 #define SAMPLE_PARTS_H
 
-#include "sample/lap.h"
+#include "sample/interval.h"
 
 struct parts {
 	struct error *(*part)(void *arg, uint64_t begin, uint64_t end,
 			      const struct wall_part *parts, size_t count); /* NULL: no receiver */
 	void *arg;
-	struct lap lap;
+	struct interval interval;
 	uint64_t samples_end; /* ns since the beginning: samples up to here were delivered */
 };
 
-/* The looks up to the last rotation, and the samples up to `now`, in ns since the beginning: they
- * come in each tick, however long a rotation is. `cpu` may be all zero. */
+/* The looks up to the last pass, and the samples up to `now`, in ns since the beginning: they
+ * come in each tick, however long a pass is. `cpu` may be all zero. */
 struct error *parts_tell(struct parts *parts, const struct estimate *e, struct goroutine_set *set,
 			 const struct cpu_source *cpu, uint64_t now) must_check;
-/* After estimate_finish(): what the estimate made of the rotation that the end cut short. */
+/* After estimate_finish(): what the estimate made of the pass that the end cut short. */
 struct error *parts_tell_rest(struct parts *parts, const struct estimate *e,
 			      uint64_t end) must_check;
 

@@ -5,7 +5,7 @@
 
 #include "base/array.h"
 
-/* So many rotations say how the first one varied. */
+/* So many passes say how the first one varied. */
 #define ENOUGH_ROTATIONS 4
 #define MISS 0.05
 
@@ -15,15 +15,15 @@ static bool note(struct precision *p, uint32_t bucket, double change)
 
 	if (!array_reserve(&p->tallies, &p->capacity, bucket + 1) ||
 	    !array_reserve(&p->in_tick, &p->tick_capacity, p->tick_count + 1) ||
-	    !array_reserve(&p->in_rotation, &p->rotation_capacity, p->rotation_count + 1))
+	    !array_reserve(&p->in_pass, &p->pass_capacity, p->pass_count + 1))
 		return false;
 	t = &p->tallies[bucket];
 	t->delta += change;
 	if (!t->in_tick)
 		p->in_tick[p->tick_count++] = bucket;
-	if (!t->in_rotation)
-		p->in_rotation[p->rotation_count++] = bucket;
-	t->in_tick = t->in_rotation = true;
+	if (!t->in_pass)
+		p->in_pass[p->pass_count++] = bucket;
+	t->in_tick = t->in_pass = true;
 	return true;
 }
 
@@ -45,18 +45,18 @@ void precision_end_tick(struct precision *p)
 
 		t->squares += t->delta * t->delta;
 		t->net += t->delta;
-		t->first_products += p->rotations ? 0 : t->delta * p->tick_looks;
+		t->first_products += p->passes ? 0 : t->delta * p->tick_looks;
 		t->delta = 0;
 		t->in_tick = false;
 	}
-	if (!p->rotations) {
+	if (!p->passes) {
 		p->first_looks += p->tick_looks;
 		p->first_looks_squares += p->tick_looks * p->tick_looks;
 	} else {
 		p->moving_ticks += p->tick_looks > 0;
 	}
-	p->rotation_looks += p->tick_looks;
-	p->rotation_ticks++;
+	p->pass_looks += p->tick_looks;
+	p->pass_ticks++;
 	p->ticks++;
 	p->tick_count = 0;
 	p->tick_looks = 0;
@@ -64,70 +64,70 @@ void precision_end_tick(struct precision *p)
 
 /*
  * The variance of a look by a squared difference. Two looks differ by twice the variance of one.
- * But looks of one rotation at different times may each differ from the mean, if goroutines are in
+ * But looks of one pass at different times may each differ from the mean, if goroutines are in
  * step.
  */
 static double variance_of_square(const struct precision *p)
 {
-	return p->rotation_ticks > 1 ? p->rotation_ticks / (p->rotation_ticks + 1.0) : 0.5;
+	return p->pass_ticks > 1 ? p->pass_ticks / (p->pass_ticks + 1.0) : 0.5;
 }
 
-static void clear_rotation(struct precision *p)
+static void clear_pass(struct precision *p)
 {
-	for (size_t i = 0; i < p->rotation_count; i++) {
-		struct tally *t = &p->tallies[p->in_rotation[i]];
+	for (size_t i = 0; i < p->pass_count; i++) {
+		struct tally *t = &p->tallies[p->in_pass[i]];
 
 		t->net = t->squares = 0;
-		t->in_rotation = false;
+		t->in_pass = false;
 	}
-	p->rotation_count = 0;
-	p->rotation_looks = 0;
-	p->rotation_ticks = 0;
+	p->pass_count = 0;
+	p->pass_looks = 0;
+	p->pass_ticks = 0;
 }
 
 static void end_first(struct precision *p, double ns)
 {
-	for (size_t i = 0; i < p->rotation_count; i++) {
-		struct tally *t = &p->tallies[p->in_rotation[i]];
+	for (size_t i = 0; i < p->pass_count; i++) {
+		struct tally *t = &p->tallies[p->in_pass[i]];
 
 		t->first = t->net;
 		t->first_squares = t->squares;
 	}
 	p->first_ns = ns;
-	p->first_ticks = p->rotation_ticks;
+	p->first_ticks = p->pass_ticks;
 }
 
-void precision_end_rotation(struct precision *p, double ns)
+void precision_end_pass(struct precision *p, double ns)
 {
 	double weight = variance_of_square(p);
 
-	if (!p->rotations)
+	if (!p->passes)
 		end_first(p, ns);
-	for (size_t i = 0; p->rotations && i < p->rotation_count; i++) {
-		struct tally *t = &p->tallies[p->in_rotation[i]];
+	for (size_t i = 0; p->passes && i < p->pass_count; i++) {
+		struct tally *t = &p->tallies[p->in_pass[i]];
 
 		t->variance += ns * ns * weight * t->squares;
 		t->past_squares += weight * t->squares;
 	}
-	p->moving_ns += p->rotations ? ns * p->rotation_looks : 0;
-	p->rotations++;
-	clear_rotation(p);
+	p->moving_ns += p->passes ? ns * p->pass_looks : 0;
+	p->passes++;
+	clear_pass(p);
 }
 
 /* Which goroutines were looked at varies too, as do the moments. */
-void precision_cut_rotation(struct precision *p, double ns, double scale)
+void precision_cut_pass(struct precision *p, double ns, double scale)
 {
 	double weight = scale * (scale - 1) + variance_of_square(p) * scale;
 
-	if (!p->rotations)
+	if (!p->passes)
 		end_first(p, ns * scale);
-	for (size_t i = 0; p->rotations && i < p->rotation_count; i++) {
-		struct tally *t = &p->tallies[p->in_rotation[i]];
+	for (size_t i = 0; p->passes && i < p->pass_count; i++) {
+		struct tally *t = &p->tallies[p->in_pass[i]];
 
 		t->variance += ns * ns * weight * t->squares;
 	}
-	p->moving_ns += p->rotations ? ns * scale * p->rotation_looks : 0;
-	clear_rotation(p);
+	p->moving_ns += p->passes ? ns * scale * p->pass_looks : 0;
+	clear_pass(p);
 }
 
 double precision_net(const struct precision *p, uint32_t bucket)
@@ -139,8 +139,8 @@ static double first_variance(const struct precision *p, const struct tally *t)
 {
 	double share, ticks = p->first_ticks, squares;
 
-	if (p->rotations >= ENOUGH_ROTATIONS)
-		return p->first_ns * p->first_ns * t->past_squares / (p->rotations - 1);
+	if (p->passes >= ENOUGH_ROTATIONS)
+		return p->first_ns * p->first_ns * t->past_squares / (p->passes - 1);
 	if (p->first_ticks < 2 || !p->first_looks)
 		return 0;
 	share = t->first / p->first_looks;
@@ -236,6 +236,6 @@ void precision_release(struct precision *p)
 {
 	free(p->tallies);
 	free(p->in_tick);
-	free(p->in_rotation);
+	free(p->in_pass);
 	*p = (struct precision){0};
 }

@@ -9,7 +9,7 @@
  * Introduction to Variance Estimation, chapter 8). Goroutines that stay where they are make none,
  * however few of them are looked at twice.
  *
- * The first rotation has no look before it: it varies as the others did, or, when they are too few,
+ * The first pass has no look before it: it varies as the others did, or, when they are too few,
  * as its ticks do among themselves.
  *
  * A place that no tick has met has no variance. n draws without it permit a share of about 3 / n of
@@ -23,15 +23,15 @@
 /* The tally of one bucket. */
 struct tally {
 	double delta;          /* goroutines that came, less those that left; in this tick */
-	double net;            /* in this rotation */
-	double squares;        /* of this rotation's deltas */
-	double past_squares;   /* of all rotations but the first, as variances of one look */
+	double net;            /* in this pass */
+	double squares;        /* of this pass's deltas */
+	double past_squares;   /* of all passes but the first, as variances of one look */
 	double variance;       /* in ns^2 */
-	double first;          /* goroutines in the first rotation */
+	double first;          /* goroutines in the first pass */
 	double first_squares;  /* of them a tick */
 	double first_products; /* of them and of all in the tick */
 	bool in_tick;
-	bool in_rotation;
+	bool in_pass;
 };
 
 struct precision {
@@ -40,19 +40,19 @@ struct precision {
 	uint32_t *in_tick;
 	size_t tick_count;
 	size_t tick_capacity;
-	uint32_t *in_rotation;
-	size_t rotation_count;
-	size_t rotation_capacity;
+	uint32_t *in_pass;
+	size_t pass_count;
+	size_t pass_capacity;
 
 	double tick_looks; /* at goroutines that are new, or ran since the look before */
-	double rotation_looks;
-	size_t rotation_ticks;
-	size_t rotations;
+	double pass_looks;
+	size_t pass_ticks;
+	size_t passes;
 	size_t ticks;
-	size_t moving_ticks; /* with looks, in later rotations than the first */
+	size_t moving_ticks; /* with looks, in later passes than the first */
 	double moving_ns;    /* what those looks stand for */
 
-	double first_ns; /* how long the first rotation took */
+	double first_ns; /* how long the first pass took */
 	double first_looks;
 	double first_looks_squares; /* a tick's */
 	size_t first_ticks;
@@ -65,11 +65,11 @@ bool precision_look(struct precision *p, uint32_t before, uint32_t now) must_che
 /* The looks since the last call were of one moment. */
 void precision_end_tick(struct precision *p);
 /* All units were looked at; the samples stand for that time. */
-void precision_end_rotation(struct precision *p, double ns);
+void precision_end_pass(struct precision *p, double ns);
 /* Only one in `scale` of the goroutines was looked at in that time. */
-void precision_cut_rotation(struct precision *p, double ns, double scale);
+void precision_cut_pass(struct precision *p, double ns, double scale);
 
-/* By how many more goroutines were in the bucket at this rotation's looks than at the ones before.
+/* By how many more goroutines were in the bucket at this pass's looks than at the ones before.
  */
 double precision_net(const struct precision *p, uint32_t bucket);
 

@@ -14,8 +14,8 @@
 #include "base/permit.h"
 #include "sample/budget.h"
 #include "sample/estimate.h"
+#include "sample/interval.h"
 #include "sample/join.h"
-#include "sample/lap.h"
 #include "sample/parts.h"
 
 /* Bytes of headers in a unit: large where all are read in order; small where few can be read at all
@@ -46,9 +46,9 @@ struct wall_sampler {
 	uint64_t started;
 	struct estimate estimate;
 	const struct goroutine_unit *units;
-	size_t next;            /* unit to look at, in the estimate's order */
-	uint64_t rotation_tick; /* in which this rotation began */
-	uint64_t last_tick;     /* when something was looked at last */
+	size_t next;        /* unit to look at, in the estimate's order */
+	uint64_t pass_tick; /* in which this pass began */
+	uint64_t last_tick; /* when something was looked at last */
 
 	struct budget budget;
 	uint64_t charged; /* CPU time of this process that was taken from the tokens */
@@ -61,7 +61,7 @@ struct wall_sampler {
 	bool ahead;      /* of others, see get_ahead() */
 	bool stepped;
 	bool paused;
-	struct lap lap;
+	struct interval interval;
 	struct parts parts;
 	uint64_t part_due; /* when the next part is delivered */
 
@@ -111,7 +111,7 @@ static void note_details(struct wall_sampler *s, struct goroutine_record *now,
 
 	goroutine_details(s->set, header, &details);
 	now->owner_creator = creator_id(s, details.go_pc);
-	if (s->estimate.rotations || !details.wait_since || now->goid == MAP_NO_KEY)
+	if (s->estimate.passes || !details.wait_since || now->goid == MAP_NO_KEY)
 		return;
 	since = map_at(&s->waits, now->goid);
 	if (since)
@@ -175,8 +175,8 @@ void wall_sampler_close(struct wall_sampler *s)
 	fall_back(s);
 	goroutine_set_close(s->set);
 	estimate_release(&s->estimate);
-	lap_release(&s->lap);
-	lap_release(&s->parts.lap);
+	interval_release(&s->interval);
+	interval_release(&s->parts.interval);
 	map_release(&s->creator_ids);
 	map_release(&s->waits);
 	free(s->creators);
@@ -220,23 +220,23 @@ static size_t unit_size(struct wall_sampler *s, bool at_once)
 	return at_once ? UNIT_ORDERED : UNIT_RANDOM;
 }
 
-/* A rotation's time begins at `began`. `at_once`: the one before took no more than its first tick.
+/* A pass's time begins at `began`. `at_once`: the one before took no more than its first tick.
  */
-static struct error *begin_rotation(struct wall_sampler *s, uint64_t began, bool at_once)
+static struct error *begin_pass(struct wall_sampler *s, uint64_t began, bool at_once)
 {
 	struct error *err;
 	size_t count;
 
 	if (s->result.ticks)
-		estimate_end_rotation(&s->estimate, began);
+		estimate_end_pass(&s->estimate, began);
 	err = goroutine_set_refresh(s->set);
 	if (!err)
 		err = goroutine_set_plan(s->set, unit_size(s, at_once), &s->units, &count);
 	if (!err)
-		err = estimate_begin_rotation(&s->estimate, began, count, !unlimited(s));
+		err = estimate_begin_pass(&s->estimate, began, count, !unlimited(s));
 	s->next = 0;
 	s->drawn = false;
-	s->rotation_tick = s->result.ticks;
+	s->pass_tick = s->result.ticks;
 	return err;
 }
 
@@ -248,15 +248,15 @@ static uint64_t tick_begins(const struct wall_sampler *s, uint64_t now)
 
 static struct error *begin_with_tick(struct wall_sampler *s, uint64_t now)
 {
-	bool at_once = s->result.ticks <= s->rotation_tick + 1;
-	struct error *err = begin_rotation(s, tick_begins(s, now), at_once);
+	bool at_once = s->result.ticks <= s->pass_tick + 1;
+	struct error *err = begin_pass(s, tick_begins(s, now), at_once);
 
 	if (!s->result.ticks)
 		budget_add_set_up(&s->budget, used(s));
 	return err;
 }
 
-/* How many units may be visited now. */
+/* How many units may be scanned now. */
 static size_t affordable(const struct wall_sampler *s)
 {
 	size_t left = s->estimate.unit_count - s->next;
@@ -264,17 +264,17 @@ static size_t affordable(const struct wall_sampler *s)
 	return s->estimate.unit_count == 1 ? left : budget_affords(&s->budget, left);
 }
 
-static struct error *visit(struct wall_sampler *s, size_t count)
+static struct error *scan(struct wall_sampler *s, size_t count)
 {
-	size_t visited;
+	size_t scanned;
 	struct error *err;
 
 	budget_use(&s->budget, used(s));
-	err = goroutine_set_visit(s->set, s->estimate.order + s->next, count, &visited);
+	err = goroutine_set_scan(s->set, s->estimate.order + s->next, count, &scanned);
 	if (err)
 		return err;
-	s->next += visited;
-	budget_use_for_units(&s->budget, used(s), visited);
+	s->next += scanned;
+	budget_use_for_units(&s->budget, used(s), scanned);
 	return NULL;
 }
 
@@ -283,7 +283,7 @@ static bool draw_look(struct wall_sampler *s)
 	return s->budget.tokens > 0 || budget_draw(&s->budget, estimate_random(&s->estimate));
 }
 
-/* In debt a rotation that is complete stands until the next can begin. */
+/* In debt a pass that is complete stands until the next can begin. */
 static bool may_begin(struct wall_sampler *s)
 {
 	if (s->next < s->estimate.unit_count)
@@ -293,27 +293,27 @@ static bool may_begin(struct wall_sampler *s)
 	return s->estimate.unit_count == 1 ? s->drawn || draw_look(s) : s->budget.tokens > 0;
 }
 
-static struct error *visit_affordable(struct wall_sampler *s)
+static struct error *scan_affordable(struct wall_sampler *s)
 {
 	struct error *err = NULL;
 	size_t n;
 
 	while (!err && s->next < s->estimate.unit_count && (n = affordable(s)))
-		err = visit(s, n);
+		err = scan(s, n);
 	estimate_end_tick(&s->estimate, s->next);
 	return err;
 }
 
 /*
- * A rotation of several ticks ends in the middle of one, after `visited` of its looks, and the next
- * begins there: so that no part of a rotation's time has more looks than another.
+ * A pass of several ticks ends in the middle of one, after `scanned` of its looks, and the next
+ * begins there: so that no part of a pass's time has more looks than another.
  */
-static struct error *begin_within_tick(struct wall_sampler *s, uint64_t now, double visited)
+static struct error *begin_within_tick(struct wall_sampler *s, uint64_t now, double scanned)
 {
 	double more = fmin(budget_units(&s->budget), s->estimate.unit_count);
-	double part = visited / (visited + more);
+	double part = scanned / (scanned + more);
 
-	return begin_rotation(s, tick_begins(s, now) + part * 1e9 / s->options.hz, false);
+	return begin_pass(s, tick_begins(s, now) + part * 1e9 / s->options.hz, false);
 }
 
 static struct error *tick(struct wall_sampler *s, uint64_t now)
@@ -323,12 +323,12 @@ static struct error *tick(struct wall_sampler *s, uint64_t now)
 	bool looked;
 
 	if (!err)
-		err = visit_affordable(s);
+		err = scan_affordable(s);
 	looked = s->next > before;
-	if (!err && s->rotation_tick < s->result.ticks && may_begin(s)) {
+	if (!err && s->pass_tick < s->result.ticks && may_begin(s)) {
 		err = begin_within_tick(s, now, s->next - before);
 		if (!err)
-			err = visit_affordable(s);
+			err = scan_affordable(s);
 	}
 	if (looked)
 		s->last_tick = now;
@@ -421,7 +421,7 @@ static void tell_progress(struct wall_sampler *s, uint64_t now)
 		return;
 	s->told = now;
 	s->options.progress(s->options.arg, (now - s->started) / 1e9,
-			    goroutine_set_stats(s->set)->visits);
+			    goroutine_set_stats(s->set)->scans);
 }
 
 static void begin_time(struct wall_sampler *s)
@@ -450,7 +450,7 @@ struct error *wall_sampler_begin(struct wall_sampler *s)
 	if (s->options.held)
 		err = look_before(s);
 	if (s->options.progress)
-		s->options.progress(s->options.arg, 0, goroutine_set_stats(s->set)->visits);
+		s->options.progress(s->options.arg, 0, goroutine_set_stats(s->set)->scans);
 	return err;
 }
 
@@ -550,7 +550,7 @@ static double looks(const struct wall_sampler *s)
 	const struct estimate *e = &s->estimate;
 	bool cut = e->next < e->unit_count;
 
-	return e->rotations + (cut ? (double)e->next / e->unit_count : 0);
+	return e->passes + (cut ? (double)e->next / e->unit_count : 0);
 }
 
 struct error *wall_sampler_run(struct wall_sampler *s)
@@ -577,35 +577,36 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 		return err;
 	s->result.error = precision_error(&s->estimate.precision, &s->estimate.buckets);
 	s->result.duration_ns = end - s->started;
-	s->result.rotations = s->estimate.rotations;
+	s->result.passes = s->estimate.passes;
 	s->result.crowded = s->estimate.buckets.crowded;
 	s->result.looks = looks(s);
 	s->result.cpu_ns = clock_cpu() - cpu;
 	s->result.per_tick =
-		s->result.ticks ? (double)goroutine_set_stats(s->set)->visits / s->result.ticks : 0;
+		s->result.ticks ? (double)goroutine_set_stats(s->set)->scans / s->result.ticks : 0;
 	return NULL;
 }
 
-struct error *wall_sampler_lap(struct wall_sampler *s, struct wall_lap *ret)
+struct error *wall_sampler_interval(struct wall_sampler *s, struct wall_interval *ret)
 {
-	struct wall_lap lap = {0};
-	struct error *err = lap_take(&s->lap, &s->estimate, goroutine_set_records(s->set),
-				     goroutine_set_count(s->set), &lap.ns);
+	struct wall_interval interval = {0};
+	struct error *err = interval_take(&s->interval, &s->estimate, goroutine_set_records(s->set),
+					  goroutine_set_count(s->set), &interval.ns);
 	const struct cpu_bucket *samples;
 	size_t count;
 
-	if (!err && lap.ns && s->cpu.buckets) {
+	if (!err && interval.ns && s->cpu.buckets) {
 		count = s->cpu.buckets(s->cpu.arg, &samples);
-		err = lap_take_samples(&s->lap, samples, count);
+		err = interval_take_samples(&s->interval, samples, count);
 		if (!err)
-			err = buckets_join(&s->lap.seen, s->set, s->lap.fresh, s->lap.fresh_count,
-					   s->cpu.period_ns, s->options.system);
+			err = buckets_join(&s->interval.seen, s->set, s->interval.fresh,
+					   s->interval.fresh_count, s->cpu.period_ns,
+					   s->options.system);
 	}
 	if (err)
 		return err;
-	lap.buckets = s->lap.seen.items;
-	lap.count = s->lap.seen.count;
-	*ret = lap;
+	interval.buckets = s->interval.seen.items;
+	interval.count = s->interval.seen.count;
+	*ret = interval;
 	return NULL;
 }
 

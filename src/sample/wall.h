@@ -1,10 +1,10 @@
 /*
  * The wall-clock sampler: where every goroutine is, at each tick, until the end of the recording.
  *
- * All goroutines are looked at once a rotation. When that fits into a tick's budget, a rotation is
+ * All goroutines are looked at once a pass. When that fits into a tick's budget, a pass is
  * a tick. Else it takes several, units of goroutines come in a new random order each time, and what
- * a visit sees stands for the time of its rotation: each goroutine is seen at a random moment of
- * each rotation, so the estimate is unbiased, whatever the budget.
+ * a scan sees stands for the time of its pass: each goroutine is seen at a random moment of
+ * each pass, so the estimate is unbiased, whatever the budget.
  *
  * A running goroutine has its stack pointer in a register, so memory shows only that it runs, and
  * since when. Where it is comes from a source of CPU samples, and is given the time that memory
@@ -12,7 +12,7 @@
  * as their samples are shared. So no goroutine counts twice in an instant.
  *
  * Unknown are the places of a goroutine that ran between two looks, and the goroutines that a
- * shortened rotation did not reach. The result says the error that this makes (precision.h).
+ * shortened pass did not reach. The result says the error that this makes (precision.h).
  *
  * The time credited is the time that really passed. A goroutine that did not run between two looks
  * costs a comparison, and its time is exact.
@@ -63,11 +63,11 @@ struct wall_result {
 	uint64_t duration_ns; /* from the first tick to the end */
 	uint64_t cpu_ns;      /* used by this thread meanwhile */
 	uint64_t ticks;
-	uint64_t missed;    /* ticks that came too late and were left out */
-	uint64_t rotations; /* complete ones */
-	double looks;       /* at each goroutine: rotations, and the part of the last one */
-	double goroutines;  /* that were counted, mean over the time */
-	double per_tick;    /* looked at in a tick, mean */
+	uint64_t missed;   /* ticks that came too late and were left out */
+	uint64_t passes;   /* complete ones */
+	double looks;      /* at each goroutine: passes, and the part of the last one */
+	double goroutines; /* that were counted, mean over the time */
+	double per_tick;   /* looked at in a tick, mean */
 	double error; /* all stacks' shares of all time are right within this, 19 times of 20 */
 	/* Times that a goroutine counted without its labels, or its stack: there were too many
 	 * different ones. */
@@ -95,7 +95,7 @@ struct error *wall_sampler_run(struct wall_sampler *s) must_check;
 /*
  * The same in steps, for callers with other work between two ticks: begin once, then step, until
  * *ret_more is false or there is an error; ERROR_GONE: the target ended. A step sleeps until the
- * next tick and makes its looks. The only results are the laps.
+ * next tick and makes its looks. The only results are the intervals.
  */
 struct error *wall_sampler_begin(struct wall_sampler *s) must_check;
 struct error *wall_sampler_step(struct wall_sampler *s, bool *ret_more) must_check;
@@ -104,17 +104,17 @@ struct error *wall_sampler_step(struct wall_sampler *s, bool *ret_more) must_che
 void wall_sampler_pause(struct wall_sampler *s);
 
 /* The samples of a part of the time. */
-struct wall_lap {
-	uint64_t ns; /* that it stands for: up to the last complete rotation */
+struct wall_interval {
+	uint64_t ns; /* that it stands for: up to the last complete pass */
 	/* As of a recording of that time alone, but idle times and errors; only
 	 * those of which something was seen. */
 	const struct wall_bucket *buckets;
 	size_t count;
 };
 
-/* The samples since the last lap, or since the beginning; between two steps. Without a complete
- * rotation ns is 0, and the samples are left to the next lap. Valid until then. */
-struct error *wall_sampler_lap(struct wall_sampler *s, struct wall_lap *ret) must_check;
+/* The samples since the last interval, or since the beginning; between two steps. Without a
+ * complete pass ns is 0, and the samples are left to the next interval. Valid until then. */
+struct error *wall_sampler_interval(struct wall_sampler *s, struct wall_interval *ret) must_check;
 
 /* The bucket of a part's samples: stack, labels and status; false: there is none. */
 bool wall_sampler_sampled(const struct wall_sampler *s, uint32_t bucket, struct wall_bucket *ret);

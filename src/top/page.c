@@ -53,7 +53,7 @@ static struct strbuf *add_line(struct top_page *page, enum top_style style)
 static void add_title(struct top_page *page, const struct top_picture *p)
 {
 	_cleanup_strbuf_ struct strbuf title = STRBUF_INIT;
-	const struct top_lap *last = top_model_lap(p->model, 0);
+	const struct top_interval *last = top_model_interval(p->model, 0);
 	double all = 0;
 
 	for (size_t i = 0; last && i < TOP_STATES; i++)
@@ -78,9 +78,9 @@ static void add_number(struct strbuf *sb, double n)
 		strbuf_addf(sb, "%4.0fM", n / 1e6);
 }
 
-static double lap_state(const struct top_lap *lap, size_t state)
+static double interval_state(const struct top_interval *interval, size_t state)
 {
-	return lap ? (double)lap->states[state] / lap->ns : 0;
+	return interval ? (double)interval->states[state] / interval->ns : 0;
 }
 
 static void add_bar(struct strbuf *sb, double part, bool ascii)
@@ -96,21 +96,23 @@ static void add_bar(struct strbuf *sb, double part, bool ascii)
 static void add_state(struct top_page *page, const struct top_picture *p, size_t state)
 {
 	struct strbuf *sb = add_line(page, TOP_STYLE_RUNNING + state);
-	size_t room = p->width > 26 ? p->width - 26 : 0, laps = room < TOP_LAPS ? room : TOP_LAPS;
+	size_t room = p->width > 26 ? p->width - 26 : 0,
+	       intervals = room < TOP_INTERVALS ? room : TOP_INTERVALS;
 	double most = 0;
 
-	for (size_t i = 0; i < laps; i++)
-		if (lap_state(top_model_lap(p->model, i), state) > most)
-			most = lap_state(top_model_lap(p->model, i), state);
+	for (size_t i = 0; i < intervals; i++)
+		if (interval_state(top_model_interval(p->model, i), state) > most)
+			most = interval_state(top_model_interval(p->model, i), state);
 	if (p->width < 26) {
 		top_add_start(sb, top_state_name(state), p->width, p->ascii);
 		return;
 	}
 	strbuf_addf(sb, "%-9s", top_state_name(state));
-	add_number(sb, lap_state(top_model_lap(p->model, 0), state));
+	add_number(sb, interval_state(top_model_interval(p->model, 0), state));
 	strbuf_addc(sb, ' ');
-	for (size_t i = laps; i-- > 0;)
-		add_bar(sb, most ? lap_state(top_model_lap(p->model, i), state) / most : 0,
+	for (size_t i = intervals; i-- > 0;)
+		add_bar(sb,
+			most ? interval_state(top_model_interval(p->model, i), state) / most : 0,
 			p->ascii);
 	strbuf_adds(sb, " max ");
 	add_number(sb, most);
@@ -265,7 +267,7 @@ static void add_row(struct top_page *page, const struct top_picture *p, size_t a
 
 static const char *why_empty(const struct top_picture *p)
 {
-	if (!top_model_lap(p->model, 0))
+	if (!top_model_interval(p->model, 0))
 		return " reading all goroutines...";
 	if (*p->view->filter)
 		return " nothing matches the filter; Esc shows all";

@@ -40,8 +40,8 @@ void top_model_init(struct top_model *m, unsigned int window)
 
 void top_model_release(struct top_model *m)
 {
-	for (size_t i = 0; i < TOP_LAPS; i++)
-		free(m->laps[i].items);
+	for (size_t i = 0; i < TOP_INTERVALS; i++)
+		free(m->intervals[i].items);
 	free(m->keys);
 	free(m->totals);
 	map_release(&m->index);
@@ -82,16 +82,16 @@ static uint32_t key_id(struct top_model *m, const struct top_key *key)
 	}
 }
 
-static struct top_lap *lap_at(struct top_model *m, uint64_t number)
+static struct top_interval *interval_at(struct top_model *m, uint64_t number)
 {
-	return &m->laps[number % TOP_LAPS];
+	return &m->intervals[number % TOP_INTERVALS];
 }
 
-const struct top_lap *top_model_lap(const struct top_model *m, size_t back)
+const struct top_interval *top_model_interval(const struct top_model *m, size_t back)
 {
-	if (back >= TOP_LAPS || back >= m->lap_count)
+	if (back >= TOP_INTERVALS || back >= m->interval_count)
 		return NULL;
-	return &m->laps[(m->lap_count - 1 - back) % TOP_LAPS];
+	return &m->intervals[(m->interval_count - 1 - back) % TOP_INTERVALS];
 }
 
 double top_model_mean(const struct top_model *m, uint64_t ns)
@@ -99,48 +99,48 @@ double top_model_mean(const struct top_model *m, uint64_t ns)
 	return m->window_ns ? (double)ns / m->window_ns : 0;
 }
 
-static void enter_window(struct top_model *m, const struct top_lap *lap)
+static void enter_window(struct top_model *m, const struct top_interval *interval)
 {
-	m->window_ns += lap->ns;
-	for (size_t i = 0; i < lap->count; i++) {
-		struct top_total *t = &m->totals[lap->items[i].key];
+	m->window_ns += interval->ns;
+	for (size_t i = 0; i < interval->count; i++) {
+		struct top_total *t = &m->totals[interval->items[i].key];
 
-		t->ns += lap->items[i].total.ns;
-		t->cpu_ns += lap->items[i].total.cpu_ns;
-		t->count += lap->items[i].total.count;
+		t->ns += interval->items[i].total.ns;
+		t->cpu_ns += interval->items[i].total.cpu_ns;
+		t->count += interval->items[i].total.count;
 	}
 }
 
-static void leave_window(struct top_model *m, const struct top_lap *lap)
+static void leave_window(struct top_model *m, const struct top_interval *interval)
 {
-	m->window_ns -= lap->ns;
-	for (size_t i = 0; i < lap->count; i++) {
-		struct top_total *t = &m->totals[lap->items[i].key];
+	m->window_ns -= interval->ns;
+	for (size_t i = 0; i < interval->count; i++) {
+		struct top_total *t = &m->totals[interval->items[i].key];
 
-		t->ns -= lap->items[i].total.ns;
-		t->cpu_ns -= lap->items[i].total.cpu_ns;
-		t->count -= lap->items[i].total.count;
+		t->ns -= interval->items[i].total.ns;
+		t->cpu_ns -= interval->items[i].total.cpu_ns;
+		t->count -= interval->items[i].total.count;
 	}
 }
 
-/* Laps are about a second: a window of one second is one lap. */
+/* Intervals are about a second: a window of one second is one interval. */
 static void shorten_window(struct top_model *m)
 {
-	while (m->first + 1 < m->lap_count &&
-	       m->window_ns - lap_at(m, m->first)->ns + 500000000u > m->window * 1000000000ull)
-		leave_window(m, lap_at(m, m->first++));
+	while (m->first + 1 < m->interval_count &&
+	       m->window_ns - interval_at(m, m->first)->ns + 500000000u > m->window * 1000000000ull)
+		leave_window(m, interval_at(m, m->first++));
 }
 
 static void sum_up(struct top_model *m)
 {
-	uint64_t kept = m->lap_count < TOP_LAPS ? m->lap_count : TOP_LAPS;
+	uint64_t kept = m->interval_count < TOP_INTERVALS ? m->interval_count : TOP_INTERVALS;
 
 	if (m->totals)
 		memset(m->totals, 0, (m->key_count + 1) * sizeof(*m->totals));
 	m->window_ns = 0;
-	m->first = m->lap_count - kept;
-	for (uint64_t i = m->first; i < m->lap_count; i++)
-		enter_window(m, lap_at(m, i));
+	m->first = m->interval_count - kept;
+	for (uint64_t i = m->first; i < m->interval_count; i++)
+		enter_window(m, interval_at(m, i));
 	shorten_window(m);
 }
 
@@ -150,20 +150,20 @@ void top_model_set_window(struct top_model *m, unsigned int seconds)
 	sum_up(m);
 }
 
-static struct error *add_bucket(struct top_model *m, struct top_lap *lap,
+static struct error *add_bucket(struct top_model *m, struct top_interval *interval,
 				const struct wall_bucket *b)
 {
 	struct top_key key = {b->stack, b->labels, b->creator, b->status, b->wait_reason};
 	uint32_t id = key_id(m, &key);
 
-	if (!id || !array_reserve(&lap->items, &lap->capacity, lap->count + 1))
+	if (!id || !array_reserve(&interval->items, &interval->capacity, interval->count + 1))
 		return &error_no_memory;
-	lap->items[lap->count++] = (struct top_amount){id, {b->ns, b->cpu_ns, b->count}};
-	lap->states[top_state_of(b->status)] += b->ns;
+	interval->items[interval->count++] = (struct top_amount){id, {b->ns, b->cpu_ns, b->count}};
+	interval->states[top_state_of(b->status)] += b->ns;
 	return NULL;
 }
 
-/* All keys anew: those of the laps. */
+/* All keys anew: those of the intervals. */
 static struct error *forget_keys(struct top_model *m)
 {
 	struct top_key *old = m->keys;
@@ -172,12 +172,12 @@ static struct error *forget_keys(struct top_model *m)
 	map_release(&m->index);
 	m->keys = NULL;
 	m->key_count = m->key_capacity = 0;
-	for (size_t i = 0; !err && i < TOP_LAPS; i++) {
-		struct top_lap *lap = &m->laps[i];
+	for (size_t i = 0; !err && i < TOP_INTERVALS; i++) {
+		struct top_interval *interval = &m->intervals[i];
 
-		for (size_t k = 0; !err && k < lap->count; k++) {
-			lap->items[k].key = key_id(m, &old[lap->items[k].key]);
-			err = lap->items[k].key ? NULL : &error_no_memory;
+		for (size_t k = 0; !err && k < interval->count; k++) {
+			interval->items[k].key = key_id(m, &old[interval->items[k].key]);
+			err = interval->items[k].key ? NULL : &error_no_memory;
 		}
 	}
 	free(old);
@@ -190,30 +190,30 @@ static size_t count_amounts(const struct top_model *m)
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < TOP_LAPS; i++)
-		count += m->laps[i].count;
+	for (size_t i = 0; i < TOP_INTERVALS; i++)
+		count += m->intervals[i].count;
 	return count;
 }
 
-struct error *top_model_add(struct top_model *m, const struct wall_lap *seen)
+struct error *top_model_add(struct top_model *m, const struct wall_interval *seen)
 {
-	struct top_lap *lap = lap_at(m, m->lap_count);
+	struct top_interval *interval = interval_at(m, m->interval_count);
 	struct error *err = NULL;
 
 	if (!seen->ns)
 		return NULL;
-	if (m->lap_count >= TOP_LAPS && m->first == m->lap_count - TOP_LAPS)
-		leave_window(m, lap_at(m, m->first++));
-	lap->ns = seen->ns;
-	lap->count = 0;
-	memset(lap->states, 0, sizeof(lap->states));
+	if (m->interval_count >= TOP_INTERVALS && m->first == m->interval_count - TOP_INTERVALS)
+		leave_window(m, interval_at(m, m->first++));
+	interval->ns = seen->ns;
+	interval->count = 0;
+	memset(interval->states, 0, sizeof(interval->states));
 	for (size_t i = 0; !err && i < seen->count; i++)
 		if (seen->buckets[i].ns || seen->buckets[i].cpu_ns || seen->buckets[i].count)
-			err = add_bucket(m, lap, &seen->buckets[i]);
+			err = add_bucket(m, interval, &seen->buckets[i]);
 	if (err)
 		return err;
-	m->lap_count++;
-	enter_window(m, lap);
+	m->interval_count++;
+	enter_window(m, interval);
 	shorten_window(m);
 	if (m->key_count > MANY_KEYS && m->key_count > 2 * count_amounts(m))
 		return forget_keys(m);

@@ -1,6 +1,6 @@
 /*
  * The last minute: the samples of each second, and their sum over a window that ends now. It knows
- * neither clock nor target: its input is the laps of the sampler.
+ * neither clock nor target: its input is the intervals of the sampler.
  */
 #ifndef TOP_TOP_MODEL_H
 #define TOP_TOP_MODEL_H
@@ -8,7 +8,7 @@
 #include "base/map.h"
 #include "sample/wall.h"
 
-#define TOP_LAPS 60
+#define TOP_INTERVALS 60
 #define TOP_STATES 4 /* running, runnable, syscall, waiting */
 
 enum top_state { TOP_RUNNING, TOP_RUNNABLE, TOP_SYSCALL, TOP_WAITING };
@@ -37,7 +37,7 @@ struct top_amount {
 	struct top_total total;
 };
 
-struct top_lap {
+struct top_interval {
 	uint64_t ns;
 	uint64_t states[TOP_STATES]; /* ns of goroutines */
 	struct top_amount *items;
@@ -46,8 +46,8 @@ struct top_lap {
 };
 
 struct top_model {
-	struct top_lap laps[TOP_LAPS]; /* a ring */
-	uint64_t lap_count;            /* number of laps ever added */
+	struct top_interval intervals[TOP_INTERVALS]; /* a ring */
+	uint64_t interval_count;                      /* number of intervals ever added */
 
 	struct top_key *keys; /* from 1 on */
 	struct top_total *totals;
@@ -56,20 +56,20 @@ struct top_model {
 	struct map index; /* hash of a key -> its place */
 
 	unsigned int window; /* seconds */
-	uint64_t first;      /* lap of the window */
+	uint64_t first;      /* interval of the window */
 	uint64_t window_ns;
 };
 
 void top_model_init(struct top_model *m, unsigned int window);
 void top_model_release(struct top_model *m);
 
-/* Adds a lap, and forgets the oldest. A lap of no time adds nothing. */
-struct error *top_model_add(struct top_model *m, const struct wall_lap *lap) must_check;
-/* Sums over the last so many seconds from now on, as far as there are laps. */
+/* Adds an interval, and forgets the oldest. An interval of no time adds nothing. */
+struct error *top_model_add(struct top_model *m, const struct wall_interval *interval) must_check;
+/* Sums over the last so many seconds from now on, as far as there are intervals. */
 void top_model_set_window(struct top_model *m, unsigned int seconds);
 
-/* The lap so many laps before the last; NULL when there is none. */
-const struct top_lap *top_model_lap(const struct top_model *m, size_t back);
+/* The interval so many intervals before the last; NULL when there is none. */
+const struct top_interval *top_model_interval(const struct top_model *m, size_t back);
 /* How many goroutines were in that state, on average over the window. */
 double top_model_mean(const struct top_model *m, uint64_t ns);
 

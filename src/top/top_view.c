@@ -19,7 +19,7 @@ enum top_column top_view_column(const struct top_view *v)
 	return top_columns(v->table, &count)[v->sort[v->table]];
 }
 
-void top_view_settle(struct top_view *v, const struct top_rows *rows, size_t height)
+void top_view_fit(struct top_view *v, const struct top_rows *rows, size_t height)
 {
 	if (v->selected >= rows->count)
 		v->selected = rows->count ? rows->count - 1 : 0;
@@ -258,6 +258,6 @@ enum top_action top_view_press(struct top_view *v, const struct top_rows *rows, 
 		return action;
 	action = v->mode == TOP_SHOWS_TABLE ? press_in_table(v, rows, height, press)
 					    : press_in_text(v, height, press);
-	top_view_settle(v, rows, height);
+	top_view_fit(v, rows, height);
 	return action;
 }

@@ -60,6 +60,6 @@ enum top_column top_view_column(const struct top_view *v);
 enum top_action top_view_press(struct top_view *v, const struct top_rows *rows, size_t height,
 			       uint32_t press);
 /* Keeps the selected row among the rows, and on the screen. */
-void top_view_settle(struct top_view *v, const struct top_rows *rows, size_t height);
+void top_view_fit(struct top_view *v, const struct top_rows *rows, size_t height);
 
 #endif

@@ -99,7 +99,7 @@ static void add_stats(struct probe *p)
 {
 	const struct goroutine_stats *s = goroutine_set_stats(p->set);
 
-	p->stats.visits += s->visits;
+	p->stats.scans += s->scans;
 	p->stats.stacks += s->stacks;
 	p->stats.torn += s->torn;
 	p->stats.unknown += s->unknown;
@@ -130,7 +130,7 @@ static struct error *begin(struct probe *p)
 static struct error *look(struct probe *p)
 {
 	const struct goroutine_unit *units;
-	size_t count, visited = 0;
+	size_t count, scanned = 0;
 	struct error *err = goroutine_set_refresh(p->set);
 
 	if (!err)
@@ -144,8 +144,8 @@ static struct error *look(struct probe *p)
 		return &error_no_memory;
 	for (size_t i = 0; i < count; i++)
 		p->order[i] = i;
-	for (size_t i = 0; !err && i < count; i += visited)
-		err = goroutine_set_visit(p->set, p->order + i, count - i, &visited);
+	for (size_t i = 0; !err && i < count; i += scanned)
+		err = goroutine_set_scan(p->set, p->order + i, count - i, &scanned);
 	p->looks++;
 	return err;
 }
@@ -266,7 +266,7 @@ static void print(const struct probe *p, uint64_t ns)
 	       ", \"read\": %" PRIu64 ", \"whole\": %" PRIu64 ", \"fresh\": %" PRIu64
 	       ", \"partial\": %" PRIu64 ", \"other\": %" PRIu64 ", \"running\": %" PRIu64
 	       ", \"rejected\": %" PRIu64 ", \"unknown\": %" PRIu64 ", \"torn\": %" PRIu64 "}\n",
-	       ns / 1e9, p->looks, p->stats.visits, p->stats.stacks, p->whole, p->churn.fresh,
+	       ns / 1e9, p->looks, p->stats.scans, p->stats.stacks, p->whole, p->churn.fresh,
 	       p->partial, p->other, p->running, p->stats.torn, p->stats.unknown, p->torn);
 }
 

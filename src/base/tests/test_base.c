@@ -502,11 +502,11 @@ static void outfile_says_when_the_folder_is_missing(void **state)
 
 static void on_bus_error(int number, siginfo_t *info, void *context)
 {
-	if (!mapped_file_mend(info->si_addr))
+	if (!mapped_file_repair(info->si_addr))
 		signal(SIGBUS, SIG_DFL);
 }
 
-static void mend_files(void)
+static void repair_files(void)
 {
 	struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
 
@@ -543,7 +543,7 @@ static void a_truncated_file_is_an_error_and_zeros(void **state)
 	_cleanup_close_ int fd = make_file("program");
 	struct mapped_file *file, *whole;
 
-	mend_files();
+	repair_files();
 	assert_null(mapped_file_open(fd, MAPPED_BYTES, "program", &file));
 	assert_null(mapped_file_open(fd, 10, "beginning", &whole));
 	assert_int_equal(ones_of(file), MAPPED_BYTES);
@@ -557,7 +557,7 @@ static void a_truncated_file_is_an_error_and_zeros(void **state)
 	assert_null(mapped_file_check(whole, NULL));
 	mapped_file_close(whole);
 	mapped_file_close(file);
-	assert_false(mapped_file_untold());
+	assert_false(mapped_file_unreported());
 }
 
 static void a_fault_outside_of_all_files_is_not_mended(void **state)
@@ -571,10 +571,10 @@ static void a_fault_outside_of_all_files_is_not_mended(void **state)
 	assert_null(mapped_file_open(fd, MAPPED_BYTES, "program", &file));
 	bytes = mmap(NULL, MAPPED_BYTES, PROT_READ, MAP_SHARED, fd, 0);
 	assert_int_equal(ftruncate(fd, 0), 0);
-	assert_false(mapped_file_mend(bytes));
+	assert_false(mapped_file_repair(bytes));
 	pid = fork();
 	if (!pid) {
-		mend_files();
+		repair_files();
 		_exit(*(volatile uint8_t *)bytes);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -605,11 +605,11 @@ static void two_threads_read_truncated_files(void **state)
 {
 	pthread_t thread;
 
-	mend_files();
+	repair_files();
 	assert_int_equal(pthread_create(&thread, NULL, read_often, "a"), 0);
 	read_often("b");
 	pthread_join(thread, NULL);
-	assert_false(mapped_file_untold());
+	assert_false(mapped_file_unreported());
 }
 
 static void a_truncation_that_nobody_was_told_is_remembered(void **state)
@@ -617,12 +617,12 @@ static void a_truncation_that_nobody_was_told_is_remembered(void **state)
 	_cleanup_close_ int fd = make_file("program");
 	struct mapped_file *file;
 
-	mend_files();
+	repair_files();
 	assert_null(mapped_file_open(fd, MAPPED_BYTES, "program", &file));
 	assert_int_equal(ftruncate(fd, 0), 0);
 	assert_int_equal(ones_of(file), 0);
 	mapped_file_close(file);
-	assert_true(mapped_file_untold());
+	assert_true(mapped_file_unreported());
 }
 
 /* Without a handler: it would be SIGBUS to touch a mapping of the file. */
@@ -637,7 +637,7 @@ static void file_without_a_sigbus_handler_is_read_at_open(void **state)
 	assert_null(mapped_file_open(fd, MAPPED_BYTES, "program", &file));
 	assert_int_equal(ftruncate(fd, 4096 + 5), 0);
 	assert_int_equal(ones_of(file), MAPPED_BYTES);
-	assert_false(mapped_file_mend(mapped_file_bytes(file)));
+	assert_false(mapped_file_repair(mapped_file_bytes(file)));
 	assert_null(mapped_file_check(file, NULL));
 	mapped_file_close(file);
 

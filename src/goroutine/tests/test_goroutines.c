@@ -63,13 +63,13 @@ static int stop(void **state)
 static void look(void)
 {
 	const struct goroutine_unit *units;
-	size_t count, visited;
+	size_t count, scanned;
 
 	seen_count = 0;
 	assert_null(goroutine_set_refresh(set));
 	assert_null(goroutine_set_plan(set, 8192, &units, &count));
 	for (uint32_t i = 0; i < count; i++)
-		assert_null(goroutine_set_visit(set, &i, 1, &visited));
+		assert_null(goroutine_set_scan(set, &i, 1, &scanned));
 }
 
 /* As look(), all units at once: many stacks are read together then. */
@@ -77,15 +77,15 @@ static void look_at_all(void)
 {
 	const struct goroutine_unit *units;
 	uint32_t order[MADE_MAX];
-	size_t count, visited;
+	size_t count, scanned;
 
 	seen_count = 0;
 	assert_null(goroutine_set_refresh(set));
 	assert_null(goroutine_set_plan(set, 8192, &units, &count));
 	for (uint32_t i = 0; i < count; i++)
 		order[i] = i;
-	assert_null(goroutine_set_visit(set, order, count, &visited));
-	assert_int_equal(visited, count);
+	assert_null(goroutine_set_scan(set, order, count, &scanned));
+	assert_int_equal(scanned, count);
 }
 
 static const char *function_of(uint32_t stack, size_t i)
@@ -171,19 +171,19 @@ static void long_dead_ones_are_looked_at_rarely(void **state)
 		made_set_status(&runtime, i, G_DEAD);
 	for (int i = 0; i < 10; i++)
 		look();
-	before = goroutine_set_stats(set)->visits;
+	before = goroutine_set_stats(set)->scans;
 	for (int i = 0; i < 300; i++)
 		look();
-	assert_true(goroutine_set_stats(set)->visits - before < 40 * 300 / 10);
+	assert_true(goroutine_set_stats(set)->scans - before < 40 * 300 / 10);
 	made_park(&runtime, 3, false);
 	made_set_status(&runtime, 3, G_WAITING);
 	for (int i = 0; i < 64 && !seen_count; i++)
 		look();
 	assert_int_equal(seen_count, 1);
 	assert_int_equal(seen[0].goid, 4);
-	before = goroutine_set_stats(set)->visits;
+	before = goroutine_set_stats(set)->scans;
 	look();
-	assert_true(goroutine_set_stats(set)->visits - before >= 16); /* its unit */
+	assert_true(goroutine_set_stats(set)->scans - before >= 16); /* its unit */
 }
 
 static void running_goroutine_gets_a_synthetic_stack(void **state)

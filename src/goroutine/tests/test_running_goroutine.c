@@ -68,11 +68,11 @@ static int stop(void **state)
 static struct stack look(void)
 {
 	const struct goroutine_unit *units;
-	size_t count, visited;
+	size_t count, scanned;
 
 	assert_null(goroutine_set_refresh(set));
 	assert_null(goroutine_set_plan(set, 8192, &units, &count));
-	assert_null(goroutine_set_visit(set, &(uint32_t){0}, 1, &visited));
+	assert_null(goroutine_set_scan(set, &(uint32_t){0}, 1, &scanned));
 	assert_int_equal(goroutine_status(&seen), G_RUNNING);
 	return stacks_get(goroutine_set_stacks(set), seen.stack);
 }

@@ -144,7 +144,7 @@ struct run {
 	double truth[STACKS + 1]; /* ns */
 	double last_tick;
 	int ticks;
-	int rotation_tick;
+	int pass_tick;
 };
 
 static void advance(struct run *r, size_t leader, double now)
@@ -192,9 +192,9 @@ static void look_at_units(struct run *r, double *tokens, double now)
 static void begin(struct run *r, double began)
 {
 	if (r->ticks)
-		estimate_end_rotation(&r->estimate, began);
-	assert_null(estimate_begin_rotation(&r->estimate, began, UNITS, true));
-	r->rotation_tick = r->ticks;
+		estimate_end_pass(&r->estimate, began);
+	assert_null(estimate_begin_pass(&r->estimate, began, UNITS, true));
+	r->pass_tick = r->ticks;
 }
 
 /* As wall.c does it. */
@@ -207,10 +207,10 @@ static void tick(struct run *r, double *tokens, double now)
 		begin(r, begins);
 	before = r->estimate.next;
 	look_at_units(r, tokens, now);
-	if (r->rotation_tick < r->ticks && r->estimate.next == UNITS && *tokens >= 1) {
-		double visited = UNITS - before;
+	if (r->pass_tick < r->ticks && r->estimate.next == UNITS && *tokens >= 1) {
+		double scanned = UNITS - before;
 
-		begin(r, begins + visited / (visited + *tokens) * PERIOD);
+		begin(r, begins + scanned / (scanned + *tokens) * PERIOD);
 		look_at_units(r, tokens, now);
 	}
 	r->last_tick = now;

@@ -138,44 +138,44 @@ static void open_in_steps(void)
 	assert_null(wall_sampler_begin(sampler));
 }
 
-static struct wall_lap lap_after(size_t steps)
+static struct wall_interval interval_after(size_t steps)
 {
-	struct wall_lap lap;
+	struct wall_interval interval;
 	bool more;
 
 	for (size_t i = 0; i < steps; i++) {
 		assert_null(wall_sampler_step(sampler, &more));
 		assert_true(more);
 	}
-	assert_null(wall_sampler_lap(sampler, &lap));
-	return lap;
+	assert_null(wall_sampler_interval(sampler, &interval));
+	return interval;
 }
 
-static uint64_t lap_total(const struct wall_lap *lap, enum goroutine_status status)
+static uint64_t interval_total(const struct wall_interval *interval, enum goroutine_status status)
 {
 	uint64_t total = 0;
 
-	for (size_t i = 0; i < lap->count; i++)
-		total += lap->buckets[i].status == status ? lap->buckets[i].ns : 0;
+	for (size_t i = 0; i < interval->count; i++)
+		total += interval->buckets[i].status == status ? interval->buckets[i].ns : 0;
 	return total;
 }
 
-static void a_lap_tells_what_was_seen_since_the_one_before(void **state)
+static void an_interval_tells_what_was_seen_since_the_one_before(void **state)
 {
-	struct wall_lap lap;
+	struct wall_interval interval;
 
 	open_in_steps();
-	lap = lap_after(3);
-	assert_true(lap.ns > 0);
-	assert_int_equal(lap_total(&lap, G_WAITING), MADE_MAX * lap.ns);
-	lap = lap_after(0);
-	assert_int_equal(lap.ns, 0);
-	assert_int_equal(lap_total(&lap, G_WAITING), 0);
+	interval = interval_after(3);
+	assert_true(interval.ns > 0);
+	assert_int_equal(interval_total(&interval, G_WAITING), MADE_MAX * interval.ns);
+	interval = interval_after(0);
+	assert_int_equal(interval.ns, 0);
+	assert_int_equal(interval_total(&interval, G_WAITING), 0);
 	made_set_status(&runtime, 0, G_RUNNING);
-	lap_after(2);
-	lap = lap_after(4);
-	assert_int_equal(lap_total(&lap, G_WAITING), (MADE_MAX - 1) * lap.ns);
-	assert_int_equal(lap_total(&lap, G_RUNNING), lap.ns);
+	interval_after(2);
+	interval = interval_after(4);
+	assert_int_equal(interval_total(&interval, G_WAITING), (MADE_MAX - 1) * interval.ns);
+	assert_int_equal(interval_total(&interval, G_RUNNING), interval.ns);
 }
 
 static void a_goroutine_stands_since_it_came_there(void **state)
@@ -184,13 +184,13 @@ static void a_goroutine_stands_since_it_came_there(void **state)
 	uint64_t start = clock_now(), since;
 
 	open_in_steps();
-	lap_after(3);
+	interval_after(3);
 	records = goroutine_set_records(wall_sampler_set(sampler));
 	assert_true(wall_sampler_counts(&records[0]));
 	since = wall_sampler_since(sampler, &records[1]);
 	assert_true(since <= clock_now());
 	made_set_status(&runtime, 0, G_RUNNING);
-	lap_after(3);
+	interval_after(3);
 	assert_true(wall_sampler_since(sampler, &records[0]) > start);
 	assert_true(wall_sampler_since(sampler, &records[0]) > since);
 	assert_int_equal(wall_sampler_since(sampler, &records[1]), since);
@@ -360,7 +360,7 @@ int main(void)
 		WALL_TEST(a_change_ends_the_time_of_what_was),
 		WALL_TEST(sampler_over_budget_loses_no_time),
 		WALL_TEST(sampler_over_budget_skips_ticks),
-		WALL_TEST(a_lap_tells_what_was_seen_since_the_one_before),
+		WALL_TEST(an_interval_tells_what_was_seen_since_the_one_before),
 		WALL_TEST(a_goroutine_stands_since_it_came_there),
 		WALL_TEST(go_statements_past_the_limit_are_counted),
 		WALL_TEST(held_program_is_seen_even_if_it_ends_at_once),

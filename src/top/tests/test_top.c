@@ -109,7 +109,7 @@ static void add_second(struct fixture *f, uint32_t stack, enum goroutine_status 
 		 .creator = 1},
 	};
 
-	assert_null(top_model_add(&f->model, &(struct wall_lap){SECOND, buckets, 2}));
+	assert_null(top_model_add(&f->model, &(struct wall_interval){SECOND, buckets, 2}));
 }
 
 static void count(struct fixture *f, enum top_table table, enum top_column sort)
@@ -183,8 +183,8 @@ static void a_minute_is_kept(void **state)
 	count(f, TOP_FUNCTIONS, TOP_BY_WAITING);
 	assert_null(row_named(f, "main.leaf139"));
 	assert_non_null(row_named(f, "main.leaf140"));
-	assert_null(top_model_lap(&f->model, 60));
-	assert_int_equal(top_model_lap(&f->model, 59)->states[TOP_WAITING], SECOND);
+	assert_null(top_model_interval(&f->model, 60));
+	assert_int_equal(top_model_interval(&f->model, 59)->states[TOP_WAITING], SECOND);
 }
 
 /* As of a label that is another one for each request: memory does not grow with them. */
@@ -200,12 +200,12 @@ static void old_samples_release_their_memory(void **state)
 	assert_float_equal(row_named(f, "main.common")->states[TOP_WAITING], 1, 1e-9);
 }
 
-static void a_lap_without_time_is_no_second(void **state)
+static void an_interval_without_time_is_no_second(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_null(top_model_add(&f->model, &(struct wall_lap){0}));
-	assert_null(top_model_lap(&f->model, 0));
+	assert_null(top_model_add(&f->model, &(struct wall_interval){0}));
+	assert_null(top_model_interval(&f->model, 0));
 }
 
 static void labels_and_creators_have_their_goroutines(void **state)
@@ -398,7 +398,7 @@ static void selected_row_stays_on_the_screen(void **state)
 	assert_int_equal(f->view.selected + f->view.scroll, 0);
 	press(f, TOP_PRESS_END);
 	add_goroutines(f, 3, TOP_GOROUTINES, TOP_BY_TIME, false);
-	top_view_settle(&f->view, &f->rows, 5);
+	top_view_fit(&f->view, &f->rows, 5);
 	assert_int_equal(f->view.selected, 2);
 	assert_int_equal(f->view.scroll, 0);
 }
@@ -580,7 +580,7 @@ int main(void)
 		TOP_TEST(the_window_forgets_what_is_older),
 		TOP_TEST(a_minute_is_kept),
 		TOP_TEST(old_samples_release_their_memory),
-		TOP_TEST(a_lap_without_time_is_no_second),
+		TOP_TEST(an_interval_without_time_is_no_second),
 		TOP_TEST(labels_and_creators_have_their_goroutines),
 		TOP_TEST(a_filter_matches_any_case_and_any_of_what_is_known),
 		TOP_TEST(the_longest_waits_come_first),

@@ -77,7 +77,7 @@ static bool look(struct goroutine_set *set, struct goroutine_unit *unit, const u
 		if (!add_pending_read(set, i, header, &now, false))
 			return false;
 	}
-	set->stats.visits += unit->count;
+	set->stats.scans += unit->count;
 	if (set->options.keep_state)
 		note_life(unit, alive);
 	return true;
@@ -185,17 +185,17 @@ struct error *goroutine_set_locate(struct goroutine_set *set, size_t unit_bytes,
 	return err;
 }
 
-struct error *goroutine_set_visit(struct goroutine_set *set, const uint32_t *units, size_t count,
-				  size_t *ret_visited)
+struct error *goroutine_set_scan(struct goroutine_set *set, const uint32_t *units, size_t count,
+				 size_t *ret_scanned)
 {
-	size_t visited, bytes, at = 0;
+	size_t scanned, bytes, at = 0;
 	struct error *err;
 
-	err = read_headers(set, units, count, &visited, &bytes);
+	err = read_headers(set, units, count, &scanned, &bytes);
 	if (err)
 		return err;
 	set->pending_read_count = 0;
-	for (size_t i = 0; i < visited; i++) {
+	for (size_t i = 0; i < scanned; i++) {
 		struct goroutine_unit *u = &set->units[units[i]];
 
 		if (u->left_out)
@@ -208,6 +208,6 @@ struct error *goroutine_set_visit(struct goroutine_set *set, const uint32_t *uni
 	}
 	err = pending_reads_commit(set);
 	if (!err)
-		*ret_visited = visited;
+		*ret_scanned = scanned;
 	return err;
 }

@@ -1,4 +1,4 @@
-#include "cli/subject.h"
+#include "cli/target_options.h"
 
 #include "base/cleanup.h"
 #include "cli/command.h"
@@ -27,7 +27,7 @@ static const struct argp_option options[] =
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	struct subject_options *o = state->input;
+	struct target_options *o = state->input;
 
 	switch (key) {
 	case 'p':
@@ -55,10 +55,10 @@ static const struct argp_option core_options[] =
 	  "Look at a core file; give --exe too if its program has moved", 1},
 	 {0}};
 
-const struct argp subject_argp = {.options = options, .parser = parse};
-const struct argp subject_core_argp = {.options = core_options, .parser = parse};
+const struct argp target_options_argp = {.options = options, .parser = parse};
+const struct argp target_options_core_argp = {.options = core_options, .parser = parse};
 
-struct error *subject_check(struct subject_options *o, const char *verb)
+struct error *target_options_check(struct target_options *o, const char *verb)
 {
 	o->verb = verb;
 	if (o->core && !o->reads_cores)
@@ -81,13 +81,13 @@ struct error *subject_check(struct subject_options *o, const char *verb)
 	return NULL;
 }
 
-struct error *subject_find(struct subject_options *o)
+struct error *target_options_find(struct target_options *o)
 {
 	return o->word && !o->pid ? find_target(o->word, o->verb, &o->pid) : NULL;
 }
 
 /* If this architecture has no surgeon, gospect_trace_begin() reports it. */
-static struct error *must_check start_surgeon(pid_t pid, struct subject *s)
+static struct error *must_check start_surgeon(pid_t pid, struct cli_target *s)
 {
 	struct error *err;
 
@@ -100,8 +100,8 @@ static struct error *must_check start_surgeon(pid_t pid, struct subject *s)
 }
 
 /* Nothing of the target was read so far. */
-static struct error *must_check give_up_privilege(const struct subject_options *o,
-						  struct subject *s)
+static struct error *must_check give_up_privilege(const struct target_options *o,
+						  struct cli_target *s)
 {
 	const char *files[3] = {NULL};
 	struct gospect_confine_options c = {.size = sizeof(c),
@@ -132,7 +132,7 @@ static struct error *must_check give_up_privilege(const struct subject_options *
 	return err ? err : library_error(gospect_confine(&c));
 }
 
-static struct error *must_check open_target(const struct subject_options *o, struct subject *s)
+static struct error *must_check open_target(const struct target_options *o, struct cli_target *s)
 {
 	struct gospect_target_options how = {
 		.size = sizeof(how),
@@ -151,10 +151,10 @@ static struct error *must_check open_target(const struct subject_options *o, str
 	return library_error(err);
 }
 
-struct error *subject_open(struct subject_options *o, struct subject *ret)
+struct error *cli_target_open(struct target_options *o, struct cli_target *ret)
 {
-	struct subject s = {0};
-	struct error *err = subject_find(o);
+	struct cli_target s = {0};
+	struct error *err = target_options_find(o);
 
 	if (!err && o->command)
 		err = command_start(o->command, o->holds ? &s.hold : NULL, &s.child);
@@ -164,7 +164,7 @@ struct error *subject_open(struct subject_options *o, struct subject *ret)
 		err = open_target(o, &s);
 	if (err) {
 		if (s.child)
-			subject_wait(&s);
+			cli_target_wait(&s);
 		gospect_surgeon_end(s.surgeon);
 		return err;
 	}
@@ -172,24 +172,24 @@ struct error *subject_open(struct subject_options *o, struct subject *ret)
 	return NULL;
 }
 
-void subject_go_on(struct subject *s)
+void cli_target_go_on(struct cli_target *s)
 {
 	gospect_hold_release(take_ptr(s->hold));
 }
 
-void subject_close(struct subject *s)
+void cli_target_close(struct cli_target *s)
 {
-	subject_go_on(s);
+	cli_target_go_on(s);
 	gospect_target_close(s->handle);
 	gospect_surgeon_end(s->surgeon);
-	*s = (struct subject){.child = s->child};
+	*s = (struct cli_target){.child = s->child};
 }
 
-int subject_wait(struct subject *s)
+int cli_target_wait(struct cli_target *s)
 {
 	pid_t child = s->child;
 
-	subject_go_on(s);
+	cli_target_go_on(s);
 	s->child = 0;
 	return command_wait(child);
 }

@@ -64,6 +64,9 @@ static struct outfile_service outputs_of(const struct gospect_confine_options *o
 	return outputs;
 }
 
+/* NULL in a program that takes no samples, as one that only reports: it is linked without eBPF. */
+extern __typeof__(sample_program_serve) sample_program_serve __attribute__((weak));
+
 static struct error *must_check enter(const struct gospect_confine_options *o)
 {
 	struct outfile_service outputs = outputs_of(o);

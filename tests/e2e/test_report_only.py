@@ -9,7 +9,7 @@ from lib import gospect, perf
 BUILD = gospect.BINARY.parent / "src"
 REPORT = BUILD / "cli" / "report_only"
 # What a report must not have in it.
-ROOMS = ("agent", "inject", "hooks", "collect")
+ROOMS = ("agent", "inject", "hooks", "collect", "oncpu")
 
 
 def symbols(path, *kind):

@@ -55,12 +55,13 @@ static struct outfile_service outputs_of(const struct gospect_confine_options *o
 		.names = {o->new_folders, o->new_endings},
 		.out = output_file(o->output),
 	};
+	const struct trace_place *place = o->trace ? trace_place(o->trace) : NULL;
 
-	/* A trace in memory has no file. */
-	if (o->trace && trace_place(o->trace)->out) {
-		outputs.out = trace_place(o->trace)->out;
-		outputs.family = trace_place(o->trace)->family;
-	}
+	/* A trace in memory has no file, and one with --flight has none yet. */
+	if (place && place->out)
+		outputs.out = place->out;
+	if (place)
+		outputs.family = place->family;
 	return outputs;
 }
 

@@ -31,8 +31,8 @@
  *
  * Options. A structure of options begins with its size, `{.size = sizeof(options)}`; the other
  * members may be 0, which is the default. NULL stands for all defaults. A later version may append
- * members: an older program goes on working with a newer library, and a newer program is told
- * (GOSPECT_ERROR_INVALID) when it asks an older library for something that it does not know.
+ * members: an older program continues to work with a newer library. An older library answers
+ * GOSPECT_ERROR_INVALID to a newer program that asks for something unknown.
  * A structure that the library gives out is reached by a pointer, and may grow at its end, too:
  * never copy one by its size, nor index an array of them but by the pointers that are given.
  *

@@ -178,7 +178,7 @@ struct gospect_sentence {
 	const char *function; /* a regular expression: it is about stacks with a function that
 				 matches; "" for all */
 	const char *wait;     /* it is about this wait reason alone; "" for all */
-	uint32_t is_grave;    /* 1: worth a look; 0: what any profile has */
+	uint32_t is_grave;    /* 1: above a threshold; 0: a fact about any profile */
 	uint32_t is_idle;     /* 1: about goroutines that wait for work */
 };
 

@@ -1,4 +1,4 @@
-/* Files that were recorded: profiles, execution traces, and what Linux perf recorded. */
+/* Recorded files: profiles, execution traces, and perf.data of Linux perf. */
 #ifndef GOSPECT_RECORDED_H
 #define GOSPECT_RECORDED_H
 

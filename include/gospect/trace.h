@@ -27,7 +27,7 @@ struct gospect_trace_options {
 	/* Keep only the last so many seconds, in memory; each gospect_trace_write_flight() and the
 	 * end write them to a file of their own. 0: all is written as it comes. */
 	double flight;
-	/* Of the file, with what waits to be decoded, or of what is kept in memory; 0: 256 MB. */
+	/* Limit of the file with the undecoded records, or of a flight in memory; 0: 256 MB. */
 	uint64_t max_bytes;
 	/* Do not trace a program that is expected to be stopped for longer: seconds; 0: any. */
 	double max_pause;

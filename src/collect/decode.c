@@ -348,7 +348,7 @@ static struct error *must_check take_text(struct decoder *d, const struct drain_
 	return *ret == TEXTS_FAILED ? &error_no_memory : NULL;
 }
 
-/* Decodes what is special to some records; the event has its kind, goroutine and stack already. */
+/* Decode the rest of some records; the event has its kind, goroutine and stack already. */
 
 static struct error *must_check plain(struct decoder *d, const struct drain_record *r,
 				      struct trace_event *ev, size_t *ret_count)

@@ -22,7 +22,7 @@
 
 struct decoder;
 
-/* Keeps what it is given. The target is read now, for its wait reasons, and never again. */
+/* Keeps its arguments. Reads the wait reasons from the target now, and never reads it again. */
 struct error *decoder_create(struct target *t, const struct image *img, const struct golayout *lay,
 			     const struct stack_cache *cache, struct decoder **ret) must_check;
 void decoder_destroy(struct decoder *d);

@@ -12,10 +12,10 @@
 #define AHEAD_TIMES 4
 #define LEAST_AHEAD_BYTES (256u << 10)
 #define MOST_AHEAD_BYTES (2u << 20)
-/* Present of all rings at most, beside what was unread in them at once: twice the most that is
- * before the writers of 64 busy rings. Beyond it a writer touches its memory itself. */
+/* Limit of the populated memory of all rings, beside the most unread bytes at once. It is twice the
+ * memory ahead of the writers of 64 busy rings. Beyond it a writer touches its memory itself. */
 #define MOST_POPULATED (256ull << 20)
-/* And with that, of the memory that there is. */
+/* Together they are at most 1/ROOM_SHARE of the memory. */
 #define ROOM_SHARE 4
 /* Taken in one pass, which is a few milliseconds: at its priority the collector may keep all others
  * waiting. */
@@ -41,7 +41,7 @@ struct rings {
 	const struct agent_shared *layout;
 	const struct injection *injection;
 	struct ring *items;
-	uint64_t room; /* what may be made present of all of them */
+	uint64_t room; /* limit of populated bytes of all of them */
 	uint64_t unread;
 	_Atomic uint64_t populated;
 	_Atomic uint64_t corrupt;

@@ -17,7 +17,7 @@
 
 struct stacks_at_start;
 
-/* Keeps what it is given. `start_ns`: of CLOCK_MONOTONIC, when tracing began. */
+/* Keeps its arguments. `start_ns`: of CLOCK_MONOTONIC, when tracing began. */
 struct error *stacks_at_start_open(struct target *t, const struct image *img,
 				   const struct golayout *lay, struct decoder *decoder,
 				   struct snapshot *snapshot, uint64_t start_ns,

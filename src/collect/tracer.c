@@ -445,7 +445,8 @@ static uint64_t lost_so_far(const struct tracer *tr)
 	return rings.lost + inject_lost(tr->injection) + rings.corrupt + drained.corrupt;
 }
 
-/* Records were lost, and some time ago was the last look at what that means. */
+/* Whether to list live goroutines: a list is unfinished, or records were lost since the last one,
+ * which is RECONCILE_NS old. */
 static bool wants_living(struct tracer *tr)
 {
 	uint64_t now = clock_now() - tr->start_ns, lost;
@@ -462,7 +463,7 @@ static bool wants_living(struct tracer *tr)
 	return true;
 }
 
-/* Reads some of the live goroutines; errors of reading end the list. */
+/* Adds some live goroutines to the list. If they cannot be read the list is dropped. */
 static void read_living(struct tracer *tr)
 {
 	/* A goroutine that ends after the last record leaves no event. */

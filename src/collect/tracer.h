@@ -60,7 +60,7 @@ struct tracer_stats {
 	uint64_t texts_lost;   /* texts and labels that there was no room for (gotrace/texts.h) */
 	uint64_t labels_cut;   /* labels that were cut or left out of their sets */
 	uint64_t labels_lost;  /* sets that are not known: too many, or in use no more */
-	uint64_t absences;     /* of ours, for seconds: what happened then is missing */
+	uint64_t absences;     /* times that gospect did not run for seconds, and lost events */
 	int spill_failed;      /* why nothing went to the file any more: an errno, or 0 */
 	uint64_t without_ring; /* processors of the program that had to share rings */
 	uint64_t bytes;        /* of records */

@@ -39,8 +39,8 @@ struct injection {
 		switching; /* held by the caller that asks for the switch, while `attached` */
 	bool attached;
 	struct hooks hooks;
-	uint64_t code, control;     /* in the target: where what we have put there is */
-	struct agent_shared layout; /* as we made it */
+	uint64_t code, control;     /* addresses in the target */
+	struct agent_shared layout; /* as gospect made it */
 	struct surgeon_answer answer;
 	uint64_t p_now; /* processors that there are, and have a slot */
 	uint64_t without_ring;

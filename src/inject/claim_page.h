@@ -13,8 +13,8 @@
 struct claim_page {
 	uint32_t holder;    /* a thread's id, as FUTEX_* of linux/futex.h has it */
 	uint32_t pid;       /* of gospect, in its own pid namespace */
-	uint64_t namespace; /* which that is: the number of /proc/PID/ns/pid */
-	uint32_t cleans;    /* it takes out what another has left, and is gone in a moment */
+	uint64_t namespace; /* the number of that namespace: /proc/PID/ns/pid */
+	uint32_t cleans;    /* 1: it removes a stale agent, and ends soon */
 	uint32_t named;     /* the gospect that users know, if that is another process; or 0 */
 };
 

@@ -289,7 +289,7 @@ static struct error *must_check call(struct remote *r, long number, uint64_t a, 
 	return remote_call(r, number, (uint64_t[6]){a, b}, &result);
 }
 
-/* The code page goes last: it says what else there is. */
+/* The code page goes last: it lists the other mappings. */
 struct error *detach_memory(struct detachment *w, struct remote *r, const struct stale_agent *l)
 {
 	uint64_t kept = w->keep_code_page && l->has_head ? l->head.code : 0;

@@ -114,7 +114,7 @@ static struct error *must_check check_holder(struct surgeon *s)
 	return err;
 }
 
-/* A process that is stopped cannot make what we need, and may be so for hours. */
+/* A stopped process cannot make the mappings, and may stay stopped for hours. */
 static struct error *must_check check_runs(const struct surgeon *s)
 {
 	pid_t pid = target_pid(s->t);

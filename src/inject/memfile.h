@@ -36,8 +36,8 @@ struct error *memfile_resize(int file, size_t size) must_check;
  * meanwhile, or cannot be sealed. */
 struct error *memfile_seal(int file, size_t size, int also) must_check;
 
-/* Copies a part of it; what was never written is zeros, and stays without memory: a look through a
- * mapping would take a page for it. */
+/* Copies a part of it. Pages that were never written read as zeros and take no memory; reading them
+ * through a mapping would allocate them. */
 void memfile_read(int file, uint64_t offset, void *ret, size_t size);
 
 /* Which file of all, as mappings say it. */

@@ -26,7 +26,7 @@ struct original {
 	uint8_t bytes[SITE_JUMP_BYTES];
 };
 
-/* Those of a gospect's own probe sites, and those of what another has left. */
+/* Those of gospect's own probe sites, and those of a stale agent. */
 #define ORIGINALS_MOST (2 * CODE_MAX_SITES)
 
 struct originals {
@@ -58,7 +58,7 @@ struct survey {
 	uint64_t restore; /* of the runtime's sigreturn */
 	struct runtime_words words;
 	uint64_t original_count;
-	struct original originals[CODE_MAX_SITES]; /* of what another has left */
+	struct original originals[CODE_MAX_SITES]; /* of a stale agent */
 };
 
 struct plan {

@@ -161,7 +161,7 @@ static bool sleeps(pid_t pid, pid_t id)
 	return number == SYS_futex || number == SYS_nanosleep || number == SYS_clock_nanosleep;
 }
 
-/* The system call that the stop has interrupted begins anew. */
+/* Makes the thread repeat the system call that the stop interrupted. */
 static bool restart_syscall(struct user_regs_struct *regs)
 {
 	long result = -(long)regs->rax;
@@ -262,7 +262,7 @@ static struct error *must_check write_frame(struct remote *r, uint64_t low, uint
 	return err ? err : write_memory(r, r->frame, &f, sizeof(f));
 }
 
-/* Takes the thread, which is stopped, if it is where we can use it, and may do what we want. */
+/* Takes the stopped thread if it sleeps where it can be used and may make the system calls. */
 static struct error *must_check prepare(struct search *s, const struct target_thread *thread)
 {
 	struct remote *r = s->r;

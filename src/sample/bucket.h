@@ -29,7 +29,7 @@ struct wall_bucket {
 
 /* The gain of one bucket in a part of the time. */
 struct wall_part {
-	uint32_t bucket; /* its place in the result; of samples of what runs: in theirs */
+	uint32_t bucket; /* its index in the result; is_sampled: among the on-CPU samples */
 	bool is_sampled; /* see wall_sampler_sampled() */
 	uint64_t ns;
 };

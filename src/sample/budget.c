@@ -64,7 +64,7 @@ static double earned_in(const struct budget *b, double ticks)
 	return ticks * b->rate * 1e9 / b->hz;
 }
 
-/* Takes from what was earned what it pays of the arrears. */
+/* Pays a part of the arrears from the earnings; returns the rest. */
 static double pay_arrears(struct budget *b, double earned)
 {
 	bool too_much = b->arrears > b->rate * b->horizon * 1e9 / 2;

@@ -19,13 +19,13 @@
 struct budget {
 	double share; /* of one core; 0: no limit */
 	double hz;
-	double horizon; /* seconds over which what is owed is paid off */
+	double horizon; /* seconds over which debts are paid off */
 
 	double tokens;   /* ns of CPU that may be used now */
 	double arrears;  /* that were used and are paid off slowly, see budget_defer() */
 	double rate;     /* ns of CPU that a ns of time adds */
-	double unit_ns;  /* what a unit cost lately */
-	double usual_ns; /* likewise, whatever single ones cost */
+	double unit_ns;  /* the recent cost of a unit */
+	double usual_ns; /* the same without outliers */
 	uint64_t age_ns; /* of time that has earned tokens */
 };
 
@@ -52,18 +52,17 @@ void budget_use(struct budget *b, uint64_t used_ns);
 void budget_use_for_units(struct budget *b, uint64_t used_ns, size_t units);
 
 /*
- * The cost of a tick is known beforehand, within a unit. Now and then one costs many times that,
- * which no plan could avoid: the first that meets new code, a virtual machine that was not given
- * its processor. Were it all a debt like others, nothing would be looked at for seconds, and what
- * was seen last be taken for all that time. So what is more than the debt of some ticks is paid
- * with half of what is earned, and looks go on. Nothing is forgiven, and more than half of what the
- * recording may use is never put off.
+ * The cost of a tick is known beforehand, within a unit. Now and then a tick costs many times that,
+ * which no plan could avoid: the first one that meets new code, or a virtual machine without its
+ * CPU. As an ordinary debt, it would stop all looks for seconds, and the last state would stand for
+ * all that time. So the part beyond the debt of some ticks is paid with half of the earnings, and
+ * looks continue. All of it is paid, and at most half of the recording's budget is deferred.
  */
 void budget_defer(struct budget *b);
 
-/* How many of the units that are left may be looked at now, by what they cost lately. */
+/* How many of the remaining units may be looked at now, by their recent cost. */
 size_t budget_affords(const struct budget *b, size_t left);
-/* The same as a number: what is left of the tokens, in units. */
+/* The remaining tokens, in units. */
 double budget_units(const struct budget *b);
 /*
  * Whether there is a look, by a random number from 0 to 1. A sample costs more when many goroutines

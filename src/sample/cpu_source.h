@@ -27,12 +27,12 @@ struct cpu_bucket {
 /* Where running goroutines are, by samples of the target's threads. */
 struct cpu_source {
 	void *arg;
-	/* Takes in what was sampled since the last time: after each tick. */
+	/* Reads the samples since the last call: after each tick. */
 	struct error *(*drain)(void *arg);
 	/* All samples so far; stacks and labels are those of the wall-clock sampler's set. */
 	size_t (*buckets)(void *arg, const struct cpu_bucket **ret);
 	uint64_t period_ns; /* CPU time of a sample */
-	bool fills_fast;    /* no tick may be slept through: what waits would be lost */
+	bool fills_fast;    /* no tick may be skipped: its buffer would overflow */
 };
 
 #endif

@@ -52,7 +52,7 @@ void estimate_end_tick(struct estimate *e, size_t next);
 struct error *estimate_see(struct estimate *e, const struct goroutine_record *before,
 			   struct goroutine_record *now, bool wanted) must_check;
 
-/* Ends it: the rest of every goroutine's time, and what there is to say of errors. */
+/* Credits the rest of each goroutine's time, and computes the errors. */
 void estimate_finish(struct estimate *e, uint64_t now, const struct goroutine_record *records,
 		     const struct goroutine_unit *units);
 

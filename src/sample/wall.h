@@ -50,8 +50,8 @@ struct wall_options {
 	const atomic_int *stop; /* ends it when it is not 0, within 50 ms; for any thread */
 	/* Called when it begins, and then about once a second. */
 	void (*progress)(void *arg, double seconds, uint64_t samples);
-	/* Called now and then by wall_sampler_run() with what was seen since the last time, as
-	 * often as a small part of the budget allows. It must not take long. */
+	/* wall_sampler_run() calls it with the samples since the last call, as often as a small
+	 * share of the budget permits. It must return quickly. */
 	struct error *(*part)(void *arg, uint64_t begin, uint64_t end,
 			      const struct wall_part *parts, size_t count);
 	void *part_arg;

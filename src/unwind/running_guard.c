@@ -15,7 +15,7 @@ void running_guard(struct running_walk *w, bool has_record)
 	w->result.used_memory = true;
 }
 
-/* The outermost of the captured bytes: the first to change when the stack was left and used anew.
+/* Compares the outermost captured bytes: they change first when the stack is left and used again.
  */
 static bool bytes_are_same(struct running_walk *w)
 {

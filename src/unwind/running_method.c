@@ -16,7 +16,7 @@ static bool is_at_start(const struct running_walk *w)
 	       f.entry == w->place.start_pc;
 }
 
-/* The kernel's chain as it is: what `perf record -g` and profilers in eBPF have. */
+/* Takes the kernel's chain as it is, as `perf record -g` and profilers in eBPF do. */
 static enum walk_end take_chain(struct running_walk *w)
 {
 	if (!running_push(w, running_pc(w) | STACK_PC_EXACT))

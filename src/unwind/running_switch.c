@@ -235,7 +235,8 @@ static enum walk_end enter_c(struct running_walk *w, const struct step *step)
 	return GO_ON;
 }
 
-/* crosscall2 has saved what C's functions keep: runtime/cgo/abi_amd64.h, asm_arm64.s. */
+/* Restores C's callee-saved registers, which crosscall2 saved: runtime/cgo/abi_amd64.h,
+ * asm_arm64.s. */
 static enum walk_end restore_c(struct running_walk *w, const struct step *step, bool *ret_moved)
 {
 	static const struct {

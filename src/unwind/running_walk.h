@@ -48,7 +48,7 @@ struct running_walk {
 	const struct running_source *source;
 	const struct register_roles *roles;
 	struct registers regs;
-	bool by_dwarf; /* without what .debug_frame does not say: switches, and the chain */
+	bool by_dwarf; /* by .debug_frame alone: no stack switches, no chain */
 	uint64_t sp0;  /* where the captured bytes begin */
 	bool exact;
 	size_t n;  /* words so far */
@@ -133,7 +133,7 @@ bool running_place_of(const struct running_walk *w, uint64_t g, struct goroutine
 
 /* running_guard.c: allows memory from here on, guarded by next_guard. */
 void running_guard(struct running_walk *w, bool has_record);
-/* Whether what memory gave may be believed; also true when it was not needed. */
+/* Whether the memory read so far can be trusted; also true if none was needed. */
 bool running_guard_holds(struct running_walk *w);
 
 /* running_chain.c */
@@ -193,8 +193,7 @@ bool stale_find_goroutine(struct running_walk *w);
  * far. */
 uint64_t systemstack_return_address(struct running_walk *w, uint64_t pc, uint64_t next);
 
-/* running_frames.c: walks to the end, and again without what memory should not have been believed
- * for. */
+/* running_frames.c: walks to the end. If memory turns out untrustworthy, walks again without it. */
 enum walk_end running_walk_all(struct running_walk *w);
 /* Pushes that frames are missing, and the function in which the goroutine began. */
 enum walk_end running_mark_cut(struct running_walk *w);

@@ -18,7 +18,7 @@ enum stack_switch {
 	SWITCH_BORROWS,
 	SWITCH_ASMCGOCALL,  /* C is called on the thread's stack */
 	SWITCH_CGOCALLBACK, /* C has called: it waits on the thread's stack */
-	SWITCH_CROSSCALL,   /* what C called: it has saved C's registers */
+	SWITCH_CROSSCALL,   /* called by C: it has saved C's registers */
 	SWITCH_VDSO,        /* calls the vDSO on the thread's stack, its own SP in a register */
 	SWITCH_SIGNAL,      /* a signal interrupted the place in its context */
 	SWITCH_SIGRETURN,   /* likewise; its handler has returned */

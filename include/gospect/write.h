@@ -17,6 +17,8 @@ enum gospect_format {
 	/* Of profiles: GOSPECT_PPROF, and each sample's `idle_ns`, as numeric labels. For
 	 * gospect_profile_read(), in this process or in another one. */
 	GOSPECT_PPROF_IDLE = 7,
+	/* As GOSPECT_FOLDED; each stack ends in a frame of its state: "[chan receive]". */
+	GOSPECT_FOLDED_STATE = 8,
 };
 
 /* Where output goes, in pieces and in order. It is passed by value. */

@@ -5,14 +5,19 @@
 #include "base/array.h"
 
 static const char *const names[] = {
-	[GOSPECT_TEXT] = "text",     [GOSPECT_JSON] = "json", [GOSPECT_PPROF] = "pprof",
-	[GOSPECT_FOLDED] = "folded", [GOSPECT_HTML] = "html", [GOSPECT_SPEEDSCOPE] = "speedscope",
+	[GOSPECT_TEXT] = "text",
+	[GOSPECT_JSON] = "json",
+	[GOSPECT_PPROF] = "pprof",
+	[GOSPECT_FOLDED] = "folded",
+	[GOSPECT_HTML] = "html",
+	[GOSPECT_SPEEDSCOPE] = "speedscope",
+	[GOSPECT_FOLDED_STATE] = "folded-state",
 };
 
 enum gospect_format format_named(const char *name)
 {
 	for (size_t i = GOSPECT_TEXT; i < ARRAY_SIZE(names); i++)
-		if (!strcmp(name, names[i]))
+		if (names[i] && !strcmp(name, names[i]))
 			return (enum gospect_format)i;
 	return (enum gospect_format)0;
 }

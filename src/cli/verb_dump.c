@@ -60,7 +60,7 @@ static const struct argp argp = {
 	"PID|NAME\n-- COMMAND ARGS...\n--core FILE",
 	"Prints every goroutine of a running Go program or of a core file. It does not stop the "
 	"program.\v"
-	"Formats: text (as the runtime prints it), json (.json), html (.html, a flame graph), folded (.folded), pprof (.pb.gz, "
+	"Formats: text (as the runtime prints it), json (.json), html (.html, a flame graph), folded (.folded), folded-state, pprof (.pb.gz, "
 	".pprof), speedscope.\n"
 	"\n"
 	"Examples:\n"
@@ -83,10 +83,11 @@ static struct error *choose_format(const struct dump_verb *v, enum gospect_forma
 	else if (path && format_for_dump(path))
 		format = format_for_dump(path);
 	if (!format)
-		return error_format(ERROR_USAGE,
-				    "dump: unknown format '%s'; use text, json, folded, pprof, "
-				    "speedscope or html",
-				    name);
+		return error_format(
+			ERROR_USAGE,
+			"dump: unknown format '%s'; use text, json, folded, folded-state, pprof, "
+			"speedscope or html",
+			name);
 	if (raw && format != GOSPECT_TEXT && format != GOSPECT_PPROF)
 		return error_format(ERROR_USAGE, RAW_FORMATS);
 	if (v->flags & GOSPECT_WRITE_GROUPS && format != GOSPECT_TEXT && format != GOSPECT_JSON)

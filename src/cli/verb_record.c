@@ -77,7 +77,7 @@ static const struct argp argp =
 	 "PID|NAME\n-- COMMAND ARGS...",
 	 "Records a profile of where every goroutine of a Go program spends "
 	 "its time, running and waiting. It does not stop the program.\v"
-	 "Formats: pprof (.pb.gz, .pprof), folded (.folded), speedscope "
+	 "Formats: pprof (.pb.gz, .pprof), folded (.folded), folded-state, speedscope "
 	 "(.json), html (.html). At a terminal, without -o and -f, record writes NAME-PID.html and "
 	 "prints what stands out.\n"
 	 "\n"
@@ -135,7 +135,7 @@ static struct error *choose_format(struct record_verb *v)
 	if (!is_profiles(v->format) && o->format)
 		return error_format(
 			ERROR_USAGE,
-			"record: unknown format '%s'; use pprof, folded, speedscope or html",
+			"record: unknown format '%s'; use pprof, folded, folded-state, speedscope or html",
 			o->format);
 	if (!v->format)
 		return error_format(

@@ -51,21 +51,21 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp_child children[] = {{&output_argp, 0, NULL, 0},
 					     {&report_ask_argp, 0, NULL, 0},
 					     {0}};
-static const struct argp argp =
-	{options,
-	 parse,
-	 "FILE",
-	 "Prints a table of a pprof profile, an execution trace (by gospect or by Go) or a "
-	 "perf.data file. It reads all other files that gospect writes, too. It unwinds the Go "
-	 "stacks of perf record --call-graph dwarf,1024 itself.\v"
-	 "Formats: text and json (a table); pprof, folded, speedscope and html (a profile).\n"
-	 "\n"
-	 "Examples:\n"
-	 "  gospect report out.trace --by label:trace_id --per label:route\n"
-	 "  gospect report --diff before.pb.gz after.pb.gz -o diff.html",
-	 children,
-	 NULL,
-	 NULL};
+static const struct argp argp = {
+	options,
+	parse,
+	"FILE",
+	"Prints a table of a pprof profile, an execution trace (by gospect or by Go) or a "
+	"perf.data file. It reads all other files that gospect writes, too. It unwinds the Go "
+	"stacks of perf record --call-graph dwarf,1024 itself.\v"
+	"Formats: text and json (a table); pprof, folded, folded-state, speedscope and html (a profile).\n"
+	"\n"
+	"Examples:\n"
+	"  gospect report out.trace --by label:trace_id --per label:route\n"
+	"  gospect report --diff before.pb.gz after.pb.gz -o diff.html",
+	children,
+	NULL,
+	NULL};
 
 static struct error *check(struct report_verb *v)
 {

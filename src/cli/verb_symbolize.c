@@ -71,7 +71,7 @@ static const struct argp argp = {
 	"their "
 	"build ids match. A separate debug file names C functions; Go functions need the program "
 	"itself, which may be stripped.\n"
-	"Formats: pprof (.pb.gz, .pprof), folded (.folded), speedscope (.json), html (.html); "
+	"Formats: pprof (.pb.gz, .pprof), folded (.folded), folded-state, speedscope (.json), html (.html); "
 	"text for "
 	"the text of a dump.\n"
 	"\n"
@@ -92,7 +92,7 @@ static struct error *check(struct symbolize_verb *v)
 	if (name && (!v->format || v->format == GOSPECT_JSON))
 		return error_format(
 			ERROR_USAGE,
-			"symbolize: unknown format '%s'; use pprof, folded, speedscope or html, "
+			"symbolize: unknown format '%s'; use pprof, folded, folded-state, speedscope or html, "
 			"or text for a dump",
 			name);
 	return NULL;

@@ -208,6 +208,8 @@ const struct profile_format *profile_format_of(enum gospect_format format)
 		return &profile_format_pprof_whole;
 	case GOSPECT_FOLDED:
 		return &profile_format_folded;
+	case GOSPECT_FOLDED_STATE:
+		return &profile_format_folded_state;
 	case GOSPECT_SPEEDSCOPE:
 		return &profile_format_speedscope;
 	case GOSPECT_HTML:

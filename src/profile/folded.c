@@ -5,12 +5,16 @@
  *
  * Each stack has a line of its own: with stacks of 30,000 frames, an input of 1 MB could make
  * hundreds of GB. So a line and the file have limits; one line counts the rest.
+ *
+ * With states, each stack ends in a frame of its own: "[running]", "[runnable]", "[syscall]", the
+ * wait reason ("[chan receive]") or, without one, "[waiting]".
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/intern.h"
 #include "base/printable.h"
 #include "base/strbuf.h"
 #include "profile/profile.h"
@@ -20,20 +24,49 @@
 #define MAX_LINE (1u << 20)
 #define MAX_BYTES (512ull << 20)
 
+/* In a key of the tree: the rest is a number of folded.states. */
+#define STATE_KEY (1u << 31)
+
 struct folded {
-	struct stack_tree tree; /* keys are functions */
+	struct stack_tree tree; /* keys are functions, and states */
 	const struct profile_symbols *symbols;
-	uint32_t *order; /* nodes but the root; those of one parent together, by name */
-	uint64_t *whole; /* for each node: its weight and that of all above it */
-	size_t *first;   /* for each node the place in order of its first child; one more */
+	const struct profile *profile;
+	bool with_states;
+	struct intern states; /* "[chan receive]" */
+	uint32_t *order;      /* nodes but the root; those of one parent together, by name */
+	uint64_t *whole;      /* for each node: its weight and that of all above it */
+	size_t *first;        /* for each node the place in order of its first child; one more */
 };
 
 static void folded_release(struct folded *f)
 {
 	stack_tree_release(&f->tree);
+	intern_release(&f->states);
 	free(f->order);
 	free(f->whole);
 	free(f->first);
+}
+
+static const char *name_of(const struct folded *f, uint32_t node)
+{
+	uint32_t key = f->tree.nodes[node].key;
+
+	return key & STATE_KEY ? intern_get(&f->states, key & ~STATE_KEY)
+			       : intern_get(&f->symbols->strings, key);
+}
+
+static bool add_state(struct folded *f, const struct profile_sample *sample, uint32_t *node)
+{
+	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
+	uint32_t key;
+
+	strbuf_addc(&name, '[');
+	strbuf_adds(&name, sample->state == PROFILE_WAITING && sample->wait
+				   ? intern_get(&f->profile->strings, sample->wait)
+				   : profile_state_name(sample->state));
+	strbuf_addc(&name, ']');
+	key = name.failed ? INTERN_FAILED : intern_bytes(&f->states, name.data, name.length);
+	return key < STATE_KEY && stack_tree_child(&f->tree, *node, key | STATE_KEY, node);
 }
 
 static struct error *add_sample(struct folded *f, const struct profile_sample *sample,
@@ -51,6 +84,8 @@ static struct error *add_sample(struct folded *f, const struct profile_sample *s
 		if (!stack_tree_child(&f->tree, node, symbols->source_lines[line].function, &node))
 			return &error_no_memory;
 	}
+	if (f->with_states && !add_state(f, sample, &node))
+		return &error_no_memory;
 	f->tree.nodes[node].self += weight;
 	return NULL;
 }
@@ -71,13 +106,14 @@ static struct error *add_samples(struct folded *f, const struct profile *p)
 static int by_parent_and_name(const void *a, const void *b, void *folded)
 {
 	const struct folded *f = folded;
-	const struct stack_node *x = &f->tree.nodes[*(const uint32_t *)a];
-	const struct stack_node *y = &f->tree.nodes[*(const uint32_t *)b];
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	uint32_t above_x = f->tree.nodes[x].parent, above_y = f->tree.nodes[y].parent;
+	int order;
 
-	if (x->parent != y->parent)
-		return x->parent < y->parent ? -1 : 1;
-	return strcmp(intern_get(&f->symbols->strings, x->key),
-		      intern_get(&f->symbols->strings, y->key));
+	if (above_x != above_y)
+		return above_x < above_y ? -1 : 1;
+	order = strcmp(name_of(f, x), name_of(f, y));
+	return order ? order : (x > y) - (x < y);
 }
 
 static struct error *sort_children(struct folded *f)
@@ -131,7 +167,7 @@ static bool walk_enter(struct walk *w, const struct folded *f, uint32_t node)
 	if (node) {
 		if (w->line.length)
 			strbuf_addc(&w->line, ';');
-		add_name(&w->line, intern_get(&f->symbols->strings, f->tree.nodes[node].key));
+		add_name(&w->line, name_of(f, node));
 	}
 	w->steps[w->count++] = (struct step){f->first[node], f->first[node + 1], w->line.length};
 	return !w->line.failed;
@@ -205,10 +241,12 @@ static struct error *must_check add_up(struct folded *f)
 	return NULL;
 }
 
-static struct error *folded_write(const struct profile *p, const struct profile_symbols *symbols,
-				  FILE *out)
+static struct error *write_stacks(const struct profile *p, const struct profile_symbols *symbols,
+				  bool with_states, FILE *out)
 {
-	_cleanup_(folded_release) struct folded f = {.symbols = symbols};
+	_cleanup_(folded_release) struct folded f = {.symbols = symbols,
+						     .profile = p,
+						     .with_states = with_states};
 	struct walk walk = {.line = STRBUF_INIT};
 	struct error *err = add_samples(&f, p);
 	bool done;
@@ -226,7 +264,24 @@ static struct error *folded_write(const struct profile *p, const struct profile_
 	return done ? NULL : &error_no_memory;
 }
 
+static struct error *folded_write(const struct profile *p, const struct profile_symbols *symbols,
+				  FILE *out)
+{
+	return write_stacks(p, symbols, false, out);
+}
+
+static struct error *folded_state_write(const struct profile *p,
+					const struct profile_symbols *symbols, FILE *out)
+{
+	return write_stacks(p, symbols, true, out);
+}
+
 const struct profile_format profile_format_folded = {
 	.name = "folded",
 	.write = folded_write,
+};
+
+const struct profile_format profile_format_folded_state = {
+	.name = "folded-state",
+	.write = folded_state_write,
 };

@@ -161,7 +161,8 @@ struct profile_format {
 extern const struct profile_format profile_format_pprof; /* .pb.gz .pprof */
 /* Likewise, with the idle time of each sample: for profile_read(). Not known by its name. */
 extern const struct profile_format profile_format_pprof_whole;
-extern const struct profile_format profile_format_folded;     /* .folded */
+extern const struct profile_format profile_format_folded; /* .folded */
+extern const struct profile_format profile_format_folded_state;
 extern const struct profile_format profile_format_speedscope; /* .json */
 extern const struct profile_format profile_format_html;       /* .html */
 

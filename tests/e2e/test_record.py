@@ -197,6 +197,22 @@ def test_folded_stacks_are_outermost_first(split, tmp_path):
         raise AssertionError("no stack of the pipeline")
 
 
+def test_folded_stacks_end_in_the_state_that_the_program_is_in(split, tmp_path):
+    """The program blocks main.waitForever on a channel that nobody sends to, and main.burn computes."""
+    record(split, tmp_path / "split.txt", "-f", "folded-state")
+    stacks = folded(tmp_path / "split.txt")
+    assert stacks and all(re.fullmatch(r"\[[^]]+\]", stack[-1]) for stack in stacks)
+    forever = {stack[-1] for stack in stacks if "main.waitForever" in stack}
+    assert forever == {"[chan receive]"}
+    assert any(stack[-1] == "[running]" for stack in stacks if "main.burn" in stack)
+    assert gospect.run("report", tmp_path / "split.txt", "--by", "wait", "-f", "json").ok()
+    rows = json.loads(gospect.run("report", tmp_path / "split.txt", "--by", "state", "-f",
+                                  "json").ok().text)
+    waiting = sum(n for stack, n in stacks.items()
+                  if stack[-1] not in ("[running]", "[runnable]", "[syscall]"))
+    assert {row["name"]: row["wall_ns"] for row in rows}["waiting"] == 1000 * waiting
+
+
 def test_speedscope_json_is_complete(split, tmp_path):
     record(split, tmp_path / "split.json")
     data = json.loads((tmp_path / "split.json").read_text())

@@ -60,4 +60,5 @@ void fuzz_seeds(fuzz_emit *emit, void *arg)
 	emit_as(emit, arg, &profile_format_html);
 	emit_as(emit, arg, &profile_format_speedscope);
 	emit_as(emit, arg, &profile_format_folded);
+	emit_as(emit, arg, &profile_format_folded_state);
 }

@@ -233,6 +233,34 @@ static void folded_stacks_are_merged_and_sorted(void **state)
 				  "main.main;main.worker;main.write 500000\n");
 }
 
+static void folded_stacks_end_in_their_state(void **state)
+{
+	static const struct made_up_sample kinds[] = {
+		{PROFILE_RUNNING, NULL, NULL, 10, 0},
+		{PROFILE_RUNNABLE, NULL, NULL, 20, 0},
+		{PROFILE_SYSCALL, NULL, NULL, 30, 0},
+		{PROFILE_WAITING, NULL, NULL, 40, 0},
+		{PROFILE_WAITING, "chan receive", "tenant=a", 50, 0},
+		{PROFILE_WAITING, "chan receive", "tenant=b", 60, 0},
+		{PROFILE_WAITING, "a;b", NULL, 70, 0},
+	};
+	_cleanup_made_up_ struct made_up m;
+	_cleanup_free_ char *text = NULL;
+
+	made_up_init(&m, "x", 1000);
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		made_up_add(&m, &kinds[i], "main.main;main.f");
+	made_up_add(&m, &kinds[0], "main.main;[running]");
+	written(&m, &profile_format_folded_state, NULL, &text);
+	assert_string_equal(text, "main.main;[running];[running] 10000\n"
+				  "main.main;main.f;[a:b] 70000\n"
+				  "main.main;main.f;[chan receive] 110000\n"
+				  "main.main;main.f;[runnable] 20000\n"
+				  "main.main;main.f;[running] 10000\n"
+				  "main.main;main.f;[syscall] 30000\n"
+				  "main.main;main.f;[waiting] 40000\n");
+}
+
 static void folded_names_cannot_break_a_line(void **state)
 {
 	_cleanup_made_up_ struct made_up m;
@@ -540,10 +568,8 @@ static void invalid_utf8_is_replaced(void **state)
 static void an_empty_profile_can_be_written(void **state)
 {
 	static const struct profile_format *const formats[] = {
-		&profile_format_pprof,
-		&profile_format_folded,
-		&profile_format_speedscope,
-		&profile_format_html,
+		&profile_format_pprof,      &profile_format_folded, &profile_format_folded_state,
+		&profile_format_speedscope, &profile_format_html,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
@@ -568,6 +594,7 @@ int main(void)
 		cmocka_unit_test(an_empty_stack_is_unknown),
 		cmocka_unit_test(profile_without_functions_shows_addresses),
 		cmocka_unit_test(folded_stacks_are_merged_and_sorted),
+		cmocka_unit_test(folded_stacks_end_in_their_state),
 		cmocka_unit_test(folded_names_cannot_break_a_line),
 		cmocka_unit_test(a_profile_without_time_is_folded_by_count),
 		cmocka_unit_test(pprof_has_values_labels_and_comments),

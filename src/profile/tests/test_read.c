@@ -7,6 +7,7 @@
 #include "base/unit_test.h"
 #include "profile/groups.h"
 #include "profile/read.h"
+#include "profile/read_any.h"
 #include "tests/made_up.h"
 
 #define _cleanup_made_up_ __attribute__((cleanup(made_up_deinit)))
@@ -153,10 +154,8 @@ static void symbolized_raw_profile_equals_the_direct_one(void **state)
 	static void (*const make[])(struct made_up *) = {made_up_small, made_up_service,
 							 made_up_hostile};
 	static const struct profile_format *const formats[] = {
-		&profile_format_pprof,
-		&profile_format_folded,
-		&profile_format_speedscope,
-		&profile_format_html,
+		&profile_format_pprof,      &profile_format_folded, &profile_format_folded_state,
+		&profile_format_speedscope, &profile_format_html,
 	};
 
 	for (size_t i = 0; i < sizeof(make) / sizeof(*make); i++) {
@@ -167,6 +166,52 @@ static void symbolized_raw_profile_equals_the_direct_one(void **state)
 		for (size_t k = 0; k < sizeof(formats) / sizeof(*formats); k++)
 			assert_raw_becomes_direct(made.profile, formats[k]);
 	}
+}
+
+static uint64_t time_of(const struct profile *p, enum profile_state state, const char *wait)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < p->count; i++)
+		if (p->samples[i].state == state &&
+		    !strcmp(intern_get(&p->strings, p->samples[i].wait), wait))
+			sum += p->samples[i].wall_ns;
+	return sum;
+}
+
+static void folded_states_read_back_with_their_times(void **state)
+{
+	struct fixture *f = *state;
+	const struct profile *made = f->made.profile;
+	_cleanup_profile_file_ struct profile_file file = {0};
+	_cleanup_free_ char *text = NULL;
+	size_t size = write_as(made, f->symbols, &profile_format_folded_state, &text);
+
+	assert_null(profile_read_any(text, size, NULL, &file));
+	assert_null(strstr(text, "from folded"));
+	for (size_t i = 0; i < made->count; i++) {
+		const struct profile_sample *s = &made->samples[i];
+		const char *wait = intern_get(&made->strings, s->wait);
+
+		assert_in_range(time_of(file.profile, s->state, wait) / 1000000,
+				time_of(made, s->state, wait) / 1000000 - 1,
+				time_of(made, s->state, wait) / 1000000 + 1);
+	}
+}
+
+/* One stack without a state: frames in brackets are frames. */
+static void folded_stacks_without_states_have_none(void **state)
+{
+	static const char text[] = "main.main;[libc.so] 1000\nmain.main;main.f 2000\n",
+			  stated[] =
+				  "main.main;[select] 1000\nmain.main;[deeper frames omitted] 5\n";
+	_cleanup_profile_file_ struct profile_file plain = {0}, file = {0};
+
+	assert_null(profile_read_any(text, sizeof(text) - 1, NULL, &plain));
+	assert_int_equal(time_of(plain.profile, PROFILE_RUNNING, ""), 3000000);
+	assert_null(profile_read_any(stated, sizeof(stated) - 1, NULL, &file));
+	assert_int_equal(time_of(file.profile, PROFILE_WAITING, "select"), 1000000);
+	assert_int_equal(time_of(file.profile, PROFILE_RUNNING, ""), 5000);
 }
 
 static size_t inflated(const struct fixture *f, uint8_t *out, size_t capacity)
@@ -260,6 +305,8 @@ static void functions_have_their_own_time_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(folded_states_read_back_with_their_times),
+		cmocka_unit_test(folded_stacks_without_states_have_none),
 		cmocka_unit_test(written_profile_reads_back_equal),
 		cmocka_unit_test(a_profile_without_functions_is_raw),
 		cmocka_unit_test(symbolized_raw_profile_equals_the_direct_one),

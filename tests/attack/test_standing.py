@@ -201,6 +201,42 @@ def test_throttled_gospect_traces_and_leaves_nothing(held, tmp_path):
             tracing.assert_untouched(held)
 
 
+def paused_ms(result):
+    return float(re.search(r"paused for ([0-9.]+) ms", result.err).group(1))
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_throttled_gospect_pauses_the_program_in_a_fresh_period(held, tmp_path):
+    """Else gospect would be stopped, within the pause, for most of a period of 100 ms. All of gospect
+    is in the group, and the program has few threads: a pause for hundreds takes more than the quota."""
+    pauses = []
+    with limited_processor(10) as group:
+        limited = ("sh", "-c", 'echo $$ >"$0" && exec "$@"', group)
+        for _ in range(7):
+            pauses.append(paused_ms(gospect.run("trace", "-p", held.pid, "-d", "0.2", "-o",
+                                                tmp_path / "t.trace", prefix=limited).ok()))
+    assert sorted(pauses)[len(pauses) // 2] < 20, pauses
+
+
+EXPECTED = r"process (\d+) has (\d+) threads, so tracing stops it twice for about (\d+) ms"
+
+
+def test_the_pause_of_many_threads_is_said_before(held, tmp_path):
+    held.ask("threads 2000")
+    least = len(threads(held.pid))
+    assert least > 2000
+    refused = gospect.run("trace", "-p", held.pid, "-d", "0.1", "--max-pause", "0.005",
+                          "-o", tmp_path / "t.trace").fails(1)
+    assert re.search(f"process {held.pid} has \\d+ threads, so tracing would stop it twice", refused)
+    assert not tracing.mappings(held.pid)
+    result = gospect.run("trace", "-p", held.pid, "-d", "0.1", "--max-pause", "1",
+                         "-o", tmp_path / "t.trace").ok()
+    pid, said, ms = map(int, re.search(EXPECTED, result.err).groups())
+    assert ms > 5 and pid == held.pid and least <= said <= len(threads(held.pid))
+    assert result.err.index("stops it twice") < result.err.index("paused for")
+
+
 @pytest.mark.slow
 def test_ten_thousand_threads_are_stopped_and_go_on(held):
     held.ask("threads 10000")
@@ -219,7 +255,7 @@ def test_ten_thousand_threads_stand_for_50_ms_at_most(held, tmp_path):
     pauses = []
     for _ in range(7):
         result = gospect.run("trace", "-p", held.pid, "-d", "0.2", "-o", tmp_path / "t.trace").ok()
-        pauses.append(float(re.search(r"paused for ([0-9.]+) ms", result.err).group(1)))
+        pauses.append(paused_ms(result))
     assert min(pauses) <= 50, pauses
 
 

@@ -67,6 +67,9 @@ struct filling {
 	struct early *earlies;
 	size_t early_count;
 	size_t early_capacity;
+	/* Goroutines are chosen in the first reading; the second adds the times of these. */
+	struct goroutine_ledger ledger;
+	bool is_second;
 };
 
 /* *ret_wanted: it has the one that is wanted. */
@@ -138,6 +141,27 @@ static struct error *must_check add_times(struct filling *f, const struct span *
 	return err ? err : note_early(f, span, place);
 }
 
+/* To the ledger, or to the rows of the goroutines that are chosen. */
+static struct error *must_check add_goroutine(struct filling *f, const struct span *span,
+					      const struct profile_sample *sample)
+{
+	struct profile *p = f->profile;
+	struct goroutine_time time = {.goroutine = span->g, .begin = span->begin, .end = span->end};
+
+	if (!profile_find(p, sample, &time.sample))
+		return NULL;
+	if (f->is_second)
+		return goroutine_rows_add(&p->goroutines, &time);
+	if (span->start) {
+		const struct interned *start = &f->tables->texts.strings[span->start];
+
+		time.start = utf8_intern(&p->strings, start->data, start->length);
+	}
+	if (time.start == INTERN_FAILED)
+		return &error_no_memory;
+	return goroutine_ledger_add(&f->ledger, p, &time);
+}
+
 static struct error *must_check add_sample(void *arg, const struct span *span)
 {
 	struct filling *f = arg;
@@ -152,6 +176,8 @@ static struct error *must_check add_sample(void *arg, const struct span *span)
 	bool wanted = true;
 	struct error *err = NULL;
 
+	if (f->is_second && !goroutine_rows_has(&p->goroutines, span->g))
+		return NULL;
 	if (!span_words(f->tables, span->stack, span->state == TRACE_RUNNING, &f->pcs, &f->capacity,
 			&sample))
 		return &error_no_memory;
@@ -165,7 +191,29 @@ static struct error *must_check add_sample(void *arg, const struct span *span)
 			intern_string(&p->strings, intern_get(&f->tables->texts, span->reason));
 	if (sample.wait == INTERN_FAILED)
 		return &error_no_memory;
-	return add_times(f, span, &sample);
+	if (!f->is_second)
+		err = add_times(f, span, &sample);
+	if (!err && f->options->flags & GOSPECT_RECORDED_LABELS)
+		err = add_goroutine(f, span, &sample);
+	return err;
+}
+
+/* Reads it again for the times of single goroutines: what has labels is to be looked at closely. */
+static struct error *must_check read_goroutines(const void *bytes, size_t size, struct filling *f,
+						const struct profile_symbols *symbols)
+{
+	const struct trace_spans_options how = {
+		.spans = {add_sample, f, .cancel = cancel_flag(f->options->cancel)},
+		.name = f->options->name,
+	};
+	struct goroutine_rows *rows = &f->profile->goroutines;
+	struct error *err = goroutine_ledger_choose(&f->ledger, f->profile, symbols, rows);
+	uint64_t duration;
+
+	f->is_second = true;
+	if (err || !rows->count)
+		return err;
+	return trace_spans_read(bytes, size, &how, f->tables, &duration);
 }
 
 static struct error *must_check read_trace(const void *bytes, size_t size,
@@ -190,12 +238,17 @@ static struct error *must_check read_trace(const void *bytes, size_t size,
 	err = trace_spans_read(bytes, size, &how, &tables, &ret->profile->duration_ns);
 	if (!err)
 		mark_idle(&filling);
-	free(filling.pcs);
-	free(filling.earlies);
 	if (!err)
 		err = profile_add_comment(ret->profile, "gospect %s, from an execution trace (%s)",
 					  GOSPECT_VERSION, header);
-	return err ? err : symbols_create(ret->profile, &source, &ret->symbols);
+	if (!err)
+		err = symbols_create(ret->profile, &source, &ret->symbols);
+	if (!err && o->flags & GOSPECT_RECORDED_LABELS)
+		err = read_goroutines(bytes, size, &filling, ret->symbols);
+	goroutine_ledger_release(&filling.ledger);
+	free(filling.pcs);
+	free(filling.earlies);
+	return err;
 }
 
 /* ---- the others ---- */

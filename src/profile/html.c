@@ -7,6 +7,8 @@
  *    "stands_out":[{"text":, "focus":, "kinds":[...], "waits":[...], "idle":}...],
  *    "sources":[{"file":text, "first":number of its first line here, "lines":[text...]}...],
  *    "timeline":{"width_ns": of a column, "columns":},
+ *    "goroutines":{"rows":, "parts":, "steps": their numbers, "width_ns":, "columns":, "others":,
+ *    "others_cpu_ns":, "others_wall_ns":} where single goroutines are known (goroutine_rows.h),
  *    "strings":[text...], "sizes":{"nodes":, "lines":, "samples":, "steps":},
  *    "packed":"base64 of zlib of the numbers"}
  *
@@ -19,6 +21,9 @@
  *   samples  node, state, wait reason (in strings), label set, 1 when it waits for work, count,
  *            wall_ns, cpu_ns, idle_count, idle_ns, longest_ns, longest_goroutine
  *   steps    (timeline.h) sample - that of the step before, column, microseconds
+ *   rows     of goroutines: id, start function (in strings), longest wait in ns
+ *   parts    of their time: row, sample, ns
+ *   steps    of these parts: part - that of the step before, column, microseconds
  *
  * Text comes from the target: json_text.h keeps it from ending the script element, the page shows
  * it as text only.
@@ -53,6 +58,8 @@ struct page_data {
 	struct stands_out stands_out;
 	struct timeline_step *steps;
 	size_t step_count;
+	struct timeline_step *part_steps; /* of goroutines */
+	size_t part_step_count;
 	struct strbuf numbers;
 };
 
@@ -64,6 +71,7 @@ static void page_data_release(struct page_data *d)
 	free(d->label_sets);
 	free(d->awaiting);
 	free(d->steps);
+	free(d->part_steps);
 	intern_release(&d->strings);
 	intern_release(&d->sets);
 	strbuf_release(&d->numbers);
@@ -179,14 +187,40 @@ static void add_sample_columns(struct page_data *d)
 		add_number(d, s[i].longest_goroutine);
 }
 
-static void add_steps(struct page_data *d)
+static void add_steps(struct page_data *d, const struct timeline_step *steps, size_t count)
 {
-	for (size_t i = 0; i < d->step_count; i++)
-		add_number(d, d->steps[i].row - (i ? d->steps[i - 1].row : 0));
-	for (size_t i = 0; i < d->step_count; i++)
-		add_number(d, d->steps[i].column);
-	for (size_t i = 0; i < d->step_count; i++)
-		add_number(d, (d->steps[i].ns + 500) / 1000);
+	for (size_t i = 0; i < count; i++)
+		add_number(d, steps[i].row - (i ? steps[i - 1].row : 0));
+	for (size_t i = 0; i < count; i++)
+		add_number(d, steps[i].column);
+	for (size_t i = 0; i < count; i++)
+		add_number(d, (steps[i].ns + 500) / 1000);
+}
+
+static struct error *add_goroutines(struct page_data *d)
+{
+	const struct goroutine_rows *g = &d->profile->goroutines;
+	const struct intern *texts = &d->profile->strings;
+
+	for (size_t i = 0; i < g->count; i++)
+		add_number(d, g->rows[i].goroutine);
+	for (size_t i = 0; i < g->count; i++) {
+		uint32_t id = intern_string(&d->strings, intern_get(texts, g->rows[i].start));
+
+		if (id == INTERN_FAILED)
+			return &error_no_memory;
+		add_number(d, id);
+	}
+	for (size_t i = 0; i < g->count; i++)
+		add_number(d, g->rows[i].longest_ns);
+	for (size_t i = 0; i < g->part_count; i++)
+		add_number(d, g->parts[i].row);
+	for (size_t i = 0; i < g->part_count; i++)
+		add_number(d, g->parts[i].sample);
+	for (size_t i = 0; i < g->part_count; i++)
+		add_number(d, g->parts[i].ns);
+	add_steps(d, d->part_steps, d->part_step_count);
+	return NULL;
 }
 
 static void write_base64(const uint8_t *bytes, size_t size, FILE *out)
@@ -329,6 +363,19 @@ static struct error *write_stands_out(const struct page_data *d, FILE *out)
 	return err;
 }
 
+static void write_goroutines(const struct page_data *d, FILE *out)
+{
+	const struct goroutine_rows *g = &d->profile->goroutines;
+
+	if (g->count)
+		fprintf(out,
+			",\n\"goroutines\":{\"rows\":%zu,\"parts\":%zu,\"steps\":%zu,"
+			"\"width_ns\":%" PRIu64 ",\"columns\":%" PRIu32 ",\"others\":%" PRIu64
+			",\"others_cpu_ns\":%" PRIu64 ",\"others_wall_ns\":%" PRIu64 "}",
+			g->count, g->part_count, d->part_step_count, g->timeline.width_ns,
+			g->timeline.columns, g->others, g->others_cpu_ns, g->others_wall_ns);
+}
+
 static struct error *write_data(const struct page_data *d, FILE *out)
 {
 	struct error *err = write_header(d->profile, out);
@@ -341,6 +388,7 @@ static struct error *write_data(const struct page_data *d, FILE *out)
 		",\n\"sources\":[],\n\"timeline\":{\"width_ns\":%" PRIu64 ",\"columns\":%" PRIu32
 		"}",
 		d->profile->timeline.width_ns, d->profile->timeline.columns);
+	write_goroutines(d, out);
 	if (!err)
 		err = write_strings(d, out);
 	if (!err)
@@ -365,12 +413,15 @@ static struct error *write_profile(const struct profile *p, const struct profile
 		err = stands_out_find(p, symbols, &d.stands_out);
 	if (!err)
 		err = timeline_steps(&p->timeline, &d.steps, &d.step_count);
+	if (!err)
+		err = timeline_steps(&p->goroutines.timeline, &d.part_steps, &d.part_step_count);
 	if (err)
 		return err;
 	add_nodes(&d);
 	add_sample_columns(&d);
-	add_steps(&d);
-	return write_data(&d, out);
+	add_steps(&d, d.steps, d.step_count);
+	err = add_goroutines(&d);
+	return err ? err : write_data(&d, out);
 }
 
 struct error *html_write_diff(const struct profile *before,

@@ -44,6 +44,7 @@ void profile_destroy(struct profile *p)
 	free(p->go_version);
 	map_release(&p->index);
 	timeline_release(&p->timeline);
+	goroutine_rows_release(&p->goroutines);
 	intern_release(&p->strings);
 	free(p);
 }
@@ -122,6 +123,23 @@ static struct profile_sample *sample_of_kind(struct profile *p, const struct pro
 		return NULL;
 	*place = p->count;
 	return &p->samples[p->count - 1];
+}
+
+bool profile_find(const struct profile *p, const struct profile_sample *sample, uint32_t *ret)
+{
+	uint64_t key = sample_hash(sample);
+
+	for (;; key = hash_u64(key + 1)) {
+		const uint64_t *place = key == MAP_NO_KEY ? NULL : map_find(&p->index, key);
+
+		if (key == MAP_NO_KEY)
+			continue;
+		if (!place || !*place)
+			return false;
+		*ret = *place - 1;
+		if (same_kind(&p->samples[*ret], sample))
+			return true;
+	}
 }
 
 static void add_values(struct profile_sample *sum, const struct profile_sample *sample)
@@ -266,6 +284,8 @@ void profile_keep_label(struct profile *p, const char *key, const char *value)
 
 	p->timeline = (struct timeline){0};
 	keep_samples(p, k, v, places);
+	if (p->count < count)
+		goroutine_rows_release(&p->goroutines);
 	/* Without memory for it there is no timeline. */
 	if (places && old.width_ns)
 		error_destroy(timeline_add_all(&p->timeline, &old, places, count));

@@ -17,6 +17,7 @@
 #include "base/intern.h"
 #include "base/map.h"
 #include "image/code.h"
+#include "profile/goroutine_rows.h"
 #include "profile/timeline.h"
 
 enum profile_state { PROFILE_RUNNING, PROFILE_RUNNABLE, PROFILE_SYSCALL, PROFILE_WAITING };
@@ -84,7 +85,8 @@ struct profile {
 	struct profile_mapping *mappings;
 	size_t mapping_count;
 	size_t mapping_capacity;
-	struct timeline timeline; /* rows are places of samples; empty: not known */
+	struct timeline timeline;         /* rows are places of samples; empty: not known */
+	struct goroutine_rows goroutines; /* empty: not known */
 	/* Of several programs (profile/merge.h): words are numbers behind the pseudo words, and
 	 * these are what they stand for. Empty: words are addresses. */
 	struct profile_word *words;
@@ -102,6 +104,8 @@ struct error *profile_add_at(struct profile *p, const struct profile_sample *sam
 			     uint32_t *ret) must_check;
 /* Likewise, but always makes a sample of its own. */
 struct error *profile_append(struct profile *p, const struct profile_sample *sample) must_check;
+/* The place of the sample with the same stack, state, wait and labels; false: there is none. */
+bool profile_find(const struct profile *p, const struct profile_sample *sample, uint32_t *ret);
 struct error *profile_add_comment(struct profile *p, const char *format, ...) must_check
 	__attribute__((format(printf, 2, 3)));
 /* Copies the strings of the mapping. */
@@ -112,7 +116,8 @@ struct error *profile_append_mapping(struct profile *p,
 				     const struct profile_mapping *mapping) must_check;
 /* Of a word that is not a pseudo word. */
 struct profile_word profile_word_of(const struct profile *p, uint64_t pc);
-/* Leaves only the samples that have this label; nothing can be added afterwards. */
+/* Leaves only the samples that have this label; nothing can be added afterwards. Where some are
+ * left out, so are the goroutines. */
 void profile_keep_label(struct profile *p, const char *key, const char *value);
 /* The total over all samples. */
 void profile_totals(const struct profile *p, uint64_t *ret_count, uint64_t *ret_wall_ns);

@@ -292,12 +292,11 @@ static struct error *add_sample(struct page *p, struct rebuild *r, size_t i)
 	return rebuild_sample(r, &sample);
 }
 
-/* When it was: the steps of each row, as runs of columns. */
-static struct error *add_steps(struct page *p, struct rebuild *r)
+/* When it was: the steps of each of `rows` rows, as runs of columns. */
+static struct error *add_steps(struct page *p, uint64_t width, size_t count, size_t rows,
+			       struct timeline *ret)
 {
-	struct json_object *timeline = member(p->root, "timeline", json_type_object);
-	uint64_t width = number(timeline, "width_ns"), row = 0, *columns[3] = {NULL};
-	size_t count = number(member(p->root, "sizes", json_type_object), "steps");
+	uint64_t row = 0, *columns[3] = {NULL};
 	struct error *err = NULL;
 
 	for (size_t i = 0; !err && i < 3; i++)
@@ -306,14 +305,97 @@ static struct error *add_steps(struct page *p, struct rebuild *r)
 		row += columns[0][i];
 		if (columns[0][i + 1] || columns[1][i + 1] <= columns[1][i] ||
 		    columns[1][i + 1] > TIMELINE_MOST_COLUMNS || width > 1ull << 48 ||
-		    row >= p->sample_count || columns[2][i] > 1ull << 40)
+		    row >= rows || columns[2][i] > 1ull << 40)
 			continue;
-		err = timeline_add(&r->profile->timeline, row, columns[1][i] * width,
-				   columns[1][i + 1] * width,
+		err = timeline_add(ret, row, columns[1][i] * width, columns[1][i + 1] * width,
 				   columns[2][i] * 1000 * (columns[1][i + 1] - columns[1][i]));
 	}
 	for (size_t i = 0; i < 3; i++)
 		free(columns[i]);
+	return err;
+}
+
+static struct error *add_all_steps(struct page *p, struct profile *to)
+{
+	struct json_object *timeline = member(p->root, "timeline", json_type_object);
+	struct json_object *sizes = member(p->root, "sizes", json_type_object);
+
+	return add_steps(p, number(timeline, "width_ns"), number(sizes, "steps"), p->sample_count,
+			 &to->timeline);
+}
+
+static void free_columns(uint64_t **columns, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		free(columns[i]);
+}
+
+static struct error *add_rows(struct page *p, struct rebuild *r, size_t count)
+{
+	struct goroutine_rows *to = &r->profile->goroutines;
+	uint64_t *columns[3] = {NULL}; /* goroutine, start function, longest wait */
+	struct error *err = NULL;
+
+	to->rows = calloc(count + 1, sizeof(*to->rows));
+	if (!to->rows)
+		return &error_no_memory;
+	for (size_t i = 0; !err && i < 3; i++)
+		err = read_column(p, 0, count, &columns[i]);
+	for (; !err && to->count < count; to->count++) {
+		const char *name = string_at(p, "strings", columns[1][to->count]);
+		struct goroutine_row row = {columns[0][to->count], rebuild_string(r, name),
+					    columns[2][to->count]};
+
+		to->rows[to->count] = row;
+		if (row.start == INTERN_FAILED)
+			err = &error_no_memory;
+	}
+	free_columns(columns, 3);
+	return err;
+}
+
+static struct error *add_parts(struct page *p, struct goroutine_rows *to, size_t count)
+{
+	uint64_t *columns[3] = {NULL}; /* row, sample, ns */
+	struct error *err = NULL;
+
+	to->parts = calloc(count + 1, sizeof(*to->parts));
+	if (!to->parts)
+		return &error_no_memory;
+	for (size_t i = 0; !err && i < 3; i++)
+		err = read_column(p, 0, count, &columns[i]);
+	for (; !err && to->part_count < count; to->part_count++) {
+		size_t i = to->part_count;
+
+		if (columns[0][i] >= to->count || columns[1][i] >= p->sample_count)
+			err = rebuild_corrupt("its goroutines are damaged");
+		to->parts[i] = (struct goroutine_part){columns[0][i], columns[1][i], columns[2][i]};
+	}
+	free_columns(columns, 3);
+	return err;
+}
+
+/* Single goroutines, where it has them. */
+static struct error *add_goroutines(struct page *p, struct rebuild *r)
+{
+	struct json_object *of = member(p->root, "goroutines", json_type_object);
+	struct goroutine_rows *to = &r->profile->goroutines;
+	uint64_t rows = number(of, "rows"), parts = number(of, "parts");
+	struct error *err;
+
+	if (rows > 2 * GOROUTINE_ROWS_EACH || parts > GOROUTINE_ROWS_MOST_PARTS)
+		return rebuild_corrupt("its goroutines are too many");
+	if (!rows)
+		return NULL;
+	err = add_rows(p, r, rows);
+	if (!err)
+		err = add_parts(p, to, parts);
+	if (!err)
+		err = add_steps(p, number(of, "width_ns"), number(of, "steps"), parts,
+				&to->timeline);
+	to->others = number(of, "others");
+	to->others_cpu_ns = number(of, "others_cpu_ns");
+	to->others_wall_ns = number(of, "others_wall_ns");
 	return err;
 }
 
@@ -357,7 +439,9 @@ struct error *page_read(const void *bytes, size_t size, const atomic_int *cancel
 			err = add_sample(&p, &r, i);
 	}
 	if (!err)
-		err = add_steps(&p, &r);
+		err = add_all_steps(&p, r.profile);
+	if (!err)
+		err = add_goroutines(&p, &r);
 	if (!err)
 		err = add_header(&p, r.profile);
 	return err ? err : rebuild_finish(&r, ret);

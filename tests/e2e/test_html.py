@@ -587,6 +587,103 @@ def test_a_trace_has_exact_times_and_hides_what_stands_still(page, tmp_path):
     assert page.total() == pytest.approx(1000, abs=100)
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The page of a trace that gospect did not make; and the id, begin and end in ms of its busiest
+    goroutine and of the one with the longest wait; and the id of one that waits all through."""
+    folder = tmp_path_factory.mktemp("alone")
+    said = subprocess.run([golang.build("alone", golang.NEWEST), folder / "t.trace"], capture_output=True, check=True)
+    gospect.run("report", folder / "t.trace", "-o", folder / "t.html").ok()
+    words = said.stdout.decode().split()
+    busy, waits = [(words[i], int(words[i + 1]), int(words[i + 2])) for i in (0, 3)]
+    return folder / "t.html", busy, waits, words[6]
+
+
+def goroutines(page):
+    """The ids in the list of goroutines, from above."""
+    found = page.driver.find_elements(By.CSS_SELECTOR, "#goroutines li")
+    return [line.get_attribute("data-goroutine") for line in found]
+
+
+def test_goroutines_are_listed_by_cpu_time_and_by_their_longest_wait(page, alone):
+    path, busy, waits, parked = alone
+    page.open(path, "#tab=goroutines&idle=show")
+    assert goroutines(page)[0] == busy[0]
+    assert "main.burns" in page.id("goroutines").text.split("\n")[0]
+    page.driver.find_element(By.CSS_SELECTOR, "#goroutine-order option[value=longest]").click()
+    assert goroutines(page)[0] == waits[0]
+    wait = page.driver.find_element(By.CSS_SELECTOR, "#goroutines li .quiet").text
+    assert abs(int(wait.split("longest wait ")[1].split()[0]) - (waits[2] - waits[1])) <= 5
+    assert parked not in goroutines(page)
+
+
+def test_goroutines_without_a_row_are_counted(page, alone):
+    page.open(alone[0], "#tab=goroutines")
+    count = page.text("goroutine-count").replace(",", "").split()
+    others = page.text("goroutine-others").replace(",", "").split()
+    assert 200 <= int(count[2]) - int(others[0]) <= 400
+    assert int(count[2]) > 600
+
+
+def test_a_click_leaves_only_the_time_of_one_goroutine(page, alone):
+    path, busy, waits, _ = alone
+    page.open(path, "#tab=goroutines&order=longest")
+    assert page.total() > 400
+    page.driver.find_element(By.CSS_SELECTOR, "#goroutines .link").click()
+    assert page.total() == pytest.approx(waits[2] - waits[1], abs=5)
+    assert "Only goroutine" not in page.text("empty")
+    page.driver.find_element(By.CSS_SELECTOR, "#goroutines .link").click()
+    assert page.total() > 400
+    page.open(path, f"#goroutine={busy[0]}")
+    assert page.total() == pytest.approx(busy[2] - busy[1], abs=5)
+    page.open(path, f"#goroutine={waits[0]}&time={waits[1] / 1000 + 0.1}-{waits[1] / 1000 + 0.2}")
+    assert page.total() == pytest.approx(100, abs=3)
+    page.open(path, f"#goroutine={waits[0]}&time=0-{waits[1] / 1000 - 0.05}")
+    assert page.total() < 1
+
+
+def test_the_strip_of_a_goroutine_shows_when_it_waited(page, alone):
+    path, _, waits, _ = alone
+    page.open(path, "#tab=goroutines&order=longest")
+    middle = (waits[1] + waits[2]) / 2
+    colours = page.driver.execute_script("""
+        const canvas = document.querySelector("#goroutines canvas"), context = canvas.getContext("2d");
+        const all = parseFloat(arguments[0]);
+        return arguments[1].map(at => [...context.getImageData(Math.round(at / all * canvas.width), 4, 1, 1).data]);
+        """, 1000, [middle, waits[1] - 50, waits[2] + 50])
+    assert colours[0][:3] == [0xe9, 0x50, 0x49]  # --kind-locks
+    assert colours[1][3] == colours[2][3] == 0
+
+
+def test_goroutines_are_sorted_by_label(page, targets, tmp_path):
+    program = targets.start("ledger")
+    gospect.run("trace", "-p", program.pid, "-d", "1", "-o", tmp_path / "t.html").ok()
+    page.open(tmp_path / "t.html", "#tab=goroutines&order=label&idle=show")
+    labels = [e.text for e in page.driver.find_elements(By.CSS_SELECTOR, "#goroutines .labels")]
+    assert labels == sorted(labels)
+    kinds = {"sleeper", "receiver", "locker", "caller", "reader", "burner"}
+    assert set(labels) == {f"worker={kind}" for kind in kinds}
+    first = page.driver.find_element(By.CSS_SELECTOR, "#goroutines li:first-child .labels")
+    assert first.text == "worker=burner"
+
+
+def test_a_page_without_goroutines_has_no_list_of_them(page, made_up):
+    page.open(made_up("small"), "#tab=goroutines&goroutine=1&idle=show")
+    assert not page.id("tab-goroutines").is_displayed()
+    assert page.rows() and page.total() == 10000
+
+
+def test_a_page_that_is_written_again_keeps_its_goroutines(page, alone, tmp_path):
+    path, _, waits, _ = alone
+    gospect.run("report", path, "-o", tmp_path / "again.html").ok()
+    page.open(path, "#tab=goroutines&order=longest")
+    listed = goroutines(page), page.text("goroutine-count"), page.text("goroutine-others")
+    page.open(tmp_path / "again.html", "#tab=goroutines&order=longest")
+    assert (goroutines(page), page.text("goroutine-count"), page.text("goroutine-others")) == listed
+    page.open(tmp_path / "again.html", f"#goroutine={waits[0]}&time={waits[1] / 1000 + 0.1}-{waits[1] / 1000 + 0.2}")
+    assert page.total() == pytest.approx(100, abs=3)
+
+
 def test_trace_writes_a_page(page, targets, tmp_path):
     program = targets.start("states", args=("-only=chan", "-extra=0"))
     done = gospect.run("trace", "-p", program.pid, "-d", "1", "-o", tmp_path / "t.html").ok()

@@ -1,12 +1,12 @@
 /* A view: what is chosen on the page. The page's address holds what differs from the first view. */
 
-const TABS = ["graph", "table", "filters"], SORTS = ["total", "self", "name", "change", "grown", "shrunk", "before", "after"], COLOURS = ["wait", "package", "change"];
+const TABS = ["graph", "table", "filters", "goroutines"], SORTS = ["total", "self", "name", "change", "grown", "shrunk", "before", "after"], COLOURS = ["wait", "package", "change"];
 
 function firstView(metric, showIdle) {
 	return {
 		kinds: new Set(), waits: new Choice(), labels: new Map(), focus: "", ignore: "", hide: "", showIdle, fold: true,
 		metric, callers: false, flip: false, colour: "wait", tab: "graph", sort: "total", plumbing: false,
-		query: "", path: [], of: "", measure: "share", time: null,
+		query: "", path: [], of: "", goroutine: "", order: "busiest", measure: "share", time: null,
 	};
 }
 
@@ -31,7 +31,7 @@ function viewOfAddress(text, first, labels, metrics) {
 		s.waits = Choice.parse(hash.get("wait"));
 	s.labels = new Map([...hash].filter(([name]) => name.startsWith("label.") && labels.has(name.slice(6)))
 		.map(([name, value]) => [name.slice(6), Choice.parse(value)]));
-	for (const name of ["focus", "ignore", "hide", "of"])
+	for (const name of ["focus", "ignore", "hide", "of", "goroutine"])
 		s[name] = hash.get(name) || "";
 	if (hash.has("idle"))
 		s.showIdle = hash.get("idle") === "show";
@@ -44,6 +44,7 @@ function viewOfAddress(text, first, labels, metrics) {
 	s.measure = get("measure", Object.keys(MEASURES));
 	s.tab = get("tab", TABS);
 	s.sort = get("sort", SORTS);
+	s.order = get("order", Object.keys(ORDERS));
 	s.time = rangeOfAddress(hash.get("time"));
 	s.query = hash.get("q") || "";
 	s.path = (hash.get("zoom") || "").split(".").filter(Boolean).map(f => parseInt(f, 36));
@@ -59,7 +60,7 @@ function addressOfView(s, first) {
 	for (const [key, choice] of s.labels)
 		if (!choice.isAll)
 			hash.set("label." + key, choice);
-	for (const name of ["focus", "ignore", "hide", "of"])
+	for (const name of ["focus", "ignore", "hide", "of", "goroutine"])
 		if (s[name])
 			hash.set(name, s[name]);
 	if (s.showIdle !== first.showIdle)
@@ -71,7 +72,7 @@ function addressOfView(s, first) {
 	for (const flag of ["flip", "plumbing"])
 		if (s[flag])
 			hash.set(flag, "1");
-	for (const name of ["metric", "colour", "measure", "tab", "sort"])
+	for (const name of ["metric", "colour", "measure", "tab", "sort", "order"])
 		if (s[name] !== first[name])
 			hash.set(name, s[name]);
 	if (s.time)

@@ -36,7 +36,7 @@ function comparedProfile(after, before) {
 	for (const name of ["sampleWait", "lineFunction", "lineFile"])
 		columns[name] = joined(after[name], before[name], s => string[s]);
 	return {
-		...after, ...columns, ...joinedNodes(after, before), before, strings, samples: after.samples + before.samples,
+		...after, ...columns, ...joinedNodes(after, before), before, strings, goroutines: null, samples: after.samples + before.samples,
 		label_sets: [...after.label_sets, ...before.label_sets],
 		sampleLabels: joined(after.sampleLabels, before.sampleLabels, set => set + after.label_sets.length),
 		sampleSide: joined(new Uint8Array(after.samples), new Uint8Array(before.samples), () => BEFORE),

@@ -43,6 +43,27 @@ class Columns {
 	}
 }
 
+/* Single goroutines, their parts of samples, and the steps of these: as in the profile's timeline. */
+function loadGoroutines(g, columns) {
+	const { rows, parts, steps } = g;
+	const words = n => columns.read(new Uint32Array(n)), values = n => columns.read(new Float64Array(n));
+
+	g.ids = values(rows);
+	g.starts = words(rows);
+	g.longest = values(rows);
+	g.partRow = words(parts);
+	g.partSample = words(parts);
+	g.partTime = values(parts);
+	g.stepRow = words(steps);
+	for (let i = 1; i < steps; i++)
+		g.stepRow[i] += g.stepRow[i - 1];
+	g.stepColumn = words(steps);
+	g.stepTime = values(steps);
+	g.rowSteps = Array.from(g.ids, () => []);
+	g.stepRow.forEach((part, i) => g.rowSteps[g.partRow[part]].push(i));
+	return g;
+}
+
 async function loadProfile(text) {
 	const p = JSON.parse(text);
 	if (p.version !== FORMAT)
@@ -78,6 +99,7 @@ async function loadProfile(text) {
 	p.stepColumn = words(steps);
 	p.stepTime = columns.read(new Float64Array(steps)); /* in microseconds */
 	p.samples = samples;
+	p.goroutines = p.goroutines ? loadGoroutines(p.goroutines, columns) : null;
 	p.sampleKind = kindsOfSamples(p);
 	p.sampleSide = new Uint8Array(samples);
 	return p;

@@ -102,6 +102,18 @@ class Filters {
 		this.timeline = new Timeline(profile);
 	}
 
+	/* The goroutine that is chosen; null: all of them. */
+	oneOf({ goroutine }) {
+		const row = goroutine && this.profile.goroutines ? this.profile.goroutines.ids.findIndex(id => String(id) === goroutine) : -1;
+		if (row !== this.one?.row)
+			this.one = { row, is: row < 0 ? null : new OneGoroutine(this.profile, row) };
+		return this.one.is;
+	}
+
+	timelineOf(s) {
+		return this.oneOf(s)?.timeline ?? this.timeline;
+	}
+
 	idleOf(metric) {
 		return (this.idle[metric] ??= idleTime(this.profile, metric));
 	}
@@ -125,9 +137,10 @@ class Filters {
 	 */
 	apply(s) {
 		const { sampleNode, sampleState, sampleKind, sampleWait, sampleLabels, sampleSide, samples, strings } = this.profile;
-		const time = this.profile[s.metric], idle = this.idleOf(s.metric);
+		const one = this.oneOf(s), all = this.profile[s.metric], time = one ? all.map((value, i) => value * one.shares[i]) : all;
+		const idle = one ? new Float64Array(samples) : this.idleOf(s.metric);
 		const focus = this.focus.get(s.focus), ignore = this.ignore.get(s.ignore);
-		const failed = this.failedLabels(s.labels), setTime = new Map(), parts = this.timeline.parts(s.time);
+		const failed = this.failedLabels(s.labels), setTime = new Map(), parts = this.timelineOf(s).parts(s.time);
 		const ret = { values: new Float64Array(samples), kinds: KINDS.map(() => 0), waits: new Map(), idle: 0, total: 0, before: 0 };
 
 		for (let i = 0; i < samples; i++) {
@@ -175,7 +188,9 @@ class Filters {
 	active(s) {
 		const rows = [];
 		const add = (text, button, undo) => rows.push({ text, button, undo });
-		if (!s.showIdle)
+		if (s.goroutine && this.oneOf(s))
+			add(`Only goroutine ${s.goroutine}.`, "All goroutines", { goroutine: "" });
+		else if (!s.showIdle)
 			add("Idle goroutines are hidden.", "Show idle", { showIdle: true });
 		if (s.time)
 			add(`Only the time from ${formatTime(s.time[0])} to ${formatTime(s.time[1])}.`, "All of the time", { time: null });

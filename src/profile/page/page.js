@@ -23,6 +23,10 @@ class Page {
 			plumbing: plumbing => this.change({ plumbing }),
 			open: func => this.change({ of: profile.strings[func], tab: "graph" }, true),
 		});
+		this.goroutines = new GoroutineList(profile, {
+			order: order => this.change({ order }),
+			choose: goroutine => this.change({ goroutine, path: [] }, true),
+		});
 		this.heat = new HeatMap({
 			range: time => this.change({ time }, true),
 			hover: (box, event) => this.tooltip.showText(box, event),
@@ -38,7 +42,7 @@ class Page {
 		this.filters = new Filters(profile);
 		this.trees = null;
 		this.metrics = Object.keys(METRICS).filter(m => profile[m].some(v => v > 0));
-		for (const part of [this.palette, this.graph, this.sandwich, this.teller, this.table])
+		for (const part of [this.palette, this.graph, this.sandwich, this.teller, this.table, this.goroutines])
 			part.use(profile);
 		describeRecording(profile);
 		drawStandsOut(profile.stands_out, sentence => this.showSentence(sentence));
@@ -86,8 +90,8 @@ class Page {
 	}
 
 	reset() {
-		const { colour, tab, flip, metric, sort, measure } = this.view;
-		this.change({ ...this.first(), colour, tab, flip, metric, sort, measure }, true);
+		const { colour, tab, flip, metric, sort, order, measure } = this.view;
+		this.change({ ...this.first(), colour, tab, flip, metric, sort, order, measure }, true);
 	}
 
 	toggleKinds(kinds) {
@@ -124,6 +128,7 @@ class Page {
 		this.drawPanels();
 		this.drawGraphs();
 		this.drawTable();
+		this.drawGoroutines();
 	}
 
 	/* The time that the filters leave, of all samples or of those that have something. */
@@ -139,15 +144,15 @@ class Page {
 	/* The time on average, in nanoseconds, of a recording or of what of it is chosen. */
 	get duration() {
 		const { time } = this.view;
-		return time && this.filters.timeline.isKnown ? time[1] - time[0] : this.profile.duration_ns;
+		return time && this.filters.timelineOf(this.view).isKnown ? time[1] - time[0] : this.profile.duration_ns;
 	}
 
 	drawHeat() {
-		const { timeline } = this.filters, s = this.view;
+		const s = this.view, timeline = this.filters.timelineOf(s);
 		$("times").hidden = !timeline.isKnown;
 		if (!timeline.isKnown)
 			return;
-		const key = JSON.stringify([[...s.kinds], String(s.waits), [...s.labels].map(String), s.focus, s.ignore, s.showIdle]);
+		const key = JSON.stringify([[...s.kinds], String(s.waits), [...s.labels].map(String), s.focus, s.ignore, s.showIdle, s.goroutine]);
 		if (this.heatOf !== key || this.heat.timeline !== timeline)
 			this.heatValues = s.time || s.metric !== "wall" ? this.filters.apply({ ...s, metric: "wall", time: null }).values : this.filtered.values;
 		this.heatOf = key;
@@ -155,9 +160,11 @@ class Page {
 	}
 
 	drawPanels() {
-		const { tab } = this.view, wide = WIDE.matches;
+		const wide = WIDE.matches, tab = this.view.tab === "goroutines" && !this.goroutines.isKnown ? "graph" : this.view.tab;
 		$("panel-graph").hidden = !wide && tab !== "graph";
-		$("panel-table").hidden = wide ? tab === "filters" : tab !== "table";
+		$("panel-table").hidden = wide ? tab === "filters" || tab === "goroutines" : tab !== "table";
+		$("panel-goroutines").hidden = tab !== "goroutines";
+		$("tab-goroutines").hidden = !this.goroutines.isKnown;
 		$("panel-filters").hidden = tab !== "filters";
 		$("side").hidden = !wide && tab === "graph";
 		document.body.classList.toggle("comparing", Boolean(this.comparison));
@@ -244,6 +251,15 @@ class Page {
 		});
 	}
 
+	/* The list is that of all goroutines that the other filters leave. */
+	drawGoroutines() {
+		const s = this.view;
+		if ($("panel-goroutines").hidden)
+			return;
+		const { values } = this.filters.oneOf(s) ? this.filters.apply({ ...s, goroutine: "" }) : this.filtered;
+		this.goroutines.show({ values, order: s.order, goroutine: s.goroutine, palette: this.palette });
+	}
+
 	format(value) {
 		if (this.view.metric !== "count")
 			return formatTime(value);
@@ -269,7 +285,7 @@ class Page {
 		for (const name of ["focus", "ignore", "hide"])
 			if (document.activeElement !== $(name))
 				$(name).value = s[name];
-		const active = this.filters.active(s).length - !s.showIdle;
+		const active = this.filters.active({ ...s, showIdle: true }).length;
 		$("tab-filters").textContent = active ? `Filters (${active})` : "Filters";
 		$("all-idle").hidden = !s.showIdle || !this.first().showIdle;
 		this.chips.draw(this.filtered, s, v => this.format(v));
@@ -338,6 +354,7 @@ class Page {
 		press("tab-graph", () => this.change({ tab: "graph" }));
 		press("tab-table", () => this.change({ tab: "table" }));
 		press("tab-filters", () => this.change({ tab: "filters" }));
+		press("tab-goroutines", () => this.change({ tab: "goroutines" }));
 		press("view-callees", () => this.change({ callers: false, path: [] }, true));
 		press("view-callers", () => this.change({ callers: true, path: [] }, true));
 		press("flip", () => this.change({ flip: !this.view.flip }));
@@ -455,6 +472,7 @@ class Page {
 			f: () => this.change({ flip: !this.view.flip }),
 			x: () => $("heat").focus(),
 			t: () => this.change({ tab: !$("panel-table").hidden && !WIDE.matches ? "graph" : "table" }),
+			g: () => this.goroutines.isKnown && this.change({ tab: this.view.tab === "goroutines" ? "graph" : "goroutines" }),
 			c: () => !$("copy").disabled && this.copy(),
 			s: () => !$("find").disabled && this.find(),
 			w: () => !$("around").disabled && this.showAround(),
@@ -477,6 +495,8 @@ class Page {
 			this.change({ time: null }, true);
 		} else if (this.graph.zoomed) {
 			this.zoom(this.graph, 0);
+		} else if (this.view.goroutine) {
+			this.change({ goroutine: "" }, true);
 		} else if (this.view.time) {
 			this.change({ time: null }, true);
 		} else {

@@ -4,9 +4,10 @@
  */
 
 class Timeline {
-	constructor(profile) {
-		const { width_ns, columns } = profile.timeline;
+	/* `steps` are those of all samples, or of a goroutine's. */
+	constructor(profile, { width_ns, columns } = profile.timeline, steps = profile) {
 		this.profile = profile;
+		this.steps = steps;
 		this.width = width_ns;
 		/* The last column ends with the recording. */
 		this.length = Math.max(profile.duration_ns, 0) || columns * width_ns;
@@ -21,7 +22,7 @@ class Timeline {
 
 	/* Calls each(row, first column, last column + 1, time in a column) for all that is not empty. */
 	forEach(each) {
-		const { stepRow, stepColumn, stepTime } = this.profile;
+		const { stepRow, stepColumn, stepTime } = this.steps;
 		for (let i = 0; i + 1 < stepRow.length; i++)
 			if (stepTime[i] && stepRow[i + 1] === stepRow[i])
 				each(stepRow[i], stepColumn[i], stepColumn[i + 1], stepTime[i]);

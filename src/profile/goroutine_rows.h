@@ -1,0 +1,111 @@
+/*
+ * Goroutines of a profile one by one: those that used most CPU time, and those with the longest
+ * single wait. Of each it is known how much time it has in which sample, and when.
+ *
+ * Memory is bounded, so goroutines are chosen before their times are kept. A source gives its times
+ * twice: first to a ledger of sums, and those of the chosen goroutines again to the rows.
+ */
+#ifndef PROFILE_GOROUTINE_ROWS_H
+#define PROFILE_GOROUTINE_ROWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/map.h"
+#include "profile/timeline.h"
+
+struct profile;
+struct profile_symbols;
+
+/* Chosen by CPU time, and as many by their longest wait. */
+#define GOROUTINE_ROWS_EACH 200u
+/* With sums of their own; all beyond are one sum. They take at most 200 MB. */
+#define GOROUTINE_ROWS_MOST_SUMS (1u << 20)
+/* Parts of all rows together; time of others is left out. */
+#define GOROUTINE_ROWS_MOST_PARTS (1u << 17)
+/* The longest waits of a goroutine, each at another place. */
+#define GOROUTINE_ROWS_WAITS 3
+
+/* A time that a goroutine spent in one state, in ns since the profile began. */
+struct goroutine_time {
+	uint64_t goroutine;
+	uint32_t start;  /* its start function, in the profile's strings; 0: not known */
+	uint32_t sample; /* its place in the profile's samples */
+	uint64_t begin;
+	uint64_t end;
+};
+
+struct goroutine_wait {
+	uint64_t ns;
+	uint32_t sample;
+};
+
+struct goroutine_sum {
+	uint64_t goroutine;
+	uint64_t cpu_ns;
+	uint64_t wall_ns;
+	struct goroutine_wait waits[GOROUTINE_ROWS_WAITS];
+	uint32_t start;
+};
+
+struct goroutine_ledger {
+	struct goroutine_sum *sums;
+	size_t count;
+	size_t capacity;
+	struct map index; /* goroutine -> its place in sums + 1 */
+	struct goroutine_sum beyond;
+};
+
+struct goroutine_row {
+	uint64_t goroutine;
+	uint32_t start;      /* in the profile's strings */
+	uint64_t longest_ns; /* its longest wait that is not idle; 0: none */
+};
+
+/* All time of a goroutine in one sample. */
+struct goroutine_part {
+	uint32_t row;
+	uint32_t sample;
+	uint64_t ns;
+};
+
+struct goroutine_rows {
+	struct goroutine_row *rows;
+	size_t count;
+	struct map index; /* goroutine -> its place in rows + 1 */
+	struct goroutine_part *parts;
+	size_t part_count;
+	size_t part_capacity;
+	struct map part_index;    /* row << 32 | sample -> its place in parts + 1 */
+	struct timeline timeline; /* its rows are places of parts */
+	/* Goroutines without a row, and their time. */
+	uint64_t others;
+	uint64_t others_cpu_ns;
+	uint64_t others_wall_ns;
+};
+
+struct error *goroutine_ledger_add(struct goroutine_ledger *l, const struct profile *p,
+				   const struct goroutine_time *time) must_check;
+
+/* Makes a row for each goroutine that is chosen. What waits for work or stands at one place all
+ * through is idle, and no wait. */
+struct error *goroutine_ledger_choose(const struct goroutine_ledger *l, const struct profile *p,
+				      const struct profile_symbols *symbols,
+				      struct goroutine_rows *ret) must_check;
+
+static inline bool goroutine_rows_has(const struct goroutine_rows *r, uint64_t goroutine)
+{
+	return map_find(&r->index, goroutine);
+}
+
+/* Ignores goroutines without a row. */
+struct error *goroutine_rows_add(struct goroutine_rows *r,
+				 const struct goroutine_time *time) must_check;
+
+void goroutine_ledger_release(struct goroutine_ledger *l);
+void goroutine_rows_release(struct goroutine_rows *r);
+#define _cleanup_goroutine_ledger_ __attribute__((cleanup(goroutine_ledger_release)))
+
+#endif

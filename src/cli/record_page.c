@@ -1,7 +1,6 @@
 #include "cli/record_page.h"
 
 #include <ctype.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,8 @@
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "cli/process_file.h"
+#include "cli/record_many.h"
 #include "cli/terminal.h"
 
 /* Limits of the wait reasons and running functions in the summary, and of the names that are tried.
@@ -32,32 +33,33 @@ static void add_name(struct strbuf *sb, const char *path)
 }
 
 /* Adds NAME-PID. */
-static void add_process(struct strbuf *sb, pid_t pid)
+static struct error *must_check add_process(struct strbuf *sb, pid_t pid)
 {
-	char link[32], path[PATH_MAX];
-	static const char deleted[] = " (deleted)";
-	ssize_t n;
+	_cleanup_free_ char *file = NULL;
+	struct error *err = process_file_name(pid, &file);
 
-	snprintf(link, sizeof(link), "/proc/%d/exe", pid);
-	n = readlink(link, path, sizeof(path) - 1);
-	path[n < 0 ? 0 : n] = 0;
-	if (n > (ssize_t)strlen(deleted) && !strcmp(path + n - strlen(deleted), deleted))
-		path[n - strlen(deleted)] = 0;
-	add_name(sb, path);
+	if (err)
+		return err;
+	add_name(sb, file);
 	strbuf_addf(sb, "-%d", pid);
+	return NULL;
 }
 
 struct error *record_page_name(struct target_options *target, char **ret)
 {
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, path = STRBUF_INIT;
-	struct error *err = target_options_find(target);
+	struct error *err = NULL;
 
+	if (record_many_is(target))
+		add_name(&name, "processes");
+	else if (target->command)
+		add_name(&name, target->command[0]);
+	else
+		err = target_options_find(target);
+	if (!err && target->pid)
+		err = add_process(&name, target->pid);
 	if (err)
 		return err;
-	if (target->pid)
-		add_process(&name, target->pid);
-	else
-		add_name(&name, target->command[0]);
 	for (int i = 1; i < MAX_FILES; i++) {
 		strbuf_reset(&path);
 		strbuf_adds(&path, name.data);

@@ -25,13 +25,27 @@ static const struct argp_option options[] =
 	 {"core", KEY_CORE, "FILE", OPTION_HIDDEN, NULL, 1},
 	 {0}};
 
+static error_t parse_word(const char *arg, struct target_options *o, struct argp_state *state)
+{
+	const char *word = NULL;
+	error_t failed;
+
+	if (!o->word || !o->takes_many)
+		return parse_target(arg, &o->word, state);
+	if (o->more_count == TARGETS_MOST - 1)
+		return wrong_option(state, "more than %d targets", TARGETS_MOST);
+	failed = parse_target(arg, &word, state);
+	o->more[o->more_count++] = word;
+	return failed;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct target_options *o = state->input;
 
 	switch (key) {
 	case 'p':
-		return parse_target(arg, &o->word, state);
+		return parse_word(arg, o, state);
 	case KEY_EXE:
 		o->exe = arg;
 		return 0;
@@ -44,7 +58,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			state->next = state->argc;
 			return 0;
 		}
-		return parse_target(arg, &o->word, state);
+		return parse_word(arg, o, state);
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -72,7 +86,13 @@ struct error *target_options_check(struct target_options *o, const char *verb)
 	if (o->word && o->command)
 		return error_format(ERROR_USAGE, "%s: two targets, '%s' and -- %s; give one", verb,
 				    o->word, o->command[0]);
-	if (!o->word && !o->command && !o->core)
+	if (o->host && (o->word || o->command))
+		return error_format(ERROR_USAGE, "%s: --host and a process are mutually exclusive",
+				    verb);
+	if (o->exe && (o->host || o->more_count))
+		return error_format(ERROR_USAGE, "%s: --exe is for one process; use one -p PID",
+				    verb);
+	if (!o->word && !o->command && !o->core && !o->host)
 		return error_format(
 			ERROR_USAGE,
 			"%s: no target; use -p PID, -p NAME or -- COMMAND ARGS... (`gospect ps` lists the "

@@ -11,8 +11,15 @@
 #include "base/outfile.h"
 #include "cli/cli.h"
 
+/* Targets of one recording. */
+enum { TARGETS_MOST = 256 };
+
 struct target_options {
 	const char *word; /* PID or NAME; NULL: none was given */
+	bool takes_many;  /* the verb's: it takes more of them, and `host` */
+	const char *more[TARGETS_MOST - 1];
+	size_t more_count;
+	bool host;        /* all Go processes of this machine */
 	pid_t pid;        /* of it: target_options_find() */
 	const char *verb; /* target_options_check() notes it */
 	const char *exe;

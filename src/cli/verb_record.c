@@ -5,12 +5,21 @@
 #include "cli/common_options.h"
 #include "cli/format_names.h"
 #include "cli/no_match.h"
+#include "cli/record_many.h"
 #include "cli/record_page.h"
 #include "cli/recording.h"
 #include "cli/stop.h"
 #include "cli/unwind_option.h"
 
-enum { KEY_ON_CPU = 0x5000, KEY_OFF_CPU, KEY_RAW, KEY_RUNTIME, KEY_KERNEL, KEY_RUN_QUEUE };
+enum {
+	KEY_ON_CPU = 0x5000,
+	KEY_OFF_CPU,
+	KEY_RAW,
+	KEY_RUNTIME,
+	KEY_KERNEL,
+	KEY_RUN_QUEUE,
+	KEY_HOST
+};
 
 struct record_verb {
 	struct common_options request;
@@ -20,7 +29,9 @@ struct record_verb {
 };
 
 static const struct argp_option options[] =
-	{{"on-cpu", KEY_ON_CPU, NULL, 0, "Record only running goroutines", 4},
+	{{"host", KEY_HOST, NULL, 0,
+	  "Look at every Go process of this machine; several -p record several", 1},
+	 {"on-cpu", KEY_ON_CPU, NULL, 0, "Record only running goroutines", 4},
 	 {"off-cpu", KEY_OFF_CPU, NULL, 0, "Record only goroutines that are not running", 4},
 	 {"raw", KEY_RAW, NULL, 0,
 	  "Write addresses only (pprof); gospect symbolize adds functions and lines", 4},
@@ -50,6 +61,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_OFF_CPU:
 		v->recording.flags |= GOSPECT_RECORD_OFF_CPU;
 		return 0;
+	case KEY_HOST:
+		v->request.target.host = true;
+		return 0;
 	case KEY_RAW:
 		v->recording.flags |= GOSPECT_RECORD_ADDRESSES;
 		return 0;
@@ -74,7 +88,7 @@ static const struct argp_child children[] = {{&common_options_argp, 0, NULL, 0},
 static const struct argp argp =
 	{options,
 	 parse,
-	 "PID|NAME\n-- COMMAND ARGS...",
+	 "PID|NAME...\n--host\n-- COMMAND ARGS...",
 	 "Records a profile of where every goroutine of a Go program spends "
 	 "its time, running and waiting. It does not stop the program.\v"
 	 "Formats: pprof (.pb.gz, .pprof), folded (.folded), folded-state, speedscope "
@@ -83,7 +97,8 @@ static const struct argp argp =
 	 "\n"
 	 "Examples:\n"
 	 "  gospect record -p server -d 10s -o profile.html\n"
-	 "  gospect record -o profile.pb.gz -- ./program arg",
+	 "  gospect record -o profile.pb.gz -- ./program arg\n"
+	 "  gospect record --host -d 10s -o all.html",
 	 children,
 	 NULL,
 	 NULL};
@@ -111,6 +126,9 @@ static struct error *check_flags(const struct record_verb *v)
 			ERROR_USAGE,
 			"record: --raw and --kernel are mutually exclusive: kernel addresses "
 			"cannot be symbolized later");
+	if (has(v, GOSPECT_RECORD_ADDRESSES) && record_many_is(&v->request.target))
+		return error_format(ERROR_USAGE,
+				    "record: --raw is for one process; use one -p PID");
 	return NULL;
 }
 
@@ -167,24 +185,51 @@ static void drop_profile(struct gospect_profile **p)
 	gospect_profile_destroy(*p);
 }
 
-static struct error *record(struct record_verb *v, struct cli_target *s, struct outfile *out)
+static struct error *must_check write_profile(struct record_verb *v,
+					      const struct gospect_profile *p, struct outfile *out)
 {
-	const char *path = v->request.output.path;
-	_cleanup_(drop_profile) struct gospect_profile *p = NULL;
-	struct error *err;
+	struct error *err = library_error(gospect_profile_write(p, v->format, output_sink(out)));
 
-	v->recording.filter = &v->request.filter;
-	err = recording_take(s, &v->recording, &p);
-	if (!err)
-		err = library_error(gospect_profile_write(p, v->format, output_sink(out)));
 	if (!err)
 		err = outfile_commit(out);
 	if (!err && v->answers)
-		err = record_page_say(p, path);
+		err = record_page_say(p, v->request.output.path);
+	return err;
+}
+
+/* Where the summary says that it is. */
+static const char *written_to(const struct record_verb *v)
+{
+	const char *path = v->request.output.path;
+
+	return path && strcmp(path, "-") ? path : NULL;
+}
+
+static struct error *record(struct record_verb *v, struct cli_target *s, struct outfile *out)
+{
+	_cleanup_(drop_profile) struct gospect_profile *p = NULL;
+	struct error *err;
+
+	err = recording_take(s, &v->recording, &p);
 	if (!err)
-		recording_say(p, &v->recording, path && strcmp(path, "-") ? path : NULL);
+		err = write_profile(v, p, out);
+	if (!err)
+		recording_say(p, &v->recording, written_to(v));
 	if (!err && !gospect_profile_info(p)->samples && filter_is_set(&v->request.filter))
 		err = no_match(s->handle, &v->request.filter, has(v, GOSPECT_RECORD_SYSTEM));
+	return err;
+}
+
+static struct error *record_several(struct record_verb *v, struct outfile *out)
+{
+	_cleanup_(drop_profile) struct gospect_profile *p = NULL;
+	struct many_summary summary;
+	struct error *err = record_many(&v->request.target, &v->recording, out, &p, &summary);
+
+	if (!err)
+		err = write_profile(v, p, out);
+	if (!err)
+		record_many_say(p, &summary, written_to(v));
 	return err;
 }
 
@@ -206,6 +251,9 @@ static struct error *run_record(struct record_verb *v, int *ret)
 	if (err)
 		return err;
 	stop_on_signals();
+	v->recording.filter = &v->request.filter;
+	if (record_many_is(&v->request.target))
+		return record_several(v, &out);
 	v->request.target.out = &out;
 	err = cli_target_open(&v->request.target, &s);
 	if (!err)
@@ -217,7 +265,8 @@ static struct error *run_record(struct record_verb *v, int *ret)
 
 static struct error *run(int argc, char **argv, int *ret)
 {
-	struct record_verb v = {.request.target = {.confines = true, .holds = true}};
+	struct record_verb v = {
+		.request.target = {.confines = true, .holds = true, .takes_many = true}};
 	bool help;
 	struct error *err = parse_options(&argp, "record", argc, argv, &v, &help);
 

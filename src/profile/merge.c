@@ -156,14 +156,13 @@ static struct error *must_check add_comments(struct merge *m)
 	return err;
 }
 
-/* From the first begin to the last end. */
+/* The first begin, and the longest recording. */
 static void add_times(struct profile *p, const struct profile *from)
 {
-	uint64_t end = p->time_ns + p->duration_ns, other = from->time_ns + from->duration_ns;
-
 	if (!p->time_ns || from->time_ns < p->time_ns)
 		p->time_ns = from->time_ns;
-	p->duration_ns = (end > other ? end : other) - p->time_ns;
+	if (from->duration_ns > p->duration_ns)
+		p->duration_ns = from->duration_ns;
 	p->period_ns = from->period_ns;
 }
 

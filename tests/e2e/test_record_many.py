@@ -1,0 +1,207 @@
+"""gospect record of several processes: one profile, in which each process has its labels."""
+
+import collections
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from lib import golang, gospect, pprof
+from lib.process import Program, wait_until
+
+STAGES = ("main.stageSleep", "main.stageChannel", "main.stageMutex")
+VERSIONS = list(dict.fromkeys((golang.OLDEST, golang.MIDDLE, golang.NEWEST)))
+
+
+@pytest.fixture
+def started(tmp_path_factory):
+    """Starts programs that have names of their own."""
+    folder, programs = tmp_path_factory.mktemp("named"), []
+
+    def start(name, program="split", version=golang.NEWEST, args=()):
+        binary = shutil.copy(golang.build(program, version), folder / name)
+        programs.append(Program(binary, *args))
+        return programs[-1]
+
+    start.programs = programs
+    yield start
+    for program in programs:
+        program.assert_well()
+        program.stop()
+
+
+def of(profile, pid):
+    """The profile of one process in a profile of several."""
+    samples = [s for s in profile.samples if s.labels.get("pid") == str(pid)]
+    return collections.namedtuple("Part", "samples time")(
+        samples, lambda func: sum(s.values["wall"] for s in samples if func in s.stack))
+
+
+def record(path, *args, seconds=2, budget=gospect.BUDGET):
+    result = gospect.run("record", *args, "-d", seconds, *budget, "-o", path, seconds=seconds + 60).ok()
+    assert result.out == b""
+    return result.words
+
+
+def targets_of(programs):
+    return [arg for program in programs for arg in ("-p", program.pid)]
+
+
+def spent(programs):
+    return [json.loads(program.ask("times")) for program in programs]
+
+
+def split(time_of):
+    times = {stage: time_of(stage) for stage in STAGES}
+    return {stage: times[stage] / sum(times.values()) for stage in STAGES}
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("count", [2, 5])
+def test_each_process_has_its_own_time_and_that_of_a_recording_of_it_alone(started, tmp_path, count):
+    versions = [VERSIONS[i % len(VERSIONS)] for i in range(count)]
+    programs = [started(f"split-{i}", version=v) for i, v in enumerate(versions)]
+    before = spent(programs)
+    words = record(tmp_path / "all.pb.gz", *targets_of(programs), seconds=4)
+    after = spent(programs)
+    assert f"{count} processes" in words[-1]
+    together = pprof.read(tmp_path / "all.pb.gz")
+    assert together.duration_ns == pytest.approx(4e9, rel=0.05)
+    assert {s.labels["pid"] for s in together.samples} == {str(p.pid) for p in programs}
+    for i, program in enumerate(programs):
+        record(tmp_path / "alone.pb.gz", "-p", program.pid, seconds=2)
+        alone = pprof.read(tmp_path / "alone.pb.gz")
+        part = of(together, program.pid)
+        assert {s.labels["command"] for s in part.samples} == {f"split-{i}"}
+        assert split(part.time) == pytest.approx(split(lambda f: after[i][f] - before[i].get(f, 0)), abs=0.06)
+        for func in ("main.waitForever", "main.readForever"):
+            assert part.time(func) / together.duration_ns == pytest.approx(
+                alone.time_in(func) / alone.duration_ns, rel=0.03), func
+        assert {s.labels.get("worker") for s in part.samples} == {s.labels.get("worker") for s in alone.samples}
+        assert {m[2:] for m in alone.mappings} <= {m[2:] for m in together.mappings}
+
+
+def test_host_is_all_go_processes_and_no_other(started, tmp_path):
+    one, two = started("host-one", "states", args=("-only=chan",)), started("host-two", version=golang.OLDEST)
+    other = subprocess.Popen(["sleep", "60"])
+    try:
+        record(tmp_path / "all.pb.gz", "--host", seconds=1)
+    finally:
+        other.kill()
+        other.wait()
+    profile = pprof.read(tmp_path / "all.pb.gz")
+    commands = {s.labels["pid"]: s.labels["command"] for s in profile.samples}
+    assert commands[str(one.pid)] == "host-one" and commands[str(two.pid)] == "host-two"
+    assert str(other.pid) not in commands and str(os.getpid()) not in commands
+
+
+def test_a_process_that_is_killed_or_not_go_does_not_end_the_others(started, tmp_path):
+    stays, dies = started("stays"), started("dies")
+    other = subprocess.Popen(["sleep", "60"])
+    running = gospect.start("record", *targets_of((stays, dies)), "-p", other.pid, "-d", 4,
+                            "-o", tmp_path / "all.pb.gz")
+    try:
+        time.sleep(2)
+        dies.process.kill()
+        started.programs.remove(dies)
+        _, words = running.communicate(timeout=60)
+    finally:
+        other.kill()
+        other.wait()
+        dies.process.wait()
+    assert running.returncode == 0, words
+    lines = words.decode().splitlines()
+    left_out = [line for line in lines if "is left out" in line]
+    assert len(left_out) == 1 and str(other.pid) in left_out[0] and "sleep" in left_out[0]
+    assert any(f"process {dies.pid} (dies): " in line and "is kept" in line for line in lines), lines
+    profile = pprof.read(tmp_path / "all.pb.gz")
+    assert of(profile, stays.pid).time("main.waitForever") == pytest.approx(20 * 4e9, rel=0.05)
+    gone = of(profile, dies.pid).time("main.waitForever") / 20e9
+    assert 0.3 < gone < 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_gospect_alone_ends_all_and_writes(started, tmp_path, number):
+    programs = [started("first"), started("second")]
+    running = gospect.start("record", *targets_of(programs), "-o", tmp_path / "all.pb.gz")
+    time.sleep(2)
+    os.kill(running.pid, number)
+    _, words = running.communicate(timeout=30)
+    assert running.returncode == 0, words
+    profile = pprof.read(tmp_path / "all.pb.gz")
+    assert {s.labels["pid"] for s in profile.samples} == {str(p.pid) for p in programs}
+    assert 0.5e9 < profile.duration_ns < 4e9
+
+
+def test_killed_gospect_leaves_no_worker(started, tmp_path):
+    programs = [started("first"), started("second")]
+    running = gospect.start("record", *targets_of(programs), "-o", tmp_path / "all.pb.gz",
+                            start_new_session=True)
+    members = lambda: subprocess.run(["pgrep", "-s", str(running.pid)], capture_output=True).stdout.split()
+    wait_until(lambda: len(members()) > 3, what="the workers")
+    running.kill()
+    running.communicate()
+    wait_until(lambda: not members(), what="the end of the workers")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.alone
+def test_all_share_one_budget(started, tmp_path):
+    """A small part of it is not spent on ticks that read nothing."""
+    programs = [started(f"many-{i}", "states", args=("-only=chan",)) for i in range(8)]
+    words = record(tmp_path / "all.pb.gz", *targets_of(programs), seconds=6, budget=("--budget", 1))
+    used = float(words[-1].split("gospect used ")[1].split(" %")[0])
+    # The first looks are in it. With a budget for each it would be 6.
+    assert 0 < used < 3
+    rates = [line for line in pprof.read(tmp_path / "all.pb.gz").comments if "rate: " in line]
+    assert len(rates) == 8 and all("Hz achieved of 50," in line for line in rates)
+    words = record(tmp_path / "all.pb.gz", *targets_of(programs), seconds=1, budget=("--budget", 0.4))
+    assert any("0.05 % of a core for each of 8 processes; --budget 0.8" in line for line in words), words
+    words = gospect.run("record", *targets_of(programs), "-d", 1, "--budget", 0.04, "-o", "x.html").fails(1)
+    assert "--budget 0.04 is too small for 8 processes; use --budget 0.08" in words
+
+
+def test_formats_without_labels_begin_with_the_process(started, tmp_path):
+    programs = [started("root-one"), started("root-two")]
+    record(tmp_path / "all.folded", *targets_of(programs), seconds=1)
+    roots = {line.split(";")[0] for line in (tmp_path / "all.folded").read_text().splitlines()}
+    assert roots == {f"{p.binary.name} (pid {p.pid})" for p in programs}
+    record(tmp_path / "all.html", *targets_of(programs), seconds=1)
+    rows = gospect.run("report", tmp_path / "all.html", "--by", "label:command").ok().text
+    assert "root-one" in rows and "root-two" in rows
+
+
+def test_filters_hold_for_each_process(started, tmp_path):
+    programs = [started("filter-one"), started("filter-two")]
+    record(tmp_path / "all.pb.gz", *targets_of(programs), "--func", "main.waitForever", seconds=1)
+    profile = pprof.read(tmp_path / "all.pb.gz")
+    assert len({s.labels["pid"] for s in profile.samples}) == 2
+    assert all("main.waitForever" in s.stack for s in profile.samples)
+    result = gospect.run("record", *targets_of(programs), "--func", "nobody.has.this", "-d", 1, "-o",
+                         tmp_path / "none.pb.gz")
+    assert result.status == 1 and "no goroutine of 2 processes matches the filter" in result.words[-1]
+    assert not (tmp_path / "none.pb.gz").exists()
+
+
+def test_processes_that_may_not_be_read_are_named(started, run_as_nobody):
+    programs = [started("secret-one"), started("secret-two")]
+    result = run_as_nobody("record", *targets_of(programs), "-d", 1, "-f", "folded")
+    assert result.status == 1 and result.out == b""
+    for program in programs:
+        assert any(f"process {program.pid} (" in line and "permission denied" in line for line in result.words)
+    assert "none of 2 processes could be recorded" in result.words[-1]
+
+
+@pytest.mark.parametrize("args,words", [
+    (("--host", "-p", "1"), "--host and a process are mutually exclusive"),
+    (("1", "2", "--raw", "-o", "p.pb.gz"), "--raw is for one process"),
+    (("1", "2", "--exe", "x"), "--exe is for one process"),
+    (("-p", "1", "-p", "2", "--", "true"), "two targets"),
+    ([str(i) for i in range(1, 259)], "more than 256 targets"),
+], ids=lambda value: " ".join(value)[:20] if isinstance(value, tuple) else None)
+def test_wrong_usage_of_several_is_said(args, words):
+    assert words in gospect.run("record", *args).fails(2)

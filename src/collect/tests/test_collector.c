@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdalign.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -244,7 +245,7 @@ struct paced {
 /* With some bytes that wait. */
 static struct paced *start_paced(const struct collector_limits *limits, const atomic_int *cancel)
 {
-	struct paced *p = test_calloc(1, sizeof(*p));
+	struct paced *p = aligned_alloc(alignof(struct paced), sizeof(*p));
 	struct tick_pair pair = ticks_measure();
 	struct collector_options options = {.t = &p->runtime.base,
 					    .lay = &p->runtime.lay,
@@ -257,6 +258,8 @@ static struct paced *start_paced(const struct collector_limits *limits, const at
 					    .end_ns = UINT64_MAX};
 	struct block *block;
 
+	assert_non_null(p);
+	memset(p, 0, sizeof(*p));
 	made_runtime_init(&p->runtime, 27, 1);
 	p->pace = (struct pace){.running = made_loadavg("9 9 9 99/100 1\n"), .processors = 1};
 	make_memory(&p->in);
@@ -276,7 +279,7 @@ static void end_paced(struct paced *p)
 	backlog_destroy(p->backlog);
 	munmap(p->in.shared, p->in.layout.size);
 	made_runtime_release(&p->runtime);
-	test_free(p);
+	free(p);
 }
 
 static bool goes_on_within(struct paced *p, uint64_t ms)

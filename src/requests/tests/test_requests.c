@@ -398,7 +398,7 @@ static void goroutines_of_an_unknown_function_come_last(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(goroutines_of_an_unknown_function_come_last),
+		TEST(goroutines_of_an_unknown_function_come_last),
 		TEST(labels_survive_being_a_line_of_text),
 		TEST(any_line_is_read),
 		TEST(goroutines_with_one_value_add_up),

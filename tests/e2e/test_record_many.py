@@ -137,6 +137,31 @@ def test_a_signal_to_gospect_alone_ends_all_and_writes(started, tmp_path, number
     assert 0.5e9 < profile.duration_ns < 4e9
 
 
+def test_an_interrupt_at_the_terminal_ends_all_and_writes(started, tmp_path):
+    """A terminal signals the workers, too."""
+    programs = [started("first"), started("second")]
+    running = gospect.start("record", *targets_of(programs), "-o", tmp_path / "all.pb.gz", start_new_session=True)
+    time.sleep(2)
+    os.killpg(running.pid, signal.SIGINT)
+    _, words = running.communicate(timeout=30)
+    assert running.returncode == 0, words
+    profile = pprof.read(tmp_path / "all.pb.gz")
+    assert {s.labels["pid"] for s in profile.samples} == {str(p.pid) for p in programs}
+
+
+def test_a_worker_that_fails_costs_one_process(started, tmp_path):
+    programs = [started("first"), started("second")]
+    running = gospect.start("record", *targets_of(programs), "-o", tmp_path / "all.pb.gz")
+    time.sleep(2)
+    with open(f"/proc/{running.pid}/task/{running.pid}/children") as children:
+        os.kill(int(children.read().split()[0]), signal.SIGKILL)
+    time.sleep(0.5)
+    running.terminate()
+    _, words = running.communicate(timeout=30)
+    assert running.returncode == 0 and b"is left out: its worker ended" in words, words
+    assert len({s.labels["pid"] for s in pprof.read(tmp_path / "all.pb.gz").samples}) == 1
+
+
 def test_killed_gospect_leaves_no_worker(started, tmp_path):
     programs = [started("first"), started("second")]
     running = gospect.start("record", *targets_of(programs), "-o", tmp_path / "all.pb.gz",

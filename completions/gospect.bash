@@ -19,7 +19,7 @@ _gospect() {
 		return
 		;;
 	-f | --format)
-		COMPREPLY=($(compgen -W 'text json folded folded-state pprof speedscope html go perfetto' -- "$cur"))
+		COMPREPLY=($(compgen -W 'text json folded folded-state pprof speedscope firefox html go perfetto' -- "$cur"))
 		return
 		;;
 	--unwind)

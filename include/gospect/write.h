@@ -19,6 +19,7 @@ enum gospect_format {
 	GOSPECT_PPROF_IDLE = 7,
 	/* As GOSPECT_FOLDED; each stack ends in a frame of its state: "[chan receive]". */
 	GOSPECT_FOLDED_STATE = 8,
+	GOSPECT_FIREFOX = 9, /* JSON, for profiler.firefox.com */
 };
 
 /* Where output goes, in pieces and in order. It is passed by value. */

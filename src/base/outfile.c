@@ -303,7 +303,7 @@ static struct error *check_rule(const struct outfile_rule *rule, const char *pat
 	return is_name ? NULL
 		       : error_format(ERROR_FAILED,
 				      "cannot write %s: the file name has no known extension; use "
-				      ".pb.gz, .pprof, .folded, .json or .html",
+				      ".pb.gz, .pprof, .folded, .firefox.json, .json or .html",
 				      path);
 }
 

@@ -12,6 +12,7 @@ static const char *const names[] = {
 	[GOSPECT_HTML] = "html",
 	[GOSPECT_SPEEDSCOPE] = "speedscope",
 	[GOSPECT_FOLDED_STATE] = "folded-state",
+	[GOSPECT_FIREFOX] = "firefox",
 };
 
 enum gospect_format format_named(const char *name)
@@ -34,10 +35,11 @@ static int has_suffix(const char *s, const char *suffix)
 	return n >= m && !strcmp(s + n - m, suffix);
 }
 
-/* The format of each suffix, by index. NULL ends the list. */
-static const char *const suffixes[] = {".pb.gz", ".pprof", ".folded", ".json", ".html", NULL};
-static const enum gospect_format formats[] = {GOSPECT_PPROF, GOSPECT_PPROF, GOSPECT_FOLDED,
-					      GOSPECT_SPEEDSCOPE, GOSPECT_HTML};
+/* The format of each suffix, by index; the first that fits. NULL ends the list. */
+static const char *const suffixes[] = {".pb.gz", ".pprof", ".folded", ".firefox.json",
+				       ".json",  ".html",  NULL};
+static const enum gospect_format formats[] = {GOSPECT_PPROF,   GOSPECT_PPROF,      GOSPECT_FOLDED,
+					      GOSPECT_FIREFOX, GOSPECT_SPEEDSCOPE, GOSPECT_HTML};
 
 const char *const *format_profile_suffixes(void)
 {
@@ -54,5 +56,7 @@ enum gospect_format format_for_profile(const char *path)
 
 enum gospect_format format_for_dump(const char *path)
 {
-	return has_suffix(path, ".json") ? GOSPECT_JSON : format_for_profile(path);
+	enum gospect_format format = format_for_profile(path);
+
+	return format == GOSPECT_SPEEDSCOPE ? GOSPECT_JSON : format;
 }

@@ -8,11 +8,11 @@
 enum gospect_format format_named(const char *name);
 const char *format_name(enum gospect_format format);
 
-/* For a profile: .pb.gz .pprof .folded .json .html; 0: the name implies none. */
+/* For a profile: .pb.gz .pprof .folded .firefox.json .json .html; 0: the name implies none. */
 enum gospect_format format_for_profile(const char *path);
 /* All of them; NULL ends them. */
 const char *const *format_profile_suffixes(void);
-/* For a dump: .json .folded .pb.gz .pprof. */
+/* Likewise for a dump, whose .json is GOSPECT_JSON. */
 enum gospect_format format_for_dump(const char *path);
 
 #endif

@@ -112,7 +112,7 @@ static struct error *choose_format(struct report_ask *ask, const struct output_o
 	if (o->format && !ask->format)
 		return error_format(
 			ERROR_USAGE,
-			"%s: unknown format '%s'; use text, json, pprof, folded, folded-state, speedscope or html",
+			"%s: unknown format '%s'; use text, json, pprof, folded, folded-state, speedscope, firefox or html",
 			verb, o->format);
 	return output_check(o, verb, ask->format);
 }

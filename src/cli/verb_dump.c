@@ -60,8 +60,8 @@ static const struct argp argp = {
 	"PID|NAME\n-- COMMAND ARGS...\n--core FILE",
 	"Prints every goroutine of a running Go program or of a core file. It does not stop the "
 	"program.\v"
-	"Formats: text (as the runtime prints it), json (.json), html (.html, a flame graph), folded (.folded), folded-state, pprof (.pb.gz, "
-	".pprof), speedscope.\n"
+	"Formats: text (as the runtime prints it), json (.json), html (.html), folded (.folded), folded-state, pprof (.pb.gz, "
+	".pprof), speedscope, firefox (.firefox.json).\n"
 	"\n"
 	"Examples:\n"
 	"  gospect dump server --group\n"
@@ -86,7 +86,7 @@ static struct error *choose_format(const struct dump_verb *v, enum gospect_forma
 		return error_format(
 			ERROR_USAGE,
 			"dump: unknown format '%s'; use text, json, folded, folded-state, pprof, "
-			"speedscope or html",
+			"speedscope, firefox or html",
 			name);
 	if (raw && format != GOSPECT_TEXT && format != GOSPECT_PPROF)
 		return error_format(ERROR_USAGE, RAW_FORMATS);

@@ -67,7 +67,7 @@ static const struct argp argp = {
 	"slowest first. Blocked time is split by wait reason and stack. A request is one value of a "
 	"pprof label, or one call of a handler. The times come from a trace, which writes to the target as `gospect "
 	"trace` does; if tracing is refused, offcpu samples.\v"
-	"Formats: text and json (a table); pprof, folded, folded-state, speedscope and html (a profile).\n"
+	"Formats: text and json (a table); pprof, folded, folded-state, speedscope, firefox and html (a profile).\n"
 	"\n"
 	"Examples:\n"
 	"  gospect offcpu server -d 5s\n"

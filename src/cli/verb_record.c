@@ -85,23 +85,23 @@ static const struct argp_child children[] = {{&common_options_argp, 0, NULL, 0},
 					     {&unwind_argp, 0, NULL, 0},
 					     {0}};
 
-static const struct argp argp =
-	{options,
-	 parse,
-	 "PID|NAME...\n--host\n-- COMMAND ARGS...",
-	 "Records a profile of where every goroutine of a Go program spends "
-	 "its time, running and waiting. It does not stop the program.\v"
-	 "Formats: pprof (.pb.gz, .pprof), folded (.folded), folded-state, speedscope "
-	 "(.json), html (.html). At a terminal, without -o and -f, record writes NAME-PID.html and "
-	 "prints what stands out.\n"
-	 "\n"
-	 "Examples:\n"
-	 "  gospect record -p server -d 10s -o profile.html\n"
-	 "  gospect record -o profile.pb.gz -- ./program arg\n"
-	 "  gospect record --host -d 10s -o all.html",
-	 children,
-	 NULL,
-	 NULL};
+static const struct argp argp = {
+	options,
+	parse,
+	"PID|NAME...\n--host\n-- COMMAND ARGS...",
+	"Records a profile of where every goroutine of a Go program spends "
+	"its time, running and waiting. It does not stop the program.\v"
+	"Formats: pprof (.pb.gz, .pprof), folded (.folded), folded-state, speedscope "
+	"(.json), firefox (.firefox.json), html (.html). At a terminal, without -o and -f, record writes NAME-PID.html and "
+	"prints what stands out.\n"
+	"\n"
+	"Examples:\n"
+	"  gospect record -p server -d 10s -o profile.html\n"
+	"  gospect record -o profile.pb.gz -- ./program arg\n"
+	"  gospect record --host -d 10s -o all.html",
+	children,
+	NULL,
+	NULL};
 
 static bool has(const struct record_verb *v, uint32_t flag)
 {
@@ -153,13 +153,13 @@ static struct error *choose_format(struct record_verb *v)
 	if (!is_profiles(v->format) && o->format)
 		return error_format(
 			ERROR_USAGE,
-			"record: unknown format '%s'; use pprof, folded, folded-state, speedscope or html",
+			"record: unknown format '%s'; use pprof, folded, folded-state, speedscope, firefox or html",
 			o->format);
 	if (!v->format)
 		return error_format(
 			ERROR_USAGE,
-			"record: unknown file extension of %s; use .pb.gz, .pprof, .folded, .json "
-			"or .html, or -f FORMAT",
+			"record: unknown file extension of %s; use .pb.gz, .pprof, .folded, "
+			".firefox.json, .json or .html, or -f FORMAT",
 			o->path);
 	if (has(v, GOSPECT_RECORD_ADDRESSES) && v->format != GOSPECT_PPROF)
 		return error_format(ERROR_USAGE, "record: --raw supports pprof only; use -f pprof");

@@ -58,7 +58,7 @@ static const struct argp argp = {
 	"Prints a table of a pprof profile, an execution trace (by gospect or by Go) or a "
 	"perf.data file. It reads all other files that gospect writes, too. It unwinds the Go "
 	"stacks of perf record --call-graph dwarf,1024 itself.\v"
-	"Formats: text and json (a table); pprof, folded, folded-state, speedscope and html (a profile).\n"
+	"Formats: text and json (a table); pprof, folded, folded-state, speedscope, firefox and html (a profile).\n"
 	"\n"
 	"Examples:\n"
 	"  gospect report out.trace --by label:trace_id --per label:route\n"

@@ -71,7 +71,7 @@ static const struct argp argp = {
 	"their "
 	"build ids match. A separate debug file names C functions; Go functions need the program "
 	"itself, which may be stripped.\n"
-	"Formats: pprof (.pb.gz, .pprof), folded (.folded), folded-state, speedscope (.json), html (.html); "
+	"Formats: pprof (.pb.gz, .pprof), folded (.folded), folded-state, speedscope (.json), firefox (.firefox.json), html (.html); "
 	"text for "
 	"the text of a dump.\n"
 	"\n"
@@ -92,7 +92,7 @@ static struct error *check(struct symbolize_verb *v)
 	if (name && (!v->format || v->format == GOSPECT_JSON))
 		return error_format(
 			ERROR_USAGE,
-			"symbolize: unknown format '%s'; use pprof, folded, folded-state, speedscope or html, "
+			"symbolize: unknown format '%s'; use pprof, folded, folded-state, speedscope, firefox or html, "
 			"or text for a dump",
 			name);
 	return NULL;
@@ -114,7 +114,7 @@ static struct error *choose_format(struct symbolize_verb *v)
 		return error_format(
 			ERROR_USAGE,
 			"symbolize: unknown file extension of %s; use .pb.gz, .pprof, .folded, "
-			".json or .html, or -f FORMAT",
+			".firefox.json, .json or .html, or -f FORMAT",
 			o->path);
 	return output_check(o, "symbolize", v->format);
 }

@@ -112,7 +112,7 @@ static struct error *must_check choose_format(const struct output_options *outpu
 		return NULL;
 	return error_format(
 		ERROR_USAGE,
-		"unknown file extension of %s; use .pb.gz, .pprof, .folded, .json or .html",
+		"unknown file extension of %s; use .pb.gz, .pprof, .folded, .firefox.json, .json or .html",
 		output->path);
 }
 

@@ -212,6 +212,8 @@ const struct profile_format *profile_format_of(enum gospect_format format)
 		return &profile_format_folded_state;
 	case GOSPECT_SPEEDSCOPE:
 		return &profile_format_speedscope;
+	case GOSPECT_FIREFOX:
+		return &profile_format_firefox;
 	case GOSPECT_HTML:
 		return &profile_format_html;
 	default:

@@ -5,8 +5,8 @@
 #include "profile/profile.h"
 
 static const struct profile_format *const formats[] = {
-	&profile_format_pprof,      &profile_format_folded, &profile_format_folded_state,
-	&profile_format_speedscope, &profile_format_html,
+	&profile_format_pprof,      &profile_format_folded,  &profile_format_folded_state,
+	&profile_format_speedscope, &profile_format_firefox, &profile_format_html,
 };
 
 const struct profile_format *profile_format_named(const char *name)

@@ -169,6 +169,7 @@ extern const struct profile_format profile_format_pprof_whole;
 extern const struct profile_format profile_format_folded; /* .folded */
 extern const struct profile_format profile_format_folded_state;
 extern const struct profile_format profile_format_speedscope; /* .json */
+extern const struct profile_format profile_format_firefox;    /* .firefox.json */
 extern const struct profile_format profile_format_html;       /* .html */
 
 /* The page of `after`, which shows what changed since `before`. */

@@ -1,20 +1,20 @@
 /*
- * JSON of gospect: a speedscope file (speedscope.c) whose profile is "sampled", and what dump
- * writes (dump/json_dump.c).
+ * JSON of gospect: a speedscope file (speedscope.c) whose profile is "sampled", what dump writes
+ * (dump/json_dump.c), and a profile of the Firefox Profiler (read_firefox.c).
  */
 #include <json-c/json.h>
 #include <limits.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/cancel.h"
 #include "base/cleanup.h"
+#include "profile/json_member.h"
+#include "profile/read_firefox.h"
 #include "profile/rebuild.h"
 
 /* json-c takes some 100 bytes for each value: 12 GB for a file of the largest size. */
 #define MOST_BYTES (128u << 20)
 #define DEEPEST 16
-#define MOST_NUMBER 0x1p62
 
 static void put(struct json_object **object)
 {
@@ -31,46 +31,21 @@ bool json_is(const void *bytes, size_t size)
 	return i < size && text[i] == '{';
 }
 
-/* NULL: it has none, or of another type. */
-static struct json_object *member(struct json_object *of, const char *name, enum json_type type)
-{
-	struct json_object *ret = NULL;
-
-	if (!json_object_is_type(of, json_type_object) ||
-	    !json_object_object_get_ex(of, name, &ret))
-		return NULL;
-	return json_object_is_type(ret, type) ? ret : NULL;
-}
-
-static const char *text_of(struct json_object *of, const char *name)
-{
-	struct json_object *text = member(of, name, json_type_string);
-
-	return text ? json_object_get_string(text) : "";
-}
-
 static uint64_t number_of(struct json_object *value)
 {
-	double number = json_object_get_double(value);
-
-	return number > 0 && number < MOST_NUMBER ? number : 0;
-}
-
-static size_t length_of(struct json_object *array)
-{
-	return array ? json_object_array_length(array) : 0;
+	return json_whole_number(json_object_get_double(value));
 }
 
 static struct error *add_frame(struct rebuild *r, struct json_object *frame, const char *name)
 {
-	struct json_object *function = member(frame, name, json_type_string);
-	struct json_object *line = member(frame, "line", json_type_int);
+	struct json_object *function = json_member(frame, name, json_type_string);
+	struct json_object *line = json_member(frame, "line", json_type_int);
 	uint64_t number = line ? number_of(line) : 0;
 
 	if (!function)
 		return rebuild_corrupt("one of its frames has no function");
 	return rebuild_frame(r, json_object_get_string(function),
-			     json_object_get_string_len(function), text_of(frame, "file"),
+			     json_object_get_string_len(function), json_text_of(frame, "file"),
 			     number <= INT_MAX ? number : 0);
 }
 
@@ -83,12 +58,12 @@ static struct error *add_stack(struct rebuild *r, struct json_object *frames,
 
 	if (!json_object_is_type(stack, json_type_array))
 		return rebuild_corrupt("one of its samples is no stack");
-	for (size_t i = length_of(stack); !err && i-- > 0;) {
+	for (size_t i = json_length(stack); !err && i-- > 0;) {
 		struct json_object *index = json_object_array_get_idx(stack, i);
 		int64_t at = json_object_get_int64(index);
 
 		if (!json_object_is_type(index, json_type_int) || at < 0 ||
-		    (size_t)at >= length_of(frames))
+		    (size_t)at >= json_length(frames))
 			return rebuild_corrupt("one of its stacks has a frame that is not there");
 		err = add_frame(r, json_object_array_get_idx(frames, at), "name");
 	}
@@ -98,18 +73,18 @@ static struct error *add_stack(struct rebuild *r, struct json_object *frames,
 static struct error *read_speedscope(struct rebuild *r, struct json_object *root,
 				     const atomic_int *cancel)
 {
-	struct json_object *frames =
-		member(member(root, "shared", json_type_object), "frames", json_type_array);
-	struct json_object *all = member(root, "profiles", json_type_array);
-	struct json_object *profile = length_of(all) ? json_object_array_get_idx(all, 0) : NULL;
-	struct json_object *samples = member(profile, "samples", json_type_array);
-	struct json_object *weights = member(profile, "weights", json_type_array);
-	bool timed = !strcmp(text_of(profile, "unit"), "nanoseconds");
+	struct json_object *frames = json_member(json_member(root, "shared", json_type_object),
+						 "frames", json_type_array);
+	struct json_object *all = json_member(root, "profiles", json_type_array);
+	struct json_object *profile = json_length(all) ? json_object_array_get_idx(all, 0) : NULL;
+	struct json_object *samples = json_member(profile, "samples", json_type_array);
+	struct json_object *weights = json_member(profile, "weights", json_type_array);
+	bool timed = !strcmp(json_text_of(profile, "unit"), "nanoseconds");
 	struct error *err = NULL;
 
-	if (!frames || !samples || length_of(samples) != length_of(weights))
+	if (!frames || !samples || json_length(samples) != json_length(weights))
 		return rebuild_corrupt("it is no speedscope file with a sampled profile");
-	for (size_t i = 0; !err && i < length_of(samples); i++) {
+	for (size_t i = 0; !err && i < json_length(samples); i++) {
 		uint64_t weight = number_of(json_object_array_get_idx(weights, i));
 		struct profile_sample sample = {.state = PROFILE_RUNNING,
 						.count = timed ? 1 : weight,
@@ -138,15 +113,15 @@ static enum profile_state state_named(const char *name)
 
 static struct error *add_goroutine(struct rebuild *r, struct json_object *goroutine)
 {
-	struct json_object *frames = member(goroutine, "frames", json_type_array);
-	struct profile_sample sample = {.state = state_named(text_of(goroutine, "state")),
+	struct json_object *frames = json_member(goroutine, "frames", json_type_array);
+	struct profile_sample sample = {.state = state_named(json_text_of(goroutine, "state")),
 					.count = 1};
 	struct error *err = NULL;
 
-	for (size_t i = 0; !err && i < length_of(frames); i++)
+	for (size_t i = 0; !err && i < json_length(frames); i++)
 		err = add_frame(r, json_object_array_get_idx(frames, i), "func");
 	if (!err && sample.state == PROFILE_WAITING)
-		sample.wait = rebuild_string(r, text_of(goroutine, "wait_reason"));
+		sample.wait = rebuild_string(r, json_text_of(goroutine, "wait_reason"));
 	if (!err && sample.wait == INTERN_FAILED)
 		return &error_no_memory;
 	return err ? err : rebuild_sample(r, &sample);
@@ -157,7 +132,7 @@ static struct error *read_dump(struct rebuild *r, struct json_object *goroutines
 {
 	struct error *err = NULL;
 
-	for (size_t i = 0; !err && i < length_of(goroutines); i++) {
+	for (size_t i = 0; !err && i < json_length(goroutines); i++) {
 		err = cancel_check(cancel);
 		if (!err)
 			err = add_goroutine(r, json_object_array_get_idx(goroutines, i));
@@ -188,7 +163,12 @@ struct error *json_read(const void *bytes, size_t size, const atomic_int *cancel
 							: "its JSON is not valid");
 	if (err)
 		return err;
-	goroutines = member(root, "goroutines", json_type_array);
-	err = goroutines ? read_dump(&r, goroutines, cancel) : read_speedscope(&r, root, cancel);
+	goroutines = json_member(root, "goroutines", json_type_array);
+	if (goroutines)
+		err = read_dump(&r, goroutines, cancel);
+	else if (firefox_is(root))
+		err = firefox_read(&r, root, cancel);
+	else
+		err = read_speedscope(&r, root, cancel);
 	return err ? err : rebuild_finish(&r, ret);
 }

@@ -172,7 +172,8 @@ def test_only_selects_one_label_value(profile, tmp_path):
     gospect.run("report", profile, "--only", value).fails(2)
 
 
-@pytest.mark.parametrize("name,kind", [("t.html", "html"), ("t.folded", "folded"), ("t.json", "speedscope")])
+@pytest.mark.parametrize("name,kind", [("t.html", "html"), ("t.folded", "folded"), ("t.json", "speedscope"),
+                                       ("t.firefox.json", "firefox")])
 def test_a_report_of_its_own_files_says_the_same(name, kind, tmp_path):
     """The times by start function: of the pprof file that was made of a trace, and of the other file."""
     trace = trace_made_up(12, tmp_path)

@@ -27,7 +27,7 @@ def test_a_trace(tmp_path, name):
     assert_same(write)
 
 
-@pytest.mark.parametrize("form", ["pprof", "folded", "folded-state", "speedscope", "html"])
+@pytest.mark.parametrize("form", ["pprof", "folded", "folded-state", "speedscope", "firefox", "html"])
 def test_a_profile(form):
     def write():
         return subprocess.run([BUILD / "profile" / "write_made_up_profile", "service", form],

@@ -1,4 +1,5 @@
-/* What gospect writes and reads again, but pprof: pages, speedscope files, folded stacks, dumps. */
+/* What gospect writes and reads again, but pprof: pages, speedscope and Firefox files, folded
+ * stacks, dumps. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +60,7 @@ void fuzz_seeds(fuzz_emit *emit, void *arg)
 	emit(arg, dump, sizeof(dump) - 1);
 	emit_as(emit, arg, &profile_format_html);
 	emit_as(emit, arg, &profile_format_speedscope);
+	emit_as(emit, arg, &profile_format_firefox);
 	emit_as(emit, arg, &profile_format_folded);
 	emit_as(emit, arg, &profile_format_folded_state);
 }

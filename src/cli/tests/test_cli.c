@@ -172,7 +172,10 @@ static void formats_are_found_by_name_and_by_suffix(void **state)
 	assert_int_equal(format_for_profile("x.html"), GOSPECT_HTML);
 	assert_int_equal(format_for_profile("x.json"), GOSPECT_SPEEDSCOPE);
 	assert_int_equal(format_for_profile("x.gz"), 0);
+	assert_int_equal(format_for_profile("x.firefox.json"), GOSPECT_FIREFOX);
 	assert_int_equal(format_for_dump("x.json"), GOSPECT_JSON);
+	assert_int_equal(format_for_dump("x.firefox.json"), GOSPECT_FIREFOX);
+	assert_int_equal(format_named("folded-state"), GOSPECT_FOLDED_STATE);
 }
 
 #define CLI_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)

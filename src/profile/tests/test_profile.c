@@ -568,8 +568,8 @@ static void invalid_utf8_is_replaced(void **state)
 static void an_empty_profile_can_be_written(void **state)
 {
 	static const struct profile_format *const formats[] = {
-		&profile_format_pprof,      &profile_format_folded, &profile_format_folded_state,
-		&profile_format_speedscope, &profile_format_html,
+		&profile_format_pprof,      &profile_format_folded,  &profile_format_folded_state,
+		&profile_format_speedscope, &profile_format_firefox, &profile_format_html,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {

@@ -154,8 +154,8 @@ static void symbolized_raw_profile_equals_the_direct_one(void **state)
 	static void (*const make[])(struct made_up *) = {made_up_small, made_up_service,
 							 made_up_hostile};
 	static const struct profile_format *const formats[] = {
-		&profile_format_pprof,      &profile_format_folded, &profile_format_folded_state,
-		&profile_format_speedscope, &profile_format_html,
+		&profile_format_pprof,      &profile_format_folded,  &profile_format_folded_state,
+		&profile_format_speedscope, &profile_format_firefox, &profile_format_html,
 	};
 
 	for (size_t i = 0; i < sizeof(make) / sizeof(*make); i++) {

@@ -1,0 +1,185 @@
+"""Profiles for the Firefox Profiler: their tables are valid, and say what the program does.
+
+The rules are those of src/types/profile.ts and docs-developer/CHANGELOG-formats.md (version 57) of
+firefox-devtools/profiler."""
+
+import collections
+import json
+import subprocess
+
+import pytest
+
+from lib import golang, gospect
+
+WRITER = gospect.ROOT / "build" / "src" / "profile" / "write_made_up_profile"
+SECOND_MS = 1000
+
+NUMBER = (int, float)
+NULL = type(None)
+# Each column of a thread's tables: the types of its values, and what an index leads to.
+TABLES = {
+    "frameTable": {"address": (int,), "inlineDepth": (int,), "category": (int,),
+                   "subcategory": (int,), "func": "funcTable", "nativeSymbol": (NULL,),
+                   "innerWindowID": (int,), "line": (int, NULL), "column": (int, NULL)},
+    "funcTable": {"name": "strings", "isJS": (bool,), "relevantForJS": (bool,), "resource": (int,),
+                  "fileName": "strings?", "lineNumber": (int, NULL), "columnNumber": (int, NULL)},
+    "stackTable": {"frame": "frameTable", "prefix": "stackTable?"},
+    "resourceTable": {"lib": (), "name": (), "host": (), "type": ()},
+    "nativeSymbols": {"libIndex": (), "address": (), "name": (), "functionSize": ()},
+    "samples": {"stack": "stackTable", "time": NUMBER, "weight": NUMBER},
+    "markers": {"data": (dict,), "name": "strings", "startTime": NUMBER, "endTime": NUMBER,
+                "phase": (int,), "category": (int,)},
+}
+COLORS = {"transparent", "grey", "purple", "green", "orange", "yellow", "lightblue", "blue", "brown",
+          "magenta", "red", "lightred", "darkgrey"}
+
+
+def check_column(values, rule, thread, strings):
+    if isinstance(rule, str):
+        target = rule.rstrip("?")
+        limit = len(strings) if target == "strings" else thread[target]["length"]
+        for value in values:
+            assert (value is None and rule.endswith("?")) or \
+                (type(value) is int and 0 <= value < limit)
+    else:
+        assert all(type(value) in rule for value in values)
+
+
+def check_thread(thread, profile):
+    strings = profile["shared"]["stringArray"]
+    categories = profile["meta"]["categories"]
+    for name, columns in TABLES.items():
+        table = thread[name]
+        assert set(columns) <= set(table), name
+        for column, rule in columns.items():
+            assert len(table[column]) == table["length"], (name, column)
+            check_column(table[column], rule, thread, strings)
+    prefixes = thread["stackTable"]["prefix"]
+    assert all(prefix is None or prefix < i for i, prefix in enumerate(prefixes))
+    for category, sub in zip(thread["frameTable"]["category"], thread["frameTable"]["subcategory"]):
+        assert sub < len(categories[category]["subcategories"])
+    samples, markers = thread["samples"], thread["markers"]
+    assert samples["weightType"] in ("samples", "tracing-ms")
+    assert samples["time"] == sorted(samples["time"])
+    schemas = {schema["name"] for schema in profile["meta"]["markerSchema"]}
+    for i, data in enumerate(markers["data"]):
+        assert data["type"] in schemas
+        assert 0 <= data["cause"]["stack"] < thread["stackTable"]["length"]
+        assert markers["phase"][i] == 1 and markers["startTime"][i] < markers["endTime"][i]
+        assert markers["category"][i] < len(categories)
+    assert isinstance(thread["pid"], str) and isinstance(thread["tid"], (int, str))
+    assert thread["processType"] == "default" and isinstance(thread["isMainThread"], bool)
+    assert thread["pausedRanges"] == [] and thread["registerTime"] == 0
+
+
+def check(profile):
+    meta = profile["meta"]
+    assert meta["preprocessedProfileVersion"] == 57
+    assert isinstance(meta["interval"], NUMBER) and meta["interval"] > 0
+    assert isinstance(meta["startTime"], NUMBER) and isinstance(meta["product"], str)
+    assert meta["categories"][0]["color"] == "grey"
+    for category in meta["categories"]:
+        assert category["color"] in COLORS and category["subcategories"][0] == "Other"
+        assert all(isinstance(name, str) for name in category["subcategories"])
+    for schema in meta["markerSchema"]:
+        assert all({"key", "format"} <= set(field) for field in schema["fields"])
+    assert profile["libs"] == [] and isinstance(profile["threads"], list)
+    assert all(isinstance(text, str) for text in profile["shared"]["stringArray"])
+    for thread in profile["threads"]:
+        check_thread(thread, profile)
+    return profile
+
+
+def made_up(name):
+    text = subprocess.run([WRITER, name, "firefox"], check=True, stdout=subprocess.PIPE).stdout
+    return check(json.loads(text))
+
+
+def stack_of(profile, thread, at):
+    """The functions, innermost first."""
+    stack = []
+    while at is not None:
+        function = thread["frameTable"]["func"][thread["stackTable"]["frame"][at]]
+        stack.append(profile["shared"]["stringArray"][thread["funcTable"]["name"][function]])
+        at = thread["stackTable"]["prefix"][at]
+    return stack
+
+
+def samples_of(profile):
+    """The state, the stack, the time and the weight of each sample."""
+    for thread in profile["threads"]:
+        samples = thread["samples"]
+        for at, time, weight in zip(samples["stack"], samples["time"], samples["weight"]):
+            yield thread["name"], stack_of(profile, thread, at), time, weight
+
+
+@pytest.mark.parametrize("name", ["small", "service", "waits", "hostile", "idle", "nothing",
+                                  "recursive", "hour"])
+def test_every_table_is_valid(name):
+    made_up(name)
+
+
+def test_samples_have_their_weights_and_times():
+    """made_up_bursts(): ten goroutines wait for a lock from 0.5 s to 1 s of every two seconds."""
+    weights = collections.Counter()
+    for state, stack, time, weight in samples_of(made_up("bursts")):
+        weights[state, stack[0]] += weight
+        if stack[0] == "sync.(*Mutex).Lock":
+            assert stack[1:] == ["main.store", "main.handler", "main.main"]
+            assert 500 <= time % 2000 < 1000
+        if stack[0] == "main.compute":
+            assert not 500 <= time % 2000 < 1000
+    assert {key: pytest.approx(value, abs=1e-3) for key, value in weights.items()} == {
+        ("running", "main.compute"): 7.5 * SECOND_MS,
+        ("waiting", "sync.(*Mutex).Lock"): 25 * SECOND_MS,
+        ("waiting", "runtime.gopark"): 10 * SECOND_MS}
+
+
+def test_waits_are_markers_with_their_stacks():
+    profile = made_up("bursts")
+    waiting = next(thread for thread in profile["threads"] if thread["name"] == "waiting")
+    markers = waiting["markers"]
+    found = sorted(
+        (profile["shared"]["stringArray"][markers["name"][i]], markers["startTime"][i],
+         markers["endTime"][i], markers["data"][i]["goroutines"],
+         stack_of(profile, waiting, markers["data"][i]["cause"]["stack"])[-2])
+        for i in range(markers["length"]))
+    assert found == [("select", 0, 10000, 1, "runtime.selectgo")] + [
+        ("sync.Mutex.Lock", s + 500, s + 1000, 10, "main.handler")
+        for s in range(0, 10000, 2000)]
+
+
+def test_it_is_what_the_program_does(targets, tmp_path):
+    """`split` keeps 20 goroutines in main.waitForever, on a channel."""
+    program = targets.keep("split", golang.NEWEST)
+    file = tmp_path / "split.firefox.json"
+    gospect.run("record", "-p", program.pid, "-d", 2, *gospect.BUDGET, "-o", file).ok()
+    profile = check(json.loads(file.read_text()))
+    samples = list(samples_of(profile))
+    forever = [s for s in samples if "main.waitForever" in s[1]]
+    assert {s[0] for s in forever} == {"waiting"}
+    assert sum(s[3] for s in forever) == pytest.approx(20 * 2 * SECOND_MS, rel=0.05)
+    assert max(s[2] for s in samples) == pytest.approx(2 * SECOND_MS, rel=0.05)
+    waiting = next(thread for thread in profile["threads"] if thread["name"] == "waiting")
+    strings = profile["shared"]["stringArray"]
+    assert {strings[name] for name in waiting["markers"]["name"]} >= {"chan receive", "sleep"}
+    rows = json.loads(gospect.run("report", file, "--by", "state", "-f", "json").ok().text)
+    for row in rows:
+        time = sum(s[3] for s in samples if s[0] == row["name"])
+        assert row["wall_ns"] == pytest.approx(time * 1e6, abs=10 * len(samples))
+
+
+@pytest.mark.parametrize("change", [
+    lambda p: p["threads"][0]["stackTable"].update(prefix=[0] * len(
+        p["threads"][0]["stackTable"]["prefix"])),
+    lambda p: p["threads"][0]["samples"].update(stack=[1 << 40] * len(
+        p["threads"][0]["samples"]["stack"])),
+    lambda p: p["threads"][0]["frameTable"].update(func=[]),
+    lambda p: p["threads"][0].pop("samples"),
+    lambda p: p.pop("shared"),
+], ids=["cycle", "index", "cut", "samples", "strings"])
+def test_a_damaged_file_is_refused(change, tmp_path):
+    profile = made_up("bursts")
+    change(profile)
+    (tmp_path / "x.json").write_text(json.dumps(profile))
+    gospect.run("report", tmp_path / "x.json").fails(1)

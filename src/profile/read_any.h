@@ -5,7 +5,7 @@
 
 #include "profile/read.h"
 
-/* As profile_read(). Speedscope files have no states, nor have plain folded stacks. */
+/* As profile_read(). Plain folded stacks have no states, speedscope files no wait reasons. */
 struct error *profile_read_any(const void *bytes, size_t size, const atomic_int *cancel,
 			       struct profile_file *ret) must_check;
 

@@ -1,5 +1,5 @@
 /*
- * JSON of gospect: a speedscope file (speedscope.c) whose profile is "sampled", what dump writes
+ * JSON of gospect: a speedscope file (speedscope.c) whose profiles are "sampled", what dump writes
  * (dump/json_dump.c), and a profile of the Firefox Profiler (read_firefox.c).
  */
 #include <json-c/json.h>
@@ -49,6 +49,16 @@ static struct error *add_frame(struct rebuild *r, struct json_object *frame, con
 			     number <= INT_MAX ? number : 0);
 }
 
+/* PROFILE_STATES: it is the name of none. */
+static int state_named(const char *name)
+{
+	int state = 0;
+
+	while (state < PROFILE_STATES && strcmp(name, profile_state_name(state)))
+		state++;
+	return state;
+}
+
 /* ---- speedscope ---- */
 
 static struct error *add_stack(struct rebuild *r, struct json_object *frames,
@@ -70,23 +80,37 @@ static struct error *add_stack(struct rebuild *r, struct json_object *frames,
 	return err;
 }
 
-static struct error *read_speedscope(struct rebuild *r, struct json_object *root,
-				     const atomic_int *cancel)
+/* Adds the stack's sample; those of the same stack become one. */
+static struct error *add_weight(struct rebuild *r, struct profile_sample *sample)
 {
-	struct json_object *frames = json_member(json_member(root, "shared", json_type_object),
-						 "frames", json_type_array);
-	struct json_object *all = json_member(root, "profiles", json_type_array);
-	struct json_object *profile = json_length(all) ? json_object_array_get_idx(all, 0) : NULL;
+	uint32_t place;
+	struct error *err;
+
+	sample->pcs = r->pcs;
+	sample->depth = r->depth;
+	r->depth = 0;
+	err = profile_add_at(r->profile, sample, &place);
+	if (!err && sample->wall_ns)
+		r->profile->samples[place].count = 1;
+	return err;
+}
+
+static struct error *read_sampled(struct rebuild *r, struct json_object *frames,
+				  struct json_object *profile, const atomic_int *cancel)
+{
 	struct json_object *samples = json_member(profile, "samples", json_type_array);
 	struct json_object *weights = json_member(profile, "weights", json_type_array);
 	bool timed = !strcmp(json_text_of(profile, "unit"), "nanoseconds");
+	int state = state_named(json_text_of(profile, "name"));
 	struct error *err = NULL;
 
 	if (!frames || !samples || json_length(samples) != json_length(weights))
 		return rebuild_corrupt("it is no speedscope file with a sampled profile");
 	for (size_t i = 0; !err && i < json_length(samples); i++) {
 		uint64_t weight = number_of(json_object_array_get_idx(weights, i));
-		struct profile_sample sample = {.state = PROFILE_RUNNING,
+		struct profile_sample sample = {.state = state < PROFILE_STATES
+								 ? (enum profile_state)state
+								 : PROFILE_RUNNING,
 						.count = timed ? 1 : weight,
 						.wall_ns = timed ? weight : 0};
 
@@ -94,27 +118,43 @@ static struct error *read_speedscope(struct rebuild *r, struct json_object *root
 		if (!err)
 			err = add_stack(r, frames, json_object_array_get_idx(samples, i));
 		if (!err)
-			err = rebuild_sample(r, &sample);
+			err = add_weight(r, &sample);
 	}
-	return err ? err
-		   : profile_add_comment(r->profile,
-					 "from a speedscope file: states are not known");
+	return err;
+}
+
+static struct error *read_speedscope(struct rebuild *r, struct json_object *root,
+				     const atomic_int *cancel)
+{
+	struct json_object *frames = json_member(json_member(root, "shared", json_type_object),
+						 "frames", json_type_array);
+	struct json_object *all = json_member(root, "profiles", json_type_array);
+	bool has_states = true;
+	struct error *err = NULL;
+
+	if (!json_length(all))
+		return rebuild_corrupt("it is no speedscope file with a sampled profile");
+	for (size_t i = 0; !err && i < json_length(all); i++) {
+		struct json_object *profile = json_object_array_get_idx(all, i);
+
+		has_states &= state_named(json_text_of(profile, "name")) < PROFILE_STATES;
+		err = read_sampled(r, frames, profile, cancel);
+	}
+	if (err)
+		return err;
+	return profile_add_comment(r->profile,
+				   has_states ? "from a speedscope file: wait reasons are not known"
+					      : "from a speedscope file: states are not known");
 }
 
 /* ---- a dump ---- */
 
-static enum profile_state state_named(const char *name)
-{
-	for (int state = 0; state < PROFILE_STATES; state++)
-		if (!strcmp(name, profile_state_name(state)))
-			return state;
-	return PROFILE_WAITING;
-}
-
 static struct error *add_goroutine(struct rebuild *r, struct json_object *goroutine)
 {
 	struct json_object *frames = json_member(goroutine, "frames", json_type_array);
-	struct profile_sample sample = {.state = state_named(json_text_of(goroutine, "state")),
+	int state = state_named(json_text_of(goroutine, "state"));
+	struct profile_sample sample = {.state = state < PROFILE_STATES ? (enum profile_state)state
+									: PROFILE_WAITING,
 					.count = 1};
 	struct error *err = NULL;
 

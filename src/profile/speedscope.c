@@ -1,7 +1,10 @@
 /*
- * speedscope's file format (speedscope.app/file-format-schema.json): one "sampled" profile whose
+ * speedscope's file format (speedscope.app/file-format-schema.json): "sampled" profiles whose
  * samples are stacks, root first, and whose weights are nanoseconds of wall time; a profile without
  * time (a dump) has counts and the unit "none". Written piece by piece, so stacks need no memory.
+ *
+ * If the recording's times are known, each state has a profile of its own, and its samples are in
+ * the order of their time. Else there is one profile, in no order.
  */
 #include <inttypes.h>
 #include <json-c/json.h>
@@ -10,6 +13,16 @@
 #include "profile/json_text.h"
 #include "profile/profile.h"
 #include "profile/profile_symbols.h"
+#include "profile/time_order.h"
+
+#define ALL_STATES (-1)
+
+struct speedscope {
+	const struct profile *profile;
+	const struct profile_symbols *symbols;
+	struct time_order order;
+	FILE *out;
+};
 
 static struct error *write_frame(const struct profile_symbols *symbols,
 				 const struct source_line *line, FILE *out)
@@ -41,62 +54,121 @@ static struct error *write_frames(const struct profile_symbols *symbols, FILE *o
 	return err;
 }
 
-static struct error *write_stacks(const struct profile *p, const struct profile_symbols *symbols,
-				  FILE *out)
+static bool is_in(const struct speedscope *s, size_t piece, int state)
+{
+	uint32_t row = s->order.pieces[piece].row;
+
+	return state == ALL_STATES || s->profile->samples[row].state == (enum profile_state)state;
+}
+
+static uint64_t sum_of(const struct speedscope *s, int state)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < s->order.count; i++)
+		if (is_in(s, i, state))
+			sum += s->order.pieces[i].value;
+	return sum;
+}
+
+static struct error *write_stacks(const struct speedscope *s, int state)
 {
 	_cleanup_symbol_stack_ struct symbol_stack stack = {0};
+	const char *separator = "\n[";
 	struct error *err = NULL;
 
-	fputs("\"samples\":[", out);
-	for (size_t i = 0; i < p->count && !err; i++) {
-		err = symbols_stack_of_program(symbols, &p->samples[i], &stack);
-		fputs(i ? ",\n[" : "\n[", out);
+	fputs("\"samples\":[", s->out);
+	for (size_t i = 0; i < s->order.count && !err; i++) {
+		if (!is_in(s, i, state))
+			continue;
+		err = symbols_stack(s->symbols, &s->profile->samples[s->order.pieces[i].row],
+				    &stack);
+		fputs(separator, s->out);
 		for (size_t j = stack.count; j-- > 0;)
-			fprintf(out, "%" PRIu32 "%s", symbols->lines[stack.frames[j]],
+			fprintf(s->out, "%" PRIu32 "%s", s->symbols->lines[stack.frames[j]],
 				j ? "," : "");
-		fputc(']', out);
+		fputc(']', s->out);
+		separator = ",\n[";
 	}
-	fputs("],\n", out);
+	fputs("],\n", s->out);
 	return err;
 }
 
-static void write_weights(const struct profile *p, bool timed, FILE *out)
+static void write_weights(const struct speedscope *s, int state)
 {
-	fputs("\"weights\":[", out);
-	for (size_t i = 0; i < p->count; i++)
-		fprintf(out, "%s%" PRIu64, i ? "," : "",
-			timed ? p->samples[i].wall_ns : p->samples[i].count);
-	fputs("]", out);
+	const char *separator = "";
+
+	fputs("\"weights\":[", s->out);
+	for (size_t i = 0; i < s->order.count; i++) {
+		if (!is_in(s, i, state))
+			continue;
+		fprintf(s->out, "%s%" PRIu64, separator, s->order.pieces[i].value);
+		separator = ",";
+	}
+	fputs("]", s->out);
+}
+
+static struct error *write_profile(const struct speedscope *s, const char *name, int state)
+{
+	struct error *err;
+
+	fputs("{\"type\":\"sampled\",\"name\":", s->out);
+	err = json_text_write(name, s->out);
+	fprintf(s->out, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" PRIu64 ",\n",
+		s->order.timed ? "nanoseconds" : "none", sum_of(s, state));
+	if (!err)
+		err = write_stacks(s, state);
+	write_weights(s, state);
+	fputc('}', s->out);
+	return err;
+}
+
+static struct error *write_profiles(const struct speedscope *s, const char *name)
+{
+	const char *separator = "";
+	struct error *err = NULL;
+
+	if (!s->order.width_ns)
+		return write_profile(s, name, ALL_STATES);
+	for (int state = 0; state < PROFILE_STATES && !err; state++) {
+		if (!sum_of(s, state))
+			continue;
+		fputs(separator, s->out);
+		err = write_profile(s, profile_state_name(state), state);
+		separator = ",\n";
+	}
+	return err;
+}
+
+static struct error *write_file(const struct speedscope *s)
+{
+	const char *name = s->profile->command ? s->profile->command : "";
+	struct error *err;
+
+	fputs("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n"
+	      "\"exporter\":\"gospect " GOSPECT_VERSION "\",\n\"activeProfileIndex\":0,\n\"name\":",
+	      s->out);
+	err = json_text_write(name, s->out);
+	fputs(",\n", s->out);
+	if (!err)
+		err = write_frames(s->symbols, s->out);
+	fputs("\"profiles\":[", s->out);
+	if (!err)
+		err = write_profiles(s, name);
+	fputs("]}\n", s->out);
+	return err;
 }
 
 static struct error *speedscope_write(const struct profile *p,
 				      const struct profile_symbols *symbols, FILE *out)
 {
-	const char *name = p->command ? p->command : "";
-	uint64_t count, wall;
-	struct error *err;
+	struct speedscope s = {.profile = p, .symbols = symbols, .out = out};
+	struct error *err = time_order_make(p, &s.order);
 
-	profile_totals(p, &count, &wall);
-	fputs("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n"
-	      "\"exporter\":\"gospect " GOSPECT_VERSION "\",\n\"activeProfileIndex\":0,\n\"name\":",
-	      out);
-	err = json_text_write(name, out);
-	fputs(",\n", out);
 	if (!err)
-		err = write_frames(symbols, out);
-	if (err)
-		return err;
-	fputs("\"profiles\":[{\"type\":\"sampled\",\"name\":", out);
-	err = json_text_write(name, out);
-	fprintf(out, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" PRIu64 ",\n",
-		wall ? "nanoseconds" : "none", wall ? wall : count);
-	if (!err)
-		err = write_stacks(p, symbols, out);
-	if (err)
-		return err;
-	write_weights(p, wall != 0, out);
-	fputs("}]}\n", out);
-	return NULL;
+		err = write_file(&s);
+	time_order_release(&s.order);
+	return err;
 }
 
 const struct profile_format profile_format_speedscope = {

@@ -189,6 +189,23 @@ def test_a_report_of_its_own_files_says_the_same(name, kind, tmp_path):
             assert again[root] == row
 
 
+@pytest.mark.parametrize("name", ["t.json", "t.firefox.json"])
+def test_a_file_in_the_order_of_time_keeps_the_states(name, tmp_path):
+    """And Firefox's keeps the wait reasons: against the pprof file that was made of the same trace."""
+    trace = trace_made_up(12, tmp_path)
+    gospect.run("report", trace, "-o", name).ok()
+    gospect.run("report", trace, "-o", "t.pb.gz").ok()
+    exact = pprof.read(tmp_path / "t.pb.gz")
+    for by in ["state"] if name == "t.json" else ["state", "wait"]:
+        times = collections.Counter()
+        for sample in exact.samples:
+            if by in sample.labels:
+                times[sample.labels[by]] += sample.values["wall"]
+        rows = {row["name"]: row["wall_ns"] for row in report(name, "--by", by)}
+        for value, time in times.items():
+            assert rows.get(value, 0) == pytest.approx(time, rel=1e-3, abs=1000), value
+
+
 def test_a_page_of_a_page_is_the_same_page(tmp_path):
     """With states, wait reasons, labels and times."""
     trace = trace_made_up(12, tmp_path)

@@ -423,6 +423,37 @@ static void speedscope_weights_fit_its_stacks(void **state)
 	json_object_put(root);
 }
 
+/* made_up_bursts(): each two seconds have two runs of main.compute, and a wait between them. */
+static void speedscope_has_a_profile_a_state_in_the_order_of_time(void **state)
+{
+	_cleanup_made_up_ struct made_up m;
+	_cleanup_free_ char *text = NULL;
+	struct json_object *root, *profiles, *waiting, *weights;
+	int64_t sum = 0, lock = 0;
+
+	made_up_bursts(&m);
+	written(&m, &profile_format_speedscope, NULL, &text);
+	root = json_tokener_parse(text);
+	profiles = member(root, "profiles");
+	assert_int_equal(json_object_array_length(profiles), 2);
+	waiting = json_object_array_get_idx(profiles, 1);
+	assert_string_equal(json_object_get_string(member(waiting, "name")), "waiting");
+	weights = member(waiting, "weights");
+	/* The janitor's column before the first lock, one a column. */
+	for (size_t i = 0; i < 50; i++)
+		assert_int_equal(json_object_get_int64(json_object_array_get_idx(weights, i)),
+				 10000000);
+	/* Then a column has both, until the lock is free again. */
+	for (size_t i = 50; i < 150; i++)
+		lock += json_object_get_int64(json_object_array_get_idx(weights, i));
+	assert_int_equal(lock, 50 * 110000000ll);
+	for (size_t i = 0; i < json_object_array_length(weights); i++)
+		sum += json_object_get_int64(json_object_array_get_idx(weights, i));
+	assert_int_equal(sum, 35000000000);
+	assert_int_equal(json_object_get_int64(member(waiting, "endValue")), sum);
+	json_object_put(root);
+}
+
 static void speedscope_of_a_hostile_target_is_valid_json(void **state)
 {
 	_cleanup_made_up_ struct made_up m;
@@ -603,6 +634,7 @@ int main(void)
 		cmocka_unit_test(pprof_shows_a_wrapper_only_where_it_panicked),
 		cmocka_unit_test(raw_pprof_has_addresses_and_pseudo_names_only),
 		cmocka_unit_test(speedscope_weights_fit_its_stacks),
+		cmocka_unit_test(speedscope_has_a_profile_a_state_in_the_order_of_time),
 		cmocka_unit_test(speedscope_of_a_hostile_target_is_valid_json),
 		cmocka_unit_test(the_page_holds_no_markup_of_the_target),
 		cmocka_unit_test(the_page_has_every_samples_time),

@@ -130,26 +130,27 @@ static void mark_idle(const struct filling *f)
 }
 
 static struct error *must_check add_times(struct filling *f, const struct span *span,
-					  const struct profile_sample *sample)
+					  const struct profile_sample *sample, uint32_t *ret_place)
 {
-	uint32_t place;
-	struct error *err = profile_add_at(f->profile, sample, &place);
+	struct error *err = profile_add_at(f->profile, sample, ret_place);
 
 	if (!err)
-		err = timeline_add(&f->profile->timeline, place, span->begin, span->end,
+		err = timeline_add(&f->profile->timeline, *ret_place, span->begin, span->end,
 				   sample->wall_ns);
-	return err ? err : note_early(f, span, place);
+	return err ? err : note_early(f, span, *ret_place);
 }
 
 /* To the ledger, or to the rows of the goroutines that are chosen. */
 static struct error *must_check add_goroutine(struct filling *f, const struct span *span,
-					      const struct profile_sample *sample)
+					      uint32_t place)
 {
 	struct profile *p = f->profile;
-	struct goroutine_time time = {.goroutine = span->g, .begin = span->begin, .end = span->end};
+	struct goroutine_time time = {.goroutine = span->g,
+				      .sample = place,
+				      .begin = span->begin,
+				      .end = span->end};
+	struct error *err;
 
-	if (!profile_find(p, sample, &time.sample))
-		return NULL;
 	if (f->is_second)
 		return goroutine_rows_add(&p->goroutines, &time);
 	if (span->start) {
@@ -159,7 +160,8 @@ static struct error *must_check add_goroutine(struct filling *f, const struct sp
 	}
 	if (time.start == INTERN_FAILED)
 		return &error_no_memory;
-	return goroutine_ledger_add(&f->ledger, p, &time);
+	err = goroutine_ledger_add(&f->ledger, p, &time);
+	return err ? err : goroutine_rows_offer(&p->goroutines, &time);
 }
 
 static struct error *must_check add_sample(void *arg, const struct span *span)
@@ -174,6 +176,7 @@ static struct error *must_check add_sample(void *arg, const struct span *span)
 		.longest_goroutine = span->g,
 	};
 	bool wanted = true;
+	uint32_t place;
 	struct error *err = NULL;
 
 	if (f->is_second && !goroutine_rows_has(&p->goroutines, span->g))
@@ -192,13 +195,15 @@ static struct error *must_check add_sample(void *arg, const struct span *span)
 	if (sample.wait == INTERN_FAILED)
 		return &error_no_memory;
 	if (!f->is_second)
-		err = add_times(f, span, &sample);
+		err = add_times(f, span, &sample, &place);
+	else if (!profile_find(p, &sample, &place))
+		return NULL;
 	if (!err && f->options->flags & GOSPECT_RECORDED_LABELS)
-		err = add_goroutine(f, span, &sample);
+		err = add_goroutine(f, span, place);
 	return err;
 }
 
-/* Reads it again for the times of single goroutines: what has labels is to be looked at closely. */
+/* Of many goroutines some are chosen, and it is read again for the times of these. */
 static struct error *must_check read_goroutines(const void *bytes, size_t size, struct filling *f,
 						const struct profile_symbols *symbols)
 {
@@ -211,7 +216,7 @@ static struct error *must_check read_goroutines(const void *bytes, size_t size, 
 	uint64_t duration;
 
 	f->is_second = true;
-	if (err || !rows->count)
+	if (err || !rows->is_full)
 		return err;
 	return trace_spans_read(bytes, size, &how, f->tables, &duration);
 }

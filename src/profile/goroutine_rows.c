@@ -120,6 +120,13 @@ static uint64_t longest_wait(const struct goroutine_sum *sum, uint64_t duration,
 	return 0;
 }
 
+static bool make_rows(struct goroutine_rows *r)
+{
+	if (!r->rows)
+		r->rows = calloc(2 * GOROUTINE_ROWS_EACH, sizeof(*r->rows));
+	return r->rows;
+}
+
 static bool add_rows(struct goroutine_rows *r, const struct ranking *from,
 		     const struct goroutine_ledger *l, uint64_t duration, const bool *awaiting)
 {
@@ -136,6 +143,18 @@ static bool add_rows(struct goroutine_rows *r, const struct ranking *from,
 		*place = ++r->count;
 	}
 	return true;
+}
+
+static void complete_rows(struct goroutine_rows *r, const struct goroutine_ledger *l,
+			  uint64_t duration, const bool *awaiting)
+{
+	for (size_t i = 0; i < r->count; i++) {
+		const struct goroutine_sum *sum =
+			&l->sums[*map_find(&l->index, r->rows[i].goroutine) - 1];
+
+		r->rows[i].start = sum->start;
+		r->rows[i].longest_ns = longest_wait(sum, duration, awaiting);
+	}
 }
 
 static void sum_up_others(struct goroutine_rows *r, const struct goroutine_ledger *l)
@@ -159,12 +178,15 @@ struct error *goroutine_ledger_choose(const struct goroutine_ledger *l, const st
 	_cleanup_free_ bool *awaiting = calloc(p->count + 1, sizeof(*awaiting));
 	struct error *err;
 
-	ret->rows = calloc(2 * GOROUTINE_ROWS_EACH, sizeof(*ret->rows));
-	if (!rankings || !awaiting || !ret->rows)
+	if (!rankings || !awaiting || !make_rows(ret))
 		return &error_no_memory;
 	err = find_awaiting(p, symbols, awaiting);
 	if (err)
 		return err;
+	if (ret->count == l->count) {
+		complete_rows(ret, l, p->duration_ns, awaiting);
+		return NULL;
+	}
 	for (size_t i = 0; i < l->count; i++) {
 		rank(&rankings[0], i, l->sums[i].cpu_ns);
 		rank(&rankings[1], i, longest_wait(&l->sums[i], p->duration_ns, awaiting));
@@ -201,6 +223,25 @@ struct error *goroutine_rows_add(struct goroutine_rows *r, const struct goroutin
 	}
 	r->parts[*known - 1].ns += ns;
 	return timeline_add(&r->timeline, *known - 1, time->begin, time->end, ns);
+}
+
+struct error *goroutine_rows_offer(struct goroutine_rows *r, const struct goroutine_time *time)
+{
+	uint64_t *place;
+
+	if (r->is_full || goroutine_rows_has(r, time->goroutine))
+		return r->is_full ? NULL : goroutine_rows_add(r, time);
+	if (r->count == 2 * GOROUTINE_ROWS_EACH) {
+		goroutine_rows_release(r);
+		r->is_full = true;
+		return NULL;
+	}
+	place = make_rows(r) ? map_at(&r->index, time->goroutine) : NULL;
+	if (!place)
+		return &error_no_memory;
+	r->rows[r->count] = (struct goroutine_row){.goroutine = time->goroutine};
+	*place = ++r->count;
+	return goroutine_rows_add(r, time);
 }
 
 void goroutine_ledger_release(struct goroutine_ledger *l)

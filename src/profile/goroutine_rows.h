@@ -2,8 +2,9 @@
  * Goroutines of a profile one by one: those that used most CPU time, and those with the longest
  * single wait. Of each it is known how much time it has in which sample, and when.
  *
- * Memory is bounded, so goroutines are chosen before their times are kept. A source gives its times
- * twice: first to a ledger of sums, and those of the chosen goroutines again to the rows.
+ * Memory is bounded, so of many goroutines some are chosen before their times are kept. Their
+ * source gives times twice: first to a ledger of sums, and those of the chosen goroutines again to
+ * the rows. Of few goroutines all have a row, and once is enough.
  */
 #ifndef PROFILE_GOROUTINE_ROWS_H
 #define PROFILE_GOROUTINE_ROWS_H
@@ -84,13 +85,19 @@ struct goroutine_rows {
 	uint64_t others;
 	uint64_t others_cpu_ns;
 	uint64_t others_wall_ns;
+	bool is_full; /* more goroutines were offered than can have a row */
 };
 
 struct error *goroutine_ledger_add(struct goroutine_ledger *l, const struct profile *p,
 				   const struct goroutine_time *time) must_check;
 
-/* Makes a row for each goroutine that is chosen. What waits for work or stands at one place all
- * through is idle, and no wait. */
+/* Adds the time, and makes a row for each goroutine. All rows go when there are too many: then some
+ * must be chosen. */
+struct error *goroutine_rows_offer(struct goroutine_rows *r,
+				   const struct goroutine_time *time) must_check;
+
+/* Makes a row for each goroutine that is chosen, where not all of the ledger have one. What waits
+ * for work or stands at one place all through is idle, and no wait. */
 struct error *goroutine_ledger_choose(const struct goroutine_ledger *l, const struct profile *p,
 				      const struct profile_symbols *symbols,
 				      struct goroutine_rows *ret) must_check;

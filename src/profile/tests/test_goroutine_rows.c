@@ -162,6 +162,34 @@ static void a_row_has_its_time_in_each_sample(void **state)
 	release(&f);
 }
 
+static void few_goroutines_all_have_a_row(void **state)
+{
+	struct goroutine_time time = time_of(1, ACCEPTS, 0, 900);
+	struct fixture f;
+
+	(void)state;
+	make(&f);
+	for (; time.goroutine <= 2 * GOROUTINE_ROWS_EACH; time.goroutine++) {
+		add(&f, time.goroutine, ACCEPTS, 0, 900);
+		assert_null(goroutine_rows_offer(&f.rows, &time));
+		assert_null(goroutine_rows_offer(&f.rows, &time));
+	}
+	add(&f, 5, LOCKS, 900, 907);
+	choose(&f);
+	assert_int_equal(f.rows.count, 2 * GOROUTINE_ROWS_EACH);
+	assert_int_equal(f.rows.others, 0);
+	assert_int_equal(f.rows.parts[4].ns, 1800 * MS);
+	assert_int_equal(row_of(&f, 5)->longest_ns, 7 * MS);
+	add(&f, time.goroutine, RUNS, 0, 1);
+	assert_null(goroutine_rows_offer(&f.rows, &time));
+	assert_true(f.rows.is_full);
+	assert_int_equal(f.rows.count, 0);
+	choose(&f);
+	assert_int_equal(f.rows.count, 2);
+	assert_int_equal(f.rows.others, 2 * GOROUTINE_ROWS_EACH - 1);
+	release(&f);
+}
+
 static void memory_is_bounded(void **state)
 {
 	struct fixture f;
@@ -190,6 +218,7 @@ int main(void)
 		cmocka_unit_test(the_busiest_and_the_longest_waiting_are_chosen),
 		cmocka_unit_test(waits_for_work_and_all_through_do_not_count),
 		cmocka_unit_test(a_row_has_its_time_in_each_sample),
+		cmocka_unit_test(few_goroutines_all_have_a_row),
 		cmocka_unit_test(memory_is_bounded),
 	};
 

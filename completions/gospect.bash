@@ -18,6 +18,10 @@ _gospect() {
 		COMPREPLY=($(compgen -f -- "$cur"))
 		return
 		;;
+	--source)
+		COMPREPLY=($(compgen -d -- "$cur"))
+		return
+		;;
 	-f | --format)
 		COMPREPLY=($(compgen -W 'text json folded folded-state pprof speedscope firefox html go perfetto' -- "$cur"))
 		return
@@ -50,7 +54,7 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target --core $output -g --goid --unwind -h --help" -- "$cur"))
 		;;
 	record)
-		COMPREPLY=($(compgen -W "$target $output $filter -d --duration -r --rate --budget --on-cpu --off-cpu --raw --runtime --all --kernel --run-queue --host --unwind -v --verbose -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output $filter -d --duration -r --rate --budget --on-cpu --off-cpu --raw --runtime --all --kernel --run-queue --host --unwind --source -v --verbose -h --help" -- "$cur"))
 		;;
 	top)
 		COMPREPLY=($(compgen -W "$target $output $filter --budget --runtime --all -h --help" -- "$cur"))
@@ -59,10 +63,10 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --stack-depth --max-pause --root --wire -v --verbose -h --help" -- "$cur"))
 		;;
 	report)
-		COMPREPLY=($(compgen -f -W "$output --by --only --root --per -n --rows --diff --exe -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -f -W "$output --by --only --root --per -n --rows --diff --exe --source -h --help" -- "$cur"))
 		;;
 	offcpu)
-		COMPREPLY=($(compgen -W "$target $output -d --duration --by --only --root --per -n --rows --sampled -r --rate --budget --max-size --max-pause -v --verbose -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output -d --duration --by --only --root --per -n --rows --source --sampled -r --rate --budget --max-size --max-pause -v --verbose -h --help" -- "$cur"))
 		;;
 	symbolize)
 		COMPREPLY=($(compgen -f -W "$output --exe --debug-dir -h --help" -- "$cur"))

@@ -41,6 +41,9 @@ struct gospect_confine_options {
 	/* Called with one line when the kernel has no seccomp. NULL: no callback. */
 	void (*remark)(void *arg, const char *line);
 	void *arg; /* of remark() */
+	/* A directory whose Go files may still be read, for gospect_profile_add_sources(). NULL:
+	 * none. */
+	const char *source;
 };
 
 /*

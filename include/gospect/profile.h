@@ -195,6 +195,17 @@ GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_profile_write_diff(const struct gospect_profile *before,
 			   const struct gospect_profile *after, struct gospect_sink sink);
 
+/*
+ * Reads the source lines of functions that have time, 20 around each, from Go files below this
+ * directory: GOSPECT_HTML shows them from then on. A file is the longest end of the profile's name
+ * that is a regular file there; no symbolic link below the directory is followed. Lines of a file
+ * that does not declare the function are left out. At most 2 MB; *ret_files is the number of files.
+ * A confined process can read what gospect_confine_options.source names, and nothing else.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_profile_add_sources(struct gospect_profile *profile, const char *directory,
+			    size_t *ret_files);
+
 GOSPECT_END
 
 #endif

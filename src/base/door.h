@@ -30,6 +30,7 @@ enum door_service {
 	DOOR_OUTFILE,        /* gives an output file its name: base/outfile.c */
 	DOOR_SAMPLE_PROGRAM, /* loads the program that runs at samples: oncpu/sample_program.c */
 	DOOR_USER,           /* names a user: target/denied.c */
+	DOOR_SOURCE,         /* opens a file of source: profile/source_files.c */
 	DOOR_HELPER,         /* the service of a helper: sandbox/helper.h */
 	DOOR_SERVICES
 };

@@ -61,13 +61,14 @@ struct gospect_sink output_sink(struct outfile *out)
 	return gospect_sink_function(put, out);
 }
 
-struct error *output_confine(const char *const *files, struct outfile *out)
+struct error *output_confine(const char *const *files, const char *source, struct outfile *out)
 {
 	const struct gospect_confine_options how = {.size = sizeof(how),
 						    .files = files,
 						    .output = output_handle(out),
 						    .cpu_seconds = cpu_limit(files),
-						    .remark = say_remark};
+						    .remark = say_remark,
+						    .source = source};
 
 	return library_error(gospect_confine(&how));
 }

@@ -25,9 +25,10 @@ struct error *output_check(const struct output_options *o, const char *verb,
  */
 struct gospect_sink output_sink(struct outfile *out);
 
-/* Drops privilege: from now on gospect can read these files (NULL-terminated) and write the output
- * only. */
-struct error *output_confine(const char *const *files, struct outfile *out) must_check;
+/* Drops privilege: from now on gospect can read these files (NULL-terminated) and the Go files
+ * below `source` (or NULL), and write the output only. */
+struct error *output_confine(const char *const *files, const char *source,
+			     struct outfile *out) must_check;
 
 /* A struct gospect_output is a struct outfile, seen from outside. NULL stays NULL. */
 static inline struct gospect_output *output_handle(struct outfile *out)

@@ -188,11 +188,13 @@ static struct error *must_check start_workers(struct many *m,
 	return err;
 }
 
-static struct error *must_check give_up_privilege(struct outfile *out)
+static struct error *must_check give_up_privilege(const struct target_options *target,
+						  struct outfile *out)
 {
 	const struct gospect_confine_options how = {.size = sizeof(how),
 						    .output = output_handle(out),
-						    .remark = say_remark};
+						    .remark = say_remark,
+						    .source = target->source};
 
 	return library_error(gospect_confine(&how));
 }
@@ -439,7 +441,7 @@ struct error *record_many(struct target_options *o, const struct gospect_record_
 	if (!err)
 		err = start_workers(&m, recording, out);
 	if (!err)
-		err = give_up_privilege(out);
+		err = give_up_privilege(o, out);
 	if (!err)
 		err = take_processes(&m);
 	if (err)

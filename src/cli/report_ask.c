@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "cli/format_names.h"
 #include "cli/name_tally.h"
+#include "cli/source_option.h"
 
 enum { KEY_BY = 0x7100, KEY_ONLY, KEY_PER, KEY_ROOT };
 
@@ -72,6 +73,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	double rows;
 
 	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &ask->source;
+		return 0;
 	case KEY_BY:
 		ask->is_chosen = true;
 		return parse_by(ask, arg, state);
@@ -94,7 +98,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-const struct argp report_ask_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
+static const struct argp_child children[] = {{&source_argp, 0, NULL, 0}, {0}};
+const struct argp report_ask_argp = {options, parse, NULL, NULL, children, NULL, NULL};
 
 static struct error *choose_format(struct report_ask *ask, const struct output_options *o,
 				   const char *verb)
@@ -155,7 +160,9 @@ struct error *report_ask_check(struct report_ask *ask, const struct output_optio
 	if (!err && ask->format && ask->groups)
 		return error_format(ERROR_USAGE,
 				    "%s: --per supports the formats text and json only", verb);
-	return err ? err : check_regex(ask, verb);
+	if (!err)
+		err = check_regex(ask, verb);
+	return err ? err : source_check(ask->source, ask->format, verb);
 }
 
 /* For a trace, rows of requests are exact. */
@@ -232,6 +239,8 @@ static struct error *write_request_profile(const struct report_ask *ask,
 	struct gospect_profile *profile = NULL;
 	struct error *err = library_error(gospect_requests_profile(requests, &profile));
 
+	if (!err)
+		err = source_add(ask->source, profile);
 	if (!err)
 		err = library_error(gospect_profile_write(profile, ask->format,
 							  gospect_sink_function(put, out)));
@@ -312,6 +321,8 @@ static struct error *write_profile(struct report_ask *ask, struct report_file *f
 		err = check_label(ask, file);
 	if (!err && ask->only)
 		keep_only(ask, file);
+	if (!err)
+		err = source_add(ask->source, file->profile);
 	if (err)
 		return err;
 	if (ask->format)

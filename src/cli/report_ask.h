@@ -17,7 +17,8 @@ struct report_ask {
 	const char *only; /* of --only: the label's value */
 	enum gospect_format format; /* 0: a table, or JSON */
 	bool json;
-	bool compares; /* the verb's: two files */
+	const char *source; /* of --source; NULL: none */
+	bool compares;      /* the verb's: two files */
 };
 
 #define REPORT_ASK_INIT          \
@@ -25,7 +26,7 @@ struct report_ask {
 		.table.rows = 30 \
 	}
 
-/* --by, --root, --per, --only, -n: a child parser; its input is struct report_ask. */
+/* --by, --root, --per, --only, -n, --source: a child parser; its input is struct report_ask. */
 extern const struct argp report_ask_argp;
 
 /* Decides the format. ERROR_USAGE: options that contradict each other. */

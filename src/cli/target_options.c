@@ -133,7 +133,8 @@ static struct error *must_check give_up_privilege(const struct target_options *o
 					    .path = o->path,
 					    .new_folders = o->names.folders,
 					    .new_endings = o->names.endings,
-					    .remark = say_remark};
+					    .remark = say_remark,
+					    .source = o->source};
 	struct error *err = NULL;
 	size_t n = 0;
 

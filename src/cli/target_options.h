@@ -32,9 +32,10 @@ struct target_options {
 	bool completes;   /* the verb's: it is soon done, and no first signal keeps it from that */
 	bool reads_alone; /* the verb's: it has the kernel sample nothing */
 	struct gospect_trace *trace; /* the verb's, not begun yet; NULL: none */
-	struct outfile *out;         /* the output that the verb writes later; NULL: none */
-	const char *path;            /* a file that the verb opens and writes later; NULL: none */
-	struct outfile_rule names;   /* and the new files that the user may name then */
+	const char *source;        /* a directory whose Go files the verb reads later; NULL: none */
+	struct outfile *out;       /* the output that the verb writes later; NULL: none */
+	const char *path;          /* a file that the verb opens and writes later; NULL: none */
+	struct outfile_rule names; /* and the new files that the user may name then */
 };
 
 /*

@@ -194,6 +194,7 @@ static struct error *run_offcpu(struct offcpu_verb *v, int *ret)
 		return err;
 	tracing_handle_signals(false);
 	v->request.target.out = &out;
+	v->request.target.source = v->ask.source;
 	v->request.target.confines = v->request.target.holds = true;
 	v->request.target.traces = !v->sampled;
 	err = cli_target_open(&v->request.target, &s);

@@ -8,6 +8,7 @@
 #include "cli/record_many.h"
 #include "cli/record_page.h"
 #include "cli/recording.h"
+#include "cli/source_option.h"
 #include "cli/stop.h"
 #include "cli/unwind_option.h"
 
@@ -25,7 +26,8 @@ struct record_verb {
 	struct common_options request;
 	struct gospect_record_options recording;
 	enum gospect_format format;
-	bool answers; /* at a terminal: what stands out */
+	const char *source; /* of --source; NULL: none */
+	bool answers;       /* at a terminal: what stands out */
 };
 
 static const struct argp_option options[] =
@@ -54,6 +56,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &v->request;
 		state->child_inputs[1] = &v->recording;
 		state->child_inputs[2] = &v->recording.unwind;
+		state->child_inputs[3] = &v->source;
 		return 0;
 	case KEY_ON_CPU:
 		v->recording.flags |= GOSPECT_RECORD_ON_CPU;
@@ -83,6 +86,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp_child children[] = {{&common_options_argp, 0, NULL, 0},
 					     {&recording_argp, 0, NULL, 0},
 					     {&unwind_argp, 0, NULL, 0},
+					     {&source_argp, 0, NULL, 0},
 					     {0}};
 
 static const struct argp argp = {
@@ -185,11 +189,13 @@ static void drop_profile(struct gospect_profile **p)
 	gospect_profile_destroy(*p);
 }
 
-static struct error *must_check write_profile(struct record_verb *v,
-					      const struct gospect_profile *p, struct outfile *out)
+static struct error *must_check write_profile(struct record_verb *v, struct gospect_profile *p,
+					      struct outfile *out)
 {
-	struct error *err = library_error(gospect_profile_write(p, v->format, output_sink(out)));
+	struct error *err = source_add(v->source, p);
 
+	if (!err)
+		err = library_error(gospect_profile_write(p, v->format, output_sink(out)));
 	if (!err)
 		err = outfile_commit(out);
 	if (!err && v->answers)
@@ -244,6 +250,8 @@ static struct error *run_record(struct record_verb *v, int *ret)
 		err = choose_page(v, &page);
 	if (!err)
 		err = choose_format(v);
+	if (!err)
+		err = source_check(v->source, v->format, "record");
 
 	/* Opened first: ten seconds of recording are not lost to a name that cannot be written. */
 	if (!err)
@@ -252,6 +260,7 @@ static struct error *run_record(struct record_verb *v, int *ret)
 		return err;
 	stop_on_signals();
 	v->recording.filter = &v->request.filter;
+	v->request.target.source = v->source;
 	if (record_many_is(&v->request.target))
 		return record_several(v, &out);
 	v->request.target.out = &out;

@@ -5,6 +5,7 @@
 #include "base/outfile.h"
 #include "cli/output_options.h"
 #include "cli/report_ask.h"
+#include "cli/source_option.h"
 
 enum { KEY_DIFF = 0x7000, KEY_EXE };
 
@@ -95,6 +96,8 @@ static struct error *write_diff(const struct report_verb *v, struct report_file 
 		err = report_file_open(v->before, v->exe, &before);
 	if (!err)
 		err = report_ask_read(&v->ask, &before);
+	if (!err)
+		err = source_add(v->ask.source, file->profile);
 	if (!err && v->ask.format)
 		err = library_error(gospect_profile_write_diff(before.profile, file->profile,
 							       gospect_sink_function(put, out)));
@@ -115,7 +118,7 @@ static struct error *run_report(struct report_verb *v)
 	if (!err)
 		say_work_on("reading", v->path);
 	if (!err)
-		err = output_confine(files, &out);
+		err = output_confine(files, v->ask.source, &out);
 	if (!err)
 		err = report_file_open(v->path, v->exe, &file);
 	if (!err)

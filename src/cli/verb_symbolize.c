@@ -205,7 +205,7 @@ static struct error *must_check give_up_privilege(const struct symbolize_verb *v
 	files[0] = v->path;
 	for (size_t i = 0; i < v->program_count; i++)
 		files[i + 1] = v->programs[i];
-	return output_confine(files, out);
+	return output_confine(files, NULL, out);
 }
 
 static struct error *run_symbolize(struct symbolize_verb *v)

@@ -11,6 +11,7 @@
 #include "lib/remark.h"
 #include "lib/trace.h"
 #include "oncpu/cpu_sample.h"
+#include "profile/source_files.h"
 #include "sandbox/sandbox.h"
 #include "target/access.h"
 #include "target/target.h"
@@ -71,6 +72,7 @@ extern __typeof__(sample_program_serve) sample_program_serve __attribute__((weak
 static struct error *must_check enter(const struct gospect_confine_options *o)
 {
 	struct outfile_service outputs = outputs_of(o);
+	struct source_folder source = {.path = o->source};
 	const struct outfile *out = outputs.out;
 	pid_t pid = o->pid ? target_process_of(o->pid) : 0;
 	const struct sandbox_options options = {
@@ -78,7 +80,8 @@ static struct error *must_check enter(const struct gospect_confine_options *o)
 			   .named = o->files,
 			   .services = {[DOOR_SAMPLE_PROGRAM] = {sample_program_serve, NULL},
 					[DOOR_OUTFILE] = {outfile_serve, &outputs},
-					[DOOR_USER] = {access_serve_user, NULL}},
+					[DOOR_USER] = {access_serve_user, NULL},
+					[DOOR_SOURCE] = {o->source ? source_serve : NULL, &source}},
 			   .keep = out && out->name ? out->folder : 0},
 		.child = o->child,
 		.keep = needed_capabilities(pid, o->flags & GOSPECT_CONFINE_SAMPLES),

@@ -8,6 +8,7 @@
 #include "lib/sink.h"
 #include "lib/stack.h"
 #include "profile/merge.h"
+#include "profile/sources.h"
 #include "profile/stands_out.h"
 
 struct gospect_profile *profile_new(void)
@@ -243,6 +244,12 @@ gospect_profile_stands_out(const struct gospect_profile *p,
 		ended = sentence(arg, &given);
 	}
 	return error_out(err);
+}
+
+struct gospect_error *gospect_profile_add_sources(struct gospect_profile *p, const char *directory,
+						  size_t *ret_files)
+{
+	return error_out(sources_find(p->profile, p->symbols, directory, ret_files));
 }
 
 struct gospect_error *gospect_profile_write_diff(const struct gospect_profile *before,

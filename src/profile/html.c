@@ -363,6 +363,39 @@ static struct error *write_stands_out(const struct page_data *d, FILE *out)
 	return err;
 }
 
+static struct error *write_fragment(const struct source_fragment *f, FILE *out)
+{
+	const char *at = f->text, *end = f->text + f->size;
+	struct error *err;
+
+	fputs("{\"file\":", out);
+	err = json_text_write(f->file, out);
+	fprintf(out, ",\"first\":%" PRIu32 ",\"lines\":[", f->first);
+	for (uint32_t i = 0; i < f->count && at < end && !err; i++) {
+		const char *newline = memchr(at, '\n', end - at);
+		size_t length = newline ? newline - at : end - at;
+
+		fputs(i ? ",\n" : "", out);
+		err = json_text_write_bytes(at, length, out);
+		at += length + 1;
+	}
+	fputs("]}", out);
+	return err;
+}
+
+static struct error *write_sources(const struct source_fragments *sources, FILE *out)
+{
+	struct error *err = NULL;
+
+	fputs(",\n\"sources\":[", out);
+	for (size_t i = 0; i < sources->count && !err; i++) {
+		fputs(i ? ",\n" : "", out);
+		err = write_fragment(&sources->items[i], out);
+	}
+	fputc(']', out);
+	return err;
+}
+
 static void write_goroutines(const struct page_data *d, FILE *out)
 {
 	const struct goroutine_rows *g = &d->profile->goroutines;
@@ -384,9 +417,9 @@ static struct error *write_data(const struct page_data *d, FILE *out)
 		err = write_label_sets(d, out);
 	if (!err)
 		err = write_stands_out(d, out);
-	fprintf(out,
-		",\n\"sources\":[],\n\"timeline\":{\"width_ns\":%" PRIu64 ",\"columns\":%" PRIu32
-		"}",
+	if (!err)
+		err = write_sources(&d->profile->sources, out);
+	fprintf(out, ",\n\"timeline\":{\"width_ns\":%" PRIu64 ",\"columns\":%" PRIu32 "}",
 		d->profile->timeline.width_ns, d->profile->timeline.columns);
 	write_goroutines(d, out);
 	if (!err)

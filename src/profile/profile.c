@@ -44,6 +44,7 @@ void profile_destroy(struct profile *p)
 	free(p->go_version);
 	map_release(&p->index);
 	timeline_release(&p->timeline);
+	source_fragments_release(&p->sources);
 	goroutine_rows_release(&p->goroutines);
 	intern_release(&p->strings);
 	free(p);

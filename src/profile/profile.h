@@ -18,6 +18,7 @@
 #include "base/map.h"
 #include "image/code.h"
 #include "profile/goroutine_rows.h"
+#include "profile/source_fragments.h"
 #include "profile/timeline.h"
 
 enum profile_state { PROFILE_RUNNING, PROFILE_RUNNABLE, PROFILE_SYSCALL, PROFILE_WAITING };
@@ -87,6 +88,7 @@ struct profile {
 	size_t mapping_capacity;
 	struct timeline timeline;         /* rows are places of samples; empty: not known */
 	struct goroutine_rows goroutines; /* empty: not known */
+	struct source_fragments sources;  /* sources_find(); empty: not asked for */
 	/* Of several programs (profile/merge.h): words are numbers behind the pseudo words, and
 	 * these are what they stand for. Empty: words are addresses. */
 	struct profile_word *words;

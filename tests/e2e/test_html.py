@@ -993,6 +993,153 @@ def test_fits_a_telephone(page, made_up):
     assert page.id("canvas").is_displayed()
 
 
+SOURCE_MAIN = """package main
+
+import (
+	"time"
+
+	"example.com/shop/api"
+)
+
+func main() {
+	go wait()
+	for {
+		api.Compute(1 << 22)
+	}
+}
+
+func wait() {
+	time.Sleep(time.Hour)
+}
+"""
+SOURCE_API = """package api
+
+var sink uint64
+
+// Compute has </script><b id="broken">one</b> loop.
+func Compute(n uint64) {
+	for i := uint64(0); i < n; i++ {
+		sink = sink*31 + i // the hot line
+	}
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def sourced(tmp_path_factory):
+    """A program that was built elsewhere and runs in Compute, and a page of it with its source."""
+    folder = tmp_path_factory.mktemp("sourced")
+    build, source = folder / "build" / "shop", folder / "elsewhere"
+    for name, text in {"go.mod": "module example.com/shop\n\ngo 1.21\n", "main.go": SOURCE_MAIN,
+                       "api/api.go": SOURCE_API}.items():
+        (build / name).parent.mkdir(parents=True, exist_ok=True)
+        (build / name).write_text(text)
+    golang.go(golang.NEWEST, "build", "-o", folder / "shop", ".", cwd=build)
+    shutil.move(build, source)
+    path = folder / "shop.html"
+    with subprocess.Popen([folder / "shop"]) as program:
+        try:
+            gospect.run("record", "-p", program.pid, "-d", "2", "-o", path, "--source", source).ok()
+        finally:
+            program.kill()
+    return path
+
+
+def source_lines(page):
+    """The panel's lines with time: [number, text, milliseconds]."""
+    return page.driver.execute_script("""return [...document.querySelectorAll("#source-rows tr.hot")].map(row =>
+        [+row.querySelector("th").textContent, row.querySelector("code").textContent.trim(), row.dataset.time / 1e6])""")
+
+
+def test_a_functions_source_lines_have_its_time(page, sourced):
+    page.open(sourced)
+    page.search("Compute")
+    page.keys(Keys.ESCAPE, "l", Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    assert page.text("source-name") == "example.com/shop/api.Compute"
+    assert page.text("source-place").endswith("/shop/api/api.go")
+    lines, text = source_lines(page), SOURCE_API.split("\n")
+    assert all(text[number - 1].strip() == line for number, line, _ in lines)
+    assert {number for number, *_ in lines} <= {6, 7, 8}
+    time_of_compute = int(page.id("details").get_attribute("data-time")) / MS
+    assert time_of_compute > 1000
+    assert sum(ms for *_, ms in lines) == pytest.approx(time_of_compute, abs=1)
+    assert len(page.driver.find_elements(By.CSS_SELECTOR, "#source-rows tr")) == len(text) - 1
+    assert "broken" in page.text("source-rows") and not page.driver.find_elements(By.ID, "broken")
+    page.keys(Keys.ARROW_UP)
+    assert [line[:2] for line in source_lines(page)] == [[12, "api.Compute(1 << 22)"]]
+    page.keys("l")
+    assert not page.id("panel-source").is_displayed()
+
+
+def test_arrows_in_the_source_scroll_it(page, sourced):
+    page.open(sourced, "#tab=source")
+    page.keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    name = page.text("source-name")
+    page.driver.execute_script('document.getElementById("panel-source").focus()')
+    page.keys(Keys.ARROW_DOWN)
+    assert page.text("source-name") == name != ""
+
+
+def test_source_is_read_in_the_dark_and_on_a_telephone(page, sourced):
+    page.resize(400, 800)
+    page.open(sourced)
+    page.id("theme").click()
+    page.keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, "l")
+    colours = page.driver.execute_script("""const of = (e, name) => getComputedStyle(e)[name];
+        const code = document.querySelector("#source-rows tr.hot .code");
+        return [of(code, "color"), of(code, "backgroundColor")]""")
+    assert contrast(*colours) > 7
+    assert page.driver.execute_script("return document.documentElement.scrollWidth") <= 400
+
+
+def contrast(*colours):
+    """The ratio of the luminances of two colours "rgb(r, g, b)" (WCAG 2)."""
+    def luminance(colour):
+        parts = [int(part) / 255 for part in colour[4:-1].split(",")]
+        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear))
+
+    low, high = sorted(map(luminance, colours))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_report_adds_source_but_follows_no_link_out_of_its_directory(sourced, tmp_path):
+    source, out, inside = sourced.parent / "elsewhere", tmp_path / "out.html", tmp_path / "inside"
+    inside.mkdir()
+    (inside / "api").symlink_to(source / "api")
+    said = gospect.run("report", sourced, "-o", out, "--source", inside).ok().words
+    assert len(said) == 1 and "no source of the profile's functions" in said[0]
+    assert "the hot line" not in out.read_text()
+    (inside / "api").unlink()
+    shutil.copytree(source / "api", inside / "api")
+    assert gospect.run("report", sourced, "-o", out, "--source", inside).ok().words == []
+    assert out.read_text().count("the hot line") == 1
+
+
+def test_source_that_no_longer_has_the_function_is_left_out(sourced, tmp_path):
+    (tmp_path / "api").mkdir()
+    (tmp_path / "api/api.go").write_text(SOURCE_API.replace("Compute(", "Renamed("))
+    out = tmp_path / "out.html"
+    said = gospect.run("report", sourced, "-o", out, "--source", tmp_path).ok().words
+    assert "no source" in said[0] and "the hot line" not in out.read_text()
+
+
+def test_source_needs_a_page_and_a_directory(sourced, tmp_path):
+    said = gospect.run("report", sourced, "--source", tmp_path).fails(2)
+    assert "--source supports html only" in said
+    for missing, why in ((tmp_path / "no", "No such file"), (sourced, "Not a directory")):
+        said = gospect.run("report", sourced, "-o", tmp_path / "x.html", "--source", missing).fails(1)
+        assert f"cannot open the source directory {missing}: {why}" in said
+
+
+def test_without_source_there_is_no_panel(small):
+    small.keys("l")
+    assert not small.id("tab-source").is_displayed()
+    assert not small.id("panel-source").is_displayed()
+    small.open(small.driver.current_url.partition("#")[0].removeprefix("file://"), "#tab=source")
+    assert small.id("canvas").is_displayed()
+
+
 def test_names_of_a_hostile_target_are_only_text(page, made_up):
     page.open(made_up("hostile"))
     assert page.driver.execute_script("return window.hacked") is None

@@ -1,6 +1,6 @@
 /* A view: what is chosen on the page. The page's address holds what differs from the first view. */
 
-const TABS = ["graph", "table", "filters", "goroutines"], SORTS = ["total", "self", "name", "change", "grown", "shrunk", "before", "after"], COLOURS = ["wait", "package", "change"];
+const TABS = ["graph", "table", "source", "filters", "goroutines"], SORTS = ["total", "self", "name", "change", "grown", "shrunk", "before", "after"], COLOURS = ["wait", "package", "change"];
 
 function firstView(metric, showIdle) {
 	return {

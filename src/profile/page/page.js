@@ -27,6 +27,7 @@ class Page {
 			order: order => this.change({ order }),
 			choose: goroutine => this.change({ goroutine, path: [] }, true),
 		});
+		this.source = new SourcePanel(profile);
 		this.heat = new HeatMap({
 			range: time => this.change({ time }, true),
 			hover: (box, event) => this.tooltip.showText(box, event),
@@ -42,7 +43,7 @@ class Page {
 		this.filters = new Filters(profile);
 		this.trees = null;
 		this.metrics = Object.keys(METRICS).filter(m => profile[m].some(v => v > 0));
-		for (const part of [this.palette, this.graph, this.sandwich, this.teller, this.table, this.goroutines])
+		for (const part of [this.palette, this.graph, this.sandwich, this.teller, this.table, this.goroutines, this.source])
 			part.use(profile);
 		describeRecording(profile);
 		drawStandsOut(profile.stands_out, sentence => this.showSentence(sentence));
@@ -160,9 +161,11 @@ class Page {
 	}
 
 	drawPanels() {
-		const wide = WIDE.matches, tab = this.view.tab === "goroutines" && !this.goroutines.isKnown ? "graph" : this.view.tab;
+		const missing = { goroutines: !this.goroutines.isKnown, source: !this.source.isThere };
+		const wide = WIDE.matches, tab = missing[this.view.tab] ? "graph" : this.view.tab;
 		$("panel-graph").hidden = !wide && tab !== "graph";
-		$("panel-table").hidden = wide ? tab === "filters" || tab === "goroutines" : tab !== "table";
+		$("panel-table").hidden = wide ? ["filters", "goroutines", "source"].includes(tab) : tab !== "table";
+		$("panel-source").hidden = tab !== "source";
 		$("panel-goroutines").hidden = tab !== "goroutines";
 		$("tab-goroutines").hidden = !this.goroutines.isKnown;
 		$("panel-filters").hidden = tab !== "filters";
@@ -345,6 +348,14 @@ class Page {
 		$("details").dataset.time = Math.round(graph.tree.total[node]);
 		$("copy").disabled = $("find").disabled = $("around").disabled = !node && !graph.rootIsFunction;
 		$("announce").textContent = node ? `${name}, ${numbers}` : "";
+		if (!$("panel-source").hidden)
+			this.drawSource(graph, node);
+	}
+
+	drawSource(graph, node) {
+		const isFunction = node || graph.rootIsFunction, { comparison, filtered } = this;
+		const lines = isFunction ? this.trees.sourceLines(graph.tree.func[node], comparison ? comparison.after : filtered.values) : [];
+		this.source.show(isFunction ? this.teller.name(graph, node) : "", lines, value => comparison ? comparison.format(value) : this.format(value));
 	}
 
 	/* ---- clicks and keys ---- */
@@ -353,6 +364,7 @@ class Page {
 		const press = (id, action) => $(id).addEventListener("click", action);
 		press("tab-graph", () => this.change({ tab: "graph" }));
 		press("tab-table", () => this.change({ tab: "table" }));
+		press("tab-source", () => this.change({ tab: "source" }));
 		press("tab-filters", () => this.change({ tab: "filters" }));
 		press("tab-goroutines", () => this.change({ tab: "goroutines" }));
 		press("view-callees", () => this.change({ callers: false, path: [] }, true));
@@ -473,6 +485,7 @@ class Page {
 			x: () => $("heat").focus(),
 			t: () => this.change({ tab: !$("panel-table").hidden && !WIDE.matches ? "graph" : "table" }),
 			g: () => this.goroutines.isKnown && this.change({ tab: this.view.tab === "goroutines" ? "graph" : "goroutines" }),
+			l: () => this.source.isThere && this.change({ tab: this.view.tab === "source" ? "graph" : "source" }),
 			c: () => !$("copy").disabled && this.copy(),
 			s: () => !$("find").disabled && this.find(),
 			w: () => !$("around").disabled && this.showAround(),

@@ -280,6 +280,34 @@ class Trees {
 		return [...sums].sort((a, b) => b[1] - a[1]);
 	}
 
+	/*
+	 * The lines of a function: { file, line, total, self }, most time first. A stack that has a line
+	 * several times counts once.
+	 */
+	sourceLines(func, values) {
+		const p = this.profile, times = this.lineTimes(values), sums = new Map();
+		const sumOf = at => {
+			const key = `${p.lineFile[at]}:${p.lineNumber[at]}`;
+			if (!sums.has(key))
+				sums.set(key, { file: p.strings[p.lineFile[at]], line: p.lineNumber[at], total: 0, self: 0 });
+			return sums.get(key);
+		};
+		for (let i = 1; i < p.nodeParent.length; i++) {
+			if (p.lineFunction[p.nodeLine[i]] !== func || !(times[i] > 0))
+				continue;
+			let above = p.nodeParent[i];
+			while (above && p.nodeLine[above] !== p.nodeLine[i])
+				above = p.nodeParent[above];
+			sumOf(p.nodeLine[i]).total += above ? 0 : times[i];
+		}
+		for (let i = 0; i < values.length; i++) {
+			const line = p.nodeLine[p.sampleNode[i]];
+			if (p.sampleNode[i] && p.lineFunction[line] === func && values[i] > 0)
+				sumOf(line).self += values[i];
+		}
+		return [...sums.values()].sort((a, b) => b.total - a.total);
+	}
+
 	lineTimes(values) {
 		const p = this.profile;
 		if (this.lineTimesOf === values)

@@ -1,5 +1,5 @@
-/* A live view of a Go program, for a screen of text: goroutines by state, the hottest functions,
- * the longest waits, labels and creators. */
+/* A live view of a Go program, for a screen of text: what stands out, requests, goroutines by
+ * state, the hottest functions, wait reasons, creators and labels. */
 #ifndef GOSPECT_TOP_H
 #define GOSPECT_TOP_H
 
@@ -100,6 +100,7 @@ enum gospect_top_style {
 	GOSPECT_TOP_RUNNABLE = 6,
 	GOSPECT_TOP_SYSCALL = 7,
 	GOSPECT_TOP_WAITING = 8, /* ... to this one */
+	GOSPECT_TOP_STRONG = 9,  /* the sentence that says what stands out */
 };
 
 struct gospect_top_line {

@@ -22,7 +22,7 @@
 extern char *tigetstr(const char *name);
 
 static SCREEN *screen;
-static bool ascii;
+static bool ascii, colours;
 
 /* For an abort, in which ncurses must not be called: the terminal modes to restore. */
 static struct termios modes;
@@ -45,16 +45,25 @@ static const char *terminal_text(const char *name)
 	return text && text != (char *)-1 ? text : "";
 }
 
+/* https://no-color.org, https://bixense.com/clicolors */
+static bool are_colours_wanted(void)
+{
+	const char *none = getenv("NO_COLOR"), *some = getenv("CLICOLOR");
+
+	return !(none && *none) && !(some && !strcmp(some, "0"));
+}
+
 static void choose_colours(void)
 {
-	static const short colours[] = {COLOR_GREEN, COLOR_YELLOW, COLOR_MAGENTA, COLOR_CYAN,
-					COLOR_RED};
+	static const short of_styles[] = {COLOR_GREEN, COLOR_YELLOW, COLOR_MAGENTA, COLOR_CYAN,
+					  COLOR_RED};
 
-	if (!has_colors() || start_color() == ERR)
+	if (!are_colours_wanted() || !has_colors() || start_color() == ERR)
 		return;
+	colours = true;
 	use_default_colors();
-	for (size_t i = 0; i < ARRAY_SIZE(colours); i++)
-		init_pair(i + 1, colours[i], -1);
+	for (size_t i = 0; i < ARRAY_SIZE(of_styles); i++)
+		init_pair(i + 1, of_styles[i], -1);
 }
 
 static bool can_move_cursor(void)
@@ -143,11 +152,13 @@ static attr_t attribute_of(enum gospect_top_style style)
 	case GOSPECT_TOP_DIM:
 		return A_DIM;
 	case GOSPECT_TOP_ALERT:
-		return A_BOLD | (has_colors() ? COLOR_PAIR(5) : 0);
+		return A_BOLD | (colours ? COLOR_PAIR(5) : 0);
 	case GOSPECT_TOP_PLAIN:
 		return A_NORMAL;
+	case GOSPECT_TOP_STRONG:
+		return A_BOLD;
 	default:
-		return has_colors() ? COLOR_PAIR(style - GOSPECT_TOP_RUNNING + 1) : A_NORMAL;
+		return colours ? COLOR_PAIR(style - GOSPECT_TOP_RUNNING + 1) : A_NORMAL;
 	}
 }
 

@@ -57,9 +57,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {options,
 				 parse,
 				 "PID|NAME\n-- COMMAND ARGS...",
-				 "Shows in the terminal what the goroutines of a Go program do, by "
-				 "state, function, wait, label and creator. Press ? for the keys "
-				 "and q to quit.\v"
+				 "Shows in the terminal what a Go program does: what stands out, "
+				 "requests, functions, waits, creators, labels. Press ? for the "
+				 "keys and q to quit.\v"
 				 "Key w writes a profile of the last minute. It asks for the name "
 				 "and offers FILE (-o). Another name must be new, in the working "
 				 "directory, in /tmp or beside FILE. The output of COMMAND is "
@@ -349,5 +349,6 @@ static struct error *run(int argc, char **argv, int *ret)
 	return err;
 }
 
-const struct verb verb_top =
-	{"top", "what it does, live, in the terminal: states, hot functions, long waits", run};
+const struct verb verb_top = {"top",
+			      "what it does, live, in the terminal: requests, hot functions, waits",
+			      run};

@@ -14,14 +14,15 @@
 #include "lib/options.h"
 #include "lib/running_stacks.h"
 #include "lib/target_handle.h"
-#include "lib/top_profile.h"
+#include "lib/top_why.h"
 #include "top/go_names.h"
 #include "top/page.h"
 
 _Static_assert((int)GOSPECT_TOP_KEY_UP == (int)TOP_PRESS_UP &&
 		       (int)GOSPECT_TOP_KEY_BACK_TAB == (int)TOP_PRESS_BACK_TAB &&
 		       (int)GOSPECT_TOP_ALERT == (int)TOP_STYLE_ALERT &&
-		       (int)GOSPECT_TOP_RUNNING == (int)TOP_STYLE_RUNNING,
+		       (int)GOSPECT_TOP_RUNNING == (int)TOP_STYLE_RUNNING &&
+		       (int)GOSPECT_TOP_STRONG == (int)TOP_STYLE_STRONG,
 	       "one is handed on as the other");
 
 /* As of a recording: see record.c. */
@@ -32,6 +33,9 @@ _Static_assert((int)GOSPECT_TOP_KEY_UP == (int)TOP_PRESS_UP &&
 #define REFRESH_NS 1000000000ull
 #define MAX_REFRESH_NS 15000000000ull
 #define PAGE_SHARE 0.5
+/* And the sentence that says what stands out. */
+#define WHY_SHARE 0.15
+#define PROFILE_SECONDS 60
 #define DEFAULT_BUDGET 1
 
 /* The page handed out; `items` is valid until the next page. */
@@ -50,6 +54,9 @@ struct gospect_top {
 	struct go_names names;
 	struct top_model model;
 	struct top_rows rows;
+	struct top_series series;
+	struct top_why why;
+	struct request_watch requests;
 	struct top_view view;
 	struct top_page page;
 	struct given_page given;
@@ -59,6 +66,7 @@ struct gospect_top {
 	size_t height; /* of the last page */
 	double budget; /* percent */
 	bool ascii;
+	bool filters;   /* the command line leaves goroutines out */
 	uint64_t now;   /* the time that is shown: CLOCK_MONOTONIC */
 	uint64_t clock; /* and CLOCK_REALTIME */
 	uint64_t refresh_at;
@@ -109,7 +117,25 @@ static struct error *take_interval(struct gospect_top *t)
 		return NULL;
 	}
 	err = filter_interval(t, &interval);
-	return err ? err : top_model_add(&t->model, &interval);
+	if (!err)
+		err = top_model_add(&t->model, &interval);
+	if (!err && interval.ns)
+		err = request_watch_interval(&t->requests, &t->model, &t->names.names,
+					     wall_sampler_looks(t->sampler));
+	return err;
+}
+
+static void moved(void *arg, const struct goroutine_record *before,
+		  const struct goroutine_record *after, uint64_t now)
+{
+	struct gospect_top *t = arg;
+
+	request_watch_moved(&t->requests, &t->names.names, before, after, now);
+}
+
+static size_t page_height(const struct gospect_top *t)
+{
+	return top_page_height(t->height, t->requests.shown);
 }
 
 static struct top_goroutine goroutine_of(const struct gospect_top *t,
@@ -159,7 +185,9 @@ static struct error *recount(struct gospect_top *t)
 	if (!err && top_rows_want_goroutines(&t->rows))
 		err = add_goroutines(t);
 	top_rows_finish(&t->rows);
-	top_view_fit(&t->view, &t->rows, top_page_height(t->height));
+	if (!err)
+		err = request_watch_count(&t->requests, &t->model, &t->names.names, t->now);
+	top_view_fit(&t->view, &t->rows, page_height(t));
 	return err;
 }
 
@@ -175,6 +203,29 @@ static uint64_t until_next(struct gospect_top *t, uint64_t cost)
 					 : (uint64_t)wanted;
 }
 
+static struct code code_of(const struct gospect_top *t)
+{
+	return (struct code){&t->target->image->functions, running_stacks_modules(&t->running)};
+}
+
+static struct top_source source_of(struct gospect_top *t, unsigned int seconds)
+{
+	return (struct top_source){.model = &t->model,
+				   .sampler = t->sampler,
+				   .running = &t->running,
+				   .about = t->about,
+				   .code = code_of(t),
+				   .end = t->clock,
+				   .seconds = seconds};
+}
+
+static struct error *must_check find_why(struct gospect_top *t)
+{
+	const struct top_source source = source_of(t, t->view.window);
+
+	return top_why_find(&t->why, &source, t->now, WHY_SHARE * t->budget / 100);
+}
+
 static struct error *must_check refresh(struct gospect_top *t)
 {
 	struct error *err;
@@ -186,6 +237,8 @@ static struct error *must_check refresh(struct gospect_top *t)
 	if (!t->cost)
 		wall_sampler_pause(t->sampler);
 	err = take_interval(t);
+	if (!err)
+		err = find_why(t);
 	return err ? err : recount(t);
 }
 
@@ -279,7 +332,7 @@ struct gospect_error *gospect_top_press(struct gospect_top *t, uint32_t key,
 	struct error *err = NULL;
 
 	*ret = GOSPECT_TOP_SHOW;
-	switch (top_view_press(&t->view, &t->rows, top_page_height(t->height), key)) {
+	switch (top_view_press(&t->view, &t->rows, page_height(t), key)) {
 	case TOP_NOTHING:
 		*ret = GOSPECT_TOP_NOTHING;
 		break;
@@ -318,21 +371,12 @@ void gospect_top_say(struct gospect_top *t, const char *line)
 	snprintf(t->view.message, sizeof(t->view.message), "%s", line);
 }
 
-static struct code code_of(const struct gospect_top *t)
-{
-	return (struct code){&t->target->image->functions, running_stacks_modules(&t->running)};
-}
-
 struct gospect_error *gospect_top_profile(struct gospect_top *t, struct gospect_profile **ret)
 {
+	const struct top_source source = source_of(t, PROFILE_SECONDS);
+
 	wall_sampler_pause(t->sampler);
-	return error_out(top_profile_make(&(const struct top_source){.model = &t->model,
-								     .sampler = t->sampler,
-								     .running = &t->running,
-								     .about = t->about,
-								     .code = code_of(t),
-								     .end = t->clock},
-					  ret));
+	return error_out(top_profile_make(&source, ret));
 }
 
 /* ---- the page ---- */
@@ -358,15 +402,20 @@ static struct error *must_check make_page(struct gospect_top *t, size_t width)
 		.model = &t->model,
 		.view = &t->view,
 		.rows = &t->rows,
+		.series = &t->series,
 		.names = &t->names.names,
 		.title = t->title,
+		.why = t->why.known ? t->why.text : NULL,
+		.requests = t->requests.shown ? &t->requests.numbers : NULL,
 		.alert = *t->alert ? t->alert : NULL,
 		.width = width,
 		.height = t->height,
 		.ascii = t->ascii,
 	};
-	struct error *err;
+	struct error *err = top_series_make(&t->series, &t->rows, t->view.scroll, page_height(t));
 
+	if (err)
+		return err;
 	if (t->view.mode == TOP_SHOWS_STACK && find_goroutine(t, t->view.goid, &goroutine))
 		picture.goroutine = &goroutine;
 	err = top_page_make(&t->page, &picture);
@@ -398,7 +447,7 @@ struct gospect_error *gospect_top_page(struct gospect_top *t, size_t width, size
 
 	if (t->height != height) {
 		t->height = height;
-		top_view_fit(&t->view, &t->rows, top_page_height(height));
+		top_view_fit(&t->view, &t->rows, page_height(t));
 	}
 	err = make_page(t, width);
 	if (!err)
@@ -432,6 +481,8 @@ static struct error *must_check open_sampler(struct gospect_top *t,
 		.stack_limit = STACK_LIMIT,
 		.whole_first = true,
 		.creators = true,
+		.moved = t->filters ? NULL : moved,
+		.moved_arg = t,
 		.stop = target->cancel,
 	};
 
@@ -455,11 +506,17 @@ static void set_up(struct gospect_top *t)
 
 	stacks_limit(goroutine_set_stacks(wall_sampler_set(t->sampler)), MAX_STACK_WORDS);
 	go_names_init(&t->names, t->sampler, &code);
+	t->names.no_cpu_samples = t->running.denied != NULL;
 	top_view_init(&t->view, t->file);
 	top_model_init(&t->model, t->view.window);
 	if (t->running.denied)
 		snprintf(t->view.message, sizeof(t->view.message), "no on-CPU stacks: %s",
 			 t->running.denied->message);
+}
+
+static bool has_filters(const struct gospect_filter *f)
+{
+	return f->goroutine || f->wait || f->function || f->label || f->states;
 }
 
 static struct error *must_check create(struct gospect_top *t, const struct gospect_top_options *o)
@@ -478,6 +535,7 @@ static struct error *must_check create(struct gospect_top *t, const struct gospe
 		err = &error_no_memory;
 	if (!err)
 		err = filter_init(&t->wanted_by, o->filter);
+	t->filters = has_filters(&t->wanted_by.want);
 	if (!err)
 		err = fill_process(t->about, t->target);
 	if (!err)
@@ -493,6 +551,8 @@ static void release(struct gospect_top *t)
 	go_names_release(&t->names);
 	top_model_release(&t->model);
 	top_rows_release(&t->rows);
+	top_series_release(&t->series);
+	request_watch_release(&t->requests);
 	top_page_release(&t->page);
 	running_stacks_close(&t->running);
 	wall_sampler_close(t->sampler);

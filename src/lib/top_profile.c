@@ -5,8 +5,6 @@
 #include "base/cleanup.h"
 #include "lib/fill.h"
 
-#define PROFILE_SECONDS 60
-
 static struct error *add_totals(struct profile *p, const struct top_model *m,
 				struct goroutine_set *set)
 {
@@ -75,7 +73,7 @@ struct error *top_profile_make(const struct top_source *s, struct gospect_profil
 
 	if (!p)
 		return &error_no_memory;
-	top_model_set_window(s->model, PROFILE_SECONDS);
+	top_model_set_window(s->model, s->seconds);
 	err = fill(p->profile, s);
 	top_model_set_window(s->model, window);
 	if (!err)

@@ -1,4 +1,4 @@
-/* The profile of a live view: the last minute of its model. */
+/* The profile of a live view: the last minute of its model, or less. */
 #ifndef LIB_TOP_PROFILE_H
 #define LIB_TOP_PROFILE_H
 
@@ -14,7 +14,8 @@ struct top_source {
 	/* With nothing but what fill_process() says: the target may be gone by now. */
 	const struct profile *about;
 	struct code code;
-	uint64_t end; /* CLOCK_REALTIME of the last interval */
+	uint64_t end;         /* CLOCK_REALTIME of the last interval */
+	unsigned int seconds; /* that it is of, as far as there are so many */
 };
 
 struct error *top_profile_make(const struct top_source *s, struct gospect_profile **ret) must_check;

@@ -57,6 +57,7 @@ struct wall_sampler {
 	uint64_t earned; /* until when tokens were earned */
 	int left_out;    /* ticks that were slept through, one after the other */
 	bool drawn;      /* the next tick may look, see draw_look() */
+	uint64_t looked; /* when the tick began in which goroutines are looked at */
 	uint64_t told;   /* time of the last progress report */
 	bool ahead;      /* of others, see get_ahead() */
 	bool stepped;
@@ -126,6 +127,8 @@ static struct error *changed(void *arg, const struct goroutine_record *before,
 	if (s->options.creators && goroutine_is_alive(now) &&
 	    (before->goid != now->goid || !goroutine_is_alive(before)))
 		note_details(s, now, header);
+	if (s->options.moved && (is_wanted(s, now) || is_wanted(s, before)))
+		s->options.moved(s->options.moved_arg, before, now, s->looked);
 	return estimate_see(&s->estimate, before, now, is_wanted(s, now));
 }
 
@@ -477,7 +480,7 @@ struct error *wall_sampler_step(struct wall_sampler *s, bool *ret_more)
 	if (!*ret_more)
 		return NULL;
 	s->left_out = 0;
-	now = clock_now();
+	s->looked = now = clock_now();
 	err = tick(s, now);
 	tell_progress(s, now);
 	if (!s->stepped || s->paused)
@@ -544,8 +547,7 @@ static double total_ns(const struct wall_sampler *s)
 	return total;
 }
 
-/* How often each goroutine was looked at. */
-static double looks(const struct wall_sampler *s)
+double wall_sampler_looks(const struct wall_sampler *s)
 {
 	const struct estimate *e = &s->estimate;
 	bool cut = e->next < e->unit_count;
@@ -579,7 +581,7 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 	s->result.duration_ns = end - s->started;
 	s->result.passes = s->estimate.passes;
 	s->result.crowded = s->estimate.buckets.crowded;
-	s->result.looks = looks(s);
+	s->result.looks = wall_sampler_looks(s);
 	s->result.cpu_ns = clock_cpu() - cpu;
 	s->result.per_tick =
 		s->result.ticks ? (double)goroutine_set_stats(s->set)->scans / s->result.ticks : 0;

@@ -43,6 +43,11 @@ struct wall_options {
 	/* The first sample is of all goroutines, whatever it costs: for callers that show them at
 	 * once. */
 	bool whole_first;
+	/* Called when a wanted goroutine was seen elsewhere than at the look before, or ran in
+	 * between; `before` may be of another goroutine, or of none. `now` is CLOCK_MONOTONIC. */
+	void (*moved)(void *arg, const struct goroutine_record *before,
+		      const struct goroutine_record *after, uint64_t now);
+	void *moved_arg;
 	bool creators; /* goroutines of different creators have different buckets */
 	/* The program does not run before `progress` is called first: all goroutines are looked at
 	 * before, for it may end before the first tick. */
@@ -127,6 +132,9 @@ bool wall_sampler_counts(const struct goroutine_record *r);
 uint64_t wall_sampler_since(const struct wall_sampler *s, const struct goroutine_record *r);
 /* The go statement (a return address) of a bucket's creator, or a record's owner_creator. */
 uint64_t wall_sampler_creator(const struct wall_sampler *s, uint32_t creator);
+
+/* How often each goroutine was looked at until now. */
+double wall_sampler_looks(const struct wall_sampler *s);
 
 const struct wall_result *wall_sampler_result(const struct wall_sampler *s);
 /* Stacks and labels of the buckets are this set's. */

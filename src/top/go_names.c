@@ -6,27 +6,23 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/utf8.h"
+#include "profile/awaiting.h"
 #include "sample/wall.h"
 
 #define MAX_INLINED 64
+/* What waits for work waits near its start; see profile/awaiting.h. */
+#define MAX_AWAITING_DEPTH 64
 
 struct go_names_stack {
 	size_t first;
 	uint32_t count;
 	uint32_t place;
+	enum request_place request;
+	/* What was last asked for of it, + 1: status and wait reason. Rarely has a stack several.
+	 */
+	uint32_t judged;
+	bool awaits_work;
 };
-
-/* Functions of waiting, which do not distinguish goroutines. */
-static bool is_plumbing(const char *function)
-{
-	static const char *const begins[] = {"runtime.", "runtime/",   "internal/", "sync.",
-					     "syscall.", "time.Sleep", "["};
-
-	for (size_t i = 0; i < ARRAY_SIZE(begins); i++)
-		if (!strncmp(function, begins[i], strlen(begins[i])))
-			return true;
-	return false;
-}
 
 static bool is_among(const uint32_t *names, size_t count, uint32_t name)
 {
@@ -49,13 +45,37 @@ static struct error *add_function(struct go_names *n, size_t first, const char *
 	return NULL;
 }
 
+static const char *name_of(const struct go_names *n, size_t function)
+{
+	return intern_get(&n->names.text, n->functions[function]);
+}
+
 /* The innermost function that says where it is. */
 static uint32_t place_of(const struct go_names *n, size_t first)
 {
 	for (size_t i = first; i < n->function_count; i++)
-		if (!is_plumbing(intern_get(&n->names.text, n->functions[i])))
+		if (!is_plumbing(name_of(n, i)) && *name_of(n, i) != '[')
 			return n->functions[i];
 	return first < n->function_count ? n->functions[first] : 0;
+}
+
+/* A connection's goroutine is between two requests where it waits for the first bytes of one. */
+static enum request_place request_place(const struct go_names *n, size_t first)
+{
+	bool serves = false, reads = false;
+
+	for (size_t i = first; i < n->function_count; i++) {
+		const char *name = name_of(n, i);
+
+		if (is_request_entry(name))
+			return REQUEST_WITHIN;
+		if (!strncmp(name, "[running]", 9) || !strcmp(name, "[unknown]"))
+			return REQUEST_UNKNOWN;
+		serves |= !strcmp(name, "net/http.(*conn).serve");
+		reads |= !strcmp(name, "bufio.(*Reader).Peek") ||
+			 !strcmp(name, "net/http.(*conn).readRequest");
+	}
+	return !serves ? REQUEST_NOT : reads ? REQUEST_BETWEEN : REQUEST_UNKNOWN;
 }
 
 static struct stack stack_of(const struct go_names *n, uint32_t id)
@@ -100,6 +120,15 @@ static struct error *each_frame(const struct go_names *n, struct stack stack,
 	return err;
 }
 
+/* Of a goroutine that was seen to run its stack is known by CPU samples alone. */
+static const char *shown_name(const struct go_names *n, const char *function)
+{
+	if (strcmp(function, "[running]") != 0)
+		return function;
+	return n->no_cpu_samples ? "[running] where: not known without CPU samples (gospect doctor)"
+				 : "[running] where: not known, too short for a CPU sample";
+}
+
 struct stack_walk {
 	struct go_names *names;
 	size_t first;
@@ -109,7 +138,7 @@ static struct error *take_frame(void *arg, const struct go_frame *frame)
 {
 	struct stack_walk *walk = arg;
 
-	return add_function(walk->names, walk->first, frame->function);
+	return add_function(walk->names, walk->first, shown_name(walk->names, frame->function));
 }
 
 static struct error *learn_stack(struct go_names *n, uint32_t id)
@@ -124,27 +153,67 @@ static struct error *learn_stack(struct go_names *n, uint32_t id)
 	if (err)
 		return err;
 	n->known[n->known_count++] =
-		(struct go_names_stack){walk.first, n->function_count - walk.first,
-					place_of(n, walk.first)};
+		(struct go_names_stack){.first = walk.first,
+					.count = n->function_count - walk.first,
+					.place = place_of(n, walk.first),
+					.request = request_place(n, walk.first)};
 	return NULL;
 }
 
-static struct error *name_stack(struct top_names *names, uint32_t id, struct top_stack_names *ret)
+static struct error *known_stack(struct go_names *n, uint32_t id, struct go_names_stack **ret)
 {
-	struct go_names *n = (struct go_names *)names;
 	uint64_t *place = map_at(&n->stacks, id);
-	struct go_names_stack *known;
 	struct error *err = place ? NULL : &error_no_memory;
 
 	if (!err && !*place) {
 		err = learn_stack(n, id);
 		*place = err ? 0 : n->known_count;
 	}
-	if (err)
-		return err;
-	known = &n->known[*place - 1];
-	*ret = (struct top_stack_names){n->functions + known->first, known->count, known->place};
-	return NULL;
+	if (!err)
+		*ret = &n->known[*place - 1];
+	return err;
+}
+
+static struct error *name_stack(struct top_names *names, uint32_t id, struct top_stack_names *ret)
+{
+	struct go_names *n = (struct go_names *)names;
+	struct go_names_stack *known;
+	struct error *err = known_stack(n, id, &known);
+
+	if (!err)
+		*ret = (struct top_stack_names){n->functions + known->first, known->count,
+						known->place, known->request};
+	return err;
+}
+
+static bool judge(const struct go_names *n, const struct go_names_stack *known,
+		  const struct top_key *key)
+{
+	const char *functions[MAX_AWAITING_DEPTH];
+
+	if (known->count > MAX_AWAITING_DEPTH)
+		return false;
+	for (size_t i = 0; i < known->count; i++)
+		functions[i] = name_of(n, known->first + i);
+	return awaits_work((enum profile_state)top_state_of(key->status),
+			   goroutine_set_wait_reason(wall_sampler_set(n->sampler),
+						     key->wait_reason),
+			   functions, known->count);
+}
+
+static bool goroutine_awaits_work(struct top_names *names, const struct top_key *key)
+{
+	struct go_names *n = (struct go_names *)names;
+	uint32_t question = 1 + (key->status << 8 | key->wait_reason);
+	struct go_names_stack *known = NULL;
+
+	if (error_dropped(known_stack(n, key->stack, &known)))
+		return false;
+	if (known->judged != question) {
+		known->awaits_work = judge(n, known, key);
+		known->judged = question;
+	}
+	return known->awaits_work;
 }
 
 static uint32_t creator_name(struct go_names *n, uint32_t creator)
@@ -260,6 +329,7 @@ void go_names_init(struct go_names *n, struct wall_sampler *sampler, const struc
 		.names = {.stack = name_stack,
 			  .creator = name_creator,
 			  .labels = name_labels,
+			  .awaits_work = goroutine_awaits_work,
 			  .wait_reason = name_reason,
 			  .describe = describe_stack},
 		.sampler = sampler,

@@ -12,6 +12,7 @@ struct go_names {
 	struct top_names names; /* first member: the argument of callbacks */
 	struct wall_sampler *sampler;
 	struct code code;
+	bool no_cpu_samples; /* they are not permitted: the caller's */
 	/* The functions of each requested stack, in `functions`. */
 	struct map stacks; /* stack -> its place in `known` + 1 */
 	struct go_names_stack *known;

@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/intern.h"
 #include "base/strbuf.h"
+#include "top/request_rate.h"
+#include "top/top_model.h"
 
 /* A label set has no more than this that are shown. */
 #define TOP_MAX_LABELS 32
@@ -16,6 +18,7 @@ struct top_stack_names {
 	const uint32_t *functions; /* innermost first, each once; valid until the next call */
 	uint32_t count;
 	uint32_t place; /* the innermost that is not of Go's runtime and its like */
+	enum request_place request;
 };
 
 struct top_names {
@@ -27,6 +30,8 @@ struct top_names {
 	/* "key=value" of each label, at most TOP_MAX_LABELS; *ret_count is how many. */
 	struct error *(*labels)(struct top_names *names, uint32_t labels, uint32_t *ret,
 				uint32_t *ret_count)must_check;
+	/* It waits for work to do, as far as is known: nobody waits for it. */
+	bool (*awaits_work)(struct top_names *names, const struct top_key *key);
 	const char *(*wait_reason)(struct top_names *names, uint8_t reason);
 	/* The stack as text, two lines a frame. */
 	void (*describe)(struct top_names *names, uint32_t stack, struct strbuf *ret);

@@ -6,25 +6,34 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "top/page_text.h"
+#include "top/table_page.h"
 
-/* Title, four states, tables, columns; and the last line. */
-#define HEAD_LINES 7
-/* A lower terminal has no graph. */
-#define LEAST_GRAPH_HEIGHT 14
+/* Title, tables, columns; and the last line. */
+#define HEAD_LINES 3
+/* A lower terminal has no graphs, and no sentence. */
+#define LEAST_GRAPH_HEIGHT 16
+#define LEAST_WHY_HEIGHT 8
 
 static bool has_graph(size_t height)
 {
 	return height >= LEAST_GRAPH_HEIGHT;
 }
 
-static size_t head_lines(size_t height)
+static bool has_why(size_t height)
 {
-	return has_graph(height) ? HEAD_LINES : HEAD_LINES - TOP_STATES;
+	return height >= LEAST_WHY_HEIGHT;
 }
 
-size_t top_page_height(size_t height)
+static size_t head_lines(size_t height, bool requests)
 {
-	size_t used = head_lines(height) + 1;
+	return HEAD_LINES + (has_graph(height) ? TOP_STATES : 0) +
+	       (has_why(height) ? 1 + requests : 0);
+}
+
+size_t top_page_height(size_t height, bool requests)
+{
+	size_t used = head_lines(height, requests) + 1;
 
 	return height > used ? height - used : 0;
 }
@@ -63,19 +72,40 @@ static void add_title(struct top_page *page, const struct top_picture *p)
 	top_add_start(add_line(page, TOP_STYLE_BAR), title.data, p->width, p->ascii);
 }
 
-/* Five characters. */
-static void add_number(struct strbuf *sb, double n)
+static void add_why(struct top_page *page, const struct top_picture *p)
 {
-	if (n < 9.995)
-		strbuf_addf(sb, "%5.2f", n);
-	else if (n < 999.95)
-		strbuf_addf(sb, "%5.1f", n);
-	else if (n < 99999.5)
-		strbuf_addf(sb, "%5.0f", n);
-	else if (n < 9999500)
-		strbuf_addf(sb, "%4.0fk", n / 1e3);
-	else
-		strbuf_addf(sb, "%4.0fM", n / 1e6);
+	const char *why = !p->why   ? "looking for what stands out..."
+			  : *p->why ? p->why
+				    : "nothing stands out";
+
+	top_add_start(add_line(page, p->why && *p->why ? TOP_STYLE_STRONG : TOP_STYLE_DIM), why,
+		      p->width, p->ascii);
+}
+
+static void add_duration(struct strbuf *sb, const char *name, uint64_t ns, uint64_t interval)
+{
+	strbuf_addf(sb, "  %s %s", name, ns ? "" : "<");
+	top_add_time(sb, ns ? ns : interval);
+}
+
+/* "requests (estimated) 212/s  p50 <10ms  p99 480ms  8.3 in progress, oldest 512ms" */
+static void add_requests(struct top_page *page, const struct top_picture *p)
+{
+	const struct request_numbers *n = p->requests;
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
+
+	strbuf_addf(&sb, "requests (estimated) %s%.*f/s", n->at_least ? ">" : "",
+		    n->rate < 9.95 ? 1 : 0, n->rate);
+	if (n->rate > 0) {
+		add_duration(&sb, "p50", n->p50, n->interval);
+		add_duration(&sb, "p99", n->p99, n->interval);
+	}
+	strbuf_addf(&sb, "  %.*f in progress", n->current < 9.95 ? 1 : 0, n->current);
+	if (n->oldest) {
+		strbuf_adds(&sb, ", oldest ");
+		top_add_time(&sb, n->oldest);
+	}
+	top_add_start(add_line(page, TOP_STYLE_PLAIN), sb.data, p->width, p->ascii);
 }
 
 static double interval_state(const struct top_interval *interval, size_t state)
@@ -83,44 +113,44 @@ static double interval_state(const struct top_interval *interval, size_t state)
 	return interval ? (double)interval->states[state] / interval->ns : 0;
 }
 
-static void add_bar(struct strbuf *sb, double part, bool ascii)
-{
-	static const char *const blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-	static const char *const letters[] = {" ", ".", ":", "-", "=", "+", "*", "%", "#"};
-	size_t level = part <= 0 ? 0 : 1 + part * 7.999;
+#define STATE_ROOM 31
 
-	strbuf_adds(sb, (ascii ? letters : blocks)[level < 9 ? level : 8]);
-}
-
-/* "running    2.00 (a bar a second, the newest at the right) max  4.00" */
+/* "running    2.00   3% (a bar a second, the newest at the right) max  4.00" */
 static void add_state(struct top_page *page, const struct top_picture *p, size_t state)
 {
 	struct strbuf *sb = add_line(page, TOP_STYLE_RUNNING + state);
-	size_t room = p->width > 26 ? p->width - 26 : 0,
-	       intervals = room < TOP_INTERVALS ? room : TOP_INTERVALS;
-	double most = 0;
+	size_t room = p->width > STATE_ROOM ? p->width - STATE_ROOM : 0;
+	size_t intervals = room < TOP_INTERVALS ? room : TOP_INTERVALS;
+	const struct top_interval *last = top_model_interval(p->model, 0);
+	double most = 0, all = 0;
 
 	for (size_t i = 0; i < intervals; i++)
 		if (interval_state(top_model_interval(p->model, i), state) > most)
 			most = interval_state(top_model_interval(p->model, i), state);
-	if (p->width < 26) {
+	for (size_t i = 0; i < TOP_STATES; i++)
+		all += interval_state(last, i);
+	if (p->width < STATE_ROOM) {
 		top_add_start(sb, top_state_name(state), p->width, p->ascii);
 		return;
 	}
 	strbuf_addf(sb, "%-9s", top_state_name(state));
-	add_number(sb, interval_state(top_model_interval(p->model, 0), state));
+	top_add_number(sb, interval_state(last, state));
+	strbuf_addc(sb, ' ');
+	top_add_percent(sb, interval_state(last, state), all);
 	strbuf_addc(sb, ' ');
 	for (size_t i = intervals; i-- > 0;)
-		add_bar(sb,
-			most ? interval_state(top_model_interval(p->model, i), state) / most : 0,
-			p->ascii);
+		top_add_bar(sb,
+			    most ? interval_state(top_model_interval(p->model, i), state) / most
+				 : 0,
+			    p->ascii);
 	strbuf_adds(sb, " max ");
-	add_number(sb, most);
+	top_add_number(sb, most);
 }
 
 static void add_tables(struct top_page *page, const struct top_picture *p)
 {
-	static const char *const names[] = {"functions", "goroutines", "labels", "creators"};
+	static const char *const names[] = {"functions", "waits", "goroutines", "creators",
+					    "labels"};
 	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
 
 	for (size_t i = 0; i < TOP_TABLES; i++)
@@ -129,140 +159,30 @@ static void add_tables(struct top_page *page, const struct top_picture *p)
 		strbuf_addf(&sb, "  filter: %s", p->view->filter);
 	else if (p->view->table == TOP_GOROUTINES && p->rows->goroutines > p->rows->count)
 		strbuf_addf(&sb, "  %zu of %zu", p->rows->count, p->rows->goroutines);
+	else if (p->view->table != TOP_GOROUTINES && p->rows->left_out)
+		strbuf_addf(&sb, "  %zu below 0.1 %%", p->rows->left_out);
 	top_add_start(add_line(page, TOP_STYLE_PLAIN), sb.data, p->width, p->ascii);
 }
 
-struct column {
-	enum top_column id;
-	const char *name;
-	int width; /* with a blank before it; negative: to the left; 0: the rest of the line */
-};
-
-static const struct column function_columns[] = {{TOP_BY_SELF, "self", 7},
-						 {TOP_BY_RUNNING, "running", 9},
-						 {TOP_BY_RUNNABLE, "runnable", 10},
-						 {TOP_BY_SYSCALL, "syscall", 9},
-						 {TOP_BY_WAITING, "waiting", 9},
-						 {TOP_BY_NAME, "function", 0}};
-static const struct column goroutine_columns[] = {{TOP_BY_GOID, "goroutine", 11},
-						  {TOP_BY_TIME, "for", 8},
-						  {TOP_BY_STATE, "state", -20},
-						  {TOP_BY_NAME, "in", 0}};
-static const struct column label_columns[] = {{TOP_BY_RUNNING, "running", 9},
-					      {TOP_BY_RUNNABLE, "runnable", 10},
-					      {TOP_BY_SYSCALL, "syscall", 9},
-					      {TOP_BY_WAITING, "waiting", 9},
-					      {TOP_BY_TIME, "longest", 9},
-					      {TOP_BY_NAME, "label", 0}};
-static const struct column creator_columns[] = {{TOP_BY_RUNNING, "running", 9},
-						{TOP_BY_RUNNABLE, "runnable", 10},
-						{TOP_BY_SYSCALL, "syscall", 9},
-						{TOP_BY_WAITING, "waiting", 9},
-						{TOP_BY_TIME, "longest", 9},
-						{TOP_BY_NAME, "created in", 0}};
-
-static const struct column *columns_of(enum top_table table, size_t *ret)
+static struct top_table_picture table_picture(const struct top_picture *p)
 {
-	*ret = table == TOP_GOROUTINES ? ARRAY_SIZE(goroutine_columns)
-				       : ARRAY_SIZE(function_columns);
-	switch (table) {
-	case TOP_FUNCTIONS:
-		return function_columns;
-	case TOP_GOROUTINES:
-		return goroutine_columns;
-	case TOP_LABELS:
-		return label_columns;
-	default:
-		return creator_columns;
-	}
-}
-
-static void add_blanks(struct strbuf *sb, size_t count)
-{
-	while (count--)
-		strbuf_addc(sb, ' ');
-}
-
-/* Puts a cell into its column; the last takes the rest of the line. */
-static void add_cell(struct strbuf *sb, const struct column *c, const char *text, size_t *left,
-		     bool ascii)
-{
-	size_t width = c->width && (size_t)abs(c->width) < *left ? abs(c->width) : *left, shown;
-	_cleanup_strbuf_ struct strbuf cell = STRBUF_INIT;
-
-	if (!width)
-		return;
-	shown = top_add_text(&cell, text, width - 1, ascii);
-	strbuf_addc(sb, ' ');
-	if (c->width > 0)
-		add_blanks(sb, width - 1 - shown);
-	strbuf_adds(sb, cell.data);
-	if (c->width < 0)
-		add_blanks(sb, width - 1 - shown);
-	*left -= width;
-}
-
-static void add_heading(struct top_page *page, const struct top_picture *p)
-{
-	struct strbuf *sb = add_line(page, TOP_STYLE_BAR);
-	size_t count, left = p->width;
-	const struct column *columns = columns_of(p->view->table, &count);
-
-	for (size_t i = 0; i < count; i++) {
-		bool sorted = columns[i].id == top_view_column(p->view);
-		const char *mark = p->view->reverse[p->view->table] ? "^" : "*";
-		char name[32];
-
-		snprintf(name, sizeof(name), "%s%s", sorted ? mark : "", columns[i].name);
-		add_cell(sb, &columns[i], name, &left, p->ascii);
-	}
-}
-
-static const char *state_text(const struct top_picture *p, const struct top_key *key)
-{
-	enum top_state state = top_state_of(key->status);
-
-	return state == TOP_WAITING ? p->names->wait_reason(p->names, key->wait_reason)
-				    : top_state_name(state);
-}
-
-static void add_value(struct strbuf *sb, const struct top_picture *p, const struct top_row *row,
-		      enum top_column column)
-{
-	switch (column) {
-	case TOP_BY_SELF:
-		return add_number(sb, row->self);
-	case TOP_BY_RUNNING:
-	case TOP_BY_RUNNABLE:
-	case TOP_BY_SYSCALL:
-	case TOP_BY_WAITING:
-		return add_number(sb, row->states[column - TOP_BY_RUNNING]);
-	case TOP_BY_TIME:
-		if (row->time || p->view->table == TOP_GOROUTINES)
-			top_add_time(sb, row->time);
-		return;
-	case TOP_BY_GOID:
-		return strbuf_addu(sb, row->goroutine.goid);
-	case TOP_BY_STATE:
-		return strbuf_adds(sb, state_text(p, &row->goroutine.key));
-	case TOP_BY_NAME:
-		return strbuf_adds(sb, intern_get(&p->names->text, row->name));
-	}
+	return (struct top_table_picture){p->view,  p->rows,  p->series,
+					  p->names, p->width, p->ascii};
 }
 
 static void add_row(struct top_page *page, const struct top_picture *p, size_t at)
 {
+	const struct top_table_picture table = table_picture(p);
 	bool selected = at == p->view->selected;
-	struct strbuf *sb = add_line(page, selected ? TOP_STYLE_SELECTED : TOP_STYLE_PLAIN);
-	size_t count, left = p->width;
-	const struct column *columns = columns_of(p->view->table, &count);
 
-	for (size_t i = 0; i < count; i++) {
-		_cleanup_strbuf_ struct strbuf value = STRBUF_INIT;
+	top_table_row(add_line(page, selected ? TOP_STYLE_SELECTED : TOP_STYLE_PLAIN), &table, at);
+}
 
-		add_value(&value, p, &p->rows->items[at], columns[i].id);
-		add_cell(sb, &columns[i], value.data, &left, p->ascii);
-	}
+static void add_heading(struct top_page *page, const struct top_picture *p)
+{
+	const struct top_table_picture table = table_picture(p);
+
+	top_table_heading(add_line(page, TOP_STYLE_BAR), &table);
 }
 
 static const char *why_empty(const struct top_picture *p)
@@ -273,6 +193,8 @@ static const char *why_empty(const struct top_picture *p)
 		return " nothing matches the filter; Esc shows all";
 	if (p->view->table == TOP_LABELS)
 		return " no goroutine has labels";
+	if (p->view->table == TOP_WAITS)
+		return " no goroutine waits";
 	return p->view->table == TOP_FUNCTIONS ? " no samples" : " there are no goroutines";
 }
 
@@ -311,7 +233,7 @@ static struct error *add_goroutine_title(struct strbuf *sb, const struct top_pic
 	uint32_t labels[TOP_MAX_LABELS], count = 0;
 	struct error *err = NULL;
 
-	strbuf_addf(sb, "goroutine %lu [%s, ", g->goid, state_text(p, &g->key));
+	strbuf_addf(sb, "goroutine %lu [%s, ", g->goid, top_state_text(p->names, &g->key));
 	top_add_time(sb, p->rows->now > g->since ? p->rows->now - g->since : 0);
 	strbuf_addf(sb, "] created in %s",
 		    intern_get(&p->names->text, p->names->creator(p->names, g->key.creator)));
@@ -339,19 +261,24 @@ static struct error *add_stack(struct top_page *page, const struct top_picture *
 }
 
 static const char help[] =
-	"1 2 3 4, Tab  functions, goroutines, labels, creators\n"
-	"Enter         the goroutines of a row; of a goroutine: its stack\n"
-	"/             show only what has this text in a function of its stack, a label,\n"
-	"              its creator, its state or wait reason; =TEXT: the whole name\n"
-	"Esc           back; show all again\n"
-	"s, r          sort by the next column (marked *), the other way round (^)\n"
-	"t             count over the last second, 10 seconds, minute\n"
-	"f, Space      freeze; go on, without the time in between\n"
-	"w             write a profile of the last minute\n"
-	"arrows, j k, PgUp PgDn, Home End  move\n"
-	"q             quit\n"
-	"Numbers are goroutines on average: 2.00 running is two cores' time. self: in\n"
-	"the function itself; else with what it calls. A graph has a bar a second.\n";
+	"1 2 3 4 5, Tab  functions, waits, goroutines, creators, labels\n"
+	"Enter   the goroutines of a row; of a goroutine: its stack\n"
+	"/       only rows with this text in a function of the stack, a label, the\n"
+	"        creator, the state or wait reason; =TEXT: the whole name\n"
+	"Esc     back; show all again\n"
+	"s, r    sort by the next column (marked *), the other way round (^)\n"
+	"t       count over the last second, 10 seconds, minute\n"
+	"f       freeze (Space too); go on, without the time in between\n"
+	"w       write a profile of the last minute\n"
+	"arrows, j k, PgUp PgDn, Home End  move;  q  quit\n"
+	"A number is goroutines on average: 2.00 running is two cores' time. The percent\n"
+	"beside it is its part of all running, blocked, ... self: in the function itself,\n"
+	"else with what it calls. blocked: waiting, without those that wait for work.\n"
+	"minute: the last minute of the column that rows are sorted by, each row by its\n"
+	"own highest value. growth: since top began; in 1 min: in the last minute.\n"
+	"requests: estimated from goroutines that are seen in handlers of net/http and\n"
+	"gRPC at one look and not at the next; <: less than the time between two looks,\n"
+	">: short requests may have come and gone unseen.\n";
 
 static void add_status(struct top_page *page, const struct top_picture *p)
 {
@@ -377,33 +304,47 @@ static void add_status(struct top_page *page, const struct top_picture *p)
 	top_add_start(add_line(page, style), sb.data, p->width, p->ascii);
 }
 
-struct error *top_page_make(struct top_page *page, const struct top_picture *p)
+static struct error *check_text(const struct top_page *page)
 {
-	size_t room = top_page_height(p->height);
-	struct error *err = NULL;
+	for (size_t i = 0; i < page->count; i++)
+		if (page->lines[i].text.failed)
+			return &error_no_memory;
+	return NULL;
+}
 
-	if (!clear(page, head_lines(p->height) + room + 1))
-		return &error_no_memory;
-	add_title(page, p);
+static struct error *add_view(struct top_page *page, const struct top_picture *p, size_t room)
+{
+	if (has_why(p->height))
+		add_why(page, p);
+	if (has_why(p->height) && p->requests)
+		add_requests(page, p);
 	for (size_t i = 0; has_graph(p->height) && i < TOP_STATES; i++)
 		add_state(page, p, i);
 	add_tables(page, p);
-	if (p->view->mode == TOP_SHOWS_STACK) {
-		err = add_stack(page, p, room);
-	} else if (p->view->mode == TOP_SHOWS_HELP) {
-		top_add_start(add_line(page, TOP_STYLE_BAR), "keys", p->width, p->ascii);
-		add_lines(page, p, help, room);
-	} else {
-		add_heading(page, p);
-		add_rows(page, p, room);
-	}
-	while (page->count < head_lines(p->height) + room)
+	if (p->view->mode == TOP_SHOWS_STACK)
+		return add_stack(page, p, room);
+	add_heading(page, p);
+	add_rows(page, p, room);
+	return NULL;
+}
+
+struct error *top_page_make(struct top_page *page, const struct top_picture *p)
+{
+	size_t room = top_page_height(p->height, p->requests);
+	size_t last = head_lines(p->height, p->requests) + room;
+	struct error *err = NULL;
+
+	if (!clear(page, last + 1))
+		return &error_no_memory;
+	add_title(page, p);
+	if (p->view->mode == TOP_SHOWS_HELP)
+		add_lines(page, p, help, last - 1);
+	else
+		err = add_view(page, p, room);
+	while (page->count < last)
 		add_line(page, TOP_STYLE_PLAIN);
 	add_status(page, p);
-	for (size_t i = 0; !err && i < page->count; i++)
-		if (page->lines[i].text.failed)
-			err = &error_no_memory;
-	return err;
+	return err ? err : check_text(page);
 }
 
 void top_page_release(struct top_page *page)

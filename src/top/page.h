@@ -5,6 +5,8 @@
 #ifndef TOP_PAGE_H
 #define TOP_PAGE_H
 
+#include "top/request_rate.h"
+#include "top/series.h"
 #include "top/top_view.h"
 
 enum top_style {
@@ -14,6 +16,7 @@ enum top_style {
 	TOP_STYLE_DIM,
 	TOP_STYLE_ALERT,
 	TOP_STYLE_RUNNING, /* a state's graph: this one and the next three */
+	TOP_STYLE_STRONG = TOP_STYLE_RUNNING + TOP_STATES, /* what stands out */
 };
 
 struct top_line {
@@ -32,8 +35,11 @@ struct top_picture {
 	const struct top_model *model;
 	const struct top_view *view;
 	const struct top_rows *rows;
+	const struct top_series *series; /* of the rows that are shown */
 	struct top_names *names;
 	const char *title;
+	const char *why; /* what stands out, as a sentence; NULL: not known yet */
+	const struct request_numbers *requests; /* NULL: there are none */
 	const char *alert; /* stays in the last line: that the target ended; or NULL */
 	const struct top_goroutine
 		*goroutine; /* the goroutine whose stack is shown; NULL: it is gone */
@@ -42,16 +48,10 @@ struct top_picture {
 	bool ascii; /* the terminal shows nothing else */
 };
 
-/* How many rows of a table, or lines of a stack, there is room for. */
-size_t top_page_height(size_t height);
+/* How many rows of a table, or lines of a stack, there is room for; with a line of requests or not.
+ */
+size_t top_page_height(size_t height, bool requests);
 struct error *top_page_make(struct top_page *page, const struct top_picture *picture) must_check;
 void top_page_release(struct top_page *page);
-
-/* At most so many characters of the text, from its end or from its start; unprintable characters
- * become '?'. Returns their number. */
-size_t top_add_text(struct strbuf *sb, const char *text, size_t columns, bool ascii);
-size_t top_add_start(struct strbuf *sb, const char *text, size_t columns, bool ascii);
-/* "350ms", "12.3s", "12m34s", "5h03m", "12d03h" */
-void top_add_time(struct strbuf *sb, uint64_t ns);
 
 #endif

@@ -1,7 +1,9 @@
 /*
- * The tables: functions, goroutines, labels and creators, as rows that are filtered and sorted.
+ * The tables: functions, wait reasons, goroutines, creators and labels, as rows that are filtered
+ * and sorted.
  *
- * Numbers are of goroutines on average over the model's window: 2 running is two cores' time.
+ * Numbers are of goroutines on average over the model's window: 2 running is two cores' time. A row
+ * whose numbers are all next to nothing is left out, unless there is a filter.
  */
 #ifndef TOP_ROWS_H
 #define TOP_ROWS_H
@@ -9,8 +11,8 @@
 #include "top/names.h"
 #include "top/top_model.h"
 
-enum top_table { TOP_FUNCTIONS, TOP_GOROUTINES, TOP_LABELS, TOP_CREATORS };
-#define TOP_TABLES 4
+enum top_table { TOP_FUNCTIONS, TOP_WAITS, TOP_GOROUTINES, TOP_CREATORS, TOP_LABELS };
+#define TOP_TABLES 5
 
 /* Sort keys of rows; not each table has each. */
 enum top_column {
@@ -19,10 +21,17 @@ enum top_column {
 	TOP_BY_RUNNABLE,
 	TOP_BY_SYSCALL,
 	TOP_BY_WAITING,
+	TOP_BY_BLOCKED,
+	TOP_BY_COUNT,
+	TOP_BY_GROWTH, /* since the first interval */
+	TOP_BY_CHANGE, /* since the oldest interval that is kept */
 	TOP_BY_TIME,
 	TOP_BY_GOID,
 	TOP_BY_STATE,
 	TOP_BY_NAME,
+	/* Shown, and not sorted by. */
+	TOP_SERIES,
+	TOP_PLACE,
 };
 
 /* The columns of a table, the default one first; *ret_count of them. */
@@ -39,10 +48,22 @@ struct top_goroutine {
 
 struct top_row {
 	uint32_t name;
-	double self;                    /* running, in the function itself */
-	double states[TOP_STATES];      /* of a function: anywhere on the stack */
-	uint64_t time;                  /* ns; of labels and creators: the longest wait */
+	double self;               /* running, in the function itself */
+	double states[TOP_STATES]; /* of a function: anywhere on the stack */
+	double blocked;            /* of those that wait: not for work to do */
+	double count;              /* goroutines, in the last interval */
+	double growth;             /* of count: since the first interval */
+	double change;             /* since the oldest interval that is kept */
+	uint64_t time;             /* ns; of wait reasons, labels and creators: the longest */
+	uint32_t place;            /* of a wait reason: where most of it is */
+	double place_blocked, place_waiting;
 	struct top_goroutine goroutine; /* in that table alone */
+};
+
+struct top_place_sum {
+	uint32_t reason;
+	uint32_t place;
+	double blocked, waiting;
 };
 
 struct top_rows {
@@ -55,10 +76,18 @@ struct top_rows {
 	struct top_row *items;
 	size_t count;
 	size_t capacity;
-	size_t goroutines; /* that matched, in the table of goroutines */
+	size_t goroutines;         /* that matched, in the table of goroutines */
+	size_t left_out;           /* next to nothing */
+	double totals[TOP_STATES]; /* of all goroutines, what rows are parts of */
+	double total_blocked;
 	/* Its own. */
 	struct top_names *names;
-	uint32_t *row_of; /* by name: its place + 1 */
+	const struct top_model *model;
+	uint32_t *row_of;  /* by name: its place + 1 */
+	struct map places; /* wait reason and place -> its number in `place_sums`, + 1 */
+	struct top_place_sum *place_sums;
+	size_t place_count, place_capacity;
+	uint32_t labels[TOP_MAX_LABELS], single;
 	size_t row_of_capacity;
 	uint8_t *matches; /* by name: whether the filter's text is in it, see matches() */
 	size_t matches_capacity;
@@ -78,6 +107,12 @@ struct error *top_rows_begin(struct top_rows *r, const struct top_model *m,
 bool top_rows_want_goroutines(const struct top_rows *r);
 struct error *top_rows_add_goroutine(struct top_rows *r, const struct top_goroutine *g) must_check;
 void top_rows_finish(struct top_rows *r);
+
+/* The rows that a goroutine like this counts in, by their names; valid until the next call. */
+struct error *top_rows_names(struct top_rows *r, const struct top_key *key, const uint32_t **ret,
+			     uint32_t *ret_count) must_check;
+/* Whether it passes the filter. */
+struct error *top_rows_match(struct top_rows *r, const struct top_key *key, bool *ret) must_check;
 void top_rows_release(struct top_rows *r);
 
 #endif

@@ -44,6 +44,7 @@ void top_model_release(struct top_model *m)
 		free(m->intervals[i].items);
 	free(m->keys);
 	free(m->totals);
+	free(m->first_items);
 	map_release(&m->index);
 	*m = (struct top_model){0};
 }
@@ -94,6 +95,20 @@ const struct top_interval *top_model_interval(const struct top_model *m, size_t 
 	return &m->intervals[(m->interval_count - 1 - back) % TOP_INTERVALS];
 }
 
+size_t top_model_intervals(const struct top_model *m)
+{
+	return m->interval_count < TOP_INTERVALS ? m->interval_count : TOP_INTERVALS;
+}
+
+double top_model_state(const struct top_model *m, enum top_state state)
+{
+	uint64_t ns = 0;
+
+	for (uint64_t i = m->first; i < m->interval_count; i++)
+		ns += m->intervals[i % TOP_INTERVALS].states[state];
+	return top_model_mean(m, ns);
+}
+
 double top_model_mean(const struct top_model *m, uint64_t ns)
 {
 	return m->window_ns ? (double)ns / m->window_ns : 0;
@@ -123,7 +138,7 @@ static void leave_window(struct top_model *m, const struct top_interval *interva
 	}
 }
 
-/* Intervals are about a second: a window of one second is one interval. */
+/* Laps are about a second: a window of one second is one interval. */
 static void shorten_window(struct top_model *m)
 {
 	while (m->first + 1 < m->interval_count &&
@@ -133,12 +148,10 @@ static void shorten_window(struct top_model *m)
 
 static void sum_up(struct top_model *m)
 {
-	uint64_t kept = m->interval_count < TOP_INTERVALS ? m->interval_count : TOP_INTERVALS;
-
 	if (m->totals)
 		memset(m->totals, 0, (m->key_count + 1) * sizeof(*m->totals));
 	m->window_ns = 0;
-	m->first = m->interval_count - kept;
+	m->first = m->interval_count - top_model_intervals(m);
 	for (uint64_t i = m->first; i < m->interval_count; i++)
 		enter_window(m, interval_at(m, i));
 	shorten_window(m);
@@ -195,6 +208,19 @@ static size_t count_amounts(const struct top_model *m)
 	return count;
 }
 
+static struct error *keep_first(struct top_model *m, const struct top_interval *interval)
+{
+	m->first_items = calloc(interval->count + 1, sizeof(*m->first_items));
+	if (!m->first_items)
+		return &error_no_memory;
+	for (size_t i = 0; i < interval->count; i++)
+		m->first_items[i] = (struct top_first){m->keys[interval->items[i].key],
+						       interval->items[i].total.ns};
+	m->first_count = interval->count;
+	m->first_ns = interval->ns;
+	return NULL;
+}
+
 struct error *top_model_add(struct top_model *m, const struct wall_interval *seen)
 {
 	struct top_interval *interval = interval_at(m, m->interval_count);
@@ -210,6 +236,8 @@ struct error *top_model_add(struct top_model *m, const struct wall_interval *see
 	for (size_t i = 0; !err && i < seen->count; i++)
 		if (seen->buckets[i].ns || seen->buckets[i].cpu_ns || seen->buckets[i].count)
 			err = add_bucket(m, interval, &seen->buckets[i]);
+	if (!err && !m->first_items)
+		err = keep_first(m, interval);
 	if (err)
 		return err;
 	m->interval_count++;

@@ -37,6 +37,12 @@ struct top_amount {
 	struct top_total total;
 };
 
+/* Of the first interval: its key stays when the model forgets others. */
+struct top_first {
+	struct top_key key;
+	uint64_t ns;
+};
+
 struct top_interval {
 	uint64_t ns;
 	uint64_t states[TOP_STATES]; /* ns of goroutines */
@@ -55,6 +61,11 @@ struct top_model {
 	size_t key_capacity, total_capacity;
 	struct map index; /* hash of a key -> its place */
 
+	/* The first interval that ever came, by which growth is told. */
+	struct top_first *first_items;
+	size_t first_count;
+	uint64_t first_ns;
+
 	unsigned int window; /* seconds */
 	uint64_t first;      /* interval of the window */
 	uint64_t window_ns;
@@ -70,7 +81,11 @@ void top_model_set_window(struct top_model *m, unsigned int seconds);
 
 /* The interval so many intervals before the last; NULL when there is none. */
 const struct top_interval *top_model_interval(const struct top_model *m, size_t back);
+/* How many intervals are kept. */
+size_t top_model_intervals(const struct top_model *m);
 /* How many goroutines were in that state, on average over the window. */
+double top_model_state(const struct top_model *m, enum top_state state);
+/* How many goroutines so much time is, on average over the window. */
 double top_model_mean(const struct top_model *m, uint64_t ns);
 
 #endif

@@ -130,6 +130,7 @@ static enum top_action press_in_table(struct top_view *v, const struct top_rows 
 	case '2':
 	case '3':
 	case '4':
+	case '5':
 		return show_table(v, press - '1');
 	case TOP_PRESS_TAB:
 		return show_table(v, (v->table + 1) % TOP_TABLES);

@@ -59,6 +59,10 @@ class Terminal:
         title = self._tmux("display-message", "-p", "#{pane_title}").strip()
         return "" if title == os.uname().nodename else title
 
+    def colours(self):
+        """The screen with its escape sequences."""
+        return self._tmux("capture-pane", "-e", "-p")
+
     def screen(self):
         return "\n".join(self.lines())
 

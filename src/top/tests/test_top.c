@@ -1,9 +1,12 @@
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/unit_test.h"
 #include "top/page.h"
+#include "top/page_text.h"
+#include "top/request_rate.h"
 
 /* Stack n is of the functions main.leaf<n>, main.common, main.main. Labels n are two, "zone=z<n>"
  * and "all=yes". Creator 1 is main.starter; no other is known. */
@@ -50,6 +53,12 @@ static struct error *made_labels(struct top_names *names, uint32_t labels, uint3
 	return NULL;
 }
 
+/* Stack 5 waits for work. */
+static bool made_judgement(struct top_names *names, const struct top_key *key)
+{
+	return key->stack == 5;
+}
+
 static const char *made_reason(struct top_names *names, uint8_t reason)
 {
 	return reason == 7 ? "chan receive" : "sleep";
@@ -65,16 +74,24 @@ struct fixture {
 	struct made_names made;
 	struct top_model model;
 	struct top_rows rows;
+	struct top_series series;
 	struct top_view view;
 	struct top_page page;
+	const char *why;
+	const struct request_numbers *requests;
 };
 
 static int set_up(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 
-	f->made.names = (struct top_names){{0},         made_stack,  made_creator,
-					   made_labels, made_reason, made_description};
+	f->made.names = (struct top_names){{0},
+					   made_stack,
+					   made_creator,
+					   made_labels,
+					   made_judgement,
+					   made_reason,
+					   made_description};
 	top_model_init(&f->model, 10);
 	top_view_init(&f->view, "profile.pb.gz");
 	f->rows.filter = "";
@@ -89,6 +106,7 @@ static int tear_down(void **state)
 	intern_release(&f->made.names.text);
 	top_model_release(&f->model);
 	top_rows_release(&f->rows);
+	top_series_release(&f->series);
 	top_page_release(&f->page);
 	free(f);
 	return 0;
@@ -407,7 +425,7 @@ static void each_table_can_be_sorted_by_each_of_its_columns(void **state)
 {
 	struct fixture *f = *state;
 
-	for (enum top_table t = TOP_FUNCTIONS; t <= TOP_CREATORS; t++) {
+	for (enum top_table t = TOP_FUNCTIONS; t < TOP_TABLES; t++) {
 		enum top_column first;
 		size_t columns;
 
@@ -424,7 +442,7 @@ static void each_table_can_be_sorted_by_each_of_its_columns(void **state)
 	press(f, TOP_PRESS_TAB);
 	assert_int_equal(f->view.table, TOP_FUNCTIONS);
 	press(f, TOP_PRESS_BACK_TAB);
-	assert_int_equal(f->view.table, TOP_CREATORS);
+	assert_int_equal(f->view.table, TOP_LABELS);
 }
 
 static size_t characters(const char *text)
@@ -443,6 +461,9 @@ static void make_page(struct fixture *f, size_t width, size_t height, bool ascii
 		.model = &f->model,
 		.view = &f->view,
 		.rows = &f->rows,
+		.series = &f->series,
+		.why = f->why,
+		.requests = f->requests,
 		.names = &f->made.names,
 		.title = "shop (pid 4711, go1.27.2)",
 		.goroutine = &g,
@@ -451,6 +472,8 @@ static void make_page(struct fixture *f, size_t width, size_t height, bool ascii
 		.ascii = ascii,
 	};
 
+	assert_null(top_series_make(&f->series, &f->rows, f->view.scroll,
+				    top_page_height(height, false)));
 	assert_null(top_page_make(&f->page, &picture));
 }
 
@@ -463,16 +486,16 @@ static void a_page_fits_any_terminal(void **state)
 	add_second(f, 1, G_RUNNING);
 	add_second(f, 2, G_WAITING);
 	for (enum top_mode mode = TOP_SHOWS_TABLE; mode <= TOP_ASKS_FILE; mode++) {
-		for (size_t i = 0; i < 4 * sizeof(sizes) / sizeof(*sizes); i++) {
-			f->view.table = i % 4;
+		for (size_t i = 0; i < TOP_TABLES * sizeof(sizes) / sizeof(*sizes); i++) {
+			f->view.table = i % TOP_TABLES;
 			f->view.mode = mode;
 			count(f, f->view.table, top_view_column(&f->view));
-			make_page(f, sizes[i / 4][0], sizes[i / 4][1], false);
-			assert_true(f->page.count <= sizes[i / 4][1] ||
-				    !top_page_height(sizes[i / 4][1]));
+			make_page(f, sizes[i / TOP_TABLES][0], sizes[i / TOP_TABLES][1], false);
+			assert_true(f->page.count <= sizes[i / TOP_TABLES][1] ||
+				    !top_page_height(sizes[i / TOP_TABLES][1], false));
 			for (size_t k = 0; k < f->page.count; k++)
 				assert_true(characters(f->page.lines[k].text.data) <=
-					    sizes[i / 4][0]);
+					    sizes[i / TOP_TABLES][0]);
 		}
 	}
 }
@@ -493,17 +516,144 @@ static void a_page_shows_states_over_time_and_the_table(void **state)
 	add_second(f, 1, G_WAITING);
 	add_second(f, 1, G_RUNNING);
 	count(f, TOP_FUNCTIONS, TOP_BY_SELF);
+	f->why = "2 goroutines wait for x";
 	make_page(f, 80, 24, true);
 	assert_int_equal(f->page.count, 24);
-	assert_string_equal(f->page.lines[1].text.data,
-			    "running   1.00                                                    # #"
+	assert_string_equal(f->page.lines[1].text.data, "2 goroutines wait for x");
+	assert_int_equal(f->page.lines[1].style, TOP_STYLE_STRONG);
+	assert_string_equal(f->page.lines[2].text.data,
+			    "running   1.00 100%                                               # #"
 			    " max  1.00");
-	assert_string_equal(f->page.lines[4].text.data,
-			    "waiting   0.00                                                     # "
+	assert_string_equal(f->page.lines[5].text.data,
+			    "waiting      -    -                                                # "
 			    " max  1.00");
-	assert_non_null(line_with(f, "   0.67     0.67      0.00     0.00     0.33 main.leaf1"));
+	assert_non_null(line_with(f, "  0.67 100%  0.67 100%        -     0.33  0.33 100%"));
 	assert_non_null(line_with(f, "*self"));
 	assert_non_null(strstr(f->page.lines[0].text.data, "1 goroutines"));
+}
+
+static void requests_have_a_line_where_there_are_some(void **state)
+{
+	static const struct request_numbers n = {.rate = 212,
+						 .current = 8.3,
+						 .p99 = 480000000,
+						 .oldest = 512000000,
+						 .interval = 10000000};
+	struct request_numbers more = n;
+	struct fixture *f = *state;
+
+	add_second(f, 1, G_RUNNING);
+	count(f, TOP_FUNCTIONS, TOP_BY_SELF);
+	f->requests = &n;
+	make_page(f, 80, 24, true);
+	assert_string_equal(f->page.lines[2].text.data,
+			    "requests (estimated) 212/s  p50 <10ms  p99 480ms  8.3 in progress, "
+			    "oldest 512ms");
+	assert_int_equal(f->page.count, 24);
+	more.at_least = true;
+	f->requests = &more;
+	make_page(f, 80, 24, true);
+	assert_non_null(line_with(f, "requests (estimated) >212/s"));
+}
+
+/* "####" at the right end of a row's graph. */
+static void a_row_has_its_last_minute(void **state)
+{
+	struct fixture *f = *state;
+	const char *line;
+
+	for (int i = 0; i < 60; i++)
+		add_second(f, i < 30 ? 1 : 2, G_RUNNING);
+	top_model_set_window(&f->model, 60);
+	count(f, TOP_FUNCTIONS, TOP_BY_SELF);
+	make_page(f, 300, 24, true);
+	line = line_with(f, "main.leaf1");
+	assert_non_null(line);
+	assert_non_null(
+		strstr(line, " ##############################                               "));
+	assert_non_null(strstr(line_with(f, "main.leaf2"),
+			       "                              ############################## "));
+	assert_non_null(strstr(line_with(f, "main.common"), " - "));
+	f->view.sort[TOP_FUNCTIONS] = 1;
+	count(f, TOP_FUNCTIONS, TOP_BY_RUNNING);
+	make_page(f, 300, 24, true);
+	assert_non_null(strstr(line_with(f, "main.common"),
+			       " ############################################################ "));
+}
+
+static void what_is_next_to_nothing_has_no_row(void **state)
+{
+	struct fixture *f = *state;
+
+	top_model_set_window(&f->model, 60);
+	for (int i = 0; i < 60; i++) {
+		struct wall_bucket buckets[] = {
+			{.stack = 1, .status = G_RUNNING, .count = 100, .ns = SECOND},
+			{.stack = 2, .status = G_RUNNING, .count = 1, .ns = SECOND / 10000},
+		};
+
+		assert_null(top_model_add(&f->model, &(struct wall_interval){SECOND, buckets, 2}));
+	}
+	count(f, TOP_FUNCTIONS, TOP_BY_SELF);
+	assert_null(row_named(f, "main.leaf2"));
+	assert_int_equal(f->rows.left_out, 1);
+	make_page(f, 80, 24, true);
+	assert_non_null(line_with(f, "1 below 0.1 %"));
+	/* Who looks for it finds it. */
+	f->rows.filter = "leaf2";
+	count(f, TOP_FUNCTIONS, TOP_BY_SELF);
+	assert_non_null(row_named(f, "main.leaf2"));
+}
+
+static void a_wait_reason_says_where_and_what_waits_for_work(void **state)
+{
+	struct wall_bucket buckets[] = {
+		{.stack = 1, .status = G_WAITING, .wait_reason = 7, .ns = 2 * SECOND},
+		{.stack = 5, .status = G_WAITING, .wait_reason = 7, .ns = 9 * SECOND},
+		{.stack = 5, .status = G_WAITING, .wait_reason = 1, .ns = 30 * SECOND},
+		{.stack = 1, .status = G_RUNNING, .ns = SECOND},
+	};
+	struct fixture *f = *state;
+	const struct top_row *row;
+
+	assert_null(top_model_add(&f->model, &(struct wall_interval){SECOND, buckets, 4}));
+	count(f, TOP_WAITS, TOP_BY_BLOCKED);
+	assert_int_equal(f->rows.count, 2);
+	assert_string_equal(name_at(f, 0), "chan receive");
+	row = row_named(f, "chan receive");
+	assert_float_equal(row->states[TOP_WAITING], 11, 1e-9);
+	assert_float_equal(row->blocked, 2, 1e-9);
+	assert_string_equal(intern_get(&f->made.names.text, row->place), "main.leaf1");
+	assert_float_equal(row_named(f, "sleep")->blocked, 0, 1e-9);
+	f->view.table = TOP_WAITS;
+	make_page(f, 80, 24, true);
+	assert_non_null(line_with(f, " 2.00 100%  11.0  27%"));
+	assert_int_equal(press(f, TOP_PRESS_ENTER), TOP_RECOUNT);
+	assert_string_equal(f->view.filter, "=chan receive");
+	assert_int_equal(f->view.table, TOP_GOROUTINES);
+}
+
+static void creators_grow(void **state)
+{
+	struct fixture *f = *state;
+	const struct top_row *row;
+
+	for (uint64_t i = 0; i < 100; i++) {
+		struct wall_bucket leak = {.stack = 1 + i,
+					   .creator = 1,
+					   .status = G_WAITING,
+					   .ns = (10 + 3 * i) * SECOND};
+
+		assert_null(top_model_add(&f->model, &(struct wall_interval){SECOND, &leak, 1}));
+	}
+	count(f, TOP_CREATORS, TOP_BY_GROWTH);
+	row = row_named(f, "main.starter");
+	assert_float_equal(row->count, 10 + 3 * 99, 1e-9);
+	assert_float_equal(row->growth, 3 * 99, 1e-9);
+	assert_float_equal(row->change, 3 * 59, 1e-9);
+	f->view.table = TOP_CREATORS;
+	make_page(f, 80, 24, true);
+	assert_non_null(line_with(f, " 307.0 100%    +297     +177"));
 }
 
 static void a_text_can_be_scrolled_to_its_end_and_not_beyond(void **state)
@@ -519,7 +669,7 @@ static void a_text_can_be_scrolled_to_its_end_and_not_beyond(void **state)
 	make_page(f, 80, 24, true);
 	assert_null(line_with(f, "main.frame0"));
 	assert_non_null(line_with(f, "/src/main.go:99"));
-	assert_int_equal(f->page.last_scroll, 200 - top_page_height(24));
+	assert_int_equal(f->page.last_scroll, 200 - top_page_height(24, false));
 }
 
 static void hostile_names_do_not_reach_the_terminal(void **state)
@@ -549,6 +699,176 @@ static void a_long_name_keeps_its_end(void **state)
 
 	assert_int_equal(top_add_text(&sb, "example.com/long/path.(*T).Method", 12, false), 12);
 	assert_string_equal(sb.data, "<(*T).Method");
+}
+
+static void a_functions_name_loses_its_package_first(void **state)
+{
+	static const struct {
+		size_t columns;
+		const char *text;
+	} cases[] = {{50, "example.com/long/path.(*T).Method[example.com/x.Y]"},
+		     {49, "long/path.(*T).Method[example.com/x.Y]"},
+		     {37, "path.(*T).Method[example.com/x.Y]"},
+		     {32, "(*T).Method[example.com/x.Y]"},
+		     {26, "Method[example.com/x.Y]"},
+		     {10, "<com/x.Y]"}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
+
+		top_add_name(&sb, cases[0].text, cases[i].columns, false);
+		if (i < 5)
+			assert_string_equal(sb.data, cases[i].text);
+		else
+			assert_int_equal(sb.length, 10);
+	}
+}
+
+static void numbers_have_three_digits(void **state)
+{
+	static const struct {
+		double n;
+		const char *text, *percent;
+	} cases[] = {{0.0004, "    -", "   -"}, {0.0123, "0.012", "   -"}, {0.85, " 0.85", "0.4%"},
+		     {20, " 20.0", " 10%"},     {200, "200.0", "100%"},    {1e7, "  10M", NULL}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT, percent = STRBUF_INIT;
+
+		top_add_number(&sb, cases[i].n);
+		assert_string_equal(sb.data, cases[i].text);
+		top_add_percent(&percent, cases[i].n, 200);
+		if (cases[i].percent)
+			assert_string_equal(percent.data, cases[i].percent);
+	}
+}
+
+/* Looks each 10 ms at goroutines that serve connections; truth is what was made up. */
+struct made_load {
+	struct request_rate rate;
+	uint64_t now;
+	uint64_t seed;
+};
+
+static double random_part(struct made_load *l)
+{
+	l->seed = l->seed * 6364136223846793005u + 1442695040888963407u;
+	return (l->seed >> 11) / 9007199254740992.0;
+}
+
+/* A connection whose requests come at random, `rate` a second, and take so long. */
+struct made_connection {
+	double next_begin, end;
+	enum request_place place;
+	bool ran;
+};
+
+static void serve(struct made_load *l, struct made_connection *c, uint64_t goid, double rate,
+		  double duration, uint64_t *ret_requests)
+{
+	double now = l->now / 1e9;
+	enum request_place place;
+	bool ran = false;
+
+	while (c->next_begin <= now) {
+		ran = true;
+		c->end = c->next_begin + duration;
+		++*ret_requests;
+		c->next_begin = c->end - log(1 - random_part(l)) / rate;
+	}
+	ran |= c->place == REQUEST_WITHIN && c->end <= now;
+	place = c->end > now ? REQUEST_WITHIN : REQUEST_BETWEEN;
+	if (ran)
+		request_rate_moved(&l->rate, goid, c->place, place, l->now);
+	c->place = place;
+}
+
+static uint64_t load(struct made_load *l, size_t connections, double rate, double duration,
+		     struct request_numbers *ret)
+{
+	struct made_connection made[100] = {0};
+	uint64_t requests = 0;
+
+	for (size_t i = 0; i < connections; i++)
+		made[i].place = REQUEST_BETWEEN;
+	for (int second = 0; second < 60; second++) {
+		double idle = 0;
+
+		for (int tick = 0; tick < 100; tick++) {
+			l->now += 10000000;
+			for (size_t i = 0; i < connections; i++) {
+				serve(l, &made[i], i + 1, rate, duration, &requests);
+				idle += made[i].place == REQUEST_BETWEEN;
+			}
+		}
+		request_rate_second(&l->rate, SECOND, 100, idle / 100);
+	}
+	l->rate.seen = true;
+	assert_true(request_rate_get(&l->rate, 60 * SECOND, l->now, ret));
+	return requests;
+}
+
+static void requests_are_counted_however_short(void **state)
+{
+	static const struct {
+		double rate, duration;
+	} cases[] = {{2, 0.001}, {20, 0.001}, {60, 0.0002}, {2, 0.1}, {2, 0.03}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct made_load l = {.seed = i + 1};
+		struct request_numbers n;
+		double truth = load(&l, 50, cases[i].rate, cases[i].duration, &n) / 60.0;
+
+		assert_float_equal(n.rate, truth, 0.06 * truth);
+		assert_false(n.at_least);
+		if (cases[i].duration > 0.02)
+			assert_float_equal(n.p50 / 1e9, cases[i].duration, 0.006);
+		else
+			assert_int_equal(n.p50, 0);
+		request_rate_release(&l.rate);
+	}
+}
+
+/* Nothing is said of what cannot be known. */
+static void more_requests_than_looks_are_a_lower_bound(void **state)
+{
+	struct made_load l = {.seed = 1};
+	struct request_numbers n;
+	double truth = load(&l, 20, 2000, 0.0001, &n) / 60.0;
+
+	assert_true(n.at_least && n.rate > 0 && n.rate < truth);
+	request_rate_release(&l.rate);
+}
+
+static void a_request_in_a_goroutine_of_its_own(void **state)
+{
+	struct request_rate r = {0};
+	struct request_numbers n;
+
+	request_rate_moved(&r, 7, REQUEST_NOT, REQUEST_WITHIN, SECOND / 2);
+	request_rate_second(&r, SECOND, 100, 0);
+	/* It was there at first: since when is not known. */
+	request_rate_ended(&r, 7, REQUEST_WITHIN, SECOND);
+	for (uint64_t i = 0; i < 10; i++) {
+		request_rate_moved(&r, 10 + i, REQUEST_NOT, REQUEST_WITHIN, SECOND);
+		request_rate_moved(&r, 10 + i, REQUEST_WITHIN, REQUEST_UNKNOWN, SECOND * 9 / 8);
+		request_rate_ended(&r, 10 + i, REQUEST_UNKNOWN, SECOND * 5 / 4);
+	}
+	request_rate_moved(&r, 99, REQUEST_NOT, REQUEST_WITHIN, SECOND);
+	request_rate_second(&r, SECOND, 100, 0);
+	assert_true(request_rate_get(&r, SECOND, 2 * SECOND, &n));
+	assert_float_equal(n.rate, 10, 1e-9);
+	assert_int_equal(n.p99, SECOND / 4);
+	assert_false(n.at_least);
+	assert_in_range(n.oldest, SECOND, SECOND + 10000000);
+	for (uint64_t i = 0; i < 10; i++) {
+		request_rate_moved(&r, 200 + i, REQUEST_NOT, REQUEST_WITHIN, 3 * SECOND);
+		request_rate_ended(&r, 200 + i, REQUEST_WITHIN, 3 * SECOND + 9000000);
+	}
+	request_rate_second(&r, SECOND, 100, 0);
+	assert_true(request_rate_get(&r, SECOND, 3 * SECOND, &n));
+	assert_true(n.at_least);
+	request_rate_release(&r);
 }
 
 static void times_are_short(void **state)
@@ -592,9 +912,19 @@ int main(void)
 		TOP_TEST(each_table_can_be_sorted_by_each_of_its_columns),
 		TOP_TEST(a_page_fits_any_terminal),
 		TOP_TEST(a_page_shows_states_over_time_and_the_table),
+		TOP_TEST(requests_have_a_line_where_there_are_some),
+		TOP_TEST(a_row_has_its_last_minute),
+		TOP_TEST(what_is_next_to_nothing_has_no_row),
+		TOP_TEST(a_wait_reason_says_where_and_what_waits_for_work),
+		TOP_TEST(creators_grow),
 		TOP_TEST(a_text_can_be_scrolled_to_its_end_and_not_beyond),
 		TOP_TEST(hostile_names_do_not_reach_the_terminal),
 		TOP_TEST(a_long_name_keeps_its_end),
+		TOP_TEST(a_functions_name_loses_its_package_first),
+		TOP_TEST(numbers_have_three_digits),
+		TOP_TEST(requests_are_counted_however_short),
+		TOP_TEST(more_requests_than_looks_are_a_lower_bound),
+		TOP_TEST(a_request_in_a_goroutine_of_its_own),
 		TOP_TEST(times_are_short),
 	};
 

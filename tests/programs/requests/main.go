@@ -7,6 +7,10 @@
 //	labels KIND      a goroutine has labels that are meant badly, and sleeps with them; "ok"
 //	flood SECONDS    sets of labels change as fast as they can; "ok" and how many times
 //	http N           an HTTP server of its own serves so many; prints as JSON what each handler did
+//	steady SECONDS CLIENTS HOLD THINK  clients, each on a connection of its own, come again after
+//	                                   THINK ms on average; a handler sleeps for HOLD ms. Prints
+//	                                   "begun" and when; later as JSON when each request began
+//	                                   and ended
 //	check            "ok N"
 package main
 
@@ -276,6 +280,58 @@ func serveHTTP(n int) []*request {
 	return requests
 }
 
+// client visits at random times, and gives when the answers' handlers began and ended.
+func client(address string, think time.Duration, until time.Time, done chan<- []interval) {
+	own := http.Client{Transport: &http.Transport{}}
+	defer own.CloseIdleConnections()
+	var requests []interval
+	for time.Now().Before(until) {
+		time.Sleep(time.Duration(rand.ExpFloat64() * float64(think)))
+		response, err := own.Get("http://" + address)
+		if err != nil {
+			panic(err)
+		}
+		var r interval
+		if _, err := fmt.Fscan(response.Body, &r[0], &r[1]); err != nil {
+			panic(err)
+		}
+		io.Copy(io.Discard, response.Body)
+		response.Body.Close()
+		requests = append(requests, r)
+	}
+	done <- requests
+}
+
+func serveSteadily(seconds float64, clients int, hold, think time.Duration) []interval {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		began := now()
+		time.Sleep(hold)
+		fmt.Fprintln(w, began, now())
+	})}
+	defer server.Close()
+	go server.Serve(listener)
+	done := make(chan []interval)
+	until := time.Now().Add(time.Duration(seconds * float64(time.Second)))
+	for i := 0; i < clients; i++ {
+		go client(listener.Addr().String(), think, until, done)
+	}
+	fmt.Println("begun", now())
+	var all []interval
+	for i := 0; i < clients; i++ {
+		all = append(all, <-done...)
+	}
+	return all
+}
+
+func milliseconds(word string) time.Duration {
+	n, _ := strconv.ParseFloat(word, 64)
+	return time.Duration(n * float64(time.Millisecond))
+}
+
 func obey(words []string, out *json.Encoder) {
 	switch words[0] {
 	case "serve":
@@ -291,6 +347,10 @@ func obey(words []string, out *json.Encoder) {
 	case "http":
 		n, _ := strconv.Atoi(words[1])
 		out.Encode(serveHTTP(n))
+	case "steady":
+		seconds, _ := strconv.ParseFloat(words[1], 64)
+		clients, _ := strconv.Atoi(words[2])
+		out.Encode(serveSteadily(seconds, clients, milliseconds(words[3]), milliseconds(words[4])))
 	case "check":
 		fmt.Println("ok", len(words))
 	}

@@ -1,0 +1,122 @@
+#include "lib/top_why.h"
+
+#include <stdio.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "profile/stands_out.h"
+
+/* It is found anew after so long, or later where that costs too much. */
+#define INTERVAL_NS 3000000000ull
+#define MOST_INTERVAL_NS 60000000000ull
+
+static struct error *find(struct top_why *w, const struct top_source *s)
+{
+	_cleanup_profile_handle_ struct gospect_profile *p = NULL;
+	_cleanup_stands_out_ struct stands_out out = {0};
+	struct error *err = top_profile_make(s, &p);
+
+	if (!err)
+		err = stands_out_find(p->profile, p->symbols, &out);
+	if (err)
+		return err;
+	snprintf(w->text, sizeof(w->text), "%s", out.count ? out.sentences[0].text : "");
+	w->known = true;
+	return NULL;
+}
+
+struct error *top_why_find(struct top_why *w, const struct top_source *s, uint64_t now,
+			   double share)
+{
+	uint64_t cpu = clock_cpu(), pause;
+	struct error *err;
+
+	if (now < w->next_at || !s->model->interval_count)
+		return NULL;
+	err = find(w, s);
+	pause = (clock_cpu() - cpu) / share;
+	w->next_at = now + (pause < INTERVAL_NS        ? INTERVAL_NS
+			    : pause > MOST_INTERVAL_NS ? MOST_INTERVAL_NS
+						       : pause);
+	return err;
+}
+
+/* ---- requests ---- */
+
+void request_watch_release(struct request_watch *w)
+{
+	request_rate_release(&w->rate);
+}
+
+static enum request_place place_of(struct top_names *names, const struct goroutine_record *r)
+{
+	struct top_stack_names stack;
+
+	if (!goroutine_is_alive(r) || error_dropped(names->stack(names, r->stack, &stack)))
+		return REQUEST_NOT;
+	return stack.request;
+}
+
+void request_watch_moved(struct request_watch *w, struct top_names *names,
+			 const struct goroutine_record *before,
+			 const struct goroutine_record *after, uint64_t now)
+{
+	enum request_place was = place_of(names, before), is = place_of(names, after);
+
+	if (goroutine_is_alive(before) &&
+	    (before->goid != after->goid || !goroutine_is_alive(after))) {
+		request_rate_ended(&w->rate, before->goid, was, now);
+		was = REQUEST_NOT;
+	}
+	if (goroutine_is_alive(after))
+		request_rate_moved(&w->rate, after->goid, was, is, now);
+}
+
+/* How many goroutines are there, on average, in all intervals of the window or the last. */
+static struct error *count_at(const struct top_model *m, struct top_names *names,
+			      enum request_place place, bool in_window, double *ret)
+{
+	const struct top_interval *interval = top_model_interval(m, 0);
+	size_t count = in_window ? m->key_count : interval->count;
+	struct error *err = NULL;
+	uint64_t ns = 0;
+
+	for (size_t i = 0; !err && i < count; i++) {
+		uint32_t key = in_window ? i + 1 : interval->items[i].key;
+		struct top_stack_names stack;
+
+		if (in_window && !m->totals[key].ns)
+			continue;
+		err = names->stack(names, m->keys[key].stack, &stack);
+		if (!err && stack.request == place)
+			ns += in_window ? m->totals[key].ns : interval->items[i].total.ns;
+	}
+	*ret = in_window ? top_model_mean(m, ns) : (double)ns / interval->ns;
+	return err;
+}
+
+struct error *request_watch_interval(struct request_watch *w, const struct top_model *m,
+				     struct top_names *names, double looks)
+{
+	const struct top_interval *interval = top_model_interval(m, 0);
+	double idle = 0, since = looks - w->looks;
+	struct error *err = NULL;
+
+	if (!interval || !(since > 0))
+		return NULL;
+	if (w->rate.seen)
+		err = count_at(m, names, REQUEST_BETWEEN, false, &idle);
+	request_rate_second(&w->rate, interval->ns, since, idle);
+	w->looks = looks;
+	return err;
+}
+
+struct error *request_watch_count(struct request_watch *w, const struct top_model *m,
+				  struct top_names *names, uint64_t now)
+{
+	w->shown = m->interval_count && w->rate.second_count &&
+		   request_rate_get(&w->rate, m->window_ns, now, &w->numbers);
+	if (!w->shown)
+		return NULL;
+	return count_at(m, names, REQUEST_WITHIN, true, &w->numbers.current);
+}

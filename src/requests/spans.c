@@ -471,15 +471,36 @@ static void take(struct spans *s, const struct trace_step *step)
 	}
 }
 
+static int by_goroutine(const void *a, const void *b)
+{
+	const struct life *x = *(struct life *const *)a, *y = *(struct life *const *)b;
+
+	return (x->span.g > y->span.g) - (x->span.g < y->span.g);
+}
+
+/* By goroutine id: the order of a map differs from run to run. */
 static void end_all(struct spans *s)
 {
+	struct life **lives = calloc(s->lives.count + 1, sizeof(*lives));
+	size_t count = 0;
+
+	if (!lives)
+		s->error = &error_no_memory;
 	for (size_t i = 0; i < s->lives.capacity; i++) {
 		struct life *life = (struct life *)(uintptr_t)s->lives.slots[i].value;
 
 		if (s->lives.slots[i].key == MAP_NO_KEY || !life)
 			continue;
-		life_destroy(s, life);
+		if (lives)
+			lives[count++] = life;
+		else
+			life_destroy(s, life);
 	}
+	if (count)
+		qsort(lives, count, sizeof(struct life *), by_goroutine);
+	for (size_t i = 0; i < count; i++)
+		life_destroy(s, lives[i]);
+	free(lives);
 	map_release(&s->lives);
 }
 

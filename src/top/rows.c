@@ -468,6 +468,9 @@ static bool is_worth_a_row(const struct top_rows *r, const struct top_row *row)
 	if (row->time || row->count >= LEAST_COUNT || row->blocked >= LEAST_COUNT ||
 	    fabs(row->growth) >= LEAST_COUNT || fabs(row->change) >= LEAST_COUNT)
 		return true;
+	/* CPU samples of goroutines that nobody saw have no creator. */
+	if (r->table == TOP_CREATORS)
+		return false;
 	for (size_t i = 0; i < TOP_STATES; i++)
 		if (row->states[i] >= LEAST_MEAN && row->states[i] >= LEAST_PART * r->totals[i])
 			return true;

@@ -639,14 +639,18 @@ static void creators_grow(void **state)
 	const struct top_row *row;
 
 	for (uint64_t i = 0; i < 100; i++) {
-		struct wall_bucket leak = {.stack = 1 + i,
-					   .creator = 1,
-					   .status = G_WAITING,
-					   .ns = (10 + 3 * i) * SECOND};
+		struct wall_bucket buckets[] = {
+			{.stack = 1 + i,
+			 .creator = 1,
+			 .status = G_WAITING,
+			 .ns = (10 + 3 * i) * SECOND},
+			{.stack = 1, .creator = 2, .status = G_RUNNING, .ns = SECOND / 10},
+		};
 
-		assert_null(top_model_add(&f->model, &(struct wall_interval){SECOND, &leak, 1}));
+		assert_null(top_model_add(&f->model, &(struct wall_interval){SECOND, buckets, 2}));
 	}
 	count(f, TOP_CREATORS, TOP_BY_GROWTH);
+	assert_null(row_named(f, "(not known)"));
 	row = row_named(f, "main.starter");
 	assert_float_equal(row->count, 10 + 3 * 99, 1e-9);
 	assert_float_equal(row->growth, 3 * 99, 1e-9);

@@ -12,7 +12,8 @@ if [ "${1:-}" = -fixed ]; then
 	fixed=-fixed
 	shift
 fi
-seconds=${1:-10}
+# Three sales reports long.
+seconds=${1:-6}
 case $seconds in
 "" | *[!0-9]*)
 	say "usage: examples/demo.sh [-fixed] [SECONDS]"
@@ -87,7 +88,7 @@ until grep -q serves "$work/said"; do
 	sleep 0.1
 done
 sed 's/^/demo: /' "$work/said" >&2
-sleep 2
+sleep 1
 say "40 clients visit it; gospect looks on for $seconds s. It is a stripped program that knows nothing of it"
 record
 

@@ -1,6 +1,7 @@
 # Reads what `go tool pprof -traces -unit=ms` prints of the shop and says, for each kind of request,
 # where it stands: the innermost function of the shop's own, and what it waits for there. Goroutines
 # that a request started inherit its label, so only those are counted that serve a connection.
+# Then it says who has what they wait for: the lock of the stock, and the connections to the database.
 
 function sample_end(    key) {
 	if (route != "" && value > 0 && is_request) {
@@ -10,14 +11,32 @@ function sample_end(    key) {
 		total[route] += value
 		here[key] += value
 	}
-	value = is_request = 0
+	if (value > 0 && holds_lock && !outside_lock && wait != "sync.Mutex.Lock")
+		add("the lock of the stock is held in", place, value)
+	if (value > 0 && has_connection && user != "")
+		add("connections to the database are used by", user, value)
+	value = is_request = holds_lock = outside_lock = has_connection = 0
+	user = ""
 	in_labels = 1
 	route = place = wait = state = ""
+}
+
+function add(what, who, value) {
+	held[what] += value
+	holder[what SUBSEP who] += value
 }
 
 function frame(name) {
 	if (place == "" && name ~ /^shop\//)
 		place = name
+	if (user == "" && name ~ /^shop\// && name !~ /^shop\/(db|pricing)\./)
+		user = name
+	if (name == "shop/db.(*conn).roundTrip")
+		has_connection = 1
+	if (name == "shop/stock.(*Shelves).Reserve")
+		holds_lock = 1
+	if (name == "shop/stock.(*Shelves).reserveQuoted")
+		outside_lock = 1
 	if (name == "net/http.(*conn).serve")
 		is_request = 1
 }
@@ -45,6 +64,20 @@ function print_route(name,    key, part, shown, places) {
 		printf "    %-36s %8.2f %3.0f %%  %s\n", part[2], places[key] / 1000 / seconds,
 			100 * places[key] / total[name], part[3]
 		delete places[key]
+	}
+}
+
+function print_holders(what,    key, part, shown, holders) {
+	printf "\n  %-38s %8.2f\n", what, held[what] / 1000 / seconds
+	for (key in holder) {
+		split(key, part, SUBSEP)
+		if (part[1] == what && holder[key] >= 0.05 * held[what])
+			holders[part[2]] = holder[key]
+	}
+	for (shown = 0; shown < 3 && (key = largest(holders)) != ""; shown++) {
+		printf "    %-36s %8.2f %3.0f %%\n", key, holders[key] / 1000 / seconds,
+			100 * holders[key] / held[what]
+		delete holders[key]
 	}
 }
 
@@ -87,5 +120,11 @@ END {
 	while ((name = largest(total)) != "") {
 		print_route(name)
 		delete total[name]
+	}
+	print ""
+	print "who has what they wait for:"
+	while ((name = largest(held)) != "") {
+		print_holders(name)
+		delete held[name]
 	}
 }

@@ -1,0 +1,53 @@
+"""The demo's table: what `go tool pprof -traces` prints of the shop, summed up by hand."""
+
+import pathlib
+import subprocess
+
+TABLE = pathlib.Path(__file__).parents[2] / "examples" / "where.awk"
+CHECKOUT = ["net/http.(*conn).serve"]
+LOCKED = ["shop/stock.(*Shelves).Reserve", "shop/api.(*Server).checkout"]
+UNLOCKED = ["shop/stock.(*Shelves).reserveQuoted", *LOCKED]
+ROUND_TRIP = ["internal/poll.(*FD).Read", "shop/db.(*conn).roundTrip", "shop/db.(*Pool).Query"]
+QUOTE = ["shop/pricing.(*Pricing).Quote"]
+
+SAMPLES = [
+    (8000, "checkout", "sync.Mutex.Lock", ["sync.(*Mutex).Lock", *LOCKED, *CHECKOUT]),
+    (3000, "checkout", "IO wait", [*ROUND_TRIP, *QUOTE, *LOCKED, *CHECKOUT]),
+    (1000, "checkout", "select", ["shop/db.(*Pool).acquire", *QUOTE, *LOCKED, *CHECKOUT]),
+    (2000, "checkout", "IO wait", [*ROUND_TRIP, *QUOTE, *UNLOCKED, *CHECKOUT]),
+    (5000, None, "IO wait", [*ROUND_TRIP, "shop/jobs.(*Background).salesOf"]),
+]
+
+
+def traces(samples):
+    """As pprof prints them."""
+    lines = ["File: shop", "Type: wall", "Duration: 10s, Total samples = 19000ms"]
+    for value, route, wait, frames in samples:
+        lines.append("-----------+" + "-" * 40)
+        lines += [f"      route:  {route}"] if route else []
+        lines += ["      state:  waiting", f"       wait:  {wait}"]
+        lines.append(f"{value:8}ms   {frames[0]}")
+        lines += [" " * 13 + frame for frame in frames[1:]]
+    return "\n".join([*lines, "-----------+" + "-" * 40, ""])
+
+
+def test_the_demo_says_where_requests_are_and_who_has_what_they_wait_for():
+    done = subprocess.run(["awk", "-f", TABLE], input=traces(SAMPLES), capture_output=True,
+                          text=True, check=True, timeout=20)
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert "checkout 1.40" in lines
+    assert "shop/stock.(*Shelves).Reserve 0.80 57 % sync.Mutex.Lock" in lines
+    # What asks for the price outside the lock does not hold it.
+    held = lines.index("the lock of the stock is held in 0.40")
+    assert lines[held + 1:held + 3] == ["shop/db.(*conn).roundTrip 0.30 75 %",
+                                        "shop/db.(*Pool).acquire 0.10 25 %"]
+    used = lines.index("connections to the database are used by 1.00")
+    assert lines[used + 1:used + 4] == ["shop/jobs.(*Background).salesOf 0.50 50 %",
+                                        "shop/stock.(*Shelves).Reserve 0.30 30 %",
+                                        "shop/stock.(*Shelves).reserveQuoted 0.20 20 %"]
+
+
+def test_what_is_no_profile_of_the_shop_is_refused():
+    done = subprocess.run(["awk", "-f", TABLE], input="", capture_output=True, text=True,
+                          check=False, timeout=20)
+    assert done.returncode == 1 and "no profile of the shop" in done.stderr

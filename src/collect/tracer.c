@@ -480,7 +480,7 @@ static void read_living(struct tracer *tr)
  * ended. */
 static void give_living(struct tracer *tr, struct trace_batch *ret)
 {
-	if (tr->stopped || !tr->living_read_ns || tr->until_ns < tr->living_read_ns)
+	if (!tr->living_read_ns || tr->until_ns < tr->living_read_ns)
 		return;
 	ret->living = &tr->living.goids;
 	ret->living_ns = tr->living.began_ns - tr->start_ns;

@@ -4,8 +4,10 @@
 //
 // It prints "ready PID" and obeys lines on standard input:
 //
-//	burst N   N rounds, as fast as it can; prints as JSON what happened, and the time in ns
-//	check     "ok N"
+//	hold N      starts N goroutines, which wait; the next burst lets them end, spread over its rounds
+//	burst N     N rounds, as fast as it can; prints as JSON what happened, and the time in ns
+//	goroutines  the ids of all that there are, as the runtime says them; in one line
+//	check       "ok N"
 package main
 
 import (
@@ -14,11 +16,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
 	"runtime/trace"
+	"strings"
 	"syscall"
 	"time"
 )
+
+var (
+	held    int
+	release = make(chan int)
+)
+
+func wait() {
+	<-release
+}
 
 func short(done chan<- int) {
 	done <- 1
@@ -48,6 +61,9 @@ func burst(rounds int) did {
 		there <- i
 		result.Echoed += <-back - i
 		syscall.Syscall(syscall.SYS_GETPPID, 0, 0, 0)
+		if held > 0 && i%(rounds/held+1) == 0 {
+			release <- 1
+		}
 		if i%10 == 0 {
 			go short(done)
 			<-done
@@ -62,6 +78,18 @@ func burst(rounds int) did {
 	return result
 }
 
+var header = regexp.MustCompile(`(?m)^goroutine (\d+) `)
+
+func goroutines() string {
+	text := make([]byte, 1<<20)
+	text = text[:runtime.Stack(text, true)]
+	var ids []string
+	for _, found := range header.FindAllSubmatch(text, -1) {
+		ids = append(ids, string(found[1]))
+	}
+	return strings.Join(ids, " ")
+}
+
 func main() {
 	runtime.GOMAXPROCS(1)
 	fmt.Println("ready", os.Getpid())
@@ -70,6 +98,18 @@ func main() {
 		var rounds int
 		if n, _ := fmt.Sscanf(input.Text(), "burst %d", &rounds); n == 1 {
 			json.NewEncoder(os.Stdout).Encode(burst(rounds))
+			held = 0
+			continue
+		}
+		if n, _ := fmt.Sscanf(input.Text(), "hold %d", &held); n == 1 {
+			for i := 0; i < held; i++ {
+				go wait()
+			}
+			fmt.Println("ok", held)
+			continue
+		}
+		if input.Text() == "goroutines" {
+			fmt.Println(goroutines())
 			continue
 		}
 		result := burst(100)

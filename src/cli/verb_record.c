@@ -101,7 +101,6 @@ static const struct argp argp = {
 	"\n"
 	"Examples:\n"
 	"  gospect record -p server -d 10s -o profile.html\n"
-	"  gospect record -o profile.pb.gz -- ./program arg\n"
 	"  gospect record --host -d 10s -o all.html",
 	children,
 	NULL,

@@ -471,6 +471,8 @@ struct gospect_error *gospect_record(struct gospect_target *t,
 	if (!err)
 		err = fill_process(p->profile, t);
 	if (!err)
+		target_remark_stopped(t);
+	if (!err)
 		err = wall_sampler_run(r.sampler);
 	if (!err)
 		err = make_profile(&r, p);

@@ -117,6 +117,8 @@ struct gospect_error *gospect_snapshot_take(struct gospect_target *t,
 	s->target = t;
 	s->all = options.system;
 	if (!err)
+		target_remark_stopped(t);
+	if (!err)
 		err = take(t, &options, &filter, s);
 	if (!err)
 		*ret = take_ptr(s);

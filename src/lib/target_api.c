@@ -135,9 +135,10 @@ static struct error *must_check open_process(struct gospect_target *t, pid_t pid
 }
 
 /* Nothing in it runs, and nothing that it waits for comes. */
-static void remark_stopped(const struct gospect_target *t, pid_t pid)
+void target_remark_stopped(const struct gospect_target *t)
 {
-	char state = t->is_held ? 0 : target_state(pid);
+	pid_t pid = target_core(t->target) ? 0 : t->info.pid;
+	char state = !pid || t->is_held ? 0 : target_state(pid);
 
 	if (state == 'T')
 		remark(&t->remark, "process %d is stopped (SIGSTOP); kill -CONT %d resumes it", pid,
@@ -240,8 +241,6 @@ struct gospect_error *gospect_target_open_process(int pid,
 				   pid);
 	if (!err)
 		err = open_process(t, pid, &options);
-	if (!err)
-		remark_stopped(t, pid);
 	return hand_over(&t, err, ret);
 }
 

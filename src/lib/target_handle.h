@@ -28,6 +28,9 @@ struct gospect_target {
 /* ERROR_STOPPED when the caller's calls are cancelled. */
 struct error *target_check_cancel(const struct gospect_target *t) must_check;
 
+/* Remarks that a process is stopped by a signal or a debugger. */
+void target_remark_stopped(const struct gospect_target *t);
+
 static inline void cleanup_gospect_target(struct gospect_target **t)
 {
 	gospect_target_close(*t);

@@ -103,9 +103,9 @@ def test_top(program):
     """Each table, a goroutine's stack, a filter that is a name, and a message with the file's."""
     program.ask(f'threads "{THREADS[0]}"')
     with terminal.Terminal(gospect.BINARY, "top", "-p", program.pid, width=150, height=40) as t:
-        for keys, shown in ((["1"], "[1 functions]"), (["2"], "[2 goroutines]"),
-                            (["Enter"], "goroutine "), (["Escape"], "[2 goroutines]"),
-                            (["3"], "[3 labels]"), (["Enter"], "filter:"), (["Escape"], "[2 g"),
+        for keys, shown in ((["1"], "[1 functions]"), (["2"], "[2 waits]"), (["3"], "[3 goroutines]"),
+                            (["Enter"], "goroutine "), (["Escape"], "[3 goroutines]"),
+                            (["5"], "[5 labels]"), (["Enter"], "filter:"), (["Escape"], "[3 g"),
                             (["4"], "[4 creators]"), (["Enter"], "filter:"),
                             (["w", "C-u"], "write to:")):
             t.wait_for("goroutines")

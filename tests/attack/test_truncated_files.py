@@ -123,8 +123,8 @@ def test_top_keeps_what_it_saw_when_the_list_of_goroutines_is_gone_too(in_librar
         os.truncate(path, 0x1000)
         os.kill(t.pid, signal.SIGCONT)
         time.sleep(1)
-        t.press("2")
-        t.wait_for("[2 goroutines]")
+        t.press("3")
+        t.wait_for("[3 goroutines]")
         t.press("q")
         assert t.status() == 1 and SAID in t.err()
 

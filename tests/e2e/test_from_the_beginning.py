@@ -26,7 +26,7 @@ def assert_whole(result, file, status=0):
     assert result.status == status, result.err
     assert result.text == "did 1012\n", result.err
     read = gotrace.read_valid(file)
-    assert read["logs"] == DID, result.err
+    assert gotrace.programs_logs(read) == DID, result.err
     names = [g["name"] for g in read["goroutines"].values()]
     # Go 1.17 does not say what the wrapper of a go statement calls.
     assert sum(name == "main.child" or "main.main·dwrap·" in name for name in names) == 20, names
@@ -166,7 +166,7 @@ func TestBrief(t *testing.T) {
                            f"{gospect.BINARY} trace -o t.trace --"],
                           cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert gotrace.read_valid(tmp_path / "t.trace")["logs"] == {"test=brief": 100}
+    assert gotrace.programs_logs(gotrace.read_valid(tmp_path / "t.trace")) == {"test=brief": 100}
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="no C compiler")

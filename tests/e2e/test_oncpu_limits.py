@@ -70,7 +70,7 @@ def test_lost_samples_are_counted(targets, tmp_path):
 
 # Waits for a processor
 
-QUEUE = "--run-queue is off"
+QUEUE = "--run-queue had no effect"
 
 
 @pytest.mark.alone

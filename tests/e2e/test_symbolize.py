@@ -256,7 +256,7 @@ def test_a_library_that_is_missing_is_said_and_the_rest_is_there(tmp_path):
 def test_a_library_that_no_stack_leads_through_is_not_asked_for(in_library, tmp_path):
     in_c, waiting = tmp_path / "syscall.pb.gz", tmp_path / "waiting.pb.gz"
     for path in in_c, waiting:
-        gospect.run("record", "-p", in_library.pid, "-d", 1, *gospect.BUDGET, "--raw",
+        gospect.run("record", "-p", in_library.pid, "-d", 1, *gospect.BUDGET, "--raw", "--runtime",
                     "--state", path.name.partition(".")[0], "-o", path).ok()
     if str(cgo.library()) not in libraries(in_c):
         pytest.skip("perf may not sample here")

@@ -78,6 +78,11 @@ def tool_trace_takes(version, file):
     return complaint or f"exit status {result.returncode}"
 
 
+def programs_logs(read):
+    """How often each log of the program came, without those that gospect writes (docs/internals/trace-file.md)."""
+    return {text: n for text, n in read["logs"].items() if not text.startswith("gospect.")}
+
+
 class Pages:
     """`go tool trace` of that version shows the file to a browser."""
 

@@ -122,7 +122,7 @@ def test_a_command_that_cannot_be_started_says_why(tmp_path):
 def test_a_command_goes_on_when_gospect_is_killed_while_it_is_held(verb, tmp_path):
     """At any moment of its beginning."""
     binary = golang.build("brief", golang.NEWEST)
-    for ms in range(0, 60, 4):
+    for ms in (*range(0, 60, 4), 3000):
         out = tmp_path / f"out{ms}"
         with open(out, "wb") as stdout:
             process = gospect.start(verb, "-o", tmp_path / f"{ms}.trace", "-f",
@@ -135,7 +135,7 @@ def test_a_command_goes_on_when_gospect_is_killed_while_it_is_held(verb, tmp_pat
         wait_until(lambda: not subprocess.run(["pgrep", "-f", f"^{binary}"], stdout=subprocess.DEVNULL,
                                               check=False).returncode == 0, 20, f"the end of {binary}")
         assert out.read_text() in ("did 1012\n", ""), ms
-    assert (tmp_path / "out56").read_text() == "did 1012\n"
+    assert (tmp_path / "out3000").read_text() == "did 1012\n"
 
 
 def test_nobody_holds_a_program_that_has_been_let_go(tmp_path):

@@ -48,13 +48,22 @@ void request_watch_release(struct request_watch *w)
 	request_rate_release(&w->rate);
 }
 
+/* A goroutine that no longer waits for the next request has one, before it is in its handler. */
+static enum request_place place_in(const struct top_stack_names *stack,
+				   enum goroutine_status status)
+{
+	bool waits = top_state_of(status) == TOP_WAITING;
+
+	return stack->request == REQUEST_BETWEEN && !waits ? REQUEST_UNKNOWN : stack->request;
+}
+
 static enum request_place place_of(struct top_names *names, const struct goroutine_record *r)
 {
 	struct top_stack_names stack;
 
 	if (!goroutine_is_alive(r) || error_dropped(names->stack(names, r->stack, &stack)))
 		return REQUEST_NOT;
-	return stack.request;
+	return place_in(&stack, goroutine_status(r));
 }
 
 void request_watch_moved(struct request_watch *w, struct top_names *names,
@@ -88,7 +97,7 @@ static struct error *count_at(const struct top_model *m, struct top_names *names
 		if (in_window && !m->totals[key].ns)
 			continue;
 		err = names->stack(names, m->keys[key].stack, &stack);
-		if (!err && stack.request == place)
+		if (!err && place_in(&stack, m->keys[key].status) == place)
 			ns += in_window ? m->totals[key].ns : interval->items[i].total.ns;
 	}
 	*ret = in_window ? top_model_mean(m, ns) : (double)ns / interval->ns;

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import signal
+import statistics
 import time
 
 import pytest
@@ -139,19 +140,25 @@ def test_requests_are_counted_and_timed(targets, hold, think):
         assert found, screen
         served = [[at / 1e9 for at in request] for request in json.loads(program.line())]
         # The ten seconds that the screen is of end up to two seconds ago.
-        windows = [[(a, b) for a, b in served if now - 10 - ago <= b < now - ago]
+        windows = [[r for r in served if now - 10 - ago <= r[1] < now - ago]
                    for ago in (0, 0.5, 1, 1.5, 2)]
         rates = [len(window) / 10 for window in windows]
-        print(f"{found[0]}; true: {rates} /s")
-        assert 0.85 * min(rates) <= float(found[2]) <= 1.15 * max(rates)
-        if hold == 1:
-            assert found[3] == "<"
-        else:
-            medians = [sorted(b - a for a, b in w)[len(w) // 2] for w in windows]
-            shown = float(found[4]) / (1000 if found[5] == "ms" else 1)
-            assert min(medians) - 0.06 <= shown <= max(medians) + 0.06
-            means = [sum(b - a for a, b in w) / 10 for w in windows]
-            assert 0.85 * min(means) <= float(found[6]) <= 1.15 * max(means)
+        # A request is in the server from before its handler begins, and its client waits longer.
+        handlers = [statistics.median(r[1] - r[0] for r in window) for window in windows]
+        clients = [statistics.median(r[3] - r[2] for r in window) for window in windows]
+        print(f"{found[0]}; true: {rates} /s, p50 {handlers[0]:.3f} to {clients[0]:.3f} s")
+        shown = float(found[4]) / (1000 if found[5] == "ms" else 1)
+        # What is shorter than the time between two looks is counted as if each client came at
+        # random, also at once after an answer: on a busy machine it comes later than that.
+        gap = shown if found[3] else 0
+        wrong = 0.15 + max(rates) / 30 * gap / 2
+        assert (1 - wrong) * min(rates) <= float(found[2]) <= (1 + wrong) * max(rates)
+        assert shown >= min(handlers) - 0.06
+        if found[3] == "":
+            assert shown <= max(clients) + 0.06
+        busy = [sum(r[1] - r[0] for r in window) / 10 for window in windows]
+        there = [sum(r[3] - r[2] for r in window) / 10 for window in windows]
+        assert 0.85 * min(busy) <= float(found[6]) + 0.05 and float(found[6]) <= 1.15 * max(there)
         t.press("q")
         assert t.status() == 0
 

@@ -816,7 +816,7 @@ static void requests_are_counted_however_short(void **state)
 {
 	static const struct {
 		double rate, duration;
-	} cases[] = {{2, 0.001}, {20, 0.001}, {60, 0.0002}, {2, 0.1}, {2, 0.03}};
+	} cases[] = {{2, 0.001}, {20, 0.001}, {60, 0.0002}, {2, 0.1}, {2, 0.03}, {30, 0.008}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct made_load l = {.seed = i + 1};

@@ -10,7 +10,7 @@
 //	steady SECONDS CLIENTS HOLD THINK  clients, each on a connection of its own, come again after
 //	                                   THINK ms on average; a handler sleeps for HOLD ms. Prints
 //	                                   "begun" and when; later as JSON when each request began
-//	                                   and ended
+//	                                   and ended, and for its client
 //	check            "ok N"
 package main
 
@@ -280,29 +280,34 @@ func serveHTTP(n int) []*request {
 	return requests
 }
 
-// client visits at random times, and gives when the answers' handlers began and ended.
-func client(address string, think time.Duration, until time.Time, done chan<- []interval) {
+// visit is when a handler began and ended, and its client began and had the answer.
+type visit [4]int64
+
+// client visits at random times.
+func client(address string, think time.Duration, until time.Time, done chan<- []visit) {
 	own := http.Client{Transport: &http.Transport{}}
 	defer own.CloseIdleConnections()
-	var requests []interval
+	var requests []visit
 	for time.Now().Before(until) {
 		time.Sleep(time.Duration(rand.ExpFloat64() * float64(think)))
+		sent := now()
 		response, err := own.Get("http://" + address)
 		if err != nil {
 			panic(err)
 		}
-		var r interval
+		r := visit{2: sent}
 		if _, err := fmt.Fscan(response.Body, &r[0], &r[1]); err != nil {
 			panic(err)
 		}
 		io.Copy(io.Discard, response.Body)
 		response.Body.Close()
+		r[3] = now()
 		requests = append(requests, r)
 	}
 	done <- requests
 }
 
-func serveSteadily(seconds float64, clients int, hold, think time.Duration) []interval {
+func serveSteadily(seconds float64, clients int, hold, think time.Duration) []visit {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)
@@ -314,13 +319,13 @@ func serveSteadily(seconds float64, clients int, hold, think time.Duration) []in
 	})}
 	defer server.Close()
 	go server.Serve(listener)
-	done := make(chan []interval)
+	done := make(chan []visit)
 	until := time.Now().Add(time.Duration(seconds * float64(time.Second)))
 	for i := 0; i < clients; i++ {
 		go client(listener.Addr().String(), think, until, done)
 	}
 	fmt.Println("begun", now())
-	var all []interval
+	var all []visit
 	for i := 0; i < clients; i++ {
 		all = append(all, <-done...)
 	}

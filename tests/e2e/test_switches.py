@@ -182,7 +182,8 @@ def test_a_dump_names_c_functions(start):
     # Between two calls from C it is in a system call; on a busy machine it waits for a processor then,
     # and while the program begins another may be the one that runs.
     for _ in range(50):
-        result = gospect.run("dump", "-p", program.pid, "--state", "running", "-f", "folded").ok()
+        result = gospect.run("dump", "-p", program.pid, "--state", "running", "-f", "folded")
+        assert result.status == 0 or "match --state running" in result.fails(1)
         if "perf_event_paranoid" in result.err or "no perf events" in result.err:
             pytest.skip("the kernel does not permit perf events here")
         if "main.spin" in result.text:

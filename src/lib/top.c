@@ -37,6 +37,8 @@ _Static_assert((int)GOSPECT_TOP_KEY_UP == (int)TOP_PRESS_UP &&
 #define WHY_SHARE 0.15
 #define PROFILE_SECONDS 60
 #define DEFAULT_BUDGET 1
+/* A sampler that has to be given all of its budget exceeds it by up to 7 %. */
+#define SAMPLER_SHARE 0.93
 
 /* The page handed out; `items` is valid until the next page. */
 struct given_page {
@@ -475,7 +477,7 @@ static struct error *must_check open_sampler(struct gospect_top *t,
 	struct gospect_target *target = t->target;
 	const struct wall_options sample = {
 		.hz = 100,
-		.budget = t->budget >= 100 ? 0 : t->budget / 100,
+		.budget = t->budget >= 100 ? 0 : SAMPLER_SHARE * t->budget / 100,
 		.goid = t->wanted_by.want.goroutine,
 		.system = system,
 		.stack_limit = STACK_LIMIT,

@@ -1,7 +1,7 @@
 # Reads what `go tool pprof -traces -unit=ms` prints of the shop and says, for each kind of request,
 # where it stands: the innermost function of the shop's own, and what it waits for there. Goroutines
 # that a request started inherit its label, so only those are counted that serve a connection.
-# Then it says who has what they wait for: the lock of the stock, and the connections to the database.
+# Then it says holders of what goroutines wait for: the lock of the stock, and the connections to the database.
 
 function sample_end(    key) {
 	if (route != "" && value > 0 && is_request) {
@@ -122,7 +122,7 @@ END {
 		delete total[name]
 	}
 	print ""
-	print "who has what they wait for:"
+	print "holders of what goroutines wait for:"
 	while ((name = largest(held)) != "") {
 		print_holders(name)
 		delete held[name]

@@ -43,7 +43,7 @@ struct process {
 struct note {
 	char text[MAX_NOTE];
 	size_t count;
-	size_t first; /* the process that had it first */
+	size_t first; /* the first process with this remark */
 };
 
 struct many {

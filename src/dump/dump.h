@@ -49,7 +49,7 @@ struct dump {
 	uint64_t taken;                 /* CLOCK_MONOTONIC; 0: not known */
 	const struct target_core *core; /* NULL: a live process */
 	struct oncpu_sampler *sampler; /* for the C code in stacks of running goroutines; or NULL */
-	struct error *no_on_cpu;       /* why there are no stacks of what runs; NULL: there are, or
+	struct error *no_on_cpu;       /* why running goroutines have no stacks; NULL: there are, or
 					  nothing ran */
 	char *panic; /* the message of the panic that ended the process; NULL: none is known */
 	struct dump_goroutine *items; /* by id */

@@ -147,7 +147,7 @@ struct error *goroutine_set_scan(struct goroutine_set *set, const uint32_t *unit
 /* Whether this address is that of a goroutine's g; its place among the records, if so. */
 bool goroutine_set_find(const struct goroutine_set *set, uint64_t g, size_t *ret);
 
-/* The identity of the goroutine with this g; false when it cannot be read, or is no goroutine. */
+/* The identity of the goroutine with this g; false when it is unreadable or not a goroutine. */
 struct goroutine_identity {
 	uint64_t goid;
 	uint64_t start_pc;

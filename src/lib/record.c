@@ -100,7 +100,7 @@ static struct error *must_check take_options(const struct gospect_record_options
 	return err ? err : filter_init(&r->filter, o->filter);
 }
 
-/* Where the kernel does not permit it, what runs stays [running]. */
+/* Where the kernel denies it, running goroutines stay [running]. */
 static void open_running(struct recording *r)
 {
 	struct gospect_target *t = r->target;

@@ -7,7 +7,7 @@
 
 struct recording_times {
 	struct timeline looks;   /* rows are buckets of the result */
-	struct timeline samples; /* rows are buckets of samples of what runs */
+	struct timeline samples; /* a row is a bucket of CPU samples */
 };
 
 /* The sampler's wall_options.part; `arg` is a struct recording_times. */

@@ -8,7 +8,7 @@
 
 /* A pc has as many frames as calls were inlined there. */
 #define MAX_INLINED 64
-/* So many notes are said of one word at most. */
+/* The most notes that are shown for one word. */
 #define MAX_ACTIVE 16
 
 struct annotation {
@@ -192,7 +192,7 @@ static void update_active(struct annotation *a, uint64_t address)
 	}
 }
 
-/* The results of unwinding are certain: a variable that is said to be there as well is not. */
+/* Results of unwinding are certain. A variable at the same place is then ignored. */
 static void add_notes(struct annotation *a, uint64_t address, uint64_t value)
 {
 	bool certain = false;

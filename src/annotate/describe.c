@@ -3,8 +3,8 @@
 #include <complex.h>
 #include <string.h>
 
-/* Types are trees of this depth at most, lest broken ones have no end; and so much is said of one
- * word, which has eight bytes. */
+/* Limits for broken DWARF: the depth of a type's tree, and the values described for one word, which
+ * has eight bytes. */
 #define MAX_DEPTH 16
 #define MAX_LEAVES 8
 

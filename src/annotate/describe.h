@@ -1,4 +1,4 @@
-/* Words of variables in words: for the files of this room alone. */
+/* Describes the words of variables: for the files of this room alone. */
 #ifndef ANNOTATE_DESCRIBE_H
 #define ANNOTATE_DESCRIBE_H
 

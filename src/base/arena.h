@@ -21,7 +21,7 @@ struct arena {
 	size_t mapped; /* bytes of all pieces */
 };
 
-/* Room for so many bytes that stays where it is, aligned for 64-bit numbers; NULL: no memory. */
+/* Allocates `size` bytes, aligned for 64-bit numbers. They never move. NULL: no memory. */
 char *arena_take(struct arena *a, size_t size);
 /* A copy of these bytes and a NUL; NULL: no memory. */
 char *arena_copy(struct arena *a, const void *bytes, size_t length);

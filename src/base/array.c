@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From so many bytes on malloc() maps an array for itself. */
+/* From this size on, malloc() maps an array separately. */
 #define LARGE_BYTES (256u << 10)
 
 /* Untouched pages of a large array take no memory, because calloc() does not write to them.

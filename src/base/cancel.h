@@ -1,4 +1,4 @@
-/* Work that is long looks now and then at whether it is still wanted. */
+/* Long work checks now and then whether it is still wanted. */
 #ifndef BASE_CANCEL_H
 #define BASE_CANCEL_H
 
@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-/* &error_stopped when it is not 0; NULL as the flag: never. */
+/* Returns &error_stopped if the flag is set. A NULL flag is never set. */
 static inline struct error *must_check cancel_check(const atomic_int *cancel)
 {
 	return cancel && atomic_load(cancel) ? &error_stopped : NULL;

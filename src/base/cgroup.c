@@ -25,7 +25,7 @@ bool cgroup_leave(char *path, size_t root)
 	return end;
 }
 
-/* "4:cpu,memory:/group": the controllers are in the middle; none are those of version 2. */
+/* A line "4:cpu,memory:/group": the middle lists the controllers. Version 2 has none there. */
 bool cgroup_find(const char *file, const char *controller, char ret[PATH_MAX])
 {
 	_cleanup_fclose_ FILE *f = door_fopen(file);

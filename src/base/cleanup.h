@@ -42,7 +42,7 @@ static inline void cleanup_closedir(DIR **d)
 #define _cleanup_fclose_ _cleanup_(cleanup_fclose)
 #define _cleanup_closedir_ _cleanup_(cleanup_closedir)
 
-/* The pointer, which the scope then no longer owns. */
+/* Returns the pointer. The scope no longer owns it. */
 #define take_ptr(p)                           \
 	({                                    \
 		__auto_type taken_ptr_ = (p); \

@@ -3,8 +3,8 @@
 
 #include <stddef.h>
 
-/* How many processors this machine may have, those that are off too; at least 1. The first call
- * reads files, so it comes before gospect gives up its privilege. */
+/* How many CPUs this machine may have, including those that are off; at least 1. The first call
+ * reads files, so call it before gospect gives up its privilege. */
 size_t cpus_configured(void);
 
 #endif

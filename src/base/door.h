@@ -24,8 +24,8 @@
 #define DOOR_MAX_BYTES 8192
 #define DOOR_MAX_FDS 4
 
-/* Other operations that need privilege: done by a function of the room that wants it, here or by
- * the broker. */
+/* Other operations that need privilege. The room that needs one has a function for it, which runs
+ * in this process or in the broker. */
 enum door_service {
 	DOOR_OUTFILE,        /* gives an output file its name: base/outfile.c */
 	DOOR_SAMPLE_PROGRAM, /* loads the program that runs at samples: oncpu/sample_program.c */
@@ -51,14 +51,14 @@ struct door {
 	int (*open)(const char *path, int flags);
 	/* As perf_event_open(2) without a group. */
 	int (*perf_event)(const struct perf_event_attr *attr, pid_t thread, int cpu);
-	/* As door_temporary(), in this of its folders. */
+	/* As door_temporary(), in the folder with this number. */
 	int (*temporary)(unsigned int folder);
 	struct error *(*call)(enum door_service service, struct door_call *call);
 };
 
-/* NULL: the door that gospect starts with. */
+/* NULL: uses door_direct() again. */
 void door_set(const struct door *door);
-/* That one. */
+/* The door that gospect starts with. */
 const struct door *door_direct(void);
 
 /* Each fails as open(2) does: -1 or NULL, and errno. */

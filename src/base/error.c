@@ -12,7 +12,7 @@ struct error error_no_memory = {ERROR_NO_MEMORY, true, "out of memory"};
 struct error error_fault = {ERROR_FAULT, true, "cannot read the memory of the target"};
 struct error error_stopped = {ERROR_STOPPED, true, "stopped"};
 
-/* Takes the text, which came from malloc. */
+/* Owns the text, which came from malloc(). */
 static struct error *error_new(enum error_code code, char *message)
 {
 	struct error *err = malloc(sizeof(*err));
@@ -37,7 +37,7 @@ struct error *error_format(enum error_code code, const char *format, ...)
 	return n < 0 ? &error_no_memory : error_new(code, message);
 }
 
-/* A cause for which regular_file_open() has no other errno. */
+/* regular_file_open() reports a device, a pipe or a socket by this errno. */
 static const char *errno_text(int errnum)
 {
 	return errnum == EMEDIUMTYPE ? "it is a pipe, a socket or a device; choose a regular file"

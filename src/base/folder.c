@@ -9,13 +9,12 @@
 
 #include "base/cleanup.h"
 
-/* As many as the kernel follows. */
+/* As MAXSYMLINKS of the kernel (include/linux/namei.h). */
 #define LINKS_MOST 40
 
 struct walk {
 	const char *path;
-	char *text; /* the text to walk: the path, or the text of a link and what followed the link
-		     */
+	char *text; /* the path, or the text of a link and the rest of the path behind it */
 	const char *at; /* the rest in `text`, relative to `folder` */
 	int folder;
 	int links;
@@ -60,7 +59,7 @@ static struct error *enter_root(struct walk *w)
 	return enter(w, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
-/* Links in /proc lead to what they stand for, whatever their text says. */
+/* The kernel follows links in /proc: their text is not a path. */
 static bool is_proc(int folder)
 {
 	struct statfs fs;

@@ -2,9 +2,9 @@
  * A hash map from a 64-bit key to a 64-bit value: open addressing, grows at 3/4. MAP_NO_KEY marks a
  * free slot; as a key it is taken for the one below it.
  *
- * Keys are often a target's choice: addresses, ids, names. Were the hash known, it could choose
- * them so that all want the same slot, and each search would be as long as the map. So the hash
- * has a seed that each process draws when it begins. Where a key lies in a map, and in which order
+ * Keys are often a target's choice: addresses, ids, names. If it knew the hash, it could choose
+ * keys that all belong in one slot, and each search would take as long as the map. So the hash has
+ * a seed that each process draws when it begins. Where a key lies in a map, and in which order
  * slots come, differs from run to run: nothing that is shown may depend on it.
  */
 #ifndef BASE_MAP_H
@@ -35,8 +35,8 @@ extern struct hash_seed hash_seed;
 /* Makes hashes the same in each run, for fuzzers. To be called before the first map exists. */
 void hash_set_seed(uint64_t seed);
 
-/* Both halves of the product count: the lower half of the low bits alone would say nothing of the
- * key's high bits, whatever the seed. */
+/* XORs both halves of the product: the low bits of the lower half do not depend on the key's high
+ * bits, whatever the seed. */
 static inline uint64_t hash_multiply(uint64_t x)
 {
 	unsigned __int128 product = (unsigned __int128)x * hash_seed.multiply;
@@ -68,8 +68,8 @@ static inline struct map_slot *map_slot_of(const struct map *map, uint64_t key)
 	return &map->slots[i];
 }
 
-/* The value's place, made with value 0 when the key is new; NULL when there is no memory. It is
- * valid until the next call. */
+/* A pointer to the value, which is 0 if the key is new; NULL when there is no memory. It is valid
+ * until the next call. */
 uint64_t *map_at(struct map *map, uint64_t key);
 /* NULL when the key is not there. */
 static inline const uint64_t *map_find(const struct map *map, uint64_t key)
@@ -81,7 +81,7 @@ static inline const uint64_t *map_find(const struct map *map, uint64_t key)
 /* The keys in ascending order, for output that depends on the order; the caller frees them. NULL:
  * no memory, or no key. */
 uint64_t *map_sorted_keys(const struct map *map);
-/* Places of other keys change. */
+/* Invalidates pointers to other values. */
 void map_remove(struct map *map, uint64_t key);
 /* Keeps its memory. */
 void map_clear(struct map *map);

@@ -60,7 +60,8 @@ static bool read_all(struct mapped_file *file, int fd)
 	return true;
 }
 
-/* Without a handler of SIGBUS the file is read, and zeros stand where it ended too soon. */
+/* Without a handler of SIGBUS, the file is read instead of mapped. If it ends too soon, zeros
+ * follow. */
 static bool fill(struct mapped_file *file, int fd)
 {
 	int flags = file->is_copy ? MAP_ANONYMOUS : 0;

@@ -5,7 +5,7 @@
  * Check that after a read, before its result is used.
  *
  * A process that has no such handler does not permit PERMIT_MAPPING (base/permit.h). Then files are
- * read when they are opened, and one that ends too soon meanwhile is the same error.
+ * read when they are opened. If one ends too soon, the error is the same.
  *
  * Several threads may read files, and open and close others, at the same time.
  */

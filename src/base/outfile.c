@@ -17,9 +17,9 @@
 #include "base/folder.h"
 
 #define OWNER_ONLY 0600
-/* For names and orphans that others make faster than we. */
+/* Attempts to take a name, because other processes may take names or leave orphans meanwhile. */
 #define TRIES_MOST 100
-/* Files of one name that have numbers. */
+/* The largest number that a name gets. */
 #define NUMBERS_MOST 10000
 
 static struct error *cannot_write(const struct outfile *out, int err)
@@ -128,8 +128,8 @@ static int link_temporary(struct outfile *out, int fd)
  * ---- existing files ----
  */
 
-/* A device or a pipe is written in place: there is nothing to rename over. It is the one that was
- * looked at, whatever has its name by now. */
+/* Writes to a device or a pipe in place: there is nothing to rename over. Opens the file that was
+ * checked, even if its name has changed hands. */
 static struct error *open_special(struct outfile *out, int seen, const struct stat *st)
 {
 	char path[32];
@@ -519,7 +519,7 @@ static struct error *replace(struct outfile *out)
 	return NULL;
 }
 
-/* The same name with this number; that is no part of the one before. */
+/* Sets the name to BEFORE-NUMBERAFTER: `out->path` up to `number_at` is BEFORE. */
 static struct error *set_number(struct outfile *out, const char *after, unsigned int number)
 {
 	size_t name_at = out->name - out->path;
@@ -573,7 +573,8 @@ static struct error *publish(struct outfile *out, int fd)
 
 enum { CALL_PUBLISH, CALL_ABANDON, CALL_OPEN, CALL_OPEN_NUMBERED };
 
-/* A path behind the first byte; of one that gets numbers, behind where they go. */
+/* Puts an opcode and the path into the call. For a numbered file, the place of its number comes
+ * between them. */
 static bool put_path(struct door_call *call, const char *path, size_t number_at)
 {
 	uint16_t at = number_at;
@@ -589,7 +590,7 @@ static bool put_path(struct door_call *call, const char *path, size_t number_at)
 	return true;
 }
 
-/* The broker opens it, if it is the one that it knows of. */
+/* The broker opens the file if its policy allows the name. */
 static struct error *ask_to_open(const char *path, size_t number_at, struct outfile *ret)
 {
 	struct outfile out = {.path = strdup(path), .folder = -1, .number_at = number_at};
@@ -665,7 +666,7 @@ static struct error *serve_open(struct outfile_service *s, struct door_call *cal
 	return err ? err : answer_open(s, call);
 }
 
-/* Behind the family's name comes no other folder. */
+/* Whether the path begins with the family's name and has no further folder behind it. */
 static bool is_of_family(const char *family, const char *path, size_t number_at)
 {
 	size_t n = family ? strlen(family) : 0;

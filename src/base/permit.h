@@ -16,7 +16,7 @@ enum permit {
 	PERMIT_ALL = 7,
 };
 
-/* These from now on, and no others. */
+/* Permits these and no others from now on. */
 void permit_only(uint32_t permits);
 bool permitted(enum permit what);
 

@@ -23,7 +23,7 @@ int regular_file_open(const char *path)
 		errno = EMEDIUMTYPE;
 		return -1;
 	}
-	/* The one that was looked at, whatever has its name by now. */
+	/* Opens the file that was checked, even if its name has changed hands. */
 	snprintf(again, sizeof(again), "/proc/self/fd/%d", seen);
 	return open(again, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }

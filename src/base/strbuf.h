@@ -33,7 +33,7 @@ void strbuf_addx(struct strbuf *sb, unsigned long value);
 /* The number as Go's binary.AppendUvarint and protobuf write it (unsigned LEB128); cursor_uvarint()
  * reads it. */
 void strbuf_add_uvarint(struct strbuf *sb, uint64_t value);
-/* The same to where there is room for UVARINT_MAX bytes: how many it takes. */
+/* Writes the same to `to`, which has room for UVARINT_MAX bytes. Returns its length. */
 #define UVARINT_MAX 10
 static inline size_t uvarint_put(uint8_t *to, uint64_t value)
 {

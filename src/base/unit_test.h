@@ -1,4 +1,4 @@
-/* cmocka, with the headers that it wants before it. For unit tests only. */
+/* cmocka, with the headers that it needs before it. For unit tests only. */
 #ifndef BASE_UNIT_TEST_H
 #define BASE_UNIT_TEST_H
 

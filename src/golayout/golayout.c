@@ -1,4 +1,4 @@
-/* Decides which numbers hold for a binary. */
+/* Decides which field offsets and constants apply to a binary. */
 #include "golayout/golayout.h"
 
 #include <ctype.h>
@@ -238,9 +238,9 @@ static struct error *must_check refuse_experiment(const struct image *img)
 }
 
 /*
- * DWARF decides. Where it has the Gs, Ms and Ps of the release as the table has them, it is that
- * release, and the table does for the structures that come late in it: a large program has them
- * 10 MB further on, which would take 40 ms to unpack. An experiment might move these alone.
+ * DWARF decides. If its G, M and P agree with the table of the release, the table decides the other
+ * structures. In a large program they come 10 MB later in DWARF, which would take 40 ms to unpack.
+ * An experiment might move these alone.
  */
 static struct error *decide_numbers(const struct image *img, struct golayout *lay)
 {

@@ -1,4 +1,4 @@
-/* The states of a goroutine, for gospect and for the agent: numbers, and nothing that is linked. */
+/* The states of a goroutine, for gospect and the agent: constants without code. */
 #ifndef GOLAYOUT_STATUS_H
 #define GOLAYOUT_STATUS_H
 

@@ -14,12 +14,12 @@
 #include "base/cleanup.h"
 #include "golayout/view.h"
 
-/* At what Ms run: 0.3 s at most, when it is a refusal. */
+/* How often the goroutine of a running M is compared; a refusal takes 0.3 s. */
 #define LOOKS 100
 #define LOOK_PAUSE_US 3000
 #define PASSES 8
 #define FIRST_PAUSE_US 30 /* doubled after each pass */
-#define SAMPLES 16        /* goroutines looked at: the first half of them, and some of the rest */
+#define SAMPLES 16        /* goroutines checked: the first half are the oldest, the others spread */
 #define MACHINES 8        /* Ms looked at */
 #define PROCESSORS 64     /* Ps looked at */
 #define MAX_COUNT (1u << 28)
@@ -54,7 +54,7 @@ static struct error *must_check mismatch(const struct check *c, const char *what
 		(unsigned long long)found);
 }
 
-/* A truncated core file lacks objects of the runtime, and its layout is right all the same. */
+/* A truncated core file may lack objects of the runtime, although its layout is right. */
 static bool is_cut(const struct check *c)
 {
 	const struct target_core *core = target_core(c->t);
@@ -124,7 +124,7 @@ static struct error *must_check check_processors(struct check *c)
 			   c->processor_count * sizeof(c->processors[0]));
 }
 
-/* Ps behind gomaxprocs may be missing when there were never so many. */
+/* Ps beyond gomaxprocs may be missing if there were never so many. */
 static struct error *must_check check_processor_ids(struct check *c)
 {
 	const struct golayout_numbers *n = &c->lay->n;
@@ -158,7 +158,7 @@ static struct error *must_check check_start(const struct check *c, struct g_view
 
 	if (creator && !is_code(c, creator))
 		return mismatch(c, "g.gopc", "in the program's code", creator);
-	/* The goroutine of a thread that C made has neither. */
+	/* The goroutine of a thread that C made has neither a start nor a creator. */
 	if (!start && !creator && goid != 1)
 		return NULL;
 	if (!pclntab_find(&c->img->functions, start, &f) || f.entry != start)
@@ -311,7 +311,7 @@ static bool is_processor(const struct check *c, uint64_t p)
 	return !p || !c->all_processors;
 }
 
-/* A goroutine that belongs to this M: its g.m says so. */
+/* Checks a goroutine that belongs to this M: its g.m must point back. */
 static struct error *must_check check_owned(const struct check *c, const char *what, uint64_t g,
 					    uint64_t m)
 {
@@ -390,8 +390,8 @@ static struct error *must_check look_at_current(const struct check *c, const uin
 }
 
 /*
- * Between coroutines that changes some million times a second, and a thread that has to wait for a
- * processor may be in the midst of it: so one is looked at until it has gone on.
+ * Between coroutines m.curg changes some million times a second, and a thread that waits for a CPU
+ * may be in the middle of a change. So an M is read again until it has moved on.
  */
 static struct error *must_check check_current(const struct check *c, const uint64_t *addresses,
 					      size_t count)
@@ -419,7 +419,7 @@ static struct error *must_check check_machines(struct check *c)
 	return err ? err : check_threads(c, count);
 }
 
-/* Missing memory of a truncated core file proves nothing. */
+/* In a truncated core file, missing memory proves nothing. */
 static struct error *must_check forgive(const struct check *c, struct error *err)
 {
 	if (!err || err->code != ERROR_FAULT || !is_cut(c))

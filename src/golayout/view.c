@@ -16,7 +16,7 @@ static const struct {
 #undef CONSTANT
 };
 
-/* The end of the last field; each may be as wide as a word. */
+/* The end of the last field; a field may be as wide as a word. */
 static size_t bytes_of(const char *type, const struct golayout_numbers *n)
 {
 	size_t size = 0;
@@ -32,7 +32,7 @@ static size_t bytes_of(const char *type, const struct golayout_numbers *n)
 	return size;
 }
 
-/* A larger count is garbage; smaller ones cost little. */
+/* A larger count is garbage. Counts up to ALWAYS_FINE cost little and are not checked. */
 #define MAX_GOROUTINES (1ull << 25)
 #define ALWAYS_FINE (1ull << 18)
 

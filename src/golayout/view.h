@@ -25,8 +25,8 @@
 size_t golayout_g_bytes(const struct golayout_numbers *n);
 size_t golayout_m_bytes(const struct golayout_numbers *n);
 
-/* ERROR_CORRUPT: a target cannot have so many goroutines, for their g's would not fit the memory
- * that it has. Check before a list of them is read. */
+/* ERROR_CORRUPT: the target's memory is too small for so many g's. Check the count before reading
+ * the list of them. */
 struct error *golayout_check_count(const struct golayout *lay, const struct target *t,
 				   uint64_t count) must_check;
 
@@ -43,7 +43,7 @@ struct m_view {
 #define VIEW_FIELD(object, name, type)                                                 \
 	static inline type object##_view_##name(struct object##_view v)                \
 	{                                                                              \
-		type value = 0; /* of a version without this field */                  \
+		type value = 0; /* for a version without this field */                  \
                                                                                        \
 		if (v.n->object##_##name != GOLAYOUT_ABSENT)                           \
 			memcpy(&value, v.bytes + v.n->object##_##name, sizeof(value)); \

@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "goroutine/set.h"
 
-/* From so many on it pays to read them together. */
+/* From this many on, batched reads pay. */
 #define MERGE_FROM 256
 #define MAX_TRIES 8
 /* The most bytes of stacks in one batch, except for a single larger stack. */
@@ -39,8 +39,8 @@ static struct error *give_up(struct goroutine_set *set, struct pending_read *c)
 }
 
 /*
- * A goroutine that moved at every try so far, alone. When its state has to be kept, only a stack of
- * that state counts: it would be counted too little in the states that it is rarely seen in.
+ * Reads alone a goroutine that moved at every try so far. When its state has to be kept, only a
+ * stack of that state counts. Otherwise the states that are rarely caught would be undercounted.
  */
 static struct error *try_alone(struct goroutine_set *set, uint32_t who)
 {
@@ -98,7 +98,7 @@ static struct error *try_in_batches(struct goroutine_set *set, uint32_t *who, si
 	return NULL;
 }
 
-/* Moves those that may be read in a batch to the front of `who`; returns how many. */
+/* Moves those that may be read in a batch to the front of `who`, and returns their number. */
 static size_t part_patient(const struct goroutine_set *set, uint32_t *who, size_t count)
 {
 	size_t n = 0;

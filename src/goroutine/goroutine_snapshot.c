@@ -15,7 +15,7 @@
 /* The result of one try. */
 enum outcome { OUTCOME_TAKEN, OUTCOME_RUNS, OUTCOME_MOVED, OUTCOME_GONE, OUTCOME_UNREADABLE };
 
-/* A stack as one read shall find it. */
+/* What one read of a stack needs and finds. */
 struct reading {
 	uint8_t *header, *again;
 	struct goroutine_record before;
@@ -187,7 +187,7 @@ static struct error *explain(enum outcome outcome, struct target *t, uint64_t go
 	}
 }
 
-/* Tries until the goroutine stood still; of a core file nothing changes. */
+/* Tries until the goroutine did not move. In a core file nothing moves. */
 static struct error *take(struct goroutine_set *set, uint64_t g, uint64_t goid,
 			  struct goroutine_snapshot *ret)
 {

@@ -18,13 +18,13 @@ struct goroutine_snapshot {
 	uint8_t *bytes; /* what memory.bytes points to */
 	struct frames frames;
 	uint64_t fp;      /* the frame pointer register; 0: not known */
-	bool has_general; /* it ran: registers.general are those of frame 0 */
+	bool has_general; /* it was running: registers.general are those of frame 0 */
 	struct target_registers registers;
 };
 
 /*
- * Takes the goroutine with this id, and reads it again when it moves meanwhile. If it runs, in a
- * live process, the call waits for up to a second. ERROR_FAILED: it still runs, or there is no such
+ * Takes the goroutine with this id, and reads it again if it moves meanwhile. If it runs in a live
+ * process, the call waits for up to a second. ERROR_FAILED: it still runs, or there is no such
  * goroutine. Frames that do not lead to the stack's end are no error: see frames.end.
  */
 struct error *goroutine_snapshot_take(struct goroutine_set *set, uint64_t goid,

@@ -1,14 +1,13 @@
 /*
  * Every goroutine of a target: read in few large reads, without stopping it, and only what changed
- * since the last look.
+ * since the last scan.
  *
  * A goroutine's g never moves and is never freed. Its header (the fields up to the labels) is
- * compared with what was seen before; when (goid, status, sp, pc, trackingSeq) are the same, it did
- * not run, and its stack is the same. Otherwise its stack is read, and then the header again: the
- * stack counts only when the header did not change, because a goroutine that ran in between has
- * another trackingSeq (proc.go, casgstatus). From Go 1.26 on system calls do not count there;
- * m.syscalltick does. A goroutine that moved is read again, by itself, a few times; then its stack
- * is unknown.
+ * compared with the last one; if (goid, status, sp, pc, trackingSeq) are the same, it did not run,
+ * and its stack is the same. Otherwise its stack is read, and then the header again: the stack
+ * counts only when the header did not change, because a goroutine that ran in between has another
+ * trackingSeq (proc.go, casgstatus). From Go 1.26 on system calls do not count there; m.syscalltick
+ * does. A goroutine that moved is read again, by itself, a few times; then its stack is unknown.
  *
  * Read-only: never writes to the target nor stops it. Not for several threads at once.
  */
@@ -29,8 +28,8 @@
 enum {
 	GOROUTINE_SYSTEM = 1,  /* the runtime's own: hidden as the runtime hides it */
 	GOROUTINE_UNKNOWN = 2, /* its stack changed at every try */
-	GOROUTINE_ON_CPU = 4,  /* it runs, and its stack is known from the thread's registers */
-	GOROUTINE_MOVED = 8,   /* it was not at the last look where it was before: the set's own */
+	GOROUTINE_ON_CPU = 4,  /* it runs, and its thread's registers gave its stack */
+	GOROUTINE_MOVED = 8,   /* its state or place differed at the last scan: the set's own */
 };
 
 /* A goroutine's state at the last look. */
@@ -40,10 +39,10 @@ struct goroutine_record {
 	uint64_t goid;
 	uint32_t key;   /* status, wait reason and trackingSeq: goroutine_key_*() */
 	uint32_t tick;  /* m.syscalltick of a system call */
-	uint32_t stack; /* in set->stacks; a made one for a goroutine that runs or is unknown */
+	uint32_t stack; /* in set->stacks; a synthetic one for a goroutine that runs or is unknown */
 	uint32_t labels;
 	uint32_t flags;
-	/* The owner's, carried along and never looked at. */
+	/* For the caller alone: the set carries them along and ignores them. */
 	uint32_t owner_bucket;
 	uint32_t owner_pass;
 	uint32_t owner_creator;
@@ -85,13 +84,13 @@ struct goroutine_unit {
 	uint32_t bytes;
 	/* The set's own. */
 	uint16_t dead_looks; /* in a row, at which all of them were dead */
-	uint16_t pause;      /* scans that pass it over from now on */
+	uint16_t pause;      /* scans that skip it from now on */
 	bool left_out;       /* of the scan under way */
 };
 
 struct goroutine_stats {
 	uint64_t scans;     /* headers looked at; those of long dead ones are looked at rarely */
-	uint64_t changed;   /* that were not as before, or could not be known to be */
+	uint64_t changed;   /* that differ from the last scan, or may differ */
 	uint64_t stacks;    /* read */
 	uint64_t torn;      /* dropped because the goroutine ran meanwhile, or did not unwind */
 	uint64_t unknown;   /* still torn after all tries */

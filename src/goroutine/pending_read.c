@@ -50,7 +50,7 @@ struct error *pending_read_commit(struct goroutine_set *set, struct pending_read
 	return err;
 }
 
-/* The labels of a running goroutine: right if it still has them afterwards. */
+/* The labels of a running goroutine: valid if it still has them after the read. */
 static struct error *read_own_labels(struct goroutine_set *set, struct pending_read *c)
 {
 	uint64_t address = g_at_labels(&set->lay->n, set->g[c->index]), after;

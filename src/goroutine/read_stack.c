@@ -1,8 +1,8 @@
 /*
- * Stacks, proven to be of one moment: header, stack and header again, in one call.
+ * Reads header, stack and header again in one call, which proves that the stack is consistent.
  *
- * What proves a stack is trackingSeq, of 8 bits, which a goroutine adds one to just after it has
- * left the state "running". So two more things are needed:
+ * The proof is trackingSeq, 8 bits, which a goroutine increments just after it leaves the state
+ * "running". It needs two more conditions:
  * - A call reads so few goroutines that none can move 256 times meanwhile: it takes 80 ns at least
  *   to move once. A call that takes longer proves nothing (the kernel gave the processor to
  *   somebody else in the middle of it, or the machine is slow); then stack and header are read
@@ -33,8 +33,8 @@
 #define CALL_COUNT 8
 #define BATCHED_FIRST 32
 #define BATCHED_LEAST 16
-/* A stack is read from a little below its pointer, within the page: the goroutine may have moved
- * down by then. */
+/* A stack is read from a little below its pointer, but within the page, in case the goroutine has
+ * called deeper by then. */
 #define BELOW 256
 #define PAGE 4096u
 /* For a stack whose pointer is unknown. */
@@ -300,7 +300,7 @@ static struct error *look_first(struct goroutine_set *set, struct pending_read *
 	return pending_read_commit_without_stack(set, c);
 }
 
-/* Judges a member: c->now.stack is its stack, or STACK_NONE. */
+/* Validates a member's read. Then c->now.stack is its stack, or STACK_NONE. */
 static struct error *validate(struct goroutine_set *set, struct pending_read *c,
 			      struct close_look *look, const struct plan_piece *pieces)
 {
@@ -326,7 +326,7 @@ static struct error *validate(struct goroutine_set *set, struct pending_read *c,
 	return err;
 }
 
-/* Those that have a stack by now, and were not read in time: stack and header. */
+/* Those that have a stack, but whose call took too long: stack and header are read again. */
 static bool plan_slow(struct goroutine_set *set, const uint32_t *who,
 		      const struct close_look *looks, bool batched, const struct pieces *slow)
 {
@@ -386,8 +386,8 @@ static struct error *confirm(struct goroutine_set *set, const uint32_t *who, siz
 	return err;
 }
 
-/* Where those that have labels point to now, in set->confirm_bytes at items[i].offset; it was read
- * when that is within *ret_end. */
+/* Reads where those with labels point to now. The value is in set->confirm_bytes at
+ * items[i].offset; it was read if that is below *ret_end. */
 static struct error *read_label_pointers(struct goroutine_set *set, const uint32_t *who,
 					 const struct pieces *p, size_t *ret_end)
 {
@@ -484,7 +484,7 @@ uint32_t batched_count(const struct goroutine_set *set)
 	return set->batched ? set->batched : BATCHED_FIRST;
 }
 
-/* As many as take three quarters of the time. */
+/* Adjusts the number to what takes three quarters of the time. */
 static void adjust_batched(struct goroutine_set *set, size_t count)
 {
 	uint32_t n = batched_count(set);

@@ -16,10 +16,10 @@
 #include "base/cleanup.h"
 #include "goroutine/set.h"
 
-/* More of the stack for signals is never in use. */
+/* A signal stack in use is never larger. */
 #define MAX_SIGNAL_STACK (256u << 10)
 
-/* struct ucontext of Linux: uc_stack, and where its registers are. */
+/* Offsets in Linux's struct ucontext: of uc_stack, and of the registers. */
 #define UC_STACK_ADDRESS 16
 #define UC_STACK_SIZE 32
 #define UC_AMD64_RIP 168
@@ -92,7 +92,7 @@ static struct place place_of(const struct goroutine_set *set, const uint8_t *uco
 }
 
 /*
- * The frame of the signal has a uc_stack that names this very stack. Of nested signals it is the
+ * Finds the frame of the signal: its uc_stack names this very stack. Of nested signals it is the
  * first, which lies highest.
  */
 static bool find_interrupted(const struct goroutine_set *set, const struct bounds *b,

@@ -1,6 +1,6 @@
 /*
- * One look at some goroutines: their headers in one read; then, of those that are not as they were,
- * the stacks.
+ * One scan of some goroutines: all their headers in one read, then the stacks of those that
+ * changed.
  */
 #include <string.h>
 
@@ -39,9 +39,9 @@ static bool look_late(struct goroutine_set *set, uint32_t index, const uint8_t *
 
 /*
  * A g is never freed: after a burst of goroutines the dead remain, and the runtime reuses the
- * latest first. A unit in which all have been dead for some looks is skipped, up to PAUSE_MASK
- * times, at random, so that units come back at different times. A goroutine that is born there is
- * seen later by as much; the ids given out reveal a burst.
+ * latest first. A unit in which all have been dead for some scans is skipped, up to PAUSE_MASK
+ * times, at random, so that units come back at different times. A goroutine that starts there is
+ * seen that much later. The count of goids reveals a burst.
  */
 enum { DEAD_LOOKS = 2, PAUSE_MASK = 63 };
 

@@ -9,9 +9,9 @@
 /* Entries of the list that are read at once. */
 #define LIST_PIECE (1u << 16)
 #define MAX_WAIT_REASONS 128
-/* Bits of an address that are sorted by at once: the table fits the first cache. */
+/* Bits of an address that one pass sorts by: the table fits the first-level cache. */
 #define SORT_BITS 11
-/* So many births, and such a share of the goroutines that rest, are a burst. */
+/* A burst: at least so many new goroutines, and such a share of those in skipped units. */
 enum { BURST_SHARE = 4, BURST_LEAST = 1000 };
 
 static char *read_reason(struct target *t, const uint64_t header[2])
@@ -129,9 +129,9 @@ static void sort_by_digit(const uint64_t *from, uint64_t *to, size_t count, int 
 }
 
 /*
- * By address: a radix sort by the bits in which they differ at all (heap addresses share the high
- * ones and the low ones), in as few passes as go. *room is as large as *g, and may become it. A
- * million take 10 ms, where qsort() takes 100.
+ * Sorts addresses by the bits in which they differ (heap addresses share high and low bits), with a
+ * radix sort of the fewest passes. *room is as large as *g; they may be swapped. A million
+ * addresses take 10 ms; qsort() takes 100.
  */
 static void sort_addresses(uint64_t **g, uint64_t **room, size_t count)
 {
@@ -154,7 +154,7 @@ static void sort_addresses(uint64_t **g, uint64_t **room, size_t count)
 	}
 }
 
-/* The first addresses are the set's as they are. */
+/* For the first addresses: they become the set's as they are. */
 static void take_all(struct goroutine_set *set, uint64_t **g, size_t count)
 {
 	free(set->g);
@@ -162,8 +162,8 @@ static void take_all(struct goroutine_set *set, uint64_t **g, size_t count)
 	set->count = set->capacity = count;
 }
 
-/* Takes fresh addresses, already sorted, in among the others, from the end backwards. Records
- * behind the last are zero, and not touched: of a million, few may ever be looked at. */
+/* Merges sorted new addresses into the others, from the end backwards. Records behind the last stay
+ * untouched zeros: of a million, few may ever be scanned. */
 static bool merge(struct goroutine_set *set, uint64_t **all_fresh, size_t fresh_count)
 {
 	size_t before = set->count, old = before, to = old + fresh_count, from = fresh_count;
@@ -220,7 +220,7 @@ static struct error *read_remains(struct goroutine_set *set, uint64_t address, u
 	return NULL;
 }
 
-/* In pieces: a target that claims to have millions is believed as far as its memory goes. */
+/* Reads the list in pieces: a hostile count goes no further than the target's memory. */
 static struct error *read_list(struct goroutine_set *set, uint64_t address, uint64_t **list,
 			       size_t *count)
 {
@@ -244,7 +244,7 @@ static struct error *read_list(struct goroutine_set *set, uint64_t address, uint
 	return err;
 }
 
-/* Finds the new ones of sorted addresses: in a target that lies they may come twice, or overlap. */
+/* Removes addresses that are known already. In a hostile target they may repeat or overlap. */
 static size_t drop_known(const struct goroutine_set *set, uint64_t *g, size_t count)
 {
 	size_t n = 0, place;
@@ -272,8 +272,8 @@ static struct error *read_counts(struct goroutine_set *set, uint64_t *ret_length
 	return !err && !done ? &error_fault : err;
 }
 
-/* Has units of long dead goroutines scanned again when many were born since the last time; `goids`
- * were given out so far, 0: not known. */
+/* Schedules units of dead goroutines for a scan when many goroutines were created since the last
+ * call. `goids` is how many ids were given out so far; 0: not known. */
 static void notice_births(struct goroutine_set *set, uint64_t goids)
 {
 	uint64_t resting = 0;

@@ -1,4 +1,4 @@
-/* The inside of a goroutine set: for the files of this room alone. */
+/* The internals of a goroutine set: for the files of this room alone. */
 #ifndef GOROUTINE_SET_H
 #define GOROUTINE_SET_H
 
@@ -20,7 +20,7 @@ struct pending_read {
 	uint64_t tick_address; /* of m.syscalltick; 0 when it need not be read */
 	uint64_t start_pc;
 	bool has_m;
-	bool late; /* it is looked at only now, with its stack; `first` is not yet known */
+	bool late; /* it is read only now, with its stack; `first` is not yet known */
 	bool truncated;
 	bool committed;
 };
@@ -35,8 +35,7 @@ struct goroutine_set {
 	struct label_sets labels;
 	char **wait_reasons;
 	size_t wait_reason_count;
-	size_t coroutine_reason; /* goroutines with this wait reason move without a trace; SIZE_MAX:
-				    none */
+	size_t coroutine_reason; /* goroutines that wait for this run uncounted; SIZE_MAX: none */
 	struct map start_kinds;  /* start pc -> enum start_kind + 1 */
 	struct map running;      /* start pc -> stack of running ones */
 	struct map unknown;      /* start pc -> stack of unknown ones */
@@ -93,7 +92,7 @@ struct target_registers sched_of(const struct goroutine_set *set, const uint8_t 
 struct target_registers parked_registers(const struct goroutine_set *set, const uint8_t *header,
 					 const struct goroutine_record *r);
 
-/* How many bytes below SP are of use, and there: arm64's innermost frame record. */
+/* Useful bytes below SP: arm64's innermost frame record. */
 static inline size_t bytes_below(const struct goroutine_set *set, uint64_t sp)
 {
 	return set->img->machine == MACHINE_ARM64 && sp % 4096 >= 16 ? 16 : 0;
@@ -102,7 +101,7 @@ static inline size_t bytes_below(const struct goroutine_set *set, uint64_t sp)
 /* The decoded header; stack, labels, tick and flags are 0. */
 struct goroutine_record record_of(const struct goroutine_set *set, const uint8_t *header);
 
-/* Whether both are of the same goroutine, which did not run in between. */
+/* Whether both are the same goroutine, which did not run in between. */
 static inline bool record_same(const struct goroutine_record *a, const struct goroutine_record *b)
 {
 	return a->sp == b->sp && a->pc == b->pc && a->goid == b->goid && a->key == b->key;
@@ -128,7 +127,7 @@ static inline bool record_is_coroutine(const struct goroutine_set *set,
 	       goroutine_wait_reason(r) == set->coroutine_reason;
 }
 
-/* Whether a goroutine stands where it stood, and did not run in between. */
+/* Whether a goroutine is at the same place and did not run in between. */
 bool record_unchanged(const struct goroutine_set *set, const struct goroutine_record *before,
 		      const struct goroutine_record *now);
 
@@ -153,33 +152,33 @@ uint32_t batched_count(const struct goroutine_set *set);
 /* Makes the header the goroutine's known state. */
 void pending_read_take_header(const struct goroutine_set *set, struct pending_read *c,
 			      const uint8_t *header);
-/* Whether it is, or may be, in the state that it has to be shown in. */
+/* Whether it is, or may be, in the state that has to be shown. */
 bool pending_read_is_right(const struct goroutine_set *set, const struct pending_read *c);
-/* Whether a stack of it can be read. */
+/* Whether its stack can be read. */
 bool pending_read_has_stack(const struct pending_read *c);
-/* How much of it is read. */
+/* How many bytes of its stack are read. */
 size_t pending_read_stack_size(const struct goroutine_set *set, const struct pending_read *c);
-/* `bytes` are its stack from c->now.sp on, behind `below` more; c->now.stack is then STACK_NONE or
- * its number. */
+/* `bytes` are `below` bytes and then its stack from c->now.sp on. Sets c->now.stack to its number
+ * or STACK_NONE. */
 struct error *pending_read_unwind(struct goroutine_set *set, struct pending_read *c,
 				  const uint8_t *bytes, size_t size, size_t below) must_check;
 /* Ends a pending read: its record is what c->now says. */
 struct error *pending_read_commit(struct goroutine_set *set, struct pending_read *c) must_check;
-/* A goroutine that runs, or is getting another stack, shows none. Dead ones show none either. */
+/* Commits without a stack: a goroutine that runs, is dead, or is getting another stack has none. */
 struct error *pending_read_commit_without_stack(struct goroutine_set *set,
 						struct pending_read *c) must_check;
 
-/* Whether it has labels, and a stack that is believed so far. */
+/* Whether it has labels, and a stack that is valid so far. */
 bool pending_read_wants_labels(const struct pending_read *c);
 bool pending_reads_have_labels(const struct goroutine_set *set, const uint32_t *who, size_t count);
-/* Their labels, at c->labels, in c->now.labels. */
+/* Reads their labels, at c->labels, into c->now.labels. */
 struct error *pending_reads_read_labels(struct goroutine_set *set, const uint32_t *who,
 					size_t count) must_check;
 
-/* Where a goroutine is that runs. */
+/* Where a running goroutine is. */
 struct place {
 	struct target_registers registers;
-	bool exact; /* they are those of the thread; else only what g.sched has of them */
+	bool exact; /* the thread's own registers; else only those in g.sched */
 };
 
 /* False: the registers are not known or do not lead to the goroutine's stack. Only with

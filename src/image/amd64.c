@@ -48,7 +48,7 @@ static const char behind_0f[] = "mmmmx.....x.xm.b"
 
 enum { REX_B = 1, REX_X = 2, REX_R = 4, REX_W = 8 };
 
-/* The bytes of the instruction that are not taken yet. */
+/* The rest of the instruction's bytes. */
 struct bytes {
 	const uint8_t *at;
 	size_t left;
@@ -97,7 +97,7 @@ static void take_prefixes(struct bytes *b, struct amd64_insn *insn)
 
 		if (!is_rex && !memchr(prefixes, byte, sizeof(prefixes)))
 			break;
-		rex = is_rex ? byte : 0; /* it counts only where the opcode follows */
+		rex = is_rex ? byte : 0; /* applies only directly before the opcode */
 		insn->is_short |= byte == 0x66;
 		insn->repeats |= byte == 0xf3;
 	}

@@ -1,9 +1,9 @@
 /*
- * Instructions of amd64, as far as they are asked for here: how long each is, and which register
- * and which address it concerns. To move instructions to another place takes more (hooks).
+ * Decodes amd64 instructions: the length of each, and the register and address that it names.
+ * Moving instructions elsewhere takes more (hooks).
  *
- * Source: Intel's Software Developer's Manual, volume 2, chapter 2 and the opcode maps of
- * appendix A.
+ * Source: Intel's Software Developer's Manual, volume 2, chapter 2 and the opcode maps of appendix
+ * A.
  */
 #ifndef IMAGE_AMD64_H
 #define IMAGE_AMD64_H
@@ -20,7 +20,7 @@ enum modrm_register {
 	MODRM_NONE,
 };
 
-/* Where the opcode stands: after no escape, 0f, 0f 38 or 0f 3a. */
+/* Which escape precedes the opcode: none, 0f, 0f 38 or 0f 3a. */
 enum amd64_map { AMD64_ONE_BYTE, AMD64_0F, AMD64_0F38, AMD64_0F3A, AMD64_OTHER_MAP };
 
 struct amd64_insn {
@@ -44,12 +44,13 @@ struct amd64_insn {
 /* False when there is no instruction, or not all of it is there. */
 bool amd64_decode(const uint8_t *code, size_t size, struct amd64_insn *ret);
 
-/* The register, of 16 bits or more, that it computes and names as its first operand. */
+/* The register, of 16 bits or more, that the instruction computes and names as its first
+ * operand. */
 enum modrm_register amd64_written(const struct amd64_insn *insn);
 
-/* CALL of an address that it names. */
+/* CALL of an address in the instruction. */
 bool amd64_is_call(const struct amd64_insn *insn);
-/* The code behind it is reached from elsewhere, if at all: RET, JMP, UD2. */
+/* RET, JMP, UD2: the code behind it, if it is reached at all, is reached from elsewhere. */
 bool amd64_is_jump(const struct amd64_insn *insn);
 bool amd64_is_lea(const struct amd64_insn *insn);
 bool amd64_is_pop(const struct amd64_insn *insn);

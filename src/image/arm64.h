@@ -1,7 +1,6 @@
 /*
- * Instructions of arm64, as far as they are asked for here: which registers each writes, and which
- * address it concerns. Registers are numbered as in the instruction,
- * and in image/registers.h; 31 is SP or none.
+ * Decodes arm64 instructions: the registers that each writes, and the address that it names.
+ * Registers are numbered as in the instruction, and in image/registers.h; 31 is SP or none.
  *
  * Source: the Arm Architecture Reference Manual, chapter C4, A64 Instruction Set Encoding.
  */
@@ -19,12 +18,13 @@ enum { ARM64_REGISTERS = 32 };
 /* Whether it is a valid encoding; the others are data among the code. */
 bool arm64_is_instruction(uint32_t insn);
 
-/* General registers that it computes or loads, as bits; not a base that it moves. SP is none. */
+/* The general registers that it computes or loads, as bits: without an updated base register, and
+ * without SP. */
 uint32_t arm64_written(uint32_t insn);
 
 /* BL and BLR. */
 bool arm64_is_call(uint32_t insn);
-/* The code behind it is reached from elsewhere, if at all: RET, BR, BRK, B. */
+/* RET, BR, BRK, B: the code behind it, if it is reached at all, is reached from elsewhere. */
 bool arm64_is_jump(uint32_t insn);
 /* LDR, LDUR or LDP of general registers, relative to SP. */
 bool arm64_is_load_from_sp(uint32_t insn);

@@ -13,7 +13,7 @@ static bool is_entry(const struct image *img, uint64_t address)
 	return pclntab_find(&img->functions, address, &f) && f.entry == address;
 }
 
-/* The code of a closure is named itself, or by a word of read-only data that points to it. */
+/* The code refers to the closure itself, or to a word of read-only data that points to it. */
 static uint64_t closure_named_by(const struct image *img, uint64_t address)
 {
 	const uint8_t *bytes;
@@ -30,7 +30,7 @@ static uint64_t closure_named_by(const struct image *img, uint64_t address)
 	return is_entry(img, word) ? word : 0;
 }
 
-/* The code that one function has, from an address on. */
+/* The code of one function from an address on. */
 struct listing {
 	const uint8_t *code;
 	size_t size;

@@ -1,5 +1,5 @@
 /*
- * Calls in the code of a Go function, and the closures that they hand over. amd64 alone.
+ * Calls in the code of a Go function, and the closures that they pass. amd64 alone.
  */
 #ifndef IMAGE_CLOSURE_CALLS_H
 #define IMAGE_CLOSURE_CALLS_H

@@ -9,7 +9,7 @@
 struct code {
 	const struct pclntab *functions;
 	struct modules *modules;             /* NULL: C code has no names */
-	const struct kernel_symbols *kernel; /* NULL: the kernel's has none */
+	const struct kernel_symbols *kernel; /* NULL: the kernel's code has no names */
 };
 
 /* As pclntab_frames(); a word outside Go has one frame, its file is the library or

@@ -17,7 +17,7 @@ static bool add_ref(struct data_refs *r, uint64_t address)
 	return true;
 }
 
-/* Bytes that are no code are stepped over. False when there is no memory. */
+/* Skips bytes that are no code. False when there is no memory. */
 static bool find_amd64(struct data_refs *r, const uint8_t *code, size_t size, uint64_t address)
 {
 	struct amd64_insn insn;
@@ -67,7 +67,7 @@ static void follow_pages(struct pages *p, uint32_t insn, uint64_t at)
 		p->of[page_register] = page;
 }
 
-/* Data among the code (jump tables) is stepped over. */
+/* Skips data among the code (jump tables). */
 static bool find_arm64(struct data_refs *r, const uint8_t *code, size_t size, uint64_t address)
 {
 	struct pages pages = {0};

@@ -1,6 +1,6 @@
 /*
- * Files to take symbols from where there is no process: programs, their unstripped twins, separate
- * debug files. They are known by their build ids, so that none is mistaken for another.
+ * Files that provide symbols where there is no process: programs, their unstripped builds, separate
+ * debug files. Build ids identify them.
  */
 #ifndef IMAGE_DEBUG_FILES_H
 #define IMAGE_DEBUG_FILES_H
@@ -25,7 +25,7 @@ struct debug_files {
 	size_t folder_capacity;
 };
 
-/* A file named by the user; an error when it is none that could have symbols. */
+/* Adds a file that the user named. It is an error if the file cannot have symbols. */
 struct error *debug_files_add(struct debug_files *files, const char *path) must_check;
 /*
  * A directory: all ELF files in it, and those by build id, as DIRECTORY/.build-id/ab/cdef.debug

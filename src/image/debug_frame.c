@@ -8,7 +8,7 @@
 #include "image/debug_sections.h"
 #include "image/registers.h"
 
-/* Frames are smaller; a larger number is of a broken file. */
+/* No frame is as large; a larger number means a broken file. */
 #define MAX_DELTA (1 << 30)
 
 struct debug_frame {

@@ -12,7 +12,7 @@
 #include "base/strbuf.h"
 #include "image/elf_bounds.h"
 
-/* Real DWARF is packed 8:1 at most (.debug_loc); zlib can do 1000:1. A section that unpacks to more
+/* Real DWARF compresses at most 8:1 (.debug_loc); zlib can do 1000:1. A section with a higher ratio
  * was made to fill memory. */
 #define MAX_RATIO 20u
 #define ALWAYS_FINE (4u << 20)
@@ -181,7 +181,7 @@ struct error *debug_sections_build(Elf *original, const char *const *names, size
 	return NULL;
 }
 
-/* An average unit is far larger; libdw allocates 300 bytes for each. */
+/* An average unit is far larger. libdw allocates 300 bytes for each unit. */
 #define MANY_UNITS 1000u
 #define UNIT_BYTES 256u
 

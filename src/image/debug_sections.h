@@ -1,6 +1,6 @@
 /*
- * The debug sections of a file, unpacked by ourselves: libdw would unpack all of them before the
- * first question, and into the file's own section headers.
+ * The debug sections of a file, unpacked here: libdw would unpack all of them before the first
+ * query, and change the file's own section headers.
  */
 #ifndef IMAGE_DEBUG_SECTIONS_H
 #define IMAGE_DEBUG_SECTIONS_H
@@ -35,7 +35,7 @@ bool debug_section_unpack(const struct debug_section *section, uint8_t *ret);
 struct error *debug_sections_build(Elf *original, const char *const *names, size_t count,
 				   uint8_t **ret, size_t *ret_size) must_check;
 
-/* How far .debug_info was looked at, and how many units that is. */
+/* How much of .debug_info was checked, and how many units it has. */
 struct debug_units {
 	size_t end;
 	size_t count;

@@ -1,8 +1,8 @@
 /*
  * Field offsets out of DWARF, without reading all of it.
  *
- * A Go program of 150 MB has 40 MB of .debug_info, compressed. libdw, given the file, unpacks every
- * debug section before the first question. So libdw gets another file, made in memory, that holds
+ * A Go program of 150 MB has 40 MB of .debug_info, compressed. Given the file, libdw unpacks every
+ * debug section before the first query. So libdw gets another file, made in memory, that holds
  * .debug_abbrev and a .debug_info that is filled from its start on as far as it is needed: the
  * names are searched in what is there, and where one is found libdw reads the entry.
  *
@@ -40,7 +40,7 @@ struct debug_file {
 	uint8_t *bytes;
 	uint8_t *info; /* in it */
 	size_t info_size;
-	size_t ready; /* so much of it is there */
+	size_t ready; /* bytes unpacked so far */
 	struct debug_section source;
 	z_stream stream;
 	bool streaming;
@@ -48,12 +48,12 @@ struct debug_file {
 	Dwarf *dwarf;
 	const char *name; /* of the program */
 	struct debug_units units;
-	size_t tried[MAX_UNITS_TRIED]; /* where the units begin that an entry was looked for in */
+	size_t tried[MAX_UNITS_TRIED]; /* the starts of the units in which an entry was searched */
 	size_t tried_count;
 	size_t tries;
 };
 
-/* Something that is searched for by name. */
+/* An entry that is searched by name. */
 struct entry {
 	const char *name; /* alternatives, separated by '|' */
 	int tag;
@@ -142,8 +142,8 @@ static void write_headers(const struct debug_file *f, int machine, size_t abbrev
 }
 
 /*
- * Memory that is not touched costs nothing: calloc() of a large size maps it. One byte more ends a
- * string that the section cuts short; libdw does not check that.
+ * Untouched memory costs nothing: calloc() maps a large block. One byte more ends a string that the
+ * section truncates, which libdw does not check.
  */
 static struct error *build_file(struct debug_file *f, int machine,
 				const struct debug_section *abbrev)
@@ -163,7 +163,7 @@ static struct error *build_file(struct debug_file *f, int machine,
 		return &error_no_memory;
 	f->streaming = f->source.compressed;
 	if (f->streaming)
-		inflateValidate(&f->stream, 0); /* a checksum of all is of no use for a part */
+		inflateValidate(&f->stream, 0); /* no checksum: only a part is read */
 	return unpack_to(f, STEP);
 }
 
@@ -243,7 +243,7 @@ static void search_entry(struct debug_file *f, struct entry *e)
 	e->searched = f->ready;
 }
 
-/* Where the unit that holds this entry ends. */
+/* The end of the unit that holds this entry. */
 static size_t unit_end(const struct debug_file *f, Dwarf_Die *die)
 {
 	Dwarf_Off next, start = dwarf_dieoffset(die) - dwarf_cuoffset(die);

@@ -25,7 +25,7 @@ struct dwarf_query {
 	int64_t value;
 };
 
-/* Answers all queries in one pass; asking for types alone is the faster, since constants may be
+/* Answers all queries in one pass; queries for types alone are faster, because constants may be
  * anywhere in the DWARF. ERROR_CORRUPT when it is broken. *ret_has_dwarf is false, and nothing
  * found, without DWARF. */
 struct error *dwarf_answer(const struct elf_file *elf, struct dwarf_query *queries, size_t count,

@@ -14,7 +14,7 @@
 #include "image/debug_sections.h"
 #include "image/go_types.h"
 
-/* Blocks and inlined calls in each other, and what there can be of them at one address. */
+/* Limits for one address: nested blocks and inlined calls, and variables. */
 #define MAX_DEPTH 64
 #define MAX_VARIABLES 65536
 
@@ -50,7 +50,7 @@ struct variables {
 
 /* All units of a program of 150 MB have 100,000; units that share a list have it each. */
 #define MAX_RANGES (1u << 20)
-/* Units that claim the same pc: more than a linker leaves. */
+/* The most units that may claim the same pc; a linker leaves fewer. */
 #define MAX_CLAIMS 16
 /* Entries and parts of lists that are looked at for one address, and for all. A unit of Go's own
  * runtime has some 20,000. A list may be shared by all entries, so that no file's size limits it.
@@ -73,7 +73,7 @@ static bool add_ranges(struct variables *v, Dwarf_Die *unit)
 	return true;
 }
 
-/* The units of a program share one table, or have each its own. */
+/* The most abbreviations of all units. Units share one table, or each has its own. */
 #define MAX_ABBREVIATION_BYTES (256u << 20)
 
 static struct error *find_units(struct variables *v)
@@ -176,12 +176,12 @@ struct search {
 	struct scope *scope;
 	uint64_t address;    /* inside the instruction */
 	uint64_t behind;     /* for a call: the address behind it; else 0 */
-	size_t steps;        /* that were gone */
+	size_t steps;        /* taken so far */
 	bool has_cfa;        /* the function's frame base is its CFA */
 	const char *inlined; /* the inlined call that we are in */
 };
 
-/* One more; false: too many. */
+/* Counts one more step; false: too many. */
 static bool go_on(struct search *s)
 {
 	if (s->steps >= MAX_STEPS || s->v->steps >= MAX_ALL_STEPS)
@@ -191,7 +191,7 @@ static bool go_on(struct search *s)
 	return true;
 }
 
-/* As dwarf_haspc(), in steps that are counted. */
+/* As dwarf_haspc(), but counts its steps. */
 static bool has_pc(struct search *s, Dwarf_Die *die)
 {
 	Dwarf_Addr base, start, end;
@@ -210,7 +210,7 @@ struct location {
 	int64_t place;
 };
 
-/* Takes in one operation; false when it is none that Go's compilers use for variables. */
+/* Applies one operation; false when Go's compilers do not use it for variables. */
 static bool read_operation(const struct search *s, const Dwarf_Op *op, struct location *l)
 {
 	if (op->atom >= DW_OP_reg0 && op->atom <= DW_OP_reg31) {
@@ -432,7 +432,7 @@ static bool collect(struct variables *v, uint64_t pc, bool is_return, struct sco
 	struct search s = {.v = v, .scope = ret, .address = address, .behind = is_return ? pc : 0};
 	size_t claims = 0;
 
-	/* These are cheap, but an address may need all of them. */
+	/* These checks are cheap, but an address may need all of them. */
 	v->steps += v->range_count / 32;
 	for (size_t i = 0;
 	     i < v->range_count && !ret->count && claims < MAX_CLAIMS && v->steps < MAX_ALL_STEPS;

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 
-/* A longer name of a section or a symbol is as none. */
+/* A longer name of a section or symbol counts as none. */
 #define ELF_NAME_MAX 4096
 
 /* ERROR_CORRUPT: most of it is holes. Reading a hole through a mapping fills it, on tmpfs for as

@@ -31,8 +31,8 @@ struct elf_section {
 	const uint8_t *bytes; /* NULL for .bss */
 };
 
-/* Takes the descriptor, also when it fails; `name` is for messages and is copied. ERROR_NOT_GO: no
- * ELF file; ERROR_UNSUPPORTED: neither amd64 nor arm64. */
+/* Takes ownership of the descriptor, also on failure. `name` is for messages and is copied.
+ * ERROR_NOT_GO: no ELF file; ERROR_UNSUPPORTED: neither amd64 nor arm64. */
 struct error *elf_file_open(int fd, const char *name, struct elf_file **ret) must_check;
 void elf_file_close(struct elf_file *elf);
 /* As mapped_file_check(): call it after much was read. */

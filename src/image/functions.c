@@ -100,7 +100,7 @@ static bool is_moduledata(const struct image *img, struct target *t, struct modu
  * whatever it holds.
  */
 #define MAX_HEADERS 1024
-#define MAX_TRIES 1024 /* words that hold the address of one, and are no moduledata's */
+#define MAX_TRIES 1024 /* words that hold a header's address but begin no moduledata */
 
 struct search {
 	const struct image *img;

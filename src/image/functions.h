@@ -12,7 +12,7 @@ struct error *functions_load_mapped(struct image *img, struct target *t, uint64_
 				    const struct image_layout *layout) must_check;
 void functions_drop(struct image *img);
 
-/* Ends an image that has no plugins. */
+/* Releases an image without plugins. */
 void image_release(struct image *img);
 
 static inline void cleanup_plain_image(struct image **img)

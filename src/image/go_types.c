@@ -5,7 +5,7 @@
 
 #include "base/array.h"
 
-/* Structures in structures: no program has more, and broken DWARF shall end. */
+/* Nested structures: no program has more, and the limit ends broken DWARF. */
 #define MAX_DEPTH 64
 
 static const struct go_type unknown = {.name = "?"};

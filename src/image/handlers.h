@@ -1,10 +1,10 @@
-/* Functions that serve requests, of libraries that most programs use. */
+/* Functions of common libraries that serve requests. */
 #ifndef IMAGE_HANDLERS_H
 #define IMAGE_HANDLERS_H
 
 /*
- * Those that are called once for a request, of net/http's servers, HTTP/1 and 2, and of gRPC's: as
- * a POSIX extended regular expression of their names.
+ * The functions of net/http's servers (HTTP/1 and 2) and of gRPC's that are called once for a
+ * request: a POSIX extended regular expression of their names.
  */
 #define HANDLERS_REGEX                                                                    \
 	"^net/http\\.serverHandler\\.ServeHTTP$|^(net/http\\.\\(\\*http2serverConn\\)|"   \

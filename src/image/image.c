@@ -57,7 +57,7 @@ static struct error *open_elf(int fd, const char *name, struct image **ret)
 	return err;
 }
 
-/* The program of the target, or, when that is not Go's, a Go library in it. */
+/* The start of the program if it was not relocated. */
 static struct error *open_module(struct target *t, struct image **ret)
 {
 	_cleanup_free_ char *name = NULL;

@@ -1,6 +1,7 @@
 /*
- * A Go program's binary, as it lies in a target: its version, where it is mapped, and its function
- * table. Opening it reads the file (through /proc/PID/exe) and a few hundred bytes of the target.
+ * A Go program's binary, as a target has it mapped: its version, where it is mapped, and its
+ * function table. Opening it reads the file (through /proc/PID/exe) and a few hundred bytes of the
+ * target.
  */
 #ifndef IMAGE_IMAGE_H
 #define IMAGE_IMAGE_H
@@ -32,17 +33,16 @@ struct image {
 	uint64_t moduledata; /* address in the target, once image_load_functions() was called */
 	struct pclntab functions; /* and those of its plugins */
 	struct plugins *plugins;
-	uint8_t *copy;  /* the tables, when they had to be read from memory */
+	uint8_t *copy;  /* the program is not Go, but has loaded this (-buildmode=c-shared) */
 	bool library;   /* the program is not Go's, but has loaded this (-buildmode=c-shared) */
-	bool unchecked; /* of a core file that does not show which build it is of */
+	bool unchecked; /* of a core file that does not show its build */
 };
 
 /*
  * The main program of a target, or the first Go library in it when the program is not Go's. `exe`
  * names an unstripped build of it or is NULL; its build id must match. ERROR_NOT_GO when there is
- * no Go in it. The version is "" when the program is Go's and does not tell its version. The
- * program of a core file is held against the core as far as that goes, and supplies it with the
- * bytes that a core leaves out.
+ * no Go in it. The version is "" when a Go program lacks it. The program of a core file is compared
+ * with the core where possible, and supplies the bytes that the core leaves out.
  */
 struct error *image_open(struct target *t, const char *exe, struct image **ret) must_check;
 /* A program's file without a process; its bias is 0. */
@@ -54,8 +54,8 @@ void image_close(struct image *img);
 /* As mapped_file_check(), for all its files: call it after much was read. */
 struct error *image_check(const struct image *img, struct error *err) must_check;
 
-/* Finds the function table and moduledata, in the file; t, or NULL, is asked where the file's
- * relocations do not tell, and for plugins: then it must live as long as the image. */
+/* Finds the function table and moduledata in the file. `t` is read where the file's relocations do
+ * not tell, and for plugins: then it must outlive the image. It may be NULL. */
 struct error *image_load_functions(struct image *img, struct target *t,
 				   const struct image_layout *layout) must_check;
 /* The address in the target of a symbol of the file or its unstripped file; 0 when there is none.

@@ -12,7 +12,7 @@
 #include "image/elf_file.h"
 #include "image/version.h"
 
-/* Not by the device as well: overlayfs and btrfs give maps another one than stat. */
+/* The device is not compared: on overlayfs and btrfs, maps and stat give different ones. */
 static bool is_file_of(int fd, const struct target_map *map)
 {
 	struct stat st;
@@ -39,7 +39,7 @@ int library_open_mapped(pid_t pid, const struct target_map *map)
 	return -1;
 }
 
-/* Takes nothing: the descriptor stays the caller's. */
+/* The descriptor stays the caller's. */
 static bool is_go(int fd, const char *name)
 {
 	_cleanup_elf_file_ struct elf_file *elf = NULL;
@@ -69,7 +69,7 @@ static const struct target_map *first_of(const struct target_maps *maps,
 	return first;
 }
 
-/* Each file is looked at once, at its first mapping with code. */
+/* Each file is checked once, at its first mapping with code. */
 static bool is_candidate(const struct target_maps *maps, size_t i)
 {
 	const struct target_map *map = &maps->items[i];

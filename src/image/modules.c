@@ -1,8 +1,8 @@
 /*
  * A process may have tens of thousands of mappings, and replace them by others. All mappings ever
- * seen are kept, and of two at one address the newer counts. A look-up stays fast: starts and ends
- * cut the addresses into pieces (struct piece), sorted, of which each knows its module. They are
- * made anew for every few hundred modules.
+ * seen are kept; where two overlap, the newer one wins. A look-up stays fast: starts and ends cut
+ * the addresses into pieces (struct piece), sorted, of which each knows its module. They are
+ * rebuilt after every few hundred modules.
  */
 #include "image/modules.h"
 
@@ -20,10 +20,10 @@
 #include "image/library.h"
 
 #define MAX_VDSO (1u << 20)
-/* A frame of C code is not larger. */
+/* No frame of C code is larger. */
 #define MAX_FRAME (1u << 20)
 #define MAX_NAME 64
-/* Modules that are not in the pieces yet: they are looked at one by one. */
+/* Modules that are not in the pieces yet; these are searched one by one. */
 #define MAX_NEW 512
 
 /* A mapping with code. */
@@ -46,7 +46,7 @@ struct module {
 struct piece {
 	uint64_t start;
 	uint32_t owner; /* the place of the module, + 1; 0: none is there */
-	uint32_t next;  /* while they are made: the next one that has no owner may be there */
+	uint32_t next;  /* while pieces are made: the next one that may have no owner */
 };
 
 struct modules {
@@ -415,7 +415,8 @@ static struct module *meet(struct modules *m, uint64_t address)
 	return found;
 }
 
-/* Code that says nothing of its frames: by frame pointers, where they lead upwards and to code. */
+/* For code without information about its frames: follows frame pointers, if they lead upwards and
+ * to code. */
 static enum cfi_result step_by_frame_pointer(struct modules *m, const struct stack_reader *stack,
 					     struct registers *regs)
 {

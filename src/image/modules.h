@@ -22,7 +22,7 @@ struct modules;
  * maps code again and again may exceed this: the excess is unknown. */
 #define MODULES_MOST (1u << 14)
 
-/* A stretch of code of a file. */
+/* A range of a file's code. */
 struct module_range {
 	uint64_t start;
 	uint64_t end;
@@ -32,7 +32,7 @@ struct module_range {
 };
 
 struct error *modules_open(struct target *t, enum machine machine, struct modules **ret) must_check;
-/* Without a process: of files that are given by modules_add_file(). */
+/* Without a process: for files that modules_add_file() adds. */
 struct error *modules_of_files(enum machine machine, struct modules **ret) must_check;
 /*
  * Adds a mapping of some process and its file, which it takes also when it fails. NULL: no file, so
@@ -42,13 +42,13 @@ struct error *modules_add_file(struct modules *m, const struct module_range *ran
 			       struct elf_file *file) must_check;
 void modules_close(struct modules *m);
 
-/* How often a mapping was met that was one too many. NULL: never. */
+/* How many mappings were met beyond MODULES_MOST. NULL: 0. */
 uint64_t modules_left_out(const struct modules *m);
 
-/* Whether there is code at this address. If no mapping has it, mappings are read anew, at most once
- * after each modules_stale(). */
+/* Whether there is code at this address. If no known mapping has it, the mappings are read again,
+ * at most once after each modules_stale(). */
 bool modules_have(struct modules *m, uint64_t address);
-/* Mappings may have changed since. */
+/* Says that the mappings may have changed. */
 void modules_stale(struct modules *m);
 
 /*
@@ -63,7 +63,7 @@ enum cfi_result modules_step(struct modules *m, const struct stack_reader *stack
  * files. *ret_file is the path of the file. Both stay until modules_close(). */
 const char *modules_function(struct modules *m, uint64_t address, const char **ret_file);
 
-/* The i-th that was met, in the order of being met; false past the last. */
+/* The i-th range that was met, in that order; false past the last. */
 bool modules_met(const struct modules *m, size_t i, struct module_range *ret);
 
 static inline void cleanup_modules(struct modules **m)

@@ -158,8 +158,8 @@ static uint32_t read_varint(struct cursor *c)
 	return 0;
 }
 
-/* Values of one table; the Go compiler's own longest has 9,524. A table that nothing ends would be
- * read to the end of all, at each lookup. */
+/* The most values of one table; the Go compiler's longest has 9,524. Otherwise a table without an
+ * end would be read to the end of all tables, at each lookup. */
 #define MAX_VALUES (1u << 18)
 
 /*

@@ -26,11 +26,11 @@ enum pclntab_format { PCLNTAB_GO116, PCLNTAB_GO118, PCLNTAB_GO120 };
 #define STACK_PC_EXACT (1ull << 63)
 #define STACK_PC_IN_KERNEL (1ull << 62)
 enum stack_pc {
-	STACK_PC_RUNNING = 1,   /* "[running]": it runs, its stack is in registers */
+	STACK_PC_RUNNING = 1,   /* "[running]": it runs, and its stack is not known */
 	STACK_PC_TRUNCATED = 2, /* "[truncated]": frames between here and the start were not read */
 	STACK_PC_UNKNOWN = 3,   /* "[unknown]": its stack changed at every try to read it */
-	STACK_PC_OUTSIDE = 4,   /* "[outside Go]": C code, the vDSO */
-	STACK_PC_OTHER = 5,     /* "[other stacks]": more different ones than are kept */
+	STACK_PC_OUTSIDE = 4,   /* "[outside Go]": C code or the vDSO */
+	STACK_PC_OTHER = 5,     /* "[other stacks]": there are more stacks than are kept */
 	/* Roots of stacks that are not a user's goroutine's. */
 	STACK_PC_GC = 6,        /* "[GC]" */
 	STACK_PC_SCHEDULER = 7, /* "[scheduler]" */
@@ -146,8 +146,8 @@ size_t pclntab_frames(const struct pclntab *tab, uint64_t stack_pc, struct go_fr
 size_t pclntab_inlined_count(const struct go_func *f);
 const char *pclntab_inlined(const struct go_func *f, size_t i);
 
-/* Where the function begins that the wrapper of a go statement calls (Go 1.18 on,
- * runtime/trace.go: startPCForTrace); `entry` itself when it is no such wrapper. */
+/* The function that the wrapper of a go statement calls, by its entry (Go 1.18 on,
+ * runtime/trace.go: startPCForTrace). `entry` itself when it is no such wrapper. */
 uint64_t pclntab_wrapped(const struct pclntab *tab, uint64_t entry);
 
 /* Go 1.17: the address of some function's inline tree, from which the addresses of all follow; or

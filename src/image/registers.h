@@ -34,11 +34,10 @@ enum {
 
 struct registers {
 	uint64_t value[REGISTERS_MAX];
-	uint64_t known; /* bit n: value[n] is right; registers that a callee may overwrite are
-			   unknown */
+	uint64_t known; /* bit n: value[n] is valid; a callee may overwrite the others */
 };
 
-/* Where a processor keeps what unwinding is about. */
+/* The registers that unwinding needs. */
 struct register_roles {
 	uint8_t pc, sp, fp, lr, g; /* lr: on amd64 the same as pc */
 };

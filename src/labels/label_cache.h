@@ -1,11 +1,10 @@
 /*
  * Label sets that were read before, and whether they are still there, found out in one read.
  *
- * A set is some pieces of memory, each found by what the one before says: the pointer, the map or
- * the slice, its buckets or labels, the strings. When all of them hold the very bytes that they
- * held, then reading the set anew would have gone the same way and found the same: so a set is
- * recognised whatever became of it, and of its memory, in between. Nothing is believed because of
- * an address alone.
+ * A set is read from several pieces of memory, where each leads to the next: the pointer, the map
+ * or the slice, its buckets or labels, the strings. If all pieces hold the same bytes as before,
+ * reading the set again would give the same result. So a set is recognised by all its bytes, never
+ * by its address alone.
  *
  * For the files of this room alone.
  */
@@ -42,11 +41,11 @@ struct label_cache {
 	size_t memory_capacity;
 };
 
-/* A piece was read, and so it was. */
+/* Records a piece that was read, and its bytes. */
 void label_trail_add(struct label_trail *trail, uint64_t address, const void *bytes, size_t size);
 
-/* The set at this address is number `id`, and was read so; when there is no memory, or it is too
- * large, it is forgotten. */
+/* Keeps the set at this address, its number `id` and the pieces that it was read from. If they are
+ * too large or there is no memory, the address is forgotten. */
 void label_cache_keep(struct label_cache *cache, uint64_t pointer, const struct label_trail *trail,
 		      uint32_t id);
 

@@ -254,7 +254,7 @@ static bool is_set(const struct label_sets *sets, uint64_t id, const struct labe
 	return set->count == count && !memcmp(set->labels, labels, count * sizeof(*labels));
 }
 
-/* Where the set's number is, or is to be put: then it is 0. NULL: there is no memory. */
+/* The index slot for the set's number; it holds 0 if the set is new. NULL: there is no memory. */
 static uint64_t *place_of_set(struct label_sets *sets, const struct label *labels, size_t count)
 {
 	for (uint64_t hash = hash_labels(labels, count);; hash++) {
@@ -289,7 +289,7 @@ static struct error *intern_set(struct label_sets *sets, const struct label *lab
 	return NULL;
 }
 
-/* A string's number; when no more sets are kept, only of one that is known. */
+/* A string's number. Past the limits of sets, only that of a string that is known already. */
 static uint32_t string_id(struct label_sets *sets, const char *bytes, size_t length)
 {
 	size_t before = sets->strings.count;
@@ -400,7 +400,7 @@ static struct error *read_anew(struct label_sets *sets, struct target *t, const 
 	return err;
 }
 
-/* Those that are not known to be what they were. */
+/* Reads the sets that the cache does not know. */
 static struct error *read_others(struct label_sets *sets, struct target *t,
 				 const uint64_t *pointers, size_t count, const bool *known,
 				 uint32_t *ret)
@@ -436,7 +436,7 @@ struct error *label_sets_read(struct label_sets *sets, struct target *t, const u
 	return err || !count ? err : read_others(sets, t, pointers, count, known, ret);
 }
 
-/* More than is ever copied of a piece is not compared. */
+/* Larger pieces are not compared; no copy is larger. */
 #define MAX_PIECE 512
 
 static bool is_still_there(struct target *t, const struct target_range *pieces, size_t count)

@@ -1,4 +1,4 @@
-/* The end without privilege: requests over the socket, one at a time. */
+/* The unprivileged end: sends requests over the socket, one at a time. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,7 +10,7 @@
 #include "sandbox/message.h"
 
 static int broker = -1;
-/* One request at a time. */
+/* For one request at a time. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool ask_at(int socket, struct message *m)
@@ -67,7 +67,7 @@ static int ask_for_temporary(unsigned int folder)
 	return take_descriptor(&m, ask(&m));
 }
 
-/* The answer; `asked`: something did. */
+/* The result of the answer. `asked`: there was an answer. */
 static struct error *must_check take_answer(const struct message *m, bool asked,
 					    struct door_call *call)
 {

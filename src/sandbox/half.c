@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Readers of our output must see its end when gospect ends. */
+/* Readers of gospect's output must see its end when gospect ends. */
 static void close_all_but(int a, int b)
 {
 	int first = a < b ? a : b, last = a < b ? b : a;
@@ -25,8 +25,8 @@ static void close_all_but(int a, int b)
 	close_range(last + 1, ~0u, 0);
 }
 
-/* It ends when gospect does, and not before: a signal for all of a terminal's processes, or of a
- * service's, is for gospect to act on. */
+/* It ends when gospect does. Only gospect acts on a signal to all processes of a terminal or a
+ * service. */
 static void ignore_signals(void)
 {
 	for (int number = 1; number < NSIG; number++)
@@ -36,7 +36,8 @@ static void ignore_signals(void)
 	signal(SIGCHLD, SIG_DFL);
 }
 
-/* `nice` is gospect's, which is reset with a real-time priority that children do not get. */
+/* `nice` is gospect's value. A real-time priority resets it, and children do not inherit that
+ * priority. */
 static _Noreturn void run_broker(const struct broker_policy *policy, const char *name, int socket,
 				 int nice)
 {

@@ -12,10 +12,10 @@ struct half {
 
 #define HALF_NONE ((struct half){0, -1})
 
-/* Keeps the policy. After an error half_end() is still due. */
+/* Keeps the policy. Call half_end() after an error, too. */
 struct error *half_start(const struct broker_policy *policy, const char *name,
 			 struct half *ret) must_check;
-/* Waits for its end. Does nothing without one. */
+/* Waits for its end. Does nothing if none was started. */
 void half_end(struct half *half);
 
 #endif

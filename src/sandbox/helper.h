@@ -1,6 +1,6 @@
 /*
- * A separate process that does one thing which takes privilege. It opens no files, and answers
- * while the broker is busy. Start it before the privilege is dropped.
+ * A separate process that does one privileged job. It opens no files, and answers while the broker
+ * is busy. Start it before the privilege is dropped.
  */
 #ifndef SANDBOX_HELPER_H
 #define SANDBOX_HELPER_H
@@ -9,7 +9,7 @@
 
 struct helper;
 
-/* `name`: of its process. It has a copy of what `service` needs, as it is now. */
+/* `name`: the process's name. The process has a copy of what `service` needs, as of now. */
 struct error *helper_start(struct broker_service service, const char *name,
 			   struct helper **ret) must_check;
 /* Asks it, and waits. An error is the service's, or says that the helper has ended. For any

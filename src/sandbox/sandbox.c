@@ -38,7 +38,8 @@ static void limit(int resource, uint64_t value)
 	setrlimit(resource, &now);
 }
 
-/* SIGXCPU comes first, for whoever says why it ends; then there is a little time for that. */
+/* SIGXCPU comes first, so that a handler can say why the process ends. A little time is left for
+ * that. */
 static void limit_cpu(uint64_t seconds)
 {
 	struct rlimit now;

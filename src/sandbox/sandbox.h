@@ -28,9 +28,9 @@
 struct sandbox_options {
 	struct broker_policy policy; /* of the broker that sandbox_enter() starts */
 	pid_t child;                 /* that may be sent signals; 0: none */
-	uint64_t keep;               /* capabilities, by number; those that it has */
-	uint64_t memory;             /* bytes that may be allocated; 0: no limit of ours */
-	uint64_t cpu_seconds;        /* of processor time; 0: no limit of ours */
+	uint64_t keep;               /* capabilities to keep, by number, if it has them */
+	uint64_t memory;             /* bytes that may be allocated; 0: no own limit */
+	uint64_t cpu_seconds;        /* of CPU time; 0: no own limit */
 };
 
 /*

@@ -1,6 +1,7 @@
 /*
- * A list of what is allowed; all else fails with EPERM. Nothing that is allowed makes a file, a
- * process or a connection, names a file to read or write, or touches another process, but:
+ * The list of allowed system calls; all others fail with EPERM. Nothing that is allowed makes a
+ * file, a process or a connection, names a file to read or write, or affects another process,
+ * except:
  * - memory of the target is read by process_vm_readv(2);
  * - signals: 0, those to the command that gospect started, and those to its own process (abort,
  *   Ctrl-Z). A descriptor's owner cannot be set: the kernel sends it signals with gospect's rights;

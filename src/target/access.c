@@ -89,8 +89,8 @@ size_t access_filtered_threads(pid_t pid)
 	return count;
 }
 
-/* The privilege that gospect was started with, also after it has dropped that: "self" is the
- * process that opens files for it. */
+/* The rights that gospect was started with, even after it has dropped them: "self" is the broker
+ * then. */
 void access_self_read(struct access_self *ret)
 {
 	const pid_t pid = 0;

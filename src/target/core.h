@@ -1,4 +1,4 @@
-/* The inside of a core file as a target: for the files of this room alone. */
+/* The internals of a core file as a target: for the files of this room alone. */
 #ifndef TARGET_CORE_H
 #define TARGET_CORE_H
 
@@ -10,7 +10,7 @@ struct core_segment {
 	uint64_t address;
 	uint64_t memory_size;
 	uint64_t offset; /* in the file */
-	uint64_t size;   /* bytes in the file, after the cut of a truncated one */
+	uint64_t size;   /* bytes in the file; less than declared if it is truncated */
 	uint32_t flags;  /* PF_R, PF_W, PF_X */
 };
 
@@ -55,14 +55,14 @@ struct core {
 /* Reads the ELF header, the program headers and the notes. */
 struct error *core_read_file(struct core *core) must_check;
 
-/* Takes in the notes of one PT_NOTE segment; bytes without meaning are passed over. The paths in
- * core->mapped stay in these bytes. */
+/* Takes the notes of one PT_NOTE segment. Unknown notes are skipped. The paths in core->mapped
+ * point into these bytes. */
 struct error *core_read_notes(struct core *core, const void *bytes, size_t size) must_check;
 
 /*
  * For a file compressed by zstd: its bytes in a temporary file without a name, which disappears
- * with its descriptor, however gospect ends. *ret_fd is then not `fd`. The part behind an error is
- * missing, as in a truncated core: *ret_cut.
+ * with its descriptor, however gospect ends. *ret_fd is then not `fd`. An error in the data
+ * truncates the core there: *ret_cut.
  */
 struct error *core_unpack(int fd, const char *path, int *ret_fd, bool *ret_cut) must_check;
 

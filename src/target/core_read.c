@@ -1,5 +1,5 @@
-/* The frame of a core file: ELF header, program headers, notes. Its own few lines rather than
- * libelf's, which refuses files that are cut. */
+/* Reads the ELF header, the program headers and the notes. libelf is not used, because it refuses
+ * truncated files. */
 #include <elf.h>
 #include <errno.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 /* The kernel gives 4 MB to NT_FILE and 3 KB to a thread. */
 #define MAX_NOTES (256u << 20)
 #define MAX_SEGMENTS (1u << 24)
-/* Program headers read in one go. */
+/* Program headers read at once. */
 #define SOME_HEADERS 256
 
 static bool read_at(const struct core *core, uint64_t offset, void *buffer, size_t size)
@@ -191,7 +191,8 @@ static int compare_segments(const void *a, const void *b)
 	return (x->address > y->address) - (x->address < y->address);
 }
 
-/* gcore stops the process and says by which signal. */
+/* False for signals that end no process: gcore stops the process and records the signal that did
+ * so. */
 static bool ends_process(int number)
 {
 	switch (number) {

@@ -17,13 +17,13 @@
 
 #define PAGE 4096u
 #define OUT_PAGES 256u
-/* The memory that a file may demand: 128 MB, zstd's own limit; for a large file (by a thousandth)
+/* The most memory that a file may demand: 128 MB, zstd's own limit. A large file may demand more,
  * up to the 2 GB that `zstd --long=31` needs. */
 #define WINDOW_LOG 27
 #define MAX_WINDOW_LOG 31
 #define WINDOW_PER_BYTE 1024
-/* A share of the file system stays free. It is checked each time that so much was stored, and more
- * often when there is little more. */
+/* This share of the file system stays free. The rest is checked after so many bytes stored, or
+ * sooner if it is small. */
 #define ROOM_SHARE 20u
 #define LOOK_AT_ROOM (16u << 20)
 

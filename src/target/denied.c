@@ -46,7 +46,7 @@ struct error *access_serve_user(void *arg, struct door_call *call)
 	return NULL;
 }
 
-/* The list of users is not read without privilege. */
+/* An unprivileged process asks the broker, which may read the list of users. */
 static const char *user_name(uid_t uid, char *buffer, size_t size)
 {
 	struct door_call call = {.size = sizeof(uid)};
@@ -126,8 +126,7 @@ static bool same_user(const struct access_question *q)
 	return true;
 }
 
-/* Looking is allowed and attaching is not: of all rules only Yama's and a security module's tell
- * one from the other. */
+/* Reading is allowed and attaching is not: only Yama and security modules tell the two apart. */
 static struct error *explain_yama(const struct access_question *q)
 {
 	pid_t pid = q->object.pid;
@@ -214,7 +213,7 @@ static struct error *explain_other_user(const struct access_question *q)
 			"cannot read process %d: permission denied: its effective or saved user "
 			"or group ids differ from gospect's; run gospect %s",
 			o->pid, ptrace_remedy(q));
-	/* Yama would refuse that user as well. */
+	/* Yama would deny that user, too. */
 	return error_format(
 		ERROR_DENIED,
 		"cannot read process %d: permission denied: it belongs to %s; run gospect %s%s",

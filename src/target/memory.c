@@ -1,4 +1,4 @@
-/* Bytes in memory as a target: what unit tests read instead of a process. */
+/* Bytes in memory as a target, which unit tests read instead of a process. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,8 +5,8 @@
 #include "target/target.h"
 
 struct target_ops {
-	/* As target_read_ranges(). Exactly one of `packed` (all bytes concatenated) and each
-	 * range's own buffer is filled. */
+	/* As target_read_ranges(). Fills either `packed` (all bytes concatenated) or each range's
+	 * own buffer. */
 	struct error *(*read)(struct target *t, const struct target_range *ranges, size_t count,
 			      void *packed, size_t *ret_done);
 	struct error *(*check)(struct target *t);
@@ -28,10 +28,10 @@ struct target {
 /* Why the kernel denies reading this process, and the remedy. `looked`: PTRACE_MODE_READ was
  * permitted, and PTRACE_MODE_ATTACH was denied. */
 struct error *target_denied(pid_t pid, bool looked) must_check;
-/* Why /proc/PID cannot be opened. */
+/* Why /proc/PID cannot be opened, and the remedy. */
 struct error *target_absent(pid_t pid) must_check;
-/* Whether /proc is there and is that of our own pid namespace: then an id means the same process to
- * /proc and to system calls. */
+/* Whether /proc exists and shows our own pid namespace, so that an id means the same process in
+ * /proc and in system calls. */
 struct error *target_check_proc(void) must_check;
 
 #endif

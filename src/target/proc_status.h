@@ -1,9 +1,9 @@
 /*
- * The reader of the kernel's files about a process or thread in /proc: status, stat, names,
- * the lists of processes, threads and descriptors. Names in it may have any byte.
+ * The reader of the kernel's files about a process or thread in /proc: status, stat, names, the
+ * lists of processes, threads and descriptors. Names in it may have any byte.
  *
- * A pid is taken for a process or one of its threads alike, where nothing else is said; 0 is the
- * calling process.
+ * Unless a function says otherwise, a pid may be that of a process or of one of its threads; 0 is
+ * the calling process.
  */
 #ifndef TARGET_PROC_STATUS_H
 #define TARGET_PROC_STATUS_H
@@ -45,7 +45,7 @@ long target_status_number(pid_t pid, const char *name);
 char target_state(pid_t pid);
 /* Its id in its own pid namespace. */
 pid_t target_inner_id(pid_t pid);
-/* Whether it is in another pid namespace than /proc, that is: inside of it. */
+/* Whether its pid namespace is inside that of /proc. */
 bool target_is_nested(pid_t pid);
 
 /* It has ended, and is only waited for by its parent. Its first thread may have ended before others
@@ -55,7 +55,7 @@ bool process_has_first_thread(pid_t pid);
 
 /* The process that traces it by ptrace(2); 0: none. */
 pid_t thread_tracer(pid_t id);
-/* A system call filter (seccomp) decides about this thread's system calls. */
+/* Whether a seccomp filter decides about this thread's system calls. */
 bool thread_is_filtered(pid_t id);
 /* The owner of files that this thread creates; (uid_t)-1: no such thread. */
 uid_t thread_user(pid_t id);
@@ -76,9 +76,10 @@ DIR *task_folder_open(pid_t pid);
 /* The next thread; 0: there is no more. */
 pid_t task_folder_next(DIR *folder);
 
-/* The first of its threads that has not ended: only by that its memory can be opened. */
+/* The first of its threads that has not ended. The process's memory can be opened only through that
+ * one. */
 pid_t process_living_thread(pid_t pid);
-/* The system call that it is in; -1: it is in none, or that is not to be seen. */
+/* The system call that the thread is in; -1: none, or the kernel does not show it. */
 long thread_syscall(pid_t pid, pid_t id);
 
 /* ---- /proc/PID/fd ---- */

@@ -60,8 +60,8 @@ static bool has_program(const struct process *p)
 	return readlinkat(p->proc_fd, "exe", &byte, 1) >= 0 || errno == EACCES || errno == EPERM;
 }
 
-/* Another thread than the first that calls exec ends all others, and only then becomes the first
- * (fs/exec.c: de_thread): until then that is a zombie, among threads that live. */
+/* When a thread other than the first calls exec, it ends all others and then becomes the first
+ * (fs/exec.c: de_thread). Until then the first thread is a zombie among living threads. */
 static bool is_without_first_thread(pid_t pid)
 {
 	char state = target_state(pid);
@@ -301,7 +301,7 @@ static struct error *process_open_exe(struct target *t, int *ret_fd)
 	return error_errno(ERROR_FAILED, errno, "cannot open the program of process %d", t->pid);
 }
 
-/* The first thread has none any more when it has ended before the others. */
+/* The first thread has no mappings once it has ended before the others. */
 static struct error *process_maps(struct target *t, struct target_maps *ret)
 {
 	struct process *p = (struct process *)t;
@@ -378,7 +378,7 @@ static struct error *read_entry(struct process *p)
 			    p->base.pid);
 }
 
-/* A dying process has no program any more; a kernel thread never had one. */
+/* A dying process has lost its program; a kernel thread never had one. */
 static struct error *no_exe(const struct process *p)
 {
 	for (int i = 0; i < EXEC_TRIES && is_without_first_thread(p->base.pid); i++)
@@ -425,7 +425,7 @@ static struct error *probe(struct process *p)
 		return NULL;
 	if (errno == ESRCH)
 		return process_gone(p);
-	p->use_mem = true; /* which has just worked; a seccomp filter may answer with any errno */
+	p->use_mem = true; /* it has just worked; a seccomp filter may return any errno */
 	return NULL;
 }
 
@@ -482,7 +482,7 @@ struct error *target_open_process(pid_t pid, struct target **ret)
 	pid_t group = target_process_of(pid);
 	struct error *err = try_open(group, ret);
 
-	/* While a process calls exec it has no program, no auxv, or already another memory. */
+	/* During exec a process has no program, no auxv, or the new program's memory. */
 	for (int i = 0;
 	     err && i < EXEC_TRIES && err->code == ERROR_GONE && is_between_programs(pid); i++) {
 		error_destroy(err);

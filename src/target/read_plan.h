@@ -31,9 +31,9 @@ struct plan {
 };
 
 /*
- * Adds a piece to the last range when it lies not far behind its beginning and that is not one of
- * the first `first` ranges; else as a new range. Pieces may overlap. Sets the piece's offset. False
- * when there is no memory.
+ * Adds a piece to the last range if it begins close behind that range, which must not be one of the
+ * first `first`. Otherwise it becomes a new range. Pieces may overlap. Sets the piece's offset.
+ * False when there is no memory.
  */
 bool plan_merge(struct plan *plan, struct plan_piece *piece, size_t first);
 

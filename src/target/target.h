@@ -17,7 +17,7 @@
 
 struct target;
 
-/* A range of the target's memory and where its bytes shall go. */
+/* A range of the target's memory, and the buffer for its bytes. */
 struct target_range {
 	uint64_t address;
 	size_t size;
@@ -56,13 +56,13 @@ struct error *target_open_memory(const struct target_range *segments, size_t cou
 /*
  * The file that a dead process left: from the kernel, from Go's own crash (GOTRACEBACK=crash), from
  * gcore; plain or compressed by zstd (then it is unpacked into a temporary file that has no name);
- * of amd64 or arm64, whatever this machine is; a truncated one as far as it goes. `exe` names the
- * program's file; NULL: the path in the core. Bytes that the core left out are ERROR_FAULT, except
- * those from target_supply().
+ * for amd64 or arm64, whatever this machine is. A truncated file is read up to its end. `exe` names
+ * the program's file; NULL: the path in the core. Bytes that the core left out are ERROR_FAULT,
+ * except those from target_supply().
  */
 struct error *target_open_core(const char *path, const char *exe, struct target **ret) must_check;
 
-/* The process that this thread is of; `id` itself when there is no such thread. */
+/* The process of this thread; `id` itself when there is no such thread. */
 pid_t target_process_of(pid_t id);
 
 void target_close(struct target *t);
@@ -102,12 +102,12 @@ uint64_t target_memory(const struct target *t);
 pid_t target_pid(const struct target *t);
 
 /*
- * NULL as long as the process that was opened runs the program that it ran then; ERROR_GONE when it
- * exited or called exec. Costs one system call of 1 us.
+ * NULL while the process still runs the program that it ran when it was opened; ERROR_GONE after an
+ * exit or an exec. Costs one system call of 1 us.
  */
 struct error *target_check(struct target *t) must_check;
 
-/* The file descriptor is one of those by which it is reached. */
+/* Whether the target is reached through this file descriptor. */
 bool target_has_descriptor(const struct target *t, int fd);
 
 /*
@@ -155,7 +155,7 @@ struct target_core {
 	size_t threads;
 	uint64_t size; /* of the file, unpacked */
 	uint64_t whole_size;
-	bool truncated; /* memory is missing at the end */
+	bool truncated; /* its end, which held memory, is missing */
 };
 
 /* NULL when the target is no core file. */

@@ -1,4 +1,4 @@
-/* Stacks that do not exist, explained word by word. */
+/* Made-up stacks, explained word by word. */
 #include <stdio.h>
 #include <string.h>
 
@@ -40,9 +40,9 @@ struct fixture {
 	size_t row_count;
 };
 
-static const struct variable *known; /* what variables_of() says of main.middle, */
+static const struct variable *known; /* what variables_of() returns for main.middle, */
 static size_t known_count;
-static const struct variable *leaf_known; /* and of main.leaf */
+static const struct variable *leaf_known; /* and for main.leaf */
 static size_t leaf_count;
 
 static int set_up(void **state)

@@ -102,7 +102,7 @@ static void map_finds_what_was_put_through_growth(void **state)
 	map_release(&map);
 }
 
-/* How many slots all keys of the map are from where they would like to be, a key. */
+/* The mean distance of a key from the slot where its search begins. */
 static double mean_distance(const struct map *map)
 {
 	size_t mask = map->capacity - 1, sum = 0;
@@ -126,7 +126,7 @@ static uint64_t key_of_hash(uint64_t hash)
 	return hash ^ hash >> 32;
 }
 
-/* Keys that a program chose because they want the same slot of a map that it knows. */
+/* Keys that a program chose so that all belong in one slot of a map without a seed. */
 static void chosen_keys_do_not_meet(void **state)
 {
 	struct map by_hash = {0}, by_high_bits = {0}, by_address = {0};

@@ -100,7 +100,7 @@ static void an_experiment_without_dwarf_is_refused(void **state)
 		       "a GOEXPERIMENT, which may move");
 }
 
-/* They get as far as to their function table, which this test's program does not have. */
+/* They are accepted up to the function table, which this test's program does not have. */
 static void vendors_suffixes_and_harmless_experiments_are_accepted(void **state)
 {
 	assert_refused("go1.22.5 (Red Hat 1.22.5-1.el9)", "function table");

@@ -1,6 +1,6 @@
 /*
- * A Go 1.27 runtime that does not exist: goroutines with stacks in memory of ours, and a hook that
- * changes them between two reads. For tests.
+ * A made-up Go 1.27 runtime: goroutines with stacks in memory of the test, and a hook that changes
+ * them between two reads. For tests.
  */
 #ifndef GOROUTINE_TESTS_MADE_RUNTIME_H
 #define GOROUTINE_TESTS_MADE_RUNTIME_H
@@ -40,7 +40,8 @@ void made_runtime_release(struct made_runtime *r);
 void made_set_u64(struct made_runtime *r, size_t i, int32_t field, uint64_t value);
 void made_set_u8(struct made_runtime *r, size_t i, int32_t field, uint8_t value);
 void made_set_status(struct made_runtime *r, size_t i, uint32_t status);
-/* Puts goroutine i to where it waits in MADE_LEAF, or in MADE_OTHER; as the runtime would, it ran.
+/* Puts goroutine i to where it waits in MADE_LEAF, or in MADE_OTHER; counts a run, as the runtime
+ * does.
  */
 void made_park(struct made_runtime *r, size_t i, bool other);
 

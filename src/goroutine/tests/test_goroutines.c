@@ -256,7 +256,7 @@ static void batch_reads_many_goroutines(void **state)
 	assert_int_equal(goroutine_set_stats(set)->torn, 0);
 	for (size_t i = 0; i < 400; i++)
 		assert_string_equal(function_of(seen[i].stack, 0), "main.leaf");
-	/* One by one, it would be 800. */
+	/* One by one, it would take 800 reads. */
 	assert_true(runtime.reads < 400 / 8);
 }
 

@@ -1,10 +1,10 @@
-/* Goroutines that run, seen by the registers of their threads. */
+/* Running goroutines, found by the registers of their threads. */
 #include <string.h>
 
 #include "base/unit_test.h"
 #include "tests/made_runtime.h"
 
-#define SIGNAL 50 /* the goroutine at whose place in memory the gsignal is */
+#define SIGNAL 50 /* the gsignal lies where goroutine 50 would */
 #define SIGNAL_LO (MADE_STACK + SIGNAL * 8192ull)
 #define SIGNAL_SIZE 2048u
 #define THREAD 4711
@@ -36,7 +36,7 @@ static void put_m(int32_t field, uint64_t value)
 	memcpy(runtime.m[0] + field, &value, sizeof(value));
 }
 
-/* One goroutine, which runs: where, is for the test to say. */
+/* One running goroutine. The test chooses where it is. */
 static int start(void **state)
 {
 	struct goroutine_options options = {.stack_limit = 65536,

@@ -1,6 +1,6 @@
 /*
  * DWARF in which each of many functions has the same long list of ranges, none of which holds any
- * address that is asked for: a file of 1 MB, and 1.6 thousand million things to look at.
+ * address that is asked for: a file of 1 MB with 1.6 billion ranges to check.
  */
 #define COUNT 40000
 

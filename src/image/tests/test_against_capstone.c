@@ -1,5 +1,5 @@
 /* The decoder of amd64 against Capstone: on all code of this process and its libraries, and on
- * bytes by chance. */
+ * random bytes. */
 #include <capstone/capstone.h>
 #include <stdio.h>
 #include <string.h>

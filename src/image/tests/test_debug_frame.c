@@ -1,4 +1,4 @@
-/* Call frame information as Go's linker writes it, of programs that do not exist. */
+/* Call frame information as Go's linker writes it, for made-up programs. */
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -7,8 +7,8 @@
 
 #define TEXT 0x401000u
 
-/* A function of 64 bytes: its frame of 24 bytes is there from byte 4 on; from byte 32 on it is said
- * to be counted from the frame pointer. */
+/* A function of 64 bytes: its frame of 24 bytes exists from byte 4 on. From byte 32 on, the
+ * information counts it from the frame pointer. */
 #define FUNCTION                                                                   \
 	0x26, 0, 0, 0,                           /* length */                      \
 		0, 0, 0, 0,                      /* its CIE */                     \

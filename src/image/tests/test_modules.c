@@ -1,4 +1,4 @@
-/* A process that has ever new mappings. */
+/* A process whose mappings change all the time. */
 #include <stdlib.h>
 #include <string.h>
 

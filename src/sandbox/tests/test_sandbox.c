@@ -78,7 +78,7 @@ static int forbidden_to_descriptors(void)
 	return 0;
 }
 
-/* A user or a process group has other processes, too. */
+/* They include other processes. */
 static int forbidden_to_priorities(void)
 {
 	const struct sched_param param = {0};
@@ -448,7 +448,7 @@ static void processor_time_is_limited(void **state)
 	assert_true(status == 1000 + SIGXCPU || status == 1000 + SIGKILL);
 }
 
-/* The broker must not hold a descriptor at whose end a reader waits. */
+/* The broker must hold no descriptor whose end a reader waits for. */
 static void a_reader_sees_the_end_of_a_process_that_was_killed(void **state)
 {
 	int ends[2];

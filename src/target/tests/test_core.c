@@ -1,4 +1,4 @@
-/* Core files made here, byte by byte: right ones, cut ones, and ones with wrong bytes. */
+/* Core files that the test makes byte by byte: valid, truncated and corrupt ones. */
 #include <elf.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -313,7 +313,7 @@ static void maps_of_many_segments_are_listed_in_time(void **state)
 	assert_true(maps_ns(64000) < 3 * 8 * few);
 }
 
-/* Reads a core that may be wrong wherever it says that it has something. */
+/* Reads everything from a core whose headers may be wrong. */
 static void look_at_everything(struct target *t)
 {
 	_cleanup_maps_ struct target_maps maps = {0};

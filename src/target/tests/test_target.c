@@ -70,7 +70,7 @@ static void process_that_ends_is_gone(void **state)
 	assert_int_equal(read->code, ERROR_GONE);
 }
 
-/* One that takes a while from the end of its memory to the end of itself. */
+/* A child that takes a while between the end of its memory and its own end. */
 static pid_t start_child_with_files(void)
 {
 	int pipes[2];
@@ -230,7 +230,7 @@ static void lists_have_this_process_and_its_descriptors(void **state)
 	close(fd);
 }
 
-/* A process that has no descriptors left does not take the target for one that is gone. */
+/* A process without free descriptors does not report that the target is gone. */
 static void threads_without_descriptors_are_not_a_process_that_is_gone(void **state)
 {
 	const struct rlimit few = {.rlim_cur = 64, .rlim_max = 64};

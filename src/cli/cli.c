@@ -14,7 +14,7 @@
 
 static volatile sig_atomic_t progress_shown;
 
-/* Of say_work(): what the signal's handler shows. */
+/* For say_work(): the text that the signal's handler shows. */
 static char work_text[120];
 static size_t work_length;
 static volatile sig_atomic_t work_seconds;

@@ -1,7 +1,7 @@
 /*
  * The command line: a verb is a file that ends in one of these structs; main.c lists them.
  *
- * Words go to standard error, each line "gospect: ..."; data goes to standard output or a file.
+ * Messages go to standard error, each line "gospect: ..."; data goes to standard output or a file.
  * Only this room prints, and only main() exits.
  */
 #ifndef CLI_CLI_H
@@ -15,14 +15,14 @@
 
 enum {
 	EXIT_DONE = 0,
-	EXIT_FAILED = 1, /* it could not be done; one line said why */
+	EXIT_FAILED = 1, /* it failed; one line said why */
 	EXIT_USAGE = 2,
 };
 
 struct verb {
 	const char *name;
 	const char *summary; /* for the list of verbs: one line */
-	/* Its exit status in *ret, which is EXIT_DONE before. ERROR_USAGE: wrong options. */
+	/* Sets *ret to its exit status, which is EXIT_DONE before. ERROR_USAGE: wrong options. */
 	struct error *(*run)(int argc, char **argv, int *ret);
 };
 
@@ -36,17 +36,17 @@ void say_remark(void *arg, const char *line);
 /* A line that the next one replaces, on a terminal; nothing elsewhere. NULL ends it. */
 void say_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* From one second on, a line "gospect: WHAT, N s" on a terminal, until say_work(NULL) or until data
- * or words are printed. It goes on after gospect has given up its privilege. */
+/* After one second, shows a line "gospect: WHAT, N s" on a terminal, until say_work(NULL) or until
+ * gospect prints. It goes on after gospect has given up its privilege. */
 void say_work(const char *what);
 /* say_work("VERB FILE"). */
 void say_work_on(const char *verb, const char *path);
 
-/* Summaries have all their numbers: off a terminal always, on one with -v. */
+/* Makes summaries print all their numbers. Without this, only a terminal gets short ones. */
 void say_all(void);
 bool says_all(void);
 
-/* "10,961", as people read it. */
+/* With separators: "10,961". */
 const char *count_text(unsigned long count, char text[static 32]);
 
 /* An error of the library as an error of the verb. Consumes err; NULL stays NULL. */
@@ -58,13 +58,13 @@ struct error *library_error(struct gospect_error *err) must_check;
  */
 struct error *parse_options(const struct argp *argp, const char *verb, int argc, char **argv,
 			    void *input, bool *ret_help) must_check;
-/* From inside a parser: the wrong option in words. */
+/* From inside a parser: reports the wrong option. */
 error_t wrong_option(struct argp_state *state, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* The whole of the text as a number; false when it is none or out of range. */
 bool parse_number(const char *text, double least, double most, double *ret);
-/* Likewise, from inside a parser: in words, "'x' is no WHAT (LEAST to MOST)". */
+/* Likewise, from inside a parser, with a message that has WHAT and the range. */
 error_t parse_number_option(const char *arg, double least, double most, double *ret,
 			    struct argp_state *state, const char *what);
 bool parse_id(const char *text, unsigned long *ret);

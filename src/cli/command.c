@@ -18,7 +18,7 @@
 
 #define OOM_FILE "/proc/self/oom_score_adj"
 
-/* "" where it cannot be read. */
+/* "" if it cannot be read. */
 static char oom_score[16];
 
 void command_remember(void)
@@ -37,7 +37,7 @@ void command_offer_to_be_killed(void)
 		(void)!write(fd, "1000", 4);
 }
 
-/* Gospect may have offered itself to the OOM killer, which is no reason to kill the command. */
+/* gospect may have offered itself to the OOM killer; the command must not inherit that. */
 static void restore_oom_score(void)
 {
 	_cleanup_close_ int fd = open(OOM_FILE, O_RDWR | O_CLOEXEC);
@@ -49,8 +49,8 @@ static void restore_oom_score(void)
 		return;
 }
 
-/* `mask`: the signals that were blocked when gospect began. One that arrives before exec has its
- * effect on the command. It waits for a byte from the gate, or for the end of gospect. */
+/* `mask`: the signals that were blocked when gospect began. The child waits for a byte from the
+ * gate, or for gospect's end. A signal before exec takes effect on the command. */
 static void run_command(char **command, const sigset_t *mask, int report, const int gate[2])
 {
 	char byte;
@@ -95,8 +95,8 @@ static bool has_privilege(const char *path)
 		getxattr(path, "security.capability", NULL, 0) > 0);
 }
 
-/* exec gives no privilege (setuid) to a program whose tracer has none. The program would run
- * otherwise than without gospect. */
+/* exec drops the privilege (setuid) of a traced program if its tracer has none. The program would
+ * then behave differently than without gospect. */
 static bool would_gain_privilege(const char *name)
 {
 	const char *folders = getenv("PATH");
@@ -115,7 +115,7 @@ static bool would_gain_privilege(const char *name)
 	return false;
 }
 
-/* The pipe closes when exec succeeds, and brings its errno when it fails. */
+/* The pipe closes when exec succeeds, and carries errno when exec fails. */
 static struct error *must_check await_exec(const char *name, pid_t pid, int from)
 {
 	ssize_t n;
@@ -165,7 +165,7 @@ int command_wait(pid_t pid)
 	siginfo_t info;
 	int status;
 
-	/* Its id stays its own until it is waited for. */
+	/* The process id stays reserved until the child is reaped. */
 	stop_forward(pid);
 	while (waitid(P_PID, pid, &info, WEXITED | WNOWAIT) && errno == EINTR)
 		;

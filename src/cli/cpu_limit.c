@@ -12,13 +12,13 @@
 #include "cli/cli.h"
 
 /* A busy or slow machine takes a second for 10 MB of a trace, and less than a minute for the DWARF
- * of the largest program, which the file names. */
+ * of the largest program that the file may name. */
 #define LEAST_SECONDS 300
 #define BYTES_PER_SECOND (1u << 20)
 
 static char text[256];
 
-/* The interrupted code does not continue: it may never end. */
+/* Does not return to the interrupted code, which may never end. */
 static void on_limit(int number)
 {
 	if (write(STDERR_FILENO, text, strlen(text)) < 0)

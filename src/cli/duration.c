@@ -13,7 +13,7 @@ static const struct {
 } units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"\xc2\xb5s", 1e-6}, {"\xce\xbcs", 1e-6},
 	     {"ms", 1e-3}, {"s", 1},     {"m", 60},           {"h", 3600}};
 
-/* One number with its unit; the text behind it, or NULL. */
+/* Parses one number with its unit. Returns the text behind it, or NULL. */
 static const char *parse_part(const char *text, double *sum)
 {
 	size_t digits = strspn(text, "0123456789.");

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 
-/* The whole of the text, in seconds; false when the text is not a duration. */
+/* Parses the whole text, in seconds; false when it is not a duration. */
 bool parse_duration(const char *text, double *ret);
 /* Likewise, from inside a parser; `least` and `most` are in seconds. */
 error_t parse_duration_option(const char *arg, double least, double most, double *ret,

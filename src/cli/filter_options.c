@@ -17,7 +17,7 @@ static const struct argp_option options[] =
 	 {"goid", 'g', "GOID", 0, "Match one goroutine id", 3},
 	 {0}};
 
-/* A bit for it; 0: there is no such state. */
+/* The bit of the state; 0: there is no such state. */
 static uint32_t state_named(const char *name)
 {
 	for (uint32_t i = GOSPECT_RUNNING; i <= GOSPECT_WAITING; i++)
@@ -26,7 +26,7 @@ static uint32_t state_named(const char *name)
 	return 0;
 }
 
-/* It is made here only to find out whether it can be. */
+/* Compiles it here only to check it. */
 static error_t set_function(struct gospect_filter *f, const char *text, struct argp_state *state)
 {
 	regex_t regex;

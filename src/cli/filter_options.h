@@ -1,4 +1,5 @@
-/* Which goroutines are wanted: --state, --wait, --func, --label, -g. All that are given must match.
+/* Which goroutines to show: --state, --wait, --func, --label, -g. A goroutine must match all that
+ * are given.
  */
 #ifndef CLI_FILTER_OPTIONS_H
 #define CLI_FILTER_OPTIONS_H

@@ -25,7 +25,7 @@ error_t parse_target(const char *arg, const char **word, struct argp_state *stat
 	return 0;
 }
 
-/* Processes of this name; the details are those of the last. */
+/* Processes of one name; the details are those of the last. */
 struct found {
 	struct strbuf list; /* "4711 (./shop -load 40), 4712 (shop)" */
 	size_t count;
@@ -66,7 +66,7 @@ static void cleanup_found(struct found *f)
 	strbuf_release(&f->list);
 }
 
-/* Says which there are, for a name that none has. */
+/* The error for a name that no process has: it lists the Go processes. */
 static struct error *must_check none_found(const char *name)
 {
 	_cleanup_(cleanup_found) struct found f = {.list = STRBUF_INIT, .names_all = true};

@@ -6,7 +6,7 @@
 
 #include "cli/cli.h"
 
-/* For a parser: PID or NAME. *word is the one given before, or NULL; two are an error. */
+/* For a parser: PID or NAME. *word is the earlier one, or NULL; two are an error. */
 error_t parse_target(const char *arg, const char **word, struct argp_state *state);
 
 /*

@@ -35,7 +35,7 @@ static int has_suffix(const char *s, const char *suffix)
 	return n >= m && !strcmp(s + n - m, suffix);
 }
 
-/* The format of each suffix, by index; the first that fits. NULL ends the list. */
+/* The format of each suffix, by index; the first match counts. NULL ends the list. */
 static const char *const suffixes[] = {".pb.gz", ".pprof", ".folded", ".firefox.json",
 				       ".json",  ".html",  NULL};
 static const enum gospect_format formats[] = {GOSPECT_PPROF,   GOSPECT_PPROF,      GOSPECT_FOLDED,

@@ -10,7 +10,7 @@ const char *format_name(enum gospect_format format);
 
 /* For a profile: .pb.gz .pprof .folded .firefox.json .json .html; 0: the name implies none. */
 enum gospect_format format_for_profile(const char *path);
-/* All of them; NULL ends them. */
+/* All suffixes; NULL-terminated. */
 const char *const *format_profile_suffixes(void);
 /* Likewise for a dump, whose .json is GOSPECT_JSON. */
 enum gospect_format format_for_dump(const char *path);

@@ -59,9 +59,9 @@ static int finish(struct error *err, int status)
 }
 
 /*
- * Maps each large allocation by itself, so that it goes back to the system when it is freed,
+ * Maps each large allocation separately, so that it goes back to the system when it is freed,
  * however long gospect runs. By default malloc() takes ever larger blocks from the heap. Small
- * objects come to lie between them, and those of each second (a generation of a trace) leave gaps.
+ * objects lie between these, and the objects of each second (a generation of a trace) leave gaps.
  */
 static void keep_heap_small(void)
 {

@@ -21,8 +21,7 @@ bool output_is_terminal(const struct output_options *o);
 struct error *output_check(const struct output_options *o, const char *verb,
 			   enum gospect_format format) must_check;
 
-/* The file, for the library to write to. That it could not be written is said by outfile_commit().
- */
+/* A sink for the library. outfile_commit() reports failed writes. */
 struct gospect_sink output_sink(struct outfile *out);
 
 /* Drops privilege: from now on gospect can read these files (NULL-terminated) and the Go files

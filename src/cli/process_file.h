@@ -1,4 +1,4 @@
-/* The file of a process, as words and names of files name it. */
+/* The name of a process's program, for messages and file names. */
 #ifndef CLI_PROCESS_FILE_H
 #define CLI_PROCESS_FILE_H
 
@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 
-/* The name of its program's file, without directories, also where the file was deleted; "process"
- * where that cannot be read. Text from outside. The caller frees it. */
+/* The base name of its program's file, even if that was deleted; "process" if it cannot be read.
+ * Text from outside. The caller frees it. */
 struct error *process_file_name(pid_t pid, char **ret) must_check;
 
 #endif

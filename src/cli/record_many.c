@@ -21,22 +21,22 @@
 
 enum { MAX_TARGETS = TARGETS_MOST, MAX_NOTES = 64, MAX_NOTE = 512 };
 
-/* How much longer than asked a worker may take, or once it is told to end. */
+/* How much longer than requested a worker may take, also to end. */
 #define PATIENCE_NS 60000000000ull
 #define LOOK_MS 100
-/* gospect's own least budget of one process, in percent. */
+/* The library's smallest budget of one process, in percent. */
 #define LEAST_BUDGET 0.01
 /* A tick takes about 25 us, however little it reads: percent of a core for one tick a second. */
 #define TICK_PERCENT 0.0025
 #define USUAL_RATE 100
-/* A smaller part than this is spent on the first look at a process for many seconds. */
+/* With less, the first read of a process takes its budget for many seconds. */
 #define SMALL_BUDGET 0.1
-/* Of a worker, if the machine has many. */
+/* The least memory of a worker, on a machine with enough. */
 #define LEAST_MEMORY (512ull << 20)
 
 struct process {
 	pid_t pid;
-	char name[64]; /* of its program's file */
+	char name[64]; /* of its program */
 };
 
 /* A remark of one or several workers. */
@@ -48,7 +48,7 @@ struct note {
 
 struct many {
 	struct process *processes;
-	struct record_worker *workers; /* as many as are started */
+	struct record_worker *workers; /* as many as were started */
 	size_t count, capacity, started, left_out;
 	struct note *notes;
 	size_t note_count;
@@ -75,7 +75,7 @@ bool record_many_is(const struct target_options *o)
 	return o->host || o->more_count;
 }
 
-/* ---- which ---- */
+/* ---- the processes ---- */
 
 static struct error *must_check add_process(struct many *m, pid_t pid, const char *name)
 {
@@ -138,8 +138,8 @@ static struct error *must_check find_processes(struct many *m, const struct targ
 
 /* ---- starting ---- */
 
-/* The budget is for all together. Where the part of one is small, fewer ticks read something
- * instead of many that read nothing. */
+/* The budget is for all together. Where one process gets little, it has fewer ticks, so that each
+ * can read something. */
 static struct error *must_check share_budget(const struct many *m, struct gospect_record_options *o)
 {
 	double all = o->budget > 0 ? o->budget : 1, rate = o->rate > 0 ? o->rate : USUAL_RATE;
@@ -177,7 +177,7 @@ static struct error *must_check start_workers(struct many *m,
 	m->notes = calloc(MAX_NOTES, sizeof(*m->notes));
 	if (!err && (!m->workers || !m->notes))
 		err = &error_no_memory;
-	fflush(NULL); /* a worker has a copy of what is not written */
+	fflush(NULL); /* otherwise a worker would inherit unwritten output */
 	for (size_t i = 0; !err && i < m->count; i++) {
 		err = record_worker_start(&m->workers[i], m->processes[i].pid, &each,
 					  memory_of_each(m), m->workers, i, fileno(out->stream));
@@ -199,7 +199,7 @@ static struct error *must_check give_up_privilege(const struct target_options *t
 	return library_error(gospect_confine(&how));
 }
 
-/* ---- what workers hand over ---- */
+/* ---- the workers' results ---- */
 
 struct bytes {
 	char *data;
@@ -257,7 +257,7 @@ static void say_notes(const struct many *m)
 	}
 }
 
-/* All that a worker said. */
+/* Everything that one worker sent. */
 struct handed {
 	struct bytes profile;
 	struct worker_numbers numbers;
@@ -346,7 +346,7 @@ static void show_progress(const struct many *m)
 		say_progress("%.0f s, %zu processes; Ctrl-C ends the recording", seconds, m->count);
 }
 
-/* Until the worker has closed its pipe. */
+/* Reads until the worker has closed its pipe. */
 static struct error *must_check read_worker(struct many *m, int fd, struct bytes *b)
 {
 	static char piece[WORKER_MAX_FRAME];
@@ -407,7 +407,7 @@ static struct error *must_check take_process(struct many *m, size_t i)
 	return err;
 }
 
-/* Wrong options are wrong for all. */
+/* Wrong options apply to all processes. */
 static struct error *must_check take_processes(struct many *m)
 {
 	for (size_t i = 0; i < m->count; i++) {

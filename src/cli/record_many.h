@@ -18,15 +18,15 @@ struct many_summary {
 bool record_many_is(const struct target_options *target);
 
 /*
- * Records them and gives up privilege: afterwards the output may be written. A process that cannot
- * be recorded is named in a line, and the others stay. Samples have the labels `pid` and `command`.
- * With a filter that leaves nothing: ERROR_FAILED.
+ * Records them and gives up privilege; the output can be written afterwards. A message names each
+ * process that cannot be recorded; the others are recorded. Samples have the labels `pid` and
+ * `command`. ERROR_FAILED: the filter matches nothing.
  */
 struct error *record_many(struct target_options *target,
 			  const struct gospect_record_options *recording, struct outfile *out,
 			  struct gospect_profile **ret,
 			  struct many_summary *ret_summary) must_check;
-/* recording_say() of it. */
+/* As recording_say(), for several processes. */
 void record_many_say(const struct gospect_profile *profile, const struct many_summary *summary,
 		     const char *path);
 

@@ -12,8 +12,7 @@
 #include "cli/record_many.h"
 #include "cli/terminal.h"
 
-/* Limits of the wait reasons and running functions in the summary, and of the names that are tried.
- */
+/* Limits: wait reasons and running functions in the summary, and names that are tried. */
 enum { MAX_WAITS = 3, MAX_FUNCTIONS = 2, MAX_FILES = 1000 };
 
 /* Adds the program's base name as a file name that a shell needs no quotes for: other characters

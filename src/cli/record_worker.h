@@ -1,7 +1,7 @@
 /*
- * A worker records one of several targets: a child process, which is confined to that target. What
- * it hands over through its pipe is hostile, because the target's file or memory may have taken it
- * over: frames, each with a head, up to the end of the pipe.
+ * A worker records one of several targets: a child process, which is confined to that target. It
+ * sends frames through its pipe, each with a head. These are hostile, because the target's file or
+ * memory may have taken the worker over.
  */
 #ifndef CLI_RECORD_WORKER_H
 #define CLI_RECORD_WORKER_H
@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 
-/* Of one frame, and of all of a worker. */
+/* Limits of one frame, and of all frames of a worker. */
 #define WORKER_MAX_FRAME (64u << 10)
 #define WORKER_MAX_BYTES (64u << 20)
 
@@ -41,9 +41,9 @@ struct record_worker {
 };
 
 /*
- * Starts it. `memory` is how many bytes it may allocate. `others` are workers that were started
- * before, whose pipes it closes, and so it does with `unneeded`, a descriptor or -1. For a process
- * that is not confined, after stop_on_signals().
+ * Starts it. `memory` is how many bytes it may allocate. The child closes the pipes of `others`,
+ * the workers that were started before, and the descriptor `unneeded`, if it is not -1. Call it
+ * after stop_on_signals() and before gospect is confined.
  */
 struct error *record_worker_start(struct record_worker *w, pid_t target,
 				  const struct gospect_record_options *recording, uint64_t memory,

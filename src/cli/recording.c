@@ -5,7 +5,7 @@
 #include "cli/duration.h"
 #include "cli/stop.h"
 
-/* From which error on a larger budget is named, and which. */
+/* With a larger error than this, the summary names a larger budget. */
 #define LARGE_ERROR 0.02
 #define LARGER_BUDGET 5
 
@@ -77,7 +77,7 @@ struct error *recording_take(struct cli_target *target, const struct gospect_rec
 	return library_error(err);
 }
 
-/* A goroutine that was not looked at in each tick would be with a larger budget. */
+/* A goroutine that was not sampled in each tick is sampled more often with a larger budget. */
 static void say_budget(const struct gospect_profile_info *p, const struct gospect_record_options *o)
 {
 	double budget = o->budget > 0 ? o->budget : 1, more = LARGER_BUDGET / budget;
@@ -85,7 +85,7 @@ static void say_budget(const struct gospect_profile_info *p, const struct gospec
 
 	if (p->error < LARGE_ERROR || more <= 1 || most < 1.5)
 		return;
-	/* The error of a mean goes with the root of how many looks it is of. */
+	/* The error falls with the square root of the number of samples. */
 	say("--budget %d would make the shares accurate to about ±%.1g points", LARGER_BUDGET,
 	    100 * p->error / sqrt(more < most ? more : most));
 }

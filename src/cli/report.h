@@ -8,30 +8,30 @@
 #include "base/strbuf.h"
 #include "cli/cli.h"
 
-/* A recording, of whatever kind: its bytes, or a profile that is there already. */
+/* A recorded file of any kind: its bytes, or a profile. */
 struct report_file {
 	const char *path; /* how messages name it */
 	const char *exe;  /* --exe, or NULL */
 	const uint8_t *bytes;
 	size_t size;
-	uint8_t *read;                   /* the same, where they were read; NULL: another's */
+	uint8_t *read;                   /* `bytes`, if this struct owns them; else NULL */
 	struct gospect_profile *profile; /* NULL: not made yet */
 };
 
-/* The whole of a file; the caller frees *ret. */
+/* Reads the whole file; the caller frees *ret. */
 struct error *report_read_bytes(const char *path, uint8_t **ret, size_t *ret_size) must_check;
 struct error *report_file_open(const char *path, const char *exe,
 			       struct report_file *ret) must_check;
 void report_file_release(struct report_file *file);
 #define _cleanup_report_file_ __attribute__((cleanup(report_file_release)))
 
-/* False of a profile without bytes. */
+/* False for a profile without bytes. */
 bool report_file_is_trace(const struct report_file *file);
 /* Makes the profile, unless it exists. `how` has options of symbolization; NULL: none. Remarks
  * about the file are printed. */
 struct error *report_file_read(struct report_file *file,
 			       const struct gospect_recorded_options *how) must_check;
-/* An error in the contents of a file, with its name. Consumes err; NULL stays NULL. */
+/* Adds the file's name to an error about its contents. Consumes err; NULL stays NULL. */
 struct error *report_file_error(const struct report_file *file, struct error *err) must_check;
 
 /* A profile's time, grouped by a property of its samples. */
@@ -41,7 +41,7 @@ struct report_table {
 	size_t rows;       /* at most; 0: all */
 };
 
-/* Its profile was read, or it is a trace and the key is GOSPECT_GROUP_ROOT. */
+/* Needs the file's profile, or a trace and the key GOSPECT_GROUP_ROOT. */
 struct error *report_write_table(const struct report_file *file, const struct report_table *table,
 				 FILE *out) must_check;
 struct error *report_write_json(const struct report_file *file, const struct report_table *table,
@@ -49,7 +49,7 @@ struct error *report_write_json(const struct report_file *file, const struct rep
 /* The kind of rows: "START FUNCTION". */
 const char *report_heading(const struct report_table *table);
 
-/* How two profiles differ, the greatest difference first; as JSON, or as a table. */
+/* Writes how two profiles differ, the largest difference first; as JSON or as a table. */
 struct error *report_write_diff(const struct report_file *before, const struct report_file *after,
 				const struct report_table *table, bool json, FILE *out) must_check;
 
@@ -69,7 +69,7 @@ struct error *report_write_requests_json(const struct gospect_requests *requests
 
 /* "12.3 s", "45 ms": at most 8 characters. */
 const char *report_time(uint64_t ns, char text[static 16]);
-/* Adds for how long it has been so before the trace, from a minute on, as the runtime does. */
+/* Adds how long a wait had lasted before the trace, if a minute or longer, as the runtime does. */
 void report_add_before(struct strbuf *line, uint64_t waited_ns);
 
 #endif

@@ -165,7 +165,7 @@ struct error *report_ask_check(struct report_ask *ask, const struct output_optio
 	return err ? err : source_check(ask->source, ask->format, verb);
 }
 
-/* For a trace, rows of requests are exact. */
+/* Whether rows are requests, which are exact in a trace. */
 static bool by_request(const struct report_ask *ask)
 {
 	return (ask->by_function || ask->table.key == GOSPECT_GROUP_LABEL) && !ask->format &&
@@ -189,7 +189,8 @@ static struct error *check_kind(const struct report_ask *ask, const struct repor
 	return NULL;
 }
 
-/* Says which labels there are: what was read may have the wanted ones alone. */
+/* Lists the labels of the file. It is read again, because the first read may have kept only the
+ * requested one. */
 static struct error *label_missing(const struct report_ask *ask, const struct report_file *file)
 {
 	const struct gospect_recorded_options how = {.flags = GOSPECT_RECORDED_LABELS};
@@ -223,7 +224,7 @@ static struct error *read_requests(const struct report_ask *ask, const struct re
 		error_destroy(err);
 		return label_missing(ask, file);
 	}
-	/* A file without requests is not an invalid file. */
+	/* A file without requests is valid. */
 	return err && err->code == ERROR_FAILED ? err : report_file_error(file, err);
 }
 
@@ -281,7 +282,7 @@ static int find_value(void *arg, const struct gospect_group *g)
 	return w->found;
 }
 
-/* A sample of the profile has the label; with the value of --only, if that was given. */
+/* Checks that a sample of the profile has the label, with the value of --only if that was given. */
 static struct error *check_label(const struct report_ask *ask, const struct report_file *file)
 {
 	struct wanted_value w = {.name = ask->only};

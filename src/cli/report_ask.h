@@ -11,14 +11,14 @@ struct report_ask {
 	bool is_chosen;   /* --by or --root was given */
 	bool by_function; /* a row is a request without labels */
 	const char *root; /* of --root: a regular expression; NULL: handlers */
-	bool defaulted;   /* the user did not ask for requests: without any, start functions do */
+	bool defaulted;   /* requests are the default: without any, rows are start functions */
 	bool groups;      /* --per was given */
-	const char *per;  /* of it: the label's key; NULL: all in one */
-	const char *only; /* of --only: the label's value */
+	const char *per;  /* the label's key of --per; NULL: all in one */
+	const char *only; /* the label's value of --only */
 	enum gospect_format format; /* 0: a table, or JSON */
 	bool json;
 	const char *source; /* of --source; NULL: none */
-	bool compares;      /* the verb's: two files */
+	bool compares;      /* set by the verb: it compares two files */
 };
 
 #define REPORT_ASK_INIT          \
@@ -35,7 +35,7 @@ struct error *report_ask_check(struct report_ask *ask, const struct output_optio
 /* Reads the requested data of the file, and writes it. */
 struct error *report_ask_write(struct report_ask *ask, struct report_file *file,
 			       FILE *out) must_check;
-/* Reads what --diff wants. */
+/* Reads what a comparison needs. */
 struct error *report_ask_read(const struct report_ask *ask, struct report_file *file) must_check;
 
 #endif

@@ -1,4 +1,4 @@
-/* Two profiles in one table: shares, and how many goroutines that is. */
+/* Compares two profiles in one table: shares, and numbers of goroutines. */
 #include <json-c/json.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 /* The text of one side of a row. */
 struct side {
 	double percent;
-	double amount; /* goroutines, or seconds where the profile does not say how long it took */
+	double amount; /* goroutines; or seconds, if a profile lacks its duration */
 };
 
 struct difference {
@@ -27,8 +27,8 @@ struct differences {
 	struct difference *rows;
 	size_t count;
 	size_t capacity;
-	bool is_after;   /* the rows that come are of the second profile */
-	double seconds;  /* how long its profile took; 0: not known */
+	bool is_after;   /* the next rows are those of the second profile */
+	double seconds;  /* the duration of its profile; 0: not known */
 	bool comparable; /* amounts are of goroutines, in both */
 };
 
@@ -48,7 +48,7 @@ static struct side side_of(const struct gospect_group *g, double seconds)
 			     g->total_ns / 1e9 / (seconds > 0 ? seconds : 1)};
 }
 
-/* Ends where there is no memory. */
+/* Stops when there is no memory. */
 static int add_side(void *arg, const struct gospect_group *g)
 {
 	struct differences *d = arg;
@@ -93,7 +93,7 @@ static int by_percent(const void *a, const void *b)
 			       fabs(x->after.percent - x->before.percent));
 }
 
-/* A leak changes no share where all is of one function. */
+/* Orders rows by amount: if all goroutines have one start function, a leak changes no share. */
 static int by_amount(const void *a, const void *b)
 {
 	const struct difference *x = a, *y = b;
@@ -109,7 +109,7 @@ static void add(struct side *to, const struct side *from)
 	to->amount += from->amount;
 }
 
-/* Rows of one name become one; what is left over comes to lie behind them, and keeps its name. */
+/* Joins rows of one name. The rest of the array lies behind them and keeps its names. */
 static size_t join_rows(struct differences *d)
 {
 	struct difference *rows = d->rows;
@@ -133,7 +133,7 @@ static size_t join_rows(struct differences *d)
 	return n;
 }
 
-/* "372", "12.5": goroutines that are there, or were on average. */
+/* "372", "12.5": a number of goroutines, or their average. */
 static const char *amount_text(double amount, bool sign, char text[static 24])
 {
 	bool whole = fabs(amount - round(amount)) < 1e-9 || fabs(amount) >= 1000;

@@ -9,10 +9,10 @@
 #include "cli/report_rows.h"
 #include "cli/terminal.h"
 
-/* Places of a request that are named in the table, and bytes of its name that are shown. */
+/* The most places of a request in the table, and bytes of its name. */
 enum { MAX_PLACES = 3, MAX_NAME = 120 };
 
-/* Functions that say how something waits, and not what for. */
+/* Functions that implement waiting: they do not show what for. */
 static const char *const machinery[] = {"runtime.",  "sync.",      "time.",    "internal/",
 					"os.",       "syscall.",   "net.",     "bufio.",
 					"io.",       "context.",   "runtime/", "net/http.",
@@ -90,7 +90,7 @@ static void print_request(const struct gospect_request *r, bool by_function, FIL
 	print_places(r, out);
 }
 
-/* A table, or a list, while its rows come. */
+/* The state of a table or a list while its rows are written. */
 struct writing {
 	const struct report_requests *how;
 	struct report_rows rows;
@@ -219,7 +219,7 @@ static struct json_object *place_json(const struct gospect_request_place *p)
 	return o;
 }
 
-/* Where it was, and what it waited for, by reason. */
+/* Adds where the request was, and its waits by reason. */
 static void add_places(struct json_object *o, const struct gospect_request *r)
 {
 	struct json_object *waits = json_object_new_object(), *list = json_object_new_array();

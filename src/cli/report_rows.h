@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The rows of one table, while they come. */
+/* The state of one table while its rows are written. */
 struct report_rows {
 	size_t limit; /* rows that are shown at most; 0: all */
 	FILE *out;
@@ -23,7 +23,7 @@ void report_rows_end(const struct report_rows *rows);
 
 void report_add_text(struct json_object *o, const char *key, const char *text);
 void report_add_number(struct json_object *o, const char *key, uint64_t value);
-/* With nine digits. */
+/* With nine significant digits. */
 void report_add_double(struct json_object *o, const char *key, double value);
 /* Writes rows->list, which stays the caller's. */
 void report_rows_write_list(const struct report_rows *rows);

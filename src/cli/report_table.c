@@ -13,7 +13,7 @@
 /* The most wait reasons in a row. */
 enum { MAX_WAITS = 3 };
 
-/* A longer wait before the trace is printed. */
+/* Longer waits before the trace are printed. */
 #define SAID_WAIT_NS 60000000000ull
 
 const char *report_time(uint64_t ns, char text[static 16])
@@ -64,9 +64,9 @@ static void add_waits(struct strbuf *line, const struct gospect_group *g)
  * of their package; a file gets all.
  */
 struct layout {
-	bool is_narrow; /* no RUNNABLE and SYSCALL */
+	bool is_narrow; /* without RUNNABLE and SYSCALL */
 	bool has_waits;
-	bool is_short; /* names of functions */
+	bool is_short; /* names of functions are short */
 	int name;      /* columns of the name */
 };
 

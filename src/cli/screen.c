@@ -18,17 +18,17 @@
 #include "base/utf8.h"
 #include "cli/stop.h"
 
-/* From term.h, which makes macros of words like lines and columns. */
+/* term.h would define macros such as `lines` and `columns`. */
 extern char *tigetstr(const char *name);
 
 static SCREEN *screen;
 static bool ascii, colours;
 
-/* For an abort, in which ncurses must not be called: the terminal modes to restore. */
+/* The terminal modes to restore in an abort, which must not call ncurses. */
 static struct termios modes;
 static const char *leave_text = "", *show_cursor = "";
 
-/* The action of Ctrl-Z without the screen, and with it. */
+/* The actions of Ctrl-Z: without the screen, and with it. */
 static struct sigaction stop_before, stop_with_screen;
 
 static void restore_terminal(void)
@@ -71,7 +71,7 @@ static bool can_move_cursor(void)
 	return *terminal_text("cup");
 }
 
-/* The C library loads its tables for this locale at the first character that it writes. */
+/* The C library loads the locale's tables when it writes the first character. */
 static void prepare_characters(void)
 {
 	mbstate_t state = {0};
@@ -84,8 +84,8 @@ static void prepare_characters(void)
 		ascii = true;
 }
 
-/* newterm() changes the terminal's modes and the handler of SIGTSTP. Both are restored until
- * something is shown. ncurses buffers its output until then. */
+/* newterm() changes the terminal's modes and the handler of SIGTSTP. Both are restored until the
+ * screen is shown. ncurses buffers its output until then. */
 struct error *screen_prepare(void)
 {
 	prepare_characters();
@@ -162,7 +162,7 @@ static attr_t attribute_of(enum gospect_top_style style)
 	}
 }
 
-/* Some characters take two columns: those that do not fit are left out. */
+/* Some characters take two columns. Those that do not fit are left out. */
 static void show_line(int y, int width, const struct gospect_top_line *line)
 {
 	const char *text = line->text;
@@ -248,7 +248,7 @@ uint32_t screen_press(int milliseconds)
 	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
 	wint_t key;
 
-	/* A signal, as that of a new size, ends the waiting. */
+	/* A signal, such as that of a new size, ends the wait. */
 	if (poll(&input, 1, milliseconds) > 0 && !(input.revents & POLLIN))
 		return SCREEN_GONE;
 	timeout(0);

@@ -9,22 +9,23 @@
 
 enum {
 	SCREEN_NO_PRESS = 0,
-	SCREEN_RESIZED = 0x120000, /* beyond enum gospect_top_key */
+	SCREEN_RESIZED = 0x120000, /* above enum gospect_top_key */
 	SCREEN_GONE,               /* the terminal is gone */
 };
 
-/* Reads all there is to read about the terminal, which standard input and output must be, and about
- * the locale, which is set: afterwards privilege can be given up. The terminal stays as it is. */
+/* Sets the locale, and reads its files and those about the terminal, so that gospect can give up
+ * its privilege afterwards. Standard input and output must be a terminal, which stays unchanged. */
 struct error *screen_prepare(void) must_check;
 /* Takes over the terminal. */
 void screen_open(void);
 /* Leaves the terminal as it was. */
 void screen_close(void);
 void screen_size(size_t *ret_width, size_t *ret_height);
-/* It shows nothing but ASCII. */
+/* Whether the terminal shows ASCII only. */
 bool screen_is_ascii(void);
 void screen_show(const struct gospect_top_page *page);
-/* The next key, a character or one of enum gospect_top_key or of those above, waited for so long.
+/* The next key: a character, one of enum gospect_top_key, or one of those above. Waits at most this
+ * long.
  */
 uint32_t screen_press(int milliseconds);
 

@@ -6,13 +6,13 @@
 #include "base/array.h"
 #include "base/clock.h"
 
-/* Signals that follow so soon count as one request. */
+/* Signals within this time count as one request. */
 #define REPEAT_NS 1000000000ull
 
 volatile sig_atomic_t stop_requested;
 struct gospect_cancel *stop_cancel;
 
-/* As they were when gospect began; valid where `handled`. */
+/* The actions when gospect began; valid where `handled` is set. */
 static struct sigaction before[NSIG];
 static bool handled[NSIG];
 
@@ -30,7 +30,7 @@ static void complain(const char *text)
 		return;
 }
 
-/* Async-signal-safe. From within a handler the signal arrives when that returns. */
+/* Async-signal-safe. Called from a handler, the signal arrives when the handler returns. */
 static void die_of(int number)
 {
 	if (restore)
@@ -135,7 +135,7 @@ void stop_before_death(void (*function)(void))
 
 static const int faults[] = {SIGBUS, SIGSEGV, SIGILL, SIGFPE, SIGABRT, SIGSYS};
 
-/* The instruction is run again, and meets what had been there before: a sanitizer, or the end. */
+/* The instruction runs again, now with the action from before: a sanitizer's, or death. */
 static void on_fault(int number, siginfo_t *info, void *context)
 {
 	if (number == SIGBUS && info->si_code > 0 && gospect_sigbus(info->si_addr))

@@ -1,10 +1,5 @@
 /*
- * Signals: how a verb ends before its time.
- *
- * A capture is never lost to a signal. The first one that would end gospect sets stop_requested:
- * the verb ends its capture and writes it. timeout(1), ssh and terminals signal a process and its
- * group: further signals within a second are the same request. A later SIGINT, SIGTERM, SIGHUP or
- * SIGQUIT aborts, with a line that says so and by the signal's own action.
+ * Signals: how a verb ends early.
  */
 #ifndef CLI_STOP_H
 #define CLI_STOP_H
@@ -16,13 +11,13 @@
 
 extern volatile sig_atomic_t stop_requested;
 
-/* Requested with it: for functions that take a struct gospect_cancel. NULL: there was no memory for
- * it. */
+/* Cancelled together with stop_requested, for functions that take a struct gospect_cancel. NULL: no
+ * memory. */
 extern struct gospect_cancel *stop_cancel;
 
 /*
  * From now on signals set stop_requested, and write() fails where SIGPIPE and SIGXFSZ would have
- * ended gospect. A SIGHUP that is ignored stays so: that is what nohup(1) is for. Does nothing the
+ * ended gospect. An ignored SIGHUP stays ignored, because nohup(1) sets that. Does nothing the
  * second time.
  */
 void stop_on_signals(void);
@@ -30,8 +25,8 @@ void stop_on_signals(void);
  */
 void stop_forget(void);
 
-/* While it is held, a second signal waits: gospect's agent is in a target, or about to be. Does
- * nothing the second time. */
+/* Defers a second signal: gospect's agent is in a target, or about to be. Does nothing the second
+ * time. */
 void stop_hold(void);
 void stop_release(void);
 
@@ -42,8 +37,8 @@ void stop_release(void);
  */
 void stop_forward(pid_t pid);
 
-/* Sets what runs before an abort or a crash, such as restoring the terminal. It must be
- * async-signal-safe. NULL: nothing. */
+/* Sets a function that runs before an abort or a crash: for example, it restores the terminal. It
+ * must be async-signal-safe. NULL: none. */
 void stop_before_death(void (*restore)(void));
 
 /* Handles faults. One in a mapped file that was truncated continues (base/mapped_file.h). Any other

@@ -63,7 +63,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-/* Shown by the verbs that read core files; the others refuse it and name them. */
+/* Only the verbs that read core files show this option. The others refuse it and name those
+ * verbs. */
 static const struct argp_option core_options[] =
 	{{"core", KEY_CORE, "FILE", 0,
 	  "Look at a core file; give --exe too if its program has moved", 1},
@@ -106,7 +107,7 @@ struct error *target_options_find(struct target_options *o)
 	return o->word && !o->pid ? find_target(o->word, o->verb, &o->pid) : NULL;
 }
 
-/* If this architecture has no surgeon, gospect_trace_begin() reports it. */
+/* On an architecture without a surgeon, gospect_trace_begin() reports the error. */
 static struct error *must_check start_surgeon(pid_t pid, struct cli_target *s)
 {
 	struct error *err;
@@ -119,7 +120,7 @@ static struct error *must_check start_surgeon(pid_t pid, struct cli_target *s)
 	return NULL;
 }
 
-/* Nothing of the target was read so far. */
+/* Call it before anything of the target is read. */
 static struct error *must_check give_up_privilege(const struct target_options *o,
 						  struct cli_target *s)
 {

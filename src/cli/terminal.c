@@ -11,7 +11,7 @@
 #include "base/utf8.h"
 #include "cli/cli.h"
 
-/* Narrower ones show lines that are cut too early to be of use. */
+/* Lines on a narrower terminal would be truncated too much to be useful. */
 enum { MIN_WIDTH = 20, NARROW = 120 };
 
 size_t terminal_width(FILE *out)
@@ -24,7 +24,7 @@ size_t terminal_width(FILE *out)
 	return size.ws_col && size.ws_col < MIN_WIDTH ? MIN_WIDTH : size.ws_col;
 }
 
-/* Where `columns` characters of the text end: their bytes. */
+/* The number of bytes of the first `columns` characters. */
 static size_t bytes_of(const char *text, size_t length, size_t columns)
 {
 	size_t at = 0;
@@ -75,7 +75,7 @@ bool terminal_is_narrow(FILE *out)
 	return width && width < NARROW;
 }
 
-/* How much of the text stands in one line: up to a space, if there is one. */
+/* How much of the text fits into one line: up to a space, if there is one. */
 static size_t line_length(const char *text, size_t length, size_t columns)
 {
 	size_t fits = bytes_of(text, length, columns), at = fits;
@@ -111,7 +111,7 @@ const char *short_function(const char *name)
 {
 	const char *from = name;
 
-	/* A type parameter has a path, too: that is behind a bracket. */
+	/* Stop at brackets: a type parameter has a path, too. */
 	for (const char *c = name; *c && *c != '[' && *c != '('; c++)
 		if (*c == '/')
 			from = c + 1;

@@ -6,7 +6,7 @@
 
 #include "cli/stop.h"
 
-/* The flight that SIGUSR1 writes; NULL: not created yet. */
+/* The flight that SIGUSR1 writes; NULL: none yet. */
 static struct gospect_trace *volatile flying;
 static volatile sig_atomic_t asked_before;
 static bool is_detached;
@@ -23,7 +23,7 @@ static void on_write_request(int number)
 
 void tracing_handle_signals(bool flight)
 {
-	/* Calls that it interrupts go on: it may come at any time, and often. */
+	/* Interrupted calls continue: the signal may come at any time, and often. */
 	struct sigaction ask = {.sa_handler = on_write_request, .sa_flags = SA_RESTART};
 
 	stop_on_signals();

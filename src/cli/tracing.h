@@ -1,4 +1,4 @@
-/* A trace of a live process, as the verbs that make one show it. */
+/* Traces of live processes, for the verbs that make them. */
 #ifndef CLI_TRACING_H
 #define CLI_TRACING_H
 
@@ -14,10 +14,9 @@ void tracing_handle_signals(bool flight);
  * applies to this trace. */
 struct error *tracing_create(const struct gospect_trace_options *options,
 			     struct gospect_trace **ret) must_check;
-/* gospect_trace_begin(); a command that is held runs on. */
+/* gospect_trace_begin(); resumes a held command. */
 struct error *tracing_begin(struct gospect_trace *trace, struct cli_target *s) must_check;
-/* gospect_trace_run(), and one line that says what came of it; `path` where it was written, NULL
- * for nowhere in particular. */
+/* gospect_trace_run(), and the summary. `path`: where the trace was written; NULL: nowhere. */
 struct error *tracing_run(struct gospect_trace *trace, const char *path) must_check;
 
 static inline void cleanup_trace(struct gospect_trace **trace)

@@ -1,4 +1,4 @@
-/* --unwind METHOD, of the verbs that show stacks. */
+/* --unwind METHOD, for the verbs that show stacks. */
 #ifndef CLI_UNWIND_OPTION_H
 #define CLI_UNWIND_OPTION_H
 

@@ -55,7 +55,7 @@ static const struct argp argp =
 	 NULL,
 	 NULL};
 
-/* Verbs about which the same is said are one line. */
+/* Consecutive verbs with the same text share a line. */
 struct verbs {
 	struct strbuf names;
 	size_t count;
@@ -69,7 +69,7 @@ struct lines {
 	bool verbs_have_head;     /* "verbs:", above the first of them */
 	bool verb_fails;
 	struct verbs verbs;
-	char *last_bad; /* what the last fact that is not good says */
+	char *last_bad; /* the text of the last fact that is not good */
 };
 
 static void print_line(bool good, const char *name, const char *text)
@@ -105,7 +105,7 @@ static void take_verb(struct lines *l, const struct gospect_finding *f)
 	l->verbs_have_head = true;
 	if (v->text && (v->is_good != f->is_good || strcmp(v->text, f->text)))
 		print_verbs(l);
-	/* "record, on-CPU" is one, in a list. */
+	/* In a list, "record, on-CPU" is one verb. */
 	part = strstr(f->name, ", ");
 	strbuf_addf(&v->names, "%s%.*s", v->count++ ? ", " : "",
 		    (int)(part ? (size_t)(part - f->name) : strlen(f->name)), f->name);

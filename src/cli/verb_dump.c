@@ -120,7 +120,7 @@ static struct error *dump(const struct dump_verb *v, const struct cli_target *s,
 		return err;
 	if (filter_is_set(filter) && !gospect_snapshot_count(snapshot))
 		return no_match(s->handle, filter, v->all);
-	/* JSON has every goroutine by itself. */
+	/* JSON has a separate entry for each goroutine. */
 	if (format == GOSPECT_JSON)
 		flags &= ~(uint32_t)GOSPECT_WRITE_GROUPS;
 	err = library_error(gospect_snapshot_write(snapshot, format, flags, output_sink(out)));
@@ -140,7 +140,7 @@ static struct error *run_dump(struct dump_verb *v)
 	if (!err)
 		err = outfile_open(path ? path : "-", &out);
 	v->request.target.out = &out;
-	/* A moment until it is written: that is not lost to a signal. */
+	/* Writing takes a moment. A signal must not lose it. */
 	if (path)
 		stop_on_signals();
 	if (!err && v->request.target.core)

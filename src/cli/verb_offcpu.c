@@ -76,13 +76,13 @@ static const struct argp argp = {
 	NULL,
 	NULL};
 
-/* Whether start functions may stand for the requests that were asked for. */
+/* Whether rows may be start functions if there are no requests. */
 static bool has_fallback(const struct report_ask *ask)
 {
 	return ask->by_function && !ask->root && !ask->groups;
 }
 
-/* Samples do not tell one call of a handler from the next. */
+/* Samples cannot tell one call of a handler from the next. */
 static void fall_back(struct report_ask *ask)
 {
 	if (!ask->by_function)
@@ -108,7 +108,7 @@ static struct error *check(struct offcpu_verb *v)
 	return err;
 }
 
-/* The trace stays in memory, in *ret: it is read as one from a file would be. */
+/* The trace stays in memory, in *ret, and is read like a trace from a file. */
 static struct error *trace(const struct offcpu_verb *v, struct cli_target *s,
 			   struct gospect_trace **ret, bool *ret_refused)
 {
@@ -117,7 +117,7 @@ static struct error *trace(const struct offcpu_verb *v, struct cli_target *s,
 		.duration = v->recording.duration,
 		.max_bytes = v->max_size * (1 << 20),
 		.max_pause = v->max_pause,
-		/* The function that a request is under is far out. */
+		/* The function that a request is a call of is far out in the stack. */
 		.stack_depth = v->ask.by_function ? GOSPECT_TRACE_MOST_DEPTH : 0,
 		.flags = GOSPECT_TRACE_IN_MEMORY,
 		.root = v->ask.root,
@@ -187,7 +187,7 @@ static struct error *run_offcpu(struct offcpu_verb *v, int *ret)
 	_cleanup_trace_ struct gospect_trace *t = NULL;
 	struct error *err = check(v);
 
-	/* Opened first: a trace is not lost to a name that cannot be written. */
+	/* Opened first: an invalid name must not lose a trace. */
 	if (!err)
 		err = outfile_open(v->request.output.path ?: "-", &out);
 	if (err)

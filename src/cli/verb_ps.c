@@ -12,7 +12,7 @@
 #include "cli/report_rows.h"
 #include "cli/terminal.h"
 
-/* Reasons, and processes of each, that are named at most. */
+/* The most reasons, and the most processes of each, in messages. */
 enum { MAX_REASONS = 5, MAX_NAMED = 8 };
 
 static const struct argp_option options[] = {{NULL, 0, NULL, 0, "Output:", 2},
@@ -61,11 +61,11 @@ struct listing {
 	size_t shown;
 	struct reason reasons[MAX_REASONS];
 	size_t reason_count;
-	size_t others; /* processes that could not be read for yet other reasons */
+	size_t others; /* processes with yet other reasons */
 	int write_errno;
 };
 
-/* Without "cannot read process 12: ", which is another text for each. */
+/* The reason without "cannot read process 12: ", which differs for each process. */
 static const char *reason_of(const char *problem)
 {
 	const char *colon = strstr(problem, ": ");
@@ -94,7 +94,7 @@ static void note_denied(struct listing *l, const struct gospect_go_process *p)
 		strbuf_addf(&r->processes, "%s%d (%s)", r->count > 1 ? ", " : "", p->pid, p->name);
 }
 
-/* Says which processes may be Go's and could not be read, why, and what permits it. */
+/* Names the processes that could not be read, the reason, and the remedy. */
 static void say_denied(struct listing *l)
 {
 	for (size_t i = 0; i < l->reason_count; i++) {

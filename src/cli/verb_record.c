@@ -27,7 +27,7 @@ struct record_verb {
 	struct gospect_record_options recording;
 	enum gospect_format format;
 	const char *source; /* of --source; NULL: none */
-	bool answers;       /* at a terminal: what stands out */
+	bool answers;       /* at a terminal: it prints what stands out */
 };
 
 static const struct argp_option options[] =
@@ -169,7 +169,7 @@ static struct error *choose_format(struct record_verb *v)
 	return output_check(o, "record", v->format);
 }
 
-/* At a terminal, without a word about the output: a page, and the answer on the terminal. */
+/* At a terminal, without -o and -f: writes a page, and prints what stands out. */
 static struct error *choose_page(struct record_verb *v, char **ret_path)
 {
 	struct output_options *o = &v->request.output;
@@ -202,7 +202,7 @@ static struct error *must_check write_profile(struct record_verb *v, struct gosp
 	return err;
 }
 
-/* Where the summary says that it is. */
+/* The output's name in the summary. */
 static const char *written_to(const struct record_verb *v)
 {
 	const char *path = v->request.output.path;
@@ -252,7 +252,7 @@ static struct error *run_record(struct record_verb *v, int *ret)
 	if (!err)
 		err = source_check(v->source, v->format, "record");
 
-	/* Opened first: ten seconds of recording are not lost to a name that cannot be written. */
+	/* Opened first: an invalid name must not lose ten seconds of recording. */
 	if (!err)
 		err = outfile_open(v->request.output.path ? v->request.output.path : "-", &out);
 	if (err)

@@ -194,7 +194,7 @@ static struct error *symbolize_dump(struct symbolize_verb *v, const uint8_t *byt
 	return err ? err : outfile_commit(out);
 }
 
-/* Whatever the profile names is read without privilege. */
+/* gospect reads the files that the profile names without privilege. */
 static struct error *must_check give_up_privilege(const struct symbolize_verb *v,
 						  struct outfile *out)
 {

@@ -14,7 +14,7 @@
 #include "cli/screen.h"
 #include "cli/stop.h"
 
-/* While nothing is looked at. */
+/* The pause while nothing is sampled. */
 #define REST_MS 500
 
 enum { KEY_BUDGET = 0x8000, KEY_RUNTIME };
@@ -242,7 +242,7 @@ static struct error *must_check top(struct top_verb *v, const struct cli_target 
 	return err;
 }
 
-/* Which files may be written: that of -o, and new ones that the user names later. */
+/* The files that may be written: that of -o, and new ones that the user names later. */
 static struct error *must_check name_outputs(const struct output_options *output,
 					     struct target_options *ret)
 {
@@ -265,7 +265,7 @@ static struct error *must_check name_outputs(const struct output_options *output
 	return NULL;
 }
 
-/* A command would write into our screen, and read our keys. */
+/* The command must not write into the screen or read the keys. */
 static void hide_terminal(int saved[3])
 {
 	_cleanup_close_ int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -302,7 +302,7 @@ static struct error *open_target(struct target_options *o, struct cli_target *s)
 	return err;
 }
 
-/* The command that we started: it has not exited. */
+/* Whether the started command is still running. */
 static bool is_running(const struct cli_target *s)
 {
 	siginfo_t info = {0};

@@ -14,7 +14,7 @@ struct trace_verb {
 	struct gospect_trace_options options;
 	double max_size; /* MB */
 	double stack_depth;
-	bool makes_page;    /* HTML, of a trace in memory */
+	bool makes_page;    /* writes an HTML page of a trace in memory */
 	struct outfile out; /* the page */
 };
 

@@ -39,7 +39,7 @@ static struct error *check_overlaps(const struct binaries *b)
 	return NULL;
 }
 
-/* A file that --exe names has to be one of those that the addresses are of. */
+/* A file of --exe must be one that the addresses belong to. */
 static struct error *check_named(const struct binaries *b)
 {
 	for (size_t i = 0; i < b->named; i++) {
@@ -61,7 +61,7 @@ static struct error *check_named(const struct binaries *b)
 
 /*
  * The path of the i-th file that a mapping's bytes may be in; NULL past the last. Without a build
- * id only a file that the user names is believed.
+ * id, only files that the user names are used.
  */
 static const char *candidate(const struct binaries *b, const struct profile_mapping *m, size_t i)
 {
@@ -78,7 +78,7 @@ static bool is_build(const struct elf_file *elf, const char *build_id)
 	return *build_id ? elf_file_has_build_id(elf, build_id) : !*elf_file_build_id(elf);
 }
 
-/* Why the file that a mapping names does not do. */
+/* Why the file that a mapping names cannot be used. */
 static struct error *must_check why_not(const struct profile_mapping *m)
 {
 	_cleanup_elf_file_ struct elf_file *elf = NULL;
@@ -105,7 +105,7 @@ static struct error *must_check why_not(const struct profile_mapping *m)
 			    remedy);
 }
 
-/* The mapping's file as a Go program, understood; *ret_found is false when it is none. */
+/* Opens the mapping's file as a Go program. *ret_found is false when it is none. */
 static struct error *try_image(struct binaries *b, const struct profile_mapping *m,
 			       const char *path, bool *ret_found)
 {
@@ -131,8 +131,8 @@ static struct error *try_image(struct binaries *b, const struct profile_mapping 
 	return NULL;
 }
 
-/* Its own reason, when a file is the right one and says nothing: it may be of an unknown Go, or a
- * separate debug file, which has no function table. */
+/* If the right file is found but unusable, the error has its own reason: an unknown Go version, or
+ * a separate debug file without a function table. */
 static struct error *find_image(struct binaries *b)
 {
 	struct error *err = NULL, *reason = NULL;
@@ -173,7 +173,7 @@ static struct error *open_vdso(struct elf_file **ret)
 	return fd < 0 ? error_format(ERROR_FAILED, "no such file") : elf_file_open(fd, VDSO, ret);
 }
 
-/* The mapping's file that knows most: one that is not stripped, else the first; NULL: none. */
+/* The mapping's best file: one that is not stripped, else the first; NULL: none. */
 static struct elf_file *best_file(const struct binaries *b, const struct profile_mapping *m)
 {
 	_cleanup_elf_file_ struct elf_file *best = NULL;

@@ -1,6 +1,6 @@
 /*
- * The binaries that a recorded file's addresses are of, found without the process: by the paths of
- * its mappings, or where the user says; always by build id.
+ * The binaries that the addresses of a recorded file belong to. There is no process: they are found
+ * by the paths of the mappings, or where the user says, and checked by build id.
  */
 #ifndef LIB_BINARIES_H
 #define LIB_BINARIES_H
@@ -15,8 +15,8 @@
 struct binaries {
 	const struct profile_mapping *mappings; /* the recorded file's */
 	size_t count;
-	struct debug_files given; /* that the user names, and folders of them */
-	size_t named;             /* so many of them by name */
+	struct debug_files given; /* files and folders that the user names */
+	size_t named;             /* how many of them are named files */
 	struct image *image;      /* the Go program, or the Go library of a program */
 	size_t main;              /* its mapping */
 	struct golayout *layout;

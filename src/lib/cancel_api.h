@@ -9,7 +9,7 @@ struct gospect_cancel {
 	atomic_int requested;
 };
 
-/* The flag that the rooms look at; never NULL. */
+/* The flag that the rooms check; never NULL. */
 const atomic_int *cancel_flag(const struct gospect_cancel *cancel);
 
 #endif

@@ -16,11 +16,11 @@
 #include "target/access.h"
 #include "target/target.h"
 
-/* The most that one recording or file may take. */
+/* Of the machine's memory one recording or file may take this part. */
 #define MEMORY_SHARE 2
 #define LEAST_MEMORY (1ull << 30)
 
-/* A part of the machine's. */
+/* The most memory that this process may allocate. */
 static uint64_t memory_limit(void)
 {
 	uint64_t pages = sysconf(_SC_PHYS_PAGES), size = pages * sysconf(_SC_PAGESIZE);
@@ -66,7 +66,8 @@ static struct outfile_service outputs_of(const struct gospect_confine_options *o
 	return outputs;
 }
 
-/* NULL in a program that takes no samples, as one that only reports: it is linked without eBPF. */
+/* NULL in a program that takes no samples, such as one that only reports: it is linked without
+ * eBPF. */
 extern __typeof__(sample_program_serve) sample_program_serve __attribute__((weak));
 
 static struct error *must_check enter(const struct gospect_confine_options *o)

@@ -38,7 +38,7 @@ static void remark_end(const struct remark *to, const struct dump *dump)
 	remark(to, "%s", sb.data);
 }
 
-/* It may hold anything, and goes to a terminal. */
+/* The text may hold anything, and goes to a terminal. */
 static void remark_panic(const struct remark *to, const char *text)
 {
 	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;

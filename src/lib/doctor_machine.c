@@ -43,7 +43,7 @@ static void find_user(const struct findings *to, const struct access_self *self)
 		findings_add(to, true, "user", "uid %u, gid %u", self->uid, self->gid);
 }
 
-/* The capabilities that matter here come first: with them everything works. */
+/* The capabilities that matter here come first: with these everything works. */
 static void find_capabilities(const struct findings *to, const struct access_self *self)
 {
 	bool enough =
@@ -183,7 +183,7 @@ static struct error *must_check find_probe(const struct findings *to, const char
 	return err;
 }
 
-/* Whether verbs reach processes that are not children, which a child cannot show. */
+/* Whether verbs can read processes that are not children; a test on a child cannot show that. */
 static struct error *reach(const struct access_self *self)
 {
 	int scope = access_yama_scope();

@@ -27,18 +27,17 @@
 #define CPU_SECONDS 20
 #define PATIENCE_NS 30000000000ull
 
-/* An error, for a pipe. */
+/* An error that fits into a pipe. */
 struct verdict {
 	bool failed;
 	enum error_code code;
 	char message[600];
 };
 
-/* The findings about a process, by a worker that reads it. Strings are the target's, cut to their
- * room. */
+/* What a worker found out about a process. Strings are the target's, truncated. */
 struct patient {
 	pid_t pid;
-	struct verdict open; /* whether there is anything else */
+	struct verdict open; /* if it failed, nothing else is known */
 	struct verdict count;
 	struct verdict perf;
 	long goroutines;
@@ -130,7 +129,7 @@ struct cleaning {
 
 _Static_assert(sizeof(struct cleaning) <= WORKER_MAX_RESULT, "it is a worker's result");
 
-/* It reads the program; a surgeon writes to it. */
+/* The worker reads the program; the surgeon writes to it. */
 static void clean(void *result, struct gospect_surgeon *surgeon, struct error *err)
 {
 	struct cleaning *c = result;
@@ -145,7 +144,7 @@ static void clean(void *result, struct gospect_surgeon *surgeon, struct error *e
 
 /* ---- in the process that asks ---- */
 
-/* NULL: it was good. */
+/* NULL: there was no error. */
 static struct error *must_check verdict_error(const struct verdict *v)
 {
 	if (!v->failed)
@@ -217,7 +216,7 @@ static struct error *must_check find_tracer(const struct findings *to, const str
 		p->tracer);
 }
 
-/* Only trace has the target make system calls. */
+/* Filters matter to trace alone: it has the target make system calls. */
 static struct error *must_check find_filters(const struct findings *to, const struct patient *p)
 {
 	struct error *err = p->filtered ? probe_suspend_filters() : NULL;
@@ -246,7 +245,8 @@ static bool has_descriptor_of_ours(pid_t pid)
 	return false;
 }
 
-/* By the names that inject/stale_agent.h gives: nothing of the program is read. */
+/* By the names of mappings and descriptors (inject/stale_agent.h): nothing of the program is
+ * read. */
 static struct error *must_check look_for_stale_agent(pid_t pid, bool *ret)
 {
 	_cleanup_target_ struct target *t = NULL;
@@ -285,7 +285,7 @@ static struct error *must_check have_it_cleaned(pid_t pid, bool *ret_found)
 	return verdict_error(&c.verdict);
 }
 
-/* Not ERROR_UNSUPPORTED: there was never anything to leave. */
+/* If tracing is not supported here, no agent can be left behind. */
 static struct error *must_check find_stale_agent(const struct findings *to, const struct patient *p)
 {
 	bool seen = false, found = false;

@@ -71,7 +71,8 @@ static bool has_mapping(const struct profile *p, uint64_t start)
 	return false;
 }
 
-/* Where a module was met need not be in the profile: the scheduler's time, a filter. */
+/* A module that was met may be missing from the profile's stacks: in time of the scheduler, or
+ * behind a filter. */
 static bool is_in_stacks(const struct profile *p, const struct module_range *range)
 {
 	for (size_t i = 0; i < p->count; i++) {

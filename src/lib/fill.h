@@ -9,8 +9,8 @@
 /* Fills in the profile's program, Go version and mappings. */
 struct error *fill_process(struct profile *p, const struct gospect_target *s) must_check;
 
-/* The mappings of the C code that the profile's stacks lead through, besides the program's own.
- * Its samples are all there. */
+/* Adds the mappings of C code in the profile's stacks, besides the program's own. Call it after all
+ * samples are added. */
 struct error *fill_modules(struct profile *p, const struct modules *modules) must_check;
 
 /* A comment that says how the stacks were found. */

@@ -19,7 +19,7 @@ void findings_add(const struct findings *to, bool good, const char *name, const 
 void findings_add_verb(const struct findings *to, const char *verb, const char *needs,
 		       const struct error *err);
 
-/* NULL where there is an agent for this processor. */
+/* NULL where the agent supports this architecture. */
 struct error *findings_agent(void) must_check;
 
 #endif

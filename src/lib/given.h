@@ -9,7 +9,8 @@
 
 #define GIVEN_ALIGNMENT _Alignof(max_align_t)
 
-/* So many bytes, aligned and zero; NULL: no memory. All that is taken of that arena is taken so. */
+/* Takes `size` bytes, aligned and zeroed; NULL: no memory. Everything in that arena is taken by
+ * this function. */
 static inline void *given_take(struct arena *arena, size_t size)
 {
 	return arena_take(arena, (size + GIVEN_ALIGNMENT - 1) / GIVEN_ALIGNMENT * GIVEN_ALIGNMENT);

@@ -72,7 +72,7 @@ void filter_words(const struct filter *f, struct strbuf *sb)
 		strbuf_addf(sb, " --label '%s'", f->want.label);
 }
 
-/* By its full name when there is such a reason in this Go version, else by a part of it. */
+/* Matches the full name if this Go version has such a reason, else a part of the name. */
 static bool wait_matches(const struct filter *f, const struct goroutine_set *set, uint8_t reason)
 {
 	for (int i = 0; i < 256; i++)

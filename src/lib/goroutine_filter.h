@@ -1,4 +1,4 @@
-/* Which goroutines are wanted: those that match all parts of a struct gospect_filter. */
+/* Which goroutines are shown: those that match all parts of a struct gospect_filter. */
 #ifndef LIB_GOROUTINE_FILTER_H
 #define LIB_GOROUTINE_FILTER_H
 
@@ -17,7 +17,7 @@ struct filter {
 	struct map pcs;    /* likewise for a word of a stack */
 };
 
-/* `given` may be NULL; its strings stay in use. ERROR_USAGE: it makes no sense. */
+/* `given` may be NULL; its strings stay in use. ERROR_USAGE: it is invalid. */
 struct error *filter_init(struct filter *f, const struct gospect_filter *given) must_check;
 
 /* The properties of a goroutine that a filter reads. */

@@ -11,7 +11,8 @@
 #include "lib/error_api.h"
 #include "target/target.h"
 
-/* How long its runtime may take to be set up; and how often it is looked whether it has loaded Go.
+/* How long the program's runtime may take to be set up, and how often gospect checks whether it is
+ * a Go program by now.
  */
 #define HOLD_MS 5000
 #define LOOK_MS 20
@@ -50,7 +51,7 @@ bool child_has_ended(pid_t child)
 	return !waitid(P_PID, child, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid;
 }
 
-/* The address at which a Go program that has just called exec is to be held; 0: nowhere. */
+/* The address at which to hold a Go program that has just called exec; 0: none. */
 static struct error *must_check find_beginning(pid_t pid, const char *exe, uint64_t *ret,
 					       bool *ret_library)
 {

@@ -11,8 +11,8 @@
 
 /*
  * Holds the child as soon as it is a Go program; a shell may call exec first. A program that has
- * loaded Go as a library runs. Gives up after `seconds`, or when *cancel is not 0. The error says
- * what it was before it was a Go program; NULL: it was always one. `exe` as in
+ * loaded Go as a library runs. Gives up after `seconds`, or when *cancel is not 0. The result says
+ * what it was before it became a Go program; NULL: it was one from the start. `exe` as in
  * gospect_target_options.
  */
 struct error *hold_where_it_begins(struct gospect_hold *hold, const char *exe, double seconds,

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* No structure of options will be so large: it is the size that is wrong. */
+/* No structure of options is larger, so a larger size is wrong. */
 #define MOST_BYTES 4096
 
 struct error *options_take(const void *given, void *ret, size_t size, const char *name)

@@ -15,7 +15,7 @@
 #include "oncpu/perf_events.h"
 #include "target/target.h"
 
-/* The child has it at the same address. */
+/* A forked child has it at the same address. */
 static const uint64_t token = 0x7061706572206f6bull;
 
 static struct error *start_child(pid_t *ret)
@@ -137,7 +137,7 @@ struct error *probe_perf_events(void)
 	return on_child(try_perf);
 }
 
-/* Loads a program that could read the target's memory, but never runs it. */
+/* Loads a program that would read the target's memory. It never runs. */
 struct error *probe_bpf(void)
 {
 	_cleanup_free_ struct bpf_code *c = calloc(1, sizeof(*c));

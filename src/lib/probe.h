@@ -1,4 +1,4 @@
-/* What the kernel permits gospect to do to its own processes: tried on a child that does nothing
+/* What the kernel permits gospect to do to its own processes, tested on a child that does nothing
  * else. */
 #ifndef LIB_PROBE_H
 #define LIB_PROBE_H

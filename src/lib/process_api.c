@@ -27,7 +27,7 @@ int gospect_sigbus(const void *address)
 
 struct gospect_cancel *gospect_cancel_create(void)
 {
-	/* A surgeon's process looks at it as well. */
+	/* A surgeon's process reads the flag, too. */
 	void *memory = mmap(NULL, sizeof(struct gospect_cancel), PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 

@@ -5,16 +5,16 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Bytes as the kernel gives them, cut to their room. */
+/* Bytes as the kernel gives them, truncated. */
 struct process_name {
-	char program[256]; /* its program's file without folders; "": that may not be read */
+	char program[256]; /* its program's file without folders; "": not readable */
 	char comm[16];     /* /proc/PID/comm: at most 15 bytes of a name */
 };
 
-/* False: there is no such process, or it has no program, as a thread of the kernel. */
+/* False: there is no such process, or it has no program, like a thread of the kernel. */
 bool process_name_read(pid_t pid, struct process_name *ret);
-/* Whether it is called so. Where the program's name may not be read, the part of it counts that
- * comm has room for. */
+/* Whether this is a name of it. Where the program's file is not readable, the name need match only
+ * as far as comm has room. */
 bool process_name_is(const struct process_name *name, const char *wanted);
 
 #endif

@@ -12,11 +12,11 @@
 
 enum process_kind {
 	PROCESS_OTHER,  /* not a Go program, or gone by now */
-	PROCESS_DENIED, /* there is no telling: we may not look */
+	PROCESS_DENIED, /* unknown: gospect may not read it */
 	PROCESS_GO,
 };
 
-/* Strings are the target's, cut to their room. */
+/* Strings are the target's, truncated. */
 struct process_row {
 	pid_t pid;
 	enum process_kind kind;
@@ -26,7 +26,7 @@ struct process_row {
 	char version[64];
 	char build[96];
 	char command[160];
-	char reason[1024]; /* why something is not known; "" */
+	char reason[1024]; /* why something is not known; "": nothing is missing */
 };
 
 /* One that is being looked at. */
@@ -36,10 +36,10 @@ struct process_worker {
 	struct process_row *row;
 };
 
-/* Begins to look at row->pid; *row is complete once process_worker_finish() was called. */
+/* Starts to read row->pid. *row is complete after process_worker_finish(). */
 struct error *process_worker_start(struct process_worker *w, struct process_row *row,
 				   uint64_t deadline_ns) must_check;
-/* When its pipe can be read or its deadline has passed. Ends whatever is left of it. */
+/* Call it when the pipe is readable or the deadline has passed. Ends the worker. */
 void process_worker_finish(struct process_worker *w);
 
 #endif

@@ -20,20 +20,20 @@
 #include "target/access.h"
 #include "target/proc_status.h"
 
-/* How many processes are looked at side by side. */
+/* How many processes are read at once. */
 #define WORKERS 8
-/* A process may take so long; less, once all together have taken so long. */
+/* The time limit of a process; a shorter one after all together have taken ALL_PATIENCE_NS. */
 #define PATIENCE_NS 5000000000ull
 #define ALL_PATIENCE_NS 20000000000ull
 #define LATE_PATIENCE_NS 500000000ull
-/* How soon it is seen that the call is cancelled. */
+/* How soon a cancelled call ends. */
 #define CANCEL_NS 50000000ull
 
 struct list {
 	struct process_row *rows; /* by pid */
 	size_t count;
 	size_t started;
-	size_t given; /* rows that were looked at and handed over, or passed over */
+	size_t given; /* rows that were handed over or skipped */
 	bool *done;
 	size_t denied;
 	uint64_t began_ns;
@@ -43,7 +43,7 @@ struct list {
 	bool ended; /* process() wants no more */
 	const char *name;
 	uint32_t flags;
-	bool told; /* that workers are not confined */
+	bool told; /* a remark said that workers are not confined */
 	const struct gospect_cancel *cancel;
 	struct remark remark;
 };
@@ -80,7 +80,7 @@ static void give_row(struct list *l, const struct process_row *row)
 		l->ended = l->process(l->arg, &given);
 }
 
-/* In order of their pids, as soon as all before them are known. */
+/* Hands rows over in order of their pids, each when all before it are known. */
 static void give_done(struct list *l)
 {
 	while (!l->ended && l->given < l->count && l->done[l->given])
@@ -155,7 +155,7 @@ static void finish(struct list *l, struct process_worker *w)
 	l->told |= *w->worker.remark;
 }
 
-/* Until one has something to say, or is late. False: none is at work. */
+/* Waits until a worker has a result, or is late. False: none is at work. */
 static bool wait_for_one(struct list *l)
 {
 	struct pollfd fds[WORKERS];

@@ -12,7 +12,7 @@ struct gospect_profile {
 	struct profile *profile;
 	struct profile_symbols *symbols;
 	struct gospect_profile_info info;
-	bool is_merged;                              /* of gospect_profile_create() */
+	bool is_merged;                              /* by gospect_profile_create() */
 	struct arena given;                          /* what gospect_profile_samples() gave out */
 	const struct gospect_sample *const *samples; /* NULL: not asked for yet */
 };
@@ -26,13 +26,13 @@ static inline void cleanup_profile_handle(struct gospect_profile **p)
 }
 #define _cleanup_profile_handle_ __attribute__((cleanup(cleanup_profile_handle)))
 
-/* Fills in what `info` says of any profile; once it is complete. */
+/* Fills in `info` once the profile is complete. */
 void profile_describe(struct gospect_profile *p, bool has_functions);
 
 /* Takes over the contents of the file. */
 struct error *profile_of_file(struct profile_file *file, struct gospect_profile **ret) must_check;
 
-/* The format of a profile; NULL: profiles do not have it. */
+/* The format's writer; NULL: profiles lack this format. */
 const struct profile_format *profile_format_of(enum gospect_format format);
 
 /* A sample as it is given out; its strings stay the profile's. False: no memory. */

@@ -1,4 +1,4 @@
-/* The facts about a Go program that every verb may print. */
+/* Facts about a Go program that any verb may print. */
 #ifndef LIB_PROGRAM_H
 #define LIB_PROGRAM_H
 

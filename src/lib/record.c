@@ -19,9 +19,9 @@
 #include "lib/unwind.h"
 #include "oncpu/perf_events.h"
 
-/* Deeper stacks are cut: their innermost frames and their start function remain. */
+/* Of a deeper stack, the innermost frames and the start function remain. */
 #define STACK_LIMIT (256u << 10)
-/* Of all distinct stacks together: 6 MB, which is 30,000 stacks of 25 frames. */
+/* All distinct stacks together: 6 MB, or 30,000 stacks of 25 frames. */
 #define MAX_STACK_WORDS (3u << 18)
 
 #define ALL_FLAGS                                                                 \
@@ -129,7 +129,7 @@ static struct error *must_check open_kernel(struct recording *r)
 	return kernel_symbols_open(&r->kernel);
 }
 
-/* Before it begins: a caller that waits for it may want to change that. */
+/* Said before the recording begins: a caller that waits may want to raise the limit. */
 static void remark_unseen(const struct recording *r)
 {
 	size_t unseen = running_stacks_stats(&r->running).threads_unseen;
@@ -141,7 +141,7 @@ static void remark_unseen(const struct recording *r)
 		       unseen, PERF_MOST_EVENTS);
 }
 
-/* `is_stream`: what it sees is handed over in intervals. */
+/* `is_stream`: samples are handed over in intervals. */
 static struct error *must_check open_recording(struct gospect_target *t,
 					       const struct gospect_record_options *given,
 					       bool is_stream, struct recording *r)
@@ -181,11 +181,11 @@ static struct error *must_check open_recording(struct gospect_target *t,
 	return NULL;
 }
 
-/* Whether the options and the filter leave it in, and something was seen there. */
+/* Whether options and filter keep the bucket, and it has samples. */
 static bool is_wanted(struct recording *r, const struct wall_bucket *b)
 {
 	struct filter_subject subject = {b->status, b->wait_reason, b->stack, b->labels, 0};
-	/* In C or in the kernel it runs as well. */
+	/* A goroutine also runs in C or in the kernel. */
 	bool runs = b->status == G_RUNNING || b->status == G_COPYSTACK ||
 		    (b->status == G_SYSCALL && b->cpu_ns);
 
@@ -251,7 +251,8 @@ static void describe(const struct recording *rec, struct gospect_profile_info *i
 	info->cpu_percent = 100.0 * r->cpu_ns / (r->duration_ns ? r->duration_ns : 1);
 }
 
-/* Three lines, that tools show above their tables: what made it, how exact it is, and of what. */
+/* Three comments, which tools show above their tables: what made the profile, how exact it is, and
+ * what it covers. */
 static struct error *must_check comment_goroutines(struct profile *p, const struct recording *rec,
 						   const struct gospect_profile_info *info)
 {
@@ -408,7 +409,7 @@ static void remark_missing(const struct recording *rec)
 		remark(to, "%s; the recording up to that error is kept", r->ended->message);
 }
 
-/* Why there is nothing at all in it. */
+/* Says why the recording has no samples. */
 static void remark_empty(const struct recording *rec)
 {
 	_cleanup_strbuf_ struct strbuf filter = STRBUF_INIT;
@@ -467,7 +468,7 @@ struct gospect_error *gospect_record(struct gospect_target *t,
 	_cleanup_recording_ struct recording r = {0};
 	struct error *err = p ? open_recording(t, given, false, &r) : &error_no_memory;
 
-	/* It may have ended when the recording does. */
+	/* The target may have ended by the recording's end. */
 	if (!err)
 		err = fill_process(p->profile, t);
 	if (!err)
@@ -490,7 +491,7 @@ struct gospect_error *gospect_record(struct gospect_target *t,
 struct stream {
 	int (*sample)(void *arg, const struct gospect_sample *sample);
 	void *arg;
-	bool ended; /* it has said so */
+	bool ended; /* it has asked to stop */
 };
 
 static struct error *must_check hand_over(struct stream *stream, const struct profile *p,
@@ -510,7 +511,8 @@ static struct error *must_check hand_over(struct stream *stream, const struct pr
 	return failed ? &error_no_memory : NULL;
 }
 
-/* The samples since the last interval. The caller's code is not charged to the recording. */
+/* Hands over the samples since the last interval. The receiver's CPU time is not charged to the
+ * recording. */
 static struct error *must_check take_interval(struct recording *r, struct stream *stream)
 {
 	_cleanup_profile_symbols_ struct profile_symbols *symbols = NULL;

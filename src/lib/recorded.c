@@ -50,7 +50,7 @@ static struct error *must_check take_options(const struct gospect_recorded_optio
 
 /* ---- a trace, as a profile ---- */
 
-/* A wait that began before the trace. */
+/* A wait that had begun before the trace. */
 struct early {
 	uint32_t place; /* of its sample */
 	uint64_t end;
@@ -63,16 +63,16 @@ struct filling {
 	uint64_t *pcs;
 	size_t capacity;
 	struct profile_label labels[MAX_LABELS];
-	/* Those that ended last of all, so far. */
+	/* Those that end latest so far. */
 	struct early *earlies;
 	size_t early_count;
 	size_t early_capacity;
-	/* Goroutines are chosen in the first reading; the second adds the times of these. */
+	/* The first reading chooses goroutines; the second adds their times. */
 	struct goroutine_ledger ledger;
 	bool is_second;
 };
 
-/* *ret_wanted: it has the one that is wanted. */
+/* *ret_wanted: it has the requested label. */
 static struct error *must_check fill_labels(struct filling *f, const struct span *span,
 					    struct profile_sample *sample, bool *ret_wanted)
 {
@@ -100,8 +100,8 @@ static struct error *must_check fill_labels(struct filling *f, const struct span
 	return NULL;
 }
 
-/* A goroutine that stands at one place from the beginning to the end is idle; which time is the end
- * is known only there. */
+/* A goroutine that waits at one place during the whole trace is idle. Whether a wait lasts to the
+ * end is known only at the end. */
 static struct error *must_check note_early(struct filling *f, const struct span *span,
 					   uint32_t place)
 {
@@ -140,7 +140,7 @@ static struct error *must_check add_times(struct filling *f, const struct span *
 	return err ? err : note_early(f, span, *ret_place);
 }
 
-/* To the ledger, or to the rows of the goroutines that are chosen. */
+/* Adds to the ledger, or to the rows of the chosen goroutines. */
 static struct error *must_check add_goroutine(struct filling *f, const struct span *span,
 					      uint32_t place)
 {
@@ -203,7 +203,8 @@ static struct error *must_check add_sample(void *arg, const struct span *span)
 	return err;
 }
 
-/* Of many goroutines some are chosen, and it is read again for the times of these. */
+/* If there are too many goroutines for rows, some are chosen, and the trace is read again for their
+ * times. */
 static struct error *must_check read_goroutines(const void *bytes, size_t size, struct filling *f,
 						const struct profile_symbols *symbols)
 {

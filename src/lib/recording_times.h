@@ -1,4 +1,4 @@
-/* When what a recording saw happened: fed by the sampler while it runs, and then the profile's. */
+/* When the samples of a recording were: the sampler adds to it, and then the profile gets it. */
 #ifndef LIB_RECORDING_TIMES_H
 #define LIB_RECORDING_TIMES_H
 
@@ -13,7 +13,7 @@ struct recording_times {
 /* The sampler's wall_options.part; `arg` is a struct recording_times. */
 struct error *recording_times_take(void *arg, uint64_t begin, uint64_t end,
 				   const struct wall_part *parts, size_t count) must_check;
-/* places[i] is where in the profile's samples bucket i of the result is, or TIMELINE_NO_ROW. */
+/* places[i] is the place of the result's bucket i in the profile's samples, or TIMELINE_NO_ROW. */
 struct error *recording_times_give(struct recording_times *times,
 				   const struct wall_sampler *sampler, const uint32_t *places,
 				   struct profile *p) must_check;

@@ -88,7 +88,7 @@ static struct error *must_check check(const struct gospect_requests *r,
 {
 	const struct remark to = {o->remark, o->arg};
 
-	/* The user might take few rows of a busy server for all of its requests. */
+	/* Otherwise the user may take a few rows of a busy server for all its requests. */
 	if (r->inner.by_stacks)
 		remark(&to,
 		       "calls that did not block, make a system call or get preempted are missing from this trace; to see all, record it with gospect trace --root, or use labels");
@@ -105,7 +105,7 @@ static struct error *must_check check(const struct gospect_requests *r,
 		o->name);
 }
 
-/* The caller's strings are not needed any more. */
+/* The caller's strings are no longer needed. */
 static void forget_options(struct gospect_requests *r)
 {
 	r->inner.key = r->inner.per = NULL;
@@ -259,7 +259,7 @@ gospect_requests_groups(const struct gospect_requests *r,
 
 /* ---- as a profile ---- */
 
-/* A word that stands for the function that a request is a call of: this, and its name's number. */
+/* A stack word for the function of a request: this number plus that of the name. */
 #define FUNCTION_WORD (1ull << 40)
 
 /* The state while samples are made. */
@@ -304,7 +304,8 @@ static struct error *must_check add_place(struct request_samples *s,
 	return profile_add(s->profile, &sample);
 }
 
-/* Where it was while it ran, a trace does not say: under its own function. */
+/* A trace does not say where a request was while it ran: that time counts under its own
+ * function. */
 static struct error *must_check add_running(struct request_samples *s,
 					    const struct traced_request *from,
 					    const struct profile_label *label)

@@ -14,7 +14,8 @@ struct sink_stream {
 };
 
 struct error *sink_open(const struct gospect_sink *sink, struct sink_stream *ret) must_check;
-/* Closes it: `err` if there is one, else why something was not written. Consumes err. */
+/* Closes the stream. Returns `err` if there is one, else why something was not written. Consumes
+ * err. */
 struct error *sink_close(struct sink_stream *s, struct error *err) must_check;
 
 /* Writes to it at once, without a stream. */

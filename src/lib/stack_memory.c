@@ -66,7 +66,7 @@ static struct error *variables_of(void *arg, uint64_t pc, bool is_return,
 	return variables_at(s->variables, pc - s->bias, is_return, ret, ret_count);
 }
 
-/* Broken DWARF removes only what needs DWARF. */
+/* If DWARF is broken, only variables are missing. */
 static struct error *must_check open_source(const struct gospect_target *t, struct source *ret)
 {
 	const struct image *img = t->image;

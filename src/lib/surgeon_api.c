@@ -16,7 +16,7 @@ struct gospect_surgeon {
 	struct helper *helper;
 };
 
-/* Its process has a copy of `inner`; this process does not need it. */
+/* The surgeon's process has a copy of `inner`; this process needs it no longer. */
 static struct error *must_check start(struct surgeon *inner, struct gospect_surgeon *s)
 {
 	const struct broker_service service = {surgeon_serve, inner};

@@ -6,7 +6,7 @@
 
 #include "inject/surgeon.h"
 
-/* The connection to it; valid until it is ended. */
+/* The connection to the surgeon; valid until the surgeon is ended. */
 struct surgeon_line surgeon_line_of(struct gospect_surgeon *s);
 
 static inline void cleanup_gospect_surgeon(struct gospect_surgeon **s)

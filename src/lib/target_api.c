@@ -13,8 +13,8 @@
 #include "target/callback_memory.h"
 #include "target/proc_status.h"
 
-/* How long a Go program may take to set up its runtime, after which it counts as something else;
- * and how long a held program may take to become a Go program. */
+/* How long a Go program may take to set up its runtime before it counts as something else, and how
+ * long a held program may take to become a Go program. */
 #define START_SECONDS 5
 #define EXEC_SECONDS 1
 
@@ -61,7 +61,7 @@ static struct error *must_check understand(struct gospect_target *t, const char 
 	return t->image ? image_check(t->image, err) : err;
 }
 
-/* One try; *ret_starting: the runtime is not up yet. */
+/* One attempt. *ret_starting: the runtime is not set up yet. */
 static struct error *must_check try_process(struct gospect_target *t, pid_t pid, const char *exe,
 					    bool *ret_starting)
 {
@@ -74,7 +74,7 @@ static struct error *must_check try_process(struct gospect_target *t, pid_t pid,
 	return err && t->target ? target_explain(t->target, err) : err;
 }
 
-/* For a command that never became a Go program, the first error tells most. */
+/* For a command that never became a Go program, the first error says most. */
 static struct error *choose_reason(struct error *first, struct error *last)
 {
 	bool use_first = first && (last->code == ERROR_NOT_GO || last->code == ERROR_GONE);
@@ -83,8 +83,8 @@ static struct error *choose_reason(struct error *first, struct error *last)
 	return use_first ? first : last;
 }
 
-/* Whether a started program may still become a Go program: a shell that has not yet called exec, or
- * calls it while it is opened, when it has no memory or auxv for a moment. */
+/* Whether a started program may still become a Go program: a shell that has not called exec yet.
+ * During exec it may lack memory or auxv. */
 static bool may_exec(pid_t pid, const struct error *err, uint64_t passed, double timeout)
 {
 	if (passed >= timeout * 1e9)
@@ -96,7 +96,8 @@ static bool may_exec(pid_t pid, const struct error *err, uint64_t passed, double
 	       !child_has_ended(pid);
 }
 
-/* The error says what it was before it was a Go program; NULL: it was always one, or is not held.
+/* The result says what it was before it became a Go program; NULL: it was one from the start, or is
+ * not held.
  */
 static struct error *await_beginning(struct gospect_target *t,
 				     const struct gospect_target_options *o)
@@ -134,7 +135,7 @@ static struct error *must_check open_process(struct gospect_target *t, pid_t pid
 	}
 }
 
-/* Nothing in it runs, and nothing that it waits for comes. */
+/* Remarks that nothing in the process runs, so waits do not end. */
 void target_remark_stopped(const struct gospect_target *t)
 {
 	pid_t pid = target_core(t->target) ? 0 : t->info.pid;
@@ -148,7 +149,7 @@ void target_remark_stopped(const struct gospect_target *t)
 		       thread_tracer(pid));
 }
 
-/* A truncated core file may lack essential parts: then the error says so. */
+/* A truncated core file may lack essential parts; then the error says so. */
 static struct error *must_check explain_cut(const struct gospect_target *t, struct error *err)
 {
 	const struct target_core *core = t->target ? target_core(t->target) : NULL;
@@ -217,7 +218,7 @@ static struct error *must_check create(const struct gospect_target_options *give
 	return NULL;
 }
 
-/* The end of each way to open: *t becomes the caller's unless err. */
+/* The end of each way to open a target: hands *t to the caller unless there is an error. */
 static struct gospect_error *hand_over(struct gospect_target **t, struct error *err,
 				       struct gospect_target **ret)
 {

@@ -19,7 +19,7 @@ struct gospect_target {
 	struct gospect_target_info info;
 	struct strbuf build; /* info.build */
 	struct arena last;   /* what gospect_target_symbolize() gave out */
-	bool is_held;        /* until it is released: it waits where it begins */
+	bool is_held;        /* it waits before its first line until it is released */
 	const atomic_int *cancel;
 	const struct gospect_cancel *cancelled_by; /* the owner of the flag; NULL: none */
 	struct remark remark;

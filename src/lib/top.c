@@ -1,4 +1,4 @@
-/* A live view: intervals of a sampler (sample/wall.h), which src/top counts and shows. */
+/* A live view: src/top counts and shows the intervals of a sampler (sample/wall.h). */
 #include <gospect/top.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,16 +28,16 @@ _Static_assert((int)GOSPECT_TOP_KEY_UP == (int)TOP_PRESS_UP &&
 /* As of a recording: see record.c. */
 #define STACK_LIMIT (256u << 10)
 #define MAX_STACK_WORDS (3u << 18)
-/* The page is made anew each second; when that costs more than half of the budget, less often, but
- * not less often than that. */
+/* The page is rebuilt each second. If that costs more than half of the budget, it is rebuilt less
+ * often, but at least every MAX_REFRESH_NS. */
 #define REFRESH_NS 1000000000ull
 #define MAX_REFRESH_NS 15000000000ull
 #define PAGE_SHARE 0.5
-/* And the sentence that says what stands out. */
+/* The same for the sentence about what stands out. */
 #define WHY_SHARE 0.15
 #define PROFILE_SECONDS 60
 #define DEFAULT_BUDGET 1
-/* A sampler that has to be given all of its budget exceeds it by up to 7 %. */
+/* A sampler that uses all of its budget exceeds it by up to 7 %. */
 #define SAMPLER_SHARE 0.93
 
 /* The page handed out; `items` is valid until the next page. */
@@ -68,15 +68,15 @@ struct gospect_top {
 	size_t height; /* of the last page */
 	double budget; /* percent */
 	bool ascii;
-	bool filters;   /* the command line leaves goroutines out */
+	bool filters;   /* options of the command line leave goroutines out */
 	uint64_t now;   /* the time that is shown: CLOCK_MONOTONIC */
 	uint64_t clock; /* and CLOCK_REALTIME */
 	uint64_t refresh_at;
 	uint64_t refresh_cpu; /* CPU time when the last refresh began; 0: its cost is known */
 	uint64_t cost;        /* CPU time of the last time */
 	bool begun;
-	bool skip_interval;  /* it has the time in which all was frozen */
-	struct error *ended; /* why it cannot be looked at any more; NULL: it can */
+	bool skip_interval;  /* it includes time in which the view was frozen */
+	struct error *ended; /* why it is no longer readable; NULL: it is readable */
 	char alert[256];
 	char title[128];
 	char file[sizeof(((struct top_view *)0)->input)];
@@ -193,7 +193,8 @@ static struct error *recount(struct gospect_top *t)
 	return err;
 }
 
-/* `cost`: CPU time of this page. One-time costs, such as new names, delay nothing. */
+/* `cost`: CPU time of this page. Costs that occur once, such as those of new names, delay
+ * nothing. */
 static uint64_t until_next(struct gospect_top *t, uint64_t cost)
 {
 	uint64_t usual = cost < t->cost ? cost : t->cost;
@@ -244,7 +245,7 @@ static struct error *must_check refresh(struct gospect_top *t)
 	return err ? err : recount(t);
 }
 
-/* The samples stay available. */
+/* Notes the end of the target. The samples stay available. */
 static struct error *must_check note_end(struct gospect_top *t, struct error *err)
 {
 	t->ended = err;
@@ -266,7 +267,7 @@ static struct error *must_check begin(struct gospect_top *t)
 	return err ? err : recount(t);
 }
 
-/* Looks at it, unless that is over or stopped for a while. */
+/* Samples the target, unless it has ended or the view is frozen. */
 static struct error *must_check look(struct gospect_top *t)
 {
 	struct error *err = NULL;
@@ -274,7 +275,7 @@ static struct error *must_check look(struct gospect_top *t)
 
 	if (!t->ended && !t->view.frozen)
 		err = wall_sampler_step(t->sampler, &more);
-	/* A step that may use no more CPU time does not notice it. */
+	/* A step without CPU budget does not notice an exit. */
 	if (!err && !t->ended)
 		err = target_check(t->target->target);
 	return err;
@@ -298,7 +299,8 @@ static struct error *must_check step(struct gospect_top *t, bool *ret_new_page)
 	}
 	adapt_refresh(t);
 	err = look(t);
-	/* ERROR_FAULT: it is there, and its list of goroutines is not (its file was truncated). */
+	/* ERROR_FAULT: the process exists, but its list of goroutines does not (its file was
+	 * truncated). */
 	if (err && (err->code == ERROR_GONE || err->code == ERROR_FAULT)) {
 		*ret_new_page = true;
 		return note_end(t, err);

@@ -8,14 +8,14 @@
 #include "top/top_model.h"
 
 struct top_source {
-	struct top_model *model; /* its window is as before */
+	struct top_model *model; /* its window stays unchanged */
 	struct wall_sampler *sampler;
 	const struct running_stacks *running;
-	/* With nothing but what fill_process() says: the target may be gone by now. */
+	/* Has only what fill_process() says, because the target may have ended. */
 	const struct profile *about;
 	struct code code;
 	uint64_t end;         /* CLOCK_REALTIME of the last interval */
-	unsigned int seconds; /* that it is of, as far as there are so many */
+	unsigned int seconds; /* length of the profile, if so much was seen */
 };
 
 struct error *top_profile_make(const struct top_source *s, struct gospect_profile **ret) must_check;

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "profile/stands_out.h"
 
-/* It is found anew after so long, or later where that costs too much. */
+/* How often the sentence is renewed, and at least how often if that costs too much. */
 #define INTERVAL_NS 3000000000ull
 #define MOST_INTERVAL_NS 60000000000ull
 
@@ -48,7 +48,8 @@ void request_watch_release(struct request_watch *w)
 	request_rate_release(&w->rate);
 }
 
-/* A goroutine that no longer waits for the next request has one, before it is in its handler. */
+/* A goroutine that no longer waits for a request is working on one, even before it is in its
+ * handler. */
 static enum request_place place_in(const struct top_stack_names *stack,
 				   enum goroutine_status status)
 {
@@ -81,7 +82,7 @@ void request_watch_moved(struct request_watch *w, struct top_names *names,
 		request_rate_moved(&w->rate, after->goid, was, is, now);
 }
 
-/* How many goroutines are there, on average, in all intervals of the window or the last. */
+/* The average number of goroutines at this place: in the whole window, or in the last interval. */
 static struct error *count_at(const struct top_model *m, struct top_names *names,
 			      enum request_place place, bool in_window, double *ret)
 {

@@ -24,24 +24,24 @@
 #include "lib/surgeon_api.h"
 #include "lib/target_handle.h"
 
-/* A generation is complete after this time or this many bytes: so much is lost if gospect is
- * killed, and so much a reader holds in memory. */
+/* A generation is complete after this time or this many bytes. At most one is lost if gospect is
+ * killed, and a reader holds one in memory. */
 #define GENERATION_NS 1000000000ull
 #define GENERATION_BYTES (8u << 20)
 #define PROGRESS_NS 100000000ull
-/* A pause that is expected to be longer is said before. */
+/* A longer expected pause is announced. */
 #define SAID_PAUSE_MS 5
 
-/* A flight drops old records only when they are decoded: on a machine that is never idle, this
- * share may wait. */
+/* A flight drops old records only once they are decoded. On a machine that is never idle, this
+ * share of its size may wait. */
 #define FLIGHT_WAITS_SHARE 0.5
 #define FLIGHT_WAITS_NS 60000000000ull
 
-/* Limit of decoding at the end, and for each byte of the temporary file. It takes seconds on a slow
- * machine; a hostile program may have written enough for hours. */
+/* The time limit of decoding at the end, and per byte of the temporary file. Usually that takes
+ * seconds; a hostile program may have written enough for hours. */
 #define REST_NS 60000000000ull
 #define REST_NS_OF_BYTE 100
-/* Events between two looks at the clock. */
+/* Events between two reads of the clock. */
 #define LOOK_EVENTS 256
 
 /* The defaults for options that are 0. */
@@ -58,27 +58,27 @@ struct gospect_trace {
 	regex_t root; /* of options.root */
 	bool has_root;
 	struct gospect_target *target;   /* NULL: it has not begun */
-	struct gospect_surgeon *surgeon; /* our own; NULL: another's */
-	struct surgeon_line line;        /* to the one that is used */
+	struct gospect_surgeon *surgeon; /* created by this trace; NULL: the caller's */
+	struct surgeon_line line;        /* to the surgeon in use */
 	struct tracer *tracer;
 	struct trace_model *model;
 	struct trace_writer *writer;
 	struct trace_file *file; /* NULL: to options.sink */
-	uint64_t written;        /* to that, so far */
+	uint64_t written;        /* bytes written to the sink so far */
 	struct strbuf bytes;     /* or here, with GOSPECT_TRACE_IN_MEMORY */
 	int spill;               /* a file for records that wait to be decoded */
 	uint64_t spill_bytes;    /* its size; 0: no file */
 	uint64_t generation_ns;  /* when it began */
-	size_t enough;           /* bytes with which it is complete */
-	uint64_t last_ns;        /* of the last event; then when the target was left alone */
+	size_t enough;           /* bytes at which it is complete */
+	uint64_t last_ns;        /* of the last event; then when the agent was removed */
 	const char *reason;      /* why it has ended; NULL: it has not */
 	const char *incident;    /* the last file of the flight; NULL: none */
-	bool is_news;            /* something happened that is in no file of the flight */
+	bool is_news;            /* something happened since the last file of the flight */
 	uint64_t asked_ns;       /* records before this are to be written now; 0: no request */
 	uint64_t told_ns;        /* when progress was last reported */
-	uint64_t stopped_ns;     /* when the agent was taken out; 0: it was not */
+	uint64_t stopped_ns;     /* when the agent was removed; 0: it was not */
 	bool renewed;            /* a generation has ended, and its texts have not been swept yet */
-	bool filled;             /* it ended because too much waited to be decoded */
+	bool filled;             /* it ended because too many records waited */
 	bool full;
 	bool ran;                    /* gospect_trace_run() was called */
 	bool complete;               /* `stats` are known */
@@ -103,7 +103,7 @@ void gospect_trace_destroy(struct gospect_trace *t)
 {
 	if (!t)
 		return;
-	/* First of all the target is left alone. */
+	/* The agent is removed first. */
 	tracer_close(t->tracer);
 	if (t->spill_bytes)
 		close(t->spill);
@@ -124,7 +124,7 @@ static double megabytes(const struct gospect_trace *t)
 	return t->options.max_bytes / (double)(1 << 20);
 }
 
-/* One more generation of this size would be too much. */
+/* Whether one more generation of this size would exceed the limit. */
 static bool has_no_room(const struct gospect_trace *t, size_t size)
 {
 	if (t->file)
@@ -145,7 +145,7 @@ static struct error *add_generation(void *arg, const void *bytes, size_t size, u
 {
 	struct gospect_trace *t = arg;
 
-	/* No gap: after one that was left out there are none. */
+	/* No gap: after a generation that was left out, all later ones are left out. */
 	t->full |= has_no_room(t, size);
 	if (t->full)
 		return NULL;
@@ -155,9 +155,9 @@ static struct error *add_generation(void *arg, const void *bytes, size_t size, u
 }
 
 /*
- * A generation begins with so many bytes that say what everybody was doing. Small ones when there
- * is not much room: the one that does not fit any more is lost. But each says all of that anew:
- * with a million goroutines that is 16 MB, and as much has to follow.
+ * A generation begins with `stated` bytes: the state of everything. When room is short, generations
+ * are small, because the one that does not fit is lost. But each repeats the state, 16 MB with a
+ * million goroutines, so as many bytes of events must follow.
  */
 static void begin_generation(struct gospect_trace *t, uint64_t ns, size_t stated)
 {
@@ -183,7 +183,7 @@ static void open_spill(struct gospect_trace *t)
 		close(t->spill);
 }
 
-/* New files are created beside it, which /dev is not for. */
+/* New files are created beside it, which is not allowed in /dev. */
 static struct error *must_check check_name(const char *path)
 {
 	struct stat st;
@@ -322,7 +322,7 @@ static void remark_left_out(const struct gospect_trace *t)
 	}
 }
 
-/* It grows with the threads: it is said before, where it is not short. */
+/* The pause grows with the number of threads. A long one is announced. */
 static struct error *must_check check_pause(const struct gospect_trace *t)
 {
 	struct target *target = t->target->target;
@@ -341,7 +341,7 @@ static struct error *must_check check_pause(const struct gospect_trace *t)
 	return NULL;
 }
 
-/* The caller's, or our own. */
+/* Uses the caller's surgeon, or starts one. */
 static struct error *must_check find_surgeon(struct gospect_trace *t,
 					     struct gospect_surgeon *surgeon)
 {
@@ -356,7 +356,7 @@ static struct error *must_check find_surgeon(struct gospect_trace *t,
 	return (struct error *)err;
 }
 
-/* A trace that is no flight ends before too much waits (is_filled()). */
+/* A trace without --flight ends before too many records wait (is_filled()). */
 static struct collector_limits limits_of(const struct gospect_trace_options *o)
 {
 	if (!(o->flight > 0))
@@ -380,7 +380,7 @@ static struct error *must_check open_tracer(struct gospect_trace *t)
 	return tracer_open(target->target, target->image, target->layout, &tracer, &t->tracer);
 }
 
-/* Since 1970, when CLOCK_MONOTONIC was so. */
+/* Time since 1970 at which CLOCK_MONOTONIC had this value. */
 static uint64_t wall_clock_at(uint64_t monotonic)
 {
 	struct timespec now;
@@ -484,7 +484,7 @@ static struct error *must_check new_generation(struct gospect_trace *t, uint64_t
 	return err;
 }
 
-/* Decoding the rest is not worth more time. */
+/* Whether decoding the rest has taken too long. */
 static bool is_given_up(struct gospect_trace *t)
 {
 	if (t->stopped_ns)
@@ -637,7 +637,7 @@ static struct error *must_check check_flight(struct gospect_trace *t,
 	return t->asked_ns && batch->until_ns >= t->asked_ns ? write_flight(t) : NULL;
 }
 
-/* The trace goes to this moment, whether something happens until then or not. */
+/* Extends the trace to this time, even if nothing happens until then. */
 static struct error *extend(struct gospect_trace *t, uint64_t ns)
 {
 	if (t->full || ns <= t->last_ns)
@@ -652,7 +652,7 @@ static struct error *take_all(struct gospect_trace *t)
 	struct trace_batch batch = {0};
 	struct error *err = NULL;
 
-	/* Records behind a generation that did not fit have no place in the file. */
+	/* Events after a generation that did not fit cannot be in the file. */
 	while (!err && !batch.last && !(t->stopped_ns && t->full) && !is_given_up(t)) {
 		tell(t, began);
 		if (!t->stopped_ns && is_over(t, began)) {
@@ -806,7 +806,7 @@ const void *gospect_trace_bytes(const struct gospect_trace *t, size_t *ret_size)
 	return t->bytes.data;
 }
 
-/* Whatever went wrong, nothing stays in the target. */
+/* Removes the agent, whatever went wrong. */
 static void leave(struct gospect_trace *t)
 {
 	if (t->stopped_ns)

@@ -1,5 +1,4 @@
-/* The spans of a trace (requests/spans.h), from its bytes; and what they say, as it is given out.
- */
+/* The spans of a trace (requests/spans.h): from its bytes to what is handed out. */
 #ifndef LIB_TRACE_SPANS_H
 #define LIB_TRACE_SPANS_H
 

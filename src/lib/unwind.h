@@ -13,7 +13,7 @@
 struct error *unwind_open(uint32_t method, const struct image *img, struct debug_frame **ret_frames,
 			  struct unwinding *ret) must_check;
 
-/* Remarks that the stacks are not by the default method, if so. */
+/* Remarks that the stacks were unwound by another method than the default, if so. */
 void unwind_remark(const struct remark *to, uint32_t method);
 
 #endif

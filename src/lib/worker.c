@@ -16,10 +16,10 @@
 #include "base/clock.h"
 #include "lib/error_api.h"
 
-/* How long a worker may take to end that has said all that it will; and a killed one. */
+/* How long a worker that has given its result may take to end, and a killed one. */
 #define LEAVE_MS 5000
 #define REAP_MS 1000
-/* Between two looks at whether it has ended: most end at once. */
+/* Pauses between checks whether it has ended: most end at once. */
 #define FIRST_PAUSE_NS 20000
 #define LAST_PAUSE_NS 1000000
 
@@ -77,7 +77,7 @@ struct error *worker_start(struct worker *w, const struct worker_job *job, uint6
 		close(ends[0]);
 		return error_errno(ERROR_FAILED, errno, "cannot start a process");
 	}
-	setpgid(w->pid, w->pid); /* it does so, too: one of both is first */
+	setpgid(w->pid, w->pid); /* the child does so, too: either may be first */
 	w->pipe = ends[0];
 	w->job = job;
 	w->deadline_ns = deadline_ns;
@@ -85,7 +85,7 @@ struct error *worker_start(struct worker *w, const struct worker_job *job, uint6
 	return NULL;
 }
 
-/* The result is of one write, which a pipe does not cut. */
+/* A result is written at once, so a pipe does not split it. */
 static bool read_result(struct worker *w)
 {
 	uint8_t bytes[WORKER_MAX_RESULT + WORKER_MAX_REMARK];
@@ -99,7 +99,7 @@ static bool read_result(struct worker *w)
 	return true;
 }
 
-/* It was given a program or memory that no Go program has. */
+/* The worker read a program or memory that no Go program has. */
 static struct error *must_check blame(bool late, int status)
 {
 	if (late)
@@ -138,7 +138,7 @@ static bool reap(pid_t pid, int *status, int ms)
 	return true;
 }
 
-/* A thread that the kernel does not let go of is left behind. */
+/* A worker that the kernel does not let die is left behind. */
 static void kill_worker(pid_t pid, int *status)
 {
 	kill(-pid, SIGKILL);
@@ -150,7 +150,7 @@ struct error *worker_finish(struct worker *w)
 	bool late = clock_now() >= w->deadline_ns, have = read_result(w);
 	int status = 0;
 
-	/* A worker may close its pipe and stay, or somebody stops it there. */
+	/* The worker may close its pipe and stay, or somebody may stop it there. */
 	if (late || !reap(w->pid, &status, LEAVE_MS))
 		kill_worker(w->pid, &status);
 	close(w->pipe);

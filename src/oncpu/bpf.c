@@ -10,8 +10,8 @@
 #include "base/permit.h"
 
 /*
- * The helpers that read the program's memory and write to a ring are for programs under a license
- * that goes with the kernel's. These few instructions may be used under either of these.
+ * Helpers that read the program's memory and write to a ring require a GPL-compatible license.
+ * These few instructions may be used under either of these two.
  */
 static const char license[] = "Dual MIT/GPL";
 
@@ -165,7 +165,7 @@ static struct error *denied(int err)
 	return bpf_explain(&self, err);
 }
 
-/* Before Linux 5.11 maps and programs are memory that is locked. */
+/* Before Linux 5.11, maps and programs count as locked memory. */
 static void raise_locked_memory(void)
 {
 	struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};

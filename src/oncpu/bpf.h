@@ -1,9 +1,8 @@
 /*
- * bpf(2): the few calls that it takes to load a small program and its maps, and an assembler for
- * it. Sources: bpf(2), include/uapi/linux/bpf.h, Documentation/bpf/standardization.
+ * The few calls of bpf(2) that load a small program and its maps, and an assembler for such a
+ * program. Sources: bpf(2), include/uapi/linux/bpf.h, Documentation/bpf/standardization.
  *
- * Jumps lead forward, to places that are named; all a program does is in order of its text, and it
- * ends whatever the kernel's verifier can prove about loops.
+ * Jumps lead forward, to named places. So a program has no loops, and it always ends.
  */
 #ifndef ONCPU_BPF_H
 #define ONCPU_BPF_H
@@ -21,7 +20,7 @@ enum { BPF_MAX_CODE = 1024 };
 struct bpf_code {
 	struct bpf_insn insns[BPF_MAX_CODE];
 	size_t count;
-	/* Jumps have the number of their place until that is there. */
+	/* A jump holds the number of its place until that place is defined. */
 	bool is_jump[BPF_MAX_CODE];
 	bool is_wrong; /* too long, or a jump leads nowhere or back */
 };
@@ -36,11 +35,11 @@ void bpf_set_map(struct bpf_code *c, int dst, int fd);
 /* 1, 4 or 8 bytes, at [register + offset]. */
 void bpf_load(struct bpf_code *c, size_t size, int dst, int src, int16_t offset);
 void bpf_store(struct bpf_code *c, size_t size, int dst, int16_t offset, int src);
-/* BPF_JEQ, BPF_JGT ...: to the place, which comes later. */
+/* BPF_JEQ, BPF_JGT ...: jumps to a place that is defined later. */
 void bpf_jump_if(struct bpf_code *c, int condition, int dst, int32_t value, int place);
 void bpf_jump(struct bpf_code *c, int place);
 void bpf_place(struct bpf_code *c, int place);
-/* Arguments are in registers 1 to 5, which it spoils; the result is in 0. */
+/* Arguments are in registers 1 to 5, which the call overwrites; the result is in 0. */
 void bpf_call(struct bpf_code *c, int helper);
 void bpf_exit(struct bpf_code *c);
 

@@ -13,10 +13,10 @@ bool cpu_sample_is_whole(const struct cpu_sample *m, size_t size)
 			      m->used <= sizeof(m->bytes));
 }
 
-/* The pieces so far. */
+/* The pieces collected so far. */
 struct pieces {
 	const struct cpu_sample *m;
-	size_t at; /* of the next string, in its bytes */
+	size_t at; /* of the next string, in m->bytes */
 	struct target_range *ret;
 	size_t count;
 	bool ended; /* no more strings were copied */
@@ -28,7 +28,7 @@ static void add_piece(struct pieces *p, uint64_t address, size_t size, const voi
 		p->ret[p->count++] = (struct target_range){address, size, (void *)bytes};
 }
 
-/* The list, or the bucket; false: it is not there. */
+/* Adds the list or the bucket; false: it was not copied. */
 static bool add_list(struct pieces *p, uint64_t address, size_t size)
 {
 	if (p->m->stage < CPU_SAMPLE_LIST || size > p->m->used)
@@ -38,7 +38,7 @@ static bool add_list(struct pieces *p, uint64_t address, size_t size)
 	return true;
 }
 
-/* Adds the string whose pointer and length lie there. */
+/* Adds the string whose pointer and length are at `where`. */
 static void add_string(struct pieces *p, size_t where)
 {
 	uint64_t string[2];

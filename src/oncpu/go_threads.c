@@ -40,7 +40,7 @@ static void read_all(struct go_threads *threads)
 	const uint64_t *name;
 
 	threads->are_fresh = true;
-	/* A program may create threads without end: threads that ended are dropped. */
+	/* A program may create threads without end: forget those that have ended. */
 	if (threads->m.count > 2 * MAX_THREADS)
 		map_release(&threads->m);
 	name_threads(threads, &names);

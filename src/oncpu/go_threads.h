@@ -1,6 +1,6 @@
 /*
- * The threads of a Go program as the runtime knows them (runtime.m), and the goroutine of each.
- * Read from memory now; it may have changed since the sample.
+ * The threads of a Go program as the runtime knows them (runtime.m), and the goroutine of each. It
+ * reads memory when it is asked, which may have changed since the sample.
  */
 #ifndef ONCPU_GO_THREADS_H
 #define ONCPU_GO_THREADS_H
@@ -21,14 +21,14 @@ struct go_threads {
 };
 
 void go_threads_release(struct go_threads *threads);
-/* Time has passed: a thread that is not known is looked for again. */
+/* Time has passed: look for unknown threads again. */
 void go_threads_stale(struct go_threads *threads);
 
-/* Its m; 0: the thread is not Go's. */
+/* The thread's m; 0: it is not a Go thread. */
 uint64_t go_threads_m(struct go_threads *threads, pid_t tid);
-/* The g that it works for; 0: none, or the thread is not Go's. */
+/* The g that the thread works for; 0: none, or it is not a Go thread. */
 uint64_t go_threads_goroutine(struct go_threads *threads, pid_t tid);
-/* Where it left its own stack (m.g0.sched.sp). */
+/* Where the thread left its own stack (m.g0.sched.sp). */
 bool go_threads_own_sp(struct go_threads *threads, pid_t tid, uint64_t *ret);
 bool go_threads_is_go(struct go_threads *threads, pid_t tid);
 

@@ -22,7 +22,7 @@ static bool may_perf(const struct access_self *self)
 	return self->capabilities >> CAP_PERFMON & 1 || self->capabilities >> CAP_SYS_ADMIN & 1;
 }
 
-/* In an inner user namespace a capability does not count; levels are the host's. */
+/* In an inner user namespace capabilities have no effect; the levels are the host's. */
 static struct error *explain_level(const struct access_self *self, int level)
 {
 	if (self->inner_user)
@@ -41,7 +41,8 @@ struct error *perf_explain(const struct access_self *self, int level, int err)
 {
 	bool counts = may_perf(self) && !self->inner_user;
 
-	/* The kernel's own refusals are EACCES; it has the call, unless it was built without. */
+	/* The kernel itself refuses with EACCES. It has the call unless it was built without perf
+	 * events. */
 	if (self->filtered && (err == EPERM || err == ENOSYS))
 		return error_format(ERROR_DENIED,
 				    DENIED "a seccomp filter forbids perf_event_open; run gospect "

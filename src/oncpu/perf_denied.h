@@ -1,5 +1,5 @@
-/* Which rule keeps perf_event_open from us. Sources: perf_event_open(2), kernel/events/core.c;
- * levels 3 and 4 are patches of Debian and Ubuntu: nothing without a capability. */
+/* Which rule denies perf_event_open. Sources: perf_event_open(2), kernel/events/core.c. Levels 3
+ * and 4 are patches of Debian and Ubuntu: they deny everything without a capability. */
 #ifndef ONCPU_PERF_DENIED_H
 #define ONCPU_PERF_DENIED_H
 
@@ -13,10 +13,10 @@ struct error *perf_explain(const struct access_self *self, int level, int err) m
 /* The same for kernel samples, which level 2 does not permit either. */
 struct error *perf_explain_kernel(const struct access_self *self, int level, int err) must_check;
 
-/* kernel.perf_event_paranoid. */
+/* Reads kernel.perf_event_paranoid. */
 int perf_paranoid_level(void);
 
-/* The same for us and here. */
+/* The same for this process on this machine. */
 struct error *perf_denied(int err) must_check;
 struct error *perf_kernel_denied(int err) must_check;
 

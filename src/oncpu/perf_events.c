@@ -22,16 +22,16 @@
 
 #define RING_BYTES (512u << 10) /* a power of two of pages, of whatever size */
 #define MAX_CHAIN 127
-/* Descriptors that are not for events. */
+/* Descriptors that are kept for other uses. */
 #define SPARE_FILES 64
-/* To sample a thread that leaves its processor takes the target 1 us, and 1.3 KB of a ring. */
+/* A sample of a thread that leaves its CPU costs the target 1 us, and 1.3 KB of a ring. */
 #define MAX_SWITCHES 10000 /* a second */
 #define SECOND 1000000000u
 
 /*
- * A ring for each processor; each thread has an event on each processor, which writes to that
- * processor's ring. (An event that is inherited and follows its thread over all processors cannot
- * be mapped: kernel/events/core.c, perf_mmap.)
+ * Each CPU has a ring. Each thread has an event on each CPU, which writes to that CPU's ring. (An
+ * inherited event that follows its thread over all CPUs cannot be mapped: kernel/events/core.c,
+ * perf_mmap.)
  */
 struct ring {
 	int fd; /* of the event that owns it */
@@ -54,23 +54,23 @@ struct perf_events {
 	struct perf_event_attr attr;
 	uint64_t lost;
 	size_t unseen; /* threads without events */
-	/* Events of the processors' switches were opened last: their ids are the largest. 0: there
-	 * are none. Threads that are made later tell the ids of those that they inherit. */
+	/* Events of context switches are opened last, so their ids are the largest. 0: none. An
+	 * event that a later thread inherits has the id of its parent event. */
 	uint64_t first_switch_id;
-	/* The same for those to which the program writes, one for each CPU. */
+	/* The same for the events that the program writes to, one for each CPU. */
 	uint64_t first_output_id;
 	uint64_t last_output_id;
 	struct error *no_program;
 	size_t first_switch_fd;
 	bool sees_switches;
-	uint64_t second; /* when counting of switches began */
+	uint64_t second; /* when the count of switches began */
 	size_t switches;
 	uint8_t *copy; /* of a record that wraps around the ring's end */
 	pid_t pid;
 };
 
-/* The registers of a sample: which the kernel shall give (asm/perf_regs.h of either processor), and
- * what DWARF calls them, in that order. */
+/* Which registers of a sample the kernel shall record (asm/perf_regs.h of each architecture), and
+ * their DWARF numbers in that order. */
 static const struct sampled_registers {
 	uint64_t mask;
 	uint8_t count;
@@ -158,7 +158,7 @@ static struct error *map_ring(struct perf_events *p, struct ring *ring, int fd)
 	return NULL;
 }
 
-/* One thread on one processor. A thread that has ended meanwhile is no error. */
+/* Opens the event of one thread on one CPU. A thread that has ended meanwhile is no error. */
 static struct error *open_event(struct perf_events *p, pid_t tid, size_t cpu)
 {
 	struct ring *ring = &p->rings[cpu];
@@ -187,8 +187,8 @@ static struct error *open_event(struct perf_events *p, pid_t tid, size_t cpu)
 }
 
 /*
- * So many descriptors are needed; the soft limit may be too low, the hard one rarely is. Some are
- * left for files. Gives how many there may be.
+ * Raises the soft limit of descriptors to `want`, as far as the hard limit permits. Returns how
+ * many may be used for events; some are kept for files.
  */
 static size_t raise_file_limit(size_t want)
 {
@@ -221,7 +221,7 @@ static bool open_switch(struct perf_events *p, struct perf_event_attr *attr, pid
 	return true;
 }
 
-/* Those that were opened before one failed stay, and are never enabled. */
+/* Events that were opened before one failed stay open, and are never enabled. */
 static void open_switches(struct perf_events *p, const pid_t *tids, size_t count)
 {
 	struct perf_event_attr attr = p->attr;
@@ -244,7 +244,8 @@ static void stop_switches(struct perf_events *p)
 		ioctl(p->fds[i], PERF_EVENT_IOC_DISABLE, 0);
 }
 
-/* Where the program writes on this processor: to its ring, ahead of the sample itself. */
+/* Opens the event that the program writes to on this CPU. The output comes before the sample in the
+ * ring. */
 static struct error *open_output(struct perf_events *p, const struct perf_program *program,
 				 uint32_t cpu)
 {
@@ -282,7 +283,7 @@ static struct error *open_output(struct perf_events *p, const struct perf_progra
 	return bpf_map_put(program->outputs, &cpu, &fd);
 }
 
-/* Parts opened before a failure stay, and nothing writes to them. */
+/* Parts that were opened before a failure stay open, and nothing writes to them. */
 static struct error *open_program(struct perf_events *p, const struct perf_program *program)
 {
 	size_t events = p->fd_count;
@@ -410,7 +411,7 @@ static const uint64_t *take_words(struct words *w, uint64_t count)
 	return at;
 }
 
-/* The part of a call chain behind its marker, up to the next one. */
+/* The part of a callchain between this marker and the next one. */
 static const uint64_t *chain_part(const uint64_t *chain, uint64_t count, uint64_t marker,
 				  size_t *ret_count)
 {
@@ -470,7 +471,7 @@ static bool parse_sample(const struct perf_events *p, const struct perf_event_he
 	return !w.failed && ret->stack_size <= size && ret->pid == p->pid;
 }
 
-/* A thread that came or went: PERF_RECORD_SWITCH, nothing but a sample_id. */
+/* A thread that leaves or returns to a CPU: PERF_RECORD_SWITCH, which has only a sample_id. */
 static bool parse_switch(const struct perf_events *p, const struct perf_event_header *h,
 			 struct perf_sample *ret)
 {
@@ -487,7 +488,7 @@ static bool parse_switch(const struct perf_events *p, const struct perf_event_he
 	return !w.failed && ret->pid == p->pid;
 }
 
-/* False: it is not to be handed over. */
+/* False: the sample is not handed over. */
 static bool count_switch(struct perf_events *p, const struct perf_sample *sample)
 {
 	if (!p->sees_switches || sample->what != PERF_LEAVES)
@@ -509,8 +510,8 @@ static bool is_note(const struct perf_events *p, const struct perf_event_header 
 	       id <= p->last_output_id;
 }
 
-/* It is written in the interrupt that then writes the sample, right behind it. Behind the header:
- * id, ip, ids, time, 32 bits of size, the bytes. */
+/* Keeps the program's output. The same interrupt writes the sample right behind it. Layout behind
+ * the header: id, ip, ids, time, 32 bits of size, the bytes. */
 static void keep_note(struct ring *ring, const struct perf_event_header *h)
 {
 	const uint8_t *bytes = (const uint8_t *)h;
@@ -539,7 +540,7 @@ static void add_note(struct ring *ring, struct perf_sample *s)
 	ring->note_size = 0;
 }
 
-/* Notes and their samples; the sample of a note that came may be among them. */
+/* Counts lost records: samples, and program outputs for them. */
 static void count_lost(struct perf_events *p, struct ring *ring, uint64_t records)
 {
 	ring->note_size = 0;
@@ -591,13 +592,12 @@ static const struct perf_event_header *next_record(struct perf_events *p, const 
 	return (const struct perf_event_header *)p->copy;
 }
 
-/* When the record at the ring's tail was made; 0 where it does not say. Words do not wrap around.
- */
+/* The time of the record at the ring's tail; 0 if it has none. Words do not wrap around. */
 static uint64_t next_time(const struct perf_events *p, const struct ring *ring)
 {
 	const uint8_t *data = ring_data(p, ring);
 	const struct perf_event_header *h = (const void *)(data + ring->tail % RING_BYTES);
-	/* Behind the header: id, ip, ids; ids. */
+	/* id, ip and ids precede it in a sample, ids in a switch. */
 	size_t at = h->type == PERF_RECORD_SAMPLE ? 32 : h->type == PERF_RECORD_SWITCH ? 16 : 0;
 
 	if (!at || h->size < at + 8)
@@ -605,8 +605,8 @@ static uint64_t next_time(const struct perf_events *p, const struct ring *ring)
 	return *(const uint64_t *)(data + (ring->tail + at) % RING_BYTES);
 }
 
-/* The ring to take a record from, or NULL: switches are in the order of their times, on whichever
- * processor they were. */
+/* The ring to take the next record from, or NULL. Switches are taken in the order of time,
+ * whichever CPU they were on. */
 static struct ring *next_ring(const struct perf_events *p)
 {
 	uint64_t oldest = UINT64_MAX;

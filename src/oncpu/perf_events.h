@@ -20,10 +20,10 @@
 /* The event of a thread. */
 enum perf_what {
 	PERF_RAN,     /* for another period of CPU time */
-	PERF_LEAVES,  /* its processor; LEFT or STOPPED follows */
-	PERF_LEFT,    /* and sleeps */
-	PERF_STOPPED, /* and could have gone on */
-	PERF_CAME,    /* to a processor */
+	PERF_LEAVES,  /* its CPU; LEFT or STOPPED follows */
+	PERF_LEFT,    /* and now sleeps */
+	PERF_STOPPED, /* but could have continued */
+	PERF_CAME,    /* to a CPU */
 };
 
 /* A sample; its pointers are valid during the call that hands it over. LEFT, STOPPED and CAME only
@@ -33,15 +33,14 @@ struct perf_sample {
 	pid_t pid;
 	pid_t tid;
 	uint64_t time;  /* CLOCK_MONOTONIC */
-	bool in_kernel; /* a system call, a fault, an interrupt; the registers are the user's all
-			   the same */
+	bool in_kernel; /* a system call, a fault, an interrupt; `regs` are the user's even then */
 	struct registers regs; /* the user's, all of them */
 	const uint8_t *stack;  /* from sp on */
 	size_t stack_size;
 	/* Return addresses that the kernel found by frame pointers, innermost first. */
 	const uint64_t *chain;
 	size_t chain_count;
-	/* The same in the kernel, from the interrupted place; with options.kernel. */
+	/* The same for the kernel, from the interrupted place; with options.kernel. */
 	const uint64_t *kernel;
 	size_t kernel_count;
 	/* The output of options.program for it, aligned to 8; NULL: none. */
@@ -49,8 +48,8 @@ struct perf_sample {
 	size_t note_size;
 };
 
-/* A program of the kernel's (BPF_PROG_TYPE_PERF_EVENT) that is run at each sample of a thread that
- * runs, and the map of events (BPF_MAP_TYPE_PERF_EVENT_ARRAY) to which it writes. */
+/* A program of the kernel (BPF_PROG_TYPE_PERF_EVENT) that runs at each sample of a running thread,
+ * and the map of events (BPF_MAP_TYPE_PERF_EVENT_ARRAY) that it writes to. */
 struct perf_program {
 	int fd;
 	int outputs;
@@ -60,14 +59,14 @@ struct perf_options {
 	double hz;
 	enum machine machine; /* must be this machine's */
 	size_t stack_size;    /* bytes of stack in a sample, a multiple of 8 below 65528 */
-	bool kernel;          /* the kernel's frames; ERROR_DENIED when these are not permitted */
+	bool kernel;          /* record the kernel's frames; ERROR_DENIED if that is not permitted */
 	/* Report also when threads leave their CPUs and return, where permitted. */
 	bool switches;
 	const struct perf_program *program; /* NULL: none */
 };
 
-/* Events of one recording, and their descriptors, at most: each has 1.5 KB in the kernel, and takes
- * three system calls before the first sample. */
+/* The most events, and descriptors, of one recording. Each takes 1.5 KB in the kernel and three
+ * system calls before the first sample. */
 #define PERF_MOST_EVENTS (1u << 16)
 
 struct perf_events;
@@ -81,26 +80,27 @@ void perf_events_close(struct perf_events *p);
 /* NULL when options.program runs, or there is none; else why it does not run. */
 const struct error *perf_events_no_program(const struct perf_events *p);
 
-/* Hands over what came since the last call, in the order of time; stops at the first error of
- * `take`, and gives it. */
+/* Hands over the records since the last call, in the order of time. Stops at the first error of
+ * `take` and returns it. */
 struct error *perf_events_drain(struct perf_events *p,
 				struct error *(*take)(void *arg, const struct perf_sample *sample),
 				void *arg) must_check;
 
-/* Whether switches were reported the whole time. They are not without permission for the kernel or
- * twice as many descriptors, and stop once threads left 10000 times in a second. */
+/* Whether all context switches were reported. That needs permission for kernel samples and twice
+ * the descriptors. Reporting stops after a second with 10,000 switches. */
 bool perf_events_see_switches(const struct perf_events *p);
 
-/* Samples that the kernel had no room for, so far. */
+/* How many samples the kernel has dropped for lack of room. */
 uint64_t perf_events_lost(const struct perf_events *p);
 
-/* Threads that have no event, because the limit of open files is too low; at least one has. */
+/* How many threads have no event because the limit of open files is too low. At least one thread
+ * has one. */
 size_t perf_events_unseen(const struct perf_events *p);
 
 /* The nanoseconds of CPU time that a sample stands for. */
 uint64_t perf_events_period(const struct perf_events *p);
 
-/* Whether samples tell of time in the kernel; without permission for that they do not. */
+/* Whether samples include time in the kernel; that needs permission. */
 bool perf_events_see_kernel(const struct perf_events *p);
 
 static inline void cleanup_perf_events(struct perf_events **p)

@@ -1,7 +1,7 @@
 /*
- * The program that the kernel runs at each sample. It has the offsets of this target's Go version
- * as constants, so it is made for each target anew. It has no loop and no lock, and writes only to
- * a buffer of its CPU and to the ring. At unreadable memory it stops and returns what it has.
+ * The program that the kernel runs at each sample. It has the offsets of the target's Go version as
+ * constants, so each target has its own program. It has no loop and no lock, and writes only to a
+ * buffer of its CPU and to the ring. At unreadable memory it stops and returns what it has.
  *
  * Registers: 6 is the context, 7 the buffer (struct cpu_sample), 8 the m.
  */
@@ -21,7 +21,7 @@
 #define MIN_TOPHASH 5
 enum { CONTEXT = 6, BUFFER = 7, MACHINE = 8, FRAME = 10 };
 
-/* Where jumps lead; STRINGS and on: behind each string. */
+/* The places that jumps lead to. STRINGS and later: behind each string. */
 enum place {
 	BY_REGISTER,
 	HAVE_M,
@@ -45,8 +45,8 @@ struct sample_program {
 	int outputs;
 };
 
-/* The user's registers at the interrupt: struct pt_regs, struct user_pt_regs; and how they tell
- * that it was the user's code which was interrupted. */
+/* Where the interrupt saved the user's registers (struct pt_regs, struct user_pt_regs), and how
+ * they show that user code was interrupted. */
 static const struct interrupted {
 	int16_t g;
 	int16_t mode;
@@ -57,8 +57,8 @@ static const struct interrupted {
 	[MACHINE_ARM64] = {.g = 28 * 8, .mode = 264, .mask = 15, .user = 0}, /* x28, pstate */
 };
 
-/* The bytes at the address in register 3, to the buffer; where they are not there, it goes on
- * elsewhere. */
+/* Copies the bytes at the address in register 3 to the buffer. If they are unreadable, it continues
+ * at `otherwise`. */
 static void read_bytes(struct bpf_code *c, int to, int size, int otherwise)
 {
 	bpf_copy(c, 1, BUFFER);
@@ -74,7 +74,7 @@ static void set_field(struct bpf_code *c, int field, int32_t value)
 	bpf_store(c, 8, BUFFER, field, 1);
 }
 
-/* R0 points to the map's value for the 4 bytes of register `key`. */
+/* Makes R0 point to the map's value for the 4 bytes of register `key`. */
 static void look_up(struct bpf_code *c, int map, int key, int otherwise)
 {
 	bpf_store(c, 4, FRAME, -4, key);
@@ -114,7 +114,7 @@ static void find_m(struct bpf_code *c, const struct sample_program *p, const str
 	bpf_place(c, HAVE_M);
 }
 
-/* A field of the m. */
+/* Reads a field of the m. */
 static void read_m(struct bpf_code *c, int to, int32_t offset)
 {
 	if (offset == GOLAYOUT_ABSENT) {
@@ -126,8 +126,8 @@ static void read_m(struct bpf_code *c, int to, int32_t offset)
 	read_bytes(c, to, 8, DONE);
 }
 
-/* Fields of g, by the way of the buffer's end: a copy of the whole g takes less time than one of
- * each. */
+/* Reads fields of g through the end of the buffer: one copy of the whole g is faster than one for
+ * each field. */
 static void read_goroutine(struct bpf_code *c, const struct golayout_numbers *n)
 {
 	const struct {
@@ -152,8 +152,8 @@ static void read_goroutine(struct bpf_code *c, const struct golayout_numbers *n)
 }
 
 /*
- * The callee of systemstack begins at g0.sched.sp: under its return address it saves the frame
- * pointer of the goroutine. Where it cannot be read the kernel leaves 0.
+ * The callee of systemstack begins at g0.sched.sp, and saves the goroutine's frame pointer below
+ * its return address. If that is unreadable, the kernel leaves 0.
  */
 static void read_left_fp(struct bpf_code *c, const struct golayout_numbers *n)
 {
@@ -190,7 +190,7 @@ static void read_slice(struct bpf_code *c)
 	bpf_set(c, 2, CPU_SAMPLE_LABELS);
 	bpf_place(c, CLAMP);
 	bpf_operate(c, BPF_LSH, 2, 5);
-	bpf_copy(c, MACHINE, 2); /* which is not needed any more */
+	bpf_copy(c, MACHINE, 2); /* no longer needed */
 	bpf_load(c, 8, 3, BUFFER, AT(head));
 	bpf_copy(c, 1, BUFFER);
 	bpf_add(c, 1, AT(bytes));
@@ -286,7 +286,7 @@ static void write_buffer(struct bpf_code *c, const struct sample_program *p)
 	bpf_copy(c, 4, BUFFER);
 	bpf_call(c, BPF_FUNC_perf_event_output);
 	bpf_place(c, DONE);
-	bpf_set(c, 0, 1); /* the sample itself is wanted */
+	bpf_set(c, 0, 1); /* keep the sample itself */
 	bpf_exit(c);
 }
 
@@ -302,7 +302,7 @@ static struct error *load(struct sample_program *p, const struct golayout *lay,
 	find_m(c, p, lay, machine);
 	read_m(c, AT(g), lay->n.m_curg);
 	read_goroutine(c, &lay->n);
-	/* On amd64 the caller of the vDSO is known by its registers. */
+	/* On amd64 registers show the caller of the vDSO. */
 	read_m(c, AT(vdso_pc), amd64 ? GOLAYOUT_ABSENT : lay->n.m_vdso_pc);
 	read_m(c, AT(vdso_sp), amd64 ? GOLAYOUT_ABSENT : lay->n.m_vdso_sp);
 	if (amd64)
@@ -441,7 +441,7 @@ int sample_program_outputs(const struct sample_program *p)
 	return p->outputs;
 }
 
-/* If this fails, the thread's m is found by its register. */
+/* If this fails, the program finds the m by the g register. */
 void sample_program_set_m(struct sample_program *p, pid_t tid, uint64_t m)
 {
 	uint32_t key = tid;

@@ -14,17 +14,17 @@
 #include "unwind/thread_work.h"
 
 /*
- * Bytes of the stack in a sample. From Go 1.21 on all frames of amd64 except the innermost have a
- * frame record, so the chain has the rest exactly. With C frames without a record, or old assembly,
- * it has not; and .debug_frame does not use the chain. Where stacks are moved and no snapshot shows
- * it, a thread's own stack is wanted up to its outermost frames, which are some 1.5 KB away when it
- * marks.
+ * Bytes of the stack in a sample. From Go 1.21 on, all frames on amd64 except the innermost have a
+ * frame record, so the callchain has the rest exactly. C frames and old assembly may lack a record,
+ * and .debug_frame does not use the callchain. If the runtime moves stacks and no snapshot shows
+ * that, the sample must reach the outermost frames of a thread's own stack. These are some 1.5 KB
+ * away when the thread marks.
  */
 enum { STACK_BYTES_GO = 1024, STACK_BYTES_OWN = 2048, STACK_BYTES_ANY = 8192 };
-/* Limit of buckets, 25 MB; the rest of a program that always has new stacks and labels is left out.
- */
+/* The most buckets, 25 MB. Samples of further stacks and labels are left out. */
 #define MOST_BUCKETS (1u << 18)
-/* A program that makes threads all the time is not waited for any longer. */
+/* If a program creates threads all the time, gospect stops trying to open events for all of
+ * them. */
 #define MAX_OPENINGS 10
 
 struct oncpu_sampler {
@@ -36,7 +36,7 @@ struct oncpu_sampler {
 	struct sample_program *program; /* NULL: the kernel does not run it */
 	struct error *no_program;       /* why */
 	struct map known_threads;       /* tid -> the m that the program has for it */
-	struct waits *waits;            /* NULL: these are not seen */
+	struct waits *waits;            /* NULL: waits are not seen */
 	struct oncpu_options options;
 	struct oncpu_stats stats;
 	struct cpu_bucket *buckets;
@@ -88,8 +88,8 @@ static bool has_all(const pid_t *all, size_t all_count, const pid_t *some, size_
 }
 
 /*
- * A thread inherits the events of the one that makes it. One that was born while we opened them, of
- * a thread that had none yet, would never be seen: then all are opened anew.
+ * A thread inherits the events of its creator. If a thread without events creates another one while
+ * gospect opens events, that one would never be seen. Then all events are opened again.
  */
 static struct error *open_all_events(struct oncpu_sampler *s, const struct perf_options *options)
 {
@@ -135,7 +135,7 @@ static size_t stack_bytes(const struct oncpu_sampler *s)
 	return stacks_move(s->lay) && !s->program ? STACK_BYTES_OWN : STACK_BYTES_GO;
 }
 
-/* The program keeps each m, so it is set once. */
+/* The program keeps each m, so each is set once. */
 static void update_program(struct oncpu_sampler *s, pid_t tid)
 {
 	uint64_t m = go_threads_m(&s->threads, tid);
@@ -283,7 +283,8 @@ static uint64_t bucket_hash(const struct cpu_bucket *b)
 	return hash_u64(hash_u64(b->start_pc ^ (uint64_t)b->labels << 32) + b->stack) >> 1;
 }
 
-/* NULL: no memory. Its place + 1 is there, or 0 for a new one, with its key. */
+/* The index entry of the bucket: its index + 1, or 0 for a new one, with its key. NULL: no
+ * memory. */
 static uint64_t *place_of(struct oncpu_sampler *s, const struct cpu_bucket *b, uint64_t *ret_key)
 {
 	for (*ret_key = bucket_hash(b);; ++*ret_key) {
@@ -299,7 +300,7 @@ static uint64_t *place_of(struct oncpu_sampler *s, const struct cpu_bucket *b, u
 	}
 }
 
-/* Adds up the buckets of one place. */
+/* Adds to the bucket of the same stack and labels. */
 static struct error *count(struct oncpu_sampler *s, const struct cpu_bucket *b)
 {
 	uint64_t key, *place = place_of(s, b, &key);
@@ -326,7 +327,7 @@ static struct error *count(struct oncpu_sampler *s, const struct cpu_bucket *b)
 	return NULL;
 }
 
-/* Takes the program's output for this sample, for a known goroutine. */
+/* Takes the program's output for this sample if it is about a known goroutine. */
 static void take_cpu_sample(struct oncpu_sampler *s, const struct perf_sample *sample)
 {
 	const struct cpu_sample *m = sample->note;
@@ -382,8 +383,8 @@ static struct error *unwind(struct oncpu_sampler *s, const struct perf_sample *s
 /* The goroutine's state by its stack; the innermost function with a known meaning decides. */
 enum stack_kind { STACK_UNDECIDED, STACK_PLAIN, STACK_IN_SYSCALL };
 
-/* Around these the goroutine is in state syscall, unless C has called back. Raw system calls are
- * not. */
+/* Inside these functions the goroutine is in state syscall, unless C has called back. Raw system
+ * calls do not change the state. */
 static enum stack_kind kind_of_function(const char *name)
 {
 	static const char *const syscalls[] = {"syscall.Syscall", "syscall.Syscall6",
@@ -487,7 +488,7 @@ static void tell(struct oncpu_sampler *s, const struct perf_sample *sample, uint
 		s->options.seen(s->options.arg, &sighting);
 }
 
-/* As it was when the sample was taken, where that is known. */
+/* The identity as of the sample, if known. */
 static bool identify(struct oncpu_sampler *s, uint64_t g, struct goroutine_identity *ret)
 {
 	const struct g_view own = {&s->lay->n, s->g_bytes};
@@ -507,7 +508,7 @@ static bool identify(struct oncpu_sampler *s, uint64_t g, struct goroutine_ident
 	return found;
 }
 
-/* The bucket of a goroutine's stack; false: that is not wanted. */
+/* The bucket of a goroutine's stack; false: it is not requested. */
 static bool find_bucket(struct oncpu_sampler *s, const struct running_stack *stack,
 			struct cpu_bucket *b, uint64_t *ret_goid)
 {
@@ -555,7 +556,7 @@ static struct error *take_ran(struct oncpu_sampler *s, const struct perf_sample 
 	return err ? err : count(s, &b);
 }
 
-/* A goroutine that was stopped in a system call was not running in any read of memory. */
+/* A goroutine that was stopped in a system call was not seen running in memory. */
 static struct error *take_wait(struct oncpu_sampler *s, const struct perf_sample *left, uint64_t ns)
 {
 	struct cpu_bucket b = {.waits = 1, .waited_ns = ns};
@@ -597,7 +598,7 @@ static struct error *take(void *arg, const struct perf_sample *sample)
 	return s->waits ? take_switch(s, sample) : NULL;
 }
 
-/* Waits of a part of the time say nothing of the rest. */
+/* Waits of a part of the time say nothing about the rest. */
 static void drop_waits(struct oncpu_sampler *s)
 {
 	waits_destroy(take_ptr(s->waits));

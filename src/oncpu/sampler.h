@@ -1,9 +1,9 @@
 /*
- * The on-CPU sampler: the stacks of goroutines that run, from perf samples of the target's threads.
+ * The on-CPU sampler: the stacks of running goroutines, from perf samples of the target's threads.
  *
- * A goroutine that runs has its stack pointer in registers, so memory alone does not show where it
- * is. The kernel's sample brings the registers and the innermost bytes of the stack: the walk by
- * pcsp begins there, exactly, and goes on by the kernel's frame-pointer chain where the bytes end.
+ * A running goroutine has its stack pointer in a register, so memory alone does not show where it
+ * is. The kernel's sample has the registers and the innermost bytes of the stack. The walk by pcsp
+ * begins there, and follows the kernel's frame-pointer callchain where the bytes end.
  */
 #ifndef ONCPU_SAMPLER_H
 #define ONCPU_SAMPLER_H
@@ -16,7 +16,7 @@
 #include "goroutine/goroutines.h"
 #include "sample/cpu_source.h"
 
-/* A goroutine's stack, at a moment at which it ran. */
+/* A goroutine's stack at a time at which it ran. */
 struct oncpu_sighting {
 	uint64_t time; /* CLOCK_MONOTONIC */
 	uint64_t goid;
@@ -27,41 +27,43 @@ struct oncpu_sighting {
 
 struct oncpu_options {
 	double hz;
-	/* These alone, and those that they make; NULL: all. Not needed after opening. */
+	/* Samples only these threads and those that they create; NULL: all. Not needed after
+	 * opening. */
 	const pid_t *threads;
 	size_t thread_count;
 	/* Called with each goroutine's stack; NULL: not called. */
 	void (*seen)(void *arg, const struct oncpu_sighting *sighting);
 	void *arg;
 	uint64_t goid;     /* this goroutine alone; 0: all */
-	bool no_goroutine; /* the time of threads that work for no goroutine is wanted, too */
-	bool mark_system;  /* the runtime's own goroutines are wanted, marked */
-	bool kernel;       /* the kernel's frames, too; ERROR_DENIED when these are not permitted */
+	bool no_goroutine; /* include the time of threads that work for no goroutine */
+	bool mark_system;  /* mark the runtime's own goroutines */
+	bool kernel;       /* include the kernel's frames; ERROR_DENIED if that is not permitted */
 	bool sample_program; /* labels as of the sample, where permitted: cpu_sample.h */
 	bool waits;          /* record also where threads waited for a CPU, if available */
 };
 
 struct oncpu_stats {
-	uint64_t samples;      /* of the target's threads, in all */
-	uint64_t scheduler;    /* of no goroutine: the scheduler, and threads that are not Go's */
-	uint64_t unwound;      /* stacks that were whole */
-	uint64_t truncated;    /* that were cut */
+	uint64_t samples;      /* all samples of the target's threads */
+	uint64_t scheduler;    /* without a goroutine: in the scheduler, or on threads that are not
+			        * Go's */
+	uint64_t unwound;      /* complete stacks */
+	uint64_t truncated;    /* incomplete stacks */
 	uint64_t unknown;      /* that could not be unwound */
-	uint64_t by_chain;     /* of which frames come from the kernel's frame-pointer chain */
-	uint64_t by_memory;    /* of which frames come from memory read after the sample */
+	uint64_t by_chain;     /* stacks with frames from the kernel's callchain */
+	uint64_t by_memory;    /* stacks with frames from memory read after the sample */
 	uint64_t lost;         /* dropped by the kernel */
-	uint64_t crowded;      /* left out: too many different stacks with labels */
-	size_t threads_unseen; /* for want of file descriptors */
-	uint64_t labels_late;  /* that have labels, which were read after the sample */
-	uint64_t period_ns;    /* CPU time of a sample */
-	bool sees_kernel;      /* time in the kernel is among the samples */
-	bool sees_waits;       /* where threads waited for a processor is known, from end to end */
+	uint64_t crowded;      /* left out: too many distinct stacks with labels */
+	size_t threads_unseen; /* threads without events, for lack of file descriptors */
+	uint64_t labels_late;  /* samples with labels that were read after the sample */
+	uint64_t period_ns;    /* CPU time that a sample stands for */
+	bool sees_kernel;      /* samples include time in the kernel */
+	bool sees_waits;       /* all waits for a CPU were seen, from start to end */
 };
 
 struct oncpu_sampler;
 
 /*
- * `set` numbers stacks and labels. ERROR_DENIED, ERROR_UNSUPPORTED: no samples available here, and
+ * `set` holds stacks and labels. ERROR_DENIED, ERROR_UNSUPPORTED: no samples available here, and
  * why.
  */
 struct error *oncpu_sampler_open(struct target *t, const struct image *img,
@@ -70,16 +72,16 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 				 struct oncpu_sampler **ret) must_check;
 void oncpu_sampler_close(struct oncpu_sampler *s);
 
-/* Reads the kernel's samples since the last time. */
+/* Reads the kernel's samples since the last call. */
 struct error *oncpu_sampler_drain(struct oncpu_sampler *s) must_check;
 
-/* The files that hold the C code in its stacks; they live as long as the sampler. */
+/* The files with the C code of its stacks; they live as long as the sampler. */
 struct modules *oncpu_sampler_modules(const struct oncpu_sampler *s);
 
 size_t oncpu_sampler_buckets(const struct oncpu_sampler *s, const struct cpu_bucket **ret);
 struct oncpu_stats oncpu_sampler_stats(const struct oncpu_sampler *s);
-/* Why labels are not those of the sample; NULL: they are, or that was not wanted. It is
- * the sampler's. */
+/* Why labels are not those at the time of the sample; NULL: they are, or were not requested. Owned
+ * by the sampler. */
 const struct error *oncpu_sampler_no_sample_program(const struct oncpu_sampler *s);
 
 static inline void cleanup_oncpu_sampler(struct oncpu_sampler **s)

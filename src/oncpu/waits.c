@@ -7,7 +7,8 @@
 #include "base/map.h"
 
 #define DRAW_NS 20000000u
-/* With so many draws in a second, each stands for twice the time: they are unwound. */
+/* After this many draws in a second, each draw stands for twice the time, because every draw is
+ * unwound. */
 #define MAX_DRAWS 100
 #define SECOND 1000000000u
 
@@ -25,9 +26,9 @@ struct waits {
 	size_t count;
 	size_t capacity;
 	size_t first_free; /* its place + 1 */
-	uint64_t draw_ns;  /* that a draw stands for */
-	uint64_t waited;   /* since the last draw */
-	uint64_t second;   /* when counting of draws began */
+	uint64_t draw_ns;  /* time that one draw stands for */
+	uint64_t waited;   /* time since the last draw */
+	uint64_t second;   /* when the count of draws began */
 	size_t draws;
 };
 
@@ -51,7 +52,7 @@ void waits_destroy(struct waits *w)
 	free(w);
 }
 
-/* A place that is free, + 1; 0: no memory. */
+/* A free place, + 1; 0: no memory. */
 static size_t take_place(struct waits *w)
 {
 	size_t place = w->first_free;
@@ -73,7 +74,7 @@ static struct stopped *find(struct waits *w, pid_t tid)
 	return place ? &w->stopped[*place - 1] : NULL;
 }
 
-/* Its contents are valid until the next thread leaves. */
+/* Frees the place. Its contents stay valid until the next thread leaves. */
 static void forget(struct waits *w, struct stopped *s)
 {
 	size_t place = s - w->stopped + 1;

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "unwind/thread_work.h"
 
-/* Below this nothing is mapped; such words would stand for something else. */
+/* Nothing is mapped below this address, and such words would mean something else. */
 #define LOWEST_ADDRESS 4096
 #define ADDRESS_MASK ((1ull << 48) - 1)
 
@@ -29,7 +29,7 @@ static uint64_t clean(uint64_t word)
 	return address < LOWEST_ADDRESS ? STACK_PC_UNKNOWN : address | (word & STACK_PC_EXACT);
 }
 
-/* The kernel's part of perf's chain is said in one word; the user's goes to c->chain. */
+/* One word stands for the kernel's part of perf's callchain; the user's part goes to c->chain. */
 static struct error *split_chain(struct chains *c, const struct recorded_sample *s,
 				 bool *ret_kernel)
 {
@@ -89,7 +89,7 @@ static struct error *mark_work(struct recorded_process *p, struct running_stack 
 			 work_of_thread(&p->program->image->functions, &words), &stack->stack);
 }
 
-/* From the registers and the bytes of stack. *ret_done is false when they lead nowhere. */
+/* Walks from the registers and the bytes of stack. *ret_done is false when they lead nowhere. */
 static struct error *walk(struct chains *c, struct recorded_process *p,
 			  const struct recorded_sample *s, bool *ret_done)
 {
@@ -124,7 +124,7 @@ static struct error *place_of(struct chains *c, const struct recorded_program *p
 	return frame_records_at(&c->records, program->image, program->number, pc, ret);
 }
 
-/* The caller that a frame-pointer chain lacks: that of the function at an exact pc where the
+/* Adds the caller that a frame-pointer callchain lacks: that of the function at an exact pc, if the
  * function has no frame record of its own. */
 static struct error *push_lost_caller(struct chains *c, struct record_place place,
 				      const struct recorded_sample *s, bool *lost)
@@ -143,7 +143,7 @@ static struct error *push_lost_caller(struct chains *c, struct record_place plac
 	return push(c, STACK_PC_NO_CALLER);
 }
 
-/* How a function got under the one that a chain has inside of it. */
+/* How the inner function of a callchain came to run. */
 enum interruption { CALLED, BY_SIGNAL, BY_INJECTED_CALL };
 
 static enum interruption interruption_by(const struct recorded_program *program, uint64_t pc)
@@ -159,8 +159,8 @@ static enum interruption interruption_by(const struct recorded_program *program,
 		       : CALLED;
 }
 
-/* The words outside the innermost one. Under a signal's handler the innermost function that it has
- * interrupted is not in the chain at all. */
+/* Adds the words outside the innermost one. The callchain lacks the function that a signal
+ * interrupted. */
 static struct error *take_callers(struct chains *c, const struct recorded_process *p, size_t i,
 				  bool *lost)
 {
@@ -218,7 +218,7 @@ static struct error *take_chain(struct chains *c, const struct recorded_process 
 	return err;
 }
 
-/* Nothing but where it was. */
+/* Adds the pc alone. */
 static struct error *take_pc(struct chains *c, const struct recorded_sample *s)
 {
 	return s->in_kernel || !s->ip ? NULL : push(c, clean(s->ip | STACK_PC_EXACT));

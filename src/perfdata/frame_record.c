@@ -7,18 +7,18 @@
 #include "image/amd64.h"
 #include "image/arm64.h"
 
-/* A function longer than this is not decoded. */
+/* Longer functions are not decoded. */
 #define MAX_SIZE (1u << 20)
 
 struct scan {
 	const struct go_func *function;
-	uint64_t at; /* behind the instruction */
+	uint64_t at; /* the address behind the instruction */
 	struct record_place place;
 	bool has_record; /* the function makes one */
-	bool jumped;     /* the instruction goes elsewhere for good */
+	bool jumped;     /* execution does not continue behind the instruction */
 };
 
-/* The value that comes into RBP. */
+/* The owner of the value that is loaded into RBP. */
 static enum record_owner owner_amd64(const struct scan *s, const struct amd64_insn *insn)
 {
 	if (amd64_is_pop(insn))
@@ -32,7 +32,7 @@ static enum record_owner owner_amd64(const struct scan *s, const struct amd64_in
 	return amd64_is_load(insn) && insn->base == MODRM_RSP ? RECORD_CALLERS : RECORD_UNKNOWN;
 }
 
-/* The bytes that stack pointers have been moved by behind the instruction. */
+/* The distance of SP from the frame's start, behind the instruction. */
 static int32_t delta_behind(const struct scan *s)
 {
 	return pclntab_sp_delta(s->function, s->at);
@@ -52,8 +52,8 @@ static bool visit_amd64(struct scan *s, const uint8_t *code, size_t size)
 	return true;
 }
 
-/* SUB $8, RSP, R29: the owner of the record depends on whether SP was restored already. With $24 it
- * is the record of the next call. */
+/* SUB $8, RSP, R29: the owner depends on whether SP was restored already. SUB $24 makes the record
+ * of the next call. */
 static enum record_owner owner_arm64(const struct scan *s, uint32_t insn)
 {
 	uint64_t constant;
@@ -87,7 +87,7 @@ static bool visit_arm64(struct scan *s, const uint8_t *code, size_t size)
 	return true;
 }
 
-/* Behind a jump the code is that of another way through the function. */
+/* Code behind a jump belongs to another path through the function. */
 static struct record_place place_behind_jump(const struct scan *s)
 {
 	int32_t delta = delta_behind(s);
@@ -142,7 +142,7 @@ static bool is_duff(const char *name)
 	return !strcmp(name, "runtime.duffcopy") || !strcmp(name, "runtime.duffzero");
 }
 
-/* Adds the changes of a function; behind the decoded part the owner is unknown. */
+/* Adds the function's changes of owner. Behind the decoded part the owner is unknown. */
 static bool add_function(struct frame_records *r, const struct image *img, const struct go_func *f)
 {
 	static const struct record_place own = {.owner = RECORD_OWN},

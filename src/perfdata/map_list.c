@@ -35,7 +35,7 @@ static bool copy_items(const struct map_list *from, struct map_list *to)
 	return true;
 }
 
-/* Makes it an unshared list. */
+/* Makes the list an unshared one. */
 static bool make_own(struct map_list **list)
 {
 	struct map_list *old = *list, *own;
@@ -55,7 +55,7 @@ static bool make_own(struct map_list **list)
 	return true;
 }
 
-/* The place in `order` of the first that ends behind the address. */
+/* The index in `order` of the first mapping that ends behind the address. */
 static size_t first_behind(const struct map_list *l, uint64_t address)
 {
 	size_t low = 0, high = l->live;
@@ -71,7 +71,7 @@ static size_t first_behind(const struct map_list *l, uint64_t address)
 	return low;
 }
 
-/* Half of the items are gone: the others move together. */
+/* Half of the items are gone: moves the others together. */
 static bool compact(struct map_list *l, size_t *seen)
 {
 	uint32_t *moved = calloc(l->count, sizeof(*moved));

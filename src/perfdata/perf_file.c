@@ -19,7 +19,7 @@ enum {
 	RECORD_COMPRESSED2 = 83,
 };
 
-/* Far more than a real recording has for its size, packed as well as zstd can. */
+/* Far more than a real recording has for its size, even packed as tightly as zstd can. */
 #define RECORDS_BASE (2u << 20)
 #define RECORDS_PER_BYTE 2
 
@@ -74,7 +74,7 @@ static size_t offset_in_sample(uint64_t type, uint64_t bit)
 #define BEHIND_TIME \
 	(PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
 
-/* All events of a file have their time at one place; perf sees to that. */
+/* perf makes sure that all events of a file have their time at the same place. */
 static uint64_t time_of(const struct perf_file *f, const struct perf_record *r)
 {
 	const struct perf_attr *attr =
@@ -160,7 +160,7 @@ static struct error *add_record(struct reader *r, struct perf_record record)
 	return NULL;
 }
 
-/* In a pipe, an attr comes as a record; its ids fill the rest. */
+/* In a pipe, an attribute is a record; its ids fill the rest of it. */
 static struct error *add_attr(struct reader *r, const struct perf_record *record)
 {
 	uint32_t size = word(record, 0) >> 32;

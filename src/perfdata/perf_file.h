@@ -1,8 +1,7 @@
 /*
  * perf's file format (tools/perf/Documentation/perf.data-file-format.txt and the kernel's
  * include/uapi/linux/perf_event.h): what `perf record` wrote, to a file or to a pipe, packed (-z)
- * or not. Every byte is taken as hostile. A file that perf did not finish is used as far as it
- * goes.
+ * or not. Every byte is treated as hostile. If perf did not finish a file, its records are used.
  */
 #ifndef PERFDATA_PERF_FILE_H
 #define PERFDATA_PERF_FILE_H
@@ -15,7 +14,7 @@
 #include "base/map.h"
 #include "image/elf_file.h"
 
-/* An event that was recorded, and the contents of its samples. */
+/* A recorded event, and the contents of its samples. */
 struct perf_attr {
 	uint32_t type; /* PERF_TYPE_* */
 	uint64_t config;
@@ -23,9 +22,9 @@ struct perf_attr {
 	uint64_t sample_type; /* PERF_SAMPLE_* */
 	uint64_t read_format;
 	uint64_t branch_type;
-	uint64_t registers;  /* of the user: which */
-	uint32_t stack_size; /* bytes of the user's stack that a sample has at most */
-	bool ids_everywhere; /* sample_id_all: also other records end with time and ids */
+	uint64_t registers;  /* which of the user's registers */
+	uint32_t stack_size; /* the most bytes of the user's stack in a sample */
+	bool ids_everywhere; /* sample_id_all: other records end with time and ids, too */
 };
 
 /* A record that the kernel made. */
@@ -47,7 +46,7 @@ struct perf_file {
 	size_t attr_count;
 	size_t attr_capacity;
 	struct map ids; /* of an event -> its attr's place + 1 */
-	/* By time; those of one time as they came. */
+	/* By time; those of the same time in their original order. */
 	struct perf_record *records;
 	size_t count;
 	size_t capacity;
@@ -59,16 +58,16 @@ struct perf_file {
 	char host[128];
 	char version[64]; /* of perf */
 	uint64_t lost;    /* samples that the kernel or perf dropped */
-	bool has_aux;     /* data of a hardware tracer is in it: not used */
-	bool unfinished;  /* perf did not get to finish it */
-	bool cut;         /* something in it is cut or broken */
-	bool too_large;   /* packed data was more than is unpacked here */
+	bool has_aux;     /* it has data of a hardware tracer, which is not used */
+	bool unfinished;  /* perf did not finish it */
+	bool cut;         /* something in it is truncated or broken */
+	bool too_large;   /* its packed data exceeds the limit here */
 	uint8_t *unpacked;
 };
 
 bool perf_file_is(const void *bytes, size_t size);
 
-/* Keeps pointers to the bytes. ERROR_CORRUPT says why nothing of it can be used. */
+/* Keeps pointers to the bytes. ERROR_CORRUPT says why nothing of them can be used. */
 struct error *perf_file_read(const void *bytes, size_t size, struct perf_file *ret) must_check;
 void perf_file_release(struct perf_file *file);
 #define _cleanup_perf_file_ __attribute__((cleanup(perf_file_release)))

@@ -1,4 +1,4 @@
-/* The parts before and behind the records: attrs, event ids, features. */
+/* The parts before and behind the records: attributes, event ids, features. */
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/array.h"
 #include "perfdata/perf_read.h"
 
-/* tools/perf/util/header.h: the features that are of use here. */
+/* tools/perf/util/header.h: the features that gospect reads. */
 enum { FEATURE_BUILD_ID = 2, FEATURE_HOST = 3, FEATURE_VERSION = 5, FEATURE_MACHINE = 6 };
 enum { FEATURES = 256 };
 
@@ -31,7 +31,7 @@ static uint32_t u32_at(struct bytes b, size_t at)
 	return u64_at((struct bytes){b.data, b.size}, at & ~(size_t)7) >> (at & 7) * 8;
 }
 
-/* As much of a section as the file has. */
+/* The part of a section that the file has. */
 static struct bytes section(struct bytes file, uint64_t offset, uint64_t size)
 {
 	if (offset > file.size)
@@ -82,7 +82,7 @@ struct error *perf_read_attr(struct perf_file *f, struct bytes attr, struct byte
 	return add_ids(f, ids);
 }
 
-/* Each entry is an attr, as large as that perf knew it, and the section of its ids. */
+/* Each entry is an attribute, as large as in the perf that wrote it, and the section of its ids. */
 static struct error *read_attrs(struct perf_file *f, struct bytes file, struct bytes attrs,
 				uint64_t entry)
 {

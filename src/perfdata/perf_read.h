@@ -1,4 +1,4 @@
-/* A perf file under way, between the files that read it: for this room alone. */
+/* A perf file while it is read, between the files that read it: for this room alone. */
 #ifndef PERFDATA_PERF_READ_H
 #define PERFDATA_PERF_READ_H
 
@@ -8,7 +8,7 @@
 /* perf_header.c: an event's attr, as the kernel has it, in exactly these bytes, and the ids of its
  * events. */
 struct error *perf_read_attr(struct perf_file *f, struct bytes attr, struct bytes ids) must_check;
-/* The parts in front of the data, and the place of the data. */
+/* Reads the parts in front of the data, and finds the data. */
 struct error *perf_read_header(struct perf_file *f, struct bytes file, struct bytes *ret_data,
 			       bool *ret_is_pipe) must_check;
 /* A fact about the machine in perf's header, by its number (HEADER_*). */

@@ -1,9 +1,9 @@
 /*
- * A recording of `perf record` as a profile. Stacks of Go programs are made anew from the registers
- * and the bytes of stack in the samples (--call-graph dwarf), by the tables of the program's file;
- * those of other programs by their call frame information. Frame-pointer chains of perf (-g) stay
- * as they are. A chain that is known to lack a caller is marked (STACK_PC_NO_CALLER). On arm64 the
- * recorded LR is that caller.
+ * A recording of `perf record` as a profile. Stacks are unwound again from the registers and the
+ * bytes of stack in the samples (--call-graph dwarf): Go programs by the tables of their files,
+ * others by their call frame information. Callchains by frame pointers (-g) stay as they are. A
+ * callchain that is known to lack a caller is marked (STACK_PC_NO_CALLER). On arm64 the recorded LR
+ * is that caller.
  */
 #ifndef PERFDATA_PERFDATA_H
 #define PERFDATA_PERFDATA_H
@@ -19,9 +19,9 @@ struct perfdata_remarks {
 };
 
 /*
- * `exe`, or NULL, is a program's file for where it is not at its path, as when the recording comes
- * from another machine: used for what has its build id, or, where the recording has none, its name.
- * ERROR_CORRUPT, ERROR_UNSUPPORTED: nothing of the recording can be used, and why.
+ * `exe` (or NULL) is a program that is not at its recorded path, as in a recording from another
+ * machine. It is used for programs with its build id, or, if the recording has no build ids, with
+ * its name. ERROR_CORRUPT, ERROR_UNSUPPORTED: nothing of the recording can be used, and why.
  * ERROR_STOPPED when *cancel is not 0, which may be NULL.
  */
 struct error *perfdata_read(const void *bytes, size_t size, const char *exe,

@@ -11,7 +11,7 @@
 #include "base/utf8.h"
 
 #define MAX_PATH 4096
-/* A hostile file could have mappings copied by forks without end. */
+/* Limits for a hostile file, in which forks copy mappings without end. */
 #define MAX_MAPS (1u << 20)
 #define MAX_MAP_COPIES (32u << 20)
 
@@ -43,7 +43,7 @@ static const char *keep(struct process_table *t, const char *text, size_t size)
 	return id == INTERN_FAILED ? NULL : intern_get(&t->strings, id);
 }
 
-/* A process that from now on has this id. */
+/* A process that has this id from now on. */
 static struct recorded_process *add(struct process_table *t, uint32_t pid)
 {
 	struct recorded_process *p;
@@ -115,7 +115,7 @@ static struct error *take_map(struct process_table *t, const struct perf_record 
 		is_code = cursor_u32(&c) & PROT_EXEC;
 		cursor_u32(&c);
 	}
-	/* The kernel's own have no process. */
+	/* Mappings of the kernel have no process. */
 	if (c.failed || !is_code || pid == UINT32_MAX || map.end <= map.start)
 		return NULL;
 	map.path = keep(t, (const char *)c.at, c.end - c.at);
@@ -146,7 +146,7 @@ static struct error *take_comm(struct process_table *t, const struct perf_record
 	return NULL;
 }
 
-/* A new process, or a new thread of one. */
+/* Adds a new process, or a new thread of one. */
 static struct error *take_fork(struct process_table *t, const struct perf_record *record)
 {
 	struct cursor c = cursor_of(record->body, record->size, "a fork");

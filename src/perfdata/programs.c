@@ -11,7 +11,7 @@
 #include "base/regular_file.h"
 #include "image/version.h"
 
-/* perf's ids have 20 bytes, with zeros behind a shorter one. */
+/* perf's build ids have 20 bytes; a shorter one is filled up with zeros. */
 static bool same_build(const char *recorded, const char *ours)
 {
 	size_t n = strlen(ours);
@@ -103,8 +103,8 @@ struct recorded_file *programs_file(struct programs *p, const char *path)
 	return file;
 }
 
-/* Where the file was moved to; false when no code of it lies at the mapping's offset: then it is
- * not the file that was mapped. */
+/* The bias of the mapped file. False: the file has no code at the mapping's offset, so it is not
+ * the mapped file. */
 static bool find_bias(const struct image *img, const struct recorded_map *map, uint64_t *ret)
 {
 	const struct elf_segment *segments;
@@ -155,7 +155,7 @@ static void program_destroy(struct recorded_program *program)
 	free(program);
 }
 
-/* One that is open already, of the same file at the same place. */
+/* A program that is open already: the same file at the same address. */
 static const struct recorded_program *
 have(const struct programs *p, const struct recorded_file *file, const struct recorded_map *map)
 {

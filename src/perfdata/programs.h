@@ -1,4 +1,4 @@
-/* The files that the processes of a recording had mapped, as they are on this machine now. */
+/* The mapped files of a recording's processes, as they are on this machine now. */
 #ifndef PERFDATA_PROGRAMS_H
 #define PERFDATA_PROGRAMS_H
 
@@ -11,18 +11,19 @@
 enum file_state {
 	FILE_USABLE,
 	FILE_MISSING,
-	FILE_OTHER_BUILD, /* another was recorded */
+	FILE_OTHER_BUILD, /* it is not the recorded build */
 	FILE_UNREADABLE,  /* no ELF file, or not allowed */
 };
 
 struct recorded_file {
 	const char *path; /* as recorded */
-	char *found;      /* where it is: there, at `exe`, or in perf's cache ($HOME/.debug) */
+	char *found;      /* where it is: at that path, at `exe`, or in perf's cache
+			   * ($HOME/.debug) */
 	enum file_state state;
 	bool is_go;
 	bool is_checked; /* by its build id */
 	char build_id[ELF_BUILD_ID_SIZE];
-	struct error *why; /* a Go program cannot be used */
+	struct error *why; /* why the Go program cannot be used */
 	bool said;
 };
 
@@ -49,9 +50,9 @@ struct programs {
 	size_t capacity;
 };
 
-/* The file of a mapping; NULL: no memory. The path stays the caller's. */
+/* The file of a mapping; NULL: no memory. `path` stays the caller's. */
 struct recorded_file *programs_file(struct programs *p, const char *path);
-/* *ret is NULL when the mapping is not of Go code, or of none that can be used: file->why. */
+/* *ret is NULL when the mapping is not Go code, or its file is unusable: see file->why. */
 struct error *programs_go(struct programs *p, const struct recorded_map *map,
 			  const struct recorded_program **ret) must_check;
 void programs_release(struct programs *p);

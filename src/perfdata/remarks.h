@@ -1,4 +1,4 @@
-/* For this room alone. */
+/* Remarks about a recording: for this room alone. */
 #ifndef PERFDATA_REMARKS_H
 #define PERFDATA_REMARKS_H
 

@@ -14,20 +14,20 @@ struct wall_bucket {
 	enum goroutine_status status;
 	uint8_t wait_reason; /* when waiting */
 	uint32_t creator;    /* see wall_sampler_creator(); 0: not known, or not asked for */
-	uint64_t count;      /* looks */
+	uint64_t count;      /* samples */
 	uint64_t ns;
 	uint64_t cpu_ns; /* of running ones: CPU time, by the kernel's samples where there are some
 			  */
-	uint64_t idle_count; /* the part by goroutines that stood there from the first look to the
-				last */
+	uint64_t idle_count; /* the part by goroutines that were there from the first sample to the
+			      * last */
 	uint64_t idle_ns;
-	uint64_t longest_ns; /* that a goroutine stood there at a stretch */
+	uint64_t longest_ns; /* how long a goroutine was there without a break, at most */
 	uint64_t longest_goroutine;
 	double variance; /* of ns, in ns^2 */
 	double grain;    /* of ns: the time that a single draw stands for */
 };
 
-/* The gain of one bucket in a part of the time. */
+/* The gain of one bucket in an interval. */
 struct wall_part {
 	uint32_t bucket; /* its index in the result; is_sampled: among the on-CPU samples */
 	bool is_sampled; /* see wall_sampler_sampled() */

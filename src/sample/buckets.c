@@ -37,7 +37,7 @@ static bool is_same(const struct wall_bucket *a, const struct wall_bucket *b)
 	       a->wait_reason == b->wait_reason && a->creator == b->creator;
 }
 
-/* Its place in the index, or the free one that would be its. */
+/* Its index entry, or the free entry where it belongs. */
 static uint32_t *place_of(struct buckets *b, const struct wall_bucket *want)
 {
 	size_t at = bucket_hash(want) & (b->index_size - 1);

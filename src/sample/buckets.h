@@ -7,9 +7,9 @@
 /* No bucket: not counted. */
 #define BUCKET_NONE 0u
 
-/* A recording may go on for ever, and a program have new stacks and labels all the time: past so
- * many, a new one is counted without its labels and its creator, and past twice as many without its
- * stack. 60 MB, and 40 more for the error of each. */
+/* A program may have new stacks and labels all the time. Past this number, new buckets have no
+ * labels and no creator; past twice the number, they have no stack either. 60 MB, and 40 more for
+ * the error of each. */
 #define BUCKETS_MOST (1u << 18)
 
 struct buckets {
@@ -18,12 +18,12 @@ struct buckets {
 	size_t capacity;
 	uint32_t *index;
 	size_t index_size; /* a power of two */
-	uint64_t crowded;  /* times that one was wanted which is not kept */
+	uint64_t crowded;  /* times that a needed bucket did not exist */
 };
 
-/* Empties it; keeps the memory, and the record of crowded buckets. */
+/* Empties it. Keeps the memory and the count of missing buckets. */
 void buckets_clear(struct buckets *b);
-/* The bucket for the record, or for less of it when there are too many; BUCKET_NONE: no memory. */
+/* The bucket of the record; a less specific one when there are too many; BUCKET_NONE: no memory. */
 uint32_t buckets_of(struct buckets *b, const struct goroutine_record *r);
 void buckets_release(struct buckets *b);
 

@@ -10,11 +10,11 @@
 /* One-time costs are paid off over the recording's duration, or over this many seconds. */
 #define LEAST_HORIZON 3.0
 #define MOST_HORIZON 10.0
-/* The debt of so many ticks stops looks; a larger one is paid off beside them. */
+/* A debt of this many ticks stops sampling; a larger debt is paid off while sampling continues. */
 #define DEBT_TICKS 5
-/* Tokens of so many ticks are kept. */
+/* At most the tokens of this many ticks are kept. */
 #define KEPT_TICKS 20
-/* CPU time that suffices for any look; the next tick removes the rest. */
+/* CPU time that suffices for any sample; the next tick removes the rest. */
 #define ENOUGH_NS 1e15
 
 void budget_init(struct budget *b, double share, double hz, double duration)
@@ -29,8 +29,9 @@ bool budget_is_unlimited(const struct budget *b)
 	return b->share <= 0;
 }
 
-/* CPU time spent in advance, in seconds, is deducted from later earnings until the horizon; but
- * only up to half of these, otherwise ticks would use up the rest and no looks would be made. */
+/* CPU time spent in advance, in seconds, is deducted from later earnings until the horizon. At most
+ * half of these is deducted: otherwise waking up would use the rest, and nothing would be
+ * sampled. */
 static void repay(struct budget *b, double cost)
 {
 	b->rate = fmax(b->rate - cost / b->horizon, b->share / 2);
@@ -58,7 +59,7 @@ void budget_add_set_up(struct budget *b, uint64_t used_ns)
 	b->tokens = fmax(b->tokens, 1);
 }
 
-/* The earnings of so many ticks. */
+/* The earnings of this many ticks. */
 static double earned_in(const struct budget *b, double ticks)
 {
 	return ticks * b->rate * 1e9 / b->hz;
@@ -88,7 +89,7 @@ void budget_use(struct budget *b, uint64_t used_ns)
 	b->tokens -= used_ns;
 }
 
-/* The mean of the last ones. */
+/* A moving average of the latest values. */
 static double averaged(double before, double now)
 {
 	return before > 0 ? 0.8 * before + 0.2 * now : now;

@@ -87,7 +87,7 @@ static void note_stay(struct wall_bucket *b, const struct goroutine_record *r, u
 	b->longest_goroutine = r->goid;
 }
 
-/* Ends what `before` stood for, at the beginning of this pass. */
+/* Credits the time of `before`, which ends at the beginning of this pass. */
 static void credit(struct estimate *e, const struct goroutine_record *before)
 {
 	struct wall_bucket *b;
@@ -100,8 +100,8 @@ static void credit(struct estimate *e, const struct goroutine_record *before)
 	note_stay(b, before, e->credited - before->owner_since);
 }
 
-/* It is where it was, and did not leave in between. A running goroutine saves its sp and pc now and
- * then, but trackingSeq changes when it stops. */
+/* Whether it is where it was, and did not leave in between. A running goroutine may save its sp and
+ * pc, but trackingSeq changes when it stops. */
 static bool stood_still(const struct goroutine_record *a, const struct goroutine_record *b)
 {
 	if (a->goid != b->goid || a->key != b->key || a->stack != b->stack ||
@@ -135,7 +135,7 @@ static bool may_be_idle(enum goroutine_status status)
 	return status != G_RUNNING && status != G_RUNNABLE;
 }
 
-/* The rest of a goroutine's time, and whether it was idle all through. */
+/* Credits the rest of a goroutine's time, and whether it was idle all the time. */
 static void finish_record(struct estimate *e, const struct goroutine_record *r, bool scanned,
 			  uint64_t rest)
 {
@@ -157,8 +157,8 @@ static void finish_record(struct estimate *e, const struct goroutine_record *r, 
 }
 
 /*
- * Applies the change seen in the sampled part to the rest: `factor` ns a goroutine. An amount that
- * would go below 0 is missing from the sum.
+ * Applies the change seen in the sampled part to the rest: `factor` ns a goroutine. An amount below
+ * 0 is clipped, so it is missing from the sum.
  */
 static void expand(struct estimate *e, double factor)
 {
@@ -206,7 +206,7 @@ void estimate_finish(struct estimate *e, uint64_t now, const struct goroutine_re
 		all += u->count;
 		seen += i < e->next ? u->count : 0;
 		if (!e->passes && i >= e->next)
-			continue; /* never looked at */
+			continue; /* never scanned */
 		for (uint32_t k = u->first; k < u->first + u->count; k++)
 			finish_record(e, &records[k], cut && i < e->next, rest);
 	}

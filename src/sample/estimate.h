@@ -1,11 +1,10 @@
 /*
- * From looks at goroutines to times: the estimator of the wall-clock sampler, without clock and
- * memory of a target, so that it can be simulated.
+ * The estimator of the wall-clock sampler: from samples of goroutines to times. It has no clock and
+ * no target, so a simulation can test it.
  *
- * Looks come in passes: all units of goroutines once, in a random order, at one moment or over
- * several ticks. The result of a look stands for the time of its pass. A pass that is cut
- * short has looked at a random part: the rest is assumed unchanged, apart from the change seen in
- * that part.
+ * A pass scans all units of goroutines once, in a random order, in one tick or over several. A
+ * sample stands for the time of its pass. A pass that the end cuts short has scanned a random part.
+ * The rest is assumed to have changed in the same proportion.
  *
  * For the files of this room alone.
  */
@@ -20,35 +19,36 @@ struct estimate {
 	struct precision precision;
 	uint64_t random;
 
-	/* The pass under way. */
+	/* The current pass. */
 	uint32_t *order; /* of units */
 	size_t order_capacity;
 	size_t unit_count;
-	size_t next; /* in order: the first that was not looked at */
+	size_t next; /* index into order: the first unit that was not scanned */
 	uint64_t began;
 
-	uint64_t passes;   /* complete ones */
-	uint64_t credited; /* ns that they stand for */
+	uint64_t passes;   /* complete passes */
+	uint64_t credited; /* ns that these stand for */
 };
 
 /* `seed` is not 0. */
 void estimate_init(struct estimate *e, uint64_t seed);
 void estimate_release(struct estimate *e);
 
-/* From 0 up to 1. */
+/* A random number from 0 up to 1. */
 double estimate_random(struct estimate *e);
 
-/* A pass's time goes from its beginning to its end; the next begins where it ends. No moment
- * is taken to be before the one said last. */
+/* A pass lasts from its beginning to its end; the next begins where it ends. Times never go
+ * back. */
 struct error *estimate_begin_pass(struct estimate *e, uint64_t now, size_t unit_count,
 				  bool shuffled) must_check;
 void estimate_end_pass(struct estimate *e, uint64_t now);
-/* The first pass's time begins only now, though there were looks in it: nothing ran so far. */
+/* Starts the time of the first pass only now, although it was scanned already: nothing ran so
+ * far. */
 void estimate_begin_at(struct estimate *e, uint64_t now);
-/* The units up to e->next were looked at; those since the last call at one moment. */
+/* The units up to e->next were scanned; those since the last call at one moment. */
 void estimate_end_tick(struct estimate *e, size_t next);
 
-/* A goroutine whose record changed, or may have; the owner's members of `now` are set. */
+/* A goroutine whose record changed, or may have changed; the owner's members of `now` are set. */
 struct error *estimate_see(struct estimate *e, const struct goroutine_record *before,
 			   struct goroutine_record *now, bool wanted) must_check;
 

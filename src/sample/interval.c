@@ -5,7 +5,8 @@
 
 #include "base/array.h"
 
-/* A goroutine's time is in its bucket only when it has left that: until then it is in its record.
+/* A goroutine's time is credited to its bucket when the goroutine leaves it. Until then it is in
+ * the goroutine's record.
  */
 static void add_open(struct interval_total *totals, const struct estimate *e,
 		     const struct goroutine_record *r)
@@ -121,7 +122,7 @@ struct error *interval_take_rest(struct interval *interval, const struct estimat
 	return err;
 }
 
-/* Adds the counts since `before`, if any. Waits may have been dropped. */
+/* Adds the counts since `before`, if there are any. Waits may have been dropped. */
 static bool add_fresh(struct cpu_bucket *fresh, const struct cpu_bucket *before,
 		      const struct cpu_bucket *now)
 {

@@ -23,27 +23,27 @@ struct interval {
 	struct cpu_bucket *fresh;
 	size_t counted_capacity, fresh_capacity;
 	size_t fresh_count;
-	/* The new part of each bucket: of an interval that is taken in parts. */
+	/* The gains of all buckets, for an interval that is taken in parts. */
 	struct wall_part *parts;
 	size_t part_capacity;
 	size_t part_count;
 };
 
-/* Puts the result of the looks into interval->seen; *ret_ns is the time that it stands for. When
- * that is 0, nothing is taken. */
+/* Puts the samples into interval->seen; *ret_ns is the time that they stand for. If that is 0,
+ * nothing is taken. */
 struct error *interval_take(struct interval *interval, const struct estimate *e,
 			    const struct goroutine_record *records, size_t count,
 			    uint64_t *ret_ns) must_check;
-/* Likewise, but in interval->parts, by the estimate's own buckets. */
+/* Likewise, into interval->parts, with the estimate's own bucket numbers. */
 struct error *interval_take_parts(struct interval *interval, const struct estimate *e,
 				  const struct goroutine_record *records, size_t count,
 				  uint64_t *ret_ns) must_check;
-/* The samples that came since the last call, in interval->fresh. */
+/* Puts the on-CPU samples since the last call into interval->fresh. */
 struct error *interval_take_samples(struct interval *interval, const struct cpu_bucket *samples,
 				    size_t count) must_check;
-/* After estimate_finish(), in interval->parts: what it added to each bucket. */
+/* After estimate_finish(): puts what it added to each bucket into interval->parts. */
 struct error *interval_take_rest(struct interval *interval, const struct estimate *e) must_check;
-/* Adds what came of them since the last call to interval->parts. */
+/* Adds the on-CPU samples since the last call to interval->parts. */
 struct error *interval_add_samples(struct interval *interval, const struct cpu_bucket *samples,
 				   size_t count, uint64_t period_ns) must_check;
 void interval_release(struct interval *interval);

@@ -1,4 +1,4 @@
-/* From two sources one wall clock: see buckets_join(). */
+/* Joins memory samples and on-CPU samples into one wall clock: see buckets_join(). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static int compare_samples(const void *a, const void *b)
 	return (x->labels > y->labels) - (x->labels < y->labels);
 }
 
-/* The samples of one start function and one set of labels, in the sorted order. */
+/* The on-CPU samples of one start function and one set of labels, in the sorted order. */
 struct group {
 	size_t first;
 	size_t end;
@@ -89,15 +89,15 @@ static bool add(struct buckets *b, const struct cpu_bucket *sample, uint32_t cre
 	return true;
 }
 
-/* That of a share of a time, which is `part` of it by so many samples. */
+/* The variance of a share `part` of a time, estimated by this many samples. */
 static double share_variance(const struct wall_bucket *of, double part, double samples)
 {
 	return part * part * of->variance + (double)of->ns * of->ns * part * (1 - part) / samples;
 }
 
 /*
- * The time of bucket `from` to the stacks of its samples: as they used a processor, and waited for
- * one.
+ * Divides the time of bucket `from` between the stacks of its on-CPU samples, by their CPU time and
+ * their waits for a CPU.
  */
 static bool share(struct buckets *b, size_t from, const struct cpu_bucket *samples,
 		  const struct group *g, uint64_t period_ns)

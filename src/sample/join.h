@@ -1,4 +1,5 @@
-/* From looks at memory and samples of threads to one clock: for the files of this room alone. */
+/* Joins samples of memory and samples of threads into one wall clock: for the files of this room
+ * alone. */
 #ifndef SAMPLE_JOIN_H
 #define SAMPLE_JOIN_H
 
@@ -7,10 +8,10 @@
 
 /*
  * Gives running goroutines their stacks: the time of each bucket whose stack is [running] goes to
- * buckets with the stacks of its samples, in proportion to their CPU time and their waits for a
- * processor. Samples of goroutines that were never seen running count as the CPU time that they
- * stand for, those in a system call take the time that memory has seen there; those of the
- * runtime's own goroutines only if `system`.
+ * buckets with the stacks of its on-CPU samples, in proportion to their CPU time and their waits
+ * for a CPU. Samples of goroutines that memory never showed running count with their CPU time.
+ * Samples in a system call take time from the bucket that memory showed. Samples of the runtime's
+ * own goroutines count only if `system`.
  */
 struct error *buckets_join(struct buckets *b, struct goroutine_set *set,
 			   const struct cpu_bucket *samples, size_t count, uint64_t period_ns,

@@ -1,16 +1,16 @@
 /*
- * On a processor, and in a system call or in C all the same: memory has seen the goroutine in state
- * syscall meanwhile. That time, as far as samples say that it was spent on a processor, goes from
- * the bucket which memory filled to the bucket with the sample's stack.
+ * A goroutine may run on a CPU in a system call or in C, while memory shows it in state syscall.
+ * The part of that time which on-CPU samples stand for moves from memory's bucket to the bucket
+ * with the sample's stack.
  */
 #include <math.h>
 
 #include "sample/join.h"
 
 /*
- * The stack in memory begins where the system call was entered (g.syscallpc), the sample's further
- * inside; the callers of that function are the same in both. For a truncated stack its start is
- * known.
+ * Whether `memory` and `sample` are in the same call. The stack in memory begins where the system
+ * call was entered (g.syscallpc), the sample's stack further inside. Both have the same callers. Of
+ * a truncated stack, the start function is known.
  */
 static bool is_caller(const struct stack *memory, const struct stack *sample, uint64_t start_pc)
 {
@@ -24,7 +24,7 @@ static bool is_caller(const struct stack *memory, const struct stack *sample, ui
 	return true;
 }
 
-/* The one with the most time left. */
+/* The matching bucket with the most time left. */
 static struct wall_bucket *find_caller(struct buckets *b, const struct stacks *stacks,
 				       const struct cpu_bucket *sample)
 {

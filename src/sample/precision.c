@@ -5,7 +5,7 @@
 
 #include "base/array.h"
 
-/* So many passes say how the first one varied. */
+/* After this many passes, their variance is used for the first pass, too. */
 #define ENOUGH_ROTATIONS 4
 #define MISS 0.05
 
@@ -63,9 +63,9 @@ void precision_end_tick(struct precision *p)
 }
 
 /*
- * The variance of a look by a squared difference. Two looks differ by twice the variance of one.
- * But looks of one pass at different times may each differ from the mean, if goroutines are in
- * step.
+ * The variance of one sample, from a squared difference. Two samples differ by twice the variance
+ * of one. But samples of one pass at different times may each differ from the mean, if goroutines
+ * move in step.
  */
 static double variance_of_square(const struct precision *p)
 {
@@ -114,7 +114,7 @@ void precision_end_pass(struct precision *p, double ns)
 	clear_pass(p);
 }
 
-/* Which goroutines were looked at varies too, as do the moments. */
+/* Which goroutines were sampled varies, as well as the time. */
 void precision_cut_pass(struct precision *p, double ns, double scale)
 {
 	double weight = scale * (scale - 1) + variance_of_square(p) * scale;
@@ -185,7 +185,7 @@ void precision_tell(const struct precision *p, struct buckets *b)
 
 /*
  * How probable it is that a stack's time is off by more than `error`, by the normal distribution.
- * The true variance of rare draws exceeds the one seen: as much as `grain` a time more.
+ * The true variance of rare draws exceeds the observed one by up to `grain`.
  */
 static double miss(double variance, double grain, double error)
 {
@@ -204,8 +204,8 @@ static double any_miss(const struct buckets *b, double grain, double error)
 	return sum;
 }
 
-/* Before the first look at a goroutine, and after the last, it may have moved as rarely as would
- * not have been seen in all the ticks. */
+/* Before the first sample of a goroutine and after the last one, it may have moved so rarely that
+ * no tick saw it. */
 static double error_of_ends(const struct precision *p)
 {
 	double n = p->ticks;

@@ -1,19 +1,18 @@
 /*
- * How far off the shares of a recording may be, from the recording itself.
+ * Estimates the error of a recording's shares from the recording itself.
  *
- * The state of a goroutine between two looks is unknown if it ran meanwhile. The looks of one tick
- * are one moment: goroutines may well do the same in step. So a tick is what counts as one draw,
- * and its goroutines that came to a place, less those that left it since the look before, tell how
- * much that place's draws vary: the variance by successive differences, which is that of stratified
- * sampling with one draw a stratum, and on the safe side where there is a trend (Wolter,
- * Introduction to Variance Estimation, chapter 8). Goroutines that stay where they are make none,
- * however few of them are looked at twice.
+ * The state of a goroutine between two samples is unknown if it ran meanwhile. Goroutines may move
+ * in step, so all samples of a tick count as one draw. Goroutines that came to a place, less those
+ * that left it since the sample before, show how much the place's draws vary. This is the variance
+ * by successive differences: that of stratified sampling with one draw a stratum, and too large
+ * rather than too small where there is a trend (Wolter, Introduction to Variance Estimation,
+ * chapter 8). Goroutines that stay where they are add no variance.
  *
- * The first pass has no look before it: it varies as the others did, or, when they are too few,
- * as its ticks do among themselves.
+ * The first pass has no samples before it. It gets the variance of the others, or, if they are too
+ * few, the variance among its own ticks.
  *
  * A place that no tick has met has no variance. n draws without it permit a share of about 3 / n of
- * the moving time. That is the least error, and all of it when the draws are few.
+ * the moving time. That is the least error; with few draws it is the whole error.
  */
 #ifndef SAMPLE_PRECISION_H
 #define SAMPLE_PRECISION_H
@@ -22,14 +21,14 @@
 
 /* The tally of one bucket. */
 struct tally {
-	double delta;          /* goroutines that came, less those that left; in this tick */
+	double delta;          /* in this tick: goroutines that came, less those that left */
 	double net;            /* in this pass */
 	double squares;        /* of this pass's deltas */
-	double past_squares;   /* of all passes but the first, as variances of one look */
+	double past_squares;   /* of all later passes, as variances of one sample */
 	double variance;       /* in ns^2 */
 	double first;          /* goroutines in the first pass */
-	double first_squares;  /* of them a tick */
-	double first_products; /* of them and of all in the tick */
+	double first_squares;  /* of these, by tick */
+	double first_products; /* of these and of all goroutines in the tick */
 	bool in_tick;
 	bool in_pass;
 };
@@ -44,13 +43,13 @@ struct precision {
 	size_t pass_count;
 	size_t pass_capacity;
 
-	double tick_looks; /* at goroutines that are new, or ran since the look before */
+	double tick_looks; /* of goroutines that are new, or ran since the last sample */
 	double pass_looks;
 	size_t pass_ticks;
 	size_t passes;
 	size_t ticks;
-	size_t moving_ticks; /* with looks, in later passes than the first */
-	double moving_ns;    /* what those looks stand for */
+	size_t moving_ticks; /* in later passes than the first, with samples */
+	double moving_ns;    /* what those samples stand for */
 
 	double first_ns; /* how long the first pass took */
 	double first_looks;
@@ -58,24 +57,23 @@ struct precision {
 	size_t first_ticks;
 };
 
-/* A goroutine was in one bucket at the look before and is in the other now; BUCKET_NONE: it did not
- * exist or does not count. Not called for goroutines that did not run in between. False: no memory.
+/* A goroutine was in bucket `before` in the last sample and is in bucket `now`; BUCKET_NONE: it did
+ * not exist or does not count. Call it only for goroutines that ran in between. False: no memory.
  */
 bool precision_look(struct precision *p, uint32_t before, uint32_t now) must_check;
-/* The looks since the last call were of one moment. */
+/* The samples since the last call were taken at one moment. */
 void precision_end_tick(struct precision *p);
-/* All units were looked at; the samples stand for that time. */
+/* All units were scanned; the samples stand for this time. */
 void precision_end_pass(struct precision *p, double ns);
-/* Only one in `scale` of the goroutines was looked at in that time. */
+/* Only one in `scale` of the goroutines was sampled in this time. */
 void precision_cut_pass(struct precision *p, double ns, double scale);
 
-/* By how many more goroutines were in the bucket at this pass's looks than at the ones before.
- */
+/* How many more goroutines were in the bucket in this pass than in the one before. */
 double precision_net(const struct precision *p, uint32_t bucket);
 
-/* Gives the buckets variance and grain. Their times are complete. */
+/* Sets the variance and grain of each bucket, whose times are complete. */
 void precision_tell(const struct precision *p, struct buckets *b);
-/* Within so much of the truth are the shares of all stacks together, 19 times of 20. */
+/* The error of all stacks' shares together, with 95 % confidence. */
 double precision_error(const struct precision *p, const struct buckets *b);
 void precision_release(struct precision *p);
 

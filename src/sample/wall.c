@@ -18,22 +18,22 @@
 #include "sample/join.h"
 #include "sample/parts.h"
 
-/* Bytes of headers in a unit: large where all are read in order; small where few can be read at all
- * and many places count more than many goroutines (sampled at random, neighbours are alike). */
+/* Bytes of headers in a unit. Units are large where all are read in order, and small where only few
+ * can be read: then many places count more than many goroutines, because neighbours are alike. */
 enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 };
 
-/* With a larger budget than this gospect does not raise its priority. */
+/* With a larger budget, gospect does not raise its priority. */
 #define MOST_URGENT 0.05
-/* The first look is not later. */
+/* The first sample comes within this time. */
 #define MOST_DELAY_NS 100000000u
-/* On-CPU samples are read after this many ticks: their ring is full in half a second, and the
- * target's memory changes meanwhile. */
+/* At most this many ticks are skipped, because on-CPU samples must be read: their ring fills up in
+ * half a second, and the target's memory changes meanwhile. */
 #define MOST_LEFT_OUT 4
-/* Go statements; more are of a program that makes them up. */
+/* The most go statements; a hostile program may make up more. */
 #define MOST_CREATORS (1u << 16)
-/* Then it is looked at whether the recording was stopped. */
+/* How often a sleeping sampler checks whether it was stopped. */
 #define MOST_SLEEP_NS 50000000u
-/* The shortest interval of parts, and their largest share of the budget. */
+/* The shortest interval between parts, and the largest share of the budget for them. */
 #define LEAST_PART_NS 10000000u
 #define PART_OF_BUDGET 0.05
 
@@ -46,20 +46,20 @@ struct wall_sampler {
 	uint64_t started;
 	struct estimate estimate;
 	const struct goroutine_unit *units;
-	size_t next;        /* unit to look at, in the estimate's order */
+	size_t next;        /* unit to scan, in the estimate's order */
 	uint64_t pass_tick; /* in which this pass began */
-	uint64_t last_tick; /* when something was looked at last */
+	uint64_t last_tick; /* when something was scanned last */
 
 	struct budget budget;
-	uint64_t charged; /* CPU time of this process that was taken from the tokens */
+	uint64_t charged; /* CPU time of this thread that was taken from the tokens */
 
 	uint64_t period; /* the next tick's */
-	uint64_t earned; /* until when tokens were earned */
-	int left_out;    /* ticks that were slept through, one after the other */
-	bool drawn;      /* the next tick may look, see draw_look() */
-	uint64_t looked; /* when the tick began in which goroutines are looked at */
+	uint64_t earned; /* the time up to which tokens were earned */
+	int left_out;    /* consecutive ticks that were slept through */
+	bool drawn;      /* the next tick may sample: see draw_look() */
+	uint64_t looked; /* when the tick of the current scans began */
 	uint64_t told;   /* time of the last progress report */
-	bool ahead;      /* of others, see get_ahead() */
+	bool ahead;      /* with real-time priority: see get_ahead() */
 	bool stepped;
 	bool paused;
 	struct interval interval;
@@ -71,7 +71,7 @@ struct wall_sampler {
 	size_t creator_count;
 	size_t creator_capacity;
 	struct map creator_ids;
-	struct map waits; /* goid -> since when it waited at the first look */
+	struct map waits; /* goid -> when its wait began, as of the first sample */
 };
 
 static bool is_wanted(const struct wall_sampler *s, const struct goroutine_record *r)
@@ -103,7 +103,7 @@ static uint32_t creator_id(struct wall_sampler *s, uint64_t go_pc)
 	return *id;
 }
 
-/* Notes details of a newly met goroutine. */
+/* Notes details of a goroutine that was just found. */
 static void note_details(struct wall_sampler *s, struct goroutine_record *now,
 			 const uint8_t *header)
 {
@@ -197,7 +197,7 @@ static bool unlimited(const struct wall_sampler *s)
 	return budget_is_unlimited(&s->budget);
 }
 
-/* The CPU time of this process since the last call. */
+/* The CPU time of this thread since the last call. */
 static uint64_t used(struct wall_sampler *s)
 {
 	uint64_t now = clock_cpu(), since = s->charged;
@@ -223,7 +223,8 @@ static size_t unit_size(struct wall_sampler *s, bool at_once)
 	return at_once ? UNIT_ORDERED : UNIT_RANDOM;
 }
 
-/* A pass's time begins at `began`. `at_once`: the one before took no more than its first tick.
+/* Begins a pass; its time starts at `began`. `at_once`: the pass before took no more than its first
+ * tick.
  */
 static struct error *begin_pass(struct wall_sampler *s, uint64_t began, bool at_once)
 {
@@ -243,7 +244,7 @@ static struct error *begin_pass(struct wall_sampler *s, uint64_t began, bool at_
 	return err;
 }
 
-/* The time that this tick's looks are for begins half way to the tick before. */
+/* The time that this tick's samples stand for begins half-way to the tick before. */
 static uint64_t tick_begins(const struct wall_sampler *s, uint64_t now)
 {
 	return s->result.ticks ? s->last_tick + (now - s->last_tick) / 2 : s->started;
@@ -286,7 +287,7 @@ static bool draw_look(struct wall_sampler *s)
 	return s->budget.tokens > 0 || budget_draw(&s->budget, estimate_random(&s->estimate));
 }
 
-/* In debt a pass that is complete stands until the next can begin. */
+/* While in debt, a complete pass stands until the next can begin. */
 static bool may_begin(struct wall_sampler *s)
 {
 	if (s->next < s->estimate.unit_count)
@@ -309,7 +310,7 @@ static struct error *scan_affordable(struct wall_sampler *s)
 
 /*
  * A pass of several ticks ends in the middle of one, after `scanned` of its looks, and the next
- * begins there: so that no part of a pass's time has more looks than another.
+ * begins there: so that all parts of a pass's time have the same density of samples.
  */
 static struct error *begin_within_tick(struct wall_sampler *s, uint64_t now, double scanned)
 {
@@ -345,7 +346,7 @@ static void sleep_until(struct wall_sampler *s, uint64_t moment)
 {
 	uint64_t now = clock_now();
 
-	/* Another thread may stop it, and no sleep notices that. */
+	/* Another thread may stop it, which does not interrupt a sleep. */
 	while (now < moment && !*s->options.stop) {
 		uint64_t until = moment - now > MOST_SLEEP_NS ? now + MOST_SLEEP_NS : moment;
 		struct timespec ts = {until / 1000000000, until % 1000000000};
@@ -356,14 +357,15 @@ static void sleep_until(struct wall_sampler *s, uint64_t moment)
 }
 
 /*
- * To wake up costs CPU too, on some virtual machines as much as a look at all goroutines (65 us). A
- * tick that could not look is therefore slept through: what will have been earned by then is known.
+ * Waking up costs CPU time, too: on some virtual machines 65 us, as much as sampling all
+ * goroutines. So gospect sleeps through a tick that may not sample; the earnings up to then are
+ * known.
  */
 static bool is_worth_waking(struct wall_sampler *s, uint64_t moment)
 {
 	budget_earn(&s->budget, moment - s->earned);
 	s->earned = moment;
-	/* Switches fill the ring many times as fast as samples do. */
+	/* Context switches fill the ring many times as fast as samples do. */
 	if (unlimited(s) || !s->result.ticks || s->left_out == MOST_LEFT_OUT || s->cpu.fills_fast)
 		return true;
 	s->drawn = may_begin(s);
@@ -376,15 +378,15 @@ static void leave_out(struct wall_sampler *s)
 	s->left_out++;
 }
 
-/* Sleeps until the tick of the next period or a later one, at a random time in it; ticks that are
- * over are left out. False: there is none. */
+/* Sleeps until a random time in the next period or a later one; ticks that have passed are skipped.
+ * False: there is none. */
 static bool sleep_until_tick(struct wall_sampler *s, uint64_t end)
 {
 	uint64_t length = 1e9 / s->options.hz, now = clock_now(), moment;
 
 	for (;; s->period++) {
 		uint64_t from = s->started + s->period * length;
-		/* The first look comes within MOST_DELAY_NS. */
+		/* The first sample comes within MOST_DELAY_NS. */
 		uint64_t room = s->period || length < MOST_DELAY_NS ? length : MOST_DELAY_NS;
 
 		if (from >= end) {
@@ -405,7 +407,7 @@ static bool sleep_until_tick(struct wall_sampler *s, uint64_t end)
 }
 
 /*
- * On a busy machine a look would come late, after the target's threads have run, and would see
+ * On a busy machine a sample would come late, after the target's threads have run, and would show
  * another state. A preempted reader also holds the target's mmap_lock. With CAP_SYS_NICE gospect
  * does not wait. The budget is small, so after the first pass this delays no other thread for long.
  */
@@ -434,7 +436,7 @@ static void begin_time(struct wall_sampler *s)
 	s->result.start_ns = clock_read(CLOCK_REALTIME);
 }
 
-/* The look at a program that is still held stands for the time from now on: it may end before the
+/* The sample of a held program stands for the time from now on: the program may end before the
  * first tick. */
 static struct error *must_check look_before(struct wall_sampler *s)
 {
@@ -457,7 +459,7 @@ struct error *wall_sampler_begin(struct wall_sampler *s)
 	return err;
 }
 
-/* A duration may be longer than a clock has room for. */
+/* A duration may exceed the range of the clock. */
 static uint64_t end_of(const struct wall_sampler *s)
 {
 	double ns = s->options.duration * 1e9;
@@ -525,7 +527,7 @@ static struct error *loop(struct wall_sampler *s)
 	return err;
 }
 
-/* Without on-CPU samples running goroutines stay [running]. */
+/* Without on-CPU samples, running goroutines stay [running]. */
 static struct error *join(struct wall_sampler *s)
 {
 	const struct cpu_bucket *samples;
@@ -562,7 +564,7 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 
 	err = loop(s);
 	end = clock_now();
-	/* An error in the target's memory does not lose the samples so far. */
+	/* After an error in the target's memory, the samples so far are kept. */
 	if (err && err->code != ERROR_GONE && !s->result.ticks)
 		return err;
 	s->result.ended = err;

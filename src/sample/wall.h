@@ -1,24 +1,24 @@
 /*
  * The wall-clock sampler: where every goroutine is, at each tick, until the end of the recording.
  *
- * All goroutines are looked at once a pass. When that fits into a tick's budget, a pass is
- * a tick. Else it takes several, units of goroutines come in a new random order each time, and what
- * a scan sees stands for the time of its pass: each goroutine is seen at a random moment of
- * each pass, so the estimate is unbiased, whatever the budget.
+ * A pass samples all goroutines once. If the budget of a tick suffices, a pass takes one tick.
+ * Otherwise it takes several; units of goroutines come in a new random order each time, and a
+ * sample stands for the time of its pass. So each goroutine is sampled at a random time of each
+ * pass, and the estimate is unbiased, whatever the budget.
  *
  * A running goroutine has its stack pointer in a register, so memory shows only that it runs, and
- * since when. Where it is comes from a source of CPU samples, and is given the time that memory
- * saw: goroutines that began at the same function, with the same labels, share their running time
- * as their samples are shared. So no goroutine counts twice in an instant.
+ * since when. A source of on-CPU samples says where. Goroutines with the same start function and
+ * labels form a group; their running time is divided between stacks in proportion to the group's
+ * on-CPU samples. So no goroutine counts twice at the same time.
  *
- * Unknown are the places of a goroutine that ran between two looks, and the goroutines that a
- * shortened pass did not reach. The result says the error that this makes (precision.h).
+ * Two things are unknown: where a goroutine was that ran between two samples, and the goroutines
+ * that a shortened pass did not reach. The result has the resulting error (precision.h).
  *
- * The time credited is the time that really passed. A goroutine that did not run between two looks
- * costs a comparison, and its time is exact.
+ * The time credited is the time that really passed. A goroutine that did not run between two
+ * samples costs one comparison, and its time is exact.
  *
- * A tick comes at a random moment of its period: what the target does in step with our rate is seen
- * as often as it happens.
+ * A tick comes at a random time in its period, so a target that works in step with the sampling
+ * rate is measured right.
  */
 #ifndef SAMPLE_WALL_H
 #define SAMPLE_WALL_H
@@ -40,19 +40,20 @@ struct wall_options {
 	bool system;        /* the runtime's own goroutines too */
 	size_t stack_limit; /* bytes of a stack that are read at most */
 	struct unwinding unwind; /* how frames are found */
-	/* The first sample is of all goroutines, whatever it costs: for callers that show them at
+	/* Samples all goroutines at first, whatever that costs: for callers that show them at
 	 * once. */
 	bool whole_first;
-	/* Called when a wanted goroutine was seen elsewhere than at the look before, or ran in
-	 * between; `before` may be of another goroutine, or of none. `now` is CLOCK_MONOTONIC. */
+	/* Called when a requested goroutine is in another place than in the last sample, or ran in
+	 * between; `before` may be another goroutine, or none. `now` is CLOCK_MONOTONIC. */
 	void (*moved)(void *arg, const struct goroutine_record *before,
 		      const struct goroutine_record *after, uint64_t now);
 	void *moved_arg;
 	bool creators; /* goroutines of different creators have different buckets */
-	/* The program does not run before `progress` is called first: all goroutines are looked at
-	 * before, for it may end before the first tick. */
+	/* The program does not run before the first call of `progress`. All goroutines are sampled
+	 * before that, because it may end before the first tick. */
 	bool held;
-	const atomic_int *stop; /* ends it when it is not 0, within 50 ms; for any thread */
+	const atomic_int *stop; /* ends the recording within 50 ms when it is not 0; for any
+				 * thread */
 	/* Called when it begins, and then about once a second. */
 	void (*progress)(void *arg, double seconds, uint64_t samples);
 	/* wall_sampler_run() calls it with the samples since the last call, as often as a small
@@ -68,19 +69,19 @@ struct wall_result {
 	uint64_t duration_ns; /* from the first tick to the end */
 	uint64_t cpu_ns;      /* used by this thread meanwhile */
 	uint64_t ticks;
-	uint64_t missed;   /* ticks that came too late and were left out */
+	uint64_t missed;   /* ticks that came too late and were skipped */
 	uint64_t passes;   /* complete ones */
-	double looks;      /* at each goroutine: passes, and the part of the last one */
-	double goroutines; /* that were counted, mean over the time */
-	double per_tick;   /* looked at in a tick, mean */
-	double error; /* all stacks' shares of all time are right within this, 19 times of 20 */
-	/* Times that a goroutine counted without its labels, or its stack: there were too many
-	 * different ones. */
+	double looks;      /* samples of each goroutine: passes, and the part of the last one */
+	double goroutines; /* the mean number that was counted */
+	double per_tick;   /* the mean number that was sampled in a tick */
+	double error; /* error of all stacks' shares together, at 95 % confidence */
+	/* How often a goroutine counted without its labels or its stack, because there were too
+	 * many different ones. */
 	uint64_t crowded;
-	/* Times that a goroutine's go statement was one too many. */
+	/* How often a go statement was left out, because there were too many. */
 	uint64_t creators_left_out;
-	struct error *ended; /* why it ended early: ERROR_GONE, or memory that was not readable any
-				more; or NULL */
+	struct error *ended; /* why it ended early: ERROR_GONE, or memory became unreadable; or
+			      * NULL */
 };
 
 struct wall_sampler;
@@ -90,8 +91,8 @@ struct error *wall_sampler_open(struct target *t, const struct image *img,
 				struct wall_sampler **ret) must_check;
 void wall_sampler_close(struct wall_sampler *s);
 
-/* Before it begins; `arg` lives as long as it runs. Without a source, running
- * goroutines have the stack [running]. */
+/* Call it before the recording begins. `arg` must live as long as it runs. Without a source,
+ * running goroutines have the stack [running]. */
 void wall_sampler_use(struct wall_sampler *s, const struct cpu_source *source);
 
 /* Samples until the end; the end of the target is no error, but noted in the result. */
@@ -100,7 +101,7 @@ struct error *wall_sampler_run(struct wall_sampler *s) must_check;
 /*
  * The same in steps, for callers with other work between two ticks: begin once, then step, until
  * *ret_more is false or there is an error; ERROR_GONE: the target ended. A step sleeps until the
- * next tick and makes its looks. The only results are the intervals.
+ * next tick and samples. The only results are the intervals.
  */
 struct error *wall_sampler_begin(struct wall_sampler *s) must_check;
 struct error *wall_sampler_step(struct wall_sampler *s, bool *ret_more) must_check;
@@ -108,11 +109,11 @@ struct error *wall_sampler_step(struct wall_sampler *s, bool *ret_more) must_che
  * normal priority. */
 void wall_sampler_pause(struct wall_sampler *s);
 
-/* The samples of a part of the time. */
+/* The samples of an interval. */
 struct wall_interval {
-	uint64_t ns; /* that it stands for: up to the last complete pass */
-	/* As of a recording of that time alone, but idle times and errors; only
-	 * those of which something was seen. */
+	uint64_t ns; /* the time that they stand for: up to the last complete pass */
+	/* As in a recording of that time alone, but without idle times and errors. Empty buckets
+	 * are left out. */
 	const struct wall_bucket *buckets;
 	size_t count;
 };
@@ -124,20 +125,20 @@ struct error *wall_sampler_interval(struct wall_sampler *s, struct wall_interval
 /* The bucket of a part's samples: stack, labels and status; false: there is none. */
 bool wall_sampler_sampled(const struct wall_sampler *s, uint32_t bucket, struct wall_bucket *ret);
 
-/* Whether a goroutine is counted: alive, and wanted. */
+/* Whether a goroutine is counted: alive, and requested. */
 bool wall_sampler_counts(const struct goroutine_record *r);
-/* Since when it stands where it was last seen, at least (CLOCK_MONOTONIC): since it was seen coming
- * there; if it stood there at the first look, since when the runtime says (g.waitsince, which a
- * garbage collection sets). Only with options.creators. */
+/* How long it has been where it was last seen, at least: the CLOCK_MONOTONIC time at which it was
+ * seen to arrive. If it was there in the first sample, the time that the runtime has (g.waitsince,
+ * which a garbage collection sets). Only with options.creators. */
 uint64_t wall_sampler_since(const struct wall_sampler *s, const struct goroutine_record *r);
 /* The go statement (a return address) of a bucket's creator, or a record's owner_creator. */
 uint64_t wall_sampler_creator(const struct wall_sampler *s, uint32_t creator);
 
-/* How often each goroutine was looked at until now. */
+/* How often each goroutine was sampled so far. */
 double wall_sampler_looks(const struct wall_sampler *s);
 
 const struct wall_result *wall_sampler_result(const struct wall_sampler *s);
-/* Stacks and labels of the buckets are this set's. */
+/* The set with the stacks and labels of the buckets. */
 struct goroutine_set *wall_sampler_set(struct wall_sampler *s);
 /* Some buckets may have a count of 0. */
 size_t wall_sampler_buckets(const struct wall_sampler *s, const struct wall_bucket **ret);

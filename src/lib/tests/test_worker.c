@@ -1,4 +1,4 @@
-/* A worker that does what it wants, as one that was taken over, does not hold its caller up. */
+/* A worker does not delay its caller, even if a hostile target has taken it over. */
 #include "lib/worker.h"
 
 #include <signal.h>

@@ -111,7 +111,7 @@ static void a_map_is_its_address_header_bucket_and_strings(void **state)
 	assert_piece(4, VALUE, 4, "list");
 }
 
-/* A goroutine of ours, for which the thread works as far as the kernel's program can tell. */
+/* A made-up goroutine; the kernel's program takes this thread to work for it. */
 static struct {
 	uint8_t g[512];
 	uint8_t m[4096];

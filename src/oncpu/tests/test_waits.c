@@ -28,7 +28,7 @@ static void leave(pid_t tid, uint64_t time, bool could_run)
 	waits_left(waits, tid, could_run);
 }
 
-/* The time that it stands for; 0: it was not drawn. */
+/* The time that the draw stands for; 0: it was not drawn. */
 static uint64_t come(pid_t tid, uint64_t time)
 {
 	uint64_t ns = 0;
@@ -110,7 +110,8 @@ static void a_wait_has_a_copy_of_the_sample(void **state)
 	assert_int_equal(left->kernel_count, 0);
 }
 
-/* Long and short ones, in two places: each has its part, whatever the number of its waits. */
+/* Long and short waits at two places: each place gets its share of the time, however many waits it
+ * has. */
 static void draws_are_as_time_is(void **state)
 {
 	uint64_t time = MS, seen[2] = {0}, truth[2] = {0};
@@ -128,7 +129,7 @@ static void draws_are_as_time_is(void **state)
 		assert_true(seen[i] > truth[i] * 0.95 && seen[i] < truth[i] * 1.05);
 }
 
-/* 1000 threads wait all the time. */
+/* 1,000 threads wait all the time. */
 static void a_crowd_has_no_more_draws_than_can_be_unwound(void **state)
 {
 	uint64_t waited = 0, seen = 0, draws = 0;

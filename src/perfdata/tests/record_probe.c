@@ -1,8 +1,8 @@
 /*
- * Holds what frame_record.h says of a pc against the registers of samples, which show whether the
- * frame pointer leads to the function's own record.
+ * Compares frame_record.h with the registers of samples, which show whether the frame pointer leads
+ * to the function's own record.
  *
- *	record_probe PERF.DATA PROGRAM
+ * record_probe PERF.DATA PROGRAM
  *
  * All samples in Go code must be the program's. Prints how many there were, and each that is wrong.
  */

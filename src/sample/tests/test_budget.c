@@ -13,8 +13,8 @@ struct simulation {
 	uint64_t random;
 	double used_ns;
 	size_t ticks;
-	size_t looks; /* ticks with a look */
-	size_t blind; /* ticks since the last look */
+	size_t looks; /* ticks that sampled */
+	size_t blind; /* ticks since the last that sampled */
 	size_t most_blind;
 	double wake_ns; /* what a tick costs besides its units */
 };
@@ -103,7 +103,7 @@ static void a_first_pass_that_was_borrowed_is_paid_off_by_the_horizon(void **sta
 		tick(&sim, 10000);
 	assert_true(share_used(&sim) <= 0.0102);
 	assert_true(sim.looks > 100);
-	/* Then the whole rate is earned again. */
+	/* Now the whole rate is earned again. */
 	tick(&sim, 10000);
 	tick(&sim, 10000);
 	assert_true(sim.budget.rate == 0.01);
@@ -126,7 +126,7 @@ static void what_is_owed_takes_half_of_what_is_earned_at_most(void **state)
 	assert_true(budget_affords(&sim.budget, UNITS) == 1);
 }
 
-/* A look that cost what 400 ticks earn. */
+/* After a sample that cost the earnings of 400 ticks. */
 static void after_one_costly_look_others_go_on_and_it_is_paid(void **state)
 {
 	struct simulation sim = begin(0.01, 0);

@@ -1,6 +1,6 @@
 /*
- * Recordings of goroutines that do not exist, on a clock that does not run: how far the estimate is
- * from the truth, and whether the error that it says of itself covers that.
+ * Recordings of simulated goroutines on a simulated clock: how far the estimate is from the truth,
+ * and whether its stated error covers the difference.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -19,27 +19,26 @@
 #define LONG_AGO (-300 * PERIOD)
 
 struct process {
-	double until; /* then it moves */
-	double since; /* when the truth was last added to */
+	double until; /* the time at which it moves */
+	double since; /* the time up to which `truth` is complete */
 	uint32_t stack;
 	uint32_t moves;
 };
 
 struct model {
 	const char *name;
-	/* Goroutines of so many neighbours move as one. */
+	/* Groups of this many neighbours move together. */
 	size_t together;
-	/* Where it goes at that moment, and until when it stays; stack STACKS: it does not exist.
-	 */
+	/* Chooses where it goes at that time, and until when it stays; stack STACKS: it ends. */
 	void (*move)(struct process *p, size_t who, double now);
 };
 
 struct budget {
 	const char *name;
-	bool enough; /* more than one unit is seen, at more than one moment */
+	bool enough; /* more than one unit is sampled, at more than one time */
 	int ticks;
-	double units; /* looked at in a tick */
-	int last;     /* from this tick on there is no CPU time to look at anything */
+	double units; /* sampled in a tick */
+	int last;     /* from this tick on there is no CPU time for sampling */
 };
 
 static uint64_t random_state;
@@ -63,7 +62,7 @@ static void stay(struct process *p, size_t who, double now)
 	p->until = INFINITY;
 }
 
-/* Each stack has its own time to stay, from half a tick to 20. */
+/* Each stack has its own duration of stays, from half a tick to 20 ticks. */
 static void wander(struct process *p, size_t who, double now)
 {
 	p->stack = uniform() * uniform() * STACKS;
@@ -78,7 +77,7 @@ static void some_wander(struct process *p, size_t who, double now)
 		wander(p, who, now);
 }
 
-/* Away from home for one time in 50. */
+/* Away from its usual stack one time in 50. */
 static void stray(struct process *p, size_t who, double now)
 {
 	if (p->stack || !p->moves) {
@@ -90,7 +89,7 @@ static void stray(struct process *p, size_t who, double now)
 	}
 }
 
-/* In step with the ticks: 3 parts of each period here, 7 there. */
+/* In step with the ticks: 3 tenths of each period here, 7 tenths there. */
 static void march(struct process *p, size_t who, double now)
 {
 	double tick = floor(now / PERIOD + 1e-6) * PERIOD;
@@ -99,14 +98,14 @@ static void march(struct process *p, size_t who, double now)
 	p->until = p->stack ? tick + PERIOD * 0.3 : tick + PERIOD;
 }
 
-/* Born at any time, dead after a while, born again as another. */
+/* Starts at any time, ends after a while, and starts again as another goroutine. */
 static void live(struct process *p, size_t who, double now)
 {
 	p->stack = p->stack == STACKS ? who % STACKS : STACKS;
 	p->until = now + exponential(PERIOD * 30);
 }
 
-/* Each goes from one place to another, once, at its own time. */
+/* Each goroutine moves once, at its own time. */
 static void leave(struct process *p, size_t who, double now)
 {
 	p->stack = p->moves ? 1 + who % 2 : 0;
@@ -197,7 +196,7 @@ static void begin(struct run *r, double began)
 	r->pass_tick = r->ticks;
 }
 
-/* As wall.c does it. */
+/* As in wall.c. */
 static void tick(struct run *r, double *tokens, double now)
 {
 	double begins = r->ticks ? (r->last_tick + now) / 2 : 0;
@@ -338,7 +337,7 @@ static void for_all(void (*f)(const struct model *m, const struct budget *b))
 	}
 }
 
-/* 1760 means are looked at: that one of them is 5 errors off is not probable. */
+/* There are 1,760 means. One that is off by 5 standard errors is improbable. */
 static void expect_right(const struct model *m, const struct budget *b)
 {
 	if (coverage() < 0.95)

@@ -82,7 +82,7 @@ static void running_time_is_shared_as_samples_are(void **state)
 			 0);
 }
 
-/* 10 ms of CPU time and 30 ms of waits here, 10 ms of CPU time there. */
+/* 10 ms of CPU time and 30 ms of waits at one place, 10 ms of CPU time at the other. */
 static void running_time_is_shared_as_waits_are_too(void **state)
 {
 	uint32_t a = stack_of(made_pc(MADE_LEAF, false), 1),
@@ -151,7 +151,7 @@ static void the_runtimes_own_goroutines_stay_hidden(void **state)
 	assert_int_equal(find(G_RUNNING, a)->cpu_ns, 2 * PERIOD);
 }
 
-/* C code: memory sees cgocall's caller, the sample what C does. */
+/* C code: memory shows the caller of cgocall, the sample shows what C does. */
 static void time_in_a_system_call_goes_where_it_was_spent(void **state)
 {
 	uint64_t inner[] = {0x7f0000001234 | STACK_PC_EXACT, made_pc(MADE_LEAF, true),

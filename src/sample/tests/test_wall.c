@@ -196,7 +196,7 @@ static void a_goroutine_stands_since_it_came_there(void **state)
 	assert_int_equal(wall_sampler_since(sampler, &records[1]), since);
 }
 
-/* A hostile program may have one for each byte of its code. */
+/* A hostile program may have a go statement in each byte of its code. */
 static void go_statements_past_the_limit_are_counted(void **state)
 {
 	struct wall_options options = {.hz = 5000,

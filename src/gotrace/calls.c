@@ -1,6 +1,6 @@
 #include "gotrace/calls.h"
 
-/* The outermost call whose frame is at this place or further in; region_count: none. */
+/* The outermost call whose frame is at this place or further in; region_count if there is none. */
 static size_t find_over(const struct state_g *g, uint64_t frame)
 {
 	size_t i = 0;
@@ -22,7 +22,7 @@ static bool begin(struct state *s, struct state_m *m, const struct trace_event *
 	return true;
 }
 
-/* One that began before the trace did is ended only where nothing else is open. */
+/* A call that began before the trace is ended only if no other is open. */
 static bool end(struct state *s, struct state_m *m, const struct trace_event *ev)
 {
 	struct state_g *g = m->g;

@@ -1,16 +1,15 @@
 /*
- * Calls of functions that requests are under, as regions of their goroutine. For the model alone.
+ * Calls of the entry points of requests, as regions of their goroutine. For the model alone.
  *
- * Each has its frame's distance from the stack's end. A call further in than the one that begins or
- * returns, or at the same place, is over: its return was not seen, because a panic went through it,
- * or it was lost.
+ * Each call has its frame's distance from the stack's end. When a call begins or returns, all calls
+ * at its place or further in are over: their returns were lost, or a panic skipped them.
  */
 #ifndef GOTRACE_CALLS_H
 #define GOTRACE_CALLS_H
 
 #include "gotrace/state.h"
 
-/* TRACE_CALL, TRACE_RETURN. false: nothing could be made of it. */
+/* Handles TRACE_CALL and TRACE_RETURN. False: the event cannot be used. */
 bool calls_take(struct state *s, struct state_m *m, const struct trace_event *ev);
 
 #endif

@@ -18,10 +18,10 @@
 
 enum trace_kind {
 	/* Goroutine `g` was in a state when tracing began; arg: enum trace_status; arg2: pc of its
-	 * start function, or 0; stack: where it stood, 0: not known. */
+	 * start function, or 0; stack: where it was, 0: not known. */
 	TRACE_G_STATUS,
-	/* Where g, which has its status, has waited since before tracing began; text: why, 0: not
-	 * known; arg: for so many ns at least, 0: not known. */
+	/* Where g, which has had its TRACE_G_STATUS, has waited since before tracing began; text:
+	 * the wait reason, 0: not known; arg: for at least this many ns, 0: not known. */
 	TRACE_PARKED,
 	/* Thread `m` held `p` when tracing began; arg: PROC_RUNNING or PROC_IN_SYSCALL
 	 * (gotrace/step.h). Before the status of the goroutine on that thread. */
@@ -30,7 +30,7 @@ enum trace_kind {
 	/* The scheduler, on thread `m`, which holds `p`. */
 	TRACE_CREATE,      /* of g, by the goroutine on m; arg: pc of its start function */
 	TRACE_START,       /* g runs from now on */
-	TRACE_BLOCK,       /* g, which ran, waits; text: why */
+	TRACE_BLOCK,       /* g, which ran, waits; text: the wait reason */
 	TRACE_YIELD,       /* g, which ran, is runnable; text: "preempted" or "runtime.Gosched" */
 	TRACE_END,         /* g, which ran, has ended */
 	TRACE_UNBLOCK,     /* g is runnable; stack: of its waker */
@@ -39,19 +39,19 @@ enum trace_kind {
 	/* System calls of g on m. */
 	TRACE_SYSCALL,           /* begins; p: held so far */
 	TRACE_SYSCALL_EXIT,      /* ends and g runs on p; TRACE_NO_P: it does not run yet */
-	TRACE_SYSCALL_EXIT_NO_P, /* ends and g is runnable: there was no processor for it */
+	TRACE_SYSCALL_EXIT_NO_P, /* ends and g is runnable: there was no P for it */
 	TRACE_THREAD_ENTER, /* a thread of C calls Go for the first time: g is in a system call */
 	TRACE_THREAD_LEAVE, /* that g is given back */
 
-	/* Processors. */
+	/* Ps. */
 	TRACE_P_START, /* m has p from now on */
 	TRACE_P_STOP,  /* m gives up its p */
 	TRACE_P_STEAL, /* m takes p away from a thread in a system call */
 
-	/* The collector and the heap. */
+	/* The GC and the heap. */
 	TRACE_GC_BEGIN,
 	TRACE_GC_END,
-	TRACE_STW_BEGIN, /* text: why */
+	TRACE_STW_BEGIN, /* text: the reason */
 	TRACE_STW_END,
 	TRACE_ASSIST_BEGIN, /* of g */
 	TRACE_ASSIST_END,
@@ -62,15 +62,15 @@ enum trace_kind {
 	TRACE_GOMAXPROCS, /* arg: how many */
 	TRACE_LABEL,      /* for the goroutine on m; text: "GC (dedicated)" ... */
 
-	/* The program's own: runtime/trace. */
+	/* The program's own events: runtime/trace. */
 	TRACE_TASK_BEGIN,   /* arg: its id; arg2: its parent's; text: its type */
 	TRACE_TASK_END,     /* arg: its id */
 	TRACE_REGION_BEGIN, /* arg: the task's id; text: its type */
 	TRACE_REGION_END,
 	TRACE_LOG, /* arg: the task's id; text: category; text2: message */
 
-	/* g has these labels from now on, or, by arg, has had them all the time that is known
-	 * of it. text: the set (gotrace/label_text.h), 0: none. Runs on m if it set them itself. */
+	/* g has these labels from now on; or, by arg, has had them as long as it is known. text:
+	 * the set (gotrace/label_text.h), 0: none. On m if g set them itself. */
 	TRACE_LABELS,
 
 	/* g has called an entry point of requests, or is about to return from it; arg: its frame,
@@ -79,7 +79,7 @@ enum trace_kind {
 	TRACE_CALL,
 	TRACE_RETURN,
 
-	/* arg records of m's processor did not fit its buffer. */
+	/* arg records of m's P did not fit its buffer. */
 	TRACE_LOST,
 
 	TRACE_KINDS
@@ -93,7 +93,7 @@ enum trace_status {
 	TRACE_WAITING = 4,
 };
 
-/* For TRACE_LABELS: where it comes from. */
+/* For TRACE_LABELS: who set them. */
 enum trace_labels_by {
 	TRACE_LABELS_BY_ITSELF,
 	TRACE_LABELS_BY_ANOTHER, /* its creator, or, when tracing began, gospect */
@@ -105,7 +105,7 @@ struct trace_event {
 	uint64_t g;  /* goid; 0: none */
 	uint64_t arg;
 	uint64_t arg2;
-	uint32_t p;     /* the processor of the thread; TRACE_NO_P */
+	uint32_t p;     /* the P of the thread; TRACE_NO_P */
 	uint32_t stack; /* number of the acting goroutine's stack; 0: none */
 	uint32_t text;  /* number of a string (trace/strings); 0: none */
 	uint32_t text2;

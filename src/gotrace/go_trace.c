@@ -15,17 +15,17 @@
 #include "gotrace/used.h"
 
 /* The unit of times in the file, much as Go's own (64 ticks of the TSC): events that are 4 us apart
- * take one byte for the time. No two events have the same time. So beyond 31 million events a
- * second times would be late; gospect cannot record that many. */
+ * take one byte for the time. No two events have the same time. So times would be late with more
+ * than 31 million events a second; gospect cannot record that many. */
 #define TIME_UNIT_NS 32
 
 /* No single record is longer. */
 enum { MAX_RECORD = 8 << 10, MAX_STEP = 1 + 5 * UVARINT_MAX };
-/* A batch of so many bytes gets no more. */
+/* A batch with this many bytes gets no more. */
 enum { FULL_BATCH = MAX_BATCH - MAX_RECORD + 1 };
 
 #define NOT_TRACED "not traced"
-/* Bytes of a message, goid and all. */
+/* Bytes of a message, including the goid. */
 #define LABELS_PART 1000
 
 /* Bytes of ids in a message, and of the reason. */
@@ -38,10 +38,11 @@ struct batch {
 	uint64_t began;
 	uint64_t last;
 	struct strbuf bytes;
-	size_t room; /* with fewer bytes than this it takes one more step as it is; 0: empty */
+	size_t room; /* with fewer bytes than this, one more step fits without a check; 0: empty */
 };
 
-/* Batches that are found without a search: most steps are of few threads. A power of two. */
+/* Batches that are found without a search, because most steps belong to few threads. A power of
+ * two. */
 #define RECENT_BATCHES 64
 
 struct trace_writer {
@@ -60,11 +61,11 @@ struct trace_writer {
 	struct used names; /* of functions and files */
 	struct used texts;
 	struct map used_starts; /* pc -> id of its stack, of one frame */
-	uint32_t stack_ids;     /* that the generation has given, to stacks and starts */
+	uint32_t stack_ids;     /* the last id in this generation of stacks and starts */
 	struct intern messages; /* of this generation */
 	struct used used_messages;
-	uint32_t string_ids; /* to names, texts and messages */
-	size_t table_bytes;  /* of texts and messages, about */
+	uint32_t string_ids; /* the last id of names, texts and messages */
+	size_t table_bytes;  /* approximate bytes of texts and messages */
 	/* Goroutines that are parked at one place, as one message; see write_parked(). */
 	struct trace_step parked; /* the first of them; op 0: there is none */
 	uint64_t parked_last;     /* the last one's id */
@@ -106,7 +107,7 @@ static struct error *create_125(const struct trace_writer_options *options,
 	return create_of(options, 25, ret);
 }
 
-/* It is emitted for very many at once, and says nothing of its moment. */
+/* Very many of these are emitted at once, and their times mean nothing. */
 static bool is_state(const struct trace_step *step)
 {
 	return step->op == OP_GO_STATUS || step->op == OP_PROC_STATUS || step->op == OP_PARKED ||
@@ -119,7 +120,7 @@ static bool is_state(const struct trace_step *step)
  */
 static uint64_t time_of(struct trace_writer *t, const struct trace_step *step)
 {
-	uint64_t time = step->ns / TIME_UNIT_NS + 1; /* none is 0 */
+	uint64_t time = step->ns / TIME_UNIT_NS + 1; /* 0 stands for none */
 
 	if (time <= t->last_time)
 		time = t->last_time + !is_state(step);
@@ -149,7 +150,7 @@ static void flush_batch(struct trace_writer *t, struct batch *b)
 
 static struct batch *find_batch(struct trace_writer *t, uint64_t m)
 {
-	/* The map cannot have the number that stands for no thread. */
+	/* The map cannot have the key that stands for no thread. */
 	uint64_t *place = map_at(&t->batches, m == TRACE_NO_M ? MAP_NO_KEY - 1 : m);
 	struct batch *b;
 
@@ -166,7 +167,7 @@ static struct batch *find_batch(struct trace_writer *t, uint64_t m)
 	return (struct batch *)(uintptr_t)*place;
 }
 
-/* Each generation's first step comes here: there is no batch yet. */
+/* Also called for the first step of each generation, which has no batch yet. */
 static struct batch *begin_batch(struct trace_writer *t, const struct trace_step *step,
 				 uint64_t time)
 {
@@ -214,8 +215,8 @@ static inline uint32_t use(struct trace_writer *t, struct used *used, uint32_t n
 	return id;
 }
 
-/* Strings of the trace are functions and files, the texts of events, and messages that are made
- * here: all in one table. */
+/* The strings of a trace: functions and files, texts of events, and messages that are made here.
+ * All are in one table. */
 static uint32_t name_id(struct trace_writer *t, uint32_t number)
 {
 	return number ? use(t, &t->names, number, &t->string_ids) : 0;
@@ -286,7 +287,7 @@ static uint32_t id_of(struct trace_writer *t, char kind, uint64_t value)
 	}
 }
 
-/* Bytes of the text that fit, up to the end of a character. */
+/* How many bytes of the text fit, up to the end of a character. */
 static size_t part_of(const char *text, size_t most)
 {
 	size_t n = strnlen(text, most + 1);
@@ -342,7 +343,7 @@ static struct error *write_labels(struct trace_writer *t, const struct trace_ste
 	return t->failed ? &error_no_memory : NULL;
 }
 
-/* The message that was begun is complete. */
+/* Completes the current message. */
 static struct error *must_check end_parked(struct trace_writer *t)
 {
 	const struct trace_step *step = &t->parked;
@@ -368,8 +369,8 @@ static bool parked_alike(const struct trace_step *a, const struct trace_step *b)
 	       a->arg[3] == b->arg[3];
 }
 
-/* 100,000 that wait at one place take 2 bytes each: the first one's id, and how much larger each
- * is than the one before. */
+/* Goroutines at one place share a message: the first goid, and then how much each is above the one
+ * before. 100,000 of them take 2 bytes each. */
 static struct error *must_check write_parked(struct trace_writer *t, const struct trace_step *step)
 {
 	struct error *err = NULL;
@@ -418,8 +419,8 @@ static uint8_t *put_status_stack(struct trace_writer *t, uint8_t *to, const stru
 	return put(to, stack_id(t, step->stack));
 }
 
-/* The step's bytes; returns their end. The most frequent operations without a look at what their
- * arguments are. */
+/* Writes the step and returns the end of its bytes. The most frequent operations need no look-up of
+ * their arguments' kinds. */
 static inline uint8_t *put_step(struct trace_writer *t, uint8_t *to, const struct trace_step *step,
 				uint64_t since)
 {

@@ -57,7 +57,7 @@ static int digit(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Up to one of the characters in `ends`, or the end. */
+/* Reads up to one of the characters in `ends`, or to the end. */
 static const char *take(const char *text, const char *ends, struct strbuf *ret)
 {
 	strbuf_reset(ret);

@@ -1,6 +1,6 @@
 /*
- * A set of labels as one line of text, as a trace has it: "key=value key=value", sorted by key. In
- * both, spaces, control characters, '=' and '%' are written %XX. Invalid UTF-8 becomes U+FFFD.
+ * A set of labels as one line of text in a trace: "key=value key=value", sorted by key. In keys and
+ * values, spaces, control characters, '=' and '%' are written %XX. Invalid UTF-8 becomes U+FFFD.
  */
 #ifndef GOTRACE_LABEL_TEXT_H
 #define GOTRACE_LABEL_TEXT_H
@@ -11,17 +11,17 @@
 #include "base/strbuf.h"
 
 /*
- * How labels are stored in Go's trace format: as logs of the program, outside of any task. Logged
- * by the goroutine itself, it is the line; by another, its goid, a space and the line. A line that
- * exceeds a string continues in the thread's next log.
+ * How labels are stored in Go's trace format: as logs of the program, outside of any task. A log of
+ * the goroutine itself has the line. A log of another goroutine has the goid, a space and the line.
+ * A line that does not fit into a string continues in the thread's next log.
  */
 #define LABELS_BY_ITSELF "gospect.labels"
 #define LABELS_BY_ANOTHER "gospect.labels.of"
 #define LABELS_MORE "gospect.labels.more"
 
-/* A log for goroutines that have waited at its stack since before the trace: for how many ns at
- * least before it began (0: not known), a space, the first one's goid and what each is more than
- * the one before it ("17+1+4"), a space, and why. */
+/* A log for goroutines that have waited at its stack since before the trace. It has three parts:
+ * for at least how many ns they had waited (0: not known); the first goid, and how much each
+ * further one is above the one before ("17+1+4"); the wait reason. */
 #define PARKED_CATEGORY "gospect.parked"
 
 struct label_pair {

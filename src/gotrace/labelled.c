@@ -5,7 +5,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 
-/* `which` is one of its two marks. */
+/* `which` is one of the goroutine's two flags. */
 static void put_off(struct state *s, struct state_g *g, bool *which)
 {
 	bool listed = g->pending || g->parked_pending;
@@ -14,7 +14,7 @@ static void put_off(struct state *s, struct state_g *g, bool *which)
 		*which = true;
 		return;
 	}
-	/* More than there are goroutines: those that were pending have ended. */
+	/* The list is longer than the number of goroutines: some of its goroutines have ended. */
 	if (s->pending_labels_count >= STATE_MAX_GOROUTINES) {
 		s->stats.refused++;
 		return;
@@ -64,7 +64,7 @@ bool labelled_park(struct state *s, struct state_m *m, const struct trace_event 
 	return true;
 }
 
-/* Those that wait at one place come in sequence, which some formats merge. */
+/* Goroutines that wait at one place come in sequence, which some formats merge. */
 static int by_place(const void *a, const void *b)
 {
 	const struct state_g *x = *(const struct state_g *const *)a;

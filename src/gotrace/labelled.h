@@ -8,20 +8,19 @@
 
 #include "gotrace/state.h"
 
-/* Handles TRACE_LABELS. False: of a goroutine that is not known. */
+/* Handles TRACE_LABELS. False: the goroutine is unknown. */
 bool labelled_set(struct state *s, struct state_m *m, const struct trace_event *ev);
 
-/* Handles TRACE_PARKED. False: of a goroutine that is not known, or has no stack. */
+/* Handles TRACE_PARKED. False: the goroutine is unknown, or the event has no stack. */
 bool labelled_park(struct state *s, struct state_m *m, const struct trace_event *ev);
 
-/* Emits those that are pending, if a goroutine runs. */
+/* Emits pending items, if a goroutine runs. */
 void emit_pending_labels(struct state *s, struct state_m *m);
 
-/* Emits those that are pending. Where no goroutine runs, one is made up for that
- * (TRACE_HELPER_GOID). */
+/* Emits all pending items. If no goroutine runs, one is made up for that (TRACE_HELPER_GOID). */
 void labelled_emit_all(struct state *s);
 
-/* All are pending again. */
+/* Makes all items pending again. */
 void labelled_repeat(struct state *s);
 
 #endif

@@ -127,7 +127,7 @@ static bool leave(struct state *s, struct state_m *m, const struct trace_event *
 {
 	struct state_g *g = m->g;
 
-	/* Leaves a system call whose P was lost, and no other is available. */
+	/* It leaves a system call after its P was lost, and there is no other P. */
 	if (ev->kind == TRACE_YIELD && ev->p == TRACE_NO_P && g && g->id == ev->g &&
 	    g->status == TRACE_IN_SYSCALL) {
 		state_drop_g(s, m);
@@ -257,8 +257,8 @@ static bool processor_start(struct state *s, struct state_m *m, const struct tra
 	return true;
 }
 
-/* A goroutine that runs when its processor is given up is on its way into a system call that
- * blocks (Go 1.26: entersyscallblock). */
+/* A goroutine that runs while its P is given up is about to enter a blocking system call (Go 1.26:
+ * entersyscallblock). */
 static bool processor_stop(struct state *s, struct state_m *m, const struct trace_event *ev)
 {
 	if (!m->p || (ev->p != TRACE_NO_P && m->p->id != ev->p))
@@ -279,7 +279,7 @@ static bool processor_steal(struct state *s, struct state_m *m, const struct tra
 
 	if (!p || !p->m || p->m == m || p->status != PROC_IN_SYSCALL)
 		return false;
-	/* A step has to be on some thread: the one that loses it will do. */
+	/* A step needs a thread: the one that loses the P is used. */
 	state_steal_p(s, m ?: p->m, p);
 	return true;
 }
@@ -341,7 +341,7 @@ static bool apply(struct state *s, struct state_m *m, const struct trace_event *
 	return (m || !transitions[ev->kind].on_thread) && transitions[ev->kind].take(s, m, ev);
 }
 
-/* Kinds of which goroutine 0 is not one. */
+/* Whether goroutine 0 is invalid for this kind. */
 static bool is_about_goroutine(enum trace_kind kind)
 {
 	return kind == TRACE_G_STATUS || kind == TRACE_PARKED || kind == TRACE_LABELS ||
@@ -367,7 +367,7 @@ static void begin(struct state *s)
 	labelled_emit_all(s);
 }
 
-/* Now and then, as it takes long when all of them have something. */
+/* Called rarely, because it takes long when all threads have something. */
 static void make_room_for_threads(struct state *s)
 {
 	if (s->stats.events - s->forgot_threads < STATE_MAX_THREADS)
@@ -439,11 +439,11 @@ void trace_model_mark_texts(const struct trace_model *model, struct texts *texts
 	}
 }
 
-/* Events of other threads while the world stops: these have not noticed yet. Beyond this many, the
- * stop is not believed. */
+/* While the world stops, events of threads that have not noticed it yet are put off. After this
+ * many, the stop is assumed to be over. */
 #define MOST_PUT_OFF (1u << 20)
 
-/* Whether a stop of the world keeps a generation from ending. */
+/* Whether a stop of the world delays the end of the generation. */
 static bool world_stops(struct state *s)
 {
 	_cleanup_free_ uint64_t *ids = state_ids(s, &s->processors);

@@ -1,11 +1,11 @@
 /*
- * The model that makes a trace legal: what every thread, processor and goroutine is doing, by the
- * rules that Go's own reader checks (internal/trace/order.go, 1.22 to 1.27).
+ * The model that makes a trace legal: what every thread, P and goroutine does, by the rules that
+ * Go's own reader checks (internal/trace/order.go, 1.22 to 1.27).
  *
  * Events come as they were seen: some are missing, some are late, and everything began before the
- * trace did. The model turns each into the steps that the rules permit, with others before it where
- * something must have happened that was not seen, or drops it. So whatever the events are, the
- * trace is legal. Each step has a time of its own: later than all before it.
+ * trace did. The model turns each event into legal steps, drops it, or first inserts what must have
+ * happened unseen. So the trace is legal, whatever the events are. Each step has a time of its own:
+ * later than all before it.
  */
 #ifndef GOTRACE_MODEL_H
 #define GOTRACE_MODEL_H
@@ -21,11 +21,11 @@
 struct trace_model;
 
 struct trace_model_stats {
-	uint64_t events;     /* taken in */
-	uint64_t steps;      /* given out */
+	uint64_t events;     /* received */
+	uint64_t steps;      /* emitted */
 	uint64_t reconciled; /* transitions inserted for missing events */
-	uint64_t dropped;    /* events that nothing could be made of */
-	uint64_t lost;       /* records that the target's buffers had no room for */
+	uint64_t dropped;    /* events that could not be used */
+	uint64_t lost;       /* records that did not fit the target's buffers */
 	uint64_t refused;    /* goroutines, threads and regions beyond the limits */
 };
 
@@ -34,11 +34,11 @@ struct error *trace_model_create(const struct trace_sink *sink,
 				 struct trace_model **ret) must_check;
 void trace_model_destroy(struct trace_model *model);
 
-/* Fails only where the sink fails or memory runs out; the model is of no use afterwards. */
+/* Fails only if the sink fails or memory runs out. The model is unusable afterwards. */
 struct error *trace_model_add(struct trace_model *model, const struct trace_event *ev) must_check;
 
-/* Begins a new generation, unless this moment is within a stop of the world: then a later call will
- * do. One that does not end for very many calls is ended. */
+/* Begins a new generation, unless the world stops just now: then a later call does. After very many
+ * calls the stop is ended. */
 struct error *trace_model_new_generation(struct trace_model *model, uint64_t ns) must_check;
 
 /* Ends all goroutines that are known since before this time and are not in the list: their end
@@ -46,7 +46,7 @@ struct error *trace_model_new_generation(struct trace_model *model, uint64_t ns)
 struct error *trace_model_bury(struct trace_model *model, const struct map *living,
 			       uint64_t before_ns) must_check;
 
-/* Marks the texts that later steps may have though no event brings them. */
+/* Marks the texts that later steps may use without an event that brings them. */
 void trace_model_mark_texts(const struct trace_model *model, struct texts *texts);
 
 struct trace_model_stats trace_model_stats(const struct trace_model *model);

@@ -67,7 +67,7 @@ bool order_permits(const struct order *o, const struct trace_step *step)
 	}
 }
 
-/* Keeps the sequence number, or counts it up. */
+/* Keeps the sequence number, or increments it. */
 static void change(struct order *o, struct map *map, uint64_t key, unsigned int state, bool next)
 {
 	uint64_t now = find(map, key);

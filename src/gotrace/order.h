@@ -1,7 +1,7 @@
 /*
- * Whether a step of a trace can be taken now: its sequence number follows the last one of that
- * goroutine or P, which is in the required state. Other illegal steps are not detected: readers
- * want an order and no proof.
+ * Whether a step of a trace can be taken now: its sequence number follows the last one of its
+ * goroutine or P, which is in the required state. Other illegal steps are not detected, because
+ * readers need only an order.
  */
 #ifndef GOTRACE_ORDER_H
 #define GOTRACE_ORDER_H

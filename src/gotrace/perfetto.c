@@ -1,12 +1,12 @@
 /*
  * Perfetto's format: tracks of slices. Each goroutine has a track (gotrace/perfetto_tracks.h) that
- * shows what it does (running, runnable, waiting and why), with an arrow from its waker; each
- * processor and each thread has one that shows which goroutine it runs; the GC, the heap and the
- * program's own tasks and regions have theirs.
+ * shows what it does (running, runnable, waiting and why), with an arrow from its waker; each P and
+ * each thread has a track with the goroutine that it runs. The GC, the heap, and the program's
+ * tasks and regions have tracks, too.
  *
- * On a shared lane, a slice above the others names the goroutine. Slices stay open from one
- * generation to the next where each follows the one before; where the first may be left out, all
- * are ended and begun anew.
+ * On a shared lane, a slice above the others names the goroutine. Slices may stay open from one
+ * generation to the next. If early generations may be left out, all slices are ended and begun
+ * again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,11 +25,11 @@ enum { MAX_FRAMES = 128 };
 /* A goroutine of this age at the start of a generation gets a track of its own. */
 #define LONG_NS 2000000000ull
 
-/* Interned numbers of event names, by where they come from: the lowest bits. */
+/* The lowest bits of an interned event name's number: where the name comes from. */
 enum name_kind { NAME_OF_TEXT, NAME_FIXED, NAME_OF_GOROUTINE };
 #define NAME(kind, number) ((uint64_t)(number) << 2 | (kind))
 
-/* And of texts of arguments. */
+/* The same for the texts of arguments. */
 enum value_kind { VALUE_OF_TEXT, VALUE_OF_STACK };
 #define VALUE(kind, number) ((uint64_t)(number) << 1 | (kind))
 
@@ -70,29 +70,29 @@ struct life {
 	uint64_t start_pc;
 	uint64_t since_ns;
 	uint64_t named; /* the generation that has its name */
-	uint64_t flow;  /* that ends when it starts; 0: none */
+	uint64_t flow;  /* the flow that ends when it starts; 0: none */
 	uint64_t state; /* the name of the slice that is open */
-	uint64_t first; /* of one whose stack is still to come: its state's name */
+	uint64_t first; /* for a goroutine whose stack still comes: the name of its state */
 	struct lane *lane;
-	struct life *next; /* that is free */
+	struct life *next; /* the next free one */
 	uint32_t labels;   /* a text; 0: none */
 };
 
 struct trace_writer {
-	/* Written to when there is no memory for a place; then `failed` is set. */
+	/* Used when there is no memory; then `failed` is set. */
 	uint64_t nowhere;
 	struct life nobody;
 	struct trace_writer_options options;
 	struct trace_symbols symbols;
 	struct packets packets;
 	struct tracks tracks;
-	struct strbuf text;  /* a name or a stack that is being made */
+	struct strbuf text;  /* a name or a stack that is being built */
 	struct strbuf name;  /* of a goroutine */
 	uint64_t generation; /* from 1 on */
 	struct used names;   /* texts that are names of events, in this generation */
 	struct used values;  /* texts that are labels */
 	struct used stacks;
-	uint32_t ids;                /* of those, which have numbers of their own here */
+	uint32_t ids;                /* last id of those, which have their own numbers here */
 	uint64_t fixed[FIXED_NAMES]; /* the generation that has this name */
 	struct map lives;            /* goid -> struct life * */
 	struct arena storage;        /* of lives */
@@ -212,7 +212,7 @@ static uint64_t *at(struct trace_writer *w, struct map *map, uint64_t key)
 	return place ?: &w->nowhere;
 }
 
-/* The function where it begins; "" when that is not known. *ret_number is the same for the same. */
+/* The start function; "" when it is unknown. *ret_number is the same for equal names. */
 static const char *start_function(struct trace_writer *w, uint64_t pc, uint64_t *ret_number)
 {
 	struct trace_frame frame;
@@ -281,7 +281,7 @@ static struct life *life_of(struct trace_writer *w, uint64_t g)
 
 /* ---- slices ---- */
 
-/* More than its name and its place. */
+/* Details of a slice besides its name and place. */
 struct details {
 	uint64_t stack;
 	uint64_t flow_to;
@@ -311,7 +311,7 @@ static void begin(struct trace_writer *w, struct track *track, uint64_t name, ui
 	begin_with(w, track, name, &(struct details){.stack = stack});
 }
 
-/* Nothing where nothing is open. */
+/* Does nothing if nothing is open. */
 static void end(struct trace_writer *w, struct track *track)
 {
 	if (!track->open)
@@ -328,7 +328,7 @@ static void end_all_of(struct trace_writer *w, struct track *track)
 		end(w, track);
 }
 
-/* One thing at a time. */
+/* A track has one open slice at a time. */
 static void replace(struct trace_writer *w, struct track *track, uint64_t name)
 {
 	end(w, track);
@@ -406,7 +406,7 @@ static void change(struct trace_writer *w, struct life *life, uint64_t state, ui
 		   &(struct details){.stack = stack, .labels = life->labels, .flow_to = flow_to});
 }
 
-/* Its lane is another's from now on. */
+/* Gives its lane to another goroutine. */
 static void leave_lane(struct trace_writer *w, struct life *life)
 {
 	if (!life->lane)
@@ -418,7 +418,7 @@ static void leave_lane(struct trace_writer *w, struct life *life)
 	life->state = 0;
 }
 
-/* Its later slices have the labels among their details; the time of the change has its own mark. */
+/* Later slices have the labels among their details; a mark shows the time of the change. */
 static void label(struct trace_writer *w, const struct trace_step *step)
 {
 	struct life *life = life_of(w, step->arg[0]);
@@ -432,7 +432,7 @@ static void label(struct trace_writer *w, const struct trace_step *step)
 							  .labels = value});
 }
 
-/* The slice that began with the trace has the name and the stack of a block. */
+/* The slice that began with the trace gets the name and the stack of the wait. */
 static void park(struct trace_writer *w, const struct trace_step *step)
 {
 	struct life *life = life_of(w, step->arg[0]);
@@ -442,7 +442,7 @@ static void park(struct trace_writer *w, const struct trace_step *step)
 		change(w, life, name, step->arg[3], 0);
 }
 
-/* The goroutine runs on a thread and its processor. */
+/* The goroutine runs on a thread and its P. */
 static void occupy(struct trace_writer *w, const struct trace_step *step, struct life *life)
 {
 	uint64_t name = goroutine_name(w, life);
@@ -526,7 +526,7 @@ static void create_goroutine(struct trace_writer *w, const struct trace_step *st
 	wake(w, step, CREATES, step->arg[2]);
 }
 
-/* The name of a state that may be of the generation before. */
+/* The name of a state that may be from the previous generation. */
 static uint64_t state_again(struct trace_writer *w, uint64_t state)
 {
 	uint64_t number = state >> 2;
@@ -534,7 +534,7 @@ static uint64_t state_again(struct trace_writer *w, uint64_t state)
 	return (state & 3) == NAME_FIXED ? fixed_name(w, number) : text_name(w, number);
 }
 
-/* It moves to a track of its own, where it does the same. */
+/* Moves the goroutine to a track of its own, in the same state. */
 static void move(struct trace_writer *w, struct life *life)
 {
 	uint64_t state = life->state;
@@ -566,7 +566,7 @@ static void emit_goroutine(struct trace_writer *w, const struct trace_step *step
 		return;
 	life->first = fixed_name(w, states[step->arg[2]] ?: NOT_KNOWN);
 	if (step->stack)
-		return; /* OP_PARKED follows, with more */
+		return; /* OP_PARKED follows and has more */
 	change(w, life, life->first, 0, 0);
 	if (step->arg[2] == TRACE_RUNNING)
 		occupy(w, step, life);
@@ -616,7 +616,7 @@ static void schedule(struct trace_writer *w, const struct trace_step *step)
 	}
 }
 
-/* ---- the program's own, and the collector ---- */
+/* ---- the program's own events, and the GC ---- */
 
 static void regions(struct trace_writer *w, const struct trace_step *step)
 {
@@ -758,7 +758,7 @@ static struct error *write_step(void *arg, const struct trace_step *step)
 	return has_failed(w) ? &error_no_memory : NULL;
 }
 
-/* Each in the order of the keys: the same steps make the same bytes. */
+/* Visits in the order of keys, so that the same steps make the same bytes. */
 static void each(struct trace_writer *w, const struct map *map,
 		 void (*visit)(struct trace_writer *w, void *item))
 {

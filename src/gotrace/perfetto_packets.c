@@ -9,21 +9,21 @@
 #define COMPRESSION 5
 /* Bytes compressed at once. */
 #define PIECE_BYTES (512u << 10)
-/* No more than one in four is left of it, as a rule. */
+/* Usually at most a quarter of it remains. */
 #define USUAL_RATIO 4
 /* An event without its length. */
 #define MAX_EVENT 160
 
-/* Ours: those from 64 on are a sequence's own. 6 is the clock of the trace. */
+/* Numbers from 64 on are private to a sequence. 6 is the clock of the trace. */
 enum { SEQUENCE = 1, CLOCK_TRACE = 6, CLOCK_OURS = 64 };
 enum { STATE_CLEARED = 1, STATE_NEEDED = 2 };
 enum { ORDERED_BY_RANK = 3 };
 
-/* How a field is laid out, by the lowest bits of its tag. */
+/* The layout of a field is in the lowest bits of its tag. */
 enum { NUMBER = 0, FIXED64 = 1, BYTES = 2 };
 #define TAG(field, layout) ((field) << 3 | (layout))
 
-/* By message. */
+/* Field numbers, by message. */
 enum {
 	FILE_PACKET = 1,
 
@@ -71,7 +71,7 @@ enum {
 	COUNTER_UNIT = 3,
 };
 
-/* A message that is being made, where it is known to fit. */
+/* A message that is being built, known to fit. */
 struct message {
 	uint8_t bytes[MAX_EVENT];
 	size_t size;
@@ -90,7 +90,7 @@ static void put_fixed(struct message *m, unsigned int field, uint64_t value)
 		m->bytes[m->size++] = value >> 8 * i;
 }
 
-/* One in another. */
+/* Puts one message into another. */
 static void put_message(struct message *m, unsigned int field, const struct message *inner)
 {
 	m->size += uvarint_put(m->bytes + m->size, TAG(field, BYTES));
@@ -144,7 +144,7 @@ static void compress_into(struct packets *p, uint8_t *to, size_t room)
 		return;
 	}
 	size = room - z->avail_out;
-	/* The head is before it, where there is room for a longer one. */
+	/* The head is before it, in room for the longest head. */
 	head.size += uvarint_put(head.bytes, TAG(FILE_PACKET, BYTES));
 	head.size +=
 		uvarint_put(head.bytes + head.size, bytes_size(PACKET_COMPRESSED_PACKETS, size));

@@ -9,7 +9,8 @@
  * - Packets are gathered up to 512 KB and compressed (zlib) into one packet that holds them: slices
  *   that repeat take a tenth. Readers of Perfetto files read that.
  *
- * They are written by hand as they are few and come by the million: nothing is allocated for one.
+ * The code is written by hand: there are few kinds of packets, and millions of each. No packet
+ * allocates memory.
  */
 #ifndef GOTRACE_PERFETTO_PACKETS_H
 #define GOTRACE_PERFETTO_PACKETS_H
@@ -23,14 +24,14 @@
 struct z_stream_s;
 
 struct packets {
-	struct strbuf raw;    /* that are not compressed yet */
-	struct strbuf packed; /* of this generation */
+	struct strbuf raw;    /* not compressed yet */
+	struct strbuf packed; /* the current generation, compressed */
 	struct z_stream_s *deflate;
 	uint64_t last_ns; /* the base of the next time */
 	bool failed;      /* no memory */
 };
 
-/* Numbers of names of event arguments. */
+/* Interned numbers of the names of event arguments. */
 enum packet_argument { ARGUMENT_STACK = 1, ARGUMENT_LABELS, ARGUMENT_GOROUTINE, ARGUMENT_TASK };
 
 enum packet_type {
@@ -44,10 +45,11 @@ struct packet_event {
 	uint64_t ns;
 	uint64_t track;
 	enum packet_type type;
-	uint64_t name;  /* its number among event names; 0: none, as of an end */
-	uint64_t stack; /* numbers among texts; 0: none */
+	uint64_t name;  /* its number among event names; 0: none, as at an end */
+	uint64_t stack; /* of number `id`: ARGUMENT_GOROUTINE, ARGUMENT_TASK; 0: none */
 	uint64_t labels;
-	enum packet_argument about; /* ARGUMENT_GOROUTINE or ARGUMENT_TASK, of number `id`; 0 */
+	enum packet_argument about; /* ARGUMENT_GOROUTINE or ARGUMENT_TASK, with number `id`; 0:
+				     * none */
 	uint64_t id;
 	uint64_t flow_from; /* an arrow begins here; 0: none */
 	uint64_t flow_to;   /* and ends here */
@@ -60,7 +62,7 @@ struct packet_track {
 	uint64_t uuid;
 	uint64_t parent; /* 0: none */
 	const char *name;
-	uint64_t pid; /* of a process; 0: it is none */
+	uint64_t pid; /* 0: it is no process */
 	enum packet_unit unit;
 	bool ordered;  /* its children are shown by their rank */
 	uint64_t rank; /* 0: none */
@@ -69,18 +71,18 @@ struct packet_track {
 /* Interned data: field numbers of InternedData. */
 enum packet_table { TABLE_EVENT_NAMES = 2, TABLE_ARGUMENT_NAMES = 3, TABLE_TEXTS = 29 };
 
-/* A generation begins, which can be read without those before it. */
+/* Begins a generation, which can be read without those before it. */
 void packets_begin(struct packets *p, uint64_t ns);
 void packets_event(struct packets *p, const struct packet_event *ev);
 void packets_intern(struct packets *p, enum packet_table table, uint64_t number, const char *text,
 		    size_t length);
 void packets_track(struct packets *p, const struct packet_track *track);
-/* All of the generation is in `packed`. */
+/* Moves all of the generation into `packed`. */
 void packets_complete(struct packets *p);
-/* Makes it empty and keeps the memory. */
+/* Empties it and keeps the memory. */
 void packets_reset(struct packets *p);
 
-/* About how many bytes there are so far. */
+/* The approximate number of bytes so far. */
 size_t packets_size(const struct packets *p);
 
 void packets_init(struct packets *p);

@@ -5,7 +5,7 @@
 
 #include "base/array.h"
 
-/* Regions lie below what their goroutine does. */
+/* The rank of regions: below the states of their goroutine. */
 #define REGIONS_BEHIND 1
 
 /* Tracks whose numbers are made from ids; those of lanes count up from 1. */
@@ -109,8 +109,7 @@ static struct numbered *new_numbered(struct tracks *t)
 	return spare;
 }
 
-/* The track of a processor or thread, by its id. One that is forgotten and comes again has the same
- * number. */
+/* The track of a P or thread, by its id. One that is forgotten and returns gets the same number. */
 static struct track *find_numbered(struct tracks *t, struct map *map, uint64_t first, uint64_t id)
 {
 	uint64_t *place = map_at(map, id);
@@ -270,7 +269,7 @@ static void forget_threads(struct tracks *t)
 			i++;
 			continue;
 		}
-		/* Another takes its place. */
+		/* Removing it moves another entry into its slot. */
 		map_remove(&t->threads, slot->key);
 		if (!n)
 			continue;

@@ -1,7 +1,7 @@
 #include "gotrace/ranges.h"
 
-/* The number of ids remembered, so that no task begins twice. Real programs stay below; with
- * invalid records it does no harm to forget ids. */
+/* The most ids of tasks that are remembered, so that no task begins twice. Real programs have
+ * fewer; with invalid records, forgetting is harmless. */
 #define MAX_TASKS (1u << 14)
 
 static void emit_gc(struct state *s, struct state_m *m)
@@ -14,7 +14,7 @@ static void emit_gc(struct state *s, struct state_m *m)
 	s->gc_pending = false;
 }
 
-/* Whether the goroutine of the event runs on its thread, as the next step requires. */
+/* Whether the event's goroutine runs on its thread, which the next step requires. */
 static bool runs(struct state *s, struct state_m *m, const struct trace_event *ev)
 {
 	if (!m)
@@ -88,7 +88,7 @@ static bool sweep(struct state *s, struct state_m *m, const struct trace_event *
 	return true;
 }
 
-/* Any thread in the state that the reader requires will do. */
+/* Any thread in the required state will do. */
 static void emit_counter(struct state *s, struct state_m *m, struct state_counter *counter,
 			 enum trace_op op)
 {
@@ -199,7 +199,7 @@ static bool region_begin(struct state *s, struct state_m *m, const struct trace_
 }
 
 /* First ends the regions inside it, whose ends were lost. A region that began before the trace is
- * ended only when no other is open. */
+ * ended only if no other is open. */
 static bool region_end(struct state *s, struct state_m *m, const struct trace_event *ev)
 {
 	struct state_g *g = m->g;

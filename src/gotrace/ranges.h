@@ -5,17 +5,17 @@
 
 #include "gotrace/state.h"
 
-/* GC, stop of the world, assist, sweep, heap, GOMAXPROCS and label: kinds TRACE_GC_BEGIN to
- * TRACE_LABEL. `m` NULL: seen from outside, on no thread. False: nothing could be made of it. */
+/* Handles GC, stop of the world, assist, sweep, heap, GOMAXPROCS and label: kinds TRACE_GC_BEGIN to
+ * TRACE_LABEL. `m` NULL: read from outside, on no thread. False: the event cannot be used. */
 bool ranges_runtime(struct state *s, struct state_m *m, const struct trace_event *ev);
 
-/* Kinds TRACE_TASK_BEGIN to TRACE_LOG. */
+/* Handles the kinds TRACE_TASK_BEGIN to TRACE_LOG. */
 bool ranges_user(struct state *s, struct state_m *m, const struct trace_event *ev);
 
-/* Emits the pending items of this generation where a thread can: the running GC, and counters. */
+/* Emits the pending items of this generation if a thread can: the running GC, and counters. */
 void ranges_emit_pending(struct state *s, struct state_m *m);
 
-/* A generation begins: it emits by itself how many Ps there are, and how large the heap is. */
+/* Begins a generation, which repeats the number of Ps and the size of the heap. */
 void ranges_new_generation(struct state *s);
 
 #endif

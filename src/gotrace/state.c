@@ -6,7 +6,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 
-/* The thread that makes goroutines when no real one can. */
+/* The thread that emits steps when no real one can. */
 #define PSEUDO_M 0x7ffffff0u
 
 static void *add_to(struct state *s, struct map *map, uint64_t id, size_t size)
@@ -257,7 +257,7 @@ void state_steal_p(struct state *s, struct state_m *m, struct state_p *p)
 	unbind_p(p);
 }
 
-/* A processor that is not known is idle: every generation can say so. */
+/* A P that is unknown so far is idle: any generation may say so. */
 static void know_p(struct state *s, struct state_m *m, struct state_p *p)
 {
 	if (p->known)
@@ -314,7 +314,7 @@ struct state_g *state_loosen(struct state *s, struct state_m *m, uint64_t goid,
 	return g;
 }
 
-/* A P whose thread was in a system call with an unknown goroutine. */
+/* Reclaims a P whose thread was in a system call with an unknown goroutine. */
 static void reclaim(struct state *s, struct state_m *m)
 {
 	uint32_t p = m->p->id;
@@ -334,7 +334,7 @@ void state_start(struct state *s, struct state_m *m, struct state_g *g)
 	m->g = g;
 }
 
-/* Its thread has lost the processor meanwhile, or has got one anew. */
+/* The thread has lost its P meanwhile, or has got one again. */
 static void leave_syscall_blocked(struct state *s, struct state_m *m, struct state_g *g)
 {
 	state_emit(s, m, OP_GO_SYSCALL_END_BLOCKED, 0, 0, 0, 0);
@@ -374,7 +374,7 @@ bool state_make_run(struct state *s, struct state_m *m, uint32_t p, uint64_t goi
 	if (p != TRACE_NO_P)
 		state_take_p(s, m, p);
 	g = m->p ? state_loosen(s, m, goid, TRACE_RUNNABLE) : NULL;
-	/* Loosening borrows and drops: the thread may have lost its processor by it. */
+	/* state_loosen() may drop the thread's P. */
 	if (!g || !m->p || m->g)
 		return false;
 	state_start(s, m, g);
@@ -478,7 +478,7 @@ static void emit_goroutines(struct state *s)
 	}
 }
 
-/* Threads that have nothing are forgotten: a program may start any number of them. */
+/* Forgets threads that have nothing: a program may start any number of them. */
 void state_forget_threads(struct state *s)
 {
 	memset(s->recent_threads, 0, sizeof(s->recent_threads));

@@ -1,12 +1,12 @@
 /*
- * The state of a trace's threads, processors and goroutines, and the elementary transitions between
- * states: each is legal wherever it is made. For the files of the model alone.
+ * The state of a trace's threads, Ps and goroutines, and the elementary transitions between states,
+ * each of which is always legal. For the files of the model alone.
  *
- * Invariants: m->p == p if and only if p->m == m; a processor in a system call has no goroutine on
- * its thread that is not in one; a running goroutine has a thread that has a processor; a runnable
- * or waiting one has no thread.
+ * Invariants: m->p == p if and only if p->m == m. If a P is in a system call, so is the goroutine
+ * of its thread. A running goroutine has a thread with a P. A runnable or waiting goroutine has no
+ * thread.
  *
- * A failure (of the sink, or no memory) is kept in state.error and makes every later move do
+ * A failure (of the sink, or no memory) is kept in state.error, and every later transition does
  * nothing.
  */
 #ifndef GOTRACE_STATE_H
@@ -15,22 +15,21 @@
 #include "base/map.h"
 #include "gotrace/model.h"
 
-/* A region of the program's own that is open, or a call (gotrace/calls.h). */
+/* An open region of the program, or an open call (gotrace/calls.h). */
 struct region {
 	uint64_t task;
 	uint32_t type;
 	uint64_t frame; /* of a call; else 0 */
 };
 
-/* Events that need more than so much at once are dropped, and counted: a program has less, and a
- * hostile one may report any number. */
+/* Limits at one time: events beyond them are dropped and counted. A program has less; a hostile one
+ * may report any number. */
 #define STATE_MAX_GOROUTINES (1u << 22)
 #define STATE_MAX_THREADS (1u << 16)
-#define STATE_MAX_REGIONS (1u << 20)        /* open ones, of all goroutines */
-#define STATE_MAX_REGIONS_OF_ONE (1u << 10) /* and of one */
+#define STATE_MAX_REGIONS (1u << 20)        /* open, of all goroutines */
+#define STATE_MAX_REGIONS_OF_ONE (1u << 10) /* open, of one goroutine */
 
-/* Where a goroutine has been since before the trace, as long as it has not moved; stack 0: nowhere
- * that is known. */
+/* Where a goroutine has been since before the trace, while it has not moved; stack 0: not known. */
 struct parked {
 	uint64_t waited_ns;
 	uint32_t stack;
@@ -40,16 +39,16 @@ struct parked {
 struct state_g {
 	uint64_t id;
 	uint64_t start_pc; /* 0: not known */
-	uint64_t known_ns; /* since when there is something of it */
+	uint64_t known_ns; /* the time since which it is known */
 	uint32_t labels;   /* a text; 0: none */
 	enum trace_status status;
 	uint64_t seq;
-	struct state_m *m; /* running or in a system call: where */
+	struct state_m *m; /* its thread, if it runs or is in a system call */
 	bool in_assist;
 	bool stops_world;
 	struct parked parked;
-	bool pending;        /* its labels are in state.pending_labels */
-	bool parked_pending; /* likewise of `parked` */
+	bool pending;        /* it is in state.pending_labels for its labels */
+	bool parked_pending; /* likewise for `parked` */
 	struct region *regions;
 	size_t region_count;
 	size_t region_capacity;
@@ -68,10 +67,11 @@ struct state_m {
 	uint64_t id;
 	struct state_g *g;
 	struct state_p *p;
-	bool wants_p; /* its goroutine has left a system call and runs once it has one */
+	bool wants_p; /* its goroutine has left a system call, and runs once the thread has a P */
 };
 
-/* Found without a search, as most events are of few: of each end of an id one. Powers of two. */
+/* Sizes of caches by the low bits of ids: most events concern few threads and goroutines. Powers of
+ * two. */
 #define RECENT_THREADS 64
 #define RECENT_GOROUTINES 1024
 
@@ -94,25 +94,25 @@ struct state {
 	struct state_m *recent_threads[RECENT_THREADS];
 	struct state_g *recent_goroutines[RECENT_GOROUTINES];
 	bool first_generation;
-	uint64_t now;            /* of the event that is being worked on */
-	struct trace_step step;  /* the last that was given out */
-	uint64_t forgot_threads; /* the event before which threads were forgotten */
+	uint64_t now;            /* the time of the current event */
+	struct trace_step step;  /* the last step emitted */
+	uint64_t forgot_threads; /* the number of the event at which threads were last forgotten */
 	size_t regions;          /* that are open */
-	uint64_t put_off;        /* events for which a new generation has waited */
+	uint64_t put_off;        /* events while a new generation was due */
 	uint64_t gc_seq;
 	bool gc_runs;
 	uint64_t *pending_labels; /* goroutines whose labels are pending */
 	size_t pending_labels_count;
 	size_t pending_labels_capacity;
-	bool gc_pending; /* this generation does not have yet that the GC runs */
-	/* Read from outside, when there may be no thread that can emit it. */
+	bool gc_pending; /* this generation does not say yet that the GC runs */
+	/* Read from outside, possibly when no thread can emit them. */
 	struct state_counter gomaxprocs, heap_alloc, heap_goal;
-	bool counters_pending; /* one of them */
-	bool has_begun;        /* there was something else than the states of the beginning */
-	uint64_t helpers;      /* goroutines that were made up to log */
+	bool counters_pending; /* at least one of these is pending */
+	bool has_begun;        /* there was an event other than the states at the beginning */
+	uint64_t helpers;      /* made-up goroutines so far */
 };
 
-/* Finds or makes the item with this id. NULL: too many, or no memory, which is in state.error. */
+/* Finds or creates the item with this id. NULL: too many, or no memory, which is in state.error. */
 struct state_m *state_find_thread(struct state *s, uint64_t id);
 struct state_p *state_processor(struct state *s, uint32_t id);
 /* NULL when it is not known. */
@@ -137,18 +137,19 @@ static inline struct state_g *state_goroutine(struct state *s, uint64_t id)
 	return *recent;
 }
 
-/* Gives a step to the sink. `m` NULL: on no thread. */
+/* Emits a step to the sink. `m` NULL: on no thread. */
 void state_emit(struct state *s, const struct state_m *m, enum trace_op op, uint64_t a, uint64_t b,
 		uint64_t c, uint64_t d);
 
 /* OP_GO_STATUS of a goroutine, with its stack where that is known. */
 void state_emit_status(struct state *s, const struct state_g *g);
 
-/* A goroutine that is not known, unbound; by GoStatus in the first generation, by GoCreate later.
+/* Makes an unknown goroutine known, without a thread: by GoStatus in the first generation, by
+ * GoCreate later.
  */
 struct state_g *state_introduce(struct state *s, struct state_m *m, uint64_t id,
 				enum trace_status status);
-/* There is no room for one more. */
+/* Whether the limit of goroutines is reached. */
 static inline bool state_is_full(struct state *s)
 {
 	bool full = s->goroutines.count >= STATE_MAX_GOROUTINES;
@@ -159,28 +160,29 @@ static inline bool state_is_full(struct state *s)
 /* Makes the goroutine known in this state, on `m`, without a step. */
 struct state_g *state_add_goroutine(struct state *s, uint64_t id, enum trace_status status,
 				    struct state_m *m);
-/* Forgets it. */
+/* Forgets the goroutine. */
 void state_remove_goroutine(struct state *s, struct state_g *g);
 
-/* A thread with a P whose goroutine runs, or, with `or_none`, that has no goroutine. NULL: none. */
+/* A thread with a P whose goroutine runs; or, with `or_none`, one that has no goroutine. NULL:
+ * none. */
 struct state_m *state_host(struct state *s, struct state_m *m, bool or_none);
-/* Likewise, but never NULL: borrows a processor for a thread that does not exist. */
+/* Likewise, but never NULL: borrows a P for a thread that does not exist. */
 struct state_m *state_host_any(struct state *s, struct state_m *m);
 
-/* Gives back a processor that state_host_any() has borrowed. */
+/* Returns a P that state_host_any() has borrowed. */
 void state_return_host(struct state *s, struct state_m *m);
 
 /* Transitions that reconcile missing events. */
-void state_drop_g(struct state *s, struct state_m *m); /* the thread has no goroutine */
-void state_drop_p(struct state *s, struct state_m *m); /* the thread has no processor */
+void state_drop_g(struct state *s, struct state_m *m); /* afterwards the thread has no goroutine */
+void state_drop_p(struct state *s, struct state_m *m); /* afterwards the thread has no P */
 void state_take_p(struct state *s, struct state_m *m, uint32_t p);
-/* Takes the processor from a thread in a system call. */
+/* Takes the P from a thread in a system call. */
 void state_steal_p(struct state *s, struct state_m *m, struct state_p *p);
-/* Makes g known and unbound; runnable when that is wanted. One that is runnable already stays so
- * when waiting is wanted. NULL when that failed. */
+/* Makes the goroutine known and takes it from its thread; `want` is the state afterwards. A
+ * runnable one stays runnable when waiting is wanted. NULL: it failed. */
 struct state_g *state_loosen(struct state *s, struct state_m *m, uint64_t goid,
 			     enum trace_status want);
-/* Whether the goroutine runs on m, with processor p or, with TRACE_NO_P, the one that m has. */
+/* Whether the goroutine runs on m with P `p`; with TRACE_NO_P, with any P. */
 static inline bool state_runs(const struct state_m *m, uint32_t p, uint64_t goid)
 {
 	const struct state_g *g = m->g;
@@ -188,21 +190,21 @@ static inline bool state_runs(const struct state_m *m, uint32_t p, uint64_t goid
 	return g && g->id == goid && g->status == TRACE_RUNNING &&
 	       (p == TRACE_NO_P || m->p->id == p);
 }
-/* Makes that so; false: it cannot. */
+/* Makes that true; false: impossible. */
 bool state_make_run(struct state *s, struct state_m *m, uint32_t p, uint64_t goid);
 static inline bool state_run(struct state *s, struct state_m *m, uint32_t p, uint64_t goid)
 {
 	return state_runs(m, p, goid) || state_make_run(s, m, p, goid);
 }
-/* A runnable goroutine runs, on a thread that has a processor and no goroutine. */
+/* Starts a runnable goroutine on a thread that has a P and no goroutine. */
 void state_start(struct state *s, struct state_m *m, struct state_g *g);
-/* A goroutine that is no more, whatever it is thought to be doing. */
+/* Ends a goroutine, whatever state it is in. */
 void state_kill(struct state *s, struct state_m *m, struct state_g *g);
 /* Ends the ranges that must not outlive their goroutine. */
 void state_end_ranges(struct state *s, struct state_g *g);
-/* Ends a goroutine's regions from the i-th on, the innermost first; it runs. */
+/* Ends a running goroutine's regions from the i-th on, the innermost first. */
 void state_end_regions(struct state *s, struct state_g *g, size_t i);
-/* One more; false: there are too many, or no memory. */
+/* Opens a region; false: there are too many, or no memory. */
 bool state_open_region(struct state *s, struct state_g *g, const struct region *region);
 static inline void state_close_ranges(struct state *s, struct state_g *g)
 {

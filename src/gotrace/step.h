@@ -1,5 +1,5 @@
 /*
- * One event of a legal trace: what the model makes and a writer writes. The operations are those of
+ * A step of a legal trace: the model makes it and a writer writes it. The operations are those of
  * Go's trace format, numbered as there (internal/trace/raw, "go 1.22 trace").
  */
 #ifndef GOTRACE_STEP_H
@@ -25,7 +25,7 @@ enum trace_op {
 	OP_GO_STOP = 19,          /* reason, stack */
 	OP_GO_BLOCK = 20,         /* reason, stack */
 	OP_GO_UNBLOCK = 21,       /* goid, its sequence number, stack of the unblocking goroutine */
-	OP_GO_SYSCALL_BEGIN = 22, /* the processor's sequence number, stack */
+	OP_GO_SYSCALL_BEGIN = 22, /* the P's sequence number, stack */
 	OP_GO_SYSCALL_END = 23,
 	OP_GO_SYSCALL_END_BLOCKED = 24,
 	OP_GO_STATUS =
@@ -49,44 +49,44 @@ enum trace_op {
 	OP_REGION_BEGIN = 42, /* id of the task, type, stack */
 	OP_REGION_END = 43,   /* id of the task, type, stack */
 	OP_LOG = 44,          /* id of the task, category, message, stack */
-	/* Go's own, from 1.23 on; the model does not make them. */
+	/* Go's own from 1.23 on; the model does not make them. */
 	OP_GO_SWITCH = 45, /* goid, its sequence number */
 	OP_GO_SWITCH_DESTROY = 46,
 	OP_GO_CREATE_BLOCKED = 47, /* as OP_GO_CREATE */
 	OP_GO_STATUS_STACK = 48,   /* as OP_GO_STATUS; stack */
 	OP_COUNT,
-	/* In no file as it is: each format has its own form. The goroutine's id, its labels
-	 * (a text, 0: none), enum trace_labels_by (gotrace/event.h). */
+	/* In no file as such: each format has its own form. Arguments: the goroutine's id, its
+	 * labels (a text, 0: none), enum trace_labels_by (gotrace/event.h). */
 	OP_LABELS = 64,
-	/* Likewise: the goroutine's id, why it waits (a text, 0: not known), for how many ns it has
-	 * waited since before the trace (0: not known), stack. It has done so since the trace
-	 * began. */
+	/* Likewise. Arguments: the goroutine's id, its wait reason (a text, 0: not known), how many
+	 * ns it had waited before the trace (0: not known), its stack. It has waited since the
+	 * trace began. */
 	OP_PARKED = 65,
 };
 
-/* Goroutines from this id on are none of the program's: one does what takes a goroutine that runs
- * where none does. It ends at once. */
+/* Goroutines from this id on are made up. One emits a step that needs a running goroutine when none
+ * runs, and ends at once. */
 #define TRACE_HELPER_GOID (1ull << 62)
 
-/* A text: what happened between two events was not seen. */
+/* A text: the events in between were not seen. */
 #define TRACE_TEXT_LOST UINT32_MAX
 
 enum proc_status { PROC_RUNNING = 1, PROC_IDLE = 2, PROC_IN_SYSCALL = 3 };
 
 struct trace_step {
-	uint64_t ns; /* later than that of any step before */
+	uint64_t ns; /* later than that of all steps before */
 	uint64_t m;  /* the thread on which it happens; TRACE_NO_M */
 	enum trace_op op;
 	uint64_t arg[4];
 	/* The thread's state before the step: its goroutine, 0 for none; its P, TRACE_NO_P. */
 	uint64_t g;
 	uint32_t p;
-	uint32_t stack; /* of OP_GO_STATUS: where it stands; 0: not known */
+	uint32_t stack; /* of OP_GO_STATUS: where it is; 0: not known */
 };
 
 /*
- * The arguments of an operation, a letter each: n a number, t a text, k a stack, f the function at
- * a pc (in a file: its stack of one frame). NULL: there is no such operation.
+ * The kinds of an operation's arguments, one letter each: n is a number, t a text, k a stack, f the
+ * function at a pc (in a file: a stack of one frame). NULL: there is no such operation.
  */
 extern const char *const trace_arguments[OP_COUNT];
 static inline const char *trace_op_arguments(unsigned int op)
@@ -94,14 +94,14 @@ static inline const char *trace_op_arguments(unsigned int op)
 	return op < OP_COUNT ? trace_arguments[op] : NULL;
 }
 
-/* The receiver of the steps, one after the other. */
+/* The receiver of all steps in order. */
 struct trace_sink {
 	struct error *(*step)(void *arg, const struct trace_step *step);
-	/* A generation begins: the steps that follow first emit the state of everything. */
+	/* Begins a generation: the next steps emit the state of everything. */
 	struct error *(*generation)(void *arg);
 	void *arg;
-	bool separate; /* a generation is read without those before it */
-	bool logs_run; /* OP_LABELS and OP_PARKED happen on a thread whose goroutine runs */
+	bool separate; /* a generation must be readable without those before it */
+	bool logs_run; /* OP_LABELS and OP_PARKED need a thread whose goroutine runs */
 };
 
 #endif

@@ -10,12 +10,12 @@
 
 /* The size of a text without its bytes. */
 #define ITEM_BYTES (sizeof(struct text) + 32)
-/* Between two sweeps come at least so many. */
+/* The least number of new texts between two sweeps. */
 #define LEAST_DUE (1u << 16)
 #define LEAST_DUE_BYTES (4u << 20)
-/* As many are worth a sweep where there is a good moment for one. */
+/* This many new texts are worth a sweep at a good time. */
 #define SOME_NEW 256
-/* Bytes of texts that are gone, up to which those that stay are not moved. */
+/* Bytes of forgotten texts up to which the others are not moved. */
 #define LEAST_WASTE (64u << 10)
 
 static uint32_t *bucket_of(const struct texts *t, const char *bytes, size_t length)
@@ -54,7 +54,7 @@ static uint32_t find(const struct texts *t, const char *bytes, size_t length)
 	return i;
 }
 
-/* A number that is free; 0: no memory. */
+/* A free number; 0: no memory. */
 static uint32_t new_number(struct texts *t)
 {
 	uint32_t number = t->free;
@@ -178,7 +178,7 @@ static size_t living_bytes(const struct texts *t)
 	return bytes;
 }
 
-/* Those that are left move together. Without memory for that they stay where they are. */
+/* Moves the remaining texts together. Without memory they stay where they are. */
 static void compact(struct texts *t)
 {
 	size_t bytes = living_bytes(t);

@@ -4,10 +4,10 @@
  *
  * A program may make new texts without end (a log with a request's id), and a trace may last for
  * days. So with each generation, and when there are many new ones, all holders of numbers of texts
- * mark them, and the others are forgotten; their numbers are given to later texts. The bytes of
- * those that stay move into an arena of their own, and the one before goes back to the system as a
- * whole: what a trace keeps is all that it takes. The texts kept at once have limits: a text beyond
- * them is 0, the empty text, and counted.
+ * mark them, and the others are forgotten; their numbers are given to later texts. The remaining
+ * texts move into a new arena, and the old arena goes back to the system. So memory holds only what
+ * the trace keeps. The texts kept at once have limits: a text beyond them is 0, the empty text, and
+ * counted.
  */
 #ifndef GOTRACE_TEXTS_H
 #define GOTRACE_TEXTS_H
@@ -37,11 +37,11 @@ struct texts {
 	uint32_t *buckets;
 	size_t bucket_count;
 	uint32_t free; /* the first free number; 0: none */
-	size_t used;   /* numbers that are not free, without the empty one */
+	size_t used;   /* numbers in use, without the empty text */
 	size_t bytes;
 	struct arena arena; /* storage of the texts */
-	size_t swept_used;  /* that the last sweep has left */
-	/* When it is time to sweep. */
+	size_t swept_used;  /* numbers in use after the last sweep */
+	/* When a sweep is due. */
 	size_t due_used;
 	size_t due_bytes;
 	uint64_t due_refused;
@@ -61,14 +61,14 @@ static inline uint32_t texts_length(const struct texts *t, uint32_t number)
 	return number < t->count ? t->items[number].length : 0;
 }
 
-/* The current texts stay forever. */
+/* Keeps the current texts for ever. */
 void texts_pin(struct texts *t);
 
-/* So many came since the last sweep that it is time for one. */
+/* Whether enough texts came since the last sweep that another is due. */
 bool texts_are_due(const struct texts *t);
-/* Some came, so that it is worth one when a generation has ended. */
+/* Whether enough texts came that a sweep is worth it at the end of a generation. */
 bool texts_are_new(const struct texts *t);
-/* For each number that is held; then one sweep forgets all others. */
+/* Call it for each number in use; then one sweep forgets all others. */
 void texts_mark(struct texts *t, uint32_t number);
 void texts_sweep(struct texts *t);
 

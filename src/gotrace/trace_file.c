@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/outfile.h"
 
-/* Bytes written at once. Kernels without preemption run no other thread during a write, and the
+/* Bytes written at once. Kernels without preemption run no other thread during a write, and a
  * thread of the lowest priority writes this file. */
 #define WRITE_BYTES (32u << 10)
 
@@ -24,14 +24,14 @@ struct generation {
 struct trace_file {
 	struct trace_file_options options;
 	char *path;
-	char *family;       /* of a trace in memory: what names of files begin with */
-	const char *ending; /* and what they end with; within `path` */
-	char *incident;     /* the last of them */
+	char *family;       /* in memory: the beginning of the names of its files */
+	const char *ending; /* and their end; within `path` */
+	char *incident;     /* the last such file */
 	void *header;
 	struct outfile out;
 	uint64_t size;  /* of the complete part */
-	uint64_t began; /* ns of the first event */
-	bool outgrown;  /* the last generation alone was more than is kept in memory */
+	uint64_t began; /* time of the first event, in ns */
+	bool outgrown;  /* the last generation alone exceeded the limit of memory */
 	/* In memory, oldest first. */
 	struct generation *items;
 	size_t count;
@@ -47,7 +47,7 @@ static struct error *write_bytes(struct outfile *out, const char *path, const vo
 	while (size) {
 		ssize_t n = write(fileno(out->stream), p, size < WRITE_BYTES ? size : WRITE_BYTES);
 
-		/* One signal asks for an end; two mean that the reader is gone. */
+		/* One signal may request the end; two mean that the reader is gone. */
 		if (n < 0 && errno == EINTR && !interrupted++)
 			continue;
 		if (n < 0 && (errno == ENOSPC || errno == EDQUOT))
@@ -64,8 +64,8 @@ static struct error *write_bytes(struct outfile *out, const char *path, const vo
 	return NULL;
 }
 
-/* The file is complete up to here: a partial generation behind it is removed. Standard output is
- * not truncated: the user's own data may precede the trace (>>). */
+/* Appends to the complete part. If that fails, a partial generation behind it is removed. Standard
+ * output is not truncated: the user's own data may precede the trace (>>). */
 static struct error *append(struct trace_file *file, const void *bytes, size_t size)
 {
 	struct error *err = write_bytes(&file->out, file->path, bytes, size);
@@ -82,7 +82,7 @@ static struct error *append_header(struct trace_file *file)
 	return append(file, file->header, file->options.header_size);
 }
 
-/* Standard output gets nothing before there is something. */
+/* Standard output is opened with the first bytes. */
 static struct error *open_stream(struct trace_file *file)
 {
 	struct error *err = outfile_open_growing(file->path, &file->out);
@@ -103,7 +103,7 @@ static const char *find_ending(const char *path, const char *const *endings)
 	return path + n;
 }
 
-/* That a name cannot be written is known before anything is recorded. */
+/* Checks early whether files can be created, so that no recording is lost. */
 static struct error *must_check check_incidents(struct trace_file *file)
 {
 	_cleanup_outfile_ struct outfile out = {0};
@@ -147,7 +147,8 @@ static void forget_oldest(struct trace_file *file, size_t n)
 		memmove(file->items, file->items + n, file->count * sizeof(*file->items));
 }
 
-/* The generations before the seconds that are kept, except the one that reaches into them. */
+/* How many generations are older than the seconds to keep. The one that reaches into these does not
+ * count. */
 static size_t count_old(const struct trace_file *file)
 {
 	uint64_t now = file->items[file->count - 1].ns;
@@ -203,7 +204,7 @@ bool trace_file_is_full(const struct trace_file *file, size_t size)
 	return !file->options.flight_ns && file->size + size > file->options.max_bytes;
 }
 
-/* For the present time. */
+/* Opens the file of an incident at the present time. */
 static struct error *must_check open_incident(const struct trace_file *file, const char *reason,
 					      struct outfile *ret)
 {

@@ -1,6 +1,6 @@
 /*
- * Where a trace's generations go: one after the other into a file that grows, or into memory, of
- * which the last seconds are written when they are asked for.
+ * Where a trace's generations go: one after the other into a growing file, or into memory, from
+ * where the last seconds are written on request.
  */
 #ifndef GOTRACE_TRACE_FILE_H
 #define GOTRACE_TRACE_FILE_H
@@ -13,14 +13,14 @@
 #include "base/outfile.h"
 
 struct trace_file_options {
-	const char *path; /* "-": standard output. Of a trace in memory: trace_file_write() */
-	/* Of a trace in memory: endings of `path` that stay last in names, as ".trace";
+	const char *path; /* "-": standard output. For a trace in memory: see trace_file_write() */
+	/* For a trace in memory: endings of `path` that stay at the end of names, such as ".trace";
 	 * NULL-terminated; NULL: none. */
 	const char *const *endings;
 	const char *header; /* before all generations; copied */
 	size_t header_size;
 	uint64_t max_bytes;
-	uint64_t flight_ns; /* keep so much in memory; 0: write all as it comes */
+	uint64_t flight_ns; /* keep this much in memory; 0: write each generation at once */
 };
 
 struct trace_file;
@@ -35,26 +35,27 @@ struct error *trace_file_open(const struct trace_file_options *options,
 struct error *trace_file_add(struct trace_file *file, const void *bytes, size_t size,
 			     uint64_t ns) must_check;
 
-/* One more generation of this size would be too much. Never true of a trace in memory. */
+/* Whether one more generation of this size exceeds the limit. Never true for a trace in memory. */
 bool trace_file_is_full(const struct trace_file *file, size_t size);
 
-/* A trace in memory has nothing, as its last generation alone was too much. */
+/* Whether a trace in memory is empty because its last generation alone exceeded the limit. */
 bool trace_file_is_outgrown(const struct trace_file *file);
 
 /*
- * Writes what is in memory to a new file: of the path NAME.trace, and now, this is
- * NAME-YYYYmmdd-HHMMSS-REASON.trace in local time, or NAME-YYYYmmdd-HHMMSS-N-REASON.trace, N from 2
- * on, where a file has that name. It is kept in memory too. *ret_path is valid until the next call.
+ * Writes what is in memory to a new file. For the path NAME.trace it is
+ * NAME-YYYYmmdd-HHMMSS-REASON.trace, in local time. If that exists, it is
+ * NAME-YYYYmmdd-HHMMSS-N-REASON.trace, N from 2 on. The memory is kept. *ret_path is valid until
+ * the next call.
  */
 struct error *trace_file_write(struct trace_file *file, const char *reason,
 			       const char **ret_path) must_check;
 
-/* Gives the file that grew its name. */
+/* Gives the growing file its final name. */
 struct error *trace_file_commit(struct trace_file *file) must_check;
 
 /* The open output; NULL: the trace is in memory. */
 struct outfile *trace_file_out(struct trace_file *file);
-/* The beginning of the names of all files that trace_file_write() makes. */
+/* The common beginning of all names that trace_file_write() makes. */
 const char *trace_file_family(const struct trace_file *file);
 /* The size of the trace so far, and the ns of its first event; 0 when it is empty. */
 uint64_t trace_file_size(const struct trace_file *file);

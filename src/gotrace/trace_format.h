@@ -18,20 +18,19 @@ struct trace_writer_options {
 	const struct pclntab *functions;
 	const struct stacks *stacks; /* numbers of stacks in steps are of this set */
 	const struct texts *texts;   /* numbers of texts in steps are of this set */
-	unsigned int depth;          /* frames of a stack that are written at most; 0: no stacks */
-	bool separate;               /* the first generations may be left out */
-	const char *process;         /* its name, and number */
+	unsigned int depth;          /* the most frames of a stack; 0: no stacks */
+	bool separate;               /* early generations may be left out */
+	const char *process;         /* name and id of the process */
 	uint64_t pid;
-	/* When ns of steps were 0, by CLOCK_MONOTONIC and since 1970. */
+	/* CLOCK_MONOTONIC and the time since 1970 when the steps' ns were 0. */
 	uint64_t monotonic_ns;
 	uint64_t wall_ns;
-	/* Gets each generation when it is complete, and the time of its first event. */
+	/* Receives each complete generation, and the time of its first event. */
 	struct error *(*generation)(void *arg, const void *bytes, size_t size, uint64_t ns);
 	void *arg;
 };
 
-/* Tasks that a format shows at once, at most, where it has a limit: there may be any number without
- * an end. */
+/* The most tasks that a format shows at once, if it has a limit. Tasks may lack an end. */
 #define TRACE_MOST_TASKS (1u << 14)
 
 /* Private to the format. */
@@ -44,13 +43,13 @@ struct trace_format {
 	size_t header_size;
 	struct error *(*create)(const struct trace_writer_options *options,
 				struct trace_writer **ret);
-	/* Where the model's steps go. */
+	/* The receiver of the model's steps. */
 	struct trace_sink (*sink)(struct trace_writer *writer);
-	/* About how many bytes the generation has so far. */
+	/* The approximate number of bytes of the generation so far. */
 	size_t (*size)(const struct trace_writer *writer);
-	/* Marks the texts of steps that it needs still. */
+	/* Marks the texts of steps that it still needs. */
 	void (*mark_texts)(const struct trace_writer *writer, struct texts *texts);
-	/* Tasks that there was no room for; NULL: it has no limit of its own. */
+	/* How many tasks were left out; NULL: the format has no such limit. */
 	uint64_t (*left_out)(const struct trace_writer *writer);
 	/* Completes the last generation. */
 	struct error *(*finish)(struct trace_writer *writer);

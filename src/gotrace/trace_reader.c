@@ -25,16 +25,16 @@ struct raw_frame {
 /* The events of a thread in one batch. */
 struct batch {
 	uint64_t m;
-	uint64_t ticks; /* of its first event: they count from here */
+	uint64_t ticks; /* time of its first event, from which the others count */
 	const uint8_t *data;
 	size_t size;
-	size_t next; /* batch of the same thread + 1 */
+	size_t next; /* index + 1 of the thread's next batch */
 };
 
 /* A thread of this generation. */
 struct thread {
 	uint64_t m;
-	size_t batch; /* + 1; 0: no more */
+	size_t batch; /* index + 1; 0: no more */
 	size_t last_batch;
 	struct cursor data;
 	uint64_t ticks;
@@ -48,7 +48,7 @@ struct trace_reader {
 	unsigned int version; /* 22 for "go 1.22 trace" */
 	bool truncated;
 	bool started;
-	uint64_t base_ns; /* when the trace began: the least time of its first batches */
+	uint64_t base_ns; /* the beginning of the trace: the least time of its first batches */
 	uint64_t last_ns;
 	struct order order;
 	uint64_t generations; /* so far */
@@ -63,12 +63,12 @@ struct trace_reader {
 	size_t thread_count;
 	size_t thread_capacity;
 	struct map threads_index; /* m -> place in threads + 1 */
-	/* A heap of threads with a waiting step: the earliest first. Behind `waiting` are those
-	 * whose step cannot be taken yet. */
+	/* A heap of threads with a step: the earliest first. Behind the heap are threads whose step
+	 * cannot be taken yet. */
 	size_t *heap;
 	size_t heap_capacity;
 	size_t waiting;
-	uint64_t refusals;      /* of a step that could not be taken yet, so far */
+	uint64_t refusals;      /* how many steps could not be taken yet, so far */
 	struct map texts_index; /* id -> offset in texts + 1 */
 	char *texts;
 	size_t text_size;
@@ -225,7 +225,7 @@ static struct error *parse_sync(struct trace_reader *r, struct cursor *c)
 
 static struct thread *thread_of(struct trace_reader *r, uint64_t m)
 {
-	/* The map cannot have the number that stands for no thread. */
+	/* The map cannot have the key that stands for no thread. */
 	uint64_t *place = map_at(&r->threads_index, m == TRACE_NO_M ? MAP_NO_KEY - 1 : m);
 
 	if (!place)
@@ -286,7 +286,7 @@ struct batch_header {
 	struct bytes data;
 };
 
-/* false at the end of the file, or where it was cut. */
+/* False at the end of the file, or where it is truncated. */
 static bool read_header(struct trace_reader *r, struct batch_header *ret)
 {
 	struct cursor *c = &r->file;
@@ -321,7 +321,7 @@ static struct error *resolve_frames(struct trace_reader *r)
 	return NULL;
 }
 
-/* Nonsense is bounded: so late that nothing comes behind it. */
+/* A nonsensical time is clipped to the latest one. */
 static uint64_t ns_of(const struct trace_reader *r, uint64_t ticks)
 {
 	double ns = (double)ticks * (1e9 / (double)r->frequency);
@@ -331,8 +331,8 @@ static uint64_t ns_of(const struct trace_reader *r, uint64_t ticks)
 	return ns < (double)(1ull << 63) ? (uint64_t)ns : 1ull << 63;
 }
 
-/* Reads all batches of the next generation; none in *ret_more. One that is not complete is left
- * out. */
+/* Reads all batches of the next generation. *ret_more is false if there is none. An incomplete
+ * generation is left out. */
 static struct error *read_generation(struct trace_reader *r, bool *ret_more)
 {
 	struct batch_header h;
@@ -377,7 +377,7 @@ static struct error *read_generation(struct trace_reader *r, bool *ret_more)
 	return resolve_frames(r);
 }
 
-/* The next event of a thread into its `step`. */
+/* Decodes the next event of a thread into its `step`. */
 static struct error *decode(struct trace_reader *r, struct thread *t)
 {
 	const char *kinds;
@@ -441,8 +441,8 @@ static void heap_rise(struct trace_reader *r)
 		heap_swap(r, i, (i - 1) / 2);
 }
 
-/* Many threads that wait for each other make each step a search. Traces of
- * real programs, of 65 MB on 16 processors, have none. */
+/* If many threads wait for each other, each step takes a search. Traces of real programs, with 65
+ * MB and 16 Ps, have no such search. */
 #define FREE_REFUSALS (1u << 20)
 #define REFUSALS_OF_BYTE 16
 
@@ -455,7 +455,7 @@ static struct error *check_refusals(const struct trace_reader *r)
 			    "the trace is corrupt: its threads wait for each other in a cycle");
 }
 
-/* The thread of the next step, moved to the heap's end; NULL in *ret: none. */
+/* Chooses the thread of the next step and moves it to the heap's end; NULL in *ret: none. */
 static struct error *choose(struct trace_reader *r, struct thread **ret)
 {
 	size_t all = r->waiting;
@@ -500,7 +500,7 @@ static struct error *decode_all(struct trace_reader *r)
 	return err;
 }
 
-/* The thread's next step, which is at the heap's end, takes its place. */
+/* The thread is at the heap's end; its next step takes its place in the heap. */
 static struct error *advance(struct trace_reader *r, struct thread *t)
 {
 	struct error *err;
@@ -529,7 +529,7 @@ struct error *trace_reader_next(struct trace_reader *r, struct trace_step *ret, 
 		return err;
 	order_take(&r->order, &t->step);
 	*ret = t->step;
-	/* A step that waited for another thread's happened after that. */
+	/* A step that waited for another thread's step happened after that. */
 	if (ret->ns < r->last_ns)
 		ret->ns = r->last_ns;
 	r->last_ns = ret->ns;

@@ -4,7 +4,7 @@
  * own reader makes (internal/trace/order.go): by time, except that a step may have to wait for
  * another thread's, by its sequence number.
  *
- * A generation is in memory at a time. Every byte is hostile: memory and time are in proportion to
+ * One generation is in memory at a time. Every byte is hostile: memory and time are proportional to
  * the file's size, whatever it contains.
  */
 #ifndef GOTRACE_TRACE_READER_H
@@ -27,7 +27,7 @@ struct trace_reader_frame {
 
 struct trace_reader;
 
-/* ERROR_CORRUPT: it is no trace, or one of a format that is not known: by name. Keeps `bytes`. */
+/* ERROR_CORRUPT: it is no trace, or has an unknown format, which the error names. Keeps `bytes`. */
 struct error *trace_reader_create(const void *bytes, size_t size,
 				  struct trace_reader **ret) must_check;
 void trace_reader_destroy(struct trace_reader *reader);
@@ -39,18 +39,18 @@ void trace_reader_destroy(struct trace_reader *reader);
 struct error *trace_reader_next(struct trace_reader *reader, struct trace_step *ret,
 				bool *ret_more) must_check;
 
-/* "" when the trace does not say it. */
+/* "" when the trace does not have it. */
 const char *trace_reader_text(const struct trace_reader *reader, uint64_t number);
-/* The frames of a stack, innermost first; *ret_count is 0 when it is empty or not known. */
+/* The frames of a stack, innermost first; *ret_count is 0 when it is empty or unknown. */
 const struct trace_reader_frame *trace_reader_stack(const struct trace_reader *reader,
 						    uint64_t number, size_t *ret_count);
 
-/* Another number for each generation: stacks and texts have other numbers then. */
+/* Changes with each generation: stacks and texts have other numbers then. */
 uint64_t trace_reader_generation(const struct trace_reader *reader);
 
 /* "go 1.22 trace" */
 const char *trace_reader_header(const struct trace_reader *reader);
-/* The file ends within a generation, which was left out. */
+/* Whether the file ends within a generation, which was left out. */
 bool trace_reader_is_truncated(const struct trace_reader *reader);
 
 static inline void cleanup_trace_reader(struct trace_reader **reader)

@@ -5,11 +5,11 @@
 
 #include "base/array.h"
 
-/* Calls inlined into one another at one address, at most. */
+/* The most calls that are inlined into one another at one address. */
 #define MAX_INLINED 64
 
-/* The viewers take the first frame that they see of an address for all: those inlined there have
- * addresses that no code has. */
+/* Viewers use the first frame that they see at an address for all. So inlined frames get addresses
+ * that no code has. */
 #define INLINED_SHIFT 56
 
 static bool add_frame(struct trace_symbols *symbols, uint64_t pc, const struct go_frame *frame)
@@ -27,10 +27,11 @@ static bool add_frame(struct trace_symbols *symbols, uint64_t pc, const struct g
 	return f->function != INTERN_FAILED && f->file != INTERN_FAILED;
 }
 
-/* More than the addresses of calls that a program has; a hostile one may name each of its bytes. */
+/* The limit of kept words; a program has fewer addresses of calls. A hostile one may name each of
+ * its bytes. */
 #define MAX_KEPT (1u << 19)
 
-/* The reader wants each frame to have a file. */
+/* The reader requires a file for each frame. */
 static struct go_frame unknown_frame(void)
 {
 	return (struct go_frame){.function = "[unknown]", .file = "?", .line = 1};

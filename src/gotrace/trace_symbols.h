@@ -12,7 +12,7 @@
 #include "unwind/stacks.h"
 
 struct trace_frame {
-	uint64_t pc;       /* its own: of the calls inlined at one address each has another */
+	uint64_t pc;       /* its own: inlined calls at one address differ */
 	uint32_t function; /* both in the names */
 	uint32_t file;
 	uint32_t line;
@@ -29,9 +29,9 @@ struct trace_symbols {
 };
 
 /*
- * The frames of a stack, innermost first, at most `max`: without runtime.goexit, and without the
- * runtime.main below main.main, as the runtime writes them: the outermost names the goroutine.
- * *ret_count is 0 for an empty stack. False: no memory.
+ * The frames of a stack, innermost first, at most `max`: without runtime.goexit, and without
+ * runtime.main outside of main.main, as the runtime writes them. The outermost frame names the
+ * goroutine. *ret_count is 0 for an empty stack. False: no memory.
  */
 bool trace_symbols_stack(struct trace_symbols *symbols, const struct stack *stack,
 			 struct trace_frame *ret, size_t max, size_t *ret_count);
@@ -39,7 +39,7 @@ bool trace_symbols_stack(struct trace_symbols *symbols, const struct stack *stac
 /* The function that begins at this address: one frame. */
 bool trace_symbols_function(struct trace_symbols *symbols, uint64_t entry, struct trace_frame *ret);
 
-/* Between two uses of names: forgets all when it has become much. */
+/* Call it between two uses of names: forgets all words when there are too many. */
 void trace_symbols_trim(struct trace_symbols *symbols);
 
 void trace_symbols_release(struct trace_symbols *symbols);

@@ -1,6 +1,6 @@
 /*
- * Which numbers (of texts, of stacks) a generation uses, and in which order it met them first: so
- * that a writer defines each once. Each number has one place, so finding its id takes no search.
+ * Which numbers (of texts or stacks) a generation uses, in the order of their first use, so that a
+ * writer defines each once. Finding an id takes no search.
  */
 #ifndef GOTRACE_USED_H
 #define GOTRACE_USED_H
@@ -12,21 +12,21 @@
 struct used {
 	uint32_t *ids; /* by number; 0: not used */
 	size_t id_capacity;
-	uint32_t *numbers; /* that are used, in the order of their first use */
+	uint32_t *numbers; /* used numbers, in the order of their first use */
 	size_t count;
 	size_t capacity;
 };
 
-/* In this generation for the first time; it gets *ids + 1. 0: no memory. */
+/* Adds the number if this generation does not have it yet; it gets *ids + 1. 0: no memory. */
 uint32_t used_add(struct used *used, uint32_t number, uint32_t *ids);
 
-/* The id that the number has in this generation; 0: none yet. */
+/* The number's id in this generation; 0: none yet. */
 static inline uint32_t used_find(const struct used *used, uint32_t number)
 {
 	return number < used->id_capacity ? used->ids[number] : 0;
 }
 
-/* Before the next generation; keeps the memory. */
+/* Call it before the next generation; keeps the memory. */
 void used_clear(struct used *used);
 
 void used_release(struct used *used);

@@ -105,7 +105,7 @@ static void release(struct schedule *s, int m, uint64_t g)
 	s->threads[m].p = TRACE_NO_P;
 }
 
-/* As sysmon does, from a thread without a processor. */
+/* As sysmon does, from a thread without a P. */
 static void steal(struct schedule *s, int m)
 {
 	for (int p = 0; p < PROCESSORS; p++) {

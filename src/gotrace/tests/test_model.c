@@ -103,7 +103,7 @@ static void expect(struct fixture *f, const char *text)
 	strbuf_reset(&f->text);
 }
 
-/* Thread 7 runs goroutine 1 on processor 0. */
+/* Thread 7 runs goroutine 1 on P 0. */
 static void begin(struct fixture *f)
 {
 	happens(f, TRACE_P_STATUS, 7, 0, 0, PROC_RUNNING);
@@ -372,9 +372,9 @@ static void a_call_is_over_when_another_has_its_place(void **state)
 	calls(f, 5, 100);
 	happens(f, TRACE_REGION_BEGIN, 7, 0, 1, 9);
 	calls(f, 6, 200);
-	calls(f, 5, 100); /* a panic went through both */
+	calls(f, 5, 100); /* a panic skipped the returns of both */
 	calls(f, 6, 200);
-	returns(f, 5, 100); /* through one */
+	returns(f, 5, 100); /* of one */
 	expect(f, "7:RegionBegin 0\n7:RegionBegin 9\n7:RegionBegin 0\n7:RegionEnd 0\n"
 		  "7:RegionEnd 9\n7:RegionEnd 0\n7:RegionBegin 0\n7:RegionBegin 0\n"
 		  "7:RegionEnd 0\n7:RegionEnd 0\n");
@@ -480,7 +480,7 @@ static void is_parked(struct fixture *f, uint64_t g, uint32_t stack, uint64_t ns
 	"2147483632:Parked 1 for 700 at 5\n2147483632:Parked 3 for 700 at 5\n" \
 	"2147483632:GoDestroy 0\n2147483632:ProcStop 0\n"
 
-/* Go's readers want a log to be of a goroutine that runs. */
+/* Go's readers require a running goroutine for a log. */
 static void where_none_runs_one_is_made_up_to_log(void **state)
 {
 	struct fixture *f = *state;
@@ -498,7 +498,7 @@ static void where_none_runs_one_is_made_up_to_log(void **state)
 	expect(f, "2147483632:ProcStatus 0\n" BEGIN_HELPER("4611686018427387904") BY_HELPER
 	       "--\n-1:ProcStatus 0\n-1:GoStatus 1\n-1:GoStatus 2\n-1:GoStatus 3\n" BEGIN_HELPER(
 		       "4611686018427387905") BY_HELPER);
-	/* Once one has moved, it is no longer where it was. */
+	/* A goroutine that has moved is no longer where it was. */
 	happens(f, TRACE_START, 7, 1, 3, 0);
 	strbuf_reset(&f->text);
 	assert_null(trace_model_new_generation(f->model, f->last));
@@ -520,8 +520,8 @@ static void meaningless_events_are_dropped(void **state)
 	assert_int_equal(trace_model_stats(f->model).dropped, 5);
 }
 
-/* Go's reader checks their meaning (tests/e2e/test_trace_format.py); here, that times grow and
- * nothing is read that was freed. */
+/* Go's reader checks the meaning of traces (tests/e2e/test_trace_format.py). This test checks that
+ * times grow, and that freed memory is not read. */
 static void any_schedule_makes_a_trace(void **state)
 {
 	struct fixture *f = *state;

@@ -1,4 +1,4 @@
-/* The cost of Perfetto's format: allocations, bytes and lanes, for schedules that are made up. */
+/* The cost of Perfetto's format: allocations, bytes and lanes, for made-up schedules. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,14 +127,14 @@ static void add(struct made *d, struct trace_event ev)
 	assert_null(trace_model_add(d->model, &ev));
 }
 
-/* ---- no allocation an event ---- */
+/* ---- no allocation for an event ---- */
 
 static uint64_t steps(const struct made *d)
 {
 	return trace_model_stats(d->model).steps;
 }
 
-/* One of each kind that goroutines do all the time. */
+/* One event of each kind that goroutines often have. */
 static void play(struct made *d, uint64_t g, uint32_t stack)
 {
 	add(d, (struct trace_event){.kind = TRACE_UNBLOCK, .g = g, .stack = stack});
@@ -197,7 +197,7 @@ static size_t bytes_of(const struct trace_format *format, const struct trace_eve
 	return bytes;
 }
 
-/* Whatever comes next is drawn at random, so nothing repeats that could be compressed. */
+/* Events are drawn at random, so nothing repeats that could be compressed. */
 static void the_same_events_take_at_most_three_times_the_bytes_of_gos_format(void **state)
 {
 	for (uint64_t seed = 1; seed <= SCHEDULES; seed++) {
@@ -239,7 +239,7 @@ static uint64_t number_at(const uint8_t **at, const uint8_t *end)
 	return value;
 }
 
-/* The next field of bytes of a message, all of whose fields are that here. */
+/* The next field of a message whose fields are all byte strings. */
 static uint64_t field_at(const uint8_t **at, const uint8_t *end, size_t *ret_size)
 {
 	uint64_t tag = number_at(at, end);

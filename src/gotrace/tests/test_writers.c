@@ -1,4 +1,4 @@
-/* Both formats, given events of a program that never does the same twice. */
+/* Both formats, with the events of a program that never does the same twice. */
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "gotrace/trace_format.h"
 #include "tests/made_runtime.h"
 
-/* Goroutines that one after the other are born, work and end. */
+/* Goroutines that start, work and end one after the other. */
 enum { WARM_UP = 100000, ROUNDS = 300000, M = 100, MAIN = 1, FIRST = 10, SECONDS_AT_MOST = 120 };
 #define ROUND_NS 20000ull
 
@@ -107,7 +107,8 @@ static void sweep(struct made *d)
 	texts_sweep(&d->texts);
 }
 
-/* With everything that has a text or a name. Every other region has no end, or no beginning. */
+/* A round with everything that has a text or a name. Every other region lacks its end or its
+ * beginning. */
 static void live(struct made *d, uint64_t i)
 {
 	uint64_t g = FIRST + i;
@@ -200,7 +201,7 @@ static void unmatched_end_does_not_block_the_generation(void **state)
 	assert_int_equal(d->generations, 1);
 }
 
-/* A task without an end has a track; of these there are so many at once. */
+/* A task without an end has a track, and the number of tracks is limited. */
 static void tasks_past_the_limit_are_counted(void **state)
 {
 	struct made *d = *state;

@@ -61,7 +61,7 @@ static int compare_id(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-/* A goroutine that died, and whose g was reused during the pass, may occur twice. */
+/* A goroutine that ended, and whose g was reused during the pass, may occur twice. */
 static void sort(struct dump *dump)
 {
 	size_t n = 0;
@@ -75,7 +75,7 @@ static void sort(struct dump *dump)
 	dump->count = n;
 }
 
-/* Reads the word at from's address, for the goroutines that `from` is true for. */
+/* Reads the word at from's address for each goroutine for which `from` is true. */
 static struct error *
 read_words(struct dump *dump, struct target *t,
 	   uint64_t (*address_of)(const struct dump_goroutine *g, const struct golayout_numbers *n),
@@ -115,7 +115,7 @@ static void put_thread(struct dump_goroutine *g, uint64_t word)
 	g->thread = word <= INT32_MAX ? (int32_t)word : 0;
 }
 
-/* In a container the target counts its threads otherwise than we do. */
+/* In a container, the target's thread ids differ from those that gospect sees. */
 static struct error *name_threads(struct dump *dump, struct target *t)
 {
 	_cleanup_free_ struct target_thread *threads = NULL;
@@ -184,7 +184,7 @@ static bool registers_of(void *arg, uint64_t thread, struct target_registers *re
 
 /*
  * The last time that a core file knows of: when the runtime last polled the network, or a garbage
- * collection that is later. It says 0 while it polls; then nothing is known.
+ * collection that is later. While the runtime polls, lastpoll is 0; then the time is unknown.
  */
 static uint64_t last_moment(const struct dump *dump, struct target *t, const struct golayout *lay)
 {

@@ -2,10 +2,10 @@
  * Every goroutine at one moment, and the two formats that show them one by one: the runtime's own
  * traceback text, and JSON.
  *
- * "One moment" is as long as reading takes (0.5 ms for 1,000 goroutines, 70 ms for 100,000): the
- * target runs on. Each goroutine's own state and stack belong together. A goroutine that runs, in a
- * live process, has its stack from a sample of its thread (oncpu/sampler.h) in the 20 ms after its
- * header was read, or later if the thread gets no CPU; without a sample it has none.
+ * "One moment" lasts as long as reading takes (0.5 ms for 1,000 goroutines, 70 ms for 100,000): the
+ * target continues to run. Each goroutine's state and stack belong together. A running goroutine of
+ * a live process gets its stack from a sample of its thread (oncpu/sampler.h) in the 20 ms after
+ * its header was read, or later if the thread gets no CPU. Without a sample it has none.
  */
 #ifndef DUMP_DUMP_H
 #define DUMP_DUMP_H
@@ -22,7 +22,7 @@
 struct dump_goroutine {
 	uint64_t id;
 	uint64_t g;      /* address of its g */
-	uint64_t parent; /* that created it; 0: not known (Go 1.20 and older) */
+	uint64_t parent; /* the goroutine that created it; 0: not known (Go 1.20 and older) */
 	uint64_t go_pc;  /* where it was created */
 	uint64_t start_pc;
 	uint64_t wait_since; /* CLOCK_MONOTONIC; 0: not known */
@@ -34,10 +34,10 @@ struct dump_goroutine {
 	uint8_t wait_reason;
 	bool locked;    /* to its thread */
 	bool system;    /* the runtime's own */
-	bool unknown;   /* its stack changed at every try to read it, or is not in the core */
-	bool on_cpu;    /* it runs, and its stack is known: from its thread's registers in the
-			   core, or as of a moment soon after the look */
-	int32_t thread; /* that runs it or is in its system call; 0: none */
+	bool unknown;   /* its stack changed at every attempt to read it, or is not in the core */
+	bool on_cpu;    /* it runs, and its stack is known: from its thread's registers in the core,
+			 * or from a sample soon after its header was read */
+	int32_t thread; /* the thread that runs it or is in its system call; 0: none */
 };
 
 struct dump {
@@ -49,8 +49,8 @@ struct dump {
 	uint64_t taken;                 /* CLOCK_MONOTONIC; 0: not known */
 	const struct target_core *core; /* NULL: a live process */
 	struct oncpu_sampler *sampler; /* for the C code in stacks of running goroutines; or NULL */
-	struct error *no_on_cpu;       /* why running goroutines have no stacks; NULL: there are, or
-					  nothing ran */
+	struct error *no_on_cpu;       /* why running goroutines have no stacks; NULL: they have, or
+				        * none ran */
 	char *panic; /* the message of the panic that ended the process; NULL: none is known */
 	struct dump_goroutine *items; /* by id */
 	size_t count;
@@ -69,8 +69,8 @@ static inline enum unwind_method dump_method(const struct dump *dump)
 }
 
 struct dump_options {
-	size_t stack_limit;      /* bytes of a stack that are read at most */
-	bool system;             /* the runtime's own goroutines too */
+	size_t stack_limit;      /* the most bytes of a stack that are read */
+	bool system;             /* include the runtime's own goroutines */
 	struct unwinding unwind; /* how frames are found */
 	const atomic_int *stop;  /* ERROR_STOPPED once it is not 0; NULL: never */
 };
@@ -83,12 +83,12 @@ void dump_destroy(struct dump *dump);
 const char *dump_state(const struct dump *dump, const struct dump_goroutine *g);
 /* "running", "runnable", "syscall", "waiting", "preempted" ... */
 const char *dump_status(const struct dump_goroutine *g);
-/* The wait reason, or "" when it does not wait. */
+/* The wait reason; "" for a goroutine that does not wait. */
 const char *dump_wait_reason(const struct dump *dump, const struct dump_goroutine *g);
 
-/* `all`: no frame is hidden. */
+/* `all`: shows hidden frames, too. */
 struct error *dump_write_text(const struct dump *dump, bool all, FILE *out) must_check;
-/* Equal stacks together, most goroutines first. */
+/* Merges equal stacks; largest groups first. */
 struct error *dump_write_groups(const struct dump *dump, bool all, FILE *out) must_check;
 struct error *dump_write_json(const struct dump *dump, bool all, FILE *out) must_check;
 

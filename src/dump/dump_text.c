@@ -10,7 +10,7 @@
 #include "dump/raw_dump.h"
 #include "dump/traceback.h"
 
-/* A part of the text. */
+/* A range of the text. */
 struct place {
 	size_t start;
 	size_t length;
@@ -22,8 +22,8 @@ struct texts {
 	bool all;
 	bool raw;
 	struct strbuf text;  /* all texts, concatenated */
-	struct map stacks;   /* stack -> its place in `places`, and one; 0: not made yet */
-	struct map creators; /* go_pc -> likewise: the function, NUL, the place */
+	struct map stacks;   /* stack -> its index in `places` + 1; 0: not made yet */
+	struct map creators; /* go_pc -> likewise: the function, NUL, the file and line */
 	struct place *places;
 	size_t count;
 	size_t capacity;
@@ -88,7 +88,7 @@ static void add_labels(struct strbuf *sb, const struct dump *dump, uint32_t id)
 		strbuf_addc(sb, '}');
 }
 
-/* runtime2.go:isIdleInSynctest, for reasons whose name does not tell. */
+/* runtime2.go:isIdleInSynctest, for reasons whose names do not say it. */
 static bool is_durable(const char *reason)
 {
 	static const char *const names[] = {
@@ -150,7 +150,7 @@ static struct error *make_stack(struct texts *texts, struct stack stack)
 	return err;
 }
 
-/* Makes a place of the text from `start` on. */
+/* Adds a place: the text from `start` on. */
 static struct error *keep_place(struct texts *texts, size_t start, uint64_t *ret)
 {
 	if (texts->text.failed ||
@@ -294,7 +294,7 @@ static struct error *write_goroutines(struct texts *texts, FILE *out)
 	return err ? err : flush(&sb, out);
 }
 
-/* Goroutines that are in one group are next to each other in this order. */
+/* In this order, goroutines of one group are adjacent. */
 static int compare_groups(const void *a, const void *b)
 {
 	const struct dump_goroutine *x = *(const struct dump_goroutine *const *)a;

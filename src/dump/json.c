@@ -1,4 +1,5 @@
-/* One JSON object; a goroutine is built and printed at a time, so that a million need no memory. */
+/* Writes the JSON of a dump. One goroutine at a time is built and printed, so that a million need
+ * no memory. */
 #include <json-c/json.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ static void cleanup_json(struct json_object **object)
 }
 #define _cleanup_json_ __attribute__((cleanup(cleanup_json)))
 
-/* Strings come from the target; JSON wants UTF-8. */
+/* Strings come from the target; JSON requires UTF-8. */
 static struct json_object *json_text(const char *s)
 {
 	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
@@ -98,7 +99,7 @@ static struct error *frames_json(const struct dump *dump, const struct dump_goro
 	return err;
 }
 
-/* With the digits that nanoseconds have, and no more. */
+/* With the digits of nanoseconds, and no more. */
 static struct json_object *seconds_json(uint64_t ns)
 {
 	char text[32];

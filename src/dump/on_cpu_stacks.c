@@ -7,20 +7,21 @@
 #include "base/clock.h"
 #include "oncpu/sampler.h"
 
-/* Of CPU time of each thread: a thread on a CPU is sampled in the first millisecond. */
+/* Samples for each second of a thread's CPU time: a thread on a CPU is sampled within the first
+ * millisecond. */
 #define SAMPLE_HZ 4000
 #define STEP_US 1000
 #define CPU_SAMPLE_NS 20000000ull
-/* For goroutines that run, as the runtime sees it, and get no CPU. */
+/* How long to wait for goroutines that run according to the runtime, but get no CPU. */
 #define PATIENCE_NS 200000000ull
-/* More threads than this are not all looked at: only those on which goroutines run. A goroutine
- * that another thread takes over meanwhile is not seen then. */
+/* Above this number, only threads that run goroutines are sampled. A goroutine that moves to
+ * another thread meanwhile is then missed. */
 #define MAX_THREADS 64
 
 struct catch
 {
 	struct dump *dump;
-	uint64_t since; /* CLOCK_MONOTONIC: all of the dump was looked at by then */
+	uint64_t since; /* CLOCK_MONOTONIC: all headers of the dump were read before */
 };
 
 static bool is_wanted(const struct dump_goroutine *g)
@@ -57,7 +58,7 @@ static size_t count_wanted(const struct dump *dump)
 	return n;
 }
 
-/* Whether one that is wanted runs still, or again. */
+/* Whether a goroutine without a stack still runs, or runs again. */
 static bool one_still_runs(struct target *t, const struct golayout *lay, const struct dump *dump)
 {
 	uint32_t status;
@@ -71,7 +72,7 @@ static bool one_still_runs(struct target *t, const struct golayout *lay, const s
 	return false;
 }
 
-/* All threads, or, when they are many, those on which goroutines run. */
+/* All threads; if there are too many, those that run goroutines. */
 static struct error *list_threads(struct target *t, const struct dump *dump, pid_t **ret,
 				  size_t *ret_count)
 {
@@ -129,7 +130,7 @@ struct error *running_collect(struct target *t, const struct golayout *lay, stru
 	struct catch c = {dump, clock_now()};
 	struct error *err;
 
-	/* Only a living process has threads to sample. */
+	/* Only a live process has threads to sample. */
 	if (!target_pid(t) || !count_wanted(dump))
 		return NULL;
 	err = open_sampler(t, lay, &c);

@@ -1,13 +1,13 @@
-/* The stacks of running goroutines in a living process. For the files of this room alone. */
+/* The stacks of running goroutines in a live process. For the files of this room alone. */
 #ifndef DUMP_ON_CPU_STACKS_H
 #define DUMP_ON_CPU_STACKS_H
 
 #include "dump/dump.h"
 
 /*
- * Samples the target's threads for a moment, and gives each goroutine of the dump that runs the
- * first stack with which it was caught. That this is not permitted is no error: dump->no_on_cpu
- * says why. The dump is sorted by id.
+ * Samples the target's threads for a short time. Each running goroutine of the dump gets the stack
+ * of its first sample. A missing permission is no error: dump->no_on_cpu says why. The dump is
+ * sorted by id.
  */
 struct error *running_collect(struct target *t, const struct golayout *lay,
 			      struct dump *dump) must_check;

@@ -42,7 +42,7 @@ static bool read_word(struct target *t, uint64_t address, uint64_t *ret)
 	return !error_dropped(target_read_u64(t, address, ret));
 }
 
-/* The goroutine that a thread runs; 0 when it is not to be found. */
+/* The goroutine that a thread runs; 0 if it cannot be found. */
 static uint64_t goroutine_of(struct target *t, const struct golayout *lay, pid_t thread)
 {
 	uint64_t m, procid, g;

@@ -12,9 +12,9 @@
 
 #define FIRST_LINE "gospect raw dump 1\n"
 #define CREATED_BY "created by 0x"
-/* Longer than a line with an address is. */
+/* A line with an address is shorter. */
 #define MAX_ADDRESS_LINE 64
-/* A path, and the text before it. */
+/* The most bytes of a line with a path. */
 #define MAX_HEAD_LINE 8192
 
 static const char *pseudo_name(uint64_t word)
@@ -51,7 +51,7 @@ void raw_add_stack(struct strbuf *sb, struct stack stack)
 	}
 }
 
-/* Nobody created the first one. */
+/* The first goroutine has no creator. */
 void raw_add_creator(struct strbuf *sb, const struct dump_goroutine *g)
 {
 	if (g->id != 1 && g->go_pc)
@@ -63,7 +63,7 @@ bool dump_raw_is(const void *bytes, size_t size)
 	return size >= strlen(FIRST_LINE) && !memcmp(bytes, FIRST_LINE, strlen(FIRST_LINE));
 }
 
-/* A line, without its end; false at the end of the text. */
+/* The lines of a text, without their ends. */
 struct lines {
 	const char *at;
 	const char *end;
@@ -164,7 +164,7 @@ void dump_raw_release(struct dump_raw *raw)
 	*raw = (struct dump_raw){0};
 }
 
-/* Replaces the body; lines without addresses stay. */
+/* State while addresses are replaced; lines without addresses stay. */
 struct filling {
 	const struct dump_raw *raw;
 	const struct image *img;
@@ -221,7 +221,7 @@ static struct error *end_stack(struct filling *f)
 	return err;
 }
 
-/* "created by 0x48d0c5 in goroutine 1", or nothing when the runtime would not say it. */
+/* "created by 0x48d0c5 in goroutine 1", or nothing if the runtime would not print it. */
 static struct error *add_creator(struct filling *f, const struct lines *l)
 {
 	const char *address = l->line + strlen(CREATED_BY) - 2;

@@ -9,7 +9,8 @@
 /* A pc has as many frames as calls were inlined there. */
 #define MAX_INLINED 64
 
-/* From Go 1.21 on: so many frames at either end. Before: so many physical frames, whether shown. */
+/* From Go 1.21 on, the runtime prints this many frames at either end. Before, it printed this many
+ * physical frames, shown or not. */
 enum { PRINTED_INNER = 50, PRINTED_OUTER = 50, PRINTED_OLD = 100 };
 
 static bool is_upper(char c)
@@ -65,7 +66,7 @@ static bool add_frames(const struct image *img, uint64_t word, bool all, struct 
 	return true;
 }
 
-/* All frames of the words; `limit` words at most. */
+/* Collects all frames of at most `limit` words. */
 static struct error *collect(const struct image *img, struct stack stack, size_t limit, bool all,
 			     struct traceback *tb)
 {
@@ -106,7 +107,7 @@ struct error *traceback_of(const struct image *img, struct stack stack, bool all
 	size_t limit = old ? PRINTED_OLD : SIZE_MAX;
 	struct error *err = collect(img, stack, limit, all, ret);
 
-	/* A stack with nothing to show is shown whole. */
+	/* If there is nothing to show, the whole stack is shown. */
 	if (!err && !ret->count)
 		err = collect(img, stack, limit, true, ret);
 	if (err)

@@ -32,13 +32,16 @@ struct error *traceback_of(const struct image *img, struct stack stack, bool all
 void traceback_release(struct traceback *tb);
 #define _cleanup_traceback_ __attribute__((cleanup(traceback_release)))
 
-/* For each frame "main.worker(...)\n\t/src/worker.go:41 +0x1d\n", and a line for those left out. */
+/* Adds "main.worker(...)
+ * \t/src/worker.go:41 +0x1d
+ * " for each frame, and a line for frames that are left out. */
 void traceback_add(struct strbuf *sb, const struct traceback *tb);
 
-/* Where a goroutine was created; false when the runtime would not say. */
+/* Where a goroutine was created; false if the runtime would not print it. */
 bool traceback_creator(const struct image *img, const struct dump_goroutine *g, bool all,
 		       struct shown_frame *ret);
-/* "\t/src/main.go:12 +0x85\n", which stands behind the line that names the creator. */
+/* Adds "\t/src/main.go:12 +0x85
+ * ", the line behind the creator's name. */
 void traceback_add_creator_place(struct strbuf *sb, const struct shown_frame *f);
 
 #endif

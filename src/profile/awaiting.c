@@ -4,8 +4,8 @@
 
 #include "profile/profile_symbols.h"
 
-/* A goroutine that waits within so many functions of its own from its start waits for work; and
- * within so many when the function that waits is a loop by its name. */
+/* A goroutine that waits at most this many of its own functions from its start waits for work; LOOP
+ * applies if the waiting function's name says that it is a loop. */
 enum { SHALLOW = 2, LOOP = 4 };
 
 /* A goroutine that waits for work is near its start function. */
@@ -39,7 +39,7 @@ static const char *const known_ends[] = {
 	".(*http2ClientConn).readLoop",
 };
 
-/* The runtime's words (runtime/runtime2.go, waitReasonStrings), and those of Go's trace
+/* Wait reasons of the runtime (runtime/runtime2.go, waitReasonStrings), and of Go's trace
  * (runtime/traceruntime.go, traceBlockReasonStrings). */
 static const char *const reasons[] = {
 	"IO wait",
@@ -116,7 +116,7 @@ bool is_plumbing(const char *function)
 	return false;
 }
 
-/* A server reads the first byte of the next request so. */
+/* Whether a server waits for the first byte of the next request. */
 static bool awaits_request(const char *const *functions, size_t count)
 {
 	bool serves = false, peeks = false;
@@ -138,7 +138,7 @@ static bool is_loop(const char *function)
 	return false;
 }
 
-/* Its own functions are those between these packages and runtime.main. */
+/* The goroutine's own functions are those between these packages and runtime.main. */
 static bool waits_near_its_start(const char *const *functions, size_t count)
 {
 	size_t first = 0;

@@ -1,11 +1,11 @@
 /*
  * Which goroutines wait for work to do: for a connection, the next request on one, a job, a signal,
- * the next tick. A view of a server hides them at first; no request waits for them.
+ * the next tick. Views of a server hide them at first, because no request waits for them.
  *
- * The stack alone decides: functions of the standard library and of gRPC that are known to wait for
- * work, and, for all others, a goroutine that waits for a channel, a timer or the network in the
- * function that it began with, or in one that this calls. A goroutine that serves a request never
- * waits for work, whatever it waits for.
+ * The stack alone decides. Some functions of the standard library and of gRPC are known to wait for
+ * work. Any other goroutine waits for work if it waits for a channel, a timer or the network in its
+ * start function, or in a function that this calls. A goroutine that serves a request never waits
+ * for work.
  */
 #ifndef PROFILE_AWAITING_H
 #define PROFILE_AWAITING_H
@@ -25,7 +25,7 @@ bool sample_awaits_work(const struct profile *p, const struct profile_symbols *s
 /* Whether goroutines wait through this function: it shows how they wait, not what they do. */
 bool is_plumbing(const char *function);
 
-/* A function that begins a request: an HTTP or gRPC handler's caller. */
+/* Whether the function begins a request: it calls an HTTP or gRPC handler. */
 bool is_request_entry(const char *function);
 
 #endif

@@ -5,9 +5,9 @@
  *
  * Each state is a thread. Its samples are in the order of their time, each with its wall time as
  * weight. A column of the timeline holds many samples: they share the column's width by weight. A
- * wait reason is a subcategory of the category "waiting", and that of a sample is its stack's; a
- * marker is a time through which goroutines waited at one stack. A profile without time (a dump)
- * has counts as weights.
+ * wait reason is a subcategory of the category "waiting"; a sample has the subcategory of its
+ * stack. A marker is a time during which goroutines waited at one stack. A profile without time (a
+ * dump) has counts as weights.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@
 #define NULL_NUMBER UINT64_MAX
 
 struct track_frame {
-	uint32_t line;     /* a place in profile_symbols.source_lines */
+	uint32_t line;     /* an index into profile_symbols.source_lines */
 	uint32_t wait;     /* a subcategory; 0: none */
 	uint32_t function; /* a number of track.functions */
 };
@@ -36,7 +36,7 @@ struct track_function {
 	uint32_t start_line;
 };
 
-/* The tables of a thread. In them, a number of an intern is one less. */
+/* The tables of a thread. Indices in them are the intern's numbers less one. */
 struct track {
 	enum profile_state state;
 	struct stack_tree tree; /* keys are numbers of frames */
@@ -49,7 +49,7 @@ struct firefox {
 	const struct profile_symbols *symbols;
 	struct time_order order;
 	struct track tracks[PROFILE_STATES];
-	uint32_t *stacks; /* for each sample its node in its track's tree */
+	uint32_t *stacks; /* for each sample: its node in its track's tree */
 	struct map waits; /* a number of profile->strings -> a subcategory */
 	uint32_t *wait_texts;
 	uint32_t wait_count;
@@ -293,7 +293,8 @@ static size_t write_stacks_of(const struct firefox *f, const struct track *t)
 	return count;
 }
 
-/* The sum of a column that begins with this piece; *ret_end is behind its last one. */
+/* The sum of the column that begins with this piece; *ret_end is the index behind its last
+ * piece. */
 static double column_sum(const struct firefox *f, const struct track *t, size_t first,
 			 size_t *ret_end)
 {
@@ -349,7 +350,7 @@ static void write_samples(const struct firefox *f, const struct track *t)
 	write_length(f, count);
 }
 
-/* The place of a wait reason among the strings: they follow those of the symbols. */
+/* The index of a wait reason among the strings: wait reasons follow the symbols' strings. */
 static size_t wait_string(const struct firefox *f, uint32_t row)
 {
 	uint32_t wait = f->profile->samples[row].wait;

@@ -1,10 +1,11 @@
 /*
- * Folded stacks, for flamegraph.pl and its kin: a line a stack, "root;...;leaf WEIGHT", merged and
- * sorted. The weight is wall time in microseconds, rounded; a profile without time (a dump) has the
- * count instead. In a name, ';' becomes ':' and what is not printable is escaped.
+ * Folded stacks, for flamegraph.pl and similar tools: one line for each stack, "root;...;leaf
+ * WEIGHT", merged and sorted. The weight is wall time in microseconds, rounded; a profile without
+ * time (a dump) has the count instead. In a name, ';' becomes ':' and what is not printable is
+ * escaped.
  *
- * Each stack has a line of its own: with stacks of 30,000 frames, an input of 1 MB could make
- * hundreds of GB. So a line and the file have limits; one line counts the rest.
+ * Lines repeat common callers. With stacks of 30,000 frames, an input of 1 MB could make hundreds
+ * of GB. So a line and the file have limits; one line counts the rest.
  *
  * With states, each stack ends in a frame of its own: "[running]", "[runnable]", "[syscall]", the
  * wait reason ("[chan receive]") or, without one, "[waiting]".
@@ -24,7 +25,7 @@
 #define MAX_LINE (1u << 20)
 #define MAX_BYTES (512ull << 20)
 
-/* In a key of the tree: the rest is a number of folded.states. */
+/* Set in the tree's keys for states: the other bits are a number of folded.states. */
 #define STATE_KEY (1u << 31)
 
 struct folded {
@@ -33,9 +34,10 @@ struct folded {
 	const struct profile *profile;
 	bool with_states;
 	struct intern states; /* "[chan receive]" */
-	uint32_t *order;      /* nodes but the root; those of one parent together, by name */
-	uint64_t *whole;      /* for each node: its weight and that of all above it */
-	size_t *first;        /* for each node the place in order of its first child; one more */
+	uint32_t *order;      /* all nodes but the root; children of one parent in sequence, by
+			       * name */
+	uint64_t *whole;      /* for each node: its weight and that of all descendants */
+	size_t *first;        /* for each node the index in `order` of its first child; one more */
 };
 
 static void folded_release(struct folded *f)
@@ -144,8 +146,8 @@ static void add_name(struct strbuf *sb, const char *name)
 			sb->data[i] = ':';
 }
 
-/* A node that is on the way from the root: its children that are still to come, and its name's end
- * in the line. */
+/* A node on the path from the root: its children that are still to come, and the end of its name in
+ * the line. */
 struct step {
 	size_t next, end;
 	size_t length;
@@ -157,7 +159,7 @@ struct walk {
 	size_t capacity;
 	struct strbuf line;
 	uint64_t written; /* bytes */
-	uint64_t left;    /* the weight of what found no room in the file */
+	uint64_t left;    /* the weight that did not fit into the file */
 };
 
 static bool walk_enter(struct walk *w, const struct folded *f, uint32_t node)
@@ -173,7 +175,7 @@ static bool walk_enter(struct walk *w, const struct folded *f, uint32_t node)
 	return !w->line.failed;
 }
 
-/* Back to the line as it was at this step. */
+/* Truncates the line to its state at this step. */
 static void walk_cut(struct walk *w, const struct step *step)
 {
 	w->line.length = step->length;
@@ -192,7 +194,8 @@ static void print_line(struct walk *w, const char *stack, const char *behind, ui
 				      (unsigned long)((weight + 500) / 1000));
 }
 
-/* Prints the weight that ends in the node; if its line is too long, also that above it. */
+/* Prints the weight that ends in the node. If its line is too long, the weight of its descendants
+ * is included. */
 static void print_node(struct walk *w, struct folded *f, uint32_t node, FILE *out)
 {
 	bool is_long = w->line.length > MAX_LINE;
@@ -227,7 +230,8 @@ static bool walk_all(struct walk *w, struct folded *f, FILE *out)
 	return true;
 }
 
-/* Adds up the weight in and above each node: a child has a larger number than its parent. */
+/* Sums the weights of each node and its descendants: a child has a larger number than its
+ * parent. */
 static struct error *must_check add_up(struct folded *f)
 {
 	f->whole = calloc(f->tree.count, sizeof(*f->whole));

@@ -1,4 +1,4 @@
-/* Which format a name is of. */
+/* Finds a format by its name. */
 #include <string.h>
 
 #include "base/array.h"

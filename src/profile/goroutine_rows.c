@@ -30,7 +30,7 @@ static struct goroutine_sum *sum_of(struct goroutine_ledger *l, uint64_t gorouti
 	return &l->sums[l->count - 1];
 }
 
-/* Longest first. A place that is there already keeps its longest wait. */
+/* Longest first. A place that is listed already keeps its longest wait. */
 static void note_wait(struct goroutine_sum *sum, uint32_t sample, uint64_t ns)
 {
 	struct goroutine_wait *waits = sum->waits;
@@ -67,7 +67,7 @@ struct error *goroutine_ledger_add(struct goroutine_ledger *l, const struct prof
 	return NULL;
 }
 
-/* ---- those that are chosen ---- */
+/* ---- choosing goroutines ---- */
 
 struct ranked {
 	uint64_t score;
@@ -92,7 +92,7 @@ static void rank(struct ranking *r, size_t sum, uint64_t score)
 	r->ranked[at] = (struct ranked){score, sum};
 }
 
-/* For each sample whether it waits for work. */
+/* For each sample: whether it waits for work. */
 static struct error *find_awaiting(const struct profile *p, const struct profile_symbols *symbols,
 				   bool *ret)
 {
@@ -198,7 +198,7 @@ struct error *goroutine_ledger_choose(const struct goroutine_ledger *l, const st
 	return NULL;
 }
 
-/* ---- their times ---- */
+/* ---- the times of the chosen ---- */
 
 struct error *goroutine_rows_add(struct goroutine_rows *r, const struct goroutine_time *time)
 {

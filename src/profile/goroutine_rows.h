@@ -1,10 +1,10 @@
 /*
- * Goroutines of a profile one by one: those that used most CPU time, and those with the longest
- * single wait. Of each it is known how much time it has in which sample, and when.
+ * Single goroutines of a profile: those that used most CPU time, and those with the longest single
+ * wait. Each row has the goroutine's time in each sample, and when that was.
  *
- * Memory is bounded, so of many goroutines some are chosen before their times are kept. Their
- * source gives times twice: first to a ledger of sums, and those of the chosen goroutines again to
- * the rows. Of few goroutines all have a row, and once is enough.
+ * Memory is bounded. If there are too many goroutines, the caller reads its times twice: first into
+ * a ledger of sums, from which some goroutines are chosen, and then into the rows of these. If
+ * there are few, all have a row, and one reading is enough.
  */
 #ifndef PROFILE_GOROUTINE_ROWS_H
 #define PROFILE_GOROUTINE_ROWS_H
@@ -20,20 +20,20 @@
 struct profile;
 struct profile_symbols;
 
-/* Chosen by CPU time, and as many by their longest wait. */
+/* So many are chosen by CPU time, and as many by their longest wait. */
 #define GOROUTINE_ROWS_EACH 200u
-/* With sums of their own; all beyond are one sum. They take at most 200 MB. */
+/* The most goroutines with a sum of their own; all others share one. They take at most 200 MB. */
 #define GOROUTINE_ROWS_MOST_SUMS (1u << 20)
-/* Parts of all rows together; time of others is left out. */
+/* The most parts of all rows together; further time is left out. */
 #define GOROUTINE_ROWS_MOST_PARTS (1u << 17)
-/* The longest waits of a goroutine, each at another place. */
+/* How many longest waits of a goroutine are kept, each at another place. */
 #define GOROUTINE_ROWS_WAITS 3
 
 /* A time that a goroutine spent in one state, in ns since the profile began. */
 struct goroutine_time {
 	uint64_t goroutine;
 	uint32_t start;  /* its start function, in the profile's strings; 0: not known */
-	uint32_t sample; /* its place in the profile's samples */
+	uint32_t sample; /* its index in the profile's samples */
 	uint64_t begin;
 	uint64_t end;
 };
@@ -55,7 +55,7 @@ struct goroutine_ledger {
 	struct goroutine_sum *sums;
 	size_t count;
 	size_t capacity;
-	struct map index; /* goroutine -> its place in sums + 1 */
+	struct map index; /* goroutine -> its index in sums + 1 */
 	struct goroutine_sum beyond;
 };
 
@@ -75,12 +75,12 @@ struct goroutine_part {
 struct goroutine_rows {
 	struct goroutine_row *rows;
 	size_t count;
-	struct map index; /* goroutine -> its place in rows + 1 */
+	struct map index; /* goroutine -> its index in rows + 1 */
 	struct goroutine_part *parts;
 	size_t part_count;
 	size_t part_capacity;
-	struct map part_index;    /* row << 32 | sample -> its place in parts + 1 */
-	struct timeline timeline; /* its rows are places of parts */
+	struct map part_index;    /* row << 32 | sample -> its index in parts + 1 */
+	struct timeline timeline; /* its rows are indices of parts */
 	/* Goroutines without a row, and their time. */
 	uint64_t others;
 	uint64_t others_cpu_ns;
@@ -91,13 +91,14 @@ struct goroutine_rows {
 struct error *goroutine_ledger_add(struct goroutine_ledger *l, const struct profile *p,
 				   const struct goroutine_time *time) must_check;
 
-/* Adds the time, and makes a row for each goroutine. All rows go when there are too many: then some
- * must be chosen. */
+/* Adds the time, and makes a row for each goroutine. If there are too many, all rows are dropped,
+ * because some goroutines must be chosen. */
 struct error *goroutine_rows_offer(struct goroutine_rows *r,
 				   const struct goroutine_time *time) must_check;
 
-/* Makes a row for each goroutine that is chosen, where not all of the ledger have one. What waits
- * for work or stands at one place all through is idle, and no wait. */
+/* Chooses goroutines and makes their rows, unless all in the ledger have one. A goroutine that
+ * waits for work, or at one place during the whole profile, is idle; that is not counted as a
+ * wait. */
 struct error *goroutine_ledger_choose(const struct goroutine_ledger *l, const struct profile *p,
 				      const struct profile_symbols *symbols,
 				      struct goroutine_rows *ret) must_check;

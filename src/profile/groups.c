@@ -12,10 +12,10 @@ struct grouping {
 	const struct profile_symbols *symbols;
 	enum group_key key;
 	uint32_t label;            /* in the profile's strings; INTERN_FAILED: no sample has it */
-	struct map index;          /* number of the name -> place in groups + 1 */
-	struct map waits;          /* place in groups << 32 | wait -> place in its waits + 1 */
+	struct map index;          /* number of the name -> index in groups + 1 */
+	struct map waits;          /* index in groups << 32 | wait -> index in its waits + 1 */
 	struct symbol_stack stack; /* of the sample */
-	struct map seen;           /* functions of the sample */
+	struct map seen;           /* functions of the sample that were counted */
 };
 
 static void grouping_release(struct grouping *g)

@@ -1,4 +1,4 @@
-/* A profile's time by something that samples have in common: for tables. */
+/* Groups a profile's time by a common property of samples, for tables. */
 #ifndef PROFILE_GROUPS_H
 #define PROFILE_GROUPS_H
 
@@ -6,7 +6,7 @@
 #include "profile/profile.h"
 
 enum group_key {
-	GROUP_ROOT,  /* the function that the goroutine began in */
+	GROUP_ROOT,  /* the goroutine's start function */
 	GROUP_FUNC,  /* every function of the stack: its own time is in self_ns */
 	GROUP_STATE, /* running ... */
 	GROUP_WAIT,  /* the wait reason */
@@ -19,11 +19,11 @@ struct group_wait {
 };
 
 struct group {
-	const char *name; /* the profile's or its symbols'; "" where a sample has none */
+	const char *name; /* in the profile or its symbols; "" for samples without one */
 	uint64_t count;   /* of samples: times seen */
 	uint64_t total_ns;
 	uint64_t cpu_ns;
-	uint64_t self_ns; /* of GROUP_FUNC: where the function is the innermost */
+	uint64_t self_ns; /* for GROUP_FUNC: the time in which the function is the innermost */
 	uint64_t state_ns[PROFILE_STATES];
 	struct group_wait *waits; /* longest first */
 	size_t wait_count;
@@ -34,7 +34,7 @@ struct groups {
 	struct group *items; /* longest first; those without time by count */
 	size_t count;
 	size_t capacity;
-	uint64_t total_ns; /* of the profile, and its count */
+	uint64_t total_ns; /* total of the profile, and its count below */
 	uint64_t total_count;
 };
 

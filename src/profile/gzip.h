@@ -1,4 +1,4 @@
-/* A gzip'ed stream into a file, for writers that make their bytes piece by piece. */
+/* A gzip stream into a file, for writers that produce bytes piece by piece. */
 #ifndef PROFILE_GZIP_H
 #define PROFILE_GZIP_H
 
@@ -13,7 +13,7 @@ struct gzip {
 	FILE *out;
 };
 
-/* After success, gzip_close() must be called. Whether the bytes arrived, the file knows. */
+/* After success, call gzip_close(). Failed writes show in the FILE. */
 struct error *gzip_open(struct gzip *gz, FILE *out) must_check;
 void gzip_write(struct gzip *gz, const void *bytes, size_t size);
 /* Writes the rest and frees the memory. */

@@ -1,6 +1,6 @@
 /*
- * The flame graph: one HTML file that needs no network. The page (page/) is built into gospect; the
- * profile goes into it as JSON with the text, and the numbers packed:
+ * The flame graph: one HTML file that needs no network. The page (page/) is built into gospect. It
+ * holds the profile as JSON, in which the numbers are packed:
  *
  *   {"version":4, "command":, "go_version":, "gospect":, "time_ns":, "duration_ns":, "period_ns":,
  *    "comments":[text...], "label_sets":[[key,value,...]...],
@@ -12,7 +12,8 @@
  *    "strings":[text...], "sizes":{"nodes":, "lines":, "samples":, "steps":},
  *    "packed":"base64 of zlib of the numbers"}
  *
- * A page that compares has the data of the earlier profile in a second element, else that is empty.
+ * A page that compares has the data of the earlier profile in a second element, which is empty
+ * otherwise.
  *
  * Numbers are unsigned LEB128, column by column:
  *
@@ -25,8 +26,8 @@
  *   parts    of their time: row, sample, ns
  *   steps    of these parts: part - that of the step before, column, microseconds
  *
- * Text comes from the target: json_text.h keeps it from ending the script element, the page shows
- * it as text only.
+ * Text comes from the target. json_text.h prevents that it ends the script element, and the page
+ * shows it as text only.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -52,7 +53,7 @@ struct page_data {
 	uint32_t *leaves;       /* each sample's node */
 	uint32_t *waits;        /* each sample's wait reason, in strings */
 	uint32_t *label_sets;   /* each sample's set of labels, in sets */
-	bool *awaiting;         /* each sample's: waits for work */
+	bool *awaiting;         /* for each sample: whether it waits for work */
 	struct intern strings;  /* functions, files and wait reasons */
 	struct intern sets;     /* the bytes of struct profile_label; 0 is no labels */
 	struct stands_out stands_out;

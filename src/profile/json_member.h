@@ -1,11 +1,11 @@
-/* Members of parsed JSON whose types are not known. */
+/* Members of parsed JSON, whose types are unknown. */
 #ifndef PROFILE_JSON_MEMBER_H
 #define PROFILE_JSON_MEMBER_H
 
 #include <json-c/json.h>
 #include <stdint.h>
 
-/* NULL: it has none, or of another type. */
+/* NULL: there is no such member, or it has another type. */
 static inline struct json_object *json_member(struct json_object *of, const char *name,
 					      enum json_type type)
 {
@@ -17,7 +17,7 @@ static inline struct json_object *json_member(struct json_object *of, const char
 	return json_object_is_type(ret, type) ? ret : NULL;
 }
 
-/* "" where there is none. */
+/* "" if there is none. */
 static inline const char *json_text_of(struct json_object *of, const char *name)
 {
 	struct json_object *text = json_member(of, name, json_type_string);
@@ -25,7 +25,7 @@ static inline const char *json_text_of(struct json_object *of, const char *name)
 	return text ? json_object_get_string(text) : "";
 }
 
-/* 0 for what is negative, 2^62 or more. */
+/* 0 for negative numbers, and from 2^62 on. */
 static inline uint64_t json_whole_number(double number)
 {
 	return number > 0 && number < 0x1p62 ? (uint64_t)number : 0;

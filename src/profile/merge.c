@@ -15,7 +15,7 @@ struct merge {
 	const struct profile *from;
 	const struct profile_symbols *symbols; /* of `from` */
 	const struct merge_program *program;
-	uint32_t frame;       /* of the program + 1 */
+	uint32_t frame;       /* frame of the program's name + 1 */
 	size_t first_mapping; /* the first of its mappings, words and samples in `to` */
 	size_t first_word;
 	size_t first_sample;
@@ -156,7 +156,7 @@ static struct error *must_check add_comments(struct merge *m)
 	return err;
 }
 
-/* The first begin, and the longest recording. */
+/* The earliest begin, and the longest duration. */
 static void add_times(struct profile *p, const struct profile *from)
 {
 	if (!p->time_ns || from->time_ns < p->time_ns)

@@ -12,9 +12,10 @@ struct merge_label {
 	const char *value;
 };
 
-/* Which program it is. */
+/* A program in the profile. */
 struct merge_program {
-	const char *name; /* the outermost frame in formats without labels; before its comments */
+	const char *name; /* the outermost frame in formats without labels; also put before its
+			   * comments */
 	const struct merge_label *labels; /* of all its samples */
 	size_t label_count;
 };
@@ -23,9 +24,10 @@ struct merge_program {
 struct error *merge_begin(const struct profile *p, struct profile_symbols **ret) must_check;
 
 /*
- * Adds the samples, mappings and comments of `from`, with functions. A label of its own that has
- * the key of one of the program's becomes "label.KEY". Its timeline is left out: the programs'
- * recordings began at different times. After an error both have a part of it.
+ * Adds the samples, mappings and comments of `from`, with functions. If a sample's own label has
+ * the key of one of the program's labels, it becomes "label.KEY". The timeline is left out, because
+ * the recordings began at different times. After an error, both objects may have a part of the
+ * data.
  */
 struct error *merge_add(struct profile *p, struct profile_symbols *symbols,
 			const struct merge_program *program, const struct profile *from,

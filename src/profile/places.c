@@ -61,14 +61,14 @@ static int by_time(const void *a, const void *b)
 	return x->function < y->function ? -1 : x->function > y->function;
 }
 
-/* The index is of no use then. */
+/* The index is invalid afterwards. */
 static void places_sort(struct places *p)
 {
 	if (p->count)
 		qsort(p->items, p->count, sizeof(*p->items), by_time);
 }
 
-/* A sample and its stack, while it is added. */
+/* A sample and its stack while they are added. */
 struct visit {
 	struct tally *tally;
 	const struct profile *profile;
@@ -151,13 +151,13 @@ static bool add_blocked(const struct visit *v, uint64_t time, uint64_t idle)
 	       places_add(&v->tally->locks, &place);
 }
 
-/* How a server's loop reads, and not which loop it is. */
+/* A function that reads for a server's loop, and does not identify the loop. */
 static bool is_reader(const char *name)
 {
 	return is_plumbing(name) || !strcmp(name, "net/http.(*connReader).Read");
 }
 
-/* The loop that it is, by name: its innermost function that is no plumbing. */
+/* Adds the loop, by its innermost function that is not plumbing. */
 static bool add_loop(const struct visit *v, uint64_t time, uint64_t idle)
 {
 	struct place place = {.time = time, .idle = idle};

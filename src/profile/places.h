@@ -1,6 +1,6 @@
 /*
- * Where a profile's time went, summed up for sentences: by place, which is the innermost function
- * that is no plumbing and the wait reason. A profile without time, as of a dump, counts goroutines
+ * Where a profile's time went, for sentences. A place is the innermost function that is not
+ * plumbing, and the wait reason. A profile without time, such as that of a dump, counts goroutines
  * instead.
  */
 #ifndef PROFILE_PLACES_H
@@ -13,14 +13,14 @@ struct place {
 	uint32_t function; /* in the symbols' strings */
 	uint32_t wait;     /* in the profile's */
 	uint64_t time;
-	uint64_t idle; /* the part of it that a view hides at first */
+	uint64_t idle; /* the part of it that views hide at first */
 };
 
 struct places {
 	struct place *items; /* most time first */
 	size_t count;
 	size_t capacity;
-	struct map index; /* function and wait reason -> place in items + 1 */
+	struct map index; /* function and wait reason -> index in items + 1 */
 };
 
 struct tally {
@@ -29,17 +29,18 @@ struct tally {
 	struct places locks;    /* where others wait for a lock */
 	struct places blocked;  /* where goroutines are blocked */
 	struct places syscalls; /* without idle goroutines */
-	struct stack_tree cpu;  /* keys are functions, self is CPU time; without the GC's */
+	struct stack_tree cpu;  /* keys are functions, self is CPU time; without GC */
 	uint64_t total;
-	uint64_t busy; /* of it not idle */
+	uint64_t busy; /* the part of it that is not idle */
 	uint64_t request;
 	uint64_t running;
 	uint64_t runnable;
 	uint64_t syscall; /* not idle */
 	uint64_t cpu_ns;
 	uint64_t gc_ns;      /* of cpu_ns */
-	struct places loops; /* by innermost function; idle: the part that awaits work */
-	/* For each blocked sample that is not idle its place, function and wait reason; else 0. */
+	struct places loops; /* by innermost function; idle: the part that waits for work */
+	/* For each blocked sample that is not idle: its place, as place_key() of function and wait
+	 * reason; else 0. */
 	uint64_t *blocked_at;
 };
 
@@ -49,7 +50,7 @@ static inline uint64_t place_key(const struct place *p)
 	return (uint64_t)p->function << 32 | p->wait;
 }
 
-/* An expression for the functions under which CPU time is the garbage collector's. */
+/* A regular expression: CPU time inside these functions belongs to the GC. */
 extern const char gc_functions[];
 
 struct error *tally_make(const struct profile *p, const struct profile_symbols *symbols,

@@ -1,10 +1,10 @@
 /*
- * pprof's format (profile.proto). Messages are packed one at a time, each as a Profile that holds
- * nothing else: repeated fields of such pieces add up, so that the whole never lies in memory.
+ * pprof's format (profile.proto). Messages are packed one at a time, each as a Profile with nothing
+ * else. Repeated fields of such pieces are concatenated, so the whole never has to be in memory.
  *
  * Each sample has the labels `state` and `wait`; a label of the goroutine's own that has one of
- * these names is written as `label.state` or `label.wait`, so that -tagfocus=state=... means what
- * it says. A stack's word is one Location at the address that is looked up, inlined calls are its
+ * these names is written as `label.state` or `label.wait`, so that -tagfocus=state=... selects
+ * states. A stack's word is one Location at the address that is looked up, inlined calls are its
  * Lines. A word whose innermost frame is a wrapper that only some stacks hide is two Locations. A
  * profile without time (a dump) has `samples` as its default.
  */
@@ -35,8 +35,8 @@ struct pprof {
 	uint8_t *buffer;
 	size_t buffer_capacity;
 	struct intern strings;
-	struct map locations; /* place of the word << 1, plus 1 when its innermost frame is shown ->
-				 id */
+	struct map locations; /* index of the word << 1, plus 1 when its innermost frame is shown ->
+			       * id */
 	uint64_t location_count;
 	struct map functions; /* name << 32 | file -> id */
 	uint64_t *ids;        /* of one sample's locations */
@@ -46,7 +46,7 @@ struct pprof {
 	size_t label_capacity;
 	size_t label_pointer_capacity;
 	bool *mapping_has_functions;
-	bool whole;  /* with what formats but pprof show, too */
+	bool whole;  /* includes what only formats other than pprof show */
 	bool failed; /* no memory */
 };
 
@@ -153,8 +153,7 @@ static void emit_location(struct pprof *pp, uint64_t id, const struct symbol_wor
 	emit(pp, &piece);
 }
 
-/* Only the innermost frame of a word may be shown in one stack and hidden in another, by its
- * callee. */
+/* A callee may hide the innermost frame of a word. So a word may have two locations. */
 static uint64_t location_id(struct pprof *pp, const struct symbol_word *word, uint64_t shown)
 {
 	uint64_t *place = map_at(&pp->locations, (word - pp->symbols->words) << 1 | (shown & 1));
@@ -224,7 +223,7 @@ static void add_number(struct pprof *pp, size_t *n, const char *key, int64_t num
 	++*n;
 }
 
-/* Readers take a label without text for the number 0: so only raw files have such labels. */
+/* Readers take a label without text for the number 0, so only raw files have such labels. */
 static void add_own_label(struct pprof *pp, size_t *n, const struct profile_label *label)
 {
 	if (!label->value && pp->symbols->with_functions)

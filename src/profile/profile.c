@@ -104,7 +104,7 @@ static bool append_kind(struct profile *p, const struct profile_sample *s)
 	return true;
 }
 
-/* The sample of this kind, made when it is new; NULL when there is no memory. */
+/* The sample with this key, created if it is new; NULL when there is no memory. */
 static struct profile_sample *sample_of_kind(struct profile *p, const struct profile_sample *s)
 {
 	uint64_t key = sample_hash(s), *place;
@@ -255,7 +255,7 @@ static bool has_label(const struct profile_sample *s, uint32_t key, uint32_t val
 	return false;
 }
 
-/* The new place of each sample with the label; TIMELINE_NO_ROW of the others. */
+/* Sets the new index of each sample with the label, and TIMELINE_NO_ROW for the others. */
 static void keep_samples(struct profile *p, uint32_t key, uint32_t value, uint32_t *places)
 {
 	size_t kept = 0;
@@ -287,7 +287,7 @@ void profile_keep_label(struct profile *p, const char *key, const char *value)
 	keep_samples(p, k, v, places);
 	if (p->count < count)
 		goroutine_rows_release(&p->goroutines);
-	/* Without memory for it there is no timeline. */
+	/* Without memory the timeline is dropped. */
 	if (places && old.width_ns)
 		error_destroy(timeline_add_all(&p->timeline, &old, places, count));
 }

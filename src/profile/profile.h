@@ -2,7 +2,7 @@
  * Samples aggregated by stack, and the formats that they are written in.
  *
  * A profile holds raw words of stacks (image/pclntab.h); they are symbolized once, when a format is
- * written. It knows nothing of sampling: its caller says how much time a sample stands for.
+ * written. It knows nothing about sampling: its caller says how much time a sample stands for.
  */
 #ifndef PROFILE_PROFILE_H
 #define PROFILE_PROFILE_H
@@ -32,7 +32,7 @@ struct profile_label {
 	uint32_t value;
 };
 
-/* The total of goroutines with this stack, state, wait reason and labels. */
+/* The total of all goroutines with this stack, state, wait reason and labels. */
 struct profile_sample {
 	const uint64_t *pcs; /* words of a stack, innermost first */
 	uint32_t depth;
@@ -43,10 +43,11 @@ struct profile_sample {
 	uint64_t count;   /* times seen */
 	uint64_t wall_ns; /* time that they stand for */
 	uint64_t cpu_ns;
-	uint64_t idle_count; /* the part of it by goroutines that stood there all through the
-				recording */
+	uint64_t idle_count; /* the part of it by goroutines that were there during the whole
+			      * recording */
 	uint64_t idle_ns;
-	uint64_t longest_ns;        /* that a goroutine stood there at a stretch; 0: not known */
+	uint64_t longest_ns;        /* how long one goroutine was there without a break, at most; 0:
+				     * not known */
 	uint64_t longest_goroutine; /* its id */
 	uint32_t program;           /* of a merged profile: its frame in the symbols + 1; 0: none */
 };
@@ -56,13 +57,13 @@ struct profile_mapping {
 	uint64_t end;
 	uint64_t offset; /* in the file */
 	char *file;
-	char *build_id; /* hexadecimal, "" when the file has none */
+	char *build_id; /* hexadecimal; "" when the file has none */
 };
 
-/* What a word of a merged profile stands for. */
+/* The meaning of a word in a merged profile. */
 struct profile_word {
-	uint64_t address; /* that is looked up */
-	uint32_t mapping; /* its place in profile->mappings + 1; 0: none */
+	uint64_t address; /* the address to look up */
+	uint32_t mapping; /* its index in profile->mappings + 1; 0: none */
 };
 
 struct profile {
@@ -71,26 +72,26 @@ struct profile {
 	struct profile_sample *samples;
 	size_t count;
 	size_t capacity;
-	struct map index; /* hash of a sample's key -> its place + 1 */
+	struct map index; /* hash of a sample's key -> its index + 1 */
 
-	/* The profile's subject; the strings belong to the profile. */
+	/* The facts about the profile; the strings belong to it. */
 	char *command;    /* of the target, for titles */
 	char *go_version; /* "go1.27.2" */
 	uint64_t time_ns; /* wall clock time of its start, since 1970 */
 	uint64_t duration_ns;
 	uint64_t period_ns; /* of one tick */
-	/* Lines that say how exact it is: rate, ticks missed, torn reads ... */
+	/* Comments on how exact it is: rate, missed ticks, torn reads ... */
 	char **comments;
 	size_t comment_count;
 	size_t comment_capacity;
 	struct profile_mapping *mappings;
 	size_t mapping_count;
 	size_t mapping_capacity;
-	struct timeline timeline;         /* rows are places of samples; empty: not known */
+	struct timeline timeline;         /* rows are indices of samples; empty: not known */
 	struct goroutine_rows goroutines; /* empty: not known */
-	struct source_fragments sources;  /* sources_find(); empty: not asked for */
-	/* Of several programs (profile/merge.h): words are numbers behind the pseudo words, and
-	 * these are what they stand for. Empty: words are addresses. */
+	struct source_fragments sources;  /* from sources_find(); empty: not requested */
+	/* For a profile of several programs (profile/merge.h): words are numbers behind the pseudo
+	 * words, and these are their meanings. Empty: words are addresses. */
 	struct profile_word *words;
 	size_t word_count;
 	size_t word_capacity;
@@ -98,28 +99,29 @@ struct profile {
 
 struct profile *profile_create(void); /* NULL: no memory */
 void profile_destroy(struct profile *p);
-/* Adds to the sample with the same stack, state, wait and labels, or makes it. Copies the words and
- * the labels; their strings must be in p->strings. */
+/* Adds to the sample with the same stack, state, wait reason and labels, or creates it. Copies the
+ * words and labels; their strings must be in p->strings. */
 struct error *profile_add(struct profile *p, const struct profile_sample *sample) must_check;
-/* Likewise; *ret is its place in p->samples. */
+/* Likewise; *ret is its index in p->samples. */
 struct error *profile_add_at(struct profile *p, const struct profile_sample *sample,
 			     uint32_t *ret) must_check;
-/* Likewise, but always makes a sample of its own. */
+/* Likewise, but always creates a new sample. */
 struct error *profile_append(struct profile *p, const struct profile_sample *sample) must_check;
-/* The place of the sample with the same stack, state, wait and labels; false: there is none. */
+/* The index of the sample with the same stack, state, wait reason and labels; false: there is
+ * none. */
 bool profile_find(const struct profile *p, const struct profile_sample *sample, uint32_t *ret);
 struct error *profile_add_comment(struct profile *p, const char *format, ...) must_check
 	__attribute__((format(printf, 2, 3)));
 /* Copies the strings of the mapping. */
 struct error *profile_add_mapping(struct profile *p,
 				  const struct profile_mapping *mapping) must_check;
-/* Likewise, but behind all others, in whatever order their addresses are. */
+/* Likewise, but always behind all others. */
 struct error *profile_append_mapping(struct profile *p,
 				     const struct profile_mapping *mapping) must_check;
-/* Of a word that is not a pseudo word. */
+/* For a word that is not a pseudo word. */
 struct profile_word profile_word_of(const struct profile *p, uint64_t pc);
-/* Leaves only the samples that have this label; nothing can be added afterwards. Where some are
- * left out, so are the goroutines. */
+/* Keeps only the samples with this label; nothing can be added afterwards. If any is left out, so
+ * are the rows of goroutines. */
 void profile_keep_label(struct profile *p, const char *key, const char *value);
 /* The total over all samples. */
 void profile_totals(const struct profile *p, uint64_t *ret_count, uint64_t *ret_wall_ns);
@@ -137,7 +139,7 @@ struct profile_location {
 struct profile_symbols;
 struct error *profile_symbolize(const struct profile *p, const struct pclntab *functions,
 				struct profile_symbols **ret) must_check;
-/* Likewise, with the functions of C code too. */
+/* Likewise, including functions of C code. */
 struct error *profile_symbolize_code(const struct profile *p, const struct code *code,
 				     const atomic_int *cancel,
 				     struct profile_symbols **ret) must_check;
@@ -147,17 +149,16 @@ const struct profile_location *profile_symbols_of(const struct profile_symbols *
 						  uint64_t pc);
 
 /*
- * The frames of one sample's stack, innermost first, as a reader expects them: inlined calls
- * expanded, wrappers and runtime.goexit left out, ended at the goroutine's start function. A
- * goroutine that has not run yet shows the wrapper of its go statement. Room for `max`; *ret_count
- * is their number; the outer end that does not fit is left out. A word outside all functions is
- * "0x<pc>"; a stack without frames is "[unknown]".
+ * The visible frames of a sample's stack, innermost first: with inlined calls, without wrappers and
+ * runtime.goexit, up to the goroutine's start function. A goroutine that has not run yet shows the
+ * wrapper of its go statement. *ret_count is at most `max`; outer frames that do not fit are left
+ * out. A word outside all functions is "0x<pc>"; a stack without frames is "[unknown]".
  */
 void profile_stack_frames(const struct profile_symbols *symbols,
 			  const struct profile_sample *sample, struct go_frame *ret, size_t max,
 			  size_t *ret_count);
 
-/* A format is one file that ends in one of these. */
+/* A format is one file that defines one of these. */
 struct profile_format {
 	const char *name; /* -f NAME */
 	bool binary;      /* not for a terminal */
@@ -166,7 +167,8 @@ struct profile_format {
 };
 
 extern const struct profile_format profile_format_pprof; /* .pb.gz .pprof */
-/* Likewise, with the idle time of each sample: for profile_read(). Not known by its name. */
+/* Likewise, with the idle time of each sample: for profile_read(). It cannot be selected by
+ * name. */
 extern const struct profile_format profile_format_pprof_whole;
 extern const struct profile_format profile_format_folded; /* .folded */
 extern const struct profile_format profile_format_folded_state;
@@ -174,7 +176,7 @@ extern const struct profile_format profile_format_speedscope; /* .json */
 extern const struct profile_format profile_format_firefox;    /* .firefox.json */
 extern const struct profile_format profile_format_html;       /* .html */
 
-/* The page of `after`, which shows what changed since `before`. */
+/* Writes the page of `after`, which shows what changed since `before`. */
 struct error *html_write_diff(const struct profile *before,
 			      const struct profile_symbols *before_symbols,
 			      const struct profile *after,

@@ -9,10 +9,10 @@
 #include "base/cleanup.h"
 #include "base/utf8.h"
 
-/* Bits of symbols_shown(); more calls inlined at one place than this are cut. */
+/* The bits of symbols_shown(). Further calls inlined at one place are left out. */
 #define MAX_FRAMES_OF_WORD 64
 
-/* The words in it are no addresses, but map keys; one value cannot be a key. */
+/* Turns a word into a key of a map; one value is not allowed as a key. */
 static uint64_t key_of(uint64_t pc)
 {
 	return pc == MAP_NO_KEY ? MAP_NO_KEY - 1 : pc;
@@ -27,7 +27,7 @@ static bool intern_text(struct profile_symbols *symbols, const char **text, uint
 	return true;
 }
 
-/* The place of the line in source_lines, made when it is new. */
+/* The index of the line in source_lines, added if it is new. */
 static bool line_number(struct profile_symbols *symbols, struct source_line line, uint32_t *ret)
 {
 	uint64_t key = hash_bytes(&line, sizeof(line)), *place;
@@ -142,7 +142,7 @@ struct error *symbols_extend(struct profile_symbols *symbols, const struct profi
 		if (!err && !symbolize_sample(symbols, source, &p->samples[i]))
 			err = &error_no_memory;
 	}
-	/* Only now do the frames stay where they are. */
+	/* Frames do not move any more. */
 	for (size_t i = 0; i < symbols->word_count; i++)
 		symbols->words[i].location.frames = symbols->frames + symbols->words[i].first;
 	return err;

@@ -1,9 +1,9 @@
 /*
  * The result of profile_symbolize(); for the writers of this room and its tests.
  *
- * Frames are kept once per stack word, and the distinct (function, file, line) among them once for
- * all, as small numbers, so that a writer compares and counts numbers. All text is valid UTF-8 and
- * belongs to the symbols: the function table may go.
+ * Frames are kept once for each stack word. Each distinct (function, file, line) has a small
+ * number, so writers compare numbers. All text is valid UTF-8 and belongs to the symbols: the
+ * function table may be freed.
  */
 #ifndef PROFILE_PROFILE_SYMBOLS_H
 #define PROFILE_PROFILE_SYMBOLS_H
@@ -23,7 +23,7 @@ struct source_line {
 struct symbol_word {
 	struct profile_location location;
 	uint64_t pc;
-	size_t first; /* its frames in profile_symbols.frames; without frames, its "0x<pc>" */
+	size_t first; /* its frames in profile_symbols.frames; a word without frames has "0x<pc>" */
 };
 
 struct profile_symbols {
@@ -31,11 +31,11 @@ struct profile_symbols {
 	struct symbol_word *words;
 	size_t word_count;
 	size_t word_capacity;
-	struct map index; /* word -> place in words + 1 */
+	struct map index; /* word -> index in words + 1 */
 	struct go_frame *frames;
 	size_t frame_count;
 	size_t frame_capacity;
-	uint32_t *lines; /* for each of frames its place in source_lines */
+	uint32_t *lines; /* for each of `frames`: its index in source_lines */
 	size_t lines_capacity;
 	struct source_line *source_lines;
 	size_t source_line_count;
@@ -44,7 +44,7 @@ struct profile_symbols {
 	bool with_functions;
 };
 
-/* Where the frames of a word come from: pclntab_frames() and its table, or a test's own. */
+/* The source of a word's frames: pclntab_frames() and its table, or a test's own. */
 struct symbol_source {
 	size_t (*frames)(const void *functions, uint64_t pc, struct go_frame *ret, size_t max);
 	const void *functions;
@@ -54,32 +54,34 @@ struct symbol_source {
 struct error *symbols_create(const struct profile *p, const struct symbol_source *source,
 			     struct profile_symbols **ret) must_check;
 
-/* Adds the words of the profile's samples from the place `first` on. */
+/* Adds the words of the profile's samples from index `first` on. */
 struct error *symbols_extend(struct profile_symbols *symbols, const struct profile *p, size_t first,
 			     const struct symbol_source *source) must_check;
-/* Adds a frame that no word has; *ret is its place. Before symbols_extend(), which completes it. */
+/* Adds a frame that no word has; *ret is its index. Call it before symbols_extend(), which
+ * completes it. */
 struct error *symbols_add_frame(struct profile_symbols *symbols, const char *function,
 				size_t *ret) must_check;
 
 const struct symbol_word *symbols_word(const struct profile_symbols *symbols, uint64_t pc);
 
 /*
- * Which frames of this word a reader shall see, as bits, the innermost lowest. `callee` is the
- * frame inside the word's innermost one; it is moved to the word's outermost. A word without frames
- * is seen as its first.
+ * Which frames of this word are shown, as bits, the innermost lowest. *callee is the frame inside
+ * the word's innermost one; it becomes the word's outermost. A word without frames counts as one
+ * frame.
  */
 uint64_t symbols_shown(const struct profile_symbols *symbols, const struct symbol_word *word,
 		       const struct go_frame **callee);
 
 /*
- * The word whose innermost frame alone stands for a stack without visible frames. A goroutine that
- * has not run yet is only in its start function, which for `go f(x)` is a wrapper: that one. Else
- * "[unknown]".
+ * The word whose innermost frame represents a stack without visible frames. A goroutine that has
+ * not run yet is only in its start function, which is a wrapper for `go f(x)`: then it is that
+ * word. Otherwise it is "[unknown]".
  */
 const struct symbol_word *symbols_lone(const struct profile_symbols *symbols,
 				       const struct profile_sample *sample);
 
-/* Places in profile_symbols.frames of a sample's stack, innermost first; never empty. */
+/* The frames of a sample's stack as indices in profile_symbols.frames, innermost first; never
+ * empty. */
 struct symbol_stack {
 	size_t *frames;
 	size_t count;
@@ -89,7 +91,7 @@ struct symbol_stack {
 struct error *symbols_stack(const struct profile_symbols *symbols,
 			    const struct profile_sample *sample,
 			    struct symbol_stack *stack) must_check;
-/* Likewise, and at the outer end the program of a merged profile, for formats without labels. */
+/* Likewise, with the program of a merged profile at the outer end, for formats without labels. */
 struct error *symbols_stack_of_program(const struct profile_symbols *symbols,
 				       const struct profile_sample *sample,
 				       struct symbol_stack *stack) must_check;

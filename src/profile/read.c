@@ -22,7 +22,7 @@
 #define INFLATED_PER_BYTE 128
 #define BUDGET_BASE (256ull << 20)
 #define BUDGET_PER_BYTE 256
-/* In the coin of the budget, bytes. */
+/* Costs, in the budget's unit of bytes. */
 #define COST_ALLOCATION 32
 #define COST_FRAME 32
 #define COST_MAPPING 4096
@@ -51,8 +51,8 @@ struct reading {
 	const Pprof__Profile *message;
 	struct budget work;
 	struct profile *profile;
-	struct map words;     /* stack word -> struct place, as its number in places + 1 */
-	struct place *places; /* by number */
+	struct map words;     /* stack word -> its index in places + 1 */
+	struct place *places; /* in the order of locations */
 	size_t place_count;
 	size_t place_capacity;
 	struct go_frame *frames;
@@ -65,7 +65,7 @@ struct reading {
 	struct profile_label *labels;
 	size_t label_capacity;
 	bool raw;
-	size_t count_at, wall_at, cpu_at; /* of the values of a sample; SIZE_MAX: none */
+	size_t count_at, wall_at, cpu_at; /* indices of the values of a sample; SIZE_MAX: none */
 };
 
 static void reading_release(struct reading *r)
@@ -123,7 +123,7 @@ static const char *text(const struct reading *r, int64_t number)
 		       : "";
 }
 
-/* Which values of a sample are used. */
+/* Chooses the values of a sample that are used. */
 static void choose_values(struct reading *r)
 {
 	r->count_at = r->wall_at = r->cpu_at = SIZE_MAX;
@@ -171,7 +171,7 @@ static struct go_frame frame_of(const struct reading *r, const Pprof__Line *line
 	};
 }
 
-/* "[running]" and its like, as we write them: a location without an address. */
+/* "[running]" and its like, as gospect writes them: locations without an address. */
 static uint64_t pseudo_word(const struct reading *r, const Pprof__Location *l)
 {
 	static const struct pclntab none;
@@ -190,9 +190,9 @@ static bool is_free(const struct reading *r, uint64_t word)
 }
 
 /*
- * The word that stands for a location: its address; where another has that (a return address and an
- * instruction that are looked up at the same place), the return address that is looked up there;
- * else a number of its own.
+ * The word for a location is its address. If another location has that address (a return address
+ * and an instruction may be looked up at the same place), it is the return address that is looked
+ * up there. Otherwise it is a new number.
  */
 static uint64_t word_of(struct reading *r, const Pprof__Location *l, size_t i)
 {
@@ -243,7 +243,7 @@ static int64_t value_of(const Pprof__Sample *s, size_t at)
 	return at < s->n_value && s->value[at] > 0 ? s->value[at] : 0;
 }
 
-/* A label's place in the profile's strings, as we wrote it. */
+/* Converts a label as gospect wrote it to one in the profile's strings. */
 static bool own_label(struct reading *r, const Pprof__Label *l, struct profile_label *ret)
 {
 	const char *key = text(r, l->key);
@@ -348,7 +348,7 @@ static struct error *read_mappings(struct reading *r)
 	return err;
 }
 
-/* Only the pseudo words of a raw profile have functions, and these have no address. A profile of
+/* In a raw profile only pseudo words have functions, and these have no address. A profile of
  * another program may have functions without any address. */
 static bool is_raw(const Pprof__Profile *message)
 {

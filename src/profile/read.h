@@ -1,6 +1,6 @@
 /*
- * Profiles read back from pprof files: ours, and those of others as far as their samples are a
- * count and a time of goroutines (Go's CPU, goroutine, mutex and block profiles, fgprof's).
+ * Reads profiles from pprof files: those of gospect, and others whose samples have a count or a
+ * time of goroutines (Go's CPU, goroutine, mutex and block profiles, and fgprof's).
  */
 #ifndef PROFILE_READ_H
 #define PROFILE_READ_H
@@ -15,8 +15,8 @@ struct profile_file {
 	bool raw; /* addresses only: nothing in it has a function */
 };
 
-/* gzip or plain. Every byte is taken as hostile; ERROR_CORRUPT says what is wrong with it.
- * ERROR_STOPPED when *cancel is not 0, which may be NULL. */
+/* gzip or plain. Every byte is treated as hostile; ERROR_CORRUPT says what is wrong. ERROR_STOPPED
+ * when *cancel is not 0; `cancel` may be NULL. */
 struct error *profile_read(const void *bytes, size_t size, const atomic_int *cancel,
 			   struct profile_file *ret) must_check;
 void profile_file_release(struct profile_file *file);

@@ -9,7 +9,7 @@
 #include "profile/json_member.h"
 #include "profile/rebuild.h"
 
-/* Of all stacks: a small file can hold many deep stacks with a common root. */
+/* Limit for all stacks: a small file can hold many deep stacks with a common root. */
 #define MOST_FRAMES (1u << 24)
 
 struct reading {
@@ -80,7 +80,7 @@ static struct error *must_check add_frame(struct reading *f, const struct tables
 			     path ? json_object_get_string(path) : "", line);
 }
 
-/* From the innermost frame out. */
+/* Adds the frames from the innermost out. */
 static struct error *must_check add_stack(struct reading *f, const struct tables *t, size_t node)
 {
 	struct error *err = NULL;
@@ -102,7 +102,7 @@ static struct error *must_check add_stack(struct reading *f, const struct tables
 	return err;
 }
 
-/* The subcategory of the innermost frame; 0, "Other", is none. */
+/* The wait reason is the subcategory of the innermost frame; 0, "Other", means none. */
 static const char *wait_of(const struct reading *f, const struct tables *t, size_t node)
 {
 	size_t frame, category, at;
@@ -128,7 +128,7 @@ static int state_named(const char *name)
 	return state;
 }
 
-/* The weights of each stack together. */
+/* Sums the weights of each stack. */
 static struct error *must_check sum_weights(struct json_object *thread, size_t count, double *sums)
 {
 	struct json_object *stacks = column(thread, "samples", "stack");

@@ -1,4 +1,5 @@
-/* Profiles of the Firefox Profiler (firefox.c): versions 56 and 57 of its processed format. */
+/* Reads profiles of the Firefox Profiler (firefox.c): versions 56 and 57 of its processed
+ * format. */
 #ifndef PROFILE_READ_FIREFOX_H
 #define PROFILE_READ_FIREFOX_H
 
@@ -11,7 +12,7 @@ struct json_object;
 struct rebuild;
 
 bool firefox_is(struct json_object *root);
-/* The wall time of each stack, state and wait reason; when it was is not read. */
+/* Reads the wall time of each stack, state and wait reason. Times of samples are not read. */
 struct error *firefox_read(struct rebuild *r, struct json_object *root,
 			   const atomic_int *cancel) must_check;
 

@@ -8,10 +8,10 @@
 #include "base/cleanup.h"
 #include "profile/rebuild.h"
 
-/* A weight beyond it is none that a recording can have. */
+/* No recording has a larger weight. */
 #define MOST_WEIGHT (1ull << 52)
 
-/* The length of the stack in front of the weight; 0: it is no such line. */
+/* The length of the stack before the weight; 0: the line has another form. */
 static size_t split(const char *line, size_t length, uint64_t *ret_weight)
 {
 	size_t at = length;
@@ -56,14 +56,14 @@ static bool is_text(struct part part, const char *text)
 	return part.length == strlen(text) && !memcmp(part.text, text, part.length);
 }
 
-/* The writer puts these in place of stacks that find no room; they have no state. */
+/* The writer uses these lines for stacks that do not fit; they have no state. */
 static bool is_omission(struct part part)
 {
 	return is_text(part, "[deeper frames omitted]") ||
 	       is_text(part, "[stacks omitted: the file would be too large]");
 }
 
-/* What is in the brackets of a stack's last frame; NULL: it is not in brackets. */
+/* The text in the brackets of the stack's last frame; NULL: it has no brackets. */
 static struct part state_of(const char *line, size_t end)
 {
 	const char *before = memrchr(line, ';', end);
@@ -93,7 +93,7 @@ static bool have_states(const char *text, size_t size)
 	return true;
 }
 
-/* Sets state and wait reason; leaves the frame of the state out of *end. */
+/* Sets state and wait reason; moves *end before the frame of the state. */
 static struct error *read_state(struct rebuild *r, const char *line, size_t *end,
 				struct profile_sample *sample)
 {

@@ -1,6 +1,6 @@
 /*
- * JSON of gospect: a speedscope file (speedscope.c) whose profiles are "sampled", what dump writes
- * (dump/json_dump.c), and a profile of the Firefox Profiler (read_firefox.c).
+ * Reads JSON: speedscope files (speedscope.c) whose profiles are "sampled", dumps (dump/json.c),
+ * and profiles of the Firefox Profiler (read_firefox.c).
  */
 #include <json-c/json.h>
 #include <limits.h>
@@ -49,7 +49,7 @@ static struct error *add_frame(struct rebuild *r, struct json_object *frame, con
 			     number <= INT_MAX ? number : 0);
 }
 
-/* PROFILE_STATES: it is the name of none. */
+/* PROFILE_STATES: no state has this name. */
 static int state_named(const char *name)
 {
 	int state = 0;
@@ -80,7 +80,7 @@ static struct error *add_stack(struct rebuild *r, struct json_object *frames,
 	return err;
 }
 
-/* Adds the stack's sample; those of the same stack become one. */
+/* Adds to the sample with this stack, or creates it. */
 static struct error *add_weight(struct rebuild *r, struct profile_sample *sample)
 {
 	uint32_t place;

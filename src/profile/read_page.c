@@ -1,4 +1,4 @@
-/* A page (html.c): its numbers in columns, its texts as JSON. */
+/* Reads a page (html.c): numbers in columns, texts as JSON. */
 #include <json-c/json.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@
 #define FORMAT 4
 #define DEEPEST 16
 #define MOST_BYTES (512u << 20)
-/* Of the numbers, for each byte of the file: zlib packs no better than 1:1032. */
+/* Limit of the inflated numbers: zlib compresses at most 1032:1. */
 #define MOST_INFLATED (1ull << 30)
-/* All stacks together: a tree of few nodes can be a million stacks deep. */
+/* Limit for all stacks: a tree of few nodes can mean a million deep stacks. */
 #define MOST_FRAMES (1u << 24)
 
 static const char begin[] = "<script type=\"application/json\" id=\"profile\">";
@@ -121,7 +121,7 @@ static int digit(char c)
 	return at ? at - digits : -1;
 }
 
-/* `ret` has room for 3/4 of the length. */
+/* Decodes base64. `ret` has room for 3/4 of the length. */
 static size_t decode(const char *text, size_t length, uint8_t *ret)
 {
 	uint32_t bits = 0;
@@ -179,7 +179,7 @@ static uint64_t next(struct page *p)
 	return 0;
 }
 
-/* Each number takes a byte at least, so that no count is larger than the numbers. */
+/* Each number takes at least a byte, so a count cannot exceed the bytes. */
 static struct error *read_column(struct page *p, size_t from, size_t count, uint64_t **ret)
 {
 	if (count > p->size + 1)
@@ -205,7 +205,7 @@ static struct error *read_columns(struct page *p)
 	return err;
 }
 
-/* Texts by their number, as r->texts and r->profile->strings do not number them. */
+/* The i-th text of an array of the page. Texts of the profile have other numbers. */
 static const char *string_at(const struct page *p, const char *array, uint64_t i)
 {
 	struct json_object *strings = member(p->root, array, json_type_array);
@@ -239,7 +239,7 @@ static struct error *add_stack(struct page *p, struct rebuild *r, uint64_t node)
 
 #define MOST_LABELS 256
 
-/* As many as there are room for. */
+/* Adds as many labels as fit. */
 static size_t labels_of(struct page *p, struct rebuild *r, uint64_t set, struct profile_label *ret)
 {
 	struct json_object *sets = member(p->root, "label_sets", json_type_array);
@@ -292,7 +292,7 @@ static struct error *add_sample(struct page *p, struct rebuild *r, size_t i)
 	return rebuild_sample(r, &sample);
 }
 
-/* When it was: the steps of each of `rows` rows, as runs of columns. */
+/* Adds the times of `rows` rows to a timeline, from steps of columns. */
 static struct error *add_steps(struct page *p, uint64_t width, size_t count, size_t rows,
 			       struct timeline *ret)
 {
@@ -375,7 +375,7 @@ static struct error *add_parts(struct page *p, struct goroutine_rows *to, size_t
 	return err;
 }
 
-/* Single goroutines, where it has them. */
+/* Adds the rows of goroutines, if the page has them. */
 static struct error *add_goroutines(struct page *p, struct rebuild *r)
 {
 	struct json_object *of = member(p->root, "goroutines", json_type_object);

@@ -9,7 +9,7 @@
 #include "profile/profile_symbols.h"
 
 #define FIRST_WORD (STACK_PC_LAST_PSEUDO + 1)
-/* Frames of a stack. */
+/* The most frames of a stack. */
 #define MOST_DEPTH (1u << 20)
 
 struct error *rebuild_corrupt(const char *what)

@@ -1,6 +1,6 @@
 /*
- * A profile from stacks whose frames are text: of a page, of a speedscope file, of folded stacks,
- * of a dump. For the readers of this room.
+ * Builds a profile from stacks whose frames are text: those of a page, a speedscope file, folded
+ * stacks or a dump. For the readers of this room.
  */
 #ifndef PROFILE_REBUILD_H
 #define PROFILE_REBUILD_H
@@ -18,8 +18,9 @@ struct rebuild {
 	struct profile *profile;
 	struct intern texts;
 	struct intern
-		frames; /* of struct rebuilt_frame; a stack's word is behind the pseudo words */
-	uint64_t *pcs;  /* of the stack that is made, innermost first */
+		frames; /* of struct rebuilt_frame; words of stacks are numbers of frames, behind
+			 * the pseudo words */
+	uint64_t *pcs;  /* the current stack, innermost first */
 	size_t depth;
 	size_t capacity;
 };
@@ -28,25 +29,25 @@ struct error *rebuild_init(struct rebuild *r) must_check;
 void rebuild_release(struct rebuild *r);
 #define _cleanup_rebuild_ __attribute__((cleanup(rebuild_release)))
 
-/* Adds the caller of the frame that was added last; texts need not be UTF-8. */
+/* Adds the caller of the last frame. Texts need not be UTF-8. */
 struct error *rebuild_frame(struct rebuild *r, const char *function, size_t length,
 			    const char *file, uint32_t line) must_check;
 /* Likewise, with numbers of r->texts. */
 struct error *rebuild_add_frame(struct rebuild *r, struct rebuilt_frame frame) must_check;
-/* The frames came from the outermost in. */
+/* Reverses the frames, if they came from the outermost in. */
 void rebuild_turn(struct rebuild *r);
-/* Adds a sample with the stack of the frames, which is empty then. */
+/* Adds a sample with the current stack, which becomes empty. */
 struct error *rebuild_sample(struct rebuild *r, struct profile_sample *sample) must_check;
-/* The profile with its symbols. */
+/* Returns the profile with its symbols. */
 struct error *rebuild_finish(struct rebuild *r, struct profile_file *ret) must_check;
 
-/* A number of r->profile->strings, by text that need not be UTF-8; INTERN_FAILED: no memory. */
+/* The number of a text in r->profile->strings. It need not be UTF-8. INTERN_FAILED: no memory. */
 uint32_t rebuild_string(struct rebuild *r, const char *text);
 
-/* What is wrong with a file. */
+/* An error that says what is wrong with a file. */
 struct error *rebuild_corrupt(const char *what) must_check;
 
-/* Files of gospect but pprof; as profile_read(). */
+/* Readers of gospect's files other than pprof; as profile_read(). */
 bool page_is(const void *bytes, size_t size);
 struct error *page_read(const void *bytes, size_t size, const atomic_int *cancel,
 			struct profile_file *ret) must_check;

@@ -12,7 +12,7 @@
 /* The most components of a name that are tried. */
 #define MOST_PARTS 32
 
-/* The length of the first component of a path. 0: not one that may be opened. */
+/* The length of the first component of a path. 0: it must not be opened. */
 static size_t part_length(const char *path)
 {
 	size_t length = strcspn(path, "/");
@@ -21,7 +21,8 @@ static size_t part_length(const char *path)
 	return dots || length > NAME_MAX ? 0 : length;
 }
 
-/* A regular file: opening another kind may have effects. The one that was looked at is opened. */
+/* Opens a regular file only, because opening other kinds may have effects. Opens the file that was
+ * checked, even if its name has changed hands. */
 static int open_regular(int folder, const char *name)
 {
 	_cleanup_close_ int handle = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -34,7 +35,8 @@ static int open_regular(int folder, const char *name)
 	return open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
-/* The file of this relative path: one component at a time, so that no link leads elsewhere. */
+/* Opens the file of this relative path, one component at a time, so that no link leads
+ * elsewhere. */
 static int open_below(int folder, const char *path)
 {
 	_cleanup_close_ int at = openat(folder, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -12,16 +12,17 @@
 
 #include "base/door.h"
 
-/* The broker's part: a service of the door (DOOR_SOURCE). It is asked with a name, and answers with
- * a descriptor, or without one. `arg` is a struct source_folder. */
+/* The broker's part: a service of the door (DOOR_SOURCE). The request is a name, the answer a
+ * descriptor or nothing. `arg` is a struct source_folder. */
 struct source_folder {
 	const char *path;
-	int folder; /* once it is open; 0: not yet */
+	int folder; /* its descriptor; 0: not open yet */
 };
 struct error *source_serve(void *arg, struct door_call *call) must_check;
 void source_folder_close(struct source_folder *folder);
 
-/* For reading. The broker ignores `folder`: it has its own. -1: there is none. */
+/* Opens for reading. With a broker `folder` is ignored, because the broker has its own. -1: there
+ * is none. */
 int source_open(struct source_folder *folder, const char *name);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Successive lines of a file. */
+/* Consecutive lines of a file. */
 struct source_fragment {
 	char *file;     /* as the profile names it */
 	uint32_t first; /* the number of its first line */
@@ -22,7 +22,7 @@ struct source_fragments {
 	size_t bytes; /* of all texts */
 };
 
-/* Takes over `text`, also when it fails. False: no memory. */
+/* Takes ownership of `text`, also on failure. False: no memory. */
 bool source_fragments_add(struct source_fragments *f, const char *file, uint32_t first,
 			  uint32_t count, char *text, size_t size);
 void source_fragments_release(struct source_fragments *f);

@@ -10,7 +10,7 @@
 #include "base/strbuf.h"
 #include "profile/source_files.h"
 
-#define LINES_AROUND 20u      /* before a line with time, and behind it */
+#define LINES_AROUND 20u      /* before and behind a line with time */
 #define MOST_BYTES (2u << 20) /* of all fragments */
 #define MOST_LINE 400u        /* bytes of a line; the rest is left out */
 #define MOST_FILE (8u << 20)  /* bytes of a file that is read */
@@ -19,13 +19,13 @@
 /* A line with time. */
 struct hot_line {
 	const struct source_line *line;
-	uint64_t file_time; /* of all of its file */
+	uint64_t file_time; /* time of all lines of its file */
 };
 
 struct source_file {
 	char *text;
 	size_t size;
-	const char **lines; /* where each begins, and the end of the text */
+	const char **lines; /* the start of each line, and the end of the text */
 	size_t count;
 };
 
@@ -62,7 +62,7 @@ static int by_file_and_line(const void *a, const void *b)
 	return x->line->line < y->line->line ? -1 : x->line->line > y->line->line;
 }
 
-/* Adds each sample's time to the files of its stack. Idle time comes last. */
+/* Adds each sample's time to the files of its stack. Idle time counts least. */
 static struct error *must_check add_times(const struct finder *f, uint64_t *files)
 {
 	_cleanup_symbol_stack_ struct symbol_stack stack = {0};
@@ -178,7 +178,7 @@ static bool declares(const char *line, size_t length, const char *name, size_t n
 	return false;
 }
 
-/* Behind the package: of "a/b.(*T[...]).M.func1" it is "(*T[...]).M.func1". */
+/* The name without its package: for "a/b.(*T[...]).M.func1" it is "(*T[...]).M.func1". */
 static const char *without_package(const char *function)
 {
 	size_t length = strcspn(function, "[(");
@@ -188,8 +188,8 @@ static const char *without_package(const char *function)
 	return dot ? dot + 1 : function;
 }
 
-/* Whether one of the function's names, which a closure and a method have several of, is declared in
- * this line. "(*T).M" and "T.M" have M, "main.func1" has main. */
+/* Whether this line declares one of the function's names. A closure or method has several: "(*T).M"
+ * and "T.M" have M, "main.func1" has main. */
 static bool declares_function(const char *line, size_t length, const char *function)
 {
 	const char *at = without_package(function);
@@ -263,7 +263,7 @@ static struct error *must_check add_fragment(struct finder *f, const struct sour
 		       : &error_no_memory;
 }
 
-/* The lines of one file: those around each that has time, overlapping ones once. */
+/* Adds the lines of one file: those around each line with time, overlapping ones once. */
 static struct error *must_check add_file(struct finder *f, const struct hot_line *hot, size_t count)
 {
 	_cleanup_source_file_ struct source_file file = {0};

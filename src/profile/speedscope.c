@@ -3,8 +3,8 @@
  * samples are stacks, root first, and whose weights are nanoseconds of wall time; a profile without
  * time (a dump) has counts and the unit "none". Written piece by piece, so stacks need no memory.
  *
- * If the recording's times are known, each state has a profile of its own, and its samples are in
- * the order of their time. Else there is one profile, in no order.
+ * If the recording's times are known, each state has a profile, whose samples are in the order of
+ * their time. Otherwise there is one profile in no order.
  */
 #include <inttypes.h>
 #include <json-c/json.h>

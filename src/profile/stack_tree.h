@@ -14,7 +14,7 @@
 struct stack_node {
 	uint32_t parent;
 	uint32_t key;
-	uint64_t self; /* for the caller */
+	uint64_t self; /* for the caller's use */
 };
 
 struct stack_tree {
@@ -24,8 +24,8 @@ struct stack_tree {
 	struct map children; /* parent and key -> node */
 };
 
-/* The child of a node with this key, made when it is new; false when there is no memory. The root
- * is there after the first call. */
+/* The child of a node with this key, created if it is new; false when there is no memory. The first
+ * call creates the root. */
 bool stack_tree_child(struct stack_tree *tree, uint32_t parent, uint32_t key, uint32_t *ret);
 void stack_tree_release(struct stack_tree *tree);
 

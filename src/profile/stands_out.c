@@ -27,7 +27,8 @@
 #define SYSCALL_GOROUTINES 0.1
 #define GROWTH 10
 #define GROWTH_PART 0.25
-/* The most loops in a sentence, and the least share of the time that waits for work in each. */
+/* The most loops in a sentence, and the least share that each needs of the time that waits for
+ * work. */
 #define LOOPS 3
 #define LOOP_PART 0.1
 #define LEAST_LONGEST_NS 1000000u
@@ -194,7 +195,7 @@ static struct error *say_lock(struct finder *f)
 	return say_place(f, &sb, p);
 }
 
-/* After this self is the time of a node with all below it. */
+/* Adds to the self time of each node the times of its descendants. */
 static void sum_up(struct stack_tree *tree)
 {
 	for (size_t i = tree->count; i-- > 1;)
@@ -275,7 +276,7 @@ static struct error *cpu_function(struct finder *f, uint32_t *ret)
 	return NULL;
 }
 
-/* The CPU time of all its places in the tree; one within another counts once. */
+/* The CPU time of all the function's places in the tree; nested ones count once. */
 static uint64_t cpu_of(const struct stack_tree *tree, uint32_t function)
 {
 	uint64_t sum = 0;
@@ -343,7 +344,7 @@ static struct error *say_gc(struct finder *f)
 	return say(f, &sb, &focus, (struct sentence){.kind = "running"});
 }
 
-/* Idle connections are no finding. */
+/* Whether the place is a crowd. Idle connections are not. */
 static bool is_crowd(const struct finder *f, const struct place *p)
 {
 	double count = goroutines(f, p->time);
@@ -442,7 +443,7 @@ static int by_idle(const void *a, const void *b)
 	return (x->idle < y->idle) - (x->idle > y->idle);
 }
 
-/* The share that waits for work, and the loops with most of it. */
+/* Says which share waits for work, and which loops have most of it. */
 static struct error *say_awaiting(struct finder *f)
 {
 	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT, focus = STRBUF_INIT;

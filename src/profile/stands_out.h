@@ -1,9 +1,9 @@
 /*
  * The findings of a profile, as sentences. They are about waits of requests, locks, waits at
  * regular intervals, growth, CPU, the garbage collector, crowds of goroutines and system calls. A
- * finding is made only above a threshold; the gravest comes first. Facts about any profile follow:
- * the share that waits for work and its loops, the number of goroutines, the longest wait, the
- * largest share. Each sentence has the view of the profile that shows it.
+ * finding needs to exceed a threshold; the most serious comes first. Facts about any profile
+ * follow: the share that waits for work and its loops, the number of goroutines, the longest wait,
+ * the largest share. Each sentence has the view of the profile that shows it.
  */
 #ifndef PROFILE_STANDS_OUT_H
 #define PROFILE_STANDS_OUT_H
@@ -11,7 +11,7 @@
 #include "profile/profile.h"
 
 #define MAX_SENTENCES 5
-/* One place is left for the share that waits for work. */
+/* One place is reserved for the share that waits for work. */
 #define MAX_GRAVE (MAX_SENTENCES - 1)
 
 struct sentence {

@@ -5,14 +5,14 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 
-/* Of words of the stacks of all pieces: some 30 MB of speedscope's JSON. */
+/* The most words in the stacks of all pieces: some 30 MB of speedscope's JSON. */
 #define MOST_WORDS (1u << 22)
 
 struct making {
 	const struct profile *profile;
 	struct timeline_step *steps;
 	size_t step_count;
-	uint32_t joined; /* columns of the timeline in one of the order */
+	uint32_t joined; /* how many columns of the timeline make one of the order */
 	uint64_t words;
 	struct time_order *order;
 };
@@ -52,16 +52,16 @@ static bool is_over(const struct making *m)
 	return m->words > MOST_WORDS && m->joined < m->profile->timeline.columns;
 }
 
-/* A row's parts: its whole value is given out in proportion to the time in its columns. */
+/* The parts of a row: its value is divided in proportion to the time in its columns. */
 struct parts {
 	uint64_t value;
 	uint64_t given;
 	double time; /* of the row */
-	double seen; /* of it, up to here */
+	double seen; /* the part before the current piece */
 	struct time_piece piece;
 };
 
-/* Adds the piece that ends here; the last one takes what is left. */
+/* Adds the piece that ends here. The last piece takes the rest of the value. */
 static bool end_piece(struct making *m, struct parts *parts, bool is_last)
 {
 	double share = (double)parts->value * (parts->seen / parts->time);
@@ -108,7 +108,7 @@ static bool add_row(struct making *m, uint32_t row, const struct timeline_step *
 	return end_piece(m, &parts, true);
 }
 
-/* Adds the pieces of all rows, until they are too many. */
+/* Adds the pieces of all rows, or stops when there are too many. */
 static struct error *must_check add_rows(struct making *m)
 {
 	size_t at = 0;

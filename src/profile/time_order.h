@@ -3,9 +3,9 @@
  * piece is the part of a sample in one column of the timeline. The pieces of a sample add up to it
  * exactly.
  *
- * A piece is written with its stack, so their number has a limit: columns are joined until the
- * pieces fit it. Without a timeline, and for samples that have no time in it, there is one piece a
- * sample, in column 0.
+ * Each piece is written with its stack, so their number is limited: columns are joined until the
+ * limit holds. Without a timeline, a sample is one piece in column 0. So is a sample without time
+ * in the timeline.
  */
 #ifndef PROFILE_TIME_ORDER_H
 #define PROFILE_TIME_ORDER_H
@@ -14,7 +14,7 @@
 
 struct time_piece {
 	uint32_t column;
-	uint32_t row;   /* the sample's place */
+	uint32_t row;   /* the sample's index */
 	uint64_t value; /* ns of wall time; a count in a profile without time */
 };
 

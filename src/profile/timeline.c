@@ -9,7 +9,7 @@ static uint64_t key_of(uint32_t row, uint32_t column)
 	return (uint64_t)row << 32 | column;
 }
 
-/* Adds `by` to a cell. It may be negative: differences wrap around. */
+/* Adds `by` to a cell. Negative differences wrap around. */
 static bool change(struct map *cells, uint32_t row, uint64_t column, uint64_t by)
 {
 	uint64_t *cell = by ? map_at(cells, key_of(row, column)) : NULL;
@@ -59,7 +59,7 @@ static struct error *rebuild(struct timeline *t, bool wider)
 	return NULL;
 }
 
-/* Widens columns until `end` fits, and the cells of another sample. */
+/* Widens columns until `end` fits, and there is room for the cells of another sample. */
 static struct error *make_room(struct timeline *t, uint64_t end)
 {
 	struct error *err = NULL;
@@ -69,7 +69,7 @@ static struct error *make_room(struct timeline *t, uint64_t end)
 		err = rebuild(t, true);
 	if (!err && t->cells.count + 4 > TIMELINE_MOST_CELLS)
 		err = rebuild(t, false);
-	/* Dropping did not suffice: columns are widened until half of the cells are free. */
+	/* That did not suffice: columns are widened until half of the cells are free. */
 	while (!err && t->cells.count > TIMELINE_MOST_CELLS / 2 && t->columns > 1)
 		err = rebuild(t, true);
 	return err;

@@ -25,7 +25,7 @@
 
 struct timeline {
 	uint64_t width_ns; /* 0: empty */
-	uint32_t columns;  /* up to the last one with time */
+	uint32_t columns;  /* up to the last column with time */
 	struct map cells;  /* row and column -> difference, int64_t */
 };
 
@@ -39,7 +39,7 @@ struct error *timeline_add(struct timeline *t, uint32_t row, uint64_t begin, uin
 struct error *timeline_add_all(struct timeline *t, struct timeline *from, const uint32_t *rows,
 			       size_t count) must_check;
 
-/* Each column of the row from this one up to the row's next step has this time. */
+/* From this column up to the row's next step, each column of the row has this time. */
 struct timeline_step {
 	uint32_t row;
 	uint32_t column;

@@ -1,5 +1,5 @@
-/* When goroutines waited at one stack: the times without a gap of each waiting sample, by their
- * begin. If they are too many, the shortest are left out. */
+/* When goroutines waited at one stack: for each waiting sample the times without a gap, by their
+ * begin. If there are too many, the shortest are left out. */
 #ifndef PROFILE_WAIT_SPANS_H
 #define PROFILE_WAIT_SPANS_H
 
@@ -8,7 +8,7 @@
 struct wait_span {
 	uint32_t begin; /* columns of the profile's timeline */
 	uint32_t end;
-	uint32_t row; /* the sample's place */
+	uint32_t row; /* the sample's index */
 	double ns;    /* of all goroutines together */
 };
 

@@ -5,18 +5,18 @@
 
 #include "base/cleanup.h"
 
-/* Results for a stack that are no function: not known yet; under none; frames are missing. */
+/* Results for a stack that are not functions: not known yet; in none; frames are missing. */
 enum { UNKNOWN, OUTSIDE, CUT, FIRST };
 
-/* A goroutine. */
+/* The state of a goroutine. */
 struct inferred_span {
-	size_t request; /* + 1; 0: under none of the functions */
-	uint64_t calls; /* under way: those that were recorded */
+	size_t request; /* index + 1; 0: in none of the functions */
+	uint64_t calls; /* number of open recorded calls */
 	uint64_t root;  /* of a request that was found by stacks */
 	bool seen;
-	bool outside;    /* it was not in any call at some moment of the trace */
-	bool recorded;   /* of its calls: by stacks nothing more is to be learnt of them */
-	struct span ran; /* since it was seen last; state 0: it did not run */
+	bool outside;    /* at some time of the trace it was in no call */
+	bool recorded;   /* its calls are recorded, so stacks add nothing */
+	struct span ran; /* running time since the last known place; state 0: none */
 };
 
 static uint64_t find_root(const struct inferred_spans *s, const struct span_tables *tables,
@@ -80,7 +80,7 @@ static struct inferred_span *inferred_span_of(struct inferred_spans *s, uint64_t
 	return place ? (struct inferred_span *)(uintptr_t)*place : NULL;
 }
 
-/* Credits its running time to the open request. */
+/* Credits the running time to the open request. */
 static struct error *must_check credit_ran(struct inferred_spans *s, struct inferred_span *life,
 					   bool edge)
 {
@@ -106,7 +106,7 @@ static struct error *must_check open_request(struct inferred_spans *s,
 	return credit_ran(s, life, true);
 }
 
-/* A moment at which it is known where it was: before this span. */
+/* Handles a time at which the goroutine's place is known: the end of its running time. */
 static struct error *must_check pass(struct inferred_spans *s, const struct span_tables *tables,
 				     struct inferred_span *life, uint64_t root, uint64_t g)
 {
@@ -128,7 +128,7 @@ static struct error *must_check pass(struct inferred_spans *s, const struct span
 	return err;
 }
 
-/* It was stopped before its frame was there: that is where the call is recorded. */
+/* It was stopped before its frame existed; the call is recorded at that point. */
 static bool is_at_its_beginning(const struct inferred_spans *s, const struct inferred_span *life,
 				const struct span *span)
 {
@@ -150,7 +150,7 @@ static struct error *must_check begin_call(struct inferred_spans *s,
 		life->ran.state = 0;
 		return NULL;
 	}
-	/* The open request has ended, unseen. */
+	/* The open request ended unseen. */
 	if (life->request)
 		err = credit_ran(s, life, true);
 	life->ran.state = 0;
@@ -183,7 +183,7 @@ static struct error *must_check end_call(struct inferred_spans *s, const struct 
 	return err;
 }
 
-/* It calls a function, or returns. */
+/* Handles a recorded call or return. */
 static struct error *must_check pass_moment(struct inferred_spans *s,
 					    const struct span_tables *tables,
 					    struct inferred_span *life, const struct span *span)
@@ -225,7 +225,7 @@ struct error *inferred_spans_add(struct inferred_spans *s, const struct span_tab
 		life->request = life->request ?: s->requests->count;
 		return request_credit(&s->requests->items[life->request - 1], span);
 	}
-	/* A goroutine created within the trace was in no call before. */
+	/* A goroutine that was created during the trace was in no call before. */
 	life->outside |= !life->seen && span->begin;
 	life->seen = true;
 	if (span->moment)
@@ -233,7 +233,8 @@ struct error *inferred_spans_add(struct inferred_spans *s, const struct span_tab
 	if (life->calls)
 		return request_credit(&s->requests->items[life->request - 1], span);
 	if (span->state == TRACE_RUNNING) {
-		/* A change that does not move it, such as of its labels, does not end the run. */
+		/* A change that does not move it, such as of its labels, does not end its running
+		 * time. */
 		if (life->ran.state)
 			life->ran.end = span->end;
 		else
@@ -241,7 +242,7 @@ struct error *inferred_spans_add(struct inferred_spans *s, const struct span_tab
 		return NULL;
 	}
 	root = root_of(s, tables, span->stack);
-	/* A call that has a hook has its own events: it is about to begin, or has just returned. */
+	/* A recorded call has its own events: it is about to begin, or has just returned. */
 	if (life->recorded && !life->request && root >= FIRST && is_recorded(s, root))
 		root = OUTSIDE;
 	err = pass(s, tables, life, root, span->g);

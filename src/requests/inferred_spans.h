@@ -1,18 +1,17 @@
 /*
- * Requests without labels: the inferred spans in which a goroutine was inside one of some
- * functions.
+ * Requests without labels: spans in which a goroutine was inside one of the given functions.
  *
- * Where the trace has the calls of such a function (gotrace/calls.h), an inferred span is one from
- * its call to its return, exactly, whatever it does; of calls within others the outermost counts.
- * One whose return is not recorded ends with what the goroutine calls next at its place or further
- * out, or with the goroutine. One whose call is not recorded began before the trace did.
+ * If the trace has the calls of such a function (gotrace/calls.h), a span reaches exactly from the
+ * call to the return; of nested calls the outermost counts. Without a recorded return, it ends with
+ * the goroutine's next call at its place or further out, or with the goroutine. Without a recorded
+ * call, it began before the trace.
  *
  * For other functions a trace has a goroutine's stack where it blocked, entered a system call or
- * was stopped, and not while it ran. So an inferred span reaches from the first such stack inside
- * the function to the last, with no other in between. The running time before the first and after
- * the last, up to the next stack elsewhere, counts to the span and is reported as request.edge_ns:
- * the call and the return lie somewhere within it. A call that neither blocks nor enters a system
- * call is not seen at all. A goroutine that began in such a function is one inferred span, and its
+ * was stopped, and not while it ran. So an inferred span reaches from the first stack inside the
+ * function to the last, without another stack in between. The running time before the first and
+ * after the last, up to the next stack elsewhere, counts in the span and in request.edge_ns: the
+ * call and the return lie somewhere within it. A call that neither blocks nor enters a system call
+ * is not seen at all. A goroutine that began in such a function is one inferred span, and its
  * bounds are exact.
  */
 #ifndef REQUESTS_INFERRED_SPANS_H
@@ -23,18 +22,18 @@
 #include "requests/requests.h"
 
 struct inferred_spans {
-	const regex_t *root;       /* functions' names */
-	struct requests *requests; /* where they go */
+	const regex_t *root;       /* of the functions' names */
+	struct requests *requests; /* the result */
 	struct map lives;          /* goid -> struct inferred_span * */
 	struct map functions; /* a name, in the spans' texts -> the properties of the function */
-	struct map roots; /* stack -> what it is under: a function in the spans' texts + 3, or less:
-			     requests/inferred_spans.c */
+	struct map roots; /* stack -> its outermost matching function in the spans' texts + 3, or
+			   * less: see requests/inferred_spans.c */
 };
 
-/* Takes the next span of a goroutine, or moment: in the order of time for each. */
+/* Takes the next span or moment; those of one goroutine come in the order of time. */
 struct error *inferred_spans_add(struct inferred_spans *s, const struct span_tables *tables,
 				 const struct span *span) must_check;
-/* Before requests_complete(). */
+/* Call it before requests_complete(). */
 struct error *inferred_spans_complete(struct inferred_spans *s) must_check;
 void inferred_spans_release(struct inferred_spans *s);
 

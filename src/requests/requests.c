@@ -36,7 +36,7 @@ struct traced_request *requests_new(struct requests *r, const char *name, uint64
 
 /* ---- by label ---- */
 
-/* The value of the key in the line, in names; false: it has none. */
+/* The value of the key in the line, as a number in names; false: there is none. */
 static bool value_of(struct requests *r, const char *line, const char *key, uint32_t *ret,
 		     bool *failed)
 {
@@ -49,7 +49,7 @@ static bool value_of(struct requests *r, const char *line, const char *key, uint
 	return true;
 }
 
-/* The place of what these labels name, + 1; NO_REQUEST; 0: no memory. */
+/* The index + 1 of the request with these labels; NO_REQUEST; 0: no memory. */
 static uint64_t resolve(struct requests *r, const struct span_tables *tables,
 			const struct span *span)
 {
@@ -112,7 +112,7 @@ static int by_begin(const void *a, const void *b)
 	return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* In order, and those that touch made one. */
+/* Sorts the intervals, and joins those that touch. */
 static void merge_intervals(struct traced_request *item)
 {
 	struct request_interval *in = item->intervals;
@@ -149,7 +149,7 @@ static bool add_interval(struct traced_request *item, uint64_t begin, uint64_t e
 	return true;
 }
 
-/* With more places than this a request has an index of them. */
+/* With more places than this, a request has an index of them. */
 #define SEARCHED_PLACES 16
 
 static bool index_place(struct traced_request *item, size_t i)
@@ -199,7 +199,7 @@ static bool add_place(struct traced_request *item, const struct span *span)
 {
 	struct request_place *p;
 
-	/* Where it was while it ran, a trace does not say. */
+	/* A trace does not say where it was while it ran. */
 	if (span->state == TRACE_RUNNING)
 		return true;
 	p = find_place(item, span) ?: new_place(item, span);
@@ -316,7 +316,7 @@ static int by_p99(const void *a, const void *b)
 	return by_number(x->p99, y->p99) ?: by_number(x->max, y->max);
 }
 
-/* The least that so many percent do not exceed; `items` are sorted. */
+/* The percentile of sorted items. */
 static uint64_t percentile(struct traced_request **items, size_t count, unsigned int percent)
 {
 	return count ? items[(count * percent + 99) / 100 - 1]->elapsed_ns : 0;

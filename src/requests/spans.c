@@ -9,17 +9,17 @@
 #include "base/strbuf.h"
 #include "gotrace/label_text.h"
 
-/* MAX_HELD: spans of a goroutine that wait for its name, at most. */
+/* MAX_HELD: the most spans of a goroutine that wait for its name. */
 enum { MAX_FRAMES = 255, MAX_HELD = 256, MAX_LINE = 64 << 10 };
 
-/* A goroutine: the span that it is in. */
+/* A goroutine and its current span. */
 struct life {
 	struct span span;
-	bool since_start;  /* its state is the one that it had when the trace began */
-	bool named;        /* by a stack that has its start function; or it will not be */
-	bool labels_known; /* those from the beginning on */
+	bool since_start;  /* its state is still that of the trace's beginning */
+	bool named;        /* its start function is known from a stack, or never will be */
+	bool labels_known; /* the labels that it has had from the beginning */
 	bool labelled;     /* its labels are known */
-	struct span *held; /* until both are so */
+	struct span *held; /* until both are known */
 	size_t held_count;
 	size_t held_capacity;
 };
@@ -30,18 +30,20 @@ struct spans {
 	struct span_tables *tables;
 	struct map lives; /* goid -> struct life * */
 	uint64_t now;
-	struct map stack_ids; /* of this generation: the reader's number -> ours + 1 */
-	struct map messages;  /* of this generation, about goroutines that are parked: taken */
+	struct map stack_ids; /* in this generation: the reader's number -> the number in tables +
+			       * 1 */
+	struct map messages;  /* in this generation: messages about parked goroutines that were
+			       * processed */
 	uint64_t generation;
-	/* The line of labels that was read last, which may continue: its goroutine, and where it
-	 * came from.
+	/* The line of labels that was read last, which may continue in the next log; its goroutine
+	 * and its origin.
 	 */
 	struct strbuf line;
 	uint64_t line_g;
 	uint64_t line_m;
 	uint64_t line_ns;
 	bool line_by_itself;
-	bool line_waits; /* to be complete */
+	bool line_waits; /* the line may still continue */
 	struct error *error;
 };
 
@@ -88,7 +90,7 @@ static void begin_generation(struct spans *s)
 	s->generation = trace_reader_generation(s->reader);
 }
 
-/* A stack is made once in a generation: a step of few bytes may name a large one. */
+/* Adds a stack once in a generation, because a step of few bytes may name a large stack. */
 static uint32_t add_stack(struct spans *s, uint64_t number)
 {
 	uint64_t *place;
@@ -142,7 +144,7 @@ static void give(struct spans *s, const struct span *span)
 		s->error = s->options.span(s->options.arg, span);
 }
 
-/* Gives held time the name that is known now. */
+/* Reports held spans, with the start function that is now known. */
 static void give_held(struct spans *s, struct life *life)
 {
 	life->named = life->labels_known = true;
@@ -191,7 +193,7 @@ static void life_destroy(struct spans *s, struct life *life)
 	free(life);
 }
 
-/* `stack` 0: where it was before. */
+/* `stack` 0: the place is unchanged. */
 static void change(struct spans *s, uint64_t g, enum trace_status state, uint32_t reason,
 		   uint64_t stack)
 {
@@ -201,7 +203,7 @@ static void change(struct spans *s, uint64_t g, enum trace_status state, uint32_
 		return;
 	if (stack)
 		name(s, life, stack);
-	/* If it had had labels from its beginning, the trace would have said so before it ran. */
+	/* Labels from the beginning would have been reported before it ran. */
 	if (life->span.state == TRACE_RUNNING && !life->labels_known) {
 		life->labels_known = true;
 		give_held_if_known(s, life);
@@ -238,7 +240,7 @@ static void end_life(struct spans *s, uint64_t g)
 	life_destroy(s, life);
 }
 
-/* A known goroutine continues its activity; an unknown one has done this since the trace began. */
+/* A known goroutine continues; an unknown one has been in this state since the trace began. */
 static void say_status(struct spans *s, const struct trace_step *step)
 {
 	struct life *life;
@@ -259,8 +261,8 @@ static uint32_t reason_of(struct spans *s, const struct trace_step *step)
 	return text(s, trace_reader_text(s->reader, step->arg[0]));
 }
 
-/* The labels that a goroutine has from its beginning come with the event of its creation, or
- * with its first status if its creation was not seen. */
+/* Labels that a goroutine has had from its beginning come with its creation, or with its first
+ * status if its creation was not seen. */
 static void labels_from_beginning(struct spans *s, struct life *life, uint32_t labels)
 {
 	for (size_t i = 0; i < life->held_count; i++)
@@ -287,7 +289,7 @@ static void set_labels(struct spans *s)
 	life->span.labels = labels;
 }
 
-/* The line is complete: it counts from the moment at which it began. */
+/* The line is complete. It counts from the time of its first log. */
 static void end_line(struct spans *s)
 {
 	uint64_t now = s->now;
@@ -314,7 +316,8 @@ static void begin_line(struct spans *s, const struct trace_step *step, const cha
 	strbuf_adds(&s->line, end ? end + (*end == ' ') : message);
 }
 
-/* Where it has been since the trace began; also of what was held because its labels changed. */
+/* Sets where it has been since the trace began, also in spans that were held when its labels
+ * changed. */
 static void park(struct spans *s, uint64_t g, uint64_t stack, uint32_t reason, uint64_t waited_ns)
 {
 	struct life *life = map_find(&s->lives, g) ? life_of(s, g) : NULL;
@@ -333,7 +336,7 @@ static void park(struct spans *s, uint64_t g, uint64_t stack, uint32_t reason, u
 	name(s, life, stack);
 }
 
-/* Each message counts once in a generation: many steps of few bytes may name a long one. */
+/* Whether a message is new in this generation: many steps of few bytes may name a long one. */
 static bool is_new_message(struct spans *s, uint64_t number)
 {
 	uint64_t *place;
@@ -367,7 +370,7 @@ static void take_parked(struct spans *s, const struct trace_step *step)
 	} while (*at == '+');
 }
 
-/* Labels; the program's own logs are passed over. */
+/* Handles logs of labels; the program's own logs are skipped. */
 static void take_log(struct spans *s, const struct trace_step *step)
 {
 	const char *category = trace_reader_text(s->reader, step->arg[1]);
@@ -397,7 +400,7 @@ static void take_switch(struct spans *s, const struct trace_step *step)
 	change(s, step->arg[0], TRACE_RUNNING, 0, 0);
 }
 
-/* A call that is recorded; the program's own regions are passed over. */
+/* Handles recorded calls; the program's own regions are skipped. */
 static void take_call(struct spans *s, const struct trace_step *step)
 {
 	const char *type = trace_reader_text(s->reader, step->arg[1]);
@@ -478,7 +481,7 @@ static int by_goroutine(const void *a, const void *b)
 	return (x->span.g > y->span.g) - (x->span.g < y->span.g);
 }
 
-/* By goroutine id: the order of a map differs from run to run. */
+/* In the order of goroutine ids, because the order of a map differs between runs. */
 static void end_all(struct spans *s)
 {
 	struct life **lives = calloc(s->lives.count + 1, sizeof(*lives));
@@ -529,7 +532,7 @@ struct error *spans_read(struct trace_reader *reader, const struct spans_options
 			take(&s, &step);
 		}
 	}
-	/* The spans of a broken trace up to the error count as well. */
+	/* After an error in the trace, the spans before it count, too. */
 	end_line(&s);
 	end_all(&s);
 	strbuf_release(&s.line);

@@ -1,6 +1,5 @@
 /*
- * The states of each goroutine of a trace, and their times: a span for every period of time in
- * which it was in one state.
+ * The states of each goroutine of a trace: a span is a period in one state.
  */
 #ifndef REQUESTS_SPANS_H
 #define REQUESTS_SPANS_H
@@ -35,38 +34,38 @@ struct span {
 	uint64_t begin; /* ns since the trace began */
 	uint64_t end;
 	enum trace_status state;
-	uint32_t reason; /* why it waits or was stopped; in texts, 0: not said */
-	uint32_t stack;  /* where: of a goroutine that runs, where it began to; 0: not known */
+	uint32_t reason; /* why it waits or was stopped, in texts; 0: not known */
+	uint32_t stack;  /* where; of a running goroutine, where it started to run; 0: not known */
 	uint32_t start;  /* the goroutine's start function, in texts; 0: not known */
 	uint32_t labels; /* a line of gotrace/label_text.h, in texts; 0: none */
-	/* Not a time but a moment, begin and end: it calls this function, in texts, or returns from
-	 * it. */
+	/* For a moment, whose begin and end are equal: the function, in texts, that it calls or
+	 * returns from. */
 	enum span_moment moment;
 	uint32_t function;
-	/* Of a wait that began before the trace: for so long before it, at least; 0: not known. */
+	/* Of a wait that began before the trace: how long it had lasted, at least; 0: not known. */
 	uint64_t waited_ns;
 };
 
 struct spans_options {
-	/* Called for each span when it has ended and the goroutine's start function is known, or
-	 * will not be: those of one goroutine in the order of time. */
+	/* Receives each span when it has ended and the goroutine's start function is known, or will
+	 * never be. Those of one goroutine come in the order of time. */
 	struct error *(*span)(void *arg, const struct span *span);
 	void *arg;
-	bool calls; /* also moments (TRACE_CALL_PREFIX), each of which divides a time */
+	bool calls; /* also report moments (TRACE_CALL_PREFIX), each of which splits a span */
 	const atomic_int *cancel; /* ERROR_STOPPED when it is not 0; or NULL */
 };
 
-/* Reads the trace to its end. Spans that have no end there end with it; that began before it, begin
- * with it. `tables` is filled and the caller's. */
+/* Reads the trace to its end. Spans begin and end within the trace at most. Fills `tables`, which
+ * are the caller's. */
 struct error *spans_read(struct trace_reader *reader, const struct spans_options *options,
 			 struct span_tables *tables, uint64_t *ret_duration) must_check;
 
-/* The numbers of a stack's frames, and a frame. */
+/* Returns the numbers of a stack's frames; and a frame. */
 const uint32_t *span_stack(const struct span_tables *tables, uint32_t stack, size_t *ret_count);
 struct span_frame span_frame(const struct span_tables *tables, uint32_t frame);
 
-/* Whether it belongs to a goroutine of the runtime, as Go's tools define them, which is no user's
- * work. Up to Go 1.19 those have their creator's labels. */
+/* Whether it belongs to a goroutine of the runtime, by the definition of Go's tools. Up to Go 1.19
+ * such goroutines have their creator's labels. */
 bool span_is_system(const struct span_tables *tables, const struct span *span);
 
 void span_tables_release(struct span_tables *tables);

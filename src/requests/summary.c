@@ -73,7 +73,7 @@ static int by_time(const void *a, const void *b)
 {
 	const struct summary_row *x = a, *y = b;
 
-	/* A start function that is not known tells least. */
+	/* An unknown start function comes last. */
 	if (!x->start != !y->start)
 		return !x->start - !y->start;
 	return x->total_ns < y->total_ns ? 1 : x->total_ns > y->total_ns ? -1 : 0;

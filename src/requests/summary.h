@@ -1,4 +1,4 @@
-/* The total of each start function's goroutines: spans added up. */
+/* Sums the spans of each start function's goroutines. */
 #ifndef REQUESTS_SUMMARY_H
 #define REQUESTS_SUMMARY_H
 
@@ -8,10 +8,10 @@
 struct summary_reason {
 	uint32_t reason; /* in the spans' texts */
 	uint64_t ns;
-	uint64_t waited_ns; /* the longest of its spans' */
+	uint64_t waited_ns; /* the longest waited_ns of its spans */
 };
 
-/* Goroutines that began at one function. */
+/* The goroutines with one start function. */
 struct summary_row {
 	uint32_t start; /* in the spans' texts; 0: not known */
 	uint64_t goroutines;
@@ -26,14 +26,14 @@ struct summary {
 	struct summary_row *rows; /* longest first, unknown start functions last, once complete */
 	size_t count;
 	size_t capacity;
-	struct map reasons;    /* row << 32 | reason -> its place in the row + 1 */
-	struct map starts;     /* start -> place in rows + 1 */
+	struct map reasons;    /* row << 32 | reason -> its index in the row + 1 */
+	struct map starts;     /* start -> index in rows + 1 */
 	struct map goroutines; /* those counted, each with its row + 1 */
 };
 
 struct error *summary_add(struct summary *s, const struct span *span) must_check;
 
-/* Sorts it. */
+/* Sorts the rows. */
 void summary_complete(struct summary *s);
 
 void summary_release(struct summary *s);

@@ -18,8 +18,7 @@ struct go_names_stack {
 	uint32_t count;
 	uint32_t place;
 	enum request_place request;
-	/* What was last asked for of it, + 1: status and wait reason. Rarely has a stack several.
-	 */
+	/* The last query about it, + 1: status and wait reason. A stack rarely has several. */
 	uint32_t judged;
 	bool awaits_work;
 };
@@ -50,7 +49,7 @@ static const char *name_of(const struct go_names *n, size_t function)
 	return intern_get(&n->names.text, n->functions[function]);
 }
 
-/* The innermost function that says where it is. */
+/* The innermost function that says where the goroutine is. */
 static uint32_t place_of(const struct go_names *n, size_t first)
 {
 	for (size_t i = first; i < n->function_count; i++)
@@ -59,7 +58,7 @@ static uint32_t place_of(const struct go_names *n, size_t first)
 	return first < n->function_count ? n->functions[first] : 0;
 }
 
-/* A connection's goroutine is between two requests where it waits for the first bytes of one. */
+/* A connection's goroutine that waits for the first bytes of a request is between two requests. */
 static enum request_place request_place(const struct go_names *n, size_t first)
 {
 	bool serves = false, reads = false;
@@ -83,8 +82,8 @@ static struct stack stack_of(const struct go_names *n, uint32_t id)
 	return stacks_get(goroutine_set_stacks(wall_sampler_set(n->sampler)), id);
 }
 
-/* For the wrapper of a go statement, which shows when its callee is unknown, the function that it
- * calls. */
+/* The wrapper of a go statement is visible when its callee is unknown: this finds the function that
+ * it calls. */
 static void unwrap(const struct go_names *n, struct go_frame *frame)
 {
 	uint64_t entry = frame->wrapper ? pclntab_wrapped(n->code.functions, frame->entry) : 0;
@@ -94,7 +93,7 @@ static void unwrap(const struct go_names *n, struct go_frame *frame)
 		*frame = (struct go_frame){.function = f.name, .entry = entry};
 }
 
-/* Calls for each frame that a reader expects, innermost first. */
+/* Calls for each visible frame, innermost first. */
 static struct error *each_frame(const struct go_names *n, struct stack stack,
 				struct error *(*call)(void *, const struct go_frame *), void *arg)
 {
@@ -120,7 +119,7 @@ static struct error *each_frame(const struct go_names *n, struct stack stack,
 	return err;
 }
 
-/* Of a goroutine that was seen to run its stack is known by CPU samples alone. */
+/* The stack of a goroutine in state running is known from CPU samples alone. */
 static const char *shown_name(const struct go_names *n, const char *function)
 {
 	if (strcmp(function, "[running]") != 0)
@@ -225,8 +224,8 @@ static uint32_t creator_name(struct go_names *n, uint32_t creator)
 		return intern_string(&n->names.text, "(not known)");
 	if (!code_frames(&n->code, pc, frames, MAX_INLINED))
 		return intern_string(&n->names.text, "[unknown]");
-	/* The first goroutine's: the runtime's own start calls newproc (rt0_go, Go 1.27,
-	 * runtime/asm_amd64.s). */
+	/* The creator of the first goroutine: the runtime's own start calls newproc (rt0_go, Go
+	 * 1.27, runtime/asm_amd64.s). */
 	if (!strcmp(frames[0].function, "runtime.newproc") ||
 	    !strncmp(frames[0].function, "runtime.rt0_go", strlen("runtime.rt0_go")))
 		return intern_string(&n->names.text, "(program start)");

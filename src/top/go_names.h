@@ -12,15 +12,15 @@ struct go_names {
 	struct top_names names; /* first member: the argument of callbacks */
 	struct wall_sampler *sampler;
 	struct code code;
-	bool no_cpu_samples; /* they are not permitted: the caller's */
+	bool no_cpu_samples; /* set by the caller: they are not permitted */
 	/* The functions of each requested stack, in `functions`. */
-	struct map stacks; /* stack -> its place in `known` + 1 */
+	struct map stacks; /* stack -> its index in `known` + 1 */
 	struct go_names_stack *known;
 	size_t known_count, known_capacity;
 	uint32_t *functions;
 	size_t function_count, function_capacity;
 	struct map creators; /* creator -> name + 1 */
-	struct map labels;   /* labels -> place of their count and names in `label_names`, + 1 */
+	struct map labels;   /* labels -> index of their count and names in `label_names` + 1 */
 	uint32_t *label_names;
 	size_t label_count, label_capacity;
 };

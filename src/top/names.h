@@ -1,6 +1,6 @@
 /*
- * Names for the model, which knows numbers only: an interface, so that it is tested without a
- * program. Names are numbers in `text`.
+ * Names for the model, which knows only numbers. It is an interface, so that tests need no program.
+ * A name is a number in `text`.
  */
 #ifndef TOP_NAMES_H
 #define TOP_NAMES_H
@@ -11,13 +11,13 @@
 #include "top/request_rate.h"
 #include "top/top_model.h"
 
-/* A label set has no more than this that are shown. */
+/* The most labels of a set that are shown. */
 #define TOP_MAX_LABELS 32
 
 struct top_stack_names {
 	const uint32_t *functions; /* innermost first, each once; valid until the next call */
 	uint32_t count;
-	uint32_t place; /* the innermost that is not of Go's runtime and its like */
+	uint32_t place; /* the innermost that is not of Go's runtime or similar */
 	enum request_place request;
 };
 
@@ -30,7 +30,7 @@ struct top_names {
 	/* "key=value" of each label, at most TOP_MAX_LABELS; *ret_count is how many. */
 	struct error *(*labels)(struct top_names *names, uint32_t labels, uint32_t *ret,
 				uint32_t *ret_count)must_check;
-	/* It waits for work to do, as far as is known: nobody waits for it. */
+	/* Whether it waits for work, as far as is known. */
 	bool (*awaits_work)(struct top_names *names, const struct top_key *key);
 	const char *(*wait_reason)(struct top_names *names, uint8_t reason);
 	/* The stack as text, two lines a frame. */

@@ -11,7 +11,7 @@
 
 /* Title, tables, columns; and the last line. */
 #define HEAD_LINES 3
-/* A lower terminal has no graphs, and no sentence. */
+/* A terminal with fewer lines has no graphs, or no sentence. */
 #define LEAST_GRAPH_HEIGHT 16
 #define LEAST_WHY_HEIGHT 8
 
@@ -38,7 +38,7 @@ size_t top_page_height(size_t height, bool requests)
 	return height > used ? height - used : 0;
 }
 
-/* Empty, and big enough for lines to stay where they are. */
+/* Empties it, with room for all lines, so that they do not move. */
 static bool clear(struct top_page *page, size_t height)
 {
 	for (size_t i = 0; i < page->count; i++)
@@ -206,7 +206,7 @@ static void add_rows(struct top_page *page, const struct top_picture *p, size_t 
 		top_add_start(add_line(page, TOP_STYLE_DIM), why_empty(p), p->width, p->ascii);
 }
 
-/* Lines of a text from the one on that it is scrolled to; the last ones when that is behind them.
+/* Adds the lines of a text from the scroll position on; the last lines if that is beyond the end.
  */
 static void add_lines(struct top_page *page, const struct top_picture *p, const char *text,
 		      size_t room)

@@ -60,8 +60,8 @@ size_t top_add_text(struct strbuf *sb, const char *text, size_t columns, bool as
 	return 1 + add_part(sb, text, count - columns + 1, columns - 1, ascii);
 }
 
-/* "a/b.(*T).M[a/c.T]" without its next folder, or else its package, or else its receiver; NULL: it
- * has none of them. */
+/* "a/b.(*T).M[a/c.T]" without its first directory, else its package, else its receiver; NULL: it
+ * has none of these. */
 static const char *shorter_name(const char *name)
 {
 	size_t plain = strcspn(name, "[("), slash = strcspn(name, "/"), dot = strcspn(name, ".");

@@ -6,17 +6,17 @@
 
 #include "base/cleanup.h"
 
-/* Durations that are kept, and requests in progress that are followed. */
+/* The most durations that are kept, and the most open requests that are followed. */
 #define MOST_DONE 4096
 #define MOST_BEGUN (1u << 16)
-/* Of the looks between two requests so many at most may find another one at the next: more say
- * nothing of how many there were. */
+/* If more than this part of idle connections moved between two samples, their number says nothing
+ * about how many requests came. */
 #define MOST_MOVED_PART 0.9
-/* From such a part on, requests that were seen once by chance hide that others were not seen. */
+/* If more than this part of requests was seen once, others were probably missed. */
 #define MANY_SINGLE 0.1
 
-/* In `begun`: when, and whether the goroutine serves a connection; the lowest bit of a time is not
- * worth keeping. */
+/* Packs when a request began, and whether the goroutine serves a connection, into a word; the
+ * lowest bit of the time is lost. */
 static uint64_t pack(uint64_t when, bool has_connection)
 {
 	return (when | 1) - !has_connection;
@@ -72,7 +72,7 @@ void request_rate_moved(struct request_rate *r, uint64_t goid, enum request_plac
 		r->now.begun++;
 		begin(r, goid, true, now);
 	} else if (before == REQUEST_NOT && after == REQUEST_WITHIN && r->second_count) {
-		/* In the first second it is one that was there before. */
+		/* In the first second the request was there before. */
 		begin(r, goid, false, now);
 	}
 }
@@ -97,9 +97,9 @@ void request_rate_second(struct request_rate *r, uint64_t ns, double looks, doub
 }
 
 /*
- * How many requests were not seen in a handler. Of the looks that found a connection between two
- * requests, a part finds at the next look that there was one: e^-n finds none where n come between
- * two looks on average. *at_least: there may be many more.
+ * Estimates how many requests were not seen in a handler. Of the samples that found a connection
+ * idle, some find in the next sample that a request came in between. With n requests between two
+ * samples on average, e^-n find none. *at_least: there may be many more.
  */
 static double quick_requests(const struct request_second *s, bool *at_least)
 {
@@ -124,7 +124,7 @@ static int compare_times(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* So far into `quick` short durations and then the sorted ones, which stand for `all`. */
+/* The quantile of `quick` short durations and then the sorted ones, which stand for `all`. */
 static uint64_t quantile(double part, double quick, const uint64_t *sorted, size_t count,
 			 double all)
 {
@@ -146,7 +146,7 @@ static uint64_t oldest(const struct request_rate *r, uint64_t now)
 	return now - first;
 }
 
-/* Sums over the window: gives the number of the first request in it that ended. */
+/* Sums over the window; returns the number of the first request in it that ended. */
 static uint64_t sum_up(const struct request_rate *r, uint64_t window_ns, uint64_t *ns,
 		       double *quick, uint32_t *single, struct request_numbers *n)
 {
@@ -178,7 +178,7 @@ bool request_rate_get(const struct request_rate *r, uint64_t window_ns, uint64_t
 
 	if (!r->seen || !sorted)
 		return false;
-	/* Modulo 2^32, as the numbers of requests are kept. */
+	/* Modulo 2^32, like the stored numbers of requests. */
 	done = r->now.first_done - (uint32_t)sum_up(r, window_ns, &ns, &quick, &single, &n);
 	count = done < MOST_DONE ? done : MOST_DONE;
 	for (size_t i = 0; r->done && i < count; i++)

@@ -9,7 +9,7 @@
 
 enum match { MATCH_UNKNOWN, MATCH_NO, MATCH_YES };
 
-/* The first of each is what a table is sorted by at first. */
+/* A table's first column is its default sort key. */
 static const enum top_column function_columns[] = {TOP_BY_SELF,    TOP_BY_RUNNING, TOP_BY_RUNNABLE,
 						   TOP_BY_SYSCALL, TOP_BY_WAITING, TOP_BY_BLOCKED,
 						   TOP_BY_NAME};
@@ -91,14 +91,14 @@ static int compare_column(const struct top_rows *r, const struct top_row *a,
 	return 0;
 }
 
-/* "[running]" and the like, which name no function. */
+/* Whether a row names a function, unlike "[running]" and the like. */
 static bool is_named(const struct top_rows *r, const struct top_row *row)
 {
 	return *intern_get(&r->names->text, row->name) != '[';
 }
 
-/* Among equals, rows with larger other values come first, so that rows do not jump about. Rows
- * without a function's name come last. */
+/* Among equals, rows with larger other values come first, so that the order is stable. Rows without
+ * a function's name come last. */
 static int compare(const void *x, const void *y, void *arg)
 {
 	const struct top_row *a = x, *b = y;
@@ -125,7 +125,7 @@ static bool has_text(const struct top_rows *r, const char *text)
 	return strcasestr(text, r->filter) != NULL;
 }
 
-/* Whether the filter's text is in this name; looked for once. */
+/* Whether the name contains the filter's text. The result is cached. */
 static bool name_matches(struct top_rows *r, uint32_t name)
 {
 	uint8_t *match;
@@ -223,7 +223,7 @@ struct error *top_rows_names(struct top_rows *r, const struct top_key *key, cons
 	}
 }
 
-/* Where most of a wait reason is: in the end the heaviest of its places. */
+/* Finds where most of a wait reason is: in the end its heaviest place. */
 static struct error *add_place(struct top_rows *r, const struct top_key *key, double mean,
 			       double blocked)
 {
@@ -294,7 +294,7 @@ static struct error *add_key(struct top_rows *r, const struct top_key *key, doub
 
 enum moment { MOMENT_FIRST, MOMENT_OLDEST, MOMENT_LAST };
 
-/* Goroutines of a creator at that time. */
+/* Adds the goroutines of a creator at this time. */
 static struct error *add_count(struct top_rows *r, const struct top_key *key, double count,
 			       enum moment moment)
 {
@@ -391,7 +391,7 @@ bool top_rows_want_goroutines(const struct top_rows *r)
 	return r->table != TOP_FUNCTIONS;
 }
 
-/* Keeps the first rows, now and then; later rows need not be added any more. */
+/* Keeps only the first rows, now and then; rows beyond them need not be added any more. */
 static void cut(struct top_rows *r)
 {
 	if (r->count)
@@ -425,7 +425,7 @@ static struct error *add_goroutine_row(struct top_rows *r, const struct top_goro
 	return NULL;
 }
 
-/* The longest wait, in a row that there may be already. */
+/* Adds the longest wait to a row, which may exist already. */
 static struct error *add_wait(struct top_rows *r, uint32_t name, uint64_t time)
 {
 	struct top_row *row = row_named(r, name);
@@ -458,7 +458,7 @@ struct error *top_rows_add_goroutine(struct top_rows *r, const struct top_gorout
 	return err;
 }
 
-/* From where on a number is worth a row: goroutines, and a part of all in that state. */
+/* The least values for which a row is shown: goroutines, and the share of all in that state. */
 #define LEAST_MEAN 0.0005
 #define LEAST_PART 0.001
 #define LEAST_COUNT 0.5
@@ -468,7 +468,7 @@ static bool is_worth_a_row(const struct top_rows *r, const struct top_row *row)
 	if (row->time || row->count >= LEAST_COUNT || row->blocked >= LEAST_COUNT ||
 	    fabs(row->growth) >= LEAST_COUNT || fabs(row->change) >= LEAST_COUNT)
 		return true;
-	/* CPU samples of goroutines that nobody saw have no creator. */
+	/* On-CPU samples of goroutines that memory never showed have no creator. */
 	if (r->table == TOP_CREATORS)
 		return false;
 	for (size_t i = 0; i < TOP_STATES; i++)

@@ -5,13 +5,13 @@
 
 #include "base/array.h"
 
-/* In `lists`. */
+/* A range of `lists`. */
 struct top_key_rows {
 	uint32_t first;
 	uint32_t count;
 };
 
-/* Whether this key counts, in the row of the `at`th of its names. */
+/* Whether this key counts in the row of the name with index `at`. */
 static bool counts(const struct top_rows *r, const struct top_key *key, uint32_t at)
 {
 	enum top_state state = top_state_of(key->status);

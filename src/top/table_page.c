@@ -15,8 +15,9 @@
 struct column {
 	enum top_column id;
 	const char *name;
-	int width; /* with a blank before it; negative: to the left; the last takes what is left */
-	int rank;  /* those with the highest go first where there is no room; 0: none */
+	int width; /* including a leading blank; negative: aligned left; the last column takes the
+		    * rest */
+	int rank;  /* columns with the highest rank are dropped first; 0: never */
 };
 
 static const struct column function_columns[] = {{TOP_BY_SELF, "self", 11, 0},
@@ -65,7 +66,7 @@ static const struct {
 			COLUMNS(goroutine_columns), COLUMNS(creator_columns),
 			COLUMNS(label_columns)};
 
-/* Those that a line has room for. */
+/* The columns that fit into a line. */
 struct layout {
 	struct column columns[MOST_COLUMNS];
 	size_t count;
@@ -95,7 +96,7 @@ static bool drop_column(struct layout *l)
 	return true;
 }
 
-/* Half of the room that is left is the graph's, up to a column a second. */
+/* The graph takes half of the remaining room, up to a column a second. */
 static struct layout lay_out(enum top_table table, size_t width)
 {
 	struct layout l = {.count = tables[table].count};
@@ -196,7 +197,7 @@ static void add_growth(struct strbuf *sb, double growth)
 		strbuf_addf(sb, "%+.0fk", growth / 1e3);
 }
 
-/* The newest at the right; a column is as many intervals as needed, and its height their mean. */
+/* The newest is at the right. A column averages as many intervals as necessary. */
 static void add_series(struct strbuf *sb, const struct top_table_picture *p, size_t row,
 		       size_t columns)
 {
@@ -280,7 +281,7 @@ void top_table_row(struct strbuf *sb, const struct top_table_picture *p, size_t 
 		_cleanup_strbuf_ struct strbuf value = STRBUF_INIT;
 
 		add_value(&value, p, row, &l.columns[i]);
-		/* A graph is no text from outside, and fits. */
+		/* The graph is gospect's own text, and fits. */
 		if (l.columns[i].id == TOP_SERIES && (size_t)l.columns[i].width <= left &&
 		    i + 1 < l.count) {
 			strbuf_addc(sb, ' ');

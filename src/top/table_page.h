@@ -1,4 +1,4 @@
-/* A table's lines: the columns that fit, their headings and cells. */
+/* The lines of a table: the columns that fit, with headings and cells. */
 #ifndef TOP_TABLE_PAGE_H
 #define TOP_TABLE_PAGE_H
 
@@ -17,7 +17,7 @@ struct top_table_picture {
 
 void top_table_heading(struct strbuf *sb, const struct top_table_picture *p);
 void top_table_row(struct strbuf *sb, const struct top_table_picture *p, size_t row);
-/* A goroutine's wait reason, or its state. */
+/* The wait reason of a goroutine, or its state. */
 const char *top_state_text(struct top_names *names, const struct top_key *key);
 
 #endif

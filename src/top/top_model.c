@@ -6,8 +6,7 @@
 #include "base/array.h"
 #include "base/map.h"
 
-/* Keys of which nothing is left are forgotten when there are more of them than of others, and so
- * many. */
+/* Keys without samples are forgotten when they outnumber the others, and exceed this number. */
 #define MANY_KEYS 4096
 
 enum top_state top_state_of(enum goroutine_status status)
@@ -138,7 +137,7 @@ static void leave_window(struct top_model *m, const struct top_interval *interva
 	}
 }
 
-/* Laps are about a second: a window of one second is one interval. */
+/* Intervals last about a second: a window of one second is one interval. */
 static void shorten_window(struct top_model *m)
 {
 	while (m->first + 1 < m->interval_count &&
@@ -176,7 +175,7 @@ static struct error *add_bucket(struct top_model *m, struct top_interval *interv
 	return NULL;
 }
 
-/* All keys anew: those of the intervals. */
+/* Rebuilds all keys from those of the intervals. */
 static struct error *forget_keys(struct top_model *m)
 {
 	struct top_key *old = m->keys;

@@ -37,7 +37,7 @@ struct top_amount {
 	struct top_total total;
 };
 
-/* Of the first interval: its key stays when the model forgets others. */
+/* An item of the first interval. Its key stays when the model forgets others. */
 struct top_first {
 	struct top_key key;
 	uint64_t ns;
@@ -59,33 +59,33 @@ struct top_model {
 	struct top_total *totals;
 	size_t key_count;
 	size_t key_capacity, total_capacity;
-	struct map index; /* hash of a key -> its place */
+	struct map index; /* hash of a key -> its index */
 
-	/* The first interval that ever came, by which growth is told. */
+	/* The first interval of all, to which growth is relative. */
 	struct top_first *first_items;
 	size_t first_count;
 	uint64_t first_ns;
 
 	unsigned int window; /* seconds */
-	uint64_t first;      /* interval of the window */
+	uint64_t first;      /* the window's first interval */
 	uint64_t window_ns;
 };
 
 void top_model_init(struct top_model *m, unsigned int window);
 void top_model_release(struct top_model *m);
 
-/* Adds an interval, and forgets the oldest. An interval of no time adds nothing. */
+/* Adds an interval, and forgets the oldest. An interval without time is ignored. */
 struct error *top_model_add(struct top_model *m, const struct wall_interval *interval) must_check;
-/* Sums over the last so many seconds from now on, as far as there are intervals. */
+/* Sums over the last `seconds`, as far as there are intervals. */
 void top_model_set_window(struct top_model *m, unsigned int seconds);
 
-/* The interval so many intervals before the last; NULL when there is none. */
+/* The interval `back` before the last; NULL when there is none. */
 const struct top_interval *top_model_interval(const struct top_model *m, size_t back);
 /* How many intervals are kept. */
 size_t top_model_intervals(const struct top_model *m);
 /* How many goroutines were in that state, on average over the window. */
 double top_model_state(const struct top_model *m, enum top_state state);
-/* How many goroutines so much time is, on average over the window. */
+/* How many goroutines this time amounts to, on average over the window. */
 double top_model_mean(const struct top_model *m, uint64_t ns);
 
 #endif

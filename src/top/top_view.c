@@ -59,7 +59,7 @@ static enum top_action next_window(struct top_view *v)
 	return TOP_RECOUNT;
 }
 
-/* The goroutines of a row, or a goroutine's stack. */
+/* Opens the goroutines of a row, or a goroutine's stack. */
 static enum top_action open_row(struct top_view *v, const struct top_rows *rows)
 {
 	if (v->selected >= rows->count)
@@ -90,7 +90,7 @@ static enum top_action ask(struct top_view *v, enum top_mode mode, const char *i
 	return TOP_REDRAW;
 }
 
-/* `last`: what at most may come first; a step beyond either end stays there. */
+/* Moves the position; `last` is its largest value. A step beyond either end has no effect. */
 static bool move(size_t *at, size_t last, size_t height, uint32_t press)
 {
 	size_t page = height ? height : 1;
@@ -153,7 +153,7 @@ static enum top_action press_in_table(struct top_view *v, const struct top_rows 
 	return TOP_NOTHING;
 }
 
-/* How long the text is, is known where it is shown. */
+/* Only the page knows how long the text is. */
 static enum top_action press_in_text(struct top_view *v, size_t height, uint32_t press)
 {
 	if (move(&v->text_scroll, SIZE_MAX / 2, height, press))
@@ -175,7 +175,7 @@ static enum top_action answer(struct top_view *v)
 	return show_table(v, v->table);
 }
 
-/* Takes the last character away, however many bytes it has. */
+/* Removes the last character, however many bytes it has. */
 static void erase(char *text)
 {
 	size_t n = strlen(text);

@@ -1,4 +1,4 @@
-/* The texts of stacks beyond 4 GB, in memory that is never touched. */
+/* Texts of stacks beyond 4 GB, in memory that is never touched. */
 #include <sys/mman.h>
 
 #include "base/unit_test.h"

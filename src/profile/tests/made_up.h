@@ -1,6 +1,6 @@
 /*
- * Profiles of programs that do not exist, with a function table of their own: for tests of writers,
- * and to look at the page with.
+ * Profiles of made-up programs with a made-up function table: for tests of writers, and for viewing
+ * the page.
  */
 #ifndef PROFILE_TESTS_MADE_UP_H
 #define PROFILE_TESTS_MADE_UP_H
@@ -31,7 +31,7 @@ struct made_up_sample {
 	uint64_t longest_ms; /* of goroutine 18 */
 };
 
-/* All abort() when there is no memory: they are for tests. */
+/* All of these abort() when there is no memory, because they are for tests. */
 void made_up_init(struct made_up *m, const char *command, uint64_t duration_ms);
 void made_up_deinit(struct made_up *m);
 
@@ -42,7 +42,7 @@ void made_up_deinit(struct made_up *m);
  */
 void made_up_add(struct made_up *m, const struct made_up_sample *sample, const char *stack);
 
-/* Likewise, from one moment to another, by so many goroutines. */
+/* Likewise, by several goroutines during this time. */
 void made_up_add_from(struct made_up *m, const struct made_up_sample *sample, uint64_t from_ms,
 		      uint64_t to_ms, const char *stack);
 
@@ -50,7 +50,7 @@ struct profile_symbols *made_up_symbolize(const struct made_up *m);
 
 /* Five stacks with round numbers: 10 s in all. */
 void made_up_small(struct made_up *m);
-/* The same program later, for half as long, and with a cache: 10 s as well. */
+/* The same program later, for half as long, and with a cache: also 10 s. */
 void made_up_grown(struct made_up *m);
 /* A second in each wait reason. */
 void made_up_waits(struct made_up *m);
@@ -58,7 +58,7 @@ void made_up_waits(struct made_up *m);
 void made_up_idle(struct made_up *m);
 /* A function that calls itself: a second at each depth from 1 to 3. */
 void made_up_recursive(struct made_up *m);
-/* No sample; its filter is said in a comment. */
+/* No sample; a comment names the filter. */
 void made_up_nothing(struct made_up *m);
 /* A web service with a database, a cache behind a mutex and background workers. */
 void made_up_service(struct made_up *m);
@@ -69,7 +69,7 @@ void made_up_bursts(struct made_up *m);
 void made_up_hour(struct made_up *m);
 /* The service, and as many other distinct stacks. */
 void made_up_large(struct made_up *m, size_t stacks);
-/* Names, labels and reasons that want to break out of every format. */
+/* Names, labels and reasons that try to break out of every format. */
 void made_up_hostile(struct made_up *m);
 
 #endif

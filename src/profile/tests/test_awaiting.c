@@ -2,7 +2,7 @@
 
 #include "profile/awaiting.h"
 
-/* Stacks as programs have them, innermost function first, ended by NULL. */
+/* Stacks as in real programs, innermost function first, ended by NULL. */
 static bool awaits(enum profile_state state, const char *wait, const char *const *functions)
 {
 	size_t count = 0;
@@ -91,7 +91,7 @@ static void a_job_that_waits_is_work(void **state)
 	assert_false(awaits(PROFILE_RUNNABLE, "", STACK("main.(*worker).run")));
 }
 
-/* Waiting for another goroutine to release something is no waiting for work. */
+/* Waiting until another goroutine releases something is not waiting for work. */
 static void locks_and_full_channels_are_no_wait_for_work(void **state)
 {
 	static const char *const no_work[] = {"sync.Mutex.Lock", "chan send", "semacquire",

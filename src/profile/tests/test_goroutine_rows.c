@@ -21,7 +21,7 @@ static size_t frames_of(const void *functions, uint64_t word, struct go_frame *r
 	return 1;
 }
 
-/* 1 s: a sample that runs, one that waits for a connection, and two that wait for locks. */
+/* 1 s: one sample runs, one waits for a connection, and two wait for locks. */
 struct fixture {
 	struct profile *profile;
 	struct profile_symbols *symbols;
@@ -94,7 +94,8 @@ static void the_busiest_and_the_longest_waiting_are_chosen(void **state)
 
 	(void)state;
 	make(&f);
-	/* g 1 ms on CPU; the last 200 are chosen by that, and 10 of the others by their waits. */
+	/* Goroutine g runs for g ms. The last 200 are chosen by that, and 10 of the others by their
+	 * waits. */
 	for (uint64_t g = 1; g <= 500; g++)
 		add(&f, g, RUNS, 0, g);
 	for (uint64_t g = 1; g <= 10; g++)
@@ -152,7 +153,7 @@ static void a_row_has_its_time_in_each_sample(void **state)
 	assert_int_equal(f.rows.parts[1].sample, LOCKS);
 	assert_int_equal(f.rows.parts[1].ns, 30 * MS);
 	assert_null(timeline_steps(&f.rows.timeline, &steps, &count));
-	/* Columns of 10 ms: 0 to 20 and 50 to 60 of the one, 20 to 50 of the other. */
+	/* Columns of 10 ms: 0 to 20 and 50 to 60 have one, 20 to 50 the other. */
 	assert_int_equal(count, 6);
 	assert_int_equal(steps[1].column, 2);
 	assert_int_equal(steps[1].ns, 0);

@@ -8,7 +8,7 @@
 #include "profile/profile_symbols.h"
 #include "profile/read.h"
 
-/* All words of a program have one function. */
+/* All words of a program belong to one function. */
 static size_t frames_of(const void *function, uint64_t pc, struct go_frame *ret, size_t max)
 {
 	ret[0] = (struct go_frame){.function = function, .file = "main.go", .line = (int)pc & 0xff};

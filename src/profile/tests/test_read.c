@@ -226,7 +226,7 @@ static size_t inflated(const struct fixture *f, uint8_t *out, size_t capacity)
 	return z.total_out;
 }
 
-/* Whatever it is made into: it is read or refused, and nothing else. */
+/* Whatever the damage, the profile is read or refused. */
 static void a_damaged_profile_is_read_or_refused(void **state)
 {
 	struct fixture *f = *state;

@@ -30,7 +30,7 @@ static void make_folders(void)
 		assert_int_equal(mkdir(folders[i], 0700), 0);
 }
 
-/* What the file holds that a name leads to; "" where there is none. */
+/* The content of the file that the name leads to; "" if there is none. */
 static const char *found(const char *name)
 {
 	_cleanup_folder_ struct source_folder folder = {.path = "dir"};
@@ -76,7 +76,7 @@ static void no_name_leads_out_of_the_directory(void **state)
 	assert_string_equal(found("link.go"), "");
 	assert_string_equal(found("linked/out.go"), "");
 	assert_string_equal(found("absolute.go"), "");
-	/* They are there, for whoever asks without care. */
+	/* These files exist, and careless code would find them. */
 	assert_int_equal(access("dir/../secret.go", R_OK), 0);
 	assert_int_equal(access("dir/linked/out.go", R_OK), 0);
 }
@@ -101,7 +101,7 @@ static void only_regular_go_files_are_opened(void **state)
 	assert_string_equal(found(longest), "");
 }
 
-/* The broker's half: a name that is no text, and the descriptor that it answers with. */
+/* The broker's half: the request is a name, the answer a descriptor. */
 static void the_service_answers_a_name_with_a_file(void **state)
 {
 	_cleanup_folder_ struct source_folder folder = {.path = "dir"};
@@ -123,7 +123,7 @@ static void the_service_answers_a_name_with_a_file(void **state)
 
 static const struct made_up_sample runs = {PROFILE_RUNNING, NULL, NULL, 10, 0};
 
-/* The sources of a profile of one stack; how many files they are of. */
+/* The sources of a profile of one stack; returns the number of files. */
 static size_t take(struct made_up *m, const char *stack)
 {
 	_cleanup_profile_symbols_ struct profile_symbols *symbols = NULL;

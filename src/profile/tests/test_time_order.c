@@ -35,7 +35,7 @@ static void pieces_of_a_sample_add_up_to_it(void **state)
 	}
 }
 
-/* Three columns share 100 ms, which cannot be divided by three. */
+/* Three columns share 100 ms, which three does not divide. */
 static void pieces_are_in_the_order_of_their_time(void **state)
 {
 	static const struct made_up_sample first = {PROFILE_RUNNING, NULL, NULL, 100, 0},

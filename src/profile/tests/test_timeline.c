@@ -99,7 +99,7 @@ static void columns_widen_and_keep_the_sums(void **state)
 	assert_int_equal(sum_of(&t, 2), 3600ull * 1000 * MS);
 }
 
-/* As many rows as there can be stacks, each with time of its own. */
+/* As many rows as there can be stacks, each with its own time. */
 static void cells_are_bounded(void **state)
 {
 	_cleanup_timeline_ struct timeline t = {0};

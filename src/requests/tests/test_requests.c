@@ -121,7 +121,7 @@ static uint64_t cpu_ns(void)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
-/* The nanoseconds of adding spans of one request, each at two stacks in turn of so many. */
+/* The nanoseconds of adding spans of one request that alternate between `stacks` stacks. */
 static uint64_t stands_at(uint32_t stacks)
 {
 	struct span span = {.g = 1,
@@ -222,7 +222,7 @@ static void an_inferred_span_is_between_what_was_seen_outside(void **state)
 	s.root = &root;
 	stands(&s, 0, 100, TRACE_WAITING, outside);
 	stands(&s, 100, 110, TRACE_RUNNABLE, outside);
-	stands(&s, 110, 130, TRACE_RUNNING, outside); /* handle is called somewhere here */
+	stands(&s, 110, 130, TRACE_RUNNING, outside); /* handle is called somewhere in here */
 	stands(&s, 130, 200, TRACE_WAITING, inside);
 	stands(&s, 200, 205, TRACE_RUNNABLE, inside);
 	stands(&s, 205, 250, TRACE_RUNNING, inside);
@@ -232,7 +232,7 @@ static void an_inferred_span_is_between_what_was_seen_outside(void **state)
 	stands(&s, 400, 500, TRACE_RUNNING, outside); /* no other call is seen */
 	stands(&s, 500, 600, TRACE_WAITING, outside);
 	stands(&s, 600, 610, TRACE_RUNNING, outside);
-	stands(&s, 610, 700, TRACE_WAITING, inside); /* one that is under way */
+	stands(&s, 610, 700, TRACE_WAITING, inside); /* one that is still open */
 	assert_null(inferred_spans_complete(&s));
 	requests_complete(&requests, 700);
 	assert_int_equal(requests.count, 2);
@@ -288,11 +288,11 @@ static void recorded_calls_bound_inferred_spans(void **state)
 
 	assert_int_equal(regcomp(&root, "^handle$", REG_EXTENDED | REG_NOSUB), 0);
 	s.root = &root;
-	stands(&s, 0, 90, TRACE_WAITING, inside); /* of a call before the trace */
+	stands(&s, 0, 90, TRACE_WAITING, inside); /* from a call before the trace */
 	stands(&s, 90, 100, TRACE_RUNNING, inside);
 	passes(&s, 100, SPAN_RETURN, "handle");
 	stands(&s, 100, 150, TRACE_RUNNING, inside);
-	stands(&s, 150, 160, TRACE_RUNNABLE, inside); /* not yet out of it, or in it again */
+	stands(&s, 150, 160, TRACE_RUNNABLE, inside); /* not yet outside, or inside again */
 	stands(&s, 160, 200, TRACE_RUNNING, outside);
 	passes(&s, 200, SPAN_CALL, "handle");
 	stands(&s, 200, 205, TRACE_RUNNING, inside); /* neither waits nor is stopped */

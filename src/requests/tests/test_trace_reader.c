@@ -1,4 +1,4 @@
-/* Traces that are made to take long, or much memory, when they are read. */
+/* Traces that would take long, or much memory, to read. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,7 @@
 #include "requests/summary.h"
 
 enum { BATCH = 1, STACKS = 2, STACK = 3, STRINGS = 4, STRING = 5, FREQUENCY = 8 };
-/* Limits of CPU time, on a slow machine under sanitizers: the quadratic version took some 20,000.
- */
+/* Limits of CPU time on a slow machine under sanitizers. The quadratic version took some 20,000. */
 enum { NS_OF_BYTE = 5000, NS_OF_FILE = 100000000, SIZE = 1 << 20 };
 
 static int make(void **state)
@@ -84,7 +83,7 @@ static uint64_t processor_ns(void)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
-/* Reads it as `report` does; the time it takes is in proportion to its size. */
+/* Reads the file as `report` does, in time proportional to its size. */
 static struct error *read_all(const struct strbuf *file)
 {
 	struct reading r = {.requests.key = "key"};
@@ -270,7 +269,7 @@ static void a_reading_ends_when_it_is_cancelled(void **state)
 	assert_null(trace_reader_create(file->data, file->length, &reader));
 	err = spans_read(reader, &options, &tables, &duration);
 	assert_ptr_equal(err, &error_stopped);
-	/* The goroutine that was under way ends with it. */
+	/* The goroutine's open span ends with the trace. */
 	assert_in_range(c.spans, 3, 4);
 	span_tables_release(&tables);
 }

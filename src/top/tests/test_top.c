@@ -8,8 +8,8 @@
 #include "top/page_text.h"
 #include "top/request_rate.h"
 
-/* Stack n is of the functions main.leaf<n>, main.common, main.main. Labels n are two, "zone=z<n>"
- * and "all=yes". Creator 1 is main.starter; no other is known. */
+/* Stack n has the functions main.leaf<n>, main.common, main.main. Label set n has two labels,
+ * "zone=z<n>" and "all=yes". Creator 1 is main.starter; the others are unknown. */
 #define MAX_STACKS 20000
 
 struct made_names {
@@ -114,7 +114,7 @@ static int tear_down(void **state)
 
 #define SECOND 1000000000ull
 
-/* A second in which a goroutine was in the stack all the time. */
+/* Adds a second in which a goroutine was in the stack all the time. */
 static void add_second(struct fixture *f, uint32_t stack, enum goroutine_status status)
 {
 	struct wall_bucket buckets[] = {
@@ -205,7 +205,7 @@ static void a_minute_is_kept(void **state)
 	assert_int_equal(top_model_interval(&f->model, 59)->states[TOP_WAITING], SECOND);
 }
 
-/* As of a label that is another one for each request: memory does not grow with them. */
+/* As with a label that differs for each request: memory does not grow. */
 static void old_samples_release_their_memory(void **state)
 {
 	struct fixture *f = *state;
@@ -599,7 +599,7 @@ static void what_is_next_to_nothing_has_no_row(void **state)
 	assert_int_equal(f->rows.left_out, 1);
 	make_page(f, 80, 24, true);
 	assert_non_null(line_with(f, "1 below 0.1 %"));
-	/* Who looks for it finds it. */
+	/* A filter finds it. */
 	f->rows.filter = "leaf2";
 	count(f, TOP_FUNCTIONS, TOP_BY_SELF);
 	assert_non_null(row_named(f, "main.leaf2"));
@@ -747,7 +747,7 @@ static void numbers_have_three_digits(void **state)
 	}
 }
 
-/* Looks each 10 ms at goroutines that serve connections; truth is what was made up. */
+/* Samples every 10 ms of goroutines that serve connections; `truth` is the simulated load. */
 struct made_load {
 	struct request_rate rate;
 	uint64_t now;
@@ -760,7 +760,7 @@ static double random_part(struct made_load *l)
 	return (l->seed >> 11) / 9007199254740992.0;
 }
 
-/* A connection whose requests come at random, `rate` a second, and take so long. */
+/* A connection whose requests come at random, `rate` a second, with this duration. */
 struct made_connection {
 	double next_begin, end;
 	enum request_place place;
@@ -833,7 +833,7 @@ static void requests_are_counted_however_short(void **state)
 	}
 }
 
-/* Nothing is said of what cannot be known. */
+/* What cannot be known is not shown. */
 static void more_requests_than_looks_are_a_lower_bound(void **state)
 {
 	struct made_load l = {.seed = 1};
@@ -851,7 +851,7 @@ static void a_request_in_a_goroutine_of_its_own(void **state)
 
 	request_rate_moved(&r, 7, REQUEST_NOT, REQUEST_WITHIN, SECOND / 2);
 	request_rate_second(&r, SECOND, 100, 0);
-	/* It was there at first: since when is not known. */
+	/* It was there at first, so its begin is unknown. */
 	request_rate_ended(&r, 7, REQUEST_WITHIN, SECOND);
 	for (uint64_t i = 0; i < 10; i++) {
 		request_rate_moved(&r, 10 + i, REQUEST_NOT, REQUEST_WITHIN, SECOND);

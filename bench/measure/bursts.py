@@ -1,6 +1,6 @@
 """Events that a trace loses in a burst:  tests/programs/burst, on a quiet machine and on a busy one.
 
-Busy: four processes of other sessions want the processors, or two of other sessions and two of gospect's own, and the
+Busy: four processes of other sessions use the CPUs, or two of other sessions and two of gospect's own, and the
 program has precedence.
 """
 import contextlib

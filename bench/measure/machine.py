@@ -1,4 +1,4 @@
-"""What we measure on, and who else is using it."""
+"""The machine of a measurement, and the load of others on it."""
 import os
 import platform
 

@@ -1,4 +1,4 @@
-"""Medians with what they lie between."""
+"""Medians with their ranges."""
 import statistics
 
 

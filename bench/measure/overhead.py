@@ -16,7 +16,7 @@ from .numbers import paired, spread
 
 WORKLOADS = ("http", "json", "pingpong")
 SIZES = (1000, 10000)
-# The second "nothing" shows what a difference means that is none.
+# The second "nothing" shows how large a difference by chance is.
 MODES = ("nothing", "nothing again", "gospect", "gospect --budget 100", "fgprof")
 SETTLE = 0.4  # seconds between a profiler's start and the slice
 

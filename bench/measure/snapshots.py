@@ -1,4 +1,4 @@
-"""One look at all goroutines: what it costs the reader."""
+"""One pass over all goroutines: its cost to the reader."""
 import json
 import subprocess
 

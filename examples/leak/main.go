@@ -1,5 +1,5 @@
-// Leak leaks a goroutine for each slow query: ask gives up after a timeout, nobody receives the
-// answer any more, and the goroutine that sends it waits for ever. docs/guide/leaks.md finds it.
+// Leak leaks a goroutine for each slow query. ask gives up after a timeout, so nobody receives the
+// answer, and the goroutine that sends it waits for ever. docs/guide/leaks.md finds it.
 package main
 
 import (
@@ -14,7 +14,7 @@ func query() string {
 }
 
 func ask() (string, error) {
-	answer := make(chan string) // a buffer of 1 would repair it
+	answer := make(chan string) // a buffer of 1 would fix it
 	go func() { answer <- query() }()
 	select {
 	case text := <-answer:

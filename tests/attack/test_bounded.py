@@ -1,4 +1,4 @@
-"""A program that has everything new all the time: what gospect keeps of it has a limit, and says so.
+"""A program whose stacks and labels are always new: gospect keeps a limited number, and says so.
 
 The memory of an older gospect grew with each new pair of stack and labels for as long as it looked.
 """

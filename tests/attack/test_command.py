@@ -1,4 +1,4 @@
-"""`-- COMMAND`: gospect is between the command and whoever starts and ends it, and changes nothing.
+"""`-- COMMAND`: gospect runs between a command and its parent, and changes nothing for either.
 
 A command of an older gospect inherited that SIGPIPE is ignored, and neither heard a signal that
 docker or systemd sent nor let gospect end by it.

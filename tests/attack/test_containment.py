@@ -1,4 +1,4 @@
-"""What parses a target's program and memory has no privilege that it could be robbed of."""
+"""The process that parses a target's program and memory has no privilege to lose."""
 
 import contextlib
 import os
@@ -72,7 +72,7 @@ def test_doctor_itself_does_not_open_what_the_target_has(states, tmp_path):
     result = gospect.run("doctor", "-p", states.pid,
                          prefix=("strace", "-f", "-o", log, "-e",
                                  "trace=openat,process_vm_readv,seccomp"))
-    assert " threads\n" in result.text  # what is traced cannot trace, which is said, too
+    assert " threads\n" in result.text  # a traced process cannot trace, which doctor says, too
     calls = [line.split(None, 1) for line in log.read_text().splitlines()]
     doctor = calls[0][0]
     filtered = {pid for pid, call in calls if call.startswith("seccomp(") and " = 0" in call}

@@ -1,4 +1,4 @@
-"""A target that calls exec all the time is said to do so, or is read; never is it said to be gone.
+"""A target that calls exec all the time is read, or the message says so; it never says that the target has exited.
 
 Before, it "has exited" or "has no entry point in its auxv" about once in 40 times.
 """

@@ -1,4 +1,4 @@
-"""A mistake in gospect that a hostile target reaches: what the compiler and the linker make of it.
+"""If a hostile target reaches a bug of gospect, the compiler's and the linker's hardening limits the damage.
 
 The list is checksec's. A gospect without stack protector, FORTIFY and BIND_NOW ran what a target
 had written over its return addresses.

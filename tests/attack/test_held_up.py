@@ -38,7 +38,7 @@ def end(process, seconds):
     return err
 
 
-def test_no_thread_is_found_to_attach_by(masked):
+def test_attaching_ends_without_a_usable_thread(masked):
     masked.ask("circle")
     process = start(masked)
     time.sleep(1)
@@ -48,7 +48,7 @@ def test_no_thread_is_found_to_attach_by(masked):
     masked.ask("list")
 
 
-def test_no_thread_is_found_to_detach_by(masked):
+def test_detaching_ends_without_a_usable_thread(masked):
     """The code is restored, and the guardian removes the memory when the list is one again."""
     process = start(masked)
     wait_until(lambda: tracing.is_patched(masked.pid), 30)

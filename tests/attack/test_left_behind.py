@@ -1,4 +1,4 @@
-"""Gospect ends, in whichever way, and its agent stays in the program: for how long?"""
+"""However gospect ends, its agent does not stay in the program."""
 
 import ctypes
 import os

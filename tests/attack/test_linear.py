@@ -1,4 +1,4 @@
-"""No input makes gospect slow or big: time and memory have a limit by the bytes of the input.
+"""No input makes gospect slow or big: time and memory are limited by the size of the input.
 
 Each parser is fed, through the entry point of its fuzz target, with inputs of 64 KB, 256 KB and 1 MB
 in which parts of a good one are there again and again, with and without counts that lie. A byte may

@@ -1,4 +1,4 @@
-"""A program may have more processors (GOMAXPROCS) than gospect has made rings for: that is said."""
+"""A program may have more Ps (GOMAXPROCS) than gospect has made rings for: gospect says so."""
 
 import time
 
@@ -16,7 +16,7 @@ def test_excess_ps_are_reported(untouched, tmp_path):
     assert "6 Ps have no ring buffer" in result.err
 
 
-def test_processors_that_come_during_the_trace_are_told(untouched, tmp_path):
+def test_ps_that_come_during_the_trace_are_reported(untouched, tmp_path):
     program = hoarder(untouched, "2")
     trace = gospect.start("trace", "-p", program.pid, "-d", 1.5, "-o", tmp_path / "o.trace")
     wait_until(lambda: tracing.is_patched(program.pid))

@@ -1,4 +1,4 @@
-"""A seccomp filter of one thread, of which /proc/PID/status says nothing, kills who makes it map memory.
+"""A seccomp filter of one thread, which /proc/PID/status does not show, kills a program whose thread maps memory.
 
 An older gospect looked at the first thread alone: a program of which another has a filter died at
 the second trace.

@@ -1,4 +1,4 @@
-"""Threads that do not stop, or do not run, when gospect tells them to: it neither waits for ever nor
+"""Threads that do not stop, or do not resume, on gospect's request: it neither waits for ever nor
 holds up the others."""
 
 import contextlib
@@ -82,7 +82,7 @@ def test_a_frozen_program_is_refused_soon(program, freezer, tmp_path):
     tracing.assert_cleaned_soon(program)
 
 
-def test_a_frozen_program_is_not_awaited_by_who_is_interrupted(program, freezer, tmp_path):
+def test_an_interrupt_ends_the_wait_for_a_frozen_program(program, freezer, tmp_path):
     freezer.freeze()
     process = gospect.start("trace", "-p", program.pid, "-d", "0.2", "-o", tmp_path / "t.trace")
     time.sleep(0.5)

@@ -1,4 +1,4 @@
-"""A program's file becomes shorter while gospect reads it: a build in place, or somebody who means it.
+"""A program's file becomes shorter while gospect reads it, by a build in place or on purpose.
 
 To read what is gone is SIGBUS. An older gospect ended at once: a recording was lost, and `ps` by one
 process lost the rows of all.

@@ -456,7 +456,7 @@ def test_a_reader_that_stops_reading(states):
 
 # An exe that does not match
 
-def test_a_twin_that_is_of_another_build_is_refused(targets):
+def test_an_unstripped_file_of_another_build_is_refused(targets):
     program = targets.keep("states", golang.NEWEST, golang.STRIPPED)
     other = golang.build("split", golang.NEWEST)
     line = refuse("dump", "-p", program.pid, "--exe", other)
@@ -464,7 +464,7 @@ def test_a_twin_that_is_of_another_build_is_refused(targets):
     refuse("dump", "-p", program.pid, "--exe", "no-such-file")
 
 
-def test_a_twin_with_symbols_is_used(targets):
+def test_an_unstripped_file_is_used(targets):
     program = targets.keep("states", golang.NEWEST, golang.STRIPPED)
     twin = golang.build("states", golang.NEWEST)
     assert len(gospect.dump(program.pid, "--exe", twin)) > 80

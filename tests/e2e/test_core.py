@@ -248,11 +248,11 @@ def test_a_program_is_no_core(death):
     assert "is a program" in gospect.run("dump", "--core", death.binary).fails(1)
 
 
-def test_record_wants_a_living_process(death):
+def test_record_needs_a_live_process(death):
     assert "dump --core" in gospect.run("record", "--core", death.core).fails(2)
 
 
-def test_program_of_another_processor_is_refused():
+def test_program_of_another_architecture_is_refused():
     message = gospect.run("dump", "--core", Fixture(golang.NEWEST, "arm64").core, "--exe",
                           golang.build("crash", golang.NEWEST)).fails(1)
     assert "another architecture" in message

@@ -1,5 +1,5 @@
 """The documents against the program: scripts/check-docs, without the commands, which `make check-docs`
-runs; and that it finds what it is there to find."""
+runs; and that each of its checks finds a mistake."""
 
 import importlib.machinery
 import importlib.util

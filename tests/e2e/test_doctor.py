@@ -67,7 +67,7 @@ def test_a_process_of_ours_is_in_order(states):
     assert found["traced by"][1] == "nobody"
 
 
-def test_what_holds_for_several_verbs_is_one_line(states, run_as_nobody):
+def test_verbs_with_the_same_finding_share_a_line(states, run_as_nobody):
     text = gospect.run("doctor").ok().text
     assert len(set(text.splitlines())) == len(text.splitlines())
     assert re.search(r"^ok  ps, dump, stack, record, top: reads the memory of ", text, re.M)
@@ -90,7 +90,7 @@ def test_a_stopped_process_is_said(targets):
     assert not gospect.run("dump", program.pid).ok().err
 
 
-def test_nobody_is_told_whose_it_is_and_what_helps(states, run_as_nobody):
+def test_the_user_nobody_is_told_the_owner_and_the_remedy(states, run_as_nobody):
     found = doctor("-p", states.pid, run=run_as_nobody)
     assert found["this machine and user"]["user"][1].startswith("nobody")
     assert found["this machine and user"]["capabilities"][1].startswith("none")
@@ -100,7 +100,7 @@ def test_nobody_is_told_whose_it_is_and_what_helps(states, run_as_nobody):
     assert not any(process[verb][0] for verb in VERBS)
 
 
-def test_nobody_may_look_at_the_processes_of_nobody(run_as_nobody):
+def test_the_user_nobody_may_read_its_own_processes(run_as_nobody):
     found = doctor(run=run_as_nobody)
     if int(open("/proc/sys/kernel/perf_event_paranoid", encoding="ascii").read()) > 2:
         pytest.skip("the kernel here lets nobody sample")
@@ -154,7 +154,7 @@ def test_doctor_names_the_tracer_and_refuses_trace_only(states):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may suspend filters")
-def test_a_filter_of_one_thread_is_found_and_hinders_who_may_not_suspend_it(targets):
+def test_a_filter_of_one_thread_is_found_and_stops_a_user_who_may_not_suspend_it(targets):
     program = targets.start("sandboxed", args=("errno",))
     found = doctor("-p", program.pid)["process"]
     assert re.match(r"a filter is active on 3 of \d+ threads", found["seccomp"][1])

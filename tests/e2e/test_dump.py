@@ -89,7 +89,7 @@ def test_dump_all_equals_sigquit(targets, tmp_path, version, mode):
     assert_same(inside, outside, version, ignore=ignore)
 
 
-def test_runtime_is_what_all_is(targets):
+def test_runtime_and_all_print_the_same(targets):
     program = targets.keep("states", golang.NEWEST)
     ids = [set(gospect.dump(program.pid, option)) for option in ("--runtime", "--all")]
     usual = set(gospect.dump(program.pid))
@@ -97,7 +97,7 @@ def test_runtime_is_what_all_is(targets):
 
 
 @every_version()
-def test_shows_the_states_that_the_program_was_written_for(targets, version):
+def test_dump_shows_every_state_of_the_program(targets, version):
     program = targets.keep("states", version)
     goroutines = gospect.dump(program.pid)
     mutex = "sync.Mutex.Lock" if golang.minor(version) >= (1, 21) else "semacquire"
@@ -185,7 +185,7 @@ def may_sample(pid):
         pytest.skip("the kernel does not permit perf events here")
 
 
-def test_json_has_the_frames_of_what_runs(targets):
+def test_json_has_the_frames_of_running_goroutines(targets):
     program = targets.start("callers")
     may_sample(program.pid)
     for _ in range(5):
@@ -254,7 +254,7 @@ def assert_json_is_text(goroutine, expected):
         assert (created.get("goroutine") or None) == expected.creator
 
 
-def test_json_has_the_process_and_the_thread_of_those_that_have_one(states):
+def test_json_has_the_process_and_the_threads_of_goroutines(states):
     data = gospect.dump_json(states.pid)
     assert data["process"]["pid"] == states.pid
     assert any(golang.NEWEST in str(value) for value in data["process"].values())

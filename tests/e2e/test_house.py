@@ -1,4 +1,4 @@
-"""scripts/check-house, which is a unit test of its own: that it finds what it is there to find."""
+"""scripts/check-house, which is a unit test itself: that it finds violations."""
 
 import importlib.machinery
 import importlib.util

@@ -589,8 +589,8 @@ def test_a_trace_has_exact_times_and_hides_what_stands_still(page, tmp_path):
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """The page of a trace that gospect did not make; and the id, begin and end in ms of its busiest
-    goroutine and of the one with the longest wait; and the id of one that waits all through."""
+    """The page of a trace that gospect did not make; the id, begin and end in ms of its busiest
+    goroutine and of the one with the longest wait; and the id of one that waits from begin to end."""
     folder = tmp_path_factory.mktemp("alone")
     said = subprocess.run([golang.build("alone", golang.NEWEST), folder / "t.trace"], capture_output=True, check=True)
     gospect.run("report", folder / "t.trace", "-o", folder / "t.html").ok()
@@ -694,7 +694,7 @@ def test_trace_writes_a_page(page, targets, tmp_path):
     assert gospect.run("trace", "-p", program.pid, "--flight", "1", "-o", tmp_path / "f.html").fails(2)
 
 
-def test_of_a_program_that_idles_that_stands_out(page, made_up):
+def test_idling_stands_out_in_the_page_of_an_idle_program(page, made_up):
     page.open(made_up("idle"), "#idle=hide")
     texts = [row.text for row in page.driver.find_elements(By.CSS_SELECTOR, "#sentences button")]
     assert texts == ["99.8 % of all time waits for work: 99.8 % in main.main",
@@ -704,7 +704,7 @@ def test_of_a_program_that_idles_that_stands_out(page, made_up):
     assert page.total() == 5000
 
 
-def test_nothing_stands_out_of_an_empty_profile(page, made_up):
+def test_an_empty_profile_has_no_findings(page, made_up):
     page.open(made_up("nothing"))
     assert not page.id("stands-out").is_displayed()
 

@@ -1,4 +1,4 @@
-"""record --kernel: the kernel's functions inside the stacks of what runs."""
+"""record --kernel: the kernel's functions inside the stacks of running goroutines."""
 
 import os
 import pathlib
@@ -80,7 +80,7 @@ def test_kernel_option_without_perf_fails(targets, tmp_path):
 
 
 @pytest.mark.parametrize("args", [("--off-cpu",), ("--raw",)])
-def test_kernel_frames_do_not_go_with(targets, tmp_path, args):
+def test_kernel_frames_exclude_other_options(targets, tmp_path, args):
     program = targets.start("callers")
     result = gospect.run("record", "-p", program.pid, "-d", 1, "--kernel", *args, "-o",
                          tmp_path / "p.pb.gz")
@@ -89,7 +89,7 @@ def test_kernel_frames_do_not_go_with(targets, tmp_path, args):
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="takes root")
 @pytest.mark.skipif(PARANOID.read_text().strip() != "2", reason="takes perf_event_paranoid 2")
-def test_an_ordinary_user_is_told_what_it_takes():
+def test_an_unprivileged_user_is_told_the_missing_permission():
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         os.chmod(folder, 0o755)
         for binary in gospect.BINARY, golang.build("switches", golang.NEWEST, golang.PLAIN):

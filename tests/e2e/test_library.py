@@ -109,7 +109,7 @@ def test_an_address_is_symbolized_as_in_the_stack(states):
         assert target.symbolize(1) == []
 
 
-def test_memory_that_somebody_else_reads(states):
+def test_memory_that_a_debugger_reads(states):
     """As a debugger would lend its target: the library does not know of a process."""
     maps = pathlib.Path(f"/proc/{states.pid}/maps").read_text().splitlines()
     auxv = pathlib.Path(f"/proc/{states.pid}/auxv").read_bytes()

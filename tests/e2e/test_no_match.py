@@ -1,4 +1,4 @@
-"""Where a filter leaves nothing, gospect says what there is, and fails."""
+"""If a filter matches nothing, gospect lists the existing values, and fails."""
 
 import pytest
 
@@ -13,12 +13,12 @@ def total(states):
 @pytest.mark.parametrize("args,there", [(("--wait", "nosuch"), "chan receive"), (("--label", "nosuch"), "labels are: "),
                                         (("--state", "running", "--wait", "chan"), "waiting"),
                                         (("--func", "nosuch"), "start functions are: main."), (("-g", "99999"), "-g 99999")])
-def test_a_dump_of_nothing_says_what_there_is(states, total, args, there):
+def test_a_dump_without_a_match_lists_the_existing_values(states, total, args, there):
     words = gospect.run("dump", states.pid, *args).fails(1)
     assert f"0 of {total} goroutines match" in words and args[0] in words and there in words
 
 
-def test_the_labels_that_there_are_are_those_of_the_program(states):
+def test_the_listed_labels_are_those_of_the_program(states):
     labels = {key for g in gospect.dump_json(states.pid)["goroutines"] for key in g["labels"]}
     words = gospect.run("dump", states.pid, "--label", "nosuch").fails(1)
     assert labels and sum(label in words for label in labels) >= min(10, len(labels))
@@ -28,7 +28,7 @@ def test_the_labels_that_there_are_are_those_of_the_program(states):
     assert f"values of {key} are: " in words and any(value in words for value in values)
 
 
-def test_a_recording_of_nothing_is_written_and_said(states, tmp_path):
+def test_a_recording_without_a_match_is_written_and_reported(states, tmp_path):
     result = gospect.run("record", states.pid, "-d", "300ms", "--wait", "nosuch", "-o", tmp_path / "p.pb.gz")
     assert result.status == 1
     assert "goroutines match --wait 'nosuch'; wait reasons are: " in result.words[-1]

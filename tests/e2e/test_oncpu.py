@@ -1,4 +1,4 @@
-"""The stacks of what runs: the callers that frame pointers lose (golang/go#73753)."""
+"""The stacks of running goroutines: the callers that frame pointers lose (golang/go#73753)."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_running_stacks_end_at_the_start_function(targets, tmp_path, version):
     profile = on_cpu(program, tmp_path / "p.pb.gz", "--on-cpu")
     total = sum(s.values["wall"] for s in profile.samples)
     whole = sum(s.values["wall"] for s in profile.samples if s.stack[-1] == "main.burn")
-    # Each 10 ms the runtime preempts who burns, and wakes a thread: that has roots of its own.
+    # Each 10 ms the runtime preempts the burning goroutine and wakes a thread, whose time has other roots.
     switching = sum(s.values["wall"] for s in profile.samples
                     if s.stack[-1] in ("[scheduler]", "[idle]"))
     assert total == pytest.approx(profile.duration_ns, rel=0.1)

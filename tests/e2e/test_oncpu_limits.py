@@ -1,4 +1,4 @@
-"""Sampling what runs where that is hard: threads that come and go, too many of them, lost samples."""
+"""Sampling running goroutines in hard cases: threads that come and go, too many threads, lost samples."""
 
 import resource
 import signal
@@ -74,7 +74,7 @@ QUEUE = "--run-queue had no effect"
 
 
 @pytest.mark.alone
-def test_waits_for_a_processor_take_nothing_from_cpu_time(targets, tmp_path):
+def test_waits_for_a_cpu_take_nothing_from_cpu_time(targets, tmp_path):
     program = targets.start("ledger", args=("-each=3",), env={"GOMAXPROCS": "8"})
     path = tmp_path / "p.pb.gz"
     before = program.cpu_seconds()
@@ -85,7 +85,7 @@ def test_waits_for_a_processor_take_nothing_from_cpu_time(targets, tmp_path):
     assert {"main.crunch", "main.mash"} <= {f for s in profile.samples for f in s.stack}
 
 
-def test_too_few_files_for_the_waits_for_a_processor(targets, tmp_path):
+def test_too_few_files_for_the_waits_for_a_cpu(targets, tmp_path):
     program = targets.start("switches", args=("many",))
     process.wait_until(lambda: threads_of(program) > 300, what="its threads")
     path = tmp_path / "p.pb.gz"
@@ -105,6 +105,6 @@ def test_too_many_switches_to_know_where_threads_wait(targets, tmp_path):
     assert pprof.read(path).total("cpu") > 0
 
 
-def test_waits_for_a_processor_are_of_what_runs(states):
+def test_waits_for_a_cpu_belong_to_running_goroutines(states):
     said = gospect.run("record", "-p", states.pid, "--off-cpu", "--run-queue").fails(2)
     assert "--run-queue and --off-cpu are mutually exclusive" in said

@@ -89,7 +89,7 @@ def test_json_has_what_the_table_has(states):
     assert str(row["goroutines"]) in line and str(row["threads"]) in line and row["command"] in line
 
 
-def test_who_may_not_read_is_told_which_processes_and_why(states, run_as_nobody):
+def test_a_user_who_may_not_read_a_process_is_told_which_and_why(states, run_as_nobody):
     with subprocess.Popen(["sleep", "100"]) as process:
         try:
             rows = json.loads(run_as_nobody("ps", "-f", "json").ok().text)

@@ -1,4 +1,4 @@
-"""What reads recordings links no room that stops, writes to or hooks a process: src/cli/tests/report_only.c."""
+"""A program that only reads recordings links no room that touches processes: src/cli/tests/report_only.c."""
 
 import subprocess
 

@@ -223,7 +223,7 @@ BAD = {
 
 
 @every_version((golang.OLDEST, golang.NEWEST))
-def test_labels_that_are_meant_badly_are_cut_and_counted(targets, version, tmp_path):
+def test_invalid_labels_are_truncated_and_counted(targets, version, tmp_path):
     program = targets.start("requests", version)
     file = tmp_path / "out.trace"
     _, err = trace(program, file, *(f"labels {kind}" for kind in BAD), "check")
@@ -276,7 +276,7 @@ def test_waits_of_a_handler_lie_within_its_call(targets, version, tmp_path):
 
 @pytest.mark.alone
 @every_version((golang.OLDEST, golang.NEWEST))
-def test_functions_whose_calls_were_not_told_are_found_by_their_stacks(targets, version, tmp_path):
+def test_functions_without_recorded_calls_are_found_by_their_stacks(targets, version, tmp_path):
     program = targets.start("requests", version)
     file = tmp_path / "out.trace"
     (answer,), _ = trace(program, file, "http 200")

@@ -247,7 +247,7 @@ def test_the_example_is_as_in_the_interface(targets, version):
 
 
 @every_version()
-def test_stripped_shows_what_is_known_and_the_twin_brings_the_rest(targets, version):
+def test_a_stripped_program_shows_its_frames_and_the_unstripped_file_its_variables(targets, version):
     program = targets.keep("annotated", version, golang.STRIPPED)
     goid = goid_in(program.pid, "main.kinds")
     result = gospect.run("stack", "-p", program.pid, "-g", goid).ok()
@@ -265,7 +265,7 @@ def test_stripped_shows_what_is_known_and_the_twin_brings_the_rest(targets, vers
     assert [row.value for row in whole.rows] == [row.value for row in bare.rows]
 
 
-def test_another_build_is_no_twin(targets):
+def test_an_unstripped_file_of_another_build_is_refused_by_stack(targets):
     program = targets.keep("annotated", golang.NEWEST, golang.STRIPPED)
     other = golang.build("annotated", golang.NEWEST, golang.NOT_OPTIMIZED)
     message = gospect.run("stack", "-p", program.pid, "-g", 1, "--exe", other).fails(1)
@@ -363,7 +363,7 @@ def test_the_goroutine_that_crashed(tmp_path, version, mode):
 
 
 @every_version()
-def test_the_twin_of_a_stripped_program_brings_a_core_its_variables(tmp_path, version):
+def test_the_unstripped_file_of_a_program_gives_a_core_its_variables(tmp_path, version):
     core = die(tmp_path, golang.build("annotated", version, golang.STRIPPED))
     result = gospect.run("stack", "--core", core, "-g", 1).ok()
     assert len(result.words) == 1 and "no DWARF" in result.words[0]

@@ -1,4 +1,4 @@
-"""Stacks of what runs, across the stacks that a thread changes between: C, system stack, vDSO."""
+"""Stacks of running goroutines, across the stacks of a thread: C, system stack, vDSO."""
 
 import shutil
 
@@ -111,7 +111,7 @@ def truncated(profile):
 
 
 @pytest.mark.parametrize("version", golang.SLOW_VERSIONS)
-def test_the_vdso_leads_to_who_asks_for_the_time(targets, tmp_path, version):
+def test_the_vdso_leads_to_the_caller_that_reads_the_clock(targets, tmp_path, version):
     program = targets.start("switches", version, args=("time",))
     profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
     vdso = [s for s in profile.samples if "clock_gettime" in s.stack[0]]

@@ -164,14 +164,14 @@ def test_a_raw_dump_is_text_or_pprof(states, tmp_path):
     assert "pprof" in gospect.run("symbolize", raw, "-f", "folded").fails(2)
 
 
-def test_an_unstripped_twin_serves_in_the_place_of_the_program(gone):
+def test_an_unstripped_file_serves_in_place_of_the_program(gone):
     direct, raw = gone
     twin = golang.build("states", golang.NEWEST, golang.PLAIN)
     assert content(symbolize(raw, "--exe", twin)) == content(direct)
 
 
 @pytest.mark.parametrize("place", ["any-name", ".build-id"])
-def test_a_folder_has_it_by_build_id(gone, tmp_path, place):
+def test_a_directory_of_build_ids_has_the_program(gone, tmp_path, place):
     direct, raw = gone
     build_id = pprof.read(raw).mappings[0][3]
     folder = tmp_path / "debug"

@@ -87,7 +87,7 @@ def differences_of_times(did, theirs, mine):
 
 @pytest.mark.alone
 @pytest.mark.parametrize("version", OWN_TRACER)
-def test_go_s_own_tracer_sees_the_same(targets, version, tmp_path):
+def test_gos_own_tracer_sees_the_same(targets, version, tmp_path):
     """Both at once, each goroutine of the work: events the same, times within 1 %."""
     own, ours = tmp_path / "own.trace", tmp_path / "ours.trace"
     # Where much else runs, the kernel takes the processor away between those readings now and then:

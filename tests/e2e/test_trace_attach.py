@@ -103,7 +103,7 @@ def test_copies_of_a_traced_program_do_not_know_of_it(hectic, version):
 
 
 @every_version((golang.OLDEST, "1.19.13", "1.23.12"))
-def test_goroutines_made_on_all_processors_at_once_keep_their_numbers(hectic, version):
+def test_goroutines_made_on_all_ps_at_once_keep_their_ids(hectic, version):
     """Up to Go 1.23 a goroutine gets its number after it was told of. Some 30 in 100,000 had that of
     another, when the number of a batch not yet taken was told."""
     program = hectic(version, tracing.CGO, args=("-only=births", "-each=12"),

@@ -55,7 +55,7 @@ def policies(process):
 
 @pytest.mark.alone
 @pytest.mark.skipif(not may_raise_priorities(), reason="it takes CAP_SYS_NICE")
-def test_decoding_leaves_the_processors_to_others_until_the_end(targets, busy, tmp_path):
+def test_decoding_leaves_the_cpus_to_others_until_the_end(targets, busy, tmp_path):
     program = targets.start("counted")
     t = Tracing(program.pid, tmp_path / "t.trace").has_begun()
     # Who decodes, who writes what waits to a file, who collects.
@@ -72,7 +72,7 @@ def decoder_seconds(t):
 
 
 @pytest.mark.alone
-def test_nothing_is_decoded_while_every_processor_is_busy(targets, tmp_path):
+def test_nothing_is_decoded_while_every_cpu_is_busy(targets, tmp_path):
     """More than half of --max-size waits by the end."""
     program = targets.start("burst", session=True)
     rounds = 0

@@ -1,4 +1,4 @@
-"""Traces know where goroutines wait that have waited since before, against the program's own dump."""
+"""Traces have the goroutines that waited before they began: compared with the program's own dump."""
 
 import collections
 import json
@@ -63,7 +63,7 @@ def assert_said(requests, dump):
 
 
 def test_a_program_that_hangs_is_named_in_full(stuck, tmp_path):
-    """(none), (none) was all that there was, and that no goroutine has the label w."""
+    """Before, the table had only (none), (none), and no goroutine had the label w."""
     file = tmp_path / "t.trace"
     traced(stuck, file)
     rows = report(file)
@@ -107,7 +107,7 @@ def test_readers_of_every_version_take_a_trace_without_events(stuck, tmp_path, r
 
 @pytest.mark.parametrize("wire,readers", [("1.23", ("1.24.13", golang.NEWEST)),
                                           ("1.25", ("1.25.11", golang.NEWEST))])
-def test_gos_own_tools_know_who_waits_from_1_23_on(stuck, tmp_path, wire, readers):
+def test_gos_own_tools_show_waiting_goroutines_from_1_23_on(stuck, tmp_path, wire, readers):
     file = tmp_path / "t.trace"
     began = time.time_ns(), time.monotonic_ns()
     traced(stuck, file, "--wire", wire)
@@ -128,7 +128,7 @@ def test_gos_own_tools_know_who_waits_from_1_23_on(stuck, tmp_path, wire, reader
         assert monotonic - began[1] == pytest.approx(wall - began[0], abs=5e6)
 
 
-def test_each_file_of_a_flight_knows_who_waits(stuck, tmp_path):
+def test_each_file_of_a_flight_has_the_waiting_goroutines(stuck, tmp_path):
     file = tmp_path / "t.trace"
     t = Tracing(stuck.pid, file, "--flight", "1").has_begun()
     for _ in range(64):
@@ -141,7 +141,7 @@ def test_each_file_of_a_flight_knows_who_waits(stuck, tmp_path):
     assert all(row["wall_ns"] < 2.5e9 for row in requests)
 
 
-def test_offcpu_shows_what_waits_all_through(stuck):
+def test_offcpu_shows_goroutines_that_wait_during_the_whole_trace(stuck):
     rows = json.loads(gospect.run("offcpu", "-p", stuck.pid, "-d", "0.5", "--root",
                                   "^main.main.func1$", "-f", "json", "-n", "0").ok().text)
     assert_said(rows, stuck.dies())

@@ -182,7 +182,7 @@ def test_a_stripped_program_has_no_debug_frame(targets, tmp_path, version, mode)
 
 
 @every_version()
-def test_its_unstripped_twin_has(targets, version):
+def test_the_unstripped_file_has_a_debug_frame(targets, version):
     program = targets.keep("states", version, golang.STRIPPED)
     inside = traceback.parse(program.stack())
     own = {g.id for g in traceback.having(inside, "main.control")}

@@ -20,7 +20,7 @@ PATCHES = ("1.17.13", "1.22.12", "1.23.12", "1.27.2")
 
 
 def build(version, strip=False, says=None, experiment=""):
-    """The matrix' program; `says` is the version that it is made to say instead of its own."""
+    """The matrix' program; `says` is the version that it claims instead of its own."""
     folder, copy = builds.sources(version)
     name = "-".join(["says", *(says or "").split(), experiment, "strip" if strip else ""])
     binary = folder / name / "matrix"

@@ -1,4 +1,4 @@
-"""Starts programs, talks to them, and makes sure that they are well."""
+"""Starts programs, talks to them, and checks that they are unharmed."""
 
 import ctypes
 import os

@@ -32,7 +32,7 @@ const (
 	method      = "/bench.Echo/Echo"
 )
 
-// Answer is what a slice was like.
+// Answer is the result of a slice.
 type Answer struct {
 	Ops    int     `json:"ops"`
 	WallNs int64   `json:"wall_ns"`

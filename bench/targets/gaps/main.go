@@ -1,6 +1,6 @@
-// Gaps sees how long it is stopped. Some threads read the clock in a loop; others sleep in system
-// calls. A reader that finds a gap takes off what the kernel says it has waited for a processor
-// meanwhile (/proc/thread-self/schedstat): the rest it stood still.
+// Gaps measures how long it is stopped. Some threads read the clock in a loop; others sleep in system
+// calls. From each gap a reader subtracts the time that it waited for a CPU meanwhile, as the kernel
+// reports it (/proc/thread-self/schedstat). During the rest it was stopped.
 //
 //	gaps -readers N -sleepers N
 //

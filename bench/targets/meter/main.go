@@ -1,4 +1,4 @@
-// Meter is what the benchmarks look at: goroutines parked in seven ways, and a workload that
+// Meter is the target of the benchmarks: goroutines parked in seven ways, and a workload that
 // measures itself. It reads commands from standard input and answers each with a line of JSON:
 //
 //	slice MS        what the workload did in the next MS milliseconds

@@ -13,7 +13,7 @@ import (
 // A process may have a limited number of files.
 const maxSockets = 15000
 
-// A way to park, and how many frames of ours are below it, so that each stack has 14 in all.
+// A way to park, and how many of our frames are below it, so that each stack has 14 frames in all.
 type way struct {
 	park  func()
 	depth int
@@ -54,7 +54,7 @@ func park(n int) {
 	time.Sleep(100*time.Millisecond + time.Duration(n)*2*time.Microsecond)
 }
 
-// descend has frames as ordinary code has, some words each.
+// descend has frames like ordinary code, of some words each.
 //
 //go:noinline
 func descend(depth int, park func()) int {
@@ -100,7 +100,7 @@ func parkSocket() {
 	_, _ = conn.Read(buf[:])
 }
 
-// beacon is there once, always: how often a profile saw it is how often the profiler looked.
+// beacon always exists once: the number of its samples is the number of the profiler's samples.
 func beacon() { <-forever }
 
 // meanFrames is the mean depth of all stacks, with inlined frames, without runtime.goexit.

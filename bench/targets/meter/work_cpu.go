@@ -51,13 +51,13 @@ func startJSON(w *workload) error {
 	return nil
 }
 
-// startPingPong is four pairs that hand a number to and fro.
+// startPingPong starts four pairs that pass a number back and forth.
 func startPingPong(w *workload) error {
 	startPairs(w, 0)
 	return nil
 }
 
-// startDeepPingPong does it with 20 more frames on each stack.
+// startDeepPingPong does the same with 20 more frames on each stack.
 func startDeepPingPong(w *workload) error {
 	startPairs(w, 20)
 	return nil
@@ -92,7 +92,7 @@ func startPairs(w *workload, frames int) {
 	}
 }
 
-// A pair of goroutines for each processor, which give it to each other; a round is many times.
+// A pair of goroutines for each P, which pass a number back and forth; a round is many passes.
 func startFlood(w *workload) error {
 	for i := 0; i < runtime.GOMAXPROCS(0); i++ {
 		c := w.counter()
@@ -116,7 +116,7 @@ func startFlood(w *workload) error {
 	return nil
 }
 
-// startYield is two goroutines a processor that do nothing but let the next one run.
+// startYield starts two goroutines for each P that only let the next one run.
 func startYield(w *workload) error {
 	for i := 0; i < 2*runtime.GOMAXPROCS(0); i++ {
 		c := w.counter()
@@ -129,7 +129,7 @@ func startYield(w *workload) error {
 	return nil
 }
 
-// startSyscalls is one goroutine that asks for its parent all the time, by Syscall, which tells the scheduler.
+// startSyscalls starts a goroutine that calls getppid all the time, by Syscall, which tells the scheduler.
 func startSyscalls(w *workload) error {
 	c := w.counter()
 	go func() {

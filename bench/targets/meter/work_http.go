@@ -19,14 +19,14 @@ type message struct {
 	Price float64  `json:"price"`
 }
 
-// startHTTP is a server and its clients in one process, small JSON both ways, a client asking again
-// as soon as it was answered.
+// startHTTP starts a server and its clients in one process, with small JSON both ways. A client sends its
+// next request at once.
 func startHTTP(w *workload) error {
 	return serveAndAsk(w, 0)
 }
 
-// startPaced is the same with clients that do something else in between: some 9,000 requests a
-// second, which leaves two processors half idle.
+// startPaced is the same with clients that pause between requests: some 9,000 requests a
+// second, which leaves two CPUs half idle.
 func startPaced(w *workload) error {
 	return serveAndAsk(w, 3*time.Millisecond)
 }

@@ -1,4 +1,4 @@
-// Probed says what a call of a function costs while something is attached to it: a uprobe, or a hook
+// Probed measures what a call of a function costs while something is attached to it: a uprobe, or a hook
 // of gospect. Two functions, which differ in their first instruction: checked begins by comparing the
 // stack pointer, as most of Go's functions do, unchecked by push rbp, which kernels emulate.
 //

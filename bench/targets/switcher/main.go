@@ -1,10 +1,10 @@
-// Switcher measures what an event of a trace costs it, by switching the tracer off and on by chance
+// Switcher measures what an event of a trace costs. It switches the tracer on and off at random
 // between one slice of its work and the next. A slice may be as short as half a millisecond, so that
 // thousands of both kinds find the same machine.
 //
 //	switcher -work W -ops N -seconds S [-own]
 //
-// It says "ready PID", works, and says in a line of JSON what an operation took of the processor in
+// It says "ready PID", works, and prints in a line of JSON the CPU time of an operation in
 // nanoseconds (medians), and the standard error of the difference. Without -own the tracer is
 // gospect, which has to be started then and to stay until the line is there: its hooks are switched
 // in the page behind the agent's code (docs/internals/trace.md). With -own it is runtime/trace, which takes
@@ -37,7 +37,7 @@ const (
 	parked   = 1000
 	heapMB   = 64
 	warmOps  = 100
-	deep     = 20 // frames more on each stack
+	deep     = 20 // more frames on each stack
 	sysClock = 2  // CLOCK_PROCESS_CPUTIME_ID
 )
 
@@ -228,7 +228,7 @@ func measure(op func(), ops int, d time.Duration, set func(on bool)) {
 			was = !was
 			set(was)
 		}
-		op() // what the change itself brings with it
+		op() // absorbs the cost of the switch itself
 		start := cpuTime()
 		repeat(op, ops)
 		taken[on] = append(taken[on], (cpuTime()-start)/float64(ops))

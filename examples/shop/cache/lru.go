@@ -11,8 +11,8 @@ type entry struct {
 	used int64 // the cache's clock when it was last asked for; atomic
 }
 
-// An LRU answers many readers at once: a hit takes the read lock and a counter. Only making room
-// looks at all entries, and takes the write lock.
+// An LRU serves many readers at once: a hit takes the read lock and a counter. Only an eviction
+// scans all entries, with the write lock.
 type LRU struct {
 	size  int
 	clock int64 // atomic

@@ -59,8 +59,8 @@ func (c *Catalog) Page(category string, from, n int) []Product {
 	return page
 }
 
-// Search returns the n products whose names are nearest to the query. It looks at every product:
-// the price of not having an index.
+// Search returns the n products whose names are nearest to the query. It compares every product,
+// because there is no index.
 func (c *Catalog) Search(query string, n int) []Product {
 	query = strings.ToLower(query)
 	type hit struct {

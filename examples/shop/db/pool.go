@@ -10,7 +10,7 @@ import (
 
 var ErrClosed = errors.New("db: pool is closed")
 
-// A Pool keeps a fixed number of connections. Who finds all of them in use waits for one.
+// A Pool keeps a fixed number of connections. If all of them are in use, a caller waits for one.
 type Pool struct {
 	addr string
 	idle chan *conn // a slot for each connection; a slot that was never used has no socket yet

@@ -11,8 +11,8 @@ import (
 	"shop/logs"
 )
 
-// A Mailer confirms orders by mail: a queue and some workers. The mail server is a moody one, so a
-// worker tries again, later and later.
+// A Mailer confirms orders by mail: a queue and some workers. The mail server is unreliable, so a
+// worker tries again, after longer and longer pauses.
 type Mailer struct {
 	queue chan int
 	pool  *db.Pool

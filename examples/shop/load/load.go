@@ -64,7 +64,7 @@ func (v *visitor) shop(ctx context.Context) {
 	}
 }
 
-// next is what a visitor does next. A few products are what everybody wants.
+// next chooses the visitor's next request. Most visitors want the same few products.
 func (v *visitor) next() (route, method, path, body string) {
 	product := int(v.random.ExpFloat64()*products/30) % products
 	switch dice := v.random.Intn(100); {

@@ -34,7 +34,7 @@ type result struct {
 	First      int64                 `json:"first"`
 	Last       int64                 `json:"last"`
 	Goroutines map[uint64]*goroutine `json:"goroutines"`
-	Procs      map[string]int        `json:"procs"`   // transitions of processors
+	Procs      map[string]int        `json:"procs"`   // transitions of Ps
 	Ranges     map[string]int        `json:"ranges"`  // that began
 	Metrics    map[string]int        `json:"metrics"` // values given
 	Labels     map[string]int        `json:"labels"`
@@ -156,7 +156,7 @@ func (r *result) read(file string) error {
 		return err
 	}
 	validator := testtrace.NewValidator()
-	// As the header says: what came later is not asked for.
+	// As in the header: later checks do not apply.
 	validator.GoVersion = version.Go122
 	if os.Getenv("NEWER") != "" {
 		validator.GoVersion = version.Current

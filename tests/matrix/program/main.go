@@ -1,5 +1,5 @@
-// Program matrix is small, so that it can be built in every way that there is: it holds a few
-// goroutines still, runs others when told to, and imports little.
+// Program matrix is small, so that it can be built in all ways: it holds a few
+// goroutines still, runs others on request, and imports little.
 //
 // It prints "ready PID" once nothing moves any more. Then it obeys lines on standard input:
 //

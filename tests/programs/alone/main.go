@@ -1,7 +1,7 @@
 // Alone traces itself with Go's own runtime/trace, for a second. One goroutine waits for a mutex all
-// through. Another computes from 100 ms to 400 ms, and another waits for a mutex from 300 ms to
+// the time. Another computes from 100 ms to 400 ms, and another waits for a mutex from 300 ms to
 // 600 ms; 600 live for an instant. The file named by its argument is a trace that gospect did not
-// make. Printed are, in ms since the trace began, "ID FROM TO" of the two, and the id of the first.
+// make. It prints "ID FROM TO" of the two, in ms since the trace began, and the id of the first.
 package main
 
 import (

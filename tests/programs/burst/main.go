@@ -1,4 +1,4 @@
-// Program burst is at rest until it is told to do very much at once, on one processor: two
+// Program burst is idle until it is told to do very much at once, on one P: two
 // goroutines pass a token to and fro, and in each round there is a system call, a region and a log,
 // in each tenth a goroutine that ends at once.
 //
@@ -44,7 +44,7 @@ func echo(in <-chan int, out chan<- int) {
 	close(out)
 }
 
-// What a trace has to have of it.
+// The content that a trace must have.
 type did struct {
 	Rounds int   `json:"rounds"`
 	Echoed int   `json:"echoed"`

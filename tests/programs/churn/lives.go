@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// worker is what a goroutine has of its own while it lives.
+// worker is the private state of a goroutine.
 type worker struct {
 	id     uint64
 	round  uint16
@@ -21,11 +21,11 @@ type worker struct {
 	sink   [][]byte
 	table  *table
 	phase  phase
-	enough bool   // it is time to rest
+	enough bool   // it shall rest now
 	turn   func() // to the other side of iter.Pull
 }
 
-// table is what the two of a pair play at.
+// table is shared by the two of a pair.
 type table struct{ there, back chan bool }
 
 // live is the start function of the workers.
@@ -40,7 +40,7 @@ func live(w *worker) {
 	go live(w)
 }
 
-// serve is the start function of that one of a pair that says when to rest.
+// serve is the start function of that one of a pair which decides when to rest.
 func serve(w *worker) {
 	w.begin()
 	for i := 0; i < *life; i++ {
@@ -91,7 +91,7 @@ func (w *worker) walk(kind int) {
 	atomic.AddUint64(&rounds, 1)
 }
 
-// stir is odd, so that each round has another product, and each other digits.
+// stir is odd, so that each round has another product and other digits.
 const stir = 0x9e37
 
 func (w *worker) rest() {
@@ -102,7 +102,7 @@ func (w *worker) rest() {
 	w.phase.of.rest.add(w.phase.start.Sub(start))
 }
 
-// spent is how long the goroutines of one kind did what, in all, up to their last rest.
+// spent is how long the goroutines of one kind were busy and at rest, up to their last rest.
 type spent struct{ busy, rest total }
 
 type total struct{ nanoseconds int64 }
@@ -112,7 +112,7 @@ func (t *total) sum() int64          { return atomic.LoadInt64(&t.nanoseconds) }
 
 var ofPairs, ofNappers spent
 
-// phase is a time of being busy; it outlives a goroutine.
+// phase is a period of being busy; it outlives a goroutine.
 type phase struct {
 	of    *spent
 	start time.Time

@@ -1,4 +1,4 @@
-// Program crowd has many goroutines in 20 places: some stay, some go from place to place.
+// Program crowd has many goroutines in 20 places. Some stay, and some move from place to place.
 //
 // It prints "ready PID" when all are where they belong, and obeys lines on standard input:
 //
@@ -16,7 +16,7 @@ import (
 
 var count = flag.Int("goroutines", 100000, "how many")
 
-// One in so many goes from place to place.
+// One in this many moves from place to place.
 const moving = 50
 
 func main() {

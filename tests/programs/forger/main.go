@@ -1,11 +1,11 @@
-// Forger pretends that a gospect that was killed has left its agent in it.
+// Forger pretends that a killed gospect has left its agent in it.
 //
 //	forger KIND
 //
-// KIND is what is wrong with what it shows:
+// KIND is the defect of the forged agent:
 //
-//	slots      2^44 slots are to be looked at
-//	place      a jump in a page that it may not write to is to be replaced by bytes of its choice
+//	slots      it has 2^44 slots
+//	place      it asks to restore a jump in a read-only page with bytes of its choice
 //	control    the switch is a page of its own
 //	code       nearly all addresses are the agent's
 //	heads      there are two
@@ -14,12 +14,12 @@
 //	version    the head is of another version
 //	noise      the head is random, but for its version
 //	claim      a gospect is at work
-//	nothing
+//	nothing    no defect
 //
-// Told to "swap" while it is traced, it puts a copy of its own in the place of gospect's code.
+// On "swap" during a trace, it replaces gospect's code by a copy.
 //
-// It prints "ready PID", and answers each line with "ok N", where N says what it can see of what is
-// not to be written to.
+// It prints "ready PID", and answers each line with "ok N", where N shows whether protected memory
+// was changed.
 package main
 
 import (
@@ -84,7 +84,7 @@ func bytesAt(address uintptr, size int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(address)), size)
 }
 
-// code is a mapping of that name, with a head that is sound.
+// code is a mapping of that name, with a valid head.
 func code() []byte {
 	fd := create("gospect-code", 3*page)
 	address := mapFile(fd, 3*page)
@@ -99,7 +99,7 @@ func code() []byte {
 	return h
 }
 
-// guarded is memory that nobody is to write to: it begins with a jump to `to`.
+// guarded is memory that nobody may write to: it begins with a jump to `to`.
 func guarded(to uint64) uintptr {
 	address := mapMemory(page)
 	memory := bytesAt(address, page)

@@ -1,5 +1,5 @@
-// Program fresh never does the same twice: each of its goroutines has labels, a task, regions and logs
-// whose texts no other has had.
+// Program fresh never repeats itself: each of its goroutines has labels, a task, regions and logs
+// whose texts no other has used.
 //
 // It prints "ready PID", then starts such goroutines, some at a time, until it has started -goroutines
 // of them; with -wait not before it reads "begin". It answers "check" with "ok" and "count" with how many

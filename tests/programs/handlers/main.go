@@ -1,5 +1,5 @@
 // Handlers serves requests that neither block nor make system calls, and knows of each when it
-// began and ended; and has functions of all kinds that somebody may want to know the calls of.
+// began and ended. It also has functions of all kinds whose calls may be recorded.
 //
 // It prints "ready PID" and obeys lines on standard input:
 //
@@ -9,7 +9,7 @@
 //	                                   hijack
 //	call KIND N                        calls a function so often; prints as JSON when each began and
 //	                                   ended. KIND: fact, deep, risky, tiny
-//	storm                              all processors call small functions, and are preempted as
+//	storm                              all Ps call small functions, and are preempted as
 //	                                   often as can be
 //	calm                               ends that; "ok" and how many calls
 //	check                              "ok" and what functions give
@@ -34,7 +34,7 @@ import (
 	"time"
 )
 
-// call is one of whatever: the caller's clock before and behind it, and its own.
+// call is one call: the caller's clock before and after it, and its own times.
 type call struct {
 	ID       int   `json:"id"`
 	Sent     int64 `json:"sent"`
@@ -69,7 +69,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			panic(err)
 		}
-		// It is answered by somebody else, when the handler has returned.
+		// Another goroutine answers, after the handler has returned.
 		defer func() { go answer(conn) }()
 	}
 	h.calls[id].Began, h.calls[id].Ended = began, now()
@@ -145,8 +145,8 @@ func fact(n, spin int) int {
 	return n * fact(n-1, spin)
 }
 
-// deep wants more room than a new goroutine has: the check at its beginning is made twice. How long
-// it takes to find that room is the machine's affair; the call begins behind it.
+// deep needs more stack than a new goroutine has, so its stack check runs twice. Growing the stack
+// takes any time; the call begins after it.
 //
 //go:noinline
 func deep(n int, c *call) byte {
@@ -159,7 +159,7 @@ func deep(n int, c *call) byte {
 	return room[n%len(room)]
 }
 
-// risky is left by a panic each other time.
+// A panic leaves risky every second time.
 //
 //go:noinline
 func risky(n int) int {
@@ -252,7 +252,7 @@ func round(seed uint64) uint64 {
 	return seed
 }
 
-// storm begins one; what it gives ends it, and says how many calls there were.
+// storm starts a storm. The function that it returns ends it, and returns the number of calls.
 func storm() func() int64 {
 	var total, over int64
 	var group sync.WaitGroup

@@ -24,7 +24,7 @@ static int call_from_thread(int x)
 	return (long)result;
 }
 
-// Its answer, or -2 when it had to be killed after so many milliseconds, or -1.
+// The child's answer; -2 if it had to be killed after so many milliseconds; else -1.
 static int end_of(pid_t child, int patience)
 {
 	int status = 0;
@@ -42,7 +42,7 @@ static int end_of(pid_t child, int patience)
 	return waitpid(child, &status, 0) == child ? -2 : -1;
 }
 
-// A copy of us, with this thread alone, answers; by Go if that is wanted.
+// A copy of this process, with this thread alone, answers; through Go if requested.
 static int ask_child(int x, int by_go)
 {
 	pid_t child = fork();
@@ -55,7 +55,7 @@ static int ask_child(int x, int by_go)
 	_exit(by_go ? doubled(x) : x * 2);
 }
 
-// This thread stands still, and the child has its memory, until the child ends.
+// This thread is suspended, and the child uses its memory, until the child ends.
 static int ask_guest(int x)
 {
 	pid_t child = vfork();
@@ -105,8 +105,8 @@ func forks(w *work) {
 	}
 }
 
-// What Go does not know how to do: of its threads there is only one in the copy, which may wait for
-// another for ever, but not end otherwise; nor has it the timers of a CPU profile.
+// Go cannot do this itself. The copy has only one of Go's threads, which may wait for ever for
+// another one; it also lacks the timers of a CPU profile.
 func copies(w *work) {
 	for i := 0; ; i = (i + 1) % 100 {
 		got := C.ask_child(C.int(i), 1)

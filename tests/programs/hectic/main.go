@@ -1,11 +1,11 @@
-// Program hectic does at once all that a tracer in it could disturb: goroutines come and go, stacks
-// grow, the collector runs, channels, mutexes, timers, sockets, files, children, signals, threads of
-// their own, changes of GOMAXPROCS, profiles. Each kind of work checks its own results and counts
+// Program hectic does at once all that a tracer could disturb: goroutines come and go, stacks
+// grow, the GC runs, channels, mutexes, timers, sockets, files, children, signals, locked
+// threads, changes of GOMAXPROCS, profiles. Each kind of work checks its own results and counts
 // its rounds.
 //
 // It prints "ready PID" and obeys lines on standard input:
 //
-//	check      "ok" when every kind of work has gone on since the last check; else who has not
+//	check      "ok" when every kind of work has made progress since the last check; else which has not
 //	counts     rounds of each kind, as JSON
 //
 // A wrong result ends it with a message.
@@ -42,7 +42,7 @@ func add(name string, run func(*work)) {
 	works = append(works, &work{name: name, run: run})
 }
 
-// addAlone adds what does not go with all else: it is done when it is named.
+// addAlone adds work that excludes other work: it runs only when it is named.
 func addAlone(name string, run func(*work)) {
 	works = append(works, &work{name: name, run: run, alone: true})
 }
@@ -55,7 +55,7 @@ func (w *work) done() {
 	}
 }
 
-// must ends the program: what is not true was broken by whoever looks at us.
+// must ends the program if a result is wrong: the tracer has broken it.
 func (w *work) must(ok bool, format string, args ...interface{}) {
 	if !ok {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", w.name, fmt.Sprintf(format, args...))

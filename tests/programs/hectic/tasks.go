@@ -8,7 +8,7 @@ import (
 
 func init() { add("tasks", tasks) }
 
-// Annotations of an execution trace, though the program makes none.
+// Annotations for an execution trace, although the program makes none.
 func tasks(w *work) {
 	for {
 		ctx, task := trace.NewTask(context.Background(), "errand")

@@ -1,8 +1,8 @@
-// Program hostile lies about itself while it is looked at: its list of goroutines, their headers,
-// stacks and labels, its list of threads, what it shares with `gospect trace` and the head of that, and
-// what a gospect that was killed has left in it, are other ones all the time.
+// Program hostile lies about itself while gospect reads it. It changes all the time: its list of
+// goroutines, their headers, stacks and labels, its list of threads, the memory shared with
+// `gospect trace` and its head, and the remains of a killed gospect.
 //
-// It prints "ready PID". It may crash by what it does to itself.
+// It prints "ready PID". Its lies may crash it.
 package main
 
 import (
@@ -83,7 +83,7 @@ type liar struct {
 	text uintptr
 }
 
-// value is one that somebody may rely on.
+// value is a number that a reader may rely on.
 func (l *liar) value() uint64 {
 	switch l.Intn(4) {
 	case 0:
@@ -97,7 +97,7 @@ func (l *liar) value() uint64 {
 	}
 }
 
-// goroutines replaces the list by one of true and made up ones, which change.
+// goroutines replaces the list by one of true and invented goroutines, which changes.
 func (l *liar) goroutines() {
 	length, list := word(l.at["runtime.allglen"]), word(l.at["runtime.allgptr"])
 	own := memory(count*8, 0x22, ^uintptr(0))
@@ -131,7 +131,7 @@ func (l *liar) goroutines() {
 	}
 }
 
-// threads makes the list of them a circle, or lead elsewhere, for moments.
+// threads makes the list of threads a circle, or makes it lead elsewhere, for short times.
 func (l *liar) threads() {
 	first := word(l.at["runtime.allm"])
 	truth := *first
@@ -167,13 +167,13 @@ func shared() (from, to uintptr) {
 	return 0, 0
 }
 
-// scribble writes into what it shares with the gospect that traces it, but for its first page.
+// scribble writes into the memory that is shared with gospect, except its first page.
 func (l *liar) scribble() {
 	for {
 		from, to := shared()
 		for end := time.Now().Add(20 * time.Millisecond); from != 0 && time.Now().Before(end); {
 			for i := 0; i < 100; i++ {
-				// Where there is something to be read, mostly.
+				// Mostly where there is something to read.
 				span := []int{1 << 16, 1 << 20, 1 << 24, int(to - from)}[l.Intn(4)]
 				at := 4096 + uintptr(l.Intn(span))&^7
 				if at+8 <= to-from {
@@ -186,7 +186,7 @@ func (l *liar) scribble() {
 	}
 }
 
-// head changes a word at a time of the first page of what it shares: all others are as gospect made them.
+// head changes one word of the first shared page at a time; all others are as gospect made them.
 func (l *liar) head() {
 	for {
 		from, _ := shared()
@@ -212,7 +212,7 @@ func memfd(name string, size int64) uintptr {
 	return memory(uintptr(size), syscall.MAP_SHARED, fd)
 }
 
-// staleAgent forges what a gospect that was killed leaves, for some time, with other numbers each time.
+// staleAgent forges the remains of a killed gospect for some time, with other numbers each time.
 func (l *liar) staleAgent() {
 	for {
 		code, data := memfd("gospect-code", 24576), memfd("gospect-data", 1<<16)
@@ -231,7 +231,7 @@ func (l *liar) staleAgent() {
 	}
 }
 
-// soundHead is one that gospect could have made, but for a word.
+// soundHead is a head that gospect could have made, except for one word.
 func (l *liar) soundHead(code uintptr) {
 	for at := uintptr(16); at < 400; at += 8 {
 		*word(code + at) = 0
@@ -244,7 +244,7 @@ func (l *liar) soundHead(code uintptr) {
 	*word(code + uintptr(8*l.Intn(50))) = l.value()
 }
 
-// work gives a trace something to tell.
+// work does something that a trace records.
 func work() {
 	for i := 0; ; i++ {
 		done := make(chan bool)
@@ -257,7 +257,7 @@ func work() {
 
 func main() {
 	flag.Parse()
-	debug.SetGCPercent(-1) // the collector would believe the lies
+	debug.SetGCPercent(-1) // the GC would believe the lies
 	at := symbols("runtime.allglen", "runtime.allgptr", "runtime.allm", "runtime.text")
 	for i := 0; i < 4; i++ {
 		go work()

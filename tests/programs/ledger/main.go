@@ -1,6 +1,6 @@
-// Program ledger keeps a ledger of where its workers spend their time, and gives it for any
-// interval. Each kind of worker waits in its own way, in functions of known names, for times that
-// keep no rhythm.
+// Program ledger keeps a ledger of where its workers spend their time, and reports it for any
+// interval. Each kind of worker waits in its own way, in functions of known names, for random
+// times.
 //
 // It prints "ready PID" and obeys lines on standard input:
 //
@@ -91,7 +91,7 @@ func startTrace(path string) *os.File {
 	return file
 }
 
-// logClock tells the reader of the trace what time it is.
+// logClock logs the current time for the reader of the trace.
 func logClock() {
 	trace.Log(context.Background(), "clock", fmt.Sprint(time.Now().UnixNano()))
 }

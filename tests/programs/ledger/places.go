@@ -51,7 +51,7 @@ func readAround(w *worker) {
 	}
 }
 
-// burnAround has a thread of its own, so that it knows its CPU time.
+// burnAround has its own thread, so that it knows its CPU time.
 func burnAround(w *worker) {
 	runtime.LockOSThread()
 	w.cpu = threadCPU
@@ -95,7 +95,7 @@ func lock(w *worker, mutex *sync.Mutex, d time.Duration) {
 	mutex.Unlock()
 }
 
-// call blocks in a system call that the runtime does not know to block.
+// call blocks in a system call that the runtime does not expect to block.
 //
 //go:noinline
 func call(w *worker, d time.Duration) {

@@ -1,6 +1,6 @@
-// Program masked has many threads that sleep, and makes those that look at them slow when it is told
-// to: the threads block all signals on deep stacks, below memory that can be read for long, and the
-// runtime's list of threads becomes a circle in which none of them is.
+// Program masked has many sleeping threads, and can make it slow to examine them: on request, the
+// threads block all signals on deep stacks, below memory that takes long to read, and the
+// runtime's list of threads becomes a circle without any of them.
 //
 // It prints "ready PID" when all sleep. It answers each line with "ok N": N is the number of threads
 // that sleep. Before it answers "mask" they block signals; before "circle" the list is a circle,
@@ -58,7 +58,7 @@ func address(name string) uintptr {
 	panic(name)
 }
 
-// How much of struct m and struct g is copied; both are larger.
+// How many bytes of struct m and struct g are copied; both are larger.
 const (
 	threadBytes    = 2048
 	goroutineBytes = 384
@@ -76,7 +76,7 @@ func forge(from uintptr, size int) []uintptr {
 
 func place(words []uintptr) uintptr { return uintptr(unsafe.Pointer(&words[0])) }
 
-// circle is a thread like the first of the list, but that comes after itself, is none that there is,
+// circle is a copy of the first thread in the list. It follows itself, does not exist,
 // and has no signal stack.
 func circle(first uintptr) uintptr {
 	fake := forge(first, threadBytes)
@@ -99,7 +99,7 @@ func circle(first uintptr) uintptr {
 	return place(fake)
 }
 
-// replace says whether the goroutine is of that thread, which is another from then on.
+// replace reports whether the goroutine belongs to that thread, and gives it to the other one.
 func replace(g []uintptr, m, by uintptr) bool {
 	for i := range g {
 		if g[i] == m {
@@ -110,7 +110,7 @@ func replace(g []uintptr, m, by uintptr) bool {
 	return false
 }
 
-// inHeap: that is, in memory of no file that can be read.
+// inHeap: the address is in memory without a file that can be read.
 func inHeap(address uintptr) bool {
 	for _, r := range writable {
 		if address >= r[0] && address+threadBytes <= r[1] {
@@ -139,7 +139,7 @@ func findWritable() {
 
 var kept [][]uintptr
 
-// follows: by that word one comes to all threads.
+// follows: that word leads to all threads.
 func follows(m, offset uintptr) bool {
 	count := 0
 	for ; inHeap(m); count++ {
@@ -148,7 +148,7 @@ func follows(m, offset uintptr) bool {
 	return count >= *threads && count < *threads+100
 }
 
-// sleep has its stack grown, so that it lies above what the runtime keeps of the threads.
+// sleep has its stack grown, so that it lies above the runtime's data about threads.
 //
 //go:noinline
 func sleep(deepOnes *[deep]byte) byte {
@@ -172,7 +172,7 @@ func sleep(deepOnes *[deep]byte) byte {
 
 var wanted uintptr
 
-// keep: new threads are before the circle for a moment only.
+// keep: new threads precede the circle only for a short time.
 func keep(list *uintptr) {
 	for ; ; time.Sleep(time.Millisecond) {
 		if other := atomic.LoadUintptr(&wanted); other != 0 {

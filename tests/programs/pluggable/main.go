@@ -32,7 +32,7 @@ func open(path string) {
 	time.Sleep(100 * time.Millisecond)
 }
 
-// call is a frame of the program's between two of the plugin's.
+// call is a frame of the program between two of the plugin.
 //
 //go:noinline
 func call(f func()) {

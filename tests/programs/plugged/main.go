@@ -21,7 +21,7 @@ func waiter(depth int) {
 	sink++
 }
 
-// Worker is created by a function of the plugin, and calls through one of the program.
+// Worker is created by a function of the plugin, and calls back through one of the program.
 //
 //go:noinline
 func Worker(call func(func())) {

@@ -1,5 +1,5 @@
-// Program renewed has everything new all the time: goroutines, stacks, labels and go statements'
-// callers, so that nothing of it may be kept for ever.
+// Program renewed makes new goroutines, stacks, labels and creators all the time, so
+// gospect must not keep all of them.
 //
 // It prints "ready PID", then how many goroutines it has begun, once a second.
 package main

@@ -4,7 +4,7 @@
 // It prints "ready PID" and obeys lines on standard input:
 //
 //	serve N WORKERS  serves so many; prints as JSON what each did
-//	labels KIND      a goroutine has labels that are meant badly, and sleeps with them; "ok"
+//	labels KIND      a goroutine gets invalid labels, and sleeps with them; "ok"
 //	flood SECONDS    sets of labels change as fast as they can; "ok" and how many times
 //	http N           an HTTP server of its own serves so many; prints as JSON what each handler did
 //	steady SECONDS CLIENTS HOLD THINK  clients, each on a connection of its own, come again after
@@ -33,11 +33,11 @@ import (
 	"time"
 )
 
-// interval is the moments just before and just behind something, in ns since the program began.
+// interval is the times just before and just after something, in ns since the program began.
 type interval [2]int64
 
-// request is what one did: for each operation when it began and ended. Its labels were set within
-// Set and taken away within Unset.
+// request is what a request did: for each operation when it began and ended. Its labels were set within
+// Set and removed within Unset.
 type request struct {
 	ID       string              `json:"id"`
 	Route    string              `json:"route"`
@@ -51,7 +51,7 @@ var start = time.Now()
 
 func now() int64 { return int64(time.Since(start)) }
 
-// helper is a worker's own: it holds its mutex, or answers, for as long as it is told to.
+// helper belongs to a worker: it holds its mutex, or answers, for as long as it is told to.
 type helper struct {
 	mutex  sync.Mutex
 	hold   chan time.Duration
@@ -85,7 +85,7 @@ func (h *helper) end() {
 	close(h.ask)
 }
 
-// Each of these is on the stack only between the two moments that are measured around it.
+// Each of these functions is on the stack only between the two times measured around it.
 
 //go:noinline
 func doSleep(d time.Duration) { time.Sleep(d) }
@@ -108,7 +108,7 @@ func doCPU(until int64) {
 	}
 }
 
-// doAsk tells the helper what to do: this too can take a while.
+// doAsk instructs the helper, which can also take a while.
 //
 //go:noinline
 func doAsk(h *helper, hold, answer time.Duration) {
@@ -188,7 +188,7 @@ func serveAll(n, workers int) []*request {
 	return requests
 }
 
-// bad labels, each with "bad" = its kind, so that they are found.
+// invalid labels, each with "bad" = its kind, so that a test finds them.
 func bad(kind string) []string {
 	labels := []string{"bad", kind}
 	switch kind {
@@ -219,7 +219,7 @@ func haveLabels(kind string) {
 	<-ready
 }
 
-// flood has two goroutines: one with few sets, one with a new one each time.
+// flood has two goroutines: one with few label sets, and one with a new set each time.
 func flood(seconds float64) int {
 	var wait sync.WaitGroup
 	var counts [2]int
@@ -250,8 +250,8 @@ func flood(seconds float64) int {
 }
 
 // serveHTTP serves n requests of one client, whose handlers sleep.
-// The collector is off: a handler that it stops or makes assist behind its last look at the clock
-// is longer than it knows.
+// The GC is off: if it stopped a handler after its last reading of the clock, or made it assist, the
+// handler would be longer than it knows.
 func serveHTTP(n int) []*request {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	var requests []*request
@@ -280,10 +280,10 @@ func serveHTTP(n int) []*request {
 	return requests
 }
 
-// visit is when a handler began and ended, and its client began and had the answer.
+// visit is when a handler began and ended, and when its client began and had the answer.
 type visit [4]int64
 
-// client visits at random times.
+// client sends requests at random times.
 func client(address string, think time.Duration, until time.Time, done chan<- []visit) {
 	own := http.Client{Transport: &http.Transport{}}
 	defer own.CloseIdleConnections()

@@ -1,5 +1,5 @@
-// Program restless replaces itself by itself again and again (execve), so that whoever reads it has
-// it change under the hands. It prints "ready PID" at first. After -times it prints "ok N", the
+// Program restless replaces itself by itself again and again (execve), so that it changes while it is
+// read. It prints "ready PID" at first. After -times it prints "ok N", the
 // number of times it did so, and execs -then, or ends.
 package main
 

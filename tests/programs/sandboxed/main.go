@@ -3,9 +3,9 @@
 //
 //	sandboxed ACTION
 //
-// ACTION is what such a call leads to: kill, trap or errno. It prints "ready PID"; 200 ms after the
+// ACTION is the effect of such a call: kill, trap or errno. It prints "ready PID"; 200 ms after the
 // line "filter" every thread has the filter. It answers each line with "ok N": N is 1 while the
-// workers go on.
+// workers make progress.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Program split spends its time in known places, and measures itself how much in which.
+// Program split spends its time in known places, and measures how much in each.
 //
 // It prints "ready PID" and obeys lines on standard input:
 //
@@ -136,7 +136,7 @@ func stageMutex(mutex *sync.Mutex, d time.Duration) {
 	mutex.Unlock()
 }
 
-// reader is always in a system call that nobody hands to the netpoller.
+// reader is always in a system call that bypasses the netpoller.
 func reader(context.Context) {
 	var pipe [2]int
 	if err := syscall.Pipe(pipe[:]); err != nil {

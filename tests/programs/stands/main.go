@@ -1,5 +1,5 @@
 // Stands traces itself with Go's own runtime/trace, for a second: one goroutine waits for a mutex all
-// through, another from 300 ms to 600 ms. The file named by its argument is a trace that gospect did
+// the time, another from 300 ms to 600 ms. The file named by its argument is a trace that gospect did
 // not make; the times of the second goroutine's wait, in ms since the trace began, are printed.
 package main
 

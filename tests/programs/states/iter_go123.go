@@ -20,7 +20,7 @@ func numbers(yield func(int) bool) {
 	}
 }
 
-// The coroutine waits until somebody wants its next number.
+// The coroutine waits until its next number is requested.
 func holdPulled() {
 	next, stop := iter.Pull(numbers)
 	defer stop()
@@ -29,7 +29,7 @@ func holdPulled() {
 	block()
 }
 
-// The coroutine is blocked, and who wants its number waits for it.
+// The coroutine is blocked, and the caller of its next number waits for it.
 func holdInCoroutine() {
 	next, stop := iter.Pull(func(yield func(int) bool) {
 		block()

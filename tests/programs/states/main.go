@@ -1,4 +1,4 @@
-// Program states holds a goroutine in every state that a goroutine can be in, and keeps still.
+// Program states holds a goroutine in every possible state, and keeps still.
 //
 // It prints "ready PID" once nothing moves any more. Then it obeys lines on standard input:
 //
@@ -66,8 +66,8 @@ func waitForChannel(c chan int) {
 	<-c
 }
 
-// settle returns when every goroutine but this one is parked, and the runtime's own have done what
-// they had to do.
+// settle returns when every goroutine but this one is parked, and the runtime's own have finished
+// their work.
 func settle() {
 	runtime.GC()
 	debug.FreeOSMemory()

@@ -1,4 +1,4 @@
-// Program steps is there to be stepped through, instruction by instruction: leaves without a frame,
+// Program steps is made for single-stepping, instruction by instruction: leaves without a frame,
 // prologues, epilogues, runtime.duffcopy, a stack that has to grow.
 //
 // It prints "ready PID" and obeys lines on standard input:

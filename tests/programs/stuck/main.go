@@ -71,7 +71,7 @@ func main() {
 	}
 	begun.Wait()
 	time.Sleep(100 * time.Millisecond)
-	// The second garbage collection notes the first one's time as that since when they wait.
+	// The second garbage collection records the time of the first one as the beginning of their wait.
 	before := time.Now()
 	runtime.GC()
 	after := time.Now()

@@ -1,5 +1,5 @@
-// Swapper waits until somebody who traces it has it make a file in memory, and then does with the
-// descriptor what harms a tracer that trusts it.
+// Swapper waits until its tracer makes it create a file in memory. Then it replaces or changes the
+// descriptor, which would harm a tracer that trusts it.
 //
 // It prints "ready PID" and obeys lines on standard input:
 //

@@ -1,5 +1,5 @@
 // Program switches burns CPU where threads change their stack: under runtime.systemstack, in the
-// vDSO, in the kernel, in runtime.morestack, in the scheduler; and far down a deep stack.
+// vDSO, in the kernel, in runtime.morestack, in the scheduler; and at the end of a deep stack.
 //
 // Its arguments say which: "alloc", "time", "grow", "pingpong", "deep", "deeper", "zero"; or it makes
 // "threads" all the time, or "many" that stay. It prints "ready PID" and
@@ -104,7 +104,7 @@ func fall(n int) uint64 {
 //go:noinline
 func deep() { sink = fall(90) }
 
-// deeper is more than the chain holds.
+// deeper has more frames than the callchain holds.
 //
 //go:noinline
 func deeper() { sink = fall(300) }
@@ -134,7 +134,7 @@ func zero() {
 	}
 }
 
-// threads ends a thread each time: who ends locked takes its thread along.
+// threads ends a thread each time: a goroutine that ends locked to its thread ends that, too.
 //
 //go:noinline
 func threads() {
@@ -149,7 +149,7 @@ func threads() {
 	}
 }
 
-// many holds 300 threads that wait, and one that does not.
+// many holds 300 threads that wait, and one that runs.
 //
 //go:noinline
 func many() {

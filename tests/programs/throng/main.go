@@ -1,5 +1,5 @@
-// Program throng has many goroutines that wait, each in a stack of its own, and can have many more
-// for a moment.
+// Program throng has many waiting goroutines, each in a stack of its own, and can have many more
+// for a short time.
 //
 // It prints "ready PID" when all wait. It answers "check" with "ok N", and "burst N" with "over" when
 // N more goroutines have come and gone. It ends when standard input does.
@@ -53,7 +53,7 @@ func stay() {
 	<-forever
 }
 
-// burst has n goroutines at a time, then none of them.
+// burst starts n goroutines at a time, which then end.
 func burst(n int) {
 	var there, gone sync.WaitGroup
 	end := make(chan int)

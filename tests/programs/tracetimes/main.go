@@ -17,20 +17,20 @@ import (
 	"golang.org/x/exp/trace"
 )
 
-// goroutine is what is known of one while the trace is read.
+// goroutine is the state of a goroutine while the trace is read.
 type goroutine struct {
 	regions []string // innermost last
 	state   string
 	since   trace.Time
 }
 
-// clock is a moment that the program logged: its time and the trace's.
+// clock is a time that the program logged, and the trace's time then.
 type clock struct {
 	wall int64
 	at   trace.Time
 }
 
-// step is a time that a goroutine spent in one state, in one region.
+// step is a period of a goroutine in one state and one region.
 type step struct {
 	region, state string
 	from, to      trace.Time

@@ -1,4 +1,4 @@
-// A program in which goroutines come and go all the time: what a look at its memory must stand.
+// A program in which goroutines come and go all the time. Reading its memory must still work.
 package main
 
 import (

@@ -27,7 +27,7 @@ build-check/build.ninja:
 	@scripts/install-deps build
 	@$(MESON) setup build-check --werror
 
-# For arm64, on another machine; tests/arm64/run runs it.
+# Cross-builds for arm64; tests/arm64/run runs it.
 arm64: build-arm64/build.ninja
 	@ninja -C build-arm64
 
@@ -55,7 +55,7 @@ attack: all build-asan/build.ninja
 	@ninja -C build-asan
 	@tests/run --slow tests/attack
 
-# A program that lies about everything, looked at by every verb under ASan for HOSTILE_SECONDS (an hour).
+# A program that lies about everything, read by every verb under ASan for HOSTILE_SECONDS (an hour).
 hostile: all build-asan/build.ninja
 	@ninja -C build-asan
 	@HOSTILE_SECONDS=$${HOSTILE_SECONDS:-3600} tests/run --slow tests/attack/test_hostile.py

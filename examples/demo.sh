@@ -45,7 +45,7 @@ find_go() {
 	[ "${minor:-0}" -ge 18 ] || go=$("$root/scripts/go-command")
 }
 
-# Where Yama is on, only root may look at a process that is not its child.
+# Where Yama is on, only root may read a process that is not its child.
 need_root() {
 	scope=$(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo 0)
 	[ "$(id -u)" != 0 ] && [ "$scope" != 0 ]
@@ -57,7 +57,7 @@ record() {
 		say "kernel.yama.ptrace_scope is $scope here: looking at another process needs sudo"
 		as_root=sudo
 	fi
-	# Two looks at the same time: a page for people, and a file for go tool pprof.
+	# Two recordings at the same time: a page for people, and a file for go tool pprof.
 	$as_root "$gospect" record -p "$service" -d "$seconds" -o "$work/demo.pb.gz" 2>"$work/second" &
 	second=$!
 	$as_root "$gospect" record -p "$service" -d "$seconds" -o demo.html

@@ -64,8 +64,8 @@ struct gospect_trace_options {
 	void (*incident_written)(void *arg, const char *path, double seconds,
 				 const struct gospect_error *err);
 	/* Of Go's format the version 1.`wire`: 22, 23 or 25; older readers than that cannot read
-	 * it. From 23 on `go tool trace` has the stacks of goroutines that wait during the whole trace, and
-	 * from 25 on the time of day. 0: 22. */
+	 * it. From 23 on `go tool trace` has the stacks of goroutines that wait during the whole
+	 * trace, and from 25 on the time of day. 0: 22. */
 	uint32_t wire;
 	uint32_t reserved2; /* 0 */
 };

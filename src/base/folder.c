@@ -14,7 +14,7 @@
 
 struct walk {
 	const char *path;
-	char *text; /* the path, or the text of a link and the rest of the path behind it */
+	char *text;     /* the path, or the text of a link and the rest of the path behind it */
 	const char *at; /* the rest in `text`, relative to `folder` */
 	int folder;
 	int links;

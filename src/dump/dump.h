@@ -50,7 +50,7 @@ struct dump {
 	const struct target_core *core; /* NULL: a live process */
 	struct oncpu_sampler *sampler; /* for the C code in stacks of running goroutines; or NULL */
 	struct error *no_on_cpu;       /* why running goroutines have no stacks; NULL: they have, or
-				        * none ran */
+					* none ran */
 	char *panic; /* the message of the panic that ended the process; NULL: none is known */
 	struct dump_goroutine *items; /* by id */
 	size_t count;

@@ -43,7 +43,7 @@ struct m_view {
 #define VIEW_FIELD(object, name, type)                                                 \
 	static inline type object##_view_##name(struct object##_view v)                \
 	{                                                                              \
-		type value = 0; /* for a version without this field */                  \
+		type value = 0; /* for a version without this field */                 \
                                                                                        \
 		if (v.n->object##_##name != GOLAYOUT_ABSENT)                           \
 			memcpy(&value, v.bytes + v.n->object##_##name, sizeof(value)); \

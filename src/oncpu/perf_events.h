@@ -59,7 +59,7 @@ struct perf_options {
 	double hz;
 	enum machine machine; /* must be this machine's */
 	size_t stack_size;    /* bytes of stack in a sample, a multiple of 8 below 65528 */
-	bool kernel;          /* record the kernel's frames; ERROR_DENIED if that is not permitted */
+	bool kernel; /* record the kernel's frames; ERROR_DENIED if that is not permitted */
 	/* Report also when threads leave their CPUs and return, where permitted. */
 	bool switches;
 	const struct perf_program *program; /* NULL: none */

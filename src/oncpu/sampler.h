@@ -45,7 +45,7 @@ struct oncpu_options {
 struct oncpu_stats {
 	uint64_t samples;      /* all samples of the target's threads */
 	uint64_t scheduler;    /* without a goroutine: in the scheduler, or on threads that are not
-			        * Go's */
+				* Go's */
 	uint64_t unwound;      /* complete stacks */
 	uint64_t truncated;    /* incomplete stacks */
 	uint64_t unknown;      /* that could not be unwound */

@@ -18,8 +18,8 @@
 enum record_owner {
 	RECORD_OWN,     /* the callchain is right */
 	RECORD_CALLERS, /* the callchain lacks the caller */
-	RECORD_AHEAD, /* that of a call to come (runtime.duffcopy): the callchain has a word too
-		       * many */
+	RECORD_AHEAD,   /* that of a call to come (runtime.duffcopy): the callchain has a word too
+			 * many */
 	RECORD_UNKNOWN, /* the register is used otherwise, or the code is unavailable */
 };
 

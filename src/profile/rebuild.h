@@ -17,10 +17,9 @@ struct rebuilt_frame {
 struct rebuild {
 	struct profile *profile;
 	struct intern texts;
-	struct intern
-		frames; /* of struct rebuilt_frame; words of stacks are numbers of frames, behind
-			 * the pseudo words */
-	uint64_t *pcs;  /* the current stack, innermost first */
+	struct intern frames; /* of struct rebuilt_frame; words of stacks are numbers of frames,
+			       * behind the pseudo words */
+	uint64_t *pcs;        /* the current stack, innermost first */
 	size_t depth;
 	size_t capacity;
 };

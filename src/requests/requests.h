@@ -57,7 +57,7 @@ struct requests {
 	size_t capacity;
 	struct intern names;
 	bool by_stacks;        /* some belong to functions whose calls are not recorded
-			        * (requests/inferred_spans.h) */
+				* (requests/inferred_spans.h) */
 	struct map by_labels;  /* a span's labels -> index in items + 1, or UINT64_MAX - 1 */
 	struct map by_name;    /* name and group -> index in items + 1 */
 	struct map goroutines; /* hash of index and goroutine: those counted */

@@ -74,7 +74,7 @@ struct wall_result {
 	double looks;      /* samples of each goroutine: passes, and the part of the last one */
 	double goroutines; /* the mean number that was counted */
 	double per_tick;   /* the mean number that was sampled in a tick */
-	double error; /* error of all stacks' shares together, at 95 % confidence */
+	double error;      /* error of all stacks' shares together, at 95 % confidence */
 	/* How often a goroutine counted without its labels or its stack, because there were too
 	 * many different ones. */
 	uint64_t crowded;

@@ -30,13 +30,14 @@ enum request_place {
 
 struct request_second {
 	uint64_t ns;
-	uint64_t interval;   /* between two samples of a goroutine, on average */
-	uint32_t first_done; /* index in `done` of the first of this second, counted over all time */
-	uint32_t begun;      /* requests on a connection that were seen before their end */
-	uint32_t quick;      /* requests that were not seen in a handler: shorter than the
-			      * interval */
-	uint32_t single;     /* requests that were seen once, in a goroutine that ended with them */
-	double idle;         /* idle connections, on average */
+	uint64_t interval; /* between two samples of a goroutine, on average */
+	uint32_t
+		first_done; /* index in `done` of the first of this second, counted over all time */
+	uint32_t begun;     /* requests on a connection that were seen before their end */
+	uint32_t quick;     /* requests that were not seen in a handler: shorter than the
+			     * interval */
+	uint32_t single;    /* requests that were seen once, in a goroutine that ended with them */
+	double idle;        /* idle connections, on average */
 };
 
 struct request_rate {

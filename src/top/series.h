@@ -5,7 +5,8 @@
 #include "top/rows.h"
 
 struct top_series {
-	double (*rows)[TOP_INTERVALS]; /* by row from `first` on, and by interval: 0 is the newest */
+	double (*rows)[TOP_INTERVALS]; /* by row from `first` on, and by interval: 0 is the newest
+					*/
 	size_t first, count;
 	size_t intervals;
 	/* Private. */

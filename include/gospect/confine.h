@@ -37,7 +37,7 @@ struct gospect_confine_options {
 	const char *const *new_folders;
 	const char *const *new_endings;
 	uint64_t memory;      /* bytes that may be allocated; 0: half of the machine's, or 1 GB */
-	uint64_t cpu_seconds; /* of processor time; 0: any */
+	uint64_t cpu_seconds; /* of CPU time; 0: any */
 	/* Called with one line when the kernel has no seccomp. NULL: no callback. */
 	void (*remark)(void *arg, const char *line);
 	void *arg; /* of remark() */

@@ -2,7 +2,7 @@
  * The interface of the agent, which runs inside the target, and gospect, which reads its records:
  * the layout of the shared memory and the format of the records.
  *
- * Each processor (P) of the target has a slot: only the thread that holds the P writes into the
+ * Each P of the target has a slot: only the thread that holds the P writes into the
  * slot's ring, so no hook ever waits. A thread without a P takes one of a few slots that are kept
  * for that. A ring is written by one and read by one: `write` and `read` count bytes and only grow.
  *
@@ -11,7 +11,7 @@
  * as is unread, and not its whole size; `moved` says where each chunk is. A chunk begins with a
  * struct agent_chunk; records follow, up to a RECORD_NONE or the chunk's end, and none goes over
  * the end. A record is a byte, its kind, and numbers as unsigned LEB128. The first of them, but in
- * RECORD_M, is the time since the record before it, in ticks of the processor's clock (TSC).
+ * RECORD_M, is the time since the record before it, in ticks of the CPU's clock (TSC).
  * agent/records.def describes the others.
  *
  * The target can write to all of it: the reader takes every number as hostile.
@@ -58,7 +58,7 @@ enum {
 	AGENT_MAX_ENTRY_SITES = 256, /* where these begin and return */
 };
 
-/* Gospect is gone when it has not been there for so many ticks of the processor's clock: 2 to 4 s
+/* Gospect is gone when it has not been there for so many ticks of the CPU's clock: 2 to 4 s
  * at 4 to 2 GHz. */
 #define AGENT_ABSENCE (1ull << 33)
 

@@ -42,7 +42,7 @@ INLINE uint8_t *fast_body(const struct agent_slot *s)
 	return (uint8_t *)(s->bias + s->write + 4);
 }
 
-/* The line of the ring that comes next is not in this processor's cache, for gospect was the last
+/* The line of the ring that comes next is not in this CPU's cache, for gospect was the last
  * to have it: the next locked instruction, which is the runtime's, would wait for the store. */
 INLINE void prefetch_line_behind(const uint8_t *at)
 {

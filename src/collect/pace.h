@@ -21,7 +21,7 @@ struct pace {
 	pid_t thread;
 	bool may_wait;   /* and come back */
 	int running;     /* /proc/loadavg; -1: it cannot be read */
-	long processors; /* that the thread may have */
+	long processors; /* CPUs that the thread may use */
 };
 
 /* For the calling thread. */

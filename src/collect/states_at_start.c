@@ -62,7 +62,7 @@ static void read_m(struct target *t, const struct golayout *lay, uint64_t m, uin
 }
 
 /* It runs, but has not passed exitsyscall()'s hook, which from Go 1.26 on is behind the change of
- * its state; or it is on its way into a system call that blocks, without a processor soon. */
+ * its state; or it is about to enter a system call that blocks, and soon has no P. */
 static bool is_in_syscall_still(const struct golayout *lay, struct g_view g)
 {
 	return lay->minor >= 26 && g_view_syscallsp(g);

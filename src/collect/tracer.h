@@ -62,7 +62,7 @@ struct tracer_stats {
 	uint64_t labels_lost;  /* sets that are not known: too many, or in use no more */
 	uint64_t absences;     /* times that gospect did not run for seconds, and lost events */
 	int spill_failed;      /* why nothing went to the file any more: an errno, or 0 */
-	uint64_t without_ring; /* processors of the program that had to share rings */
+	uint64_t without_ring; /* Ps that had to share rings */
 	uint64_t bytes;        /* of records */
 	uint64_t attach_pause_ns; /* all threads stopped, to put the agent in */
 	uint64_t detach_pause_ns; /* the longest, to take it out */

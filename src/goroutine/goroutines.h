@@ -37,10 +37,9 @@ struct goroutine_record {
 	uint64_t sp; /* where its stack begins; of a system call: where it was entered */
 	uint64_t pc;
 	uint64_t goid;
-	uint32_t key;  /* status, wait reason and trackingSeq: goroutine_key_*() */
-	uint32_t tick; /* m.syscalltick of a system call */
-	uint32_t
-		stack; /* in set->stacks; a synthetic one for a goroutine that runs or is unknown */
+	uint32_t key;   /* status, wait reason and trackingSeq: goroutine_key_*() */
+	uint32_t tick;  /* m.syscalltick of a system call */
+	uint32_t stack; /* in set->stacks; synthetic if it runs or is unknown */
 	uint32_t labels;
 	uint32_t flags;
 	/* For the caller alone: the set carries them along and ignores them. */

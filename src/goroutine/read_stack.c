@@ -4,7 +4,7 @@
  * The proof is trackingSeq, 8 bits, which a goroutine increments just after it leaves the state
  * "running". It needs two more conditions:
  * - A call reads so few goroutines that none can move 256 times meanwhile: it takes 80 ns at least
- *   to move once. A call that takes longer proves nothing (the kernel gave the processor to
+ *   to move once. A call that takes longer proves nothing (the kernel gave the CPU to
  *   somebody else in the middle of it, or the machine is slow); then stack and header are read
  *   once more, and have to be the same. A goroutine that moves fast shows another stack then.
  * - Between the change of state and the addition there are a few nanoseconds. As long as they last

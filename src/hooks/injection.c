@@ -42,7 +42,7 @@ struct injection {
 	uint64_t code, control;     /* addresses in the target */
 	struct agent_shared layout; /* as gospect made it */
 	struct surgeon_answer answer;
-	uint64_t p_now; /* processors that there are, and have a slot */
+	uint64_t p_now; /* Ps that exist and have a slot */
 	uint64_t without_ring;
 	struct agent_shared *shared;
 	int shared_file;

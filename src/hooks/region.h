@@ -14,7 +14,7 @@
 struct error *region_choose(struct target *t, const struct image *img, uint64_t size,
 			    uint64_t *ret) must_check;
 
-/* How many processors (Ps) there are. */
+/* How many Ps there are. */
 struct error *region_p_count(struct target *t, const struct golayout *lay,
 			     uint64_t *ret) must_check;
 

@@ -42,7 +42,7 @@ struct reading {
 	size_t next_unwinder;
 	uint64_t first_time, last_time;
 	uint64_t timed;   /* samples of events that count time */
-	uint64_t idle;    /* of processors that had nothing to do */
+	uint64_t idle;    /* samples of idle CPUs */
 	uint64_t strange; /* samples that do not match the header */
 	size_t files_said;
 	size_t files_not_said;

@@ -2,7 +2,7 @@
  * Stale stacks: the GC has moved a stack that was borrowed under systemstack.
  *
  * Up to Go 1.25 the collector may shrink the stack of a goroutine that waits under systemstack
- * while its thread helps to mark, stops the world or waits for all processors: runtime/stack.go,
+ * while its thread helps to mark, stops the world or waits for all Ps: runtime/stack.go,
  * isShrinkStackSafe. Code on the thread's own stack keeps the old frame pointer. It leads to the
  * stack's old place, and so does the kernel's chain: to free memory or, from its outermost frames
  * on, to another goroutine's stack. Some such chains look like a whole stack and are a mix of two.

@@ -37,7 +37,7 @@ struct goroutine_place {
 	uint64_t sp;
 	uint64_t lr;
 	uint64_t start_pc;
-	uint64_t ran; /* another number when it has run, and left its processor, since */
+	uint64_t ran; /* changes when it runs and leaves its CPU */
 };
 
 struct sampled_goroutine {

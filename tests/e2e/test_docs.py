@@ -24,7 +24,7 @@ def check():
     return module
 
 
-@pytest.mark.parametrize("name", ("links", "options", "figures", "counts", "messages", "records", "library", "files", "manuals"))
+@pytest.mark.parametrize("name", ("links", "options", "figures", "counts", "sections", "messages", "records", "library", "files", "manuals"))
 def test_the_documents_are_those_of_the_program(name):
     done = subprocess.run([sys.executable, SCRIPT, "--only", name], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -108,6 +108,12 @@ def test_a_figure_of_the_guide_is_measured_or_printed(check, tmp_path):
     assert not list(check.check_figures_of_guide([page]))
     page.write_text("It takes 987.6 ms of `12.3 KB` for 40 s.\n")
     assert len(list(check.check_figures_of_guide([page]))) == 1
+
+
+def test_a_section_of_the_benchmarks_that_the_page_lacks_is_found(check):
+    run = 'SECTIONS = {\n    "dump": dumps.measure,\n    "stops": stops.measure,\n}\n'
+    assert not list(check.check_sections(run, "It runs one part: `dump`,\n`stops`.\n"))
+    assert len(list(check.check_sections(run, "It runs one part: `dump`.\n"))) == 1
 
 
 def test_a_stale_count_is_found(tmp_path):

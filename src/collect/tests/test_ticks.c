@@ -1,4 +1,4 @@
-/* The processor's clock as time, also before there is enough to tell its speed. */
+/* The CPU's clock as time, also before there is enough to tell its speed. */
 #include "base/unit_test.h"
 #include "collect/ticks.h"
 

@@ -319,7 +319,7 @@ static void a_stack_that_goes_on_elsewhere_is_not_kept(void **state)
 }
 
 /* reentersyscall(pc, sp, bp) says where the goroutine will be; the first time all has to be
- * looked for, then the stack is known. Without the processor's slot another is taken. */
+ * looked for, then the stack is known. Without the P's slot, another one is taken. */
 static void a_system_call_is_told_with_its_stack(void **state)
 {
 	static const uint64_t expected[] = {0x1001, 0x1002, 0x1003};

@@ -96,7 +96,7 @@ static struct error *look(void (*function)(void), struct look *l)
 	assert_null(target_open_process(l->threads.pid, &l->t));
 	l->quiescence.functions.systemstack_switch = made_switch;
 	assert_null(quiescence_prepare(l->t, &made_words, &l->quiescence));
-	/* It had no processor for some tries. */
+	/* It got no CPU for some tries. */
 	while ((err = run_on_tracer_thread(stop_and_look, l)) == &error_fault)
 		threads_let_run(&l->threads, 0);
 	target_close(l->t);

@@ -112,16 +112,16 @@ void say_remark(void *arg, const char *line)
 	say("%s", line);
 }
 
-static bool all_said;
+static bool all_numbers;
 
-void say_all(void)
+void print_all_numbers(void)
 {
-	all_said = true;
+	all_numbers = true;
 }
 
-bool says_all(void)
+bool prints_all_numbers(void)
 {
-	return all_said || !isatty(STDERR_FILENO);
+	return all_numbers || !isatty(STDERR_FILENO);
 }
 
 const char *count_text(unsigned long count, char text[static 32])

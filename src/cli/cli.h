@@ -43,8 +43,8 @@ void say_work(const char *what);
 void say_work_on(const char *verb, const char *path);
 
 /* Makes summaries print all their numbers. Without this, only a terminal gets short ones. */
-void say_all(void);
-bool says_all(void);
+void print_all_numbers(void);
+bool prints_all_numbers(void);
 
 /* With separators: "10,961". */
 const char *count_text(unsigned long count, char text[static 32]);

@@ -463,7 +463,7 @@ void record_many_say(const struct gospect_profile *profile, const struct many_su
 	const char *arrow = path ? " -> " : "";
 	char samples[32], cost[64] = "";
 
-	if (says_all())
+	if (prints_all_numbers())
 		snprintf(cost, sizeof(cost), ", gospect used %.1f %% of a core", s->cpu_percent);
 	say("%.1f s, %zu processes, %.0f goroutines, %s samples%s%s%s", p->duration_ns / 1e9,
 	    s->processes, s->goroutines, count_text(p->samples, samples), cost, arrow, path ?: "");

@@ -36,7 +36,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'r':
 		return parse_number_option(arg, 0.1, 10000, &o->rate, state, "rate");
 	case 'v':
-		say_all();
+		print_all_numbers();
 		return 0;
 	case KEY_BUDGET:
 		return parse_number_option(arg, 0.01, 100, &o->budget, state, "budget");
@@ -98,7 +98,7 @@ void recording_say(const struct gospect_profile *profile,
 	char samples[32];
 
 	say_budget(p, given);
-	if (says_all())
+	if (prints_all_numbers())
 		say("%.1f s, %.0f goroutines (each sampled %.1f times a second), %lu samples at "
 		    "%.1f Hz, shares accurate to ±%.2g points (95 %% confidence), %lu ticks "
 		    "missed, %lu reads dropped as torn, gospect used %.1f %% of a core%s%s",

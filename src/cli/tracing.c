@@ -91,7 +91,7 @@ static void say_summary(const struct gospect_trace_stats *stats, const char *pat
 	bool named = path && strcmp(path, "-");
 	char events[32];
 
-	if (!says_all() && !stats->lost && !stats->stacks_lost) {
+	if (!prints_all_numbers() && !stats->lost && !stats->stacks_lost) {
 		say("%.1f s, %s events, the target paused for %.2f ms at most%s%s",
 		    stats->duration_ns / 1e9, count_text(stats->events, events),
 		    stats->pause_ns / 1e6, named ? " -> " : "", named ? path : "");

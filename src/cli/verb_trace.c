@@ -79,7 +79,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &v->request;
 		return 0;
 	case 'v':
-		say_all();
+		print_all_numbers();
 		return 0;
 	case 'd':
 		return parse_duration_option(arg, 0.01, 1e7, &v->options.duration, state);

@@ -15,7 +15,7 @@
 #include "image/plugins.h"
 #include "image/version.h"
 
-static struct error *open_twin(struct image *img, const char *path)
+static struct error *open_unstripped(struct image *img, const char *path)
 {
 	int fd = regular_file_open(path);
 	struct error *err;
@@ -174,7 +174,7 @@ struct error *image_open(struct target *t, const char *exe, struct image **ret)
 		img->bias = entry - elf_file_entry(img->elf);
 	}
 	if (exe)
-		err = open_twin(img, exe);
+		err = open_unstripped(img, exe);
 	if (!err && target_core(t))
 		err = check_core(img, t, target_core(t));
 	if (!err && target_core(t))

@@ -45,7 +45,7 @@ pid_t guardian_pid(void)
 	return line.pid;
 }
 
-void guardian_told(bool holding)
+void guardian_note_holding(bool holding)
 {
 	char what = holding ? GUARDIAN_HOLDS : GUARDIAN_LET_GO;
 

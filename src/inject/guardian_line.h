@@ -19,6 +19,6 @@ pid_t guardian_take_over(void);
 pid_t guardian_pid(void);
 
 /* Threads of the target are held from now on, or no more. Any thread may call it. */
-void guardian_told(bool holding);
+void guardian_note_holding(bool holding);
 
 #endif

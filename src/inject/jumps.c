@@ -149,7 +149,7 @@ static struct error *must_check try_to_write_jumps(struct attach_step *step)
 		if (err != &error_fault && !threads_are_borrowed(err, start))
 			return err;
 		error_destroy(err);
-		if (threads_told_to_end())
+		if (threads_must_end())
 			return &error_stopped;
 		if (clock_now() > until)
 			return threads_stand(pid, step->threads.stuck ?: pid);

@@ -91,7 +91,7 @@ struct search {
 
 static bool is_over(const struct search *s)
 {
-	return threads_told_to_end() || clock_now() > s->until;
+	return threads_must_end() || clock_now() > s->until;
 }
 
 static struct error *must_check read_next_m(struct search *s)
@@ -333,7 +333,7 @@ static struct error *must_check search(struct search *s)
 	struct error *err;
 
 	while ((err = try_threads(s)) == &error_fault) {
-		if (threads_told_to_end())
+		if (threads_must_end())
 			return &error_stopped;
 		if (is_over(s))
 			return threads_stand(s->r->pid, s->r->pid);

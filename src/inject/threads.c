@@ -52,7 +52,7 @@
 #define BORROWED_NS 300000000ull
 const volatile sig_atomic_t *threads_end;
 
-bool threads_told_to_end(void)
+bool threads_must_end(void)
 {
 	return threads_end && *threads_end;
 }
@@ -416,7 +416,7 @@ struct error *threads_stop_one(struct threads *t, pid_t id)
 	struct error *err;
 
 	forget(t);
-	guardian_told(true);
+	guardian_note_holding(true);
 	err = add(t, id);
 	if (!err)
 		err = seize_awake(t);
@@ -493,7 +493,7 @@ struct error *threads_stop_asleep(struct threads *t)
 	t->stuck = 0;
 	t->stood_ns = t->held_ns = 0;
 	err = find_all(t);
-	guardian_told(true);
+	guardian_note_holding(true);
 	t->interrupt_ns = clock_now();
 	if (!err)
 		err = t->stuck ? &error_fault : second_tracer_share(t->second, stop_own_asleep, t);
@@ -528,8 +528,7 @@ void threads_let_run(const struct threads *t, uint64_t until)
 
 	us = us < MOST_RUN_US ? us : MOST_RUN_US;
 	usleep(us > LEAST_RUN_US ? us : LEAST_RUN_US);
-	while (t->stuck && cannot_stop(t, t->stuck) && clock_now() < until &&
-	       !threads_told_to_end())
+	while (t->stuck && cannot_stop(t, t->stuck) && clock_now() < until && !threads_must_end())
 		usleep(LOOK_US);
 }
 
@@ -620,7 +619,7 @@ uint64_t threads_resume(struct threads *t)
 	second_tracer_end(t->second);
 	t->second = NULL;
 	forget(t);
-	guardian_told(false);
+	guardian_note_holding(false);
 	return at;
 }
 

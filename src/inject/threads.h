@@ -96,7 +96,7 @@ struct error *threads_stand(pid_t pid, pid_t id) must_check;
 
 /* Not 0: waits end with ERROR_STOPPED; NULL: nothing ends them. One for the process. */
 extern const volatile sig_atomic_t *threads_end;
-bool threads_told_to_end(void);
+bool threads_must_end(void);
 
 /*
  * Waits for a stop or the end of a thread that this thread traces; *ret_status as waitpid(2) has

@@ -212,7 +212,7 @@ static int compare_interned(const void *a, const void *b, void *arg)
 }
 
 /* A growing map shows a label twice. */
-static size_t drop_twins(struct label *labels, size_t count)
+static size_t drop_duplicates(struct label *labels, size_t count)
 {
 	size_t n = 0;
 
@@ -339,7 +339,7 @@ static struct error *take_set(struct label_sets *sets, const struct incoming *in
 		*text += key + value;
 	}
 	qsort_r(labels, in->count, sizeof(*labels), compare_interned, sets);
-	n = drop_twins(labels, in->count);
+	n = drop_duplicates(labels, in->count);
 	if (!is_full(sets))
 		return intern_set(sets, labels, n, ret);
 	*ret = known_set(sets, labels, n);

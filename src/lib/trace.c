@@ -75,7 +75,7 @@ struct gospect_trace {
 	const char *incident;    /* the last file of the flight; NULL: none */
 	bool is_news;            /* something happened since the last file of the flight */
 	uint64_t asked_ns;       /* records before this are to be written now; 0: no request */
-	uint64_t told_ns;        /* when progress was last reported */
+	uint64_t reported_ns;    /* when progress was last reported */
 	uint64_t stopped_ns;     /* when the agent was removed; 0: it was not */
 	bool renewed;            /* a generation has ended, and its texts have not been swept yet */
 	bool filled;             /* it ended because too many records waited */
@@ -538,12 +538,12 @@ static void tell(struct gospect_trace *t, uint64_t began)
 {
 	uint64_t now = clock_now();
 
-	if (now - t->told_ns < PROGRESS_NS)
+	if (now - t->reported_ns < PROGRESS_NS)
 		return;
 	if (t->options.progress)
 		t->options.progress(t->options.arg, (now - began) / 1e9,
 				    trace_model_stats(t->model).events);
-	t->told_ns = now;
+	t->reported_ns = now;
 }
 
 /* Whether the trace, with its undecoded records, reaches its limit. A record takes about as many

@@ -44,8 +44,8 @@ struct reading {
 	uint64_t timed;   /* samples of events that count time */
 	uint64_t idle;    /* samples of idle CPUs */
 	uint64_t strange; /* samples that do not match the header */
-	size_t files_said;
-	size_t files_not_said;
+	size_t files_reported;
+	size_t files_unreported;
 };
 
 static void reading_release(struct reading *r)
@@ -138,11 +138,11 @@ static struct error *say_file(struct reading *r, const struct recorded_process *
 	if (file->said || !why)
 		return NULL;
 	file->said = true;
-	if (r->files_said >= MAX_FILES_SAID) {
-		r->files_not_said++;
+	if (r->files_reported >= MAX_FILES_SAID) {
+		r->files_unreported++;
 		return NULL;
 	}
-	r->files_said++;
+	r->files_reported++;
 	return perfdata_remark(r->remarks,
 			       "%s (process %u, %s) %s: its stacks stay as perf recorded them",
 			       file->path, p->pid, *p->comm ? p->comm : "?", why);
@@ -473,11 +473,11 @@ static struct error *remark_defects(struct reading *r)
 				      "%" PRIu64
 				      " sample%s ignored: they do not match the header of the file",
 				      r->strange, plural(r->strange));
-	if (!err && r->files_not_said)
+	if (!err && r->files_unreported)
 		err = perfdata_remark(
 			r->remarks,
 			"%zu more programs are missing on this machine or are other builds; their functions have no names",
-			r->files_not_said);
+			r->files_unreported);
 	if (!err && c->no_caller)
 		err = perfdata_remark(
 			r->remarks,

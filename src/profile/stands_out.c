@@ -521,7 +521,7 @@ static struct error *say_longest(struct finder *f)
 	return say_place(f, &sb, &place);
 }
 
-static bool is_said(const struct finder *f, const struct strbuf *focus, const char *wait)
+static bool is_reported(const struct finder *f, const struct strbuf *focus, const char *wait)
 {
 	for (size_t i = 0; i < f->out->count; i++) {
 		const struct sentence *s = &f->out->sentences[i];
@@ -548,7 +548,8 @@ static struct error *say_largest(struct finder *f)
 	if (!largest)
 		return NULL;
 	add_focus(&focus, name_of(f, largest->function));
-	if (!focus.failed && is_said(f, &focus, intern_get(&f->profile->strings, largest->wait)))
+	if (!focus.failed &&
+	    is_reported(f, &focus, intern_get(&f->profile->strings, largest->wait)))
 		return NULL;
 	strbuf_adds(&sb, "Of what is not idle, ");
 	add_share(&sb, largest->time - largest->idle, f->tally.busy);
@@ -558,8 +559,8 @@ static struct error *say_largest(struct finder *f)
 			 &(struct place){largest->function, largest->wait, largest->time, 0});
 }
 
-static struct error *say_all(struct finder *f, struct error *(*const *makers)(struct finder *),
-			     size_t count)
+static struct error *
+print_all_numbers(struct finder *f, struct error *(*const *makers)(struct finder *), size_t count)
 {
 	struct error *err = NULL;
 
@@ -584,11 +585,11 @@ struct error *stands_out_find(const struct profile *p, const struct profile_symb
 	if (!err)
 		err = rhythm_find(p, &f.tally, &f.rhythm);
 	if (!err)
-		err = say_all(&f, grave, ARRAY_SIZE(grave));
+		err = print_all_numbers(&f, grave, ARRAY_SIZE(grave));
 	out.grave = out.count;
 	f.most = MAX_SENTENCES;
 	if (!err)
-		err = say_all(&f, always, ARRAY_SIZE(always));
+		err = print_all_numbers(&f, always, ARRAY_SIZE(always));
 	tally_release(&f.tally);
 	if (err)
 		return err;

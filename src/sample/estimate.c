@@ -215,5 +215,5 @@ void estimate_finish(struct estimate *e, uint64_t now, const struct goroutine_re
 		precision_cut_pass(&e->precision, rest, all / seen);
 	}
 	tell_cpu(&e->buckets);
-	precision_tell(&e->precision, &e->buckets);
+	precision_finish(&e->precision, &e->buckets);
 }

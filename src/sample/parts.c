@@ -19,8 +19,8 @@ static struct error *tell_samples(struct parts *p, const struct cpu_source *cpu,
 	return err ? err : hand_over(p, begin, now);
 }
 
-struct error *parts_tell(struct parts *p, const struct estimate *e, struct goroutine_set *set,
-			 const struct cpu_source *cpu, uint64_t now)
+struct error *parts_report(struct parts *p, const struct estimate *e, struct goroutine_set *set,
+			   const struct cpu_source *cpu, uint64_t now)
 {
 	uint64_t begin = p->interval.credited, ns;
 	struct error *err;
@@ -34,7 +34,7 @@ struct error *parts_tell(struct parts *p, const struct estimate *e, struct gorou
 	return err || !cpu->buckets ? err : tell_samples(p, cpu, now);
 }
 
-struct error *parts_tell_rest(struct parts *p, const struct estimate *e, uint64_t end)
+struct error *parts_report_rest(struct parts *p, const struct estimate *e, uint64_t end)
 {
 	uint64_t begin = p->interval.credited;
 	struct error *err = p->part ? interval_take_rest(&p->interval, e) : NULL;

@@ -14,10 +14,10 @@ struct parts {
 
 /* Reports the samples up to the last pass, and the on-CPU samples up to `now`, in ns since the
  * beginning. On-CPU samples come in each tick, however long a pass is. `cpu` may be all zero. */
-struct error *parts_tell(struct parts *parts, const struct estimate *e, struct goroutine_set *set,
-			 const struct cpu_source *cpu, uint64_t now) must_check;
+struct error *parts_report(struct parts *parts, const struct estimate *e, struct goroutine_set *set,
+			   const struct cpu_source *cpu, uint64_t now) must_check;
 /* After estimate_finish(): reports what the estimate made of the pass that the end cut short. */
-struct error *parts_tell_rest(struct parts *parts, const struct estimate *e,
-			      uint64_t end) must_check;
+struct error *parts_report_rest(struct parts *parts, const struct estimate *e,
+				uint64_t end) must_check;
 
 #endif

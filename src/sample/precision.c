@@ -171,7 +171,7 @@ static double grain_of(const struct precision *p, double total)
 	return p->moving_ticks ? total * fmin(p->moving_ns / again, 1) / p->moving_ticks : 0;
 }
 
-void precision_tell(const struct precision *p, struct buckets *b)
+void precision_finish(const struct precision *p, struct buckets *b)
 {
 	double grain = grain_of(p, total_ns(b));
 

@@ -72,7 +72,7 @@ void precision_cut_pass(struct precision *p, double ns, double scale);
 double precision_net(const struct precision *p, uint32_t bucket);
 
 /* Sets the variance and grain of each bucket, whose times are complete. */
-void precision_tell(const struct precision *p, struct buckets *b);
+void precision_finish(const struct precision *p, struct buckets *b);
 /* The error of all stacks' shares together, with 95 % confidence. */
 double precision_error(const struct precision *p, const struct buckets *b);
 void precision_release(struct precision *p);

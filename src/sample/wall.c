@@ -506,7 +506,7 @@ static struct error *tell_part_if_due(struct wall_sampler *s)
 	if (!s->parts.part || now < s->part_due)
 		return NULL;
 	cpu = clock_cpu();
-	err = parts_tell(&s->parts, &s->estimate, s->set, &s->cpu, now - s->started);
+	err = parts_report(&s->parts, &s->estimate, s->set, &s->cpu, now - s->started);
 	if (!unlimited(s))
 		pause = fmax(pause, (clock_cpu() - cpu) / (PART_OF_BUDGET * s->options.budget));
 	s->part_due = clock_now() + pause;
@@ -568,11 +568,11 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 	if (err && err->code != ERROR_GONE && !s->result.ticks)
 		return err;
 	s->result.ended = err;
-	err = parts_tell(&s->parts, &s->estimate, s->set, &s->cpu, end - s->started);
+	err = parts_report(&s->parts, &s->estimate, s->set, &s->cpu, end - s->started);
 	if (err)
 		return err;
 	estimate_finish(&s->estimate, end, goroutine_set_records(s->set), s->units);
-	err = parts_tell_rest(&s->parts, &s->estimate, end - s->started);
+	err = parts_report_rest(&s->parts, &s->estimate, end - s->started);
 	if (err)
 		return err;
 	s->result.goroutines = end > s->started ? total_ns(s) / (end - s->started) : 0;

@@ -28,7 +28,7 @@ static bool bytes_are_same(struct running_walk *w)
 }
 
 /* With a copy: it is at the same place, has not run since, and the copied bytes are still there. */
-static bool is_as_at_the_moment(const struct running_walk *w, const struct goroutine_place *now)
+static bool is_as_in_the_sample(const struct running_walk *w, const struct goroutine_place *now)
 {
 	const struct sampled_goroutine *m = w->in->sampled;
 	uint8_t bytes[WINDOW_SIZE];
@@ -47,7 +47,7 @@ static bool is_still_parked(struct running_walk *w, uint64_t sp)
 	struct goroutine_place now;
 
 	return w->result.g && w->source->goroutine(w->source->arg, w->result.g, &now) &&
-	       now.sp == sp && is_as_at_the_moment(w, &now);
+	       now.sp == sp && is_as_in_the_sample(w, &now);
 }
 
 static bool holds(struct running_walk *w, enum guard guard, uint64_t guard_sp)

@@ -612,7 +612,7 @@ static void two_threads_read_truncated_files(void **state)
 	assert_false(mapped_file_unreported());
 }
 
-static void a_truncation_that_nobody_was_told_is_remembered(void **state)
+static void an_unreported_truncation_is_remembered(void **state)
 {
 	_cleanup_close_ int fd = make_file("program");
 	struct mapped_file *file;
@@ -763,7 +763,7 @@ int main(void)
 		TEST_IN_FOLDER(a_fault_outside_of_all_files_is_not_mended),
 		TEST_IN_FOLDER(two_threads_read_truncated_files),
 		TEST_IN_FOLDER(file_without_a_sigbus_handler_is_read_at_open),
-		TEST_IN_FOLDER(a_truncation_that_nobody_was_told_is_remembered),
+		TEST_IN_FOLDER(an_unreported_truncation_is_remembered),
 		TEST_IN_FOLDER(room_for_memory_is_that_of_the_fullest_group_around),
 		TEST_IN_FOLDER(room_for_memory_in_a_container_is_that_of_what_is_mounted),
 		TEST_IN_FOLDER(mounts_are_read_whatever_stands_between_their_fields),

@@ -193,7 +193,7 @@ static void another_thread_on_the_processor_is_noticed(void **state)
 	assert_start(d, 1002, 2, 999);
 }
 
-static void a_loss_is_told_where_it_happened(void **state)
+static void a_loss_is_reported_where_it_happened(void **state)
 {
 	struct made *d = *state;
 	const struct drain_record *r;
@@ -445,7 +445,7 @@ int main(void)
 		TEST(record_that_may_have_predecessors_waits),
 		TEST(the_last_moments_wait_until_the_end),
 		TEST(another_thread_on_the_processor_is_noticed),
-		TEST(a_loss_is_told_where_it_happened),
+		TEST(a_loss_is_reported_where_it_happened),
 		TEST(room_is_given_back_when_bytes_were_copied_and_blocks_when_records_were_taken),
 		TEST(texts_are_given_with_their_lengths),
 		TEST(nonsense_costs_the_rest_of_its_chunk_alone),

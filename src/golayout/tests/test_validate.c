@@ -268,7 +268,7 @@ static void a_broken_machine_or_processor_is_named(void **state)
 	assert_invalid(w, "runtime.gomaxprocs", false);
 }
 
-static void a_program_that_is_starting_is_told_apart(void **state)
+static void a_starting_program_is_distinguished(void **state)
 {
 	_cleanup_world_ struct world *w = world_create(27);
 
@@ -291,7 +291,7 @@ int main(void)
 		cmocka_unit_test(a_broken_goroutine_is_named),
 		cmocka_unit_test(optional_invariants_are_not_checked),
 		cmocka_unit_test(a_broken_machine_or_processor_is_named),
-		cmocka_unit_test(a_program_that_is_starting_is_told_apart),
+		cmocka_unit_test(a_starting_program_is_distinguished),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

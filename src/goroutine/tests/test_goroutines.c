@@ -150,7 +150,7 @@ static void new_goroutines_are_found(void **state)
 	assert_int_equal(goroutine_set_count(set), 20);
 }
 
-static void the_dead_are_told_once(void **state)
+static void the_dead_are_reported_once(void **state)
 {
 	start(27, 3, false);
 	look();
@@ -458,7 +458,7 @@ int main(void)
 		RUNTIME_TEST(unchanged_goroutine_is_not_read_again),
 		RUNTIME_TEST(goroutine_that_ran_in_between_is_changed),
 		RUNTIME_TEST(new_goroutines_are_found),
-		RUNTIME_TEST(the_dead_are_told_once),
+		RUNTIME_TEST(the_dead_are_reported_once),
 		RUNTIME_TEST(long_dead_ones_are_looked_at_rarely),
 		RUNTIME_TEST(running_goroutine_gets_a_synthetic_stack),
 		RUNTIME_TEST(system_goroutines_are_marked),

@@ -380,7 +380,7 @@ static void a_call_is_over_when_another_has_its_place(void **state)
 		  "7:RegionEnd 0\n7:RegionEnd 0\n");
 }
 
-static void a_return_whose_call_was_not_seen_is_told_where_nothing_is_open(void **state)
+static void an_unmatched_return_is_emitted_if_nothing_is_open(void **state)
 {
 	struct fixture *f = *state;
 
@@ -422,7 +422,7 @@ static void has_labels(struct fixture *f, uint64_t m, uint64_t g, uint32_t text,
 	assert_null(trace_model_add(f->model, &ev));
 }
 
-static void labels_are_told_once_and_by_somebody_who_runs(void **state)
+static void labels_are_emitted_once_and_by_a_running_goroutine(void **state)
 {
 	struct fixture *f = *state;
 
@@ -572,9 +572,9 @@ int main(void)
 		TEST(goroutines_whose_ends_were_lost_are_buried),
 		TEST(calls_within_each_other_are_regions),
 		TEST(a_call_is_over_when_another_has_its_place),
-		TEST(a_return_whose_call_was_not_seen_is_told_where_nothing_is_open),
+		TEST(an_unmatched_return_is_emitted_if_nothing_is_open),
 		TEST(a_thread_of_c_comes_and_goes),
-		TEST(labels_are_told_once_and_by_somebody_who_runs),
+		TEST(labels_are_emitted_once_and_by_a_running_goroutine),
 		TEST(a_generation_on_its_own_tells_labels_again),
 		TEST(where_none_runs_one_is_made_up_to_log),
 		TEST(meaningless_events_are_dropped),

@@ -164,7 +164,7 @@ static void depth_zero_records_everything_but_stacks(void **state)
 }
 
 /* By the frequent way and by the other. */
-static void times_of_any_length_are_told_as_they_are(void **state)
+static void times_of_any_length_are_recorded_exactly(void **state)
 {
 	static struct made d;
 
@@ -209,7 +209,7 @@ static size_t make_stack(struct made *d, unsigned int number, uint64_t *ret)
 	return frames + 1;
 }
 
-static void stacks_of_all_kinds_are_told_as_they_are(void **state)
+static void stacks_of_all_kinds_are_recorded_as_they_are(void **state)
 {
 	static struct made d;
 	unsigned int random = 1;
@@ -320,7 +320,7 @@ static void a_stack_that_goes_on_elsewhere_is_not_kept(void **state)
 
 /* reentersyscall(pc, sp, bp) says where the goroutine will be; the first time all has to be
  * looked for, then the stack is known. Without the P's slot, another one is taken. */
-static void a_system_call_is_told_with_its_stack(void **state)
+static void a_system_call_is_recorded_with_its_stack(void **state)
 {
 	static const uint64_t expected[] = {0x1001, 0x1002, 0x1003};
 	uint64_t stack[64] = {0}, n[3];
@@ -350,7 +350,7 @@ static void a_system_call_is_told_with_its_stack(void **state)
 	unmake(&d);
 }
 
-static void the_end_of_a_system_call_is_told(void **state)
+static void the_end_of_a_system_call_is_recorded(void **state)
 {
 	static struct made d;
 	struct seen seen;
@@ -371,7 +371,7 @@ static void the_end_of_a_system_call_is_told(void **state)
 }
 
 /* As they are up to Go 1.25. */
-static void system_calls_that_change_the_state_are_told(void **state)
+static void system_calls_that_change_the_state_are_recorded(void **state)
 {
 	static struct made d;
 	uint64_t stack = 0;
@@ -482,15 +482,15 @@ int main(void)
 		cmocka_unit_test(create_and_end_records_have_all_fields),
 		cmocka_unit_test(goids_and_reasons_of_any_size_are_written_as_they_are),
 		cmocka_unit_test(depth_zero_records_everything_but_stacks),
-		cmocka_unit_test(times_of_any_length_are_told_as_they_are),
-		cmocka_unit_test(stacks_of_all_kinds_are_told_as_they_are),
+		cmocka_unit_test(times_of_any_length_are_recorded_exactly),
+		cmocka_unit_test(stacks_of_all_kinds_are_recorded_as_they_are),
 		cmocka_unit_test(a_stack_that_fits_into_the_cache_is_recognised),
 		cmocka_unit_test(stack_cache_distinguishes_similar_stacks),
 		cmocka_unit_test(unblock_by_the_scheduler_has_no_stack),
 		cmocka_unit_test(a_stack_that_goes_on_elsewhere_is_not_kept),
-		cmocka_unit_test(a_system_call_is_told_with_its_stack),
-		cmocka_unit_test(the_end_of_a_system_call_is_told),
-		cmocka_unit_test(system_calls_that_change_the_state_are_told),
+		cmocka_unit_test(a_system_call_is_recorded_with_its_stack),
+		cmocka_unit_test(the_end_of_a_system_call_is_recorded),
+		cmocka_unit_test(system_calls_that_change_the_state_are_recorded),
 		cmocka_unit_test(a_full_ring_loses_and_counts_until_there_is_room),
 		cmocka_unit_test(a_ring_takes_memory_by_what_is_unread),
 		cmocka_unit_test(hook_switches_the_agent_off_when_gospect_is_gone),

@@ -95,7 +95,7 @@ static void bytes_that_are_no_instruction_are_refused(void **state)
 	}
 }
 
-static void operands_are_told(void **state)
+static void operands_are_decoded(void **state)
 {
 	static const uint8_t lea[] = {0x48, 0x8d, 0x0d, 0x00, 0x02, 0x00, 0x00};
 	static const uint8_t load[] = {0x48, 0x8b, 0x6c, 0x24, 0xf8};
@@ -119,7 +119,7 @@ int main(void)
 		cmocka_unit_test(an_instruction_of_which_a_byte_lacks_is_none),
 		cmocka_unit_test(prefixes_without_end_are_no_instruction),
 		cmocka_unit_test(bytes_that_are_no_instruction_are_refused),
-		cmocka_unit_test(operands_are_told),
+		cmocka_unit_test(operands_are_decoded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,7 +46,7 @@ static void written_registers_are_those_of_the_manual(void **state)
 	}
 }
 
-static void jumps_and_calls_are_told(void **state)
+static void jumps_and_calls_are_recognised(void **state)
 {
 	assert_true(arm64_is_call(0x94000001) && arm64_is_call(0xd63f0000));
 	assert_true(arm64_is_jump(0xd65f03c0) && arm64_is_jump(0xd61f0000));
@@ -83,7 +83,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(written_registers_are_those_of_the_manual),
-		cmocka_unit_test(jumps_and_calls_are_told),
+		cmocka_unit_test(jumps_and_calls_are_recognised),
 		cmocka_unit_test(data_is_no_instruction),
 		cmocka_unit_test(displacements_are_in_bytes),
 	};

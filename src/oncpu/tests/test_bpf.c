@@ -79,7 +79,7 @@ static void denied_load_names_the_capabilities(void **state)
 	expect(bpf_explain(&self, EPERM), "user namespace", "on the host");
 }
 
-static void a_kernel_without_it_is_told_from_a_filter(void **state)
+static void a_kernel_without_it_is_distinguished_from_a_filter(void **state)
 {
 	struct access_self self = {.capabilities = ALL};
 
@@ -98,7 +98,7 @@ int main(void)
 		BPF_TEST(a_jump_to_nowhere_is_wrong),
 		BPF_TEST(a_program_that_is_too_long_is_wrong),
 		BPF_TEST(denied_load_names_the_capabilities),
-		BPF_TEST(a_kernel_without_it_is_told_from_a_filter),
+		BPF_TEST(a_kernel_without_it_is_distinguished_from_a_filter),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -175,7 +175,7 @@ static void every_truncation_is_read_or_refused(void **state)
 	free(f.bytes);
 }
 
-static void lost_samples_are_said(void **state)
+static void lost_samples_are_reported(void **state)
 {
 	const uint64_t lost[] = {77, 5, 0, 0, 0};
 	struct made_file f;
@@ -248,7 +248,7 @@ static void nested_compression_is_skipped_and_reported(void **state)
 	free(f.bytes);
 }
 
-static void mappings_without_end_are_left_out_and_said(void **state)
+static void mappings_without_end_are_left_out_and_reported(void **state)
 {
 	struct made_file f;
 	struct read r;
@@ -408,10 +408,10 @@ int main(void)
 		cmocka_unit_test(equal_addresses_of_two_processes_are_different_words),
 		cmocka_unit_test(an_unfinished_file_is_used_as_far_as_it_goes),
 		cmocka_unit_test(every_truncation_is_read_or_refused),
-		cmocka_unit_test(lost_samples_are_said),
+		cmocka_unit_test(lost_samples_are_reported),
 		cmocka_unit_test(unusable_recording_is_refused),
 		cmocka_unit_test(nested_compression_is_skipped_and_reported),
-		cmocka_unit_test(mappings_without_end_are_left_out_and_said),
+		cmocka_unit_test(mappings_without_end_are_left_out_and_reported),
 		cmocka_unit_test(a_process_that_ended_leaves_room_for_others),
 		cmocka_unit_test(lists_of_mappings_are_what_was_mapped),
 		cmocka_unit_test(damaged_bytes_are_harmless),

@@ -70,7 +70,7 @@ static void a_view_shows_what_a_sentence_speaks_of(void **state)
 	assert_null(s.sentences[2].wait);
 }
 
-static void a_lock_outside_requests_is_said(void **state)
+static void a_lock_outside_requests_is_a_finding(void **state)
 {
 	_cleanup_(made_up_deinit) struct made_up m;
 
@@ -82,7 +82,7 @@ static void a_lock_outside_requests_is_said(void **state)
 	EXPECT(&m, "3.2 goroutines outside requests wait for sync.Mutex.Lock in main.worker");
 }
 
-static void cpu_time_is_told_by_the_deepest_function_that_holds_it(void **state)
+static void cpu_time_is_named_by_the_deepest_function_that_holds_it(void **state)
 {
 	_cleanup_(made_up_deinit) struct made_up m;
 
@@ -235,7 +235,7 @@ static void what_any_profile_has_is_said_as_well(void **state)
 		    "Of what is not idle, 57 % waits for chan receive in main.query");
 }
 
-static void what_happens_every_two_seconds_is_said(void **state)
+static void waits_every_two_seconds_are_a_finding(void **state)
 {
 	_cleanup_(made_up_deinit) struct made_up m;
 	_cleanup_stands_out_ struct stands_out found;
@@ -309,8 +309,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_service_waits_for_connections_and_locks),
 		cmocka_unit_test(a_view_shows_what_a_sentence_speaks_of),
-		cmocka_unit_test(a_lock_outside_requests_is_said),
-		cmocka_unit_test(cpu_time_is_told_by_the_deepest_function_that_holds_it),
+		cmocka_unit_test(a_lock_outside_requests_is_a_finding),
+		cmocka_unit_test(cpu_time_is_named_by_the_deepest_function_that_holds_it),
 		cmocka_unit_test(the_collector_is_said_from_a_tenth_of_cpu_time_on),
 		cmocka_unit_test(a_crowd_at_one_place_is_counted),
 		cmocka_unit_test(unused_connections_are_no_crowd),
@@ -320,7 +320,7 @@ int main(void)
 		cmocka_unit_test(findings_without_a_duration_have_shares_only),
 		cmocka_unit_test(nothing_is_said_of_a_program_that_idles),
 		cmocka_unit_test(what_any_profile_has_is_said_as_well),
-		cmocka_unit_test(what_happens_every_two_seconds_is_said),
+		cmocka_unit_test(waits_every_two_seconds_are_a_finding),
 		cmocka_unit_test(irregular_bursts_are_no_rhythm),
 		cmocka_unit_test(a_lock_of_a_trace_is_called_so),
 		cmocka_unit_test(growth_is_said_with_both_numbers),

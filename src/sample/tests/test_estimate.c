@@ -349,7 +349,7 @@ static void expect_right(const struct model *m, const struct budget *b)
 				 m->name, b->name, i, bias(i));
 }
 
-static void shares_are_right_on_average_and_within_the_error_told(void **state)
+static void shares_are_right_on_average_and_within_the_stated_error(void **state)
 {
 	for_all(expect_right);
 }
@@ -384,7 +384,7 @@ static void single_pass_gives_no_estimate(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(shares_are_right_on_average_and_within_the_error_told),
+		cmocka_unit_test(shares_are_right_on_average_and_within_the_stated_error),
 		cmocka_unit_test(unchanging_goroutines_have_no_error),
 		cmocka_unit_test(the_error_says_something),
 		cmocka_unit_test(single_pass_gives_no_estimate),

@@ -424,7 +424,7 @@ static void zstd_is_unpacked_and_cut_off_counts_as_truncated(void **state)
 
 /* A frame of a few bytes that asks for a window of 2 GB. */
 /* A packed core of 100 KB may go on with gigabytes. */
-static void zstd_is_unpacked_as_far_as_the_headers_tell(void **state)
+static void zstd_is_unpacked_to_the_end_by_the_headers(void **state)
 {
 	_cleanup_target_ struct target *t = NULL;
 	_cleanup_free_ uint8_t *bytes = malloc(64u << 20);
@@ -534,7 +534,7 @@ int main(void)
 		cmocka_unit_test(segment_count_comes_from_the_section_or_the_notes),
 		cmocka_unit_test(zstd_is_unpacked_and_cut_off_counts_as_truncated),
 		cmocka_unit_test(zstd_may_not_ask_for_any_memory),
-		cmocka_unit_test(zstd_is_unpacked_as_far_as_the_headers_tell),
+		cmocka_unit_test(zstd_is_unpacked_to_the_end_by_the_headers),
 		cmocka_unit_test(zstd_of_no_core_is_not_unpacked),
 		cmocka_unit_test(a_fifo_is_no_core_file),
 		cmocka_unit_test(file_that_is_not_a_core_is_reported),

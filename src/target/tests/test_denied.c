@@ -103,7 +103,7 @@ static void sudo_is_no_remedy_where_it_does_not_work(void **state)
 	expect_denied(access_explain(&q), "undumpable", "kubectl debug --profile=sysadmin");
 }
 
-static void ids_that_differ_are_told_from_another_owner(void **state)
+static void ids_that_differ_are_distinguished_from_another_owner(void **state)
 {
 	struct access_question q = ordinary();
 
@@ -125,7 +125,7 @@ static void the_capability_that_is_missing_is_named(void **state)
 	expect_denied(access_explain(&q), "a new one", "with sudo");
 }
 
-static void root_of_an_inner_user_namespace_is_told_so(void **state)
+static void root_of_an_inner_user_namespace_learns_it(void **state)
 {
 	struct access_question q = {.self = {.capabilities = ALL, .bounding = ALL}};
 
@@ -165,7 +165,7 @@ static void the_files_of_another_user_need_a_capability_of_their_own(void **stat
 	expect_denied(access_explain(&q), "ptrace_scope is 1", "");
 }
 
-static void a_hidden_process_is_told_from_one_that_is_not_there(void **state)
+static void a_hidden_process_is_distinguished_from_a_missing_one(void **state)
 {
 	struct access_self self = ordinary().self, inner = contained().self;
 	_cleanup_error_ struct error *none = access_explain_absent(&self, 7, false, "invisible");
@@ -188,12 +188,12 @@ int main(void)
 		cmocka_unit_test(yama_is_not_blamed_for_what_it_does_not_forbid),
 		cmocka_unit_test(another_user_of_a_container_needs_the_capability),
 		cmocka_unit_test(sudo_is_no_remedy_where_it_does_not_work),
-		cmocka_unit_test(ids_that_differ_are_told_from_another_owner),
+		cmocka_unit_test(ids_that_differ_are_distinguished_from_another_owner),
 		cmocka_unit_test(the_capability_that_is_missing_is_named),
-		cmocka_unit_test(root_of_an_inner_user_namespace_is_told_so),
+		cmocka_unit_test(root_of_an_inner_user_namespace_learns_it),
 		cmocka_unit_test(a_security_module_is_what_remains),
 		cmocka_unit_test(the_files_of_another_user_need_a_capability_of_their_own),
-		cmocka_unit_test(a_hidden_process_is_told_from_one_that_is_not_there),
+		cmocka_unit_test(a_hidden_process_is_distinguished_from_a_missing_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,7 @@ static void make_chain(struct made_sample *f)
 	f->sample.chain_count = ARRAY_SIZE(chain);
 }
 
-static void the_chain_is_of_the_moment(void **state)
+static void the_callchain_is_of_the_sample(void **state)
 {
 	struct made_sample *f = *state;
 
@@ -431,7 +431,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RUNNING_TEST(a_goroutine_that_went_on_gives_no_callers),
-		RUNNING_TEST(the_chain_is_of_the_moment),
+		RUNNING_TEST(the_callchain_is_of_the_sample),
 		RUNNING_TEST(memory_that_the_chain_contradicts_is_not_believed),
 		RUNNING_TEST(a_deep_stack_goes_on_in_memory),
 		RUNNING_TEST(a_deep_stack_that_changed_is_cut),

@@ -559,8 +559,8 @@ static struct error *say_largest(struct finder *f)
 			 &(struct place){largest->function, largest->wait, largest->time, 0});
 }
 
-static struct error *
-print_all_numbers(struct finder *f, struct error *(*const *makers)(struct finder *), size_t count)
+static struct error *say_each(struct finder *f, struct error *(*const *makers)(struct finder *),
+			      size_t count)
 {
 	struct error *err = NULL;
 
@@ -585,11 +585,11 @@ struct error *stands_out_find(const struct profile *p, const struct profile_symb
 	if (!err)
 		err = rhythm_find(p, &f.tally, &f.rhythm);
 	if (!err)
-		err = print_all_numbers(&f, grave, ARRAY_SIZE(grave));
+		err = say_each(&f, grave, ARRAY_SIZE(grave));
 	out.grave = out.count;
 	f.most = MAX_SENTENCES;
 	if (!err)
-		err = print_all_numbers(&f, always, ARRAY_SIZE(always));
+		err = say_each(&f, always, ARRAY_SIZE(always));
 	tally_release(&f.tally);
 	if (err)
 		return err;

@@ -134,12 +134,28 @@ enum gospect_group_key {
 	GOSPECT_GROUP_LABEL = 4, /* the value of a label */
 };
 
+#define GOSPECT_SEVERAL_GOROUTINES UINT64_MAX
+
+/* Who ended waits: what made the waiting goroutine runnable. */
+struct gospect_waker {
+	uint64_t goroutine; /* 0: none, see `cause`; GOSPECT_SEVERAL_GOROUTINES */
+	uint64_t ns;        /* of the waits */
+	uint64_t count;     /* of the waits */
+	/* Where no goroutine did it: "timer", "network poller" or "runtime"; else "". */
+	const char *cause;
+	/* Where the goroutine stood, without addresses; empty when it is not known. */
+	const struct gospect_stack *stack;
+};
+
 struct gospect_wait {
 	const char *reason; /* "" when it is not known */
 	uint64_t ns;
 	/* Of a trace: the longest that a goroutine had waited when it began, at least; 0: not
 	 * known. */
 	uint64_t waited_ns;
+	/* Of gospect_recorded_starts() alone: who ended these waits, longest first. */
+	size_t waker_count;
+	const struct gospect_waker *const *wakers;
 };
 
 struct gospect_group {

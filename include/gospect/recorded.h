@@ -17,6 +17,9 @@ GOSPECT_API enum gospect_recorded_kind gospect_recorded_kind(const void *bytes, 
 
 enum gospect_recorded_flags {
 	GOSPECT_RECORDED_LABELS = 1, /* samples of a trace have their labels */
+	/* Traces only: the time in which goroutines waited, and who ended the waits, as
+	 * gospect_requests_wakers() has it. */
+	GOSPECT_RECORDED_WAKERS = 2,
 };
 
 struct gospect_recorded_options {

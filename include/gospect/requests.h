@@ -65,6 +65,9 @@ struct gospect_request_place {
 	/* The longest that a goroutine had been there when the trace began, at least; 0: not
 	 * known. */
 	uint64_t waited_ns;
+	/* Who ended the waits, longest first; without those that did not end in the trace. */
+	size_t waker_count;
+	const struct gospect_waker *const *wakers;
 };
 
 /* Times of all goroutines added up, except elapsed_ns: one waits while another runs. */
@@ -125,6 +128,13 @@ gospect_requests_groups(const struct gospect_requests *requests,
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_requests_profile(const struct gospect_requests *requests, struct gospect_profile **ret);
+
+/*
+ * Likewise, of the time in which they waited: the stack of each wait goes on with `[ended by]` and
+ * the stack of the goroutine that ended it, or with `[timer]`, `[network poller]` or `[runtime]`.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_requests_wakers(const struct gospect_requests *requests, struct gospect_profile **ret);
 
 GOSPECT_END
 

@@ -9,7 +9,7 @@
 #include "cli/name_tally.h"
 #include "cli/source_option.h"
 
-enum { KEY_BY = 0x7100, KEY_ONLY, KEY_PER, KEY_ROOT };
+enum { KEY_BY = 0x7100, KEY_ONLY, KEY_PER, KEY_ROOT, KEY_WAKERS };
 
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Table:", 5},
@@ -24,6 +24,10 @@ static const struct argp_option options[] = {
 	{"per", KEY_PER, "WHAT", 0,
 	 "Print percentiles of request times, for each value of label:KEY or for all. Traces only, "
 	 "with --by label:KEY or --root",
+	 5},
+	{"wakers", KEY_WAKERS, NULL, 0,
+	 "Traces only: make a profile of the waits in which each stack goes on with the stack of the "
+	 "goroutine that ended the wait",
 	 5},
 	{"rows", 'n', "N", 0, "Print at most this many rows (30); 0 prints all", 5},
 	{0}};
@@ -88,6 +92,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		ask->root = arg;
 		ask->is_chosen = true;
 		ask->by_function = true;
+		return 0;
+	case KEY_WAKERS:
+		ask->wakers = true;
 		return 0;
 	case 'n':
 		if (!parse_number(arg, 0, 1e6, &rows))
@@ -160,6 +167,11 @@ struct error *report_ask_check(struct report_ask *ask, const struct output_optio
 	if (!err && ask->format && ask->groups)
 		return error_format(ERROR_USAGE,
 				    "%s: --per supports the formats text and json only", verb);
+	if (!err && ask->wakers && (!ask->format || ask->compares))
+		return error_format(
+			ERROR_USAGE,
+			"%s: --wakers makes a profile; give -o FILE.html or a format of profiles%s",
+			verb, ask->compares ? ", without --diff" : "");
 	if (!err)
 		err = check_regex(ask, verb);
 	return err ? err : source_check(ask->source, ask->format, verb);
@@ -182,6 +194,9 @@ static struct error *check_kind(const struct report_ask *ask, const struct repor
 	if (file->exe && kind != GOSPECT_RECORDED_PERF_DATA)
 		return error_format(ERROR_USAGE,
 				    "--exe needs a perf.data file; this file is not one");
+	if (kind != GOSPECT_RECORDED_TRACE && ask->wakers)
+		return error_format(ERROR_USAGE,
+				    "--wakers needs an execution trace; this file is not one");
 	if (kind == GOSPECT_RECORDED_PROFILE && (ask->by_function || (by_request(ask) && ask->per)))
 		return error_format(
 			ERROR_USAGE,
@@ -238,7 +253,9 @@ static struct error *write_request_profile(const struct report_ask *ask,
 					   const struct gospect_requests *requests, FILE *out)
 {
 	struct gospect_profile *profile = NULL;
-	struct error *err = library_error(gospect_requests_profile(requests, &profile));
+	struct error *err =
+		library_error(ask->wakers ? gospect_requests_wakers(requests, &profile)
+					  : gospect_requests_profile(requests, &profile));
 
 	if (!err)
 		err = source_add(ask->source, profile);
@@ -307,7 +324,8 @@ struct error *report_ask_read(const struct report_ask *ask, struct report_file *
 	const struct gospect_recorded_options how = {
 		.label = ask->only ? ask->table.label : NULL,
 		.value = ask->only,
-		.flags = labels ? GOSPECT_RECORDED_LABELS : 0,
+		.flags = (labels ? GOSPECT_RECORDED_LABELS : 0) |
+			 (ask->wakers ? GOSPECT_RECORDED_WAKERS : 0),
 	};
 	struct error *err = report_file_error(file, check_kind(ask, file));
 

@@ -18,6 +18,7 @@ struct report_ask {
 	enum gospect_format format; /* 0: a table, or JSON */
 	bool json;
 	const char *source; /* of --source; NULL: none */
+	bool wakers;        /* --wakers was given */
 	bool compares;      /* set by the verb: it compares two files */
 };
 
@@ -26,7 +27,8 @@ struct report_ask {
 		.table.rows = 30 \
 	}
 
-/* --by, --root, --per, --only, -n, --source: a child parser; its input is struct report_ask. */
+/* --by, --root, --per, --only, --wakers, -n, --source: a child parser; its input is struct
+ * report_ask. */
 extern const struct argp report_ask_argp;
 
 /* Decides the format. ERROR_USAGE: options that contradict each other. */

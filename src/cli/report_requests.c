@@ -7,16 +7,11 @@
 #include "base/printable.h"
 #include "cli/report.h"
 #include "cli/report_rows.h"
+#include "cli/report_wakers.h"
 #include "cli/terminal.h"
 
 /* The most places of a request in the table, and bytes of its name. */
 enum { MAX_PLACES = 3, MAX_NAME = 120 };
-
-/* Functions that implement waiting: they do not show what for. */
-static const char *const machinery[] = {"runtime.",  "sync.",      "time.",    "internal/",
-					"os.",       "syscall.",   "net.",     "bufio.",
-					"io.",       "context.",   "runtime/", "net/http.",
-					"net/poll.", "crypto/tls."};
 
 /* The start of a long name, up to the end of a character. */
 static void add_name(struct strbuf *line, const char *name)
@@ -28,23 +23,6 @@ static void add_name(struct strbuf *line, const char *name)
 	strbuf_adds(line, *name ? "" : "(none)");
 	strbuf_add(line, name, n);
 	strbuf_adds(line, name[n] ? "..." : "");
-}
-
-static bool is_machinery(const char *function)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(machinery); i++)
-		if (!strncmp(function, machinery[i], strlen(machinery[i])))
-			return true;
-	return false;
-}
-
-/* The innermost frame of the program's own code, else the innermost; NULL: no frames. */
-static const struct gospect_frame *telling_frame(const struct gospect_stack *stack)
-{
-	for (size_t i = 0; i < stack->count; i++)
-		if (!is_machinery(stack->frames[i]->function))
-			return stack->frames[i];
-	return stack->count ? stack->frames[0] : NULL;
 }
 
 static void print_places(const struct gospect_request *r, FILE *out)
@@ -64,6 +42,11 @@ static void print_places(const struct gospect_request *r, FILE *out)
 			strbuf_addf(&line, ", %lu times", p->count);
 		report_add_before(&line, p->waited_ns);
 		terminal_write_line(&line, out);
+		strbuf_addf(&line, "%32s ", "");
+		report_add_wakers(&line, p->wakers, p->waker_count, p->ns);
+		if (p->waker_count)
+			terminal_write_line(&line, out);
+		strbuf_reset(&line);
 	}
 }
 
@@ -189,22 +172,6 @@ struct error *report_write_requests(const struct gospect_requests *requests,
 		report_add_number(o, "waiting_ns", (r)->waiting_ns);   \
 	} while (0)
 
-static struct json_object *frames_json(const struct gospect_stack *stack)
-{
-	struct json_object *list = json_object_new_array();
-
-	for (size_t i = 0; i < stack->count; i++) {
-		const struct gospect_frame *frame = stack->frames[i];
-		struct json_object *o = json_object_new_object();
-
-		report_add_text(o, "func", frame->function);
-		report_add_text(o, "file", frame->file);
-		report_add_number(o, "line", frame->line);
-		json_object_array_add(list, o);
-	}
-	return list;
-}
-
 static struct json_object *place_json(const struct gospect_request_place *p)
 {
 	struct json_object *o = json_object_new_object();
@@ -215,7 +182,10 @@ static struct json_object *place_json(const struct gospect_request_place *p)
 	report_add_number(o, "count", p->count);
 	if (p->waited_ns)
 		report_add_number(o, "waited_before_ns", p->waited_ns);
-	json_object_object_add(o, "frames", frames_json(p->stack));
+	if (p->state == GOSPECT_WAITING)
+		json_object_object_add(o, "ended_by",
+				       report_wakers_json(p->wakers, p->waker_count));
+	json_object_object_add(o, "frames", report_frames_json(p->stack));
 	return o;
 }
 

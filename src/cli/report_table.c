@@ -8,6 +8,7 @@
 #include "base/printable.h"
 #include "cli/report.h"
 #include "cli/report_rows.h"
+#include "cli/report_wakers.h"
 #include "cli/terminal.h"
 
 /* The most wait reasons in a row. */
@@ -210,6 +211,17 @@ static void print_starts_heading(FILE *out)
 		      "RUNNABLE", "SYSCALL", "BLOCKED", "START FUNCTION AND WAIT REASONS");
 }
 
+static void print_wakers(const struct gospect_wait *wait, FILE *out)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+	if (!wait->waker_count)
+		return;
+	strbuf_addf(&line, "%62s ", "");
+	report_add_wakers(&line, wait->wakers, wait->waker_count, wait->ns);
+	terminal_write_line(&line, out);
+}
+
 static int write_start(void *arg, const struct gospect_start *s)
 {
 	struct writing *w = arg;
@@ -230,6 +242,7 @@ static int write_start(void *arg, const struct gospect_start *s)
 		report_add_before(&before, s->waits[i]->waited_ns);
 		terminal_line(out, "%50s %9s  %s%s", "", report_time(s->waits[i]->ns, t[0]),
 			      or_none(s->waits[i]->reason), before.data);
+		print_wakers(s->waits[i], out);
 	}
 	return 0;
 }
@@ -294,6 +307,16 @@ static struct json_object *waited_json(const struct gospect_wait *const *waits, 
 	return o;
 }
 
+static struct json_object *ended_json(const struct gospect_wait *const *waits, size_t count)
+{
+	struct json_object *o = json_object_new_object();
+
+	for (size_t i = 0; i < count; i++)
+		json_object_object_add(o, waits[i]->reason,
+				       report_wakers_json(waits[i]->wakers, waits[i]->waker_count));
+	return o;
+}
+
 static int add_group(void *arg, const struct gospect_group *g)
 {
 	struct json_object *o = json_object_new_object();
@@ -337,6 +360,7 @@ static int add_start(void *arg, const struct gospect_start *s)
 	report_add_number(o, "waiting_ns", s->waiting_ns);
 	json_object_object_add(o, "waits", waits_json(s->waits, s->wait_count));
 	json_object_object_add(o, "waited_before_ns", waited_json(s->waits, s->wait_count));
+	json_object_object_add(o, "ended_by", ended_json(s->waits, s->wait_count));
 	json_object_array_add(w->rows.list, o);
 	return 0;
 }

@@ -9,10 +9,12 @@
 #include "gotrace/label_text.h"
 #include "lib/cancel_api.h"
 #include "lib/error_api.h"
+#include "lib/give_wakers.h"
 #include "lib/options.h"
 #include "lib/profile_handle.h"
 #include "lib/remark.h"
 #include "lib/trace_spans.h"
+#include "lib/waker_words.h"
 #include "perfdata/perfdata.h"
 #include "profile/profile_symbols.h"
 #include "profile/read_any.h"
@@ -37,7 +39,7 @@ static struct error *must_check take_options(const struct gospect_recorded_optio
 {
 	struct error *err = options_take(given, o, sizeof(*o), "gospect_recorded_options");
 
-	if (!err && o->flags & ~(uint32_t)GOSPECT_RECORDED_LABELS)
+	if (!err && o->flags & ~(uint32_t)(GOSPECT_RECORDED_LABELS | GOSPECT_RECORDED_WAKERS))
 		err = error_format(ERROR_USAGE,
 				   "invalid read flags 0x%x; see enum gospect_recorded_flags",
 				   o->flags);
@@ -62,6 +64,7 @@ struct filling {
 	struct span_tables *tables;
 	uint64_t *pcs;
 	size_t capacity;
+	struct waker_words words; /* of a waker graph */
 	struct profile_label labels[MAX_LABELS];
 	/* Those that end latest so far. */
 	struct early *earlies;
@@ -164,6 +167,23 @@ static struct error *must_check add_goroutine(struct filling *f, const struct sp
 	return err ? err : goroutine_rows_offer(&p->goroutines, &time);
 }
 
+static bool fill_stack(struct filling *f, const struct span *span, struct profile_sample *sample)
+{
+	const char *reason = intern_get(&f->tables->texts, span->reason);
+
+	if (f->options->flags & GOSPECT_RECORDED_WAKERS)
+		return waker_words(&f->words, f->tables, span->stack, reason, &span->ended, sample);
+	return span_words(f->tables, span->stack, span->state == TRACE_RUNNING, &f->pcs,
+			  &f->capacity, sample);
+}
+
+static bool is_wanted(const struct filling *f, const struct span *span)
+{
+	if (f->is_second && !goroutine_rows_has(&f->profile->goroutines, span->g))
+		return false;
+	return span->state == TRACE_WAITING || !(f->options->flags & GOSPECT_RECORDED_WAKERS);
+}
+
 static struct error *must_check add_sample(void *arg, const struct span *span)
 {
 	struct filling *f = arg;
@@ -179,10 +199,9 @@ static struct error *must_check add_sample(void *arg, const struct span *span)
 	uint32_t place;
 	struct error *err = NULL;
 
-	if (f->is_second && !goroutine_rows_has(&p->goroutines, span->g))
+	if (!is_wanted(f, span))
 		return NULL;
-	if (!span_words(f->tables, span->stack, span->state == TRACE_RUNNING, &f->pcs, &f->capacity,
-			&sample))
+	if (!fill_stack(f, span, &sample))
 		return &error_no_memory;
 	if (f->options->flags & GOSPECT_RECORDED_LABELS)
 		err = fill_labels(f, span, &sample, &wanted);
@@ -227,7 +246,7 @@ static struct error *must_check read_trace(const void *bytes, size_t size,
 					   struct profile_file *ret)
 {
 	_cleanup_span_tables_ struct span_tables tables = {0};
-	struct symbol_source source = {span_word_frames, &tables};
+	struct symbol_source source = {waker_word_frames, &tables};
 	struct filling filling = {.options = o, .tables = &tables};
 	char header[32] = "";
 	const struct trace_spans_options how = {
@@ -253,6 +272,7 @@ static struct error *must_check read_trace(const void *bytes, size_t size,
 		err = read_goroutines(bytes, size, &filling, ret->symbols);
 	goroutine_ledger_release(&filling.ledger);
 	free(filling.pcs);
+	waker_words_release(&filling.words);
 	free(filling.earlies);
 	return err;
 }
@@ -279,6 +299,9 @@ static struct error *must_check read_any(const void *bytes, size_t size,
 {
 	enum gospect_recorded_kind kind = gospect_recorded_kind(bytes, size);
 
+	if (kind != GOSPECT_RECORDED_TRACE && o->flags & GOSPECT_RECORDED_WAKERS)
+		return error_format(ERROR_USAGE,
+				    "GOSPECT_RECORDED_WAKERS needs an execution trace");
 	if (kind == GOSPECT_RECORDED_PERF_DATA)
 		return read_perfdata(bytes, size, o, ret);
 	if (o->exe)
@@ -309,24 +332,43 @@ static struct error *must_check add_span(void *arg, const struct span *span)
 	return summary_add(arg, span);
 }
 
-/* The waits stand behind the pointers to them. */
-static const struct gospect_wait *const *
-give_waits(const struct summary_row *row, const struct span_tables *tables, struct arena *arena)
+static bool give_wait(const struct summary *summary, const struct summary_reason *from,
+		      struct giving_wakers *giving, struct gospect_wait *ret)
 {
+	size_t count;
+	const struct waker *wakers = wakers_of(&summary->wakers, from->number, &count);
+
+	*ret = (struct gospect_wait){
+		.reason = intern_get(&giving->tables->texts, from->reason),
+		.ns = from->ns,
+		.waited_ns = from->waited_ns,
+	};
+	ret->wakers = give_wakers(giving, ret->reason, wakers, count, &ret->waker_count);
+	return ret->wakers;
+}
+
+/* NULL: no memory. */
+static const struct gospect_wait *const *give_waits(const struct summary *summary,
+						    const struct summary_row *row,
+						    const struct span_tables *tables,
+						    struct arena *arena)
+{
+	struct giving_wakers giving = {arena, tables, {0}};
 	size_t count = row->reason_count;
 	struct gospect_wait *waits = given_take(arena, (count + 1) * sizeof(*waits));
 	const struct gospect_wait **pointers = given_take(arena, (count + 1) * sizeof(*pointers));
 
-	for (size_t i = 0; waits && pointers && i < count; i++) {
-		waits[i].reason = intern_get(&tables->texts, row->reasons[i].reason);
-		waits[i].ns = row->reasons[i].ns;
-		waits[i].waited_ns = row->reasons[i].waited_ns;
+	bool given = waits && pointers;
+
+	for (size_t i = 0; given && i < count; i++) {
+		given = give_wait(summary, &row->reasons[i], &giving, &waits[i]);
 		pointers[i] = &waits[i];
 	}
-	return waits ? pointers : NULL;
+	map_release(&giving.stacks);
+	return given ? pointers : NULL;
 }
 
-static struct gospect_start start_of(const struct summary_row *row,
+static struct gospect_start start_of(const struct summary *summary, const struct summary_row *row,
 				     const struct span_tables *tables, struct arena *arena)
 {
 	return (struct gospect_start){
@@ -338,7 +380,7 @@ static struct gospect_start start_of(const struct summary_row *row,
 		.syscall_ns = row->ns[TRACE_IN_SYSCALL],
 		.waiting_ns = row->ns[TRACE_WAITING],
 		.wait_count = row->reason_count,
-		.waits = give_waits(row, tables, arena),
+		.waits = give_waits(summary, row, tables, arena),
 	};
 }
 
@@ -364,7 +406,8 @@ gospect_recorded_starts(const void *bytes, size_t size,
 		summary_complete(&summary);
 	for (size_t i = 0; !err && !ended && i < summary.count; i++) {
 		struct arena arena = {0};
-		struct gospect_start given_start = start_of(&summary.rows[i], &tables, &arena);
+		struct gospect_start given_start =
+			start_of(&summary, &summary.rows[i], &tables, &arena);
 
 		err = given_start.waits ? NULL : &error_no_memory;
 		ended = !err && start(arg, &given_start);

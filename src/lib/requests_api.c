@@ -9,10 +9,12 @@
 #include "image/handlers.h"
 #include "lib/cancel_api.h"
 #include "lib/error_api.h"
+#include "lib/give_wakers.h"
 #include "lib/options.h"
 #include "lib/profile_handle.h"
 #include "lib/remark.h"
 #include "lib/trace_spans.h"
+#include "lib/waker_words.h"
 #include "profile/profile_symbols.h"
 #include "requests/inferred_spans.h"
 
@@ -150,7 +152,7 @@ static const char *name_of(const struct gospect_requests *r, uint32_t name)
 }
 
 static bool give_place(const struct gospect_requests *r, const struct request_place *from,
-		       struct arena *arena, struct gospect_request_place *ret)
+		       struct giving_wakers *giving, struct gospect_request_place *ret)
 {
 	bool waits = from->state == TRACE_WAITING;
 
@@ -159,10 +161,12 @@ static bool give_place(const struct gospect_requests *r, const struct request_pl
 		.count = from->count,
 		.state = span_state(from->state),
 		.wait_reason = waits ? intern_get(&r->tables.texts, from->reason) : "",
-		.stack = span_stack_of(arena, &r->tables, from->stack),
+		.stack = span_stack_of(giving->arena, &r->tables, from->stack),
 		.waited_ns = from->waited_ns,
 	};
-	return ret->stack;
+	ret->wakers = give_wakers(giving, ret->wait_reason, from->wakers, from->waker_count,
+				  &ret->waker_count);
+	return ret->stack && ret->wakers;
 }
 
 static bool give_places(const struct gospect_requests *r, const struct traced_request *from,
@@ -172,17 +176,17 @@ static bool give_places(const struct gospect_requests *r, const struct traced_re
 	struct gospect_request_place *places = given_take(arena, (count + 1) * sizeof(*places));
 	const struct gospect_request_place **pointers =
 		given_take(arena, (count + 1) * sizeof(*pointers));
+	struct giving_wakers giving = {arena, &r->tables, {0}};
+	bool given = places && pointers;
 
-	if (!places || !pointers)
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		if (!give_place(r, &from->places[i], arena, &places[i]))
-			return false;
+	for (size_t i = 0; given && i < count; i++) {
+		given = give_place(r, &from->places[i], &giving, &places[i]);
 		pointers[i] = &places[i];
 	}
+	map_release(&giving.stacks);
 	ret->place_count = count;
 	ret->places = pointers;
-	return true;
+	return given;
 }
 
 static bool give_request(const struct gospect_requests *r, const struct traced_request *from,
@@ -268,6 +272,8 @@ struct request_samples {
 	struct profile *profile;
 	uint64_t *pcs;
 	size_t capacity;
+	bool of_wakers;
+	struct waker_words words;
 };
 
 static size_t request_frames(const void *requests, uint64_t word, struct go_frame *ret, size_t max)
@@ -325,6 +331,51 @@ static struct error *must_check add_running(struct request_samples *s,
 	return sample.wall_ns ? profile_add(s->profile, &sample) : NULL;
 }
 
+/* A wait, by who ended it. */
+static struct error *must_check add_ended(struct request_samples *s,
+					  const struct request_place *place,
+					  const struct span_end *ended, const struct waker *times,
+					  const struct profile_label *label)
+{
+	const struct span_tables *tables = &s->requests->tables;
+	const char *reason = intern_get(&tables->texts, place->reason);
+	struct profile_sample sample = {
+		.state = PROFILE_WAITING,
+		.wait = intern_string(&s->profile->strings, reason),
+		.count = times->count,
+		.wall_ns = times->ns,
+		.labels = label,
+		.label_count = 1,
+	};
+
+	if (!times->count)
+		return NULL;
+	if (sample.wait == INTERN_FAILED ||
+	    !waker_words(&s->words, tables, place->stack, reason, ended, &sample))
+		return &error_no_memory;
+	return profile_add(s->profile, &sample);
+}
+
+static struct error *must_check add_wakers(struct request_samples *s,
+					   const struct request_place *place,
+					   const struct profile_label *label)
+{
+	struct waker rest = {.ns = place->ns, .count = place->count};
+	struct error *err = NULL;
+
+	if (place->state != TRACE_WAITING)
+		return NULL;
+	for (size_t i = 0; !err && i < place->waker_count; i++) {
+		const struct waker *w = &place->wakers[i];
+		const struct span_end ended = {true, w->stack, w->g};
+
+		rest.ns -= w->ns;
+		rest.count -= w->count;
+		err = add_ended(s, place, &ended, w, label);
+	}
+	return err ? err : add_ended(s, place, &(struct span_end){0}, &rest, label);
+}
+
 static struct error *must_check add_request(struct request_samples *s,
 					    const struct traced_request *from)
 {
@@ -336,23 +387,28 @@ static struct error *must_check add_request(struct request_samples *s,
 
 	if (label.key == INTERN_FAILED || label.value == INTERN_FAILED)
 		return &error_no_memory;
-	err = add_running(s, from, &label);
+	err = s->of_wakers ? NULL : add_running(s, from, &label);
 	for (size_t i = 0; !err && i < from->place_count; i++)
-		err = add_place(s, &from->places[i], &label);
+		err = s->of_wakers ? add_wakers(s, &from->places[i], &label)
+				   : add_place(s, &from->places[i], &label);
 	return err;
 }
 
-struct gospect_error *gospect_requests_profile(const struct gospect_requests *r,
-					       struct gospect_profile **ret)
+static struct error *must_check make_profile(const struct gospect_requests *r, bool of_wakers,
+					     struct gospect_profile **ret)
 {
 	_cleanup_profile_file_ struct profile_file file = {.profile = profile_create()};
-	struct request_samples samples = {.requests = r, .profile = file.profile};
-	struct symbol_source source = {request_frames, r};
+	struct request_samples samples = {.requests = r,
+					  .profile = file.profile,
+					  .of_wakers = of_wakers};
+	struct symbol_source source = {of_wakers ? waker_word_frames : request_frames,
+				       of_wakers ? (const void *)&r->tables : r};
 	struct error *err = file.profile ? NULL : &error_no_memory;
 
 	for (size_t i = 0; !err && i < r->inner.count; i++)
 		err = add_request(&samples, &r->inner.items[i]);
 	free(samples.pcs);
+	waker_words_release(&samples.words);
 	if (!err) {
 		file.profile->duration_ns = r->duration_ns;
 		err = profile_add_comment(file.profile, "gospect %s, %zu requests of a trace",
@@ -360,5 +416,17 @@ struct gospect_error *gospect_requests_profile(const struct gospect_requests *r,
 	}
 	if (!err)
 		err = symbols_create(file.profile, &source, &file.symbols);
-	return error_out(err ? err : profile_of_file(&file, ret));
+	return err ? err : profile_of_file(&file, ret);
+}
+
+struct gospect_error *gospect_requests_profile(const struct gospect_requests *r,
+					       struct gospect_profile **ret)
+{
+	return error_out(make_profile(r, false, ret));
+}
+
+struct gospect_error *gospect_requests_wakers(const struct gospect_requests *r,
+					      struct gospect_profile **ret)
+{
+	return error_out(make_profile(r, true, ret));
 }

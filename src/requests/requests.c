@@ -209,7 +209,12 @@ static bool add_place(struct traced_request *item, const struct span *span)
 	p->count++;
 	if (span->waited_ns > p->waited_ns)
 		p->waited_ns = span->waited_ns;
-	return true;
+	return !span->ended.is_known ||
+	       wakers_add(&item->wakers, &(struct waker){.place = p - item->places,
+							 .stack = span->ended.stack,
+							 .g = span->ended.goroutine,
+							 .ns = span->end - span->begin,
+							 .count = 1});
 }
 
 struct error *request_credit(struct traced_request *item, const struct span *span)
@@ -227,6 +232,14 @@ struct error *request_credit(struct traced_request *item, const struct span *spa
 	return NULL;
 }
 
+static void release_parts(struct traced_request *item)
+{
+	free(item->places);
+	free(item->intervals);
+	map_release(&item->place_index);
+	wakers_release(&item->wakers);
+}
+
 void request_reset(struct traced_request *item)
 {
 	struct traced_request fresh = {.name = item->name,
@@ -234,9 +247,7 @@ void request_reset(struct traced_request *item)
 				       .g = item->g,
 				       .goroutines = item->goroutines};
 
-	free(item->places);
-	free(item->intervals);
-	map_release(&item->place_index);
+	release_parts(item);
 	*item = fresh;
 }
 
@@ -260,6 +271,15 @@ static int by_place_time(const void *a, const void *b)
 			 ((const struct request_place *)b)->ns);
 }
 
+static void complete_places(struct traced_request *item)
+{
+	wakers_complete(&item->wakers);
+	for (size_t i = 0; i < item->place_count; i++)
+		item->places[i].wakers = wakers_of(&item->wakers, i, &item->places[i].waker_count);
+	if (item->place_count)
+		qsort(item->places, item->place_count, sizeof(*item->places), by_place_time);
+}
+
 void requests_complete(struct requests *r, uint64_t duration)
 {
 	for (size_t i = 0; i < r->count; i++) {
@@ -270,9 +290,7 @@ void requests_complete(struct requests *r, uint64_t duration)
 		for (size_t k = 0; k < item->interval_count; k++)
 			item->elapsed_ns += item->intervals[k].end - item->intervals[k].begin;
 		item->cut = item->before || !item->begin || item->end >= duration;
-		if (item->place_count)
-			qsort(item->places, item->place_count, sizeof(*item->places),
-			      by_place_time);
+		complete_places(item);
 	}
 	map_release(&r->by_labels);
 	map_release(&r->by_name);
@@ -283,11 +301,8 @@ void requests_complete(struct requests *r, uint64_t duration)
 
 void requests_release(struct requests *r)
 {
-	for (size_t i = 0; i < r->count; i++) {
-		free(r->items[i].places);
-		free(r->items[i].intervals);
-		map_release(&r->items[i].place_index);
-	}
+	for (size_t i = 0; i < r->count; i++)
+		release_parts(&r->items[i]);
 	free(r->items);
 	intern_release(&r->names);
 	map_release(&r->by_labels);

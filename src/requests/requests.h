@@ -10,6 +10,7 @@
 #include "base/intern.h"
 #include "base/map.h"
 #include "requests/spans.h"
+#include "requests/wakers.h"
 
 /* Where a request was in one state, for one reason. */
 struct request_place {
@@ -18,7 +19,9 @@ struct request_place {
 	uint32_t stack;  /* of the spans' stacks */
 	uint64_t ns;
 	uint64_t count;
-	uint64_t waited_ns; /* the longest waited_ns of its spans */
+	uint64_t waited_ns;         /* the longest waited_ns of its spans */
+	const struct waker *wakers; /* who ended it, longest first, after requests_complete() */
+	size_t waker_count;
 };
 
 struct request_interval {
@@ -43,6 +46,7 @@ struct traced_request {
 	size_t place_count;
 	size_t place_capacity;
 	struct map place_index; /* stack, reason and state -> index in places + 1 */
+	struct wakers wakers;   /* of a place by its index before requests_complete() sorts */
 	/* In order and without contact, after requests_complete(). */
 	struct request_interval *intervals;
 	size_t interval_count;

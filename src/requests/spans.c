@@ -10,7 +10,7 @@
 #include "gotrace/label_text.h"
 
 /* MAX_HELD: the most spans of a goroutine that wait for its name. */
-enum { MAX_FRAMES = 255, MAX_HELD = 256, MAX_LINE = 64 << 10 };
+enum { MAX_HELD = 256, MAX_LINE = 64 << 10 };
 
 /* A goroutine and its current span. */
 struct life {
@@ -27,13 +27,11 @@ struct life {
 struct spans {
 	struct spans_options options;
 	struct trace_reader *reader;
-	struct span_tables *tables;
 	struct map lives; /* goid -> struct life * */
 	uint64_t now;
-	struct map stack_ids; /* in this generation: the reader's number -> the number in tables +
-			       * 1 */
-	struct map messages;  /* in this generation: messages about parked goroutines that were
-			       * processed */
+	struct tables_filling filling;
+	struct map messages; /* in this generation: messages about parked goroutines that were
+			      * processed */
 	uint64_t generation;
 	/* The line of labels that was read last, which may continue in the next log; its goroutine
 	 * and its origin.
@@ -49,70 +47,12 @@ struct spans {
 
 static uint32_t text(struct spans *s, const char *t)
 {
-	uint32_t number = intern_string(&s->tables->texts, t);
-
-	if (number != INTERN_FAILED)
-		return number;
-	s->error = s->error ?: &error_no_memory;
-	return 0;
+	return filling_text(&s->filling, t);
 }
 
-static uint32_t add_frame(struct spans *s, const struct trace_reader_frame *f)
-{
-	struct span_frame frame = {text(s, f->function), text(s, f->file), f->line};
-
-	return intern_bytes(&s->tables->frames, &frame, sizeof(frame));
-}
-
-static uint32_t make_stack(struct spans *s, uint64_t number)
-{
-	uint32_t frames[MAX_FRAMES], stack;
-	size_t count;
-	const struct trace_reader_frame *f = trace_reader_stack(s->reader, number, &count);
-
-	if (!count)
-		return 0;
-	for (size_t i = 0; i < count; i++)
-		frames[i] = add_frame(s, &f[i]);
-	stack = intern_bytes(&s->tables->stacks, frames, count * sizeof(*frames));
-	if (stack != INTERN_FAILED)
-		return stack;
-	s->error = s->error ?: &error_no_memory;
-	return 0;
-}
-
-static void begin_generation(struct spans *s)
-{
-	if (s->generation == trace_reader_generation(s->reader))
-		return;
-	map_release(&s->stack_ids);
-	map_release(&s->messages);
-	s->generation = trace_reader_generation(s->reader);
-}
-
-/* Adds a stack once in a generation, because a step of few bytes may name a large stack. */
 static uint32_t add_stack(struct spans *s, uint64_t number)
 {
-	uint64_t *place;
-
-	begin_generation(s);
-	place = number == MAP_NO_KEY ? NULL : map_at(&s->stack_ids, number);
-	if (!place) {
-		s->error = s->error ?: (number == MAP_NO_KEY ? NULL : &error_no_memory);
-		return 0;
-	}
-	if (!*place)
-		*place = make_stack(s, number) + 1ull;
-	return *place - 1;
-}
-
-/* The outermost function of a stack. */
-static uint32_t start_of(struct spans *s, uint64_t number)
-{
-	size_t count;
-	const struct trace_reader_frame *f = trace_reader_stack(s->reader, number, &count);
-
-	return count ? text(s, f[count - 1].function) : 0;
+	return filling_stack(&s->filling, number);
 }
 
 static struct life *life_of(struct spans *s, uint64_t g)
@@ -180,7 +120,7 @@ static void name(struct spans *s, struct life *life, uint64_t stack)
 {
 	if (life->named)
 		return;
-	life->span.start = start_of(s, stack);
+	life->span.start = filling_start(&s->filling, stack);
 	life->named = life->span.start;
 	give_held_if_known(s, life);
 }
@@ -211,10 +151,23 @@ static void change(struct spans *s, uint64_t g, enum trace_status state, uint32_
 	end_span(s, life);
 	life->since_start = false;
 	life->span.waited_ns = 0;
+	life->span.ended = (struct span_end){0};
 	life->span.state = state;
 	life->span.reason = reason;
 	if (stack)
 		life->span.stack = add_stack(s, stack);
+}
+
+/* Its wait, if it is in one, is ended by a goroutine at this stack. */
+static void end_wait(struct spans *s, uint64_t g, uint64_t by, uint64_t stack)
+{
+	struct life *life = map_find(&s->lives, g) ? life_of(s, g) : NULL;
+
+	if (!life || life->span.state != TRACE_WAITING)
+		return;
+	life->span.ended.is_known = true;
+	life->span.ended.goroutine = by < TRACE_HELPER_GOID ? by : 0;
+	life->span.ended.stack = stack ? add_stack(s, stack) : 0;
 }
 
 static void create(struct spans *s, const struct trace_step *step, enum trace_status state)
@@ -341,7 +294,9 @@ static bool is_new_message(struct spans *s, uint64_t number)
 {
 	uint64_t *place;
 
-	begin_generation(s);
+	if (s->generation != trace_reader_generation(s->reader))
+		map_release(&s->messages);
+	s->generation = trace_reader_generation(s->reader);
 	place = number == MAP_NO_KEY ? NULL : map_at(&s->messages, number);
 	if (!place || *place)
 		return false;
@@ -397,6 +352,7 @@ static void take_switch(struct spans *s, const struct trace_step *step)
 		change(s, step->g, TRACE_WAITING, text(s, "coroutine"), 0);
 	else
 		end_life(s, step->g);
+	end_wait(s, step->arg[0], step->g, 0);
 	change(s, step->arg[0], TRACE_RUNNING, 0, 0);
 }
 
@@ -445,6 +401,7 @@ static void take(struct spans *s, const struct trace_step *step)
 		change(s, step->g, TRACE_WAITING, reason_of(s, step), step->arg[1]);
 		break;
 	case OP_GO_UNBLOCK:
+		end_wait(s, step->arg[0], step->g, step->arg[2]);
 		change(s, step->arg[0], TRACE_RUNNABLE, 0, 0);
 		break;
 	case OP_GO_SYSCALL_BEGIN:
@@ -512,13 +469,13 @@ struct error *spans_read(struct trace_reader *reader, const struct spans_options
 {
 	struct spans s = {.options = *options,
 			  .reader = reader,
-			  .tables = tables,
+			  .filling = {.reader = reader, .tables = tables},
 			  .line = STRBUF_INIT};
 	struct trace_step step;
 	struct error *err = NULL;
 	bool more = true;
 
-	while (!s.error) {
+	while (!s.error && !s.filling.error) {
 		err = cancel_check(options->cancel);
 		if (!err)
 			err = trace_reader_next(reader, &step, &more);
@@ -536,28 +493,11 @@ struct error *spans_read(struct trace_reader *reader, const struct spans_options
 	end_line(&s);
 	end_all(&s);
 	strbuf_release(&s.line);
-	map_release(&s.stack_ids);
+	filling_release(&s.filling);
 	map_release(&s.messages);
 	*ret_duration = s.now;
-	return err ? err : s.error;
-}
-
-const uint32_t *span_stack(const struct span_tables *tables, uint32_t stack, size_t *ret_count)
-{
-	const struct interned *in =
-		stack < tables->stacks.count ? &tables->stacks.strings[stack] : NULL;
-
-	*ret_count = in ? in->length / sizeof(uint32_t) : 0;
-	return in ? (const uint32_t *)in->data : NULL;
-}
-
-struct span_frame span_frame(const struct span_tables *tables, uint32_t frame)
-{
-	struct span_frame ret = {0};
-
-	if (frame < tables->frames.count && tables->frames.strings[frame].length == sizeof(ret))
-		memcpy(&ret, tables->frames.strings[frame].data, sizeof(ret));
-	return ret;
+	err = err ?: s.error;
+	return err ?: s.filling.error;
 }
 
 bool span_is_system(const struct span_tables *tables, const struct span *span)
@@ -565,11 +505,4 @@ bool span_is_system(const struct span_tables *tables, const struct span *span)
 	const char *start = intern_get(&tables->texts, span->start);
 
 	return !strncmp(start, "runtime.", 8) && strcmp(start, "runtime.main") != 0;
-}
-
-void span_tables_release(struct span_tables *tables)
-{
-	intern_release(&tables->texts);
-	intern_release(&tables->frames);
-	intern_release(&tables->stacks);
 }

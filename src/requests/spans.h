@@ -10,21 +10,15 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/intern.h"
 #include "gotrace/event.h"
 #include "gotrace/trace_reader.h"
+#include "requests/span_tables.h"
 
-/* Texts and stacks of spans: each kept once for the whole trace. */
-struct span_tables {
-	struct intern texts;
-	struct intern frames; /* of struct span_frame */
-	struct intern stacks; /* of uint32_t: numbers of frames, innermost first */
-};
-
-struct span_frame {
-	uint32_t function; /* both in texts */
-	uint32_t file;
-	uint32_t line;
+/* How a wait ended. */
+struct span_end {
+	bool is_known;      /* an event of the trace made the goroutine runnable */
+	uint32_t stack;     /* where the goroutine that did it stood; 0: not known */
+	uint64_t goroutine; /* that one; 0: none did: a timer or the network poller */
 };
 
 enum span_moment { SPAN_TIME, SPAN_CALL, SPAN_RETURN };
@@ -44,6 +38,7 @@ struct span {
 	uint32_t function;
 	/* Of a wait that began before the trace: how long it had lasted, at least; 0: not known. */
 	uint64_t waited_ns;
+	struct span_end ended; /* of a wait */
 };
 
 struct spans_options {
@@ -60,15 +55,8 @@ struct spans_options {
 struct error *spans_read(struct trace_reader *reader, const struct spans_options *options,
 			 struct span_tables *tables, uint64_t *ret_duration) must_check;
 
-/* Returns the numbers of a stack's frames; and a frame. */
-const uint32_t *span_stack(const struct span_tables *tables, uint32_t stack, size_t *ret_count);
-struct span_frame span_frame(const struct span_tables *tables, uint32_t frame);
-
 /* Whether it belongs to a goroutine of the runtime, by the definition of Go's tools. Up to Go 1.19
  * such goroutines have their creator's labels. */
 bool span_is_system(const struct span_tables *tables, const struct span *span);
-
-void span_tables_release(struct span_tables *tables);
-#define _cleanup_span_tables_ __attribute__((cleanup(span_tables_release)))
 
 #endif

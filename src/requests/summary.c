@@ -29,14 +29,22 @@ static bool add_reason(struct summary *s, struct summary_row *row, const struct 
 	if (!*place) {
 		if (!array_reserve(&row->reasons, &row->reason_capacity, row->reason_count + 1))
 			return false;
-		row->reasons[row->reason_count] = (struct summary_reason){span->reason, 0, 0};
+		row->reasons[row->reason_count] =
+			(struct summary_reason){.reason = span->reason,
+						.number = s->reason_count++};
 		*place = ++row->reason_count;
 	}
 	reason = &row->reasons[*place - 1];
 	reason->ns += span->end - span->begin;
 	if (span->waited_ns > reason->waited_ns)
 		reason->waited_ns = span->waited_ns;
-	return true;
+	s->wakers.by_stack = true;
+	return !span->ended.is_known ||
+	       wakers_add(&s->wakers, &(struct waker){.place = reason->number,
+						      .stack = span->ended.stack,
+						      .g = span->ended.goroutine,
+						      .ns = span->end - span->begin,
+						      .count = 1});
 }
 
 /* Counts a goroutine once. */
@@ -91,6 +99,7 @@ void summary_complete(struct summary *s)
 	map_release(&s->reasons);
 	map_release(&s->starts);
 	map_release(&s->goroutines);
+	wakers_complete(&s->wakers);
 	for (size_t i = 0; i < s->count; i++)
 		if (s->rows[i].reason_count)
 			qsort(s->rows[i].reasons, s->rows[i].reason_count,
@@ -107,4 +116,5 @@ void summary_release(struct summary *s)
 	map_release(&s->reasons);
 	map_release(&s->starts);
 	map_release(&s->goroutines);
+	wakers_release(&s->wakers);
 }

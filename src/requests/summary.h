@@ -4,11 +4,13 @@
 
 #include "base/map.h"
 #include "requests/spans.h"
+#include "requests/wakers.h"
 
 struct summary_reason {
 	uint32_t reason; /* in the spans' texts */
 	uint64_t ns;
 	uint64_t waited_ns; /* the longest waited_ns of its spans */
+	uint32_t number;    /* of all reasons of all rows: its place in the summary's wakers */
 };
 
 /* The goroutines with one start function. */
@@ -29,6 +31,8 @@ struct summary {
 	struct map reasons;    /* row << 32 | reason -> its index in the row + 1 */
 	struct map starts;     /* start -> index in rows + 1 */
 	struct map goroutines; /* those counted, each with its row + 1 */
+	struct wakers wakers;  /* who ended waits, by stack */
+	uint32_t reason_count;
 };
 
 struct error *summary_add(struct summary *s, const struct span *span) must_check;

@@ -30,6 +30,10 @@ def served(targets):
     return requests, data
 
 
+def wakers(place):
+    return [place.wakers[i].contents for i in range(place.waker_count)]
+
+
 def seen(request):
     places = [request.places[i].contents for i in range(request.place_count)]
     return {
@@ -39,7 +43,10 @@ def seen(request):
                    request.waiting_ns),
         "slept": sum(place.ns for place in places if place.wait_reason == b"sleep"
                      and "main.doSleep" in place.stack.contents.functions()),
-        "places": sum(place.ns for place in places)}
+        "places": sum(place.ns for place in places),
+        "ended": [(place.wait_reason, waker.cause, waker.stack.contents.functions())
+                  for place in places for waker in wakers(place)],
+        "all ended": all(sum(w.ns for w in wakers(p)) == p.ns for p in places if p.wait_reason)}
 
 
 def test_requests_are_what_the_program_did(served):
@@ -59,6 +66,12 @@ def test_requests_are_what_the_program_did(served):
         if "sleep" in request["did"]:
             began, ended = request["did"]["sleep"]
             assert row["slept"] <= ended - began
+        assert row["all ended"]
+        for reason, cause, functions in row["ended"]:
+            if reason == b"sleep":
+                assert cause == b"timer" and not functions
+            elif reason in (b"sync", b"chan receive"):
+                assert not cause and functions, reason
     # One that is preempted between its clock and its sleep may find that it is over.
     slept = [request["did"]["sleep"] for request in said if "sleep" in request["did"]]
     assert sum(row["slept"] for row in rows.values()) > 0.8 * sum(b - a for a, b in slept) > 0

@@ -213,10 +213,16 @@ class RequestsOptions(Options):
                 ("cancel", c.c_void_p)]
 
 
+class Waker(c.Structure):
+    _fields_ = [("goroutine", c.c_uint64), ("ns", c.c_uint64), ("count", c.c_uint64),
+                ("cause", c.c_char_p), ("stack", c.POINTER(Stack))]
+
+
 class RequestPlace(c.Structure):
     _fields_ = [("ns", c.c_uint64), ("count", c.c_uint64), ("state", c.c_int),
                 ("reserved", c.c_uint32), ("wait_reason", c.c_char_p), ("stack", c.POINTER(Stack)),
-                ("waited_ns", c.c_uint64)]
+                ("waited_ns", c.c_uint64), ("waker_count", c.c_size_t),
+                ("wakers", c.POINTER(c.POINTER(Waker)))]
 
 
 _STATES_NS = [(f"{name}_ns", c.c_uint64)
@@ -244,7 +250,8 @@ class RecordedOptions(Options):
 
 
 class Wait(c.Structure):
-    _fields_ = [("reason", c.c_char_p), ("ns", c.c_uint64), ("waited_ns", c.c_uint64)]
+    _fields_ = [("reason", c.c_char_p), ("ns", c.c_uint64), ("waited_ns", c.c_uint64),
+                ("waker_count", c.c_size_t), ("wakers", c.POINTER(c.POINTER(Waker)))]
 
 
 class Start(c.Structure):

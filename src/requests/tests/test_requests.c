@@ -395,9 +395,109 @@ static void goroutines_of_an_unknown_function_come_last(void **state)
 	summary_release(&s);
 }
 
+/* ---- who ended waits ---- */
+
+static void is_ended(uint64_t ns, uint32_t stack, uint64_t by, uint32_t by_stack)
+{
+	static uint64_t now;
+	struct span span = {.g = 1,
+			    .begin = now + 1,
+			    .end = now + 1 + ns,
+			    .state = TRACE_WAITING,
+			    .labels = text("id=a"),
+			    .stack = stack,
+			    .ended = {.is_known = by || by_stack,
+				      .goroutine = by == UINT64_MAX ? 0 : by,
+				      .stack = by_stack}};
+
+	now = span.end;
+	assert_null(requests_add(&requests, &tables, &span));
+}
+
+static void assert_waker(const struct waker *w, uint64_t g, uint32_t by_stack, uint64_t ns,
+			 uint64_t count)
+{
+	assert_int_equal(w->g, g);
+	assert_int_equal(w->stack, by_stack);
+	assert_int_equal(w->ns, ns);
+	assert_int_equal(w->count, count);
+}
+
+static void each_place_has_who_ended_its_waits(void **state)
+{
+	const struct request_place *p;
+
+	is_ended(10, 1, 7, 3);
+	is_ended(100, 2, 7, 3);
+	is_ended(5, 1, 8, 3);
+	is_ended(20, 1, 7, 3);
+	is_ended(1, 1, 7, 4);
+	is_ended(400, 2, 0, 0); /* nobody has, in the trace */
+	is_ended(2, 1, UINT64_MAX, 0);
+	is_ended(90, 1, UINT64_MAX, 1);
+	requests_complete(&requests, 1000);
+	p = requests.items[0].places;
+	assert_int_equal(p[0].stack, 2);
+	assert_int_equal(p[0].ns, 500);
+	assert_int_equal(p[0].waker_count, 1);
+	assert_waker(&p[0].wakers[0], 7, 3, 100, 1);
+	assert_int_equal(p[1].waker_count, 5);
+	assert_waker(&p[1].wakers[0], 0, 1, 90, 1);
+	assert_waker(&p[1].wakers[1], 7, 3, 30, 2);
+	assert_waker(&p[1].wakers[2], 8, 3, 5, 1);
+	assert_waker(&p[1].wakers[3], 0, 0, 2, 1);
+	assert_waker(&p[1].wakers[4], 7, 4, 1, 1);
+}
+
+/* Each of them ends a wait at each place, in turn. */
+static void many_wakers_add_up(void **state)
+{
+	enum { GOROUTINES = 300, PLACES = 30, TIMES = 4 };
+	size_t wakers = 0;
+
+	for (uint64_t i = 0; i < GOROUTINES * PLACES * TIMES; i++)
+		is_ended(1, 1 + i % PLACES, 1 + i / PLACES % GOROUTINES, 9);
+	requests_complete(&requests, UINT64_MAX);
+	assert_int_equal(requests.items[0].place_count, PLACES);
+	for (size_t i = 0; i < PLACES; i++) {
+		const struct request_place *p = &requests.items[0].places[i];
+
+		assert_int_equal(p->waker_count, GOROUTINES);
+		for (size_t k = 0; k < GOROUTINES; k++)
+			wakers += p->wakers[k].count == TIMES && p->wakers[k].ns == TIMES;
+	}
+	assert_int_equal(wakers, GOROUTINES * PLACES);
+	assert_true(requests.items[0].wakers.capacity < 6 * GOROUTINES * PLACES);
+}
+
+static void wakers_of_a_start_function_add_up_by_stack(void **state)
+{
+	struct summary s = {0};
+	struct span span = {.g = 1, .end = 10, .state = TRACE_WAITING, .start = text("work")};
+	size_t count;
+	const struct waker *w;
+
+	for (uint64_t i = 0; i < 6; i++) {
+		span.ended = (struct span_end){.is_known = i < 5,
+					       .goroutine = i ? i : 0,
+					       .stack = i == 4 ? 2 : 1};
+		assert_null(summary_add(&s, &span));
+	}
+	summary_complete(&s);
+	w = wakers_of(&s.wakers, s.rows[0].reasons[0].number, &count);
+	assert_int_equal(count, 3);
+	assert_waker(&w[0], WAKERS_SEVERAL, 1, 30, 3);
+	assert_waker(&w[1], 0, 1, 10, 1);
+	assert_waker(&w[2], 4, 2, 10, 1);
+	summary_release(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(each_place_has_who_ended_its_waits),
+		TEST(many_wakers_add_up),
+		TEST(wakers_of_a_start_function_add_up_by_stack),
 		TEST(goroutines_of_an_unknown_function_come_last),
 		TEST(labels_survive_being_a_line_of_text),
 		TEST(any_line_is_read),

@@ -1,0 +1,175 @@
+#include "cli/report_wakers.h"
+
+#include <json-c/json.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "cli/report.h"
+#include "cli/report_rows.h"
+
+/* Functions that implement waiting: they do not show what for. */
+static const char *const machinery[] = {"runtime.",  "sync.",      "time.",    "internal/",
+					"os.",       "syscall.",   "net.",     "bufio.",
+					"io.",       "context.",   "runtime/", "net/http.",
+					"net/poll.", "crypto/tls."};
+
+static bool is_machinery(const char *function)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(machinery); i++)
+		if (!strncmp(function, machinery[i], strlen(machinery[i])))
+			return true;
+	return false;
+}
+
+const struct gospect_frame *telling_frame(const struct gospect_stack *stack)
+{
+	for (size_t i = 0; i < stack->count; i++)
+		if (!is_machinery(stack->frames[i]->function))
+			return stack->frames[i];
+	return stack->count ? stack->frames[0] : NULL;
+}
+
+/* ---- text ---- */
+
+/* Wakers at one line of the program, or of one cause: GROUPED are told apart, SHOWN are shown. */
+enum { GROUPED = 16, SHOWN = 2 };
+
+struct group {
+	const struct gospect_frame *frame; /* NULL: not known, or no goroutine */
+	const char *cause;
+	uint64_t goroutine;
+	uint64_t goroutines;
+	uint64_t ns;
+	uint64_t count;
+};
+
+static bool is_same_place(const struct gospect_frame *a, const struct gospect_frame *b)
+{
+	if (!a || !b)
+		return a == b;
+	return a->line == b->line && !strcmp(a->function, b->function);
+}
+
+static struct group *group_of(struct group *groups, size_t *count, const struct gospect_waker *w)
+{
+	const struct gospect_frame *frame = telling_frame(w->stack);
+	size_t i;
+
+	for (i = 0; i < *count; i++)
+		if (is_same_place(groups[i].frame, frame) && !strcmp(groups[i].cause, w->cause))
+			return &groups[i];
+	if (i == GROUPED)
+		return NULL;
+	groups[i] = (struct group){.frame = frame, .cause = w->cause, .goroutine = w->goroutine};
+	*count = i + 1;
+	return &groups[i];
+}
+
+static void add_to(struct group *g, const struct gospect_waker *w)
+{
+	g->goroutines += w->goroutine == GOSPECT_SEVERAL_GOROUTINES ? 2 : 1;
+	g->ns += w->ns;
+	g->count += w->count;
+}
+
+/* The longest to the front. */
+static void sort_first(struct group *groups, size_t count, size_t first)
+{
+	for (size_t i = first + 1; i < count; i++) {
+		if (groups[i].ns > groups[first].ns) {
+			const struct group g = groups[i];
+
+			groups[i] = groups[first];
+			groups[first] = g;
+		}
+	}
+}
+
+static void add_group(struct strbuf *line, const struct group *g, bool with_time)
+{
+	char time[16];
+
+	if (*g->cause)
+		strbuf_addf(line, "%s %s", strcmp(g->cause, "timer") ? "the" : "a", g->cause);
+	else if (g->frame && g->frame->line)
+		strbuf_addf(line, "%s:%d", g->frame->function, g->frame->line);
+	else
+		strbuf_adds(line,
+			    g->frame ? g->frame->function : "a goroutine at an unknown place");
+	if (!*g->cause && g->goroutines == 1)
+		strbuf_addf(line, " (goroutine %lu)", g->goroutine);
+	if (g->count > 1)
+		strbuf_addf(line, " %lu times", g->count);
+	if (with_time)
+		strbuf_addf(line, " %s", report_time(g->ns, time));
+}
+
+void report_add_wakers(struct strbuf *line, const struct gospect_waker *const *wakers, size_t count,
+		       uint64_t ns)
+{
+	struct group groups[GROUPED];
+	size_t grouped = 0, left = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct group *g = group_of(groups, &grouped, wakers[i]);
+
+		if (g)
+			add_to(g, wakers[i]);
+		left += !g;
+	}
+	if (!grouped)
+		return;
+	strbuf_adds(line, "ended by ");
+	for (size_t i = 0; i < grouped && i < SHOWN; i++) {
+		sort_first(groups, grouped, i);
+		strbuf_adds(line, i ? ", " : "");
+		add_group(line, &groups[i], groups[i].ns != ns);
+	}
+	if (grouped > SHOWN || left)
+		strbuf_adds(line, ", ...");
+}
+
+/* ---- JSON ---- */
+
+struct json_object *report_frames_json(const struct gospect_stack *stack)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < stack->count; i++) {
+		const struct gospect_frame *frame = stack->frames[i];
+		struct json_object *o = json_object_new_object();
+
+		report_add_text(o, "func", frame->function);
+		report_add_text(o, "file", frame->file);
+		report_add_number(o, "line", frame->line);
+		json_object_array_add(list, o);
+	}
+	return list;
+}
+
+static struct json_object *waker_json(const struct gospect_waker *w)
+{
+	struct json_object *o = json_object_new_object();
+	const struct gospect_frame *frame = telling_frame(w->stack);
+
+	if (w->goroutine == GOSPECT_SEVERAL_GOROUTINES)
+		json_object_object_add(o, "goroutine", NULL);
+	else
+		report_add_number(o, "goroutine", w->goroutine);
+	report_add_text(o, "func", frame ? frame->function : "");
+	if (*w->cause)
+		report_add_text(o, "cause", w->cause);
+	report_add_number(o, "ns", w->ns);
+	report_add_number(o, "count", w->count);
+	json_object_object_add(o, "frames", report_frames_json(w->stack));
+	return o;
+}
+
+struct json_object *report_wakers_json(const struct gospect_waker *const *wakers, size_t count)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < count; i++)
+		json_object_array_add(list, waker_json(wakers[i]));
+	return list;
+}

@@ -1,0 +1,3 @@
+module convoy
+
+go 1.17

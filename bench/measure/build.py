@@ -52,13 +52,17 @@ class Programs:
             raise Failed(f"there is no {program} yet: run make")
         return program
 
-    def go(self, *args, folder=ROOT, **environment):
-        """The output of the go command of GO_VERSION."""
+    def go_command(self):
+        """The go command, and its environment for GO_VERSION."""
         if not self._go:
             self._go = subprocess.run([os.path.join(ROOT, "scripts", "go-command")], check=True,
                                       stdout=subprocess.PIPE, text=True).stdout.strip()
-        env = dict(os.environ, GOTOOLCHAIN=GO_VERSION, GOFLAGS="-mod=mod -buildvcs=false", GOWORK="off")
-        done = subprocess.run([self._go, *args], cwd=folder, env=dict(env, **environment), text=True,
+        return self._go, dict(os.environ, GOTOOLCHAIN=GO_VERSION, GOFLAGS="-mod=mod -buildvcs=false", GOWORK="off")
+
+    def go(self, *args, folder=ROOT, **environment):
+        """The output of the go command of GO_VERSION."""
+        command, env = self.go_command()
+        done = subprocess.run([command, *args], cwd=folder, env=dict(env, **environment), text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         if done.returncode:
             raise Unavailable(f"go {' '.join(args)}: {last_line(done.stderr)}")

@@ -39,7 +39,7 @@ def gospect_cpu(words):
 
 
 def measure(programs, quick):
-    return [measure_version(programs, version, 3 if quick else 10) for version in VERSIONS]
+    return [measure_version(programs, version, 6 if quick else 10) for version in VERSIONS]
 
 
 def measure_version(programs, version, rounds):

@@ -6,15 +6,19 @@ goroutine that asked for it, and the moment when each P stopped.
 import collections
 import re
 import statistics
+import subprocess
 import tempfile
 import time
 
-from .build import say
+from .build import Failed, say
 from .meter import Meter
 from .numbers import spread
 from .tracing import SETTLE, Gospect
 
 SIZES = (1000, 10000)
+SLICE_MS = 800
+# Of the text, which has a million events a second with their stacks, this lets through what is read here.
+FILTER = r"""/^M=/ { world = /stop-the-world/; if (world || /Running->Idle/) print; next } world"""
 EVENT = re.compile(r"M=\S+ P=\S+ G=\S+ (\w+) Time=(\d+) ?(.*)")
 NAME = re.compile(r'Name="?stop-the-world(?: \(([^)]*)\))?')
 FRAME = re.compile(r"\t(\S+) @ 0x")
@@ -25,10 +29,10 @@ KEYS = ("count", "total", "median", "until_all", "longest")
 Stop = collections.namedtuple("Stop", "reason ms until_all_ms who")
 
 
-def events(text):
+def events(lines):
     """(name, ns, rest, functions of the stack, innermost first) of each event."""
     name = None
-    for line in text.splitlines():
+    for line in lines:
         if found := EVENT.match(line):
             if name:
                 yield name, time_ns, rest, stack
@@ -45,11 +49,22 @@ def asker(stack):
     return others[0] if others else stack[-1] if stack else "?"
 
 
-def read_stops(text):
-    """Each Stop in the text of `go tool trace -d=parsed`. They never overlap. The world stands when the last P that
+def parsed(programs, trace):
+    """The lines of `go tool trace -d=parsed` that FILTER lets through."""
+    command, env = programs.go_command()
+    with subprocess.Popen([command, "tool", "trace", "-d=parsed", trace], stdout=subprocess.PIPE, cwd="/", env=env) as go, \
+         subprocess.Popen(["awk", FILTER], stdin=go.stdout, stdout=subprocess.PIPE, text=True, errors="replace") as awk:
+        go.stdout.close()
+        yield from awk.stdout
+    if go.returncode or awk.returncode:
+        raise Failed(f"go tool trace -d=parsed {trace}: status {go.returncode}, awk: {awk.returncode}")
+
+
+def read_stops(lines):
+    """Each Stop in the lines of `go tool trace -d=parsed`. They never overlap. The world stands when the last P that
     ran Go code beside the one that asked is idle."""
     begun = None
-    for name, now, rest, stack in events(text):
+    for name, now, rest, stack in events(lines):
         found = NAME.search(rest)
         if name == "RangeBegin" and found:
             begun, last, why, who = now, now, found[1] or "?", asker(stack)
@@ -80,7 +95,7 @@ def traced(programs, meter, folder, milliseconds, before=None, after=None):
     if after:
         meter.ask(after)
     found = collections.defaultdict(list)
-    for stop in read_stops(programs.go("tool", "trace", "-d=parsed", tracer.out, folder="/")):
+    for stop in read_stops(parsed(programs, tracer.out)):
         found[stop.reason].append(stop)
     return found, said["events"] / said["events_a_second"]
 
@@ -91,7 +106,7 @@ def measure_size(programs, parked, rounds):
     with tempfile.TemporaryDirectory() as folder, Meter(programs.meter(), parked, "http") as meter:
         for _ in range(rounds):
             for name, commands in (("nothing", ()), ("fgprof", ("fgprof start", "fgprof stop"))):
-                by_reason, seconds = traced(programs, meter, folder, 1500, *commands)
+                by_reason, seconds = traced(programs, meter, folder, SLICE_MS, *commands)
                 for reason, all_of_it in by_reason.items():
                     add_round(found[name][reason], all_of_it, seconds)
     return {"parked": parked,
@@ -113,4 +128,4 @@ def summarize(row):
 
 
 def measure(programs, quick):
-    return [measure_size(programs, parked, 2 if quick else 6) for parked in SIZES]
+    return [measure_size(programs, parked, 2 if quick else 5) for parked in SIZES]

@@ -10,6 +10,7 @@ SOURCES = $(shell find include examples src bench tools tests -name '*.[ch]' -no
 
 all: build/build.ninja
 	@ninja -C build
+	@echo "build/gospect is built. Next: sudo make install, then gospect doctor"
 
 build/build.ninja:
 	@scripts/install-deps build

@@ -9,7 +9,7 @@
 #include "cli/stop.h"
 
 /* Processes that a message lists at most. */
-enum { MAX_LISTED = 10 };
+enum { MAX_LISTED = 10, MAX_COMMAND = 60 };
 
 error_t parse_target(const char *arg, const char **word, struct argp_state *state)
 {
@@ -33,6 +33,14 @@ struct found {
 	bool names_all; /* the list begins each with its name */
 };
 
+static void list_command(struct strbuf *list, const struct gospect_go_process *p)
+{
+	const char *command = *p->command ? p->command : p->name;
+	bool whole = strlen(command) <= MAX_COMMAND;
+
+	strbuf_addf(list, "%d (%.*s%s)", p->pid, MAX_COMMAND, command, whole ? "" : "...");
+}
+
 static int note(void *arg, const struct gospect_go_process *p)
 {
 	struct found *f = arg;
@@ -44,7 +52,7 @@ static int note(void *arg, const struct gospect_go_process *p)
 	if (f->names_all)
 		strbuf_addf(&f->list, "%s (%d)", p->name, p->pid);
 	else
-		strbuf_addf(&f->list, "%d (%.60s)", p->pid, *p->command ? p->command : p->name);
+		list_command(&f->list, p);
 	return 0;
 }
 
@@ -103,7 +111,8 @@ struct error *find_target(const char *word, const char *verb, pid_t *ret)
 	if (!err && !f.count)
 		err = none_found(word);
 	if (!err && f.count > 1)
-		err = error_format(ERROR_USAGE, "%s: %zu processes are named '%s': %s; use -p PID",
+		err = error_format(ERROR_USAGE,
+				   "%s: %zu processes are named '%s': %s; give one process id",
 				   verb, f.count, word, f.list.data);
 	if (!err)
 		*ret = f.pid;

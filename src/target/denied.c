@@ -19,6 +19,9 @@ const char *access_remedy(const struct access_self *self, int capability)
 	if (capability == CAP_BPF)
 		return "with CAP_BPF and CAP_PERFMON (docker run --cap-add BPF --cap-add PERFMON; "
 		       "kubectl debug --profile=sysadmin)";
+	if (capability == CAP_SYSLOG)
+		return "with CAP_SYSLOG (docker run --cap-add SYSLOG; kubectl debug "
+		       "--profile=sysadmin)";
 	return capability == CAP_PERFMON
 		       ? "with CAP_PERFMON (docker run --cap-add PERFMON; kubectl debug "
 			 "--profile=sysadmin)"

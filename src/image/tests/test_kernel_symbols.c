@@ -55,6 +55,8 @@ static void the_rule_that_hides_them_is_named(void **state)
 	expect(kernel_symbols_explain(&self, 2), "kptr_restrict is 2", "set it to 1");
 	expect(kernel_symbols_explain(&self, 1), "CAP_SYSLOG", "with sudo");
 	expect(kernel_symbols_explain(&self, 0), "perf_event_paranoid is above 1", "with sudo");
+	self = (struct access_self){.uid = 0};
+	expect(kernel_symbols_explain(&self, 0), "without CAP_SYSLOG", "--cap-add SYSLOG");
 }
 
 int main(void)

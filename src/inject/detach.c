@@ -19,8 +19,9 @@
 #include "inject/threads.h"
 #include "target/proc_status.h"
 
-/* How long we wait for threads that do not stop, or do not leave the agent. */
-#define PATIENCE_NS 5000000000ull
+/* How long we wait for threads that do not stop, or do not leave the agent: with what comes before
+ * and behind it, the user waits for 5 s. */
+#define PATIENCE_NS 4800000000ull
 /* Between two looks: longer each time, for on a busy machine a thread that was stopped has to wait
  * for a CPU before it can go on, and each look stops it again. */
 #define PAUSE_US 1000
@@ -232,6 +233,14 @@ static bool is_quiet(const struct quiet *q)
 	return q->is_restored && !q->suspect_count && slots_are_free(q);
 }
 
+/* Not beyond `until`: then there is one more look, which has no time left, and decides. */
+static void pause_before_look(unsigned int us, uint64_t until)
+{
+	uint64_t now = clock_now(), left = until > now ? (until - now) / 1000 : 0;
+
+	usleep(us < left ? us : left + 1);
+}
+
 /* Its code is restored, unless ERROR_FAULT: its threads could not be stopped for so long. */
 static struct error *must_check make_quiet(struct quiet *q)
 {
@@ -252,7 +261,7 @@ static struct error *must_check make_quiet(struct quiet *q)
 		if (err)
 			threads_let_run(&q->threads, until);
 		else
-			usleep(pause);
+			pause_before_look(pause, until);
 		error_destroy(err);
 		pause = pause < MOST_PAUSE_US / 2 ? 2 * pause : MOST_PAUSE_US;
 	}

@@ -12,7 +12,7 @@ import pytest
 from lib import golang, gospect, tracing
 from lib.process import wait_until
 
-# A thread that may be in the agent is given 5 s to leave it.
+# A thread that may be in the agent is given so many seconds to leave it, all in all.
 PATIENCE = 5
 
 pytestmark = [pytest.mark.alone]
@@ -38,6 +38,16 @@ def end(process, seconds):
     return err
 
 
+def usual_end(program):
+    """How long a trace of this program takes to end on this machine, as busy as it is, when nothing is in
+    its way. It stops and resumes the same threads."""
+    process = start(program)
+    wait_until(lambda: tracing.is_patched(program.pid), 30)
+    began = time.monotonic()
+    end(process, 60)
+    return time.monotonic() - began
+
+
 def test_attaching_ends_without_a_usable_thread(masked):
     masked.ask("circle")
     process = start(masked)
@@ -60,8 +70,9 @@ def test_detaching_ends_without_a_usable_thread(masked):
 
 
 def test_all_threads_block_signals_on_stacks_that_do_not_end(masked):
+    usual = usual_end(masked)
     process = start(masked)
     wait_until(lambda: tracing.is_patched(masked.pid), 30)
     masked.ask("mask")
-    assert "is still in the agent after 5 s" in end(process, PATIENCE + 2)
+    assert "is still in the agent after 5 s" in end(process, PATIENCE + usual)
     assert tracing.changed_bytes(masked) == 0

@@ -19,7 +19,6 @@
 #include "inject/presence.h"
 #include "inject/stale_agent.h"
 #include "inject/surgeon.h"
-#include "inject/threads.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -282,23 +281,18 @@ static struct error *must_check attach(struct injection *in, const struct inject
 	return err ? err : ask_for(in, SURGEON_SWITCH_ON);
 }
 
-/* Measured with 10, 1,000 and 10,000 threads that sleep, on a busy machine
- * (bench/measure/pauses.py): nearly all of it is for letting go of them. */
-#define PAUSE_NS 300000ull
-#define PAUSE_PER_THREAD_NS 8000ull
-/* Two threads of ours let go of so many. */
-#define PAUSE_PER_THREAD_OF_MANY_NS 4500ull
-
-uint64_t inject_expected_pause_ns(struct target *t, size_t *ret_threads)
+struct error *inject_expected_pause(const struct surgeon_line *line, struct pause *ret)
 {
-	_cleanup_free_ struct target_thread *threads = NULL;
+	struct surgeon_request r = {.operation = SURGEON_EXPECT};
+	struct surgeon *surgeon;
+	struct error *err = surgeon_call(*line, &surgeon);
 
-	*ret_threads = 0;
-	if (error_dropped(target_threads(t, &threads, ret_threads)))
-		return 0;
-	return PAUSE_NS + *ret_threads * (*ret_threads < THREADS_MANY
-						  ? PAUSE_PER_THREAD_NS
-						  : PAUSE_PER_THREAD_OF_MANY_NS);
+	if (err)
+		return err;
+	err = surgeon_ask(surgeon, &r);
+	surgeon_destroy(surgeon);
+	*ret = r.answer.pause;
+	return err;
 }
 
 static struct error *must_check create(struct target *t, const struct image *img,

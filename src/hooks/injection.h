@@ -29,6 +29,7 @@
 #include "image/image.h"
 #include "target/target.h"
 
+struct pause;
 struct surgeon_line;
 
 struct inject_options {
@@ -45,9 +46,9 @@ struct inject_options {
 
 struct injection;
 
-/* About how long attaching and detaching will stop all threads, each; *ret_threads: how many there
- * are. More where the machine has much to do. */
-uint64_t inject_expected_pause_ns(struct target *t, size_t *ret_threads);
+/* About how long attaching and detaching will stop all threads, each, as the surgeon says. */
+struct error *inject_expected_pause(const struct surgeon_line *surgeon,
+				    struct pause *ret) must_check;
 
 /*
  * The agent runs when this returns. ERROR_UNSUPPORTED, ERROR_DENIED, ERROR_GONE, ERROR_STOPPED or

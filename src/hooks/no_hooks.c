@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "inject/pause.h"
+
 static struct error *must_check refused(void)
 {
 	return error_format(ERROR_UNSUPPORTED,
@@ -35,10 +37,10 @@ void inject_populate(const struct injection *in, uint64_t offset, uint64_t size)
 {
 }
 
-uint64_t inject_expected_pause_ns(struct target *t, size_t *ret_threads)
+struct error *inject_expected_pause(const struct surgeon_line *surgeon, struct pause *ret)
 {
-	*ret_threads = 0;
-	return 0;
+	*ret = (struct pause){0};
+	return NULL;
 }
 
 bool inject_beat(struct injection *in)

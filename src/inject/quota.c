@@ -1,11 +1,11 @@
 #include "inject/quota.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <stdbool.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/cgroup.h"
 #include "base/cleanup.h"
@@ -13,7 +13,10 @@
 #include "base/door.h"
 #include "base/mountinfo.h"
 
-#define MOST_PERIOD_NS 1000000000ull
+/* Of a period, and of what is used in one: the kernel allows a second of the first. */
+#define MOST_NS 1000000000ull
+/* How often the count of the periods is looked at. A look takes some microseconds of the quota. */
+#define LOOK_NS 1000000ull
 
 /* Our group in one of the hierarchies: where that is mounted, and our path there. */
 struct group {
@@ -51,7 +54,8 @@ static bool read_line(const struct group *g, const char *name, char *line, int s
 	return f && fgets(line, size, f);
 }
 
-static uint64_t period_us(const struct group *g, bool v2)
+/* The quota of the group itself; 0: it has none. In microseconds. */
+static uint64_t quota_us(const struct group *g, bool v2, uint64_t *ret_period)
 {
 	unsigned long long period = 0;
 	long long quota = -1;
@@ -65,42 +69,103 @@ static uint64_t period_us(const struct group *g, bool v2)
 		   read_line(g, "cpu.cfs_period_us", line, sizeof(line))) {
 		sscanf(line, "%llu", &period);
 	}
-	return quota > 0 ? period : 0;
+	*ret_period = period;
+	return quota > 0 && period ? quota : 0;
 }
 
-static uint64_t longest_period_us(const char *groups, const char *mounts, bool v2)
+static uint64_t to_ns(uint64_t us)
+{
+	return us < MOST_NS / 1000 ? us * 1000 : MOST_NS;
+}
+
+static void add_group(const struct group *g, bool v2, struct quota *q)
+{
+	uint64_t period, runtime = to_ns(quota_us(g, v2, &period));
+	char path[3 * PATH_MAX];
+
+	if (!runtime)
+		return;
+	period = to_ns(period);
+	q->longest_ns = period > q->longest_ns ? period : q->longest_ns;
+	if (q->period_ns && runtime >= q->runtime_ns)
+		return;
+	q->period_ns = period;
+	q->runtime_ns = runtime;
+	q->counts[0] = '\0';
+	snprintf(path, sizeof(path), "%s%s/cpu.stat", g->mount, g->path);
+	if (strlen(path) < sizeof(q->counts))
+		strcpy(q->counts, path);
+}
+
+static void add_groups(const char *groups, const char *mounts, bool v2, struct quota *q)
 {
 	struct group g = {0};
-	uint64_t longest = 0;
 
-	if (!cgroup_find(groups, v2 ? NULL : "cpu", g.path) || !find_mount(mounts, v2, &g))
-		return 0;
-	do {
-		uint64_t us = period_us(&g, v2);
-
-		longest = us > longest ? us : longest;
-	} while (cgroup_leave(g.path, 0));
-	return longest;
+	/* "/..": the group is outside of what we see. */
+	if (!cgroup_find(groups, v2 ? NULL : "cpu", g.path) || !strncmp(g.path, "/..", 3) ||
+	    !find_mount(mounts, v2, &g))
+		return;
+	do
+		add_group(&g, v2, q);
+	while (cgroup_leave(g.path, 0));
 }
 
-uint64_t quota_period_in(const char *groups, const char *mounts)
+void quota_find_in(const char *groups, const char *mounts, struct quota *ret)
 {
-	uint64_t us =
-		longest_period_us(groups, mounts, true) ?: longest_period_us(groups, mounts, false);
-
-	return us < MOST_PERIOD_NS / 1000 ? us * 1000 : MOST_PERIOD_NS;
+	*ret = (struct quota){0};
+	add_groups(groups, mounts, true, ret);
+	if (!ret->period_ns)
+		add_groups(groups, mounts, false, ret);
 }
 
-uint64_t quota_period_ns(void)
+void quota_find(pid_t pid, struct quota *ret)
 {
-	return quota_period_in("/proc/self/cgroup", "/proc/self/mountinfo");
+	char groups[64];
+
+	snprintf(groups, sizeof(groups), pid ? "/proc/%d/cgroup" : "/proc/self/cgroup", pid);
+	quota_find_in(groups, "/proc/self/mountinfo", ret);
 }
 
-void quota_await_period(uint64_t period_ns)
+bool quota_is_same(const struct quota *a, const struct quota *b)
 {
-	uint64_t until = clock_now() + period_ns;
+	return a->period_ns && b->period_ns && a->counts[0] && !strcmp(a->counts, b->counts);
+}
+
+static void sleep_for(uint64_t ns)
+{
+	uint64_t until = clock_now() + ns;
 	struct timespec time = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
 
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == EINTR)
 		;
+}
+
+static bool read_periods(int file, uint64_t *ret)
+{
+	char text[1024], *at;
+	ssize_t n = pread(file, text, sizeof(text) - 1, 0);
+
+	text[n > 0 ? n : 0] = '\0';
+	at = strstr(text, "nr_periods ");
+	return at && sscanf(at, "nr_periods %" SCNu64, ret) == 1;
+}
+
+void quota_await_period(const struct quota *q)
+{
+	_cleanup_close_ int file = q->counts[0] ? door_open(q->counts, 0) : -1;
+	uint64_t until = clock_now() + q->period_ns, first, now;
+
+	if (file < 0 || !read_periods(file, &first)) {
+		sleep_for(q->period_ns);
+		return;
+	}
+	do
+		sleep_for(LOOK_NS);
+	while (clock_now() < until && read_periods(file, &now) && now == first);
+}
+
+void quota_await_whole(const struct quota *q)
+{
+	sleep_for(q->longest_ns);
+	quota_await_period(q);
 }

@@ -205,6 +205,14 @@ static struct error *must_check enter(struct surgeon *s, const struct surgeon_re
 	return err;
 }
 
+static struct error *must_check expect(struct surgeon *s)
+{
+	if (s->state != SURGEON_OUT)
+		return out_of_turn();
+	pause_expect(s->pid, &s->answer.pause);
+	return NULL;
+}
+
 /* Notes the probe sites that the guardian may restore. */
 static struct error *must_check note_sites(struct surgeon *s)
 {
@@ -304,6 +312,8 @@ static struct error *must_check leave(struct surgeon *s)
 static struct error *must_check perform(struct surgeon *s, struct surgeon_request *r)
 {
 	switch (r->operation) {
+	case SURGEON_EXPECT:
+		return expect(s);
 	case SURGEON_ENTER:
 	case SURGEON_CLEAN:
 		return enter(s, r);

@@ -26,6 +26,7 @@
 #include "base/door.h"
 #include "base/error.h"
 #include "inject/memfile.h"
+#include "inject/pause.h"
 #include "inject/plan.h"
 
 struct surgeon;
@@ -50,8 +51,9 @@ struct error *surgeon_call(struct surgeon_line line, struct surgeon **ret) must_
  * not touched. */
 void surgeon_destroy(struct surgeon *s);
 
-/* In this order; SURGEON_LEAVE may come at any time. */
+/* In this order; SURGEON_EXPECT comes before, and SURGEON_LEAVE at any time. */
 enum surgeon_operation {
+	SURGEON_EXPECT, /* says for how long the target would stop, and touches nothing */
 	/*
 	 * Takes the claim (inject/claim.h), starts the guardian, and removes a stale agent.
 	 * ERROR_DENIED when another process traces the target, its memory is not writable, or its
@@ -70,6 +72,7 @@ enum surgeon_operation {
 };
 
 struct surgeon_answer {
+	struct pause pause;      /* SURGEON_EXPECT */
 	uint64_t shared_address; /* in the target */
 	uint64_t attached_at;    /* CLOCK_MONOTONIC: the first record could be written then */
 	/* How long all threads were stopped at once, at most: to attach, and to detach. */

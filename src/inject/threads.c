@@ -44,6 +44,8 @@
 #define RUN_FACTOR 50
 #define LEAST_RUN_US 1000
 #define MOST_RUN_US 1000000
+/* CPU time to let go of a sleeping thread. */
+#define LET_GO_CPU_NS 8000ull
 /* How often a thread that cannot be stopped is looked at. */
 #define LOOK_US 1000
 /* Room for threads that are born while the others are stopped. */
@@ -466,6 +468,38 @@ static struct error *must_check stopped_in_vain(struct threads *t, uint64_t sinc
 	return err;
 }
 
+static void find_quotas(struct threads *t)
+{
+	quota_find(0, &t->own);
+	quota_find(t->pid, &t->target);
+	if (tracer_is_real_time())
+		t->own.period_ns = 0;
+}
+
+/*
+ * A stop begins when quotas are whole: ours, for when we are throttled the target stands for the
+ * rest of the period; and the target's, for its threads need CPU time to stop. The target's is the
+ * last that is waited for: a busy program may use it up soon.
+ */
+static struct error *must_check await_quotas(struct threads *t)
+{
+	if (t->own.period_ns)
+		quota_await_whole(&t->own);
+	if (t->target.period_ns && !quota_is_same(&t->own, &t->target))
+		quota_await_period(&t->target);
+	t->fresh_cpu_ns = clock_read(CLOCK_PROCESS_CPUTIME_ID);
+	return t->own.period_ns || t->target.period_ns ? add_new(t) : NULL;
+}
+
+/* What we have used until now may leave too little to let go of them. */
+static void await_own_quota(struct threads *t)
+{
+	uint64_t used = clock_read(CLOCK_PROCESS_CPUTIME_ID) - t->fresh_cpu_ns;
+
+	if (t->own.period_ns && used + t->count * LET_GO_CPU_NS > t->own.runtime_ns)
+		quota_await_period(&t->own);
+}
+
 /* Does all slow work before the first of them stops. */
 static struct error *must_check find_all(struct threads *t)
 {
@@ -478,11 +512,9 @@ static struct error *must_check find_all(struct threads *t)
 	if (!err)
 		err = add_new(t);
 	if (first)
-		t->quota_ns = quota_period_ns();
-	if (!err && t->quota_ns) {
-		quota_await_period(t->quota_ns);
-		err = add_new(t);
-	}
+		find_quotas(t);
+	if (!err)
+		err = await_quotas(t);
 	return err ? err : seize_asleep(t);
 }
 
@@ -502,8 +534,10 @@ struct error *threads_stop_asleep(struct threads *t)
 
 struct error *threads_stop_others(struct threads *t, uint64_t *ret_since)
 {
-	struct error *err = seize_awake(t);
+	struct error *err;
 
+	await_own_quota(t);
+	err = seize_awake(t);
 	*ret_since = clock_now();
 	if (!err)
 		err = stop_others(t, *ret_since);

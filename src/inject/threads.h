@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/map.h"
+#include "inject/quota.h"
 #include "inject/tracer_threads.h"
 
 /* So many sleeping threads are worth a second thread of ours: one needs 5 ms to let go of them. */
@@ -51,12 +52,14 @@ struct threads {
 	_Atomic pid_t stuck; /* why they could not be stopped: this one cannot be just now; or 0 */
 	unsigned int tries;  /* in vain */
 	uint64_t first_try_ns;
-	uint64_t stood_ns;     /* for how long they stood at the last of these */
-	uint64_t held_ns;      /* and those that slept */
-	uint64_t interrupt_ns; /* when the first of the sleeping threads was asked to stop */
-	uint64_t quota_ns;     /* the period of gospect's own quota (inject/quota.h); 0: no quota */
-	bool may_lend;         /* priorities, as of the stop at hand */
-	DIR *folder;           /* /proc/PID/task, once they have been stopped */
+	uint64_t stood_ns;            /* for how long they stood at the last of these */
+	uint64_t held_ns;             /* and those that slept */
+	uint64_t interrupt_ns;        /* when the first of the sleeping threads was asked to stop */
+	struct quota own;             /* the CPU quotas that count: gospect's */
+	struct quota target;          /* and the target's */
+	uint64_t fresh_cpu_ns;        /* CPU time of gospect when its quota was whole */
+	bool may_lend;                /* priorities, as of the stop at hand */
+	DIR *folder;                  /* /proc/PID/task, once they have been stopped */
 	struct second_tracer *second; /* NULL: few threads, or it could not be started */
 };
 

@@ -63,6 +63,11 @@ static bool begin(timer_t *ret_timer)
 	return start_waking(ret_timer);
 }
 
+bool tracer_is_real_time(void)
+{
+	return (sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) == SCHED_FIFO;
+}
+
 static void *operate(void *arg)
 {
 	struct operation *op = arg;

@@ -17,6 +17,9 @@
  * done: other threads than the caller have to block them. */
 struct error *run_on_tracer_thread(struct error *(*step)(void *arg), void *arg) must_check;
 
+/* Whether the thread that asks has a real-time priority. Then a CPU quota does not hold for it. */
+bool tracer_is_real_time(void);
+
 /* A second such thread, of the same priority. */
 struct second_tracer;
 

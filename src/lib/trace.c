@@ -18,6 +18,7 @@
 #include "gotrace/trace_file.h"
 #include "gotrace/trace_format.h"
 #include "hooks/injection.h"
+#include "inject/pause.h"
 #include "lib/error_api.h"
 #include "lib/options.h"
 #include "lib/sink.h"
@@ -322,25 +323,6 @@ static void remark_left_out(const struct gospect_trace *t)
 	}
 }
 
-/* The pause grows with the number of threads. A long one is announced. */
-static struct error *must_check check_pause(const struct gospect_trace *t)
-{
-	struct target *target = t->target->target;
-	size_t threads;
-	double ms = inject_expected_pause_ns(target, &threads) / 1e6;
-
-	if (t->options.max_pause > 0 && ms > t->options.max_pause * 1e3)
-		return error_format(
-			ERROR_DENIED,
-			"process %d has %zu threads, so tracing would stop it twice for about %.3g ms; --max-pause allows %.3g ms",
-			target_pid(target), threads, ms, t->options.max_pause * 1e3);
-	if (ms > SAID_PAUSE_MS)
-		remark(&t->target->remark,
-		       "process %d has %zu threads, so tracing stops it twice for about %.0f ms",
-		       target_pid(target), threads, ms);
-	return NULL;
-}
-
 /* Uses the caller's surgeon, or starts one. */
 static struct error *must_check find_surgeon(struct gospect_trace *t,
 					     struct gospect_surgeon *surgeon)
@@ -354,6 +336,46 @@ static struct error *must_check find_surgeon(struct gospect_trace *t,
 	if (!err)
 		t->line = surgeon_line_of(surgeon ? surgeon : t->surgeon);
 	return (struct error *)err;
+}
+
+/* ", and gospect's CPU quota is 10 ms in 100 ms" */
+static void add_quota(struct strbuf *s, const char *whose, const struct pause_quota *quota)
+{
+	if (quota->period_ns)
+		strbuf_addf(s, ", and %s CPU quota is %.3g ms in %.3g ms", whose,
+			    quota->runtime_ns / 1e6, quota->period_ns / 1e6);
+}
+
+/* The pause grows with the number of threads, and with quotas. A long one is announced. */
+static struct error *must_check say_pause(const struct gospect_trace *t, const struct pause *pause,
+					  const char *quotas)
+{
+	int pid = target_pid(t->target->target);
+	double ms = pause->ns / 1e6;
+
+	if (t->options.max_pause > 0 && ms > t->options.max_pause * 1e3)
+		return error_format(
+			ERROR_DENIED,
+			"process %d has %zu threads%s, so tracing would stop it twice for about %.3g ms; --max-pause allows %.3g ms",
+			pid, pause->threads, quotas, ms, t->options.max_pause * 1e3);
+	if (ms > SAID_PAUSE_MS)
+		remark(&t->target->remark,
+		       "process %d has %zu threads%s, so tracing stops it twice for about %.0f ms",
+		       pid, pause->threads, quotas, ms);
+	return NULL;
+}
+
+static struct error *must_check check_pause(const struct gospect_trace *t)
+{
+	_cleanup_strbuf_ struct strbuf quotas = STRBUF_INIT;
+	struct pause pause;
+	struct error *err = inject_expected_pause(&t->line, &pause);
+
+	if (err)
+		return err;
+	add_quota(&quotas, "gospect's", &pause.own);
+	add_quota(&quotas, "its", &pause.target);
+	return say_pause(t, &pause, quotas.length ? quotas.data : "");
 }
 
 /* A trace without --flight ends before too many records wait (is_filled()). */
@@ -424,9 +446,9 @@ static struct error *must_check begin(struct gospect_trace *t, struct gospect_ta
 			ERROR_USAGE,
 			"cannot begin this trace: it has begun already, or its target is not a live process; create a new trace");
 	t->target = target;
-	err = check_pause(t);
+	err = find_surgeon(t, surgeon);
 	if (!err)
-		err = find_surgeon(t, surgeon);
+		err = check_pause(t);
 	if (!err)
 		err = open_tracer(t);
 	if (err)

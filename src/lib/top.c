@@ -116,6 +116,7 @@ static struct error *take_interval(struct gospect_top *t)
 		return err;
 	if (interval.ns && t->skip_interval) {
 		t->skip_interval = false;
+		request_watch_skip(&t->requests, wall_sampler_looks(t->sampler), t->now);
 		return NULL;
 	}
 	err = filter_interval(t, &interval);
@@ -123,7 +124,7 @@ static struct error *take_interval(struct gospect_top *t)
 		err = top_model_add(&t->model, &interval);
 	if (!err && interval.ns)
 		err = request_watch_interval(&t->requests, &t->model, &t->names.names,
-					     wall_sampler_looks(t->sampler));
+					     wall_sampler_looks(t->sampler), t->now);
 	return err;
 }
 
@@ -187,8 +188,7 @@ static struct error *recount(struct gospect_top *t)
 	if (!err && top_rows_want_goroutines(&t->rows))
 		err = add_goroutines(t);
 	top_rows_finish(&t->rows);
-	if (!err)
-		err = request_watch_count(&t->requests, &t->model, &t->names.names, t->now);
+	request_watch_count(&t->requests, &t->model, t->now);
 	top_view_fit(&t->view, &t->rows, page_height(t));
 	return err;
 }

@@ -82,51 +82,51 @@ void request_watch_moved(struct request_watch *w, struct top_names *names,
 		request_rate_moved(&w->rate, after->goid, was, is, now);
 }
 
-/* The average number of goroutines at this place: in the whole window, or in the last interval. */
-static struct error *count_at(const struct top_model *m, struct top_names *names,
-			      enum request_place place, bool in_window, double *ret)
+/* The average number of idle connections in this interval. */
+static struct error *count_idle(const struct top_interval *interval, const struct top_model *m,
+				struct top_names *names, double *ret)
 {
-	const struct top_interval *interval = top_model_interval(m, 0);
-	size_t count = in_window ? m->key_count : interval->count;
 	struct error *err = NULL;
 	uint64_t ns = 0;
 
-	for (size_t i = 0; !err && i < count; i++) {
-		uint32_t key = in_window ? i + 1 : interval->items[i].key;
+	for (size_t i = 0; !err && i < interval->count; i++) {
+		const struct top_key *key = &m->keys[interval->items[i].key];
 		struct top_stack_names stack;
 
-		if (in_window && !m->totals[key].ns)
-			continue;
-		err = names->stack(names, m->keys[key].stack, &stack);
-		if (!err && place_in(&stack, m->keys[key].status) == place)
-			ns += in_window ? m->totals[key].ns : interval->items[i].total.ns;
+		err = names->stack(names, key->stack, &stack);
+		if (!err && place_in(&stack, key->status) == REQUEST_BETWEEN)
+			ns += interval->items[i].total.ns;
 	}
-	*ret = in_window ? top_model_mean(m, ns) : (double)ns / interval->ns;
+	*ret = (double)ns / interval->ns;
 	return err;
 }
 
 struct error *request_watch_interval(struct request_watch *w, const struct top_model *m,
-				     struct top_names *names, double looks)
+				     struct top_names *names, struct wall_looks looks, uint64_t now)
 {
 	const struct top_interval *interval = top_model_interval(m, 0);
-	double idle = 0, since = looks - w->looks;
+	struct request_looks since = {.count = looks.count - w->looks.count,
+				      .squares = looks.squares - w->looks.squares};
 	struct error *err = NULL;
 
-	if (!interval || !(since > 0))
+	if (!interval || !(since.count > 0))
 		return NULL;
+	since.ns = interval->ns;
 	if (w->rate.seen)
-		err = count_at(m, names, REQUEST_BETWEEN, false, &idle);
-	request_rate_second(&w->rate, interval->ns, since, idle);
+		err = count_idle(interval, m, names, &since.idle);
+	request_rate_second(&w->rate, &since, now);
 	w->looks = looks;
 	return err;
 }
 
-struct error *request_watch_count(struct request_watch *w, const struct top_model *m,
-				  struct top_names *names, uint64_t now)
+void request_watch_skip(struct request_watch *w, struct wall_looks looks, uint64_t now)
+{
+	request_rate_skip(&w->rate, now);
+	w->looks = looks;
+}
+
+void request_watch_count(struct request_watch *w, const struct top_model *m, uint64_t now)
 {
 	w->shown = m->interval_count && w->rate.second_count &&
 		   request_rate_get(&w->rate, m->window_ns, now, &w->numbers);
-	if (!w->shown)
-		return NULL;
-	return count_at(m, names, REQUEST_WITHIN, true, &w->numbers.current);
 }

@@ -18,8 +18,9 @@ struct error *top_why_find(struct top_why *w, const struct top_source *s, uint64
 struct request_watch {
 	struct request_rate rate;
 	struct request_numbers numbers;
-	bool shown;   /* there are requests: `numbers` cover the window */
-	double looks; /* samples of each goroutine, up to the last interval */
+	bool shown; /* there are requests: `numbers` cover the window */
+	/* The samples up to the last interval. */
+	struct wall_looks looks;
 };
 
 void request_watch_release(struct request_watch *w);
@@ -27,11 +28,13 @@ void request_watch_release(struct request_watch *w);
 void request_watch_moved(struct request_watch *w, struct top_names *names,
 			 const struct goroutine_record *before,
 			 const struct goroutine_record *after, uint64_t now);
-/* Call it after an interval was added to the model. */
+/* Call it after an interval was added to the model; `looks` are all samples so far. */
 struct error *request_watch_interval(struct request_watch *w, const struct top_model *m,
-				     struct top_names *names, double looks) must_check;
+				     struct top_names *names, struct wall_looks looks,
+				     uint64_t now) must_check;
+/* Call it instead when the interval is left out. */
+void request_watch_skip(struct request_watch *w, struct wall_looks looks, uint64_t now);
 /* Computes the numbers for the model's window. */
-struct error *request_watch_count(struct request_watch *w, const struct top_model *m,
-				  struct top_names *names, uint64_t now) must_check;
+void request_watch_count(struct request_watch *w, const struct top_model *m, uint64_t now);
 
 #endif

@@ -49,6 +49,7 @@ struct wall_sampler {
 	size_t next;        /* unit to scan, in the estimate's order */
 	uint64_t pass_tick; /* in which this pass began */
 	uint64_t last_tick; /* when something was scanned last */
+	double squares;     /* see struct wall_looks */
 
 	struct budget budget;
 	uint64_t charged; /* CPU time of this thread that was taken from the tokens */
@@ -223,6 +224,19 @@ static size_t unit_size(struct wall_sampler *s, bool at_once)
 	return at_once ? UNIT_ORDERED : UNIT_RANDOM;
 }
 
+static double squared(uint64_t ns)
+{
+	return ns / 1e9 * (ns / 1e9);
+}
+
+/* A pass of several units scans each at a random instant: so the interval between the scans of two
+ * passes has a variance of a sixth of the squared pass (the sum of two uniform variables). */
+static void note_pass(struct wall_sampler *s, uint64_t end)
+{
+	if (s->estimate.unit_count > 1 && end > s->estimate.began)
+		s->squares += squared(end - s->estimate.began) * 7 / 6;
+}
+
 /* Begins a pass; its time starts at `began`. `at_once`: the pass before took no more than its first
  * tick.
  */
@@ -231,8 +245,10 @@ static struct error *begin_pass(struct wall_sampler *s, uint64_t began, bool at_
 	struct error *err;
 	size_t count;
 
-	if (s->result.ticks)
+	if (s->result.ticks) {
+		note_pass(s, began);
 		estimate_end_pass(&s->estimate, began);
+	}
 	err = goroutine_set_refresh(s->set);
 	if (!err)
 		err = goroutine_set_plan(s->set, unit_size(s, at_once), &s->units, &count);
@@ -334,6 +350,8 @@ static struct error *tick(struct wall_sampler *s, uint64_t now)
 		if (!err)
 			err = scan_affordable(s);
 	}
+	if (looked && s->estimate.unit_count == 1)
+		s->squares += squared(now - s->last_tick);
 	if (looked)
 		s->last_tick = now;
 	if (!err && s->cpu.drain)
@@ -549,12 +567,15 @@ static double total_ns(const struct wall_sampler *s)
 	return total;
 }
 
-double wall_sampler_looks(const struct wall_sampler *s)
+struct wall_looks wall_sampler_looks(const struct wall_sampler *s)
 {
 	const struct estimate *e = &s->estimate;
 	bool cut = e->next < e->unit_count;
 
-	return e->passes + (cut ? (double)e->next / e->unit_count : 0);
+	return (struct wall_looks){
+		.count = e->passes + (cut ? (double)e->next / e->unit_count : 0),
+		.squares = s->squares,
+	};
 }
 
 struct error *wall_sampler_run(struct wall_sampler *s)
@@ -583,7 +604,7 @@ struct error *wall_sampler_run(struct wall_sampler *s)
 	s->result.duration_ns = end - s->started;
 	s->result.passes = s->estimate.passes;
 	s->result.crowded = s->estimate.buckets.crowded;
-	s->result.looks = wall_sampler_looks(s);
+	s->result.looks = wall_sampler_looks(s).count;
 	s->result.cpu_ns = clock_cpu() - cpu;
 	s->result.per_tick =
 		s->result.ticks ? (double)goroutine_set_stats(s->set)->scans / s->result.ticks : 0;

@@ -135,7 +135,12 @@ uint64_t wall_sampler_since(const struct wall_sampler *s, const struct goroutine
 uint64_t wall_sampler_creator(const struct wall_sampler *s, uint32_t creator);
 
 /* How often each goroutine was sampled so far. */
-double wall_sampler_looks(const struct wall_sampler *s);
+struct wall_looks {
+	double count;
+	double squares; /* the sum of the squared intervals between samples, in s^2 */
+};
+
+struct wall_looks wall_sampler_looks(const struct wall_sampler *s);
 
 const struct wall_result *wall_sampler_result(const struct wall_sampler *s);
 /* The set with the stacks and labels of the buckets. */

@@ -12,14 +12,33 @@
 /* If more than this part of idle connections moved between two samples, their number says nothing
  * about how many requests came. */
 #define MOST_MOVED_PART 0.9
+/* The largest unevenness of intervals: that of samples at random times. */
+#define MOST_UNEVEN 1.0
 /* If more than this part of requests was seen once, others were probably missed. */
 #define MANY_SINGLE 0.1
 
-/* Packs when a request began, and whether the goroutine serves a connection, into a word; the
- * lowest bit of the time is lost. */
-static uint64_t pack(uint64_t when, bool has_connection)
+/* Flags in the lowest bits of a time in `begun`. */
+enum {
+	HAS_CONNECTION = 1, /* its goroutine serves a connection */
+	BEGAN_BEFORE = 2,   /* the first sample found it, so its begin is unknown */
+	FLAGS = 3
+};
+
+static uint64_t pack(uint64_t when, unsigned int flags)
 {
-	return (when | 1) - !has_connection;
+	return ((when | FLAGS) ^ FLAGS) + FLAGS + 1 + flags;
+}
+
+/* Counts the requests in progress up to now. */
+static void advance(struct request_rate *r, uint64_t now)
+{
+	uint64_t passed = now > r->advanced ? now - r->advanced : 0;
+
+	if (r->advanced) {
+		r->now.progress += (double)r->begun.count * passed;
+		r->now.progress_ns += passed;
+	}
+	r->advanced += r->advanced ? passed : now;
 }
 
 void request_rate_release(struct request_rate *r)
@@ -31,12 +50,16 @@ void request_rate_release(struct request_rate *r)
 
 static void begin(struct request_rate *r, uint64_t goid, bool has_connection, uint64_t now)
 {
-	uint64_t *when = r->begun.count < MOST_BEGUN ? map_at(&r->begun, goid) : NULL;
+	unsigned int flags = (has_connection ? HAS_CONNECTION : 0) |
+			     (r->second_count || has_connection ? 0 : BEGAN_BEFORE);
+	uint64_t *when;
 
+	advance(r, now);
+	when = r->begun.count < MOST_BEGUN ? map_at(&r->begun, goid) : NULL;
 	if (!when)
 		r->left_out++;
 	else if (!*when)
-		*when = pack(now - r->interval / 2, has_connection);
+		*when = pack(now - r->interval / 2, flags);
 }
 
 static void add_done(struct request_rate *r, uint64_t duration)
@@ -47,17 +70,21 @@ static void add_done(struct request_rate *r, uint64_t duration)
 		r->done[r->done_count++ % MOST_DONE] = duration;
 }
 
-static void end(struct request_rate *r, uint64_t goid, uint64_t now)
+static void end(struct request_rate *r, uint64_t goid, bool has_connection, uint64_t now)
 {
 	const uint64_t *found = map_find(&r->begun, goid);
-	uint64_t when = found ? *found : 0, ended = now - r->interval / 2;
-	uint64_t duration = ended > when ? ended - when : 0;
+	uint64_t when = found ? *found : 0, ended = pack(now - r->interval / 2, 0);
+	uint64_t duration = ended > when ? ended - (when - (when & FLAGS)) : 0;
 
 	if (!when)
 		return;
+	advance(r, now);
 	map_remove(&r->begun, goid);
+	if (when & BEGAN_BEFORE)
+		return;
 	add_done(r, duration);
-	r->now.single += !(when & 1) && duration <= r->interval;
+	has_connection |= when & HAS_CONNECTION;
+	r->now.single += !has_connection && duration <= r->interval;
 }
 
 void request_rate_moved(struct request_rate *r, uint64_t goid, enum request_place before,
@@ -67,12 +94,12 @@ void request_rate_moved(struct request_rate *r, uint64_t goid, enum request_plac
 	if (after == REQUEST_BETWEEN && before == REQUEST_BETWEEN) {
 		r->now.quick++;
 	} else if (after == REQUEST_BETWEEN || after == REQUEST_NOT) {
-		end(r, goid, now);
+		end(r, goid, after == REQUEST_BETWEEN, now);
 	} else if (before == REQUEST_BETWEEN) {
 		r->now.begun++;
 		begin(r, goid, true, now);
-	} else if (before == REQUEST_NOT && after == REQUEST_WITHIN && r->second_count) {
-		/* In the first second the request was there before. */
+	} else if (after == REQUEST_WITHIN && !map_find(&r->begun, goid)) {
+		/* It is new, or it ran before its handler was seen. */
 		begin(r, goid, false, now);
 	}
 }
@@ -81,25 +108,49 @@ void request_rate_ended(struct request_rate *r, uint64_t goid, enum request_plac
 			uint64_t now)
 {
 	if (before != REQUEST_NOT)
-		end(r, goid, now);
+		end(r, goid, false, now);
 }
 
-void request_rate_second(struct request_rate *r, uint64_t ns, double looks, double idle)
+void request_rate_second(struct request_rate *r, const struct request_looks *looks, uint64_t now)
 {
-	if (!ns || looks <= 0)
+	double mean = looks->count > 0 ? looks->ns / 1e9 / looks->count : 0;
+
+	if (!(mean > 0))
 		return;
-	r->interval = ns / looks;
-	r->now.ns = ns;
+	advance(r, now);
+	r->interval = mean * 1e9;
+	r->now.ns = looks->ns;
 	r->now.interval = r->interval;
-	r->now.idle = idle;
+	r->now.uneven = looks->squares / looks->count / (mean * mean) - 1;
+	r->now.uneven = fmin(fmax(r->now.uneven, 0), MOST_UNEVEN);
+	r->now.idle = looks->idle;
 	r->seconds[r->second_count++ % REQUEST_RATE_SECONDS] = r->now;
 	r->now = (struct request_second){.first_done = r->done_count};
 }
 
+void request_rate_skip(struct request_rate *r, uint64_t now)
+{
+	r->now = (struct request_second){.first_done = r->done_count};
+	r->advanced = now;
+}
+
+/*
+ * The mean number of requests in an interval, if this part of intervals has some. If intervals are
+ * regular, e^-n of them have none. If they are irregular, more requests fall into long intervals,
+ * and fewer intervals have some: the lengths are taken to have a gamma distribution, which has a
+ * closed form.
+ */
+static double mean_of(double part, double uneven)
+{
+	double regular = -log1p(-part);
+
+	return uneven > 1e-6 ? expm1(uneven * regular) / uneven : regular;
+}
+
 /*
  * Estimates how many requests were not seen in a handler. Of the samples that found a connection
- * idle, some find in the next sample that a request came in between. With n requests between two
- * samples on average, e^-n find none. *at_least: there may be many more.
+ * idle, some find in the next sample that a request came in between. *at_least: there may be many
+ * more.
  */
 static double quick_requests(const struct request_second *s, bool *at_least)
 {
@@ -113,7 +164,7 @@ static double quick_requests(const struct request_second *s, bool *at_least)
 		*at_least = true;
 		part = MOST_MOVED_PART;
 	}
-	all = looks * -log1p(-part) - s->begun;
+	all = looks * mean_of(part, s->uneven) - s->begun;
 	return all > s->quick ? all : s->quick;
 }
 
@@ -141,29 +192,39 @@ static uint64_t oldest(const struct request_rate *r, uint64_t now)
 	uint64_t first = now;
 
 	for (size_t i = 0; i < r->begun.capacity; i++)
-		if (r->begun.slots[i].key != MAP_NO_KEY && r->begun.slots[i].value < first)
+		if (r->begun.slots[i].key != MAP_NO_KEY &&
+		    !(r->begun.slots[i].value & BEGAN_BEFORE) && r->begun.slots[i].value < first)
 			first = r->begun.slots[i].value;
 	return now - first;
 }
 
-/* Sums over the window; returns the number of the first request in it that ended. */
-static uint64_t sum_up(const struct request_rate *r, uint64_t window_ns, uint64_t *ns,
-		       double *quick, uint32_t *single, struct request_numbers *n)
+/* Sums over the window. */
+struct request_sums {
+	uint64_t ns, progress_ns;
+	double quick, progress;
+	uint32_t single;
+	uint32_t first_done; /* the first request in it that ended */
+	bool at_least;
+};
+
+static struct request_sums sum_up(const struct request_rate *r, uint64_t window_ns)
 {
 	uint64_t kept =
 		r->second_count < REQUEST_RATE_SECONDS ? r->second_count : REQUEST_RATE_SECONDS;
-	uint32_t first = r->now.first_done;
+	struct request_sums sums = {.first_done = r->now.first_done};
 
-	for (uint64_t i = 0; i < kept && *ns + 500000000 < window_ns; i++) {
+	for (uint64_t i = 0; i < kept && sums.ns + 500000000 < window_ns; i++) {
 		const struct request_second *s =
 			&r->seconds[(r->second_count - 1 - i) % REQUEST_RATE_SECONDS];
 
-		*ns += s->ns;
-		*quick += quick_requests(s, &n->at_least);
-		*single += s->single;
-		first = s->first_done;
+		sums.ns += s->ns;
+		sums.quick += quick_requests(s, &sums.at_least);
+		sums.progress += s->progress;
+		sums.progress_ns += s->progress_ns;
+		sums.single += s->single;
+		sums.first_done = s->first_done;
 	}
-	return first;
+	return sums;
 }
 
 bool request_rate_get(const struct request_rate *r, uint64_t window_ns, uint64_t now,
@@ -171,23 +232,25 @@ bool request_rate_get(const struct request_rate *r, uint64_t window_ns, uint64_t
 {
 	struct request_numbers n = {.interval = r->interval, .oldest = oldest(r, now)};
 	_cleanup_free_ uint64_t *sorted = malloc(MOST_DONE * sizeof(*sorted));
-	uint32_t single = 0, done;
-	double quick = 0;
-	uint64_t ns = 0;
+	struct request_sums sums;
+	uint32_t done;
 	size_t count;
 
 	if (!r->seen || !sorted)
 		return false;
+	sums = sum_up(r, window_ns);
 	/* Modulo 2^32, like the stored numbers of requests. */
-	done = r->now.first_done - (uint32_t)sum_up(r, window_ns, &ns, &quick, &single, &n);
+	done = r->now.first_done - sums.first_done;
 	count = done < MOST_DONE ? done : MOST_DONE;
 	for (size_t i = 0; r->done && i < count; i++)
 		sorted[i] = r->done[(r->now.first_done - 1 - i) % MOST_DONE];
 	qsort(sorted, count, sizeof(*sorted), compare_times);
-	n.rate = ns ? (quick + done) / (ns / 1e9) : 0;
-	n.at_least |= r->left_out || single > MANY_SINGLE * (quick + done);
-	n.p50 = quantile(0.50, quick, sorted, count, done);
-	n.p99 = quantile(0.99, quick, sorted, count, done);
+	n.rate = sums.ns ? (sums.quick + done) / (sums.ns / 1e9) : 0;
+	n.current = sums.progress_ns ? sums.progress / sums.progress_ns : 0;
+	n.at_least =
+		sums.at_least || r->left_out || sums.single > MANY_SINGLE * (sums.quick + done);
+	n.p50 = quantile(0.50, sums.quick, sorted, count, done);
+	n.p99 = quantile(0.99, sums.quick, sorted, count, done);
 	n.p50 = n.p50 > n.interval ? n.p50 : 0;
 	n.p99 = n.p99 > n.interval ? n.p99 : 0;
 	*ret = n;

@@ -747,11 +747,14 @@ static void numbers_have_three_digits(void **state)
 	}
 }
 
-/* Samples every 10 ms of goroutines that serve connections; `truth` is the simulated load. */
+/* Samples every 10 ms on average of goroutines that serve connections; `truth` is the simulated
+ * load. */
 struct made_load {
 	struct request_rate rate;
 	uint64_t now;
+	double next; /* look, in seconds */
 	uint64_t seed;
+	bool late; /* samples come at random times, as if no CPU were free for them */
 };
 
 static double random_part(struct made_load *l)
@@ -787,6 +790,15 @@ static void serve(struct made_load *l, struct made_connection *c, uint64_t goid,
 	c->place = place;
 }
 
+static void plan_look(struct made_load *l, struct request_looks *looks)
+{
+	double gap = l->late ? -log(1 - random_part(l)) * 0.01 : 0.01;
+
+	l->next += gap;
+	looks->count++;
+	looks->squares += gap * gap;
+}
+
 static uint64_t load(struct made_load *l, size_t connections, double rate, double duration,
 		     struct request_numbers *ret)
 {
@@ -795,17 +807,18 @@ static uint64_t load(struct made_load *l, size_t connections, double rate, doubl
 
 	for (size_t i = 0; i < connections; i++)
 		made[i].place = REQUEST_BETWEEN;
-	for (int second = 0; second < 60; second++) {
-		double idle = 0;
+	for (uint64_t second = 1; second <= 60; second++) {
+		struct request_looks looks = {.ns = SECOND};
 
-		for (int tick = 0; tick < 100; tick++) {
-			l->now += 10000000;
+		for (; l->next < second; plan_look(l, &looks)) {
+			l->now = l->next * 1e9;
 			for (size_t i = 0; i < connections; i++) {
 				serve(l, &made[i], i + 1, rate, duration, &requests);
-				idle += made[i].place == REQUEST_BETWEEN;
+				looks.idle += made[i].place == REQUEST_BETWEEN;
 			}
 		}
-		request_rate_second(&l->rate, SECOND, 100, idle / 100);
+		looks.idle /= looks.count;
+		request_rate_second(&l->rate, &looks, second * SECOND);
 	}
 	l->rate.seen = true;
 	assert_true(request_rate_get(&l->rate, 60 * SECOND, l->now, ret));
@@ -816,10 +829,13 @@ static void requests_are_counted_however_short(void **state)
 {
 	static const struct {
 		double rate, duration;
-	} cases[] = {{2, 0.001}, {20, 0.001}, {60, 0.0002}, {2, 0.1}, {2, 0.03}, {30, 0.008}};
+		bool late;
+	} cases[] = {{2, 0.001},       {20, 0.001},        {60, 0.0002},
+		     {2, 0.1},         {2, 0.03},          {30, 0.008},
+		     {2, 0.001, true}, {20, 0.0002, true}, {60, 0.0002, true}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct made_load l = {.seed = i + 1};
+		struct made_load l = {.seed = i + 1, .late = cases[i].late};
 		struct request_numbers n;
 		double truth = load(&l, 50, cases[i].rate, cases[i].duration, &n) / 60.0;
 
@@ -831,6 +847,59 @@ static void requests_are_counted_however_short(void **state)
 			assert_int_equal(n.p50, 0);
 		request_rate_release(&l.rate);
 	}
+}
+
+/*
+ * The mean number in progress, from samples at random times. They count a request of length d for d
+ * on average, with a variance of 2 g d, where g is the mean interval between samples.
+ */
+static void requests_in_progress_are_counted_without_bias_by_late_samples(void **state)
+{
+	static const struct {
+		double rate, duration;
+	} cases[] = {{7, 0.001}, {20, 0.003}, {5, 0.05}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct made_load l = {.seed = i + 1, .late = true};
+		struct request_numbers n;
+		double requests = load(&l, 50, cases[i].rate, cases[i].duration, &n);
+		double current = requests * cases[i].duration / 60;
+		double sd = sqrt(requests * 2 * 0.01 * cases[i].duration) / 60;
+
+		assert_float_equal(n.current, current, 4 * sd);
+		request_rate_release(&l.rate);
+	}
+}
+
+/* Its thread may wait for a CPU meanwhile, and its stack is not in memory. */
+static void a_request_is_in_progress_while_it_runs(void **state)
+{
+	const struct request_looks looks = {SECOND, 100, 0.01, 1};
+	struct request_rate r = {0};
+	struct request_numbers n;
+
+	request_rate_moved(&r, 7, REQUEST_NOT, REQUEST_BETWEEN, SECOND / 2);
+	request_rate_second(&r, &looks, SECOND);
+	request_rate_moved(&r, 7, REQUEST_BETWEEN, REQUEST_UNKNOWN, SECOND);
+	request_rate_moved(&r, 7, REQUEST_UNKNOWN, REQUEST_WITHIN, SECOND * 5 / 4);
+	request_rate_moved(&r, 7, REQUEST_WITHIN, REQUEST_UNKNOWN, SECOND * 3 / 2);
+	request_rate_moved(&r, 7, REQUEST_UNKNOWN, REQUEST_BETWEEN, SECOND * 7 / 4);
+	request_rate_second(&r, &looks, 2 * SECOND);
+	assert_true(request_rate_get(&r, SECOND, 2 * SECOND, &n));
+	assert_float_equal(n.current, 0.75, 1e-9);
+	/* A request in a goroutine of its own, which is running when it is first seen. */
+	request_rate_moved(&r, 8, REQUEST_NOT, REQUEST_UNKNOWN, 2 * SECOND);
+	request_rate_moved(&r, 8, REQUEST_UNKNOWN, REQUEST_WITHIN, SECOND * 5 / 2);
+	request_rate_second(&r, &looks, 3 * SECOND);
+	assert_true(request_rate_get(&r, SECOND, 3 * SECOND, &n));
+	assert_float_equal(n.current, 0.5, 1e-9);
+	/* There are no samples for a minute. */
+	request_rate_ended(&r, 8, REQUEST_WITHIN, 63 * SECOND);
+	request_rate_skip(&r, 63 * SECOND);
+	request_rate_second(&r, &looks, 64 * SECOND);
+	assert_true(request_rate_get(&r, SECOND, 64 * SECOND, &n));
+	assert_float_equal(n.current, 0, 1e-9);
+	request_rate_release(&r);
 }
 
 /* What cannot be known is not shown. */
@@ -846,11 +915,12 @@ static void more_requests_than_looks_are_a_lower_bound(void **state)
 
 static void a_request_in_a_goroutine_of_its_own(void **state)
 {
+	const struct request_looks looks = {SECOND, 100, 0.01, 0};
 	struct request_rate r = {0};
 	struct request_numbers n;
 
 	request_rate_moved(&r, 7, REQUEST_NOT, REQUEST_WITHIN, SECOND / 2);
-	request_rate_second(&r, SECOND, 100, 0);
+	request_rate_second(&r, &looks, SECOND);
 	/* It was there at first, so its begin is unknown. */
 	request_rate_ended(&r, 7, REQUEST_WITHIN, SECOND);
 	for (uint64_t i = 0; i < 10; i++) {
@@ -859,7 +929,7 @@ static void a_request_in_a_goroutine_of_its_own(void **state)
 		request_rate_ended(&r, 10 + i, REQUEST_UNKNOWN, SECOND * 5 / 4);
 	}
 	request_rate_moved(&r, 99, REQUEST_NOT, REQUEST_WITHIN, SECOND);
-	request_rate_second(&r, SECOND, 100, 0);
+	request_rate_second(&r, &looks, 2 * SECOND);
 	assert_true(request_rate_get(&r, SECOND, 2 * SECOND, &n));
 	assert_float_equal(n.rate, 10, 1e-9);
 	assert_int_equal(n.p99, SECOND / 4);
@@ -869,7 +939,7 @@ static void a_request_in_a_goroutine_of_its_own(void **state)
 		request_rate_moved(&r, 200 + i, REQUEST_NOT, REQUEST_WITHIN, 3 * SECOND);
 		request_rate_ended(&r, 200 + i, REQUEST_WITHIN, 3 * SECOND + 9000000);
 	}
-	request_rate_second(&r, SECOND, 100, 0);
+	request_rate_second(&r, &looks, 3 * SECOND);
 	assert_true(request_rate_get(&r, SECOND, 3 * SECOND, &n));
 	assert_true(n.at_least);
 	request_rate_release(&r);
@@ -927,6 +997,8 @@ int main(void)
 		TOP_TEST(a_functions_name_loses_its_package_first),
 		TOP_TEST(numbers_have_three_digits),
 		TOP_TEST(requests_are_counted_however_short),
+		TOP_TEST(requests_in_progress_are_counted_without_bias_by_late_samples),
+		TOP_TEST(a_request_is_in_progress_while_it_runs),
 		TOP_TEST(more_requests_than_looks_are_a_lower_bound),
 		TOP_TEST(a_request_in_a_goroutine_of_its_own),
 		TOP_TEST(times_are_short),

@@ -10,7 +10,8 @@
 //	steady SECONDS CLIENTS HOLD THINK  clients, each on a connection of its own, come again after
 //	                                   THINK ms on average; a handler sleeps for HOLD ms. Prints
 //	                                   "begun" and when; later as JSON when each request began
-//	                                   and ended, and for its client
+//	                                   and ended, and for its client, and when its server was
+//	                                   done with it
 //	check            "ok N"
 package main
 
@@ -280,14 +281,48 @@ func serveHTTP(n int) []*request {
 	return requests
 }
 
-// visit is when a handler began and ended, and when its client began and had the answer.
-type visit [4]int64
+// visit is when a handler began and ended, when its client began and had the answer, and when its
+// server was done with it.
+type visit [5]int64
+
+// connections has of each client's address when its connection became idle again.
+type connections struct {
+	sync.Mutex
+	idle map[string][]int64
+}
+
+func (c *connections) note(connection net.Conn, state http.ConnState) {
+	c.Lock()
+	defer c.Unlock()
+	if state == http.StateIdle {
+		address := connection.RemoteAddr().String()
+		c.idle[address] = append(c.idle[address], now())
+	}
+}
+
+// next is when the connection became idle after the visits that have been asked for.
+func (c *connections) next(address string, or int64) int64 {
+	c.Lock()
+	defer c.Unlock()
+	if len(c.idle[address]) == 0 {
+		return or
+	}
+	at := c.idle[address][0]
+	c.idle[address] = c.idle[address][1:]
+	return at
+}
+
+// visits are of one client, and each has the address of its connection.
+type visits struct {
+	times []visit
+	from  []string
+}
 
 // client sends requests at random times.
-func client(address string, think time.Duration, until time.Time, done chan<- []visit) {
+func client(address string, think time.Duration, until time.Time, done chan<- visits) {
 	own := http.Client{Transport: &http.Transport{}}
 	defer own.CloseIdleConnections()
-	var requests []visit
+	var all visits
 	for time.Now().Before(until) {
 		time.Sleep(time.Duration(rand.ExpFloat64() * float64(think)))
 		sent := now()
@@ -295,16 +330,17 @@ func client(address string, think time.Duration, until time.Time, done chan<- []
 		if err != nil {
 			panic(err)
 		}
-		r := visit{2: sent}
-		if _, err := fmt.Fscan(response.Body, &r[0], &r[1]); err != nil {
+		r, from := visit{2: sent}, ""
+		if _, err := fmt.Fscan(response.Body, &r[0], &r[1], &from); err != nil {
 			panic(err)
 		}
 		io.Copy(io.Discard, response.Body)
 		response.Body.Close()
 		r[3] = now()
-		requests = append(requests, r)
+		all.times = append(all.times, r)
+		all.from = append(all.from, from)
 	}
-	done <- requests
+	done <- all
 }
 
 func serveSteadily(seconds float64, clients int, hold, think time.Duration) []visit {
@@ -312,14 +348,16 @@ func serveSteadily(seconds float64, clients int, hold, think time.Duration) []vi
 	if err != nil {
 		panic(err)
 	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	served := &connections{idle: map[string][]int64{}}
+	handler := func(w http.ResponseWriter, r *http.Request) {
 		began := now()
 		time.Sleep(hold)
-		fmt.Fprintln(w, began, now())
-	})}
+		fmt.Fprintln(w, began, now(), r.RemoteAddr)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(handler), ConnState: served.note}
 	defer server.Close()
 	go server.Serve(listener)
-	done := make(chan []visit)
+	done := make(chan visits)
 	until := time.Now().Add(time.Duration(seconds * float64(time.Second)))
 	for i := 0; i < clients; i++ {
 		go client(listener.Addr().String(), think, until, done)
@@ -327,7 +365,11 @@ func serveSteadily(seconds float64, clients int, hold, think time.Duration) []vi
 	fmt.Println("begun", now())
 	var all []visit
 	for i := 0; i < clients; i++ {
-		all = append(all, <-done...)
+		one := <-done
+		for i, r := range one.times {
+			r[4] = served.next(one.from[i], r[3])
+			all = append(all, r)
+		}
 	}
 	return all
 }

@@ -6,7 +6,7 @@ _gospect_targets() {
 
 _gospect() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]}
-	local target='-p --pid --exe' output='-o --output -f --format'
+	local target='-p --pid --container --exe' output='-o --output -f --format'
 	local filter='--state --wait --func --label -g --goid'
 
 	case $prev in
@@ -72,7 +72,7 @@ _gospect() {
 		COMPREPLY=($(compgen -f -W "$output --exe --debug-dir -h --help" -- "$cur"))
 		;;
 	doctor)
-		COMPREPLY=($(compgen -W '-p --pid -f --format -h --help' -- "$cur"))
+		COMPREPLY=($(compgen -W '-p --pid --container -f --format -h --help' -- "$cur"))
 		;;
 	ps)
 		COMPREPLY=($(compgen -W '-f --format -h --help' -- "$cur"))

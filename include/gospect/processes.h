@@ -25,6 +25,9 @@ struct gospect_processes_options {
 	const char *name;
 	uint32_t flags;    /* a sum of enum gospect_processes_flags */
 	uint32_t reserved; /* 0 */
+	/* Only processes in a container whose id begins so, as its engine (Docker, containerd,
+	 * CRI-O, Podman) has it; or whose name, of systemd or LXC. NULL: all. */
+	const char *container;
 };
 
 /* The facts about one process. Long strings of the process are truncated. */
@@ -38,6 +41,7 @@ struct gospect_go_process {
 	const char *command;    /* its command line, with spaces between the arguments */
 	const char *problem; /* why some facts are unknown, and the remedy; "" when all are known */
 	const char *name;    /* of its program's file, without folders; or of the process */
+	const char *container; /* the id or name of the container that it is in; "": none */
 };
 
 /*

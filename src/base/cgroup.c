@@ -1,5 +1,6 @@
 #include "base/cgroup.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,24 +26,133 @@ bool cgroup_leave(char *path, size_t root)
 	return end;
 }
 
-/* A line "4:cpu,memory:/group": the middle lists the controllers. Version 2 has none there. */
+/* Splits a line "4:cpu,memory:/group" and returns the path; the middle lists the controllers.
+ * Version 2 has none there. NULL: it is another line. */
+static char *split_line(char *line, char **ret_controllers)
+{
+	char *controllers = strchr(line, ':'), *path;
+
+	path = controllers ? strchr(controllers + 1, ':') : NULL;
+	if (!path)
+		return NULL;
+	*path++ = '\0';
+	path[strcspn(path, "\n")] = '\0';
+	*ret_controllers = controllers + 1;
+	return path;
+}
+
 bool cgroup_find(const char *file, const char *controller, char ret[PATH_MAX])
 {
 	_cleanup_fclose_ FILE *f = door_fopen(file);
 	char line[PATH_MAX + 256];
 
 	while (f && fgets(line, sizeof(line), f)) {
-		char *controllers = strchr(line, ':'), *path;
+		char *controllers, *path = split_line(line, &controllers);
 
-		path = controllers ? strchr(controllers + 1, ':') : NULL;
 		if (!path)
 			continue;
-		*path++ = '\0';
-		path[strcspn(path, "\n")] = '\0';
-		if (controller ? !cgroup_has_word(controllers + 1, controller) : controllers[1])
+		if (controller ? !cgroup_has_word(controllers, controller) : *controllers)
 			continue;
 		snprintf(ret, PATH_MAX, "%s", path);
 		return true;
+	}
+	return false;
+}
+
+/* ---- containers ---- */
+
+/* Shorter ones are sessions and the like; engines have 64. */
+#define LEAST_ID 32
+
+static bool cut_end(char *name, const char *end)
+{
+	size_t n = strlen(name), k = strlen(end);
+
+	if (n <= k || strcmp(name + n - k, end) != 0)
+		return false;
+	name[n - k] = '\0';
+	return true;
+}
+
+static bool is_id(const char *word)
+{
+	size_t n = strspn(word, "0123456789abcdef");
+
+	return n >= LEAST_ID && !word[n];
+}
+
+static const char *behind(const char *name, const char *begin)
+{
+	size_t n = strlen(begin);
+
+	return !strncmp(name, begin, n) && name[n] ? name + n : NULL;
+}
+
+/* systemd writes other characters of a name as "\x2d"; in place. */
+static void unescape(char *name)
+{
+	char *to = name;
+	unsigned int byte;
+
+	for (const char *at = name; *at; to++) {
+		bool escaped = at[0] == '\\' && at[1] == 'x' && isxdigit((unsigned char)at[2]) &&
+			       isxdigit((unsigned char)at[3]);
+
+		*to = *at;
+		if (escaped && sscanf(at + 2, "%2x", &byte) == 1 && byte)
+			*to = (char)byte;
+		at += escaped ? 4 : 1;
+	}
+	*to = '\0';
+}
+
+/* Of one name in the path, which is changed; NULL: it is of no container. */
+static const char *container_in(char *name)
+{
+	bool is_scope = cut_end(name, ".scope"), is_service = cut_end(name, ".service");
+	const char *machine = is_scope     ? behind(name, "machine-")
+			      : is_service ? behind(name, "systemd-nspawn@")
+					   : behind(name, "lxc.payload.");
+	const char *id = name;
+
+	if (machine) {
+		unescape((char *)machine);
+		return machine;
+	}
+	/* "kubepods-pod1.slice:cri-containerd:ID" is of an engine that does not know systemd. */
+	for (const char *at = name; *at; at++)
+		if (*at == '-' || *at == ':')
+			id = at + 1;
+	return is_id(id) ? id : NULL;
+}
+
+/* In one path, which is changed. */
+static bool find_container(char *path, const char *begin, char ret[CGROUP_CONTAINER_SIZE])
+{
+	bool found = false;
+	char *rest;
+
+	for (char *name = strtok_r(path, "/", &rest); name; name = strtok_r(NULL, "/", &rest)) {
+		const char *id = container_in(name);
+
+		if (!id || (begin && strncmp(id, begin, strlen(begin)) != 0))
+			continue;
+		snprintf(ret, CGROUP_CONTAINER_SIZE, "%s", id);
+		found = true;
+	}
+	return found;
+}
+
+bool cgroup_container(const char *file, const char *begin, char ret[CGROUP_CONTAINER_SIZE])
+{
+	_cleanup_fclose_ FILE *f = door_fopen(file);
+	char line[PATH_MAX + 256];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		char *controllers, *path = split_line(line, &controllers);
+
+		if (path && find_container(path, begin, ret))
+			return true;
 	}
 	return false;
 }

@@ -2,6 +2,7 @@
 
 #include <gospect/processes.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -10,6 +11,8 @@
 
 /* Processes that a message lists at most. */
 enum { MAX_LISTED = 10, MAX_COMMAND = 60 };
+/* The least characters of a container's id, as engines have it. */
+enum { LEAST_CONTAINER = 4 };
 
 error_t parse_target(const char *arg, const char **word, struct argp_state *state)
 {
@@ -25,12 +28,28 @@ error_t parse_target(const char *arg, const char **word, struct argp_state *stat
 	return 0;
 }
 
-/* Processes of one name; the details are those of the last. */
+error_t parse_container(const char *arg, const char **id, struct argp_state *state)
+{
+	const char *scheme = strstr(arg, "://"), *word = scheme ? scheme + 3 : arg;
+
+	if (*id)
+		return wrong_option(state, "two containers, '%s' and '%s'; give one", *id, word);
+	if (strlen(word) < LEAST_CONTAINER || strchr(word, '/'))
+		return wrong_option(state,
+				    "invalid container '%s': it must be an id or its first %d "
+				    "characters or more",
+				    arg, LEAST_CONTAINER);
+	*id = word;
+	return 0;
+}
+
+/* Processes of one name or container; the details are those of the last. */
 struct found {
 	struct strbuf list; /* "4711 (./shop -load 40), 4712 (shop)" */
 	size_t count;
 	pid_t pid;
 	bool names_all; /* the list begins each with its name */
+	bool contained; /* the list has containers, each with its first process */
 };
 
 static void list_command(struct strbuf *list, const struct gospect_go_process *p)
@@ -41,27 +60,42 @@ static void list_command(struct strbuf *list, const struct gospect_go_process *p
 	strbuf_addf(list, "%d (%.*s%s)", p->pid, MAX_COMMAND, command, whole ? "" : "...");
 }
 
+static bool has_container(const struct found *f, const char *container)
+{
+	char begin[32];
+
+	snprintf(begin, sizeof(begin), "%.12s (", container);
+	return strstr(f->list.data, begin);
+}
+
 static int note(void *arg, const struct gospect_go_process *p)
 {
 	struct found *f = arg;
 
+	if (f->contained && (!*p->container || has_container(f, p->container)))
+		return 0;
 	f->pid = p->pid;
 	if (f->count++ >= MAX_LISTED)
 		return 0;
 	strbuf_addf(&f->list, "%s", f->count > 1 ? ", " : "");
-	if (f->names_all)
+	if (f->contained)
+		strbuf_addf(&f->list, "%.12s (%s, %d)", p->container, p->name, p->pid);
+	else if (f->names_all)
 		strbuf_addf(&f->list, "%s (%d)", p->name, p->pid);
 	else
 		list_command(&f->list, p);
 	return 0;
 }
 
-static struct error *must_check find_all(const char *name, struct found *f)
+static struct error *must_check find_all(const char *name, const char *container, struct found *f)
 {
+	const bool denied = name || container;
 	const struct gospect_processes_options how = {.size = sizeof(how),
 						      .cancel = stop_cancel,
 						      .name = name,
-						      .flags = name ? GOSPECT_PROCESSES_DENIED : 0};
+						      .container = container,
+						      .flags = denied ? GOSPECT_PROCESSES_DENIED
+								      : 0};
 	struct error *err = library_error(gospect_processes_each(&how, note, f, NULL));
 
 	if (f->count > MAX_LISTED)
@@ -79,7 +113,7 @@ static struct error *must_check none_found(const char *name)
 {
 	_cleanup_(cleanup_found) struct found f = {.list = STRBUF_INIT, .names_all = true};
 	const char *base = strrchr(name, '/');
-	struct error *err = find_all(NULL, &f);
+	struct error *err = find_all(NULL, NULL, &f);
 
 	if (err)
 		return err;
@@ -107,13 +141,47 @@ struct error *find_target(const char *word, const char *verb, pid_t *ret)
 		*ret = pid;
 		return NULL;
 	}
-	err = find_all(word, &f);
+	err = find_all(word, NULL, &f);
 	if (!err && !f.count)
 		err = none_found(word);
 	if (!err && f.count > 1)
 		err = error_format(ERROR_USAGE,
 				   "%s: %zu processes are named '%s': %s; give one process id",
 				   verb, f.count, word, f.list.data);
+	if (!err)
+		*ret = f.pid;
+	return err;
+}
+
+/* Says which there are, for a container that none is in. */
+static struct error *must_check none_contained(const char *id)
+{
+	_cleanup_(cleanup_found) struct found f = {.list = STRBUF_INIT, .contained = true};
+	struct error *err = find_all(NULL, NULL, &f);
+
+	if (err)
+		return err;
+	if (!f.count)
+		return error_format(
+			ERROR_FAILED,
+			"no Go process is in container '%s'; gospect sees no Go process "
+			"in any container here",
+			id);
+	return error_format(ERROR_FAILED, "no Go process is in container '%s'; there are: %s", id,
+			    f.list.data);
+}
+
+struct error *find_container(const char *id, const char *verb, pid_t *ret)
+{
+	_cleanup_(cleanup_found) struct found f = {.list = STRBUF_INIT};
+	struct error *err = find_all(NULL, id, &f);
+
+	if (!err && !f.count)
+		err = none_contained(id);
+	if (!err && f.count > 1)
+		err = error_format(ERROR_USAGE,
+				   "%s: %zu processes are in container '%s': %s; use -p PID", verb,
+				   f.count, id, f.list.data);
 	if (!err)
 		*ret = f.pid;
 	return err;

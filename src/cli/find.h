@@ -1,4 +1,5 @@
-/* Which process -p means: an id, or the name of a Go program. */
+/* Which process -p or --container means: an id, the name of a Go program, or the container that it
+ * is in. */
 #ifndef CLI_FIND_H
 #define CLI_FIND_H
 
@@ -8,6 +9,8 @@
 
 /* For a parser: PID or NAME. *word is the earlier one, or NULL; two are an error. */
 error_t parse_target(const char *arg, const char **word, struct argp_state *state);
+/* Likewise, the id of a container, its begin or its name; also behind "docker://". */
+error_t parse_container(const char *arg, const char **id, struct argp_state *state);
 
 /*
  * The process id of a PID or NAME. For a name it is that of the one Go process of that name. It
@@ -15,5 +18,7 @@ error_t parse_target(const char *arg, const char **word, struct argp_state *stat
  * they are listed; ERROR_FAILED: none matches.
  */
 struct error *find_target(const char *word, const char *verb, pid_t *ret) must_check;
+/* Likewise, of the one Go process in a container whose id begins so. */
+struct error *find_container(const char *id, const char *verb, pid_t *ret) must_check;
 
 #endif

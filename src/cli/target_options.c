@@ -11,19 +11,23 @@
  */
 #define EXEC_SECONDS 1
 
-enum { KEY_EXE = 0x2000, KEY_CORE };
+enum { KEY_EXE = 0x2000, KEY_CORE, KEY_CONTAINER };
 
-static const struct argp_option options[] =
-	{{NULL, 0, NULL, 0, "Target:", 1},
-	 {"pid", 'p', "PID|NAME", 0,
-	  "Look at this process: its id, or the name of its program or of the process; -p may be "
-	  "omitted",
-	  1},
-	 {"exe", KEY_EXE, "FILE", 0,
-	  "Take symbols and DWARF from this file, an unstripped build with the target's build id",
-	  1},
-	 {"core", KEY_CORE, "FILE", OPTION_HIDDEN, NULL, 1},
-	 {0}};
+static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Target:", 1},
+	{"pid", 'p', "PID|NAME", 0,
+	 "Look at this process: its id, or the name of its program or of the process; -p may be "
+	 "omitted",
+	 1},
+	{"container", KEY_CONTAINER, "ID", 0,
+	 "Look at the Go process in this container of Docker, containerd, CRI-O, Podman or systemd; "
+	 "the first 4 characters suffice",
+	 1},
+	{"exe", KEY_EXE, "FILE", 0,
+	 "Take symbols and DWARF from this file, an unstripped build with the target's build id",
+	 1},
+	{"core", KEY_CORE, "FILE", OPTION_HIDDEN, NULL, 1},
+	{0}};
 
 static error_t parse_word(const char *arg, struct target_options *o, struct argp_state *state)
 {
@@ -46,6 +50,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'p':
 		return parse_word(arg, o, state);
+	case KEY_CONTAINER:
+		return parse_container(arg, &o->container, state);
 	case KEY_EXE:
 		o->exe = arg;
 		return 0;
@@ -81,6 +87,10 @@ struct error *target_options_check(struct target_options *o, const char *verb)
 			ERROR_USAGE,
 			"%s: a core file is not a running process; use `gospect dump --core FILE`",
 			verb);
+	if (o->container && (o->word || o->command || o->core || o->host))
+		return error_format(ERROR_USAGE,
+				    "%s: --container and another target are mutually exclusive",
+				    verb);
 	if (o->core && (o->word || o->command))
 		return error_format(ERROR_USAGE, "%s: --core and a process are mutually exclusive",
 				    verb);
@@ -93,7 +103,7 @@ struct error *target_options_check(struct target_options *o, const char *verb)
 	if (o->exe && (o->host || o->more_count))
 		return error_format(ERROR_USAGE, "%s: --exe is for one process; use one -p PID",
 				    verb);
-	if (!o->word && !o->command && !o->core && !o->host)
+	if (!o->word && !o->container && !o->command && !o->core && !o->host)
 		return error_format(
 			ERROR_USAGE,
 			"%s: no target; use -p PID, -p NAME or -- COMMAND ARGS... (`gospect ps` lists the "
@@ -104,7 +114,11 @@ struct error *target_options_check(struct target_options *o, const char *verb)
 
 struct error *target_options_find(struct target_options *o)
 {
-	return o->word && !o->pid ? find_target(o->word, o->verb, &o->pid) : NULL;
+	if (o->pid)
+		return NULL;
+	if (o->container)
+		return find_container(o->container, o->verb, &o->pid);
+	return o->word ? find_target(o->word, o->verb, &o->pid) : NULL;
 }
 
 /* On an architecture without a surgeon, gospect_trace_begin() reports the error. */

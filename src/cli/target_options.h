@@ -1,5 +1,5 @@
-/* The target of a verb: given as PID or NAME, by -- COMMAND or by --core FILE, opened, understood
- * and validated. */
+/* The target of a verb: given as PID or NAME, by --container ID, -- COMMAND or by --core FILE,
+ * opened, understood and validated. */
 #ifndef CLI_TARGET_OPTIONS_H
 #define CLI_TARGET_OPTIONS_H
 
@@ -15,8 +15,9 @@
 enum { TARGETS_MOST = 256 };
 
 struct target_options {
-	const char *word; /* PID or NAME; NULL: none */
-	bool takes_many;  /* set by the verb: it takes several targets, and `host` */
+	const char *word;      /* PID or NAME; NULL: none */
+	const char *container; /* its id, or the first characters; NULL: none */
+	bool takes_many;       /* set by the verb: it takes several targets, and `host` */
 	const char *more[TARGETS_MOST - 1];
 	size_t more_count;
 	bool host;        /* all Go processes of this machine */
@@ -39,8 +40,8 @@ struct target_options {
 };
 
 /*
- * Child parsers; their input is struct target_options: -p, a bare PID or NAME, --exe and a command
- * after --; the second also --core, for verbs that need no running process.
+ * Child parsers; their input is struct target_options: -p, a bare PID or NAME, --container, --exe
+ * and a command after --; the second also --core, for verbs that need no running process.
  */
 extern const struct argp target_options_argp, target_options_core_argp;
 

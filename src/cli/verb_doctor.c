@@ -11,8 +11,11 @@
 #include "cli/report_rows.h"
 #include "cli/terminal.h"
 
+enum { KEY_CONTAINER = 0x2000 };
+
 struct doctor_verb {
-	const char *word; /* of the process; NULL: none */
+	const char *word;      /* of the process; NULL: none */
+	const char *container; /* that it is in; NULL: any */
 	bool json;
 };
 
@@ -20,6 +23,10 @@ static const struct argp_option options[] =
 	{{NULL, 0, NULL, 0, "Target:", 1},
 	 {"pid", 'p', "PID|NAME", 0,
 	  "Check what works on this process, and remove the agent of a killed trace from it", 1},
+	 {"container", KEY_CONTAINER, "ID", 0,
+	  "Check the Go process in this container of Docker, containerd, CRI-O, Podman or systemd; "
+	  "the first 4 characters suffice",
+	  1},
 	 {"format", 'f', "FORMAT", 0, "Print text (the default) or json", 2},
 	 {0}};
 
@@ -33,6 +40,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			return wrong_option(state, "unknown format '%s'; use text or json", arg);
 		v->json = !strcmp(arg, "json");
 		return 0;
+	case KEY_CONTAINER:
+		return parse_container(arg, &v->container, state);
 	case 'p':
 	case ARGP_KEY_ARG:
 		return parse_target(arg, &v->word, state);
@@ -185,6 +194,12 @@ static struct error *run(int argc, char **argv, int *ret)
 	bool help;
 	struct error *err = parse_options(&argp, "doctor", argc, argv, &v, &help);
 
+	if (!err && v.word && v.container)
+		err = error_format(ERROR_USAGE,
+				   "%s: --container and another target are mutually exclusive",
+				   "doctor");
+	if (!err && v.container)
+		err = find_container(v.container, "doctor", &pid);
 	if (!err && v.word)
 		err = find_target(v.word, "doctor", &pid);
 	if (err || help)

@@ -151,6 +151,7 @@ static void add_row(struct listing *l, const struct gospect_go_process *p)
 			       p->goroutines >= 0 ? json_object_new_int64(p->goroutines) : NULL);
 	json_object_object_add(o, "threads", p->threads ? json_object_new_int64(p->threads) : NULL);
 	report_add_text(o, "command", p->command);
+	report_add_text(o, "container", p->container);
 	report_add_text(o, "problem", p->problem);
 	json_object_array_add(l->rows.list, o);
 }

@@ -129,14 +129,16 @@ struct error *process_worker_start(struct process_worker *w, struct process_row 
 void process_worker_finish(struct process_worker *w)
 {
 	struct process_row *row = w->row;
+	char name[sizeof(row->name)], container[sizeof(row->container)];
 	pid_t pid = row->pid;
-	char name[sizeof(row->name)];
 	struct error *err;
 
 	memcpy(name, row->name, sizeof(name));
+	memcpy(container, row->container, sizeof(container));
 	err = worker_finish(&w->worker);
 	row->pid = pid;
 	memcpy(row->name, name, sizeof(name));
+	memcpy(row->container, container, sizeof(container));
 	row->version[sizeof(row->version) - 1] = '\0';
 	row->build[sizeof(row->build) - 1] = '\0';
 	row->command[sizeof(row->command) - 1] = '\0';

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/cgroup.h"
 #include "lib/worker.h"
 
 enum process_kind {
@@ -23,6 +24,7 @@ struct process_row {
 	int64_t goroutines; /* -1: not known */
 	uint64_t threads;
 	char name[64];
+	char container[CGROUP_CONTAINER_SIZE];
 	char version[64];
 	char build[96];
 	char command[160];

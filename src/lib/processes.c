@@ -40,8 +40,8 @@ struct list {
 	struct process_worker workers[WORKERS];
 	int (*process)(void *arg, const struct gospect_go_process *process);
 	void *arg;
-	bool ended; /* process() wants no more */
-	const char *name;
+	bool ended;                   /* process() wants no more */
+	const char *name, *container; /* that are wanted; NULL: any */
 	uint32_t flags;
 	bool told; /* a remark said that workers are not confined */
 	const struct gospect_cancel *cancel;
@@ -72,6 +72,7 @@ static void give_row(struct list *l, const struct process_row *row)
 		.command = row->command,
 		.problem = row->reason,
 		.name = row->name,
+		.container = row->container,
 	};
 
 	l->denied += row->kind == PROCESS_DENIED;
@@ -94,8 +95,18 @@ static int compare_rows(const void *a, const void *b)
 	return ((const struct process_row *)a)->pid - ((const struct process_row *)b)->pid;
 }
 
+static bool container_is(pid_t pid, const char *begin, char ret[CGROUP_CONTAINER_SIZE])
+{
+	char file[32];
+
+	*ret = '\0';
+	snprintf(file, sizeof(file), "/proc/%d/cgroup", pid);
+	return cgroup_container(file, begin, ret) || !begin;
+}
+
 static struct error *must_check add_row(struct list *l, size_t *capacity, pid_t pid)
 {
+	char container[CGROUP_CONTAINER_SIZE];
 	struct process_name name;
 	struct process_row *row;
 
@@ -103,12 +114,15 @@ static struct error *must_check add_row(struct list *l, size_t *capacity, pid_t 
 		return NULL;
 	if (l->name && !process_name_is(&name, l->name))
 		return NULL;
+	if (!container_is(pid, l->container, container))
+		return NULL;
 	if (!array_reserve(&l->rows, capacity, l->count + 1))
 		return &error_no_memory;
 	row = &l->rows[l->count++];
 	*row = (struct process_row){.pid = pid};
 	snprintf(row->name, sizeof(row->name), "%.*s", (int)sizeof(row->name) - 1,
 		 *name.program ? name.program : name.comm);
+	memcpy(row->container, container, sizeof(container));
 	return NULL;
 }
 
@@ -221,6 +235,7 @@ gospect_processes_each(const struct gospect_processes_options *given,
 
 	l.cancel = o.cancel;
 	l.name = o.name;
+	l.container = o.container;
 	l.flags = o.flags;
 	l.remark = (struct remark){o.remark, o.arg};
 	for (size_t i = 0; i < WORKERS; i++)

@@ -718,6 +718,51 @@ static void a_group_is_left_up_to_the_outermost(void **state)
 	assert_false(cgroup_leave(outermost, 0));
 }
 
+#define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define OUTER "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
+
+static void a_container_is_found_by_the_name_of_its_group(void **state)
+{
+	static const struct {
+		const char *file, *container;
+	} cases[] = {
+		{"0::/system.slice/docker-" ID ".scope\n", ID},
+		{"12:pids:/docker/" ID "\n1:name=systemd:/\n0::/\n", ID},
+		{"0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1b2c_3d.slice/"
+		 "cri-containerd-" ID ".scope\n",
+		 ID},
+		{"0::/kubepods/burstable/pod01234567-89ab-cdef-0123-456789abcdef/" ID "\n", ID},
+		{"0::/system.slice/kubepods-pod1.slice:cri-containerd:" ID "\n", ID},
+		{"0::/../crio-" ID ".scope/container\n", ID},
+		{"0::/machine.slice/libpod-" ID ".scope/container\n", ID},
+		{"0::/docker/" OUTER "/docker/" ID "\n", ID},
+		{"0::/machine.slice/machine-web\\x2d1.scope/payload\n", "web-1"},
+		{"0::/machine.slice/systemd-nspawn@db.service/payload\n", "db"},
+		{"0::/lxc.payload.web/init.scope\n", "web"},
+		{"0::/\n", NULL},
+		{"0::/user.slice/user-1000.slice/session-3.scope\n", NULL},
+		{"0::/user.slice/vte-spawn-01234567-89ab-cdef-0123-456789abcdef.scope\n", NULL},
+		{"0::/kubepods/burstable/pod01234567-89ab-cdef-0123-456789abcdef\n", NULL},
+		{"0::/machine.slice/machine-.scope\n", NULL},
+		{"no group\n:\n", NULL},
+	};
+	char found[CGROUP_CONTAINER_SIZE];
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		put_file("group", cases[i].file);
+		*found = '\0';
+		assert_int_equal(cgroup_container("group", NULL, found), !!cases[i].container);
+		assert_string_equal(found, cases[i].container ?: "");
+	}
+	put_file("group", "0::/docker/" OUTER "/docker/" ID "\n");
+	assert_true(cgroup_container("group", "fedc", found));
+	assert_string_equal(found, OUTER);
+	assert_true(cgroup_container("group", "0123456789ab", found));
+	assert_string_equal(found, ID);
+	assert_false(cgroup_container("group", "123456789abc", found));
+	assert_false(cgroup_container("no such file", NULL, found));
+}
+
 static void room_for_memory_in_a_container_is_that_of_what_is_mounted(void **state)
 {
 	put_file("groups", "5:cpu,memory:/docker/4711\n4:memoryless:/\n");
@@ -768,6 +813,7 @@ int main(void)
 		TEST_IN_FOLDER(room_for_memory_in_a_container_is_that_of_what_is_mounted),
 		TEST_IN_FOLDER(mounts_are_read_whatever_stands_between_their_fields),
 		cmocka_unit_test(a_group_is_left_up_to_the_outermost),
+		cmocka_unit_test(a_container_is_found_by_the_name_of_its_group),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,6 +31,8 @@ void tally_release(struct tally *t)
 	places_release(&t->blocked);
 	places_release(&t->syscalls);
 	places_release(&t->loops);
+	places_release(&t->waits);
+	places_release(&t->selves);
 	free(t->blocked_at);
 	stack_tree_release(&t->cpu);
 }
@@ -110,6 +112,25 @@ static bool is_lock(const char *wait)
 	       !strcmp(wait, "semacquire") || !strcmp(wait, "sync");
 }
 
+/*
+ * A semaphore of the runtime's own: of the garbage collector, or of who stops the world. Only the
+ * runtime calls runtime.semacquire (runtime/sema.go, Go 1.17 to 1.27), others go through
+ * sync.runtime_Semacquire and the like. In a trace the stack begins with the caller.
+ */
+static bool is_of_runtime(const struct visit *v)
+{
+	static const char *const parking[] = {"runtime.gopark", "runtime.goparkunlock",
+					      "runtime.semacquire1", "runtime.semacquire"};
+	size_t i = 0, k = 0;
+
+	while (i < v->stack.count && k < ARRAY_SIZE(parking)) {
+		for (k = 0; k < ARRAY_SIZE(parking) && strcmp(name_at(v, i), parking[k]) != 0;)
+			k++;
+		i += k < ARRAY_SIZE(parking);
+	}
+	return i < v->stack.count && !strncmp(name_at(v, i), "runtime.", strlen("runtime."));
+}
+
 static bool is_gc(const struct visit *v)
 {
 	for (size_t i = 0; i < v->stack.count; i++)
@@ -133,7 +154,8 @@ static bool add_cpu(const struct visit *v)
 		if (!stack_tree_child(&t->cpu, node, function_at(v, i), &node))
 			return false;
 	t->cpu.nodes[node].self += v->sample->cpu_ns;
-	return true;
+	return !v->stack.count ||
+	       places_add(&t->selves, &(struct place){function_at(v, 0), 0, v->sample->cpu_ns, 0});
 }
 
 static bool add_blocked(const struct visit *v, uint64_t time, uint64_t idle)
@@ -141,13 +163,15 @@ static bool add_blocked(const struct visit *v, uint64_t time, uint64_t idle)
 	size_t depth = request_depth(v);
 	struct place place = {place_in(v, depth), v->sample->wait, time, idle};
 
-	if (!places_add(&v->tally->blocked, &place))
+	if (!places_add(&v->tally->blocked, &place) ||
+	    !places_add(&v->tally->waits, &(struct place){0, place.wait, time, idle}))
 		return false;
+	v->tally->waiting += time;
 	if (idle < time)
 		v->tally->blocked_at[v->sample - v->profile->samples] = place_key(&place);
 	if (depth < v->stack.count)
 		return places_add(&v->tally->requests, &place);
-	return !is_lock(intern_get(&v->profile->strings, place.wait)) ||
+	return !is_lock(intern_get(&v->profile->strings, place.wait)) || is_of_runtime(v) ||
 	       places_add(&v->tally->locks, &place);
 }
 
@@ -233,6 +257,8 @@ struct error *tally_make(const struct profile *p, const struct profile_symbols *
 	places_sort(&t.blocked);
 	places_sort(&t.syscalls);
 	places_sort(&t.loops);
+	places_sort(&t.waits);
+	places_sort(&t.selves);
 	*ret = t;
 	t = (struct tally){0};
 	return NULL;

@@ -35,10 +35,13 @@ struct tally {
 	uint64_t request;
 	uint64_t running;
 	uint64_t runnable;
+	uint64_t waiting;
 	uint64_t syscall; /* not idle */
 	uint64_t cpu_ns;
-	uint64_t gc_ns;      /* of cpu_ns */
-	struct places loops; /* by innermost function; idle: the part that waits for work */
+	uint64_t gc_ns;       /* of cpu_ns */
+	struct places loops;  /* by innermost function; idle: the part that waits for work */
+	struct places waits;  /* by wait reason alone; function is 0 */
+	struct places selves; /* CPU time by the innermost function, without the GC's */
 	/* For each blocked sample that is not idle: its place, as place_key() of function and wait
 	 * reason; else 0. */
 	uint64_t *blocked_at;

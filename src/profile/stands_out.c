@@ -32,6 +32,9 @@
 #define LOOPS 3
 #define LOOP_PART 0.1
 #define LEAST_LONGEST_NS 1000000u
+/* The most parts of a list, and the least share of each. */
+#define LISTED 3
+#define LISTED_PART 0.01
 
 struct finder {
 	const struct profile *profile;
@@ -140,7 +143,7 @@ static struct error *say(struct finder *f, const struct strbuf *text, const stru
 {
 	struct sentence *s = &f->out->sentences[f->out->count];
 
-	if (f->out->count == f->most)
+	if (f->out->count >= f->most)
 		return NULL;
 	if (text->failed || focus->failed)
 		return &error_no_memory;
@@ -559,8 +562,74 @@ static struct error *say_largest(struct finder *f)
 			 &(struct place){largest->function, largest->wait, largest->time, 0});
 }
 
+/* ---- where these are fewer than three ---- */
+
+static void add_part(struct strbuf *sb, size_t *count, uint64_t part, uint64_t whole,
+		     const char *words)
+{
+	if (!part || *count == LISTED || part < LISTED_PART * whole)
+		return;
+	strbuf_adds(sb, (*count)++ ? ", " : "");
+	add_share(sb, part, whole);
+	strbuf_addf(sb, " %s", words);
+}
+
+static struct error *say_states(struct finder *f)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT, focus = STRBUF_INIT;
+	const struct tally *t = &f->tally;
+	uint64_t in_syscalls = t->total - t->waiting - t->running - t->runnable;
+	size_t count = 0;
+
+	strbuf_adds(&sb, t->timed ? "Of all time, goroutines are " : "Of all goroutines, ");
+	add_part(&sb, &count, t->waiting, t->total, "blocked");
+	add_part(&sb, &count, t->running, t->total, "on a CPU");
+	add_part(&sb, &count, in_syscalls, t->total, "in system calls");
+	add_part(&sb, &count, t->runnable, t->total, "waiting for a CPU");
+	if (count < 2)
+		return NULL;
+	return say(f, &sb, &focus, (struct sentence){.kind = "", .idle = true});
+}
+
+static struct error *say_selves(struct finder *f)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT, focus = STRBUF_INIT;
+	const struct places *selves = &f->tally.selves;
+	size_t count = 0;
+
+	strbuf_adds(&sb, "CPU time by function: ");
+	for (size_t i = 0; i < selves->count; i++) {
+		const char *name = name_of(f, selves->items[i].function);
+		size_t before = count;
+
+		add_part(&sb, &count, selves->items[i].time, f->tally.cpu_ns, without_path(name));
+		if (count == before)
+			break;
+		strbuf_adds(&focus, before ? "|" : "");
+		add_focus(&focus, name);
+	}
+	if (!count)
+		return NULL;
+	return say(f, &sb, &focus, (struct sentence){.kind = "running", .idle = true});
+}
+
+static struct error *say_waits(struct finder *f)
+{
+	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT, focus = STRBUF_INIT;
+	const struct places *waits = &f->tally.waits;
+	size_t count = 0;
+
+	strbuf_adds(&sb, "Blocked, by reason: ");
+	for (size_t i = 0; i < waits->count; i++)
+		add_part(&sb, &count, waits->items[i].time, f->tally.waiting,
+			 wait_words(intern_get(&f->profile->strings, waits->items[i].wait)));
+	if (count < 2)
+		return NULL;
+	return say(f, &sb, &focus, (struct sentence){.kind = "", .idle = true});
+}
+
 static struct error *say_each(struct finder *f, struct error *(*const *makers)(struct finder *),
-			      size_t count)
+			     size_t count)
 {
 	struct error *err = NULL;
 
@@ -578,6 +647,8 @@ struct error *stands_out_find(const struct profile *p, const struct profile_symb
 	};
 	static struct error *(*const always[])(struct finder *) = {say_awaiting, say_count,
 								   say_longest, say_largest};
+	static struct error *(*const simple[])(struct finder *) = {say_states, say_selves,
+								   say_waits};
 	_cleanup_stands_out_ struct stands_out out = {0};
 	struct finder f = {.profile = p, .symbols = symbols, .out = &out, .most = MAX_GRAVE};
 	struct error *err = tally_make(p, symbols, &f.tally);
@@ -590,6 +661,9 @@ struct error *stands_out_find(const struct profile *p, const struct profile_symb
 	f.most = MAX_SENTENCES;
 	if (!err)
 		err = say_each(&f, always, ARRAY_SIZE(always));
+	f.most = MIN_SENTENCES;
+	if (!err)
+		err = say_each(&f, simple, ARRAY_SIZE(simple));
 	tally_release(&f.tally);
 	if (err)
 		return err;

@@ -3,7 +3,8 @@
  * regular intervals, growth, CPU, the garbage collector, crowds of goroutines and system calls. A
  * finding needs to exceed a threshold; the most serious comes first. Facts about any profile
  * follow: the share that waits for work and its loops, the number of goroutines, the longest wait,
- * the largest share. Each sentence has the view of the profile that shows it.
+ * the largest share. If these are fewer than three, the shares of states, of functions on a CPU and
+ * of wait reasons follow. Each sentence has the view of the profile that shows it.
  */
 #ifndef PROFILE_STANDS_OUT_H
 #define PROFILE_STANDS_OUT_H
@@ -11,7 +12,8 @@
 #include "profile/profile.h"
 
 #define MAX_SENTENCES 5
-/* One place is reserved for the share that waits for work. */
+#define MIN_SENTENCES 3
+/* One place is left for the share that waits for work. */
 #define MAX_GRAVE (MAX_SENTENCES - 1)
 
 struct sentence {

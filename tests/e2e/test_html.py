@@ -327,6 +327,16 @@ def test_a_wait_reason_has_its_kind(page, made_up, wait, kind):
     assert page.pressed() - {"idle", "blocked"} == {kind}
 
 
+def test_a_wait_for_the_collectors_semaphore_is_no_lock(page, made_up):
+    page.open(made_up("collector"), "#idle=show")
+    times = {name: int(page.chip(name).get_attribute("data-time")) / MS for name in ("locks", "other")}
+    assert times == {"locks": 1000, "other": 3500}
+    page.driver.execute_script("""for (const only of document.querySelectorAll("#waits .only"))
+        if (only.ariaLabel === "only semacquire") { only.click(); break; }""")
+    assert page.total() == 4000
+    assert page.pressed() - {"idle", "blocked"} == {"locks", "other"}
+
+
 def test_filters_by_wait_reason(small):
     small.id("tab-filters").click()
     small.check("#waits", "IO wait")

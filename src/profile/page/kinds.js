@@ -15,6 +15,7 @@ const KINDS = [
 	{ id: "other", title: "other", does: "waits for the garbage collector or the like" },
 ];
 const BLOCKED = [3, 4, 5, 6, 7]; /* kinds of the state "waiting" */
+const LOCKS = 3;
 const OTHER = 7;
 
 /* The first match decides. */
@@ -32,6 +33,18 @@ function kindOf(state, wait) {
 	return found ? found[1] : OTHER;
 }
 
+/* How a goroutine waits for a semaphore: the runtime's own calls of semacquire. */
+const PARKING = /^runtime\.(gopark|goparkunlock|semacquire1?)$/;
+
+/* For a wait at this node: it is for a semaphore of the runtime's own, as of the garbage collector. A
+ * stack of a trace begins with the caller of semacquire. */
+function isOfRuntime({ nodeParent, nodeLine, lineFunction, strings }, node) {
+	const name = node => strings[lineFunction[nodeLine[node]]];
+	while (node && PARKING.test(name(node)))
+		node = nodeParent[node];
+	return node > 0 && name(node).startsWith("runtime.");
+}
+
 /* Each sample's kind. */
 function kindsOfSamples(profile) {
 	const ofWait = new Map();
@@ -41,6 +54,15 @@ function kindsOfSamples(profile) {
 		const wait = profile.sampleWait[i];
 		if (!ofWait.has(wait))
 			ofWait.set(wait, kindOf(WAITING, profile.strings[wait]));
-		return ofWait.get(wait);
+		return ofWait.get(wait) === LOCKS && isOfRuntime(profile, profile.sampleNode[i]) ? OTHER : ofWait.get(wait);
 	});
+}
+
+/* The kinds that waits for this reason have. */
+function kindsOfWait({ sampleState, sampleWait, sampleKind }, wait) {
+	const kinds = new Set();
+	for (let i = 0; i < sampleWait.length; i++)
+		if (sampleWait[i] === wait && sampleState[i] === WAITING)
+			kinds.add(sampleKind[i]);
+	return kinds;
 }

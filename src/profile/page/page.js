@@ -300,11 +300,11 @@ class Page {
 		const sums = [...this.filtered.waits].filter(([, time]) => time > 0).sort((a, b) => b[1] - a[1]);
 		const rows = sums.map(([wait, time]) => {
 			const value = this.profile.strings[wait];
-			return { name: value || NO_VALUE, value, time, colour: kindOf(WAITING, value) };
+			return { name: value || NO_VALUE, value, time, colour: Math.min(...kindsOfWait(this.profile, wait)) };
 		});
 		drawFacet($("waits"), {
 			title: "Blocked on", rows, choice: this.view.waits, set: waits => this.change({ waits }),
-			only: value => this.change({ waits: new Choice(true, [value]), kinds: new Set([kindOf(WAITING, value)]) }),
+			only: value => this.change({ waits: new Choice(true, [value]), kinds: kindsOfWait(this.profile, this.profile.strings.indexOf(value)) }),
 		});
 	}
 

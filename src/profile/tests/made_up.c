@@ -269,6 +269,19 @@ void made_up_waits(struct made_up *m)
 			    "main.main");
 }
 
+void made_up_collector(struct made_up *m)
+{
+	made_up_init(m, "collector", 1000);
+	made_up_add(m, &(struct made_up_sample){PROFILE_WAITING, "semacquire", NULL, 3000, 0},
+		    "main.main;main.allocate;runtime.mallocgc;runtime.gcStart;runtime.semacquire;"
+		    "runtime.semacquire1;runtime.goparkunlock;runtime.gopark");
+	made_up_add(m, &(struct made_up_sample){PROFILE_WAITING, "sync", NULL, 500, 0},
+		    "main.main;main.allocate;runtime.mallocgc;runtime.gcStart");
+	made_up_add(m, &(struct made_up_sample){PROFILE_WAITING, "semacquire", NULL, 1000, 0},
+		    "main.main;main.replace;sync.(*RWMutex).Lock;sync.runtime_Semacquire;"
+		    "runtime.semacquire1;runtime.goparkunlock;runtime.gopark");
+}
+
 void made_up_idle(struct made_up *m)
 {
 	made_up_init(m, "idle", 1000);

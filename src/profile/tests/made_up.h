@@ -54,6 +54,8 @@ void made_up_small(struct made_up *m);
 void made_up_grown(struct made_up *m);
 /* A second in each wait reason. */
 void made_up_waits(struct made_up *m);
+/* A second of a lock; waits for semaphores of the collector, 3 s by memory and half by a trace. */
+void made_up_collector(struct made_up *m);
 /* A program that sleeps: 5 s, of which 10 ms ran. */
 void made_up_idle(struct made_up *m);
 /* A function that calls itself: a second at each depth from 1 to 3. */

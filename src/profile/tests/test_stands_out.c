@@ -228,7 +228,8 @@ static void what_any_profile_has_is_said_as_well(void **state)
 	made_up_deinit(&m);
 	made_up_idle(&m);
 	EXPECT_REST(&m, "99.8 % of all time waits for work: 99.8 % in main.main",
-		    "5.0 goroutines on average, 100 % of them in main.main");
+		    "5.0 goroutines on average, 100 % of them in main.main",
+		    "CPU time by function: 100 % main.main");
 	made_up_deinit(&m);
 	made_up_small(&m);
 	EXPECT_REST(&m, "1.0 goroutines on average, 70 % of them in main.query",
@@ -280,6 +281,42 @@ static void a_lock_of_a_trace_is_called_so(void **state)
 	EXPECT(&m, "3.2 goroutines wait for a lock (sync) in main.worker");
 }
 
+static void the_collectors_semaphores_are_no_lock(void **state)
+{
+	_cleanup_(made_up_deinit) struct made_up m;
+
+	(void)state;
+	made_up_collector(&m);
+	EXPECT(&m, "1.0 goroutines wait for semacquire in main.replace");
+}
+
+static void a_simple_profile_has_three_sentences(void **state)
+{
+	_cleanup_(made_up_deinit) struct made_up m;
+
+	(void)state;
+	made_up_init(&m, "x", 1000);
+	add(&m, PROFILE_RUNNING, NULL, 600, "main.main;main.compute;main.hash");
+	add(&m, PROFILE_RUNNING, NULL, 300, "main.main;main.compute");
+	add(&m, PROFILE_RUNNABLE, NULL, 100, "main.main;main.compute");
+	EXPECT(&m, "0.90 cores busy; 67 % of CPU time in main.hash");
+	EXPECT_REST(&m, "1.0 goroutines on average, 60 % of them in main.hash",
+		    "Of all time, goroutines are 90 % on a CPU, 10 % waiting for a CPU");
+	made_up_deinit(&m);
+	made_up_init(&m, "x", 1000);
+	add(&m, PROFILE_RUNNING, NULL, 600, "main.main;main.compute;main.hash");
+	add(&m, PROFILE_RUNNING, NULL, 400, "main.main;main.compute");
+	EXPECT_REST(&m, "1.0 goroutines on average, 60 % of them in main.hash",
+		    "CPU time by function: 60 % main.hash, 40 % main.compute");
+	made_up_deinit(&m);
+	made_up_init(&m, "x", 1000);
+	add(&m, PROFILE_WAITING, "sleep", 600, "main.main;main.a;main.b;main.fetch");
+	add(&m, PROFILE_WAITING, "chan send", 200, "main.main;main.a;main.b;main.fetch");
+	EXPECT_REST(&m, "0.80 goroutines on average, 100 % of them in main.fetch",
+		    "Of what is not idle, 75 % waits for a timer (sleep) in main.fetch",
+		    "Blocked, by reason: 75 % a timer (sleep), 25 % chan send");
+}
+
 static void growth_is_said_with_both_numbers(void **state)
 {
 	_cleanup_(made_up_deinit) struct made_up m;
@@ -323,6 +360,8 @@ int main(void)
 		cmocka_unit_test(waits_every_two_seconds_are_a_finding),
 		cmocka_unit_test(irregular_bursts_are_no_rhythm),
 		cmocka_unit_test(a_lock_of_a_trace_is_called_so),
+		cmocka_unit_test(the_collectors_semaphores_are_no_lock),
+		cmocka_unit_test(a_simple_profile_has_three_sentences),
 		cmocka_unit_test(growth_is_said_with_both_numbers),
 		cmocka_unit_test(the_longest_wait_is_said_with_its_goroutine),
 	};

@@ -23,7 +23,7 @@ static bool make(struct made_up *m, const char *name)
 		{"hostile", made_up_hostile},     {"large", made_up_hundred_thousand},
 		{"idle", made_up_idle},           {"nothing", made_up_nothing},
 		{"recursive", made_up_recursive}, {"bursts", made_up_bursts},
-		{"hour", made_up_hour},
+		{"hour", made_up_hour},           {"collector", made_up_collector},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(profiles); i++)

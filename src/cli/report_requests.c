@@ -25,6 +25,18 @@ static void add_name(struct strbuf *line, const char *name)
 	strbuf_adds(line, name[n] ? "..." : "");
 }
 
+/* Columns before the time of a place. */
+static int place_indent(FILE *out)
+{
+	return terminal_is_narrow(out) ? 4 : 20;
+}
+
+/* A narrow terminal shows functions without the path of their package. */
+static const char *function_name(const char *name, FILE *out)
+{
+	return terminal_is_narrow(out) ? short_function(name) : name;
+}
+
 static void print_places(const struct gospect_request *r, FILE *out)
 {
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
@@ -34,15 +46,16 @@ static void print_places(const struct gospect_request *r, FILE *out)
 		const struct gospect_request_place *p = r->places[i];
 		const struct gospect_frame *frame = telling_frame(p->stack);
 
-		strbuf_addf(&line, "%20s %9s  %s", "", report_time(p->ns, time),
+		strbuf_addf(&line, "%*s %9s  %s", place_indent(out), "", report_time(p->ns, time),
 			    *p->wait_reason ? p->wait_reason : gospect_state_name(p->state));
 		if (frame && *frame->function)
-			strbuf_addf(&line, " in %s:%d", frame->function, frame->line);
+			strbuf_addf(&line, " in %s:%d", function_name(frame->function, out),
+				    frame->line);
 		if (p->count > 1)
 			strbuf_addf(&line, ", %lu times", p->count);
 		report_add_before(&line, p->waited_ns);
 		terminal_write_line(&line, out);
-		strbuf_addf(&line, "%32s ", "");
+		strbuf_addf(&line, "%*s ", place_indent(out) + 12, "");
 		report_add_wakers(&line, p->wakers, p->waker_count, p->ns);
 		if (p->waker_count)
 			terminal_write_line(&line, out);
@@ -50,25 +63,52 @@ static void print_places(const struct gospect_request *r, FILE *out)
 	}
 }
 
+/* Columns of a number. */
+static int number_width(bool narrow)
+{
+	return narrow ? 8 : 9;
+}
+
+static void add_number(struct strbuf *line, bool narrow, const char *text)
+{
+	strbuf_addf(line, "%*s ", number_width(narrow), text);
+}
+
+static void add_times(struct strbuf *line, const struct gospect_request *r, bool narrow)
+{
+	char t[16];
+
+	strbuf_addf(line, "%*s%c ", number_width(narrow), report_time(r->elapsed_ns, t),
+		    r->is_cut ? '+' : ' ');
+	if (!narrow)
+		add_number(line, narrow, report_time(r->total_ns, t));
+	add_number(line, narrow, report_time(r->running_ns, t));
+	if (!narrow)
+		add_number(line, narrow, report_time(r->runnable_ns, t));
+	if (!narrow)
+		add_number(line, narrow, report_time(r->syscall_ns, t));
+	add_number(line, narrow, report_time(r->waiting_ns, t));
+	strbuf_addf(line, "%*lu  ", narrow ? 4 : 5, r->goroutines);
+}
+
 static void print_request(const struct gospect_request *r, bool by_function, FILE *out)
 {
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 	bool narrow = terminal_is_narrow(out);
-	char t[6][16];
+	char time[16];
 
-	strbuf_addf(&line, "%9s%c %9s %9s ", report_time(r->elapsed_ns, t[0]),
-		    r->is_cut ? '+' : ' ', report_time(r->total_ns, t[1]),
-		    report_time(r->running_ns, t[2]));
-	if (!narrow)
-		strbuf_addf(&line, "%9s %9s ", report_time(r->runnable_ns, t[3]),
-			    report_time(r->syscall_ns, t[4]));
-	strbuf_addf(&line, "%9s %5lu  ", report_time(r->waiting_ns, t[5]), r->goroutines);
-	add_name(&line, by_function && narrow ? short_function(r->name) : r->name);
-	if (by_function)
+	add_times(&line, r, narrow);
+	add_name(&line, by_function ? function_name(r->name, out) : r->name);
+	if (by_function && narrow) {
+		terminal_write_line(&line, out);
+		strbuf_addf(&line, "%*s goroutine %lu at %s", place_indent(out) + 11, "",
+			    r->goroutine, report_time(r->begin_ns, time));
+	} else if (by_function) {
 		strbuf_addf(&line, " (goroutine %lu at %s)", r->goroutine,
-			    report_time(r->begin_ns, t[0]));
+			    report_time(r->begin_ns, time));
+	}
 	if (r->uncertain_ns)
-		strbuf_addf(&line, " (%s of it uncertain)", report_time(r->uncertain_ns, t[1]));
+		strbuf_addf(&line, " (%s of it uncertain)", report_time(r->uncertain_ns, time));
 	terminal_write_line(&line, out);
 	print_places(r, out);
 }
@@ -89,27 +129,48 @@ static bool groups_are_named(const struct report_requests *how)
 	return how->groups && (how->per || how->by_function);
 }
 
+static void add_percent(struct strbuf *line, uint64_t part, uint64_t whole)
+{
+	strbuf_addf(line, "%8.1f%% ", whole ? 100.0 * part / whole : 0);
+}
+
+static void add_group_numbers(struct strbuf *line, const struct gospect_request_group *g,
+			      bool narrow)
+{
+	char t[16];
+
+	strbuf_addf(line, "%*lu ", number_width(narrow), g->count);
+	add_number(line, narrow, report_time(g->p50_ns, t));
+	if (!narrow)
+		add_number(line, narrow, report_time(g->p90_ns, t));
+	add_number(line, narrow, report_time(g->p99_ns, t));
+	add_number(line, narrow, report_time(g->max_ns, t));
+	if (!narrow) {
+		add_percent(line, g->running_ns, g->total_ns);
+		add_percent(line, g->runnable_ns, g->total_ns);
+		add_percent(line, g->syscall_ns, g->total_ns);
+	}
+	strbuf_addf(line, "%*.1f%%  ", number_width(narrow) - 1,
+		    g->total_ns ? 100.0 * g->waiting_ns / g->total_ns : 0);
+}
+
 static int print_group(void *arg, const struct gospect_request_group *g)
 {
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 	struct writing *w = arg;
-	char t[4][16];
-	double all = g->total_ns ? g->total_ns / 100.0 : 1;
+	bool narrow = terminal_is_narrow(w->rows.out);
 
 	if (!report_rows_next(&w->rows))
 		return 0;
-	strbuf_addf(&line, "%9lu %9s %9s %9s %9s %8.1f%% ", g->count, report_time(g->p50_ns, t[0]),
-		    report_time(g->p90_ns, t[1]), report_time(g->p99_ns, t[2]),
-		    report_time(g->max_ns, t[3]), g->running_ns / all);
-	if (!terminal_is_narrow(w->rows.out))
-		strbuf_addf(&line, "%8.1f%% %8.1f%% ", g->runnable_ns / all, g->syscall_ns / all);
-	strbuf_addf(&line, "%8.1f%%  ", g->waiting_ns / all);
+	add_group_numbers(&line, g, narrow);
 	if (groups_are_named(w->how))
-		add_name(&line, g->name);
+		add_name(&line, w->how->per ? g->name : function_name(g->name, w->rows.out));
 	else
 		strbuf_adds(&line, "all");
 	if (g->cut)
-		strbuf_addf(&line, " (and %lu that began before the trace or ended after it)",
+		strbuf_addf(&line,
+			    narrow ? " (+%lu cut)"
+				   : " (and %lu that began before the trace or ended after it)",
 			    g->cut);
 	terminal_write_line(&line, w->rows.out);
 	return 0;
@@ -120,11 +181,14 @@ static struct error *write_groups(const struct gospect_requests *requests,
 {
 	struct writing w = begin(how, out, NULL);
 	const char *named = how->per ? how->per : how->heading;
+	bool narrow = terminal_is_narrow(out);
+	int width = number_width(narrow);
 	struct error *err;
 
-	terminal_line(out, "%9s %9s %9s %9s %9s %9s %s%9s  %s", "REQUESTS", "P50", "P90", "P99",
-		      "MAX", "RUNNING", terminal_is_narrow(out) ? "" : " RUNNABLE   SYSCALL ",
-		      "BLOCKED", groups_are_named(how) ? named : "");
+	terminal_line(out, "%*s %*s %s%*s %*s %s%*s  %s", width, "REQUESTS", width, "P50",
+		      narrow ? "" : "      P90 ", width, "P99", width, "MAX",
+		      narrow ? "" : "  RUNNING  RUNNABLE   SYSCALL ", width, "BLOCKED",
+		      groups_are_named(how) ? named : "");
 	err = library_error(gospect_requests_groups(requests, print_group, &w));
 	if (!err)
 		report_rows_end(&w.rows);
@@ -145,12 +209,15 @@ struct error *report_write_requests(const struct gospect_requests *requests,
 				    const struct report_requests *how, FILE *out)
 {
 	struct writing w = begin(how, out, NULL);
+	bool narrow = terminal_is_narrow(out);
+	int width = number_width(narrow);
 	struct error *err;
 
 	if (how->groups)
 		return write_groups(requests, how, out);
-	terminal_line(out, "%9s  %9s %9s %s%9s %5s  %s AND WAITS", "ELAPSED", "TIME", "RUNNING",
-		      terminal_is_narrow(out) ? "" : " RUNNABLE   SYSCALL ", "BLOCKED", "GO",
+	terminal_line(out, "%*s  %s%*s %s%*s %*s  %s AND WAITS", width, "ELAPSED",
+		      narrow ? "" : "     TIME ", width, "RUNNING",
+		      narrow ? "" : " RUNNABLE   SYSCALL ", width, "BLOCKED", narrow ? 4 : 5, "GO",
 		      how->heading);
 	err = library_error(gospect_requests_each(requests, write_request, &w));
 	if (err)

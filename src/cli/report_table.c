@@ -207,8 +207,29 @@ static struct error *write_groups(const struct report_file *file, const struct r
 
 static void print_starts_heading(FILE *out)
 {
-	terminal_line(out, "%10s %9s %9s %9s %9s %9s  %s", "GOROUTINES", "TIME", "RUNNING",
-		      "RUNNABLE", "SYSCALL", "BLOCKED", "START FUNCTION AND WAIT REASONS");
+	bool narrow = terminal_is_narrow(out);
+	int width = narrow ? 8 : 9;
+
+	terminal_line(out, "%10s %*s %*s %s%*s  %s", "GOROUTINES", width, "TIME", width, "RUNNING",
+		      narrow ? "" : " RUNNABLE   SYSCALL ", width, "BLOCKED",
+		      "START FUNCTION AND WAIT REASONS");
+}
+
+static void print_start(const struct gospect_start *s, FILE *out)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	bool narrow = terminal_is_narrow(out);
+	int width = narrow ? 8 : 9;
+	char t[5][16];
+
+	strbuf_addf(&line, "%10lu %*s %*s ", s->goroutines, width, report_time(s->total_ns, t[0]),
+		    width, report_time(s->running_ns, t[1]));
+	if (!narrow)
+		strbuf_addf(&line, "%9s %9s ", report_time(s->runnable_ns, t[2]),
+			    report_time(s->syscall_ns, t[3]));
+	strbuf_addf(&line, "%*s  %s", width, report_time(s->waiting_ns, t[4]),
+		    or_none(narrow ? short_function(s->name) : s->name));
+	terminal_write_line(&line, out);
 }
 
 static void print_wakers(const struct gospect_wait *wait, FILE *out)
@@ -217,7 +238,7 @@ static void print_wakers(const struct gospect_wait *wait, FILE *out)
 
 	if (!wait->waker_count)
 		return;
-	strbuf_addf(&line, "%62s ", "");
+	strbuf_addf(&line, "%*s ", terminal_is_narrow(out) ? 39 : 62, "");
 	report_add_wakers(&line, wait->wakers, wait->waker_count, wait->ns);
 	terminal_write_line(&line, out);
 }
@@ -225,23 +246,21 @@ static void print_wakers(const struct gospect_wait *wait, FILE *out)
 static int write_start(void *arg, const struct gospect_start *s)
 {
 	struct writing *w = arg;
-	char t[5][16];
 	FILE *out = w->rows.out;
+	char time[16];
 
 	if (!w->rows.count)
 		print_starts_heading(out);
 	if (!report_rows_next(&w->rows))
 		return 0;
-	terminal_line(out, "%10lu %9s %9s %9s %9s %9s  %s", s->goroutines,
-		      report_time(s->total_ns, t[0]), report_time(s->running_ns, t[1]),
-		      report_time(s->runnable_ns, t[2]), report_time(s->syscall_ns, t[3]),
-		      report_time(s->waiting_ns, t[4]), or_none(s->name));
+	print_start(s, out);
 	for (size_t i = 0; i < s->wait_count; i++) {
 		_cleanup_strbuf_ struct strbuf before = STRBUF_INIT;
 
 		report_add_before(&before, s->waits[i]->waited_ns);
-		terminal_line(out, "%50s %9s  %s%s", "", report_time(s->waits[i]->ns, t[0]),
-			      or_none(s->waits[i]->reason), before.data);
+		terminal_line(out, "%*s %9s  %s%s", terminal_is_narrow(out) ? 27 : 50, "",
+			      report_time(s->waits[i]->ns, time), or_none(s->waits[i]->reason),
+			      before.data);
 		print_wakers(s->waits[i], out);
 	}
 	return 0;

@@ -81,6 +81,23 @@ def test_tables_fit_the_terminal(states, tmp_path, columns):
         assert words and max(map(len, words)) <= columns, max(words, key=len)
 
 
+def test_tables_of_a_trace_have_room_for_names_on_80_columns(targets, tmp_path):
+    program, trace = targets.start("requests"), tmp_path / "t.trace"
+    tracing = subprocess.Popen([gospect.BINARY, "trace", str(program.pid), "-d", "2s", "-o", trace], stderr=subprocess.PIPE)
+    while tracing.poll() is None:
+        program.send("http 20")
+        program.line()
+    assert tracing.returncode == 0, tracing.communicate()
+    for args in (("--by", "request", "-n", "5"), ("--by", "request", "--per", "all"), ()):
+        lines = at_terminal("report", trace, *args)
+        assert any("serverHandler.ServeHTTP" in line or "main.main" in line for line in lines) or "all" in lines[1]
+        for line in lines:
+            # A longer name than this is cut.
+            assert not line.endswith("...") or len(line.rsplit("  ", 1)[-1]) >= 31, lines
+        assert max(map(len, lines)) <= 80
+    assert any(re.search(r"in main\.doSleep:\d+$", line) for line in at_terminal("report", trace, "--by", "request", "-n", "5"))
+
+
 def test_long_work_shows_one_line_that_is_gone_at_the_end(states, tmp_path):
     text = gospect.run("dump", states.pid, "--raw", "--all").ok().out
     (tmp_path / "dump.txt").write_bytes(text * (8_000_000 // len(text)))

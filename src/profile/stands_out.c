@@ -629,7 +629,7 @@ static struct error *say_waits(struct finder *f)
 }
 
 static struct error *say_each(struct finder *f, struct error *(*const *makers)(struct finder *),
-			     size_t count)
+			      size_t count)
 {
 	struct error *err = NULL;
 

@@ -2,8 +2,34 @@
 
 #include <json-c/json.h>
 
+#include "base/array.h"
 #include "base/printable.h"
-#include "cli/cli.h"
+#include "cli/report.h"
+
+/* Longer waits before the trace are printed. */
+#define SAID_WAIT_NS 60000000000ull
+
+const char *report_time(uint64_t ns, char text[static 16])
+{
+	static const struct {
+		double ns;
+		const char *unit;
+	} units[] = {{3600e9, "h"}, {60e9, "min"}, {1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
+	size_t i = 0;
+
+	while (i + 1 < ARRAY_SIZE(units) && ns < units[i].ns)
+		i++;
+	snprintf(text, 16, "%.3g %s", ns / units[i].ns, units[i].unit);
+	return ns ? text : "-";
+}
+
+void report_add_before(struct strbuf *line, uint64_t waited_ns)
+{
+	char time[16];
+
+	if (waited_ns >= SAID_WAIT_NS)
+		strbuf_addf(line, ", since %s before the trace", report_time(waited_ns, time));
+}
 
 bool report_rows_next(struct report_rows *rows)
 {

@@ -54,6 +54,7 @@
 #include <gospect/doctor.h>
 #include <gospect/error.h>
 #include <gospect/hold.h>
+#include <gospect/machine.h>
 #include <gospect/process.h>
 #include <gospect/processes.h>
 #include <gospect/profile.h>

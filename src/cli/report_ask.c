@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "cli/format_names.h"
 #include "cli/name_tally.h"
+#include "cli/report_machine.h"
 #include "cli/source_option.h"
 
 enum { KEY_BY = 0x7100, KEY_ONLY, KEY_PER, KEY_ROOT, KEY_WAKERS };
@@ -15,7 +16,8 @@ static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Table:", 5},
 	{"by", KEY_BY, "WHAT", 0,
 	 "Make a row for each root (start function), func, state, wait or label:KEY. Traces "
-	 "also have request (an HTTP or gRPC request)",
+	 "also have request (an HTTP or gRPC request), and machine (stops of the world, waits for "
+	 "a P, the collector, system calls)",
 	 5},
 	{"only", KEY_ONLY, "VALUE", 0,
 	 "With --by label:KEY: show only this value, by function or in the format of -f", 5},
@@ -48,14 +50,14 @@ static error_t parse_by(struct report_ask *ask, const char *arg, struct argp_sta
 			return 0;
 		}
 	}
-	if (!strcmp(arg, "request")) {
-		ask->by_function = true;
+	ask->by_function |= !strcmp(arg, "request");
+	ask->machine |= !strcmp(arg, "machine");
+	if (!strcmp(arg, "request") || !strcmp(arg, "machine"))
 		return 0;
-	}
 	if (strncmp(arg, "label:", 6) || !arg[6])
 		return wrong_option(
 			state,
-			"--by: invalid value '%s'; use root, func, state, wait, label:KEY or request",
+			"--by: invalid value '%s'; use root, func, state, wait, label:KEY, request or machine",
 			arg);
 	ask->table.key = GOSPECT_GROUP_LABEL;
 	ask->table.label = arg + 6;
@@ -100,6 +102,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!parse_number(arg, 0, 1e6, &rows))
 			return wrong_option(state, "invalid number of rows '%s'", arg);
 		ask->table.rows = rows;
+		ask->rows_given = true;
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -172,6 +175,12 @@ struct error *report_ask_check(struct report_ask *ask, const struct output_optio
 			ERROR_USAGE,
 			"%s: --wakers makes a profile; give -o FILE.html or a format of profiles%s",
 			verb, ask->compares ? ", without --diff" : "");
+	if (!err && ask->machine &&
+	    (ask->format || ask->root || ask->per || ask->groups || ask->only || ask->compares))
+		return error_format(
+			ERROR_USAGE,
+			"%s: --by machine supports the formats text and json only, and no other question",
+			verb);
 	if (!err)
 		err = check_regex(ask, verb);
 	return err ? err : source_check(ask->source, ask->format, verb);
@@ -194,9 +203,10 @@ static struct error *check_kind(const struct report_ask *ask, const struct repor
 	if (file->exe && kind != GOSPECT_RECORDED_PERF_DATA)
 		return error_format(ERROR_USAGE,
 				    "--exe needs a perf.data file; this file is not one");
-	if (kind != GOSPECT_RECORDED_TRACE && ask->wakers)
-		return error_format(ERROR_USAGE,
-				    "--wakers needs an execution trace; this file is not one");
+	if (kind != GOSPECT_RECORDED_TRACE && (ask->wakers || ask->machine))
+		return error_format(
+			ERROR_USAGE,
+			"--wakers and --by machine need an execution trace; this file is not one");
 	if (kind == GOSPECT_RECORDED_PROFILE && (ask->by_function || (by_request(ask) && ask->per)))
 		return error_format(
 			ERROR_USAGE,
@@ -351,10 +361,33 @@ static struct error *write_profile(struct report_ask *ask, struct report_file *f
 			 : report_write_table(file, &ask->table, out);
 }
 
+/* Sections of it have fewer rows than a table, unless the user wants more. */
+static struct error *write_machine(const struct report_ask *ask, const struct report_file *file,
+				   FILE *out)
+{
+	enum { ROWS = 10 };
+
+	return report_write_machine(file, ask->json ? REPORT_MACHINE_JSON : REPORT_MACHINE_TEXT,
+				    ask->rows_given ? ask->table.rows : ROWS, out);
+}
+
+static struct error *write_starts(const struct report_ask *ask, const struct report_file *file,
+				  FILE *out)
+{
+	struct error *err;
+
+	if (ask->json)
+		return report_write_json(file, &ask->table, out);
+	err = report_write_table(file, &ask->table, out);
+	return err ? err : report_write_machine(file, REPORT_MACHINE_SHORT, 0, out);
+}
+
 static struct error *write_trace(struct report_ask *ask, struct report_file *file, FILE *out)
 {
 	struct error *err;
 
+	if (ask->machine)
+		return write_machine(ask, file, out);
 	if (by_request(ask) || ask->by_function) {
 		err = write_requests(ask, file, out);
 		if (!err || err->code != ERROR_FAILED || !ask->defaulted)
@@ -365,8 +398,7 @@ static struct error *write_trace(struct report_ask *ask, struct report_file *fil
 	}
 	if (ask->format || ask->only || ask->table.key != GOSPECT_GROUP_ROOT)
 		return write_profile(ask, file, out);
-	return ask->json ? report_write_json(file, &ask->table, out)
-			 : report_write_table(file, &ask->table, out);
+	return write_starts(ask, file, out);
 }
 
 struct error *report_ask_write(struct report_ask *ask, struct report_file *file, FILE *out)

@@ -19,6 +19,8 @@ struct report_ask {
 	bool json;
 	const char *source; /* of --source; NULL: none */
 	bool wakers;        /* --wakers was given */
+	bool machine;       /* --by machine */
+	bool rows_given;    /* -n was given */
 	bool compares;      /* set by the verb: it compares two files */
 };
 

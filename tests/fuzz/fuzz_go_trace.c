@@ -1,6 +1,7 @@
 /* A file that claims to be a Go execution trace: its reader, the order of its steps, and every
  * output of `report`. */
 #include <regex.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -9,6 +10,7 @@
 #include "gotrace/trace_format.h"
 #include "made_up_schedule.h"
 #include "requests/inferred_spans.h"
+#include "requests/machine.h"
 #include "requests/requests.h"
 #include "requests/spans.h"
 #include "requests/summary.h"
@@ -46,6 +48,24 @@ static void complete(struct report *r, uint64_t duration)
 	fuzz_accepted += r->summary.count;
 }
 
+static void read_machine(const uint8_t *data, size_t size)
+{
+	_cleanup_trace_reader_ struct trace_reader *reader = NULL;
+	struct machine_report *m = calloc(1, sizeof(*m));
+
+	fuzz_require(m && !trace_reader_create(data, size, &reader));
+	error_destroy(machine_read(reader, NULL, m));
+	for (size_t i = 0; i < m->processors.count; i++) {
+		const uint64_t *ns = m->processors.items[i]->ns;
+
+		fuzz_require(ns[0] + ns[1] + ns[2] + ns[3] == m->duration);
+	}
+	for (size_t i = 0; i < m->stop_count; i++)
+		fuzz_require(m->stops[i].stopping_ns <= m->stops[i].end - m->stops[i].begin);
+	machine_release(m);
+	free(m);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	_cleanup_trace_reader_ struct trace_reader *reader = NULL;
@@ -66,6 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	requests_release(&r.by_function);
 	span_tables_release(&r.tables);
 	regfree(&root);
+	read_machine(data, size);
 	return 0;
 }
 

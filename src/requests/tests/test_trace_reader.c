@@ -7,6 +7,7 @@
 
 #include "base/strbuf.h"
 #include "base/unit_test.h"
+#include "requests/machine.h"
 #include "requests/requests.h"
 #include "requests/spans.h"
 #include "requests/summary.h"
@@ -83,6 +84,22 @@ static uint64_t processor_ns(void)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
+static void read_machine(const struct strbuf *file)
+{
+	struct machine_report *m = calloc(1, sizeof(*m));
+	_cleanup_trace_reader_ struct trace_reader *reader = NULL;
+	uint64_t began = processor_ns();
+	struct error *err = trace_reader_create(file->data, file->length, &reader);
+
+	assert_non_null(m);
+	if (!err)
+		err = machine_read(reader, NULL, m);
+	error_destroy(err);
+	assert_true(processor_ns() - began < NS_OF_FILE + NS_OF_BYTE * file->length);
+	machine_release(m);
+	free(m);
+}
+
 /* Reads the file as `report` does, in time proportional to its size. */
 static struct error *read_all(const struct strbuf *file)
 {
@@ -100,6 +117,7 @@ static struct error *read_all(const struct strbuf *file)
 	summary_release(&r.summary);
 	requests_release(&r.requests);
 	span_tables_release(&r.tables);
+	read_machine(file);
 	return err;
 }
 

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -27,6 +28,147 @@ type goroutine struct {
 	Ended    int64                    `json:"ended"`
 }
 
+type stop struct {
+	Name string `json:"name"`
+	G    uint64 `json:"g"`
+	NS   int64  `json:"ns"`
+}
+
+// machine is what began and ended in the trace, but for Ps: they are held since it began.
+type machine struct {
+	Stops      []stop           `json:"stops"`
+	Cycles     []int64          `json:"cycles"` // ns
+	Waits      int              `json:"waits"`  // of goroutines that could run
+	Waited     int64            `json:"waited"`
+	Longest    int64            `json:"longest"`
+	Syscalls   int              `json:"syscalls"`
+	InSyscalls int64            `json:"in_syscalls"`
+	Assists    int              `json:"assists"` // also those that did not begin or end
+	Assisted   int64            `json:"assisted"`
+	Held       map[string]int64 `json:"held"`
+
+	since   map[trace.GoID]trace.Time // the change to its state
+	held    map[trace.ProcID]trace.Time
+	ranges  map[string]trace.Time // by name and goroutine
+	assists map[trace.GoID]trace.Time
+	first   trace.Time
+	last    trace.Time
+}
+
+func newMachine() *machine {
+	return &machine{Stops: []stop{}, Cycles: []int64{}, Held: map[string]int64{}, since: map[trace.GoID]trace.Time{}, held: map[trace.ProcID]trace.Time{},
+		ranges: map[string]trace.Time{}, assists: map[trace.GoID]trace.Time{}}
+}
+
+func (m *machine) goroutine(id trace.GoID, from, to trace.GoState, now trace.Time) {
+	if id >= 1<<62 {
+		return // gospect's own: it does what needs a goroutine
+	}
+	began, known := m.since[id]
+	took := int64(now - began)
+	if known && from == trace.GoRunnable && to == trace.GoRunning {
+		m.Waits++
+		m.Waited += took
+		m.Longest = max(m.Longest, took)
+	}
+	if known && from == trace.GoSyscall && to != trace.GoNotExist {
+		m.Syscalls++
+		m.InSyscalls += took
+	}
+	if from == trace.GoUndetermined || (from == trace.GoNotExist && to == trace.GoSyscall) {
+		delete(m.since, id)
+	} else {
+		m.since[id] = now
+	}
+	if to == trace.GoNotExist {
+		m.endAssist(id, now)
+		delete(m.since, id)
+	}
+}
+
+func (m *machine) endAssist(id trace.GoID, now trace.Time) {
+	if began, ok := m.assists[id]; ok {
+		m.Assists++
+		m.Assisted += int64(now - began)
+		delete(m.assists, id)
+	}
+}
+
+func (m *machine) proc(id trace.ProcID, from, to trace.ProcState, now trace.Time) {
+	if from == trace.ProcUndetermined {
+		now = m.first
+	}
+	if to == trace.ProcRunning {
+		m.held[id] = now
+	} else if began, ok := m.held[id]; ok {
+		m.Held[fmt.Sprint(int64(id))] += int64(now - began)
+		delete(m.held, id)
+	}
+}
+
+func (m *machine) event(ev *trace.Event) {
+	if m.first == 0 {
+		m.first = ev.Time()
+	}
+	m.last = ev.Time()
+	switch ev.Kind() {
+	case trace.EventStateTransition:
+		st := ev.StateTransition()
+		if st.Resource.Kind == trace.ResourceGoroutine {
+			if from, to := st.Goroutine(); from != to {
+				m.goroutine(st.Resource.Goroutine(), from, to, ev.Time())
+			}
+		} else if st.Resource.Kind == trace.ResourceProc {
+			if from, to := st.Proc(); from != to {
+				m.proc(st.Resource.Proc(), from, to, ev.Time())
+			}
+		}
+	case trace.EventRangeBegin, trace.EventRangeActive, trace.EventRangeEnd:
+		m.rangeEvent(ev)
+	}
+}
+
+func (m *machine) rangeEvent(ev *trace.Event) {
+	name, scope := ev.Range().Name, ev.Range().Scope
+	key := fmt.Sprint(name, scope)
+	began, ok := m.ranges[key]
+	assist := name == "GC mark assist" && scope.Kind == trace.ResourceGoroutine
+	if ev.Kind() != trace.EventRangeEnd {
+		if !ok && ev.Kind() == trace.EventRangeBegin {
+			m.ranges[key] = ev.Time()
+		}
+		if assist {
+			id := scope.Goroutine()
+			if _, open := m.assists[id]; !open {
+				m.assists[id] = ev.Time()
+				if ev.Kind() == trace.EventRangeActive {
+					m.assists[id] = m.first
+				}
+			}
+		}
+		return
+	}
+	delete(m.ranges, key)
+	if assist {
+		m.endAssist(scope.Goroutine(), ev.Time())
+	}
+	if ok && name == "GC concurrent mark phase" {
+		m.Cycles = append(m.Cycles, int64(ev.Time()-began))
+	}
+	if ok && scope.Kind == trace.ResourceGoroutine && strings.HasPrefix(name, "stop-the-world") {
+		m.Stops = append(m.Stops, stop{name, uint64(scope.Goroutine()), int64(ev.Time() - began)})
+	}
+}
+
+func (m *machine) complete() {
+	for id := range m.assists {
+		m.endAssist(id, m.last)
+	}
+	for id, began := range m.held {
+		m.Held[fmt.Sprint(int64(id))] += int64(m.last - began)
+	}
+}
+
 type result struct {
 	File       string                `json:"file"`
 	Error      string                `json:"error,omitempty"`
@@ -34,7 +176,7 @@ type result struct {
 	First      int64                 `json:"first"`
 	Last       int64                 `json:"last"`
 	Goroutines map[uint64]*goroutine `json:"goroutines"`
-	Procs      map[string]int        `json:"procs"`   // transitions of Ps
+	Procs      map[string]int        `json:"procs"`   // transitions of processors
 	Ranges     map[string]int        `json:"ranges"`  // that began
 	Metrics    map[string]int        `json:"metrics"` // values given
 	Labels     map[string]int        `json:"labels"`
@@ -45,14 +187,15 @@ type result struct {
 	Reasons    map[string]int        `json:"reasons"`
 	Stacks     map[string][]string   `json:"stacks"` // one by kind of transition and reason
 	Switches   map[string]int        `json:"switches"`
-	Stood      map[uint64][]string   `json:"stood"` // where goroutines were from the beginning on
+	Stood      map[uint64][]string   `json:"stood"`  // where goroutines were from the beginning on
 	Clocks     [][2]int64            `json:"clocks"` // monotonic, and since 1970
+	Machine    *machine              `json:"machine"`
 }
 
 func newResult(file string) *result {
 	return &result{File: file, Goroutines: map[uint64]*goroutine{}, Procs: map[string]int{}, Ranges: map[string]int{},
 		Metrics: map[string]int{}, Labels: map[string]int{}, Tasks: map[string]int{}, Regions: map[string]int{},
-		Logs: map[string]int{}, Reasons: map[string]int{}, Stacks: map[string][]string{}, Switches: map[string]int{}, Stood: map[uint64][]string{}}
+		Logs: map[string]int{}, Reasons: map[string]int{}, Stacks: map[string][]string{}, Switches: map[string]int{}, Stood: map[uint64][]string{}, Machine: newMachine()}
 }
 
 func (r *result) goroutine(id trace.GoID) *goroutine {
@@ -106,6 +249,7 @@ func (r *result) event(ev *trace.Event) {
 		r.First = int64(ev.Time())
 	}
 	r.Last = int64(ev.Time())
+	r.Machine.event(ev)
 	r.Events++
 	switch ev.Kind() {
 	case trace.EventSync:
@@ -156,7 +300,7 @@ func (r *result) read(file string) error {
 		return err
 	}
 	validator := testtrace.NewValidator()
-	// As in the header: later checks do not apply.
+	// As the header says: what came later is not asked for.
 	validator.GoVersion = version.Go122
 	if os.Getenv("NEWER") != "" {
 		validator.GoVersion = version.Current
@@ -169,6 +313,7 @@ func (r *result) read(file string) error {
 		ev, err := reader.ReadEvent()
 		if err == io.EOF {
 			r.summarize(summarizer)
+			r.Machine.complete()
 			return nil
 		}
 		if err != nil {

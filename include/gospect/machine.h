@@ -1,0 +1,154 @@
+/* What the scheduler, the garbage collector and the processors (Ps) did in an execution trace. */
+#ifndef GOSPECT_MACHINE_H
+#define GOSPECT_MACHINE_H
+
+#include <gospect/snapshot.h>
+
+GOSPECT_BEGIN
+
+struct gospect_machine_options {
+	size_t size; /* of this structure */
+	/* How messages name the trace; NULL: "the trace". */
+	const char *name;
+	/* Called with one line for each thing that the trace does not show, and why. NULL: no
+	 * callback. */
+	void (*remark)(void *arg, const char *line);
+	void *arg; /* of remark() */
+	/* Stays until the call is over. NULL: it cannot be cancelled. */
+	const struct gospect_cancel *cancel;
+};
+
+struct gospect_machine;
+
+/* From the bytes of a trace, which may go then: gospect's or Go's own, in Go's format.
+ * GOSPECT_ERROR_CORRUPT: they are no trace. */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_machine_read(const void *bytes, size_t size, const struct gospect_machine_options *options,
+		     struct gospect_machine **ret);
+
+/* Takes NULL as well. */
+GOSPECT_API void gospect_machine_destroy(struct gospect_machine *machine);
+
+/* A goroutine, and where it stood: without addresses, and empty where it is not known. */
+struct gospect_machine_goroutine {
+	uint64_t id;
+	const char *function; /* that it began in; "" when it is not known */
+	const struct gospect_stack *stack;
+};
+
+/* A stop of the world. Times are ns since the trace began. */
+struct gospect_machine_stop {
+	uint64_t begin_ns;
+	uint64_t duration_ns; /* until the world started again */
+	uint64_t stopping_ns; /* of it, until all other Ps had been given up */
+	const char *reason;   /* "GC mark termination"; "" when it is not known */
+	const struct gospect_machine_goroutine *by;
+	/* That gave up its P last. NULL: no P had to be given up, or it had no goroutine. */
+	const struct gospect_machine_goroutine *last;
+	uint32_t last_p;   /* that P; UINT32_MAX: none */
+	uint32_t given_up; /* Ps that had to be given up */
+	/* 1: the trace ended before all Ps were given up; then stopping_ns is of those that were.
+	 */
+	uint32_t is_incomplete;
+	uint32_t reserved;
+};
+
+/* A goroutine could run, and did not. */
+struct gospect_machine_wait {
+	uint64_t begin_ns;
+	uint64_t duration_ns;
+	uint64_t stopped_ns; /* of it, in which the world was stopped */
+	const char *why;     /* it could run: "created", "unblocked", "preempted" ... */
+	const struct gospect_machine_goroutine *goroutine; /* where it stood before */
+	/* That had the P longest meanwhile; where it stood when it left the P. NULL: none had. */
+	const struct gospect_machine_goroutine *holder;
+	uint64_t holder_ns; /* for so long */
+	uint32_t p;         /* on which it ran at last */
+	uint32_t reserved;
+};
+
+/* So many waits are shorter than below_ns, and not shorter than half of that. */
+struct gospect_machine_bucket {
+	uint64_t below_ns;
+	uint64_t count;
+};
+
+/* Calls of one kind at one stack. */
+struct gospect_machine_calls {
+	const struct gospect_stack *stack;
+	const char *name; /* of the system call: "syscall.read"; "" when it is not known */
+	uint64_t count;
+	uint64_t total_ns;
+	uint64_t longest_ns;
+	uint64_t lost; /* system calls during which the P was taken by another thread */
+};
+
+/* A cycle of the collector. */
+struct gospect_machine_cycle {
+	uint64_t begin_ns;
+	uint64_t duration_ns;
+	uint32_t is_cut; /* 1: it was under way when the trace began or ended */
+	uint32_t reserved;
+};
+
+struct gospect_machine_processor {
+	uint32_t id;
+	uint32_t reserved;
+	uint64_t running_ns;    /* a goroutine ran on it */
+	uint64_t syscall_ns;    /* its goroutine was in a system call, and kept it */
+	uint64_t scheduling_ns; /* a thread had it, and looked for a goroutine */
+	uint64_t idle_ns;       /* no thread had it */
+};
+
+struct gospect_machine_info {
+	uint64_t duration_ns;
+	uint64_t gomaxprocs; /* 0: the trace does not say */
+	size_t processor_count;
+	const struct gospect_machine_processor *const *processors;
+
+	size_t stop_count;
+	const struct gospect_machine_stop *const *stops; /* the longest first */
+	uint64_t stops_ns;                               /* of all */
+
+	/* Waits of goroutines for a P. */
+	uint64_t wait_count;
+	uint64_t waits_ns;
+	uint64_t wait_p50_ns; /* so many percent are no longer */
+	uint64_t wait_p90_ns;
+	uint64_t wait_p99_ns;
+	uint64_t wait_max_ns;
+	size_t bucket_count;
+	const struct gospect_machine_bucket *const *buckets; /* that are not empty */
+	size_t longest_count;
+	const struct gospect_machine_wait *const *longest; /* the 100 longest */
+
+	/* The collector. */
+	size_t cycle_count;
+	const struct gospect_machine_cycle *const *cycles; /* in the order of time */
+	uint64_t cycles_ns;
+	uint64_t dedicated_ns; /* background workers ran: in each of their modes */
+	uint64_t fractional_ns;
+	uint64_t idle_worker_ns;
+	uint64_t sweep_ns;
+	uint64_t swept_bytes;
+	uint64_t reclaimed_bytes;
+	uint64_t heap_max_bytes; /* 0: the trace does not say */
+	uint64_t heap_goal_bytes;
+	uint64_t assist_count;
+	uint64_t assists_ns;
+	size_t assist_stack_count;
+	const struct gospect_machine_calls *const *assists; /* the longest time first */
+
+	uint64_t syscall_count; /* that ended in the trace, and began in it */
+	uint64_t syscalls_ns;
+	size_t syscall_stack_count;
+	const struct gospect_machine_calls *const *syscalls; /* the longest time first */
+};
+
+/* Lives as long as the machine. */
+GOSPECT_API const struct gospect_machine_info *
+gospect_machine_info(const struct gospect_machine *machine);
+
+GOSPECT_END
+
+#endif

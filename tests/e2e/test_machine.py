@@ -1,0 +1,151 @@
+"""`report --by machine`, against what the program knows and what Go's own reader finds."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from lib import golang, gospect, gotrace
+from lib.traced import tracing
+
+N = 20
+
+
+def machine(file):
+    return json.loads(gospect.run("report", file, "--by", "machine", "-f", "json", "-n", 0)
+                      .ok().text)
+
+
+def functions(goroutine):
+    return [frame["func"] for frame in goroutine["frames"]]
+
+
+@pytest.fixture(params=("1.17.13", "1.22.12", golang.NEWEST), ids=lambda v: f"go{v}")
+def known(request, targets, tmp_path):
+    """The trace of a program, and its answers."""
+    program = targets.start("machine", request.param)
+    file = tmp_path / "machine.trace"
+    with tracing(program, file) as t:
+        answers = {what: json.loads(program.ask(f"{what} {N}"))
+                   for what in ("stops", "latency", "syscalls")}
+    assert t.lost == 0
+    return request.param, file, answers
+
+
+def test_stops_waits_and_system_calls_are_those_of_the_program(known):
+    version, file, answers = known
+    seen = machine(file)
+    check_stops(seen["stops"], answers["stops"], golang.minor(version))
+    check_waits(seen["scheduling_latency"], answers["latency"])
+    check_syscalls(seen["syscalls"], answers["syscalls"])
+    for p in seen["ps"]:
+        assert sum(p[f"{s}_ns"] for s in ("running", "syscall", "scheduling", "idle")) == \
+            seen["duration_ns"]
+    check_text(file, answers)
+    assert_like_go(file)
+
+
+def check_stops(stops, said, version):
+    """Each lies within the program's own time of the call. One P spins: it gives up last."""
+    ours = sorted((s for s in stops if s["by"]["id"] == said["by"]), key=lambda s: s["begin_ns"])
+    if version >= (1, 27):
+        ours = [s for s in ours if "main.stopWorld" in functions(s["by"])]
+    elif version >= (1, 22):
+        ours = [s for s in ours if s["reason"] == "read mem stats"]
+    else:  # the first of all, but for a change of GOMAXPROCS to 2
+        ours = ours[os.cpu_count() != 2:][:N]
+    assert len(ours) == N
+    for stop, took in zip(ours, said["took"]):
+        assert stop["complete"] and 0 <= stop["stopping_ns"] <= stop["duration_ns"] <= took
+        assert stop["reason"] == ("read mem stats" if version >= (1, 22) else "unknown")
+        assert stop["ps_given_up"] == 1
+        assert stop["last"]["id"] == said["spinner"] and "main.spin" in functions(stop["last"])
+
+
+def check_waits(latency, said):
+    """The waiter could run from the time on at which the spinner woke it, and the spinner had the
+    only P. If that is preempted meanwhile, the waiter runs earlier."""
+    ours = sorted((w for w in latency["longest"] if w["goroutine"]["id"] == said["by"]
+                   and "main.waitForP" in functions(w["goroutine"])), key=lambda w: w["begin_ns"])
+    longest = [w for w in ours if w["duration_ns"] > 1e6]
+    assert len(longest) > N / 2
+    assert sorted(w["duration_ns"] for w in longest)[len(longest) // 2] > 3_600_000
+    for wait in longest:
+        assert wait["why"] == "unblocked"
+        assert wait["holder"]["id"] == said["spinner"], wait
+        assert wait["holder_ns"] > 0.9 * (wait["duration_ns"] - wait["stopped_ns"])
+    assert latency["p50_ns"] <= latency["p90_ns"] <= latency["p99_ns"] <= latency["max_ns"]
+    assert sum(b["count"] for b in latency["histogram"]) == latency["count"]
+
+
+def check_syscalls(syscalls, said):
+    row, = (s for s in syscalls["stacks"]
+            if any(f["func"] == "main.callSleep" for f in s["frames"]))
+    # Go 1.17 has no frame for the function between.
+    assert row["name"] in ("syscall.Nanosleep", "syscall.Syscall") and row["count"] == N
+    least = sum(200_000 + i * 10_000 for i in range(N))
+    assert least <= row["ns"] <= sum(said["took"])
+    assert 200_000 + (N - 1) * 10_000 <= row["longest_ns"] <= max(said["took"])
+
+
+def check_text(file, answers):
+    text = gospect.run("report", file, "--by", "machine").ok().text
+    assert "STOPS OF THE WORLD" in text and "LONGEST WAITS FOR A P" in text
+    assert f"goroutine {answers['stops']['spinner']}" in text and "main.spin:" in text
+    assert re.search(r"syscall\.\w+ in main\.callSleep:\d+", text)
+    summary = gospect.run("report", file).ok().text
+    assert "MACHINE (--by machine has the details)" in summary
+
+
+def assert_like_go(file):
+    """What Go's reader makes of the same file."""
+    expected, = gotrace.read(file, newer=True)
+    assert "error" not in expected
+    go, seen = expected["machine"], machine(file)
+    stops = sorted(seen["stops"], key=lambda s: s["begin_ns"])
+    whole = [s for s in stops if s["begin_ns"] + s["duration_ns"] < seen["duration_ns"]]
+    assert [(f"stop-the-world ({s['reason']})", s["by"]["id"]) for s in whole] == [
+        (s["name"], s["g"]) for s in go["stops"]]
+    for ours, theirs in zip(whole, go["stops"]):
+        assert ours["duration_ns"] == pytest.approx(theirs["ns"], rel=0.001, abs=2000)
+    latency = seen["scheduling_latency"]
+    assert latency["count"] == go["waits"]
+    assert latency["total_ns"] == pytest.approx(go["waited"], rel=0.001, abs=10 * go["waits"])
+    assert latency["max_ns"] == pytest.approx(go["longest"], rel=0.001, abs=2000)
+    assert seen["syscalls"]["count"] == go["syscalls"]
+    assert seen["syscalls"]["ns"] == pytest.approx(go["in_syscalls"], rel=0.001,
+                                                   abs=10 * go["syscalls"])
+    held = {str(p["id"]): p["running_ns"] + p["syscall_ns"] + p["scheduling_ns"]
+            for p in seen["ps"]}
+    assert set(go["held"]) <= set(held)
+    for p, ns in held.items():
+        assert ns == pytest.approx(go["held"].get(p, 0), rel=0.001, abs=1e6), p
+    gc = seen["gc"]
+    assert sum(c["whole"] for c in gc["cycles"]) == len(go["cycles"])
+    for ours, theirs in zip((c for c in gc["cycles"] if c["whole"]), go["cycles"]):
+        assert ours["duration_ns"] == pytest.approx(theirs, rel=0.001, abs=2000)
+    assert gc["assists"]["count"] == go["assists"]
+    assert gc["assists"]["ns"] == pytest.approx(go["assisted"], rel=0.001,
+                                                abs=2000 + 10 * go["assists"])
+    assert gc["swept_bytes"] == expected["swept"]
+    return go
+
+
+@pytest.mark.parametrize("version", ("1.22.12", golang.NEWEST))
+def test_a_trace_of_go_has_what_its_own_reader_finds(version, tmp_path):
+    file = tmp_path / "go.trace"
+    subprocess.run([golang.build("selftrace", version), file], check=True)
+    go = assert_like_go(file)
+    assert go["cycles"] and go["stops"] and go["waits"] and go["syscalls"]
+
+
+def test_machine_is_asked_of_a_trace_alone(tmp_path):
+    (tmp_path / "p.folded").write_text("main.main;main.wait 1\n")
+    assert "need an execution trace" in gospect.run(
+        "report", tmp_path / "p.folded", "--by", "machine").fails(2)
+    assert "--by machine" in gospect.run("report", tmp_path / "p.folded", "--by", "machine",
+                                         "-f", "folded").fails(2)
+    assert "omit --sampled" in gospect.run("offcpu", "-p", 1, "--sampled", "--by",
+                                           "machine").fails(2)

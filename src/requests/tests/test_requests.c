@@ -142,17 +142,23 @@ static uint64_t stands_at(uint32_t stacks)
 static void a_request_that_stood_at_many_places_is_added_up_in_time(void **state)
 {
 	enum { FEW = 8000, TIMES = 8 };
-	uint64_t few = UINT64_MAX, ns;
+	uint64_t few = UINT64_MAX, many = UINT64_MAX, ns;
 	const struct traced_request *r;
 
-	for (int i = 0; i < 3; i++) {
+	/* Of each the fastest: others on the machine take caches away, and never give time. */
+	for (int i = 0; i < 5; i++) {
 		ns = stands_at(FEW);
 		few = ns < few ? ns : few;
 		tear_down(state);
 		set_up(state);
+		ns = stands_at(TIMES * FEW);
+		many = ns < many ? ns : many;
+		if (i < 4) {
+			tear_down(state);
+			set_up(state);
+		}
 	}
-	ns = stands_at(TIMES * FEW);
-	assert_true(ns < 3 * TIMES * few);
+	assert_true(many < 3 * TIMES * few);
 	r = &requests.items[0];
 	assert_int_equal(r->place_count, TIMES * FEW);
 	for (uint32_t i = 0; i < TIMES * FEW; i++) {

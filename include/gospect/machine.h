@@ -1,4 +1,4 @@
-/* What the scheduler, the garbage collector and the processors (Ps) did in an execution trace. */
+/* What the scheduler, the garbage collector and the Ps did in an execution trace. */
 #ifndef GOSPECT_MACHINE_H
 #define GOSPECT_MACHINE_H
 
@@ -20,8 +20,8 @@ struct gospect_machine_options {
 
 struct gospect_machine;
 
-/* From the bytes of a trace, which may go then: gospect's or Go's own, in Go's format.
- * GOSPECT_ERROR_CORRUPT: they are no trace. */
+/* Reads a trace in Go's format, gospect's or Go's own. The bytes may be freed after the call.
+ * GOSPECT_ERROR_CORRUPT: they are not a trace. */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_machine_read(const void *bytes, size_t size, const struct gospect_machine_options *options,
 		     struct gospect_machine **ret);
@@ -29,10 +29,10 @@ gospect_machine_read(const void *bytes, size_t size, const struct gospect_machin
 /* Takes NULL as well. */
 GOSPECT_API void gospect_machine_destroy(struct gospect_machine *machine);
 
-/* A goroutine, and where it stood: without addresses, and empty where it is not known. */
+/* A goroutine and its stack then. The stack has no addresses; it is empty when not known. */
 struct gospect_machine_goroutine {
 	uint64_t id;
-	const char *function; /* that it began in; "" when it is not known */
+	const char *function; /* its start function; "" when it is not known */
 	const struct gospect_stack *stack;
 };
 
@@ -40,34 +40,34 @@ struct gospect_machine_goroutine {
 struct gospect_machine_stop {
 	uint64_t begin_ns;
 	uint64_t duration_ns; /* until the world started again */
-	uint64_t stopping_ns; /* of it, until all other Ps had been given up */
+	uint64_t stopping_ns; /* of it, until all other Ps had stopped */
 	const char *reason;   /* "GC mark termination"; "" when it is not known */
 	const struct gospect_machine_goroutine *by;
-	/* That gave up its P last. NULL: no P had to be given up, or it had no goroutine. */
+	/* On the P that stopped last. NULL: no P had to stop, or that P had no goroutine. */
 	const struct gospect_machine_goroutine *last;
 	uint32_t last_p;   /* that P; UINT32_MAX: none */
-	uint32_t given_up; /* Ps that had to be given up */
-	/* 1: the trace ended before all Ps were given up; then stopping_ns is of those that were.
-	 */
+	uint32_t given_up; /* Ps that had to stop */
+	/* 1: the trace ended before all Ps had stopped; stopping_ns is of those that had. */
 	uint32_t is_incomplete;
 	uint32_t reserved;
 };
 
-/* A goroutine could run, and did not. */
+/* A goroutine was runnable and waited for a P. */
 struct gospect_machine_wait {
 	uint64_t begin_ns;
 	uint64_t duration_ns;
-	uint64_t stopped_ns; /* of it, in which the world was stopped */
-	const char *why;     /* it could run: "created", "unblocked", "preempted" ... */
-	const struct gospect_machine_goroutine *goroutine; /* where it stood before */
-	/* That had the P longest meanwhile; where it stood when it left the P. NULL: none had. */
+	uint64_t stopped_ns; /* of it, while the world was stopped */
+	const char *why;     /* it was runnable: "created", "unblocked", "preempted" ... */
+	const struct gospect_machine_goroutine *goroutine; /* its last stack before */
+	/* The one that ran longest on that P meanwhile, and its stack when it left the P. NULL:
+	 * none ran. */
 	const struct gospect_machine_goroutine *holder;
-	uint64_t holder_ns; /* for so long */
-	uint32_t p;         /* on which it ran at last */
+	uint64_t holder_ns; /* how long it ran */
+	uint32_t p;         /* on which the goroutine ran then */
 	uint32_t reserved;
 };
 
-/* So many waits are shorter than below_ns, and not shorter than half of that. */
+/* The number of waits that are shorter than below_ns, and at least half as long. */
 struct gospect_machine_bucket {
 	uint64_t below_ns;
 	uint64_t count;
@@ -76,7 +76,8 @@ struct gospect_machine_bucket {
 /* Calls of one kind at one stack. */
 struct gospect_machine_calls {
 	const struct gospect_stack *stack;
-	const char *name; /* of the system call: "syscall.read"; "" when it is not known */
+	const char *
+		name; /* the function of the system call, "syscall.read"; "" when it is not known */
 	uint64_t count;
 	uint64_t total_ns;
 	uint64_t longest_ns;
@@ -95,8 +96,8 @@ struct gospect_machine_processor {
 	uint32_t id;
 	uint32_t reserved;
 	uint64_t running_ns;    /* a goroutine ran on it */
-	uint64_t syscall_ns;    /* its goroutine was in a system call, and kept it */
-	uint64_t scheduling_ns; /* a thread had it, and looked for a goroutine */
+	uint64_t syscall_ns;    /* its goroutine was in a system call and kept it */
+	uint64_t scheduling_ns; /* its thread looked for a goroutine */
 	uint64_t idle_ns;       /* no thread had it */
 };
 
@@ -113,20 +114,20 @@ struct gospect_machine_info {
 	/* Waits of goroutines for a P. */
 	uint64_t wait_count;
 	uint64_t waits_ns;
-	uint64_t wait_p50_ns; /* so many percent are no longer */
+	uint64_t wait_p50_ns; /* percentiles */
 	uint64_t wait_p90_ns;
 	uint64_t wait_p99_ns;
 	uint64_t wait_max_ns;
 	size_t bucket_count;
-	const struct gospect_machine_bucket *const *buckets; /* that are not empty */
+	const struct gospect_machine_bucket *const *buckets; /* without empty ones */
 	size_t longest_count;
 	const struct gospect_machine_wait *const *longest; /* the 100 longest */
 
 	/* The collector. */
 	size_t cycle_count;
-	const struct gospect_machine_cycle *const *cycles; /* in the order of time */
+	const struct gospect_machine_cycle *const *cycles; /* in order of time */
 	uint64_t cycles_ns;
-	uint64_t dedicated_ns; /* background workers ran: in each of their modes */
+	uint64_t dedicated_ns; /* background workers ran, in each of their modes */
 	uint64_t fractional_ns;
 	uint64_t idle_worker_ns;
 	uint64_t sweep_ns;
@@ -139,7 +140,7 @@ struct gospect_machine_info {
 	size_t assist_stack_count;
 	const struct gospect_machine_calls *const *assists; /* the longest time first */
 
-	uint64_t syscall_count; /* that ended in the trace, and began in it */
+	uint64_t syscall_count; /* that began and ended in the trace */
 	uint64_t syscalls_ns;
 	size_t syscall_stack_count;
 	const struct gospect_machine_calls *const *syscalls; /* the longest time first */

@@ -25,8 +25,8 @@ struct gospect_processes_options {
 	const char *name;
 	uint32_t flags;    /* a sum of enum gospect_processes_flags */
 	uint32_t reserved; /* 0 */
-	/* Only processes in a container whose id begins so, as its engine (Docker, containerd,
-	 * CRI-O, Podman) has it; or whose name, of systemd or LXC. NULL: all. */
+	/* Only processes in the container whose id begins with this (Docker, containerd, CRI-O,
+	 * Podman), or that has this name (systemd, LXC). NULL: all. */
 	const char *container;
 };
 
@@ -41,7 +41,7 @@ struct gospect_go_process {
 	const char *command;    /* its command line, with spaces between the arguments */
 	const char *problem; /* why some facts are unknown, and the remedy; "" when all are known */
 	const char *name;    /* of its program's file, without folders; or of the process */
-	const char *container; /* the id or name of the container that it is in; "": none */
+	const char *container; /* the id or name of its container; "": none */
 };
 
 /*

@@ -27,7 +27,7 @@ bool cgroup_leave(char *path, size_t root)
 }
 
 /* Splits a line "4:cpu,memory:/group" and returns the path; the middle lists the controllers.
- * Version 2 has none there. NULL: it is another line. */
+ * It is empty in version 2. NULL: not such a line. */
 static char *split_line(char *line, char **ret_controllers)
 {
 	char *controllers = strchr(line, ':'), *path;
@@ -61,7 +61,7 @@ bool cgroup_find(const char *file, const char *controller, char ret[PATH_MAX])
 
 /* ---- containers ---- */
 
-/* Shorter ones are sessions and the like; engines have 64. */
+/* Engines use 64 digits. Shorter numbers are those of sessions. */
 #define LEAST_ID 32
 
 static bool cut_end(char *name, const char *end)
@@ -88,7 +88,7 @@ static const char *behind(const char *name, const char *begin)
 	return !strncmp(name, begin, n) && name[n] ? name + n : NULL;
 }
 
-/* systemd writes other characters of a name as "\x2d"; in place. */
+/* Decodes systemd's escapes, such as "\x2d", in place. */
 static void unescape(char *name)
 {
 	char *to = name;
@@ -106,7 +106,7 @@ static void unescape(char *name)
 	*to = '\0';
 }
 
-/* Of one name in the path, which is changed; NULL: it is of no container. */
+/* The container of one name of the path, which is modified; NULL: none. */
 static const char *container_in(char *name)
 {
 	bool is_scope = cut_end(name, ".scope"), is_service = cut_end(name, ".service");
@@ -119,14 +119,15 @@ static const char *container_in(char *name)
 		unescape((char *)machine);
 		return machine;
 	}
-	/* "kubepods-pod1.slice:cri-containerd:ID" is of an engine that does not know systemd. */
+	/* "kubepods-pod1.slice:cri-containerd:ID" comes from an engine without support for systemd.
+	 */
 	for (const char *at = name; *at; at++)
 		if (*at == '-' || *at == ':')
 			id = at + 1;
 	return is_id(id) ? id : NULL;
 }
 
-/* In one path, which is changed. */
+/* Finds the container in one path, which is modified. */
 static bool find_container(char *path, const char *begin, char ret[CGROUP_CONTAINER_SIZE])
 {
 	bool found = false;

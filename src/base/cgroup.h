@@ -16,12 +16,12 @@ bool cgroup_find(const char *file, const char *controller, char ret[PATH_MAX]);
 bool cgroup_leave(char *path, size_t root);
 
 /*
- * The container that a process is in: the id that its engine gave it, of 32 hexadecimal digits or
- * more, or the name of a machine of systemd or LXC. The name of a group has it: "/docker/ID",
+ * The container of a process: the id from its engine (at least 32 hexadecimal digits), or the name
+ * of a machine of systemd or LXC. It is in the name of the control group: "/docker/ID",
  * "docker-ID.scope", "cri-containerd-ID.scope", "crio-ID.scope", "libpod-ID.scope",
- * "machine-NAME.scope", "systemd-nspawn@NAME.service", "lxc.payload.NAME". With `begin` it is one
- * that begins so, also of a container around others; with NULL the innermost. `file` is as above.
- * False: there is none.
+ * "machine-NAME.scope", "systemd-nspawn@NAME.service", "lxc.payload.NAME". With `begin`, finds
+ * the container whose id begins with it, on any level; with NULL, the innermost one. `file` is as
+ * above. False: there is none.
  */
 #define CGROUP_CONTAINER_SIZE 96
 bool cgroup_container(const char *file, const char *begin, char ret[CGROUP_CONTAINER_SIZE]);

@@ -11,7 +11,7 @@
 
 /* Processes that a message lists at most. */
 enum { MAX_LISTED = 10, MAX_COMMAND = 60 };
-/* The least characters of a container's id, as engines have it. */
+/* The shortest prefix of a container's id. */
 enum { LEAST_CONTAINER = 4 };
 
 error_t parse_target(const char *arg, const char **word, struct argp_state *state)
@@ -48,8 +48,8 @@ struct found {
 	struct strbuf list; /* "4711 (./shop -load 40), 4712 (shop)" */
 	size_t count;
 	pid_t pid;
-	bool names_all; /* the list begins each with its name */
-	bool contained; /* the list has containers, each with its first process */
+	bool names_all; /* each item of the list begins with its name */
+	bool contained; /* the list has containers, each with its first process, and no names */
 };
 
 static void list_command(struct strbuf *list, const struct gospect_go_process *p)
@@ -153,7 +153,7 @@ struct error *find_target(const char *word, const char *verb, pid_t *ret)
 	return err;
 }
 
-/* Says which there are, for a container that none is in. */
+/* The error for a container without a Go process: it lists the containers with one. */
 static struct error *must_check none_contained(const char *id)
 {
 	_cleanup_(cleanup_found) struct found f = {.list = STRBUF_INIT, .contained = true};

@@ -31,7 +31,8 @@ const struct gospect_frame *telling_frame(const struct gospect_stack *stack)
 
 /* ---- text ---- */
 
-/* Wakers at one line of the program, or of one cause: GROUPED are told apart, SHOWN are shown. */
+/* Wakers at one line of the program, or of one cause: GROUPED are distinguished, SHOWN are printed.
+ */
 enum { GROUPED = 16, SHOWN = 2 };
 
 struct group {
@@ -72,7 +73,7 @@ static void add_to(struct group *g, const struct gospect_waker *w)
 	g->count += w->count;
 }
 
-/* The longest to the front. */
+/* Sorts the longest to the front. */
 static void sort_first(struct group *groups, size_t count, size_t first)
 {
 	for (size_t i = first + 1; i < count; i++) {

@@ -62,7 +62,7 @@ void collector_lower_priority(struct collector *c);
 /* Before each piece of long work: true when it is urgent, or a CPU is free. Else it sleeps
  * for 10 ms, less when a signal arrives. */
 bool collector_lets_go_on(struct collector *c);
-/* Records made by now are fetched and given out at once. */
+/* Records made by now are fetched and delivered at once. */
 void collector_flush_now(struct collector *c);
 /* The agent writes no more, as after the end of the target. Fetches the rest of the rings, as far
  * as there is room, and marks the last collection. */

@@ -373,7 +373,7 @@ static void add(struct drain *d, struct stream *s)
 	d->heap[i] = s;
 }
 
-/* Past the record that was given out, which was used by now. */
+/* Skips the record that was delivered last: its user is done with it. */
 static void pass_given(struct drain *d)
 {
 	struct stream *s = d->heap[0];

@@ -59,10 +59,10 @@ struct tracer {
 	struct decoder *decoder;
 	struct ticks ticks;
 	struct trace_events batch;
-	struct trace_events sampled; /* of the counters, not yet given out */
+	struct trace_events sampled; /* of the counters, not yet delivered */
 	size_t sampled_taken;
 	struct snapshot snapshot;
-	uint64_t snapshot_ns; /* when it was read; 0 once it was given out */
+	uint64_t snapshot_ns; /* when it was read; 0 once it was delivered */
 	bool labels_wait;     /* those of its goroutines are still to be read */
 	bool stacks_wait;     /* likewise; once that has begun in: */
 	struct stacks_at_start *at_start;
@@ -71,7 +71,7 @@ struct tracer {
 	uint64_t last_ns;      /* time of the last event */
 	uint64_t collected_ns; /* when the collection that is being decoded was fetched */
 	uint64_t taken_ns;     /* shortly after the last fetch */
-	uint64_t until_ns;     /* all before this was given out */
+	uint64_t until_ns;     /* all before this was delivered */
 	uint64_t wanted_ns;    /* all before this is wanted soon */
 	uint64_t events;
 	struct living living;    /* listed since records were lost */
@@ -293,7 +293,7 @@ static struct error *must_check fill_batch(struct tracer *tr)
 }
 
 /* Meanwhile the backlog grows, and the goroutines may change: events from before the last read are
- * applied before any is given out. */
+ * applied before any is delivered. */
 static struct error *must_check read_labels(struct tracer *tr)
 {
 	struct labels *labels = decoder_labels(tr->decoder);
@@ -421,7 +421,7 @@ static struct error *must_check take(struct tracer *tr)
 	return err ? err : fill_batch(tr);
 }
 
-/* Nothing is given out before the states are; the events so far stay in the batch. */
+/* Nothing is delivered before the states are; the events so far stay in the batch. */
 static struct error *must_check begin(struct tracer *tr, struct trace_batch *ret)
 {
 	bool reads = tr->labels_wait || tr->stacks_wait;
@@ -476,7 +476,7 @@ static void read_living(struct tracer *tr)
 		tr->living_read_ns = clock_now() - tr->start_ns;
 }
 
-/* All that had happened when they were read was given out: goroutines that are not among them have
+/* All that had happened when they were read was delivered: goroutines that are not among them have
  * ended. */
 static void give_living(struct tracer *tr, struct trace_batch *ret)
 {

@@ -100,12 +100,12 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
  * are the states of goroutines when tracing began, with ns 1. That the target ends is no error.
  *
  * Undelivered records wait in 64 MB of memory, and then in the file; without one, in 128 MB of
- * memory. While all CPUs are busy nothing is given out, until half of that is in use, or a limit of
+ * memory. While all CPUs are busy nothing is delivered, until half of that is in use, or a limit of
  * the options is reached. Records beyond that are lost, and counted.
  */
 struct error *tracer_next(struct tracer *tr, struct trace_batch *ret) must_check;
 
-/* Events up to now are given out at once, before anything else. */
+/* Events up to now are delivered at once, before anything else. */
 void tracer_flush_now(struct tracer *tr);
 
 /* Takes the agent out: then tracer_next() gives the rest, as fast as it can. Does nothing the

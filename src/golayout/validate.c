@@ -200,7 +200,7 @@ static struct error *must_check check_goroutine(const struct check *c, uint64_t 
 	if (status == G_IDLE || status == G_DEAD || status == G_DEADEXTRA || status == G_COPYSTACK)
 		return NULL;
 	if (!goid || goid > last_goid)
-		return mismatch(c, "g.goid", "between 1 and the last one given out", goid);
+		return mismatch(c, "g.goid", "between 1 and the last one assigned", goid);
 	if (g_view_sched_g(g) != address)
 		return mismatch(c, "g.sched.g", "the address of the g itself", g_view_sched_g(g));
 	if (status == G_WAITING && reason >= c->lay->v.wait_reason_count)

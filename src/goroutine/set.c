@@ -256,7 +256,7 @@ static size_t drop_known(const struct goroutine_set *set, uint64_t *g, size_t co
 	return n;
 }
 
-/* The length of the list, and the number of ids given out; 0 when unreadable. */
+/* The length of the list, and the number of ids assigned; 0 when unreadable. */
 static struct error *read_counts(struct goroutine_set *set, uint64_t *ret_length,
 				 uint64_t *ret_goids)
 {
@@ -273,7 +273,7 @@ static struct error *read_counts(struct goroutine_set *set, uint64_t *ret_length
 }
 
 /* Schedules units of dead goroutines for a scan when many goroutines were created since the last
- * call. `goids` is how many ids were given out so far; 0: not known. */
+ * call. `goids` is how many ids were assigned so far; 0: not known. */
 static void notice_births(struct goroutine_set *set, uint64_t goids)
 {
 	uint64_t resting = 0;

@@ -57,7 +57,7 @@ struct goroutine_set {
 	size_t unit_count;
 	size_t unit_capacity;
 	size_t planned; /* bytes of a unit of this plan */
-	uint64_t goids; /* that were given out up to the last refresh */
+	uint64_t goids; /* assigned up to the last refresh */
 
 	/* For the current scan. */
 	uint8_t *headers;

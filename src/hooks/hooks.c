@@ -276,7 +276,7 @@ static bool offsets_fit(const struct golayout_numbers *n)
 		n->g_goid | n->g_waitreason | n->m_procid | n->m_curg | n->m_vdso_sp) <= UINT16_MAX;
 }
 
-/* A P's batch of goids: from the next one up to the last one that was given out. Read while the P
+/* A P's batch of goids: from the next one up to the last one that was assigned. Read while the P
  * takes another, it is neither. */
 static struct error *must_check is_batch(struct target *t, const struct golayout *lay, uint64_t p,
 					 bool *ret)

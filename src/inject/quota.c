@@ -13,18 +13,18 @@
 #include "base/door.h"
 #include "base/mountinfo.h"
 
-/* Of a period, and of what is used in one: the kernel allows a second of the first. */
+/* The largest value of a period and of a quota: the kernel allows periods of one second. */
 #define MOST_NS 1000000000ull
-/* How often the count of the periods is looked at. A look takes some microseconds of the quota. */
+/* How often the count of periods is read. Reading it takes some microseconds of the quota. */
 #define LOOK_NS 1000000ull
 
-/* Our group in one of the hierarchies: where that is mounted, and our path there. */
+/* A control group in one hierarchy: its mount point, and the path below it. */
 struct group {
 	char mount[PATH_MAX];
 	char path[PATH_MAX];
 };
 
-/* The mount may have its own root: then that is cut off our path. */
+/* If the mount has a root of its own, that is removed from the path. */
 static bool find_mount(const char *mounts, bool v2, struct group *g)
 {
 	_cleanup_fclose_ FILE *f = door_fopen(mounts);
@@ -101,7 +101,7 @@ static void add_groups(const char *groups, const char *mounts, bool v2, struct q
 {
 	struct group g = {0};
 
-	/* "/..": the group is outside of what we see. */
+	/* "/..": the group is outside of this control group namespace. */
 	if (!cgroup_find(groups, v2 ? NULL : "cpu", g.path) || !strncmp(g.path, "/..", 3) ||
 	    !find_mount(mounts, v2, &g))
 		return;

@@ -1,4 +1,4 @@
-/* Who ended waits (requests/wakers.h), as the library gives it out. */
+/* Who ended waits (requests/wakers.h), as the library returns it. */
 #ifndef LIB_GIVE_WAKERS_H
 #define LIB_GIVE_WAKERS_H
 
@@ -9,7 +9,7 @@
 #include "requests/spans.h"
 #include "requests/wakers.h"
 
-/* The state while the parts of one row are given out. */
+/* The state while the parts of one row are returned. */
 struct giving_wakers {
 	struct arena *arena;
 	const struct span_tables *tables;

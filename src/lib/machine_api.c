@@ -1,4 +1,4 @@
-/* The machine's part of a trace: from its bytes to the objects that are handed out. */
+/* gospect_machine_read(): from the bytes of a trace to the structures of machine.h. */
 #include <gospect/machine.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 struct gospect_machine {
 	struct machine_report inner;
-	struct arena arena; /* of what info has */
+	struct arena arena; /* of the info */
 	struct map stacks;  /* a stack's number -> what was made of it */
 	struct gospect_machine_info info;
 	bool failed; /* no memory */
@@ -37,7 +37,7 @@ static void cleanup_machine(struct gospect_machine **m)
 }
 #define _cleanup_machine_ _cleanup_(cleanup_machine)
 
-/* ---- handing it out ---- */
+/* ---- the structures of machine.h ---- */
 
 static const char *text_of(const struct gospect_machine *m, uint32_t text)
 {
@@ -66,7 +66,7 @@ static const struct gospect_machine_goroutine *goroutine_of(struct gospect_machi
 	return to;
 }
 
-/* Pointers to `count` items of this size, which stand behind each other; NULL: no memory. */
+/* Pointers to `count` items of this size, one after the other; NULL: no memory. */
 static void **list(struct gospect_machine *m, size_t count, size_t size)
 {
 	void **pointers = given_take(&m->arena, (count + 1) * sizeof(*pointers));
@@ -174,7 +174,8 @@ static bool begins_with_one(const char *text, const char *const *prefixes, size_
 	return false;
 }
 
-/* The innermost function that is a system call's own, and not how it is made; else that. */
+/* The innermost function that belongs to one system call, such as syscall.read. Otherwise the
+ * innermost one. */
 static const char *syscall_name(const struct gospect_stack *stack)
 {
 	static const char *const packages[] = {"syscall.",

@@ -35,7 +35,7 @@ struct error *profile_of_file(struct profile_file *file, struct gospect_profile 
 /* The format's writer; NULL: profiles lack this format. */
 const struct profile_format *profile_format_of(enum gospect_format format);
 
-/* A sample as it is given out; its strings stay the profile's. False: no memory. */
+/* A sample as the library returns it; the profile owns its strings. False: no memory. */
 bool profile_give_sample(const struct profile *p, const struct profile_symbols *symbols,
 			 const struct profile_sample *from, struct arena *arena,
 			 struct gospect_sample *ret);

@@ -5,7 +5,7 @@ static unsigned int octave_of(uint64_t ns)
 	return ns ? 63 - __builtin_clzll(ns) : 0;
 }
 
-/* The part of the octave: the four bits behind the highest one. */
+/* The part of the octave: the four bits below the highest one. */
 static unsigned int part_of(uint64_t ns, unsigned int octave)
 {
 	uint64_t rest = ns ? ns - (1ull << octave) : 0;

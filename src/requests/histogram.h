@@ -1,5 +1,5 @@
-/* Durations by their length: sixteen buckets for each doubling, so a percentile is at most 6.25 %
- * more than the true one. */
+/* A histogram of durations: sixteen buckets for each power of two, so a percentile is at most
+ * 6.25 % too large. */
 #ifndef REQUESTS_HISTOGRAM_H
 #define REQUESTS_HISTOGRAM_H
 
@@ -15,9 +15,9 @@ struct histogram {
 };
 
 void histogram_add(struct histogram *h, uint64_t ns);
-/* So many percent are no longer; 0 when there are none. */
+/* The duration that this percentage does not exceed; 0 when the histogram is empty. */
 uint64_t histogram_percentile(const struct histogram *h, double percent);
-/* How many are from 2^octave ns on, and below twice that; octave 0 has those of 0 ns, too. */
+/* How many are at least 2^octave ns and less than twice that. Octave 0 includes 0 ns. */
 uint64_t histogram_octave(const struct histogram *h, unsigned int octave);
 
 #endif

@@ -7,17 +7,17 @@
 #include "base/cancel.h"
 #include "gotrace/event.h"
 
-/* A goroutine, as far as the machine's part goes. */
+/* What the report needs of a goroutine. */
 struct goroutine {
 	uint64_t id;
 	enum trace_status state;
-	bool since_start;       /* its state is the one that the trace began with */
-	bool lost;              /* the P of its system call was taken */
-	uint64_t since;         /* of the state */
+	bool since_start;       /* it has had its state since the trace began */
+	bool lost;              /* another thread took its P during the system call */
+	uint64_t since;         /* when the state began */
 	uint32_t start;         /* its start function; 0: not known */
-	uint32_t stack;         /* where it stood last; 0: not known */
-	uint32_t why;           /* it can run */
-	uint64_t stopped;       /* ns of stops of the world so far, when it could run */
+	uint32_t stack;         /* its last stack; 0: not known */
+	uint32_t why;           /* it is runnable */
+	uint64_t stopped;       /* ns of stops of the world before it became runnable */
 	uint64_t assists_since; /* + 1; 0: it does not assist */
 	uint32_t assist_stack;
 	enum machine_worker worker;
@@ -29,7 +29,7 @@ struct reading {
 	struct tables_filling filling;
 	struct map goroutines; /* id -> struct goroutine * */
 	uint64_t now;
-	uint64_t stop;           /* place of the stop under way + 1; 0: none */
+	uint64_t stop;           /* index of the current stop + 1; 0: none */
 	uint64_t stopped_before; /* ns of all stops that have ended */
 	bool gc_runs;
 	struct error *error;
@@ -75,7 +75,7 @@ static struct processor *processor_of(struct reading *r, uint64_t id)
 	return id == TRACE_NO_P ? NULL : processors_of(&r->m->processors, id);
 }
 
-/* It stands at this stack. */
+/* Its stack is this one now. */
 static void stand(struct reading *r, struct goroutine *g, uint64_t stack)
 {
 	if (!stack)
@@ -117,7 +117,7 @@ static void end_stop(struct reading *r)
 	r->stop = 0;
 }
 
-/* The world has stopped when none but the P of the one who stops it is held. */
+/* The world has stopped when no P is held but that of the goroutine that stops it. */
 static void check_stopped(struct reading *r, struct machine_stop *stop)
 {
 	if (r->m->processors.held > 1 || stop->is_stopped)
@@ -151,7 +151,7 @@ static void begin_stop(struct reading *r, const struct trace_step *step)
 	check_stopped(r, stop_under_way(r));
 }
 
-/* A P is given up: for the stop that is under way, if it has not stopped the world yet. */
+/* A P stops. If a stop of the world is in progress, it may be for that. */
 static void give_up(struct reading *r, const struct processor *p)
 {
 	struct machine_stop *stop = stop_under_way(r);
@@ -189,7 +189,7 @@ static void set_idle(struct reading *r, struct processor *p)
 		check_stopped(r, stop);
 }
 
-/* A P is said once in a generation: only the first time is news. */
+/* Each generation repeats the state of each P: only the first one counts. */
 static void say_processor(struct reading *r, const struct trace_step *step)
 {
 	static const enum processor_state states[] = {
@@ -233,7 +233,7 @@ static void hold(struct reading *r, struct processor *p, const struct goroutine 
 		processor_run(p, g->id, g->start, r->now);
 }
 
-/* The trace begins with that. */
+/* The state at the beginning of the trace. */
 static void hold_from_start(struct reading *r, struct processor *p, const struct goroutine *g,
 			    enum processor_state state)
 {
@@ -353,7 +353,7 @@ static void create(struct reading *r, const struct trace_step *step)
 		change(r, g, TRACE_WAITING);
 }
 
-/* It stops to run: it can run still, waits, or is in no state any more. */
+/* It stops running: it is runnable, waits, or has ended. */
 static void stop(struct reading *r, const struct trace_step *step)
 {
 	struct goroutine *g = goroutine_of(r, step->g);
@@ -412,7 +412,7 @@ static void enter_syscall(struct reading *r, const struct trace_step *step)
 	hold(r, p, g, PROCESSOR_IN_SYSCALL);
 }
 
-/* One that began before the trace, or in C, has no begin. */
+/* The begin is not known if it was before the trace, or in C. */
 static void end_syscall(struct reading *r, struct goroutine *g)
 {
 	if (g->state == TRACE_IN_SYSCALL && !g->since_start)
@@ -434,7 +434,7 @@ static void leave_syscall(struct reading *r, const struct trace_step *step)
 	hold(r, processor_of(r, step->p), g, PROCESSOR_RUNNING);
 }
 
-/* A thread of C calls Go: that is no system call of the program's. */
+/* A C thread calls Go: that is not a system call of the program. */
 static void create_in_syscall(struct reading *r, const struct trace_step *step)
 {
 	struct goroutine *g = goroutine_of(r, step->arg[0]);
@@ -487,7 +487,7 @@ static void end_cycle(struct reading *r)
 {
 	struct machine_gc *gc = &r->m->gc;
 
-	/* It was under way when the trace began. */
+	/* It had begun before the trace. */
 	if (!gc->count)
 		begin_cycle(r, true);
 	if (r->gc_runs)
@@ -523,7 +523,7 @@ static void sweep(struct reading *r, const struct trace_step *step)
 	}
 }
 
-/* Background workers say what they are each time that they begin to work. */
+/* A background worker has an event with its mode each time that it begins to work. */
 static void label(struct reading *r, const struct trace_step *step)
 {
 	static const char *const labels[WORKERS] = {
@@ -649,7 +649,7 @@ static void take(struct reading *r, const struct trace_step *step)
 	}
 }
 
-/* What is under way ends with the trace. */
+/* What has not ended ends with the trace. */
 static void complete(struct reading *r)
 {
 	struct machine_report *m = r->m;

@@ -14,7 +14,7 @@ struct machine_sum {
 	uint64_t count;
 	uint64_t ns;
 	uint64_t max_ns;
-	uint64_t lost; /* system calls that lost their P meanwhile */
+	uint64_t lost; /* system calls during which another thread took the P */
 };
 
 struct machine_sums {

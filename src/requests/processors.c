@@ -4,7 +4,7 @@
 
 #include "base/array.h"
 
-/* No program has so many; a hostile trace may name any number, and each takes 2 KB. */
+/* More than any program has. A hostile trace may name any number, and each takes 2 KB. */
 #define MAX_P (1u << 16)
 
 struct processor *processors_of(struct processors *all, uint64_t id)

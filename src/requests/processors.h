@@ -1,4 +1,4 @@
-/* The Ps of a trace: for how long each was in which state, and which goroutines had it last. */
+/* The Ps of a trace: how long each was in which state, and which goroutines ran on it last. */
 #ifndef REQUESTS_PROCESSORS_H
 #define REQUESTS_PROCESSORS_H
 
@@ -12,25 +12,25 @@ enum processor_state {
 	PROCESSOR_IDLE,       /* no thread has it */
 	PROCESSOR_SCHEDULING, /* its thread has no goroutine: it looks for one */
 	PROCESSOR_RUNNING,
-	PROCESSOR_IN_SYSCALL, /* its goroutine is in a system call, and nobody has taken it */
+	PROCESSOR_IN_SYSCALL, /* its goroutine is in a system call and has kept it */
 	PROCESSOR_STATES
 };
 
-/* A goroutine had a P. */
+/* A goroutine ran on a P. */
 struct processor_run {
 	uint64_t g;
 	uint64_t begin;
 	uint64_t end;
-	uint32_t stack; /* where it stood at the end, of the spans' stacks; 0: not known */
+	uint32_t stack; /* at the end, a number of the spans' stacks; 0: not known */
 	uint32_t start; /* its start function, in the texts; 0: not known */
 };
 
-/* The runs that are remembered of each. */
+/* The number of runs that each P keeps. */
 enum { PROCESSOR_RUNS = 32 };
 
 struct processor {
 	uint32_t id;
-	bool is_new; /* its state is the one that the trace began with */
+	bool is_new; /* it has had its state since the trace began */
 	enum processor_state state;
 	uint64_t since;
 	uint64_t ns[PROCESSOR_STATES];
@@ -41,16 +41,16 @@ struct processor {
 };
 
 struct processors {
-	struct processor **items; /* by their ids, once they are complete */
+	struct processor **items; /* ordered by id, once complete */
 	size_t count;
 	size_t capacity;
 	struct map index; /* id -> place in items + 1 */
-	size_t held;      /* that are not idle */
+	size_t held;      /* the number that is not idle */
 };
 
-/* Finds or makes it. NULL: no memory, or no program has such an id. */
+/* Finds or makes the P. NULL: no memory, or the id is too large for any program. */
 struct processor *processors_of(struct processors *all, uint64_t id);
-/* From now on it is in this state. */
+/* Its state is this one from now on. */
 void processor_change(struct processors *all, struct processor *p, enum processor_state state,
 		      uint64_t now);
 /* It has had this state since the trace began. */
@@ -59,10 +59,10 @@ void processor_begin(struct processors *all, struct processor *p, enum processor
 void processor_run(struct processor *p, uint64_t g, uint32_t start, uint64_t now);
 /* Its goroutine leaves it. */
 void processor_leave(struct processor *p, uint32_t stack, uint32_t start, uint64_t now);
-/* The goroutine that had it longest within this time, and for how long. False: none. */
+/* The goroutine that ran on it longest within this time, and how long. False: none. */
 bool processor_holder(const struct processor *p, uint64_t begin, uint64_t end,
 		      struct processor_run *ret, uint64_t *ret_ns);
-/* The last goroutine that left it since then, or has it. */
+/* The goroutine on it, or the last one that left it since then. */
 bool processor_last(const struct processor *p, uint64_t since, struct processor_run *ret);
 
 /* The trace ends. */

@@ -211,7 +211,7 @@ static void a_broken_goroutine_is_named(void **state)
 	const struct golayout_numbers *n = &w->lay.n;
 
 	set64(w, g_at(1) + n->g_goid, 21);
-	assert_invalid(w, "g.goid should be between 1 and the last one given out, but is 0x15",
+	assert_invalid(w, "g.goid should be between 1 and the last one assigned, but is 0x15",
 		       false);
 	make_goroutine(w, 1, 7, 12);
 	assert_invalid(w, "g.atomicstatus", false);

@@ -147,7 +147,7 @@ class GoroutineList {
 		[...$("goroutines").children].forEach((line, i) => this.drawStrip(line.querySelector("canvas"), this.rows[i].row));
 	}
 
-	/* The kinds' parts of as many columns as can be told apart, one on the other. */
+	/* The kinds' parts of as many columns as can be distinguished, one on the other. */
 	drawStrip(canvas, row) {
 		const { palette, profile } = this, ratio = window.devicePixelRatio || 1, width = canvas.clientWidth, context = canvas.getContext("2d");
 		const { columns, width_ns } = profile.goroutines, kinds = kindsOfGoroutine(profile, row);

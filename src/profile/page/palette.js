@@ -33,7 +33,7 @@ class Palette {
 		this.shades.clear();
 	}
 
-	/* A function's own shade of a colour, so that neighbours are told apart. */
+	/* A function's own shade of a colour, so that neighbours differ. */
 	shade(colour, func) {
 		const key = colour + func % 5;
 		let shade = this.shades.get(key);

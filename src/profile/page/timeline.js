@@ -173,7 +173,7 @@ class HeatMap {
 		this.drawAxis();
 	}
 
-	/* As many columns as can be told apart: whole ones together, so that none looks like more. */
+	/* As many columns as can be distinguished: whole ones together, so that none looks like more. */
 	drawRow(kind, top, width) {
 		const { context, palette, timeline } = this, sums = this.kinds[kind], all = timeline.length / timeline.width;
 		const together = Math.max(1, Math.ceil(all / Math.max(1, width))), x = i => Math.min(width, Math.round(i * together / all * width));

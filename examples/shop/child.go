@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -18,12 +19,41 @@ type child struct {
 	firstLine string // what it said when it was ready
 }
 
-func startChild(args ...string) (*child, error) {
+// named makes a file of its own for the program of a child: so the service alone has the name
+// "shop", and tools that look for a name find one process. The file can go once the child runs.
+func named(self, role string) (path, folder string, err error) {
+	name := filepath.Base(self) + "-" + role
+	if folder, err = os.MkdirTemp(filepath.Dir(self), ".shop"); err == nil {
+		if err = os.Link(self, filepath.Join(folder, name)); err == nil {
+			return filepath.Join(folder, name), folder, nil
+		}
+		os.RemoveAll(folder)
+	}
+	program, err := os.ReadFile(self)
+	if err != nil {
+		return "", "", err
+	}
+	if folder, err = os.MkdirTemp("", "shop"); err != nil {
+		return "", "", err
+	}
+	path = filepath.Join(folder, name)
+	return path, folder, os.WriteFile(path, program, 0o700)
+}
+
+func startChild(role string, args ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, args...)
+	path, folder, err := named(self, role)
+	if folder != "" {
+		defer os.RemoveAll(folder)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("no file for the program of the %s: %w", role, err)
+	}
+	cmd := exec.Command(path, append([]string{"-role", role}, args...)...)
+	cmd.Args[0] = filepath.Base(path)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -28,7 +28,7 @@ type config struct {
 }
 
 func runService(ctx context.Context, cfg config) error {
-	database, err := startChild("-role", "database")
+	database, err := startChild("database")
 	if err != nil {
 		return fmt.Errorf("starting the database: %w", err)
 	}
@@ -48,7 +48,7 @@ func runService(ctx context.Context, cfg config) error {
 	}
 	fmt.Printf("shop: pid %d serves on http://%s\n", os.Getpid(), l.Addr())
 	if cfg.clients > 0 {
-		visitors, err := startChild("-role", "load", "-target", l.Addr().String(),
+		visitors, err := startChild("load", "-target", l.Addr().String(),
 			"-load", strconv.Itoa(cfg.clients), "-think", cfg.think.String())
 		if err != nil {
 			return fmt.Errorf("starting the clients: %w", err)

@@ -1,7 +1,10 @@
 """The demo's table: what `go tool pprof -traces` prints of the shop, summed up by hand."""
 
+import json
 import pathlib
 import subprocess
+
+from lib import golang, gospect
 
 TABLE = pathlib.Path(__file__).parents[2] / "examples" / "where.awk"
 CHECKOUT = ["net/http.(*conn).serve"]
@@ -51,3 +54,20 @@ def test_what_is_no_profile_of_the_shop_is_refused():
     done = subprocess.run(["awk", "-f", TABLE], input="", capture_output=True, text=True,
                           check=False, timeout=20)
     assert done.returncode == 1 and "no profile of the shop" in done.stderr
+
+
+def test_the_service_alone_has_the_name_of_the_shop(tmp_path):
+    """Its database and its clients are processes of the same program under other names."""
+    shop = tmp_path / "a-shop"
+    golang.go(golang.NEWEST, "build", "-buildvcs=false", "-o", shop, ".", cwd=TABLE.parent / "shop")
+    with subprocess.Popen([shop, "-load", "2"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as service:
+        try:
+            assert b"serves" in service.stdout.readline()
+            listed = json.loads(gospect.run("ps", "-f", "json").ok().text)
+            names = sorted(p["name"] for p in listed if p["name"].startswith("a-shop"))
+            assert names == ["a-shop", "a-shop-database", "a-shop-load"]
+            process = json.loads(gospect.run("dump", "-f", "json", "a-shop").ok().text)["process"]
+            assert process["pid"] == service.pid
+            assert list(tmp_path.iterdir()) == [shop]
+        finally:
+            service.terminate()

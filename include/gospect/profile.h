@@ -81,8 +81,8 @@ gospect_profile_create(const char *command, struct gospect_profile **ret);
  * Adds the samples, mappings and comments of another program's profile `from`, which may be
  * destroyed afterwards. `profile` is of gospect_profile_create(). All samples of `from` get these
  * labels; one of their own that has the same key becomes "label.KEY". `name` is the outermost frame
- * in formats without labels, and stands before the comments. The times within the recording are
- * left out: a page of it has no time axis. After an error the profile has a part of `from`.
+ * in formats without labels, and stands before the comments. Recordings that
+ * overlap in time have one time axis. After an error the profile has a part of `from`.
  * GOSPECT_ERROR_INVALID: `from` has addresses only.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *

@@ -156,7 +156,45 @@ static struct error *must_check add_comments(struct merge *m)
 	return err;
 }
 
-/* The earliest begin, and the longest duration. */
+static bool overlap(const struct profile *a, const struct profile *b)
+{
+	return a->time_ns <= b->time_ns + b->duration_ns &&
+	       b->time_ns <= a->time_ns + a->duration_ns;
+}
+
+static struct timeline take_timeline(struct timeline *t)
+{
+	struct timeline ret = *t;
+
+	*t = (struct timeline){0};
+	return ret;
+}
+
+/* All recordings have a time axis in common, or there is none. */
+static struct error *must_check add_timeline(struct merge *m)
+{
+	struct profile *p = m->to;
+	const struct profile *from = m->from;
+	_cleanup_timeline_ struct timeline before = p->timeline;
+	bool is_first = !m->first_sample;
+	struct error *err = NULL;
+
+	p->timeline = (struct timeline){0};
+	if (!from->timeline.width_ns || (!is_first && (!before.width_ns || !overlap(p, from))))
+		return NULL;
+	if (!is_first && p->time_ns > from->time_ns)
+		err = timeline_add_later(&p->timeline, &before, 0, p->time_ns - from->time_ns);
+	else
+		p->timeline = take_timeline(&before);
+	if (err)
+		return err;
+	return timeline_add_later(&p->timeline, &from->timeline, m->first_sample,
+				  !is_first && from->time_ns > p->time_ns
+					  ? from->time_ns - p->time_ns
+					  : 0);
+}
+
+/* The earliest begin, and the longest recording. */
 static void add_times(struct profile *p, const struct profile *from)
 {
 	if (!p->time_ns || from->time_ns < p->time_ns)
@@ -164,6 +202,38 @@ static void add_times(struct profile *p, const struct profile *from)
 	if (from->duration_ns > p->duration_ns)
 		p->duration_ns = from->duration_ns;
 	p->period_ns = from->period_ns;
+}
+
+/* Lines of a file that the profile has lines of already may be those of another version. */
+static bool has_lines(const struct source_fragments *sources, const struct source_fragment *of)
+{
+	for (size_t i = 0; i < sources->count; i++) {
+		const struct source_fragment *f = &sources->items[i];
+
+		if (!strcmp(f->file, of->file) && f->first < of->first + of->count &&
+		    of->first < f->first + f->count)
+			return true;
+	}
+	return false;
+}
+
+static struct error *must_check add_sources(struct merge *m)
+{
+	for (size_t i = 0; i < m->from->sources.count; i++) {
+		const struct source_fragment *f = &m->from->sources.items[i];
+		char *text;
+
+		if (has_lines(&m->to->sources, f))
+			continue;
+		text = malloc(f->size + 1);
+		if (!text)
+			return &error_no_memory;
+		memcpy(text, f->text, f->size);
+		if (!source_fragments_add(&m->to->sources, f->file, f->first, f->count, text,
+					  f->size))
+			return &error_no_memory;
+	}
+	return NULL;
 }
 
 static size_t frames_of(const void *merge, uint64_t pc, struct go_frame *ret, size_t max)
@@ -215,6 +285,10 @@ struct error *merge_add(struct profile *p, struct profile_symbols *symbols,
 		err = symbols_extend(symbols, p, m.first_sample, &source);
 	if (!err)
 		err = add_comments(&m);
+	if (!err)
+		err = add_timeline(&m);
+	if (!err)
+		err = add_sources(&m);
 	if (!err)
 		add_times(p, from);
 	return err;

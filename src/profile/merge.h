@@ -25,8 +25,9 @@ struct error *merge_begin(const struct profile *p, struct profile_symbols **ret)
 
 /*
  * Adds the samples, mappings and comments of `from`, with functions. If a sample's own label has
- * the key of one of the program's labels, it becomes "label.KEY". The timeline is left out, because
- * the recordings began at different times. After an error, both objects may have a part of the
+ * the key of one of the program's labels, it becomes "label.KEY". Recordings that overlap
+ * have one timeline, from the earliest begin on; of others, or if one has none, there is none.
+ * Source lines are added, too. After an error, both objects may have a part of the
  * data.
  */
 struct error *merge_add(struct profile *p, struct profile_symbols *symbols,

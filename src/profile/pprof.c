@@ -359,6 +359,40 @@ static void emit_strings(struct pprof *pp)
 	}
 }
 
+/* In pieces: protobuf-c packs a piece in memory. */
+#define STEPS_AT_ONCE 4096
+
+static void emit_steps(struct pprof *pp, const struct timeline_step *steps, size_t count)
+{
+	uint64_t numbers[3 * STEPS_AT_ONCE];
+	Pprof__Profile piece = PPROF__PROFILE__INIT;
+
+	for (size_t i = 0; i < count; i++) {
+		numbers[3 * i] = steps[i].row;
+		numbers[3 * i + 1] = steps[i].column;
+		numbers[3 * i + 2] = steps[i].ns;
+	}
+	piece.n_timeline_step = 3 * count;
+	piece.timeline_step = numbers;
+	emit(pp, &piece);
+}
+
+static struct error *must_check emit_timeline(struct pprof *pp)
+{
+	_cleanup_free_ struct timeline_step *steps = NULL;
+	Pprof__Profile piece = PPROF__PROFILE__INIT;
+	size_t count;
+	struct error *err = timeline_steps(&pp->profile->timeline, &steps, &count);
+
+	if (err)
+		return err;
+	piece.timeline_width = pp->profile->timeline.width_ns;
+	emit(pp, &piece);
+	for (size_t i = 0; i < count; i += STEPS_AT_ONCE)
+		emit_steps(pp, steps + i, count - i < STEPS_AT_ONCE ? count - i : STEPS_AT_ONCE);
+	return NULL;
+}
+
 static struct error *must_check write_all(const struct profile *p,
 					  const struct profile_symbols *symbols, bool whole,
 					  FILE *out)
@@ -378,8 +412,12 @@ static struct error *must_check write_all(const struct profile *p,
 		emit_sample(&pp, &p->samples[i]);
 	emit_mappings(&pp);
 	emit_comments(&pp);
+	if (whole && symbols->with_functions)
+		err = emit_timeline(&pp);
 	emit_strings(&pp);
 	gzip_close(&pp.gz);
+	if (err)
+		return err;
 	return pp.failed ? &error_no_memory : NULL;
 }
 

@@ -362,6 +362,26 @@ static bool is_raw(const Pprof__Profile *message)
 	return has_addresses;
 }
 
+static struct error *read_timeline(struct reading *r)
+{
+	const uint64_t *numbers = r->message->timeline_step;
+	size_t count = r->message->n_timeline_step / 3;
+	_cleanup_free_ struct timeline_step *steps = calloc(count + 1, sizeof(*steps));
+
+	if (!spend(&r->work, count * sizeof(*steps)))
+		return too_large();
+	if (!steps)
+		return &error_no_memory;
+	for (size_t i = 0; i < count; i++, numbers += 3)
+		steps[i] = (struct timeline_step){
+			numbers[0] < UINT32_MAX ? numbers[0] : UINT32_MAX,
+			numbers[1] < UINT32_MAX ? numbers[1] : UINT32_MAX,
+			numbers[2],
+		};
+	return timeline_add_steps(&r->profile->timeline, r->message->timeline_width, steps, count,
+				  r->profile->count);
+}
+
 static struct error *read_comment(struct reading *r, const char *comment)
 {
 	size_t length = strlen(RAW_COMMAND);
@@ -392,6 +412,8 @@ static struct error *read_all(struct reading *r)
 	}
 	if (!err)
 		err = read_mappings(r);
+	if (!err && m->timeline_width)
+		err = read_timeline(r);
 	for (size_t i = 0; i < m->n_comment && !err; i++)
 		err = read_comment(r, text(r, m->comment[i]));
 	r->profile->time_ns = m->time_nanos;

@@ -17,6 +17,8 @@
 #define MOST_INFLATED (1ull << 30)
 /* Limit for all stacks: a tree of few nodes can mean a million deep stacks. */
 #define MOST_FRAMES (1u << 24)
+/* Of source, in one piece. */
+#define MOST_LINES (1u << 20)
 
 static const char begin[] = "<script type=\"application/json\" id=\"profile\">";
 static const char end[] = "</script>";
@@ -399,6 +401,73 @@ static struct error *add_goroutines(struct page *p, struct rebuild *r)
 	return err;
 }
 
+/* Lines of source as one text; NULL: no memory. */
+static char *lines_of(struct json_object *lines, size_t count, size_t *ret_size)
+{
+	size_t size = 0, at = 0;
+	char *text;
+
+	for (size_t i = 0; i < count; i++)
+		size += json_object_get_string_len(json_object_array_get_idx(lines, i)) + 1;
+	text = malloc(size + 1);
+	for (size_t i = 0; text && i < count; i++) {
+		struct json_object *line = json_object_array_get_idx(lines, i);
+		size_t length = json_object_get_string_len(line);
+
+		/* Of a line that is no text the length is 0. */
+		if (length)
+			memcpy(text + at, json_object_get_string(line), length);
+		at += length;
+		text[at++] = '\n';
+	}
+	*ret_size = size;
+	return text;
+}
+
+/* A line is one also if a damaged file has a newline in it. */
+static bool has_newline(const char *text, size_t size, size_t count)
+{
+	size_t newlines = 0;
+
+	for (size_t i = 0; i < size; i++)
+		newlines += text[i] == '\n';
+	return newlines != count;
+}
+
+static struct error *add_fragment(struct profile *to, struct json_object *of)
+{
+	struct json_object *file = member(of, "file", json_type_string);
+	struct json_object *lines = member(of, "lines", json_type_array);
+	size_t count = lines ? json_object_array_length(lines) : 0, size;
+	uint64_t first = number(of, "first");
+	char *text;
+
+	if (!file || !count || count > MOST_LINES || first > INT_MAX)
+		return NULL;
+	text = lines_of(lines, count, &size);
+	if (!text)
+		return &error_no_memory;
+	if (has_newline(text, size, count)) {
+		free(text);
+		return NULL;
+	}
+	return source_fragments_add(&to->sources, json_object_get_string(file), first, count, text,
+				    size)
+		       ? NULL
+		       : &error_no_memory;
+}
+
+static struct error *add_sources(struct page *p, struct profile *to)
+{
+	struct json_object *sources = member(p->root, "sources", json_type_array);
+	size_t count = sources ? json_object_array_length(sources) : 0;
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < count; i++)
+		err = add_fragment(to, json_object_array_get_idx(sources, i));
+	return err;
+}
+
 static struct error *add_header(struct page *p, struct profile *to)
 {
 	struct json_object *comments = member(p->root, "comments", json_type_array);
@@ -444,5 +513,7 @@ struct error *page_read(const void *bytes, size_t size, const atomic_int *cancel
 		err = add_goroutines(&p, &r);
 	if (!err)
 		err = add_header(&p, r.profile);
+	if (!err)
+		err = add_sources(&p, r.profile);
 	return err ? err : rebuild_finish(&r, ret);
 }

@@ -166,6 +166,72 @@ struct error *timeline_steps(const struct timeline *t, struct timeline_step **re
 	return NULL;
 }
 
+struct error *timeline_add_steps(struct timeline *t, uint64_t width_ns,
+				 const struct timeline_step *steps, size_t count, size_t rows)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && width_ns && width_ns <= 1ull << 48 && i + 1 < count; i++) {
+		const struct timeline_step *s = &steps[i];
+
+		if (s[1].row != s->row || s[1].column <= s->column || s->row >= rows ||
+		    s[1].column > TIMELINE_MOST_COLUMNS || s->ns > 1ull << 48)
+			continue;
+		err = timeline_add(t, s->row, s->column * width_ns, s[1].column * width_ns,
+				   s->ns * (s[1].column - s->column));
+	}
+	return err;
+}
+
+/* A copy with columns so wide that it can begin so much later. */
+static struct error *copy_for(const struct timeline *from, uint64_t later_ns, struct timeline *ret)
+{
+	struct error *err = NULL;
+
+	*ret = (struct timeline){.width_ns = from->width_ns, .columns = from->columns};
+	for (size_t i = 0; i < from->cells.capacity; i++) {
+		const struct map_slot *slot = &from->cells.slots[i];
+
+		if (slot->key != MAP_NO_KEY &&
+		    !change(&ret->cells, slot->key >> 32, (uint32_t)slot->key, slot->value))
+			return &error_no_memory;
+	}
+	while (!err && ret->columns + later_ns / ret->width_ns + 1 > TIMELINE_MOST_COLUMNS)
+		err = rebuild(ret, true);
+	return err;
+}
+
+static struct error *add_shifted(struct timeline *t, const struct timeline *from, uint32_t first,
+				 uint32_t columns)
+{
+	for (size_t i = 0; i < from->cells.capacity; i++) {
+		const struct map_slot *slot = &from->cells.slots[i];
+
+		if (slot->key != MAP_NO_KEY && !change(&t->cells, first + (slot->key >> 32),
+						       (uint32_t)slot->key + columns, slot->value))
+			return &error_no_memory;
+	}
+	if (from->cells.count && t->columns < from->columns + columns)
+		t->columns = from->columns + columns;
+	return NULL;
+}
+
+struct error *timeline_add_later(struct timeline *t, const struct timeline *from, uint32_t first,
+				 uint64_t later_ns)
+{
+	_cleanup_timeline_ struct timeline copy = {0};
+	struct error *err;
+
+	if (!from->width_ns || later_ns >= 1ull << 62)
+		return NULL;
+	err = copy_for(from, later_ns, &copy);
+	if (!err)
+		err = make_as_wide(t, &copy);
+	if (!err)
+		err = add_shifted(t, &copy, first, (later_ns + copy.width_ns / 2) / copy.width_ns);
+	return err ? err : make_room(t, 0);
+}
+
 void timeline_release(struct timeline *t)
 {
 	map_release(&t->cells);

@@ -51,6 +51,16 @@ struct timeline_step {
 struct error *timeline_steps(const struct timeline *t, struct timeline_step **ret,
 			     size_t *ret_count) must_check;
 
+/* The reverse, for `rows` rows and columns of this width. Takes steps of a damaged file: those that
+ * make no sense are left out. */
+struct error *timeline_add_steps(struct timeline *t, uint64_t width_ns,
+				 const struct timeline_step *steps, size_t count,
+				 size_t rows) must_check;
+
+/* Adds a timeline that began so much later, to the next column: its row i to row first + i. */
+struct error *timeline_add_later(struct timeline *t, const struct timeline *from, uint32_t first,
+				 uint64_t later_ns) must_check;
+
 void timeline_release(struct timeline *t);
 #define _cleanup_timeline_ __attribute__((cleanup(timeline_release)))
 

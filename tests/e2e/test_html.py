@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import math
+import re
 import shutil
 import statistics
 import subprocess
@@ -1059,6 +1060,14 @@ def source_lines(page):
     """The panel's lines with time: [number, text, milliseconds]."""
     return page.driver.execute_script("""return [...document.querySelectorAll("#source-rows tr.hot")].map(row =>
         [+row.querySelector("th").textContent, row.querySelector("code").textContent.trim(), row.dataset.time / 1e6])""")
+
+
+def test_a_page_that_is_read_again_keeps_its_source_lines(sourced, tmp_path):
+    again = tmp_path / "again.html"
+    gospect.run("report", sourced, "-o", again).ok()
+    first, second = (re.search(r'"sources":\[(.*?)\],\n"timeline"', path.read_text(), re.S)[1]
+                     for path in (sourced, again))
+    assert "the hot line" in first and second == first
 
 
 def test_a_functions_source_lines_have_its_time(page, sourced):

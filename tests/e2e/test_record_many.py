@@ -3,6 +3,7 @@
 import collections
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -195,7 +196,10 @@ def test_formats_without_labels_begin_with_the_process(started, tmp_path):
     record(tmp_path / "all.folded", *targets_of(programs), seconds=1)
     roots = {line.split(";")[0] for line in (tmp_path / "all.folded").read_text().splitlines()}
     assert roots == {f"{p.binary.name} (pid {p.pid})" for p in programs}
-    record(tmp_path / "all.html", *targets_of(programs), seconds=1)
+    record(tmp_path / "all.html", *targets_of(programs), seconds=3)
+    axis = re.search(r'"timeline":\{"width_ns":(\d+),"columns":(\d+)\}', (tmp_path / "all.html").read_text())
+    # From the first begin to the last end: they begin when each is ready, and overlap.
+    assert 2.9e9 <= int(axis[1]) * int(axis[2]) <= 6.5e9
     rows = gospect.run("report", tmp_path / "all.html", "--by", "label:command").ok().text
     assert "root-one" in rows and "root-two" in rows
 

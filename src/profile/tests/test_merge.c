@@ -196,6 +196,69 @@ static void a_pprof_file_of_two_programs_is_read_again(void **state)
 	drop(&p);
 }
 
+#define MS 1000000ull
+
+/* One that began at this time, with a sample in the first so many ms, and a line of source. */
+static struct program began(uint64_t at_ms, uint64_t ms, const char *line)
+{
+	struct program p = made("main.one", "aa", "zone");
+
+	p.profile->time_ns = at_ms * MS;
+	p.profile->duration_ns = 1000 * MS;
+	assert_null(timeline_add(&p.profile->timeline, 0, 0, ms * MS, ms * MS));
+	assert_true(source_fragments_add(&p.profile->sources, "main.go", 7, 1, strdup(line),
+					 strlen(line)));
+	assert_true(source_fragments_add(&p.profile->sources, line, 1, 1, strdup("x\n"), 2));
+	return p;
+}
+
+static void expect_time(const struct profile *p, uint32_t row, uint32_t first, uint32_t end)
+{
+	struct timeline_step *steps;
+	size_t count, i = 0;
+
+	assert_int_equal(p->timeline.width_ns, 10 * MS);
+	assert_null(timeline_steps(&p->timeline, &steps, &count));
+	while (i < count && steps[i].row != row)
+		i++;
+	assert_in_range(i + 1, 1, count - 1);
+	assert_int_equal(steps[i].column, first);
+	assert_int_equal(steps[i].ns, 10 * MS);
+	assert_int_equal(steps[i + 1].column, end);
+	assert_int_equal(steps[i + 1].ns, 0);
+	free(steps);
+}
+
+static void recordings_at_the_same_time_have_one_time_axis(void **state)
+{
+	struct program p = {.profile = profile_create()};
+	struct profile_file file = {0};
+	size_t size;
+	char *bytes;
+
+	(void)state;
+	assert_null(merge_begin(p.profile, &p.symbols));
+	add(&p, began(5000, 100, "a\n"), "one", "11");
+	add(&p, began(4950, 30, "b\n"), "two", "22");
+	add(&p, began(5020, 50, "c\n"), "three", "33");
+	expect_time(p.profile, 0, 5, 15);
+	expect_time(p.profile, 2, 0, 3);
+	expect_time(p.profile, 4, 7, 12);
+	/* Of one file of two programs there is one version. */
+	assert_int_equal(p.profile->sources.count, 4);
+	assert_string_equal(p.profile->sources.items[0].file, "main.go");
+	assert_memory_equal(p.profile->sources.items[0].text, "a\n", 2);
+	bytes = written(&profile_format_pprof_whole, &p, &size);
+	assert_null(profile_read(bytes, size, NULL, &file));
+	expect_time(file.profile, 0, 5, 15);
+	expect_time(file.profile, 4, 7, 12);
+	profile_file_release(&file);
+	free(bytes);
+	add(&p, began(9000, 50, "d\n"), "on another day", "44");
+	assert_int_equal(p.profile->timeline.width_ns, 0);
+	drop(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -204,6 +267,7 @@ int main(void)
 		cmocka_unit_test(each_word_knows_its_address_and_its_mapping),
 		cmocka_unit_test(folded_stacks_begin_with_their_program),
 		cmocka_unit_test(a_pprof_file_of_two_programs_is_read_again),
+		cmocka_unit_test(recordings_at_the_same_time_have_one_time_axis),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,6 +53,26 @@ static void expect(const struct timeline *t, uint32_t row, const uint64_t *ms, s
 	expect(t, row, (const uint64_t[]){__VA_ARGS__}, \
 	       ARRAY_SIZE(((const uint64_t[]){__VA_ARGS__})))
 
+static void steps_of_a_damaged_file_are_left_out(void **state)
+{
+	static const struct timeline_step steps[] = {
+		{0, 0, MS}, {0, 2, 0},          {0, 1, MS}, {0, 1, 0}, {7, 0, MS},
+		{7, 1, 0},  {0, 3, 1ull << 50}, {0, 4, 0},  {0, 5, 1}, {0, UINT32_MAX, 0},
+	};
+	_cleanup_timeline_ struct timeline t = {0}, later = {0};
+
+	(void)state;
+	assert_null(timeline_add_steps(&t, 10 * MS, steps, ARRAY_SIZE(steps), 7));
+	EXPECT(&t, 0, 1, 1, 0, 0);
+	assert_null(timeline_add_steps(&t, UINT64_MAX, steps, ARRAY_SIZE(steps), 7));
+	assert_null(timeline_add_steps(&t, 0, steps, ARRAY_SIZE(steps), 7));
+	EXPECT(&t, 0, 1, 1, 0, 0);
+	/* A year later columns are wider. */
+	assert_null(timeline_add_later(&later, &t, 3, 31536000000ull * MS));
+	assert_int_equal(sum_of(&later, 3), 2 * MS);
+	assert_in_range(later.columns, 1, TIMELINE_MOST_COLUMNS);
+}
+
 static void time_is_spread_over_its_columns(void **state)
 {
 	_cleanup_timeline_ struct timeline t = {0};
@@ -156,6 +176,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(time_is_spread_over_its_columns),
+		cmocka_unit_test(steps_of_a_damaged_file_are_left_out),
 		cmocka_unit_test(what_stands_still_takes_no_memory),
 		cmocka_unit_test(columns_widen_and_keep_the_sums),
 		cmocka_unit_test(cells_are_bounded),

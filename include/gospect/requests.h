@@ -8,6 +8,10 @@
 
 GOSPECT_BEGIN
 
+enum gospect_requests_flags {
+	GOSPECT_REQUESTS_PATHS = 1, /* requests have their critical paths */
+};
+
 struct gospect_requests_options {
 	size_t size; /* of this structure */
 	/*
@@ -29,6 +33,8 @@ struct gospect_requests_options {
 	void *arg; /* of remark() */
 	/* Stays until the call is over. NULL: it cannot be cancelled. */
 	const struct gospect_cancel *cancel;
+	uint32_t flags;    /* a sum of enum gospect_requests_flags */
+	uint32_t reserved; /* 0 */
 };
 
 struct gospect_requests;
@@ -70,6 +76,25 @@ struct gospect_request_place {
 	const struct gospect_waker *const *wakers;
 };
 
+/*
+ * A part of a critical path. While the request's goroutine waits, the goroutine that ends the wait
+ * is on the path, with what it did meanwhile. A wait that no goroutine ends is on the path as it
+ * is.
+ */
+struct gospect_path_segment {
+	uint64_t begin_ns; /* since the trace began */
+	uint64_t end_ns;
+	uint64_t goroutine;
+	const char *function;    /* that the goroutine began in; "" when it is not known */
+	const char *wait_reason; /* "" when it did not wait */
+	enum gospect_state state;
+	uint32_t is_unknown; /* 1: the trace does not have what the goroutine did then */
+	uint32_t depth;      /* 0: the request's own goroutine; else waits between them */
+	uint32_t reserved;
+	/* Where it waited or was in a system call; where a running goroutine got to. */
+	const struct gospect_stack *stack;
+};
+
 /* Times of all goroutines added up, except elapsed_ns: one waits while another runs. */
 struct gospect_request {
 	const char *name;   /* the label's value, or the function */
@@ -89,6 +114,9 @@ struct gospect_request {
 	uint32_t reserved;
 	size_t place_count;
 	const struct gospect_request_place *const *places; /* longest first */
+	/* Its critical path in the order of time, without gaps: with GOSPECT_REQUESTS_PATHS. */
+	size_t path_count;
+	const struct gospect_path_segment *const *path;
 };
 
 /* How many there are. */

@@ -59,6 +59,7 @@ struct report_requests {
 	const char *per;     /* the label of their groups, or NULL */
 	bool by_function;    /* groups by function, not by a label */
 	bool groups;
+	bool paths;  /* critical paths, not places */
 	size_t rows; /* at most; 0: all */
 };
 

@@ -10,14 +10,14 @@
 #include "cli/report_machine.h"
 #include "cli/source_option.h"
 
-enum { KEY_BY = 0x7100, KEY_ONLY, KEY_PER, KEY_ROOT, KEY_WAKERS };
+enum { KEY_BY = 0x7100, KEY_ONLY, KEY_PER, KEY_ROOT, KEY_WAKERS, KEY_PATHS };
 
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Table:", 5},
 	{"by", KEY_BY, "WHAT", 0,
 	 "Make a row for each root (start function), func, state, wait or label:KEY. Traces "
-	 "also have request (an HTTP or gRPC request), and machine (stops of the world, waits for "
-	 "a P, the collector, system calls)",
+	 "also have request (an HTTP or gRPC request) and machine (what the scheduler and the "
+	 "collector did)",
 	 5},
 	{"only", KEY_ONLY, "VALUE", 0,
 	 "With --by label:KEY: show only this value, by function or in the format of -f", 5},
@@ -28,8 +28,12 @@ static const struct argp_option options[] = {
 	 "with --by label:KEY or --root",
 	 5},
 	{"wakers", KEY_WAKERS, NULL, 0,
-	 "Traces only: make a profile of the waits in which each stack goes on with the stack of the "
-	 "goroutine that ended the wait",
+	 "Traces only: make a profile of the waits. Each stack goes on with that of the goroutine that "
+	 "ended the wait",
+	 5},
+	{"critical-path", KEY_PATHS, NULL, 0,
+	 "Traces only: show the critical path of each request: what the goroutines that it waited for "
+	 "did meanwhile",
 	 5},
 	{"rows", 'n', "N", 0, "Print at most this many rows (30); 0 prints all", 5},
 	{0}};
@@ -97,6 +101,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_WAKERS:
 		ask->wakers = true;
+		return 0;
+	case KEY_PATHS:
+		ask->paths = true;
 		return 0;
 	case 'n':
 		if (!parse_number(arg, 0, 1e6, &rows))
@@ -175,6 +182,11 @@ struct error *report_ask_check(struct report_ask *ask, const struct output_optio
 			ERROR_USAGE,
 			"%s: --wakers makes a profile; give -o FILE.html or a format of profiles%s",
 			verb, ask->compares ? ", without --diff" : "");
+	if (!err && ask->paths && (ask->format || ask->groups || (!ask->by_function && !labels)))
+		return error_format(
+			ERROR_USAGE,
+			"%s: --critical-path supports the formats text and json only, and needs --by label:KEY, --by request or --root, without --per",
+			verb);
 	if (!err && ask->machine &&
 	    (ask->format || ask->root || ask->per || ask->groups || ask->only || ask->compares))
 		return error_format(
@@ -207,6 +219,10 @@ static struct error *check_kind(const struct report_ask *ask, const struct repor
 		return error_format(
 			ERROR_USAGE,
 			"--wakers and --by machine need an execution trace; this file is not one");
+	if (kind != GOSPECT_RECORDED_TRACE && ask->paths)
+		return error_format(
+			ERROR_USAGE,
+			"--critical-path needs an execution trace; this file is not one");
 	if (kind == GOSPECT_RECORDED_PROFILE && (ask->by_function || (by_request(ask) && ask->per)))
 		return error_format(
 			ERROR_USAGE,
@@ -241,6 +257,7 @@ static struct error *read_requests(const struct report_ask *ask, const struct re
 		.per = ask->per,
 		.name = file->path,
 		.remark = say_remark,
+		.flags = ask->paths ? GOSPECT_REQUESTS_PATHS : 0,
 	};
 	struct error *err =
 		library_error(gospect_requests_read(file->bytes, file->size, &how, ret));
@@ -283,6 +300,7 @@ static struct error *write_requests(const struct report_ask *ask, const struct r
 				      .per = ask->per,
 				      .by_function = ask->by_function,
 				      .groups = ask->groups,
+				      .paths = ask->paths,
 				      .rows = ask->table.rows};
 	struct gospect_requests *requests = NULL;
 	struct error *err = read_requests(ask, file, &requests);

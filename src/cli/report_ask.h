@@ -20,6 +20,7 @@ struct report_ask {
 	const char *source; /* of --source; NULL: none */
 	bool wakers;        /* --wakers was given */
 	bool machine;       /* --by machine */
+	bool paths;         /* --critical-path was given */
 	bool rows_given;    /* -n was given */
 	bool compares;      /* set by the verb: it compares two files */
 };
@@ -29,8 +30,8 @@ struct report_ask {
 		.table.rows = 30 \
 	}
 
-/* --by, --root, --per, --only, --wakers, -n, --source: a child parser; its input is struct
- * report_ask. */
+/* --by, --root, --per, --only, --wakers, --critical-path, -n, --source: a child parser; its input
+ * is struct report_ask. */
 extern const struct argp report_ask_argp;
 
 /* Decides the format. ERROR_USAGE: options that contradict each other. */

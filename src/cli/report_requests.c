@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/printable.h"
 #include "cli/report.h"
+#include "cli/report_path.h"
 #include "cli/report_rows.h"
 #include "cli/report_wakers.h"
 #include "cli/terminal.h"
@@ -56,7 +57,7 @@ static void print_places(const struct gospect_request *r, FILE *out)
 		report_add_before(&line, p->waited_ns);
 		terminal_write_line(&line, out);
 		strbuf_addf(&line, "%*s ", place_indent(out) + 12, "");
-		report_add_wakers(&line, p->wakers, p->waker_count, p->ns);
+		report_add_wakers(&line, p->wakers, p->waker_count, p->ns, terminal_is_narrow(out));
 		if (p->waker_count)
 			terminal_write_line(&line, out);
 		strbuf_reset(&line);
@@ -91,10 +92,11 @@ static void add_times(struct strbuf *line, const struct gospect_request *r, bool
 	strbuf_addf(line, "%*lu  ", narrow ? 4 : 5, r->goroutines);
 }
 
-static void print_request(const struct gospect_request *r, bool by_function, FILE *out)
+static void print_request(const struct gospect_request *r, const struct report_requests *how,
+			  FILE *out)
 {
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
-	bool narrow = terminal_is_narrow(out);
+	bool narrow = terminal_is_narrow(out), by_function = how->by_function;
 	char time[16];
 
 	add_times(&line, r, narrow);
@@ -110,7 +112,10 @@ static void print_request(const struct gospect_request *r, bool by_function, FIL
 	if (r->uncertain_ns)
 		strbuf_addf(&line, " (%s of it uncertain)", report_time(r->uncertain_ns, time));
 	terminal_write_line(&line, out);
-	print_places(r, out);
+	if (how->paths)
+		report_print_path(r, out);
+	else
+		print_places(r, out);
 }
 
 /* The state of a table or a list while its rows are written. */
@@ -201,7 +206,7 @@ static int write_request(void *arg, const struct gospect_request *r)
 
 	if (!report_rows_next(&w->rows))
 		return 1;
-	print_request(r, w->how->by_function, w->rows.out);
+	print_request(r, w->how, w->rows.out);
 	return 0;
 }
 
@@ -215,10 +220,10 @@ struct error *report_write_requests(const struct gospect_requests *requests,
 
 	if (how->groups)
 		return write_groups(requests, how, out);
-	terminal_line(out, "%*s  %s%*s %s%*s %*s  %s AND WAITS", width, "ELAPSED",
+	terminal_line(out, "%*s  %s%*s %s%*s %*s  %s AND %s", width, "ELAPSED",
 		      narrow ? "" : "     TIME ", width, "RUNNING",
 		      narrow ? "" : " RUNNABLE   SYSCALL ", width, "BLOCKED", narrow ? 4 : 5, "GO",
-		      how->heading);
+		      how->heading, how->paths ? "CRITICAL PATH" : "WAITS");
 	err = library_error(gospect_requests_each(requests, write_request, &w));
 	if (err)
 		return err;
@@ -295,6 +300,8 @@ static struct json_object *request_json(const struct gospect_request *r,
 	json_object_object_add(o, "whole", json_object_new_boolean(!r->is_cut));
 	add_states(o, r);
 	add_places(o, r);
+	if (how->paths)
+		json_object_object_add(o, "critical_path", report_path_json(r));
 	return o;
 }
 

@@ -214,7 +214,8 @@ static void print_wakers(const struct gospect_wait *wait, FILE *out)
 	if (!wait->waker_count)
 		return;
 	strbuf_addf(&line, "%*s ", terminal_is_narrow(out) ? 39 : 62, "");
-	report_add_wakers(&line, wait->wakers, wait->waker_count, wait->ns);
+	report_add_wakers(&line, wait->wakers, wait->waker_count, wait->ns,
+			  terminal_is_narrow(out));
 	terminal_write_line(&line, out);
 }
 

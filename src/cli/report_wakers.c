@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "cli/report.h"
 #include "cli/report_rows.h"
+#include "cli/terminal.h"
 
 /* Functions that implement waiting: they do not show what for. */
 static const char *const machinery[] = {"runtime.",  "sync.",      "time.",    "internal/",
@@ -86,9 +87,13 @@ static void sort_first(struct group *groups, size_t count, size_t first)
 	}
 }
 
-static void add_group(struct strbuf *line, const struct group *g, bool with_time)
+static void add_group(struct strbuf *line, const struct group *g, bool with_time, bool narrow)
 {
+	const char *function = g->frame ? g->frame->function : "a goroutine at an unknown place";
 	char time[16];
+
+	if (narrow)
+		function = short_function(function);
 
 	if (*g->cause)
 		strbuf_addf(line, "%s %s", strcmp(g->cause, "timer") ? "the" : "a", g->cause);
@@ -106,7 +111,7 @@ static void add_group(struct strbuf *line, const struct group *g, bool with_time
 }
 
 void report_add_wakers(struct strbuf *line, const struct gospect_waker *const *wakers, size_t count,
-		       uint64_t ns)
+		       uint64_t ns, bool narrow)
 {
 	struct group groups[GROUPED];
 	size_t grouped = 0, left = 0;
@@ -124,7 +129,7 @@ void report_add_wakers(struct strbuf *line, const struct gospect_waker *const *w
 	for (size_t i = 0; i < grouped && i < SHOWN; i++) {
 		sort_first(groups, grouped, i);
 		strbuf_adds(line, i ? ", " : "");
-		add_group(line, &groups[i], groups[i].ns != ns);
+		add_group(line, &groups[i], groups[i].ns != ns, narrow);
 	}
 	if (grouped > SHOWN || left)
 		strbuf_adds(line, ", ...");

@@ -4,6 +4,7 @@
 
 #include <gospect/profile.h>
 #include <json-c/json_types.h>
+#include <stdbool.h>
 
 #include "base/strbuf.h"
 
@@ -11,9 +12,9 @@
 const struct gospect_frame *telling_frame(const struct gospect_stack *stack);
 
 /* Adds "ended by main.release:12 (goroutine 7) 3 ms, a timer 1 ms"; nothing without wakers. `ns`
- * is the whole time of the waits. */
+ * is the whole time of the waits. Narrow: functions have no path of their package. */
 void report_add_wakers(struct strbuf *line, const struct gospect_waker *const *wakers, size_t count,
-		       uint64_t ns);
+		       uint64_t ns, bool narrow);
 
 struct json_object *report_wakers_json(const struct gospect_waker *const *wakers, size_t count);
 struct json_object *report_frames_json(const struct gospect_stack *stack);

@@ -101,10 +101,10 @@ static struct error *check(struct offcpu_verb *v)
 		v->ask.by_function = v->ask.defaulted = true;
 	if (!err)
 		err = report_ask_check(&v->ask, &v->request.output, "offcpu");
-	if (!err && v->sampled && (v->ask.wakers || v->ask.machine))
+	if (!err && v->sampled && (v->ask.wakers || v->ask.machine || v->ask.paths))
 		return error_format(
 			ERROR_USAGE,
-			"offcpu: --wakers and --by machine need a trace; omit --sampled");
+			"offcpu: --wakers, --critical-path and --by machine need a trace; omit --sampled");
 	if (!err && v->sampled && (v->ask.groups || (v->ask.by_function && !has_fallback(&v->ask))))
 		return error_format(
 			ERROR_USAGE,
@@ -176,7 +176,7 @@ static struct error *measure(struct offcpu_verb *v, struct cli_target *s, struct
 	err = trace(v, s, ret, &refused);
 	if (!err)
 		file->bytes = gospect_trace_bytes(*ret, &file->size);
-	if (!refused || v->ask.groups || v->ask.wakers || v->ask.machine ||
+	if (!refused || v->ask.groups || v->ask.wakers || v->ask.machine || v->ask.paths ||
 	    (v->ask.by_function && !has_fallback(&v->ask)))
 		return err;
 	say("%s; sampling instead", err->message);

@@ -6,7 +6,7 @@
 /* Each names its stack in full, and a hostile trace may have millions. */
 enum { MOST_WAKERS = 1000 };
 
-static const struct gospect_stack *give_stack(struct giving_wakers *g, uint32_t stack)
+const struct gospect_stack *give_stack(struct giving_wakers *g, uint32_t stack)
 {
 	uint64_t *place = map_at(&g->stacks, stack);
 

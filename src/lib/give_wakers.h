@@ -21,4 +21,7 @@ const struct gospect_waker *const *give_wakers(struct giving_wakers *g, const ch
 					       const struct waker *from, size_t count,
 					       size_t *ret_count);
 
+/* Each stack is made once. NULL: no memory. */
+const struct gospect_stack *give_stack(struct giving_wakers *g, uint32_t stack);
+
 #endif

@@ -16,12 +16,15 @@
 #include "lib/trace_spans.h"
 #include "lib/waker_words.h"
 #include "profile/profile_symbols.h"
+#include "requests/critical_path.h"
 #include "requests/inferred_spans.h"
 
 struct gospect_requests {
 	struct requests inner;
 	struct inferred_spans inferred; /* where no label is given */
 	struct span_tables tables;
+	struct history history; /* for critical paths */
+	bool has_paths;
 	regex_t root;
 	bool has_root;
 	uint64_t duration_ns; /* of the trace */
@@ -33,6 +36,7 @@ void gospect_requests_destroy(struct gospect_requests *r)
 		return;
 	requests_release(&r->inner);
 	inferred_spans_release(&r->inferred);
+	history_release(&r->history);
 	span_tables_release(&r->tables);
 	if (r->has_root)
 		regfree(&r->root);
@@ -60,7 +64,12 @@ static struct error *must_check compile(struct gospect_requests *r, const char *
 static struct error *must_check add_span(void *arg, const struct span *span)
 {
 	struct gospect_requests *r = arg;
+	struct error *err = NULL;
 
+	if (r->has_paths && span->moment == SPAN_TIME)
+		err = history_add(&r->history, span);
+	if (err)
+		return err;
 	return r->has_root ? inferred_spans_add(&r->inferred, &r->tables, span)
 			   : requests_add(&r->inner, &r->tables, span);
 }
@@ -75,6 +84,7 @@ static struct error *must_check read_all(struct gospect_requests *r, const void 
 	};
 	struct error *err;
 
+	r->has_paths = o->flags & GOSPECT_REQUESTS_PATHS;
 	r->inner.key = o->label;
 	r->inner.per = o->per;
 	err = trace_spans_read(bytes, size, &how, &r->tables, &r->duration_ns);
@@ -126,6 +136,9 @@ struct gospect_error *gospect_requests_read(const void *bytes, size_t size,
 	o.name = o.name ? o.name : "the trace";
 	if (!err && o.label && o.root)
 		err = error_format(ERROR_USAGE, ".label and .root are mutually exclusive");
+	if (!err && o.flags & ~(uint32_t)GOSPECT_REQUESTS_PATHS)
+		err = error_format(ERROR_USAGE,
+				   "invalid flags 0x%x; see enum gospect_requests_flags", o.flags);
 	if (!err && !o.label)
 		err = compile(r, o.root);
 	if (!err)
@@ -189,6 +202,59 @@ static bool give_places(const struct gospect_requests *r, const struct traced_re
 	return given;
 }
 
+static struct gospect_path_segment give_segment(const struct gospect_requests *r,
+						const struct path_segment *from,
+						const struct gospect_stack *stack)
+{
+	bool waits = from->state == TRACE_WAITING;
+
+	return (struct gospect_path_segment){
+		.begin_ns = from->begin,
+		.end_ns = from->end,
+		.goroutine = from->g,
+		.function = intern_get(&r->tables.texts, from->start),
+		.wait_reason = waits ? intern_get(&r->tables.texts, from->reason) : "",
+		.state = span_state(from->state),
+		.is_unknown = !from->state,
+		.depth = from->depth,
+		.stack = stack,
+	};
+}
+
+static bool give_path(const struct gospect_requests *r, const struct critical_path *path,
+		      struct arena *arena, struct gospect_request *ret)
+{
+	struct gospect_path_segment *segments =
+		given_take(arena, (path->count + 1) * sizeof(*segments));
+	const struct gospect_path_segment **pointers =
+		given_take(arena, (path->count + 1) * sizeof(*pointers));
+	struct giving_wakers giving = {arena, &r->tables, {0}};
+	bool given = segments && pointers;
+
+	for (size_t i = 0; given && i < path->count; i++) {
+		const struct gospect_stack *stack = give_stack(&giving, path->segments[i].stack);
+
+		given = stack;
+		segments[i] = give_segment(r, &path->segments[i], stack);
+		pointers[i] = &segments[i];
+	}
+	map_release(&giving.stacks);
+	ret->path_count = path->count;
+	ret->path = pointers;
+	return given;
+}
+
+static bool find_path(const struct gospect_requests *r, const struct traced_request *from,
+		      struct arena *arena, struct gospect_request *ret)
+{
+	struct critical_path path = {0};
+	bool found = !critical_path_find(&r->history, from->last, from->begin, from->end, &path) &&
+		     give_path(r, &path, arena, ret);
+
+	critical_path_release(&path);
+	return found;
+}
+
 static bool give_request(const struct gospect_requests *r, const struct traced_request *from,
 			 struct arena *arena, struct gospect_request *ret)
 {
@@ -208,7 +274,8 @@ static bool give_request(const struct gospect_requests *r, const struct traced_r
 		.uncertain_ns = from->edge_ns,
 		.is_cut = from->cut,
 	};
-	return give_places(r, from, arena, ret);
+	return give_places(r, from, arena, ret) &&
+	       (!r->has_paths || find_path(r, from, arena, ret));
 }
 
 struct gospect_error *
@@ -334,7 +401,7 @@ static struct error *must_check add_running(struct request_samples *s,
 /* A wait, by who ended it. */
 static struct error *must_check add_ended(struct request_samples *s,
 					  const struct request_place *place,
-					  const struct span_end *ended, const struct waker *times,
+					  const struct span_by *ended, const struct waker *times,
 					  const struct profile_label *label)
 {
 	const struct span_tables *tables = &s->requests->tables;
@@ -367,13 +434,13 @@ static struct error *must_check add_wakers(struct request_samples *s,
 		return NULL;
 	for (size_t i = 0; !err && i < place->waker_count; i++) {
 		const struct waker *w = &place->wakers[i];
-		const struct span_end ended = {true, w->stack, w->g};
+		const struct span_by ended = {true, w->stack, w->g};
 
 		rest.ns -= w->ns;
 		rest.count -= w->count;
 		err = add_ended(s, place, &ended, w, label);
 	}
-	return err ? err : add_ended(s, place, &(struct span_end){0}, &rest, label);
+	return err ? err : add_ended(s, place, &(struct span_by){0}, &rest, label);
 }
 
 static struct error *must_check add_request(struct request_samples *s,

@@ -60,7 +60,7 @@ static bool add_stack(struct waker_words *w, const struct span_tables *tables, u
 }
 
 bool waker_words(struct waker_words *w, const struct span_tables *tables, uint32_t stack,
-		 const char *reason, const struct span_end *ended, struct profile_sample *sample)
+		 const char *reason, const struct span_by *ended, struct profile_sample *sample)
 {
 	bool by_goroutine = ended->is_known && (ended->goroutine || ended->stack);
 

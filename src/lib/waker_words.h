@@ -17,7 +17,7 @@ struct waker_words {
 
 /* Fills in the stack of the sample, of a wait at `stack` for this reason. False: no memory. */
 bool waker_words(struct waker_words *w, const struct span_tables *tables, uint32_t stack,
-		 const char *reason, const struct span_end *ended, struct profile_sample *sample);
+		 const char *reason, const struct span_by *ended, struct profile_sample *sample);
 
 /* Resolves the words, as a function of struct symbol_source. */
 size_t waker_word_frames(const void *tables, uint64_t word, struct go_frame *ret, size_t max);

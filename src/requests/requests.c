@@ -225,6 +225,8 @@ struct error *request_credit(struct traced_request *item, const struct span *spa
 		return &error_no_memory;
 	if (!item->total_ns || span->begin < item->begin)
 		item->begin = span->begin;
+	if (span->end >= item->end)
+		item->last = span->g;
 	if (span->end > item->end)
 		item->end = span->end;
 	item->ns[span->state] += ns;

@@ -33,6 +33,7 @@ struct traced_request {
 	uint32_t name; /* the label's value, or the function; in requests.names */
 	uint32_t per;  /* the value of the second key, or the function; likewise */
 	uint64_t g;    /* the goroutine in which it was first seen */
+	uint64_t last; /* the goroutine in which it was last seen */
 	uint64_t goroutines;
 	uint64_t ns[TRACE_WAITING + 1]; /* by enum trace_status */
 	uint64_t total_ns;              /* of all goroutines together */

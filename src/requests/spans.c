@@ -151,23 +151,28 @@ static void change(struct spans *s, uint64_t g, enum trace_status state, uint32_
 	end_span(s, life);
 	life->since_start = false;
 	life->span.waited_ns = 0;
-	life->span.ended = (struct span_end){0};
+	life->span.ended = (struct span_by){0};
 	life->span.state = state;
 	life->span.reason = reason;
 	if (stack)
 		life->span.stack = add_stack(s, stack);
 }
 
+/* A goroutine did something at this stack. */
+static struct span_by by(struct spans *s, uint64_t g, uint64_t stack)
+{
+	return (struct span_by){.is_known = true,
+				.goroutine = g < TRACE_HELPER_GOID ? g : 0,
+				.stack = stack ? add_stack(s, stack) : 0};
+}
+
 /* Its wait, if it is in one, is ended by a goroutine at this stack. */
-static void end_wait(struct spans *s, uint64_t g, uint64_t by, uint64_t stack)
+static void end_wait(struct spans *s, uint64_t g, uint64_t waker, uint64_t stack)
 {
 	struct life *life = map_find(&s->lives, g) ? life_of(s, g) : NULL;
 
-	if (!life || life->span.state != TRACE_WAITING)
-		return;
-	life->span.ended.is_known = true;
-	life->span.ended.goroutine = by < TRACE_HELPER_GOID ? by : 0;
-	life->span.ended.stack = stack ? add_stack(s, stack) : 0;
+	if (life && life->span.state == TRACE_WAITING)
+		life->span.ended = by(s, waker, stack);
 }
 
 static void create(struct spans *s, const struct trace_step *step, enum trace_status state)
@@ -180,6 +185,7 @@ static void create(struct spans *s, const struct trace_step *step, enum trace_st
 	life->span.stack = add_stack(s, step->arg[1]);
 	life->span.state = state;
 	life->span.begin = s->now;
+	life->span.created = by(s, step->g, step->arg[2]);
 	life->labels_known = true;
 }
 

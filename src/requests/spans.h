@@ -14,9 +14,9 @@
 #include "gotrace/trace_reader.h"
 #include "requests/span_tables.h"
 
-/* How a wait ended. */
-struct span_end {
-	bool is_known;      /* an event of the trace made the goroutine runnable */
+/* Who ended a wait, or created a goroutine. */
+struct span_by {
+	bool is_known;      /* an event of the trace says so */
 	uint32_t stack;     /* where the goroutine that did it stood; 0: not known */
 	uint64_t goroutine; /* that one; 0: none did: a timer or the network poller */
 };
@@ -38,7 +38,8 @@ struct span {
 	uint32_t function;
 	/* Of a wait that began before the trace: how long it had lasted, at least; 0: not known. */
 	uint64_t waited_ns;
-	struct span_end ended; /* of a wait */
+	struct span_by ended;   /* of a wait */
+	struct span_by created; /* the goroutine */
 };
 
 struct spans_options {

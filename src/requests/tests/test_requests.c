@@ -484,9 +484,9 @@ static void wakers_of_a_start_function_add_up_by_stack(void **state)
 	const struct waker *w;
 
 	for (uint64_t i = 0; i < 6; i++) {
-		span.ended = (struct span_end){.is_known = i < 5,
-					       .goroutine = i ? i : 0,
-					       .stack = i == 4 ? 2 : 1};
+		span.ended = (struct span_by){.is_known = i < 5,
+					      .goroutine = i ? i : 0,
+					      .stack = i == 4 ? 2 : 1};
 		assert_null(summary_add(&s, &span));
 	}
 	summary_complete(&s);

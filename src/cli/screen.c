@@ -17,6 +17,7 @@
 #include "base/array.h"
 #include "base/utf8.h"
 #include "cli/stop.h"
+#include "cli/terminals.h"
 
 /* term.h would define macros such as `lines` and `columns`. */
 extern char *tigetstr(const char *name);
@@ -71,6 +72,17 @@ static bool can_move_cursor(void)
 	return *terminal_text("cup");
 }
 
+/* By the name of the locale, as setlocale() looks for it. */
+static bool is_utf8_wanted(void)
+{
+	static const char *const variables[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+	const char *name = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(variables) && !(name && *name); i++)
+		name = getenv(variables[i]);
+	return name && (strcasestr(name, "utf-8") || strcasestr(name, "utf8"));
+}
+
 /* The C library loads the locale's tables when it writes the first character. */
 static void prepare_characters(void)
 {
@@ -78,10 +90,39 @@ static void prepare_characters(void)
 	char bytes[MB_LEN_MAX];
 	wchar_t wide;
 
-	setlocale(LC_CTYPE, "");
+	/* A locale that is not installed is not UTF-8 to the C library, whatever its name says. */
+	if (!setlocale(LC_CTYPE, "") && is_utf8_wanted())
+		setlocale(LC_CTYPE, "C.UTF-8");
 	ascii = strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
 	if (wcrtomb(bytes, L'x', &state) == (size_t)-1 || mbtowc(&wide, "x", 1) < 0)
 		ascii = true;
+}
+
+static const struct terminal *find_built_in(const char *name)
+{
+	for (const struct terminal *t = terminals; t->name; t++)
+		if (name && !strncmp(name, t->beginning, strlen(t->beginning)))
+			return t;
+	return NULL;
+}
+
+/* A machine or container without a description of this terminal gets a built-in one. */
+static SCREEN *open_terminal(void)
+{
+	SCREEN *opened = newterm(NULL, stdout, stdin);
+	const struct terminal *built_in = opened ? NULL : find_built_in(getenv("TERM"));
+	const char *before = getenv("TERMINFO");
+	char *kept = before ? strdup(before) : NULL;
+
+	if (built_in) {
+		setenv("TERMINFO", built_in->description, 1);
+		opened = newterm(built_in->name, stdout, stdin);
+		unsetenv("TERMINFO");
+		if (kept)
+			setenv("TERMINFO", kept, 1);
+	}
+	free(kept);
+	return opened;
 }
 
 /* newterm() changes the terminal's modes and the handler of SIGTSTP. Both are restored until the
@@ -91,7 +132,7 @@ struct error *screen_prepare(void)
 	prepare_characters();
 	tcgetattr(STDIN_FILENO, &modes);
 	sigaction(SIGTSTP, NULL, &stop_before);
-	screen = newterm(NULL, stdout, stdin);
+	screen = open_terminal();
 	if (screen)
 		tcsetattr(STDIN_FILENO, TCSANOW, &modes);
 	if (!screen || !can_move_cursor())

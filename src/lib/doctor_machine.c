@@ -1,5 +1,4 @@
 #include <linux/capability.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "base/user_name.h"
 #include "golayout/golayout.h"
 #include "image/kernel_symbols.h"
 #include "lib/findings.h"
@@ -32,13 +32,10 @@ static void find_kernel(const struct findings *to)
 
 static void find_user(const struct findings *to, const struct access_self *self)
 {
-	struct passwd room, *entry = NULL;
-	char texts[4096];
+	char name[256];
 
-	getpwuid_r(self->uid, &room, texts, sizeof(texts), &entry);
-	if (entry)
-		findings_add(to, true, "user", "%s (uid %u, gid %u)", entry->pw_name, self->uid,
-			     self->gid);
+	if (user_name_find(self->uid, name, sizeof(name)))
+		findings_add(to, true, "user", "%s (uid %u, gid %u)", name, self->uid, self->gid);
 	else
 		findings_add(to, true, "user", "uid %u, gid %u", self->uid, self->gid);
 }

@@ -1,8 +1,8 @@
 #include <linux/capability.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/user_name.h"
 #include "target/access.h"
 
 #define OVERFLOW_ID 65534u
@@ -36,16 +36,16 @@ static const char *ptrace_remedy(const struct access_question *q)
 
 struct error *access_serve_user(void *arg, struct door_call *call)
 {
-	struct passwd *entry;
+	char name[256] = "";
 	uid_t uid = 0;
+	bool found = call->size == sizeof(uid);
 
-	if (call->size == sizeof(uid))
+	if (found)
 		memcpy(&uid, call->bytes, sizeof(uid));
-	entry = call->size == sizeof(uid) ? getpwuid(uid) : NULL;
+	found = found && user_name_find(uid, name, sizeof(name));
 	door_call_drop(call);
-	call->size = entry ? strnlen(entry->pw_name, sizeof(call->bytes)) : 0;
-	if (entry)
-		memcpy(call->bytes, entry->pw_name, call->size);
+	call->size = found ? strlen(name) : 0;
+	memcpy(call->bytes, name, call->size);
 	return NULL;
 }
 

@@ -433,6 +433,13 @@ def test_top_without_a_terminal_suggests_record(states):
         assert t.err().startswith("gospect: unknown terminal type") and t.err().count("\n") == 1
 
 
+def test_a_terminal_without_a_description_gets_one_of_its_family(states):
+    with top("-p", states.pid, env={"TERM": "xterm-nonsense", "LC_ALL": "xx_XX.UTF-8"}) as t:
+        wait_until(lambda: not t.screen().isascii(), 20, "the characters of a UTF-8 terminal")
+        t.press("q")
+        assert t.status() == 0
+
+
 @pytest.mark.alone
 def test_uses_little_of_a_core_with_ten_thousand_goroutines(targets):
     program = targets.start("crowd", args=("-goroutines", "10000"))

@@ -74,6 +74,9 @@ def test_completions_are_asked_by_their_shells(check):
     assert "--flight" in check.options_of_bash("trace") and "--group" not in check.options_of_bash("trace")
     if shutil.which("zsh"):
         assert "--flight" in check.options_of_zsh("trace") and "--group" not in check.options_of_zsh("trace")
+    if shutil.which("fish"):
+        found = check.options_of_fish("trace", "dump")
+        assert "--flight" in found["trace"] - found["dump"] and "--group" in found["dump"] - found["trace"]
 
 
 def test_commands_are_found_in_text_blocks_and_behind_others(check):

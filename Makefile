@@ -6,7 +6,7 @@ MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 SOURCES = $(shell find include examples src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
-.PHONY: attack cycles hostile tsan test-arm64 all arm64 demo test matrix soak fuzz check check-docs check-format accuracy bench install clean
+.PHONY: attack cycles deps dist hostile tsan test-arm64 test-dist all arm64 demo test matrix soak fuzz check check-docs check-format accuracy bench install clean
 
 all: build/build.ninja
 	@ninja -C build
@@ -27,6 +27,20 @@ build-tsan/build.ninja:
 build-check/build.ninja:
 	@scripts/install-deps build
 	@$(MESON) setup build-check --werror
+
+# What building and testing need. `make` installs what building needs when it is missing.
+deps:
+	@scripts/install-deps build test
+
+# What is released, for amd64 and arm64, in dist/: docs/internals/release.md.
+dist:
+	@scripts/install-deps build dist
+	@scripts/make-dist
+
+# Installs, unpacks and runs all of it, in empty folders and fresh systems; builds it a second time: some 10 minutes.
+test-dist: all dist
+	@scripts/install-deps build test test-dist
+	@tests/run --slow tests/dist
 
 # Cross-builds for arm64; tests/arm64/run runs it.
 arm64: build-arm64/build.ninja
@@ -117,4 +131,4 @@ install: all
 	@$(MESON) install -C build
 
 clean:
-	rm -rf build build-arm64 build-asan build-check build-fuzz
+	rm -rf build build-arm64 build-asan build-check build-dist build-fuzz dist

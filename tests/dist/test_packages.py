@@ -1,0 +1,96 @@
+""".deb and .rpm: clean, and installed in fresh systems they record."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from lib import pprof, release
+from lib.golang import ROOT
+
+# A fresh Debian is made once.
+SYSTEMS = ROOT / "build-dist" / "systems"
+
+
+def mirror():
+    lines = subprocess.run(["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)", "Created-By: Packages"],
+                           capture_output=True, text=True, check=True).stdout.splitlines()
+    return next(line.split()[1] for line in lines if line.split()[0] == "bookworm")
+
+
+@pytest.fixture
+def debian(tmp_path):
+    """A fresh Debian 12, without anything that is not essential."""
+    kept = SYSTEMS / "bookworm.tar"
+    if not kept.exists():
+        SYSTEMS.mkdir(parents=True, exist_ok=True)
+        partial = kept.with_suffix(".partial")
+        made = release.run("debootstrap", "--variant=minbase", f"--make-tarball={partial}", "bookworm",
+                           tmp_path / "packages", mirror(), seconds=900)
+        assert made.status == 0, made.text[-2000:] + made.err[-2000:]
+        partial.rename(kept)
+    root = tmp_path / "debian"
+    made = release.run("debootstrap", "--variant=minbase", f"--unpack-tarball={kept}", "bookworm", root, mirror(),
+                       seconds=900)
+    assert made.status == 0, made.text[-2000:] + made.err[-2000:]
+    return root
+
+
+def record_in(root, pid):
+    inside = release.in_root(root)
+    release.run(*inside, "/usr/bin/gospect", "record", "-p", pid, "-d", "2s", "-o", "/out.pb.gz").ok()
+    assert pprof.read(root / "out.pb.gz").samples
+
+
+@pytest.mark.time_limit(1800)
+def test_debs_install_in_a_fresh_debian_and_record(states, debian):
+    shutil.copy(release.deb(), debian)
+    inside = release.in_root(debian)
+    release.run(*inside, "/usr/bin/dpkg", "-i", f"/{release.deb().name}").ok()
+    record_in(debian, states.pid)
+    listed = release.run(*inside, "/usr/bin/dpkg", "-L", "gospect").text.split()
+    manuals = {f"/usr/share/man/man1/{path.name}.gz" for path in (ROOT / "docs" / "reference").glob("*.1")}
+    assert manuals | {"/usr/bin/gospect", "/usr/share/doc/gospect/copyright"} <= set(listed)
+    release.run(*inside, "/usr/bin/dpkg", "--verify", "gospect").ok()
+    release.run(*inside, "/usr/bin/dpkg", "-P", "gospect").ok()
+    assert not (debian / "usr/bin/gospect").exists() and not (debian / "usr/share/doc/gospect").exists()
+
+
+@pytest.mark.parametrize("machine", ["amd64", "arm64"])
+def test_lintian_finds_nothing(machine):
+    done = release.run("lintian", "--allow-root", "--fail-on", "error,warning", "--display-info", "--tag-display-limit", "0",
+                       "--suppress-tags", "spelling-error-in-binary",  # names of instructions
+                       release.deb(machine), env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp", "LC_ALL": "C"})
+    assert done.status == 0 and not re.findall(r"^[EWI]: .*", done.text, re.M), done.text + done.err
+
+
+@pytest.mark.parametrize("machine", ["amd64", "arm64"])
+def test_rpms_have_the_files_of_the_archive(machine, tmp_path):
+    subprocess.run(f"rpm2cpio {release.rpm(machine)} | cpio -idm --quiet", shell=True, cwd=tmp_path, check=True)
+    release.unpack(tmp_path / "archive", machine)
+    unpacked = next((tmp_path / "archive").iterdir())
+    ours = {str(path.relative_to(unpacked)): path.read_bytes() for path in unpacked.rglob("*") if path.is_file()}
+    theirs = {str(path.relative_to(tmp_path / "usr")): path.read_bytes()
+              for path in (tmp_path / "usr").rglob("*") if path.is_file()}
+    assert ours == theirs
+    query = subprocess.run(["rpm", "-qp", "--qf", "%{NAME} %{VERSION} %{ARCH} %{LICENSE}", release.rpm(machine)],
+                           capture_output=True, text=True, check=True).stdout
+    assert query == f"gospect {release.VERSION} {release.DEB_MACHINES[machine]} Apache-2.0"
+
+
+def test_rpms_install_in_an_empty_root_and_record(states, tmp_path):
+    root = tmp_path / "root"
+    root.mkdir()
+    release.run("rpm", "--root", root, "--dbpath", "/var/lib/rpm", "-i", "--nodeps", release.rpm()).ok()
+    record_in(root, states.pid)
+    assert (root / "usr/share/man/man1/gospect.1.gz").exists()
+
+
+def test_the_versions_are_one():
+    first = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)[1]
+    assert first == release.VERSION
+    field = subprocess.run(["dpkg-deb", "-f", release.deb(), "Version"], capture_output=True, text=True, check=True)
+    assert field.stdout.strip() == release.VERSION
+    assert pathlib.Path(release.image()).exists()

@@ -87,9 +87,18 @@ static void sort_first(struct group *groups, size_t count, size_t first)
 	}
 }
 
+/* One of those in parentheses, if it applies. */
+static void add_detail(struct strbuf *line, int *count, bool applies, const char *before,
+		       uint64_t number, const char *after)
+{
+	if (applies)
+		strbuf_addf(line, "%s%s%lu%s", (*count)++ ? ", " : " (", before, number, after);
+}
+
 static void add_group(struct strbuf *line, const struct group *g, bool with_time, bool narrow)
 {
 	const char *function = g->frame ? g->frame->function : "a goroutine at an unknown place";
+	int details = 0;
 	char time[16];
 
 	if (narrow)
@@ -102,12 +111,12 @@ static void add_group(struct strbuf *line, const struct group *g, bool with_time
 	else
 		strbuf_adds(line,
 			    g->frame ? g->frame->function : "a goroutine at an unknown place");
-	if (!*g->cause && g->goroutines == 1)
-		strbuf_addf(line, " (goroutine %lu)", g->goroutine);
-	if (g->count > 1)
-		strbuf_addf(line, " %lu times", g->count);
+	add_detail(line, &details, !*g->cause && g->goroutines == 1, "goroutine ", g->goroutine,
+		   "");
+	add_detail(line, &details, g->count > 1, "", g->count, " times");
 	if (with_time)
-		strbuf_addf(line, " %s", report_time(g->ns, time));
+		strbuf_addf(line, "%s%s", details++ ? ", " : " (", report_time(g->ns, time));
+	strbuf_adds(line, details ? ")" : "");
 }
 
 void report_add_wakers(struct strbuf *line, const struct gospect_waker *const *wakers, size_t count,

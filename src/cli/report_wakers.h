@@ -11,8 +11,8 @@
 /* The innermost frame of the program's own code, else the innermost; NULL: no frames. */
 const struct gospect_frame *telling_frame(const struct gospect_stack *stack);
 
-/* Adds "ended by main.release:12 (goroutine 7) 3 ms, a timer 1 ms"; nothing without wakers. `ns`
- * is the whole time of the waits. Narrow: functions have no path of their package. */
+/* Adds "ended by main.release:12 (goroutine 7, 3 ms), a timer (2 times, 1 ms)"; nothing without
+ * wakers. `ns` is the whole time of the waits. Narrow: functions have no path of their package. */
 void report_add_wakers(struct strbuf *line, const struct gospect_waker *const *wakers, size_t count,
 		       uint64_t ns, bool narrow);
 

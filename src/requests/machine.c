@@ -117,10 +117,10 @@ static void end_stop(struct reading *r)
 	r->stop = 0;
 }
 
-/* The world has stopped when no P is held but that of the goroutine that stops it. */
+/* The world has stopped when no P runs Go code but that of the goroutine that stops it. */
 static void check_stopped(struct reading *r, struct machine_stop *stop)
 {
-	if (r->m->processors.held > 1 || stop->is_stopped)
+	if (r->m->processors.busy > 1 || stop->is_stopped)
 		return;
 	stop->is_stopped = true;
 	stop->stopping_ns = r->now - stop->begin;
@@ -409,7 +409,11 @@ static void enter_syscall(struct reading *r, const struct trace_step *step)
 		g->stack = 0;
 	change(r, g, TRACE_IN_SYSCALL);
 	g->lost = false;
+	if (p)
+		give_up(r, p);
 	hold(r, p, g, PROCESSOR_IN_SYSCALL);
+	if (stop_under_way(r))
+		check_stopped(r, stop_under_way(r));
 }
 
 /* The begin is not known if it was before the trace, or in C. */

@@ -27,10 +27,16 @@ struct processor *processors_of(struct processors *all, uint64_t id)
 	return p;
 }
 
+/* One in a system call does not keep the world from stopping: it is taken at once. */
+static bool is_busy(enum processor_state state)
+{
+	return state == PROCESSOR_SCHEDULING || state == PROCESSOR_RUNNING;
+}
+
 static void set_state(struct processors *all, struct processor *p, enum processor_state state)
 {
-	all->held -= p->state != PROCESSOR_IDLE;
-	all->held += state != PROCESSOR_IDLE;
+	all->busy -= is_busy(p->state);
+	all->busy += is_busy(state);
 	p->state = state;
 }
 

@@ -45,7 +45,7 @@ struct processors {
 	size_t count;
 	size_t capacity;
 	struct map index; /* id -> place in items + 1 */
-	size_t held;      /* the number that is not idle */
+	size_t busy;      /* that run a goroutine, or look for one */
 };
 
 /* Finds or makes the P. NULL: no memory, or the id is too large for any program. */

@@ -77,7 +77,7 @@ def assert_said_in_words(text, waits):
     """Each row has its three longest waits: those for a mutex are among them."""
     said = re.findall(r"ended by main\.release(?:Odd|Even):\d+", text)
     assert len(said) > WORKERS / 2
-    for goroutine in re.findall(r"ended by main\.send:\d+ \(goroutine (\d+)\)", text):
+    for goroutine in re.findall(r"ended by main\.send:\d+ \(goroutine (\d+)[,)]", text):
         assert int(goroutine) in {w["by"] for w in waits if w["func"] == "main.send"}
 
 

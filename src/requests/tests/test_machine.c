@@ -67,10 +67,11 @@ static void a_p_is_in_one_state_at_a_time(void **state)
 	struct processor *p = processors_of(&all, 3), *q = processors_of(&all, 1);
 
 	processor_begin(&all, p, PROCESSOR_RUNNING);
-	assert_int_equal(all.held, 1);
+	assert_int_equal(all.busy, 1);
 	processor_change(&all, p, PROCESSOR_IN_SYSCALL, 100);
+	assert_int_equal(all.busy, 0);
 	processor_change(&all, p, PROCESSOR_IDLE, 130);
-	assert_int_equal(all.held, 0);
+	assert_int_equal(all.busy, 0);
 	processor_change(&all, q, PROCESSOR_SCHEDULING, 40);
 	processor_change(&all, q, PROCESSOR_RUNNING, 45);
 	processors_complete(&all, 1000);

@@ -163,7 +163,12 @@ static int32_t limit_of_type(const char *type)
 {
 	if (!strcmp(type, "runtime.g"))
 		return GOLAYOUT_G_LIMIT;
-	return !strcmp(type, "runtime.m") ? GOLAYOUT_M_LIMIT : MAX_SIZE;
+	if (!strcmp(type, "runtime.m"))
+		return GOLAYOUT_M_LIMIT;
+	if (!strcmp(type, "runtime.sudog") || !strcmp(type, "runtime.hchan") ||
+	    !strcmp(type, "runtime.pollDesc") || !strcmp(type, "runtime.timer"))
+		return GOLAYOUT_WAIT_LIMIT;
+	return MAX_SIZE;
 }
 
 /* The size of the structure that a field is in, as far as fields.def asks for it. */

@@ -62,3 +62,23 @@ size_t golayout_m_bytes(const struct golayout_numbers *n)
 {
 	return bytes_of("runtime.m", n);
 }
+
+size_t golayout_sudog_bytes(const struct golayout_numbers *n)
+{
+	return bytes_of("runtime.sudog", n);
+}
+
+size_t golayout_hchan_bytes(const struct golayout_numbers *n)
+{
+	return bytes_of("runtime.hchan", n);
+}
+
+size_t golayout_poll_bytes(const struct golayout_numbers *n)
+{
+	return bytes_of("runtime.pollDesc", n);
+}
+
+size_t golayout_timer_bytes(const struct golayout_numbers *n)
+{
+	return bytes_of("runtime.timer", n);
+}

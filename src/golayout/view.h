@@ -19,11 +19,18 @@
 /* In Go 1.17 to 1.27, g has 456 bytes at most and m 2,024. */
 #define GOLAYOUT_G_LIMIT 4096
 #define GOLAYOUT_M_LIMIT 8192
+/* Of what a goroutine waits in: sudog, hchan, pollDesc and timer have 280 bytes at most. */
+#define GOLAYOUT_WAIT_LIMIT 512
 
 /* How many bytes have to be read of a g, or an m: up to the end of the last field that fields.def
  * names. At most the limit of a golayout that golayout_open() has accepted. */
 size_t golayout_g_bytes(const struct golayout_numbers *n);
 size_t golayout_m_bytes(const struct golayout_numbers *n);
+/* The same of what goroutines wait in: runtime.sudog, hchan, pollDesc and timer. */
+size_t golayout_sudog_bytes(const struct golayout_numbers *n);
+size_t golayout_hchan_bytes(const struct golayout_numbers *n);
+size_t golayout_poll_bytes(const struct golayout_numbers *n);
+size_t golayout_timer_bytes(const struct golayout_numbers *n);
 
 /* ERROR_CORRUPT: the target's memory is too small for so many g's. Check the count before reading
  * the list of them. */
@@ -36,6 +43,26 @@ struct g_view {
 };
 
 struct m_view {
+	const struct golayout_numbers *n;
+	const uint8_t *bytes;
+};
+
+struct sudog_view {
+	const struct golayout_numbers *n;
+	const uint8_t *bytes;
+};
+
+struct hchan_view {
+	const struct golayout_numbers *n;
+	const uint8_t *bytes;
+};
+
+struct poll_view {
+	const struct golayout_numbers *n;
+	const uint8_t *bytes;
+};
+
+struct timer_view {
 	const struct golayout_numbers *n;
 	const uint8_t *bytes;
 };
@@ -72,6 +99,8 @@ VIEW_FIELD(g, startpc, uint64_t)
 VIEW_FIELD(g, labels, uint64_t)
 VIEW_FIELD(g, bubble, uint64_t)
 VIEW_FIELD(g, sync_group, uint64_t)
+VIEW_FIELD(g, waiting, uint64_t)
+VIEW_FIELD(g, timer, uint64_t)
 
 VIEW_FIELD(m, g0, uint64_t)
 VIEW_FIELD(m, procid, uint64_t)
@@ -82,6 +111,25 @@ VIEW_FIELD(m, id, uint64_t)
 VIEW_FIELD(m, incgo, uint8_t)
 VIEW_FIELD(m, alllink, uint64_t)
 VIEW_FIELD(m, lockedg, uint64_t)
+
+VIEW_FIELD(sudog, g, uint64_t)
+VIEW_FIELD(sudog, next, uint64_t)
+VIEW_FIELD(sudog, elem, uint64_t)
+VIEW_FIELD(sudog, waitlink, uint64_t)
+VIEW_FIELD(sudog, c, uint64_t)
+
+VIEW_FIELD(hchan, qcount, uint64_t)
+VIEW_FIELD(hchan, dataqsiz, uint64_t)
+VIEW_FIELD(hchan, closed, uint32_t)
+VIEW_FIELD(hchan, timer, uint64_t)
+VIEW_FIELD(hchan, recvq, uint64_t)
+VIEW_FIELD(hchan, sendq, uint64_t)
+
+VIEW_FIELD(poll, fd, uint64_t)
+VIEW_FIELD(poll, rg, uint64_t)
+VIEW_FIELD(poll, wg, uint64_t)
+
+VIEW_FIELD(timer, when, uint64_t)
 
 #undef VIEW_FIELD
 

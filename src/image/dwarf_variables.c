@@ -456,6 +456,11 @@ size_t variables_given_up(const struct variables *v)
 	return v->given_up;
 }
 
+const struct go_type *variables_pointee(struct variables *v, const struct go_type *pointer)
+{
+	return pointer->points_to ? go_types_at(&v->types, v->dwarf, pointer->points_to) : NULL;
+}
+
 struct error *variables_at(struct variables *v, uint64_t pc, bool is_return,
 			   const struct variable **ret, size_t *ret_count)
 {

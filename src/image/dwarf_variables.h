@@ -44,6 +44,9 @@ void variables_close(struct variables *v);
 struct error *variables_at(struct variables *v, uint64_t pc, bool is_return,
 			   const struct variable **ret, size_t *ret_count) must_check;
 
+/* The type that a pointer points to; NULL: not known. Valid until variables_close(). */
+const struct go_type *variables_pointee(struct variables *v, const struct go_type *pointer);
+
 /* The number of addresses for which the search for variables was cut short: DWARF may make each
  * cost any amount of time. */
 size_t variables_given_up(const struct variables *v);

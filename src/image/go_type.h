@@ -33,6 +33,7 @@ struct go_type {
 	struct go_member *members; /* of a structure, in the order of the source */
 	size_t count;
 	const struct go_type *element; /* of an array */
+	uint64_t points_to;            /* of a pointer: for variables_pointee(); 0: not known */
 };
 
 #endif

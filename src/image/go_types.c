@@ -124,6 +124,7 @@ static bool set_alias(struct go_types *types, Dwarf_Die *die, struct go_type *ty
 	type->kind = other->kind;
 	type->size = other->size;
 	type->element = other->element;
+	type->points_to = other->points_to;
 	if (other->count) {
 		type->members = calloc(other->count, sizeof(*type->members));
 		if (!type->members)
@@ -134,6 +135,16 @@ static bool set_alias(struct go_types *types, Dwarf_Die *die, struct go_type *ty
 	}
 	type->name = name;
 	return true;
+}
+
+static uint64_t pointee_of(Dwarf_Die *pointer)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Die die;
+
+	if (!dwarf_attr(pointer, DW_AT_type, &attr) || !dwarf_formref_die(&attr, &die))
+		return 0;
+	return dwarf_dieoffset(&die);
 }
 
 /* Fills in the type; false when there is no memory. */
@@ -151,6 +162,7 @@ static bool set_type(struct go_types *types, Dwarf_Die *die, struct go_type *typ
 	case DW_TAG_subroutine_type:
 		type->kind = GO_POINTER;
 		type->size = 8;
+		type->points_to = pointee_of(die);
 		return true;
 	case DW_TAG_structure_type:
 		type->kind = GO_STRUCT;
@@ -166,23 +178,33 @@ static bool set_type(struct go_types *types, Dwarf_Die *die, struct go_type *typ
 	}
 }
 
+static const struct go_type *type_at(struct go_types *types, Dwarf_Die *die, int depth)
+{
+	const uint64_t *known = map_find(&types->by_offset, dwarf_dieoffset(die));
+	struct go_type *type;
+
+	if (known)
+		return (const struct go_type *)(uintptr_t)*known;
+	type = add(types, dwarf_dieoffset(die));
+	return type && set_type(types, die, type, depth + 1) ? type : NULL;
+}
+
 static const struct go_type *type_of(struct go_types *types, Dwarf_Die *entry, int depth)
 {
-	const uint64_t *known;
 	Dwarf_Attribute attr;
 	Dwarf_Die die;
-	struct go_type *type;
 
 	if (depth >= MAX_DEPTH || !dwarf_attr_integrate(entry, DW_AT_type, &attr) ||
 	    !dwarf_formref_die(&attr, &die))
 		return &unknown;
-	known = map_find(&types->by_offset, dwarf_dieoffset(&die));
-	if (known)
-		return (const struct go_type *)(uintptr_t)*known;
-	type = add(types, dwarf_dieoffset(&die));
-	if (!type || !set_type(types, &die, type, depth + 1))
-		return NULL;
-	return type;
+	return type_at(types, &die, depth);
+}
+
+const struct go_type *go_types_at(struct go_types *types, Dwarf *dwarf, Dwarf_Off offset)
+{
+	Dwarf_Die die;
+
+	return dwarf_offdie(dwarf, offset, &die) ? type_at(types, &die, 0) : NULL;
 }
 
 const struct go_type *go_types_of(struct go_types *types, Dwarf_Die *entry)

@@ -19,6 +19,8 @@ struct go_types {
  * and is of kind GO_UNKNOWN; a broken tree may lead back to itself. NULL: no memory.
  */
 const struct go_type *go_types_of(struct go_types *types, Dwarf_Die *entry);
+/* The type with the entry at this offset; NULL: none, or no memory. */
+const struct go_type *go_types_at(struct go_types *types, Dwarf *dwarf, Dwarf_Off offset);
 void go_types_release(struct go_types *types);
 
 #endif

@@ -25,7 +25,12 @@ static const struct inline_layout {
 	[PCLNTAB_GO120] = {0, 4, 8, 16},
 };
 
-enum { PCDATA_INLINE_INDEX = 2, FUNCDATA_INLINE_TREE = 3, FUNCDATA_WRAP_INFO = 7 };
+enum {
+	PCDATA_INLINE_INDEX = 2,
+	FUNCDATA_INLINE_TREE = 3,
+	FUNCDATA_OPEN_DEFERS = 4,
+	FUNCDATA_WRAP_INFO = 7
+};
 
 static bool load_u32(struct bytes b, uint64_t at, uint32_t *ret)
 {
@@ -258,6 +263,20 @@ uint64_t pclntab_wrapped(const struct pclntab *first, uint64_t entry)
 	    !funcdata(f.tab, &f, FUNCDATA_WRAP_INFO, &info) || !load_u32(info, 0, &offset))
 		return entry;
 	return f.tab->text + offset;
+}
+
+bool pclntab_defer_bits(const struct go_func *f, uint64_t *ret)
+{
+	struct bytes info;
+	struct cursor c;
+
+	if (!funcdata(f->tab, f, FUNCDATA_OPEN_DEFERS, &info))
+		return false;
+	c = cursor_of(info.data, info.size, "the deferred calls");
+	if (f->tab->format == PCLNTAB_GO116)
+		cursor_uvarint(&c); /* the size of arguments */
+	*ret = cursor_uvarint(&c);
+	return !c.failed;
 }
 
 uint64_t pclntab_any_funcdata(const struct pclntab *tab)

@@ -150,6 +150,10 @@ const char *pclntab_inlined(const struct go_func *f, size_t i);
  * runtime/trace.go: startPCForTrace). `entry` itself when it is no such wrapper. */
 uint64_t pclntab_wrapped(const struct pclntab *tab, uint64_t entry);
 
+/* How far below the frame's local variables the byte lies that has a bit for each deferred call
+ * that is still to come; false: the function has no such byte (runtime/panic.go: openDeferInfo). */
+bool pclntab_defer_bits(const struct go_func *f, uint64_t *ret);
+
 /* Go 1.17: the address of some function's inline tree, from which the addresses of all follow; or
  * 0. */
 uint64_t pclntab_any_funcdata(const struct pclntab *tab);

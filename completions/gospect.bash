@@ -23,7 +23,7 @@ _gospect() {
 		return
 		;;
 	-f | --format)
-		COMPREPLY=($(compgen -W 'text json folded folded-state pprof speedscope firefox html go perfetto' -- "$cur"))
+		COMPREPLY=($(compgen -W 'text json folded folded-state pprof speedscope firefox html go perfetto dot' -- "$cur"))
 		return
 		;;
 	--unwind)
@@ -36,12 +36,12 @@ _gospect() {
 		;;
 	esac
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'ps dump stack record top trace offcpu report symbolize doctor --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W 'ps dump waits stack record top trace offcpu report symbolize doctor --help --version' -- "$cur"))
 		return
 	fi
 	# What is no option is a target.
 	case $verb:$cur in
-	dump:[!-]* | stack:[!-]* | record:[!-]* | top:[!-]* | trace:[!-]* | offcpu:[!-]* | doctor:[!-]*)
+	dump:[!-]* | waits:[!-]* | stack:[!-]* | record:[!-]* | top:[!-]* | trace:[!-]* | offcpu:[!-]* | doctor:[!-]*)
 		COMPREPLY=($(compgen -W "$(_gospect_targets)" -- "$cur"))
 		return
 		;;
@@ -49,6 +49,9 @@ _gospect() {
 	case $verb in
 	dump)
 		COMPREPLY=($(compgen -W "$target --core $output $filter --runtime --all --group --raw --unwind -h --help" -- "$cur"))
+		;;
+	waits)
+		COMPREPLY=($(compgen -W "$target --core $output --runtime -h --help" -- "$cur"))
 		;;
 	stack)
 		COMPREPLY=($(compgen -W "$target --core $output -g --goid --unwind -h --help" -- "$cur"))

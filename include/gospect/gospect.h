@@ -66,6 +66,7 @@
 #include <gospect/target.h>
 #include <gospect/top.h>
 #include <gospect/trace.h>
+#include <gospect/waits.h>
 #include <gospect/write.h>
 
 #endif

@@ -20,6 +20,7 @@ enum gospect_format {
 	/* As GOSPECT_FOLDED; each stack ends in a frame of its state: "[chan receive]". */
 	GOSPECT_FOLDED_STATE = 8,
 	GOSPECT_FIREFOX = 9, /* JSON, for profiler.firefox.com */
+	GOSPECT_DOT = 10,    /* of waits alone: a graph, for Graphviz */
 };
 
 /* Where output goes, in pieces and in order. It is passed by value. */

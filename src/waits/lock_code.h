@@ -1,0 +1,90 @@
+/*
+ * What the code of a function does with locks, and whether it has one at some place.
+ *
+ * The compiler inlines sync.(*Mutex).Lock, and the function table says which instructions came
+ * from it: the one with a LOCK prefix among them takes the lock, and its operand is the mutex.
+ * Calls that were not inlined have the mutex in RAX. Where the operand comes from, a slot of the
+ * frame or a global variable, is found in the instructions before it. So one frame's memory says
+ * which mutex was meant.
+ *
+ * A function has a lock at a place when it took it on every way there, and did not free it since:
+ * a data flow over the function's instructions. amd64 alone, and nothing of a stripped program's
+ * symbols is needed.
+ */
+#ifndef WAITS_LOCK_CODE_H
+#define WAITS_LOCK_CODE_H
+
+#include "image/image.h"
+
+enum lock_action {
+	LOCK_TAKES,
+	LOCK_TRIES, /* TryLock */
+	LOCK_FREES,
+	LOCK_DONE, /* WaitGroup.Done */
+};
+
+enum lock_base {
+	LOCK_NOWHERE,
+	LOCK_GLOBAL, /* at this address */
+	LOCK_SLOT,   /* a pointer in the frame, so far from the CFA */
+};
+
+/* Where the address of a lock comes from. */
+struct lock_operand {
+	enum lock_base base;
+	int64_t at;
+	int64_t plus;      /* added to what was found there */
+	bool dereferenced; /* then that is the address of a pointer, and `behind` is added to it */
+	int64_t behind;
+};
+
+struct lock_event {
+	enum lock_action action;
+	bool reads; /* RLock, RUnlock */
+	struct lock_operand operand;
+	int line; /* of the function itself */
+};
+
+struct lock_insn {
+	uint32_t offset;
+	uint32_t target; /* of a branch, a number of an instruction; UINT32_MAX: none */
+	uint8_t length;
+	bool ends;      /* the next instruction does not follow it */
+	uint16_t event; /* + 1; 0: none */
+};
+
+struct lock_code {
+	uint64_t entry;
+	struct lock_insn *insns;
+	size_t count;
+	size_t capacity;
+	struct lock_event *events;
+	size_t event_count;
+	size_t event_capacity;
+	bool opaque; /* it has jumps that lead to unknown places */
+};
+
+/* The code of this function; *ret is NULL when it does nothing with locks, or its code cannot be
+ * read. */
+struct error *lock_code_read(const struct image *img, const struct go_func *f,
+			     struct lock_code **ret) must_check;
+void lock_code_destroy(struct lock_code *code);
+
+/* What is known of a lock: a sum of these. */
+enum { LOCK_IS_FREE = 1, LOCK_IS_TAKEN = 2 };
+
+/* A question about one frame. */
+struct lock_question {
+	uint64_t lock;
+	bool reads;
+	const uint64_t *addresses; /* of the locks of the events; 0: not known */
+	uint64_t return_address;   /* where the frame is */
+	int in_progress;           /* the line of the call that is taking this lock now; 0: none */
+	unsigned int before;       /* what is known where the function begins */
+};
+
+/* What is known there; 0 when the place is not reached. */
+struct error *lock_code_ask(const struct lock_code *code, const struct lock_question *q,
+			    unsigned int *ret) must_check;
+
+#endif

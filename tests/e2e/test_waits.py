@@ -1,0 +1,129 @@
+"""gospect waits against what the program knows of itself: tests/programs/waiting."""
+
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+
+import pytest
+
+from lib import golang, gospect
+from lib.params import every_build
+
+LOCKS = ("mutex", "rwmutex", "waitgroup")
+
+
+def waits(*args):
+    return json.loads(gospect.run("waits", "-f", "json", *args).ok().text)
+
+
+def truth_of(program):
+    return json.loads(program.ask("truth"))
+
+
+def cycles(found, key):
+    return {frozenset(step["goroutine"] for step in cycle) for cycle in found[key]}
+
+
+def sets(lists):
+    return {frozenset(ids) for ids in lists or []}
+
+
+def ids(items):
+    return sorted(item["goroutine"] for item in items)
+
+
+def object_of(found, wanted):
+    """The object with the address, or, of one without an address, the one with these waiters."""
+    address = wanted["Address"] if wanted["Address"].startswith("0x") else None
+    match = [o for o in found["objects"] if o["kind"] == wanted["Kind"] and
+             (o["address"] == address if address else set(wanted["Waiters"]) <= set(ids(o["waiters"])))]
+    assert len(match) == 1, (wanted, match)
+    return match[0]
+
+
+def check_object(found, wanted):
+    o = object_of(found, wanted)
+    if wanted["Address"].startswith("0x"):
+        assert ids(o["waiters"]) == sorted(wanted["Waiters"]), wanted
+    holders = {h["goroutine"]: h["certainty"] for h in o["holders"]}
+    if wanted["Kind"] in LOCKS:
+        assert {g for g, certainty in holders.items() if certainty == "proved"} == set(wanted["Holders"] or []), o
+    assert not set(wanted["NotHolders"] or []) & set(holders), o
+    return o
+
+
+@every_build(modes=(golang.PLAIN, golang.STRIPPED))
+def test_waits_knows_waiters_holders_and_deadlocks(targets, version, mode):
+    program = targets.keep("waiting", version, mode)
+    truth, found = truth_of(program), waits(program.pid)
+    assert cycles(found, "cycles") == sets(truth["Deadlocks"])
+    assert cycles(found, "suspicions") == sets(truth["Suspected"])
+    assert not found["unknown"] and not found["truncated"]
+    for wanted in truth["Objects"]:
+        o = check_object(found, wanted)
+        if wanted["Name"] and mode == golang.PLAIN:
+            assert o["name"] == wanted["Name"]
+
+
+def test_the_members_of_objects_are_the_programs(targets):
+    program = targets.keep("waiting", golang.NEWEST)
+    truth, found = truth_of(program), waits(program.pid)
+    channels = [o for o in found["objects"] if o["kind"] == "channel" and o["address"]]
+    assert {(2, 2, False)} == {(o["len"], o["cap"], o["closed"]) for o in channels if o["cap"]}
+    select = [w for o in channels for w in o["waiters"] if w["cases"]]
+    assert sorted(w["side"] for w in select) == ["receive", "send"] and {w["cases"] for w in select} == {2}
+    locked = [o for o in found["objects"] if o["kind"] == "mutex"]
+    assert locked and all(o["locked"] for o in locked)
+    timers = [o for o in found["objects"] if o["kind"] == "timer"]
+    assert any(3500e9 < o["due_ns"] < 3600e9 for o in timers)
+    assert [o["counter"] for o in found["objects"] if o["kind"] == "waitgroup"] == [1]
+    network = [o for o in found["objects"] if o["kind"] == "network"]
+    assert len({o["fd"] for o in network}) == len(network) >= 2
+    for fd in (o["fd"] for o in network):
+        assert os.readlink(f"/proc/{program.pid}/fd/{fd}").startswith(("socket:", "pipe:"))
+
+
+def test_text_says_deadlocks_first_and_dot_draws_them(targets):
+    program = targets.keep("waiting", golang.NEWEST)
+    text = gospect.run("waits", program.pid).ok().text
+    assert text.startswith("deadlock: 2 goroutines wait for each other\n  goroutine ")
+    assert "main.globalFirst" in text and "took it in line" in text
+    graph = gospect.run("waits", program.pid, "-f", "dot").ok().text
+    assert graph.startswith("digraph waits {\n") and graph.endswith("}\n") and graph.count("color=red") >= 70
+
+
+def test_a_healthy_program_has_no_cycle(targets):
+    program = targets.keep("waiting", golang.NEWEST, args=("healthy",))
+    for _ in range(30):
+        found = waits(program.pid)
+        assert not found["cycles"] and not found["suspicions"]
+    for wanted in truth_of(program)["Objects"]:
+        check_object(found, wanted)
+
+
+def test_a_core_file_says_what_the_process_said(tmp_path):
+    pattern = pathlib.Path("/proc/sys/kernel/core_pattern").read_text().strip()
+    if pattern.startswith(("|", "/")):
+        pytest.skip(f"the kernel's cores go elsewhere: core_pattern is {pattern!r}")
+    binary = golang.build("waiting", golang.NEWEST, golang.PLAIN)
+    with subprocess.Popen([binary], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                          env={**os.environ, "GOTRACEBACK": "crash"},
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (-1, -1))) as process:
+        assert process.stdout.readline().startswith(b"ready")
+        process.stdin.write(b"truth\n")
+        process.stdin.flush()
+        truth = json.loads(process.stdout.readline())
+        process.send_signal(signal.SIGABRT)
+        process.wait(30)
+    core, = (p for p in tmp_path.iterdir() if p.name.startswith("core"))
+    found = waits("--core", core)
+    assert cycles(found, "cycles") == sets(truth["Deadlocks"])
+    for wanted in truth["Objects"]:
+        check_object(found, wanted)
+
+
+def test_wrong_formats_are_refused():
+    assert "use text, json or dot" in gospect.run("waits", "-f", "xml", os.getpid()).fails(2)

@@ -28,7 +28,7 @@ static const struct argp_option options[] = {
 	 "with --by label:KEY or --root",
 	 5},
 	{"wakers", KEY_WAKERS, NULL, 0,
-	 "Traces only: make a profile of the waits. Each stack goes on with that of the goroutine that "
+	 "Traces only: make a profile of the waits. Each stack continues with that of the goroutine that "
 	 "ended the wait",
 	 5},
 	{"critical-path", KEY_PATHS, NULL, 0,

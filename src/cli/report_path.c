@@ -10,7 +10,7 @@
 #include "cli/report_wakers.h"
 #include "cli/terminal.h"
 
-/* Segments at one place are added up. GROUPED are told apart, SHOWN are shown. */
+/* Segments at one place are added up. GROUPED are distinguished, SHOWN are printed. */
 enum { GROUPED = 64, SHOWN = 8 };
 
 struct group {

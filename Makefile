@@ -6,7 +6,7 @@ MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 SOURCES = $(shell find include examples src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
-.PHONY: attack cycles deps dist hostile tsan test-arm64 test-dist all arm64 demo test matrix soak fuzz check check-docs check-format accuracy bench install clean
+.PHONY: test-slow arm64-program asan attack cycles deps dist hostile tsan test-arm64 test-dist all arm64 demo test matrix soak fuzz check check-docs check-format accuracy bench install clean
 
 all: build/build.ninja
 	@ninja -C build
@@ -15,6 +15,10 @@ all: build/build.ninja
 build/build.ninja:
 	@scripts/install-deps build
 	@$(MESON) setup build $(MESON_FLAGS)
+
+# With AddressSanitizer and UBSan: tests/run builds it beside the end-to-end tests.
+asan: build-asan/build.ninja
+	@ninja -C build-asan
 
 build-asan/build.ninja:
 	@scripts/install-deps build
@@ -46,6 +50,10 @@ test-dist: all dist
 arm64: build-arm64/build.ninja
 	@ninja -C build-arm64
 
+# Without the unit tests.
+arm64-program: build-arm64/build.ninja
+	@ninja -C build-arm64 gospect
+
 build-arm64/build.ninja:
 	@scripts/install-deps build arm64
 	@root=$$(scripts/arm64-packages libraries) && $(MESON) setup build-arm64 $(MESON_FLAGS) \
@@ -58,21 +66,24 @@ build-fuzz/build.ninja:
 demo: all
 	@examples/demo.sh
 
-# Its last line is "N passed, N failed, N skipped". What needs an emulated machine is test-arm64.
+# Its last line is "N passed, N failed, N skipped". ARM64=1 builds gospect for arm64, too, and runs the
+# tests of it that do not take long; test-arm64 has all of them.
+ARM64 ?=
 test:
 	@scripts/install-deps build test
-	@$(MAKE) --no-print-directory all build-asan/build.ninja
-	@ninja -C build-asan
-	@tests/run
+	@$(MAKE) --no-print-directory all
+	@tests/run $(if $(ARM64),--arm64)
+
+# Every end-to-end test, those that take minutes too: hours.
+test-slow: all asan
+	@tests/run --slow
 
 # Hostile targets, files and users: every test of tests/attack, those that take minutes too.
-attack: all build-asan/build.ninja
-	@ninja -C build-asan
+attack: all asan
 	@tests/run --slow tests/attack
 
 # A program that lies about everything, read by every verb under ASan for HOSTILE_SECONDS (an hour).
-hostile: all build-asan/build.ninja
-	@ninja -C build-asan
+hostile: all asan
 	@HOSTILE_SECONDS=$${HOSTILE_SECONDS:-3600} tests/run --slow tests/attack/test_hostile.py
 
 # What is tested on arm64, and on a kernel with Yama, in an emulated machine: some 7 minutes.
@@ -117,7 +128,7 @@ check: check-format build-check/build.ninja
 
 check-format:
 	@command -v clang-format >/dev/null || scripts/install-deps test
-	@clang-format --dry-run --Werror $(SOURCES)
+	@echo $(SOURCES) | xargs -n 50 -P $$(nproc) clang-format --dry-run --Werror
 
 # The documents against the program: links, options, figures, messages, and every command as printed.
 check-docs: all

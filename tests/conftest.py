@@ -12,7 +12,7 @@ import pytest
 sys.dont_write_bytecode = True
 
 from lib import arm64, golang, gospect, tracing
-from lib.process import Program
+from lib.process import Program, wait_until
 
 LIMIT = 120
 
@@ -27,11 +27,20 @@ def pytest_configure(config):
         raise pytest.UsageError(f"{gospect.BINARY} is missing: run make")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """With -v, xdist has each worker say first which Python it is. As long as that runs, what comes next runs in
+    another thread of the worker; but signals, and with them time limits, are those of the main thread."""
+    wait_until(lambda: node.gateway.remote_status().numexecuting == 0, what="an idle worker")
+    time.sleep(0.1)  # it is counted as idle a moment before it is
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """There is one emulated machine for all tests of it."""
+    """There is one emulated machine for all tests of it: they run in one process."""
     for item in items:
-        if "arm64_machine" in item.fixturenames:
-            item.add_marker("alone")
+        if {"arm64_machine", "closed_machine"} & set(item.fixturenames):
+            item.add_marker("emulated")
 
 
 class TimeIsUp(Exception):

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from lib import golang, scheduling, tracing
-from lib.process import status, wait_until
+from lib.process import busy_loops, status, wait_until
 
 pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="only root may lend priorities"),
               pytest.mark.alone, pytest.mark.time_limit(300)]
@@ -23,15 +23,8 @@ OWN = ({"policy": scheduling.OTHER, "nice": 3, "slack": 123456},
        {"policy": scheduling.OTHER})
 
 
-@contextlib.contextmanager
-def busy_machine(hogs=2 * (os.cpu_count() or 1)):
-    processes = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(hogs)]
-    try:
-        yield
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+def busy_machine():
+    return busy_loops(2 * (os.cpu_count() or 1))
 
 
 @pytest.fixture

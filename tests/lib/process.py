@@ -1,11 +1,13 @@
 """Starts programs, talks to them, and checks that they are unharmed."""
 
+import contextlib
 import ctypes
 import os
 import pathlib
 import select
 import signal
 import subprocess
+import threading
 import time
 
 PR_SET_PDEATHSIG = 1
@@ -37,6 +39,58 @@ def wait_until(condition, seconds=10, what="it"):
     while not condition():
         assert time.monotonic() < end, f"waited {seconds} s for {what}"
         time.sleep(0.01)
+
+
+class CpuMeter:
+    """How much CPU time a program has used by any moment of the block, also of a recording that began late in it
+    because the machine was busy."""
+
+    def __init__(self, program, between=0.01):
+        self._program, self._between = program, between
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._go_on_reading)
+        self._readings = []  # (time in ns since 1970, CPU seconds)
+
+    def _read(self):
+        self._readings.append((time.time_ns(), self._program.cpu_seconds()))
+
+    def _go_on_reading(self):
+        while not self._over.wait(self._between):
+            self._read()
+
+    def __enter__(self):
+        self._read()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        self._thread.join()
+        self._read()
+
+    def _at(self, moment):
+        for (before, used), (after, later) in zip(self._readings, self._readings[1:]):
+            if before <= moment <= after:
+                return used + (later - used) * (moment - before) / (after - before)
+        raise AssertionError(f"no CPU time was read about {moment}: {self._readings[:1]} to {self._readings[-1:]}")
+
+    def seconds_of(self, profile):
+        """While the profile was recorded."""
+        return self._at(profile.time_ns + profile.duration_ns) - self._at(profile.time_ns)
+
+
+@contextlib.contextmanager
+def busy_loops(count, sessions=0):
+    """So many processes want a processor all the time, the first `sessions` of them in sessions of their own.
+    Wherever they are, they end with the tests, also when those are killed."""
+    loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"], preexec_fn=_in_child,
+                              start_new_session=i < sessions) for i in range(count)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
 
 
 class Program:

@@ -120,11 +120,12 @@ def profile():
     """A CPU profile of the program by Go itself, for builds with -pgo; one does for all."""
     folder, copy = sources(golang.NEWEST)
     file = folder / "cpu.pprof"
-    if not file.exists():
-        partial, binary = folder / f"cpu.{os.getpid()}", folder / "profiled"
-        go_build(golang.NEWEST, copy, binary, ["-tags=profile"], False)
-        subprocess.run([binary, partial], check=True, timeout=60)
-        partial.rename(file)
+    with golang.building(file):
+        if not file.exists():
+            partial, binary = folder / f"cpu.{os.getpid()}", folder / "profiled"
+            go_build(golang.NEWEST, copy, binary, ["-tags=profile"], False)
+            subprocess.run([binary, partial], check=True, timeout=60)
+            partial.rename(file)
     return file
 
 

@@ -1,14 +1,12 @@
 """The checks of every build: see tests/matrix/run."""
 
 import collections
-import os
-import pathlib
 import subprocess
 import time
 
 from lib import golang, gospect, gotrace, pprof, traceback
 from lib import tracing as agent
-from lib.process import Program
+from lib.process import CpuMeter, Program
 from lib.traced import tracing
 from matrix import builds
 
@@ -46,26 +44,19 @@ def check_dump(program, version, build):
           "dump: goroutines through C")
 
 
-def cpu_seconds(pid):
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def record(program, file):
+def record(program, file, seconds):
     """(what record said, the profile, the CPU that the program used while it was recorded)."""
     check(program.ask("spin") == "done", "it does not spin")
-    before, start = cpu_seconds(program.pid), time.monotonic()
-    said = gospect.run("record", "-p", program.pid, "-d", "1", "-o", file).ok().err.strip()
-    used, passed = cpu_seconds(program.pid) - before, time.monotonic() - start
+    with CpuMeter(program) as meter:
+        said = gospect.run("record", "-p", program.pid, "-d", seconds, "-o", file).ok().err.strip()
     profile = pprof.read(file)
-    # gospect takes its time to begin and to end.
-    return said, profile, used * profile.duration_ns / 1e9 / passed
+    return said, profile, meter.seconds_of(profile)
 
 
 def check_record(program, build, folder):
     # Where others leave the program no time to compute, a recording shows nothing of it.
-    for _ in range(TRIES):
-        said, profile, used = record(program, folder / "matrix.pb.gz")
+    for i in range(TRIES):
+        said, profile, used = record(program, folder / "matrix.pb.gz", 2 if i else 1)
         if used > ENOUGH_CPU:
             break
     check(used > ENOUGH_CPU, f"record: the machine is too busy, the program got {used:.2f} s of it")

@@ -3,9 +3,10 @@
 Each parser is fed, through the entry point of its fuzz target, with inputs of 64 KB, 256 KB and 1 MB
 in which parts of a good one are there again and again, with and without counts that lie. A byte may
 take 2 us of processor time and 256 bytes of memory, beside 0.5 s and 64 MB for all (tests/fuzz/replay.c).
-More rounds, with inputs that are harder to find: `tests/run --slow attack -k linear`.
+`ROUNDS=20 tests/run -k linear` takes more rounds.
 """
 
+import os
 import re
 import subprocess
 
@@ -14,7 +15,7 @@ import pytest
 from lib import gospect
 
 BUILD = gospect.BINARY.parent / "tests" / "fuzz"
-ROUNDS = 3
+ROUNDS = int(os.environ.get("ROUNDS", 2))
 # What reads what: an ELF file and its build information (buildinfo, layout), function tables, DWARF
 # types, variables and call frames, core files and their notes, recordings, traces, raw dumps, memory.
 TARGETS = ("buildinfo", "core", "dwarf", "fixture", "go_trace", "labels", "layout", "stale_agent",

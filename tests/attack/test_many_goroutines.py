@@ -9,7 +9,7 @@ import pytest
 
 from lib import golang, hostile
 
-pytestmark = [hostile.NEEDS_ROOT, pytest.mark.alone]
+pytestmark = hostile.NEEDS_ROOT
 
 COUNT = 33_000_000
 CLAIM = rf"claims {COUNT} goroutines, more than its memory can hold"
@@ -26,5 +26,4 @@ def test_invented_goroutines_are_refused(stride):
                          ["record", "-p", pid, "-d", "1", "-o", "x.pb.gz"]):
                 result = hostile.measure(*verb)
                 assert re.search(CLAIM, result.err) or verb == ["ps"], result.err
-                assert result.seconds < 5 and result.resident < 150 << 20, (verb, result.seconds,
-                                                                            result.resident)
+                assert result.cpu < 3 and result.resident < 150 << 20, (verb, result.cpu, result.resident)

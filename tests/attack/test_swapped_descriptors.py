@@ -5,7 +5,7 @@ The target's other threads run meanwhile. An older gospect truncated and overwro
 """
 
 import os
-import time
+import pathlib
 
 import pytest
 
@@ -25,9 +25,14 @@ every_file = pytest.mark.parametrize("name", FILES)
 
 @pytest.fixture
 def swapper():
-    program = Hostile(golang.build("swapper", golang.NEWEST))
+    """Its threads come before all others, or it would be too slow for gospect where others are at work."""
+    with open("stderr", "wb") as stderr:
+        program = Hostile(golang.build("swapper", golang.NEWEST), stderr=stderr)
+    for thread in os.listdir(f"/proc/{program.pid}/task"):
+        os.setpriority(os.PRIO_PROCESS, int(thread), -10)
     yield program
     program.stop()
+    print(pathlib.Path("stderr").read_text(errors="replace"))
 
 
 @pytest.fixture
@@ -57,7 +62,7 @@ def swapped(program, kind, name, file, tmp_path):
     before = int(program.ask("done"))
     assert program.ask(f"arm {kind} {name} {file}") == "armed"
     result = trace(program, tmp_path)
-    time.sleep(2.1)  # it tidies up
+    assert program.ask("disarm") == "disarmed"
     return result if int(program.ask("done")) > before else None
 
 
@@ -92,7 +97,7 @@ def test_shared_memory_that_the_target_makes_shorter_does_not_kill_gospect(swapp
         assert swapper.ask("arm shrink gospect-data /dev/null") == "armed"
         result = trace(swapper, tmp_path, 1)
         assert result.status in (0, 1), result.err
-        time.sleep(2.1)
+        assert swapper.ask("disarm") == "disarmed"
         if swapper.ask("done") != "0":
             break
     assert swapper.ask("done") != "0", "it was never fast enough"

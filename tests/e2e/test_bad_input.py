@@ -210,14 +210,14 @@ def test_a_target_that_is_killed_during_a_dump():
     binary = golang.build("states", golang.NEWEST, golang.STRIPPED)
     statuses = set()
     took = 0
-    for i in range(60):
+    for i in range(30):
         program = Program(binary, "-only=chan", "-extra=3000")
         if i % 10 == 0:
             start = time.monotonic()
             gospect.run("dump", "-p", program.pid).ok()
             took = time.monotonic() - start
         process = gospect.start("dump", "-p", program.pid)
-        time.sleep(took * i / 40)
+        time.sleep(took * i / 20)
         program.process.kill()
         out, err = process.communicate(timeout=20)
         program.stop()
@@ -282,8 +282,8 @@ def test_memory_that_is_garbage(stopped, share):
     words = list(memory.words())
     for seed in range(8):
         source = random.Random(seed)
-        for address, value in source.sample(words, int(len(words) * share)):
-            memory.write(address, struct.pack("<Q", spoiled_word(source, value)))
+        memory.write_all((address, struct.pack("<Q", spoiled_word(source, value)))
+                         for address, value in source.sample(words, int(len(words) * share)))
         status = acceptable_garbage(gospect.run("dump", "-p", program.pid, "--all", seconds=20))
         if share == 1.0:
             assert status == 1, "nothing was left that could be believed"

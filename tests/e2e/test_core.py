@@ -68,12 +68,15 @@ def assert_as_it_said(death, version):
     return words
 
 
-@every_build(modes=MODES)
-@pytest.mark.parametrize("how,message", [
-    ("panic", "it is over"), ("error", "failure 42"), ("number", "-7"),
-    ("again", "first; then panic: second"),
-    ("nil", "runtime error: invalid memory address or nil pointer dereference"),
-    ("index", "runtime error: index out of range [13] with length 3"), ("throw", None)])
+# Each build dies in one way, and one build of each version in all of them.
+DEATHS = (("error", "failure 42"), ("number", "-7"), ("again", "first; then panic: second"),
+          ("nil", "runtime error: invalid memory address or nil pointer dereference"),
+          ("index", "runtime error: index out of range [13] with length 3"), ("throw", None))
+CRASHES = [*((version, mode, "panic", "it is over") for version in golang.VERSIONS for mode in MODES),
+           *((version, golang.STRIPPED, *death) for version in golang.VERSIONS for death in DEATHS)]
+
+
+@pytest.mark.parametrize("version,mode,how,message", CRASHES, ids=[f"{how}-go{v}-{m}" for v, m, how, _ in CRASHES])
 def test_crash_is_what_the_program_said(tmp_path, version, mode, how, message):
     death = Death(tmp_path, golang.build("crash", version, mode), how, "spin")
     words = assert_as_it_said(death, version)

@@ -10,10 +10,8 @@ import pytest
 
 from lib import calls, golang, gospect, pprof
 
-pytestmark = pytest.mark.alone
-
 PROGRAMS = ["http", "json", "pingpong"]
-SECONDS, HZ = 4, 400
+SECONDS, HZ = 3, 400
 SECCOMP = gospect.ROOT / "tests" / "lib" / "seccomp.py"
 # Of 30 functions one is off by 4 standard errors once in 500 times.
 MOST_SIGMAS = 4
@@ -119,6 +117,7 @@ def work(sample):
     return sample.labels.get("work")
 
 
+@pytest.mark.alone
 # Up to Go 1.23 labels are a map, up to 1.20 crypto/sha256 uses the g register.
 @pytest.mark.parametrize("name, version", [*((name, golang.NEWEST) for name in PROGRAMS),
                                            ("http", "1.20.14")])

@@ -17,6 +17,11 @@ from lib.process import Program, wait_until
 
 HANDLER = "net/http.serverHandler.ServeHTTP"
 MODES = (golang.PLAIN, golang.PIE)
+# Each version, and either way to reach the agent from the code.
+PAIRS = ((golang.OLDEST, golang.PIE), (golang.MIDDLE, golang.PLAIN), (golang.NEWEST, golang.PIE))
+if "ALL_VERSIONS" in os.environ:
+    PAIRS = tuple((version, mode) for version in golang.VERSIONS for mode in MODES)
+every_pair = pytest.mark.parametrize("version,mode", PAIRS, ids=[f"go{v}-{m}" for v, m in PAIRS])
 CYCLES = int(os.environ.get("TRACE_CYCLES", 5))  # of attaching and detaching in a storm
 
 
@@ -76,8 +81,7 @@ def assert_agree(calls, rows, within=False):
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("mode", MODES)
-@every_version()
+@every_pair
 def test_a_handler_that_never_waits_is_seen_from_its_call_to_its_return(handlers, version, mode,
                                                                         tmp_path):
     program = handlers(version, mode)
@@ -171,8 +175,7 @@ def test_a_hijacked_connection_ends_no_later_than_its_handler(handlers, version,
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("mode", MODES)
-@every_version()
+@every_pair
 def test_functions_that_are_named_are_seen(handlers, version, mode, tmp_path):
     program = handlers(version, mode)
     # Of recursion the outermost call counts.

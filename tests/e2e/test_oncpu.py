@@ -3,6 +3,7 @@
 import pytest
 
 from lib import callers, golang, gospect, pprof
+from lib.process import CpuMeter
 
 
 def on_cpu(program, path, *args, seconds=2):
@@ -36,11 +37,10 @@ def test_running_stacks_end_at_the_start_function(targets, tmp_path, version):
     assert whole / total > 0.9
 
 
-@pytest.mark.alone
 def test_cpu_time_is_what_the_kernel_says(targets, tmp_path):
     program = targets.start("callers")
-    before = program.cpu_seconds()
-    profile = on_cpu(program, tmp_path / "p.pb.gz")
-    used = program.cpu_seconds() - before
+    with CpuMeter(program) as meter:
+        profile = on_cpu(program, tmp_path / "p.pb.gz")
+    used = meter.seconds_of(profile)
     seen = sum(s.values["cpu"] for s in profile.samples) / 1e9
     assert seen == pytest.approx(used, rel=0.1, abs=0.1)

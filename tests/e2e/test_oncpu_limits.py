@@ -28,14 +28,13 @@ def finish(recorder, path):
     return words, pprof.read(path)
 
 
-@pytest.mark.alone
 def test_threads_that_come_and_go_are_seen(targets, tmp_path):
     program = targets.start("switches", args=("threads",))
     path = tmp_path / "p.pb.gz"
-    before = program.cpu_seconds()
     # Each thread's clock begins at 0: what ends within a period has no sample.
-    _, profile = finish(record(program, path, "-d", "4", "-r", "5000"), path)
-    used = program.cpu_seconds() - before
+    with process.CpuMeter(program) as meter:
+        _, profile = finish(record(program, path, "-d", "4", "-r", "5000"), path)
+    used = meter.seconds_of(profile)
     assert profile.total("cpu") / 1e9 == pytest.approx(used, rel=0.3, abs=0.1)
     spinning = [s for s in profile.samples if s.stack[0] == "main.spin"]
     whole = sum(s.values["cpu"] for s in spinning if s.stack[-1].startswith("main.threads.func"))
@@ -73,13 +72,12 @@ def test_lost_samples_are_counted(targets, tmp_path):
 QUEUE = "--run-queue had no effect"
 
 
-@pytest.mark.alone
 def test_waits_for_a_cpu_take_nothing_from_cpu_time(targets, tmp_path):
     program = targets.start("ledger", args=("-each=3",), env={"GOMAXPROCS": "8"})
     path = tmp_path / "p.pb.gz"
-    before = program.cpu_seconds()
-    words, profile = finish(record(program, path, "-d", "3", "--run-queue"), path)
-    used = program.cpu_seconds() - before
+    with process.CpuMeter(program) as meter:
+        words, profile = finish(record(program, path, "-d", "3", "--run-queue"), path)
+    used = meter.seconds_of(profile)
     assert QUEUE not in words
     assert profile.total("cpu") / 1e9 == pytest.approx(used, rel=0.3, abs=0.1)
     assert {"main.crunch", "main.mash"} <= {f for s in profile.samples for f in s.stack}

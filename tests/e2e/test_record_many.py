@@ -62,8 +62,8 @@ def split(time_of):
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("count", [2, 5])
-def test_each_process_has_its_own_time_and_that_of_a_recording_of_it_alone(started, tmp_path, count):
+def test_each_process_has_its_own_time_and_that_of_a_recording_of_it_alone(started, tmp_path):
+    count = 5
     versions = [VERSIONS[i % len(VERSIONS)] for i in range(count)]
     programs = [started(f"split-{i}", version=v) for i, v in enumerate(versions)]
     before = spent(programs)
@@ -73,9 +73,14 @@ def test_each_process_has_its_own_time_and_that_of_a_recording_of_it_alone(start
     together = pprof.read(tmp_path / "all.pb.gz")
     assert together.duration_ns == pytest.approx(4e9, rel=0.05)
     assert {s.labels["pid"] for s in together.samples} == {str(p.pid) for p in programs}
+    path_of = [tmp_path / f"alone-{i}.pb.gz" for i in range(count)]
+    recordings = [gospect.start("record", "-p", program.pid, "-d", 2, *gospect.BUDGET, "-o", path)
+                  for program, path in zip(programs, path_of)]
+    for recording in recordings:
+        _, words = recording.communicate(timeout=60)
+        assert recording.returncode == 0, words
     for i, program in enumerate(programs):
-        record(tmp_path / "alone.pb.gz", "-p", program.pid, seconds=2)
-        alone = pprof.read(tmp_path / "alone.pb.gz")
+        alone = pprof.read(path_of[i])
         part = of(together, program.pid)
         assert {s.labels["command"] for s in part.samples} == {f"split-{i}"}
         assert split(part.time) == pytest.approx(split(lambda f: after[i][f] - before[i].get(f, 0)), abs=0.06)

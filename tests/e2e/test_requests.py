@@ -13,7 +13,7 @@ from lib.params import every_version
 from lib.process import wait_until
 from lib.traced import incidents
 
-REQUESTS, WORKERS = 10000, 8
+REQUESTS, WORKERS = 4000, 8
 # What only waits; asking another goroutine, or making one, is work as well.
 WAITS = {"mutex": "main.doMutex", "channel": "main.doChannel", "sleep": "main.doSleep",
          "syscall": "main.doSyscall"}

@@ -51,7 +51,7 @@ def test_stacks_that_are_not_kept_are_counted_and_said(targets, tmp_path):
 
 
 def headers_in_a_tick(program, path):
-    gospect.run("record", "-p", program.pid, "-d", 6, "--budget", 100, "-r", 50, "-o", path).ok()
+    gospect.run("record", "-p", program.pid, "-d", 3, "--budget", 100, "-r", 50, "-o", path).ok()
     comments = "\n".join(pprof.read(path).comments)
     return float(re.search(r"([\d.]+) headers read in a tick", comments).group(1))
 

@@ -121,7 +121,7 @@ def test_busy_goroutines_are_not_counted_less(targets, tmp_path, version):
     program = targets.start("churn", version,
                             args=("-workers=0", "-pairs=4", "-nappers=8", "-rest=20ms"))
     before = json.loads(program.ask("times"))
-    gospect.run("record", "-p", program.pid, "-d", 8, "-r", 500, "--budget", 50, "-o",
+    gospect.run("record", "-p", program.pid, "-d", 4, "-r", 500, "--budget", 50, "-o",
                 tmp_path / "churn.pb.gz").ok()
     after = json.loads(program.ask("times"))
     profile = pprof.read(tmp_path / "churn.pb.gz")

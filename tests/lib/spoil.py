@@ -8,6 +8,8 @@ import shutil
 import struct
 import subprocess
 
+PAGE = 4096
+
 
 def sections(binary):
     """name -> (offset, size, address) of an ELF file."""
@@ -67,13 +69,12 @@ def writable_ranges(pid):
 
 
 def resident_parts(pid, start, end):
-    page = 4096
     with open(f"/proc/{pid}/pagemap", "rb") as file:
-        file.seek(start // page * 8)
-        data = file.read((end - start) // page * 8)
+        file.seek(start // PAGE * 8)
+        data = file.read((end - start) // PAGE * 8)
     count = len(data) // 8
     present = [entry >> 63 for entry in struct.unpack(f"{count}Q", data)]
-    return [(start + i * page, page) for i in range(count) if present[i]]
+    return [(start + i * PAGE, PAGE) for i in range(count) if present[i]]
 
 
 class Memory:
@@ -90,6 +91,17 @@ class Memory:
     def write(self, address, data):
         self.saved.append((address, os.pread(self.fd, len(data), address)))
         os.pwrite(self.fd, data, address)
+
+    def write_all(self, changes):
+        """(address, bytes) of words, a page at a time."""
+        pages = {}
+        for address, data in changes:
+            page = address & -PAGE
+            if page not in pages:
+                pages[page] = bytearray(os.pread(self.fd, PAGE, page))
+            pages[page][address - page:address - page + len(data)] = data
+        for page, data in pages.items():
+            self.write(page, bytes(data))
 
     def restore(self):
         while self.saved:

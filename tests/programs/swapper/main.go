@@ -3,12 +3,13 @@
 //
 // It prints "ready PID" and obeys lines on standard input:
 //
-//	arm KIND NAME FILE  waits 2 s for a file in memory of that name, and then, KIND
+//	arm KIND NAME FILE  waits for a file in memory of that name, and then, KIND
 //	                    path    puts an O_PATH descriptor of FILE in its place
 //	                    open    puts an open descriptor of FILE in its place
-//	                    shrink  keeps a descriptor of it, and makes the file empty from then on
+//	                    shrink  keeps a descriptor of it, and makes the file empty, again and again
 //	                    grow    makes the file large at once, and seals its size
 //	                    prints "armed"
+//	disarm              closes what it has put there, or waits no more; prints "disarmed"
 //	done                prints how often it has done so
 //	check               "ok"
 package main
@@ -30,17 +31,25 @@ const (
 	addSeals  = 1033 // F_ADD_SEALS
 	sealSize  = 6    // F_SEAL_SHRINK | F_SEAL_GROW
 	largeSize = 1 << 40
-	patience  = 2 * time.Second
+	patience  = 10 * time.Second
 )
 
-var done int64
+var (
+	done  int64
+	over  int32 // what is armed shall end
+	ended chan bool
+)
+
+func isOver(end time.Time) bool {
+	return atomic.LoadInt32(&over) != 0 || time.Now().After(end)
+}
 
 // await returns when the descriptor is that of a file in memory of that name; false: none came.
 func await(fd int, name string) bool {
 	link := append([]byte(fmt.Sprintf("/proc/self/fd/%d", fd)), 0)
 	wanted := "/memfd:" + name + " (deleted)"
 	found := make([]byte, 100)
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := time.Now().Add(patience); !isOver(end); {
 		n, _, err := syscall.RawSyscall(syscall.SYS_READLINK, uintptr(unsafe.Pointer(&link[0])),
 			uintptr(unsafe.Pointer(&found[0])), uintptr(len(found)))
 		if err == 0 && string(found[:n]) == wanted {
@@ -69,7 +78,7 @@ func act(kind string, theirs, ours int) {
 	case "shrink":
 		kept, _ := syscall.Dup(theirs)
 		atomic.AddInt64(&done, 1)
-		for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+		for end := time.Now().Add(patience); !isOver(end); {
 			syscall.Ftruncate(kept, 0)
 		}
 		syscall.Close(kept)
@@ -86,15 +95,20 @@ func arm(kind, name, file string) {
 	}
 	syscall.Close(free)
 	armed := make(chan bool)
+	ended = make(chan bool)
+	atomic.StoreInt32(&over, 0)
 	go func() {
 		runtime.LockOSThread()
 		armed <- true
 		if await(free, name) {
 			act(kind, free, ours)
-			time.Sleep(time.Second)
+			for end := time.Now().Add(patience); !isOver(end); {
+				time.Sleep(time.Millisecond)
+			}
 			syscall.Close(free)
 		}
 		syscall.Close(ours)
+		close(ended)
 	}()
 	<-armed
 }
@@ -116,6 +130,10 @@ func main() {
 		case "arm":
 			arm(words[1], words[2], words[3])
 			fmt.Println("armed")
+		case "disarm":
+			atomic.StoreInt32(&over, 1)
+			<-ended
+			fmt.Println("disarmed")
 		case "done":
 			fmt.Println(atomic.LoadInt64(&done))
 		default:

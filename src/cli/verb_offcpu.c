@@ -23,7 +23,7 @@ static const struct argp_option options[] =
 	{{"max-size", KEY_MAX_SIZE, "MB", 0,
 	  "Stop when the trace, which is in memory, has this size (256)", 4},
 	 {"max-pause", KEY_MAX_PAUSE, "DURATION", 0,
-	  "Refuse to trace when the expected pause of the target is longer; it grows by about 8 us "
+	  "Refuse to trace when the expected pause of the target is longer; it grows by about 3 us "
 	  "a thread",
 	  4},
 	 {"sampled", KEY_SAMPLED, NULL, 0,

@@ -30,7 +30,7 @@ static const struct argp_option options[] =
 	 {"stack-depth", KEY_STACK_DEPTH, "N", 0,
 	  "Record at most this many frames of a stack (32); 0 records none", 4},
 	 {"max-pause", KEY_MAX_PAUSE, "DURATION", 0,
-	  "Refuse to trace when the expected pause of the target is longer; it grows by about 8 us "
+	  "Refuse to trace when the expected pause of the target is longer; it grows by about 3 us "
 	  "a thread",
 	  4},
 	 {"root", KEY_ROOT, "REGEX", 0,

@@ -47,15 +47,15 @@ static const uint8_t *curg_of(const struct on_systemstack *s, size_t i)
 	return s->g_bytes + i * s->g_size;
 }
 
-/* Both of our threads read half of them. */
-struct half_reads {
+/* Each of our threads reads a part of them. */
+struct part_reads {
 	struct target *t;
 	const struct runtime_words *words;
 	struct on_systemstack *s;
-	size_t middle; /* where the second one begins */
+	size_t parts;
 };
 
-static struct error *must_check read_curgs(struct half_reads *r, size_t from, size_t to)
+static struct error *must_check read_curgs(struct part_reads *r, size_t from, size_t to)
 {
 	struct on_systemstack *s = r->s;
 
@@ -69,7 +69,7 @@ static struct error *must_check read_curgs(struct half_reads *r, size_t from, si
 	return target_read_each(r->t, s->ranges + from, to - from, s->ok + from);
 }
 
-static struct error *must_check read_goroutines(struct half_reads *r, size_t from, size_t to)
+static struct error *must_check read_goroutines(struct part_reads *r, size_t from, size_t to)
 {
 	struct on_systemstack *s = r->s;
 	struct error *err;
@@ -90,10 +90,10 @@ static struct error *must_check read_goroutines(struct half_reads *r, size_t fro
 }
 
 /* Unreadable memory counts as 0. */
-static struct error *must_check read_half(void *arg, bool second)
+static struct error *must_check read_part(void *arg, unsigned int part)
 {
-	struct half_reads *r = arg;
-	size_t from = second ? r->middle : 0, to = second ? r->s->count : r->middle;
+	struct part_reads *r = arg;
+	size_t from = r->s->count * part / r->parts, to = r->s->count * (part + 1) / r->parts;
 	struct error *err = read_curgs(r, from, to);
 
 	return err ? err : read_goroutines(r, from, to);
@@ -116,10 +116,10 @@ static uint64_t caller_at(const struct on_systemstack *s, const struct runtime_w
 }
 
 struct error *on_systemstack_read(struct target *t, const struct runtime_words *words,
-				  struct second_tracer *second, struct on_systemstack *s)
+				  struct helpers *helpers, struct on_systemstack *s)
 {
-	struct half_reads reads = {t, words, s, second ? s->count / 2 : s->count};
-	struct error *err = second_tracer_share(second, read_half, &reads);
+	struct part_reads reads = {t, words, s, helpers_count(helpers) + 1};
+	struct error *err = helpers_share(helpers, read_part, &reads);
 
 	s->caller_count = 0;
 	for (size_t i = 0; !err && i < s->count; i++) {

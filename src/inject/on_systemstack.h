@@ -42,10 +42,9 @@ struct error *on_systemstack_prepare(struct target *t, const struct runtime_word
 				     struct on_systemstack *s) must_check;
 
 /* Fills in the callers; mostly in two system calls. Where memory cannot be read there is no caller.
- * `second` may be NULL. */
+ * `helpers` may be NULL. */
 struct error *on_systemstack_read(struct target *t, const struct runtime_words *words,
-				  struct second_tracer *second,
-				  struct on_systemstack *s) must_check;
+				  struct helpers *helpers, struct on_systemstack *s) must_check;
 
 /*
  * For a thread with this stack pointer. If it is on its goroutine's own stack, the saved state of

@@ -4,16 +4,13 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "inject/threads.h"
 #include "inject/tracer_threads.h"
 #include "target/proc_status.h"
 
 /* Measured with 10, 1,000 and 10,000 threads that sleep, on a busy machine
  * (bench/measure/pauses.py): nearly all of it is for letting go of them. */
 #define PAUSE_NS 300000ull
-#define PER_THREAD_NS 8000ull
-/* Two threads of ours let go of so many. */
-#define PER_THREAD_OF_MANY_NS 4500ull
+#define PER_THREAD_NS 3000ull
 
 /* CPU time: ours to stop a thread, look at it and let go of it; the target's to stop and to sleep
  * again. */
@@ -46,8 +43,7 @@ void pause_compute(const struct pause_conditions *c, struct pause *ret)
 	uint64_t target = c->threads * TARGET_CPU_NS;
 
 	*ret = (struct pause){.threads = c->threads};
-	ret->ns = PAUSE_NS +
-		  c->threads * (c->threads < THREADS_MANY ? PER_THREAD_NS : PER_THREAD_OF_MANY_NS);
+	ret->ns = PAUSE_NS + c->threads * PER_THREAD_NS;
 	if (quota_is_same(&c->own, &c->target)) {
 		ret->ns += add_quota(&c->target, own + target, &ret->target);
 		return;

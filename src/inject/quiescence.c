@@ -215,7 +215,7 @@ struct error *quiescence_check(struct target *t, const struct code_head *head,
 			       const struct runtime_words *words, struct threads *threads,
 			       struct quiescence *s, bool *ret_inside)
 {
-	struct error *err = on_systemstack_read(t, words, threads->second, &s->on_systemstack);
+	struct error *err = on_systemstack_read(t, words, threads->helpers, &s->on_systemstack);
 
 	*ret_inside = false;
 	if (!err)

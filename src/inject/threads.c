@@ -45,7 +45,7 @@
 #define LEAST_RUN_US 1000
 #define MOST_RUN_US 1000000
 /* CPU time to let go of a sleeping thread. */
-#define LET_GO_CPU_NS 8000ull
+#define LET_GO_CPU_NS 3000ull
 /* How often a thread that cannot be stopped is looked at. */
 #define LOOK_US 1000
 /* Room for threads that are born while the others are stopped. */
@@ -184,36 +184,58 @@ static struct error *must_check add_new(struct threads *t)
 	return err;
 }
 
-static struct error *must_check seize_own_asleep(void *arg, bool second)
+static struct error *must_check seize_own_asleep(void *arg, unsigned int part)
 {
 	struct error *err = NULL;
 	struct threads *t = arg;
 
-	for (size_t i = 0; !err && i < t->count; i++)
-		if (t->items[i].asleep && t->items[i].second == second)
+	for (size_t i = t->parts[part].from; !err && i < t->parts[part].to; i++)
+		if (t->items[i].asleep && t->items[i].part == part)
 			err = seize(t, &t->items[i]);
 	return err;
 }
 
-/* The second half of those that sleep, where they are many. */
-static void assign_second(struct threads *t)
+static size_t count_asleep(const struct threads *t)
 {
-	size_t asleep = 0, n = 0;
+	size_t n = 0;
 
 	for (size_t i = 0; i < t->count; i++)
-		asleep += t->items[i].asleep;
+		n += t->items[i].asleep;
+	return n;
+}
+
+/* Gives those that sleep to helpers, where they are many: to each the same number. */
+static void assign_parts(struct threads *t)
+{
+	size_t asleep = count_asleep(t), n = 0;
+	size_t helpers = (asleep + THREADS_EACH - 1) / THREADS_EACH, each;
+
+	t->parts[0] = (struct threads_part){0, t->count};
 	if (asleep < THREADS_MANY)
 		return;
-	t->second = second_tracer_start();
-	for (size_t i = 0; t->second && i < t->count; i++)
-		if (t->items[i].asleep)
-			t->items[i].second = ++n > asleep / 2;
+	t->helpers = helpers_start(helpers < THREADS_PARTS ? helpers : THREADS_PARTS);
+	helpers = helpers_count(t->helpers);
+	if (!helpers)
+		return;
+	each = (asleep + helpers - 1) / helpers;
+	for (size_t i = 0; i < t->count; i++) {
+		struct stopped_thread *thread = &t->items[i];
+
+		if (!thread->asleep)
+			continue;
+		thread->part = 1 + n / each;
+		if (n++ % each == 0)
+			t->parts[thread->part].from = i;
+		t->parts[thread->part].to = i + 1;
+	}
+	while (helpers > (asleep + each - 1) / each)
+		t->parts[helpers--] = (struct threads_part){0, 0};
 }
 
 static struct error *must_check seize_asleep(struct threads *t)
 {
-	assign_second(t);
-	return second_tracer_share(t->second, seize_own_asleep, t);
+	assign_parts(t);
+	return helpers_share(t->helpers, seize_own_asleep, t);
 }
 
 static void take_back(struct stopped_thread *thread)
@@ -334,12 +356,14 @@ static void raise_priorities(struct threads *t)
 
 /* Waits for the requested stops. The last one first: when it has stopped most others have, and each
  * that we sleep for wakes us, which takes a CPU from those that are still to stop. */
-static bool wait_for_stops(struct threads *t, bool second, uint64_t since, uint64_t limit)
+static bool wait_for_stops(struct threads *t, unsigned int part, uint64_t since, uint64_t limit)
 {
-	for (size_t i = t->count; i-- > 0;) {
+	size_t from = part ? t->parts[part].from : 0, to = part ? t->parts[part].to : t->count;
+
+	for (size_t i = to; i-- > from;) {
 		struct stopped_thread *thread = &t->items[i];
 
-		if (thread->second == second && is_awaited(thread) &&
+		if (thread->part == part && is_awaited(thread) &&
 		    !wait_for_stop(t, thread, since, limit))
 			return false;
 	}
@@ -369,17 +393,17 @@ static size_t interrupt_others(struct threads *t)
 }
 
 /* A sleeping thread needs no CPU. */
-static struct error *must_check stop_own_asleep(void *arg, bool second)
+static struct error *must_check stop_own_asleep(void *arg, unsigned int part)
 {
 	struct threads *t = arg;
 
-	for (size_t i = 0; i < t->count; i++) {
+	for (size_t i = t->parts[part].from; i < t->parts[part].to; i++) {
 		struct stopped_thread *thread = &t->items[i];
 
-		if (thread->second == second && thread->asleep && thread->seized)
+		if (thread->part == part && thread->asleep && thread->seized)
 			tell_to_stop(thread);
 	}
-	return wait_for_stops(t, second, clock_now(), ASLEEP_STOP_NS) ? NULL : &error_fault;
+	return wait_for_stops(t, part, clock_now(), ASLEEP_STOP_NS) ? NULL : &error_fault;
 }
 
 /* For so many. On a machine that has far too much to do it grows with the time that was spent in
@@ -405,8 +429,8 @@ static struct error *must_check stop_others(struct threads *t, uint64_t since)
 		known = t->count;
 		interrupted += interrupt_others(t);
 		raise_priorities(t);
-		err = wait_for_stops(t, false, since, stop_limit(t, interrupted)) ? add_new(t)
-										  : &error_fault;
+		err = wait_for_stops(t, 0, since, stop_limit(t, interrupted)) ? add_new(t)
+									      : &error_fault;
 		if (!err && known < t->count)
 			err = seize_awake(t);
 	}
@@ -427,8 +451,7 @@ struct error *threads_stop_one(struct threads *t, pid_t id)
 		return err;
 	}
 	interrupt_others(t);
-	if (!t->count || !wait_for_stops(t, false, clock_now(), ONE_STOP_NS) ||
-	    !t->items[0].stopped) {
+	if (!t->count || !wait_for_stops(t, 0, clock_now(), ONE_STOP_NS) || !t->items[0].stopped) {
 		threads_resume(t);
 		return &error_fault;
 	}
@@ -528,7 +551,7 @@ struct error *threads_stop_asleep(struct threads *t)
 	guardian_note_holding(true);
 	t->interrupt_ns = clock_now();
 	if (!err)
-		err = t->stuck ? &error_fault : second_tracer_share(t->second, stop_own_asleep, t);
+		err = t->stuck ? &error_fault : helpers_share(t->helpers, stop_own_asleep, t);
 	return err ? stopped_in_vain(t, clock_now(), err) : NULL;
 }
 
@@ -602,41 +625,71 @@ static void read_registers(struct stopped_thread *thread)
 	thread->registers = (struct thread_registers){u.rip, u.rsp, u.rbp, u.fs_base, mask};
 }
 
-static struct error *must_check read_own_registers(void *arg, bool second)
+static bool is_unread(const struct stopped_thread *thread)
+{
+	return thread->stopped && !thread->is_read;
+}
+
+static struct error *must_check read_own_registers(void *arg, unsigned int part)
 {
 	struct threads *t = arg;
+	size_t from = part ? t->parts[part].from : 0, to = part ? t->parts[part].to : t->count;
 
-	for (size_t i = 0; i < t->count; i++) {
-		struct stopped_thread *thread = &t->items[i];
-
-		if (thread->second == second && thread->stopped && !thread->is_read)
-			read_registers(thread);
-	}
+	for (size_t i = from; i < to; i++)
+		if (t->items[i].part == part && is_unread(&t->items[i]))
+			read_registers(&t->items[i]);
 	return NULL;
 }
 
 void threads_read_registers(struct threads *t)
 {
-	error_destroy(second_tracer_share(t->second, read_own_registers, t));
+	bool by_helpers = false;
+
+	for (size_t i = 0; i < t->count; i++)
+		by_helpers |= t->items[i].part && is_unread(&t->items[i]);
+	error_destroy(by_helpers ? helpers_share(t->helpers, read_own_registers, t)
+				 : read_own_registers(t, 0));
 }
 
-static void resume(struct threads *t, bool second, bool asleep)
+static void let_go(struct stopped_thread *thread)
 {
-	for (size_t i = 0; i < t->count; i++) {
-		struct stopped_thread *thread = &t->items[i];
-
-		if (thread->second != second || thread->asleep != asleep)
-			continue;
-		take_back(thread);
-		if (thread->stopped)
-			ptrace(PTRACE_DETACH, thread->id, NULL, (long)thread->signal);
-	}
+	take_back(thread);
+	if (thread->stopped)
+		ptrace(PTRACE_DETACH, thread->id, NULL, (long)thread->signal);
 }
 
-static struct error *must_check resume_own_asleep(void *arg, bool second)
+/* Those with a signal to take. */
+static struct error *must_check pass_signals(void *arg, unsigned int part)
 {
-	resume(arg, second, true);
+	struct threads *t = arg;
+
+	for (size_t i = part ? t->parts[part].from : t->count; i < t->parts[part].to; i++)
+		if (t->items[i].part == part && t->items[i].signal)
+			let_go(&t->items[i]);
 	return NULL;
+}
+
+static void resume_own(struct threads *t, bool asleep)
+{
+	for (size_t i = 0; i < t->count; i++)
+		if (!t->items[i].part && t->items[i].asleep == asleep)
+			let_go(&t->items[i]);
+}
+
+/* The helpers' threads run when these have ended. */
+static void resume_helped(struct threads *t)
+{
+	bool signals = false;
+
+	for (size_t i = 0; i < t->count; i++)
+		if (t->items[i].part) {
+			take_back(&t->items[i]);
+			signals |= t->items[i].signal;
+		}
+	if (signals)
+		error_destroy(helpers_share(t->helpers, pass_signals, t));
+	helpers_end(t->helpers);
+	t->helpers = NULL;
 }
 
 /* Threads that have not stopped cannot be resumed; the kernel detaches them when gospect's threads
@@ -645,13 +698,12 @@ uint64_t threads_resume(struct threads *t)
 {
 	uint64_t at;
 
-	resume(t, false, false);
-	error_destroy(second_tracer_share(t->second, resume_own_asleep, t));
+	resume_own(t, false);
+	resume_own(t, true);
+	resume_helped(t);
 	at = clock_now();
 	if (t->may_lend)
 		priority_settle();
-	second_tracer_end(t->second);
-	t->second = NULL;
 	forget(t);
 	guardian_note_holding(false);
 	return at;

@@ -1,6 +1,6 @@
-/* Stopping a process's threads for a moment, by ptrace: all of it in run_on_tracer_thread(). With
- * thousands of sleeping threads a second thread of gospect traces half of them
- * (inject/tracer_threads.h), from a stop until they are resumed. */
+/* Stopping a process's threads for a moment, by ptrace: all of it in run_on_tracer_thread(). Other
+ * threads of gospect trace the sleeping ones (inject/tracer_threads.h), from a stop until they are
+ * resumed. */
 #ifndef INJECT_THREADS_H
 #define INJECT_THREADS_H
 
@@ -16,8 +16,11 @@
 #include "inject/quota.h"
 #include "inject/tracer_threads.h"
 
-/* So many sleeping threads are worth a second thread of ours: one needs 5 ms to let go of them. */
-#define THREADS_MANY 1000
+/* So many sleeping threads, and more, are traced by helpers. */
+#define THREADS_MANY 64
+/* A helper has so many, where there are not too many for that. */
+#define THREADS_EACH 400
+#define THREADS_PARTS 64
 
 struct thread_registers {
 	uint64_t pc, sp, frame; /* the last: RBP */
@@ -32,13 +35,13 @@ struct stopped_thread {
 	bool interrupted; /* to stop */
 	bool stopped;
 	bool gone;
-	bool lent;      /* a priority, until it has stopped */
-	bool looked_at; /* by the caller, since it stopped */
-	int signal;     /* that it was about to take: given back when it goes on */
-	uint64_t slack; /* its timer slack (inject/priority.h); 0: unknown */
-	bool second;    /* is traced by our second thread */
-	bool is_read;   /* its registers are, or cannot be */
-	int read_errno; /* why they cannot be, or 0 */
+	bool lent;         /* a priority, until it has stopped */
+	bool looked_at;    /* by the caller, since it stopped */
+	int signal;        /* that it was about to take: given back when it goes on */
+	uint64_t slack;    /* its timer slack (inject/priority.h); 0: unknown */
+	unsigned int part; /* the helper that traces it; 0: the caller */
+	bool is_read;      /* its registers are, or cannot be */
+	int read_errno;    /* why they cannot be, or 0 */
 	struct thread_registers registers;
 };
 
@@ -52,15 +55,18 @@ struct threads {
 	_Atomic pid_t stuck; /* why they could not be stopped: this one cannot be just now; or 0 */
 	unsigned int tries;  /* in vain */
 	uint64_t first_try_ns;
-	uint64_t stood_ns;            /* for how long they stood at the last of these */
-	uint64_t held_ns;             /* and those that slept */
-	uint64_t interrupt_ns;        /* when the first of the sleeping threads was asked to stop */
-	struct quota own;             /* the CPU quotas that count: gospect's */
-	struct quota target;          /* and the target's */
-	uint64_t fresh_cpu_ns;        /* CPU time of gospect when its quota was whole */
-	bool may_lend;                /* priorities, as of the stop at hand */
-	DIR *folder;                  /* /proc/PID/task, once they have been stopped */
-	struct second_tracer *second; /* NULL: few threads, or it could not be started */
+	uint64_t stood_ns;       /* for how long they stood at the last of these */
+	uint64_t held_ns;        /* and those that slept */
+	uint64_t interrupt_ns;   /* when the first of the sleeping threads was asked to stop */
+	struct quota own;        /* the CPU quotas that count: gospect's */
+	struct quota target;     /* and the target's */
+	uint64_t fresh_cpu_ns;   /* CPU time of gospect when its quota was whole */
+	bool may_lend;           /* priorities, as of the stop at hand */
+	DIR *folder;             /* /proc/PID/task, once they have been stopped */
+	struct helpers *helpers; /* NULL: few threads, or none could be started */
+	struct threads_part {
+		size_t from, to; /* its threads are among these */
+	} parts[THREADS_PARTS + 1];
 };
 
 /* ERROR_DENIED when a debugger has one of the threads; it is named. */

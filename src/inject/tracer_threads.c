@@ -15,6 +15,12 @@
 
 /* How often a wait that takes longer is woken up, to look at the time. */
 #define WAKE_NS 200000
+/* They wait for long at most, and are many. */
+#define HELPER_WAKE_NS 2000000
+#define HELPER_STACK_BYTES (256 << 10)
+/* How the end of a helper is awaited: it may need this CPU, and has the same priority. */
+#define MOST_YIELDS 1000
+#define YIELD_US 20
 
 #define WAKE_SIGNAL (SIGRTMIN + 6)
 
@@ -27,13 +33,20 @@ struct operation {
 	struct error *err;
 };
 
-struct second_tracer {
+struct helper {
 	pthread_t thread;
+	pid_t id;
+	unsigned int part;
 	sem_t asked, done;
-	struct error *(*job)(void *arg, bool second); /* NULL: end */
+	struct error *(*job)(void *arg, unsigned int part); /* NULL: end */
 	void *arg;
 	struct error *err;
 	bool can_work;
+};
+
+struct helpers {
+	unsigned int count;
+	struct helper items[];
 };
 
 static void on_wake(int signal)
@@ -41,10 +54,10 @@ static void on_wake(int signal)
 }
 
 /* From time to time this thread's waits are interrupted, for their deadlines. */
-static bool start_waking(timer_t *ret)
+static bool start_waking(long ns, timer_t *ret)
 {
 	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = WAKE_SIGNAL};
-	struct itimerspec often = {{.tv_nsec = WAKE_NS}, {.tv_nsec = WAKE_NS}};
+	struct itimerspec often = {{.tv_nsec = ns}, {.tv_nsec = ns}};
 	sigset_t wake;
 
 	event.sigev_notify_thread_id = gettid();
@@ -55,12 +68,12 @@ static bool start_waking(timer_t *ret)
 }
 
 /* False: errno says why not. */
-static bool begin(timer_t *ret_timer)
+static bool begin(long wake_ns, timer_t *ret_timer)
 {
 	struct sched_param priority = {.sched_priority = PRIORITY};
 
 	sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority);
-	return start_waking(ret_timer);
+	return start_waking(wake_ns, ret_timer);
 }
 
 bool tracer_is_real_time(void)
@@ -73,7 +86,7 @@ static void *operate(void *arg)
 	struct operation *op = arg;
 	timer_t timer;
 
-	if (!begin(&timer)) {
+	if (!begin(WAKE_NS, &timer)) {
 		op->err = error_errno(ERROR_FAILED, errno, "cannot create a timer");
 		return NULL;
 	}
@@ -122,80 +135,106 @@ static void await(sem_t *semaphore)
 
 static void *work(void *arg)
 {
-	struct second_tracer *second = arg;
+	struct helper *helper = arg;
 	timer_t timer;
 
-	second->can_work = begin(&timer);
-	sem_post(&second->done);
-	if (!second->can_work)
+	helper->id = gettid();
+	helper->can_work = begin(HELPER_WAKE_NS, &timer);
+	sem_post(&helper->done);
+	if (!helper->can_work)
 		return NULL;
-	for (await(&second->asked); second->job; await(&second->asked)) {
-		second->err = second->job(second->arg, true);
-		sem_post(&second->done);
+	for (await(&helper->asked); helper->job; await(&helper->asked)) {
+		helper->err = helper->job(helper->arg, helper->part);
+		sem_post(&helper->done);
 	}
 	timer_delete(timer);
 	return NULL;
 }
 
-static bool have_two_cpus(void)
+static void ask(struct helper *helper, struct error *(*job)(void *arg, unsigned int part),
+		void *arg)
 {
-	cpu_set_t cpus;
-
-	/* EINVAL: there are more CPUs than fit. */
-	return sched_getaffinity(0, sizeof(cpus), &cpus) ? errno == EINVAL : CPU_COUNT(&cpus) > 1;
+	helper->job = job;
+	helper->arg = arg;
+	sem_post(&helper->asked);
 }
 
-struct second_tracer *second_tracer_start(void)
+/* pthread_join() returns before the kernel detaches the threads that it traces. */
+static void await_end(const struct helper *helper)
 {
-	struct second_tracer *second = have_two_cpus() ? calloc(1, sizeof(*second)) : NULL;
+	pthread_join(helper->thread, NULL);
+	for (int i = 0; !tgkill(getpid(), helper->id, 0); i++)
+		if (i < MOST_YIELDS)
+			sched_yield();
+		else
+			usleep(YIELD_US);
+}
 
-	if (!second)
-		return NULL;
-	sem_init(&second->asked, 0, 0);
-	sem_init(&second->done, 0, 0);
-	if (pthread_create(&second->thread, NULL, work, second)) {
-		free(second);
-		return NULL;
-	}
-	await(&second->done);
-	if (second->can_work)
-		return second;
-	pthread_join(second->thread, NULL);
-	free(second);
+static bool start_helper(struct helper *helper, unsigned int part)
+{
+	pthread_attr_t small;
+	int err;
+
+	*helper = (struct helper){.part = part};
+	sem_init(&helper->asked, 0, 0);
+	sem_init(&helper->done, 0, 0);
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, HELPER_STACK_BYTES);
+	err = pthread_create(&helper->thread, &small, work, helper);
+	pthread_attr_destroy(&small);
+	if (err)
+		return false;
+	await(&helper->done);
+	if (helper->can_work)
+		return true;
+	pthread_join(helper->thread, NULL);
+	return false;
+}
+
+struct helpers *helpers_start(unsigned int count)
+{
+	struct helpers *h = calloc(1, sizeof(*h) + count * sizeof(h->items[0]));
+
+	while (h && h->count < count && start_helper(&h->items[h->count], h->count + 1))
+		h->count++;
+	if (h && h->count)
+		return h;
+	free(h);
 	return NULL;
 }
 
-static void ask(struct second_tracer *second, struct error *(*job)(void *arg, bool second),
-		void *arg)
+unsigned int helpers_count(const struct helpers *h)
 {
-	second->job = job;
-	second->arg = arg;
-	sem_post(&second->asked);
+	return h ? h->count : 0;
 }
 
-struct error *second_tracer_share(struct second_tracer *second,
-				  struct error *(*job)(void *arg, bool second), void *arg)
+struct error *helpers_share(struct helpers *h, struct error *(*job)(void *arg, unsigned int part),
+			    void *arg)
 {
 	struct error *err;
 
-	if (!second)
-		return job(arg, false);
-	ask(second, job, arg);
-	err = job(arg, false);
-	await(&second->done);
-	if (!err)
-		return second->err;
-	error_destroy(second->err);
+	for (unsigned int i = 0; i < helpers_count(h); i++)
+		ask(&h->items[i], job, arg);
+	err = job(arg, 0);
+	for (unsigned int i = 0; i < helpers_count(h); i++) {
+		await(&h->items[i].done);
+		if (err)
+			error_destroy(h->items[i].err);
+		else
+			err = h->items[i].err;
+	}
 	return err;
 }
 
-void second_tracer_end(struct second_tracer *second)
+void helpers_end(struct helpers *h)
 {
-	if (!second)
-		return;
-	ask(second, NULL, NULL);
-	pthread_join(second->thread, NULL);
-	sem_destroy(&second->asked);
-	sem_destroy(&second->done);
-	free(second);
+	for (unsigned int i = 0; i < helpers_count(h); i++) {
+		struct helper *helper = &h->items[i];
+
+		ask(helper, NULL, NULL);
+		await_end(helper);
+		sem_destroy(&helper->asked);
+		sem_destroy(&helper->done);
+	}
+	free(h);
 }

@@ -20,19 +20,28 @@ struct error *run_on_tracer_thread(struct error *(*step)(void *arg), void *arg) 
 /* Whether the thread that asks has a real-time priority. Then a CPU quota does not hold for it. */
 bool tracer_is_real_time(void);
 
-/* A second such thread, of the same priority. */
-struct second_tracer;
+/*
+ * More such threads, which trace sleeping threads of the target: helpers.
+ *
+ * A helper lets go of its threads by ending. The kernel then detaches all of them at once, and
+ * wakes them up, in 1.5 us each; PTRACE_DETACH takes 4 to 8 us, for it takes and frees a lock of
+ * all processes each time. The kernel holds that lock, with interrupts off, until a helper's
+ * threads are all detached: so a helper has few hundred.
+ */
+struct helpers;
 
-/* To be called in run_on_tracer_thread(). NULL: we have one CPU only, or no thread can be made. */
-struct second_tracer *second_tracer_start(void);
+/* To be called in run_on_tracer_thread(). Starts `count`, or fewer; NULL: no thread can be made. */
+struct helpers *helpers_start(unsigned int count);
+/* 0: NULL. */
+unsigned int helpers_count(const struct helpers *h);
 
-/* Runs `job` in both threads and waits for both; `second` says in which one it is. Returns an error
- * of one of them. Where there is no second tracer the job runs once. */
-struct error *second_tracer_share(struct second_tracer *second,
-				  struct error *(*job)(void *arg, bool second),
-				  void *arg) must_check;
+/* Runs `job` in the caller (`part` 0) and in each helper (1 and up), and waits for all. Returns an
+ * error of one of them. */
+struct error *helpers_share(struct helpers *h, struct error *(*job)(void *arg, unsigned int part),
+			    void *arg) must_check;
 
-/* Ends it. The kernel detaches the threads that it still traces. NULL is allowed. */
-void second_tracer_end(struct second_tracer *second);
+/* Ends them one after the other: the threads that they trace run on when this returns. NULL is
+ * allowed. */
+void helpers_end(struct helpers *h);
 
 #endif

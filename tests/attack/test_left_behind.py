@@ -1,5 +1,6 @@
 """However gospect ends, its agent does not stay in the program."""
 
+import contextlib
 import ctypes
 import os
 import resource
@@ -71,10 +72,20 @@ def test_killed_gospect_leaves_no_agent(program, traced):
     tracing.assert_cleaned_soon(program)
 
 
+def open_files(pid):
+    found = []
+    for entry in os.scandir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # it has just been closed
+            found.append(os.readlink(entry.path))
+    return found
+
+
 def test_nobody_but_gospect_keeps_its_output_open(program, traced):
     """Also while its guardian cannot do its work: a debugger has the program."""
+    wait_until(lambda: tracing.guardian(traced.pid), what="the guardian to have its name")
     guardian = tracing.guardian(traced.pid)
-    kept = [os.readlink(f"/proc/{guardian}/fd/{n}") for n in os.listdir(f"/proc/{guardian}/fd")]
+    wait_until(lambda: open_files(guardian).count("/dev/null") == 3, what="the guardian to close files")
+    kept = open_files(guardian)
     assert sorted(kept) == sorted(3 * ["/dev/null"] + [f"/proc/{program.pid}", next(
         name for name in kept if name.endswith("/mem")), next(
             name for name in kept if name.startswith("socket:"))]), kept

@@ -212,19 +212,25 @@ def limited_to(group):
             "setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice")
 
 
+def median_pause_ms(program, folder, percent):
+    with limited_processor(percent) as group:
+        pauses = [paused_ms(gospect.run("trace", "-p", program.pid, "-d", "0.05", "-o", folder / "t.trace",
+                                        prefix=limited_to(group), seconds=100).ok()) for _ in range(7)]
+    print(percent, pauses)
+    return sorted(pauses)[3]
+
+
 @pytest.mark.slow
 @pytest.mark.alone
-@pytest.mark.time_limit(400)
+@pytest.mark.time_limit(600)
 @pytest.mark.parametrize("threads_added", (0, 300))
 def test_throttled_gospect_pauses_the_program_in_a_fresh_period(held, tmp_path, threads_added):
     """It was throttled within nearly each stop of 300 threads, until the next period or a later one: 90 to
-    280 ms. All of gospect is in the group. The median, for others on the machine take CPUs, too."""
+    280 ms. All of gospect is in the group. A group waits for CPUs on a busy machine, whether it has a quota
+    or not, so the pauses are compared with those of a group that has four CPUs: the difference is less than
+    half of what throttling takes."""
     held.ask(f"threads {threads_added}")
-    with limited_processor(10) as group:
-        pauses = [paused_ms(gospect.run("trace", "-p", held.pid, "-d", "0.05", "-o", tmp_path / "t.trace",
-                                        prefix=limited_to(group), seconds=100).ok())
-                  for _ in range(7)]
-    assert sorted(pauses)[len(pauses) // 2] < (40 if threads_added else 20), pauses
+    assert median_pause_ms(held, tmp_path, 10) < median_pause_ms(held, tmp_path, 400) + 45
 
 
 def test_a_quota_that_ends_within_the_stop_makes_the_expected_pause_longer(held, tmp_path):
@@ -288,7 +294,7 @@ def test_ten_thousand_threads_stand_for_50_ms_at_most(held, tmp_path):
 
 
 @pytest.mark.parametrize("fault", ("all-stopped", "jump-written", "restored-one"))
-def test_killed_while_two_threads_of_ours_hold_them_all_of_them_go_on(held, fault):
+def test_killed_while_threads_of_ours_hold_them_all_of_them_go_on(held, fault):
     held.ask("threads 1500")
     tracing.probe(held.pid, 0.05, fault=fault, guarded=False)
     before = int(held.ask("rounds"))

@@ -9,6 +9,8 @@
 
 #define MAX_FUNCTION_SIZE (64u << 10)
 #define MAX_EVENTS 512
+/* Calls in one function, whose functions are looked at. */
+#define MAX_CALLS 512
 #define MAX_INLINED 64
 /* An operand is looked for in so many instructions before, and a store of it behind. */
 #define BACK 64
@@ -466,30 +468,87 @@ static bool understand(struct reading *r)
 	return true;
 }
 
+/* The code of one function, without what those do that it calls; r->code is NULL when it cannot be
+ * read. */
+static struct error *must_check read_alone(struct reading *r)
+{
+	size_t size = r->f->end > r->f->entry ? r->f->end - r->f->entry : 0;
+
+	if (r->img->machine != MACHINE_AMD64 || !size || size > MAX_FUNCTION_SIZE)
+		return NULL;
+	r->bytes = image_bytes(r->img, r->f->entry, size);
+	if (!r->bytes)
+		return NULL;
+	r->code = calloc(1, sizeof(*r->code));
+	if (!r->code)
+		return &error_no_memory;
+	r->code->entry = r->f->entry;
+	return list_insns(r, size) && understand(r) ? NULL : &error_no_memory;
+}
+
+static bool has_action(const struct lock_code *code, enum lock_action action)
+{
+	for (size_t i = 0; code && i < code->event_count; i++)
+		if (code->events[i].action == action)
+			return true;
+	return false;
+}
+
+/* ---- functions that free what their caller took ---- */
+
+/* It frees locks, and takes none. */
+static struct error *must_check is_release(const struct image *img, const struct go_func *f,
+					   bool *ret)
+{
+	struct reading r = {.img = img, .f = f};
+	struct error *err = read_alone(&r);
+
+	*ret = !err && has_action(r.code, LOCK_FREES) && !has_action(r.code, LOCK_TAKES);
+	lock_code_destroy(r.code);
+	return err;
+}
+
+/* A call of such a function may free any lock. What that calls in turn is not looked at. */
+static struct error *must_check add_releases(struct reading *r)
+{
+	static const struct lock_function release = {"", LOCK_FREES, false, 0, NULL};
+	struct error *err = NULL;
+	struct amd64_insn insn;
+	size_t calls = 0;
+
+	for (size_t i = 0; !err && i < r->code->count && calls < MAX_CALLS; i++) {
+		struct go_func callee;
+		bool frees = false;
+
+		if (r->code->insns[i].event || !decode_at(r, i, &insn) || !amd64_is_call(&insn) ||
+		    !pclntab_find(&r->img->functions, address_behind(r, i, insn.relative),
+				  &callee) ||
+		    !strncmp(callee.name, "runtime.", 8) || in_sync(callee.name))
+			continue;
+		calls++;
+		err = is_release(r->img, &callee, &frees);
+		if (!err && frees && !add_event(r, i, &release, (struct lock_operand){0}, 0))
+			err = &error_no_memory;
+	}
+	r->code->opaque |= calls == MAX_CALLS;
+	return err;
+}
+
 struct error *lock_code_read(const struct image *img, const struct go_func *f,
 			     struct lock_code **ret)
 {
 	struct reading r = {.img = img, .f = f};
-	size_t size = f->end > f->entry ? f->end - f->entry : 0;
-	bool ok;
+	struct error *err = read_alone(&r);
 
 	*ret = NULL;
-	if (img->machine != MACHINE_AMD64 || !size || size > MAX_FUNCTION_SIZE)
-		return NULL;
-	r.bytes = image_bytes(img, f->entry, size);
-	if (!r.bytes)
-		return NULL;
-	r.code = calloc(1, sizeof(*r.code));
-	if (!r.code)
-		return &error_no_memory;
-	r.code->entry = f->entry;
-	ok = list_insns(&r, size) && understand(&r);
-	if (ok && r.code->event_count) {
+	if (!err && has_action(r.code, LOCK_TAKES))
+		err = add_releases(&r);
+	if (!err && r.code && r.code->event_count) {
 		*ret = r.code;
 		return NULL;
 	}
 	lock_code_destroy(r.code);
-	return ok ? NULL : &error_no_memory;
+	return err;
 }
 
 void lock_code_destroy(struct lock_code *code)

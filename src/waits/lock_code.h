@@ -8,8 +8,9 @@
  * which mutex was meant.
  *
  * A function has a lock at a place when it took it on every way there, and did not free it since:
- * a data flow over the function's instructions. amd64 alone, and nothing of a stripped program's
- * symbols is needed.
+ * a data flow over the function's instructions. A call of a function that frees locks and takes
+ * none may have freed it. What is not seen: calls through interfaces, and functions that call
+ * such functions. amd64 alone, and nothing of a stripped program's symbols is needed.
  */
 #ifndef WAITS_LOCK_CODE_H
 #define WAITS_LOCK_CODE_H

@@ -52,6 +52,9 @@ struct error *wait_graph_find_cycles(struct wait_graph *w) must_check;
 /* Drops cycles of goroutines that have changed. */
 void wait_graph_confirm_cycles(struct wait_graph *w);
 
+/* Finds the addresses of connections. */
+struct error *wait_graph_find_sockets(struct wait_graph *w) must_check;
+
 /* Names the objects. */
 struct error *wait_graph_name(struct wait_graph *w) must_check;
 

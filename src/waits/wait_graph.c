@@ -169,6 +169,8 @@ static struct error *explain(struct wait_graph *w)
 	if (!err)
 		err = wait_graph_name(w);
 	if (!err)
+		err = wait_graph_find_sockets(w);
+	if (!err)
 		err = wait_graph_find_cycles(w);
 	/* A cycle counts when all of its goroutines stood still from before it was found. */
 	if (!err && w->cycle_count && !target_core(w->t)) {

@@ -115,7 +115,7 @@ struct wait_object {
 	uint64_t lock;     /* of a Cond: the address of its L; 0: not known */
 	uint64_t due;      /* of a timer: CLOCK_MONOTONIC; 0: not known */
 	int64_t fd;        /* of a pollDesc; -1: not known */
-	const char *local; /* "tcp 10.0.0.7:52110"; "" when it is not known */
+	const char *local; /* "10.0.0.7:52110"; "" when it is not known */
 	const char *remote;
 	uint64_t queue[2]; /* of a channel: the first sudog that receives, and that sends */
 	uint32_t *waiters; /* numbers of edges */

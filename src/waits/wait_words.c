@@ -53,7 +53,7 @@ static void add_network(struct strbuf *sb, const struct wait_object *o)
 		strbuf_addf(sb, "fd %" PRId64, o->fd);
 	if (!*o->local)
 		return;
-	strbuf_adds(sb, ", ");
+	strbuf_adds(sb, o->fd >= 0 ? ", " : "");
 	printable_adds(sb, o->local);
 	if (!*o->remote)
 		return;

@@ -51,7 +51,7 @@ def check_object(found, wanted):
     holders = {h["goroutine"]: h["certainty"] for h in o["holders"]}
     if wanted["Kind"] in LOCKS:
         assert {g for g, certainty in holders.items() if certainty == "proved"} == set(wanted["Holders"] or []), o
-    assert not set(wanted["NotHolders"] or []) & set(holders), o
+    assert not set(wanted["NotHolders"] or []) & set(holders), o  # a proof leaves no candidates
     return o
 
 
@@ -82,6 +82,8 @@ def test_the_members_of_objects_are_the_programs(targets):
     assert [o["counter"] for o in found["objects"] if o["kind"] == "waitgroup"] == [1]
     network = [o for o in found["objects"] if o["kind"] == "network"]
     assert len({o["fd"] for o in network}) == len(network) >= 2
+    ends = {(o["local"], o["remote"]) for o in network}
+    assert (truth["Dialed"], truth["Listen"]) in ends and (truth["Listen"], None) in ends
     for fd in (o["fd"] for o in network):
         assert os.readlink(f"/proc/{program.pid}/fd/{fd}").startswith(("socket:", "pipe:"))
 

@@ -319,6 +319,37 @@ func (s *server) pause(o *object, ready chan bool, end chan bool) {
 	s.state++
 }
 
+//go:noinline
+func (s *server) release() {
+	s.state++
+	s.mu.Unlock()
+}
+
+//go:noinline
+func (s *server) hand(o *object, ready chan bool, end chan bool) {
+	add(&o.NotHolders)
+	s.mu.Lock()
+	s.release()
+	ready <- true
+	<-end
+	s.state++
+}
+
+// Looks at what it does not have, on one of two ways.
+//
+//go:noinline
+func (s *server) maybe(o *object, ready chan bool, end chan bool) {
+	add(&o.NotHolders)
+	s.mu.Lock()
+	if s.state > 0 {
+		s.mu.Unlock()
+	} else {
+		defer s.mu.Unlock()
+	}
+	ready <- true
+	<-end
+}
+
 func mutexes() {
 	s := &server{name: "a"}
 	o := newObject("mutex", &s.mu, "field mu of main.server in variable s of main.(*server).want")
@@ -326,6 +357,10 @@ func mutexes() {
 	go s.had(o, ready, end)
 	<-ready
 	go s.pause(o, ready, end)
+	<-ready
+	go s.hand(o, ready, end)
+	<-ready
+	go s.maybe(o, ready, end)
 	<-ready
 	go s.hold(o, ready, end)
 	<-ready

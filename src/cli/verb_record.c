@@ -3,8 +3,10 @@
 #include "base/cleanup.h"
 #include "base/outfile.h"
 #include "cli/common_options.h"
+#include "cli/duration.h"
 #include "cli/format_names.h"
 #include "cli/no_match.h"
+#include "cli/record_every.h"
 #include "cli/record_many.h"
 #include "cli/record_page.h"
 #include "cli/recording.h"
@@ -19,13 +21,16 @@ enum {
 	KEY_RUNTIME,
 	KEY_KERNEL,
 	KEY_RUN_QUEUE,
-	KEY_HOST
+	KEY_HOST,
+	KEY_EVERY,
+	KEY_KEEP
 };
 
 struct record_verb {
 	struct common_options request;
 	struct gospect_record_options recording;
 	enum gospect_format format;
+	struct record_every every;
 	const char *source; /* of --source; NULL: none */
 	bool answers;       /* at a terminal: it prints what stands out */
 };
@@ -33,6 +38,9 @@ struct record_verb {
 static const struct argp_option options[] =
 	{{"host", KEY_HOST, NULL, 0,
 	  "Look at every Go process of this machine; several -p record several", 1},
+	 {"every", KEY_EVERY, "DURATION", 0,
+	  "Write a file each DURATION; FILE.pb.gz is named FILE-YYYYmmdd-HHMMSS.pb.gz", 4},
+	 {"keep", KEY_KEEP, "N", 0, "With --every: remove the oldest of more than N files", 4},
 	 {"on-cpu", KEY_ON_CPU, NULL, 0, "Record only running goroutines", 4},
 	 {"off-cpu", KEY_OFF_CPU, NULL, 0, "Record only goroutines that are not running", 4},
 	 {"raw", KEY_RAW, NULL, 0,
@@ -67,6 +75,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_HOST:
 		v->request.target.host = true;
 		return 0;
+	case KEY_EVERY:
+		return parse_duration_option(arg, 1, 1e7, &v->every.seconds, state);
+	case KEY_KEEP:
+		return parse_number_option(arg, 1, 1e6, &v->every.keep, state, "number of files");
 	case KEY_RAW:
 		v->recording.flags |= GOSPECT_RECORD_ADDRESSES;
 		return 0;
@@ -101,7 +113,8 @@ static const struct argp argp = {
 	"\n"
 	"Examples:\n"
 	"  gospect record -p server -d 10s -o profile.html\n"
-	"  gospect record --host -d 10s -o all.html",
+	"  gospect record --host -d 10s -o all.html\n"
+	"  gospect record -p server --every 1m --keep 60 -o server.pb.gz",
 	children,
 	NULL,
 	NULL};
@@ -238,23 +251,15 @@ static struct error *record_several(struct record_verb *v, struct outfile *out)
 	return err;
 }
 
-static struct error *run_record(struct record_verb *v, int *ret)
+/* One recording, into one file. */
+static struct error *record_file(struct record_verb *v, int *ret)
 {
 	_cleanup_outfile_ struct outfile out = {0};
 	_cleanup_cli_target_ struct cli_target s = {0};
-	_cleanup_free_ char *page = NULL;
-	struct error *err = target_options_check(&v->request.target, "record");
-
-	if (!err)
-		err = choose_page(v, &page);
-	if (!err)
-		err = choose_format(v);
-	if (!err)
-		err = source_check(v->source, v->format, "record");
-
 	/* Opened first: an invalid name must not lose ten seconds of recording. */
-	if (!err)
-		err = outfile_open(v->request.output.path ? v->request.output.path : "-", &out);
+	struct error *err =
+		outfile_open(v->request.output.path ? v->request.output.path : "-", &out);
+
 	if (err)
 		return err;
 	stop_on_signals();
@@ -269,6 +274,49 @@ static struct error *run_record(struct record_verb *v, int *ret)
 	if (s.child)
 		*ret = cli_target_wait(&s);
 	return err;
+}
+
+static struct error *record_file_of(void *arg, char *path, double seconds, int *ret)
+{
+	struct record_verb *v = arg;
+
+	v->request.output.path = path;
+	v->recording.duration = seconds;
+	return record_file(v, ret);
+}
+
+static struct error *check_every(const struct record_verb *v)
+{
+	const char *path = v->request.output.path;
+
+	if (v->every.keep > 0 && v->every.seconds <= 0)
+		return error_format(ERROR_USAGE, "record: --keep needs --every DURATION");
+	if (v->every.seconds > 0 && v->request.target.command)
+		return error_format(ERROR_USAGE,
+				    "record: --every and -- COMMAND are mutually exclusive");
+	if (v->every.seconds > 0 && (!path || !strcmp(path, "-")))
+		return error_format(ERROR_USAGE, "record: --every needs -o FILE");
+	return NULL;
+}
+
+static struct error *run_record(struct record_verb *v, int *ret)
+{
+	_cleanup_free_ char *page = NULL;
+	struct error *err = target_options_check(&v->request.target, "record");
+
+	if (!err)
+		err = check_every(v);
+	if (!err)
+		err = choose_page(v, &page);
+	if (!err)
+		err = choose_format(v);
+	if (!err)
+		err = source_check(v->source, v->format, "record");
+	if (err || v->every.seconds <= 0)
+		return err ? err : record_file(v, ret);
+	stop_on_signals();
+	return record_every_run(&v->every, v->request.output.path, v->recording.duration,
+				record_file_of, v, ret);
 }
 
 static struct error *run(int argc, char **argv, int *ret)

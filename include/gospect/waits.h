@@ -15,10 +15,10 @@ struct gospect_waits_options {
 struct gospect_waits;
 
 /*
- * Reads what each goroutine waits for, and who has it: locks, channels, WaitGroups, conditions, the
- * network, timers. The target runs on and is not changed. Holders of locks are proved by the code
- * of their functions; where that is not possible they are candidates. Objects have names where the
- * program has symbols and DWARF.
+ * Reads what each goroutine waits for, and who holds it: locks, channels, WaitGroups, conditions,
+ * the network, timers. The target runs on and is not changed. Holders of locks are proved by the
+ * code of their functions; otherwise they are candidates. Objects have names if the program has
+ * symbols and DWARF.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_waits_take(struct gospect_target *target, const struct gospect_waits_options *options,
@@ -28,13 +28,13 @@ gospect_waits_take(struct gospect_target *target, const struct gospect_waits_opt
 GOSPECT_API void gospect_waits_destroy(struct gospect_waits *waits);
 
 struct gospect_waits_info {
-	uint64_t goroutines; /* that were looked at */
+	uint64_t goroutines; /* that were read */
 	uint64_t waiting;    /* of them */
 	uint64_t objects;    /* that they wait for */
 	uint64_t deadlocks;  /* cycles of proved holders */
 	uint64_t suspicions; /* cycles in which some holders are candidates */
-	uint64_t moved;      /* goroutines that ran while they were read: left out */
-	uint64_t unknown;    /* goroutines that wait, and for what is not known */
+	uint64_t moved;      /* goroutines that are left out: they ran while they were read */
+	uint64_t unknown;    /* goroutines whose object is not known */
 	uint32_t is_cut;     /* 1: there is more than gospect's limits permit */
 	uint32_t reserved;
 };

@@ -44,11 +44,11 @@ static const struct argp argp = {
 	parse,
 	"PID|NAME\n-- COMMAND ARGS...\n--core FILE",
 	"Prints who waits for whom: goroutines by the lock, channel, WaitGroup, condition, "
-	"connection or timer that they wait for, and who has it. Deadlocks come first. It does not "
+	"connection or timer, and who holds it. Deadlocks come first. It does not "
 	"stop the program.\v"
 	"Formats: text, json (.json), dot (.dot). A holder is proved by the code of its function; "
-	"else gospect names candidates. Names of variables need symbols and DWARF: for a stripped "
-	"program, name an unstripped file of the same build with --exe.\n"
+	"otherwise gospect lists candidates. Names of variables need symbols and DWARF. For a stripped "
+	"program, give an unstripped file of the same build by --exe.\n"
 	"\n"
 	"Examples:\n"
 	"  gospect waits server\n"

@@ -59,7 +59,7 @@ static struct error *must_check take(struct gospect_target *t, bool system, stru
 	count(w);
 	if (w->waits->truncated)
 		remark(&t->remark,
-		       "more waits than gospect's limits permit: what is above is not complete");
+		       "more waits than gospect's limits permit: the output is incomplete");
 	return NULL;
 }
 

@@ -3,8 +3,8 @@
  *
  * Channels and select: g.waiting is the first sudog, in all versions; each names its channel.
  * Semaphores (sync.Mutex, RWMutex, WaitGroup): g.waiting leads to the sudog in Go 1.27 alone;
- * before, the sudog is a local variable of runtime.semacquire1, which needs it when it goes on. So
- * the words of the innermost frames are tried: the one that points to a sudog whose g is this
+ * in older versions the sudog is a local variable of runtime.semacquire1, which needs it after the
+ * wait. So the words of the innermost frames are tried: one points to a sudog whose g is this
  * goroutine. A pollDesc is found likewise: its rg or wg is the goroutine.
  */
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "waits/room.h"
 
-/* Of a stack, to find what lies in the innermost frames. */
+/* The bytes of a stack that are read to search the innermost frames. */
 #define INNER_BYTES 2048
 #define MAX_WORDS 128
 #define MAX_INLINED 64
@@ -110,7 +110,7 @@ static struct error *add_edge(struct wait_graph *w, size_t i, struct wait_edge e
 
 /* ---- channels ---- */
 
-/* false: it is not there, or another goroutine's. */
+/* False: it cannot be read, or belongs to another goroutine. */
 static bool read_sudog(const struct wait_graph *w, uint64_t address, uint64_t g,
 		       uint8_t bytes[GOLAYOUT_WAIT_LIMIT])
 {
@@ -198,7 +198,8 @@ static size_t inner_words(const struct wait_graph *w, const struct wait_stack *s
 	return count;
 }
 
-/* The objects that the words point to, `size` bytes each; those that are there are ok. */
+/* Reads the objects that the words point to, `size` bytes each; `ok` marks those that could be
+ * read. */
 static struct error *read_objects(const struct wait_graph *w, const uint64_t *words, size_t count,
 				  size_t size, uint8_t *bytes, bool *ok)
 {
@@ -240,8 +241,8 @@ static struct error *find_sudog(const struct wait_graph *w, const struct wait_go
 
 /* ---- semaphores ---- */
 
-/* Where sync.WaitGroup begins whose semaphore is this: 12 bytes of which 8 are aligned in Go 1.17,
- * the state and then the semaphore later. */
+/* The address of the sync.WaitGroup with this semaphore. In Go 1.17 it has 12 bytes, of which 8 are
+ * aligned; later it has the state, then the semaphore. */
 static uint64_t waitgroup_of(int minor, uint64_t sema)
 {
 	return minor == 17 && sema & 7 ? sema : sema - 8;
@@ -254,7 +255,8 @@ static bool is_mutex(const char *name)
 	return begins(of, "sync.(*Mutex).");
 }
 
-/* Which object of package sync a semaphore belongs to, by the functions that wait for it. */
+/* The kind of object of package sync that a semaphore belongs to, from the functions on the stack.
+ */
 static struct wait_edge edge_of_semaphore(const struct wait_graph *w,
 					  const struct wait_goroutine *g, uint64_t sema)
 {
@@ -320,7 +322,7 @@ static struct error *find_semaphore(struct wait_graph *w, size_t i)
 
 /* ---- sync.Cond ---- */
 
-/* A sync.Cond that was used knows its own address: copyChecker in sync/cond.go. */
+/* A sync.Cond that was used contains its own address: copyChecker in sync/cond.go. */
 static struct error *cond_among(const struct wait_graph *w, const uint64_t *words, size_t count,
 				uint64_t *ret)
 {
@@ -352,7 +354,8 @@ static struct error *cond_on_stack(const struct wait_graph *w, const struct wait
 		    is_waiting_function(f.name))
 			continue;
 		err = cond_among(w, words, words_of_frame(s, frame, words, 0), ret);
-		/* Whether sync.(*Cond).Wait or what it was inlined into: only that is asked. */
+		/* Only the frame of sync.(*Cond).Wait, or of the function that it was inlined into.
+		 */
 		break;
 	}
 	return err;

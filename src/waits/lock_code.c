@@ -12,13 +12,13 @@
 /* Calls in one function, whose functions are looked at. */
 #define MAX_CALLS 512
 #define MAX_INLINED 64
-/* An operand is looked for in so many instructions before, and a store of it behind. */
+/* The number of instructions that are searched: before for an operand, after for a store of it. */
 #define BACK 64
 #define AHEAD 32
-/* The slow half of an inlined function is called in so many instructions. */
+/* The slow half of an inlined function is called within this many instructions. */
 #define SLOW_WITHIN 8
 #define NO_TARGET UINT32_MAX
-/* Of sync.RWMutex: readerCount. */
+/* The offset of readerCount in sync.RWMutex. */
 #define RWMUTEX_READER_COUNT 16
 
 /* The function whose code is read. */
@@ -35,8 +35,8 @@ struct lock_function {
 	const char *name; /* behind "sync.(*" */
 	enum lock_action action;
 	bool reads;
-	int64_t word;     /* of its object, which the inlined code changes */
-	const char *slow; /* the call that the inlined code goes on with; NULL: none */
+	int64_t word;     /* the offset in its object that the inlined code changes */
+	const char *slow; /* the function that the inlined code may call; NULL: none */
 };
 
 static const struct lock_function functions[] = {
@@ -81,7 +81,7 @@ static const struct lock_function *function_named(const char *name)
 	return NULL;
 }
 
-/* Functions that do not return, and the one that begins its caller anew. */
+/* Functions that do not return, and morestack, which restarts its caller. */
 static bool is_endless(const char *name)
 {
 	static const char *const beginnings[] = {"gopanic", "panic",      "goPanic", "throw",
@@ -121,7 +121,7 @@ static const uint8_t *bytes_at(const struct reading *r, size_t i)
 	return r->bytes + r->code->insns[i].offset;
 }
 
-/* The distance of a place on the stack from the CFA, given that from RSP. */
+/* The offset from the CFA of a place on the stack, from its offset from RSP. */
 static bool from_cfa(const struct reading *r, size_t i, int32_t displacement, int64_t *ret)
 {
 	int32_t delta = pclntab_sp_delta(r->f, r->f->entry + r->code->insns[i].offset);
@@ -168,7 +168,7 @@ static bool is_add(const uint8_t *code, const struct amd64_insn *insn, unsigned 
 
 enum step { STEP_ON, STEP_FOUND, STEP_LOST };
 
-/* The instruction that computes the register: on to what it is computed of. */
+/* The instruction that computes the register: continues with its operands. */
 static enum step step_back(const struct reading *r, size_t i, const struct amd64_insn *insn,
 			   unsigned int *reg, struct lock_operand *o)
 {
@@ -209,7 +209,7 @@ static enum step step_back(const struct reading *r, size_t i, const struct amd64
 	return STEP_ON;
 }
 
-/* Behind instruction k: a store of the register, while it holds what it held there. */
+/* A store of the register after instruction k, before the register changes. */
 static struct lock_operand stored_later(const struct reading *r, size_t k, unsigned int reg,
 					int64_t plus)
 {
@@ -227,7 +227,7 @@ static struct lock_operand stored_later(const struct reading *r, size_t k, unsig
 	return (struct lock_operand){0};
 }
 
-/* Where the value of the register at instruction k came from. */
+/* Where the value of the register at instruction k comes from. */
 static struct lock_operand find_operand(const struct reading *r, size_t k, unsigned int reg,
 					int64_t plus)
 {
@@ -275,7 +275,7 @@ static bool has_lock_prefix(const uint8_t *code, size_t length)
 	return length > 3 && (code[0] == 0xf0 || (code[0] == 0x66 && code[1] == 0xf0));
 }
 
-/* What the first call from instruction i on calls, of `count` instructions. */
+/* The function that the first call calls, within `count` instructions from i on. */
 static const char *first_call(const struct reading *r, size_t i, size_t count, struct go_func *f)
 {
 	struct amd64_insn insn;
@@ -295,9 +295,9 @@ static const char *first_call(const struct reading *r, size_t i, size_t count, s
 }
 
 /*
- * The compiler may give an instruction to the line that calls Lock, and not to what was inlined
- * from there, where the mutex is not the first member of its structure. Then the slow half of Lock
- * tells, which is called behind it, or where the branch behind it leads.
+ * If the mutex is not the first member of its structure, the compiler may assign the instruction to
+ * the line that calls Lock, and not to the inlined function. Then the slow half of Lock shows which
+ * function it is. It is called after the instruction, or at the target of the branch after it.
  */
 static const struct lock_function *function_by_slow(const struct reading *r, size_t i)
 {
@@ -419,13 +419,13 @@ static bool is_end(const struct amd64_insn *insn)
 	return amd64_is_jump(insn) || (insn->map == AMD64_ONE_BYTE && insn->opcode == 0xcc);
 }
 
-/* A jump to where a register or a table says. */
+/* A jump by a register or a table. */
 static bool is_computed(const struct amd64_insn *insn)
 {
 	return insn->map == AMD64_ONE_BYTE && insn->opcode == 0xff && (insn->reg & 7) == 4;
 }
 
-/* First all instructions; `target` is an offset for now. */
+/* Reads all instructions; `target` is an offset until all are read. */
 static bool list_insns(struct reading *r, size_t size)
 {
 	struct lock_code *code = r->code;
@@ -565,7 +565,7 @@ static bool is_taken_now(const struct lock_question *q, const struct lock_event 
 	return q->in_progress && e->line == q->in_progress && e->action != LOCK_FREES;
 }
 
-/* What an instruction makes of what is known before it. */
+/* What is known after an instruction, from what is known before it. */
 static unsigned int behind(const struct lock_code *code, const struct lock_question *q,
 			   const struct lock_insn *insn, unsigned int known)
 {
@@ -574,7 +574,7 @@ static unsigned int behind(const struct lock_code *code, const struct lock_quest
 
 	if (!e || e->reads != q->reads || e->action == LOCK_DONE || is_taken_now(q, e))
 		return known;
-	/* It may free any lock. */
+	/* The called function may free any lock. */
 	if (!address && e->action == LOCK_FREES)
 		return known & LOCK_IS_TAKEN ? known | LOCK_IS_FREE : known;
 	if (address != q->lock)
@@ -584,7 +584,7 @@ static unsigned int behind(const struct lock_code *code, const struct lock_quest
 	return e->action == LOCK_TAKES ? LOCK_IS_TAKEN : LOCK_IS_FREE;
 }
 
-/* Any order of jumps: what a jump table makes possible. */
+/* As if each jump could lead to each instruction: so it is with a jump table. */
 static unsigned int guess(const struct lock_code *code, const struct lock_question *q)
 {
 	unsigned int known = q->before;
@@ -604,7 +604,7 @@ static void reach(struct work *w, uint32_t i, unsigned int known)
 {
 	if ((w->known[i] | known) == w->known[i])
 		return;
-	/* Each is put in once for each of two bits at most. */
+	/* Each is added at most twice: once for each of two bits. */
 	w->known[i] |= known;
 	w->todo[w->count++] = i;
 }
@@ -632,7 +632,7 @@ struct error *lock_code_ask(const struct lock_code *code, const struct lock_ques
 		if (!insn->ends && i + 1 < code->count)
 			reach(&w, i + 1, after);
 	}
-	/* The call that the frame is in ends at the return address. */
+	/* The return address is behind the call that the frame is in. */
 	for (size_t i = 0; i < code->count; i++)
 		if (code->entry + code->insns[i].offset + code->insns[i].length ==
 		    q->return_address)

@@ -1,16 +1,16 @@
 /*
- * What the code of a function does with locks, and whether it has one at some place.
+ * What the code of a function does with locks, and whether it holds one at a given instruction.
  *
  * The compiler inlines sync.(*Mutex).Lock, and the function table says which instructions came
- * from it: the one with a LOCK prefix among them takes the lock, and its operand is the mutex.
+ * from it. The one with a LOCK prefix among them takes the lock, and its operand is the mutex.
  * Calls that were not inlined have the mutex in RAX. Where the operand comes from, a slot of the
- * frame or a global variable, is found in the instructions before it. So one frame's memory says
- * which mutex was meant.
+ * frame or a global variable, is found in the instructions before it. So the memory of a frame
+ * shows which mutex it is.
  *
- * A function has a lock at a place when it took it on every way there, and did not free it since:
- * a data flow over the function's instructions. A call of a function that frees locks and takes
- * none may have freed it. What is not seen: calls through interfaces, and functions that call
- * such functions. amd64 alone, and nothing of a stripped program's symbols is needed.
+ * A function holds a lock at an instruction if it took the lock on every path to it, and did not
+ * free it since: a data-flow analysis of the function. A call may have freed it if the called
+ * function frees locks and takes none. Not seen are calls through interfaces, and calls of
+ * functions that make such calls. The analysis needs no symbols. It exists for amd64 only.
  */
 #ifndef WAITS_LOCK_CODE_H
 #define WAITS_LOCK_CODE_H
@@ -27,7 +27,7 @@ enum lock_action {
 enum lock_base {
 	LOCK_NOWHERE,
 	LOCK_GLOBAL, /* at this address */
-	LOCK_SLOT,   /* a pointer in the frame, so far from the CFA */
+	LOCK_SLOT,   /* a pointer in the frame, at this offset from the CFA */
 };
 
 /* Where the address of a lock comes from. */
@@ -35,7 +35,7 @@ struct lock_operand {
 	enum lock_base base;
 	int64_t at;
 	int64_t plus;      /* added to what was found there */
-	bool dereferenced; /* then that is the address of a pointer, and `behind` is added to it */
+	bool dereferenced; /* that is the address of a pointer, to which `behind` is added */
 	int64_t behind;
 };
 
@@ -48,7 +48,7 @@ struct lock_event {
 
 struct lock_insn {
 	uint32_t offset;
-	uint32_t target; /* of a branch, a number of an instruction; UINT32_MAX: none */
+	uint32_t target; /* of a branch, the number of an instruction; UINT32_MAX: none */
 	uint8_t length;
 	bool ends;      /* the next instruction does not follow it */
 	uint16_t event; /* + 1; 0: none */
@@ -62,7 +62,7 @@ struct lock_code {
 	struct lock_event *events;
 	size_t event_count;
 	size_t event_capacity;
-	bool opaque; /* it has jumps that lead to unknown places */
+	bool opaque; /* it has jumps with unknown targets */
 };
 
 /* The code of this function; *ret is NULL when it does nothing with locks, or its code cannot be
@@ -71,7 +71,7 @@ struct error *lock_code_read(const struct image *img, const struct go_func *f,
 			     struct lock_code **ret) must_check;
 void lock_code_destroy(struct lock_code *code);
 
-/* What is known of a lock: a sum of these. */
+/* The possible states of a lock: a sum of these. */
 enum { LOCK_IS_FREE = 1, LOCK_IS_TAKEN = 2 };
 
 /* A question about one frame. */
@@ -79,12 +79,12 @@ struct lock_question {
 	uint64_t lock;
 	bool reads;
 	const uint64_t *addresses; /* of the locks of the events; 0: not known */
-	uint64_t return_address;   /* where the frame is */
+	uint64_t return_address;   /* of the frame */
 	int in_progress;           /* the line of the call that is taking this lock now; 0: none */
-	unsigned int before;       /* what is known where the function begins */
+	unsigned int before;       /* the possible states at the function's beginning */
 };
 
-/* What is known there; 0 when the place is not reached. */
+/* The possible states there; 0 if the instruction is not reached. */
 struct error *lock_code_ask(const struct lock_code *code, const struct lock_question *q,
 			    unsigned int *ret) must_check;
 

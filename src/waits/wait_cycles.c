@@ -1,12 +1,13 @@
 /*
  * Cycles: each goroutine waits for what the next one has.
  *
- * Of proved holders alone, a cycle is a deadlock: a lock is not given before its holder goes on,
- * and a WaitGroup needs every one. A goroutine in a select has other ways on, so it is in none.
+ * A cycle of proved holders is a deadlock: a lock is not released while its holder waits, and a
+ * WaitGroup needs each of its goroutines. A goroutine in a select can wait for other things, so it
+ * is in no cycle.
  *
- * Of candidates, a cycle is a suspicion, and a narrow one: of each of its goroutines, everybody who
- * is known to have one of the objects that it waits for waits within the same set, and nothing else
- * can wake any of them.
+ * A cycle with candidates is a suspected deadlock. It is reported only if, for each of its
+ * goroutines, all known holders of its objects wait within the same set, and nothing else can wake
+ * them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +17,10 @@
 #include "waits/room.h"
 
 #define MAX_CYCLES 1000
-/* Looks at a holder, to find suspicions: a target may claim chains of any length. */
+/* The limit of holders that the search examines: a target may claim chains of any length. */
 #define MAX_LOOKS (100u << 20)
 
-/* One search in depth. */
+/* A depth-first search. */
 struct walk {
 	struct wait_graph *w;
 	bool proved;         /* only these holders count */
@@ -33,8 +34,8 @@ enum { NEW, OPEN, DONE };
 
 struct step {
 	uint32_t goroutine;
-	uint32_t edge;   /* of those of the goroutine */
-	uint32_t holder; /* the next of its object that is looked at */
+	uint32_t edge;   /* of the goroutine's edges */
+	uint32_t holder; /* of its object, the next one to examine */
 };
 
 static bool may_be_stuck(enum wait_kind kind)
@@ -72,8 +73,8 @@ static struct error *add_cycle(struct walk *k, uint32_t goroutine)
 	return NULL;
 }
 
-/* Whether a holder is what the waiter waits for: of an RWMutex readers wait for writers, and the
- * next writer for readers. */
+/* Whether the waiter waits for this holder. For an RWMutex, readers wait for writers, and the next
+ * writer waits for readers. */
 static bool is_in_the_way(const struct wait_edge *e, const struct wait_holder *h)
 {
 	if (e->kind != WAIT_RWMUTEX)
@@ -112,7 +113,7 @@ static void enter(struct walk *k, uint32_t goroutine)
 	k->path[k->depth++] = (struct step){.goroutine = goroutine};
 }
 
-/* A goroutine that is in a cycle is left at once: one is told of each. */
+/* Ends the search when a cycle is found: one cycle is reported for each goroutine. */
 static void leave_all(struct walk *k)
 {
 	while (k->depth)
@@ -162,7 +163,7 @@ static struct error *walk_all(struct wait_graph *w, bool proved, const bool *mem
 
 /* ---- suspicions ---- */
 
-/* Somebody who is not known may wake what waits for it. */
+/* An unknown goroutine may wake its waiters. */
 static bool is_open(const struct wait_object *o)
 {
 	bool is_lock = o->kind == WAIT_MUTEX || o->kind == WAIT_RWMUTEX;
@@ -197,7 +198,7 @@ static struct error *find_suspicions(struct wait_graph *w)
 		return &error_no_memory;
 	for (size_t i = 0; i < w->count; i++)
 		members[i] = w->goroutines[i].edge_count;
-	/* What is in a deadlock is said already, and what waits for it is no cycle. */
+	/* Deadlocks are reported already. */
 	for (size_t i = 0; i < w->cycle_count; i++)
 		for (size_t k = 0; k < w->cycles[i].count; k++)
 			members[w->cycles[i].steps[k].goroutine] = false;

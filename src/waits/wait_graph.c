@@ -10,7 +10,7 @@
 #include "waits/room.h"
 
 #define UNIT_BYTES (256u << 10)
-/* Goroutines that moved are read again so often. */
+/* How often goroutines that ran meanwhile are read again. */
 #define LOOKS 4
 /* runtime.schedt.lastpoll, behind goidgen, in Go 1.17 to 1.27: as dump/dump.c has it. */
 #define SCHED_LASTPOLL 8
@@ -80,7 +80,8 @@ static struct error *changed(void *arg, const struct goroutine_record *before,
 	return NULL;
 }
 
-/* In a truncated core file each goroutine is read alone: a missing one hides no neighbours. */
+/* In a truncated core file each goroutine is read alone, so a missing one does not affect others.
+ */
 static struct error *scan_all(struct wait_graph *w)
 {
 	const struct target_core *core = target_core(w->t);
@@ -115,7 +116,7 @@ static bool any_changed(const struct wait_graph *w)
 	return false;
 }
 
-/* Until what was read of each wait is of a goroutine that did not run meanwhile. */
+/* Reads again until no goroutine ran while its wait was read. */
 static struct error *look(struct wait_graph *w)
 {
 	struct error *err = scan_all(w);
@@ -146,8 +147,8 @@ static void count_goroutines(struct wait_graph *w)
 	}
 }
 
-/* When a core file was written, as far as it is known: when the runtime last polled the network, or
- * the last wait that has a time. */
+/* An estimate of when a core file was written: when the runtime last polled the network, or the
+ * latest known begin of a wait. */
 static uint64_t last_moment(const struct wait_graph *w)
 {
 	uint64_t last;
@@ -172,7 +173,7 @@ static struct error *explain(struct wait_graph *w)
 		err = wait_graph_find_sockets(w);
 	if (!err)
 		err = wait_graph_find_cycles(w);
-	/* A cycle counts when all of its goroutines stood still from before it was found. */
+	/* A cycle counts if none of its goroutines has run since before it was found. */
 	if (!err && w->cycle_count && !target_core(w->t)) {
 		w->confirming = true;
 		err = scan_all(w);

@@ -1,12 +1,12 @@
 /*
- * Who waits for whom: goroutines by the object that they wait for, and who has that object.
+ * Who waits for whom: goroutines by the object that they wait for, and who holds that object.
  *
  * Nothing is written to the target and it is not stopped. A goroutine that waits does not change,
  * so its stack and its sudog are read one after the other; then its header is read again. What was
- * read counts when the goroutine did not run meanwhile.
+ * read counts if the goroutine did not run meanwhile.
  *
- * A wait is never guessed. A sudog, or a pollDesc, counts when it names the goroutine that led to
- * it. Which functions park says which kind of object the address of a semaphore belongs to.
+ * A wait is never guessed. A sudog or pollDesc counts only if it points back to the goroutine. The
+ * functions on the stack show to which kind of object a semaphore belongs.
  */
 #ifndef WAITS_WAIT_GRAPH_H
 #define WAITS_WAIT_GRAPH_H
@@ -37,13 +37,13 @@ enum wait_kind {
 	WAIT_KINDS
 };
 
-/* "mutex", "channel" ...: as JSON has them. */
+/* The names in JSON: "mutex", "channel" ... */
 const char *wait_kind_name(enum wait_kind kind);
 
 /* What a waiter wants of its object. */
 enum wait_side { WAIT_ANY, WAIT_RECEIVE, WAIT_SEND, WAIT_READ, WAIT_WRITE };
 
-/* A place in the source; the strings are those of the function table. */
+/* A line of the source; the strings belong to the function table. */
 struct wait_place {
 	const char *function; /* "" when it is not known */
 	const char *file;
@@ -83,10 +83,10 @@ struct wait_edge {
 	uint64_t next;  /* sudog.next */
 	enum wait_side side;
 	bool is_case;    /* of a select */
-	bool is_pending; /* a writer that has an RWMutex, and waits for its readers */
+	bool is_pending; /* the next writer of an RWMutex, which waits for its readers */
 };
 
-/* A goroutine has, or may have, an object. */
+/* A goroutine that holds, or may hold, an object. */
 struct wait_holder {
 	uint32_t object;
 	uint32_t goroutine;
@@ -107,10 +107,10 @@ struct wait_object {
 	uint64_t length;        /* of a channel */
 	uint64_t capacity;
 	bool closed;
-	bool locked; /* of a mutex or RWMutex, by a writer or by readers */
+	bool locked; /* a mutex or RWMutex: by a writer or by readers */
 	bool starving;
-	bool writer;       /* of an RWMutex: a writer has it, or is next */
-	int64_t readers;   /* that have it */
+	bool writer;       /* an RWMutex: a writer holds it, or is next */
+	int64_t readers;   /* that hold it */
 	int64_t counter;   /* of a WaitGroup */
 	uint64_t lock;     /* of a Cond: the address of its L; 0: not known */
 	uint64_t due;      /* of a timer: CLOCK_MONOTONIC; 0: not known */
@@ -124,8 +124,8 @@ struct wait_object {
 	size_t holder_count;
 };
 
-/* A goroutine of a cycle waits for an object that the next one has; the last one for one of the
- * first. */
+/* In a cycle each goroutine waits for an object that the next one holds; the last one waits for the
+ * first one. */
 struct wait_step {
 	uint32_t goroutine;
 	uint32_t object;
@@ -168,10 +168,10 @@ struct wait_graph {
 	size_t cycle_count;
 	size_t cycle_capacity;
 	size_t alive;
-	size_t running;  /* whose stacks are in registers */
-	size_t moved;    /* that ran whenever they were read: left out */
+	size_t running;  /* their stacks cannot be read */
+	size_t moved;    /* left out: they ran each time that they were read */
 	size_t unknown;  /* waits whose object was not found */
-	bool confirming; /* the goroutines of cycles are looked at once more */
+	bool confirming; /* the goroutines of cycles are read once more */
 	bool truncated;  /* more cases, waiters or objects than are read */
 };
 

@@ -1,12 +1,12 @@
 /*
- * Who has what others wait for.
+ * Who holds the objects that others wait for.
  *
- * Proved: a frame that took a mutex on every way to where it stands and did not free it
- * (lock_code.h), with no frame inside it that may have freed it; a writer that has the write half
- * of an RWMutex and waits for readers; a frame with a pending deferred WaitGroup.Done.
+ * Proved: a frame that took a mutex on every path to its current instruction and did not free it
+ * (lock_code.h), if no frame inside it may have freed it; a writer that has the mutex of an RWMutex
+ * and waits for readers; a frame with a pending deferred WaitGroup.Done.
  *
- * Else candidates: frames that have a pointer to the object. For a channel these are all that can
- * be seen without the heap: who sends may reach it through other objects.
+ * Otherwise candidates: frames with a pointer to the object. A sender may also reach a channel
+ * through objects on the heap, which is not searched.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "waits/room.h"
 
 #define MAX_INLINED 64
-/* The read of all stacks together. */
+/* The search of all stacks. */
 #define MAX_ALL_STACKS (4ull << 30)
 
 struct search {
@@ -25,11 +25,11 @@ struct search {
 	struct map wanted; /* address -> number of an object + 1 */
 	struct map codes;  /* entry of a function -> its lock_code, or 1: none */
 	struct map has;    /* object << 32 | goroutine -> number of a holder + 1 */
-	uint64_t bytes;    /* of stacks that were read */
+	uint64_t bytes;    /* of stacks read so far */
 	size_t locks;      /* objects that are mutexes */
 };
 
-/* One goroutine, while it is looked at. */
+/* The goroutine whose stack is searched. */
 struct subject {
 	struct search *s;
 	uint32_t goroutine;
@@ -75,7 +75,7 @@ static struct error *add_holder(struct search *s, struct wait_holder h)
 	return NULL;
 }
 
-/* Where a frame is: the innermost call there, of what was inlined too, outside package sync. */
+/* The line of a frame: the innermost call outside package sync, inlined calls included. */
 static struct wait_place place_of_frame(const struct wait_graph *w, const struct frame *f)
 {
 	struct go_frame frames[MAX_INLINED];
@@ -128,13 +128,12 @@ static uint64_t address_of(const struct subject *u, const struct frame *f,
 	return at + o->behind;
 }
 
-/* A frame whose function does something with locks. */
+/* A frame of a function that takes or frees locks. */
 struct lock_frame {
 	const struct lock_code *code;
 	uint64_t *addresses;
 	size_t frame;
-	int in_progress; /* the line where it is taking what its goroutine waits for; 0: it is not
-			  */
+	int in_progress; /* the line of the call that waits for the lock; 0: none */
 };
 
 struct lock_frames {
@@ -190,7 +189,7 @@ static struct error *list_lock_frames(const struct subject *u, struct lock_frame
 	return err;
 }
 
-/* sync.(*Cond).Wait frees L, and takes it again at its end. */
+/* sync.(*Cond).Wait frees L, and takes it again before it returns. */
 static bool is_freed_by_cond(const struct wait_graph *w, const struct wait_goroutine *g,
 			     uint64_t lock)
 {
@@ -203,7 +202,7 @@ static bool is_freed_by_cond(const struct wait_graph *w, const struct wait_gorou
 	return false;
 }
 
-/* In sync.(*Cond).Wait without being asleep, or in one that is not known. */
+/* In sync.(*Cond).Wait, but not asleep; or in a Wait of an unknown Cond. */
 static bool is_in_unknown_cond(const struct subject *u)
 {
 	const struct wait_graph *w = u->s->w;
@@ -221,7 +220,7 @@ static bool is_in_unknown_cond(const struct subject *u)
 	return false;
 }
 
-/* Whether an object is what the goroutine waits for itself. */
+/* Whether the goroutine itself waits for this object. */
 static bool waits_for(const struct wait_graph *w, const struct wait_goroutine *g, uint32_t object)
 {
 	for (uint32_t i = 0; i < g->edge_count; i++)
@@ -248,7 +247,7 @@ static struct error *report_lock(const struct subject *u, uint32_t object, size_
 	return add_holder(u->s, h);
 }
 
-/* What the frames, from the outermost on, know of a lock. */
+/* The possible states of a lock after all frames, from the outermost inwards. */
 static struct error *follow(const struct subject *u, const struct lock_frames *l, uint32_t object,
 			    bool reads)
 {
@@ -308,7 +307,7 @@ static struct error *look_at_locks(const struct subject *u)
 
 /* ---- pointers in frames ---- */
 
-/* The byte of a frame that has a bit for each deferred call is not 0. */
+/* Whether a deferred call is pending: the byte with a bit for each of them is not 0. */
 static bool has_deferred(const struct subject *u, const struct frame *f, const struct go_func *func)
 {
 	/* The frame pointer lies above the variables, on amd64 the return address too:
@@ -339,7 +338,7 @@ static struct error *is_done_closure(const struct subject *u, uint64_t at, bool 
 	return err;
 }
 
-/* The function that runs what WaitGroup.Go (Go 1.25 on) was given, and calls Done then. */
+/* The function that runs the argument of WaitGroup.Go (from Go 1.25 on), and then calls Done. */
 static bool is_group_frame(const struct go_func *f)
 {
 	return !strcmp(f->name, "sync.(*WaitGroup).Go.func1");
@@ -376,8 +375,8 @@ static struct error *look_at_frame(const struct subject *u, const struct frame *
 	struct error *err = NULL;
 	struct go_func f;
 
-	/* Frames of the runtime have what is waited for, and those of package time what an earlier
-	 * call left there. */
+	/* Frames of the runtime have pointers to what the goroutine waits for. Frames of package
+	 * time have pointers that an earlier call left there. */
 	if (!pclntab_find(&w->img->functions, stack_pc_lookup(frame->word), &f) ||
 	    wait_is_package(f.name, "runtime") || wait_is_package(f.name, "time") ||
 	    (wait_is_package(f.name, "sync") && !is_group_frame(&f)) ||
@@ -397,7 +396,7 @@ static struct error *look_at_frame(const struct subject *u, const struct frame *
 	return err;
 }
 
-/* A writer that waits for the readers of an RWMutex to leave has its other half. */
+/* A writer that waits for the readers of an RWMutex holds its mutex. */
 static struct error *add_pending_writers(struct search *s)
 {
 	struct wait_graph *w = s->w;
@@ -479,8 +478,8 @@ static int compare_holders(const void *a, const void *b, void *arg)
 	return w->goroutines[x->goroutine].id < w->goroutines[y->goroutine].id ? -1 : 1;
 }
 
-/* Candidates say nothing where a proof is, except of a WaitGroup or readers, of which there are
- * several. */
+/* With a proved holder, candidates are dropped, except for a WaitGroup or readers: these may have
+ * several holders. */
 static void settle(struct wait_graph *w)
 {
 	size_t n = 0;
@@ -498,7 +497,7 @@ static void settle(struct wait_graph *w)
 		if (!w->holders[i].proved && o->holder_count && o->holders[0].proved &&
 		    is_lock(o->kind))
 			continue;
-		/* A lock that nobody has is about to be taken. */
+		/* An unlocked lock is about to be taken by a waiter. */
 		if (is_lock(o->kind) && !o->locked && !o->writer)
 			continue;
 		w->holders[n++] = w->holders[i];

@@ -1,7 +1,7 @@
 /*
- * What an object is called in the source: a global variable by its symbol, also one that holds a
- * pointer to it; else, by DWARF, a variable in a frame of a waiter that points to it or to the
- * structure that it is in.
+ * The name of an object in the source. By symbols: the global variable that is the object, or that
+ * points to it. By DWARF: a variable in a frame of a waiter that points to the object, or to the
+ * structure that contains it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,19 +13,19 @@
 #include "image/dwarf_variables.h"
 #include "waits/room.h"
 
-/* Objects that are looked for in frames, and where. */
+/* The objects to find in frames, and the frames. */
 #define MAX_NAMED 1000
 #define MAX_WAITERS 3
 #define MAX_FRAMES 24
 #define MAX_DEPTH 8
-/* Of the program's variables, which are searched for pointers. */
+/* The bytes of the program's variables that are searched for pointers. */
 #define MAX_GLOBALS (256u << 20)
 
 struct names {
 	struct wait_graph *w;
 	struct data_symbols *symbols;
 	struct variables *variables;
-	bool no_variables; /* asked for, and there are none */
+	bool no_variables; /* there is no DWARF */
 };
 
 static void names_close(struct names *n)
@@ -54,7 +54,7 @@ static struct error *name_global(const struct names *n, struct wait_object *o)
 	return o->name ? NULL : &error_no_memory;
 }
 
-/* Writable memory of the program's file that holds pointers to objects. */
+/* Searches the writable memory of the program's file for pointers to objects. */
 static struct error *search_segment(const struct names *n, const struct elf_segment *segment,
 				    const struct map *wanted)
 {
@@ -79,7 +79,7 @@ static struct error *search_segment(const struct names *n, const struct elf_segm
 		if (!o)
 			continue;
 		symbol = n->symbols ? data_symbols_find(n->symbols, start + i * 8, &offset) : NULL;
-		/* The runtime's lists of what waits make nothing global. */
+		/* The runtime's lists of waiters do not make an object global. */
 		if (symbol && !strncmp(symbol, "runtime.", 8))
 			continue;
 		o->is_global = true;
@@ -152,7 +152,7 @@ static void add_path(struct strbuf *sb, const struct go_type *type, uint64_t off
 	}
 }
 
-/* A variable that moved to the heap is there as "&mu", a pointer to it. */
+/* A variable that escaped to the heap is in DWARF as "&mu", a pointer to it. */
 static const char *bare(const char *name)
 {
 	return *name == '&' ? name + 1 : name;
@@ -176,7 +176,7 @@ static const char *describe(const struct names *n, const struct variable *v,
 	return wait_keep(n->w, "variable %s of %s", bare(v->name), function);
 }
 
-/* Whether the variable points to the object, or to what it is in. */
+/* Whether the variable points to the object, or to the structure that contains it. */
 static const char *match(const struct names *n, const struct wait_stack *s, const struct frame *f,
 			 const struct variable *v, uint64_t address, const char *function)
 {
@@ -213,7 +213,7 @@ static struct error *name_by_frame(const struct names *n, const struct wait_stac
 		const char *function = items[i].inlined ? items[i].inlined : frame.function;
 		const char *name;
 
-		/* What package sync calls it says nothing. */
+		/* Names of variables in package sync are of no use. */
 		if (wait_is_package(function, "sync") || wait_is_package(function, "internal"))
 			continue;
 		name = match(n, s, f, &items[i], o->address, function);
@@ -235,7 +235,7 @@ static struct error *name_by_waiter(const struct names *n, const struct wait_gor
 	return err;
 }
 
-/* DWARF is opened for the first object that needs it. Broken DWARF is as none. */
+/* DWARF is opened for the first object that needs it. Broken DWARF counts as none. */
 static struct error *open_variables(struct names *n)
 {
 	const struct image *img = n->w->img;

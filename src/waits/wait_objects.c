@@ -1,4 +1,4 @@
-/* The objects that are waited for, each with its waiters, and what their memory says. */
+/* The objects, each with its waiters, and the state that is read from its memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 /* sync.Mutex (internal/sync.Mutex from Go 1.24 on), in Go 1.17 to 1.27. */
 enum { MUTEX_LOCKED = 1, MUTEX_STARVING = 4 };
-/* sync.RWMutex: w, writerSem, readerSem, readerCount, readerWait. A writer takes this many off
+/* sync.RWMutex: w, writerSem, readerSem, readerCount, readerWait. A writer subtracts this from
  * readerCount. */
 enum { RWMUTEX_READERS = 16, RWMUTEX_READERS_LEFT = 20, RWMUTEX_SIZE = 24 };
 #define RWMUTEX_MAX_READERS (1 << 30)
@@ -76,7 +76,7 @@ static struct error *add_object(struct wait_graph *w, size_t first, size_t count
 	return o->name ? NULL : &error_no_memory;
 }
 
-/* Of one kind the most wanted first; then by address, which is the order that they are in. */
+/* Within a kind, most waiters first. Otherwise the order by address is kept. */
 static int compare_objects(const void *a, const void *b)
 {
 	const struct wait_object *x = a, *y = b;
@@ -114,7 +114,7 @@ static struct error *make_objects(struct wait_graph *w)
 	return NULL;
 }
 
-/* ---- what their memory says ---- */
+/* ---- the state of objects ---- */
 
 static size_t bytes_of(const struct wait_graph *w, enum wait_kind kind)
 {
@@ -151,13 +151,13 @@ static void take_rwmutex(struct wait_object *o, const uint8_t *bytes)
 	int32_t left = word32(bytes, RWMUTEX_READERS_LEFT);
 
 	o->writer = readers < 0;
-	/* With a writer that waits, those that it waits for; the others wait behind it. */
+	/* If a writer waits: the readers that it waits for. Later readers wait for the writer. */
 	o->readers = readers < 0 ? left : readers;
 	o->locked = state & MUTEX_LOCKED || readers;
 	o->starving = state & MUTEX_STARVING;
 }
 
-/* Where the 64 bits of the state lie in a WaitGroup of Go 1.17 that is not aligned. */
+/* The offset of the 64-bit state in a WaitGroup of Go 1.17 that is not aligned. */
 static size_t waitgroup_state(const struct wait_graph *w, const struct wait_object *o)
 {
 	return w->lay->minor == 17 && o->address & 7 ? 4 : 0;
@@ -247,7 +247,8 @@ static void take_sides(struct wait_graph *w, const struct wait_object *o, const 
 	for (size_t side = 0; side < 2; side++) {
 		uint64_t at = o->queue[side];
 
-		/* A list that a hostile target made a ring of ends where a side is known. */
+		/* If a hostile target made the list a ring, it ends at an edge whose side is known.
+		 */
 		for (size_t n = 0; at && n < o->waiter_count; n++) {
 			const uint64_t *place = map_find(sudogs, at);
 			struct wait_edge *edge = place ? &w->edges[*place] : NULL;

@@ -1,4 +1,4 @@
-/* What waits are called: kinds, states, and places in the source. */
+/* Names of kinds of objects, of states, and of lines in the source. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ static bool waits_for_others(const char *function)
 
 	if (!strchr(function, '.'))
 		return true;
-	/* net/http and os/exec have loops of their own. */
+	/* net/http and os/exec have goroutines of their own. */
 	if (wait_is_package(function, "net") || wait_is_package(function, "os"))
 		return function[strcspn(function, "/.")] == '.';
 	for (size_t i = 0; i < ARRAY_SIZE(packages); i++)

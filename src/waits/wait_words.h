@@ -1,4 +1,4 @@
-/* The words for objects and waits that the formats share. */
+/* Text for objects and waits, used by all formats. */
 #ifndef WAITS_WAIT_WORDS_H
 #define WAITS_WAIT_WORDS_H
 
@@ -8,7 +8,7 @@
 /* "mutex 0xc0000140a8 (main.mu)", "the nil channel", "timer". */
 void words_add_object(struct strbuf *sb, const struct wait_object *o);
 
-/* "locked, starving", "0 of 4 elements, closed"; nothing when nothing is known. */
+/* "locked, starving", "0 of 4 elements, closed"; empty when nothing is known. */
 void words_add_state(struct strbuf *sb, const struct wait_graph *w, const struct wait_object *o);
 
 /* "main.worker (worker.go:41)". */

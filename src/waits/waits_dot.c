@@ -1,6 +1,6 @@
 /*
- * As a graph for Graphviz: goroutines are boxes, objects are ellipses. An arrow leads from who
- * waits to what it waits for, and from there to who has it; a broken one leads to a candidate.
+ * A graph for Graphviz: goroutines are boxes, objects are ellipses. Arrows lead from a waiter to
+ * its object, and from an object to its holder. A dashed arrow leads to a candidate.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/printable.h"
 #include "waits/wait_words.h"
 
-/* Waiters of one object and place are one node from so many on. */
+/* From this number on, waiters of one object at one line are one node. */
 #define MERGE_FROM 5
 
 static void add_quoted(struct strbuf *sb, const char *text)
@@ -114,7 +114,7 @@ void wait_graph_write_dot(const struct wait_graph *w, FILE *out)
 	for (size_t i = 0; marks && i < w->holder_count; i++)
 		holds[w->holders[i].goroutine] = true;
 	for (size_t i = 0; marks && i < w->object_count; i++) {
-		/* Nobody has time, or the network. */
+		/* Timers and connections have no holders. */
 		if (w->objects[i].kind > WAIT_SEMAPHORE)
 			continue;
 		write_object(w, i, out);

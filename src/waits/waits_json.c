@@ -1,4 +1,4 @@
-/* One JSON object; an object that is waited for is built and printed at a time. */
+/* One JSON object. Its objects are built and printed one at a time. */
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <string.h>
@@ -133,7 +133,7 @@ static struct json_object *object_words(const struct wait_object *o)
 	return sb.failed ? NULL : json_string(sb.data);
 }
 
-/* A goroutine holds what the one before it waits for. */
+/* A goroutine holds the object that the previous one waits for. */
 static struct json_object *cycle_json(const struct wait_graph *w, const struct wait_cycle *c)
 {
 	struct json_object *steps = json_object_new_array();

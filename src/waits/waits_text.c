@@ -1,4 +1,4 @@
-/* As text: deadlocks first, then the objects, each with who has it and who waits. */
+/* Text: deadlocks first, then the objects, each with its holders and waiters. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/printable.h"
 #include "waits/wait_words.h"
 
-/* Goroutines of one place that are named by their ids. */
+/* The number of goroutines of one line that are listed by id. */
 #define MAX_IDS 10
 
 static void write_line(struct strbuf *line, FILE *out)
@@ -33,7 +33,7 @@ static void write_step(const struct wait_graph *w, const struct wait_cycle *c, s
 static void write_cycle(const struct wait_graph *w, const struct wait_cycle *c, FILE *out)
 {
 	if (c->count == 1)
-		fprintf(out, "%s: a goroutine waits for what it has itself\n",
+		fprintf(out, "%s: a goroutine waits for an object that it holds itself\n",
 			c->proved ? "deadlock" : "suspected deadlock");
 	else
 		fprintf(out, "%s: %zu goroutines wait for each other\n",
@@ -116,7 +116,7 @@ static void write_row(const struct wait_graph *w, const struct waiter *first, si
 	write_line(&line, out);
 }
 
-/* Those of `count` objects from the first on. */
+/* The waiters of `count` objects from the first on. */
 static void write_waiters(const struct wait_graph *w, const struct wait_object *first, size_t count,
 			  FILE *out)
 {
@@ -189,7 +189,7 @@ static void write_object(const struct wait_graph *w, const struct wait_object *o
 	fputc('\n', out);
 }
 
-/* What has no holder is told in short: all of a kind together. */
+/* Objects without holders are printed together, one line for each kind. */
 static bool is_short(const struct wait_object *o)
 {
 	return o->kind == WAIT_TIMER || o->kind == WAIT_OTHER || o->kind == WAIT_PROCESS ||
@@ -240,6 +240,6 @@ void wait_graph_write_text(const struct wait_graph *w, FILE *out)
 	if (w->moved)
 		fprintf(out, "; %zu ran while they were read", w->moved);
 	if (w->unknown)
-		fprintf(out, "; of %zu the object is not known", w->unknown);
-	fputs(w->truncated ? "; there is more than is shown\n" : "\n", out);
+		fprintf(out, "; for %zu the object is unknown", w->unknown);
+	fputs(w->truncated ? "; the output is incomplete\n" : "\n", out);
 }

@@ -80,7 +80,6 @@ def assert_agree(calls, rows, within=False):
     assert close > 0.95 * len(calls), f"{len(calls) - close} of {len(calls)} are off"
 
 
-@pytest.mark.alone
 @every_pair
 def test_a_handler_that_never_waits_is_seen_from_its_call_to_its_return(handlers, version, mode,
                                                                         tmp_path):
@@ -109,7 +108,6 @@ def test_requests_at_the_same_time_and_over_http2_are_all_there(handlers, versio
         assert took <= sum(row["elapsed_ns"] for row in rows)
 
 
-@pytest.mark.alone
 @every_version()
 def test_a_handler_that_panics_ends_with_what_recovers_it(handlers, version, tmp_path):
     """net/http closes the connection: the goroutine ends."""
@@ -165,7 +163,6 @@ def test_requests_as_a_profile_have_the_time_of_the_calls(handlers, tmp_path):
     assert "<html" in page and "ServeHTTP" in page
 
 
-@pytest.mark.alone
 @every_version((golang.OLDEST, golang.NEWEST))
 def test_a_hijacked_connection_ends_no_later_than_its_handler(handlers, version, tmp_path):
     program = handlers(version)
@@ -174,7 +171,6 @@ def test_a_hijacked_connection_ends_no_later_than_its_handler(handlers, version,
     assert_agree(calls, rows)
 
 
-@pytest.mark.alone
 @every_pair
 def test_functions_that_are_named_are_seen(handlers, version, mode, tmp_path):
     program = handlers(version, mode)
@@ -191,7 +187,6 @@ def test_functions_that_are_named_are_seen(handlers, version, mode, tmp_path):
     assert gotrace.tool_trace_takes("1.27.2", tmp_path / "fact.trace") is None
 
 
-@pytest.mark.alone
 @every_version()
 def test_a_call_that_a_panic_ended_is_over_at_the_next(handlers, version, tmp_path):
     program = handlers(version)
@@ -208,7 +203,6 @@ def test_a_call_that_a_panic_ended_is_over_at_the_next(handlers, version, tmp_pa
     assert statistics.median(returned) < 5000
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("args", [(), ("workers",)], ids=["goroutines", "workers"])
 def test_each_grpc_call_is_seen(untouched, args, tmp_path):
     program = untouched(grpc.program(), *args)

@@ -35,7 +35,6 @@ def lose_records(traced, program):
     return json.loads(program.line())
 
 
-@pytest.mark.alone
 def test_goroutines_whose_ends_were_lost_do_not_live_on(targets, tmp_path):
     program = targets.start("burst")
     traced = Tracing(program.pid, tmp_path / "t.trace").has_begun()

@@ -62,7 +62,6 @@ def recorded(tmp_path_factory):
     return record_it
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("version,mode", [(golang.OLDEST, golang.PLAIN),
                                           (golang.MIDDLE, golang.STRIPPED),
                                           (golang.NEWEST, golang.PLAIN)])
@@ -100,7 +99,6 @@ def test_states_waits_and_labels_are_labels(split, tmp_path):
     assert all(s.values["cpu"] == 0 for s in profile.samples if s.labels["state"] == "waiting")
 
 
-@pytest.mark.alone
 def test_a_running_goroutine_is_counted_under_its_start_function(split, recorded):
     spent, profile = recorded(split).spent, recorded(split).profile
     burner = [s for s in profile.samples if s.labels.get("worker") == "burner"]
@@ -133,17 +131,17 @@ def test_a_pprof_profile_says_what_it_is(split, tmp_path):
     assert any(file.endswith("main.go") and line > 0 for _, file, line in profile.lines)
 
 
-@pytest.mark.alone
 def test_the_rate_is_the_one_asked_for(split, tmp_path):
-    counts = {}
+    """Ticks that a busy machine leaves no time for are counted, too."""
     for rate in 20, 200:
-        record(split, tmp_path / f"{rate}.pb.gz", "-r", rate, "--budget", 20)
+        summary = record(split, tmp_path / f"{rate}.pb.gz", "-r", rate, "--budget", 20)
+        missed = int(re.search(r"(\d+) ticks missed", summary)[1])
         profile = pprof.read(tmp_path / f"{rate}.pb.gz")
-        counts[rate] = profile.total("samples", lambda s: "main.readForever" in s.stack)
+        count = profile.total("samples", lambda s: "main.readForever" in s.stack)
+        assert count > rate / 2
+        assert count + missed == pytest.approx(rate * profile.duration_ns / SECOND, rel=0.1)
         assert profile.time_in("main.readForever") == pytest.approx(profile.duration_ns, rel=0.05)
         (tmp_path / f"{rate}.pb.gz").unlink()
-    assert counts[20] == pytest.approx(40, abs=4)
-    assert counts[200] == pytest.approx(400, abs=40)
 
 
 def test_the_summary_says_how_it_went(split, tmp_path):
@@ -202,7 +200,6 @@ def folded(path):
     return stacks
 
 
-@pytest.mark.alone
 def test_folded_stacks_are_outermost_first(split, recorded):
     stacks = recorded(split).stacks
     time_in = {stage: sum(n for stack, n in stacks.items() if stage in stack) for stage in STAGES}
@@ -293,7 +290,6 @@ def test_filters_choose_goroutines(split, tmp_path, args, inside, outside):
     assert f"filter: {args[0]} {value}" in profile.comments
 
 
-@pytest.mark.alone
 @pytest.mark.time_limit(90)
 def test_the_budget_is_kept_and_totals_stay_right(targets, tmp_path):
     program = targets.start("states", args=("-only=chan", "-extra=30000"))
@@ -379,7 +375,8 @@ def test_an_interrupted_command_is_ended_too(tmp_path):
     binary = golang.build("split", golang.NEWEST)
     process = gospect.start("record", "-o", tmp_path / "run.folded", "--", binary, "-for=60s",
                             start_new_session=True)
-    time.sleep(1.5)
+    assert process.stdout.readline().startswith(b"ready")
+    time.sleep(1)
     os.killpg(process.pid, signal.SIGINT)
     process.communicate(timeout=10)
     assert "main.waitForever" in (tmp_path / "run.folded").read_text()

@@ -61,7 +61,6 @@ def split(time_of):
     return {stage: times[stage] / sum(times.values()) for stage in STAGES}
 
 
-@pytest.mark.alone
 def test_each_process_has_its_own_time_and_that_of_a_recording_of_it_alone(started, tmp_path):
     count = 5
     versions = [VERSIONS[i % len(VERSIONS)] for i in range(count)]
@@ -180,7 +179,6 @@ def test_killed_gospect_leaves_no_worker(started, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.alone
 def test_all_share_one_budget(started, tmp_path):
     """A small part of it is not spent on ticks that read nothing."""
     programs = [started(f"many-{i}", "states", args=("-only=chan",)) for i in range(8)]

@@ -106,7 +106,6 @@ def exact_waits(request, row):
                for name in WAITS if name in request["did"])
 
 
-@pytest.mark.alone
 @every_version(golang.SLOW_VERSIONS)
 def test_each_request_did_what_it_says(targets, version, tmp_path):
     program = targets.start("requests", version)
@@ -141,7 +140,6 @@ def test_percentiles_are_those_of_the_requests(targets, tmp_path):
         slow[149], slow[269], slow[296], slow[299])
 
 
-@pytest.mark.alone
 def test_offcpu_needs_no_file(targets):
     program = targets.start("requests")
     t = Traced("offcpu", "-p", program.pid, "--by", "label:trace_id", "-n", 0, "-f", "json",
@@ -173,7 +171,6 @@ def test_one_request_makes_a_flame_graph(targets, tmp_path):
     assert gospect.run("report", file, "--by", "label:trace_id", "--only", "r100").fails(1)
 
 
-@pytest.mark.alone
 def test_a_recording_agrees_within_its_error(targets):
     program = targets.start("requests")
     process = gospect.start("offcpu", "-p", program.pid, "--by", "label:route", "-n", 0,
@@ -253,7 +250,6 @@ def test_a_flood_of_labels_costs_no_more_than_time(targets, version, tmp_path):
     assert gotrace.tool_trace_takes("1.27.2", file) is None
 
 
-@pytest.mark.alone
 @every_version((golang.OLDEST, golang.NEWEST))
 def test_waits_of_a_handler_lie_within_its_call(targets, version, tmp_path):
     program = targets.start("requests", version)
@@ -274,7 +270,6 @@ def test_waits_of_a_handler_lie_within_its_call(targets, version, tmp_path):
     assert len(same) == 200
 
 
-@pytest.mark.alone
 @every_version((golang.OLDEST, golang.NEWEST))
 def test_functions_without_recorded_calls_are_found_by_their_stacks(targets, version, tmp_path):
     program = targets.start("requests", version)

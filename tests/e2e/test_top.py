@@ -48,7 +48,6 @@ def goids(screen):
     return [int(row[0]) for row in rows(screen)]
 
 
-@pytest.mark.alone
 def test_functions_goroutines_and_creators(targets):
     """The spinning goroutine runs or, when its time slice has ended, waits for another: on a busy
     machine that may be long. It does nothing else, and the program's CPU time is its own."""

@@ -114,7 +114,6 @@ def in_class(sample, starts):
     return any(re.split(r"[.·](?:gowrap|dwrap)", func)[0] in starts for func in sample.stack)
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("version", [golang.OLDEST, golang.NEWEST])
 def test_busy_goroutines_are_not_counted_less(targets, tmp_path, version):
     """The goroutines with the most torn stacks are busy half of the time, and know for how long."""

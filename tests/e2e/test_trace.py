@@ -85,7 +85,6 @@ def differences_of_times(did, theirs, mine):
     return off
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("version", OWN_TRACER)
 def test_gos_own_tracer_sees_the_same(targets, version, tmp_path):
     """Both at once, each goroutine of the work: events the same, times within 1 %."""
@@ -106,7 +105,6 @@ def test_gos_own_tracer_sees_the_same(targets, version, tmp_path):
     assert not off
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("version", (OWN_TRACER[0], OWN_TRACER[-1]))
 def test_go_s_own_tracer_sees_the_same_sweeping(targets, version, tmp_path):
     program = targets.start("counted", version, env={"GOGC": "20"})

@@ -340,7 +340,6 @@ def test_memory_that_may_not_become_code_is_no_obstacle(started):
     tracing.assert_untouched(program)
 
 
-@pytest.mark.alone
 def test_tracebacks_of_a_traced_program_begin_in_go(hectic, tmp_path):
     """But for a thread that is just about to enter the agent, or has just left it (docs/internals/trace.md)."""
     with open(tmp_path / "dump", "wb+") as dump:

@@ -5,6 +5,7 @@ import os
 import pathlib
 import select
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -51,24 +52,28 @@ def folder(where="/tmp"):
 class Measured(gospect.Result):
     """The answer of gospect, and its cost: seconds, CPU seconds, peak resident bytes."""
 
-    def __init__(self, completed, seconds, usage):
-        super().__init__(completed)
-        self.seconds = seconds
-        self.cpu = usage.ru_utime + usage.ru_stime
-        self.resident = usage.ru_maxrss * 1024
+    def __init__(self, result, seconds, cpu, resident):
+        self.status, self.out, self.err = result.status, result.out, result.err
+        self.seconds, self.cpu, self.resident = seconds, cpu, resident
+
+
+# A child's peak of memory begins with that of the process that it was forked from: so that one is small.
+MEASURE = """
+import resource, subprocess, sys
+status = subprocess.run(sys.argv[2:]).returncode
+usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+with open(sys.argv[1], "w") as file:
+    print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss, file=file)
+sys.exit(status)
+"""
 
 
 def measure(*args, seconds=60):
     """Runs gospect as gospect.run() does; after so many seconds it is killed."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with tempfile.NamedTemporaryFile(mode="r") as usage:
         start = time.monotonic()
-        process = subprocess.Popen(["timeout", "-s", "KILL", str(seconds), gospect.BINARY,
-                                    *map(str, args)], stdin=subprocess.DEVNULL, stdout=out,
-                                   stderr=err)
-        _, status, usage = os.wait4(process.pid, 0)
+        result = gospect.run(*args, seconds=seconds + 60, prefix=(
+            sys.executable, "-c", MEASURE, usage.name, "timeout", "-s", "KILL", str(seconds)))
         took = time.monotonic() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        err.seek(0)
-        return Measured(subprocess.CompletedProcess(args, process.returncode, out.read(),
-                                                    err.read()), took, usage)
+        cpu, resident = usage.read().split()
+    return Measured(result, took, float(cpu), int(resident) * 1024)

@@ -20,6 +20,9 @@ enum gospect_recorded_flags {
 	/* Traces only: the time in which goroutines waited, and who ended the waits, as
 	 * gospect_requests_wakers() has it. */
 	GOSPECT_RECORDED_WAKERS = 2,
+	/* Traces only: single goroutines, which GOSPECT_HTML lists. Their sums take up to 200 MB.
+	 */
+	GOSPECT_RECORDED_GOROUTINES = 4,
 };
 
 struct gospect_recorded_options {

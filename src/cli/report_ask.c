@@ -353,7 +353,8 @@ struct error *report_ask_read(const struct report_ask *ask, struct report_file *
 		.label = ask->only ? ask->table.label : NULL,
 		.value = ask->only,
 		.flags = (labels ? GOSPECT_RECORDED_LABELS : 0) |
-			 (ask->wakers ? GOSPECT_RECORDED_WAKERS : 0),
+			 (ask->wakers ? GOSPECT_RECORDED_WAKERS : 0) |
+			 (ask->format == GOSPECT_HTML ? GOSPECT_RECORDED_GOROUTINES : 0),
 	};
 	struct error *err = report_file_error(file, check_kind(ask, file));
 

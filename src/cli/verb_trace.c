@@ -205,7 +205,7 @@ static struct error *write_page(struct trace_verb *v, const struct gospect_trace
 	const struct gospect_recorded_options how = {
 		.size = sizeof(how),
 		.name = "the trace",
-		.flags = GOSPECT_RECORDED_LABELS,
+		.flags = GOSPECT_RECORDED_LABELS | GOSPECT_RECORDED_GOROUTINES,
 		.remark = say_remark,
 	};
 	struct gospect_profile *p = NULL;

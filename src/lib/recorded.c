@@ -39,7 +39,8 @@ static struct error *must_check take_options(const struct gospect_recorded_optio
 {
 	struct error *err = options_take(given, o, sizeof(*o), "gospect_recorded_options");
 
-	if (!err && o->flags & ~(uint32_t)(GOSPECT_RECORDED_LABELS | GOSPECT_RECORDED_WAKERS))
+	if (!err && o->flags & ~(uint32_t)(GOSPECT_RECORDED_LABELS | GOSPECT_RECORDED_WAKERS |
+					   GOSPECT_RECORDED_GOROUTINES))
 		err = error_format(ERROR_USAGE,
 				   "invalid read flags 0x%x; see enum gospect_recorded_flags",
 				   o->flags);
@@ -217,7 +218,7 @@ static struct error *must_check add_sample(void *arg, const struct span *span)
 		err = add_times(f, span, &sample, &place);
 	else if (!profile_find(p, &sample, &place))
 		return NULL;
-	if (!err && f->options->flags & GOSPECT_RECORDED_LABELS)
+	if (!err && f->options->flags & GOSPECT_RECORDED_GOROUTINES)
 		err = add_goroutine(f, span, place);
 	return err;
 }
@@ -268,7 +269,7 @@ static struct error *must_check read_trace(const void *bytes, size_t size,
 					  GOSPECT_VERSION, header);
 	if (!err)
 		err = symbols_create(ret->profile, &source, &ret->symbols);
-	if (!err && o->flags & GOSPECT_RECORDED_LABELS)
+	if (!err && o->flags & GOSPECT_RECORDED_GOROUTINES)
 		err = read_goroutines(bytes, size, &filling, ret->symbols);
 	goroutine_ledger_release(&filling.ledger);
 	free(filling.pcs);

@@ -127,6 +127,9 @@ def test_a_trace_as_a_profile_and_as_tables(served):
         assert profile.keep_label(b"route", b"/slow") > 0
         kept = profile.groups(library.GROUP_LABEL, lambda g: (g.name, g.total_ns), b"route")
         assert kept == [(b"/slow", routes[b"/slow"])]
+    for flags, has_rows in ((library.RECORDED_LABELS, False), (library.RECORDED_GOROUTINES, True)):
+        with library.recorded_profile(data, flags=flags) as profile:
+            assert (b'"goroutines":{"rows":' in profile.written(library.HTML)) == has_rows
     starts = library.recorded_starts(data, lambda s: (s.name.decode(), s.goroutines, s.total_ns ==
                                                       s.running_ns + s.runnable_ns +
                                                       s.syscall_ns + s.waiting_ns))

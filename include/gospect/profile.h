@@ -16,6 +16,9 @@ enum gospect_record_flags {
 					  CPU; costs the target up to 1 us a context switch */
 	GOSPECT_RECORD_ADDRESSES =
 		32, /* no functions and lines: gospect_profile_symbolize() elsewhere */
+	/* Single goroutines, which GOSPECT_HTML lists; takes up to 64 MB more. Ignored by
+	 * gospect_record_stream(). */
+	GOSPECT_RECORD_GOROUTINES = 64,
 };
 
 struct gospect_record_options {

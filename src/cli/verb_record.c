@@ -228,6 +228,8 @@ static struct error *record(struct record_verb *v, struct cli_target *s, struct 
 	_cleanup_(drop_profile) struct gospect_profile *p = NULL;
 	struct error *err;
 
+	if (v->format == GOSPECT_HTML)
+		v->recording.flags |= GOSPECT_RECORD_GOROUTINES;
 	err = recording_take(s, &v->recording, &p);
 	if (!err)
 		err = write_profile(v, p, out);

@@ -13,6 +13,7 @@
 #include "lib/goroutine_filter.h"
 #include "lib/options.h"
 #include "lib/profile_handle.h"
+#include "lib/recording_goroutines.h"
 #include "lib/recording_times.h"
 #include "lib/running_stacks.h"
 #include "lib/target_handle.h"
@@ -24,9 +25,10 @@
 /* All distinct stacks together: 6 MB, or 30,000 stacks of 25 frames. */
 #define MAX_STACK_WORDS (3u << 18)
 
-#define ALL_FLAGS                                                                 \
-	(GOSPECT_RECORD_ON_CPU | GOSPECT_RECORD_OFF_CPU | GOSPECT_RECORD_SYSTEM | \
-	 GOSPECT_RECORD_KERNEL | GOSPECT_RECORD_RUN_QUEUE | GOSPECT_RECORD_ADDRESSES)
+#define ALL_FLAGS                                                                      \
+	(GOSPECT_RECORD_ON_CPU | GOSPECT_RECORD_OFF_CPU | GOSPECT_RECORD_SYSTEM |      \
+	 GOSPECT_RECORD_KERNEL | GOSPECT_RECORD_RUN_QUEUE | GOSPECT_RECORD_ADDRESSES | \
+	 GOSPECT_RECORD_GOROUTINES)
 
 struct recording {
 	struct gospect_target *target;
@@ -37,6 +39,7 @@ struct recording {
 	struct kernel_symbols *kernel; /* NULL: not asked for */
 	struct debug_frame *frames;    /* of options.unwind */
 	struct recording_times times;
+	struct recording_goroutines goroutines;
 };
 
 static void recording_release(struct recording *r)
@@ -46,6 +49,7 @@ static void recording_release(struct recording *r)
 	kernel_symbols_close(r->kernel);
 	debug_frame_close(r->frames);
 	recording_times_release(&r->times);
+	recording_goroutines_release(&r->goroutines);
 	filter_release(&r->filter);
 }
 #define _cleanup_recording_ _cleanup_(recording_release)
@@ -159,6 +163,8 @@ static struct error *must_check open_recording(struct gospect_target *t,
 		.stop = t->cancel,
 		.part = is_stream ? NULL : recording_times_take,
 		.part_arg = &r->times,
+		.stayed = o->flags & GOSPECT_RECORD_GOROUTINES ? recording_goroutines_take : NULL,
+		.stayed_arg = &r->goroutines,
 		.progress = o->progress,
 		.arg = o->arg,
 	};
@@ -456,6 +462,9 @@ static struct error *must_check make_profile(struct recording *r, struct gospect
 		err = symbolize(r, inner, &p->symbols);
 	if (!err)
 		err = fill_modules(inner, running_stacks_modules(&r->running));
+	if (!err && has(r, GOSPECT_RECORD_GOROUTINES))
+		err = recording_goroutines_give(&r->goroutines, r->sampler, places, inner,
+						p->symbols);
 	profile_describe(p, !has(r, GOSPECT_RECORD_ADDRESSES));
 	return err;
 }

@@ -27,6 +27,22 @@ struct wall_bucket {
 	double grain;    /* of ns: the time that a single draw stands for */
 };
 
+/* A time that a goroutine spent in one bucket. */
+struct wall_stay {
+	uint64_t goroutine;
+	uint64_t begin, end; /* ns since the beginning */
+	uint32_t bucket;
+	bool runs;  /* its state is running */
+	bool whole; /* from the first sample to the last */
+};
+
+/* The part of running goroutines' time that CPU samples of one place have. */
+struct wall_share {
+	uint32_t stack;
+	uint32_t labels;
+	uint64_t ns;
+};
+
 /* The gain of one bucket in an interval. */
 struct wall_part {
 	uint32_t bucket; /* its index in the result; is_sampled: among the on-CPU samples */

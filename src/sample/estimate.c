@@ -87,6 +87,15 @@ static void note_stay(struct wall_bucket *b, const struct goroutine_record *r, u
 	b->longest_goroutine = r->goid;
 }
 
+static void deliver_stay(const struct estimate *e, const struct goroutine_record *r, uint64_t end,
+			 bool whole)
+{
+	if (e->stayed && end > r->owner_since)
+		e->stayed(e->stayed_arg,
+			  &(struct wall_stay){r->goid, r->owner_since, end, r->owner_bucket,
+					      goroutine_status(r) == G_RUNNING, whole});
+}
+
 /* Credits the time of `before`, which ends at the beginning of this pass. */
 static void credit(struct estimate *e, const struct goroutine_record *before)
 {
@@ -98,6 +107,7 @@ static void credit(struct estimate *e, const struct goroutine_record *before)
 	b->count += e->passes - before->owner_pass;
 	b->ns += e->credited - before->owner_since;
 	note_stay(b, before, e->credited - before->owner_since);
+	deliver_stay(e, before, e->credited, false);
 }
 
 /* Whether it is where it was, and did not leave in between. A running goroutine may save its sp and
@@ -150,6 +160,7 @@ static void finish_record(struct estimate *e, const struct goroutine_record *r, 
 	b->ns += ns;
 	b->count += count;
 	note_stay(b, r, ns);
+	deliver_stay(e, r, e->credited + rest, !r->owner_pass);
 	if (!r->owner_pass && may_be_idle(goroutine_status(r))) {
 		b->idle_ns += ns;
 		b->idle_count += count;

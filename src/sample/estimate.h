@@ -26,6 +26,10 @@ struct estimate {
 	size_t next; /* index into order: the first unit that was not scanned */
 	uint64_t began;
 
+	/* Called with each time that a goroutine spent in a bucket, when that ends; or NULL. */
+	void (*stayed)(void *arg, const struct wall_stay *stay);
+	void *stayed_arg;
+
 	uint64_t passes;   /* complete passes */
 	uint64_t credited; /* ns that these stand for */
 };

@@ -209,3 +209,37 @@ struct error *buckets_join(struct buckets *b, struct goroutine_set *set,
 	}
 	return NULL;
 }
+
+static void insert(struct wall_share *to, size_t *count, size_t max, struct wall_share share)
+{
+	size_t at = *count;
+
+	if (at == max && to[at - 1].ns >= share.ns)
+		return;
+	at -= at == max;
+	*count = at + 1;
+	for (; at && to[at - 1].ns < share.ns; at--)
+		to[at] = to[at - 1];
+	to[at] = share;
+}
+
+size_t buckets_shares(const struct wall_bucket *b, struct goroutine_set *set,
+		      const struct cpu_bucket *samples, size_t count, uint64_t period_ns,
+		      struct wall_share *ret, size_t max)
+{
+	struct stack stack = stacks_get(goroutine_set_stacks(set), b->stack);
+	uint64_t start;
+	size_t n = 0;
+
+	if (b->status != G_RUNNING || stack.count < 2 || stack.pcs[0] != STACK_PC_RUNNING)
+		return 0;
+	start = stack_pc_address(stack.pcs[1]);
+	for (size_t i = 0; i < count; i++) {
+		const struct cpu_bucket *s = &samples[i];
+		uint64_t ns = ns_of(s, period_ns);
+
+		if (!s->in_syscall && s->start_pc == start && s->labels == b->labels && ns)
+			insert(ret, &n, max, (struct wall_share){s->stack, s->labels, ns});
+	}
+	return n;
+}

@@ -31,4 +31,10 @@ struct gain {
 struct gain buckets_take_syscall(struct buckets *b, const struct stacks *stacks,
 				 const struct cpu_bucket *sample, uint64_t period_ns);
 
+/* The places at which goroutines of a running bucket were sampled: those with most time, at most
+ * `max`, most first. Returns their number. */
+size_t buckets_shares(const struct wall_bucket *b, struct goroutine_set *set,
+		      const struct cpu_bucket *samples, size_t count, uint64_t period_ns,
+		      struct wall_share *ret, size_t max);
+
 #endif

@@ -165,6 +165,8 @@ struct error *wall_sampler_open(struct target *t, const struct image *img,
 	if (getrandom(&seed, sizeof(seed), 0) < 0 || !seed)
 		seed = clock_now() | 1;
 	estimate_init(&s->estimate, seed);
+	s->estimate.stayed = options->stayed;
+	s->estimate.stayed_arg = options->stayed_arg;
 	err = goroutine_set_open(t, img, lay, &goroutines, &s->set);
 	if (err)
 		return err;
@@ -647,6 +649,19 @@ bool wall_sampler_sampled(const struct wall_sampler *s, uint32_t bucket, struct 
 		.status = samples[bucket].in_syscall ? G_SYSCALL : G_RUNNING,
 	};
 	return true;
+}
+
+size_t wall_sampler_shares(const struct wall_sampler *s, uint32_t bucket, struct wall_share *ret,
+			   size_t max)
+{
+	const struct cpu_bucket *samples;
+	size_t count;
+
+	if (!s->cpu.buckets)
+		return 0;
+	count = s->cpu.buckets(s->cpu.arg, &samples);
+	return buckets_shares(&s->estimate.buckets.items[bucket], s->set, samples, count,
+			      s->cpu.period_ns, ret, max);
 }
 
 bool wall_sampler_counts(const struct goroutine_record *r)

@@ -48,6 +48,10 @@ struct wall_options {
 	void (*moved)(void *arg, const struct goroutine_record *before,
 		      const struct goroutine_record *after, uint64_t now);
 	void *moved_arg;
+	/* wall_sampler_run() calls it with each time that a goroutine spent in a bucket, when that
+	 * ends. */
+	void (*stayed)(void *arg, const struct wall_stay *stay);
+	void *stayed_arg;
 	bool creators; /* goroutines of different creators have different buckets */
 	/* The program does not run before the first call of `progress`. All goroutines are sampled
 	 * before that, because it may end before the first tick. */
@@ -133,6 +137,11 @@ bool wall_sampler_counts(const struct goroutine_record *r);
 uint64_t wall_sampler_since(const struct wall_sampler *s, const struct goroutine_record *r);
 /* The go statement (a return address) of a bucket's creator, or a record's owner_creator. */
 uint64_t wall_sampler_creator(const struct wall_sampler *s, uint32_t creator);
+
+/* Where goroutines of this bucket of the result ran, if they did and CPU samples say it: the places
+ * with most time, at most `max`, most first. Returns their number. */
+size_t wall_sampler_shares(const struct wall_sampler *s, uint32_t bucket, struct wall_share *ret,
+			   size_t max);
 
 /* How often each goroutine was sampled so far. */
 struct wall_looks {

@@ -678,6 +678,26 @@ def test_goroutines_are_sorted_by_label(page, targets, tmp_path):
     assert first.text == "worker=burner"
 
 
+def test_the_page_of_a_recording_lists_its_goroutines(page, targets, tmp_path):
+    """Each of 3 goroutines of 6 kinds is there all the time; those that burn CPU time use most."""
+    program = targets.start("ledger")
+    gospect.run("record", "-p", program.pid, "-d", "3", "--budget", "5", "-o", tmp_path / "r.html").ok()
+    page.open(tmp_path / "r.html", "#tab=goroutines&order=label&idle=show")
+    labels = [e.text for e in page.driver.find_elements(By.CSS_SELECTOR, "#goroutines .labels")]
+    kinds = ("burner", "caller", "locker", "reader", "receiver", "sleeper")
+    assert labels == [f"worker={kind}" for kind in kinds for _ in range(3)]
+    page.open(tmp_path / "r.html", "#tab=goroutines&idle=show")
+    busiest = [e.text for e in page.driver.find_elements(By.CSS_SELECTOR, "#goroutines .labels")]
+    assert set(busiest[:3]) == {"worker=burner"}
+    found = page.driver.find_elements(By.CSS_SELECTOR, "#goroutines li:has(.labels)")
+    ids = [line.get_attribute("data-goroutine") for line in found]
+    for one in ids[0], ids[-1]:
+        page.open(tmp_path / "r.html", f"#goroutine={one}&idle=show")
+        assert page.total() == pytest.approx(3000, abs=150)
+        page.open(tmp_path / "r.html", f"#goroutine={one}&idle=show&time=1-2")
+        assert page.total() == pytest.approx(1000, abs=100)
+
+
 def test_a_page_without_goroutines_has_no_list_of_them(page, made_up):
     page.open(made_up("small"), "#tab=goroutines&goroutine=1&idle=show")
     assert not page.id("tab-goroutines").is_displayed()

@@ -72,8 +72,16 @@ static void running_time_is_shared_as_samples_are(void **state)
 	struct cpu_bucket samples[] = {{.start_pc = START, .stack = a, .count = 3},
 				       {.start_pc = START, .stack = b, .count = 1}};
 
+	struct wall_share shares[2];
+
 	add_running(START, 1000, 8);
 	join(samples, 2);
+	assert_int_equal(buckets_shares(&buckets.items[1], set, samples, 2, PERIOD, shares, 2), 2);
+	assert_int_equal(shares[0].stack, a);
+	assert_int_equal(shares[0].ns, 3 * PERIOD);
+	assert_int_equal(shares[1].stack, b);
+	assert_int_equal(buckets_shares(&buckets.items[1], set, samples, 2, PERIOD, shares, 1), 1);
+	assert_int_equal(shares[0].stack, a);
 	assert_int_equal(find(G_RUNNING, a)->ns, 750);
 	assert_int_equal(find(G_RUNNING, b)->ns, 250);
 	assert_int_equal(find(G_RUNNING, a)->count, 6);

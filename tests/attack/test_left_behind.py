@@ -140,6 +140,17 @@ def test_a_guardian_ends_with_the_program(tmp_path):
     wait_until(lambda: not tracing.is_guarded(program.pid), 5, "the guardian's end")
 
 
+@pytest.mark.parametrize("traced", ("trace",), indirect=True)
+def test_no_agent_is_on_ten_seconds_after_all_of_gospects_processes_are_killed(program, traced):
+    killed = tracing.kill_all(traced)
+    assert len(killed) >= 3, killed  # broker, surgeon, guardian
+    assert tracing.is_switched_on(program.pid)
+    wait_until(lambda: not tracing.is_switched_on(program.pid), 10, "the agent to be off")
+    program.assert_well()
+    assert tracing.clean(program.pid) == "cleaned"
+    tracing.assert_untouched(program)
+
+
 @pytest.mark.parametrize("kinds", ("channels,births", "timers", "files"))
 def test_agent_switches_itself_off_when_all_of_gospect_is_killed(untouched, kinds):
     program = untouched(tracing.hectic(golang.NEWEST), "-calm", f"-only={kinds}")

@@ -184,3 +184,18 @@ def test_failed_rename_keeps_and_names_the_file(states, tmp_path, verb, calls):
     expected = f"cannot rename {left} to {tmp_path}/out.trace: Operation not permitted"
     assert expected in result.words[-1]
     assert left.stat().st_size > 100 and is_private(left)
+
+
+def test_what_stands_in_a_redirected_file_stays_when_the_disk_is_full(states, tmp_path):
+    """The file was cut to the length of the complete part of the trace."""
+    earlier = b"earlier\n" * 1000  # nearly two pages
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "earlier").write_bytes(earlier)
+    script = ('mount -t tmpfs -o size=8k tmpfs disk && cp earlier disk/log || exit 99; '
+              '"$@" >>disk/log; status=$?; cp disk/log kept; exit $status')
+    result = gospect.run(*TRACE, "-p", states.pid, "-o", "-",
+                         prefix=("unshare", "-m", "sh", "-c", script, "sh"))
+    if result.status == 99:
+        pytest.skip(f"this user may not mount a small disk: {result.err}")
+    assert result.status == 1 and "no space left on device" in result.err, result.err
+    assert (tmp_path / "kept").read_bytes().startswith(earlier)

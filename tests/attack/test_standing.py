@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import time
 
 import pytest
@@ -205,6 +206,32 @@ def paused_ms(result):
     return float(re.search(r"paused for ([0-9.]+) ms", result.err).group(1))
 
 
+@contextlib.contextmanager
+def busy_loops():
+    """Two for each CPU."""
+    loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"])
+             for _ in range(2 * os.cpu_count())]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+@pytest.mark.alone
+@pytest.mark.skipif(os.geteuid() != 0, reason="a real-time priority takes root")
+def test_ten_threads_mostly_stand_for_half_a_millisecond_on_a_busy_machine(held, tmp_path):
+    """They stood for 1 to 18 ms, and do so without real-time priorities. The median of nine: an interrupt
+    that comes within a pause, or a hypervisor that takes the CPU away, makes that one longer."""
+    held.ask(f"threads {max(0, 10 - len(threads(held.pid)))}")
+    with busy_loops():
+        pauses = [paused_ms(gospect.run("trace", "-p", held.pid, "-d", "0.05", "-o",
+                                        tmp_path / "t.trace").ok()) for _ in range(9)]
+    print(pauses)
+    assert sorted(pauses)[4] <= 0.5, pauses
+
+
 def limited_to(group):
     """Runs a command in the group. Without CAP_SYS_NICE gospect has no real-time priority, which would
     exempt it from the quota."""
@@ -240,7 +267,7 @@ def test_a_quota_that_ends_within_the_stop_makes_the_expected_pause_longer(held,
     limit = ("--max-pause", "0.09", "-o", tmp_path / "t.trace")
     with limited_processor(30) as group:
         refused = gospect.run("trace", "-p", held.pid, "-d", "0.05", *limit,
-                              prefix=limited_to(group)).fails(1)
+                              prefix=limited_to(group), seconds=90).fails(1)
     assert re.search(r"threads, and gospect's CPU quota is 30 ms in 100 ms, so tracing would stop it "
                      r"twice for about \d+ ms; --max-pause allows 90 ms", refused), refused
     with limited_processor(1) as group:

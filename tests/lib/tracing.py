@@ -220,6 +220,26 @@ def kill_unguarded(process):
     process.wait()
 
 
+def descendants(pid):
+    """The children of all threads of that process, theirs, and so on."""
+    found = []
+    for folder in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        for child in (folder / "children").read_text().split():
+            found += [int(child), *descendants(child)]
+    return found
+
+
+def kill_all(process):
+    """Kills gospect with all its processes: its broker, its surgeon and its guardian, that one first."""
+    wait_until(lambda: guardian(process.pid), 30, "the guardian to have its name")
+    first = guardian(process.pid)
+    others = [pid for pid in descendants(process.pid) if pid != first]
+    for pid in (first, *others, process.pid):
+        os.kill(pid, signal.SIGKILL)
+    process.communicate()
+    return [first, *others]
+
+
 def descriptors(pid):
     found = 0
     for entry in os.scandir(f"/proc/{pid}/fd"):

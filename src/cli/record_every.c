@@ -17,7 +17,7 @@
 #include "cli/format_names.h"
 #include "cli/stop.h"
 
-/* Of a shorter rest nothing can be said. */
+/* In seconds. A shorter rest at the end is not recorded. */
 #define LEAST_SECONDS 0.05
 /* YYYYmmdd-HHMMSS */
 #define MOMENT_LENGTH 15
@@ -78,7 +78,7 @@ static char *new_name(const struct names *n)
 		if (access(name, F_OK) && errno == ENOENT)
 			return name;
 		if (i > 1000)
-			return name; /* opening it will say what is wrong */
+			return name; /* opening it reports the error */
 		snprintf(number, sizeof(number), "-%d", i);
 		free(name);
 	}
@@ -130,7 +130,7 @@ static struct error *must_check note(struct old_files *o, DIR *folder, const cha
 {
 	struct stat st;
 
-	/* A file of another user is none that gospect wrote. */
+	/* A file of another user was not written by this gospect. */
 	if (fstatat(dirfd(folder), name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode) ||
 	    st.st_uid != geteuid())
 		return NULL;

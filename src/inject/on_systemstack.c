@@ -47,7 +47,7 @@ static const uint8_t *curg_of(const struct on_systemstack *s, size_t i)
 	return s->g_bytes + i * s->g_size;
 }
 
-/* Each of our threads reads a part of them. */
+/* Each tracer thread reads a part of the stacks. */
 struct part_reads {
 	struct target *t;
 	const struct runtime_words *words;

@@ -204,7 +204,7 @@ static size_t count_asleep(const struct threads *t)
 	return n;
 }
 
-/* Gives those that sleep to helpers, where they are many: to each the same number. */
+/* If many threads sleep, distributes them evenly among helpers. */
 static void assign_parts(struct threads *t)
 {
 	size_t asleep = count_asleep(t), n = 0;
@@ -658,7 +658,7 @@ static void let_go(struct stopped_thread *thread)
 		ptrace(PTRACE_DETACH, thread->id, NULL, (long)thread->signal);
 }
 
-/* Those with a signal to take. */
+/* Detaches the threads that have a signal to take. */
 static struct error *must_check pass_signals(void *arg, unsigned int part)
 {
 	struct threads *t = arg;
@@ -676,7 +676,7 @@ static void resume_own(struct threads *t, bool asleep)
 			let_go(&t->items[i]);
 }
 
-/* The helpers' threads run when these have ended. */
+/* Resumes the threads of helpers: the kernel detaches them when their helper ends. */
 static void resume_helped(struct threads *t)
 {
 	bool signals = false;

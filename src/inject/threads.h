@@ -16,9 +16,9 @@
 #include "inject/quota.h"
 #include "inject/tracer_threads.h"
 
-/* So many sleeping threads, and more, are traced by helpers. */
+/* From this number of sleeping threads on, helpers trace them. */
 #define THREADS_MANY 64
-/* A helper has so many, where there are not too many for that. */
+/* The threads of each helper; more if there would be too many helpers. */
 #define THREADS_EACH 400
 #define THREADS_PARTS 64
 

@@ -15,10 +15,10 @@
 
 /* How often a wait that takes longer is woken up, to look at the time. */
 #define WAKE_NS 200000
-/* They wait for long at most, and are many. */
+/* The same for helpers, which are many and wait most of the time. */
 #define HELPER_WAKE_NS 2000000
 #define HELPER_STACK_BYTES (256 << 10)
-/* How the end of a helper is awaited: it may need this CPU, and has the same priority. */
+/* How often to yield for a helper that ends: it may need this CPU, at the same priority. */
 #define MOST_YIELDS 1000
 #define YIELD_US 20
 

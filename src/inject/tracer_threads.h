@@ -4,7 +4,7 @@
  * ptrace acts on a thread only for the one thread of gospect that traces it. run_on_tracer_thread()
  * starts one for that, at real-time priority where that is permitted, so that the first thread of
  * the target that runs again does not displace it. When it ends, or is killed with us, the kernel
- * lets go of whatever it held.
+ * detaches its threads.
  */
 #ifndef INJECT_TRACER_THREADS_H
 #define INJECT_TRACER_THREADS_H
@@ -17,22 +17,22 @@
  * done: other threads than the caller have to block them. */
 struct error *run_on_tracer_thread(struct error *(*step)(void *arg), void *arg) must_check;
 
-/* Whether the thread that asks has a real-time priority. Then a CPU quota does not hold for it. */
+/* Whether the calling thread has a real-time priority. Then a CPU quota does not hold for it. */
 bool tracer_is_real_time(void);
 
 /*
- * More such threads, which trace sleeping threads of the target: helpers.
+ * Helpers: more tracer threads, for sleeping threads of the target.
  *
- * A helper lets go of its threads by ending. The kernel then detaches all of them at once, and
- * wakes them up, in 1.5 us each; PTRACE_DETACH takes 4 to 8 us, for it takes and frees a lock of
- * all processes each time. The kernel holds that lock, with interrupts off, until a helper's
- * threads are all detached: so a helper has few hundred.
+ * A helper resumes its threads by ending. The kernel then detaches all of them at once and wakes
+ * them up, in 1.5 us each. PTRACE_DETACH takes 4 to 8 us, because it takes and frees a lock of all
+ * processes each time. The kernel holds that lock, with interrupts off, until all threads of a
+ * helper are detached. So a helper has a few hundred.
  */
 struct helpers;
 
 /* To be called in run_on_tracer_thread(). Starts `count`, or fewer; NULL: no thread can be made. */
 struct helpers *helpers_start(unsigned int count);
-/* 0: NULL. */
+/* 0 for NULL. */
 unsigned int helpers_count(const struct helpers *h);
 
 /* Runs `job` in the caller (`part` 0) and in each helper (1 and up), and waits for all. Returns an

@@ -217,7 +217,9 @@ static struct lock_operand stored_later(const struct reading *r, size_t k, unsig
 	struct amd64_insn insn;
 
 	for (size_t i = k + 1; i < r->code->count && i <= k + AHEAD; i++) {
-		if (!decode_at(r, i, &insn) || r->code->insns[i].ends || amd64_is_call(&insn))
+		/* Behind a branch the store may not be reached, and the slot has an older value. */
+		if (!decode_at(r, i, &insn) || r->code->insns[i].ends ||
+		    r->code->insns[i].target != NO_TARGET || amd64_is_call(&insn))
 			break;
 		if (is_store(bytes_at(r, i), &insn, reg) && is_slot(r, i, &insn, &o))
 			return o;
@@ -486,7 +488,7 @@ static struct error *must_check read_alone(struct reading *r)
 	return list_insns(r, size) && understand(r) ? NULL : &error_no_memory;
 }
 
-static bool has_action(const struct lock_code *code, enum lock_action action)
+bool lock_code_has(const struct lock_code *code, enum lock_action action)
 {
 	for (size_t i = 0; code && i < code->event_count; i++)
 		if (code->events[i].action == action)
@@ -503,7 +505,7 @@ static struct error *must_check is_release(const struct image *img, const struct
 	struct reading r = {.img = img, .f = f};
 	struct error *err = read_alone(&r);
 
-	*ret = !err && has_action(r.code, LOCK_FREES) && !has_action(r.code, LOCK_TAKES);
+	*ret = !err && lock_code_has(r.code, LOCK_FREES) && !lock_code_has(r.code, LOCK_TAKES);
 	lock_code_destroy(r.code);
 	return err;
 }
@@ -541,7 +543,7 @@ struct error *lock_code_read(const struct image *img, const struct go_func *f,
 	struct error *err = read_alone(&r);
 
 	*ret = NULL;
-	if (!err && has_action(r.code, LOCK_TAKES))
+	if (!err && lock_code_has(r.code, LOCK_TAKES))
 		err = add_releases(&r);
 	if (!err && r.code && r.code->event_count) {
 		*ret = r.code;

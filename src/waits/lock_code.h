@@ -69,6 +69,8 @@ struct lock_code {
  * read. */
 struct error *lock_code_read(const struct image *img, const struct go_func *f,
 			     struct lock_code **ret) must_check;
+/* Whether one of its events is of this kind; code may be NULL. */
+bool lock_code_has(const struct lock_code *code, enum lock_action action);
 void lock_code_destroy(struct lock_code *code);
 
 /* The possible states of a lock: a sum of these. */

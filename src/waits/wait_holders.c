@@ -81,11 +81,12 @@ static struct wait_place place_of_frame(const struct wait_graph *w, const struct
 	struct go_frame frames[MAX_INLINED];
 	size_t n = pclntab_frames(&w->img->functions, f->word, frames, MAX_INLINED), k = 0;
 
+	if (!n)
+		return (struct wait_place){"", "", 0};
 	while (k + 1 < n && (wait_is_package(frames[k].function, "sync") ||
 			     wait_is_package(frames[k].function, "internal")))
 		k++;
-	return n ? (struct wait_place){frames[k].function, frames[k].file, frames[k].line}
-		 : (struct wait_place){"", "", 0};
+	return (struct wait_place){frames[k].function, frames[k].file, frames[k].line};
 }
 
 /* ---- locks, by the code of the frames ---- */
@@ -320,8 +321,9 @@ static bool has_deferred(const struct subject *u, const struct frame *f, const s
 	return wait_stack_word(u->stack, at & ~7ull, &word) && (word >> 8 * (at & 7) & 0xff);
 }
 
-/* A closure on the stack, {function, WaitGroup}, whose function calls Done. */
-static struct error *is_done_closure(const struct subject *u, uint64_t at, bool *ret)
+/* A closure on the stack, {function, object}, whose function does this. */
+static struct error *is_closure(const struct subject *u, uint64_t at, enum lock_action action,
+				bool *ret_reads, bool *ret)
 {
 	const struct lock_code *code = NULL;
 	struct error *err = NULL;
@@ -333,8 +335,56 @@ static struct error *is_done_closure(const struct subject *u, uint64_t at, bool 
 	    !pclntab_find(&u->s->w->img->functions, entry, &f) || f.entry != entry)
 		return NULL;
 	err = code_of(u->s, &f, &code);
-	for (size_t i = 0; code && i < code->event_count; i++)
-		*ret |= code->events[i].action == LOCK_DONE;
+	for (size_t i = 0; code && i < code->event_count; i++) {
+		*ret |= code->events[i].action == action;
+		*ret_reads |= code->events[i].action == action && code->events[i].reads;
+	}
+	return err;
+}
+
+/* Whether a frame, or one inside it, frees locks otherwise than by its deferred calls. */
+static struct error *frees_by_hand(const struct subject *u, const struct frame *frame, bool *ret)
+{
+	struct error *err = NULL;
+
+	*ret = is_in_unknown_cond(u);
+	for (size_t i = 0; !err && i < u->count; i++) {
+		const struct frame *inner = &u->stack->frames.items[i];
+		const struct lock_code *code = NULL;
+		struct go_func f;
+
+		if (pclntab_find(&u->s->w->img->functions, stack_pc_lookup(inner->word), &f) &&
+		    !wait_is_package(f.name, "runtime"))
+			err = code_of(u->s, &f, &code);
+		*ret |= lock_code_has(code, LOCK_FREES);
+		if (inner == frame)
+			break;
+	}
+	return err;
+}
+
+/*
+ * A pending deferred Unlock or Done of the object, in a closure of the frame. A deferred Unlock is
+ * of a lock that the function has, unless it, or what it called, freed it for a while.
+ */
+static struct error *is_deferred(const struct subject *u, const struct frame *frame,
+				 const struct go_func *f, uint64_t at, const struct wait_object *o,
+				 bool *ret_reads, bool *ret)
+{
+	enum lock_action action = is_lock(o->kind) ? LOCK_FREES : LOCK_DONE;
+	bool by_hand = false;
+	struct error *err;
+
+	*ret = false;
+	if (!is_lock(o->kind) && o->kind != WAIT_WAITGROUP)
+		return NULL;
+	err = is_closure(u, at, action, ret_reads, ret);
+	if (err || !*ret)
+		return err;
+	*ret = has_deferred(u, frame, f);
+	if (*ret && is_lock(o->kind))
+		err = frees_by_hand(u, frame, &by_hand);
+	*ret &= !by_hand;
 	return err;
 }
 
@@ -352,17 +402,16 @@ static struct error *report_pointer(const struct subject *u, const struct frame 
 	struct wait_holder h = {.object = object,
 				.goroutine = u->goroutine,
 				.place = place_of_frame(w, frame)};
-	bool done = false;
-	struct error *err = NULL;
+	bool deferred = false;
+	struct error *err = is_deferred(u, frame, f, at, o, &h.reads, &deferred);
 
-	if (o->kind == WAIT_WAITGROUP)
-		err = is_done_closure(u, at, &done);
-	if (err)
+	if (err ||
+	    (is_lock(o->kind) && is_freed_by_cond(w, &w->goroutines[u->goroutine], o->address)))
 		return err;
-	h.proved = (done && has_deferred(u, frame, f)) ||
-		   (o->kind == WAIT_WAITGROUP && is_group_frame(f));
+	h.proved = deferred || (o->kind == WAIT_WAITGROUP && is_group_frame(f));
 	if (h.proved)
-		h.why = wait_keep(w, "%s has a deferred Done", h.place.function);
+		h.why = wait_keep(w, "%s has a deferred %s", h.place.function,
+				  is_lock(o->kind) ? "Unlock" : "Done");
 	else
 		h.why = wait_keep(w, "%s has a pointer to it", h.place.function);
 	return add_holder(u->s, h);
@@ -379,7 +428,8 @@ static struct error *look_at_frame(const struct subject *u, const struct frame *
 	 * time have pointers that an earlier call left there. */
 	if (!pclntab_find(&w->img->functions, stack_pc_lookup(frame->word), &f) ||
 	    wait_is_package(f.name, "runtime") || wait_is_package(f.name, "time") ||
-	    (wait_is_package(f.name, "sync") && !is_group_frame(&f)) ||
+	    (wait_is_package(f.name, "sync") && !is_group_frame(&f) &&
+	     strcmp(f.name, "sync.(*Once).doSlow")) ||
 	    wait_is_package(f.name, "internal"))
 		return NULL;
 	for (uint64_t at = frame->sp; !err && at < frame->cfa; at += 8) {

@@ -350,6 +350,61 @@ func (s *server) maybe(o *object, ready chan bool, end chan bool) {
 	<-end
 }
 
+// Has the lock of a sync.Once, for which another one waits.
+func once() {
+	ids := make([]int, 0, 2)
+	var a, b sync.Once
+	g := newGate(2)
+	go func() {
+		add(&ids)
+		a.Do(func() {
+			g.pass()
+			b.Do(func() {})
+		})
+	}()
+	go func() {
+		add(&ids)
+		b.Do(func() {
+			g.pass()
+			a.Do(func() {})
+		})
+	}()
+	g.release()
+	all.Deadlocks = append(all.Deadlocks, &ids)
+}
+
+type table struct {
+	rows int
+	rw   sync.RWMutex
+}
+
+// Two readers of a table that a writer wants: no deadlock.
+//
+//go:noinline
+func (t *table) read(o *object, ready chan bool, end chan bool) {
+	add(&o.Holders)
+	t.rw.RLock()
+	defer t.rw.RUnlock()
+	ready <- true
+	<-end
+}
+
+func tables() {
+	t := &table{}
+	o := newObject("rwmutex", &t.rw, "")
+	ready, end := make(chan bool), make(chan bool)
+	for i := 0; i < 2; i++ {
+		go t.read(o, ready, end)
+		<-ready
+	}
+	go func() {
+		add(&o.Waiters)
+		add(&o.Holders)
+		t.rw.Lock()
+		t.rw.Unlock()
+	}()
+}
+
 func mutexes() {
 	s := &server{name: "a"}
 	o := newObject("mutex", &s.mu, "field mu of main.server in variable s of main.(*server).want")
@@ -472,9 +527,11 @@ func main() {
 		readers()
 		family()
 		alone()
+		once()
 		channels()
 	}
 	mutexes()
+	tables()
 	others()
 	network()
 	churn()

@@ -115,6 +115,12 @@ def test_trace_without_requests_is_reported(served):
 
 def test_a_trace_as_a_profile_and_as_tables(served):
     said, data = served
+    duration, gomaxprocs, processors = library.machine(data)
+    assert duration > max(r["unset"][0] for r in said) - min(r["set"][1] for r in said)
+    assert 0 < processors <= gomaxprocs
+    with pytest.raises(Failed) as failed:
+        library.machine(b"no trace")
+    assert failed.value.code == Code.CORRUPT
     assert library.lib.gospect_recorded_kind(data, library.c.c_size_t(len(data))) == 1
     with library.recorded_profile(data, flags=library.RECORDED_LABELS) as profile:
         states = dict(profile.groups(library.GROUP_STATE, lambda g: (g.name.decode(), g.total_ns)))
@@ -164,6 +170,7 @@ def test_every_reading_of_a_file_can_be_cancelled(served, states):
              lambda: library.recorded_profile(trace, cancel=cancel),
              lambda: library.recorded_profile(raw, cancel=cancel),
              lambda: library.recorded_starts(trace, lambda s: s, cancel=cancel),
+             lambda: library.machine(trace, cancel=cancel),
              text_symbolized]
     with library.read_profile(raw) as profile:
         calls.append(lambda: symbolized(profile))

@@ -250,6 +250,17 @@ class RecordedOptions(Options):
                 ("reserved", c.c_uint32), ("remark", REMARK), ("arg", c.c_void_p), ("cancel", c.c_void_p)]
 
 
+class MachineOptions(Options):
+    _fields_ = [("size", c.c_size_t), ("name", c.c_char_p), ("remark", REMARK), ("arg", c.c_void_p),
+                ("cancel", c.c_void_p)]
+
+
+class MachineInfo(c.Structure):
+    """The first members."""
+    _fields_ = [("duration_ns", c.c_uint64), ("gomaxprocs", c.c_uint64),
+                ("processor_count", c.c_size_t)]
+
+
 class Wait(c.Structure):
     _fields_ = [("reason", c.c_char_p), ("ns", c.c_uint64), ("waited_ns", c.c_uint64),
                 ("waker_count", c.c_size_t), ("wakers", c.POINTER(c.POINTER(Waker)))]
@@ -289,11 +300,12 @@ _declare(c.c_void_p, "target_open_process", "target_open_core", "target_open_mem
          "trace_clean",
          "surgeon_start", "confine", "hold_start", "output_open", "output_commit", "trace_bytes",
          "requests_read", "requests_each", "requests_groups", "recorded_profile",
-         "recorded_starts", "profile_groups", "processes_each",
+         "recorded_starts", "machine_read", "profile_groups", "processes_each",
          "top_create", "top_step", "top_press", "top_profile", "top_page")
 _declare(None, "doctor_machine", "doctor_process")
 _declare(c.c_char_p, "top_ended", "top_input", "version", "error_message", "state_name", "profile_comment")
 _declare(c.c_size_t, "snapshot_count", "requests_count", "profile_keep_label")
+_declare(c.POINTER(MachineInfo), "machine_info")
 _declare(c.POINTER(TargetInfo), "target_info")
 _declare(c.POINTER(TraceStats), "trace_stats")
 _declare(c.POINTER(ProfileInfo), "profile_info")
@@ -566,6 +578,17 @@ def recorded_profile(data, **kwargs):
 def recorded_starts(data, what, **kwargs):
     return _each(lib.gospect_recorded_starts, Start, what, data, c.c_size_t(len(data)),
                  c.byref(RecordedOptions(**kwargs)))
+
+
+def machine(data, **kwargs):
+    """Duration, GOMAXPROCS and Ps of a trace."""
+    pointer = c.c_void_p()
+    check(lib.gospect_machine_read(data, c.c_size_t(len(data)), c.byref(MachineOptions(**kwargs)),
+                                   c.byref(pointer)))
+    info = lib.gospect_machine_info(pointer).contents
+    found = info.duration_ns, info.gomaxprocs, info.processor_count
+    lib.gospect_machine_destroy(pointer)
+    return found
 
 
 def read_profile(data):

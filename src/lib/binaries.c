@@ -166,6 +166,43 @@ static struct error *find_image(struct binaries *b)
 		      : error_format(ERROR_NOT_GO, "none of its mapped files is a Go program");
 }
 
+/* Opens the mapping's file as a plugin. *ret_found is false when it is none. */
+static struct error *try_plugin(struct binaries *b, const struct profile_mapping *m,
+				const char *path, bool *ret_found)
+{
+	struct binaries_plugin *plugin = &b->plugins[b->plugin_count];
+	struct pclntab *last =
+		b->plugin_count ? &plugin[-1].image->functions : &b->image->functions;
+	_cleanup_image_ struct image *img = NULL;
+	struct error *err;
+
+	if (error_dropped(image_open_file(path, &img)) || !is_build(img->elf, m->build_id))
+		return NULL;
+	err = image_place(img, m->start, m->offset);
+	if (!err)
+		err = golayout_open(img, NULL, &plugin->layout);
+	if (err)
+		return err;
+	last->next = &img->functions;
+	plugin->image = take_ptr(img);
+	b->plugin_count++;
+	*ret_found = true;
+	return NULL;
+}
+
+/* Go files beside the program. One that cannot be read has the names of its symbols. */
+static void find_plugins(struct binaries *b)
+{
+	for (size_t i = 0; i < b->count && b->plugin_count < BINARIES_PLUGINS; i++) {
+		const struct profile_mapping *m = &b->mappings[i];
+		bool found = !strcmp(m->file, b->mappings[b->main].file);
+		const char *path;
+
+		for (size_t k = 0; !found && (path = candidate(b, m, k)); k++)
+			error_destroy(try_plugin(b, m, path, &found));
+	}
+}
+
 static struct error *open_vdso(struct elf_file **ret)
 {
 	int fd = debug_file_own_vdso();
@@ -250,12 +287,19 @@ struct error *binaries_open(struct binaries *b)
 			"it has no mappings, so nothing tells which files its addresses belong to");
 	if (!err)
 		err = find_image(b);
-	return err ? err : add_modules(b);
+	if (err)
+		return err;
+	find_plugins(b);
+	return add_modules(b);
 }
 
 void binaries_release(struct binaries *b)
 {
 	modules_close(b->modules);
+	for (size_t i = 0; i < b->plugin_count; i++) {
+		golayout_close(b->plugins[i].layout);
+		image_close(b->plugins[i].image);
+	}
 	golayout_close(b->layout);
 	image_close(b->image);
 	debug_files_release(&b->given);

@@ -12,6 +12,8 @@
 #include "lib/remark.h"
 #include "profile/profile.h"
 
+#define BINARIES_PLUGINS 32
+
 struct binaries {
 	const struct profile_mapping *mappings; /* the recorded file's */
 	size_t count;
@@ -20,6 +22,12 @@ struct binaries {
 	struct image *image;      /* the Go program, or the Go library of a program */
 	size_t main;              /* its mapping */
 	struct golayout *layout;
+	/* Plugins (-buildmode=plugin): their functions are looked up through the image's. */
+	struct binaries_plugin {
+		struct image *image;
+		struct golayout *layout;
+	} plugins[BINARIES_PLUGINS];
+	size_t plugin_count;
 	struct modules *modules; /* the C code of all mappings */
 	struct remark remark;
 	const atomic_int *cancel; /* ERROR_STOPPED when it is not 0; or NULL */

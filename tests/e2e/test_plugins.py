@@ -102,3 +102,14 @@ def test_a_core_file_has_them(start, tmp_path):
     dump = gospect.run("dump", "--core", core).ok()
     inside = traceback.one(traceback.parse(dump.text), "plugged.waiter")
     assert inside.frames == traceback.one(outside, "plugged.waiter").frames
+
+
+def test_an_address_only_profile_names_their_functions(start, tmp_path):
+    """Their names were those of the symbol table, as "local.plugged.waiter", without inlined calls."""
+    program = start(golang.NEWEST)
+    gospect.run("record", "-p", program.pid, "-d", "0.5", "-o", tmp_path / "named.folded").ok()
+    gospect.run("record", "-p", program.pid, "-d", "0.5", "--raw", "-o", tmp_path / "raw.pb.gz").ok()
+    gospect.run("symbolize", tmp_path / "raw.pb.gz", "-o", tmp_path / "raw.folded").ok()
+    waits = [{stack for stack in folded(tmp_path / f"{name}.folded") if "plugged.waiter" in stack}
+             for name in ("named", "raw")]
+    assert waits[0] and waits[0] == waits[1]

@@ -129,3 +129,60 @@ def test_a_core_file_says_what_the_process_said(tmp_path):
 
 def test_wrong_formats_are_refused():
     assert "use text, json or dot" in gospect.run("waits", "-f", "xml", os.getpid()).fails(2)
+
+
+# Bugs of real programs, as Go's own tests of leaked goroutines keep them: those that are deadlocks of
+# locks, and those in which goroutines wait for channels that nobody uses any more.
+DEADLOCKS = ("Cockroach3710", "Cockroach6181", "Cockroach9935", "Etcd10492", "Etcd6708")
+LEAKS = ("Cockroach10790", "Cockroach13197", "Cockroach13755", "Cockroach25456", "Cockroach35073", "Etcd6857", "Grpc1275",
+         "Grpc660", "Grpc862", "Istio17860", "Istio18454")
+DRIVER = """package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+)
+
+const yieldCount = 10
+
+var cmds = map[string]func(){}
+
+func register(name string, f func()) { cmds[name] = f }
+
+func main() {
+	out := os.Stdout
+	os.Stdout, _ = os.OpenFile("/dev/null", os.O_WRONLY, 0)
+	for _, name := range os.Args[1:] {
+		f := cmds[name]
+		for i := 0; i < 5; i++ {
+			go func() {
+				defer func() { recover() }()
+				f()
+			}()
+		}
+	}
+	time.Sleep(3 * time.Second)
+	fmt.Fprintln(out, "ready")
+	time.Sleep(time.Hour)
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.time_limit(400)
+def test_deadlocks_of_real_programs_are_told_from_leaks(tmp_path):
+    folder = pathlib.Path(golang.go(golang.NEWEST, "env", "GOROOT").strip()) / "src/runtime/testdata/testgoroutineleakprofile/goker"
+    for source in folder.glob("*.go"):
+        (tmp_path / source.name).write_bytes(source.read_bytes())
+    (tmp_path / "main.go").write_text(DRIVER)
+    (tmp_path / "go.mod").write_text("module goker\n\ngo 1.26\n")
+    golang.go(golang.NEWEST, "build", "-o", "goker", ".", cwd=tmp_path)
+    found = {}
+    for name in DEADLOCKS + LEAKS:
+        with subprocess.Popen([tmp_path / "goker", name], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            assert process.stdout.readline() == b"ready\n"
+            found[name] = waits(process.pid)["cycles"]
+            process.kill()
+    assert [name for name in DEADLOCKS if not found[name]] == []
+    assert [name for name in LEAKS if found[name]] == []

@@ -28,6 +28,9 @@ enum { MAX_TARGETS = TARGETS_MOST, MAX_NOTES = 64, MAX_NOTE = 512 };
 #define LEAST_BUDGET 0.01
 /* A tick takes about 25 us, however little it reads: percent of a core for one tick a second. */
 #define TICK_PERCENT 0.0025
+/* The first read of a small process takes about a millisecond: percent of a core for one a second.
+ */
+#define FIRST_PERCENT 0.1
 #define USUAL_RATE 100
 /* With less, the first read of a process takes its budget for many seconds. */
 #define SMALL_BUDGET 0.1
@@ -155,6 +158,10 @@ static struct error *must_check share_budget(const struct many *m, struct gospec
 		say("the budget is %.2g %% of a core for each of %zu processes; --budget %.2g "
 		    "samples them more often",
 		    o->budget, m->count, SMALL_BUDGET * m->count);
+	if (o->duration > 0 && m->count * FIRST_PERCENT / o->duration > all)
+		say("the first samples of %zu processes alone take about %.2g %% of a core in %g s, "
+		    "more than --budget %g; record for longer (-d)",
+		    m->count, m->count * FIRST_PERCENT / o->duration, o->duration, all);
 	o->rate = o->budget / TICK_PERCENT < rate ? o->budget / TICK_PERCENT : rate;
 	return NULL;
 }

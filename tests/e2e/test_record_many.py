@@ -194,6 +194,14 @@ def test_all_share_one_budget(started, tmp_path):
     assert "--budget 0.04 is too small for 8 processes; use --budget 0.08" in words
 
 
+def test_a_budget_that_first_samples_exceed_is_reported(started, tmp_path):
+    programs = [started("brief-one"), started("brief-two")]
+    words = record(tmp_path / "p.pb.gz", *targets_of(programs), seconds=0.1, budget=("--budget", 1))
+    assert any("2 processes alone take about 2 % of a core in 0.1 s, more than --budget 1" in w for w in words)
+    words = record(tmp_path / "p.pb.gz", *targets_of(programs), seconds=1, budget=("--budget", 1))
+    assert not any("alone take" in w for w in words)
+
+
 def test_formats_without_labels_begin_with_the_process(started, tmp_path):
     programs = [started("root-one"), started("root-two")]
     record(tmp_path / "all.folded", *targets_of(programs), seconds=1)

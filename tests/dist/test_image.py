@@ -141,14 +141,15 @@ def test_the_image_traces_with_one_more_capability(contained, bundle, tmp_path):
 # --- What others check ---
 
 @pytest.fixture(scope="session")
-def tools(tmp_path_factory):
+def tools():
     """Validators, in a Python environment of their own."""
     folder = ROOT / "build-dist" / "tools"
-    if not (folder / "ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        subprocess.run([folder / "bin" / "pip", "install", "--quiet", "kubernetes-validate==1.37.0", "spdx-tools==0.8.5"],
-                       check=True)
-        (folder / "ready").touch()
+    with golang.building(folder):
+        if not (folder / "ready").exists():
+            subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+            subprocess.run([folder / "bin" / "pip", "install", "--quiet", "kubernetes-validate==1.37.0",
+                            "spdx-tools==0.8.5"], check=True)
+            (folder / "ready").touch()
     return folder / "bin"
 
 

@@ -729,7 +729,8 @@ def test_idling_stands_out_in_the_page_of_an_idle_program(page, made_up):
     page.open(made_up("idle"), "#idle=hide")
     texts = [row.text for row in page.driver.find_elements(By.CSS_SELECTOR, "#sentences button")]
     assert texts == ["99.8 % of all time waits for work: 99.8 % in main.main",
-                     "5.0 goroutines on average, 100 % of them in main.main"]
+                     "5.0 goroutines on average, 100 % of them in main.main",
+                     "CPU time by function: 100 % main.main"]
     assert page.total() == 10
     page.driver.find_element(By.CSS_SELECTOR, "#sentences button").click()
     assert page.total() == 5000
